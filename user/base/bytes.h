@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Byte spans (pointer and length, owning nothing) and unaligned little/big-endian access.
+ */
+#ifndef SL_BASE_BYTES_H
+#define SL_BASE_BYTES_H
+
+#include <endian.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* A view of bytes that somebody else owns. An empty span may have a NULL pointer. */
+struct sl_span {
+	const uint8_t *ptr;
+	size_t len;
+};
+
+struct sl_mspan {
+	uint8_t *ptr;
+	size_t len;
+};
+
+static inline struct sl_span sl_span_of(const void *ptr, size_t len)
+{
+	return (struct sl_span){.ptr = ptr, .len = len};
+}
+
+static inline struct sl_mspan sl_mspan_of(void *ptr, size_t len)
+{
+	return (struct sl_mspan){.ptr = ptr, .len = len};
+}
+
+/* Of a string literal, without its NUL; usable in static initialisers. */
+#define SL_SPAN_LIT(lit)                                                                           \
+	{                                                                                          \
+		.ptr = (const uint8_t *)("" lit), .len = sizeof(lit) - 1                           \
+	}
+#define sl_span_str(lit) ((struct sl_span)SL_SPAN_LIT(lit))
+
+static inline struct sl_span sl_span_cstr(const char *s)
+{
+	return sl_span_of(s, strlen(s));
+}
+
+static inline struct sl_span sl_mspan_const(struct sl_mspan s)
+{
+	return sl_span_of(s.ptr, s.len);
+}
+
+static inline bool sl_span_eq(struct sl_span a, struct sl_span b)
+{
+	return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+}
+
+static inline uint8_t sl_ascii_lower(uint8_t c)
+{
+	return (uint8_t)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
+}
+
+/* ASCII letters only, whatever the locale says. */
+static inline bool sl_span_eq_nocase(struct sl_span a, struct sl_span b)
+{
+	if (a.len != b.len)
+		return false;
+	for (size_t i = 0; i < a.len; i++) {
+		if (sl_ascii_lower(a.ptr[i]) != sl_ascii_lower(b.ptr[i]))
+			return false;
+	}
+	return true;
+}
+
+static inline bool sl_span_starts(struct sl_span s, struct sl_span prefix)
+{
+	return s.len >= prefix.len &&
+	       (prefix.len == 0 || memcmp(s.ptr, prefix.ptr, prefix.len) == 0);
+}
+
+/* Without the first n bytes; n beyond the end gives the empty span at the end. */
+static inline struct sl_span sl_span_skip(struct sl_span s, size_t n)
+{
+	if (n > s.len)
+		n = s.len;
+	return s.ptr ? sl_span_of(s.ptr + n, s.len - n) : s;
+}
+
+/* The first n bytes at the most. */
+static inline struct sl_span sl_span_first(struct sl_span s, size_t n)
+{
+	return sl_span_of(s.ptr, n < s.len ? n : s.len);
+}
+
+static inline struct sl_mspan sl_mspan_skip(struct sl_mspan s, size_t n)
+{
+	if (n > s.len)
+		n = s.len;
+	return s.ptr ? sl_mspan_of(s.ptr + n, s.len - n) : s;
+}
+
+/* sl_get_le32(p), sl_put_le32(p, v) and so on: any alignment; the caller has checked the length. */
+#define SL_BYTES_ACCESS(order, bits)                                                               \
+	static inline uint##bits##_t sl_get_##order##bits(const void *p)                           \
+	{                                                                                          \
+		uint##bits##_t v;                                                                  \
+		memcpy(&v, p, sizeof(v));                                                          \
+		return order##bits##toh(v);                                                        \
+	}                                                                                          \
+	static inline void sl_put_##order##bits(void *p, uint##bits##_t v)                         \
+	{                                                                                          \
+		v = hto##order##bits(v);                                                           \
+		memcpy(p, &v, sizeof(v));                                                          \
+	}
+
+SL_BYTES_ACCESS(le, 16)
+SL_BYTES_ACCESS(le, 32)
+SL_BYTES_ACCESS(le, 64)
+SL_BYTES_ACCESS(be, 16)
+SL_BYTES_ACCESS(be, 32)
+SL_BYTES_ACCESS(be, 64)
+
+static inline uint32_t sl_get_be24(const void *p)
+{
+	const uint8_t *b = p;
+
+	return (uint32_t)b[0] << 16 | (uint32_t)b[1] << 8 | b[2];
+}
+
+static inline void sl_put_be24(void *p, uint32_t v)
+{
+	uint8_t *b = p;
+
+	b[0] = (uint8_t)(v >> 16);
+	b[1] = (uint8_t)(v >> 8);
+	b[2] = (uint8_t)v;
+}
+
+#endif

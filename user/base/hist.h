@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Log-linear histograms: 2^sub_bits buckets per power of two, so a bucket is at most 1/2^sub_bits
+ * of its value wide. Plain arrays of uint64_t, usable in a mapped BPF array.
+ *
+ *   sub_bits 3:  0 1 2 .. 15 | 16 18 20 .. 30 | 32 36 .. 60 | ...  (lower bounds of buckets)
+ *
+ * Values are nanoseconds by convention. Values of 2^42 (73 minutes) and more share the last bucket.
+ * One writer; a reader in another thread or process sees each count whole, but not all of one
+ * moment.
+ */
+#ifndef SL_BASE_HIST_H
+#define SL_BASE_HIST_H
+
+#include <stdint.h>
+
+#define SL_HIST_VALUE_BITS     42
+#define SL_HIST_SUB_BITS       3
+#define SL_HIST_COUNT_FOR(sub) ((SL_HIST_VALUE_BITS - (sub) + 1) << (sub))
+#define SL_HIST_BUCKETS        320
+#define SL_HIST_FINE_SUB_BITS  7
+#define SL_HIST_SUB_BITS_MAX   12
+
+_Static_assert(SL_HIST_BUCKETS == SL_HIST_COUNT_FOR(SL_HIST_SUB_BITS), "buckets");
+
+static inline uint32_t sl_hist_bucket_sub(uint64_t v, uint32_t sub)
+{
+	uint64_t one = UINT64_C(1) << sub;
+	uint32_t last = ((SL_HIST_VALUE_BITS + 1 - sub) << sub) - 1;
+	uint32_t shift = 63 - sub - (uint32_t)__builtin_clzll(v | one);
+	uint64_t b = ((uint64_t)shift << sub) + (v >> shift);
+
+	return b > last ? last : (uint32_t)b;
+}
+
+/* Smallest value of a bucket. */
+static inline uint64_t sl_hist_lower_sub(uint32_t bucket, uint32_t sub)
+{
+	uint32_t group = bucket >> sub;
+	uint64_t pos = bucket & ((1u << sub) - 1);
+
+	return group ? (pos | UINT64_C(1) << sub) << (group - 1) : pos;
+}
+
+static inline uint32_t sl_hist_bucket(uint64_t v)
+{
+	return sl_hist_bucket_sub(v, SL_HIST_SUB_BITS);
+}
+
+static inline uint64_t sl_hist_lower(uint32_t bucket)
+{
+	return sl_hist_lower_sub(bucket, SL_HIST_SUB_BITS);
+}
+
+/* First value above the bucket; UINT64_MAX for the last one, which has no end. */
+static inline uint64_t sl_hist_upper(uint32_t bucket)
+{
+	return bucket + 1 < SL_HIST_BUCKETS ? sl_hist_lower(bucket + 1) : UINT64_MAX;
+}
+
+static inline void sl_hist_add(uint64_t *b, uint64_t v)
+{
+	b[sl_hist_bucket(v)]++;
+}
+
+uint64_t sl_hist_count(const uint64_t *b);
+
+/* dst += src. */
+void sl_hist_merge(uint64_t *dst, const uint64_t *src);
+
+/* dst = a - b, where b is an earlier copy of a: what was added in between. */
+void sl_hist_diff(uint64_t *dst, const uint64_t *a, const uint64_t *b);
+
+/*
+ * The value below which the share q (0..1, else clamped) lies, interpolated in its bucket: off by
+ * at most the bucket's width. 0 when empty; the lower bound when it falls into the last bucket.
+ */
+uint64_t sl_hist_quantile(const uint64_t *b, double q);
+
+/* For the load generator: finer buckets, exact minimum, maximum and sum. */
+struct sl_hist_fine {
+	uint64_t *bucket;
+	uint32_t sub_bits;
+	uint32_t bucket_cnt;
+	uint64_t count;
+	uint64_t sum;
+	uint64_t min; /* UINT64_MAX when empty */
+	uint64_t max;
+};
+
+/* sub_bits 1..SL_HIST_SUB_BITS_MAX. 0, -EINVAL or -ENOMEM. */
+int sl_hist_fine_init(struct sl_hist_fine *h, uint32_t sub_bits);
+void sl_hist_fine_fini(struct sl_hist_fine *h);
+void sl_hist_fine_reset(struct sl_hist_fine *h);
+void sl_hist_fine_add(struct sl_hist_fine *h, uint64_t v);
+
+/* 0, or -EINVAL when the two have different sub_bits. */
+int sl_hist_fine_merge(struct sl_hist_fine *dst, const struct sl_hist_fine *src);
+
+/* As sl_hist_quantile, and never outside [min, max]. */
+uint64_t sl_hist_fine_quantile(const struct sl_hist_fine *h, double q);
+
+static inline uint64_t sl_hist_fine_mean(const struct sl_hist_fine *h)
+{
+	return h->count ? h->sum / h->count : 0;
+}
+
+#endif

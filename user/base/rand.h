@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Random bytes for secrets (getrandom), and a fast seeded generator (xoshiro256**) for everything
+ * that is no secret: jitter, load arrival times, tests that can be repeated.
+ */
+#ifndef SL_BASE_RAND_H
+#define SL_BASE_RAND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Fills the whole buffer: 0, or -errno when the kernel gives none (then nothing may be keyed). */
+int sl_rand_bytes(void *buf, size_t len);
+
+/* One state per thread. */
+struct sl_prng {
+	uint64_t s[4];
+};
+
+/* Any seed, 0 included; equal seeds give equal sequences. */
+void sl_prng_seed(struct sl_prng *p, uint64_t seed);
+
+static inline uint64_t sl_prng_u64(struct sl_prng *p)
+{
+	uint64_t *s = p->s;
+	uint64_t x = s[1] * 5;
+	uint64_t result = (x << 7 | x >> 57) * 9;
+	uint64_t t = s[1] << 17;
+
+	s[2] ^= s[0];
+	s[3] ^= s[1];
+	s[1] ^= s[2];
+	s[0] ^= s[3];
+	s[2] ^= t;
+	s[3] = s[3] << 45 | s[3] >> 19;
+	return result;
+}
+
+/* Uniform in [0, n), without bias; n = 0 gives 0. */
+uint64_t sl_prng_below(struct sl_prng *p, uint64_t n);
+
+/* Uniform in [0, 1). */
+static inline double sl_prng_unit(struct sl_prng *p)
+{
+	return (double)(sl_prng_u64(p) >> 11) * 0x1p-53;
+}
+
+/* Exponentially distributed: gaps of a Poisson process. */
+double sl_prng_exp(struct sl_prng *p, double mean);
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bounded lock-free ring of 64-bit words (or pointers), one producer thread and one consumer
+ * thread.
+ *
+ *        tail (consumer writes)        head (producer writes)
+ *          v                             v
+ *   [ free | filled . . . . . . . filled | free ]      count = head - tail, indices run freely
+ *
+ * Memory order: the producer fills slots, then stores head with release; the consumer loads head
+ * with acquire, so it sees the slots and all that the producer wrote before. The same holds for
+ * tail in the other direction: a slot is not overwritten before it has been read. Each side keeps
+ * a cached copy of the opposite index and reloads it only when the copy says full or empty, so
+ * in a steady flow neither touches the other's line on most calls.
+ */
+#ifndef SL_BASE_RING_H
+#define SL_BASE_RING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/check.h"
+#include "base/cpu.h"
+
+struct sl_ring {
+	/* Written by the producer. */
+	_Atomic uint32_t head SL_ALIGNED(SL_CACHELINE);
+	uint32_t tail_seen;
+	/* Written by the consumer. */
+	_Atomic uint32_t tail SL_ALIGNED(SL_CACHELINE);
+	uint32_t head_seen;
+	/* Constant. */
+	uint32_t mask SL_ALIGNED(SL_CACHELINE);
+	uint64_t slot[] SL_ALIGNED(SL_CACHELINE);
+};
+
+_Static_assert(offsetof(struct sl_ring, tail) % SL_CACHELINE == 0, "consumer line");
+_Static_assert(offsetof(struct sl_ring, mask) % SL_CACHELINE == 0, "constant line");
+_Static_assert(offsetof(struct sl_ring, slot) % SL_CACHELINE == 0, "slots");
+
+/* capacity: a power of two, at most 2^31. NULL with errno EINVAL or ENOMEM. */
+struct sl_ring *sl_ring_new(uint32_t capacity);
+void sl_ring_free(struct sl_ring *r);
+
+static inline uint32_t sl_ring_capacity(const struct sl_ring *r)
+{
+	return r->mask + 1;
+}
+
+/* Exact for either side when the other rests, else a moment's value. Any thread. */
+static inline uint32_t sl_ring_count(struct sl_ring *r)
+{
+	uint32_t tail = atomic_load_explicit(&r->tail, memory_order_acquire);
+	uint32_t n = atomic_load_explicit(&r->head, memory_order_acquire) - tail;
+
+	return n > r->mask + 1 ? r->mask + 1 : n;
+}
+
+/* Producer: puts up to n words, returns how many fitted. */
+static inline uint32_t sl_ring_put_burst(struct sl_ring *r, const uint64_t *v, uint32_t n)
+{
+	uint32_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
+	uint32_t room = r->mask + 1 - (head - r->tail_seen);
+
+	if (room < n) {
+		r->tail_seen = atomic_load_explicit(&r->tail, memory_order_acquire);
+		room = r->mask + 1 - (head - r->tail_seen);
+		n = room < n ? room : n;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		r->slot[(head + i) & r->mask] = v[i];
+	if (n)
+		atomic_store_explicit(&r->head, head + n, memory_order_release);
+	return n;
+}
+
+/* Consumer: takes up to n words, returns how many there were. */
+static inline uint32_t sl_ring_get_burst(struct sl_ring *r, uint64_t *v, uint32_t n)
+{
+	uint32_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
+	uint32_t have = r->head_seen - tail;
+
+	if (have < n) {
+		r->head_seen = atomic_load_explicit(&r->head, memory_order_acquire);
+		have = r->head_seen - tail;
+		n = have < n ? have : n;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		v[i] = r->slot[(tail + i) & r->mask];
+	if (n)
+		atomic_store_explicit(&r->tail, tail + n, memory_order_release);
+	return n;
+}
+
+static inline bool sl_ring_put(struct sl_ring *r, uint64_t v)
+{
+	return sl_ring_put_burst(r, &v, 1) == 1;
+}
+
+static inline bool sl_ring_get(struct sl_ring *r, uint64_t *v)
+{
+	return sl_ring_get_burst(r, v, 1) == 1;
+}
+
+/* Pointers: whoever gets one owns what it points to. NULL cannot be put. */
+static inline bool sl_ring_put_ptr(struct sl_ring *r, void *p)
+{
+	SL_CHECK(p != NULL);
+	return sl_ring_put(r, (uint64_t)(uintptr_t)p);
+}
+
+/* NULL when empty. */
+static inline void *sl_ring_get_ptr(struct sl_ring *r)
+{
+	uint64_t v;
+
+	return sl_ring_get(r, &v) ? (void *)(uintptr_t)v : NULL;
+}
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Append-only text builder for metrics, JSON and messages: fixed (the caller's buffer) or growing
+ * up to a limit (control path only). The text is NUL-terminated at any time. The first append that
+ * does not fit sets err, and all later ones do nothing, so one check at the end is enough.
+ */
+#ifndef SL_BASE_STRBUF_H
+#define SL_BASE_STRBUF_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+
+struct sl_strbuf {
+	char *ptr;
+	size_t len;   /* without the NUL */
+	size_t cap;   /* of ptr, the NUL included */
+	size_t limit; /* cap may grow to this; 0 for a fixed buffer */
+	int err;      /* 0, -ENOSPC (limit) or -ENOMEM */
+};
+
+/* Uses buf of cap bytes, cap > 0; the caller keeps it. */
+void sl_strbuf_fixed(struct sl_strbuf *b, char *buf, size_t cap);
+
+/* Allocates as it grows, up to `limit` bytes (NUL included). */
+void sl_strbuf_grow(struct sl_strbuf *b, size_t limit);
+
+/* Frees what a growing one has allocated. */
+void sl_strbuf_fini(struct sl_strbuf *b);
+
+/* Forgets text and error, keeps the memory. */
+void sl_strbuf_reset(struct sl_strbuf *b);
+
+void sl_strbuf_add(struct sl_strbuf *b, const void *ptr, size_t len);
+void sl_strbuf_str(struct sl_strbuf *b, const char *s);
+void sl_strbuf_char(struct sl_strbuf *b, char c);
+void sl_strbuf_u64(struct sl_strbuf *b, uint64_t v);
+void sl_strbuf_printf(struct sl_strbuf *b, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+void sl_strbuf_vprintf(struct sl_strbuf *b, const char *fmt, va_list ap)
+	__attribute__((format(printf, 2, 0)));
+
+/*
+ * The bytes as a JSON string, quotes included. Control characters are escaped; bytes that are not
+ * valid UTF-8 become U+FFFD, so the result is always valid JSON.
+ */
+void sl_strbuf_json_str(struct sl_strbuf *b, struct sl_span s);
+
+static inline struct sl_span sl_strbuf_span(const struct sl_strbuf *b)
+{
+	return sl_span_of(b->ptr, b->len);
+}
+
+/* Never NULL. */
+static inline const char *sl_strbuf_cstr(const struct sl_strbuf *b)
+{
+	return b->ptr ? b->ptr : "";
+}
+
+#endif

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The Internet checksum (RFC 1071, 1624).
+ *
+ *   ptr, len ... -> partial sum (uint64_t) -> sl_csum_fold -> 16 bits -> ~ -> field
+ *
+ * A partial sum adds 16-bit words as they lie in memory, so it needs no byte swapping, and the
+ * folded value is stored into a _be field as it is. Each sl_csum_add returns less than 2^33, so
+ * millions can be added before a fold. A piece of odd length counts as if a zero byte followed; if
+ * it is not the last, join the next piece with sl_csum_join. Fields named csum_be are taken and
+ * given as in memory, never swapped.
+ */
+#ifndef SL_WIRE_CSUM_H
+#define SL_WIRE_CSUM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "wire/icmp.h"
+#include "wire/ip4.h"
+#include "wire/ip6.h"
+#include "wire/tcp.h"
+#include "wire/udp.h"
+
+/* Adds len bytes at any alignment to a partial sum. */
+uint64_t sl_csum_add(const void *ptr, size_t len, uint64_t sum);
+
+/* Copies len bytes (the two must not overlap) and adds them, in one pass. */
+uint64_t sl_csum_copy(void *dst, const void *src, size_t len, uint64_t sum);
+
+/* "avx2" or "portable": what this processor got at start. */
+const char *sl_csum_variant(void);
+
+/* The variants by themselves, for tests and benches. A variant that the processor lacks is NULL. */
+struct sl_csum_ops {
+	const char *name;
+	uint64_t (*add)(const void *ptr, size_t len, uint64_t sum);
+	uint64_t (*copy)(void *dst, const void *src, size_t len, uint64_t sum);
+};
+const struct sl_csum_ops *sl_csum_ops_at(unsigned i);
+
+static inline uint64_t sl_csum_reduce(uint64_t sum)
+{
+	return (sum & 0xffffffff) + (sum >> 32);
+}
+
+/* One's complement sum in 16 bits, not inverted. */
+static inline uint16_t sl_csum_fold(uint64_t sum)
+{
+	sum = sl_csum_reduce(sum);
+	sum = (sum & 0xffff) + ((sum >> 16) & 0xffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t)sum;
+}
+
+/* What goes into the field. */
+static inline uint16_t sl_csum_finish(uint64_t sum)
+{
+	return (uint16_t)~sl_csum_fold(sum);
+}
+
+/* sum of bytes 0..offset-1 and `piece`, the sum (from 0) of the bytes at offset: RFC 1071 2 (B). */
+static inline uint64_t sl_csum_join(uint64_t sum, uint64_t piece, size_t offset)
+{
+	if (offset & 1) {
+		uint16_t f = sl_csum_fold(piece);
+
+		piece = (uint16_t)(f << 8 | f >> 8);
+	}
+	return sl_csum_reduce(sum) + sl_csum_reduce(piece);
+}
+
+/* Pseudo-headers: RFC 9293 3.1, RFC 8200 8.1. len: of the transport header and payload. */
+static inline uint64_t sl_csum_pseudo4(uint32_t src_be, uint32_t dst_be, uint8_t protocol,
+				       uint32_t len)
+{
+	return (uint64_t)src_be + dst_be + htobe32(protocol) + htobe32(len);
+}
+
+static inline uint64_t sl_csum_pseudo6(const uint8_t src[16], const uint8_t dst[16],
+				       uint8_t protocol, uint32_t len)
+{
+	uint32_t w[8];
+	uint64_t sum = (uint64_t)htobe32(protocol) + htobe32(len);
+
+	memcpy(w, src, 16);
+	memcpy(w + 4, dst, 16);
+	for (int i = 0; i < 8; i++)
+		sum += w[i];
+	return sum;
+}
+
+/* Whether the transport bytes, their checksum field included, sum up with the pseudo-header. */
+static inline bool sl_csum_l4_ok(uint64_t pseudo, const void *l4, size_t len)
+{
+	return sl_csum_fold(sl_csum_add(l4, len, pseudo)) == 0xffff;
+}
+
+/*
+ * Whether the field holds the folded pseudo-header sum, as the Linux kernel leaves it for a device
+ * that completes checksums. Only for packets from a veth, where no wire was in between.
+ */
+static inline bool sl_csum_l4_partial(uint64_t pseudo, uint16_t csum_be)
+{
+	return sl_csum_fold(pseudo) == csum_be;
+}
+
+/* sl_csum_{tcp,udp}{4,6}_ok(ip header, transport header, len): a right checksum? UDP: 0 is not. */
+static inline bool sl_csum_tcp4_ok(const struct sl_ip4_hdr *ip, const struct sl_tcp_hdr *tcp,
+				   size_t len)
+{
+	return sl_csum_l4_ok(
+		sl_csum_pseudo4(ip->src_be, ip->dst_be, SL_IP_PROTO_TCP, (uint32_t)len), tcp, len);
+}
+
+static inline bool sl_csum_tcp6_ok(const struct sl_ip6_hdr *ip, const struct sl_tcp_hdr *tcp,
+				   size_t len)
+{
+	return sl_csum_l4_ok(sl_csum_pseudo6(ip->src, ip->dst, SL_IP_PROTO_TCP, (uint32_t)len), tcp,
+			     len);
+}
+
+/* RFC 768: 0 means that the sender made none, which the caller may allow. */
+static inline bool sl_csum_udp4_ok(const struct sl_ip4_hdr *ip, const struct sl_udp_hdr *udp,
+				   size_t len)
+{
+	return udp->csum_be && sl_csum_l4_ok(sl_csum_pseudo4(ip->src_be, ip->dst_be,
+							     SL_IP_PROTO_UDP, (uint32_t)len),
+					     udp, len);
+}
+
+/* RFC 8200 8.1: 0 must be refused. */
+static inline bool sl_csum_udp6_ok(const struct sl_ip6_hdr *ip, const struct sl_udp_hdr *udp,
+				   size_t len)
+{
+	return udp->csum_be &&
+	       sl_csum_l4_ok(sl_csum_pseudo6(ip->src, ip->dst, SL_IP_PROTO_UDP, (uint32_t)len), udp,
+			     len);
+}
+
+/* Fills: whatever the field held before. */
+static inline void sl_csum_tcp4_fill(const struct sl_ip4_hdr *ip, struct sl_tcp_hdr *tcp,
+				     size_t len)
+{
+	tcp->csum_be = 0;
+	tcp->csum_be = sl_csum_finish(sl_csum_add(
+		tcp, len, sl_csum_pseudo4(ip->src_be, ip->dst_be, SL_IP_PROTO_TCP, (uint32_t)len)));
+}
+
+static inline void sl_csum_tcp6_fill(const struct sl_ip6_hdr *ip, struct sl_tcp_hdr *tcp,
+				     size_t len)
+{
+	tcp->csum_be = 0;
+	tcp->csum_be = sl_csum_finish(sl_csum_add(
+		tcp, len, sl_csum_pseudo6(ip->src, ip->dst, SL_IP_PROTO_TCP, (uint32_t)len)));
+}
+
+/* RFC 768: a sum of 0 is sent as all ones. */
+static inline uint16_t sl_csum_udp_finish(uint64_t sum)
+{
+	uint16_t c = sl_csum_finish(sum);
+
+	return c ? c : 0xffff;
+}
+
+static inline void sl_csum_udp4_fill(const struct sl_ip4_hdr *ip, struct sl_udp_hdr *udp,
+				     size_t len)
+{
+	udp->csum_be = 0;
+	udp->csum_be = sl_csum_udp_finish(sl_csum_add(
+		udp, len, sl_csum_pseudo4(ip->src_be, ip->dst_be, SL_IP_PROTO_UDP, (uint32_t)len)));
+}
+
+static inline void sl_csum_udp6_fill(const struct sl_ip6_hdr *ip, struct sl_udp_hdr *udp,
+				     size_t len)
+{
+	udp->csum_be = 0;
+	udp->csum_be = sl_csum_udp_finish(sl_csum_add(
+		udp, len, sl_csum_pseudo6(ip->src, ip->dst, SL_IP_PROTO_UDP, (uint32_t)len)));
+}
+
+/* hdr_len: with options, as sl_ip4_parse returned it. */
+static inline bool sl_csum_ip4_ok(const struct sl_ip4_hdr *ip, size_t hdr_len)
+{
+	return sl_csum_fold(sl_csum_add(ip, hdr_len, 0)) == 0xffff;
+}
+
+static inline void sl_csum_ip4_fill(struct sl_ip4_hdr *ip, size_t hdr_len)
+{
+	ip->csum_be = 0;
+	ip->csum_be = sl_csum_finish(sl_csum_add(ip, hdr_len, 0));
+}
+
+/* ICMP has no pseudo-header, ICMPv6 has (RFC 4443 2.3). */
+static inline bool sl_csum_icmp4_ok(const struct sl_icmp_hdr *icmp, size_t len)
+{
+	return sl_csum_l4_ok(0, icmp, len);
+}
+
+static inline bool sl_csum_icmp6_ok(const struct sl_ip6_hdr *ip, const struct sl_icmp_hdr *icmp,
+				    size_t len)
+{
+	return sl_csum_l4_ok(sl_csum_pseudo6(ip->src, ip->dst, SL_IP_PROTO_ICMP6, (uint32_t)len),
+			     icmp, len);
+}
+
+/* The checksum after a 16-bit or 32-bit aligned field changed: RFC 1624 3, eqn. 3. */
+static inline uint16_t sl_csum_update16(uint16_t csum_be, uint16_t old_be, uint16_t new_be)
+{
+	return sl_csum_finish((uint64_t)(uint16_t)~csum_be + (uint16_t)~old_be + new_be);
+}
+
+static inline uint16_t sl_csum_update32(uint16_t csum_be, uint32_t old_be, uint32_t new_be)
+{
+	return sl_csum_finish((uint64_t)(uint16_t)~csum_be + (uint32_t)~old_be + new_be);
+}
+
+#endif

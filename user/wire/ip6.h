@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * IPv6 header and the bounded walk over its extension headers (RFC 8200).
+ */
+#ifndef SL_WIRE_IP6_H
+#define SL_WIRE_IP6_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/check.h"
+#include "wire/ip4.h"
+#include "wire/verdict.h"
+
+enum {
+	SL_IP6_EXT_MAX = 8, /* headers walked before giving up */
+
+	SL_IP6_EXT_HOP = 0,
+	SL_IP6_EXT_ROUTING = 43,
+	SL_IP6_EXT_FRAGMENT = 44,
+	SL_IP6_EXT_NONE = 59,
+	SL_IP6_EXT_DEST = 60,
+};
+
+struct sl_ip6_hdr {
+	uint32_t ver_class_flow_be;
+	uint16_t payload_len_be;
+	uint8_t next_header;
+	uint8_t hop_limit;
+	uint8_t src[16];
+	uint8_t dst[16];
+} __attribute__((packed));
+SL_ASSERT_SIZE(struct sl_ip6_hdr, 40);
+SL_ASSERT_OFFSET(struct sl_ip6_hdr, dst, 24);
+
+struct sl_ip6_view {
+	const struct sl_ip6_hdr *hdr;
+	uint16_t hdr_len;     /* extension headers included: where the upper protocol starts */
+	uint16_t payload_len; /* of the upper protocol */
+	uint8_t protocol; /* upper protocol, or the first header that is not walked (ESP, AH, none)
+			   */
+	bool fragment;    /* any but a whole datagram; the walk then ends at its fragment header */
+};
+
+/* The walk behind sl_ip6_parse, for a packet with extension headers. */
+int sl_ip6_walk(const uint8_t *p, size_t end, struct sl_ip6_view *v);
+
+/*
+ * Returns the length of all headers. SL_WIRE_TRUNCATED; SL_WIRE_TYPE (version); SL_WIRE_LENGTH
+ * (payload length over len, an extension header over the payload; jumbograms too);
+ * SL_WIRE_EXTENSION. Bytes after the payload length are Ethernet padding and allowed.
+ */
+static inline int sl_ip6_parse(const uint8_t *p, size_t len, struct sl_ip6_view *v)
+{
+	const struct sl_ip6_hdr *h = (const struct sl_ip6_hdr *)p;
+	size_t payload_len;
+
+	if (len < sizeof(*h))
+		return SL_WIRE_TRUNCATED;
+	if (p[0] >> 4 != 6)
+		return SL_WIRE_TYPE;
+	payload_len = be16toh(h->payload_len_be);
+	if (payload_len > len - sizeof(*h))
+		return SL_WIRE_LENGTH;
+	v->hdr = h;
+	v->hdr_len = sizeof(*h);
+	v->payload_len = (uint16_t)payload_len;
+	v->protocol = h->next_header;
+	v->fragment = false;
+	if (h->next_header == SL_IP_PROTO_TCP || h->next_header == SL_IP_PROTO_UDP)
+		return sizeof(*h);
+	return sl_ip6_walk(p, sizeof(*h) + payload_len, v);
+}
+
+/* Sources that no client can have: unspecified, loopback, multicast (RFC 4291 2.5.2, 2.5.3, 2.7).
+ */
+static inline bool sl_ip6_src_invalid(const uint8_t src[16])
+{
+	return src[0] == 0xff || (sl_get_be64(src) == 0 && sl_get_be64(src + 8) <= 1);
+}
+
+static inline void sl_ip6_write(struct sl_ip6_hdr *h, const uint8_t src[16], const uint8_t dst[16],
+				uint8_t protocol, uint16_t payload_len)
+{
+	h->ver_class_flow_be = htobe32(UINT32_C(6) << 28);
+	h->payload_len_be = htobe16(payload_len);
+	h->next_header = protocol;
+	h->hop_limit = 64;
+	memcpy(h->src, src, 16);
+	memcpy(h->dst, dst, 16);
+}
+
+#endif
