@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Flow table: (addresses, ports) -> 32-bit value, for one thread, against hostile keys.
+ *
+ *   hash = SipHash-1-3(key)          one bucket = one cache line = 4 entries {hash, value}
+ *
+ *     low half  -> bucket A [ e e e e ]     an entry lies in A or in B, so a look-up reads two
+ *     high half -> bucket B [ e e e e ]     cache lines at most, whatever the peers do
+ *
+ * Growth is linear hashing: when the table is four fifths full it doubles its address space, and
+ * each insertion then splits a few buckets in place, so no operation ever touches more than a
+ * bounded number of buckets. The memory is reserved for the largest size at once and touched as it
+ * fills.
+ *
+ * The table stores hashes, not keys: `match` tells whether `value` is that key. A burst hashes and
+ * prefetches all its keys first (sl_flow_hash, sl_flow_prefetch), then prefetches the values'
+ * memory (sl_flow_peek), then looks up (sl_flow_find).
+ */
+#ifndef SL_NET_FLOW_TABLE_H
+#define SL_NET_FLOW_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/cpu.h"
+#include "base/siphash.h"
+
+enum {
+	SL_FLOW_SLOTS = 4,
+	SL_FLOW_NONE = 0xffffffff, /* no value: not found */
+};
+
+/* Addresses of IPv4 in the first four bytes, the rest zero. */
+struct sl_flow_key {
+	uint8_t local[16];
+	uint8_t remote[16];
+	uint16_t local_port_be;
+	uint16_t remote_port_be;
+	uint8_t family; /* 4 or 6 */
+	uint8_t pad[3]; /* zero: keys are compared as bytes */
+};
+_Static_assert(sizeof(struct sl_flow_key) == 40, "no hidden padding");
+
+typedef bool sl_flow_match_fn(const void *ctx, uint32_t value, const struct sl_flow_key *key);
+
+struct sl_flow_entry {
+	uint64_t hash; /* never 0; 0 marks an empty slot */
+	uint32_t value;
+	uint32_t pad;
+};
+
+struct sl_flow_bucket {
+	struct sl_flow_entry slot[SL_FLOW_SLOTS];
+};
+_Static_assert(sizeof(struct sl_flow_bucket) == SL_CACHELINE, "one cache line per bucket");
+
+struct sl_flow_table {
+	struct sl_flow_bucket *buckets;
+	uint32_t mask;  /* of the address space that is complete */
+	uint32_t split; /* buckets below it are split already: they use the next larger mask */
+	struct sl_sipkey key;
+	sl_flow_match_fn *match;
+	const void *ctx;
+	uint32_t count;
+	uint32_t grow_at; /* count that starts the next doubling */
+	uint32_t max_entries;
+	uint32_t max_mask;
+	bool splitting;
+	size_t map_len;
+};
+
+/* Room for max_entries (1 .. 2^27). Returns 0 or -errno. */
+int sl_flow_table_init(struct sl_flow_table *t, uint32_t max_entries, const struct sl_sipkey *key,
+		       sl_flow_match_fn *match, const void *ctx);
+void sl_flow_table_fini(struct sl_flow_table *t);
+
+uint64_t sl_flow_hash_key(const struct sl_sipkey *key, const struct sl_flow_key *k);
+
+static inline uint64_t sl_flow_hash(const struct sl_flow_table *t, const struct sl_flow_key *k)
+{
+	return sl_flow_hash_key(&t->key, k);
+}
+
+static inline struct sl_flow_bucket *sl_flow_bucket_at(const struct sl_flow_table *t, uint32_t half)
+{
+	uint32_t i = half & t->mask;
+
+	if (i < t->split)
+		i = half & (t->mask << 1 | 1);
+	return &t->buckets[i];
+}
+
+static inline struct sl_flow_bucket *sl_flow_bucket_a(const struct sl_flow_table *t, uint64_t hash)
+{
+	return sl_flow_bucket_at(t, (uint32_t)hash);
+}
+
+static inline struct sl_flow_bucket *sl_flow_bucket_b(const struct sl_flow_table *t, uint64_t hash)
+{
+	return sl_flow_bucket_at(t, (uint32_t)(hash >> 32));
+}
+
+static inline void sl_flow_prefetch(const struct sl_flow_table *t, uint64_t hash)
+{
+	sl_prefetch(sl_flow_bucket_a(t, hash));
+	sl_prefetch(sl_flow_bucket_b(t, hash));
+}
+
+/* A value with that hash, not checked against a key: good for prefetching. SL_FLOW_NONE if none. */
+static inline uint32_t sl_flow_peek(const struct sl_flow_table *t, uint64_t hash)
+{
+	const struct sl_flow_bucket *b = sl_flow_bucket_a(t, hash);
+
+	for (int pass = 0; pass < 2; pass++) {
+		for (int i = 0; i < SL_FLOW_SLOTS; i++) {
+			if (b->slot[i].hash == hash)
+				return b->slot[i].value;
+		}
+		b = sl_flow_bucket_b(t, hash);
+	}
+	return SL_FLOW_NONE;
+}
+
+/* The key's value, or SL_FLOW_NONE. */
+static inline uint32_t sl_flow_find(const struct sl_flow_table *t, uint64_t hash,
+				    const struct sl_flow_key *k)
+{
+	const struct sl_flow_bucket *b = sl_flow_bucket_a(t, hash);
+
+	for (int pass = 0; pass < 2; pass++) {
+		for (int i = 0; i < SL_FLOW_SLOTS; i++) {
+			if (b->slot[i].hash == hash && t->match(t->ctx, b->slot[i].value, k))
+				return b->slot[i].value;
+		}
+		b = sl_flow_bucket_b(t, hash);
+	}
+	return SL_FLOW_NONE;
+}
+
+/*
+ * The key must not be in the table. Returns 0, or -ENOSPC when max_entries are in or, with a
+ * probability that does not matter, no slot could be freed: the table is unchanged then.
+ */
+int sl_flow_insert(struct sl_flow_table *t, uint64_t hash, uint32_t value);
+
+/* Removes the entry with that hash and value. Returns whether it was there. */
+bool sl_flow_remove(struct sl_flow_table *t, uint64_t hash, uint32_t value);
+
+/* Bytes of memory that are in use for buckets. */
+size_t sl_flow_table_bytes(const struct sl_flow_table *t);
+
+#endif

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A worker's Ethernet and IP: packets in from its ports to tcp and udp, and out again.
+ *
+ *   sl_net_input: frames -> eth_rx -> ip_rx -> { tcp_input, udp_input, icmp }
+ *   sl_net_tx:    tcp, udp -> one pending burst per port -> sl_net_flush -> port
+ *
+ * Time stands still within a burst: net->now_ns is set once by sl_net_input() or sl_net_set_now().
+ */
+#ifndef SL_NET_NET_H
+#define SL_NET_NET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/bytes.h"
+#include "sluice/drop.h"
+#include "xio/port.h"
+
+struct sl_tcp;
+struct sl_udp;
+struct sl_handover;
+struct sl_flow_key;
+
+/* A served address. Key equality as in sl_listener_key; all-zero address: any. */
+struct sl_net_listener {
+	uint8_t addr[16];
+	uint16_t port_be;
+	uint8_t family;
+	uint8_t protocol;
+	uint16_t listener; /* index in the configuration, told to the application */
+};
+
+/* What tcp and udp plug in; net does not know them otherwise. */
+struct sl_l4 {
+	void *ctx;
+	/*
+	 * Takes the frame: state RX, data at the L4 header, len to the end of the IP packet,
+	 * family, l2_off, l3_off and flags set. Source and destination addresses are checked.
+	 */
+	void (*input)(void *ctx, struct sl_frame *f);
+	/*
+	 * Called for all frames of a burst before input is called for the first of them: the place
+	 * to hash and prefetch. len may be anything. May be NULL.
+	 */
+	void (*prefetch)(void *ctx, struct sl_frame *f);
+	/*
+	 * An ICMP error whose checksum and embedded header are checked (a packet that the receiver
+	 * of the error may have sent): mtu > 0 for too-big, else unreachable, hard when of the kind
+	 * that RFC 1122 lets abort an opening connection. ip_header: the embedded one; l4: at least
+	 * the first 8 bytes behind it. May be NULL.
+	 */
+	void (*icmp_error)(void *ctx, const void *ip_header, const uint8_t *l4, uint32_t mtu,
+			   bool hard);
+};
+
+/* In flags of received frames. */
+enum sl_net_flags {
+	SL_NET_HANDED_OVER = 1, /* came from another worker: must not be handed over again */
+};
+
+/*
+ * How packets reach a peer, which is back the way its packets came: everything but lengths and L4.
+ * Plain data, may be kept and copied.
+ */
+struct sl_net_path {
+	uint8_t local[16], remote[16]; /* IPv4: first four bytes, the rest zero */
+	uint8_t local_mac[6];
+	uint8_t mac[6];   /* next hop towards the peer */
+	uint16_t vlan[2]; /* TCI in host order, outer first */
+	uint8_t vlan_cnt;
+	uint8_t vlan_ad; /* outer tag is 802.1ad */
+	uint8_t family;  /* 4 or 6 */
+	uint8_t port;    /* index in the worker */
+};
+_Static_assert(sizeof(struct sl_net_path) == 52, "kept per connection");
+
+enum {
+	SL_NET_HOP_LIMIT = 64,
+	SL_NET_LISTENER_SLOTS = 1024, /* power of two, four times SL_MAX_LISTENERS */
+};
+
+struct sl_net {
+	uint64_t now_ns;
+	struct sl_umem *umem;
+	struct sl_port *ports[SL_MAX_PORTS];
+	uint8_t port_cnt;
+	struct sl_l4 tcp, udp;
+	struct {
+		struct sl_frame *frames[SL_BURST];
+		unsigned cnt;
+	} tx[SL_MAX_PORTS];
+	struct sl_net_listener *listeners;
+	uint32_t listener_cnt;
+	uint16_t listener_slot[SL_NET_LISTENER_SLOTS]; /* index + 1, by hash of port, family,
+							  protocol */
+	uint8_t hash_key[16];                          /* for flow tables; random per process */
+	struct sl_handover *handover;                  /* to other workers; NULL when alone */
+	uint64_t drops[SL_DROP_CNT];
+};
+
+static inline void sl_net_drop(struct sl_net *n, enum sl_drop why)
+{
+	n->drops[why]++;
+}
+
+/* Counts and gives the frame back. */
+static inline void sl_net_drop_frame(struct sl_net *n, struct sl_frame *f, enum sl_drop why)
+{
+	n->drops[why]++;
+	sl_frame_put(n->umem, f);
+}
+
+/* hash_key is the same in all nets of the process. Returns 0 or -errno. */
+int sl_net_init(struct sl_net *n, struct sl_umem *umem);
+/* The port's index must be the next free one, and its umem the net's. Returns 0 or -EINVAL. */
+int sl_net_add_port(struct sl_net *n, struct sl_port *p);
+/* Copies them, in place of those before; at most SL_MAX_LISTENERS. Returns 0 or -errno. */
+int sl_net_set_listeners(struct sl_net *n, const struct sl_net_listener *l, uint32_t cnt);
+/* Frees what is still queued for transmission; ports stay open. */
+void sl_net_fini(struct sl_net *n);
+
+/* Listener index for a local address, or -1; an exact address wins over any. */
+int sl_net_find_listener(const struct sl_net *n, uint8_t family, const uint8_t *addr,
+			 uint16_t port_be, uint8_t protocol);
+/* True if any listener has that address (for RST to closed ports). */
+bool sl_net_serves(const struct sl_net *n, uint8_t family, const uint8_t *addr);
+
+/* Takes the frames; n->now_ns = now_ns. */
+void sl_net_input(struct sl_net *n, struct sl_frame **frames, unsigned cnt, uint64_t now_ns);
+
+static inline void sl_net_set_now(struct sl_net *n, uint64_t now_ns)
+{
+	n->now_ns = now_ns;
+}
+
+/* The IP header of a received frame. */
+static inline const uint8_t *sl_net_l3(const struct sl_net *n, const struct sl_frame *f)
+{
+	return sl_frame_base(n->umem, f) + f->l3_off;
+}
+
+/* The way back to the sender of a received frame. */
+void sl_net_path_from_rx(const struct sl_net *n, const struct sl_frame *f,
+			 struct sl_net_path *path);
+
+/* The flow of a received frame with at least the ports behind its IP header (len >= 4). */
+void sl_net_flow_key(const struct sl_net *n, const struct sl_frame *f, struct sl_flow_key *key);
+
+/*
+ * Whether the L4 checksum at csum_off of a received frame is right. On a port with partial_csum the
+ * bare pseudo-header sum is right as well: a local sender has left the rest to its device.
+ */
+bool sl_net_l4_csum_ok(const struct sl_net *n, const struct sl_frame *f, uint8_t protocol,
+		       uint16_t csum_off);
+
+/* The value for the checksum field of an outgoing L4 packet whose field is zero now. */
+uint16_t sl_net_l4_csum(const struct sl_net_path *path, uint8_t protocol, const void *l4,
+			size_t len);
+
+/* Bytes of Ethernet and IP header in front of L4. */
+static inline size_t sl_net_header_len(const struct sl_net_path *path)
+{
+	return 14u + 4u * path->vlan_cnt + (path->family == 4 ? 20u : 40u);
+}
+
+/*
+ * Puts IP and Ethernet header in front of an L4 packet (data, len) and queues it as sl_net_tx()
+ * does. The packet must fit the MTU; there must be sl_net_header_len() bytes in front of data.
+ */
+bool sl_net_send(struct sl_net *n, struct sl_frame *f, const struct sl_net_path *path,
+		 uint8_t protocol);
+
+/*
+ * Queues one complete Ethernet frame (state HELD, TX or UNACKED; TX from now on) on port f->port.
+ * With retain the frame stays the caller's (state TX until completion, then UNACKED), else it is
+ * freed after transmission. Returns false when the ring is full: counted, the frame stays with the
+ * caller as UNACKED if retained and is freed otherwise.
+ */
+bool sl_net_tx(struct sl_net *n, struct sl_frame *f);
+/* Hands what is queued to the ports, then lets each port do its completions, refill and wake-up. */
+void sl_net_flush(struct sl_net *n);
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames: the only packet and payload memory of a worker, and who owns each of them.
+ *
+ * One UMEM per worker, cut into frames of 2 KiB (4 KiB for an MTU above 1500), registered with
+ * AF_XDP and, where RDMA is used, as a memory region. Beside each frame stands one struct sl_frame,
+ * a cache line of its own. Every frame has exactly one owner:
+ *
+ *        +--------------------------- sl_frame_put ------------------------------+
+ *        v                                                                       |
+ *      FREE -> FILL -> RX --+--> (processed) ------------------------------------+
+ *        |                  +--> HELD  by a connection's receive queue or an exchange's body
+ *        +-> HELD ----------|
+ *        +-> TX <-> UNACKED    built by tcp or udp; TX: in the tx ring, the kernel reads it
+ *
+ * A frame in the tx ring whose bytes must outlive transmission carries `retain`: its completion
+ * makes it UNACKED, without retain FREE. Whoever acknowledges a frame that is still in the ring
+ * clears retain. Debug builds check each step; sl_umem_census() counts frames per state, and tests
+ * end with it.
+ */
+#ifndef SL_XIO_FRAME_H
+#define SL_XIO_FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include "base/check.h"
+
+enum sl_frame_state {
+	SL_FRAME_FREE,
+	SL_FRAME_FILL,
+	SL_FRAME_RX,
+	SL_FRAME_HELD,
+	SL_FRAME_TX,
+	SL_FRAME_UNACKED,
+	SL_FRAME_STATE_CNT,
+};
+
+enum {
+	SL_FRAME_HEADROOM = 128, /* Ethernet + 2 VLAN + IPv6 + TCP with 40 bytes of options: 122 */
+};
+
+struct sl_frame {
+	struct sl_frame *next; /* linkage of the owner */
+	uint8_t *data;         /* first valid byte */
+	uint32_t index;        /* of the frame in its UMEM; constant */
+	uint16_t len;          /* valid bytes from data */
+	uint8_t state;         /* enum sl_frame_state */
+	uint8_t port;          /* rx: index of the port it came from; tx: port to send through */
+	uint8_t retain;        /* tx: keep after completion */
+	uint8_t flags;         /* owner's; rx: net tells tcp and udp enum sl_net_flags */
+	uint16_t l3_off; /* rx: offset of the IP header from the start of the frame's memory */
+	uint32_t seq;    /* tcp: sequence number of the first payload byte */
+	uint64_t rx_ns;  /* rx: arrival as stamped by XDP, 0 if unknown */
+	union {
+		uint64_t xmit_ns; /* tcp tx: time of the last transmission */
+		uint64_t take_ns; /* rx: when user space took it */
+	};
+	uint16_t payload_off; /* tcp: offset of the payload from data */
+	uint16_t payload_len; /* tcp: bytes of payload */
+	uint8_t xmit_cnt;     /* tcp tx: transmissions so far */
+	uint8_t family;       /* rx, set by net: 4 or 6 */
+	uint16_t l2_off;      /* rx, set by net: offset of the Ethernet header, as l3_off */
+	uint64_t flow_hash;   /* rx: set by an L4 prefetch hook, sl_flow_hash() */
+};
+_Static_assert(sizeof(struct sl_frame) == 64, "one cache line per frame");
+
+struct sl_umem {
+	uint8_t *area;
+	size_t area_len;
+	uint32_t frame_size;
+	uint32_t frame_shift; /* frame_size == 1 << frame_shift */
+	uint32_t frame_cnt;
+	struct sl_frame *frames;
+	struct sl_frame **free; /* stack: the most recently used frame is the warmest */
+	uint32_t free_cnt;
+	uint32_t low_water; /* below it, new bodies and connections are refused */
+};
+
+/*
+ * Maps area and meta data (huge pages if available), low_water a sixteenth. frame_size is a power
+ * of two from 2048 to 65536. Returns 0 or -errno.
+ */
+int sl_umem_init(struct sl_umem *u, uint32_t frame_size, uint32_t frame_cnt);
+/* All frames must be free or forgotten; every port over it closed. */
+void sl_umem_fini(struct sl_umem *u);
+
+/* Frames per state into out[SL_FRAME_STATE_CNT]; walks all of them, for tests and debugging. */
+void sl_umem_census(const struct sl_umem *u, uint32_t *out);
+
+static inline uint8_t *sl_frame_base(const struct sl_umem *u, const struct sl_frame *f)
+{
+	return u->area + ((size_t)f->index << u->frame_shift);
+}
+
+static inline struct sl_frame *sl_frame_at(const struct sl_umem *u, uint64_t addr)
+{
+	return &u->frames[addr >> u->frame_shift];
+}
+
+/* Bytes that can still be appended behind the valid ones. */
+static inline size_t sl_frame_tailroom(const struct sl_umem *u, const struct sl_frame *f)
+{
+	return (size_t)(sl_frame_base(u, f) + u->frame_size - (f->data + f->len));
+}
+
+/* Debug builds: checks the step, poisons what is free. They do nothing otherwise. */
+void sl_frame_check_get(struct sl_umem *u, struct sl_frame *f, enum sl_frame_state state);
+void sl_frame_check_put(struct sl_umem *u, struct sl_frame *f);
+void sl_frame_check_to(struct sl_umem *u, struct sl_frame *f, enum sl_frame_state state);
+#ifdef SL_DEBUG
+#define SL_FRAME_CHECK(call) (call)
+#else
+#define SL_FRAME_CHECK(call) ((void)0)
+#endif
+
+/*
+ * Takes a free frame in `state` (HELD, FILL, TX or UNACKED): data = base + headroom, len 0, other
+ * fields zero. NULL when none is left; the caller counts SL_DROP_NO_FRAME.
+ */
+static inline struct sl_frame *sl_frame_get(struct sl_umem *u, enum sl_frame_state state,
+					    uint16_t headroom)
+{
+	if (u->free_cnt == 0)
+		return NULL;
+	struct sl_frame *f = u->free[--u->free_cnt];
+
+	SL_FRAME_CHECK(sl_frame_check_get(u, f, state));
+	*f = (struct sl_frame){
+		.index = f->index,
+		.state = (uint8_t)state,
+		.data = sl_frame_base(u, f) + headroom,
+	};
+	return f;
+}
+
+/* Gives a frame back; its owner must not touch it any more. */
+static inline void sl_frame_put(struct sl_umem *u, struct sl_frame *f)
+{
+	SL_FRAME_CHECK(sl_frame_check_put(u, f));
+	f->state = SL_FRAME_FREE;
+	u->free[u->free_cnt++] = f;
+}
+
+/* Hands a frame to its next owner; debug builds check that the step is in the diagram. */
+static inline void sl_frame_to(struct sl_umem *u, struct sl_frame *f, enum sl_frame_state state)
+{
+	(void)u;
+	SL_FRAME_CHECK(sl_frame_check_to(u, f, state));
+	f->state = (uint8_t)state;
+}
+
+/* For ports: the kernel has sent a frame of the tx ring. */
+static inline void sl_frame_tx_done(struct sl_umem *u, struct sl_frame *f)
+{
+	if (f->retain)
+		sl_frame_to(u, f, SL_FRAME_UNACKED);
+	else
+		sl_frame_put(u, f);
+}
+
+/* For tcp: a retained frame is not needed any more, wherever it is. */
+static inline void sl_frame_acked(struct sl_umem *u, struct sl_frame *f)
+{
+	if (f->state == SL_FRAME_TX)
+		f->retain = 0;
+	else
+		sl_frame_put(u, f);
+}
+
+/* Puts a list linked by next. */
+void sl_frame_put_list(struct sl_umem *u, struct sl_frame *head);
+
+static inline bool sl_umem_low(const struct sl_umem *u)
+{
+	return u->free_cnt < u->low_water;
+}
+
+/*
+ * Bytes offered to the next layer. A layer that keeps the bytes without a copy takes the frame: it
+ * sets `frame` to NULL and owns it as HELD from then on; allowed only when it takes all of the
+ * chunk.
+ */
+struct sl_chunk {
+	const uint8_t *ptr;
+	size_t len;
+	struct sl_frame *frame; /* NULL: the bytes may only be copied */
+	uint64_t rx_ns;         /* arrival of the frame; 0 unknown */
+	uint64_t take_ns;
+};
+
+#endif
