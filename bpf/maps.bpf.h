@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The maps of include/sluice/abi.h. Key and value types are declared, so that they carry BTF.
+ *
+ * The sizes of sl_svc_* are the defaults: the gateway sets its own, and sl_service_cnt with them,
+ * before it loads the program.
+ */
+#ifndef SL_MAPS_BPF_H
+#define SL_MAPS_BPF_H
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include "sluice/abi.h"
+#include "sluice/drop.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, SL_MAX_LISTENERS);
+	__type(key, struct sl_listener_key);
+	__type(value, struct sl_listener);
+} sl_listeners SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_XSKMAP);
+	__uint(max_entries, SL_MAX_QUEUES);
+	__type(key, __u32);
+	__type(value, __u32);
+} sl_xsks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SL_MAX_QUEUES);
+	__type(key, __u32);
+	__type(value, struct sl_queue);
+} sl_queues SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, SL_RX_VERDICT_CNT);
+	__type(key, __u32);
+	__type(value, __u64);
+} sl_rx_drops SEC(".maps");
+
+/* The program does not touch it; it is here so that whoever loads the object creates it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SL_DEFAULT_WORKERS *SL_DEFAULT_SERVICES *SL_STAGE_CNT);
+	__type(key, __u32);
+	__type(value, struct sl_svc_hist);
+} sl_svc_hist SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SL_DEFAULT_WORKERS *SL_DEFAULT_SERVICES);
+	__type(key, __u32);
+	__type(value, struct sl_svc_live);
+} sl_svc_live SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SL_DEFAULT_SERVICES);
+	__type(key, __u32);
+	__type(value, struct sl_svc_ctl);
+} sl_svc_ctl SEC(".maps");
+
+const volatile __u32 sl_service_cnt = SL_DEFAULT_SERVICES;
+
+#endif

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From the first byte of a frame to the key of the listener it may be for.
+ *
+ *   frame -> Ethernet, VLAN tags -> IPv4 | IPv6, extension headers -> TCP | UDP | ICMP error
+ *
+ * Each step checks its header against the end of the frame before it reads it, and returns
+ * SL_RX_REDIRECT to go on, or the verdict. Whether lengths and checksums agree with the frame is
+ * for the stack in user space to say: here it only matters whose packet it is.
+ */
+#ifndef SL_PARSE_BPF_H
+#define SL_PARSE_BPF_H
+
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/tcp.h>
+#include <linux/udp.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include "sluice/abi.h"
+#include "sluice/drop.h"
+
+enum {
+	SL_VLAN_MAX = 2,
+	SL_EXT_MAX = 8, /* as SL_IP6_EXT_MAX of wire/ip6.h */
+	SL_FRAG_ANY = 0x3fff,
+	SL_FRAG_OFFSET = 0x1fff,
+	SL_ICMP4_UNREACH = 3, /* with "fragmentation needed" as one of its codes */
+	SL_ICMP4_TIME_EXCEEDED = 11,
+	SL_ICMP6_UNREACH = 1,
+	SL_ICMP6_TOO_BIG = 2,
+	SL_ICMP6_TIME_EXCEEDED = 3,
+};
+
+struct sl_packet {
+	struct sl_listener_key key __attribute__((aligned(8))); /* the stack wants words aligned */
+	const void *pos;                                        /* next unread byte */
+	const void *end;
+	__u8 protocol; /* what is at pos, once the IP header has been read */
+	__u8 opens;    /* a TCP connection is asked for, or it is a datagram: may be shed */
+};
+
+struct sl_vlan_tag {
+	__be16 tci;
+	__be16 proto;
+};
+
+/* Of both versions; <linux/icmp.h> would bring in all of <sys/socket.h>. */
+struct sl_icmp_hdr {
+	__u8 type;
+	__u8 code;
+	__be16 checksum;
+	__be32 rest;
+};
+
+struct sl_ext_hdr {
+	__u8 next;
+	__u8 len; /* 8-byte units beyond the first */
+	__u8 data[6];
+};
+
+/* TRUNCATED unless `len` bytes lie at pos; the form that the verifier follows. */
+#define SL_NEED(p, len)                                                                            \
+	do {                                                                                       \
+		if ((p)->pos + (len) > (p)->end)                                                   \
+			return SL_RX_PASS_TRUNCATED;                                               \
+	} while (0)
+
+static __always_inline int parse_eth(struct sl_packet *p, __be16 *proto)
+{
+	const struct ethhdr *eth = p->pos;
+
+	SL_NEED(p, sizeof(*eth));
+	/* Nothing that is sent to a group is answered here. */
+	if (eth->h_dest[0] & 1)
+		return SL_RX_PASS_NO_LISTENER;
+	*proto = eth->h_proto;
+	p->pos = eth + 1;
+#pragma unroll
+	for (int i = 0; i < SL_VLAN_MAX; i++) {
+		const struct sl_vlan_tag *tag = p->pos;
+
+		if (*proto != bpf_htons(ETH_P_8021Q) && *proto != bpf_htons(ETH_P_8021AD))
+			break;
+		SL_NEED(p, sizeof(*tag));
+		*proto = tag->proto;
+		p->pos = tag + 1;
+	}
+	return SL_RX_REDIRECT;
+}
+
+static __always_inline void set_addr4(struct sl_listener_key *key, __be32 addr)
+{
+	__u32 *words = (__u32 *)key->addr;
+
+	key->family = 4;
+	words[0] = addr;
+	words[1] = words[2] = words[3] = 0;
+}
+
+static __always_inline void set_addr6(struct sl_listener_key *key, const struct in6_addr *addr)
+{
+	key->family = 6;
+	__builtin_memcpy(key->addr, addr, sizeof(key->addr));
+}
+
+/* `quoted`: the header inside an ICMP error, whose sender is us. */
+static __always_inline int parse_ip4(struct sl_packet *p, int quoted)
+{
+	const struct iphdr *ip = p->pos;
+	__u32 hdr_len;
+
+	SL_NEED(p, sizeof(*ip));
+	hdr_len = ip->ihl * 4u;
+	if (ip->version != 4 || hdr_len < sizeof(*ip))
+		return SL_RX_PASS_OTHER;
+	SL_NEED(p, hdr_len);
+	/* A quoted first fragment still has our ports. */
+	if (ip->frag_off & bpf_htons(quoted ? SL_FRAG_OFFSET : SL_FRAG_ANY))
+		return SL_RX_PASS_FRAGMENT;
+	set_addr4(&p->key, quoted ? ip->saddr : ip->daddr);
+	p->protocol = ip->protocol;
+	p->pos += hdr_len;
+	return SL_RX_REDIRECT;
+}
+
+static __always_inline int parse_ip6(struct sl_packet *p, int quoted)
+{
+	const struct ipv6hdr *ip = p->pos;
+
+	SL_NEED(p, sizeof(*ip));
+	if (ip->version != 6)
+		return SL_RX_PASS_OTHER;
+	set_addr6(&p->key, quoted ? &ip->saddr : &ip->daddr);
+	p->protocol = ip->nexthdr;
+	p->pos = ip + 1;
+	for (int i = 0; i < SL_EXT_MAX; i++) {
+		const struct sl_ext_hdr *ext = p->pos;
+
+		if (p->protocol == IPPROTO_FRAGMENT)
+			return SL_RX_PASS_FRAGMENT;
+		if (p->protocol != IPPROTO_HOPOPTS && p->protocol != IPPROTO_ROUTING &&
+		    p->protocol != IPPROTO_DSTOPTS)
+			return SL_RX_REDIRECT;
+		SL_NEED(p, sizeof(*ext));
+		p->protocol = ext->next;
+		p->pos += ext->len * 8u + sizeof(*ext);
+	}
+	return SL_RX_PASS_OTHER;
+}
+
+static __always_inline int parse_tcp(struct sl_packet *p)
+{
+	const struct tcphdr *tcp = p->pos;
+
+	SL_NEED(p, sizeof(*tcp));
+	p->key.port = tcp->dest;
+	p->key.protocol = IPPROTO_TCP;
+	p->opens = tcp->syn && !tcp->ack;
+	return SL_RX_REDIRECT;
+}
+
+static __always_inline int parse_udp(struct sl_packet *p)
+{
+	const struct udphdr *udp = p->pos;
+
+	SL_NEED(p, sizeof(*udp));
+	p->key.port = udp->dest;
+	p->key.protocol = IPPROTO_UDP;
+	p->opens = 1;
+	return SL_RX_REDIRECT;
+}
+
+static __always_inline int is_icmp_error(const struct sl_icmp_hdr *icmp, int family)
+{
+	if (family == 4)
+		return icmp->type == SL_ICMP4_UNREACH || icmp->type == SL_ICMP4_TIME_EXCEEDED;
+	return icmp->type == SL_ICMP6_UNREACH || icmp->type == SL_ICMP6_TOO_BIG ||
+	       icmp->type == SL_ICMP6_TIME_EXCEEDED;
+}
+
+/* An error about a packet of ours quotes its header: the sender in there is the listener. */
+static __always_inline int parse_icmp(struct sl_packet *p, int family)
+{
+	const struct sl_icmp_hdr *icmp = p->pos;
+	const __be16 *ports;
+	int verdict;
+
+	SL_NEED(p, sizeof(*icmp));
+	if (!is_icmp_error(icmp, family))
+		return SL_RX_PASS_OTHER;
+	p->pos = icmp + 1;
+	verdict = family == 4 ? parse_ip4(p, 1) : parse_ip6(p, 1);
+	if (verdict != SL_RX_REDIRECT)
+		return verdict;
+	if (p->protocol != IPPROTO_TCP && p->protocol != IPPROTO_UDP)
+		return SL_RX_PASS_OTHER;
+	ports = p->pos;
+	/* RFC 792: at least 8 bytes of the quoted payload; ports and TCP's sequence number. */
+	SL_NEED(p, 8);
+	p->key.port = ports[0];
+	p->key.protocol = p->protocol;
+	return SL_RX_REDIRECT;
+}
+
+static __always_inline int parse_upper(struct sl_packet *p, int family)
+{
+	if (p->protocol == IPPROTO_TCP)
+		return parse_tcp(p);
+	if (p->protocol == IPPROTO_UDP)
+		return parse_udp(p);
+	if (p->protocol == (family == 4 ? IPPROTO_ICMP : IPPROTO_ICMPV6))
+		return parse_icmp(p, family);
+	return SL_RX_PASS_OTHER;
+}
+
+static __always_inline int parse_packet(struct sl_packet *p)
+{
+	__be16 proto = 0;
+	int verdict = parse_eth(p, &proto);
+
+	if (verdict != SL_RX_REDIRECT)
+		return verdict;
+	if (proto == bpf_htons(ETH_P_IP)) {
+		verdict = parse_ip4(p, 0);
+		return verdict == SL_RX_REDIRECT ? parse_upper(p, 4) : verdict;
+	}
+	if (proto == bpf_htons(ETH_P_IPV6)) {
+		verdict = parse_ip6(p, 0);
+		return verdict == SL_RX_REDIRECT ? parse_upper(p, 6) : verdict;
+	}
+	return SL_RX_PASS_OTHER;
+}
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which listener a packet is for, whether it is admitted, and its way to the AF_XDP socket. */
+#ifndef SL_STEER_BPF_H
+#define SL_STEER_BPF_H
+
+#include "maps.bpf.h"
+#include "parse.bpf.h"
+
+/* The exact address first, then the listener on any address of the family. */
+static __always_inline const struct sl_listener *find_listener(struct sl_listener_key *key)
+{
+	const struct sl_listener *l = bpf_map_lookup_elem(&sl_listeners, key);
+
+	if (l)
+		return l;
+	__builtin_memset(key->addr, 0, sizeof(key->addr));
+	return bpf_map_lookup_elem(&sl_listeners, key);
+}
+
+/*
+ * Refused with probability shed_level / 65536. Only what would open something new is: a connection
+ * that exists is served whatever the load, and an ICMP error costs nothing.
+ */
+static __always_inline int is_shed(const struct sl_listener *l, __u32 rx_queue)
+{
+	const struct sl_queue *q;
+	const struct sl_svc_live *live;
+	__u32 index;
+
+	if (l->shed_service >= sl_service_cnt)
+		return 0;
+	q = bpf_map_lookup_elem(&sl_queues, &rx_queue);
+	if (!q)
+		return 0;
+	index = sl_live_index(sl_service_cnt, q->worker, l->shed_service);
+	live = bpf_map_lookup_elem(&sl_svc_live, &index);
+	if (!live || !live->shed_level)
+		return 0;
+	return (bpf_get_prandom_u32() & 0xffff) < live->shed_level;
+}
+
+/*
+ * In front of the packet, where the AF_XDP socket's owner finds it. A driver without room for
+ * metadata refuses; the packet then goes without. Invalidates every pointer into the packet.
+ */
+static __always_inline void stamp(struct xdp_md *ctx, const struct sl_listener *l)
+{
+	struct sl_rx_meta *meta;
+	void *data;
+
+	if (bpf_xdp_adjust_meta(ctx, -(int)sizeof(*meta)))
+		return;
+	data = (void *)(long)ctx->data;
+	meta = (void *)(long)ctx->data_meta;
+	if ((void *)(meta + 1) > data)
+		return;
+	meta->rx_ns = bpf_ktime_get_ns();
+	meta->magic = SL_RX_META_MAGIC;
+	meta->queue = (__u16)ctx->rx_queue_index;
+	meta->listener = l->listener;
+}
+
+static __always_inline int steer_packet(struct xdp_md *ctx, struct sl_packet *p)
+{
+	const struct sl_listener *l = find_listener(&p->key);
+
+	if (!l)
+		return SL_RX_PASS_NO_LISTENER;
+	if (bpf_redirect_map(&sl_xsks, ctx->rx_queue_index, XDP_PASS) != XDP_REDIRECT)
+		return SL_RX_PASS_NO_SOCKET;
+	if (p->opens && is_shed(l, ctx->rx_queue_index))
+		return p->key.protocol == IPPROTO_TCP ? SL_RX_SHED_CONNECTION : SL_RX_SHED_DATAGRAM;
+	stamp(ctx, l);
+	return SL_RX_REDIRECT;
+}
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keys and values of the BPF maps: what the XDP program, the gateway and bpftool agree on.
+ *
+ *   map           kind             key                    value               written by
+ *   sl_listeners  hash             sl_listener_key        sl_listener         control thread
+ *   sl_xsks       XSKMAP           rx queue               AF_XDP socket       worker start
+ *   sl_queues     array            rx queue               sl_queue            worker start
+ *   sl_rx_drops   per-CPU array    enum sl_rx_verdict     u64 packets         XDP program
+ *   sl_svc_hist   array, mmapable  sl_hist_index()        sl_svc_hist         workers
+ *   sl_svc_live   array, mmapable  sl_live_index()        sl_svc_live         batch controller
+ *   sl_svc_ctl    array, mmapable  service                sl_svc_ctl          operator
+ *
+ * The last three have as many entries as there are workers and services: the gateway sets their
+ * sizes before it loads the program. sl_svc_ctl has one entry per service, which is what tells a
+ * reader of the pinned maps the service_cnt that the two index functions want.
+ *
+ * Ports and addresses are in network byte order, everything else is native. Times are nanoseconds
+ * of CLOCK_MONOTONIC. Writers of mmapable maps use plain stores; a reader of sl_svc_live takes
+ * `seq` before and after and retries when it was odd or has changed.
+ */
+#ifndef SLUICE_ABI_H
+#define SLUICE_ABI_H
+
+#include <linux/types.h>
+
+#define SL_PIN_ROOT "/sys/fs/bpf/sluice"
+
+enum {
+	SL_MAX_QUEUES = 64,
+	SL_MAX_LISTENERS = 256,
+	SL_MAX_WORKERS = 16,
+	SL_MAX_SERVICES = 64,
+	/* Sizes in the object file, in force when ip(8) or xdp-loader loads it. */
+	SL_DEFAULT_WORKERS = 8,
+	SL_DEFAULT_SERVICES = 16,
+	SL_HIST_BUCKET_CNT = 320, /* 8 per power of two; equals SL_HIST_BUCKETS of base/hist.h */
+	SL_ANY_SERVICE = 0xffff,
+};
+
+/* All zero in addr means any local address of that family. */
+struct sl_listener_key {
+	__u8 addr[16]; /* IPv4: in the first four bytes, the rest zero */
+	__be16 port;
+	__u8 family;   /* 4 or 6 */
+	__u8 protocol; /* IPPROTO_TCP or IPPROTO_UDP */
+};
+
+struct sl_listener {
+	__u16 listener;     /* index in the configuration */
+	__u16 shed_service; /* whose sl_svc_live decides on shedding; SL_ANY_SERVICE: none */
+	__u32 flags;
+};
+
+/* Which worker has the AF_XDP socket of a queue, and so whose sl_svc_live decides on shedding. */
+struct sl_queue {
+	__u32 worker;
+};
+
+/* In front of the packet (XDP metadata) when it is redirected. */
+struct sl_rx_meta {
+	__u64 rx_ns; /* bpf_ktime_get_ns() in the XDP program */
+	__u32 magic; /* SL_RX_META_MAGIC, so that a frame of another program is not misread */
+	__u16 queue;
+	__u16 listener;
+};
+#define SL_RX_META_MAGIC 0x736c7831u
+
+/* Stages of an exchange, each with a histogram of nanoseconds. */
+enum sl_stage {
+	SL_STAGE_WIRE,    /* XDP program -> taken from the AF_XDP ring */
+	SL_STAGE_PARSE,   /* -> request complete */
+	SL_STAGE_QUEUE,   /* -> put into a batch */
+	SL_STAGE_SEND,    /* -> handed to the transport */
+	SL_STAGE_COMPUTE, /* service time as the backend reports it */
+	SL_STAGE_RPC,     /* sent -> reply received, less compute */
+	SL_STAGE_REPLY,   /* -> last byte of the reply handed to TCP or UDP */
+	SL_STAGE_TOTAL,   /* first byte of the request to last byte of the reply */
+	SL_STAGE_CNT,
+};
+
+struct sl_svc_hist {
+	__u64 count;
+	__u64 sum_ns;
+	__u64 bucket[SL_HIST_BUCKET_CNT];
+	__u64 pad[6]; /* whole cache lines: neighbours may belong to other workers */
+};
+
+static inline __u32 sl_hist_index(__u32 service_cnt, __u32 worker, __u32 service, __u32 stage)
+{
+	return (worker * service_cnt + service) * SL_STAGE_CNT + stage;
+}
+
+/* What the controller derives, and the batcher obeys. One writer: the worker's controller. */
+struct sl_svc_live {
+	__u32 seq;         /* odd while it is being written */
+	__u32 batch_cap;   /* largest batch that keeps the latency bound; what the batcher uses */
+	__u32 batch_low;   /* smallest that keeps up with the arrival rate */
+	__u32 batch_last;  /* size of the last batch sent */
+	__u64 hold_ns;     /* how long a batch may be held for more requests */
+	__u64 arrival_mhz; /* arrival rate in requests per 1000 s */
+	__u64 alpha_ns;    /* service time of a batch of b: alpha + beta * b */
+	__u64 beta_ns;
+	__u64 dev_ns;   /* mean deviation of that fit */
+	__u64 rtt_ns;   /* RPC round trip without compute */
+	__u64 bound_ns; /* latency bound in force */
+	__u32 queued;
+	__u32 in_flight;  /* requests */
+	__u32 shed_level; /* 0 none .. 65536 all new connections are refused by XDP */
+	__u32 policy;     /* enum sl_policy */
+	__u64 shed;       /* requests answered 429 or 503 since start */
+	__u64 batches;
+	__u64 requests;
+	__u64 updated_ns;
+	__u64 pad;
+};
+
+static inline __u32 sl_live_index(__u32 service_cnt, __u32 worker, __u32 service)
+{
+	return worker * service_cnt + service;
+}
+
+/* Operator's overrides; a field of zero leaves the decision to the controller. */
+struct sl_svc_ctl {
+	__u32 batch_size;
+	__u32 shed_level; /* as above, plus one: 1 forces "shed nothing" */
+	__u64 hold_ns;    /* plus one: 1 forces "never hold" */
+	__u64 bound_ns;
+	__u64 deadline_ns;
+};
+
+_Static_assert(sizeof(struct sl_listener_key) == 20, "map key");
+_Static_assert(sizeof(struct sl_rx_meta) == 16, "a multiple of 4 and at most 32, as XDP wants it");
+_Static_assert(sizeof(struct sl_svc_hist) % 64 == 0, "whole cache lines");
+_Static_assert(sizeof(struct sl_svc_live) == 128, "whole cache lines");
+
+#endif
