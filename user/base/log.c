@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/log.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+
+static const char *const level_names[] = {"err", "warn", "info", "debug"};
+
+_Atomic int sl_log_level_now = SL_LOG_INFO;
+static _Atomic int log_fd = STDERR_FILENO;
+
+void sl_log_level_set(enum sl_log_level level)
+{
+	atomic_store_explicit(&sl_log_level_now, (int)level, memory_order_relaxed);
+}
+
+enum sl_log_level sl_log_level_get(void)
+{
+	return (enum sl_log_level)atomic_load_explicit(&sl_log_level_now, memory_order_relaxed);
+}
+
+int sl_log_level_parse(const char *name, enum sl_log_level *level)
+{
+	for (size_t i = 0; i < SL_ARRAY_LEN(level_names); i++) {
+		if (strcmp(name, level_names[i]) == 0) {
+			*level = (enum sl_log_level)i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+void sl_log_fd_set(int fd)
+{
+	atomic_store_explicit(&log_fd, fd < 0 ? STDERR_FILENO : fd, memory_order_relaxed);
+}
+
+static size_t put_prefix(char *line, size_t cap, enum sl_log_level level)
+{
+	char stamp[24], thread[16] = "?";
+	struct timespec ts;
+	struct tm tm;
+	int n;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	gmtime_r(&ts.tv_sec, &tm);
+	strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &tm);
+	pthread_getname_np(pthread_self(), thread, sizeof(thread));
+	n = snprintf(line, cap, "%s.%06ldZ %-5s [%s] ", stamp, ts.tv_nsec / 1000,
+		     level_names[level], thread);
+	return n < 0 ? 0 : (size_t)n;
+}
+
+static void blank_controls(char *s, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f)
+			s[i] = '?';
+	}
+}
+
+static void write_line(const char *line, size_t len)
+{
+	int fd = atomic_load_explicit(&log_fd, memory_order_relaxed);
+
+	while (len) {
+		ssize_t n = write(fd, line, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return;
+		line += n;
+		len -= (size_t)n;
+	}
+}
+
+static void log_vwrite(enum sl_log_level level, uint64_t suppressed, const char *fmt, va_list ap)
+	__attribute__((format(printf, 3, 0)));
+static void log_vwrite(enum sl_log_level level, uint64_t suppressed, const char *fmt, va_list ap)
+{
+	char line[SL_LOG_LINE_MAX + 1];
+	int saved = errno;
+	size_t start = put_prefix(line, SL_LOG_LINE_MAX, level);
+	size_t len = start, room = SL_LOG_LINE_MAX - start;
+	int n;
+
+	if (suppressed)
+		len += (size_t)snprintf(line + len, room, "(%llu like this withheld) ",
+					(unsigned long long)suppressed);
+	room = SL_LOG_LINE_MAX - len;
+	errno = saved; /* for %m */
+	n = vsnprintf(line + len, room, fmt, ap);
+	if (n > 0)
+		len += (size_t)n < room ? (size_t)n : room - 1;
+	blank_controls(line + start, len - start);
+	line[len++] = '\n';
+	write_line(line, len);
+	errno = saved;
+}
+
+void sl_log_write(enum sl_log_level level, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	log_vwrite(level, 0, fmt, ap);
+	va_end(ap);
+}
+
+bool sl_log_gate_open(struct sl_log_gate *gate, uint64_t now_ns, uint64_t interval_ns,
+		      uint64_t *suppressed)
+{
+	uint64_t next = atomic_load_explicit(&gate->next_ns, memory_order_relaxed);
+
+	/* Of threads that pass the test together, the exchange lets one through. */
+	if (now_ns < next ||
+	    !atomic_compare_exchange_strong_explicit(&gate->next_ns, &next, now_ns + interval_ns,
+						     memory_order_relaxed, memory_order_relaxed)) {
+		atomic_fetch_add_explicit(&gate->suppressed, 1, memory_order_relaxed);
+		return false;
+	}
+	*suppressed = atomic_exchange_explicit(&gate->suppressed, 0, memory_order_relaxed);
+	return true;
+}
+
+void sl_log_gated(struct sl_log_gate *gate, uint64_t interval_ns, enum sl_log_level level,
+		  const char *fmt, ...)
+{
+	uint64_t suppressed;
+	va_list ap;
+
+	if (!sl_log_gate_open(gate, sl_now_ns(), interval_ns, &suppressed))
+		return;
+	va_start(ap, fmt);
+	log_vwrite(level, suppressed, fmt, ap);
+	va_end(ap);
+}
