@@ -9,7 +9,7 @@
  *
  * The directory is a fixed table of atomic words, written when a connection is set up or goes away,
  * read after a local miss only: packets of a flow on its own queue never come here. A word is 56
- * bits of keyed hash and the owner, no key, so a wrong match is possible (about 1 in 2^50); the
+ * bits of keyed hash and the owner, no key, so a wrong match is possible (about 1 in 2^32); the
  * owner then misses as well and treats the segment as one for no connection. A frame is handed over
  * once.
  *
@@ -45,11 +45,13 @@ bool sl_handover_claim(struct sl_net *n, const struct sl_flow_key *key);
 void sl_handover_release(struct sl_net *n, const struct sl_flow_key *key);
 
 /*
- * A segment (no SYN) that is for no local connection, data at the L4 header. True: taken, it goes
- * to the owner or was counted as handover_full. False: nobody owns it, the frame stays the
- * caller's.
+ * A segment (no SYN) that is for no local connection, data at the L4 header; key: its flow, local
+ * as seen from here. True: taken, it goes to the owner or was counted as handover_full. False:
+ * nobody else owns it, or it was handed over already, or there are no other workers: the frame
+ * stays the caller's.
  */
-bool sl_handover_give(struct sl_net *n, struct sl_frame *f, uint8_t protocol);
+bool sl_handover_give(struct sl_net *n, struct sl_frame *f, const struct sl_flow_key *key,
+		      uint8_t protocol);
 
 /* Receives what others gave; once per loop, cheap when there is nothing. Returns frames taken. */
 unsigned sl_handover_poll(struct sl_net *n);

@@ -5,7 +5,8 @@
  *   a.tx ring -> queue (limit) -> rate -> delay (+ jitter) -> { lost, twice, damaged } -> b.rx
  *
  * The same seed and the same calls give the same packets. Frames are copied, as a real link does,
- * and the sender's are completed once they have left its queue. Nothing is allocated after init.
+ * and the sender's are completed once they have entered its queue
+ * (auto_complete must be off). Nothing is allocated after init.
  */
 #ifndef SL_XIO_FAKE_LINK_H
 #define SL_XIO_FAKE_LINK_H

@@ -179,8 +179,8 @@ static inline bool sl_umem_low(const struct sl_umem *u)
 
 /*
  * Bytes offered to the next layer. A layer that keeps the bytes without a copy takes the frame: it
- * sets `frame` to NULL and owns it as HELD from then on; allowed only when it takes all of the
- * chunk.
+ * sets `frame` to NULL and owns it from then on, in the state HELD that it has during the offer;
+ * allowed only when it takes all of the chunk.
  */
 struct sl_chunk {
 	const uint8_t *ptr;

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include "net/net.h"
+#include "udp/udp.h"
+#include "wire/csum.h"
+
+struct sl_udp {
+	struct sl_net *net;
+	sl_udp_input_fn *input;
+	void *app;
+	struct sl_udp_stats stats;
+};
+
+static void peer_from_rx(const struct sl_net *n, const struct sl_frame *f,
+			 const struct sl_udp_hdr *h, struct sl_udp_peer *peer)
+{
+	struct sl_net_path path;
+
+	sl_net_path_from_rx(n, f, &path);
+	*peer = (struct sl_udp_peer){
+		.local_port_be = h->dport_be,
+		.remote_port_be = h->sport_be,
+		.family = path.family,
+		.port = path.port,
+		.vlan = {path.vlan[0], path.vlan[1]},
+		.vlan_cnt = path.vlan_cnt,
+		.vlan_ad = path.vlan_ad,
+	};
+	memcpy(peer->local, path.local, sizeof(peer->local));
+	memcpy(peer->remote, path.remote, sizeof(peer->remote));
+	memcpy(peer->mac, path.mac, sizeof(peer->mac));
+	memcpy(peer->local_mac, path.local_mac, sizeof(peer->local_mac));
+}
+
+static struct sl_net_path path_of(const struct sl_udp_peer *peer)
+{
+	struct sl_net_path path = {
+		.vlan = {peer->vlan[0], peer->vlan[1]},
+		.vlan_cnt = peer->vlan_cnt,
+		.vlan_ad = peer->vlan_ad,
+		.family = peer->family,
+		.port = peer->port,
+	};
+
+	memcpy(path.local, peer->local, sizeof(path.local));
+	memcpy(path.remote, peer->remote, sizeof(path.remote));
+	memcpy(path.mac, peer->mac, sizeof(path.mac));
+	memcpy(path.local_mac, peer->local_mac, sizeof(path.local_mac));
+	return path;
+}
+
+/* IPv4: a field of zero means that the sender made none (RFC 768). IPv6: must be there (RFC 8200).
+ */
+static bool checksum_ok(const struct sl_net *n, const struct sl_frame *f,
+			const struct sl_udp_hdr *h)
+{
+	if (h->csum_be == 0)
+		return f->family == 4;
+	return sl_net_l4_csum_ok(n, f, SL_IP_PROTO_UDP, SL_UDP_CSUM_OFF);
+}
+
+static void udp_input(void *ctx, struct sl_frame *f)
+{
+	struct sl_udp *u = ctx;
+	struct sl_net *n = u->net;
+	struct sl_udp_peer peer;
+	struct sl_udp_view v;
+	int listener;
+
+	/* A source port of zero asks for no reply (RFC 768); there is nothing else to do here. */
+	if (sl_udp_parse(f->data, f->len, &v) < 0 || v.hdr->sport_be == 0) {
+		sl_net_drop_frame(n, f, SL_DROP_UDP_HEADER);
+		return;
+	}
+	peer_from_rx(n, f, v.hdr, &peer);
+	listener = sl_net_find_listener(n, peer.family, peer.local, peer.local_port_be,
+					SL_IP_PROTO_UDP);
+	if (listener < 0) {
+		sl_net_drop_frame(n, f, SL_DROP_NO_LISTENER);
+		return;
+	}
+	f->len = (uint16_t)(SL_UDP_HDR_LEN + v.payload_len);
+	if (!checksum_ok(n, f, v.hdr)) {
+		sl_net_drop_frame(n, f, SL_DROP_UDP_CHECKSUM);
+		return;
+	}
+	peer.listener = (uint16_t)listener;
+	f->data += SL_UDP_HDR_LEN;
+	f->len = v.payload_len;
+	u->stats.datagrams_in++;
+	u->stats.bytes_in += f->len;
+
+	struct sl_chunk chunk = {f->data, f->len, f, f->rx_ns, f->take_ns};
+
+	sl_frame_to(n->umem, f, SL_FRAME_HELD);
+	u->input(u->app, &peer, &chunk);
+	if (chunk.frame)
+		sl_frame_put(n->umem, chunk.frame);
+}
+
+struct sl_udp *sl_udp_create(struct sl_net *net, sl_udp_input_fn *input, void *app)
+{
+	struct sl_udp *u = calloc(1, sizeof(*u));
+
+	if (!u)
+		return NULL;
+	u->net = net;
+	u->input = input;
+	u->app = app;
+	net->udp = (struct sl_l4){.ctx = u, .input = udp_input};
+	return u;
+}
+
+void sl_udp_destroy(struct sl_udp *u)
+{
+	if (!u)
+		return;
+	u->net->udp = (struct sl_l4){0};
+	free(u);
+}
+
+size_t sl_udp_max_payload(const struct sl_udp *u, const struct sl_udp_peer *peer)
+{
+	const struct sl_net *n = u->net;
+	size_t ip_len = peer->family == 4 ? sizeof(struct sl_ip4_hdr) : sizeof(struct sl_ip6_hdr);
+	size_t by_mtu = n->ports[peer->port]->mtu - ip_len - SL_UDP_HDR_LEN;
+	size_t by_frame = n->umem->frame_size - SL_FRAME_HEADROOM - SL_UDP_HDR_LEN;
+
+	return by_mtu < by_frame ? by_mtu : by_frame;
+}
+
+int sl_udp_send(struct sl_udp *u, const struct sl_udp_peer *peer, const struct sl_span *spans,
+		unsigned cnt)
+{
+	struct sl_net *n = u->net;
+	struct sl_net_path path = path_of(peer);
+	size_t len = 0, max = sl_udp_max_payload(u, peer);
+
+	for (unsigned i = 0; i < cnt; i++) {
+		if (spans[i].len > max - len)
+			return -EMSGSIZE;
+		len += spans[i].len;
+	}
+	struct sl_frame *f = sl_frame_get(n->umem, SL_FRAME_TX, SL_FRAME_HEADROOM);
+
+	if (!f) {
+		sl_net_drop(n, SL_DROP_NO_FRAME);
+		return -ENOBUFS;
+	}
+	struct sl_udp_hdr *h = (struct sl_udp_hdr *)f->data;
+	uint8_t *to = f->data + SL_UDP_HDR_LEN;
+
+	for (unsigned i = 0; i < cnt; i++) {
+		if (spans[i].len)
+			memcpy(to, spans[i].ptr, spans[i].len);
+		to += spans[i].len;
+	}
+	sl_udp_write(h, peer->local_port_be, peer->remote_port_be, (uint16_t)len);
+	f->len = (uint16_t)(SL_UDP_HDR_LEN + len);
+
+	uint16_t csum_be = sl_net_l4_csum(&path, SL_IP_PROTO_UDP, h, f->len);
+
+	h->csum_be = csum_be ? csum_be : 0xffff; /* RFC 768: zero would mean none */
+	u->stats.datagrams_out++;
+	u->stats.bytes_out += len;
+	return sl_net_send(n, f, &path, SL_IP_PROTO_UDP) ? 0 : -ENOBUFS;
+}
+
+void sl_udp_stats(const struct sl_udp *u, struct sl_udp_stats *out)
+{
+	*out = u->stats;
+}

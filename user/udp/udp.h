@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * UDP (RFC 768; RFC 8200 section 8.1 for IPv6): checked datagrams in, datagrams out. No state per
+ * peer, so no path MTU either: ICMP errors are counted as icmp_ignored, replies carry DF.
+ */
+#ifndef SL_UDP_UDP_H
+#define SL_UDP_UDP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "xio/frame.h"
+
+struct sl_net;
+struct sl_udp;
+
+/* Where a reply goes: back the way the datagram came. Plain data, may be kept and copied. */
+struct sl_udp_peer {
+	uint8_t local[16], remote[16]; /* IPv4: first four bytes */
+	uint16_t local_port_be, remote_port_be;
+	uint8_t family, port; /* port: of the worker */
+	uint16_t listener;
+	uint8_t mac[6]; /* next hop towards the peer */
+	uint8_t local_mac[6];
+	uint16_t vlan[2]; /* tags in host order, 0 none; outer first */
+	uint8_t vlan_cnt;
+	uint8_t vlan_ad; /* outer tag is 802.1ad */
+};
+
+/* One datagram; bytes are valid during the call, unless the callee takes chunk->frame. */
+typedef void sl_udp_input_fn(void *app, const struct sl_udp_peer *peer, struct sl_chunk *chunk);
+
+/* Plugs itself into net. Returns NULL and sets errno. */
+struct sl_udp *sl_udp_create(struct sl_net *net, sl_udp_input_fn *input, void *app);
+void sl_udp_destroy(struct sl_udp *u);
+
+/* Largest payload to that peer without fragments. */
+size_t sl_udp_max_payload(const struct sl_udp *u, const struct sl_udp_peer *peer);
+
+/* Sends the concatenation of cnt spans. Returns 0, -EMSGSIZE, or -ENOBUFS (counted by net). */
+struct sl_span;
+int sl_udp_send(struct sl_udp *u, const struct sl_udp_peer *peer, const struct sl_span *spans,
+		unsigned cnt);
+
+struct sl_udp_stats {
+	uint64_t datagrams_in, datagrams_out, bytes_in, bytes_out;
+};
+void sl_udp_stats(const struct sl_udp *u, struct sl_udp_stats *out);
+
+#endif
