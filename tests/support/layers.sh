@@ -1,0 +1,97 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# layers.sh: fails on an include against the dependency order, and on one that is no file of ours.
+# Each module may include itself, include/sluice, and what its line says: modules or single headers.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+export BUILD=${BUILD:-build}
+
+files=$(find user include bpf bench -name '*.[ch]' 2>/dev/null | sort)
+# shellcheck disable=SC2086
+awk '
+function exists(path,  line, r) {
+	if (!(path in known)) {
+		r = (getline line < path)
+		close(path)
+		known[path] = r >= 0
+	}
+	return known[path]
+}
+function complain(what) {
+	printf "%s:%d: %s\n", FILENAME, FNR, what
+	bad++
+}
+function module_of(path,  part) {
+	split(path, part, "/")
+	return part[1] == "user" ? part[2] : part[1]
+}
+function permitted(module, inc,  words, n, i, target) {
+	target = inc
+	sub(/\/.*/, "", target)
+	if (target == module || target == "sluice" || allow[module] == "all")
+		return 1
+	n = split(allow[module], words, " ")
+	for (i = 1; i <= n; i++)
+		if (words[i] == target || words[i] == inc)
+			return 1
+	return 0
+}
+BEGIN {
+	allow["include"] = ""
+	allow["base"] = ""
+	allow["config"] = "base"
+	allow["wire"] = "base"
+	allow["xio"] = "base wire"
+	allow["net"] = "base wire xio"
+	allow["tcp"] = "base wire xio net"
+	allow["udp"] = "base wire xio net"
+	allow["front"] = "base wire config xio/frame.h"
+	allow["rpc"] = "base config"
+	allow["backend"] = "base rpc"
+	allow["core"] = "base config wire xio net tcp udp front rpc"
+	allow["worker"] = "base config wire xio net tcp udp front rpc core"
+	allow["control"] = "base config wire xio net tcp udp front rpc core worker"
+	allow["load"] = "base config wire xio net tcp udp"
+	allow["cli"] = "all"
+	allow["bench"] = "all"
+	allow["bpf"] = ""
+	build = ENVIRON["BUILD"]
+}
+FNR == 1 {
+	module = module_of(FILENAME)
+	dir = FILENAME
+	sub(/[^\/]*$/, "", dir)
+	if (!(module in allow))
+		complain("module " module " is not in the table of tests/support/layers.sh")
+}
+/^[ \t]*#[ \t]*include[ \t]*"/ {
+	inc = $0
+	sub(/^[^"]*"/, "", inc)
+	sub(/".*/, "", inc)
+	if (inc ~ /\.skel\.h$/) { # made by the build
+		if (module != "xio" && module != "cli")
+			complain("includes \"" inc "\"; the BPF skeleton is for xio and cli only")
+		next
+	}
+	if (inc ~ /\.\.\//) {
+		complain("includes \"" inc "\"; paths start at user/ or include/, or name a neighbour")
+		next
+	}
+	if (inc !~ /\// || exists(dir inc)) { # a neighbour
+		if (!exists(dir inc))
+			complain("includes \"" inc "\", which is no file in " dir)
+		next
+	}
+	if (!exists("user/" inc) && !exists("include/" inc)) {
+		complain("includes \"" inc "\", which is no file in user/ or include/")
+		next
+	}
+	if (!permitted(module, inc))
+		complain("includes \"" inc "\"; " module " may include itself, sluice" \
+			(allow[module] ? ", " allow[module] : ""))
+}
+END {
+	if (!bad)
+		printf "layers: %d files in order\n", ARGC - 1
+	exit bad > 0
+}' $files
