@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory that lives as long as a configuration: allocated piece by piece, freed at once.
+ */
+#ifndef SL_CONFIG_ARENA_H
+#define SL_CONFIG_ARENA_H
+
+#include <stddef.h>
+
+struct conf_arena;
+
+struct conf_arena *conf_arena_create(void);
+void conf_arena_free(struct conf_arena *a);
+/* Zeroed; NULL when there is no memory. */
+void *conf_arena_alloc(struct conf_arena *a, size_t len);
+char *conf_arena_strndup(struct conf_arena *a, const char *s, size_t len);
+char *conf_arena_printf(struct conf_arena *a, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of keys: which key each block has, its type, range, default and meaning. Parser, checks
+ * and `sluice help config` all go by it.
+ */
+#ifndef SL_CONFIG_KEYS_H
+#define SL_CONFIG_KEYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config/arena.h"
+#include "config/config.h"
+
+enum conf_block {
+	CONF_ROOT,
+	CONF_INTERFACE,
+	CONF_WORKERS,
+	CONF_LISTENER,
+	CONF_POOL,
+	CONF_BACKEND,
+	CONF_BATCH,
+	CONF_ROUTE,
+	CONF_LIMITS,
+	CONF_ADMIN,
+	CONF_BLOCK_CNT,
+};
+
+struct conf_key;
+
+/* Where a value goes while the file is read. */
+struct conf_value {
+	struct conf_arena *arena;
+	void *obj; /* the block's struct */
+	const struct conf_key *key;
+	const char *text;
+};
+
+struct conf_type {
+	/* Parses text into obj; false: not allowed. */
+	bool (*set)(struct conf_value *v);
+	/* For people: "a whole number from 1 to 65535". */
+	void (*allowed)(const struct conf_key *k, char *buf, size_t len);
+};
+
+struct conf_name {
+	const char *name;
+	int value;
+};
+
+struct conf_key {
+	uint8_t block; /* enum conf_block */
+	bool list, required;
+	uint8_t size;  /* of the field */
+	size_t offset; /* in the block's struct */
+	const char *name;
+	const struct conf_type *type;
+	uint64_t min, max;
+	const char *fallback;          /* as a file would say it */
+	const struct conf_name *names; /* of an enum */
+	const char *what;              /* instead of the type's text of what is allowed */
+	const char *help;
+};
+
+extern const struct conf_key conf_keys[];
+extern const size_t conf_key_cnt;
+
+/* Index in conf_keys, or -1. */
+int conf_key_find(enum conf_block block, const char *name);
+/* "listener"; with the block it lies in: "pool.batch". */
+const char *conf_block_name(enum conf_block block);
+void conf_key_allowed(const struct conf_key *k, char *buf, size_t len);
+
+/* Types, in types.c. */
+extern const struct conf_type conf_string, conf_bool, conf_uint, conf_pow2, conf_duration,
+	conf_size, conf_share, conf_enum, conf_address, conf_endpoint, conf_header, conf_absolute,
+	conf_log_level, conf_queues, conf_cpus, conf_protocols, conf_methods, conf_headers,
+	conf_files, conf_reference, conf_body, conf_admin_address;
+
+/* Parses "10.0.0.1", "fd00::1" or "*"; false if it is none. */
+bool conf_parse_address(const char *text, uint8_t addr[16], uint8_t *family);
+/* RFC 9110 5.6.2, at most max bytes. */
+bool conf_is_token(const char *text, size_t max);
+
+/* A route and the name of its pool, which may come later in the file. */
+struct conf_route_ref {
+	struct sl_cfg_route route; /* first: keys of the table write here */
+	const char *pool;
+	int pool_line;
+};
+
+#endif
