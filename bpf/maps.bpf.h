@@ -2,8 +2,8 @@
 /*
  * The maps of include/sluice/abi.h. Key and value types are declared, so that they carry BTF.
  *
- * The sizes of sl_svc_* are the defaults: the gateway sets its own, and sl_service_cnt with them,
- * before it loads the program.
+ * The sizes of sl_svc_* are the defaults: the gateway sets its own, and
+ * sl_config.service_cnt with them, before it loads the program.
  */
 #ifndef SL_MAPS_BPF_H
 #define SL_MAPS_BPF_H
@@ -66,6 +66,10 @@ struct {
 	__type(value, struct sl_svc_ctl);
 } sl_svc_ctl SEC(".maps");
 
-const volatile __u32 sl_service_cnt = SL_DEFAULT_SERVICES;
+const volatile struct sl_prog_config sl_config = {
+	.magic = SL_PROG_MAGIC,
+	.version = SL_ABI_VERSION,
+	.service_cnt = SL_DEFAULT_SERVICES,
+};
 
 #endif

@@ -137,7 +137,7 @@ static __always_inline int parse_ip6(struct sl_packet *p, int quoted)
 	set_addr6(&p->key, quoted ? &ip->saddr : &ip->daddr);
 	p->protocol = ip->nexthdr;
 	p->pos = ip + 1;
-	for (int i = 0; i < SL_EXT_MAX; i++) {
+	for (int i = 0; i <= SL_EXT_MAX; i++) {
 		const struct sl_ext_hdr *ext = p->pos;
 
 		if (p->protocol == IPPROTO_FRAGMENT)
@@ -146,6 +146,9 @@ static __always_inline int parse_ip6(struct sl_packet *p, int quoted)
 		    p->protocol != IPPROTO_DSTOPTS)
 			return SL_RX_REDIRECT;
 		SL_NEED(p, sizeof(*ext));
+		/* Segments left: this is not its last stop. */
+		if (p->protocol == IPPROTO_ROUTING && ext->data[1])
+			return SL_RX_PASS_OTHER;
 		p->protocol = ext->next;
 		p->pos += ext->len * 8u + sizeof(*ext);
 	}

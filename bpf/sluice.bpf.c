@@ -24,11 +24,12 @@ struct {
 
 /*
  * Maps that the program does not use live only as long as their loader; a reference, even in code
- * that the verifier removes because sl_service_cnt is known not to be 0, ties them to the program.
+ * that the verifier removes because sl_config.service_cnt is known not to be 0, ties them to the
+ * program.
  */
 static __always_inline void keep_maps(void)
 {
-	if (sl_service_cnt == 0) {
+	if (sl_config.service_cnt == 0) {
 		asm volatile("" ::"r"(&sl_svc_hist));
 		asm volatile("" ::"r"(&sl_svc_ctl));
 	}

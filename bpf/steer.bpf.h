@@ -27,12 +27,12 @@ static __always_inline int is_shed(const struct sl_listener *l, __u32 rx_queue)
 	const struct sl_svc_live *live;
 	__u32 index;
 
-	if (l->shed_service >= sl_service_cnt)
+	if (l->shed_service >= sl_config.service_cnt)
 		return 0;
 	q = bpf_map_lookup_elem(&sl_queues, &rx_queue);
 	if (!q)
 		return 0;
-	index = sl_live_index(sl_service_cnt, q->worker, l->shed_service);
+	index = sl_live_index(sl_config.service_cnt, q->worker, l->shed_service);
 	live = bpf_map_lookup_elem(&sl_svc_live, &index);
 	if (!live || !live->shed_level)
 		return 0;

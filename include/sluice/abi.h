@@ -38,6 +38,19 @@ enum {
 	SL_ANY_SERVICE = 0xffff,
 };
 
+/*
+ * The program's constants, the only variable in its .rodata. What the gateway reads there of a
+ * program that it finds on an interface tells whose it is, and whether they understand each other.
+ */
+struct sl_prog_config {
+	__u32 magic;   /* SL_PROG_MAGIC */
+	__u32 version; /* SL_ABI_VERSION: this file's layouts */
+	__u32 service_cnt;
+	__u32 by_gateway; /* 1: loaded by a gateway, so left over if that does not run any more */
+};
+#define SL_PROG_MAGIC  0x736c7570u
+#define SL_ABI_VERSION 1u
+
 /* All zero in addr means any local address of that family. */
 struct sl_listener_key {
 	__u8 addr[16]; /* IPv4: in the first four bytes, the rest zero */

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What this host and its interfaces can do: facts read from the kernel, and trials.
+ *
+ * For `sluice doctor` and for the set-up of interfaces. Nothing here changes anything that outlives
+ * the call, except sl_bpffs_mount(); a trial on an interface that carries an XDP program is refused
+ * with -EBUSY, so a running gateway is not disturbed.
+ */
+#ifndef SL_XIO_PROBE_H
+#define SL_XIO_PROBE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "xio/port.h"
+
+#define SL_BPFFS "/sys/fs/bpf"
+
+struct sl_host_info {
+	char kernel[64]; /* release, as uname prints it */
+	bool btf;        /* /sys/kernel/btf/vmlinux is readable */
+	bool bpffs;      /* mounted on SL_BPFFS */
+	bool cap_ipc_lock, cap_net_admin, cap_net_raw, cap_bpf; /* cap_bpf: or CAP_SYS_ADMIN */
+	uint64_t memlock_bytes; /* soft limit, UINT64_MAX: none; moot with cap_ipc_lock */
+};
+void sl_probe_host(struct sl_host_info *out);
+
+/* Mounts a BPF file system on SL_BPFFS unless there is one. Returns 0 or -errno. */
+int sl_bpffs_mount(void);
+
+struct sl_nic_info {
+	int ifindex;
+	char driver[32];
+	uint8_t mac[6];
+	uint32_t mtu;
+	uint32_t queue_cnt; /* receive queues in use; 1 where the driver does not tell */
+	uint32_t queue_max;
+	bool up;
+	bool ethernet;
+	uint32_t xdp_prog_id; /* attached program, 0: none */
+};
+/* Returns 0, -ENODEV when there is no such interface, or -errno. */
+int sl_probe_nic(const char *ifname, struct sl_nic_info *out);
+
+/*
+ * Whether programs can replace functions of others, which libxdp's dispatcher needs to let several
+ * XDP programs share an interface: 0, or -errno of the step that the kernel refused.
+ */
+int sl_probe_freplace(void);
+
+/*
+ * Attaches a program that passes everything for a moment: 0 or -errno. Some drivers reset their
+ * queues when a first program comes.
+ */
+int sl_probe_attach(int ifindex, bool generic);
+
+/*
+ * Binds an AF_XDP socket to the queue for a moment. Returns the best mode that works (ZEROCOPY,
+ * COPY, or GENERIC where the driver has no XDP of its own) or -errno.
+ */
+int sl_probe_xsk(const char *ifname, uint16_t queue);
+
+#endif

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/bpf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include "base/check.h"
+#include "xio/probe.h"
+#include "xio/xdp_maps.h"
+
+enum { MAPS_PER_PROG = 32 };
+
+static const struct map_layout {
+	const char *name;
+	uint32_t type, key_size, value_size;
+	bool svc; /* mmapable, may be shared between interfaces */
+} layouts[SL_MAP_CNT] = {
+	[SL_MAP_LISTENERS] = {"sl_listeners", BPF_MAP_TYPE_HASH, sizeof(struct sl_listener_key),
+			      sizeof(struct sl_listener), false},
+	[SL_MAP_XSKS] = {"sl_xsks", BPF_MAP_TYPE_XSKMAP, 4, 4, false},
+	[SL_MAP_QUEUES] = {"sl_queues", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct sl_queue), false},
+	[SL_MAP_RX_DROPS] = {"sl_rx_drops", BPF_MAP_TYPE_PERCPU_ARRAY, 4, 8, false},
+	[SL_MAP_SVC_HIST] = {"sl_svc_hist", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct sl_svc_hist),
+			     true},
+	[SL_MAP_SVC_LIVE] = {"sl_svc_live", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct sl_svc_live),
+			     true},
+	[SL_MAP_SVC_CTL] = {"sl_svc_ctl", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct sl_svc_ctl), true},
+};
+
+const char *sl_xdp_map_name(enum sl_xdp_map map)
+{
+	return layouts[map].name;
+}
+
+static int prog_maps(int prog_fd, uint32_t *ids, uint32_t *cnt)
+{
+	struct bpf_prog_info info = {.map_ids = (uint64_t)(uintptr_t)ids, .nr_map_ids = *cnt};
+	uint32_t len = sizeof(info);
+
+	if (bpf_obj_get_info_by_fd(prog_fd, &info, &len) < 0)
+		return -errno;
+	if (info.nr_map_ids < *cnt)
+		*cnt = info.nr_map_ids;
+	return 0;
+}
+
+static int map_info(int fd, struct bpf_map_info *info)
+{
+	uint32_t len = sizeof(*info);
+
+	memset(info, 0, sizeof(*info));
+	return bpf_obj_get_info_by_fd(fd, info, &len) < 0 ? -errno : 0;
+}
+
+/* libbpf names the map after the object file, in various ways, but always with this end. */
+static bool is_rodata(const struct bpf_map_info *info)
+{
+	const char *dot = strrchr(info->name, '.');
+
+	return dot && strncmp(dot, ".rodata", strlen(dot)) == 0 && strlen(dot) > 3 &&
+	       info->type == BPF_MAP_TYPE_ARRAY && info->max_entries == 1 &&
+	       info->value_size >= sizeof(struct sl_prog_config);
+}
+
+static int read_rodata(int map_fd, uint32_t value_size, struct sl_prog_config *out)
+{
+	const uint32_t zero = 0;
+	void *value = calloc(1, value_size);
+	int err = value ? 0 : -ENOMEM;
+
+	if (!err && bpf_map_lookup_elem(map_fd, &zero, value) < 0)
+		err = -errno;
+	if (!err)
+		memcpy(out, value, sizeof(*out));
+	free(value);
+	return err;
+}
+
+int sl_xdp_read_config(int prog_fd, struct sl_prog_config *out)
+{
+	uint32_t ids[MAPS_PER_PROG], cnt = MAPS_PER_PROG;
+	struct bpf_map_info info;
+	int err = prog_maps(prog_fd, ids, &cnt);
+
+	if (err)
+		return err;
+	err = -ENOENT;
+	for (uint32_t i = 0; i < cnt && err; i++) {
+		int fd = bpf_map_get_fd_by_id(ids[i]);
+
+		if (fd < 0)
+			continue;
+		if (map_info(fd, &info) == 0 && is_rodata(&info) &&
+		    read_rodata(fd, info.value_size, out) == 0 && out->magic == SL_PROG_MAGIC)
+			err = 0;
+		close(fd);
+	}
+	return err;
+}
+
+static int take_map(struct sl_xdp *x, int fd, const struct bpf_map_info *info)
+{
+	for (int i = 0; i < SL_MAP_CNT; i++) {
+		const struct map_layout *l = &layouts[i];
+
+		if (strcmp(info->name, l->name) != 0 || x->map_fd[i] >= 0)
+			continue;
+		if (info->type != l->type || info->key_size != l->key_size ||
+		    info->value_size != l->value_size ||
+		    (l->svc && !(info->map_flags & BPF_F_MMAPABLE)))
+			return -EINVAL;
+		x->map_fd[i] = fd;
+		return 1;
+	}
+	return 0;
+}
+
+/* The counts follow from the sizes, and the sizes have to agree with each other. */
+static int derive_counts(struct sl_xdp *x, char *err, size_t err_len)
+{
+	struct bpf_map_info hist, live, ctl;
+
+	if (map_info(x->map_fd[SL_MAP_SVC_HIST], &hist) ||
+	    map_info(x->map_fd[SL_MAP_SVC_LIVE], &live) ||
+	    map_info(x->map_fd[SL_MAP_SVC_CTL], &ctl))
+		return -errno;
+	x->service_cnt = ctl.max_entries;
+	x->worker_cnt = live.max_entries / ctl.max_entries;
+	if (x->worker_cnt * x->service_cnt != live.max_entries ||
+	    hist.max_entries != live.max_entries * SL_STAGE_CNT) {
+		snprintf(err, err_len,
+			 "%s: sizes of sl_svc_hist (%u), sl_svc_live (%u) and sl_svc_ctl (%u) do "
+			 "not "
+			 "agree",
+			 x->ifname, hist.max_entries, live.max_entries, ctl.max_entries);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int sl_xdp_find_maps(struct sl_xdp *x, int prog_fd, char *err, size_t err_len)
+{
+	uint32_t ids[MAPS_PER_PROG], cnt = MAPS_PER_PROG;
+	struct bpf_map_info info;
+	int res = prog_maps(prog_fd, ids, &cnt);
+
+	for (uint32_t i = 0; i < cnt && !res; i++) {
+		int fd = bpf_map_get_fd_by_id(ids[i]), taken = 0;
+
+		if (fd < 0)
+			continue;
+		if (map_info(fd, &info) == 0)
+			taken = take_map(x, fd, &info);
+		if (taken <= 0)
+			close(fd);
+		if (taken < 0) {
+			snprintf(err, err_len,
+				 "%s: map %s of the attached program has another layout", x->ifname,
+				 info.name);
+			return taken;
+		}
+	}
+	for (int i = 0; i < SL_MAP_CNT; i++) {
+		if (x->map_fd[i] < 0) {
+			snprintf(err, err_len, "%s: the attached program has no map %s", x->ifname,
+				 layouts[i].name);
+			return -ENOENT;
+		}
+	}
+	return derive_counts(x, err, err_len);
+}
+
+/* As the kernel lays out an mmapable array. */
+static size_t mmap_len(enum sl_xdp_map map, size_t entries)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	const size_t len = ((layouts[map].value_size + 7u) & ~(size_t)7) * entries;
+
+	return (len + page - 1) & ~(page - 1);
+}
+
+static size_t svc_entries(const struct sl_xdp *x, enum sl_xdp_map map)
+{
+	switch (map) {
+	case SL_MAP_SVC_HIST: return (size_t)x->worker_cnt * x->service_cnt * SL_STAGE_CNT;
+	case SL_MAP_SVC_LIVE: return (size_t)x->worker_cnt * x->service_cnt;
+	default: return x->service_cnt;
+	}
+}
+
+static void *map_array(const struct sl_xdp *x, enum sl_xdp_map map, char *err, size_t err_len)
+{
+	void *p = mmap(NULL, mmap_len(map, svc_entries(x, map)), PROT_READ | PROT_WRITE, MAP_SHARED,
+		       x->map_fd[map], 0);
+
+	if (p != MAP_FAILED)
+		return p;
+	snprintf(err, err_len, "%s: cannot map %s into memory: %s", x->ifname, layouts[map].name,
+		 strerror(errno));
+	return NULL;
+}
+
+int sl_xdp_map_memory(struct sl_xdp *x, const struct sl_xdp *share, char *err, size_t err_len)
+{
+	if (share) {
+		x->shared_svc = true;
+		x->hist = share->hist;
+		x->live = share->live;
+		x->ctl = share->ctl;
+		return 0;
+	}
+	x->hist = map_array(x, SL_MAP_SVC_HIST, err, err_len);
+	if (x->hist)
+		x->live = map_array(x, SL_MAP_SVC_LIVE, err, err_len);
+	if (x->live)
+		x->ctl = map_array(x, SL_MAP_SVC_CTL, err, err_len);
+	return x->ctl ? 0 : -ENOMEM;
+}
+
+void sl_xdp_unmap_memory(struct sl_xdp *x)
+{
+	if (!x->shared_svc) {
+		if (x->hist)
+			munmap(x->hist, mmap_len(SL_MAP_SVC_HIST, svc_entries(x, SL_MAP_SVC_HIST)));
+		if (x->live)
+			munmap(x->live, mmap_len(SL_MAP_SVC_LIVE, svc_entries(x, SL_MAP_SVC_LIVE)));
+		if (x->ctl)
+			munmap(x->ctl, mmap_len(SL_MAP_SVC_CTL, svc_entries(x, SL_MAP_SVC_CTL)));
+	}
+	x->hist = NULL;
+	x->live = NULL;
+	x->ctl = NULL;
+}
+
+void sl_xdp_clear_listeners(const struct sl_xdp *x)
+{
+	struct sl_listener_key key;
+
+	while (bpf_map_get_next_key(x->map_fd[SL_MAP_LISTENERS], NULL, &key) == 0) {
+		if (bpf_map_delete_elem(x->map_fd[SL_MAP_LISTENERS], &key) < 0)
+			break;
+	}
+}
+
+void sl_xdp_reset_maps(const struct sl_xdp *x)
+{
+	sl_xdp_clear_listeners(x);
+	memset(x->hist, 0, sizeof(*x->hist) * svc_entries(x, SL_MAP_SVC_HIST));
+	memset(x->live, 0, sizeof(*x->live) * svc_entries(x, SL_MAP_SVC_LIVE));
+	/* sl_svc_ctl is the operator's. */
+}
+
+static int make_dir(const char *path)
+{
+	return mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+/* The directory of a living gateway is locked by it. */
+static int lock_dir(struct sl_xdp *x, const char *root, const char *name)
+{
+	int err;
+
+	snprintf(x->pin_dir, sizeof(x->pin_dir), "%s/%s", root, name);
+	/* The BPF file system keeps names with dots for itself: eth0.100 is pinned as eth0_100. */
+	for (char *c = x->pin_dir + strlen(root); *c; c++)
+		*c = *c == '.' ? '_' : *c;
+	err = make_dir(x->pin_dir);
+	if (err)
+		return err;
+	x->pin_lock_fd = open(x->pin_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (x->pin_lock_fd < 0)
+		return -errno;
+	if (flock(x->pin_lock_fd, LOCK_EX | LOCK_NB) == 0)
+		return 0;
+	err = -errno;
+	close(x->pin_lock_fd);
+	x->pin_lock_fd = -1;
+	return err;
+}
+
+static int choose_dir(struct sl_xdp *x, const char *root)
+{
+	char name[64];
+	struct stat st;
+	int err = make_dir(root);
+
+	if (!err)
+		err = lock_dir(x, root, x->ifname);
+	if (err != -EWOULDBLOCK)
+		return err;
+	if (stat("/proc/thread-self/ns/net", &st) < 0)
+		return -errno;
+	snprintf(name, sizeof(name), "%s@%lu", x->ifname, (unsigned long)st.st_ino);
+	return lock_dir(x, root, name);
+}
+
+static void pin_path(const struct sl_xdp *x, int map, char *path, size_t len)
+{
+	snprintf(path, len, "%s/%s", x->pin_dir, layouts[map].name);
+}
+
+static void remove_pins(const struct sl_xdp *x)
+{
+	char path[192];
+
+	for (int i = 0; i < SL_MAP_CNT; i++) {
+		pin_path(x, i, path, sizeof(path));
+		unlink(path);
+	}
+}
+
+int sl_xdp_pin(struct sl_xdp *x, const char *root, char *err, size_t err_len)
+{
+	char path[192];
+	int res = 0;
+
+	if (root && !*root)
+		return 0;
+	if (!root) {
+		root = SL_PIN_ROOT;
+		res = sl_bpffs_mount();
+		if (res) {
+			snprintf(err, err_len, "cannot mount a BPF file system on %s: %s", SL_BPFFS,
+				 strerror(-res));
+			return res;
+		}
+	}
+	res = choose_dir(x, root);
+	if (!res)
+		remove_pins(x); /* of a gateway that died: nobody holds the lock */
+	for (int i = 0; i < SL_MAP_CNT && !res; i++) {
+		pin_path(x, i, path, sizeof(path));
+		if (bpf_obj_pin(x->map_fd[i], path) < 0)
+			res = -errno;
+	}
+	if (res) {
+		snprintf(err, err_len, "cannot pin the maps in %s: %s", x->pin_dir, strerror(-res));
+		sl_xdp_unpin(x);
+	}
+	return res;
+}
+
+void sl_xdp_unpin(struct sl_xdp *x)
+{
+	if (x->pin_lock_fd < 0)
+		return;
+	remove_pins(x);
+	rmdir(x->pin_dir);
+	close(x->pin_lock_fd);
+	x->pin_lock_fd = -1;
+	x->pin_dir[0] = '\0';
+}
