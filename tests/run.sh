@@ -1,0 +1,63 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# run.sh [all | LAYER...]: every layer of tests, cheapest first. A layer ends in a line of counts; the last line here is
+# their sum: "N passed, N failed, N skipped". Fails when a test failed, or a layer ended without its counts.
+#   FUZZ_SECONDS  per fuzz target (default 60)    SL_LAYER_TIMEOUT  seconds per layer (default 1200)
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+layers=(deps build lint unit stack rpc bpf netns asan vm fuzz)
+[ "${1:-all}" = all ] || layers=("$@")
+export FUZZ_SECONDS=${FUZZ_SECONDS:-60} FUZZ_JOBS=${FUZZ_JOBS:-$(nproc)}
+jobs=$(nproc)
+logs=$(mktemp -d) || exit 1
+child=
+trap 'rm -rf "$logs"' EXIT
+trap '[ -z "$child" ] || kill -TERM -- "-$child" 2>/dev/null; wait; exit 130' INT TERM HUP
+
+passed=0 failed=0 skipped=0
+began=$SECONDS
+
+# The command of a layer, in its own process group, so that a signal ends all of it.
+run_layer() {
+	local target=test-$1
+	case $1 in
+	deps | lint | asan | fuzz) target=$1 ;;
+	build) target=all ;;
+	esac
+	set -m
+	timeout -k 20 "${SL_LAYER_TIMEOUT:-1200}" make --no-print-directory -j "$jobs" "$target" 2>&1 </dev/null &
+	child=$!
+	set +m
+	wait "$child"
+}
+
+for layer in "${layers[@]}"; do
+	start=$SECONDS
+	echo "== $layer"
+	run_layer "$layer" > >(tee "$logs/$layer" | grep --line-buffered -vE '^  (CC|AR|LD|BPF) ') 2>&1
+	status=$?
+	child=
+	sleep 0.1 # the reader's last lines
+	counts=$(sed -nE 's/^.*\b([0-9]+) passed, ([0-9]+) failed, ([0-9]+) skipped$/\1 \2 \3/p' "$logs/$layer" | tail -n 1)
+	case $layer in
+	deps | build) counts=$([ $status -eq 0 ] && echo 1 0 0 || echo 0 1 0) ;;
+	esac
+	if [ -z "$counts" ]; then
+		echo "$layer: no counts, exit status $status"
+		counts="0 1 0"
+	fi
+	read -r p f s <<<"$counts"
+	if [ $status -ne 0 ] && [ "$f" -eq 0 ]; then
+		echo "$layer: nothing failed, but exit status $status"
+		f=1
+	fi
+	printf '== %s: %d passed, %d failed, %d skipped in %d s (%d s in all)\n' "$layer" "$p" "$f" "$s" \
+		$((SECONDS - start)) $((SECONDS - began))
+	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+	case $layer in
+	deps | build) [ "$f" -eq 0 ] || break ;;
+	esac
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed -eq 0 ]
