@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The batcher of one service on one worker: what waits, which of it goes next, to whom, and in how
+ * large a batch. No I/O and no clock: the gateway and the simulation in bench/batch run the same
+ * code.
+ *
+ *   submit -> [ queue: earliest deadline first, fair between clients ] -> pump -> ops.send ->
+ * backend |                                                           | ops.drop (expired,
+ * hopeless)                       done / lost <-
+ *
+ * The size and hold of the next batch are read from sl_svc_live, which the controller (control.h)
+ * writes from what `done` reports and from the operator's sl_svc_ctl. An item belongs to the
+ * batcher from submit until it is passed to ops.send (and accepted), ops.drop, or removed.
+ */
+#ifndef SL_CORE_BATCH_H
+#define SL_CORE_BATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/list.h"
+#include "config/config.h"
+#include "core/stats.h"
+#include "sluice/abi.h"
+
+enum { SL_MAX_BACKENDS = 32 };
+
+/* One request in the queue; embedded in the exchange. */
+struct sl_batch_item {
+	struct sl_list link;  /* the batcher's */
+	uint64_t deadline_ns; /* absolute; UINT64_MAX: none */
+	uint64_t queued_ns;
+	uint32_t client;   /* hash of what fairness goes by */
+	uint32_t heap_pos; /* the batcher's */
+	uint32_t excluded; /* bit per backend not to be used (it failed this request) */
+	uint32_t bytes;    /* of the request */
+};
+
+struct sl_batch_ops {
+	/*
+	 * Sends items as one batch. 0: they are the backend's now; -EAGAIN: no credit now, they
+	 * stay queued; other: the backend is unusable, they stay queued.
+	 */
+	int (*send)(void *app, unsigned backend, struct sl_batch_item **items, unsigned cnt);
+	/* The item is the application's again and will not be computed. */
+	void (*drop)(void *app, struct sl_batch_item *item, enum sl_outcome why);
+};
+
+struct sl_batcher;
+
+/* hist: entries of this worker and service, [SL_STAGE_CNT]; ctl may be NULL. Returns NULL: no
+ * memory. */
+struct sl_batcher *sl_batcher_create(const struct sl_cfg_pool *pool, const struct sl_batch_ops *ops,
+				     void *app, const struct sl_svc_hist *hist,
+				     struct sl_svc_live *live, const struct sl_svc_ctl *ctl);
+void sl_batcher_destroy(struct sl_batcher *b);
+
+/*
+ * Queues an item: SL_OUTCOME_OK; or why not (QUEUE_FULL, FAIR_SHARE, NO_BACKEND, SHED, EXPIRED):
+ * then it is still the caller's.
+ */
+enum sl_outcome sl_batcher_submit(struct sl_batcher *b, struct sl_batch_item *item,
+				  uint64_t now_ns);
+/* Takes a queued item out (its client has gone). */
+void sl_batcher_remove(struct sl_batcher *b, struct sl_batch_item *item);
+/* True while the item is in the queue. */
+bool sl_batcher_queued(const struct sl_batch_item *item);
+
+void sl_batcher_backend(struct sl_batcher *b, unsigned backend, bool up, uint64_t now_ns);
+/* A batch of cnt was answered; rtt_ns: round trip without service time. */
+void sl_batcher_done(struct sl_batcher *b, unsigned backend, unsigned cnt, uint64_t service_ns,
+		     uint64_t rtt_ns, uint64_t now_ns);
+/* A batch of cnt ended without an answer. */
+void sl_batcher_lost(struct sl_batcher *b, unsigned backend, unsigned cnt, uint64_t now_ns);
+
+/* Sends and sheds what is due; once per loop. */
+void sl_batcher_pump(struct sl_batcher *b, uint64_t now_ns);
+/* When pump wants to be called at the latest; UINT64_MAX: not before the next event. */
+uint64_t sl_batcher_next_ns(const struct sl_batcher *b);
+
+uint32_t sl_batcher_queue_len(const struct sl_batcher *b);
+
+#endif

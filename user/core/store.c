@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/exchange.h"
+
+#include <string.h>
+
+enum {
+	/* Below it a copy of the bytes is cheaper than a frame that carries only them. */
+	STORE_TAKE_MIN = 1024,
+};
+
+static void store_link(struct sl_store *s, struct sl_frame *f)
+{
+	f->next = NULL;
+	if (s->tail)
+		s->tail->next = f;
+	else
+		s->head = f;
+	s->tail = f;
+	s->frames++;
+}
+
+/* Taking a received frame wastes its unused part: only while frames are plentiful. */
+static bool worth_taking(const struct sl_umem *u, const struct sl_chunk *chunk)
+{
+	return chunk->frame && chunk->len >= STORE_TAKE_MIN && u->free_cnt > u->frame_cnt / 2;
+}
+
+size_t sl_store_copy(struct sl_store *s, struct sl_umem *u, const void *bytes, size_t len)
+{
+	const uint8_t *p = bytes;
+	size_t left = len;
+
+	while (left) {
+		size_t room = s->tail ? sl_frame_tailroom(u, s->tail) : 0;
+		size_t n;
+
+		if (!room) {
+			struct sl_frame *f =
+				sl_umem_low(u) ? NULL : sl_frame_get(u, SL_FRAME_HELD, 0);
+
+			if (!f)
+				break;
+			store_link(s, f);
+			room = sl_frame_tailroom(u, f);
+		}
+		n = left < room ? left : room;
+		memcpy(s->tail->data + s->tail->len, p, n);
+		s->tail->len = (uint16_t)(s->tail->len + n);
+		p += n;
+		left -= n;
+	}
+	s->len += len - left;
+	return len - left;
+}
+
+size_t sl_store_append(struct sl_store *s, struct sl_umem *u, struct sl_chunk *chunk)
+{
+	struct sl_frame *f = chunk->frame;
+
+	if (!worth_taking(u, chunk))
+		return sl_store_copy(s, u, chunk->ptr, chunk->len);
+	if (f->state != SL_FRAME_HELD)
+		sl_frame_to(u, f, SL_FRAME_HELD);
+	f->data = (uint8_t *)chunk->ptr;
+	f->len = (uint16_t)chunk->len;
+	store_link(s, f);
+	s->len += chunk->len;
+	chunk->frame = NULL;
+	return chunk->len;
+}
+
+struct sl_span sl_store_peek(const struct sl_store *s)
+{
+	if (!s->head)
+		return sl_span_of(NULL, 0);
+	return sl_span_of(s->head->data + s->off, (size_t)s->head->len - s->off);
+}
+
+void sl_store_skip(struct sl_store *s, struct sl_umem *u, size_t len)
+{
+	while (len) {
+		struct sl_frame *f = s->head;
+		size_t n = (size_t)f->len - s->off;
+
+		if (len < n) {
+			s->off += (uint32_t)len;
+			s->len -= len;
+			return;
+		}
+		s->head = f->next;
+		if (!s->head)
+			s->tail = NULL;
+		s->off = 0;
+		s->len -= n;
+		s->frames--;
+		len -= n;
+		sl_frame_put(u, f);
+	}
+}
+
+void sl_store_free(struct sl_store *s, struct sl_umem *u)
+{
+	sl_frame_put_list(u, s->head);
+	*s = (struct sl_store){0};
+}
+
+uint32_t sl_store_spans(const struct sl_store *s, struct sl_span *spans, uint32_t max)
+{
+	uint32_t n = 0;
+
+	if (s->frames > max)
+		return 0;
+	for (const struct sl_frame *f = s->head; f; f = f->next) {
+		uint32_t skip = f == s->head ? s->off : 0;
+
+		spans[n++] = sl_span_of(f->data + skip, (size_t)f->len - skip);
+	}
+	return n;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The running gateway: interfaces attached, workers started, backends connected. What the control
+ * thread and the command line see of the data path; nothing here is called per packet or request.
+ *
+ *   sl_gateway_start -> [ worker threads ] -> sl_gateway_drain -> sl_gateway_stop
+ *
+ * All functions are called from the control thread unless said otherwise.
+ */
+#ifndef SL_WORKER_GATEWAY_H
+#define SL_WORKER_GATEWAY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "config/config.h"
+#include "core/stats.h"
+#include "net/net.h"
+#include "rpc/rpc.h"
+#include "tcp/tcp.h"
+
+struct sl_gateway;
+
+/* Attaches, allocates, starts the workers. Returns NULL and one line in err. */
+struct sl_gateway *sl_gateway_start(const struct sl_config *cfg, char *err, size_t err_len);
+
+/* Ready: every worker runs and at least one backend of each pool is up (or there are no pools). */
+bool sl_gateway_ready(const struct sl_gateway *g, char *why, size_t why_len);
+
+/* Stops new connections, finishes what is in flight; true once nothing is left. Idempotent. */
+bool sl_gateway_drain(struct sl_gateway *g);
+/* Ends workers, detaches, frees. */
+void sl_gateway_stop(struct sl_gateway *g);
+
+/* True, and one line, when an interface is down or gone. */
+bool sl_gateway_fault(const struct sl_gateway *g, char *why, size_t why_len);
+
+/* A snapshot for status, metrics and top. Arrays belong to the snapshot until the next one. */
+struct sl_port_info {
+	char ifname[16];
+	uint16_t queue;
+	uint8_t mode; /* enum sl_port_mode */
+	struct sl_port_stats stats;
+};
+
+struct sl_backend_info {
+	const char *pool, *name;
+	char info[128]; /* transport line, or why it is down */
+	uint8_t state;  /* enum sl_rpc_state */
+	bool on_fallback;
+	struct sl_rpc_stats stats;
+};
+
+struct sl_worker_info {
+	int cpu;
+	uint64_t loops, busy_loops, sleeps;
+	uint32_t frames, frames_free, exchanges, exchanges_used, clients;
+	uint32_t conn_bytes; /* memory of one idle connection, all layers */
+	struct sl_tcp_stats tcp;
+	struct sl_core_stats core;
+	uint64_t drops[SL_DROP_CNT];
+	struct sl_port_info ports[SL_MAX_PORTS];
+	uint32_t port_cnt;
+	struct sl_backend_info *backends;
+	uint32_t backend_cnt;
+};
+
+struct sl_interface_info {
+	char name[16];
+	char attach[96]; /* "native, single program", "generic (driver has no XDP)", "adopted prog
+			    42" */
+	uint64_t verdicts[SL_RX_VERDICT_CNT];
+};
+
+struct sl_gateway_info {
+	const struct sl_config *cfg;
+	uint64_t start_ns;
+	bool draining;
+	struct sl_worker_info *workers;
+	uint32_t worker_cnt;
+	struct sl_interface_info *interfaces;
+	uint32_t interface_cnt;
+};
+const struct sl_gateway_info *sl_gateway_info(struct sl_gateway *g);
+
+/* Histogram, live and override entries of the mmapped BPF maps. */
+const struct sl_svc_hist *sl_gateway_hist(const struct sl_gateway *g, uint32_t worker,
+					  uint32_t service, enum sl_stage stage);
+void sl_gateway_live(const struct sl_gateway *g, uint32_t worker, uint32_t service,
+		     struct sl_svc_live *out);
+struct sl_svc_ctl *sl_gateway_ctl(struct sl_gateway *g, uint32_t service);
+
+#endif

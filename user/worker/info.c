@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/gateway_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/client.h"
+#include "core/service.h"
+#include "xio/xsk_port.h"
+
+/*
+ * The workers' counters are read while they count: each is one aligned word with one writer, so a
+ * snapshot is exact per counter and only roughly simultaneous.
+ */
+
+int sl_info_init(struct sl_gateway *g)
+{
+	struct sl_gateway_info *in = &g->info;
+
+	in->cfg = g->cfg;
+	in->start_ns = g->start_ns;
+	in->worker_cnt = g->worker_cnt;
+	in->interface_cnt = g->xdp_cnt;
+	in->workers = calloc(g->worker_cnt, sizeof(*in->workers));
+	in->interfaces = calloc(g->xdp_cnt, sizeof(*in->interfaces));
+	if (!in->workers || !in->interfaces)
+		return -1;
+	for (unsigned i = 0; i < g->worker_cnt; i++) {
+		uint32_t n = 0;
+
+		for (uint32_t p = 0; p < g->cfg->pool_cnt; p++)
+			n += g->cfg->pools[p].backend_cnt;
+		in->workers[i].backend_cnt = n;
+		in->workers[i].backends = calloc(n + 1, sizeof(*in->workers[i].backends));
+		if (!in->workers[i].backends)
+			return -1;
+	}
+	return 0;
+}
+
+void sl_info_fini(struct sl_gateway *g)
+{
+	for (unsigned i = 0; g->info.workers && i < g->info.worker_cnt; i++)
+		free(g->info.workers[i].backends);
+	free(g->info.workers);
+	free(g->info.interfaces);
+}
+
+static void fill_ports(const struct sl_worker *w, struct sl_worker_info *wi)
+{
+	wi->port_cnt = w->port_cnt;
+	for (unsigned i = 0; i < w->port_cnt; i++) {
+		const struct sl_port *p = w->ports[i];
+
+		snprintf(wi->ports[i].ifname, sizeof(wi->ports[i].ifname), "%s", p->ifname);
+		wi->ports[i].queue = p->queue;
+		wi->ports[i].mode = p->mode;
+		wi->ports[i].stats = p->stats;
+	}
+}
+
+static void fill_backends(struct sl_gateway *g, struct sl_worker *w, struct sl_worker_info *wi)
+{
+	uint32_t n = 0;
+
+	for (uint32_t p = 0; p < g->cfg->pool_cnt; p++) {
+		for (uint32_t b = 0; b < g->cfg->pools[p].backend_cnt; b++, n++) {
+			struct sl_backend_info *bi = &wi->backends[n];
+			enum sl_link link = sl_core_link(&w->core, p, b);
+
+			bi->pool = g->cfg->pools[p].name;
+			bi->name = g->cfg->pools[p].backends[b].name;
+			bi->state = link == SL_LINK_UP        ? SL_RPC_UP
+				    : link == SL_LINK_OFFERED ? SL_RPC_CONNECTING
+							      : SL_RPC_DOWN;
+			sl_dialler_info(g->diallers[n], w->index, bi);
+			sl_rpc_channel_stats(sl_core_channel(&w->core, p, b), &bi->stats);
+		}
+	}
+}
+
+static void fill_worker(struct sl_gateway *g, struct sl_worker *w, struct sl_worker_info *wi)
+{
+	wi->cpu = w->cpu;
+	wi->loops = w->loops;
+	wi->busy_loops = w->busy_loops;
+	wi->sleeps = w->sleeps;
+	wi->frames = w->umem.frame_cnt;
+	wi->frames_free = w->umem.free_cnt;
+	wi->exchanges = sl_pool_capacity(&w->core.exchanges);
+	wi->exchanges_used = sl_pool_used(&w->core.exchanges);
+	wi->clients = sl_pool_used(&w->core.clients);
+	wi->core = w->core.stats;
+	sl_tcp_stats(w->core.tcp, &wi->tcp);
+	wi->conn_bytes = wi->tcp.conn_bytes + (uint32_t)sizeof(struct sl_client);
+	memcpy(wi->drops, w->net.drops, sizeof(wi->drops));
+	fill_ports(w, wi);
+	fill_backends(g, w, wi);
+}
+
+const struct sl_gateway_info *sl_gateway_info(struct sl_gateway *g)
+{
+	g->info.draining = g->draining;
+	for (unsigned i = 0; i < g->worker_cnt; i++)
+		fill_worker(g, &g->workers[i], &g->info.workers[i]);
+	for (uint32_t i = 0; i < g->xdp_cnt; i++) {
+		struct sl_interface_info *ii = &g->info.interfaces[i];
+
+		snprintf(ii->name, sizeof(ii->name), "%s", g->xdp[i].ifname);
+		snprintf(ii->attach, sizeof(ii->attach), "%s", g->xdp[i].mode);
+		sl_xdp_verdicts(&g->xdp[i], ii->verdicts);
+	}
+	return &g->info;
+}
+
+const struct sl_svc_hist *sl_gateway_hist(const struct sl_gateway *g, uint32_t worker,
+					  uint32_t service, enum sl_stage stage)
+{
+	return sl_xdp_hist(&g->xdp[0], worker, service, stage);
+}
+
+void sl_gateway_live(const struct sl_gateway *g, uint32_t worker, uint32_t service,
+		     struct sl_svc_live *out)
+{
+	const struct sl_svc_live *live = sl_xdp_live(&g->xdp[0], worker, service);
+	uint32_t seq;
+
+	do {
+		seq = __atomic_load_n(&live->seq, __ATOMIC_ACQUIRE);
+		memcpy(out, live, sizeof(*out));
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	} while ((seq & 1) || seq != __atomic_load_n(&live->seq, __ATOMIC_RELAXED));
+}
+
+struct sl_svc_ctl *sl_gateway_ctl(struct sl_gateway *g, uint32_t service)
+{
+	return &g->xdp[0].ctl[service];
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/worker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "net/handover.h"
+
+enum { WAIT_EVENTS = 32 };
+
+static unsigned receive(struct sl_worker *w, uint64_t now_ns)
+{
+	struct sl_frame *frames[SL_BURST];
+	unsigned total = 0;
+
+	for (unsigned i = 0; i < w->port_cnt; i++) {
+		struct sl_port *p = w->ports[i];
+		unsigned n = p->ops->rx_burst(p, frames, SL_BURST, now_ns);
+
+		if (n)
+			sl_net_input(&w->net, frames, n, now_ns);
+		total += n;
+	}
+	return total + sl_handover_poll(&w->net);
+}
+
+static void transmit(struct sl_worker *w)
+{
+	sl_tcp_output(w->core.tcp);
+	sl_net_flush(&w->net);
+	for (unsigned i = 0; i < w->port_cnt; i++)
+		w->ports[i]->ops->flush(w->ports[i]);
+}
+
+static void obey(struct sl_worker *w, struct sl_worker_msg *m)
+{
+	switch (m->verb) {
+	case SL_WORKER_ADOPT: sl_core_adopt(&w->core, m->pool, m->backend, m->transport); break;
+	case SL_WORKER_DRAIN:
+		w->draining = true;
+		sl_core_drain(&w->core);
+		break;
+	case SL_WORKER_STOP: w->stopping = true; break;
+	}
+	free(m);
+}
+
+static unsigned read_inbox(struct sl_worker *w)
+{
+	struct sl_worker_msg *m;
+	unsigned n = 0;
+
+	while ((m = sl_ring_get_ptr(w->inbox))) {
+		obey(w, m);
+		n++;
+	}
+	return n;
+}
+
+/* One burst, run to completion. Returns how much there was to do. */
+static unsigned run_once(struct sl_worker *w)
+{
+	struct sl_core *c = &w->core;
+	uint64_t now_ns = sl_now_ns();
+	unsigned n;
+
+	sl_core_set_now(c, now_ns);
+	sl_net_set_now(&w->net, now_ns);
+	n = read_inbox(w);
+	n += receive(w, now_ns);
+	n += sl_rpc_poll(c->rpc, now_ns);
+	sl_tcp_timer(c->tcp);
+	n += sl_core_run(c);
+	sl_rpc_flush(c->rpc, now_ns); /* first: backends compute while we transmit */
+	transmit(w);
+	w->loops++;
+	if (n) {
+		w->busy_loops++;
+		w->busy_ns = now_ns;
+	}
+	return n;
+}
+
+static uint64_t next_ns(struct sl_worker *w)
+{
+	uint64_t next = sl_tcp_next_ns(w->core.tcp), due = sl_core_next_ns(&w->core);
+
+	next = due < next ? due : next;
+	due = sl_rpc_next_ns(w->core.rpc);
+	return due < next ? due : next;
+}
+
+static void drain_wakeups(struct sl_worker *w)
+{
+	uint64_t count;
+
+	if (read(w->wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		w->stopping = true; /* our own eventfd is gone: nothing can be relied on */
+}
+
+/*
+ * Sleeps until a packet, a message, a completion or a timer. Everything is armed first and polled
+ * once more, so what came in between is not slept through.
+ */
+static void sleep_until_event(struct sl_worker *w)
+{
+	struct epoll_event events[WAIT_EVENTS];
+	struct timespec ts, *timeout = NULL;
+	uint64_t next, now_ns;
+
+	sl_handover_arm(&w->net);
+	if (sl_rpc_arm(w->core.rpc) && !run_once(w)) {
+		next = next_ns(w);
+		now_ns = sl_now_ns();
+		if (next != UINT64_MAX) {
+			uint64_t wait = next > now_ns ? next - now_ns : 0;
+
+			ts = (struct timespec){.tv_sec = (time_t)(wait / SL_NS_PER_SEC),
+					       .tv_nsec = (long)(wait % SL_NS_PER_SEC)};
+			timeout = &ts;
+		}
+		w->sleeps++;
+		if (epoll_pwait2(w->epoll_fd, events, WAIT_EVENTS, timeout, NULL) > 0)
+			w->busy_ns = sl_now_ns();
+		drain_wakeups(w);
+	}
+	sl_rpc_disarm(w->core.rpc);
+	sl_handover_disarm(&w->net);
+}
+
+void sl_worker_run(struct sl_worker *w)
+{
+	w->busy_ns = sl_now_ns();
+	while (!w->stopping) {
+		if (!run_once(w) && w->core.now_ns - w->busy_ns > w->spin_ns)
+			sleep_until_event(w);
+		if (w->draining && sl_core_idle(&w->core))
+			atomic_store_explicit(&w->drained, true, memory_order_release);
+	}
+}

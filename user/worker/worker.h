@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One worker: one thread, one core, its own receive queues, memory, connections, timers and RPC
+ * channels. Others reach it by messages only, which it reads between two bursts.
+ */
+#ifndef SL_WORKER_WORKER_H
+#define SL_WORKER_WORKER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include "base/ring.h"
+#include "core/core.h"
+
+struct sl_transport;
+
+enum sl_worker_verb { SL_WORKER_ADOPT, SL_WORKER_DRAIN, SL_WORKER_STOP };
+
+/* Belongs to the worker once it is sent; allocated and freed with malloc. */
+struct sl_worker_msg {
+	enum sl_worker_verb verb;
+	uint32_t pool, backend;
+	struct sl_transport *transport;
+};
+
+struct sl_worker {
+	unsigned index;
+	int cpu; /* -1: not pinned */
+	uint64_t spin_ns;
+	struct sl_umem umem;
+	struct sl_net net;
+	struct sl_core core;
+	struct sl_port *ports[SL_MAX_PORTS];
+	unsigned port_cnt;
+	int epoll_fd, wake_fd;
+	struct sl_ring *inbox;
+	pthread_mutex_t inbox_lock; /* among senders; the worker takes none */
+	pthread_t thread;
+	bool thread_started;
+	bool stopping, draining; /* the worker's own */
+	_Atomic bool drained;
+	uint64_t busy_ns; /* last time that there was something to do */
+	uint64_t loops, busy_loops, sleeps;
+};
+
+/* Everything but ports (added by the gateway in between) and the thread. 0 or -errno. */
+int sl_worker_init(struct sl_worker *w, const struct sl_config *cfg, unsigned index,
+		   uint32_t frame_size);
+/* With its ports in place: the stack, the core, the sleeping place. */
+int sl_worker_build(struct sl_worker *w, const struct sl_config *cfg,
+		    const struct sl_core_maps *maps);
+int sl_worker_start(struct sl_worker *w);
+/* Any thread. 0, or -EAGAIN: the inbox is full and the message still the caller's. */
+int sl_worker_send(struct sl_worker *w, struct sl_worker_msg *msg);
+/* Ends the thread and waits for it. */
+void sl_worker_stop(struct sl_worker *w);
+void sl_worker_fini(struct sl_worker *w);
+
+/* loop.c */
+void sl_worker_run(struct sl_worker *w);
+
+#endif
