@@ -1,5 +1,5 @@
 #!/bin/bash
-# SPDX-License-Identifier: MIT
+# SPDX-License-Identifier: Apache-2.0
 # Puts a stock Debian kernel under build/vm/kernel/NAME, ready to boot. It is unpacked there, never installed.
 #
 #   kernel.sh stable|newer      prints the directory, which then holds
@@ -95,7 +95,7 @@ make_initrd() {
     chmod 755 "$tree/init"
     for module in "${boot_modules[@]}"; do
         modprobe -d "$dir" -S "$version" --show-depends "$module"
-    done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }' | while read -r path; do
+    done | sed -n 's/^insmod \(.*[^ ]\) *$/\1/p' | awk '!seen[$0]++' | while read -r path; do
         module=$(basename "${path%%.ko*}").ko
         case $path in
             *.xz) xz -dc "$path" > "$tree/modules/$module" ;;

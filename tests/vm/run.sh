@@ -1,0 +1,107 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs the checks of tests/vm/checks in guests: the runner of `make test-vm`.
+#
+# usage: tests/vm/run.sh [NAME]...        all checks, or those named
+#
+# A check says in its header what it wants (see README.md); those that want the same share one boot. When a check brings
+# the machine down, it has failed, and the rest of its group goes on in a new one.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd -P)
+repo=$(cd "$here/../.." && pwd -P)
+passed=0 failed=0 skipped=0
+
+# Value of a field of a check's header, or a default.
+field() {
+    local value
+    value=$(sed -n "s/^# $2: *\([a-z0-9]*\).*/\1/p" "$1" | head -n 1)
+    echo "${value:-$3}"
+}
+
+# What decides which machine a check runs in.
+machine_of() {
+    echo "$(field "$1" kernel stable) $(field "$1" net none) $(field "$1" cpus 2) $(field "$1" mem 1024)"
+}
+
+choose_checks() {
+    local name
+    checks=()
+    if [ $# -eq 0 ]; then
+        checks=("$here"/checks/*.sh)
+        return
+    fi
+    for name; do
+        [ -e "$here/checks/$name.sh" ] || { echo "run.sh: no check '$name' in $here/checks" >&2; exit 2; }
+        checks+=("$here/checks/$name.sh")
+    done
+}
+
+# Boots one machine for all of "${pending[@]}". In the background and waited for, so that a signal is acted upon at once.
+boot_once() {
+    local kernel=$1 net=$2 cpus=$3 mem=$4 limit=30 file options
+    for file in "${pending[@]}"; do limit=$((limit + $(field "$file" timeout 60) + 15)); done
+    options=(--kernel "$kernel" --cpus "$cpus" --mem "$mem" --timeout "$limit")
+    [ "$net" = none ] || options+=(--net "$net")
+    rm -rf "$results"
+    mkdir -p "$results"
+    "$here/vm" run "${options[@]}" -- "$here/guest/run-checks" "$results" "${pending[@]}" &
+    vm_pid=$!
+    wait "$vm_pid" || true
+    vm_pid=
+}
+
+# Counts what finished, blames the check that was under way, and leaves in `pending` what was not reached.
+settle() {
+    local file name verdict culprit left=()
+    culprit=$(cat "$results/started" 2> /dev/null || true)
+    touch "$results/verdicts"
+    for file in "${pending[@]}"; do
+        name=$(basename "$file" .sh)
+        verdict=$(sed -n "s/ $name\$//p" "$results/verdicts")
+        if [ -z "$verdict" ] && [ -n "$culprit" ] && [ "$name" != "$culprit" ]; then
+            left+=("$file")
+            continue
+        fi
+        case $verdict in
+            ok)   passed=$((passed + 1)) ;;
+            skip) skipped=$((skipped + 1)) ;;
+            FAIL) failed=$((failed + 1)) ;;
+            *)    failed=$((failed + 1))
+                  echo "FAIL $name (the machine did not survive, or did not start)"
+                  tail -n 30 "$results/$name.log" 2> /dev/null | sed 's/^/    /' || true ;;
+        esac
+    done
+    pending=("${left[@]}")
+}
+
+clean_up() {
+    trap '' INT TERM
+    if [ -n "${vm_pid:-}" ]; then
+        kill -TERM "$vm_pid" 2> /dev/null || true
+        wait "$vm_pid" 2> /dev/null || true
+    fi
+    [ -z "${results:-}" ] || rm -rf "$results"
+}
+
+choose_checks "$@"
+make -s -C "$here"
+results=$repo/build/vm/out/checks.$$
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+mapfile -t machines < <(for file in "${checks[@]}"; do machine_of "$file"; done | sort -u)
+for machine in "${machines[@]}"; do
+    pending=()
+    for file in "${checks[@]}"; do
+        [ "$(machine_of "$file")" != "$machine" ] || pending+=("$file")
+    done
+    while [ ${#pending[@]} -gt 0 ]; do
+        # shellcheck disable=SC2086  # four words
+        boot_once $machine
+        settle
+    done
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed -eq 0 ]
