@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/pool.h"
+
+#include <errno.h>
+
+#include "base/rand.h"
+#include "unit.h"
+
+enum { CAP = 100 };
+
+START_TEST(every_object_once_then_null)
+{
+	static const size_t sizes[] = {1, 8, 24, 64, 200, 4096, 5000};
+	struct sl_pool p;
+	uint8_t *obj[CAP];
+
+	for (size_t s = 0; s < SL_ARRAY_LEN(sizes); s++) {
+		ck_assert_int_eq(sl_pool_init(&p, sizes[s], 0, CAP), 0);
+		for (uint32_t i = 0; i < CAP; i++) {
+			obj[i] = sl_pool_get(&p);
+			ck_assert_ptr_nonnull(obj[i]);
+			memset(obj[i], (int)i, sizes[s]);
+			ck_assert_uint_eq(sl_pool_index(&p, obj[i]), i);
+			ck_assert_ptr_eq(sl_pool_at(&p, i), obj[i]);
+			ck_assert(sl_pool_owns(&p, obj[i]));
+			ck_assert(!sl_pool_owns(&p, obj[i] + 1));
+		}
+		ck_assert_ptr_null(sl_pool_get(&p));
+		ck_assert_uint_eq(sl_pool_used(&p), CAP);
+		for (uint32_t i = 0; i < CAP; i++) {
+			for (size_t k = 0; k < sizes[s]; k++)
+				ck_assert_uint_eq(obj[i][k], i);
+			sl_pool_put(&p, obj[i]);
+		}
+		ck_assert_uint_eq(sl_pool_used(&p), 0);
+		ck_assert(!sl_pool_owns(&p, &p));
+		sl_pool_fini(&p);
+		sl_pool_fini(&p);
+	}
+}
+END_TEST
+
+START_TEST(objects_are_aligned)
+{
+	struct sl_pool p;
+
+	ck_assert_int_eq(sl_pool_init(&p, 65, 64, 10), 0);
+	sl_pool_get(&p);
+	ck_assert_uint_eq((uintptr_t)sl_pool_get(&p) % 64, 0);
+	ck_assert_uint_eq(p.stride, 128);
+	sl_pool_fini(&p);
+}
+END_TEST
+
+START_TEST(impossible_shapes_are_refused)
+{
+	struct sl_pool p;
+
+	ck_assert_int_eq(sl_pool_init(&p, 0, 0, 1), -EINVAL);
+	ck_assert_int_eq(sl_pool_init(&p, 8, 0, 0), -EINVAL);
+	ck_assert_int_eq(sl_pool_init(&p, 8, 3, 1), -EINVAL);
+	ck_assert_int_eq(sl_pool_init(&p, 8, 8192, 1), -EINVAL);
+	ck_assert_int_eq(sl_pool_init(&p, UINT32_MAX, 0, UINT32_MAX), -ENOMEM);
+	ck_assert_ptr_null(p.base);
+}
+END_TEST
+
+START_TEST(random_gets_and_puts_never_hand_out_twice)
+{
+	struct sl_pool p;
+	uint64_t *held[CAP];
+	uint32_t cnt = 0;
+	struct sl_prng r;
+
+	sl_prng_seed(&r, 2);
+	ck_assert_int_eq(sl_pool_init(&p, 40, 0, CAP), 0);
+	for (uint64_t i = 0; i < 100000; i++) {
+		if (sl_prng_u64(&r) & 1) {
+			uint64_t *obj = sl_pool_get(&p);
+
+			ck_assert_int_eq(obj == NULL, cnt == CAP);
+			if (obj) {
+				*obj = (uintptr_t)obj;
+				held[cnt++] = obj;
+			}
+		} else if (cnt) {
+			uint32_t k = (uint32_t)sl_prng_below(&r, cnt);
+
+			ck_assert_uint_eq(*held[k], (uintptr_t)held[k]);
+			*held[k] = 0; /* a second holder would find this */
+			sl_pool_put(&p, held[k]);
+			held[k] = held[--cnt];
+		}
+		ck_assert_uint_eq(sl_pool_used(&p), cnt);
+	}
+	sl_pool_fini(&p);
+}
+END_TEST
+
+START_TEST(untouched_objects_cost_no_memory)
+{
+	struct sl_pool p;
+	unsigned char in_core[64] = {0};
+	unsigned resident = 0;
+
+	ck_assert_int_eq(sl_pool_init(&p, 4096, 0, 1u << 20), 0); /* 4 GiB */
+	memset(sl_pool_get(&p), 1, 8);
+	ck_assert_int_eq(mincore(p.base, 64 * 4096, in_core), 0);
+	for (int i = 0; i < 64; i++)
+		resident += in_core[i] & 1;
+	ck_assert_uint_eq(resident, 1);
+	sl_pool_fini(&p);
+}
+END_TEST
+
+#ifdef SL_DEBUG
+static void put_twice(void *arg)
+{
+	struct sl_pool *p = arg;
+	void *obj = sl_pool_get(p);
+
+	sl_pool_put(p, obj);
+	sl_pool_put(p, obj);
+}
+
+static void put_middle(void *arg)
+{
+	struct sl_pool *p = arg;
+
+	sl_pool_put(p, (uint8_t *)sl_pool_get(p) + 8);
+}
+
+static void write_after_put(void *arg)
+{
+	struct sl_pool *p = arg;
+	uint8_t *obj = sl_pool_get(p);
+
+	sl_pool_put(p, obj);
+	obj[20] = 0;
+	sl_pool_get(p);
+}
+
+START_TEST(misuse_aborts)
+{
+	struct sl_pool p;
+
+	ck_assert_int_eq(sl_pool_init(&p, 32, 0, 8), 0);
+	ck_assert(aborts(put_twice, &p));
+	ck_assert(aborts(put_middle, &p));
+	ck_assert(aborts(write_after_put, &p));
+	sl_pool_fini(&p);
+}
+END_TEST
+#else
+START_TEST(misuse_aborts)
+{
+}
+END_TEST
+#endif
+
+UNIT_MAIN("pool", every_object_once_then_null, objects_are_aligned, impossible_shapes_are_refused,
+	  random_gets_and_puts_never_hand_out_twice, untouched_objects_cost_no_memory,
+	  misuse_aborts)

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ring.h and mpsc.h */
+#include "base/ring.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include "base/mpsc.h"
+#include "base/rand.h"
+#include "unit.h"
+
+START_TEST(capacity_must_be_a_power_of_two)
+{
+	errno = 0;
+	ck_assert_ptr_null(sl_ring_new(0));
+	ck_assert_ptr_null(sl_ring_new(3));
+	ck_assert_int_eq(errno, EINVAL);
+	ck_assert_ptr_null(sl_mpsc_new(1));
+	ck_assert_ptr_null(sl_mpsc_new(6));
+}
+END_TEST
+
+START_TEST(a_ring_fills_to_capacity_and_wraps)
+{
+	struct sl_ring *r = sl_ring_new(4);
+	uint64_t in[6] = {1, 2, 3, 4, 5, 6}, out[6], next_in = 0, next_out = 0;
+	struct sl_prng rnd;
+
+	ck_assert_uint_eq((uintptr_t)r % SL_CACHELINE, 0);
+	ck_assert_uint_eq(sl_ring_put_burst(r, in, 6), 4);
+	ck_assert_uint_eq(sl_ring_count(r), 4);
+	ck_assert(!sl_ring_put(r, 9));
+	ck_assert_uint_eq(sl_ring_get_burst(r, out, 6), 4);
+	ck_assert_mem_eq(in, out, 4 * sizeof(*in));
+	ck_assert_uint_eq(sl_ring_get_burst(r, out, 6), 0);
+
+	sl_prng_seed(&rnd, 1);
+	for (int i = 0; i < 100000; i++) {
+		uint32_t n = (uint32_t)sl_prng_below(&rnd, 7), did;
+
+		for (uint32_t k = 0; k < n && k < 6; k++)
+			in[k] = next_in + k;
+		next_in += sl_ring_put_burst(r, in, n < 6 ? n : 6);
+		ck_assert_uint_eq(sl_ring_count(r), next_in - next_out);
+		did = sl_ring_get_burst(r, out, (uint32_t)sl_prng_below(&rnd, 6));
+		for (uint32_t k = 0; k < did; k++)
+			ck_assert_uint_eq(out[k], next_out++);
+	}
+	sl_ring_free(r);
+}
+END_TEST
+
+START_TEST(indices_wrap_at_32_bits)
+{
+	struct sl_ring *r = sl_ring_new(8);
+	uint64_t v;
+
+	atomic_store(&r->head, UINT32_MAX - 2);
+	atomic_store(&r->tail, UINT32_MAX - 2);
+	r->head_seen = r->tail_seen = UINT32_MAX - 2;
+	for (uint64_t i = 0; i < 8; i++)
+		ck_assert(sl_ring_put(r, i));
+	ck_assert(!sl_ring_put(r, 8));
+	ck_assert_uint_eq(sl_ring_count(r), 8);
+	for (uint64_t i = 0; i < 8; i++) {
+		ck_assert(sl_ring_get(r, &v));
+		ck_assert_uint_eq(v, i);
+	}
+	ck_assert(!sl_ring_get(r, &v));
+	sl_ring_free(r);
+}
+END_TEST
+
+START_TEST(pointers_pass)
+{
+	struct sl_ring *r = sl_ring_new(1);
+	int x;
+
+	ck_assert_ptr_null(sl_ring_get_ptr(r));
+	ck_assert(sl_ring_put_ptr(r, &x));
+	ck_assert(!sl_ring_put_ptr(r, &x));
+	ck_assert_ptr_eq(sl_ring_get_ptr(r), &x);
+	sl_ring_free(r);
+}
+END_TEST
+
+enum { WORDS = 400000, PRODUCERS = 3 };
+
+static void *feed_ring(void *arg)
+{
+	struct sl_ring *r = arg;
+	uint64_t v[8], next = 0;
+
+	while (next < WORDS) {
+		uint32_t n = next % 8 + 1, put;
+
+		for (uint32_t k = 0; k < n; k++)
+			v[k] = next + k;
+		put = sl_ring_put_burst(r, v, n < WORDS - next ? n : (uint32_t)(WORDS - next));
+		next += put;
+		if (!put)
+			sched_yield();
+	}
+	return NULL;
+}
+
+START_TEST(two_threads_see_every_word_once_in_order)
+{
+	struct sl_ring *r = sl_ring_new(64);
+	uint64_t v[16], next = 0;
+	pthread_t t;
+
+	ck_assert_int_eq(pthread_create(&t, NULL, feed_ring, r), 0);
+	while (next < WORDS) {
+		uint32_t n = sl_ring_get_burst(r, v, 16);
+
+		for (uint32_t k = 0; k < n; k++)
+			ck_assert_uint_eq(v[k], next++);
+		if (!n)
+			sched_yield();
+	}
+	pthread_join(t, NULL);
+	ck_assert_uint_eq(sl_ring_count(r), 0);
+	sl_ring_free(r);
+}
+END_TEST
+
+START_TEST(mpsc_fills_and_wraps)
+{
+	struct sl_mpsc *q = sl_mpsc_new(4);
+	uint64_t v;
+
+	ck_assert(!sl_mpsc_get(q, &v));
+	for (uint64_t round = 0; round < 10; round++) {
+		for (uint64_t i = 0; i < 4; i++)
+			ck_assert(sl_mpsc_put(q, round * 4 + i));
+		ck_assert(!sl_mpsc_put(q, 99));
+		for (uint64_t i = 0; i < 4; i++) {
+			ck_assert(sl_mpsc_get(q, &v));
+			ck_assert_uint_eq(v, round * 4 + i);
+		}
+		ck_assert(!sl_mpsc_get(q, &v));
+	}
+	sl_mpsc_free(q);
+}
+END_TEST
+
+struct feeder {
+	struct sl_mpsc *q;
+	uint64_t id;
+};
+
+static void *feed_mpsc(void *arg)
+{
+	struct feeder *f = arg;
+
+	for (uint64_t i = 0; i < WORDS / 4; i++) {
+		while (!sl_mpsc_put(f->q, f->id << 32 | i))
+			sched_yield();
+	}
+	return NULL;
+}
+
+START_TEST(many_producers_keep_each_ones_order)
+{
+	struct sl_mpsc *q = sl_mpsc_new(64);
+	struct feeder f[PRODUCERS];
+	uint64_t next[PRODUCERS] = {0}, v;
+	pthread_t t[PRODUCERS];
+
+	for (unsigned i = 0; i < PRODUCERS; i++) {
+		f[i] = (struct feeder){q, i};
+		ck_assert_int_eq(pthread_create(&t[i], NULL, feed_mpsc, &f[i]), 0);
+	}
+	for (uint64_t n = 0; n < PRODUCERS * (WORDS / 4);) {
+		if (!sl_mpsc_get(q, &v)) {
+			sched_yield();
+			continue;
+		}
+		ck_assert_uint_lt(v >> 32, PRODUCERS);
+		ck_assert_uint_eq((uint32_t)v, next[v >> 32]++);
+		n++;
+	}
+	for (unsigned i = 0; i < PRODUCERS; i++)
+		pthread_join(t[i], NULL);
+	ck_assert(!sl_mpsc_get(q, &v));
+	sl_mpsc_free(q);
+}
+END_TEST
+
+UNIT_MAIN("ring", capacity_must_be_a_power_of_two, a_ring_fills_to_capacity_and_wraps,
+	  indices_wrap_at_32_bits, pointers_pass, two_threads_see_every_word_once_in_order,
+	  mpsc_fills_and_wraps, many_producers_keep_each_ones_order)

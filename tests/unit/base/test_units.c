@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/units.h"
+
+#include <errno.h>
+
+#include "unit.h"
+
+typedef int (*parse_fn)(struct sl_span s, uint64_t *v);
+
+struct parse_case {
+	const char *text;
+	int err;
+	uint64_t want;
+};
+
+static void check_cases(parse_fn parse, const struct parse_case *c, size_t cnt)
+{
+	for (size_t i = 0; i < cnt; i++) {
+		size_t len = strlen(c[i].text);
+		uint64_t v = 77;
+
+		ck_assert_msg(parse(sl_span_of(flush_copy(c[i].text, len), len), &v) == c[i].err,
+			      "'%s'", c[i].text);
+		ck_assert_msg(v == (c[i].err ? 77 : c[i].want), "'%s'", c[i].text);
+	}
+}
+#define CHECK_CASES(parse, ...)                                                                    \
+	do {                                                                                       \
+		static const struct parse_case cases_[] = {__VA_ARGS__};                           \
+		check_cases(parse, cases_, sizeof(cases_) / sizeof(cases_[0]));                    \
+	} while (0)
+
+START_TEST(durations)
+{
+	CHECK_CASES(sl_parse_duration, {"500us", 0, 500000}, {"2ms", 0, 2000000},
+		    {"1s", 0, 1000000000}, {"1m", 0, UINT64_C(60000000000)}, {"7ns", 0, 7},
+		    {"3h", 0, UINT64_C(10800000000000)}, {"1d", 0, UINT64_C(86400000000000)},
+		    {"0", 0, 0}, {"0s", 0, 0}, {"5", -EINVAL, 0}, {"", -EINVAL, 0},
+		    {"ms", -EINVAL, 0}, {"1 s", -EINVAL, 0}, {" 1s", -EINVAL, 0},
+		    {"1s ", -EINVAL, 0}, {"-1s", -EINVAL, 0}, {"+1s", -EINVAL, 0},
+		    {"1.5s", -EINVAL, 0}, {"1S", -EINVAL, 0}, {"1ms1", -EINVAL, 0},
+		    {"213503d", 0, UINT64_C(18446659200000000000)}, {"213504d", -ERANGE, 0},
+		    {"99999999999999999999ns", -ERANGE, 0}, {"99999999999999999999x", -EINVAL, 0});
+}
+END_TEST
+
+START_TEST(sizes)
+{
+	CHECK_CASES(sl_parse_size, {"4096", 0, 4096}, {"64k", 0, 65536}, {"8M", 0, 8 << 20},
+		    {"1g", 0, 1 << 30}, {"2t", 0, UINT64_C(2) << 40}, {"0", 0, 0},
+		    {"18446744073709551615", 0, UINT64_MAX}, {"16777216t", -ERANGE, 0},
+		    {"1kb", -EINVAL, 0}, {"k", -EINVAL, 0}, {"0x10", -EINVAL, 0});
+}
+END_TEST
+
+START_TEST(rates)
+{
+	CHECK_CASES(sl_parse_rate, {"500/s", 0, 500000}, {"10k/s", 0, 10000000}, {"90/m", 0, 1500},
+		    {"1/h", 0, 0}, {"2/h", 0, 1}, {"1g/s", 0, UINT64_C(1000000000000)},
+		    {"5", -EINVAL, 0}, {"5/d", -EINVAL, 0}, {"/s", -EINVAL, 0},
+		    {"5/ s", -EINVAL, 0}, {"", -EINVAL, 0}, {"s", -EINVAL, 0},
+		    {"99999999999g/s", -ERANGE, 0});
+	CHECK_CASES(sl_parse_bitrate, {"25gbit", 0, UINT64_C(25000000000)},
+		    {"100mbit", 0, 100000000}, {"8kbit", 0, 8000}, {"9bit", 0, 9},
+		    {"1g", -EINVAL, 0}, {"1Gbit", -EINVAL, 0});
+}
+END_TEST
+
+START_TEST(texts_for_people)
+{
+	char buf[SL_UNIT_TEXT];
+
+	ck_assert_str_eq(sl_format_duration(buf, 0), "0");
+	ck_assert_str_eq(sl_format_duration(buf, 999), "999ns");
+	ck_assert_str_eq(sl_format_duration(buf, 37000), "37us");
+	ck_assert_str_eq(sl_format_duration(buf, 1250000), "1.25ms");
+	ck_assert_str_eq(sl_format_duration(buf, 12340000), "12.3ms");
+	ck_assert_str_eq(sl_format_duration(buf, UINT64_C(100000000)), "100ms");
+	ck_assert_str_eq(sl_format_duration(buf, UINT64_C(90000000000)), "90s");
+	ck_assert_str_eq(sl_format_duration(buf, UINT64_C(60000000000)), "1m");
+	ck_assert_str_eq(sl_format_duration(buf, UINT64_C(7200000000000)), "2h");
+	ck_assert_str_eq(sl_format_duration(buf, UINT64_MAX), "18446744074s");
+	ck_assert_str_eq(sl_format_size(buf, 0), "0");
+	ck_assert_str_eq(sl_format_size(buf, 1023), "1023");
+	ck_assert_str_eq(sl_format_size(buf, 1536), "1.5k");
+	ck_assert_str_eq(sl_format_size(buf, UINT64_MAX), "16777216t");
+	ck_assert_str_eq(sl_format_rate(buf, 1500), "1.5/s");
+	ck_assert_str_eq(sl_format_rate(buf, 1), "0/s");
+	ck_assert_str_eq(sl_format_rate(buf, 12500000), "12.5k/s");
+	ck_assert_str_eq(sl_format_rate(buf, UINT64_MAX), "18446744g/s");
+	ck_assert_str_eq(sl_format_bitrate(buf, UINT64_C(25000000000)), "25gbit");
+	ck_assert_str_eq(sl_format_bitrate(buf, UINT64_MAX), "18446744074gbit");
+	for (int u = SL_UNIT_DURATION; u <= SL_UNIT_BITRATE; u++)
+		ck_assert_ptr_nonnull(strstr(sl_unit_expected((enum sl_unit)u), " like "));
+}
+END_TEST
+
+UNIT_MAIN("units", durations, sizes, rates, texts_for_people)

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * For the tests of base and wire: main, memory that ends at a forbidden page, expected aborts.
+ */
+#ifndef SL_TESTS_UNIT_H
+#define SL_TESTS_UNIT_H
+
+#include <check.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define UNIT_MAIN(name, ...)                                                                       \
+	int main(void)                                                                             \
+	{                                                                                          \
+		const TTest *const tests[] = {__VA_ARGS__};                                        \
+		return unit_run(name, tests, sizeof(tests) / sizeof(tests[0]));                    \
+	}
+
+static inline int unit_run(const char *name, const TTest *const *tests, size_t cnt)
+{
+	Suite *s = suite_create(name);
+	SRunner *sr = srunner_create(s);
+	TCase *tc = tcase_create(name);
+	int failed;
+
+	tcase_set_timeout(tc, 60);
+	for (size_t i = 0; i < cnt; i++)
+		tcase_add_test(tc, tests[i]);
+	suite_add_tcase(s, tc);
+	srunner_run_all(sr, CK_NORMAL);
+	failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+/* n bytes (at most a page) whose end touches a PROT_NONE page; kept until the test's process ends.
+ */
+static inline uint8_t *flush_with_guard(size_t n)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	uint8_t *p =
+		mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	ck_assert_ptr_ne(p, MAP_FAILED);
+	ck_assert_uint_le(n, 2 * page);
+	ck_assert_int_eq(mprotect(p + 2 * page, page, PROT_NONE), 0);
+	return p + 2 * page - n;
+}
+
+static inline uint8_t *flush_copy(const void *src, size_t n)
+{
+	uint8_t *p = flush_with_guard(n);
+
+	if (n)
+		memcpy(p, src, n);
+	return p;
+}
+
+/* Whether fn(arg) ends its process with SIGABRT, or a sanitizer's report. */
+static inline bool aborts(void (*fn)(void *), void *arg)
+{
+	int status;
+	pid_t pid = fork();
+
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		close(STDERR_FILENO);
+		fn(arg);
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	return WIFSIGNALED(status) || WEXITSTATUS(status) != 0;
+}
+
+#endif
