@@ -36,7 +36,7 @@ struct sl_dialler {
 	struct sl_prng prng;
 	bool complained; /* the log says that it is down */
 	struct {
-		char text[128];
+		char text[192];
 		bool on_fallback;
 	} info[SL_MAX_WORKERS];
 };

@@ -66,7 +66,7 @@ struct sl_worker_info {
 
 struct sl_interface_info {
 	char name[16];
-	char attach[96]; /* "native, single program", "generic (driver has no XDP)", "adopted prog
+	char attach[128]; /* "native, single program", "generic (driver has no XDP)", "adopted prog
 			    42" */
 	uint64_t verdicts[SL_RX_VERDICT_CNT];
 };
