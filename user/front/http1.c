@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/pool.h"
+#include "front/http1_conn.h"
+#include "front/http1_scan.h"
+
+static void drop_part(struct http1 *h, const struct sl_front_env *env)
+{
+	if (!h->part_len)
+		return;
+	if (h->flags & CONN_POOLED)
+		sl_pool_put(env->heads, h->part.buf);
+	else
+		sl_frame_put(env->umem, h->part.frame);
+	h->part.buf = NULL;
+	h->part_len = 0;
+	h->flags &= (uint16_t)~CONN_POOLED;
+}
+
+void sl_http1_unlink(struct http1 *h, struct sl_stream *st)
+{
+	struct sl_stream *prev = NULL, *s = h->head;
+
+	while (s && s != st) {
+		prev = s;
+		s = s->next;
+	}
+	SL_CHECK(s);
+	if (prev)
+		prev->next = st->next;
+	else
+		h->head = st->next;
+	if (h->tail == st)
+		h->tail = prev;
+	if (h->rx == st)
+		h->rx = NULL;
+	st->next = NULL;
+	h->count--;
+}
+
+static void cancel_all(struct http1 *h, const struct sl_front_env *env)
+{
+	while (h->head) {
+		struct sl_stream *st = h->head;
+
+		sl_http1_unlink(h, st);
+		env->host->cancel(h->host, st);
+	}
+}
+
+void sl_http1_shutdown(struct http1 *h, const struct sl_front_env *env, bool reset)
+{
+	if (h->flags & CONN_CLOSED)
+		return;
+	h->flags |= CONN_CLOSED;
+	h->phase = PHASE_DEAD;
+	drop_part(h, env);
+	cancel_all(h, env);
+	if (reset && env->host->reset)
+		env->host->reset(h->host);
+	else
+		env->host->close(h->host);
+}
+
+/* The oldest stream is over on both sides. */
+static void retire(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st)
+{
+	bool close = st->flags & ST_CLOSE;
+	bool reset = (st->flags & ST_ABORTED) && st->reply_left;
+
+	if (h->rx == st)
+		h->phase = PHASE_DEAD;
+	sl_http1_unlink(h, st);
+	env->host->done(h->host, st);
+	if (close)
+		sl_http1_shutdown(h, env, reset);
+}
+
+static bool over(const struct sl_stream *st)
+{
+	return st->state == REPLY_DONE && (st->flags & (ST_RX_OVER | ST_CLOSE));
+}
+
+void sl_http1_stop_input(struct http1 *h, struct sl_stream *st)
+{
+	if (!(st->flags & ST_CLOSE) || st->state == REPLY_NONE || st != h->tail)
+		return;
+	if (!(st->flags & ST_RX_OVER) && !sl_http1_unwanted(st))
+		return;
+	st->flags |= ST_RX_OVER;
+	h->phase = PHASE_DEAD;
+	if (h->rx == st)
+		h->rx = NULL;
+}
+
+/* RFC 9110 10.1.1: an interim answer, so it waits for its turn as well. */
+static void send_continue(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st)
+{
+	static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+	if (sl_http1_unwanted(st) || env->host->write_head(h->host, text, sizeof(text) - 1))
+		st->flags &= (uint8_t)~ST_EXPECT;
+}
+
+/* One step for the oldest stream; false when it has to wait. */
+static bool advance_step(struct http1 *h, const struct sl_front_env *env)
+{
+	struct sl_stream *st = h->head;
+
+	if (st->state == REPLY_LAST_CHUNK)
+		(void)sl_http1_last_chunk(h, env, st);
+	if (st->state == REPLY_NONE && (st->flags & ST_ABORTED))
+		(void)sl_http1_bad_gateway(h, env, st);
+	if (over(st)) {
+		retire(h, env, st);
+		return true;
+	}
+	if (st->state == REPLY_NONE && (st->flags & ST_EXPECT))
+		send_continue(h, env, st);
+	if (!(st->flags & ST_WAITING) || (st->flags & ST_ABORTED))
+		return false;
+	st->flags &= (uint8_t)~ST_WAITING;
+	env->host->resume(h->host, st);
+	return h->head != st || over(st);
+}
+
+static void advance_now(struct http1 *h, const struct sl_front_env *env)
+{
+	h->flags |= CONN_ADVANCING;
+	while (h->head && advance_step(h, env))
+		;
+	if (!h->head && !(h->flags & CONN_CLOSED)) {
+		if (h->error)
+			sl_http1_write_error(h, env);
+		if (h->error || (h->flags & CONN_CLOSE))
+			sl_http1_shutdown(h, env, false);
+	}
+	h->flags &= (uint16_t)~CONN_ADVANCING;
+}
+
+void sl_http1_advance(struct http1 *h, const struct sl_front_env *env)
+{
+	if (!(h->flags & (CONN_ADVANCING | CONN_BUSY)))
+		advance_now(h, env);
+}
+
+/* The client broke the protocol: what came before is answered, then the error, then the end. */
+static void fail(struct http1 *h, const struct sl_front_env *env, unsigned status,
+		 enum sl_front_error error)
+{
+	struct sl_stream *st = h->rx;
+
+	if (env->errors)
+		env->errors[error]++;
+	drop_part(h, env);
+	h->phase = PHASE_DEAD;
+	if (st) {
+		bool started = st->state != REPLY_NONE;
+		bool reset = st->state == REPLY_UNTIL_CLOSE;
+
+		if (st->method == SL_METHOD_HEAD)
+			h->flags |= CONN_NO_BODY;
+		sl_http1_unlink(h, st);
+		env->host->cancel(h->host, st);
+		if (started) { /* no error can follow a broken reply */
+			sl_http1_shutdown(h, env, reset);
+			return;
+		}
+	}
+	h->error = (uint16_t)status;
+}
+
+static void refuse_head(struct http1 *h, const struct sl_front_env *env,
+			const struct sl_http1_head *head)
+{
+	if (head->rq.method == SL_METHOD_HEAD)
+		h->flags |= CONN_NO_BODY;
+	fail(h, env, head->status, head->error);
+}
+
+/* Inside begin: the stream joins the list, by its first reply or by being returned. */
+void sl_http1_adopt(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st)
+{
+	const struct sl_http1_head *head = h->begin;
+
+	st->next = NULL;
+	st->reply_left = 0;
+	st->body_left = head->rq.end ? 0 : head->rq.content_length;
+	st->id = 0;
+	st->proto = SL_PROTO_HTTP1;
+	st->method = head->rq.method;
+	st->version_minor = head->minor;
+	st->state = REPLY_NONE;
+	st->flags = head->rq.end ? ST_RX_OVER : 0;
+	if (head->expect)
+		st->flags |= ST_EXPECT;
+	if (!head->keep_alive || env->draining || (h->flags & CONN_DRAIN))
+		st->flags |= ST_CLOSE;
+	if (h->tail)
+		h->tail->next = st;
+	else
+		h->head = st;
+	h->tail = st;
+	h->count++;
+	h->flags &= (uint16_t)~CONN_BEGIN;
+}
+
+/* A whole head. `more`: bytes of the client follow it, so it does not wait for 100 (Continue). */
+static void begin(struct http1 *h, const struct sl_front_env *env, struct sl_http1_head *head,
+		  bool more)
+{
+	struct sl_stream *st;
+
+	if (more)
+		head->expect = false;
+	h->begin = head;
+	h->flags |= CONN_BEGIN;
+	st = env->host->begin(h->host, &head->rq);
+	if (st && (h->flags & CONN_BEGIN))
+		sl_http1_adopt(h, env, st);
+	h->flags &= (uint16_t)~CONN_BEGIN;
+	memset(&h->chunked, 0, sizeof(h->chunked));
+	drop_part(h, env);
+	if (!st) {
+		head->status = 503;
+		head->error = SL_FRONT_ERR_NO_EXCHANGE;
+		refuse_head(h, env, head);
+	} else if (!(st->flags & ST_RX_OVER)) {
+		h->rx = st;
+		h->phase = head->chunked ? PHASE_CHUNKED : PHASE_BODY;
+		sl_http1_stop_input(h, st);
+	} else {
+		h->phase = st->flags & ST_CLOSE ? PHASE_DEAD : PHASE_HEAD;
+	}
+	advance_now(h, env);
+}
+
+/* A partial head has filled its frame: on to a buffer that holds any head. */
+static bool move_part(struct http1 *h, const struct sl_front_env *env)
+{
+	uint8_t *buf;
+
+	if (!env->heads) {
+		fail(h, env, 431, SL_FRONT_ERR_HEAD_TOO_LARGE);
+		return false;
+	}
+	buf = sl_pool_get(env->heads);
+	if (!buf) {
+		fail(h, env, 503, SL_FRONT_ERR_NO_FRAME);
+		return false;
+	}
+	memcpy(buf, h->part.frame->data, h->part_len);
+	sl_frame_put(env->umem, h->part.frame);
+	h->part.buf = buf;
+	h->flags |= CONN_POOLED;
+	return true;
+}
+
+/* Memory for at least one more byte of a partial head; empty if it was refused for want of it. */
+static struct sl_mspan part_space(struct http1 *h, const struct sl_front_env *env)
+{
+	size_t max = env->limits->max_head, cap = env->umem->frame_size;
+
+	if (cap > max)
+		cap = max;
+	if (!h->part_len) {
+		h->part.frame =
+			sl_umem_low(env->umem) ? NULL : sl_frame_get(env->umem, SL_FRAME_HELD, 0);
+		if (h->part.frame)
+			return sl_mspan_of(h->part.frame->data, cap);
+		fail(h, env, 503, SL_FRONT_ERR_NO_FRAME);
+		return sl_mspan_of(NULL, 0);
+	}
+	if (!(h->flags & CONN_POOLED) && h->part_len == cap && !move_part(h, env))
+		return sl_mspan_of(NULL, 0);
+	if (h->flags & CONN_POOLED)
+		return sl_mspan_of(h->part.buf, max);
+	return sl_mspan_of(h->part.frame->data, cap);
+}
+
+/* Whether bytes that were added to a partial head may complete it or make it refusable. */
+static bool worth_parsing(const struct sl_front_limits *limits, struct sl_span part, size_t old)
+{
+	size_t line = (size_t)limits->max_target + 2;
+	const uint8_t *end = part.ptr + part.len;
+	const uint8_t *p = part.ptr + old;
+
+	if (part.len >= limits->max_head || (old < line && part.len >= line))
+		return true;
+	while ((p = sl_scan_value(p, part.ptr, end)) < end && *p == '\r')
+		p++;
+	return p < end; /* LF: the end of a line; else one that is nowhere allowed */
+}
+
+/*
+ * Appends to a partial head. A head is parsed again only when a line of it has become complete, so
+ * a client that sends byte by byte costs at most one parse per field.
+ */
+static size_t gather(struct http1 *h, const struct sl_front_env *env, const uint8_t *ptr,
+		     size_t len)
+{
+	size_t old = h->part_len;
+	struct sl_mspan space = part_space(h, env);
+	struct sl_http1_head head;
+	struct sl_span part;
+	ssize_t n;
+
+	if (!space.len)
+		return len;
+	if (len > space.len - old)
+		len = space.len - old;
+	memcpy(space.ptr + old, ptr, len);
+	part = sl_span_of(space.ptr, old + len);
+	h->part_len = (uint32_t)part.len;
+	/* The first piece has been found incomplete already. */
+	if (!old || !worth_parsing(env->limits, part, old))
+		return len;
+	n = sl_http1_parse(part, env->limits, &head);
+	if (n == 0)
+		return len;
+	if (n < 0) {
+		refuse_head(h, env, &head);
+		return len;
+	}
+	head.rq.rx_ns = h->rx_ns;
+	head.rq.take_ns = h->take_ns;
+	begin(h, env, &head, (size_t)n < part.len);
+	return (size_t)n - old;
+}
+
+static size_t input_head(struct http1 *h, const struct sl_front_env *env,
+			 const struct sl_chunk *chunk, size_t off)
+{
+	struct sl_span in = sl_span_of(chunk->ptr + off, chunk->len - off);
+	struct sl_http1_head head;
+	ssize_t n;
+
+	if (h->part_len)
+		return gather(h, env, in.ptr, in.len);
+	n = sl_http1_parse(in, env->limits, &head);
+	if (n > 0) {
+		head.rq.rx_ns = chunk->rx_ns;
+		head.rq.take_ns = chunk->take_ns;
+		begin(h, env, &head, (size_t)n < in.len);
+		return (size_t)n;
+	}
+	if (n < 0) {
+		refuse_head(h, env, &head);
+		return in.len;
+	}
+	h->rx_ns = chunk->rx_ns;
+	h->take_ns = chunk->take_ns;
+	return gather(h, env, in.ptr, in.len);
+}
+
+/* Body bytes to the host, which may keep the frame if they are the rest of it. */
+static size_t deliver(struct http1 *h, const struct sl_front_env *env, struct sl_chunk *chunk,
+		      size_t off, size_t len)
+{
+	bool rest = off + len == chunk->len;
+	struct sl_chunk part = {
+		.ptr = chunk->ptr + off,
+		.len = len,
+		.frame = rest ? chunk->frame : NULL,
+		.rx_ns = chunk->rx_ns,
+		.take_ns = chunk->take_ns,
+	};
+	size_t taken;
+
+	h->rx->flags &= (uint8_t)~ST_EXPECT; /* it did not wait */
+	if (sl_http1_unwanted(h->rx))
+		return len;
+	taken = env->host->body(h->host, h->rx, &part);
+	SL_CHECK(taken <= len);
+	if (rest && taken == len && !part.frame)
+		chunk->frame = NULL;
+	return taken;
+}
+
+static void body_over(struct http1 *h, const struct sl_front_env *env)
+{
+	struct sl_stream *st = h->rx;
+
+	if (!st) /* answered from within `body`, with a close */
+		return;
+	h->rx = NULL;
+	st->flags |= ST_RX_OVER;
+	h->phase = st->flags & ST_CLOSE ? PHASE_DEAD : PHASE_HEAD;
+	if (!sl_http1_unwanted(st))
+		env->host->end(h->host, st);
+	advance_now(h, env);
+}
+
+static size_t input_body(struct http1 *h, const struct sl_front_env *env, struct sl_chunk *chunk,
+			 size_t off)
+{
+	struct sl_stream *st = h->rx;
+	size_t len = chunk->len - off, taken;
+
+	if (len > st->body_left)
+		len = (size_t)st->body_left;
+	taken = deliver(h, env, chunk, off, len);
+	st->body_left -= taken;
+	if (st->body_left == 0)
+		body_over(h, env);
+	return taken;
+}
+
+static size_t input_chunked(struct http1 *h, const struct sl_front_env *env, struct sl_chunk *chunk,
+			    size_t off)
+{
+	struct sl_http1_chunked *c = &h->chunked;
+	size_t framing, len, taken;
+	unsigned status;
+
+	framing = sl_http1_chunked_next(c, sl_span_of(chunk->ptr + off, chunk->len - off),
+					env->limits, &status);
+	if (status) {
+		fail(h, env, status,
+		     status == 413   ? SL_FRONT_ERR_BODY_TOO_LARGE
+		     : status == 431 ? SL_FRONT_ERR_HEAD_TOO_LARGE
+				     : SL_FRONT_ERR_SMUGGLING);
+		return chunk->len - off;
+	}
+	if (c->state == SL_CHUNKED_DONE) {
+		body_over(h, env);
+		return framing;
+	}
+	off += framing;
+	len = chunk->len - off;
+	if (c->state != SL_CHUNKED_DATA || !len)
+		return framing;
+	if (len > c->left)
+		len = (size_t)c->left;
+	taken = deliver(h, env, chunk, off, len);
+	c->left -= taken;
+	return framing + taken;
+}
+
+static size_t input(void *state, const struct sl_front_env *env, struct sl_chunk *chunk)
+{
+	struct http1 *h = state;
+	size_t used = 0, n;
+
+	if (h->flags & CONN_BUSY)
+		return 0;
+	h->flags |= CONN_BUSY;
+	while (used < chunk->len && h->phase != PHASE_DEAD) {
+		if (h->phase == PHASE_BODY)
+			n = input_body(h, env, chunk, used);
+		else if (h->phase == PHASE_CHUNKED)
+			n = input_chunked(h, env, chunk, used);
+		else if (h->count < env->limits->max_pipeline)
+			n = input_head(h, env, chunk, used);
+		else
+			n = 0;
+		if (!n)
+			break;
+		used += n;
+	}
+	if (h->phase == PHASE_DEAD)
+		used = chunk->len;
+	advance_now(h, env);
+	h->flags &= (uint16_t)~CONN_BUSY;
+	return used;
+}
+
+static void eof(void *state, const struct sl_front_env *env)
+{
+	struct http1 *h = state;
+	struct sl_http1_head head;
+	uint8_t *buf;
+
+	if (h->phase == PHASE_DEAD)
+		return;
+	if (h->rx && h->rx->state == REPLY_DONE) { /* it has its answer */
+		h->rx->flags |= ST_CLOSE;
+	} else if (h->rx) {
+		fail(h, env, 400, SL_FRONT_ERR_BAD_REQUEST);
+	} else if (h->part_len) {
+		buf = h->flags & CONN_POOLED ? h->part.buf : h->part.frame->data;
+		if (sl_http1_parse(sl_span_of(buf, h->part_len), env->limits, &head) >= 0)
+			sl_http1_refuse(&head, 400, SL_FRONT_ERR_BAD_REQUEST);
+		refuse_head(h, env, &head);
+	} else if (h->tail) {
+		h->tail->flags |= ST_CLOSE;
+	}
+	h->flags |= CONN_CLOSE;
+	h->phase = PHASE_DEAD;
+	sl_http1_advance(h, env);
+}
+
+static void drain(void *state, const struct sl_front_env *env)
+{
+	struct http1 *h = state;
+
+	h->flags |= CONN_DRAIN;
+	if (h->phase == PHASE_DEAD || h->part_len)
+		return;
+	if (h->tail)
+		h->tail->flags |= ST_CLOSE;
+	if (h->rx)
+		return;
+	h->phase = PHASE_DEAD;
+	h->flags |= CONN_CLOSE;
+	sl_http1_advance(h, env);
+}
+
+static void conn_open(void *state, const struct sl_front_env *env, void *host)
+{
+	struct http1 *h = state;
+
+	(void)env;
+	memset(h, 0, sizeof(*h));
+	h->host = host;
+}
+
+static void writable(void *state, const struct sl_front_env *env)
+{
+	sl_http1_advance(state, env);
+}
+
+static void conn_close(void *state, const struct sl_front_env *env)
+{
+	struct http1 *h = state;
+
+	h->flags |= CONN_CLOSED;
+	h->phase = PHASE_DEAD;
+	drop_part(h, env);
+	cancel_all(h, env);
+}
+
+static bool idle(const void *state)
+{
+	const struct http1 *h = state;
+
+	return !h->head && !h->part_len;
+}
+
+const struct sl_front_ops sl_front_http1 = {
+	.name = "http1",
+	.open = conn_open,
+	.input = input,
+	.eof = eof,
+	.reply = sl_http1_reply,
+	.more = sl_http1_more,
+	.abort = sl_http1_abort,
+	.writable = writable,
+	.drain = drain,
+	.close = conn_close,
+	.idle = idle,
+};

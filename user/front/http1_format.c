@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cpu.h"
+#include "base/num.h"
+#include "front/http1.h"
+#include "front/http1_scan.h"
+
+/* Where the head grows; `full` once something did not fit. */
+struct out {
+	uint8_t *p, *end;
+	bool full;
+};
+
+static inline void put(struct out *o, const void *bytes, size_t len)
+{
+	if (sl_unlikely((size_t)(o->end - o->p) < len)) {
+		o->full = true;
+		return;
+	}
+	memcpy(o->p, bytes, len);
+	o->p += len;
+}
+#define PUT_LIT(o, lit) put((o), (lit), sizeof(lit) - 1)
+
+static void put_u64(struct out *o, uint64_t v)
+{
+	char digits[SL_U64_DIGITS];
+
+	put(o, digits, sl_format_u64(digits, v));
+}
+
+static void put_status(struct out *o, unsigned status)
+{
+	const char *text;
+
+	if (sl_likely(status == 200)) {
+		PUT_LIT(o, "HTTP/1.1 200 OK\r\nServer: sluice\r\nDate: ");
+		return;
+	}
+	PUT_LIT(o, "HTTP/1.1 ");
+	put_u64(o, status);
+	PUT_LIT(o, " ");
+	text = sl_status_text(status);
+	put(o, text, strlen(text));
+	PUT_LIT(o, "\r\nServer: sluice\r\nDate: ");
+}
+
+static bool value_ok(struct sl_span v)
+{
+	return !v.len || sl_scan_value(v.ptr, v.ptr, v.ptr + v.len) == v.ptr + v.len;
+}
+
+static bool name_ok(struct sl_span n)
+{
+	return n.len && sl_scan_token(n.ptr, n.ptr, n.ptr + n.len) == n.ptr + n.len;
+}
+
+/* Fields that are ours to say, or that concern one connection only: RFC 9110 7.6.1 */
+static bool is_ours(struct sl_span name, const struct sl_reply *r)
+{
+	static const struct sl_span ours[] = {
+		SL_SPAN_LIT("te"),
+		SL_SPAN_LIT("date"),
+		SL_SPAN_LIT("server"),
+		SL_SPAN_LIT("trailer"),
+		SL_SPAN_LIT("upgrade"),
+		SL_SPAN_LIT("connection"),
+		SL_SPAN_LIT("keep-alive"),
+		SL_SPAN_LIT("content-length"),
+		SL_SPAN_LIT("proxy-connection"),
+		SL_SPAN_LIT("transfer-encoding"),
+	};
+
+	for (unsigned i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
+		if (ours[i].len == name.len && sl_span_eq_nocase(ours[i], name))
+			return true;
+	}
+	if (r->content_type.len && sl_span_eq_nocase(name, sl_span_str("content-type")))
+		return true;
+	return r->retry_after_s && sl_span_eq_nocase(name, sl_span_str("retry-after"));
+}
+
+static bool put_headers(struct out *o, const struct sl_reply *r)
+{
+	for (uint32_t i = 0; i < r->header_cnt; i++) {
+		const struct sl_header *h = &r->headers[i];
+
+		if (!name_ok(h->name) || !value_ok(h->value))
+			return false;
+		if (is_ours(h->name, r))
+			continue;
+		put(o, h->name.ptr, h->name.len);
+		PUT_LIT(o, ": ");
+		put(o, h->value.ptr, h->value.len);
+		PUT_LIT(o, "\r\n");
+	}
+	return true;
+}
+
+size_t sl_http1_format(uint8_t *buf, size_t cap, const struct sl_reply *r, uint64_t len,
+		       const char *date, enum sl_http1_framing framing,
+		       enum sl_http1_connection connection)
+{
+	struct out o = {.p = buf, .end = buf + cap};
+	bool bare = r->status == 204 || r->status == 304; /* RFC 9110 8.6 */
+
+	if (r->status < 200 || r->status > 599 || !value_ok(r->content_type))
+		return 0;
+	put_status(&o, r->status);
+	put(&o, date, 29);
+	if (r->content_type.len) {
+		PUT_LIT(&o, "\r\nContent-Type: ");
+		put(&o, r->content_type.ptr, r->content_type.len);
+	}
+	if (framing == SL_HTTP1_CHUNKS) {
+		PUT_LIT(&o, "\r\nTransfer-Encoding: chunked");
+	} else if (!bare && len != SL_LEN_UNKNOWN) {
+		PUT_LIT(&o, "\r\nContent-Length: ");
+		put_u64(&o, len);
+	}
+	if (connection == SL_HTTP1_CLOSE)
+		PUT_LIT(&o, "\r\nConnection: close");
+	else if (connection == SL_HTTP1_KEEP_ALIVE)
+		PUT_LIT(&o, "\r\nConnection: keep-alive");
+	if (r->retry_after_s) {
+		PUT_LIT(&o, "\r\nRetry-After: ");
+		put_u64(&o, r->retry_after_s);
+	}
+	PUT_LIT(&o, "\r\n");
+	if (!put_headers(&o, r))
+		return 0;
+	PUT_LIT(&o, "\r\n");
+	return o.full ? 0 : (size_t)(o.p - buf);
+}
