@@ -58,10 +58,12 @@ int test_packet_socket(const char *ifname)
 		.sll_protocol = htons(ETH_P_ALL),
 		.sll_ifindex = (int)if_nametoindex(ifname),
 	};
+	const int buffer = 16 << 20;
 	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, htons(ETH_P_ALL));
 
 	if (fd < 0)
 		return -errno;
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &buffer, sizeof(buffer));
 	if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
 		int err = -errno;
 
