@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * For the RPC suite: a backend in a process of its own, a gateway's session in this one.
+ *
+ * SL_RPC_ENDPOINTS lists what the suite runs over: "shm" (the default) or whole endpoints like
+ * "rdma://10.0.0.1:7471", separated by commas; each test runs once for each.
+ */
+#ifndef TESTS_RPC_HARNESS_H
+#define TESTS_RPC_HARNESS_H
+
+#include <check.h>
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "rpc/rpc.h"
+#include "rpc/transport.h"
+#include "sluice/backend.h"
+
+enum { HARNESS_TIMEOUT_S = 20 };
+
+static inline unsigned endpoint_cnt(void)
+{
+	const char *list = getenv("SL_RPC_ENDPOINTS");
+	unsigned n = 1;
+
+	for (; list && *list; list++)
+		n += *list == ',';
+	return n;
+}
+
+/* The i-th of the list; for shm a path of this process. */
+static inline const char *endpoint_of(int i)
+{
+	static char text[256];
+	const char *at = getenv("SL_RPC_ENDPOINTS");
+	size_t len;
+
+	for (at = at ? at : "shm"; i--;)
+		at = strchr(at, ',') + 1;
+	len = strcspn(at, ",");
+	if (len == 3 && strncmp(at, "shm", 3) == 0)
+		snprintf(text, sizeof(text), "shm:///tmp/sl-rpc-test-%d.sock", (int)getpid());
+	else
+		snprintf(text, sizeof(text), "%.*s", (int)len, at);
+	return text;
+}
+
+/* --- backend process --- */
+
+struct backend_proc {
+	pid_t pid;
+};
+
+static struct sl_backend *harness_backend;
+
+static inline void harness_stop(int sig)
+{
+	(void)sig;
+	sl_backend_stop(harness_backend);
+}
+
+static inline struct backend_proc backend_start(const struct sl_backend_options *opt)
+{
+	struct backend_proc p = {.pid = fork()};
+	char err[256];
+
+	ck_assert_int_ge(p.pid, 0);
+	if (p.pid)
+		return p;
+	alarm(60);
+	harness_backend = sl_backend_open(opt, err, sizeof(err));
+	if (!harness_backend) {
+		fprintf(stderr, "backend: %s\n", err);
+		_exit(3);
+	}
+	signal(SIGTERM, harness_stop);
+	int rc = sl_backend_run(harness_backend);
+	sl_backend_close(harness_backend);
+	_exit(rc ? 4 : 0);
+}
+
+static inline int backend_wait(struct backend_proc p)
+{
+	int status;
+
+	ck_assert_int_eq(waitpid(p.pid, &status, 0), p.pid);
+	return status;
+}
+
+static inline void backend_term(struct backend_proc p)
+{
+	int status;
+
+	kill(p.pid, SIGTERM);
+	status = backend_wait(p);
+	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "backend status %x", status);
+}
+
+static inline void backend_kill(struct backend_proc p)
+{
+	kill(p.pid, SIGKILL);
+	backend_wait(p);
+}
+
+/* --- gateway --- */
+
+struct call {
+	uint8_t *body; /* reply so far */
+	size_t len, cap;
+	unsigned parts, messages;
+	uint8_t status;
+	bool done, failed;
+	enum sl_rpc_failure why;
+	uint32_t service_us;
+	uint64_t id, done_seq;
+	uint8_t meta[512];
+	size_t meta_len;
+};
+
+struct gateway {
+	struct sl_rpc *r;
+	struct sl_rpc_channel *ch;
+	unsigned done, failed, batches_done, sent, downs, ups, drains;
+	uint32_t batch_service_us;
+	uint64_t seq;
+};
+
+static inline void gw_reply(void *app, void *cookie, const struct sl_rpc_reply *r)
+{
+	struct gateway *g = app;
+	struct call *c = cookie;
+
+	ck_assert(!c->done && !c->failed);
+	c->parts++;
+	if (r->first) {
+		c->status = r->status;
+		c->meta_len = r->meta.len < sizeof(c->meta) ? r->meta.len : sizeof(c->meta);
+		if (c->meta_len)
+			memcpy(c->meta, r->meta.ptr, c->meta_len);
+	}
+	if (r->body.len) {
+		ck_assert_uint_le(c->len + r->body.len, c->cap);
+		memcpy(c->body + c->len, r->body.ptr, r->body.len);
+	}
+	c->len += r->body.len;
+	c->service_us = r->service_us;
+	if (!r->last)
+		return;
+	c->messages++;
+	if (r->more)
+		return;
+	c->done = true;
+	c->done_seq = ++g->seq;
+	g->done++;
+}
+
+static inline void gw_failed(void *app, void *cookie, enum sl_rpc_failure why)
+{
+	struct gateway *g = app;
+	struct call *c = cookie;
+
+	ck_assert(!c->done && !c->failed);
+	c->failed = true;
+	c->why = why;
+	g->failed++;
+}
+
+static inline void gw_batch_done(void *app, struct sl_rpc_channel *ch, uint64_t batch,
+				 uint32_t count, uint32_t service_us, uint64_t sent_ns)
+{
+	struct gateway *g = app;
+
+	(void)ch, (void)batch, (void)count, (void)sent_ns;
+	g->batches_done++;
+	g->batch_service_us = service_us;
+	ck_assert_uint_le(g->batches_done, g->sent);
+}
+
+static inline void gw_sent(void *app, struct sl_rpc_channel *ch, uint64_t batch)
+{
+	struct gateway *g = app;
+
+	(void)ch, (void)batch;
+	g->sent++;
+}
+
+static inline void gw_state(void *app, struct sl_rpc_channel *ch, enum sl_rpc_state state)
+{
+	struct gateway *g = app;
+
+	(void)ch;
+	g->downs += state == SL_RPC_DOWN;
+	g->ups += state == SL_RPC_UP;
+	g->drains += state == SL_RPC_DRAINING;
+}
+
+static const struct sl_rpc_ops gw_ops = {
+	.reply = gw_reply,
+	.failed = gw_failed,
+	.batch_done = gw_batch_done,
+	.sent = gw_sent,
+	.state = gw_state,
+};
+
+/* Dials until the backend is there. */
+static inline struct sl_transport *gw_dial(const char *endpoint, uint32_t slots, uint32_t bulk)
+{
+	struct sl_rpc_dial_options opt = {
+		.endpoint = endpoint, .bulk_ring_len = bulk, .slots = slots, .timeout_ms = 2000};
+	uint64_t until = sl_now_ns() + HARNESS_TIMEOUT_S * SL_NS_PER_SEC;
+	struct sl_transport *t;
+	char err[256] = "";
+
+	do {
+		t = sl_rpc_dial(&opt, err, sizeof(err));
+		if (!t)
+			usleep(2000);
+	} while (!t && sl_now_ns() < until);
+	ck_assert_msg(t != NULL, "%s", err);
+	return t;
+}
+
+static inline void gw_open_with(struct gateway *g, const char *endpoint,
+				const struct sl_rpc_config *cfg)
+{
+	*g = (struct gateway){.r = sl_rpc_create(cfg, NULL, &gw_ops, g)};
+	ck_assert_ptr_nonnull(g->r);
+	g->ch = sl_rpc_channel_add(g->r, "test", NULL);
+	ck_assert_int_eq(
+		sl_rpc_adopt(g->ch, gw_dial(endpoint, cfg->slots, cfg->bulk_ring_len), sl_now_ns()),
+		0);
+}
+
+static inline void gw_open(struct gateway *g, const char *endpoint)
+{
+	struct sl_rpc_config cfg;
+
+	sl_rpc_config_default(&cfg);
+	gw_open_with(g, endpoint, &cfg);
+}
+
+static inline void gw_turn(struct gateway *g)
+{
+	uint64_t now = sl_now_ns();
+
+	if (!sl_rpc_poll(g->r, now))
+		sched_yield();
+	sl_rpc_flush(g->r, now);
+}
+
+#define gw_until(g, cond)                                                                          \
+	do {                                                                                       \
+		uint64_t until_ = sl_now_ns() + HARNESS_TIMEOUT_S * SL_NS_PER_SEC;                 \
+		while (!(cond)) {                                                                  \
+			gw_turn(g);                                                                \
+			ck_assert_msg(sl_now_ns() < until_, "no end: " #cond);                     \
+		}                                                                                  \
+	} while (0)
+
+/* Nothing may be left: requests, batches, and after a moment all slots. */
+static inline void gw_check_empty(struct gateway *g)
+{
+	struct sl_rpc_stats st;
+
+	sl_rpc_channel_stats(g->ch, &st);
+	ck_assert_uint_eq(st.outstanding, 0);
+	ck_assert_uint_eq(g->sent, g->batches_done);
+	if (sl_rpc_channel_state(g->ch) == SL_RPC_UP)
+		ck_assert_uint_ge(st.slots_free, st.slots / 2 - 1);
+}
+
+static inline void gw_close(struct gateway *g)
+{
+	gw_check_empty(g);
+	sl_rpc_destroy(g->r);
+}
+
+static inline void call_init(struct call *c, size_t cap)
+{
+	*c = (struct call){.cap = cap, .body = cap ? malloc(cap) : NULL};
+}
+
+static inline size_t put_meta(uint8_t *to, unsigned tag, const char *text)
+{
+	size_t len = strlen(text);
+
+	sl_put_le16(to, (uint16_t)tag);
+	sl_put_le16(to + 2, (uint16_t)len);
+	memcpy(to + 4, text, len);
+	return 4 + len;
+}
+
+/* One request with a path and a body, in a batch of its own; the bytes must stay. */
+static inline int gw_send(struct gateway *g, struct call *c, struct sl_span meta,
+			  struct sl_span body, uint32_t budget_us, enum sl_rpc_class class)
+{
+	struct sl_span spans[2] = {meta, body};
+	struct sl_rpc_item it = {.cookie = c,
+				 .spans = spans,
+				 .span_cnt = 2,
+				 .len = (uint32_t)body.len,
+				 .meta_len = (uint16_t)meta.len,
+				 .budget_us = budget_us};
+	uint64_t batch;
+	int rc = sl_rpc_send(g->ch, &it, 1, class, sl_now_ns(), &batch);
+
+	c->id = it.id;
+	return rc;
+}
+
+static inline int harness_run(Suite *s)
+{
+	SRunner *sr = srunner_create(s);
+	int failed;
+
+	srunner_run_all(sr, CK_NORMAL);
+	failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed ? 1 : 0;
+}
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Backend `echo`: returns what it gets; GET and HEAD get a line about the request. */
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "sluice/backend.h"
+
+struct options {
+	const char *listen;
+	unsigned max_batch, delay_us, streams;
+	unsigned fail; /* HTTP status; 0 none */
+	bool busy_poll;
+};
+
+static struct sl_backend *backend;
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	sl_backend_stop(backend);
+}
+
+static bool is_method(const struct sl_request_view *rq, const char *method)
+{
+	return rq->method_len == strlen(method) && memcmp(rq->method, method, rq->method_len) == 0;
+}
+
+static void reply_about(struct sl_request_view *rq, struct sl_reply_args *reply)
+{
+	char text[1024];
+	int n = snprintf(text, sizeof(text), "%.*s %.*s%s%.*s\n", rq->method_len, rq->method,
+			 rq->path_len, rq->path_len ? rq->path : "", rq->query_len ? "?" : "",
+			 rq->query_len, rq->query_len ? rq->query : "");
+
+	reply->body = text;
+	reply->body_len = (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1;
+	reply->content_type = "text/plain";
+	sl_reply(rq, reply);
+}
+
+/* The parts of a streamed reply, each the whole body. */
+static void reply_parts(const struct options *opt, struct sl_request_view *rq,
+			struct sl_reply_args *reply)
+{
+	reply->more = true;
+	for (unsigned i = 1; i < opt->streams; i++) {
+		if (sl_reply(rq, reply) < 0)
+			return;
+	}
+	reply->more = false;
+	sl_reply(rq, reply);
+}
+
+static void handle_one(const struct options *opt, struct sl_request_view *rq)
+{
+	char type[256];
+	struct sl_reply_args reply = {.body = rq->body, .body_len = rq->body_len};
+
+	if (opt->fail) {
+		reply = (struct sl_reply_args){.status = (uint16_t)opt->fail};
+		sl_reply(rq, &reply);
+		return;
+	}
+	if (rq->body_len == 0 && (is_method(rq, "GET") || is_method(rq, "HEAD"))) {
+		reply_about(rq, &reply);
+		return;
+	}
+	if (rq->content_type_len && rq->content_type_len < sizeof(type)) {
+		memcpy(type, rq->content_type, rq->content_type_len);
+		type[rq->content_type_len] = '\0';
+		reply.content_type = type;
+	}
+	reply_parts(opt, rq, &reply);
+}
+
+static void handle(void *arg, struct sl_batch *batch)
+{
+	const struct options *opt = arg;
+
+	if (opt->delay_us) {
+		struct timespec pause = {.tv_sec = opt->delay_us / 1000000,
+					 .tv_nsec = opt->delay_us % 1000000 * 1000};
+		nanosleep(&pause, NULL);
+	}
+	for (unsigned i = 0; i < batch->count; i++)
+		handle_one(opt, batch->requests[i]);
+}
+
+static const char help[] =
+	"Usage: echo --listen ENDPOINT[,ENDPOINT] [options]\n"
+	"Returns each request's body with its content type; GET and HEAD get a line of text.\n"
+	"\n"
+	"  -l, --listen ENDPOINT   shm:///path or rdma://address:port\n"
+	"  -b, --max-batch N       largest batch (default 256)\n"
+	"  -d, --delay-us N        work of N us per batch\n"
+	"  -f, --fail STATUS       answer everything with this HTTP status\n"
+	"  -s, --streams N         reply in N parts (gRPC server streaming)\n"
+	"  -p, --busy-poll         never sleep\n"
+	"  -h, --help\n";
+
+static const struct option long_options[] = {
+	{"listen", required_argument, NULL, 'l'},   {"max-batch", required_argument, NULL, 'b'},
+	{"delay-us", required_argument, NULL, 'd'}, {"fail", required_argument, NULL, 'f'},
+	{"streams", required_argument, NULL, 's'},  {"busy-poll", no_argument, NULL, 'p'},
+	{"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
+};
+
+static bool number(const char *text, unsigned long most, unsigned *out)
+{
+	char *end;
+	unsigned long v = strtoul(text, &end, 10);
+
+	if (*text < '0' || *text > '9' || *end || v > most) {
+		fprintf(stderr, "echo: \"%s\": expected a number of at most %lu\n", text, most);
+		return false;
+	}
+	*out = (unsigned)v;
+	return true;
+}
+
+/* 0 go on, 1 done, 2 wrong. */
+static int parse(int argc, char **argv, struct options *o)
+{
+	int c;
+	bool ok = true;
+
+	while (ok && (c = getopt_long(argc, argv, "l:b:d:f:s:ph", long_options, NULL)) != -1) {
+		switch (c) {
+		case 'l': o->listen = optarg; break;
+		case 'b': ok = number(optarg, SL_RPC_MAX_BATCH, &o->max_batch); break;
+		case 'd': ok = number(optarg, 3600000000UL, &o->delay_us); break;
+		case 'f': ok = number(optarg, 599, &o->fail); break;
+		case 's': ok = number(optarg, 1000000, &o->streams); break;
+		case 'p': o->busy_poll = true; break;
+		case 'h': fputs(help, stdout); return 1;
+		default: ok = false;
+		}
+	}
+	if (ok && o->listen && optind == argc)
+		return 0;
+	fputs("echo: expected --listen ENDPOINT; see --help\n", stderr);
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = {0};
+	char err[256];
+	int rc = parse(argc, argv, &o);
+
+	if (rc)
+		return rc == 1 ? 0 : rc;
+	backend = sl_backend_open(&(struct sl_backend_options){.listen = o.listen,
+							       .handle = handle,
+							       .arg = &o,
+							       .max_batch = o.max_batch,
+							       .busy_poll = o.busy_poll},
+				  err, sizeof(err));
+	if (!backend) {
+		fprintf(stderr, "echo: %s\n", err);
+		return 1;
+	}
+	sigaction(SIGTERM, &(struct sigaction){.sa_handler = on_signal}, NULL);
+	sigaction(SIGINT, &(struct sigaction){.sa_handler = on_signal}, NULL);
+	rc = sl_backend_run(backend);
+	sl_backend_close(backend);
+	return rc < 0;
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include "base/cpu.h"
+#include "rpc/link.h"
+
+#define ID_BITS 48
+#define ID_MASK ((UINT64_C(1) << ID_BITS) - 1)
+
+void sl_link_init(struct sl_link *l, struct sl_transport *t, uint64_t now_ns, bool one_class)
+{
+	l->t = t;
+	l->last_rx_ns = l->now_ns = now_ns;
+	l->generation = sl_rpc_boot_epoch() << ID_BITS;
+	l->peer_generation = t->peer_epoch << ID_BITS;
+	sl_sendq_init(&l->q, one_class);
+	sl_list_init(&l->in_flight);
+}
+
+void sl_link_fini(struct sl_link *l)
+{
+	for (unsigned i = 0; i < SL_RPC_MAX_INTERLEAVE; i++)
+		sl_reader_reset(&l->readers[i], l->mem);
+	l->t->ops->close(l->t);
+	l->t = NULL;
+}
+
+static void fail(struct sl_link *l, int error)
+{
+	if (!l->error)
+		l->error = error;
+}
+
+static struct sl_reader *reader_of(struct sl_link *l, const struct sl_rpc_header *h)
+{
+	struct sl_reader *unused = NULL;
+
+	for (unsigned i = 0; i < SL_RPC_MAX_INTERLEAVE; i++) {
+		struct sl_reader *r = &l->readers[i];
+
+		if (r->phase == SL_READ_IDLE)
+			unused = unused ? unused : r;
+		else if (r->header.id == h->id)
+			return r;
+	}
+	return unused;
+}
+
+/* A fragment of a REQUEST or RESPONSE. 0 or negative errno. */
+static int take_fragment(struct sl_link *l, const struct sl_message *m)
+{
+	const struct sl_rpc_header *h = &m->header;
+	struct sl_reader *r = reader_of(l, h);
+	bool first = h->flags & SL_RPC_FIRST;
+	int rc;
+
+	if (h->id >> ID_BITS != l->peer_generation >> ID_BITS)
+		return -EPROTO; /* of a peer that has restarted, or a lie */
+	/* None left, a second FIRST, or a fragment of nothing. */
+	if (!r || (r->phase == SL_READ_IDLE) != first)
+		return -EPROTO;
+	if (first)
+		rc = sl_reader_start(r, h, l->mem, l->scratch);
+	else
+		rc = h->total_or_offset == r->offset ? 0 : -EPROTO;
+	if (!rc)
+		rc = sl_reader_feed(r, sl_span_of(m->body, h->fragment_len), l->mem, l->scratch,
+				    l->ops->part, l->ctx);
+	if (rc < 0)
+		return rc;
+	if ((rc == 1) != !!(h->flags & SL_RPC_LAST))
+		return -EPROTO;
+	if (rc == 1)
+		l->ops->message(l->ctx, &r->header);
+	return 0;
+}
+
+static int take_cancel(struct sl_link *l, const struct sl_message *m)
+{
+	uint64_t id;
+
+	if (m->header.fragment_len != m->header.count * sizeof(id))
+		return -EPROTO;
+	for (unsigned i = 0; i < m->header.count; i++) {
+		memcpy(&id, m->body + i * sizeof(id), sizeof(id));
+		l->ops->cancel(l->ctx, id);
+	}
+	return 0;
+}
+
+static int take_message(struct sl_link *l, const struct sl_message *m)
+{
+	unsigned type = m->header.version_type & 15;
+
+	l->stats.bytes_received += m->header.fragment_len;
+	switch (type) {
+	case SL_RPC_REQUEST:
+	case SL_RPC_RESPONSE: return type == l->takes ? take_fragment(l, m) : -EPROTO;
+	case SL_RPC_CANCEL: return l->takes == SL_RPC_REQUEST ? take_cancel(l, m) : -EPROTO;
+	case SL_RPC_PING:
+		/* One answer to any number that have come: a flood costs its sender only. */
+		l->pong_due = true;
+		l->pong_id = m->header.id;
+		return 0;
+	case SL_RPC_PONG: return 0;
+	case SL_RPC_GOAWAY: l->ops->goaway(l->ctx); return 0;
+	default: return -EPROTO;
+	}
+}
+
+static void take_sent(struct sl_link *l)
+{
+	uint64_t cookies[SL_LINK_POLL];
+	unsigned n;
+
+	if (sl_list_empty(&l->in_flight))
+		return;
+	n = l->t->ops->sent(l->t, cookies, SL_LINK_POLL);
+	for (unsigned i = 0; i < n; i++) {
+		struct sl_send *s = (struct sl_send *)(uintptr_t)cookies[i];
+
+		sl_list_del(&s->node);
+		l->ops->sent(l->ctx, s);
+	}
+}
+
+int sl_link_poll(struct sl_link *l, uint64_t now_ns)
+{
+	struct sl_message m[SL_LINK_POLL];
+	int n;
+
+	if (sl_unlikely(l->error))
+		return l->error;
+	l->now_ns = now_ns;
+	take_sent(l);
+	n = l->t->ops->poll(l->t, m, SL_LINK_POLL);
+	if (sl_unlikely(n < 0)) {
+		fail(l, n);
+		return n;
+	}
+	for (int i = 0; i < n; i++) {
+		if (!l->error) {
+			int rc = take_message(l, &m[i]);
+
+			if (rc)
+				fail(l, rc);
+		}
+		l->t->ops->release(l->t, &m[i]);
+	}
+	if (n) {
+		l->last_rx_ns = now_ns;
+		l->stats.messages_received += (unsigned)n;
+	}
+	return l->error ? l->error : n;
+}
+
+/* Cuts the spans to [offset, offset + len) in place, posts, and puts them back. */
+static int post_slice(struct sl_link *l, struct sl_send *s, const struct sl_rpc_header *h)
+{
+	uint32_t first = s->span, last = first, len = h->fragment_len;
+	struct sl_span head, tail;
+	size_t have, skip = s->span_skip, cut;
+	int rc;
+
+	if (!len)
+		return l->t->ops->post(l->t, h, NULL, 0, 0);
+	head = s->spans[first];
+	s->spans[first] = sl_span_of(head.ptr + skip, head.len - skip);
+	for (have = s->spans[first].len; have < len; have += s->spans[last].len)
+		last++;
+	cut = have - len;
+	tail = s->spans[last];
+	s->spans[last].len -= cut;
+	rc = l->t->ops->post(l->t, h, s->spans + first, last - first + 1,
+			     h->flags & SL_RPC_LAST && !l->t->copies ? (uintptr_t)s : 0);
+	s->spans[last] = tail;
+	skip = last == first ? skip : 0;
+	s->spans[first] = head;
+	if (!rc) {
+		s->span = last;
+		s->span_skip = skip + tail.len - cut;
+	}
+	return rc;
+}
+
+static void post_failed(struct sl_link *l, int rc)
+{
+	if (rc != -EAGAIN)
+		fail(l, rc);
+}
+
+/* Posts the next slice of s. False: the transport does not take it now. */
+static bool send_slice(struct sl_link *l, struct sl_send *s, uint32_t len)
+{
+	struct sl_rpc_header h = s->header;
+	int rc;
+
+	h.fragment_len = len;
+	h.total_or_offset = s->offset ? s->offset : s->total;
+	h.flags |= (uint8_t)(s->offset ? 0 : SL_RPC_FIRST);
+	h.flags |= (uint8_t)(s->offset + len == s->total ? SL_RPC_LAST : 0);
+	rc = post_slice(l, s, &h);
+	if (rc) {
+		post_failed(l, rc);
+		return false;
+	}
+	l->stats.messages_sent++;
+	l->stats.bytes_sent += len;
+	if (!sl_sendq_posted(&l->q, s, len))
+		return true;
+	if (l->t->copies)
+		l->ops->sent(l->ctx, s);
+	else
+		sl_list_add_tail(&l->in_flight, &s->node);
+	return true;
+}
+
+static void pump(struct sl_link *l)
+{
+	struct sl_send_room room = {.slot_body =
+					    l->t->slot_len - (uint32_t)sizeof(struct sl_rpc_header),
+				    .slice_max = l->t->bulk_max,
+				    .rate_bps = l->t->rate_bps};
+
+	while (l->q.cnt && !l->error) {
+		struct sl_send *s;
+		uint32_t len;
+
+		if (l->t->posted_bytes > SL_SENDQ_CAP_MIN / 2)
+			l->t->ops->progress(l->t);
+		room.window = l->t->ops->window(l->t);
+		room.posted = l->t->posted_bytes;
+		s = sl_sendq_next(&l->q, &room, l->now_ns, &len);
+		if (!s) {
+			l->stats.stalls++;
+			return;
+		}
+		if (!send_slice(l, s, len))
+			return;
+	}
+}
+
+void sl_link_send(struct sl_link *l, struct sl_send *s, enum sl_rpc_class class, uint64_t now_ns)
+{
+	s->header.id = l->generation | (++l->next_id & ID_MASK);
+	s->header.flags |= SL_RPC_BATCH;
+	s->offset = s->span = 0;
+	s->span_skip = 0;
+	l->now_ns = now_ns;
+	sl_sendq_push(&l->q, s, class, now_ns);
+	pump(l);
+}
+
+void sl_link_cancel(struct sl_link *l, uint64_t id)
+{
+	if (l->cancel_cnt == SL_LINK_CANCELS)
+		l->stats.cancels_lost++; /* a saving lost, nothing else */
+	else
+		l->cancels[l->cancel_cnt++] = id;
+}
+
+static bool post_control(struct sl_link *l, enum sl_rpc_type type, uint64_t id, uint32_t count)
+{
+	struct sl_span body = sl_span_of(l->cancels, count * sizeof(l->cancels[0]));
+	struct sl_rpc_header h = {
+		.version_type = (uint8_t)(SL_RPC_VERSION << 4 | type),
+		.flags = SL_RPC_FIRST | SL_RPC_LAST,
+		.priority = SL_CLASS_CONTROL,
+		.count = (uint16_t)count,
+		.fragment_len = (uint32_t)body.len,
+		.total_or_offset = (uint32_t)body.len,
+		.id = id,
+	};
+	int rc = l->t->ops->post(l->t, &h, &body, count ? 1 : 0, 0);
+
+	if (rc)
+		post_failed(l, rc);
+	else
+		l->stats.messages_sent++;
+	return rc == 0;
+}
+
+static void send_control(struct sl_link *l)
+{
+	if (l->pong_due)
+		l->pong_due = !post_control(l, SL_RPC_PONG, l->pong_id, 0);
+	if (l->ping_due)
+		l->ping_due = !post_control(l, SL_RPC_PING, ++l->ping_id, 0);
+	if (l->cancel_cnt && post_control(l, SL_RPC_CANCEL, 0, l->cancel_cnt))
+		l->cancel_cnt = 0;
+	/* Behind the last request. */
+	if (l->goaway_due && !l->q.cnt)
+		l->goaway_due = !post_control(l, SL_RPC_GOAWAY, 0, 0);
+}
+
+void sl_link_flush(struct sl_link *l, uint64_t now_ns)
+{
+	if (sl_unlikely(l->error))
+		return;
+	l->now_ns = now_ns;
+	if (l->pong_due | l->ping_due | l->goaway_due | (l->cancel_cnt != 0))
+		send_control(l);
+	if (l->q.cnt)
+		pump(l);
+	l->t->ops->flush(l->t);
+}
+
+bool sl_link_arm(struct sl_link *l)
+{
+	return !l->error && l->t->ops->arm(l->t, l->q.cnt != 0);
+}
+
+struct sl_send *sl_link_unsent(struct sl_link *l)
+{
+	struct sl_list *node = sl_list_pop_head(&l->in_flight);
+
+	return node ? sl_container_of(node, struct sl_send, node) : sl_sendq_pop(&l->q);
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include "base/cpu.h"
+#include "rpc/reader.h"
+
+/* The compiler must not read the shared bytes again after they were copied. */
+static void copy_out(void *to, const void *from, size_t len)
+{
+	memcpy(to, from, len);
+	__asm__ volatile("" ::: "memory");
+}
+
+int sl_reader_start(struct sl_reader *r, const struct sl_rpc_header *h, struct sl_mem *mem,
+		    struct sl_reader_scratch *scratch)
+{
+	size_t table = h->count * sizeof(struct sl_rpc_entry);
+
+	if (!(h->flags & SL_RPC_BATCH) || h->count == 0 || h->count > SL_RPC_MAX_BATCH ||
+	    h->total_or_offset < table || h->total_or_offset > SL_RPC_MAX_BODY)
+		return -EPROTO;
+	*r = (struct sl_reader){
+		.header = *h, .phase = SL_READ_ENTRIES, .total = h->total_or_offset};
+	r->entries = scratch->entries;
+	if (h->fragment_len == r->total)
+		return 0;
+	r->entries = sl_mem_alloc(mem, table);
+	r->own_entries = r->entries != NULL;
+	return r->entries ? 0 : -ENOBUFS;
+}
+
+static void drop_meta(struct sl_reader *r, struct sl_mem *mem)
+{
+	if (r->own_meta)
+		sl_mem_free(mem, r->meta);
+	r->own_meta = false;
+	r->meta = NULL;
+}
+
+void sl_reader_reset(struct sl_reader *r, struct sl_mem *mem)
+{
+	drop_meta(r, mem);
+	if (r->own_entries)
+		sl_mem_free(mem, r->entries);
+	r->own_entries = false;
+	r->phase = SL_READ_IDLE;
+}
+
+static int check_entries(const struct sl_reader *r)
+{
+	uint64_t sum = r->header.count * sizeof(struct sl_rpc_entry);
+
+	for (unsigned i = 0; i < r->header.count; i++) {
+		const struct sl_rpc_entry *e = &r->entries[i];
+
+		if (e->len > SL_RPC_MAX_MESSAGE || e->meta_len > SL_RPC_MAX_META)
+			return -EPROTO;
+		sum += sl_rpc_pad8(e->meta_len) + sl_rpc_pad8(e->len);
+	}
+	return sum == r->total ? 0 : -EPROTO;
+}
+
+static uint32_t min_len(uint64_t a, uint64_t b)
+{
+	return (uint32_t)(a < b ? a : b);
+}
+
+static void enter(struct sl_reader *r, enum sl_reader_phase phase)
+{
+	r->phase = phase;
+	r->have = 0;
+	r->first |= phase == SL_READ_META;
+}
+
+static void pass_on(struct sl_reader *r, struct sl_span body, sl_part_fn *fn, void *ctx)
+{
+	const struct sl_rpc_entry *e = &r->entries[r->index];
+	struct sl_part part = {.entry = e,
+			       .header = &r->header,
+			       .first = r->first,
+			       .last = r->have + body.len == e->len,
+			       .body = body};
+
+	if (r->first)
+		part.meta = sl_span_of(r->meta, e->meta_len);
+	r->first = false;
+	fn(ctx, &part);
+}
+
+static int take_entries(struct sl_reader *r, struct sl_span b, uint32_t *used)
+{
+	uint32_t table = r->header.count * (uint32_t)sizeof(struct sl_rpc_entry);
+
+	*used = min_len(table - r->have, b.len);
+	copy_out((uint8_t *)r->entries + r->have, b.ptr, *used);
+	r->have += *used;
+	if (r->have < table)
+		return 0;
+	enter(r, SL_READ_META);
+	return check_entries(r);
+}
+
+static int take_meta(struct sl_reader *r, struct sl_span b, uint32_t *used, struct sl_mem *mem,
+		     struct sl_reader_scratch *scratch)
+{
+	uint32_t len = r->entries[r->index].meta_len;
+
+	*used = min_len(len - r->have, b.len);
+	if (*used && !r->have) {
+		/* The scratch is gone with this fragment; a cut or unfinished entry keeps its own.
+		 */
+		r->own_meta = r->own_entries;
+		r->meta = r->own_meta ? sl_mem_alloc(mem, len) : scratch->meta;
+		if (!r->meta) {
+			r->own_meta = false;
+			return -ENOBUFS;
+		}
+	}
+	if (*used)
+		copy_out(r->meta + r->have, b.ptr, *used);
+	r->have += *used;
+	if (r->have == len)
+		enter(r, SL_READ_META_PAD);
+	return 0;
+}
+
+static void take_pad(struct sl_reader *r, struct sl_span b, uint32_t *used, uint32_t len,
+		     enum sl_reader_phase next)
+{
+	uint32_t pad = (uint32_t)sl_rpc_pad8(len) - len;
+
+	*used = min_len(pad - r->have, b.len);
+	r->have += *used;
+	if (r->have == pad)
+		enter(r, next);
+}
+
+static void take_body(struct sl_reader *r, struct sl_span b, uint32_t *used, sl_part_fn *fn,
+		      void *ctx)
+{
+	uint32_t len = r->entries[r->index].len;
+
+	*used = min_len(len - r->have, b.len);
+	if (*used || len == 0)
+		pass_on(r, sl_span_of(b.ptr, *used), fn, ctx);
+	r->have += *used;
+	if (r->have == len)
+		enter(r, SL_READ_BODY_PAD);
+}
+
+/* One step; the phases that need no bytes end by themselves, also at the end of a fragment. */
+static int step(struct sl_reader *r, struct sl_span b, uint32_t *used, struct sl_mem *mem,
+		struct sl_reader_scratch *scratch, sl_part_fn *fn, void *ctx)
+{
+	const struct sl_rpc_entry *e = &r->entries[r->index];
+
+	*used = 0;
+	switch (r->phase) {
+	case SL_READ_ENTRIES: return take_entries(r, b, used);
+	case SL_READ_META: return take_meta(r, b, used, mem, scratch);
+	case SL_READ_META_PAD: take_pad(r, b, used, e->meta_len, SL_READ_BODY); return 0;
+	case SL_READ_BODY: take_body(r, b, used, fn, ctx); return 0;
+	case SL_READ_BODY_PAD:
+		take_pad(r, b, used, e->len, SL_READ_META);
+		if (r->phase == SL_READ_META) {
+			drop_meta(r, mem);
+			if (++r->index == r->header.count)
+				r->phase = SL_READ_IDLE;
+		}
+		return 0;
+	default: return -EPROTO;
+	}
+}
+
+int sl_reader_feed(struct sl_reader *r, struct sl_span body, struct sl_mem *mem,
+		   struct sl_reader_scratch *scratch, sl_part_fn *fn, void *ctx)
+{
+	uint32_t used;
+
+	if (body.len > r->total - r->offset)
+		return -EPROTO;
+	r->offset += (uint32_t)body.len;
+	for (;;) {
+		enum sl_reader_phase phase = r->phase;
+		uint32_t index = r->index;
+		int rc = step(r, body, &used, mem, scratch, fn, ctx);
+
+		if (rc)
+			return rc;
+		body = sl_span_skip(body, used);
+		if (r->phase == SL_READ_IDLE) {
+			/* check_entries() has made sure that nothing is left over. */
+			sl_reader_reset(r, mem);
+			return 1;
+		}
+		/* Out of bytes, and the phase waits for some. */
+		if (!used && r->phase == phase && r->index == index)
+			return 0;
+	}
+}

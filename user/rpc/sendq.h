@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The send queue of one channel: decides which message's next slice is posted. Lists and counts
+ * only, no I/O.
+ *
+ *   control            strict: before everything else
+ *   latency, normal,   deficit round robin by bytes, 8 : 4 : 1; inside a class the earliest
+ *   bulk               deadline first, then order of arrival
+ *
+ * What is posted cannot be overtaken. So posted, unfinished bytes are capped at what the link moves
+ * in SL_SENDQ_CAP_NS, and slices are a quarter of that, while latency or control messages are
+ * about; when it has been quiet for SL_SENDQ_QUIET_NS, slices are as large as the ring takes.
+ *
+ * With one_class there is one list in order of arrival, without slices or cap.
+ */
+#ifndef SL_RPC_SENDQ_H
+#define SL_RPC_SENDQ_H
+
+#include "base/bytes.h"
+#include "base/list.h"
+#include "sluice/rpc_wire.h"
+
+enum {
+	SL_SENDQ_CAP_NS = 10000,
+	SL_SENDQ_CAP_MIN = 32 << 10,
+	SL_SENDQ_CAP_QUIET = 2 << 20,
+	SL_SENDQ_QUIET_NS = 10000000,
+	SL_SENDQ_SLICE_MIN = 8 << 10,
+	SL_SENDQ_QUANTUM = 4 << 10, /* times the weight */
+	SL_SENDQ_STARTED_MAX = 4,   /* messages of one class begun and not finished */
+	SL_SENDQ_CLASSES = SL_CLASS_CNT,
+};
+_Static_assert(SL_SENDQ_STARTED_MAX *SL_SENDQ_CLASSES <= SL_RPC_MAX_INTERLEAVE, "wire");
+
+/* One message, queued or being posted. Spans may be changed by link.c while it posts a slice. */
+struct sl_send {
+	struct sl_list node;
+	struct sl_rpc_header header; /* of its first fragment */
+	uint64_t deadline_ns;        /* UINT64_MAX none */
+	uint32_t total, offset;      /* bytes of body: all, posted */
+	uint32_t span_cnt, span;     /* spans before `span` are posted */
+	size_t span_skip;            /* and so many bytes of that one */
+	struct sl_span *spans;
+	uint64_t owner; /* the user's */
+};
+
+struct sl_sendq {
+	struct sl_list queue[SL_SENDQ_CLASSES];
+	uint32_t started[SL_SENDQ_CLASSES];
+	uint32_t deficit[SL_SENDQ_CLASSES];
+	uint32_t turn;
+	bool granted; /* the class whose turn it is has had its quantum */
+	bool one_class;
+	uint32_t cnt;
+	uint64_t bytes;     /* not yet posted */
+	uint64_t urgent_ns; /* when a latency or control message was queued last */
+};
+
+/* What the transport could take. */
+struct sl_send_room {
+	uint32_t window;    /* bytes of body in one message; 0 no slot */
+	uint32_t slot_body; /* bytes of body that fit a slot */
+	uint32_t slice_max; /* the transport's bulk_max */
+	uint32_t posted;    /* bytes on their way */
+	uint64_t rate_bps;
+};
+
+void sl_sendq_init(struct sl_sendq *q, bool one_class);
+void sl_sendq_push(struct sl_sendq *q, struct sl_send *s, enum sl_rpc_class class, uint64_t now_ns);
+
+/* The message whose slice of *len bytes (0 for an empty body) goes next; NULL: none may go. */
+struct sl_send *sl_sendq_next(struct sl_sendq *q, const struct sl_send_room *room, uint64_t now_ns,
+			      uint32_t *len);
+/* That slice was posted. True: it was the last, and the message has left the queue. */
+bool sl_sendq_posted(struct sl_sendq *q, struct sl_send *s, uint32_t len);
+
+/* Takes any message out, for tear-down; NULL when empty. */
+struct sl_send *sl_sendq_pop(struct sl_sendq *q);
+
+#endif

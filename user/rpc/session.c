@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "rpc/session.h"
+
+enum {
+	TIMER_TICK_NS = 65536,
+	MEM_PER_REQUEST = 512, /* entries and spans of queued batches */
+	MEM_BASE = 32 << 20,
+	EVENTS_MAX = 16,
+};
+
+void sl_rpc_config_default(struct sl_rpc_config *cfg)
+{
+	*cfg = (struct sl_rpc_config){
+		.max_outstanding = 16384,
+		.bulk_ring_len = 4 << 20,
+		.slots = 256,
+		.ping_interval_ns = SL_NS_PER_SEC,
+		.patience_ns = 10 * SL_NS_PER_SEC,
+		.grace_ns = 100 * SL_NS_PER_MS,
+	};
+}
+
+struct sl_rpc *sl_rpc_create(const struct sl_rpc_config *cfg, const struct sl_rpc_memory *mem,
+			     const struct sl_rpc_ops *ops, void *app)
+{
+	struct sl_rpc *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	r->cfg = *cfg;
+	if (mem)
+		r->mem_area = *mem;
+	r->ops = ops;
+	r->app = app;
+	sl_list_init(&r->channels);
+	sl_wheel_init(&r->wheel, 0, TIMER_TICK_NS);
+	sl_mem_init(&r->mem, MEM_BASE + (size_t)cfg->max_outstanding * MEM_PER_REQUEST);
+	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (r->epoll_fd < 0)
+		goto free_r;
+	if (sl_outstanding_init(&r->out, cfg->max_outstanding))
+		goto close_epoll;
+	return r;
+close_epoll:
+	close(r->epoll_fd);
+free_r:
+	free(r);
+	return NULL;
+}
+
+void sl_rpc_destroy(struct sl_rpc *r)
+{
+	struct sl_list *node;
+
+	if (!r)
+		return;
+	while ((node = sl_list_pop_head(&r->channels))) {
+		struct sl_rpc_channel *ch = sl_container_of(node, struct sl_rpc_channel, node);
+
+		if (ch->state != SL_RPC_DOWN)
+			sl_channel_down(ch, SL_RPC_FAIL_LOST);
+		free(ch);
+	}
+	sl_outstanding_fini(&r->out);
+	sl_mem_fini(&r->mem);
+	close(r->epoll_fd);
+	free(r);
+}
+
+struct sl_rpc_channel *sl_rpc_channel_add(struct sl_rpc *r, const char *name, void *app_data)
+{
+	struct sl_rpc_channel *ch = calloc(1, sizeof(*ch));
+
+	if (!ch)
+		return NULL;
+	ch->rpc = r;
+	ch->app_data = app_data;
+	snprintf(ch->name, sizeof(ch->name), "%s", name);
+	sl_list_init(&ch->requests);
+	sl_list_init(&ch->batches);
+	sl_list_init(&ch->ended);
+	sl_list_add_tail(&r->channels, &ch->node);
+	return ch;
+}
+
+void *sl_rpc_channel_data(const struct sl_rpc_channel *ch)
+{
+	return ch->app_data;
+}
+
+enum sl_rpc_state sl_rpc_channel_state(const struct sl_rpc_channel *ch)
+{
+	return ch->state;
+}
+
+int sl_rpc_adopt(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now_ns)
+{
+	struct sl_rpc *r = ch->rpc;
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = ch};
+
+	if (ch->state != SL_RPC_DOWN || epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, t->fd, &ev) < 0) {
+		sl_rpc_dial_drop(t);
+		return -1;
+	}
+	ch->link = (struct sl_link){
+		.ops = &sl_channel_link_ops,
+		.ctx = ch,
+		.mem = &r->mem,
+		.scratch = &r->scratch,
+		.takes = SL_RPC_RESPONSE,
+	};
+	sl_link_init(&ch->link, t, now_ns, r->cfg.one_class);
+	ch->ping_ns = now_ns + r->cfg.ping_interval_ns;
+	ch->state = SL_RPC_UP;
+	r->ops->state(r->app, ch, ch->state);
+	return 0;
+}
+
+static void on_timer(void *arg, struct sl_timer *t)
+{
+	struct sl_pending *p = sl_container_of(t, struct sl_pending, timer);
+
+	(void)arg;
+	sl_channel_timeout(p->channel, p);
+}
+
+#define for_each_channel(r, at, ch)                                                                \
+	sl_list_for_each (at, &(r)->channels)                                                      \
+		if ((ch = sl_container_of(at, struct sl_rpc_channel, node))->state != SL_RPC_DOWN)
+
+unsigned sl_rpc_poll(struct sl_rpc *r, uint64_t now_ns)
+{
+	struct sl_rpc_channel *ch;
+	struct sl_list *at;
+	bool tick = now_ns >= r->check_ns;
+	unsigned n = 0;
+
+	r->now_ns = now_ns;
+	if (tick)
+		r->check_ns = now_ns + SL_SESSION_CHECK_NS;
+	for_each_channel(r, at, ch)
+	{
+		if (tick)
+			sl_channel_tick(ch, now_ns);
+		n += sl_channel_poll(ch, now_ns);
+	}
+	sl_wheel_advance(&r->wheel, now_ns, on_timer, r, SL_SESSION_TIMERS_MAX);
+	return n;
+}
+
+void sl_rpc_flush(struct sl_rpc *r, uint64_t now_ns)
+{
+	struct sl_rpc_channel *ch;
+	struct sl_list *at;
+
+	for_each_channel(r, at, ch)
+	{
+		sl_link_flush(&ch->link, now_ns);
+		if (!sl_list_empty(&ch->ended))
+			sl_channel_tell(ch);
+	}
+}
+
+uint64_t sl_rpc_next_ns(const struct sl_rpc *r)
+{
+	uint64_t next = sl_wheel_next_ns(&r->wheel);
+	const struct sl_rpc_channel *ch;
+	struct sl_list *at;
+
+	for_each_channel(r, at, ch)
+	{
+		if (ch->ping_ns < next)
+			next = ch->ping_ns;
+		/* Draining channels and broken ones end in a tick. */
+		if ((ch->state == SL_RPC_DRAINING || ch->link.error) && r->check_ns < next)
+			next = r->check_ns;
+	}
+	return next;
+}
+
+int sl_rpc_fd(const struct sl_rpc *r)
+{
+	return r->epoll_fd;
+}
+
+/* Bells and hang-ups, of the channels that have them. */
+static void take_events(struct sl_rpc *r)
+{
+	struct epoll_event ev[EVENTS_MAX];
+	int n = epoll_wait(r->epoll_fd, ev, EVENTS_MAX, 0);
+
+	for (int i = 0; i < n; i++) {
+		struct sl_rpc_channel *ch = ev[i].data.ptr;
+
+		(void)ch->link.t->ops->check(ch->link.t);
+	}
+}
+
+bool sl_rpc_arm(struct sl_rpc *r)
+{
+	struct sl_rpc_channel *ch;
+	struct sl_list *at;
+
+	for_each_channel(r, at, ch)
+	{
+		if (!sl_list_empty(&ch->ended) || !sl_link_arm(&ch->link)) {
+			sl_rpc_disarm(r);
+			return false;
+		}
+	}
+	return true;
+}
+
+void sl_rpc_disarm(struct sl_rpc *r)
+{
+	struct sl_rpc_channel *ch;
+	struct sl_list *at;
+
+	for_each_channel(r, at, ch)
+	{
+		ch->link.t->ops->disarm(ch->link.t);
+	}
+	take_events(r);
+}
+
+void sl_rpc_drain(struct sl_rpc *r)
+{
+	struct sl_rpc_channel *ch;
+	struct sl_list *at;
+
+	r->draining = true;
+	for_each_channel(r, at, ch)
+	{
+		if (ch->state != SL_RPC_UP)
+			continue;
+		ch->state = SL_RPC_DRAINING;
+		ch->link.goaway_due = true;
+		r->ops->state(r->app, ch, ch->state);
+	}
+}
+
+void sl_rpc_channel_stats(const struct sl_rpc_channel *ch, struct sl_rpc_stats *out)
+{
+	const struct sl_link_stats *now = &ch->link.stats;
+	bool up = ch->state != SL_RPC_DOWN;
+
+	*out = ch->stats;
+	out->messages_sent = ch->past.messages_sent + (up ? now->messages_sent : 0);
+	out->messages_received = ch->past.messages_received + (up ? now->messages_received : 0);
+	out->bytes_sent = ch->past.bytes_sent + (up ? now->bytes_sent : 0);
+	out->bytes_received = ch->past.bytes_received + (up ? now->bytes_received : 0);
+	out->credit_stalls = ch->past.stalls + (up ? now->stalls : 0);
+	out->doorbells = ch->past_doorbells + (up ? ch->link.t->doorbells : 0);
+	out->outstanding = ch->outstanding;
+	if (up) {
+		out->slots = ch->link.t->credits.window;
+		out->slots_free = sl_credits_room(&ch->link.t->credits, SL_CREDIT_CREDIT);
+	}
+}

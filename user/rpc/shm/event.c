@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <sys/socket.h>
+#include "rpc/shm/shm.h"
+
+enum { DRAIN_MAX = 16 };
+
+void sl_shm_bell(struct sl_shm *s)
+{
+	static const uint8_t ding;
+
+	/* Whoever clears the bits rings: several messages for one sleeper ring once. */
+	if (!atomic_exchange_explicit(&s->peer->sleeping, 0, memory_order_acq_rel))
+		return;
+	s->base.doorbells++;
+	/* A full socket rings already; a dead peer is noticed by check(). */
+	(void)send(s->base.fd, &ding, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* Takes bells off the socket; notices the hang-up. */
+static void drain(struct sl_shm *s)
+{
+	uint8_t buf[16];
+
+	for (int i = 0; i < DRAIN_MAX; i++) {
+		ssize_t n = recv(s->base.fd, buf, sizeof(buf), MSG_DONTWAIT);
+
+		if (n > 0)
+			continue;
+		if (n == 0 || (errno != EAGAIN && errno != EINTR))
+			s->gone = true;
+		return;
+	}
+}
+
+static bool has_message(const struct sl_shm *s)
+{
+	struct sl_shm_slot *slot = (void *)sl_shm_slot_at(s->rx_slots, s->mask, s->rx_next);
+
+	return atomic_load_explicit(&slot->seq, memory_order_acquire) == s->rx_next + 1;
+}
+
+bool sl_shm_arm(struct sl_transport *t, bool want_room)
+{
+	struct sl_shm *s = (struct sl_shm *)t;
+	uint32_t bits = SL_SHM_SLEEP_MESSAGE | (want_room ? SL_SHM_SLEEP_ROOM : 0);
+
+	if (s->gone)
+		return false;
+	s->armed = true;
+	atomic_store_explicit(&s->mine->sleeping, bits, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!has_message(s) &&
+	    (!want_room ||
+	     atomic_load_explicit(&s->peer->consumed, memory_order_acquire) == t->credits.done))
+		return true;
+	sl_shm_disarm(t);
+	return false;
+}
+
+void sl_shm_disarm(struct sl_transport *t)
+{
+	struct sl_shm *s = (struct sl_shm *)t;
+
+	if (!s->armed)
+		return;
+	s->armed = false;
+	/* A bell that is on its way now costs one needless wake-up later. */
+	atomic_store_explicit(&s->mine->sleeping, 0, memory_order_release);
+}
+
+int sl_shm_check(struct sl_transport *t)
+{
+	struct sl_shm *s = (struct sl_shm *)t;
+
+	drain(s);
+	return s->gone ? -ENOTCONN : 0;
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "rpc/shm/shm.h"
+#include "rpc/shm/socket.h"
+
+enum { PENDING_MAX = 16, HELLO_TIMEOUT_MS = 1000 };
+
+/* Connected, hello not yet here. */
+struct pending {
+	int sock; /* -1 free */
+	uint64_t deadline_ns;
+};
+
+struct shm_listener {
+	struct sl_rpc_listener base; /* fd: epoll over the listening and the pending sockets */
+	int sock;
+	struct pending pending[PENDING_MAX];
+	struct sl_shm_geometry most;
+	struct sockaddr_un sa;
+	ino_t inode; /* of our socket file, so that a successor's is not removed */
+};
+
+static void drop_pending(struct shm_listener *l, struct pending *p)
+{
+	close(p->sock); /* leaves the epoll set by itself */
+	p->sock = -1;
+	l->base.refused++;
+}
+
+static bool watch(struct shm_listener *l, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
+
+	return epoll_ctl(l->base.fd, EPOLL_CTL_ADD, fd, &ev) == 0;
+}
+
+/* A free place, or that of whoever has been silent the longest. */
+static struct pending *place_for(struct shm_listener *l)
+{
+	struct pending *oldest = &l->pending[0];
+
+	for (unsigned i = 0; i < PENDING_MAX; i++) {
+		if (l->pending[i].sock < 0)
+			return &l->pending[i];
+		if (l->pending[i].deadline_ns < oldest->deadline_ns)
+			oldest = &l->pending[i];
+	}
+	drop_pending(l, oldest);
+	return oldest;
+}
+
+static void accept_sockets(struct shm_listener *l, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < PENDING_MAX; i++) {
+		int sock = accept4(l->sock, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		struct pending *p;
+		struct ucred peer;
+
+		if (sock < 0)
+			return;
+		peer = sl_shm_peer(sock);
+		if (!sl_shm_may_connect(&peer) || !watch(l, sock)) {
+			close(sock);
+			l->base.refused++;
+			continue;
+		}
+		p = place_for(l);
+		p->sock = sock;
+		p->deadline_ns = now_ns + HELLO_TIMEOUT_MS * SL_NS_PER_MS;
+	}
+}
+
+static uint32_t at_most(uint32_t asked, uint32_t most)
+{
+	return asked < most ? asked : most;
+}
+
+static struct sl_shm *establish(struct shm_listener *l, int sock, struct sl_rpc_hello *h)
+{
+	struct sl_shm_geometry g = {.slots = at_most(h->slots, l->most.slots),
+				    .bulk_len = at_most(h->bulk_len, l->most.bulk_len)};
+	struct sl_shm *s = NULL;
+	struct ucred peer = sl_shm_peer(sock);
+	int memfd;
+
+	if (h->version != SL_RPC_VERSION || !sl_shm_geometry_ok(&g))
+		return NULL;
+	memfd = sl_shm_memory_create(&g);
+	if (memfd < 0)
+		return NULL;
+	s = sl_shm_new(sock, memfd, &g, true);
+	if (s) {
+		s->base.peer_epoch = h->epoch;
+		s->base.peer_worker = h->worker;
+		snprintf(s->base.info, sizeof(s->base.info), "shm %.80s pid %d uid %u worker %u",
+			 l->sa.sun_path, (int)peer.pid, peer.uid, h->worker);
+		h->slots = g.slots;
+		h->bulk_len = g.bulk_len;
+		h->slot_size = SL_RPC_SLOT_SIZE;
+		h->epoch = sl_rpc_boot_epoch();
+		h->status = SL_RPC_OK;
+		if (sl_shm_hello_send(sock, h, memfd))
+			s->gone = true; /* found by the first poll */
+	}
+	close(memfd);
+	return s;
+}
+
+static struct sl_shm *advance(struct shm_listener *l, struct pending *p, uint64_t now_ns)
+{
+	struct sl_rpc_hello h;
+	struct sl_shm *s = NULL;
+	int stray = -1, rc = sl_shm_hello_recv(p->sock, &h, &stray);
+
+	if (stray >= 0)
+		close(stray);
+	if (rc == -EAGAIN && now_ns < p->deadline_ns)
+		return NULL;
+	if (!rc)
+		s = establish(l, p->sock, &h);
+	if (!s) {
+		drop_pending(l, p);
+		return NULL;
+	}
+	(void)epoll_ctl(l->base.fd, EPOLL_CTL_DEL, p->sock, NULL);
+	p->sock = -1;
+	return s;
+}
+
+static struct sl_transport *shm_accept(struct sl_rpc_listener *base, uint64_t now_ns)
+{
+	struct shm_listener *l = (struct shm_listener *)base;
+
+	accept_sockets(l, now_ns);
+	for (unsigned i = 0; i < PENDING_MAX; i++) {
+		struct sl_shm *s = NULL;
+
+		if (l->pending[i].sock >= 0)
+			s = advance(l, &l->pending[i], now_ns);
+		if (s)
+			return &s->base;
+	}
+	return NULL;
+}
+
+static uint64_t shm_next_ns(const struct sl_rpc_listener *base)
+{
+	const struct shm_listener *l = (const struct shm_listener *)base;
+	uint64_t next = UINT64_MAX;
+
+	for (unsigned i = 0; i < PENDING_MAX; i++) {
+		if (l->pending[i].sock >= 0 && l->pending[i].deadline_ns < next)
+			next = l->pending[i].deadline_ns;
+	}
+	return next;
+}
+
+static void shm_listener_close(struct sl_rpc_listener *base)
+{
+	struct shm_listener *l = (struct shm_listener *)base;
+	struct stat st;
+
+	if (l->inode && stat(l->sa.sun_path, &st) == 0 && st.st_ino == l->inode)
+		(void)unlink(l->sa.sun_path);
+	for (unsigned i = 0; i < PENDING_MAX; i++) {
+		if (l->pending[i].sock >= 0)
+			close(l->pending[i].sock);
+	}
+	if (l->sock >= 0)
+		close(l->sock);
+	if (l->base.fd >= 0)
+		close(l->base.fd);
+	free(l);
+}
+
+static const struct sl_rpc_listener_ops listener_ops = {
+	.accept = shm_accept,
+	.next_ns = shm_next_ns,
+	.close = shm_listener_close,
+};
+
+/* Is the socket file there that of a dead process? Only then it may be replaced. */
+static bool is_stale(const struct sockaddr_un *sa)
+{
+	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	bool refused = false;
+
+	if (sock < 0)
+		return false;
+	if (connect(sock, (const struct sockaddr *)sa, sizeof(*sa)) < 0)
+		refused = errno == ECONNREFUSED;
+	close(sock);
+	return refused;
+}
+
+static int bind_path(struct shm_listener *l)
+{
+	const struct sockaddr *sa = (const struct sockaddr *)&l->sa;
+	struct stat st;
+
+	if (bind(l->sock, sa, sizeof(l->sa)) < 0) {
+		if (errno != EADDRINUSE)
+			return -errno;
+		if (stat(l->sa.sun_path, &st) < 0 || !S_ISSOCK(st.st_mode) || !is_stale(&l->sa))
+			return -EADDRINUSE;
+		if (unlink(l->sa.sun_path) < 0 || bind(l->sock, sa, sizeof(l->sa)) < 0)
+			return -errno;
+	}
+	/* Who may connect is decided by credentials, not by the mode. */
+	if (chmod(l->sa.sun_path, 0666) < 0 || stat(l->sa.sun_path, &st) < 0)
+		return -errno;
+	l->inode = st.st_ino;
+	return listen(l->sock, PENDING_MAX) < 0 ? -errno : 0;
+}
+
+static int open_listener(struct shm_listener *l)
+{
+	int rc;
+
+	l->base.fd = epoll_create1(EPOLL_CLOEXEC);
+	l->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (l->base.fd < 0 || l->sock < 0)
+		return -errno;
+	rc = bind_path(l);
+	if (rc)
+		return rc;
+	return watch(l, l->sock) ? 0 : -errno;
+}
+
+static const char *why(int rc)
+{
+	switch (rc) {
+	case -EADDRINUSE: return "in use: another backend listens there, or it is no socket";
+	case -ENOENT: return "no such directory: create it first";
+	case -ENAMETOOLONG:
+	case -EINVAL: return "expected an absolute path of at most 107 bytes";
+	default: return strerror(-rc);
+	}
+}
+
+struct sl_rpc_listener *sl_shm_listen(const struct sl_rpc_listen_options *opt, char *err,
+				      size_t err_len)
+{
+	struct shm_listener *l = calloc(1, sizeof(*l));
+	int rc = -ENOMEM;
+
+	if (!l)
+		goto fail;
+	l->base.ops = &listener_ops;
+	l->base.fd = l->sock = -1;
+	for (unsigned i = 0; i < PENDING_MAX; i++)
+		l->pending[i].sock = -1;
+	l->most = (struct sl_shm_geometry){.slots = opt->slots, .bulk_len = opt->bulk_ring_len};
+	rc = sl_shm_address(opt->address, &l->sa);
+	if (!rc)
+		rc = open_listener(l);
+	if (!rc)
+		return &l->base;
+	shm_listener_close(&l->base);
+fail:
+	snprintf(err, err_len, "shm://%s: %s", opt->address, why(rc));
+	return NULL;
+}

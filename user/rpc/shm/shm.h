@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The shm transport: one sealed memfd per channel, made by the acceptor, and the Unix socket over
+ * which it was handed to the dialler.
+ *
+ *   memfd:  control page | slots to acceptor | slots to dialler | bulk to acceptor | to dialler
+ *
+ *   sender:    bytes into slot or bulk ring, then slot.seq = number of the message (release)
+ *   receiver:  sees the next number (acquire), copies the header, checks the copy
+ *
+ * The peer may be hostile and write anywhere at any time. So nothing that lies in the memory is an
+ * index or a length of ours: places follow from the private counts of struct sl_credits. Its size
+ * is sealed, so that no access can fault.
+ *
+ * Sleeping: whoever goes to sleep sets its `sleeping` bits, then looks once more; whoever has
+ * published something looks at the other's bits behind a full fence, and rings if they are set. The
+ * bell is a one-byte packet on the socket: unlike a write to an eventfd that the peer has made, a
+ * send with MSG_DONTWAIT cannot block, and the socket's hang-up tells of the peer's death.
+ */
+#ifndef SL_RPC_SHM_SHM_H
+#define SL_RPC_SHM_SHM_H
+
+#include <stdatomic.h>
+#include "base/cpu.h"
+#include "rpc/transport.h"
+
+enum {
+	SL_SHM_SLOT_STRIDE = 4160, /* not 4096, or all headers would share one cache set */
+	SL_SHM_PAGE = 4096,
+};
+
+struct sl_shm_slot {
+	_Atomic uint32_t seq;
+	uint32_t reserved;
+	struct sl_rpc_header header;
+	uint8_t body[SL_RPC_SLOT_SIZE - sizeof(struct sl_rpc_header)];
+};
+_Static_assert(sizeof(struct sl_shm_slot) <= SL_SHM_SLOT_STRIDE, "slot");
+
+enum { SL_SHM_SLEEP_MESSAGE = 1, SL_SHM_SLEEP_ROOM = 2 };
+
+/* Written by one side; `sleeping` is set by it and cleared by the peer that rings. */
+struct sl_shm_side {
+	_Atomic uint32_t consumed SL_ALIGNED(SL_CACHELINE); /* hint for the peer's posted_bytes */
+	_Atomic uint32_t sleeping SL_ALIGNED(SL_CACHELINE);
+};
+
+struct sl_shm_posted {
+	uint64_t bulk_end; /* bulk_sent behind this message */
+	uint32_t body_len;
+};
+
+struct sl_shm {
+	struct sl_transport base;
+	struct sl_shm_side *mine, *peer;
+	uint8_t *tx_slots, *tx_bulk;
+	const uint8_t *rx_slots, *rx_bulk;
+	uint32_t mask; /* slots - 1 */
+	uint32_t rx_next;
+	uint32_t lent;
+	uint32_t published;
+	uint64_t rx_bulk_head;
+	uint64_t *rx_bulk_end;        /* per slot: rx_bulk_head behind its message */
+	struct sl_shm_posted *posted; /* per slot */
+	bool unflushed, armed, gone;
+	void *map;
+	size_t map_len;
+};
+
+struct sl_shm_geometry {
+	uint32_t slots, bulk_len;
+};
+
+bool sl_shm_geometry_ok(const struct sl_shm_geometry *g);
+size_t sl_shm_len(const struct sl_shm_geometry *g);
+
+/* A sealed memfd, or -errno. */
+int sl_shm_memory_create(const struct sl_shm_geometry *g);
+
+/*
+ * The transport on a socket and a memfd, of either side. Takes the socket on success, never the
+ * memfd. NULL and errno; EBADMSG if the memfd is not what it should be.
+ */
+struct sl_shm *sl_shm_new(int sock, int memfd, const struct sl_shm_geometry *g, bool acceptor);
+
+/* event.c */
+void sl_shm_bell(struct sl_shm *s);
+bool sl_shm_arm(struct sl_transport *t, bool want_room);
+void sl_shm_disarm(struct sl_transport *t);
+int sl_shm_check(struct sl_transport *t);
+
+/* slots.c */
+extern const struct sl_transport_ops sl_shm_ops;
+void sl_shm_close(struct sl_transport *t);
+
+static inline uint8_t *sl_shm_slot_at(const uint8_t *slots, uint32_t mask, uint32_t seq)
+{
+	return (uint8_t *)(uintptr_t)slots + (size_t)(seq & mask) * SL_SHM_SLOT_STRIDE;
+}
+
+struct sl_rpc_listener *sl_shm_listen(const struct sl_rpc_listen_options *opt, char *err,
+				      size_t err_len);
+struct sl_transport *sl_shm_dial(const struct sl_rpc_dial_options *opt, const char *address,
+				 char *err, size_t err_len);
+
+#endif

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include "rpc/shm/shm.h"
+
+enum { INLINE_MAX = SL_RPC_SLOT_SIZE - sizeof(struct sl_rpc_header) };
+
+static struct sl_shm *shm_of(struct sl_transport *t)
+{
+	return (struct sl_shm *)t;
+}
+
+static enum sl_credit_kind kind_of(const struct sl_rpc_header *h)
+{
+	switch (h->version_type & 15) {
+	case SL_RPC_REQUEST:
+	case SL_RPC_RESPONSE: return SL_CREDIT_DATA;
+	case SL_RPC_CREDIT: return SL_CREDIT_CREDIT;
+	default: return SL_CREDIT_CONTROL;
+	}
+}
+
+/* Copies at most `room` bytes, whatever the spans say. */
+static void gather(uint8_t *to, size_t room, const struct sl_span *spans, unsigned span_cnt)
+{
+	for (unsigned i = 0; i < span_cnt; i++) {
+		size_t len = spans[i].len < room ? spans[i].len : room;
+
+		if (len) /* an empty span may have no address */
+			memcpy(to, spans[i].ptr, len);
+		to += len;
+		room -= len;
+	}
+}
+
+static int shm_post(struct sl_transport *t, const struct sl_rpc_header *header,
+		    const struct sl_span *spans, unsigned span_cnt, uint64_t cookie)
+{
+	struct sl_shm *s = shm_of(t);
+	struct sl_credits *c = &t->credits;
+	uint32_t len = header->fragment_len, seq = c->sent, at;
+	struct sl_shm_slot *slot = (void *)sl_shm_slot_at(s->tx_slots, s->mask, seq);
+
+	(void)cookie; /* copied when this returns */
+	if (s->gone)
+		return -ENOTCONN;
+	if (!sl_credits_room(c, kind_of(header)))
+		return -EAGAIN;
+	if (len <= INLINE_MAX) {
+		gather(slot->body, len, spans, span_cnt);
+	} else {
+		if (len > t->bulk_max || len > sl_credits_bulk_room(c))
+			return -EAGAIN;
+		c->bulk_sent = sl_credits_bulk_place(c->bulk_len, c->bulk_sent, len, &at);
+		gather(s->tx_bulk + at, len, spans, span_cnt);
+	}
+	s->posted[seq & s->mask] = (struct sl_shm_posted){c->bulk_sent, len};
+	t->posted_bytes += len;
+	slot->header = *header;
+	slot->header.consumed = sl_credits_post(c);
+	atomic_store_explicit(&slot->seq, seq + 1, memory_order_release);
+	s->unflushed = true;
+	return 0;
+}
+
+/* Messages up to `upto` have been read by the peer. */
+static void complete(struct sl_shm *s, uint32_t upto)
+{
+	struct sl_credits *c = &s->base.credits;
+
+	for (; c->done != upto; c->done++)
+		s->base.posted_bytes -= s->posted[c->done & s->mask].body_len;
+}
+
+static void shm_progress(struct sl_transport *t)
+{
+	struct sl_shm *s = shm_of(t);
+	uint32_t upto = atomic_load_explicit(&s->peer->consumed, memory_order_acquire);
+
+	/* What is outside of what we have posted is a lie, and changes nothing. */
+	if (upto - t->credits.done <= t->credits.sent - t->credits.done)
+		complete(s, upto);
+}
+
+static int take_ack(struct sl_shm *s, uint32_t consumed)
+{
+	struct sl_credits *c = &s->base.credits;
+	int64_t fresh = sl_credits_ack(c, consumed);
+
+	if (fresh < 0)
+		return -EPROTO;
+	if (fresh > 0) {
+		c->bulk_acked = s->posted[(consumed - 1) & s->mask].bulk_end;
+		if (consumed - c->done <= c->sent - c->done)
+			complete(s, consumed);
+	}
+	return 0;
+}
+
+static int check_header(const struct sl_shm *s, const struct sl_rpc_header *h)
+{
+	unsigned type = h->version_type & 15;
+
+	if (h->version_type >> 4 != SL_RPC_VERSION || type < SL_RPC_REQUEST || type > SL_RPC_HELLO)
+		return -EPROTO;
+	if (h->fragment_len > s->base.bulk_max || (type == SL_RPC_CREDIT && h->fragment_len))
+		return -EPROTO;
+	return 0;
+}
+
+static void consumed_upto(struct sl_shm *s, uint32_t seq)
+{
+	s->base.credits.consumed = seq;
+	s->base.credits.bulk_consumed = s->rx_bulk_end[(seq - 1) & s->mask];
+}
+
+/* Takes the next message off the ring: 1, 0 if there is none, -EPROTO. */
+static int take(struct sl_shm *s, struct sl_message *m)
+{
+	struct sl_shm_slot *slot = (void *)sl_shm_slot_at(s->rx_slots, s->mask, s->rx_next);
+	uint32_t at;
+	int rc;
+
+	if (atomic_load_explicit(&slot->seq, memory_order_acquire) != s->rx_next + 1)
+		return 0;
+	m->header = *(volatile struct sl_rpc_header *)&slot->header;
+	rc = check_header(s, &m->header);
+	if (!rc)
+		rc = take_ack(s, m->header.consumed);
+	if (rc)
+		return rc;
+	m->body = slot->body;
+	if (m->header.fragment_len > INLINE_MAX) {
+		/* A sender that has not waited for room overwrites its own bytes only. */
+		s->rx_bulk_head = sl_credits_bulk_place(s->base.credits.bulk_len, s->rx_bulk_head,
+							m->header.fragment_len, &at);
+		m->body = s->rx_bulk + at;
+	}
+	m->token = s->rx_next;
+	s->rx_bulk_end[s->rx_next & s->mask] = s->rx_bulk_head;
+	s->rx_next++;
+	return 1;
+}
+
+static int shm_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
+{
+	struct sl_shm *s = shm_of(t);
+	unsigned n = 0;
+
+	/* Never further than a window behind what is released, whatever the slots say. */
+	while (n < max && s->rx_next - t->credits.consumed <= s->mask) {
+		int rc = take(s, &msgs[n]);
+
+		if (rc < 0 && n == 0)
+			return rc;
+		if (rc <= 0)
+			break;
+		if ((msgs[n].header.version_type & 15) != SL_RPC_CREDIT) {
+			n++;
+			s->lent++;
+		} else if (!s->lent) {
+			consumed_upto(s, s->rx_next);
+		}
+	}
+	if (n == 0 && s->gone)
+		return -ENOTCONN;
+	return (int)n;
+}
+
+static void shm_release(struct sl_transport *t, const struct sl_message *m)
+{
+	struct sl_shm *s = shm_of(t);
+
+	s->lent--;
+	/* CREDITs behind the last lent message go with it. */
+	consumed_upto(s, s->lent ? m->token + 1 : s->rx_next);
+}
+
+static void send_credit(struct sl_shm *s)
+{
+	struct sl_rpc_header h = {
+		.version_type = SL_RPC_VERSION << 4 | SL_RPC_CREDIT,
+		.flags = SL_RPC_FIRST | SL_RPC_LAST,
+		.priority = SL_CLASS_CONTROL,
+	};
+
+	/* Without room it stays due; the peer's own CREDIT makes room. */
+	(void)shm_post(&s->base, &h, NULL, 0, 0);
+}
+
+static void shm_flush(struct sl_transport *t)
+{
+	struct sl_shm *s = shm_of(t);
+	uint32_t news = 0;
+
+	if (sl_credits_due(&t->credits))
+		send_credit(s);
+	if (s->published != t->credits.consumed) {
+		s->published = t->credits.consumed;
+		atomic_store_explicit(&s->mine->consumed, s->published, memory_order_release);
+		news = SL_SHM_SLEEP_ROOM;
+	}
+	if (s->unflushed)
+		news |= SL_SHM_SLEEP_MESSAGE;
+	if (!news)
+		return;
+	s->unflushed = false;
+	/* Pairs with the fence in sl_shm_arm(): one of the two sees the other's store. */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&s->peer->sleeping, memory_order_relaxed) & news)
+		sl_shm_bell(s);
+}
+
+static unsigned shm_sent(struct sl_transport *t, uint64_t *cookies, unsigned max)
+{
+	(void)t, (void)cookies, (void)max;
+	return 0;
+}
+
+static uint32_t shm_window(const struct sl_transport *t)
+{
+	uint32_t bulk;
+
+	if (!sl_credits_room(&t->credits, SL_CREDIT_DATA))
+		return 0;
+	bulk = sl_credits_bulk_room(&t->credits);
+	if (bulk > t->bulk_max)
+		bulk = t->bulk_max;
+	return bulk > INLINE_MAX ? bulk : INLINE_MAX;
+}
+
+const struct sl_transport_ops sl_shm_ops = {
+	.name = "shm",
+	.post = shm_post,
+	.flush = shm_flush,
+	.poll = shm_poll,
+	.release = shm_release,
+	.sent = shm_sent,
+	.window = shm_window,
+	.progress = shm_progress,
+	.arm = sl_shm_arm,
+	.disarm = sl_shm_disarm,
+	.check = sl_shm_check,
+	.close = sl_shm_close,
+};

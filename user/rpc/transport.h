@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The seam between link and wire: shm (memfd rings, a Unix socket as bell) and verbs (RC queue
+ * pairs) implement it, the gateway's session and the backend SDK use it through link.h, and
+ * tests/rpc runs one suite over both.
+ *
+ * A transport carries messages (header + body) of at most slot_len bytes in slots, longer bodies of
+ * at most bulk_max bytes through the peer's bulk ring followed by a slot that announces them. It
+ * counts and enforces both windows (peer slots, own send queue), fills in `consumed`, and sends and
+ * takes CREDIT by itself. Received bytes are lent to the caller until release(), in order; lend for
+ * moments only, since nothing behind a lent message is given back to the peer.
+ */
+#ifndef SL_RPC_TRANSPORT_H
+#define SL_RPC_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/bytes.h"
+#include "rpc/credits.h"
+#include "sluice/rpc_wire.h"
+
+struct sl_transport;
+struct sl_rpc_dial_options;
+
+/*
+ * A received message. The header is a private copy; its version, type and fragment_len are checked.
+ * The body lies in memory that a hostile peer may be changing: copy what is to be parsed.
+ */
+struct sl_message {
+	struct sl_rpc_header header;
+	const uint8_t *body;
+	uint32_t token; /* the transport's, for release */
+};
+
+struct sl_transport_ops {
+	const char *name;
+	/*
+	 * Posts one message: header, then the concatenation of spans (header->fragment_len bytes).
+	 * 0; -EAGAIN: window full; -ENOTCONN. `cookie` != 0 asks for `sent`.
+	 */
+	int (*post)(struct sl_transport *t, const struct sl_rpc_header *header,
+		    const struct sl_span *spans, unsigned span_cnt, uint64_t cookie);
+	/* Sends credit that is due, rings the doorbell for everything posted. */
+	void (*flush)(struct sl_transport *t);
+	/* Up to max messages, CREDIT not among them; negative errno when the channel is broken. */
+	int (*poll)(struct sl_transport *t, struct sl_message *msgs, unsigned max);
+	/* The message's bytes are not used any more. */
+	void (*release)(struct sl_transport *t, const struct sl_message *m);
+	/* Cookies of posts whose spans may be reused; how many. Never any where `copies` is set. */
+	unsigned (*sent)(struct sl_transport *t, uint64_t *cookies, unsigned max);
+	/* Bytes of body that a data message could carry now; 0 if no slot is free. */
+	uint32_t (*window)(const struct sl_transport *t);
+	/* Brings posted_bytes up to date. */
+	void (*progress)(struct sl_transport *t);
+	/*
+	 * Event mode: after arm() the fd becomes readable when a message arrives, with want_room
+	 * also when posted bytes complete. False: something did already, poll again.
+	 */
+	bool (*arm)(struct sl_transport *t, bool want_room);
+	void (*disarm)(struct sl_transport *t);
+	/* Asks the kernel whether the peer is alive; called every millisecond or so. 0 or -errno.
+	 */
+	int (*check)(struct sl_transport *t);
+	void (*close)(struct sl_transport *t);
+};
+
+struct sl_transport {
+	const struct sl_transport_ops *ops;
+	int fd;
+	bool copies;           /* post() has copied the bytes when it returns */
+	uint32_t slot_len;     /* bytes of header + body that fit a slot */
+	uint32_t bulk_max;     /* largest body of one message; a quarter of the ring at the most */
+	uint64_t peer_epoch;   /* boot epoch of the peer, from its HELLO */
+	uint16_t peer_worker;  /* at the acceptor: the gateway's worker */
+	uint64_t rate_bps;     /* measured or link rate, for the posted-byte cap */
+	uint32_t posted_bytes; /* posted, not yet completed */
+	uint64_t doorbells;
+	struct sl_credits credits;
+	char info[128];
+};
+
+/* Accepting side. `fd` (one, may be an epoll fd) is readable when accept() has something to do. */
+struct sl_rpc_listener;
+struct sl_rpc_listener_ops {
+	/* Never blocks: the next established transport, or NULL. */
+	struct sl_transport *(*accept)(struct sl_rpc_listener *l, uint64_t now_ns);
+	/* When accept() wants to be called without an event (time-outs); UINT64_MAX never. */
+	uint64_t (*next_ns)(const struct sl_rpc_listener *l);
+	void (*close)(struct sl_rpc_listener *l);
+};
+struct sl_rpc_listener {
+	const struct sl_rpc_listener_ops *ops;
+	int fd;
+	uint64_t refused; /* peers that failed the handshake */
+};
+
+struct sl_rpc_listen_options {
+	const char *address; /* behind "scheme://" */
+	const char *key_file;
+	uint32_t bulk_ring_len, slots; /* upper bounds; a peer may ask for less */
+};
+
+/* One per transport; dial.c holds the list. Both functions give NULL and one line in err. */
+struct sl_transport_scheme {
+	const char *scheme;
+	struct sl_transport *(*dial)(const struct sl_rpc_dial_options *opt, const char *address,
+				     char *err, size_t err_len);
+	struct sl_rpc_listener *(*listen)(const struct sl_rpc_listen_options *opt, char *err,
+					  size_t err_len);
+};
+extern const struct sl_transport_scheme sl_shm_scheme;
+
+/* endpoint: "shm:///path" or "rdma://addr:port"; opt->address is ignored. */
+struct sl_rpc_listener *sl_rpc_listen(const char *endpoint, const struct sl_rpc_listen_options *opt,
+				      char *err, size_t err_len);
+
+/* Of this process, drawn once. */
+uint64_t sl_rpc_boot_epoch(void);
+
+#endif
