@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -29,6 +30,7 @@
 static const struct sl_xdp_options plain = {.worker_cnt = 2, .service_cnt = 3};
 static struct sl_xdp xdp;
 static char err[256];
+static bool dispatcher; /* whether this kernel has it: both ways have to behave the same */
 
 static const char *const map_names[SL_MAP_CNT] = {
 	"sl_listeners", "sl_xsks",     "sl_queues",  "sl_rx_drops",
@@ -41,8 +43,24 @@ static void set_up(void)
 {
 	ck_assert_int_eq(test_netns_enter(), 0);
 	ck_assert_int_eq(test_veth("sl0", "sl1", 1), 0);
+	dispatcher = sl_probe_freplace() == 0;
 }
 
+static enum sl_xdp_attach own_attach(void)
+{
+	return dispatcher ? SL_XDP_DISPATCHER : SL_XDP_LINK;
+}
+
+static void expect_mode(const char *mode)
+{
+	char want[128];
+
+	snprintf(want, sizeof(want), "%s, %s", mode,
+		 dispatcher ? "libxdp dispatcher" : "single program");
+	ck_assert_str_eq(xdp.mode, want);
+}
+
+/* Of the program on the interface, be it a dispatcher. */
 static uint32_t attached(const char *ifname)
 {
 	uint32_t id = 0;
@@ -126,10 +144,11 @@ static unsigned dir_entries(const char *path)
 START_TEST(open_and_close)
 {
 	expect_open(&plain);
-	ck_assert_int_eq(xdp.attach, SL_XDP_LINK);
-	ck_assert_str_eq(xdp.mode, "native, single program");
+	ck_assert_int_eq(xdp.attach, own_attach());
+	expect_mode("native");
 	ck_assert_uint_ne(xdp.prog_id, 0);
-	ck_assert_uint_eq(attached("sl0"), xdp.prog_id);
+	ck_assert_uint_ne(attached("sl0"), 0);
+	ck_assert_int_eq(attached("sl0") == xdp.prog_id, !dispatcher);
 	ck_assert_uint_eq(xdp.worker_cnt, 2);
 	ck_assert_uint_eq(xdp.service_cnt, 3);
 	ck_assert_str_eq(xdp.pin_dir, SL_PIN_ROOT "/sl0");
@@ -199,14 +218,13 @@ START_TEST(generic_when_asked_or_native_refused)
 	o.generic = true;
 	expect_open(&o);
 	ck_assert(xdp.generic);
-	ck_assert_str_eq(xdp.mode, "generic (as configured), single program");
+	expect_mode("generic (as configured)");
 	sl_xdp_close(&xdp);
 
 	ck_assert_int_eq(test_sh("ip link add sld type ifb && ip link set sld up"), 0);
 	ck_assert_int_eq(sl_xdp_open(&xdp, "sld", &plain, err, sizeof(err)), 0);
 	ck_assert(xdp.generic);
-	ck_assert_str_eq(xdp.mode,
-			 "generic (native refused: Operation not supported), single program");
+	expect_mode("generic (native refused: Operation not supported)");
 	sl_xdp_close(&xdp);
 	ck_assert_uint_eq(attached("sld"), 0);
 }
@@ -281,9 +299,12 @@ END_TEST
 
 START_TEST(one_gateway_per_interface)
 {
+	uint32_t id;
+
 	expect_open(&plain);
+	id = attached("sl0");
 	expect_refused("sl0", &plain, -EBUSY, "sl0 is served by another gateway");
-	ck_assert_uint_eq(attached("sl0"), xdp.prog_id);
+	ck_assert_uint_eq(attached("sl0"), id);
 	ck_assert_uint_ne(pinned_id(xdp.pin_dir, "sl_xsks"), 0);
 	sl_xdp_close(&xdp);
 }
@@ -338,21 +359,23 @@ END_TEST
 
 /* ---- adopting ---- */
 
-static void adopt(const char *mode)
+static void adopt(const char *mode, bool dispatched)
 {
 	const struct sl_listener_key key = {.port = htons(80), .family = 4, .protocol = 6};
 	const struct sl_listener l = {.shed_service = SL_ANY_SERVICE};
 	struct sl_listener_key first;
 	uint32_t id = attached("sl0");
-	char want[64];
+	char want[128];
 
 	ck_assert_uint_ne(id, 0);
 	expect_open(&plain);
 	ck_assert_int_eq(xdp.attach, SL_XDP_ADOPTED);
-	snprintf(want, sizeof(want), "%s, adopted program %u", mode, id);
+	snprintf(want, sizeof(want), "%s, adopted program %u%s", mode, xdp.prog_id,
+		 dispatched ? " in libxdp's dispatcher" : "");
 	ck_assert_str_eq(xdp.mode, want);
+	ck_assert_int_eq(xdp.prog_id == id, !dispatched);
+	id = xdp.prog_id;
 	ck_assert_int_eq(xdp.generic, strcmp(mode, "generic") == 0);
-	ck_assert_uint_eq(xdp.prog_id, id);
 	ck_assert_uint_eq(xdp.worker_cnt, SL_DEFAULT_WORKERS);
 	ck_assert_uint_eq(xdp.service_cnt, SL_DEFAULT_SERVICES);
 	ck_assert_int_eq(sl_xdp_listen(&xdp, &key, &l), 0);
@@ -362,7 +385,7 @@ static void adopt(const char *mode)
 	/* It stays when we go, and passes everything. */
 	int fd = dup(xdp.map_fd[SL_MAP_LISTENERS]);
 	sl_xdp_close(&xdp);
-	ck_assert_uint_eq(attached("sl0"), id);
+	ck_assert_uint_ne(attached("sl0"), 0);
 	ck_assert_int_lt(bpf_map_get_next_key(fd, NULL, &first), 0);
 	close(fd);
 
@@ -376,7 +399,7 @@ static void adopt(const char *mode)
 START_TEST(adopt_from_ip)
 {
 	ck_assert_int_eq(test_sh("ip link set dev sl0 xdpdrv obj %s sec xdp", object_path()), 0);
-	adopt("native");
+	adopt("native", false);
 	ck_assert_int_eq(test_sh("ip link set dev sl0 xdpdrv off"), 0);
 	ck_assert_uint_eq(attached("sl0"), 0);
 }
@@ -386,15 +409,14 @@ START_TEST(adopt_from_ip_generic)
 {
 	ck_assert_int_eq(test_sh("ip link set dev sl0 xdpgeneric obj %s sec xdp", object_path()),
 			 0);
-	adopt("generic");
+	adopt("generic", false);
 }
 END_TEST
 
-/* Here the kernel refuses the dispatcher; with it, see tests/vm. */
 START_TEST(adopt_from_xdp_loader)
 {
 	ck_assert_int_eq(test_sh("xdp-loader load -m native sl0 %s", object_path()), 0);
-	adopt("native");
+	adopt("native", dispatcher);
 	ck_assert_int_eq(test_sh("xdp-loader unload sl0 --all"), 0);
 }
 END_TEST
@@ -485,7 +507,7 @@ START_TEST(restart_at_once_after_sigkill)
 	for (int i = 0; i < 5; i++) {
 		kill_gateway(start_gateway());
 		expect_open(&plain);
-		ck_assert_int_eq(xdp.attach, SL_XDP_LINK);
+		ck_assert_int_eq(xdp.attach, own_attach());
 		ck_assert_msg(sl_xsk_open(&port, &umem, &xdp, 0, &o, err, sizeof(err)) == 0, "%s",
 			      err);
 		port->ops->close(port);
