@@ -62,7 +62,10 @@ struct sl_frame {
 	uint8_t xmit_cnt;     /* tcp tx: transmissions so far */
 	uint8_t family;       /* rx, set by net: 4 or 6 */
 	uint16_t l2_off;      /* rx, set by net: offset of the Ethernet header, as l3_off */
-	uint64_t flow_hash;   /* rx: set by an L4 prefetch hook, sl_flow_hash() */
+	union {
+		uint64_t flow_hash;   /* rx: set by an L4 prefetch hook, sl_flow_hash() */
+		uint64_t payload_sum; /* tcp tx: partial checksum of the payload */
+	};
 };
 _Static_assert(sizeof(struct sl_frame) == 64, "one cache line per frame");
 
