@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An acceptable acknowledgement: what has arrived, how long it took, what may be sent now. */
+#include "tcp/internal.h"
+
+/* RTT of a frame that arrived; repeated ones say nothing without timestamps (Karn). */
+static void sample_frame(struct sl_tcp_conn *c, const struct sl_frame *f, struct sl_tcp_acked *a)
+{
+	uint32_t rtt;
+
+	if (f->xmit_cnt > 1) {
+		a->retx_acked = true;
+		return;
+	}
+	rtt = now_us(c->tcp) - txf_us(f);
+	if (rtt == 0)
+		rtt = 1;
+	a->rtt_us = rtt;
+	if (!a->first_us)
+		a->first_us = rtt;
+}
+
+/* Takes what is acknowledged off the send queue. */
+static void clean_queue(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, struct sl_tcp_acked *a)
+{
+	struct sl_tcp *t = c->tcp;
+	struct sl_frame *f;
+	bool rack = (c->flags & SL_TCPF_SACK) != 0;
+
+	while ((f = frame_of(t, c->txq_head)) && frame_link(f) != c->txq_send &&
+	       sl_seq_leq(txf_end(f), seg->ack)) {
+		if (!(f->flags & SL_TXF_SACKED)) {
+			sample_frame(c, f, a);
+			if (f->xmit_cnt == 1 && sl_seq_lt(txf_end(f), c->fack))
+				c->flags |= SL_TCPF_REORDER; /* RFC 8985 6.2 step 3 */
+			if (rack)
+				sl_tcp_rack_update(c, f, seg->has_ts ? seg->ts_ecr : 0);
+		}
+		sl_tcp_txq_pop(c);
+	}
+	if (f && frame_link(f) != c->txq_send && sl_seq_lt(f->seq, seg->ack))
+		sl_tcp_txq_trim_head(c, seg->ack);
+	c->snd_una = seg->ack;
+	if (sl_seq_lt(c->fack, seg->ack))
+		c->fack = seg->ack;
+}
+
+/* RFC 7323 4.1: the echoed time tells which transmission was acknowledged. */
+static uint32_t rtt_from_ts(const struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
+{
+	uint32_t ms = ts_clock(c->tcp, c->ts_off) - seg->ts_ecr;
+
+	if (!seg->has_ts || !seg->ts_ecr || ms > SL_TCP_RTO_MAX_US / 1000)
+		return 0;
+	return ms ? ms * 1000 : 1000;
+}
+
+static void update_rtt(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, struct sl_tcp_acked *a)
+{
+	uint32_t rtt = a->first_us;
+
+	if (!rtt && a->retx_acked && (c->flags & SL_TCPF_TS))
+		rtt = rtt_from_ts(c, seg);
+	if (!rtt)
+		return;
+	sl_tcp_rtt_sample(c, rtt);
+	if (a->rtt_us && (!c->min_rtt_us || a->rtt_us < c->min_rtt_us))
+		c->min_rtt_us = a->rtt_us;
+	c->backoff = 0;
+}
+
+/* RFC 5681 2: a duplicate acknowledgement. */
+static bool is_duplicate(const struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, bool changed)
+{
+	return seg->ack == c->snd_una && seg->len == 0 && !changed &&
+	       !(seg->flags & (SL_TCP_SYN | SL_TCP_FIN)) && c->snd_una != c->snd_nxt;
+}
+
+/*
+ * The segment's acknowledgement lies between snd_una and snd_nxt. No upcall from here: the caller
+ * tells the application when the connection's state is consistent.
+ */
+void sl_tcp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, bool window_changed)
+{
+	struct sl_tcp *t = c->tcp;
+	struct sl_tcp_acked a = {
+		.acked = seg->ack - c->snd_una,
+		.prior_flight = in_flight(c),
+	};
+	bool duplicate = is_duplicate(c, seg, window_changed);
+	bool sacks = !seg->plain && seg->opts.sack_cnt && (c->flags & SL_TCPF_SACK);
+
+	if (a.acked) {
+		clean_queue(c, seg, &a);
+		c->progress_at = now_tick(t);
+	}
+	if (sacks)
+		sl_tcp_sack_mark(c, seg, &a);
+	update_rtt(c, seg, &a);
+	if (c->flags & SL_TCPF_TLP_OUT)
+		sl_tcp_tlp_ack(c, seg, &a);
+	if (c->recovery != SL_RECOVERY_OPEN || sacks || duplicate || c->dupacks)
+		sl_tcp_recover(c, seg, &a, duplicate);
+	if (a.acked && c->recovery != SL_RECOVERY_FAST && (c->flags & SL_TCPF_CWND_LIMITED))
+		t->cc->acked(c, a.acked, a.rtt_us);
+	if (a.acked || a.sacked)
+		sl_tcp_rearm_rtx(c);
+	if (c->txq_head)
+		sl_tcp_dirty(c);
+}
+
+/* Room of a third of the buffer is worth waking the application for. False: connection gone. */
+bool sl_tcp_tell_writable(struct sl_tcp_conn *c)
+{
+	struct sl_tcp *t = c->tcp;
+
+	if (!(c->flags & SL_TCPF_WANT_WRITE) || sl_tcp_send_room(c) < t->cfg.snd_buf / 3)
+		return true;
+	c->flags &= ~(uint32_t)SL_TCPF_WANT_WRITE;
+	t->ops.writable(c->handle);
+	return c->state != SL_TCPS_CLOSED;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Congestion control: how cwnd grows and by how much a loss lowers it. Recovery itself (what is
+ * lost, PRR) is the same for all and lives in recovery.c.
+ */
+#ifndef SL_TCP_CC_H
+#define SL_TCP_CC_H
+
+#include <stdint.h>
+
+struct sl_tcp_conn;
+
+struct sl_tcp_cc_ops {
+	const char *name;
+	/* Connection established, or slow start begins again after a timeout. */
+	void (*start)(struct sl_tcp_conn *c);
+	/* Bytes were acknowledged outside fast recovery while cwnd was the limit. */
+	void (*acked)(struct sl_tcp_conn *c, uint32_t acked, uint32_t rtt_us);
+	/* A loss: returns the new ssthresh; cwnd is still that of before. */
+	uint32_t (*loss)(struct sl_tcp_conn *c);
+	/* Fast recovery is over, cwnd is set; the union conn.cc is free again. */
+	void (*recovered)(struct sl_tcp_conn *c);
+};
+
+extern const struct sl_tcp_cc_ops sl_tcp_cc_cubic;
+extern const struct sl_tcp_cc_ops sl_tcp_cc_newreno;
+
+/* HyStart++ (RFC 9406), shared by both: true when slow start shall go on. */
+uint32_t sl_tcp_hystart_acked(struct sl_tcp_conn *c, uint32_t acked, uint32_t rtt_us);
+void sl_tcp_hystart_start(struct sl_tcp_conn *c);
+
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* CUBIC, RFC 9438. Windows are in segments, times in seconds, as in the RFC's formulas. */
+#include <math.h>
+#include "tcp/internal.h"
+
+static const float cubic_c = 0.4f;
+static const float cubic_beta = 0.7f;
+static const float cubic_alpha = 3.0f * (1.0f - 0.7f) / (1.0f + 0.7f);
+
+static float segments(const struct sl_tcp_conn *c, uint32_t bytes)
+{
+	return (float)bytes / (float)c->mss;
+}
+
+/* RFC 9438 4.2: the curve starts at the window of now and has its plateau at w_max. */
+static void begin_epoch(struct sl_tcp_conn *c)
+{
+	struct sl_tcp_cubic *q = &c->cc.cubic;
+	float cwnd = segments(c, c->cwnd);
+
+	q->epoch_us = now_us(c->tcp) | 1;
+	q->w_est = cwnd;
+	q->cwnd_prior = c->w_max > cwnd ? c->w_max : cwnd;
+	if (c->w_max < cwnd)
+		c->w_max = cwnd;
+	q->k = cbrtf((c->w_max - cwnd) / cubic_c);
+}
+
+static float window_at(const struct sl_tcp_conn *c, float t)
+{
+	float d = t - c->cc.cubic.k;
+
+	return cubic_c * d * d * d + c->w_max;
+}
+
+/* RFC 9438 4.3: what Reno would have, so that CUBIC is never slower than it. */
+static void grow_estimate(struct sl_tcp_cubic *q, float acked, float cwnd)
+{
+	float alpha = q->w_est >= q->cwnd_prior ? 1.0f : cubic_alpha;
+
+	q->w_est += alpha * acked / cwnd;
+}
+
+static void avoid_congestion(struct sl_tcp_conn *c, uint32_t acked_bytes)
+{
+	struct sl_tcp_cubic *q = &c->cc.cubic;
+	float cwnd = segments(c, c->cwnd), acked = segments(c, acked_bytes);
+	float t, target;
+
+	if (!q->epoch_us)
+		begin_epoch(c);
+	t = (float)(now_us(c->tcp) - q->epoch_us) * 1e-6f;
+	grow_estimate(q, acked, cwnd);
+	if (window_at(c, t) < q->w_est) {
+		cwnd = q->w_est > cwnd ? q->w_est : cwnd;
+	} else { /* 4.4, 4.5 */
+		target = window_at(c, t + (float)c->srtt_us * 1e-6f);
+		if (target > 1.5f * cwnd)
+			target = 1.5f * cwnd;
+		if (target > cwnd)
+			cwnd += (target - cwnd) / cwnd * acked;
+	}
+	/* Rounding must not stand still: what is below a byte is below the path's noise. */
+	cwnd *= (float)c->mss;
+	if (cwnd < (float)(UINT32_MAX / 4))
+		c->cwnd = (uint32_t)(cwnd + 0.5f);
+}
+
+static void cubic_acked(struct sl_tcp_conn *c, uint32_t acked, uint32_t rtt_us)
+{
+	if (c->cwnd < c->ssthresh) {
+		acked = sl_tcp_hystart_acked(c, acked, rtt_us);
+		if (!acked)
+			return;
+	}
+	if (!(c->flags & SL_TCPF_SLOW_START_OVER)) {
+		c->flags |= SL_TCPF_SLOW_START_OVER;
+		c->cc.cubic = (struct sl_tcp_cubic){0};
+	}
+	avoid_congestion(c, acked);
+}
+
+/* RFC 9438 4.6, 4.7 */
+static uint32_t cubic_loss(struct sl_tcp_conn *c)
+{
+	float cwnd = segments(c, c->cwnd), reduced = (float)c->cwnd * cubic_beta;
+
+	c->w_max = cwnd < c->w_max ? cwnd * (1.0f + cubic_beta) / 2.0f : cwnd;
+	return reduced > 2.0f * (float)c->mss ? (uint32_t)reduced : 2u * c->mss;
+}
+
+static void cubic_recovered(struct sl_tcp_conn *c)
+{
+	c->flags |= SL_TCPF_SLOW_START_OVER;
+	c->cc.cubic = (struct sl_tcp_cubic){0};
+}
+
+const struct sl_tcp_cc_ops sl_tcp_cc_cubic = {
+	.name = "cubic",
+	.start = sl_tcp_hystart_start,
+	.acked = cubic_acked,
+	.loss = cubic_loss,
+	.recovered = cubic_recovered,
+};

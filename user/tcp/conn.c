@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Life of a connection's memory: pool, flow table, dirty list, and the list of the dead. */
+#include "tcp/internal.h"
+
+void sl_tcp_path_key(const struct sl_net_path *path, uint16_t local_port_be,
+		     uint16_t remote_port_be, struct sl_flow_key *key)
+{
+	*key = (struct sl_flow_key){
+		.local_port_be = local_port_be,
+		.remote_port_be = remote_port_be,
+		.family = path->family,
+	};
+	memcpy(key->local, path->local, sizeof(key->local));
+	memcpy(key->remote, path->remote, sizeof(key->remote));
+}
+
+void sl_tcp_conn_key(const struct sl_tcp_conn *c, struct sl_flow_key *key)
+{
+	sl_tcp_path_key(&c->path, c->local_port_be, c->remote_port_be, key);
+}
+
+struct sl_tcp_conn *sl_tcp_conn_new(struct sl_tcp *t, const struct sl_net_path *path,
+				    uint16_t local_port_be, uint16_t remote_port_be)
+{
+	struct sl_tcp_conn *c;
+	struct sl_flow_key key;
+
+	c = sl_pool_get(&t->conns);
+	if (!c)
+		return NULL;
+	*c = (struct sl_tcp_conn){
+		.tcp = t,
+		.path = *path,
+		.local_port_be = local_port_be,
+		.remote_port_be = remote_port_be,
+		.ssthresh = UINT32_MAX / 2,
+		.rcv_wscale = t->rcv_wscale,
+		.reo_mult = 1,
+		.heard_at = now_tick(t),
+	};
+	sl_tcp_conn_key(c, &key);
+	if (sl_flow_insert(&t->flows, sl_flow_hash(&t->flows, &key), conn_link(c) - 1)) {
+		sl_pool_put(&t->conns, c);
+		return NULL;
+	}
+	if (t->net->handover)
+		sl_handover_claim(t->net, &key);
+	t->conn_cnt++;
+	return c;
+}
+
+void sl_tcp_left_half_open(struct sl_tcp_conn *c)
+{
+	if (c->state == SL_TCPS_SYN_RCVD && !(c->flags & SL_TCPF_ACTIVE))
+		c->tcp->half_open--;
+}
+
+/* The payload that fits both the peer's buffers and the path, less what each segment's options
+ * take. */
+void sl_tcp_set_mss(struct sl_tcp_conn *c, uint32_t peer_mss)
+{
+	uint32_t mss = sl_tcp_our_mss(c->tcp, &c->path);
+
+	if (peer_mss < mss)
+		mss = peer_mss;
+	if (mss < SL_TCP_MIN_MSS)
+		mss = SL_TCP_MIN_MSS;
+	if (c->flags & SL_TCPF_TS)
+		mss -= SL_TCP_OPT_TS_LEN;
+	c->mss = (uint16_t)mss;
+}
+
+void sl_tcp_purge_rx(struct sl_tcp_conn *c)
+{
+	struct sl_tcp *t = c->tcp;
+
+	sl_frame_put_list(t->umem, frame_of(t, c->rxq_head));
+	c->rxq_head = 0;
+	c->rxq_tail = 0;
+	c->rcv_queued = 0;
+}
+
+void sl_tcp_dirty(struct sl_tcp_conn *c)
+{
+	struct sl_tcp *t = c->tcp;
+	uint32_t link;
+
+	if (c->flags & SL_TCPF_DIRTY)
+		return;
+	link = conn_link(c);
+	c->flags |= SL_TCPF_DIRTY;
+	c->dirty_next = 0;
+	if (t->dirty_tail)
+		conn_of(t, t->dirty_tail)->dirty_next = link;
+	else
+		t->dirty_head = link;
+	t->dirty_tail = link;
+}
+
+static void leave_flow_table(struct sl_tcp_conn *c)
+{
+	struct sl_tcp *t = c->tcp;
+	struct sl_flow_key key;
+
+	sl_tcp_conn_key(c, &key);
+	if (sl_flow_remove(&t->flows, sl_flow_hash(&t->flows, &key), conn_link(c) - 1) &&
+	    t->net->handover)
+		sl_handover_release(t->net, &key);
+}
+
+/*
+ * The structure stays readable until the next entry from outside, so a caller up the stack sees
+ * CLOSED instead of somebody else's connection. A dirty one is moved to the dead by sl_tcp_output.
+ */
+void sl_tcp_conn_drop(struct sl_tcp_conn *c)
+{
+	struct sl_tcp *t = c->tcp;
+
+	if (c->state == SL_TCPS_CLOSED)
+		return;
+	sl_tcp_left_half_open(c);
+	sl_timer_cancel(&t->wheel, &c->timer);
+	sl_tcp_txq_purge(c);
+	sl_tcp_purge_rx(c);
+	sl_tcp_ooo_purge(c);
+	leave_flow_table(c);
+	if (c->flags & SL_TCPF_COUNTED)
+		sl_tcp_addr_dec(t, &c->path);
+	c->state = SL_TCPS_CLOSED;
+	t->conn_cnt--;
+	t->stats.closed++;
+	if (c->flags & SL_TCPF_DIRTY)
+		return;
+	c->dirty_next = t->dead_head;
+	t->dead_head = conn_link(c);
+}
+
+void sl_tcp_conn_gone(struct sl_tcp_conn *c, enum sl_tcp_close why)
+{
+	bool told = c->state != SL_TCPS_CLOSED && (c->flags & SL_TCPF_TOLD);
+	struct sl_tcp *t = c->tcp;
+
+	if (why == SL_TCP_TIMEOUT)
+		t->stats.timeouts++;
+	sl_tcp_conn_drop(c);
+	if (told)
+		t->ops.closed(c->handle, why);
+}
+
+void sl_tcp_reap(struct sl_tcp *t)
+{
+	while (t->dead_head) {
+		struct sl_tcp_conn *c = conn_of(t, t->dead_head);
+
+		t->dead_head = c->dirty_next;
+		sl_pool_put(&t->conns, c);
+	}
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ICMP errors about our segments, believed as far as RFC 5927 allows. */
+#include "tcp/internal.h"
+#include "wire/ip6.h"
+
+enum {
+	/* Nobody on today's paths has less; a forged error cannot make us slower than this. */
+	MIN_MTU4 = 552,
+	MIN_MTU6 = 1280,
+};
+
+static bool quoted_key(const uint8_t *ip, const uint8_t *l4, struct sl_flow_key *key)
+{
+	*key = (struct sl_flow_key){.family = ip[0] >> 4};
+	if (key->family == 4) {
+		memcpy(key->local, ip + 12, 4);
+		memcpy(key->remote, ip + 16, 4);
+	} else if (key->family == 6) {
+		memcpy(key->local, ip + 8, 16);
+		memcpy(key->remote, ip + 24, 16);
+	} else {
+		return false;
+	}
+	memcpy(&key->local_port_be, l4, 2);
+	memcpy(&key->remote_port_be, l4 + 2, 2);
+	return true;
+}
+
+/* RFC 1191 6.5, RFC 8201: what was too big is cut and sent again at once; no sign of congestion. */
+static void resend_too_big(struct sl_tcp_conn *c)
+{
+	struct sl_tcp *t = c->tcp;
+
+	for (struct sl_frame *f = frame_of(t, c->txq_head); f && frame_link(f) != c->txq_send;
+	     f = f->next) {
+		if (f->payload_len > c->mss && !(f->flags & SL_TXF_SACKED))
+			sl_tcp_mark_lost(c, f);
+	}
+	if (c->cwnd < (uint32_t)SL_TCP_INIT_SEGS * c->mss)
+		c->cwnd = (uint32_t)SL_TCP_INIT_SEGS * c->mss;
+	sl_tcp_dirty(c);
+}
+
+static bool lower_mss(struct sl_tcp_conn *c, uint32_t mtu)
+{
+	uint32_t min = c->path.family == 4 ? MIN_MTU4 : MIN_MTU6;
+	uint32_t hdr = (c->path.family == 4 ? 20u : 40u) + SL_TCP_HDR_MIN;
+	uint16_t old = c->mss;
+
+	if (mtu < min)
+		mtu = min;
+	if (c->flags & SL_TCPF_TS)
+		hdr += SL_TCP_OPT_TS_LEN;
+	if (mtu - hdr >= old)
+		return false;
+	c->mss = (uint16_t)(mtu - hdr);
+	resend_too_big(c);
+	return true;
+}
+
+void sl_tcp_icmp_error(void *ctx, const void *ip_header, const uint8_t *l4, uint32_t mtu, bool hard)
+{
+	struct sl_tcp *t = ctx;
+	struct sl_flow_key key;
+	struct sl_tcp_conn *c;
+	uint32_t value, seq = sl_get_be32(l4 + 4);
+
+	if (!quoted_key(ip_header, l4, &key))
+		goto ignored;
+	value = sl_flow_find(&t->flows, sl_flow_hash(&t->flows, &key), &key);
+	if (value >= SL_TCP_TW_BASE)
+		goto ignored;
+	c = sl_pool_at(&t->conns, value);
+	/* RFC 5927 4: it quotes something that is in flight. */
+	if (!sl_seq_in(seq, c->snd_una, c->snd_nxt - c->snd_una))
+		goto ignored;
+	if (mtu && c->state >= SL_TCPS_ESTABLISHED) {
+		if (lower_mss(c, mtu))
+			return;
+	} else if (!mtu && hard && c->state == SL_TCPS_SYN_SENT) { /* RFC 5927 5.2 */
+		sl_tcp_conn_gone(c, SL_TCP_UNREACHABLE);
+		return;
+	}
+ignored:
+	sl_net_drop(t->net, SL_DROP_ICMP_IGNORED);
+}

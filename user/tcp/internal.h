@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of user/tcp share and nobody else sees.
+ *
+ *   input.c -> rx_fast.c --> ack.c -> recovery.c, rto.c, cc_*.c
+ *          \-> rx_slow.c --> rx_data.c -> ooo.c
+ *          \-> listen.c -> syncookie.c, isn.c, addr_limit.c      timewait.c, icmp.c
+ *   state.c, tx_queue.c: what the application calls             tx.c: sl_tcp_output
+ */
+#ifndef SL_TCP_INTERNAL_H
+#define SL_TCP_INTERNAL_H
+
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/pool.h"
+#include "base/rand.h"
+#include "net/flow_table.h"
+#include "net/handover.h"
+#include "tcp/cc.h"
+#include "tcp/conn.h"
+#include "tcp/tcp.h"
+#include "wire/ip4.h"
+#include "wire/tcp.h"
+#include "wire/tcp_opt.h"
+
+enum {
+	SL_TCP_TICK_SHIFT = 16,
+	SL_TCP_INIT_SEGS = 10, /* RFC 6928 */
+	SL_TCP_DUP_THRESH = 3,
+	SL_TCP_MIN_MSS = 88,       /* refuse to be made slower than this by a hostile MSS option */
+	SL_TCP_DEFAULT_MSS4 = 536, /* RFC 9293 3.7.1 */
+	SL_TCP_DEFAULT_MSS6 = 1220,
+	SL_TCP_TIMER_BURST = 256,
+	SL_TCP_TW_BASE = 0x40000000, /* flow-table values from here on are TIME-WAIT entries */
+};
+
+/* Times that no configuration needs to change. */
+#define SL_TCP_RTO_INIT_US   UINT32_C(1000000)
+#define SL_TCP_RTO_MIN_US    UINT32_C(200000)
+#define SL_TCP_RTO_MAX_US    UINT32_C(60000000)
+#define SL_TCP_SYN_RETRIES   5u
+#define SL_TCP_KEEPALIVE_GAP (75 * SL_NS_PER_SEC)
+#define SL_TCP_KEEPALIVE_MAX 9u
+#define SL_TCP_TLP_ACK_US    UINT32_C(200000)
+#define SL_TCP_TLP_MIN_US    UINT32_C(2000)
+#define SL_TCP_NO_FRAME_NS   (10 * SL_NS_PER_MS)
+#define SL_TCP_PAWS_IDLE_TICK                                                                      \
+	((uint32_t)(UINT64_C(24) * 86400 * SL_NS_PER_SEC >> SL_TCP_TICK_SHIFT))
+
+/* A segment as parsed by input.c; what is behind `opts` is filled for the slow path only. */
+struct sl_tcp_seg {
+	struct sl_frame *f; /* data and len: the payload */
+	uint32_t seq;
+	uint32_t ack;
+	uint32_t len; /* of the payload */
+	uint32_t ts_val;
+	uint32_t ts_ecr;
+	uint16_t wnd; /* as in the header */
+	uint8_t flags;
+	bool has_ts;
+	bool plain; /* no options, or timestamps alone in their usual layout */
+	const uint8_t *opt;
+	size_t opt_len;
+	struct sl_tcp_opts opts;
+};
+
+/* What one acknowledgement told; from ack.c to recovery.c and congestion control. */
+struct sl_tcp_acked {
+	uint32_t acked;    /* bytes by which snd_una moved */
+	uint32_t sacked;   /* bytes newly selectively acknowledged */
+	uint32_t rtt_us;   /* 0: no sample; of the most recently sent segment that arrived */
+	uint32_t first_us; /* 0: no sample; of the oldest, so delays of the receiver are in it */
+	uint32_t prior_flight;
+	bool dsack;
+	bool retx_acked; /* a repeated segment was acknowledged */
+};
+
+struct sl_tcp_tw;
+struct sl_tcp_addr_slot;
+
+struct sl_tcp {
+	struct sl_net *net;
+	struct sl_umem *umem;
+	const struct sl_tcp_cc_ops *cc;
+	struct sl_tcp_ops ops;
+	void *app;
+	struct sl_tcp_config cfg;
+
+	struct sl_pool conns;
+	struct sl_flow_table flows;
+	struct sl_wheel wheel;
+	uint32_t dirty_head; /* index + 1 */
+	uint32_t dirty_tail;
+	uint32_t dead_head;
+	uint32_t ooo_total;
+	uint32_t half_open;
+	uint32_t conn_cnt;
+	uint8_t rcv_wscale;
+
+	struct sl_sipkey isn_key, ts_key, cookie_key;
+	struct sl_prng prng;
+	uint64_t cookie_until_ns; /* cookies may still come back until then */
+	uint64_t limit_sec;       /* second to which the two budgets belong */
+	uint32_t challenge_left;
+	uint32_t rst_left;
+	uint16_t ephemeral;
+
+	struct sl_pool tw;
+	uint32_t tw_head, tw_tail; /* index + 1, in order of expiry */
+	struct sl_tcp_addr_slot *addrs;
+	uint32_t addr_mask;
+	struct sl_tcp_stats stats;
+};
+
+static inline uint64_t now_ns(const struct sl_tcp *t)
+{
+	return t->net->now_ns;
+}
+
+static inline uint32_t now_us(const struct sl_tcp *t)
+{
+	return (uint32_t)(t->net->now_ns / 1000);
+}
+
+static inline uint32_t now_tick(const struct sl_tcp *t)
+{
+	return (uint32_t)(t->net->now_ns >> SL_TCP_TICK_SHIFT);
+}
+
+/* A deadline is never 0, which stands for none, and never before the time asked for. */
+static inline uint32_t tick_after(const struct sl_tcp *t, uint64_t delay_ns)
+{
+	uint64_t max_ns = (uint64_t)INT32_MAX << SL_TCP_TICK_SHIFT;
+	uint64_t at_ns = now_ns(t) + (delay_ns < max_ns ? delay_ns : max_ns);
+	uint32_t tick = (uint32_t)((at_ns >> SL_TCP_TICK_SHIFT) + 1);
+
+	return tick ? tick : 1;
+}
+
+static inline bool tick_due(const struct sl_tcp *t, uint32_t at)
+{
+	return at && (int32_t)(at - now_tick(t)) <= 0;
+}
+
+static inline uint64_t ticks_ns(uint32_t ticks)
+{
+	return (uint64_t)ticks << SL_TCP_TICK_SHIFT;
+}
+
+/* Timestamps count milliseconds from an offset per pair of addresses. */
+static inline uint32_t ts_clock(const struct sl_tcp *t, uint32_t off)
+{
+	return (uint32_t)(t->net->now_ns / SL_NS_PER_MS) + off;
+}
+
+/* The window of a SYN cannot be scaled. */
+static inline uint16_t sl_tcp_syn_window(const struct sl_tcp *t)
+{
+	return (uint16_t)(t->cfg.rcv_buf < 0xffff ? t->cfg.rcv_buf : 0xffff);
+}
+
+static inline struct sl_frame *frame_of(const struct sl_tcp *t, uint32_t link)
+{
+	return link ? &t->umem->frames[link - 1] : NULL;
+}
+
+static inline uint32_t frame_link(const struct sl_frame *f)
+{
+	return f ? f->index + 1 : 0;
+}
+
+static inline struct sl_tcp_conn *conn_of(const struct sl_tcp *t, uint32_t link)
+{
+	return sl_pool_at(&t->conns, link - 1);
+}
+
+static inline uint32_t conn_link(const struct sl_tcp_conn *c)
+{
+	return sl_pool_index(&c->tcp->conns, c) + 1;
+}
+
+/* Sequence space that a frame of the send queue takes. */
+static inline uint32_t txf_len(const struct sl_frame *f)
+{
+	return f->payload_len + (uint32_t)(f->flags & SL_TXF_FIN);
+}
+
+static inline uint32_t txf_end(const struct sl_frame *f)
+{
+	return f->seq + txf_len(f);
+}
+
+static inline uint32_t txf_us(const struct sl_frame *f)
+{
+	return (uint32_t)(f->xmit_ns / 1000);
+}
+
+/* RFC 6675 pipe, kept instead of counted. */
+static inline uint32_t in_flight(const struct sl_tcp_conn *c)
+{
+	uint32_t gone = c->sacked_out + c->lost_out;
+	uint32_t out = c->snd_nxt - c->snd_una + c->retrans_out;
+
+	return out > gone ? out - gone : 0;
+}
+
+/* conn.c */
+struct sl_tcp_conn *sl_tcp_conn_new(struct sl_tcp *t, const struct sl_net_path *path,
+				    uint16_t local_port_be, uint16_t remote_port_be);
+void sl_tcp_conn_key(const struct sl_tcp_conn *c, struct sl_flow_key *key);
+void sl_tcp_path_key(const struct sl_net_path *path, uint16_t local_port_be,
+		     uint16_t remote_port_be, struct sl_flow_key *key);
+/* Frees all that it holds; the structure itself lives on, CLOSED, until sl_tcp_reap(). */
+void sl_tcp_conn_drop(struct sl_tcp_conn *c);
+/* As above, and tells the application. */
+void sl_tcp_conn_gone(struct sl_tcp_conn *c, enum sl_tcp_close why);
+void sl_tcp_reap(struct sl_tcp *t);
+void sl_tcp_purge_rx(struct sl_tcp_conn *c);
+void sl_tcp_dirty(struct sl_tcp_conn *c);
+void sl_tcp_left_half_open(struct sl_tcp_conn *c);
+void sl_tcp_set_mss(struct sl_tcp_conn *c, uint32_t peer_mss);
+
+/* input.c */
+void sl_tcp_parse_rest(struct sl_tcp_seg *seg);
+/* RST in answer to a segment for no connection, RFC 9293 3.10.7.1; takes the frame. */
+void sl_tcp_answer_rst(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_net_path *path,
+		       uint16_t local_port_be, uint16_t remote_port_be);
+
+/* Each takes the frame. */
+bool sl_tcp_rx_fast(struct sl_tcp_conn *c, struct sl_tcp_seg *seg);
+void sl_tcp_rx_slow(struct sl_tcp_conn *c, struct sl_tcp_seg *seg);
+void sl_tcp_rx_syn_sent(struct sl_tcp_conn *c, struct sl_tcp_seg *seg);
+void sl_tcp_listen(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_flow_key *key,
+		   uint32_t isn_floor, bool has_floor);
+
+/* listen.c: false when the application refused; the connection is gone then. */
+bool sl_tcp_establish(struct sl_tcp_conn *c);
+/* listen.c: what both sides said in their SYN becomes the connection's. */
+void sl_tcp_take_syn(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg);
+
+/* rx_data.c: in-order payload; takes the frame. False when the connection is gone. */
+bool sl_tcp_deliver(struct sl_tcp_conn *c, struct sl_frame *f);
+bool sl_tcp_deliver_fin(struct sl_tcp_conn *c);
+bool sl_tcp_coalesce(struct sl_tcp *t, struct sl_frame *tail, struct sl_frame *f);
+
+/* state.c: ends a connection whose both halves are done. False when it is gone. */
+bool sl_tcp_try_finish(struct sl_tcp_conn *c);
+
+/* ooo.c */
+void sl_tcp_ooo_add(struct sl_tcp_conn *c, struct sl_frame *f);
+bool sl_tcp_ooo_drain(struct sl_tcp_conn *c);
+void sl_tcp_ooo_purge(struct sl_tcp_conn *c);
+unsigned sl_tcp_ooo_blocks(const struct sl_tcp_conn *c, struct sl_tcp_opts *o, unsigned max);
+
+/* ack.c */
+void sl_tcp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, bool window_changed);
+bool sl_tcp_tell_writable(struct sl_tcp_conn *c);
+
+/* recovery.c */
+void sl_tcp_sack_mark(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, struct sl_tcp_acked *a);
+void sl_tcp_rack_update(struct sl_tcp_conn *c, const struct sl_frame *f, uint32_t ts_ecr);
+void sl_tcp_rack_detect(struct sl_tcp_conn *c);
+void sl_tcp_recover(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, struct sl_tcp_acked *a,
+		    bool duplicate);
+void sl_tcp_enter_loss(struct sl_tcp_conn *c);
+void sl_tcp_mark_lost(struct sl_tcp_conn *c, struct sl_frame *f);
+void sl_tcp_tlp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg,
+		    const struct sl_tcp_acked *a);
+
+void sl_tcp_tlp_send(struct sl_tcp_conn *c);
+void sl_tcp_reorder_timeout(struct sl_tcp_conn *c);
+
+/* rto.c */
+void sl_tcp_rtt_sample(struct sl_tcp_conn *c, uint32_t rtt_us);
+uint32_t sl_tcp_rto_us(const struct sl_tcp_conn *c);
+void sl_tcp_set_rtx(struct sl_tcp_conn *c, enum sl_tcp_rtx kind, uint64_t delay_ns);
+void sl_tcp_rearm_rtx(struct sl_tcp_conn *c);
+
+/* timers.c */
+void sl_tcp_arm(struct sl_tcp_conn *c);
+void sl_tcp_set_idle(struct sl_tcp_conn *c, uint64_t delay_ns);
+void sl_tcp_set_ack(struct sl_tcp_conn *c);
+
+/* tx.c */
+struct sl_tcp_bare {
+	const struct sl_net_path *path;
+	uint16_t local_port_be;
+	uint16_t remote_port_be;
+	uint32_t seq;
+	uint32_t ack;
+	uint8_t flags;
+	uint16_t wnd;
+	const struct sl_tcp_opts *opts; /* NULL: none */
+};
+/* A segment without payload, now. False when there was no frame or no room in the ring. */
+bool sl_tcp_send_bare(struct sl_tcp *t, const struct sl_tcp_bare *b);
+void sl_tcp_send_rst(struct sl_tcp_conn *c);
+bool sl_tcp_send_frame(struct sl_tcp_conn *c, struct sl_frame *f);
+void sl_tcp_send_probe(struct sl_tcp_conn *c);
+uint16_t sl_tcp_select_window(struct sl_tcp_conn *c);
+uint32_t sl_tcp_rcv_space(const struct sl_tcp_conn *c);
+uint16_t sl_tcp_our_mss(const struct sl_tcp *t, const struct sl_net_path *path);
+/* One of the budgets per second against being used as a reflector or an oracle, RFC 5961 7. */
+bool sl_tcp_may_challenge(struct sl_tcp *t);
+bool sl_tcp_may_rst(struct sl_tcp *t);
+void sl_tcp_challenge(struct sl_tcp_conn *c);
+
+/* tx_queue.c */
+void sl_tcp_txq_pop(struct sl_tcp_conn *c);
+void sl_tcp_txq_purge(struct sl_tcp_conn *c);
+void sl_tcp_txq_trim_head(struct sl_tcp_conn *c, uint32_t ack);
+bool sl_tcp_txq_split(struct sl_tcp_conn *c, struct sl_frame *f, uint32_t len);
+void sl_tcp_queue_fin(struct sl_tcp_conn *c);
+
+/* timewait.c */
+int sl_tcp_tw_init(struct sl_tcp *t);
+void sl_tcp_tw_fini(struct sl_tcp *t);
+void sl_tcp_tw_enter(struct sl_tcp_conn *c);
+void sl_tcp_tw_input(struct sl_tcp *t, uint32_t value, struct sl_tcp_seg *seg,
+		     const struct sl_flow_key *key);
+void sl_tcp_tw_expire(struct sl_tcp *t);
+uint64_t sl_tcp_tw_next_ns(const struct sl_tcp *t);
+bool sl_tcp_tw_match(const struct sl_tcp *t, uint32_t value, const struct sl_flow_key *key);
+
+/* isn.c */
+uint32_t sl_tcp_isn(const struct sl_tcp *t, const struct sl_flow_key *key);
+uint32_t sl_tcp_ts_offset(const struct sl_tcp *t, const struct sl_flow_key *key);
+
+/* syncookie.c */
+void sl_tcp_cookie_send(struct sl_tcp *t, const struct sl_tcp_seg *seg,
+			const struct sl_net_path *path, const struct sl_flow_key *key);
+/* Recovers the options of the SYN into seg->opts. False: not a cookie of ours. */
+bool sl_tcp_cookie_check(const struct sl_tcp *t, struct sl_tcp_seg *seg,
+			 const struct sl_flow_key *key);
+
+/* addr_limit.c */
+int sl_tcp_addr_init(struct sl_tcp *t);
+void sl_tcp_addr_fini(struct sl_tcp *t);
+bool sl_tcp_addr_inc(struct sl_tcp *t, const struct sl_net_path *path);
+void sl_tcp_addr_dec(struct sl_tcp *t, const struct sl_net_path *path);
+
+/* icmp.c */
+void sl_tcp_icmp_error(void *ctx, const void *ip_header, const uint8_t *l4, uint32_t mtu,
+		       bool hard);
+
+#endif

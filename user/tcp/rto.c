@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Retransmission timeout: RFC 6298 with Karn's rule; and which timer stands for retransmission. */
+#include "tcp/internal.h"
+
+void sl_tcp_rtt_sample(struct sl_tcp_conn *c, uint32_t rtt_us)
+{
+	if (rtt_us == 0)
+		rtt_us = 1;
+	if (!c->srtt_us) {
+		c->srtt_us = rtt_us;
+		c->rttvar_us = rtt_us / 2;
+	} else {
+		uint32_t diff = c->srtt_us > rtt_us ? c->srtt_us - rtt_us : rtt_us - c->srtt_us;
+
+		c->rttvar_us += (diff >> 2) - (c->rttvar_us >> 2);
+		c->srtt_us = c->srtt_us - (c->srtt_us >> 3) + (rtt_us >> 3);
+		if (!c->srtt_us)
+			c->srtt_us = 1;
+	}
+	if (!c->min_rtt_us || rtt_us < c->min_rtt_us)
+		c->min_rtt_us = rtt_us;
+}
+
+/*
+ * A smaller minimum than the second of RFC 6298 2.4, as all stacks have it; the variance counts for
+ * no less than that, so that a peer's delayed acknowledgement does not look like a loss.
+ */
+uint32_t sl_tcp_rto_us(const struct sl_tcp_conn *c)
+{
+	uint64_t rto = SL_TCP_RTO_INIT_US;
+
+	if (c->srtt_us) {
+		uint32_t var = 4 * c->rttvar_us;
+
+		rto = (uint64_t)c->srtt_us + (var > SL_TCP_RTO_MIN_US ? var : SL_TCP_RTO_MIN_US);
+	}
+	rto <<= c->backoff < 10 ? c->backoff : 10;
+	return rto < SL_TCP_RTO_MAX_US ? (uint32_t)rto : SL_TCP_RTO_MAX_US;
+}
+
+void sl_tcp_set_rtx(struct sl_tcp_conn *c, enum sl_tcp_rtx kind, uint64_t delay_ns)
+{
+	c->rtx_kind = (uint8_t)kind;
+	c->rtx_at = tick_after(c->tcp, delay_ns);
+	sl_tcp_arm(c);
+}
+
+/* RFC 8985 7.2: after the probe, with SACK, when nothing tells of a loss yet. */
+static bool may_probe_tail(const struct sl_tcp_conn *c)
+{
+	return (c->flags & (SL_TCPF_SACK | SL_TCPF_TLP_OUT)) == SL_TCPF_SACK && c->srtt_us &&
+	       c->recovery == SL_RECOVERY_OPEN && !c->backoff;
+}
+
+static uint64_t tail_probe_us(const struct sl_tcp_conn *c)
+{
+	uint64_t us = 2 * (uint64_t)c->srtt_us;
+
+	return us + (c->snd_nxt - c->snd_una <= c->mss ? SL_TCP_TLP_ACK_US : SL_TCP_TLP_MIN_US);
+}
+
+/* After data was sent or acknowledged; an armed reordering timer is the recovery's own affair. */
+void sl_tcp_rearm_rtx(struct sl_tcp_conn *c)
+{
+	uint64_t us = sl_tcp_rto_us(c);
+
+	if (c->snd_una == c->snd_nxt) {
+		if (c->rtx_kind != SL_RTX_PERSIST && c->rtx_kind != SL_RTX_NO_FRAME) {
+			c->rtx_kind = SL_RTX_NONE;
+			c->rtx_at = 0;
+		}
+		return;
+	}
+	if (c->rtx_kind == SL_RTX_REORDER)
+		return;
+	if (may_probe_tail(c) && tail_probe_us(c) < us)
+		sl_tcp_set_rtx(c, SL_RTX_TLP, tail_probe_us(c) * SL_NS_PER_US);
+	else
+		sl_tcp_set_rtx(c, SL_RTX_RTO, us * SL_NS_PER_US);
+}

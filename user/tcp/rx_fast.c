@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Header prediction: the next segment in order of an established connection without trouble. */
+#include "tcp/internal.h"
+
+/* Each question is cheap and independent of the others; one branch follows them. */
+static inline bool needs_slow_path(const struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
+{
+	uint32_t acked = seg->ack - c->snd_una;
+	bool ts = c->flags & SL_TCPF_TS;
+	bool slow;
+
+	slow = c->state != SL_TCPS_ESTABLISHED;
+	slow |= (seg->flags & ~SL_TCP_PSH) != SL_TCP_ACK;
+	slow |= seg->seq != c->rcv_nxt;
+	slow |= !seg->plain;       /* SACK blocks or something unknown */
+	slow |= seg->has_ts != ts; /* RFC 7323 3.2 */
+	slow |= ts & (sl_seq_lt(seg->ts_val, c->ts_recent));
+	slow |= acked > c->snd_nxt - c->snd_una;
+	slow |= (uint32_t)seg->wnd << c->snd_wscale != c->snd_wnd;
+	slow |= c->recovery != SL_RECOVERY_OPEN;
+	slow |= c->ooo_head != 0;
+	slow |= seg->len > c->rcv_adv - c->rcv_nxt;
+	slow |= (c->flags & (SL_TCPF_FIN_WANTED | SL_TCPF_TLP_OUT | SL_TCPF_DISCARD)) != 0;
+	slow |= (c->rtx_kind == SL_RTX_PERSIST) | (c->probes != 0);
+	slow |= (acked | seg->len) == 0; /* duplicate, keep-alive or window update */
+	return slow;
+}
+
+bool sl_tcp_rx_fast(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
+{
+	struct sl_tcp *t = c->tcp;
+
+	if (needs_slow_path(c, seg))
+		return false;
+	c->heard_at = now_tick(t);
+	if (seg->has_ts && sl_seq_leq(seg->seq, c->last_ack_sent)) /* RFC 7323 4.3 */
+		c->ts_recent = seg->ts_val;
+	c->snd_wl1 = seg->seq;
+	c->snd_wl2 = seg->ack;
+	if (seg->ack != c->snd_una) {
+		sl_tcp_ack(c, seg, false);
+		if (!sl_tcp_tell_writable(c)) {
+			sl_frame_put(t->umem, seg->f);
+			return true;
+		}
+	}
+	if (seg->len == 0) {
+		sl_frame_put(t->umem, seg->f);
+		return true;
+	}
+	(void)sl_tcp_deliver(c, seg->f);
+	return true;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Set-up and tear-down of a worker's TCP. */
+#include <errno.h>
+#include <stdlib.h>
+#include "tcp/internal.h"
+
+void sl_tcp_config_default(struct sl_tcp_config *cfg)
+{
+	*cfg = (struct sl_tcp_config){
+		.max_conns = 65536,
+		.max_half_open = 1024,
+		.max_ooo_frames = 256,
+		.max_ooo_frames_total = 4096,
+		.rcv_buf = 256 << 10,
+		.snd_buf = 512 << 10,
+		.keepalive_ns = 7200 * SL_NS_PER_SEC,
+		.user_timeout_ns = 120 * SL_NS_PER_SEC,
+		.time_wait_ns = 60 * SL_NS_PER_SEC,
+		.fin_wait2_ns = 60 * SL_NS_PER_SEC,
+		.delayed_ack_ns = 40 * SL_NS_PER_MS,
+		.rst_closed_ports = true,
+	};
+}
+
+static bool flow_match(const void *ctx, uint32_t value, const struct sl_flow_key *key)
+{
+	const struct sl_tcp *t = ctx;
+	const struct sl_tcp_conn *c;
+
+	if (sl_unlikely(value >= SL_TCP_TW_BASE))
+		return sl_tcp_tw_match(t, value, key);
+	c = sl_pool_at(&t->conns, value);
+	return c->local_port_be == key->local_port_be && c->remote_port_be == key->remote_port_be &&
+	       c->path.family == key->family && !memcmp(c->path.remote, key->remote, 16) &&
+	       !memcmp(c->path.local, key->local, 16);
+}
+
+static void input_cb(void *ctx, struct sl_frame *f)
+{
+	sl_tcp_input(ctx, f);
+}
+
+static void prefetch_cb(void *ctx, struct sl_frame *f)
+{
+	struct sl_tcp *t = ctx;
+	struct sl_flow_key key;
+
+	if (f->len < SL_TCP_HDR_MIN)
+		return;
+	sl_net_flow_key(t->net, f, &key);
+	f->flow_hash = sl_flow_hash(&t->flows, &key);
+	sl_flow_prefetch(&t->flows, f->flow_hash);
+}
+
+/* Keys of one purpose each from the key of the process, so that workers agree on cookies. */
+static struct sl_sipkey derive_key(const struct sl_net *net, uint64_t purpose)
+{
+	struct sl_sipkey base = sl_sipkey_from(net->hash_key);
+	uint64_t words[2] = {purpose, 0};
+	struct sl_sipkey key;
+
+	key.k0 = sl_siphash24(&base, words, sizeof(words));
+	words[1] = 1;
+	key.k1 = sl_siphash24(&base, words, sizeof(words));
+	return key;
+}
+
+static void init_keys(struct sl_tcp *t)
+{
+	struct sl_sipkey seed = derive_key(t->net, 4);
+
+	t->isn_key = derive_key(t->net, 1);
+	t->ts_key = derive_key(t->net, 2);
+	t->cookie_key = derive_key(t->net, 3);
+	sl_prng_seed(&t->prng, seed.k0 ^ (uintptr_t)t);
+}
+
+static bool config_valid(const struct sl_tcp_config *cfg)
+{
+	return cfg->max_conns > 0 && cfg->max_conns < SL_TCP_TW_BASE && cfg->rcv_buf > 0 &&
+	       cfg->rcv_buf <= (1u << 30) && cfg->snd_buf > 0 && cfg->snd_buf <= (1u << 30);
+}
+
+static uint8_t window_scale(uint32_t rcv_buf)
+{
+	uint8_t scale = 0;
+
+	while (scale < SL_TCP_WSCALE_MAX && rcv_buf >> scale > 0xffff)
+		scale++;
+	return scale;
+}
+
+struct sl_tcp *sl_tcp_create(struct sl_net *net, const struct sl_tcp_config *cfg,
+			     const struct sl_tcp_ops *ops, void *app)
+{
+	struct sl_sipkey flow_key = sl_sipkey_from(net->hash_key);
+	struct sl_tcp *t;
+	int err = -EINVAL;
+
+	if (!config_valid(cfg))
+		goto fail;
+	err = -ENOMEM;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		goto fail;
+	t->net = net;
+	t->umem = net->umem;
+	t->ops = *ops;
+	t->app = app;
+	t->cfg = *cfg;
+	t->cc = cfg->newreno ? &sl_tcp_cc_newreno : &sl_tcp_cc_cubic;
+	t->rcv_wscale = window_scale(cfg->rcv_buf);
+	t->limit_sec = UINT64_MAX; /* no budget drawn yet */
+	init_keys(t);
+	sl_wheel_init(&t->wheel, now_ns(t), UINT64_C(1) << SL_TCP_TICK_SHIFT);
+
+	err = sl_pool_init(&t->conns, sizeof(struct sl_tcp_conn), SL_CACHELINE, cfg->max_conns);
+	if (err)
+		goto free_tcp;
+	err = sl_tcp_tw_init(t);
+	if (err)
+		goto fini_conns;
+	err = sl_flow_table_init(&t->flows, cfg->max_conns + sl_pool_capacity(&t->tw), &flow_key,
+				 flow_match, t);
+	if (err)
+		goto fini_tw;
+	err = sl_tcp_addr_init(t);
+	if (err)
+		goto fini_flows;
+	net->tcp = (struct sl_l4){
+		.ctx = t,
+		.input = input_cb,
+		.prefetch = prefetch_cb,
+		.icmp_error = sl_tcp_icmp_error,
+	};
+	return t;
+
+fini_flows:
+	sl_flow_table_fini(&t->flows);
+fini_tw:
+	sl_tcp_tw_fini(t);
+fini_conns:
+	sl_pool_fini(&t->conns);
+free_tcp:
+	free(t);
+fail:
+	errno = -err;
+	return NULL;
+}
+
+/* Every live connection stands in the flow table. */
+static void drop_all(struct sl_tcp *t)
+{
+	for (uint32_t i = 0; i <= t->flows.mask + t->flows.split && t->conn_cnt; i++) {
+		struct sl_flow_bucket *b = &t->flows.buckets[i];
+
+		for (int k = 0; k < SL_FLOW_SLOTS; k++) {
+			if (b->slot[k].hash && b->slot[k].value < SL_TCP_TW_BASE)
+				sl_tcp_conn_drop(conn_of(t, b->slot[k].value + 1));
+		}
+	}
+}
+
+void sl_tcp_destroy(struct sl_tcp *t)
+{
+	if (!t)
+		return;
+	drop_all(t);
+	t->net->tcp = (struct sl_l4){0};
+	sl_tcp_addr_fini(t);
+	sl_flow_table_fini(&t->flows);
+	sl_tcp_tw_fini(t);
+	sl_pool_fini(&t->conns);
+	free(t);
+}
+
+void sl_tcp_stats(const struct sl_tcp *t, struct sl_tcp_stats *out)
+{
+	uint32_t flow = (uint32_t)sizeof(struct sl_flow_entry) * 5 / 4; /* four fifths full */
+
+	*out = t->stats;
+	out->conns = t->conn_cnt;
+	out->half_open = t->half_open;
+	out->time_wait = sl_pool_used(&t->tw);
+	out->conn_bytes = (uint32_t)sizeof(struct sl_tcp_conn) + flow;
+}

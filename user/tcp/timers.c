@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One timer per connection for the earliest of its deadlines. It is moved only to an earlier time;
+ * a deadline that moves away, as with each acknowledgement, is found not due when the timer fires.
+ */
+#include "tcp/internal.h"
+
+static uint32_t earlier(uint32_t a, uint32_t b)
+{
+	if (!a || !b)
+		return a ? a : b;
+	return (int32_t)(a - b) < 0 ? a : b;
+}
+
+void sl_tcp_arm(struct sl_tcp_conn *c)
+{
+	struct sl_tcp *t = c->tcp;
+	uint32_t at = earlier(earlier(c->rtx_at, c->ack_at), c->idle_at);
+	int64_t delta;
+	uint64_t tick;
+
+	if (!at)
+		return;
+	delta = (int32_t)(at - now_tick(t));
+	tick = (now_ns(t) >> SL_TCP_TICK_SHIFT) + (uint64_t)(delta > 0 ? delta : 0);
+	if (!sl_timer_pending(&c->timer) || c->timer.tick > tick)
+		sl_timer_set(&t->wheel, &c->timer, tick << SL_TCP_TICK_SHIFT);
+}
+
+void sl_tcp_set_idle(struct sl_tcp_conn *c, uint64_t delay_ns)
+{
+	c->idle_at = tick_after(c->tcp, delay_ns);
+	sl_tcp_arm(c);
+}
+
+void sl_tcp_set_ack(struct sl_tcp_conn *c)
+{
+	if (c->flags & SL_TCPF_ACK_DELAY)
+		return;
+	c->flags |= SL_TCPF_ACK_DELAY;
+	c->ack_at = tick_after(c->tcp, c->tcp->cfg.delayed_ack_ns);
+	sl_tcp_arm(c);
+}
+
+static bool gave_up(const struct sl_tcp_conn *c)
+{
+	const struct sl_tcp *t = c->tcp;
+	uint32_t since = c->progress_at;
+
+	/* A closed window is no failure as long as the peer answers probes: RFC 9293 3.8.6.1. */
+	if (c->rtx_kind == SL_RTX_PERSIST && !(c->flags & SL_TCPF_DISCARD) &&
+	    (int32_t)(c->heard_at - since) > 0)
+		since = c->heard_at;
+	return t->cfg.user_timeout_ns && ticks_ns(now_tick(t) - since) >= t->cfg.user_timeout_ns;
+}
+
+static void syn_timeout(struct sl_tcp_conn *c)
+{
+	if (c->backoff >= SL_TCP_SYN_RETRIES) {
+		sl_tcp_conn_gone(c, SL_TCP_TIMEOUT);
+		return;
+	}
+	c->backoff++;
+	c->flags |= SL_TCPF_SYN_NOW;
+	c->tcp->stats.retransmits++;
+	sl_tcp_dirty(c);
+}
+
+static void rto_timeout(struct sl_tcp_conn *c)
+{
+	if (c->state < SL_TCPS_ESTABLISHED) {
+		syn_timeout(c);
+		return;
+	}
+	if (gave_up(c)) {
+		sl_tcp_conn_gone(c, SL_TCP_TIMEOUT);
+		return;
+	}
+	c->tcp->stats.rto_fired++;
+	sl_tcp_enter_loss(c);
+	if (c->backoff < 15)
+		c->backoff++;
+	sl_tcp_rearm_rtx(c);
+	sl_tcp_dirty(c);
+}
+
+static void persist_timeout(struct sl_tcp_conn *c)
+{
+	if (gave_up(c)) {
+		sl_tcp_conn_gone(c, SL_TCP_TIMEOUT);
+		return;
+	}
+	c->flags |= SL_TCPF_PROBE_NOW;
+	if (c->backoff < 15)
+		c->backoff++;
+	sl_tcp_set_rtx(c, SL_RTX_PERSIST, (uint64_t)sl_tcp_rto_us(c) * SL_NS_PER_US);
+	sl_tcp_dirty(c);
+}
+
+static void no_frame_timeout(struct sl_tcp_conn *c)
+{
+	sl_tcp_dirty(c);
+	if ((c->flags & SL_TCPF_WANT_WRITE) && sl_tcp_send_room(c) == 0)
+		sl_tcp_set_rtx(c, SL_RTX_NO_FRAME, SL_TCP_NO_FRAME_NS);
+	else
+		(void)sl_tcp_tell_writable(c);
+}
+
+static void rtx_timeout(struct sl_tcp_conn *c)
+{
+	enum sl_tcp_rtx kind = c->rtx_kind;
+
+	c->rtx_kind = SL_RTX_NONE;
+	c->rtx_at = 0;
+	switch (kind) {
+	case SL_RTX_NONE: break;
+	case SL_RTX_RTO: rto_timeout(c); break;
+	case SL_RTX_TLP: sl_tcp_tlp_send(c); break;
+	case SL_RTX_REORDER: sl_tcp_reorder_timeout(c); break;
+	case SL_RTX_PERSIST:
+		c->rtx_kind = SL_RTX_PERSIST;
+		persist_timeout(c);
+		break;
+	case SL_RTX_NO_FRAME: no_frame_timeout(c); break;
+	}
+}
+
+/* RFC 9293 3.8.4 */
+static void keepalive(struct sl_tcp_conn *c)
+{
+	const struct sl_tcp_config *cfg = &c->tcp->cfg;
+	uint64_t idle = ticks_ns(now_tick(c->tcp) - c->heard_at);
+	uint64_t gap =
+		cfg->keepalive_ns < SL_TCP_KEEPALIVE_GAP ? cfg->keepalive_ns : SL_TCP_KEEPALIVE_GAP;
+
+	if (idle < cfg->keepalive_ns) {
+		c->probes = 0;
+		sl_tcp_set_idle(c, cfg->keepalive_ns - idle);
+		return;
+	}
+	if (c->probes >= SL_TCP_KEEPALIVE_MAX) {
+		sl_tcp_send_rst(c);
+		sl_tcp_conn_gone(c, SL_TCP_TIMEOUT);
+		return;
+	}
+	if (c->snd_una == c->snd_nxt) { /* else retransmission does the asking */
+		c->probes++;
+		c->flags |= SL_TCPF_PROBE_NOW;
+		sl_tcp_dirty(c);
+	}
+	sl_tcp_set_idle(c, gap);
+}
+
+static void idle_timeout(struct sl_tcp_conn *c)
+{
+	c->idle_at = 0;
+	if (c->state == SL_TCPS_FIN_WAIT_2)
+		sl_tcp_conn_gone(c, SL_TCP_TIMEOUT);
+	else if (c->state == SL_TCPS_ESTABLISHED || c->state == SL_TCPS_CLOSE_WAIT)
+		keepalive(c);
+}
+
+static void timer_cb(void *arg, struct sl_timer *timer)
+{
+	struct sl_tcp_conn *c = sl_container_of(timer, struct sl_tcp_conn, timer);
+	struct sl_tcp *t = arg;
+
+	if (tick_due(t, c->ack_at)) {
+		c->ack_at = 0;
+		c->flags = (c->flags & ~(uint32_t)SL_TCPF_ACK_DELAY) | SL_TCPF_ACK_NOW;
+		sl_tcp_dirty(c);
+	}
+	if (tick_due(t, c->rtx_at))
+		rtx_timeout(c);
+	if (c->state != SL_TCPS_CLOSED && tick_due(t, c->idle_at))
+		idle_timeout(c);
+	if (c->state != SL_TCPS_CLOSED)
+		sl_tcp_arm(c);
+}
+
+void sl_tcp_timer(struct sl_tcp *t)
+{
+	if (t->dead_head)
+		sl_tcp_reap(t);
+	sl_tcp_tw_expire(t);
+	(void)sl_wheel_advance(&t->wheel, now_ns(t), timer_cb, t, SL_TCP_TIMER_BURST);
+}
+
+uint64_t sl_tcp_next_ns(const struct sl_tcp *t)
+{
+	uint64_t wheel = sl_wheel_next_ns(&t->wheel), tw = sl_tcp_tw_next_ns(t);
+
+	return wheel < tw ? wheel : tw;
+}

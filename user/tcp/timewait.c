@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TIME-WAIT in a quarter of a connection's memory. All wait equally long, so they stand in a list
+ * in order of expiry and need no timers. When the pool is used up, the oldest goes early.
+ */
+#include "tcp/internal.h"
+
+struct sl_tcp_tw {
+	uint64_t expires_ns;
+	struct sl_net_path path;
+	uint16_t local_port_be;
+	uint16_t remote_port_be;
+	uint32_t snd_nxt;
+	uint32_t rcv_nxt;
+	uint32_t ts_recent;
+	uint32_t ts_off;
+	uint32_t next, prev; /* index + 1 */
+	uint16_t wnd;
+	bool ts;
+	bool sack;
+};
+SL_ASSERT_SIZE(struct sl_tcp_tw, 96);
+
+int sl_tcp_tw_init(struct sl_tcp *t)
+{
+	return sl_pool_init(&t->tw, sizeof(struct sl_tcp_tw), 0, t->cfg.max_conns);
+}
+
+void sl_tcp_tw_fini(struct sl_tcp *t)
+{
+	sl_pool_fini(&t->tw);
+}
+
+static struct sl_tcp_tw *tw_of(const struct sl_tcp *t, uint32_t link)
+{
+	return sl_pool_at(&t->tw, link - 1);
+}
+
+static uint32_t tw_link(const struct sl_tcp *t, const struct sl_tcp_tw *w)
+{
+	return sl_pool_index(&t->tw, w) + 1;
+}
+
+bool sl_tcp_tw_match(const struct sl_tcp *t, uint32_t value, const struct sl_flow_key *key)
+{
+	const struct sl_tcp_tw *w = sl_pool_at(&t->tw, value - SL_TCP_TW_BASE);
+	struct sl_flow_key mine;
+
+	sl_tcp_path_key(&w->path, w->local_port_be, w->remote_port_be, &mine);
+	return !memcmp(&mine, key, sizeof(mine));
+}
+
+static void list_append(struct sl_tcp *t, struct sl_tcp_tw *w)
+{
+	uint32_t link = tw_link(t, w);
+
+	w->next = 0;
+	w->prev = t->tw_tail;
+	if (t->tw_tail)
+		tw_of(t, t->tw_tail)->next = link;
+	else
+		t->tw_head = link;
+	t->tw_tail = link;
+}
+
+static void list_remove(struct sl_tcp *t, struct sl_tcp_tw *w)
+{
+	if (w->prev)
+		tw_of(t, w->prev)->next = w->next;
+	else
+		t->tw_head = w->next;
+	if (w->next)
+		tw_of(t, w->next)->prev = w->prev;
+	else
+		t->tw_tail = w->prev;
+}
+
+static void tw_free(struct sl_tcp *t, struct sl_tcp_tw *w)
+{
+	struct sl_flow_key key;
+
+	sl_tcp_path_key(&w->path, w->local_port_be, w->remote_port_be, &key);
+	if (sl_flow_remove(&t->flows, sl_flow_hash(&t->flows, &key),
+			   SL_TCP_TW_BASE + tw_link(t, w) - 1) &&
+	    t->net->handover)
+		sl_handover_release(t->net, &key);
+	list_remove(t, w);
+	sl_pool_put(&t->tw, w);
+}
+
+static void tw_ack(struct sl_tcp *t, const struct sl_tcp_tw *w)
+{
+	struct sl_tcp_opts o = SL_TCP_OPTS_NONE;
+	struct sl_tcp_bare b = {
+		.path = &w->path,
+		.local_port_be = w->local_port_be,
+		.remote_port_be = w->remote_port_be,
+		.seq = w->snd_nxt,
+		.ack = w->rcv_nxt,
+		.flags = SL_TCP_ACK,
+		.wnd = w->wnd,
+		.opts = &o,
+	};
+
+	if (w->ts) {
+		o.has_ts = true;
+		o.ts_val = ts_clock(t, w->ts_off);
+		o.ts_ecr = w->ts_recent;
+	}
+	(void)sl_tcp_send_bare(t, &b);
+}
+
+static struct sl_tcp_tw *tw_new(struct sl_tcp *t, const struct sl_tcp_conn *c)
+{
+	struct sl_tcp_tw *w = sl_pool_get(&t->tw);
+
+	if (!w && t->tw_head) {
+		tw_free(t, tw_of(t, t->tw_head));
+		w = sl_pool_get(&t->tw);
+	}
+	if (!w)
+		return NULL;
+	*w = (struct sl_tcp_tw){
+		.expires_ns = now_ns(t) + t->cfg.time_wait_ns,
+		.path = c->path,
+		.local_port_be = c->local_port_be,
+		.remote_port_be = c->remote_port_be,
+		.snd_nxt = c->snd_nxt,
+		.rcv_nxt = c->rcv_nxt,
+		.ts_recent = c->ts_recent,
+		.ts_off = c->ts_off,
+		.wnd = (uint16_t)((c->rcv_adv - c->rcv_nxt) >> c->rcv_wscale),
+		.ts = c->flags & SL_TCPF_TS,
+	};
+	list_append(t, w);
+	return w;
+}
+
+static void tw_insert(struct sl_tcp *t, struct sl_tcp_tw *w)
+{
+	struct sl_flow_key key;
+
+	sl_tcp_path_key(&w->path, w->local_port_be, w->remote_port_be, &key);
+	if (sl_flow_insert(&t->flows, sl_flow_hash(&t->flows, &key),
+			   SL_TCP_TW_BASE + tw_link(t, w) - 1)) {
+		list_remove(t, w);
+		sl_pool_put(&t->tw, w);
+		return;
+	}
+	if (t->net->handover)
+		sl_handover_claim(t->net, &key);
+}
+
+/* Both halves are done: the connection gives way to its shadow, which answers what comes late. */
+void sl_tcp_tw_enter(struct sl_tcp_conn *c)
+{
+	struct sl_tcp *t = c->tcp;
+	bool told = c->flags & SL_TCPF_TOLD;
+	struct sl_tcp_tw *w = t->cfg.time_wait_ns ? tw_new(t, c) : NULL;
+
+	if (w && (c->flags & (SL_TCPF_ACK_NOW | SL_TCPF_ACK_DELAY)))
+		tw_ack(t, w);
+	sl_tcp_conn_drop(c);
+	if (w)
+		tw_insert(t, w);
+	if (told)
+		t->ops.closed(c->handle, SL_TCP_CLOSED);
+}
+
+/* RFC 9293 3.10.7.4 and RFC 6191: does this SYN belong to a newer connection than the one before?
+ */
+static bool syn_is_newer(const struct sl_tcp_tw *w, const struct sl_tcp_seg *seg)
+{
+	if (w->ts && seg->has_ts && seg->ts_val != w->ts_recent)
+		return sl_seq_gt(seg->ts_val, w->ts_recent);
+	return sl_seq_gt(seg->seq, w->rcv_nxt);
+}
+
+void sl_tcp_tw_input(struct sl_tcp *t, uint32_t value, struct sl_tcp_seg *seg,
+		     const struct sl_flow_key *key)
+{
+	struct sl_tcp_tw *w = sl_pool_at(&t->tw, value - SL_TCP_TW_BASE);
+	bool old_ts = w->ts && seg->has_ts && sl_seq_lt(seg->ts_val, w->ts_recent);
+
+	if (seg->flags & SL_TCP_RST) { /* RFC 1337: or an old duplicate could kill it */
+		sl_net_drop_frame(t->net, seg->f, SL_DROP_TCP_RST);
+		return;
+	}
+	if ((seg->flags & (SL_TCP_SYN | SL_TCP_ACK)) == SL_TCP_SYN && syn_is_newer(w, seg)) {
+		uint32_t floor = w->snd_nxt + 0x10000; /* beyond all that the old one sent */
+
+		tw_free(t, w);
+		sl_tcp_listen(t, seg, key, floor, true);
+		return;
+	}
+	if ((seg->flags & SL_TCP_FIN) && !old_ts) {
+		list_remove(t, w);
+		w->expires_ns = now_ns(t) + t->cfg.time_wait_ns;
+		list_append(t, w);
+	}
+	sl_net_drop(t->net, SL_DROP_TCP_CLOSED);
+	/* A pure acknowledgement needs none. */
+	if (seg->len || (seg->flags & (SL_TCP_SYN | SL_TCP_FIN))) {
+		if (sl_tcp_may_challenge(t))
+			tw_ack(t, w);
+		else
+			sl_net_drop(t->net, SL_DROP_CHALLENGE_LIMIT);
+	}
+	sl_frame_put(t->umem, seg->f);
+}
+
+void sl_tcp_tw_expire(struct sl_tcp *t)
+{
+	while (t->tw_head) {
+		struct sl_tcp_tw *w = tw_of(t, t->tw_head);
+
+		if (w->expires_ns > now_ns(t))
+			return;
+		tw_free(t, w);
+	}
+}
+
+uint64_t sl_tcp_tw_next_ns(const struct sl_tcp *t)
+{
+	return t->tw_head ? tw_of(t, t->tw_head)->expires_ns : UINT64_MAX;
+}

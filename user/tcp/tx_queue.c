@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The send queue: frames with payload at a fixed place behind room for all headers. Bytes are
+ * copied and summed once; the sum stays with the frame for its transmissions.
+ */
+#include "tcp/internal.h"
+#include "wire/csum.h"
+
+static uint8_t *payload_of(const struct sl_frame *f)
+{
+	return f->data + f->payload_off;
+}
+
+static bool can_send(const struct sl_tcp_conn *c)
+{
+	return (c->state == SL_TCPS_ESTABLISHED || c->state == SL_TCPS_CLOSE_WAIT) &&
+	       !(c->flags & SL_TCPF_FIN_WANTED);
+}
+
+/* Frames of few bytes count too: a queue is bounded in both. */
+static uint32_t max_frames(const struct sl_tcp_conn *c)
+{
+	uint32_t cnt = 2 * (c->tcp->cfg.snd_buf / c->mss) + 16;
+
+	return cnt < UINT16_MAX / 2 ? cnt : UINT16_MAX / 2;
+}
+
+/* The last frames of the pool are for acknowledgements, heads, and who has none in flight. */
+static bool pool_allows(const struct sl_tcp_conn *c)
+{
+	const struct sl_umem *u = c->tcp->umem;
+
+	return !sl_umem_low(u) || (c->txq_cnt < 4 && u->free_cnt > u->low_water / 2);
+}
+
+static uint32_t queued(const struct sl_tcp_conn *c)
+{
+	return c->snd_end - c->snd_una;
+}
+
+size_t sl_tcp_send_room(const struct sl_tcp_conn *c)
+{
+	uint32_t used = queued(c), max = c->tcp->cfg.snd_buf;
+
+	if (!can_send(c) || used >= max || c->txq_cnt >= max_frames(c) || !pool_allows(c))
+		return 0;
+	return max - used;
+}
+
+static struct sl_frame *append_frame(struct sl_tcp_conn *c)
+{
+	struct sl_tcp *t = c->tcp;
+	struct sl_frame *f = sl_frame_get(t->umem, SL_FRAME_UNACKED, SL_FRAME_HEADROOM);
+	struct sl_frame *tail = frame_of(t, c->txq_tail);
+
+	if (!f) {
+		sl_net_drop(t->net, SL_DROP_NO_FRAME);
+		return NULL;
+	}
+	f->port = c->path.port;
+	f->retain = 1;
+	f->seq = c->snd_end;
+	if (tail)
+		tail->next = f;
+	else
+		c->txq_head = frame_link(f);
+	c->txq_tail = frame_link(f);
+	if (!c->txq_send)
+		c->txq_send = frame_link(f);
+	c->txq_cnt++;
+	return f;
+}
+
+/* The tail frame while it may still grow: not sent yet, no FIN, room for a byte. */
+static struct sl_frame *open_tail(struct sl_tcp_conn *c)
+{
+	struct sl_frame *f = frame_of(c->tcp, c->txq_tail);
+
+	if (!f || !c->txq_send || (f->flags & SL_TXF_FIN) || f->payload_len >= c->mss)
+		return NULL;
+	return f;
+}
+
+static uint32_t frame_room(const struct sl_tcp_conn *c, const struct sl_frame *f)
+{
+	return (uint32_t)c->mss - f->payload_len;
+}
+
+static void fill_frame(struct sl_tcp_conn *c, struct sl_frame *f, const uint8_t *bytes,
+		       uint32_t len)
+{
+	uint64_t sum = sl_csum_copy(payload_of(f) + f->payload_len, bytes, len, 0);
+
+	f->payload_sum = sl_csum_join(f->payload_sum, sum, f->payload_len);
+	f->payload_len = (uint16_t)(f->payload_len + len);
+	f->len = (uint16_t)(f->len + len);
+	c->snd_end += len;
+}
+
+/* RFC 5681 4.1: after a pause nobody knows whether the path still bears the old window. */
+static void wake_from_idle(struct sl_tcp_conn *c)
+{
+	struct sl_tcp *t = c->tcp;
+	uint32_t iw = (uint32_t)SL_TCP_INIT_SEGS * c->mss;
+
+	if (c->cwnd > iw &&
+	    ticks_ns(now_tick(t) - c->progress_at) > sl_tcp_rto_us(c) * SL_NS_PER_US)
+		c->cwnd = iw;
+	c->progress_at = now_tick(t);
+}
+
+/* Until all is copied, or a new frame is needed and `more` says no. */
+static size_t append(struct sl_tcp_conn *c, const uint8_t *bytes, size_t len,
+		     bool (*more)(const struct sl_tcp_conn *c))
+{
+	size_t done = 0;
+
+	if (c->snd_end == c->snd_una)
+		wake_from_idle(c);
+	while (done < len) {
+		struct sl_frame *f = open_tail(c);
+		uint32_t n;
+
+		if (!f) {
+			if (!more(c))
+				break;
+			f = append_frame(c);
+			if (!f)
+				break;
+		}
+		n = frame_room(c, f);
+		if (n > len - done)
+			n = (uint32_t)(len - done);
+		fill_frame(c, f, bytes + done, n);
+		done += n;
+	}
+	if (done)
+		sl_tcp_dirty(c);
+	return done;
+}
+
+static bool may_grow(const struct sl_tcp_conn *c)
+{
+	return c->txq_cnt < max_frames(c) && pool_allows(c);
+}
+
+static bool may_grow_head(const struct sl_tcp_conn *c)
+{
+	(void)c;
+	return true;
+}
+
+size_t sl_tcp_send(struct sl_tcp_conn *c, const void *bytes, size_t len)
+{
+	uint32_t used = queued(c), max = c->tcp->cfg.snd_buf;
+	size_t room, done;
+
+	if (!can_send(c) || len == 0)
+		return 0;
+	room = used < max ? max - used : 0;
+	done = append(c, bytes, len < room ? len : room, may_grow);
+	if (done < len) {
+		c->flags |= SL_TCPF_WANT_WRITE;
+		if (c->snd_end == c->snd_una) /* no acknowledgement will come and call us */
+			sl_tcp_set_rtx(c, SL_RTX_NO_FRAME, SL_TCP_NO_FRAME_NS);
+	}
+	return done;
+}
+
+bool sl_tcp_send_head(struct sl_tcp_conn *c, const void *bytes, size_t len)
+{
+	if (!can_send(c) || len / c->mss + 2 > c->tcp->umem->free_cnt ||
+	    c->txq_cnt > 2 * max_frames(c))
+		return false;
+	return len == 0 || append(c, bytes, len, may_grow_head) == len;
+}
+
+/* Without a frame for it now, sl_tcp_output tries again. */
+void sl_tcp_queue_fin(struct sl_tcp_conn *c)
+{
+	struct sl_frame *f = frame_of(c->tcp, c->txq_tail);
+
+	if (c->flags & SL_TCPF_FIN_QUEUED)
+		return;
+	if (!f || !c->txq_send)
+		f = append_frame(c);
+	if (!f) {
+		sl_tcp_set_rtx(c, SL_RTX_NO_FRAME, SL_TCP_NO_FRAME_NS);
+		return;
+	}
+	if (c->snd_end == c->snd_una)
+		c->progress_at = now_tick(c->tcp);
+	f->flags |= SL_TXF_FIN;
+	c->snd_end++;
+	c->flags |= SL_TCPF_FIN_QUEUED;
+}
+
+static void forget(struct sl_tcp_conn *c, const struct sl_frame *f, uint32_t len)
+{
+	if (f->flags & SL_TXF_SACKED)
+		c->sacked_out -= len;
+	if (f->flags & SL_TXF_LOST)
+		c->lost_out -= len;
+	if (f->flags & SL_TXF_RETX)
+		c->retrans_out -= len;
+}
+
+/* The head is acknowledged. */
+void sl_tcp_txq_pop(struct sl_tcp_conn *c)
+{
+	struct sl_frame *f = frame_of(c->tcp, c->txq_head);
+
+	forget(c, f, txf_len(f));
+	c->txq_head = frame_link(f->next);
+	if (!f->next)
+		c->txq_tail = 0;
+	c->txq_cnt--;
+	sl_frame_acked(c->tcp->umem, f);
+}
+
+/* The head is acknowledged up to somewhere within. Its bytes in the ring stay as they are. */
+void sl_tcp_txq_trim_head(struct sl_tcp_conn *c, uint32_t ack)
+{
+	struct sl_frame *f = frame_of(c->tcp, c->txq_head);
+	uint32_t n = ack - f->seq;
+
+	forget(c, f, n);
+	f->seq = ack;
+	f->payload_off = (uint16_t)(f->payload_off + n);
+	f->payload_len = (uint16_t)(f->payload_len - n);
+	f->payload_sum = sl_csum_add(payload_of(f), f->payload_len, 0);
+}
+
+/*
+ * Cuts a frame that is not in the ring behind len bytes of payload; the rest goes into a frame of
+ * its own behind it. False when there is none.
+ */
+bool sl_tcp_txq_split(struct sl_tcp_conn *c, struct sl_frame *f, uint32_t len)
+{
+	struct sl_tcp *t = c->tcp;
+	struct sl_frame *rest = sl_frame_get(t->umem, SL_FRAME_UNACKED, SL_FRAME_HEADROOM);
+	uint32_t n = f->payload_len - len;
+
+	if (!rest) {
+		sl_net_drop(t->net, SL_DROP_NO_FRAME);
+		return false;
+	}
+	rest->payload_sum = sl_csum_copy(rest->data, payload_of(f) + len, n, 0);
+	rest->payload_len = (uint16_t)n;
+	rest->len = (uint16_t)n;
+	rest->seq = f->seq + len;
+	rest->port = f->port;
+	rest->retain = 1;
+	rest->flags = f->flags;
+	rest->xmit_ns = f->xmit_ns;
+	rest->xmit_cnt = f->xmit_cnt;
+	rest->next = f->next;
+	f->next = rest;
+	f->payload_len = (uint16_t)len;
+	f->payload_sum = sl_csum_add(payload_of(f), len, 0);
+	f->flags &= (uint8_t)~SL_TXF_FIN;
+	if (c->txq_tail == frame_link(f))
+		c->txq_tail = frame_link(rest);
+	c->txq_cnt++;
+	return true;
+}
+
+void sl_tcp_txq_purge(struct sl_tcp_conn *c)
+{
+	struct sl_tcp *t = c->tcp;
+	struct sl_frame *f = frame_of(t, c->txq_head);
+
+	while (f) {
+		struct sl_frame *next = f->next;
+
+		sl_frame_acked(t->umem, f);
+		f = next;
+	}
+	c->txq_head = 0;
+	c->txq_tail = 0;
+	c->txq_send = 0;
+	c->txq_cnt = 0;
+	c->sacked_out = 0;
+	c->lost_out = 0;
+	c->retrans_out = 0;
+}
