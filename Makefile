@@ -79,6 +79,7 @@ $(BUILD)/obj/%.o: %.c
 	@echo "  CC      $<"
 	$(Q)$(CC) $(CPPFLAGS) $(SL_CFLAGS) -MMD -MP -c -o $@ $<
 $(call OBJ,xio): | $(SKEL)
+$(BUILD)/obj/user/control/dashboard.o: user/control/dashboard.html
 
 BPF_CFLAGS := -O2 -g -Wall -Wextra -target bpf -mcpu=v3 -Iinclude -Ibpf -I/usr/include/$(shell uname -m)-linux-gnu
 $(BPF_OBJ): bpf/sluice.bpf.c $(wildcard bpf/*.h include/sluice/*.h)

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control thread: signals, the admin endpoint, drain, reload. It never touches the data path
+ * but through gateway.h.
+ *
+ *   sl_control_block_signals -> (gateway starts its threads) -> sl_control_open -> sl_control_run
+ *
+ *   SIGTERM, SIGINT, POST /drain   not ready, no new connections, what runs is finished, end;
+ *                                  a second signal, or limits.drain_timeout, ends at once
+ *   SIGHUP                         reloads what can be, names what needs a restart
+ */
+#ifndef SL_CONTROL_CONTROL_H
+#define SL_CONTROL_CONTROL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config/config.h"
+#include "worker/gateway.h"
+
+struct sl_control;
+
+struct sl_control_options {
+	struct sl_gateway *gateway;
+	const struct sl_config *config;
+	const char *config_file;     /* read again on SIGHUP; NULL: cannot be */
+	void (*on_ready)(void *arg); /* once */
+	void *arg;
+};
+
+/* Before any thread is started, so that all of them leave signals to the control thread. */
+void sl_control_block_signals(void);
+
+/* Opens the admin endpoint. Returns NULL and one line in err. */
+struct sl_control *sl_control_open(const struct sl_control_options *opt, char *err, size_t err_len);
+/* Until everything is drained. Returns how many requests were cut off: 0 if none. */
+uint32_t sl_control_run(struct sl_control *c);
+void sl_control_close(struct sl_control *c);
+
+/* What the admin endpoint asks of the loop. */
+void sl_control_drain(struct sl_control *c);
+bool sl_control_ready(struct sl_control *c, char *why, size_t why_len);
+
+/*
+ * Takes all capabilities but those in keep (bit per CAP_*) from every thread of the process, and
+ * becomes `user` unless NULL. 0, or -errno and one line in err.
+ */
+int sl_caps_drop(uint64_t keep, const char *user, char *err, size_t err_len);
+
+/* sd_notify(3): "READY=1", "STOPPING=1" to the service manager, if there is one. */
+void sl_notify_manager(const char *state);
+
+#endif

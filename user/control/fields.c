@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/fields.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "worker/gateway.h"
+
+/* clang-format off */
+#define FIELD(type, field, kind, help) \
+	{#field, offsetof(struct type, field), sizeof(((struct type *)0)->field), kind, help}
+#define COUNTER(type, field, help) FIELD(type, field, FIELD_COUNTER, help)
+#define GAUGE(type, field, help)   FIELD(type, field, FIELD_GAUGE, help)
+
+static const struct stat_field worker_list[] = {
+	COUNTER(sl_worker_info, loops, "rounds of the worker's loop"),
+	COUNTER(sl_worker_info, busy_loops, "rounds with something to do"),
+	COUNTER(sl_worker_info, sleeps, "times the worker slept for events"),
+	GAUGE(sl_worker_info, frames, "frames of the worker's UMEM"),
+	GAUGE(sl_worker_info, frames_free, "frames without an owner"),
+	GAUGE(sl_worker_info, exchanges, "exchanges that the configuration allows"),
+	GAUGE(sl_worker_info, exchanges_used, "requests under way"),
+	GAUGE(sl_worker_info, clients, "client connections"),
+	GAUGE(sl_worker_info, conn_bytes, "memory of one idle connection in all layers"),
+};
+
+static const struct stat_field tcp_list[] = {
+	COUNTER(sl_tcp_stats, accepted, "connections accepted"),
+	COUNTER(sl_tcp_stats, active_opens, "connections opened"),
+	COUNTER(sl_tcp_stats, closed, "connections closed"),
+	COUNTER(sl_tcp_stats, resets_in, "connections reset by the peer"),
+	COUNTER(sl_tcp_stats, resets_out, "resets sent"),
+	COUNTER(sl_tcp_stats, timeouts, "connections given up after silence"),
+	COUNTER(sl_tcp_stats, segs_in, "segments received"),
+	COUNTER(sl_tcp_stats, segs_out, "segments sent"),
+	COUNTER(sl_tcp_stats, bytes_in, "bytes received in order"),
+	COUNTER(sl_tcp_stats, bytes_out, "bytes sent, each counted once"),
+	COUNTER(sl_tcp_stats, retransmits, "segments sent again"),
+	COUNTER(sl_tcp_stats, fast_retransmits, "recoveries without a timeout"),
+	COUNTER(sl_tcp_stats, rto_fired, "retransmission timeouts"),
+	COUNTER(sl_tcp_stats, tlp_probes, "tail loss probes"),
+	COUNTER(sl_tcp_stats, syn_cookies_sent, "SYNs answered with a cookie"),
+	COUNTER(sl_tcp_stats, syn_cookies_ok, "connections accepted by a cookie"),
+	COUNTER(sl_tcp_stats, challenge_acks, "challenge ACKs sent"),
+	COUNTER(sl_tcp_stats, ooo_segs, "segments received out of order"),
+	COUNTER(sl_tcp_stats, zero_windows, "zero windows announced by peers"),
+	GAUGE(sl_tcp_stats, conns, "connections in the table"),
+	GAUGE(sl_tcp_stats, half_open, "handshakes under way"),
+	GAUGE(sl_tcp_stats, time_wait, "connections in TIME-WAIT"),
+};
+
+static const struct stat_field core_list[] = {
+	COUNTER(sl_core_stats, requests, "requests begun"),
+	COUNTER(sl_core_stats, retried, "requests sent to another backend after a loss"),
+	COUNTER(sl_core_stats, batches, "batches sent"),
+	COUNTER(sl_core_stats, batched, "requests in them"),
+	COUNTER(sl_core_stats, clients_timed_out, "client connections closed for being idle or slow"),
+};
+
+static const struct stat_field port_list[] = {
+	COUNTER(sl_port_stats, rx_packets, "frames received"),
+	COUNTER(sl_port_stats, rx_bytes, "bytes received"),
+	COUNTER(sl_port_stats, tx_packets, "frames sent"),
+	COUNTER(sl_port_stats, tx_bytes, "bytes sent"),
+	COUNTER(sl_port_stats, rx_wakeups, "wake-ups for the fill ring"),
+	COUNTER(sl_port_stats, tx_wakeups, "wake-ups for the tx ring"),
+	COUNTER(sl_port_stats, rx_dropped, "frames dropped by the kernel for other reasons"),
+	COUNTER(sl_port_stats, rx_ring_full, "frames dropped by the kernel as the rx ring was full"),
+	COUNTER(sl_port_stats, fill_empty, "frames dropped by the kernel as the fill ring was empty"),
+	COUNTER(sl_port_stats, tx_invalid, "descriptors refused by the kernel"),
+};
+
+static const struct stat_field backend_list[] = {
+	COUNTER(sl_rpc_stats, batches_sent, "batches sent to the backend"),
+	COUNTER(sl_rpc_stats, requests_sent, "requests sent to the backend"),
+	COUNTER(sl_rpc_stats, replies, "replies from the backend"),
+	COUNTER(sl_rpc_stats, failures, "requests that ended without a reply"),
+	COUNTER(sl_rpc_stats, bytes_sent, "bytes sent to the backend"),
+	COUNTER(sl_rpc_stats, bytes_received, "bytes received from the backend"),
+	COUNTER(sl_rpc_stats, credit_stalls, "times a send waited for credits"),
+	COUNTER(sl_rpc_stats, messages_sent, "RPC messages sent"),
+	COUNTER(sl_rpc_stats, messages_received, "RPC messages received"),
+	COUNTER(sl_rpc_stats, doorbells, "times the transport was rung"),
+	COUNTER(sl_rpc_stats, bad_messages, "messages that broke the protocol"),
+	GAUGE(sl_rpc_stats, outstanding, "requests without a reply yet"),
+	GAUGE(sl_rpc_stats, slots_free, "free message slots at the peer"),
+	GAUGE(sl_rpc_stats, slots, "message slots at the peer"),
+};
+
+static const struct stat_field live_list[] = {
+	GAUGE(sl_svc_live, batch_cap, "largest batch that keeps the latency bound"),
+	GAUGE(sl_svc_live, batch_low, "smallest batch that keeps up with the arrivals"),
+	GAUGE(sl_svc_live, batch_last, "size of the last batch"),
+	GAUGE(sl_svc_live, hold_ns, "time a batch may be held for more requests"),
+	GAUGE(sl_svc_live, arrival_mhz, "arrival rate in requests per 1000 s"),
+	GAUGE(sl_svc_live, alpha_ns, "service time of a batch, the part of the batch"),
+	GAUGE(sl_svc_live, beta_ns, "service time of a batch, the part of each request"),
+	GAUGE(sl_svc_live, dev_ns, "mean deviation of the service time"),
+	GAUGE(sl_svc_live, rtt_ns, "RPC round trip without compute"),
+	GAUGE(sl_svc_live, bound_ns, "latency bound in force"),
+	GAUGE(sl_svc_live, queued, "requests waiting"),
+	GAUGE(sl_svc_live, in_flight, "requests at the backends"),
+	GAUGE(sl_svc_live, shed_level, "new connections refused, of 65536"),
+	GAUGE(sl_svc_live, policy, "0 adaptive, 1 fixed, 2 aimd"),
+	COUNTER(sl_svc_live, shed, "requests answered 429 or 503"),
+	COUNTER(sl_svc_live, batches, "batches sent"),
+	COUNTER(sl_svc_live, requests, "requests in them"),
+};
+/* clang-format on */
+
+#define TABLE(list)                                                                                \
+	{                                                                                          \
+		list, SL_ARRAY_LEN(list)                                                           \
+	}
+const struct stat_table worker_fields = TABLE(worker_list), tcp_fields = TABLE(tcp_list),
+			core_fields = TABLE(core_list), port_fields = TABLE(port_list),
+			backend_fields = TABLE(backend_list), live_fields = TABLE(live_list);
+
+uint64_t field_value(const struct stat_field *f, const void *obj)
+{
+	const char *at = (const char *)obj + f->offset;
+	uint64_t v64;
+	uint32_t v32;
+
+	if (f->size == sizeof(v32)) {
+		memcpy(&v32, at, sizeof(v32));
+		return v32;
+	}
+	memcpy(&v64, at, sizeof(v64));
+	return v64;
+}
+
+#define X(name, metric, help) {metric, help},
+const struct stat_name verdict_names[] = {SL_RX_VERDICTS(X)};
+const struct stat_name drop_names[] = {SL_DROPS(X)};
+const struct stat_name outcome_names[] = {SL_OUTCOMES(X)};
+#undef X
+#define X(name, metric) {metric, NULL},
+const struct stat_name error_names[] = {SL_FRONT_ERRORS(X)};
+#undef X
+
+const struct stat_name protocol_names[] = {
+	[SL_PROTO_HTTP1] = {"http1", NULL},
+	[SL_PROTO_HTTP2] = {"http2", NULL},
+	[SL_PROTO_GRPC] = {"grpc", NULL},
+	[SL_PROTO_DATAGRAM] = {"datagram", NULL},
+};
+_Static_assert(SL_ARRAY_LEN(protocol_names) == SL_PROTO_CNT, "a name for each protocol");
+
+const struct stat_name stage_names[] = {
+	[SL_STAGE_WIRE] = {"wire", "XDP program to user space"},
+	[SL_STAGE_PARSE] = {"parse", "to the complete request"},
+	[SL_STAGE_QUEUE] = {"queue", "to a batch"},
+	[SL_STAGE_SEND] = {"send", "to the transport"},
+	[SL_STAGE_COMPUTE] = {"compute", "at the backend, as it says"},
+	[SL_STAGE_RPC] = {"rpc", "to the backend and back, without compute"},
+	[SL_STAGE_REPLY] = {"reply", "to the last byte of the reply"},
+	[SL_STAGE_TOTAL] = {"total", "first byte of the request to last byte of the reply"},
+};
+_Static_assert(SL_ARRAY_LEN(stage_names) == SL_STAGE_CNT, "a name for each stage");
+
+const char *rpc_state_name(unsigned state)
+{
+	static const char *const names[] = {
+		[SL_RPC_DOWN] = "down",
+		[SL_RPC_CONNECTING] = "connecting",
+		[SL_RPC_UP] = "up",
+		[SL_RPC_DRAINING] = "draining",
+	};
+
+	return state < SL_ARRAY_LEN(names) ? names[state] : "unknown";
+}

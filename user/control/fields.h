@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names of all counters and gauges, in tables: /metrics and /stats print what is listed here, so a
+ * field has one name everywhere. Lists with names of their own (drops, verdicts, outcomes, front
+ * errors) are arrays of uint64_t with a table of names.
+ */
+#ifndef SL_CONTROL_FIELDS_H
+#define SL_CONTROL_FIELDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum field_kind { FIELD_COUNTER, FIELD_GAUGE };
+
+struct stat_field {
+	const char *name;
+	uint16_t offset;
+	uint8_t size; /* 4 or 8 */
+	uint8_t kind; /* enum field_kind */
+	const char *help;
+};
+
+struct stat_table {
+	const struct stat_field *fields;
+	unsigned cnt;
+};
+
+/* Of struct sl_worker_info, sl_tcp_stats, sl_core_stats, sl_port_stats, sl_rpc_stats, sl_svc_live.
+ */
+extern const struct stat_table worker_fields, tcp_fields, core_fields, port_fields, backend_fields,
+	live_fields;
+
+uint64_t field_value(const struct stat_field *f, const void *obj);
+
+struct stat_name {
+	const char *name, *help;
+};
+extern const struct stat_name verdict_names[], drop_names[], outcome_names[], error_names[],
+	protocol_names[], stage_names[];
+
+const char *rpc_state_name(unsigned state);
+
+#endif

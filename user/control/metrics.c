@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/metrics.h"
+
+#include <inttypes.h>
+
+#include "base/clock.h"
+#include "base/hist.h"
+#include "control/fields.h"
+
+/*
+ * Buckets are powers of two of nanoseconds: those are bucket borders of the histograms too, so the
+ * counts are exact. From 1 us to 17 s.
+ */
+enum { LE_FIRST_BIT = 10, LE_LAST_BIT = 34 };
+
+static void head(struct sl_strbuf *b, const char *prefix, const char *name, const char *type,
+		 const char *help)
+{
+	const char *total = type[0] == 'c' ? "_total" : "";
+
+	sl_strbuf_printf(b, "# HELP sluice_%s%s%s %s\n# TYPE sluice_%s%s%s %s\n", prefix, name,
+			 total, help, prefix, name, total, type);
+}
+
+/* A label's value: backslash, quote and line feed are escaped. */
+static void label(struct sl_strbuf *b, const char *name, const char *value)
+{
+	sl_strbuf_printf(b, "%s=\"", name);
+	for (const char *c = value; *c; c++) {
+		if (*c == '\\' || *c == '"')
+			sl_strbuf_char(b, '\\');
+		if (*c == '\n')
+			sl_strbuf_str(b, "\\n");
+		else
+			sl_strbuf_char(b, *c);
+	}
+	sl_strbuf_char(b, '"');
+}
+
+/* One family of samples over all objects of a kind; each visitor adds its labels and object. */
+struct family {
+	struct sl_strbuf *b;
+	const char *prefix;
+	const struct stat_field *field;
+};
+
+static void sample_begin(const struct family *f)
+{
+	sl_strbuf_printf(f->b, "sluice_%s%s%s{", f->prefix, f->field->name,
+			 f->field->kind == FIELD_COUNTER ? "_total" : "");
+}
+
+static void sample_end(const struct family *f, const void *obj)
+{
+	sl_strbuf_printf(f->b, "} %" PRIu64 "\n", field_value(f->field, obj));
+}
+
+typedef void visit_fn(const struct family *f, struct sl_gateway *g,
+		      const struct sl_gateway_info *in);
+
+static void render_table(struct sl_gateway *g, const struct sl_gateway_info *in,
+			 struct sl_strbuf *b, const char *prefix, const struct stat_table *t,
+			 visit_fn *visit)
+{
+	for (unsigned i = 0; i < t->cnt; i++) {
+		struct family f = {b, prefix, &t->fields[i]};
+
+		head(b, prefix, f.field->name, f.field->kind == FIELD_COUNTER ? "counter" : "gauge",
+		     f.field->help);
+		visit(&f, g, in);
+	}
+}
+
+static void visit_object_of_workers(const struct family *f, const struct sl_gateway_info *in,
+				    size_t offset)
+{
+	for (uint32_t w = 0; w < in->worker_cnt; w++) {
+		sample_begin(f);
+		sl_strbuf_printf(f->b, "worker=\"%u\"", w);
+		sample_end(f, (const char *)&in->workers[w] + offset);
+	}
+}
+
+static void visit_workers(const struct family *f, struct sl_gateway *g,
+			  const struct sl_gateway_info *in)
+{
+	(void)g;
+	visit_object_of_workers(f, in, 0);
+}
+
+static void visit_tcp(const struct family *f, struct sl_gateway *g,
+		      const struct sl_gateway_info *in)
+{
+	(void)g;
+	visit_object_of_workers(f, in, offsetof(struct sl_worker_info, tcp));
+}
+
+static void visit_core(const struct family *f, struct sl_gateway *g,
+		       const struct sl_gateway_info *in)
+{
+	(void)g;
+	visit_object_of_workers(f, in, offsetof(struct sl_worker_info, core));
+}
+
+static void visit_ports(const struct family *f, struct sl_gateway *g,
+			const struct sl_gateway_info *in)
+{
+	(void)g;
+	for (uint32_t w = 0; w < in->worker_cnt; w++) {
+		for (uint32_t i = 0; i < in->workers[w].port_cnt; i++) {
+			const struct sl_port_info *p = &in->workers[w].ports[i];
+
+			sample_begin(f);
+			sl_strbuf_printf(f->b, "worker=\"%u\",", w);
+			label(f->b, "interface", p->ifname);
+			sl_strbuf_printf(f->b, ",queue=\"%u\"", p->queue);
+			sample_end(f, &p->stats);
+		}
+	}
+}
+
+static void backend_labels(struct sl_strbuf *b, uint32_t worker, const struct sl_backend_info *k)
+{
+	sl_strbuf_printf(b, "worker=\"%u\",", worker);
+	label(b, "pool", k->pool);
+	sl_strbuf_char(b, ',');
+	label(b, "backend", k->name);
+}
+
+static void visit_backends(const struct family *f, struct sl_gateway *g,
+			   const struct sl_gateway_info *in)
+{
+	(void)g;
+	for (uint32_t w = 0; w < in->worker_cnt; w++) {
+		for (uint32_t i = 0; i < in->workers[w].backend_cnt; i++) {
+			sample_begin(f);
+			backend_labels(f->b, w, &in->workers[w].backends[i]);
+			sample_end(f, &in->workers[w].backends[i].stats);
+		}
+	}
+}
+
+static void visit_live(const struct family *f, struct sl_gateway *g,
+		       const struct sl_gateway_info *in)
+{
+	struct sl_svc_live live;
+
+	for (uint32_t w = 0; w < in->worker_cnt; w++) {
+		for (uint32_t s = 0; s < in->cfg->pool_cnt; s++) {
+			sl_gateway_live(g, w, s, &live);
+			sample_begin(f);
+			sl_strbuf_printf(f->b, "worker=\"%u\",", w);
+			label(f->b, "pool", in->cfg->pools[s].name);
+			sample_end(f, &live);
+		}
+	}
+}
+
+/* A counter per name: sluice_drops_total{worker="0",reason="tcp_rst"} 3 */
+static void render_named(struct sl_strbuf *b, const struct sl_gateway_info *in, const char *metric,
+			 const char *key, const struct stat_name *names, unsigned cnt,
+			 size_t offset, const char *help)
+{
+	head(b, "", metric, "counter", help);
+	for (uint32_t w = 0; w < in->worker_cnt; w++) {
+		const uint64_t *v =
+			(const uint64_t *)(const void *)((const char *)&in->workers[w] + offset);
+
+		for (unsigned i = 0; i < cnt; i++)
+			sl_strbuf_printf(b,
+					 "sluice_%s_total{worker=\"%u\",%s=\"%s\"} %" PRIu64 "\n",
+					 metric, w, key, names[i].name, v[i]);
+	}
+}
+
+static void render_interfaces(struct sl_strbuf *b, const struct sl_gateway_info *in)
+{
+	head(b, "", "rx_packets", "counter", "packets per verdict of the XDP program");
+	for (uint32_t i = 0; i < in->interface_cnt; i++) {
+		for (unsigned v = 0; v < SL_RX_VERDICT_CNT; v++) {
+			sl_strbuf_str(b, "sluice_rx_packets_total{");
+			label(b, "interface", in->interfaces[i].name);
+			sl_strbuf_printf(b, ",verdict=\"%s\"} %" PRIu64 "\n", verdict_names[v].name,
+					 in->interfaces[i].verdicts[v]);
+		}
+	}
+	head(b, "", "interface_info", "gauge", "how the XDP program is attached");
+	for (uint32_t i = 0; i < in->interface_cnt; i++) {
+		sl_strbuf_str(b, "sluice_interface_info{");
+		label(b, "interface", in->interfaces[i].name);
+		sl_strbuf_char(b, ',');
+		label(b, "attach", in->interfaces[i].attach);
+		sl_strbuf_str(b, "} 1\n");
+	}
+	head(b, "", "port_info", "gauge", "mode of each AF_XDP socket");
+	for (uint32_t w = 0; w < in->worker_cnt; w++) {
+		for (uint32_t i = 0; i < in->workers[w].port_cnt; i++) {
+			const struct sl_port_info *p = &in->workers[w].ports[i];
+
+			sl_strbuf_printf(b, "sluice_port_info{worker=\"%u\",", w);
+			label(b, "interface", p->ifname);
+			sl_strbuf_printf(b, ",queue=\"%u\",mode=\"%s\"} 1\n", p->queue,
+					 sl_port_mode_name((enum sl_port_mode)p->mode));
+		}
+	}
+}
+
+static void render_backend_states(struct sl_strbuf *b, const struct sl_gateway_info *in)
+{
+	head(b, "", "backend_up", "gauge", "1 while the backend can be used");
+	for (uint32_t w = 0; w < in->worker_cnt; w++) {
+		for (uint32_t i = 0; i < in->workers[w].backend_cnt; i++) {
+			const struct sl_backend_info *k = &in->workers[w].backends[i];
+
+			sl_strbuf_str(b, "sluice_backend_up{");
+			backend_labels(b, w, k);
+			sl_strbuf_printf(b, "} %d\n", k->state == SL_RPC_UP);
+		}
+	}
+	head(b, "", "backend_on_fallback", "gauge", "1 while its fallback endpoint is in use");
+	for (uint32_t w = 0; w < in->worker_cnt; w++) {
+		for (uint32_t i = 0; i < in->workers[w].backend_cnt; i++) {
+			const struct sl_backend_info *k = &in->workers[w].backends[i];
+
+			sl_strbuf_str(b, "sluice_backend_on_fallback{");
+			backend_labels(b, w, k);
+			sl_strbuf_printf(b, "} %d\n", k->on_fallback);
+		}
+	}
+}
+
+static void render_stage(struct sl_strbuf *b, const char *pool, unsigned stage,
+			 const struct sl_svc_hist *h)
+{
+	uint64_t below = 0, all = 0;
+	uint32_t at = 0;
+
+	/* `all` rather than h->count: buckets and count are not written at the same moment. */
+	for (uint32_t i = 0; i < SL_HIST_BUCKET_CNT; i++)
+		all += h->bucket[i];
+	for (unsigned bit = LE_FIRST_BIT; bit <= LE_LAST_BIT; bit++) {
+		for (; at < sl_hist_bucket(UINT64_C(1) << bit); at++)
+			below += h->bucket[at];
+		sl_strbuf_str(b, "sluice_stage_seconds_bucket{");
+		label(b, "pool", pool);
+		sl_strbuf_printf(b, ",stage=\"%s\",le=\"%.10g\"} %" PRIu64 "\n",
+				 stage_names[stage].name, (double)(UINT64_C(1) << bit) / 1e9,
+				 below);
+	}
+	sl_strbuf_str(b, "sluice_stage_seconds_bucket{");
+	label(b, "pool", pool);
+	sl_strbuf_printf(b, ",stage=\"%s\",le=\"+Inf\"} %" PRIu64 "\n", stage_names[stage].name,
+			 all);
+	sl_strbuf_str(b, "sluice_stage_seconds_sum{");
+	label(b, "pool", pool);
+	sl_strbuf_printf(b, ",stage=\"%s\"} %.9f\n", stage_names[stage].name,
+			 (double)h->sum_ns / 1e9);
+	sl_strbuf_str(b, "sluice_stage_seconds_count{");
+	label(b, "pool", pool);
+	sl_strbuf_printf(b, ",stage=\"%s\"} %" PRIu64 "\n", stage_names[stage].name, all);
+}
+
+static void render_stages(struct sl_gateway *g, struct sl_strbuf *b,
+			  const struct sl_gateway_info *in)
+{
+	struct sl_svc_hist sum;
+
+	head(b, "", "stage_seconds", "histogram", "time that requests spent in each stage");
+	for (uint32_t s = 0; s < in->cfg->pool_cnt; s++) {
+		for (unsigned st = 0; st < SL_STAGE_CNT; st++) {
+			sum = (struct sl_svc_hist){0};
+			for (uint32_t w = 0; w < in->worker_cnt; w++) {
+				const struct sl_svc_hist *h =
+					sl_gateway_hist(g, w, s, (enum sl_stage)st);
+
+				sl_hist_merge((uint64_t *)sum.bucket, (const uint64_t *)h->bucket);
+				sum.sum_ns += h->sum_ns;
+			}
+			render_stage(b, in->cfg->pools[s].name, st, &sum);
+		}
+	}
+}
+
+static void render_gateway(struct sl_gateway *g, struct sl_strbuf *b,
+			   const struct sl_gateway_info *in)
+{
+	char why[128];
+
+	head(b, "", "up", "gauge", "1: this gateway runs");
+	sl_strbuf_str(b, "sluice_up 1\n");
+	head(b, "", "ready", "gauge", "1 while every pool has a backend and nothing drains");
+	sl_strbuf_printf(b, "sluice_ready %d\n", sl_gateway_ready(g, why, sizeof(why)));
+	head(b, "", "draining", "gauge", "1 while no new connections are taken");
+	sl_strbuf_printf(b, "sluice_draining %d\n", in->draining);
+	head(b, "", "uptime_seconds", "gauge", "since the start");
+	sl_strbuf_printf(b, "sluice_uptime_seconds %.3f\n",
+			 (double)(sl_now_ns() - in->start_ns) / 1e9);
+}
+
+void sl_metrics_render(struct sl_gateway *g, struct sl_strbuf *b)
+{
+	const struct sl_gateway_info *in = sl_gateway_info(g);
+
+	render_gateway(g, b, in);
+	render_interfaces(b, in);
+	render_table(g, in, b, "worker_", &worker_fields, visit_workers);
+	render_table(g, in, b, "tcp_", &tcp_fields, visit_tcp);
+	render_table(g, in, b, "", &core_fields, visit_core);
+	render_table(g, in, b, "port_", &port_fields, visit_ports);
+	render_named(b, in, "drops", "reason", drop_names, SL_DROP_CNT,
+		     offsetof(struct sl_worker_info, drops), "packets discarded in user space");
+	render_named(b, in, "exchanges", "outcome", outcome_names, SL_OUTCOME_CNT,
+		     offsetof(struct sl_worker_info, core.outcomes), "requests by how they ended");
+	render_named(b, in, "front_errors", "error", error_names, SL_FRONT_ERR_CNT,
+		     offsetof(struct sl_worker_info, core.front_errors),
+		     "requests that broke their protocol or its limits");
+	render_named(b, in, "protocol_requests", "protocol", protocol_names, SL_PROTO_CNT,
+		     offsetof(struct sl_worker_info, core.protocols), "requests per protocol");
+	render_backend_states(b, in);
+	render_table(g, in, b, "backend_", &backend_fields, visit_backends);
+	render_table(g, in, b, "service_", &live_fields, visit_live);
+	render_stages(g, b, in);
+}

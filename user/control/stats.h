@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The gateway's state as JSON: /stats, /events, and through them status, top and the dashboard. */
+#ifndef SL_CONTROL_STATS_H
+#define SL_CONTROL_STATS_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "worker/gateway.h"
+
+/*
+ * Histograms of a moment ago, so that "recent" quantiles cover the last 2 to 4 seconds:
+ *
+ *   older ---- newer ---- now      recent = now - older; each 2 s newer becomes older
+ */
+struct sl_window {
+	struct sl_svc_hist *older, *newer; /* [pool][SL_STAGE_CNT], summed over workers */
+	uint32_t cnt;
+	uint64_t next_ns;
+};
+
+/* 0 or -ENOMEM. */
+int sl_window_init(struct sl_window *w, const struct sl_config *cfg);
+void sl_window_fini(struct sl_window *w);
+void sl_window_tick(struct sl_window *w, struct sl_gateway *g, uint64_t now_ns);
+
+/* The caller decrefs. NULL: no memory. */
+json_t *sl_stats_json(struct sl_gateway *g, const struct sl_window *w);
+
+/* The overrides of a service as JSON, fields that are not set left out. */
+json_t *sl_override_json(const struct sl_svc_ctl *ctl);
+/*
+ * Sets one override: name is size, shed, hold, bound or deadline; value as in a configuration, or
+ * "auto" to give the decision back. 0 or -EINVAL and a line in err.
+ */
+int sl_override_set(struct sl_svc_ctl *ctl, const char *name, const char *value, char *err,
+		    size_t err_len);
+
+#endif
