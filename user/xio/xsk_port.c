@@ -29,7 +29,7 @@
 enum {
 	DEFAULT_RING = 2048,
 	REFILL_BATCH = 32,
-	KICK_MAX = 64, /* a tx ring of 2048 in the kernel's portions of 32 */
+	KICK_PORTION = 32, /* the kernel's, unless XDP_MAX_TX_SKB_BUDGET is known */
 	SEND_BUFFER = 32 << 20,
 	XDP_HEADROOM = 256,
 	LINK_HEADER = 14 + 2 * 4,
@@ -187,13 +187,13 @@ static uint32_t tx_unsent(const struct xsk_port *x)
 }
 
 /*
- * Copy mode sends inside the call, so many at a time, and says EAGAIN when there are more; any
- * other error, or no progress, waits for the next flush.
+ * Copy mode sends inside the call, a portion at a time, and says EAGAIN when there is more. Older
+ * kernels move the ring's consumer only at its end, so progress is not to be seen there; the number
+ * of portions bounds the calls. What any other error left waits for the next flush.
  */
 static void kick_tx(struct xsk_port *x)
 {
-	const int fd = x->port.fd;
-	uint32_t left, before;
+	uint32_t left;
 
 	if (x->tx_pending == 0)
 		return;
@@ -204,13 +204,9 @@ static void kick_tx(struct xsk_port *x)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!xsk_ring_prod__needs_wakeup(&x->tx))
 		return;
-	for (int i = 0; i < KICK_MAX && left > 0; i++) {
+	for (uint32_t calls = left / KICK_PORTION + 1; calls > 0; calls--) {
 		x->port.stats.tx_wakeups++;
-		if (sendto(fd, NULL, 0, MSG_DONTWAIT, NULL, 0) >= 0 || errno != EAGAIN)
-			return;
-		before = left;
-		left = tx_unsent(x);
-		if (left == before)
+		if (sendto(x->port.fd, NULL, 0, MSG_DONTWAIT, NULL, 0) >= 0 || errno != EAGAIN)
 			return;
 	}
 }

@@ -329,7 +329,9 @@ END_TEST
 
 START_TEST(dots_in_the_name)
 {
-	ck_assert_int_eq(test_sh("ip link set sl0 name sl0.7 && ip link set sl0.7 up"), 0);
+	ck_assert_int_eq(test_sh("ip link set sl0 down && ip link set sl0 name sl0.7 && "
+				 "ip link set sl0.7 up"),
+			 0);
 	ck_assert_msg(sl_xdp_open(&xdp, "sl0.7", &plain, err, sizeof(err)) == 0, "%s", err);
 	ck_assert_str_eq(xdp.pin_dir, SL_PIN_ROOT "/sl0_7");
 	sl_xdp_close(&xdp);

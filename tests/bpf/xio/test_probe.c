@@ -105,7 +105,7 @@ START_TEST(a_gateway_is_not_disturbed)
 	ck_assert_int_eq(sl_xdp_open(&xdp, "sl0", &o, err, sizeof(err)), 0);
 	ck_assert_int_eq(sl_probe_xsk("sl0", 0), -EBUSY);
 	ck_assert_int_eq(sl_probe_nic("sl0", &nic), 0);
-	ck_assert_uint_eq(nic.xdp_prog_id, xdp.prog_id);
+	ck_assert_uint_ne(nic.xdp_prog_id, 0);
 	sl_xdp_close(&xdp);
 }
 END_TEST
