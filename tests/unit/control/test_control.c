@@ -531,8 +531,8 @@ START_TEST(reloads_what_can_be)
 	fputs("workers { count = 1 }\n", f);
 	fclose(f);
 	kill(getpid(), SIGHUP);
-	wait_for_log(fds[0], "in force: limits.drain_timeout; needs a restart: workers.count\n",
-		     log, sizeof(log));
+	wait_for_log(fds[0], "in force: limits.drain_timeout; needs a restart: ", log, sizeof(log));
+	ck_assert_ptr_nonnull(strstr(log, "workers.count"));
 	f = fopen(r.file, "a");
 	ck_assert_ptr_nonnull(f);
 	fputs("nonsense = 1\n", f);
