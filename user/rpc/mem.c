@@ -6,6 +6,12 @@
 
 enum { CLASS_MIN = 6, CHUNK_LEN = 256 << 10, CARVE_MAX = 16 << 10, LARGE = 0xff };
 
+#ifdef SL_DEBUG
+enum { POOLED = 0 };
+#else
+enum { POOLED = 1 };
+#endif
+
 /* In front of each block. */
 struct sl_mem_block {
 	union {
@@ -84,18 +90,18 @@ void *sl_mem_alloc(struct sl_mem *m, size_t len)
 	if (len > m->limit)
 		return NULL;
 	len += sizeof(*b);
-#ifndef SL_DEBUG
-	if (sl_likely(len <= SL_MEM_KEEP)) {
+	if (POOLED && sl_likely(len <= SL_MEM_LARGE)) {
 		class = class_of(len);
 		len = (size_t)1 << class;
 	}
-#endif
 	if (m->used + len > m->limit)
 		return NULL;
 	if (class == LARGE) {
 		b = malloc(len);
 	} else if ((b = m->unused[class])) {
 		m->unused[class] = b->next;
+		if (len > CARVE_MAX)
+			m->kept -= len;
 	} else {
 		b = fresh_block(m, len);
 	}
@@ -115,10 +121,12 @@ void sl_mem_free(struct sl_mem *m, void *ptr)
 		return;
 	SL_CHECK(m->used >= b->len);
 	m->used -= b->len;
-	if (b->class == LARGE) {
+	if (b->class == LARGE || (b->len > CARVE_MAX && m->kept + b->len > SL_MEM_KEEP)) {
 		free(b);
 		return;
 	}
+	if (b->len > CARVE_MAX)
+		m->kept += b->len;
 	b->next = m->unused[b->class];
 	m->unused[b->class] = b;
 }

@@ -3,7 +3,7 @@
  * Memory of one owner with a limit: blocks of powers of two, kept for the next use, so that in a
  * steady flow nothing is allocated. For one thread. Blocks are aligned to 16 bytes.
  *
- * Large blocks (over SL_MEM_KEEP) go back to the system at once: they are rare, and one of 64 MB
+ * Of large blocks no more than SL_MEM_KEEP bytes are kept, and none over SL_MEM_LARGE: one of 64 MB
  * should not stay. With SL_DEBUG every block is the system's own, so that ASan sees its bounds.
  */
 #ifndef SL_RPC_MEM_H
@@ -12,15 +12,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SL_MEM_KEEP ((size_t)1 << 20)
+#define SL_MEM_LARGE ((size_t)4 << 20)
+#define SL_MEM_KEEP  ((size_t)64 << 20)
 
-enum { SL_MEM_CLASSES = 21 };
+enum { SL_MEM_CLASSES = 23 };
 
 struct sl_mem_block;
 struct sl_mem_chunk;
 
 struct sl_mem {
 	size_t used, limit; /* bytes handed out, headers and rounding included */
+	size_t kept;        /* large blocks, unused */
 	struct sl_mem_block *unused[SL_MEM_CLASSES];
 	struct sl_mem_chunk *chunks;
 	uint8_t *bump;

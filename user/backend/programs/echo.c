@@ -1,27 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Backend `echo`: returns what it gets; GET and HEAD get a line about the request. */
 #include <getopt.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "sluice/backend.h"
+#include "backend/programs/program.h"
 
 struct options {
 	const char *listen;
-	unsigned max_batch, delay_us, streams;
-	unsigned fail; /* HTTP status; 0 none */
+	unsigned long max_batch, delay_us, streams;
+	unsigned long fail; /* HTTP status; 0 none */
 	bool busy_poll;
 };
-
-static struct sl_backend *backend;
-
-static void on_signal(int sig)
-{
-	(void)sig;
-	sl_backend_stop(backend);
-}
 
 static bool is_method(const struct sl_request_view *rq, const char *method)
 {
@@ -46,7 +35,7 @@ static void reply_parts(const struct options *opt, struct sl_request_view *rq,
 			struct sl_reply_args *reply)
 {
 	reply->more = true;
-	for (unsigned i = 1; i < opt->streams; i++) {
+	for (unsigned long i = 1; i < opt->streams; i++) {
 		if (sl_reply(rq, reply) < 0)
 			return;
 	}
@@ -81,8 +70,8 @@ static void handle(void *arg, struct sl_batch *batch)
 	const struct options *opt = arg;
 
 	if (opt->delay_us) {
-		struct timespec pause = {.tv_sec = opt->delay_us / 1000000,
-					 .tv_nsec = opt->delay_us % 1000000 * 1000};
+		struct timespec pause = {.tv_sec = (time_t)(opt->delay_us / 1000000),
+					 .tv_nsec = (long)(opt->delay_us % 1000000 * 1000)};
 		nanosleep(&pause, NULL);
 	}
 	for (unsigned i = 0; i < batch->count; i++)
@@ -108,19 +97,6 @@ static const struct option long_options[] = {
 	{"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
 };
 
-static bool number(const char *text, unsigned long most, unsigned *out)
-{
-	char *end;
-	unsigned long v = strtoul(text, &end, 10);
-
-	if (*text < '0' || *text > '9' || *end || v > most) {
-		fprintf(stderr, "echo: \"%s\": expected a number of at most %lu\n", text, most);
-		return false;
-	}
-	*out = (unsigned)v;
-	return true;
-}
-
 /* 0 go on, 1 done, 2 wrong. */
 static int parse(int argc, char **argv, struct options *o)
 {
@@ -130,10 +106,12 @@ static int parse(int argc, char **argv, struct options *o)
 	while (ok && (c = getopt_long(argc, argv, "l:b:d:f:s:ph", long_options, NULL)) != -1) {
 		switch (c) {
 		case 'l': o->listen = optarg; break;
-		case 'b': ok = number(optarg, SL_RPC_MAX_BATCH, &o->max_batch); break;
-		case 'd': ok = number(optarg, 3600000000UL, &o->delay_us); break;
-		case 'f': ok = number(optarg, 599, &o->fail); break;
-		case 's': ok = number(optarg, 1000000, &o->streams); break;
+		case 'b':
+			ok = program_number("echo", optarg, SL_RPC_MAX_BATCH, &o->max_batch);
+			break;
+		case 'd': ok = program_number("echo", optarg, 3600000000UL, &o->delay_us); break;
+		case 'f': ok = program_number("echo", optarg, 599, &o->fail); break;
+		case 's': ok = program_number("echo", optarg, 1000000, &o->streams); break;
 		case 'p': o->busy_poll = true; break;
 		case 'h': fputs(help, stdout); return 1;
 		default: ok = false;
@@ -148,24 +126,13 @@ static int parse(int argc, char **argv, struct options *o)
 int main(int argc, char **argv)
 {
 	struct options o = {0};
-	char err[256];
+	struct sl_backend_options opt = {.handle = handle, .arg = &o};
 	int rc = parse(argc, argv, &o);
 
 	if (rc)
 		return rc == 1 ? 0 : rc;
-	backend = sl_backend_open(&(struct sl_backend_options){.listen = o.listen,
-							       .handle = handle,
-							       .arg = &o,
-							       .max_batch = o.max_batch,
-							       .busy_poll = o.busy_poll},
-				  err, sizeof(err));
-	if (!backend) {
-		fprintf(stderr, "echo: %s\n", err);
-		return 1;
-	}
-	sigaction(SIGTERM, &(struct sigaction){.sa_handler = on_signal}, NULL);
-	sigaction(SIGINT, &(struct sigaction){.sa_handler = on_signal}, NULL);
-	rc = sl_backend_run(backend);
-	sl_backend_close(backend);
-	return rc < 0;
+	opt.listen = o.listen;
+	opt.max_batch = (unsigned)o.max_batch;
+	opt.busy_poll = o.busy_poll;
+	return program_run("echo", &opt);
 }

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The send queue: strict control, shares by bytes, deadlines, slices and the cap. */
+#include <check.h>
+#include <stdlib.h>
+#include "rpc/sendq.h"
+
+enum { CNT = 2048 };
+static struct sl_send sends[CNT];
+static unsigned used;
+
+static const struct sl_send_room wide = {
+	.window = 1 << 20,
+	.slot_body = 4064,
+	.slice_max = 1 << 20,
+	.rate_bps = UINT64_C(80000000000), /* 100 kB in 10 us */
+};
+
+static struct sl_send *push(struct sl_sendq *q, enum sl_rpc_class class, uint32_t total,
+			    uint64_t deadline_ns, uint64_t now_ns)
+{
+	struct sl_send *s = &sends[used++];
+
+	ck_assert_uint_le(used, CNT);
+	*s = (struct sl_send){.total = total, .deadline_ns = deadline_ns};
+	sl_sendq_push(q, s, class, now_ns);
+	return s;
+}
+
+static void setup(void)
+{
+	used = 0;
+}
+
+/* 8 : 4 : 1 by bytes while all three have something to send, whatever the messages' sizes. */
+START_TEST(test_shares)
+{
+	static const uint32_t size[] = {0, 3000, 20000, 300000};
+	struct sl_sendq q;
+	uint64_t bytes[SL_CLASS_CNT] = {0}, sum = 0;
+	uint32_t len;
+
+	sl_sendq_init(&q, false);
+	for (unsigned c = SL_CLASS_LATENCY; c < SL_CLASS_CNT; c++) {
+		for (unsigned i = 0; i < 4; i++)
+			push(&q, c, size[c], UINT64_MAX, 1);
+	}
+	while (sum < 13000000) {
+		struct sl_send *s = sl_sendq_next(&q, &wide, 2, &len);
+		unsigned c;
+
+		ck_assert_ptr_nonnull(s);
+		c = s->header.priority;
+		bytes[c] += len;
+		sum += len;
+		if (sl_sendq_posted(&q, s, len)) {
+			*s = (struct sl_send){.total = size[c], .deadline_ns = UINT64_MAX};
+			sl_sendq_push(&q, s, c, 2);
+		}
+	}
+	/* A slice or so of error. */
+	ck_assert_uint_gt(bytes[SL_CLASS_LATENCY], sum * 8 / 13 * 97 / 100);
+	ck_assert_uint_gt(bytes[SL_CLASS_NORMAL], sum * 4 / 13 * 97 / 100);
+	ck_assert_uint_gt(bytes[SL_CLASS_BULK], sum / 13 * 97 / 100);
+}
+END_TEST
+
+START_TEST(test_control_first)
+{
+	struct sl_sendq q;
+	struct sl_send_room full = wide;
+	struct sl_send *c;
+	uint32_t len;
+
+	sl_sendq_init(&q, false);
+	push(&q, SL_CLASS_LATENCY, 100, UINT64_MAX, 1);
+	c = push(&q, SL_CLASS_CONTROL, 100, UINT64_MAX, 1);
+	full.posted = UINT32_MAX; /* the cap does not hold control back */
+	ck_assert_ptr_eq(sl_sendq_next(&q, &full, 1, &len), c);
+	ck_assert_uint_eq(len, 100);
+	ck_assert(sl_sendq_posted(&q, c, len));
+	ck_assert_ptr_null(sl_sendq_next(&q, &full, 1, &len));
+}
+END_TEST
+
+START_TEST(test_deadlines)
+{
+	static const uint64_t deadline[] = {50, UINT64_MAX, 10, 30, UINT64_MAX, 10};
+	static const unsigned order[] = {2, 5, 3, 0, 1, 4};
+	struct sl_sendq q;
+	uint32_t len;
+
+	sl_sendq_init(&q, false);
+	for (unsigned i = 0; i < 6; i++)
+		push(&q, SL_CLASS_NORMAL, 8, deadline[i], 1);
+	for (unsigned i = 0; i < 6; i++) {
+		struct sl_send *s = sl_sendq_next(&q, &wide, 1, &len);
+
+		ck_assert_ptr_eq(s, &sends[order[i]]);
+		ck_assert(sl_sendq_posted(&q, s, len));
+	}
+	ck_assert_ptr_null(sl_sendq_next(&q, &wide, 1, &len));
+	ck_assert_uint_eq(q.bytes, 0);
+}
+END_TEST
+
+START_TEST(test_slices_and_cap)
+{
+	struct sl_sendq q;
+	struct sl_send_room room = wide;
+	uint64_t now = 1;
+	struct sl_send *b;
+	uint32_t len;
+
+	sl_sendq_init(&q, false);
+	b = push(&q, SL_CLASS_BULK, 8 << 20, UINT64_MAX, now);
+	/* Quiet: as much as the ring takes, up to the wide cap. */
+	ck_assert_ptr_eq(sl_sendq_next(&q, &room, now, &len), b);
+	ck_assert_uint_eq(len, 1 << 20);
+	sl_sendq_posted(&q, b, len);
+	room.posted = SL_SENDQ_CAP_QUIET;
+	ck_assert_ptr_null(sl_sendq_next(&q, &room, now, &len));
+	/* Urgent: a quarter of 10 us. */
+	room.posted = 0;
+	push(&q, SL_CLASS_LATENCY, 64, UINT64_MAX, now);
+	ck_assert_ptr_eq(sl_sendq_next(&q, &room, now, &len), &sends[1]);
+	sl_sendq_posted(&q, &sends[1], len);
+	ck_assert_ptr_eq(sl_sendq_next(&q, &room, now, &len), b);
+	ck_assert_uint_eq(len, 25000);
+	room.posted = 100000;
+	ck_assert_ptr_null(sl_sendq_next(&q, &room, now, &len));
+	/* Quiet again. */
+	now += SL_SENDQ_QUIET_NS;
+	ck_assert_ptr_eq(sl_sendq_next(&q, &room, now, &len), b);
+	ck_assert_uint_eq(len, 1 << 20);
+}
+END_TEST
+
+/* A full bulk ring holds back what needs it, not what fits a slot, and nothing is chopped. */
+START_TEST(test_window)
+{
+	struct sl_sendq q;
+	struct sl_send_room room = wide;
+	uint32_t len;
+
+	sl_sendq_init(&q, false);
+	push(&q, SL_CLASS_BULK, 1 << 20, UINT64_MAX, 1);
+	room.window = room.slot_body;
+	ck_assert_ptr_null(sl_sendq_next(&q, &room, 1, &len));
+	push(&q, SL_CLASS_NORMAL, 4000, UINT64_MAX, 1);
+	ck_assert_ptr_eq(sl_sendq_next(&q, &room, 1, &len), &sends[1]);
+	ck_assert_uint_eq(len, 4000);
+	room.window = 0;
+	ck_assert_ptr_null(sl_sendq_next(&q, &room, 1, &len));
+	room.window = 50000;
+	sl_sendq_posted(&q, &sends[1], 4000);
+	ck_assert_ptr_eq(sl_sendq_next(&q, &room, 1, &len), &sends[0]);
+	ck_assert_uint_eq(len, 50000);
+}
+END_TEST
+
+/* However deadlines come, the peer needs no more than its readers. */
+START_TEST(test_interleave)
+{
+	struct sl_sendq q;
+	unsigned started = 0;
+	uint32_t len;
+
+	sl_sendq_init(&q, false);
+	for (unsigned i = 0; i < 40; i++) {
+		struct sl_send *s;
+
+		push(&q, SL_CLASS_NORMAL, 3 << 20, 1000 - i, 1);
+		s = sl_sendq_next(&q, &wide, 1, &len);
+		sl_sendq_posted(&q, s, len);
+	}
+	for (unsigned i = 0; i < 40; i++)
+		started += sends[i].offset && sends[i].offset < sends[i].total;
+	ck_assert_uint_le(started, SL_SENDQ_STARTED_MAX);
+	ck_assert_uint_gt(started, 1);
+	while (q.cnt) {
+		struct sl_send *s = sl_sendq_next(&q, &wide, 1, &len);
+
+		ck_assert_ptr_nonnull(s);
+		sl_sendq_posted(&q, s, len);
+	}
+	ck_assert_uint_eq(q.started[SL_CLASS_NORMAL], 0);
+}
+END_TEST
+
+START_TEST(test_one_class)
+{
+	struct sl_sendq q;
+	struct sl_send_room room = wide;
+	uint32_t len;
+
+	sl_sendq_init(&q, true);
+	room.posted = UINT32_MAX;
+	push(&q, SL_CLASS_BULK, 2 << 20, UINT64_MAX, 1);
+	push(&q, SL_CLASS_LATENCY, 64, 1, 1);
+	for (unsigned i = 0; i < 3; i++) {
+		struct sl_send *s = sl_sendq_next(&q, &room, 1, &len);
+
+		ck_assert_ptr_eq(s, &sends[i == 2]);
+		ck_assert_int_eq(sl_sendq_posted(&q, s, len), i > 0);
+	}
+	ck_assert_ptr_null(sl_sendq_pop(&q));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("sendq");
+	TCase *tc = tcase_create("sendq");
+	SRunner *sr;
+	int failed;
+
+	tcase_add_checked_fixture(tc, setup, NULL);
+	tcase_add_test(tc, test_shares);
+	tcase_add_test(tc, test_control_first);
+	tcase_add_test(tc, test_deadlines);
+	tcase_add_test(tc, test_slices_and_cap);
+	tcase_add_test(tc, test_window);
+	tcase_add_test(tc, test_interleave);
+	tcase_add_test(tc, test_one_class);
+	suite_add_tcase(s, tc);
+	sr = srunner_create(s);
+	srunner_run_all(sr, CK_NORMAL);
+	failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed ? 1 : 0;
+}
