@@ -1,0 +1,87 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# run.sh [TARGET...]: builds the fuzz targets with libFuzzer, ASan and UBSan, and runs each.
+#   FUZZ_SECONDS  per target (default 600)     FUZZ_JOBS  targets at a time (default 2)
+#   FUZZ_MERGE=1  afterwards minimises what was found into tests/fuzz/corpus (to be committed)
+# A target states its longest input in a line "/* fuzz: max_len=N */" (default 4096). Inputs that
+# it finds are kept in $BUILD/fuzz/corpus, those that fail in $BUILD/fuzz/artifacts.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+BUILD=${BUILD:-$PWD/build}
+SECONDS_EACH=${FUZZ_SECONDS:-600}
+out=$BUILD/fuzz
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:allocator_may_return_null=1}
+sanitize='-fsanitize=address,undefined -fno-sanitize-recover=undefined'
+
+run_one() {
+	local name=$1 log=$out/$1.log max_len status stat
+	if [ ! -x "$out/$name" ]; then
+		echo "FAIL $name: does not build"
+		tail -n 20 "$log" | sed 's/^/     | /'
+		return 1
+	fi
+	max_len=$(sed -nE 's|^/\* fuzz: max_len=([0-9]+) \*/$|\1|p' "tests/fuzz/$name.c")
+	mkdir -p "$out/corpus/$name" "$out/artifacts/$name" "tests/fuzz/corpus/$name"
+	timeout -k 10 $((SECONDS_EACH + 120)) "$out/$name" -max_total_time="$SECONDS_EACH" \
+		-max_len="${max_len:-4096}" -timeout=10 -rss_limit_mb=2048 -use_value_profile=1 \
+		-print_final_stats=1 -artifact_prefix="$out/artifacts/$name/" \
+		"$out/corpus/$name" "tests/fuzz/corpus/$name" >"$log" 2>&1
+	status=$?
+	stat=$(awk '/^stat::number_of_executed_units/ { n = $2 }
+		/ cov: / { for (i = 1; i < NF; i++) if ($i == "cov:") c = $(i + 1); else if ($i == "corp:") k = $(i + 1) }
+		END { printf "%d inputs, %d edges, corpus %s", n, c, k }' "$log")
+	if [ $status -ne 0 ]; then
+		printf 'FAIL %-20s exit status %d, %s\n' "$name" $status "$stat"
+		grep -vE '^#|^\s*NEW|^INFO' "$log" | head -n 40 | sed 's/^/     | /'
+		return 1
+	fi
+	printf 'ok   %-20s %s\n' "$name" "$stat"
+	if [ "${FUZZ_MERGE:-}" = 1 ]; then
+		rm -rf "$out/merged/$name" && mkdir -p "$out/merged/$name"
+		"$out/$name" -merge=1 -max_len="${max_len:-4096}" "$out/merged/$name" \
+			"tests/fuzz/corpus/$name" "$out/corpus/$name" >>"$log" 2>&1 &&
+			rm -f "tests/fuzz/corpus/$name"/* &&
+			cp "$out/merged/$name"/* "tests/fuzz/corpus/$name/"
+	fi
+	return 0
+}
+if [ "${1:-}" = --one ]; then
+	run_one "$2"
+	status=$?
+	echo $status >"$out/$2.status"
+	exit 0
+fi
+
+if [ $# -gt 0 ]; then
+	targets=("$@")
+else
+	mapfile -t targets < <(basename -s .c -a tests/fuzz/*.c)
+fi
+mkdir -p "$out"
+
+# The modules below the worker, instrumented; one that does not compile fails the targets that
+# need it, at their link.
+libs=()
+for m in base config wire xio net tcp udp front rpc backend core; do
+	compgen -G "user/$m/*.c" >/dev/null && libs+=("$out/lib/libsl_$m.a")
+done
+make --no-print-directory -k -j "${FUZZ_JOBS:-2}" CC=clang BUILD="$out" \
+	CFLAGS="-O1 -g -DSL_DEBUG -DSL_FUZZ -fsanitize=fuzzer-no-link $sanitize" "${libs[@]}" \
+	>"$out/build.log" 2>&1 || grep -E 'error|Error' "$out/build.log" | head -n 10
+have=()
+for l in "${libs[@]}"; do [ -e "$l" ] && have+=("$l"); done
+for t in "${targets[@]}"; do
+	rm -f "$out/$t" "$out/$t.status"
+	# shellcheck disable=SC2086
+	clang -std=gnu17 -O1 -g -D_GNU_SOURCE -DSL_DEBUG -DSL_FUZZ -fno-strict-aliasing -pthread \
+		-fsanitize=fuzzer $sanitize -Iinclude -Iuser -I"$out/gen" "tests/fuzz/$t.c" -o "$out/$t" \
+		-Wl,--as-needed -Wl,--start-group "${have[@]}" -Wl,--end-group -lconfuse -lxdp -lbpf -lelf -lz \
+		-lnghttp2 -lrdmacm -libverbs -lcrypto -ljansson -lm >"$out/$t.log" 2>&1
+done
+printf '%s\0' "${targets[@]}" | xargs -0 -n 1 -P "${FUZZ_JOBS:-2}" "$0" --one
+failed=0
+for t in "${targets[@]}"; do
+	[ "$(cat "$out/$t.status" 2>/dev/null)" = 0 ] || failed=$((failed + 1))
+done
+echo "fuzz: $((${#targets[@]} - failed)) passed, $failed failed, 0 skipped"
+[ $failed -eq 0 ]
