@@ -97,7 +97,9 @@ static struct sl_stream *host_begin(void *host, const struct sl_request *rq)
 
 	if (!x)
 		return NULL;
-	if (!rq->end)
+	if (rq->end)
+		sl_exchange_end(x);
+	else
 		cl->reading++;
 	return &x->stream;
 }

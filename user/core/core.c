@@ -133,10 +133,10 @@ void sl_core_fini(struct sl_core *c)
 	if (c->tcp)
 		drop_clients(c);
 	sl_dgram_fini(c);
+	if (c->rpc)
+		sl_rpc_destroy(c->rpc); /* tells the services that their channels go down */
 	for (uint32_t i = 0; c->services && i < c->cfg->pool_cnt; i++)
 		sl_service_fini(&c->services[i]);
-	if (c->rpc)
-		sl_rpc_destroy(c->rpc);
 	if (c->tcp)
 		sl_tcp_destroy(c->tcp);
 	sl_pool_fini(&c->heads);

@@ -197,6 +197,14 @@ static void on_batch_done(void *app, struct sl_rpc_channel *ch, uint64_t batch, 
 			took_ns > service_ns ? took_ns - service_ns : 0, c->now_ns);
 }
 
+/* Request frames are kept until the reply, for a second backend may need them: nothing to do. */
+static void on_sent(void *app, struct sl_rpc_channel *ch, uint64_t batch)
+{
+	(void)app;
+	(void)ch;
+	(void)batch;
+}
+
 static void on_state(void *app, struct sl_rpc_channel *ch, enum sl_rpc_state state)
 {
 	struct sl_core *c = app;
@@ -210,6 +218,7 @@ const struct sl_rpc_ops sl_service_rpc_ops = {
 	.reply = on_reply,
 	.failed = on_failed,
 	.batch_done = on_batch_done,
+	.sent = on_sent,
 	.state = on_state,
 };
 

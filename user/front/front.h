@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The seam between client protocols and the core: client bytes in, requests out; replies in, bytes out.
+ * The seam between client protocols and the core: client bytes in, requests out; replies in, bytes
+ * out.
  *
  *            chunk                begin / body / end / cancel
  *   tcp --> sl_front_ops.input --> struct sl_host_ops (core) --> queue, batch, rpc
  *   tcp <-- host write         <-- sl_front_ops.reply / more <-- core
  *
- * A front (http1, h2) is one protocol on one connection. It does no I/O, reads no clock, knows no TCP.
- * A stream is one request on it. The core embeds struct sl_stream as the first member of its exchange,
- * so no allocation or lookup joins the two. Life of a stream:
+ * A front (http1, h2) is one protocol on one connection. It does no I/O, reads no clock, knows no
+ * TCP. A stream is one request on it. The core embeds struct sl_stream as the first member of its
+ * exchange, so no allocation or lookup joins the two. Life of a stream:
  *
  *   begin(host) -> [body]* -> end          request side, driven by the front
  *   reply(front) -> [more]*                answer side, driven by the core; may start before `end`
  *   done(host)                             both sides over: the core takes the stream back
- *   cancel(host)                           the client is gone or broke the protocol: no reply is wanted;
- *                                          the stream is the core's again, the front forgets it
+ *   cancel(host)                           the client is gone or broke the protocol: no reply is
+ * wanted; the stream is the core's again, the front forgets it
  *
  * Exactly one of done and cancel is called for each stream, once the front has begun it, and never
  * before `begin` has returned. Both may come from within reply, more and abort: the core must not
@@ -56,10 +57,10 @@ struct sl_header {
 
 /* The head of a request. All views are valid during `begin` only. */
 struct sl_request {
-	uint8_t proto;	/* enum sl_proto */
+	uint8_t proto;  /* enum sl_proto */
 	uint8_t method; /* enum sl_method */
 	int8_t urgency; /* RFC 9218, 0 most urgent .. 7; -1 not stated */
-	bool end;	/* no body follows */
+	bool end;       /* no body follows, and `end` is not called */
 	struct sl_span method_name;
 	struct sl_span authority;
 	struct sl_span path;  /* absolute path without query, as received (not decoded) */
@@ -68,17 +69,17 @@ struct sl_request {
 	const struct sl_header *headers; /* all of them, in order */
 	uint32_t header_cnt;
 	uint64_t content_length; /* SL_LEN_UNKNOWN when not stated */
-	uint64_t timeout_ns;	 /* grpc-timeout; 0 none */
-	uint64_t rx_ns;		 /* arrival of the first byte as stamped by XDP; 0 unknown */
-	uint64_t take_ns;	 /* when user space took it */
+	uint64_t timeout_ns;     /* grpc-timeout; 0 none */
+	uint64_t rx_ns;          /* arrival of the first byte as stamped by XDP; 0 unknown */
+	uint64_t take_ns;        /* when user space took it */
 };
 
 /* A reply as far as it is known. Views are valid during the call. */
 struct sl_reply {
-	uint16_t status;      /* HTTP */
-	uint16_t grpc_status; /* gRPC streams only */
-	bool end;	      /* body is all that remains: nothing follows it */
-	bool gateway;	      /* made by the gateway itself, not by a backend */
+	uint16_t status;        /* HTTP */
+	uint16_t grpc_status;   /* gRPC streams only */
+	bool end;               /* body is all that remains: nothing follows it */
+	bool gateway;           /* made by the gateway itself, not by a backend */
 	uint32_t retry_after_s; /* 0 none */
 	struct sl_span grpc_message;
 	struct sl_span content_type;
@@ -93,13 +94,13 @@ struct sl_reply {
 /* A request as its front sees it. Owned by the front from begin until done or cancel. */
 struct sl_stream {
 	struct sl_stream *next; /* front: order of replies, or hash chain */
-	uint64_t reply_left;	/* front: bytes of reply body still to come */
-	uint64_t body_left;	/* front: bytes of request body still to come */
-	uint32_t id;		/* front: stream identifier (h2), 0 otherwise */
+	uint64_t reply_left;    /* front: bytes of reply body still to come */
+	uint64_t body_left;     /* front: bytes of request body still to come */
+	uint32_t id;            /* front: stream identifier (h2), 0 otherwise */
 	uint8_t proto;
 	uint8_t method;
-	uint8_t state;		/* front's own */
-	uint8_t flags;		/* front's own */
+	uint8_t state; /* front's own */
+	uint8_t flags; /* front's own */
 	/*
 	 * Set and reset by the core: a final answer was given before the request's end; its body is
 	 * unwanted: the front throws it away and calls neither body nor end any more.
@@ -110,14 +111,14 @@ struct sl_stream {
 };
 
 struct sl_front_limits {
-	uint32_t max_head;	  /* request line and headers; 431 */
-	uint32_t max_target;	  /* request line; 414 */
-	uint32_t max_headers;	  /* number of header fields; 431 */
-	uint64_t max_body;	  /* unless the route says less; 413 */
-	uint32_t max_pipeline;	  /* http1: requests without reply per connection */
-	uint32_t max_streams;	  /* h2 */
+	uint32_t max_head;         /* request line and headers; 431 */
+	uint32_t max_target;       /* request line; 414 */
+	uint32_t max_headers;      /* number of header fields; 431 */
+	uint64_t max_body;         /* unless the route says less; 413 */
+	uint32_t max_pipeline;     /* http1: requests without reply per connection */
+	uint32_t max_streams;      /* h2 */
 	uint32_t max_resets_per_s; /* h2: rapid reset, PING and SETTINGS floods */
-	uint64_t max_message;	  /* gRPC message */
+	uint64_t max_message;      /* gRPC message */
 };
 void sl_front_limits_default(struct sl_front_limits *l);
 
@@ -139,7 +140,8 @@ struct sl_host_ops {
 	void (*end)(void *host, struct sl_stream *st);
 	void (*done)(void *host, struct sl_stream *st);
 	void (*cancel)(void *host, struct sl_stream *st);
-	/* Bytes to the client; `write` may take fewer, `write_head` (up to 16 KiB) takes all or fails. */
+	/* Bytes to the client; `write` may take fewer, `write_head` (up to 16 KiB) takes all or
+	 * fails. */
 	size_t (*write)(void *host, const void *bytes, size_t len);
 	bool (*write_head)(void *host, const void *bytes, size_t len);
 	size_t (*room)(void *host);
@@ -149,32 +151,33 @@ struct sl_host_ops {
 	 */
 	void (*close)(void *host);
 	/*
-	 * There is room in the front again for a reply that took less than offered: call more; or it
-	 * is the turn of a reply that got -1: call reply. From within this call or later.
+	 * There is room in the front again for a reply that took less than offered: call more; or
+	 * it is the turn of a reply that got -1: call reply. From within this call or later.
 	 */
 	void (*resume)(void *host, struct sl_stream *st);
 	/*
-	 * Close at once (RST), so that the client cannot take a reply that broke off for a whole one.
-	 * May be NULL: then close is called. sl_front_ops.close follows as after close.
+	 * Close at once (RST), so that the client cannot take a reply that broke off for a whole
+	 * one. May be NULL: then close is called. sl_front_ops.close follows as after close.
 	 */
 	void (*reset)(void *host);
 };
 
 /*
  * What a front borrows from its worker. A request head that is split over segments is gathered in a
- * frame; one that outgrows a frame moves to a buffer of `heads` (objects of limits->max_head bytes).
- * Both are bounded and held only while a head is incomplete; when none is left the answer is 503.
+ * frame; one that outgrows a frame moves to a buffer of `heads` (objects of limits->max_head
+ * bytes). Both are bounded and held only while a head is incomplete; when none is left the answer
+ * is 503.
  */
 struct sl_front_env {
 	struct sl_umem *umem;
-	struct sl_pool *heads;	 /* NULL: a split head must fit in a frame, 431 otherwise */
+	struct sl_pool *heads; /* NULL: a split head must fit in a frame, 431 otherwise */
 	const struct sl_front_limits *limits;
 	const struct sl_host_ops *host;
-	const uint64_t *now_ns;	 /* the worker's time, advanced once per burst */
-	const char *date;	 /* IMF-fixdate of this second, 29 bytes, kept by the worker */
-	void *h2;		 /* per-worker state of the h2 front */
-	uint64_t *errors;	 /* [SL_FRONT_ERR_CNT]; NULL: not counted */
-	bool draining;		 /* answer what comes, then close */
+	const uint64_t *now_ns; /* the worker's time, advanced once per burst */
+	const char *date;       /* IMF-fixdate of this second, 29 bytes, kept by the worker */
+	void *h2;               /* per-worker state of the h2 front */
+	uint64_t *errors;       /* [SL_FRONT_ERR_CNT]; NULL: not counted */
+	bool draining;          /* answer what comes, then close */
 };
 
 /* Protocol errors by name, for metrics. */
@@ -197,7 +200,7 @@ enum sl_front_error {
 #define X(name, metric) SL_FRONT_ERR_##name,
 	SL_FRONT_ERRORS(X)
 #undef X
-	SL_FRONT_ERR_CNT
+		SL_FRONT_ERR_CNT
 };
 
 enum { SL_FRONT_STATE_SIZE = 96 }; /* bytes of protocol state inside the core's client connection */
@@ -215,10 +218,10 @@ struct sl_front_ops {
 	/* The client closed its half. Replies are still delivered to it. */
 	void (*eof)(void *state, const struct sl_front_env *env);
 	/*
-	 * The answer to a stream. Returns how many bytes of r->body were taken (fewer: the host keeps
-	 * the rest and offers it by `more` after `resume` or `writable`), or -1: not this stream's
-	 * turn (http1 pipelining): nothing was taken, the host keeps the whole reply and calls again
-	 * after `resume`.
+	 * The answer to a stream. Returns how many bytes of r->body were taken (fewer: the host
+	 * keeps the rest and offers it by `more` after `resume` or `writable`), or -1: not this
+	 * stream's turn (http1 pipelining): nothing was taken, the host keeps the whole reply and
+	 * calls again after `resume`.
 	 */
 	int64_t (*reply)(void *state, const struct sl_front_env *env, struct sl_stream *st,
 			 const struct sl_reply *r);
@@ -226,15 +229,16 @@ struct sl_front_ops {
 	size_t (*more)(void *state, const struct sl_front_env *env, struct sl_stream *st,
 		       struct sl_span body, bool end);
 	/*
-	 * The reply broke off: end the stream so that the client sees an error (reset, close; 502 if
-	 * nothing was sent yet). `done` follows, at once or when the stream's turn has come.
+	 * The reply broke off: end the stream so that the client sees an error (reset, close; 502
+	 * if nothing was sent yet). `done` follows, at once or when the stream's turn has come.
 	 */
 	void (*abort)(void *state, const struct sl_front_env *env, struct sl_stream *st);
 	/* The connection has room to write again. */
 	void (*writable)(void *state, const struct sl_front_env *env);
 	/* Stop taking new requests (GOAWAY, Connection: close), finish what runs. */
 	void (*drain)(void *state, const struct sl_front_env *env);
-	/* The client was too slow with a head or body: answer 408 if that can be told, and close. */
+	/* The client was too slow with a head or body: answer 408 if that can be told, and close.
+	 */
 	void (*timeout)(void *state, const struct sl_front_env *env);
 	/* The connection is gone: cancel every stream, give back every frame. */
 	void (*close)(void *state, const struct sl_front_env *env);

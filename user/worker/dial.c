@@ -53,6 +53,7 @@ static struct sl_transport *dial(struct sl_dialler *d, const struct sl_worker *w
 				 const char *endpoint, char *err, size_t err_len)
 {
 	struct sl_rpc_memory mem = {.addr = w->umem.area, .len = w->umem.area_len};
+	struct sl_rpc_config rpc;
 	struct sl_rpc_dial_options opt = {
 		.endpoint = endpoint,
 		.key_file = d->backend->key_file,
@@ -61,6 +62,9 @@ static struct sl_transport *dial(struct sl_dialler *d, const struct sl_worker *w
 		.worker = (uint16_t)w->index,
 	};
 
+	sl_rpc_config_default(&rpc);
+	opt.bulk_ring_len = rpc.bulk_ring_len;
+	opt.slots = rpc.slots;
 	return sl_rpc_dial(&opt, err, err_len);
 }
 

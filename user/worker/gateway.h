@@ -44,7 +44,7 @@ struct sl_port_info {
 
 struct sl_backend_info {
 	const char *pool, *name;
-	char info[128]; /* transport line, or why it is down */
+	char info[192]; /* transport line, or why it is down */
 	uint8_t state;  /* enum sl_rpc_state */
 	bool on_fallback;
 	struct sl_rpc_stats stats;
