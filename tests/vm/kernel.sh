@@ -30,6 +30,7 @@ suite_of() {
 
 # The mirror that this machine already uses for Debian, whichever that is.
 mirror() {
+    # shellcheck disable=SC2016  # apt expands these
     apt-get indextargets --format '$(LABEL)|$(COMPONENT)|$(SITE)' 'Created-By: Packages' |
         awk -F'|' '$1 == "Debian" && $2 == "main" { print $3; exit }'
 }

@@ -1,5 +1,7 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # kernel: stable
-# timeout: 120
+# timeout: 200
 # Two XDP programs share one interface through libxdp's dispatcher (freplace), and both see its packets.
 set -euo pipefail
 bin=$VM_REPO/build/vm/bin

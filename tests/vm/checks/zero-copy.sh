@@ -1,6 +1,8 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # kernel: newer
 # net: tap
-# timeout: 120
+# timeout: 200
 # AF_XDP sockets bind with XDP_ZEROCOPY to all queues of virtio-net, and receive what comes from the other end.
 set -euo pipefail
 program=$VM_REPO/build/vm/bin/xsk_zero_copy
@@ -18,6 +20,7 @@ until grep -q ready "$log"; do
     sleep 0.2
 done
 # Each datagram from a port of its own, so that each queue gets some.
+# shellcheck disable=SC2016  # the other shell expands it
 tests/vm/guest/peer bash -c 'for i in {1..200}; do echo $i > /dev/udp/10.200.0.2/7000; done'
 wait $receiver || fail "not all was received, or not on each queue"
 cat "$log"

@@ -1,7 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# In the guest: removes what rxe-up.sh made. The modules stay loaded.
-set -euo pipefail
+# In the guest: removes what rxe-up.sh made, as much of it as there is. The modules stay loaded.
+set -uo pipefail
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/rxe-lib.sh"
 
-if rdma link show rxe0/1 > /dev/null 2>&1; then rdma link delete rxe0; fi
-if ip link show sl-rxe0 > /dev/null 2>&1; then ip link delete sl-rxe0; fi
+for device in rxe0 rxe1; do rdma link delete $device 2> /dev/null; done
+ip link delete sl-rxe0 2> /dev/null
+for pref in 10 10 11 11; do ip rule delete pref $pref 2> /dev/null; done
+ip rule show pref 0 | grep -q local || ip rule add pref 0 lookup local
+ip rule delete pref 20 2> /dev/null
+exit 0

@@ -1,25 +1,34 @@
+# shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# For scripts in the guest that use the device of rxe-up.sh: source it.
+# For scripts in the guest that use the devices of rxe-up.sh: source it.
 
-# shellcheck disable=SC2034  # used by those who source this
-rxe_server=10.77.0.1 rxe_client=10.77.0.2
+# The server's address is on rxe0, the client's on rxe1.
+rxe_server=10.77.0.1
+rxe_client=10.77.0.2
+# Routing table of the wire between them.
+# shellcheck disable=SC2034  # used by rxe-up.sh and rxe-down.sh
+rxe_table=77
 
 rxe_die() { echo "rxe: $*" >&2; exit 1; }
 
-# Index of the RoCE v2 GID that holds the IPv4 address $1.
+# Index of the RoCE v2 GID of device $1 that holds the IPv4 address $2.
 rxe_gid_index() {
     local gid
-    gid=$(printf '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x' ${1//./ })
-    grep -lx "$gid" /sys/class/infiniband/rxe0/ports/1/gids/* | sed 's/.*\///' | sort -n | head -n 1
+    # shellcheck disable=SC2086  # four words
+    gid=$(printf '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x' ${2//./ })
+    grep -lx "$gid" /sys/class/infiniband/"$1"/ports/1/gids/* | sed 's/.*\///' | sort -n | head -n 1
 }
 
 # $1: the server's command, $2: the client's. The client is started anew until the server listens.
+# Each is given RXE_LIMIT seconds [120].
 rxe_run_pair() {
-    local server_pid deadline=$((SECONDS + 60)) log
+    local server_pid deadline=$((SECONDS + ${RXE_LIMIT:-120})) log
     log=$(mktemp)
-    timeout 60 $1 > "$log.server" 2>&1 &
+    # shellcheck disable=SC2086  # commands, to be split
+    timeout "${RXE_LIMIT:-120}" $1 > "$log.server" 2>&1 &
     server_pid=$!
-    until timeout 60 $2 > "$log.client" 2>&1; do
+    # shellcheck disable=SC2086
+    until timeout "${RXE_LIMIT:-120}" $2 > "$log.client" 2>&1; do
         if [ $SECONDS -ge $deadline ] || ! kill -0 $server_pid 2> /dev/null; then
             kill $server_pid 2> /dev/null || true
             cat "$log.server" "$log.client" >&2
@@ -30,4 +39,10 @@ rxe_run_pair() {
     wait $server_pid || rxe_die "the server failed: $1"
     cat "$log.client"
     rm -f "$log"*
+}
+
+# $1: a perftest tool, the rest: its options. Runs it between the two devices.
+rxe_run_perftest() {
+    rxe_run_pair "$* -F -d rxe0 -x $(rxe_gid_index rxe0 "$rxe_server")" \
+                 "$* -F -d rxe1 -x $(rxe_gid_index rxe1 "$rxe_client") $rxe_server"
 }

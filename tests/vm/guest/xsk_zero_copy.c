@@ -105,7 +105,7 @@ static int is_wanted(const unsigned char *frame, __u32 len, __u16 port)
 	return udp.dest == htons(port);
 }
 
-/* Every received frame goes straight back to the fill ring, which is as long as there are frames. */
+/* Every received frame goes straight back to the fill ring, which holds them all. */
 static unsigned long drain(struct queue *q, __u16 port)
 {
 	__u32 rx, fill;
