@@ -3,7 +3,8 @@
 # run.sh [TARGET...]: builds the fuzz targets with libFuzzer, ASan and UBSan, and runs each.
 #   FUZZ_SECONDS  per target (default 600)     FUZZ_JOBS  targets at a time (default 2)
 #   FUZZ_MERGE=1  afterwards minimises what was found into tests/fuzz/corpus (to be committed)
-# A target states its longest input in a line "/* fuzz: max_len=N */" (default 4096). Inputs that
+# A target states its longest input in a line "/* fuzz: max_len=N */" (default 4096), what else
+# its compilation needs in a line "// FUZZ_LDFLAGS: ..." (globs are expanded). Inputs that
 # it finds are kept in $BUILD/fuzz/corpus, those that fail in $BUILD/fuzz/artifacts.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -75,6 +76,7 @@ for t in "${targets[@]}"; do
 	# shellcheck disable=SC2086
 	clang -std=gnu17 -O1 -g -D_GNU_SOURCE -DSL_DEBUG -DSL_FUZZ -fno-strict-aliasing -pthread \
 		-fsanitize=fuzzer $sanitize -Iinclude -Iuser -I"$out/gen" "tests/fuzz/$t.c" -o "$out/$t" \
+		$(sed -n 's|^// FUZZ_LDFLAGS: *||p' "tests/fuzz/$t.c") \
 		-Wl,--as-needed -Wl,--start-group "${have[@]}" -Wl,--end-group -lconfuse -lxdp -lbpf -lelf -lz \
 		-lnghttp2 -lrdmacm -libverbs -lcrypto -ljansson -lm >"$out/$t.log" 2>&1
 done

@@ -69,7 +69,13 @@ struct sl_http1_chunked {
 
 enum sl_http1_chunked_state {
 	SL_CHUNKED_SIZE,
-	SL_CHUNKED_EXT,
+	SL_CHUNKED_EXT, /* start of an extension's name */
+	SL_CHUNKED_EXT_NAME,
+	SL_CHUNKED_EXT_VALUE, /* start of its value */
+	SL_CHUNKED_EXT_TOKEN,
+	SL_CHUNKED_EXT_QUOTED,
+	SL_CHUNKED_EXT_PAIR, /* behind a backslash */
+	SL_CHUNKED_EXT_OVER, /* behind the closing quote */
 	SL_CHUNKED_SIZE_LF,
 	SL_CHUNKED_DATA, /* the caller takes `left` bytes, and subtracts them, before it calls again
 			  */

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* HTTP/1 replies: framing, fields, slow clients, replies that break off. */
+#include "http1_talk.h"
+
+/* A refusal from within `body` (the route's limit): the rest is thrown away. */
+START_TEST(test_refused_in_body)
+{
+	mock_open(m);
+	m->answer = MOCK_IN_BODY;
+	feed(POST("/", 10) "hello");
+	ck_out(OK2);
+	ck_assert_uint_eq(m->done, 0);
+	feed("world" GET("/2"));
+	ck_assert_uint_eq(m->done, 1);
+	ck_assert_uint_eq(m->begun, 2);
+	ck_sound();
+	mock_open(m);
+	m->answer = MOCK_IN_BODY;
+	feed(POST("/", 100000) "hello");
+	ck_out(OK2_CLOSE);
+	ck_assert_uint_eq(m->closed, 1);
+	ck_sound();
+	mock_open(m);
+	m->answer = MOCK_IN_BODY;
+	feed(CHUNKED("/") "5\r\nhello\r\nzzzz");
+	ck_out(OK2_CLOSE);
+	ck_assert_uint_eq(m->done, 1);
+	ck_sound();
+}
+END_TEST
+
+START_TEST(test_unknown_length)
+{
+	mock_open(m);
+	reply_is(200, "0123456789", SL_LEN_UNKNOWN);
+	m->in_parts = true;
+	feed(GET("/"));
+	ck_out(OK_HEAD "Transfer-Encoding: chunked\r\n\r\n7\r\n0123456\r\n3\r\n789\r\n0\r\n\r\n");
+	m->out_len = 0;
+	reply_is(200, "", SL_LEN_UNKNOWN);
+	feed(GET("/"));
+	ck_out(OK_HEAD "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
+	m->out_len = 0;
+	reply_is(200, "0123456789", SL_LEN_UNKNOWN);
+	feed("HEAD / HTTP/1.1\r\n" H "\r\n");
+	ck_out(OK_HEAD "\r\n");
+	m->out_len = 0;
+	feed("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+	ck_out(OK_HEAD "Connection: close\r\n\r\n0123456789");
+	ck_assert_uint_eq(m->closed, 1);
+	ck_sound();
+	/* all of it at once: its length is known after all */
+	mock_open(m);
+	reply_is(200, "0123456789", SL_LEN_UNKNOWN);
+	feed(GET("/"));
+	ck_out(OK_LEN(10) "\r\n0123456789");
+	ck_sound();
+}
+END_TEST
+
+START_TEST(test_bodyless)
+{
+	mock_open(m);
+	reply_is(204, "no", 0);
+	feed(GET("/"));
+	ck_out("HTTP/1.1 204 No Content\r\nServer: sluice\r\nDate: " MOCK_DATE "\r\n\r\n");
+	m->out_len = 0;
+	reply_is(304, "no", 0);
+	m->in_parts = true;
+	feed(GET("/") GET("/"));
+	ck_out("HTTP/1.1 304 Not Modified\r\nServer: sluice\r\nDate: " MOCK_DATE "\r\n\r\n"
+	       "HTTP/1.1 304 Not Modified\r\nServer: sluice\r\nDate: " MOCK_DATE "\r\n\r\n");
+	ck_sound();
+}
+END_TEST
+
+START_TEST(test_headers_out)
+{
+	static const struct sl_header headers[] = {
+		{SL_SPAN_LIT("x-a"), SL_SPAN_LIT("b")},
+		{SL_SPAN_LIT("content-length"), SL_SPAN_LIT("99")},
+		{SL_SPAN_LIT("transfer-encoding"), SL_SPAN_LIT("chunked")},
+		{SL_SPAN_LIT("connection"), SL_SPAN_LIT("close")},
+		{SL_SPAN_LIT("Keep-Alive"), SL_SPAN_LIT("1")},
+		{SL_SPAN_LIT("upgrade"), SL_SPAN_LIT("h2c")},
+		{SL_SPAN_LIT("date"), SL_SPAN_LIT("x")},
+		{SL_SPAN_LIT("server"), SL_SPAN_LIT("x")},
+		{SL_SPAN_LIT("te"), SL_SPAN_LIT("x")},
+		{SL_SPAN_LIT("trailer"), SL_SPAN_LIT("x")},
+		{SL_SPAN_LIT("proxy-connection"), SL_SPAN_LIT("x")},
+		{SL_SPAN_LIT("content-type"), SL_SPAN_LIT("x")},
+		{SL_SPAN_LIT("retry-after"), SL_SPAN_LIT("x")},
+		{SL_SPAN_LIT("x-empty"), SL_SPAN_LIT("")},
+	};
+
+	mock_open(m);
+	reply_is(418, "tea", 0);
+	m->reply.content_type = sl_span_str("text/x");
+	m->reply.retry_after_s = 7;
+	m->reply.headers = headers;
+	m->reply.header_cnt = sizeof(headers) / sizeof(headers[0]);
+	feed(GET("/"));
+	ck_out("HTTP/1.1 418 Unknown\r\nServer: sluice\r\nDate: " MOCK_DATE
+	       "\r\nContent-Type: text/x\r\nContent-Length: 3\r\nRetry-After: 7\r\nx-a: "
+	       "b\r\nx-empty: \r\n\r\ntea");
+	m->out_len = 0;
+	m->reply.content_type.len = 0;
+	m->reply.retry_after_s = 0;
+	m->reply.headers = headers + 11;
+	m->reply.header_cnt = 2;
+	feed(GET("/"));
+	ck_out("HTTP/1.1 418 Unknown\r\nServer: sluice\r\nDate: " MOCK_DATE
+	       "\r\nContent-Length: 3\r\ncontent-type: x\r\nretry-after: x\r\n\r\ntea");
+	ck_sound();
+}
+END_TEST
+
+/* A backend cannot write lines of its own; its reply becomes a 502, the connection goes on. */
+START_TEST(test_injection)
+{
+	static const char e502[] =
+		"HTTP/1.1 502 Bad Gateway\r\nServer: sluice\r\nDate: " MOCK_DATE
+		"\r\nContent-Type: text/plain\r\nContent-Length: 16\r\n\r\n502 Bad Gateway\n";
+	static const struct sl_header bad[] = {
+		{SL_SPAN_LIT("x"), SL_SPAN_LIT("a\r\nSet-Cookie: b")},
+		{SL_SPAN_LIT("x"), SL_SPAN_LIT("a\nb")},
+		{SL_SPAN_LIT("x"), SL_SPAN_LIT("a\rb")},
+		{SL_SPAN_LIT("x"), SL_SPAN_LIT("0123456789abcdef0123456789abcdef\n")},
+		{SL_SPAN_LIT("x"), SL_SPAN_LIT("a\0b")},
+		{SL_SPAN_LIT("x\r\ny"), SL_SPAN_LIT("a")},
+		{SL_SPAN_LIT("x: y"), SL_SPAN_LIT("a")},
+		{SL_SPAN_LIT(" x"), SL_SPAN_LIT("a")},
+		{SL_SPAN_LIT(""), SL_SPAN_LIT("a")},
+	};
+
+	mock_open(m);
+	for (unsigned parts = 0; parts < 2; parts++) {
+		m->in_parts = parts;
+		for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+			reply_is(200, "body of the backend", 0);
+			m->reply.headers = &bad[i];
+			m->reply.header_cnt = 1;
+			m->out_len = 0;
+			feed(GET("/"));
+			ck_out(e502);
+		}
+		reply_is(200, "x", 0);
+		m->reply.content_type = sl_span_str("a\r\nb: c");
+		m->out_len = 0;
+		feed(GET("/"));
+		ck_out(e502);
+		reply_is(99, "x", 0);
+		m->out_len = 0;
+		feed(GET("/"));
+		ck_out(e502);
+		reply_is(101, "x", 0);
+		m->out_len = 0;
+		feed(GET("/"));
+		ck_out(e502);
+	}
+	ck_assert_uint_eq(m->errors[SL_FRONT_ERR_BAD_REPLY], 24);
+	ck_assert_uint_eq(m->closed, 0);
+	ck_sound();
+}
+END_TEST
+
+static char big[100000];
+
+/* A window that opens a few bytes at a time, for each framing. */
+static void slow_client(const char *request, uint64_t len, bool in_parts, size_t step)
+{
+	static char want[MOCK_OUT];
+	size_t want_len;
+
+	memset(big, 'x', sizeof(big) - 1);
+	for (size_t i = 0; i < sizeof(big) - 1; i += 10)
+		big[i] = (char)('0' + i % 7);
+	mock_open(m);
+	reply_is(200, big, len);
+	m->in_parts = in_parts;
+	feed(request);
+	memcpy(want, m->out, m->out_len);
+	want_len = m->out_len;
+	ck_sound();
+
+	mock_open(m);
+	reply_is(200, big, len);
+	m->in_parts = in_parts;
+	m->room = 0;
+	feed(request);
+	ck_assert_uint_eq(m->out_len, 0);
+	for (unsigned i = 0; i < 200000 && m->done < m->begun; i++) {
+		m->room = step;
+		m->ops->writable(m->state, &m->env);
+	}
+	ck_assert_uint_eq(m->done, m->begun);
+	if (len != SL_LEN_UNKNOWN || strstr(request, "1.0")) {
+		ck_assert_uint_eq(m->out_len, want_len);
+		ck_assert_int_eq(memcmp(m->out, want, want_len), 0);
+	} else {
+		ck_assert_int_eq(memcmp(m->out + m->out_len - 5, "0\r\n\r\n", 5), 0);
+	}
+	ck_sound();
+}
+
+START_TEST(test_slow_client)
+{
+	slow_client(GET("/"), 0, false, 1);
+	slow_client(GET("/") GET("/"), 0, false, 100);
+	slow_client(GET("/") GET("/"), 0, true, 100);
+	slow_client(GET("/"), 0, false, 50000);
+	slow_client(GET("/") GET("/"), SL_LEN_UNKNOWN, true, 33);
+	slow_client(GET("/"), SL_LEN_UNKNOWN, true, 20000);
+	slow_client("GET / HTTP/1.0\r\n\r\n", SL_LEN_UNKNOWN, true, 10);
+	slow_client("HEAD / HTTP/1.1\r\n" H "\r\n", 0, true, 10);
+}
+END_TEST
+
+/* A client that does not read gets no more than its window and one reply. */
+START_TEST(test_unread_replies)
+{
+	mock_open(m);
+	m->room = 10;
+	m->limits.max_pipeline = 4;
+	for (unsigned i = 0; i < 10; i++)
+		feed(GET("/"));
+	ck_out(OK2);
+	ck_assert_uint_eq(m->begun, 5);
+	ck_sound();
+}
+END_TEST
+
+static void start_reply(const char *request, uint64_t len)
+{
+	struct sl_reply r = {.status = 200, .body_len = len, .body = sl_span_str("abc")};
+	struct mock_stream *s;
+
+	mock_open(m);
+	m->answer = MOCK_LATER;
+	feed(request);
+	s = mock_find(m, 0);
+	ck_assert_int_eq(m->ops->reply(m->state, &m->env, &s->st, &r), 3);
+	s->answered = true;
+}
+
+START_TEST(test_abort)
+{
+	struct mock_stream *s;
+
+	/* begun: the client must notice, streams behind it are cancelled */
+	start_reply(GET("/0") GET("/1"), 10);
+	m->ops->abort(m->state, &m->env, &mock_find(m, 0)->st);
+	ck_assert_uint_eq(m->done, 1);
+	ck_assert_uint_eq(m->cancelled, 1);
+	ck_assert_uint_eq(m->closed, 1);
+	ck_assert_uint_eq(m->reset, 0);
+	ck_sound();
+	start_reply(GET("/0"), SL_LEN_UNKNOWN);
+	m->ops->abort(m->state, &m->env, &mock_find(m, 0)->st);
+	ck_out(OK_HEAD "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
+	ck_assert_uint_eq(m->closed, 1);
+	ck_sound();
+	start_reply("GET / HTTP/1.0\r\n\r\n", SL_LEN_UNKNOWN);
+	m->ops->abort(m->state, &m->env, &mock_find(m, 0)->st);
+	ck_assert_uint_eq(m->reset, 1);
+	ck_sound();
+	/* ended short of its length */
+	start_reply(GET("/0"), 10);
+	s = mock_find(m, 0);
+	m->ops->more(m->state, &m->env, &s->st, sl_span_str("def"), true);
+	ck_assert_uint_eq(m->done, 1);
+	ck_assert_uint_eq(m->closed, 1);
+	ck_sound();
+	/* more than its length: the rest would be taken for another reply */
+	start_reply(GET("/0"), 5);
+	s = mock_find(m, 0);
+	ck_assert_uint_eq(m->ops->more(m->state, &m->env, &s->st, sl_span_str("defghi"), true), 6);
+	ck_out(OK_LEN(5) "\r\nabcde");
+	ck_assert_uint_eq(m->done, 1);
+	ck_assert_uint_eq(m->closed, 0);
+	ck_sound();
+	/* not begun: 502, in its turn, and the connection goes on */
+	mock_open(m);
+	m->answer = MOCK_LATER;
+	feed(GET("/0") GET("/1"));
+	m->ops->abort(m->state, &m->env, &mock_find(m, 1)->st);
+	ck_assert_uint_eq(m->done, 0);
+	mock_answer(mock_find(m, 0));
+	ck_assert_uint_eq(m->done, 2);
+	ck_assert_ptr_nonnull(strstr(m->out, "HTTP/1.1 502 Bad Gateway\r\n"));
+	ck_assert_uint_eq(m->closed, 0);
+	ck_sound();
+	/* a protocol error of the client after the reply has begun */
+	mock_open(m);
+	m->answer = MOCK_LATER;
+	feed(CHUNKED("/") "1\r\na\r\n");
+	s = mock_find(m, 0);
+	m->ops->reply(m->state, &m->env, &s->st,
+		      &(struct sl_reply){.status = 200, .body_len = 9, .body = sl_span_str("abc")});
+	s->answered = true;
+	feed("x");
+	ck_assert_uint_eq(m->cancelled, 1);
+	ck_assert_uint_eq(m->closed, 1);
+	ck_out(OK_LEN(9) "Connection: close\r\n\r\nabc");
+	ck_sound();
+}
+END_TEST
+
+START_TEST(test_names)
+{
+	ck_assert_int_eq(sl_method_parse(sl_span_str("PATCH")), SL_METHOD_PATCH);
+	ck_assert_int_eq(sl_method_parse(sl_span_str("PATCHX")), SL_METHOD_OTHER);
+	ck_assert_int_eq(sl_method_parse(sl_span_str("")), SL_METHOD_OTHER);
+	for (int i = 1; i < SL_METHOD_CNT; i++)
+		ck_assert_int_eq(sl_method_parse(sl_span_cstr(sl_method_name(i))), i);
+	ck_assert_str_eq(sl_method_name(SL_METHOD_OTHER), "");
+	ck_assert(sl_method_idempotent(SL_METHOD_PUT) && !sl_method_idempotent(SL_METHOD_POST));
+	ck_assert(!sl_method_idempotent(SL_METHOD_OTHER) && !sl_method_idempotent(SL_METHOD_PATCH));
+	ck_assert_str_eq(sl_status_text(404), "Not Found");
+	ck_assert_str_eq(sl_status_text(599), "Unknown");
+	ck_assert_str_eq(sl_status_text(70000), "Unknown");
+}
+END_TEST
+
+static void add(TCase *t)
+{
+	tcase_add_test(t, test_refused_in_body);
+	tcase_add_test(t, test_unknown_length);
+	tcase_add_test(t, test_bodyless);
+	tcase_add_test(t, test_headers_out);
+	tcase_add_test(t, test_injection);
+	tcase_add_test(t, test_slow_client);
+	tcase_add_test(t, test_unread_replies);
+	tcase_add_test(t, test_abort);
+	tcase_add_test(t, test_names);
+}
+
+int main(void)
+{
+	return run_suite("http1_reply", add);
+}
