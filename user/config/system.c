@@ -33,14 +33,27 @@ static int fail(const struct check *k, int line, const char *fmt, ...)
 	return -1;
 }
 
-/* Receive queues of an interface as sysfs has them; 0: unknown. */
+/*
+ * Receive queues of an interface as sysfs has them; 0: unknown, as in a network namespace that was
+ * entered without a /sys of its own.
+ */
 static unsigned count_queues(const char *ifname)
 {
 	char path[64];
+	unsigned cnt = 0, index = 0;
 	struct dirent *e;
-	unsigned cnt = 0;
+	FILE *f;
 	DIR *d;
 
+	snprintf(path, sizeof(path), "/sys/class/net/%s/ifindex", ifname);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	if (fscanf(f, "%u", &index) != 1 || index != if_nametoindex(ifname)) {
+		fclose(f);
+		return 0;
+	}
+	fclose(f);
 	snprintf(path, sizeof(path), "/sys/class/net/%s/queues", ifname);
 	d = opendir(path);
 	if (!d)

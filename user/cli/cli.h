@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the subcommands share: their table, common options, and the client of the admin endpoint.
+ *
+ * Exit status of all: 0 done, 1 it did not work or is not well (one line on stderr), 2 wrong usage.
+ */
+#ifndef SL_CLI_CLI_H
+#define SL_CLI_CLI_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SL_VERSION "0.1.0"
+
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+
+struct cli_command {
+	const char *name;
+	const char *args;    /* "-c FILE" */
+	const char *summary; /* one line */
+	const char *details; /* options and examples for --help; NULL: none */
+	int (*run)(int argc, char **argv);
+};
+extern const struct cli_command cli_commands[];
+extern const size_t cli_command_cnt;
+
+int cli_run(int argc, char **argv);
+int cli_check(int argc, char **argv);
+int cli_demo(int argc, char **argv);
+int cli_status(int argc, char **argv);
+int cli_top(int argc, char **argv);
+int cli_set(int argc, char **argv);
+int cli_drain(int argc, char **argv);
+int cli_doctor(int argc, char **argv);
+int cli_trace(int argc, char **argv);
+int cli_version(int argc, char **argv);
+int cli_help(int argc, char **argv);
+
+/* Options that several commands have. */
+struct cli_options {
+	const char *config;   /* -c FILE, --config FILE */
+	const char *admin;    /* --admin ADDRESS:PORT */
+	const char *interval; /* --interval DURATION */
+	const char *count;    /* --count N */
+	bool json, keep, defaults, wait;
+};
+
+/*
+ * Takes them out of argv, which then holds the command's name and what is left, and returns the new
+ * argc. `allowed` names those of this command: "c" config, "a" admin, "j" json, "k" keep, "d"
+ * defaults, "i" interval, "n" count, "w" wait. -1 after a line on stderr.
+ */
+int cli_take_options(int argc, char **argv, const char *allowed, struct cli_options *o);
+
+/* "sluice COMMAND: text" on stderr. Returns CLI_FAILED. */
+int cli_error(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The same for wrong usage, with a pointer to --help. Returns CLI_USAGE. */
+int cli_usage(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Where a gateway's admin endpoint is. */
+struct cli_target {
+	char address[64];
+	uint16_t port;
+};
+/* From -c, --admin, or the default of the configuration. 0 or -1 and a line in err. */
+int cli_find_admin(const struct cli_options *o, struct cli_target *t, char *err, size_t err_len);
+
+/*
+ * One request; returns the HTTP status and the body (the caller frees it), or -1 and a line in err.
+ */
+int cli_admin_ask(const struct cli_target *t, const char *method, const char *path, char **body,
+		  char *err, size_t err_len);
+/* GET /stats, parsed. NULL and a line in err. */
+json_t *cli_admin_stats(const struct cli_target *t, char *err, size_t err_len);
+
+/* Shortcuts into /stats: 0 or "" where there is no such member. */
+double cli_number(const json_t *o, const char *key);
+const char *cli_text(const json_t *o, const char *key);
+/* Sum of a member of an object (path "tcp.conns") over the workers. */
+double cli_sum_workers(const json_t *stats, const char *path);
+
+/* "1.23ms" into one of a few rotating buffers. */
+const char *cli_time(double ns);
+/* "12.3k" */
+const char *cli_count(double n);
+
+/* Set by cli_catch_signals() when SIGINT or SIGTERM comes. */
+extern volatile int cli_stopped;
+void cli_catch_signals(void);
+/* Sleeps until then, or for that long. False when stopped. */
+bool cli_sleep(uint64_t ns);
+
+#endif

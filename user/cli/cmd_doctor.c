@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
+#include <errno.h>
+#include <net/if.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "cli/cli.h"
+#include "config/config.h"
+#include "xio/probe.h"
+
+enum finding { FINE, NOTE, BAD };
+
+/* One line per finding; collected, so that text and JSON say the same. */
+struct doctor {
+	json_t *list; /* JSON is wanted */
+	unsigned bad;
+};
+
+static void tell(struct doctor *d, enum finding f, const char *what, const char *found_fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+static void tell(struct doctor *d, enum finding f, const char *what, const char *found_fmt, ...)
+{
+	static const char *const words[] = {"ok", "note", "BAD"};
+	char found[400];
+	va_list ap;
+
+	va_start(ap, found_fmt);
+	vsnprintf(found, sizeof(found), found_fmt, ap);
+	va_end(ap);
+	d->bad += f == BAD;
+	if (d->list)
+		json_array_append_new(d->list,
+				      json_pack("{s:s,s:s,s:s}", "check", what, "state",
+						f == BAD ? "bad" : words[f], "found", found));
+	else
+		printf("%-5s %-18s %s\n", words[f], what, found);
+}
+
+static void look_at_host(struct doctor *d)
+{
+	struct sl_host_info h;
+	char size[SL_UNIT_TEXT];
+	unsigned major = 0, minor = 0;
+	bool old;
+
+	sl_probe_host(&h);
+	old = sscanf(h.kernel, "%u.%u", &major, &minor) != 2 || major < 6 ||
+	      (major == 6 && minor < 1);
+	tell(d, old ? NOTE : FINE, "kernel", "%s%s", h.kernel,
+	     old ? "; sluice is made for 6.1 and later" : "");
+	tell(d, h.btf ? FINE : NOTE, "BTF",
+	     h.btf ? "/sys/kernel/btf/vmlinux"
+		   : "none: use a kernel with CONFIG_DEBUG_INFO_BTF to share the NIC with other "
+		     "programs");
+	tell(d, h.bpffs ? FINE : NOTE, "BPF file system",
+	     h.bpffs ? SL_BPFFS
+		     : "not mounted; `sluice run` mounts it, or: mount -t bpf bpf " SL_BPFFS);
+	if (h.cap_net_admin && h.cap_net_raw && h.cap_bpf)
+		tell(d, FINE, "privileges", "CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF");
+	else
+		tell(d, BAD, "privileges",
+		     "%s%s%smissing: start as root; they are dropped after the start",
+		     h.cap_net_admin ? "" : "CAP_NET_ADMIN ", h.cap_net_raw ? "" : "CAP_NET_RAW ",
+		     h.cap_bpf ? "" : "CAP_BPF ");
+	if (h.memlock_bytes == UINT64_MAX || h.cap_ipc_lock)
+		tell(d, FINE, "locked memory", "%s",
+		     h.cap_ipc_lock ? "no limit (CAP_IPC_LOCK)" : "no limit");
+	else
+		tell(d, NOTE, "locked memory",
+		     "at most %s: ulimit -l unlimited, or LimitMEMLOCK=infinity",
+		     sl_format_size(size, h.memlock_bytes));
+}
+
+static void look_at_freplace(struct doctor *d)
+{
+	int rc = sl_probe_freplace();
+
+	if (!rc)
+		tell(d, FINE, "XDP dispatcher", "other XDP programs can share an interface");
+	else
+		tell(d, NOTE, "XDP dispatcher",
+		     "refused (%s): sluice attaches as the single program", strerror(-rc));
+}
+
+static void try_interface(struct doctor *d, const char *name, const struct sl_nic_info *nic)
+{
+	char what[40];
+	int rc = nic->xdp_prog_id ? -EBUSY : sl_probe_attach(nic->ifindex, false);
+
+	snprintf(what, sizeof(what), "%s XDP", name);
+	if (nic->xdp_prog_id)
+		tell(d, NOTE, what, "program %u is attached; not tried, so as not to disturb it",
+		     nic->xdp_prog_id);
+	else if (!rc)
+		tell(d, FINE, what, "native");
+	else if (!sl_probe_attach(nic->ifindex, true))
+		tell(d, NOTE, what, "generic only, native: %s; a driver with XDP is faster",
+		     strerror(-rc));
+	else
+		tell(d, BAD, what, "refused: %s", strerror(-rc));
+	if (rc == -EBUSY)
+		return;
+	snprintf(what, sizeof(what), "%s AF_XDP", name);
+	rc = sl_probe_xsk(name, 0);
+	if (rc < 0)
+		tell(d, BAD, what, "refused: %s", strerror(-rc));
+	else
+		tell(d, rc == SL_PORT_ZEROCOPY ? FINE : NOTE, what, "%s%s",
+		     sl_port_mode_name((enum sl_port_mode)rc),
+		     rc == SL_PORT_ZEROCOPY ? "" : ": works; a driver with zero-copy is faster");
+}
+
+static void look_at_interface(struct doctor *d, const char *name, bool try)
+{
+	struct sl_nic_info nic;
+	int rc = sl_probe_nic(name, &nic);
+
+	if (rc) {
+		tell(d, BAD, name, "%s", strerror(-rc));
+		return;
+	}
+	if (!nic.ethernet) {
+		tell(d, try ? BAD : NOTE, name, "%s: no Ethernet, sluice cannot serve it",
+		     nic.driver);
+		return;
+	}
+	tell(d, nic.up ? FINE : NOTE, name, "driver %s, %u of %u queues, MTU %u%s%s",
+	     nic.driver[0] ? nic.driver : "unknown", nic.queue_cnt, nic.queue_max, nic.mtu,
+	     nic.up ? "" : "; down: ip link set up dev it",
+	     try ? "" : "; `sluice doctor IFACE` tries XDP");
+	if (nic.mtu > 3498)
+		tell(d, BAD, name, "MTU %u: frames do not fit AF_XDP; lower it to 1500", nic.mtu);
+	if (try)
+		try_interface(d, name, &nic);
+}
+
+static void look_at_all_interfaces(struct doctor *d)
+{
+	struct if_nameindex *all = if_nameindex();
+
+	for (const struct if_nameindex *i = all; i && i->if_index; i++) {
+		if (strcmp(i->if_name, "lo") != 0)
+			look_at_interface(d, i->if_name, false);
+	}
+	if (all)
+		if_freenameindex(all);
+}
+
+static void look_at_rdma(struct doctor *d)
+{
+	DIR *dir = opendir("/sys/class/infiniband");
+	struct dirent *e;
+	unsigned cnt = 0;
+
+	while (dir && (e = readdir(dir))) {
+		char path[300], state[64] = "unknown", layer[64] = "";
+		FILE *f;
+
+		if (e->d_name[0] == '.')
+			continue;
+		cnt++;
+		snprintf(path, sizeof(path), "/sys/class/infiniband/%.64s/ports/1/state",
+			 e->d_name);
+		f = fopen(path, "re");
+		if (f) {
+			if (fgets(state, sizeof(state), f))
+				state[strcspn(state, "\n")] = 0;
+			fclose(f);
+		}
+		snprintf(path, sizeof(path), "/sys/class/infiniband/%.64s/ports/1/link_layer",
+			 e->d_name);
+		f = fopen(path, "re");
+		if (f) {
+			if (fgets(layer, sizeof(layer), f))
+				layer[strcspn(layer, "\n")] = 0;
+			fclose(f);
+		}
+		tell(d, strstr(state, "ACTIVE") ? FINE : NOTE, "RDMA", "%s: port 1 %s, %s%s",
+		     e->d_name, state, layer, strstr(state, "ACTIVE") ? "" : "; bring its link up");
+	}
+	if (dir)
+		closedir(dir);
+	if (!cnt)
+		tell(d, NOTE, "RDMA",
+		     "no device: backends of this host are reached over shm://; for soft-RoCE: "
+		     "modprobe rdma_rxe; rdma link add rxe0 type rxe netdev IFACE");
+}
+
+int cli_doctor(int argc, char **argv)
+{
+	struct cli_options o;
+	struct sl_config *c = NULL;
+	struct doctor d = {0};
+	char err[600];
+
+	argc = cli_take_options(argc, argv, "cj", &o);
+	if (argc < 0)
+		return CLI_USAGE;
+	if (o.config) {
+		c = sl_config_load(o.config, err, sizeof(err));
+		if (!c)
+			return cli_error("doctor", "%s", err);
+	}
+	d.list = o.json ? json_array() : NULL;
+	look_at_host(&d);
+	look_at_freplace(&d);
+	for (uint32_t i = 0; c && i < c->interface_cnt; i++)
+		look_at_interface(&d, c->interfaces[i].name, true);
+	for (int i = 1; i < argc; i++)
+		look_at_interface(&d, argv[i], true);
+	if (!c && argc == 1)
+		look_at_all_interfaces(&d);
+	look_at_rdma(&d);
+	if (d.list) {
+		json_dumpf(d.list, stdout, JSON_INDENT(2));
+		putchar('\n');
+		json_decref(d.list);
+	}
+	sl_config_free(c);
+	return d.bad ? CLI_FAILED : CLI_OK;
+}

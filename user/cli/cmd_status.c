@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* status, set, drain: one question to the admin endpoint each. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "cli/cli.h"
+
+/* "ok 12, expired 3": members that are not zero. */
+static void print_nonzero(const char *title, const json_t *const *objects, size_t cnt)
+{
+	const char *key;
+	json_t *value;
+	bool any = false;
+
+	json_object_foreach((json_t *)(uintptr_t)objects[0], key, value)
+	{
+		double sum = 0;
+
+		for (size_t i = 0; i < cnt; i++)
+			sum += cli_number(objects[i], key);
+		if (!sum)
+			continue;
+		printf("%s%s %s", any ? ", " : title, key, cli_count(sum));
+		any = true;
+	}
+	if (any)
+		putchar('\n');
+}
+
+static void print_nonzero_of_workers(const char *title, const json_t *stats, const char *group,
+				     const char *name)
+{
+	const json_t *workers = json_object_get(stats, "workers"), *objects[64];
+	size_t cnt = json_array_size(workers);
+
+	if (!cnt || cnt > 64)
+		return;
+	for (size_t w = 0; w < cnt; w++) {
+		objects[w] = json_array_get(workers, w);
+		if (group)
+			objects[w] = json_object_get(objects[w], group);
+		objects[w] = json_object_get(objects[w], name);
+	}
+	print_nonzero(title, objects, cnt);
+}
+
+static void print_interfaces(const json_t *stats)
+{
+	const json_t *workers = json_object_get(stats, "workers"), *verdicts;
+	json_t *i, *w, *p;
+	size_t n, k, m;
+
+	json_array_foreach(json_object_get(stats, "interfaces"), n, i)
+	{
+		printf("interface %s: %s\n", cli_text(i, "name"), cli_text(i, "attach"));
+		verdicts = json_object_get(i, "verdicts");
+		print_nonzero("  packets: ", &verdicts, 1);
+		json_array_foreach(workers, k, w)
+		{
+			json_array_foreach(json_object_get(w, "ports"), m, p)
+			{
+				if (strcmp(cli_text(p, "interface"), cli_text(i, "name")) != 0)
+					continue;
+				printf("  queue %.0f: %s, worker %zu, received %s, sent %s\n",
+				       cli_number(p, "queue"), cli_text(p, "mode"), k,
+				       cli_count(cli_number(p, "rx_packets")),
+				       cli_count(cli_number(p, "tx_packets")));
+			}
+		}
+	}
+}
+
+static void print_backends(const json_t *stats)
+{
+	json_t *w, *b;
+	size_t k, n;
+
+	json_array_foreach(json_object_get(stats, "workers"), k, w)
+	{
+		json_array_foreach(json_object_get(w, "backends"), n, b) printf(
+			"backend %s/%s, worker %zu: %s, %s%s; requests %s, replies %s, failures "
+			"%s, "
+			"outstanding %s\n",
+			cli_text(b, "pool"), cli_text(b, "name"), k, cli_text(b, "state"),
+			cli_text(b, "info"),
+			json_is_true(json_object_get(b, "on_fallback")) ? " (fallback)" : "",
+			cli_count(cli_number(b, "requests_sent")),
+			cli_count(cli_number(b, "replies")), cli_count(cli_number(b, "failures")),
+			cli_count(cli_number(b, "outstanding")));
+	}
+}
+
+static void print_services(const json_t *stats)
+{
+	json_t *s, *total;
+	size_t n;
+
+	json_array_foreach(json_object_get(stats, "services"), n, s)
+	{
+		total = json_object_get(json_object_get(s, "stages"), "total");
+		printf("pool %s: %s requests, p50 %s, p99 %s since start\n", cli_text(s, "pool"),
+		       cli_count(cli_number(total, "count")), cli_time(cli_number(total, "p50_ns")),
+		       cli_time(cli_number(total, "p99_ns")));
+	}
+}
+
+static void print_status(const json_t *stats)
+{
+	bool ready = json_is_true(json_object_get(stats, "ready"));
+
+	printf("%s%s, up %s, %s, %zu workers\n",
+	       ready ? "ready" : "not ready: ", ready ? "" : cli_text(stats, "why_not_ready"),
+	       cli_time(cli_number(stats, "uptime_ns")), cli_text(stats, "config"),
+	       json_array_size(json_object_get(stats, "workers")));
+	print_interfaces(stats);
+	print_backends(stats);
+	print_services(stats);
+	printf("requests %s, in progress %s, connections %s (half open %s)\n",
+	       cli_count(cli_sum_workers(stats, "core.requests")),
+	       cli_count(cli_sum_workers(stats, "exchanges_used")),
+	       cli_count(cli_sum_workers(stats, "tcp.conns")),
+	       cli_count(cli_sum_workers(stats, "tcp.half_open")));
+	printf("frames free %s of %s\n", cli_count(cli_sum_workers(stats, "frames_free")),
+	       cli_count(cli_sum_workers(stats, "frames")));
+	print_nonzero_of_workers("answered: ", stats, "core", "outcomes");
+	print_nonzero_of_workers("malformed: ", stats, "core", "front_errors");
+	print_nonzero_of_workers("dropped: ", stats, NULL, "drops");
+}
+
+int cli_status(int argc, char **argv)
+{
+	struct cli_options o;
+	struct cli_target t;
+	json_t *stats;
+	char err[600];
+	int rc;
+
+	argc = cli_take_options(argc, argv, "caj", &o);
+	if (argc < 0)
+		return CLI_USAGE;
+	if (argc > 1)
+		return cli_usage("status", "found \"%.64s\", which it does not take", argv[1]);
+	stats = cli_find_admin(&o, &t, err, sizeof(err)) == 0
+			? cli_admin_stats(&t, err, sizeof(err))
+			: NULL;
+	if (!stats)
+		return cli_error("status", "%s", err);
+	if (o.json) {
+		json_dumpf(stats, stdout, JSON_INDENT(2));
+		putchar('\n');
+	} else {
+		print_status(stats);
+	}
+	rc = json_is_true(json_object_get(stats, "ready")) ? CLI_OK : CLI_FAILED;
+	json_decref(stats);
+	return rc;
+}
+
+/* Appends name=value to a query; characters that would change its meaning are encoded. */
+static void add_query(struct sl_strbuf *b, const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		unsigned char c = (unsigned char)text[i];
+
+		if (isalnum(c) || strchr("-._~", c))
+			sl_strbuf_char(b, (char)c);
+		else
+			sl_strbuf_printf(b, "%%%02X", c);
+	}
+}
+
+static int post(const struct cli_options *o, const char *command, const char *path, bool print)
+{
+	struct cli_target t;
+	char err[600], *body = NULL;
+	int status = -1;
+
+	if (cli_find_admin(o, &t, err, sizeof(err)) == 0)
+		status = cli_admin_ask(&t, "POST", path, &body, err, sizeof(err));
+	if (status < 0)
+		return cli_error(command, "%s", err);
+	body[strcspn(body, "\n")] = 0;
+	if (status == 200 && print)
+		puts(body);
+	if (status != 200)
+		cli_error(command, "%s", body);
+	free(body);
+	return status == 200 ? CLI_OK : CLI_FAILED;
+}
+
+int cli_set(int argc, char **argv)
+{
+	struct cli_options o;
+	struct sl_strbuf b;
+	char path[400];
+
+	argc = cli_take_options(argc, argv, "caj", &o);
+	if (argc < 0)
+		return CLI_USAGE;
+	if (argc < 2)
+		return cli_usage("set", "found no pool; allowed: POOL NAME=VALUE...");
+	sl_strbuf_fixed(&b, path, sizeof(path));
+	sl_strbuf_str(&b, "/set?pool=");
+	add_query(&b, argv[1], strlen(argv[1]));
+	for (int i = 2; i < argc; i++) {
+		const char *eq = strchr(argv[i], '=');
+
+		if (!eq)
+			return cli_usage("set", "found \"%.64s\"; allowed: NAME=VALUE", argv[i]);
+		sl_strbuf_char(&b, '&');
+		add_query(&b, argv[i], (size_t)(eq - argv[i]));
+		sl_strbuf_char(&b, '=');
+		add_query(&b, eq + 1, strlen(eq + 1));
+	}
+	if (b.err)
+		return cli_usage("set", "found too much at once");
+	return post(&o, "set", path, true);
+}
+
+int cli_drain(int argc, char **argv)
+{
+	struct cli_options o;
+	struct cli_target t;
+	char err[600], *body;
+	int rc;
+
+	argc = cli_take_options(argc, argv, "caw", &o);
+	if (argc < 0)
+		return CLI_USAGE;
+	if (argc > 1)
+		return cli_usage("drain", "found \"%.64s\", which it does not take", argv[1]);
+	rc = post(&o, "drain", "/drain", !o.wait);
+	if (rc != CLI_OK || !o.wait || cli_find_admin(&o, &t, err, sizeof(err)) != 0)
+		return rc;
+	cli_catch_signals();
+	while (cli_admin_ask(&t, "GET", "/livez", &body, err, sizeof(err)) >= 0) {
+		free(body);
+		if (!cli_sleep(50000000))
+			return CLI_FAILED;
+	}
+	puts("drained");
+	return CLI_OK;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sluice: one binary, a table of subcommands, one file each. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "cli/cli.h"
+
+#define ADMIN_OPTIONS                                                                              \
+	"  -c, --config FILE    the gateway's configuration, which names its admin endpoint\n"     \
+	"  --admin ADDR:PORT    its admin endpoint (default 127.0.0.1:9900)\n"
+
+const struct cli_command cli_commands[] = {
+	{"run", "-c FILE", "run the gateway in the foreground",
+	 "  -c, --config FILE    the configuration; `sluice help config` lists its keys\n"
+	 "\n"
+	 "SIGTERM and SIGINT drain (a second one ends at once), SIGHUP reloads.\n",
+	 cli_run},
+	{"check", "-c FILE [--defaults]", "check a configuration, and what it asks of this machine",
+	 "  -c, --config FILE    the configuration\n"
+	 "  --defaults           print all keys with their defaults instead\n"
+	 "  --json               as JSON\n",
+	 cli_check},
+	{"demo", "[--keep]", "gateway, backends and clients in namespaces, with results",
+	 "  --keep               leave it running until ^C, for clients of your own\n", cli_demo},
+	{"status", "[-c FILE]", "what a running gateway does",
+	 ADMIN_OPTIONS "  --json               as JSON\n", cli_status},
+	{"top", "[-c FILE]", "services, batches and latencies, live",
+	 ADMIN_OPTIONS "  --interval DURATION  between two views (default 1s)\n"
+		       "  --count N            end after N views (default: go on)\n"
+		       "  --json               one JSON object per view\n",
+	 cli_top},
+	{"set", "[-c FILE] POOL NAME=VALUE...", "override what the batch controller decides",
+	 ADMIN_OPTIONS "  --json               answer as JSON\n"
+		       "\n"
+		       "  size=N       largest batch\n"
+		       "  hold=D       how long a batch may wait for more; 0: never\n"
+		       "  bound=D      latency bound\n"
+		       "  deadline=D   deadline of requests without one\n"
+		       "  shed=S       share of new connections to refuse, 0 to 1\n"
+		       "\n"
+		       "A value of auto gives the decision back. Without NAME=VALUE: show.\n",
+	 cli_set},
+	{"drain", "[-c FILE] [--wait]", "take no new connections, finish what runs, end",
+	 ADMIN_OPTIONS "  --wait               return when the gateway has ended\n", cli_drain},
+	{"doctor", "[-c FILE] [INTERFACE...]", "what this machine can do, and what to do about it",
+	 "  -c, --config FILE    look at the interfaces of a configuration\n"
+	 "  INTERFACE            try XDP and AF_XDP on it (for a moment)\n"
+	 "  --json               as JSON\n",
+	 cli_doctor},
+	{"trace", "[-c FILE]", "drops, verdicts, outcomes and errors as they happen",
+	 ADMIN_OPTIONS "  --interval DURATION  between two looks (default 1s)\n"
+		       "  --count N            end after N looks (default: go on)\n"
+		       "  --json               one JSON object per look\n",
+	 cli_trace},
+	/* load: goes here, with user/load */
+	{"version", "", "version", "  --json               as JSON\n", cli_version},
+	{"help", "[COMMAND | config]", "help on a command, or the keys of a configuration",
+	 "  --json               help config as JSON\n", cli_help},
+};
+const size_t cli_command_cnt = SL_ARRAY_LEN(cli_commands);
+
+static bool wants_help(int argc, char **argv)
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+			return true;
+	}
+	return false;
+}
+
+int main(int argc, char **argv)
+{
+	const char *name = argc > 1 ? argv[1] : "help";
+
+	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+		name = "help";
+	else if (strcmp(name, "--version") == 0)
+		name = "version";
+	for (size_t i = 0; i < cli_command_cnt; i++) {
+		char *help[] = {(char *)(uintptr_t) "help", argv[1], NULL};
+
+		if (strcmp(cli_commands[i].name, name) != 0)
+			continue;
+		if (argc > 2 && wants_help(argc - 1, argv + 1))
+			return cli_help(2, help);
+		return cli_commands[i].run(argc > 1 ? argc - 1 : 0, argv + 1);
+	}
+	fprintf(stderr, "sluice: found command \"%.64s\"; `sluice help` lists them\n", name);
+	return CLI_USAGE;
+}
