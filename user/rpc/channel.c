@@ -196,9 +196,10 @@ void sl_channel_tick(struct sl_rpc_channel *ch, uint64_t now_ns)
 	uint64_t patience = 3 * cfg->ping_interval_ns + (ch->outstanding ? cfg->patience_ns : 0);
 
 	(void)l->t->ops->check(l->t); /* poll reports it, behind the last messages */
-	if (silence >= cfg->ping_interval_ns && now_ns >= ch->ping_ns) {
-		l->ping_due = true;
-		ch->ping_ns = now_ns + cfg->ping_interval_ns;
+	if (now_ns >= ch->ping_ns) {
+		/* Also when the peer was heard: a time in the past would keep the worker awake. */
+		l->ping_due = silence >= cfg->ping_interval_ns;
+		ch->ping_ns = (l->ping_due ? now_ns : l->last_rx_ns) + cfg->ping_interval_ns;
 	}
 	if (silence >= patience && !l->error)
 		l->error = -ETIMEDOUT;
