@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "backend/internal.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/rand.h"
 
@@ -17,6 +18,7 @@ enum {
 	SLOTS = 256,
 	BULK_DEFAULT = 4 << 20,
 	DRAIN_MS = 5000,
+	ROUND_MAX = 4096, /* messages before replies get their turn */
 };
 
 _Thread_local struct sl_backend *sl_be_polling;
@@ -158,7 +160,7 @@ static void tick(struct sl_backend *b)
 	}
 }
 
-static unsigned poll_channels(struct sl_backend *b)
+static unsigned poll_channels_once(struct sl_backend *b)
 {
 	struct sl_list *at;
 	unsigned n = 0;
@@ -173,6 +175,18 @@ static unsigned poll_channels(struct sl_backend *b)
 			n += (unsigned)rc;
 	}
 	return n;
+}
+
+/* What has arrived, from all in turns, up to a batch. */
+static unsigned poll_channels(struct sl_backend *b)
+{
+	unsigned sum = 0, n;
+
+	do {
+		n = poll_channels_once(b);
+		sum += n;
+	} while (n && b->queue_cnt < b->opt.max_batch && sum < ROUND_MAX);
+	return sum;
 }
 
 /* One pass over everything; batches handled. */
@@ -374,6 +388,9 @@ void sl_backend_close(struct sl_backend *b)
 		sl_be_channel_reap(ch);
 	}
 	sl_be_polling = NULL;
+	SL_CHECK(b->open_cnt == 0 && b->queue_cnt == 0 && b->channel_cnt == 0);
+	SL_CHECK(b->request_mem.used == 0 && b->reply_mem.used == 0);
+	SL_CHECK(atomic_load(&b->foreign_used) == 0);
 	sl_mem_fini(&b->request_mem);
 	sl_mem_fini(&b->reply_mem);
 	if (b->wake_fd >= 0)

@@ -115,10 +115,11 @@ void *sl_mem_alloc(struct sl_mem *m, size_t len)
 
 void sl_mem_free(struct sl_mem *m, void *ptr)
 {
-	struct sl_mem_block *b = (struct sl_mem_block *)ptr - 1;
+	struct sl_mem_block *b;
 
 	if (!ptr)
 		return;
+	b = (struct sl_mem_block *)ptr - 1;
 	SL_CHECK(m->used >= b->len);
 	m->used -= b->len;
 	if (b->class == LARGE || (b->len > CARVE_MAX && m->kept + b->len > SL_MEM_KEEP)) {

@@ -11,6 +11,7 @@
 #include <check.h>
 #include <errno.h>
 #include <sched.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,7 +121,7 @@ struct call {
 	enum sl_rpc_failure why;
 	uint32_t service_us;
 	uint64_t id, done_seq;
-	uint8_t meta[512];
+	uint8_t meta[512], small[64];
 	size_t meta_len;
 };
 
@@ -284,7 +285,15 @@ static inline void gw_close(struct gateway *g)
 
 static inline void call_init(struct call *c, size_t cap)
 {
-	*c = (struct call){.cap = cap, .body = cap ? malloc(cap) : NULL};
+	*c = (struct call){.cap = cap};
+	c->body = cap > sizeof(c->small) ? malloc(cap) : c->small;
+}
+
+static inline void call_fini(struct call *c)
+{
+	if (c->body != c->small)
+		free(c->body);
+	c->body = NULL;
 }
 
 static inline size_t put_meta(uint8_t *to, unsigned tag, const char *text)
@@ -313,6 +322,14 @@ static inline int gw_send(struct gateway *g, struct call *c, struct sl_span meta
 
 	c->id = it.id;
 	return rc;
+}
+
+/* Waits for an event; one that never comes is a failure. */
+static inline void harness_sleep(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	ck_assert_msg(poll(&p, 1, 5000) == 1, "no wake-up within 5 s");
 }
 
 static inline int harness_run(Suite *s)

@@ -65,7 +65,7 @@ static void check_size(struct gateway *g, size_t size)
 	ck_assert_uint_eq(c.status, SL_RPC_OK);
 	ck_assert_uint_eq(c.len, size);
 	ck_assert_mem_eq(c.body, body, size);
-	free(c.body);
+	call_fini(&c);
 	free(body);
 }
 
@@ -119,7 +119,7 @@ START_TEST(test_many)
 			ck_assert_mem_eq(calls[i].body, &bodies[i], sizeof(bodies[i]));
 			if (i)
 				ck_assert_uint_gt(calls[i].done_seq, calls[i - 1].done_seq);
-			free(calls[i].body);
+			call_fini(&calls[i]);
 		}
 	}
 	gw_until(&g, g.batches_done == g.done);
@@ -165,7 +165,7 @@ START_TEST(test_batch)
 	for (unsigned i = 0; i < BATCH; i++) {
 		ck_assert_uint_eq(calls[i].len, strlen(text[i]));
 		ck_assert_mem_eq(calls[i].body, text[i], calls[i].len);
-		free(calls[i].body);
+		call_fini(&calls[i]);
 	}
 	gw_close(&g);
 	backend_term(p);

@@ -55,6 +55,7 @@ static const char *why(int rc)
 	case -EACCES: return "permission denied: the socket must be writable for this user";
 	case -EPROTOTYPE: return "a socket of another kind: is this a sluice backend?";
 	case -ETIMEDOUT: return "no answer in time: the backend is busy or stopped";
+	case -EPIPE:
 	case -ECONNRESET: return "refused: the backend serves root, its own user and group";
 	case -EBADMSG: return "answer is no sluice hello: is this a sluice backend?";
 	case -EPROTO: return "backend speaks another version: build both from one release";

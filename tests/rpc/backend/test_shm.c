@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hostility that only shared memory and its socket allow. */
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include "base/rand.h"
+#include "harness.h"
+#include "rpc/shm/shm.h"
+#include "rpc/shm/socket.h"
+
+static char path[64], endpoint[80];
+
+static void setup(void)
+{
+	snprintf(path, sizeof(path), "/tmp/sl-shm-test-%d.sock", (int)getpid());
+	snprintf(endpoint, sizeof(endpoint), "shm://%s", path);
+}
+
+static void teardown(void)
+{
+	unlink(path);
+}
+
+static void echo(void *arg, struct sl_batch *batch)
+{
+	(void)arg;
+	for (unsigned i = 0; i < batch->count; i++) {
+		struct sl_request_view *rq = batch->requests[i];
+
+		sl_reply(rq, &(struct sl_reply_args){.body = rq->body, .body_len = rq->body_len});
+	}
+}
+
+static struct backend_proc start_echo(void)
+{
+	return backend_start(&(struct sl_backend_options){.listen = endpoint, .handle = echo});
+}
+
+static void check_served(void)
+{
+	struct gateway g;
+	struct call c;
+
+	gw_open(&g, endpoint);
+	call_init(&c, 8);
+	ck_assert_int_eq(
+		gw_send(&g, &c, sl_span_of(NULL, 0), sl_span_str("alive"), 0, SL_CLASS_LATENCY), 0);
+	gw_until(&g, g.batches_done == 1);
+	ck_assert(c.done);
+	call_fini(&c);
+	gw_close(&g);
+}
+
+static void scribble(struct sl_shm *s, struct sl_prng *rng, size_t from, size_t len)
+{
+	uint8_t *map = s->map;
+
+	for (unsigned i = 0; i < 200; i++)
+		map[from + sl_prng_below(rng, len)] = (uint8_t)sl_prng_u64(rng);
+}
+
+/* Random bytes everywhere in the memory, with right slot numbers so that they are looked at. */
+START_TEST(test_scribbled_memory)
+{
+	struct backend_proc p = start_echo();
+	struct sl_prng rng;
+
+	sl_prng_seed(&rng, 11);
+	for (unsigned round = 0; round < 60; round++) {
+		struct sl_transport *t = gw_dial(endpoint, 32, 64 << 10);
+		struct sl_shm *s = (struct sl_shm *)t;
+
+		for (unsigned i = 0; i < 20; i++) {
+			struct sl_shm_slot *slot = (void *)sl_shm_slot_at(s->tx_slots, s->mask, i);
+
+			slot->header = (struct sl_rpc_header){
+				.version_type = SL_RPC_VERSION << 4 | SL_RPC_REQUEST,
+				.flags = SL_RPC_FIRST | SL_RPC_LAST | SL_RPC_BATCH,
+				.count = 1,
+				.fragment_len = 1000,
+				.total_or_offset = 1000,
+				.id = sl_rpc_boot_epoch() << 48 | i,
+			};
+			scribble(s, &rng, (size_t)((uint8_t *)slot - (uint8_t *)s->map), 48);
+			atomic_store(&slot->seq, i + 1);
+			scribble(s, &rng, 0, s->map_len);
+			sl_shm_bell(s);
+			(void)send(t->fd, "x", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+		}
+		sl_rpc_dial_drop(t);
+		if (round % 20 == 0)
+			check_served();
+	}
+	check_served();
+	backend_term(p);
+}
+END_TEST
+
+/* The bytes change while the other side reads them: a second thread of the liar flips them. */
+START_TEST(test_changing_bytes)
+{
+	struct backend_proc p = start_echo(), flipper;
+	struct sl_transport *t = gw_dial(endpoint, 64, 64 << 10);
+	struct sl_shm *s = (struct sl_shm *)t;
+	uint64_t until = sl_now_ns() + 300 * SL_NS_PER_MS;
+	struct {
+		struct sl_rpc_entry e;
+		uint8_t body[200];
+	} m = {.e = {.len = 200}};
+
+	flipper.pid = fork();
+	if (!flipper.pid) {
+		alarm(20);
+		for (uint32_t i = 0;; i++) {
+			struct sl_shm_slot *slot = (void *)sl_shm_slot_at(s->tx_slots, s->mask, i);
+			volatile uint8_t *raw = (volatile uint8_t *)slot;
+
+			raw[8 + i / 7 % 60] ^= (uint8_t)(1u << i % 8);
+			raw[8 + i / 7 % 60] ^= (uint8_t)(1u << i % 8);
+		}
+	}
+	while (sl_now_ns() < until) {
+		struct sl_rpc_header h = {
+			.version_type = SL_RPC_VERSION << 4 | SL_RPC_REQUEST,
+			.flags = SL_RPC_FIRST | SL_RPC_LAST | SL_RPC_BATCH,
+			.count = 1,
+			.fragment_len = 224,
+			.total_or_offset = 224,
+			.id = sl_rpc_boot_epoch() << 48 | ++m.e.id,
+		};
+		struct sl_span span = sl_span_of(&m, 224);
+		struct sl_message in;
+
+		(void)t->ops->post(t, &h, &span, 1, 0);
+		t->ops->flush(t);
+		(void)t->ops->check(t);
+		if (t->ops->poll(t, &in, 1) == 1) {
+			t->ops->release(t, &in);
+		} else if (s->gone) {
+			sl_rpc_dial_drop(t);
+			t = gw_dial(endpoint, 64, 64 << 10);
+			backend_kill(flipper);
+			flipper.pid = 0;
+			s = (struct sl_shm *)t;
+			break;
+		}
+	}
+	if (flipper.pid)
+		backend_kill(flipper);
+	sl_rpc_dial_drop(t);
+	check_served();
+	backend_term(p);
+}
+END_TEST
+
+static int raw_connect(void)
+{
+	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+	struct sockaddr_un sa;
+
+	ck_assert_int_eq(sl_shm_address(path, &sa), 0);
+	for (int i = 0; i < 5000; i++) {
+		if (connect(sock, (struct sockaddr *)&sa, sizeof(sa)) == 0)
+			return sock;
+		usleep(1000);
+	}
+	ck_abort_msg("cannot connect: %s", strerror(errno));
+	return -1;
+}
+
+/* Connections that say nothing, or nonsense, do not keep others out. */
+START_TEST(test_silent_and_garbled_peers)
+{
+	struct backend_proc p = start_echo();
+	int sock[60];
+
+	for (unsigned i = 0; i < 60; i++) {
+		struct sl_rpc_hello h = {.magic = SL_RPC_HELLO_MAGIC,
+					 .version = SL_RPC_VERSION,
+					 .slots = 64,
+					 .bulk_len = 64 << 10};
+
+		sock[i] = raw_connect();
+		if (i % 6 == 1)
+			(void)send(sock[i], "garbage", 7, MSG_NOSIGNAL);
+		h.version = i % 6 == 2 ? 9 : h.version;
+		h.slots = i % 6 == 3 ? 63 : h.slots;
+		h.bulk_len = i % 6 == 4 ? 0 : h.bulk_len;
+		if (i % 6 > 1 && i % 6 < 5)
+			(void)sl_shm_hello_send(sock[i], &h, -1);
+		if (i % 20 == 19)
+			check_served();
+	}
+	for (unsigned i = 0; i < 60; i++)
+		close(sock[i]);
+	check_served();
+	backend_term(p);
+}
+END_TEST
+
+/* --- a listener that lies to the dialler --- */
+
+enum listener_lie { NO_MEMORY, NOT_SEALED, TOO_SHORT, NO_MEMFD, LARGER, GARBAGE, REFUSES, LIES };
+
+static int lying_memory(enum listener_lie lie, const struct sl_shm_geometry *g)
+{
+	int fd;
+
+	switch (lie) {
+	case NO_MEMORY: return -1;
+	case NO_MEMFD: return open("/dev/zero", O_RDWR);
+	case NOT_SEALED:
+	case TOO_SHORT:
+		fd = memfd_create("lie", MFD_ALLOW_SEALING);
+		(void)!ftruncate(fd, (off_t)sl_shm_len(g) - (lie == TOO_SHORT ? 4096 : 0));
+		if (lie == TOO_SHORT)
+			(void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK);
+		return fd;
+	default: return sl_shm_memory_create(g);
+	}
+}
+
+static _Noreturn void lying_listener(enum listener_lie lie)
+{
+	struct sockaddr_un sa;
+	int listener = socket(AF_UNIX, SOCK_SEQPACKET, 0), sock, stray;
+	struct sl_rpc_hello h;
+	struct sl_shm_geometry g;
+
+	alarm(20);
+	if (sl_shm_address(path, &sa) || bind(listener, (struct sockaddr *)&sa, sizeof(sa)) ||
+	    listen(listener, 4))
+		_exit(3);
+	sock = accept(listener, NULL, NULL);
+	while (sl_shm_hello_recv(sock, &h, &stray) == -EAGAIN)
+		usleep(100);
+	if (lie == REFUSES)
+		_exit(0);
+	h.bulk_len *= lie == LARGER ? 2 : 1;
+	g = (struct sl_shm_geometry){.slots = h.slots, .bulk_len = h.bulk_len};
+	if (lie == GARBAGE)
+		(void)send(sock, "what?", 5, 0);
+	else
+		(void)sl_shm_hello_send(sock, &h, lying_memory(lie, &g));
+	for (;;)
+		pause();
+}
+
+START_TEST(test_lying_listener)
+{
+	struct backend_proc p = {.pid = fork()};
+	struct sl_rpc_dial_options opt = {
+		.endpoint = endpoint, .bulk_ring_len = 64 << 10, .slots = 64, .timeout_ms = 5000};
+	char err[256] = "";
+
+	if (!p.pid)
+		lying_listener((enum listener_lie)_i);
+	while (access(path, F_OK))
+		usleep(1000);
+	usleep(20000); /* bound, and about to listen */
+	ck_assert_ptr_null(sl_rpc_dial(&opt, err, sizeof(err)));
+	ck_assert_msg(strstr(err, _i == REFUSES ? "refused" : "is this a sluice backend?") != NULL,
+		      "%s", err);
+	backend_kill(p);
+}
+END_TEST
+
+/* Nobody answers: bounded. */
+START_TEST(test_dial_timeout)
+{
+	struct backend_proc p = start_echo();
+	struct sl_rpc_dial_options opt = {
+		.endpoint = endpoint, .bulk_ring_len = 64 << 10, .slots = 64, .timeout_ms = 50};
+	char err[256] = "";
+
+	check_served();
+	kill(p.pid, SIGSTOP);
+	ck_assert_ptr_null(sl_rpc_dial(&opt, err, sizeof(err)));
+	ck_assert_msg(strstr(err, "no answer in time") != NULL, "%s", err);
+	kill(p.pid, SIGCONT);
+	check_served();
+	backend_term(p);
+}
+END_TEST
+
+/* Another user may not connect, whatever the mode of the file. */
+START_TEST(test_credentials)
+{
+	struct backend_proc p = start_echo(), stranger;
+	int status;
+
+	check_served();
+	stranger.pid = fork();
+	if (!stranger.pid) {
+		struct sl_rpc_dial_options opt = {.endpoint = endpoint,
+						  .bulk_ring_len = 64 << 10,
+						  .slots = 64,
+						  .timeout_ms = 5000};
+		char err[256] = "";
+
+		if (setgid(65534) || setuid(65534))
+			_exit(2);
+		if (sl_rpc_dial(&opt, err, sizeof(err)) || !strstr(err, "refused"))
+			_exit(1);
+		_exit(0);
+	}
+	status = backend_wait(stranger);
+	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", status);
+	check_served();
+	backend_term(p);
+}
+END_TEST
+
+/* A file that is no socket is never removed. */
+START_TEST(test_file_in_the_way)
+{
+	struct sl_backend_options opt = {.listen = endpoint, .handle = echo};
+	char err[256] = "";
+	int fd = open(path, O_CREAT | O_WRONLY, 0600);
+
+	close(fd);
+	ck_assert_ptr_null(sl_backend_open(&opt, err, sizeof(err)));
+	ck_assert_ptr_nonnull(strstr(err, "it is no socket"));
+	ck_assert_int_eq(access(path, F_OK), 0);
+	opt.listen = "shm:///tmp/no/such/directory/x.sock";
+	ck_assert_ptr_null(sl_backend_open(&opt, err, sizeof(err)));
+	ck_assert_ptr_nonnull(strstr(err, "no such directory"));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("rpc shm");
+	TCase *tc = tcase_create("shm");
+
+	tcase_set_timeout(tc, 60);
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, test_scribbled_memory);
+	tcase_add_test(tc, test_changing_bytes);
+	tcase_add_test(tc, test_silent_and_garbled_peers);
+	tcase_add_loop_test(tc, test_lying_listener, 0, LIES);
+	tcase_add_test(tc, test_dial_timeout);
+	tcase_add_test(tc, test_credentials);
+	tcase_add_test(tc, test_file_in_the_way);
+	suite_add_tcase(s, tc);
+	return harness_run(s);
+}
