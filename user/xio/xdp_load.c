@@ -255,16 +255,52 @@ static int attach_one_way(struct setup *s, bool dispatcher)
 	return 0;
 }
 
+/*
+ * libxdp 1.3 on Linux 6.13 and later: the dispatcher's functions do not change packets, so a
+ * program that does, as ours with its stamp, may not replace one (EINVAL). Then, too, it is the
+ * single one.
+ */
 static int attach_own(struct setup *s)
 {
-	bool dispatcher = !s->o->no_dispatcher && sl_bpffs_mount() == 0 && sl_probe_freplace() == 0;
-	int res = attach_one_way(s, dispatcher);
+	int refused = s->o->no_dispatcher ? 0 : sl_bpffs_mount();
+	int res;
 
-	if (!res || !dispatcher || res == -EPERM || s->x->dispatched ||
-	    in_dispatcher(s->x->ifindex))
-		return res;
-	sl_log_info("%s, going on without", s->err);
-	return attach_one_way(s, false);
+	if (!s->o->no_dispatcher && !refused)
+		refused = sl_probe_freplace();
+	if (!s->o->no_dispatcher && !refused) {
+		res = attach_one_way(s, true);
+		if (!res || res == -EPERM || s->x->dispatched || in_dispatcher(s->x->ifindex))
+			return res;
+		refused = res;
+	}
+	res = attach_one_way(s, false);
+	if (!res && refused) {
+		size_t len = strlen(s->x->mode);
+
+		snprintf(s->x->mode + len, sizeof(s->x->mode) - len, " (no dispatcher: %s)",
+			 strerror(-refused));
+	}
+	return res;
+}
+
+/*
+ * virtio_net adds receive queues when XDP comes, one per CPU, unless that exceeds its maximum. An
+ * AF_XDP socket on them receives, but what it sends stays in the ring; and when the program goes
+ * before the socket has been wound up, the driver keeps a dangling pointer and the kernel crashes
+ * at the next attach (seen with 7.2). So they are not used at all.
+ */
+static int check_queues(struct setup *s)
+{
+	struct sl_nic_info now;
+
+	if (strcmp(s->nic.driver, "virtio_net") != 0 || s->x->attach == SL_XDP_ADOPTED ||
+	    sl_probe_nic(s->x->ifname, &now) != 0 || now.queue_cnt <= s->nic.queue_cnt)
+		return 0;
+	return fail(s, -EINVAL,
+		    "%s: virtio_net adds %u receive queues of its own for XDP, which AF_XDP cannot "
+		    "send "
+		    "from: run `ethtool -L %s combined %u` first",
+		    s->x->ifname, now.queue_cnt - s->nic.queue_cnt, s->x->ifname, s->nic.queue_max);
 }
 
 static int prog_info(int fd, struct bpf_prog_info *info)
@@ -434,6 +470,8 @@ int sl_xdp_open(struct sl_xdp *x, const char *ifname, const struct sl_xdp_option
 			res = attach_own(&s);
 	}
 	if (!res)
+		res = check_queues(&s);
+	if (!res)
 		res = set_up_maps(&s);
 	if (!res && prog_info(s.prog_fd, &info) == 0)
 		x->prog_id = info.id;
@@ -441,6 +479,8 @@ int sl_xdp_open(struct sl_xdp *x, const char *ifname, const struct sl_xdp_option
 		close(s.prog_fd);
 	if (res)
 		sl_xdp_close(x);
+	else if (err_len)
+		err[0] = '\0'; /* of a way that was tried first */
 	return res;
 }
 

@@ -21,6 +21,10 @@
  * IFNAME@INODE of this namespace; dots in a name become underscores. An interface has one gateway
  * at a time.
  *
+ * Close the sockets first and sl_xdp last. Attaching may change the number of queues
+ * (sl_probe_nic): ask after the open which queues want a socket; a packet on a queue without one is
+ * the kernel's.
+ *
  * Maps have one writer each, see sluice/abi.h. Functions are called from the control thread.
  */
 #ifndef SL_XIO_XDP_LOAD_H
@@ -66,7 +70,7 @@ struct sl_xdp {
 	uint32_t prog_id;
 	uint32_t worker_cnt;  /* of the maps; when adopted, they may have more than was asked for */
 	uint32_t service_cnt; /* stride for sl_hist_index() and sl_live_index() */
-	char mode[128];       /* for people: "native, single program" */
+	char mode[128];       /* for people: "native, single program (no dispatcher: ...)" */
 	char pin_dir[128];    /* "" without pins */
 
 	int map_fd[SL_MAP_CNT];
@@ -85,7 +89,7 @@ struct sl_xdp {
 int sl_xdp_open(struct sl_xdp *x, const char *ifname, const struct sl_xdp_options *o, char *err,
 		size_t err_len);
 
-/* Detaches unless adopted, removes the pins, unmaps. Idempotent; sockets may still be open. */
+/* Detaches unless adopted, removes the pins, unmaps. Idempotent. */
 void sl_xdp_close(struct sl_xdp *x);
 
 /* From now on packets to `key` go to the sockets. Replaces an entry of the same key. */

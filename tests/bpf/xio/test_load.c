@@ -57,7 +57,8 @@ static void expect_mode(const char *mode)
 
 	snprintf(want, sizeof(want), "%s, %s", mode,
 		 dispatcher ? "libxdp dispatcher" : "single program");
-	ck_assert_str_eq(xdp.mode, want);
+	ck_assert_msg(strstr(xdp.mode, want) == xdp.mode, "'%s', not '%s'", xdp.mode, want);
+	ck_assert_int_eq(strstr(xdp.mode, "(no dispatcher: ") != NULL, !dispatcher);
 }
 
 /* Of the program on the interface, be it a dispatcher. */
@@ -145,6 +146,7 @@ START_TEST(open_and_close)
 {
 	expect_open(&plain);
 	ck_assert_int_eq(xdp.attach, own_attach());
+	ck_assert_str_eq(err, "");
 	expect_mode("native");
 	ck_assert_uint_ne(xdp.prog_id, 0);
 	ck_assert_uint_ne(attached("sl0"), 0);
@@ -254,6 +256,20 @@ START_TEST(refusals)
 	ck_assert_uint_eq(attached("sl0"), 0);
 	expect_open(&plain);
 	sl_xdp_close(&xdp);
+}
+END_TEST
+
+START_TEST(no_dispatcher_when_not_wanted)
+{
+	struct sl_xdp_options o = plain;
+
+	o.no_dispatcher = true;
+	expect_open(&o);
+	ck_assert_int_eq(xdp.attach, SL_XDP_LINK);
+	ck_assert_str_eq(xdp.mode, "native, single program");
+	ck_assert_uint_eq(attached("sl0"), xdp.prog_id);
+	sl_xdp_close(&xdp);
+	ck_assert_uint_eq(attached("sl0"), 0);
 }
 END_TEST
 
@@ -532,6 +548,7 @@ int main(void)
 	tcase_add_test(tc, bpftool_prints_field_names);
 	tcase_add_test(tc, generic_when_asked_or_native_refused);
 	tcase_add_test(tc, refusals);
+	tcase_add_test(tc, no_dispatcher_when_not_wanted);
 	tcase_add_test(tc, no_pins_when_not_wanted);
 	tcase_add_test(tc, foreign_program_is_not_touched);
 	tcase_add_test(tc, one_gateway_per_interface);

@@ -314,6 +314,19 @@ START_TEST(echo_in_generic_mode)
 }
 END_TEST
 
+START_TEST(echo_with_busy_polling)
+{
+	const struct sl_xsk_options o = {.busy_poll_us = 20};
+
+	open_arena(1, FRAMES);
+	ports[0]->ops->close(ports[0]);
+	open_port(0, &o);
+	echo_all(1, 2000);
+	ck_assert_uint_gt(ports[0]->stats.rx_wakeups, 0); /* each flush polls */
+	close_arena();
+}
+END_TEST
+
 START_TEST(retained_frames_come_back_unacked)
 {
 	struct sl_frame *frames[4];
@@ -572,6 +585,7 @@ int main(void)
 	tcase_add_test(tc, echo);
 	tcase_add_test(tc, echo_on_two_queues);
 	tcase_add_test(tc, echo_in_generic_mode);
+	tcase_add_test(tc, echo_with_busy_polling);
 	tcase_add_test(tc, retained_frames_come_back_unacked);
 	tcase_add_test(tc, full_tx_ring_takes_a_part);
 	tcase_add_test(tc, starved_of_frames_and_back);
