@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <libgen.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -35,7 +34,7 @@ static int find_binaries(struct demo *d)
 	if (n < 0)
 		return cli_error("demo", "/proc/self/exe cannot be read");
 	d->bin[n] = 0;
-	memmove(d->bin, dirname(d->bin), strlen(dirname(d->bin)) + 1);
+	*strrchr(d->bin, '/') = 0;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		snprintf(path, sizeof(path), "%s/%s", d->bin, names[i]);
 		if (access(path, X_OK) != 0)

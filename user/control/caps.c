@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cpu.h"
 #include "control/control.h"
 
 enum { WAIT_MS = 2000 };
@@ -89,7 +90,7 @@ static unsigned tell_threads(int sig)
 static int order_threads(enum step step, char *err, size_t err_len)
 {
 	struct sigaction act = {.sa_handler = on_order, .sa_flags = SA_RESTART}, before;
-	int sig = SIGRTMIN + 2;
+	int sig = SL_SIGNAL_ALL_THREADS;
 	unsigned told;
 
 	order.step = step;
