@@ -93,7 +93,8 @@ void sl_client_timer(struct sl_client *cl)
 static struct sl_stream *host_begin(void *host, const struct sl_request *rq)
 {
 	struct sl_client *cl = host;
-	struct sl_exchange *x = sl_exchange_begin(cl->core, cl, cl->fair_addr, rq);
+	const struct sl_cfg_route *route = sl_route_find(cl->core->cfg, rq->path);
+	struct sl_exchange *x = sl_exchange_begin(cl->core, cl, route, cl->fair_addr, rq);
 
 	if (!x)
 		return NULL;

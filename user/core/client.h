@@ -30,7 +30,7 @@ struct sl_client {
 	uint16_t reading;   /* of them, those whose body is not complete */
 	uint8_t phase;
 	uint8_t first_len;
-	uint8_t first[3]; /* bytes that came before the protocol was known */
+	uint8_t first[4]; /* bytes that came before the protocol was known */
 	bool paused : 1;  /* TCP keeps bytes that the front did not take */
 	bool blocked : 1; /* TCP did not take all bytes of a reply */
 	bool closing : 1;

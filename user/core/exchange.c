@@ -93,10 +93,9 @@ static enum sl_outcome admit(struct sl_exchange *x, uint32_t fair_addr, const st
 {
 	struct sl_core *c = x->core;
 
-	x->route = sl_route_find(c->cfg, rq->path);
 	if (!x->route)
 		return SL_OUTCOME_NO_ROUTE;
-	if (!sl_route_allows(x->route, rq->method))
+	if (rq->proto != SL_PROTO_DATAGRAM && !sl_route_allows(x->route, rq->method))
 		return SL_OUTCOME_METHOD;
 	if (x->route->pool < 0)
 		return SL_OUTCOME_FIXED;
@@ -113,7 +112,8 @@ static enum sl_outcome admit(struct sl_exchange *x, uint32_t fair_addr, const st
 	return SL_OUTCOME_OK;
 }
 
-struct sl_exchange *sl_exchange_begin(struct sl_core *c, struct sl_client *cl, uint32_t fair_addr,
+struct sl_exchange *sl_exchange_begin(struct sl_core *c, struct sl_client *cl,
+				      const struct sl_cfg_route *route, uint32_t fair_addr,
 				      const struct sl_request *rq)
 {
 	struct sl_exchange *x = sl_pool_get(&c->exchanges);
@@ -126,6 +126,7 @@ struct sl_exchange *sl_exchange_begin(struct sl_core *c, struct sl_client *cl, u
 	*x = (struct sl_exchange){
 		.core = c,
 		.client = cl,
+		.route = route,
 		.take_ns = rq->take_ns ? rq->take_ns : c->now_ns,
 		.deadline_ns = UINT64_MAX,
 	};

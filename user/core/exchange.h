@@ -79,7 +79,9 @@ void sl_store_free(struct sl_store *s, struct sl_umem *u);
 uint32_t sl_store_spans(const struct sl_store *s, struct sl_span *spans, uint32_t max);
 
 /* exchange.c */
-struct sl_exchange *sl_exchange_begin(struct sl_core *c, struct sl_client *cl, uint32_t fair_addr,
+/* route NULL: none matches. Returns NULL when exchanges are exhausted. */
+struct sl_exchange *sl_exchange_begin(struct sl_core *c, struct sl_client *cl,
+				      const struct sl_cfg_route *route, uint32_t fair_addr,
 				      const struct sl_request *rq);
 size_t sl_exchange_body(struct sl_exchange *x, struct sl_chunk *chunk);
 void sl_exchange_end(struct sl_exchange *x);

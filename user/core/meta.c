@@ -71,13 +71,15 @@ static struct sl_span path_rest(const struct sl_cfg_route *r, const struct sl_re
 {
 	if (rq->proto == SL_PROTO_GRPC)
 		return sl_span_skip(rq->path, 1);
+	if (rq->proto == SL_PROTO_DATAGRAM)
+		return rq->path;
 	return r->strip_prefix ? sl_span_skip(rq->path, r->prefix_len) : rq->path;
 }
 
 static void write_fields(struct meta_writer *w, const struct sl_exchange *x,
 			 const struct sl_request *rq)
 {
-	if (rq->proto != SL_PROTO_GRPC)
+	if (rq->proto != SL_PROTO_GRPC && rq->proto != SL_PROTO_DATAGRAM)
 		put_nonempty(w, SL_META_METHOD, rq->method_name);
 	if (rq->proto != SL_PROTO_HTTP1)
 		put_u16(w, SL_META_PROTOCOL, rq->proto);

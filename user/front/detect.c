@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front/front.h"
 
+#pragma weak sl_front_h2 /* a build without the h2 front answers its preface with 505 */
+
 const struct sl_front_ops *sl_front_detect(struct sl_span first)
 {
-	static const struct sl_span preface = SL_SPAN_LIT("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+	/* The rest of the preface is the h2 front's to check: no HTTP/1 method is called PRI. */
+	static const struct sl_span magic = SL_SPAN_LIT("PRI ");
 
-	if (first.len >= preface.len)
-		return sl_span_starts(first, preface) ? &sl_front_h2 : &sl_front_http1;
-	return sl_span_starts(preface, first) ? NULL : &sl_front_http1;
+	if (first.len < magic.len)
+		return sl_span_starts(magic, first) ? NULL : &sl_front_http1;
+	return sl_span_starts(first, magic) && &sl_front_h2 ? &sl_front_h2 : &sl_front_http1;
 }
