@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "rpc/rpc.h"
 
 enum {
@@ -139,26 +140,32 @@ void sl_batcher_remove(struct sl_batcher *b, struct sl_batch_item *item)
 		heap_remove(b, item);
 }
 
-static void drop_all(struct sl_batcher *b, enum sl_outcome why)
+/* Those that no backend which is up may have: nothing would ever send them. */
+static void drop_orphans(struct sl_batcher *b)
 {
-	while (b->len) {
-		struct sl_batch_item *item = b->heap[0];
+	for (uint32_t i = b->len; i--;) {
+		struct sl_batch_item *item = b->heap[i];
 
+		if (b->up_mask & ~item->excluded)
+			continue;
 		heap_remove(b, item);
-		b->ops->drop(b->app, item, why);
+		b->ops->drop(b->app, item, SL_OUTCOME_NO_BACKEND);
+		i = i < b->len ? i + 1 : b->len; /* another item may stand here now */
 	}
 }
 
+/* What is outstanding stays so until it is reported as done, which the RPC does for each batch. */
 void sl_batcher_backend(struct sl_batcher *b, unsigned backend, bool up, uint64_t now_ns)
 {
 	(void)now_ns;
-	b->backends[backend] = (struct backend){.up = up};
+	b->backends[backend].up = up;
+	b->backends[backend].stalled = false;
 	if (up)
 		b->up_mask |= 1u << backend;
 	else
 		b->up_mask &= ~(1u << backend);
-	if (!b->up_mask)
-		drop_all(b, SL_OUTCOME_NO_BACKEND);
+	if (!up)
+		drop_orphans(b);
 }
 
 void sl_batcher_done(struct sl_batcher *b, unsigned backend, unsigned cnt, uint64_t service_ns,
@@ -169,18 +176,10 @@ void sl_batcher_done(struct sl_batcher *b, unsigned backend, unsigned cnt, uint6
 	(void)service_ns;
 	(void)rtt_ns;
 	(void)now_ns;
+	SL_CHECK(be->batches && be->requests >= cnt);
 	be->stalled = false;
-	if (be->batches)
-		be->batches--;
-	be->requests -= be->requests < cnt ? be->requests : cnt;
-}
-
-void sl_batcher_lost(struct sl_batcher *b, unsigned backend, unsigned cnt, uint64_t now_ns)
-{
-	(void)b;
-	(void)backend;
-	(void)cnt;
-	(void)now_ns;
+	be->batches--;
+	be->requests -= cnt;
 }
 
 static bool send_to(struct sl_batcher *b, unsigned backend)

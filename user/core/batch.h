@@ -66,11 +66,13 @@ void sl_batcher_remove(struct sl_batcher *b, struct sl_batch_item *item);
 bool sl_batcher_queued(const struct sl_batch_item *item);
 
 void sl_batcher_backend(struct sl_batcher *b, unsigned backend, bool up, uint64_t now_ns);
-/* A batch of cnt was answered; rtt_ns: round trip without service time. */
+/*
+ * Nothing of a batch of cnt is outstanding any more: exactly once for each that ops.send accepted,
+ * however its requests ended, and also while the backend is down. service_ns: 0 when there was no
+ * answer; rtt_ns: round trip without service time.
+ */
 void sl_batcher_done(struct sl_batcher *b, unsigned backend, unsigned cnt, uint64_t service_ns,
 		     uint64_t rtt_ns, uint64_t now_ns);
-/* A batch of cnt ended without an answer. */
-void sl_batcher_lost(struct sl_batcher *b, unsigned backend, unsigned cnt, uint64_t now_ns);
 
 /* Sends and sheds what is due; once per loop. */
 void sl_batcher_pump(struct sl_batcher *b, uint64_t now_ns);

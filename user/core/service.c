@@ -137,7 +137,6 @@ static void on_failed(void *app, void *cookie, enum sl_rpc_failure why)
 
 	(void)app;
 	x->in_flight = false;
-	sl_batcher_lost(x->service->batcher, x->backend, 1, x->core->now_ns);
 	if (why != SL_RPC_FAIL_TIMEOUT && try_again(x, why != SL_RPC_FAIL_DOWN))
 		return;
 	sl_exchange_fail(x,
