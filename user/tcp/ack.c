@@ -87,6 +87,7 @@ void sl_tcp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, bool window
 		.prior_flight = in_flight(c),
 	};
 	bool duplicate = is_duplicate(c, seg, window_changed);
+	bool recovering = c->recovery == SL_RECOVERY_FAST;
 	bool sacks = !seg->plain && seg->opts.sack_cnt && (c->flags & SL_TCPF_SACK);
 
 	if (a.acked) {
@@ -100,7 +101,8 @@ void sl_tcp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, bool window
 		sl_tcp_tlp_ack(c, seg, &a);
 	if (c->recovery != SL_RECOVERY_OPEN || sacks || duplicate || c->dupacks)
 		sl_tcp_recover(c, seg, &a, duplicate);
-	if (a.acked && c->recovery != SL_RECOVERY_FAST && (c->flags & SL_TCPF_CWND_LIMITED))
+	recovering |= c->recovery == SL_RECOVERY_FAST;
+	if (a.acked && !recovering && (c->flags & SL_TCPF_CWND_LIMITED))
 		t->cc->acked(c, a.acked, a.rtt_us);
 	if (a.acked || a.sacked)
 		sl_tcp_rearm_rtx(c);

@@ -18,7 +18,9 @@ static void begin_epoch(struct sl_tcp_conn *c)
 	struct sl_tcp_cubic *q = &c->cc.cubic;
 	float cwnd = segments(c, c->cwnd);
 
-	q->epoch_us = now_us(c->tcp) | 1;
+	q->epoch_us = now_us(c->tcp);
+	if (!q->epoch_us)
+		q->epoch_us = UINT32_MAX; /* a microsecond earlier: 0 means none */
 	q->w_est = cwnd;
 	q->cwnd_prior = c->w_max > cwnd ? c->w_max : cwnd;
 	if (c->w_max < cwnd)

@@ -73,8 +73,11 @@ void sl_tcp_rearm_rtx(struct sl_tcp_conn *c)
 	}
 	if (c->rtx_kind == SL_RTX_REORDER)
 		return;
-	if (may_probe_tail(c) && tail_probe_us(c) < us)
-		sl_tcp_set_rtx(c, SL_RTX_TLP, tail_probe_us(c) * SL_NS_PER_US);
-	else
-		sl_tcp_set_rtx(c, SL_RTX_RTO, us * SL_NS_PER_US);
+	if (may_probe_tail(c)) {
+		uint64_t probe = tail_probe_us(c);
+
+		sl_tcp_set_rtx(c, SL_RTX_TLP, (probe < us ? probe : us) * SL_NS_PER_US);
+		return;
+	}
+	sl_tcp_set_rtx(c, SL_RTX_RTO, us * SL_NS_PER_US);
 }

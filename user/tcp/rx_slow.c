@@ -237,6 +237,7 @@ static void fit_to_window(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 		uint32_t room = c->rcv_adv - f->seq;
 
 		sl_net_drop(c->tcp->net, SL_DROP_TCP_WINDOW);
+		ack_now(c);
 		f->len = (uint16_t)((int32_t)room > 0 ? room : 0);
 		seg->flags &= (uint8_t)~SL_TCP_FIN;
 	}

@@ -76,7 +76,7 @@ uint16_t sl_tcp_select_window(struct sl_tcp_conn *c)
 	wnd = (wnd + unit - 1) >> c->rcv_wscale;
 	if (wnd > 0xffff)
 		wnd = 0xffff;
-	if (wnd == 0 && told != 0)
+	if (wnd == 0 && c->rcv_adv != c->last_ack_sent)
 		c->tcp->stats.zero_windows++;
 	c->rcv_adv = c->rcv_nxt + (wnd << c->rcv_wscale);
 	return (uint16_t)wnd;

@@ -2,7 +2,7 @@
 /* Whole transfers over a link that loses, reorders, doubles, damages and delays. */
 #include "sim.h"
 
-enum { SEEDS = 1000, FRAMES = 1024 };
+enum { SEEDS = 1000, FRAMES = 2048 };
 
 static struct sim sim;
 
@@ -85,7 +85,7 @@ END_TEST
 static double goodput(bool newreno, double loss)
 {
 	struct sl_fake_link_config link = {
-		.delay_ns = 10000000, .bits_per_s = 1000000000, .queue_cnt = 1000, .loss = loss};
+		.delay_ns = 10000000, .bits_per_s = 1000000000, .queue_cnt = 2000, .loss = loss};
 	const uint64_t len = 20 << 20;
 	struct sl_tcp_config cfg;
 
@@ -93,6 +93,7 @@ static double goodput(bool newreno, double loss)
 	cfg.max_conns = 16;
 	cfg.rcv_buf = 1 << 20;
 	cfg.snd_buf = 1 << 20;
+	cfg.max_ooo_frames = 1024;
 	cfg.newreno = newreno;
 	run_transfer(&link, &cfg, 7, 0, len, false);
 	uint64_t ns = sim.host[0].peer.done_ns - 1000000000;

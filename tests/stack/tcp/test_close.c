@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Endings: orderly, abortive, timed out; and attempts of others to end or disturb a connection. */
+#include "bed.h"
+
+START_TEST(peer_closes_first)
+{
+	open_plain();
+	in(.flags = F | A, .seq = 1, .ack = 1, .len = 10);
+	out(.seq = 1, .ack = 12);
+	ck_assert_uint_eq(bed.app.got, 10);
+	ck_assert_uint_eq(bed.app.fins, 1);
+	app_sends(1, 100); /* half-closed: our half is open */
+	out(.seq = 1, .ack = 12, .len = 100);
+	in(.seq = 12, .ack = 101);
+	sl_tcp_close(bed.app.conn);
+	bed_collect();
+	out(.flags = F | A, .seq = 101, .ack = 12);
+	ck_assert_uint_eq(bed.app.closed, 0);
+	in(.seq = 12, .ack = 102);
+	ck_assert_uint_eq(bed.app.closed, 1);
+	ck_assert_int_eq(bed.app.why, SL_TCP_CLOSED);
+	ck_assert_uint_eq(stats().conns, 0);
+	ck_assert_uint_eq(stats().time_wait, 0);
+}
+END_TEST
+
+START_TEST(we_shut_down_first)
+{
+	open_plain();
+	app_send(1, 100);
+	sl_tcp_shutdown(bed.app.conn);
+	ck_assert_uint_eq(app_send(101, 1), 0);
+	bed_collect();
+	out(.flags = F | A, .seq = 1, .ack = 1, .len = 100);
+	in(.seq = 1, .ack = 102);
+	ck_assert_int_eq(bed.app.conn->state, SL_TCPS_FIN_WAIT_2);
+	in(.seq = 1, .ack = 102, .len = 50); /* their half is open */
+	ck_assert_uint_eq(bed.app.got, 50);
+	in(.flags = F | A, .seq = 51, .ack = 102);
+	ck_assert_uint_eq(bed.app.fins, 1);
+	ck_assert_uint_eq(bed.app.closed, 1);
+	out(.seq = 102, .ack = 52);
+	ck_assert_uint_eq(stats().time_wait, 1);
+	ck_assert_uint_eq(stats().conns, 0);
+}
+END_TEST
+
+START_TEST(simultaneous_close)
+{
+	open_plain();
+	sl_tcp_shutdown(bed.app.conn);
+	bed_collect();
+	out(.flags = F | A, .seq = 1, .ack = 1);
+	in(.flags = F | A, .seq = 1, .ack = 1);
+	ck_assert_int_eq(bed.app.conn->state, SL_TCPS_CLOSING);
+	out(.seq = 2, .ack = 2);
+	in(.seq = 2, .ack = 2);
+	ck_assert_uint_eq(bed.app.closed, 1);
+	ck_assert_uint_eq(stats().time_wait, 1);
+}
+END_TEST
+
+START_TEST(fin_with_the_ack_of_ours)
+{
+	open_plain();
+	sl_tcp_close(bed.app.conn);
+	bed_collect();
+	out(.flags = F | A, .seq = 1, .ack = 1);
+	in(.flags = F | A, .seq = 1, .ack = 2);
+	out(.seq = 2, .ack = 2);
+	ck_assert_uint_eq(bed.app.fins, 0); /* closed: nobody asks any more */
+	ck_assert_uint_eq(bed.app.closed, 1);
+	ck_assert_uint_eq(stats().time_wait, 1);
+}
+END_TEST
+
+START_TEST(close_throws_bytes_away)
+{
+	open_plain();
+	bed.app.appetite = 0;
+	in(.seq = 1, .ack = 1, .len = 100);
+	sl_tcp_close(bed.app.conn);
+	bed_collect();
+	out(.flags = F | A, .seq = 1, .ack = 101);
+	in(.seq = 101, .ack = 2, .len = 100);
+	after(50 * MS);
+	out(.seq = 2, .ack = 201);
+	ck_assert_uint_eq(drops(SL_DROP_TCP_CLOSED), 1);
+	in(.flags = F | A, .seq = 201, .ack = 2);
+	ck_assert_uint_eq(bed.app.closed, 1);
+}
+END_TEST
+
+START_TEST(unread_bytes_outlive_the_fins)
+{
+	open_plain();
+	bed.app.appetite = 0;
+	sl_tcp_shutdown(bed.app.conn);
+	bed_collect();
+	in(.flags = F | A, .seq = 1, .ack = 2, .len = 100);
+	ck_assert_uint_eq(bed.app.fins, 0);
+	ck_assert_uint_eq(bed.app.closed, 0);
+	bed.app.appetite = SIZE_MAX;
+	sl_tcp_resume(bed.app.conn);
+	ck_assert_uint_eq(bed.app.got, 100);
+	ck_assert_uint_eq(bed.app.fins, 1);
+	ck_assert_uint_eq(bed.app.closed, 1);
+}
+END_TEST
+
+START_TEST(close_from_within_fin)
+{
+	open_plain();
+	bed.app.close_on_fin = true;
+	in(.flags = F | A, .seq = 1, .ack = 1);
+	out(.flags = F | A, .seq = 1, .ack = 2);
+	in(.seq = 2, .ack = 2);
+	ck_assert_uint_eq(bed.app.closed, 1);
+}
+END_TEST
+
+START_TEST(fin_behind_a_hole_waits)
+{
+	open_plain();
+	in(.flags = F | A, .seq = 101, .ack = 1, .len = 10);
+	ck_assert_uint_eq(bed.app.fins, 0);
+	in(.seq = 1, .ack = 1, .len = 100);
+	ck_assert_uint_eq(bed.app.got, 110);
+	ck_assert_uint_eq(bed.app.fins, 0);
+	in(.flags = F | A, .seq = 111, .ack = 1);
+	ck_assert_uint_eq(bed.app.fins, 1);
+}
+END_TEST
+
+START_TEST(bytes_after_their_fin)
+{
+	open_plain();
+	in(.flags = F | A, .seq = 1, .ack = 1);
+	out_skip();
+	in(.seq = 2, .ack = 1, .len = 10);
+	ck_assert_uint_eq(bed.app.got, 0);
+	ck_assert_uint_eq(drops(SL_DROP_TCP_CLOSED), 1);
+	out(.seq = 1, .ack = 2);
+}
+END_TEST
+
+START_TEST(lost_fin_comes_again)
+{
+	open_plain();
+	sl_tcp_close(bed.app.conn);
+	bed_collect();
+	out(.flags = F | A, .seq = 1, .ack = 1);
+	after(1500 * MS);
+	out(.flags = F | A, .seq = 1, .ack = 1);
+	in(.flags = F | A, .seq = 1, .ack = 2);
+	ck_assert_uint_eq(bed.app.closed, 1);
+}
+END_TEST
+
+START_TEST(fin_wait_2_ends)
+{
+	open_plain();
+	sl_tcp_close(bed.app.conn);
+	bed_collect();
+	in(.seq = 1, .ack = 2);
+	after(59 * SEC);
+	in(.seq = 1, .ack = 2, .len = 1); /* bytes do not prolong it */
+	ck_assert_uint_eq(bed.app.closed, 0);
+	after(2 * SEC);
+	ck_assert_uint_eq(bed.app.closed, 1);
+	ck_assert_int_eq(bed.app.why, SL_TCP_TIMEOUT);
+}
+END_TEST
+
+static void into_time_wait(void)
+{
+	sl_tcp_close(bed.app.conn);
+	bed_collect();
+	in(.flags = F | A, .seq = 1, .ack = 2);
+	ck_assert_uint_eq(stats().time_wait, 1);
+	out_skip();
+}
+
+START_TEST(time_wait_answers_and_ends)
+{
+	open_plain();
+	into_time_wait();
+	in(.seq = 2, .ack = 2);
+	out_none();
+	after(59 * SEC);
+	in(.flags = F | A, .seq = 1, .ack = 2); /* our ACK was lost: wait again */
+	out(.seq = 2, .ack = 2);
+	in(.flags = R, .seq = 2); /* RFC 1337 */
+	ck_assert_uint_eq(drops(SL_DROP_TCP_RST), 1);
+	after(59 * SEC);
+	ck_assert_uint_eq(stats().time_wait, 1);
+	after(2 * SEC);
+	ck_assert_uint_eq(stats().time_wait, 0);
+}
+END_TEST
+
+START_TEST(time_wait_gives_way_to_a_newer_syn)
+{
+	uint32_t old_isn;
+
+	open_plain();
+	old_isn = bed.our_isn;
+	into_time_wait();
+	in(.flags = S, .seq = 1); /* not newer */
+	out(.seq = 2, .ack = 2);
+	bed.know_isn = false;
+	bed.peer_isn += 1000;
+	in(.flags = S, .mss = 1000);
+	out(.flags = S | A, .ack = 1);
+	ck_assert_uint_gt(bed.our_isn - old_isn, 0xffff); /* above all that was used */
+	ck_assert_uint_eq(stats().time_wait, 0);
+	in(.seq = 1, .ack = 1);
+	ck_assert_uint_eq(bed.app.accepted, 2);
+}
+END_TEST
+
+START_TEST(time_wait_reuse_by_timestamp)
+{
+	open_full();
+	into_time_wait();
+	in(.flags = S, .seq = (uint32_t)-500000, .ts = true, .ts_val = bed.peer_ts - 1);
+	ck_assert_uint_eq(stats().time_wait, 1);
+	out_skip();
+	bed.peer_isn -= 500000; /* a lower number, but a later time: RFC 6191 */
+	bed.know_isn = false;
+	in(.flags = S, .ts = true, .ts_val = bed.peer_ts + 1);
+	out(.flags = S | A, .ack = 1);
+	ck_assert_uint_eq(stats().time_wait, 0);
+}
+END_TEST
+
+START_TEST(time_wait_pool_is_bounded)
+{
+	reconfigure(bed.cfg.max_conns = 3);
+	bed.app.check_off = true;
+	for (uint16_t i = 0; i < 10; i++) {
+		bed.know_isn = false;
+		in(.flags = S, .sport = (uint16_t)(100 + i));
+		out(.flags = S | A, .ack = 1);
+		in(.seq = 1, .ack = 1, .sport = (uint16_t)(100 + i));
+		sl_tcp_close(bed.app.conn);
+		bed_collect();
+		in(.flags = F | A, .seq = 1, .ack = 2, .sport = (uint16_t)(100 + i));
+		out_skip();
+	}
+	ck_assert_uint_eq(bed.app.closed, 10);
+	ck_assert_uint_eq(stats().time_wait, 3);
+	after(61 * SEC);
+	ck_assert_uint_eq(stats().time_wait, 0);
+}
+END_TEST
+
+START_TEST(abort_sends_rst)
+{
+	open_plain();
+	app_sends(1, 100);
+	out_skip();
+	sl_tcp_abort(bed.app.conn);
+	bed_collect();
+	out(.flags = R | A, .seq = 101, .ack = 1);
+	ck_assert_uint_eq(bed.app.closed, 0);
+	ck_assert_uint_eq(stats().conns, 0);
+}
+END_TEST
+
+START_TEST(rst_must_be_exact)
+{
+	open_plain();
+	in(.flags = R, .seq = 2); /* in the window: RFC 5961 3 */
+	out(.seq = 1, .ack = 1);
+	ck_assert_uint_eq(stats().challenge_acks, 1);
+	in(.flags = R, .seq = 100000); /* beyond it */
+	out_none();
+	ck_assert_uint_eq(bed.app.closed, 0);
+	ck_assert_uint_eq(drops(SL_DROP_TCP_RST), 1);
+	ck_assert_uint_eq(drops(SL_DROP_TCP_SEQUENCE), 1);
+	in(.flags = R, .seq = 1);
+	ck_assert_uint_eq(bed.app.closed, 1);
+	ck_assert_int_eq(bed.app.why, SL_TCP_RESET);
+	ck_assert_uint_eq(stats().resets_in, 1);
+}
+END_TEST
+
+START_TEST(syn_in_a_connection_is_challenged)
+{
+	open_plain();
+	in(.flags = S, .seq = 1);
+	out(.seq = 1, .ack = 1);
+	in(.flags = S, .seq = 70000);
+	out(.seq = 1, .ack = 1);
+	in(.flags = S | A, .seq = 5, .ack = 1);
+	out(.seq = 1, .ack = 1);
+	ck_assert_uint_eq(drops(SL_DROP_TCP_SYN_IN_CONN), 3);
+	ck_assert_uint_eq(bed.app.closed, 0);
+}
+END_TEST
+
+START_TEST(challenges_are_limited)
+{
+	open_plain();
+	for (int i = 0; i < 1500; i++)
+		in(.flags = S, .seq = 1);
+	ck_assert_uint_ge(stats().challenge_acks, 500);
+	ck_assert_uint_lt(stats().challenge_acks, 1000);
+	ck_assert_uint_gt(drops(SL_DROP_CHALLENGE_LIMIT), 500);
+}
+END_TEST
+
+START_TEST(ack_of_what_was_never_sent)
+{
+	open_plain();
+	in(.seq = 1, .ack = 500, .len = 10);
+	out(.seq = 1, .ack = 1);
+	ck_assert_uint_eq(bed.app.got, 0);
+	in(.seq = 1, .ack = (uint32_t)-70000, .len = 10); /* too old: RFC 5961 5 */
+	out(.seq = 1, .ack = 1);
+	ck_assert_uint_eq(bed.app.got, 0);
+	ck_assert_uint_eq(drops(SL_DROP_TCP_ACK), 2);
+	in(.seq = 1, .ack = 0, .len = 10); /* old, within the largest window: bytes count */
+	ck_assert_uint_eq(bed.app.got, 10);
+}
+END_TEST
+
+START_TEST(old_timestamp)
+{
+	open_full();
+	bed.peer_ts = 2000;
+	in(.seq = 1, .ack = 1, .len = 10);
+	in(.seq = 11, .ack = 1, .len = 10, .ts = true, .ts_val = 1999);
+	ck_assert_uint_eq(drops(SL_DROP_TCP_PAWS), 1);
+	out(.seq = 1, .ack = 11);
+	in(.seq = 11, .ack = 1, .len = 10, .no_ts = true); /* RFC 7323 3.2 */
+	ck_assert_uint_eq(drops(SL_DROP_TCP_PAWS), 2);
+	ck_assert_uint_eq(bed.app.got, 10);
+	in(.flags = R, .seq = 11, .no_ts = true); /* but a RST needs none */
+	ck_assert_uint_eq(bed.app.closed, 1);
+}
+END_TEST
+
+START_TEST(old_timestamp_after_24_days)
+{
+	open_full();
+	in(.seq = 1, .ack = 1, .len = 10);
+	after(25 * 86400 * SEC);
+	in(.seq = 11, .ack = 1, .len = 10, .ts = true, .ts_val = 900);
+	ck_assert_uint_eq(bed.app.got, 20);
+}
+END_TEST
+
+START_TEST(timestamps_wrap)
+{
+	open_full();
+	bed.peer_ts = 0x7fffff00;
+	in(.seq = 1, .ack = 1, .len = 10);
+	after(50 * MS); /* what was acknowledged counts: RFC 7323 4.3 */
+	bed.peer_ts = 0xfffffe00;
+	in(.seq = 11, .ack = 1, .len = 10);
+	after(50 * MS);
+	bed.peer_ts = 5;
+	in(.seq = 21, .ack = 1, .len = 10);
+	ck_assert_uint_eq(bed.app.got, 30);
+}
+END_TEST
+
+START_TEST(keep_alive_finds_the_dead)
+{
+	reconfigure(bed.cfg.keepalive_ns = 600 * SEC);
+	open_plain();
+	after(599 * SEC);
+	out_none();
+	after(2 * SEC);
+	out(.seq = 0, .ack = 1);
+	in(.seq = 1, .ack = 1); /* alive */
+	after(590 * SEC);
+	out_none();
+	after(20 * SEC);
+	out(.seq = 0, .ack = 1);
+	after(75 * 8 * SEC);
+	ck_assert_uint_eq(out_skip(), 8);
+	ck_assert_uint_eq(bed.app.closed, 0);
+	after(80 * SEC);
+	out(.flags = R | A, .seq = 1, .ack = 1);
+	ck_assert_uint_eq(bed.app.closed, 1);
+	ck_assert_int_eq(bed.app.why, SL_TCP_TIMEOUT);
+}
+END_TEST
+
+START_TEST(their_keep_alive_is_answered)
+{
+	open_plain();
+	in(.seq = 1, .ack = 1, .len = 5);
+	after(SEC);
+	out_skip();
+	in(.seq = 5, .ack = 1);
+	out(.seq = 1, .ack = 6);
+	in(.seq = 5, .ack = 1, .len = 1); /* with the last byte, as some do */
+	out(.seq = 1, .ack = 6);
+}
+END_TEST
+
+START_TEST(user_timeout_ends_it)
+{
+	reconfigure(bed.cfg.user_timeout_ns = 10 * SEC);
+	open_plain();
+	app_sends(1, 100);
+	after(9 * SEC);
+	ck_assert_uint_eq(bed.app.closed, 0);
+	after(10 * SEC);
+	ck_assert_uint_eq(bed.app.closed, 1);
+	ck_assert_int_eq(bed.app.why, SL_TCP_TIMEOUT);
+	ck_assert_uint_eq(stats().timeouts, 1);
+}
+END_TEST
+
+START_TEST(destroy_frees_whatever_is_open)
+{
+	open_sack();
+	bed.app.appetite = 0;
+	app_sends(1, 50000);
+	in(.seq = 1, .ack = 1, .len = 1000);
+	in(.seq = 2001, .ack = 1, .len = 1000);
+	in(.flags = S, .sport = 5);
+	/* bed_end() counts */
+}
+END_TEST
+
+static void add(TCase *tc)
+{
+	tcase_add_test(tc, peer_closes_first);
+	tcase_add_test(tc, we_shut_down_first);
+	tcase_add_test(tc, simultaneous_close);
+	tcase_add_test(tc, fin_with_the_ack_of_ours);
+	tcase_add_test(tc, close_throws_bytes_away);
+	tcase_add_test(tc, unread_bytes_outlive_the_fins);
+	tcase_add_test(tc, close_from_within_fin);
+	tcase_add_test(tc, fin_behind_a_hole_waits);
+	tcase_add_test(tc, bytes_after_their_fin);
+	tcase_add_test(tc, lost_fin_comes_again);
+	tcase_add_test(tc, fin_wait_2_ends);
+	tcase_add_test(tc, time_wait_answers_and_ends);
+	tcase_add_test(tc, time_wait_gives_way_to_a_newer_syn);
+	tcase_add_test(tc, time_wait_reuse_by_timestamp);
+	tcase_add_test(tc, time_wait_pool_is_bounded);
+	tcase_add_test(tc, abort_sends_rst);
+	tcase_add_test(tc, rst_must_be_exact);
+	tcase_add_test(tc, syn_in_a_connection_is_challenged);
+	tcase_add_test(tc, challenges_are_limited);
+	tcase_add_test(tc, ack_of_what_was_never_sent);
+	tcase_add_test(tc, old_timestamp);
+	tcase_add_test(tc, old_timestamp_after_24_days);
+	tcase_add_test(tc, timestamps_wrap);
+	tcase_add_test(tc, keep_alive_finds_the_dead);
+	tcase_add_test(tc, their_keep_alive_is_answered);
+	tcase_add_test(tc, user_timeout_ends_it);
+	tcase_add_test(tc, destroy_frees_whatever_is_open);
+}
+
+int main(void)
+{
+	return bed_main("tcp close", add);
+}

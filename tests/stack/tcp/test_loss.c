@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is lost is sent again, at the right time, once, and at the right pace. */
+#include "bed.h"
+
+/* A round trip of 100 ms is measured and cwnd is large enough. */
+static void warm_up(void)
+{
+	app_sends(1, 1000);
+	out(.seq = 1, .ack = 1, .len = 1000);
+	after(100 * MS);
+	in(.seq = 1, .ack = 1001);
+	bed.app.conn->cwnd = 100000;
+	out_none();
+}
+
+/* Ten segments of 1000 from 1001 on are in flight. */
+static void ten_in_flight(void)
+{
+	warm_up();
+	app_sends(1001, 10000);
+	ck_assert_uint_eq(out_skip(), 10);
+}
+
+START_TEST(round_trip_time_and_rto)
+{
+	open_plain();
+	warm_up();
+	/* the handshake took no time: 1 us, then 7/8 of it and 1/8 of 100 ms */
+	ck_assert_uint_ge(bed.app.conn->srtt_us, 12000);
+	ck_assert_uint_le(bed.app.conn->srtt_us, 13000);
+	ck_assert_uint_ge(sl_tcp_rto_us(bed.app.conn), 200000);
+	for (int i = 0; i < 30; i++) {
+		app_sends(1001 + (uint32_t)i, 1);
+		after(100 * MS);
+		in(.seq = 1, .ack = 1002 + (uint32_t)i);
+	}
+	ck_assert_uint_ge(bed.app.conn->srtt_us, 97000);
+	ck_assert_uint_le(bed.app.conn->srtt_us, 101000);
+}
+END_TEST
+
+START_TEST(timeout_backs_off_and_is_forgiven)
+{
+	open_plain(); /* no SACK, no tail probe */
+	app_sends(1, 100);
+	out(.seq = 1, .ack = 1, .len = 100);
+	after(300 * MS);
+	out(.seq = 1, .ack = 1, .len = 100);
+	after(200 * MS);
+	out_none();
+	after(200 * MS);
+	out(.seq = 1, .ack = 1, .len = 100);
+	ck_assert_uint_eq(bed.app.conn->backoff, 2);
+	in(.seq = 1, .ack = 101); /* Karn: which one it was nobody knows */
+	ck_assert_uint_eq(bed.app.conn->backoff, 2);
+	app_sends(101, 100);
+	after(MS);
+	in(.seq = 1, .ack = 201);
+	ck_assert_uint_eq(bed.app.conn->backoff, 0);
+	ck_assert_uint_eq(stats().rto_fired, 2);
+}
+END_TEST
+
+START_TEST(timestamps_settle_what_was_acknowledged)
+{
+	open_full();
+	app_sends(1, 100);
+	out_skip();
+	after(300 * MS);
+	after(500 * MS);
+	ck_assert_uint_ge(out_skip(), 2);
+	in(.seq = 1, .ack = 101);
+	ck_assert_uint_eq(bed.app.conn->backoff, 0);
+}
+END_TEST
+
+START_TEST(timeout_sends_one_segment_then_slow_start)
+{
+	open_plain();
+	ten_in_flight();
+	after(2 * SEC);
+	out(.seq = 1001, .ack = 1, .len = 1000);
+	ck_assert_uint_eq(bed.app.conn->cwnd, 1000);
+	out_skip();
+	in(.seq = 1, .ack = 2001);
+	out(.seq = 2001, .ack = 1, .len = 1000);
+	out(.seq = 3001, .ack = 1, .len = 1000);
+	out_none();
+	in(.seq = 1, .ack = 4001);
+	ck_assert_uint_ge(out_skip(), 3);
+}
+END_TEST
+
+START_TEST(three_duplicates_without_sack)
+{
+	open_plain();
+	ten_in_flight();
+	for (int i = 0; i < 2; i++) {
+		in(.seq = 1, .ack = 1001);
+		out_none();
+	}
+	in(.seq = 1, .ack = 1001);
+	out(.seq = 1001, .ack = 1, .len = 1000);
+	out_none();
+	ck_assert_uint_eq(stats().fast_retransmits, 1);
+	in(.seq = 1, .ack = 3001); /* partial: the next one is lost too, RFC 6582 */
+	out(.seq = 3001, .ack = 1, .len = 1000);
+	in(.seq = 1, .ack = 11001);
+	ck_assert_int_eq(bed.app.conn->recovery, SL_RECOVERY_OPEN);
+	ck_assert_uint_eq(in_flight(bed.app.conn), 0);
+	ck_assert_uint_eq(stats().retransmits, 2);
+}
+END_TEST
+
+START_TEST(segments_with_data_are_no_duplicates)
+{
+	open_plain();
+	ten_in_flight();
+	for (uint32_t i = 0; i < 5; i++)
+		in(.seq = 1 + i * 10, .ack = 1001, .len = 10);
+	for (int i = 0; i < 5; i++) /* window updates neither */
+		in(.seq = 51, .ack = 1001, .wnd = 20000 + i);
+	ck_assert_uint_eq(stats().retransmits, 0);
+}
+END_TEST
+
+START_TEST(sack_shows_two_holes)
+{
+	open_sack();
+	ten_in_flight();
+	after(100 * MS);
+	in(.seq = 1, .ack = 1001, .sacks = 1, .sack = {{2001, 3001}});
+	out_none();
+	in(.seq = 1, .ack = 1001, .sacks = 2, .sack = {{4001, 5001}, {2001, 3001}});
+	out_none();
+	in(.seq = 1, .ack = 1001, .sacks = 2, .sack = {{4001, 6001}, {2001, 3001}});
+	out(.seq = 1001, .ack = 1, .len = 1000);
+	in(.seq = 1, .ack = 1001, .sacks = 2, .sack = {{4001, 7001}, {2001, 3001}});
+	in(.seq = 1, .ack = 1001, .sacks = 2, .sack = {{4001, 8001}, {2001, 3001}});
+	out(.seq = 3001, .ack = 1, .len = 1000);
+	out_none();
+	in(.seq = 1, .ack = 11001);
+	ck_assert_uint_eq(stats().retransmits, 2);
+	ck_assert_uint_eq(bed.app.conn->sacked_out, 0);
+	ck_assert_uint_eq(bed.app.conn->lost_out, 0);
+	ck_assert_uint_eq(bed.app.conn->retrans_out, 0);
+	ck_assert_int_eq(bed.app.conn->recovery, SL_RECOVERY_OPEN);
+}
+END_TEST
+
+START_TEST(invalid_blocks_change_nothing)
+{
+	open_sack();
+	ten_in_flight();
+	in(.seq = 1, .ack = 1001, .sacks = 3,
+	   .sack = {{5001, 4001}, {9001, 20001}, {(uint32_t)-5000, 3001}});
+	in(.seq = 1, .ack = 1001, .sacks = 1, .sack = {{1500, 1900}}); /* no whole segment */
+	ck_assert_uint_eq(bed.app.conn->sacked_out, 0);
+	out_none();
+}
+END_TEST
+
+START_TEST(lost_repetition_is_sent_again)
+{
+	open_sack();
+	ten_in_flight();
+	after(100 * MS);
+	in(.seq = 1, .ack = 1001, .sacks = 1, .sack = {{2001, 5001}});
+	out(.seq = 1001, .ack = 1, .len = 1000);
+	after(100 * MS);
+	in(.seq = 1, .ack = 1001, .sacks = 1, .sack = {{2001, 9001}});
+	out_skip();
+	app_sends(11001, 2000); /* sent after the repetition */
+	ck_assert_uint_ge(out_skip(), 1);
+	after(150 * MS);
+	in(.seq = 1, .ack = 1001, .sacks = 1, .sack = {{2001, 12001}});
+	out(.seq = 1001, .ack = 1, .len = 1000);
+}
+END_TEST
+
+START_TEST(reordering_is_waited_for)
+{
+	open_sack();
+	ten_in_flight();
+	bed.app.conn->flags |= SL_TCPF_REORDER;
+	bed.app.conn->min_rtt_us = 100000;
+	bed.app.conn->srtt_us = 100000;
+	after(100 * MS);
+	in(.seq = 1, .ack = 1001, .sacks = 1, .sack = {{4001, 9001}});
+	out_none(); /* a quarter of the round trip: RFC 8985 */
+	after(20 * MS);
+	out_none();
+	after(10 * MS);
+	out(.seq = 1001, .ack = 1, .len = 1000);
+}
+END_TEST
+
+START_TEST(late_segment_is_noticed_as_reordering)
+{
+	open_sack();
+	ten_in_flight();
+	in(.seq = 1, .ack = 1001, .sacks = 1, .sack = {{3001, 4001}});
+	ck_assert(!(bed.app.conn->flags & SL_TCPF_REORDER));
+	in(.seq = 1, .ack = 4001); /* the original came, nothing was repeated */
+	ck_assert(bed.app.conn->flags & SL_TCPF_REORDER);
+	ck_assert_uint_eq(stats().retransmits, 0);
+	ck_assert_int_eq(bed.app.conn->recovery, SL_RECOVERY_OPEN);
+}
+END_TEST
+
+START_TEST(tail_loss_is_probed)
+{
+	open_sack();
+	warm_up();
+	bed.app.conn->srtt_us = 20000;
+	bed.app.conn->min_rtt_us = 20000;
+	app_sends(1001, 3000);
+	out_skip();
+	after(30 * MS);
+	out_none();
+	after(20 * MS); /* twice the round trip: the last segment again */
+	out(.seq = 3001, .ack = 1, .len = 1000);
+	ck_assert_uint_eq(stats().tlp_probes, 1);
+	ck_assert_uint_eq(stats().rto_fired, 0);
+	after(20 * MS);
+	in(.seq = 1, .ack = 1001, .sacks = 1, .sack = {{3001, 4001}});
+	after(30 * MS);
+	out(.seq = 1001, .ack = 1, .len = 1000); /* which tells what else is lost */
+	out_none();
+	in(.seq = 1, .ack = 2001, .sacks = 1, .sack = {{3001, 4001}});
+	out(.seq = 2001, .ack = 1, .len = 1000);
+}
+END_TEST
+
+START_TEST(probe_prefers_new_data)
+{
+	open_sack();
+	warm_up();
+	bed.app.conn->srtt_us = 20000;
+	bed.app.conn->cwnd = 2000;
+	app_sends(1001, 3000);
+	ck_assert_uint_eq(out_skip(), 2);
+	after(50 * MS);
+	out(.seq = 3001, .ack = 1, .len = 1000);
+	ck_assert_uint_eq(bed.app.conn->snd_nxt, bed.app.conn->snd_end);
+}
+END_TEST
+
+START_TEST(probe_that_repaired_a_loss_slows_down)
+{
+	uint32_t cwnd;
+
+	open_sack();
+	warm_up();
+	bed.app.conn->srtt_us = 20000;
+	app_sends(1001, 3000);
+	out_skip();
+	cwnd = bed.app.conn->cwnd;
+	after(50 * MS);
+	out(.seq = 3001, .ack = 1, .len = 1000);
+	app_sends(4001, 1000);
+	out_skip();
+	in(.seq = 1, .ack = 5001);
+	ck_assert_uint_lt(bed.app.conn->cwnd, cwnd);
+}
+END_TEST
+
+START_TEST(needless_probe_does_not)
+{
+	uint32_t cwnd;
+
+	open_sack();
+	warm_up();
+	bed.app.conn->srtt_us = 20000;
+	app_sends(1001, 3000);
+	out_skip();
+	cwnd = bed.app.conn->cwnd;
+	after(50 * MS);
+	out(.seq = 3001, .ack = 1, .len = 1000);
+	in(.seq = 1, .ack = 4001, .sacks = 1, .sack = {{3001, 4001}}); /* it came twice */
+	ck_assert_uint_ge(bed.app.conn->cwnd, cwnd);
+	ck_assert_uint_gt(bed.app.conn->reo_mult, 1);
+}
+END_TEST
+
+START_TEST(needless_timeout_is_taken_back)
+{
+	uint32_t cwnd, echo;
+
+	open_full();
+	app_sends(1, 1448);
+	out_skip();
+	after(10 * MS);
+	in(.seq = 1, .ack = 1449);
+	app_sends(1449, 2896);
+	out_skip();
+	cwnd = bed.app.conn->cwnd;
+	echo = bed.last_ts;
+	after(2 * SEC);
+	ck_assert_uint_ge(out_skip(), 1);
+	ck_assert_uint_ge(stats().rto_fired, 1);
+	ck_assert_uint_lt(bed.app.conn->cwnd, cwnd);
+	in(.seq = 1, .ack = 2897, .ts = true, .ts_ecr = echo); /* of the first transmission */
+	ck_assert_uint_ge(bed.app.conn->cwnd, cwnd);
+	ck_assert_int_eq(bed.app.conn->recovery, SL_RECOVERY_OPEN);
+	ck_assert_uint_eq(bed.app.conn->lost_out, 0);
+}
+END_TEST
+
+START_TEST(reneging_is_survived)
+{
+	open_sack();
+	ten_in_flight();
+	in(.seq = 1, .ack = 1001, .sacks = 1, .sack = {{1001, 3001}}); /* the head itself */
+	after(3 * SEC);
+	out(.seq = 1001, .ack = 1, .len = 1000);
+	ck_assert_uint_eq(bed.app.conn->sacked_out, 0);
+}
+END_TEST
+
+START_TEST(partly_acknowledged_segment)
+{
+	open_plain();
+	warm_up();
+	app_sends(1001, 1000);
+	out_skip();
+	in(.seq = 1, .ack = 1334);
+	after(2 * SEC);
+	out(.seq = 1334, .ack = 1, .len = 667);
+	out_skip();
+	in(.seq = 1, .ack = 2001);
+	ck_assert_uint_eq(bed.app.conn->txq_cnt, 0);
+}
+END_TEST
+
+START_TEST(initial_window)
+{
+	open_full();
+	app_sends(1, 30000);
+	ck_assert_uint_eq(out_skip(), 10); /* RFC 6928 */
+}
+END_TEST
+
+static void lose_one(uint32_t cwnd)
+{
+	warm_up();
+	bed.app.conn->cwnd = cwnd;
+	app_sends(1001, cwnd);
+	out_skip();
+	in(.seq = 1, .ack = 1001, .sacks = 1, .sack = {{2001, 6001}});
+	in(.seq = 1, .ack = 1001 + cwnd);
+	out_skip();
+	ck_assert_int_eq(bed.app.conn->recovery, SL_RECOVERY_OPEN);
+}
+
+START_TEST(cubic_reduces_and_grows)
+{
+	open_sack();
+	lose_one(40000);
+	ck_assert_uint_eq(bed.app.conn->cwnd, 28000); /* 0.7, RFC 9438 4.6 */
+	ck_assert_float_eq_tol(bed.app.conn->w_max, 40.0f, 0.01f);
+	bed.app.conn->srtt_us = 500000;
+	uint32_t seq = 41001;
+
+	for (int round = 0; round < 7; round++) { /* K = cbrt(12 / 0.4) = 3.1 s */
+		uint32_t cwnd = bed.app.conn->cwnd, sent;
+
+		app_sends(seq, cwnd + 1000);
+		out_skip();
+		after(500 * MS);
+		sent = bed.app.conn->snd_nxt - bed.our_isn;
+		for (uint32_t n = 10; n > 0; n--)
+			in(.seq = 1, .ack = sent - (n - 1) * 1000);
+		out_skip();
+		in(.seq = 1, .ack = bed.app.conn->snd_nxt - bed.our_isn);
+		seq += cwnd + 1000;
+		if (round == 2) /* flat already, and Reno would be at 30 */
+			ck_assert_uint_ge(bed.app.conn->cwnd, 34000);
+	}
+	ck_assert_uint_ge(bed.app.conn->cwnd, 38000);
+	ck_assert_uint_le(bed.app.conn->cwnd, 42500);
+}
+END_TEST
+
+START_TEST(newreno_halves)
+{
+	reconfigure(bed.cfg.newreno = true);
+	open_sack();
+	lose_one(40000);
+	ck_assert_uint_eq(bed.app.conn->cwnd, 20000);
+}
+END_TEST
+
+START_TEST(slow_start_doubles)
+{
+	open_sack();
+	ck_assert_uint_eq(bed.app.conn->cwnd, 10000);
+	app_sends(1, 30000);
+	ck_assert_uint_eq(out_skip(), 10);
+	after(20 * MS);
+	in(.seq = 1, .ack = 10001);
+	ck_assert_uint_eq(bed.app.conn->cwnd, 20000);
+	ck_assert_uint_eq(out_skip(), 20);
+}
+END_TEST
+
+START_TEST(unused_window_does_not_grow)
+{
+	open_sack();
+	for (uint32_t i = 0; i < 50; i++) {
+		app_sends(1 + i * 1000, 1000);
+		out_skip();
+		in(.seq = 1, .ack = 1001 + i * 1000);
+	}
+	ck_assert_uint_le(bed.app.conn->cwnd, 10000);
+}
+END_TEST
+
+START_TEST(idle_shrinks_the_window)
+{
+	open_sack();
+	warm_up();
+	after(10 * SEC);
+	app_sends(1001, 50000);
+	ck_assert_uint_eq(out_skip(), 10); /* RFC 5681 4.1 */
+}
+END_TEST
+
+START_TEST(rate_is_proportional_in_recovery)
+{
+	unsigned cnt = 0;
+
+	open_sack();
+	warm_up();
+	bed.app.conn->cwnd = 20000;
+	app_sends(1001, 60000);
+	ck_assert_uint_eq(out_skip(), 20);
+	after(100 * MS);
+	for (uint32_t i = 1; i < 20; i++) { /* the first is lost */
+		in(.seq = 1, .ack = 1001, .sacks = 1, .sack = {{2001, 2001 + i * 1000}});
+		cnt += out_skip();
+	}
+	/* 0.7 of what arrives goes out: RFC 6937; the early ones open no window (limited transmit)
+	 */
+	ck_assert_uint_ge(cnt, 12);
+	ck_assert_uint_le(cnt, 16);
+	ck_assert_uint_eq(bed.app.conn->ssthresh, 14000);
+}
+END_TEST
+
+static void icmp_too_big(uint16_t mtu, uint32_t seq)
+{
+	uint8_t body[4 + 28];
+	struct pkt quote, p;
+	static uint8_t quoted[1000];
+	struct pkt_spec q = {.protocol = PKT_TCP,
+			     .from_us = true,
+			     .seq = bed.our_isn + seq,
+			     .payload = quoted,
+			     .payload_len = sizeof(quoted)};
+	struct pkt_spec spec = {.protocol = PKT_ICMP,
+				.type = 3,
+				.code = 4,
+				.payload = body,
+				.payload_len = sizeof(body)};
+
+	pkt_build(&quote, &q);
+	memset(body, 0, 4);
+	sl_put_be16(body + 2, mtu);
+	memcpy(body + 4, quote.b + quote.l3, 28);
+	pkt_build(&p, &spec);
+	ck_assert(sl_fake_inject(&bed.port, p.b, p.len, 0));
+	bed_burst();
+}
+
+START_TEST(too_big_lowers_the_mss)
+{
+	open_plain();
+	warm_up();
+	app_sends(1001, 3000);
+	ck_assert_uint_eq(out_skip(), 3);
+	icmp_too_big(800, 50000); /* quotes what was never sent: RFC 5927 */
+	ck_assert_uint_eq(drops(SL_DROP_ICMP_IGNORED), 1);
+	ck_assert_uint_eq(bed.app.conn->mss, 1000);
+	icmp_too_big(800, 1001);
+	ck_assert_uint_eq(bed.app.conn->mss, 760);
+	for (uint32_t i = 0; i < 3; i++) { /* cut and sent again, in order */
+		out(.seq = 1001 + i * 1000, .ack = 1, .len = 760);
+		out(.seq = 1761 + i * 1000, .ack = 1, .len = 240);
+	}
+	icmp_too_big(1400, 1001); /* no way up */
+	ck_assert_uint_eq(drops(SL_DROP_ICMP_IGNORED), 2);
+	icmp_too_big(68, 1001); /* nor to nothing */
+	ck_assert_uint_eq(bed.app.conn->mss, 552 - 40);
+	in(.seq = 1, .ack = 4001);
+	ck_assert_uint_eq(bed.app.conn->txq_cnt, 0);
+}
+END_TEST
+
+START_TEST(frames_in_the_ring_are_not_touched)
+{
+	struct sl_frame *f;
+
+	open_plain();
+	ck_assert_uint_eq(app_send(1, 100), 100);
+	sl_tcp_output(bed.tcp);
+	sl_net_flush(&bed.net); /* but not completed */
+	f = sl_fake_sent(&bed.port, 0);
+	sl_net_set_now(&bed.net, bed.net.now_ns + SEC);
+	sl_tcp_timer(bed.tcp);
+	sl_tcp_output(bed.tcp);
+	sl_net_flush(&bed.net);
+	ck_assert_uint_eq(sl_fake_sent_cnt(&bed.port), 1);
+	ck_assert_int_eq(f->state, SL_FRAME_TX);
+	in(.seq = 1, .ack = 101, .hold = true);
+	struct sl_frame *frames[1];
+
+	ck_assert_uint_eq(bed.port.port.ops->rx_burst(&bed.port.port, frames, 1, 0), 1);
+	sl_net_input(&bed.net, frames, 1, bed.net.now_ns);
+	ck_assert_int_eq(f->state, SL_FRAME_TX); /* acknowledged while the kernel still reads it */
+	ck_assert_uint_eq(f->retain, 0);
+	sl_fake_complete(&bed.port, 1);
+	ck_assert_int_eq(f->state, SL_FRAME_FREE);
+}
+END_TEST
+
+static void add(TCase *tc)
+{
+	tcase_add_test(tc, round_trip_time_and_rto);
+	tcase_add_test(tc, timeout_backs_off_and_is_forgiven);
+	tcase_add_test(tc, timestamps_settle_what_was_acknowledged);
+	tcase_add_test(tc, timeout_sends_one_segment_then_slow_start);
+	tcase_add_test(tc, three_duplicates_without_sack);
+	tcase_add_test(tc, segments_with_data_are_no_duplicates);
+	tcase_add_test(tc, sack_shows_two_holes);
+	tcase_add_test(tc, invalid_blocks_change_nothing);
+	tcase_add_test(tc, lost_repetition_is_sent_again);
+	tcase_add_test(tc, reordering_is_waited_for);
+	tcase_add_test(tc, late_segment_is_noticed_as_reordering);
+	tcase_add_test(tc, tail_loss_is_probed);
+	tcase_add_test(tc, probe_prefers_new_data);
+	tcase_add_test(tc, probe_that_repaired_a_loss_slows_down);
+	tcase_add_test(tc, needless_probe_does_not);
+	tcase_add_test(tc, needless_timeout_is_taken_back);
+	tcase_add_test(tc, reneging_is_survived);
+	tcase_add_test(tc, partly_acknowledged_segment);
+	tcase_add_test(tc, initial_window);
+	tcase_add_test(tc, cubic_reduces_and_grows);
+	tcase_add_test(tc, newreno_halves);
+	tcase_add_test(tc, slow_start_doubles);
+	tcase_add_test(tc, unused_window_does_not_grow);
+	tcase_add_test(tc, idle_shrinks_the_window);
+	tcase_add_test(tc, rate_is_proportional_in_recovery);
+	tcase_add_test(tc, too_big_lowers_the_mss);
+	tcase_add_test(tc, frames_in_the_ring_are_not_touched);
+}
+
+int main(void)
+{
+	return bed_main("tcp loss", add);
+}
