@@ -28,7 +28,7 @@ static uint64_t rank_of(double q, uint64_t n)
 	rank = (uint64_t)exact;
 	if ((double)rank < exact)
 		rank++;
-	return rank < 1 ? 1 : rank > n ? n : rank;
+	return rank > n ? n : rank; /* rounding of a large product */
 }
 
 static uint64_t quantile(const uint64_t *b, uint32_t cnt, uint32_t sub, uint64_t total, double q)

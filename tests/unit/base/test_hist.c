@@ -41,6 +41,8 @@ START_TEST(quantiles_of_few_values)
 		sl_hist_add(b, 3);
 	ck_assert_uint_eq(sl_hist_quantile(b, 0.99), 3);
 	ck_assert_uint_eq(sl_hist_quantile(b, 0.991), 5);
+	ck_assert_uint_eq(sl_hist_quantile(b, __builtin_nan("")), 3);
+	ck_assert_uint_eq(sl_hist_quantile(b, 1e300), 5);
 	sl_hist_add(b, UINT64_MAX);
 	ck_assert_uint_eq(sl_hist_quantile(b, 1), sl_hist_lower(SL_HIST_BUCKETS - 1));
 }

@@ -15,25 +15,25 @@ START_TEST(every_object_once_then_null)
 	uint8_t *obj[CAP];
 
 	for (size_t s = 0; s < SL_ARRAY_LEN(sizes); s++) {
-		ck_assert_int_eq(sl_pool_init(&p, sizes[s], 0, CAP), 0);
+		unit_check(sl_pool_init(&p, sizes[s], 0, CAP) == 0);
 		for (uint32_t i = 0; i < CAP; i++) {
 			obj[i] = sl_pool_get(&p);
 			ck_assert_ptr_nonnull(obj[i]);
 			memset(obj[i], (int)i, sizes[s]);
-			ck_assert_uint_eq(sl_pool_index(&p, obj[i]), i);
-			ck_assert_ptr_eq(sl_pool_at(&p, i), obj[i]);
-			ck_assert(sl_pool_owns(&p, obj[i]));
-			ck_assert(!sl_pool_owns(&p, obj[i] + 1));
+			unit_check(sl_pool_index(&p, obj[i]) == i);
+			unit_check(sl_pool_at(&p, i) == obj[i]);
+			unit_check(sl_pool_owns(&p, obj[i]));
+			unit_check(!sl_pool_owns(&p, obj[i] + 1));
 		}
 		ck_assert_ptr_null(sl_pool_get(&p));
-		ck_assert_uint_eq(sl_pool_used(&p), CAP);
+		unit_check(sl_pool_used(&p) == CAP);
 		for (uint32_t i = 0; i < CAP; i++) {
 			for (size_t k = 0; k < sizes[s]; k++)
-				ck_assert_uint_eq(obj[i][k], i);
+				unit_check(obj[i][k] == i);
 			sl_pool_put(&p, obj[i]);
 		}
-		ck_assert_uint_eq(sl_pool_used(&p), 0);
-		ck_assert(!sl_pool_owns(&p, &p));
+		unit_check(sl_pool_used(&p) == 0);
+		unit_check(!sl_pool_owns(&p, &p));
 		sl_pool_fini(&p);
 		sl_pool_fini(&p);
 	}
@@ -73,12 +73,12 @@ START_TEST(random_gets_and_puts_never_hand_out_twice)
 	struct sl_prng r;
 
 	sl_prng_seed(&r, 2);
-	ck_assert_int_eq(sl_pool_init(&p, 40, 0, CAP), 0);
+	unit_check(sl_pool_init(&p, 40, 0, CAP) == 0);
 	for (uint64_t i = 0; i < 100000; i++) {
 		if (sl_prng_u64(&r) & 1) {
 			uint64_t *obj = sl_pool_get(&p);
 
-			ck_assert_int_eq(obj == NULL, cnt == CAP);
+			unit_check((obj == NULL) == (cnt == CAP));
 			if (obj) {
 				*obj = (uintptr_t)obj;
 				held[cnt++] = obj;
@@ -86,12 +86,12 @@ START_TEST(random_gets_and_puts_never_hand_out_twice)
 		} else if (cnt) {
 			uint32_t k = (uint32_t)sl_prng_below(&r, cnt);
 
-			ck_assert_uint_eq(*held[k], (uintptr_t)held[k]);
+			unit_check(*held[k] == (uintptr_t)held[k]);
 			*held[k] = 0; /* a second holder would find this */
 			sl_pool_put(&p, held[k]);
 			held[k] = held[--cnt];
 		}
-		ck_assert_uint_eq(sl_pool_used(&p), cnt);
+		unit_check(sl_pool_used(&p) == cnt);
 	}
 	sl_pool_fini(&p);
 }

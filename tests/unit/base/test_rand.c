@@ -53,19 +53,19 @@ START_TEST(below_is_uniform_and_bounded)
 	unsigned upper = 0;
 
 	sl_prng_seed(&p, 5);
-	ck_assert_uint_eq(sl_prng_below(&p, 0), 0);
-	ck_assert_uint_eq(sl_prng_below(&p, 1), 0);
+	unit_check(sl_prng_below(&p, 0) == 0);
+	unit_check(sl_prng_below(&p, 1) == 0);
 	for (int i = 0; i < 30000; i++)
 		cnt[sl_prng_below(&p, 3)]++;
 	for (int i = 0; i < 3; i++)
-		ck_assert_uint_lt(cnt[i] - 9500u, 1000);
+		unit_check(cnt[i] - 9500u < 1000);
 	for (int i = 0; i < 30000; i++) {
 		uint64_t v = sl_prng_below(&p, big);
 
-		ck_assert_uint_lt(v, big);
+		unit_check(v < big);
 		upper += v >= big / 3 && v < big / 3 * 2;
 	}
-	ck_assert_uint_lt(upper - 9500u, 1000);
+	unit_check(upper - 9500u < 1000);
 }
 END_TEST
 

@@ -27,7 +27,7 @@ static void model_set(unsigned i, uint64_t expires_ns)
 	sl_timer_set(&w, &timer[i], expires_ns);
 	model[i].pending = true;
 	model[i].tick = tick < floor_tick ? floor_tick : tick;
-	ck_assert_uint_eq(timer[i].tick, model[i].tick);
+	unit_check(timer[i].tick == model[i].tick);
 }
 
 static void model_cancel(unsigned i)
@@ -62,11 +62,11 @@ static void on_expiry(void *arg, struct sl_timer *t)
 {
 	unsigned i = (unsigned)(t - timer);
 
-	ck_assert_ptr_eq(arg, &w);
-	ck_assert(model[i].pending);
-	ck_assert(!sl_timer_pending(t));
-	ck_assert_uint_le(model[i].tick, now / sl_wheel_tick_ns(&w));
-	ck_assert_uint_ge(model[i].tick, last_fired_tick);
+	unit_check(arg == &w);
+	unit_check(model[i].pending);
+	unit_check(!sl_timer_pending(t));
+	unit_check(model[i].tick <= now / sl_wheel_tick_ns(&w));
+	unit_check(model[i].tick >= last_fired_tick);
 	last_fired_tick = model[i].tick;
 	model[i].pending = false;
 	fired++;
@@ -96,8 +96,8 @@ static uint32_t advance(uint64_t to_ns, uint32_t max)
 	now = to_ns;
 	floor_tick = now / sl_wheel_tick_ns(&w) + 1;
 	n = sl_wheel_advance(&w, now, on_expiry, &w, max);
-	ck_assert_uint_eq(n, fired - before);
-	ck_assert_uint_le(n, max);
+	unit_check(n == fired - before);
+	unit_check(n <= max);
 	return n;
 }
 
@@ -109,27 +109,27 @@ static void compare_with_model(void)
 	uint32_t cnt = 0;
 
 	for (unsigned i = 0; i < TIMERS; i++) {
-		ck_assert_int_eq(sl_timer_pending(&timer[i]), model[i].pending);
+		unit_check(sl_timer_pending(&timer[i]) == model[i].pending);
 		if (!model[i].pending)
 			continue;
 		cnt++;
-		ck_assert_uint_gt(model[i].tick, now / tick_ns);
+		unit_check(model[i].tick > now / tick_ns);
 		if (model[i].tick < next_tick)
 			next_tick = model[i].tick;
 	}
-	ck_assert_uint_eq(sl_wheel_count(&w), cnt);
-	ck_assert_uint_gt(next_ns, now);
+	unit_check(sl_wheel_count(&w) == cnt);
+	unit_check(next_ns > now);
 	if (cnt)
-		ck_assert_uint_le(next_ns / tick_ns, next_tick);
+		unit_check(next_ns / tick_ns <= next_tick);
 	else
-		ck_assert_uint_eq(next_ns, UINT64_MAX);
+		unit_check(next_ns == UINT64_MAX);
 }
 
 static void run_random(uint64_t tick_ns, uint64_t start_ns, uint64_t seed, uint32_t max)
 {
 	start(start_ns, tick_ns, seed);
 	meddle = true;
-	for (int step = 0; step < 3000; step++) {
+	for (int step = 0; step < 10000; step++) {
 		uint64_t jump = sl_prng_u64(&rnd) >> (25 + sl_prng_below(&rnd, 39));
 
 		for (uint64_t k = sl_prng_below(&rnd, 20); k; k--)
@@ -180,6 +180,8 @@ START_TEST(the_past_expires_at_the_next_tick)
 	/* Time that runs back is no time. */
 	model_set(0, 102 * 1024);
 	ck_assert_uint_eq(sl_wheel_advance(&w, 0, on_expiry, &w, ALL), 0);
+	model_set(1, 0);
+	model_cancel(1);
 	ck_assert_uint_eq(advance(102 * 1024, ALL), 1);
 }
 END_TEST
@@ -248,12 +250,20 @@ START_TEST(a_jump_of_centuries_is_quick)
 	meddle = false;
 	model_set(0, UINT64_MAX - 5);
 	model_set(1, UINT64_MAX);
+	model_set(2, (UINT64_C(1) << 60) + 5);
 	t0 = sl_now_ns();
+	ck_assert_uint_eq(advance(1000, ALL), 0);
+	ck_assert_uint_eq(advance((UINT64_C(1) << 60) + 5, ALL), 1);
 	ck_assert_uint_eq(advance(UINT64_MAX - 6, ALL), 0);
 	ck_assert_uint_eq(advance(UINT64_MAX - 5, ALL), 1);
 	ck_assert_uint_lt(sl_now_ns() - t0, 100 * SL_NS_PER_MS);
+	ck_assert_uint_eq(advance(UINT64_MAX, ALL), 0);
 	ck_assert(sl_timer_pending(&timer[1])); /* UINT64_MAX is never */
 	ck_assert_uint_eq(sl_wheel_next_ns(&w), UINT64_MAX);
+	start(0, 1024, 1);
+	model_set(0, UINT64_MAX); /* rounded up to a tick, this is 2^64 */
+	ck_assert_uint_eq(sl_wheel_next_ns(&w), UINT64_MAX);
+	ck_assert_uint_eq(sl_timer_expires_ns(&w, &timer[0]), UINT64_MAX);
 }
 END_TEST
 
