@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The seam to packet I/O: one port is one queue of one interface. AF_XDP behind it in production
+ * (xsk_port.h), a fake in tests (fake_port.h). All calls come from the worker that owns the port.
+ */
+#ifndef SL_XIO_PORT_H
+#define SL_XIO_PORT_H
+
+#include <stdint.h>
+#include "xio/frame.h"
+
+enum { SL_BURST = 64, SL_MAX_PORTS = 16 };
+
+enum sl_port_mode { SL_PORT_ZEROCOPY, SL_PORT_COPY, SL_PORT_GENERIC, SL_PORT_FAKE };
+
+struct sl_port;
+
+struct sl_port_ops {
+	/* Up to max received frames, state RX, rx_ns and take_ns set; they are the caller's. */
+	unsigned (*rx_burst)(struct sl_port *p, struct sl_frame **frames, unsigned max,
+			     uint64_t now_ns);
+	/* Queues frames (state TX or UNACKED with retain); returns how many were taken, in order. */
+	unsigned (*tx_burst)(struct sl_port *p, struct sl_frame **frames, unsigned cnt);
+	/* Once per loop: completions, refill, and one wake-up of the kernel if it asked for it. */
+	void (*flush)(struct sl_port *p);
+	/* Frames that lie in the tx ring without completion. */
+	unsigned (*tx_pending)(const struct sl_port *p);
+	void (*close)(struct sl_port *p);
+};
+
+struct sl_port_stats {
+	uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes;
+	uint64_t rx_wakeups, tx_wakeups, rx_dropped, rx_ring_full, fill_empty, tx_invalid;
+};
+
+struct sl_port {
+	const struct sl_port_ops *ops;
+	struct sl_umem *umem;
+	uint8_t index;			/* of this port in its worker */
+	uint8_t mode;			/* enum sl_port_mode */
+	uint8_t mac[6];
+	uint16_t mtu;			/* of the interface: largest IP packet */
+	uint16_t queue;
+	bool partial_csum;		/* veth: a local sender's checksum may be the pseudo-header sum */
+	int fd;				/* readable when frames are there; -1 for a fake */
+	int ifindex;
+	char ifname[16];
+	struct sl_port_stats stats;
+};
+
+const char *sl_port_mode_name(enum sl_port_mode mode);
+
+#endif
