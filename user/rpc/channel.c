@@ -4,6 +4,8 @@
 #include "base/cpu.h"
 #include "rpc/session.h"
 
+enum { PINGS_MISSED = 3 };
+
 void sl_channel_forget(struct sl_rpc_channel *ch, struct sl_pending *p)
 {
 	struct sl_pending_batch *b = p->batch;
@@ -187,22 +189,42 @@ unsigned sl_channel_poll(struct sl_rpc_channel *ch, uint64_t now_ns)
 	return (unsigned)n;
 }
 
-/* Every millisecond or so: is the peer there, does it answer, is a drained channel empty? */
-void sl_channel_tick(struct sl_rpc_channel *ch, uint64_t now_ns)
+/*
+ * A PING per interval of silence; three without an answer end the channel. Pings are counted, not
+ * time: a worker that did not run has not asked.
+ */
+static void watch_silence(struct sl_rpc_channel *ch, uint64_t now_ns)
 {
 	const struct sl_rpc_config *cfg = &ch->rpc->cfg;
 	struct sl_link *l = &ch->link;
 	uint64_t silence = now_ns > l->last_rx_ns ? now_ns - l->last_rx_ns : 0;
-	uint64_t patience = 3 * cfg->ping_interval_ns + (ch->outstanding ? cfg->patience_ns : 0);
+	uint64_t patience = ch->outstanding ? cfg->patience_ns : 0;
+
+	if (now_ns < ch->ping_ns)
+		return;
+	if (silence < cfg->ping_interval_ns) {
+		ch->pings = 0;
+		/* A time in the past would keep the worker awake. */
+		ch->ping_ns = l->last_rx_ns + cfg->ping_interval_ns;
+		return;
+	}
+	if (l->last_rx_ns > ch->pinged_ns)
+		ch->pings = 0;
+	if (ch->pings >= PINGS_MISSED && silence >= patience && !l->error)
+		l->error = -ETIMEDOUT;
+	l->ping_due = true;
+	ch->pings++;
+	ch->pinged_ns = now_ns;
+	ch->ping_ns = now_ns + cfg->ping_interval_ns;
+}
+
+/* Every millisecond or so: is the peer there, does it answer, is a drained channel empty? */
+void sl_channel_tick(struct sl_rpc_channel *ch, uint64_t now_ns)
+{
+	struct sl_link *l = &ch->link;
 
 	(void)l->t->ops->check(l->t); /* poll reports it, behind the last messages */
-	if (now_ns >= ch->ping_ns) {
-		/* Also when the peer was heard: a time in the past would keep the worker awake. */
-		l->ping_due = silence >= cfg->ping_interval_ns;
-		ch->ping_ns = (l->ping_due ? now_ns : l->last_rx_ns) + cfg->ping_interval_ns;
-	}
-	if (silence >= patience && !l->error)
-		l->error = -ETIMEDOUT;
+	watch_silence(ch, now_ns);
 	if (ch->state == SL_RPC_DRAINING && !ch->outstanding && !l->goaway_due &&
 	    sl_list_empty(&ch->ended) && !l->error)
 		l->error = -ESHUTDOWN;

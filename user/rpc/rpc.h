@@ -86,8 +86,10 @@ struct sl_rpc_config {
 	uint32_t bulk_ring_len;   /* bytes per channel and direction */
 	uint32_t slots;           /* small-message slots per channel and direction */
 	uint64_t ping_interval_ns;
-	/* Pings may go unanswered so much longer while requests are outstanding: a backend may
-	 * compute in the thread that answers. */
+	/*
+	 * While requests are outstanding, missed pings alone do not end a channel before it has
+	 * been silent for so long: a backend may compute in the thread that answers.
+	 */
 	uint64_t patience_ns;
 	uint64_t grace_ns; /* beyond the budget before a request is given up */
 	bool one_class;    /* FIFO instead of priority classes, for comparison */

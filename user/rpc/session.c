@@ -118,6 +118,8 @@ int sl_rpc_adopt(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now
 	};
 	sl_link_init(&ch->link, t, now_ns, r->cfg.one_class);
 	ch->ping_ns = now_ns + r->cfg.ping_interval_ns;
+	ch->pinged_ns = 0;
+	ch->pings = 0;
 	ch->state = SL_RPC_UP;
 	r->ops->state(r->app, ch, ch->state);
 	return 0;
@@ -147,9 +149,10 @@ unsigned sl_rpc_poll(struct sl_rpc *r, uint64_t now_ns)
 		r->check_ns = now_ns + SL_SESSION_CHECK_NS;
 	for_each_channel(r, at, ch)
 	{
-		if (tick)
-			sl_channel_tick(ch, now_ns);
 		n += sl_channel_poll(ch, now_ns);
+		/* Behind the poll: what has arrived counts as heard. */
+		if (tick && ch->state != SL_RPC_DOWN)
+			sl_channel_tick(ch, now_ns);
 	}
 	sl_wheel_advance(&r->wheel, now_ns, on_timer, r, SL_SESSION_TIMERS_MAX);
 	return n;

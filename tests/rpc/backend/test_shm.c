@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hostility that only shared memory and its socket allow. */
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -168,11 +169,36 @@ static int raw_connect(void)
 	return -1;
 }
 
-/* Connections that say nothing, or nonsense, do not keep others out. */
+static unsigned fd_cnt(pid_t pid)
+{
+	char dir[32];
+	unsigned n = 0;
+	DIR *d;
+
+	snprintf(dir, sizeof(dir), "/proc/%d/fd", (int)pid);
+	d = opendir(dir);
+	ck_assert_ptr_nonnull(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* Connections that say nothing, or nonsense, do not keep others out, and leave nothing behind. */
 START_TEST(test_silent_and_garbled_peers)
 {
 	struct backend_proc p = start_echo();
 	int sock[60];
+	unsigned fds;
+
+	check_served();
+	fds = fd_cnt(p.pid);
+	for (unsigned i = 0; i < 20; i++) { /* until that connection is gone */
+		unsigned n = fd_cnt(p.pid);
+
+		fds = n < fds ? n : fds;
+		usleep(10000);
+	}
 
 	for (unsigned i = 0; i < 60; i++) {
 		struct sl_rpc_hello h = {.magic = SL_RPC_HELLO_MAGIC,
@@ -194,6 +220,9 @@ START_TEST(test_silent_and_garbled_peers)
 	for (unsigned i = 0; i < 60; i++)
 		close(sock[i]);
 	check_served();
+	for (unsigned i = 0; i < 500 && fd_cnt(p.pid) > fds; i++)
+		usleep(10000);
+	ck_assert_uint_le(fd_cnt(p.pid), fds);
 	backend_term(p);
 }
 END_TEST
