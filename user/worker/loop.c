@@ -9,8 +9,9 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "net/handover.h"
+#include "xio/xsk_port.h"
 
-enum { WAIT_EVENTS = 32 };
+enum { WAIT_EVENTS = 32, TX_RETRY_NS = 50000 };
 
 static unsigned receive(struct sl_worker *w, uint64_t now_ns)
 {
@@ -85,9 +86,22 @@ static unsigned run_once(struct sl_worker *w)
 	return n;
 }
 
+/* The kernel takes frames of the tx ring only when called: what it left there is offered again. */
+static bool tx_unsent(const struct sl_worker *w)
+{
+	for (unsigned i = 0; i < w->port_cnt; i++) {
+		if (sl_xsk_tx_unsent(w->ports[i]))
+			return true;
+	}
+	return false;
+}
+
 static uint64_t next_ns(struct sl_worker *w)
 {
 	uint64_t next = sl_tcp_next_ns(w->core.tcp), due = sl_core_next_ns(&w->core);
+
+	if (tx_unsent(w))
+		return w->core.now_ns + TX_RETRY_NS;
 
 	next = due < next ? due : next;
 	due = sl_rpc_next_ns(w->core.rpc);
