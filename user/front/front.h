@@ -15,11 +15,11 @@
  *   reply(front) -> [more]*                answer side, driven by the core; may start before `end`
  *   done(host)                             both sides over: the core takes the stream back
  *   cancel(host)                           the client is gone or broke the protocol: no reply is
- * wanted; the stream is the core's again, the front forgets it
+ *                                          wanted; the core takes the stream back
  *
- * Exactly one of done and cancel is called for each stream, once the front has begun it, and never
- * before `begin` has returned. Both may come from within reply, more and abort: the core must not
- * touch the stream after such a call if it was given back meanwhile.
+ * Exactly one of done and cancel is called for each stream, never from within begin, body or end.
+ * Both may come from within input, reply, more and abort: the core must not touch the stream after
+ * such a call if it was given back meanwhile.
  */
 #ifndef SL_FRONT_FRONT_H
 #define SL_FRONT_FRONT_H
@@ -195,7 +195,9 @@ struct sl_front_env {
 	X(H2_FLOOD, "h2_flood")                                                                    \
 	X(GRPC_MESSAGE, "grpc_message")                                                            \
 	X(METHOD, "method")                                                                        \
-	X(BAD_REPLY, "bad_reply")
+	X(BAD_REPLY, "bad_reply")                                                                  \
+	X(TIMEOUT, "timeout")                                                                      \
+	X(TIMEOUT, "timeout")
 enum sl_front_error {
 #define X(name, metric) SL_FRONT_ERR_##name,
 	SL_FRONT_ERRORS(X)
@@ -250,8 +252,8 @@ extern const struct sl_front_ops sl_front_http1;
 extern const struct sl_front_ops sl_front_h2;
 
 /*
- * Looks at the first bytes of a connection: the h2 front if they are the HTTP/2 preface (RFC 9113
- * 3.4), http1 if they cannot be, NULL if more bytes are needed.
+ * Looks at the first bytes of a connection: the h2 front if they begin like the HTTP/2 preface (RFC
+ * 9113 3.4), http1 if they do not, NULL if more bytes are needed (never more than 4).
  */
 const struct sl_front_ops *sl_front_detect(struct sl_span first);
 

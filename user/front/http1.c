@@ -464,28 +464,51 @@ static size_t input(void *state, const struct sl_front_env *env, struct sl_chunk
 	return used;
 }
 
+/* No more will be read; what is incomplete is answered with `status`, behind what is pending. */
+static void stop_reading(struct http1 *h, const struct sl_front_env *env, unsigned status,
+			 enum sl_front_error error)
+{
+	if (h->phase == PHASE_DEAD)
+		return;
+	if (h->rx && h->rx->state == REPLY_DONE) /* it has its answer */
+		h->rx->flags |= ST_CLOSE;
+	else if (h->rx || h->part_len)
+		fail(h, env, status, error);
+	else if (h->tail)
+		h->tail->flags |= ST_CLOSE;
+	h->flags |= CONN_CLOSE;
+	h->phase = PHASE_DEAD;
+	sl_http1_advance(h, env);
+}
+
 static void eof(void *state, const struct sl_front_env *env)
 {
 	struct http1 *h = state;
-	struct sl_http1_head head;
+	struct sl_http1_head head = {.status = 400, .error = SL_FRONT_ERR_BAD_REQUEST};
 	uint8_t *buf;
 
-	if (h->phase == PHASE_DEAD)
-		return;
-	if (h->rx && h->rx->state == REPLY_DONE) { /* it has its answer */
-		h->rx->flags |= ST_CLOSE;
-	} else if (h->rx) {
-		fail(h, env, 400, SL_FRONT_ERR_BAD_REQUEST);
-	} else if (h->part_len) {
+	if (h->part_len) { /* it may be refusable for a better reason than its end */
 		buf = h->flags & CONN_POOLED ? h->part.buf : h->part.frame->data;
 		if (sl_http1_parse(sl_span_of(buf, h->part_len), env->limits, &head) >= 0)
 			sl_http1_refuse(&head, 400, SL_FRONT_ERR_BAD_REQUEST);
-		refuse_head(h, env, &head);
-	} else if (h->tail) {
-		h->tail->flags |= ST_CLOSE;
 	}
-	h->flags |= CONN_CLOSE;
+	stop_reading(h, env, head.status, head.error);
+}
+
+static void timeout(void *state, const struct sl_front_env *env)
+{
+	stop_reading(state, env, 408, SL_FRONT_ERR_TIMEOUT);
+}
+
+/* RFC 9110 15.5.9; a client that has sent nothing of a request is not told. */
+static void on_timeout(void *state, const struct sl_front_env *env)
+{
+	struct http1 *h = state;
+
+	if (h->rx || h->part_len)
+		fail(h, env, 408, SL_FRONT_ERR_TIMEOUT);
 	h->phase = PHASE_DEAD;
+	h->flags |= CONN_CLOSE;
 	sl_http1_advance(h, env);
 }
 
@@ -546,6 +569,8 @@ const struct sl_front_ops sl_front_http1 = {
 	.abort = sl_http1_abort,
 	.writable = writable,
 	.drain = drain,
+	.timeout = on_timeout,
+	.timeout = timeout,
 	.close = conn_close,
 	.idle = idle,
 };
