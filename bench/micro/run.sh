@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # run.sh [NAME...]: builds and runs bench/micro/NAME.c, all of them by default. Each prints rows
 # "name<TAB>value<TAB>unit"; they are also kept in $BUILD/bench/micro.tsv. A bench that cannot be
-# built or run fails, and the others still run.
+# built or run fails, and the others still run. What else one is built with stands in a line of its
+# source: "// BENCH_LDFLAGS: ...".
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 BUILD=${BUILD:-$PWD/build}
@@ -24,8 +25,10 @@ for l in "${libs[@]}"; do [ -e "$l" ] && have+=("$l"); done
 failed=0
 for n in "${names[@]}"; do
 	bin=$BUILD/bench/micro/$n
+	extra=$(sed -nE 's|^// BENCH_LDFLAGS: (.*)$|\1|p' "bench/micro/$n.c")
+	# shellcheck disable=SC2086
 	if ! "$CC" -std=gnu17 -O2 -g -D_GNU_SOURCE -fno-strict-aliasing -pthread -Wall -Wextra -Iinclude \
-		-Iuser -I"$BUILD/gen" "bench/micro/$n.c" -o "$bin" -Wl,--as-needed -Wl,--start-group \
+		-Iuser -I"$BUILD/gen" "bench/micro/$n.c" $extra -o "$bin" -Wl,--as-needed -Wl,--start-group \
 		"${have[@]}" -Wl,--end-group -lconfuse -lxdp -lbpf -lelf -lz -lnghttp2 -lrdmacm -libverbs \
 		-lcrypto -ljansson -lm; then
 		echo "bench: $n does not build" >&2

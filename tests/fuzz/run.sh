@@ -73,10 +73,10 @@ have=()
 for l in "${libs[@]}"; do [ -e "$l" ] && have+=("$l"); done
 for t in "${targets[@]}"; do
 	rm -f "$out/$t" "$out/$t.status"
+	extra=$(sed -nE 's|^// FUZZ_LDFLAGS: (.*)$|\1|p' "tests/fuzz/$t.c")
 	# shellcheck disable=SC2086
 	clang -std=gnu17 -O1 -g -D_GNU_SOURCE -DSL_DEBUG -DSL_FUZZ -fno-strict-aliasing -pthread \
-		-fsanitize=fuzzer $sanitize -Iinclude -Iuser -I"$out/gen" "tests/fuzz/$t.c" -o "$out/$t" \
-		$(sed -n 's|^// FUZZ_LDFLAGS: *||p' "tests/fuzz/$t.c") \
+		-fsanitize=fuzzer $sanitize -Iinclude -Iuser -I"$out/gen" "tests/fuzz/$t.c" $extra -o "$out/$t" \
 		-Wl,--as-needed -Wl,--start-group "${have[@]}" -Wl,--end-group -lconfuse -lxdp -lbpf -lelf -lz \
 		-lnghttp2 -lrdmacm -libverbs -lcrypto -ljansson -lm >"$out/$t.log" 2>&1
 done

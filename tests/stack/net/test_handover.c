@@ -125,11 +125,14 @@ START_TEST(only_a_claimed_flow_is_given)
 	/* claimed by a second one: it owns the flow, and the first cannot release it any more */
 	ck_assert(sl_handover_claim(&s.w[0].net, &key));
 	ck_assert(sl_handover_claim(&s.w[2].net, &key));
+	bed_input(&s.w[1], &p);
+	ck_assert_uint_eq(sl_handover_poll(&s.w[0].net), 0);
+	ck_assert_uint_eq(sl_handover_poll(&s.w[2].net), 1);
 	sl_handover_release(&s.w[0].net, &key);
 	bed_input(&s.w[1], &p);
 	ck_assert_uint_eq(sl_handover_poll(&s.w[0].net), 0);
 	ck_assert_uint_eq(sl_handover_poll(&s.w[2].net), 1);
-	ck_assert_uint_eq(s.w[2].tcp_cnt, 1);
+	ck_assert_uint_eq(s.w[2].tcp_cnt, 2);
 
 	/* another flow of the same addresses is not concerned */
 	key.remote_port_be ^= 1;

@@ -141,8 +141,6 @@ START_TEST(what_quotes_no_packet_of_ours_is_malformed)
 		damage_quote(c, 0, 0x44, "quoted IHL");
 		damage_quote(c, 0, 0x4f, "quoted IHL over the quote");
 		damage_quote(c, 7, 1, "quoted later fragment");
-	} else {
-		damage_quote(c, 6, 60, "quoted extension header");
 	}
 	for (size_t quote = 1; quote < (v4 ? 28 : 48); quote++) {
 		build_error(&p, c, quote);
@@ -156,6 +154,21 @@ START_TEST(what_quotes_no_packet_of_ours_is_malformed)
 			pkt_fix_l4(&p);
 		malformed(&p, "cut ICMP header");
 	}
+}
+END_TEST
+
+/* We send no extension headers, so a packet with one is not ours, well formed as it may be. */
+START_TEST(a_quote_with_an_extension_is_not_ours)
+{
+	static const uint8_t ext[8] = {PKT_TCP, 0, 1, 4};
+	struct pkt p;
+
+	build_error(&p, &too_big[1], 0);
+	pkt_insert(&p, p.l4 + QUOTE_OFF + 40, ext, sizeof(ext));
+	p.b[p.l4 + QUOTE_OFF + 6] = 60;
+	pkt_fix_ip(&p);
+	pkt_fix_l4(&p);
+	malformed(&p, "quoted extension header");
 }
 END_TEST
 
@@ -199,6 +212,7 @@ int main(void)
 
 	tcase_add_loop_test(tc, each_error_has_its_meaning, 0, SL_ARRAY_LEN(cases));
 	tcase_add_loop_test(tc, what_quotes_no_packet_of_ours_is_malformed, 0, 2);
+	tcase_add_test(tc, a_quote_with_an_extension_is_not_ours);
 	tcase_add_loop_test(tc, eight_bytes_of_transport_are_enough, 0, 2);
 	tcase_add_loop_test(tc, an_error_for_an_l4_without_interest_is_ignored, 0, 2);
 	suite_add_tcase(s, tc);

@@ -458,6 +458,23 @@ START_TEST(more_than_a_burst_at_once)
 }
 END_TEST
 
+/* A port may have used the flags for itself. */
+START_TEST(flags_are_nets_own)
+{
+	struct pkt p;
+	struct bed b;
+
+	bed_begin(&b);
+	pkt_build(&p, &(struct pkt_spec){0});
+	ck_assert(sl_fake_inject(&b.port, p.b, p.len, 0));
+	b.port.rx[b.port.rx_tail % SL_FAKE_RING]->flags = SL_NET_HANDED_OVER;
+	bed_run(&b);
+	ck_assert_uint_eq(b.udp_cnt, 1);
+	ck_assert_uint_eq(b.flags, 0);
+	bed_end(&b);
+}
+END_TEST
+
 START_TEST(without_an_l4_there_is_no_listener)
 {
 	struct pkt p;
@@ -515,6 +532,7 @@ int main(void)
 	tcase_add_test(tc, no_prefix_of_a_packet_gets_through);
 	tcase_add_test(tc, a_burst_keeps_its_order_and_loses_only_the_bad);
 	tcase_add_test(tc, more_than_a_burst_at_once);
+	tcase_add_test(tc, flags_are_nets_own);
 	tcase_add_test(tc, without_an_l4_there_is_no_listener);
 	tcase_add_test(tc, partial_checksums_pass_on_marked_ports_only);
 	tcase_set_timeout(tc, 60);

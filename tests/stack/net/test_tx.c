@@ -243,6 +243,12 @@ START_TEST(listeners_match_exactly_or_any)
 		 .protocol = PKT_TCP,
 		 .listener = 6},
 		{.port_be = htobe16(82), .family = 6, .protocol = PKT_TCP, .listener = 7},
+		{.addr = {10, 0, 0, 1},
+		 .port_be = htobe16(83),
+		 .family = 4,
+		 .protocol = PKT_TCP,
+		 .listener = 8},
+		{.port_be = htobe16(83), .family = 4, .protocol = PKT_TCP, .listener = 9},
 	};
 	static const uint8_t v6[16] = {0x20, 1}, v6_other[16] = {0x20, 2}, group[16] = {0xff, 2};
 	struct bed b;
@@ -251,6 +257,8 @@ START_TEST(listeners_match_exactly_or_any)
 	ck_assert_int_eq(find4(&b, a, 80, PKT_TCP), -1);
 	ck_assert_int_eq(sl_net_set_listeners(&b.net, l, SL_ARRAY_LEN(l)), 0);
 	ck_assert_int_eq(find4(&b, a, 80, PKT_TCP), 4);
+	ck_assert_int_eq(find4(&b, a, 83, PKT_TCP), 8); /* in whatever order they are given */
+	ck_assert_int_eq(find4(&b, c, 83, PKT_TCP), 9);
 	ck_assert_int_eq(find4(&b, c, 80, PKT_TCP), 3);
 	ck_assert_int_eq(find4(&b, all, 80, PKT_TCP), -1);
 	ck_assert_int_eq(find4(&b, bcast, 80, PKT_TCP), -1);
@@ -276,22 +284,33 @@ START_TEST(listeners_match_exactly_or_any)
 }
 END_TEST
 
+/* So many that their runs of slots meet: what is not served is still not found. */
 START_TEST(as_many_listeners_as_allowed_and_no_more)
 {
 	static struct sl_net_listener l[SL_MAX_LISTENERS + 1];
+	static const uint8_t addr[16] = {10, 0, 0, 1};
+	unsigned found = 0;
 	struct bed b;
 
 	bed_begin(&b);
 	for (unsigned i = 0; i <= SL_MAX_LISTENERS; i++)
-		l[i] = (struct sl_net_listener){.addr = {10, 0, (uint8_t)(i >> 8), (uint8_t)i},
-						.port_be = htobe16((uint16_t)(i / 64)),
+		l[i] = (struct sl_net_listener){.addr = {10, 0, 0, 1},
+						.port_be = htobe16((uint16_t)(1000 + i * 7)),
 						.family = 4,
 						.protocol = PKT_TCP,
 						.listener = (uint16_t)i};
 	ck_assert_int_eq(sl_net_set_listeners(&b.net, l, SL_MAX_LISTENERS + 1), -EINVAL);
 	ck_assert_int_eq(sl_net_set_listeners(&b.net, l, SL_MAX_LISTENERS), 0);
 	for (unsigned i = 0; i < SL_MAX_LISTENERS; i++)
-		ck_assert_int_eq(find4(&b, l[i].addr, (uint16_t)(i / 64), PKT_TCP), (int)i);
+		ck_assert_int_eq(find4(&b, addr, (uint16_t)(1000 + i * 7), PKT_TCP), (int)i);
+	for (uint32_t port = 0; port < 65536; port++) {
+		found += find4(&b, addr, (uint16_t)port, PKT_TCP) >= 0;
+		found += find4(&b, addr, (uint16_t)port, PKT_UDP) >= 0;
+		found += sl_net_find_listener(&b.net, 6, addr, (uint16_t)port, PKT_TCP) >= 0;
+	}
+	ck_assert_uint_eq(found, SL_MAX_LISTENERS);
+	ck_assert_int_eq(sl_net_set_listeners(&b.net, NULL, 0), 0);
+	ck_assert_int_eq(find4(&b, addr, 1000, PKT_TCP), -1);
 	bed_end(&b);
 }
 END_TEST
