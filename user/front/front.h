@@ -196,7 +196,6 @@ struct sl_front_env {
 	X(GRPC_MESSAGE, "grpc_message")                                                            \
 	X(METHOD, "method")                                                                        \
 	X(BAD_REPLY, "bad_reply")                                                                  \
-	X(TIMEOUT, "timeout")                                                                      \
 	X(TIMEOUT, "timeout")
 enum sl_front_error {
 #define X(name, metric) SL_FRONT_ERR_##name,

@@ -500,18 +500,6 @@ static void timeout(void *state, const struct sl_front_env *env)
 	stop_reading(state, env, 408, SL_FRONT_ERR_TIMEOUT);
 }
 
-/* RFC 9110 15.5.9; a client that has sent nothing of a request is not told. */
-static void on_timeout(void *state, const struct sl_front_env *env)
-{
-	struct http1 *h = state;
-
-	if (h->rx || h->part_len)
-		fail(h, env, 408, SL_FRONT_ERR_TIMEOUT);
-	h->phase = PHASE_DEAD;
-	h->flags |= CONN_CLOSE;
-	sl_http1_advance(h, env);
-}
-
 static void drain(void *state, const struct sl_front_env *env)
 {
 	struct http1 *h = state;
@@ -569,7 +557,6 @@ const struct sl_front_ops sl_front_http1 = {
 	.abort = sl_http1_abort,
 	.writable = writable,
 	.drain = drain,
-	.timeout = on_timeout,
 	.timeout = timeout,
 	.close = conn_close,
 	.idle = idle,
