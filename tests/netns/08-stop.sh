@@ -1,0 +1,141 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The end: what was begun is finished, within bounds.
+. "$(dirname "$0")/lib.sh"
+
+arena
+backend echo echo --delay-us 3000
+config() {
+	gateway_config <<EOF
+interface $GIF { }
+listener v4 { address = "$V4" port = 8080 }
+pool echo { backend a { endpoint = "shm://$D/echo.sock" } }
+route "/echo" { pool = echo }
+limits { drain_timeout = $1 }
+EOF
+}
+config 10s
+gateway_start
+
+# Each request that was sent on a connection is answered, however the gateway ends; then the connection is closed.
+cat >"$D/load.py" <<'EOF'
+import threading
+from raw import *
+answered, lost, refused = [0], [], [0]
+stop, lock = threading.Event(), threading.Lock()
+def run():
+    while not stop.is_set():
+        try:
+            c = Client(timeout=10)
+        except OSError:
+            refused[0] += 1
+            return
+        sent = 0
+        try:
+            while True:
+                try:
+                    c.send(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n" + b"d" * 2000)
+                except OSError:
+                    break # closed while idle: nothing was under way
+                sent = time.monotonic()
+                try:
+                    r = c.reply()
+                except (EOFError, ConnectionResetError) as e:
+                    # Closed as the request came: allowed if not a byte of it was taken for begun.
+                    if c.buf:
+                        raise
+                    with lock:
+                        refused[0] += 1
+                    break
+                expect("status", r.status, 200)
+                with lock:
+                    answered[0] += 1
+                if r.closed:
+                    break
+        except Exception as e:
+            with lock:
+                lost.append(repr(e))
+            return
+threads = [threading.Thread(target=run) for _ in range(16)]
+[t.start() for t in threads]
+open(sys.argv[1], "w").close()
+[t.join() for t in threads]
+print("answered", answered[0], "not begun", refused[0], "lost", lost)
+sys.exit(bool(lost) or answered[0] < 100 or refused[0] > 40)
+EOF
+cl timeout 60 python3 "$D/load.py" "$D/started" >"$D/load.out" 2>&1 &
+load=$!
+within 10 test -e "$D/started"
+sleep 1
+gateway_stop
+check "SIGTERM under load loses no request" eval 'wait $load; s=$?; cat "$D/load.out"; [ $s -eq 0 ]'
+check "it says that it drains" grep -q "draining" "$D/gw.log"
+check "it says that it has stopped" grep -q "^stopped$" "$D/gw.log"
+
+config 10s
+gateway_start
+stalled() { cl timeout 30 python3 -c '
+from raw import *
+c = Client()
+c.send(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc")
+open("'"$D/stalled"'", "w").close()
+time.sleep(1.5)
+c.send(b"defghij")
+r = c.reply()
+expect("reply", (r.status, r.body), (200, b"abcdefghij"))
+expect("closed", c.rest(), b"")'; }
+stalled >"$D/stalled.out" 2>&1 &
+client=$!
+within 5 test -e "$D/stalled"
+kill -TERM "$gateway_pid"
+not_ready() { admin /readyz | grep -q draining; }
+check "not ready while it drains" within 2 not_ready
+refused() { ! cl nc -z -w 1 "$V4" 8080; }
+check "no new connections while it drains" within 2 refused
+check "a body that is still on its way is waited for" wait "$client"
+check "then it ends" within 10 eval '! alive $gateway_pid'
+wait "$gateway_pid" 2>/dev/null
+gateway_pid=
+
+config 1s
+gateway_start
+rm -f "$D/stalled"
+stalled_for_ever() { cl python3 -c '
+from raw import *
+c = Client(timeout=60)
+c.send(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc")
+open("'"$D/stalled"'", "w").close()
+c.rest()'; }
+stalled_for_ever >"$D/stalled.out" 2>&1 &
+client=$!
+within 5 test -e "$D/stalled"
+kill -TERM "$gateway_pid"
+check "the drain timeout bounds it" within 8 eval '! alive $gateway_pid'
+wait "$gateway_pid"
+check "and is told by the exit status" test $? -eq 1
+gateway_pid=
+check "the stalled client is not left hanging" within 20 eval '! alive $client'
+
+config 60s
+gateway_start
+rm -f "$D/stalled"
+stalled_for_ever >"$D/stalled.out" 2>&1 &
+client=$!
+within 5 test -e "$D/stalled"
+kill -TERM "$gateway_pid"
+sleep 0.3
+kill -INT "$gateway_pid"
+check "a second signal ends at once" within 5 eval '! alive $gateway_pid'
+wait "$gateway_pid" 2>/dev/null
+gateway_pid=
+kill "$client" 2>/dev/null
+
+config 10s
+gateway_start
+drain_and_wait() { gw timeout 20 "$SLUICE" drain --wait; }
+check "sluice drain --wait" drain_and_wait
+check "has ended it" eval '! alive $gateway_pid'
+wait "$gateway_pid"
+check "with status 0" test $? -eq 0
+gateway_pid=
+finish

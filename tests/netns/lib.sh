@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# What the netns tests share. A test file sources this, then:
+#
+#   arena [QUEUES]            two namespaces joined by veth: $G (gateway, 10.99.0.1, fd99::1) and $C (client, .2)
+#   backend NAME PROGRAM ...  starts build/PROGRAM on shm://$D/NAME.sock
+#   gateway <<CONFIG          starts the gateway on a configuration and waits until it is ready
+#   check TEXT COMMAND ...    one test: passes when the command does
+#   finish                    checks that nothing is left over, counts
+#
+# Everything has names of its own ($$), so that runs can overlap; all of it ends in a trap. Nothing asserts times.
+set -u
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+BUILD=${BUILD:-$(cd "$here/../.." && pwd -P)/build}
+SLUICE=$BUILD/sluice
+NAME=$(basename "$0" .sh)
+G=slg$$ C=slc$$ GIF=slg$$ CIF=slc$$
+D=$(mktemp -d "/tmp/sl-netns-XXXXXX") || exit 1
+export V4=10.99.0.1 V6=fd99::1
+export PYTHONPATH=$here PYTHONDONTWRITEBYTECODE=1
+# Sanitized builds are several times slower: the same tests with less load.
+if [ "${SL_SANITIZED:-}" = 1 ]; then
+	export WRK_SECONDS=2 WRK_CONNS=16 MANY=2000
+	export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:abort_on_error=0:exitcode=99}
+	export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+else
+	export WRK_SECONDS=3 WRK_CONNS=64 MANY=10000
+fi
+
+declare -A pid_of=()
+passed=0 failed=0 gateway_pid='' baseline=''
+
+gw() { nsenter --net="/run/netns/$G" "$@"; }
+cl() { nsenter --net="/run/netns/$C" "$@"; }
+
+say_failed() {
+	failed=$((failed + 1))
+	echo "    FAIL $NAME: $1"
+	[ ! -s "$D/out" ] || tail -n 12 "$D/out" | cut -c1-300 | sed 's/^/     | /'
+}
+
+check() {
+	local text=$1
+	shift
+	if "$@" >"$D/out" 2>&1 </dev/null; then
+		passed=$((passed + 1))
+		[ -z "${SL_VERBOSE:-}" ] || echo "    ok   $NAME: $text"
+	else
+		say_failed "$text"
+	fi
+}
+
+# The same with a Python program on stdin, run in the client's namespace: check_py TEXT ARG... <<'EOF'
+check_py() {
+	local text=$1
+	shift
+	cat >"$D/test.py"
+	check "$text" cl timeout 90 python3 "$D/test.py" "$@"
+}
+
+# Retries a command every 50 ms for so many seconds.
+within() {
+	local until=$((${EPOCHREALTIME/./} + $1 * 1000000))
+	shift
+	while ! "$@"; do
+		[ "${EPOCHREALTIME/./}" -lt "$until" ] || return 1
+		sleep 0.05
+	done
+}
+
+clean_up() {
+	local p
+	trap - EXIT
+	exec 2>/dev/null
+	for p in "${pid_of[@]}" $gateway_pid; do kill -KILL "$p" 2>/dev/null; done
+	for p in $(ip netns pids "$G" 2>/dev/null) $(ip netns pids "$C" 2>/dev/null); do kill -KILL "$p" 2>/dev/null; done
+	wait 2>/dev/null
+	ip netns del "$G" 2>/dev/null
+	ip netns del "$C" 2>/dev/null
+	[ -n "${SL_KEEP:-}" ] || rm -rf "$D"
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM HUP
+
+# veth as it is: offloads on, so that local senders leave checksums to the device, and send large segments.
+arena() {
+	local queues=${1:-1} n dev
+	ip netns add "$G" && ip netns add "$C" || exit 1
+	ip link add "$GIF" netns "$G" numrxqueues "$queues" numtxqueues "$queues" type veth \
+		peer name "$CIF" netns "$C" numrxqueues "$queues" numtxqueues "$queues" || exit 1
+	for n in "$G $GIF 1" "$C $CIF 2"; do
+		read -r ns dev host <<<"$n"
+		ip -n "$ns" addr add "10.99.0.$host/24" dev "$dev"
+		ip -n "$ns" addr add "fd99::$host/64" dev "$dev" nodad
+		ip -n "$ns" link set lo up
+		ip -n "$ns" link set "$dev" up
+	done
+	cl sysctl -qw net.ipv4.ip_local_port_range="1024 65000" net.ipv4.tcp_tw_reuse=1
+}
+
+alive() { kill -0 "$1" 2>/dev/null; }
+
+backend() {
+	local name=$1 program=$2
+	shift 2
+	"$BUILD/$program" --listen "shm://$D/$name.sock" "$@" >>"$D/$name.log" 2>&1 </dev/null &
+	pid_of[$name]=$!
+	within 10 test -S "$D/$name.sock" || say_failed "backend $name does not start"
+}
+
+# end_process PID SECONDS: SIGTERM; true if it ended in time, and its status is in $status.
+end_process() {
+	kill -TERM "$1" 2>/dev/null
+	if ! within "$2" eval "! kill -0 $1 2>/dev/null"; then
+		kill -KILL "$1"
+		wait "$1" 2>/dev/null
+		status=137
+		return 1
+	fi
+	wait "$1" 2>/dev/null
+	status=$?
+}
+
+kill_backend() {
+	kill -KILL "${pid_of[$1]}"
+	wait "${pid_of[$1]}" 2>/dev/null
+	unset "pid_of[$1]"
+}
+
+# Writes the configuration from stdin to $D/gw.conf; $GIF, $D and so on are the shell's.
+gateway_config() { cat >"$D/gw.conf"; }
+
+gateway_spawn() {
+	: >"$D/gw.log"
+	nsenter --net="/run/netns/$G" "$SLUICE" run -c "$D/gw.conf" >>"$D/gw.log" 2>&1 </dev/null &
+	gateway_pid=$!
+}
+
+is_ready() { grep -q '^ready$' "$D/gw.log" || ! alive "$gateway_pid"; }
+
+gateway_start() {
+	gateway_spawn
+	within 30 is_ready
+	if ! grep -q '^ready$' "$D/gw.log"; then
+		cp "$D/gw.log" "$D/out"
+		say_failed "the gateway does not start"
+		exit_with_counts
+	fi
+	baseline=$(stat_sum frames_free)
+}
+
+gateway() {
+	gateway_config
+	gateway_start
+}
+
+# The gateway ends on SIGTERM with status 0, which with a sanitizer means: no report, no leak.
+gateway_stop() {
+	local pid=$gateway_pid
+	gateway_pid=''
+	if ! end_process "$pid" 30; then
+		tail -n 5 "$D/gw.log" >"$D/out"
+		say_failed "the gateway does not end"
+	elif [ "$status" -ne "${1:-0}" ]; then
+		tail -n 30 "$D/gw.log" >"$D/out"
+		say_failed "the gateway ended with status $status"
+	fi
+}
+
+admin() { gw curl -sS --max-time 10 "http://127.0.0.1:9900$1"; }
+
+# stat_sum PATH: a member of /stats (tcp.conns) summed over the workers.
+stat_sum() {
+	admin /stats | python3 -c '
+import functools, json, sys
+o = json.load(sys.stdin)
+print(sum(functools.reduce(lambda v, k: v[k], sys.argv[1].split("."), w) for w in o["workers"]))' "$1"
+}
+
+# metric LINE-PREFIX: the sum of the samples that begin like this.
+metric() { admin /metrics | awk -v p="$1" 'index($0, p) == 1 { s += $NF } END { printf "%d\n", s }'; }
+
+# What must be as at the start when nobody asks for anything any more.
+leftovers() {
+	admin /stats | python3 -c '
+import json, sys
+o, baseline, bad = json.load(sys.stdin), int(sys.argv[1]), []
+w = o["workers"]
+def want(name, found, expected):
+    if found != expected:
+        bad.append(f"{name} {found}, expected {expected}")
+want("frames free", sum(x["frames_free"] for x in w), baseline)
+want("exchanges", sum(x["exchanges_used"] for x in w), 0)
+want("connections", sum(x["tcp"]["conns"] for x in w), 0)
+want("half open", sum(x["tcp"]["half_open"] for x in w), 0)
+want("clients", sum(x["clients"] for x in w), 0)
+for i, x in enumerate(w):
+    for b in x["backends"]:
+        name = "worker %d backend %s/%s" % (i, b["pool"], b["name"])
+        want(name + " outstanding", b["outstanding"], 0)
+        if b["state"] == "up":
+            want(name + " credits", b["slots_free"], b["slots"])
+    c = x["core"]
+    want("worker %d requests without an outcome" % i, c["requests"] - sum(c["outcomes"].values()), 0)
+print("; ".join(bad))
+sys.exit(len(bad) > 0)' "$baseline"
+}
+
+check_leftovers() {
+	if within 15 leftovers >"$D/out" 2>&1; then
+		passed=$((passed + 1))
+	else
+		say_failed "nothing is left over"
+	fi
+}
+
+exit_with_counts() {
+	echo "counts $passed $failed" >&9
+	exit $((failed > 0))
+}
+[ -e /proc/self/fd/9 ] || exec 9>&1
+
+finish() {
+	if [ -n "$gateway_pid" ]; then
+		check_leftovers
+		gateway_stop
+	fi
+	exit_with_counts
+}
