@@ -156,6 +156,8 @@ static void moody_host(const uint8_t *options, const uint8_t *p, size_t len)
 	}
 	if (roll(2))
 		m->ops->eof(m->state, &m->env);
+	else if (roll(2))
+		m->ops->timeout(m->state, &m->env);
 	m->room = SIZE_MAX;
 	for (unsigned i = 0; i < 100; i++)
 		poke();

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "front/http1.h"
-#include "llhttp.h"
+#include <llhttp.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

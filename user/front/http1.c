@@ -491,6 +491,8 @@ static void eof(void *state, const struct sl_front_env *env)
 		buf = h->flags & CONN_POOLED ? h->part.buf : h->part.frame->data;
 		if (sl_http1_parse(sl_span_of(buf, h->part_len), env->limits, &head) >= 0)
 			sl_http1_refuse(&head, 400, SL_FRONT_ERR_BAD_REQUEST);
+		if (head.rq.method == SL_METHOD_HEAD)
+			h->flags |= CONN_NO_BODY;
 	}
 	stop_reading(h, env, head.status, head.error);
 }

@@ -304,6 +304,41 @@ START_TEST(test_drain)
 }
 END_TEST
 
+/* 408 for what did not come in time, behind what is still to be answered. */
+START_TEST(test_timeout)
+{
+	static const char e408[] =
+		ERROR_HEAD("408 Request Timeout", 20) "\r\n408 Request Timeout\n";
+
+	mock_open(m);
+	feed("GET / HT");
+	m->ops->timeout(m->state, &m->env);
+	ck_out(e408);
+	ck_assert_uint_eq(m->closed, 1);
+	ck_assert_uint_eq(m->errors[SL_FRONT_ERR_TIMEOUT], 1);
+	ck_sound();
+	mock_open(m);
+	feed(POST("/", 5) "ab");
+	m->ops->timeout(m->state, &m->env);
+	ck_out(e408);
+	ck_assert_uint_eq(m->cancelled, 1);
+	ck_sound();
+	mock_open(m);
+	m->answer = MOCK_LATER;
+	feed(GET("/0") "GET");
+	m->ops->timeout(m->state, &m->env);
+	ck_assert_uint_eq(m->closed, 0);
+	mock_answer(mock_find(m, 0));
+	ck_assert_uint_eq(m->out_len, strlen(OK2) + strlen(e408));
+	ck_sound();
+	mock_open(m); /* nothing has come: nothing is said */
+	m->ops->timeout(m->state, &m->env);
+	ck_out("");
+	ck_assert_uint_eq(m->closed, 1);
+	ck_sound();
+}
+END_TEST
+
 START_TEST(test_close_cancels)
 {
 	mock_open(m);
@@ -343,6 +378,7 @@ static void add(TCase *t)
 	tcase_add_test(t, test_continue);
 	tcase_add_test(t, test_eof);
 	tcase_add_test(t, test_drain);
+	tcase_add_test(t, test_timeout);
 	tcase_add_test(t, test_close_cancels);
 	tcase_add_test(t, test_stamps);
 }
