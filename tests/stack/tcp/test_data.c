@@ -520,7 +520,7 @@ END_TEST
 
 START_TEST(no_frames_then_writable)
 {
-	struct sl_frame *all[BED_FRAMES];
+	struct sl_frame *all[BED_FRAMES + 1]; /* the last is NULL */
 	unsigned cnt = 0;
 
 	open_plain();
@@ -538,7 +538,7 @@ END_TEST
 
 START_TEST(writable_after_a_drought)
 {
-	struct sl_frame *all[BED_FRAMES];
+	struct sl_frame *all[BED_FRAMES + 1]; /* the last is NULL */
 	unsigned cnt = 0;
 
 	open_plain();
