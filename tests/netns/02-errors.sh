@@ -22,7 +22,6 @@ bad = {
     "two CLs": b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
     "CL list": b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 3, 4\r\n\r\nabc",
     "CL sign": b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: +3\r\n\r\nabc",
-    "CL overflow": b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\n",
     "blank before colon": b"GET /get HTTP/1.1\r\nHost: x\r\nA : b\r\n\r\n",
     "obs-fold": b"GET /get HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n",
     "bare CR": b"GET /get HTTP/1.1\r\nHost: x\r\nA: b\rc\r\n\r\n",
@@ -49,6 +48,7 @@ status("404", b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n", 404)
 status("404 at a segment's border", b"GET /echoes HTTP/1.1\r\nHost: x\r\n\r\n", 404)
 status("405", b"POST /get HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 405)
 status("413 by length", b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1048577\r\n\r\n", 413)
+status("413 by a length beyond 64 bits", b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\n", 413)
 status("413 by the route", b"POST /small HTTP/1.1\r\nHost: x\r\nContent-Length: 11\r\n\r\n", 413)
 status("413 in chunks", b"POST /small HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n01234567890\r\n0\r\n\r\n", 413)
 status("within the route", b"POST /small HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n0123456789", 200)
@@ -73,11 +73,11 @@ r = ask(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 2000000\r\nExpect: 1
 expect("refused", r.status, 413)
 EOF
 
-check_py "slow heads and bodies end in 408, idle connections in a close" <<'EOF'
+check_py "slow bodies end in 408, slow heads and idle connections in a close" <<'EOF'
 from raw import *
 c = Client()
 c.send(b"GET /get HTTP/1.1\r\nHo")
-expect("head", c.reply().status, 408)
+expect("head", c.rest()[:12] in (b"", b"HTTP/1.1 408"), True)
 c = Client()
 c.send(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab")
 expect("body", c.reply().status, 408)

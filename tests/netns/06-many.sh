@@ -19,7 +19,7 @@ answered() { grep -q "^$MANY connections, $((3 * MANY)) answers$" "$D/many" || {
 within 150 grep -q answers "$D/many"
 check "three requests on each of $MANY connections are answered" answered
 check "all are still open at the gateway" eval '[ "$(stat_sum tcp.conns)" -ge "$MANY" ]'
-check "an idle connection costs no frame" eval '[ "$(stat_sum frames_free)" -eq "$baseline" ]'
+check "an idle connection costs no frame" within 5 leftovers frames
 check "the cost of a connection is exported" eval '[ "$(stat_sum conn_bytes)" -gt 0 ]'
 check "a newcomer is served" cl curl -sf --max-time 10 "http://$V4:8080/echo"
 kill "${pid_of[many]}"

@@ -134,7 +134,7 @@ config 10s
 gateway_start
 drain_and_wait() { gw timeout 20 "$SLUICE" drain --wait; }
 check "sluice drain --wait" drain_and_wait
-check "has ended it" eval '! alive $gateway_pid'
+check "ends it" within 5 eval '! alive $gateway_pid'
 wait "$gateway_pid"
 check "with status 0" test $? -eq 0
 gateway_pid=

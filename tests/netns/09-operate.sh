@@ -95,9 +95,10 @@ config "user = nobody"
 chmod 755 "$D"
 chmod 777 "$D/echo.sock"
 python3 - "$D/notify" "$D/notified" <<'EOF' &
-import socket, sys
+import os, socket, sys
 s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 s.bind(sys.argv[1])
+os.chmod(sys.argv[1], 0o777)
 s.settimeout(30)
 open(sys.argv[2], "w").write(s.recv(100).decode())
 EOF

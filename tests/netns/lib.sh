@@ -181,7 +181,7 @@ print(sum(functools.reduce(lambda v, k: v[k], sys.argv[1].split("."), w) for w i
 # metric LINE-PREFIX: the sum of the samples that begin like this.
 metric() { admin /metrics | awk -v p="$1" 'index($0, p) == 1 { s += $NF } END { printf "%d\n", s }'; }
 
-# What must be as at the start when nobody asks for anything any more.
+# What must be as at the start when nobody asks for anything any more; "frames": those only.
 leftovers() {
 	admin /stats | python3 -c '
 import json, sys
@@ -190,27 +190,31 @@ w = o["workers"]
 def want(name, found, expected):
     if found != expected:
         bad.append(f"{name} {found}, expected {expected}")
-want("frames free", sum(x["frames_free"] for x in w), baseline)
-want("exchanges", sum(x["exchanges_used"] for x in w), 0)
-want("connections", sum(x["tcp"]["conns"] for x in w), 0)
-want("half open", sum(x["tcp"]["half_open"] for x in w), 0)
-want("clients", sum(x["clients"] for x in w), 0)
-for i, x in enumerate(w):
+# A fill ring is refilled in bursts of 64, so it may hold a few frames fewer than at the start, when it was full.
+free = sum(x["frames_free"] for x in w)
+if not baseline <= free <= baseline + 64 * sum(len(x["ports"]) for x in w):
+    bad.append(f"frames free {free}, {baseline} at the start")
+for i, x in enumerate(w if sys.argv[2] == "all" else []):
+    name = "worker %d " % i
+    want(name + "exchanges", x["exchanges_used"], 0)
+    want(name + "connections", x["tcp"]["conns"], 0)
+    want(name + "half open", x["tcp"]["half_open"], 0)
+    want(name + "clients", x["clients"], 0)
+    want(name + "requests without an outcome", x["core"]["requests"] - sum(x["core"]["outcomes"].values()), 0)
     for b in x["backends"]:
-        name = "worker %d backend %s/%s" % (i, b["pool"], b["name"])
-        want(name + " outstanding", b["outstanding"], 0)
+        backend = name + "backend %s/%s " % (b["pool"], b["name"])
+        want(backend + "outstanding", b["outstanding"], 0)
         if b["state"] == "up":
-            want(name + " credits", b["slots_free"], b["slots"])
-    c = x["core"]
-    want("worker %d requests without an outcome" % i, c["requests"] - sum(c["outcomes"].values()), 0)
+            want(backend + "credits", b["slots_free"], b["slots"])
 print("; ".join(bad))
-sys.exit(len(bad) > 0)' "$baseline"
+sys.exit(len(bad) > 0)' "$baseline" "${1:-all}"
 }
 
 check_leftovers() {
-	if within 15 leftovers >"$D/out" 2>&1; then
+	if within 15 leftovers >/dev/null 2>&1; then
 		passed=$((passed + 1))
 	else
+		leftovers >"$D/out" 2>&1
 		say_failed "nothing is left over"
 	fi
 }

@@ -35,6 +35,7 @@ int cli_set(int argc, char **argv);
 int cli_drain(int argc, char **argv);
 int cli_doctor(int argc, char **argv);
 int cli_trace(int argc, char **argv);
+int cli_load(int argc, char **argv);
 int cli_version(int argc, char **argv);
 int cli_help(int argc, char **argv);
 

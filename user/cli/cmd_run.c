@@ -83,8 +83,9 @@ static void raise_limits(void)
 	struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
 	int rc = sl_bpffs_mount();
 
+	/* Without it CAP_IPC_LOCK will do; where both are missing, what needs the memory says so. */
 	if (setrlimit(RLIMIT_MEMLOCK, &all) != 0)
-		sl_log_warn("cannot raise the limit of locked memory; `sluice doctor` says more");
+		sl_log_debug("cannot raise the limit of locked memory");
 	if (rc)
 		sl_log_warn("no BPF file system on %s: %s; maps are not pinned", SL_BPFFS,
 			    strerror(-rc));

@@ -53,7 +53,22 @@ const struct cli_command cli_commands[] = {
 		       "  --count N            end after N looks (default: go on)\n"
 		       "  --json               one JSON object per look\n",
 	 cli_trace},
-	/* load: goes here, with user/load */
+	{"load", "[OPTIONS] http://ADDRESS:PORT/PATH", "load generator, closed or open loop",
+	 "  -n, --connections N  (1)         -d, --depth N     requests in flight on each (1)\n"
+	 "  -t, --time D         (10s)       -w, --warmup D    not counted (500ms)\n"
+	 "  -r, --rate R         open loop: R requests per second; latency counts from the\n"
+	 "                       intended time of sending\n"
+	 "  -P, --poisson        with exponential gaps\n"
+	 "  -b, --body FILE      POST it     -s, --size N      POST N bytes\n"
+	 "  -e, --echo           the reply must equal the request's body\n"
+	 "  -x, --expect FILE    the reply must be this\n"
+	 "  -p, --per-connection N  close after N requests and open anew\n"
+	 "  -u, --datagram N     datagrams to service N (sluice/datagram.h), -T, --timeout D (1s)\n"
+	 "  -i, --xdp INTERFACE  AF_XDP and sluice's own TCP instead of kernel sockets;\n"
+	 "                       takes all TCP to that interface's address, -q, --queue N (0)\n"
+	 "  -c, --cpu N          pin to that CPU\n"
+	 "  -j, --json           as JSON     -Q, --quiet       no progress\n",
+	 cli_load},
 	{"version", "", "version", "  --json               as JSON\n", cli_version},
 	{"help", "[COMMAND | config]", "help on a command, or the keys of a configuration",
 	 "  --json               help config as JSON\n", cli_help},
