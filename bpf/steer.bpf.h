@@ -6,13 +6,19 @@
 #include "maps.bpf.h"
 #include "parse.bpf.h"
 
-/* The exact address first, then the listener on any address of the family. */
+/* The exact address and port, then all ports of the address, then the port on any address. */
 static __always_inline const struct sl_listener *find_listener(struct sl_listener_key *key)
 {
 	const struct sl_listener *l = bpf_map_lookup_elem(&sl_listeners, key);
+	__be16 port = key->port;
 
 	if (l)
 		return l;
+	key->port = 0;
+	l = bpf_map_lookup_elem(&sl_listeners, key);
+	if (l)
+		return l;
+	key->port = port;
 	__builtin_memset(key->addr, 0, sizeof(key->addr));
 	return bpf_map_lookup_elem(&sl_listeners, key);
 }

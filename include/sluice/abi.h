@@ -51,7 +51,8 @@ struct sl_prog_config {
 #define SL_PROG_MAGIC  0x736c7570u
 #define SL_ABI_VERSION 1u
 
-/* All zero in addr means any local address of that family. */
+/* All zero in addr means any local address of that family; port 0, with an address, all its ports.
+ */
 struct sl_listener_key {
 	__u8 addr[16]; /* IPv4: in the first four bytes, the rest zero */
 	__be16 port;
