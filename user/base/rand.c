@@ -46,7 +46,7 @@ uint64_t sl_prng_below(struct sl_prng *p, uint64_t n)
 	unsigned __int128 m = (unsigned __int128)sl_prng_u64(p) * n;
 
 	if ((uint64_t)m < n) {
-		uint64_t biased = n ? -n % n : 0;
+		uint64_t biased = -n % n;
 
 		while ((uint64_t)m < biased)
 			m = (unsigned __int128)sl_prng_u64(p) * n;

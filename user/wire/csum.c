@@ -92,13 +92,13 @@ BODY sum_any(uint8_t *dst, const uint8_t *p, size_t len, uint64_t sum)
 	return sl_csum_reduce(sum);
 }
 
-#define VARIANT(suffix, attributes)                                                                \
-	attributes static uint64_t add_##suffix(const void *ptr, size_t len, uint64_t sum)         \
+#define VARIANT(suffix, ...)                                                                       \
+	__VA_ARGS__ static uint64_t add_##suffix(const void *ptr, size_t len, uint64_t sum)        \
 	{                                                                                          \
 		return sum_any(NULL, ptr, len, sum);                                               \
 	}                                                                                          \
-	attributes static uint64_t copy_##suffix(void *dst, const void *src, size_t len,           \
-						 uint64_t sum)                                     \
+	__VA_ARGS__ static uint64_t copy_##suffix(void *dst, const void *src, size_t len,          \
+						  uint64_t sum)                                    \
 	{                                                                                          \
 		return sum_any(dst, src, len, sum);                                                \
 	}

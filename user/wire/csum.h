@@ -51,9 +51,7 @@ static inline uint16_t sl_csum_fold(uint64_t sum)
 {
 	sum = sl_csum_reduce(sum);
 	sum = (sum & 0xffff) + ((sum >> 16) & 0xffff) + (sum >> 32);
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	return (uint16_t)sum;
+	return (uint16_t)((sum & 0xffff) + (sum >> 16)); /* at most 0x1fffe before this */
 }
 
 /* What goes into the field. */

@@ -119,6 +119,8 @@ START_TEST(fine_ones_merge_and_reset)
 	ck_assert_uint_eq(x.min, 100);
 	ck_assert_uint_eq(x.max, UINT64_C(1) << 50);
 	ck_assert_uint_eq(sl_hist_fine_mean(&y), ((UINT64_C(1) << 50) + 300) / 2);
+	ck_assert_int_eq(sl_hist_fine_merge(&y, &x), 0);
+	ck_assert_uint_eq(y.min, 100);
 	sl_hist_fine_reset(&x);
 	ck_assert_uint_eq(x.count, 0);
 	ck_assert_int_eq(sl_hist_fine_merge(&x, &x), 0);

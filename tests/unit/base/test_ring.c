@@ -85,7 +85,7 @@ START_TEST(pointers_pass)
 }
 END_TEST
 
-enum { WORDS = 2000000, PRODUCERS = 3 };
+enum { WORDS = 2000000, PRODUCERS = 3, EACH = 500000 };
 
 static void *feed_ring(void *arg)
 {
@@ -149,13 +149,16 @@ END_TEST
 struct feeder {
 	struct sl_mpsc *q;
 	uint64_t id;
+	uint64_t words;
+	pthread_barrier_t *start;
 };
 
 static void *feed_mpsc(void *arg)
 {
 	struct feeder *f = arg;
 
-	for (uint64_t i = 0; i < WORDS / 8; i++) {
+	pthread_barrier_wait(f->start);
+	for (uint64_t i = 0; i < f->words; i++) {
 		while (!sl_mpsc_put(f->q, f->id << 32 | i))
 			sched_yield();
 	}
@@ -167,13 +170,15 @@ START_TEST(many_producers_keep_each_ones_order)
 	struct sl_mpsc *q = sl_mpsc_new(64);
 	struct feeder f[PRODUCERS];
 	uint64_t next[PRODUCERS] = {0}, v;
+	pthread_barrier_t start;
 	pthread_t t[PRODUCERS];
 
+	pthread_barrier_init(&start, NULL, PRODUCERS);
 	for (unsigned i = 0; i < PRODUCERS; i++) {
-		f[i] = (struct feeder){q, i};
+		f[i] = (struct feeder){q, i, EACH, &start};
 		unit_check(pthread_create(&t[i], NULL, feed_mpsc, &f[i]) == 0);
 	}
-	for (uint64_t n = 0; n < PRODUCERS * (WORDS / 8);) {
+	for (uint64_t n = 0; n < PRODUCERS * (EACH);) {
 		if (!sl_mpsc_get(q, &v)) {
 			sched_yield();
 			continue;
@@ -189,6 +194,37 @@ START_TEST(many_producers_keep_each_ones_order)
 }
 END_TEST
 
+/* No consumer in between: the producers meet each other as often as the machine lets them. */
+static void collide(struct sl_mpsc *q, uint64_t words)
+{
+	uint64_t next[PRODUCERS] = {0}, v, n = 0;
+	struct feeder f[PRODUCERS];
+	pthread_t t[PRODUCERS];
+	pthread_barrier_t start;
+
+	pthread_barrier_init(&start, NULL, PRODUCERS);
+	for (unsigned i = 0; i < PRODUCERS; i++) {
+		f[i] = (struct feeder){q, i, words, &start};
+		unit_check(pthread_create(&t[i], NULL, feed_mpsc, &f[i]) == 0);
+	}
+	for (unsigned i = 0; i < PRODUCERS; i++)
+		pthread_join(t[i], NULL);
+	for (; sl_mpsc_get(q, &v); n++)
+		unit_check((uint32_t)v == next[v >> 32]++);
+	unit_check(n == PRODUCERS * words);
+}
+
+START_TEST(producers_that_collide_lose_nothing)
+{
+	struct sl_mpsc *q = sl_mpsc_new(1u << 18);
+
+	for (int round = 0; round < 40; round++)
+		collide(q, 80000);
+	sl_mpsc_free(q);
+}
+END_TEST
+
 UNIT_MAIN("ring", capacity_must_be_a_power_of_two, a_ring_fills_to_capacity_and_wraps,
 	  indices_wrap_at_32_bits, pointers_pass, two_threads_see_every_word_once_in_order,
-	  mpsc_fills_and_wraps, many_producers_keep_each_ones_order)
+	  mpsc_fills_and_wraps, many_producers_keep_each_ones_order,
+	  producers_that_collide_lose_nothing)

@@ -66,6 +66,16 @@ START_TEST(rates)
 }
 END_TEST
 
+START_TEST(short_rates_are_not_read_before_their_start)
+{
+	const uint8_t *start = flush_with_guard(2 * (size_t)sysconf(_SC_PAGESIZE));
+	uint64_t v;
+
+	ck_assert_int_eq(sl_parse_rate(sl_span_of(start, 0), &v), -EINVAL);
+	ck_assert_int_eq(sl_parse_rate(sl_span_of(start, 1), &v), -EINVAL);
+}
+END_TEST
+
 START_TEST(texts_for_people)
 {
 	char buf[SL_UNIT_TEXT];
@@ -95,4 +105,5 @@ START_TEST(texts_for_people)
 }
 END_TEST
 
-UNIT_MAIN("units", durations, sizes, rates, texts_for_people)
+UNIT_MAIN("units", durations, sizes, rates, short_rates_are_not_read_before_their_start,
+	  texts_for_people)

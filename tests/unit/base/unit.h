@@ -45,18 +45,17 @@ static inline int unit_run(const char *name, const TTest *const *tests, size_t c
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* n bytes (at most a page) whose end touches a PROT_NONE page; kept until the test's process ends.
+/* n bytes, at most 2 pages, whose end touches a PROT_NONE page; all 2 pages touch one in front too.
  */
 static inline uint8_t *flush_with_guard(size_t n)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	uint8_t *p =
-		mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *p = mmap(NULL, 4 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	ck_assert_ptr_ne(p, MAP_FAILED);
 	ck_assert_uint_le(n, 2 * page);
-	ck_assert_int_eq(mprotect(p + 2 * page, page, PROT_NONE), 0);
-	return p + 2 * page - n;
+	ck_assert_int_eq(mprotect(p + page, 2 * page, PROT_READ | PROT_WRITE), 0);
+	return p + 3 * page - n;
 }
 
 static inline uint8_t *flush_copy(const void *src, size_t n)

@@ -145,6 +145,8 @@ START_TEST(fold_takes_any_sum)
 	ck_assert_uint_eq(sl_csum_fold(UINT64_C(0xffffffff00000000)), 0xffff);
 	ck_assert_uint_eq(sl_csum_fold(UINT64_C(0xfffffffffffffffe)), 0xfffe);
 	ck_assert_uint_eq(sl_csum_fold(0x1ffff), 1);
+	ck_assert_uint_eq(sl_csum_fold(UINT64_C(0xffffffff7fff8001)), 1); /* a carry in each step */
+	ck_assert_uint_eq(sl_csum_fold(UINT64_C(0xffffffffffff0000)), 0xffff);
 	ck_assert_uint_eq(sl_csum_fold(UINT64_C(0x1fffeffff)), 0xffff);
 }
 END_TEST
@@ -252,14 +254,17 @@ START_TEST(a_udp_sum_of_zero_is_sent_as_ones)
 	uint8_t packet[40 + 10] = {0};
 	struct sl_ip6_hdr *ip = (struct sl_ip6_hdr *)packet;
 	struct sl_udp_hdr *udp = (struct sl_udp_hdr *)(packet + 40);
+	const struct sl_ip4_hdr *ip4 = (const struct sl_ip4_hdr *)(packet + 20);
 
 	/* 17 + 10 from the pseudo-header and this word: all ones. */
 	sl_put_be16(packet + 48, 0xffff - 27);
 	sl_csum_udp6_fill(ip, udp, 10);
 	ck_assert_uint_eq(udp->csum_be, 0xffff);
 	ck_assert(sl_csum_udp6_ok(ip, udp, 10));
+	ck_assert(sl_csum_udp4_ok(ip4, udp, 10));
 	udp->csum_be = 0;
 	ck_assert(!sl_csum_udp6_ok(ip, udp, 10));
+	ck_assert(!sl_csum_udp4_ok(ip4, udp, 10));
 }
 END_TEST
 
