@@ -2,235 +2,613 @@
 #include "core/batch.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/rand.h"
+#include "core/control.h"
+#include "core/queue.h"
 #include "rpc/rpc.h"
 
 enum {
-	OUTSTANDING_MAX = 2, /* batches per backend: one computes, the next one travels */
-	NOT_QUEUED = UINT32_MAX,
+	OUTSTANDING_MAX = 2,  /* batches per backend: one computes, the next one travels */
+	PASSED_OVER_MAX = 64, /* requests that may not go to a backend, set aside for one batch */
+	STALL_NS = 200000,    /* how long a backend without credit is left alone at the most */
+};
+
+struct sent {
+	uint64_t sent_ns;
+	double time_ns; /* expected */
+	uint32_t cnt;
+	uint8_t lane;
+	bool full;
+	bool behind; /* another batch was there when it was sent */
 };
 
 struct backend {
 	bool up;
-	bool stalled; /* no credit at the last try; asked again after the next event */
-	uint32_t batches;
-	uint32_t requests;
+	uint32_t batches, requests;
+	uint64_t stalled_ns;               /* not asked again before this */
+	struct sent sent[OUTSTANDING_MAX]; /* in the order of sending */
+	uint64_t done_ns;                  /* when the last batch before sent[0] ended */
+	double end_ns; /* when sent[0] is expected to end at the backend, by our clock */
 };
 
-/* The queue is a binary heap by deadline, then by time of arrival. */
 struct sl_batcher {
 	const struct sl_cfg_pool *pool;
 	const struct sl_batch_ops *ops;
 	void *app;
 	struct sl_svc_live *live;
-	const struct sl_svc_ctl *ctl;
-	struct sl_batch_item **heap;
-	uint32_t len, cap;
+	struct sl_control control;
+	struct sl_batch_queue queue;
 	struct backend backends[SL_MAX_BACKENDS];
 	uint32_t up_mask;
-	unsigned next; /* backend to be asked first */
+	uint64_t wake_ns; /* when a decision that was put off is due */
+	uint64_t due_max; /* latest that was ever queued */
+	struct sl_control_counts counts;
+	struct sl_prng prng;
 };
-
-static bool before(const struct sl_batch_item *a, const struct sl_batch_item *b)
-{
-	if (a->deadline_ns != b->deadline_ns)
-		return a->deadline_ns < b->deadline_ns;
-	return a->queued_ns < b->queued_ns;
-}
-
-static void place(struct sl_batcher *b, struct sl_batch_item *item, uint32_t at)
-{
-	b->heap[at] = item;
-	item->heap_pos = at;
-}
-
-static void sift_up(struct sl_batcher *b, struct sl_batch_item *item, uint32_t at)
-{
-	while (at && before(item, b->heap[(at - 1) / 2])) {
-		place(b, b->heap[(at - 1) / 2], at);
-		at = (at - 1) / 2;
-	}
-	place(b, item, at);
-}
-
-static void sift_down(struct sl_batcher *b, struct sl_batch_item *item, uint32_t at)
-{
-	for (;;) {
-		uint32_t child = 2 * at + 1;
-
-		if (child >= b->len)
-			break;
-		if (child + 1 < b->len && before(b->heap[child + 1], b->heap[child]))
-			child++;
-		if (!before(b->heap[child], item))
-			break;
-		place(b, b->heap[child], at);
-		at = child;
-	}
-	place(b, item, at);
-}
-
-static void heap_remove(struct sl_batcher *b, struct sl_batch_item *item)
-{
-	uint32_t at = item->heap_pos;
-	struct sl_batch_item *last = b->heap[--b->len];
-
-	item->heap_pos = NOT_QUEUED;
-	if (last == item)
-		return;
-	if (at && before(last, b->heap[(at - 1) / 2]))
-		sift_up(b, last, at);
-	else
-		sift_down(b, last, at);
-}
 
 struct sl_batcher *sl_batcher_create(const struct sl_cfg_pool *pool, const struct sl_batch_ops *ops,
 				     void *app, const struct sl_svc_hist *hist,
 				     struct sl_svc_live *live, const struct sl_svc_ctl *ctl)
 {
 	struct sl_batcher *b = calloc(1, sizeof(*b));
+	uint64_t seed;
 
-	(void)hist;
 	if (!b)
 		return NULL;
-	b->pool = pool;
-	b->ops = ops;
-	b->app = app;
-	b->live = live;
-	b->ctl = ctl;
-	b->cap = pool->max_queue;
-	b->heap = calloc(b->cap, sizeof(*b->heap));
-	if (!b->heap) {
-		free(b);
-		return NULL;
-	}
+	*b = (struct sl_batcher){
+		.pool = pool, .ops = ops, .app = app, .live = live, .wake_ns = UINT64_MAX};
+	if (sl_rand_bytes(&seed, sizeof(seed)))
+		seed = (uintptr_t)b;
+	sl_prng_seed(&b->prng, seed);
+	if (sl_queue_init(&b->queue, pool->max_queue, (uint32_t)(seed >> 32)))
+		goto free_b;
+	if (sl_control_init(&b->control, pool, hist, live, ctl))
+		goto fini_queue;
 	return b;
+fini_queue:
+	sl_queue_fini(&b->queue);
+free_b:
+	free(b);
+	return NULL;
 }
 
 void sl_batcher_destroy(struct sl_batcher *b)
 {
-	free(b->heap);
+	sl_control_fini(&b->control);
+	sl_queue_fini(&b->queue);
 	free(b);
+}
+
+void sl_batcher_seed(struct sl_batcher *b, uint64_t seed)
+{
+	sl_prng_seed(&b->prng, seed);
+}
+
+/* --- what a backend is expected to do --- */
+
+static const struct sl_fit *fit_of(const struct sl_batcher *b, unsigned backend)
+{
+	return &b->control.backends[backend].fit;
+}
+
+static double half_rtt(const struct sl_batcher *b)
+{
+	return b->control.rtt_ns / 2;
+}
+
+static double late_margin(const struct sl_batcher *b, unsigned backend)
+{
+	return b->control.margin * fit_of(b, backend)->dev_ns;
+}
+
+/* When a batch that is sent now would start: at its arrival, or when all before it have ended. */
+static double free_at(const struct sl_batcher *b, unsigned backend, uint64_t now_ns)
+{
+	const struct backend *be = &b->backends[backend];
+	double arrival = (double)now_ns + half_rtt(b), end;
+
+	if (!be->batches)
+		return arrival;
+	/* Late is as likely to become later still. */
+	end = be->end_ns;
+	if (end < (double)now_ns)
+		end = (double)now_ns + ((double)now_ns - end);
+	for (uint32_t i = 1; i < be->batches; i++)
+		end += be->sent[i].time_ns;
+	return fmax(arrival, end);
+}
+
+/* When the next batch may be sent; UINT64_MAX: not before another one ends. */
+static uint64_t ready_at(const struct sl_batcher *b, unsigned backend, unsigned lane)
+{
+	const struct backend *be = &b->backends[backend];
+	uint64_t at = be->stalled_ns;
+	double just;
+
+	if (!be->up || be->batches == OUTSTANDING_MAX)
+		return UINT64_MAX;
+	if (!be->batches)
+		return at;
+	if (!sl_policies[lane]->just_in_time) {
+		if (b->queue.lanes[lane].len < b->control.backends[backend].plans[lane].cap)
+			return UINT64_MAX;
+		return at;
+	}
+	just = be->end_ns - half_rtt(b) - fit_of(b, backend)->dev_ns;
+	if (just > (double)at)
+		at = (uint64_t)just;
+	return at;
+}
+
+static uint32_t cap_of(const struct sl_batcher *b, unsigned backend, unsigned lane)
+{
+	uint32_t cap = b->control.backends[backend].plans[lane].cap;
+
+	/* What is published counts: whoever reads it, or writes it, sees what happens. */
+	if (lane == b->pool->batch.policy && b->live->batch_cap < cap)
+		cap = b->live->batch_cap;
+	return cap ? cap : 1;
+}
+
+/* Requests that a backend can have ready by then, in the batches that are planned for it. */
+static double served_by(const struct sl_batcher *b, unsigned backend, unsigned lane, double due_ns,
+			uint64_t now_ns)
+{
+	const struct sl_fit *f = fit_of(b, backend);
+	uint32_t cap = cap_of(b, backend, lane);
+	double left = due_ns - half_rtt(b) - late_margin(b, backend) - free_at(b, backend, now_ns);
+	double time = sl_fit_time(f, cap), whole;
+
+	if (left <= 0)
+		return 0;
+	whole = floor(left / time);
+	return whole * cap + sl_fit_size_within(f, left - whole * time, cap);
+}
+
+/* --- submit --- */
+
+static void set_due(struct sl_batcher *b, struct sl_batch_item *item)
+{
+	const struct sl_svc_ctl *forced = &b->control.forced;
+	uint64_t allowed = UINT64_MAX;
+
+	item->due_ns = item->deadline_ns;
+	if (sl_policies[item->lane]->bounded)
+		allowed = (uint64_t)b->control.bound_ns;
+	if (forced->deadline_ns && forced->deadline_ns < allowed)
+		allowed = forced->deadline_ns;
+	if (allowed < item->due_ns - item->arrived_ns)
+		item->due_ns = item->arrived_ns + allowed;
+}
+
+/*
+ * Whether all that waits, and one more, can be ready when that one is due. Only for one that is due
+ * last; one that overtakes may push others out, which pump finds out.
+ */
+static bool in_time(const struct sl_batcher *b, const struct sl_batch_item *item, uint64_t now_ns)
+{
+	double sum = 0;
+
+	if (item->due_ns == UINT64_MAX || item->due_ns < b->due_max)
+		return true;
+	for (uint32_t left = b->up_mask & ~item->excluded; left; left &= left - 1) {
+		unsigned i = (unsigned)__builtin_ctz(left);
+
+		if (!sl_fit_known(fit_of(b, i)))
+			return true;
+		sum += served_by(b, i, item->lane, (double)item->due_ns, now_ns);
+		if (sum > b->queue.len)
+			return true;
+	}
+	return false;
+}
+
+static void drop(struct sl_batcher *b, struct sl_batch_item *item, enum sl_outcome why)
+{
+	sl_queue_remove(&b->queue, item);
+	b->counts.shed += why == SL_OUTCOME_SHED || why == SL_OUTCOME_FAIR_SHARE;
+	b->counts.overload += why == SL_OUTCOME_SHED || why == SL_OUTCOME_EXPIRED;
+	b->ops->drop(b->app, item, why);
+}
+
+/*
+ * There is no room for all. The client that has most waiting gives way with its newest request; its
+ * share is to blame only if it has twice what each would have.
+ */
+static enum sl_outcome make_room(struct sl_batcher *b, const struct sl_batch_item *item,
+				 enum sl_outcome why)
+{
+	struct sl_batch_queue *q = &b->queue;
+	uint32_t own = sl_queue_client_cnt(q, item->client);
+	uint32_t active = q->active + (own == 0);
+	enum sl_outcome blame = why;
+
+	if (active > 1 && (uint64_t)q->heaviest * active > 2 * (uint64_t)q->len)
+		blame = SL_OUTCOME_FAIR_SHARE;
+	if (own + 1 < q->heaviest) {
+		drop(b, sl_queue_heaviest(q), blame);
+		return SL_OUTCOME_OK;
+	}
+	if (own < q->heaviest)
+		blame = why;
+	b->counts.shed++;
+	b->counts.overload += blame != SL_OUTCOME_FAIR_SHARE;
+	return blame;
 }
 
 enum sl_outcome sl_batcher_submit(struct sl_batcher *b, struct sl_batch_item *item, uint64_t now_ns)
 {
+	enum sl_outcome o = SL_OUTCOME_OK;
+
 	if (!(b->up_mask & ~item->excluded))
 		return SL_OUTCOME_NO_BACKEND;
 	if (now_ns >= item->deadline_ns)
 		return SL_OUTCOME_EXPIRED;
-	if (b->len == b->cap)
-		return SL_OUTCOME_QUEUE_FULL;
+	item->lane = item->policy < 0 ? b->pool->batch.policy : (uint8_t)item->policy;
 	item->queued_ns = now_ns;
-	b->len++;
-	sift_up(b, item, b->len - 1);
+	if (!item->arrived_ns)
+		item->arrived_ns = now_ns;
+	set_due(b, item);
+	if (b->queue.len == b->queue.cap)
+		o = make_room(b, item, SL_OUTCOME_QUEUE_FULL);
+	else if (!in_time(b, item, now_ns))
+		o = make_room(b, item, SL_OUTCOME_SHED);
+	if (o != SL_OUTCOME_OK)
+		return o;
+	if (item->due_ns != UINT64_MAX && item->due_ns > b->due_max)
+		b->due_max = item->due_ns;
+	sl_queue_push(&b->queue, item);
 	return SL_OUTCOME_OK;
-}
-
-bool sl_batcher_queued(const struct sl_batch_item *item)
-{
-	return item->heap_pos != NOT_QUEUED;
 }
 
 void sl_batcher_remove(struct sl_batcher *b, struct sl_batch_item *item)
 {
 	if (sl_batcher_queued(item))
-		heap_remove(b, item);
+		sl_queue_remove(&b->queue, item);
 }
+
+/* --- backends --- */
 
 /* Those that no backend which is up may have: nothing would ever send them. */
 static void drop_orphans(struct sl_batcher *b)
 {
-	for (uint32_t i = b->len; i--;) {
-		struct sl_batch_item *item = b->heap[i];
+	for (unsigned lane = 0; lane < SL_LANES; lane++) {
+		struct sl_list *at, *next;
 
-		if (b->up_mask & ~item->excluded)
-			continue;
-		heap_remove(b, item);
-		b->ops->drop(b->app, item, SL_OUTCOME_NO_BACKEND);
-		i = i < b->len ? i + 1 : b->len; /* another item may stand here now */
+		sl_list_for_each_safe (at, next, &b->queue.lanes[lane].ages) {
+			struct sl_batch_item *item = sl_container_of(at, struct sl_batch_item, age);
+
+			if (!(b->up_mask & ~item->excluded))
+				drop(b, item, SL_OUTCOME_NO_BACKEND);
+		}
 	}
+}
+
+static void tick(struct sl_batcher *b, uint64_t now_ns)
+{
+	b->counts.queued = b->queue.len;
+	sl_control_tick(&b->control, &b->counts, now_ns);
 }
 
 /* What is outstanding stays so until it is reported as done, which the RPC does for each batch. */
 void sl_batcher_backend(struct sl_batcher *b, unsigned backend, bool up, uint64_t now_ns)
 {
-	(void)now_ns;
 	b->backends[backend].up = up;
-	b->backends[backend].stalled = false;
+	b->backends[backend].stalled_ns = 0;
 	if (up)
 		b->up_mask |= 1u << backend;
 	else
 		b->up_mask &= ~(1u << backend);
+	b->control.backends[backend].up = up;
+	tick(b, now_ns);
 	if (!up)
 		drop_orphans(b);
 }
 
-void sl_batcher_done(struct sl_batcher *b, unsigned backend, unsigned cnt, uint64_t service_ns,
-		     uint64_t rtt_ns, uint64_t now_ns)
+void sl_batcher_done(struct sl_batcher *b, unsigned backend, unsigned cnt, uint64_t sent_ns,
+		     uint64_t service_ns, uint64_t now_ns)
 {
 	struct backend *be = &b->backends[backend];
+	unsigned which = 0;
+	struct sent s;
 
-	(void)service_ns;
-	(void)rtt_ns;
-	(void)now_ns;
 	SL_CHECK(be->batches && be->requests >= cnt);
-	be->stalled = false;
+	/* Batches of one time and size are alike but for their lane, so either will do. */
+	while (which + 1 < be->batches &&
+	       (be->sent[which].sent_ns != sent_ns || be->sent[which].cnt != cnt))
+		which++;
+	s = be->sent[which];
+	be->done_ns = now_ns;
 	be->batches--;
 	be->requests -= cnt;
+	b->counts.in_flight -= cnt;
+	be->stalled_ns = 0;
+	for (unsigned i = which; i < be->batches; i++)
+		be->sent[i] = be->sent[i + 1];
+	if (be->batches && which == 0) {
+		double since = (double)be->sent[0].sent_ns + half_rtt(b);
+
+		be->end_ns = fmax(since, (double)now_ns - half_rtt(b)) + be->sent[0].time_ns;
+	}
+	if (service_ns)
+		sl_control_done(&b->control, backend, s.lane, cnt, service_ns, s.full);
 }
 
-static bool send_to(struct sl_batcher *b, unsigned backend)
+bool sl_batcher_waited(const struct sl_batcher *b, unsigned backend, uint64_t sent_ns,
+		       uint64_t service_ns, uint64_t now_ns)
 {
-	struct sl_batch_item *items[SL_RPC_MAX_BATCH];
-	uint32_t max = b->pool->batch.max_size;
-	struct backend *be = &b->backends[backend];
-	unsigned n = 0;
+	const struct backend *be = &b->backends[backend];
 
-	while (n < max && b->len && !(b->heap[0]->excluded & 1u << backend)) {
-		items[n] = b->heap[0];
-		heap_remove(b, items[n++]);
+	if (!be->batches || be->sent[0].sent_ns != sent_ns)
+		return true;
+	/* Idle for longer than a reply may be delayed on its way. */
+	return be->sent[0].behind &&
+	       (double)(now_ns - be->done_ns) < (double)service_ns + half_rtt(b);
+}
+
+void sl_batcher_outstanding(const struct sl_batcher *b, unsigned backend, uint32_t *batches,
+			    uint32_t *requests)
+{
+	*batches = b->backends[backend].batches;
+	*requests = b->backends[backend].requests;
+}
+
+/* --- pump --- */
+
+/* The backend for what is first in a lane, and when it may have it. */
+struct choice {
+	unsigned backend;
+	uint64_t ready_ns;
+	double finish_ns;
+};
+
+static struct choice consider(const struct sl_batcher *b, unsigned backend, unsigned lane,
+			      uint64_t now_ns)
+{
+	struct choice c = {.backend = backend, .ready_ns = ready_at(b, backend, lane)};
+	uint32_t n = b->queue.lanes[lane].len, cap = cap_of(b, backend, lane);
+
+	c.finish_ns = free_at(b, backend, now_ns) +
+		      sl_fit_time(fit_of(b, backend), n < cap ? n : cap) + half_rtt(b);
+	return c;
+}
+
+/* Any two of them, or all. */
+static uint32_t two_of(struct sl_batcher *b, uint32_t mask)
+{
+	uint32_t two = 0;
+
+	if (__builtin_popcount(mask) <= 2)
+		return mask;
+	for (int k = 0; k < 2; k++) {
+		uint32_t left = mask & ~two;
+		uint64_t skip = sl_prng_below(&b->prng, (uint64_t)__builtin_popcount(left));
+
+		while (skip--)
+			left &= left - 1;
+		two |= left & -left;
 	}
-	if (!n)
-		return false;
-	if (b->ops->send(b->app, backend, items, n)) {
-		be->stalled = true;
-		while (n) {
-			b->len++;
-			sift_up(b, items[--n], b->len - 1);
-		}
-		return false;
+	return two;
+}
+
+/* The better of two that could have it now; if none could, ready_ns says when to ask again. */
+static struct choice choose(struct sl_batcher *b, unsigned lane, uint32_t mask, uint64_t now_ns)
+{
+	struct choice best = {.ready_ns = UINT64_MAX, .finish_ns = INFINITY};
+	uint32_t ready = 0;
+
+	for (uint32_t left = mask; left; left &= left - 1) {
+		unsigned i = (unsigned)__builtin_ctz(left);
+		uint64_t at = ready_at(b, i, lane);
+
+		if (at <= now_ns)
+			ready |= 1u << i;
+		else if (at < best.ready_ns)
+			best.ready_ns = at;
 	}
+	for (ready = two_of(b, ready); ready; ready &= ready - 1) {
+		struct choice c = consider(b, (unsigned)__builtin_ctz(ready), lane, now_ns);
+
+		if (c.finish_ns < best.finish_ns)
+			best = c;
+	}
+	return best;
+}
+
+/* The latest that any backend can make: beyond it the request is hopeless. */
+static bool hopeless(const struct sl_batcher *b, const struct sl_batch_item *item, uint64_t now_ns)
+{
+	for (uint32_t left = b->up_mask & ~item->excluded; left; left &= left - 1) {
+		unsigned i = (unsigned)__builtin_ctz(left);
+		double at = free_at(b, i, now_ns) + sl_fit_time(fit_of(b, i), 1) + half_rtt(b);
+
+		if (!sl_fit_known(fit_of(b, i)) || at <= (double)item->due_ns)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * How many go in the batch, so that the first of the lane is ready when it is due. 0: it stands in
+ * the way of a batch that is large enough to keep up, so it has to go.
+ */
+static uint32_t size_for_first(const struct sl_batcher *b, unsigned lane, unsigned backend,
+			       uint32_t want, uint64_t now_ns)
+{
+	const struct sl_batch_item *first = sl_lane_first(&b->queue.lanes[lane]);
+	const struct sl_fit *f = fit_of(b, backend);
+	uint32_t low = b->control.backends[backend].plans[lane].low, n;
+	double left = (double)first->due_ns - half_rtt(b) - free_at(b, backend, now_ns) -
+		      late_margin(b, backend);
+
+	if (first->due_ns == UINT64_MAX || !sl_fit_known(f))
+		return want;
+	n = sl_fit_size_within(f, left, want);
+	if (n == want || (n && n >= low))
+		return n;
+	return 0;
+}
+
+/* Until when a batch of this lane may wait for more; 0: it is to go. */
+static uint64_t held_until(const struct sl_batcher *b, unsigned lane, unsigned backend)
+{
+	const struct sl_lane *l = &b->queue.lanes[lane];
+	const struct sl_plan *p = &b->control.backends[backend].plans[lane];
+	double hold = p->hold_ns;
+
+	if (l->len >= cap_of(b, backend, lane))
+		return 0;
+	if (lane == b->pool->batch.policy && (double)b->live->hold_ns < hold)
+		hold = (double)b->live->hold_ns;
+	hold -= p->hold_each_ns * (l->len + 1);
+	return hold > 0 ? sl_lane_oldest(l)->queued_ns + (uint64_t)hold : 0;
+}
+
+static int send_items(struct sl_batcher *b, unsigned backend, unsigned lane,
+		      struct sl_batch_item **items, uint32_t n, uint64_t now_ns)
+{
+	struct backend *be = &b->backends[backend];
+	double start = free_at(b, backend, now_ns), time = sl_fit_time(fit_of(b, backend), n);
+	int rc = b->ops->send(b->app, backend, items, n);
+
+	if (rc)
+		return rc;
+	if (!be->batches)
+		be->end_ns = start + time;
+	be->sent[be->batches] = (struct sent){.sent_ns = now_ns,
+					      .time_ns = time,
+					      .cnt = n,
+					      .lane = (uint8_t)lane,
+					      .full = n >= cap_of(b, backend, lane),
+					      .behind = be->batches != 0};
 	be->batches++;
 	be->requests += n;
-	return true;
+	b->counts.in_flight += n;
+	b->counts.last = n;
+	b->counts.batches++;
+	b->counts.requests += n;
+	return 0;
+}
+
+/* Takes up to n that may go to this backend out of the lane. */
+static uint32_t take(struct sl_batcher *b, unsigned lane, unsigned backend, uint32_t n,
+		     struct sl_batch_item **items)
+{
+	struct sl_batch_item *passed[PASSED_OVER_MAX], *item;
+	uint32_t taken = 0, over = 0;
+	uint64_t bytes = 0;
+
+	while (taken < n && over < PASSED_OVER_MAX &&
+	       (item = sl_lane_first(&b->queue.lanes[lane]))) {
+		if (taken && bytes + item->bytes > SL_RPC_MAX_BODY / 2)
+			break;
+		sl_queue_remove(&b->queue, item);
+		if (item->excluded & 1u << backend) {
+			passed[over++] = item;
+			continue;
+		}
+		bytes += item->bytes;
+		items[taken++] = item;
+	}
+	while (over)
+		sl_queue_push_back(&b->queue, passed[--over]);
+	return taken;
+}
+
+/* Sends the first n of a lane, or fewer if a message cannot hold them. */
+static bool send_first(struct sl_batcher *b, unsigned lane, unsigned backend, uint32_t n,
+		       uint64_t now_ns)
+{
+	struct sl_batch_item *items[SL_RPC_MAX_BATCH];
+	uint32_t taken = take(b, lane, backend, n, items), try = taken;
+	int rc = -EAGAIN;
+
+	while (try && (rc = send_items(b, backend, lane, items, try, now_ns)) == -EMSGSIZE)
+		try /= 2;
+	if (rc)
+		try = 0;
+	while (taken > try)
+		sl_queue_push_back(&b->queue, items[--taken]);
+	if (rc == -EMSGSIZE) {
+		drop(b, items[0], SL_OUTCOME_TOO_LARGE);
+		return true;
+	}
+	if (rc)
+		b->backends[backend].stalled_ns = now_ns + STALL_NS;
+	return rc == 0;
+}
+
+static void put_off(struct sl_batcher *b, uint64_t until_ns)
+{
+	if (until_ns < b->wake_ns)
+		b->wake_ns = until_ns;
+}
+
+/* One step for one lane; false: nothing more to do for it now. */
+static bool pump_lane(struct sl_batcher *b, unsigned lane, uint64_t now_ns)
+{
+	struct sl_lane *l = &b->queue.lanes[lane];
+	struct sl_batch_item *first = sl_lane_first(l);
+	uint32_t want, n, cap;
+	uint64_t until;
+	struct choice c;
+
+	if (!first)
+		return false;
+	if (now_ns >= first->due_ns) {
+		drop(b, first, SL_OUTCOME_EXPIRED);
+		return true;
+	}
+	if (first->due_ns != UINT64_MAX && hopeless(b, first, now_ns)) {
+		drop(b, first, SL_OUTCOME_SHED);
+		return true;
+	}
+	put_off(b, first->due_ns);
+	c = choose(b, lane, b->up_mask & ~first->excluded, now_ns);
+	if (c.ready_ns > now_ns) {
+		put_off(b, c.ready_ns);
+		return false;
+	}
+	until = held_until(b, lane, c.backend);
+	if (until > now_ns) {
+		put_off(b, until);
+		return false;
+	}
+	cap = cap_of(b, c.backend, lane);
+	want = l->len < cap ? l->len : cap;
+	n = size_for_first(b, lane, c.backend, want, now_ns);
+	if (!n) {
+		drop(b, first, SL_OUTCOME_SHED);
+		return true;
+	}
+	return send_first(b, lane, c.backend, n, now_ns);
 }
 
 void sl_batcher_pump(struct sl_batcher *b, uint64_t now_ns)
 {
-	while (b->len && now_ns >= b->heap[0]->deadline_ns) {
-		struct sl_batch_item *item = b->heap[0];
-
-		heap_remove(b, item);
-		b->ops->drop(b->app, item, SL_OUTCOME_EXPIRED);
-	}
-	for (unsigned tried = 0; b->len && tried < b->pool->backend_cnt; tried++) {
-		unsigned backend = b->next;
-
-		b->next = (b->next + 1) % b->pool->backend_cnt;
-		if (b->backends[backend].up && b->backends[backend].batches < OUTSTANDING_MAX)
-			send_to(b, backend);
+	if (now_ns >= sl_control_next_ns(&b->control, b->queue.len != 0))
+		tick(b, now_ns);
+	b->wake_ns = UINT64_MAX;
+	if (!b->queue.len)
+		return;
+	for (unsigned lane = 0; lane < SL_LANES; lane++) {
+		while (pump_lane(b, lane, now_ns))
+			;
 	}
 }
 
 uint64_t sl_batcher_next_ns(const struct sl_batcher *b)
 {
-	return b->len ? b->heap[0]->deadline_ns : UINT64_MAX;
+	uint64_t next = sl_control_next_ns(&b->control, b->queue.len != 0);
+
+	return b->queue.len && b->wake_ns < next ? b->wake_ns : next;
 }
 
 uint32_t sl_batcher_queue_len(const struct sl_batcher *b)
 {
-	return b->len;
+	return b->queue.len;
 }

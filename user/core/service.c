@@ -99,6 +99,8 @@ enum sl_outcome sl_service_submit(struct sl_exchange *x)
 	    x->request.len - x->request_meta_len > SL_RPC_MAX_MESSAGE)
 		return SL_OUTCOME_TOO_LARGE;
 	x->item.deadline_ns = x->deadline_ns;
+	x->item.arrived_ns = x->parse_ns;
+	x->item.policy = x->route->policy;
 	x->item.bytes = (uint32_t)x->request.len;
 	o = sl_batcher_submit(x->service->batcher, &x->item, x->core->now_ns);
 	if (o == SL_OUTCOME_OK)
@@ -162,7 +164,9 @@ static void first_part(struct sl_exchange *x, const struct sl_rpc_reply *r)
 
 	x->reply_ns = c->now_ns;
 	sl_stage_add(c, x, SL_STAGE_COMPUTE, service_ns);
-	sl_stage_add(c, x, SL_STAGE_RPC, flight_ns > service_ns ? flight_ns - service_ns : 0);
+	if (!sl_batcher_waited(x->service->batcher, x->backend, x->send_ns, service_ns, c->now_ns))
+		sl_stage_add(c, x, SL_STAGE_RPC,
+			     flight_ns > service_ns ? flight_ns - service_ns : 0);
 }
 
 static void on_reply(void *app, void *cookie, const struct sl_rpc_reply *r)
@@ -170,6 +174,8 @@ static void on_reply(void *app, void *cookie, const struct sl_rpc_reply *r)
 	struct sl_exchange *x = cookie;
 
 	(void)app;
+	if (r->status == SL_RPC_OK)
+		x->service->backends[x->backend].reply_ns = x->core->now_ns;
 	if (r->first && x->state == SL_EX_FLIGHT && !x->reply_ns)
 		first_part(x, r);
 	x->in_flight = !r->last || r->more;
@@ -189,11 +195,14 @@ static void on_batch_done(void *app, struct sl_rpc_channel *ch, uint64_t batch, 
 	struct sl_core *c = app;
 	const struct sl_service_backend *be = sl_rpc_channel_data(ch);
 	uint64_t service_ns = (uint64_t)service_us * SL_NS_PER_US;
-	uint64_t took_ns = c->now_ns - sent_ns;
 
 	(void)batch;
-	sl_batcher_done(be->service->batcher, be->index, count, service_ns,
-			took_ns > service_ns ? took_ns - service_ns : 0, c->now_ns);
+	if (be->reply_ns != c->now_ns)
+		service_ns =
+			0; /* what ended it was no answer: says nothing on the backend's speed */
+	else if (!service_us)
+		service_ns = SL_NS_PER_US / 2; /* less than can be told */
+	sl_batcher_done(be->service->batcher, be->index, count, sent_ns, service_ns, c->now_ns);
 }
 
 /* Request frames are kept until the reply, for a second backend may need them: nothing to do. */

@@ -12,6 +12,7 @@
 struct sl_service_backend {
 	struct sl_service *service;
 	struct sl_rpc_channel *channel;
+	uint64_t reply_ns; /* of the last part of a reply */
 	uint8_t index;
 	_Atomic int link; /* enum sl_link */
 };

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The batch controller of one service on one worker: what is measured in, plans out.
+ *
+ *   sl_svc_hist (arrivals, RPC round trips) --.                  .-> plans per backend -> batcher
+ *   done: service time of each batch -> fit --+-> control_tick --+-> sl_svc_live (seq lock) -> all
+ *   sl_svc_ctl (operator's overrides) --------'                  '     XDP sheds by shed_level
+ *
+ * It runs inside the batcher, every SL_CONTROL_PERIOD_NS under load, else every SL_CONTROL_IDLE_NS.
+ * Times are nanoseconds, rates requests per nanosecond.
+ */
+#ifndef SL_CORE_CONTROL_H
+#define SL_CORE_CONTROL_H
+
+#include "core/batch.h"
+#include "core/fit.h"
+#include "core/policy.h"
+
+#define SL_CONTROL_PERIOD_NS UINT64_C(10000000)
+#define SL_CONTROL_IDLE_NS   UINT64_C(200000000)
+
+struct sl_control_backend {
+	struct sl_fit fit;
+	bool up;
+	double aimd_size;
+	double rate;  /* requests per ns that it can serve, by the plan of the pool's policy */
+	double share; /* of the arrivals, as its rate is of all rates */
+	struct sl_plan plans[SL_POLICY_CNT];
+};
+
+/* What the batcher counts. */
+struct sl_control_counts {
+	uint32_t queued, in_flight, last;
+	uint64_t shed;     /* answered 429 or 503 */
+	uint64_t overload; /* of them, those that no fair share explains */
+	uint64_t batches, requests;
+};
+
+struct sl_control {
+	const struct sl_cfg_pool *pool;
+	const struct sl_svc_hist *hist;
+	struct sl_svc_live *live;
+	const struct sl_svc_ctl *ctl;
+	struct sl_control_backend backends[SL_MAX_BACKENDS];
+	struct sl_svc_ctl forced; /* ctl as of the last tick */
+	double bound_ns, rtt_ns, arrival_rate;
+	double shed_level;
+	double margin; /* in mean deviations */
+	uint64_t last_ns, last_arrivals, last_overload;
+	uint64_t last_rpc[SL_HIST_BUCKET_CNT];
+};
+
+/* 0 or -ENOMEM. */
+int sl_control_init(struct sl_control *c, const struct sl_cfg_pool *pool,
+		    const struct sl_svc_hist *hist, struct sl_svc_live *live,
+		    const struct sl_svc_ctl *ctl);
+void sl_control_fini(struct sl_control *c);
+
+/* A batch of this policy was answered; full: it was as large as its plan allowed. */
+void sl_control_done(struct sl_control *c, unsigned backend, unsigned policy, uint32_t cnt,
+		     uint64_t service_ns, bool full);
+void sl_control_tick(struct sl_control *c, const struct sl_control_counts *n, uint64_t now_ns);
+/* When to tick; busy: requests wait. */
+uint64_t sl_control_next_ns(const struct sl_control *c, bool busy);
+
+#endif

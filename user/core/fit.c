@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/fit.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#define DECAY        0.97 /* of the sums, per sample */
+#define DEV_GAIN     0.05
+#define CLIP_DEVS    5.0  /* a sample further off is clipped */
+#define CLIP_SHARE   0.02 /* but never one that is less than this off */
+#define PRIOR_SPREAD 0.25 /* weight of the prior: as of sizes that vary by this share */
+
+enum {
+	STREAK_CHANGE = 4,        /* clipped samples on one side that mean a change */
+	SAMPLES_AFTER_CHANGE = 4, /* what the curve so far counts then */
+	SIZE_SAMPLES_MAX = 16,
+	SIZE_SAMPLES_PRIOR = 2, /* samples of one size that weigh as much as the line */
+};
+
+int sl_fit_init(struct sl_fit *f, uint32_t max_size)
+{
+	*f = (struct sl_fit){.max_size = max_size};
+	f->sizes = calloc(max_size + 1, sizeof(*f->sizes));
+	return f->sizes ? 0 : -ENOMEM;
+}
+
+void sl_fit_fini(struct sl_fit *f)
+{
+	free(f->sizes);
+	f->sizes = NULL;
+}
+
+static double line(const struct sl_fit *f, uint32_t b)
+{
+	return f->alpha_ns + f->beta_ns * b;
+}
+
+double sl_fit_time(const struct sl_fit *f, uint32_t b)
+{
+	const struct sl_fit_size *s = &f->sizes[b < f->max_size ? b : f->max_size];
+	double t = line(f, b);
+
+	if (s->samples)
+		t += (double)s->residual_ns * s->samples / (s->samples + SIZE_SAMPLES_PRIOR);
+	return t > 1 ? t : 1;
+}
+
+uint32_t sl_fit_size_within(const struct sl_fit *f, double budget_ns, uint32_t max)
+{
+	uint32_t b = max;
+
+	while (b && sl_fit_time(f, b) > budget_ns)
+		b--;
+	return b;
+}
+
+/* Nothing is known but one point: half of it is taken for the batch, half for its requests. */
+static void begin(struct sl_fit *f, uint32_t b, double t)
+{
+	f->mean_b = b;
+	f->mean_t = t;
+	f->beta_ns = t / (2 * b);
+	f->alpha_ns = t / 2;
+	f->dev_ns = t / 8;
+	f->samples = 1;
+}
+
+/* The backend has become faster or slower as a whole; what is then left of it is learnt soon. */
+static void change(struct sl_fit *f)
+{
+	double ratio = f->off_sum / f->off_expected;
+
+	f->alpha_ns *= ratio;
+	f->beta_ns *= ratio;
+	f->mean_t *= ratio;
+	f->cov_bt *= ratio;
+	for (uint32_t i = 0; i <= f->max_size; i++)
+		f->sizes[i].residual_ns = (float)(f->sizes[i].residual_ns * ratio);
+	f->samples = SAMPLES_AFTER_CHANGE;
+	f->streak = 0;
+}
+
+/* Returns t, or the nearest value that is still believed. */
+static double clip(struct sl_fit *f, uint32_t b, double t)
+{
+	double expected = sl_fit_time(f, b), off = t - expected;
+	double limit = fmax(CLIP_DEVS * f->dev_ns, CLIP_SHARE * expected);
+
+	if (fabs(off) <= limit) {
+		f->streak = 0;
+		return t;
+	}
+	if (f->streak == 0 || (f->streak > 0) != (off > 0)) {
+		f->streak = 0;
+		f->off_sum = 0;
+		f->off_expected = 0;
+	}
+	f->streak += off > 0 ? 1 : -1;
+	f->off_sum += t;
+	f->off_expected += expected;
+	if (abs(f->streak) < STREAK_CHANGE)
+		return expected + copysign(limit, off);
+	change(f);
+	return t;
+}
+
+static void update_line(struct sl_fit *f, uint32_t b, double t)
+{
+	double gain = fmax(1.0 / ++f->samples, 1 - DECAY);
+	double db = b - f->mean_b, dt = t - f->mean_t;
+	double rho;
+
+	f->mean_b += gain * db;
+	f->mean_t += gain * dt;
+	f->var_b = (1 - gain) * (f->var_b + gain * db * db);
+	f->cov_bt = (1 - gain) * (f->cov_bt + gain * db * dt);
+	rho = PRIOR_SPREAD * f->mean_b * PRIOR_SPREAD * f->mean_b;
+	f->beta_ns = fmax(0, (f->cov_bt + rho * f->beta_ns) / (f->var_b + rho));
+	f->beta_ns = fmin(f->beta_ns, f->mean_t / f->mean_b); /* alpha >= 0 */
+	f->alpha_ns = f->mean_t - f->beta_ns * f->mean_b;
+}
+
+static void update_size(struct sl_fit *f, uint32_t b, double t)
+{
+	struct sl_fit_size *s = &f->sizes[b];
+
+	if (s->samples < SIZE_SAMPLES_MAX)
+		s->samples++;
+	s->residual_ns += (float)((t - line(f, b) - s->residual_ns) / s->samples);
+}
+
+void sl_fit_add(struct sl_fit *f, uint32_t b, uint64_t time_ns)
+{
+	double t = (double)time_ns, off;
+
+	if (b == 0 || b > f->max_size)
+		return;
+	if (!sl_fit_known(f))
+		begin(f, b, t);
+	else
+		t = clip(f, b, t);
+	off = fabs(t - sl_fit_time(f, b));
+	f->dev_ns += fmax(DEV_GAIN, 1.0 / (f->samples + 1)) * (off - f->dev_ns);
+	update_line(f, b, t);
+	update_size(f, b, t);
+	if (b > f->largest)
+		f->largest = b;
+}

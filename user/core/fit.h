@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a batch of b costs a backend, learnt from the service times that it reports:
+ *
+ *   time(b) = alpha + beta * b + residual[b]
+ *
+ * alpha and beta come from sums that decay with each sample; beta has its last value as a prior, so
+ * it stays where it is while all batches have one size. A sample far off is clipped; several in a
+ * row on the same side are a backend that has changed, and the whole curve is scaled. The residuals
+ * hold what no line can say: service times of accelerators rise in steps. Times are nanoseconds.
+ */
+#ifndef SL_CORE_FIT_H
+#define SL_CORE_FIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Of the last samples of one size. */
+struct sl_fit_size {
+	float residual_ns;
+	uint32_t samples;
+};
+
+struct sl_fit {
+	double alpha_ns, beta_ns;
+	double dev_ns;         /* mean deviation of samples from time(b) */
+	double mean_b, mean_t; /* decayed */
+	double var_b, cov_bt;
+	double off_sum, off_expected; /* of the samples in `streak` */
+	int streak;                   /* clipped in a row: above 0 too slow, below 0 too fast */
+	uint32_t samples;             /* since the start or the last change, for the gain */
+	uint32_t largest;             /* size seen */
+	uint32_t max_size;
+	struct sl_fit_size *sizes; /* [max_size + 1] */
+};
+
+/* 0 or -ENOMEM. */
+int sl_fit_init(struct sl_fit *f, uint32_t max_size);
+void sl_fit_fini(struct sl_fit *f);
+void sl_fit_add(struct sl_fit *f, uint32_t b, uint64_t time_ns);
+
+static inline bool sl_fit_known(const struct sl_fit *f)
+{
+	return f->largest != 0;
+}
+
+double sl_fit_time(const struct sl_fit *f, uint32_t b);
+/* The largest b of 1..max that takes at most budget_ns; 0: none does. */
+uint32_t sl_fit_size_within(const struct sl_fit *f, double budget_ns, uint32_t max);
+
+#endif

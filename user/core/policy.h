@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How large batches may be and how long they are held: one table entry per enum sl_policy. */
+#ifndef SL_CORE_POLICY_H
+#define SL_CORE_POLICY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "config/config.h"
+
+enum { SL_POLICY_CNT = 3 };
+
+struct sl_control;
+struct sl_control_backend;
+
+struct sl_plan {
+	uint32_t cap; /* no batch is larger */
+	uint32_t low; /* a request that is in the way of at least this size is given up */
+	/* A batch under cap may wait until its oldest request has waited for hold less what its
+	 * own requests will cost. */
+	double hold_ns;
+	double hold_each_ns;
+};
+
+struct sl_policy_ops {
+	bool bounded;      /* requests are due when the latency bound ends */
+	bool just_in_time; /* the second batch goes when the first ends; else when it is full */
+	struct sl_plan (*plan)(const struct sl_control *c, const struct sl_control_backend *be);
+	/* After each batch; NULL: nothing to learn. */
+	void (*done)(struct sl_control *c, struct sl_control_backend *be, uint32_t cnt,
+		     double took_ns, bool full);
+};
+
+extern const struct sl_policy_ops sl_policy_adaptive, sl_policy_fixed, sl_policy_aimd;
+extern const struct sl_policy_ops *const sl_policies[SL_POLICY_CNT];
+
+#endif

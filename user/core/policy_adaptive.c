@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The largest size that keeps the bound, from what is known about the backend.
+ *
+ * A request waits for the batch before its own, then for its own: r + margin + 2 t(b) <= S. When
+ * more arrives than can be served, requests wait less than t(b) for b of them to be there, and the
+ * batch may be a little larger.
+ */
+#include <math.h>
+
+#include "core/control.h"
+
+#define BUSY_MOST 0.95 /* share of its time that a backend may be planned to be busy */
+#define WORTH     0.02 /* gain in throughput for which a smaller size is taken */
+
+enum { GROWTH = 2, FIRST_CAP = 4 }; /* sizes not tried yet are approached by doubling */
+
+static double slack(const struct sl_control *c, const struct sl_control_backend *be)
+{
+	return c->bound_ns - c->rtt_ns - c->margin * be->fit.dev_ns;
+}
+
+static uint32_t explored(const struct sl_control *c, const struct sl_control_backend *be)
+{
+	uint32_t most = be->fit.largest * GROWTH;
+
+	if (most < FIRST_CAP)
+		most = FIRST_CAP;
+	return most < c->pool->batch.max_size ? most : c->pool->batch.max_size;
+}
+
+/* The size that serves most per time, of those that are not much smaller for little. */
+static uint32_t most_efficient(const struct sl_fit *f, uint32_t max)
+{
+	double top = max / sl_fit_time(f, max) * (1 + WORTH);
+	uint32_t best = max;
+
+	for (uint32_t b = max - 1; b > max / 2; b--) {
+		double rate = b / sl_fit_time(f, b);
+
+		if (rate > top) {
+			top = rate;
+			best = b;
+		}
+	}
+	return best;
+}
+
+static uint32_t cap(const struct sl_control *c, const struct sl_control_backend *be)
+{
+	const struct sl_fit *f = &be->fit;
+	double budget = slack(c, be);
+	uint32_t b = explored(c, be);
+
+	while (b > 1) {
+		double t = sl_fit_time(f, b), wait = t;
+
+		if (c->arrival_rate > 0)
+			wait = fmin(t, b / (c->arrival_rate * be->share));
+		if (t + wait <= budget)
+			break;
+		b--;
+	}
+	return b > 1 ? most_efficient(f, b) : 1;
+}
+
+static uint32_t low(const struct sl_control *c, const struct sl_control_backend *be, uint32_t most)
+{
+	double rate = c->arrival_rate * be->share;
+	double spare = BUSY_MOST - rate * be->fit.beta_ns;
+
+	if (spare <= 0 || rate * be->fit.alpha_ns >= spare * most)
+		return most;
+	return (uint32_t)fmax(1, ceil(rate * be->fit.alpha_ns / spare));
+}
+
+static struct sl_plan plan(const struct sl_control *c, const struct sl_control_backend *be)
+{
+	struct sl_plan p = {.cap = FIRST_CAP, .low = 1};
+	double eta = c->pool->batch.eta;
+
+	if (!sl_fit_known(&be->fit))
+		return p;
+	p.cap = cap(c, be);
+	p.low = low(c, be, p.cap);
+	p.hold_ns = fmax(0, eta * (slack(c, be) - be->fit.alpha_ns));
+	p.hold_each_ns = eta * be->fit.beta_ns;
+	return p;
+}
+
+const struct sl_policy_ops sl_policy_adaptive = {
+	.bounded = true, .just_in_time = true, .plan = plan};

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Size and delay as somebody has set them. */
+#include "core/control.h"
+
+static struct sl_plan plan(const struct sl_control *c, const struct sl_control_backend *be)
+{
+	const struct sl_cfg_batch *cfg = &c->pool->batch;
+
+	(void)be;
+	return (struct sl_plan){
+		.cap = cfg->size, .low = cfg->size, .hold_ns = (double)cfg->delay_ns};
+}
+
+const struct sl_policy_ops sl_policy_fixed = {.plan = plan};
