@@ -10,17 +10,12 @@
 static bool size_digit(struct sl_http1_chunked *c, int digit, const struct sl_front_limits *limits,
 		       unsigned *status)
 {
-	/* Leading zeros count as well, so that a size cannot go on for ever; nor can it overflow.
-	 */
+	/* Leading zeros count as well, so a size can neither go on for ever nor overflow. */
 	if (c->digits == 16) {
 		*status = 400;
 		return false;
 	}
 	c->digits++;
-	if (c->left >> 60) {
-		*status = 413;
-		return false;
-	}
 	c->left = c->left << 4 | (unsigned)digit;
 	if (c->left > limits->max_body || c->total > limits->max_body - c->left) {
 		*status = 413;

@@ -54,10 +54,12 @@ struct mock {
 	/* what the test chooses */
 	enum mock_answer answer;
 	struct sl_reply reply;
-	bool echo;       /* the body is the request's */
-	bool in_parts;   /* reply with the head first, then byte-sized pieces */
-	size_t room;     /* what the client's window takes; SIZE_MAX no limit */
-	size_t body_max; /* bytes taken per body upcall */
+	bool echo;     /* the body is the request's */
+	bool in_parts; /* reply with the head first, then pieces of part_max bytes */
+	size_t part_max;
+	unsigned heads_fail; /* that many calls of write_head find no frame */
+	size_t room;         /* what the client's window takes; SIZE_MAX no limit */
+	size_t body_max;     /* bytes taken per body upcall */
 	bool take_frames;
 	unsigned exhausted; /* begin fails from this request on; 0 never */
 	struct sl_frame *taken;
@@ -149,7 +151,7 @@ static inline void mock_answer(struct mock_stream *s)
 	}
 	while (s->live && !s->answered) {
 		size_t left = body.len - s->sent;
-		size_t want = m->in_parts && left > 7 ? 7 : left, n;
+		size_t want = m->in_parts && left > m->part_max ? m->part_max : left, n;
 
 		s->answered = want == left;
 		n = m->ops->more(m->state, &m->env, &s->st,
@@ -306,6 +308,10 @@ static inline bool mock_write_head(void *host, const void *bytes, size_t len)
 	struct mock *m = host;
 
 	MOCK_MUST(!m->closed && len && len <= 16384);
+	if (m->heads_fail) {
+		m->heads_fail--;
+		return false;
+	}
 	if (len > MOCK_OUT - m->out_len)
 		return false;
 	memcpy(m->out + m->out_len, bytes, len);
@@ -397,7 +403,8 @@ static inline void mock_open(struct mock *m)
 	m->reply = (struct sl_reply){.status = 200, .body = sl_span_str("ok")};
 	m->echo = m->in_parts = m->take_frames = false;
 	m->room = m->body_max = SIZE_MAX;
-	m->exhausted = 0;
+	m->exhausted = m->heads_fail = 0;
+	m->part_max = 7;
 	memset(m->state, 0, sizeof(m->state));
 	m->ops->open(m->state, &m->env, m);
 }

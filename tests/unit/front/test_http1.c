@@ -178,6 +178,25 @@ START_TEST(test_error_in_order)
 }
 END_TEST
 
+/* A request that says so is the last one, also while its answer is awaited. */
+START_TEST(test_close_stops_input)
+{
+	mock_open(m);
+	m->answer = MOCK_LATER;
+	feed("POST / HTTP/1.1\r\n" H "Connection: close\r\nContent-Length: 2\r\n\r\nab" GET("/2"));
+	feed(GET("/3"));
+	ck_assert_uint_eq(m->begun, 1);
+	mock_answer(mock_find(m, 0));
+	ck_out(OK2_CLOSE);
+	ck_sound();
+	mock_open(m);
+	m->answer = MOCK_LATER;
+	feed("GET / HTTP/1.0\r\n\r\n" GET("/2"));
+	ck_assert_uint_eq(m->begun, 1);
+	ck_sound();
+}
+END_TEST
+
 START_TEST(test_continue)
 {
 	static const char head[] =
@@ -375,6 +394,7 @@ static void add(TCase *t)
 	tcase_add_test(t, test_pipeline_order);
 	tcase_add_test(t, test_pipeline_limit);
 	tcase_add_test(t, test_error_in_order);
+	tcase_add_test(t, test_close_stops_input);
 	tcase_add_test(t, test_continue);
 	tcase_add_test(t, test_eof);
 	tcase_add_test(t, test_drain);

@@ -214,6 +214,16 @@ START_TEST(test_chunk_limits)
 		feed("1;xxxxxxxxxxxxxxxxxxx\r\na\r\n");
 	ck_out(E400);
 	ck_sound();
+	/* what extensions have used up does not count for trailers */
+	mock_open(m);
+	feed(CHUNKED("/") "1;");
+	mock_input(m, ext, 4000);
+	feed("\r\na\r\n0\r\nt:");
+	mock_input(m, ext, 8000);
+	mock_input(m, ext, 8000);
+	feed("\r\n\r\n");
+	ck_out(OK2);
+	ck_sound();
 	/* trailers */
 	mock_open(m);
 	feed(CHUNKED("/") "0\r\n");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* HTTP/1 replies: framing, fields, slow clients, replies that break off. */
+#include "front/http1.h"
 #include "http1_talk.h"
 
 /* A refusal from within `body` (the route's limit): the rest is thrown away. */
@@ -166,10 +167,37 @@ END_TEST
 
 static char big[100000];
 
-/* A window that opens a few bytes at a time, for each framing. */
-static void slow_client(const char *request, uint64_t len, bool in_parts, size_t step)
+/* Takes the chunked coding off the reply in m->out; returns the length of its body. */
+static size_t dechunk(char *body)
 {
-	static char want[MOCK_OUT];
+	struct sl_http1_chunked c = {0};
+	char *head_end = memmem(m->out, m->out_len, "\r\n\r\n", 4);
+	struct sl_span in;
+	size_t n, len = 0;
+	unsigned status = 0;
+
+	ck_assert_ptr_nonnull(head_end);
+	in = sl_span_of(head_end + 4, (size_t)(m->out + m->out_len - head_end - 4));
+	while (c.state != SL_CHUNKED_DONE) {
+		n = sl_http1_chunked_next(&c, in, &m->limits, &status);
+		ck_assert_uint_eq(status, 0);
+		in = sl_span_skip(in, n);
+		ck_assert(in.len || c.state == SL_CHUNKED_DONE);
+		n = c.state == SL_CHUNKED_DATA ? (size_t)c.left : 0;
+		ck_assert_uint_le(n, in.len);
+		memcpy(body + len, in.ptr, n);
+		len += n;
+		c.left -= n;
+		in = sl_span_skip(in, n);
+	}
+	ck_assert_uint_eq(in.len, 0);
+	return len;
+}
+
+/* A window that opens `step` bytes at a time: the same bytes as through one that is open. */
+static void slow_client(const char *request, uint64_t len, size_t part, size_t step)
+{
+	static char want[MOCK_OUT], got[MOCK_OUT];
 	size_t want_len;
 
 	memset(big, 'x', sizeof(big) - 1);
@@ -177,7 +205,8 @@ static void slow_client(const char *request, uint64_t len, bool in_parts, size_t
 		big[i] = (char)('0' + i % 7);
 	mock_open(m);
 	reply_is(200, big, len);
-	m->in_parts = in_parts;
+	m->in_parts = part;
+	m->part_max = part;
 	feed(request);
 	memcpy(want, m->out, m->out_len);
 	want_len = m->out_len;
@@ -185,12 +214,14 @@ static void slow_client(const char *request, uint64_t len, bool in_parts, size_t
 
 	mock_open(m);
 	reply_is(200, big, len);
-	m->in_parts = in_parts;
+	m->in_parts = part;
+	m->part_max = part;
 	m->room = 0;
 	feed(request);
 	ck_assert_uint_eq(m->out_len, 0);
 	for (unsigned i = 0; i < 200000 && m->done < m->begun; i++) {
 		m->room = step;
+		m->heads_fail = i % 5 == 1;
 		m->ops->writable(m->state, &m->env);
 	}
 	ck_assert_uint_eq(m->done, m->begun);
@@ -198,21 +229,47 @@ static void slow_client(const char *request, uint64_t len, bool in_parts, size_t
 		ck_assert_uint_eq(m->out_len, want_len);
 		ck_assert_int_eq(memcmp(m->out, want, want_len), 0);
 	} else {
-		ck_assert_int_eq(memcmp(m->out + m->out_len - 5, "0\r\n\r\n", 5), 0);
+		ck_assert_uint_eq(dechunk(got), sizeof(big) - 1);
+		ck_assert_int_eq(memcmp(got, big, sizeof(big) - 1), 0);
 	}
 	ck_sound();
 }
 
 START_TEST(test_slow_client)
 {
-	slow_client(GET("/"), 0, false, 1);
-	slow_client(GET("/") GET("/"), 0, false, 100);
-	slow_client(GET("/") GET("/"), 0, true, 100);
-	slow_client(GET("/"), 0, false, 50000);
-	slow_client(GET("/") GET("/"), SL_LEN_UNKNOWN, true, 33);
-	slow_client(GET("/"), SL_LEN_UNKNOWN, true, 20000);
-	slow_client("GET / HTTP/1.0\r\n\r\n", SL_LEN_UNKNOWN, true, 10);
-	slow_client("HEAD / HTTP/1.1\r\n" H "\r\n", 0, true, 10);
+	slow_client(GET("/"), 0, 0, 1);
+	slow_client(GET("/") GET("/"), 0, 0, 100);
+	slow_client(GET("/") GET("/"), 0, 7, 100);
+	slow_client(GET("/"), 0, 0, 50000);
+	slow_client(GET("/"), SL_LEN_UNKNOWN, 7, 33);
+	slow_client(GET("/"), SL_LEN_UNKNOWN, 7, 20000);
+	slow_client(GET("/"), SL_LEN_UNKNOWN, 40000, 20000);
+	slow_client(GET("/"), SL_LEN_UNKNOWN, sizeof(big), 100);
+	slow_client("GET / HTTP/1.0\r\n\r\n", SL_LEN_UNKNOWN, 7, 10);
+	slow_client("HEAD / HTTP/1.1\r\n" H "\r\n", 0, 7, 10);
+}
+END_TEST
+
+/* No frame for the last chunk: the reply is not over before it is written. */
+START_TEST(test_late_last_chunk)
+{
+	struct sl_reply head = {.status = 200, .body_len = SL_LEN_UNKNOWN};
+	struct mock_stream *s;
+
+	mock_open(m);
+	m->answer = MOCK_LATER;
+	feed(GET("/"));
+	s = mock_find(m, 0);
+	ck_assert_int_eq(m->ops->reply(m->state, &m->env, &s->st, &head), 0);
+	m->heads_fail = 2;
+	ck_assert_uint_eq(m->ops->more(m->state, &m->env, &s->st, sl_span_of(NULL, 0), true), 0);
+	ck_assert_uint_eq(m->done, 0);
+	m->ops->writable(m->state, &m->env);
+	ck_assert_uint_eq(m->done, 0);
+	m->ops->writable(m->state, &m->env);
+	ck_assert_uint_eq(m->done, 1);
+	ck_out(OK_HEAD "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
+	ck_sound();
 }
 END_TEST
 
@@ -330,6 +387,7 @@ static void add(TCase *t)
 	tcase_add_test(t, test_headers_out);
 	tcase_add_test(t, test_injection);
 	tcase_add_test(t, test_slow_client);
+	tcase_add_test(t, test_late_last_chunk);
 	tcase_add_test(t, test_unread_replies);
 	tcase_add_test(t, test_abort);
 	tcase_add_test(t, test_names);
