@@ -87,8 +87,9 @@ void sl_strbuf_char(struct sl_strbuf *b, char c)
 void sl_strbuf_u64(struct sl_strbuf *b, uint64_t v)
 {
 	char digits[SL_U64_DIGITS];
+	size_t len = sl_format_u64(digits, v);
 
-	sl_strbuf_add(b, digits, sl_format_u64(digits, v));
+	sl_strbuf_add(b, digits, len);
 }
 
 void sl_strbuf_vprintf(struct sl_strbuf *b, const char *fmt, va_list ap)
