@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/exchange.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* What the gateway says itself, per outcome: HTTP (RFC 9110) and gRPC status, and a text. */
@@ -108,9 +109,27 @@ bool sl_reply_decode(struct sl_span meta, struct sl_reply_parts *out)
 	return true;
 }
 
-static void own_reply(const struct sl_exchange *x, struct sl_reply *r)
+/* RFC 9110 15.5.6: a 405 names what is allowed. The text lies in the core's scratch. */
+static void add_allow(const struct sl_exchange *x, struct sl_reply_parts *p)
+{
+	char *text = (char *)x->core->meta_buf;
+	size_t len = 0;
+
+	for (unsigned m = SL_METHOD_GET; m < SL_METHOD_CNT; m++) {
+		if (!sl_route_allows(x->route, m))
+			continue;
+		len += (size_t)snprintf(text + len, SL_RPC_MAX_META - len, "%s%s", len ? ", " : "",
+					sl_method_name(m));
+	}
+	p->headers[0] = (struct sl_header){sl_span_str("allow"), sl_span_of(text, len)};
+	p->reply.headers = p->headers;
+	p->reply.header_cnt = 1;
+}
+
+static void own_reply(const struct sl_exchange *x, struct sl_reply_parts *p)
 {
 	const struct sl_cfg_route *route = x->route;
+	struct sl_reply *r = &p->reply;
 
 	*r = (struct sl_reply){.end = true, .gateway = true};
 	if (x->outcome == SL_OUTCOME_FIXED) {
@@ -128,6 +147,8 @@ static void own_reply(const struct sl_exchange *x, struct sl_reply *r)
 		r->body = r->grpc_message;
 	}
 	r->body_len = r->body.len;
+	if (x->outcome == SL_OUTCOME_METHOD)
+		add_allow(x, p);
 }
 
 /* Gives a reply to whoever waits for it. As sl_front_ops.reply; `x` may be over afterwards. */
@@ -198,7 +219,7 @@ static bool start_stored(struct sl_exchange *x)
 	int64_t n;
 
 	if (x->outcome != SL_OUTCOME_OK) {
-		own_reply(x, &parts.reply);
+		own_reply(x, &parts);
 		n = give(x, &parts.reply);
 		/* The gateway's texts are kept by it: what was not taken is stored as bytes. */
 		if (n >= 0 && (size_t)n < parts.reply.body.len)
