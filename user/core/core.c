@@ -122,10 +122,21 @@ int sl_core_init(struct sl_core *c, const struct sl_config *cfg, struct sl_net *
 	return rc;
 }
 
+static void flush_ports(struct sl_net *n)
+{
+	sl_net_flush(n);
+	for (unsigned i = 0; i < n->port_cnt; i++)
+		n->ports[i]->ops->flush(n->ports[i]);
+}
+
+/* Each is told by RST: nobody answers its segments from now on. */
 static void drop_clients(struct sl_core *c)
 {
-	while (!sl_list_empty(&c->client_list))
-		sl_client_abort(sl_list_first(&c->client_list, struct sl_client, link));
+	while (!sl_list_empty(&c->client_list)) {
+		for (int i = 0; i < SL_BURST && !sl_list_empty(&c->client_list); i++)
+			sl_client_abort(sl_list_first(&c->client_list, struct sl_client, link));
+		flush_ports(c->net);
+	}
 }
 
 void sl_core_fini(struct sl_core *c)
