@@ -187,7 +187,7 @@ static int bench_handover(struct side *a, struct side *b)
 	b->seen = 0;
 	bench_time("net_rx_handed_over", hand_over, &t, PACKETS);
 	if (b->seen != PACKETS * (BENCH_ROUNDS + 1))
-		fprintf(stderr, "net: %u of %u frames handed over\n", b->seen,
+		fprintf(stderr, "net: %u of %d frames handed over\n", b->seen,
 			PACKETS * (BENCH_ROUNDS + 1));
 	sl_handover_leave(&a->net);
 	sl_handover_leave(&b->net);
@@ -269,45 +269,67 @@ static void hash_only(void *ctx)
 		f->found += (uint32_t)sl_flow_hash(&f->table, &f->probes[i]);
 }
 
-static int bench_flows(uint32_t cnt, uint8_t family)
+static int fill(struct flows *f, uint8_t family)
 {
 	const struct sl_sipkey key = {1, 2};
-	struct flows f = {.cnt = cnt};
 	struct sl_prng rnd;
+
+	if (!f->keys || !f->order || !f->probes ||
+	    sl_flow_table_init(&f->table, f->cnt, &key, match, f))
+		return -1;
+	sl_prng_seed(&rnd, 1);
+	for (uint32_t i = 0; i < f->cnt; i++) {
+		f->keys[i] = (struct sl_flow_key){.local_port_be = 80, .family = family};
+		memcpy(f->keys[i].remote, &i, 4);
+		if (sl_flow_insert(&f->table, sl_flow_hash(&f->table, &f->keys[i]), i))
+			return -1;
+	}
+	for (uint32_t i = 0; i < LOOKUPS; i++) {
+		f->order[i] = (uint32_t)sl_prng_below(&rnd, f->cnt);
+		f->probes[i] = f->keys[f->order[i]];
+	}
+	return 0;
+}
+
+static void time_flows(struct flows *f, uint8_t family)
+{
+	static const struct {
+		const char *name;
+		bench_fn *fn;
+	} benches[] = {
+		{"flow_find", look_up_one_by_one},
+		{"flow_find_burst", look_up_in_bursts},
+		{"flow_remove_insert", remove_and_insert},
+	};
 	char name[64];
+
+	for (size_t i = 0; i < SL_ARRAY_LEN(benches); i++) {
+		snprintf(name, sizeof(name), "%s_v%u_%u", benches[i].name, family, f->cnt);
+		bench_time(name, benches[i].fn, f, LOOKUPS);
+	}
+	snprintf(name, sizeof(name), "flow_bytes_per_entry_v%u_%u", family, f->cnt);
+	bench_row(name, (double)sl_flow_table_bytes(&f->table) / f->cnt, "bytes");
+	snprintf(name, sizeof(name), "flow_hash_v%u", family);
+	if (f->cnt == 1000)
+		bench_time(name, hash_only, f, LOOKUPS);
+}
+
+static int bench_flows(uint32_t cnt, uint8_t family)
+{
+	struct flows f = {.cnt = cnt};
+	int err;
 
 	f.keys = calloc(cnt, sizeof(*f.keys));
 	f.order = calloc(LOOKUPS, sizeof(*f.order));
 	f.probes = calloc(LOOKUPS, sizeof(*f.probes));
-	if (!f.keys || !f.order || !f.probes || sl_flow_table_init(&f.table, cnt, &key, match, &f))
-		return -1;
-	sl_prng_seed(&rnd, 1);
-	for (uint32_t i = 0; i < cnt; i++) {
-		f.keys[i] = (struct sl_flow_key){.local_port_be = 80, .family = family};
-		memcpy(f.keys[i].remote, &i, 4);
-		if (sl_flow_insert(&f.table, sl_flow_hash(&f.table, &f.keys[i]), i))
-			return -1;
-	}
-	for (uint32_t i = 0; i < LOOKUPS; i++) {
-		f.order[i] = (uint32_t)sl_prng_below(&rnd, cnt);
-		f.probes[i] = f.keys[f.order[i]];
-	}
-	snprintf(name, sizeof(name), "flow_hash_v%u", family);
-	if (cnt == 1000)
-		bench_time(name, hash_only, &f, LOOKUPS);
-	snprintf(name, sizeof(name), "flow_find_v%u_%u", family, cnt);
-	bench_time(name, look_up_one_by_one, &f, LOOKUPS);
-	snprintf(name, sizeof(name), "flow_find_burst_v%u_%u", family, cnt);
-	bench_time(name, look_up_in_bursts, &f, LOOKUPS);
-	snprintf(name, sizeof(name), "flow_remove_insert_v%u_%u", family, cnt);
-	bench_time(name, remove_and_insert, &f, LOOKUPS);
-	snprintf(name, sizeof(name), "flow_bytes_per_entry_v%u_%u", family, cnt);
-	bench_row(name, (double)sl_flow_table_bytes(&f.table) / cnt, "bytes");
+	err = fill(&f, family);
+	if (!err)
+		time_flows(&f, family);
 	sl_flow_table_fini(&f.table);
 	free(f.keys);
 	free(f.order);
 	free(f.probes);
-	return 0;
+	return err;
 }
 
 int main(void)

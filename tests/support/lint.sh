@@ -15,7 +15,10 @@ tidy_flags() {
 	esac
 }
 
-# One file; prints findings only.
+# A third of the analyzer's default effort per function finds the same here, in half the time.
+effort='-Xclang -analyzer-config -Xclang max-nodes=75000'
+
+# One file; prints findings without the paths that lead to them (run clang-tidy for those).
 tidy_one() {
 	local file=$1 flags key
 	flags=$(tidy_flags "$file")
@@ -23,11 +26,11 @@ tidy_one() {
 	key=$(clang $flags -E -C -w "$file" 2>/dev/null | cat - .clang-tidy | sha256sum | cut -d' ' -f1)
 	[ -e "$BUILD/lint/$key" ] && return 0
 	# shellcheck disable=SC2086
-	if clang-tidy --quiet "$file" -- $flags 2>/dev/null >"$BUILD/lint/$key.out"; then
+	if clang-tidy --quiet "$file" -- $flags $effort 2>/dev/null >"$BUILD/lint/$key.out"; then
 		mv "$BUILD/lint/$key.out" "$BUILD/lint/$key"
 		return 0
 	fi
-	cat "$BUILD/lint/$key.out"
+	grep -A 2 ' error: ' "$BUILD/lint/$key.out"
 	rm -f "$BUILD/lint/$key.out"
 	return 1
 }
@@ -61,17 +64,22 @@ make --no-print-directory "BUILD=$BUILD" "$BUILD/gen/sluice.skel.h" >/dev/null 2
 
 format() { clang-format --dry-run -Werror "${all[@]}"; }
 tidy() { printf '%s\0' "${units[@]}" | xargs -0 -n 2 -P "$jobs" "$0" --tidy; }
-# What clang-tidy's analyzer sees better (uninitvar) or what the API asks for is left out.
+# Left out: what clang-tidy's analyzer sees better (uninitvar), and where cppcheck is wrong: start and
+# end symbols of an embedded file, p + n - k that it takes for (p + n) - k, an address that is copied.
 cpp() {
 	cppcheck --quiet --std=c11 -j "$jobs" --error-exitcode=1 --inline-suppr \
 		--enable=warning,performance,portability --suppress=missingIncludeSystem \
-		--suppress=uninitvar --suppress=normalCheckLevelMaxBranches \
+		--suppress=uninitvar --suppress=pointerOutOfBoundsCond \
+		--suppress=comparePointers:user/control/dashboard.h \
+		--suppress=returnDanglingLifetime:user/rpc/dial.c --suppress=normalCheckLevelMaxBranches \
 		-D_GNU_SOURCE '-DLIBBPF_OPTS(type,name,...)=struct type name={0}' \
 		'-DDECLARE_LIBBPF_OPTS(type,name,...)=struct type name={0}' '-DSEC(x)=' \
+		'-Djson_object_foreach(o,k,v)=while (next(o,&k,&v))' \
+		'-Djson_array_foreach(a,i,v)=while (next(a,&i,&v))' \
 		-Iinclude -Iuser $(printf '%s\n' "${units[@]}" | grep -v '^bpf/')
 }
-# te: an HTTP header; fo, ba: hexadecimal and made-up data in tests
-spell() { codespell -L te,fo,ba,nd,ot,hsa,inout "${text[@]}"; }
+# te: an HTTP header; iif: of ip-rule; upto: a function of the Makefile; others: data in tests
+spell() { codespell -L te,iif,upto,keep-alives,fo,ba,nd,ot,hsa,inout "${text[@]}"; }
 
 if [ ${#units[@]} -eq 0 ]; then
 	echo "lint: no tracked sources"
