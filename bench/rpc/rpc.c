@@ -27,7 +27,7 @@
 #include "rpc/rpc.h"
 #include "sluice/backend.h"
 
-enum { BATCH = 32, BULK_LEN = 1 << 20, BULK_DEPTH = 16, SECONDS = 3 };
+enum { BATCH = 32, BULK_LEN = 1 << 20, BULK_DEPTH = 16, SECONDS = 2, PAIRS = 7, PAIR_MS = 500 };
 
 struct gateway {
 	struct sl_rpc *r;
@@ -70,12 +70,21 @@ static void on_term(int sig)
 	sl_backend_stop(backend);
 }
 
+/* Two different processors where there are two; asked for before anything is pinned. */
+static unsigned cpus[2];
+
+static void choose_cpus(void)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		int cpu = sl_cpu_nth(i % sl_cpu_count());
+
+		cpus[i] = cpu < 0 ? 0 : (unsigned)cpu;
+	}
+}
+
 static void pin(unsigned n)
 {
-	int cpu = sl_cpu_nth(n % sl_cpu_count());
-
-	if (cpu >= 0)
-		(void)sl_cpu_pin((unsigned)cpu);
+	(void)sl_cpu_pin(cpus[n]);
 }
 
 static pid_t start_backend(bool busy_poll, size_t reply_most)
@@ -190,17 +199,18 @@ static int send_batch(struct gateway *g, void *cookie, size_t len, unsigned cnt,
 	return sl_rpc_send(g->ch, items, cnt, class, sl_now_ns(), &batch);
 }
 
-static void turn(struct gateway *g)
+static unsigned turn(struct gateway *g)
 {
 	uint64_t now = sl_now_ns();
+	unsigned n = sl_rpc_poll(g->r, now);
 
-	sl_rpc_poll(g->r, now);
 	sl_rpc_flush(g->r, now);
+	return n;
 }
 
 static void bench_rtt(void)
 {
-	enum { WARM = 20000, ROUNDS = 300000 };
+	enum { WARM = 10000, ROUNDS = 200000 };
 	struct sl_hist_fine h;
 	struct gateway g;
 	pid_t pid = start_backend(true, 64);
@@ -262,14 +272,13 @@ static double cpu_seconds(int who)
 	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
-/* The gateway's wait point, as a worker has it: spin a little, arm, sleep. */
+/* The gateway's wait point, as a worker has it: poll, arm, sleep. */
 static void event_turn(struct gateway *g, uint64_t until_ns)
 {
 	struct epoll_event ev;
 	uint64_t now, next;
 
-	turn(g);
-	if (!sl_rpc_arm(g->r))
+	if (turn(g) || !sl_rpc_arm(g->r))
 		return;
 	now = sl_now_ns();
 	next = sl_rpc_next_ns(g->r);
@@ -335,7 +344,7 @@ static struct priority_result run_priority(bool one_class)
 	g.urgent = &h;
 	cpu = cpu_seconds(RUSAGE_SELF);
 	start = next = sl_now_ns();
-	end = start + SECONDS * SL_NS_PER_SEC;
+	end = start + PAIR_MS * SL_NS_PER_MS;
 	while ((now = sl_now_ns()) < end) {
 		while (g.bulk_out < BULK_DEPTH &&
 		       !send_batch(&g, &bulk_cookie, BULK_LEN, 1, SL_CLASS_BULK))
@@ -350,7 +359,7 @@ static struct priority_result run_priority(bool one_class)
 	cpu = cpu_seconds(RUSAGE_SELF) - cpu;
 	res.p50_us = (double)sl_hist_fine_quantile(&h, 0.5) / 1e3;
 	res.p99_us = (double)sl_hist_fine_quantile(&h, 0.99) / 1e3;
-	res.bulk_mbs = (double)g.bulk_done * BULK_LEN / 1e6 / SECONDS;
+	res.bulk_mbs = (double)g.bulk_done * BULK_LEN / 1e3 / PAIR_MS;
 	res.cpu_per_gb = cpu / ((double)g.bulk_done * BULK_LEN / 1e9);
 	while (g.bulk_out || g.urgent_out)
 		turn(&g);
@@ -360,20 +369,46 @@ static struct priority_result run_priority(bool one_class)
 	return res;
 }
 
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median(double *v)
+{
+	qsort(v, PAIRS, sizeof(*v), by_value);
+	return v[PAIRS / 2];
+}
+
+/* In turns, and medians of each: the machine's mood changes more than the difference is. */
 static void bench_priority(void)
 {
-	struct priority_result fifo = run_priority(true), classes = run_priority(false);
+	static const char *const name[] = {"fifo", "classes"};
+	double p50[2][PAIRS], p99[2][PAIRS], bulk[2][PAIRS], cpu[2][PAIRS];
+	double urgent_ratio[PAIRS], bulk_ratio[PAIRS];
 
-	printf("urgent_p50_fifo\t%.1f\tus\n", fifo.p50_us);
-	printf("urgent_p50_classes\t%.1f\tus\n", classes.p50_us);
-	printf("urgent_p99_fifo\t%.1f\tus\n", fifo.p99_us);
-	printf("urgent_p99_classes\t%.1f\tus\n", classes.p99_us);
-	printf("bulk_fifo\t%.0f\tMB/s\n", fifo.bulk_mbs);
-	printf("bulk_classes\t%.0f\tMB/s\n", classes.bulk_mbs);
-	printf("cpu_fifo\t%.3f\ts/GB\n", fifo.cpu_per_gb);
-	printf("cpu_classes\t%.3f\ts/GB\n", classes.cpu_per_gb);
-	printf("ratio urgent_p99_fifo_over_classes %.2f\n", fifo.p99_us / classes.p99_us);
-	printf("ratio bulk_classes_over_fifo %.3f\n", classes.bulk_mbs / fifo.bulk_mbs);
+	for (unsigned i = 0; i < PAIRS; i++) {
+		for (unsigned classes = 0; classes < 2; classes++) {
+			struct priority_result r = run_priority(!classes);
+
+			p50[classes][i] = r.p50_us;
+			p99[classes][i] = r.p99_us;
+			bulk[classes][i] = r.bulk_mbs;
+			cpu[classes][i] = r.cpu_per_gb;
+		}
+		urgent_ratio[i] = p99[0][i] / p99[1][i];
+		bulk_ratio[i] = bulk[1][i] / bulk[0][i];
+	}
+	for (unsigned k = 0; k < 2; k++) {
+		printf("urgent_p50_%s\t%.1f\tus\n", name[k], median(p50[k]));
+		printf("urgent_p99_%s\t%.1f\tus\n", name[k], median(p99[k]));
+		printf("bulk_%s\t%.0f\tMB/s\n", name[k], median(bulk[k]));
+		printf("cpu_%s\t%.3f\ts/GB\n", name[k], median(cpu[k]));
+	}
+	printf("ratio urgent_p99_fifo_over_classes %.2f\n", median(urgent_ratio));
+	printf("ratio bulk_classes_over_fifo %.3f\n", median(bulk_ratio));
 }
 
 int main(int argc, char **argv)
@@ -388,6 +423,8 @@ int main(int argc, char **argv)
 
 	if (argc > 2)
 		endpoint = argv[2];
+	choose_cpus();
+	memset(payload, 1, sizeof(payload)); /* pages of its own */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	for (unsigned i = 0; argc > 1 && i < sizeof(modes) / sizeof(modes[0]); i++) {
 		if (strcmp(argv[1], modes[i].name) == 0) {

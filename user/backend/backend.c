@@ -18,7 +18,7 @@ enum {
 	SLOTS = 256,
 	BULK_DEFAULT = 4 << 20,
 	DRAIN_MS = 5000,
-	ROUND_MAX = 4096, /* messages before replies get their turn */
+	ROUND_NS = 20000, /* of taking requests before replies get their turn */
 };
 
 _Thread_local struct sl_backend *sl_be_polling;
@@ -177,16 +177,21 @@ static unsigned poll_channels_once(struct sl_backend *b)
 	return n;
 }
 
-/* What has arrived, from all in turns, up to a batch. */
+/* What has arrived, from all in turns: up to a batch, and not for long, or nobody is answered. */
 static unsigned poll_channels(struct sl_backend *b)
 {
+	uint64_t until_ns = b->now_ns + ROUND_NS;
 	unsigned sum = 0, n;
 
-	do {
+	for (;;) {
 		n = poll_channels_once(b);
 		sum += n;
-	} while (n && b->queue_cnt < b->opt.max_batch && sum < ROUND_MAX);
-	return sum;
+		if (!n || b->queue_cnt >= b->opt.max_batch)
+			return sum;
+		b->now_ns = sl_now_ns();
+		if (b->now_ns >= until_ns)
+			return sum;
+	}
 }
 
 /* One pass over everything; batches handled. */

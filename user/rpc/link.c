@@ -3,6 +3,8 @@
 #include "base/cpu.h"
 #include "rpc/link.h"
 
+enum { TURN_MAX_NS = 1000000, PUMP_MAX = 128 << 10 };
+
 #define ID_BITS 48
 #define ID_MASK ((UINT64_C(1) << ID_BITS) - 1)
 
@@ -214,28 +216,59 @@ static bool send_slice(struct sl_link *l, struct sl_send *s, uint32_t len)
 	return true;
 }
 
+/*
+ * Brings posted_bytes up to date, and learns how long they rest before some are taken: only while
+ * something waits for that, since nobody looks in between.
+ */
+static void watch_progress(struct sl_link *l)
+{
+	uint32_t before = l->t->posted_bytes;
+	uint64_t rest = l->now_ns - l->progress_ns;
+
+	if (before > SL_SENDQ_CAP_MIN / 2)
+		l->t->ops->progress(l->t);
+	if (l->waiting && l->t->posted_bytes == before)
+		return;
+	if (l->waiting) {
+		rest = rest < TURN_MAX_NS ? rest : TURN_MAX_NS;
+		l->turn_ns = l->turn_ns - l->turn_ns / 8 + rest / 8;
+	}
+	l->waiting = false;
+	l->progress_ns = l->now_ns;
+}
+
+/* A fast reader could keep this going for as long as there is anything: replies wait meanwhile. */
 static void pump(struct sl_link *l)
 {
+	uint64_t bytes = 0;
 	struct sl_send_room room = {.slot_body =
 					    l->t->slot_len - (uint32_t)sizeof(struct sl_rpc_header),
 				    .slice_max = l->t->bulk_max,
 				    .rate_bps = l->t->rate_bps};
 
+	l->cut = false;
 	while (l->q.cnt && !l->error) {
 		struct sl_send *s;
 		uint32_t len;
 
-		if (l->t->posted_bytes > SL_SENDQ_CAP_MIN / 2)
-			l->t->ops->progress(l->t);
+		if (bytes >= PUMP_MAX) {
+			l->cut = true;
+			return;
+		}
+		watch_progress(l);
 		room.window = l->t->ops->window(l->t);
 		room.posted = l->t->posted_bytes;
+		room.turn_ns = l->turn_ns;
 		s = sl_sendq_next(&l->q, &room, l->now_ns, &len);
 		if (!s) {
+			/* For the cap, that is; a full window is the peer's CREDITs' affair. */
+			l->waiting = room.window >= SL_SENDQ_SLICE_MIN;
 			l->stats.stalls++;
 			return;
 		}
 		if (!send_slice(l, s, len))
 			return;
+		bytes += len;
 	}
 }
 
@@ -306,7 +339,7 @@ void sl_link_flush(struct sl_link *l, uint64_t now_ns)
 
 bool sl_link_arm(struct sl_link *l)
 {
-	return !l->error && l->t->ops->arm(l->t, l->q.cnt != 0);
+	return !l->error && !(l->cut && l->q.cnt) && l->t->ops->arm(l->t, l->q.cnt != 0);
 }
 
 struct sl_send *sl_link_unsent(struct sl_link *l)

@@ -55,6 +55,10 @@ struct sl_link {
 	uint64_t cancels[SL_LINK_CANCELS];
 	uint64_t last_rx_ns; /* anything from the peer */
 	uint64_t now_ns;
+	bool cut;             /* more could be posted at once */
+	bool waiting;         /* something is held back by the cap on posted bytes */
+	uint64_t progress_ns; /* when posted bytes were seen to be taken */
+	uint64_t turn_ns;     /* how long they rest, smoothed */
 	struct sl_link_stats stats;
 	struct sl_reader readers[SL_RPC_MAX_INTERLEAVE];
 };

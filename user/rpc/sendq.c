@@ -61,11 +61,12 @@ static struct sl_send *head_of(const struct sl_sendq *q, unsigned class)
 	return send_of(at);
 }
 
-static uint64_t cap_of(const struct sl_send_room *room)
+/* Bytes that the link moves in so much time. */
+static uint64_t moved_in(const struct sl_send_room *room, uint64_t ns)
 {
-	uint64_t cap = room->rate_bps / 8 * SL_SENDQ_CAP_NS / 1000000000;
+	uint64_t bytes = room->rate_bps / 8 * ns / 1000000000;
 
-	return cap < SL_SENDQ_CAP_MIN ? SL_SENDQ_CAP_MIN : cap;
+	return bytes < SL_SENDQ_CAP_MIN ? SL_SENDQ_CAP_MIN : bytes;
 }
 
 static bool urgent_about(const struct sl_sendq *q, uint64_t now_ns)
@@ -158,10 +159,10 @@ struct sl_send *sl_sendq_next(struct sl_sendq *q, const struct sl_send_room *roo
 	if (s)
 		return s;
 	if (urgent_about(q, now_ns)) {
-		cap = cap_of(room);
-		if (cap / 4 < most)
-			most = cap / 4 < SL_SENDQ_SLICE_MIN ? SL_SENDQ_SLICE_MIN
-							    : (uint32_t)(cap / 4);
+		uint64_t slice = moved_in(room, SL_SENDQ_CAP_NS) / 4;
+
+		most = slice < most ? (uint32_t)slice : most;
+		cap = moved_in(room, SL_SENDQ_CAP_NS + room->turn_ns);
 	}
 	if (room->posted >= cap)
 		return NULL;

@@ -9,7 +9,9 @@
  *
  * What is posted cannot be overtaken. So posted, unfinished bytes are capped at what the link moves
  * in SL_SENDQ_CAP_NS, and slices are a quarter of that, while latency or control messages are
- * about; when it has been quiet for SL_SENDQ_QUIET_NS, slices are as large as the ring takes.
+ * about. A receiver that takes turn_ns to come back to its ring (it sleeps, computes, or is not
+ * scheduled) needs more to do meanwhile, or bulk would move one cap per turn: so that time is
+ * added. When it has been quiet for SL_SENDQ_QUIET_NS, slices are as large as the ring takes.
  *
  * With one_class there is one list in order of arrival, without slices or cap.
  */
@@ -63,6 +65,7 @@ struct sl_send_room {
 	uint32_t slice_max; /* the transport's bulk_max */
 	uint32_t posted;    /* bytes on their way */
 	uint64_t rate_bps;
+	uint64_t turn_ns; /* how long posted bytes were seen to rest */
 };
 
 void sl_sendq_init(struct sl_sendq *q, bool one_class);

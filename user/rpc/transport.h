@@ -72,7 +72,7 @@ struct sl_transport {
 	uint32_t bulk_max;     /* largest body of one message; a quarter of the ring at the most */
 	uint64_t peer_epoch;   /* boot epoch of the peer, from its HELLO */
 	uint16_t peer_worker;  /* at the acceptor: the gateway's worker */
-	uint64_t rate_bps;     /* measured or link rate, for the posted-byte cap */
+	uint64_t rate_bps;     /* of the link, for the posted-byte cap */
 	uint32_t posted_bytes; /* posted, not yet completed */
 	uint64_t doorbells;
 	struct sl_credits credits;

@@ -9,7 +9,7 @@ enum { N = 100 };
 
 /* Statistics and marks that backend and gateway process share. */
 struct shared {
-	_Atomic unsigned handled, largest, cancelled_seen, replied_cancelled, go;
+	_Atomic unsigned handled, merged, cancelled_seen, replied_cancelled, go;
 };
 static struct shared *shared;
 
@@ -32,7 +32,9 @@ static void echo_one(struct sl_request_view *rq)
 static int send_path(struct gateway *g, struct call *c, const char *path, struct sl_span body,
 		     uint32_t budget_us)
 {
-	static uint8_t meta[64];
+	static uint8_t ring[4096][64]; /* must stay until it was sent */
+	static unsigned next;
+	uint8_t *meta = ring[next++ % 4096];
 	size_t len = put_meta(meta, SL_META_PATH, path);
 
 	return gw_send(g, c, sl_span_of(meta, len), body, budget_us, SL_CLASS_NORMAL);
@@ -107,10 +109,15 @@ END_TEST
 
 static void wait_then_echo(void *arg, struct sl_batch *batch)
 {
+	bool from[2] = {false, false};
+
 	(void)arg;
+	for (unsigned i = 0; i < batch->count; i++) {
+		from[0] |= path_is(batch->requests[i], "/0");
+		from[1] |= path_is(batch->requests[i], "/1");
+	}
+	shared->merged += from[0] && from[1];
 	shared->handled += batch->count;
-	if (batch->count > shared->largest)
-		shared->largest = batch->count;
 	/* Blocks the handler until the test lets it go on. */
 	if (path_is(batch->requests[0], "/first")) {
 		while (shared->go < shared->handled)
@@ -136,7 +143,8 @@ START_TEST(test_two_gateways_one_batch)
 	for (unsigned i = 0; i < N; i++) {
 		for (unsigned k = 0; k < 2; k++) {
 			call_init(&calls[k][i], 4);
-			ck_assert_int_eq(send_path(&g[k], &calls[k][i], "/", sl_span_str("y"), 0),
+			ck_assert_int_eq(send_path(&g[k], &calls[k][i], k ? "/1" : "/0",
+						   sl_span_str("y"), 0),
 					 0);
 			gw_turn(&g[k]);
 		}
@@ -144,7 +152,7 @@ START_TEST(test_two_gateways_one_batch)
 	shared->go = 1;
 	gw_until(&g[0], g[0].batches_done == N + 1);
 	gw_until(&g[1], g[1].batches_done == N);
-	ck_assert_uint_eq(shared->largest, 2 * N);
+	ck_assert_uint_gt(shared->merged, 0);
 	gw_close(&g[0]);
 	gw_close(&g[1]);
 	backend_term(p);

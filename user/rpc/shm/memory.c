@@ -7,12 +7,10 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
-#include "base/clock.h"
 #include "rpc/shm/shm.h"
 
 enum {
 	SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
-	RATE_SAMPLE = 32 << 10,
 };
 
 static bool power_of_two(uint32_t v)
@@ -82,21 +80,6 @@ static void lay_out(struct sl_shm *s, const struct sl_shm_geometry *g, bool acce
 	s->mask = g->slots - 1;
 }
 
-/* What copying into the ring costs here: the start of the bulk ring, which nobody uses yet. */
-static uint64_t measure_rate(struct sl_shm *s)
-{
-	uint64_t best = UINT64_MAX;
-
-	for (int i = 0; i < 4; i++) {
-		uint64_t start = sl_now_ns(), took;
-
-		memset(s->tx_bulk, 0, RATE_SAMPLE);
-		took = sl_now_ns() - start;
-		best = took < best ? took : best;
-	}
-	return RATE_SAMPLE * UINT64_C(8) * SL_NS_PER_SEC / (best ? best : 1);
-}
-
 static void init_base(struct sl_shm *s, int sock, const struct sl_shm_geometry *g)
 {
 	s->base.ops = &sl_shm_ops;
@@ -105,7 +88,7 @@ static void init_base(struct sl_shm *s, int sock, const struct sl_shm_geometry *
 	s->base.slot_len = SL_RPC_SLOT_SIZE;
 	s->base.bulk_max = g->bulk_len / 4;
 	sl_credits_init(&s->base.credits, g->slots, g->slots, g->bulk_len);
-	s->base.rate_bps = measure_rate(s);
+	s->base.rate_bps = SL_SHM_RATE_BPS;
 }
 
 struct sl_shm *sl_shm_new(int sock, int memfd, const struct sl_shm_geometry *g, bool acceptor)

@@ -29,6 +29,9 @@ enum {
 	SL_SHM_PAGE = 4096,
 };
 
+/* What one core takes from a ring that another one has filled. */
+#define SL_SHM_RATE_BPS (UINT64_C(128) * 1000 * 1000 * 1000)
+
 struct sl_shm_slot {
 	_Atomic uint32_t seq;
 	uint32_t reserved;
@@ -62,7 +65,8 @@ struct sl_shm {
 	uint64_t rx_bulk_head;
 	uint64_t *rx_bulk_end;        /* per slot: rx_bulk_head behind its message */
 	struct sl_shm_posted *posted; /* per slot */
-	bool unflushed, armed, gone;
+	uint32_t unflushed;           /* what the peer's bell has not been rung for */
+	bool armed, gone;
 	void *map;
 	size_t map_len;
 };

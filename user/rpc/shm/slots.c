@@ -58,7 +58,7 @@ static int shm_post(struct sl_transport *t, const struct sl_rpc_header *header,
 	slot->header = *header;
 	slot->header.consumed = sl_credits_post(c);
 	atomic_store_explicit(&slot->seq, seq + 1, memory_order_release);
-	s->unflushed = true;
+	s->unflushed |= SL_SHM_SLEEP_MESSAGE;
 	return 0;
 }
 
@@ -166,6 +166,14 @@ static int shm_poll(struct sl_transport *t, struct sl_message *msgs, unsigned ma
 	return (int)n;
 }
 
+/* Tells how far we have read: a hint for the peer's posted_bytes, and its bell's reason. */
+static void publish(struct sl_shm *s)
+{
+	s->published = s->base.credits.consumed;
+	atomic_store_explicit(&s->mine->consumed, s->published, memory_order_release);
+	s->unflushed |= SL_SHM_SLEEP_ROOM;
+}
+
 static void shm_release(struct sl_transport *t, const struct sl_message *m)
 {
 	struct sl_shm *s = shm_of(t);
@@ -173,6 +181,9 @@ static void shm_release(struct sl_transport *t, const struct sl_message *m)
 	s->lent--;
 	/* CREDITs behind the last lent message go with it. */
 	consumed_upto(s, s->lent ? m->token + 1 : s->rx_next);
+	/* A sender under its cap waits for long ones; the rest is told once per flush. */
+	if (m->header.fragment_len > INLINE_MAX)
+		publish(s);
 }
 
 static void send_credit(struct sl_shm *s)
@@ -190,20 +201,16 @@ static void send_credit(struct sl_shm *s)
 static void shm_flush(struct sl_transport *t)
 {
 	struct sl_shm *s = shm_of(t);
-	uint32_t news = 0;
+	uint32_t news;
 
 	if (sl_credits_due(&t->credits))
 		send_credit(s);
-	if (s->published != t->credits.consumed) {
-		s->published = t->credits.consumed;
-		atomic_store_explicit(&s->mine->consumed, s->published, memory_order_release);
-		news = SL_SHM_SLEEP_ROOM;
-	}
-	if (s->unflushed)
-		news |= SL_SHM_SLEEP_MESSAGE;
+	if (s->published != t->credits.consumed)
+		publish(s);
+	news = s->unflushed;
 	if (!news)
 		return;
-	s->unflushed = false;
+	s->unflushed = 0;
 	/* Pairs with the fence in sl_shm_arm(): one of the two sees the other's store. */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&s->peer->sleeping, memory_order_relaxed) & news)
