@@ -55,7 +55,7 @@ static size_t put_chunk(uint8_t *p, struct sl_span data, bool last)
 {
 	uint8_t *from = p;
 
-	if (data.len) {
+	if (data.ptr && data.len) {
 		p += sl_format_hex_u64((char *)p, data.len);
 		*p++ = '\r';
 		*p++ = '\n';

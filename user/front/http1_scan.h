@@ -139,8 +139,8 @@ static inline bool sl_name_is(const uint8_t *p, const char *lit, size_t n)
 		memcpy(&c, p, 4);
 		memcpy(&d, lit, 4);
 		diff = (c | 0x20202020u) ^ d;
-		memcpy(&c, p + n - 4, 4);
-		memcpy(&d, lit + n - 4, 4);
+		memcpy(&c, &p[n - 4], 4);
+		memcpy(&d, &lit[n - 4], 4);
 		return !(diff | ((c | 0x20202020u) ^ d));
 	}
 	for (i = 0; i + 8 <= n; i += 8) {
@@ -148,8 +148,8 @@ static inline bool sl_name_is(const uint8_t *p, const char *lit, size_t n)
 		memcpy(&b, lit + i, 8);
 		diff |= (a | 0x2020202020202020u) ^ b;
 	}
-	memcpy(&a, p + n - 8, 8);
-	memcpy(&b, lit + n - 8, 8);
+	memcpy(&a, &p[n - 8], 8);
+	memcpy(&b, &lit[n - 8], 8);
 	return !(diff | ((a | 0x2020202020202020u) ^ b));
 }
 /* Of names with at least 4 bytes and the literal's length. */

@@ -212,7 +212,7 @@ START_TEST(test_random)
 	enum { KEYS = 12 };
 	int state[KEYS] = {0}; /* 0 unknown, 1 pending, 2 answered */
 	uint32_t slot_of[KEYS];
-	uint64_t when[KEYS], now = 0;
+	uint64_t when[KEYS] = {0}, now = 0;
 	uint32_t pending = 0;
 
 	srand(1);
