@@ -115,8 +115,14 @@ bool sl_tcp_tell_writable(struct sl_tcp_conn *c)
 {
 	struct sl_tcp *t = c->tcp;
 
-	if (!(c->flags & SL_TCPF_WANT_WRITE) || sl_tcp_send_room(c) < t->cfg.snd_buf / 3)
+	if (!(c->flags & SL_TCPF_WANT_WRITE))
 		return true;
+	if (sl_tcp_send_room(c) < t->cfg.snd_buf / 3) {
+		/* Frames are few and nothing in flight will call us again. */
+		if (c->snd_una == c->snd_end && c->rtx_kind == SL_RTX_NONE)
+			sl_tcp_set_rtx(c, SL_RTX_NO_FRAME, SL_TCP_NO_FRAME_NS);
+		return true;
+	}
 	c->flags &= ~(uint32_t)SL_TCPF_WANT_WRITE;
 	t->ops.writable(c->handle);
 	return c->state != SL_TCPS_CLOSED;

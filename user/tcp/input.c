@@ -24,6 +24,8 @@ static bool parse_header(struct sl_tcp *t, struct sl_frame *f, struct sl_tcp_seg
 	seg->len = (uint32_t)(f->len - hdr_len);
 	seg->opt = f->data + sizeof(*h);
 	seg->opt_len = (size_t)hdr_len - sizeof(*h);
+	seg->ts_val = 0;
+	seg->ts_ecr = 0;
 	seg->has_ts = sl_tcp_opt_fast_ts(seg->opt, seg->opt_len, &seg->ts_val, &seg->ts_ecr);
 	seg->plain = seg->has_ts || seg->opt_len == 0;
 	return true;

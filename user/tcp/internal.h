@@ -241,13 +241,15 @@ void sl_tcp_take_syn(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg);
 /* rx_data.c: in-order payload; takes the frame. False when the connection is gone. */
 bool sl_tcp_deliver(struct sl_tcp_conn *c, struct sl_frame *f);
 bool sl_tcp_deliver_fin(struct sl_tcp_conn *c);
+/* rx_slow.c: all before their FIN is here. False when the connection is gone. */
+bool sl_tcp_fin_arrived(struct sl_tcp_conn *c);
 bool sl_tcp_coalesce(struct sl_tcp *t, struct sl_frame *tail, struct sl_frame *f);
 
 /* state.c: ends a connection whose both halves are done. False when it is gone. */
 bool sl_tcp_try_finish(struct sl_tcp_conn *c);
 
 /* ooo.c */
-void sl_tcp_ooo_add(struct sl_tcp_conn *c, struct sl_frame *f);
+void sl_tcp_ooo_add(struct sl_tcp_conn *c, struct sl_frame *f, bool fin);
 bool sl_tcp_ooo_drain(struct sl_tcp_conn *c);
 void sl_tcp_ooo_purge(struct sl_tcp_conn *c);
 unsigned sl_tcp_ooo_blocks(const struct sl_tcp_conn *c, struct sl_tcp_opts *o, unsigned max);

@@ -2,9 +2,11 @@
 /*
  * Segments behind a hole, ordered by sequence number and without overlap: what is new of each is
  * cut out when it comes. Of bytes that come twice the first copy stays, so nobody can change what
- * was received already. A FIN behind a hole is not kept; its sender repeats it.
+ * was received already. A FIN is kept with the last bytes; one without bytes comes again.
  */
 #include "tcp/internal.h"
+
+enum { OOO_FIN = 1 }; /* in flags: the FIN follows this frame's last byte */
 
 static uint32_t end_of(const struct sl_frame *f)
 {
@@ -62,16 +64,19 @@ static void cut_tail(struct sl_tcp_conn *c, struct sl_frame *prev, struct sl_fra
 		unlink_after(c, prev, next);
 		sl_frame_put(c->tcp->umem, next);
 	}
-	if (next && sl_seq_gt(end_of(f), next->seq))
+	if (next && sl_seq_gt(end_of(f), next->seq)) {
 		f->len = (uint16_t)(next->seq - f->seq);
+		f->flags = 0;
+	}
 }
 
-void sl_tcp_ooo_add(struct sl_tcp_conn *c, struct sl_frame *f)
+void sl_tcp_ooo_add(struct sl_tcp_conn *c, struct sl_frame *f, bool fin)
 {
 	struct sl_tcp *t = c->tcp;
 	struct sl_frame *prev = NULL, *next = frame_of(t, c->ooo_head);
 
 	c->ooo_recent = f->seq;
+	f->flags = fin ? OOO_FIN : 0;
 	while (next && sl_seq_leq(next->seq, f->seq)) {
 		prev = next;
 		next = next->next;
@@ -87,6 +92,7 @@ void sl_tcp_ooo_add(struct sl_tcp_conn *c, struct sl_frame *f)
 		sl_frame_to(t->umem, f, SL_FRAME_HELD);
 	cut_tail(c, prev, f);
 	if (prev && end_of(prev) == f->seq && sl_tcp_coalesce(t, prev, f)) {
+		prev->flags |= fin ? OOO_FIN : 0;
 		t->stats.ooo_segs++;
 		return;
 	}
@@ -105,13 +111,18 @@ bool sl_tcp_ooo_drain(struct sl_tcp_conn *c)
 	struct sl_frame *f;
 
 	while ((f = frame_of(t, c->ooo_head)) && sl_seq_leq(f->seq, c->rcv_nxt)) {
+		uint32_t end = end_of(f);
+		bool fin = f->flags & OOO_FIN;
+
 		unlink_after(c, NULL, f);
-		if (sl_seq_leq(end_of(f), c->rcv_nxt)) {
+		if (sl_seq_gt(end, c->rcv_nxt)) {
+			cut_front(f, c->rcv_nxt - f->seq);
+			if (!sl_tcp_deliver(c, f))
+				return false;
+		} else {
 			sl_frame_put(t->umem, f);
-			continue;
 		}
-		cut_front(f, c->rcv_nxt - f->seq);
-		if (!sl_tcp_deliver(c, f))
+		if (fin && end == c->rcv_nxt && !sl_tcp_fin_arrived(c))
 			return false;
 	}
 	return true;

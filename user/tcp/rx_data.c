@@ -73,7 +73,7 @@ static bool tell_fin(struct sl_tcp_conn *c)
 	return c->state != SL_TCPS_CLOSED;
 }
 
-/* RFC 9293 3.8.6.3, RFC 5681 4.2: at least every second full segment, and in time. */
+/* RFC 5681 4.2: every second full segment, what fills a hole at once, everything in time. */
 static void schedule_ack(struct sl_tcp_conn *c)
 {
 	if (c->rcv_nxt - c->last_ack_sent >= 2u * c->mss || c->ooo_head)
@@ -122,6 +122,8 @@ bool sl_tcp_deliver(struct sl_tcp_conn *c, struct sl_frame *f)
 bool sl_tcp_deliver_fin(struct sl_tcp_conn *c)
 {
 	c->rcv_nxt++;
+	if (sl_seq_gt(c->rcv_nxt, c->rcv_adv)) /* a FIN right behind a filled window */
+		c->rcv_adv = c->rcv_nxt;
 	c->flags |= SL_TCPF_FIN_RCVD | SL_TCPF_ACK_NOW;
 	sl_tcp_dirty(c);
 	return tell_fin(c);

@@ -248,7 +248,6 @@ static enum verdict take_text(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 {
 	struct sl_tcp *t = c->tcp;
 	struct sl_frame *f = seg->f;
-	bool had_hole = c->ooo_head != 0;
 
 	if (f->len == 0) {
 		sl_frame_put(t->umem, f);
@@ -266,12 +265,10 @@ static enum verdict take_text(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 		return GO_ON;
 	}
 	if (f->seq != c->rcv_nxt) {
-		sl_tcp_ooo_add(c, f);
+		sl_tcp_ooo_add(c, f, seg->flags & SL_TCP_FIN);
 		ack_now(c);
 		return DONE;
 	}
-	if (had_hole) /* RFC 5681 4.2: at once when a hole is filled */
-		ack_now(c);
 	if (!sl_tcp_deliver(c, f))
 		return GONE;
 	if (!sl_tcp_ooo_drain(c))
@@ -281,25 +278,27 @@ static enum verdict take_text(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 	return GO_ON;
 }
 
+/* States first: the application's answer to the FIN already meets the new one. */
+bool sl_tcp_fin_arrived(struct sl_tcp_conn *c)
+{
+	if (c->flags & SL_TCPF_FIN_RCVD)
+		return true;
+	if (c->state == SL_TCPS_ESTABLISHED)
+		c->state = SL_TCPS_CLOSE_WAIT;
+	else if (c->state == SL_TCPS_FIN_WAIT_1)
+		c->state = SL_TCPS_CLOSING;
+	return sl_tcp_deliver_fin(c) && sl_tcp_try_finish(c);
+}
+
 /* Eighth: FIN, when all before it is here. */
 static void take_fin(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 {
-	uint32_t fin_seq = seg->seq + seg->len;
-
-	if (!(seg->flags & SL_TCP_FIN) || (c->flags & SL_TCPF_FIN_RCVD))
+	if (!(seg->flags & SL_TCP_FIN))
 		return;
-	if (fin_seq != c->rcv_nxt) {
+	if (seg->seq + seg->len == c->rcv_nxt)
+		(void)sl_tcp_fin_arrived(c);
+	else
 		ack_now(c);
-		return;
-	}
-	/* States first: the application's answer to the FIN already meets the new one. */
-	switch (c->state) {
-	case SL_TCPS_ESTABLISHED: c->state = SL_TCPS_CLOSE_WAIT; break;
-	case SL_TCPS_FIN_WAIT_1: c->state = SL_TCPS_CLOSING; break;
-	default: break;
-	}
-	if (sl_tcp_deliver_fin(c))
-		(void)sl_tcp_try_finish(c);
 }
 
 /* Their SYN of a simultaneous open comes again with an ACK for ours: all but the ACK is known. */

@@ -100,10 +100,7 @@ static void persist_timeout(struct sl_tcp_conn *c)
 static void no_frame_timeout(struct sl_tcp_conn *c)
 {
 	sl_tcp_dirty(c);
-	if ((c->flags & SL_TCPF_WANT_WRITE) && sl_tcp_send_room(c) == 0)
-		sl_tcp_set_rtx(c, SL_RTX_NO_FRAME, SL_TCP_NO_FRAME_NS);
-	else
-		(void)sl_tcp_tell_writable(c);
+	(void)sl_tcp_tell_writable(c);
 }
 
 static void rtx_timeout(struct sl_tcp_conn *c)

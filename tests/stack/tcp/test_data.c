@@ -163,15 +163,21 @@ END_TEST
 START_TEST(overlaps)
 {
 	open_sack();
-	in(.seq = 201, .ack = 1, .len = 100);                /* 201..300 */
+	in(.seq = 201, .ack = 1, .len = 100); /* 201..300 */
+	out_skip();
 	in(.seq = 201, .ack = 1, .len = 100, .alter = true); /* the same */
-	in(.seq = 221, .ack = 1, .len = 20, .alter = true);  /* within */
+	out(.seq = 1, .ack = 1, .sacks = 2, .sack = {{201, 301}, {201, 301}});
+	in(.seq = 221, .ack = 1, .len = 20, .alter = true); /* within */
+	out(.seq = 1, .ack = 1, .sacks = 2, .sack = {{221, 241}, {201, 301}});
 	ck_assert_uint_eq(drops(SL_DROP_TCP_DUPLICATE), 2);
 	in(.seq = 151, .ack = 1, .len = 100); /* over its front */
+	out(.seq = 1, .ack = 1, .sacks = 1, .sack = {{151, 301}});
 	in(.seq = 251, .ack = 1, .len = 100); /* over its end */
+	out(.seq = 1, .ack = 1, .sacks = 1, .sack = {{151, 351}});
 	in(.seq = 401, .ack = 1, .len = 10);
 	in(.seq = 421, .ack = 1, .len = 10);
 	in(.seq = 381, .ack = 1, .len = 70); /* over both of them */
+	out_skip();
 	ck_assert_uint_eq(bed.app.got, 0);
 	in(.seq = 1, .ack = 1, .len = 500); /* over all, in order */
 	ck_assert_uint_eq(bed.app.got, 500);
@@ -260,6 +266,8 @@ START_TEST(unread_bytes_close_the_window)
 	sl_tcp_resume(bed.app.conn);
 	bed_collect();
 	out_none();
+	in(.seq = 4001, .ack = 1, .len = 1); /* not even when asked */
+	out(.seq = 1, .ack = 4001, .wnd = ANY);
 	bed.app.appetite = SIZE_MAX;
 	sl_tcp_resume(bed.app.conn);
 	bed_collect();
@@ -554,6 +562,23 @@ START_TEST(writable_after_a_drought)
 }
 END_TEST
 
+START_TEST(writable_when_the_drought_ends_after_the_last_ack)
+{
+	reconfigure(bed.cfg.snd_buf = 10000);
+	open_plain();
+	app_sends(1, 5000);
+	bed.umem.low_water = 3 * BED_FRAMES;
+	ck_assert_uint_eq(app_send(5001, 5000), 0);
+	bed_collect();
+	in(.seq = 1, .ack = 5001);
+	after(100 * MS);
+	ck_assert_uint_eq(bed.app.writables, 0);
+	bed.umem.low_water = 0;
+	after(100 * MS);
+	ck_assert_uint_eq(bed.app.writables, 1);
+}
+END_TEST
+
 static void add(TCase *tc)
 {
 	tcase_add_test(tc, bytes_in_order);
@@ -593,6 +618,7 @@ static void add(TCase *tc)
 	tcase_add_test(tc, full_ring_delays_but_loses_nothing);
 	tcase_add_test(tc, no_frames_then_writable);
 	tcase_add_test(tc, writable_after_a_drought);
+	tcase_add_test(tc, writable_when_the_drought_ends_after_the_last_ack);
 }
 
 int main(void)

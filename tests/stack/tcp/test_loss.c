@@ -116,6 +116,7 @@ START_TEST(segments_with_data_are_no_duplicates)
 {
 	open_plain();
 	ten_in_flight();
+	in(.seq = 1, .ack = 1001); /* one real duplicate */
 	for (uint32_t i = 0; i < 5; i++)
 		in(.seq = 1 + i * 10, .ack = 1001, .len = 10);
 	for (int i = 0; i < 5; i++) /* window updates neither */
@@ -442,8 +443,7 @@ START_TEST(rate_is_proportional_in_recovery)
 	}
 	/* 0.7 of what arrives goes out: RFC 6937; the early ones open no window (limited transmit)
 	 */
-	ck_assert_uint_ge(cnt, 12);
-	ck_assert_uint_le(cnt, 16);
+	ck_assert_uint_eq(cnt, 14);
 	ck_assert_uint_eq(bed.app.conn->ssthresh, 14000);
 }
 END_TEST

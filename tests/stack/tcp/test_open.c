@@ -458,10 +458,11 @@ START_TEST(simultaneous_open)
 {
 	dial();
 	out(.flags = S);
-	in(.flags = S, .mss = 1000);
+	in(.flags = S, .mss = 1000, .ws = 3);
 	out(.flags = S | A, .ack = 1);
-	in(.flags = S | A, .ack = 1);
+	in(.flags = S | A, .ack = 1, .wnd = 4000);
 	ck_assert_uint_eq(bed.app.connected, 1);
+	ck_assert_uint_eq(bed.app.conn->snd_wnd, 4000); /* in a SYN it is not scaled */
 	in(.seq = 1, .ack = 1, .len = 9);
 	ck_assert_uint_eq(bed.app.got, 9);
 }
