@@ -36,6 +36,15 @@ static inline unsigned endpoint_cnt(void)
 	return n;
 }
 
+/* A backend that was killed leaves its socket file. */
+static inline void harness_unlink(void)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/tmp/sl-rpc-test-%d.sock", (int)getpid());
+	unlink(path);
+}
+
 /* The i-th of the list; for shm a path of this process. */
 static inline const char *endpoint_of(int i)
 {
@@ -43,6 +52,7 @@ static inline const char *endpoint_of(int i)
 	const char *at = getenv("SL_RPC_ENDPOINTS");
 	size_t len;
 
+	atexit(harness_unlink);
 	for (at = at ? at : "shm"; i--;)
 		at = strchr(at, ',') + 1;
 	len = strcspn(at, ",");

@@ -29,7 +29,10 @@ enum {
 	SL_SHM_PAGE = 4096,
 };
 
-/* What one core takes from a ring that another one has filled. */
+/*
+ * What one core takes from a ring that another one has filled; gives slices of 40 kB. Copying was
+ * measured at 5 to 28 GB/s on one machine within minutes, so this is a start value.
+ */
 #define SL_SHM_RATE_BPS (UINT64_C(128) * 1000 * 1000 * 1000)
 
 struct sl_shm_slot {
