@@ -78,7 +78,7 @@ struct sl_span sl_store_peek(const struct sl_store *s)
 
 void sl_store_skip(struct sl_store *s, struct sl_umem *u, size_t len)
 {
-	while (len) {
+	while (len && s->head) {
 		struct sl_frame *f = s->head;
 		size_t n = (size_t)f->len - s->off;
 
