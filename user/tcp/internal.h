@@ -42,7 +42,7 @@ enum {
 #define SL_TCP_KEEPALIVE_GAP (75 * SL_NS_PER_SEC)
 #define SL_TCP_KEEPALIVE_MAX 9u
 #define SL_TCP_TLP_ACK_US    UINT32_C(200000)
-#define SL_TCP_TLP_MIN_US    UINT32_C(2000)
+#define SL_TCP_TLP_MIN_US    UINT32_C(5000)
 #define SL_TCP_NO_FRAME_NS   (10 * SL_NS_PER_MS)
 #define SL_TCP_PAWS_IDLE_TICK                                                                      \
 	((uint32_t)(UINT64_C(24) * 86400 * SL_NS_PER_SEC >> SL_TCP_TICK_SHIFT))

@@ -274,6 +274,10 @@ START_TEST(time_wait_pool_is_bounded)
 	}
 	ck_assert_uint_eq(bed.app.closed, 10);
 	ck_assert_uint_eq(stats().time_wait, 3);
+	in(.flags = F | A, .seq = 1, .ack = 2, .sport = 109); /* the oldest went */
+	out(.seq = 2, .ack = 2);
+	in(.flags = F | A, .seq = 1, .ack = 2, .sport = 106);
+	out(.flags = R, .seq = 2);
 	after(61 * SEC);
 	ck_assert_uint_eq(stats().time_wait, 0);
 }

@@ -281,6 +281,7 @@ START_TEST(needless_probe_does_not)
 	in(.seq = 1, .ack = 4001, .sacks = 1, .sack = {{3001, 4001}}); /* it came twice */
 	ck_assert_uint_ge(bed.app.conn->cwnd, cwnd);
 	ck_assert_uint_gt(bed.app.conn->reo_mult, 1);
+	ck_assert(!(bed.app.conn->flags & SL_TCPF_TLP_OUT)); /* the next tail may be probed */
 }
 END_TEST
 

@@ -319,7 +319,7 @@ START_TEST(cookies_when_half_open_is_full)
 	ck_assert_uint_eq(stats().conns, 1); /* nothing is kept of it */
 	ck_assert_uint_eq(stats().syn_cookies_sent, 1);
 	bed.ts = true;
-	after(30 * SEC);
+	after(66 * SEC); /* into the next of the secret's periods */
 	out_skip();
 	bed.last_ts = g.o.ts_val;
 	in(.seq = 1, .ack = 1, .sport = 101, .len = 20, .wnd = 100);
@@ -348,6 +348,27 @@ START_TEST(forged_and_old_cookies)
 	in(.seq = 1, .ack = 1, .sport = 100);
 	ck_assert_uint_eq(bed.app.accepted, 0);
 	out(.flags = R, .seq = 1);
+	ck_assert_uint_eq(drops(SL_DROP_TCP_SYN_COOKIE), 3); /* none are out: not even looked at */
+}
+END_TEST
+
+START_TEST(timestamps_of_cookies_are_not_ahead)
+{
+	struct sl_flow_key key = {.family = 4, .local_port_be = htobe16(PKT_OUR_PORT)};
+	uint32_t clock;
+	struct got g;
+
+	reconfigure(bed.cfg.max_half_open = 0);
+	memcpy(key.local, pkt_our_ip4, 16);
+	memcpy(key.remote, pkt_peer_ip4, 16);
+	for (int i = 0; i < 64; i++) {
+		after(MS);
+		cookie_from(100, &(struct seg){.ts = true, .sack_ok = true, .ws = 1 + i % 15});
+		ck_assert(next_out(&g));
+		clock = ts_clock(bed.tcp, sl_tcp_ts_offset(bed.tcp, &key));
+		ck_assert(sl_seq_leq(g.o.ts_val, clock));
+		ck_assert_uint_lt(clock - g.o.ts_val, 64);
+	}
 }
 END_TEST
 
@@ -520,6 +541,7 @@ static void add(TCase *tc)
 	tcase_add_test(tc, few_frames_refuse_connections);
 	tcase_add_test(tc, cookies_when_half_open_is_full);
 	tcase_add_test(tc, forged_and_old_cookies);
+	tcase_add_test(tc, timestamps_of_cookies_are_not_ahead);
 	tcase_add_test(tc, flood_keeps_memory_and_lets_clients_in);
 	tcase_add_test(tc, sequence_numbers_follow_clock_and_tuple);
 	tcase_add_test(tc, active_open);
