@@ -13,10 +13,11 @@ interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
 listener v6 { address = "$V6" port = 8080 }
 pool echo {
+	batch { bound = 10s }
 	backend a { endpoint = "shm://$D/echo-a.sock" }
 	backend b { endpoint = "shm://$D/echo-b.sock" }
 }
-pool score { backend a { endpoint = "shm://$D/score.sock" } }
+pool score { batch { bound = 10s } backend a { endpoint = "shm://$D/score.sock" } }
 route "/echo" { pool = echo }
 route "/score" { pool = score methods = {POST} }
 route "/" { reply = 200 body = "hello\n" type = "text/plain" }

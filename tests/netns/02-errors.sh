@@ -8,7 +8,7 @@ backend echo echo
 gateway <<EOF
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
-pool echo { backend a { endpoint = "shm://$D/echo.sock" } }
+pool echo { batch { bound = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
 route "/echo" { pool = echo }
 route "/get" { reply = 200 body = "got\n" methods = {GET, HEAD} }
 route "/small" { pool = echo max_body = 10 }

@@ -10,6 +10,7 @@ gateway <<EOF
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
 pool two {
+	batch { bound = 10s }
 	backend a { endpoint = "shm://$D/a.sock" }
 	backend b { endpoint = "shm://$D/b.sock" }
 }

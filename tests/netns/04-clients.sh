@@ -8,7 +8,7 @@ backend echo echo
 gateway <<EOF
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
-pool echo { backend a { endpoint = "shm://$D/echo.sock" } }
+pool echo { batch { bound = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
 route "/echo" { pool = echo }
 route "/" { reply = 200 body = "hello\n" }
 limits { header_timeout = 2s body_timeout = 2s send_timeout = 2s idle_timeout = 3s frame_memory = 32m max_body = 8m }

@@ -12,6 +12,7 @@ workers { count = 2 }
 listener v4 { address = "$V4" port = 8080 }
 listener v6 { address = "$V6" port = 8080 }
 pool echo {
+	batch { bound = 10s }
 	backend a { endpoint = "shm://$D/a.sock" }
 	backend b { endpoint = "shm://$D/b.sock" }
 }

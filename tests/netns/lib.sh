@@ -8,6 +8,7 @@
 #   check TEXT COMMAND ...    one test: passes when the command does
 #   finish                    checks that nothing is left over, counts
 #
+# Pools have a bound of 10 s where shedding is not what a test is about: on a busy host nothing else is safe to say.
 # Everything has names of its own ($$), so that runs can overlap; all of it ends in a trap. Nothing asserts times.
 set -u
 

@@ -10,6 +10,9 @@
 #include "cli/cli.h"
 #include "config/config.h"
 #include "xio/probe.h"
+#include "xio/xsk_port.h"
+
+enum { FRAME_MAX = 4096 }; /* AF_XDP has none that are larger */
 
 enum finding { FINE, NOTE, BAD };
 
@@ -131,8 +134,9 @@ static void look_at_interface(struct doctor *d, const char *name, bool try)
 	     nic.driver[0] ? nic.driver : "unknown", nic.queue_cnt, nic.queue_max, nic.mtu,
 	     nic.up ? "" : "; down: ip link set up dev it",
 	     try ? "" : "; `sluice doctor IFACE` tries XDP");
-	if (nic.mtu > 3498)
-		tell(d, BAD, name, "MTU %u: frames do not fit AF_XDP; lower it to 1500", nic.mtu);
+	if (sl_xsk_frame_need(nic.mtu) > FRAME_MAX)
+		tell(d, BAD, name, "MTU %u: packets do not fit frames of AF_XDP; lower it to 1500",
+		     nic.mtu);
 	if (try)
 		try_interface(d, name, &nic);
 }

@@ -28,10 +28,11 @@ static const char config[] =
 	"pool echo {\n"
 	"\tbackend a { endpoint = \"shm://" DEMO_DIR "/echo-a.sock\" }\n"
 	"\tbackend b { endpoint = \"shm://" DEMO_DIR "/echo-b.sock\" }\n"
+	"\tbatch { bound = 1s }\n"
 	"}\n"
 	"pool score {\n"
 	"\tbackend a { endpoint = \"shm://" DEMO_DIR "/score.sock\" }\n"
-	"\tbatch { bound = 20ms }\n"
+	"\tbatch { bound = 1s }\n"
 	"}\n"
 	"route \"/echo\" { pool = echo datagram_service = 1 }\n"
 	"route \"/score\" { pool = score methods = {POST} deadline = 1s datagram_service = 2 }\n"
@@ -110,18 +111,17 @@ static void remove_netns(void)
 	cli_stopped = stopped;
 }
 
-static void remove_dir(void)
+static void remove_files(void)
 {
-	static const char *const files[] = {"echo-a.sock", "echo-b.sock", "score.sock",  "matrix",
-					    "demo.conf",   "gateway.log", "backend.log", "body",
-					    "reply",       "lock",        "wrk.lua"};
+	static const char *const files[] = {"echo-a.sock", "echo-b.sock", "score.sock",
+					    "matrix",      "demo.conf",   "gateway.log",
+					    "backend.log", "body",        "reply"};
 	char path[96];
 
 	for (size_t i = 0; i < SL_ARRAY_LEN(files); i++) {
 		snprintf(path, sizeof(path), DEMO_DIR "/%s", files[i]);
 		unlink(path);
 	}
-	rmdir(DEMO_DIR);
 }
 
 int demo_clear(struct demo *d)
@@ -148,6 +148,7 @@ int demo_clear(struct demo *d)
 		if (netns_exists(DEMO_GW) || netns_exists(DEMO_CLIENT))
 			puts("ok  removed what a killed demo left behind");
 		remove_netns();
+		remove_files();
 	}
 	return 0;
 }
@@ -325,7 +326,9 @@ void demo_destroy(struct demo *d)
 	if (d->made_netns)
 		remove_netns();
 	if (d->lock_fd >= 0) {
-		remove_dir();
+		remove_files();
+		unlink(DEMO_DIR "/lock");
+		rmdir(DEMO_DIR);
 		close(d->lock_fd);
 	}
 }

@@ -238,9 +238,9 @@ static bool check_wrk(struct demo *d)
 		bad += (unsigned)(number_behind(errors, "connect ") +
 				  number_behind(errors, "read ") + number_behind(errors, "write ") +
 				  number_behind(errors, "timeout "));
-	p99 = strstr(out, "99%");
+	p99 = strstr(out, " 99% ");
 	if (p99)
-		sscanf(p99 + 3, "%15s", tail);
+		sscanf(p99 + 5, "%15s", tail);
 	d->requests += total;
 	d->ok += total - (bad < total ? bad : total);
 	d->failed += bad;
@@ -256,8 +256,10 @@ static void print_abridged(const char *out, unsigned max)
 
 	while (*out) {
 		size_t len = strcspn(out, "\n");
-		bool empty = len == 0 || strstr(out, ": 0\n") == out + len - 3 ||
-			     strstr(out, ": 0,") == out + len - 4 || memmem(out, len, "\"pad\"", 5);
+		bool empty =
+			!memmem(out, len, "\"key\"", 5) &&
+			(len == 0 || strstr(out, ": 0\n") == out + len - 3 ||
+			 strstr(out, ": 0,") == out + len - 4 || memmem(out, len, "\"pad\"", 5));
 
 		if (!empty && max) {
 			printf("    %.*s\n", (int)len, out);
@@ -286,7 +288,7 @@ static bool show_maps(struct demo *d)
 		rc = proc_run(&(struct proc_where){0}, argv, out, sizeof(out), CLIENT_MS);
 		if (!report(d, false, rc == 0, began, "bpftool map dump pinned %s", path))
 			return false;
-		print_abridged(out, 26);
+		print_abridged(out, 40);
 	}
 	return true;
 }

@@ -1,0 +1,58 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# HTTP/2 with prior knowledge: curl, nghttp and h2load against the real gateway.
+. "$(dirname "$0")/lib.sh"
+
+arena
+backend echo echo
+backend part echo --streams 3
+gateway <<CONFIG
+interface "$GIF" { }
+listener web { address = "$V4" port = 8080 }
+pool echo { backend a { endpoint = "shm://$D/echo.sock" } batch { bound = 5s } max_queue = 20000 }
+pool part { backend a { endpoint = "shm://$D/part.sock" } }
+route "/echo" { pool = echo }
+route "/part" { pool = part }
+route "/post" { pool = echo methods = {POST} }
+route "/" { reply = 200 body = "hello\n" }
+limits { frame_memory = 512m }
+admin { address = "127.0.0.1" port = 9900 }
+CONFIG
+URL=http://$V4:8080
+
+h2() { cl curl -sS --max-time 60 --http2-prior-knowledge "$@"; }
+says() { local want=$1; shift; [ "$("$@")" = "$want" ]; }
+upload() {
+	head -c "$1" /dev/urandom >"$D/body"
+	h2 --data-binary "@$D/body" -o "$D/back" "$URL/echo" && cmp "$D/body" "$D/back"
+}
+
+check "the protocol is HTTP/2" says 2 h2 -o /dev/null -w '%{http_version}' "$URL/"
+check "a fixed reply" says hello h2 "$URL/"
+check "GET reaches the backend" says "GET /x?y=1" h2 "$URL/echo/x?y=1"
+check "HEAD has no body" says 0 h2 -I -o /dev/null -w '%{size_download}' "$URL/echo"
+check "method that the route does not allow" says 405 h2 -o /dev/null -w '%{http_code}' "$URL/post"
+check "a reply in parts" says xyzxyzxyz h2 -d xyz "$URL/part"
+for n in 1 16384 65535 65536 1048577 33554432; do
+	check "POST of $n bytes comes back" upload $n
+done
+
+nghttp_many() {
+	cl timeout 60 nghttp -n -m 50 "$URL/echo/a" >"$D/nghttp" 2>&1 && ! grep -qi error "$D/nghttp"
+}
+check "nghttp: 50 requests at once" nghttp_many
+nghttp_body() { [ "$(cl timeout 60 nghttp "$URL/")" = hello ]; }
+check "nghttp: the body" nghttp_body
+
+load() {
+	cl timeout 120 h2load "$@" >"$D/h2load" 2>&1
+	cat "$D/h2load"
+	grep -q "requests: $N total, $N started, $N done, $N succeeded, 0 failed, 0 errored" "$D/h2load"
+}
+N=50000
+check "h2load: 100 streams on each of 100 connections" load -n $N -c 100 -m 100 -t 1 "$URL/"
+N=20000
+check "h2load: the same to a backend" load -n $N -c 100 -m 100 -t 1 "$URL/echo/x"
+head -c 1000 /dev/zero >"$D/kb"
+check "h2load: with bodies" load -n $N -c 20 -m 20 -t 1 -d "$D/kb" "$URL/echo"
+finish
