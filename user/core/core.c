@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "core/client.h"
 #include "core/service.h"
+#include "front/h2.h"
 
 enum {
 	TIMER_TICK_MS = 4,
@@ -67,6 +68,17 @@ static struct sl_rpc *create_rpc(struct sl_core *c)
 	return sl_rpc_create(&r, &mem, &sl_service_rpc_ops, c);
 }
 
+static struct sl_h2_env *create_h2(struct sl_core *c)
+{
+	const struct sl_cfg_limits *l = &c->cfg->limits;
+	struct sl_h2_config h;
+
+	sl_h2_config_default(&h);
+	if (h.max_connections > l->max_connections)
+		h.max_connections = l->max_connections;
+	return sl_h2_env_create(&h, &c->limits);
+}
+
 static int create_memory(struct sl_core *c)
 {
 	const struct sl_cfg_limits *l = &c->cfg->limits;
@@ -78,6 +90,9 @@ static int create_memory(struct sl_core *c)
 		rc = sl_pool_init(&c->heads, l->max_head, 64, HEADS_MAX);
 	if (rc)
 		return rc;
+	c->env.h2 = create_h2(c);
+	if (!c->env.h2)
+		return -ENOMEM;
 	c->env.heads = &c->heads;
 	c->span_cap = c->net->umem->frame_cnt;
 	c->spans = calloc(c->span_cap, sizeof(*c->spans));
@@ -150,6 +165,7 @@ void sl_core_fini(struct sl_core *c)
 		sl_service_fini(&c->services[i]);
 	if (c->tcp)
 		sl_tcp_destroy(c->tcp);
+	sl_h2_env_destroy(c->env.h2);
 	sl_pool_fini(&c->heads);
 	sl_pool_fini(&c->clients);
 	sl_pool_fini(&c->exchanges);

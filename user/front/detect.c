@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front/front.h"
 
-#pragma weak sl_front_h2 /* a build without the h2 front answers its preface with 505 */
-
 const struct sl_front_ops *sl_front_detect(struct sl_span first)
 {
 	/* The rest of the preface is the h2 front's to check: no HTTP/1 method is called PRI. */
@@ -10,5 +8,5 @@ const struct sl_front_ops *sl_front_detect(struct sl_span first)
 
 	if (first.len < magic.len)
 		return sl_span_starts(magic, first) ? NULL : &sl_front_http1;
-	return sl_span_starts(first, magic) && &sl_front_h2 ? &sl_front_h2 : &sl_front_http1;
+	return sl_span_starts(first, magic) ? &sl_front_h2 : &sl_front_http1;
 }
