@@ -88,6 +88,8 @@ static int create_memory(struct sl_core *c)
 		rc = sl_pool_init(&c->exchanges, sizeof(struct sl_exchange), 64, l->max_exchanges);
 	if (!rc)
 		rc = sl_pool_init(&c->heads, l->max_head, 64, HEADS_MAX);
+	if (!rc)
+		rc = sl_pool_init(&c->flights, sizeof(struct sl_flight), 8, l->max_exchanges);
 	if (rc)
 		return rc;
 	c->env.h2 = create_h2(c);
@@ -167,6 +169,7 @@ void sl_core_fini(struct sl_core *c)
 		sl_tcp_destroy(c->tcp);
 	sl_h2_env_destroy(c->env.h2);
 	sl_pool_fini(&c->heads);
+	sl_pool_fini(&c->flights);
 	sl_pool_fini(&c->clients);
 	sl_pool_fini(&c->exchanges);
 	free(c->services);

@@ -49,6 +49,7 @@ struct sl_core {
 	struct sl_wheel wheel;
 	struct sl_pool clients;
 	struct sl_pool exchanges;
+	struct sl_pool flights;      /* struct sl_flight */
 	struct sl_pool heads;        /* env.heads */
 	struct sl_service *services; /* [cfg->pool_cnt] */
 	struct sl_dgram *dgram;

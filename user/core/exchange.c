@@ -189,7 +189,7 @@ void sl_exchange_fail(struct sl_exchange *x, enum sl_outcome why)
 		return;
 	}
 	sl_service_forget(x);
-	sl_store_free(&x->request, x->core->net->umem);
+	sl_service_release(x);
 	sl_store_free(&x->reply, x->core->net->umem);
 	x->reply_meta_len = 0;
 	x->state = SL_EX_REPLYING;
@@ -230,7 +230,7 @@ void sl_exchange_free(struct sl_exchange *x)
 		return;
 	}
 	sl_list_del(&x->item.link);
-	sl_store_free(&x->request, c->net->umem);
+	sl_service_release(x);
 	sl_store_free(&x->reply, c->net->umem);
 	sl_pool_put(&c->exchanges, x);
 	if (cl)

@@ -44,6 +44,7 @@ struct sl_exchange {
 	struct sl_store request;
 	struct sl_store reply; /* waiting for the front: metadata block (if unsent), then body */
 	uint64_t rpc_id;
+	uint64_t batch; /* that it was sent in; with send_ns */
 	uint64_t deadline_ns;
 	uint64_t first_ns, take_ns, parse_ns, send_ns, reply_ns; /* stage stamps */
 	uint32_t reply_meta_len; /* > 0: head of the stored reply is a metadata block */
@@ -75,6 +76,8 @@ size_t sl_store_copy(struct sl_store *s, struct sl_umem *u, const void *bytes, s
 struct sl_span sl_store_peek(const struct sl_store *s);
 void sl_store_skip(struct sl_store *s, struct sl_umem *u, size_t len);
 void sl_store_free(struct sl_store *s, struct sl_umem *u);
+/* Moves all of `from` behind what `s` holds. */
+void sl_store_splice(struct sl_store *s, struct sl_store *from);
 /* All bytes as spans; returns how many, or 0 when there are more than max. */
 uint32_t sl_store_spans(const struct sl_store *s, struct sl_span *spans, uint32_t max);
 
@@ -134,6 +137,8 @@ static inline bool sl_route_allows(const struct sl_cfg_route *r, enum sl_method 
 
 /* service.c */
 enum sl_outcome sl_service_submit(struct sl_exchange *x);
+/* Frees the request's frames, at once or when the transport has read them. */
+void sl_service_release(struct sl_exchange *x);
 void sl_service_forget(struct sl_exchange *x); /* cancel: out of queue or flight */
 
 /* client.c */

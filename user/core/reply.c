@@ -337,7 +337,7 @@ void sl_reply_from_backend(struct sl_exchange *x, const struct sl_rpc_reply *r)
 	sl_exchange_enter(x);
 	/* Once the backend has answered there is nothing left to repeat. */
 	if (x->request.len)
-		sl_store_free(&x->request, x->core->net->umem);
+		sl_service_release(x);
 	if (r->last && !r->more)
 		x->reply_complete = true;
 	if (!x->reply_started && !x->reply_pending)

@@ -42,12 +42,14 @@ static uint32_t fill_item(struct sl_core *c, struct sl_exchange *x, struct sl_rp
 	return n;
 }
 
-static void mark_sent(struct sl_core *c, struct sl_exchange *x, unsigned backend, uint64_t id)
+static void mark_sent(struct sl_core *c, struct sl_exchange *x, unsigned backend, uint64_t batch,
+		      uint64_t id)
 {
 	x->state = SL_EX_FLIGHT;
 	x->in_flight = true;
 	x->backend = (uint8_t)backend;
 	x->rpc_id = id;
+	x->batch = batch;
 	x->send_ns = c->now_ns;
 	sl_stage_add(c, x, SL_STAGE_QUEUE, c->now_ns - x->item.queued_ns);
 }
@@ -58,25 +60,31 @@ static int send_batch(void *app, unsigned backend, struct sl_batch_item **items,
 	struct sl_core *c = s->core;
 	struct sl_rpc_item rpc[SL_RPC_MAX_BATCH];
 	enum sl_rpc_class class = SL_CLASS_BULK;
+	struct sl_flight *flight = sl_pool_get(&c->flights);
 	uint32_t used = 0;
-	uint64_t batch;
-	int rc;
+	int rc = flight ? 0 : -EAGAIN;
 
-	for (unsigned i = 0; i < cnt; i++) {
+	for (unsigned i = 0; i < cnt && !rc; i++) {
 		struct sl_exchange *x = exchange_of(items[i]);
 		uint32_t n = fill_item(c, x, &rpc[i], used);
 
-		if (!n)
-			return -EMSGSIZE;
+		rc = n ? 0 : -EMSGSIZE;
 		used += n;
 		if (x->rpc_class < class)
 			class = x->rpc_class;
 	}
-	rc = sl_rpc_send(s->backends[backend].channel, rpc, cnt, class, c->now_ns, &batch);
-	if (rc)
+	if (!rc)
+		rc = sl_rpc_send(s->backends[backend].channel, rpc, cnt, class, c->now_ns,
+				 &flight->batch);
+	if (rc) {
+		if (flight)
+			sl_pool_put(&c->flights, flight);
 		return rc;
+	}
+	flight->limbo = (struct sl_store){0};
+	sl_list_add_tail(&s->backends[backend].flights, &flight->link);
 	for (unsigned i = 0; i < cnt; i++)
-		mark_sent(c, exchange_of(items[i]), backend, rpc[i].id);
+		mark_sent(c, exchange_of(items[i]), backend, flight->batch, rpc[i].id);
 	c->stats.batches++;
 	c->stats.batched += cnt;
 	return 0;
@@ -205,12 +213,40 @@ static void on_batch_done(void *app, struct sl_rpc_channel *ch, uint64_t batch, 
 	sl_batcher_done(be->service->batcher, be->index, count, sent_ns, service_ns, c->now_ns);
 }
 
-/* Request frames are kept until the reply, for a second backend may need them: nothing to do. */
+static struct sl_flight *find_flight(const struct sl_service_backend *be, uint64_t batch)
+{
+	struct sl_list *l;
+
+	sl_list_for_each (l, &be->flights) {
+		struct sl_flight *f = sl_container_of(l, struct sl_flight, link);
+
+		if (f->batch == batch)
+			return f;
+	}
+	return NULL;
+}
+
+void sl_service_release(struct sl_exchange *x)
+{
+	struct sl_flight *f =
+		x->send_ns ? find_flight(&x->service->backends[x->backend], x->batch) : NULL;
+
+	if (f)
+		sl_store_splice(&f->limbo, &x->request);
+	else
+		sl_store_free(&x->request, x->core->net->umem);
+}
+
 static void on_sent(void *app, struct sl_rpc_channel *ch, uint64_t batch)
 {
-	(void)app;
-	(void)ch;
-	(void)batch;
+	struct sl_core *c = app;
+	struct sl_flight *f = find_flight(sl_rpc_channel_data(ch), batch);
+
+	if (!f)
+		return;
+	sl_list_del(&f->link);
+	sl_store_free(&f->limbo, c->net->umem);
+	sl_pool_put(&c->flights, f);
 }
 
 static void on_state(void *app, struct sl_rpc_channel *ch, enum sl_rpc_state state)
@@ -260,6 +296,7 @@ int sl_service_init(struct sl_service *s, struct sl_core *c, uint32_t index)
 
 		be->service = s;
 		be->index = (uint8_t)i;
+		sl_list_init(&be->flights);
 		be->channel = sl_rpc_channel_add(c->rpc, s->pool->backends[i].name, be);
 		if (!be->channel)
 			return -ENOMEM;

@@ -8,11 +8,23 @@
 #include <stdatomic.h>
 #include "core/exchange.h"
 
+/*
+ * A batch whose bytes the transport may still read. Requests that end earlier leave their frames
+ * here until it says `sent`: a frame that is used anew would show one client's bytes to a backend
+ * as another's.
+ */
+struct sl_flight {
+	struct sl_list link;
+	uint64_t batch;
+	struct sl_store limbo;
+};
+
 /* What a channel's upcalls find: whose backend it is. */
 struct sl_service_backend {
 	struct sl_service *service;
 	struct sl_rpc_channel *channel;
-	uint64_t reply_ns; /* of the last part of a reply */
+	struct sl_list flights; /* not yet `sent`; few */
+	uint64_t reply_ns;      /* of the last part of a reply */
 	uint8_t index;
 	_Atomic int link; /* enum sl_link */
 };

@@ -104,6 +104,20 @@ void sl_store_free(struct sl_store *s, struct sl_umem *u)
 	*s = (struct sl_store){0};
 }
 
+void sl_store_splice(struct sl_store *s, struct sl_store *from)
+{
+	if (!from->head)
+		return;
+	if (s->tail)
+		s->tail->next = from->head;
+	else
+		s->head = from->head;
+	s->tail = from->tail;
+	s->len += from->len;
+	s->frames += from->frames;
+	*from = (struct sl_store){0};
+}
+
 uint32_t sl_store_spans(const struct sl_store *s, struct sl_span *spans, uint32_t max)
 {
 	uint32_t n = 0;
