@@ -146,7 +146,8 @@ static void ask_all(unsigned round)
 	double until = now() + PATIENCE_S;
 
 	for (unsigned i = 0; i < cnt; i++) {
-		if (conns[i].fd >= 0 && write(conns[i].fd, request, sizeof(request) - 1) != sizeof(request) - 1)
+		if (conns[i].fd >= 0 &&
+		    write(conns[i].fd, request, sizeof(request) - 1) != sizeof(request) - 1)
 			lose(&conns[i], "cannot send");
 		if (i % 64 == 63)
 			turn();

@@ -133,8 +133,10 @@ int cli_admin_ask(const struct cli_target *t, const char *method, const char *pa
 		read_all(fd, &b);
 	close(fd);
 	start = b.err ? NULL : strstr(sl_strbuf_cstr(&b), "\r\n\r\n");
-	if (start && sscanf(sl_strbuf_cstr(&b), "HTTP/%*d.%*d %d", &status) == 1)
+	if (start && strncmp(sl_strbuf_cstr(&b), "HTTP/1.", 7) == 0 && b.len > 12) {
+		status = (int)strtol(sl_strbuf_cstr(&b) + 9, NULL, 10);
 		*body = strdup(start + 4);
+	}
 	if (!*body) {
 		snprintf(err, err_len, "no HTTP answer from %s port %u: is that a gateway?",
 			 t->address, t->port);
@@ -151,11 +153,9 @@ json_t *cli_admin_stats(const struct cli_target *t, char *err, size_t err_len)
 	char *body;
 	int status = cli_admin_ask(t, "GET", "/stats", &body, err, err_len);
 
-	if (status < 0)
-		return NULL;
 	if (status == 200)
 		o = json_loads(body, 0, &jerr);
-	if (!json_is_object(o)) {
+	if (status >= 0 && !json_is_object(o)) {
 		snprintf(err, err_len, "%s port %u answers %d, not the state of a gateway",
 			 t->address, t->port, status);
 		json_decref(o);

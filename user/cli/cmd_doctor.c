@@ -4,6 +4,7 @@
 #include <net/if.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/units.h"
@@ -46,12 +47,14 @@ static void look_at_host(struct doctor *d)
 {
 	struct sl_host_info h;
 	char size[SL_UNIT_TEXT];
-	unsigned major = 0, minor = 0;
+	unsigned long major, minor;
+	char *end;
 	bool old;
 
 	sl_probe_host(&h);
-	old = sscanf(h.kernel, "%u.%u", &major, &minor) != 2 || major < 6 ||
-	      (major == 6 && minor < 1);
+	major = strtoul(h.kernel, &end, 10);
+	minor = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
+	old = major < 6 || (major == 6 && minor < 1);
 	tell(d, old ? NOTE : FINE, "kernel", "%s%s", h.kernel,
 	     old ? "; sluice is made for 6.1 and later" : "");
 	tell(d, h.btf ? FINE : NOTE, "BTF",

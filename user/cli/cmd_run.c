@@ -83,7 +83,8 @@ static void raise_limits(void)
 	struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
 	int rc = sl_bpffs_mount();
 
-	/* Without it CAP_IPC_LOCK will do; where both are missing, what needs the memory says so. */
+	/* Without it CAP_IPC_LOCK will do; where both are missing, what needs the memory says so.
+	 */
 	if (setrlimit(RLIMIT_MEMLOCK, &all) != 0)
 		sl_log_debug("cannot raise the limit of locked memory");
 	if (rc)

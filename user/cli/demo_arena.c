@@ -20,6 +20,13 @@
 
 enum { READY_MS = 10000, STOP_MS = 5000, COMMAND_MS = 10000 };
 
+static const char v4_net[] = DEMO_V4 "/24", v6_net[] = DEMO_V6 "/64";
+static const char config_file[] = DEMO_DIR "/demo.conf", matrix_file[] = DEMO_DIR "/matrix";
+static const char gateway_log[] = DEMO_DIR "/gateway.log", backend_log[] = DEMO_DIR "/backend.log";
+static const char echo_a[] = "shm://" DEMO_DIR "/echo-a.sock";
+static const char echo_b[] = "shm://" DEMO_DIR "/echo-b.sock";
+static const char score_a[] = "shm://" DEMO_DIR "/score.sock";
+
 static const char config[] =
 	"# The demo's configuration; a real one looks the same.\n"
 	"interface \"sl0\" { }\n"
@@ -160,9 +167,8 @@ static int make_netns(struct demo *d)
 	    MUST(d, NULL, "ip", "netns", "add", DEMO_CLIENT) ||
 	    MUST(d, NULL, "ip", "link", "add", "sl0", "netns", DEMO_GW, "type", "veth", "peer",
 		 "name", "sl1", "netns", DEMO_CLIENT) ||
-	    MUST(d, NULL, "ip", "-n", DEMO_GW, "addr", "add", DEMO_V4 "/24", "dev", "sl0") ||
-	    MUST(d, NULL, "ip", "-n", DEMO_GW, "addr", "add", DEMO_V6 "/64", "dev", "sl0",
-		 "nodad") ||
+	    MUST(d, NULL, "ip", "-n", DEMO_GW, "addr", "add", v4_net, "dev", "sl0") ||
+	    MUST(d, NULL, "ip", "-n", DEMO_GW, "addr", "add", v6_net, "dev", "sl0", "nodad") ||
 	    MUST(d, NULL, "ip", "-n", DEMO_CLIENT, "addr", "add", "10.99.0.2/24", "dev", "sl1") ||
 	    MUST(d, NULL, "ip", "-n", DEMO_CLIENT, "addr", "add", "fd99::2/64", "dev", "sl1",
 		 "nodad") ||
@@ -176,7 +182,7 @@ static int make_netns(struct demo *d)
 
 static int write_config(struct demo *d)
 {
-	FILE *f = fopen(DEMO_DIR "/demo.conf", "we");
+	FILE *f = fopen(config_file, "we");
 
 	if (!f || fputs(config, f) < 0 || fclose(f) != 0)
 		return fail(d, DEMO_DIR "/demo.conf: %s", strerror(errno));
@@ -202,26 +208,20 @@ static int start_backends(struct demo *d)
 	snprintf(dim, sizeof(dim), "%d", DEMO_DIM);
 	snprintf(rows, sizeof(rows), "%d", DEMO_ROWS);
 	snprintf(top, sizeof(top), "%d", DEMO_TOP);
-	if (MUST(d, NULL, score, "--make-matrix", rows, "--matrix", DEMO_DIR "/matrix", "--dim",
-		 dim))
+	if (MUST(d, NULL, score, "--make-matrix", rows, "--matrix", matrix_file, "--dim", dim))
 		return -1;
-	d->backends[0] =
-		start(d, DEMO_DIR "/backend.log",
-		      (const char *[]){echo, "--listen", "shm://" DEMO_DIR "/echo-a.sock", NULL});
-	d->backends[1] =
-		start(d, DEMO_DIR "/backend.log",
-		      (const char *[]){echo, "--listen", "shm://" DEMO_DIR "/echo-b.sock", NULL});
-	d->backends[2] = start(d, DEMO_DIR "/backend.log",
-			       (const char *[]){score, "--listen", "shm://" DEMO_DIR "/score.sock",
-						"--matrix", DEMO_DIR "/matrix", "--dim", dim,
-						"--top", top, NULL});
+	d->backends[0] = start(d, backend_log, (const char *[]){echo, "--listen", echo_a, NULL});
+	d->backends[1] = start(d, backend_log, (const char *[]){echo, "--listen", echo_b, NULL});
+	d->backends[2] = start(d, backend_log,
+			       (const char *[]){score, "--listen", score_a, "--matrix", matrix_file,
+						"--dim", dim, "--top", top, NULL});
 	return d->backends[0] > 0 && d->backends[1] > 0 && d->backends[2] > 0 ? 0 : -1;
 }
 
 /* Prints the gateway's lines so far; true when it is ready. */
 static bool show_log(long *at)
 {
-	FILE *f = fopen(DEMO_DIR "/gateway.log", "re");
+	FILE *f = fopen(gateway_log, "re");
 	char line[512];
 	bool ready = false;
 
@@ -244,8 +244,8 @@ static int start_gateway(struct demo *d)
 	long at = 0;
 
 	snprintf(sluice, sizeof(sluice), "%s/sluice", d->bin);
-	d->gateway = start(d, DEMO_DIR "/gateway.log",
-			   (const char *[]){sluice, "run", "-c", DEMO_DIR "/demo.conf", NULL});
+	d->gateway =
+		start(d, gateway_log, (const char *[]){sluice, "run", "-c", config_file, NULL});
 	if (d->gateway < 0)
 		return -1;
 	for (int ms = 0; ms < READY_MS; ms += 50) {

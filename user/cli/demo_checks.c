@@ -14,6 +14,7 @@
 
 enum { CLIENT_MS = 20000, WRK_S = 5 };
 
+static const char echo_url[] = "http://" DEMO_V4 ":8080/echo";
 static const struct proc_where client = {.netns = DEMO_CLIENT};
 
 /* One check: counted, and one line with its time. False when the demo is to stop. */
@@ -210,18 +211,8 @@ static unsigned requests_of(const char *out)
 
 static bool check_wrk(struct demo *d)
 {
-	const char *argv[] = {"wrk",
-			      "-t",
-			      "1",
-			      "-c",
-			      "64",
-			      "-d",
-			      "5s",
-			      "--latency",
-			      "--timeout",
-			      "5s",
-			      "http://" DEMO_V4 ":8080/echo",
-			      NULL};
+	const char *argv[] = {"wrk", "-t",        "1",         "-c", "64",     "-d",
+			      "5s",  "--latency", "--timeout", "5s", echo_url, NULL};
 	uint64_t began = sl_now_ns();
 	unsigned total, bad;
 	const char *errors, *p99;

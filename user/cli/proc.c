@@ -43,7 +43,7 @@ static int wrap(const struct proc_where *where, const char *const *argv, const c
 
 pid_t proc_spawn(const struct proc_where *where, const char *const *argv, int *out_fd)
 {
-	const char *full[PROC_MAX_ARGS];
+	const char *full[PROC_MAX_ARGS] = {NULL};
 	posix_spawn_file_actions_t acts;
 	posix_spawnattr_t attr;
 	int fds[2] = {-1, -1}, rc;
@@ -52,8 +52,8 @@ pid_t proc_spawn(const struct proc_where *where, const char *const *argv, int *o
 	pid_t pid;
 
 	rc = wrap(where, argv, full, net, sizeof(net));
-	if (rc)
-		return rc;
+	if (rc || !full[0])
+		return rc ? rc : -EINVAL;
 	if (out_fd && pipe2(fds, O_CLOEXEC) != 0)
 		return -errno;
 	posix_spawn_file_actions_init(&acts);
@@ -156,7 +156,7 @@ int proc_run(const struct proc_where *where, const char *const *argv, char *out,
 	     unsigned timeout_ms)
 {
 	uint64_t until = sl_now_ns() + timeout_ms * SL_NS_PER_MS;
-	int fd, rc, status;
+	int fd = -1, rc, status;
 	pid_t pid;
 
 	if (out_len)

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -39,8 +40,8 @@ static int fail(const struct check *k, int line, const char *fmt, ...)
  */
 static unsigned count_queues(const char *ifname)
 {
-	char path[64];
-	unsigned cnt = 0, index = 0;
+	char path[64], text[16] = "";
+	unsigned cnt = 0;
 	struct dirent *e;
 	FILE *f;
 	DIR *d;
@@ -49,11 +50,11 @@ static unsigned count_queues(const char *ifname)
 	f = fopen(path, "re");
 	if (!f)
 		return 0;
-	if (fscanf(f, "%u", &index) != 1 || index != if_nametoindex(ifname)) {
-		fclose(f);
-		return 0;
-	}
+	if (!fgets(text, sizeof(text), f))
+		text[0] = 0;
 	fclose(f);
+	if (strtoul(text, NULL, 10) != if_nametoindex(ifname))
+		return 0;
 	snprintf(path, sizeof(path), "/sys/class/net/%s/queues", ifname);
 	d = opendir(path);
 	if (!d)
