@@ -145,6 +145,17 @@ START_TEST(fin_in_a_coalesced_frame)
 }
 END_TEST
 
+START_TEST(fin_within_what_follows_it_is_a_lie)
+{
+	open_plain();
+	in(.seq = 151, .ack = 1, .len = 100);
+	in(.flags = F | A, .seq = 101, .ack = 1, .len = 100);
+	in(.seq = 1, .ack = 1, .len = 100);
+	ck_assert_uint_eq(bed.app.got, 250);
+	ck_assert_uint_eq(bed.app.fins, 0);
+}
+END_TEST
+
 START_TEST(fin_behind_a_filled_window)
 {
 	reconfigure(bed.cfg.rcv_buf = 2000);
@@ -469,6 +480,7 @@ static void add(TCase *tc)
 	tcase_add_test(tc, close_from_within_fin);
 	tcase_add_test(tc, fin_behind_a_hole_waits);
 	tcase_add_test(tc, fin_in_a_coalesced_frame);
+	tcase_add_test(tc, fin_within_what_follows_it_is_a_lie);
 	tcase_add_test(tc, fin_behind_a_filled_window);
 	tcase_add_test(tc, bytes_after_their_fin);
 	tcase_add_test(tc, lost_fin_comes_again);

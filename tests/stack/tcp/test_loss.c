@@ -136,6 +136,7 @@ START_TEST(sack_shows_two_holes)
 	out_none();
 	in(.seq = 1, .ack = 1001, .sacks = 2, .sack = {{4001, 6001}, {2001, 3001}});
 	out(.seq = 1001, .ack = 1, .len = 1000);
+	ck_assert_uint_eq(bed.app.conn->cc.prr.out, 1000);
 	in(.seq = 1, .ack = 1001, .sacks = 2, .sack = {{4001, 7001}, {2001, 3001}});
 	in(.seq = 1, .ack = 1001, .sacks = 2, .sack = {{4001, 8001}, {2001, 3001}});
 	out(.seq = 3001, .ack = 1, .len = 1000);
