@@ -105,6 +105,28 @@ START_TEST(spans_cover_the_store)
 }
 END_TEST
 
+START_TEST(splice_moves_everything_behind)
+{
+	struct sl_store a = {0}, b = {0}, none = {0};
+
+	sl_store_copy(&a, &umem, "abc", 3);
+	sl_store_copy(&b, &umem, "defg", 4);
+	sl_store_splice(&a, &b);
+	sl_store_splice(&a, &none);
+	ck_assert_ptr_null(b.head);
+	ck_assert_uint_eq(b.len, 0);
+	ck_assert_uint_eq(a.len, 7);
+	ck_assert_uint_eq(a.frames, 2);
+	sl_store_skip(&a, &umem, 3);
+	ck_assert(sl_span_eq(sl_store_peek(&a), sl_span_str("defg")));
+	sl_store_copy(&a, &umem, "h", 1); /* the tail is the spliced one */
+	ck_assert(sl_span_eq(sl_store_peek(&a), sl_span_str("defgh")));
+	sl_store_splice(&none, &a);
+	ck_assert_uint_eq(none.len, 5);
+	sl_store_free(&none, &umem);
+}
+END_TEST
+
 static struct sl_cfg_route route(const char *prefix)
 {
 	return (struct sl_cfg_route){
@@ -282,6 +304,7 @@ int main(void)
 	tcase_add_test(tc, store_takes_large_frames_and_copies_small_ones);
 	tcase_add_test(tc, store_stops_at_low_water);
 	tcase_add_test(tc, spans_cover_the_store);
+	tcase_add_test(tc, splice_moves_everything_behind);
 	tcase_add_test(tc, routes_match_whole_segments_longest_first);
 	tcase_add_test(tc, request_metadata_names_what_a_backend_gets);
 	tcase_add_test(tc, large_metadata_spreads_over_frames_and_too_large_is_refused);
