@@ -8,6 +8,7 @@
 
 static const struct sl_transport_scheme *const schemes[] = {
 	&sl_shm_scheme,
+	&sl_verbs_scheme,
 };
 
 static const struct sl_transport_scheme *scheme_of(const char *endpoint, const char **address)
@@ -26,12 +27,7 @@ static const struct sl_transport_scheme *scheme_of(const char *endpoint, const c
 
 static void say_unknown(const char *endpoint, char *err, size_t err_len)
 {
-	if (strncmp(endpoint, "rdma://", 7) == 0)
-		snprintf(err, err_len,
-			 "%s: this build has no RDMA transport; use shm:///path on one host",
-			 endpoint);
-	else
-		snprintf(err, err_len, "%s: expected shm:///path or rdma://address:port", endpoint);
+	snprintf(err, err_len, "%s: expected shm:///path or rdma://address:port", endpoint);
 }
 
 struct sl_transport *sl_rpc_dial(const struct sl_rpc_dial_options *opt, char *err, size_t err_len)

@@ -108,7 +108,7 @@ struct sl_transport_scheme {
 	struct sl_rpc_listener *(*listen)(const struct sl_rpc_listen_options *opt, char *err,
 					  size_t err_len);
 };
-extern const struct sl_transport_scheme sl_shm_scheme;
+extern const struct sl_transport_scheme sl_shm_scheme, sl_verbs_scheme;
 
 /* endpoint: "shm:///path" or "rdma://addr:port"; opt->address is ignored. */
 struct sl_rpc_listener *sl_rpc_listen(const char *endpoint, const struct sl_rpc_listen_options *opt,

@@ -3,7 +3,8 @@
  * For the RPC suite: a backend in a process of its own, a gateway's session in this one.
  *
  * SL_RPC_ENDPOINTS lists what the suite runs over: "shm" (the default) or whole endpoints like
- * "rdma://10.0.0.1:7471", separated by commas; each test runs once for each.
+ * "rdma://10.0.0.1:7471", separated by commas; each test runs once for each. SL_RPC_KEY_FILE is the
+ * key of rdma endpoints.
  */
 #ifndef TESTS_RPC_HARNESS_H
 #define TESTS_RPC_HARNESS_H
@@ -63,6 +64,11 @@ static inline const char *endpoint_of(int i)
 	return text;
 }
 
+static inline const char *harness_key(void)
+{
+	return getenv("SL_RPC_KEY_FILE");
+}
+
 /* --- backend process --- */
 
 struct backend_proc {
@@ -80,13 +86,15 @@ static inline void harness_stop(int sig)
 static inline struct backend_proc backend_start(const struct sl_backend_options *opt)
 {
 	struct backend_proc p = {.pid = fork()};
+	struct sl_backend_options with_key = *opt;
 	char err[256];
 
 	ck_assert_int_ge(p.pid, 0);
 	if (p.pid)
 		return p;
 	alarm(60);
-	harness_backend = sl_backend_open(opt, err, sizeof(err));
+	with_key.key_file = harness_key();
+	harness_backend = sl_backend_open(&with_key, err, sizeof(err));
 	if (!harness_backend) {
 		fprintf(stderr, "backend: %s\n", err);
 		_exit(3);
@@ -223,8 +231,11 @@ static const struct sl_rpc_ops gw_ops = {
 /* Dials until the backend is there. */
 static inline struct sl_transport *gw_dial(const char *endpoint, uint32_t slots, uint32_t bulk)
 {
-	struct sl_rpc_dial_options opt = {
-		.endpoint = endpoint, .bulk_ring_len = bulk, .slots = slots, .timeout_ms = 2000};
+	struct sl_rpc_dial_options opt = {.endpoint = endpoint,
+					  .key_file = harness_key(),
+					  .bulk_ring_len = bulk,
+					  .slots = slots,
+					  .timeout_ms = 2000};
 	uint64_t until = sl_now_ns() + HARNESS_TIMEOUT_S * SL_NS_PER_SEC;
 	struct sl_transport *t;
 	char err[256] = "";

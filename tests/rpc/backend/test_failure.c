@@ -348,7 +348,8 @@ enum backend_lie { UNKNOWN_ID, OTHER_LENGTH, REPLY_TWICE, A_REQUEST, LIE_CNT };
 
 static _Noreturn void lying_backend(const char *ep, enum backend_lie lie)
 {
-	struct sl_rpc_listen_options opt = {.bulk_ring_len = 1 << 20, .slots = 64};
+	struct sl_rpc_listen_options opt = {
+		.key_file = harness_key(), .bulk_ring_len = 1 << 20, .slots = 64};
 	char err[256];
 	struct sl_rpc_listener *l = sl_rpc_listen(ep, &opt, err, sizeof(err));
 	struct sl_transport *t = NULL;

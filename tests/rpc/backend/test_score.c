@@ -45,7 +45,7 @@ static struct backend_proc start_score(const char *endpoint)
 	self[n > 0 ? n : 0] = '\0';
 	snprintf(path, sizeof(path), "%s/score", dirname(dirname(dirname(dirname(self)))));
 	execl(path, "score", "--listen", endpoint, "--matrix", matrix_file, "--dim", "24", "--top",
-	      "7", "--max-batch", "32", NULL);
+	      "7", "--max-batch", "32", harness_key() ? "--key-file" : NULL, harness_key(), NULL);
 	fprintf(stderr, "%s: %s (built by `make all`)\n", path, strerror(errno));
 	_exit(3);
 }

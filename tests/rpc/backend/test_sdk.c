@@ -342,7 +342,7 @@ static void echo(void *arg, struct sl_batch *batch)
 START_TEST(test_restart)
 {
 	const char *ep = endpoint_of(_i);
-	struct sl_backend_options opt = {.listen = ep, .handle = echo};
+	struct sl_backend_options opt = {.listen = ep, .handle = echo, .key_file = harness_key()};
 	struct backend_proc p = backend_start(&opt);
 	struct gateway g;
 	struct call c[2];

@@ -6,7 +6,7 @@
 #include "backend/programs/program.h"
 
 struct options {
-	const char *listen;
+	const char *listen, *key_file;
 	unsigned long max_batch, delay_us, streams;
 	unsigned long fail; /* HTTP status; 0 none */
 	bool busy_poll;
@@ -83,6 +83,7 @@ static const char help[] =
 	"Returns each request's body with its content type; GET and HEAD get a line of text.\n"
 	"\n"
 	"  -l, --listen ENDPOINT   shm:///path or rdma://address:port\n"
+	"  -K, --key-file FILE     shared key that rdma:// peers must prove\n"
 	"  -b, --max-batch N       largest batch (default 256)\n"
 	"  -d, --delay-us N        work of N us per batch\n"
 	"  -f, --fail STATUS       answer everything with this HTTP status\n"
@@ -91,10 +92,15 @@ static const char help[] =
 	"  -h, --help\n";
 
 static const struct option long_options[] = {
-	{"listen", required_argument, NULL, 'l'},   {"max-batch", required_argument, NULL, 'b'},
-	{"delay-us", required_argument, NULL, 'd'}, {"fail", required_argument, NULL, 'f'},
-	{"streams", required_argument, NULL, 's'},  {"busy-poll", no_argument, NULL, 'p'},
-	{"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
+	{"listen", required_argument, NULL, 'l'},
+	{"max-batch", required_argument, NULL, 'b'},
+	{"delay-us", required_argument, NULL, 'd'},
+	{"fail", required_argument, NULL, 'f'},
+	{"streams", required_argument, NULL, 's'},
+	{"busy-poll", no_argument, NULL, 'p'},
+	{"key-file", required_argument, NULL, 'k'},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
 };
 
 /* 0 go on, 1 done, 2 wrong. */
@@ -103,9 +109,10 @@ static int parse(int argc, char **argv, struct options *o)
 	int c;
 	bool ok = true;
 
-	while (ok && (c = getopt_long(argc, argv, "l:b:d:f:s:ph", long_options, NULL)) != -1) {
+	while (ok && (c = getopt_long(argc, argv, "l:K:b:d:f:s:ph", long_options, NULL)) != -1) {
 		switch (c) {
 		case 'l': o->listen = optarg; break;
+		case 'K': o->key_file = optarg; break;
 		case 'b':
 			ok = program_number("echo", optarg, SL_RPC_MAX_BATCH, &o->max_batch);
 			break;
@@ -132,6 +139,7 @@ int main(int argc, char **argv)
 	if (rc)
 		return rc == 1 ? 0 : rc;
 	opt.listen = o.listen;
+	opt.key_file = o.key_file;
 	opt.max_batch = (unsigned)o.max_batch;
 	opt.busy_poll = o.busy_poll;
 	return program_run("echo", &opt);

@@ -32,7 +32,7 @@ struct top {
 };
 
 struct scorer {
-	const char *listen, *matrix_file;
+	const char *listen, *key_file, *matrix_file;
 	unsigned long dim, top, threads, max_batch, make_rows, seed;
 	size_t rows, tile;
 	float *matrix;    /* rows * dim */
@@ -241,6 +241,7 @@ static const char help[] =
 	"(D little-endian floats) and replies {\"ids\":[..],\"scores\":[..]}, best first.\n"
 	"\n"
 	"  -l, --listen ENDPOINT   shm:///path or rdma://address:port\n"
+	"  -K, --key-file FILE     shared key that rdma:// peers must prove\n"
 	"  -m, --matrix FILE       rows of D little-endian floats\n"
 	"  -d, --dim D             floats per row\n"
 	"  -k, --top K             rows in a reply (default 10, at most 1000)\n"
@@ -252,6 +253,7 @@ static const char help[] =
 
 static const struct option long_options[] = {
 	{"listen", required_argument, NULL, 'l'},
+	{"key-file", required_argument, NULL, 'K'},
 	{"matrix", required_argument, NULL, 'm'},
 	{"dim", required_argument, NULL, 'd'},
 	{"top", required_argument, NULL, 'k'},
@@ -274,9 +276,11 @@ static int parse(int argc, char **argv, struct scorer *s)
 	int c;
 	bool ok = true;
 
-	while (ok && (c = getopt_long(argc, argv, "l:m:d:k:b:t:M:s:h", long_options, NULL)) != -1) {
+	while (ok &&
+	       (c = getopt_long(argc, argv, "l:K:m:d:k:b:t:M:s:h", long_options, NULL)) != -1) {
 		switch (c) {
 		case 'l': s->listen = optarg; break;
+		case 'K': s->key_file = optarg; break;
 		case 'm': s->matrix_file = optarg; break;
 		case 'd': ok = number(DIM_MAX, &s->dim); break;
 		case 'k': ok = number(TOP_MAX, &s->top); break;
@@ -310,6 +314,7 @@ int main(int argc, char **argv)
 	if (!set_up(&s))
 		return 1;
 	opt.listen = s.listen;
+	opt.key_file = s.key_file;
 	opt.max_batch = (unsigned)s.max_batch;
 	rc = program_run("score", &opt);
 	free(s.matrix);

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "rpc/verbs/verbs.h"
+
+enum {
+	PAGE = 4096,
+	SPARE = 16,       /* work requests besides those of messages: first SEND and receive */
+	LINGER_MS = 50,   /* for what was posted right before close() */
+	SEND_ENTRIES = 2, /* per slot */
+};
+
+static bool power_of_two(uint32_t n)
+{
+	return n && !(n & (n - 1));
+}
+
+bool vb_geometry_ok(const struct vb_geometry *g)
+{
+	return power_of_two(g->slots) && g->slots >= SL_RPC_MIN_SLOTS &&
+	       g->slots <= SL_RPC_MAX_SLOTS && power_of_two(g->bulk_len) &&
+	       g->bulk_len >= SL_RPC_MIN_BULK && g->bulk_len <= SL_RPC_MAX_BULK;
+}
+
+struct sl_verbs *vb_new(void)
+{
+	struct sl_verbs *v = calloc(1, sizeof(*v));
+
+	if (!v)
+		return NULL;
+	v->base.ops = &sl_verbs_ops;
+	v->base.copies = true;
+	v->base.slot_len = SL_RPC_SLOT_SIZE;
+	v->base.fd = epoll_create1(EPOLL_CLOEXEC);
+	if (v->base.fd < 0) {
+		free(v);
+		return NULL;
+	}
+	return v;
+}
+
+static int negative_errno(void)
+{
+	return errno ? -errno : -ENOMEM;
+}
+
+/* Inline where the device has it: asked for, then taken as granted. */
+static int make_queue_pair(struct sl_verbs *v, const struct vb_geometry *g)
+{
+	struct ibv_qp_init_attr attr = {
+		.qp_context = v,
+		.send_cq = v->tx_cq,
+		.recv_cq = v->rx_cq,
+		.qp_type = IBV_QPT_RC,
+		.cap = {.max_send_wr = SEND_ENTRIES * g->slots + SPARE,
+			.max_recv_wr = g->slots + SPARE,
+			.max_send_sge = 1,
+			.max_recv_sge = 1,
+			.max_inline_data = VB_INLINE_WANT},
+	};
+
+	v->wr_max = attr.cap.max_send_wr - 1;
+	if (rdma_create_qp(v->id, v->pd, &attr)) {
+		attr.cap.max_inline_data = 0;
+		if (rdma_create_qp(v->id, v->pd, &attr))
+			return negative_errno();
+	}
+	v->inline_max = attr.cap.max_inline_data;
+	v->quiet_max = g->slots / 4 < VB_SIGNAL_MAX ? g->slots / 4 : VB_SIGNAL_MAX;
+	return 0;
+}
+
+static int receive_keys(struct sl_verbs *v)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)&v->keys[1],
+			      .length = sizeof(v->keys[1]),
+			      .lkey = v->keys_mr->lkey};
+	struct ibv_recv_wr wr = {.wr_id = VB_ID_KEYS, .sg_list = &sge, .num_sge = 1}, *bad;
+
+	return ibv_post_recv(v->id->qp, &wr, &bad) ? -EIO : 0;
+}
+
+int vb_open(struct sl_verbs *v, struct rdma_cm_id *id, struct rdma_event_channel *cm,
+	    const struct vb_geometry *g)
+{
+	int rc;
+
+	v->id = id;
+	v->cm = cm;
+	errno = 0;
+	v->pd = ibv_alloc_pd(id->verbs);
+	if (v->pd)
+		v->bell = ibv_create_comp_channel(id->verbs);
+	if (v->bell)
+		v->tx_cq = ibv_create_cq(id->verbs, (int)(SEND_ENTRIES * g->slots + SPARE), v,
+					 v->bell, 0);
+	if (v->tx_cq)
+		v->rx_cq = ibv_create_cq(id->verbs, (int)(g->slots + SPARE), v, v->bell, 0);
+	if (v->rx_cq)
+		v->keys_mr = ibv_reg_mr(v->pd, v->keys, sizeof(v->keys), IBV_ACCESS_LOCAL_WRITE);
+	rc = v->keys_mr ? make_queue_pair(v, g) : negative_errno();
+	if (!rc)
+		rc = receive_keys(v);
+	if (!rc)
+		rc = vb_events_open(v);
+	if (!rc && ibv_req_notify_cq(v->rx_cq, 0))
+		rc = -EIO;
+	if (rc) {
+		vb_events_close(v);
+		v->id = NULL; /* still the caller's */
+		v->cm = NULL;
+		if (id->qp)
+			rdma_destroy_qp(id);
+	}
+	return rc;
+}
+
+static uint64_t rate_of(const struct ibv_port_attr *port)
+{
+	static const struct {
+		uint8_t code;
+		uint16_t gbit_x10;
+	} speeds[] = {{1, 25},   {2, 50},   {4, 100},  {8, 100},
+		      {16, 140}, {32, 250}, {64, 500}, {128, 1000}};
+	static const uint8_t widths[][2] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
+	uint64_t rate = 25, width = 1;
+
+	for (unsigned i = 0; i < sizeof(speeds) / sizeof(speeds[0]); i++) {
+		if (speeds[i].code == port->active_speed)
+			rate = speeds[i].gbit_x10;
+	}
+	for (unsigned i = 0; i < sizeof(widths) / sizeof(widths[0]); i++) {
+		if (widths[i][0] == port->active_width)
+			width = widths[i][1];
+	}
+	return rate * width * 100 * 1000 * 1000;
+}
+
+static void lay_out(struct sl_verbs *v, const struct vb_geometry *g)
+{
+	size_t slots_len = (size_t)g->slots * SL_RPC_SLOT_SIZE;
+
+	v->tx_slots = v->map;
+	v->rx_slots = v->tx_slots + slots_len;
+	v->tx_bulk = v->rx_slots + slots_len;
+	v->rx_bulk = v->tx_bulk + g->bulk_len;
+	v->mask = g->slots - 1;
+}
+
+/* A process that forks keeps its memory where the device has it. */
+static int map_rings(struct sl_verbs *v, const struct vb_geometry *g)
+{
+	v->map_len = 2 * (size_t)g->slots * SL_RPC_SLOT_SIZE + 2 * (size_t)g->bulk_len;
+	v->map = mmap(NULL, v->map_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (v->map == MAP_FAILED) {
+		v->map = NULL;
+		return -ENOMEM;
+	}
+	(void)madvise(v->map, v->map_len, MADV_DONTFORK);
+	lay_out(v, g);
+	return 0;
+}
+
+int vb_open_rings(struct sl_verbs *v, const struct vb_geometry *g)
+{
+	struct ibv_port_attr port;
+	int rc = map_rings(v, g);
+
+	if (rc)
+		return rc;
+	v->posted = calloc(g->slots, sizeof(*v->posted));
+	v->rx_bulk_end = calloc(g->slots, sizeof(*v->rx_bulk_end));
+	if (!v->posted || !v->rx_bulk_end)
+		return -ENOMEM;
+	errno = 0;
+	v->ring_mr = ibv_reg_mr(v->pd, v->map, v->map_len - g->bulk_len, IBV_ACCESS_LOCAL_WRITE);
+	v->bulk_mr = ibv_reg_mr(v->pd, v->rx_bulk, g->bulk_len,
+				IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	if (!v->ring_mr || !v->bulk_mr)
+		return negative_errno();
+	if (ibv_query_port(v->id->verbs, v->id->port_num, &port))
+		return -EIO;
+	sl_credits_init(&v->base.credits, g->slots, g->slots, g->bulk_len);
+	v->base.rate_bps = rate_of(&port);
+	v->base.bulk_max = g->bulk_len / 4;
+	if (v->base.bulk_max > port.max_msg_sz)
+		v->base.bulk_max = port.max_msg_sz;
+	v->keys[0] = (struct vb_keys){
+		.magic = VB_MAGIC, .rkey = v->bulk_mr->rkey, .bulk = (uintptr_t)v->rx_bulk};
+	return vb_post_receives(v, 0, g->slots);
+}
+
+int vb_send_keys(struct sl_verbs *v)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)&v->keys[0],
+			      .length = sizeof(v->keys[0]),
+			      .lkey = v->keys_mr->lkey};
+	struct ibv_send_wr wr = {.wr_id = VB_ID_KEYS,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED};
+	struct ibv_send_wr *bad;
+
+	return ibv_post_send(v->id->qp, &wr, &bad) ? -EIO : 0;
+}
+
+int vb_keys_arrived(struct sl_verbs *v)
+{
+	struct ibv_wc wc;
+	int n = ibv_poll_cq(v->rx_cq, 1, &wc);
+
+	if (n <= 0)
+		return n < 0 ? -EIO : v->gone ? -ECONNRESET : 0;
+	if (wc.status != IBV_WC_SUCCESS)
+		return -ECONNRESET;
+	if (wc.wr_id != VB_ID_KEYS || wc.opcode != IBV_WC_RECV ||
+	    wc.byte_len != sizeof(struct vb_keys) || v->keys[1].magic != VB_MAGIC)
+		return -EBADMSG;
+	/* Not checked: they mean something to the peer's device alone, which does check them. */
+	v->peer_bulk = v->keys[1].bulk;
+	v->peer_rkey = v->keys[1].rkey;
+	return 1;
+}
+
+void vb_describe(struct sl_verbs *v, const char *what)
+{
+	struct ibv_qp_attr attr = {.path_mtu = 0};
+	struct ibv_qp_init_attr init;
+	const union ibv_gid *gid = &v->id->route.addr.addr.ibaddr.sgid;
+	char text[INET6_ADDRSTRLEN] = "?";
+
+	(void)ibv_query_qp(v->id->qp, &attr, IBV_QP_PATH_MTU, &init);
+	(void)inet_ntop(AF_INET6, gid->raw, text, sizeof(text));
+	snprintf(v->base.info, sizeof(v->base.info), "rdma %.20s/%u gid %s mtu %u RC%s",
+		 ibv_get_device_name(v->id->verbs->device), v->id->port_num, text,
+		 attr.path_mtu ? 128u << attr.path_mtu : 0, what);
+}
+
+static void free_map(struct sl_verbs *v)
+{
+	if (v->bulk_mr)
+		ibv_dereg_mr(v->bulk_mr);
+	if (v->ring_mr)
+		ibv_dereg_mr(v->ring_mr);
+	if (v->keys_mr)
+		ibv_dereg_mr(v->keys_mr);
+	if (v->map)
+		munmap(v->map, v->map_len);
+	free(v->posted);
+	free(v->rx_bulk_end);
+}
+
+void vb_free(struct sl_verbs *v)
+{
+	vb_events_close(v);
+	if (v->id && v->id->qp)
+		rdma_destroy_qp(v->id);
+	free_map(v);
+	if (v->tx_cq)
+		ibv_destroy_cq(v->tx_cq);
+	if (v->rx_cq)
+		ibv_destroy_cq(v->rx_cq);
+	if (v->bell)
+		ibv_destroy_comp_channel(v->bell);
+	if (v->pd)
+		ibv_dealloc_pd(v->pd);
+	if (v->id)
+		rdma_destroy_id(v->id);
+	if (v->cm)
+		rdma_destroy_event_channel(v->cm);
+	close(v->base.fd);
+	free(v);
+}
+
+/* A queue pair that is torn down forgets what it has not sent: last words get a moment. */
+static void linger(struct sl_verbs *v)
+{
+	uint64_t until_ns = sl_now_ns() + LINGER_MS * SL_NS_PER_MS;
+
+	vb_flush(&v->base);
+	while (v->signalled && !v->gone && sl_now_ns() < until_ns)
+		vb_progress(&v->base);
+}
+
+void vb_close(struct sl_transport *t)
+{
+	struct sl_verbs *v = vb_of(t);
+
+	if (!v->gone && v->map)
+		linger(v);
+	(void)rdma_disconnect(v->id);
+	vb_free(v);
+}

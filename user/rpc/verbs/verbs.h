@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The verbs transport: one RC queue pair per channel, its own protection domain, so that no rkey of
+ * one channel opens memory of another.
+ *
+ *   memory:  tx slots | rx slots | tx bulk (staging) | rx bulk     only rx bulk is remotely
+ * writable
+ *
+ *   small:   gather into tx slot n, SEND              -> the peer's receive slot n
+ *   large:   gather into staging at the place, WRITE  -> same place of the peer's bulk ring, then
+ *            SEND of the header alone, which announces it
+ *
+ * Work requests are chained and posted with one doorbell by flush(). Receive slots are posted and
+ * completed in order, so slot n is that of message n. A slot is reposted before it is told as
+ * consumed, so a peer that keeps to its window never meets an empty receive queue.
+ *
+ * Set-up (proof.h): connection data carry nonces and the acceptor's proof of the shared key; the
+ * first SEND of each side, both with a proof, carry the rkeys. Rings are made only then.
+ *
+ * Completion errors, asynchronous events and disconnects set `gone`; poll() reports it behind the
+ * last message.
+ */
+#ifndef SL_RPC_VERBS_VERBS_H
+#define SL_RPC_VERBS_VERBS_H
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <stdatomic.h>
+#include "base/list.h"
+#include "rpc/transport.h"
+#include "rpc/verbs/vb_proof.h"
+
+enum {
+	VB_CHAIN_MAX = 64,  /* work requests behind one doorbell */
+	VB_PER_MESSAGE = 2, /* WRITE and SEND */
+	VB_SIGNAL_MAX = 64, /* messages without a signalled one at the most */
+	VB_INLINE_WANT = 192,
+	VB_BODY_MAX = SL_RPC_SLOT_SIZE - sizeof(struct sl_rpc_header),
+};
+
+/* wr_id of the first SEND and receive of each side. */
+#define VB_ID_KEYS UINT64_MAX
+
+struct vb_posted {
+	uint64_t bulk_end; /* bulk_sent behind this message */
+	uint32_t body_len;
+	uint32_t wr_end; /* work requests posted, this message's included */
+};
+
+struct vb_work {
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+};
+
+struct vb_geometry {
+	uint32_t slots, bulk_len;
+};
+
+struct sl_verbs {
+	struct sl_transport base; /* fd: epoll over completions, CM and asynchronous events */
+	_Atomic bool gone;
+	bool broken; /* the queue pair is in error: nothing to wait for at close */
+	int error;   /* why, if the peer broke the protocol */
+	uint32_t mask;
+	/* out */
+	uint8_t *tx_slots, *tx_bulk;
+	uint64_t peer_bulk;
+	uint32_t peer_rkey, inline_max;
+	uint32_t wr_sent, wr_done, wr_max;
+	uint32_t signalled;        /* in flight */
+	uint32_t quiet, quiet_max; /* messages since the last signalled; allowed */
+	uint32_t quiet_bytes;
+	uint32_t chain_len;
+	struct vb_work chain[VB_CHAIN_MAX];
+	struct vb_posted *posted; /* per slot */
+	/* in */
+	uint8_t *rx_slots, *rx_bulk;
+	uint32_t rx_next, lent;
+	uint64_t rx_bulk_head;
+	uint64_t *rx_bulk_end; /* per slot: rx_bulk_head behind its message */
+	bool have_wc;          /* found by arm() */
+	struct ibv_wc wc;
+	/* the device */
+	struct rdma_event_channel *cm;
+	struct rdma_cm_id *id;
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *bell;
+	struct ibv_cq *tx_cq, *rx_cq;
+	struct ibv_mr *keys_mr, *ring_mr, *bulk_mr;
+	struct vb_keys keys[2]; /* own, the peer's */
+	void *map;
+	size_t map_len;
+	struct sl_list node; /* of vb_event.c: who hears of a failing device */
+	bool listed;
+};
+
+static inline struct sl_verbs *vb_of(struct sl_transport *t)
+{
+	return (struct sl_verbs *)t;
+}
+
+bool vb_geometry_ok(const struct vb_geometry *g);
+
+/* vb_queue.c: set-up and tear-down. 0 or -errno; vb_free() frees whatever there is. */
+struct sl_verbs *vb_new(void);
+/* Takes id and cm on success; queue pair, and a receive posted for the peer's keys. */
+int vb_open(struct sl_verbs *v, struct rdma_cm_id *id, struct rdma_event_channel *cm,
+	    const struct vb_geometry *g);
+/* Rings, registered, receive slots posted; fills in own addresses in keys[0]. */
+int vb_open_rings(struct sl_verbs *v, const struct vb_geometry *g);
+int vb_send_keys(struct sl_verbs *v);
+/* The peer's keys have arrived: 1, 0 not yet, -errno. */
+int vb_keys_arrived(struct sl_verbs *v);
+void vb_describe(struct sl_verbs *v, const char *what);
+void vb_free(struct sl_verbs *v);
+void vb_close(struct sl_transport *t);
+
+/* vb_send.c */
+int vb_post(struct sl_transport *t, const struct sl_rpc_header *header, const struct sl_span *spans,
+	    unsigned span_cnt, uint64_t cookie);
+void vb_flush(struct sl_transport *t);
+uint32_t vb_window(const struct sl_transport *t);
+void vb_progress(struct sl_transport *t);
+unsigned vb_sent(struct sl_transport *t, uint64_t *cookies, unsigned max);
+/* Messages up to `upto` need nothing of ours any more. */
+void vb_complete(struct sl_verbs *v, uint32_t upto);
+
+/* vb_receive.c */
+int vb_post_receives(struct sl_verbs *v, uint32_t from, uint32_t to);
+int vb_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max);
+void vb_release(struct sl_transport *t, const struct sl_message *m);
+
+/* vb_event.c */
+/* Puts the descriptors into the epoll set; from now on asynchronous events find v. */
+int vb_events_open(struct sl_verbs *v);
+void vb_events_close(struct sl_verbs *v);
+bool vb_arm(struct sl_transport *t, bool want_room);
+void vb_disarm(struct sl_transport *t);
+int vb_check(struct sl_transport *t);
+
+extern const struct sl_transport_ops sl_verbs_ops;
+
+/* vb_listen.c, vb_dial.c */
+/* "1.2.3.4:5" or "[::1]:5". 0 or -EINVAL. */
+int vb_address(const char *text, struct sockaddr_storage *sa);
+struct sl_rpc_listener *sl_verbs_listen(const struct sl_rpc_listen_options *opt, char *err,
+					size_t err_len);
+struct sl_transport *sl_verbs_dial(const struct sl_rpc_dial_options *opt, const char *address,
+				   char *err, size_t err_len);
+
+#endif
