@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "front/grpc.h"
+
 /* What the gateway says itself, per outcome: HTTP (RFC 9110) and gRPC status, and a text. */
 static const struct {
 	uint16_t http, grpc;
@@ -284,9 +286,44 @@ static void keep(struct sl_exchange *x, struct sl_span bytes)
 		x->reply_pending = true;
 }
 
+/* Bytes of a started reply: to the front, or kept behind what it has not taken. */
+static void pass(struct sl_exchange *x, struct sl_span bytes, bool end)
+{
+	const struct sl_front_ops *front;
+	void *state;
+	size_t n = 0;
+
+	if (x->over || (!bytes.len && !end))
+		return;
+	if (x->reply_started && !x->reply.len && x->client) {
+		front = sl_client_front(x->client, &state);
+		n = front->more(state, &x->core->env, &x->stream, bytes, end);
+		if (x->over)
+			return;
+		x->end_sent = end && n == bytes.len;
+	}
+	if (n < bytes.len || (end && !x->end_sent)) {
+		keep(x, sl_span_skip(bytes, n));
+		x->reply_pending = true;
+	}
+}
+
+/* gRPC: each message of a streamed reply has its prefix; that of a single one is the front's. */
+static void pass_part(struct sl_exchange *x, const struct sl_rpc_reply *r)
+{
+	uint8_t prefix[SL_GRPC_PREFIX];
+
+	if (r->first && x->stream.proto == SL_PROTO_GRPC && x->reply_total == SL_LEN_UNKNOWN) {
+		sl_grpc_put_prefix(prefix, (uint32_t)r->total_len);
+		pass(x, sl_span_of(prefix, sizeof(prefix)), false);
+	}
+	pass(x, r->body, x->reply_complete);
+}
+
 static void first_part(struct sl_exchange *x, const struct sl_rpc_reply *r)
 {
 	struct sl_reply_parts parts;
+	bool streamed = r->more && x->stream.proto == SL_PROTO_GRPC;
 	int64_t n;
 
 	x->state = SL_EX_REPLYING;
@@ -295,38 +332,21 @@ static void first_part(struct sl_exchange *x, const struct sl_rpc_reply *r)
 		return;
 	}
 	x->reply_total = r->more ? SL_LEN_UNKNOWN : r->total_len;
-	parts.reply.body = r->body;
+	parts.reply.body = streamed ? sl_span_of(NULL, 0) : r->body;
 	parts.reply.body_len = x->reply_total;
 	parts.reply.end = x->reply_complete;
 	n = give(x, &parts.reply);
 	if (x->over)
 		return;
-	if (n < 0) {
+	if (streamed) {
+		pass_part(x, r);
+	} else if (n < 0) {
 		x->reply_meta_len = (uint32_t)r->meta.len;
 		keep(x, r->meta);
 		keep(x, r->body);
 		x->reply_pending = true;
 	} else if ((size_t)n < r->body.len) {
 		keep(x, sl_span_skip(r->body, (size_t)n));
-	}
-}
-
-static void next_part(struct sl_exchange *x, const struct sl_rpc_reply *r)
-{
-	const struct sl_front_ops *front;
-	void *state;
-	size_t n = 0;
-
-	if (x->reply_started && !x->reply.len && x->client) {
-		front = sl_client_front(x->client, &state);
-		n = front->more(state, &x->core->env, &x->stream, r->body, x->reply_complete);
-		if (x->over)
-			return;
-		x->end_sent = x->reply_complete && n == r->body.len;
-	}
-	if (n < r->body.len || (x->reply_complete && !x->end_sent)) {
-		keep(x, sl_span_skip(r->body, n));
-		x->reply_pending = true;
 	}
 }
 
@@ -343,7 +363,7 @@ void sl_reply_from_backend(struct sl_exchange *x, const struct sl_rpc_reply *r)
 	if (!x->reply_started && !x->reply_pending)
 		first_part(x, r);
 	else
-		next_part(x, r);
+		pass_part(x, r);
 	sl_exchange_leave(x);
 	if (cl)
 		sl_client_progress(cl);

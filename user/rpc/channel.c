@@ -66,7 +66,7 @@ static void on_part(void *ctx, const struct sl_part *part)
 		.status = e->status,
 		.first = part->first,
 		.last = part->last,
-		.more = part->last && (e->flags & SL_ENTRY_MORE),
+		.more = e->flags & SL_ENTRY_MORE,
 		.total_len = e->len,
 		.meta = part->meta,
 		.body = part->body,
