@@ -79,6 +79,11 @@ $(BUILD)/obj/%.o: %.c
 	@echo "  CC      $<"
 	$(Q)$(CC) $(CPPFLAGS) $(SL_CFLAGS) -MMD -MP -c -o $@ $<
 $(call OBJ,xio): | $(SKEL)
+# The example with protobuf-c includes what is generated of its .proto.
+$(BUILD)/gen/%.pb-c.c: user/backend/programs/%.proto
+	@mkdir -p $(@D)
+	$(Q)protoc-c --proto_path=$(<D) --c_out=$(@D) $<
+$(BUILD)/obj/user/backend/programs/interop.o: $(BUILD)/gen/interop.pb-c.c
 $(BUILD)/obj/user/control/dashboard.o: user/control/dashboard.html
 
 BPF_CFLAGS := -O2 -g -Wall -Wextra -target bpf -mcpu=v3 -Iinclude -Ibpf -I/usr/include/$(shell uname -m)-linux-gnu

@@ -15,7 +15,7 @@ route "/echo" { pool = echo }
 route "/part" { pool = part }
 route "/post" { pool = echo methods = {POST} }
 route "/" { reply = 200 body = "hello\n" }
-limits { frame_memory = 512m }
+limits { frame_memory = 512m max_body = 64m }
 admin { address = "127.0.0.1" port = 9900 }
 CONFIG
 URL=http://$V4:8080

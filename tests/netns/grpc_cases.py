@@ -8,6 +8,7 @@ import time
 import grpc
 
 ECHO = "/sluice.demo.Echo/Echo"
+TEST = "/grpc.testing.TestService/"
 CASES = {}
 BIG = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
 
@@ -35,15 +36,36 @@ def echoes(ch, n):
     assert unary(ch)(body, timeout=60) == body
 
 
+def varint(n):
+    out = bytearray()
+    while n > 127:
+        out.append(n & 127 | 128)
+        n >>= 7
+    return bytes(out) + bytes([n])
+
+
+def field(no, value):
+    """One field of a protobuf message: a number, or bytes."""
+    if isinstance(value, int):
+        return varint(no << 3) + varint(value)
+    return varint(no << 3 | 2) + varint(len(value)) + value
+
+
+def with_status(code, text):
+    return field(7, field(1, code) + field(2, text.encode()))
+
+
 @case
 def empty_unary(ch):
+    assert unary(ch, TEST + "EmptyCall")(b"", timeout=10) == b""
     assert unary(ch)(b"", timeout=10) == b""
 
 
 @case
 def large_unary(ch):
-    echoes(ch, 271828)
-    echoes(ch, 314159)
+    request = field(2, 314159) + field(3, field(2, bytes(271828)))
+    reply = unary(ch, TEST + "UnaryCall")(request, timeout=20)
+    assert reply == field(1, field(2, bytes(314159)))
 
 
 @case
@@ -60,33 +82,25 @@ def too_large(ch):
 
 @case
 def custom_metadata(ch):
-    # The echo backend returns what it is told to return.
-    sent = [("x-sluice-echo-initial", "test_initial_metadata_value"), ("x-sluice-echo-trailing-bin", b"\xab\x00\xff\n")]
-    reply, call = unary(ch).with_call(b"x", metadata=sent, timeout=10)
-    assert reply == b"x"
+    value, binary = "test_initial_metadata_value", b"\xab\xab\xab\x00\xff\n,="
+    sent = [("x-grpc-test-echo-initial", value), ("x-grpc-test-echo-trailing-bin", binary), ("a-key", "b")]
+    _, call = unary(ch, TEST + "UnaryCall").with_call(field(2, 10), metadata=sent, timeout=10)
     first, last = dict(call.initial_metadata()), dict(call.trailing_metadata())
-    assert first.get("x-sluice-echo-initial") == "test_initial_metadata_value", first
-    assert last.get("x-sluice-echo-trailing-bin") == b"\xab\x00\xff\n", last
-
-
-@case
-def metadata_that_is_not_asked_for_is_not_sent(ch):
-    _, call = unary(ch).with_call(b"x", metadata=[("a-key", "b")], timeout=10)
-    assert "a-key" not in dict(call.initial_metadata())
+    assert first.get("x-grpc-test-echo-initial") == value, first
+    assert last.get("x-grpc-test-echo-trailing-bin") == binary, last
+    assert "a-key" not in first and "a-key" not in last
 
 
 @case
 def status_code_and_message(ch):
-    md = [("x-sluice-status", "2"), ("x-sluice-message", "test status message")]
-    e = fails(grpc.StatusCode.UNKNOWN, unary(ch), b"x", metadata=md, timeout=10)
+    e = fails(grpc.StatusCode.UNKNOWN, unary(ch, TEST + "UnaryCall"), with_status(2, "test status message"), timeout=10)
     assert e.details() == "test status message", e.details()
 
 
 @case
 def special_status_message(ch):
     text = "\t\ntest with whitespace\r\nand Unicode BMP ☺ and non-BMP 😈\t\n"
-    md = [("x-sluice-status", "2"), ("x-sluice-message-bin", text.encode())]
-    e = fails(grpc.StatusCode.UNKNOWN, unary(ch), b"x", metadata=md, timeout=10)
+    e = fails(grpc.StatusCode.UNKNOWN, unary(ch, TEST + "UnaryCall"), with_status(2, text), timeout=10)
     assert e.details() == text, repr(e.details())
 
 
@@ -94,18 +108,17 @@ def special_status_message(ch):
 def every_status(ch):
     for code in grpc.StatusCode:
         if code != grpc.StatusCode.OK:
-            fails(code, unary(ch), b"x", metadata=[("x-sluice-status", str(code.value[0]))], timeout=10)
+            fails(code, unary(ch, TEST + "UnaryCall"), with_status(code.value[0], "x"), timeout=10)
 
 
 @case
 def unimplemented_method(ch):
-    md = [("x-sluice-status", "12")]
-    fails(grpc.StatusCode.UNIMPLEMENTED, unary(ch), b"x", metadata=md, timeout=10)
+    fails(grpc.StatusCode.UNIMPLEMENTED, unary(ch, TEST + "UnimplementedCall"), b"", timeout=10)
 
 
 @case
 def unimplemented_service(ch):
-    fails(grpc.StatusCode.UNIMPLEMENTED, unary(ch, "/no.such.Service/Method"), b"x", timeout=10)
+    fails(grpc.StatusCode.UNIMPLEMENTED, unary(ch, "/grpc.testing.UnimplementedService/UnimplementedCall"), b"", timeout=10)
 
 
 @case

@@ -228,7 +228,7 @@ const struct conf_key conf_keys[] = {
 	      .help = "HTTP/2 streams at a time on a connection"),
 	LIMIT("max_body", conf_size, max_body, 0, SL_RPC_MAX_MESSAGE, "16m",
 	      .help = "largest request body; above it 413"),
-	LIMIT("max_message", conf_size, max_message, 1, SL_RPC_MAX_MESSAGE, "16m",
+	LIMIT("max_message", conf_size, max_message, 1, SL_RPC_MAX_MESSAGE, "64m",
 	      .help = "largest gRPC message"),
 	LIMIT("header_timeout", conf_duration, header_timeout_ns, 100 * MS, 3600 * SEC, "10s",
 	      .help = "for a request head to be complete"),

@@ -20,7 +20,7 @@ static void program_stop(int sig)
 }
 
 /* False, and a line on stderr, unless text is a number of at most `most`. */
-static bool program_number(const char *program, const char *text, unsigned long most,
+static inline bool program_number(const char *program, const char *text, unsigned long most,
 			   unsigned long *out)
 {
 	char *end;
