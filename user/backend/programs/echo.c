@@ -17,17 +17,17 @@ static bool is_method(const struct sl_request_view *rq, const char *method)
 	return rq->method_len == strlen(method) && memcmp(rq->method, method, rq->method_len) == 0;
 }
 
-static void reply_about(struct sl_request_view *rq, struct sl_reply_args *reply)
+static void reply_about(struct sl_request_view *rq, struct sl_reply_args reply)
 {
 	char text[1024];
 	int n = snprintf(text, sizeof(text), "%.*s %.*s%s%.*s\n", rq->method_len, rq->method,
 			 rq->path_len, rq->path_len ? rq->path : "", rq->query_len ? "?" : "",
 			 rq->query_len, rq->query_len ? rq->query : "");
 
-	reply->body = text;
-	reply->body_len = (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1;
-	reply->content_type = "text/plain";
-	sl_reply(rq, reply);
+	reply.body = text;
+	reply.body_len = (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1;
+	reply.content_type = "text/plain";
+	sl_reply(rq, &reply);
 }
 
 /* The parts of a streamed reply, each the whole body. */
@@ -54,7 +54,7 @@ static void handle_one(const struct options *opt, struct sl_request_view *rq)
 		return;
 	}
 	if (rq->body_len == 0 && (is_method(rq, "GET") || is_method(rq, "HEAD"))) {
-		reply_about(rq, &reply);
+		reply_about(rq, reply);
 		return;
 	}
 	if (rq->content_type_len && rq->content_type_len < sizeof(type)) {
@@ -98,7 +98,7 @@ static const struct option long_options[] = {
 	{"fail", required_argument, NULL, 'f'},
 	{"streams", required_argument, NULL, 's'},
 	{"busy-poll", no_argument, NULL, 'p'},
-	{"key-file", required_argument, NULL, 'k'},
+	{"key-file", required_argument, NULL, 'K'},
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
 };
