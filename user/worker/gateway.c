@@ -72,8 +72,7 @@ static int choose_frame_size(struct sl_gateway *g, char *err, size_t err_len)
 		if (need > FRAME_SIZE_MAX) {
 			snprintf(err, err_len,
 				 "%s:%d: interface %s: MTU %u needs frames of %u bytes; AF_XDP "
-				 "allows %u, "
-				 "so lower the MTU",
+				 "allows %d, so lower the MTU",
 				 g->cfg->file, g->cfg->interfaces[i].line,
 				 g->cfg->interfaces[i].name, nic.mtu, need, FRAME_SIZE_MAX);
 			return -EMSGSIZE;
