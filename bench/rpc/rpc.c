@@ -67,7 +67,7 @@ static void handle(void *arg, struct sl_batch *batch)
 static void on_term(int sig)
 {
 	(void)sig;
-	sl_backend_stop(backend);
+	sl_backend_stop(backend); /* made for this: NOLINT(bugprone-signal-handler) */
 }
 
 /* Two different processors where there are two; asked for before anything is pinned. */

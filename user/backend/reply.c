@@ -127,8 +127,9 @@ static void take_reply(struct sl_backend *b, struct reply *rp)
 	if (rp->discard || !ch->up || atomic_load_explicit(&rq->gone, memory_order_relaxed)) {
 		sl_be_reply_free(b, rp);
 		b->stats.cancelled += ends;
+		/* Only REPLY_MALLOC is freed, and that one does not live in the request. */
 		if (ends)
-			sl_be_request_free(rq);
+			sl_be_request_free(rq); /* NOLINT(clang-analyzer-unix.Malloc) */
 		return;
 	}
 	if (rp->where == REPLY_EMBEDDED) {
