@@ -19,7 +19,8 @@ struct sl_port_ops {
 	/* Up to max received frames, state RX, rx_ns and take_ns set; they are the caller's. */
 	unsigned (*rx_burst)(struct sl_port *p, struct sl_frame **frames, unsigned max,
 			     uint64_t now_ns);
-	/* Queues frames (state TX or UNACKED with retain); returns how many were taken, in order. */
+	/* Queues frames (state TX or UNACKED with retain); returns how many were taken, in order.
+	 */
 	unsigned (*tx_burst)(struct sl_port *p, struct sl_frame **frames, unsigned cnt);
 	/* Once per loop: completions, refill, and one wake-up of the kernel if it asked for it. */
 	void (*flush)(struct sl_port *p);
@@ -36,13 +37,13 @@ struct sl_port_stats {
 struct sl_port {
 	const struct sl_port_ops *ops;
 	struct sl_umem *umem;
-	uint8_t index;			/* of this port in its worker */
-	uint8_t mode;			/* enum sl_port_mode */
+	uint8_t index; /* of this port in its worker */
+	uint8_t mode;  /* enum sl_port_mode */
 	uint8_t mac[6];
-	uint16_t mtu;			/* of the interface: largest IP packet */
+	uint16_t mtu; /* of the interface: largest IP packet */
 	uint16_t queue;
-	bool partial_csum;		/* veth: a local sender's checksum may be the pseudo-header sum */
-	int fd;				/* readable when frames are there; -1 for a fake */
+	bool partial_csum; /* veth: a local sender's checksum may be the pseudo-header sum */
+	int fd;            /* readable when frames are there; -1 for a fake */
 	int ifindex;
 	char ifname[16];
 	struct sl_port_stats stats;
