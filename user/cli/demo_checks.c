@@ -209,6 +209,17 @@ static unsigned requests_of(const char *out)
 	return at ? (unsigned)strtoul(at, NULL, 10) : 0;
 }
 
+/* Lines of wrk that tell what went wrong. */
+static void print_wrk_errors(const char *out)
+{
+	for (const char *line = out; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+		size_t len = strcspn(line, "\n");
+
+		if (memmem(line, len, "Non-2xx", 7) || memmem(line, len, "Socket errors", 13))
+			printf("    %.*s\n", (int)len, line);
+	}
+}
+
 static bool check_wrk(struct demo *d)
 {
 	const char *argv[] = {"wrk", "-t",        "1",         "-c", "64",     "-d",
@@ -230,6 +241,8 @@ static bool check_wrk(struct demo *d)
 				  number_behind(errors, "read ") + number_behind(errors, "write ") +
 				  number_behind(errors, "timeout "));
 	p99 = strstr(out, " 99% ");
+	if (bad)
+		print_wrk_errors(out);
 	if (p99)
 		sscanf(p99 + 5, "%15s", tail);
 	d->requests += total;
