@@ -45,7 +45,6 @@ link_libs = -Wl,--start-group $(foreach m,$(1),$(call LIB,$(m))) -Wl,--end-group
 SKEL     := $(BUILD)/gen/sluice.skel.h
 BPF_OBJ  := $(BUILD)/sluice.bpf.o
 BACKENDS := $(patsubst user/backend/programs/%.c,%,$(wildcard user/backend/programs/*.c))
-BENCHES  := $(patsubst bench/%.c,%,$(wildcard bench/*/*.c))
 
 .PHONY: all deps help demo test test-unit test-stack test-bpf test-netns test-vm test-rpc asan fuzz lint \
         layers format bench bench-micro bench-rpc bench-batch bench-peers clean install
