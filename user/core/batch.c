@@ -11,6 +11,8 @@
 #include "core/queue.h"
 #include "rpc/rpc.h"
 
+#define LEAD_DEVS 0.5 /* a round trip of so many deviations is worth hiding */
+
 enum {
 	OUTSTANDING_MAX = 2,  /* batches per backend: one computes, the next one travels */
 	PASSED_OVER_MAX = 64, /* requests that may not go to a backend, set aside for one batch */
@@ -138,6 +140,9 @@ static uint64_t ready_at(const struct sl_batcher *b, unsigned backend, unsigned 
 			return UINT64_MAX;
 		return at;
 	}
+	/* An end that is less well known than the way is long: its message will be as early. */
+	if (fit_of(b, backend)->dev_ns * LEAD_DEVS > b->control.rtt_ns)
+		return UINT64_MAX;
 	just = be->end_ns - half_rtt(b) - fit_of(b, backend)->dev_ns;
 	if (just > (double)at)
 		at = (uint64_t)just;
@@ -154,13 +159,22 @@ static uint32_t cap_of(const struct sl_batcher *b, unsigned backend, unsigned la
 	return cap ? cap : 1;
 }
 
+/* When more than cap wait: there is more than can be served, and larger batches serve more. */
+static uint32_t most_of(const struct sl_batcher *b, unsigned backend, unsigned lane)
+{
+	uint32_t cap = cap_of(b, backend, lane);
+	const struct sl_plan *p = &b->control.backends[backend].plans[lane];
+
+	return b->queue.lanes[lane].len > p->cap && cap == p->cap ? p->most : cap;
+}
+
 /* Requests that a backend can have ready by then, in the batches that are planned for it. */
 static double served_by(const struct sl_batcher *b, unsigned backend, unsigned lane, double due_ns,
 			uint64_t now_ns)
 {
 	const struct sl_fit *f = fit_of(b, backend);
 	uint32_t cap = cap_of(b, backend, lane);
-	double left = due_ns - half_rtt(b) - late_margin(b, backend) - free_at(b, backend, now_ns);
+	double left = due_ns - half_rtt(b) - free_at(b, backend, now_ns);
 	double time = sl_fit_time(f, cap), whole;
 
 	if (left <= 0)
@@ -448,9 +462,11 @@ static uint32_t size_for_first(const struct sl_batcher *b, unsigned lane, unsign
 	if (first->due_ns == UINT64_MAX || !sl_fit_known(f))
 		return want;
 	n = sl_fit_size_within(f, left, want);
-	if (n == want || (n && n >= low))
-		return n;
-	return 0;
+	if (n < want && (n < low || want > cap_of(b, backend, lane)))
+		return 0;
+	/* Under load what is sent has to be worth its time. */
+	return n > 1 && n >= low && sl_policies[lane]->just_in_time ? sl_fit_size_efficient(f, n)
+								    : n;
 }
 
 /* Until when a batch of this lane may wait for more; 0: it is to go. */
@@ -460,7 +476,7 @@ static uint64_t held_until(const struct sl_batcher *b, unsigned lane, unsigned b
 	const struct sl_plan *p = &b->control.backends[backend].plans[lane];
 	double hold = p->hold_ns;
 
-	if (l->len >= cap_of(b, backend, lane))
+	if (l->len >= cap_of(b, backend, lane) || l->len >= p->hold_below)
 		return 0;
 	if (lane == b->pool->batch.policy && (double)b->live->hold_ns < hold)
 		hold = (double)b->live->hold_ns;
@@ -553,7 +569,7 @@ static bool pump_lane(struct sl_batcher *b, unsigned lane, uint64_t now_ns)
 {
 	struct sl_lane *l = &b->queue.lanes[lane];
 	struct sl_batch_item *first = sl_lane_first(l);
-	uint32_t want, n, cap;
+	uint32_t want, n, most;
 	uint64_t until;
 	struct choice c;
 
@@ -578,8 +594,8 @@ static bool pump_lane(struct sl_batcher *b, unsigned lane, uint64_t now_ns)
 		put_off(b, until);
 		return false;
 	}
-	cap = cap_of(b, c.backend, lane);
-	want = l->len < cap ? l->len : cap;
+	most = most_of(b, c.backend, lane);
+	want = l->len < most ? l->len : most;
 	n = size_for_first(b, lane, c.backend, want, now_ns);
 	if (!n) {
 		drop(b, first, SL_OUTCOME_SHED);

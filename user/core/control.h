@@ -6,7 +6,9 @@
  *   done: service time of each batch -> fit --+-> control_tick --+-> sl_svc_live (seq lock) -> all
  *   sl_svc_ctl (operator's overrides) --------'                  '     XDP sheds by shed_level
  *
- * It runs inside the batcher, every SL_CONTROL_PERIOD_NS under load, else every SL_CONTROL_IDLE_NS.
+ * It runs inside the batcher: under load eight times in a latency bound, but never more often than
+ * SL_CONTROL_PERIOD_MIN_NS nor less than SL_CONTROL_PERIOD_MAX_NS; when idle every
+ * SL_CONTROL_IDLE_NS.
  * Times are nanoseconds, rates requests per nanosecond.
  */
 #ifndef SL_CORE_CONTROL_H
@@ -16,8 +18,9 @@
 #include "core/fit.h"
 #include "core/policy.h"
 
-#define SL_CONTROL_PERIOD_NS UINT64_C(10000000)
-#define SL_CONTROL_IDLE_NS   UINT64_C(200000000)
+#define SL_CONTROL_PERIOD_MIN_NS UINT64_C(1000000)
+#define SL_CONTROL_PERIOD_MAX_NS UINT64_C(10000000)
+#define SL_CONTROL_IDLE_NS       UINT64_C(200000000)
 
 struct sl_control_backend {
 	struct sl_fit fit;

@@ -9,26 +9,33 @@
 #define DEV_GAIN     0.05
 #define CLIP_DEVS    5.0  /* a sample further off is clipped */
 #define CLIP_SHARE   0.02 /* but never one that is less than this off */
+#define CLEARLY      0.02 /* better in throughput */
 #define PRIOR_SPREAD 0.25 /* weight of the prior: as of sizes that vary by this share */
 
 enum {
 	STREAK_CHANGE = 4,        /* clipped samples on one side that mean a change */
 	SAMPLES_AFTER_CHANGE = 4, /* what the curve so far counts then */
 	SIZE_SAMPLES_MAX = 16,
-	SIZE_SAMPLES_PRIOR = 2, /* samples of one size that weigh as much as the line */
+	SIZE_SAMPLES_PRIOR = 2, /* samples of one size that weigh as much as those around it */
 };
 
 int sl_fit_init(struct sl_fit *f, uint32_t max_size)
 {
 	*f = (struct sl_fit){.max_size = max_size};
 	f->sizes = calloc(max_size + 1, sizeof(*f->sizes));
-	return f->sizes ? 0 : -ENOMEM;
+	f->curve = calloc(max_size + 1, sizeof(*f->curve));
+	if (f->sizes && f->curve)
+		return 0;
+	sl_fit_fini(f);
+	return -ENOMEM;
 }
 
 void sl_fit_fini(struct sl_fit *f)
 {
 	free(f->sizes);
+	free(f->curve);
 	f->sizes = NULL;
+	f->curve = NULL;
 }
 
 static double line(const struct sl_fit *f, uint32_t b)
@@ -36,14 +43,70 @@ static double line(const struct sl_fit *f, uint32_t b)
 	return f->alpha_ns + f->beta_ns * b;
 }
 
-double sl_fit_time(const struct sl_fit *f, uint32_t b)
+/* How far the residual of one size says something about another. */
+static uint32_t reach(uint32_t b)
 {
-	const struct sl_fit_size *s = &f->sizes[b < f->max_size ? b : f->max_size];
-	double t = line(f, b);
+	return b / 8 > 2 ? b / 8 : 2;
+}
 
-	if (s->samples)
-		t += (double)s->residual_ns * s->samples / (s->samples + SIZE_SAMPLES_PRIOR);
-	return t > 1 ? t : 1;
+static double fade(double residual_ns, uint32_t from, uint32_t to)
+{
+	uint32_t far = from < to ? to - from : from - to;
+
+	return far < reach(from) ? residual_ns * (1 - (double)far / reach(from)) : 0;
+}
+
+/* Residual at b from the nearest sizes seen below and above it; 0 stands for none. */
+static double between(const struct sl_fit *f, uint32_t lower, uint32_t b, uint32_t upper)
+{
+	double low = f->sizes[lower].residual_ns, high = f->sizes[upper].residual_ns;
+
+	if (lower && upper && upper - lower <= 2 * reach(b))
+		return low + (high - low) * (b - lower) / (upper - lower);
+	return (lower ? fade(low, lower, b) : 0) + (upper ? fade(high, upper, b) : 0);
+}
+
+static uint32_t next_seen(const struct sl_fit *f, uint32_t b)
+{
+	while (++b <= f->largest) {
+		if (f->sizes[b].samples)
+			return b;
+	}
+	return 0;
+}
+
+void sl_fit_refresh(struct sl_fit *f)
+{
+	uint32_t lower = 0, upper = next_seen(f, 0);
+
+	for (uint32_t b = 1; b <= f->max_size; b++) {
+		const struct sl_fit_size *s = &f->sizes[b];
+		double t = line(f, b), around;
+
+		if (upper && upper <= b)
+			upper = next_seen(f, b);
+		around = between(f, lower, b, upper);
+		t += ((double)s->residual_ns * s->samples + around * SIZE_SAMPLES_PRIOR) /
+		     (s->samples + SIZE_SAMPLES_PRIOR);
+		f->curve[b] = (float)fmax(1, t);
+		if (s->samples)
+			lower = b;
+	}
+	f->curve[0] = f->curve[1];
+}
+
+uint32_t sl_fit_size_efficient(const struct sl_fit *f, uint32_t max)
+{
+	double top = max / sl_fit_time(f, max) * (1 + CLEARLY);
+	uint32_t best = max;
+
+	for (uint32_t b = max - 1; b > max / 2; b--) {
+		if (b > top * sl_fit_time(f, b)) {
+			top = b / sl_fit_time(f, b);
+			best = b;
+		}
+	}
+	return best;
 }
 
 uint32_t sl_fit_size_within(const struct sl_fit *f, double budget_ns, uint32_t max)
@@ -64,6 +127,8 @@ static void begin(struct sl_fit *f, uint32_t b, double t)
 	f->alpha_ns = t / 2;
 	f->dev_ns = t / 8;
 	f->samples = 1;
+	f->largest = b;
+	sl_fit_refresh(f);
 }
 
 /* The backend has become faster or slower as a whole; what is then left of it is learnt soon. */
@@ -79,6 +144,7 @@ static void change(struct sl_fit *f)
 		f->sizes[i].residual_ns = (float)(f->sizes[i].residual_ns * ratio);
 	f->samples = SAMPLES_AFTER_CHANGE;
 	f->streak = 0;
+	sl_fit_refresh(f);
 }
 
 /* Returns t, or the nearest value that is still believed. */

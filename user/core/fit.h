@@ -7,7 +7,8 @@
  * alpha and beta come from sums that decay with each sample; beta has its last value as a prior, so
  * it stays where it is while all batches have one size. A sample far off is clipped; several in a
  * row on the same side are a backend that has changed, and the whole curve is scaled. The residuals
- * hold what no line can say: service times of accelerators rise in steps. Times are nanoseconds.
+ * hold what no line can say: service times of accelerators rise in steps. Between sizes that have
+ * been seen they are interpolated, far from any they fade. Times are nanoseconds.
  */
 #ifndef SL_CORE_FIT_H
 #define SL_CORE_FIT_H
@@ -32,6 +33,7 @@ struct sl_fit {
 	uint32_t largest;             /* size seen */
 	uint32_t max_size;
 	struct sl_fit_size *sizes; /* [max_size + 1] */
+	float *curve;              /* [max_size + 1] time(b) as of the last refresh */
 };
 
 /* 0 or -ENOMEM. */
@@ -44,8 +46,18 @@ static inline bool sl_fit_known(const struct sl_fit *f)
 	return f->largest != 0;
 }
 
-double sl_fit_time(const struct sl_fit *f, uint32_t b);
+/* Draws the curve anew; until then time() and the two below know nothing of later samples. */
+void sl_fit_refresh(struct sl_fit *f);
+
+static inline double sl_fit_time(const struct sl_fit *f, uint32_t b)
+{
+	return f->curve[b < f->max_size ? b : f->max_size];
+}
+
 /* The largest b of 1..max that takes at most budget_ns; 0: none does. */
 uint32_t sl_fit_size_within(const struct sl_fit *f, double budget_ns, uint32_t max);
+/* The size of which most are served per time, of max and those not below its half; max unless
+ * another is clearly better. */
+uint32_t sl_fit_size_efficient(const struct sl_fit *f, uint32_t max);
 
 #endif

@@ -13,10 +13,12 @@ struct sl_control;
 struct sl_control_backend;
 
 struct sl_plan {
-	uint32_t cap; /* no batch is larger */
-	uint32_t low; /* a request that is in the way of at least this size is given up */
+	uint32_t cap;  /* no batch is larger */
+	uint32_t most; /* but when more than cap wait, up to this */
+	uint32_t low;  /* a request that is in the way of at least this size is given up */
 	/* A batch under cap may wait until its oldest request has waited for hold less what its
 	 * own requests will cost. */
+	uint32_t hold_below; /* size from which none waits */
 	double hold_ns;
 	double hold_each_ns;
 };

@@ -4,14 +4,16 @@
  *
  * A request waits for the batch before its own, then for its own: r + margin + 2 t(b) <= S. When
  * more arrives than can be served, requests wait less than t(b) for b of them to be there, and the
- * batch may be a little larger.
+ * batch may be larger: up to what the deadlines of its own requests allow. A batch is then also not
+ * begun before it is worth its fixed part: while fewer wait than arrive in alpha, waiting serves
+ * more per time than sending.
  */
 #include <math.h>
 
 #include "core/control.h"
 
+#define OVERLOAD  1.1  /* arrivals, of what the plan can serve */
 #define BUSY_MOST 0.95 /* share of its time that a backend may be planned to be busy */
-#define WORTH     0.02 /* gain in throughput for which a smaller size is taken */
 
 enum { GROWTH = 2, FIRST_CAP = 4 }; /* sizes not tried yet are approached by doubling */
 
@@ -29,23 +31,6 @@ static uint32_t explored(const struct sl_control *c, const struct sl_control_bac
 	return most < c->pool->batch.max_size ? most : c->pool->batch.max_size;
 }
 
-/* The size that serves most per time, of those that are not much smaller for little. */
-static uint32_t most_efficient(const struct sl_fit *f, uint32_t max)
-{
-	double top = max / sl_fit_time(f, max) * (1 + WORTH);
-	uint32_t best = max;
-
-	for (uint32_t b = max - 1; b > max / 2; b--) {
-		double rate = b / sl_fit_time(f, b);
-
-		if (rate > top) {
-			top = rate;
-			best = b;
-		}
-	}
-	return best;
-}
-
 static uint32_t cap(const struct sl_control *c, const struct sl_control_backend *be)
 {
 	const struct sl_fit *f = &be->fit;
@@ -61,7 +46,7 @@ static uint32_t cap(const struct sl_control *c, const struct sl_control_backend 
 			break;
 		b--;
 	}
-	return b > 1 ? most_efficient(f, b) : 1;
+	return b > 1 ? sl_fit_size_efficient(f, b) : 1;
 }
 
 static uint32_t low(const struct sl_control *c, const struct sl_control_backend *be, uint32_t most)
@@ -83,8 +68,16 @@ static struct sl_plan plan(const struct sl_control *c, const struct sl_control_b
 		return p;
 	p.cap = cap(c, be);
 	p.low = low(c, be, p.cap);
+	p.most = p.cap;
+	p.hold_below = p.cap;
 	p.hold_ns = fmax(0, eta * (slack(c, be) - be->fit.alpha_ns));
 	p.hold_each_ns = eta * be->fit.beta_ns;
+	if (c->arrival_rate * be->share * sl_fit_time(&be->fit, p.cap) > OVERLOAD * p.cap) {
+		p.most = explored(c, be);
+		p.hold_below = (uint32_t)(c->arrival_rate * be->share * be->fit.alpha_ns);
+		p.hold_ns = fmax(0, slack(c, be) - be->fit.alpha_ns);
+		p.hold_each_ns = be->fit.beta_ns;
+	}
 	return p;
 }
 

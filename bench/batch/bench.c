@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every policy on every pattern of load, with the batcher and the controller that the gateway runs.
+ * Rows: pattern policy goodput p50 p99 mean_batch shed; the last lines are the ratios. best_fixed
+ * is what perfect hand-tuning would reach: the best of a sweep over sizes and delays for the very
+ * pattern that it is then measured on.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "sim.h"
+
+#define MS 1e6
+
+/*
+ * Backends of two scales: batches of 0.6 to 2.5 ms, where a round trip is worth hiding, and six
+ * times slower ones.
+ */
+static const struct sim_setting settings[] = {
+	{.name = "",
+	 .bound_ns = 5 * MS,
+	 .rtt_ns = 0.05 * MS,
+	 .noise = 0.03,
+	 .max_size = 256,
+	 .warm = 20,
+	 .run = 420,
+	 .seed = 20240601},
+	{.name = "_30ms",
+	 .bound_ns = 30 * MS,
+	 .rtt_ns = 0.05 * MS,
+	 .noise = 0.03,
+	 .max_size = 256,
+	 .warm = 20,
+	 .run = 280,
+	 .seed = 20240601},
+};
+
+/* In latency bounds. The unbatched rate is a fifteenth of what batches of 120 reach. */
+#define ALPHA 0.12
+#define BETA  0.003
+#define ONE   .backends = {{ALPHA, BETA, 0}}, .backend_cnt = 1
+
+/* clang-format off */
+static const struct sim_pattern patterns[] = {
+	{"constant_1", .load = 0.01, ONE},
+	{"constant_20", .load = 0.20, ONE},
+	{"constant_60", .load = 0.60, ONE},
+	{"constant_90", .load = 0.90, ONE},
+	{"constant_110", .load = 1.10, ONE},
+	{"bursts", .load = 0.40, .burst = 1.60, .burst_for = 8, .burst_every = 40, ONE},
+	{"drift", .load = 0.70, .slow_at = 0.5, .slow_by = 1.6, ONE},
+	{"unequal", .load = 0.90,
+	 .backends = {{ALPHA, BETA, 0}, {2.5 * ALPHA, 2.5 * BETA, 0}}, .backend_cnt = 2},
+	{"steps", .load = 0.90, .backends = {{ALPHA, BETA, 32}}, .backend_cnt = 1},
+};
+/* clang-format on */
+enum { CONSTANT_1, CONSTANT_20, PATTERN_CNT = sizeof(patterns) / sizeof(patterns[0]) };
+
+static const struct sl_cfg_batch adaptive = {.policy = SL_POLICY_ADAPTIVE};
+static const struct sl_cfg_batch aimd = {.policy = SL_POLICY_AIMD};
+static const struct sl_cfg_batch unbatched = {.policy = SL_POLICY_FIXED, .size = 1};
+static const struct sl_cfg_batch undelayed = {.policy = SL_POLICY_FIXED, .size = 256};
+
+static const uint32_t sizes[] = {1,  2,  4,   8,   16,  24,  32,  40,  48,  56,  64,  72, 80,
+				 88, 96, 104, 108, 112, 116, 120, 128, 144, 160, 192, 256};
+static const double delays[] = {0, 0.04, 0.1, 0.3}; /* in latency bounds */
+
+static void row(const char *pattern, const char *scale, const char *policy,
+		const struct sim_result *r)
+{
+	printf("%s%s\t%s\t%.1f\t%.3f\t%.3f\t%.2f\t%.4f\n", pattern, scale, policy, r->goodput,
+	       r->p50_ms, r->p99_ms, r->mean_batch, r->shed);
+	fflush(stdout);
+}
+
+static void run(const struct sim_setting *s, const struct sim_pattern *p,
+		const struct sl_cfg_batch *batch, struct sim_result *out)
+{
+	if (!sim_run(s, p, batch, out)) {
+		fprintf(stderr, "bench: out of memory\n");
+		exit(1);
+	}
+}
+
+static struct sl_cfg_batch sweep(const struct sim_setting *s, const struct sim_pattern *p,
+				 struct sim_result *best)
+{
+	struct sl_cfg_batch winner = unbatched;
+
+	best->goodput = -1;
+	for (size_t i = 0; i < SL_ARRAY_LEN(sizes); i++) {
+		for (size_t k = 0; k < SL_ARRAY_LEN(delays); k++) {
+			struct sl_cfg_batch b = {.policy = SL_POLICY_FIXED,
+						 .size = sizes[i],
+						 .delay_ns = (uint64_t)(delays[k] * s->bound_ns)};
+			struct sim_result r;
+
+			run(s, p, &b, &r);
+			if (r.goodput > best->goodput) {
+				*best = r;
+				winner = b;
+			}
+		}
+	}
+	return winner;
+}
+
+struct outcome {
+	struct sim_result adaptive, aimd, fixed, unbatched, undelayed;
+};
+
+static void one_pattern(const struct sim_setting *s, const struct sim_pattern *p, struct outcome *o)
+{
+	struct sl_cfg_batch best = sweep(s, p, &o->fixed);
+	char name[48];
+
+	run(s, p, &adaptive, &o->adaptive);
+	run(s, p, &aimd, &o->aimd);
+	run(s, p, &unbatched, &o->unbatched);
+	run(s, p, &undelayed, &o->undelayed);
+	row(p->name, s->name, "adaptive", &o->adaptive);
+	row(p->name, s->name, "aimd", &o->aimd);
+	snprintf(name, sizeof(name), "best_fixed(%u,%.1fms)", best.size,
+		 (double)best.delay_ns / MS);
+	row(p->name, s->name, name, &o->fixed);
+	row(p->name, s->name, "unbatched", &o->unbatched);
+	row(p->name, s->name, "undelayed", &o->undelayed);
+}
+
+static void curves(const char *svg)
+{
+	static const struct sl_cfg_batch *const policies[] = {&adaptive, &aimd, NULL, &undelayed};
+	static struct sim_curve c[] = {{.policy = "adaptive", .colour = "#0a7d4b"},
+				       {.policy = "aimd", .colour = "#c2571a"},
+				       {.policy = "fixed_32", .colour = "#3563c9"},
+				       {.policy = "fixed_256", .colour = "#8a4fb0"}};
+	static const struct sl_cfg_batch fixed_32 = {.policy = SL_POLICY_FIXED, .size = 32};
+	struct sim_setting s = settings[0];
+	double loads[32];
+	unsigned n = 0;
+
+	s.run = 220;
+	for (double load = 0.05; load < 1.405; load += 0.075)
+		loads[n++] = load;
+	for (unsigned i = 0; i < n; i++) {
+		struct sim_pattern p = {.load = loads[i], ONE};
+
+		for (size_t k = 0; k < SL_ARRAY_LEN(c); k++) {
+			char name[32];
+
+			run(&s, &p, policies[k] ? policies[k] : &fixed_32, &c[k].at[i]);
+			snprintf(name, sizeof(name), "load_%.3f", loads[i]);
+			row(name, "", c[k].policy, &c[k].at[i]);
+		}
+	}
+	sim_plot(svg, loads, n, c, SL_ARRAY_LEN(c), sim_capacity(&s, &(struct sim_pattern){ONE}),
+		 s.bound_ns / MS);
+}
+
+static void ratios(const char *of,
+		   double (*value)(const struct sim_setting *, const struct sim_pattern *,
+				   const struct outcome *),
+		   struct outcome out[][PATTERN_CNT])
+{
+	for (size_t i = 0; i < SL_ARRAY_LEN(settings); i++) {
+		for (size_t k = 0; k < PATTERN_CNT; k++)
+			printf("ratio %s %s%s %.4f\n", of, patterns[k].name, settings[i].name,
+			       value(&settings[i], &patterns[k], &out[i][k]));
+	}
+}
+
+static double over_capacity(const struct sim_setting *s, const struct sim_pattern *p,
+			    const struct outcome *o)
+{
+	return o->adaptive.goodput / sim_capacity(s, p);
+}
+
+static double over_fixed(const struct sim_setting *s, const struct sim_pattern *p,
+			 const struct outcome *o)
+{
+	(void)s, (void)p;
+	return o->adaptive.goodput / o->fixed.goodput;
+}
+
+static double over_aimd(const struct sim_setting *s, const struct sim_pattern *p,
+			const struct outcome *o)
+{
+	(void)s, (void)p;
+	return o->adaptive.goodput / o->aimd.goodput;
+}
+
+static double p99_over_bound(const struct sim_setting *s, const struct sim_pattern *p,
+			     const struct outcome *o)
+{
+	(void)p;
+	return o->adaptive.p99_ms * MS / s->bound_ns;
+}
+
+int main(int argc, char **argv)
+{
+	static struct outcome out[SL_ARRAY_LEN(settings)][PATTERN_CNT];
+	const char *only = argc > 2 ? argv[2] : NULL;
+
+	printf("pattern\tpolicy\tgoodput\tp50\tp99\tmean_batch\tshed\n");
+	for (size_t i = 0; i < SL_ARRAY_LEN(settings); i++) {
+		for (size_t k = 0; k < PATTERN_CNT; k++) {
+			if (!only || strcmp(only, patterns[k].name) == 0)
+				one_pattern(&settings[i], &patterns[k], &out[i][k]);
+		}
+	}
+	if (only)
+		return 0;
+	if (argc > 1)
+		curves(argv[1]);
+	printf("ratio p50_over_unbatched constant_1 %.4f\n",
+	       out[0][CONSTANT_1].adaptive.p50_ms / out[0][CONSTANT_1].unbatched.p50_ms);
+	printf("ratio p50_over_undelayed constant_20 %.4f\n",
+	       out[0][CONSTANT_20].adaptive.p50_ms / out[0][CONSTANT_20].undelayed.p50_ms);
+	ratios("p99_over_bound", p99_over_bound, out);
+	ratios("goodput_over_capacity", over_capacity, out);
+	ratios("adaptive_over_best_fixed", over_fixed, out);
+	ratios("adaptive_over_aimd", over_aimd, out);
+	return 0;
+}

@@ -1,0 +1,20 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Batching policies against patterns of load, in simulated time; the last lines are
+# `ratio adaptive_over_best_fixed PATTERN VALUE` and `ratio adaptive_over_aimd PATTERN VALUE`.
+# Writes bench/results/batch.tsv and batch.svg. An argument runs one pattern only and writes nothing.
+set -eu
+root=$(cd "$(dirname "$0")/../.." && pwd)
+BUILD=${BUILD:-$root/build}
+bench=$BUILD/bench/batch/batch
+results=$root/bench/results
+mkdir -p "$(dirname "$bench")" "$results"
+make --no-print-directory -s -C "$root" BUILD="$BUILD" \
+	"$BUILD/lib/libsl_core.a" "$BUILD/lib/libsl_base.a"
+${CC:-gcc} -std=gnu17 -O2 -g -Wall -Wextra -D_GNU_SOURCE -I"$root/include" -I"$root/user" \
+	-I"$root/bench/batch" -o "$bench" "$root"/bench/batch/bench.c "$root"/bench/batch/sim.c \
+	"$root"/bench/batch/plot.c "$BUILD/lib/libsl_core.a" "$BUILD/lib/libsl_base.a" -lm
+if [ $# -gt 0 ]; then
+	exec "$bench" - "$1"
+fi
+"$bench" "$results/batch.svg" | tee "$results/batch.tsv"

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A discrete-event simulation around the gateway's own batcher and controller: requests arrive,
+ * synthetic backends compute batches one after the other, replies come back. Time is simulated, so
+ * a run is as exact as it is repeatable.
+ *
+ *   arrivals -> sl_batcher (user/core) -> rtt/2 -> backend: alpha + beta*b, or steps -> rtt/2 ->
+ */
+#ifndef SL_BENCH_BATCH_SIM_H
+#define SL_BENCH_BATCH_SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "config/config.h"
+
+enum { SIM_BACKENDS = 2, SIM_CLIENTS = 64 };
+
+/* What a batch costs. Times of patterns and backends are in latency bounds. */
+struct sim_backend {
+	double alpha, beta;
+	uint32_t step; /* > 0: sizes are rounded up to a multiple */
+};
+
+struct sim_pattern {
+	const char *name;
+	double load;  /* of the capacity */
+	double burst; /* > 0: load during bursts */
+	double burst_for, burst_every;
+	double slow_at, slow_by; /* > 0: the backends are slower from that share of the run on */
+	struct sim_backend backends[SIM_BACKENDS];
+	uint32_t backend_cnt;
+};
+
+struct sim_setting {
+	const char *name;
+	double bound_ns, rtt_ns, noise; /* noise: standard deviation, of the service time */
+	uint32_t max_size;
+	double warm, run; /* in latency bounds */
+	uint64_t seed;
+};
+
+struct sim_result {
+	double goodput; /* replies within the bound per second */
+	double p50_ms, p99_ms;
+	double mean_batch;
+	double shed; /* share of the requests without a reply */
+	double late; /* share of the requests with a late one */
+};
+
+/* Requests per second of the largest batches that keep the bound, one behind the other. */
+double sim_capacity(const struct sim_setting *s, const struct sim_pattern *p);
+/* The mean arrival rate. */
+double sim_offered(const struct sim_setting *s, const struct sim_pattern *p);
+/* false: out of memory. */
+bool sim_run(const struct sim_setting *s, const struct sim_pattern *p,
+	     const struct sl_cfg_batch *batch, struct sim_result *out);
+
+/* plot.c: both curves over the offered load, one line per policy. */
+struct sim_curve {
+	const char *policy, *colour;
+	struct sim_result at[64];
+};
+void sim_plot(const char *file, const double *loads, unsigned load_cnt,
+	      const struct sim_curve *curves, unsigned curve_cnt, double capacity, double bound_ms);
+
+#endif
