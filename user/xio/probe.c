@@ -98,13 +98,14 @@ static void read_queues(int fd, struct ifreq *ifr, struct sl_nic_info *out)
 int sl_probe_nic(const char *ifname, struct sl_nic_info *out)
 {
 	struct ethtool_drvinfo drv = {.cmd = ETHTOOL_GDRVINFO};
+	const size_t name_len = strlen(ifname);
 	struct ifreq ifr = {0};
 	int fd, err = 0;
 
 	memset(out, 0, sizeof(*out));
-	if (strlen(ifname) >= sizeof(ifr.ifr_name))
+	if (name_len >= sizeof(ifr.ifr_name))
 		return -ENODEV;
-	strcpy(ifr.ifr_name, ifname);
+	memcpy(ifr.ifr_name, ifname, name_len);
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;

@@ -94,11 +94,12 @@ static int lock_interface(struct setup *s)
 static int check_args(struct setup *s, const char *ifname)
 {
 	const struct sl_xdp_options *o = s->o;
+	const size_t name_len = strlen(ifname);
 	int res;
 
-	if (strlen(ifname) >= sizeof(s->x->ifname))
+	if (name_len >= sizeof(s->x->ifname))
 		return fail(s, -ENODEV, "interface %.32s does not exist", ifname);
-	strcpy(s->x->ifname, ifname);
+	memcpy(s->x->ifname, ifname, name_len + 1);
 	if (o->worker_cnt < 1 || o->worker_cnt > SL_MAX_WORKERS || o->service_cnt > SL_MAX_SERVICES)
 		return fail(s, -EINVAL, "%u workers and %u services: at most %d and %d",
 			    o->worker_cnt, o->service_cnt, SL_MAX_WORKERS, SL_MAX_SERVICES);
