@@ -17,51 +17,48 @@ EOF
 config 10s
 gateway_start
 
-# Each request that was sent on a connection is answered, however the gateway ends; then the connection is closed.
+# The backend takes 3 ms, so nearly always every client has a request under way. All of those are answered when the gateway
+# drains; only one that crosses the close of its idle connection on the way is not begun, and those are few.
 cat >"$D/load.py" <<'EOF'
 import threading
 from raw import *
-answered, lost, refused = [0], [], [0]
-stop, lock = threading.Event(), threading.Lock()
+CLIENTS = 16
+answered, crossed, lost = [0], [0], []
+lock = threading.Lock()
 def run():
-    while not stop.is_set():
+    while True:
+        replies = 0
         try:
             c = Client(timeout=10)
         except OSError:
-            refused[0] += 1
             return
-        sent = 0
         try:
             while True:
-                try:
-                    c.send(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n" + b"d" * 2000)
-                except OSError:
-                    break # closed while idle: nothing was under way
-                sent = time.monotonic()
-                try:
-                    r = c.reply()
-                except (EOFError, ConnectionResetError) as e:
-                    # Closed as the request came: allowed if not a byte of it was taken for begun.
-                    if c.buf:
-                        raise
-                    with lock:
-                        refused[0] += 1
-                    break
+                c.send(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n" + b"d" * 2000)
+                r = c.reply()
                 expect("status", r.status, 200)
+                replies += 1
                 with lock:
                     answered[0] += 1
                 if r.closed:
                     break
+        except (EOFError, ConnectionResetError, BrokenPipeError) as e:
+            with lock:
+                if c.buf:
+                    lost.append("in a reply: %r" % e)
+                elif replies:
+                    crossed[0] += 1
         except Exception as e:
             with lock:
                 lost.append(repr(e))
             return
-threads = [threading.Thread(target=run) for _ in range(16)]
+        time.sleep(0.01)
+threads = [threading.Thread(target=run) for _ in range(CLIENTS)]
 [t.start() for t in threads]
 open(sys.argv[1], "w").close()
 [t.join() for t in threads]
-print("answered", answered[0], "not begun", refused[0], "lost", lost)
-sys.exit(bool(lost) or answered[0] < 100 or refused[0] > 40)
+print("answered", answered[0], "crossed", crossed[0], "lost", lost)
+sys.exit(bool(lost) or answered[0] < 100 or crossed[0] > CLIENTS // 2)
 EOF
 cl timeout 60 python3 "$D/load.py" "$D/started" >"$D/load.out" 2>&1 &
 load=$!
