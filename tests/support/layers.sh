@@ -73,6 +73,12 @@ FNR == 1 {
 			complain("includes \"" inc "\"; the BPF skeleton is for xio and cli only")
 		next
 	}
+	if (inc ~ /\.pb-c\.[ch]$/) { # made by the build of a neighbour
+		sub(/\.pb-c\.[ch]$/, ".proto", inc)
+		if (!exists(dir inc))
+			complain("includes what is made of \"" inc "\", which is no file in " dir)
+		next
+	}
 	if (inc ~ /\.\.\//) {
 		complain("includes \"" inc "\"; paths start at user/ or include/, or name a neighbour")
 		next
