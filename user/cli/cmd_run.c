@@ -81,12 +81,16 @@ static uint64_t caps_to_keep(const struct sl_config *c)
 static void raise_limits(void)
 {
 	struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
+	struct sl_host_info host;
 	int rc = sl_bpffs_mount();
 
-	/* Without it CAP_IPC_LOCK will do; where both are missing, what needs the memory says so.
-	 */
-	if (setrlimit(RLIMIT_MEMLOCK, &all) != 0)
-		sl_log_debug("cannot raise the limit of locked memory");
+	if (setrlimit(RLIMIT_MEMLOCK, &all) != 0) {
+		sl_probe_host(&host);
+		if (!host.cap_ipc_lock) /* which makes the limit moot */
+			sl_log_warn("cannot raise the limit of locked memory and have no "
+				    "CAP_IPC_LOCK: if memory is refused, ulimit -l unlimited, or "
+				    "LimitMEMLOCK=infinity");
+	}
 	if (rc)
 		sl_log_warn("no BPF file system on %s: %s; maps are not pinned", SL_BPFFS,
 			    strerror(-rc));
