@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is particular to verbs: keys and proofs, which need no device, and with an rdma endpoint in
+ * SL_RPC_ENDPOINTS peers that do what only verbs let them do.
+ */
+#include "harness.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include "base/check.h"
+#include "rpc/verbs/verbs.h"
+
+static char key_path[64];
+
+static void write_key(const char *bytes, size_t len, mode_t mode)
+{
+	int fd;
+
+	snprintf(key_path, sizeof(key_path), "/tmp/sl-verbs-key-%d", (int)getpid());
+	unlink(key_path);
+	fd = open(key_path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(write(fd, bytes, len), (ssize_t)len);
+	ck_assert_int_eq(fchmod(fd, mode), 0);
+	close(fd);
+}
+
+static void remove_key(void)
+{
+	unlink(key_path);
+}
+
+/* --- without a device --- */
+
+START_TEST(test_key_file)
+{
+	struct vb_secret s;
+	char err[256] = "";
+
+	write_key("0123456789abcdef\r\n", 18, 0600);
+	ck_assert_int_eq(vb_secret_read(&s, key_path, err, sizeof(err)), 0);
+	ck_assert_uint_eq(s.len, 16);
+	write_key("0123456789abcde\n", 16, 0600);
+	ck_assert_int_eq(vb_secret_read(&s, key_path, err, sizeof(err)), -1);
+	ck_assert_ptr_nonnull(strstr(err, "16 to 1024"));
+	write_key("0123456789abcdef\n", 17, 0644);
+	ck_assert_int_eq(vb_secret_read(&s, key_path, err, sizeof(err)), -1);
+	ck_assert_ptr_nonnull(strstr(err, "others may not read"));
+	ck_assert_int_eq(vb_secret_read(&s, "/tmp", err, sizeof(err)), -1);
+	ck_assert_int_eq(vb_secret_read(&s, "/nonexistent/key", err, sizeof(err)), -1);
+	ck_assert_ptr_nonnull(strstr(err, "/nonexistent/key"));
+	ck_assert_int_eq(vb_secret_read(&s, NULL, err, sizeof(err)), -1);
+	ck_assert_ptr_nonnull(strstr(err, "needs a key file"));
+}
+END_TEST
+
+/* Bytes of the talk that a step's proof covers, its own proof included. */
+static size_t covered(enum vb_step step)
+{
+	static const size_t ends[] = {offsetof(struct vb_talk, dialler),
+				      offsetof(struct vb_talk, acceptor), sizeof(struct vb_talk)};
+
+	return ends[step];
+}
+
+/* A proof holds for exactly what was said, in its role, with its key. */
+START_TEST(test_proof)
+{
+	struct vb_secret key = {.bytes = "0123456789abcdef", .len = 16}, other = key;
+	struct vb_talk talk;
+	uint8_t *bytes = (uint8_t *)&talk;
+	enum vb_step step = (enum vb_step)_i;
+
+	memset(&talk, 0x5a, sizeof(talk));
+	other.bytes[15] ^= 1;
+	ck_assert_int_eq(vb_prove(&key, &talk, step), 0);
+	ck_assert(vb_proven(&key, &talk, step));
+	ck_assert(!vb_proven(&other, &talk, step));
+	for (size_t i = 0; i < sizeof(talk); i++) {
+		bytes[i] ^= 1;
+		ck_assert_int_eq(vb_proven(&key, &talk, step), i >= covered(step));
+		bytes[i] ^= 1;
+	}
+	/* Handed back in another role it is worth nothing. */
+	memcpy(talk.acceptor.proof, talk.dialler.proof, VB_PROOF_LEN);
+	if (step == VB_DIALLER_KEYS)
+		ck_assert(!vb_proven(&key, &talk, VB_ACCEPTOR_KEYS));
+}
+END_TEST
+
+START_TEST(test_address)
+{
+	static const char *const bad[] = {"",        ":1",     "10.0.0.1",   "10.0.0.1:",
+					  "host:12", "[::1:5", "10.0.0.1:x", "10.0.0.300:1"};
+	struct sockaddr_storage sa;
+	char err[256] = "";
+	struct sl_rpc_listen_options opt = {.bulk_ring_len = 1 << 20, .slots = 64};
+
+	ck_assert_int_eq(vb_address("10.0.0.1:7471", &sa), 0);
+	ck_assert_int_eq(sa.ss_family, AF_INET);
+	ck_assert_int_eq(vb_address("[fd99::1]:7471", &sa), 0);
+	ck_assert_int_eq(sa.ss_family, AF_INET6);
+	for (unsigned i = 0; i < SL_ARRAY_LEN(bad); i++)
+		ck_assert_msg(vb_address(bad[i], &sa) != 0, "%s", bad[i]);
+	ck_assert_ptr_null(sl_rpc_listen("rdma://nonsense", &opt, err, sizeof(err)));
+	ck_assert_ptr_nonnull(strstr(err, "10.0.0.2:7471"));
+	ck_assert_ptr_null(sl_rpc_listen("rdma://10.0.0.1:7471", &opt, err, sizeof(err)));
+	ck_assert_ptr_nonnull(strstr(err, "key file"));
+}
+END_TEST
+
+/* --- with one --- */
+
+static void echo(void *arg, struct sl_batch *batch)
+{
+	(void)arg;
+	for (unsigned i = 0; i < batch->count; i++)
+		sl_reply(batch->requests[i],
+			 &(struct sl_reply_args){.body = batch->requests[i]->body,
+						 .body_len = batch->requests[i]->body_len});
+}
+
+static struct backend_proc start_echo(const char *endpoint)
+{
+	return backend_start(&(struct sl_backend_options){.listen = endpoint, .handle = echo});
+}
+
+static void check_served(const char *ep)
+{
+	struct gateway g;
+	struct call c;
+
+	gw_open(&g, ep);
+	call_init(&c, 8);
+	ck_assert_int_eq(
+		gw_send(&g, &c, sl_span_of(NULL, 0), sl_span_str("still"), 0, SL_CLASS_NORMAL), 0);
+	gw_until(&g, c.done);
+	ck_assert_mem_eq(c.body, "still", 5);
+	gw_until(&g, g.batches_done == 1);
+	gw_close(&g);
+}
+
+START_TEST(test_other_key)
+{
+	const char *ep = endpoint_of(_i);
+	struct backend_proc p = start_echo(ep);
+	struct sl_rpc_dial_options opt = {.endpoint = ep,
+					  .key_file = key_path,
+					  .bulk_ring_len = 64 << 10,
+					  .slots = 64,
+					  .timeout_ms = 5000};
+	char err[256] = "";
+
+	write_key("not the key of this suite", 25, 0600);
+	check_served(ep);
+	ck_assert_ptr_null(sl_rpc_dial(&opt, err, sizeof(err)));
+	ck_assert_msg(strstr(err, "another key") != NULL, "%s", err);
+	check_served(ep);
+	backend_term(p);
+}
+END_TEST
+
+static bool next_event(struct rdma_event_channel *cm, enum rdma_cm_event_type want)
+{
+	struct rdma_cm_event *ev;
+	bool right;
+
+	if (rdma_get_cm_event(cm, &ev))
+		return false;
+	right = ev->event == want;
+	rdma_ack_cm_event(ev);
+	return right;
+}
+
+/* A connection whose request says what it likes; NULL if it is refused. */
+static struct sl_verbs *connect_raw(const char *ep, const struct vb_request *rq)
+{
+	const struct vb_geometry g = {.slots = 64, .bulk_len = 64 << 10};
+	struct rdma_conn_param param = {.private_data = rq,
+					.private_data_len = sizeof(*rq),
+					.responder_resources = 1,
+					.initiator_depth = 1};
+	struct rdma_event_channel *cm = rdma_create_event_channel();
+	struct sl_verbs *v = vb_new();
+	struct sockaddr_storage sa;
+	struct rdma_cm_id *id;
+
+	ck_assert_int_eq(vb_address(ep + strlen("rdma://"), &sa), 0);
+	ck_assert_int_eq(rdma_create_id(cm, &id, NULL, RDMA_PS_TCP), 0);
+	ck_assert_int_eq(rdma_resolve_addr(id, NULL, (struct sockaddr *)&sa, 2000), 0);
+	ck_assert(next_event(cm, RDMA_CM_EVENT_ADDR_RESOLVED));
+	ck_assert_int_eq(rdma_resolve_route(id, 2000), 0);
+	ck_assert(next_event(cm, RDMA_CM_EVENT_ROUTE_RESOLVED));
+	ck_assert_int_eq(vb_open(v, id, cm, &g), 0);
+	ck_assert_int_eq(rdma_connect(id, &param), 0);
+	for (;;) {
+		struct pollfd p = {.fd = cm->fd, .events = POLLIN};
+
+		ck_assert_int_eq(poll(&p, 1, 10000), 1);
+		if (next_event(cm, RDMA_CM_EVENT_ESTABLISHED))
+			return v;
+		if (errno != EAGAIN) {
+			vb_free(v);
+			return NULL;
+		}
+		errno = 0;
+	}
+}
+
+/* Whoever does not prove the key learns no rkey, and is thrown out. */
+START_TEST(test_no_proof)
+{
+	static const struct vb_request good = {
+		.magic = VB_MAGIC, .version = SL_RPC_VERSION, .slots = 64, .bulk_len = 64 << 10};
+	const struct vb_geometry g = {.slots = 64, .bulk_len = 64 << 10};
+	const char *ep = endpoint_of(_i);
+	struct backend_proc p = start_echo(ep);
+	struct vb_request bad[] = {good, good, good, good};
+	uint64_t until = sl_now_ns() + 20 * SL_NS_PER_SEC;
+	struct sl_verbs *v;
+
+	check_served(ep);
+	bad[0].magic++;
+	bad[1].version++;
+	bad[2].slots = 63;
+	bad[3].bulk_len = 1;
+	for (unsigned i = 0; i < SL_ARRAY_LEN(bad); i++)
+		ck_assert_ptr_null(connect_raw(ep, &bad[i]));
+	v = connect_raw(ep, &good);
+	ck_assert_ptr_nonnull(v);
+	ck_assert_int_eq(vb_open_rings(v, &g), 0);
+	ck_assert_int_eq(vb_send_keys(v), 0);
+	while (!v->gone && sl_now_ns() < until) {
+		ck_assert_int_le(vb_keys_arrived(v), 0);
+		(void)vb_check(&v->base);
+	}
+	ck_assert(v->gone);
+	ck_assert_uint_eq(v->peer_rkey, 0);
+	vb_close(&v->base);
+	check_served(ep);
+	backend_term(p);
+}
+END_TEST
+
+enum evil { OUTSIDE_RING, OTHER_RKEY, SHORT_HEADER, WRONG_LENGTH, TOO_LONG, FLOOD, EVIL_CNT };
+
+static int post_raw(struct sl_verbs *v, enum ibv_wr_opcode op, uint32_t len, uint64_t at,
+		    uint32_t rkey)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)v->tx_slots, .length = len, .lkey = v->ring_mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = op}, *bad;
+
+	wr.wr.rdma.remote_addr = at;
+	wr.wr.rdma.rkey = rkey;
+	return ibv_post_send(v->id->qp, &wr, &bad);
+}
+
+static void do_evil(struct sl_verbs *v, enum evil evil)
+{
+	struct sl_rpc_header h = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_PING,
+				  .flags = SL_RPC_FIRST | SL_RPC_LAST};
+
+	h.fragment_len = evil == WRONG_LENGTH ? 100 : 0;
+	memcpy(v->tx_slots, &h, sizeof(h));
+	switch (evil) {
+	case OUTSIDE_RING:
+		post_raw(v, IBV_WR_RDMA_WRITE, 64, v->peer_bulk + v->base.credits.bulk_len - 32,
+			 v->peer_rkey);
+		break;
+	case OTHER_RKEY:
+		post_raw(v, IBV_WR_RDMA_WRITE, 64, v->peer_bulk, v->peer_rkey + 0x100);
+		break;
+	case SHORT_HEADER: post_raw(v, IBV_WR_SEND, sizeof(h) - 1, 0, 0); break;
+	case WRONG_LENGTH: post_raw(v, IBV_WR_SEND, sizeof(h) + 99, 0, 0); break;
+	case TOO_LONG: post_raw(v, IBV_WR_SEND, SL_RPC_SLOT_SIZE + 1, 0, 0); break;
+	default:
+		/* Far more than its window, without ever reading an answer. */
+		for (unsigned i = 0; i < 128 && !post_raw(v, IBV_WR_SEND, sizeof(h), 0, 0); i++)
+			;
+	}
+}
+
+/* Such a peer breaks its own channel; the others are served. */
+START_TEST(test_evil_peer)
+{
+	const char *ep = endpoint_of(_i);
+	struct backend_proc p = start_echo(ep);
+
+	for (enum evil evil = 0; evil < EVIL_CNT; evil++) {
+		struct sl_transport *t = gw_dial(ep, 64, 64 << 10);
+		struct sl_verbs *v = (struct sl_verbs *)t;
+		uint64_t until = sl_now_ns() + 20 * SL_NS_PER_SEC;
+
+		do_evil(v, evil);
+		while (!v->gone && evil != FLOOD) {
+			struct sl_message m[4];
+
+			(void)vb_check(t);
+			(void)vb_poll(t, m, 4);
+			vb_progress(t);
+			ck_assert_msg(sl_now_ns() < until, "evil %d goes unnoticed", evil);
+		}
+		check_served(ep);
+		v->gone = true; /* no lingering */
+		t->ops->close(t);
+	}
+	check_served(ep);
+	backend_term(p);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("rpc verbs");
+	TCase *tc = tcase_create("proof"), *device = tcase_create("device");
+	int n = (int)endpoint_cnt();
+
+	tcase_add_checked_fixture(tc, NULL, remove_key);
+	tcase_add_test(tc, test_key_file);
+	tcase_add_loop_test(tc, test_proof, 0, 3);
+	tcase_add_test(tc, test_address);
+	suite_add_tcase(s, tc);
+	tcase_set_timeout(device, 120);
+	tcase_add_checked_fixture(device, NULL, remove_key);
+	for (int i = 0; i < n; i++) {
+		if (strncmp(endpoint_of(i), "rdma://", 7) != 0)
+			continue;
+		tcase_add_loop_test(device, test_other_key, i, i + 1);
+		tcase_add_loop_test(device, test_no_proof, i, i + 1);
+		tcase_add_loop_test(device, test_evil_peer, i, i + 1);
+	}
+	suite_add_tcase(s, device);
+	return harness_run(s);
+}
