@@ -5,9 +5,8 @@
 #include "front/h2_conn.h"
 
 enum {
-	MAX_CONTINUATIONS = 8, /* frames behind one HEADERS */
-	MAX_ACKS = 1000,       /* answers to PING and SETTINGS that wait to be written */
-	MAX_SETTINGS = 32,     /* entries of one frame */
+	MAX_ACKS = 1000,   /* answers to PING and SETTINGS that wait to be written */
+	MAX_SETTINGS = 32, /* entries of one frame */
 };
 
 void sl_h2_config_default(struct sl_h2_config *cfg)
@@ -29,7 +28,8 @@ static int create_option(struct sl_h2_env *e)
 	nghttp2_option_set_no_auto_window_update(e->option, 1);
 	nghttp2_option_set_max_outbound_ack(e->option, MAX_ACKS);
 	nghttp2_option_set_max_settings(e->option, MAX_SETTINGS);
-	nghttp2_option_set_max_continuations(e->option, MAX_CONTINUATIONS);
+	/* nghttp2 counts how often it is called, so a slow network would look like a flood. */
+	nghttp2_option_set_max_continuations(e->option, SIZE_MAX);
 	nghttp2_option_set_no_closed_streams(e->option, 1);
 	nghttp2_option_set_max_send_header_block_length(e->option, 64u << 10);
 	return 0;
@@ -275,7 +275,6 @@ static void recv_failed(struct h2_conn *c, ssize_t why)
 		sl_h2_fail(c, NGHTTP2_PROTOCOL_ERROR, SL_FRONT_ERR_H2_PROTOCOL);
 		break;
 	case NGHTTP2_ERR_FLOODED:
-	case NGHTTP2_ERR_TOO_MANY_CONTINUATIONS:
 		sl_h2_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, SL_FRONT_ERR_H2_FLOOD);
 		break;
 	default: sl_h2_fail(c, NGHTTP2_INTERNAL_ERROR, SL_FRONT_ERR_NO_FRAME); break;
@@ -386,6 +385,7 @@ static void drain(void *state, const struct sl_front_env *env)
 		nghttp2_session_terminate_session(c->session, NGHTTP2_NO_ERROR);
 	} else {
 		nghttp2_submit_shutdown_notice(c->session);
+		sl_h2_flush(c); /* or the ping would overtake it */
 		nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, mark);
 	}
 	sl_h2_flush(c);

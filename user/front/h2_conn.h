@@ -91,6 +91,7 @@ enum h2_stream_flag {
 	ST_FRAME = 1 << 8,     /* gRPC: a reply of known length: the message's prefix is ours */
 	ST_LOCAL = 1 << 9,     /* answered here, has no host stream */
 	ST_LENGTH = 1 << 10,   /* reply_left counts */
+	ST_SHORT = 1 << 11,    /* the host keeps bytes that were not taken */
 };
 
 /* The trailer section of a reply whose body is not out yet. */

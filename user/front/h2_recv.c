@@ -3,8 +3,9 @@
 #include "front/h2_conn.h"
 
 enum {
-	BURST_S = 10, /* of the rates below may come at once */
-	CONTROLS = 10 /* PING, SETTINGS and the like: so many times the resets */
+	BURST_S = 10,          /* of the rates below may come at once */
+	CONTROLS = 10,         /* PING, SETTINGS and the like: so many times the resets */
+	MAX_CONTINUATIONS = 8, /* frames behind one HEADERS */
 };
 
 static bool take(struct h2_bucket *b, uint64_t now_ns, uint32_t per_s)
@@ -40,7 +41,13 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
 	bool ok = true;
 
 	(void)session;
-	if (hd->type == NGHTTP2_RST_STREAM)
+	if (hd->type == NGHTTP2_CONTINUATION)
+		ok = ++c->continuations <= MAX_CONTINUATIONS;
+	else
+		c->continuations = 0;
+	if (hd->type == NGHTTP2_PRIORITY && !hd->stream_id) /* RFC 9113 6.3 */
+		sl_h2_fail(c, NGHTTP2_PROTOCOL_ERROR, SL_FRONT_ERR_H2_PROTOCOL);
+	else if (hd->type == NGHTTP2_RST_STREAM)
 		ok = take(&c->resets, now, rate);
 	else if (is_control(hd))
 		ok = take(&c->controls, now, rate * CONTROLS);

@@ -125,7 +125,7 @@ static void add_start(struct fields *f, const struct h2_conn *c, unsigned status
 
 static void want(struct h2_stream *s)
 {
-	if (s->st && sl_list_empty(&s->turn))
+	if (s->st && (s->flags & ST_SHORT) && sl_list_empty(&s->turn))
 		sl_list_add_tail(&s->conn->wanting, &s->turn);
 }
 
@@ -162,6 +162,10 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, siz
 	(void)session;
 	(void)id;
 	(void)arg;
+	if (!s->cur.len && !(s->flags & ST_END)) { /* a message's prefix leaves with its bytes */
+		want(s);
+		return NGHTTP2_ERR_DEFERRED;
+	}
 	if (s->prefix_left)
 		n = take_prefix(s, buf, cap);
 	part = cap - n < s->cur.len ? cap - n : s->cur.len;
@@ -176,9 +180,6 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, siz
 		rc = end_body(s, flags);
 		if (rc)
 			return rc;
-	} else if (!n) {
-		want(s);
-		return NGHTTP2_ERR_DEFERRED;
 	}
 	return (ssize_t)n;
 }
@@ -189,9 +190,12 @@ static size_t offer(struct h2_stream *s, struct sl_span body, bool end)
 	struct h2_conn *c = s->conn;
 	size_t taken;
 
+	s->flags &= (uint16_t)~ST_SHORT;
 	if (c->flags & H2_BUSY) {
 		/* nghttp2 is on the stack: it asks when its turn comes. */
-		if (!body.len && end)
+		if (body.len)
+			s->flags |= ST_SHORT;
+		else if (end)
 			s->flags |= ST_END;
 		return 0;
 	}
@@ -203,8 +207,10 @@ static size_t offer(struct h2_stream *s, struct sl_span body, bool end)
 	taken = body.len - s->cur.len;
 	if (s->flags & ST_ENDED)
 		taken = body.len;
-	if (taken < body.len)
+	if (taken < body.len) {
 		s->flags &= (uint16_t)~ST_END;
+		s->flags |= ST_SHORT;
+	}
 	s->cur = (struct sl_span){0};
 	return taken;
 }

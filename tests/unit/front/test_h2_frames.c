@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* RFC 9113 frame by frame: what a client sends, and what it is told. */
+#include "h2_talk.h"
+
+/* The reply to a whole request is HEADERS and two bytes. */
+#define OK(id) "HEADERS " #id "; DATA " #id " 2 end"
+
+static const struct {
+	const char *name; /* "~": depends on whether the reply was out before the last frame came */
+	const char *in, *out;
+} cases[] = {
+	/* 3.4, 4.1 */
+	{"preface and settings", "", ""},
+	{"a request", "HEADERS 5 1 @get", OK(1)},
+	{"no preface", "-SETTINGS 0 0", "GOAWAY 1"},
+	{"another protocol", "-UNKNOWN 50 204854 len=5390368 5450", "GOAWAY 1"},
+	{"unknown frame type is ignored", "UNKNOWN 0 0 01; HEADERS 5 1 @get", OK(1)},
+	{"unknown frame on a stream", "UNKNOWN ff 1 01; HEADERS 5 1 @get", OK(1)},
+	{"reserved bit of the stream is ignored", "HEADERS 5 80000001 @get", OK(1)},
+	{"undefined flags are ignored", "HEADERS d5 1 @get", OK(1)},
+	/* 4.2 */
+	{"DATA above the frame size", "HEADERS 4 1 @post; DATA 0 1 16385*61", "GOAWAY 6"},
+	{"SETTINGS above the frame size", "SETTINGS 0 0 16386*00", "GOAWAY 6"},
+	{"HEADERS above the frame size", "HEADERS 5 1 @get 16380*00", "GOAWAY 6"},
+	{"PING of 16385", "PING 0 0 16385*00", "GOAWAY 6"},
+	/* 4.3 */
+	{"header block cannot be decoded", "HEADERS 5 1 ff ff ff ff ff ff ff", "GOAWAY 9"},
+	{"index 0", "HEADERS 5 1 80", "GOAWAY 9"},
+	{"index beyond the table", "HEADERS 5 1 @get fe", "GOAWAY 9"},
+	{"Huffman code with EOS", "HEADERS 5 1 @get 0084ffffffff8161", "GOAWAY 9"},
+	{"table size above the limit", "HEADERS 5 1 3fe2ff01 @get", "GOAWAY 9"},
+	{"table size update behind a field", "HEADERS 5 1 82 20 @get", "GOAWAY 9"},
+	{"string longer than the block", "HEADERS 5 1 @get 4005 6162", "GOAWAY 9"},
+	{"other frame inside a header block", "HEADERS 1 1 @get; DATA 0 1 61", "GOAWAY 1"},
+	{"PING inside a header block", "HEADERS 1 1 @get; PING 0 0 8*00", "GOAWAY 1"},
+	{"CONTINUATION of another stream", "HEADERS 1 1 @get; CONTINUATION 4 3 00", "GOAWAY 1"},
+	{"header block in three frames",
+	 "HEADERS 1 1 8286; CONTINUATION 0 1 84; CONTINUATION 4 1 410161", OK(1)},
+	/* 5.1 */
+	{"DATA on an idle stream", "DATA 0 1 61", "GOAWAY 1"},
+	{"RST_STREAM on an idle stream", "RST 0 1 00000008", "GOAWAY 1"},
+	{"WINDOW_UPDATE on an idle stream", "WINDOW 0 1 00000001", "GOAWAY 1"},
+	{"CONTINUATION on an idle stream", "CONTINUATION 4 1 @get", "GOAWAY 1"},
+	{"CONTINUATION behind END_HEADERS", "HEADERS 4 1 @post; CONTINUATION 4 1 @get", "GOAWAY 1"},
+	{"PRIORITY on an idle stream", "PRIORITY 0 5 0000000010; HEADERS 5 7 @get", OK(7)},
+	{"stream of the server", "HEADERS 5 2 @get", "GOAWAY 1"},
+	{"stream 0", "HEADERS 5 0 @get", "GOAWAY 1"},
+	{"stream numbers that fall", "HEADERS 5 5 @get; HEADERS 5 3 @get", OK(5)},
+	{"skipped streams are closed", "HEADERS 5 5 @get; DATA 0 3 61", OK(5)},
+	{"~DATA behind END_STREAM", "HEADERS 5 1 @post; DATA 1 1 61", "GOAWAY 5"},
+	{"WINDOW_UPDATE on a closed stream", "HEADERS 5 1 @get; WINDOW 0 1 00000001", OK(1)},
+	{"~RST_STREAM on a closed stream", "HEADERS 5 1 @get; RST 0 1 00000008", ""},
+	{"PRIORITY on a closed stream", "HEADERS 5 1 @get; PRIORITY 0 1 0000000010", OK(1)},
+	/* 6.1 */
+	{"DATA on stream 0", "DATA 0 0 61", "GOAWAY 1"},
+	{"padded DATA", "HEADERS 4 1 @post; DATA 9 1 026161 0000", OK(1)},
+	{"padding as long as the frame", "HEADERS 4 1 @post; DATA 9 1 04616161", "GOAWAY 1"},
+	{"padding flag without a byte", "HEADERS 4 1 @post; DATA 9 1", "GOAWAY 1"},
+	{"empty DATA with END_STREAM", "HEADERS 4 1 @post; DATA 1 1", OK(1)},
+	/* 6.2 */
+	{"padded HEADERS", "HEADERS d 1 02 @get 0000", OK(1)},
+	{"HEADERS with too much padding", "HEADERS d 1 50 @get", "GOAWAY 1"},
+	{"HEADERS with priority", "HEADERS 25 1 0000000010 @get", OK(1)},
+	{"HEADERS with priority that is cut", "HEADERS 25 1 000000", "GOAWAY 6"},
+	{"trailers", "HEADERS 4 1 @post; DATA 0 1 61; HEADERS 5 1 40016101 62", OK(1)},
+	{"trailers without END_STREAM", "HEADERS 4 1 @post; HEADERS 4 1 40016101 62", "RST 1 1"},
+	{"pseudo-header in trailers", "HEADERS 4 1 @post; HEADERS 5 1 82", "RST 1 1"},
+	/* 6.3 to 6.10 */
+	{"PRIORITY on stream 0", "PRIORITY 0 0 0000000010", "GOAWAY 1"},
+	{"PRIORITY of 4 bytes", "HEADERS 4 1 @post; PRIORITY 0 1 00000000", "GOAWAY 6"},
+	{"RST_STREAM on stream 0", "RST 0 0 00000008", "GOAWAY 1"},
+	{"RST_STREAM of 3 bytes", "HEADERS 4 1 @post; RST 0 1 000000", "GOAWAY 6"},
+	{"SETTINGS with ACK and payload", "SETTINGS 1 0 000100000000", "GOAWAY 6"},
+	{"SETTINGS on a stream", "SETTINGS 0 1", "GOAWAY 1"},
+	{"SETTINGS of 5 bytes", "SETTINGS 0 0 0001000000", "GOAWAY 6"},
+	{"ENABLE_PUSH of 2", "SETTINGS 0 0 000200000002", "GOAWAY 1"},
+	{"INITIAL_WINDOW_SIZE of 2^31", "SETTINGS 0 0 000480000000", "GOAWAY 3"},
+	{"MAX_FRAME_SIZE of 16383", "SETTINGS 0 0 000500003fff", "GOAWAY 1"},
+	{"MAX_FRAME_SIZE of 2^24", "SETTINGS 0 0 000501000000", "GOAWAY 1"},
+	{"unknown setting", "SETTINGS 0 0 0fff00000000; HEADERS 5 1 @get", OK(1)},
+	{"PUSH_PROMISE from a client", "HEADERS 4 1 @post; PUSH_PROMISE 4 1 00000002 @get",
+	 "GOAWAY 1"},
+	{"PING on a stream", "PING 0 1 8*00", "GOAWAY 1"},
+	{"PING of 7 bytes", "PING 0 0 7*00", "GOAWAY 6"},
+	{"GOAWAY on a stream", "GOAWAY 0 1 0000000000000000", "GOAWAY 1"},
+	{"GOAWAY of 7 bytes", "GOAWAY 0 0 7*00", "GOAWAY 6"},
+	{"WINDOW_UPDATE of 0", "WINDOW 0 0 00000000", "GOAWAY 1"},
+	{"WINDOW_UPDATE of 0 on a stream", "HEADERS 4 1 @post; WINDOW 0 1 00000000", "GOAWAY 1"},
+	{"WINDOW_UPDATE of 3 bytes", "WINDOW 0 0 000001", "GOAWAY 6"},
+	{"connection window overflows", "WINDOW 0 0 7fffffff", "GOAWAY 3"},
+	{"stream window overflows", "HEADERS 4 1 @post; WINDOW 0 1 7fffffff", "RST 1 3"},
+	{"SETTINGS make a window overflow",
+	 "HEADERS 4 1 @post; WINDOW 0 1 7fff0000; SETTINGS 0 0 00047fffffff", "RST 1 3"},
+	/* 8.1 to 8.3 */
+	{"upper case field name", "HEADERS 5 1 @get 40014101 62", "RST 1 1"},
+	{"field name with a colon", "HEADERS 5 1 @get 4002613a0162", "RST 1 1"},
+	{"field value with LF", "HEADERS 5 1 @get 4001610161 4001620361 0a61", "RST 1 1"},
+	{"connection field", "HEADERS 5 1 @get 400a636f6e6e656374696f6e0161", "RST 1 1"},
+	{"te other than trailers", "HEADERS 5 1 @get 400274650461626364", "RST 1 1"},
+	{"transfer-encoding", "HEADERS 5 1 @get 0f2a0161", "RST 1 1"},
+	{"pseudo-header behind a field", "HEADERS 5 1 82864001610162 84410161", "RST 1 1"},
+	{"unknown pseudo-header", "HEADERS 5 1 @get 40023a610162", "RST 1 1"},
+	{"response pseudo-header", "HEADERS 5 1 @get 88", "RST 1 1"},
+	{"no :method", "HEADERS 5 1 8684410161", "RST 1 1"},
+	{"no :scheme", "HEADERS 5 1 8284410161", "RST 1 1"},
+	{"no :path", "HEADERS 5 1 8286410161", "RST 1 1"},
+	{"empty :path", "HEADERS 5 1 8286040041 0161", "RST 1 1"},
+	{":method twice", "HEADERS 5 1 8282868441 0161", "RST 1 1"},
+	{"content-length met", "HEADERS 4 1 @post @cl5; DATA 1 1 5*61", OK(1)},
+	{"content-length not reached", "HEADERS 4 1 @post @cl5; DATA 1 1 4*61", "RST 1 1"},
+	{"content-length exceeded", "HEADERS 4 1 @post @cl5; DATA 1 1 6*61", "RST 1 1"},
+	{"content-length without body", "HEADERS 5 1 @post @cl5", "RST 1 1"},
+	{"content-length that is no number", "HEADERS 5 1 @post 0f0d0161", "RST 1 1"},
+	{"authority and host disagree", "HEADERS 5 1 @get 660162", "HEADERS 1; DATA 1 16 end"},
+	{"HEAD has no body", "HEADERS 5 1 @head", "HEADERS 1 end"},
+	/* what the gateway bounds itself */
+	{"nine CONTINUATION frames",
+	 "HEADERS 1 1 @get; CONTINUATION 0 1; CONTINUATION 0 1; CONTINUATION 0 1; CONTINUATION 0 1;"
+	 "CONTINUATION 0 1; CONTINUATION 0 1; CONTINUATION 0 1; CONTINUATION 0 1; CONTINUATION 0 1",
+	 "GOAWAY b"},
+	{"SETTINGS of 33 entries", "SETTINGS 0 0 198*00", "GOAWAY b"},
+	/* gRPC */
+	{"a message", "HEADERS 4 1 @grpc; DATA 1 1 0000000001 61",
+	 "HEADERS 1; DATA 1 7; HEADERS 1 end"},
+	{"a message in three frames",
+	 "HEADERS 4 1 @grpc; DATA 0 1 0000; DATA 0 1 000002 61; DATA 1 1 62",
+	 "HEADERS 1; DATA 1 7; HEADERS 1 end"},
+	{"no message", "HEADERS 5 1 @grpc", "HEADERS 1 end"},
+	{"no message, with DATA", "HEADERS 4 1 @grpc; DATA 1 1", "HEADERS 1 end"},
+	{"half a message", "HEADERS 4 1 @grpc; DATA 1 1 0000000002 61", "HEADERS 1 end"},
+	{"half a prefix", "HEADERS 4 1 @grpc; DATA 1 1 000000", "HEADERS 1 end"},
+	{"two messages", "HEADERS 4 1 @grpc; DATA 1 1 0000000000 0000000000", "HEADERS 1 end"},
+	{"compressed", "HEADERS 4 1 @grpc; DATA 0 1 0100000001 61", "HEADERS 1 end; RST 1 0"},
+	{"reserved flag", "HEADERS 4 1 @grpc; DATA 0 1 0200000001 61", "HEADERS 1 end; RST 1 0"},
+	{"message above the limit", "HEADERS 4 1 @grpc; DATA 0 1 00ffffffff 61",
+	 "HEADERS 1 end; RST 1 0"},
+};
+
+static void run_case(int i, size_t step, char *got, size_t cap)
+{
+	struct bytes b = frames_of(cases[i].in);
+
+	mock_open(m);
+	for (size_t at = 0; at < b.len; at += step)
+		mock_input(m, b.p + at, b.len - at < step ? b.len - at : step);
+	free(b.p);
+	summarize((uint8_t *)m->out, m->out_len, got, cap);
+	if (strstr(got, "GOAWAY"))
+		ck_assert_uint_eq(m->closed, 1);
+	ck_sound();
+}
+
+START_TEST(test_case)
+{
+	char got[1024], again[1024];
+
+	run_case(_i, TALK_MAX, got, sizeof(got));
+	ck_assert_msg(!strcmp(got, cases[_i].out), "%s: \"%s\", expected \"%s\"", cases[_i].name,
+		      got, cases[_i].out);
+	if (*cases[_i].name == '~')
+		return;
+	run_case(_i, 1, again, sizeof(again));
+	ck_assert_msg(!strcmp(got, again), "%s: byte by byte \"%s\", else \"%s\"", cases[_i].name,
+		      again, got);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("h2_frames");
+	TCase *t = tcase_create("core");
+	SRunner *r = srunner_create(s);
+	int failed;
+
+	tcase_add_checked_fixture(t, setup_h2, teardown_h2);
+	tcase_add_loop_test(t, test_case, 0, sizeof(cases) / sizeof(cases[0]));
+	suite_add_tcase(s, t);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}
