@@ -55,9 +55,9 @@ struct sl_rpc_item {
 };
 
 struct sl_rpc_reply {
-	uint8_t status;   /* enum sl_rpc_status */
-	bool first, last; /* a long or streamed reply arrives in parts */
-	bool more; /* behind this message another one of this reply follows (streaming) */
+	uint8_t status;      /* enum sl_rpc_status */
+	bool first, last;    /* a long or streamed reply arrives in parts */
+	bool more;           /* behind this message another one of this reply follows (streaming) */
 	uint64_t total_len;  /* payload of this message, known with the first part */
 	struct sl_span meta; /* with the first part */
 	struct sl_span body;

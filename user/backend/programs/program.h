@@ -21,7 +21,7 @@ static void program_stop(int sig)
 
 /* False, and a line on stderr, unless text is a number of at most `most`. */
 static inline bool program_number(const char *program, const char *text, unsigned long most,
-			   unsigned long *out)
+				  unsigned long *out)
 {
 	char *end;
 	unsigned long v = strtoul(text, &end, 10);
