@@ -38,7 +38,7 @@ cl() { nsenter --net="/run/netns/$C" "$@"; }
 say_failed() {
 	failed=$((failed + 1))
 	echo "    FAIL $NAME: $1"
-	[ ! -s "$D/out" ] || tail -n 12 "$D/out" | cut -c1-300 | sed 's/^/     | /'
+	[ ! -s "$D/out" ] || tail -n 20 "$D/out" | cut -c1-300 | sed 's/^/     | /'
 }
 
 check() {
@@ -144,7 +144,8 @@ gateway_start() {
 	gateway_spawn
 	within 30 is_ready
 	if ! grep -q '^ready$' "$D/gw.log"; then
-		cp "$D/gw.log" "$D/out"
+		tail -n 5 "$D"/*.log >"$D/out" 2>&1
+		for p in "${!pid_of[@]}"; do alive "${pid_of[$p]}" || echo "$p has ended" >>"$D/out"; done
 		say_failed "the gateway does not start"
 		exit_with_counts
 	fi
