@@ -21,7 +21,7 @@ static void print_nonzero(const char *title, const json_t *const *objects, size_
 
 		for (size_t i = 0; i < cnt; i++)
 			sum += cli_number(objects[i], key);
-		if (!sum)
+		if (sum == 0)
 			continue;
 		printf("%s%s %s", any ? ", " : title, key, cli_count(sum));
 		any = true;
