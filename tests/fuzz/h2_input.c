@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fuzz: max_len=8192 */
+/*
+ * The HTTP/2 front under a hostile client and a moody host. The first eight bytes choose how the
+ * stream is cut and how the host behaves; then frames follow, behind a good preface in most runs.
+ * The mock host aborts on any breach of front.h; frames, streams and memory are counted at the end.
+ */
+#define MOCK_ABORT 1
+#include "front/h2.h"
+#include "../unit/front/mock_host.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0";
+static struct mock *m;
+static struct sl_h2_env *env;
+static uint32_t seed;
+
+static uint32_t roll(uint32_t n)
+{
+	seed = seed * 1664525u + 1013904223u;
+	return (seed >> 8) % n;
+}
+
+static size_t offer(const uint8_t *p, size_t len)
+{
+	uint8_t *exact = malloc(len); /* so that a read beyond it is seen */
+	struct sl_chunk c = {.ptr = exact, .len = len};
+	size_t used;
+
+	memcpy(exact, p, len);
+	if (len <= m->umem.frame_size && roll(2))
+		c.frame = sl_frame_get(&m->umem, SL_FRAME_HELD, 0);
+	if (c.frame) {
+		memcpy(c.frame->data, p, len);
+		c.ptr = c.frame->data;
+	}
+	used = m->ops->input(m->state, &m->env, &c);
+	MOCK_MUST(used <= len);
+	if (c.frame)
+		sl_frame_put(&m->umem, c.frame);
+	free(exact);
+	return used;
+}
+
+static void poke(void)
+{
+	struct mock_stream *s = mock_find(m, roll(m->begun + 1));
+
+	switch (roll(8)) {
+	case 0:
+	case 1:
+	case 2:
+		if (s)
+			mock_answer(s);
+		break;
+	case 3:
+		m->room = roll(4) ? roll(20000) : SIZE_MAX;
+		m->ops->writable(m->state, &m->env);
+		break;
+	case 4: m->body_max = roll(3) ? SIZE_MAX : 1 + roll(50); break;
+	case 5:
+		if (s && !s->answered && !roll(4)) {
+			s->answered = true;
+			m->ops->abort(m->state, &m->env, &s->st);
+		}
+		break;
+	case 6: m->answer = (enum mock_answer)roll(4); break;
+	default:
+		if (!roll(40))
+			m->ops->drain(m->state, &m->env);
+		break;
+	}
+}
+
+static void choose(const uint8_t *options)
+{
+	static const char body[] = "0123456789abcdefghijklmnopqrstuvwxyz";
+
+	m->reply.status = (uint16_t)(options[4] < 200 ? 200 : options[4] + 50);
+	m->reply.grpc_status = options[5] % 20;
+	m->reply.body = sl_span_of(body, options[6] % sizeof(body));
+	m->reply.body_len = options[7] & 1 ? SL_LEN_UNKNOWN : 0;
+	m->in_parts = options[7] & 2;
+	m->take_frames = options[7] & 4;
+	m->exhausted = options[7] & 8 ? 3 : 0;
+	m->echo = options[7] & 16;
+	m->env.heads = options[7] & 32 ? NULL : &m->heads;
+	m->answer = (enum mock_answer)roll(4);
+}
+
+static void talk(const uint8_t *options, const uint8_t *p, size_t len)
+{
+	mock_open(m);
+	choose(options);
+	if (!(options[7] & 64))
+		offer((const uint8_t *)preface, sizeof(preface) - 1);
+	for (size_t at = 0, stuck = 0; at < len && stuck < 50; stuck++) {
+		size_t n = 1 + roll(roll(3) ? 1460 : 20);
+		size_t used = offer(p + at, n < len - at ? n : len - at);
+
+		at += used;
+		if (used)
+			stuck = 0;
+		poke();
+	}
+	if (roll(2))
+		m->ops->eof(m->state, &m->env);
+	else if (roll(2))
+		m->ops->timeout(m->state, &m->env);
+	for (unsigned i = 0; i < 50; i++)
+		poke();
+	m->room = SIZE_MAX;
+	m->ops->writable(m->state, &m->env);
+	MOCK_MUST(!mock_shut(m));
+	m->env.heads = &m->heads;
+}
+
+static void set_up(void)
+{
+	struct sl_h2_config cfg;
+
+	m = mock_new(&sl_front_h2);
+	sl_h2_config_default(&cfg);
+	cfg.max_connections = 4;
+	cfg.max_streams = 64;
+	cfg.memory = 16u << 20;
+	m->limits.max_message = 4096;
+	env = sl_h2_env_create(&cfg, &m->limits);
+	if (!env)
+		abort();
+	m->env.h2 = env;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct sl_h2_stats s;
+
+	if (!m)
+		set_up();
+	if (size < 8)
+		return 0;
+	memcpy(&seed, data, sizeof(seed));
+	m->now_ns += 60000000000;
+	talk(data, data + 8, size - 8);
+	sl_h2_env_stats(env, &s);
+	MOCK_MUST(!s.connections && !s.streams && !s.memory);
+	return 0;
+}
