@@ -148,7 +148,7 @@ install: all ## to $(DESTDIR)$(PREFIX)
 	install -D -m 644 $(BUILD)/libsluice-backend.a $(DESTDIR)$(PREFIX)/lib/libsluice-backend.a
 	install -d $(DESTDIR)$(PREFIX)/include/sluice $(DESTDIR)$(PREFIX)/bin
 	install -m 644 include/sluice/*.h $(DESTDIR)$(PREFIX)/include/sluice/
-	$(foreach b,$(BACKENDS),install -m 755 $(BUILD)/$(b) $(DESTDIR)$(PREFIX)/bin/$(b);)
+	$(foreach b,$(BACKENDS),install -m 755 $(BUILD)/$(b) $(DESTDIR)$(PREFIX)/bin/sluice-$(b);)
 clean: ## remove the build folder (keeps its cache of VM kernels)
 	$(Q)find $(BUILD) -mindepth 1 -maxdepth 1 ! -name vm -exec rm -rf {} + 2>/dev/null || true
 help:
