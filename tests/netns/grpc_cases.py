@@ -193,6 +193,17 @@ def reply_in_several_messages(ch):
         assert list(call(body, timeout=20)) == [body] * 3
 
 
+@case
+def health(ch):
+    check = unary(ch, "/grpc.health.v1.Health/Check")
+    ask = lambda name: check(field(1, name.encode()) if name else b"", timeout=10)
+    assert ask("echo") == ask("sluice.demo.Echo") == field(1, 1)
+    assert ask("dead") == ask("sluice.demo.Dead") == ask("") == field(1, 2)
+    fails(grpc.StatusCode.NOT_FOUND, ask, "nobody")
+    fails(grpc.StatusCode.NOT_FOUND, ask, "n" * 5000)
+    fails(grpc.StatusCode.UNIMPLEMENTED, lambda: list(ch.unary_stream("/grpc.health.v1.Health/Watch")(b"", timeout=10)))
+
+
 def main():
     if sys.argv[1] == "--list":
         print("\n".join(CASES))

@@ -33,6 +33,45 @@ static void set_limits(struct sl_core *c)
 	c->limits.max_message = l->max_message;
 }
 
+static bool pool_serves(const struct sl_core *c, uint32_t pool)
+{
+	for (uint32_t b = 0; b < c->cfg->pools[pool].backend_cnt; b++) {
+		if (sl_core_link(c, pool, b) == SL_LINK_UP)
+			return true;
+	}
+	return false;
+}
+
+/* "/pkg.Service/" or "/pkg.Service" is the route of pkg.Service. */
+static bool route_is(const struct sl_cfg_route *r, struct sl_span name)
+{
+	struct sl_span prefix = sl_span_skip(sl_span_of(r->prefix, r->prefix_len), 1);
+
+	if (prefix.len && prefix.ptr[prefix.len - 1] == '/')
+		prefix.len--;
+	return sl_span_eq(prefix, name);
+}
+
+static enum sl_serving serving(void *arg, struct sl_span name)
+{
+	const struct sl_core *c = arg;
+	enum sl_serving found = name.len ? SL_SERVING_UNKNOWN : SL_SERVING_YES;
+
+	for (uint32_t i = 0; i < c->cfg->pool_cnt; i++) {
+		if (!name.len && !pool_serves(c, i))
+			found = SL_SERVING_NO;
+		else if (name.len && sl_span_eq(sl_span_cstr(c->cfg->pools[i].name), name))
+			found = pool_serves(c, i) ? SL_SERVING_YES : SL_SERVING_NO;
+	}
+	for (uint32_t i = 0; name.len && i < c->cfg->route_cnt; i++) {
+		const struct sl_cfg_route *r = &c->cfg->routes[i];
+
+		if (r->pool >= 0 && route_is(r, name))
+			found = pool_serves(c, (uint32_t)r->pool) ? SL_SERVING_YES : SL_SERVING_NO;
+	}
+	return found == SL_SERVING_YES && c->draining ? SL_SERVING_NO : found;
+}
+
 static void set_env(struct sl_core *c)
 {
 	c->env.umem = c->net->umem;
@@ -41,6 +80,8 @@ static void set_env(struct sl_core *c)
 	c->env.now_ns = &c->now_ns;
 	c->env.date = c->date;
 	c->env.errors = c->stats.front_errors;
+	c->env.serving = serving;
+	c->env.serving_arg = c;
 }
 
 static struct sl_tcp *create_tcp(struct sl_core *c)

@@ -162,6 +162,8 @@ struct sl_host_ops {
 	void (*reset)(void *host);
 };
 
+enum sl_serving { SL_SERVING_UNKNOWN, SL_SERVING_YES, SL_SERVING_NO };
+
 /*
  * What a front borrows from its worker. A request head that is split over segments is gathered in a
  * frame; one that outgrows a frame moves to a buffer of `heads` (objects of limits->max_head
@@ -178,6 +180,9 @@ struct sl_front_env {
 	void *h2;               /* per-worker state of the h2 front */
 	uint64_t *errors;       /* [SL_FRONT_ERR_CNT]; NULL: not counted */
 	bool draining;          /* answer what comes, then close */
+	/* gRPC health: whether what has this name (a pool, a route's service, "" all) is served. */
+	enum sl_serving (*serving)(void *arg, struct sl_span name); /* NULL: not offered */
+	void *serving_arg;
 };
 
 /* Protocol errors by name, for metrics. */

@@ -91,6 +91,7 @@ enum h2_stream_flag {
 	ST_FRAME = 1 << 8,     /* gRPC: a reply of known length: the message's prefix is ours */
 	ST_LOCAL = 1 << 9,     /* answered here, has no host stream */
 	ST_LENGTH = 1 << 10,   /* reply_left counts */
+	ST_HEALTH = 1 << 12,   /* ST_LOCAL: grpc.health.v1, its message is gathered in `text` */
 	ST_SHORT = 1 << 11,    /* the host keeps bytes that were not taken */
 };
 
@@ -113,7 +114,8 @@ struct h2_stream {
 	uint64_t reply_left; /* ST_LENGTH */
 	struct h2_trailers *trailers;
 	struct sl_grpc_reader in;
-	char text[64]; /* body of an answer of ours */
+	uint8_t text_len;
+	char text[128]; /* body of an answer of ours */
 };
 
 /* h2.c */
@@ -143,7 +145,14 @@ void sl_h2_head_end(struct h2_conn *c, struct h2_stream *s, bool end);
 void sl_h2_head_keep(struct h2_conn *c);
 void sl_h2_head_drop(struct h2_conn *c);
 
+/* grpc_health.c: true if the gateway answers this path itself. */
+bool sl_h2_health_path(const struct h2_conn *c, struct sl_span path);
+size_t sl_h2_health_body(struct h2_stream *s, struct sl_span bytes);
+void sl_h2_health_end(struct h2_stream *s);
+
 /* h2_reply.c */
+/* A gRPC message from s->text. */
+void sl_h2_answer_message(struct h2_stream *s, size_t len);
 /* An answer of the gateway to what has no host stream (any more). */
 void sl_h2_answer(struct h2_stream *s, unsigned http, enum sl_grpc_status grpc, const char *text);
 int64_t sl_h2_reply(void *state, const struct sl_front_env *env, struct sl_stream *st,

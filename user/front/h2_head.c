@@ -348,8 +348,14 @@ void sl_h2_head_end(struct h2_conn *c, struct h2_stream *s, bool end)
 			rq->proto = SL_PROTO_GRPC;
 			s->flags |= ST_GRPC;
 		}
-		if (!(s->flags & ST_GRPC) || grpc_ok(&p, s, metadata))
+		if (!(s->flags & ST_GRPC))
 			begin(&p, s);
+		else if (grpc_ok(&p, s, metadata)) {
+			if (sl_h2_health_path(c, rq->path))
+				s->flags |= ST_HEALTH;
+			else
+				begin(&p, s);
+		}
 	}
 	sl_h2_head_drop(c);
 }

@@ -128,6 +128,8 @@ static void refuse(struct h2_stream *s, unsigned http, enum sl_grpc_status grpc,
 
 static bool unwanted(const struct h2_stream *s)
 {
+	if (s->flags & ST_HEALTH)
+		return s->flags & ST_DROP;
 	return (s->flags & ST_DROP) || !s->st || s->st->refused;
 }
 
@@ -144,8 +146,11 @@ static size_t give(struct h2_stream *s, struct sl_span bytes)
 		.rx_ns = in ? in->rx_ns : 0,
 		.take_ns = in ? in->take_ns : 0,
 	};
-	size_t n = c->front->host->body(c->host, s->st, &part);
+	size_t n;
 
+	if (s->flags & ST_HEALTH)
+		return sl_h2_health_body(s, bytes);
+	n = c->front->host->body(c->host, s->st, &part);
 	if (rest && n == bytes.len && !part.frame)
 		in->frame = NULL;
 	return n;
@@ -234,7 +239,10 @@ void sl_h2_request_over(struct h2_stream *s)
 			return;
 		}
 	}
-	s->conn->front->host->end(s->conn->host, s->st);
+	if (s->flags & ST_HEALTH)
+		sl_h2_health_end(s);
+	else
+		s->conn->front->host->end(s->conn->host, s->st);
 }
 
 /* The client has seen the first GOAWAY: now the one that counts. */

@@ -390,6 +390,16 @@ void sl_h2_answer(struct h2_stream *s, unsigned http, enum sl_grpc_status grpc, 
 		reset(s, NGHTTP2_INTERNAL_ERROR);
 }
 
+void sl_h2_answer_message(struct h2_stream *s, size_t len)
+{
+	struct sl_reply r = {.status = 200, .end = true, .body_len = len};
+
+	s->cur = sl_span_of(s->text, len);
+	s->flags |= ST_END | ST_DROP;
+	if (!start_grpc(s, &r))
+		reset(s, NGHTTP2_INTERNAL_ERROR);
+}
+
 int64_t sl_h2_reply(void *state, const struct sl_front_env *env, struct sl_stream *st,
 		    const struct sl_reply *r)
 {
