@@ -6,50 +6,12 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "base/rand.h"
-#include "core/control.h"
-#include "core/queue.h"
+#include "core/batch_inner.h"
 #include "rpc/rpc.h"
 
-#define LEAD_DEVS 0.5 /* a round trip of so many deviations is worth hiding */
-
 enum {
-	OUTSTANDING_MAX = 2,  /* batches per backend: one computes, the next one travels */
 	PASSED_OVER_MAX = 64, /* requests that may not go to a backend, set aside for one batch */
 	STALL_NS = 200000,    /* how long a backend without credit is left alone at the most */
-};
-
-struct sent {
-	uint64_t sent_ns;
-	double time_ns; /* expected */
-	uint32_t cnt;
-	uint8_t lane;
-	bool full;
-	bool behind; /* another batch was there when it was sent */
-};
-
-struct backend {
-	bool up;
-	uint32_t batches, requests;
-	uint64_t stalled_ns;               /* not asked again before this */
-	struct sent sent[OUTSTANDING_MAX]; /* in the order of sending */
-	uint64_t done_ns;                  /* when the last batch before sent[0] ended */
-	double end_ns; /* when sent[0] is expected to end at the backend, by our clock */
-};
-
-struct sl_batcher {
-	const struct sl_cfg_pool *pool;
-	const struct sl_batch_ops *ops;
-	void *app;
-	struct sl_svc_live *live;
-	struct sl_control control;
-	struct sl_batch_queue queue;
-	struct backend backends[SL_MAX_BACKENDS];
-	uint32_t up_mask;
-	uint64_t wake_ns; /* when a decision that was put off is due */
-	uint64_t due_max; /* latest that was ever queued */
-	struct sl_control_counts counts;
-	struct sl_prng prng;
 };
 
 struct sl_batcher *sl_batcher_create(const struct sl_cfg_pool *pool, const struct sl_batch_ops *ops,
@@ -90,99 +52,6 @@ void sl_batcher_seed(struct sl_batcher *b, uint64_t seed)
 	sl_prng_seed(&b->prng, seed);
 }
 
-/* --- what a backend is expected to do --- */
-
-static const struct sl_fit *fit_of(const struct sl_batcher *b, unsigned backend)
-{
-	return &b->control.backends[backend].fit;
-}
-
-static double half_rtt(const struct sl_batcher *b)
-{
-	return b->control.rtt_ns / 2;
-}
-
-static double late_margin(const struct sl_batcher *b, unsigned backend)
-{
-	return b->control.margin * fit_of(b, backend)->dev_ns;
-}
-
-/* When a batch that is sent now would start: at its arrival, or when all before it have ended. */
-static double free_at(const struct sl_batcher *b, unsigned backend, uint64_t now_ns)
-{
-	const struct backend *be = &b->backends[backend];
-	double arrival = (double)now_ns + half_rtt(b), end;
-
-	if (!be->batches)
-		return arrival;
-	/* Late is as likely to become later still. */
-	end = be->end_ns;
-	if (end < (double)now_ns)
-		end = (double)now_ns + ((double)now_ns - end);
-	for (uint32_t i = 1; i < be->batches; i++)
-		end += be->sent[i].time_ns;
-	return fmax(arrival, end);
-}
-
-/* When the next batch may be sent; UINT64_MAX: not before another one ends. */
-static uint64_t ready_at(const struct sl_batcher *b, unsigned backend, unsigned lane)
-{
-	const struct backend *be = &b->backends[backend];
-	uint64_t at = be->stalled_ns;
-	double just;
-
-	if (!be->up || be->batches == OUTSTANDING_MAX)
-		return UINT64_MAX;
-	if (!be->batches)
-		return at;
-	if (!sl_policies[lane]->just_in_time) {
-		if (b->queue.lanes[lane].len < b->control.backends[backend].plans[lane].cap)
-			return UINT64_MAX;
-		return at;
-	}
-	/* An end that is less well known than the way is long: its message will be as early. */
-	if (fit_of(b, backend)->dev_ns * LEAD_DEVS > b->control.rtt_ns)
-		return UINT64_MAX;
-	just = be->end_ns - half_rtt(b) - fit_of(b, backend)->dev_ns;
-	if (just > (double)at)
-		at = (uint64_t)just;
-	return at;
-}
-
-static uint32_t cap_of(const struct sl_batcher *b, unsigned backend, unsigned lane)
-{
-	uint32_t cap = b->control.backends[backend].plans[lane].cap;
-
-	/* What is published counts: whoever reads it, or writes it, sees what happens. */
-	if (lane == b->pool->batch.policy && b->live->batch_cap < cap)
-		cap = b->live->batch_cap;
-	return cap ? cap : 1;
-}
-
-/* When more than cap wait: there is more than can be served, and larger batches serve more. */
-static uint32_t most_of(const struct sl_batcher *b, unsigned backend, unsigned lane)
-{
-	uint32_t cap = cap_of(b, backend, lane);
-	const struct sl_plan *p = &b->control.backends[backend].plans[lane];
-
-	return b->queue.lanes[lane].len > p->cap && cap == p->cap ? p->most : cap;
-}
-
-/* Requests that a backend can have ready by then, in the batches that are planned for it. */
-static double served_by(const struct sl_batcher *b, unsigned backend, unsigned lane, double due_ns,
-			uint64_t now_ns)
-{
-	const struct sl_fit *f = fit_of(b, backend);
-	uint32_t cap = cap_of(b, backend, lane);
-	double left = due_ns - half_rtt(b) - free_at(b, backend, now_ns);
-	double time = sl_fit_time(f, cap), whole;
-
-	if (left <= 0)
-		return 0;
-	whole = floor(left / time);
-	return whole * cap + sl_fit_size_within(f, left - whole * time, cap);
-}
-
 /* --- submit --- */
 
 static void set_due(struct sl_batcher *b, struct sl_batch_item *item)
@@ -207,14 +76,14 @@ static bool in_time(const struct sl_batcher *b, const struct sl_batch_item *item
 {
 	double sum = 0;
 
-	if (item->due_ns == UINT64_MAX || item->due_ns < b->due_max)
+	if (item->due_ns == UINT64_MAX || (b->queue.len && item->due_ns < b->due_max))
 		return true;
 	for (uint32_t left = b->up_mask & ~item->excluded; left; left &= left - 1) {
 		unsigned i = (unsigned)__builtin_ctz(left);
 
-		if (!sl_fit_known(fit_of(b, i)))
+		if (sl_expect_untested(b, i, now_ns))
 			return true;
-		sum += served_by(b, i, item->lane, (double)item->due_ns, now_ns);
+		sum += sl_expect_served(b, i, item->lane, (double)item->due_ns, now_ns);
 		if (sum > b->queue.len)
 			return true;
 	}
@@ -241,7 +110,7 @@ static enum sl_outcome make_room(struct sl_batcher *b, const struct sl_batch_ite
 	uint32_t active = q->active + (own == 0);
 	enum sl_outcome blame = why;
 
-	if (active > 1 && (uint64_t)q->heaviest * active > 2 * (uint64_t)q->len)
+	if (active > 1 && (uint64_t)q->heaviest * active >= 2 * (uint64_t)q->len)
 		blame = SL_OUTCOME_FAIR_SHARE;
 	if (own + 1 < q->heaviest) {
 		drop(b, sl_queue_heaviest(q), blame);
@@ -273,7 +142,7 @@ enum sl_outcome sl_batcher_submit(struct sl_batcher *b, struct sl_batch_item *it
 		o = make_room(b, item, SL_OUTCOME_SHED);
 	if (o != SL_OUTCOME_OK)
 		return o;
-	if (item->due_ns != UINT64_MAX && item->due_ns > b->due_max)
+	if (!b->queue.len || (item->due_ns != UINT64_MAX && item->due_ns > b->due_max))
 		b->due_max = item->due_ns;
 	sl_queue_push(&b->queue, item);
 	return SL_OUTCOME_OK;
@@ -326,9 +195,9 @@ void sl_batcher_backend(struct sl_batcher *b, unsigned backend, bool up, uint64_
 void sl_batcher_done(struct sl_batcher *b, unsigned backend, unsigned cnt, uint64_t sent_ns,
 		     uint64_t service_ns, uint64_t now_ns)
 {
-	struct backend *be = &b->backends[backend];
+	struct sl_batch_backend *be = &b->backends[backend];
 	unsigned which = 0;
-	struct sent s;
+	struct sl_sent s;
 
 	SL_CHECK(be->batches && be->requests >= cnt);
 	/* Batches of one time and size are alike but for their lane, so either will do. */
@@ -344,9 +213,9 @@ void sl_batcher_done(struct sl_batcher *b, unsigned backend, unsigned cnt, uint6
 	for (unsigned i = which; i < be->batches; i++)
 		be->sent[i] = be->sent[i + 1];
 	if (be->batches && which == 0) {
-		double since = (double)be->sent[0].sent_ns + half_rtt(b);
+		double since = (double)be->sent[0].sent_ns + sl_half_rtt(b);
 
-		be->end_ns = fmax(since, (double)now_ns - half_rtt(b)) + be->sent[0].time_ns;
+		be->end_ns = fmax(since, (double)now_ns - sl_half_rtt(b)) + be->sent[0].time_ns;
 	}
 	if (service_ns)
 		sl_control_done(&b->control, backend, s.lane, cnt, service_ns, s.full);
@@ -355,13 +224,13 @@ void sl_batcher_done(struct sl_batcher *b, unsigned backend, unsigned cnt, uint6
 bool sl_batcher_waited(const struct sl_batcher *b, unsigned backend, uint64_t sent_ns,
 		       uint64_t service_ns, uint64_t now_ns)
 {
-	const struct backend *be = &b->backends[backend];
+	const struct sl_batch_backend *be = &b->backends[backend];
 
 	if (!be->batches || be->sent[0].sent_ns != sent_ns)
 		return true;
 	/* Idle for longer than a reply may be delayed on its way. */
 	return be->sent[0].behind &&
-	       (double)(now_ns - be->done_ns) < (double)service_ns + half_rtt(b);
+	       (double)(now_ns - be->done_ns) < (double)service_ns + sl_half_rtt(b);
 }
 
 void sl_batcher_outstanding(const struct sl_batcher *b, unsigned backend, uint32_t *batches,
@@ -383,11 +252,11 @@ struct choice {
 static struct choice consider(const struct sl_batcher *b, unsigned backend, unsigned lane,
 			      uint64_t now_ns)
 {
-	struct choice c = {.backend = backend, .ready_ns = ready_at(b, backend, lane)};
-	uint32_t n = b->queue.lanes[lane].len, cap = cap_of(b, backend, lane);
+	struct choice c = {.backend = backend, .ready_ns = sl_expect_ready(b, backend, lane)};
+	uint32_t n = b->queue.lanes[lane].len, cap = sl_expect_cap(b, backend, lane);
 
-	c.finish_ns = free_at(b, backend, now_ns) +
-		      sl_fit_time(fit_of(b, backend), n < cap ? n : cap) + half_rtt(b);
+	c.finish_ns = sl_expect_free(b, backend, now_ns) +
+		      sl_fit_time(sl_batch_fit(b, backend), n < cap ? n : cap) + sl_half_rtt(b);
 	return c;
 }
 
@@ -417,7 +286,7 @@ static struct choice choose(struct sl_batcher *b, unsigned lane, uint32_t mask, 
 
 	for (uint32_t left = mask; left; left &= left - 1) {
 		unsigned i = (unsigned)__builtin_ctz(left);
-		uint64_t at = ready_at(b, i, lane);
+		uint64_t at = sl_expect_ready(b, i, lane);
 
 		if (at <= now_ns)
 			ready |= 1u << i;
@@ -438,9 +307,10 @@ static bool hopeless(const struct sl_batcher *b, const struct sl_batch_item *ite
 {
 	for (uint32_t left = b->up_mask & ~item->excluded; left; left &= left - 1) {
 		unsigned i = (unsigned)__builtin_ctz(left);
-		double at = free_at(b, i, now_ns) + sl_fit_time(fit_of(b, i), 1) + half_rtt(b);
+		double at = sl_expect_free(b, i, now_ns) + sl_fit_time(sl_batch_fit(b, i), 1) +
+			    sl_half_rtt(b);
 
-		if (!sl_fit_known(fit_of(b, i)) || at <= (double)item->due_ns)
+		if (sl_expect_untested(b, i, now_ns) || at <= (double)item->due_ns)
 			return false;
 	}
 	return true;
@@ -454,15 +324,15 @@ static uint32_t size_for_first(const struct sl_batcher *b, unsigned lane, unsign
 			       uint32_t want, uint64_t now_ns)
 {
 	const struct sl_batch_item *first = sl_lane_first(&b->queue.lanes[lane]);
-	const struct sl_fit *f = fit_of(b, backend);
+	const struct sl_fit *f = sl_batch_fit(b, backend);
 	uint32_t low = b->control.backends[backend].plans[lane].low, n;
-	double left = (double)first->due_ns - half_rtt(b) - free_at(b, backend, now_ns) -
-		      late_margin(b, backend);
+	double left = (double)first->due_ns - sl_half_rtt(b) - sl_expect_free(b, backend, now_ns) -
+		      sl_late_margin(b, backend);
 
-	if (first->due_ns == UINT64_MAX || !sl_fit_known(f))
+	if (first->due_ns == UINT64_MAX || sl_expect_untested(b, backend, now_ns))
 		return want;
 	n = sl_fit_size_within(f, left, want);
-	if (n < want && (n < low || want > cap_of(b, backend, lane)))
+	if (n < want && (n < low || want > sl_expect_cap(b, backend, lane)))
 		return 0;
 	/* Under load what is sent has to be worth its time. */
 	return n > 1 && n >= low && sl_policies[lane]->just_in_time ? sl_fit_size_efficient(f, n)
@@ -476,7 +346,7 @@ static uint64_t held_until(const struct sl_batcher *b, unsigned lane, unsigned b
 	const struct sl_plan *p = &b->control.backends[backend].plans[lane];
 	double hold = p->hold_ns;
 
-	if (l->len >= cap_of(b, backend, lane) || l->len >= p->hold_below)
+	if (l->len >= sl_expect_cap(b, backend, lane) || l->len >= p->hold_below)
 		return 0;
 	if (lane == b->pool->batch.policy && (double)b->live->hold_ns < hold)
 		hold = (double)b->live->hold_ns;
@@ -487,20 +357,21 @@ static uint64_t held_until(const struct sl_batcher *b, unsigned lane, unsigned b
 static int send_items(struct sl_batcher *b, unsigned backend, unsigned lane,
 		      struct sl_batch_item **items, uint32_t n, uint64_t now_ns)
 {
-	struct backend *be = &b->backends[backend];
-	double start = free_at(b, backend, now_ns), time = sl_fit_time(fit_of(b, backend), n);
+	struct sl_batch_backend *be = &b->backends[backend];
+	double start = sl_expect_free(b, backend, now_ns),
+	       time = sl_fit_time(sl_batch_fit(b, backend), n);
 	int rc = b->ops->send(b->app, backend, items, n);
 
 	if (rc)
 		return rc;
 	if (!be->batches)
 		be->end_ns = start + time;
-	be->sent[be->batches] = (struct sent){.sent_ns = now_ns,
-					      .time_ns = time,
-					      .cnt = n,
-					      .lane = (uint8_t)lane,
-					      .full = n >= cap_of(b, backend, lane),
-					      .behind = be->batches != 0};
+	be->sent[be->batches] = (struct sl_sent){.sent_ns = now_ns,
+						 .time_ns = time,
+						 .cnt = n,
+						 .lane = (uint8_t)lane,
+						 .full = n >= sl_expect_cap(b, backend, lane),
+						 .behind = be->batches != 0};
 	be->batches++;
 	be->requests += n;
 	b->counts.in_flight += n;
@@ -594,7 +465,7 @@ static bool pump_lane(struct sl_batcher *b, unsigned lane, uint64_t now_ns)
 		put_off(b, until);
 		return false;
 	}
-	most = most_of(b, c.backend, lane);
+	most = sl_expect_most(b, c.backend, lane);
 	want = l->len < most ? l->len : most;
 	n = size_for_first(b, lane, c.backend, want, now_ns);
 	if (!n) {

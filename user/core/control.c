@@ -10,7 +10,7 @@
 
 /* Of 3, as a normal 99 of 100 would want, one is not needed: few of a batch are due that soon. */
 #define MARGIN_DEVS     2.0
-#define ARRIVALS_BOUNDS 0.5 /* time over which arrivals are averaged, in latency bounds */
+#define ARRIVALS_BOUNDS 0.3 /* time over which arrivals are averaged, in latency bounds */
 #define PERIODS         8   /* in a latency bound */
 #define RTT_GAIN        0.2
 #define SHED_ALL        65536.0
@@ -67,6 +67,33 @@ static void read_overrides(struct sl_control *c)
 						.bound_ns = ctl->bound_ns,
 						.deadline_ns = ctl->deadline_ns};
 	c->bound_ns = (double)(c->forced.bound_ns ? c->forced.bound_ns : c->pool->batch.bound_ns);
+}
+
+/*
+ * A bound that the fastest backend cannot keep even for one request at a time would have everything
+ * refused. It is then widened to where a batch costs twice what one request does.
+ */
+static void widen_bound(struct sl_control *c)
+{
+	const struct sl_control_backend *fastest = NULL;
+
+	for (uint32_t i = 0; i < c->pool->backend_cnt; i++) {
+		const struct sl_control_backend *be = &c->backends[i];
+
+		if (!be->up)
+			continue;
+		if (!sl_fit_known(&be->fit))
+			return;
+		if (!fastest || sl_fit_time(&be->fit, 1) < sl_fit_time(&fastest->fit, 1))
+			fastest = be;
+	}
+	if (fastest) {
+		double one = sl_fit_time(&fastest->fit, 1);
+		double rest = c->rtt_ns + c->margin * fastest->fit.dev_ns;
+
+		if (2 * one + rest > c->bound_ns)
+			c->bound_ns = 4 * one + rest;
+	}
 }
 
 static void read_arrivals(struct sl_control *c, double dt_ns)
@@ -249,6 +276,7 @@ void sl_control_tick(struct sl_control *c, const struct sl_control_counts *n, ui
 
 	read_overrides(c);
 	read_rtt(c);
+	widen_bound(c);
 	if (c->last_ns && dt_ns > 0) {
 		read_arrivals(c, dt_ns);
 		update_shed_level(c, n->overload - c->last_overload, c->last_arrivals - arrivals,

@@ -16,7 +16,9 @@ enum {
 	STREAK_CHANGE = 4,        /* clipped samples on one side that mean a change */
 	SAMPLES_AFTER_CHANGE = 4, /* what the curve so far counts then */
 	SIZE_SAMPLES_MAX = 16,
-	SIZE_SAMPLES_PRIOR = 2, /* samples of one size that weigh as much as those around it */
+	SIZE_SAMPLES_AFTER_CHANGE = 1,
+	ENOUGH = 3,     /* samples of a size that tell its time */
+	NEIGHBOURS = 8, /* of a size without samples weigh as much as two samples of its own */
 };
 
 int sl_fit_init(struct sl_fit *f, uint32_t max_size)
@@ -81,13 +83,15 @@ void sl_fit_refresh(struct sl_fit *f)
 
 	for (uint32_t b = 1; b <= f->max_size; b++) {
 		const struct sl_fit_size *s = &f->sizes[b];
-		double t = line(f, b), around;
+		double t = line(f, b), around, around_weight;
 
 		if (upper && upper <= b)
 			upper = next_seen(f, b);
 		around = between(f, lower, b, upper);
-		t += ((double)s->residual_ns * s->samples + around * SIZE_SAMPLES_PRIOR) /
-		     (s->samples + SIZE_SAMPLES_PRIOR);
+		/* The more of its own a size has, the less its neighbours say. */
+		around_weight = (double)(SIZE_SAMPLES_MAX - s->samples) / NEIGHBOURS;
+		t += ((double)s->residual_ns * s->samples + around * around_weight) /
+		     (s->samples + around_weight);
 		f->curve[b] = (float)fmax(1, t);
 		if (s->samples)
 			lower = b;
@@ -140,17 +144,30 @@ static void change(struct sl_fit *f)
 	f->beta_ns *= ratio;
 	f->mean_t *= ratio;
 	f->cov_bt *= ratio;
-	for (uint32_t i = 0; i <= f->max_size; i++)
-		f->sizes[i].residual_ns = (float)(f->sizes[i].residual_ns * ratio);
+	for (uint32_t i = 0; i <= f->max_size; i++) {
+		struct sl_fit_size *s = &f->sizes[i];
+
+		s->residual_ns = (float)(s->residual_ns * ratio);
+		if (s->samples > SIZE_SAMPLES_AFTER_CHANGE)
+			s->samples = SIZE_SAMPLES_AFTER_CHANGE;
+	}
 	f->samples = SAMPLES_AFTER_CHANGE;
 	f->streak = 0;
 	sl_fit_refresh(f);
 }
 
+/* What is known now; the curve may be older, but says more on sizes that have hardly been seen. */
+static double expect(const struct sl_fit *f, uint32_t b)
+{
+	const struct sl_fit_size *s = &f->sizes[b];
+
+	return s->samples >= ENOUGH ? line(f, b) + s->residual_ns : sl_fit_time(f, b);
+}
+
 /* Returns t, or the nearest value that is still believed. */
 static double clip(struct sl_fit *f, uint32_t b, double t)
 {
-	double expected = sl_fit_time(f, b), off = t - expected;
+	double expected = expect(f, b), off = t - expected;
 	double limit = fmax(CLIP_DEVS * f->dev_ns, CLIP_SHARE * expected);
 
 	if (fabs(off) <= limit) {
@@ -206,7 +223,7 @@ void sl_fit_add(struct sl_fit *f, uint32_t b, uint64_t time_ns)
 		begin(f, b, t);
 	else
 		t = clip(f, b, t);
-	off = fabs(t - sl_fit_time(f, b));
+	off = fabs(t - expect(f, b));
 	f->dev_ns += fmax(DEV_GAIN, 1.0 / (f->samples + 1)) * (off - f->dev_ns);
 	update_line(f, b, t);
 	update_size(f, b, t);
