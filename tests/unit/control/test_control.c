@@ -245,6 +245,9 @@ START_TEST(stats_tell_recent_quantiles)
 	ck_assert_int_eq(stat_int(o, "total", "count"), 100);
 	json_decref(o);
 	sl_window_tick(&w, &gw, UINT64_C(10000000001)); /* too early: nothing happens */
+	o = sl_stats_json(&gw, &w);
+	ck_assert_int_eq(stat_int(o, "total", "count"), 100);
+	json_decref(o);
 	sl_window_tick(&w, &gw, UINT64_C(12000000001));
 	add_sample(1, SL_STAGE_TOTAL, 5000000);
 	o = sl_stats_json(&gw, &w);
@@ -427,6 +430,8 @@ START_TEST(answers_on_the_admin_endpoint)
 	expect("POST /set?pool=score&size=4&bound=3ms", PROOF, "200", "\"size\":4");
 	ck_assert_uint_eq(gw.ctl.batch_size, 4);
 	ck_assert_uint_eq(gw.ctl.bound_ns, 3000000);
+	expect("POST /set?pool=score&deadline=1s", PROOF, "200", "\"size\":4");
+	ck_assert_uint_eq(gw.ctl.batch_size, 4);
 	/* All or nothing. */
 	expect("POST /set?pool=score&size=5&bound=x", PROOF, "400", "found bound = \"x\"");
 	ck_assert_uint_eq(gw.ctl.batch_size, 4);
@@ -477,6 +482,7 @@ START_TEST(a_second_signal_ends_at_once)
 	struct runner r = {0};
 
 	gw.drain_done = false;
+	cfg->limits.drain_timeout_ns = UINT64_C(100000000000); /* beyond the test's */
 	start(&r);
 	kill(getpid(), SIGTERM);
 	while (!gw.drain_called)
@@ -524,6 +530,7 @@ START_TEST(reloads_what_can_be)
 	ck_assert_int_eq(pipe(fds), 0);
 	sl_log_fd_set(fds[1]);
 	gw.drain_done = false;
+	cfg->limits.drain_timeout_ns = UINT64_C(100000000000);
 	start(&r);
 	write_config(&r, "1ms");
 	f = fopen(r.file, "a");
