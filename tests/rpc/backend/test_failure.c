@@ -176,7 +176,7 @@ static int raw_post(struct sl_transport *t, const struct sl_rpc_header *h, const
 
 static void reject_wait(struct sl_transport *t)
 {
-	uint64_t until = sl_now_ns() + HARNESS_TIMEOUT_S * SL_NS_PER_SEC;
+	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
 	struct sl_message m;
 
 	for (;;) {

@@ -216,7 +216,7 @@ START_TEST(test_no_proof)
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p = start_echo(ep);
 	struct vb_request bad[] = {good, good, good, good};
-	uint64_t until = sl_now_ns() + 20 * SL_NS_PER_SEC;
+	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
 	struct sl_verbs *v;
 
 	check_served(ep);
@@ -290,7 +290,7 @@ START_TEST(test_evil_peer)
 	for (enum evil evil = 0; evil < EVIL_CNT; evil++) {
 		struct sl_transport *t = gw_dial(ep, 64, 64 << 10);
 		struct sl_verbs *v = (struct sl_verbs *)t;
-		uint64_t until = sl_now_ns() + 20 * SL_NS_PER_SEC;
+		uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
 
 		do_evil(v, evil);
 		while (!v->gone && evil != FLOOD) {

@@ -239,6 +239,8 @@ static int exchange_keys(struct dialling *d)
 	if (!vb_proven(&d->secret, &d->talk, VB_ACCEPTOR_KEYS))
 		return -EACCES;
 	v->base.peer_epoch = d->talk.answer.epoch;
+	if (d->opt->mem && d->opt->mem->addr)
+		vb_borrow_from(v, d->opt->mem->addr, d->opt->mem->len);
 	return 0;
 }
 
@@ -310,7 +312,7 @@ struct sl_transport *sl_verbs_dial(const struct sl_rpc_dial_options *opt, const 
 		give_up(&d);
 		return NULL;
 	}
-	vb_describe(d.v, "");
+	vb_describe(d.v, opt->mem && !d.v->mem ? " copies" : "");
 	return &d.v->base;
 }
 

@@ -100,7 +100,12 @@ static void take_cm(struct sl_verbs *v)
 {
 	struct rdma_cm_event *ev;
 
-	for (int i = 0; i < DRAIN_MAX && rdma_get_cm_event(v->cm, &ev) == 0; i++) {
+	for (int i = 0; i < DRAIN_MAX; i++) {
+		if (rdma_get_cm_event(v->cm, &ev)) {
+			/* Not to be read by this thread (vb_doorbell.c): an end, most likely. */
+			v->gone |= errno == EACCES;
+			return;
+		}
 		switch (ev->event) {
 		case RDMA_CM_EVENT_DISCONNECTED:
 		case RDMA_CM_EVENT_DEVICE_REMOVAL:
@@ -145,6 +150,8 @@ bool vb_arm(struct sl_transport *t, bool want_room)
 	struct sl_verbs *v = vb_of(t);
 	uint32_t done = t->credits.done;
 
+	/* What is lent out is waited for like room. */
+	want_room |= v->borrowed_cnt != v->returned_cnt;
 	if (v->gone || v->have_wc || ibv_req_notify_cq(v->rx_cq, 1) ||
 	    (want_room && ibv_req_notify_cq(v->tx_cq, 0)))
 		return false;

@@ -13,7 +13,7 @@ enum {
 	PAGE = 4096,
 	SPARE = 16,       /* work requests besides those of messages: first SEND and receive */
 	LINGER_MS = 50,   /* for what was posted right before close() */
-	SEND_ENTRIES = 2, /* per slot */
+	SEND_ENTRIES = 2, /* per slot: a WRITE and a SEND */
 };
 
 static bool power_of_two(uint32_t n)
@@ -53,6 +53,7 @@ static int negative_errno(void)
 /* Inline where the device has it: asked for, then taken as granted. */
 static int make_queue_pair(struct sl_verbs *v, const struct vb_geometry *g)
 {
+	struct ibv_device_attr device;
 	struct ibv_qp_init_attr attr = {
 		.qp_context = v,
 		.send_cq = v->tx_cq,
@@ -60,11 +61,16 @@ static int make_queue_pair(struct sl_verbs *v, const struct vb_geometry *g)
 		.qp_type = IBV_QPT_RC,
 		.cap = {.max_send_wr = SEND_ENTRIES * g->slots + SPARE,
 			.max_recv_wr = g->slots + SPARE,
-			.max_send_sge = 1,
+			.max_send_sge = VB_SGE_MAX,
 			.max_recv_sge = 1,
 			.max_inline_data = VB_INLINE_WANT},
 	};
 
+	if (ibv_query_device(v->id->verbs, &device))
+		return -EIO;
+	if (device.max_sge < VB_SGE_MAX)
+		attr.cap.max_send_sge = (uint32_t)device.max_sge;
+	v->sge_max = attr.cap.max_send_sge;
 	v->wr_max = attr.cap.max_send_wr - 1;
 	if (rdma_create_qp(v->id, v->pd, &attr)) {
 		attr.cap.max_inline_data = 0;
@@ -176,7 +182,8 @@ int vb_open_rings(struct sl_verbs *v, const struct vb_geometry *g)
 		return rc;
 	v->posted = calloc(g->slots, sizeof(*v->posted));
 	v->rx_bulk_end = calloc(g->slots, sizeof(*v->rx_bulk_end));
-	if (!v->posted || !v->rx_bulk_end)
+	v->borrowed = calloc(g->slots, sizeof(*v->borrowed));
+	if (!v->posted || !v->rx_bulk_end || !v->borrowed)
 		return -ENOMEM;
 	errno = 0;
 	v->ring_mr = ibv_reg_mr(v->pd, v->map, v->map_len - g->bulk_len, IBV_ACCESS_LOCAL_WRITE);
@@ -194,6 +201,16 @@ int vb_open_rings(struct sl_verbs *v, const struct vb_geometry *g)
 	v->keys[0] = (struct vb_keys){
 		.magic = VB_MAGIC, .rkey = v->bulk_mr->rkey, .bulk = (uintptr_t)v->rx_bulk};
 	return vb_post_receives(v, 0, g->slots);
+}
+
+void vb_borrow_from(struct sl_verbs *v, void *mem, size_t len)
+{
+	v->mem_mr = ibv_reg_mr(v->pd, mem, len, 0);
+	if (!v->mem_mr)
+		return;
+	v->mem = mem;
+	v->mem_len = len;
+	v->base.copies = false;
 }
 
 int vb_send_keys(struct sl_verbs *v)
@@ -245,6 +262,8 @@ void vb_describe(struct sl_verbs *v, const char *what)
 
 static void free_map(struct sl_verbs *v)
 {
+	if (v->mem_mr)
+		ibv_dereg_mr(v->mem_mr);
 	if (v->bulk_mr)
 		ibv_dereg_mr(v->bulk_mr);
 	if (v->ring_mr)
@@ -255,6 +274,7 @@ static void free_map(struct sl_verbs *v)
 		munmap(v->map, v->map_len);
 	free(v->posted);
 	free(v->rx_bulk_end);
+	free(v->borrowed);
 }
 
 void vb_free(struct sl_verbs *v)

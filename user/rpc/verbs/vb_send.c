@@ -73,11 +73,11 @@ void vb_progress(struct sl_transport *t)
 /* One doorbell for the chain. Its last SEND wakes a sleeping peer. */
 static void ring(struct sl_verbs *v)
 {
-	struct ibv_send_wr *bad, *last;
+	struct ibv_send_wr *last;
 
 	if (!v->chain_len)
 		return;
-	last = &v->chain[v->chain_len - 1].wr;
+	last = &v->chain[v->chain_len - 1];
 	last->send_flags |= IBV_SEND_SOLICITED;
 	if (v->quiet && (!v->signalled || v->quiet_bytes > QUIET_BYTES_MAX)) {
 		last->send_flags |= IBV_SEND_SIGNALED;
@@ -85,46 +85,118 @@ static void ring(struct sl_verbs *v)
 		v->quiet = v->quiet_bytes = 0;
 	}
 	for (uint32_t i = 0; i + 1 < v->chain_len; i++)
-		v->chain[i].wr.next = &v->chain[i + 1].wr;
-	v->chain_len = 0;
+		v->chain[i].next = &v->chain[i + 1];
+	v->chain_len = v->piece_cnt = 0;
 	v->base.doorbells++;
-	if (ibv_post_send(v->id->qp, &v->chain[0].wr, &bad))
+	if (vb_post_chain(v->id->qp, &v->chain[0]))
 		v->gone = v->broken = true;
 }
 
-static struct vb_work *work(struct sl_verbs *v, const uint8_t *bytes, uint32_t len)
+static struct ibv_send_wr *work(struct sl_verbs *v, enum ibv_wr_opcode opcode)
 {
-	struct vb_work *w = &v->chain[v->chain_len++];
+	struct ibv_send_wr *wr = &v->chain[v->chain_len++];
 
-	*w = (struct vb_work){
-		.sge = {.addr = (uintptr_t)bytes, .length = len, .lkey = v->ring_mr->lkey},
-		.wr = {.sg_list = &w->sge, .num_sge = 1}};
+	*wr = (struct ibv_send_wr){.opcode = opcode, .sg_list = &v->pieces[v->piece_cnt]};
 	v->wr_sent++;
-	return w;
+	return wr;
 }
 
-static void write_bulk(struct sl_verbs *v, uint32_t at, uint32_t len)
+static void add_piece(struct sl_verbs *v, struct ibv_send_wr *wr, const uint8_t *bytes,
+		      uint32_t len, const struct ibv_mr *mr)
 {
-	struct vb_work *w = work(v, v->tx_bulk + at, len);
+	v->pieces[v->piece_cnt++] =
+		(struct ibv_sge){.addr = (uintptr_t)bytes, .length = len, .lkey = mr->lkey};
+	wr->num_sge++;
+}
 
-	w->wr.opcode = IBV_WR_RDMA_WRITE;
-	w->wr.wr.rdma.remote_addr = v->peer_bulk + at;
-	w->wr.wr.rdma.rkey = v->peer_rkey;
+static struct ibv_send_wr *write_to(struct sl_verbs *v, uint32_t at)
+{
+	struct ibv_send_wr *wr = work(v, IBV_WR_RDMA_WRITE);
+
+	wr->wr.rdma.remote_addr = v->peer_bulk + at;
+	wr->wr.rdma.rkey = v->peer_rkey;
+	return wr;
+}
+
+/* Whether the device can read the span where it lies, and that is worth a piece of its own. */
+static bool is_direct(const struct sl_verbs *v, const struct sl_span *span)
+{
+	uintptr_t from = (uintptr_t)span->ptr - (uintptr_t)v->mem;
+
+	return span->len >= VB_DIRECT_MIN && v->mem && from < v->mem_len &&
+	       span->len <= v->mem_len - from;
+}
+
+/* Pieces that the spans make: neighbours that are copied make one. 0: none is direct. */
+static uint32_t count_pieces(const struct sl_verbs *v, const struct sl_span *spans,
+			     unsigned span_cnt)
+{
+	uint32_t pieces = 0, direct = 0;
+	bool copied = false;
+
+	for (unsigned i = 0; i < span_cnt; i++) {
+		bool d = is_direct(v, &spans[i]);
+
+		pieces += d || !copied;
+		direct += d;
+		copied = !d;
+	}
+	return direct ? pieces : 0;
+}
+
+static void write_pieces(struct sl_verbs *v, uint32_t at, const struct sl_span *spans,
+			 unsigned span_cnt)
+{
+	struct ibv_send_wr *wr = write_to(v, at);
+
+	for (unsigned i = 0; i < span_cnt;) {
+		const struct sl_span *first = &spans[i];
+		uint32_t len = (uint32_t)first->len;
+
+		if ((uint32_t)wr->num_sge == v->sge_max)
+			wr = write_to(v, at);
+		if (is_direct(v, first)) {
+			add_piece(v, wr, first->ptr, len, v->mem_mr);
+			i++;
+		} else {
+			for (len = 0; i < span_cnt && !is_direct(v, &spans[i]); i++) {
+				gather(v->tx_bulk + at + len, spans[i].len, &spans[i], 1);
+				len += (uint32_t)spans[i].len;
+			}
+			add_piece(v, wr, v->tx_bulk + at, len, v->ring_mr);
+		}
+		at += len;
+	}
+}
+
+/* The bytes of a large message. */
+static void write_bulk(struct sl_verbs *v, uint32_t at, uint32_t len, const struct sl_span *spans,
+		       unsigned span_cnt)
+{
+	uint32_t pieces = v->mem ? count_pieces(v, spans, span_cnt) : 0;
+
+	if (pieces && pieces <= v->sge_max * VB_WRITES_MAX) {
+		if (v->piece_cnt + pieces + 1 > VB_PIECES_MAX)
+			ring(v);
+		write_pieces(v, at, spans, span_cnt);
+		return;
+	}
+	gather(v->tx_bulk + at, len, spans, span_cnt);
+	add_piece(v, write_to(v, at), v->tx_bulk + at, len, v->ring_mr);
 }
 
 static void send_slot(struct sl_verbs *v, const uint8_t *slot, uint32_t len, uint32_t body_len)
 {
-	struct sl_credits *c = &v->base.credits;
-	struct vb_work *w = work(v, slot, len);
+	struct ibv_send_wr *wr = work(v, IBV_WR_SEND);
 
-	w->wr.opcode = IBV_WR_SEND;
-	w->wr.wr_id = (uint64_t)v->wr_sent << 32 | c->sent;
+	add_piece(v, wr, slot, len, v->ring_mr);
+	wr->wr_id = (uint64_t)v->wr_sent << 32 | v->base.credits.sent;
 	if (len <= v->inline_max)
-		w->wr.send_flags = IBV_SEND_INLINE;
+		wr->send_flags = IBV_SEND_INLINE;
 	v->quiet++;
 	v->quiet_bytes += body_len;
 	if (v->quiet >= v->quiet_max) {
-		w->wr.send_flags |= IBV_SEND_SIGNALED;
+		wr->send_flags |= IBV_SEND_SIGNALED;
 		v->signalled++;
 		v->quiet = v->quiet_bytes = 0;
 	}
@@ -141,6 +213,13 @@ static bool has_room(struct sl_verbs *v, enum sl_credit_kind kind)
 	       v->wr_sent - v->wr_done + VB_PER_MESSAGE <= v->wr_max;
 }
 
+/* The message just posted is the last of those that `cookie` stands for. */
+static void lend(struct sl_verbs *v, uint64_t cookie)
+{
+	v->borrowed[v->borrowed_cnt++ & v->mask] =
+		(struct vb_borrowed){.cookie = cookie, .seq = v->base.credits.sent};
+}
+
 int vb_post(struct sl_transport *t, const struct sl_rpc_header *header, const struct sl_span *spans,
 	    unsigned span_cnt, uint64_t cookie)
 {
@@ -150,19 +229,17 @@ int vb_post(struct sl_transport *t, const struct sl_rpc_header *header, const st
 	uint8_t *slot = v->tx_slots + (size_t)(seq & v->mask) * SL_RPC_SLOT_SIZE;
 	struct sl_rpc_header h = *header;
 
-	(void)cookie; /* copied when this returns */
 	if (v->gone)
 		return -ENOTCONN;
-	if (!has_room(v, kind_of(header)))
+	if (!has_room(v, kind_of(header)) || v->borrowed_cnt - v->returned_cnt > v->mask)
 		return -EAGAIN;
 	if (len > VB_BODY_MAX && (len > t->bulk_max || len > sl_credits_bulk_room(c)))
 		return -EAGAIN;
-	if (v->chain_len + VB_PER_MESSAGE > VB_CHAIN_MAX)
+	if (v->chain_len + VB_PER_MESSAGE > VB_CHAIN_MAX || v->piece_cnt + 2 > VB_PIECES_MAX)
 		ring(v);
 	if (len > VB_BODY_MAX) {
 		c->bulk_sent = sl_credits_bulk_place(c->bulk_len, c->bulk_sent, len, &at);
-		gather(v->tx_bulk + at, len, spans, span_cnt);
-		write_bulk(v, at, len);
+		write_bulk(v, at, len, spans, span_cnt);
 	} else {
 		gather(slot + sizeof(h), len, spans, span_cnt);
 		in_slot += len;
@@ -172,6 +249,8 @@ int vb_post(struct sl_transport *t, const struct sl_rpc_header *header, const st
 	v->posted[seq & v->mask] = (struct vb_posted){.bulk_end = c->bulk_sent, .body_len = len};
 	t->posted_bytes += len;
 	send_slot(v, slot, in_slot, len);
+	if (cookie)
+		lend(v, cookie);
 	return 0;
 }
 
@@ -198,8 +277,18 @@ void vb_flush(struct sl_transport *t)
 
 unsigned vb_sent(struct sl_transport *t, uint64_t *cookies, unsigned max)
 {
-	(void)t, (void)cookies, (void)max;
-	return 0;
+	struct sl_verbs *v = vb_of(t);
+	unsigned n = 0;
+
+	while (n < max && v->returned_cnt != v->borrowed_cnt) {
+		const struct vb_borrowed *b = &v->borrowed[v->returned_cnt & v->mask];
+
+		if (t->credits.sent - b->seq < t->credits.sent - t->credits.done)
+			break;
+		cookies[n++] = b->cookie;
+		v->returned_cnt++;
+	}
+	return n;
 }
 
 uint32_t vb_window(const struct sl_transport *t)

@@ -10,6 +10,9 @@
  *   large:   gather into staging at the place, WRITE  -> same place of the peer's bulk ring, then
  *            SEND of the header alone, which announces it
  *
+ * Where the owner's memory (the UMEM) is registered, long spans in it are not gathered: the WRITE
+ * reads them where they lie, and `sent` tells when that is done.
+ *
  * Work requests are chained and posted with one doorbell by flush(). Receive slots are posted and
  * completed in order, so slot n is that of message n. A slot is reposted before it is told as
  * consumed, so a peer that keeps to its window never meets an empty receive queue.
@@ -31,9 +34,13 @@
 #include "rpc/verbs/vb_proof.h"
 
 enum {
-	VB_CHAIN_MAX = 64,  /* work requests behind one doorbell */
-	VB_PER_MESSAGE = 2, /* WRITE and SEND */
-	VB_SIGNAL_MAX = 64, /* messages without a signalled one at the most */
+	VB_CHAIN_MAX = 64,                  /* work requests behind one doorbell */
+	VB_PIECES_MAX = 256,                /* and pieces of memory in them */
+	VB_WRITES_MAX = 8,                  /* of one message */
+	VB_PER_MESSAGE = VB_WRITES_MAX + 1, /* and the SEND */
+	VB_SGE_MAX = 16,                    /* pieces of one WRITE */
+	VB_DIRECT_MIN = 512,                /* shorter spans are copied */
+	VB_SIGNAL_MAX = 64,                 /* messages without a signalled one at the most */
 	VB_INLINE_WANT = 192,
 	VB_BODY_MAX = SL_RPC_SLOT_SIZE - sizeof(struct sl_rpc_header),
 };
@@ -47,9 +54,10 @@ struct vb_posted {
 	uint32_t wr_end; /* work requests posted, this message's included */
 };
 
-struct vb_work {
-	struct ibv_send_wr wr;
-	struct ibv_sge sge;
+/* A post whose spans are in use until message `seq` is done. */
+struct vb_borrowed {
+	uint64_t cookie;
+	uint32_t seq;
 };
 
 struct vb_geometry {
@@ -71,8 +79,15 @@ struct sl_verbs {
 	uint32_t quiet, quiet_max; /* messages since the last signalled; allowed */
 	uint32_t quiet_bytes;
 	uint32_t chain_len;
-	struct vb_work chain[VB_CHAIN_MAX];
-	struct vb_posted *posted; /* per slot */
+	struct ibv_send_wr chain[VB_CHAIN_MAX];
+	uint32_t piece_cnt;
+	struct ibv_sge pieces[VB_PIECES_MAX]; /* of the chain */
+	struct vb_posted *posted;             /* per slot */
+	const uint8_t *mem;                   /* the owner's, registered; NULL none */
+	size_t mem_len;
+	uint32_t sge_max;
+	struct vb_borrowed *borrowed;        /* ring of as many as slots */
+	uint32_t borrowed_cnt, returned_cnt; /* put in, taken out */
 	/* in */
 	uint8_t *rx_slots, *rx_bulk;
 	uint32_t rx_next, lent;
@@ -86,7 +101,7 @@ struct sl_verbs {
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *bell;
 	struct ibv_cq *tx_cq, *rx_cq;
-	struct ibv_mr *keys_mr, *ring_mr, *bulk_mr;
+	struct ibv_mr *keys_mr, *ring_mr, *bulk_mr, *mem_mr;
 	struct vb_keys keys[2]; /* own, the peer's */
 	void *map;
 	size_t map_len;
@@ -108,6 +123,8 @@ int vb_open(struct sl_verbs *v, struct rdma_cm_id *id, struct rdma_event_channel
 	    const struct vb_geometry *g);
 /* Rings, registered, receive slots posted; fills in own addresses in keys[0]. */
 int vb_open_rings(struct sl_verbs *v, const struct vb_geometry *g);
+/* From now on posts may read from there; if the device cannot, they go on being copied. */
+void vb_borrow_from(struct sl_verbs *v, void *mem, size_t len);
 int vb_send_keys(struct sl_verbs *v);
 /* The peer's keys have arrived: 1, 0 not yet, -errno. */
 int vb_keys_arrived(struct sl_verbs *v);
@@ -124,6 +141,9 @@ void vb_progress(struct sl_transport *t);
 unsigned vb_sent(struct sl_transport *t, uint64_t *cookies, unsigned max);
 /* Messages up to `upto` need nothing of ours any more. */
 void vb_complete(struct sl_verbs *v, uint32_t upto);
+
+/* vb_doorbell.c: 0 or -errno. */
+int vb_post_chain(struct ibv_qp *qp, struct ibv_send_wr *first);
 
 /* vb_receive.c */
 int vb_post_receives(struct sl_verbs *v, uint32_t from, uint32_t to);
