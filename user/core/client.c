@@ -7,6 +7,7 @@
 
 enum {
 	DETECT_LEN = 4,       /* "PRI " tells HTTP/2 from HTTP/1.1 */
+	ROOM_MIN = 64,        /* of the send buffer: with less the fronts wait */
 	TIMER_GRAIN_MS = 250, /* time-outs are looked at this often at the most */
 };
 
@@ -152,18 +153,33 @@ static size_t host_write(void *host, const void *bytes, size_t len)
 	return n;
 }
 
+static void wait_for_room(struct sl_client *cl)
+{
+	cl->blocked = true;
+	sl_tcp_want_write(cl->conn);
+}
+
 static bool host_write_head(void *host, const void *bytes, size_t len)
 {
 	struct sl_client *cl = host;
 
-	return cl->conn && sl_tcp_send_head(cl->conn, bytes, len);
+	if (!cl->conn)
+		return false;
+	if (sl_tcp_send_head(cl->conn, bytes, len))
+		return true;
+	wait_for_room(cl);
+	return false;
 }
 
 static size_t host_room(void *host)
 {
 	struct sl_client *cl = host;
+	size_t room = cl->conn ? sl_tcp_send_room(cl->conn) : 0;
 
-	return cl->conn ? sl_tcp_send_room(cl->conn) : 0;
+	/* Who finds so little does not write at all: nobody else would tell TCP that he waits. */
+	if (cl->conn && room < ROOM_MIN)
+		wait_for_room(cl);
+	return room;
 }
 
 static void host_close(void *host)

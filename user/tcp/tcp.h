@@ -103,6 +103,8 @@ size_t sl_tcp_send_room(const struct sl_tcp_conn *c);
  * fewer than len only when snd_buf or the frame pool is exhausted (then `writable` follows).
  */
 size_t sl_tcp_send(struct sl_tcp_conn *c, const void *bytes, size_t len);
+/* For who asked for the room and does not try: `writable` follows as if sl_tcp_send had. */
+void sl_tcp_want_write(struct sl_tcp_conn *c);
 /* Like sl_tcp_send but may exceed snd_buf: for heads and trailers of at most a few KiB. All or
  * nothing. */
 bool sl_tcp_send_head(struct sl_tcp_conn *c, const void *bytes, size_t len);

@@ -150,6 +150,15 @@ static bool may_grow_head(const struct sl_tcp_conn *c)
 	return true;
 }
 
+void sl_tcp_want_write(struct sl_tcp_conn *c)
+{
+	if (!can_send(c))
+		return;
+	c->flags |= SL_TCPF_WANT_WRITE;
+	if (c->snd_end == c->snd_una) /* no acknowledgement will come and call us */
+		sl_tcp_set_rtx(c, SL_RTX_NO_FRAME, SL_TCP_NO_FRAME_NS);
+}
+
 size_t sl_tcp_send(struct sl_tcp_conn *c, const void *bytes, size_t len)
 {
 	uint32_t used = queued(c), max = c->tcp->cfg.snd_buf;
@@ -159,11 +168,8 @@ size_t sl_tcp_send(struct sl_tcp_conn *c, const void *bytes, size_t len)
 		return 0;
 	room = used < max ? max - used : 0;
 	done = append(c, bytes, len < room ? len : room, may_grow);
-	if (done < len) {
-		c->flags |= SL_TCPF_WANT_WRITE;
-		if (c->snd_end == c->snd_una) /* no acknowledgement will come and call us */
-			sl_tcp_set_rtx(c, SL_RTX_NO_FRAME, SL_TCP_NO_FRAME_NS);
-	}
+	if (done < len)
+		sl_tcp_want_write(c);
 	return done;
 }
 
