@@ -16,8 +16,9 @@ HELD_BY_ONE = 16000
 UNITS = {
     "requests_per_s": "1/s", "p50": "us", "p99": "us", "p99.9": "us", "offered": "1/s", "packets_per_s": "1/s",
     "gateway_user": "s/million", "gateway_system": "s/million", "gateway_softirq": "s/million",
-    "gateway_cpu": "s/million", "other_core_cpu": "s/million", "peak_memory": "KiB", "errors": "requests",
-    "round_trips_per_s": "1/s", "lost": "packets", "idle_cpu": "%", "idle_connection": "bytes",
+    "gateway_cpu": "s/million", "other_core_cpu": "s/million",
+    "process_cpu": "s/million", "peak_memory": "KiB", "errors": "requests", "lost": "packets",
+    "round_trips_per_s": "1/s", "idle_cpu": "%", "idle_connection": "bytes",
     "idle_connections": "connections",
 }
 
@@ -30,7 +31,7 @@ class Window:
 
     def sample(self):
         return (time.monotonic(), busy_seconds(GATEWAY_CPU), busy_seconds(CLIENT_CPU),
-                self.contender.arena.packets(self.contender.gateway.pid))
+                self.contender.arena.packets(self.contender.gateway.pid), self.contender.cpu_seconds())
 
     def open(self):
         self.first = self.sample()
@@ -39,11 +40,12 @@ class Window:
         self.last = self.sample()
 
     def per_million(self, requests_per_s):
-        (t0, g0, c0, p0), (t1, g1, c1, p1) = self.first, self.last
+        (t0, g0, c0, p0, s0), (t1, g1, c1, p1, s1) = self.first, self.last
         scale = 1e6 / (requests_per_s * (t1 - t0)) if requests_per_s > 0 else 0
         out = {f"gateway_{k}": (g1[k] - g0[k]) * scale for k in g0}
         out["gateway_cpu"] = sum(out.values())
         out["other_core_cpu"] = sum(c1[k] - c0[k] for k in c0) * scale
+        out["process_cpu"] = (s1 - s0) * scale  # to the nanosecond, and without what others do on that core
         out["packets_per_s"] = (p1 - p0) / (t1 - t0)
         return out
 

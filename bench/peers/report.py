@@ -81,6 +81,7 @@ def machine():
         "date": time.strftime("%Y-%m-%d"),
         "kernel": f"{u.sysname} {u.release} {u.machine}",
         "cpu": f"{model[1] if model else 'unknown'}, {os.cpu_count()} cores",
+        "commit": first_line("git", "-C", os.path.dirname(os.path.abspath(__file__)), "rev-parse", "--short", "HEAD"),
         "nginx": first_line("nginx", "-v").rpartition("/")[2],
         "haproxy": first_line("haproxy", "-v").split()[2],
         "wrk": first_line("wrk", "-v").split()[1],
@@ -113,8 +114,9 @@ def write_tsv(path, s, about):
 
 
 COLUMNS = ("requests_per_s", "p50", "p99", "p99.9", "gateway_user", "gateway_system", "gateway_softirq", "gateway_cpu",
-           "packets_per_s", "peak_memory")
-HEADS = ("requests/s", "p50 us", "p99 us", "p99.9 us", "user", "system", "softirq", "cpu s/M", "packets/s", "peak KiB")
+           "process_cpu", "packets_per_s", "peak_memory")
+HEADS = ("requests/s", "p50 us", "p99 us", "p99.9 us", "user", "system", "softirq", "core s/M", "process",
+         "packets/s", "peak KiB")
 
 
 def print_table(s):
