@@ -5,7 +5,11 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-mapfile -t wanted < <(sed -E 's/#.*//; s/[[:space:]]+//g; /^$/d' packages*.txt | sort -u)
+# "PACKAGE" or "PACKAGE unless COMMAND": the latter is not wanted where the command came from elsewhere.
+mapfile -t wanted < <(sed -E 's/#.*//' packages*.txt | while read -r package word command; do
+	[ -n "$package" ] || continue
+	[ "$word" = unless ] && command -v "$command" >/dev/null || echo "$package"
+done | sort -u)
 mapfile -t missing < <(
 	dpkg-query -W -f '${Package} ${db:Status-Status}\n' "${wanted[@]}" 2>/dev/null |
 		sed -n 's/ installed$//p' | sort -u | comm -13 - <(printf '%s\n' "${wanted[@]}"))
