@@ -137,7 +137,7 @@ void *sl_h2_alloc(struct sl_h2_budget *b, size_t size)
 		return NULL;
 	p = s->free_head;
 	if (p) {
-		memcpy(&s->free_head, p, sizeof(p));
+		memcpy(&s->free_head, p, sizeof(s->free_head));
 	} else {
 		p = (uint8_t *)s + s->fresh;
 		s->fresh += s->size;
