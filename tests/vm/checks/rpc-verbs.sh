@@ -1,0 +1,22 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# kernel: stable
+# timeout: 400
+# The suite of tests/rpc over RDMA: what shared memory passes, verbs pass.
+set -euo pipefail
+# shellcheck source=../guest/rxe-lib.sh
+. tests/vm/guest/rxe-lib.sh
+
+tests/vm/guest/rxe-up.sh
+trap tests/vm/guest/rxe-down.sh EXIT
+
+key=$(mktemp)
+head -c 32 /dev/urandom | base64 > "$key"
+export SL_RPC_ENDPOINTS=rdma://$rxe_server:7471 SL_RPC_KEY_FILE=$key SL_RPC_LOAD=300
+# Emulation on a busy machine is slow: give up late.
+export SL_RPC_TIMEOUT_S=100 CK_TIMEOUT_MULTIPLIER=4
+failed=0
+for test in basic sdk failure load score verbs; do
+    "$BUILD/tests/rpc/backend/test_$test" || failed=1
+done
+exit $failed
