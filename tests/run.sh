@@ -20,13 +20,15 @@ began=$SECONDS
 
 # The command of a layer, in its own process group, so that a signal ends all of it.
 run_layer() {
-	local target=test-$1
+	local target=("test-$1")
 	case $1 in
-	deps | lint | asan | fuzz) target=$1 ;;
-	build) target=all ;;
+	deps | lint | fuzz) target=("$1") ;;
+	# What a client or a peer can reach; the rest of the suite is about attaching, operating and volume.
+	asan) target=(asan ASAN_TESTS='01 02 03 04 05 08 34 50 51') ;;
+	build) target=(all) ;;
 	esac
 	set -m
-	timeout -k 20 "${SL_LAYER_TIMEOUT:-1200}" make --no-print-directory -j "$jobs" "$target" 2>&1 </dev/null &
+	timeout -k 20 "${SL_LAYER_TIMEOUT:-1200}" make --no-print-directory -j "$jobs" "${target[@]}" 2>&1 </dev/null &
 	child=$!
 	set +m
 	wait "$child"
