@@ -1,0 +1,109 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# kernel: stable
+# timeout: 200
+# The whole gateway: clients behind a veth in front, a backend behind RDMA; killed, started again, drained.
+#
+#   client's namespace  <== veth, AF_XDP ==>  gateway on rxe1  <== RDMA ==>  echo on rxe0
+#
+# rxe knows the first namespace only, so the gateway stays there.
+. tests/netns/lib.sh
+. tests/vm/guest/rxe-lib.sh
+
+gw() { "$@"; }
+
+clean_up() {
+    trap - EXIT
+    exec 2> /dev/null
+    for p in "${pid_of[@]}" $gateway_pid; do kill -KILL "$p"; done
+    wait
+    ip netns del "$C"
+    ip link del "$GIF"
+    tests/vm/guest/rxe-down.sh
+    rm -rf "$D"
+}
+
+arena() {
+    ip netns add "$C"
+    ip link add "$GIF" type veth peer name "$CIF" netns "$C"
+    ip addr add 10.99.0.1/24 dev "$GIF"
+    ip -n "$C" addr add 10.99.0.2/24 dev "$CIF"
+    ip link set "$GIF" up
+    ip -n "$C" link set lo up
+    ip -n "$C" link set "$CIF" up
+}
+
+backend() {
+    "$BUILD/echo" --listen "rdma://$rxe_server:7471" --key-file "$D/$1" >> "$D/backend.log" 2>&1 < /dev/null &
+    pid_of[echo]=$!
+}
+
+gateway_spawn() {
+    : > "$D/gw.log"
+    "$SLUICE" run -c "$D/gw.conf" >> "$D/gw.log" 2>&1 < /dev/null &
+    gateway_pid=$!
+}
+
+answers() { [ "$(cl curl -sf --max-time 5 -d "$1" "http://$V4:8080/echo")" = "$1" ]; }
+refuses() { [ "$(cl curl -s -o /dev/null -w '%{http_code}' --max-time 5 -d x "http://$V4:8080/echo")" = 503 ]; }
+is_up() { [ "$(metric sluice_backend_up)" -eq 1 ]; }
+is_down() { [ "$(metric sluice_backend_up)" -eq 0 ]; }
+
+# A body of $1 bytes comes back as it went.
+returns_bytes() {
+    head -c "$1" /dev/urandom > "$D/body"
+    cl curl -sf --max-time 30 --data-binary "@$D/body" -H 'Expect:' "http://$V4:8080/echo" | cmp - "$D/body"
+}
+
+# Four connections for three seconds; everything is answered.
+short_load() {
+    cl wrk -t1 -c4 -d3s "http://$V4:8080/echo" > "$D/wrk" || return 1
+    cat "$D/wrk"
+    ! grep -q 'Non-2xx\|Socket errors' "$D/wrk" && grep -q '[1-9][0-9]* requests in' "$D/wrk"
+}
+
+tests/vm/guest/rxe-up.sh > "$D/rxe" || { cat "$D/rxe"; exit 1; }
+arena
+umask 077
+head -c 32 /dev/urandom | base64 > "$D/key"
+head -c 32 /dev/urandom | base64 > "$D/other-key"
+
+backend key
+gateway << CONFIG
+interface $GIF { }
+listener v4 { address = "$V4" port = 8080 }
+pool one {
+    batch { bound = 10s }
+    backend echo { endpoint = "rdma://$rxe_server:7471" key_file = "$D/key" }
+}
+route "/echo" { pool = one deadline = 10s }
+CONFIG
+check "the backend is up" within 20 is_up
+check "the log names device, GID, MTU and transport" \
+    grep -q 'rdma rxe1/1 gid ::ffff:10.77.0.2 mtu 4096 RC' "$D/gw.log"
+check "a small body" within 5 answers hello
+check "a body of 3000 bytes, in a slot" returns_bytes 3000
+check "a body of 1 MB, in the bulk ring" returns_bytes 1000000
+packets=/sys/class/net/sl-rxe1/statistics/tx_packets
+before=$(cat $packets)
+check "short load" short_load
+check "it went over the wire" [ $(($(cat $packets) - before)) -gt 100 ]
+
+kill_backend echo
+check "the death is noticed" within 10 is_down
+check "503 without a backend" within 5 refuses
+backend other-key
+sleep 2
+check "one with another key is not used" is_down
+says_why() { admin /stats | grep -q 'another key'; }
+check "and the stats say why" within 10 says_why
+kill_backend echo
+backend key
+check "one with the key is, again" within 20 is_up
+check "and answers" within 5 answers again
+check "also with 1 MB" returns_bytes 1000000
+
+check "a backend that is told to stop ends" end_process "${pid_of[echo]}" 20
+check "in order" [ "$status" -eq 0 ]
+check "and leaves" within 10 is_down
+finish
