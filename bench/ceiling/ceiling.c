@@ -204,7 +204,8 @@ static int run_echo(const struct options *o)
 		       (unsigned long long)a.port->stats.rx_packets);
 		printf("echo_sent\t%llu\tpackets\n", (unsigned long long)a.port->stats.tx_packets);
 		printf("echo_dropped\t%llu\tpackets\n",
-		       (unsigned long long)(a.port->stats.rx_dropped + a.port->stats.rx_ring_full));
+		       (unsigned long long)a.port->stats.rx_dropped +
+			       (unsigned long long)a.port->stats.rx_ring_full);
 	}
 	arena_close(&a);
 	return rc ? 1 : 0;

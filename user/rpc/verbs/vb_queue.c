@@ -47,7 +47,9 @@ struct sl_verbs *vb_new(void)
 
 static int negative_errno(void)
 {
-	return errno ? -errno : -ENOMEM;
+	int e = errno;
+
+	return e > 0 ? -e : -ENOMEM;
 }
 
 /* Inline where the device has it: asked for, then taken as granted. */
