@@ -94,6 +94,19 @@ static int receive_keys(struct sl_verbs *v)
 	return ibv_post_recv(v->id->qp, &wr, &bad) ? -EIO : 0;
 }
 
+static int open_queue(struct sl_verbs *v, const struct vb_geometry *g)
+{
+	int rc = make_queue_pair(v, g);
+
+	if (!rc)
+		rc = receive_keys(v);
+	if (!rc)
+		rc = vb_events_open(v);
+	if (!rc && ibv_req_notify_cq(v->rx_cq, 0))
+		rc = -EIO;
+	return rc;
+}
+
 int vb_open(struct sl_verbs *v, struct rdma_cm_id *id, struct rdma_event_channel *cm,
 	    const struct vb_geometry *g)
 {
@@ -112,13 +125,7 @@ int vb_open(struct sl_verbs *v, struct rdma_cm_id *id, struct rdma_event_channel
 		v->rx_cq = ibv_create_cq(id->verbs, (int)(g->slots + SPARE), v, v->bell, 0);
 	if (v->rx_cq)
 		v->keys_mr = ibv_reg_mr(v->pd, v->keys, sizeof(v->keys), IBV_ACCESS_LOCAL_WRITE);
-	rc = v->keys_mr ? make_queue_pair(v, g) : negative_errno();
-	if (!rc)
-		rc = receive_keys(v);
-	if (!rc)
-		rc = vb_events_open(v);
-	if (!rc && ibv_req_notify_cq(v->rx_cq, 0))
-		rc = -EIO;
+	rc = v->keys_mr ? open_queue(v, g) : negative_errno();
 	if (rc) {
 		vb_events_close(v);
 		v->id = NULL; /* still the caller's */
