@@ -209,15 +209,29 @@ static unsigned requests_of(const char *out)
 	return at ? (unsigned)strtoul(at, NULL, 10) : 0;
 }
 
-/* Lines of wrk that tell what went wrong. */
-static void print_wrk_errors(const char *out)
+static void print_lines_with(const char *out, const char *const *words)
 {
 	for (const char *line = out; *line; line += strcspn(line, "\n"), line += *line == '\n') {
 		size_t len = strcspn(line, "\n");
 
-		if (memmem(line, len, "Non-2xx", 7) || memmem(line, len, "Socket errors", 13))
-			printf("    %.*s\n", (int)len, line);
+		for (const char *const *w = words; *w; w++) {
+			if (memmem(line, len, *w, strlen(*w)))
+				printf("    %.*s\n", (int)len, line);
+		}
 	}
+}
+
+/* What wrk and the gateway say about requests that failed. */
+static void print_failures(const struct demo *d, const char *wrk)
+{
+	const struct proc_where gateway = {.netns = DEMO_GW};
+	char sluice[4200], out[8000];
+
+	snprintf(sluice, sizeof(sluice), "%s/sluice", d->bin);
+	print_lines_with(wrk, (const char *[]){"Non-2xx", "Socket errors", NULL});
+	proc_run(&gateway, (const char *[]){sluice, "status", NULL}, out, sizeof(out), CLIENT_MS);
+	print_lines_with(out,
+			 (const char *[]){"answered:", "malformed:", "dropped:", "backend", NULL});
 }
 
 static bool check_wrk(struct demo *d)
@@ -242,7 +256,7 @@ static bool check_wrk(struct demo *d)
 				  number_behind(errors, "timeout "));
 	p99 = strstr(out, " 99% ");
 	if (bad)
-		print_wrk_errors(out);
+		print_failures(d, out);
 	if (p99)
 		sscanf(p99 + 5, "%15s", tail);
 	d->requests += total;
