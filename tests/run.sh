@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # run.sh [all | LAYER...]: every layer of tests, cheapest first. A layer ends in a line of counts; the last line here is
 # their sum: "N passed, N failed, N skipped". Fails when a test failed, or a layer ended without its counts.
-#   FUZZ_SECONDS  per fuzz target (default 60)    SL_LAYER_TIMEOUT  seconds per layer (default 1200)
+#   FUZZ_SECONDS  per fuzz target (default 30)    SL_LAYER_TIMEOUT  seconds per layer (default 1200)
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
 layers=(deps build lint unit stack rpc bpf netns asan vm fuzz)
 [ "${1:-all}" = all ] || layers=("$@")
-export FUZZ_SECONDS=${FUZZ_SECONDS:-60} FUZZ_JOBS=${FUZZ_JOBS:-$(nproc)}
+export FUZZ_SECONDS=${FUZZ_SECONDS:-30} FUZZ_JOBS=${FUZZ_JOBS:-$(nproc)}
 jobs=$(nproc)
 logs=$(mktemp -d) || exit 1
 child=

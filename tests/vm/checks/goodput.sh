@@ -8,7 +8,7 @@
 #   gateway 10.79.0.1 --veth-- bridge --veth-- 10.79.0.2 client     netem on both ports of the bridge: what AF_XDP sends
 #                                                                   passes the queueing discipline of its own device by
 set -euo pipefail
-rounds=${GOODPUT_ROUNDS:-5} mib=${GOODPUT_MIB:-6}
+rounds=${GOODPUT_ROUNDS:-3} mib=${GOODPUT_MIB:-6}
 helper=tests/vm/guest/goodput.py
 dir=$(mktemp -d)
 pids=()
