@@ -35,7 +35,7 @@ static void axes(const struct panel *p, const char *title, double step_y, const 
 			px(p, x), TOP + TALL + 18, x * 100);
 	fprintf(p->f,
 		"<line x1=\"%.0f\" x2=\"%.0f\" y1=\"%.1f\" y2=\"%.1f\" class=\"l\"/>"
-		"<text x=\"%.0f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
+		"<text x=\"%.0f\" y=\"%.1f\">%s</text>\n",
 		p->x0, p->x0 + PANEL, py(p, limit), py(p, limit), p->x0 + PANEL, py(p, limit) - 5,
 		limit_name);
 }
@@ -69,8 +69,8 @@ void sim_plot(const char *file, const double *loads, unsigned load_cnt,
 		".l{stroke:#999;stroke-dasharray:5 4}</style>\n"
 		"<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
 		WIDTH, HEIGHT, WIDTH, HEIGHT);
-	axes(&good, "replies within the bound, 1000 per s", 1, "capacity", capacity / 1000);
-	axes(&late, "99th percentile of the latency, ms", 10, "bound", bound_ms);
+	axes(&good, "replies within the bound, 1000 per s", 10, "capacity", capacity / 1000);
+	axes(&late, "99th percentile of the latency, ms", 1, "bound", bound_ms);
 	for (unsigned i = 0; i < curve_cnt; i++) {
 		curve(&good, loads, load_cnt, &curves[i], true);
 		curve(&late, loads, load_cnt, &curves[i], false);

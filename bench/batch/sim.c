@@ -143,8 +143,7 @@ static const struct sl_batch_ops ops = {.send = send_batch, .drop = drop_item};
 static void reply(struct sim *sim, unsigned backend, struct flight *f)
 {
 	uint64_t took = sim->now_ns - f->sent_ns;
-	bool waited =
-		sl_batcher_waited(sim->batcher, backend, f->sent_ns, f->service_ns, sim->now_ns);
+	bool waited = sl_batcher_waited(sim->batcher, backend, f->sent_ns);
 
 	for (uint32_t i = 0; i < f->cnt; i++) {
 		struct request *r = f->requests[i];
@@ -155,7 +154,7 @@ static void reply(struct sim *sim, unsigned backend, struct flight *f)
 			hist_add(sim, SL_STAGE_RPC, took - f->service_ns);
 		if (r->measured) {
 			sim->replied++;
-			sim->good += latency <= sim->s->bound_ns;
+			sim->good += (double)latency <= sim->s->bound_ns;
 			sl_hist_fine_add(&sim->latency, latency);
 		}
 		give_back(sim, r);

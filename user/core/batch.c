@@ -206,6 +206,8 @@ void sl_batcher_done(struct sl_batcher *b, unsigned backend, unsigned cnt, uint6
 		which++;
 	s = be->sent[which];
 	be->done_ns = now_ns;
+	if (!s.behind)
+		be->alone_ns = now_ns;
 	be->batches--;
 	be->requests -= cnt;
 	b->counts.in_flight -= cnt;
@@ -221,16 +223,11 @@ void sl_batcher_done(struct sl_batcher *b, unsigned backend, unsigned cnt, uint6
 		sl_control_done(&b->control, backend, s.lane, cnt, service_ns, s.full);
 }
 
-bool sl_batcher_waited(const struct sl_batcher *b, unsigned backend, uint64_t sent_ns,
-		       uint64_t service_ns, uint64_t now_ns)
+bool sl_batcher_waited(const struct sl_batcher *b, unsigned backend, uint64_t sent_ns)
 {
 	const struct sl_batch_backend *be = &b->backends[backend];
 
-	if (!be->batches || be->sent[0].sent_ns != sent_ns)
-		return true;
-	/* Idle for longer than a reply may be delayed on its way. */
-	return be->sent[0].behind &&
-	       (double)(now_ns - be->done_ns) < (double)service_ns + sl_half_rtt(b);
+	return !be->batches || be->sent[0].sent_ns != sent_ns || be->sent[0].behind;
 }
 
 void sl_batcher_outstanding(const struct sl_batcher *b, unsigned backend, uint32_t *batches,

@@ -90,11 +90,10 @@ void sl_batcher_backend(struct sl_batcher *b, unsigned backend, bool up, uint64_
 void sl_batcher_done(struct sl_batcher *b, unsigned backend, unsigned cnt, uint64_t sent_ns,
 		     uint64_t service_ns, uint64_t now_ns);
 /*
- * Whether a batch whose first reply is here, ahead of done, may have waited at the backend for the
- * one before it: then its round trip says nothing about the way there and back.
+ * Whether a batch whose first reply is here, ahead of done, found another one before it: then its
+ * round trip says nothing about the way there and back.
  */
-bool sl_batcher_waited(const struct sl_batcher *b, unsigned backend, uint64_t sent_ns,
-		       uint64_t service_ns, uint64_t now_ns);
+bool sl_batcher_waited(const struct sl_batcher *b, unsigned backend, uint64_t sent_ns);
 
 /* Sends and sheds what is due, and runs the controller; once per loop. */
 void sl_batcher_pump(struct sl_batcher *b, uint64_t now_ns);

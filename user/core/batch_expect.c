@@ -5,15 +5,25 @@
 
 #define LEAD_DEVS 0.5 /* a round trip of so many deviations is worth hiding */
 
-/* A backend that has been idle for so long is tried, whatever is known: it may have recovered. */
-#define STALE_NS UINT64_C(1000000000)
+/*
+ * A backend that has been idle for so many times what one request would take is tried, whatever is
+ * known of it: what one long pause has taught would else never be unlearnt.
+ */
+#define STALE_TIMES  2
+#define STALE_MIN_NS 10e6
+#define STALE_MAX_NS 1e9
+#define ALONE_NS     UINT64_C(500000000)
 
 bool sl_expect_untested(const struct sl_batcher *b, unsigned backend, uint64_t now_ns)
 {
 	const struct sl_batch_backend *be = &b->backends[backend];
+	const struct sl_fit *f = sl_batch_fit(b, backend);
+	double after;
 
-	return !sl_fit_known(sl_batch_fit(b, backend)) ||
-	       (!be->batches && now_ns - be->done_ns > STALE_NS);
+	if (!sl_fit_known(f))
+		return true;
+	after = fmin(STALE_MAX_NS, fmax(STALE_MIN_NS, STALE_TIMES * sl_fit_time(f, 1)));
+	return !be->batches && (double)(now_ns - be->done_ns) > after;
 }
 
 double sl_expect_free(const struct sl_batcher *b, unsigned backend, uint64_t now_ns)
@@ -47,6 +57,9 @@ uint64_t sl_expect_ready(const struct sl_batcher *b, unsigned backend, unsigned 
 			return UINT64_MAX;
 		return at;
 	}
+	/* From time to time one has to go alone, or no round trip would be measured. */
+	if (be->sent[0].sent_ns > be->alone_ns + ALONE_NS)
+		return UINT64_MAX;
 	/* An end that is less well known than the way is long: its message will be as early. */
 	if (sl_batch_fit(b, backend)->dev_ns * LEAD_DEVS > b->control.rtt_ns)
 		return UINT64_MAX;

@@ -24,7 +24,8 @@ struct sl_batch_backend {
 	uint64_t stalled_ns;                     /* not asked again before this */
 	struct sl_sent sent[SL_OUTSTANDING_MAX]; /* in the order of sending */
 	uint64_t done_ns;                        /* when the last batch before sent[0] ended */
-	double end_ns; /* when sent[0] is expected to end at the backend, by our clock */
+	uint64_t alone_ns; /* when the last batch ended that found nothing before it */
+	double end_ns;     /* when sent[0] is expected to end at the backend, by our clock */
 };
 
 struct sl_batcher {
@@ -54,7 +55,7 @@ static inline double sl_half_rtt(const struct sl_batcher *b)
 
 static inline double sl_late_margin(const struct sl_batcher *b, unsigned backend)
 {
-	return b->control.margin * sl_batch_fit(b, backend)->dev_ns;
+	return sl_control_margin(&b->control, &b->control.backends[backend]);
 }
 
 /* What it takes is not known, or was so long ago that nothing may be refused for it. */

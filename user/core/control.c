@@ -8,8 +8,7 @@
 #include "base/clock.h"
 #include "base/hist.h"
 
-/* Of 3, as a normal 99 of 100 would want, one is not needed: few of a batch are due that soon. */
-#define MARGIN_DEVS     2.0
+#define MARGIN_DEVS     3.0
 #define ARRIVALS_BOUNDS 0.3 /* time over which arrivals are averaged, in latency bounds */
 #define PERIODS         8   /* in a latency bound */
 #define RTT_GAIN        0.2
@@ -89,7 +88,7 @@ static void widen_bound(struct sl_control *c)
 	}
 	if (fastest) {
 		double one = sl_fit_time(&fastest->fit, 1);
-		double rest = c->rtt_ns + c->margin * fastest->fit.dev_ns;
+		double rest = c->rtt_ns + sl_control_margin(c, fastest);
 
 		if (2 * one + rest > c->bound_ns)
 			c->bound_ns = 4 * one + rest;

@@ -53,6 +53,18 @@ struct sl_control {
 	uint64_t last_rpc[SL_HIST_BUCKET_CNT];
 };
 
+/*
+ * Time kept free for what is not as expected. What varies so much that most of the bound would go
+ * there is not made better by refusing everything.
+ */
+static inline double sl_control_margin(const struct sl_control *c,
+				       const struct sl_control_backend *be)
+{
+	double wanted = c->margin * be->fit.dev_ns, most = c->bound_ns / 8;
+
+	return wanted < most ? wanted : most;
+}
+
 /* 0 or -ENOMEM. */
 int sl_control_init(struct sl_control *c, const struct sl_cfg_pool *pool,
 		    const struct sl_svc_hist *hist, struct sl_svc_live *live,

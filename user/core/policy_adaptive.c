@@ -19,7 +19,7 @@ enum { GROWTH = 2, FIRST_CAP = 4 }; /* sizes not tried yet are approached by dou
 
 static double slack(const struct sl_control *c, const struct sl_control_backend *be)
 {
-	return c->bound_ns - c->rtt_ns - c->margin * be->fit.dev_ns;
+	return c->bound_ns - c->rtt_ns - sl_control_margin(c, be);
 }
 
 static uint32_t explored(const struct sl_control *c, const struct sl_control_backend *be)

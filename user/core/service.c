@@ -172,7 +172,7 @@ static void first_part(struct sl_exchange *x, const struct sl_rpc_reply *r)
 
 	x->reply_ns = c->now_ns;
 	sl_stage_add(c, x, SL_STAGE_COMPUTE, service_ns);
-	if (!sl_batcher_waited(x->service->batcher, x->backend, x->send_ns, service_ns, c->now_ns))
+	if (!sl_batcher_waited(x->service->batcher, x->backend, x->send_ns))
 		sl_stage_add(c, x, SL_STAGE_RPC,
 			     flight_ns > service_ns ? flight_ns - service_ns : 0);
 }

@@ -13,7 +13,7 @@
 
 #define MS UINT64_C(1000000)
 
-enum { ITEMS = 4000, SENT_MAX = 64, BACKENDS = 3, QUEUE = 512 };
+enum { ITEMS = 4000, SENT_MAX = 64, BACKENDS = 3, QUEUE = 512, STALE_MS = 1100 };
 
 struct sent {
 	unsigned backend, cnt;
@@ -614,6 +614,35 @@ START_TEST(impossible_bound_is_widened)
 }
 END_TEST
 
+/* Clients that come back at once after each refusal must not keep a wrong notion alive. */
+START_TEST(one_pause_is_forgotten)
+{
+	unsigned served = 0;
+
+	start(adaptive, 1);
+	teach(1);
+	for (unsigned i = 0; i < 8; i++) { /* the backend is stopped for a while */
+		submit(1);
+		pump(STALE_MS * MS);
+		now_ns += 400 * MS;
+		if (sent_cnt)
+			answer(&sent[--sent_cnt], 400 * MS);
+	}
+	for (unsigned ms = 0; ms < 3000; ms++) {
+		for (unsigned k = 0; k < 20; k++)
+			(void)submit_for(k, now_ns + 80 * MS);
+		pump(MS);
+		while (sent_cnt) {
+			served += ms >= 2000 ? sent[sent_cnt - 1].cnt : 0;
+			now_ns += takes(sent[sent_cnt - 1].cnt);
+			sent_cnt--;
+			answer(&sent[sent_cnt], takes(sent[sent_cnt].cnt));
+		}
+	}
+	ck_assert_uint_gt(served, 1000);
+}
+END_TEST
+
 START_TEST(idle_batcher_looks_at_the_map_now_and_then)
 {
 	start(adaptive, 1);
@@ -652,6 +681,7 @@ int main(void)
 	tcase_add_test(tc, request_is_not_sent_to_where_it_failed);
 	tcase_add_test(tc, batch_that_no_message_holds_is_cut);
 	tcase_add_test(tc, impossible_bound_is_widened);
+	tcase_add_test(tc, one_pause_is_forgotten);
 	tcase_add_test(tc, idle_batcher_looks_at_the_map_now_and_then);
 	suite_add_tcase(s, tc);
 	srunner_run_all(sr, CK_NORMAL);
