@@ -35,7 +35,7 @@ static void axes(const struct panel *p, const char *title, double step_y, const 
 			px(p, x), TOP + TALL + 18, x * 100);
 	fprintf(p->f,
 		"<line x1=\"%.0f\" x2=\"%.0f\" y1=\"%.1f\" y2=\"%.1f\" class=\"l\"/>"
-		"<text x=\"%.0f\" y=\"%.1f\">%s</text>\n",
+		"<text x=\"%.0f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
 		p->x0, p->x0 + PANEL, py(p, limit), py(p, limit), p->x0 + PANEL, py(p, limit) - 5,
 		limit_name);
 }

@@ -219,8 +219,10 @@ void sl_batcher_done(struct sl_batcher *b, unsigned backend, unsigned cnt, uint6
 
 		be->end_ns = fmax(since, (double)now_ns - sl_half_rtt(b)) + be->sent[0].time_ns;
 	}
-	if (service_ns)
+	if (service_ns) {
+		be->took_ns = service_ns;
 		sl_control_done(&b->control, backend, s.lane, cnt, service_ns, s.full);
+	}
 }
 
 bool sl_batcher_waited(const struct sl_batcher *b, unsigned backend, uint64_t sent_ns)

@@ -6,7 +6,7 @@
 #define LEAD_DEVS 0.5 /* a round trip of so many deviations is worth hiding */
 
 /*
- * A backend that has been idle for so many times what one request would take is tried, whatever is
+ * A backend that has been idle for so many times what its last batch took is tried, whatever is
  * known of it: what one long pause has taught would else never be unlearnt.
  */
 #define STALE_TIMES  2
@@ -22,7 +22,7 @@ bool sl_expect_untested(const struct sl_batcher *b, unsigned backend, uint64_t n
 
 	if (!sl_fit_known(f))
 		return true;
-	after = fmin(STALE_MAX_NS, fmax(STALE_MIN_NS, STALE_TIMES * sl_fit_time(f, 1)));
+	after = fmin(STALE_MAX_NS, fmax(STALE_MIN_NS, STALE_TIMES * (double)be->took_ns));
 	return !be->batches && (double)(now_ns - be->done_ns) > after;
 }
 

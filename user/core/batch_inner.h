@@ -24,6 +24,7 @@ struct sl_batch_backend {
 	uint64_t stalled_ns;                     /* not asked again before this */
 	struct sl_sent sent[SL_OUTSTANDING_MAX]; /* in the order of sending */
 	uint64_t done_ns;                        /* when the last batch before sent[0] ended */
+	uint64_t took_ns;                        /* service time of the last batch */
 	uint64_t alone_ns; /* when the last batch ended that found nothing before it */
 	double end_ns;     /* when sent[0] is expected to end at the backend, by our clock */
 };

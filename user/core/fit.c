@@ -9,11 +9,13 @@
 #define DEV_GAIN     0.05
 #define CLIP_DEVS    5.0  /* a sample further off is clipped */
 #define CLIP_SHARE   0.02 /* but never one that is less than this off */
+#define FAST_SHARE   0.25 /* of the expected time */
 #define CLEARLY      0.02 /* better in throughput */
 #define PRIOR_SPREAD 0.25 /* weight of the prior: as of sizes that vary by this share */
 
 enum {
-	STREAK_CHANGE = 4,        /* clipped samples on one side that mean a change */
+	STREAK_CHANGE = 4, /* clipped samples on one side that mean a change */
+	STREAK_FAST = 3,
 	SAMPLES_AFTER_CHANGE = 4, /* what the curve so far counts then */
 	SIZE_SAMPLES_MAX = 16,
 	SIZE_SAMPLES_AFTER_CHANGE = 1,
@@ -170,7 +172,11 @@ static double clip(struct sl_fit *f, uint32_t b, double t)
 	double expected = expect(f, b), off = t - expected;
 	double limit = fmax(CLIP_DEVS * f->dev_ns, CLIP_SHARE * expected);
 
-	if (fabs(off) <= limit) {
+	/* A pause makes a batch slower, never so much faster: that is believed however much varies.
+	 */
+	bool fast = t < expected * FAST_SHARE;
+
+	if (fabs(off) <= limit && !fast) {
 		f->streak = 0;
 		return t;
 	}
@@ -182,8 +188,8 @@ static double clip(struct sl_fit *f, uint32_t b, double t)
 	f->streak += off > 0 ? 1 : -1;
 	f->off_sum += t;
 	f->off_expected += expected;
-	if (abs(f->streak) < STREAK_CHANGE)
-		return expected + copysign(limit, off);
+	if (abs(f->streak) < (fast ? STREAK_FAST : STREAK_CHANGE))
+		return expected + copysign(fmin(limit, fabs(off)), off);
 	change(f);
 	return t;
 }
