@@ -87,7 +87,7 @@ enum sl_stage {
 	SL_STAGE_QUEUE,   /* -> put into a batch */
 	SL_STAGE_SEND,    /* -> handed to the transport */
 	SL_STAGE_COMPUTE, /* service time as the backend reports it */
-	SL_STAGE_RPC,     /* sent -> reply received, less compute; of batches that found none ahead */
+	SL_STAGE_RPC,     /* sent -> reply received, less compute; of batches with none ahead */
 	SL_STAGE_REPLY,   /* -> last byte of the reply handed to TCP or UDP */
 	SL_STAGE_TOTAL,   /* first byte of the request to last byte of the reply */
 	SL_STAGE_CNT,
