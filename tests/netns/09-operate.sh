@@ -90,10 +90,18 @@ check "still serving" cl curl -sf --max-time 10 "http://$V4:8080/echo"
 check_leftovers
 gateway_stop
 
-# Another account, and a service manager that wants to be told.
+# Another account, which the backend serves as it is its own, and a service manager that wants to be told.
 config "user = nobody"
-chmod 755 "$D"
-chmod 777 "$D/echo.sock"
+chmod 777 "$D"
+kill_backend echo
+as_nobody() { exec setpriv --reuid nobody --regid nogroup --clear-groups "$@"; }
+backend_as_nobody() {
+	rm -f "$D/echo.sock"
+	as_nobody "$BUILD/echo" --listen "shm://$D/echo.sock" >>"$D/echo.log" 2>&1 </dev/null &
+	pid_of[echo]=$!
+	within 10 test -S "$D/echo.sock" || say_failed "the backend does not start as nobody"
+}
+backend_as_nobody
 python3 - "$D/notify" "$D/notified" <<'EOF' &
 import os, socket, sys
 s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -110,6 +118,9 @@ unset NOTIFY_SOCKET
 check "runs as another account" eval 'grep -qE "^Uid:\s+$(id -u nobody)\s+$(id -u nobody)" /proc/$gateway_pid/status'
 check "no thread has a capability left then" no_caps
 check "serves as another account" cl curl -sf --max-time 10 "http://$V4:8080/echo"
+kill_backend echo
+backend_as_nobody
+check "and a backend that comes back" within 5 cl curl -sf --max-time 10 "http://$V4:8080/echo"
 wait $manager
 check "READY=1 was sent" grep -q '^READY=1$' "$D/notified"
 check_leftovers

@@ -35,12 +35,6 @@ int sl_cpu_nth(unsigned n);
 /* Pins the calling thread. 0 or -errno. */
 int sl_cpu_pin(unsigned cpu);
 
-/*
- * The one signal that no thread may block: it makes each thread give up its capabilities, which
- * belong to threads (control/caps.c).
- */
-#define SL_SIGNAL_ALL_THREADS (SIGRTMIN + 2)
-
 /* Names the calling thread in logs, ps and perf; cut at 15 bytes. */
 void sl_thread_name_set(const char *name);
 

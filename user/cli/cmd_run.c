@@ -59,12 +59,18 @@ static void on_ready(void *arg)
 }
 
 /*
- * Attached programs, sockets and maps are held by descriptors, so nothing is needed any more; but
- * for backends that come back, RDMA registers memory, which takes CAP_IPC_LOCK beyond the limit.
+ * Programs, sockets and maps are held by descriptors, through which the kernel (5.19 and newer)
+ * lets anybody update maps: nothing is needed any more. The one exception: when a backend comes
+ * back, RDMA registers the workers' memory with its device, and beyond the limit of locked memory,
+ * where that could not be lifted, this takes CAP_IPC_LOCK.
  */
 static uint64_t caps_to_keep(const struct sl_config *c)
 {
+	struct rlimit locked;
 	uint64_t keep = 0;
+
+	if (getrlimit(RLIMIT_MEMLOCK, &locked) == 0 && locked.rlim_cur == RLIM_INFINITY)
+		return 0;
 
 	for (uint32_t p = 0; p < c->pool_cnt; p++) {
 		for (uint32_t b = 0; b < c->pools[p].backend_cnt; b++) {
@@ -108,7 +114,8 @@ static int serve(struct sl_gateway *g, const struct sl_config *c, const char *fi
 	if (!ctl)
 		return cli_error("run", "%s", err);
 	print_start(g, c);
-	if (sl_caps_drop(caps_to_keep(c), c->user, err, sizeof(err)) != 0) {
+	if (sl_caps_drop(caps_to_keep(c), c->user, err, sizeof(err)) != 0 ||
+	    sl_gateway_start(g, err, sizeof(err)) != 0) {
 		sl_control_close(ctl);
 		return cli_error("run", "%s", err);
 	}
@@ -145,10 +152,10 @@ int cli_run(int argc, char **argv)
 	}
 	sl_log_level_set((enum sl_log_level)c->log_level);
 	raise_limits();
-	g = sl_gateway_start(c, err, sizeof(err));
+	g = sl_gateway_open(c, err, sizeof(err));
 	if (g) {
 		rc = serve(g, c, o.config);
-		sl_gateway_stop(g);
+		sl_gateway_close(g);
 	} else {
 		fprintf(stderr, "%s\n", err);
 		rc = CLI_FAILED;

@@ -109,7 +109,8 @@ static const struct conf_name idempotence[] = {
 /* clang-format off */
 const struct conf_key conf_keys[] = {
 	ROOT("user", conf_string, user, 1, 32, .what = "the name of an account",
-	     .help = "account to run as once everything is attached"),
+	     .help = "account to run as once everything is attached; backends on shm have to "
+		     "serve it, and key files be readable for it"),
 	ROOT("log_level", conf_log_level, log_level, .fallback = "info",
 	     .what = "one of err, warn, info, debug", .help = "what is logged; reloadable"),
 	ROOT_LIST("descriptor_sets", conf_files, descriptor_sets,

@@ -3,7 +3,7 @@
  * The control thread: signals, the admin endpoint, drain, reload. It never touches the data path
  * but through gateway.h.
  *
- *   sl_control_block_signals -> (gateway starts its threads) -> sl_control_open -> sl_control_run
+ *   sl_control_block_signals -> sl_control_open -> (gateway starts its threads) -> sl_control_run
  *
  *   SIGTERM, SIGINT, POST /drain   not ready, no new connections, what runs is finished, end;
  *                                  a second signal, or limits.drain_timeout, ends at once
@@ -43,8 +43,9 @@ void sl_control_drain(struct sl_control *c);
 bool sl_control_ready(struct sl_control *c, char *why, size_t why_len);
 
 /*
- * Takes all capabilities but those in keep (bit per CAP_*) from every thread of the process, and
- * becomes `user` unless NULL. 0, or -errno and one line in err.
+ * Takes all capabilities but those in keep (bit per CAP_*) from this thread and those that it will
+ * start, and becomes `user` unless NULL: so before the first thread. 0, or -errno and one line in
+ * err.
  */
 int sl_caps_drop(uint64_t keep, const char *user, char *err, size_t err_len);
 

@@ -189,7 +189,6 @@ struct sl_dialler *sl_dialler_start(const struct sl_config *cfg, uint32_t pool, 
 	pthread_cond_init(&d->wake, &attr);
 	pthread_condattr_destroy(&attr);
 	sigfillset(&all);
-	sigdelset(&all, SL_SIGNAL_ALL_THREADS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	rc = pthread_create(&d->thread, NULL, dialler_main, d);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -272,7 +272,7 @@ static int build_workers(struct sl_gateway *g, char *err, size_t err_len)
 	return 0;
 }
 
-static int start_threads(struct sl_gateway *g, char *err, size_t err_len)
+int sl_gateway_start(struct sl_gateway *g, char *err, size_t err_len)
 {
 	for (unsigned i = 0; i < g->worker_cnt; i++) {
 		int rc = sl_worker_start(&g->workers[i]);
@@ -302,7 +302,7 @@ static uint32_t count_backends(const struct sl_config *cfg)
 	return n;
 }
 
-struct sl_gateway *sl_gateway_start(const struct sl_config *cfg, char *err, size_t err_len)
+struct sl_gateway *sl_gateway_open(const struct sl_config *cfg, char *err, size_t err_len)
 {
 	struct sl_gateway *g = calloc(1, sizeof(*g));
 	int rc;
@@ -327,14 +327,12 @@ struct sl_gateway *sl_gateway_start(const struct sl_config *cfg, char *err, size
 	if (!rc)
 		rc = open_listeners(g, err, err_len);
 	if (!rc)
-		rc = start_threads(g, err, err_len);
-	if (!rc)
 		return g;
-	sl_gateway_stop(g);
+	sl_gateway_close(g);
 	return NULL;
 }
 
-void sl_gateway_stop(struct sl_gateway *g)
+void sl_gateway_close(struct sl_gateway *g)
 {
 	for (uint32_t i = 0; i < g->dialler_cnt; i++)
 		sl_dialler_stop(g->diallers[i]);

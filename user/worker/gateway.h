@@ -3,7 +3,8 @@
  * The running gateway: interfaces attached, workers started, backends connected. What the control
  * thread and the command line see of the data path; nothing here is called per packet or request.
  *
- *   sl_gateway_start -> [ worker threads ] -> sl_gateway_drain -> sl_gateway_stop
+ *   sl_gateway_open -> (capabilities dropped) -> sl_gateway_start -> [ worker threads ]
+ *       -> sl_gateway_drain -> sl_gateway_close
  *
  * All functions are called from the control thread unless said otherwise.
  */
@@ -20,8 +21,13 @@
 
 struct sl_gateway;
 
-/* Attaches, allocates, starts the workers. Returns NULL and one line in err. */
-struct sl_gateway *sl_gateway_start(const struct sl_config *cfg, char *err, size_t err_len);
+/*
+ * Attaches and allocates: all that needs capabilities, and no thread yet. Packets to the listeners
+ * wait in the sockets' rings from now on. Returns NULL and one line in err.
+ */
+struct sl_gateway *sl_gateway_open(const struct sl_config *cfg, char *err, size_t err_len);
+/* Starts workers and diallers. 0, or -errno and one line in err. */
+int sl_gateway_start(struct sl_gateway *g, char *err, size_t err_len);
 
 /* Ready: every worker runs and at least one backend of each pool is up (or there are no pools). */
 bool sl_gateway_ready(const struct sl_gateway *g, char *why, size_t why_len);
@@ -29,7 +35,7 @@ bool sl_gateway_ready(const struct sl_gateway *g, char *why, size_t why_len);
 /* Stops new connections, finishes what is in flight; true once nothing is left. Idempotent. */
 bool sl_gateway_drain(struct sl_gateway *g);
 /* Ends workers, detaches, frees. */
-void sl_gateway_stop(struct sl_gateway *g);
+void sl_gateway_close(struct sl_gateway *g);
 
 /* True, and one line, when an interface is down or gone. */
 bool sl_gateway_fault(const struct sl_gateway *g, char *why, size_t why_len);

@@ -74,7 +74,8 @@ static void fill_backends(struct sl_gateway *g, struct sl_worker *w, struct sl_w
 			bi->state = link == SL_LINK_UP        ? SL_RPC_UP
 				    : link == SL_LINK_OFFERED ? SL_RPC_CONNECTING
 							      : SL_RPC_DOWN;
-			sl_dialler_info(g->diallers[n], w->index, bi);
+			if (n < g->dialler_cnt) /* else: not started yet */
+				sl_dialler_info(g->diallers[n], w->index, bi);
 			sl_rpc_channel_stats(sl_core_channel(&w->core, p, b), &bi->stats);
 		}
 	}

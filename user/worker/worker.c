@@ -96,7 +96,6 @@ int sl_worker_start(struct sl_worker *w)
 
 	/* Signals are the control thread's. */
 	sigfillset(&all);
-	sigdelset(&all, SL_SIGNAL_ALL_THREADS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	rc = pthread_create(&w->thread, NULL, thread_main, w);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

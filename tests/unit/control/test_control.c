@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -590,22 +591,13 @@ END_TEST
 
 /* --- capabilities --- */
 
-static atomic_bool sleeper_stop;
-
-static void *sleeper(void *arg)
-{
-	while (!sleeper_stop)
-		usleep(1000);
-	return arg;
-}
-
 static unsigned long long caps_of(const char *task, const char *which)
 {
 	char path[64], line[200];
 	unsigned long long v = ~0ull;
 	FILE *f;
 
-	snprintf(path, sizeof(path), "/proc/self/task/%s/status", task);
+	snprintf(path, sizeof(path), "/proc/%s/status", task);
 	f = fopen(path, "r");
 	ck_assert_ptr_nonnull(f);
 	while (fgets(line, sizeof(line), f)) {
@@ -616,39 +608,33 @@ static unsigned long long caps_of(const char *task, const char *which)
 	return v;
 }
 
-static pid_t start_sleeper(pthread_t *t)
+static void *look_at_caps(void *arg)
 {
-	char path[32];
-	pid_t tid;
+	static const char *const sets[] = {"CapEff:", "CapPrm:", "CapBnd:"};
+	unsigned long long *found = arg;
 
-	ck_assert_int_eq(pthread_create(t, NULL, sleeper, NULL), 0);
-	for (tid = getpid() + 1;; tid++) {
-		snprintf(path, sizeof(path), "/proc/self/task/%d", tid);
-		if (access(path, F_OK) == 0)
-			return tid;
-	}
+	for (unsigned i = 0; i < 3; i++)
+		found[i] = caps_of("thread-self", sets[i]);
+	return NULL;
 }
 
-START_TEST(all_threads_lose_their_capabilities)
+START_TEST(threads_begin_without_capabilities)
 {
 	uint64_t keep = _i ? 1u << 13 : 0; /* CAP_NET_RAW */
-	char tid[16], self[16];
+	unsigned long long found[2][3];
 	pthread_t t;
 
-	snprintf(tid, sizeof(tid), "%d", start_sleeper(&t));
-	snprintf(self, sizeof(self), "%d", getpid());
-	ck_assert_uint_ne(caps_of(tid, "CapEff:"), 0); /* these tests run as root */
+	look_at_caps(found[0]);
+	ck_assert_uint_ne(found[0][0], 0); /* these tests run as root */
 	ck_assert_msg(sl_caps_drop(keep, _i == 2 ? "nobody" : NULL, err, sizeof(err)) == 0, "%s",
 		      err);
-	ck_assert_uint_eq(caps_of(tid, "CapEff:"), keep);
-	ck_assert_uint_eq(caps_of(tid, "CapPrm:"), keep);
-	ck_assert_uint_eq(caps_of(tid, "CapBnd:"), keep);
-	ck_assert_uint_eq(caps_of(self, "CapEff:"), keep);
-	ck_assert_uint_eq(caps_of(self, "CapPrm:"), keep);
-	ck_assert_uint_eq(caps_of(self, "CapBnd:"), keep);
-	ck_assert_int_eq(geteuid() == 0, _i != 2);
-	sleeper_stop = true;
+	look_at_caps(found[0]);
+	ck_assert_int_eq(pthread_create(&t, NULL, look_at_caps, found[1]), 0);
 	pthread_join(t, NULL);
+	for (unsigned i = 0; i < 6; i++)
+		ck_assert_uint_eq(found[i / 3][i % 3], keep);
+	ck_assert_int_eq(geteuid() == 0, _i != 2);
+	ck_assert_int_eq(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), 1);
 }
 END_TEST
 
@@ -675,7 +661,7 @@ int main(void)
 	tcase_add_test(loop, reloads_what_can_be);
 	tcase_add_test(loop, tells_the_service_manager);
 	tcase_add_test(loop, an_address_in_use_is_one_line);
-	tcase_add_loop_test(loop, all_threads_lose_their_capabilities, 0, 3);
+	tcase_add_loop_test(loop, threads_begin_without_capabilities, 0, 3);
 	suite_add_tcase(s, loop);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
