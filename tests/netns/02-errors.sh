@@ -11,6 +11,8 @@ listener v4 { address = "$V4" port = 8080 }
 pool echo { batch { bound = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
 route "/echo" { pool = echo }
 route "/get" { reply = 200 body = "got\n" methods = {GET, HEAD} }
+route "/both" { reply = 200 body = "fixed\n" methods = {GET} }
+route "/both" { pool = echo methods = {POST, PUT} }
 route "/small" { pool = echo max_body = 10 }
 limits { max_head = 4k max_target = 1k max_headers = 20 max_body = 1m header_timeout = 1s body_timeout = 1s idle_timeout = 2s }
 EOF
@@ -59,6 +61,19 @@ status("501", b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\
 status("505", b"GET /get HTTP/2.7\r\nHost: x\r\n\r\n", 505)
 allow = ask(b"DELETE /get HTTP/1.1\r\nHost: x\r\n\r\n").headers.get("allow", "")
 expect("Allow", sorted(x.strip() for x in allow.split(",")), ["GET", "HEAD"])
+EOF
+
+check_py "routes of one prefix, told apart by method" <<'EOF'
+from raw import *
+expect("GET", ask(b"GET /both HTTP/1.1\r\nHost: x\r\n\r\n").body, b"fixed\n")
+expect("POST", ask(b"POST /both HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello").body, b"hello")
+expect("PUT", ask(b"PUT /both HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi").body, b"hi")
+c = Client()
+c.send(b"HEAD /both HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+head = c.rest()
+expect("HEAD", (head[:15], head[-4:]), (b"HTTP/1.1 200 OK", b"\r\n\r\n"))
+r = ask(b"DELETE /both HTTP/1.1\r\nHost: x\r\n\r\n")
+expect("neither", (r.status, sorted(x.strip() for x in r.headers["allow"].split(","))), (405, ["GET", "HEAD", "POST", "PUT"]))
 EOF
 
 check_py "100-continue is asked for, and refused when the body would be" <<'EOF'

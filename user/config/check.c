@@ -58,7 +58,68 @@ static int longest_first(const void *a, const void *b)
 
 	if (x->prefix_len != y->prefix_len)
 		return x->prefix_len < y->prefix_len ? 1 : -1;
-	return strcmp(x->prefix, y->prefix);
+	if (strcmp(x->prefix, y->prefix) != 0)
+		return strcmp(x->prefix, y->prefix);
+	return !x->methods - !y->methods;
+}
+
+static bool same_prefix(const struct sl_cfg_route *a, const struct sl_cfg_route *b)
+{
+	return a->prefix_len == b->prefix_len && strcmp(a->prefix, b->prefix) == 0;
+}
+
+/* Which of two routes of one prefix answers is told by the method alone. */
+static void check_overlap(struct conf_parse *p, const struct sl_cfg_route *route,
+			  const struct sl_cfg_route *before)
+{
+	if (!same_prefix(route, before))
+		return;
+	if (!route->methods && !before->methods)
+		conf_fail(p, route->line,
+			  "found a second route \"%.64s\" without methods; allowed: one, and "
+			  "others with methods",
+			  route->prefix);
+	else if (route->methods & before->methods)
+		conf_fail(p, route->line,
+			  "found a second route \"%.64s\" with a method of that on line %d; "
+			  "allowed: each method in one of them",
+			  route->prefix, before->line);
+}
+
+/*
+ * What the routes of one prefix have in common, `first` being the first of cnt. As RFC 9110 9.1
+ * wants it, who answers GET answers HEAD, unless another route does.
+ */
+static void join_methods(struct sl_cfg_route *first, uint32_t cnt)
+{
+	enum { GET = 1u << 1, HEAD = 1u << 2 }; /* as enum sl_method of front.h numbers them */
+	bool any = !first[cnt - 1].methods;
+	uint32_t all = 0;
+
+	for (uint32_t i = 0; i < cnt; i++)
+		all |= first[i].methods;
+	for (uint32_t i = 0; i < cnt && !any && !(all & HEAD); i++) {
+		if (first[i].methods & GET)
+			first[i].methods |= HEAD;
+	}
+	if (all & GET)
+		all |= HEAD;
+	for (uint32_t i = 0; i < cnt; i++)
+		first[i].prefix_methods = any ? 0 : all;
+}
+
+static void sort_routes(struct sl_config *c)
+{
+	uint32_t cnt;
+
+	if (c->route_cnt)
+		qsort(c->routes, c->route_cnt, sizeof(*c->routes), longest_first);
+	for (uint32_t i = 0; i < c->route_cnt; i += cnt) {
+		cnt = 1;
+		while (i + cnt < c->route_cnt && same_prefix(&c->routes[i], &c->routes[i + cnt]))
+			cnt++;
+		join_methods(&c->routes[i], cnt);
+	}
 }
 
 static void check_routes(struct conf_parse *p)
@@ -81,10 +142,11 @@ static void check_routes(struct conf_parse *p)
 					  "each number once",
 					  id);
 		}
+		for (uint32_t j = 0; j < i; j++)
+			check_overlap(p, &p->routes[i].route, &p->routes[j].route);
 		c->routes[i] = p->routes[i].route;
 	}
-	if (c->route_cnt)
-		qsort(c->routes, c->route_cnt, sizeof(*c->routes), longest_first);
+	sort_routes(c);
 }
 
 static bool same_place(const struct sl_cfg_listener *a, const struct sl_cfg_listener *b)

@@ -79,8 +79,9 @@ struct sl_cfg_pool {
 struct sl_cfg_route {
 	const char *prefix; /* path prefix; or "/pkg.Service/" for gRPC; matches at '/' borders */
 	uint32_t prefix_len;
-	uint32_t methods; /* bit per enum sl_method; 0: any */
-	int32_t pool;     /* index; -1: fixed reply */
+	uint32_t methods; /* bit per enum sl_method; 0: those that no other route of it has */
+	uint32_t prefix_methods; /* of all routes of this prefix; 0: any */
+	int32_t pool;            /* index; -1: fixed reply */
 	uint16_t reply_status;
 	const char *reply_body;
 	uint32_t reply_body_len;
@@ -120,7 +121,8 @@ struct sl_config {
 	uint32_t listener_cnt;
 	struct sl_cfg_pool *pools;
 	uint32_t pool_cnt;
-	struct sl_cfg_route *routes; /* sorted: longest prefix first */
+	/* Longest prefix first; routes of one prefix together, one without methods the last. */
+	struct sl_cfg_route *routes;
 	uint32_t route_cnt;
 	struct sl_cfg_limits limits;
 	const char *admin_address;

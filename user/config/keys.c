@@ -177,7 +177,8 @@ const struct conf_key conf_keys[] = {
 
 	ROUTE("methods", conf_methods, true, route.methods,
 	      .what = "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH",
-	      .help = "methods that are allowed, others get 405; none: any"),
+	      .help = "methods that this route answers, GET also HEAD; other routes of the same "
+		      "prefix may have others, what none of them has gets 405; none: all the rest"),
 	ROUTE("pool", conf_reference, false, pool, .what = "the name of a pool",
 	      .help = "backends that answer"),
 	ROUTE("reply", conf_uint, false, route.reply_status, 200, 599,

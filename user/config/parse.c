@@ -374,6 +374,14 @@ struct block_opts {
 	unsigned cnt[CONF_BLOCK_CNT];
 };
 
+/* Several routes may have one prefix, for different methods: check.c looks at those. */
+static cfg_flag_t title_flags(enum conf_block b)
+{
+	if (!is_named(b))
+		return 0;
+	return b == CONF_ROUTE ? CFGF_TITLE : CFGF_TITLE | CFGF_NO_TITLE_DUPES;
+}
+
 static void build_opts(struct block_opts *o)
 {
 	for (size_t i = 0; i < conf_key_cnt; i++) {
@@ -399,9 +407,7 @@ static void build_opts(struct block_opts *o)
 		o->opt[up][o->cnt[up]++] = (cfg_opt_t){
 			.name = bare_name((enum conf_block)b),
 			.type = CFGT_SEC,
-			.flags = CFGF_MULTI |
-				 (is_named((enum conf_block)b) ? CFGF_TITLE | CFGF_NO_TITLE_DUPES
-							       : 0),
+			.flags = CFGF_MULTI | title_flags((enum conf_block)b),
 			.subopts = o->opt[b],
 			.validcb = end_block,
 		};

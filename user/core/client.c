@@ -94,7 +94,7 @@ void sl_client_timer(struct sl_client *cl)
 static struct sl_stream *host_begin(void *host, const struct sl_request *rq)
 {
 	struct sl_client *cl = host;
-	const struct sl_cfg_route *route = sl_route_find(cl->core->cfg, rq->path);
+	const struct sl_cfg_route *route = sl_route_find(cl->core->cfg, rq->path, rq->method);
 	struct sl_exchange *x = sl_exchange_begin(cl->core, cl, route, cl->fair_addr, rq);
 
 	if (!x)

@@ -129,7 +129,9 @@ void sl_reply_push(struct sl_exchange *x);
 bool sl_meta_encode(struct sl_exchange *x, const struct sl_request *rq);
 
 /* route.c */
-const struct sl_cfg_route *sl_route_find(const struct sl_config *cfg, struct sl_span path);
+/* The most specific prefix decides; if none of its routes has the method: one of them. */
+const struct sl_cfg_route *sl_route_find(const struct sl_config *cfg, struct sl_span path,
+					 enum sl_method m);
 static inline bool sl_route_allows(const struct sl_cfg_route *r, enum sl_method m)
 {
 	return !r->methods || (r->methods & 1u << m);

@@ -118,7 +118,7 @@ static void add_allow(const struct sl_exchange *x, struct sl_reply_parts *p)
 	size_t len = 0;
 
 	for (unsigned m = SL_METHOD_GET; m < SL_METHOD_CNT; m++) {
-		if (!sl_route_allows(x->route, m))
+		if (!(x->route->prefix_methods & 1u << m))
 			continue;
 		len += (size_t)snprintf(text + len, SL_RPC_MAX_META - len, "%s%s", len ? ", " : "",
 					sl_method_name(m));

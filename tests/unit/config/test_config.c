@@ -127,7 +127,7 @@ START_TEST(fills_pools_and_routes)
 	ck_assert_str_eq(r->prefix, "/score");
 	ck_assert_uint_eq(r->prefix_len, 6);
 	ck_assert_int_eq(r->pool, 0);
-	ck_assert_uint_eq(r->methods, 1u << 1 | 1u << 3);
+	ck_assert_uint_eq(r->methods, 1u << 1 | 1u << 2 | 1u << 3); /* HEAD with GET */
 	ck_assert_uint_eq(r->deadline_ns, 1000000000);
 	ck_assert_str_eq(r->deadline_header, "x-deadline");
 	ck_assert_uint_eq(r->max_body, 1024);
@@ -150,6 +150,47 @@ START_TEST(fills_pools_and_routes)
 	ck_assert_int_eq(r->idempotent, -1);
 	ck_assert_int_eq(r->policy, -1);
 	ck_assert(r->strip_prefix);
+	sl_config_free(c);
+}
+END_TEST
+
+static uint32_t bit(unsigned method)
+{
+	return 1u << method;
+}
+
+START_TEST(routes_of_one_prefix_share_its_methods)
+{
+	enum { GET = 1, HEAD = 2, POST = 3, PUT = 4 };
+	struct sl_config *c = parse_ok("route /a { reply = 201 methods = {POST} }\n"
+				       "route /a/b { reply = 200 }\n"
+				       "route /a { reply = 202 methods = {GET, PUT} }\n"
+				       "route /b { reply = 204 methods = {HEAD} }\n"
+				       "route /b { reply = 203 methods = {GET} }\n"
+				       "route /c { reply = 206 }\n"
+				       "route /c { reply = 205 methods = {GET} }\n");
+
+	ck_assert_uint_eq(c->route_cnt, 7);
+	ck_assert_str_eq(c->routes[0].prefix, "/a/b");
+	ck_assert_uint_eq(c->routes[0].prefix_methods, 0);
+	for (unsigned i = 1; i < 3; i++) {
+		const struct sl_cfg_route *r = &c->routes[i];
+
+		ck_assert_str_eq(r->prefix, "/a");
+		/* GET answers HEAD as well. */
+		ck_assert_uint_eq(r->methods, r->reply_status == 201
+						      ? bit(POST)
+						      : bit(GET) | bit(HEAD) | bit(PUT));
+		ck_assert_uint_eq(r->prefix_methods, bit(GET) | bit(HEAD) | bit(POST) | bit(PUT));
+	}
+	/* Unless another route does, or one answers all the rest. */
+	for (unsigned i = 3; i < 5; i++)
+		ck_assert_uint_eq(c->routes[i].methods,
+				  c->routes[i].reply_status == 203 ? bit(GET) : bit(HEAD));
+	ck_assert_uint_eq(c->routes[5].methods, bit(GET));
+	ck_assert_uint_eq(c->routes[6].methods, 0);
+	ck_assert_uint_eq(c->routes[6].reply_status, 206);
+	ck_assert_uint_eq(c->routes[5].prefix_methods, 0);
 	sl_config_free(c);
 }
 END_TEST
@@ -249,7 +290,10 @@ static const struct {
 	 "t.conf:1: found route \"x\"; allowed: a path that begins with /"},
 	{"route /a?b { reply = 200 }", "t.conf:1: found route \"/a?b\"; allowed: a path"},
 	{"route /a { reply = 200 }\nroute /a { reply = 201 }",
-	 "t.conf:2: found the name \"/a\" twice"},
+	 "t.conf:2: found a second route \"/a\" without methods; allowed: one, and others with"},
+	{"route /a { reply = 200 methods = {GET, PUT} }\nroute /b { reply = 200 }\n"
+	 "route /a { reply = 201 methods = {POST, PUT} }",
+	 "t.conf:3: found a second route \"/a\" with a method of that on line 1; allowed: each"},
 	{"route /a {\n}",
 	 "t.conf:1: found route \"/a\" with neither pool nor reply; allowed: one of"},
 	{"route /a { reply = 99 }",
@@ -467,6 +511,7 @@ int main(void)
 
 	tcase_add_test(values, fills_the_struct);
 	tcase_add_test(values, fills_pools_and_routes);
+	tcase_add_test(values, routes_of_one_prefix_share_its_methods);
 	tcase_add_test(values, has_defaults);
 	tcase_add_test(values, braces_in_text_and_comments_are_none);
 	tcase_add_test(values, cpus_tell_the_number_of_workers);

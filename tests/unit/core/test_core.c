@@ -138,7 +138,7 @@ static const char *routed(const char *path)
 	struct sl_cfg_route routes[] = {route("/api/v1"), route("/api"), route("/pkg.Svc/"),
 					route("/")};
 	struct sl_config cfg = {.routes = routes, .route_cnt = 4};
-	const struct sl_cfg_route *r = sl_route_find(&cfg, sl_span_cstr(path));
+	const struct sl_cfg_route *r = sl_route_find(&cfg, sl_span_cstr(path), SL_METHOD_GET);
 
 	return r ? r->prefix : "none";
 }
@@ -153,6 +153,28 @@ START_TEST(routes_match_whole_segments_longest_first)
 	ck_assert_str_eq(routed("/pkg.Svc"), "/");
 	ck_assert_str_eq(routed("*"), "none");
 	ck_assert_str_eq(routed(""), "none");
+}
+END_TEST
+
+START_TEST(routes_of_a_prefix_are_told_apart_by_method)
+{
+	struct sl_cfg_route routes[] = {route("/a/b"), route("/a"), route("/a"), route("/a"),
+					route("/")};
+	struct sl_config cfg = {.routes = routes, .route_cnt = 5};
+	struct sl_span path = sl_span_cstr("/a/c");
+
+	routes[0].methods = routes[1].methods = 1u << SL_METHOD_GET;
+	routes[2].methods = 1u << SL_METHOD_POST | 1u << SL_METHOD_PUT;
+	routes[3].methods = 1u << SL_METHOD_DELETE;
+	ck_assert_ptr_eq(sl_route_find(&cfg, path, SL_METHOD_GET), &routes[1]);
+	ck_assert_ptr_eq(sl_route_find(&cfg, path, SL_METHOD_PUT), &routes[2]);
+	ck_assert_ptr_eq(sl_route_find(&cfg, path, SL_METHOD_DELETE), &routes[3]);
+	/* None has it: 405 by the most specific prefix, not the route of a shorter one. */
+	ck_assert_ptr_eq(sl_route_find(&cfg, path, SL_METHOD_PATCH), &routes[1]);
+	ck_assert_ptr_eq(sl_route_find(&cfg, sl_span_cstr("/a/b"), SL_METHOD_POST), &routes[0]);
+	routes[3].methods = 0;
+	ck_assert_ptr_eq(sl_route_find(&cfg, path, SL_METHOD_PATCH), &routes[3]);
+	ck_assert_ptr_eq(sl_route_find(&cfg, path, SL_METHOD_POST), &routes[2]);
 }
 END_TEST
 
@@ -306,6 +328,7 @@ int main(void)
 	tcase_add_test(tc, spans_cover_the_store);
 	tcase_add_test(tc, splice_moves_everything_behind);
 	tcase_add_test(tc, routes_match_whole_segments_longest_first);
+	tcase_add_test(tc, routes_of_a_prefix_are_told_apart_by_method);
 	tcase_add_test(tc, request_metadata_names_what_a_backend_gets);
 	tcase_add_test(tc, large_metadata_spreads_over_frames_and_too_large_is_refused);
 	tcase_add_test(tc, reply_metadata_is_decoded);
