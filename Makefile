@@ -26,7 +26,7 @@ LDFLAGS  += -fsanitize=address,undefined
 endif
 
 # Left never includes right (tests/support/layers.sh holds the exact table).
-MODULES  := base config wire xio net tcp udp front rpc backend core worker control load cli
+MODULES  := base config wire xio net tcp udp front rpc backend client core worker control load cli
 SRC       = $(sort $(wildcard user/$(1)/*.c user/$(1)/*/*.c))
 OBJ       = $(patsubst %.c,$(BUILD)/obj/%.o,$(call SRC,$(1)))
 LIB       = $(BUILD)/lib/libsl_$(1).a
@@ -45,28 +45,35 @@ link_libs = -Wl,--start-group $(foreach m,$(1),$(call LIB,$(m))) -Wl,--end-group
 SKEL     := $(BUILD)/gen/sluice.skel.h
 BPF_OBJ  := $(BUILD)/sluice.bpf.o
 BACKENDS := $(patsubst user/backend/programs/%.c,%,$(wildcard user/backend/programs/*.c))
+CLIENTS  := $(patsubst user/client/programs/%.c,%,$(wildcard user/client/programs/*.c))
+SDKS     := $(BUILD)/libsluice-backend.a $(BUILD)/libsluice-datagram.a
+NO_PROGRAMS = $(filter-out $(BUILD)/obj/user/backend/programs/% $(BUILD)/obj/user/client/programs/%,$(1))
 
 .PHONY: all deps help demo test test-unit test-stack test-bpf test-netns test-vm test-rpc asan fuzz lint \
         layers format bench bench-micro bench-rpc bench-batch bench-peers clean install
 .SECONDARY:
 .DELETE_ON_ERROR:
 
-all: $(BUILD)/sluice $(foreach b,$(BACKENDS),$(BUILD)/$(b)) $(BUILD)/libsluice-backend.a ## build everything
+all: $(BUILD)/sluice $(foreach b,$(BACKENDS) $(CLIENTS),$(BUILD)/$(b)) $(SDKS) ## build everything
 $(BUILD)/sluice: $(LIBS) $(BPF_OBJ)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(SL_CFLAGS) $(LDFLAGS) -o $@ -Wl,--start-group $(LIBS) -Wl,--end-group $(ALL_LD)
 
-# The SDK carries what it needs of base and rpc, so that a backend links one archive.
-SDK_OBJS = $(call OBJ,base) $(call OBJ,rpc) $(filter-out $(BUILD)/obj/user/backend/programs/%,$(call OBJ,backend))
-$(BUILD)/libsluice-backend.a: $(SDK_OBJS)
+# The SDKs carry what they need of other modules, so that a backend or a client links one archive.
+$(BUILD)/libsluice-backend.a: $(call NO_PROGRAMS,$(foreach m,base rpc backend,$(call OBJ,$(m))))
+$(BUILD)/libsluice-datagram.a: $(call NO_PROGRAMS,$(foreach m,base client,$(call OBJ,$(m))))
+$(SDKS):
 	@echo "  AR      $@"
 	$(Q)rm -f $@ && ar rcsD $@ $^
 $(foreach b,$(BACKENDS),$(BUILD)/$(b)): $(BUILD)/%: $(BUILD)/obj/user/backend/programs/%.o $(BUILD)/libsluice-backend.a
 	@echo "  LD      $@"
 	$(Q)$(CC) $(SL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LD_rpc) -lopenblas -lprotobuf-c -lm
+$(foreach b,$(CLIENTS),$(BUILD)/$(b)): $(BUILD)/%: $(BUILD)/obj/user/client/programs/%.o $(BUILD)/libsluice-datagram.a
+	@echo "  LD      $@"
+	$(Q)$(CC) $(SL_CFLAGS) $(LDFLAGS) -o $@ $^ -lm
 
 define lib_rule
-$(call LIB,$(1)): $(filter-out $(BUILD)/obj/user/backend/programs/%,$(call OBJ,$(1)))
+$(call LIB,$(1)): $(call NO_PROGRAMS,$(call OBJ,$(1)))
 	@mkdir -p $$(@D)
 	@echo "  AR      $$@"
 	$$(Q)rm -f $$@ && ar rcsD $$@ $$^
@@ -147,10 +154,10 @@ bench-micro bench-rpc bench-batch bench-peers: bench-%: all
 install: all ## to $(DESTDIR)$(PREFIX)
 	install -D -m 755 $(BUILD)/sluice $(DESTDIR)$(PREFIX)/sbin/sluice
 	install -D -m 644 $(BPF_OBJ) $(DESTDIR)$(PREFIX)/lib/bpf/sluice.bpf.o
-	install -D -m 644 $(BUILD)/libsluice-backend.a $(DESTDIR)$(PREFIX)/lib/libsluice-backend.a
-	install -d $(DESTDIR)$(PREFIX)/include/sluice $(DESTDIR)$(PREFIX)/bin
+	install -d $(foreach d,include/sluice bin lib,$(DESTDIR)$(PREFIX)/$(d))
+	install -m 644 $(SDKS) $(DESTDIR)$(PREFIX)/lib/
 	install -m 644 include/sluice/*.h $(DESTDIR)$(PREFIX)/include/sluice/
-	$(foreach b,$(BACKENDS),install -m 755 $(BUILD)/$(b) $(DESTDIR)$(PREFIX)/bin/sluice-$(b);)
+	$(foreach b,$(BACKENDS) $(CLIENTS),install -m 755 $(BUILD)/$(b) $(DESTDIR)$(PREFIX)/bin/sluice-$(b);)
 clean: ## remove the build folder (keeps its cache of VM kernels)
 	$(Q)find $(BUILD) -mindepth 1 -maxdepth 1 ! -name vm -exec rm -rf {} + 2>/dev/null || true
 help:

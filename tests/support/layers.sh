@@ -48,6 +48,7 @@ BEGIN {
 	allow["front"] = "base wire config xio/frame.h"
 	allow["rpc"] = "base config"
 	allow["backend"] = "base rpc"
+	allow["client"] = "base"
 	allow["core"] = "base config wire xio net tcp udp front rpc"
 	allow["worker"] = "base config wire xio net tcp udp front rpc core"
 	allow["control"] = "base config wire xio net tcp udp front rpc core worker"
