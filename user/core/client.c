@@ -11,6 +11,49 @@ enum {
 	TIMER_GRAIN_MS = 250, /* time-outs are looked at this often at the most */
 };
 
+/* --- the list of clients: by index, for half of what pointers take --- */
+
+struct sl_client *sl_client_next(struct sl_core *c, const struct sl_client *cl)
+{
+	uint32_t link = cl ? cl->next : c->client_head;
+
+	return link ? sl_pool_at(&c->clients, link - 1) : NULL;
+}
+
+static void list_add(struct sl_core *c, struct sl_client *cl)
+{
+	struct sl_client *old = sl_client_next(c, NULL);
+	uint32_t link = sl_pool_index(&c->clients, cl) + 1;
+
+	cl->next = c->client_head;
+	c->client_head = link;
+	if (old)
+		old->prev = link;
+}
+
+static void list_del(struct sl_core *c, const struct sl_client *cl)
+{
+	struct sl_client *next = sl_client_next(c, cl);
+
+	if (cl->prev)
+		((struct sl_client *)sl_pool_at(&c->clients, cl->prev - 1))->next = cl->next;
+	else
+		c->client_head = cl->next;
+	if (next)
+		next->prev = cl->prev;
+}
+
+static const struct sl_front_ops *front_of(const struct sl_client *cl)
+{
+	static const struct sl_front_ops *const fronts[] = {
+		[SL_CLIENT_NEW] = NULL,
+		[SL_CLIENT_HTTP1] = &sl_front_http1,
+		[SL_CLIENT_H2] = &sl_front_h2,
+	};
+
+	return fronts[cl->proto];
+}
+
 /* --- phases: what a client is waited for, and for how long --- */
 
 static uint64_t phase_limit_ns(const struct sl_client *cl)
@@ -26,10 +69,18 @@ static uint64_t phase_limit_ns(const struct sl_client *cl)
 	}
 }
 
+/* In whole milliseconds that have passed for sure. */
+static uint64_t waited_ns(const struct sl_client *cl)
+{
+	int32_t ms = (int32_t)((uint32_t)(cl->core->now_ns / SL_NS_PER_MS) - cl->phase_ms);
+
+	return ms > 0 ? (uint64_t)ms * SL_NS_PER_MS : 0;
+}
+
 static void set_phase(struct sl_client *cl, enum sl_client_phase phase)
 {
 	cl->phase = (uint8_t)phase;
-	cl->phase_ns = cl->core->now_ns;
+	cl->phase_ms = (uint32_t)((cl->core->now_ns + SL_NS_PER_MS - 1) / SL_NS_PER_MS);
 }
 
 /* After input or output: the head's clock runs from its first byte, the others' from the last one.
@@ -46,7 +97,7 @@ static void note_progress(struct sl_client *cl)
 		next = SL_CLIENT_BODY;
 	else if (cl->streams)
 		next = SL_CLIENT_WAIT;
-	else if (cl->first_len || (cl->front && !cl->front->idle(cl->state)))
+	else if (cl->first_len || (cl->proto && !front_of(cl)->idle(cl->state)))
 		next = SL_CLIENT_HEAD;
 	if (next != SL_CLIENT_HEAD || cl->phase != SL_CLIENT_HEAD)
 		set_phase(cl, next);
@@ -55,24 +106,27 @@ static void note_progress(struct sl_client *cl)
 static void arm_timer(struct sl_client *cl)
 {
 	uint64_t limit = phase_limit_ns(cl);
-	uint64_t due = limit ? cl->phase_ns + limit : 0;
-	uint64_t soonest = cl->core->now_ns + TIMER_GRAIN_MS * SL_NS_PER_MS;
+	uint64_t waited = waited_ns(cl);
+	uint64_t soonest = TIMER_GRAIN_MS * SL_NS_PER_MS;
+	uint64_t left = limit > waited ? limit - waited : 0;
 
-	/* Lazy: the data path only stores phase_ns, and the timer finds out what is due. */
-	if (!due)
-		due = cl->core->now_ns + cl->core->cfg->limits.idle_timeout_ns;
-	sl_timer_set(&cl->core->wheel, &cl->timer, due > soonest ? due : soonest);
+	/* Lazy: the data path only stores phase_ms, and the timer finds out what is due. */
+	if (!limit)
+		left = cl->core->cfg->limits.idle_timeout_ns;
+	sl_timer_set(&cl->core->wheel, &cl->timer,
+		     cl->core->now_ns + (left > soonest ? left : soonest));
 }
 
 void sl_client_timer(struct sl_client *cl)
 {
+	const struct sl_front_ops *front = front_of(cl);
 	uint64_t limit = phase_limit_ns(cl);
 
 	if (cl->phase == SL_CLIENT_RESET) {
 		sl_client_abort(cl);
 		return;
 	}
-	if (!limit || cl->core->now_ns < cl->phase_ns + limit) {
+	if (!limit || waited_ns(cl) < limit) {
 		arm_timer(cl);
 		return;
 	}
@@ -81,8 +135,8 @@ void sl_client_timer(struct sl_client *cl)
 		sl_client_abort(cl);
 		return;
 	}
-	if (cl->front && cl->front->timeout && cl->phase != SL_CLIENT_IDLE)
-		cl->front->timeout(cl->state, &cl->core->env);
+	if (front && front->timeout && cl->phase != SL_CLIENT_IDLE)
+		front->timeout(cl->state, &cl->core->env);
 	else
 		sl_tcp_close(cl->conn);
 	set_phase(cl, SL_CLIENT_SEND); /* time for what was just written; then it is aborted */
@@ -227,7 +281,7 @@ const struct sl_host_ops sl_client_host_ops = {
 const struct sl_front_ops *sl_client_front(struct sl_client *cl, void **state)
 {
 	*state = cl->state;
-	return cl->front;
+	return front_of(cl);
 }
 
 void sl_client_stream_opened(struct sl_client *cl)
@@ -278,7 +332,7 @@ static void *on_accepted(void *app, struct sl_tcp_conn *conn, uint16_t listener,
 	cl->core = c;
 	cl->conn = conn;
 	cl->fair_addr = hash_addr(remote);
-	sl_list_add_tail(&c->client_list, &cl->link);
+	list_add(c, cl);
 	set_phase(cl, SL_CLIENT_IDLE);
 	arm_timer(cl);
 	c->stats.clients++;
@@ -290,24 +344,25 @@ static size_t feed(struct sl_client *cl, struct sl_chunk *chunk)
 	size_t n;
 
 	cl->in_input = true;
-	n = cl->front->input(cl->state, &cl->core->env, chunk);
+	n = front_of(cl)->input(cl->state, &cl->core->env, chunk);
 	cl->in_input = false;
 	return n;
 }
 
 static void open_front(struct sl_client *cl, const struct sl_front_ops *front)
 {
-	cl->front = front;
+	cl->proto = front == &sl_front_h2 ? SL_CLIENT_H2 : SL_CLIENT_HTTP1;
+	memset(cl->state, 0, sizeof(cl->state));
 	front->open(cl->state, &cl->core->env, cl);
 }
 
 /*
  * Which protocol? Decided by the first four bytes; those of a shorter first segment are kept here
- * until more have come. Returns bytes of the chunk used, with cl->front set once it is known.
+ * until more have come. Returns bytes of the chunk used, with cl->proto set once it is known.
  */
 static size_t detect(struct sl_client *cl, const struct sl_chunk *chunk)
 {
-	uint8_t first[DETECT_LEN];
+	uint8_t first[DETECT_LEN], kept_len = cl->first_len;
 	size_t want = (size_t)DETECT_LEN - cl->first_len;
 	size_t n = chunk->len < want ? chunk->len : want;
 	const struct sl_front_ops *front;
@@ -320,14 +375,14 @@ static size_t detect(struct sl_client *cl, const struct sl_chunk *chunk)
 		cl->first_len = (uint8_t)(cl->first_len + n);
 		return n;
 	}
+	cl->first_len = 0;
 	open_front(cl, front);
-	if (cl->first_len) {
-		struct sl_chunk kept = {.ptr = cl->first,
-					.len = cl->first_len,
+	if (kept_len) {
+		struct sl_chunk kept = {.ptr = first,
+					.len = kept_len,
 					.rx_ns = chunk->rx_ns,
 					.take_ns = chunk->take_ns};
 
-		cl->first_len = 0;
 		feed(cl, &kept); /* less than a head: always used up */
 	}
 	return 0;
@@ -340,9 +395,9 @@ static size_t on_data(void *handle, struct sl_chunk *chunk)
 
 	if (cl->closing)
 		return len;
-	if (!cl->front) {
+	if (!cl->proto) {
 		used = detect(cl, chunk);
-		if (!cl->front) {
+		if (!cl->proto) {
 			note_progress(cl);
 			return used;
 		}
@@ -359,8 +414,8 @@ static void on_fin(void *handle)
 
 	if (cl->closing)
 		return;
-	if (cl->front)
-		cl->front->eof(cl->state, &cl->core->env);
+	if (cl->proto)
+		front_of(cl)->eof(cl->state, &cl->core->env);
 	else
 		host_close(cl);
 }
@@ -370,8 +425,8 @@ static void on_writable(void *handle)
 	struct sl_client *cl = handle;
 
 	cl->blocked = false;
-	if (cl->front)
-		cl->front->writable(cl->state, &cl->core->env);
+	if (cl->proto)
+		front_of(cl)->writable(cl->state, &cl->core->env);
 	note_progress(cl);
 }
 
@@ -380,10 +435,10 @@ static void client_free(struct sl_client *cl)
 	struct sl_core *c = cl->core;
 
 	cl->conn = NULL;
-	if (cl->front)
-		cl->front->close(cl->state, &c->env);
+	if (cl->proto)
+		front_of(cl)->close(cl->state, &c->env);
 	sl_timer_cancel(&c->wheel, &cl->timer);
-	sl_list_del(&cl->link);
+	list_del(c, cl);
 	sl_pool_put(&c->clients, cl);
 	c->stats.clients--;
 }
@@ -402,8 +457,8 @@ void sl_client_abort(struct sl_client *cl)
 
 void sl_client_drain(struct sl_client *cl)
 {
-	if (cl->front)
-		cl->front->drain(cl->state, &cl->core->env);
+	if (cl->proto)
+		front_of(cl)->drain(cl->state, &cl->core->env);
 	else
 		host_close(cl);
 }

@@ -166,7 +166,6 @@ int sl_core_init(struct sl_core *c, const struct sl_config *cfg, struct sl_net *
 
 	*c = (struct sl_core){.cfg = cfg, .net = net, .maps = *maps};
 	sl_list_init(&c->deferred);
-	sl_list_init(&c->client_list);
 	c->now_ns = sl_now_ns();
 	sl_wheel_init(&c->wheel, c->now_ns, TIMER_TICK_MS * SL_NS_PER_MS);
 	set_limits(c);
@@ -190,9 +189,9 @@ static void flush_ports(struct sl_net *n)
 /* Each is told by RST: nobody answers its segments from now on. */
 static void drop_clients(struct sl_core *c)
 {
-	while (!sl_list_empty(&c->client_list)) {
-		for (int i = 0; i < SL_BURST && !sl_list_empty(&c->client_list); i++)
-			sl_client_abort(sl_list_first(&c->client_list, struct sl_client, link));
+	while (c->client_head) {
+		for (int i = 0; i < SL_BURST && c->client_head; i++)
+			sl_client_abort(sl_client_next(c, NULL));
 		flush_ports(c->net);
 	}
 }
@@ -270,12 +269,14 @@ struct sl_rpc_channel *sl_core_channel(struct sl_core *c, uint32_t pool, uint32_
 
 void sl_core_drain(struct sl_core *c)
 {
-	struct sl_list *l, *tmp;
+	struct sl_client *cl, *next;
 
 	c->draining = true;
 	c->env.draining = true;
-	sl_list_for_each_safe (l, tmp, &c->client_list)
-		sl_client_drain(sl_container_of(l, struct sl_client, link));
+	for (cl = sl_client_next(c, NULL); cl; cl = next) {
+		next = sl_client_next(c, cl);
+		sl_client_drain(cl);
+	}
 }
 
 bool sl_core_idle(const struct sl_core *c)

@@ -56,8 +56,8 @@ struct sl_core {
 	struct sl_core_maps maps;
 	struct sl_core_stats stats;
 	struct sl_list deferred; /* exchanges that the gateway answers itself, by item.link */
-	struct sl_list client_list;
-	struct sl_span *spans; /* scratch for one batch */
+	uint32_t client_head;    /* client.h: index + 1 */
+	struct sl_span *spans;   /* scratch for one batch */
 	uint32_t span_cap;
 	char date[32];
 	uint64_t date_ns;  /* when `date` was formatted */

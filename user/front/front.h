@@ -209,7 +209,7 @@ enum sl_front_error {
 		SL_FRONT_ERR_CNT
 };
 
-enum { SL_FRONT_STATE_SIZE = 96 }; /* bytes of protocol state inside the core's client connection */
+enum { SL_FRONT_STATE_SIZE = 64 }; /* bytes of protocol state inside the core's client connection */
 
 struct sl_front_ops {
 	const char *name;

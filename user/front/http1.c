@@ -29,10 +29,10 @@ void sl_http1_unlink(struct http1 *h, struct sl_stream *st)
 		prev->next = st->next;
 	else
 		h->head = st->next;
+	if (sl_http1_rx(h) == st)
+		sl_http1_rx_over(h);
 	if (h->tail == st)
 		h->tail = prev;
-	if (h->rx == st)
-		h->rx = NULL;
 	st->next = NULL;
 	h->count--;
 }
@@ -67,7 +67,7 @@ static void retire(struct http1 *h, const struct sl_front_env *env, struct sl_st
 	bool close = st->flags & ST_CLOSE;
 	bool reset = (st->flags & ST_ABORTED) && st->reply_left;
 
-	if (h->rx == st)
+	if (sl_http1_rx(h) == st)
 		h->phase = PHASE_DEAD;
 	sl_http1_unlink(h, st);
 	env->host->done(h->host, st);
@@ -88,8 +88,8 @@ void sl_http1_stop_input(struct http1 *h, struct sl_stream *st)
 		return;
 	st->flags |= ST_RX_OVER;
 	h->phase = PHASE_DEAD;
-	if (h->rx == st)
-		h->rx = NULL;
+	if (sl_http1_rx(h) == st)
+		sl_http1_rx_over(h);
 }
 
 /* RFC 9110 10.1.1: an interim answer, so it waits for its turn as well. */
@@ -147,7 +147,7 @@ void sl_http1_advance(struct http1 *h, const struct sl_front_env *env)
 static void fail(struct http1 *h, const struct sl_front_env *env, unsigned status,
 		 enum sl_front_error error)
 {
-	struct sl_stream *st = h->rx;
+	struct sl_stream *st = sl_http1_rx(h);
 
 	if (env->errors)
 		env->errors[error]++;
@@ -218,14 +218,14 @@ static void begin(struct http1 *h, const struct sl_front_env *env, struct sl_htt
 	if (st && (h->flags & CONN_BEGIN))
 		sl_http1_adopt(h, env, st);
 	h->flags &= (uint16_t)~CONN_BEGIN;
-	memset(&h->chunked, 0, sizeof(h->chunked));
 	drop_part(h, env);
+	memset(&h->chunked, 0, sizeof(h->chunked));
 	if (!st) {
 		head->status = 503;
 		head->error = SL_FRONT_ERR_NO_EXCHANGE;
 		refuse_head(h, env, head);
 	} else if (!(st->flags & ST_RX_OVER)) {
-		h->rx = st;
+		h->flags |= CONN_RX;
 		h->phase = head->chunked ? PHASE_CHUNKED : PHASE_BODY;
 		sl_http1_stop_input(h, st);
 	} else {
@@ -364,12 +364,13 @@ static size_t deliver(struct http1 *h, const struct sl_front_env *env, struct sl
 		.rx_ns = chunk->rx_ns,
 		.take_ns = chunk->take_ns,
 	};
+	struct sl_stream *st = sl_http1_rx(h);
 	size_t taken;
 
-	h->rx->flags &= (uint8_t)~ST_EXPECT; /* it did not wait */
-	if (sl_http1_unwanted(h->rx))
+	st->flags &= (uint8_t)~ST_EXPECT; /* it did not wait */
+	if (sl_http1_unwanted(st))
 		return len;
-	taken = env->host->body(h->host, h->rx, &part);
+	taken = env->host->body(h->host, st, &part);
 	SL_CHECK(taken <= len);
 	if (rest && taken == len && !part.frame)
 		chunk->frame = NULL;
@@ -378,11 +379,11 @@ static size_t deliver(struct http1 *h, const struct sl_front_env *env, struct sl
 
 static void body_over(struct http1 *h, const struct sl_front_env *env)
 {
-	struct sl_stream *st = h->rx;
+	struct sl_stream *st = sl_http1_rx(h);
 
 	if (!st) /* answered from within `body`, with a close */
 		return;
-	h->rx = NULL;
+	sl_http1_rx_over(h);
 	st->flags |= ST_RX_OVER;
 	h->phase = st->flags & ST_CLOSE ? PHASE_DEAD : PHASE_HEAD;
 	if (!sl_http1_unwanted(st))
@@ -393,7 +394,7 @@ static void body_over(struct http1 *h, const struct sl_front_env *env)
 static size_t input_body(struct http1 *h, const struct sl_front_env *env, struct sl_chunk *chunk,
 			 size_t off)
 {
-	struct sl_stream *st = h->rx;
+	struct sl_stream *st = sl_http1_rx(h);
 	size_t len = chunk->len - off, taken;
 
 	if (len > st->body_left)
@@ -468,11 +469,13 @@ static size_t input(void *state, const struct sl_front_env *env, struct sl_chunk
 static void stop_reading(struct http1 *h, const struct sl_front_env *env, unsigned status,
 			 enum sl_front_error error)
 {
+	struct sl_stream *st = sl_http1_rx(h);
+
 	if (h->phase == PHASE_DEAD)
 		return;
-	if (h->rx && h->rx->state == REPLY_DONE) /* it has its answer */
-		h->rx->flags |= ST_CLOSE;
-	else if (h->rx || h->part_len)
+	if (st && st->state == REPLY_DONE) /* it has its answer */
+		st->flags |= ST_CLOSE;
+	else if (st || h->part_len)
 		fail(h, env, status, error);
 	else if (h->tail)
 		h->tail->flags |= ST_CLOSE;
@@ -511,7 +514,7 @@ static void drain(void *state, const struct sl_front_env *env)
 		return;
 	if (h->tail)
 		h->tail->flags |= ST_CLOSE;
-	if (h->rx)
+	if (sl_http1_rx(h))
 		return;
 	h->phase = PHASE_DEAD;
 	h->flags |= CONN_CLOSE;

@@ -3,8 +3,8 @@
  * State of one HTTP/1 connection, shared by http1.c (input, events) and http1_reply.c (replies).
  *
  *   head -> stream -> stream -> tail      requests without a whole answer, oldest first;
- *    |                           |        only the head may write, only the tail may be in `rx`
- *    +-- its turn to reply       +-- rx: its body is arriving
+ *    |                           |        only the head may write, only the tail may be receiving
+ *    +-- its turn to reply       +-- CONN_RX: its body is arriving
  *
  * Upcalls may call back into the front. done and resume come from sl_http1_advance() only, which
  * never runs inside begin, body or end, so a stream cannot vanish under the code that handles it.
@@ -31,23 +31,30 @@ enum http1_flag {
 	CONN_POOLED = 1 << 5,  /* part is of env->heads, not a frame */
 	CONN_BEGIN = 1 << 6,   /* inside begin, and its stream is not yet on the list */
 	CONN_NO_BODY = 1 << 7, /* the error answers a HEAD */
+	CONN_RX = 1 << 8,      /* the tail's body is arriving */
 };
 
+/* A partial head and a body do not meet, so their state shares its place: idle ones are many. */
 struct http1 {
 	void *host;
-	struct sl_stream *head, *tail, *rx;
+	struct sl_stream *head, *tail;
 	union {
-		struct sl_frame *frame;
-		uint8_t *buf;
-	} part;                  /* partial head, while part_len > 0 */
-	uint64_t rx_ns, take_ns; /* of its first byte */
+		struct sl_http1_chunked chunked; /* PHASE_CHUNKED */
+		struct {
+			union {
+				struct sl_frame *frame;
+				uint8_t *buf;
+			} part; /* partial head, while part_len > 0 */
+			union {
+				uint64_t rx_ns;                    /* of its first byte */
+				const struct sl_http1_head *begin; /* CONN_BEGIN: a whole one */
+			};
+			uint64_t take_ns;
+		};
+	};
 	uint32_t part_len;
 	uint16_t count; /* streams on the list */
 	uint16_t error; /* status to answer when the list is empty, then close */
-	union {
-		struct sl_http1_chunked chunked;
-		const struct sl_http1_head *begin; /* CONN_BEGIN: the head of the request */
-	};
 	uint16_t flags;
 	uint8_t phase;
 };
@@ -72,6 +79,17 @@ enum {
 	REPLY_LAST_CHUNK, /* all but the last chunk is written */
 	REPLY_DONE,
 };
+
+/* The stream whose body is arriving, or NULL. */
+static inline struct sl_stream *sl_http1_rx(const struct http1 *h)
+{
+	return h->flags & CONN_RX ? h->tail : NULL;
+}
+
+static inline void sl_http1_rx_over(struct http1 *h)
+{
+	h->flags &= (uint16_t)~CONN_RX;
+}
 
 /* http1.c */
 void sl_http1_adopt(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st);

@@ -270,8 +270,8 @@ void sl_http1_abort(void *state, const struct sl_front_env *env, struct sl_strea
 	st->state = REPLY_DONE;
 	st->reply_left = reset;
 	h->phase = PHASE_DEAD;
-	if (h->rx == st)
-		h->rx = NULL;
+	if (sl_http1_rx(h) == st)
+		sl_http1_rx_over(h);
 	sl_http1_advance(h, env);
 }
 

@@ -8,17 +8,16 @@
 enum {
 	FIRST_BUCKETS = 64, /* one page */
 	MAX_ENTRIES = 1 << 27,
-	/*
-	 * Doubling starts at 4/5 and takes one insertion per 4 buckets, so it ends below 7/8: far
-	 * under the 0.98 up to which 2 buckets of 4 can be filled.
+	/* Of 4/5, that is of 16 slots in 5 buckets: far under the 0.98 that 2 buckets of 4 allow.
 	 */
-	SPLITS_PER_INSERT = 4,
+	FULL_SLOTS = 16,
+	FULL_BUCKETS = 5,
 	SEARCH_NODES = 64, /* buckets whose entries are tried for moving; more than ever needed */
 };
 
-static uint32_t grow_threshold(uint32_t buckets)
+static bool four_fifths_full(uint32_t buckets, uint32_t entries)
 {
-	return (uint32_t)((uint64_t)buckets * SL_FLOW_SLOTS * 4 / 5);
+	return (uint64_t)entries * FULL_BUCKETS >= (uint64_t)buckets * FULL_SLOTS;
 }
 
 int sl_flow_table_init(struct sl_flow_table *t, uint32_t max_entries, const struct sl_sipkey *key,
@@ -29,7 +28,7 @@ int sl_flow_table_init(struct sl_flow_table *t, uint32_t max_entries, const stru
 	memset(t, 0, sizeof(*t));
 	if (max_entries == 0 || max_entries > MAX_ENTRIES)
 		return -EINVAL;
-	while (grow_threshold(buckets) < max_entries)
+	while (four_fifths_full(buckets, max_entries))
 		buckets *= 2;
 	t->map_len = (size_t)buckets * sizeof(struct sl_flow_bucket);
 	t->buckets = mmap(NULL, t->map_len, PROT_READ | PROT_WRITE,
@@ -41,7 +40,6 @@ int sl_flow_table_init(struct sl_flow_table *t, uint32_t max_entries, const stru
 	/* Zeroing a huge page at the first touch would be the stall that splitting avoids. */
 	(void)madvise(t->buckets, t->map_len, MADV_NOHUGEPAGE);
 	t->mask = FIRST_BUCKETS - 1;
-	t->grow_at = grow_threshold(FIRST_BUCKETS);
 	t->max_mask = buckets - 1;
 	t->max_entries = max_entries;
 	t->key = *key;
@@ -113,16 +111,13 @@ static void split_one(struct sl_flow_table *t)
 	if (t->split > t->mask) {
 		t->mask = t->mask << 1 | 1;
 		t->split = 0;
-		t->splitting = false;
-		t->grow_at = grow_threshold(t->mask + 1);
 	}
 }
 
+/* One split makes room for three entries, so one per insertion keeps up. */
 static void grow(struct sl_flow_table *t)
 {
-	if (!t->splitting && t->count >= t->grow_at && t->mask < t->max_mask)
-		t->splitting = true;
-	for (int i = 0; i < SPLITS_PER_INSERT && t->splitting; i++)
+	if (four_fifths_full(t->mask + 1 + t->split, t->count) && t->mask < t->max_mask)
 		split_one(t);
 }
 

@@ -7,10 +7,10 @@
  *     low half  -> bucket A [ e e e e ]     an entry lies in A or in B, so a look-up reads two
  *     high half -> bucket B [ e e e e ]     cache lines at most, whatever the peers do
  *
- * Growth is linear hashing: when the table is four fifths full it doubles its address space, and
- * each insertion then splits a few buckets in place, so no operation ever touches more than a
- * bounded number of buckets. The memory is reserved for the largest size at once and touched as it
- * fills.
+ * Growth is linear hashing: once four fifths of all slots are taken, each insertion pays for its
+ * place by splitting the next bucket in place, so the table stays that full, and no operation ever
+ * touches more than a bounded number of buckets. The memory is reserved for the largest size at
+ * once and touched as it fills.
  *
  * The table stores hashes, not keys: `match` tells whether `value` is that key. A burst hashes and
  * prefetches all its keys first (sl_flow_hash, sl_flow_prefetch), then prefetches the values'
@@ -27,6 +27,7 @@
 enum {
 	SL_FLOW_SLOTS = 4,
 	SL_FLOW_NONE = 0xffffffff, /* no value: not found */
+	SL_FLOW_BYTES_MAX = 20, /* memory per entry once there are many: 16 at four fifths full */
 };
 
 /* Addresses of IPv4 in the first four bytes, the rest zero. */
@@ -61,10 +62,8 @@ struct sl_flow_table {
 	sl_flow_match_fn *match;
 	const void *ctx;
 	uint32_t count;
-	uint32_t grow_at; /* count that starts the next doubling */
 	uint32_t max_entries;
 	uint32_t max_mask;
-	bool splitting;
 	size_t map_len;
 };
 

@@ -26,6 +26,8 @@
 struct sl_flow_key;
 struct sl_handover_hub; /* shared by all workers */
 
+enum { SL_HANDOVER_FLOW_BYTES_MAX = 32 }; /* memory of the directory per flow it is made for */
+
 /* Directory for max_flows flows of all workers; frame_size as in the workers' UMEMs. NULL: errno.
  */
 struct sl_handover_hub *sl_handover_hub_create(unsigned worker_cnt, uint32_t max_flows,

@@ -176,12 +176,11 @@ void sl_tcp_destroy(struct sl_tcp *t)
 
 void sl_tcp_stats(const struct sl_tcp *t, struct sl_tcp_stats *out)
 {
-	/* Right after a doubling the table is two fifths full. */
-	uint32_t flow = (uint32_t)sizeof(struct sl_flow_entry) * 5 / 2;
-
 	*out = t->stats;
 	out->conns = t->conn_cnt;
 	out->half_open = t->half_open;
 	out->time_wait = sl_pool_used(&t->tw);
-	out->conn_bytes = (uint32_t)sizeof(struct sl_tcp_conn) + flow;
+	out->conn_bytes = (uint32_t)sizeof(struct sl_tcp_conn) + SL_FLOW_BYTES_MAX;
+	if (t->net->handover)
+		out->conn_bytes += SL_HANDOVER_FLOW_BYTES_MAX;
 }
