@@ -18,6 +18,7 @@ enum {
 	RING_SLOTS = 256,
 	SLOT_HEADER = 64,
 	WORKER_BITS = 0xff,
+	COOKIE_GRAIN_NS = 1000000000,
 };
 
 /* One frame on its way; its bytes lie SLOT_HEADER behind. Offsets as in struct sl_frame. */
@@ -50,6 +51,7 @@ struct sl_handover {
 
 struct sl_handover_hub {
 	struct sl_handover end[SL_MAX_WORKERS];
+	_Atomic uint64_t cookies_until_ns SL_ALIGNED(SL_CACHELINE);
 	struct ring ring[SL_MAX_WORKERS][SL_MAX_WORKERS]; /* [owner][giver] */
 	uint8_t *slots;
 	size_t slots_len, slot_len;
@@ -257,6 +259,27 @@ static int owner_of(const struct sl_handover_hub *h, const struct sl_flow_key *k
 		}
 	}
 	return -1;
+}
+
+void sl_handover_cookie_sent(struct sl_net *n, uint64_t until_ns)
+{
+	if (!n->handover)
+		return;
+	_Atomic uint64_t *shared = &n->handover->hub->cookies_until_ns;
+	uint64_t old = atomic_load_explicit(shared, memory_order_relaxed);
+
+	until_ns += COOKIE_GRAIN_NS;
+	/* Who loses the exchange lost it to a time as good. */
+	if (until_ns >= old + COOKIE_GRAIN_NS)
+		atomic_compare_exchange_strong_explicit(shared, &old, until_ns,
+							memory_order_relaxed, memory_order_relaxed);
+}
+
+uint64_t sl_handover_cookies_until(const struct sl_net *n)
+{
+	if (!n->handover)
+		return 0;
+	return atomic_load_explicit(&n->handover->hub->cookies_until_ns, memory_order_relaxed);
 }
 
 /* Rings. */

@@ -55,6 +55,14 @@ void sl_handover_release(struct sl_net *n, const struct sl_flow_key *key);
 bool sl_handover_give(struct sl_net *n, struct sl_frame *f, const struct sl_flow_key *key,
 		      uint8_t protocol);
 
+/*
+ * Until when SYN cookies of any worker may come back: the one that gets the last step of such a
+ * handshake takes the connection, which nobody owns yet. Kept to a second, so that a flood does not
+ * make workers write to one line all the time. Both do nothing when alone; 0: none.
+ */
+void sl_handover_cookie_sent(struct sl_net *n, uint64_t until_ns);
+uint64_t sl_handover_cookies_until(const struct sl_net *n);
+
 /* Receives what others gave; once per loop, cheap when there is nothing. Returns frames taken. */
 unsigned sl_handover_poll(struct sl_net *n);
 

@@ -89,7 +89,7 @@ static void rx_no_conn(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl
 		return;
 	sl_tcp_parse_rest(seg);
 	strip_header(seg);
-	sl_tcp_listen(t, seg, key, 0, false);
+	sl_tcp_listen(t, seg, key, NULL);
 }
 
 static void rx_conn(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)

@@ -230,8 +230,9 @@ void sl_tcp_answer_rst(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl
 bool sl_tcp_rx_fast(struct sl_tcp_conn *c, struct sl_tcp_seg *seg);
 void sl_tcp_rx_slow(struct sl_tcp_conn *c, struct sl_tcp_seg *seg);
 void sl_tcp_rx_syn_sent(struct sl_tcp_conn *c, struct sl_tcp_seg *seg);
+/* isn: with which a connection begins; NULL: chosen as usual. Takes the frame. */
 void sl_tcp_listen(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_flow_key *key,
-		   uint32_t isn_floor, bool has_floor);
+		   const uint32_t *isn);
 
 /* listen.c: false when the application refused; the connection is gone then. */
 bool sl_tcp_establish(struct sl_tcp_conn *c);

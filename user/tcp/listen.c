@@ -134,14 +134,14 @@ static void passive_open(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct 
 }
 
 static void rx_syn(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_net_path *path,
-		   const struct sl_flow_key *key, uint16_t listener, uint32_t isn)
+		   const struct sl_flow_key *key, uint16_t listener, const uint32_t *isn)
 {
 	if (seg->flags & SL_TCP_FIN) {
 		sl_net_drop(t->net, SL_DROP_TCP_FLAGS);
 		return;
 	}
 	if (t->half_open < t->cfg.max_half_open)
-		passive_open(t, seg, path, key, listener, isn);
+		passive_open(t, seg, path, key, listener, isn ? *isn : sl_tcp_isn(t, key));
 	else
 		sl_tcp_cookie_send(t, seg, path, key);
 }
@@ -156,7 +156,8 @@ static bool rx_cookie(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_
 	struct sl_tcp_seg syn = *seg;
 	struct sl_tcp_conn *c;
 
-	if (now_ns(t) > t->cookie_until_ns)
+	/* The SYN may have been answered by another worker, if the queues changed since. */
+	if (now_ns(t) > t->cookie_until_ns && now_ns(t) > sl_handover_cookies_until(t->net))
 		return false;
 	if (!sl_tcp_cookie_check(t, &syn, key)) {
 		sl_net_drop(t->net, SL_DROP_TCP_SYN_COOKIE);
@@ -184,7 +185,7 @@ static void rx_stray(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_n
 }
 
 void sl_tcp_listen(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_flow_key *key,
-		   uint32_t isn_floor, bool has_floor)
+		   const uint32_t *isn)
 {
 	struct sl_net_path path;
 	int listener;
@@ -203,8 +204,7 @@ void sl_tcp_listen(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_flo
 			return;
 		rx_stray(t, seg, &path, key);
 	} else if (seg->flags & SL_TCP_SYN) {
-		rx_syn(t, seg, &path, key, (uint16_t)listener,
-		       has_floor ? isn_floor : sl_tcp_isn(t, key));
+		rx_syn(t, seg, &path, key, (uint16_t)listener, isn);
 	} else {
 		sl_net_drop(t->net, SL_DROP_TCP_NO_CONN);
 	}

@@ -89,6 +89,7 @@ void sl_tcp_cookie_send(struct sl_tcp *t, const struct sl_tcp_seg *seg,
 	}
 	b.seq = make_cookie(t, key, seg->seq, syn->mss ? syn->mss : mss);
 	t->cookie_until_ns = now_ns(t) + (UINT64_C(2) << COOKIE_PERIOD_SHIFT);
+	sl_handover_cookie_sent(t->net, t->cookie_until_ns);
 	if (sl_tcp_send_bare(t, &b))
 		t->stats.syn_cookies_sent++;
 	else

@@ -190,7 +190,7 @@ void sl_tcp_tw_input(struct sl_tcp *t, uint32_t value, struct sl_tcp_seg *seg,
 		uint32_t floor = w->snd_nxt + 0x10000; /* beyond all that the old one sent */
 
 		tw_free(t, w);
-		sl_tcp_listen(t, seg, key, floor, true);
+		sl_tcp_listen(t, seg, key, &floor);
 		return;
 	}
 	if ((seg->flags & SL_TCP_FIN) && !old_ts) {

@@ -130,15 +130,35 @@ START_TEST(nobodys_segment_gets_its_rst)
 }
 END_TEST
 
+/* The queues change between the cookie and its answer: whoever gets it owns the connection. */
 START_TEST(cookies_are_good_for_all_workers)
 {
 	bed.tcp->cfg.max_half_open = 0;
 	in(.flags = S, .mss = 1000);
 	out(.flags = S | A, .ack = 1);
-	other.tcp->cookie_until_ns = bed.tcp->cookie_until_ns;
 	in_other(&(struct seg){.seq = 1, .ack = 1, .len = 5});
 	ck_assert_uint_eq(other.app.accepted, 1);
 	ck_assert_uint_eq(other.app.got, 5);
+	/* And when they change back. */
+	bed_in(&(struct seg){.seq = 6, .ack = 1, .len = 7});
+	ck_assert_uint_eq(sl_handover_poll(&other.net), 1);
+	ck_assert_uint_eq(other.app.got, 12);
+	ck_assert_uint_eq(bed.app.accepted, 0);
+}
+END_TEST
+
+START_TEST(cookies_of_others_expire_too)
+{
+	bed.tcp->cfg.max_half_open = 0;
+	in(.flags = S, .mss = 1000);
+	out(.flags = S | A, .ack = 1);
+	ck_assert_uint_gt(sl_handover_cookies_until(&other.net), bed.net.now_ns);
+	sl_net_set_now(&other.net, bed.net.now_ns + 200 * SL_NS_PER_SEC);
+	bed.net.now_ns = other.net.now_ns;
+	in_other(&(struct seg){.seq = 1, .ack = 1, .len = 5});
+	ck_assert_uint_eq(other.app.accepted, 0);
+	ck_assert_uint_eq(other.net.drops[SL_DROP_TCP_SYN_COOKIE], 0); /* not even looked at */
+	ck_assert_uint_eq(sl_fake_sent_cnt(&other.port), 1);
 }
 END_TEST
 
@@ -155,6 +175,7 @@ int main(void)
 	tcase_add_test(tc, time_wait_still_belongs_to_its_worker);
 	tcase_add_test(tc, nobodys_segment_gets_its_rst);
 	tcase_add_test(tc, cookies_are_good_for_all_workers);
+	tcase_add_test(tc, cookies_of_others_expire_too);
 	suite_add_tcase(s, tc);
 	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);
