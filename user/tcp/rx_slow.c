@@ -96,8 +96,11 @@ static enum verdict check_sequence(struct sl_tcp_conn *c, struct sl_tcp_seg *seg
 	if (fails_paws(c, seg)) {
 		sl_net_drop(t->net, SL_DROP_TCP_PAWS);
 		note_old_bytes(c, seg);
-		if (seg->len || seg->has_ts)
+		/* One without text could be the answer to our answer: that needs a budget. */
+		if (seg_space(seg))
 			ack_now(c);
+		else if (seg->has_ts)
+			sl_tcp_challenge(c);
 		return DONE;
 	}
 	if (!sequence_ok(c, seg)) {

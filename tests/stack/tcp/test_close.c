@@ -381,6 +381,19 @@ START_TEST(old_timestamp)
 }
 END_TEST
 
+/* Two ends that find each other's acknowledgements old must not answer each other for ever. */
+START_TEST(old_acknowledgements_are_answered_within_limits)
+{
+	bed.peer_ts = 0x90000000;
+	open_full();
+	for (int i = 0; i < 1500; i++)
+		in(.seq = 1, .ack = 1, .ts = true, .ts_val = bed.peer_ts - 1);
+	ck_assert_uint_eq(drops(SL_DROP_TCP_PAWS), 1500);
+	ck_assert_uint_gt(drops(SL_DROP_CHALLENGE_LIMIT), 500);
+	ck_assert_uint_ge(stats().challenge_acks, 500);
+}
+END_TEST
+
 START_TEST(old_timestamp_after_24_days)
 {
 	open_full();
@@ -495,6 +508,7 @@ static void add(TCase *tc)
 	tcase_add_test(tc, challenges_are_limited);
 	tcase_add_test(tc, ack_of_what_was_never_sent);
 	tcase_add_test(tc, old_timestamp);
+	tcase_add_test(tc, old_acknowledgements_are_answered_within_limits);
 	tcase_add_test(tc, old_timestamp_after_24_days);
 	tcase_add_test(tc, timestamps_wrap);
 	tcase_add_test(tc, keep_alive_finds_the_dead);
