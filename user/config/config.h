@@ -110,13 +110,15 @@ struct sl_cfg_limits {
 	bool newreno, rst_closed_ports;
 };
 
+#define SL_AUTO UINT64_MAX /* of a duration: not given, but measured */
+
 struct sl_config {
 	const char *file;
 	struct sl_cfg_interface *interfaces;
 	uint32_t interface_cnt;
 	uint32_t worker_cnt;
 	int32_t cpus[SL_MAX_WORKERS]; /* -1: not pinned */
-	uint64_t spin_ns;             /* how long a worker polls before it sleeps */
+	uint64_t spin_ns;             /* how long a worker polls before it sleeps, or SL_AUTO */
 	struct sl_cfg_listener *listeners;
 	uint32_t listener_cnt;
 	struct sl_cfg_pool *pools;

@@ -134,8 +134,9 @@ const struct conf_key conf_keys[] = {
 	WORKERS("cpus", conf_cpus, true, cpus, 0, 4095,
 		.what = "processors from 0 to 4095, one per worker",
 		.help = "processors the workers are pinned to; none: not pinned"),
-	WORKERS("spin", conf_duration, false, spin_ns, 0, 100 * MS, "6us",
-		.help = "how long a worker polls on before it sleeps"),
+	WORKERS("spin", conf_duration_or_auto, false, spin_ns, 0, 100 * MS, "auto",
+		.help = "how long a worker polls on before it sleeps; auto: as long as waking it "
+			"costs, which is measured at the start"),
 
 	LISTENER("address", conf_address, false, false, addr, .fallback = "*",
 		 .what = "an IPv4 or IPv6 address, or *",

@@ -146,6 +146,22 @@ static void allow_duration(const struct conf_key *k, char *buf, size_t len)
 
 const struct conf_type conf_duration = {set_duration, allow_duration};
 
+static bool set_duration_or_auto(struct conf_value *v)
+{
+	if (strcmp(v->text, "auto") == 0)
+		return store(v, SL_AUTO);
+	return set_duration(v);
+}
+
+static void allow_duration_or_auto(const struct conf_key *k, char *buf, size_t len)
+{
+	int n = snprintf(buf, len, "auto, or ");
+
+	allow_duration(k, buf + n, len - (size_t)n);
+}
+
+const struct conf_type conf_duration_or_auto = {set_duration_or_auto, allow_duration_or_auto};
+
 static bool set_size(struct conf_value *v)
 {
 	uint64_t n;

@@ -12,6 +12,8 @@
 
 #include "base/cpu.h"
 #include "base/log.h"
+#include "base/units.h"
+#include "base/wake.h"
 #include "net/handover.h"
 #include "rpc/rpc.h"
 
@@ -89,11 +91,23 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
+static void choose_spin(struct sl_worker *w)
+{
+	char text[SL_UNIT_TEXT];
+
+	if (w->spin_ns != SL_AUTO)
+		return;
+	w->spin_ns = sl_wake_cost_ns(w->cpu);
+	sl_log_info("worker %u: waking it costs %s, so it polls for as long before it sleeps",
+		    w->index, sl_format_duration(text, w->spin_ns));
+}
+
 int sl_worker_start(struct sl_worker *w)
 {
 	sigset_t all, old;
 	int rc;
 
+	choose_spin(w);
 	/* Signals are the control thread's. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
