@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -12,7 +13,8 @@
 
 enum {
 	TICK_NS = 1000000, /* how often the kernel is asked about connections and peers */
-	SPIN_NS = 20000,   /* about what a wake-up costs */
+	SPIN_NS = 50000,   /* about what a wake-up costs in a virtual machine */
+	AWAY_NS = 10000,   /* longer than one look of somebody who polls as well */
 	EVENTS_MAX = 32,
 	BATCH_DEFAULT = 256,
 	SLOTS = 256,
@@ -281,6 +283,20 @@ static void sleep_until(struct sl_backend *b, uint64_t until_ns)
 		take_event(b, ev[i].data.ptr);
 }
 
+/*
+ * Lets whoever shares the core have it while there is nothing to do. Somebody who then works for
+ * long is better waited for asleep: a wake-up takes the core back, polling does not.
+ */
+static void spin(struct sl_backend *b)
+{
+	uint64_t before_ns = sl_now_ns();
+
+	sched_yield();
+	b->now_ns = sl_now_ns();
+	if (b->now_ns - before_ns > AWAY_NS)
+		b->active_ns = 0;
+}
+
 int sl_backend_poll(struct sl_backend *b, unsigned wait_us)
 {
 	struct sl_backend *outer = sl_be_polling;
@@ -296,7 +312,7 @@ int sl_backend_poll(struct sl_backend *b, unsigned wait_us)
 		    atomic_load_explicit(&b->stop, memory_order_relaxed))
 			break;
 		if (b->opt.busy_poll || b->now_ns - b->active_ns < SPIN_NS)
-			b->now_ns = sl_now_ns();
+			spin(b);
 		else
 			sleep_until(b, until_ns);
 	}
