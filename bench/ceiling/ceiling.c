@@ -7,12 +7,13 @@
  *   ceiling blast IFACE TARGET [options]   keeps a window of them in flight and counts
  *
  * Rows "name<TAB>value<TAB>unit". A packet of `packets` is one in or one out, as the echo sees it.
- * Both sleep as their models do: echo as the gateway's worker, blast as the load generator.
+ * Both wait as their models do: echo as the gateway's worker, blast as the load generator.
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/hist.h"
+#include "base/wake.h"
 #include "load/route.h"
 #include "wire/csum.h"
 #include "wire/eth.h"
@@ -35,9 +37,7 @@ enum {
 	FRAMES = 16384,
 	ECHO_PORT = 7,
 	BLAST_PORT = 40007,
-	RING_SIZE = 2048, /* the default of interface { ring_size } */
-	ECHO_SPIN_NS = 6000,
-	BLAST_SPIN_NS = 20000,
+	RING_SIZE = 2048,            /* the default of interface { ring_size } */
 	LONGEST_SLEEP_NS = 20000000, /* then signals, the end and lost packets are looked for */
 	TX_RETRY_NS = 50000,
 	LOST_NS = 500000000, /* without any answer: longer than a busy host makes one wait */
@@ -190,12 +190,13 @@ static int run_echo(const struct options *o)
 	if (!rc) {
 		uint64_t now_ns = sl_now_ns(), busy_ns = now_ns;
 		uint64_t end_ns = now_ns + (uint64_t)(o->seconds * 1e9);
+		uint64_t spin_ns = sl_wake_cost_ns(sched_getcpu());
 
 		fprintf(stderr, "ready\n");
 		while (!stopped && now_ns < end_ns) {
 			if (echo_burst(&a, now_ns))
 				busy_ns = now_ns;
-			else if (now_ns - busy_ns > ECHO_SPIN_NS)
+			else if (now_ns - busy_ns > spin_ns)
 				sleep_on(&a, LONGEST_SLEEP_NS);
 			now_ns = sl_now_ns();
 		}
@@ -289,7 +290,7 @@ static void give_up_lost(struct blast *b, uint64_t now_ns)
 
 static void blast_for(struct blast *b, uint64_t ns)
 {
-	uint64_t now_ns = sl_now_ns(), busy_ns = now_ns, end_ns = now_ns + ns;
+	uint64_t now_ns = sl_now_ns(), end_ns = now_ns + ns;
 
 	b->last_ns = now_ns;
 	while (!stopped && now_ns < end_ns) {
@@ -297,10 +298,8 @@ static void blast_for(struct blast *b, uint64_t ns)
 
 		busy |= fill_window(b, now_ns);
 		b->a.port->ops->flush(b->a.port);
-		if (busy)
-			busy_ns = now_ns;
-		else if (now_ns - busy_ns > BLAST_SPIN_NS)
-			sleep_on(&b->a, LONGEST_SLEEP_NS);
+		if (!busy)
+			sched_yield();
 		give_up_lost(b, now_ns);
 		now_ns = sl_now_ns();
 	}
