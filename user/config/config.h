@@ -23,6 +23,8 @@
 #include <stdint.h>
 #include "sluice/abi.h"
 
+struct sl_descriptors;
+
 enum sl_attach_mode { SL_ATTACH_AUTO, SL_ATTACH_NATIVE, SL_ATTACH_GENERIC, SL_ATTACH_ADOPT };
 enum sl_policy { SL_POLICY_ADAPTIVE, SL_POLICY_FIXED, SL_POLICY_AIMD };
 enum sl_fair_key { SL_FAIR_ADDRESS, SL_FAIR_HEADER, SL_FAIR_NONE };
@@ -132,7 +134,9 @@ struct sl_config {
 	const char *user;    /* to run as after start; NULL: stay, but without capabilities */
 	const char **descriptor_sets; /* gRPC reflection */
 	uint32_t descriptor_set_cnt;
-	uint8_t log_level;     /* enum sl_log_level */
+	int descriptor_sets_line;
+	struct sl_descriptors *descriptors; /* their index; set by who starts the gateway */
+	uint8_t log_level;                  /* enum sl_log_level */
 	const char **settings; /* "listener web.port = 8080": what the file says, in its order */
 	uint32_t setting_cnt;
 	void *arena;

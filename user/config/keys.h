@@ -35,6 +35,7 @@ struct conf_value {
 	void *obj; /* the block's struct */
 	const struct conf_key *key;
 	const char *text;
+	int line;
 };
 
 struct conf_type {

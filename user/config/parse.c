@@ -76,6 +76,7 @@ static bool set_key(struct conf_parse *p, const struct conf_key *k, const char *
 		.obj = p->obj[k->block],
 		.key = k,
 		.text = text,
+		.line = line,
 	};
 	char allowed[160];
 

@@ -145,7 +145,8 @@ int sl_config_check_system(const struct sl_config *c, char *err, size_t err_len)
 	if (check_interfaces(&k) != 0 || check_pools(&k) != 0 || check_cpus(&k) != 0)
 		return -1;
 	for (uint32_t i = 0; i < c->descriptor_set_cnt; i++) {
-		if (check_file(&k, 1, "descriptor_sets", c->descriptor_sets[i]) != 0)
+		if (check_file(&k, c->descriptor_sets_line, "descriptor_sets",
+			       c->descriptor_sets[i]) != 0)
 			return -1;
 	}
 	if (c->user && !getpwnam(c->user))

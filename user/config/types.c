@@ -384,6 +384,7 @@ static bool set_files(struct conf_value *v)
 	struct sl_config *c = v->obj;
 	char *s = conf_arena_strndup(v->arena, v->text, strlen(v->text));
 
+	c->descriptor_sets_line = v->line;
 	return v->text[0] && append_text(v->arena, &c->descriptor_sets, &c->descriptor_set_cnt, s);
 }
 
