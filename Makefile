@@ -91,6 +91,15 @@ $(BUILD)/gen/%.pb-c.c: user/backend/programs/%.proto
 	$(Q)protoc-c --proto_path=$(<D) --c_out=$(@D) $<
 $(BUILD)/obj/user/backend/programs/interop.o: $(BUILD)/gen/interop.pb-c.c
 $(BUILD)/obj/user/control/dashboard.o: user/control/dashboard.html
+# Descriptor sets that are built in, as bytes for an #include.
+$(BUILD)/gen/grpc_own.pb.inc: $(shell find user/front/proto -name '*.proto' | sort)
+$(BUILD)/gen/demo_echo.pb.inc: user/backend/programs/echo.proto
+$(BUILD)/gen/%.pb.inc:
+	@mkdir -p $(@D)
+	$(Q)protoc-c -Iuser/front/proto -Iuser/backend/programs -o $(@:.inc=) $^
+	$(Q)od -An -v -tx1 $(@:.inc=) | sed 's/ \(..\)/0x\1,/g' >$@
+$(BUILD)/obj/user/front/grpc_descriptors.o: $(BUILD)/gen/grpc_own.pb.inc
+$(BUILD)/obj/user/cli/demo_arena.o: $(BUILD)/gen/demo_echo.pb.inc
 
 BPF_CFLAGS := -O2 -g -Wall -Wextra -target bpf -mcpu=v3 -Iinclude -Ibpf -I/usr/include/$(shell uname -m)-linux-gnu
 $(BPF_OBJ): bpf/sluice.bpf.c $(wildcard bpf/*.h include/sluice/*.h)

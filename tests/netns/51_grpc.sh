@@ -9,7 +9,24 @@ backend interop interop
 backend slow echo --delay-us 300000
 backend part echo --streams 3
 backend dead echo
+backend changing echo
+cat >"$D/open.proto" <<PROTO
+syntax = "proto2";
+package sluice.test;
+message Open { extensions 100 to 200; }
+PROTO
+cat >"$D/things.proto" <<PROTO
+syntax = "proto2";
+package sluice.test;
+import "open.proto";
+message Inner { message Deep { optional Open open = 1; extend Open { optional int32 deep = 150; } } enum E { E_NONE = 0; } }
+extend Open { optional string tag = 100; }
+service Things { rpc Do(Inner) returns (Inner.Deep); }
+PROTO
+protoc-c -I"$here/../../user/backend/programs" -o "$D/interop.pb" interop.proto
+protoc-c -I"$D" --include_imports -o "$D/things.pb" things.proto
 gateway <<CONFIG
+descriptor_sets = {"$D/interop.pb", "$D/things.pb"}
 interface "$GIF" { }
 listener web { address = "$V4" port = 8080 }
 pool echo {
@@ -20,6 +37,7 @@ pool echo {
 pool interop { backend a { endpoint = "shm://$D/interop.sock" } batch { bound = 5s } }
 pool slow { backend a { endpoint = "shm://$D/slow.sock" } batch { bound = 10s } }
 pool part { backend a { endpoint = "shm://$D/part.sock" } }
+pool changing { backend a { endpoint = "shm://$D/changing.sock" } }
 pool dead { backend a { endpoint = "shm://$D/dead.sock" } }
 route "/sluice.demo.Echo/" { pool = echo }
 route "/grpc.testing.TestService/" { pool = interop }
@@ -27,7 +45,7 @@ route "/sluice.demo.Slow/" { pool = slow }
 route "/sluice.demo.Part/" { pool = part }
 route "/sluice.demo.Dead/" { pool = dead }
 route "/fixed" { reply = 200 body = "hello\n" }
-limits { frame_memory = 512m max_body = 64m }
+limits { frame_memory = 512m max_body = 64m idle_timeout = 2s header_timeout = 2s }
 admin { address = "127.0.0.1" port = 9900 }
 CONFIG
 
@@ -36,4 +54,21 @@ kill_backend dead
 for name in $(/usr/bin/python3 "$here/grpc_cases.py" --list); do
 	check "grpcio: $name" cl timeout 90 /usr/bin/python3 "$here/grpc_cases.py" "$V4:8080" "$name"
 done
+
+# Watches while things happen. watch NAME: what is told, a line each, ends in $D/watch.NAME.
+watch() { cl timeout 60 /usr/bin/python3 "$here/grpc_cases.py" "$V4:8080" --watch "$1" >"$D/watch.$1" 2>&1 & }
+told() { [ "$(tr '\n' ' ' <"$D/watch.$1")" = "$2 " ]; }
+watch changing
+watch echo
+first=$!
+check "health: a watch begins with the status" within 20 told changing 1
+kill_backend changing
+check "health: a watch tells that a backend went" within 20 told changing "1 2"
+backend changing echo
+check "health: a watch tells that it is back" within 20 told changing "1 2 1"
+check "health: another watch hears nothing of it" told echo 1
+gateway_stop
+check "health: on drain it is told, and the watch ends" within 10 told echo "1 2 UNAVAILABLE"
+check "health: so is every other" within 10 told changing "1 2 1 2 UNAVAILABLE"
+wait "$first"
 finish

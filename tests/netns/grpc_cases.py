@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gRPC cases of the netns tests, for a stock grpcio. Usage: grpc_cases.py --list | ADDRESS CASE"""
 import os
+import queue
 import sys
-import threading
 import time
 
 import grpc
+from google.protobuf import descriptor_pb2, descriptor_pool
 
 ECHO = "/sluice.demo.Echo/Echo"
 TEST = "/grpc.testing.TestService/"
@@ -201,7 +202,164 @@ def health(ch):
     assert ask("dead") == ask("sluice.demo.Dead") == ask("") == field(1, 2)
     fails(grpc.StatusCode.NOT_FOUND, ask, "nobody")
     fails(grpc.StatusCode.NOT_FOUND, ask, "n" * 5000)
-    fails(grpc.StatusCode.UNIMPLEMENTED, lambda: list(ch.unary_stream("/grpc.health.v1.Health/Watch")(b"", timeout=10)))
+    several = ch.stream_unary("/grpc.health.v1.Health/Check")
+    fails(grpc.StatusCode.UNIMPLEMENTED, several, iter([b"", b""]), timeout=10)
+    fails(grpc.StatusCode.UNIMPLEMENTED, several, iter([]), timeout=10)
+
+
+@case
+def health_watch(ch):
+    watch = lambda name: ch.unary_stream("/grpc.health.v1.Health/Watch")(field(1, name.encode()), timeout=30)
+    watches = {n: watch(n) for n in ("echo", "sluice.demo.Dead", "nobody")}
+    assert [next(w) for w in watches.values()] == [field(1, 1), field(1, 2), field(1, 3)]
+    echoes(ch, 10)
+    time.sleep(4)  # beyond every time-out of this gateway: a watch is no idle connection
+    assert all(w.is_active() for w in watches.values())
+    for w in watches.values():
+        w.cancel()
+        fails(grpc.StatusCode.CANCELLED, next, w)
+    assert next(watch("echo")) == field(1, 1)
+
+
+class Reflection:
+    """One stream of it: a question is asked when the answer to the last one is there, unless told otherwise."""
+
+    def __init__(self, ch, version="v1"):
+        self.questions = queue.Queue()
+        self.answers = ch.stream_stream(f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo")(
+            iter(self.questions.get, None), timeout=60)
+
+    def send(self, no, what, host=""):
+        question = (field(1, host.encode()) if host else b"") + field(no, what if isinstance(what, bytes) else what.encode())
+        self.questions.put(question)
+        return question
+
+    def receive(self, question, host=""):
+        answer = message(next(self.answers))
+        assert answer.pop(2) == [question], answer
+        assert answer.pop(1, [b""]) == [host.encode()], answer
+        assert len(answer) == 1, answer
+        return answer.popitem()
+
+    def ask(self, no, what, host=""):
+        return self.receive(self.send(no, what, host), host)
+
+    def file(self, no, what):
+        kind, (body,) = self.ask(no, what)
+        assert kind == 4, (kind, body)
+        (proto,) = message(body)[1]
+        return descriptor_pb2.FileDescriptorProto.FromString(proto)
+
+    def error(self, no, what):
+        kind, (body,) = self.ask(no, what)
+        assert kind == 7, (kind, body)
+        return message(body)[1][0]
+
+    def close(self):
+        self.questions.put(None)
+        assert list(self.answers) == []
+
+
+def message(data):
+    """The fields of a protobuf message of numbers and bytes: {number: [value]}."""
+    out, at = {}, 0
+
+    def number():
+        nonlocal at
+        n = shift = 0
+        while True:
+            b = data[at]
+            at += 1
+            n |= (b & 127) << shift
+            shift += 7
+            if b < 128:
+                return n
+
+    while at < len(data):
+        key = number()
+        value = number()
+        if key & 7 == 2:
+            at += value
+            value = data[at - value:at]
+        out.setdefault(key >> 3, []).append(value)
+    return out
+
+
+SERVICES = {b"grpc.health.v1.Health", b"grpc.reflection.v1.ServerReflection", b"grpc.reflection.v1alpha.ServerReflection",
+            b"grpc.testing.TestService", b"sluice.test.Things"}
+
+
+@case
+def reflection_v1_and_v1alpha(ch):
+    for version in ("v1", "v1alpha"):
+        r = Reflection(ch, version)
+        kind, (body,) = r.ask(7, "", host="somewhere")
+        assert kind == 6
+        assert {message(s)[1][0] for s in message(body)[1]} == SERVICES, body
+        for symbol in ("grpc.testing.TestService", "grpc.testing.TestService.UnaryCall", "grpc.testing.Payload",
+                       "grpc.testing.Payload.body"):
+            f = r.file(4, symbol)
+            assert f.name == "interop.proto" and f.service[0].method[1].name == "UnaryCall", f
+        assert r.file(3, "interop.proto").package == "grpc.testing"
+        assert r.file(4, "grpc.health.v1.Health").service[0].method[1].server_streaming
+        assert r.file(4, "grpc.reflection.%s.ServerReflection" % version).name == "grpc/reflection/%s/reflection.proto" % version
+        for no, what in ((3, "nowhere.proto"), (4, "grpc.testing"), (4, "grpc.testing.Nothing"), (4, ""), (6, "no.Type")):
+            assert r.error(no, what) == 5, (no, what)
+        assert r.error(9, "x") == 3
+        r.close()
+
+
+@case
+def reflection_of_extensions_and_imports(ch):
+    r = Reflection(ch)
+    ext = lambda name, no: field(1, name.encode()) + field(2, no)
+    assert r.file(5, ext("sluice.test.Open", 100)).name == "things.proto"
+    assert r.file(5, ext("sluice.test.Open", 150)).name == "things.proto"
+    assert r.error(5, ext("sluice.test.Open", 101)) == 5
+    kind, (body,) = r.ask(6, "sluice.test.Open")
+    assert kind == 5 and message(body) == {1: [b"sluice.test.Open"], 2: [100, 150]}, body
+    kind, (body,) = r.ask(6, "sluice.test.Inner")
+    assert kind == 5 and message(body) == {1: [b"sluice.test.Inner"]}, body
+    # What a client does to know a service: the file, and then what it imports.
+    pool, todo = descriptor_pool.DescriptorPool(), [r.file(4, "sluice.test.Things")]
+    files = []
+    while todo:
+        f = todo.pop()
+        files.insert(0, f)
+        todo += [r.file(3, name) for name in f.dependency]
+    for f in files:
+        pool.Add(f)
+    method = pool.FindServiceByName("sluice.test.Things").methods_by_name["Do"]
+    assert method.input_type.full_name == "sluice.test.Inner"
+    r.close()
+
+
+@case
+def reflection_asked_ahead(ch):
+    r = Reflection(ch)
+    asked = [(r.send(4, "grpc.testing.TestService" if i % 3 else "no.%d" % i), i % 3) for i in range(1000)]
+    for question, there in asked:
+        assert r.receive(question)[0] == (4 if there else 7)
+    r.close()
+
+
+@case
+def reflection_misused(ch):
+    info = ch.stream_stream("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")
+    assert list(info(iter([]), timeout=10)) == []
+    for data, code in ((b"\xff", grpc.StatusCode.INVALID_ARGUMENT), (bytes(9000), grpc.StatusCode.RESOURCE_EXHAUSTED)):
+        fails(code, lambda: list(info(iter([data]), timeout=10)))
+    fails(grpc.StatusCode.UNIMPLEMENTED, unary(ch, "/grpc.reflection.v1.ServerReflection/Other"), b"", timeout=10)
+
+
+def follow(ch, name):
+    """Prints what a watch is told, and how it ends."""
+    try:
+        for status in ch.unary_stream("/grpc.health.v1.Health/Watch")(field(1, name.encode())):
+            print(message(status)[1][0], flush=True)
+        print("OK", flush=True)
+    except grpc.RpcError as e:
+        print(e.code().name, flush=True)
 
 
 def main():
@@ -209,6 +367,9 @@ def main():
         print("\n".join(CASES))
         return
     with grpc.insecure_channel(sys.argv[1], options=BIG) as ch:
+        if sys.argv[2] == "--watch":
+            follow(ch, sys.argv[3])
+            return
         CASES[sys.argv[2]](ch)
 
 

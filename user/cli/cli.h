@@ -16,6 +16,8 @@
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
+struct sl_config;
+
 struct cli_command {
 	const char *name;
 	const char *args;    /* "-c FILE" */
@@ -59,6 +61,13 @@ int cli_take_options(int argc, char **argv, const char *allowed, struct cli_opti
 int cli_error(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The same for wrong usage, with a pointer to --help. Returns CLI_USAGE. */
 int cli_usage(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/*
+ * A configuration that can be run: loaded, checked against this system, with the index of its
+ * descriptor sets. NULL and a line in err.
+ */
+struct sl_config *cli_config_load(const char *file, char *err, size_t err_len);
+void cli_config_free(struct sl_config *c);
 
 /* Where a gateway's admin endpoint is. */
 struct cli_target {

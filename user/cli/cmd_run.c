@@ -144,10 +144,9 @@ int cli_run(int argc, char **argv)
 		return cli_usage("run", "found %s; allowed: -c FILE",
 				 argc > 1 ? argv[1] : "no configuration");
 	sl_control_block_signals();
-	c = sl_config_load(o.config, err, sizeof(err));
-	if (!c || sl_config_check_system(c, err, sizeof(err)) != 0) {
+	c = cli_config_load(o.config, err, sizeof(err));
+	if (!c) {
 		fprintf(stderr, "%s\n", err);
-		sl_config_free(c);
 		return CLI_FAILED;
 	}
 	sl_log_level_set((enum sl_log_level)c->log_level);
@@ -160,6 +159,6 @@ int cli_run(int argc, char **argv)
 		fprintf(stderr, "%s\n", err);
 		rc = CLI_FAILED;
 	}
-	sl_config_free(c);
+	cli_config_free(c);
 	return rc;
 }

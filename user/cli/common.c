@@ -10,6 +10,8 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "cli/cli.h"
+#include "config/config.h"
+#include "front/grpc_descriptors.h"
 
 volatile int cli_stopped;
 
@@ -39,6 +41,37 @@ bool cli_sleep(uint64_t ns)
 		nanosleep(&(struct timespec){.tv_nsec = (long)left}, NULL);
 	}
 	return !cli_stopped;
+}
+
+static int load_descriptors(struct sl_config *c, char *err, size_t err_len)
+{
+	char why[500];
+
+	if (!c->descriptor_set_cnt)
+		return 0;
+	c->descriptors =
+		sl_descriptors_load(c->descriptor_sets, c->descriptor_set_cnt, why, sizeof(why));
+	if (!c->descriptors)
+		snprintf(err, err_len, "%s:%d: %s", c->file, c->descriptor_sets_line, why);
+	return c->descriptors ? 0 : -1;
+}
+
+struct sl_config *cli_config_load(const char *file, char *err, size_t err_len)
+{
+	struct sl_config *c = sl_config_load(file, err, err_len);
+
+	if (c && sl_config_check_system(c, err, err_len) == 0 &&
+	    load_descriptors(c, err, err_len) == 0)
+		return c;
+	cli_config_free(c);
+	return NULL;
+}
+
+void cli_config_free(struct sl_config *c)
+{
+	if (c)
+		sl_descriptors_free(c->descriptors);
+	sl_config_free(c);
 }
 
 static void say(const char *command, const char *fmt, va_list ap)

@@ -29,6 +29,7 @@ static const char score_a[] = "shm://" DEMO_DIR "/score.sock";
 
 static const char config[] =
 	"# The demo's configuration; a real one looks the same.\n"
+	"descriptor_sets = {\"" DEMO_DIR "/echo.pb\"}\n"
 	"interface \"sl0\" { }\n"
 	"listener v4 { address = \"" DEMO_V4 "\" port = 8080 protocols = {http, datagram} }\n"
 	"listener v6 { address = \"" DEMO_V6 "\" port = 8080 protocols = {http, datagram} }\n"
@@ -45,6 +46,10 @@ static const char config[] =
 	"route \"/sluice.demo.Echo/\" { pool = echo }\n"
 	"route \"/score\" { pool = score methods = {POST} deadline = 1s datagram_service = 2 }\n"
 	"route \"/\" { reply = 200 body = \"hello from sluice\\n\" }\n";
+
+static const uint8_t echo_set[] = {
+#include "demo_echo.pb.inc"
+};
 
 static int fail(struct demo *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static int fail(struct demo *d, const char *fmt, ...)
@@ -121,9 +126,9 @@ static void remove_netns(void)
 
 static void remove_files(void)
 {
-	static const char *const files[] = {"echo-a.sock", "echo-b.sock", "score.sock",
-					    "matrix",      "demo.conf",   "gateway.log",
-					    "backend.log", "body",        "reply"};
+	static const char *const files[] = {"echo-a.sock", "echo-b.sock", "score.sock",  "matrix",
+					    "demo.conf",   "gateway.log", "backend.log", "body",
+					    "reply",       "echo.pb"};
 	char path[96];
 
 	for (size_t i = 0; i < SL_ARRAY_LEN(files); i++) {
@@ -193,13 +198,20 @@ static int make_netns(struct demo *d)
 	return 0;
 }
 
+static int write_file(struct demo *d, const char *path, const void *bytes, size_t len)
+{
+	FILE *f = fopen(path, "we");
+
+	if (!f || fwrite(bytes, 1, len, f) != len || fclose(f) != 0)
+		return fail(d, "%s: %s", path, strerror(errno));
+	return 0;
+}
+
 static int write_config(struct demo *d)
 {
-	FILE *f = fopen(config_file, "we");
-
-	if (!f || fputs(config, f) < 0 || fclose(f) != 0)
-		return fail(d, DEMO_DIR "/demo.conf: %s", strerror(errno));
-	return 0;
+	if (write_file(d, DEMO_DIR "/echo.pb", echo_set, sizeof(echo_set)))
+		return -1;
+	return write_file(d, config_file, config, sizeof(config) - 1);
 }
 
 static pid_t start(struct demo *d, const char *log, const char *const *argv)

@@ -82,6 +82,7 @@ static void set_env(struct sl_core *c)
 	c->env.errors = c->stats.front_errors;
 	c->env.serving = serving;
 	c->env.serving_arg = c;
+	c->env.descriptors = c->cfg->descriptors;
 }
 
 static struct sl_tcp *create_tcp(struct sl_core *c)
@@ -241,6 +242,10 @@ unsigned sl_core_run(struct sl_core *c)
 {
 	unsigned n = sl_wheel_advance(&c->wheel, c->now_ns, on_timer, c, TIMERS_PER_RUN);
 
+	if (c->serving_changed) {
+		c->serving_changed = false;
+		sl_h2_env_serving_changed(c->env.h2);
+	}
 	for (uint32_t i = 0; i < c->cfg->pool_cnt; i++)
 		sl_batcher_pump(c->services[i].batcher, c->now_ns);
 	for (int i = 0; i < DEFERRED_ROUNDS && !sl_list_empty(&c->deferred); i++)

@@ -64,6 +64,7 @@ struct sl_core {
 	uint8_t *meta_buf; /* scratch: a stored metadata block, SL_RPC_MAX_META */
 	uint64_t now_ns;
 	bool draining;
+	bool serving_changed; /* a backend came or went: gRPC health watches are to be looked at */
 };
 
 /* Builds tcp, udp, rpc and services on a net whose ports exist. 0 or -errno. */

@@ -255,6 +255,7 @@ static void on_state(void *app, struct sl_rpc_channel *ch, enum sl_rpc_state sta
 	struct sl_service_backend *be = sl_rpc_channel_data(ch);
 
 	atomic_store(&be->link, state == SL_RPC_DOWN ? SL_LINK_DOWN : SL_LINK_UP);
+	c->serving_changed = true;
 	sl_batcher_backend(be->service->batcher, be->index, state == SL_RPC_UP, c->now_ns);
 }
 

@@ -31,6 +31,7 @@
 #include "xio/frame.h"
 
 struct sl_pool;
+struct sl_descriptors;
 
 enum sl_proto { SL_PROTO_HTTP1, SL_PROTO_HTTP2, SL_PROTO_GRPC, SL_PROTO_DATAGRAM, SL_PROTO_CNT };
 
@@ -183,6 +184,7 @@ struct sl_front_env {
 	/* gRPC health: whether what has this name (a pool, a route's service, "" all) is served. */
 	enum sl_serving (*serving)(void *arg, struct sl_span name); /* NULL: not offered */
 	void *serving_arg;
+	const struct sl_descriptors *descriptors; /* gRPC reflection; NULL: not offered */
 };
 
 /* Protocol errors by name, for metrics. */
@@ -241,7 +243,10 @@ struct sl_front_ops {
 	void (*abort)(void *state, const struct sl_front_env *env, struct sl_stream *st);
 	/* The connection has room to write again. */
 	void (*writable)(void *state, const struct sl_front_env *env);
-	/* Stop taking new requests (GOAWAY, Connection: close), finish what runs. */
+	/*
+	 * Stop taking new requests (GOAWAY, Connection: close), finish what runs. Also for a
+	 * connection that was idle for too long.
+	 */
 	void (*drain)(void *state, const struct sl_front_env *env);
 	/* The client was too slow with a head or body: answer 408 if that can be told, and close.
 	 */
@@ -250,6 +255,9 @@ struct sl_front_ops {
 	void (*close)(void *state, const struct sl_front_env *env);
 	/* True when nothing is under way (for idle and head-read timeouts). */
 	bool (*idle)(const void *state);
+	/* The client waits for what the front will tell by itself, however long that takes. NULL:
+	 * never. */
+	bool (*waits)(const void *state);
 };
 
 extern const struct sl_front_ops sl_front_http1;

@@ -1,59 +1,63 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * grpc.health.v1.Health/Check, answered by the gateway. Watch is UNIMPLEMENTED, which its clients
- * take as "assume that it serves".
- */
-#include "front/h2_conn.h"
+/* grpc.health.v1.Health: Check tells a status, Watch tells it again whenever it changes. */
+#include "front/grpc_call.h"
 
-enum { TAG_SERVICE = 0x0a, TAG_STATUS = 0x08, TEXT_OVER = UINT8_MAX };
+enum { REQUEST_SERVICE = 1, RESPONSE_STATUS = 1 };
+enum { SERVING = 1, NOT_SERVING, SERVICE_UNKNOWN }; /* HealthCheckResponse.ServingStatus */
 
-static const struct sl_span service = SL_SPAN_LIT("/grpc.health.v1.Health/");
-
-bool sl_h2_health_path(const struct h2_conn *c, struct sl_span path)
+/* HealthCheckRequest.service, of which the last one counts. */
+static bool read_name(const struct h2_call *k, struct sl_span *name)
 {
-	return c->front->serving && sl_span_starts(path, service) &&
-	       sl_span_eq(sl_span_skip(path, service.len), sl_span_str("Check"));
-}
-
-size_t sl_h2_health_body(struct h2_stream *s, struct sl_span bytes)
-{
-	if (s->text_len == TEXT_OVER || bytes.len > sizeof(s->text) - s->text_len) {
-		s->text_len = TEXT_OVER;
-	} else if (bytes.len) {
-		memcpy(s->text + s->text_len, bytes.ptr, bytes.len);
-		s->text_len = (uint8_t)(s->text_len + bytes.len);
-	}
-	return bytes.len;
-}
-
-/* HealthCheckRequest { string service = 1; }, of one field that is shorter than 128 bytes. */
-static bool read_name(const struct h2_stream *s, struct sl_span *name)
-{
-	struct sl_span in = sl_span_of(s->text, s->text_len);
+	struct sl_span in = sl_call_request(k);
+	struct sl_pb_field f;
 
 	*name = sl_span_of(NULL, 0);
-	if (!in.len)
-		return true;
-	if (s->text_len == TEXT_OVER || in.len < 2 || in.ptr[0] != TAG_SERVICE ||
-	    in.ptr[1] != in.len - 2)
-		return false;
-	*name = sl_span_skip(in, 2);
-	return true;
+	while (sl_pb_next(&in, &f)) {
+		if (f.no == REQUEST_SERVICE && f.type == SL_PB_BYTES)
+			*name = f.bytes;
+	}
+	return !in.len;
 }
 
-void sl_h2_health_end(struct h2_stream *s)
+static unsigned status_now(const struct h2_call *k)
 {
-	const struct sl_front_env *env = s->conn->front;
-	enum sl_serving state = SL_SERVING_UNKNOWN;
+	const struct sl_front_env *env = k->s->conn->front;
 	struct sl_span name;
 
-	if (read_name(s, &name))
-		state = env->serving(env->serving_arg, name);
-	if (state == SL_SERVING_UNKNOWN) {
-		sl_h2_answer(s, 404, SL_GRPC_NOT_FOUND, "no pool or route of this name");
-		return;
+	if (!read_name(k, &name))
+		return SERVICE_UNKNOWN;
+	switch (env->serving(env->serving_arg, name)) {
+	case SL_SERVING_YES: return SERVING;
+	case SL_SERVING_NO: return NOT_SERVING;
+	default: return SERVICE_UNKNOWN;
 	}
-	s->text[0] = TAG_STATUS;
-	s->text[1] = (char)state; /* SERVING is 1, NOT_SERVING 2 */
-	sl_h2_answer_message(s, 2);
+}
+
+static void say(struct h2_call *k, unsigned status)
+{
+	uint8_t *p = sl_call_small(k);
+
+	sl_call_part(k, sl_span_of(k->small, SL_GRPC_PREFIX));
+	sl_call_small_part(k, sl_pb_put_number(p, RESPONSE_STATUS, status));
+	sl_call_send(k);
+}
+
+void sl_health_check(struct h2_call *k)
+{
+	unsigned status = status_now(k);
+
+	if (status == SERVICE_UNKNOWN)
+		sl_call_finish(k, SL_GRPC_NOT_FOUND, "no pool or route of this name");
+	else
+		say(k, status);
+}
+
+void sl_health_watch(struct h2_call *k)
+{
+	unsigned status = status_now(k);
+
+	if (status == k->told)
+		return;
+	k->told = (uint8_t)status;
+	say(k, status);
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "front/grpc_call.h"
 #include "front/h2_conn.h"
 
 enum {
@@ -14,6 +15,7 @@ void sl_h2_config_default(struct sl_h2_config *cfg)
 	*cfg = (struct sl_h2_config){
 		.max_connections = 16384,
 		.max_streams = 65536,
+		.max_calls = 4096,
 		.memory = 1ull << 30,
 		.conn_memory = 512u << 10,
 		.stream_window = 256u << 10,
@@ -44,12 +46,14 @@ struct sl_h2_env *sl_h2_env_create(const struct sl_h2_config *cfg,
 		return NULL;
 	e->cfg = *cfg;
 	e->limits = limits;
+	sl_list_init(&e->watches);
 	e->head = malloc(limits->max_head);
 	e->cookie = malloc(limits->max_head);
 	if (!e->head || !e->cookie || create_option(e) || sl_h2_callbacks(&e->callbacks) ||
 	    sl_h2_mem_init(&e->mem, cfg->memory) ||
 	    sl_pool_init(&e->conns, sizeof(struct h2_conn), 64, cfg->max_connections) ||
-	    sl_pool_init(&e->streams, sizeof(struct h2_stream), 64, cfg->max_streams)) {
+	    sl_pool_init(&e->streams, sizeof(struct h2_stream), 64, cfg->max_streams) ||
+	    sl_pool_init(&e->calls, sizeof(struct h2_call), 64, cfg->max_calls)) {
 		sl_h2_env_destroy(e);
 		return NULL;
 	}
@@ -60,6 +64,7 @@ void sl_h2_env_destroy(struct sl_h2_env *e)
 {
 	if (!e)
 		return;
+	sl_pool_fini(&e->calls);
 	sl_pool_fini(&e->streams);
 	sl_pool_fini(&e->conns);
 	sl_h2_mem_fini(&e->mem);
@@ -74,6 +79,7 @@ void sl_h2_env_stats(const struct sl_h2_env *e, struct sl_h2_stats *out)
 {
 	out->connections = sl_pool_used(&e->conns);
 	out->streams = sl_pool_used(&e->streams);
+	out->calls = sl_pool_used(&e->calls);
 	out->memory = e->mem.used;
 }
 
@@ -121,6 +127,7 @@ static void stream_free(struct h2_conn *c, struct h2_stream *s)
 	sl_list_del(&s->link);
 	sl_list_del(&s->turn);
 	sl_h2_free(&c->budget, s->trailers);
+	sl_call_free(s);
 	if (c->stuck == s)
 		c->stuck = NULL; /* its bytes go nowhere */
 	sl_pool_put(&c->env->streams, s);
@@ -349,7 +356,8 @@ static void eof(void *state, const struct sl_front_env *env)
 	sl_list_for_each_safe (l, tmp, &c->streams) {
 		struct h2_stream *s = sl_container_of(l, struct h2_stream, link);
 
-		if (!(s->flags & ST_RX_OVER))
+		/* A watch would wait for ever. */
+		if (!(s->flags & ST_RX_OVER) || ((s->flags & ST_CALL) && sl_call_rests(s)))
 			nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, s->id,
 						  NGHTTP2_CANCEL);
 	}
@@ -376,11 +384,19 @@ static void drain(void *state, const struct sl_front_env *env)
 {
 	static const uint8_t mark[8] = "sldrain";
 	struct h2_conn *c = sl_h2_conn(state);
+	struct sl_list *l;
 
 	(void)env;
+
 	if (!c || (c->flags & (H2_DRAIN | H2_FAILED | H2_CLOSED)))
 		return;
 	c->flags |= H2_DRAIN;
+	sl_list_for_each (l, &c->streams) {
+		struct h2_stream *s = sl_container_of(l, struct h2_stream, link);
+
+		if (s->flags & ST_CALL)
+			sl_call_drain(s);
+	}
 	if (!(c->flags & H2_READY)) {
 		nghttp2_session_terminate_session(c->session, NGHTTP2_NO_ERROR);
 	} else {
@@ -419,11 +435,27 @@ static void conn_close(void *state, const struct sl_front_env *env)
 	conn_free(c);
 }
 
+/* Streams that rest are neither an upload nor a reply: the newest come last, and rest least. */
 static bool idle(const void *state)
 {
 	const struct h2_conn *c = *(struct h2_conn *const *)state;
 
-	return !c || ((c->flags & H2_READY) && !c->head.buf && sl_list_empty(&c->streams));
+	if (!c)
+		return true;
+	if (!(c->flags & H2_READY) || c->head.buf)
+		return false;
+	for (const struct sl_list *l = c->streams.prev; l != &c->streams; l = l->prev) {
+		if (!sl_call_rests(sl_container_of(l, struct h2_stream, link)))
+			return false;
+	}
+	return true;
+}
+
+static bool waits(const void *state)
+{
+	const struct h2_conn *c = *(struct h2_conn *const *)state;
+
+	return c && c->watches;
 }
 
 const struct sl_front_ops sl_front_h2 = {
@@ -439,4 +471,5 @@ const struct sl_front_ops sl_front_h2 = {
 	.timeout = timeout,
 	.close = conn_close,
 	.idle = idle,
+	.waits = waits,
 };

@@ -13,6 +13,7 @@ struct sl_h2_env;
 struct sl_h2_config {
 	uint32_t max_connections;
 	uint32_t max_streams; /* of all connections */
+	uint32_t max_calls;   /* of them, health and reflection that the gateway answers itself */
 	uint64_t memory;      /* of all sessions together */
 	uint64_t conn_memory; /* of one session */
 	uint32_t stream_window, conn_window;
@@ -25,8 +26,11 @@ struct sl_h2_env *sl_h2_env_create(const struct sl_h2_config *cfg,
 /* After the last connection was closed. NULL is allowed. */
 void sl_h2_env_destroy(struct sl_h2_env *e);
 
+/* What sl_front_env.serving says may have changed: who watches is told. From no front's call. */
+void sl_h2_env_serving_changed(struct sl_h2_env *e);
+
 struct sl_h2_stats {
-	uint32_t connections, streams;
+	uint32_t connections, streams, calls;
 	uint64_t memory;
 };
 void sl_h2_env_stats(const struct sl_h2_env *e, struct sl_h2_stats *out);

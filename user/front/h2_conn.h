@@ -22,6 +22,8 @@ struct sl_h2_env {
 	struct sl_h2_config cfg;
 	const struct sl_front_limits *limits;
 	struct sl_pool conns, streams;
+	struct sl_pool calls; /* struct h2_call: of the services that the gateway answers itself */
+	struct sl_list watches; /* of them, those who want to hear about a change */
 	struct sl_h2_mem mem;
 	nghttp2_session_callbacks *callbacks;
 	nghttp2_option *option;
@@ -77,6 +79,7 @@ struct h2_conn {
 	struct sl_h2_budget budget;
 	uint16_t flags;
 	uint8_t continuations;
+	uint16_t watches; /* health watches that are open */
 };
 
 enum h2_stream_flag {
@@ -91,8 +94,8 @@ enum h2_stream_flag {
 	ST_FRAME = 1 << 8,     /* gRPC: a reply of known length: the message's prefix is ours */
 	ST_LOCAL = 1 << 9,     /* answered here, has no host stream */
 	ST_LENGTH = 1 << 10,   /* reply_left counts */
-	ST_HEALTH = 1 << 12,   /* ST_LOCAL: grpc.health.v1, its message is gathered in `text` */
 	ST_SHORT = 1 << 11,    /* the host keeps bytes that were not taken */
+	ST_CALL = 1 << 12,     /* ST_LOCAL: `call`, see grpc_call.h */
 };
 
 /* The trailer section of a reply whose body is not out yet. */
@@ -114,8 +117,8 @@ struct h2_stream {
 	uint64_t reply_left; /* ST_LENGTH */
 	struct h2_trailers *trailers;
 	struct sl_grpc_reader in;
-	uint8_t text_len;
-	char text[128]; /* body of an answer of ours */
+	struct h2_call *call; /* ST_CALL */
+	char text[48];        /* body of an answer of ours */
 };
 
 /* h2.c */
@@ -145,14 +148,10 @@ void sl_h2_head_end(struct h2_conn *c, struct h2_stream *s, bool end);
 void sl_h2_head_keep(struct h2_conn *c);
 void sl_h2_head_drop(struct h2_conn *c);
 
-/* grpc_health.c: true if the gateway answers this path itself. */
-bool sl_h2_health_path(const struct h2_conn *c, struct sl_span path);
-size_t sl_h2_health_body(struct h2_stream *s, struct sl_span bytes);
-void sl_h2_health_end(struct h2_stream *s);
-
 /* h2_reply.c */
-/* A gRPC message from s->text. */
-void sl_h2_answer_message(struct h2_stream *s, size_t len);
+/* ST_CALL: response headers, with bytes from `read`; the trailers, when these are over. */
+void sl_h2_call_head(struct h2_stream *s, nghttp2_data_source_read_callback read);
+bool sl_h2_call_trailers(struct h2_stream *s, enum sl_grpc_status status, const char *text);
 /* An answer of the gateway to what has no host stream (any more). */
 void sl_h2_answer(struct h2_stream *s, unsigned http, enum sl_grpc_status grpc, const char *text);
 int64_t sl_h2_reply(void *state, const struct sl_front_env *env, struct sl_stream *st,

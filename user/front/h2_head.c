@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "front/grpc_call.h"
 #include "front/h2_conn.h"
 #include "front/http1.h"
 #include "front/http1_scan.h"
@@ -351,8 +352,10 @@ void sl_h2_head_end(struct h2_conn *c, struct h2_stream *s, bool end)
 		if (!(s->flags & ST_GRPC))
 			begin(&p, s);
 		else if (grpc_ok(&p, s, metadata)) {
-			if (sl_h2_health_path(c, rq->path))
-				s->flags |= ST_HEALTH;
+			enum sl_call_kind kind = sl_call_kind_of(c, rq->path);
+
+			if (kind)
+				sl_call_begin(s, kind);
 			else
 				begin(&p, s);
 		}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
+#include "front/grpc_call.h"
 #include "front/h2_conn.h"
 
 enum {
@@ -128,8 +129,6 @@ static void refuse(struct h2_stream *s, unsigned http, enum sl_grpc_status grpc,
 
 static bool unwanted(const struct h2_stream *s)
 {
-	if (s->flags & ST_HEALTH)
-		return s->flags & ST_DROP;
 	return (s->flags & ST_DROP) || !s->st || s->st->refused;
 }
 
@@ -148,8 +147,6 @@ static size_t give(struct h2_stream *s, struct sl_span bytes)
 	};
 	size_t n;
 
-	if (s->flags & ST_HEALTH)
-		return sl_h2_health_body(s, bytes);
 	n = c->front->host->body(c->host, s->st, &part);
 	if (rest && n == bytes.len && !part.frame)
 		in->frame = NULL;
@@ -199,6 +196,10 @@ static size_t deliver_messages(struct h2_stream *s, struct sl_span in)
 
 size_t sl_h2_deliver(struct h2_stream *s, const uint8_t *ptr, size_t len)
 {
+	if (s->flags & ST_CALL) {
+		sl_call_input(s, sl_span_of(ptr, len));
+		return len;
+	}
 	if (unwanted(s))
 		return len;
 	if (s->flags & ST_GRPC)
@@ -227,6 +228,10 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 void sl_h2_request_over(struct h2_stream *s)
 {
 	s->flags |= ST_RX_OVER;
+	if (s->flags & ST_CALL) {
+		sl_call_end(s);
+		return;
+	}
 	if (unwanted(s))
 		return;
 	if (s->flags & ST_GRPC) {
@@ -239,10 +244,7 @@ void sl_h2_request_over(struct h2_stream *s)
 			return;
 		}
 	}
-	if (s->flags & ST_HEALTH)
-		sl_h2_health_end(s);
-	else
-		s->conn->front->host->end(s->conn->host, s->st);
+	s->conn->front->host->end(s->conn->host, s->st);
 }
 
 /* The client has seen the first GOAWAY: now the one that counts. */

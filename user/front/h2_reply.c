@@ -262,15 +262,25 @@ static bool keep_trailers(struct h2_stream *s, const struct fields *f)
 	return true;
 }
 
-static bool submit(struct h2_stream *s, struct fields *f, bool body)
+static bool submit(struct h2_stream *s, struct fields *f, const nghttp2_data_provider *body)
 {
-	nghttp2_data_provider provider = {.source = {.ptr = s}, .read_callback = read_body};
-
-	if (f->full || nghttp2_submit_response(s->conn->session, s->id, f->nv, f->cnt,
-					       body ? &provider : NULL) != 0)
+	if (f->full || nghttp2_submit_response(s->conn->session, s->id, f->nv, f->cnt, body) != 0)
 		return false;
 	s->flags |= ST_HEAD_SENT;
 	return true;
+}
+
+static bool submit_body(struct h2_stream *s, struct fields *f)
+{
+	nghttp2_data_provider provider = {.source = {.ptr = s}, .read_callback = read_body};
+
+	return submit(s, f, &provider);
+}
+
+static void start_trailers(struct fields *f)
+{
+	f->cnt = f->used = 0;
+	f->full = false;
 }
 
 static void add_status(struct fields *f, enum sl_grpc_status status, struct sl_span message)
@@ -295,7 +305,7 @@ static bool trailers_only(struct h2_stream *s, const struct sl_reply *r, enum sl
 		add_headers(&f, r, true, r->trailers, r->trailer_cnt);
 	}
 	s->flags |= ST_NO_BODY;
-	return submit(s, &f, false);
+	return submit(s, &f, NULL);
 }
 
 static bool start_grpc(struct h2_stream *s, const struct sl_reply *r)
@@ -312,9 +322,9 @@ static bool start_grpc(struct h2_stream *s, const struct sl_reply *r)
 	ADD(&f, "content-type", sl_span_str("application/grpc"));
 	ADD(&f, "grpc-accept-encoding", sl_span_str("identity"));
 	add_headers(&f, r, true, r->headers, r->header_cnt);
-	if (!submit(s, &f, true))
+	if (!submit_body(s, &f))
 		return false;
-	f.cnt = f.used = 0;
+	start_trailers(&f);
 	add_status(&f, status, r->grpc_message);
 	add_headers(&f, r, true, r->trailers, r->trailer_cnt);
 	if (f.full || !keep_trailers(s, &f))
@@ -348,8 +358,7 @@ static bool start_http(struct h2_stream *s, const struct sl_reply *r)
 	if (r->trailer_cnt && !none) {
 		struct fields t;
 
-		t.cnt = t.used = 0;
-		t.full = false;
+		start_trailers(&t);
 		add_headers(&t, r, false, r->trailers, r->trailer_cnt);
 		if (t.cnt && !keep_trailers(s, &t))
 			return false;
@@ -359,7 +368,7 @@ static bool start_http(struct h2_stream *s, const struct sl_reply *r)
 	else if (len != SL_LEN_UNKNOWN)
 		s->flags |= ST_LENGTH;
 	s->reply_left = none || len == SL_LEN_UNKNOWN ? 0 : len;
-	return submit(s, &f, !none);
+	return none ? submit(s, &f, NULL) : submit_body(s, &f);
 }
 
 static void reset(struct h2_stream *s, uint32_t code)
@@ -390,14 +399,25 @@ void sl_h2_answer(struct h2_stream *s, unsigned http, enum sl_grpc_status grpc, 
 		reset(s, NGHTTP2_INTERNAL_ERROR);
 }
 
-void sl_h2_answer_message(struct h2_stream *s, size_t len)
+void sl_h2_call_head(struct h2_stream *s, nghttp2_data_source_read_callback read)
 {
-	struct sl_reply r = {.status = 200, .end = true, .body_len = len};
+	nghttp2_data_provider provider = {.source = {.ptr = s}, .read_callback = read};
+	struct fields f;
 
-	s->cur = sl_span_of(s->text, len);
-	s->flags |= ST_END | ST_DROP;
-	if (!start_grpc(s, &r))
+	add_start(&f, s->conn, 200);
+	ADD(&f, "content-type", sl_span_str("application/grpc"));
+	ADD(&f, "grpc-accept-encoding", sl_span_str("identity"));
+	if (!submit(s, &f, &provider))
 		reset(s, NGHTTP2_INTERNAL_ERROR);
+}
+
+bool sl_h2_call_trailers(struct h2_stream *s, enum sl_grpc_status status, const char *text)
+{
+	struct fields f;
+
+	start_trailers(&f);
+	add_status(&f, status, text ? sl_span_cstr(text) : sl_span_of(NULL, 0));
+	return nghttp2_submit_trailer(s->conn->session, s->id, f.nv, f.cnt) == 0;
 }
 
 int64_t sl_h2_reply(void *state, const struct sl_front_env *env, struct sl_stream *st,
@@ -448,8 +468,7 @@ void sl_h2_abort(void *state, const struct sl_front_env *env, struct sl_stream *
 		ok = s->flags & ST_GRPC ? trailers_only(s, NULL, SL_GRPC_UNAVAILABLE, text)
 					: start_http(s, &r);
 	} else if ((s->flags & ST_GRPC) && s->trailers) {
-		f.cnt = f.used = 0;
-		f.full = false;
+		start_trailers(&f);
 		add_status(&f, SL_GRPC_UNAVAILABLE, text);
 		s->flags &= (uint16_t)~ST_LENGTH;
 		s->flags |= ST_END;
