@@ -15,7 +15,7 @@ route "/echo" { pool = echo }
 route "/part" { pool = part }
 route "/post" { pool = echo methods = {POST} }
 route "/" { reply = 200 body = "hello\n" }
-limits { frame_memory = 512m max_body = 64m }
+limits { frame_memory = 512m max_body = 64m idle_timeout = 3s }
 admin { address = "127.0.0.1" port = 9900 }
 CONFIG
 URL=http://$V4:8080
@@ -55,4 +55,27 @@ N=20000
 check "h2load: the same to a backend" load -n $N -c 100 -m 100 -t 1 "$URL/echo/x"
 head -c 1000 /dev/zero >"$D/kb"
 check "h2load: with bodies" load -n $N -c 20 -m 20 -t 1 -d "$D/kb" "$URL/echo"
+
+# RFC 9113 6.8: who is closed because he asks for nothing is told what was not processed.
+check_py "an idle connection: GOAWAY, then the end" "$V4" <<'EOF'
+import socket, struct, sys
+s = socket.create_connection((sys.argv[1], 8080), timeout=30)
+s.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000"))
+s.sendall(bytes.fromhex("000006010500000001828684410161"))
+data, frames = b"", []
+while True:
+    more = s.recv(65536)
+    if not more:
+        break
+    data += more
+    while len(data) >= 9 and len(data) >= 9 + int.from_bytes(data[:3], "big"):
+        n = int.from_bytes(data[:3], "big")
+        frames.append((data[3], data[9:9 + n]))
+        if data[3] == 6 and not data[4] & 1:
+            s.sendall(b"\0\0\x08\x06\x01\0\0\0\0" + frames[-1][1])
+        data = data[9 + n:]
+goaways = [struct.unpack(">II", p[:8]) for t, p in frames if t == 7]
+assert [t for t, _ in frames].count(1) == 1, frames
+assert goaways == [(2**31 - 1, 0), (1, 0)], goaways
+EOF
 finish

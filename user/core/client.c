@@ -87,6 +87,7 @@ static void set_phase(struct sl_client *cl, enum sl_client_phase phase)
  */
 static void note_progress(struct sl_client *cl)
 {
+	const struct sl_front_ops *front = front_of(cl);
 	enum sl_client_phase next = SL_CLIENT_IDLE;
 
 	if (cl->phase == SL_CLIENT_RESET)
@@ -97,8 +98,10 @@ static void note_progress(struct sl_client *cl)
 		next = SL_CLIENT_BODY;
 	else if (cl->streams)
 		next = SL_CLIENT_WAIT;
-	else if (cl->first_len || (cl->proto && !front_of(cl)->idle(cl->state)))
+	else if (cl->first_len || (front && !front->idle(cl->state)))
 		next = SL_CLIENT_HEAD;
+	else if (front && front->waits && front->waits(cl->state))
+		next = SL_CLIENT_WAIT;
 	if (next != SL_CLIENT_HEAD || cl->phase != SL_CLIENT_HEAD)
 		set_phase(cl, next);
 }
@@ -135,7 +138,9 @@ void sl_client_timer(struct sl_client *cl)
 		sl_client_abort(cl);
 		return;
 	}
-	if (front && front->timeout && cl->phase != SL_CLIENT_IDLE)
+	if (front && cl->phase == SL_CLIENT_IDLE)
+		front->drain(cl->state, &cl->core->env); /* HTTP/2 has a GOAWAY for it */
+	else if (front)
 		front->timeout(cl->state, &cl->core->env);
 	else
 		sl_tcp_close(cl->conn);
