@@ -7,10 +7,11 @@
  *
  * - A reply is never larger than the datagram that asked for it, since a source address proves
  *   nothing. Who expects more pads the request with zeros (to the path MTU, if need be); a reply
- * that does not fit is SL_DATAGRAM_REPLY_TOO_LARGE without payload. Fragments are not used.
- * - No answer means: lost. Retry with the same id and content, from the same address and port; the
- *   gateway drops retries of what it is working on, and repeats what it has answered a short time
- *   ago. Ids are the client's: unique among its requests of the last minute, best drawn at random.
+ *   that does not fit is SL_DATAGRAM_REPLY_TOO_LARGE without payload. Fragments are not used.
+ * - No answer means: lost. Retry with the same id and content (less time till the deadline apart),
+ *   from the same address and port, as long as the first. The gateway drops retries of what it is
+ *   working on. Replies of up to 1472 bytes it repeats for 10 s, if they are among its last 16,000
+ *   or so. Ids are the client's: unique among its requests of the last minute, best random.
  * - What is not a request is dropped without an answer; one of another version is answered with
  *   SL_DATAGRAM_VERSION.
  */
@@ -35,7 +36,7 @@ enum sl_datagram_status {
 	SL_DATAGRAM_NO_SERVICE,      /* no route has this number */
 	SL_DATAGRAM_TOO_LARGE,       /* the request exceeds what its route permits */
 	SL_DATAGRAM_REPLY_TOO_LARGE, /* pad the request, or use another protocol */
-	SL_DATAGRAM_OVERLOADED,      /* refused; try again, not at once */
+	SL_DATAGRAM_OVERLOADED,      /* not carried out; try again, not at once */
 	SL_DATAGRAM_EXPIRED,         /* the deadline passed first */
 	SL_DATAGRAM_UNAVAILABLE,     /* no backend, or it broke down */
 	SL_DATAGRAM_INTERNAL,

@@ -12,9 +12,33 @@
 
 enum {
 	DGRAM_SLOTS = 16384,
-	DGRAM_REPLY_KEPT = 512, /* longer replies are computed again for a retry */
+	DGRAM_REPLY_KEPT = 1472, /* what an MTU of 1500 takes; longer ones are computed again */
 	DGRAM_TTL_S = 10,
 };
+
+/* What the gateway says itself, per outcome. */
+static const uint8_t own_status[SL_OUTCOME_CNT] = {
+	[SL_OUTCOME_OK] = SL_DATAGRAM_INTERNAL,
+	[SL_OUTCOME_FIXED] = SL_DATAGRAM_OK,
+	[SL_OUTCOME_NO_ROUTE] = SL_DATAGRAM_NO_SERVICE,
+	[SL_OUTCOME_METHOD] = SL_DATAGRAM_NO_SERVICE,
+	[SL_OUTCOME_TOO_LARGE] = SL_DATAGRAM_TOO_LARGE,
+	[SL_OUTCOME_SHED] = SL_DATAGRAM_OVERLOADED,
+	[SL_OUTCOME_QUEUE_FULL] = SL_DATAGRAM_OVERLOADED,
+	[SL_OUTCOME_FAIR_SHARE] = SL_DATAGRAM_OVERLOADED,
+	[SL_OUTCOME_NO_BACKEND] = SL_DATAGRAM_UNAVAILABLE,
+	[SL_OUTCOME_NO_MEMORY] = SL_DATAGRAM_OVERLOADED,
+	[SL_OUTCOME_EXPIRED] = SL_DATAGRAM_EXPIRED,
+	[SL_OUTCOME_BACKEND_LOST] = SL_DATAGRAM_UNAVAILABLE,
+	[SL_OUTCOME_BACKEND_ERROR] = SL_DATAGRAM_INTERNAL,
+	[SL_OUTCOME_CLIENT_GONE] = SL_DATAGRAM_INTERNAL,
+	[SL_OUTCOME_REQUEST_TIMEOUT] = SL_DATAGRAM_EXPIRED,
+};
+
+enum sl_datagram_status sl_dgram_status(enum sl_outcome why)
+{
+	return (enum sl_datagram_status)own_status[why];
+}
 
 /* Where the reply of a request in flight goes. */
 struct sl_dgram_request {
@@ -50,9 +74,22 @@ static void answer(struct sl_core *c, const struct sl_udp_peer *peer, const stru
 			   sl_udp_max_payload(c->udp, peer), &payload, head);
 	if (status == SL_DATAGRAM_REPLY_TOO_LARGE)
 		sl_net_drop(c->net, SL_DROP_DGRAM_AMPLIFY);
-	if (slot)
+	/* What was not carried out is worth another try. */
+	if (slot && status == SL_DATAGRAM_OVERLOADED)
+		sl_datagram_forget(&c->dgram->cache, *slot);
+	else if (slot)
 		sl_datagram_answered(&c->dgram->cache, *slot, head, payload, c->now_ns);
 	send_reply(c, peer, sl_span_of(head, sizeof(head)), payload);
+}
+
+/* The path may have turned out to be narrower than the reply that was lost on it. */
+static void answer_again(struct sl_core *c, const struct sl_udp_peer *peer,
+			 const struct sl_datagram *rq, struct sl_span kept)
+{
+	if (kept.len > sl_udp_max_payload(c->udp, peer))
+		answer(c, peer, rq, SL_DATAGRAM_REPLY_TOO_LARGE, NULL, 0, NULL);
+	else
+		send_reply(c, peer, kept, sl_span_of(NULL, 0));
 }
 
 static const struct sl_cfg_route *route_of(const struct sl_config *cfg, uint16_t service)
@@ -131,7 +168,7 @@ static void on_datagram(void *app, const struct sl_udp_peer *peer, struct sl_chu
 				 &kept)) {
 	case SL_DATAGRAM_NEW: start(c, peer, &rq, chunk, slot); return;
 	case SL_DATAGRAM_PENDING: sl_net_drop(c->net, SL_DROP_DGRAM_DUPLICATE); return;
-	case SL_DATAGRAM_ANSWERED: send_reply(c, peer, kept, sl_span_of(NULL, 0)); return;
+	case SL_DATAGRAM_ANSWERED: answer_again(c, peer, &rq, kept); return;
 	case SL_DATAGRAM_AMPLIFY: sl_net_drop(c->net, SL_DROP_DGRAM_AMPLIFY); return;
 	case SL_DATAGRAM_FULL: answer(c, peer, &rq, SL_DATAGRAM_OVERLOADED, NULL, 0, NULL); return;
 	}
@@ -142,7 +179,7 @@ void sl_dgram_reply(struct sl_exchange *x, const struct sl_reply *r)
 	struct sl_core *c = x->core;
 	struct sl_dgram_request *d = x->dgram;
 	bool own = r->gateway && x->outcome != SL_OUTCOME_FIXED;
-	enum sl_datagram_status status = own ? sl_datagram_status(r->status) : SL_DATAGRAM_OK;
+	enum sl_datagram_status status = own ? sl_dgram_status(x->outcome) : SL_DATAGRAM_OK;
 	struct sl_reply none = {.status = r->status};
 	bool whole = r->end && r->body.len == r->body_len;
 

@@ -15,6 +15,7 @@
 #define SL_CORE_EXCHANGE_H
 
 #include "core/core.h"
+#include "sluice/datagram.h"
 
 struct sl_client;
 struct sl_dgram_request;
@@ -153,6 +154,8 @@ void sl_client_progress(struct sl_client *cl); /* bytes of a reply left, or room
 int sl_dgram_init(struct sl_core *c);
 void sl_dgram_fini(struct sl_core *c);
 void sl_dgram_reply(struct sl_exchange *x, const struct sl_reply *r);
+/* What a datagram's status is when the gateway answers itself. */
+enum sl_datagram_status sl_dgram_status(enum sl_outcome why);
 
 /* Adds to the histogram of the exchange's service and stage. */
 void sl_stage_add(struct sl_core *c, const struct sl_exchange *x, enum sl_stage stage, uint64_t ns);

@@ -48,16 +48,3 @@ void sl_datagram_format(const struct sl_datagram *rq, enum sl_datagram_status *s
 	sl_put_le16(head + AT(reply, code), *status == SL_DATAGRAM_OK ? code : 0);
 	sl_put_le16(head + AT(reply, payload_len), (uint16_t)payload->len);
 }
-
-enum sl_datagram_status sl_datagram_status(unsigned http)
-{
-	switch (http) {
-	case 404: return SL_DATAGRAM_NO_SERVICE;
-	case 413: return SL_DATAGRAM_TOO_LARGE;
-	case 429: return SL_DATAGRAM_OVERLOADED;
-	case 502:
-	case 503: return SL_DATAGRAM_UNAVAILABLE;
-	case 504: return SL_DATAGRAM_EXPIRED;
-	default: return http < 400 ? SL_DATAGRAM_OK : SL_DATAGRAM_INTERNAL;
-	}
-}

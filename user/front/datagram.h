@@ -41,9 +41,6 @@ void sl_datagram_format(const struct sl_datagram *rq, enum sl_datagram_status *s
 			uint16_t code, uint32_t service_us, size_t path_max,
 			struct sl_span *payload, uint8_t head[SL_DATAGRAM_HEAD]);
 
-/* The status that stands for an HTTP status of the gateway's own. */
-enum sl_datagram_status sl_datagram_status(unsigned http);
-
 struct sl_datagram_source {
 	uint8_t addr[16]; /* IPv4: first four bytes, the rest zero */
 	uint16_t port_be;

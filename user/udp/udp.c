@@ -2,14 +2,17 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "net/net.h"
+#include "udp/pmtu.h"
 #include "udp/udp.h"
 #include "wire/csum.h"
+#include "wire/ip6.h"
 
 struct sl_udp {
 	struct sl_net *net;
 	sl_udp_input_fn *input;
 	void *app;
 	struct sl_udp_stats stats;
+	struct sl_udp_pmtu pmtu;
 };
 
 static void peer_from_rx(const struct sl_net *n, const struct sl_frame *f,
@@ -99,16 +102,37 @@ static void udp_input(void *ctx, struct sl_frame *f)
 		sl_frame_put(n->umem, chunk.frame);
 }
 
+/* Without state per peer there is nothing to do about an unreachable one. */
+static void udp_icmp_error(void *ctx, const void *ip_header, const uint8_t *l4, uint32_t mtu,
+			   bool hard)
+{
+	const uint8_t *ip = ip_header;
+	uint8_t family = ip[0] >> 4, addr[16] = {0};
+	struct sl_udp *u = ctx;
+
+	(void)hard;
+	memcpy(addr, family == 4 ? ip + 16 : ip + 24, family == 4 ? 4 : 16);
+	if (!mtu || !sl_udp_pmtu_too_big(&u->pmtu, family, addr, l4, mtu, u->net->now_ns))
+		sl_net_drop(u->net, SL_DROP_ICMP_IGNORED);
+}
+
 struct sl_udp *sl_udp_create(struct sl_net *net, sl_udp_input_fn *input, void *app)
 {
 	struct sl_udp *u = calloc(1, sizeof(*u));
+	int rc;
 
 	if (!u)
 		return NULL;
+	rc = sl_udp_pmtu_init(&u->pmtu);
+	if (rc) {
+		free(u);
+		errno = -rc;
+		return NULL;
+	}
 	u->net = net;
 	u->input = input;
 	u->app = app;
-	net->udp = (struct sl_l4){.ctx = u, .input = udp_input};
+	net->udp = (struct sl_l4){.ctx = u, .input = udp_input, .icmp_error = udp_icmp_error};
 	return u;
 }
 
@@ -124,7 +148,9 @@ size_t sl_udp_max_payload(const struct sl_udp *u, const struct sl_udp_peer *peer
 {
 	const struct sl_net *n = u->net;
 	size_t ip_len = peer->family == 4 ? sizeof(struct sl_ip4_hdr) : sizeof(struct sl_ip6_hdr);
-	size_t by_mtu = n->ports[peer->port]->mtu - ip_len - SL_UDP_HDR_LEN;
+	size_t mtu = sl_udp_pmtu_lookup(&u->pmtu, peer->family, peer->remote,
+					(uint16_t)n->ports[peer->port]->mtu, n->now_ns);
+	size_t by_mtu = mtu - ip_len - SL_UDP_HDR_LEN;
 	size_t by_frame = n->umem->frame_size - SL_FRAME_HEADROOM - SL_UDP_HDR_LEN;
 
 	return by_mtu < by_frame ? by_mtu : by_frame;
@@ -162,6 +188,9 @@ int sl_udp_send(struct sl_udp *u, const struct sl_udp_peer *peer, const struct s
 	uint16_t csum_be = sl_net_l4_csum(&path, SL_IP_PROTO_UDP, h, f->len);
 
 	h->csum_be = csum_be ? csum_be : 0xffff; /* RFC 768: zero would mean none */
+	if (f->len > (peer->family == 4 ? SL_UDP_PMTU_FLOOR4 - sizeof(struct sl_ip4_hdr)
+					: SL_UDP_PMTU_FLOOR6 - sizeof(struct sl_ip6_hdr)))
+		sl_udp_pmtu_sent(&u->pmtu, peer->family, peer->remote, f->data, n->now_ns);
 	u->stats.datagrams_out++;
 	u->stats.bytes_out += len;
 	return sl_net_send(n, f, &path, SL_IP_PROTO_UDP) ? 0 : -ENOBUFS;

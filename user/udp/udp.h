@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * UDP (RFC 768; RFC 8200 section 8.1 for IPv6): checked datagrams in, datagrams out. No state per
- * peer, so no path MTU either: ICMP errors are counted as icmp_ignored, replies carry DF.
+ * peer, but for the path MTUs that ICMP has told (pmtu.h). Replies carry DF; what the first of them
+ * exceeds is lost, later ones are refused with -EMSGSIZE. Other ICMP errors: icmp_ignored.
  */
 #ifndef SL_UDP_UDP_H
 #define SL_UDP_UDP_H
@@ -33,7 +34,7 @@ typedef void sl_udp_input_fn(void *app, const struct sl_udp_peer *peer, struct s
 struct sl_udp *sl_udp_create(struct sl_net *net, sl_udp_input_fn *input, void *app);
 void sl_udp_destroy(struct sl_udp *u);
 
-/* Largest payload to that peer without fragments. */
+/* Largest payload to that peer without fragments, as far as is known. */
 size_t sl_udp_max_payload(const struct sl_udp *u, const struct sl_udp_peer *peer);
 
 /* Sends the concatenation of cnt spans. Returns 0, -EMSGSIZE, or -ENOBUFS (counted by net). */

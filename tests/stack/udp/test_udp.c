@@ -2,6 +2,7 @@
 /* udp.c: checksum rules of IPv4 and IPv6, every refusal by name, and datagrams out. */
 #include <errno.h>
 #include "../net/bed.h"
+#include "udp/pmtu.h"
 #include "udp/udp.h"
 
 enum { LISTENER = 9 };
@@ -344,6 +345,155 @@ START_TEST(the_largest_datagram_fills_the_mtu)
 }
 END_TEST
 
+/* An ICMP error about `sent` (a frame of ours), as a router would send it. */
+static void build_too_big(struct pkt *p, uint8_t family, const uint8_t *sent, uint32_t mtu)
+{
+	uint8_t payload[80] = {0};
+	size_t quote = (family == 4 ? 20 : 40) + 8;
+
+	if (family == 4)
+		sl_put_be16(payload + 2, (uint16_t)mtu);
+	else
+		sl_put_be32(payload, mtu);
+	memcpy(payload + 4, sent + 14, quote);
+	pkt_build(p, &(struct pkt_spec){.family = family,
+					.protocol = family == 4 ? PKT_ICMP : PKT_ICMP6,
+					.type = family == 4 ? 3 : 2,
+					.code = family == 4 ? 4 : 0,
+					.payload = payload,
+					.payload_len = 4 + quote});
+}
+
+/* Sends so many bytes of payload; the frame as it went out. */
+static const uint8_t *send_len(struct udp_bed *u, size_t len, uint8_t fill)
+{
+	static uint8_t frame[2048], bytes[2048];
+	struct sl_span span = sl_span_of(bytes, len);
+
+	memset(bytes, fill, sizeof(bytes));
+	ck_assert_int_eq(sl_udp_send(u->udp, &u->peer, &span, 1), 0);
+	sl_net_flush(&u->b.net);
+	memcpy(frame, sl_fake_sent(&u->b.port, 0)->data, sl_fake_sent(&u->b.port, 0)->len);
+	sl_fake_complete(&u->b.port, 1);
+	return frame;
+}
+
+/* What the path is taken for after an error that tells `mtu` about what was sent. */
+static size_t told(struct udp_bed *u, const uint8_t *sent, uint32_t mtu)
+{
+	struct pkt p;
+
+	build_too_big(&p, u->peer.family, sent, mtu);
+	bed_input(&u->b, &p);
+	return sl_udp_max_payload(u->udp, &u->peer) + (u->peer.family == 4 ? 28 : 48);
+}
+
+START_TEST(a_narrow_path_is_learnt)
+{
+	uint8_t family = _i ? 6 : 4;
+	size_t full = 1500u - (family == 4 ? 28u : 48u);
+	struct sl_udp_peer other;
+	struct udp_bed u;
+	struct pkt p;
+
+	begin(&u);
+	pkt_build(&p, &(struct pkt_spec){.family = family});
+	bed_input(&u.b, &p);
+	ck_assert_uint_eq(told(&u, send_len(&u, full, 1), 1400), 1400);
+	ck_assert_uint_eq(bed_drops(&u.b), 0);
+	ck_assert_uint_eq(told(&u, send_len(&u, full - 100, 2), 1300), 1300);
+	/* wider again only when the time has passed */
+	ck_assert_uint_eq(told(&u, send_len(&u, full - 200, 3), 1299), 1299);
+	send_len(&u, 1299 - (family == 4 ? 28 : 48), 4);
+	struct sl_span over = sl_span_of("", 1300 - (family == 4 ? 28 : 48));
+
+	ck_assert_int_eq(sl_udp_send(u.udp, &u.peer, &over, 1), -EMSGSIZE);
+	/* it is about that destination only */
+	other = u.peer;
+	other.remote[family == 4 ? 3 : 15] ^= 1;
+	ck_assert_uint_eq(sl_udp_max_payload(u.udp, &other), full);
+	ck_assert_uint_eq(bed_drops(&u.b), 0);
+	u.b.net.now_ns += 601000000000;
+	ck_assert_uint_eq(sl_udp_max_payload(u.udp, &u.peer), full);
+	u.b.net.now_ns = 12345;
+	end(&u);
+}
+END_TEST
+
+START_TEST(a_forged_error_is_ignored)
+{
+	uint8_t family = _i ? 6 : 4, forged[2048];
+	size_t full = 1500u - (family == 4 ? 28u : 48u), l4 = 14 + (family == 4 ? 20u : 40u);
+	uint32_t floor = family == 4 ? SL_UDP_PMTU_FLOOR4 : SL_UDP_PMTU_FLOOR6;
+	struct udp_bed u;
+	struct pkt p;
+
+	begin(&u);
+	pkt_build(&p, &(struct pkt_spec){.family = family});
+	bed_input(&u.b, &p);
+	/* each field of the quoted header: ports, length, checksum */
+	for (size_t i = 2; i < 8; i++) {
+		memcpy(forged, send_len(&u, full, (uint8_t)i), sizeof(forged));
+		forged[l4 + i] ^= 1;
+		ck_assert_uint_eq(told(&u, forged, 1400), 1500);
+	}
+	ck_assert_uint_eq(u.b.net.drops[SL_DROP_ICMP_IGNORED], 6);
+	/* the same twice */
+	memcpy(forged, send_len(&u, full, 1), sizeof(forged));
+	ck_assert_uint_eq(told(&u, forged, 1400), 1400);
+	ck_assert_uint_eq(told(&u, forged, 1300), 1400);
+	/* about one that is small enough for every path */
+	memcpy(forged, send_len(&u, floor - (family == 4 ? 28 : 48), 1), sizeof(forged));
+	if (family == 4)
+		ck_assert_uint_eq(told(&u, forged, 500), 1400);
+	ck_assert_uint_eq(u.b.net.drops[SL_DROP_ICMP_IGNORED], family == 4 ? 8 : 7);
+	/* never below the floor */
+	memcpy(forged, send_len(&u, 1400u - (family == 4 ? 28u : 48u), 9), sizeof(forged));
+	ck_assert_uint_eq(told(&u, forged, family == 4 ? 100 : 1280), floor);
+	end(&u);
+}
+END_TEST
+
+/* An error long after what it is about. */
+START_TEST(an_old_error_is_ignored)
+{
+	static const uint8_t l4[8] = {1, 2, 3, 4, 5, 6, 7, 8}, addr[16] = {192, 0, 2, 7};
+	static struct sl_udp_pmtu m;
+
+	ck_assert_int_eq(sl_udp_pmtu_init(&m), 0);
+	sl_udp_pmtu_sent(&m, 4, addr, l4, 0);
+	ck_assert(!sl_udp_pmtu_too_big(&m, 4, addr, l4, 1400, 10001000000));
+	sl_udp_pmtu_sent(&m, 4, addr, l4, 0);
+	ck_assert(!sl_udp_pmtu_too_big(&m, 6, addr, l4, 1400, 0));
+	ck_assert(sl_udp_pmtu_too_big(&m, 4, addr, l4, 1400, 10000000000));
+	ck_assert_uint_eq(sl_udp_pmtu_lookup(&m, 4, addr, 1500, 10000000000), 1400);
+	ck_assert_uint_eq(sl_udp_pmtu_lookup(&m, 4, addr, 1200, 10000000000), 1200);
+	ck_assert_uint_eq(sl_udp_pmtu_lookup(&m, 6, addr, 1500, 10000000000), 1500);
+	/* nothing new */
+	sl_udp_pmtu_sent(&m, 4, addr, l4, 10000000000);
+	ck_assert(!sl_udp_pmtu_too_big(&m, 4, addr, l4, 1400, 10000000000));
+}
+END_TEST
+
+/* Other errors than about size, and those about nobody. */
+START_TEST(unreachable_is_ignored)
+{
+	struct udp_bed u;
+	struct pkt p;
+
+	begin(&u);
+	pkt_build(&p, &(struct pkt_spec){0});
+	bed_input(&u.b, &p);
+	build_too_big(&p, 4, send_len(&u, 1000, 1), 0);
+	p.b[p.l4 + 1] = 3; /* port unreachable */
+	pkt_fix_l4(&p);
+	bed_input(&u.b, &p);
+	ck_assert_uint_eq(u.b.net.drops[SL_DROP_ICMP_IGNORED], 1);
+	ck_assert_uint_eq(sl_udp_max_payload(u.udp, &u.peer), 1472);
+	end(&u);
+}
+END_TEST
+
 START_TEST(without_frames_or_room_it_says_so)
 {
 	struct sl_span span = sl_span_of("x", 1);
@@ -385,6 +535,10 @@ int main(void)
 	tcase_add_loop_test(tc, a_reply_is_the_packet_it_should_be, 0, 6);
 	tcase_add_test(tc, a_zero_sum_is_sent_as_ones);
 	tcase_add_loop_test(tc, the_largest_datagram_fills_the_mtu, 0, 2);
+	tcase_add_loop_test(tc, a_narrow_path_is_learnt, 0, 2);
+	tcase_add_loop_test(tc, a_forged_error_is_ignored, 0, 2);
+	tcase_add_test(tc, an_old_error_is_ignored);
+	tcase_add_test(tc, unreachable_is_ignored);
 	tcase_add_test(tc, without_frames_or_room_it_says_so);
 	tcase_set_timeout(tc, 60);
 	suite_add_tcase(s, tc);

@@ -125,19 +125,6 @@ START_TEST(test_format)
 }
 END_TEST
 
-START_TEST(test_status)
-{
-	ck_assert_int_eq(sl_datagram_status(200), SL_DATAGRAM_OK);
-	ck_assert_int_eq(sl_datagram_status(404), SL_DATAGRAM_NO_SERVICE);
-	ck_assert_int_eq(sl_datagram_status(413), SL_DATAGRAM_TOO_LARGE);
-	ck_assert_int_eq(sl_datagram_status(429), SL_DATAGRAM_OVERLOADED);
-	ck_assert_int_eq(sl_datagram_status(502), SL_DATAGRAM_UNAVAILABLE);
-	ck_assert_int_eq(sl_datagram_status(503), SL_DATAGRAM_UNAVAILABLE);
-	ck_assert_int_eq(sl_datagram_status(504), SL_DATAGRAM_EXPIRED);
-	ck_assert_int_eq(sl_datagram_status(500), SL_DATAGRAM_INTERNAL);
-}
-END_TEST
-
 static const uint8_t head[SL_DATAGRAM_HEAD] = {'S', 'L', 'D', 'G'};
 
 static struct sl_datagram_source source(unsigned n)
@@ -301,7 +288,6 @@ int main(void)
 	tcase_add_test(t, test_parse);
 	tcase_add_test(t, test_malformed);
 	tcase_add_test(t, test_format);
-	tcase_add_test(t, test_status);
 	tcase_add_test(t, test_retries);
 	tcase_add_test(t, test_bounded);
 	tcase_add_test(t, test_random);
