@@ -16,7 +16,7 @@
  *              | ^ \--wait_us is over----------------> done(-ETIMEDOUT)
  *              | |  \-sl_datagram_client_close()-----> done(-ECANCELED)
  *              v |   \sl_datagram_client_cancel()----> nothing
- *            no reply in time: the same id again, twice as patient
+ *            no reply in time: the same id again, twice as patient up to 1 s
  *
  * A request that got no reply may have been carried out. One that got a reply was carried out once,
  * as long as its gateway remembers it (see sluice/datagram.h).

@@ -319,7 +319,8 @@ static void retry(struct sl_datagram_client *c, struct flight *f, uint64_t now_n
 			spent_us < f->deadline_us ? (uint32_t)(f->deadline_us - spent_us) : 1);
 	f->retries++;
 	c->stats.retried++;
-	f->patience_ns *= 2;
+	if (f->patience_ns < RETRY_MAX_US * SL_NS_PER_US)
+		f->patience_ns *= 2;
 	if (transmit(c, f))
 		give_up(c, f, -EMSGSIZE, now_ns);
 	else
