@@ -118,11 +118,13 @@ static void print_status(const json_t *stats)
 	print_interfaces(stats);
 	print_backends(stats);
 	print_services(stats);
-	printf("requests %s, in progress %s, connections %s (half open %s)\n",
+	printf("requests %s, in progress %s, connections %s (half open %s; idle ones take %.0f "
+	       "bytes each)\n",
 	       cli_count(cli_sum_workers(stats, "core.requests")),
 	       cli_count(cli_sum_workers(stats, "exchanges_used")),
 	       cli_count(cli_sum_workers(stats, "tcp.conns")),
-	       cli_count(cli_sum_workers(stats, "tcp.half_open")));
+	       cli_count(cli_sum_workers(stats, "tcp.half_open")),
+	       cli_number(json_array_get(json_object_get(stats, "workers"), 0), "conn_bytes"));
 	printf("frames free %s of %s\n", cli_count(cli_sum_workers(stats, "frames_free")),
 	       cli_count(cli_sum_workers(stats, "frames")));
 	print_nonzero_of_workers("answered: ", stats, "core", "outcomes");
