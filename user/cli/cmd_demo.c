@@ -11,11 +11,12 @@ static void keep_until_stopped(const struct demo *d)
 	printf("\nThe arena stays until ^C. Another terminal can now do:\n"
 	       "  ip netns exec " DEMO_CLIENT " curl http://" DEMO_V4 ":8080/\n"
 	       "  ip netns exec " DEMO_CLIENT " wrk -c 64 -d 10s http://" DEMO_V4 ":8080/echo\n"
+	       "  echo hi | ip netns exec " DEMO_CLIENT " %s/datagram " DEMO_V4 " 8080 1\n"
 	       "  ip netns exec " DEMO_GW " %s/sluice top\n"
 	       "  ip netns exec " DEMO_GW " %s/sluice set score size=4\n"
 	       "  bpftool map dump pinned /sys/fs/bpf/sluice/sl0/sl_svc_live\n"
 	       "Configuration and log: " DEMO_DIR "/demo.conf, gateway.log\n",
-	       d->bin, d->bin);
+	       d->bin, d->bin, d->bin);
 	fflush(stdout);
 	while (cli_sleep(1000000000)) {
 		if (!proc_alive(d->gateway)) {
@@ -27,7 +28,7 @@ static void keep_until_stopped(const struct demo *d)
 
 static int find_binaries(struct demo *d)
 {
-	static const char *const names[] = {"sluice", "echo", "score"};
+	static const char *const names[] = {"sluice", "echo", "score", "datagram"};
 	ssize_t n = readlink("/proc/self/exe", d->bin, sizeof(d->bin) - 1);
 	char path[4200];
 

@@ -117,6 +117,29 @@ static bool check_echo(struct demo *d, const char *name, size_t len)
 		      "POST /echo %s: %s", name, rc ? out : "same bytes came back");
 }
 
+/* The example of libsluice-datagram; what comes back must be what was sent. */
+static bool check_datagrams(struct demo *d, const char *address, unsigned count)
+{
+	char program[4200], number[16], out[400];
+	const char *argv[] = {program,   "-n", number,           "-p",    "64",   "-Sqs", "-w",
+			      "5000000", "-f", DEMO_DIR "/body", address, "8080", "1",    NULL};
+	uint64_t began;
+	int rc;
+
+	snprintf(program, sizeof(program), "%s/datagram", d->bin);
+	snprintf(number, sizeof(number), "%u", count);
+	if (!make_body(1000))
+		return report(d, true, false, sl_now_ns(),
+			      "datagrams: cannot write " DEMO_DIR "/body");
+	began = sl_now_ns();
+	rc = proc_run(&client, argv, out, sizeof(out), CLIENT_MS);
+	out[strcspn(out, "\n")] = 0;
+	d->requests += count - 1;
+	d->ok += rc ? 0 : count - 1;
+	return report(d, true, rc == 0, began, "UDP %s: %u times 1000 B%s%s", address, count,
+		      rc ? ": " : ", same came back", rc ? out : "");
+}
+
 /* The best row by a plain loop, to compare with. */
 static bool best_row(const float *query, long *row)
 {
@@ -316,9 +339,10 @@ int demo_checks(struct demo *d)
 	bool go_on = check_get(d, "over IPv4", "http://" DEMO_V4 ":8080/") &&
 		     check_get(d, "over IPv6", "http://[" DEMO_V6 "]:8080/") &&
 		     check_echo(d, "1 B", 1) && check_echo(d, "100 KB", 100 << 10) &&
-		     check_echo(d, "8 MB", 8 << 20) && check_score(d) && check_ping(d, DEMO_V4) &&
-		     check_ping(d, DEMO_V6) && check_kernel_service(d) && check_wrk(d) &&
-		     show_maps(d);
+		     check_echo(d, "8 MB", 8 << 20) && check_score(d) &&
+		     check_datagrams(d, DEMO_V4, 1000) && check_datagrams(d, DEMO_V6, 1000) &&
+		     check_ping(d, DEMO_V4) && check_ping(d, DEMO_V6) && check_kernel_service(d) &&
+		     check_wrk(d) && show_maps(d);
 
 	return go_on ? 0 : -1;
 }
