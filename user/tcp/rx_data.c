@@ -125,6 +125,9 @@ bool sl_tcp_deliver_fin(struct sl_tcp_conn *c)
 	if (sl_seq_gt(c->rcv_nxt, c->rcv_adv)) /* a FIN right behind a filled window */
 		c->rcv_adv = c->rcv_nxt;
 	c->flags |= SL_TCPF_FIN_RCVD | SL_TCPF_ACK_NOW;
+	/* Bytes kept behind the FIN cannot be: the application hears of no more after it. */
+	c->tcp->net->drops[SL_DROP_TCP_CLOSED] += c->ooo_cnt;
+	sl_tcp_ooo_purge(c);
 	sl_tcp_dirty(c);
 	return tell_fin(c);
 }

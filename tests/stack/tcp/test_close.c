@@ -156,6 +156,32 @@ START_TEST(fin_within_what_follows_it_is_a_lie)
 }
 END_TEST
 
+/* What was kept behind a hole and turns out to lie behind the FIN is nobody's. */
+START_TEST(kept_bytes_behind_a_fin_are_dropped)
+{
+	open_plain();
+	in(.seq = 2, .ack = 1, .len = 10);
+	in(.flags = F | A, .seq = 1, .ack = 1);
+	ck_assert_uint_eq(bed.app.fins, 1);
+	ck_assert_uint_eq(bed.app.got, 0);
+	ck_assert_uint_eq(bed.tcp->ooo_total, 0);
+	ck_assert_uint_eq(drops(SL_DROP_TCP_CLOSED), 1);
+}
+END_TEST
+
+START_TEST(no_byte_is_delivered_after_a_kept_fin)
+{
+	open_plain();
+	in(.flags = F | A, .seq = 101, .ack = 1, .len = 10);
+	in(.seq = 112, .ack = 1, .len = 10);
+	in(.seq = 1, .ack = 1, .len = 100);
+	ck_assert_uint_eq(bed.app.fins, 1);
+	ck_assert_uint_eq(bed.app.got, 110);
+	ck_assert_uint_eq(bed.app.conn->rcv_nxt, bed.peer_isn + 112);
+	ck_assert_uint_eq(drops(SL_DROP_TCP_CLOSED), 1);
+}
+END_TEST
+
 START_TEST(fin_behind_a_filled_window)
 {
 	reconfigure(bed.cfg.rcv_buf = 2000);
@@ -494,6 +520,8 @@ static void add(TCase *tc)
 	tcase_add_test(tc, fin_behind_a_hole_waits);
 	tcase_add_test(tc, fin_in_a_coalesced_frame);
 	tcase_add_test(tc, fin_within_what_follows_it_is_a_lie);
+	tcase_add_test(tc, kept_bytes_behind_a_fin_are_dropped);
+	tcase_add_test(tc, no_byte_is_delivered_after_a_kept_fin);
 	tcase_add_test(tc, fin_behind_a_filled_window);
 	tcase_add_test(tc, bytes_after_their_fin);
 	tcase_add_test(tc, lost_fin_comes_again);
