@@ -16,7 +16,7 @@ static inline bool needs_slow_path(const struct sl_tcp_conn *c, const struct sl_
 	slow |= seg->has_ts != ts; /* RFC 7323 3.2 */
 	slow |= ts & (sl_seq_lt(seg->ts_val, c->ts_recent));
 	slow |= acked > c->snd_nxt - c->snd_una;
-	slow |= (uint32_t)seg->wnd << c->snd_wscale != c->snd_wnd;
+	slow |= seg->wnd == 0;
 	slow |= c->recovery != SL_RECOVERY_OPEN;
 	slow |= c->ooo_head != 0;
 	slow |= seg->len > c->rcv_adv - c->rcv_nxt;
@@ -24,6 +24,18 @@ static inline bool needs_slow_path(const struct sl_tcp_conn *c, const struct sl_
 	slow |= (c->rtx_kind == SL_RTX_PERSIST) | (c->probes != 0);
 	slow |= (acked | seg->len) == 0; /* duplicate, keep-alive or window update */
 	return slow;
+}
+
+/* It changes with nearly every request: what the peer has not read yet is not in it. */
+static inline void take_window(struct sl_tcp_conn *c, uint32_t wnd)
+{
+	if (wnd == c->snd_wnd)
+		return;
+	c->snd_wnd = wnd;
+	if (wnd > c->max_snd_wnd)
+		c->max_snd_wnd = wnd;
+	if (c->txq_send)
+		sl_tcp_dirty(c);
 }
 
 bool sl_tcp_rx_fast(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
@@ -37,6 +49,7 @@ bool sl_tcp_rx_fast(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 		c->ts_recent = seg->ts_val;
 	c->snd_wl1 = seg->seq;
 	c->snd_wl2 = seg->ack;
+	take_window(c, (uint32_t)seg->wnd << c->snd_wscale);
 	if (seg->ack != c->snd_una) {
 		sl_tcp_ack(c, seg, false);
 		if (!sl_tcp_tell_writable(c)) {

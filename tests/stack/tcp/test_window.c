@@ -73,6 +73,19 @@ START_TEST(peer_window_is_respected)
 }
 END_TEST
 
+START_TEST(a_request_can_open_the_window)
+{
+	open_plain();
+	in(.seq = 1, .ack = 1, .len = 1, .wnd = 1000);
+	app_sends(1, 3000);
+	out(.seq = 1, .ack = 2, .len = 1000);
+	out_none();
+	in(.seq = 2, .ack = 1, .len = 1, .wnd = 3000); /* acknowledges nothing */
+	out(.seq = 1001, .ack = 3, .len = 1000);
+	out(.seq = 2001, .ack = 3, .len = 1000);
+}
+END_TEST
+
 START_TEST(small_window_gets_half_of_it)
 {
 	in(.flags = S, .mss = 1000, .wnd = 600); /* never more than 600: half is a segment */
@@ -143,7 +156,7 @@ static void add(TCase *tc)
 	tcase_add_test(tc, unread_bytes_close_the_window);
 	tcase_add_test(tc, bytes_beyond_the_window_are_cut);
 	tcase_add_test(tc, window_only_shrinks_when_frames_are_few);
-	tcase_add_test(tc, peer_window_is_respected);
+	tcase_add_test(tc, peer_window_is_respected, a_request_can_open_the_window);
 	tcase_add_test(tc, small_window_gets_half_of_it);
 	tcase_add_test(tc, zero_window_is_probed);
 	tcase_add_test(tc, unanswered_probes_end_the_connection);
