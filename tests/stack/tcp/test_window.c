@@ -156,7 +156,8 @@ static void add(TCase *tc)
 	tcase_add_test(tc, unread_bytes_close_the_window);
 	tcase_add_test(tc, bytes_beyond_the_window_are_cut);
 	tcase_add_test(tc, window_only_shrinks_when_frames_are_few);
-	tcase_add_test(tc, peer_window_is_respected, a_request_can_open_the_window);
+	tcase_add_test(tc, peer_window_is_respected);
+	tcase_add_test(tc, a_request_can_open_the_window);
 	tcase_add_test(tc, small_window_gets_half_of_it);
 	tcase_add_test(tc, zero_window_is_probed);
 	tcase_add_test(tc, unanswered_probes_end_the_connection);
