@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """How each contender is started: the gateway on core 0, its backend on core 1."""
+import json
 import os
 import pathlib
 import re
 
-from arena import CLIENT_CPU, GATEWAY_ADDR, GATEWAY_CPU, Failure, status_kib
+from arena import CLIENT_CPU, GATEWAY_ADDR, GATEWAY_CPU, Failure, run, status_kib
 
 HERE = pathlib.Path(__file__).resolve().parent
 BODY = "GET "  # what the RPC backend `echo` says to GET of the route's own path
@@ -65,6 +66,10 @@ class Contender:
     def memory_kib(self, field):
         return sum(status_kib(pid, field) for pid in self.family())
 
+    def unanswered(self):
+        """Requests so far that its own counters say no backend has answered, where HTTP statuses do not tell."""
+        return 0
+
     def cpu_seconds(self):
         """Of all threads, to the nanosecond."""
         total = 0
@@ -106,6 +111,30 @@ class Direct(Contender):
         self.gateway = self.http_backend(GATEWAY_CPU, f"{GATEWAY_ADDR}:8080")
 
 
+class NginxGrpc(Contender):
+    """grpc_pass to a server on gRPC's own C core."""
+
+    def start(self):
+        self.backend = grpc_server(self, CLIENT_CPU, f"127.0.0.1:{BACKEND_PORT}")
+        conf = self.write("nginx-grpc.conf.in", "nginx", CPU_MASK=bin(1 << GATEWAY_CPU)[2:],
+                          LISTEN=f"{GATEWAY_ADDR}:8080", UPSTREAM=f"127.0.0.1:{BACKEND_PORT}")
+        self.gateway = self.spawn("nginx", GATEWAY_CPU, "nginx", "-e", "stderr", "-c", conf)
+        self.arena.wait_until(lambda: self.arena.listens(8080), self.gateway)
+
+
+class DirectGrpc(Contender):
+    """No proxy: that server itself, on the gateway's core."""
+
+    def start(self):
+        self.gateway = grpc_server(self, GATEWAY_CPU, f"{GATEWAY_ADDR}:8080")
+
+
+def grpc_server(contender, cpu, listen):
+    p = contender.spawn_backend("grpc-server", cpu, contender.arena.build / "bench/peers/grpc_server", listen)
+    contender.arena.wait_until(lambda: contender.arena.listens(int(listen.rpartition(":")[2])), p)
+    return p
+
+
 class Sluice(Contender):
     template, values = "sluice.conf.in", {}
 
@@ -119,6 +148,11 @@ class Sluice(Contender):
         out.unlink(missing_ok=True)
         self.gateway = self.spawn("sluice", GATEWAY_CPU, self.arena.build / "sluice", "run", "-c", conf)
         self.arena.wait_until(lambda: out.exists() and "ready\n" in out.read_text(), self.gateway)
+
+    def unanswered(self):
+        text = run("nsenter", f"--net=/run/netns/{self.arena.gateway_ns}", "curl", "-sS", "http://127.0.0.1:9900/stats")
+        return sum(n for w in json.loads(text)["workers"] for why, n in w["core"]["outcomes"].items()
+                   if why not in ("ok", "client_gone"))
 
 
 class SluiceIdle(Sluice):

@@ -114,6 +114,43 @@ def wrk(contender, connections, seconds):
     return finish(contender, out, window)
 
 
+GRPC_MESSAGE = bytes(range(64))
+GRPC_CONNECTIONS = 8  # channels as their clients have them: few connections, several calls on each
+
+
+def grpc_answers(contender):
+    """h2load looks at HTTP statuses only, which say 200 whatever grpc-status says."""
+    ns = contender.arena.argv(contender.arena.client_ns, CLIENT_CPU,
+                              ["/usr/bin/python3", HERE / "grpc_check.py", f"{GATEWAY_ADDR}:8080"])
+    run(*ns, timeout=30)
+    return contender.unanswered()
+
+
+def grpc(contender, calls, seconds):
+    """Unary calls, so many at a time, by h2load: the same client for all, through the kernel."""
+    frame, log = contender.arena.dir / "grpc-frame", contender.arena.dir / "h2load.log"
+    frame.write_bytes(b"\0" + len(GRPC_MESSAGE).to_bytes(4, "big") + GRPC_MESSAGE)
+    log.unlink(missing_ok=True)
+    argv = ["h2load", "-t1", f"-c{GRPC_CONNECTIONS}", f"-m{calls // GRPC_CONNECTIONS}", f"-D{max(1, round(seconds))}",
+            f"--warm-up-time={WARMUP_S * 1000:.0f}ms", f"--log-file={log}", "-H", "content-type: application/grpc",
+            "-H", "te: trailers", "-d", frame, URL + "sluice.demo.Echo/Echo"]
+    before = grpc_answers(contender)
+    text, err, window = run_client(contender, argv, seconds, WARMUP_S)
+    refused = grpc_answers(contender) - before
+    rate = re.search(r"^finished in [^,]*, ([0-9.]+) req/s", text, re.M)
+    counts = re.search(r"^requests: .* (\d+) failed, (\d+) errored, (\d+) timeout$", text, re.M)
+    times = sorted(int(line.rpartition("\t")[2]) for line in log.read_text().splitlines()) if log.exists() else []
+    if not rate or not counts or not times:
+        raise Failure(f"h2load: {err or text}")
+    kinds = dict(zip(("failed", "errored", "timeout"), map(int, counts.groups()))) | {"refused": refused}
+    out = {"requests_per_s": float(rate[1]), "errors": sum(kinds.values())}
+    out |= {name: times[min(len(times) - 1, int(len(times) * q))]
+            for name, q in (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))}
+    if out["errors"]:
+        out["note"] = "ERRORS " + " ".join(f"{k} {v}" for k, v in kinds.items() if v)
+    return finish(contender, out, window)
+
+
 def ceiling(arena, window, seconds):
     """AF_XDP echo on the gateway's core, AF_XDP client on the other."""
     program = arena.build / "bench/ceiling/ceiling"

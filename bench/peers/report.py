@@ -65,6 +65,7 @@ def ratios(s):
     out["packets_over_ceiling"] = quotient(best(packets), best(limits))
     out["cpu_per_request_over_nginx"] = over("c64", "gateway_cpu", "nginx")
     out["wrk_throughput_c64_over_nginx"] = over("wrk64", "requests_per_s", "nginx")
+    out["grpc_unary_over_nginx"] = over("grpc_c64", "requests_per_s", "nginx")
     return out
 
 

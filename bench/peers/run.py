@@ -15,7 +15,7 @@ import measure
 import report
 import svg
 from arena import CLIENT_CPU, Arena, Failure
-from contenders import Direct, HAProxy, Nginx, Sluice, SluiceIdle
+from contenders import Direct, DirectGrpc, HAProxy, Nginx, NginxGrpc, Sluice, SluiceIdle
 
 CLOSED = tuple(f"c{n}" for n in report.CONNECTIONS)
 OPEN_CONNECTIONS = 64
@@ -35,6 +35,8 @@ CONTENDERS = {
 }
 OPEN = "sluice", "nginx", "haproxy"
 IDLE = "sluice", "nginx", "haproxy"
+GRPC = {"sluice": Sluice, "nginx": NginxGrpc, "direct": DirectGrpc}
+GRPC_CALLS = 64
 
 
 class Bench:
@@ -94,6 +96,12 @@ class Bench:
             self.arena.link()
             self.cell("ceiling", f"w{w}", lambda: measure.ceiling(self.arena, w, self.o.seconds))
 
+    def grpc_part(self, r):
+        names = list(GRPC)
+        for name in names[r % len(names):] + names[:r % len(names)]:
+            self.with_contender(name, GRPC[name], [(f"grpc_c{GRPC_CALLS}", lambda c: measure.grpc(
+                c, GRPC_CALLS, self.o.seconds))])
+
     def maximum(self, name):
         return max((self.samples.median(name, c, "requests_per_s") or 0 for c in CLOSED), default=0)
 
@@ -120,7 +128,9 @@ class Bench:
 
     def run(self):
         self.arena.open()
-        for part, title in (self.first_part, "closed loop"), (self.open_part, "open loop"):
+        for part, title in (self.first_part, "closed loop"), (self.open_part, "open loop"), (self.grpc_part, "gRPC"):
+            if self.o.only and not title.startswith(self.o.only):
+                continue
             for r in range(self.o.rounds):
                 self.say(f"{title}, round {r + 1} of {self.o.rounds}")
                 part(r)
@@ -154,6 +164,7 @@ def parse():
     p.add_argument("--build", default=os.environ.get("BUILD", root / "build"), help="where the programs are")
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--seconds", type=float, default=4, help="measured time of each cell")
+    p.add_argument("--only", choices=("closed", "open", "gRPC"), help="one part; a ratio without its part is none")
     p.add_argument("--idle-connections", type=int, default=100000, help="held open at the end; 0: none")
     p.add_argument("--bound", help="batch { bound } of sluice, for a busy machine; default: sluice's own")
     p.add_argument("--realtime-backends", action="store_true",
@@ -164,7 +175,7 @@ def parse():
     if o.rounds < 1 or o.seconds < 1 or o.idle_connections < 0:
         p.error("allowed: at least one round, at least one second, and not less than 0 connections")
     if not o.out:
-        full = o.rounds >= 5 and o.seconds >= 3
+        full = o.rounds >= 5 and o.seconds >= 3 and not o.only
         o.out = root / "bench/results" if full else pathlib.Path(o.build) / "bench"
     return o
 
