@@ -114,7 +114,13 @@ struct sl_reply_args {
 	const char *grpc_message;
 	const struct sl_header_arg *headers;
 	unsigned header_cnt;
-	bool more; /* a further part of this reply follows (gRPC server streaming) */
+	/*
+	 * A further part of this reply follows (gRPC server streaming: a message each). Headers,
+	 * content type and HTTP status are taken from the first part; gRPC status, message and
+	 * trailers from the last one, which is the one without `more`.
+	 */
+	bool more;
+	bool no_message; /* gRPC: this part carries no message; `body` is ignored */
 };
 
 /*

@@ -108,12 +108,17 @@ enum sl_rpc_entry_flag {
 	SL_ENTRY_IDEMPOTENT = 1 << 0,
 	SL_ENTRY_MORE =
 		1 << 1, /* response: further parts of this reply follow (server streaming) */
+	SL_ENTRY_NO_MESSAGE = 1 << 2, /* response: gRPC: metadata only, its payload is no message */
 };
 
 /*
  * Metadata of a request or reply: a list of fields, each {u16 tag, u16 length, bytes}, no padding
  * between them. Unknown tags are skipped. A HEADER's bytes are {u8 name length, name, value}; names
  * are lower case.
+ *
+ * Of a reply in parts (MORE), the first part's block says how it begins: status, content type,
+ * headers. The last part's block says how it ends: gRPC status, gRPC message, trailers; in HTTP/1.1
+ * these have no place. Whatever else the blocks of a reply in parts hold is skipped.
  */
 enum sl_meta_tag {
 	SL_META_METHOD = 1, /* request: "GET", "POST" ...; absent for gRPC and datagrams */

@@ -194,6 +194,55 @@ def reply_in_several_messages(ch):
         assert list(call(body, timeout=20)) == [body] * 3
 
 
+def streaming(ch, sizes, status=b"", **kw):
+    request = b"".join(field(2, field(1, n) if n else b"") for n in sizes) + status
+    return ch.unary_stream(TEST + "StreamingOutputCall")(request, timeout=20, **kw)
+
+
+def payload(n):
+    return field(1, field(2, bytes(n)) if n else b"")
+
+
+@case
+def server_streaming(ch):
+    sizes = [31415, 9, 2653, 58979, 0, 1 << 20]
+    for _ in range(3):
+        call = streaming(ch, sizes)
+        got = list(call)
+        assert got == [payload(n) for n in sizes], [len(g) for g in got]
+        assert call.code() == grpc.StatusCode.OK
+    assert list(streaming(ch, [])) == []
+
+
+@case
+def status_after_streamed_messages(ch):
+    text = "ends \u263a\n"
+    for sizes in ([], [5], [0, 100000, 7]):
+        call = streaming(ch, sizes, with_status(9, text))
+        assert [next(call) for _ in sizes] == [payload(n) for n in sizes]
+        e = fails(grpc.StatusCode.FAILED_PRECONDITION, next, call)
+        assert e.details() == text, e.details()
+
+
+@case
+def metadata_around_streamed_messages(ch):
+    value, binary = "at the beginning", b"\0at\xff the end,"
+    sent = [("x-grpc-test-echo-initial", value), ("x-grpc-test-echo-trailing-bin", binary)]
+    for sizes in ([], [10], [10, 200000, 30]):
+        for status in (b"", with_status(5, "no")):
+            call = streaming(ch, sizes, status, metadata=sent)
+            try:
+                assert len(list(call)) == len(sizes)
+                assert not status
+            except grpc.RpcError as e:
+                assert status and e.code() == grpc.StatusCode.NOT_FOUND, e
+            first, last = dict(call.initial_metadata()), dict(call.trailing_metadata())
+            if sizes or not status:  # else it is one block of headers, which counts as trailing
+                assert first.get("x-grpc-test-echo-initial") == value, first
+                assert "x-grpc-test-echo-trailing-bin" not in first
+            assert last.get("x-grpc-test-echo-trailing-bin") == binary, last
+
+
 @case
 def health(ch):
     check = unary(ch, "/grpc.health.v1.Health/Check")

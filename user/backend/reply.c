@@ -278,7 +278,8 @@ int sl_reply(struct sl_request_view *view, const struct sl_reply_args *args)
 	fill_head(rp, rq, SL_RPC_OK);
 	rp->entry.len = (uint32_t)args->body_len;
 	rp->entry.meta_len = (uint16_t)meta_len;
-	rp->entry.flags = args->more ? SL_ENTRY_MORE : 0;
+	rp->entry.flags = (uint8_t)((args->more ? SL_ENTRY_MORE : 0) |
+				    (args->no_message ? SL_ENTRY_NO_MESSAGE : 0));
 	if (padded)
 		memset(reply_bytes(rp) + padded - 8, 0, 8); /* the padding: no old bytes leave */
 	put_meta(reply_bytes(rp), args);

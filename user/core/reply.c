@@ -311,9 +311,14 @@ static void pass(struct sl_exchange *x, struct sl_span bytes, bool end)
 /* gRPC: each message of a streamed reply has its prefix; that of a single one is the front's. */
 static void pass_part(struct sl_exchange *x, const struct sl_rpc_reply *r)
 {
+	bool streamed = x->stream.proto == SL_PROTO_GRPC && x->reply_total == SL_LEN_UNKNOWN;
 	uint8_t prefix[SL_GRPC_PREFIX];
 
-	if (r->first && x->stream.proto == SL_PROTO_GRPC && x->reply_total == SL_LEN_UNKNOWN) {
+	if (streamed && r->no_message) {
+		pass(x, sl_span_of(NULL, 0), x->reply_complete);
+		return;
+	}
+	if (streamed && r->first) {
 		sl_grpc_put_prefix(prefix, (uint32_t)r->total_len);
 		pass(x, sl_span_of(prefix, sizeof(prefix)), false);
 	}
@@ -323,7 +328,7 @@ static void pass_part(struct sl_exchange *x, const struct sl_rpc_reply *r)
 static void first_part(struct sl_exchange *x, const struct sl_rpc_reply *r)
 {
 	struct sl_reply_parts parts;
-	bool streamed = r->more && x->stream.proto == SL_PROTO_GRPC;
+	bool streamed = x->stream.proto == SL_PROTO_GRPC && (r->more || r->no_message);
 	int64_t n;
 
 	x->state = SL_EX_REPLYING;
@@ -331,10 +336,14 @@ static void first_part(struct sl_exchange *x, const struct sl_rpc_reply *r)
 		sl_exchange_fail(x, SL_OUTCOME_BACKEND_ERROR);
 		return;
 	}
-	x->reply_total = r->more ? SL_LEN_UNKNOWN : r->total_len;
+	x->reply_total = r->more || streamed ? SL_LEN_UNKNOWN : r->total_len;
 	parts.reply.body = streamed ? sl_span_of(NULL, 0) : r->body;
 	parts.reply.body_len = x->reply_total;
-	parts.reply.end = x->reply_complete;
+	parts.reply.end = x->reply_complete && !streamed;
+	if (streamed && r->more) { /* how it ends is for the last part to say */
+		parts.reply.grpc_status = 0;
+		parts.reply.trailer_cnt = 0;
+	}
 	n = give(x, &parts.reply);
 	if (x->over)
 		return;
@@ -350,6 +359,26 @@ static void first_part(struct sl_exchange *x, const struct sl_rpc_reply *r)
 	}
 }
 
+/* The last of several parts begins. False: the reply is over. */
+static bool last_part(struct sl_exchange *x, const struct sl_rpc_reply *r)
+{
+	const struct sl_front_ops *front;
+	struct sl_reply_parts parts;
+	void *state;
+
+	if (!x->client || !x->reply_started)
+		return true;
+	front = sl_client_front(x->client, &state);
+	if (!front->trailers)
+		return true;
+	if (!sl_reply_decode(r->meta, &parts)) {
+		sl_exchange_fail(x, SL_OUTCOME_BACKEND_ERROR);
+		return false;
+	}
+	front->trailers(state, &x->core->env, &x->stream, &parts.reply);
+	return !x->over;
+}
+
 void sl_reply_from_backend(struct sl_exchange *x, const struct sl_rpc_reply *r)
 {
 	struct sl_client *cl = x->client;
@@ -362,7 +391,7 @@ void sl_reply_from_backend(struct sl_exchange *x, const struct sl_rpc_reply *r)
 		x->reply_complete = true;
 	if (!x->reply_started && !x->reply_pending)
 		first_part(x, r);
-	else
+	else if (!r->first || r->more || last_part(x, r))
 		pass_part(x, r);
 	sl_exchange_leave(x);
 	if (cl)

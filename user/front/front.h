@@ -237,6 +237,12 @@ struct sl_front_ops {
 	size_t (*more)(void *state, const struct sl_front_env *env, struct sl_stream *st,
 		       struct sl_span body, bool end);
 	/*
+	 * What stands behind the body of a reply that came in parts: gRPC status and message,
+	 * trailers. Before the `more` with `end`. NULL: the protocol has no place for it.
+	 */
+	void (*trailers)(void *state, const struct sl_front_env *env, struct sl_stream *st,
+			 const struct sl_reply *r);
+	/*
 	 * The reply broke off: end the stream so that the client sees an error (reset, close; 502
 	 * if nothing was sent yet). `done` follows, at once or when the stream's turn has come.
 	 */

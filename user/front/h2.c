@@ -465,6 +465,7 @@ const struct sl_front_ops sl_front_h2 = {
 	.eof = eof,
 	.reply = sl_h2_reply,
 	.more = sl_h2_more,
+	.trailers = sl_h2_trailers,
 	.abort = sl_h2_abort,
 	.writable = writable,
 	.drain = drain,

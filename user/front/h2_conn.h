@@ -158,6 +158,8 @@ int64_t sl_h2_reply(void *state, const struct sl_front_env *env, struct sl_strea
 		    const struct sl_reply *r);
 size_t sl_h2_more(void *state, const struct sl_front_env *env, struct sl_stream *st,
 		  struct sl_span body, bool end);
+void sl_h2_trailers(void *state, const struct sl_front_env *env, struct sl_stream *st,
+		    const struct sl_reply *r);
 void sl_h2_abort(void *state, const struct sl_front_env *env, struct sl_stream *st);
 
 /* The host's stream carries the way to ours in the link that http1 chains its own with. */

@@ -308,14 +308,19 @@ static bool trailers_only(struct h2_stream *s, const struct sl_reply *r, enum sl
 	return submit(s, &f, NULL);
 }
 
+static enum sl_grpc_status status_of(const struct sl_reply *r)
+{
+	if (r->grpc_status || r->status == 200)
+		return r->grpc_status;
+	return sl_grpc_from_http(r->status);
+}
+
 static bool start_grpc(struct h2_stream *s, const struct sl_reply *r)
 {
-	enum sl_grpc_status status = r->grpc_status;
+	enum sl_grpc_status status = status_of(r);
 	uint64_t len = r->body_len == SL_LEN_UNKNOWN && r->end ? r->body.len : r->body_len;
 	struct fields f;
 
-	if (!status && r->status != 200)
-		status = sl_grpc_from_http(r->status);
 	if (r->gateway || status)
 		return trailers_only(s, r, status, r->grpc_message);
 	add_start(&f, s->conn, 200);
@@ -451,6 +456,28 @@ size_t sl_h2_more(void *state, const struct sl_front_env *env, struct sl_stream 
 	(void)env;
 	sl_h2_settle(c);
 	return n;
+}
+
+void sl_h2_trailers(void *state, const struct sl_front_env *env, struct sl_stream *st,
+		    const struct sl_reply *r)
+{
+	struct h2_conn *c = sl_h2_conn(state);
+	struct h2_stream *s = sl_h2_of(st);
+	struct fields f;
+
+	(void)env;
+	if (s->flags & (ST_ENDED | ST_NO_BODY))
+		return;
+	start_trailers(&f);
+	if (s->flags & ST_GRPC)
+		add_status(&f, status_of(r), r->grpc_message);
+	add_headers(&f, r, s->flags & ST_GRPC, r->trailers, r->trailer_cnt);
+	if (!f.cnt || (!f.full && keep_trailers(s, &f)))
+		return;
+	sl_h2_count(c, SL_FRONT_ERR_BAD_REPLY);
+	reset(s, NGHTTP2_INTERNAL_ERROR);
+	sl_h2_flush(c);
+	sl_h2_settle(c);
 }
 
 void sl_h2_abort(void *state, const struct sl_front_env *env, struct sl_stream *st)

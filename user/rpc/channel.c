@@ -67,6 +67,7 @@ static void on_part(void *ctx, const struct sl_part *part)
 		.first = part->first,
 		.last = part->last,
 		.more = e->flags & SL_ENTRY_MORE,
+		.no_message = e->flags & SL_ENTRY_NO_MESSAGE,
 		.total_len = e->len,
 		.meta = part->meta,
 		.body = part->body,

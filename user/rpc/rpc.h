@@ -58,6 +58,7 @@ struct sl_rpc_reply {
 	uint8_t status;      /* enum sl_rpc_status */
 	bool first, last;    /* a long or streamed reply arrives in parts */
 	bool more;           /* behind this message another one of this reply follows (streaming) */
+	bool no_message;     /* gRPC: its body is no message of the reply */
 	uint64_t total_len;  /* payload of this message, known with the first part */
 	struct sl_span meta; /* with the first part */
 	struct sl_span body;

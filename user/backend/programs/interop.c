@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Backend `interop`: an example with protobuf-c, grpc.testing.TestService of interop.proto. */
+#include <errno.h>
 #include <getopt.h>
 #include <string.h>
 #include "backend/programs/program.h"
@@ -36,11 +37,13 @@ static void reply_status(struct sl_request_view *rq, unsigned code, const char *
 		 &(struct sl_reply_args){.grpc_status = (uint16_t)code, .grpc_message = message});
 }
 
-static void reply_payload(struct sl_request_view *rq, struct sl_reply_args *reply, size_t size)
+/* A message with so many zeros; SimpleResponse and StreamingOutputCallResponse look the same. */
+static int reply_payload(struct sl_request_view *rq, struct sl_reply_args *reply, size_t size)
 {
 	Grpc__Testing__Payload payload = GRPC__TESTING__PAYLOAD__INIT;
 	Grpc__Testing__SimpleResponse response = GRPC__TESTING__SIMPLE_RESPONSE__INIT;
 	uint8_t *body = calloc(1, size + 1), *packed = NULL;
+	int rc = -ENOMEM;
 
 	payload.body.data = body;
 	payload.body.len = size;
@@ -50,12 +53,13 @@ static void reply_payload(struct sl_request_view *rq, struct sl_reply_args *repl
 	if (packed) {
 		reply->body_len = grpc__testing__simple_response__pack(&response, packed);
 		reply->body = packed;
-		sl_reply(rq, reply);
+		rc = sl_reply(rq, reply);
 	} else {
 		reply_status(rq, GRPC_RESOURCE_EXHAUSTED, "no memory for this payload");
 	}
 	free(packed);
 	free(body);
+	return rc;
 }
 
 static void unary_call(struct sl_request_view *rq, struct sl_reply_args *reply)
@@ -73,6 +77,41 @@ static void unary_call(struct sl_request_view *rq, struct sl_reply_args *reply)
 		reply_payload(rq, reply, (size_t)in->response_size);
 	if (in)
 		grpc__testing__simple_request__free_unpacked(in, NULL);
+}
+
+/* A message per response parameter, then the status with the trailing metadata. */
+static void streaming_call(struct sl_request_view *rq, struct sl_reply_args *reply)
+{
+	Grpc__Testing__StreamingOutputCallRequest *in =
+		grpc__testing__streaming_output_call_request__unpack(NULL, rq->body_len, rq->body);
+	struct sl_reply_args last = {.no_message = true};
+	int rc = 0;
+
+	if (!in) {
+		reply_status(rq, GRPC_INVALID_ARGUMENT, "the message is malformed");
+		return;
+	}
+	reply->more = true;
+	for (size_t i = 0; i < in->n_response_parameters && !rc; i++) {
+		int32_t size = in->response_parameters[i]->size;
+
+		if (size < 0 || size > MAX_SIZE) {
+			last.grpc_status = GRPC_INVALID_ARGUMENT;
+			break;
+		}
+		rc = reply_payload(rq, reply, (size_t)size);
+	}
+	if (rc == -EAGAIN) /* the part was not taken: the client does not read */
+		last.grpc_status = GRPC_RESOURCE_EXHAUSTED;
+	last.headers = reply->headers;
+	last.header_cnt = reply->header_cnt;
+	if (!last.grpc_status && in->response_status) {
+		last.grpc_status = (uint16_t)in->response_status->code;
+		last.grpc_message = in->response_status->message;
+	}
+	if (!rc || rc == -EAGAIN)
+		sl_reply(rq, &last);
+	grpc__testing__streaming_output_call_request__free_unpacked(in, NULL);
 }
 
 static bool is_path(const struct sl_request_view *rq, const char *path)
@@ -93,6 +132,8 @@ static void handle(void *arg, struct sl_batch *batch)
 			sl_reply(rq, &reply);
 		else if (is_path(rq, "grpc.testing.TestService/UnaryCall"))
 			unary_call(rq, &reply);
+		else if (is_path(rq, "grpc.testing.TestService/StreamingOutputCall"))
+			streaming_call(rq, &reply);
 		else
 			reply_status(rq, GRPC_UNIMPLEMENTED, "no such method");
 	}
@@ -112,7 +153,8 @@ int main(int argc, char **argv)
 			continue;
 		}
 		fputs("Usage: interop --listen ENDPOINT[,ENDPOINT]\n"
-		      "grpc.testing.TestService: EmptyCall and UnaryCall, see interop.proto.\n",
+		      "grpc.testing.TestService: EmptyCall, UnaryCall and StreamingOutputCall, see "
+		      "interop.proto.\n",
 		      c == 'h' ? stdout : stderr);
 		return c == 'h' ? 0 : 2;
 	}
