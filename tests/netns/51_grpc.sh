@@ -8,6 +8,7 @@ backend echo echo
 backend interop interop
 backend slow echo --delay-us 300000
 backend part echo --streams 3
+backend late echo --streams 3 --grpc-status 9
 backend dead echo
 backend changing echo
 cat >"$D/open.proto" <<PROTO
@@ -38,11 +39,13 @@ pool interop { backend a { endpoint = "shm://$D/interop.sock" } batch { bound = 
 pool slow { backend a { endpoint = "shm://$D/slow.sock" } batch { bound = 10s } }
 pool part { backend a { endpoint = "shm://$D/part.sock" } }
 pool changing { backend a { endpoint = "shm://$D/changing.sock" } }
+pool late { backend a { endpoint = "shm://$D/late.sock" } }
 pool dead { backend a { endpoint = "shm://$D/dead.sock" } }
 route "/sluice.demo.Echo/" { pool = echo }
 route "/grpc.testing.TestService/" { pool = interop }
 route "/sluice.demo.Slow/" { pool = slow }
 route "/sluice.demo.Part/" { pool = part }
+route "/sluice.demo.Late/" { pool = late }
 route "/sluice.demo.Dead/" { pool = dead }
 route "/fixed" { reply = 200 body = "hello\n" }
 limits { frame_memory = 512m max_body = 64m idle_timeout = 2s header_timeout = 2s }

@@ -217,6 +217,9 @@ def server_streaming(ch):
 @case
 def status_after_streamed_messages(ch):
     text = "ends \u263a\n"
+    call = ch.unary_stream("/sluice.demo.Late/Call")(b"abc", timeout=20)  # each part says the status
+    assert [next(call), next(call), next(call)] == [b"abc"] * 3
+    fails(grpc.StatusCode.FAILED_PRECONDITION, next, call)
     for sizes in ([], [5], [0, 100000, 7]):
         call = streaming(ch, sizes, with_status(9, text))
         assert [next(call) for _ in sizes] == [payload(n) for n in sizes]

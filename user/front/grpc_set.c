@@ -254,6 +254,7 @@ static bool file_field(struct sl_descriptors *d, void *arg, const struct sl_pb_f
 	if (f->type != SL_PB_BYTES)
 		return true;
 	switch (f->no) {
+	case FILE_IMPORT: return file_name_ok(f->bytes) || sl_set_fail(d, "a nameless import");
 	case FILE_MESSAGE: return add_message(d, in, f->bytes);
 	case FILE_ENUM: return add_enum(d, in, f->bytes);
 	case FILE_SERVICE: return add_service(d, in, f->bytes);

@@ -141,7 +141,7 @@ static inline void backend_kill(struct backend_proc p)
 struct call {
 	uint8_t *body; /* reply so far */
 	size_t len, cap;
-	unsigned parts, messages;
+	unsigned parts, messages, no_messages;
 	uint8_t status;
 	bool done, failed;
 	enum sl_rpc_failure why;
@@ -168,6 +168,7 @@ static inline void gw_reply(void *app, void *cookie, const struct sl_rpc_reply *
 	c->parts++;
 	if (r->first) {
 		c->status = r->status;
+		c->no_messages += r->no_message;
 		c->meta_len = r->meta.len < sizeof(c->meta) ? r->meta.len : sizeof(c->meta);
 		if (c->meta_len)
 			memcpy(c->meta, r->meta.ptr, c->meta_len);

@@ -295,6 +295,7 @@ static void stream(void *arg, struct sl_batch *batch)
 			_exit(9);
 		a.body_len = 0;
 		a.more = false;
+		a.no_message = true;
 		sl_reply(rq, &a);
 	}
 }
@@ -320,6 +321,7 @@ START_TEST(test_streaming_and_headers)
 	gw_until(&g, g.batches_done == 2);
 	ck_assert(c.done);
 	ck_assert_uint_eq(c.messages, 6);
+	ck_assert_uint_eq(c.no_messages, 1);
 	ck_assert_uint_eq(c.len, 25);
 	ck_assert_mem_eq(c.body, "valuevaluevaluevaluevalue", 25);
 	ck_assert_uint_eq(c.meta_len, sizeof(expected) - 1);

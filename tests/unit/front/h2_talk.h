@@ -155,6 +155,7 @@ static inline void setup_h2(void)
 	sl_h2_config_default(&cfg);
 	cfg.max_connections = 4;
 	cfg.max_streams = 200;
+	cfg.max_calls = 8;
 	cfg.memory = 16u << 20;
 	cfg.stream_window = 65535;
 	cfg.conn_window = 65535;
@@ -170,6 +171,7 @@ static inline void teardown_h2(void)
 	sl_h2_env_stats(h2env, &s);
 	ck_assert_uint_eq(s.connections, 0);
 	ck_assert_uint_eq(s.streams, 0);
+	ck_assert_uint_eq(s.calls, 0);
 	ck_assert_uint_eq(s.memory, 0);
 	sl_h2_env_destroy(h2env);
 	mock_free(m);

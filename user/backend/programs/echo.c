@@ -9,6 +9,7 @@ struct options {
 	const char *listen, *key_file;
 	unsigned long max_batch, delay_us, streams;
 	unsigned long fail; /* HTTP status; 0 none */
+	unsigned long grpc_status;
 	bool busy_poll;
 };
 
@@ -46,7 +47,9 @@ static void reply_parts(const struct options *opt, struct sl_request_view *rq,
 static void handle_one(const struct options *opt, struct sl_request_view *rq)
 {
 	char type[256];
-	struct sl_reply_args reply = {.body = rq->body, .body_len = rq->body_len};
+	struct sl_reply_args reply = {.body = rq->body,
+				      .body_len = rq->body_len,
+				      .grpc_status = (uint16_t)opt->grpc_status};
 
 	if (opt->fail) {
 		reply = (struct sl_reply_args){.status = (uint16_t)opt->fail};
@@ -88,19 +91,16 @@ static const char help[] =
 	"  -d, --delay-us N        work of N us per batch\n"
 	"  -f, --fail STATUS       answer everything with this HTTP status\n"
 	"  -s, --streams N         reply in N parts (gRPC server streaming)\n"
+	"  -g, --grpc-status N     status of gRPC calls, behind the parts if there are several\n"
 	"  -p, --busy-poll         never sleep\n"
 	"  -h, --help\n";
 
 static const struct option long_options[] = {
-	{"listen", required_argument, NULL, 'l'},
-	{"max-batch", required_argument, NULL, 'b'},
-	{"delay-us", required_argument, NULL, 'd'},
-	{"fail", required_argument, NULL, 'f'},
-	{"streams", required_argument, NULL, 's'},
-	{"busy-poll", no_argument, NULL, 'p'},
-	{"key-file", required_argument, NULL, 'K'},
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
+	{"listen", required_argument, NULL, 'l'},   {"max-batch", required_argument, NULL, 'b'},
+	{"delay-us", required_argument, NULL, 'd'}, {"fail", required_argument, NULL, 'f'},
+	{"streams", required_argument, NULL, 's'},  {"grpc-status", required_argument, NULL, 'g'},
+	{"busy-poll", no_argument, NULL, 'p'},      {"key-file", required_argument, NULL, 'K'},
+	{"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
 };
 
 /* 0 go on, 1 done, 2 wrong. */
@@ -109,7 +109,7 @@ static int parse(int argc, char **argv, struct options *o)
 	int c;
 	bool ok = true;
 
-	while (ok && (c = getopt_long(argc, argv, "l:K:b:d:f:s:ph", long_options, NULL)) != -1) {
+	while (ok && (c = getopt_long(argc, argv, "l:K:b:d:f:s:g:ph", long_options, NULL)) != -1) {
 		switch (c) {
 		case 'l': o->listen = optarg; break;
 		case 'K': o->key_file = optarg; break;
@@ -119,6 +119,7 @@ static int parse(int argc, char **argv, struct options *o)
 		case 'd': ok = program_number("echo", optarg, 3600000000UL, &o->delay_us); break;
 		case 'f': ok = program_number("echo", optarg, 599, &o->fail); break;
 		case 's': ok = program_number("echo", optarg, 1000000, &o->streams); break;
+		case 'g': ok = program_number("echo", optarg, 16, &o->grpc_status); break;
 		case 'p': o->busy_poll = true; break;
 		case 'h': fputs(help, stdout); return 1;
 		default: ok = false;
