@@ -54,18 +54,63 @@ void sl_batcher_seed(struct sl_batcher *b, uint64_t seed)
 
 /* --- submit --- */
 
-static void set_due(struct sl_batcher *b, struct sl_batch_item *item)
+static void set_due(const struct sl_batcher *b, struct sl_batch_item *item)
 {
 	const struct sl_svc_ctl *forced = &b->control.forced;
 	uint64_t allowed = UINT64_MAX;
 
+	if (forced->deadline_ns && forced->deadline_ns < item->deadline_ns - item->arrived_ns)
+		item->deadline_ns = item->arrived_ns + forced->deadline_ns;
 	item->due_ns = item->deadline_ns;
 	if (sl_policies[item->lane]->bounded)
 		allowed = (uint64_t)b->control.bound_ns;
-	if (forced->deadline_ns && forced->deadline_ns < allowed)
-		allowed = forced->deadline_ns;
 	if (allowed < item->due_ns - item->arrived_ns)
 		item->due_ns = item->arrived_ns + allowed;
+}
+
+/* A wider bound, found to be needed or set by the operator, holds for those that wait as well. */
+static void follow_bound(struct sl_batcher *b)
+{
+	bool wider = b->control.bound_ns > b->due_bound_ns;
+
+	b->due_bound_ns = b->control.bound_ns;
+	if (!wider)
+		return;
+	for (unsigned lane = 0; lane < SL_LANES; lane++) {
+		struct sl_list *at;
+
+		if (!sl_policies[lane]->bounded)
+			continue;
+		sl_list_for_each (at, &b->queue.lanes[lane].ages) {
+			struct sl_batch_item *item = sl_container_of(at, struct sl_batch_item, age);
+
+			set_due(b, item);
+			if (item->due_ns != UINT64_MAX && item->due_ns > b->due_max)
+				b->due_max = item->due_ns;
+		}
+		sl_queue_reorder(&b->queue, lane);
+	}
+}
+
+/* Whether one of its backends would begin with it at once. */
+static bool finds_idle(const struct sl_batcher *b, const struct sl_batch_item *item)
+{
+	uint32_t left = b->queue.len ? 0 : b->up_mask & ~item->excluded;
+
+	for (; left; left &= left - 1) {
+		if (!b->backends[__builtin_ctz(left)].batches)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * When it is no use any more. The bound is no reason to refuse what nothing is in the way of, nor
+ * anything before it is known whether the backends can keep it.
+ */
+static uint64_t limit_of(const struct sl_batcher *b, const struct sl_batch_item *item)
+{
+	return item->found_idle || !b->control.judged ? item->deadline_ns : item->due_ns;
 }
 
 /*
@@ -76,18 +121,41 @@ static bool in_time(const struct sl_batcher *b, const struct sl_batch_item *item
 {
 	double sum = 0;
 
-	if (item->due_ns == UINT64_MAX || (b->queue.len && item->due_ns < b->due_max))
+	if (limit_of(b, item) == UINT64_MAX || (b->queue.len && item->due_ns < b->due_max))
 		return true;
 	for (uint32_t left = b->up_mask & ~item->excluded; left; left &= left - 1) {
 		unsigned i = (unsigned)__builtin_ctz(left);
 
 		if (sl_expect_untested(b, i, now_ns))
 			return true;
-		sum += sl_expect_served(b, i, item->lane, (double)item->due_ns, now_ns);
+		sum += sl_expect_served(b, i, item->lane, (double)limit_of(b, item), now_ns);
 		if (sum > b->queue.len)
 			return true;
 	}
 	return false;
+}
+
+/*
+ * Whether the first of a lane will have to go for a batch that is worth its time: then it goes for
+ * a newer one now, which can be in that batch.
+ */
+static bool in_the_way(const struct sl_batcher *b, unsigned lane, uint64_t now_ns)
+{
+	const struct sl_batch_item *first = sl_lane_first(&b->queue.lanes[lane]);
+	uint64_t limit = first ? limit_of(b, first) : UINT64_MAX;
+
+	if (limit == UINT64_MAX || first->found_idle)
+		return false;
+	for (uint32_t left = b->up_mask & ~first->excluded; left; left &= left - 1) {
+		unsigned i = (unsigned)__builtin_ctz(left);
+		double budget = (double)limit - sl_half_rtt(b) - sl_expect_free(b, i, now_ns) -
+				sl_late_margin(b, i, lane);
+		uint32_t low = b->control.backends[i].plans[lane].low;
+
+		if (sl_fit_size_within(sl_batch_fit(b, i), budget, low) == low)
+			return false;
+	}
+	return true;
 }
 
 static void drop(struct sl_batcher *b, struct sl_batch_item *item, enum sl_outcome why)
@@ -136,9 +204,14 @@ enum sl_outcome sl_batcher_submit(struct sl_batcher *b, struct sl_batch_item *it
 	if (!item->arrived_ns)
 		item->arrived_ns = now_ns;
 	set_due(b, item);
+	item->found_idle = finds_idle(b, item);
 	if (b->queue.len == b->queue.cap)
 		o = make_room(b, item, SL_OUTCOME_QUEUE_FULL);
-	else if (!in_time(b, item, now_ns))
+	else if (in_time(b, item, now_ns))
+		o = SL_OUTCOME_OK;
+	else if (in_the_way(b, item->lane, now_ns))
+		drop(b, sl_lane_first(&b->queue.lanes[item->lane]), SL_OUTCOME_SHED);
+	else
 		o = make_room(b, item, SL_OUTCOME_SHED);
 	if (o != SL_OUTCOME_OK)
 		return o;
@@ -175,6 +248,7 @@ static void tick(struct sl_batcher *b, uint64_t now_ns)
 {
 	b->counts.queued = b->queue.len;
 	sl_control_tick(&b->control, &b->counts, now_ns);
+	follow_bound(b);
 }
 
 /* What is outstanding stays so until it is reported as done, which the RPC does for each batch. */
@@ -222,6 +296,7 @@ void sl_batcher_done(struct sl_batcher *b, unsigned backend, unsigned cnt, uint6
 	if (service_ns) {
 		be->took_ns = service_ns;
 		sl_control_done(&b->control, backend, s.lane, cnt, service_ns, s.full);
+		follow_bound(b);
 	}
 }
 
@@ -302,14 +377,15 @@ static struct choice choose(struct sl_batcher *b, unsigned lane, uint32_t mask, 
 }
 
 /* The latest that any backend can make: beyond it the request is hopeless. */
-static bool hopeless(const struct sl_batcher *b, const struct sl_batch_item *item, uint64_t now_ns)
+static bool hopeless(const struct sl_batcher *b, const struct sl_batch_item *item,
+		     uint64_t limit_ns, uint64_t now_ns)
 {
 	for (uint32_t left = b->up_mask & ~item->excluded; left; left &= left - 1) {
 		unsigned i = (unsigned)__builtin_ctz(left);
 		double at = sl_expect_free(b, i, now_ns) + sl_fit_time(sl_batch_fit(b, i), 1) +
 			    sl_half_rtt(b);
 
-		if (sl_expect_untested(b, i, now_ns) || at <= (double)item->due_ns)
+		if (sl_expect_untested(b, i, now_ns) || at <= (double)limit_ns)
 			return false;
 	}
 	return true;
@@ -325,14 +401,15 @@ static uint32_t size_for_first(const struct sl_batcher *b, unsigned lane, unsign
 	const struct sl_batch_item *first = sl_lane_first(&b->queue.lanes[lane]);
 	const struct sl_fit *f = sl_batch_fit(b, backend);
 	uint32_t low = b->control.backends[backend].plans[lane].low, n;
-	double left = (double)first->due_ns - sl_half_rtt(b) - sl_expect_free(b, backend, now_ns) -
-		      sl_late_margin(b, backend);
+	uint64_t limit = limit_of(b, first);
+	double left = (double)limit - sl_half_rtt(b) - sl_expect_free(b, backend, now_ns) -
+		      sl_late_margin(b, backend, lane);
 
-	if (first->due_ns == UINT64_MAX || sl_expect_untested(b, backend, now_ns))
+	if (limit == UINT64_MAX || sl_expect_untested(b, backend, now_ns))
 		return want;
 	n = sl_fit_size_within(f, left, want);
 	if (n < want && (n < low || want > sl_expect_cap(b, backend, lane)))
-		return 0;
+		return first->found_idle;
 	/* Under load what is sent has to be worth its time. */
 	return n > 1 && n >= low && sl_policies[lane]->just_in_time ? sl_fit_size_efficient(f, n)
 								    : n;
@@ -346,6 +423,8 @@ static uint64_t held_until(const struct sl_batcher *b, unsigned lane, unsigned b
 	double hold = p->hold_ns;
 
 	if (l->len >= sl_expect_cap(b, backend, lane) || l->len >= p->hold_below)
+		return 0;
+	if (p->overload && sl_lane_first(l)->found_idle)
 		return 0;
 	if (lane == b->pool->batch.policy && (double)b->live->hold_ns < hold)
 		hold = (double)b->live->hold_ns;
@@ -440,20 +519,21 @@ static bool pump_lane(struct sl_batcher *b, unsigned lane, uint64_t now_ns)
 	struct sl_lane *l = &b->queue.lanes[lane];
 	struct sl_batch_item *first = sl_lane_first(l);
 	uint32_t want, n, most;
-	uint64_t until;
+	uint64_t until, limit;
 	struct choice c;
 
 	if (!first)
 		return false;
-	if (now_ns >= first->due_ns) {
+	limit = limit_of(b, first);
+	if (now_ns >= first->deadline_ns) {
 		drop(b, first, SL_OUTCOME_EXPIRED);
 		return true;
 	}
-	if (first->due_ns != UINT64_MAX && hopeless(b, first, now_ns)) {
+	if (now_ns >= limit || (limit != UINT64_MAX && hopeless(b, first, limit, now_ns))) {
 		drop(b, first, SL_OUTCOME_SHED);
 		return true;
 	}
-	put_off(b, first->due_ns);
+	put_off(b, limit);
 	c = choose(b, lane, b->up_mask & ~first->excluded, now_ns);
 	if (c.ready_ns > now_ns) {
 		put_off(b, c.ready_ns);

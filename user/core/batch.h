@@ -13,6 +13,9 @@
  * computed. A backend has at most two batches: the first goes at once, the second waits, and grows,
  * until the first is expected to end (adaptive), or until it is full (fixed, aimd).
  *
+ * What finds an idle backend and an empty queue is sent, whatever the bound: only its own deadline
+ * can be a reason not to.
+ *
  * An item belongs to the batcher from submit until it is passed to ops.send (and accepted) or
  * ops.drop, or removed.
  */
@@ -43,6 +46,7 @@ struct sl_batch_item {
 	int8_t policy;        /* enum sl_policy; -1: the pool's */
 	uint8_t lane;         /* the batcher's */
 	bool queued;          /* the batcher's */
+	bool found_idle;      /* the batcher's: nothing was in its way when it came */
 };
 
 struct sl_batch_ops {

@@ -12,6 +12,7 @@
 #define STALE_TIMES  2
 #define STALE_MIN_NS 10e6
 #define STALE_MAX_NS 1e9
+#define BATCHES_MIN  8 /* from fewer nothing is concluded that refuses a request */
 #define ALONE_NS     UINT64_C(500000000)
 
 bool sl_expect_untested(const struct sl_batcher *b, unsigned backend, uint64_t now_ns)
@@ -20,7 +21,7 @@ bool sl_expect_untested(const struct sl_batcher *b, unsigned backend, uint64_t n
 	const struct sl_fit *f = sl_batch_fit(b, backend);
 	double after;
 
-	if (!sl_fit_known(f))
+	if (f->batches < BATCHES_MIN)
 		return true;
 	after = fmin(STALE_MAX_NS, fmax(STALE_MIN_NS, STALE_TIMES * (double)be->took_ns));
 	return !be->batches && (double)(now_ns - be->done_ns) > after;

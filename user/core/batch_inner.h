@@ -38,8 +38,9 @@ struct sl_batcher {
 	struct sl_batch_queue queue;
 	struct sl_batch_backend backends[SL_MAX_BACKENDS];
 	uint32_t up_mask;
-	uint64_t wake_ns; /* when a decision that was put off is due */
-	uint64_t due_max; /* latest that was ever queued */
+	uint64_t wake_ns;    /* when a decision that was put off is due */
+	uint64_t due_max;    /* latest that was ever queued */
+	double due_bound_ns; /* the bound that what waits is due by, or a narrower one */
 	struct sl_control_counts counts;
 	struct sl_prng prng;
 };
@@ -54,9 +55,11 @@ static inline double sl_half_rtt(const struct sl_batcher *b)
 	return b->control.rtt_ns / 2;
 }
 
-static inline double sl_late_margin(const struct sl_batcher *b, unsigned backend)
+static inline double sl_late_margin(const struct sl_batcher *b, unsigned backend, unsigned lane)
 {
-	return sl_control_margin(&b->control, &b->control.backends[backend]);
+	const struct sl_control_backend *be = &b->control.backends[backend];
+
+	return sl_control_margin(&b->control, be, be->plans[lane].overload);
 }
 
 /* What it takes is not known, or was so long ago that nothing may be refused for it. */

@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/hist.h"
 
-#define MARGIN_DEVS     3.0
 #define ARRIVALS_BOUNDS 0.3 /* time over which arrivals are averaged, in latency bounds */
 #define PERIODS         8   /* in a latency bound */
 #define RTT_GAIN        0.2
@@ -30,8 +29,7 @@ int sl_control_init(struct sl_control *c, const struct sl_cfg_pool *pool,
 		    const struct sl_svc_hist *hist, struct sl_svc_live *live,
 		    const struct sl_svc_ctl *ctl)
 {
-	*c = (struct sl_control){
-		.pool = pool, .hist = hist, .live = live, .ctl = ctl, .margin = MARGIN_DEVS};
+	*c = (struct sl_control){.pool = pool, .hist = hist, .live = live, .ctl = ctl};
 	for (uint32_t i = 0; i < pool->backend_cnt; i++) {
 		int rc = sl_fit_init(&c->backends[i].fit, pool->batch.max_size);
 
@@ -65,7 +63,6 @@ static void read_overrides(struct sl_control *c)
 						.hold_ns = ctl->hold_ns,
 						.bound_ns = ctl->bound_ns,
 						.deadline_ns = ctl->deadline_ns};
-	c->bound_ns = (double)(c->forced.bound_ns ? c->forced.bound_ns : c->pool->batch.bound_ns);
 }
 
 /*
@@ -76,6 +73,7 @@ static void widen_bound(struct sl_control *c)
 {
 	const struct sl_control_backend *fastest = NULL;
 
+	c->judged = false;
 	for (uint32_t i = 0; i < c->pool->backend_cnt; i++) {
 		const struct sl_control_backend *be = &c->backends[i];
 
@@ -86,13 +84,20 @@ static void widen_bound(struct sl_control *c)
 		if (!fastest || sl_fit_time(&be->fit, 1) < sl_fit_time(&fastest->fit, 1))
 			fastest = be;
 	}
+	c->judged = true;
 	if (fastest) {
 		double one = sl_fit_time(&fastest->fit, 1);
-		double rest = c->rtt_ns + sl_control_margin(c, fastest);
+		double rest = c->rtt_ns + sl_control_margin(c, fastest, false);
 
 		if (2 * one + rest > c->bound_ns)
 			c->bound_ns = 4 * one + rest;
 	}
+}
+
+static void set_bound(struct sl_control *c)
+{
+	c->bound_ns = (double)(c->forced.bound_ns ? c->forced.bound_ns : c->pool->batch.bound_ns);
+	widen_bound(c);
 }
 
 static void read_arrivals(struct sl_control *c, double dt_ns)
@@ -132,6 +137,7 @@ static void plan_backend(struct sl_control *c, struct sl_control_backend *be)
 			plan.hold_ns = (double)(c->forced.hold_ns - 1);
 			plan.hold_each_ns = 0;
 			plan.hold_below = UINT32_MAX;
+			plan.overload = false;
 		}
 		if (c->forced.batch_size || plan.most < plan.cap)
 			plan.most = plan.cap;
@@ -174,8 +180,10 @@ void sl_control_done(struct sl_control *c, unsigned backend, unsigned policy, ui
 	sl_fit_add(&be->fit, cnt, service_ns);
 	if (sl_policies[policy]->done)
 		sl_policies[policy]->done(c, be, cnt, (double)service_ns, full);
-	if (be->fit.samples <= LEARNING)
+	if (be->fit.samples <= LEARNING) {
 		sl_fit_refresh(&be->fit);
+		set_bound(c);
+	}
 	if (be->fit.samples <= LEARNING || sl_policies[policy]->done)
 		plan_backend(c, be);
 }
@@ -275,7 +283,7 @@ void sl_control_tick(struct sl_control *c, const struct sl_control_counts *n, ui
 
 	read_overrides(c);
 	read_rtt(c);
-	widen_bound(c);
+	set_bound(c);
 	if (c->last_ns && dt_ns > 0) {
 		read_arrivals(c, dt_ns);
 		update_shed_level(c, n->overload - c->last_overload, c->last_arrivals - arrivals,

@@ -47,20 +47,25 @@ struct sl_control {
 	struct sl_control_backend backends[SL_MAX_BACKENDS];
 	struct sl_svc_ctl forced; /* ctl as of the last tick */
 	double bound_ns, rtt_ns, arrival_rate;
+	bool judged; /* all backends are known, so whether they can keep the bound */
 	double shed_level;
-	double margin; /* in mean deviations */
 	uint64_t last_ns, last_arrivals, last_overload;
 	uint64_t last_rpc[SL_HIST_BUCKET_CNT];
 };
 
 /*
- * Time kept free for what is not as expected. What varies so much that most of the bound would go
- * there is not made better by refusing everything.
+ * Time kept free for what is not as expected, in mean deviations. With more load than can be served
+ * time kept free is requests refused, while a batch that takes longer is late only for its oldest.
  */
+#define SL_MARGIN_DEVS          3.0
+#define SL_MARGIN_DEVS_OVERLOAD 1.5
+
+/* What varies so much that most of the bound would go there is not made better by refusing all. */
 static inline double sl_control_margin(const struct sl_control *c,
-				       const struct sl_control_backend *be)
+				       const struct sl_control_backend *be, bool overload)
 {
-	double wanted = c->margin * be->fit.dev_ns, most = c->bound_ns / 8;
+	double devs = overload ? SL_MARGIN_DEVS_OVERLOAD : SL_MARGIN_DEVS;
+	double wanted = devs * be->fit.dev_ns, most = c->bound_ns / 8;
 
 	return wanted < most ? wanted : most;
 }

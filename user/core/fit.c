@@ -19,7 +19,8 @@ enum {
 	SAMPLES_AFTER_CHANGE = 4, /* what the curve so far counts then */
 	SIZE_SAMPLES_MAX = 16,
 	SIZE_SAMPLES_AFTER_CHANGE = 1,
-	ENOUGH = 3,     /* samples of a size that tell its time */
+	ENOUGH = 3, /* samples of a size that tell its time */
+	MANY = 1000,
 	NEIGHBOURS = 8, /* of a size without samples weigh as much as two samples of its own */
 };
 
@@ -229,6 +230,7 @@ void sl_fit_add(struct sl_fit *f, uint32_t b, uint64_t time_ns)
 		begin(f, b, t);
 	else
 		t = clip(f, b, t);
+	f->batches += f->batches < MANY;
 	off = fabs(t - expect(f, b));
 	f->dev_ns += fmax(DEV_GAIN, 1.0 / (f->samples + 1)) * (off - f->dev_ns);
 	update_line(f, b, t);

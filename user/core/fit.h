@@ -30,6 +30,7 @@ struct sl_fit {
 	double off_sum, off_expected; /* of the samples in `streak` */
 	int streak;                   /* clipped in a row: above 0 too slow, below 0 too fast */
 	uint32_t samples;             /* since the start or the last change, for the gain */
+	uint32_t batches;             /* since the start, up to a number that is many */
 	uint32_t largest;             /* size seen */
 	uint32_t max_size;
 	struct sl_fit_size *sizes; /* [max_size + 1] */

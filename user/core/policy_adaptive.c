@@ -12,14 +12,14 @@
 
 #include "core/control.h"
 
-#define OVERLOAD  1.1  /* arrivals, of what the plan can serve */
+#define OVERLOAD  1.07 /* arrivals, of what the plan can serve */
 #define BUSY_MOST 0.95 /* share of its time that a backend may be planned to be busy */
 
 enum { GROWTH = 2, FIRST_CAP = 4 }; /* sizes not tried yet are approached by doubling */
 
-static double slack(const struct sl_control *c, const struct sl_control_backend *be)
+static double slack(const struct sl_control *c, const struct sl_control_backend *be, bool overload)
 {
-	return c->bound_ns - c->rtt_ns - sl_control_margin(c, be);
+	return c->bound_ns - c->rtt_ns - sl_control_margin(c, be, overload);
 }
 
 static uint32_t explored(const struct sl_control *c, const struct sl_control_backend *be)
@@ -34,7 +34,7 @@ static uint32_t explored(const struct sl_control *c, const struct sl_control_bac
 static uint32_t cap(const struct sl_control *c, const struct sl_control_backend *be)
 {
 	const struct sl_fit *f = &be->fit;
-	double budget = slack(c, be);
+	double budget = slack(c, be, false);
 	uint32_t b = explored(c, be);
 
 	while (b > 1) {
@@ -70,13 +70,14 @@ static struct sl_plan plan(const struct sl_control *c, const struct sl_control_b
 	p.low = low(c, be, p.cap);
 	p.most = p.cap;
 	p.hold_below = p.cap;
-	p.hold_ns = fmax(0, eta * (slack(c, be) - be->fit.alpha_ns));
+	p.hold_ns = fmax(0, eta * (slack(c, be, false) - be->fit.alpha_ns));
 	p.hold_each_ns = eta * be->fit.beta_ns;
 	if (c->arrival_rate * be->share * sl_fit_time(&be->fit, p.cap) > OVERLOAD * p.cap) {
 		p.most = explored(c, be);
 		p.hold_below = (uint32_t)(c->arrival_rate * be->share * be->fit.alpha_ns);
-		p.hold_ns = fmax(0, slack(c, be) - be->fit.alpha_ns);
+		p.hold_ns = fmax(0, slack(c, be, true) - be->fit.alpha_ns);
 		p.hold_each_ns = be->fit.beta_ns;
+		p.overload = true;
 	}
 	return p;
 }

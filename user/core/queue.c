@@ -165,6 +165,14 @@ void sl_queue_remove(struct sl_batch_queue *q, struct sl_batch_item *item)
 	q->len--;
 }
 
+void sl_queue_reorder(struct sl_batch_queue *q, unsigned lane)
+{
+	struct sl_lane *l = &q->lanes[lane];
+
+	for (uint32_t at = l->len / 2; at-- > 0;)
+		sift_down(l, l->heap[at], at);
+}
+
 uint32_t sl_queue_client_cnt(const struct sl_batch_queue *q, uint32_t client)
 {
 	return share_of(q, client)->cnt;

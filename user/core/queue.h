@@ -48,6 +48,9 @@ void sl_queue_push(struct sl_batch_queue *q, struct sl_batch_item *item);
 void sl_queue_push_back(struct sl_batch_queue *q, struct sl_batch_item *item);
 void sl_queue_remove(struct sl_batch_queue *q, struct sl_batch_item *item);
 
+/* After due_ns of queued items has changed. */
+void sl_queue_reorder(struct sl_batch_queue *q, unsigned lane);
+
 static inline struct sl_batch_item *sl_lane_first(const struct sl_lane *l)
 {
 	return l->len ? l->heap[0] : NULL;

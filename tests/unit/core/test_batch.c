@@ -614,6 +614,152 @@ START_TEST(impossible_bound_is_widened)
 }
 END_TEST
 
+/* What waits while nothing is known yet is not judged by a bound that nobody may be able to keep.
+ */
+START_TEST(slow_backend_sheds_nothing_at_first)
+{
+	start(adaptive, 1);
+	submit(1);
+	pump(1);
+	submit(7);
+	for (unsigned ms = 0; ms < 300; ms++)
+		pump(MS);
+	ck_assert_uint_eq(sent_cnt, 1);
+	answer(&sent[0], 300 * MS);
+	submit(1); /* before the controller's next look */
+	pump(1);
+	for (unsigned i = 1; i < sent_cnt; i++) {
+		now_ns += 320 * MS;
+		answer(&sent[i], 320 * MS);
+		pump(1);
+	}
+	for (unsigned why = 0; why < SL_OUTCOME_CNT; why++)
+		ck_assert_uint_eq(drops[why], 0);
+	ck_assert_uint_eq(sl_batcher_queue_len(b), 0);
+	ck_assert_uint_gt(live.bound_ns, 600 * MS);
+}
+END_TEST
+
+/* Whatever is believed of the backend, and whatever the bound. */
+START_TEST(idle_backend_and_empty_queue_never_shed)
+{
+	struct sl_prng rng;
+
+	start(adaptive, 2);
+	sl_prng_seed(&rng, 21);
+	for (unsigned i = 0; i < 5000; i++) {
+		uint64_t took = MS / 4 << sl_prng_below(&rng, 12);
+
+		if (i % 50 == 0)
+			ctl.bound_ns = MS << sl_prng_below(&rng, 10);
+		submit(1);
+		pump(0);
+		ck_assert_uint_eq(sent_cnt, 1);
+		if (sl_prng_below(&rng, 4) == 0)
+			(void)submit_for(2, UINT64_MAX); /* this one may be */
+		now_ns += took;
+		answer(&sent[0], took);
+		sent[0] = sent[--sent_cnt];
+		while (sl_batcher_queue_len(b) || sent_cnt) {
+			pump(MS);
+			while (sent_cnt)
+				answer(&sent[--sent_cnt], MS);
+		}
+	}
+}
+END_TEST
+
+/* A request late already when it comes (the worker was held up) is sent as well. */
+START_TEST(late_request_is_sent_if_nothing_is_in_its_way)
+{
+	struct sl_batch_item *it = &items[ITEMS - 1];
+
+	start(adaptive, 1);
+	teach(1);
+	*it = (struct sl_batch_item){
+		.deadline_ns = UINT64_MAX, .arrived_ns = now_ns - 150 * MS, .policy = -1};
+	ck_assert_int_eq(sl_batcher_submit(b, it, now_ns), SL_OUTCOME_OK);
+	pump(0);
+	ck_assert_uint_eq(sent_cnt, 1);
+	answer(&sent[0], takes(1));
+	/* But one that cannot make its own deadline is not: it would be computed for nobody. */
+	ck_assert_int_eq(submit_for(1, now_ns + MS), SL_OUTCOME_SHED);
+}
+END_TEST
+
+START_TEST(slow_backend_then_fast_recovers)
+{
+	unsigned waiting = 8, served = 0;
+	uint64_t ends_ns = 0;
+
+	start(adaptive, 1);
+	for (unsigned ms = 0; ms < 6000; ms++) {
+		uint64_t took = ms < 4000 ? 300 * MS : 2 * MS;
+
+		for (; waiting; waiting--) /* who is refused comes back in the next millisecond */
+			(void)submit_for(waiting, UINT64_MAX);
+		pump(MS);
+		if (sent_cnt && !ends_ns)
+			ends_ns = now_ns + took;
+		if (ends_ns && now_ns >= ends_ns) {
+			if (ms >= 5000)
+				served += sent[0].cnt;
+			answer(&sent[0], took);
+			sent[0] = sent[1];
+			ends_ns = --sent_cnt ? now_ns + took : 0;
+		}
+		waiting = 8 - sl_batcher_queue_len(b);
+		for (unsigned i = 0; i < sent_cnt; i++)
+			waiting -= waiting < sent[i].cnt ? waiting : sent[i].cnt;
+	}
+	ck_assert_uint_eq(drops[SL_OUTCOME_SHED] + drops[SL_OUTCOME_EXPIRED], 0);
+	ck_assert_uint_gt(served, 1500);
+	ck_assert_uint_eq(live.bound_ns, 100 * MS);
+}
+END_TEST
+
+START_TEST(wider_bound_holds_for_those_that_wait)
+{
+	start(adaptive, 1);
+	teach(1);
+	submit(4);
+	pump(1);
+	submit_for(1, now_ns + 300 * MS);
+	submit_for(2, UINT64_MAX);
+	submit_for(3, now_ns + 60 * MS);
+	ctl.bound_ns = 1000 * MS;
+	pump(11 * MS);
+	ck_assert_uint_eq(items[(item_cnt - 2) % ITEMS].due_ns,
+			  items[(item_cnt - 2) % ITEMS].arrived_ns + 1000 * MS);
+	ctl.batch_size = 1;
+	pump(1);
+	answer(&sent[0], takes(4));
+	for (unsigned i = 1; i < 4; i++) {
+		static const uint32_t order[] = {0, 3, 1, 2};
+
+		pump(11 * MS);
+		ck_assert_uint_eq(sent[i].items[0]->client, order[i]);
+		answer(&sent[i], takes(1));
+	}
+}
+END_TEST
+
+/* The operator's deadline is one like a client's. */
+START_TEST(forced_deadline_is_kept)
+{
+	start(adaptive, 1);
+	teach(1);
+	ctl.deadline_ns = 20 * MS;
+	pump(200 * MS);
+	submit(3);
+	pump(1);
+	ck_assert_uint_eq(sent[0].items[0]->deadline_ns, sent[0].items[0]->arrived_ns + 20 * MS);
+	(void)submit_for(9, UINT64_MAX);
+	pump(25 * MS);
+	ck_assert_uint_eq(drops[SL_OUTCOME_EXPIRED], 1);
+}
+END_TEST
+
 /* Clients that come back at once after each refusal must not keep a wrong notion alive. */
 START_TEST(one_pause_is_forgotten)
 {
@@ -682,6 +828,12 @@ int main(void)
 	tcase_add_test(tc, request_is_not_sent_to_where_it_failed);
 	tcase_add_test(tc, batch_that_no_message_holds_is_cut);
 	tcase_add_test(tc, impossible_bound_is_widened);
+	tcase_add_test(tc, slow_backend_sheds_nothing_at_first);
+	tcase_add_test(tc, idle_backend_and_empty_queue_never_shed);
+	tcase_add_test(tc, late_request_is_sent_if_nothing_is_in_its_way);
+	tcase_add_test(tc, slow_backend_then_fast_recovers);
+	tcase_add_test(tc, wider_bound_holds_for_those_that_wait);
+	tcase_add_test(tc, forced_deadline_is_kept);
 	tcase_add_test(tc, one_pause_is_forgotten);
 	tcase_add_test(tc, idle_batcher_looks_at_the_map_now_and_then);
 	suite_add_tcase(s, tc);
