@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include "backend/programs/program.h"
@@ -34,6 +35,7 @@ struct top {
 struct scorer {
 	const char *listen, *key_file, *matrix_file;
 	unsigned long dim, top, threads, max_batch, make_rows, seed;
+	unsigned long pad, slow; /* for benches: see help */
 	size_t rows, tile;
 	float *matrix;    /* rows * dim */
 	float *queries;   /* max_batch * dim */
@@ -113,7 +115,7 @@ static bool set_up(struct scorer *s)
 	s->tile = s->rows < fit ? s->rows : fit;
 	if (s->top > s->rows)
 		s->top = s->rows;
-	s->queries = malloc(s->max_batch * s->dim * sizeof(float));
+	s->queries = calloc(s->max_batch * s->dim, sizeof(float));
 	s->scores = malloc(s->max_batch * s->tile * sizeof(float));
 	s->tops = malloc(s->max_batch * sizeof(*s->tops));
 	s->text = malloc(64 + 2 * s->top * ENTRY_TEXT);
@@ -186,14 +188,35 @@ static void merge(struct top *t, unsigned most, const float *scores, size_t cnt,
 	}
 }
 
+static volatile sig_atomic_t slower;
+
+static void become_slower(int sig)
+{
+	(void)sig;
+	slower = !slower;
+}
+
+static void product(struct scorer *s, size_t n, size_t row, size_t cnt)
+{
+	size_t whole = s->pad ? (n + s->pad - 1) / s->pad * s->pad : n;
+
+	if (whole > s->max_batch)
+		whole = s->max_batch;
+	cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)whole, (int)cnt, (int)s->dim, 1,
+		    s->queries, (int)s->dim, s->matrix + row * s->dim, (int)s->dim, 0, s->scores,
+		    (int)cnt);
+}
+
 static void multiply(struct scorer *s, size_t n)
 {
+	size_t again = slower ? s->rows * s->slow / 100 : 0;
+
+	for (size_t row = 0; row < again; row += s->tile)
+		product(s, n, row, again - row < s->tile ? again - row : s->tile);
 	for (size_t row = 0; row < s->rows; row += s->tile) {
 		size_t cnt = s->rows - row < s->tile ? s->rows - row : s->tile;
 
-		cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)n, (int)cnt, (int)s->dim,
-			    1, s->queries, (int)s->dim, s->matrix + row * s->dim, (int)s->dim, 0,
-			    s->scores, (int)cnt);
+		product(s, n, row, cnt);
 		for (size_t q = 0; q < n; q++)
 			merge(&s->tops[q], (unsigned)s->top, s->scores + q * cnt, cnt, row);
 	}
@@ -247,6 +270,8 @@ static const char help[] =
 	"  -k, --top K             rows in a reply (default 10, at most 1000)\n"
 	"  -b, --max-batch N       largest batch (default 256)\n"
 	"  -t, --threads N         threads of OpenBLAS (default 1)\n"
+	"  -P, --pad N             compute in whole multiples of N requests, as accelerators do\n"
+	"  -S, --slow PERCENT      from SIGUSR1 to the next one take so much longer (at most 100)\n"
 	"  -M, --make-matrix ROWS  write a random matrix and exit\n"
 	"  -s, --seed N            of --make-matrix (default 1)\n"
 	"  -h, --help\n";
@@ -259,6 +284,8 @@ static const struct option long_options[] = {
 	{"top", required_argument, NULL, 'k'},
 	{"max-batch", required_argument, NULL, 'b'},
 	{"threads", required_argument, NULL, 't'},
+	{"pad", required_argument, NULL, 'P'},
+	{"slow", required_argument, NULL, 'S'},
 	{"make-matrix", required_argument, NULL, 'M'},
 	{"seed", required_argument, NULL, 's'},
 	{"help", no_argument, NULL, 'h'},
@@ -277,7 +304,7 @@ static int parse(int argc, char **argv, struct scorer *s)
 	bool ok = true;
 
 	while (ok &&
-	       (c = getopt_long(argc, argv, "l:K:m:d:k:b:t:M:s:h", long_options, NULL)) != -1) {
+	       (c = getopt_long(argc, argv, "l:K:m:d:k:b:t:P:S:M:s:h", long_options, NULL)) != -1) {
 		switch (c) {
 		case 'l': s->listen = optarg; break;
 		case 'K': s->key_file = optarg; break;
@@ -286,6 +313,8 @@ static int parse(int argc, char **argv, struct scorer *s)
 		case 'k': ok = number(TOP_MAX, &s->top); break;
 		case 'b': ok = number(SL_RPC_MAX_BATCH, &s->max_batch); break;
 		case 't': ok = number(1024, &s->threads); break;
+		case 'P': ok = number(SL_RPC_MAX_BATCH, &s->pad); break;
+		case 'S': ok = number(100, &s->slow); break;
 		case 'M': ok = number(UINT32_MAX, &s->make_rows); break;
 		case 's': ok = number(UINT32_MAX, &s->seed); break;
 		case 'h': fputs(help, stdout); return 1;
@@ -313,6 +342,8 @@ int main(int argc, char **argv)
 		return make_matrix(&s) ? 0 : 1;
 	if (!set_up(&s))
 		return 1;
+	if (s.slow)
+		signal(SIGUSR1, become_slower);
 	opt.listen = s.listen;
 	opt.key_file = s.key_file;
 	opt.max_batch = (unsigned)s.max_batch;
