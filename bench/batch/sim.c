@@ -159,7 +159,8 @@ static void reply(struct sim *sim, unsigned backend, struct flight *f)
 		}
 		give_back(sim, r);
 	}
-	sl_batcher_done(sim->batcher, backend, f->cnt, f->sent_ns, f->service_ns, sim->now_ns);
+	sl_batcher_done(sim->batcher, backend, f->cnt, f->sent_ns, f->cnt, f->service_ns,
+			sim->now_ns);
 	f->cnt = 0;
 }
 

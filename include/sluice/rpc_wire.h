@@ -96,11 +96,12 @@ struct sl_rpc_entry {
 	uint64_t id;  /* of the request, unique on this channel while it is outstanding */
 	uint32_t len; /* payload */
 	uint16_t meta_len;
-	uint8_t status;   /* response: enum sl_rpc_status */
-	uint8_t flags;    /* enum sl_rpc_entry_flag */
-	uint32_t time_us; /* request: remaining budget, 0 none; response: service time of this
-			     request */
-	uint32_t reserved;
+	uint8_t status;    /* response: enum sl_rpc_status */
+	uint8_t flags;     /* enum sl_rpc_entry_flag */
+	uint32_t time_us;  /* request: remaining budget, 0 none; response: service time of this
+			      request */
+	uint32_t together; /* response: requests that the backend computed at once, perhaps of
+			      several gateways; 0 not known */
 };
 _Static_assert(sizeof(struct sl_rpc_entry) == 24, "wire format");
 

@@ -57,6 +57,7 @@ static bool pack_one(struct channel *ch)
 	spans[0] = sl_span_of(e, cnt * sizeof(*e));
 	for (i = 0;; rp = rp->next) {
 		e[i] = rp->entry;
+		e[i].together = b->batch.count;
 		begun = rp->begun_ns < begun ? rp->begun_ns : begun;
 		spans[++i] = sl_span_of(reply_bytes(rp), bytes_of(rp));
 		if (i == cnt)

@@ -152,7 +152,7 @@ static bool in_the_way(const struct sl_batcher *b, unsigned lane, uint64_t now_n
 				sl_late_margin(b, i, lane);
 		uint32_t low = b->control.backends[i].plans[lane].low;
 
-		if (sl_fit_size_within(sl_batch_fit(b, i), budget, low) == low)
+		if (sl_control_within(&b->control.backends[i], budget, low) == low)
 			return false;
 	}
 	return true;
@@ -267,7 +267,7 @@ void sl_batcher_backend(struct sl_batcher *b, unsigned backend, bool up, uint64_
 }
 
 void sl_batcher_done(struct sl_batcher *b, unsigned backend, unsigned cnt, uint64_t sent_ns,
-		     uint64_t service_ns, uint64_t now_ns)
+		     uint32_t together, uint64_t service_ns, uint64_t now_ns)
 {
 	struct sl_batch_backend *be = &b->backends[backend];
 	unsigned which = 0;
@@ -295,7 +295,7 @@ void sl_batcher_done(struct sl_batcher *b, unsigned backend, unsigned cnt, uint6
 	}
 	if (service_ns) {
 		be->took_ns = service_ns;
-		sl_control_done(&b->control, backend, s.lane, cnt, service_ns, s.full);
+		sl_control_done(&b->control, backend, s.lane, cnt, together, service_ns, s.full);
 		follow_bound(b);
 	}
 }
@@ -330,7 +330,8 @@ static struct choice consider(const struct sl_batcher *b, unsigned backend, unsi
 	uint32_t n = b->queue.lanes[lane].len, cap = sl_expect_cap(b, backend, lane);
 
 	c.finish_ns = sl_expect_free(b, backend, now_ns) +
-		      sl_fit_time(sl_batch_fit(b, backend), n < cap ? n : cap) + sl_half_rtt(b);
+		      sl_control_time(&b->control.backends[backend], n < cap ? n : cap) +
+		      sl_half_rtt(b);
 	return c;
 }
 
@@ -382,8 +383,8 @@ static bool hopeless(const struct sl_batcher *b, const struct sl_batch_item *ite
 {
 	for (uint32_t left = b->up_mask & ~item->excluded; left; left &= left - 1) {
 		unsigned i = (unsigned)__builtin_ctz(left);
-		double at = sl_expect_free(b, i, now_ns) + sl_fit_time(sl_batch_fit(b, i), 1) +
-			    sl_half_rtt(b);
+		double at = sl_expect_free(b, i, now_ns) +
+			    sl_control_time(&b->control.backends[i], 1) + sl_half_rtt(b);
 
 		if (sl_expect_untested(b, i, now_ns) || at <= (double)limit_ns)
 			return false;
@@ -407,7 +408,7 @@ static uint32_t size_for_first(const struct sl_batcher *b, unsigned lane, unsign
 
 	if (limit == UINT64_MAX || sl_expect_untested(b, backend, now_ns))
 		return want;
-	n = sl_fit_size_within(f, left, want);
+	n = sl_control_within(&b->control.backends[backend], left, want);
 	if (n < want && (n < low || want > sl_expect_cap(b, backend, lane)))
 		return first->found_idle;
 	/* Under load what is sent has to be worth its time. */
@@ -437,7 +438,7 @@ static int send_items(struct sl_batcher *b, unsigned backend, unsigned lane,
 {
 	struct sl_batch_backend *be = &b->backends[backend];
 	double start = sl_expect_free(b, backend, now_ns),
-	       time = sl_fit_time(sl_batch_fit(b, backend), n);
+	       time = sl_control_time(&b->control.backends[backend], n);
 	int rc = b->ops->send(b->app, backend, items, n);
 
 	if (rc)

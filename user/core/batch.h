@@ -89,10 +89,11 @@ void sl_batcher_backend(struct sl_batcher *b, unsigned backend, bool up, uint64_
 /*
  * Nothing of a batch of cnt, sent at sent_ns, is outstanding any more: exactly once for each that
  * ops.send accepted, however its requests ended, and also while the backend is down. service_ns: 0
- * when there was no answer.
+ * when there was no answer. A backend may merge batches of several gateways or workers: then
+ * service_ns is what `together` requests took; 0: not known, taken for cnt.
  */
 void sl_batcher_done(struct sl_batcher *b, unsigned backend, unsigned cnt, uint64_t sent_ns,
-		     uint64_t service_ns, uint64_t now_ns);
+		     uint32_t together, uint64_t service_ns, uint64_t now_ns);
 /*
  * Whether a batch whose first reply is here, ahead of done, found another one before it: then its
  * round trip says nothing about the way there and back.

@@ -91,13 +91,13 @@ uint32_t sl_expect_most(const struct sl_batcher *b, unsigned backend, unsigned l
 double sl_expect_served(const struct sl_batcher *b, unsigned backend, unsigned lane, double due_ns,
 			uint64_t now_ns)
 {
-	const struct sl_fit *f = sl_batch_fit(b, backend);
+	const struct sl_control_backend *be = &b->control.backends[backend];
 	uint32_t cap = sl_expect_cap(b, backend, lane);
 	double left = due_ns - sl_half_rtt(b) - sl_expect_free(b, backend, now_ns);
-	double time = sl_fit_time(f, cap), whole;
+	double time = sl_control_time(be, cap), whole;
 
 	if (left <= 0)
 		return 0;
 	whole = floor(left / time);
-	return whole * cap + sl_fit_size_within(f, left - whole * time, cap);
+	return whole * cap + sl_control_within(be, left - whole * time, cap);
 }

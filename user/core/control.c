@@ -7,9 +7,11 @@
 
 #include "base/clock.h"
 #include "base/hist.h"
+#include "sluice/rpc_wire.h"
 
 #define ARRIVALS_BOUNDS 0.3 /* time over which arrivals are averaged, in latency bounds */
 #define PERIODS         8   /* in a latency bound */
+#define OTHERS_GAIN     0.1
 #define RTT_GAIN        0.2
 #define SHED_ALL        65536.0
 #define SHED_MOST       0.95  /* some are let in, or nobody would see that the load has gone */
@@ -168,16 +170,21 @@ static void plan_all(struct sl_control *c)
 		sl_fit_refresh(&be->fit);
 		plan_backend(c, be);
 		cap = be->plans[c->pool->batch.policy].cap;
-		be->rate = sl_fit_known(&be->fit) ? cap / sl_fit_time(&be->fit, cap) : 0;
+		be->rate = sl_fit_known(&be->fit) ? cap / sl_control_time(be, cap) : 0;
 	}
 }
 
 void sl_control_done(struct sl_control *c, unsigned backend, unsigned policy, uint32_t cnt,
-		     uint64_t service_ns, bool full)
+		     uint32_t together, uint64_t service_ns, bool full)
 {
 	struct sl_control_backend *be = &c->backends[backend];
 
-	sl_fit_add(&be->fit, cnt, service_ns);
+	if (together > SL_RPC_MAX_BATCH)
+		together = SL_RPC_MAX_BATCH; /* a peer says so */
+	if (together < cnt)
+		together = cnt;
+	be->others += OTHERS_GAIN * (together - cnt - be->others);
+	sl_fit_add(&be->fit, together, service_ns);
 	if (sl_policies[policy]->done)
 		sl_policies[policy]->done(c, be, cnt, (double)service_ns, full);
 	if (be->fit.samples <= LEARNING) {

@@ -23,11 +23,12 @@
 #define SL_CONTROL_IDLE_NS       UINT64_C(200000000)
 
 struct sl_control_backend {
-	struct sl_fit fit;
+	struct sl_fit fit; /* of what the backend computes at once */
 	bool up;
 	double aimd_size;
-	double rate;  /* requests per ns that it can serve, by the plan of the pool's policy */
-	double share; /* of the arrivals, as its rate is of all rates */
+	double others; /* requests of others that the backend computes with a batch, mean */
+	double rate;   /* requests per ns that it can serve, by the plan of the pool's policy */
+	double share;  /* of the arrivals, as its rate is of all rates */
 	struct sl_plan plans[SL_POLICY_CNT];
 };
 
@@ -70,15 +71,33 @@ static inline double sl_control_margin(const struct sl_control *c,
 	return wanted < most ? wanted : most;
 }
 
+/* What a batch of n is expected to take, with what the backend merges into it. */
+static inline double sl_control_time(const struct sl_control_backend *be, uint32_t n)
+{
+	return sl_fit_time(&be->fit, n + (uint32_t)(be->others + 0.5));
+}
+/* The largest n of 1..max that takes at most budget_ns; 0: none does. */
+static inline uint32_t sl_control_within(const struct sl_control_backend *be, double budget_ns,
+					 uint32_t max)
+{
+	uint32_t others = (uint32_t)(be->others + 0.5);
+	uint32_t n = sl_fit_size_within(&be->fit, budget_ns, max + others);
+
+	return n > others ? n - others : 0;
+}
+
 /* 0 or -ENOMEM. */
 int sl_control_init(struct sl_control *c, const struct sl_cfg_pool *pool,
 		    const struct sl_svc_hist *hist, struct sl_svc_live *live,
 		    const struct sl_svc_ctl *ctl);
 void sl_control_fini(struct sl_control *c);
 
-/* A batch of this policy was answered; full: it was as large as its plan allowed. */
+/*
+ * A batch of this policy was answered; together: what the backend made of it and others', 0 not
+ * known; full: it was as large as its plan allowed.
+ */
 void sl_control_done(struct sl_control *c, unsigned backend, unsigned policy, uint32_t cnt,
-		     uint64_t service_ns, bool full);
+		     uint32_t together, uint64_t service_ns, bool full);
 void sl_control_tick(struct sl_control *c, const struct sl_control_counts *n, uint64_t now_ns);
 /* When to tick; busy: requests wait. */
 uint64_t sl_control_next_ns(const struct sl_control *c, bool busy);

@@ -134,7 +134,7 @@ static void begin(struct sl_fit *f, uint32_t b, double t)
 	f->alpha_ns = t / 2;
 	f->dev_ns = t / 8;
 	f->samples = 1;
-	f->largest = b;
+	f->largest = b < f->max_size ? b : f->max_size;
 	sl_fit_refresh(f);
 }
 
@@ -162,8 +162,10 @@ static void change(struct sl_fit *f)
 /* What is known now; the curve may be older, but says more on sizes that have hardly been seen. */
 static double expect(const struct sl_fit *f, uint32_t b)
 {
-	const struct sl_fit_size *s = &f->sizes[b];
+	const struct sl_fit_size *s = &f->sizes[b <= f->max_size ? b : 0];
 
+	if (b > f->max_size)
+		return line(f, b);
 	return s->samples >= ENOUGH ? line(f, b) + s->residual_ns : sl_fit_time(f, b);
 }
 
@@ -224,7 +226,7 @@ void sl_fit_add(struct sl_fit *f, uint32_t b, uint64_t time_ns)
 {
 	double t = (double)time_ns, off;
 
-	if (b == 0 || b > f->max_size)
+	if (b == 0)
 		return;
 	if (!sl_fit_known(f))
 		begin(f, b, t);
@@ -234,7 +236,8 @@ void sl_fit_add(struct sl_fit *f, uint32_t b, uint64_t time_ns)
 	off = fabs(t - expect(f, b));
 	f->dev_ns += fmax(DEV_GAIN, 1.0 / (f->samples + 1)) * (off - f->dev_ns);
 	update_line(f, b, t);
-	update_size(f, b, t);
+	if (b <= f->max_size)
+		update_size(f, b, t);
 	if (b > f->largest)
-		f->largest = b;
+		f->largest = b < f->max_size ? b : f->max_size;
 }

@@ -8,7 +8,8 @@
  * it stays where it is while all batches have one size. A sample far off is clipped; several in a
  * row on the same side are a backend that has changed, and the whole curve is scaled. The residuals
  * hold what no line can say: service times of accelerators rise in steps. Between sizes that have
- * been seen they are interpolated, far from any they fade. Times are nanoseconds.
+ * been seen they are interpolated, far from any they fade. A backend may compute more at once than
+ * max_size: beyond it there is only the line. Times are nanoseconds.
  */
 #ifndef SL_CORE_FIT_H
 #define SL_CORE_FIT_H
@@ -52,7 +53,9 @@ void sl_fit_refresh(struct sl_fit *f);
 
 static inline double sl_fit_time(const struct sl_fit *f, uint32_t b)
 {
-	return f->curve[b < f->max_size ? b : f->max_size];
+	if (b > f->max_size)
+		return f->curve[f->max_size] + f->beta_ns * (b - f->max_size);
+	return f->curve[b];
 }
 
 /* The largest b of 1..max that takes at most budget_ns; 0: none does. */

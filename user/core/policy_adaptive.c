@@ -35,7 +35,7 @@ static uint32_t cap(const struct sl_control *c, const struct sl_control_backend 
 {
 	const struct sl_fit *f = &be->fit;
 	double budget = slack(c, be, false);
-	uint32_t b = explored(c, be);
+	uint32_t b = explored(c, be), others = (uint32_t)(be->others + 0.5);
 
 	while (b > 1) {
 		double t = sl_fit_time(f, b), wait = t;
@@ -46,17 +46,20 @@ static uint32_t cap(const struct sl_control *c, const struct sl_control_backend 
 			break;
 		b--;
 	}
-	return b > 1 ? sl_fit_size_efficient(f, b) : 1;
+	if (b > 1)
+		b = sl_fit_size_efficient(f, b);
+	return b > others ? b - others : 1;
 }
 
 static uint32_t low(const struct sl_control *c, const struct sl_control_backend *be, uint32_t most)
 {
 	double rate = c->arrival_rate * be->share;
 	double spare = BUSY_MOST - rate * be->fit.beta_ns;
+	double fixed = be->fit.alpha_ns + be->others * be->fit.beta_ns;
 
-	if (spare <= 0 || rate * be->fit.alpha_ns >= spare * most)
+	if (spare <= 0 || rate * fixed >= spare * most)
 		return most;
-	return (uint32_t)fmax(1, ceil(rate * be->fit.alpha_ns / spare));
+	return (uint32_t)fmax(1, ceil(rate * fixed / spare));
 }
 
 static struct sl_plan plan(const struct sl_control *c, const struct sl_control_backend *be)
@@ -72,7 +75,7 @@ static struct sl_plan plan(const struct sl_control *c, const struct sl_control_b
 	p.hold_below = p.cap;
 	p.hold_ns = fmax(0, eta * (slack(c, be, false) - be->fit.alpha_ns));
 	p.hold_each_ns = eta * be->fit.beta_ns;
-	if (c->arrival_rate * be->share * sl_fit_time(&be->fit, p.cap) > OVERLOAD * p.cap) {
+	if (c->arrival_rate * be->share * sl_control_time(be, p.cap) > OVERLOAD * p.cap) {
 		p.most = explored(c, be);
 		p.hold_below = (uint32_t)(c->arrival_rate * be->share * be->fit.alpha_ns);
 		p.hold_ns = fmax(0, slack(c, be, true) - be->fit.alpha_ns);

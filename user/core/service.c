@@ -182,8 +182,13 @@ static void on_reply(void *app, void *cookie, const struct sl_rpc_reply *r)
 	struct sl_exchange *x = cookie;
 
 	(void)app;
-	if (r->status == SL_RPC_OK)
-		x->service->backends[x->backend].reply_ns = x->core->now_ns;
+	if (r->status == SL_RPC_OK) {
+		struct sl_service_backend *be = &x->service->backends[x->backend];
+
+		be->reply_ns = x->core->now_ns;
+		if (r->together > be->together)
+			be->together = r->together;
+	}
 	if (r->first && x->state == SL_EX_FLIGHT && !x->reply_ns)
 		first_part(x, r);
 	x->in_flight = !r->last || r->more;
@@ -201,8 +206,9 @@ static void on_batch_done(void *app, struct sl_rpc_channel *ch, uint64_t batch, 
 			  uint32_t service_us, uint64_t sent_ns)
 {
 	struct sl_core *c = app;
-	const struct sl_service_backend *be = sl_rpc_channel_data(ch);
+	struct sl_service_backend *be = sl_rpc_channel_data(ch);
 	uint64_t service_ns = (uint64_t)service_us * SL_NS_PER_US;
+	uint32_t together = be->together;
 
 	(void)batch;
 	if (be->reply_ns != c->now_ns)
@@ -210,7 +216,9 @@ static void on_batch_done(void *app, struct sl_rpc_channel *ch, uint64_t batch, 
 			0; /* what ended it was no answer: says nothing on the backend's speed */
 	else if (!service_us)
 		service_ns = SL_NS_PER_US / 2; /* less than can be told */
-	sl_batcher_done(be->service->batcher, be->index, count, sent_ns, service_ns, c->now_ns);
+	be->together = 0;
+	sl_batcher_done(be->service->batcher, be->index, count, sent_ns, together, service_ns,
+			c->now_ns);
 }
 
 static struct sl_flight *find_flight(const struct sl_service_backend *be, uint64_t batch)

@@ -25,6 +25,7 @@ struct sl_service_backend {
 	struct sl_rpc_channel *channel;
 	struct sl_list flights; /* not yet `sent`; few */
 	uint64_t reply_ns;      /* of the last part of a reply */
+	uint32_t together; /* of the batch whose replies come in: how many it was merged with */
 	uint8_t index;
 	_Atomic int link; /* enum sl_link */
 };

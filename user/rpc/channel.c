@@ -72,6 +72,7 @@ static void on_part(void *ctx, const struct sl_part *part)
 		.meta = part->meta,
 		.body = part->body,
 		.service_us = e->time_us,
+		.together = e->together,
 	};
 	void *cookie;
 

@@ -63,6 +63,7 @@ struct sl_rpc_reply {
 	struct sl_span meta; /* with the first part */
 	struct sl_span body;
 	uint32_t service_us; /* of this request */
+	uint32_t together;   /* requests that the backend computed at once; 0 not known */
 };
 
 struct sl_rpc_ops {

@@ -145,7 +145,7 @@ struct call {
 	uint8_t status;
 	bool done, failed;
 	enum sl_rpc_failure why;
-	uint32_t service_us;
+	uint32_t service_us, together;
 	uint64_t id, done_seq;
 	uint8_t meta[512], small[64];
 	size_t meta_len;
@@ -179,6 +179,7 @@ static inline void gw_reply(void *app, void *cookie, const struct sl_rpc_reply *
 	}
 	c->len += r->body.len;
 	c->service_us = r->service_us;
+	c->together = r->together;
 	if (!r->last)
 		return;
 	c->messages++;

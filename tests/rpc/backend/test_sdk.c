@@ -134,6 +134,7 @@ START_TEST(test_two_gateways_one_batch)
 	struct backend_proc p =
 		backend_start(&(struct sl_backend_options){.listen = ep, .handle = wait_then_echo});
 	struct gateway g[2];
+	unsigned most = 0;
 
 	gw_open(&g[0], ep);
 	gw_open(&g[1], ep);
@@ -153,6 +154,12 @@ START_TEST(test_two_gateways_one_batch)
 	gw_until(&g[0], g[0].batches_done == N + 1);
 	gw_until(&g[1], g[1].batches_done == N);
 	ck_assert_uint_gt(shared->merged, 0);
+	/* And each is told how many were computed with it. */
+	ck_assert_uint_eq(first.together, 1);
+	for (unsigned i = 0; i < N; i++)
+		most = calls[1][i].together > most ? calls[1][i].together : most;
+	ck_assert_uint_ge(most, 2);
+	ck_assert_uint_le(most, 2 * N);
 	gw_close(&g[0]);
 	gw_close(&g[1]);
 	backend_term(p);

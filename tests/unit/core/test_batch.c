@@ -110,11 +110,16 @@ static void submit(unsigned cnt)
 		ck_assert_int_eq(submit_for(cnt, UINT64_MAX), SL_OUTCOME_OK);
 }
 
-static void answer(struct sent *s, uint64_t service_ns)
+static void answer_merged(struct sent *s, uint32_t together, uint64_t service_ns)
 {
 	ck_assert(!s->over);
 	s->over = true;
-	sl_batcher_done(b, s->backend, s->cnt, s->at_ns, service_ns, now_ns);
+	sl_batcher_done(b, s->backend, s->cnt, s->at_ns, together, service_ns, now_ns);
+}
+
+static void answer(struct sent *s, uint64_t service_ns)
+{
+	answer_merged(s, 0, service_ns);
 }
 
 static void pump(uint64_t passed_ns)
@@ -490,7 +495,7 @@ START_TEST(aimd_grows_by_one_and_shrinks_by_a_tenth)
 		size = sent[0].cnt;
 		answer(&sent[0], 10 * MS);
 		if (sent_cnt == 2) /* not full when answered: no second step */
-			sl_batcher_done(b, 0, sent[1].cnt, sent[1].at_ns, 0, now_ns);
+			sl_batcher_done(b, 0, sent[1].cnt, sent[1].at_ns, 0, 0, now_ns);
 	}
 	submit(40 - sl_batcher_queue_len(b));
 	sent_cnt = 0;
@@ -760,6 +765,59 @@ START_TEST(forced_deadline_is_kept)
 }
 END_TEST
 
+/*
+ * The backend merges each batch with as many requests of another gateway: alpha and beta are what
+ * they are, and the plan leaves room for the others.
+ */
+START_TEST(merged_batches_do_not_skew_the_fit)
+{
+	uint32_t alone;
+
+	start(adaptive, 1);
+	teach(1);
+	pump(11 * MS);
+	alone = live.batch_cap;
+	for (unsigned i = 0; i < 200; i++) {
+		unsigned cnt = 1 + i % 16;
+
+		submit(cnt);
+		pump(1);
+		ck_assert_uint_eq(sent_cnt, 1);
+		now_ns += takes(cnt + 20);
+		answer_merged(&sent[--sent_cnt], cnt + 20, takes(cnt + 20));
+		pump(MS);
+	}
+	pump(200 * MS);
+	ck_assert_uint_gt(live.alpha_ns, 3 * MS);
+	ck_assert_uint_lt(live.alpha_ns, 5 * MS);
+	ck_assert_uint_gt(live.beta_ns, MS / 5);
+	ck_assert_uint_lt(live.beta_ns, MS / 3);
+	ck_assert_uint_lt(live.dev_ns, MS / 4);
+	ck_assert_uint_ge(live.batch_cap + 21, alone);
+	ck_assert_uint_le(live.batch_cap + 18, alone);
+	/* One that has less time left than the others take is hopeless behind them. */
+	submit(1);
+	pump(1);
+	ck_assert_int_eq(submit_for(1, now_ns + takes(21) + takes(5)), SL_OUTCOME_SHED);
+}
+END_TEST
+
+/* Larger than any batch of ours may be, and however large a backend claims. */
+START_TEST(merged_batches_may_be_of_any_size)
+{
+	start(adaptive, 1);
+	for (unsigned i = 0; i < 50; i++) {
+		submit(1);
+		pump(1);
+		now_ns += takes(200);
+		answer_merged(&sent[--sent_cnt], i % 10 ? 200 : UINT32_MAX, takes(200));
+		pump(MS);
+	}
+	ck_assert_uint_ge(live.batch_cap, 1);
+	ck_assert_uint_le(live.batch_cap, 64);
+}
+END_TEST
+
 /* Clients that come back at once after each refusal must not keep a wrong notion alive. */
 START_TEST(one_pause_is_forgotten)
 {
@@ -834,6 +892,8 @@ int main(void)
 	tcase_add_test(tc, slow_backend_then_fast_recovers);
 	tcase_add_test(tc, wider_bound_holds_for_those_that_wait);
 	tcase_add_test(tc, forced_deadline_is_kept);
+	tcase_add_test(tc, merged_batches_do_not_skew_the_fit);
+	tcase_add_test(tc, merged_batches_may_be_of_any_size);
 	tcase_add_test(tc, one_pause_is_forgotten);
 	tcase_add_test(tc, idle_batcher_looks_at_the_map_now_and_then);
 	suite_add_tcase(s, tc);

@@ -117,10 +117,21 @@ START_TEST(steps_stay_steps)
 }
 END_TEST
 
+/* Of what several gateways have sent, a backend makes larger batches than any of them may. */
+START_TEST(larger_than_the_largest_is_on_the_line)
+{
+	feed(2 * MS, 0.05 * MS, 0.01, 200, 500, 300);
+	ck_assert_double_lt(error_at(2 * MS, 0.05 * MS, 400), 0.05);
+	ck_assert_double_lt(error_at(2 * MS, 0.05 * MS, 220), 0.05);
+	ck_assert_uint_eq(fit.largest, 256);
+	ck_assert_uint_ge(sl_fit_size_within(&fit, 2 * MS + 400 * 0.05 * MS, 1000), 380);
+	ck_assert_uint_le(sl_fit_size_within(&fit, 2 * MS + 400 * 0.05 * MS, 1000), 420);
+}
+END_TEST
+
 START_TEST(strange_samples_do_no_harm)
 {
 	sl_fit_add(&fit, 0, 5);
-	sl_fit_add(&fit, 257, 5);
 	ck_assert(!sl_fit_known(&fit));
 	for (int i = 0; i < 20000; i++)
 		sl_fit_add(&fit, (uint32_t)sl_prng_below(&rng, 300),
@@ -146,6 +157,7 @@ int main(void)
 	tcase_add_test(tc, slowdown_is_believed_after_a_few_batches);
 	tcase_add_test(tc, recovery_is_believed_as_well);
 	tcase_add_test(tc, steps_stay_steps);
+	tcase_add_test(tc, larger_than_the_largest_is_on_the_line);
 	tcase_add_test(tc, strange_samples_do_no_harm);
 	suite_add_tcase(s, tc);
 	srunner_run_all(sr, CK_NORMAL);
