@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""grpc_check.py ADDRESS:PORT: one call of the echo method by a stock client; the reply must be the message, status OK."""
+"""grpc_check.py ADDRESS:PORT: a call of the echo method by a stock client; the reply must be the message, status OK."""
 import os
 import sys
 

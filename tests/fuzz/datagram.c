@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Datagrams of any content through parser, retry cache and reply. The input is a list of {u8 source
- * and action, u8 length, bytes}; no reply may be larger than the datagram that caused it.
+ * Datagrams of any content through parser, retry cache and reply, and through the client's end. The
+ * input is a list of {u8 source and action, u8 length, bytes}; no reply may be larger than the
+ * datagram that caused it, and a client understands every reply that is sent.
  */
 #include <stdlib.h>
+#include "client/wire.h"
 #include "front/datagram.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -16,18 +18,34 @@ static void must(bool ok)
 		abort();
 }
 
+/* As if it came to a client: views lie within it. */
+static bool client_takes(const uint8_t *p, size_t len)
+{
+	struct sl_datagram_answer a;
+
+	if (!sl_datagram_decode(sl_span_of(p, len), &a))
+		return false;
+	must(a.payload == p + SL_DATAGRAM_HEAD && a.payload_len == len - SL_DATAGRAM_HEAD);
+	must(a.status >= SL_DATAGRAM_OK && a.status <= SL_DATAGRAM_INTERNAL);
+	return true;
+}
+
 static void answer(struct sl_datagram_cache *c, const struct sl_datagram *d, uint32_t slot,
 		   uint8_t how, uint64_t now)
 {
 	static const uint8_t zeros[255];
 	enum sl_datagram_status status = SL_DATAGRAM_OK;
 	struct sl_span payload = how & 1 ? d->payload : sl_span_of(zeros, how);
-	uint8_t head[SL_DATAGRAM_HEAD];
+	uint8_t head[SL_DATAGRAM_HEAD], whole[SL_DATAGRAM_HEAD + 255];
 
 	sl_datagram_format(d, &status, 200, 1, MTU, &payload, head);
 	must(SL_DATAGRAM_HEAD + payload.len <= d->reply_max);
 	must(!payload.len || SL_DATAGRAM_HEAD + payload.len <= MTU);
 	must((status == SL_DATAGRAM_OK) || !payload.len);
+	memcpy(whole, head, sizeof(head));
+	if (payload.len)
+		memcpy(whole + sizeof(head), payload.ptr, payload.len);
+	must(client_takes(whole, SL_DATAGRAM_HEAD + payload.len));
 	if (how & 64)
 		sl_datagram_forget(c, slot);
 	else
@@ -45,6 +63,7 @@ static void one(struct sl_datagram_cache *c, uint8_t how, const uint8_t *p, size
 
 	if (len)
 		memcpy(copy, p, len);
+	(void)client_takes(copy, len);
 	if (sl_datagram_parse(sl_span_of(copy, len), &d) == SL_DATAGRAM_IS_REQUEST) {
 		must(d.service && SL_DATAGRAM_HEAD + d.method.len + d.payload.len <= len);
 		switch (sl_datagram_seen(c, &src, d.id, d.reply_max, now, &slot, &reply)) {

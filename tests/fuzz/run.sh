@@ -63,7 +63,7 @@ mkdir -p "$out"
 # The modules below the worker, instrumented; one that does not compile fails the targets that
 # need it, at their link.
 libs=()
-for m in base config wire xio net tcp udp front rpc backend core; do
+for m in base config wire xio net tcp udp front rpc backend client core; do
 	compgen -G "user/$m/*.c" >/dev/null && libs+=("$out/lib/libsl_$m.a")
 done
 make --no-print-directory -k -j "${FUZZ_JOBS:-2}" CC=clang BUILD="$out" \

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A client for sluice's datagrams (include/sluice/datagram.h) in plain Python: the example, and what the tests ask with.
+"""A client for the datagrams of include/sluice/datagram.h in plain Python: the example, and what the tests ask with.
 
     datagram_client.py ADDRESS PORT SERVICE [METHOD] < request > reply
 """

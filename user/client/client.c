@@ -42,7 +42,7 @@ struct sl_datagram_client {
 	int fd;
 	bool ip6, closing;
 	uint16_t datagram_max, datagram_asked;
-	uint32_t slots, inflight, free_head;
+	uint32_t slots, in_flight, free_head;
 	uint32_t retry_us;
 	uint64_t next_due_ns; /* no timer is due earlier */
 	uint64_t srtt_ns, rttvar_ns;
@@ -188,7 +188,7 @@ static void release(struct sl_datagram_client *c, struct flight *f)
 	f->id = 0;
 	f->next_free = c->free_head;
 	c->free_head = (uint32_t)(f - c->flights) + 1;
-	c->inflight--;
+	c->in_flight--;
 }
 
 /* Over: its slot is free before `done` is called, which may send the next. */
@@ -293,7 +293,7 @@ int sl_datagram_client_send(struct sl_datagram_client *c, const struct sl_datagr
 		return -EMSGSIZE;
 	}
 	c->free_head = f->next_free;
-	c->inflight++;
+	c->in_flight++;
 	c->stats.sent++;
 	f->done = call->done;
 	f->arg = call->arg;
@@ -388,7 +388,7 @@ int sl_datagram_client_poll(struct sl_datagram_client *c, int wait_ms)
 		receive(c);
 		now_ns = sl_now_ns();
 		run_timers(c, now_ns);
-		if (c->done_cnt != before || !c->inflight || now_ns >= until_ns)
+		if (c->done_cnt != before || !c->in_flight || now_ns >= until_ns)
 			return (int)(c->done_cnt - before);
 		uint64_t next = c->next_due_ns < until_ns ? c->next_due_ns : until_ns;
 		struct timespec wait = timespec_of(next > now_ns ? next - now_ns : 0);
@@ -416,7 +416,7 @@ int sl_datagram_client_wait_ms(const struct sl_datagram_client *c)
 {
 	uint64_t now_ns = sl_now_ns();
 
-	if (!c->inflight)
+	if (!c->in_flight)
 		return -1;
 	if (c->next_due_ns <= now_ns)
 		return 0;
