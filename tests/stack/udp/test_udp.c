@@ -457,10 +457,12 @@ END_TEST
 /* An error long after what it is about. */
 START_TEST(an_old_error_is_ignored)
 {
-	static const uint8_t l4[8] = {1, 2, 3, 4, 5, 6, 7, 8}, addr[16] = {192, 0, 2, 7};
+	static const uint8_t l4[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+	static const uint8_t addr[16] = {192, 0, 2, 7}, other[16] = {192, 0, 2, 8};
 	static struct sl_udp_pmtu m;
 
 	ck_assert_int_eq(sl_udp_pmtu_init(&m), 0);
+	m.key = (struct sl_sipkey){1, 2}; /* the same places every time */
 	sl_udp_pmtu_sent(&m, 4, addr, l4, 0);
 	ck_assert(!sl_udp_pmtu_too_big(&m, 4, addr, l4, 1400, 10001000000));
 	sl_udp_pmtu_sent(&m, 4, addr, l4, 0);
@@ -469,6 +471,12 @@ START_TEST(an_old_error_is_ignored)
 	ck_assert_uint_eq(sl_udp_pmtu_lookup(&m, 4, addr, 1500, 10000000000), 1400);
 	ck_assert_uint_eq(sl_udp_pmtu_lookup(&m, 4, addr, 1200, 10000000000), 1200);
 	ck_assert_uint_eq(sl_udp_pmtu_lookup(&m, 6, addr, 1500, 10000000000), 1500);
+	/* each for ten minutes of its own */
+	sl_udp_pmtu_sent(&m, 4, other, l4, 300000000000);
+	ck_assert(sl_udp_pmtu_too_big(&m, 4, other, l4, 1300, 300000000000));
+	ck_assert_uint_eq(sl_udp_pmtu_lookup(&m, 4, addr, 1500, 609999999999), 1400);
+	ck_assert_uint_eq(sl_udp_pmtu_lookup(&m, 4, addr, 1500, 610000000000), 1500);
+	ck_assert_uint_eq(sl_udp_pmtu_lookup(&m, 4, other, 1500, 610000000000), 1300);
 	/* nothing new */
 	sl_udp_pmtu_sent(&m, 4, addr, l4, 10000000000);
 	ck_assert(!sl_udp_pmtu_too_big(&m, 4, addr, l4, 1400, 10000000000));

@@ -198,6 +198,9 @@ START_TEST(test_decode)
 		ck_assert_msg(sl_datagram_decode(sl_span_of(broken, len), &a) == cases[i].ok,
 			      "case %u", i);
 	}
+	/* a status that there is not */
+	len = reply_to(&d, (enum sl_datagram_status)(SL_DATAGRAM_INTERNAL + 1), "", bytes);
+	ck_assert(!sl_datagram_decode(sl_span_of(bytes, len), &a));
 	/* every error as the gateway writes it; from another version only the one about that */
 	for (int s = SL_DATAGRAM_VERSION; s <= SL_DATAGRAM_INTERNAL; s++) {
 		len = reply_to(&d, (enum sl_datagram_status)s, "", bytes);
@@ -424,6 +427,27 @@ START_TEST(test_ends)
 }
 END_TEST
 
+static void on_done_send_in_vain(void *arg, const struct sl_datagram_answer *a)
+{
+	on_done(NULL, a);
+	ck_assert_int_eq(sl_datagram_client_send(client, arg, NULL), -EAGAIN);
+}
+
+START_TEST(test_close_is_the_end)
+{
+	struct sl_datagram_call call = call_of("ping");
+
+	call.done = on_done_send_in_vain;
+	call.arg = &call;
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_int_eq(sl_datagram_client_send(client, &call, NULL), 0);
+	sl_datagram_client_close(client);
+	ck_assert_uint_eq(done.cnt, 3);
+	client = NULL;
+	sl_datagram_client_close(client);
+}
+END_TEST
+
 /* Ask, answered by a child. */
 START_TEST(test_ask)
 {
@@ -496,6 +520,7 @@ int main(void)
 	tcase_add_test(t, test_many);
 	tcase_add_test(t, test_done_sends);
 	tcase_add_test(t, test_ends);
+	tcase_add_test(t, test_close_is_the_end);
 	tcase_add_test(t, test_ask);
 	tcase_add_test(t, test_refused);
 	suite_add_tcase(s, t);
