@@ -2,6 +2,7 @@
 /*
  * stack_flood INTERFACE MAC ADDRESS PORT SECONDS: SYNs from ever new addresses of the network
  * (10.99.1.0 and up, or fd99::1:0:0:0 and up) and ports, as fast as the interface takes them.
+ * They come from a MAC that nobody has, so that the answers end where they reach the other side.
  * Ends after that time or on SIGINT and prints "N SYNs, N per second".
  */
 #include <arpa/inet.h>
@@ -16,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -123,16 +123,14 @@ static size_t fill_v6(unsigned char *p, uint16_t port_be)
 static int open_interface(const char *name, const char *mac)
 {
 	struct sockaddr_ll at = {.sll_family = AF_PACKET, .sll_ifindex = (int)if_nametoindex(name)};
+	static const unsigned char nobody[] = {2, 0, 0, 0, 0xdd, 1};
 	unsigned char *h = frames[0];
-	struct ifreq own = {0};
 	int fd = socket(AF_PACKET, SOCK_RAW, 0);
 
-	snprintf(own.ifr_name, sizeof(own.ifr_name), "%s", name);
 	if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0 ||
-	    ioctl(fd, SIOCGIFHWADDR, &own) < 0 ||
 	    sscanf(mac, "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx", h, h + 1, h + 2, h + 3, h + 4, h + 5) != 6)
 		return -1;
-	memcpy(h + 6, own.ifr_hwaddr.sa_data, 6);
+	memcpy(h + 6, nobody, sizeof(nobody));
 	h[12] = is_v6 ? 0x86 : 0x08;
 	h[13] = is_v6 ? 0xdd : 0x00;
 	for (int i = 1; i < BURST; i++)
