@@ -23,6 +23,11 @@ keep() {
 }
 check "--keep keeps it" keep
 check "for clients of one's own" eval '[ "$(ip netns exec sl-client curl -sS --max-time 10 http://10.99.0.1:8080/)" = "hello from sluice" ]'
+check "datagrams, too" eval '[ "$(echo hi | ip netns exec sl-client "$BUILD/datagram" 10.99.0.1 8080 1)" = hi ]'
+check "and gRPC" ip netns exec sl-client timeout 60 /usr/bin/python3 -c '
+import grpc
+call = grpc.insecure_channel("10.99.0.1:8080").unary_unary("/sluice.demo.Echo/Echo")
+assert call(b"hello", timeout=20) == b"hello"'
 check "a second demo is refused" eval '! "$SLUICE" demo && "$SLUICE" demo 2>&1 | grep -q "another demo is running"'
 kill -INT "${pid_of[demo]}"
 check "^C ends it" eval 'wait ${pid_of[demo]}'

@@ -300,6 +300,23 @@ START_TEST(test_patience_doubles)
 }
 END_TEST
 
+/* ... but not beyond a second: the gateway remembers replies for ten. */
+START_TEST(test_patience_ends)
+{
+	struct sl_datagram_call call = call_of("ping");
+	struct sl_datagram_client_stats s;
+
+	sl_datagram_client_close(client);
+	client = open_with(0, 600000);
+	ck_assert_int_eq(sl_datagram_client_send(client, &call, NULL), 0);
+	do {
+		ck_assert_int_eq(sl_datagram_client_poll(client, 10), 0);
+		sl_datagram_client_stats(client, &s);
+	} while (s.retried < 2);
+	ck_assert_int_le(sl_datagram_client_wait_ms(client), 1200);
+}
+END_TEST
+
 START_TEST(test_hostile)
 {
 	uint8_t bytes[2048];
@@ -516,6 +533,7 @@ int main(void)
 	tcase_add_test(t, test_exchange);
 	tcase_add_test(t, test_retries);
 	tcase_add_test(t, test_patience_doubles);
+	tcase_add_test(t, test_patience_ends);
 	tcase_add_test(t, test_hostile);
 	tcase_add_test(t, test_many);
 	tcase_add_test(t, test_done_sends);
