@@ -6,6 +6,7 @@
  * The mock host aborts on any breach of front.h; frames, streams and memory are counted at the end.
  */
 #define MOCK_ABORT 1
+#include "front/grpc_descriptors.h"
 #include "front/h2.h"
 #include "../unit/front/mock_host.h"
 
@@ -15,6 +16,16 @@ static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0"
 static struct mock *m;
 static struct sl_h2_env *env;
 static uint32_t seed;
+
+static bool serves;
+
+static enum sl_serving serving(void *arg, struct sl_span name)
+{
+	(void)arg;
+	if (name.len > 1)
+		return SL_SERVING_UNKNOWN;
+	return serves ? SL_SERVING_YES : SL_SERVING_NO;
+}
 
 static uint32_t roll(uint32_t n)
 {
@@ -67,8 +78,12 @@ static void poke(void)
 		break;
 	case 6: m->answer = (enum mock_answer)roll(4); break;
 	default:
-		if (!roll(40))
+		if (roll(2)) {
+			serves = roll(2);
+			sl_h2_env_serving_changed(env);
+		} else if (!roll(20)) {
 			m->ops->drain(m->state, &m->env);
+		}
 		break;
 	}
 }
@@ -116,20 +131,34 @@ static void talk(const uint8_t *options, const uint8_t *p, size_t len)
 	m->env.heads = &m->heads;
 }
 
+/* a.proto, with a message M and a service S. */
+static const char set[] = "\x0a\x19\x0a\x07"
+			  "a.proto"
+			  "\x22\x03\x0a\x01M"
+			  "\x32\x09\x0a\x01S\x12\x04\x0a\x02"
+			  "Do";
+
 static void set_up(void)
 {
+	char err[400];
 	struct sl_h2_config cfg;
 
 	m = mock_new(&sl_front_h2);
 	sl_h2_config_default(&cfg);
 	cfg.max_connections = 4;
 	cfg.max_streams = 64;
+	cfg.max_calls = 16;
 	cfg.memory = 16u << 20;
 	m->limits.max_message = 4096;
 	env = sl_h2_env_create(&cfg, &m->limits);
 	if (!env)
 		abort();
 	m->env.h2 = env;
+	m->env.serving = serving;
+	m->env.descriptors =
+		sl_descriptors_parse(sl_span_of(set, sizeof(set) - 1), err, sizeof(err));
+	if (!m->env.descriptors)
+		abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -144,6 +173,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	m->now_ns += 60000000000;
 	talk(data, data + 8, size - 8);
 	sl_h2_env_stats(env, &s);
-	MOCK_MUST(!s.connections && !s.streams && !s.memory);
+	MOCK_MUST(!s.connections && !s.streams && !s.calls && !s.memory);
 	return 0;
 }

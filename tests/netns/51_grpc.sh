@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # gRPC with the stock Python client; the cases are in grpc_cases.py, one check each.
 . "$(dirname "$0")/lib.sh"
+export SL_VERBOSE=1 # gRPC's interoperability cases are shown by name
 
 arena
 backend echo echo

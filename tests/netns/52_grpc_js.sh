@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # gRPC's interoperability cases with @grpc/grpc-js, which npm puts into the build folder once.
 . "$(dirname "$0")/lib.sh"
+export SL_VERBOSE=1 # gRPC's interoperability cases are shown by name
 
 arena
 backend echo echo

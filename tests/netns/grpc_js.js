@@ -74,6 +74,32 @@ const cases = {
 		const r = await call('/sluice.demo.Slow/Call', Buffer.from('x'), undefined, 50);
 		assert.strictEqual(r.status.code, grpc.status.DEADLINE_EXCEEDED);
 	},
+	async cancel_after_begin() {
+		const code = await new Promise((resolve) => {
+			const c = client.makeUnaryRequest('/sluice.demo.Slow/Call', raw, raw, Buffer.from('x'), () => {});
+			c.on('status', (s) => resolve(s.code));
+			setTimeout(() => c.cancel(), 50);
+		});
+		assert.strictEqual(code, grpc.status.CANCELLED);
+		assert.strictEqual((await call('/sluice.demo.Echo/Echo', Buffer.from('y'))).error, null);
+	},
+	async server_streaming() {
+		const sizes = [31415, 9, 2653, 58979];
+		const request = Buffer.concat(sizes.map((n) => bytes(2, number(1, n))));
+		for (const code of [0, 9]) {
+			const got = [];
+			const end = await new Promise((resolve) => {
+				const c = client.makeServerStreamRequest(TEST + 'StreamingOutputCall', raw, raw,
+					Buffer.concat([request, status(code, 'the end')]));
+				c.on('data', (b) => got.push(b.length));
+				c.on('error', () => {});
+				c.on('status', resolve);
+			});
+			assert.deepStrictEqual(got, sizes.map((n) => bytes(1, bytes(2, Buffer.alloc(n))).length));
+			assert.strictEqual(end.code, code);
+			assert.strictEqual(end.details, 'the end');
+		}
+	},
 	async many_at_once() {
 		const calls = [];
 		for (let i = 0; i < 300; i++) calls.push(call('/sluice.demo.Echo/Echo', Buffer.alloc(i * 10, i)));

@@ -192,7 +192,7 @@ static bool index_extensions(struct sl_descriptors *d)
 			    sl_span_eq(e[i + n].type, sl_set_symbols(d)[k].name);
 		     n++)
 			;
-		if (!list_numbers(d, &sl_set_symbols(d)[k], e + i, n))
+		if (!list_numbers(d, &sl_set_symbols(d)[k], n ? e + i : NULL, n))
 			return false;
 		i += n;
 	}

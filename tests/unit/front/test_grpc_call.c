@@ -449,9 +449,12 @@ END_TEST
 START_TEST(test_reflect_ahead)
 {
 	static struct pb want;
+	uint8_t part[500];
 	char name[32];
 
 	want.len = 0;
+	memset(part, 0xff, sizeof(part));
+	sl_grpc_put_prefix(part, 8000);
 	mock_open(m);
 	talk("SETTINGS 0 0 000400000000");
 	call(1, REFLECT);
@@ -466,6 +469,12 @@ START_TEST(test_reflect_ahead)
 			expect_file(&want, 4, text, "a.proto");
 	}
 	ck_got(1, S(""), -1);
+	/* Others use what the first has left when it had to grow. */
+	for (uint32_t id = 3; id < 15; id += 2) {
+		call(id, REFLECT);
+		for (size_t len = sizeof(part); len < 8000; len *= 2)
+			send_frame(0, 0, id, sl_span_of(part, sizeof(part)));
+	}
 	for (int i = 0; i < 2000 && !got.end; i++) {
 		talk("-WINDOW 0 1 00000040; WINDOW 0 0 00000040");
 		collect(1);
