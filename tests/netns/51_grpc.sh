@@ -59,6 +59,15 @@ for name in $(/usr/bin/python3 "$here/grpc_cases.py" --list); do
 	check "grpcio: $name" cl timeout 90 /usr/bin/python3 "$here/grpc_cases.py" "$V4:8080" "$name"
 done
 
+# A set that is none: one line, with the place in the configuration.
+head -c 100 "$D/things.pb" >"$D/cut.pb"
+{ echo; echo "descriptor_sets = {\"$D/interop.pb\", \"$D/cut.pb\"}"; cat "$D/gw.conf"; } | sed '3,${/^descriptor_sets/d}' >"$D/bad.conf"
+bad_set() {
+	! gw "$SLUICE" check -c "$D/bad.conf" 2>"$D/bad.log" && [ "$(wc -l <"$D/bad.log")" = 1 ] &&
+		grep -q "^$D/bad.conf:2: found descriptor_sets \"$D/cut.pb\" (.*); allowed: what protoc" "$D/bad.log"
+}
+check "a descriptor set that is cut is refused, with file and line" bad_set
+
 # Watches while things happen. watch NAME: what is told, a line each, ends in $D/watch.NAME.
 watch() { cl timeout 60 /usr/bin/python3 "$here/grpc_cases.py" "$V4:8080" --watch "$1" >"$D/watch.$1" 2>&1 & }
 told() { [ "$(tr '\n' ' ' <"$D/watch.$1")" = "$2 " ]; }

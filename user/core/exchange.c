@@ -185,7 +185,7 @@ void sl_exchange_end(struct sl_exchange *x)
 void sl_exchange_fail(struct sl_exchange *x, enum sl_outcome why)
 {
 	if (x->reply_started) {
-		sl_reply_broken(x);
+		sl_reply_broken(x, why);
 		return;
 	}
 	sl_service_forget(x);

@@ -122,7 +122,7 @@ bool sl_reply_decode(struct sl_span meta, struct sl_reply_parts *out);
 /* A part of a backend's reply. */
 void sl_reply_from_backend(struct sl_exchange *x, const struct sl_rpc_reply *r);
 /* The reply broke off before its end. */
-void sl_reply_broken(struct sl_exchange *x);
+void sl_reply_broken(struct sl_exchange *x, enum sl_outcome why);
 /* Hands the front what it can take now: all of the gateway's replies start here. */
 void sl_reply_push(struct sl_exchange *x);
 

@@ -197,7 +197,7 @@ static void put_back_meta(struct sl_exchange *x, struct sl_span meta)
 
 	if (sl_store_copy(&s, u, meta.ptr, meta.len) != meta.len) {
 		sl_store_free(&s, u);
-		sl_reply_broken(x);
+		sl_reply_broken(x, SL_OUTCOME_NO_MEMORY);
 		return;
 	}
 	s.tail->next = x->reply.head;
@@ -281,7 +281,7 @@ void sl_reply_push(struct sl_exchange *x)
 static void keep(struct sl_exchange *x, struct sl_span bytes)
 {
 	if (sl_store_copy(&x->reply, x->core->net->umem, bytes.ptr, bytes.len) != bytes.len)
-		sl_reply_broken(x);
+		sl_reply_broken(x, SL_OUTCOME_NO_MEMORY);
 	else
 		x->reply_pending = true;
 }
@@ -398,16 +398,29 @@ void sl_reply_from_backend(struct sl_exchange *x, const struct sl_rpc_reply *r)
 		sl_client_progress(cl);
 }
 
-void sl_reply_broken(struct sl_exchange *x)
+void sl_reply_broken(struct sl_exchange *x, enum sl_outcome why)
 {
+	struct sl_reply r = {
+		.status = own_replies[why].http,
+		.grpc_status = own_replies[why].grpc,
+		.grpc_message = sl_span_cstr(own_replies[why].text),
+		.gateway = true,
+	};
 	const struct sl_front_ops *front;
+	bool inside = x->busy;
 	void *state;
 
-	x->outcome = SL_OUTCOME_BACKEND_LOST;
+	x->outcome = (uint8_t)why;
 	sl_service_forget(x);
 	x->state = SL_EX_REPLYING;
 	if (!x->client)
 		return;
 	front = sl_client_front(x->client, &state);
-	front->abort(state, &x->core->env, &x->stream);
+	sl_exchange_enter(x);
+	if (front->trailers && x->reply_started)
+		front->trailers(state, &x->core->env, &x->stream, &r);
+	if (!x->over)
+		front->abort(state, &x->core->env, &x->stream);
+	if (!inside)
+		sl_exchange_leave(x);
 }

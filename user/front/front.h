@@ -238,7 +238,8 @@ struct sl_front_ops {
 		       struct sl_span body, bool end);
 	/*
 	 * What stands behind the body of a reply that came in parts: gRPC status and message,
-	 * trailers. Before the `more` with `end`. NULL: the protocol has no place for it.
+	 * trailers. Before the `more` with `end`; or, from the gateway itself, before `abort`:
+	 * why. NULL: the protocol has no place for it.
 	 */
 	void (*trailers)(void *state, const struct sl_front_env *env, struct sl_stream *st,
 			 const struct sl_reply *r);

@@ -96,6 +96,7 @@ enum h2_stream_flag {
 	ST_LENGTH = 1 << 10,   /* reply_left counts */
 	ST_SHORT = 1 << 11,    /* the host keeps bytes that were not taken */
 	ST_CALL = 1 << 12,     /* ST_LOCAL: `call`, see grpc_call.h */
+	ST_WHY = 1 << 13,      /* trailers say why the reply is about to break off */
 };
 
 /* The trailer section of a reply whose body is not out yet. */

@@ -471,6 +471,8 @@ void sl_h2_trailers(void *state, const struct sl_front_env *env, struct sl_strea
 	start_trailers(&f);
 	if (s->flags & ST_GRPC)
 		add_status(&f, status_of(r), r->grpc_message);
+	if (r->gateway)
+		s->flags |= ST_WHY;
 	add_headers(&f, r, s->flags & ST_GRPC, r->trailers, r->trailer_cnt);
 	if (!f.cnt || (!f.full && keep_trailers(s, &f)))
 		return;
@@ -500,7 +502,7 @@ void sl_h2_abort(void *state, const struct sl_front_env *env, struct sl_stream *
 		s->flags &= (uint16_t)~ST_LENGTH;
 		s->flags |= ST_END;
 		s->prefix_left = 0;
-		ok = keep_trailers(s, &f);
+		ok = (s->flags & ST_WHY) || keep_trailers(s, &f);
 		nghttp2_session_resume_data(c->session, s->id);
 	}
 	if (!ok)

@@ -203,7 +203,9 @@ static inline struct sl_stream *mock_begin(void *host, const struct sl_request *
 	for (uint32_t i = 0; i < rq->header_cnt; i++) {
 		const struct sl_header *h = &rq->headers[i];
 
-		if (h->name.len == 1 || h->name.len == 2) /* tests use short names for this */
+		/* tests use short names for this */
+		if (h->name.len == 1 || h->name.len == 2 ||
+		    sl_span_starts(h->name, sl_span_str("x-log")))
 			mock_log(m, " %.*s:(%.*s)", (int)h->name.len, h->name.ptr,
 				 (int)h->value.len, h->value.ptr);
 	}

@@ -3,125 +3,12 @@
 #include "front/grpc.h"
 #include "front/grpc_call.h"
 #include "grpc_sets.h"
-#include "h2_talk.h"
+#include "grpc_talk.h"
 
-#define S(lit)  sl_span_str(lit)
 #define CHECK   "/grpc.health.v1.Health/Check"
 #define WATCH   "/grpc.health.v1.Health/Watch"
 #define REFLECT "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
 #define ALPHA   "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
-
-/* What has come back on one stream since the connection was opened. */
-static struct {
-	uint8_t data[1 << 20];
-	size_t len;
-	int status; /* -1: none yet */
-	bool end, reset;
-	char fields[1000]; /* of the last header block: "name: value\n" */
-} got;
-
-static void note_field(const nghttp2_nv *nv)
-{
-	size_t n = strlen(got.fields);
-
-	if (sl_span_eq(sl_span_of(nv->name, nv->namelen), S(":status")))
-		n = 0;
-	snprintf(got.fields + n, sizeof(got.fields) - n, "%.*s: %.*s\n", (int)nv->namelen, nv->name,
-		 (int)nv->valuelen, nv->value);
-}
-
-static void collect(uint32_t stream)
-{
-	const uint8_t *p = (const uint8_t *)m->out, *end = p + m->out_len;
-	nghttp2_hd_inflater *hd;
-
-	got.len = 0;
-	got.status = -1;
-	got.end = got.reset = false;
-	got.fields[0] = 0;
-	ck_assert_int_eq(nghttp2_hd_inflate_new(&hd), 0);
-	while (end - p >= 9) {
-		uint32_t len = sl_get_be24(p), id = sl_get_be32(p + 5);
-		const uint8_t *in = p + 9;
-		size_t left = len;
-
-		if (id == stream && p[3] <= 1 && (p[4] & 1))
-			got.end = true;
-		if (id == stream && p[3] == 3)
-			got.reset = true;
-		if (id == stream && p[3] == 0) {
-			memcpy(got.data + got.len, in, len);
-			got.len += len;
-		}
-		while (p[3] == 1) {
-			int flags = 0;
-			nghttp2_nv nv;
-			ssize_t n = nghttp2_hd_inflate_hd2(hd, &nv, &flags, in, left, 1);
-
-			ck_assert_int_ge(n, 0);
-			in += n;
-			left -= (size_t)n;
-			if ((flags & NGHTTP2_HD_INFLATE_EMIT) && id == stream)
-				note_field(&nv);
-			if ((flags & NGHTTP2_HD_INFLATE_EMIT) && id == stream &&
-			    sl_span_eq(sl_span_of(nv.name, nv.namelen), S("grpc-status")))
-				got.status = atoi((char *)nv.value);
-			if (flags & NGHTTP2_HD_INFLATE_FINAL) {
-				nghttp2_hd_inflate_end_headers(hd);
-				break;
-			}
-		}
-		p += 9 + len;
-	}
-	nghttp2_hd_inflate_del(hd);
-}
-
-static void send_frame(unsigned type, unsigned flags, uint32_t id, struct sl_span payload)
-{
-	static uint8_t frame[1 << 17];
-
-	sl_put_be24(frame, (uint32_t)payload.len);
-	frame[3] = (uint8_t)type;
-	frame[4] = (uint8_t)flags;
-	sl_put_be32(frame + 5, id);
-	if (payload.len)
-		memcpy(frame + 9, payload.ptr, payload.len);
-	mock_input(m, frame, 9 + payload.len);
-}
-
-/* The head of a call on a stream. */
-static void call(uint32_t id, const char *path)
-{
-	uint8_t head[256] = {0x83, 0x86, 0x04};
-	static const uint8_t type[] = "\x41\x01"
-				      "a\x0f\x10\x10"
-				      "application/grpc";
-	size_t len = strlen(path);
-
-	head[3] = (uint8_t)len;
-	memcpy(head + 4, path, len);
-	memcpy(head + 4 + len, type, sizeof(type) - 1);
-	send_frame(1, 4, id, sl_span_of(head, 4 + len + sizeof(type) - 1));
-}
-
-static void ask(uint32_t id, struct sl_span message, bool end)
-{
-	static uint8_t framed[1 << 16];
-
-	sl_grpc_put_prefix(framed, (uint32_t)message.len);
-	memcpy(framed + SL_GRPC_PREFIX, message.ptr, message.len);
-	send_frame(0, end, id, sl_span_of(framed, SL_GRPC_PREFIX + message.len));
-}
-
-static void ck_got(uint32_t id, struct sl_span data, int status)
-{
-	collect(id);
-	ck_assert_uint_eq(got.len, data.len);
-	if (data.len)
-		ck_assert_mem_eq(got.data, data.ptr, data.len);
-	ck_assert_int_eq(got.status, status);
-	ck_assert_int_eq(got.end, status >= 0);
-}
 
 static enum sl_serving state_of_a;
 
@@ -152,12 +39,6 @@ static void teardown(void)
 
 	teardown_h2();
 	sl_descriptors_free(d);
-}
-
-static void open_conn(void)
-{
-	mock_open(m);
-	talk("");
 }
 
 static void change(enum sl_serving to)
@@ -463,18 +344,16 @@ START_TEST(test_reflect_ahead)
 		struct sl_span text = sl_span_of(name, (size_t)n);
 
 		reflect(1, 4, text, i == 399);
+		if (i == 60) { /* another one uses what the first has left when it had to grow */
+			call(3, REFLECT);
+			send_frame(0, 0, 3, sl_span_of(part, sizeof(part)));
+		}
 		if (i % 2)
 			expect_error(&want, 4, text, 5, "no descriptor set has it");
 		else
 			expect_file(&want, 4, text, "a.proto");
 	}
 	ck_got(1, S(""), -1);
-	/* Others use what the first has left when it had to grow. */
-	for (uint32_t id = 3; id < 15; id += 2) {
-		call(id, REFLECT);
-		for (size_t len = sizeof(part); len < 8000; len *= 2)
-			send_frame(0, 0, id, sl_span_of(part, sizeof(part)));
-	}
 	for (int i = 0; i < 2000 && !got.end; i++) {
 		talk("-WINDOW 0 1 00000040; WINDOW 0 0 00000040");
 		collect(1);
@@ -541,6 +420,29 @@ START_TEST(test_trailers_last)
 }
 END_TEST
 
+/* A reply that breaks off says why, whatever its backend wanted to say at the end. */
+START_TEST(test_broken_off)
+{
+	struct sl_reply r = {.status = 200, .body_len = SL_LEN_UNKNOWN}, last = {.status = 200};
+	struct sl_stream *st;
+
+	open_conn();
+	m->answer = MOCK_LATER;
+	call(1, "/p.S/M");
+	ask(1, S("x"), true);
+	st = &mock_find(m, 0)->st;
+	ck_assert_int_eq(m->ops->reply(m->state, &m->env, st, &r), 0);
+	m->ops->trailers(m->state, &m->env, st, &last);
+	if (_i) {
+		last = (struct sl_reply){.status = 504, .grpc_status = 4, .gateway = true};
+		m->ops->trailers(m->state, &m->env, st, &last);
+	}
+	m->ops->abort(m->state, &m->env, st);
+	ck_got(1, S(""), _i ? 4 : SL_GRPC_UNAVAILABLE);
+	ck_sound();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("grpc_call");
@@ -562,6 +464,7 @@ int main(void)
 	tcase_add_test(t, test_reflect_ahead);
 	tcase_add_test(t, test_reflect_too_far_ahead);
 	tcase_add_loop_test(t, test_trailers_last, 0, 2);
+	tcase_add_loop_test(t, test_broken_off, 0, 2);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_NORMAL);
 	failed = srunner_ntests_failed(r);
