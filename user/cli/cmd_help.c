@@ -26,9 +26,10 @@ static void print_key(void *arg, const struct sl_config_key *k)
 	struct reference *r = arg;
 
 	if (r->list) {
-		json_t *o = json_pack("{s:s, s:s, s:s, s:s?, s:b, s:b, s:s}", "block", k->block,
-				      "key", k->name, "allowed", k->allowed, "default", k->fallback,
-				      "list", k->list, "required", k->required, "help", k->help);
+		json_t *o = json_pack("{s:s, s:s, s:s, s:s?, s:b, s:b, s:b, s:s}", "block",
+				      k->block, "key", k->name, "allowed", k->allowed, "default",
+				      k->fallback, "list", k->list, "required", k->required,
+				      "restart", k->restart, "help", k->help);
 
 		json_array_append_new(r->list, o);
 		return;
@@ -48,6 +49,8 @@ static void print_key(void *arg, const struct sl_config_key *k)
 	       k->required ? "; must be there" : "");
 	if (k->fallback)
 		printf("  %-18s default: %s\n", "", k->fallback);
+	if (k->restart)
+		printf("  %-18s needs a restart\n", "");
 }
 
 /* The keys of a configuration. */
@@ -59,7 +62,9 @@ int cli_print_reference(bool json)
 		puts("A configuration is made of blocks: NAME { KEY = VALUE ... }. Texts with "
 		     "blanks or\n"
 		     "special characters are quoted, # begins a comment, lists are { VALUE, VALUE "
-		     "}.");
+		     "}. A\n"
+		     "running gateway takes what has changed with SIGHUP or `sluice reload`, but "
+		     "for what\nneeds a restart.");
 	sl_config_each_key(print_key, &r);
 	if (json) {
 		json_dumpf(r.list, stdout, JSON_INDENT(2));

@@ -50,7 +50,7 @@ struct sl_cfg_listener {
 };
 
 struct sl_cfg_backend {
-	const char *name;
+	const char *name;     /* NULL: vacant */
 	const char *endpoint; /* shm:///path or rdma://addr:port */
 	const char *fallback; /* endpoint used while the first cannot be reached; NULL: none */
 	const char *key_file;
@@ -67,7 +67,7 @@ struct sl_cfg_batch {
 };
 
 struct sl_cfg_pool {
-	const char *name;
+	const char *name; /* NULL: vacant, see sl_config_align() */
 	struct sl_cfg_backend *backends;
 	uint32_t backend_cnt;
 	struct sl_cfg_batch batch;
@@ -114,6 +114,11 @@ struct sl_cfg_limits {
 
 #define SL_AUTO UINT64_MAX /* of a duration: not given, but measured */
 
+struct sl_cfg_setting {
+	const char *text; /* "listener web.port = 8080" */
+	bool restart;     /* takes effect at the next start only */
+};
+
 struct sl_config {
 	const char *file;
 	struct sl_cfg_interface *interfaces;
@@ -137,7 +142,7 @@ struct sl_config {
 	int descriptor_sets_line;
 	struct sl_descriptors *descriptors; /* their index; set by who starts the gateway */
 	uint8_t log_level;                  /* enum sl_log_level */
-	const char **settings; /* "listener web.port = 8080": what the file says, in its order */
+	struct sl_cfg_setting *settings;    /* what the file says, in its order */
 	uint32_t setting_cnt;
 	void *arena;
 };
@@ -155,17 +160,33 @@ struct sl_config *sl_config_parse(const char *text, const char *name, char *err,
 int sl_config_check_system(const struct sl_config *c, char *err, size_t err_len);
 void sl_config_free(struct sl_config *c);
 
-/* Calls fn for each setting that only one of the two files has, or has with another value. */
+/*
+ * Calls fn for each setting that only one of the two files has, or has with another value; of those
+ * that need a restart, or of those that do not.
+ */
 typedef void sl_config_diff_fn(void *arg, const char *key);
-void sl_config_diff(const struct sl_config *a, const struct sl_config *b, sl_config_diff_fn *fn,
-		    void *arg);
+void sl_config_diff(const struct sl_config *a, const struct sl_config *b, bool restart,
+		    sl_config_diff_fn *fn, void *arg);
+
+/*
+ * Makes `next` fit a gateway that runs under the living configurations, the newest first:
+ *
+ *   living  [score, echo, -, -]  +  next [echo, new]  ->  next [-, echo, new, -]
+ *
+ * A pool keeps its index by its name, which is its service's in the maps, and a backend by all that
+ * it says. New ones get an index that is vacant in all of them, of at most service_max and
+ * SL_CFG_MAX_BACKENDS. Left behind are vacant places: a pool or backend without a name. Limits that
+ * need a restart stay as they are. 0, or -1 and one line in err.
+ */
+int sl_config_align(struct sl_config *next, const struct sl_config *const *living,
+		    uint32_t living_cnt, uint32_t service_max, char *err, size_t err_len);
 
 /* The reference: each key of each block, in the order of the table. */
 struct sl_config_key {
 	const char *block, *name;
 	char allowed[160];
 	const char *fallback; /* the default as it would be written; NULL: none */
-	bool list, required;
+	bool list, required, restart;
 	const char *help;
 };
 void sl_config_each_key(void (*fn)(void *arg, const struct sl_config_key *key), void *arg);

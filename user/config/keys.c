@@ -66,11 +66,12 @@ static const struct conf_name idempotence[] = {
 #define INTERFACE(name_, type_, list_, f, ...)                                                     \
 	{                                                                                          \
 		CONF_INTERFACE, list_, false, FIELD(struct sl_cfg_interface, f), name_, &type_,    \
-			__VA_ARGS__                                                                \
+			__VA_ARGS__, .restart = true                                               \
 	}
 #define WORKERS(name_, type_, list_, f, ...)                                                       \
 	{                                                                                          \
-		CONF_WORKERS, list_, false, FIELD(struct sl_config, f), name_, &type_, __VA_ARGS__ \
+		CONF_WORKERS, list_, false, FIELD(struct sl_config, f), name_, &type_,             \
+			__VA_ARGS__, .restart = true                                               \
 	}
 #define LISTENER(name_, type_, list_, req, f, ...)                                                 \
 	{                                                                                          \
@@ -103,18 +104,19 @@ static const struct conf_name idempotence[] = {
 	}
 #define ADMIN(name_, type_, f, ...)                                                                \
 	{                                                                                          \
-		CONF_ADMIN, false, false, FIELD(struct sl_config, f), name_, &type_, __VA_ARGS__   \
+		CONF_ADMIN, false, false, FIELD(struct sl_config, f), name_, &type_, __VA_ARGS__,  \
+			.restart = true                                                            \
 	}
 
 /* clang-format off */
 const struct conf_key conf_keys[] = {
-	ROOT("user", conf_string, user, 1, 32, .what = "the name of an account",
+	ROOT("user", conf_string, user, 1, 32, .restart = true, .what = "the name of an account",
 	     .help = "account to run as once everything is attached; backends on shm have to "
 		     "serve it, and key files be readable for it"),
 	ROOT("log_level", conf_log_level, log_level, .fallback = "info",
-	     .what = "one of err, warn, info, debug", .help = "what is logged; reloadable"),
+	     .what = "one of err, warn, info, debug", .help = "what is logged"),
 	ROOT_LIST("descriptor_sets", conf_files, descriptor_sets,
-		  .what = "paths of compiled descriptor sets (protoc -o)",
+		  .restart = true, .what = "paths of compiled descriptor sets (protoc -o)",
 		  .help = "gRPC services that reflection tells about"),
 
 	INTERFACE("mode", conf_enum, false, mode, .fallback = "auto", .names = attach_modes,
@@ -210,17 +212,17 @@ const struct conf_key conf_keys[] = {
 	      .help = "number by which datagrams name this route; 0: not reachable by them"),
 
 	LIMIT("max_connections", conf_uint, max_connections, 16, 4000000, "65536",
-	      .help = "connections per worker"),
+	      .restart = true, .help = "connections per worker"),
 	LIMIT("max_half_open", conf_uint, max_half_open, 16, 1000000, "4096",
-	      .help = "unfinished handshakes per worker; above it SYN cookies"),
+	      .restart = true, .help = "unfinished handshakes per worker; above it SYN cookies"),
 	LIMIT("max_per_address", conf_uint, max_per_address, 0, 4000000, "0",
-	      .help = "connections of one IPv4 address or IPv6 /64 per worker; 0: no limit"),
+	      .restart = true, .help = "connections of one IPv4 address or IPv6 /64 per worker; 0: no limit"),
 	LIMIT("max_exchanges", conf_uint, max_exchanges, 16, 1000000, "16384",
-	      .help = "requests under way per worker"),
+	      .restart = true, .help = "requests under way per worker"),
 	LIMIT("frame_memory", conf_size, frame_memory, 4 * MIB, 64 * GIB, "128m",
-	      .help = "memory for packets and bodies per worker"),
+	      .restart = true, .help = "memory for packets and bodies per worker"),
 	LIMIT("max_head", conf_size, max_head, 512, 64 * KIB, "16k",
-	      .help = "request line and headers; above it 431"),
+	      .restart = true, .help = "request line and headers; above it 431"),
 	LIMIT("max_target", conf_size, max_target, 64, 32 * KIB, "8k",
 	      .help = "request line; above it 414"),
 	LIMIT("max_headers", conf_uint, max_headers, 8, 1000, "100",
@@ -242,12 +244,12 @@ const struct conf_key conf_keys[] = {
 	LIMIT("send_timeout", conf_duration, send_timeout_ns, 100 * MS, 3600 * SEC, "30s",
 	      .help = "without progress of a reply"),
 	LIMIT("keepalive", conf_duration, keepalive_ns, 0, 86400 * SEC, "2m",
-	      .help = "idle time before TCP keep-alive probes; 0: none"),
+	      .restart = true, .help = "idle time before TCP keep-alive probes; 0: none"),
 	LIMIT("drain_timeout", conf_duration, drain_timeout_ns, 0, 3600 * SEC, "15s",
-	      .help = "for requests to finish on SIGTERM; reloadable"),
-	LIMIT("newreno", conf_bool, newreno, .fallback = "no", .help = "NewReno instead of CUBIC"),
+	      .help = "for requests to finish on SIGTERM"),
+	LIMIT("newreno", conf_bool, newreno, .fallback = "no", .restart = true, .help = "NewReno instead of CUBIC"),
 	LIMIT("rst_closed_ports", conf_bool, rst_closed_ports, .fallback = "no",
-	      .help = "answer segments for closed ports of served addresses"),
+	      .restart = true, .help = "answer segments for closed ports of served addresses"),
 
 	ADMIN("address", conf_admin_address, admin_address, .fallback = "127.0.0.1",
 	      .what = "an IPv4 or IPv6 address", .help = "address of the admin endpoint"),
@@ -302,6 +304,7 @@ void sl_config_each_key(void (*fn)(void *arg, const struct sl_config_key *key), 
 			.fallback = k->fallback,
 			.list = k->list,
 			.required = k->required,
+			.restart = k->restart,
 			.help = k->help,
 		};
 

@@ -62,6 +62,7 @@ struct conf_key {
 	const struct conf_name *names; /* of an enum */
 	const char *what;              /* instead of the type's text of what is allowed */
 	const char *help;
+	bool restart; /* memory, threads or sockets hang on it: not reloaded */
 };
 
 extern const struct conf_key conf_keys[];

@@ -108,14 +108,15 @@ static const char *block_path(struct conf_parse *p, enum conf_block b)
 				 is_named(b) ? " " : "", is_named(b) ? p->title[b] : "");
 }
 
-static void record_setting(struct conf_parse *p, const struct conf_key *k, const char *text)
+static void record(struct conf_parse *p, const char *text, bool restart)
 {
 	struct sl_config *c = p->cfg;
-	const char *path = block_path(p, (enum conf_block)k->block);
 
+	if (!text)
+		return;
 	if (c->setting_cnt == p->setting_cap) {
 		uint32_t cap = p->setting_cap ? 2 * p->setting_cap : 64;
-		const char **more = conf_arena_alloc(p->arena, cap * sizeof(*more));
+		struct sl_cfg_setting *more = conf_arena_alloc(p->arena, cap * sizeof(*more));
 
 		if (!more)
 			return;
@@ -124,8 +125,15 @@ static void record_setting(struct conf_parse *p, const struct conf_key *k, const
 		c->settings = more;
 		p->setting_cap = cap;
 	}
-	c->settings[c->setting_cnt++] =
-		conf_arena_printf(p->arena, "%s%s = %s", path ? path : "", k->name, text);
+	c->settings[c->setting_cnt++] = (struct sl_cfg_setting){text, restart};
+}
+
+static void record_setting(struct conf_parse *p, const struct conf_key *k, const char *text)
+{
+	const char *path = block_path(p, (enum conf_block)k->block);
+
+	record(p, conf_arena_printf(p->arena, "%s%s = %s", path ? path : "", k->name, text),
+	       k->restart);
 }
 
 static int take_value(cfg_t *sec, cfg_opt_t *opt, const char *text, void *result)
@@ -176,6 +184,8 @@ static void *new_interface(struct conf_parse *p, const char *title, int line)
 	}
 	memcpy(i->name, title, len);
 	i->line = line;
+	/* It counts also without a key in it. */
+	record(p, conf_arena_printf(p->arena, "interface %s = served", title), true);
 	return i;
 }
 

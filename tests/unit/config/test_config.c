@@ -477,9 +477,10 @@ START_TEST(tells_what_has_changed)
 	struct sl_config *a = parse_ok(before), *b = parse_ok(after), *again = parse_ok(before);
 	char keys[400] = "";
 
-	sl_config_diff(a, again, collect, keys);
+	sl_config_diff(a, again, false, collect, keys);
+	sl_config_diff(a, again, true, collect, keys);
 	ck_assert_str_eq(keys, "");
-	sl_config_diff(a, b, collect, keys);
+	sl_config_diff(a, b, false, collect, keys);
 	ck_assert_str_eq(keys,
 			 "log_level;pool p.backend a.endpoint;pool p.batch.size;pool p.max_queue;");
 	sl_config_free(a);
