@@ -110,6 +110,14 @@ void sl_rpc_destroy(struct sl_rpc *r);
 
 /* A channel slot for one backend: DOWN until a transport is adopted. `app_data` is the core's. */
 struct sl_rpc_channel *sl_rpc_channel_add(struct sl_rpc *r, const char *name, void *app_data);
+/* The same in two steps, the first by any thread; free: one that was never joined. */
+struct sl_rpc_channel *sl_rpc_channel_new(const char *name, void *app_data);
+void sl_rpc_channel_free(struct sl_rpc_channel *ch);
+void sl_rpc_channel_join(struct sl_rpc *r, struct sl_rpc_channel *ch);
+/* No new requests on this one; GOAWAY to its peer. It goes DOWN when nothing is outstanding. */
+void sl_rpc_channel_drain(struct sl_rpc_channel *ch);
+/* Takes out and frees a channel that is DOWN. Not from within an upcall. */
+void sl_rpc_channel_remove(struct sl_rpc_channel *ch);
 void *sl_rpc_channel_data(const struct sl_rpc_channel *ch);
 enum sl_rpc_state sl_rpc_channel_state(const struct sl_rpc_channel *ch);
 

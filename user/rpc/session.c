@@ -74,20 +74,54 @@ void sl_rpc_destroy(struct sl_rpc *r)
 	free(r);
 }
 
-struct sl_rpc_channel *sl_rpc_channel_add(struct sl_rpc *r, const char *name, void *app_data)
+struct sl_rpc_channel *sl_rpc_channel_new(const char *name, void *app_data)
 {
 	struct sl_rpc_channel *ch = calloc(1, sizeof(*ch));
 
 	if (!ch)
 		return NULL;
-	ch->rpc = r;
 	ch->app_data = app_data;
 	snprintf(ch->name, sizeof(ch->name), "%s", name);
 	sl_list_init(&ch->requests);
 	sl_list_init(&ch->batches);
 	sl_list_init(&ch->ended);
-	sl_list_add_tail(&r->channels, &ch->node);
 	return ch;
+}
+
+void sl_rpc_channel_free(struct sl_rpc_channel *ch)
+{
+	free(ch);
+}
+
+void sl_rpc_channel_join(struct sl_rpc *r, struct sl_rpc_channel *ch)
+{
+	ch->rpc = r;
+	sl_list_add_tail(&r->channels, &ch->node);
+}
+
+struct sl_rpc_channel *sl_rpc_channel_add(struct sl_rpc *r, const char *name, void *app_data)
+{
+	struct sl_rpc_channel *ch = sl_rpc_channel_new(name, app_data);
+
+	if (ch)
+		sl_rpc_channel_join(r, ch);
+	return ch;
+}
+
+void sl_rpc_channel_drain(struct sl_rpc_channel *ch)
+{
+	if (ch->state != SL_RPC_UP)
+		return;
+	ch->state = SL_RPC_DRAINING;
+	ch->link.goaway_due = true;
+	ch->rpc->ops->state(ch->rpc->app, ch, ch->state);
+}
+
+void sl_rpc_channel_remove(struct sl_rpc_channel *ch)
+{
+	SL_CHECK(ch->state == SL_RPC_DOWN);
+	sl_list_del(&ch->node);
+	free(ch);
 }
 
 void *sl_rpc_channel_data(const struct sl_rpc_channel *ch)
@@ -241,11 +275,7 @@ void sl_rpc_drain(struct sl_rpc *r)
 	r->draining = true;
 	for_each_channel(r, at, ch)
 	{
-		if (ch->state != SL_RPC_UP)
-			continue;
-		ch->state = SL_RPC_DRAINING;
-		ch->link.goaway_due = true;
-		r->ops->state(r->app, ch, ch->state);
+		sl_rpc_channel_drain(ch);
 	}
 }
 
