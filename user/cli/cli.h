@@ -35,6 +35,7 @@ int cli_status(int argc, char **argv);
 int cli_top(int argc, char **argv);
 int cli_set(int argc, char **argv);
 int cli_drain(int argc, char **argv);
+int cli_reload(int argc, char **argv);
 int cli_doctor(int argc, char **argv);
 int cli_trace(int argc, char **argv);
 int cli_load(int argc, char **argv);

@@ -43,6 +43,15 @@ const struct cli_command cli_commands[] = {
 	 cli_set},
 	{"drain", "[-c FILE] [--wait]", "take no new connections, finish what runs, end",
 	 ADMIN_OPTIONS "  --wait               return when the gateway has ended\n", cli_drain},
+	{"reload", "[-c FILE]", "read the configuration again; no request is lost",
+	 ADMIN_OPTIONS
+	 "  --json               answer as JSON\n"
+	 "\n"
+	 "The gateway checks the whole file first: if it is wrong, nothing changes.\n"
+	 "What cannot change while it runs (interfaces, workers, memory, the admin\n"
+	 "endpoint) is named; `sluice help config` marks those keys. SIGHUP does the\n"
+	 "same and tells the log.\n",
+	 cli_reload},
 	{"doctor", "[-c FILE] [INTERFACE...]", "what this machine can do, and what to do about it",
 	 "  -c, --config FILE    look at the interfaces of a configuration\n"
 	 "  INTERFACE            try XDP and AF_XDP on it (for a moment)\n"

@@ -72,7 +72,7 @@ static enum MHD_Result reply(struct MHD_Connection *conn, unsigned status, const
 
 static enum MHD_Result reply_text(struct MHD_Connection *conn, unsigned status, const char *text)
 {
-	char line[512];
+	char line[640];
 	int len = snprintf(line, sizeof(line), "%s\n", text);
 
 	return reply(conn, status, "text/plain; charset=utf-8", line, (size_t)len,
@@ -215,6 +215,16 @@ static enum MHD_Result post_drain(struct request *r)
 	return reply_text(r->conn, MHD_HTTP_OK, "draining");
 }
 
+static enum MHD_Result post_reload(struct request *r)
+{
+	char err[600];
+	json_t *diff = NULL;
+
+	if (sl_control_reload(r->admin->control, &diff, err, sizeof(err)))
+		return reply_text(r->conn, MHD_HTTP_BAD_REQUEST, err);
+	return reply_json(r->conn, diff);
+}
+
 struct set_args {
 	struct sl_svc_ctl ctl;
 	const char *pool;
@@ -236,14 +246,14 @@ static enum MHD_Result take_arg(void *arg, enum MHD_ValueKind kind, const char *
 
 static enum MHD_Result post_set(struct request *r)
 {
-	const struct sl_config *cfg = r->admin->cfg;
+	const struct sl_config *cfg = sl_gateway_info(r->admin->g)->cfg;
 	struct set_args s = {.err = ""};
 	struct sl_svc_ctl *ctl;
 	uint32_t i;
 
 	s.pool = MHD_lookup_connection_value(r->conn, MHD_GET_ARGUMENT_KIND, "pool");
 	for (i = 0; i < cfg->pool_cnt && s.pool; i++) {
-		if (strcmp(cfg->pools[i].name, s.pool) == 0)
+		if (cfg->pools[i].name && strcmp(cfg->pools[i].name, s.pool) == 0)
 			break;
 	}
 	if (!s.pool || i == cfg->pool_cnt)
@@ -273,6 +283,7 @@ static const struct {
 	{"/readyz", false, get_readyz}, {"/metrics", false, get_metrics},
 	{"/stats", false, get_stats},   {"/events", false, get_events},
 	{"/drain", true, post_drain},   {"/set", true, post_set},
+	{"/reload", true, post_reload},
 };
 
 static enum MHD_Result handle(void *cls, struct MHD_Connection *conn, const char *url,
@@ -309,7 +320,7 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *conn, const char
 		return routes[i].handle(&r);
 	}
 	return reply_text(conn, MHD_HTTP_NOT_FOUND,
-			  "allowed: / /livez /readyz /metrics /stats /events /drain /set");
+			  "allowed: / /livez /readyz /metrics /stats /events /drain /reload /set");
 }
 
 static void log_line(void *arg, const char *fmt, va_list ap)

@@ -3,7 +3,7 @@
  * The admin endpoint: libmicrohttpd on a kernel socket, driven by the control thread's loop.
  *
  *   GET  / /livez /readyz /metrics /stats /events (SSE, one event a second)
- *   POST /drain /set?pool=NAME&size=N&hold=D&bound=D&deadline=D&shed=S
+ *   POST /drain /reload /set?pool=NAME&size=N&hold=D&bound=D&deadline=D&shed=S
  *
  * A POST needs the header "Sluice-Admin: 1": a page of another origin in an operator's browser
  * cannot send that without being asked first, and is refused then.

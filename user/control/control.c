@@ -15,20 +15,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/strbuf.h"
-#include "control/admin.h"
+#include "control/control_impl.h"
 
-enum { POLL_MS = 100, DRAIN_POLL_MS = 5, TICK_NS = 1000000000 };
-
-struct sl_control {
-	struct sl_control_options opt;
-	struct sl_admin *admin;
-	struct sl_window window;
-	int signal_fd;
-	uint64_t tick_ns;
-	uint64_t drain_timeout_ns;
-	uint64_t drain_until_ns;
-	bool ready_told, draining, stop, fault;
-};
+enum { POLL_MS = 100, STEP_POLL_MS = 5, TICK_NS = 1000000000 };
 
 static void fill_signals(sigset_t *set)
 {
@@ -78,10 +67,10 @@ struct sl_control *sl_control_open(const struct sl_control_options *opt, char *e
 		return NULL;
 	}
 	c->opt = *opt;
-	c->drain_timeout_ns = opt->config->limits.drain_timeout_ns;
+	c->service_max = sl_gateway_info(opt->gateway)->service_max;
 	fill_signals(&set);
 	c->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-	if (c->signal_fd < 0 || sl_window_init(&c->window, opt->config) != 0) {
+	if (c->signal_fd < 0 || sl_window_init(&c->window, c->service_max) != 0) {
 		snprintf(err, err_len, "control: %s", strerror(errno));
 		goto fail;
 	}
@@ -99,6 +88,7 @@ fail:
 void sl_control_close(struct sl_control *c)
 {
 	sl_admin_close(c->admin);
+	sl_config_free(c->reload_wait);
 	sl_window_fini(&c->window);
 	if (c->signal_fd >= 0)
 		close(c->signal_fd);
@@ -110,7 +100,8 @@ void sl_control_drain(struct sl_control *c)
 	if (c->draining)
 		return;
 	c->draining = true;
-	c->drain_until_ns = sl_now_ns() + c->drain_timeout_ns;
+	c->drain_until_ns =
+		sl_now_ns() + sl_gateway_info(c->opt.gateway)->cfg->limits.drain_timeout_ns;
 	sl_log_info("draining: no new connections, finishing what runs");
 	sl_notify_manager("STOPPING=1");
 }
@@ -126,52 +117,12 @@ bool sl_control_ready(struct sl_control *c, char *why, size_t why_len)
 	return sl_gateway_ready(c->opt.gateway, why, why_len);
 }
 
-static bool is_reloadable(const char *key)
+static void reload_on_signal(struct sl_control *c)
 {
-	return strcmp(key, "log_level") == 0 || strcmp(key, "limits.drain_timeout") == 0;
-}
+	char err[600];
 
-struct reload {
-	struct sl_strbuf applied, restart;
-	char text[2][600];
-};
-
-static void sort_key(void *arg, const char *key)
-{
-	struct reload *r = arg;
-	struct sl_strbuf *b = is_reloadable(key) ? &r->applied : &r->restart;
-
-	if (b->len)
-		sl_strbuf_str(b, ", ");
-	sl_strbuf_str(b, key);
-}
-
-/* The workers keep the configuration they were built from; what the control thread owns changes. */
-static void reload(struct sl_control *c)
-{
-	struct sl_config *next;
-	struct reload r;
-	char err[512];
-
-	if (!c->opt.config_file)
-		return;
-	next = sl_config_load(c->opt.config_file, err, sizeof(err));
-	if (!next || sl_config_check_system(next, err, sizeof(err)) != 0) {
+	if (sl_control_reload(c, NULL, err, sizeof(err)))
 		sl_log_err("reload: nothing changed: %s", err);
-		sl_config_free(next);
-		return;
-	}
-	sl_strbuf_fixed(&r.applied, r.text[0], sizeof(r.text[0]));
-	sl_strbuf_fixed(&r.restart, r.text[1], sizeof(r.text[1]));
-	sl_config_diff(c->opt.config, next, sort_key, &r);
-	sl_log_at(r.restart.len ? SL_LOG_WARN : SL_LOG_INFO,
-		  "reload: in force: %s; needs a restart: %s%s",
-		  r.applied.len ? sl_strbuf_cstr(&r.applied) : "nothing new",
-		  r.restart.len ? sl_strbuf_cstr(&r.restart) : "nothing",
-		  r.restart.err ? " and more" : "");
-	sl_log_level_set((enum sl_log_level)next->log_level);
-	c->drain_timeout_ns = next->limits.drain_timeout_ns;
-	sl_config_free(next);
 }
 
 static void take_signals(struct sl_control *c)
@@ -180,7 +131,7 @@ static void take_signals(struct sl_control *c)
 
 	while (read(c->signal_fd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
 		if (si.ssi_signo == SIGHUP) {
-			reload(c);
+			reload_on_signal(c);
 		} else if (si.ssi_signo == SIGTERM || si.ssi_signo == SIGINT) {
 			if (c->draining)
 				c->stop = true;
@@ -239,11 +190,14 @@ uint32_t sl_control_run(struct sl_control *c)
 	};
 
 	for (;;) {
-		if (poll(fds, 2, c->draining ? DRAIN_POLL_MS : POLL_MS) < 0 && errno != EINTR)
+		bool busy = c->draining || c->reload_wait || c->reloading;
+
+		if (poll(fds, 2, busy ? STEP_POLL_MS : POLL_MS) < 0 && errno != EINTR)
 			sl_log_err("control: poll: %s", strerror(errno));
 		take_signals(c);
 		if (c->admin)
 			sl_admin_run(c->admin);
+		sl_control_step(c);
 		if (drained(c, sl_now_ns()))
 			return count_requests(c->opt.gateway);
 		watch(c, sl_now_ns());

@@ -7,11 +7,13 @@
  *
  *   SIGTERM, SIGINT, POST /drain   not ready, no new connections, what runs is finished, end;
  *                                  a second signal, or limits.drain_timeout, ends at once
- *   SIGHUP                         reloads what can be, names what needs a restart
+ *   SIGHUP, POST /reload           reloads what can be, names what needs a restart; requests under
+ *                                  way finish under what they began with
  */
 #ifndef SL_CONTROL_CONTROL_H
 #define SL_CONTROL_CONTROL_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -40,6 +42,12 @@ void sl_control_close(struct sl_control *c);
 
 /* What the admin endpoint asks of the loop. */
 void sl_control_drain(struct sl_control *c);
+/*
+ * Reads the file again and checks it. 0: it will be in force in a moment, which the log tells; diff
+ * (unless NULL) names settings, {"in_force": [], "needs_restart": []}, for the caller to decref.
+ * -1 and one line in err: nothing changes.
+ */
+int sl_control_reload(struct sl_control *c, json_t **diff, char *err, size_t err_len);
 bool sl_control_ready(struct sl_control *c, char *why, size_t why_len);
 
 /*

@@ -147,6 +147,8 @@ static void visit_live(const struct family *f, struct sl_gateway *g,
 
 	for (uint32_t w = 0; w < in->worker_cnt; w++) {
 		for (uint32_t s = 0; s < in->cfg->pool_cnt; s++) {
+			if (!in->cfg->pools[s].name)
+				continue;
 			sl_gateway_live(g, w, s, &live);
 			sample_begin(f);
 			sl_strbuf_printf(f->b, "worker=\"%u\",", w);
@@ -267,7 +269,7 @@ static void render_stages(struct sl_gateway *g, struct sl_strbuf *b,
 
 	head(b, "", "stage_seconds", "histogram", "time that requests spent in each stage");
 	for (uint32_t s = 0; s < in->cfg->pool_cnt; s++) {
-		for (unsigned st = 0; st < SL_STAGE_CNT; st++) {
+		for (unsigned st = 0; in->cfg->pools[s].name && st < SL_STAGE_CNT; st++) {
 			sum = (struct sl_svc_hist){0};
 			for (uint32_t w = 0; w < in->worker_cnt; w++) {
 				const struct sl_svc_hist *h =

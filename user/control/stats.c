@@ -24,9 +24,9 @@ static void sum_hist(struct sl_gateway *g, uint32_t workers, uint32_t service, u
 	}
 }
 
-int sl_window_init(struct sl_window *w, const struct sl_config *cfg)
+int sl_window_init(struct sl_window *w, uint32_t service_max)
 {
-	*w = (struct sl_window){.cnt = cfg->pool_cnt * SL_STAGE_CNT};
+	*w = (struct sl_window){.cnt = service_max * SL_STAGE_CNT};
 	w->older = calloc(w->cnt + 1, sizeof(*w->older));
 	w->newer = calloc(w->cnt + 1, sizeof(*w->newer));
 	if (w->older && w->newer)
@@ -212,8 +212,10 @@ json_t *sl_stats_json(struct sl_gateway *g, const struct sl_window *win)
 		json_array_append_new(list, worker_json(&in->workers[w]));
 	json_object_set_new(o, "workers", list);
 	list = json_array();
-	for (uint32_t s = 0; s < in->cfg->pool_cnt; s++)
-		json_array_append_new(list, service_json(g, in, win, s));
+	for (uint32_t s = 0; s < in->cfg->pool_cnt; s++) {
+		if (in->cfg->pools[s].name)
+			json_array_append_new(list, service_json(g, in, win, s));
+	}
 	json_object_set_new(o, "services", list);
 	return o;
 }

@@ -14,13 +14,13 @@
  *   older ---- newer ---- now      recent = now - older; each 2 s newer becomes older
  */
 struct sl_window {
-	struct sl_svc_hist *older, *newer; /* [pool][SL_STAGE_CNT], summed over workers */
+	struct sl_svc_hist *older, *newer; /* [service][SL_STAGE_CNT], summed over workers */
 	uint32_t cnt;
 	uint64_t next_ns;
 };
 
 /* 0 or -ENOMEM. */
-int sl_window_init(struct sl_window *w, const struct sl_config *cfg);
+int sl_window_init(struct sl_window *w, uint32_t service_max);
 void sl_window_fini(struct sl_window *w);
 void sl_window_tick(struct sl_window *w, struct sl_gateway *g, uint64_t now_ns);
 

@@ -205,7 +205,7 @@ enum sl_outcome sl_batcher_submit(struct sl_batcher *b, struct sl_batch_item *it
 		item->arrived_ns = now_ns;
 	set_due(b, item);
 	item->found_idle = finds_idle(b, item);
-	if (b->queue.len == b->queue.cap)
+	if (b->queue.len >= b->pool->max_queue)
 		o = make_room(b, item, SL_OUTCOME_QUEUE_FULL);
 	else if (in_time(b, item, now_ns))
 		o = SL_OUTCOME_OK;

@@ -6,7 +6,9 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/cpu.h"
 #include "core/client.h"
+#include "core/reload.h"
 #include "core/service.h"
 #include "front/h2.h"
 
@@ -19,7 +21,7 @@ enum {
 	HEADS_MAX = 512,
 };
 
-static void set_limits(struct sl_core *c)
+void sl_core_set_limits(struct sl_core *c)
 {
 	const struct sl_cfg_limits *l = &c->cfg->limits;
 
@@ -58,6 +60,8 @@ static enum sl_serving serving(void *arg, struct sl_span name)
 	enum sl_serving found = name.len ? SL_SERVING_UNKNOWN : SL_SERVING_YES;
 
 	for (uint32_t i = 0; i < c->cfg->pool_cnt; i++) {
+		if (!c->cfg->pools[i].name)
+			continue;
 		if (!name.len && !pool_serves(c, i))
 			found = SL_SERVING_NO;
 		else if (name.len && sl_span_eq(sl_span_cstr(c->cfg->pools[i].name), name))
@@ -141,7 +145,7 @@ static int create_memory(struct sl_core *c)
 	c->span_cap = c->net->umem->frame_cnt;
 	c->spans = calloc(c->span_cap, sizeof(*c->spans));
 	c->meta_buf = malloc(SL_RPC_MAX_META);
-	c->services = calloc(c->cfg->pool_cnt + 1, sizeof(*c->services));
+	c->services = calloc(c->maps.service_cnt + 1, sizeof(*c->services));
 	return c->spans && c->meta_buf && c->services ? 0 : -ENOMEM;
 }
 
@@ -152,8 +156,10 @@ static int create_parts(struct sl_core *c)
 	if (!c->rpc)
 		return -errno;
 	for (uint32_t i = 0; i < c->cfg->pool_cnt; i++) {
-		int rc = sl_service_init(&c->services[i], c, i);
+		int rc;
 
+		c->service_cnt++;
+		rc = sl_service_init(&c->services[i], c, i);
 		if (rc)
 			return rc;
 	}
@@ -165,11 +171,12 @@ int sl_core_init(struct sl_core *c, const struct sl_config *cfg, struct sl_net *
 {
 	int rc;
 
-	*c = (struct sl_core){.cfg = cfg, .net = net, .maps = *maps};
+	*c = (struct sl_core){.cfg = cfg, .net = net, .maps = *maps, .first_gen.cfg = cfg};
+	c->gen = &c->first_gen;
 	sl_list_init(&c->deferred);
 	c->now_ns = sl_now_ns();
 	sl_wheel_init(&c->wheel, c->now_ns, TIMER_TICK_MS * SL_NS_PER_MS);
-	set_limits(c);
+	sl_core_set_limits(c);
 	set_env(c);
 	sl_core_set_now(c, c->now_ns);
 	rc = create_memory(c);
@@ -204,7 +211,7 @@ void sl_core_fini(struct sl_core *c)
 	sl_dgram_fini(c);
 	if (c->rpc)
 		sl_rpc_destroy(c->rpc); /* tells the services that their channels go down */
-	for (uint32_t i = 0; c->services && i < c->cfg->pool_cnt; i++)
+	for (uint32_t i = 0; c->services && i < c->service_cnt; i++)
 		sl_service_fini(&c->services[i]);
 	if (c->tcp)
 		sl_tcp_destroy(c->tcp);
@@ -246,10 +253,14 @@ unsigned sl_core_run(struct sl_core *c)
 		c->serving_changed = false;
 		sl_h2_env_serving_changed(c->env.h2);
 	}
-	for (uint32_t i = 0; i < c->cfg->pool_cnt; i++)
-		sl_batcher_pump(c->services[i].batcher, c->now_ns);
+	for (uint32_t i = 0; i < c->service_cnt; i++) {
+		if (c->services[i].batcher)
+			sl_batcher_pump(c->services[i].batcher, c->now_ns);
+	}
 	for (int i = 0; i < DEFERRED_ROUNDS && !sl_list_empty(&c->deferred); i++)
 		n += sl_exchange_run_deferred(c);
+	if (sl_unlikely(c->leaving) && c->now_ns >= c->leave_ns)
+		sl_core_leave(c);
 	return n;
 }
 
@@ -259,12 +270,13 @@ uint64_t sl_core_next_ns(const struct sl_core *c)
 
 	if (!sl_list_empty(&c->deferred))
 		return c->now_ns;
-	for (uint32_t i = 0; i < c->cfg->pool_cnt; i++) {
-		uint64_t due = sl_batcher_next_ns(c->services[i].batcher);
+	for (uint32_t i = 0; i < c->service_cnt; i++) {
+		const struct sl_batcher *b = c->services[i].batcher;
+		uint64_t due = b ? sl_batcher_next_ns(b) : UINT64_MAX;
 
 		next = due < next ? due : next;
 	}
-	return next;
+	return c->leaving && c->leave_ns < next ? c->leave_ns : next;
 }
 
 struct sl_rpc_channel *sl_core_channel(struct sl_core *c, uint32_t pool, uint32_t backend)

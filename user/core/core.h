@@ -5,6 +5,7 @@
  *   client.c     a TCP connection and the front that speaks on it
  *   exchange.c   one request from its first byte to the last byte of its reply
  *   route.c      which service or fixed reply a request goes to
+ *   reload.c     from one configuration to the next (reload.h)
  *   service.c    a pool's queue on this worker; batches to and replies from its backends
  *   reply.c      replies of backends and of the gateway, to the front, kept when it cannot take
  * them dgram.c      requests in single datagrams batch.c      what is sent next (batch.h)
@@ -15,6 +16,7 @@
 #ifndef SL_CORE_CORE_H
 #define SL_CORE_CORE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/pool.h"
@@ -31,15 +33,27 @@
 struct sl_service;
 struct sl_dgram;
 
+/*
+ * A configuration in force, and the exchanges that began under it: they keep what it says, and its
+ * routes and pools, until their end. The worker's own; `number` counts up.
+ */
+struct sl_generation {
+	const struct sl_config *cfg;
+	uint64_t number;
+	uint32_t exchanges;
+};
+
 /* Entries of the mmapped maps that belong to one worker. */
 struct sl_core_maps {
+	uint32_t service_cnt;         /* room in them, at least cfg->pool_cnt */
 	struct sl_svc_hist *hist;     /* [services][SL_STAGE_CNT] */
 	struct sl_svc_live *live;     /* [services] */
 	const struct sl_svc_ctl *ctl; /* [services] */
 };
 
 struct sl_core {
-	const struct sl_config *cfg;
+	const struct sl_config *cfg; /* gen->cfg */
+	struct sl_generation *gen;   /* of new exchanges */
 	struct sl_net *net;
 	struct sl_tcp *tcp;
 	struct sl_udp *udp;
@@ -49,9 +63,14 @@ struct sl_core {
 	struct sl_wheel wheel;
 	struct sl_pool clients;
 	struct sl_pool exchanges;
-	struct sl_pool flights;      /* struct sl_flight */
-	struct sl_pool heads;        /* env.heads */
-	struct sl_service *services; /* [cfg->pool_cnt] */
+	struct sl_pool flights; /* struct sl_flight */
+	struct sl_pool heads;   /* env.heads */
+	/*
+	 * [maps.service_cnt], of which those below service_cnt may be in use; one without a batcher
+	 * is not.
+	 */
+	struct sl_service *services;
+	uint32_t service_cnt;
 	struct sl_dgram *dgram;
 	struct sl_core_maps maps;
 	struct sl_core_stats stats;
@@ -65,6 +84,10 @@ struct sl_core {
 	uint64_t now_ns;
 	bool draining;
 	bool serving_changed; /* a backend came or went: gRPC health watches are to be looked at */
+	bool leaving;         /* something of an older generation is there still */
+	uint64_t leave_ns;    /* when to look again */
+	_Atomic uint64_t settled; /* number of the generation that is alone here */
+	struct sl_generation first_gen;
 };
 
 /* Builds tcp, udp, rpc and services on a net whose ports exist. 0 or -errno. */

@@ -78,11 +78,12 @@ static uint32_t fair_key(const struct sl_service *s, uint32_t addr, const struct
 
 static uint64_t body_limit(const struct sl_exchange *x)
 {
-	uint64_t limit = x->core->cfg->limits.max_body;
+	const struct sl_cfg_limits *l = &x->gen->cfg->limits;
+	uint64_t limit = l->max_body;
 	uint64_t pool = x->service ? x->service->pool->max_body : 0;
 
 	if (x->stream.proto == SL_PROTO_GRPC)
-		limit = x->core->cfg->limits.max_message;
+		limit = l->max_message;
 	if (pool && pool < limit)
 		limit = pool;
 	return x->route->max_body && x->route->max_body < limit ? x->route->max_body : limit;
@@ -125,6 +126,7 @@ struct sl_exchange *sl_exchange_begin(struct sl_core *c, struct sl_client *cl,
 	}
 	*x = (struct sl_exchange){
 		.core = c,
+		.gen = c->gen,
 		.client = cl,
 		.route = route,
 		.take_ns = rq->take_ns ? rq->take_ns : c->now_ns,
@@ -134,6 +136,7 @@ struct sl_exchange *sl_exchange_begin(struct sl_core *c, struct sl_client *cl,
 	x->stream.proto = rq->proto;
 	x->stream.method = rq->method;
 	sl_list_init(&x->item.link);
+	x->gen->exchanges++;
 	c->stats.requests++;
 	c->stats.protocols[rq->proto]++;
 	if (cl)
@@ -232,6 +235,7 @@ void sl_exchange_free(struct sl_exchange *x)
 	sl_list_del(&x->item.link);
 	sl_service_release(x);
 	sl_store_free(&x->reply, c->net->umem);
+	x->gen->exchanges--;
 	sl_pool_put(&c->exchanges, x);
 	if (cl)
 		sl_client_stream_closed(cl);

@@ -39,7 +39,8 @@ struct sl_exchange {
 	struct sl_stream stream;
 	struct sl_batch_item item;
 	struct sl_core *core;
-	struct sl_client *client; /* NULL: a datagram, or the client has gone */
+	struct sl_generation *gen; /* that it began under */
+	struct sl_client *client;  /* NULL: a datagram, or the client has gone */
 	const struct sl_cfg_route *route;
 	struct sl_service *service;
 	struct sl_store request;

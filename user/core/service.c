@@ -96,7 +96,7 @@ static void drop_item(void *app, struct sl_batch_item *item, enum sl_outcome why
 	sl_exchange_fail(exchange_of(item), why);
 }
 
-static const struct sl_batch_ops batch_ops = {.send = send_batch, .drop = drop_item};
+const struct sl_batch_ops sl_service_batch_ops = {.send = send_batch, .drop = drop_item};
 
 enum sl_outcome sl_service_submit(struct sl_exchange *x)
 {
@@ -264,7 +264,8 @@ static void on_state(void *app, struct sl_rpc_channel *ch, enum sl_rpc_state sta
 
 	atomic_store(&be->link, state == SL_RPC_DOWN ? SL_LINK_DOWN : SL_LINK_UP);
 	c->serving_changed = true;
-	sl_batcher_backend(be->service->batcher, be->index, state == SL_RPC_UP, c->now_ns);
+	if (be->joined)
+		sl_batcher_backend(be->service->batcher, be->index, state == SL_RPC_UP, c->now_ns);
 }
 
 const struct sl_rpc_ops sl_service_rpc_ops = {
@@ -277,7 +278,20 @@ const struct sl_rpc_ops sl_service_rpc_ops = {
 
 void sl_core_adopt(struct sl_core *c, uint32_t pool, uint32_t backend, struct sl_transport *t)
 {
-	sl_rpc_adopt(sl_core_channel(c, pool, backend), t, c->now_ns);
+	if (sl_service_wants(c, pool, backend)) {
+		sl_rpc_adopt(sl_core_channel(c, pool, backend), t, c->now_ns);
+		return;
+	}
+	/* Dialled for before it was taken out of the configuration. */
+	sl_rpc_dial_drop(t);
+	sl_core_link_set(c, pool, backend, SL_LINK_DOWN);
+}
+
+bool sl_service_wants(const struct sl_core *c, uint32_t pool, uint32_t backend)
+{
+	const struct sl_service_backend *be = &c->services[pool].backends[backend];
+
+	return be->wanted && be->channel;
 }
 
 enum sl_link sl_core_link(const struct sl_core *c, uint32_t pool, uint32_t backend)
@@ -294,23 +308,35 @@ int sl_service_init(struct sl_service *s, struct sl_core *c, uint32_t index)
 {
 	s->core = c;
 	s->index = index;
+	s->wanted = true;
 	s->pool = &c->cfg->pools[index];
-	s->batcher =
-		sl_batcher_create(s->pool, &batch_ops, s, &c->maps.hist[index * SL_STAGE_CNT],
-				  &c->maps.live[index], c->maps.ctl ? &c->maps.ctl[index] : NULL);
+	s->batcher = sl_batcher_create(s->pool, &sl_service_batch_ops, s,
+				       &c->maps.hist[index * SL_STAGE_CNT], &c->maps.live[index],
+				       c->maps.ctl ? &c->maps.ctl[index] : NULL);
 	if (!s->batcher)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < s->pool->backend_cnt; i++) {
 		struct sl_service_backend *be = &s->backends[i];
+		struct sl_rpc_channel *ch =
+			sl_rpc_channel_add(c->rpc, s->pool->backends[i].name, be);
 
-		be->service = s;
-		be->index = (uint8_t)i;
-		sl_list_init(&be->flights);
-		be->channel = sl_rpc_channel_add(c->rpc, s->pool->backends[i].name, be);
-		if (!be->channel)
+		if (!ch)
 			return -ENOMEM;
+		sl_service_set_backend(s, i, ch);
+		be->joined = true;
 	}
 	return 0;
+}
+
+void sl_service_set_backend(struct sl_service *s, uint32_t index, struct sl_rpc_channel *ch)
+{
+	struct sl_service_backend *be = &s->backends[index];
+
+	be->service = s;
+	be->index = (uint8_t)index;
+	be->channel = ch;
+	be->wanted = true;
+	sl_list_init(&be->flights);
 }
 
 void sl_service_fini(struct sl_service *s)

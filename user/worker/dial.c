@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,9 +23,8 @@ enum {
 };
 
 struct sl_dialler {
-	const struct sl_config *cfg;
-	const struct sl_cfg_backend *backend;
-	const char *pool_name;
+	char *pool_name;
+	struct sl_cfg_backend backend; /* its texts are ours */
 	uint32_t pool, index;
 	struct sl_worker *workers;
 	unsigned worker_cnt;
@@ -32,6 +32,7 @@ struct sl_dialler {
 	pthread_mutex_t lock; /* stop, info */
 	pthread_cond_t wake;
 	bool stop;
+	_Atomic bool ended;
 	unsigned backoff_ms;
 	struct sl_prng prng;
 	bool complained; /* the log says that it is down */
@@ -56,7 +57,7 @@ static struct sl_transport *dial(struct sl_dialler *d, const struct sl_worker *w
 	struct sl_rpc_config rpc;
 	struct sl_rpc_dial_options opt = {
 		.endpoint = endpoint,
-		.key_file = d->backend->key_file,
+		.key_file = d->backend.key_file,
 		.mem = &mem,
 		.timeout_ms = DIAL_TIMEOUT_MS,
 		.worker = (uint16_t)w->index,
@@ -75,7 +76,8 @@ static int hand_over(struct sl_dialler *d, struct sl_worker *w, struct sl_transp
 
 	if (!m)
 		return -ENOMEM;
-	*m = (struct sl_worker_msg){SL_WORKER_ADOPT, d->pool, d->index, t};
+	*m = (struct sl_worker_msg){
+		.verb = SL_WORKER_ADOPT, .pool = d->pool, .backend = d->index, .transport = t};
 	rc = sl_worker_send(w, m);
 	if (rc)
 		free(m);
@@ -88,16 +90,16 @@ static bool connect_worker(struct sl_dialler *d, struct sl_worker *w)
 {
 	char err[160], err2[160];
 	bool fallback = false;
-	struct sl_transport *t = dial(d, w, d->backend->endpoint, err, sizeof(err));
+	struct sl_transport *t = dial(d, w, d->backend.endpoint, err, sizeof(err));
 
-	if (!t && d->backend->fallback) {
-		t = dial(d, w, d->backend->fallback, err2, sizeof(err2));
+	if (!t && d->backend.fallback) {
+		t = dial(d, w, d->backend.fallback, err2, sizeof(err2));
 		fallback = t != NULL;
 	}
 	if (!t) {
 		set_info(d, w->index, err, false);
 		if (!d->complained)
-			sl_log_warn("backend %s/%s is down: %s", d->pool_name, d->backend->name,
+			sl_log_warn("backend %s/%s is down: %s", d->pool_name, d->backend.name,
 				    err);
 		d->complained = true;
 		return false;
@@ -105,9 +107,9 @@ static bool connect_worker(struct sl_dialler *d, struct sl_worker *w)
 	set_info(d, w->index, sl_rpc_transport_info(t), fallback);
 	if (fallback)
 		sl_log_warn("backend %s/%s: %s; using its fallback %s", d->pool_name,
-			    d->backend->name, err, d->backend->fallback);
+			    d->backend.name, err, d->backend.fallback);
 	else
-		sl_log_info("backend %s/%s is up: %s", d->pool_name, d->backend->name,
+		sl_log_info("backend %s/%s is up: %s", d->pool_name, d->backend.name,
 			    sl_rpc_transport_info(t));
 	d->complained = false;
 	sl_core_link_set(&w->core, d->pool, d->index, SL_LINK_OFFERED);
@@ -161,7 +163,36 @@ static void *dialler_main(void *arg)
 		d->backoff_ms =
 			d->backoff_ms * 2 < BACKOFF_MAX_MS ? d->backoff_ms * 2 : BACKOFF_MAX_MS;
 	}
+	atomic_store_explicit(&d->ended, true, memory_order_release);
 	return NULL;
+}
+
+static void free_dialler(struct sl_dialler *d)
+{
+	pthread_cond_destroy(&d->wake);
+	pthread_mutex_destroy(&d->lock);
+	free(d->pool_name);
+	free((char *)(uintptr_t)d->backend.name);
+	free((char *)(uintptr_t)d->backend.endpoint);
+	free((char *)(uintptr_t)d->backend.fallback);
+	free((char *)(uintptr_t)d->backend.key_file);
+	free(d);
+}
+
+static bool copy_text(const char **to, const char *from)
+{
+	*to = from ? strdup(from) : NULL;
+	return *to || !from;
+}
+
+static bool copy_names(struct sl_dialler *d, const struct sl_cfg_pool *pool,
+		       const struct sl_cfg_backend *b)
+{
+	d->pool_name = strdup(pool->name);
+	return d->pool_name && copy_text(&d->backend.name, b->name) &&
+	       copy_text(&d->backend.endpoint, b->endpoint) &&
+	       copy_text(&d->backend.fallback, b->fallback) &&
+	       copy_text(&d->backend.key_file, b->key_file);
 }
 
 struct sl_dialler *sl_dialler_start(const struct sl_config *cfg, uint32_t pool, uint32_t backend,
@@ -174,9 +205,6 @@ struct sl_dialler *sl_dialler_start(const struct sl_config *cfg, uint32_t pool, 
 
 	if (!d)
 		return NULL;
-	d->cfg = cfg;
-	d->pool_name = cfg->pools[pool].name;
-	d->backend = &cfg->pools[pool].backends[backend];
 	d->pool = pool;
 	d->index = backend;
 	d->workers = workers;
@@ -188,28 +216,41 @@ struct sl_dialler *sl_dialler_start(const struct sl_config *cfg, uint32_t pool, 
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&d->wake, &attr);
 	pthread_condattr_destroy(&attr);
+	if (!copy_names(d, &cfg->pools[pool], &cfg->pools[pool].backends[backend])) {
+		free_dialler(d);
+		errno = ENOMEM;
+		return NULL;
+	}
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	rc = pthread_create(&d->thread, NULL, dialler_main, d);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc) {
-		free(d);
+		free_dialler(d);
 		errno = rc;
 		return NULL;
 	}
 	return d;
 }
 
-void sl_dialler_stop(struct sl_dialler *d)
+void sl_dialler_ask_stop(struct sl_dialler *d)
 {
 	pthread_mutex_lock(&d->lock);
 	d->stop = true;
 	pthread_cond_signal(&d->wake);
 	pthread_mutex_unlock(&d->lock);
+}
+
+bool sl_dialler_ended(const struct sl_dialler *d)
+{
+	return atomic_load_explicit(&d->ended, memory_order_acquire);
+}
+
+void sl_dialler_stop(struct sl_dialler *d)
+{
+	sl_dialler_ask_stop(d);
 	pthread_join(d->thread, NULL);
-	pthread_cond_destroy(&d->wake);
-	pthread_mutex_destroy(&d->lock);
-	free(d);
+	free_dialler(d);
 }
 
 void sl_dialler_info(struct sl_dialler *d, unsigned worker, struct sl_backend_info *out)

@@ -15,7 +15,7 @@
 #include "xio/probe.h"
 
 /* A half page packs twice as many small segments into the same memory, and holds an MTU of 1500. */
-enum { FRAME_SIZE_MIN = 2048, FRAME_SIZE_MAX = 4096, BUSY_POLL_US = 20 };
+enum { FRAME_SIZE_MIN = 2048, FRAME_SIZE_MAX = 4096, BUSY_POLL_US = 20, SPARE_SERVICES = 8 };
 
 static int fail(char *err, size_t err_len, int rc, const char *what)
 {
@@ -31,7 +31,7 @@ static int open_interfaces(struct sl_gateway *g, char *err, size_t err_len)
 		const struct sl_cfg_interface *ci = &g->cfg->interfaces[i];
 		struct sl_xdp_options o = {
 			.worker_cnt = g->cfg->worker_cnt,
-			.service_cnt = g->cfg->pool_cnt,
+			.service_cnt = g->service_max,
 			.generic = ci->mode == SL_ATTACH_GENERIC,
 			.share = i ? &g->xdp[0] : NULL,
 		};
@@ -40,6 +40,8 @@ static int open_interfaces(struct sl_gateway *g, char *err, size_t err_len)
 		if (rc)
 			return rc;
 		g->xdp_cnt++;
+		if (g->service_max > g->xdp[i].service_cnt) /* adopted ones have what they have */
+			g->service_max = g->xdp[i].service_cnt;
 		if (ci->mode == SL_ATTACH_NATIVE && g->xdp[i].generic) {
 			snprintf(err, err_len, "%s:%d: interface %s: mode = native, but: %s",
 				 g->cfg->file, ci->line, ci->name, g->xdp[i].mode);
@@ -139,88 +141,6 @@ static int open_ports(struct sl_gateway *g, char *err, size_t err_len)
 	return 0;
 }
 
-/* --- listeners --- */
-
-/* The service whose overload refuses connections: that of all routes, if they share one. */
-static uint16_t shed_service(const struct sl_config *cfg)
-{
-	int32_t pool = -1;
-
-	for (uint32_t i = 0; i < cfg->route_cnt; i++) {
-		if (cfg->routes[i].pool < 0)
-			continue;
-		if (pool >= 0 && cfg->routes[i].pool != pool)
-			return SL_ANY_SERVICE;
-		pool = cfg->routes[i].pool;
-	}
-	return pool < 0 ? SL_ANY_SERVICE : (uint16_t)pool;
-}
-
-struct listener_list {
-	struct sl_net_listener entry[SL_MAX_LISTENERS];
-	uint32_t cnt;
-};
-
-static int add_listener(struct listener_list *l, const struct sl_cfg_listener *cl, uint16_t index,
-			uint8_t family, uint8_t protocol)
-{
-	struct sl_net_listener *e;
-
-	if (l->cnt == SL_MAX_LISTENERS)
-		return -E2BIG;
-	e = &l->entry[l->cnt++];
-	*e = (struct sl_net_listener){.port_be = htons(cl->port),
-				      .family = family,
-				      .protocol = protocol,
-				      .listener = index};
-	memcpy(e->addr, cl->addr, sizeof(e->addr));
-	return 0;
-}
-
-static int list_listeners(const struct sl_config *cfg, struct listener_list *l)
-{
-	static const uint8_t families[] = {4, 6}, protocols[] = {IPPROTO_TCP, IPPROTO_UDP};
-	int rc = 0;
-
-	for (uint32_t i = 0; i < cfg->listener_cnt; i++) {
-		const struct sl_cfg_listener *cl = &cfg->listeners[i];
-
-		for (unsigned k = 0; k < 4 && !rc; k++) {
-			bool tcp = protocols[k & 1] == IPPROTO_TCP;
-
-			if (cl->family && cl->family != families[k >> 1])
-				continue;
-			if (tcp ? cl->http : cl->datagram)
-				rc = add_listener(l, cl, (uint16_t)i, families[k >> 1],
-						  protocols[k & 1]);
-		}
-	}
-	return rc;
-}
-
-static int open_listeners(struct sl_gateway *g, char *err, size_t err_len)
-{
-	struct listener_list *l = calloc(1, sizeof(*l));
-	struct sl_listener value = {.shed_service = shed_service(g->cfg)};
-	int rc = l ? list_listeners(g->cfg, l) : -ENOMEM;
-
-	for (unsigned w = 0; w < g->worker_cnt && !rc; w++)
-		rc = sl_net_set_listeners(&g->workers[w].net, l->entry, l->cnt);
-	for (uint32_t i = 0; i < g->xdp_cnt && !rc; i++) {
-		for (uint32_t k = 0; k < l->cnt && !rc; k++) {
-			const struct sl_net_listener *e = &l->entry[k];
-			struct sl_listener_key key = {
-				.port = e->port_be, .family = e->family, .protocol = e->protocol};
-
-			memcpy(key.addr, e->addr, sizeof(key.addr));
-			value.listener = e->listener;
-			rc = sl_xdp_listen(&g->xdp[i], &key, &value);
-		}
-	}
-	free(l);
-	return rc ? fail(err, err_len, rc, "cannot set the listeners") : 0;
-}
-
 /* --- start and stop --- */
 
 static int create_workers(struct sl_gateway *g, char *err, size_t err_len)
@@ -257,6 +177,7 @@ static int build_workers(struct sl_gateway *g, char *err, size_t err_len)
 	for (unsigned i = 0; i < g->worker_cnt; i++) {
 		struct sl_worker *w = &g->workers[i];
 		struct sl_core_maps maps = {
+			.service_cnt = g->service_max,
 			.hist = sl_xdp_hist(&g->xdp[0], i, 0, 0),
 			.live = sl_xdp_live(&g->xdp[0], i, 0),
 			.ctl = g->xdp[0].ctl,
@@ -280,40 +201,51 @@ int sl_gateway_start(struct sl_gateway *g, char *err, size_t err_len)
 		if (rc)
 			return fail(err, err_len, rc, "cannot start a worker");
 	}
-	for (uint32_t p = 0; p < g->cfg->pool_cnt; p++) {
-		for (uint32_t b = 0; b < g->cfg->pools[p].backend_cnt; b++) {
-			struct sl_dialler *d =
-				sl_dialler_start(g->cfg, p, b, g->workers, g->worker_cnt);
-
-			if (!d)
-				return fail(err, err_len, -errno, "cannot start a dialler");
-			g->diallers[g->dialler_cnt++] = d;
-		}
-	}
+	if (sl_diallers_start(g, g->cfg))
+		return fail(err, err_len, -errno, "cannot start a dialler");
 	return 0;
 }
 
-static uint32_t count_backends(const struct sl_config *cfg)
+static int open_listeners(struct sl_gateway *g, char *err, size_t err_len)
 {
-	uint32_t n = 0;
+	uint32_t cnt;
+	struct sl_net_listener *l = sl_listeners_list(g->cfg, &cnt);
+	int rc = l ? 0 : -errno;
 
-	for (uint32_t p = 0; p < cfg->pool_cnt; p++)
-		n += cfg->pools[p].backend_cnt;
-	return n;
+	for (unsigned w = 0; w < g->worker_cnt && !rc; w++)
+		rc = sl_net_set_listeners(&g->workers[w].net, l, cnt);
+	if (rc)
+		free(l);
+	else
+		rc = sl_listeners_apply(g, g->cfg, l, cnt, false);
+	return rc ? fail(err, err_len, rc, "cannot set the listeners") : 0;
+}
+
+/* Room for pools that a reload brings. */
+static uint32_t choose_service_max(const struct sl_config *cfg)
+{
+	uint32_t max = cfg->pool_cnt + SPARE_SERVICES;
+
+	return max < SL_MAX_SERVICES ? max : SL_MAX_SERVICES;
 }
 
 struct sl_gateway *sl_gateway_open(const struct sl_config *cfg, char *err, size_t err_len)
 {
 	struct sl_gateway *g = calloc(1, sizeof(*g));
+	uint32_t slots;
 	int rc;
 
 	if (!g)
 		return NULL;
-	g->cfg = cfg;
+	g->cfg = g->first.cfg = cfg;
+	g->epoch = &g->first;
+	g->service_max = choose_service_max(cfg);
 	g->start_ns = sl_now_ns();
 	g->xdp = calloc(cfg->interface_cnt, sizeof(*g->xdp));
-	g->diallers = calloc(count_backends(cfg) + 1, sizeof(*g->diallers));
-	rc = g->xdp && g->diallers ? 0 : fail(err, err_len, -ENOMEM, "gateway");
+	slots = sl_dialler_slot(g->service_max, 0);
+	g->diallers = calloc(slots, sizeof(struct sl_dialler *));
+	g->ending = calloc(slots, sizeof(struct sl_dialler *));
+	rc = g->xdp && g->diallers && g->ending ? 0 : fail(err, err_len, -ENOMEM, "gateway");
 	if (!rc)
 		rc = create_workers(g, err, err_len);
 	if (!rc)
@@ -334,8 +266,7 @@ struct sl_gateway *sl_gateway_open(const struct sl_config *cfg, char *err, size_
 
 void sl_gateway_close(struct sl_gateway *g)
 {
-	for (uint32_t i = 0; i < g->dialler_cnt; i++)
-		sl_dialler_stop(g->diallers[i]);
+	sl_diallers_stop(g);
 	for (unsigned i = 0; i < g->worker_cnt; i++)
 		sl_worker_stop(&g->workers[i]);
 	for (unsigned i = 0; i < g->worker_cnt; i++)
@@ -344,6 +275,9 @@ void sl_gateway_close(struct sl_gateway *g)
 	for (uint32_t i = 0; i < g->xdp_cnt; i++)
 		sl_xdp_close(&g->xdp[g->xdp_cnt - 1 - i]); /* the first one lends its maps */
 	sl_info_fini(g);
+	sl_reload_fini(g);
+	free(g->listening);
+	free(g->ending);
 	free(g->diallers);
 	free(g->workers);
 	free(g->xdp);
@@ -355,18 +289,10 @@ bool sl_gateway_drain(struct sl_gateway *g)
 	bool done = true;
 
 	for (unsigned i = 0; i < g->worker_cnt; i++) {
-		struct sl_worker_msg *m;
-
-		if (!g->draining) {
-			m = calloc(1, sizeof(*m));
-			if (!m)
-				return false;
-			m->verb = SL_WORKER_DRAIN;
-			if (sl_worker_send(&g->workers[i], m)) {
-				free(m);
-				return false;
-			}
-		}
+		if (!g->draining &&
+		    sl_worker_tell(&g->workers[i],
+				   &(struct sl_worker_msg){.verb = SL_WORKER_DRAIN}))
+			return false;
 		if (!atomic_load_explicit(&g->workers[i].drained, memory_order_acquire))
 			done = false;
 	}
@@ -390,7 +316,7 @@ bool sl_gateway_ready(const struct sl_gateway *g, char *why, size_t why_len)
 		return false;
 	}
 	for (uint32_t p = 0; p < g->cfg->pool_cnt; p++) {
-		if (!pool_up(g, p)) {
+		if (g->cfg->pools[p].name && !pool_up(g, p)) {
 			snprintf(why, why_len, "no backend of pool %s is up",
 				 g->cfg->pools[p].name);
 			return false;

@@ -7,6 +7,12 @@
  *       -> sl_gateway_drain -> sl_gateway_close
  *
  * All functions are called from the control thread unless said otherwise.
+ *
+ * Reload: sl_gateway_reload() makes all that the next configuration takes and hands it to the
+ * workers; sl_gateway_step(), called every few milliseconds until it returns false, takes it
+ * further as they answer: new backends are dialled first, then each worker switches between two
+ * bursts. Exchanges finish under the configuration that they began under, which is freed after the
+ * last.
  */
 #ifndef SL_WORKER_GATEWAY_H
 #define SL_WORKER_GATEWAY_H
@@ -34,6 +40,14 @@ bool sl_gateway_ready(const struct sl_gateway *g, char *why, size_t why_len);
 
 /* Stops new connections, finishes what is in flight; true once nothing is left. Idempotent. */
 bool sl_gateway_drain(struct sl_gateway *g);
+/*
+ * next: checked; the gateway's when this returns 0. -EBUSY: not yet, call again later. Else -errno
+ * and one line in err, and nothing has changed.
+ */
+int sl_gateway_reload(struct sl_gateway *g, struct sl_config *next, char *err, size_t err_len);
+/* True while a reload is under way: its configuration is not in force everywhere. */
+bool sl_gateway_step(struct sl_gateway *g);
+
 /* Ends workers, detaches, frees. */
 void sl_gateway_close(struct sl_gateway *g);
 
@@ -67,7 +81,7 @@ struct sl_worker_info {
 	struct sl_port_info ports[SL_MAX_PORTS];
 	uint32_t port_cnt;
 	struct sl_backend_info *backends;
-	uint32_t backend_cnt;
+	uint32_t backend_cnt, backend_max;
 };
 
 struct sl_interface_info {
@@ -78,7 +92,8 @@ struct sl_interface_info {
 };
 
 struct sl_gateway_info {
-	const struct sl_config *cfg;
+	const struct sl_config *cfg; /* in force; pools and backends may be vacant */
+	uint32_t service_max;        /* room for pools: cfg->pool_cnt is not above it */
 	uint64_t start_ns;
 	bool draining;
 	struct sl_worker_info *workers;

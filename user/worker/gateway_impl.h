@@ -9,24 +9,66 @@
 #include "xio/xdp_load.h"
 #include "xio/xsk_port.h"
 
+struct sl_core_change;
 struct sl_handover_hub;
 
-struct sl_gateway {
+/* A configuration that is in force, was, or is about to be; the newest first. */
+struct sl_epoch {
+	struct sl_epoch *older;
 	const struct sl_config *cfg;
+	struct sl_config *own; /* the same, unless it is the one that the gateway was opened with */
+	uint64_t number;       /* of its generation */
+	struct sl_core_change *changes[SL_MAX_WORKERS];
+};
+
+enum sl_reload_state { SL_RELOAD_NONE, SL_RELOAD_PREPARE, SL_RELOAD_SWITCH };
+
+struct sl_gateway {
+	const struct sl_config *cfg; /* epoch->cfg */
+	struct sl_epoch first, *epoch, *next;
+	enum sl_reload_state reload;
+	uint64_t dial_until_ns; /* new backends are waited for until then */
+	uint32_t service_max;
 	uint64_t start_ns;
 	uint32_t frame_size;
 	struct sl_xdp *xdp; /* [interface_cnt] */
 	uint32_t xdp_cnt;
 	struct sl_worker *workers;
 	unsigned worker_cnt;
-	struct sl_handover_hub *hub;  /* NULL with one worker */
-	struct sl_dialler **diallers; /* pool by pool, backend by backend */
-	uint32_t dialler_cnt;
+	struct sl_handover_hub *hub;       /* NULL with one worker */
+	struct sl_dialler **diallers;      /* [service_max][SL_MAX_BACKENDS] */
+	struct sl_dialler **ending;        /* the same, of backends that have been taken out */
+	struct sl_net_listener *listening; /* what the program sends to us */
+	uint32_t listening_cnt;
 	bool draining;
 	struct sl_gateway_info info;
 };
 
+static inline uint32_t sl_dialler_slot(uint32_t pool, uint32_t backend)
+{
+	return pool * SL_MAX_BACKENDS + backend;
+}
+
 int sl_info_init(struct sl_gateway *g);
 void sl_info_fini(struct sl_gateway *g);
+/* Makes room for the backends of g->cfg. 0 or -ENOMEM, and all is as before. */
+int sl_info_resize(struct sl_gateway *g);
+
+/* listeners.c */
+/* What the listeners of a configuration come to; the caller frees it. NULL: errno. */
+struct sl_net_listener *sl_listeners_list(const struct sl_config *cfg, uint32_t *cnt);
+/*
+ * Makes the program send those to us that are listed, after the workers know of them; those of
+ * before that are not listed any more are left to the kernel with `stop`. Takes the list. 0 or
+ * -errno.
+ */
+int sl_listeners_apply(struct sl_gateway *g, const struct sl_config *cfg,
+		       struct sl_net_listener *list, uint32_t cnt, bool stop);
+
+/* reload.c */
+/* For the backends that have none yet. 0 or -1 and errno. */
+int sl_diallers_start(struct sl_gateway *g, const struct sl_config *cfg);
+void sl_diallers_stop(struct sl_gateway *g);
+void sl_reload_fini(struct sl_gateway *g);
 
 #endif

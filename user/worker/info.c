@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/gateway_impl.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@ int sl_info_init(struct sl_gateway *g)
 {
 	struct sl_gateway_info *in = &g->info;
 
-	in->cfg = g->cfg;
+	in->service_max = g->service_max;
 	in->start_ns = g->start_ns;
 	in->worker_cnt = g->worker_cnt;
 	in->interface_cnt = g->xdp_cnt;
@@ -26,15 +27,37 @@ int sl_info_init(struct sl_gateway *g)
 	in->interfaces = calloc(g->xdp_cnt, sizeof(*in->interfaces));
 	if (!in->workers || !in->interfaces)
 		return -1;
-	for (unsigned i = 0; i < g->worker_cnt; i++) {
-		uint32_t n = 0;
+	return sl_info_resize(g);
+}
 
-		for (uint32_t p = 0; p < g->cfg->pool_cnt; p++)
-			n += g->cfg->pools[p].backend_cnt;
-		in->workers[i].backend_cnt = n;
-		in->workers[i].backends = calloc(n + 1, sizeof(*in->workers[i].backends));
-		if (!in->workers[i].backends)
-			return -1;
+static uint32_t count_backends(const struct sl_config *cfg)
+{
+	uint32_t n = 0;
+
+	for (uint32_t p = 0; p < cfg->pool_cnt; p++) {
+		for (uint32_t b = 0; b < cfg->pools[p].backend_cnt; b++)
+			n += cfg->pools[p].backends[b].name != NULL;
+	}
+	return n;
+}
+
+int sl_info_resize(struct sl_gateway *g)
+{
+	uint32_t n = count_backends(g->cfg);
+
+	for (unsigned i = 0; i < g->worker_cnt; i++) {
+		struct sl_worker_info *wi = &g->info.workers[i];
+		struct sl_backend_info *room;
+
+		if (wi->backends && n <= wi->backend_max)
+			continue;
+		room = calloc(n + 1, sizeof(*room));
+		if (!room)
+			return -ENOMEM;
+		free(wi->backends);
+		wi->backends = room;
+		wi->backend_max = n;
+		wi->backend_cnt = 0;
 	}
 	return 0;
 }
@@ -60,23 +83,29 @@ static void fill_ports(const struct sl_worker *w, struct sl_worker_info *wi)
 	}
 }
 
+static void fill_backend(struct sl_gateway *g, struct sl_worker *w, uint32_t p, uint32_t b,
+			 struct sl_backend_info *bi)
+{
+	struct sl_dialler *d = g->diallers[sl_dialler_slot(p, b)];
+	enum sl_link link = sl_core_link(&w->core, p, b);
+
+	bi->pool = g->cfg->pools[p].name;
+	bi->name = g->cfg->pools[p].backends[b].name;
+	bi->state = link == SL_LINK_UP        ? SL_RPC_UP
+		    : link == SL_LINK_OFFERED ? SL_RPC_CONNECTING
+					      : SL_RPC_DOWN;
+	if (d) /* else: not started yet */
+		sl_dialler_info(d, w->index, bi);
+	sl_rpc_channel_stats(sl_core_channel(&w->core, p, b), &bi->stats);
+}
+
 static void fill_backends(struct sl_gateway *g, struct sl_worker *w, struct sl_worker_info *wi)
 {
-	uint32_t n = 0;
-
+	wi->backend_cnt = 0;
 	for (uint32_t p = 0; p < g->cfg->pool_cnt; p++) {
-		for (uint32_t b = 0; b < g->cfg->pools[p].backend_cnt; b++, n++) {
-			struct sl_backend_info *bi = &wi->backends[n];
-			enum sl_link link = sl_core_link(&w->core, p, b);
-
-			bi->pool = g->cfg->pools[p].name;
-			bi->name = g->cfg->pools[p].backends[b].name;
-			bi->state = link == SL_LINK_UP        ? SL_RPC_UP
-				    : link == SL_LINK_OFFERED ? SL_RPC_CONNECTING
-							      : SL_RPC_DOWN;
-			if (n < g->dialler_cnt) /* else: not started yet */
-				sl_dialler_info(g->diallers[n], w->index, bi);
-			sl_rpc_channel_stats(sl_core_channel(&w->core, p, b), &bi->stats);
+		for (uint32_t b = 0; b < g->cfg->pools[p].backend_cnt; b++) {
+			if (g->cfg->pools[p].backends[b].name)
+				fill_backend(g, w, p, b, &wi->backends[wi->backend_cnt++]);
 		}
 	}
 }
@@ -102,6 +131,7 @@ static void fill_worker(struct sl_gateway *g, struct sl_worker *w, struct sl_wor
 
 const struct sl_gateway_info *sl_gateway_info(struct sl_gateway *g)
 {
+	g->info.cfg = g->cfg;
 	g->info.draining = g->draining;
 	for (unsigned i = 0; i < g->worker_cnt; i++)
 		fill_worker(g, &g->workers[i], &g->info.workers[i]);

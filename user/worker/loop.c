@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "core/reload.h"
 #include "net/handover.h"
 #include "xio/xsk_port.h"
 
@@ -41,6 +42,8 @@ static void obey(struct sl_worker *w, struct sl_worker_msg *m)
 {
 	switch (m->verb) {
 	case SL_WORKER_ADOPT: sl_core_adopt(&w->core, m->pool, m->backend, m->transport); break;
+	case SL_WORKER_PREPARE: sl_core_prepare(&w->core, m->change); break;
+	case SL_WORKER_SWITCH: sl_core_switch(&w->core, m->change); break;
 	case SL_WORKER_DRAIN:
 		w->draining = true;
 		sl_core_drain(&w->core);

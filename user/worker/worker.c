@@ -130,18 +130,23 @@ int sl_worker_send(struct sl_worker *w, struct sl_worker_msg *msg)
 	return write(w->wake_fd, &one, sizeof(one)) == sizeof(one) || errno == EAGAIN ? 0 : -errno;
 }
 
+int sl_worker_tell(struct sl_worker *w, const struct sl_worker_msg *msg)
+{
+	struct sl_worker_msg *m = malloc(sizeof(*m));
+
+	if (!m)
+		return -ENOMEM;
+	*m = *msg;
+	while (sl_worker_send(w, m) == -EAGAIN)
+		usleep(1000); /* the worker empties its inbox in every loop */
+	return 0;
+}
+
 void sl_worker_stop(struct sl_worker *w)
 {
-	struct sl_worker_msg *m;
-
 	if (!w->thread_started)
 		return;
-	m = calloc(1, sizeof(*m));
-	if (m) {
-		m->verb = SL_WORKER_STOP;
-		while (sl_worker_send(w, m) == -EAGAIN)
-			usleep(1000); /* the worker empties its inbox in every loop */
-	}
+	sl_worker_tell(w, &(struct sl_worker_msg){.verb = SL_WORKER_STOP});
 	pthread_join(w->thread, NULL);
 	w->thread_started = false;
 }

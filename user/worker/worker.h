@@ -11,15 +11,26 @@
 #include "base/ring.h"
 #include "core/core.h"
 
+struct sl_core_change;
 struct sl_transport;
 
-enum sl_worker_verb { SL_WORKER_ADOPT, SL_WORKER_DRAIN, SL_WORKER_STOP };
+enum sl_worker_verb {
+	SL_WORKER_ADOPT,
+	SL_WORKER_PREPARE, /* see core/reload.h */
+	SL_WORKER_SWITCH,
+	SL_WORKER_DRAIN,
+	SL_WORKER_STOP,
+};
 
-/* Belongs to the worker once it is sent; allocated and freed with malloc. */
+/*
+ * Belongs to the worker once it is sent, but for the change, which stays the control thread's;
+ * allocated and freed with malloc.
+ */
 struct sl_worker_msg {
 	enum sl_worker_verb verb;
 	uint32_t pool, backend;
 	struct sl_transport *transport;
+	struct sl_core_change *change;
 };
 
 struct sl_worker {
@@ -51,6 +62,8 @@ int sl_worker_build(struct sl_worker *w, const struct sl_config *cfg,
 int sl_worker_start(struct sl_worker *w);
 /* Any thread. 0, or -EAGAIN: the inbox is full and the message still the caller's. */
 int sl_worker_send(struct sl_worker *w, struct sl_worker_msg *msg);
+/* The control thread: the same for a copy of it, waiting for room. 0 or -ENOMEM. */
+int sl_worker_tell(struct sl_worker *w, const struct sl_worker_msg *msg);
 /* Ends the thread and waits for it. */
 void sl_worker_stop(struct sl_worker *w);
 void sl_worker_fini(struct sl_worker *w);

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+static void print_names(const char *title, const json_t *names, const char *none)
+{
+	json_t *name;
+	size_t i;
+
+	printf("%s: %s", title, json_array_size(names) ? "" : none);
+	json_array_foreach((json_t *)(uintptr_t)names, i, name)
+		printf("%s%s", i ? ", " : "", json_string_value(name));
+	putchar('\n');
+}
+
+int cli_reload(int argc, char **argv)
+{
+	struct cli_options o;
+	struct cli_target t;
+	char err[600], *body = NULL;
+	int status = -1;
+	json_t *diff;
+
+	argc = cli_take_options(argc, argv, "caj", &o);
+	if (argc < 0)
+		return CLI_USAGE;
+	if (argc > 1)
+		return cli_usage("reload", "found \"%.64s\", which it does not take", argv[1]);
+	if (cli_find_admin(&o, &t, err, sizeof(err)) == 0)
+		status = cli_admin_ask(&t, "POST", "/reload", &body, err, sizeof(err));
+	if (status < 0)
+		return cli_error("reload", "%s", err);
+	body[strcspn(body, "\n")] = 0;
+	diff = status == 200 ? json_loads(body, 0, NULL) : NULL;
+	if (!diff) {
+		cli_error("reload", "nothing changed: %s", body);
+	} else if (o.json) {
+		puts(body);
+	} else {
+		print_names("in force", json_object_get(diff, "in_force"), "nothing new");
+		print_names("needs a restart", json_object_get(diff, "needs_restart"), "nothing");
+	}
+	json_decref(diff);
+	free(body);
+	return diff ? CLI_OK : CLI_FAILED;
+}

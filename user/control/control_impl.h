@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What control.c and reload.c share. */
+#ifndef SL_CONTROL_CONTROL_IMPL_H
+#define SL_CONTROL_CONTROL_IMPL_H
+
+#include "control/admin.h"
+#include "control/control.h"
+
+struct sl_control {
+	struct sl_control_options opt;
+	struct sl_admin *admin;
+	struct sl_window window;
+	uint32_t service_max;
+	int signal_fd;
+	uint64_t tick_ns;
+	uint64_t drain_until_ns;
+	bool ready_told, draining, stop, fault;
+	struct sl_config *reload_wait; /* checked, until the gateway can take it */
+	bool reloading;                /* the gateway is on its way to the next one */
+	char reload_text[1400];        /* what is said when it is there */
+	bool reload_warns;
+};
+
+/* reload.c: takes a reload further. */
+void sl_control_step(struct sl_control *c);
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From the configuration's listeners to what the program on the interfaces sends to us. */
+#include "worker/gateway_impl.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The service whose overload refuses connections: that of all routes, if they share one. */
+static uint16_t shed_service(const struct sl_config *cfg)
+{
+	int32_t pool = -1;
+
+	for (uint32_t i = 0; i < cfg->route_cnt; i++) {
+		if (cfg->routes[i].pool < 0)
+			continue;
+		if (pool >= 0 && cfg->routes[i].pool != pool)
+			return SL_ANY_SERVICE;
+		pool = cfg->routes[i].pool;
+	}
+	return pool < 0 ? SL_ANY_SERVICE : (uint16_t)pool;
+}
+
+static void fill(struct sl_net_listener *e, const struct sl_cfg_listener *cl, uint16_t index,
+		 uint8_t family, uint8_t protocol)
+{
+	*e = (struct sl_net_listener){.port_be = htons(cl->port),
+				      .family = family,
+				      .protocol = protocol,
+				      .listener = index};
+	memcpy(e->addr, cl->addr, sizeof(e->addr));
+}
+
+struct sl_net_listener *sl_listeners_list(const struct sl_config *cfg, uint32_t *cnt)
+{
+	static const uint8_t families[] = {4, 6}, protocols[] = {IPPROTO_TCP, IPPROTO_UDP};
+	struct sl_net_listener *list = calloc(SL_MAX_LISTENERS, sizeof(*list));
+
+	*cnt = 0;
+	for (uint32_t i = 0; list && i < cfg->listener_cnt; i++) {
+		const struct sl_cfg_listener *cl = &cfg->listeners[i];
+
+		for (unsigned k = 0; k < 4; k++) {
+			bool tcp = protocols[k & 1] == IPPROTO_TCP;
+
+			if ((cl->family && cl->family != families[k >> 1]) ||
+			    !(tcp ? cl->http : cl->datagram))
+				continue;
+			if (*cnt == SL_MAX_LISTENERS) {
+				free(list);
+				errno = E2BIG;
+				return NULL;
+			}
+			fill(&list[(*cnt)++], cl, (uint16_t)i, families[k >> 1], protocols[k & 1]);
+		}
+	}
+	return list;
+}
+
+static struct sl_listener_key key_of(const struct sl_net_listener *l)
+{
+	struct sl_listener_key key = {
+		.port = l->port_be, .family = l->family, .protocol = l->protocol};
+
+	memcpy(key.addr, l->addr, sizeof(key.addr));
+	return key;
+}
+
+static bool listed(const struct sl_net_listener *list, uint32_t cnt,
+		   const struct sl_net_listener *wanted)
+{
+	struct sl_listener_key want = key_of(wanted);
+
+	for (uint32_t i = 0; i < cnt; i++) {
+		struct sl_listener_key key = key_of(&list[i]);
+
+		if (memcmp(&key, &want, sizeof(key)) == 0)
+			return true;
+	}
+	return false;
+}
+
+int sl_listeners_apply(struct sl_gateway *g, const struct sl_config *cfg,
+		       struct sl_net_listener *list, uint32_t cnt, bool stop)
+{
+	struct sl_listener value = {.shed_service = shed_service(cfg)};
+	int rc = 0;
+
+	for (uint32_t i = 0; i < g->xdp_cnt; i++) {
+		for (uint32_t k = 0; k < cnt && !rc; k++) {
+			struct sl_listener_key key = key_of(&list[k]);
+
+			value.listener = list[k].listener;
+			rc = sl_xdp_listen(&g->xdp[i], &key, &value);
+		}
+		for (uint32_t k = 0; stop && k < g->listening_cnt; k++) {
+			struct sl_listener_key key = key_of(&g->listening[k]);
+
+			if (!listed(list, cnt, &g->listening[k]))
+				(void)sl_xdp_unlisten(&g->xdp[i], &key);
+		}
+	}
+	free(g->listening);
+	g->listening = list;
+	g->listening_cnt = cnt;
+	return rc;
+}
