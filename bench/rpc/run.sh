@@ -1,17 +1,26 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The RPC's benches: rows name<TAB>value<TAB>unit, the last lines `ratio NAME VALUE`.
+# The RPC's benches: over shared memory here, over RDMA (soft-RoCE) in a guest, beside perftest. Rows
+# name<TAB>value<TAB>unit, the last lines `ratio NAME VALUE`, of RDMA. Writes bench/results/rpc.tsv.
+# Arguments (MODE [ENDPOINT], see rpc.c) run that only, here, and write nothing.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
-BUILD=${BUILD:-$root/build}
+export BUILD="${BUILD:-$root/build}"
 bench=$BUILD/bench/rpc/rpc
 mkdir -p "$(dirname "$bench")"
 make --no-print-directory -s -C "$root" BUILD="$BUILD" \
 	"$BUILD/lib/libsl_rpc.a" "$BUILD/lib/libsl_backend.a" "$BUILD/lib/libsl_base.a"
-${CC:-gcc} -std=gnu17 -O2 -g -D_GNU_SOURCE -I"$root/include" -I"$root/user" -pthread \
-	-o "$bench" "$root/bench/rpc/rpc.c" -Wl,--start-group "$BUILD/lib/libsl_backend.a" \
+${CC:-gcc} -std=gnu17 -O2 -g -Wall -Wextra -D_GNU_SOURCE -I"$root/include" -I"$root/user" -pthread \
+	-o "$bench" "$root"/bench/rpc/*.c -Wl,--start-group "$BUILD/lib/libsl_backend.a" \
 	"$BUILD/lib/libsl_rpc.a" "$BUILD/lib/libsl_base.a" -Wl,--end-group \
 	-lrdmacm -libverbs -lcrypto -lm
-for mode in rtt rate idle priority; do
-	"$bench" "$mode" "$@"
+if [ $# -gt 0 ]; then
+	exec "$bench" "$@"
+fi
+rows=$(mktemp)
+trap 'rm -f "$rows"' EXIT
+for mode in rtt rate bulk idle polling priority; do
+	"$bench" "$mode" | tee -a "$rows" >&2
 done
+"$root/tests/vm/vm" run --timeout 420 -- "$root/bench/rpc/guest.sh" "$bench" | tee -a "$rows" >&2
+python3 "$root/bench/rpc/report.py" "$rows" | tee "$root/bench/results/rpc.tsv"

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of the RPC's benches, with the median of what was measured several times, and the ratios that count."""
+import platform
+import statistics
+import sys
+
+RATIOS = {  # of each round, then the median: both of a round saw the same machine
+    "latency_over_perftest": ("verbs_rtt_64B_p50", "perftest_rtt_64B_p50"),
+    "message_rate_over_perftest": ("verbs_requests_64B", "perftest_messages_64B"),
+    "bulk_over_perftest": ("verbs_bulk_64KiB", "perftest_write_64KiB"),
+}
+AS_MEASURED = {name: f"verbs_{name}" for name in ("urgent_p99_fifo_over_classes", "bulk_classes_over_fifo")}
+
+
+def read(path):
+    values, units, notes = {}, {}, []
+    with open(path, encoding="ascii") as rows:
+        for line in rows:
+            if line.startswith("#"):
+                notes.append(line.rstrip())
+                continue
+            name, value, unit = line.rstrip("\n").split("\t")
+            values.setdefault(name, []).append(float(value))
+            units[name] = unit
+    return values, units, notes
+
+
+def processor():
+    with open("/proc/cpuinfo", encoding="ascii") as lines:
+        names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    return f"{len(names)} x {names[0]}"
+
+
+def main():
+    values, units, notes = read(sys.argv[1])
+    print(f"# host: Linux {platform.release()}, {processor()}")
+    print("\n".join(notes))
+    for name, all_of in values.items():
+        print(f"{name}\t{statistics.median(all_of):.6g}\t{units[name]}")
+    for name, (ours, theirs) in RATIOS.items():
+        pairs = zip(values[ours], values[theirs], strict=True)
+        print(f"ratio {name} {statistics.median(a / b for a, b in pairs):.3f}")
+    for name, row in AS_MEASURED.items():
+        print(f"ratio {name} {values[row][0]:.3f}")
+
+
+main()

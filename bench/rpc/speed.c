@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What perftest measures of bare verbs, measured of the RPC. A 64-byte request carries 64 bytes of
+ * payload; header and entry of the RPC (48 bytes) come on top and are not counted.
+ */
+#include "ends.h"
+
+enum { BULK_64K = 64 << 10, BULK_DEPTH = 16, RATE_DEPTH = 128 };
+
+void bench_rtt(void)
+{
+	unsigned rounds = bench_slow ? 3000 : 200000, warm = rounds / 20;
+	struct bench_gateway g = {.one_class = false};
+	struct sl_hist_fine h;
+	pid_t pid = bench_backend_start(true);
+
+	bench_open(&g, 1);
+	sl_hist_fine_init(&h, SL_HIST_FINE_SUB_BITS);
+	for (unsigned i = 0; i < warm + rounds; i++) {
+		g.urgent = i < warm ? NULL : &h;
+		if (!bench_send(&g, 0, BENCH_URGENT, 64, 1))
+			bench_die("send failed");
+		sl_rpc_flush(g.r, g.urgent_sent_ns);
+		while (bench_out(&g, BENCH_URGENT))
+			sl_rpc_poll(g.r, g.urgent_sent_ns);
+	}
+	bench_quantile("rtt_64B_p50", &h, 0.5);
+	bench_quantile("rtt_64B_p99", &h, 0.99);
+	sl_hist_fine_fini(&h);
+	bench_close(&g);
+	bench_backend_stop(pid);
+}
+
+/*
+ * Keeps depth requests under way and returns requests per second: of wall-clock time where perftest
+ * is measured so too, else of processor time, since on a busy machine this process waits for its
+ * turn.
+ */
+static double keep_under_way(struct bench_gateway *g, size_t len, unsigned batch, unsigned depth)
+{
+	uint64_t start = sl_now_ns(), end = start + SL_NS_PER_SEC, now = start;
+	uint64_t cpu = bench_cpu_ns(0), done = g->done[BENCH_PLAIN];
+
+	while (now < end) {
+		while (bench_out(g, BENCH_PLAIN) + batch <= depth) {
+			if (!bench_send(g, 0, BENCH_PLAIN, len, batch))
+				break;
+		}
+		bench_turn(g);
+		now = sl_now_ns();
+	}
+	done = g->done[BENCH_PLAIN] - done;
+	cpu = bench_slow ? now - start : bench_cpu_ns(0) - cpu;
+	bench_await(g);
+	return (double)done * 1e9 / (double)cpu;
+}
+
+void bench_rate(void)
+{
+	struct bench_gateway g = {.one_class = false};
+	pid_t pid = bench_backend_start(true);
+
+	bench_open(&g, 1);
+	bench_row("requests_64B", keep_under_way(&g, 64, 1, RATE_DEPTH), "requests/s per core");
+	bench_row("requests_64B_batch32", keep_under_way(&g, 64, BENCH_BATCH, 8 * BENCH_BATCH),
+		  "requests/s per core");
+	bench_close(&g);
+	bench_backend_stop(pid);
+}
+
+void bench_bulk(void)
+{
+	struct bench_gateway g = {.one_class = false};
+	pid_t pid = bench_backend_start(true);
+
+	bench_open(&g, 1);
+	bench_row("bulk_64KiB", keep_under_way(&g, BULK_64K, 1, BULK_DEPTH) * BULK_64K / 1e6,
+		  "MB/s");
+	bench_close(&g);
+	bench_backend_stop(pid);
+}

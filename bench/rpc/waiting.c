@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What waiting costs: in processor time, and in latency. */
+#include <stdio.h>
+#include <unistd.h>
+#include "ends.h"
+
+enum {
+	IDLE_S = 2,
+	ROUNDS = 6,
+	SPIN_NS = 6000,    /* as a worker's default */
+	EVERY_NS = 250000, /* between two requests */
+	SMALL_SLOTS = 32,  /* 256 connections fit the memory of a small machine */
+	SMALL_BULK = 64 << 10,
+};
+
+static double share(uint64_t cpu_ns, uint64_t wall_ns)
+{
+	return 100 * (double)cpu_ns / (double)wall_ns;
+}
+
+void bench_idle(void)
+{
+	struct bench_gateway g = {.one_class = false};
+	pid_t pid = bench_backend_start(false);
+	uint64_t start, until, cpu[2];
+
+	bench_open(&g, 1);
+	start = sl_now_ns();
+	until = start + IDLE_S * SL_NS_PER_SEC;
+	cpu[0] = bench_cpu_ns(0);
+	cpu[1] = bench_cpu_ns(pid);
+	while (sl_now_ns() < until)
+		bench_turn_or_sleep(&g, SPIN_NS, until);
+	until = sl_now_ns();
+	bench_row("idle_cpu_gateway", share(bench_cpu_ns(0) - cpu[0], until - start), "%");
+	bench_row("idle_cpu_backend", share(bench_cpu_ns(pid) - cpu[1], until - start), "%");
+	bench_close(&g);
+	bench_backend_stop(pid);
+}
+
+enum wait { SPIN, EVENTS, HYBRID, WAITS };
+
+struct waited {
+	struct sl_hist_fine latency;
+	uint64_t cpu_ns, wall_ns;
+};
+
+/* One request at a time, now and then, to each channel in turns. */
+static void wait_for_requests(struct bench_gateway *g, enum wait how, struct waited *w)
+{
+	static const uint64_t spin_ns[WAITS] = {[SPIN] = UINT64_MAX, [HYBRID] = SPIN_NS};
+	uint64_t start = sl_now_ns(), cpu = bench_cpu_ns(0), next = start;
+	uint64_t end = start + 150 * SL_NS_PER_MS * (bench_slow ? 3 : 1), now;
+	unsigned turn = 0;
+
+	g->urgent = &w->latency;
+	while ((now = sl_now_ns()) < end) {
+		if (now >= next && !bench_out(g, BENCH_URGENT)) {
+			next = now + EVERY_NS * (bench_slow ? 8 : 1);
+			if (!bench_send(g, turn++ % g->channel_cnt, BENCH_URGENT, 64, 1))
+				bench_die("send failed");
+		}
+		bench_turn_or_sleep(g, spin_ns[how],
+				    bench_out(g, BENCH_URGENT) ? UINT64_MAX : next);
+	}
+	w->cpu_ns += bench_cpu_ns(0) - cpu;
+	w->wall_ns += now - start;
+	bench_await(g);
+}
+
+static void report(struct waited *w, unsigned channel_cnt)
+{
+	static const char *const name[WAITS] = {"spin", "events", "hybrid"};
+	double p50[WAITS], cpu[WAITS];
+	char row[64];
+
+	for (unsigned how = 0; how < WAITS; how++) {
+		p50[how] = (double)sl_hist_fine_quantile(&w[how].latency, 0.5) / 1e3;
+		cpu[how] = share(w[how].cpu_ns, w[how].wall_ns);
+		snprintf(row, sizeof(row), "polling_%u_%s_p50", channel_cnt, name[how]);
+		bench_row(row, p50[how], "us");
+		snprintf(row, sizeof(row), "polling_%u_%s_cpu", channel_cnt, name[how]);
+		bench_row(row, cpu[how], "%");
+	}
+	snprintf(row, sizeof(row), "polling_%u_added_latency", channel_cnt);
+	bench_row(row, p50[HYBRID] - p50[SPIN], "us over spinning");
+	snprintf(row, sizeof(row), "polling_%u_cpu_over_events", channel_cnt);
+	bench_row(row, cpu[HYBRID] / cpu[EVENTS], "times that of events");
+}
+
+static void compare_waits(struct bench_gateway *g)
+{
+	struct waited w[WAITS] = {{.cpu_ns = 0}};
+
+	for (unsigned how = 0; how < WAITS; how++)
+		sl_hist_fine_init(&w[how].latency, SL_HIST_FINE_SUB_BITS);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		for (unsigned how = 0; how < WAITS; how++)
+			wait_for_requests(g, how, &w[how]);
+	}
+	report(w, g->channel_cnt);
+	for (unsigned how = 0; how < WAITS; how++)
+		sl_hist_fine_fini(&w[how].latency);
+}
+
+/* The gateway's end waits in three ways in turns; the backend waits as it ships. */
+void bench_polling(void)
+{
+	static const unsigned channels[] = {1, 16, BENCH_CHANNELS_MAX};
+	struct bench_gateway g = {.slots = SMALL_SLOTS, .bulk_len = SMALL_BULK};
+	pid_t pid = bench_backend_start(false);
+
+	bench_open(&g, 1);
+	for (unsigned i = 0; i < sizeof(channels) / sizeof(channels[0]); i++) {
+		bench_dial(&g, channels[i]);
+		compare_waits(&g);
+	}
+	bench_close(&g);
+	bench_backend_stop(pid);
+}
