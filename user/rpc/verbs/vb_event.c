@@ -119,13 +119,16 @@ static void take_cm(struct sl_verbs *v)
 	}
 }
 
-static void take_bells(struct sl_verbs *v)
+/* One: almost always there is no other, and epoll tells of it if there is. */
+static void take_bell(struct sl_verbs *v)
 {
 	struct ibv_cq *cq;
 	void *context;
 
-	for (int i = 0; i < DRAIN_MAX && ibv_get_cq_event(v->bell, &cq, &context) == 0; i++)
-		ibv_ack_cq_events(cq, 1);
+	if (ibv_get_cq_event(v->bell, &cq, &context))
+		return;
+	ibv_ack_cq_events(cq, 1);
+	*(cq == v->rx_cq ? &v->rx_armed : &v->tx_armed) = false;
 }
 
 int vb_check(struct sl_transport *t)
@@ -136,13 +139,23 @@ int vb_check(struct sl_transport *t)
 
 	for (int i = 0; i < n; i++) {
 		if (ev[i].data.fd == v->bell->fd)
-			take_bells(v);
+			take_bell(v);
 		else if (ev[i].data.fd == v->cm->fd)
 			take_cm(v);
 		else
 			take_async(v->id->verbs);
 	}
 	return v->gone ? -ENOTCONN : 0;
+}
+
+/*
+ * Asking is a system call. A queue that has been asked and has not rung need not be asked again, so
+ * that an idle channel costs nothing each time that its owner goes to sleep.
+ */
+static bool request_bell(struct ibv_cq *cq, int solicited_only, bool *armed)
+{
+	*armed = *armed || ibv_req_notify_cq(cq, solicited_only) == 0;
+	return *armed;
 }
 
 bool vb_arm(struct sl_transport *t, bool want_room)
@@ -152,8 +165,8 @@ bool vb_arm(struct sl_transport *t, bool want_room)
 
 	/* What is lent out is waited for like room. */
 	want_room |= v->borrowed_cnt != v->returned_cnt;
-	if (v->gone || v->have_wc || ibv_req_notify_cq(v->rx_cq, 1) ||
-	    (want_room && ibv_req_notify_cq(v->tx_cq, 0)))
+	if (v->gone || v->have_wc || !request_bell(v->rx_cq, 1, &v->rx_armed) ||
+	    (want_room && !request_bell(v->tx_cq, 0, &v->tx_armed)))
 		return false;
 	/* What came before the request rings no bell. */
 	v->have_wc = ibv_poll_cq(v->rx_cq, 1, &v->wc) != 0;

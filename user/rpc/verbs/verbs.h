@@ -92,8 +92,9 @@ struct sl_verbs {
 	uint8_t *rx_slots, *rx_bulk;
 	uint32_t rx_next, lent;
 	uint64_t rx_bulk_head;
-	uint64_t *rx_bulk_end; /* per slot: rx_bulk_head behind its message */
-	bool have_wc;          /* found by arm() */
+	uint64_t *rx_bulk_end;   /* per slot: rx_bulk_head behind its message */
+	bool have_wc;            /* found by arm() */
+	bool rx_armed, tx_armed; /* a bell was asked for, and has not rung */
 	struct ibv_wc wc;
 	/* the device */
 	struct rdma_event_channel *cm;
