@@ -220,12 +220,11 @@ static void watch_silence(struct sl_rpc_channel *ch, uint64_t now_ns)
 	ch->ping_ns = now_ns + cfg->ping_interval_ns;
 }
 
-/* Every millisecond or so: is the peer there, does it answer, is a drained channel empty? */
+/* Every millisecond or so: does the peer answer, is a drained channel empty? */
 void sl_channel_tick(struct sl_rpc_channel *ch, uint64_t now_ns)
 {
 	struct sl_link *l = &ch->link;
 
-	(void)l->t->ops->check(l->t); /* poll reports it, behind the last messages */
 	watch_silence(ch, now_ns);
 	if (ch->state == SL_RPC_DRAINING && !ch->outstanding && !l->goaway_due &&
 	    sl_list_empty(&ch->ended) && !l->error)

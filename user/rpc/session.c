@@ -171,6 +171,19 @@ static void on_timer(void *arg, struct sl_timer *t)
 	sl_list_for_each (at, &(r)->channels)                                                      \
 		if ((ch = sl_container_of(at, struct sl_rpc_channel, node))->state != SL_RPC_DOWN)
 
+/* Bells and hang-ups, of the channels that have them. */
+static void take_events(struct sl_rpc *r)
+{
+	struct epoll_event ev[EVENTS_MAX];
+	int n = epoll_wait(r->epoll_fd, ev, EVENTS_MAX, 0);
+
+	for (int i = 0; i < n; i++) {
+		struct sl_rpc_channel *ch = ev[i].data.ptr;
+
+		(void)ch->link.t->ops->check(ch->link.t);
+	}
+}
+
 unsigned sl_rpc_poll(struct sl_rpc *r, uint64_t now_ns)
 {
 	struct sl_rpc_channel *ch;
@@ -179,8 +192,10 @@ unsigned sl_rpc_poll(struct sl_rpc *r, uint64_t now_ns)
 	unsigned n = 0;
 
 	r->now_ns = now_ns;
-	if (tick)
+	if (tick) {
 		r->check_ns = now_ns + SL_SESSION_CHECK_NS;
+		take_events(r);
+	}
 	for_each_channel(r, at, ch)
 	{
 		n += sl_channel_poll(ch, now_ns);
@@ -225,19 +240,6 @@ uint64_t sl_rpc_next_ns(const struct sl_rpc *r)
 int sl_rpc_fd(const struct sl_rpc *r)
 {
 	return r->epoll_fd;
-}
-
-/* Bells and hang-ups, of the channels that have them. */
-static void take_events(struct sl_rpc *r)
-{
-	struct epoll_event ev[EVENTS_MAX];
-	int n = epoll_wait(r->epoll_fd, ev, EVENTS_MAX, 0);
-
-	for (int i = 0; i < n; i++) {
-		struct sl_rpc_channel *ch = ev[i].data.ptr;
-
-		(void)ch->link.t->ops->check(ch->link.t);
-	}
 }
 
 bool sl_rpc_arm(struct sl_rpc *r)
