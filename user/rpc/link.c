@@ -3,7 +3,7 @@
 #include "base/cpu.h"
 #include "rpc/link.h"
 
-enum { TURN_MAX_NS = 1000000, PUMP_MAX = 128 << 10 };
+enum { PUMP_MAX = 128 << 10 };
 
 #define ID_BITS 48
 #define ID_MASK ((UINT64_C(1) << ID_BITS) - 1)
@@ -15,6 +15,7 @@ void sl_link_init(struct sl_link *l, struct sl_transport *t, uint64_t now_ns, bo
 	l->generation = sl_rpc_boot_epoch() << ID_BITS;
 	l->peer_generation = t->peer_epoch << ID_BITS;
 	sl_sendq_init(&l->q, one_class);
+	sl_limit_init(&l->limit, sl_sendq_cap(t->rate_bps, t->slice_min), SL_SENDQ_CAP_MAX);
 	sl_list_init(&l->in_flight);
 }
 
@@ -216,25 +217,19 @@ static bool send_slice(struct sl_link *l, struct sl_send *s, uint32_t len)
 	return true;
 }
 
-/*
- * Brings posted_bytes up to date, and learns how long they rest before some are taken: only while
- * something waits for that, since nobody looks in between.
- */
+/* Brings posted_bytes up to date; what was taken while something waited for that teaches. */
 static void watch_progress(struct sl_link *l)
 {
 	uint32_t before = l->t->posted_bytes;
-	uint64_t rest = l->now_ns - l->progress_ns;
 
-	if (before > SL_SENDQ_CAP_MIN / 2)
-		l->t->ops->progress(l->t);
-	if (l->waiting && l->t->posted_bytes == before)
+	if (before < l->limit.least / 2)
 		return;
-	if (l->waiting) {
-		rest = rest < TURN_MAX_NS ? rest : TURN_MAX_NS;
-		l->turn_ns = l->turn_ns - l->turn_ns / 8 + rest / 8;
-	}
-	l->waiting = false;
-	l->progress_ns = l->now_ns;
+	l->t->ops->progress(l->t);
+	if (l->t->posted_bytes == before)
+		return;
+	if (l->held)
+		sl_limit_look(&l->limit, l->t->posted_bytes);
+	l->held = false;
 }
 
 /* A fast reader could keep this going for as long as there is anything: replies wait meanwhile. */
@@ -244,6 +239,7 @@ static void pump(struct sl_link *l)
 	struct sl_send_room room = {.slot_body =
 					    l->t->slot_len - (uint32_t)sizeof(struct sl_rpc_header),
 				    .slice_max = l->t->bulk_max,
+				    .slice_min = l->t->slice_min,
 				    .rate_bps = l->t->rate_bps};
 
 	l->cut = false;
@@ -258,11 +254,11 @@ static void pump(struct sl_link *l)
 		watch_progress(l);
 		room.window = l->t->ops->window(l->t);
 		room.posted = l->t->posted_bytes;
-		room.turn_ns = l->turn_ns;
-		s = sl_sendq_next(&l->q, &room, l->now_ns, &len);
+		room.limit = l->limit.bytes;
+		s = sl_sendq_next(&l->q, &room, &len);
 		if (!s) {
-			/* For the cap, that is; a full window is the peer's CREDITs' affair. */
-			l->waiting = room.window >= SL_SENDQ_SLICE_MIN;
+			/* By the cap, that is; a full window is the peer's CREDITs' affair. */
+			l->held = room.window >= SL_SENDQ_SLICE_MIN;
 			l->stats.stalls++;
 			return;
 		}
@@ -279,7 +275,7 @@ void sl_link_send(struct sl_link *l, struct sl_send *s, enum sl_rpc_class class,
 	s->offset = s->span = 0;
 	s->span_skip = 0;
 	l->now_ns = now_ns;
-	sl_sendq_push(&l->q, s, class, now_ns);
+	sl_sendq_push(&l->q, s, class);
 	pump(l);
 }
 

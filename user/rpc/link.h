@@ -14,6 +14,7 @@
 #ifndef SL_RPC_LINK_H
 #define SL_RPC_LINK_H
 
+#include "rpc/limit.h"
 #include "rpc/reader.h"
 #include "rpc/sendq.h"
 #include "rpc/transport.h"
@@ -55,10 +56,9 @@ struct sl_link {
 	uint64_t cancels[SL_LINK_CANCELS];
 	uint64_t last_rx_ns; /* anything from the peer */
 	uint64_t now_ns;
-	bool cut;             /* more could be posted at once */
-	bool waiting;         /* something is held back by the cap on posted bytes */
-	uint64_t progress_ns; /* when posted bytes were seen to be taken */
-	uint64_t turn_ns;     /* how long they rest, smoothed */
+	bool cut;              /* more could be posted at once */
+	bool held;             /* something is held back by the cap on posted bytes */
+	struct sl_limit limit; /* that cap, while urgent messages are about */
 	struct sl_link_stats stats;
 	struct sl_reader readers[SL_RPC_MAX_INTERLEAVE];
 };

@@ -19,15 +19,13 @@ static struct sl_send *send_of(struct sl_list *node)
 	return sl_container_of(node, struct sl_send, node);
 }
 
-void sl_sendq_push(struct sl_sendq *q, struct sl_send *s, enum sl_rpc_class class, uint64_t now_ns)
+void sl_sendq_push(struct sl_sendq *q, struct sl_send *s, enum sl_rpc_class class)
 {
 	struct sl_list *head, *at;
 
 	s->header.priority = (uint8_t) class;
 	q->cnt++;
 	q->bytes += s->total;
-	if (class <= SL_CLASS_LATENCY)
-		q->urgent_ns = now_ns;
 	if (q->one_class) {
 		sl_list_add_tail(&q->queue[SL_CLASS_BULK], &s->node);
 		return;
@@ -61,17 +59,14 @@ static struct sl_send *head_of(const struct sl_sendq *q, unsigned class)
 	return send_of(at);
 }
 
-/* Bytes that the link moves in so much time. */
-static uint64_t moved_in(const struct sl_send_room *room, uint64_t ns)
+uint32_t sl_sendq_cap(uint64_t rate_bps, uint32_t slice_min)
 {
-	uint64_t bytes = room->rate_bps / 8 * ns / 1000000000;
+	uint64_t bytes = rate_bps / 8 * SL_SENDQ_CAP_NS / 1000000000;
 
-	return bytes < SL_SENDQ_CAP_MIN ? SL_SENDQ_CAP_MIN : bytes;
-}
-
-static bool urgent_about(const struct sl_sendq *q, uint64_t now_ns)
-{
-	return q->urgent_ns && now_ns - q->urgent_ns < SL_SENDQ_QUIET_NS;
+	/* Two slices, or nothing moves while the next one is made. */
+	if (bytes < 2 * (uint64_t)slice_min)
+		return 2 * slice_min;
+	return bytes < SL_SENDQ_CAP_MAX ? (uint32_t)bytes : SL_SENDQ_CAP_MAX;
 }
 
 /* Bytes of the next slice; false if it cannot go now. */
@@ -144,29 +139,31 @@ static struct sl_send *round_robin(struct sl_sendq *q, const struct sl_send_room
 	}
 }
 
-struct sl_send *sl_sendq_next(struct sl_sendq *q, const struct sl_send_room *room, uint64_t now_ns,
-			      uint32_t *len)
+/* A quarter of the cap. */
+static uint32_t slice_for(const struct sl_send_room *room, uint32_t cap)
 {
-	uint32_t most = room->slice_max;
-	uint64_t cap = SL_SENDQ_CAP_QUIET;
+	uint32_t slice = cap / 4 / SL_SENDQ_SLICE_UNIT * SL_SENDQ_SLICE_UNIT;
+
+	slice = slice < room->slice_min ? room->slice_min : slice;
+	return slice < room->slice_max ? slice : room->slice_max;
+}
+
+struct sl_send *sl_sendq_next(struct sl_sendq *q, const struct sl_send_room *room, uint32_t *len)
+{
 	struct sl_send *s;
+	uint32_t cap;
 
 	if (!q->cnt)
 		return NULL;
 	if (q->one_class)
-		return pick(q, SL_CLASS_BULK, room, most, len);
-	s = pick(q, SL_CLASS_CONTROL, room, most, len);
+		return pick(q, SL_CLASS_BULK, room, room->slice_max, len);
+	s = pick(q, SL_CLASS_CONTROL, room, room->slice_max, len);
 	if (s)
 		return s;
-	if (urgent_about(q, now_ns)) {
-		uint64_t slice = moved_in(room, SL_SENDQ_CAP_NS) / 4;
-
-		most = slice < most ? (uint32_t)slice : most;
-		cap = moved_in(room, SL_SENDQ_CAP_NS + room->turn_ns);
-	}
-	if (room->posted >= cap)
+	cap = sl_sendq_cap(room->rate_bps, room->slice_min);
+	if (room->posted >= cap && room->posted >= room->limit)
 		return NULL;
-	return round_robin(q, room, most, len);
+	return round_robin(q, room, slice_for(room, cap), len);
 }
 
 bool sl_sendq_posted(struct sl_sendq *q, struct sl_send *s, uint32_t len)

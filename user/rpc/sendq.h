@@ -8,10 +8,10 @@
  *   bulk               deadline first, then order of arrival
  *
  * What is posted cannot be overtaken. So posted, unfinished bytes are capped at what the link moves
- * in SL_SENDQ_CAP_NS, and slices are a quarter of that, while latency or control messages are
- * about. A receiver that takes turn_ns to come back to its ring (it sleeps, computes, or is not
- * scheduled) needs more to do meanwhile, or bulk would move one cap per turn: so that time is
- * added. When it has been quiet for SL_SENDQ_QUIET_NS, slices are as large as the ring takes.
+ * in SL_SENDQ_CAP_NS, and slices are a quarter of that, but not so short that their own messages
+ * cost much (slice_min). A link that is slower or further away than it says, and a receiver or
+ * sender that takes longer to come back to the ring (it sleeps, computes, is not scheduled), need
+ * more: limit.h learns how much.
  *
  * With one_class there is one list in order of arrival, without slices or cap.
  */
@@ -24,12 +24,11 @@
 
 enum {
 	SL_SENDQ_CAP_NS = 10000,
-	SL_SENDQ_CAP_MIN = 32 << 10,
-	SL_SENDQ_CAP_QUIET = 2 << 20,
-	SL_SENDQ_QUIET_NS = 10000000,
+	SL_SENDQ_CAP_MAX = 2 << 20,
 	SL_SENDQ_SLICE_MIN = 8 << 10,
-	SL_SENDQ_QUANTUM = 4 << 10, /* times the weight */
-	SL_SENDQ_STARTED_MAX = 4,   /* messages of one class begun and not finished */
+	SL_SENDQ_SLICE_UNIT = 4 << 10, /* slices are multiples: copies stay aligned */
+	SL_SENDQ_QUANTUM = 4 << 10,    /* times the weight */
+	SL_SENDQ_STARTED_MAX = 4,      /* messages of one class begun and not finished */
 	SL_SENDQ_CLASSES = SL_CLASS_CNT,
 };
 _Static_assert(SL_SENDQ_STARTED_MAX *SL_SENDQ_CLASSES <= SL_RPC_MAX_INTERLEAVE, "wire");
@@ -54,8 +53,7 @@ struct sl_sendq {
 	bool granted; /* the class whose turn it is has had its quantum */
 	bool one_class;
 	uint32_t cnt;
-	uint64_t bytes;     /* not yet posted */
-	uint64_t urgent_ns; /* when a latency or control message was queued last */
+	uint64_t bytes; /* not yet posted */
 };
 
 /* What the transport could take. */
@@ -63,17 +61,20 @@ struct sl_send_room {
 	uint32_t window;    /* bytes of body in one message; 0 no slot */
 	uint32_t slot_body; /* bytes of body that fit a slot */
 	uint32_t slice_max; /* the transport's bulk_max */
+	uint32_t slice_min; /* the transport's */
 	uint32_t posted;    /* bytes on their way */
+	uint32_t limit;     /* of those, as learnt */
 	uint64_t rate_bps;
-	uint64_t turn_ns; /* how long posted bytes were seen to rest */
 };
 
+/* The cap to begin with, from the rate. */
+uint32_t sl_sendq_cap(uint64_t rate_bps, uint32_t slice_min);
+
 void sl_sendq_init(struct sl_sendq *q, bool one_class);
-void sl_sendq_push(struct sl_sendq *q, struct sl_send *s, enum sl_rpc_class class, uint64_t now_ns);
+void sl_sendq_push(struct sl_sendq *q, struct sl_send *s, enum sl_rpc_class class);
 
 /* The message whose slice of *len bytes (0 for an empty body) goes next; NULL: none may go. */
-struct sl_send *sl_sendq_next(struct sl_sendq *q, const struct sl_send_room *room, uint64_t now_ns,
-			      uint32_t *len);
+struct sl_send *sl_sendq_next(struct sl_sendq *q, const struct sl_send_room *room, uint32_t *len);
 /* That slice was posted. True: it was the last, and the message has left the queue. */
 bool sl_sendq_posted(struct sl_sendq *q, struct sl_send *s, uint32_t len);
 

@@ -70,6 +70,7 @@ struct sl_transport {
 	bool copies;           /* post() has copied the bytes when it returns */
 	uint32_t slot_len;     /* bytes of header + body that fit a slot */
 	uint32_t bulk_max;     /* largest body of one message; a quarter of the ring at the most */
+	uint32_t slice_min;    /* of a body that is cut: its own message is cheap beside it */
 	uint64_t peer_epoch;   /* boot epoch of the peer, from its HELLO */
 	uint16_t peer_worker;  /* at the acceptor: the gateway's worker */
 	uint64_t rate_bps;     /* of the link, for the posted-byte cap */

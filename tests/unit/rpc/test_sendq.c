@@ -16,13 +16,13 @@ static const struct sl_send_room wide = {
 };
 
 static struct sl_send *push(struct sl_sendq *q, enum sl_rpc_class class, uint32_t total,
-			    uint64_t deadline_ns, uint64_t now_ns)
+			    uint64_t deadline_ns)
 {
 	struct sl_send *s = &sends[used++];
 
 	ck_assert_uint_le(used, CNT);
 	*s = (struct sl_send){.total = total, .deadline_ns = deadline_ns};
-	sl_sendq_push(q, s, class, now_ns);
+	sl_sendq_push(q, s, class);
 	return s;
 }
 
@@ -42,10 +42,10 @@ START_TEST(test_shares)
 	sl_sendq_init(&q, false);
 	for (unsigned c = SL_CLASS_LATENCY; c < SL_CLASS_CNT; c++) {
 		for (unsigned i = 0; i < 4; i++)
-			push(&q, c, size[c], UINT64_MAX, 1);
+			push(&q, c, size[c], UINT64_MAX);
 	}
 	while (sum < 13000000) {
-		struct sl_send *s = sl_sendq_next(&q, &wide, 2, &len);
+		struct sl_send *s = sl_sendq_next(&q, &wide, &len);
 		unsigned c;
 
 		ck_assert_ptr_nonnull(s);
@@ -54,7 +54,7 @@ START_TEST(test_shares)
 		sum += len;
 		if (sl_sendq_posted(&q, s, len)) {
 			*s = (struct sl_send){.total = size[c], .deadline_ns = UINT64_MAX};
-			sl_sendq_push(&q, s, c, 2);
+			sl_sendq_push(&q, s, c);
 		}
 	}
 	/* A slice or so of error. */
@@ -72,13 +72,13 @@ START_TEST(test_control_first)
 	uint32_t len;
 
 	sl_sendq_init(&q, false);
-	push(&q, SL_CLASS_LATENCY, 100, UINT64_MAX, 1);
-	c = push(&q, SL_CLASS_CONTROL, 100, UINT64_MAX, 1);
+	push(&q, SL_CLASS_LATENCY, 100, UINT64_MAX);
+	c = push(&q, SL_CLASS_CONTROL, 100, UINT64_MAX);
 	full.posted = UINT32_MAX; /* the cap does not hold control back */
-	ck_assert_ptr_eq(sl_sendq_next(&q, &full, 1, &len), c);
+	ck_assert_ptr_eq(sl_sendq_next(&q, &full, &len), c);
 	ck_assert_uint_eq(len, 100);
 	ck_assert(sl_sendq_posted(&q, c, len));
-	ck_assert_ptr_null(sl_sendq_next(&q, &full, 1, &len));
+	ck_assert_ptr_null(sl_sendq_next(&q, &full, &len));
 }
 END_TEST
 
@@ -91,14 +91,14 @@ START_TEST(test_deadlines)
 
 	sl_sendq_init(&q, false);
 	for (unsigned i = 0; i < 6; i++)
-		push(&q, SL_CLASS_NORMAL, 8, deadline[i], 1);
+		push(&q, SL_CLASS_NORMAL, 8, deadline[i]);
 	for (unsigned i = 0; i < 6; i++) {
-		struct sl_send *s = sl_sendq_next(&q, &wide, 1, &len);
+		struct sl_send *s = sl_sendq_next(&q, &wide, &len);
 
 		ck_assert_ptr_eq(s, &sends[order[i]]);
 		ck_assert(sl_sendq_posted(&q, s, len));
 	}
-	ck_assert_ptr_null(sl_sendq_next(&q, &wide, 1, &len));
+	ck_assert_ptr_null(sl_sendq_next(&q, &wide, &len));
 	ck_assert_uint_eq(q.bytes, 0);
 }
 END_TEST
@@ -107,31 +107,29 @@ START_TEST(test_slices_and_cap)
 {
 	struct sl_sendq q;
 	struct sl_send_room room = wide;
-	uint64_t now = 1;
 	struct sl_send *b;
 	uint32_t len;
 
 	sl_sendq_init(&q, false);
-	b = push(&q, SL_CLASS_BULK, 8 << 20, UINT64_MAX, now);
-	/* Quiet: as much as the ring takes, up to the wide cap. */
-	ck_assert_ptr_eq(sl_sendq_next(&q, &room, now, &len), b);
-	ck_assert_uint_eq(len, 1 << 20);
-	sl_sendq_posted(&q, b, len);
-	room.posted = SL_SENDQ_CAP_QUIET;
-	ck_assert_ptr_null(sl_sendq_next(&q, &room, now, &len));
-	/* Urgent: a quarter of 10 us. */
-	room.posted = 0;
-	push(&q, SL_CLASS_LATENCY, 64, UINT64_MAX, now);
-	ck_assert_ptr_eq(sl_sendq_next(&q, &room, now, &len), &sends[1]);
-	sl_sendq_posted(&q, &sends[1], len);
-	ck_assert_ptr_eq(sl_sendq_next(&q, &room, now, &len), b);
-	ck_assert_uint_eq(len, 25000);
+	b = push(&q, SL_CLASS_BULK, 8 << 20, UINT64_MAX);
+	/* A quarter of 10 us, up to 10 us. */
+	ck_assert_ptr_eq(sl_sendq_next(&q, &room, &len), b);
+	ck_assert_uint_eq(len, 24576);
+	room.posted = 99999;
+	ck_assert_ptr_eq(sl_sendq_next(&q, &room, &len), b);
 	room.posted = 100000;
-	ck_assert_ptr_null(sl_sendq_next(&q, &room, now, &len));
-	/* Quiet again. */
-	now += SL_SENDQ_QUIET_NS;
-	ck_assert_ptr_eq(sl_sendq_next(&q, &room, now, &len), b);
-	ck_assert_uint_eq(len, 1 << 20);
+	ck_assert_ptr_null(sl_sendq_next(&q, &room, &len));
+	/* Unless that was learnt to be too little. */
+	room.limit = 100001;
+	ck_assert_ptr_eq(sl_sendq_next(&q, &room, &len), b);
+	/* Or its messages cost too much. */
+	room = wide;
+	room.slice_min = 1 << 17;
+	room.posted = (1 << 18) - 1;
+	ck_assert_ptr_eq(sl_sendq_next(&q, &room, &len), b);
+	ck_assert_uint_eq(len, 1 << 17);
+	room.posted = 1 << 18;
+	ck_assert_ptr_null(sl_sendq_next(&q, &room, &len));
 }
 END_TEST
 
@@ -143,18 +141,18 @@ START_TEST(test_window)
 	uint32_t len;
 
 	sl_sendq_init(&q, false);
-	push(&q, SL_CLASS_BULK, 1 << 20, UINT64_MAX, 1);
+	push(&q, SL_CLASS_BULK, 1 << 20, UINT64_MAX);
 	room.window = room.slot_body;
-	ck_assert_ptr_null(sl_sendq_next(&q, &room, 1, &len));
-	push(&q, SL_CLASS_NORMAL, 4000, UINT64_MAX, 1);
-	ck_assert_ptr_eq(sl_sendq_next(&q, &room, 1, &len), &sends[1]);
+	ck_assert_ptr_null(sl_sendq_next(&q, &room, &len));
+	push(&q, SL_CLASS_NORMAL, 4000, UINT64_MAX);
+	ck_assert_ptr_eq(sl_sendq_next(&q, &room, &len), &sends[1]);
 	ck_assert_uint_eq(len, 4000);
 	room.window = 0;
-	ck_assert_ptr_null(sl_sendq_next(&q, &room, 1, &len));
-	room.window = 50000;
+	ck_assert_ptr_null(sl_sendq_next(&q, &room, &len));
+	room.window = 20000;
 	sl_sendq_posted(&q, &sends[1], 4000);
-	ck_assert_ptr_eq(sl_sendq_next(&q, &room, 1, &len), &sends[0]);
-	ck_assert_uint_eq(len, 50000);
+	ck_assert_ptr_eq(sl_sendq_next(&q, &room, &len), &sends[0]);
+	ck_assert_uint_eq(len, 20000);
 }
 END_TEST
 
@@ -169,8 +167,8 @@ START_TEST(test_interleave)
 	for (unsigned i = 0; i < 40; i++) {
 		struct sl_send *s;
 
-		push(&q, SL_CLASS_NORMAL, 3 << 20, 1000 - i, 1);
-		s = sl_sendq_next(&q, &wide, 1, &len);
+		push(&q, SL_CLASS_NORMAL, 3 << 20, 1000 - i);
+		s = sl_sendq_next(&q, &wide, &len);
 		sl_sendq_posted(&q, s, len);
 	}
 	for (unsigned i = 0; i < 40; i++)
@@ -178,7 +176,7 @@ START_TEST(test_interleave)
 	ck_assert_uint_le(started, SL_SENDQ_STARTED_MAX);
 	ck_assert_uint_gt(started, 1);
 	while (q.cnt) {
-		struct sl_send *s = sl_sendq_next(&q, &wide, 1, &len);
+		struct sl_send *s = sl_sendq_next(&q, &wide, &len);
 
 		ck_assert_ptr_nonnull(s);
 		sl_sendq_posted(&q, s, len);
@@ -195,10 +193,10 @@ START_TEST(test_one_class)
 
 	sl_sendq_init(&q, true);
 	room.posted = UINT32_MAX;
-	push(&q, SL_CLASS_BULK, 2 << 20, UINT64_MAX, 1);
-	push(&q, SL_CLASS_LATENCY, 64, 1, 1);
+	push(&q, SL_CLASS_BULK, 2 << 20, UINT64_MAX);
+	push(&q, SL_CLASS_LATENCY, 64, 1);
 	for (unsigned i = 0; i < 3; i++) {
-		struct sl_send *s = sl_sendq_next(&q, &room, 1, &len);
+		struct sl_send *s = sl_sendq_next(&q, &room, &len);
 
 		ck_assert_ptr_eq(s, &sends[i == 2]);
 		ck_assert_int_eq(sl_sendq_posted(&q, s, len), i > 0);

@@ -89,6 +89,7 @@ static void init_base(struct sl_shm *s, int sock, const struct sl_shm_geometry *
 	s->base.bulk_max = g->bulk_len / 4;
 	sl_credits_init(&s->base.credits, g->slots, g->slots, g->bulk_len);
 	s->base.rate_bps = SL_SHM_RATE_BPS;
+	s->base.slice_min = SL_SHM_SLICE_MIN;
 }
 
 struct sl_shm *sl_shm_new(int sock, int memfd, const struct sl_shm_geometry *g, bool acceptor)

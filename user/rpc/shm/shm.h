@@ -27,6 +27,7 @@
 enum {
 	SL_SHM_SLOT_STRIDE = 4160, /* not 4096, or all headers would share one cache set */
 	SL_SHM_PAGE = 4096,
+	SL_SHM_SLICE_MIN = 32 << 10,
 };
 
 /*

@@ -14,6 +14,7 @@ enum {
 	SPARE = 16,       /* work requests besides those of messages: first SEND and receive */
 	LINGER_MS = 50,   /* for what was posted right before close() */
 	SEND_ENTRIES = 2, /* per slot: a WRITE and a SEND */
+	SLICE_PACKETS = 16,
 };
 
 static bool power_of_two(uint32_t n)
@@ -205,6 +206,8 @@ int vb_open_rings(struct sl_verbs *v, const struct vb_geometry *g)
 	sl_credits_init(&v->base.credits, g->slots, g->slots, g->bulk_len);
 	v->base.rate_bps = rate_of(&port);
 	v->base.bulk_max = g->bulk_len / 4;
+	/* The announcing SEND is a packet more. */
+	v->base.slice_min = SLICE_PACKETS * (128u << port.active_mtu);
 	if (v->base.bulk_max > port.max_msg_sz)
 		v->base.bulk_max = port.max_msg_sz;
 	v->keys[0] = (struct vb_keys){
