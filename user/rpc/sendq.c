@@ -74,7 +74,8 @@ static bool slice_of(const struct sl_send *s, const struct sl_send_room *room, u
 		     uint32_t *len)
 {
 	uint32_t left = s->total - s->offset;
-	uint32_t want = left < most ? left : most;
+	/* No sliver of a message by itself. */
+	uint32_t want = left <= most + most / 4 ? left : most;
 
 	if (!room->window)
 		return false;

@@ -133,6 +133,23 @@ START_TEST(test_slices_and_cap)
 }
 END_TEST
 
+/* What is a little longer than a slice goes whole. */
+START_TEST(test_no_slivers)
+{
+	struct sl_sendq q;
+	uint32_t len;
+
+	sl_sendq_init(&q, false);
+	push(&q, SL_CLASS_BULK, 24576 + 6144, UINT64_MAX);
+	push(&q, SL_CLASS_BULK, 24576 + 6145, UINT64_MAX);
+	ck_assert_ptr_eq(sl_sendq_next(&q, &wide, &len), &sends[0]);
+	ck_assert_uint_eq(len, 24576 + 6144);
+	ck_assert(sl_sendq_posted(&q, &sends[0], len));
+	ck_assert_ptr_eq(sl_sendq_next(&q, &wide, &len), &sends[1]);
+	ck_assert_uint_eq(len, 24576);
+}
+END_TEST
+
 /* A full bulk ring holds back what needs it, not what fits a slot, and nothing is chopped. */
 START_TEST(test_window)
 {
@@ -217,6 +234,7 @@ int main(void)
 	tcase_add_test(tc, test_control_first);
 	tcase_add_test(tc, test_deadlines);
 	tcase_add_test(tc, test_slices_and_cap);
+	tcase_add_test(tc, test_no_slivers);
 	tcase_add_test(tc, test_window);
 	tcase_add_test(tc, test_interleave);
 	tcase_add_test(tc, test_one_class);
