@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Datagrams: the C client and the Python one, every status, retries, the bound on replies, and a path that is narrower
-# than the interface.
+# Datagrams, with two workers: the C client and the Python one, every status, retries, the bound on replies, and a path
+# that is narrower than the interface.
 . "$(dirname "$0")/lib.sh"
 R=slr$$
 trap 'ip netns del "$R" 2>/dev/null; clean_up' EXIT
 
 # R sits behind C, which routes. Towards R the path takes 1000 bytes over IPv4 and 1300 over IPv6.
-arena
+arena 2
 ip netns add "$R" && ip link add "${R}c" netns "$C" type veth peer name "$R" netns "$R" || exit 1
 for n in "$C ${R}c 1" "$R $R 2"; do
 	read -r ns dev host <<<"$n"
@@ -31,7 +31,8 @@ backend fail echo --fail 507
 backend parts echo --streams 3
 fixed=$(printf 'x%.0s' {1..500})
 gateway <<CONFIG
-interface "$GIF" { }
+interface "$GIF" { queues = {0, 1} }
+workers { count = 2 }
 listener v4 { address = "$V4" port = 8080 protocols = {http, datagram} }
 listener v6 { address = "$V6" port = 8080 protocols = {http, datagram} }
 pool echo { backend a { endpoint = "shm://$D/echo.sock" } batch { bound = 10s } }
@@ -194,20 +195,20 @@ for host in sys.argv[1:]:
         c.send(bad)
     assert c.receive(5, 0.5) is None
 EOF
-check "what is no request is counted" eval 'admin /metrics | grep -E "dgram_malformed.* 12$"'
+check "what is no request is counted" eval '[ "$(admin /metrics | awk "/dgram_malformed/ { n += \$NF } END { print n }")" -eq 12 ]'
 
 # Replies over the narrow path: the first is lost, what its ICMP error says is remembered.
 cat >"$D/narrow.py" <<'EOF'
 import sys
 from datagram_client import *
-c = Client(sys.argv[1], 8080)
 full = int(sys.argv[2])  # largest payload of a reply on the path
-assert c.ask(1, bytes(full)).payload == bytes(full)  # as wide as it is, and nobody has to be told
-r = c.ask(1, bytes(1400), seconds=10)
-assert r.status == Status.REPLY_TOO_LARGE, r
-r = c.ask(1, bytes(full + 1))
-assert r.status == Status.REPLY_TOO_LARGE, r
-assert c.ask(1, bytes(full)).payload == bytes(full)
+for _ in range(8):  # of either worker, whichever of them gets the error
+    c = Client(sys.argv[1], 8080)
+    assert c.ask(1, bytes(full)).payload == bytes(full)  # as wide as it is, and nobody has to be told
+    for n in 1400, full + 1:
+        r = c.ask(1, bytes(n), seconds=10)
+        assert r.status == Status.REPLY_TOO_LARGE, r
+    assert c.ask(1, bytes(full)).payload == bytes(full)
 EOF
 narrow() { nsenter --net="/run/netns/$R" timeout 60 python3 "$D/narrow.py" "$@"; }
 check "a path of 1000 bytes is learnt" narrow "$V4" 948

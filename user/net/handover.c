@@ -326,6 +326,23 @@ static void notify(struct sl_handover *owner, unsigned giver)
 	}
 }
 
+/* A copy to that worker; false: so many are under way already. */
+static bool push(struct sl_net *n, unsigned to, const struct sl_frame *f, uint8_t protocol,
+		 uint32_t most)
+{
+	struct sl_handover_hub *h = n->handover->hub;
+	unsigned self = n->handover->worker;
+	struct ring *r = &h->ring[to][self];
+	uint32_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
+
+	if (head - atomic_load_explicit(&r->tail, memory_order_acquire) >= most)
+		return false;
+	fill_slot(slot_at(h, to, self, head), n->umem, f, protocol);
+	atomic_store_explicit(&r->head, head + 1, memory_order_release);
+	notify(&h->end[to], self);
+	return true;
+}
+
 bool sl_handover_give(struct sl_net *n, struct sl_frame *f, const struct sl_flow_key *key,
 		      uint8_t protocol)
 {
@@ -333,23 +350,25 @@ bool sl_handover_give(struct sl_net *n, struct sl_frame *f, const struct sl_flow
 
 	if (!self || f->flags & SL_NET_HANDED_OVER)
 		return false;
-	struct sl_handover_hub *h = self->hub;
-	int owner = owner_of(h, key, self->worker);
+	int owner = owner_of(self->hub, key, self->worker);
 
 	if (owner < 0)
 		return false;
-	struct ring *r = &h->ring[owner][self->worker];
-	uint32_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
-
-	if (head - atomic_load_explicit(&r->tail, memory_order_acquire) == RING_SLOTS) {
+	if (push(n, (unsigned)owner, f, protocol, RING_SLOTS))
+		sl_frame_put(n->umem, f);
+	else
 		sl_net_drop_frame(n, f, SL_DROP_HANDOVER_FULL);
-		return true;
-	}
-	fill_slot(slot_at(h, (unsigned)owner, self->worker, head), n->umem, f, protocol);
-	atomic_store_explicit(&r->head, head + 1, memory_order_release);
-	notify(&h->end[owner], self->worker);
-	sl_frame_put(n->umem, f);
 	return true;
+}
+
+void sl_handover_tell(struct sl_net *n, const struct sl_frame *f, uint8_t protocol)
+{
+	if (!n->handover || f->flags & SL_NET_HANDED_OVER)
+		return;
+	for (unsigned i = 0; i < n->handover->hub->worker_cnt; i++) {
+		if (i != n->handover->worker && !push(n, i, f, protocol, RING_SLOTS / 2))
+			sl_net_drop(n, SL_DROP_HANDOVER_FULL);
+	}
 }
 
 /* A frame of the own UMEM with the bytes of the slot; NULL: counted. */

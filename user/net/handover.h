@@ -56,6 +56,13 @@ bool sl_handover_give(struct sl_net *n, struct sl_frame *f, const struct sl_flow
 		      uint8_t protocol);
 
 /*
+ * Copies of a packet to all other workers, where nobody is known to own its flow: errors about
+ * datagrams. The frame stays the caller's. Nothing happens when alone or if it was handed over
+ * already; a ring that is half full is left to segments, which have an owner.
+ */
+void sl_handover_tell(struct sl_net *n, const struct sl_frame *f, uint8_t protocol);
+
+/*
  * Until when SYN cookies of any worker may come back: the one that gets the last step of such a
  * handshake takes the connection, which nobody owns yet. Kept to a second, so that a flood does not
  * make workers write to one line all the time. Both do nothing when alone; 0: none.

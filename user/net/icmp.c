@@ -135,6 +135,9 @@ void sl_net_icmp_rx(struct sl_net *n, struct sl_frame *f, uint8_t protocol)
 		if (sl_handover_give(n, f, &key, protocol))
 			return;
 	}
+	/* Nobody owns datagrams; whoever has sent that one remembers it. */
+	if (m.mtu && q.protocol == SL_IP_PROTO_UDP)
+		sl_handover_tell(n, f, protocol);
 	to->icmp_error(to->ctx, quoted, l4, m.mtu, m.hard);
 	sl_frame_put(n->umem, f);
 }

@@ -8,8 +8,8 @@
  *                               (RFC 5927 4: who has not seen it cannot quote its checksum)
  *                               -> the destination's MTU, for 10 minutes (RFC 1191 6.3)
  *
- * A worker knows what it has learnt itself. An ICMP error that the NIC gives to another worker than
- * the one that sent finds no fingerprint and is ignored.
+ * Each worker knows what it has learnt itself. ICMP errors come to all of them, as the NIC does not
+ * choose the one that sent; the others find no fingerprint.
  */
 #ifndef SL_UDP_PMTU_H
 #define SL_UDP_PMTU_H

@@ -250,6 +250,53 @@ static bool readable(int fd)
 	return poll(&p, 1, 0) == 1;
 }
 
+/* Nobody owns datagrams: an error about the size of one comes to all workers, once. */
+START_TEST(errors_about_datagrams_reach_everybody)
+{
+	uint8_t payload[32] = {0};
+	struct pair s;
+	struct pkt sent, p;
+
+	begin(&s);
+	for (unsigned i = 0; i < 3; i++)
+		s.w[i].net.udp.icmp_error = bed_icmp;
+	pkt_build(&sent, &(struct pkt_spec){.protocol = PKT_UDP, .from_us = true});
+	sl_put_be16(sent.b + sent.l3 + 2, 1500);
+	sl_put_be16(payload + 2, 1400);
+	memcpy(payload + 4, sent.b + sent.l3, 28);
+	pkt_build(&p, &(struct pkt_spec){.protocol = PKT_ICMP,
+					 .type = 3,
+					 .code = 4,
+					 .payload = payload,
+					 .payload_len = sizeof(payload)});
+	bed_input(&s.w[1], &p);
+	ck_assert_uint_eq(s.w[1].icmp_cnt, 1);
+	for (unsigned round = 0; round < 2; round++) { /* it does not come back */
+		for (unsigned i = 0; i < 3; i++)
+			sl_handover_poll(&s.w[i].net);
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		ck_assert_uint_eq(s.w[i].icmp_cnt, 1);
+		ck_assert_uint_eq(s.w[i].mtu, 1400);
+	}
+	/* half of a ring is left to segments */
+	for (unsigned i = 0; i < RING; i++)
+		bed_input(&s.w[1], &p);
+	ck_assert_uint_eq(s.w[1].icmp_cnt, 1 + RING);
+	ck_assert_uint_eq(s.w[1].net.drops[SL_DROP_HANDOVER_FULL], 2 * (RING / 2));
+	for (unsigned i = 0; i < RING; i++)
+		sl_handover_poll(&s.w[0].net);
+	ck_assert_uint_eq(s.w[0].icmp_cnt, 1 + RING / 2);
+	/* others than about size are nobody's business */
+	p.b[p.l4 + 1] = 3;
+	pkt_fix_l4(&p);
+	bed_input(&s.w[0], &p);
+	ck_assert_uint_eq(sl_handover_poll(&s.w[1].net), 0);
+	sl_handover_poll(&s.w[2].net);
+	end(&s);
+}
+END_TEST
+
 START_TEST(a_sleeper_is_woken_once)
 {
 	struct sl_flow_key key;
@@ -453,6 +500,7 @@ int main(void)
 	tcase_add_test(tc, a_full_ring_drops_by_name);
 	tcase_add_test(tc, an_owner_without_frames_counts_them);
 	tcase_add_test(tc, icmp_errors_follow_their_flow);
+	tcase_add_test(tc, errors_about_datagrams_reach_everybody);
 	tcase_add_test(tc, a_sleeper_is_woken_once);
 	tcase_add_test(tc, a_full_directory_says_so);
 	tcase_add_test(tc, alone_nothing_is_shared);
