@@ -182,6 +182,20 @@ START_TEST(no_byte_is_delivered_after_a_kept_fin)
 }
 END_TEST
 
+/* What is cut off at the window's edge takes the FIN with it. */
+START_TEST(fin_beyond_the_window_is_not_kept)
+{
+	reconfigure(bed.cfg.rcv_buf = 2000);
+	open_plain();
+	in(.flags = F | A, .seq = 1501, .ack = 1, .len = 1000);
+	ck_assert_uint_eq(drops(SL_DROP_TCP_WINDOW), 1);
+	in(.seq = 1, .ack = 1, .len = 1000);
+	in(.seq = 1001, .ack = 1, .len = 500);
+	ck_assert_uint_eq(bed.app.got, 2000);
+	ck_assert_uint_eq(bed.app.fins, 0);
+}
+END_TEST
+
 START_TEST(fin_behind_a_filled_window)
 {
 	reconfigure(bed.cfg.rcv_buf = 2000);
@@ -241,6 +255,23 @@ static void into_time_wait(void)
 	ck_assert_uint_eq(stats().time_wait, 1);
 	out_skip();
 }
+
+/* Half-closed, it lasts as long as the peer still has something to say. */
+START_TEST(fin_wait_2_lasts_while_bytes_come)
+{
+	open_plain();
+	sl_tcp_shutdown(bed.app.conn);
+	bed_collect();
+	for (uint32_t i = 0; i < 5; i++) {
+		in(.seq = 1 + i, .ack = 2, .len = 1);
+		after(40 * SEC);
+	}
+	ck_assert_uint_eq(bed.app.got, 5);
+	ck_assert_uint_eq(bed.app.closed, 0);
+	after(30 * SEC);
+	ck_assert_uint_eq(bed.app.closed, 1);
+}
+END_TEST
 
 START_TEST(time_wait_answers_and_ends)
 {
@@ -420,6 +451,21 @@ START_TEST(old_acknowledgements_are_answered_within_limits)
 }
 END_TEST
 
+/* RFC 7323 4.3: what is echoed is the time of the segment that moved the acknowledgement. */
+START_TEST(timestamp_behind_a_hole_is_not_echoed)
+{
+	open_full();
+	in(.seq = 1, .ack = 1, .len = 10);
+	out_skip();
+	uint32_t echoed = bed.app.conn->ts_recent;
+
+	in(.seq = 101, .ack = 1, .len = 10, .ts = true, .ts_val = bed.peer_ts + 500);
+	ck_assert_uint_eq(bed.app.conn->ts_recent, echoed);
+	in(.seq = 11, .ack = 1, .len = 90, .ts = true, .ts_val = bed.peer_ts + 400);
+	ck_assert_uint_eq(bed.app.conn->ts_recent, bed.peer_ts + 400);
+}
+END_TEST
+
 START_TEST(old_timestamp_after_24_days)
 {
 	open_full();
@@ -522,10 +568,12 @@ static void add(TCase *tc)
 	tcase_add_test(tc, fin_within_what_follows_it_is_a_lie);
 	tcase_add_test(tc, kept_bytes_behind_a_fin_are_dropped);
 	tcase_add_test(tc, no_byte_is_delivered_after_a_kept_fin);
+	tcase_add_test(tc, fin_beyond_the_window_is_not_kept);
 	tcase_add_test(tc, fin_behind_a_filled_window);
 	tcase_add_test(tc, bytes_after_their_fin);
 	tcase_add_test(tc, lost_fin_comes_again);
 	tcase_add_test(tc, fin_wait_2_ends);
+	tcase_add_test(tc, fin_wait_2_lasts_while_bytes_come);
 	tcase_add_test(tc, time_wait_answers_and_ends);
 	tcase_add_test(tc, time_wait_gives_way_to_a_newer_syn);
 	tcase_add_test(tc, time_wait_reuse_by_timestamp);
@@ -537,6 +585,7 @@ static void add(TCase *tc)
 	tcase_add_test(tc, ack_of_what_was_never_sent);
 	tcase_add_test(tc, old_timestamp);
 	tcase_add_test(tc, old_acknowledgements_are_answered_within_limits);
+	tcase_add_test(tc, timestamp_behind_a_hole_is_not_echoed);
 	tcase_add_test(tc, old_timestamp_after_24_days);
 	tcase_add_test(tc, timestamps_wrap);
 	tcase_add_test(tc, keep_alive_finds_the_dead);

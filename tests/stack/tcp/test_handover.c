@@ -147,6 +147,20 @@ START_TEST(cookies_are_good_for_all_workers)
 }
 END_TEST
 
+START_TEST(each_cookie_counts_for_all_workers)
+{
+	static const uint64_t pause_ms[] = {0, 900, 200, 10000};
+
+	bed.tcp->cfg.max_half_open = 0;
+	for (size_t i = 0; i < SL_ARRAY_LEN(pause_ms); i++) {
+		after(pause_ms[i] * MS);
+		in(.flags = S, .mss = 1000);
+		out_skip();
+		ck_assert_uint_ge(sl_handover_cookies_until(&other.net), bed.tcp->cookie_until_ns);
+	}
+}
+END_TEST
+
 START_TEST(cookies_of_others_expire_too)
 {
 	bed.tcp->cfg.max_half_open = 0;
@@ -175,6 +189,7 @@ int main(void)
 	tcase_add_test(tc, time_wait_still_belongs_to_its_worker);
 	tcase_add_test(tc, nobodys_segment_gets_its_rst);
 	tcase_add_test(tc, cookies_are_good_for_all_workers);
+	tcase_add_test(tc, each_cookie_counts_for_all_workers);
 	tcase_add_test(tc, cookies_of_others_expire_too);
 	suite_add_tcase(s, tc);
 	srunner_run_all(r, CK_ENV);

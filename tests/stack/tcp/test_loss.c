@@ -286,6 +286,50 @@ START_TEST(needless_probe_does_not)
 }
 END_TEST
 
+/* One segment that is repeated for want of an answer; RACK knows the one before. */
+static uint32_t repeat_one(uint32_t mss)
+{
+	uint32_t echo, before;
+
+	app_sends(1, mss);
+	out_skip();
+	after(100 * MS);
+	in(.seq = 1, .ack = 1 + mss);
+	app_sends(1 + mss, mss);
+	out_skip();
+	echo = bed.last_ts;
+	before = bed.app.conn->rack_xmit_us;
+	after(600 * MS);
+	ck_assert_uint_ge(out_skip(), 1);
+	bed.last_ts = echo;
+	return before;
+}
+
+/* RFC 8985 6.2 step 2: an acknowledgement of the original says nothing of when it was repeated. */
+START_TEST(echo_of_the_original_is_no_news_for_rack)
+{
+	uint32_t before;
+
+	open_full();
+	before = repeat_one(1448);
+	after(200 * MS);
+	in(.seq = 1, .ack = 1 + 2 * 1448, .ts = true, .ts_ecr = bed.last_ts);
+	ck_assert_uint_eq(bed.app.conn->rack_xmit_us, before);
+}
+END_TEST
+
+START_TEST(too_early_for_the_repetition_is_no_news_for_rack)
+{
+	uint32_t before;
+
+	open_sack();
+	before = repeat_one(1000);
+	after(1 * MS); /* the round trip takes 100 */
+	in(.seq = 1, .ack = 2001);
+	ck_assert_uint_eq(bed.app.conn->rack_xmit_us, before);
+}
+END_TEST
+
 START_TEST(needless_timeout_is_taken_back)
 {
 	uint32_t cwnd, echo;
@@ -543,6 +587,8 @@ static void add(TCase *tc)
 	tcase_add_test(tc, probe_prefers_new_data);
 	tcase_add_test(tc, probe_that_repaired_a_loss_slows_down);
 	tcase_add_test(tc, needless_probe_does_not);
+	tcase_add_test(tc, echo_of_the_original_is_no_news_for_rack);
+	tcase_add_test(tc, too_early_for_the_repetition_is_no_news_for_rack);
 	tcase_add_test(tc, needless_timeout_is_taken_back);
 	tcase_add_test(tc, reneging_is_survived);
 	tcase_add_test(tc, partly_acknowledged_segment);

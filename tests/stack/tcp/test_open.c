@@ -328,6 +328,7 @@ START_TEST(cookies_when_half_open_is_full)
 	ck_assert_uint_eq(bed.app.conn->mss, 1220 - 12); /* the table's next lower value */
 	ck_assert_uint_eq(bed.app.conn->snd_wscale, 7);
 	ck_assert(bed.app.conn->flags & SL_TCPF_SACK);
+	ck_assert_uint_eq(bed.app.conn->srtt_us, 0); /* nobody knows when the cookie went out */
 	ck_assert_uint_eq(stats().syn_cookies_ok, 1);
 }
 END_TEST
@@ -489,6 +490,18 @@ START_TEST(simultaneous_open)
 }
 END_TEST
 
+START_TEST(simultaneous_open_refused)
+{
+	dial();
+	out(.flags = S);
+	in(.flags = S, .mss = 1000);
+	out(.flags = S | A, .ack = 1);
+	in(.flags = R, .seq = 1);
+	ck_assert_uint_eq(bed.app.closed, 1);
+	ck_assert_int_eq(bed.app.why, SL_TCP_UNREACHABLE);
+}
+END_TEST
+
 START_TEST(ephemeral_ports_differ)
 {
 	struct sl_tcp_addr local = {.family = 4}, remote = {.family = 4, .port_be = htobe16(9)};
@@ -549,6 +562,7 @@ static void add(TCase *tc)
 	tcase_add_test(tc, active_open_times_out);
 	tcase_add_test(tc, active_open_wrong_ack_gets_rst);
 	tcase_add_test(tc, simultaneous_open);
+	tcase_add_test(tc, simultaneous_open_refused);
 	tcase_add_test(tc, ephemeral_ports_differ);
 	tcase_add_test(tc, idle_connection_fits);
 }

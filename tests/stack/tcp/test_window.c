@@ -86,6 +86,21 @@ START_TEST(a_request_can_open_the_window)
 }
 END_TEST
 
+/* Half of the largest window counts, wherever that was told. */
+START_TEST(a_request_can_tell_the_largest_window)
+{
+	in(.flags = S, .mss = 1000, .wnd = 100);
+	out(.flags = S | A, .ack = 1);
+	in(.seq = 1, .ack = 1, .wnd = 100);
+	in(.seq = 1, .ack = 1, .len = 1, .wnd = 4000);
+	app_sends(1, 1000);
+	out(.seq = 1, .ack = 2, .len = 1000);
+	in(.seq = 2, .ack = 1001, .len = 1, .wnd = 300);
+	app_sends(1001, 1000);
+	out_none();
+}
+END_TEST
+
 START_TEST(small_window_gets_half_of_it)
 {
 	in(.flags = S, .mss = 1000, .wnd = 600); /* never more than 600: half is a segment */
@@ -158,6 +173,7 @@ static void add(TCase *tc)
 	tcase_add_test(tc, window_only_shrinks_when_frames_are_few);
 	tcase_add_test(tc, peer_window_is_respected);
 	tcase_add_test(tc, a_request_can_open_the_window);
+	tcase_add_test(tc, a_request_can_tell_the_largest_window);
 	tcase_add_test(tc, small_window_gets_half_of_it);
 	tcase_add_test(tc, zero_window_is_probed);
 	tcase_add_test(tc, unanswered_probes_end_the_connection);
