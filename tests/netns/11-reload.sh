@@ -41,6 +41,43 @@ check "reload" reload
 check "another fixed reply" eval '[ "$(get /)" = two ]'
 check "another route" eval '[ "$(cl curl -sS --max-time 10 -d hello "http://$V4:8080/new")" = hello ]'
 
+# A request that is under way when its pool, its backend and its listener are taken out.
+backend slow echo --delay-us 1500000
+two_listeners() {
+	config "listener other { address = \"$V4\" port = 8081 } $(pool echo "a b") $(pool slow slow)
+	route /echo { pool = echo } route /slow { pool = slow } route / { reply = 200 body = two }"
+}
+two_listeners
+check "a listener and a pool more" reload
+check "the new listener serves" eval '[ "$(cl curl -sS --max-time 10 "http://$V4:8081/")" = two ]'
+cl curl -sS --max-time 10 -d late "http://$V4:8081/slow" >"$D/slow" 2>&1 &
+slow=$!
+cl curl -sS --max-time 10 --keepalive-time 5 "http://$V4:8081/" "http://$V4:8081/slow" >"$D/idle" 2>&1 &
+idle=$!
+within 5 eval '[ "$(stat_sum exchanges_used)" -ge 1 ]'
+sleep 0.2
+config "$(pool echo "a b")
+route /echo { pool = echo } route / { reply = 200 body = three }"
+check "all of them taken out" reload
+check "new requests see that" eval '[ "$(get /slow)" = three ] && [ "$(get /)" = three ]'
+check "the old listener takes nobody" eval '! cl nc -z -w 1 "$V4" 8081'
+check "what was under way is answered" eval 'wait $slow && [ "$(cat "$D/slow")" = late ]'
+check "on each connection" wait $idle
+check "then the kernel has the port again" within 10 eval 'cl timeout 2 nc -zv -w 1 "$V4" 8081 2>&1 | grep -q refused'
+kill_backend slow
+free_epochs() { [ "$(metric 'sluice_service_requests{worker="0",pool="slow"}')" -eq 0 ]; }
+check "the pool is gone from the metrics" free_epochs
+
+# Other ways to say it, and mistakes.
+config "$(pool echo "a b") nonsense"
+check "sluice reload of a bad file is one line" eval '! gw "$SLUICE" reload >"$D/said" 2>&1; cat "$D/said"; [ "$(wc -l <"$D/said")" -eq 1 ] && grep -q "sluice reload: nothing changed: .*gw.conf:[0-9]*: found" "$D/said"'
+check "which changes nothing" eval '[ "$(get /)" = three ]'
+config "$(pool echo "a b") route /echo { pool = echo } route / { reply = 200 body = four } limits { max_body = 1k frame_memory = 64m }"
+sed -i "s/count = 2/count = 1/" "$D/gw.conf"
+check "sluice reload tells what is in force and what is not" eval 'gw "$SLUICE" reload >"$D/said"; cat "$D/said"; grep -q "^in force: .*limits.max_body" "$D/said" && grep -q "^needs a restart: workers.count, limits.frame_memory" "$D/said"'
+check "the new limit holds" within 5 eval '[ "$(head -c 2000 /dev/zero | cl curl -sS --max-time 10 -o /dev/null -w "%{http_code}" --data-binary @- "http://$V4:8080/echo")" = 413 ]'
+check "sluice reload --json, of no further change" eval 'gw "$SLUICE" reload --json | python3 -c "import json, sys; o = json.load(sys.stdin); print(o); sys.exit(o[\"in_force\"] != [] or \"workers.count\" not in o[\"needs_restart\"])"'
+
 # 20 reloads under load, each with other backends, pools, routes and batches.
 wrk_clean() {
 	cat "$D/wrk"

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "core/client.h"
 
 enum { LEAVE_LOOK_MS = 1 };
 
@@ -187,6 +188,18 @@ static void switch_service(struct sl_core *c, struct sl_core_change *ch, uint32_
 	part_backends(c, s);
 }
 
+/* Connections to a listener that is gone end as at a drain: what was asked is answered. */
+static void drain_unserved(struct sl_core *c)
+{
+	struct sl_client *cl, *next;
+
+	for (cl = sl_client_next(c, NULL); cl; cl = next) {
+		next = sl_client_next(c, cl);
+		if (cl->conn && !sl_tcp_served(cl->conn))
+			sl_client_drain(cl);
+	}
+}
+
 void sl_core_switch(struct sl_core *c, struct sl_core_change *ch)
 {
 	const struct sl_config *next = ch->gen.cfg;
@@ -203,7 +216,8 @@ void sl_core_switch(struct sl_core *c, struct sl_core_change *ch)
 	c->cfg = next;
 	sl_core_set_limits(c);
 	/* If there is no memory for the copy, those of before stay. */
-	(void)sl_net_set_listeners(c->net, ch->listeners, ch->listener_cnt);
+	if (sl_net_set_listeners(c->net, ch->listeners, ch->listener_cnt) == 0)
+		drain_unserved(c);
 	c->serving_changed = true; /* other services may be known now */
 	c->leaving = true;
 	c->leave_ns = 0;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Life of a connection's memory: pool, flow table, dirty list, and the list of the dead. */
+#include <netinet/in.h>
+
 #include "tcp/internal.h"
 
 void sl_tcp_path_key(const struct sl_net_path *path, uint16_t local_port_be,
@@ -17,6 +19,15 @@ void sl_tcp_path_key(const struct sl_net_path *path, uint16_t local_port_be,
 void sl_tcp_conn_key(const struct sl_tcp_conn *c, struct sl_flow_key *key)
 {
 	sl_tcp_path_key(&c->path, c->local_port_be, c->remote_port_be, key);
+}
+
+bool sl_tcp_served(const struct sl_tcp_conn *c)
+{
+	struct sl_flow_key key;
+
+	sl_tcp_conn_key(c, &key);
+	return sl_net_find_listener(c->tcp->net, key.family, key.local, key.local_port_be,
+				    IPPROTO_TCP) >= 0;
 }
 
 struct sl_tcp_conn *sl_tcp_conn_new(struct sl_tcp *t, const struct sl_net_path *path,

@@ -217,7 +217,7 @@ static int open_listeners(struct sl_gateway *g, char *err, size_t err_len)
 	if (rc)
 		free(l);
 	else
-		rc = sl_listeners_apply(g, g->cfg, l, cnt, false);
+		rc = sl_listeners_apply(g, g->cfg, l, cnt);
 	return rc ? fail(err, err_len, rc, "cannot set the listeners") : 0;
 }
 

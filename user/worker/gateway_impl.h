@@ -40,6 +40,9 @@ struct sl_gateway {
 	struct sl_dialler **ending;        /* the same, of backends that have been taken out */
 	struct sl_net_listener *listening; /* what the program sends to us */
 	uint32_t listening_cnt;
+	struct sl_net_listener stale[SL_MAX_LISTENERS]; /* the kernel's again at trim_ns */
+	uint32_t stale_cnt;
+	uint64_t trim_ns;
 	bool draining;
 	struct sl_gateway_info info;
 };
@@ -58,12 +61,13 @@ int sl_info_resize(struct sl_gateway *g);
 /* What the listeners of a configuration come to; the caller frees it. NULL: errno. */
 struct sl_net_listener *sl_listeners_list(const struct sl_config *cfg, uint32_t *cnt);
 /*
- * Makes the program send those to us that are listed, after the workers know of them; those of
- * before that are not listed any more are left to the kernel with `stop`. Takes the list. 0 or
- * -errno.
+ * The program sends those that are listed to us, once the workers know of them. Those of before
+ * that are not listed are still sent, for the connections that they have, until the trim. Takes the
+ * list. 0 or -errno.
  */
 int sl_listeners_apply(struct sl_gateway *g, const struct sl_config *cfg,
-		       struct sl_net_listener *list, uint32_t cnt, bool stop);
+		       struct sl_net_listener *list, uint32_t cnt);
+void sl_listeners_trim(struct sl_gateway *g);
 
 /* reload.c */
 /* For the backends that have none yet. 0 or -1 and errno. */

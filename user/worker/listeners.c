@@ -82,8 +82,8 @@ static bool listed(const struct sl_net_listener *list, uint32_t cnt,
 	return false;
 }
 
-int sl_listeners_apply(struct sl_gateway *g, const struct sl_config *cfg,
-		       struct sl_net_listener *list, uint32_t cnt, bool stop)
+static int listen_to(struct sl_gateway *g, const struct sl_config *cfg,
+		     const struct sl_net_listener *list, uint32_t cnt)
 {
 	struct sl_listener value = {.shed_service = shed_service(cfg)};
 	int rc = 0;
@@ -95,15 +95,46 @@ int sl_listeners_apply(struct sl_gateway *g, const struct sl_config *cfg,
 			value.listener = list[k].listener;
 			rc = sl_xdp_listen(&g->xdp[i], &key, &value);
 		}
-		for (uint32_t k = 0; stop && k < g->listening_cnt; k++) {
-			struct sl_listener_key key = key_of(&g->listening[k]);
-
-			if (!listed(list, cnt, &g->listening[k]))
-				(void)sl_xdp_unlisten(&g->xdp[i], &key);
-		}
 	}
+	return rc;
+}
+
+void sl_listeners_trim(struct sl_gateway *g)
+{
+	for (uint32_t k = 0; k < g->stale_cnt; k++) {
+		struct sl_listener_key key = key_of(&g->stale[k]);
+
+		for (uint32_t i = 0; i < g->xdp_cnt; i++)
+			(void)sl_xdp_unlisten(&g->xdp[i], &key);
+	}
+	g->stale_cnt = 0;
+}
+
+/* Moves those that are not listed any more from one list to the other. */
+static void make_stale(struct sl_gateway *g, const struct sl_net_listener *list, uint32_t cnt)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t k = 0; k < g->stale_cnt; k++) {
+		if (!listed(list, cnt, &g->stale[k]))
+			g->stale[kept++] = g->stale[k];
+	}
+	g->stale_cnt = kept;
+	for (uint32_t k = 0; k < g->listening_cnt; k++) {
+		if (listed(list, cnt, &g->listening[k]))
+			continue;
+		if (g->stale_cnt == SL_MAX_LISTENERS) /* then without the courtesy */
+			sl_listeners_trim(g);
+		g->stale[g->stale_cnt++] = g->listening[k];
+	}
+}
+
+int sl_listeners_apply(struct sl_gateway *g, const struct sl_config *cfg,
+		       struct sl_net_listener *list, uint32_t cnt)
+{
+	make_stale(g, list, cnt);
 	free(g->listening);
 	g->listening = list;
 	g->listening_cnt = cnt;
-	return rc;
+	return listen_to(g, cfg, list, cnt);
 }

@@ -10,8 +10,9 @@
 #include "worker/gateway_impl.h"
 
 enum {
-	DIAL_WAIT_MS = 1500, /* a new backend that is not there must not put off the reload */
-	EPOCHS_MAX = 64,     /* kept by requests that do not end */
+	DIAL_WAIT_MS = 1500,  /* a new backend that is not there must not put off the reload */
+	EPOCHS_MAX = 64,      /* kept by requests that do not end */
+	LAST_WORDS_MS = 2000, /* for replies that were given, and for connections that close */
 };
 
 /* --- diallers --- */
@@ -116,6 +117,7 @@ static void free_old_epochs(struct sl_gateway *g)
 			return;
 	}
 	g->epoch->older = NULL;
+	g->trim_ns = sl_now_ns() + LAST_WORDS_MS * SL_NS_PER_MS;
 	for (; e; e = older) {
 		older = e->older;
 		free_epoch(g, e);
@@ -279,7 +281,7 @@ static void finish(struct sl_gateway *g)
 	g->next = NULL;
 	g->reload = SL_RELOAD_NONE;
 	list = sl_listeners_list(g->cfg, &cnt);
-	rc = list ? sl_listeners_apply(g, g->cfg, list, cnt, true) : -errno;
+	rc = list ? sl_listeners_apply(g, g->cfg, list, cnt) : -errno;
 	if (rc)
 		sl_log_err("reload: cannot set the listeners: %s", strerror(-rc));
 }
@@ -288,6 +290,8 @@ bool sl_gateway_step(struct sl_gateway *g)
 {
 	free_old_epochs(g);
 	reap_diallers(g);
+	if (g->stale_cnt && !g->epoch->older && sl_now_ns() >= g->trim_ns)
+		sl_listeners_trim(g);
 	if (g->reload == SL_RELOAD_PREPARE && all_reached(g, SL_CHANGE_PREPARED) &&
 	    links_ready(g)) {
 		const struct sl_config *before = g->cfg;
