@@ -489,6 +489,116 @@ START_TEST(tells_what_has_changed)
 }
 END_TEST
 
+START_TEST(tells_what_needs_a_restart)
+{
+	struct sl_config *a = parse_ok("workers { count = 2 } interface e { } log_level = warn");
+	struct sl_config *b =
+		parse_ok("workers { count = 1 } interface f { } log_level = info\n"
+			 "limits { max_head = 16k max_body = 1m frame_memory = 64m }");
+	char keys[400] = "";
+
+	sl_config_diff(a, b, true, collect, keys);
+	ck_assert_str_eq(keys, "workers.count;interface e;interface f;limits.max_head;"
+			       "limits.frame_memory;");
+	keys[0] = 0;
+	sl_config_diff(a, b, false, collect, keys);
+	ck_assert_str_eq(keys, "log_level;limits.max_body;");
+	sl_config_free(a);
+	sl_config_free(b);
+}
+END_TEST
+
+/* "echo(a,b) - other(c)": pools and backends in the order of their index. */
+static const char *places(const struct sl_config *c)
+{
+	static char text[400];
+	size_t at = 0;
+
+	text[0] = 0;
+	for (uint32_t p = 0; p < c->pool_cnt; p++) {
+		const struct sl_cfg_pool *pool = &c->pools[p];
+
+		at += (size_t)sprintf(text + at, "%s%s", p ? " " : "",
+				      pool->name ? pool->name : "-");
+		for (uint32_t b = 0; pool->name && b < pool->backend_cnt; b++)
+			at += (size_t)sprintf(text + at, "%s%s", b ? "," : "(",
+					      pool->backends[b].name ? pool->backends[b].name
+								     : "-");
+		if (pool->name)
+			at += (size_t)sprintf(text + at, ")");
+	}
+	return text;
+}
+
+#define POOL(name, backends)    "pool " name " { " backends " }\n"
+#define BACKEND(name, endpoint) "backend " name " { endpoint = \"shm:///" endpoint "\" } "
+
+START_TEST(pools_and_backends_keep_their_places)
+{
+	struct sl_config *a = parse_ok(POOL("one", BACKEND("a", "a") BACKEND("b", "b"))
+					       POOL("two", BACKEND("a", "a")));
+	struct sl_config *b = parse_ok(POOL("new", BACKEND("x", "x")) POOL(
+		"two", BACKEND("b", "b") BACKEND(
+			       "a", "a")) "route /n { pool = new } route /t { pool = two }");
+	struct sl_config *c = parse_ok(POOL("two", BACKEND("b", "other")) POOL(
+		"one", BACKEND("b", "b")) POOL("last", BACKEND("l", "l")));
+	const struct sl_config *living[] = {b, a};
+
+	ck_assert_int_eq(sl_config_align(b, living + 1, 1, 4, err, sizeof(err)), 0);
+	ck_assert_str_eq(places(b), "- two(a,b) new(x)");
+	ck_assert_str_eq(b->pools[b->routes[0].pool].name,
+			 b->routes[0].prefix[1] == 'n' ? "new" : "two");
+	ck_assert_str_eq(b->pools[b->routes[1].pool].name,
+			 b->routes[1].prefix[1] == 'n' ? "new" : "two");
+	/* Requests of a are not over: `one` comes back to its place, and b of `one` too. */
+	ck_assert_int_eq(sl_config_align(c, living, 2, 4, err, sizeof(err)), 0);
+	ck_assert_str_eq(places(c), "one(-,b) two(-,-,b) - last(l)");
+	sl_config_free(a);
+	sl_config_free(b);
+	sl_config_free(c);
+}
+END_TEST
+
+START_TEST(places_are_bounded)
+{
+	struct sl_config *a = parse_ok(POOL("one", BACKEND("a", "a")));
+	struct sl_config *b =
+		parse_ok("\n" POOL("two", BACKEND("a", "a")) POOL("three", BACKEND("a", "a")));
+	const struct sl_config *living[] = {a};
+
+	ck_assert_int_eq(sl_config_align(b, living, 1, 2, err, sizeof(err)), -1);
+	ck_assert_ptr_nonnull(strstr(err, "t.conf:3: found pool \"three\" beyond the 2 that"));
+	sl_config_free(b);
+	b = parse_ok(POOL("two", BACKEND("a", "a")) POOL("three", BACKEND("a", "a")));
+	ck_assert_int_eq(sl_config_align(b, living, 1, 3, err, sizeof(err)), 0);
+	sl_config_free(a);
+	sl_config_free(b);
+}
+END_TEST
+
+START_TEST(what_needs_a_restart_stays)
+{
+	struct sl_config *a =
+		parse_ok("limits { max_connections = 100 max_exchanges = 50 max_head = 4k "
+			 "max_target = 2k frame_memory = 8m max_body = 1m keepalive = 5s }");
+	struct sl_config *b = parse_ok("limits { max_body = 7m idle_timeout = 3s newreno = yes }");
+	const struct sl_config *living[] = {a};
+
+	ck_assert_int_eq(sl_config_align(b, living, 1, 1, err, sizeof(err)), 0);
+	ck_assert_uint_eq(b->limits.max_connections, 100);
+	ck_assert_uint_eq(b->limits.max_exchanges, 50);
+	ck_assert_uint_eq(b->limits.max_head, 4096);
+	ck_assert_uint_eq(b->limits.keepalive_ns, 5000000000u);
+	ck_assert(!b->limits.newreno);
+	ck_assert_uint_eq(b->limits.idle_timeout_ns, 3000000000u);
+	/* What was checked against other values is cut to those. */
+	ck_assert_uint_eq(b->limits.max_target, 4096);
+	ck_assert_uint_eq(b->limits.max_body, 4 << 20);
+	sl_config_free(a);
+	sl_config_free(b);
+}
+END_TEST
+
 static void check_key(void *arg, const struct sl_config_key *k)
 {
 	ck_assert_msg(k->allowed[0] && k->help && k->help[0], "%s.%s", k->block, k->name);
@@ -518,6 +628,10 @@ int main(void)
 	tcase_add_test(values, braces_in_text_and_comments_are_none);
 	tcase_add_test(values, cpus_tell_the_number_of_workers);
 	tcase_add_test(values, tells_what_has_changed);
+	tcase_add_test(values, tells_what_needs_a_restart);
+	tcase_add_test(values, pools_and_backends_keep_their_places);
+	tcase_add_test(values, places_are_bounded);
+	tcase_add_test(values, what_needs_a_restart_stays);
 	tcase_add_test(values, documents_each_key);
 	suite_add_tcase(s, values);
 	tcase_add_loop_test(errors, tells_what_is_wrong, 0, (int)SL_ARRAY_LEN(wrong));
