@@ -40,9 +40,9 @@ extern "C" {
 struct sl_datagram_client;
 
 struct sl_datagram_client_options {
-	const char *host;      /* name or address, as getaddrinfo(3) takes it */
-	const char *port;      /* number or service name */
-	unsigned max_inflight; /* 0: 64; at most 65536 */
+	const char *host;       /* name or address, as getaddrinfo(3) takes it */
+	const char *port;       /* number or service name */
+	unsigned max_in_flight; /* 0: 64; at most 65536 */
 	uint32_t retry_us; /* to the first retry; 0: follows the round trips that are measured */
 	uint16_t datagram_max; /* bytes of UDP payload; 0: what the path takes now, at most 9000 */
 };
@@ -82,7 +82,7 @@ void sl_datagram_client_close(struct sl_datagram_client *c);
 
 /*
  * Copies the request and sends it; *id, unless NULL, is valid until it is done. Returns 0, or
- * -EINVAL (no service, no `done`), -EAGAIN (max_inflight are), -EMSGSIZE (larger than the path
+ * -EINVAL (no service, no `done`), -EAGAIN (max_in_flight are), -EMSGSIZE (larger than the path
  * takes). What the network refuses for now is sent again like what it loses.
  */
 int sl_datagram_client_send(struct sl_datagram_client *c, const struct sl_datagram_call *call,

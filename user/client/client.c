@@ -15,9 +15,9 @@
 #include "base/siphash.h"
 
 enum {
-	INFLIGHT_DEFAULT = 64,
-	INFLIGHT_MAX = 1 << 16, /* the low bits of an id are its slot */
-	DATAGRAM_MIN = 508,     /* fits every IPv4 path in practice: 576 less the largest headers */
+	IN_FLIGHT_DEFAULT = 64,
+	IN_FLIGHT_MAX = 1 << 16, /* the low bits of an id are its slot */
+	DATAGRAM_MIN = 508, /* fits every IPv4 path in practice: 576 less the largest headers */
 	DATAGRAM_MAX_DEFAULT = 9000,
 	RECEIVE_BURST = 64,
 	WAIT_US = 1000000,
@@ -146,12 +146,12 @@ struct sl_datagram_client *sl_datagram_client_open(const struct sl_datagram_clie
 	struct sl_datagram_client *c;
 	unsigned max = opt->datagram_max ? opt->datagram_max : DATAGRAM_MAX_DEFAULT;
 
-	if (!opt->host || !opt->port || opt->max_inflight > INFLIGHT_MAX || max < DATAGRAM_MIN ||
+	if (!opt->host || !opt->port || opt->max_in_flight > IN_FLIGHT_MAX || max < DATAGRAM_MIN ||
 	    max > SL_DATAGRAM_MAX) {
 		snprintf(err, err_len,
 			 "expected a host, a port, at most %d in flight, datagrams of %d to %d "
 			 "bytes",
-			 INFLIGHT_MAX, DATAGRAM_MIN, SL_DATAGRAM_MAX);
+			 IN_FLIGHT_MAX, DATAGRAM_MIN, SL_DATAGRAM_MAX);
 		return NULL;
 	}
 	c = calloc(1, sizeof(*c));
@@ -160,7 +160,7 @@ struct sl_datagram_client *sl_datagram_client_open(const struct sl_datagram_clie
 		return NULL;
 	}
 	c->fd = -1;
-	c->slots = opt->max_inflight ? opt->max_inflight : INFLIGHT_DEFAULT;
+	c->slots = opt->max_in_flight ? opt->max_in_flight : IN_FLIGHT_DEFAULT;
 	c->datagram_asked = (uint16_t)max;
 	c->retry_us = opt->retry_us;
 	c->next_due_ns = UINT64_MAX;
@@ -178,7 +178,7 @@ static uint8_t *request_of(struct sl_datagram_client *c, const struct flight *f)
 
 static struct flight *flight_of(struct sl_datagram_client *c, uint64_t id)
 {
-	uint32_t slot = (uint32_t)id & (INFLIGHT_MAX - 1);
+	uint32_t slot = (uint32_t)id & (IN_FLIGHT_MAX - 1);
 
 	return id && slot < c->slots && c->flights[slot].id == id ? &c->flights[slot] : NULL;
 }
@@ -282,7 +282,7 @@ int sl_datagram_client_send(struct sl_datagram_client *c, const struct sl_datagr
 	do {
 		uint64_t word = ++c->sequence;
 
-		f->id = sl_siphash13_words(&c->key, &word, 1) & ~(uint64_t)(INFLIGHT_MAX - 1);
+		f->id = sl_siphash13_words(&c->key, &word, 1) & ~(uint64_t)(IN_FLIGHT_MAX - 1);
 	} while (!f->id);
 	f->id |= (uint64_t)(f - c->flights);
 	len = sl_datagram_encode(call, f->id, request_of(c, f), c->datagram_max);

@@ -37,7 +37,7 @@ static void on_done(void *arg, const struct sl_datagram_answer *a)
 static struct sl_datagram_client *open_with(unsigned max, uint32_t retry_us)
 {
 	struct sl_datagram_client_options o = {
-		.host = "127.0.0.1", .port = port, .max_inflight = max, .retry_us = retry_us};
+		.host = "127.0.0.1", .port = port, .max_in_flight = max, .retry_us = retry_us};
 	char err[200];
 	struct sl_datagram_client *c = sl_datagram_client_open(&o, err, sizeof(err));
 
@@ -505,10 +505,10 @@ START_TEST(test_refused)
 	ck_assert_int_eq(sl_datagram_client_send(client, &call, NULL), 0);
 	call.payload_len++;
 	ck_assert_int_eq(sl_datagram_client_send(client, &call, NULL), -EMSGSIZE);
-	o.max_inflight = 65537;
+	o.max_in_flight = 65537;
 	ck_assert_ptr_null(sl_datagram_client_open(&o, err, sizeof(err)));
 	ck_assert_str_ne(err, "");
-	o.max_inflight = 0;
+	o.max_in_flight = 0;
 	o.datagram_max = 507;
 	ck_assert_ptr_null(sl_datagram_client_open(&o, err, sizeof(err)));
 	o.datagram_max = 0;

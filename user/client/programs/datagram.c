@@ -224,7 +224,7 @@ int main(int argc, char **argv)
 	opt = (struct sl_datagram_client_options){
 		.host = o.host,
 		.port = o.port,
-		.max_inflight = (unsigned)o.parallel,
+		.max_in_flight = (unsigned)o.parallel,
 		.retry_us = (uint32_t)o.retry_us,
 	};
 	client = sl_datagram_client_open(&opt, err, sizeof(err));
