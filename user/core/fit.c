@@ -210,7 +210,7 @@ static void update_line(struct sl_fit *f, uint32_t b, double t)
 	rho = PRIOR_SPREAD * f->mean_b * PRIOR_SPREAD * f->mean_b;
 	f->beta_ns = fmax(0, (f->cov_bt + rho * f->beta_ns) / (f->var_b + rho));
 	f->beta_ns = fmin(f->beta_ns, f->mean_t / f->mean_b); /* alpha >= 0 */
-	f->alpha_ns = f->mean_t - f->beta_ns * f->mean_b;
+	f->alpha_ns = fmax(0, f->mean_t - f->beta_ns * f->mean_b);
 }
 
 static void update_size(struct sl_fit *f, uint32_t b, double t)

@@ -129,6 +129,76 @@ START_TEST(larger_than_the_largest_is_on_the_line)
 }
 END_TEST
 
+/* Times that grow faster than the size must not make the fixed part negative. */
+START_TEST(fixed_part_is_never_negative)
+{
+	for (int i = 0; i < 500; i++) {
+		uint32_t b = 20 + (uint32_t)sl_prng_below(&rng, 100);
+
+		sl_fit_add(&fit, b, (uint64_t)(0.001 * MS * b * b));
+		ck_assert_double_ge(fit.alpha_ns, 0);
+	}
+}
+END_TEST
+
+/* What varies so much that nothing is an outlier is still seen to have become fast. */
+START_TEST(fast_again_after_chaos)
+{
+	for (int i = 0; i < 200; i++)
+		sl_fit_add(&fit, 1, (uint64_t)(i % 2 ? 900 * MS : 300 * MS));
+	for (int i = 0; i < 8; i++)
+		sl_fit_add(&fit, 1, (uint64_t)(4 * MS));
+	sl_fit_refresh(&fit);
+	ck_assert_double_lt(sl_fit_time(&fit, 1), 60 * MS);
+}
+END_TEST
+
+START_TEST(change_scales_the_steps)
+{
+	double step;
+
+	for (int i = 0; i < 3000; i++) {
+		uint32_t b = 1 + (uint32_t)sl_prng_below(&rng, 128);
+
+		sl_fit_add(&fit, b, (uint64_t)(MS + 4 * MS * ((b + 63) / 64)));
+	}
+	sl_fit_refresh(&fit);
+	step = sl_fit_time(&fit, 70) - sl_fit_time(&fit, 60);
+	for (int i = 0; i < 5; i++) /* of one size only */
+		sl_fit_add(&fit, 64, (uint64_t)(3 * 5 * MS));
+	sl_fit_refresh(&fit);
+	ck_assert_double_gt(sl_fit_time(&fit, 70) - sl_fit_time(&fit, 60), 2.5 * step);
+}
+END_TEST
+
+START_TEST(sizes_in_between_are_interpolated)
+{
+	for (int i = 0; i < 2000; i++) {
+		uint32_t b = 8 * (1 + (uint32_t)sl_prng_below(&rng, 6));
+
+		sl_fit_add(&fit, b, (uint64_t)(2 * MS + 0.05 * MS * b + (b == 48 ? MS : 0)));
+	}
+	sl_fit_refresh(&fit);
+	ck_assert_double_lt(
+		fabs(sl_fit_time(&fit, 44) * 2 / (sl_fit_time(&fit, 40) + sl_fit_time(&fit, 48)) -
+		     1),
+		0.03);
+}
+END_TEST
+
+/* Too slow a change for any sample to stand out. */
+START_TEST(creeping_change_is_followed)
+{
+	double factor = 1;
+
+	feed(2 * MS, 0.05 * MS, 0.02, 1, 100, 3000);
+	for (int i = 0; i < 600; i++, factor *= 1.001)
+		feed(2 * MS * factor, 0.05 * MS * factor, 0.02, 1, 100, 1);
+	ck_assert_double_lt(fabs((fit.alpha_ns + 50 * fit.beta_ns) / (4.5 * MS * factor) - 1),
+			    0.08);
+}
+END_TEST
+
 START_TEST(strange_samples_do_no_harm)
 {
 	sl_fit_add(&fit, 0, 5);
@@ -158,6 +228,11 @@ int main(void)
 	tcase_add_test(tc, recovery_is_believed_as_well);
 	tcase_add_test(tc, steps_stay_steps);
 	tcase_add_test(tc, larger_than_the_largest_is_on_the_line);
+	tcase_add_test(tc, fixed_part_is_never_negative);
+	tcase_add_test(tc, fast_again_after_chaos);
+	tcase_add_test(tc, change_scales_the_steps);
+	tcase_add_test(tc, sizes_in_between_are_interpolated);
+	tcase_add_test(tc, creeping_change_is_followed);
 	tcase_add_test(tc, strange_samples_do_no_harm);
 	suite_add_tcase(s, tc);
 	srunner_run_all(sr, CK_NORMAL);
