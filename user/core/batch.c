@@ -425,8 +425,6 @@ static uint64_t held_until(const struct sl_batcher *b, unsigned lane, unsigned b
 
 	if (l->len >= sl_expect_cap(b, backend, lane) || l->len >= p->hold_below)
 		return 0;
-	if (p->overload && sl_lane_first(l)->found_idle)
-		return 0;
 	if (lane == b->pool->batch.policy && (double)b->live->hold_ns < hold)
 		hold = (double)b->live->hold_ns;
 	hold -= p->hold_each_ns * (l->len + 1);

@@ -139,7 +139,6 @@ static void plan_backend(struct sl_control *c, struct sl_control_backend *be)
 			plan.hold_ns = (double)(c->forced.hold_ns - 1);
 			plan.hold_each_ns = 0;
 			plan.hold_below = UINT32_MAX;
-			plan.overload = false;
 		}
 		if (c->forced.batch_size || plan.most < plan.cap)
 			plan.most = plan.cap;

@@ -59,7 +59,7 @@ struct sl_control {
  * time kept free is requests refused, while a batch that takes longer is late only for its oldest.
  */
 #define SL_MARGIN_DEVS          3.0
-#define SL_MARGIN_DEVS_OVERLOAD 1.5
+#define SL_MARGIN_DEVS_OVERLOAD 2.0
 
 /* What varies so much that most of the bound would go there is not made better by refusing all. */
 static inline double sl_control_margin(const struct sl_control *c,

@@ -21,7 +21,7 @@ struct sl_plan {
 	uint32_t hold_below; /* size from which none waits */
 	double hold_ns;
 	double hold_each_ns;
-	bool overload; /* that is because more comes than can be served, so not if nothing waits */
+	bool overload; /* more comes than can be served */
 };
 
 struct sl_policy_ops {

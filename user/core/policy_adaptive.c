@@ -4,9 +4,7 @@
  *
  * A request waits for the batch before its own, then for its own: r + margin + 2 t(b) <= S. When
  * more arrives than can be served, requests wait less than t(b) for b of them to be there, and the
- * batch may be larger: up to what the deadlines of its own requests allow. A batch is then also not
- * begun before it is worth its fixed part: while fewer wait than arrive in alpha, waiting serves
- * more per time than sending.
+ * batch may be larger: up to what the deadlines of its own requests allow.
  */
 #include <math.h>
 
@@ -77,9 +75,6 @@ static struct sl_plan plan(const struct sl_control *c, const struct sl_control_b
 	p.hold_each_ns = eta * be->fit.beta_ns;
 	if (c->arrival_rate * be->share * sl_control_time(be, p.cap) > OVERLOAD * p.cap) {
 		p.most = explored(c, be);
-		p.hold_below = (uint32_t)(c->arrival_rate * be->share * be->fit.alpha_ns);
-		p.hold_ns = fmax(0, slack(c, be, true) - be->fit.alpha_ns);
-		p.hold_each_ns = be->fit.beta_ns;
 		p.overload = true;
 	}
 	return p;
