@@ -1,9 +1,10 @@
-#!/bin/sh
+#!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Batching policies against patterns of load, in simulated time; the last lines are
-# `ratio adaptive_over_best_fixed PATTERN VALUE` and `ratio adaptive_over_aimd PATTERN VALUE`.
-# Writes bench/results/batch.tsv and batch.svg. An argument runs one pattern only and writes nothing.
-set -eu
+# Batching policies against patterns of load: in simulated time, and end to end (e2e.sh; needs root). The last lines are
+# `ratio adaptive_over_best_fixed PATTERN VALUE` and `ratio adaptive_over_aimd PATTERN VALUE` of the simulation, those
+# before them, whose names begin with e2e_, of the real gateway, and only as quiet as the machine.
+# Writes bench/results/batch.tsv and batch.svg. An argument simulates one pattern only and writes nothing.
+set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 BUILD=${BUILD:-$root/build}
 bench=$BUILD/bench/batch/batch
@@ -17,4 +18,13 @@ ${CC:-gcc} -std=gnu17 -O2 -g -Wall -Wextra -D_GNU_SOURCE -I"$root/include" -I"$r
 if [ $# -gt 0 ]; then
 	exec "$bench" - "$1"
 fi
-"$bench" "$results/batch.svg" | tee "$results/batch.tsv"
+"$bench" "$results/batch.svg" >"$bench.tsv"
+{
+	grep -v '^ratio ' "$bench.tsv"
+	if [ "$(id -u)" -eq 0 ]; then
+		BUILD=$BUILD "$root/bench/batch/e2e.sh"
+	else
+		echo "# the end-to-end patterns need root"
+	fi
+	grep '^ratio ' "$bench.tsv"
+} | tee "$results/batch.tsv"

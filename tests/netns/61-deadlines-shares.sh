@@ -172,7 +172,7 @@ def run():
         r = c.reply()
         seen[r.status] += 1
         if r.status != 200:
-            if seen[r.status] == 100:
+            if seen[r.status] >= 100:
                 open(name + ".full", "w").close()
             time.sleep(0.02)
 threads = [threading.Thread(target=run) for i in range(100)]
