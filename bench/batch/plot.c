@@ -4,7 +4,16 @@
 
 #include "sim.h"
 
-enum { WIDTH = 900, HEIGHT = 380, LEFT = 62, TOP = 40, PANEL = 360, TALL = 270, GAP = 84 };
+enum {
+	WIDTH = 920,
+	HEIGHT = 420,
+	LEFT = 50,
+	TOP = 66,
+	PANEL = 380,
+	TALL = 270,
+	GAP = 64,
+	LEGEND = 150,
+};
 
 struct panel {
 	FILE *f;
@@ -35,28 +44,43 @@ static void axes(const struct panel *p, const char *title, double step_y, const 
 			px(p, x), TOP + TALL + 18, x * 100);
 	fprintf(p->f,
 		"<line x1=\"%.0f\" x2=\"%.0f\" y1=\"%.1f\" y2=\"%.1f\" class=\"l\"/>"
-		"<text x=\"%.0f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
-		p->x0, p->x0 + PANEL, py(p, limit), py(p, limit), p->x0 + PANEL, py(p, limit) - 5,
-		limit_name);
+		"<text x=\"%.0f\" y=\"%.1f\">%s</text>"
+		"<text x=\"%.0f\" y=\"%d\" text-anchor=\"middle\">offered load, of the capacity"
+		"</text>\n",
+		p->x0, p->x0 + PANEL, py(p, limit), py(p, limit), p->x0 + 6, py(p, limit) - 5,
+		limit_name, p->x0 + PANEL / 2.0, TOP + TALL + 38);
 }
 
 static void curve(const struct panel *p, const double *loads, unsigned n, const struct sim_curve *c,
 		  bool goodput)
 {
-	fprintf(p->f, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"",
-		c->colour);
+	fprintf(p->f, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"%d\" points=\"",
+		c->colour, c->width);
 	for (unsigned i = 0; i < n; i++)
 		fprintf(p->f, "%.1f,%.1f ", px(p, loads[i]),
 			py(p, goodput ? c->at[i].goodput / 1000 : c->at[i].p99_ms));
 	fprintf(p->f, "\"/>\n");
 }
 
-void sim_plot(const char *file, const double *loads, unsigned load_cnt,
+static void legend(FILE *f, const struct sim_curve *curves, unsigned cnt)
+{
+	for (unsigned i = 0; i < cnt; i++) {
+		double x = LEFT + (double)LEGEND * i, y = TOP + TALL + 66;
+
+		fprintf(f,
+			"<line x1=\"%.0f\" x2=\"%.0f\" y1=\"%.0f\" y2=\"%.0f\" stroke=\"%s\" "
+			"stroke-width=\"%d\"/><text x=\"%.0f\" y=\"%.0f\">%s</text>\n",
+			x, x + 22, y - 4, y - 4, curves[i].colour, curves[i].width, x + 28, y,
+			curves[i].policy);
+	}
+}
+
+void sim_plot(const char *file, const char *title, const double *loads, unsigned load_cnt,
 	      const struct sim_curve *curves, unsigned curve_cnt, double capacity, double bound_ms)
 {
 	FILE *f = fopen(file, "w");
 	struct panel good = {f, LEFT, 1.4, capacity / 1000 * 1.15};
-	struct panel late = {f, LEFT + PANEL + GAP, 1.4, bound_ms * 1.34};
+	struct panel late = {f, LEFT + PANEL + GAP, 1.4, bound_ms * 1.2};
 
 	if (!f) {
 		perror(file);
@@ -66,19 +90,19 @@ void sim_plot(const char *file, const double *loads, unsigned load_cnt,
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
 		"viewBox=\"0 0 %d %d\">\n<style>text{font:12px sans-serif;fill:#333}"
 		".t{font-size:14px;font-weight:bold}.g{stroke:#ddd}"
-		".l{stroke:#999;stroke-dasharray:5 4}</style>\n"
-		"<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
-		WIDTH, HEIGHT, WIDTH, HEIGHT);
-	axes(&good, "replies within the bound, 1000 per s", 10, "capacity", capacity / 1000);
-	axes(&late, "99th percentile of the latency, ms", 1, "bound", bound_ms);
-	for (unsigned i = 0; i < curve_cnt; i++) {
+		".l{stroke:#777;stroke-dasharray:5 4}</style>\n"
+		"<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n"
+		"<text x=\"%d\" y=\"22\">%s</text>\n",
+		WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT, title);
+	axes(&good, "replies within the bound, thousands per second", 10, "capacity",
+	     capacity / 1000);
+	axes(&late, "99th percentile of the latency, milliseconds", 1, "bound", bound_ms);
+	/* The first curve is drawn last, on top of those that it coincides with. */
+	for (unsigned i = curve_cnt; i-- > 0;) {
 		curve(&good, loads, load_cnt, &curves[i], true);
 		curve(&late, loads, load_cnt, &curves[i], false);
-		fprintf(f, "<text x=\"%u\" y=\"%d\" style=\"fill:%s;font-weight:bold\">%s</text>\n",
-			LEFT + 200 * i, TOP + TALL + 44, curves[i].colour, curves[i].policy);
 	}
-	fprintf(f, "<text x=\"%d\" y=\"%d\">offered load, of the capacity</text>\n", LEFT,
-		TOP + TALL + 62);
+	legend(f, curves, curve_cnt);
 	fprintf(f, "</svg>\n");
 	fclose(f);
 }

@@ -58,9 +58,10 @@ bool sim_run(const struct sim_setting *s, const struct sim_pattern *p,
 /* plot.c: both curves over the offered load, one line per policy. */
 struct sim_curve {
 	const char *policy, *colour;
+	int width;
 	struct sim_result at[64];
 };
-void sim_plot(const char *file, const double *loads, unsigned load_cnt,
+void sim_plot(const char *file, const char *title, const double *loads, unsigned load_cnt,
 	      const struct sim_curve *curves, unsigned curve_cnt, double capacity, double bound_ms);
 
 #endif
