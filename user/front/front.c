@@ -111,3 +111,35 @@ const char *sl_status_text(unsigned status)
 		return "Unknown";
 	return status_texts[status];
 }
+
+bool sl_reply_is_ours(const struct sl_reply *r, struct sl_span name)
+{
+	static const struct sl_span ours[] = {
+		SL_SPAN_LIT("te"),
+		SL_SPAN_LIT("date"),
+		SL_SPAN_LIT("server"),
+		SL_SPAN_LIT("trailer"),
+		SL_SPAN_LIT("upgrade"),
+		SL_SPAN_LIT("connection"),
+		SL_SPAN_LIT("keep-alive"),
+		SL_SPAN_LIT("content-length"),
+		SL_SPAN_LIT("proxy-connection"),
+		SL_SPAN_LIT("transfer-encoding"),
+	};
+
+	/* The lengths of those, of content-type and of retry-after: most names have another. */
+	static const uint32_t lengths = 1u << 2 | 1u << 4 | 1u << 6 | 1u << 7 | 1u << 10 |
+					1u << 11 | 1u << 12 | 1u << 14 | 1u << 16 | 1u << 17;
+
+	if (!name.len || name.ptr[0] == ':')
+		return true;
+	if (name.len > 17 || !(lengths & 1u << name.len))
+		return false;
+	for (unsigned i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
+		if (ours[i].len == name.len && sl_span_eq_nocase(ours[i], name))
+			return true;
+	}
+	if (r->content_type.len && sl_span_eq_nocase(name, sl_span_str("content-type")))
+		return true;
+	return r->retry_after_s && sl_span_eq_nocase(name, sl_span_str("retry-after"));
+}

@@ -282,4 +282,10 @@ const char *sl_method_name(enum sl_method m);
 bool sl_method_idempotent(enum sl_method m); /* RFC 9110 9.2.2 */
 const char *sl_status_text(unsigned status);
 
+/*
+ * Whether a backend's header field is the gateway's own to say, or concerns one connection only,
+ * and is left out of a reply: RFC 9110 7.6.1, RFC 9113 8.2.2.
+ */
+bool sl_reply_is_ours(const struct sl_reply *r, struct sl_span name);
+
 #endif

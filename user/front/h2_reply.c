@@ -72,38 +72,11 @@ static void add_message(struct fields *f, struct sl_span text)
 	ADD(f, "grpc-message", sl_span_of(p, n));
 }
 
-/* What is ours to say, or concerns one connection only: RFC 9110 7.6.1, RFC 9113 8.2.2 */
-static bool is_ours(struct sl_span name, const struct sl_reply *r)
-{
-	static const struct sl_span ours[] = {
-		SL_SPAN_LIT("te"),
-		SL_SPAN_LIT("date"),
-		SL_SPAN_LIT("server"),
-		SL_SPAN_LIT("trailer"),
-		SL_SPAN_LIT("upgrade"),
-		SL_SPAN_LIT("connection"),
-		SL_SPAN_LIT("keep-alive"),
-		SL_SPAN_LIT("content-length"),
-		SL_SPAN_LIT("proxy-connection"),
-		SL_SPAN_LIT("transfer-encoding"),
-	};
-
-	if (!name.len || name.ptr[0] == ':')
-		return true;
-	for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
-		if (sl_span_eq_nocase(ours[i], name))
-			return true;
-	}
-	if (r->content_type.len && sl_span_eq_nocase(name, sl_span_str("content-type")))
-		return true;
-	return r->retry_after_s && sl_span_eq_nocase(name, sl_span_str("retry-after"));
-}
-
 static void add_headers(struct fields *f, const struct sl_reply *r, bool grpc,
 			const struct sl_header *h, uint32_t cnt)
 {
 	for (uint32_t i = 0; i < cnt; i++) {
-		if (is_ours(h[i].name, r) || (grpc && sl_grpc_is_reserved(h[i].name)))
+		if (sl_reply_is_ours(r, h[i].name) || (grpc && sl_grpc_is_reserved(h[i].name)))
 			continue;
 		if (grpc && sl_grpc_is_binary(h[i].name))
 			add_binary(f, &h[i]);
