@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One TCP connection: five cache lines, which with their places in the tables and the application's
- * 128 bytes stay within 512 (core/client.h asserts it). Owned by the worker's struct sl_tcp; only that worker reads or writes it.
+ * 128 bytes stay within 512 (core/client.h asserts it). Owned by the worker's struct sl_tcp; only
+ * that worker reads or writes it.
  *
  *   snd_una          snd_nxt           snd_end        frames of the send queue, linked by next:
  *      |  in flight     |   not yet sent  |             txq_head ... txq_send ... txq_tail
