@@ -38,6 +38,9 @@ for command in check run; do
 done
 config ""
 check "check: a right one" gw "$SLUICE" check -c "$D/gw.conf"
+config "listener far { address = \"10.98.0.1\" port = 80 } pool idle { backend a { endpoint = \"shm:///x\" } }"
+check "check warns of what is seldom meant" eval 'gw "$SLUICE" check -c "$D/gw.conf" >"$D/said"; cat "$D/said"; [ "$(wc -l <"$D/said")" -eq 3 ] && grep -q "^warning: .*gw.conf:6: listener \"far\": no interface here has its address" "$D/said" && grep -q "^warning: .*gw.conf:6: pool \"idle\": no route" "$D/said"'
+config ""
 check "check --json" eval 'gw "$SLUICE" check --json -c "$D/gw.conf" | python3 -c "import json, sys; sys.exit(not json.load(sys.stdin)[\"ok\"])"'
 
 gateway_start

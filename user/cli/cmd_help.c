@@ -21,9 +21,31 @@ struct reference {
 	const char *block;
 };
 
+/* Beside a name, in lines that fit a terminal. */
+static void print_wrapped(const char *name, const char *text)
+{
+	enum { WIDTH = 76 };
+	size_t len = strlen(text);
+
+	while (len > WIDTH) {
+		size_t cut = WIDTH;
+
+		while (cut && text[cut] != ' ')
+			cut--;
+		if (!cut)
+			break;
+		printf("  %-18s %.*s\n", name, (int)cut, text);
+		text += cut + 1;
+		len -= cut + 1;
+		name = "";
+	}
+	printf("  %-18s %s\n", name, text);
+}
+
 static void print_key(void *arg, const struct sl_config_key *k)
 {
 	struct reference *r = arg;
+	char text[300];
 
 	if (r->list) {
 		json_t *o = json_pack("{s:s, s:s, s:s, s:s?, s:b, s:b, s:b, s:s}", "block",
@@ -44,9 +66,10 @@ static void print_key(void *arg, const struct sl_config_key *k)
 		       : k->block[0] ? " { }"
 				     : "");
 	r->block = k->block;
-	printf("  %-18s %s\n", k->name, k->help);
-	printf("  %-18s allowed: %s%s%s\n", "", k->list ? "a list { , } of " : "", k->allowed,
-	       k->required ? "; must be there" : "");
+	print_wrapped(k->name, k->help);
+	snprintf(text, sizeof(text), "allowed: %s%s%s", k->list ? "a list { , } of " : "",
+		 k->allowed, k->required ? "; must be there" : "");
+	print_wrapped("", text);
 	if (k->fallback)
 		printf("  %-18s default: %s\n", "", k->fallback);
 	if (k->restart)

@@ -129,6 +129,12 @@ static int serve(struct sl_gateway *g, const struct sl_config *c, const char *fi
 	return CLI_OK;
 }
 
+static void warn(void *arg, const char *line)
+{
+	(void)arg;
+	sl_log_warn("%s", line);
+}
+
 int cli_run(int argc, char **argv)
 {
 	struct cli_options o;
@@ -150,6 +156,7 @@ int cli_run(int argc, char **argv)
 		return CLI_FAILED;
 	}
 	sl_log_level_set((enum sl_log_level)c->log_level);
+	sl_config_each_warning(c, warn, NULL);
 	raise_limits();
 	g = sl_gateway_open(c, err, sizeof(err));
 	if (g) {

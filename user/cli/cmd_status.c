@@ -111,7 +111,7 @@ static void print_status(const json_t *stats)
 {
 	bool ready = json_is_true(json_object_get(stats, "ready"));
 
-	printf("%s%s, up %s, %s, %zu workers\n",
+	printf("%s%s, up %s, %s, workers %zu\n",
 	       ready ? "ready" : "not ready: ", ready ? "" : cli_text(stats, "why_not_ready"),
 	       cli_time(cli_number(stats, "uptime_ns")), cli_text(stats, "config"),
 	       json_array_size(json_object_get(stats, "workers")));
@@ -229,12 +229,14 @@ int cli_drain(int argc, char **argv)
 	char err[600], *body;
 	int rc;
 
-	argc = cli_take_options(argc, argv, "caw", &o);
+	argc = cli_take_options(argc, argv, "cajw", &o);
 	if (argc < 0)
 		return CLI_USAGE;
 	if (argc > 1)
 		return cli_usage("drain", "found \"%.64s\", which it does not take", argv[1]);
-	rc = post(&o, "drain", "/drain", !o.wait);
+	rc = post(&o, "drain", "/drain", !o.wait && !o.json);
+	if (rc == CLI_OK && !o.wait && o.json)
+		puts("{\"draining\": true}");
 	if (rc != CLI_OK || !o.wait || cli_find_admin(&o, &t, err, sizeof(err)) != 0)
 		return rc;
 	cli_catch_signals();
@@ -243,6 +245,6 @@ int cli_drain(int argc, char **argv)
 		if (!cli_sleep(50000000))
 			return CLI_FAILED;
 	}
-	puts("drained");
+	puts(o.json ? "{\"drained\": true}" : "drained");
 	return CLI_OK;
 }

@@ -42,7 +42,9 @@ const struct cli_command cli_commands[] = {
 		       "A value of auto gives the decision back. Without NAME=VALUE: show.\n",
 	 cli_set},
 	{"drain", "[-c FILE] [--wait]", "take no new connections, finish what runs, end",
-	 ADMIN_OPTIONS "  --wait               return when the gateway has ended\n", cli_drain},
+	 ADMIN_OPTIONS "  --wait               return when the gateway has ended\n"
+		       "  --json               answer as JSON\n",
+	 cli_drain},
 	{"reload", "[-c FILE]", "read the configuration again; no request is lost",
 	 ADMIN_OPTIONS
 	 "  --json               answer as JSON\n"

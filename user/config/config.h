@@ -139,7 +139,7 @@ struct sl_config {
 	const char *user;    /* to run as after start; NULL: stay, but without capabilities */
 	const char **descriptor_sets; /* gRPC reflection */
 	uint32_t descriptor_set_cnt;
-	int descriptor_sets_line;
+	int descriptor_sets_line, cpus_line, user_line;
 	struct sl_descriptors *descriptors; /* their index; set by who starts the gateway */
 	uint8_t log_level;                  /* enum sl_log_level */
 	struct sl_cfg_setting *settings;    /* what the file says, in its order */
@@ -158,6 +158,12 @@ struct sl_config *sl_config_parse(const char *text, const char *name, char *err,
 /* Interfaces exist and have those queues, addresses parse, key files can be read. 0 or -1 and a
  * line. */
 int sl_config_check_system(const struct sl_config *c, char *err, size_t err_len);
+/*
+ * Calls fn with a line for each thing that is allowed, but seldom meant: a listener at an address
+ * that this host does not have, a pool that no route leads to.
+ */
+typedef void sl_config_warn_fn(void *arg, const char *line);
+void sl_config_each_warning(const struct sl_config *c, sl_config_warn_fn *fn, void *arg);
 void sl_config_free(struct sl_config *c);
 
 /*

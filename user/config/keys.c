@@ -110,7 +110,7 @@ static const struct conf_name idempotence[] = {
 
 /* clang-format off */
 const struct conf_key conf_keys[] = {
-	ROOT("user", conf_string, user, 1, 32, .restart = true, .what = "the name of an account",
+	ROOT("user", conf_account, user, 1, 32, .restart = true, .what = "the name of an account",
 	     .help = "account to run as once everything is attached; backends on shm have to "
 		     "serve it, and key files be readable for it"),
 	ROOT("log_level", conf_log_level, log_level, .fallback = "info",

@@ -75,10 +75,11 @@ const char *conf_block_name(enum conf_block block);
 void conf_key_allowed(const struct conf_key *k, char *buf, size_t len);
 
 /* Types, in types.c. */
-extern const struct conf_type conf_string, conf_bool, conf_uint, conf_pow2, conf_duration,
-	conf_duration_or_auto, conf_size, conf_share, conf_enum, conf_address, conf_endpoint,
-	conf_header, conf_absolute, conf_log_level, conf_queues, conf_cpus, conf_protocols,
-	conf_methods, conf_headers, conf_files, conf_reference, conf_body, conf_admin_address;
+extern const struct conf_type conf_string, conf_account, conf_bool, conf_uint, conf_pow2,
+	conf_duration, conf_duration_or_auto, conf_size, conf_share, conf_enum, conf_address,
+	conf_endpoint, conf_header, conf_absolute, conf_log_level, conf_queues, conf_cpus,
+	conf_protocols, conf_methods, conf_headers, conf_files, conf_reference, conf_body,
+	conf_admin_address;
 
 /* Parses "10.0.0.1", "fd00::1" or "*"; false if it is none. */
 bool conf_parse_address(const char *text, uint8_t addr[16], uint8_t *family);

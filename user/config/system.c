@@ -2,7 +2,9 @@
 /* What a configuration asks of this machine, looked at without changing anything. */
 #include <dirent.h>
 #include <errno.h>
+#include <ifaddrs.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <pwd.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -131,7 +133,7 @@ static int check_cpus(const struct check *k)
 
 		if (cpu >= CPU_SETSIZE || !CPU_ISSET((size_t)cpu, &set))
 			return fail(
-				k, 1,
+				k, k->c->cpus_line,
 				"found cpu %d in workers.cpus; allowed: those of `taskset -p $$`",
 				cpu);
 	}
@@ -150,7 +152,63 @@ int sl_config_check_system(const struct sl_config *c, char *err, size_t err_len)
 			return -1;
 	}
 	if (c->user && !getpwnam(c->user))
-		return fail(&k, 1, "found user = \"%s\"; allowed: an account of this host",
-			    c->user);
+		return fail(&k, c->user_line,
+			    "found user = \"%s\"; allowed: an account of this host", c->user);
 	return 0;
+}
+
+static bool has_address(const struct ifaddrs *all, const struct sl_cfg_listener *l)
+{
+	for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+		const struct sockaddr *sa = i->ifa_addr;
+		const struct sockaddr_in *v4 = (const struct sockaddr_in *)sa;
+		const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)sa;
+
+		if (sa && l->family == 4 && sa->sa_family == AF_INET &&
+		    memcmp(&v4->sin_addr, l->addr, 4) == 0)
+			return true;
+		if (sa && l->family == 6 && sa->sa_family == AF_INET6 &&
+		    memcmp(&v6->sin6_addr, l->addr, 16) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool has_route(const struct sl_config *c, uint32_t pool)
+{
+	for (uint32_t i = 0; i < c->route_cnt; i++) {
+		if (c->routes[i].pool == (int32_t)pool)
+			return true;
+	}
+	return false;
+}
+
+void sl_config_each_warning(const struct sl_config *c, sl_config_warn_fn *fn, void *arg)
+{
+	struct ifaddrs *all = NULL;
+	bool known = getifaddrs(&all) == 0;
+	char line[600];
+
+	for (uint32_t i = 0; i < c->listener_cnt; i++) {
+		const struct sl_cfg_listener *l = &c->listeners[i];
+
+		if (!known || !l->family || has_address(all, l))
+			continue;
+		snprintf(line, sizeof(line),
+			 "%s:%d: listener \"%.64s\": no interface here has its address: nothing "
+			 "comes in until one has",
+			 c->file, l->line, l->name);
+		fn(arg, line);
+	}
+	for (uint32_t i = 0; i < c->pool_cnt; i++) {
+		if (!c->pools[i].name || has_route(c, i))
+			continue;
+		snprintf(line, sizeof(line),
+			 "%s:%d: pool \"%.64s\": no route leads to it, yet its backends decide on "
+			 "whether the gateway is ready",
+			 c->file, c->pools[i].line, c->pools[i].name);
+		fn(arg, line);
+	}
+	if (known)
+		freeifaddrs(all);
 }

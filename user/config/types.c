@@ -63,6 +63,14 @@ static bool set_string(struct conf_value *v)
 
 const struct conf_type conf_string = {set_string, NULL};
 
+static bool set_account(struct conf_value *v)
+{
+	((struct sl_config *)v->obj)->user_line = v->line;
+	return set_string(v);
+}
+
+const struct conf_type conf_account = {set_account, NULL};
+
 static bool set_body(struct conf_value *v)
 {
 	struct conf_route_ref *r = v->obj;
@@ -420,6 +428,7 @@ static bool set_cpus(struct conf_value *v)
 	if (at == SL_MAX_WORKERS)
 		return false;
 	c->cpus[at] = (int32_t)n;
+	c->cpus_line = v->line;
 	return true;
 }
 

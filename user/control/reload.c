@@ -90,6 +90,12 @@ static int hand_over(struct sl_control *c, json_t **diff, char *err, size_t err_
 	return rc;
 }
 
+static void warn(void *arg, const char *line)
+{
+	(void)arg;
+	sl_log_warn("%s", line);
+}
+
 int sl_control_reload(struct sl_control *c, json_t **diff, char *err, size_t err_len)
 {
 	struct sl_config *next;
@@ -107,6 +113,7 @@ int sl_control_reload(struct sl_control *c, json_t **diff, char *err, size_t err
 		sl_config_free(next);
 		return -1;
 	}
+	sl_config_each_warning(next, warn, NULL);
 	sl_config_free(c->reload_wait);
 	c->reload_wait = next;
 	return hand_over(c, diff, err, err_len) ? -1 : 0;
