@@ -44,14 +44,30 @@ wrk_clean() {
 	grep -q 'requests in' "$D/wrk" && ! grep -qE ' 0 requests in|Non-2xx|Socket errors' "$D/wrk"
 }
 check "wrk" wrk_clean "http://$V4:8080/echo"
+# What two make of it beside one: told, not asserted, as it says how many cores are free rather than how well this works.
+rate() { awk '/^Requests\/sec/ { print $2 }' "$1"; }
+two=$(rate "$D/wrk")
 both_work() {
 	admin /stats | python3 -c '
 import json, sys
 w = json.load(sys.stdin)["workers"]
 print([(x["core"]["requests"], x["tcp"]["accepted"], [b["replies"] for b in x["backends"]]) for x in w])
-sys.exit(not (len(w) == 2 and all(x["core"]["requests"] and x["tcp"]["accepted"] and
-    all(b["replies"] for b in x["backends"]) for x in w)))'
+# Frames, connections and channels of its own: each has moved what the other has not.
+sys.exit(not (len(w) == 2 and all(x["core"]["requests"] and x["tcp"]["accepted"] and x["frames"] and
+    all(b["replies"] and b["slots"] for b in x["backends"]) for x in w)))'
 }
+own_sockets() {
+	admin /stats | python3 -c '
+import json, sys
+w = json.load(sys.stdin)["workers"]
+ports = [[(p["interface"], p["queue"]) for p in x["ports"]] for x in w]
+print(ports, [[p["rx_packets"] for p in x["ports"]] for x in w])
+sys.exit(not (len(set(sum(ports, []))) == 2 and all(len(p) == 1 for p in ports) and
+    all(p["rx_packets"] for x in w for p in x["ports"])))'
+}
+check "each worker has a socket of its own, which gets packets" own_sockets
+# A backend counts its peers: two channels each.
+check "each backend has a channel with each worker" eval '[ "$(metric sluice_backend_up)" -eq 4 ]'
 check "each worker has its share, of clients and of both backends" both_work
 check "ping" cl ping -q -c 2 -i 0.2 -W 2 "$V4"
 
@@ -76,4 +92,11 @@ for i in range(40):
 EOF
 backend a echo
 check "it is back for both workers" within 5 eval '[ "$(metric sluice_backend_up)" -eq 4 ]'
+check_leftovers
+gateway_stop
+sed -i 's/^workers.*/workers { count = 1 }/' "$D/gw.conf"
+gateway_start
+check "wrk with one worker" wrk_clean "http://$V4:8080/echo"
+one=$(rate "$D/wrk")
+echo "    $NAME: $two requests/s with two workers, $one with one: $(awk "BEGIN { printf \"%.2f\", $two / $one }") times, on $(nproc) cores"
 finish

@@ -23,7 +23,7 @@ check "attached by itself, natively" grep -q "^interface $GIF: native" "$D/gw.lo
 check "serves" hello
 check "maps are pinned under the interface's name" test -e "/sys/fs/bpf/sluice/$GIF/sl_rx_drops"
 check "bpftool prints field names" eval "bpftool map dump pinned /sys/fs/bpf/sluice/$GIF/sl_svc_ctl | grep -q batch_size"
-gateway_stop
+gateway_end
 check "nothing is attached after the end" no_program
 check "nothing is pinned after the end" no_pins
 
@@ -39,13 +39,13 @@ check "with its pins replaced" test -e "/sys/fs/bpf/sluice/$GIF/sl_rx_drops"
 second() { ! gw timeout 20 "$SLUICE" run -c "$D/gw.conf" >"$D/second" 2>&1 && [ "$(wc -l <"$D/second")" -eq 1 ] && cat "$D/second"; }
 check "a second gateway is refused in one line" second
 check "which does not disturb the first" hello
-gateway_stop
+gateway_end
 
 config "mode = generic"
 gateway_start
 check "mode = generic" grep -q "^interface $GIF: generic" "$D/gw.log"
 check "serves in generic mode" hello
-gateway_stop
+gateway_end
 check "generic mode leaves nothing" no_program
 
 config "mode = adopt"
@@ -58,7 +58,7 @@ before=$(program)
 gateway_start
 check "adopts what ip link attached" grep -q "^interface $GIF: .*adopted" "$D/gw.log"
 check "serves through it" hello
-gateway_stop
+gateway_end
 check "and leaves it there" eval '[ -n "$before" ] && [ "$(program)" = "$before" ]'
 check "what is left there passes everything on" cl ping -q -c 1 -W 2 "$V4"
 gw ip link set dev "$GIF" xdp off
@@ -68,7 +68,7 @@ gw xdp-loader load -m native -s xdp "$GIF" "$BUILD/sluice.bpf.o" >"$D/out" 2>&1 
 gateway_start
 check "adopts what xdp-loader attached" grep -q "^interface $GIF: .*adopted" "$D/gw.log"
 check "serves through that too" hello
-gateway_stop
+gateway_end
 check "and leaves that there" has_program
 gw xdp-loader unload -a "$GIF" >/dev/null 2>&1
 check "until xdp-loader takes it off" no_program

@@ -129,6 +129,8 @@ kill "$client" 2>/dev/null
 
 config 10s
 gateway_start
+cl curl -sf --max-time 10 -o /dev/null "http://$V4:8080/echo"
+check_leftovers
 drain_and_wait() { gw timeout 20 "$SLUICE" drain --wait; }
 check "sluice drain --wait" drain_and_wait
 check "ends it" within 5 eval '! alive $gateway_pid'

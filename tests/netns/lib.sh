@@ -170,6 +170,12 @@ gateway_stop() {
 	fi
 }
 
+# The same for one that nobody asks for anything: nothing is left over.
+gateway_end() {
+	check_leftovers
+	gateway_stop
+}
+
 admin() { gw curl -sS --max-time 10 "http://127.0.0.1:9900$1"; }
 
 # stat_sum PATH: a member of /stats (tcp.conns) summed over the workers.
