@@ -443,6 +443,8 @@ START_TEST(checks_the_system)
 		{"user = nosuchuser", "t.conf:1: found user = \"nosuchuser\"; allowed:"},
 		{"descriptor_sets = /nowhere.pb",
 		 "t.conf:1: found descriptor_sets \"/nowhere.pb\" (No such"},
+		{"\n\ndescriptor_sets = /nowhere.pb",
+		 "t.conf:3: found descriptor_sets \"/nowhere.pb\" (No such"},
 		{"pool p {\nbackend b { endpoint = \"rdma://10.0.0.1:7\" key_file = /nowhere.key } "
 		 "}",
 		 "t.conf:2: found key_file \"/nowhere.key\" (No such file"},
