@@ -15,7 +15,7 @@ route "/echo" { pool = echo }
 route "/part" { pool = part }
 route "/post" { pool = echo methods = {POST} }
 route "/" { reply = 200 body = "hello\n" }
-limits { frame_memory = 512m max_body = 64m idle_timeout = 3s }
+limits { frame_memory = 512m max_body = 64m }
 admin { address = "127.0.0.1" port = 9900 }
 CONFIG
 URL=http://$V4:8080
@@ -56,6 +56,9 @@ check "h2load: the same to a backend" load -n $N -c 100 -m 100 -t 1 "$URL/echo/x
 head -c 1000 /dev/zero >"$D/kb"
 check "h2load: with bodies" load -n $N -c 20 -m 20 -t 1 -d "$D/kb" "$URL/echo"
 
+gateway_stop
+sed -i 's/^limits {/& idle_timeout = 1s/' "$D/gw.conf"
+gateway_start
 # RFC 9113 6.8: who is closed because he asks for nothing is told what was not processed.
 check_py "an idle connection: GOAWAY, then the end" "$V4" <<'EOF'
 import socket, struct, sys

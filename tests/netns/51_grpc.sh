@@ -49,7 +49,7 @@ route "/sluice.demo.Part/" { pool = part }
 route "/sluice.demo.Late/" { pool = late }
 route "/sluice.demo.Dead/" { pool = dead }
 route "/fixed" { reply = 200 body = "hello\n" }
-limits { frame_memory = 512m max_body = 64m idle_timeout = 2s header_timeout = 2s }
+limits { frame_memory = 512m max_body = 64m idle_timeout = 3s header_timeout = 3s }
 admin { address = "127.0.0.1" port = 9900 }
 CONFIG
 
