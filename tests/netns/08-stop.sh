@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 
 arena
-backend echo echo --delay-us 3000
+backend echo echo --delay-us 40000
 config() {
 	gateway_config <<EOF
 interface $GIF { }
@@ -17,7 +17,7 @@ EOF
 config 10s
 gateway_start
 
-# The backend takes 3 ms, so nearly always every client has a request under way. All of those are answered when the gateway
+# The backend takes 40 ms, much longer than the clients on a busy host, so nearly always every client has a request under way. All of those are answered when the gateway
 # drains; only one that crosses the close of its idle connection on the way is not begun, and those are few.
 cat >"$D/load.py" <<'EOF'
 import threading
@@ -63,7 +63,7 @@ EOF
 cl timeout 60 python3 "$D/load.py" "$D/started" >"$D/load.out" 2>&1 &
 load=$!
 within 10 test -e "$D/started"
-sleep 1
+sleep 2
 gateway_stop
 check "SIGTERM under load loses no request" eval 'wait $load; s=$?; cat "$D/load.out"; [ $s -eq 0 ]'
 check "it says that it drains" grep -q "draining" "$D/gw.log"
