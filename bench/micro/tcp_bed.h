@@ -137,8 +137,8 @@ static void connect_one(void)
 	struct sl_tcp_addr remote = {.addr = {10, 0, 0, 2}, .port_be = htobe16(80), .family = 4};
 
 	sl_net_set_now(&host[0].net, now);
-	host[0].conn = sl_tcp_connect(host[0].tcp, 0, host[1].port.port.mac, &local, &remote,
-				      &host[0]);
+	host[0].conn =
+		sl_tcp_connect(host[0].tcp, 0, host[1].port.port.mac, &local, &remote, &host[0]);
 	if (!host[0].conn)
 		exit(1);
 	sl_tcp_output(host[0].tcp);

@@ -310,6 +310,8 @@ static void proportional_rate(struct sl_tcp_conn *c, const struct sl_tcp_acked *
 	if (p->out == 0 && room < c->mss) /* the fast retransmission itself */
 		room = c->mss;
 	c->cwnd = pipe + (room > 0 ? (uint32_t)room : 0);
+	if (!c->cwnd) /* all of it is lost: one segment goes, or no acknowledgement would come */
+		c->cwnd = c->mss;
 }
 
 static void adapt_reordering(struct sl_tcp_conn *c, const struct sl_tcp_acked *a)
