@@ -138,16 +138,15 @@ START_TEST(wider_bound_holds_for_those_that_wait)
 	submit_for(2, UINT64_MAX);
 	now_ns++;
 	submit_for(1, now_ns + 300 * MS); /* due after the one before, but for the wider bound */
-	submit_for(3, now_ns + 60 * MS);
 	ctl.bound_ns = 1000 * MS;
 	pump(11 * MS);
-	ck_assert_uint_eq(items[(item_cnt - 3) % ITEMS].due_ns,
-			  items[(item_cnt - 3) % ITEMS].arrived_ns + 1000 * MS);
+	ck_assert_uint_eq(items[(item_cnt - 2) % ITEMS].due_ns,
+			  items[(item_cnt - 2) % ITEMS].arrived_ns + 1000 * MS);
 	ctl.batch_size = 1;
 	pump(1);
 	answer(&sent[0], takes(4));
-	for (unsigned i = 1; i < 4; i++) {
-		static const uint32_t order[] = {0, 3, 1, 2};
+	for (unsigned i = 1; i < 3; i++) {
+		static const uint32_t order[] = {0, 1, 2};
 
 		pump(11 * MS);
 		ck_assert_uint_eq(sent[i].items[0]->client, order[i]);
@@ -323,7 +322,6 @@ START_TEST(tight_deadline_on_an_idle_backend_is_tried)
 		now_ns += took;
 		answer(&sent[--sent_cnt], took);
 	}
-	pump(20 * MS);
 	ck_assert_uint_gt(live.dev_ns, MS / 4);
 	submit_for(1, now_ns + takes(1) + MS);
 	pump(0);
