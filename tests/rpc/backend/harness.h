@@ -11,12 +11,15 @@
 
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "base/clock.h"
@@ -77,10 +80,73 @@ static inline const char *harness_key(void)
 	return getenv("SL_RPC_KEY_FILE");
 }
 
-/* --- backend process --- */
+/* --- processes ---
+ *
+ * One that has opened an RDMA device must not fork: descriptors, and the events that come by them,
+ * would be both processes'. So before anything is opened there is a fork that opens nothing, and
+ * makes this process's further children.
+ */
+
+typedef void harness_fn(const void *arg);
+
+struct harness_order {
+	harness_fn *fn;
+	unsigned char arg[512];
+};
+
+static inline _Noreturn void harness_maker(int in, int out)
+{
+	struct harness_order order;
+	pid_t pid;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (read(in, &order, sizeof(order)) == (ssize_t)sizeof(order)) {
+		pid = (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL);
+		if (pid == 0) {
+			order.fn(order.arg);
+			_exit(0);
+		}
+		if (write(out, &pid, sizeof(pid)) < 0)
+			break;
+	}
+	_exit(0);
+}
+
+/* fn runs in a new process, with a copy of the argument. */
+static inline pid_t harness_spawn(harness_fn *fn, const void *arg, size_t len)
+{
+	static int to[2], from[2];
+	static pid_t owner;
+	struct harness_order order = {.fn = fn};
+	pid_t pid;
+
+	if (owner != getpid()) {
+		ck_assert_int_eq(pipe2(to, O_CLOEXEC), 0);
+		ck_assert_int_eq(pipe2(from, O_CLOEXEC), 0);
+		owner = getpid();
+		pid = fork();
+		ck_assert_int_ge(pid, 0);
+		if (!pid) {
+			close(to[1]);
+			harness_maker(to[0], from[1]);
+		}
+		close(to[0]);
+	}
+	ck_assert_uint_le(len, sizeof(order.arg));
+	memcpy(order.arg, arg, len);
+	ck_assert_int_eq(write(to[1], &order, sizeof(order)), sizeof(order));
+	ck_assert_int_eq(read(from[0], &pid, sizeof(pid)), sizeof(pid));
+	ck_assert_int_gt(pid, 0);
+	return pid;
+}
 
 struct backend_proc {
 	pid_t pid;
+};
+
+struct backend_order {
+	struct sl_backend_options opt;
+	char listen[256];
 };
 
 static struct sl_backend *harness_backend;
@@ -91,18 +157,16 @@ static inline void harness_stop(int sig)
 	sl_backend_stop(harness_backend);
 }
 
-static inline struct backend_proc backend_start(const struct sl_backend_options *opt)
+static inline void backend_main(const void *arg)
 {
-	struct backend_proc p = {.pid = fork()};
-	struct sl_backend_options with_key = *opt;
+	const struct backend_order *order = arg;
+	struct sl_backend_options opt = order->opt;
 	char err[256];
 
-	ck_assert_int_ge(p.pid, 0);
-	if (p.pid)
-		return p;
 	alarm(3 * harness_timeout_s());
-	with_key.key_file = harness_key();
-	harness_backend = sl_backend_open(&with_key, err, sizeof(err));
+	opt.listen = order->listen;
+	opt.key_file = harness_key();
+	harness_backend = sl_backend_open(&opt, err, sizeof(err));
 	if (!harness_backend) {
 		fprintf(stderr, "backend: %s\n", err);
 		_exit(3);
@@ -111,6 +175,14 @@ static inline struct backend_proc backend_start(const struct sl_backend_options 
 	int rc = sl_backend_run(harness_backend);
 	sl_backend_close(harness_backend);
 	_exit(rc ? 4 : 0);
+}
+
+static inline struct backend_proc backend_start(const struct sl_backend_options *opt)
+{
+	struct backend_order order = {.opt = *opt};
+
+	snprintf(order.listen, sizeof(order.listen), "%s", opt->listen);
+	return (struct backend_proc){harness_spawn(backend_main, &order, sizeof(order))};
 }
 
 static inline int backend_wait(struct backend_proc p)

@@ -346,8 +346,16 @@ END_TEST
 
 enum backend_lie { UNKNOWN_ID, OTHER_LENGTH, REPLY_TWICE, A_REQUEST, LIE_CNT };
 
-static _Noreturn void lying_backend(const char *ep, enum backend_lie lie)
+struct lying_order {
+	char ep[256];
+	enum backend_lie lie;
+};
+
+static void lying_backend(const void *arg)
 {
+	const struct lying_order *order = arg;
+	const char *ep = order->ep;
+	enum backend_lie lie = order->lie;
 	struct sl_rpc_listen_options opt = {
 		.key_file = harness_key(), .bulk_ring_len = 1 << 20, .slots = 64};
 	char err[256];
@@ -386,13 +394,14 @@ START_TEST(test_lying_backend)
 	const char *ep = endpoint_of(_i);
 
 	for (unsigned lie = 0; lie < LIE_CNT; lie++) {
-		struct backend_proc p = {.pid = fork()};
+		struct lying_order order = {.lie = lie};
+		struct backend_proc p;
 		struct gateway g;
 		struct call c;
 		struct sl_rpc_stats st;
 
-		if (!p.pid)
-			lying_backend(ep, lie);
+		snprintf(order.ep, sizeof(order.ep), "%s", ep);
+		p.pid = harness_spawn(lying_backend, &order, sizeof(order));
 		gw_open(&g, ep);
 		call_init(&c, 8);
 		ck_assert_int_eq(
