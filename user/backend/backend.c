@@ -156,7 +156,7 @@ static void tick(struct sl_backend *b)
 		struct channel *ch = sl_container_of(at, struct channel, node);
 
 		if (ch->up)
-			(void)ch->link.t->ops->check(ch->link.t);
+			sl_be_channel_tick(ch, b->now_ns);
 		else
 			sl_be_channel_reap(ch);
 	}

@@ -3,6 +3,11 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include "backend/internal.h"
+#include "base/clock.h"
+
+enum { PINGS_MISSED = 3 };
+#define SILENCE_NS (UINT64_C(5) * SL_NS_PER_SEC)
+#define PING_NS    SL_NS_PER_SEC
 
 static void fail(struct channel *ch, int error)
 {
@@ -166,6 +171,27 @@ void sl_be_channel_close(struct channel *ch)
 		else
 			sl_be_request_free(rq);
 	}
+}
+
+/*
+ * A gateway asks when it hears nothing, so it is never silent for long. One whose host is gone
+ * never says so: it is asked in turn, and three times unheard is gone. Pings are counted, not time:
+ * a handler that took long has not asked meanwhile.
+ */
+void sl_be_channel_tick(struct channel *ch, uint64_t now_ns)
+{
+	struct sl_link *l = &ch->link;
+
+	(void)l->t->ops->check(l->t);
+	if (l->last_rx_ns > ch->pinged_ns)
+		ch->pings = 0;
+	if (now_ns < l->last_rx_ns + SILENCE_NS || now_ns < ch->pinged_ns + PING_NS)
+		return;
+	if (ch->pings >= PINGS_MISSED)
+		fail(ch, -ETIMEDOUT);
+	ch->pings++;
+	ch->pinged_ns = now_ns;
+	l->ping_due = true;
 }
 
 bool sl_be_channel_reap(struct channel *ch)

@@ -73,6 +73,8 @@ struct channel {
 	uint32_t open_cnt;
 	size_t mem_used;
 	struct reply *replies, **replies_end; /* to be packed */
+	uint64_t pinged_ns;                   /* last PING */
+	uint32_t pings;                       /* since the gateway was heard */
 	struct request *bucket[SL_BE_BUCKETS];
 };
 
@@ -98,6 +100,8 @@ struct sl_backend {
 /* channel.c */
 bool sl_be_channel_add(struct sl_backend *b, struct sl_transport *t);
 void sl_be_channel_close(struct channel *ch);
+/* Every millisecond or so: is the gateway still there? */
+void sl_be_channel_tick(struct channel *ch, uint64_t now_ns);
 /* Frees it once it is closed and no handler has a request of it. */
 bool sl_be_channel_reap(struct channel *ch);
 struct request *sl_be_find(const struct channel *ch, uint64_t id);
