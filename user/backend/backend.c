@@ -409,6 +409,7 @@ void sl_backend_close(struct sl_backend *b)
 		sl_be_channel_reap(ch);
 	}
 	sl_be_polling = NULL;
+	sl_rpc_settle();
 	SL_CHECK(b->open_cnt == 0 && b->queue_cnt == 0 && b->channel_cnt == 0);
 	SL_CHECK(b->request_mem.used == 0 && b->reply_mem.used == 0);
 	SL_CHECK(atomic_load(&b->foreign_used) == 0);

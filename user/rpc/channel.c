@@ -162,6 +162,9 @@ void sl_channel_down(struct sl_rpc_channel *ch, enum sl_rpc_failure why_left)
 	/* First: no upcall may send here any more. */
 	ch->state = SL_RPC_DOWN;
 	(void)epoll_ctl(r->epoll_fd, EPOLL_CTL_DEL, t->fd, NULL);
+	/* The upcalls give their bytes back to those who will write into them. */
+	if (t->ops->halt)
+		t->ops->halt(t);
 	fail_requests(ch, why_left);
 	while ((s = sl_link_unsent(&ch->link)))
 		on_sent(ch, s);

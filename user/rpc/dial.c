@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include "base/check.h"
@@ -62,6 +63,27 @@ struct sl_rpc_listener *sl_rpc_listen(const char *endpoint, const struct sl_rpc_
 		return s->listen(&o, err, err_len);
 	say_unknown(endpoint, err, err_len);
 	return NULL;
+}
+
+int sl_rpc_probe(const char *endpoint, char *text, size_t len)
+{
+	const char *address;
+	const struct sl_transport_scheme *s = scheme_of(endpoint, &address);
+
+	if (!s)
+		return -EINVAL;
+	if (s->probe)
+		return s->probe(address, text, len);
+	snprintf(text, len, "%s, on this host", s->scheme);
+	return 0;
+}
+
+void sl_rpc_settle(void)
+{
+	for (unsigned i = 0; i < SL_ARRAY_LEN(schemes); i++) {
+		if (schemes[i]->settle)
+			schemes[i]->settle();
+	}
 }
 
 static uint64_t boot_epoch;

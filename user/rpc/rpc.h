@@ -136,8 +136,13 @@ struct sl_rpc_dial_options {
 };
 struct sl_transport *sl_rpc_dial(const struct sl_rpc_dial_options *opt, char *err, size_t err_len);
 void sl_rpc_dial_drop(struct sl_transport *t);
-/* One line for people: "shm /run/x.sock" or "rdma rxe0/1 gid ... mtu 1024 RC". */
+/* One line for people: "shm /run/x.sock ..." or "rdma rxe0/1 gid[1] ... mtu 1024 RC ...". */
 const char *sl_rpc_transport_info(const struct sl_transport *t);
+/*
+ * Which way bytes to that endpoint would go from here, without asking the other end. 0 or -errno:
+ * -ENETUNREACH: no RDMA device has a route there, -ENODEV: there is none at all.
+ */
+int sl_rpc_probe(const char *endpoint, char *text, size_t len);
 
 /*
  * Worker: the channel comes UP on this transport. -1: it was not DOWN, or epoll is out of memory;

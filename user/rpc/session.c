@@ -67,6 +67,7 @@ void sl_rpc_destroy(struct sl_rpc *r)
 			sl_channel_down(ch, SL_RPC_FAIL_LOST);
 		free(ch);
 	}
+	sl_rpc_settle();
 	SL_CHECK(r->out.used == 0 && r->mem.used == 0 && sl_wheel_count(&r->wheel) == 0);
 	sl_outstanding_fini(&r->out);
 	sl_mem_fini(&r->mem);

@@ -61,6 +61,9 @@ struct sl_transport_ops {
 	/* Asks the kernel whether the peer is alive; called every millisecond or so. 0 or -errno.
 	 */
 	int (*check)(struct sl_transport *t);
+	/* Bytes lent by posts are not read any more. NULL where `copies` always holds. */
+	void (*halt)(struct sl_transport *t);
+	/* Does not block: what takes time happens elsewhere, see sl_rpc_settle(). */
 	void (*close)(struct sl_transport *t);
 };
 
@@ -108,12 +111,17 @@ struct sl_transport_scheme {
 				     char *err, size_t err_len);
 	struct sl_rpc_listener *(*listen)(const struct sl_rpc_listen_options *opt, char *err,
 					  size_t err_len);
+	void (*settle)(void);                                      /* NULL: nothing to wait for */
+	int (*probe)(const char *address, char *text, size_t len); /* NULL: needs none */
 };
 extern const struct sl_transport_scheme sl_shm_scheme, sl_verbs_scheme;
 
 /* endpoint: "shm:///path" or "rdma://addr:port"; opt->address is ignored. */
 struct sl_rpc_listener *sl_rpc_listen(const char *endpoint, const struct sl_rpc_listen_options *opt,
 				      char *err, size_t err_len);
+
+/* Waits until all that this process has closed is gone: 50 ms or so, for the end of a program. */
+void sl_rpc_settle(void);
 
 /* Of this process, drawn once. */
 uint64_t sl_rpc_boot_epoch(void);

@@ -175,7 +175,7 @@ static bool next_event(struct rdma_event_channel *cm, enum rdma_cm_event_type wa
 /* A connection whose request says what it likes; NULL if it is refused. */
 static struct sl_verbs *connect_raw(const char *ep, const struct vb_request *rq)
 {
-	const struct vb_geometry g = {.slots = 64, .bulk_len = 64 << 10};
+	struct vb_geometry g = {.slots = 64, .bulk_len = 64 << 10};
 	struct rdma_conn_param param = {.private_data = rq,
 					.private_data_len = sizeof(*rq),
 					.responder_resources = 1,
@@ -191,7 +191,7 @@ static struct sl_verbs *connect_raw(const char *ep, const struct vb_request *rq)
 	ck_assert(next_event(cm, RDMA_CM_EVENT_ADDR_RESOLVED));
 	ck_assert_int_eq(rdma_resolve_route(id, 2000), 0);
 	ck_assert(next_event(cm, RDMA_CM_EVENT_ROUTE_RESOLVED));
-	ck_assert_int_eq(vb_open(v, id, cm, &g), 0);
+	ck_assert_int_eq(vb_open(v, id, cm, 0, &g), 0);
 	ck_assert_int_eq(rdma_connect(id, &param), 0);
 	for (;;) {
 		struct pollfd p = {.fd = cm->fd, .events = POLLIN};
@@ -242,7 +242,19 @@ START_TEST(test_no_proof)
 }
 END_TEST
 
-enum evil { OUTSIDE_RING, OTHER_RKEY, SHORT_HEADER, WRONG_LENGTH, TOO_LONG, FLOOD, EVIL_CNT };
+enum evil {
+	OUTSIDE_RING,
+	OTHER_RKEY,
+	SHORT_HEADER,
+	WRONG_LENGTH,
+	TOO_LONG,
+	FORGED_CREDIT,
+	FORGED_LENGTH,
+	FORGED_OFFSET,
+	FORGED_ID,
+	FLOOD,
+	EVIL_CNT
+};
 
 static int post_raw(struct sl_verbs *v, enum ibv_wr_opcode op, uint32_t len, uint64_t at,
 		    uint32_t rkey)
@@ -256,12 +268,35 @@ static int post_raw(struct sl_verbs *v, enum ibv_wr_opcode op, uint32_t len, uin
 	return ibv_post_send(v->id->qp, &wr, &bad);
 }
 
+/* What is false in the header of an otherwise possible message; the length that is really sent. */
+static uint32_t forge(struct sl_rpc_header *h, enum evil evil)
+{
+	*h = (struct sl_rpc_header){.version_type = SL_RPC_VERSION << 4 | SL_RPC_PING,
+				    .flags = SL_RPC_FIRST | SL_RPC_LAST};
+	if (evil == FORGED_OFFSET || evil == FORGED_ID) {
+		h->version_type = SL_RPC_VERSION << 4 | SL_RPC_REQUEST;
+		h->flags = SL_RPC_BATCH | (evil == FORGED_ID ? SL_RPC_FIRST : 0);
+		h->priority = SL_CLASS_NORMAL;
+		h->count = 1;
+		h->fragment_len = 64;
+		h->total_or_offset = evil == FORGED_ID ? 64 : 1 << 30;
+		h->id = (sl_rpc_boot_epoch() + (evil == FORGED_ID)) << 48 | 1;
+		return sizeof(*h) + 64;
+	}
+	if (evil == FORGED_CREDIT)
+		h->consumed = 1000; /* of messages that it was never sent */
+	if (evil == FORGED_LENGTH)
+		h->fragment_len = UINT32_MAX; /* of bytes in its ring */
+	if (evil == WRONG_LENGTH)
+		h->fragment_len = 100;
+	return sizeof(*h);
+}
+
 static void do_evil(struct sl_verbs *v, enum evil evil)
 {
-	struct sl_rpc_header h = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_PING,
-				  .flags = SL_RPC_FIRST | SL_RPC_LAST};
+	struct sl_rpc_header h;
+	uint32_t len = forge(&h, evil);
 
-	h.fragment_len = evil == WRONG_LENGTH ? 100 : 0;
 	memcpy(v->tx_slots, &h, sizeof(h));
 	switch (evil) {
 	case OUTSIDE_RING:
@@ -271,15 +306,45 @@ static void do_evil(struct sl_verbs *v, enum evil evil)
 	case OTHER_RKEY:
 		post_raw(v, IBV_WR_RDMA_WRITE, 64, v->peer_bulk, v->peer_rkey + 0x100);
 		break;
-	case SHORT_HEADER: post_raw(v, IBV_WR_SEND, sizeof(h) - 1, 0, 0); break;
-	case WRONG_LENGTH: post_raw(v, IBV_WR_SEND, sizeof(h) + 99, 0, 0); break;
+	case SHORT_HEADER: post_raw(v, IBV_WR_SEND, len - 1, 0, 0); break;
+	case WRONG_LENGTH: post_raw(v, IBV_WR_SEND, len + 99, 0, 0); break;
 	case TOO_LONG: post_raw(v, IBV_WR_SEND, SL_RPC_SLOT_SIZE + 1, 0, 0); break;
-	default:
+	case FLOOD:
 		/* Far more than its window, without ever reading an answer. */
-		for (unsigned i = 0; i < 128 && !post_raw(v, IBV_WR_SEND, sizeof(h), 0, 0); i++)
+		for (unsigned i = 0; i < 128 && !post_raw(v, IBV_WR_SEND, len, 0, 0); i++)
 			;
+		break;
+	default: post_raw(v, IBV_WR_SEND, len, 0, 0);
 	}
 }
+
+/* In one protection domain: the key of a neighbour's ring opens nothing. */
+START_TEST(test_neighbours_ring)
+{
+	const char *ep = endpoint_of(_i);
+	struct backend_proc p = start_echo(ep);
+	struct sl_transport *neighbour = gw_dial(ep, 64, 64 << 10), *t = gw_dial(ep, 64, 64 << 10);
+	struct sl_verbs *victim = (struct sl_verbs *)neighbour, *v = (struct sl_verbs *)t;
+	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
+
+	post_raw(v, IBV_WR_RDMA_WRITE, 64, victim->peer_bulk, victim->peer_rkey);
+	post_raw(v, IBV_WR_SEND, sizeof(struct sl_rpc_header), 0, 0);
+	while (!v->gone) {
+		struct sl_message m[4];
+
+		(void)vb_check(t);
+		(void)vb_poll(t, m, 4);
+		vb_progress(t);
+		ck_assert_msg(sl_now_ns() < until, "the neighbour's ring is open");
+	}
+	(void)vb_check(neighbour);
+	ck_assert(!victim->gone);
+	sl_rpc_dial_drop(t);
+	sl_rpc_dial_drop(neighbour);
+	check_served(ep);
+	backend_term(p);
+}
+END_TEST
 
 /* Such a peer breaks its own channel; the others are served. */
 START_TEST(test_evil_peer)
@@ -302,9 +367,142 @@ START_TEST(test_evil_peer)
 			ck_assert_msg(sl_now_ns() < until, "evil %d goes unnoticed", evil);
 		}
 		check_served(ep);
-		v->gone = true; /* no lingering */
+		v->gone = true; /* no last words */
 		t->ops->close(t);
 	}
+	check_served(ep);
+	backend_term(p);
+}
+END_TEST
+
+/* --- many connections, one receive queue --- */
+
+enum { CROWD = 256 };
+
+/* Of the driver: receivers that had no slot for a message. */
+static unsigned long rnr_cnt(void)
+{
+	static const char *const names[] = {"rcvd_rnr_err", "send_rnr_err"};
+	unsigned long sum = 0;
+
+	for (unsigned i = 0; i < 4; i++) {
+		char path[128], text[32] = "";
+		FILE *f;
+
+		snprintf(path, sizeof(path), "/sys/class/infiniband/rxe%u/ports/1/hw_counters/%s",
+			 i / 2, names[i % 2]);
+		f = fopen(path, "re");
+		ck_assert_msg(f != NULL, "%s", path);
+		ck_assert_ptr_nonnull(fgets(text, sizeof(text), f));
+		fclose(f);
+		sum += strtoul(text, NULL, 10);
+	}
+	return sum;
+}
+
+static void fill_window(struct sl_transport *t)
+{
+	const struct sl_rpc_header ping = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_PING,
+					   .flags = SL_RPC_FIRST | SL_RPC_LAST};
+
+	while (t->ops->post(t, &ping, NULL, 0, 0) == 0)
+		;
+	t->ops->flush(t);
+}
+
+/*
+ * As many gateways as a backend takes, all with full windows while it does not look: each has a
+ * window, memory is that of the shared queue, and no message meets an empty one. (Those that come
+ * first have larger windows; what is left to the last is the least.)
+ */
+START_TEST(test_crowd)
+{
+	static struct sl_transport *t[CROWD];
+	const char *ep = endpoint_of(_i);
+	struct backend_proc p = start_echo(ep);
+	unsigned long rnr;
+	uint32_t sum = 0;
+
+	for (unsigned i = 0; i < CROWD; i++) {
+		t[i] = gw_dial(ep, 256, SL_RPC_MIN_BULK);
+		ck_assert_uint_ge(t[i]->credits.window, SL_RPC_MIN_SLOTS);
+		ck_assert_ptr_nonnull(strstr(t[i]->info, " shared slots"));
+		sum += t[i]->credits.window;
+	}
+	ck_assert_uint_eq(t[0]->credits.window, 256);
+	ck_assert_uint_eq(t[CROWD - 1]->credits.window, SL_RPC_MIN_SLOTS);
+	ck_assert_uint_le(sum, 8192);
+	rnr = rnr_cnt();
+	kill(p.pid, SIGSTOP);
+	for (unsigned i = 0; i < CROWD; i++)
+		fill_window(t[i]);
+	for (unsigned i = 0; i < CROWD; i++) {
+		uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
+
+		while (t[i]->credits.done != t[i]->credits.sent) {
+			t[i]->ops->progress(t[i]);
+			ck_assert_int_eq(t[i]->ops->check(t[i]), 0);
+			ck_assert_uint_lt(sl_now_ns(), until);
+		}
+		/* The last two slots are for CREDITs. */
+		ck_assert_uint_eq(t[i]->credits.sent, t[i]->credits.window - 2);
+	}
+	kill(p.pid, SIGCONT);
+	ck_assert_uint_eq(rnr_cnt(), rnr);
+	for (unsigned i = 0; i < CROWD; i++)
+		sl_rpc_dial_drop(t[i]);
+	sl_rpc_settle();
+	check_served(ep);
+	backend_term(p);
+}
+END_TEST
+
+/* Connections that end with messages of theirs unread give their slots back, again and again. */
+START_TEST(test_slots_come_back)
+{
+	const char *ep = endpoint_of(_i);
+	struct backend_proc p = start_echo(ep);
+
+	for (unsigned round = 0; round < 60; round++) {
+		struct sl_transport *t = gw_dial(ep, 256, SL_RPC_MIN_BULK);
+
+		ck_assert_uint_eq(t->credits.window, 256);
+		kill(p.pid, SIGSTOP);
+		fill_window(t);
+		while (t->credits.done != t->credits.sent)
+			t->ops->progress(t);
+		sl_rpc_dial_drop(t);
+		kill(p.pid, SIGCONT);
+	}
+	check_served(ep);
+	backend_term(p);
+}
+END_TEST
+
+/* close() hands over to another thread: a peer that acknowledges nothing holds nobody up. */
+START_TEST(test_close_does_not_block)
+{
+	enum { CNT = 20 };
+	const char *ep = endpoint_of(_i);
+	struct backend_proc p = start_echo(ep);
+	struct sl_transport *t[CNT];
+	uint64_t begun, closed, settled;
+
+	for (unsigned i = 0; i < CNT; i++)
+		t[i] = gw_dial(ep, 64, SL_RPC_MIN_BULK);
+	for (unsigned i = 0; i < CNT; i++) {
+		fill_window(t[i]);
+		((struct sl_verbs *)t[i])->signalled++; /* never completed */
+	}
+	begun = sl_now_ns();
+	for (unsigned i = 0; i < CNT; i++)
+		t[i]->ops->close(t[i]);
+	closed = sl_now_ns();
+	sl_rpc_settle();
+	settled = sl_now_ns();
+	/* All wait for their last words, at the same time; nobody waits for them. */
+	ck_assert_uint_gt(settled - begun, 40 * SL_NS_PER_MS);
+	ck_assert_uint_lt(closed - begun, (settled - begun) / 2);
 	check_served(ep);
 	backend_term(p);
 }
@@ -329,6 +527,10 @@ int main(void)
 		tcase_add_loop_test(device, test_other_key, i, i + 1);
 		tcase_add_loop_test(device, test_no_proof, i, i + 1);
 		tcase_add_loop_test(device, test_evil_peer, i, i + 1);
+		tcase_add_loop_test(device, test_neighbours_ring, i, i + 1);
+		tcase_add_loop_test(device, test_crowd, i, i + 1);
+		tcase_add_loop_test(device, test_slots_come_back, i, i + 1);
+		tcase_add_loop_test(device, test_close_does_not_block, i, i + 1);
 	}
 	suite_add_tcase(s, device);
 	return harness_run(s);

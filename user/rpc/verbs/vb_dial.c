@@ -16,6 +16,7 @@ struct dialling {
 	struct sl_verbs *v;
 	struct vb_secret secret;
 	struct vb_talk talk;
+	uint32_t slots; /* to be asked for */
 	uint64_t deadline_ns;
 	const char *why; /* more than the errno says */
 };
@@ -141,11 +142,14 @@ static int make_ends(struct dialling *d)
 	d->v = vb_new();
 	if (!d->v)
 		return -ENOMEM;
-	rc = vb_open(d->v, d->id, d->cm, &g);
+	rc = vb_open(d->v, d->id, d->cm, d->opt->worker, &g);
 	if (rc) {
-		d->why = "the RDMA device has no room for a queue pair: see `rdma resource`";
+		d->why = rc == -ENOMEM ? "the RDMA device has no room for a queue pair, or memory "
+					 "cannot be pinned: see `rdma resource` and `ulimit -l`"
+				       : "too many connections of this worker";
 		return rc;
 	}
+	d->slots = g.slots;
 	d->id = NULL;
 	return 0;
 }
@@ -187,7 +191,7 @@ static int connect_ends(struct dialling *d)
 		.version = SL_RPC_VERSION,
 		.worker = d->opt->worker,
 		.epoch = sl_rpc_boot_epoch(),
-		.slots = d->opt->slots,
+		.slots = d->slots,
 		.bulk_len = d->opt->bulk_ring_len,
 	};
 	if (sl_rand_bytes(d->talk.request.nonce, VB_NONCE_LEN))
@@ -276,12 +280,12 @@ static void give_up(struct dialling *d)
 {
 	bool owned = d->v && d->v->id;
 
-	if (owned)
-		(void)rdma_disconnect(d->v->id);
+	if (owned) {
+		vb_close(&d->v->base);
+		return;
+	}
 	if (d->v)
 		vb_free(d->v);
-	if (owned)
-		return;
 	if (d->id)
 		rdma_destroy_id(d->id);
 	if (d->cm)
@@ -318,6 +322,8 @@ struct sl_transport *sl_verbs_dial(const struct sl_rpc_dial_options *opt, const 
 
 const struct sl_transport_scheme sl_verbs_scheme = {
 	.scheme = "rdma",
+	.settle = sl_verbs_settle,
+	.probe = sl_verbs_probe,
 	.dial = sl_verbs_dial,
 	.listen = sl_verbs_listen,
 };

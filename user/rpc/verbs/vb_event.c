@@ -86,6 +86,9 @@ static void take_async(struct ibv_context *device)
 		case IBV_EVENT_QP_ACCESS_ERR:
 			((struct sl_verbs *)ev.element.qp->qp_context)->gone = true;
 			break;
+		case IBV_EVENT_QP_LAST_WQE_REACHED:
+			((struct sl_verbs *)ev.element.qp->qp_context)->last_receive = true;
+			break;
 		case IBV_EVENT_CQ_ERR:
 			((struct sl_verbs *)ev.element.cq->cq_context)->gone = true;
 			break;

@@ -36,8 +36,8 @@ static bool watch(struct verbs_listener *l, int fd)
 
 static void drop_pending(struct verbs_listener *l, struct pending *p)
 {
-	(void)rdma_disconnect(p->v->id);
-	vb_free(p->v); /* its fd leaves the epoll set by itself */
+	(void)epoll_ctl(l->base.fd, EPOLL_CTL_DEL, p->v->base.fd, NULL);
+	vb_close(&p->v->base);
 	p->v = NULL;
 	l->base.refused++;
 }
@@ -62,42 +62,44 @@ static uint32_t at_most(uint32_t asked, uint32_t most)
 	return asked < most ? asked : most;
 }
 
-/* The answer to a request, with its proof. 0 or -errno. */
-static int answer(struct verbs_listener *l, struct vb_talk *talk)
+/* What of a request can be granted. 0 or -EPROTO. */
+static int consider(const struct verbs_listener *l, const struct vb_request *rq,
+		    struct vb_geometry *g)
 {
-	const struct vb_request *rq = &talk->request;
-	struct vb_geometry g = {.slots = at_most(rq->slots, l->most.slots),
-				.bulk_len = at_most(rq->bulk_len, l->most.bulk_len)};
+	*g = (struct vb_geometry){.slots = at_most(rq->slots, l->most.slots),
+				  .bulk_len = at_most(rq->bulk_len, l->most.bulk_len)};
+	return rq->magic == VB_MAGIC && rq->version == SL_RPC_VERSION && vb_geometry_ok(g)
+		       ? 0
+		       : -EPROTO;
+}
 
+/* The answer to a request, with its proof. 0 or -errno. */
+static int answer(struct verbs_listener *l, struct vb_talk *talk, const struct vb_geometry *g)
+{
 	talk->answer = (struct vb_answer){
 		.magic = VB_MAGIC,
 		.version = SL_RPC_VERSION,
 		.status = SL_RPC_OK,
 		.epoch = sl_rpc_boot_epoch(),
-		.slots = g.slots,
-		.bulk_len = g.bulk_len,
+		.slots = g->slots,
+		.bulk_len = g->bulk_len,
 	};
-	if (rq->magic != VB_MAGIC || rq->version != SL_RPC_VERSION || !vb_geometry_ok(&g)) {
-		talk->answer.status = SL_RPC_REFUSED;
-		return -EPROTO;
-	}
 	if (sl_rand_bytes(talk->answer.nonce, VB_NONCE_LEN))
 		return -EIO;
 	return vb_prove(&l->secret, talk, VB_ANSWER);
 }
 
 /* Queue pair and event channel of its own for a connection that has asked. */
-static int open_pending(struct verbs_listener *l, struct pending *p, struct rdma_cm_id *id)
+static int open_pending(struct verbs_listener *l, struct pending *p, struct rdma_cm_id *id,
+			struct vb_geometry *g)
 {
-	const struct vb_geometry g = {.slots = p->talk.answer.slots,
-				      .bulk_len = p->talk.answer.bulk_len};
 	struct rdma_event_channel *cm = rdma_create_event_channel();
 	int rc = -ENOMEM;
 
 	p->v = vb_new();
 	if (!cm || !p->v || rdma_migrate_id(id, cm))
 		goto fail;
-	rc = vb_open(p->v, id, cm, &g);
+	rc = vb_open(p->v, id, cm, VB_GROUP_BACKEND, g);
 	if (rc)
 		goto back;
 	if (watch(l, p->v->base.fd))
@@ -116,10 +118,12 @@ fail:
 	return rc;
 }
 
-static void refuse(struct verbs_listener *l, struct rdma_cm_id *id, struct vb_answer *a)
+static void refuse(struct verbs_listener *l, struct rdma_cm_id *id)
 {
-	a->status = SL_RPC_REFUSED;
-	(void)rdma_reject(id, a, sizeof(*a));
+	const struct vb_answer a = {
+		.magic = VB_MAGIC, .version = SL_RPC_VERSION, .status = SL_RPC_REFUSED};
+
+	(void)rdma_reject(id, &a, sizeof(a));
 	(void)rdma_destroy_id(id);
 	l->base.refused++;
 }
@@ -135,16 +139,16 @@ static void take_request(struct verbs_listener *l, struct rdma_cm_id *id,
 		.initiator_depth = 1,
 		.rnr_retry_count = 7,
 	};
-	int rc;
+	struct vb_geometry g;
+	int rc = consider(l, rq, &g);
 
 	p->talk = (struct vb_talk){.request = *rq};
 	p->deadline_ns = now_ns + HELLO_TIMEOUT_MS * SL_NS_PER_MS;
-	rc = answer(l, &p->talk);
 	if (!rc)
-		rc = open_pending(l, p, id);
+		rc = open_pending(l, p, id, &g);
 	if (rc < 0)
-		refuse(l, id, &p->talk.answer);
-	else if (!rc && rdma_accept(id, &param))
+		refuse(l, id);
+	else if (!rc && (answer(l, &p->talk, &g) || rdma_accept(id, &param)))
 		drop_pending(l, p);
 }
 

@@ -12,9 +12,9 @@
 enum {
 	PAGE = 4096,
 	SPARE = 16,       /* work requests besides those of messages: first SEND and receive */
-	LINGER_MS = 50,   /* for what was posted right before close() */
 	SEND_ENTRIES = 2, /* per slot: a WRITE and a SEND */
 	SLICE_PACKETS = 16,
+	ACK_TIMEOUT = 16, /* 4 us << 16, eight times: what is gone is noticed in two seconds */
 };
 
 static bool power_of_two(uint32_t n)
@@ -38,8 +38,11 @@ struct sl_verbs *vb_new(void)
 	v->base.ops = &sl_verbs_ops;
 	v->base.copies = true;
 	v->base.slot_len = SL_RPC_SLOT_SIZE;
+	sl_list_init(&v->closing);
 	v->base.fd = epoll_create1(EPOLL_CLOEXEC);
-	if (v->base.fd < 0) {
+	if (v->base.fd < 0 || vb_closer_start()) {
+		if (v->base.fd >= 0)
+			close(v->base.fd);
 		free(v);
 		return NULL;
 	}
@@ -61,11 +64,12 @@ static int make_queue_pair(struct sl_verbs *v, const struct vb_geometry *g)
 		.qp_context = v,
 		.send_cq = v->tx_cq,
 		.recv_cq = v->rx_cq,
+		.srq = v->home ? vb_home_srq(v->home) : NULL,
 		.qp_type = IBV_QPT_RC,
 		.cap = {.max_send_wr = SEND_ENTRIES * g->slots + SPARE,
-			.max_recv_wr = g->slots + SPARE,
+			.max_recv_wr = v->home ? 0 : g->slots + SPARE,
 			.max_send_sge = VB_SGE_MAX,
-			.max_recv_sge = 1,
+			.max_recv_sge = v->home ? 0 : 1,
 			.max_inline_data = VB_INLINE_WANT},
 	};
 
@@ -99,7 +103,7 @@ static int open_queue(struct sl_verbs *v, const struct vb_geometry *g)
 {
 	int rc = make_queue_pair(v, g);
 
-	if (!rc)
+	if (!rc && !v->home)
 		rc = receive_keys(v);
 	if (!rc)
 		rc = vb_events_open(v);
@@ -109,14 +113,21 @@ static int open_queue(struct sl_verbs *v, const struct vb_geometry *g)
 }
 
 int vb_open(struct sl_verbs *v, struct rdma_cm_id *id, struct rdma_event_channel *cm,
-	    const struct vb_geometry *g)
+	    unsigned group, struct vb_geometry *g)
 {
-	int rc;
+	uint8_t ack_timeout = ACK_TIMEOUT;
+	int rc = vb_home_join(id->verbs, group, &g->slots, &v->home);
 
+	if (rc)
+		return rc;
+	v->window = g->slots;
+	/* Where it is not known, the network's own, of many seconds, holds. */
+	(void)rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ack_timeout,
+			      sizeof(ack_timeout));
 	v->id = id;
 	v->cm = cm;
 	errno = 0;
-	v->pd = ibv_alloc_pd(id->verbs);
+	v->pd = v->home ? vb_home_pd(v->home) : ibv_alloc_pd(id->verbs);
 	if (v->pd)
 		v->bell = ibv_create_comp_channel(id->verbs);
 	if (v->bell)
@@ -163,16 +174,17 @@ static void lay_out(struct sl_verbs *v, const struct vb_geometry *g)
 	size_t slots_len = (size_t)g->slots * SL_RPC_SLOT_SIZE;
 
 	v->tx_slots = v->map;
-	v->rx_slots = v->tx_slots + slots_len;
-	v->tx_bulk = v->rx_slots + slots_len;
-	v->rx_bulk = v->tx_bulk + g->bulk_len;
+	v->tx_bulk = v->tx_slots + slots_len;
+	v->rx_slots = v->tx_bulk + g->bulk_len;
+	v->rx_bulk = v->rx_slots + (v->home ? 0 : slots_len);
 	v->mask = g->slots - 1;
 }
 
 /* A process that forks keeps its memory where the device has it. */
 static int map_rings(struct sl_verbs *v, const struct vb_geometry *g)
 {
-	v->map_len = 2 * (size_t)g->slots * SL_RPC_SLOT_SIZE + 2 * (size_t)g->bulk_len;
+	v->map_len =
+		(v->home ? 1 : 2) * (size_t)g->slots * SL_RPC_SLOT_SIZE + 2 * (size_t)g->bulk_len;
 	v->map = mmap(NULL, v->map_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (v->map == MAP_FAILED) {
 		v->map = NULL;
@@ -183,24 +195,56 @@ static int map_rings(struct sl_verbs *v, const struct vb_geometry *g)
 	return 0;
 }
 
+/* Per message that may be under way. */
+static int make_tables(struct sl_verbs *v, uint32_t slots)
+{
+	v->posted = calloc(slots, sizeof(*v->posted));
+	v->rx_bulk_end = calloc(slots, sizeof(*v->rx_bulk_end));
+	v->rx_slot = calloc(slots, sizeof(*v->rx_slot));
+	v->borrowed = calloc(slots, sizeof(*v->borrowed));
+	return v->posted && v->rx_bulk_end && v->rx_slot && v->borrowed ? 0 : -ENOMEM;
+}
+
+/*
+ * In a domain of its own the ring is open to whoever has its key, which is the peer. In a shared
+ * one a window opens it to the one queue pair; its key is valid once the window is bound
+ * (vb_send_keys).
+ */
+static int register_rings(struct sl_verbs *v, const struct vb_geometry *g)
+{
+	unsigned access =
+		IBV_ACCESS_LOCAL_WRITE | (v->home ? IBV_ACCESS_MW_BIND : IBV_ACCESS_REMOTE_WRITE);
+
+	errno = 0;
+	v->ring_mr = ibv_reg_mr(v->pd, v->map, v->map_len - g->bulk_len, IBV_ACCESS_LOCAL_WRITE);
+	v->bulk_mr = ibv_reg_mr(v->pd, v->rx_bulk, g->bulk_len, access);
+	if (v->home)
+		v->mw = ibv_alloc_mw(v->pd, IBV_MW_TYPE_2);
+	if (!v->ring_mr || !v->bulk_mr || (v->home && !v->mw))
+		return negative_errno();
+	v->keys[0] = (struct vb_keys){
+		.magic = VB_MAGIC,
+		.rkey = v->home ? ibv_inc_rkey(v->mw->rkey) : v->bulk_mr->rkey,
+		.bulk = (uintptr_t)v->rx_bulk,
+	};
+	return 0;
+}
+
 int vb_open_rings(struct sl_verbs *v, const struct vb_geometry *g)
 {
 	struct ibv_port_attr port;
 	int rc = map_rings(v, g);
 
+	if (!rc)
+		rc = make_tables(v, g->slots);
+	if (!rc)
+		rc = register_rings(v, g);
 	if (rc)
 		return rc;
-	v->posted = calloc(g->slots, sizeof(*v->posted));
-	v->rx_bulk_end = calloc(g->slots, sizeof(*v->rx_bulk_end));
-	v->borrowed = calloc(g->slots, sizeof(*v->borrowed));
-	if (!v->posted || !v->rx_bulk_end || !v->borrowed)
-		return -ENOMEM;
-	errno = 0;
-	v->ring_mr = ibv_reg_mr(v->pd, v->map, v->map_len - g->bulk_len, IBV_ACCESS_LOCAL_WRITE);
-	v->bulk_mr = ibv_reg_mr(v->pd, v->rx_bulk, g->bulk_len,
-				IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	if (!v->ring_mr || !v->bulk_mr)
-		return negative_errno();
+	if (v->home && g->slots < v->window) {
+		vb_home_lower(v->home, v->window, g->slots);
+		v->window = g->slots;
+	}
 	if (ibv_query_port(v->id->verbs, v->id->port_num, &port))
 		return -EIO;
 	sl_credits_init(&v->base.credits, g->slots, g->slots, g->bulk_len);
@@ -210,9 +254,7 @@ int vb_open_rings(struct sl_verbs *v, const struct vb_geometry *g)
 	v->base.slice_min = SLICE_PACKETS * (128u << port.active_mtu);
 	if (v->base.bulk_max > port.max_msg_sz)
 		v->base.bulk_max = port.max_msg_sz;
-	v->keys[0] = (struct vb_keys){
-		.magic = VB_MAGIC, .rkey = v->bulk_mr->rkey, .bulk = (uintptr_t)v->rx_bulk};
-	return vb_post_receives(v, 0, g->slots);
+	return v->home ? 0 : vb_post_receives(v, 0, g->slots);
 }
 
 void vb_borrow_from(struct sl_verbs *v, void *mem, size_t len)
@@ -235,9 +277,31 @@ int vb_send_keys(struct sl_verbs *v)
 				 .num_sge = 1,
 				 .opcode = IBV_WR_SEND,
 				 .send_flags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED};
-	struct ibv_send_wr *bad;
+	struct ibv_send_wr bind = {
+		.wr_id = VB_ID_KEYS,
+		.next = &wr,
+		.opcode = IBV_WR_BIND_MW,
+		.bind_mw = {.mw = v->mw,
+			    .rkey = v->keys[0].rkey,
+			    .bind_info = {.mr = v->bulk_mr,
+					  .addr = (uintptr_t)v->rx_bulk,
+					  .length = v->base.credits.bulk_len,
+					  .mw_access_flags = IBV_ACCESS_REMOTE_WRITE}},
+	};
 
-	return ibv_post_send(v->id->qp, &wr, &bad) ? -EIO : 0;
+	return vb_post_chain(v->id->qp, v->mw ? &bind : &wr) ? -EIO : 0;
+}
+
+/* The first message of the peer: in a slot of the home's, or in `keys` itself. */
+static void take_keys(struct sl_verbs *v, const struct ibv_wc *wc)
+{
+	uint32_t slot = (uint32_t)wc->wr_id;
+
+	if (!v->home)
+		return;
+	if (wc->status == IBV_WC_SUCCESS)
+		memcpy(&v->keys[1], vb_home_slot(v->home, slot), sizeof(v->keys[1]));
+	(void)vb_home_post(v->home, &slot, 1);
 }
 
 int vb_keys_arrived(struct sl_verbs *v)
@@ -247,86 +311,14 @@ int vb_keys_arrived(struct sl_verbs *v)
 
 	if (n <= 0)
 		return n < 0 ? -EIO : v->gone ? -ECONNRESET : 0;
+	take_keys(v, &wc);
 	if (wc.status != IBV_WC_SUCCESS)
 		return -ECONNRESET;
-	if (wc.wr_id != VB_ID_KEYS || wc.opcode != IBV_WC_RECV ||
-	    wc.byte_len != sizeof(struct vb_keys) || v->keys[1].magic != VB_MAGIC)
+	if (wc.opcode != IBV_WC_RECV || wc.byte_len != sizeof(struct vb_keys) ||
+	    v->keys[1].magic != VB_MAGIC)
 		return -EBADMSG;
 	/* Not checked: they mean something to the peer's device alone, which does check them. */
 	v->peer_bulk = v->keys[1].bulk;
 	v->peer_rkey = v->keys[1].rkey;
 	return 1;
-}
-
-void vb_describe(struct sl_verbs *v, const char *what)
-{
-	struct ibv_qp_attr attr = {.path_mtu = 0};
-	struct ibv_qp_init_attr init;
-	const union ibv_gid *gid = &v->id->route.addr.addr.ibaddr.sgid;
-	char text[INET6_ADDRSTRLEN] = "?";
-
-	(void)ibv_query_qp(v->id->qp, &attr, IBV_QP_PATH_MTU, &init);
-	(void)inet_ntop(AF_INET6, gid->raw, text, sizeof(text));
-	snprintf(v->base.info, sizeof(v->base.info), "rdma %.20s/%u gid %s mtu %u RC%s",
-		 ibv_get_device_name(v->id->verbs->device), v->id->port_num, text,
-		 attr.path_mtu ? 128u << attr.path_mtu : 0, what);
-}
-
-static void free_map(struct sl_verbs *v)
-{
-	if (v->mem_mr)
-		ibv_dereg_mr(v->mem_mr);
-	if (v->bulk_mr)
-		ibv_dereg_mr(v->bulk_mr);
-	if (v->ring_mr)
-		ibv_dereg_mr(v->ring_mr);
-	if (v->keys_mr)
-		ibv_dereg_mr(v->keys_mr);
-	if (v->map)
-		munmap(v->map, v->map_len);
-	free(v->posted);
-	free(v->rx_bulk_end);
-	free(v->borrowed);
-}
-
-void vb_free(struct sl_verbs *v)
-{
-	vb_events_close(v);
-	if (v->id && v->id->qp)
-		rdma_destroy_qp(v->id);
-	free_map(v);
-	if (v->tx_cq)
-		ibv_destroy_cq(v->tx_cq);
-	if (v->rx_cq)
-		ibv_destroy_cq(v->rx_cq);
-	if (v->bell)
-		ibv_destroy_comp_channel(v->bell);
-	if (v->pd)
-		ibv_dealloc_pd(v->pd);
-	if (v->id)
-		rdma_destroy_id(v->id);
-	if (v->cm)
-		rdma_destroy_event_channel(v->cm);
-	close(v->base.fd);
-	free(v);
-}
-
-/* A queue pair that is torn down forgets what it has not sent: last words get a moment. */
-static void linger(struct sl_verbs *v)
-{
-	uint64_t until_ns = sl_now_ns() + LINGER_MS * SL_NS_PER_MS;
-
-	vb_flush(&v->base);
-	while (v->signalled && !v->gone && sl_now_ns() < until_ns)
-		vb_progress(&v->base);
-}
-
-void vb_close(struct sl_transport *t)
-{
-	struct sl_verbs *v = vb_of(t);
-
-	if (!v->gone && v->map)
-		linger(v);
-	(void)rdma_disconnect(v->id);
-	vb_free(v);
 }

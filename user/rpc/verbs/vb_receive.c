@@ -6,7 +6,20 @@ enum { REPOST_AT = 16, POLL = 16 };
 
 static uint8_t *slot_at(const struct sl_verbs *v, uint32_t seq)
 {
+	if (v->home)
+		return vb_home_slot(v->home, v->rx_slot[seq & v->mask]);
 	return v->rx_slots + (size_t)(seq & v->mask) * SL_RPC_SLOT_SIZE;
+}
+
+static int repost(struct sl_verbs *v, uint32_t from, uint32_t to)
+{
+	uint32_t first = from & v->mask, cnt = to - from, to_end = v->mask + 1 - first;
+	int rc;
+
+	if (!v->home)
+		return vb_post_receives(v, from, to);
+	rc = vb_home_post(v->home, v->rx_slot + first, cnt < to_end ? cnt : to_end);
+	return rc || cnt <= to_end ? rc : vb_home_post(v->home, v->rx_slot, cnt - to_end);
 }
 
 int vb_post_receives(struct sl_verbs *v, uint32_t from, uint32_t to)
@@ -39,7 +52,7 @@ static void consumed_upto(struct sl_verbs *v, uint32_t upto)
 
 	if (upto == c->consumed)
 		return;
-	if (vb_post_receives(v, c->consumed, upto)) {
+	if (repost(v, c->consumed, upto)) {
 		v->gone = v->broken = true;
 		return;
 	}
@@ -77,12 +90,31 @@ static int check_header(const struct sl_verbs *v, const struct sl_rpc_header *h,
 	return wc_len == sizeof(*h) + (body > VB_BODY_MAX ? 0 : body) ? 0 : -EPROTO;
 }
 
+void vb_give_back(struct sl_verbs *v, const struct ibv_wc *wc)
+{
+	uint32_t slot = (uint32_t)wc->wr_id;
+
+	if (v->home)
+		(void)vb_home_post(v->home, &slot, 1);
+}
+
 static int take(struct sl_verbs *v, const struct ibv_wc *wc, struct sl_message *m)
 {
-	const uint8_t *slot = slot_at(v, v->rx_next);
-	uint32_t at;
+	const uint8_t *slot;
+	uint32_t at, seq = v->rx_next;
 	int rc;
 
+	if (seq - v->base.credits.consumed > v->mask) {
+		/* Beyond its window, so maybe beyond what the completion queue holds. */
+		vb_give_back(v, wc);
+		if (v->home)
+			vb_home_spoil(v->home);
+		return -EPROTO;
+	}
+	/* From here the slot is the message's, whatever is wrong with that. */
+	v->rx_slot[seq & v->mask] = (uint32_t)wc->wr_id;
+	v->rx_next++;
+	slot = slot_at(v, seq);
 	if (wc->byte_len < sizeof(m->header) || wc->opcode != IBV_WC_RECV)
 		return -EPROTO;
 	memcpy(&m->header, slot, sizeof(m->header));
@@ -98,9 +130,8 @@ static int take(struct sl_verbs *v, const struct ibv_wc *wc, struct sl_message *
 							m->header.fragment_len, &at);
 		m->body = v->rx_bulk + at;
 	}
-	m->token = v->rx_next;
-	v->rx_bulk_end[v->rx_next & v->mask] = v->rx_bulk_head;
-	v->rx_next++;
+	m->token = seq;
+	v->rx_bulk_end[seq & v->mask] = v->rx_bulk_head;
 	return 0;
 }
 
@@ -133,16 +164,17 @@ int vb_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
 	for (int i = 0; i < got; i++) {
 		int rc;
 
-		if (wc[i].status != IBV_WC_SUCCESS) {
+		if (v->error || v->broken || wc[i].status != IBV_WC_SUCCESS) {
 			v->gone = v->broken = true;
-			break;
+			vb_give_back(v, &wc[i]);
+			continue;
 		}
 		rc = take(v, &wc[i], &msgs[n]);
 		if (rc) {
 			/* What came before it still counts; what comes after does not. */
 			v->error = rc;
 			v->gone = true;
-			break;
+			continue;
 		}
 		if ((msgs[n].header.version_type & 15) != SL_RPC_CREDIT) {
 			n++;

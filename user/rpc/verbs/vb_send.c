@@ -315,5 +315,6 @@ const struct sl_transport_ops sl_verbs_ops = {
 	.arm = vb_arm,
 	.disarm = vb_disarm,
 	.check = vb_check,
+	.halt = vb_halt,
 	.close = vb_close,
 };

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The verbs transport: one RC queue pair per channel, its own protection domain, so that no rkey of
- * one channel opens memory of another.
+ * The verbs transport: one RC queue pair per channel. What it shares with others of its worker or
+ * backend, above all the receive slots, is its home's (vb_home.h); a device that cannot share gives
+ * each channel a protection domain and receive slots of its own.
  *
- *   memory:  tx slots | rx slots | tx bulk (staging) | rx bulk     only rx bulk is remotely
- * writable
+ *   memory:  tx slots | tx bulk (staging) | (rx slots) | rx bulk   only rx bulk is remotely
+ *            writable, and by the peer's queue pair only
  *
- *   small:   gather into tx slot n, SEND              -> the peer's receive slot n
+ *   small:   gather into tx slot n, SEND              -> a receive slot of the peer
  *   large:   gather into staging at the place, WRITE  -> same place of the peer's bulk ring, then
  *            SEND of the header alone, which announces it
  *
  * Where the owner's memory (the UMEM) is registered, long spans in it are not gathered: the WRITE
  * reads them where they lie, and `sent` tells when that is done.
  *
- * Work requests are chained and posted with one doorbell by flush(). Receive slots are posted and
- * completed in order, so slot n is that of message n. A slot is reposted before it is told as
- * consumed, so a peer that keeps to its window never meets an empty receive queue.
+ * Work requests are chained and posted with one doorbell by flush(). A slot is reposted before it
+ * is told as consumed, so a peer that keeps to its window never meets an empty receive queue. One
+ * that does not is found out by the count, and its slots are taken back.
  *
- * Set-up (proof.h): connection data carry nonces and the acceptor's proof of the shared key; the
+ * Set-up (vb_proof.h): connection data carry nonces and the acceptor's proof of the shared key; the
  * first SEND of each side, both with a proof, carry the rkeys. Rings are made only then.
  *
  * Completion errors, asynchronous events and disconnects set `gone`; poll() reports it behind the
@@ -31,6 +32,7 @@
 #include <stdatomic.h>
 #include "base/list.h"
 #include "rpc/transport.h"
+#include "rpc/verbs/vb_home.h"
 #include "rpc/verbs/vb_proof.h"
 
 enum {
@@ -92,14 +94,18 @@ struct sl_verbs {
 	uint8_t *rx_slots, *rx_bulk;
 	uint32_t rx_next, lent;
 	uint64_t rx_bulk_head;
-	uint64_t *rx_bulk_end;   /* per slot: rx_bulk_head behind its message */
+	uint64_t *rx_bulk_end;   /* per message: rx_bulk_head behind it */
+	uint32_t *rx_slot;       /* per message: its slot, with a home */
 	bool have_wc;            /* found by arm() */
 	bool rx_armed, tx_armed; /* a bell was asked for, and has not rung */
 	struct ibv_wc wc;
 	/* the device */
 	struct rdma_event_channel *cm;
 	struct rdma_cm_id *id;
+	struct vb_home *home; /* NULL: pd and receive slots are this channel's own */
+	uint32_t window;      /* granted by it */
 	struct ibv_pd *pd;
+	struct ibv_mw *mw; /* over rx bulk, with a home */
 	struct ibv_comp_channel *bell;
 	struct ibv_cq *tx_cq, *rx_cq;
 	struct ibv_mr *keys_mr, *ring_mr, *bulk_mr, *mem_mr;
@@ -108,6 +114,11 @@ struct sl_verbs {
 	size_t map_len;
 	struct sl_list node; /* of vb_event.c: who hears of a failing device */
 	bool listed;
+	/* vb_close.c */
+	struct sl_list closing;
+	bool quieting;
+	_Atomic bool last_receive; /* the device says that it takes no slot any more */
+	uint64_t until_ns;
 };
 
 static inline struct sl_verbs *vb_of(struct sl_transport *t)
@@ -117,11 +128,14 @@ static inline struct sl_verbs *vb_of(struct sl_transport *t)
 
 bool vb_geometry_ok(const struct vb_geometry *g);
 
-/* vb_queue.c: set-up and tear-down. 0 or -errno; vb_free() frees whatever there is. */
+/* vb_queue.c: set-up. 0 or -errno; vb_free() frees whatever there is. */
 struct sl_verbs *vb_new(void);
-/* Takes id and cm on success; queue pair, and a receive posted for the peer's keys. */
+/*
+ * Takes id and cm on success; queue pair, and a receive posted for the peer's keys. The group's
+ * home may lower g->slots.
+ */
 int vb_open(struct sl_verbs *v, struct rdma_cm_id *id, struct rdma_event_channel *cm,
-	    const struct vb_geometry *g);
+	    unsigned group, struct vb_geometry *g);
 /* Rings, registered, receive slots posted; fills in own addresses in keys[0]. */
 int vb_open_rings(struct sl_verbs *v, const struct vb_geometry *g);
 /* From now on posts may read from there; if the device cannot, they go on being copied. */
@@ -129,9 +143,16 @@ void vb_borrow_from(struct sl_verbs *v, void *mem, size_t len);
 int vb_send_keys(struct sl_verbs *v);
 /* The peer's keys have arrived: 1, 0 not yet, -errno. */
 int vb_keys_arrived(struct sl_verbs *v);
+/* vb_describe.c */
 void vb_describe(struct sl_verbs *v, const char *what);
-void vb_free(struct sl_verbs *v);
+int sl_verbs_probe(const char *address, char *text, size_t len);
+
+/* vb_close.c */
+/* Before the first close, in each process. 0 or -errno. */
+int vb_closer_start(void);
+void vb_free(struct sl_verbs *v); /* at once */
 void vb_close(struct sl_transport *t);
+void vb_halt(struct sl_transport *t);
 
 /* vb_send.c */
 int vb_post(struct sl_transport *t, const struct sl_rpc_header *header, const struct sl_span *spans,
@@ -147,7 +168,10 @@ void vb_complete(struct sl_verbs *v, uint32_t upto);
 int vb_post_chain(struct ibv_qp *qp, struct ibv_send_wr *first);
 
 /* vb_receive.c */
+/* Of a channel without a home. */
 int vb_post_receives(struct sl_verbs *v, uint32_t from, uint32_t to);
+/* The slot of a receive that nobody will look at. */
+void vb_give_back(struct sl_verbs *v, const struct ibv_wc *wc);
 int vb_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max);
 void vb_release(struct sl_transport *t, const struct sl_message *m);
 
@@ -166,6 +190,7 @@ extern const struct sl_transport_ops sl_verbs_ops;
 int vb_address(const char *text, struct sockaddr_storage *sa);
 struct sl_rpc_listener *sl_verbs_listen(const struct sl_rpc_listen_options *opt, char *err,
 					size_t err_len);
+void sl_verbs_settle(void);
 struct sl_transport *sl_verbs_dial(const struct sl_rpc_dial_options *opt, const char *address,
 				   char *err, size_t err_len);
 
