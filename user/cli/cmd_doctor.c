@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <dirent.h>
+#include <arpa/inet.h>
 #include <errno.h>
+#include <infiniband/verbs.h>
 #include <net/if.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include "base/units.h"
 #include "cli/cli.h"
 #include "config/config.h"
+#include "rpc/rpc.h"
 #include "xio/probe.h"
 #include "xio/xsk_port.h"
 
@@ -156,44 +158,110 @@ static void look_at_all_interfaces(struct doctor *d)
 		if_freenameindex(all);
 }
 
+static void look_at_gids(struct doctor *d, const char *what, struct ibv_context *device,
+			 uint32_t port_num, int cnt)
+{
+	static const char *const types[] = {"InfiniBand", "RoCE v1", "RoCE v2"};
+	static const union ibv_gid none;
+	struct ibv_gid_entry e;
+	char text[INET6_ADDRSTRLEN];
+
+	for (int i = 0; i < cnt; i++) {
+		if (ibv_query_gid_ex(device, port_num, (uint32_t)i, &e, 0) ||
+		    memcmp(&e.gid, &none, sizeof(none)) == 0 || e.gid_type > 2)
+			continue;
+		(void)inet_ntop(AF_INET6, e.gid.raw, text, sizeof(text));
+		tell(d, FINE, what, "gid[%d] %s, %s", i, text, types[e.gid_type]);
+	}
+}
+
+static void look_at_rdma_port(struct doctor *d, struct ibv_context *device, uint8_t port_num)
+{
+	struct ibv_port_attr p;
+	char what[48];
+	bool active;
+
+	snprintf(what, sizeof(what), "RDMA %.32s/%u", ibv_get_device_name(device->device),
+		 port_num);
+	if (ibv_query_port(device, port_num, &p)) {
+		tell(d, BAD, what, "cannot be asked: %s", strerror(errno));
+		return;
+	}
+	active = p.state == IBV_PORT_ACTIVE;
+	tell(d, active ? FINE : NOTE, what, "%s, %s, mtu %u of %u%s", ibv_port_state_str(p.state),
+	     p.link_layer == IBV_LINK_LAYER_ETHERNET ? "Ethernet" : "InfiniBand",
+	     128u << p.active_mtu, 128u << p.max_mtu, active ? "" : "; bring its link up");
+	if (active)
+		look_at_gids(d, what, device, port_num, p.gid_tbl_len);
+}
+
+static void look_at_rdma_device(struct doctor *d, struct ibv_device *which)
+{
+	struct ibv_context *device = ibv_open_device(which);
+	struct ibv_device_attr a;
+	char what[48];
+	bool shares;
+
+	snprintf(what, sizeof(what), "RDMA %.32s", ibv_get_device_name(which));
+	if (!device || ibv_query_device(device, &a)) {
+		tell(d, BAD, what, "cannot be opened: %s", strerror(errno));
+	} else {
+		shares = a.max_srq > 0 && a.device_cap_flags & (IBV_DEVICE_MEM_WINDOW_TYPE_2A |
+								IBV_DEVICE_MEM_WINDOW_TYPE_2B);
+		tell(d, shares ? FINE : NOTE, what, "%s, %s", ibv_node_type_str(which->node_type),
+		     shares ? "connections share receive slots"
+			    : "no shared receive queues or memory windows: each connection has "
+			      "receive slots of its own");
+		for (uint8_t i = 1; i <= a.phys_port_cnt; i++)
+			look_at_rdma_port(d, device, i);
+	}
+	if (device)
+		ibv_close_device(device);
+}
+
 static void look_at_rdma(struct doctor *d)
 {
-	DIR *dir = opendir("/sys/class/infiniband");
-	struct dirent *e;
-	unsigned cnt = 0;
+	int cnt = 0;
+	struct ibv_device **all = ibv_get_device_list(&cnt);
 
-	while (dir && (e = readdir(dir))) {
-		char path[300], state[64] = "unknown", layer[64] = "";
-		FILE *f;
-
-		if (e->d_name[0] == '.')
-			continue;
-		cnt++;
-		snprintf(path, sizeof(path), "/sys/class/infiniband/%.64s/ports/1/state",
-			 e->d_name);
-		f = fopen(path, "re");
-		if (f) {
-			if (fgets(state, sizeof(state), f))
-				state[strcspn(state, "\n")] = 0;
-			fclose(f);
-		}
-		snprintf(path, sizeof(path), "/sys/class/infiniband/%.64s/ports/1/link_layer",
-			 e->d_name);
-		f = fopen(path, "re");
-		if (f) {
-			if (fgets(layer, sizeof(layer), f))
-				layer[strcspn(layer, "\n")] = 0;
-			fclose(f);
-		}
-		tell(d, strstr(state, "ACTIVE") ? FINE : NOTE, "RDMA", "%s: port 1 %s, %s%s",
-		     e->d_name, state, layer, strstr(state, "ACTIVE") ? "" : "; bring its link up");
-	}
-	if (dir)
-		closedir(dir);
-	if (!cnt)
+	for (int i = 0; all && i < cnt; i++)
+		look_at_rdma_device(d, all[i]);
+	if (all)
+		ibv_free_device_list(all);
+	if (cnt <= 0)
 		tell(d, NOTE, "RDMA",
 		     "no device: backends of this host are reached over shm://; for soft-RoCE: "
 		     "modprobe rdma_rxe; rdma link add rxe0 type rxe netdev IFACE");
+}
+
+/* Which way a backend is reached from here, and what happens where it cannot be. */
+static void look_at_backend(struct doctor *d, const char *pool, const struct sl_cfg_backend *b)
+{
+	char what[160], way[160], other[160];
+	int rc = sl_rpc_probe(b->endpoint, way, sizeof(way));
+
+	snprintf(what, sizeof(what), "backend %.64s/%.64s", pool, b->name);
+	if (!rc) {
+		tell(d, FINE, what, "%s: %s%s%s", b->endpoint, way,
+		     b->fallback ? "; fallback " : "", b->fallback ? b->fallback : "");
+	} else if (b->fallback && !sl_rpc_probe(b->fallback, other, sizeof(other))) {
+		tell(d, NOTE, what, "%s: no RDMA device has a route there; its fallback %s: %s",
+		     b->endpoint, b->fallback, other);
+	} else {
+		tell(d, BAD, what, "%s: %s%s", b->endpoint,
+		     rc == -ENODEV ? "this host has no RDMA"
+				   : "no RDMA device has a route there: see `rdma link` and `ip "
+				     "route get`",
+		     b->fallback ? "; nor to its fallback" : "; and it has no fallback");
+	}
+}
+
+static void look_at_backends(struct doctor *d, const struct sl_config *c)
+{
+	for (uint32_t p = 0; p < c->pool_cnt; p++) {
+		for (uint32_t b = 0; b < c->pools[p].backend_cnt; b++)
+			look_at_backend(d, c->pools[p].name, &c->pools[p].backends[b]);
+	}
 }
 
 int cli_doctor(int argc, char **argv)
@@ -221,6 +289,8 @@ int cli_doctor(int argc, char **argv)
 	if (!c && argc == 1)
 		look_at_all_interfaces(&d);
 	look_at_rdma(&d);
+	if (c)
+		look_at_backends(&d, c);
 	if (d.list) {
 		json_dumpf(d.list, stdout, JSON_INDENT(2));
 		putchar('\n');

@@ -162,7 +162,8 @@ const struct conf_key conf_keys[] = {
 		.help = "where the backend listens"),
 	BACKEND("fallback", conf_endpoint, false, fallback,
 		.what = "shm:///PATH (of at most 100 bytes) or rdma://ADDRESS:PORT",
-		.help = "endpoint used while the first cannot be reached"),
+		.help = "endpoint used while the first cannot be reached; log, status and metrics "
+			"say so; without it there is no other way"),
 	BACKEND("key_file", conf_absolute, false, key_file, .what = "the absolute path of a file",
 		.help = "shared key that an rdma peer must prove"),
 

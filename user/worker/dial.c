@@ -106,11 +106,12 @@ static bool connect_worker(struct sl_dialler *d, struct sl_worker *w)
 	}
 	set_info(d, w->index, sl_rpc_transport_info(t), fallback);
 	if (fallback)
-		sl_log_warn("backend %s/%s: %s; using its fallback %s", d->pool_name,
-			    d->backend.name, err, d->backend.fallback);
-	else
-		sl_log_info("backend %s/%s is up: %s", d->pool_name, d->backend.name,
+		sl_log_warn("backend %s/%s: %s; worker %u uses its fallback %s: %s", d->pool_name,
+			    d->backend.name, err, w->index, d->backend.fallback,
 			    sl_rpc_transport_info(t));
+	else
+		sl_log_info("backend %s/%s is up for worker %u: %s", d->pool_name, d->backend.name,
+			    w->index, sl_rpc_transport_info(t));
 	d->complained = false;
 	sl_core_link_set(&w->core, d->pool, d->index, SL_LINK_OFFERED);
 	if (hand_over(d, w, t)) {
