@@ -79,15 +79,20 @@ pool one {
 route "/echo" { pool = one deadline = 10s }
 CONFIG
 check "the backend is up" within 20 is_up
-check "the log names device, GID, MTU and transport" \
-    grep -q 'rdma rxe1/1 gid ::ffff:10.77.0.2 mtu 4096 RC' "$D/gw.log"
+way='rdma rxe1/1 gid\[[0-9]*\] ::ffff:10.77.0.2 mtu 4096 RC'
+check "the log names device, port, GID, MTU and transport" grep -q "one/echo is up for worker 0: $way, [0-9]* shared slots" "$D/gw.log"
+says() { "$@" | grep "$way"; }
+check "so does the status" says "$SLUICE" status
+check "and the doctor, of device and backend" says "$SLUICE" doctor -c "$D/gw.conf"
+doctor_knows() { "$SLUICE" doctor | grep -q "RDMA rxe1/1 *gid\[1\] ::ffff:10.77.0.2, RoCE v2"; }
+check "it lists the GIDs" doctor_knows
 check "a small body" within 5 answers hello
 check "a body of 3000 bytes, in a slot" returns_bytes 3000
 check "a body of 1 MB, in the bulk ring" returns_bytes 1000000
 packets=/sys/class/net/sl-rxe1/statistics/tx_packets
 before=$(cat $packets)
 check "short load" short_load
-check "it went over the wire" [ $(($(cat $packets) - before)) -gt 100 ]
+check "it went over the wire" [ $(($(cat $packets) - before)) -ge 10 ]
 
 kill_backend echo
 check "the death is noticed" within 10 is_down
@@ -98,12 +103,33 @@ check "one with another key is not used" is_down
 says_why() { admin /stats | grep -q 'another key'; }
 check "and the stats say why" within 10 says_why
 kill_backend echo
+reconnects=$(grep -c 'is up for worker' "$D/gw.log")
 backend key
 check "one with the key is, again" within 20 is_up
 check "and answers" within 5 answers again
+check "and the log says which way, again" [ "$(grep -c "is up for worker 0: $way" "$D/gw.log")" -gt "$reconnects" ]
 check "also with 1 MB" returns_bytes 1000000
 
 check "a backend that is told to stop ends" end_process "${pid_of[echo]}" 20
 check "in order" [ "$status" -eq 0 ]
 check "and leaves" within 10 is_down
+check "the gateway ends" gateway_stop
+
+# Falling back is a choice of the configuration, and is said.
+"$BUILD/echo" --listen "shm://$D/near.sock" > "$D/near.log" 2>&1 < /dev/null &
+pid_of[near]=$!
+gateway << CONFIG
+interface $GIF { }
+listener v4 { address = "$V4" port = 8080 }
+pool one {
+    batch { bound = 10s }
+    backend echo { endpoint = "rdma://$rxe_server:7471" fallback = "shm://$D/near.sock" key_file = "$D/key" }
+}
+route "/echo" { pool = one deadline = 10s }
+CONFIG
+check "without RDMA the configured fallback is used" within 10 answers fallback
+check "the log says so" grep -q "one/echo: .*; worker 0 uses its fallback shm://$D/near.sock: shm" "$D/gw.log"
+way='(fallback)'
+check "so does the status" says "$SLUICE" status
+check "and a metric" [ "$(metric sluice_backend_on_fallback)" -eq 1 ]
 finish

@@ -19,6 +19,14 @@ rxe_gid_index() {
     grep -lx "$gid" /sys/class/infiniband/"$1"/ports/1/gids/* | sed 's/.*\///' | sort -n | head -n 1
 }
 
+# Cuts the wire, as pulling a cable does, and joins it again. A link that goes down forgets its routes.
+rxe_cut() { ip link set sl-rxe1 down; }
+rxe_mend() {
+    ip link set sl-rxe1 up
+    ip route replace "$rxe_server" dev sl-rxe1 src "$rxe_client" table "$rxe_table"
+    ip neighbour replace "$rxe_server" lladdr "$(cat /sys/class/net/sl-rxe0/address)" dev sl-rxe1
+}
+
 # $1: the server's command, $2: the client's. The client is started anew until the server listens.
 # Each is given RXE_LIMIT seconds [120].
 rxe_run_pair() {
