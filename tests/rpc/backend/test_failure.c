@@ -174,6 +174,17 @@ static int raw_post(struct sl_transport *t, const struct sl_rpc_header *h, const
 	return rc;
 }
 
+/* It is rejected for its lie, not for its silence: it says that it is there when asked. */
+static void answer_ping(struct sl_transport *t, const struct sl_rpc_header *h)
+{
+	struct sl_rpc_header pong = *h;
+
+	if ((h->version_type & 15) != SL_RPC_PING)
+		return;
+	pong.version_type = SL_RPC_VERSION << 4 | SL_RPC_PONG;
+	raw_post(t, &pong, NULL);
+}
+
 static void reject_wait(struct sl_transport *t)
 {
 	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
@@ -184,8 +195,10 @@ static void reject_wait(struct sl_transport *t)
 
 		if (n < 0)
 			return;
-		if (n)
+		if (n) {
+			answer_ping(t, &m.header);
 			t->ops->release(t, &m);
+		}
 		t->ops->flush(t);
 		(void)t->ops->check(t);
 		ck_assert_msg(sl_now_ns() < until, "the liar's channel is still up");
