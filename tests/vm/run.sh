@@ -5,13 +5,12 @@
 # usage: tests/vm/run.sh [NAME]...        all checks, or those named
 #
 # A check says in its header what it wants (see README.md); those that want the same share one boot. When a check brings
-# the machine down, it has failed, and the rest of its group goes on in a new one.
+# the machine down, it has failed, and the rest of its group goes on in a new one. Lanes run at the same time, each with one
+# machine after the other.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd -P)
 repo=$(cd "$here/../.." && pwd -P)
-passed=0 failed=0 skipped=0
-
 # Value of a field of a check's header, or a default.
 field() {
     local value
@@ -75,33 +74,56 @@ settle() {
     pending=("${left[@]}")
 }
 
+# The checks of one lane; its counts go to file $2. What ends us ends the machine.
+run_lane() {
+    local lane=$1 counts=$2 machine machines file
+    passed=0 failed=0 skipped=0 vm_pid=
+    results=$shared/lane$lane
+    trap '[ -z "$vm_pid" ] || { kill -TERM "$vm_pid" 2> /dev/null; wait "$vm_pid"; }; exit 143' TERM INT
+    mapfile -t machines < <(for file in "${checks[@]}"; do
+        [ "$(field "$file" lane 1)" != "$lane" ] || machine_of "$file"
+    done | sort -u)
+    for machine in "${machines[@]}"; do
+        pending=()
+        for file in "${checks[@]}"; do
+            [ "$(field "$file" lane 1) $(machine_of "$file")" != "$lane $machine" ] || pending+=("$file")
+        done
+        while [ ${#pending[@]} -gt 0 ]; do
+            # shellcheck disable=SC2086  # four words
+            boot_once $machine
+            settle
+        done
+    done
+    echo "$passed $failed $skipped" > "$counts"
+}
+
 clean_up() {
     trap '' INT TERM
-    if [ -n "${vm_pid:-}" ]; then
-        kill -TERM "$vm_pid" 2> /dev/null || true
-        wait "$vm_pid" 2> /dev/null || true
-    fi
-    [ -z "${results:-}" ] || rm -rf "$results"
+    [ ${#lane_pids[@]} -eq 0 ] || kill -TERM "${lane_pids[@]}" 2> /dev/null || true
+    wait
+    rm -rf "$shared"
 }
 
 choose_checks "$@"
 make -s -C "$here"
-results=$repo/build/vm/out/checks.$$
+shared=$repo/build/vm/out/checks.$$
+lane_pids=()
 trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
-
-mapfile -t machines < <(for file in "${checks[@]}"; do machine_of "$file"; done | sort -u)
-for machine in "${machines[@]}"; do
-    pending=()
-    for file in "${checks[@]}"; do
-        [ "$(machine_of "$file")" != "$machine" ] || pending+=("$file")
-    done
-    while [ ${#pending[@]} -gt 0 ]; do
-        # shellcheck disable=SC2086  # four words
-        boot_once $machine
-        settle
-    done
+mkdir -p "$shared"
+mapfile -t lanes < <(for file in "${checks[@]}"; do field "$file" lane 1; done | sort -u)
+for lane in "${lanes[@]}"; do
+    run_lane "$lane" "$shared/counts.$lane" &
+    lane_pids+=($!)
 done
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed -eq 0 ]
+# A lane that does not get as far as its counts has failed.
+for pid in "${lane_pids[@]}"; do wait "$pid" || true; done
+lane_pids=()
+sum=(0 0 0)
+for lane in "${lanes[@]}"; do
+    read -r p f s < "$shared/counts.$lane" || p=0 f=1 s=0
+    sum=($((sum[0] + p)) $((sum[1] + f)) $((sum[2] + s)))
+done
+echo "${sum[0]} passed, ${sum[1]} failed, ${sum[2]} skipped"
+[ "${sum[1]}" -eq 0 ]

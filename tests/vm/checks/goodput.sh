@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # kernel: stable
 # timeout: 400
+# lane: 2
 # Downloads over a path that loses 1 % and takes 20 ms there and back: from the gateway's TCP, and from Linux's own with
 # CUBIC at the same address, in turn. Prints both and the ratio, also into $VM_OUT/goodput.txt.
 #

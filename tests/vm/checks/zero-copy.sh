@@ -3,6 +3,7 @@
 # kernel: newer
 # net: tap
 # timeout: 200
+# lane: 2
 # AF_XDP sockets bind with XDP_ZEROCOPY to all queues of virtio-net, and receive what comes from the other end.
 set -euo pipefail
 program=$VM_REPO/build/vm/bin/xsk_zero_copy
