@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A descriptor of uverbs can be written by the credentials only that opened it, and a process that
- * gives up capabilities thread by thread has as many credentials as threads. Hardware does not
- * mind, since its doorbells are memory. That of soft-RoCE is a write(), which then fails behind
- * work requests that are in its ring already. The same command as an ioctl has no such rule.
+ * A descriptor of uverbs can be written by the credentials only that opened it. The gateway has the
+ * same in all threads; a program with the SDK in it that gives up capabilities, or changes its
+ * user, thread by thread has as many as threads. Hardware does not mind, since its doorbells are
+ * memory. That of soft-RoCE is a write(), which then fails behind work requests that are in its
+ * ring already. The same command as an ioctl has no such rule. It is tried second: it is the longer
+ * way.
  */
 #include <errno.h>
 #include <rdma/ib_user_ioctl_cmds.h>
