@@ -169,6 +169,10 @@ START_TEST(test_reserve)
 	ck_assert_uint_eq(sl_credits_room(&c, SL_CREDIT_DATA), 0);
 	c.done = c.sent;
 	ck_assert_uint_eq(sl_credits_room(&c, SL_CREDIT_DATA), data);
+	/* Nor does a long send queue make the peer's slots more. */
+	sl_credits_init(&c, 64, 1024, RING);
+	ck_assert_uint_eq(sl_credits_room(&c, SL_CREDIT_DATA), data);
+	ck_assert_uint_eq(sl_credits_room(&c, SL_CREDIT_CONTROL), control);
 }
 END_TEST
 

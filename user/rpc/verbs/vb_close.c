@@ -56,27 +56,45 @@ static void free_map(struct sl_verbs *v)
 	free(v->borrowed);
 }
 
-/* Slots that completions name and nobody took, and those of messages that were lent out. */
-static void return_slots(struct sl_verbs *v)
+/* Slots that completions name and nobody took. How many. */
+static uint32_t return_arrived(struct sl_verbs *v)
 {
 	struct ibv_wc wc[DRAIN];
 	uint32_t found = 0;
 	int n;
 
-	if (v->have_wc)
-		vb_give_back(v, &v->wc);
-	v->have_wc = false;
 	while (v->rx_cq && (n = ibv_poll_cq(v->rx_cq, DRAIN, wc)) > 0) {
 		for (int i = 0; i < n; i++)
 			vb_give_back(v, &wc[i]);
 		found += (uint32_t)n;
 	}
-	if (v->rx_slot) {
-		uint32_t from = v->base.credits.consumed;
+	return found;
+}
 
-		for (; from != v->rx_next; from++)
-			(void)vb_home_post(v->home, &v->rx_slot[from & v->mask], 1);
-	}
+/* And those of messages that were taken and not released. */
+static void return_lent(struct sl_verbs *v)
+{
+	uint32_t from = v->base.credits.consumed;
+
+	if (v->have_wc)
+		vb_give_back(v, &v->wc);
+	v->have_wc = false;
+	for (; v->rx_slot && from != v->rx_next; from++)
+		(void)vb_home_post(v->home, &v->rx_slot[from & v->mask], 1);
+}
+
+/* A driver may forget the completions of a queue pair that goes: they are taken before, and after.
+ */
+static void destroy_queue_pair(struct sl_verbs *v)
+{
+	uint32_t found = v->home ? return_arrived(v) : 0;
+
+	if (v->id && v->id->qp)
+		rdma_destroy_qp(v->id);
+	if (!v->home)
+		return;
+	found += return_arrived(v);
+	return_lent(v);
 	/* A queue of completions that has run over has lost some. */
 	if (found >= v->window)
 		vb_home_spoil(v->home);
@@ -87,10 +105,7 @@ void vb_free(struct sl_verbs *v)
 	vb_events_close(v);
 	if (v->mw)
 		ibv_dealloc_mw(v->mw);
-	if (v->id && v->id->qp)
-		rdma_destroy_qp(v->id);
-	if (v->home)
-		return_slots(v);
+	destroy_queue_pair(v);
 	free_map(v);
 	if (v->tx_cq)
 		ibv_destroy_cq(v->tx_cq);

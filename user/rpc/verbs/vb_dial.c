@@ -144,9 +144,9 @@ static int make_ends(struct dialling *d)
 		return -ENOMEM;
 	rc = vb_open(d->v, d->id, d->cm, d->opt->worker, &g);
 	if (rc) {
-		d->why = rc == -ENOMEM ? "the RDMA device has no room for a queue pair, or memory "
-					 "cannot be pinned: see `rdma resource` and `ulimit -l`"
-				       : "too many connections of this worker";
+		d->why = rc == -EUSERS ? "this worker has too many connections"
+				       : "the RDMA device has no room for a queue pair, or memory "
+					 "cannot be pinned: see `rdma resource` and `ulimit -l`";
 		return rc;
 	}
 	d->slots = g.slots;
