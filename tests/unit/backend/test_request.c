@@ -307,6 +307,34 @@ START_TEST(test_half_open)
 }
 END_TEST
 
+/* Whoever answers in between begins anew. */
+START_TEST(test_heard_again)
+{
+	const uint64_t sec = SL_NS_PER_SEC;
+	struct sl_backend *b = fake_backend(handle, NULL, 0);
+	struct fake *f = fake_connect(b);
+	struct channel *ch = sl_container_of(b->channels.next, struct channel, node);
+	uint64_t start = ch->link.last_rx_ns;
+
+	for (unsigned i = 6; i <= 8; i++) {
+		sl_be_channel_tick(ch, start + i * sec);
+		sl_link_flush(&ch->link, start + i * sec);
+	}
+	ck_assert_uint_eq(fake_count(f, SL_RPC_PING), 3);
+	ch->link.last_rx_ns = start + 9 * sec;
+	for (unsigned i = 10; i <= 16; i++) {
+		sl_be_channel_tick(ch, start + i * sec);
+		sl_link_flush(&ch->link, start + i * sec);
+	}
+	ck_assert_int_eq(ch->link.error, 0);
+	ck_assert_uint_eq(fake_count(f, SL_RPC_PING), 6);
+	sl_be_channel_tick(ch, start + 17 * sec);
+	ck_assert_int_eq(ch->link.error, -ETIMEDOUT);
+	sl_backend_close(b);
+	fake_free(f);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("backend requests");
@@ -322,6 +350,7 @@ int main(void)
 	tcase_add_test(tc, test_fields);
 	tcase_add_test(tc, test_bad_fields);
 	tcase_add_test(tc, test_half_open);
+	tcase_add_test(tc, test_heard_again);
 	suite_add_tcase(s, tc);
 	return fake_run(s);
 }

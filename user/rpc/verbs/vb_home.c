@@ -178,7 +178,8 @@ static struct vb_home *find(const struct ibv_context *device, unsigned group)
 static void leave(struct vb_home *h, uint32_t window)
 {
 	vb_budget_leave(&h->budget, window);
-	if (h->budget.members)
+	/* An empty one waits for those who come back: to make it takes longer than to connect. */
+	if (h->budget.members || !h->spoiled)
 		return;
 	sl_list_del(&h->node);
 	home_free(h);

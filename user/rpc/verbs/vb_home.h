@@ -32,7 +32,7 @@ enum { VB_GROUP_BACKEND = 1 << 16 };
 int vb_home_join(struct ibv_context *device, unsigned group, uint32_t *window,
 		 struct vb_home **home);
 void vb_home_lower(struct vb_home *h, uint32_t from, uint32_t to);
-/* The last one frees it. */
+/* A spoiled one goes with its last; others stay for the next. */
 void vb_home_leave(struct vb_home *h, uint32_t window);
 /* Slots may have got lost with a connection: nobody joins any more. */
 void vb_home_spoil(struct vb_home *h);
