@@ -123,6 +123,7 @@ static inline struct fake *fake_connect(struct sl_backend *b)
 					.copies = true,
 					.slot_len = SL_RPC_SLOT_SIZE,
 					.bulk_max = FAKE_BODY,
+					.slice_min = FAKE_BODY, /* replies are not cut */
 					.rate_bps = 1000000000,
 					.peer_epoch = 77};
 	ck_assert(sl_be_channel_add(b, &f->base));
