@@ -15,10 +15,17 @@ endpoint=rdma://$rxe_server:7480
 
 row() { printf '%s\t%s\t%s\n' "$1" "$2" "$3"; }
 
-# From perftest's line of numbers: $1 the tool, $2 the size, $3 how often, $4 which number, $5 times what.
+# Rows from perftest's line of numbers: $1 the tool, $2 the size, $3 how often; then, as often as wanted, the row's name,
+# which number, times what, and its unit.
 perftest() {
-    rxe_run_perftest "$1" -s "$2" -n "$3" | awk -v size="$2" -v field="$4" -v factor="$5" '
-        $1 == size { print $field * factor; exit }'
+    local size=$2
+    local -a number
+    read -r -a number <<< "$(rxe_run_perftest "$1" -s "$size" -n "$3" | awk -v size="$size" '$1 == size')"
+    shift 3
+    while [ $# -gt 0 ]; do
+        row "$1" "$(awk "BEGIN { print ${number[$2 - 1]} * $3 }")" "$4"
+        shift 4
+    done
 }
 
 tests/vm/guest/rxe-up.sh > /dev/null
@@ -29,11 +36,11 @@ head -c 32 /dev/urandom | base64 > "$SL_RPC_KEY_FILE"
 printf '# guest: Linux %s, %s, rdma_rxe over veth\n' "$(uname -r)" "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)"
 
 for ((i = 0; i < rounds && SECONDS < enough; i++)); do
-    row perftest_rtt_64B_p50 "$(perftest ib_send_lat 64 1000 5 2)" us
+    perftest ib_send_lat 64 1000 perftest_rtt_64B_min 3 2 us perftest_rtt_64B_p50 5 2 us
     "$bench" rtt "$endpoint"
-    row perftest_messages_64B "$(perftest ib_send_bw 64 5000 5 1000000)" messages/s
+    perftest ib_send_bw 64 5000 perftest_messages_64B 5 1000000 messages/s
     "$bench" rate "$endpoint"
-    row perftest_write_64KiB "$(perftest ib_write_bw 65536 400 4 1.048576)" MB/s
+    perftest ib_write_bw 65536 400 perftest_write_64KiB 4 1.048576 MB/s
     "$bench" bulk "$endpoint"
 done
-for mode in priority idle polling; do "$bench" $mode "$endpoint"; done
+for mode in ${RPC_MODES-priority idle polling}; do "$bench" $mode "$endpoint"; done

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of the RPC's benches, with the median of what was measured several times, and the ratios that count."""
+import os
 import platform
 import statistics
 import sys
@@ -34,6 +35,8 @@ def processor():
 def main():
     values, units, notes = read(sys.argv[1])
     print(f"# host: Linux {platform.release()}, {processor()}")
+    # Both ends and the guest's processors spin: with more to do than processors, figures say little.
+    print(f"# load average {os.getloadavg()[1]:.1f} over the last five minutes; 2.5 or so is the bench's own")
     print("\n".join(notes))
     for name, all_of in values.items():
         print(f"{name}\t{statistics.median(all_of):.6g}\t{units[name]}")

@@ -24,6 +24,7 @@ void bench_rtt(void)
 		while (bench_out(&g, BENCH_URGENT))
 			sl_rpc_poll(g.r, g.urgent_sent_ns);
 	}
+	bench_quantile("rtt_64B_min", &h, 0);
 	bench_quantile("rtt_64B_p50", &h, 0.5);
 	bench_quantile("rtt_64B_p99", &h, 0.99);
 	sl_hist_fine_fini(&h);
