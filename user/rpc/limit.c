@@ -5,7 +5,8 @@ enum { LOOKS = 64 };
 
 void sl_limit_init(struct sl_limit *l, uint32_t least, uint32_t max)
 {
-	*l = (struct sl_limit){.bytes = least, .least = least, .max = max, .spare = UINT32_MAX};
+	*l = (struct sl_limit){.bytes = least, .least = least, .spare = UINT32_MAX};
+	l->max = max < least ? least : max;
 }
 
 static void start_over(struct sl_limit *l)

@@ -15,7 +15,7 @@ void sl_link_init(struct sl_link *l, struct sl_transport *t, uint64_t now_ns, bo
 	l->generation = sl_rpc_boot_epoch() << ID_BITS;
 	l->peer_generation = t->peer_epoch << ID_BITS;
 	sl_sendq_init(&l->q, one_class);
-	sl_limit_init(&l->limit, sl_sendq_cap(t->rate_bps, t->slice_min), SL_SENDQ_CAP_MAX);
+	sl_limit_init(&l->limit, sl_sendq_cap(t->rate_bps, t->slice_min), t->credits.bulk_len);
 	sl_list_init(&l->in_flight);
 }
 
