@@ -311,7 +311,9 @@ int sl_backend_poll(struct sl_backend *b, unsigned wait_us)
 		if (n || b->now_ns >= until_ns ||
 		    atomic_load_explicit(&b->stop, memory_order_relaxed))
 			break;
-		if (b->opt.busy_poll || b->now_ns - b->active_ns < SPIN_NS)
+		if (b->opt.busy_poll)
+			b->now_ns = sl_now_ns();
+		else if (b->now_ns - b->active_ns < SPIN_NS)
 			spin(b);
 		else
 			sleep_until(b, until_ns);
