@@ -14,6 +14,7 @@ enum {
 	DGRAM_SLOTS = 16384,
 	DGRAM_REPLY_KEPT = 1472, /* what an MTU of 1500 takes; longer ones are computed again */
 	DGRAM_TTL_S = 10,
+	DGRAM_PAYLOAD_MAX = 4096, /* more than a frame, and so a datagram, can hold */
 };
 
 /* What the gateway says itself, per outcome. */
@@ -50,6 +51,7 @@ struct sl_dgram_request {
 struct sl_dgram {
 	struct sl_pool requests;
 	struct sl_datagram_cache cache;
+	uint8_t payload[DGRAM_PAYLOAD_MAX]; /* of a reply that has come in several messages */
 };
 
 static void send_reply(struct sl_core *c, const struct sl_udp_peer *peer, struct sl_span head,
@@ -174,16 +176,49 @@ static void on_datagram(void *app, const struct sl_udp_peer *peer, struct sl_chu
 	}
 }
 
-void sl_dgram_reply(struct sl_exchange *x, const struct sl_reply *r)
+/* What is stored of the reply's body, in one piece. */
+static struct sl_span gather(const struct sl_exchange *x)
+{
+	uint8_t *to = x->core->dgram->payload;
+	size_t len = 0, n;
+
+	for (const struct sl_frame *f = x->reply.head; f; f = f->next) {
+		size_t skip = f == x->reply.head ? x->reply.off : 0;
+
+		n = f->len - skip;
+		if (n > DGRAM_PAYLOAD_MAX - len)
+			n = DGRAM_PAYLOAD_MAX - len;
+		memcpy(to + len, f->data + skip, n);
+		len += n;
+	}
+	return sl_span_of(to, len);
+}
+
+/* A batch of replies is cut into messages anywhere, also in the middle of one. */
+static bool is_worth_waiting(const struct sl_exchange *x, const struct sl_reply *r)
+{
+	return x->outcome == SL_OUTCOME_OK && !x->reply_complete && r->body_len != SL_LEN_UNKNOWN &&
+	       r->body_len <= DGRAM_PAYLOAD_MAX;
+}
+
+bool sl_dgram_reply(struct sl_exchange *x, const struct sl_reply *r)
 {
 	struct sl_core *c = x->core;
 	struct sl_dgram_request *d = x->dgram;
 	bool own = r->gateway && x->outcome != SL_OUTCOME_FIXED;
 	enum sl_datagram_status status = own ? sl_dgram_status(x->outcome) : SL_DATAGRAM_OK;
-	struct sl_reply none = {.status = r->status};
+	struct sl_reply none = {.status = r->status}, all;
 	bool whole = r->end && r->body.len == r->body_len;
 
-	/* What comes in parts does not fit a datagram. */
+	if (!whole && is_worth_waiting(x, r))
+		return false;
+	if (!whole && x->reply.len) {
+		all = *r;
+		all.body = gather(x);
+		whole = all.body.len == all.body_len;
+		r = &all;
+	}
+	/* What a backend streams does not fit a datagram. */
 	if (!whole && !own)
 		status = SL_DATAGRAM_REPLY_TOO_LARGE;
 	if (status != SL_DATAGRAM_OK)
@@ -194,6 +229,7 @@ void sl_dgram_reply(struct sl_exchange *x, const struct sl_reply *r)
 	x->reply_started = true;
 	x->end_sent = true;
 	sl_exchange_done(x);
+	return true;
 }
 
 int sl_dgram_init(struct sl_core *c)

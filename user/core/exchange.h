@@ -154,7 +154,8 @@ void sl_client_progress(struct sl_client *cl); /* bytes of a reply left, or room
 /* dgram.c */
 int sl_dgram_init(struct sl_core *c);
 void sl_dgram_fini(struct sl_core *c);
-void sl_dgram_reply(struct sl_exchange *x, const struct sl_reply *r);
+/* Answers; false: not before all of the reply has come, which is kept until then. */
+bool sl_dgram_reply(struct sl_exchange *x, const struct sl_reply *r);
 /* What a datagram's status is when the gateway answers itself. */
 enum sl_datagram_status sl_dgram_status(enum sl_outcome why);
 

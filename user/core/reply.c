@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/exchange.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -160,10 +161,8 @@ static int64_t give(struct sl_exchange *x, struct sl_reply *r)
 	void *state;
 	int64_t n;
 
-	if (x->dgram) {
-		sl_dgram_reply(x, r);
-		return (int64_t)r->body.len;
-	}
+	if (x->dgram)
+		return sl_dgram_reply(x, r) ? (int64_t)r->body.len : -EAGAIN;
 	front = sl_client_front(x->client, &state);
 	n = front->reply(state, &x->core->env, &x->stream, r);
 	if (n < 0)
@@ -393,6 +392,8 @@ void sl_reply_from_backend(struct sl_exchange *x, const struct sl_rpc_reply *r)
 		first_part(x, r);
 	else if (!r->first || r->more || last_part(x, r))
 		pass_part(x, r);
+	if (x->dgram && x->reply_complete)
+		sl_exchange_resume(x);
 	sl_exchange_leave(x);
 	if (cl)
 		sl_client_progress(cl);
@@ -410,6 +411,10 @@ void sl_reply_broken(struct sl_exchange *x, enum sl_outcome why)
 	bool inside = x->busy;
 	void *state;
 
+	if (x->dgram) { /* nothing of it has been told yet */
+		sl_exchange_fail(x, why);
+		return;
+	}
 	x->outcome = (uint8_t)why;
 	sl_service_forget(x);
 	x->state = SL_EX_REPLYING;
