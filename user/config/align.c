@@ -195,7 +195,7 @@ int sl_config_align(struct sl_config *next, const struct sl_config *const *livin
 {
 	struct aligning a = {next, living, living_cnt, service_max, err, err_len};
 	struct sl_cfg_pool *pools = conf_arena_alloc(next->arena, service_max * sizeof(*pools));
-	int place[SL_MAX_SERVICES];
+	int place[SL_MAX_SERVICES] = {0};
 	uint32_t cnt = 0;
 
 	if (!pools) {

@@ -43,6 +43,7 @@ static json_t *compare(struct sl_control *c, const struct sl_config *next)
 
 static void remember_text(struct sl_control *c, const json_t *diff)
 {
+	static const char cut[] = " and more";
 	const json_t *restart = json_object_get(diff, "needs_restart");
 	struct sl_strbuf b;
 
@@ -52,7 +53,7 @@ static void remember_text(struct sl_control *c, const json_t *diff)
 	sl_strbuf_str(&b, "; needs a restart: ");
 	join(&b, restart, "nothing");
 	if (b.err)
-		strcpy(c->reload_text + strlen(sl_strbuf_cstr(&b)), " and more");
+		memcpy(c->reload_text + strlen(sl_strbuf_cstr(&b)), cut, sizeof(cut));
 	else
 		(void)sl_strbuf_cstr(&b);
 	c->reload_warns = json_array_size(restart) != 0;
