@@ -375,10 +375,43 @@ START_TEST(test_evil_peer)
 }
 END_TEST
 
+/* --- forks --- */
+
+static void open_and_drop(const char *ep)
+{
+	sl_rpc_dial_drop(gw_dial(ep, 64, SL_RPC_MIN_BULK));
+	sl_rpc_settle();
+}
+
+/* A process that has closed connections, and so has a thread that closes them, may fork. */
+START_TEST(test_fork)
+{
+	const char *ep = endpoint_of(_i);
+	struct backend_proc p = start_echo(ep), child;
+
+	open_and_drop(ep);
+	for (unsigned i = 0; i < 5; i++) {
+		child.pid = fork();
+		ck_assert_int_ge(child.pid, 0);
+		if (!child.pid) {
+			signal(SIGALRM, SIG_DFL);
+			alarm(harness_timeout_s());
+			for (unsigned n = 0; n < 3; n++)
+				open_and_drop(ep);
+			_exit(0);
+		}
+		ck_assert_int_eq(backend_wait(child), 0);
+		open_and_drop(ep);
+	}
+	backend_term(p);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("rpc verbs");
-	TCase *tc = tcase_create("proof"), *device = tcase_create("device");
+	TCase *tc = tcase_create("proof"), *device = tcase_create("device"),
+	      *forks = tcase_create("forks");
 	int n = (int)endpoint_cnt();
 
 	tcase_add_checked_fixture(tc, NULL, remove_key);
@@ -387,6 +420,7 @@ int main(void)
 	tcase_add_test(tc, test_address);
 	suite_add_tcase(s, tc);
 	tcase_set_timeout(device, 120);
+	tcase_set_timeout(forks, 120);
 	tcase_add_checked_fixture(device, NULL, remove_key);
 	for (int i = 0; i < n; i++) {
 		if (strncmp(endpoint_of(i), "rdma://", 7) != 0)
@@ -395,7 +429,9 @@ int main(void)
 		tcase_add_loop_test(device, test_no_proof, i, i + 1);
 		tcase_add_loop_test(device, test_evil_peer, i, i + 1);
 		tcase_add_loop_test(device, test_neighbours_ring, i, i + 1);
+		tcase_add_loop_test(forks, test_fork, i, i + 1);
 	}
 	suite_add_tcase(s, device);
+	suite_add_tcase(s, forks);
 	return harness_run(s);
 }

@@ -24,14 +24,15 @@ enum {
 	DRAIN = 16,
 };
 
-/* A fork has the list's memory but not the thread: those of the parent are not the child's. */
 static struct {
+	pthread_mutex_t turn; /* held while the thread works; taken before the lock */
 	pthread_mutex_t lock;
 	pthread_cond_t wake, idle;
 	struct sl_list closing;
-	pid_t pid;
+	bool runs, forks_seen; /* the thread; in_child() is called after a fork */
 	unsigned left;
 } closer = {
+	.turn = PTHREAD_MUTEX_INITIALIZER,
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.wake = PTHREAD_COND_INITIALIZER,
 	.idle = PTHREAD_COND_INITIALIZER,
@@ -199,7 +200,9 @@ static void *closer_main(void *arg)
 		while (sl_list_empty(&closer.closing))
 			pthread_cond_wait(&closer.wake, &closer.lock);
 		pthread_mutex_unlock(&closer.lock);
+		pthread_mutex_lock(&closer.turn);
 		close_some();
+		pthread_mutex_unlock(&closer.turn);
 		usleep(TURN_US);
 	}
 	return NULL;
@@ -219,10 +222,37 @@ static int start_thread(void)
 	if (rc)
 		return -rc;
 	pthread_detach(thread);
-	closer.pid = getpid();
-	closer.left = 0;
-	sl_list_init(&closer.closing);
+	closer.runs = true;
 	return 0;
+}
+
+/* In the middle of a turn the thread holds locks of the libraries, which a child would find held.
+ */
+static void before_fork(void)
+{
+	pthread_mutex_lock(&closer.turn);
+	pthread_mutex_lock(&closer.lock);
+}
+
+static void in_parent(void)
+{
+	pthread_mutex_unlock(&closer.lock);
+	pthread_mutex_unlock(&closer.turn);
+}
+
+/*
+ * A child has not got the thread, and what it was closing is not the child's. Nor may it use the
+ * conditions: the parent's thread still waits in their memory, and would swallow the first signal.
+ */
+static void in_child(void)
+{
+	pthread_mutex_init(&closer.turn, NULL);
+	pthread_mutex_init(&closer.lock, NULL);
+	pthread_cond_init(&closer.wake, NULL);
+	pthread_cond_init(&closer.idle, NULL);
+	sl_list_init(&closer.closing);
+	closer.runs = false;
+	closer.left = 0;
 }
 
 int vb_closer_start(void)
@@ -230,7 +260,10 @@ int vb_closer_start(void)
 	int rc = 0;
 
 	pthread_mutex_lock(&closer.lock);
-	if (closer.pid != getpid())
+	if (!closer.forks_seen)
+		rc = -pthread_atfork(before_fork, in_parent, in_child);
+	closer.forks_seen = rc == 0;
+	if (!rc && !closer.runs)
 		rc = start_thread();
 	pthread_mutex_unlock(&closer.lock);
 	return rc;
@@ -253,7 +286,7 @@ void vb_close(struct sl_transport *t)
 void sl_verbs_settle(void)
 {
 	pthread_mutex_lock(&closer.lock);
-	while (closer.pid == getpid() && closer.left)
+	while (closer.runs && closer.left)
 		pthread_cond_wait(&closer.idle, &closer.lock);
 	pthread_mutex_unlock(&closer.lock);
 }
