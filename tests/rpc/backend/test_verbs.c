@@ -375,6 +375,172 @@ START_TEST(test_evil_peer)
 }
 END_TEST
 
+/* --- many connections, one receive queue --- */
+
+enum { CROWD = 256, SLOTS = 256 }; /* a backend takes no more of either */
+
+/* Of the driver: receivers that had no slot for a message. */
+static unsigned long rnr_cnt(void)
+{
+	static const char *const names[] = {"rcvd_rnr_err", "send_rnr_err"};
+	unsigned long sum = 0;
+
+	for (unsigned i = 0; i < 4; i++) {
+		char path[128], text[32] = "";
+		FILE *f;
+
+		snprintf(path, sizeof(path), "/sys/class/infiniband/rxe%u/ports/1/hw_counters/%s",
+			 i / 2, names[i % 2]);
+		f = fopen(path, "re");
+		ck_assert_msg(f != NULL, "%s", path);
+		ck_assert_ptr_nonnull(fgets(text, sizeof(text), f));
+		fclose(f);
+		sum += strtoul(text, NULL, 10);
+	}
+	return sum;
+}
+
+static void fill_window(struct sl_transport *t)
+{
+	const struct sl_rpc_header ping = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_PING,
+					   .flags = SL_RPC_FIRST | SL_RPC_LAST};
+
+	while (t->ops->post(t, &ping, NULL, 0, 0) == 0)
+		;
+	t->ops->flush(t);
+}
+
+/* In the peer's slots. */
+static void await_arrival(struct sl_transport *t)
+{
+	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
+
+	while (((struct sl_verbs *)t)->signalled) {
+		t->ops->progress(t);
+		ck_assert_int_eq(t->ops->check(t), 0);
+		ck_assert_uint_lt(sl_now_ns(), until);
+	}
+}
+
+/* The peer has taken them: a CREDIT comes for half a window. */
+static void await_credit(struct sl_transport *t)
+{
+	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
+
+	while (2 * t->credits.acked < t->credits.sent) {
+		struct sl_message m[4];
+		int n = t->ops->poll(t, m, 4);
+
+		ck_assert_int_ge(n, 0);
+		for (int i = 0; i < n; i++)
+			t->ops->release(t, &m[i]);
+		ck_assert_uint_lt(sl_now_ns(), until);
+	}
+}
+
+/*
+ * As many gateways as a backend takes, all with full windows while it does not look: each has a
+ * window, memory is that of the shared queue, and no message meets an empty one. (Those that come
+ * first have larger windows; what is left to the last is the least.)
+ */
+START_TEST(test_crowd)
+{
+	static struct sl_transport *t[CROWD];
+	const char *ep = endpoint_of(_i);
+	struct backend_proc p = start_echo(ep);
+	unsigned long rnr;
+	uint32_t sum = 0;
+
+	for (unsigned i = 0; i < CROWD; i++) {
+		t[i] = gw_dial(ep, SLOTS, SL_RPC_MIN_BULK);
+		ck_assert_uint_ge(t[i]->credits.window, SL_RPC_MIN_SLOTS);
+		ck_assert_ptr_nonnull(strstr(t[i]->info, " shared slots"));
+		sum += t[i]->credits.window;
+	}
+	ck_assert_uint_eq(t[0]->credits.window, SLOTS);
+	ck_assert_uint_eq(t[CROWD - 1]->credits.window, SL_RPC_MIN_SLOTS);
+	ck_assert_uint_le(sum, VB_HOME_SLOTS);
+	rnr = rnr_cnt();
+	kill(p.pid, SIGSTOP);
+	for (unsigned i = 0; i < CROWD; i++)
+		fill_window(t[i]);
+	for (unsigned i = 0; i < CROWD; i++) {
+		await_arrival(t[i]);
+		/* The last two slots are for CREDITs. */
+		ck_assert_uint_eq(t[i]->credits.sent, t[i]->credits.window - 2);
+	}
+	kill(p.pid, SIGCONT);
+	for (unsigned i = 0; i < CROWD; i++)
+		await_credit(t[i]);
+	ck_assert_uint_eq(rnr_cnt(), rnr);
+	for (unsigned i = 0; i < CROWD; i++)
+		sl_rpc_dial_drop(t[i]);
+	sl_rpc_settle();
+	check_served(ep);
+	backend_term(p);
+}
+END_TEST
+
+/* Who breaks its channel with the first of many messages leaves none of its peer's slots behind. */
+START_TEST(test_slots_come_back)
+{
+	const char *ep = endpoint_of(_i);
+	struct backend_proc p = start_echo(ep);
+
+	for (unsigned round = 0; round < 60; round++) {
+		struct sl_transport *t = gw_dial(ep, SLOTS, SL_RPC_MIN_BULK);
+
+		ck_assert_uint_eq(t->credits.window, SLOTS);
+		kill(p.pid, SIGSTOP);
+		do_evil((struct sl_verbs *)t, SHORT_HEADER);
+		fill_window(t);
+		await_arrival(t);
+		sl_rpc_dial_drop(t);
+		kill(p.pid, SIGCONT);
+	}
+	check_served(ep);
+	backend_term(p);
+}
+END_TEST
+
+/* Until all are closed, none of which hears that its last words have arrived. */
+static uint64_t time_close(struct sl_transport **t, unsigned cnt, uint64_t *closed_ns)
+{
+	uint64_t begun;
+
+	for (unsigned i = 0; i < cnt; i++) {
+		fill_window(t[i]);
+		((struct sl_verbs *)t[i])->signalled++;
+	}
+	begun = sl_now_ns();
+	for (unsigned i = 0; i < cnt; i++)
+		t[i]->ops->close(t[i]);
+	*closed_ns = sl_now_ns() - begun;
+	sl_rpc_settle();
+	return sl_now_ns() - begun;
+}
+
+/* close() hands over to another thread, where all wait at the same time: nobody is held up. */
+START_TEST(test_close_does_not_block)
+{
+	enum { CNT = 20 };
+	const char *ep = endpoint_of(_i);
+	struct backend_proc p = start_echo(ep);
+	struct sl_transport *t[CNT];
+	uint64_t of_one, of_all, closed;
+
+	t[0] = gw_dial(ep, 64, SL_RPC_MIN_BULK);
+	of_one = time_close(t, 1, &closed);
+	for (unsigned i = 0; i < CNT; i++)
+		t[i] = gw_dial(ep, 64, SL_RPC_MIN_BULK);
+	of_all = time_close(t, CNT, &closed);
+	ck_assert_uint_lt(closed, CNT / 2 * of_one);
+	ck_assert_uint_lt(of_all, CNT / 2 * of_one);
+	check_served(ep);
+	backend_term(p);
+}
+END_TEST
+
 /* --- forks --- */
 
 static void open_and_drop(const char *ep)
@@ -411,7 +577,7 @@ int main(void)
 {
 	Suite *s = suite_create("rpc verbs");
 	TCase *tc = tcase_create("proof"), *device = tcase_create("device"),
-	      *forks = tcase_create("forks");
+	      *crowd = tcase_create("crowd"), *forks = tcase_create("forks");
 	int n = (int)endpoint_cnt();
 
 	tcase_add_checked_fixture(tc, NULL, remove_key);
@@ -420,6 +586,7 @@ int main(void)
 	tcase_add_test(tc, test_address);
 	suite_add_tcase(s, tc);
 	tcase_set_timeout(device, 120);
+	tcase_set_timeout(crowd, 120);
 	tcase_set_timeout(forks, 120);
 	tcase_add_checked_fixture(device, NULL, remove_key);
 	for (int i = 0; i < n; i++) {
@@ -429,9 +596,13 @@ int main(void)
 		tcase_add_loop_test(device, test_no_proof, i, i + 1);
 		tcase_add_loop_test(device, test_evil_peer, i, i + 1);
 		tcase_add_loop_test(device, test_neighbours_ring, i, i + 1);
+		tcase_add_loop_test(crowd, test_crowd, i, i + 1);
+		tcase_add_loop_test(crowd, test_slots_come_back, i, i + 1);
+		tcase_add_loop_test(crowd, test_close_does_not_block, i, i + 1);
 		tcase_add_loop_test(forks, test_fork, i, i + 1);
 	}
 	suite_add_tcase(s, device);
+	suite_add_tcase(s, crowd);
 	suite_add_tcase(s, forks);
 	return harness_run(s);
 }

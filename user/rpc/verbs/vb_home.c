@@ -10,10 +10,8 @@
 #include "rpc/verbs/vb_budget.h"
 
 enum {
-	SLOTS_MAX = 8192,  /* 32 MiB, if ever */
-	MEMBERS_MAX = 288, /* channels of a backend, and those that have yet to prove the key */
-	CHUNK = 256,       /* slots */
-	CHUNKS_MAX = SLOTS_MAX / CHUNK,
+	CHUNK = 256, /* slots */
+	CHUNKS_MAX = VB_HOME_SLOTS / CHUNK,
 	POST = 16,
 };
 #define CHUNK_LEN ((size_t)CHUNK * SL_RPC_SLOT_SIZE)
@@ -129,7 +127,7 @@ static uint32_t slots_of(const struct ibv_device_attr *a)
 
 	if (!(a->device_cap_flags & windows) || a->max_srq < 1)
 		return 0;
-	most = most < SLOTS_MAX ? most : SLOTS_MAX;
+	most = most < VB_HOME_SLOTS ? most : VB_HOME_SLOTS;
 	return most / CHUNK * CHUNK;
 }
 
@@ -150,7 +148,7 @@ static struct vb_home *home_new(struct ibv_context *device, unsigned group)
 	h->device = device;
 	h->group = group;
 	h->pid = getpid();
-	vb_budget_init(&h->budget, attr.attr.max_wr, MEMBERS_MAX);
+	vb_budget_init(&h->budget, attr.attr.max_wr, VB_HOME_MEMBERS);
 	h->pd = ibv_alloc_pd(device);
 	if (h->pd)
 		h->srq = ibv_create_srq(h->pd, &attr);

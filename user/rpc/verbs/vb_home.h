@@ -25,6 +25,11 @@ struct vb_home;
 /* `group` of gateways: the worker's number; of backends this. */
 enum { VB_GROUP_BACKEND = 1 << 16 };
 
+enum {
+	VB_HOME_SLOTS = 8192,  /* at the most: 32 MiB, if ever */
+	VB_HOME_MEMBERS = 288, /* channels of a backend, and those that have yet to prove the key */
+};
+
 /*
  * 0, and a home with a window that may be lower than asked for, or NULL in *home where the device
  * cannot share; -EUSERS: it is full; -ENOMEM and the like.
