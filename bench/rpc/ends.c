@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@ static struct sl_backend *backend;
 static int cookies[BENCH_KINDS];
 /* Two different processors where there are two; asked for before anything is pinned. */
 static unsigned cpus[2];
+static cpu_set_t allowed;
 
 _Noreturn void bench_die(const char *what)
 {
@@ -36,6 +38,7 @@ void bench_init(const char *endpoint)
 	bench_slow = strncmp(endpoint, "rdma:", 5) == 0;
 	bench_transport = bench_slow ? "verbs" : "shm";
 	bench_key_file = getenv("SL_RPC_KEY_FILE");
+	(void)sched_getaffinity(0, sizeof(allowed), &allowed);
 	for (unsigned i = 0; i < 2; i++) {
 		int cpu = sl_cpu_nth(i % sl_cpu_count());
 
@@ -65,17 +68,14 @@ static void on_term(int sig)
 	sl_backend_stop(backend); /* made for this: NOLINT(bugprone-signal-handler) */
 }
 
-pid_t bench_backend_start(bool busy_poll)
+static void serve(bool busy_poll)
 {
 	struct sl_backend_options opt = {.listen = bench_endpoint,
 					 .key_file = bench_slow ? bench_key_file : NULL,
 					 .handle = handle,
 					 .busy_poll = busy_poll};
-	pid_t pid = fork();
 	char err[256];
 
-	if (pid)
-		return pid;
 	(void)sl_cpu_pin(cpus[1]);
 	backend = sl_backend_open(&opt, err, sizeof(err));
 	if (!backend)
@@ -83,7 +83,29 @@ pid_t bench_backend_start(bool busy_poll)
 	signal(SIGTERM, on_term);
 	sl_backend_run(backend);
 	sl_backend_close(backend);
-	_Exit(0);
+}
+
+void bench_serve_polling(void)
+{
+	serve(true);
+}
+
+void bench_serve_sleeping(void)
+{
+	serve(false);
+}
+
+/* A program of its own: a fork of one that has opened RDMA devices would share them. */
+pid_t bench_backend_start(bool busy_poll)
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	(void)sched_setaffinity(0, sizeof(allowed), &allowed);
+	execl("/proc/self/exe", "rpc", busy_poll ? "serve-polling" : "serve-sleeping",
+	      bench_endpoint, NULL);
+	bench_die("cannot start the backend");
 }
 
 void bench_backend_stop(pid_t pid)

@@ -80,6 +80,10 @@ double bench_median(double *v, unsigned cnt);
 void bench_row(const char *name, double value, const char *unit);
 void bench_quantile(const char *name, struct sl_hist_fine *h, double q);
 
+/* What bench_backend_start() runs. */
+void bench_serve_polling(void);
+void bench_serve_sleeping(void);
+
 /* The benches. */
 void bench_rtt(void);
 void bench_rate(void);

@@ -21,9 +21,14 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} modes[] = {{"rtt", bench_rtt},         {"rate", bench_rate},
-		     {"bulk", bench_bulk},       {"idle", bench_idle},
-		     {"polling", bench_polling}, {"priority", bench_priority}};
+	} modes[] = {{"rtt", bench_rtt},
+		     {"rate", bench_rate},
+		     {"bulk", bench_bulk},
+		     {"idle", bench_idle},
+		     {"polling", bench_polling},
+		     {"priority", bench_priority},
+		     {"serve-polling", bench_serve_polling},
+		     {"serve-sleeping", bench_serve_sleeping}};
 
 	bench_init(argc > 2 ? argv[2] : "shm:///tmp/sl-bench-rpc.sock");
 	setvbuf(stdout, NULL, _IOLBF, 0);
