@@ -24,11 +24,13 @@ struct sl_rpc_dial_options;
 
 /*
  * A received message. The header is a private copy; its version, type and fragment_len are checked.
- * The body lies in memory that a hostile peer may be changing: copy what is to be parsed.
+ * The body lies in memory that a hostile peer may be changing: copy what is to be parsed. That of a
+ * REQUEST or RESPONSE may lie in two places: head_len bytes at head, the rest at body.
  */
 struct sl_message {
 	struct sl_rpc_header header;
-	const uint8_t *body;
+	const uint8_t *head, *body;
+	uint32_t head_len;
 	uint32_t token; /* the transport's, for release */
 };
 

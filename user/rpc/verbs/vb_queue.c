@@ -251,7 +251,8 @@ int vb_open_rings(struct sl_verbs *v, const struct vb_geometry *g)
 	v->base.rate_bps = rate_of(&port);
 	v->base.bulk_max = g->bulk_len / 4;
 	/* The announcing SEND is a packet more. */
-	v->base.slice_min = SLICE_PACKETS * (128u << port.active_mtu);
+	v->packet_len = 128u << port.active_mtu;
+	v->base.slice_min = SLICE_PACKETS * v->packet_len;
 	if (v->base.bulk_max > port.max_msg_sz)
 		v->base.bulk_max = port.max_msg_sz;
 	return v->home ? 0 : vb_post_receives(v, 0, g->slots);

@@ -45,19 +45,18 @@ int vb_post_receives(struct sl_verbs *v, uint32_t from, uint32_t to)
 	return 0;
 }
 
-/* Slots of messages before `upto` go back to the receive queue, and then count as consumed. */
-static void consumed_upto(struct sl_verbs *v, uint32_t upto)
+void vb_consume(struct sl_verbs *v)
 {
 	struct sl_credits *c = &v->base.credits;
 
-	if (upto == c->consumed)
+	if (v->released == c->consumed)
 		return;
-	if (repost(v, c->consumed, upto)) {
+	if (repost(v, c->consumed, v->released)) {
 		v->gone = v->broken = true;
 		return;
 	}
-	c->consumed = upto;
-	c->bulk_consumed = v->rx_bulk_end[(upto - 1) & v->mask];
+	c->consumed = v->released;
+	c->bulk_consumed = v->rx_bulk_end[(c->consumed - 1) & v->mask];
 }
 
 static int take_ack(struct sl_verbs *v, uint32_t consumed)
@@ -81,13 +80,15 @@ static int take_ack(struct sl_verbs *v, uint32_t consumed)
 static int check_header(const struct sl_verbs *v, const struct sl_rpc_header *h, uint32_t wc_len)
 {
 	unsigned type = h->version_type & 15;
-	uint32_t body = h->fragment_len;
+	uint32_t body = h->fragment_len, in_slot = wc_len - (uint32_t)sizeof(*h);
 
 	if (h->version_type >> 4 != SL_RPC_VERSION || type < SL_RPC_REQUEST || type > SL_RPC_HELLO)
 		return -EPROTO;
 	if (body > v->base.bulk_max || (type == SL_RPC_CREDIT && body))
 		return -EPROTO;
-	return wc_len == sizeof(*h) + (body > VB_BODY_MAX ? 0 : body) ? 0 : -EPROTO;
+	if (body > VB_BODY_MAX)
+		return type <= SL_RPC_RESPONSE ? 0 : -EPROTO;
+	return in_slot == body ? 0 : -EPROTO;
 }
 
 void vb_give_back(struct sl_verbs *v, const struct ibv_wc *wc)
@@ -124,11 +125,14 @@ static int take(struct sl_verbs *v, const struct ibv_wc *wc, struct sl_message *
 	if (rc)
 		return rc;
 	m->body = slot + sizeof(m->header);
+	m->head_len = 0;
 	if (m->header.fragment_len > VB_BODY_MAX) {
+		m->head = m->body;
+		m->head_len = wc->byte_len - (uint32_t)sizeof(m->header);
 		/* A sender that has not waited for room overwrites its own bytes only. */
 		v->rx_bulk_head = sl_credits_bulk_place(v->base.credits.bulk_len, v->rx_bulk_head,
 							m->header.fragment_len, &at);
-		m->body = v->rx_bulk + at;
+		m->body = v->rx_bulk + at + m->head_len;
 	}
 	m->token = seq;
 	v->rx_bulk_end[seq & v->mask] = v->rx_bulk_head;
@@ -180,7 +184,7 @@ int vb_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
 			n++;
 			v->lent++;
 		} else if (!v->lent) {
-			consumed_upto(v, v->rx_next);
+			v->released = v->rx_next;
 		}
 	}
 	if (v->signalled)
@@ -198,8 +202,7 @@ void vb_release(struct sl_transport *t, const struct sl_message *m)
 
 	v->lent--;
 	/* CREDITs behind the last lent message go with it. */
-	if (!v->lent)
-		consumed_upto(v, v->rx_next);
-	else if (m->token + 1 - t->credits.consumed >= REPOST_AT)
-		consumed_upto(v, m->token + 1);
+	v->released = v->lent ? m->token + 1 : v->rx_next;
+	if (v->released - t->credits.consumed >= REPOST_AT)
+		vb_consume(v);
 }

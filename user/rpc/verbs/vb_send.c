@@ -169,20 +169,33 @@ static void write_pieces(struct sl_verbs *v, uint32_t at, const struct sl_span *
 	}
 }
 
-/* The bytes of a large message. */
-static void write_bulk(struct sl_verbs *v, uint32_t at, uint32_t len, const struct sl_span *spans,
-		       unsigned span_cnt)
+/*
+ * The bytes of a large message, but for its head: that goes with the SEND (to `head`, at most
+ * VB_BODY_MAX bytes), where it costs no packet. It is what has to be copied anyway before the first
+ * direct span; if all is copied, what would not fill a packet. Its length.
+ */
+static uint32_t write_bulk(struct sl_verbs *v, uint32_t at, uint32_t len,
+			   const struct sl_span *spans, unsigned span_cnt, uint8_t *head)
 {
-	uint32_t pieces = v->mem ? count_pieces(v, spans, span_cnt) : 0;
+	uint32_t pieces = v->mem ? count_pieces(v, spans, span_cnt) : 0, head_len = 0;
 
 	if (pieces && pieces <= v->sge_max * VB_WRITES_MAX) {
+		for (; !is_direct(v, spans) && spans->len <= VB_BODY_MAX - head_len; spans++) {
+			gather(head + head_len, spans->len, spans, 1);
+			head_len += (uint32_t)spans->len;
+			span_cnt--;
+		}
 		if (v->piece_cnt + pieces + 1 > VB_PIECES_MAX)
 			ring(v);
-		write_pieces(v, at, spans, span_cnt);
-		return;
+		write_pieces(v, at + head_len, spans, span_cnt);
+		return head_len;
 	}
 	gather(v->tx_bulk + at, len, spans, span_cnt);
-	add_piece(v, write_to(v, at), v->tx_bulk + at, len, v->ring_mr);
+	head_len = len % v->packet_len <= VB_BODY_MAX ? len % v->packet_len : 0;
+	memcpy(head, v->tx_bulk + at, head_len);
+	add_piece(v, write_to(v, at + head_len), v->tx_bulk + at + head_len, len - head_len,
+		  v->ring_mr);
+	return head_len;
 }
 
 static void send_slot(struct sl_verbs *v, const uint8_t *slot, uint32_t len, uint32_t body_len)
@@ -239,7 +252,7 @@ int vb_post(struct sl_transport *t, const struct sl_rpc_header *header, const st
 		ring(v);
 	if (len > VB_BODY_MAX) {
 		c->bulk_sent = sl_credits_bulk_place(c->bulk_len, c->bulk_sent, len, &at);
-		write_bulk(v, at, len, spans, span_cnt);
+		in_slot += write_bulk(v, at, len, spans, span_cnt, slot + sizeof(h));
 	} else {
 		gather(slot + sizeof(h), len, spans, span_cnt);
 		in_slot += len;
@@ -270,9 +283,13 @@ void vb_flush(struct sl_transport *t)
 {
 	struct sl_verbs *v = vb_of(t);
 
-	if (sl_credits_due(&t->credits))
-		send_credit(v);
 	ring(v);
+	/* While the device is at it: nothing that is sent now has to wait for that. */
+	vb_consume(v);
+	if (sl_credits_due(&t->credits)) {
+		send_credit(v);
+		ring(v);
+	}
 }
 
 unsigned vb_sent(struct sl_transport *t, uint64_t *cookies, unsigned max)

@@ -9,7 +9,8 @@
  *
  *   small:   gather into tx slot n, SEND              -> a receive slot of the peer
  *   large:   gather into staging at the place, WRITE  -> same place of the peer's bulk ring, then
- *            SEND of the header alone, which announces it
+ *            SEND of the header, which announces it, and of a first part of the body (its length
+ *            tells how much) that would have cost a packet of its own
  *
  * Where the owner's memory (the UMEM) is registered, long spans in it are not gathered: the WRITE
  * reads them where they lie, and `sent` tells when that is done.
@@ -87,12 +88,13 @@ struct sl_verbs {
 	struct vb_posted *posted;             /* per slot */
 	const uint8_t *mem;                   /* the owner's, registered; NULL none */
 	size_t mem_len;
-	uint32_t sge_max;
+	uint32_t sge_max, packet_len;
 	struct vb_borrowed *borrowed;        /* ring of as many as slots */
 	uint32_t borrowed_cnt, returned_cnt; /* put in, taken out */
 	/* in */
 	uint8_t *rx_slots, *rx_bulk;
 	uint32_t rx_next, lent;
+	uint32_t released; /* messages before it are done with; their slots may not be back yet */
 	uint64_t rx_bulk_head;
 	uint64_t *rx_bulk_end;   /* per message: rx_bulk_head behind it */
 	uint32_t *rx_slot;       /* per message: its slot, with a home */
@@ -172,6 +174,8 @@ int vb_post_chain(struct ibv_qp *qp, struct ibv_send_wr *first);
 int vb_post_receives(struct sl_verbs *v, uint32_t from, uint32_t to);
 /* The slot of a receive that nobody will look at. */
 void vb_give_back(struct sl_verbs *v, const struct ibv_wc *wc);
+/* Slots of released messages go back to the receive queue, and then count as consumed. */
+void vb_consume(struct sl_verbs *v);
 int vb_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max);
 void vb_release(struct sl_transport *t, const struct sl_message *m);
 
