@@ -88,7 +88,7 @@ struct sl_backend {
 	struct sl_reader_scratch scratch;
 	struct sl_batch batch;
 	struct sl_backend_stats stats;
-	uint64_t hash_key, now_ns, tick_ns, active_ns, flushed_ns;
+	uint64_t hash_key, now_ns, tick_ns, active_ns, flushed_ns, flush_gap_ns;
 	int epoll_fd, wake_fd;
 	_Atomic bool stop;
 	/* written by other threads */

@@ -5,7 +5,11 @@
 #include "backend/internal.h"
 #include "base/clock.h"
 
-enum { FLUSH_NS = 50000 }; /* a slow handler's early replies do not wait for its late ones */
+/*
+ * A slow handler's early replies do not wait for its late ones. But where sending takes long itself
+ * (a doorbell that is a system call), more of them go together.
+ */
+enum { FLUSH_NS = 50000, FLUSH_MAX_NS = 1000000, FLUSH_COSTS = 8 };
 
 static uint8_t *put_field(uint8_t *to, unsigned tag, const void *ptr, size_t len)
 {
@@ -243,15 +247,19 @@ int sl_be_refuse(struct channel *ch, const struct sl_part *part, enum sl_rpc_sta
 /* Replies that a long-running handler has made are on their way while it goes on. */
 static void flush_early(struct sl_backend *b, bool now)
 {
-	uint64_t ns;
+	uint64_t ns, gap_ns;
 
 	if (sl_be_polling != b)
 		return;
 	ns = sl_now_ns();
-	if (!now && ns - b->flushed_ns < FLUSH_NS)
+	gap_ns = b->flush_gap_ns < FLUSH_NS ? FLUSH_NS : b->flush_gap_ns;
+	if (!now && ns - b->flushed_ns < gap_ns)
 		return;
 	b->now_ns = ns;
 	sl_be_flush(b);
+	b->now_ns = b->flushed_ns = sl_now_ns();
+	gap_ns = (b->now_ns - ns) * FLUSH_COSTS;
+	b->flush_gap_ns = gap_ns < FLUSH_MAX_NS ? gap_ns : FLUSH_MAX_NS;
 }
 
 int sl_reply(struct sl_request_view *view, const struct sl_reply_args *args)

@@ -27,7 +27,7 @@ struct fake {
 	struct fake_message in[FAKE_IN], out[FAKE_OUT];
 	unsigned in_cnt, in_next, out_cnt;
 	bool closed, broken;
-	uint64_t next_id;
+	uint64_t next_id, flush_ns; /* what flush() takes */
 };
 
 static inline int fake_post(struct sl_transport *t, const struct sl_rpc_header *h,
@@ -70,6 +70,14 @@ static inline void fake_nothing(struct sl_transport *t)
 	(void)t;
 }
 
+static inline void fake_flush(struct sl_transport *t)
+{
+	uint64_t until = sl_now_ns() + ((struct fake *)t)->flush_ns;
+
+	while (sl_now_ns() < until)
+		;
+}
+
 static inline void fake_release(struct sl_transport *t, const struct sl_message *m)
 {
 	(void)t, (void)m;
@@ -102,7 +110,7 @@ static inline void fake_close(struct sl_transport *t)
 static const struct sl_transport_ops fake_ops = {
 	.name = "fake",
 	.post = fake_post,
-	.flush = fake_nothing,
+	.flush = fake_flush,
 	.poll = fake_poll,
 	.release = fake_release,
 	.window = fake_window,

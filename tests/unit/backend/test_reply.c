@@ -104,6 +104,36 @@ START_TEST(test_parts)
 END_TEST
 
 /* Replies of one class go together, up to so many bytes; classes apart. */
+static void reply_slowly(void *arg, struct sl_batch *batch)
+{
+	(void)arg;
+	for (unsigned i = 0; i < batch->count; i++) {
+		uint64_t until = sl_now_ns() + 60 * SL_NS_PER_US;
+
+		while (sl_now_ns() < until)
+			;
+		ck_assert_int_eq(sl_reply(batch->requests[i], &(struct sl_reply_args){.body = ""}),
+				 0);
+	}
+}
+
+/* Early replies go out while the handler runs, but not one by one if sending takes that long. */
+START_TEST(test_early)
+{
+	struct sl_backend *b = fake_backend(reply_slowly, NULL, 0);
+	struct fake *f = fake_connect(b);
+
+	f->flush_ns = 100 * SL_NS_PER_US;
+	for (uint64_t id = 1; id <= 32; id++)
+		fake_ask(f, id, "x");
+	fake_settle(b);
+	ck_assert_uint_gt(f->out_cnt, 1);
+	ck_assert_uint_lt(f->out_cnt, 16);
+	sl_backend_close(b);
+	fake_free(f);
+}
+END_TEST
+
 START_TEST(test_packing)
 {
 	static uint8_t body[100 << 10];
@@ -299,6 +329,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, NULL);
 	tcase_add_test(tc, test_bytes);
 	tcase_add_test(tc, test_parts);
+	tcase_add_test(tc, test_early);
 	tcase_add_test(tc, test_packing);
 	tcase_add_test(tc, test_limits);
 	tcase_add_loop_test(tc, test_many_threads, 0, 2);
