@@ -17,6 +17,11 @@ CFLAGS   ?= -O2 -g
 CPPFLAGS += -D_GNU_SOURCE -Iinclude -Iuser -I$(BUILD)/gen
 # x86-64-v2 and no more: csum picks wider code at run time.
 SL_CFLAGS := -std=gnu17 $(WARN) -fno-strict-aliasing -fno-omit-frame-pointer -pthread $(CFLAGS)
+# Programs are optimised as a whole by gcc; tests, which are many, are linked as usual from the same objects.
+ifeq ($(SAN)$(DEBUG)$(filter clang%,$(notdir $(CC))),)
+SL_CFLAGS += -flto=auto -ffat-lto-objects
+NO_LTO    := -fno-lto
+endif
 ifdef DEBUG
 SL_CFLAGS += -DSL_DEBUG -O1
 endif
@@ -91,6 +96,7 @@ $(BUILD)/gen/%.pb-c.c: user/backend/programs/%.proto
 	$(Q)protoc-c --proto_path=$(<D) --c_out=$(@D) $<
 $(BUILD)/obj/user/backend/programs/interop.o: $(BUILD)/gen/interop.pb-c.c
 $(BUILD)/obj/user/control/dashboard.o: user/control/dashboard.html
+$(BUILD)/obj/user/control/dashboard.o: SL_CFLAGS += $(NO_LTO) # symbols of an asm at file level
 # Descriptor sets that are built in, as bytes for an #include.
 $(BUILD)/gen/grpc_own.pb.inc: $(shell find user/front/proto -name '*.proto' | sort)
 $(BUILD)/gen/demo_echo.pb.inc: user/backend/programs/echo.proto
@@ -121,7 +127,7 @@ $(BUILD)/tests/$(1): $(BUILD)/obj/tests/$(1).o $(SUPPORT) \
 		$(foreach m,$(call upto,$(word 2,$(subst /, ,$(1))),$(MODULES)),$(call LIB,$(m)))
 	@mkdir -p $$(@D)
 	@echo "  LD      $$@"
-	$$(Q)$(CC) $(SL_CFLAGS) $(LDFLAGS) -o $$@ $(BUILD)/obj/tests/$(1).o $(SUPPORT) \
+	$$(Q)$(CC) $(SL_CFLAGS) $(NO_LTO) $(LDFLAGS) -o $$@ $(BUILD)/obj/tests/$(1).o $(SUPPORT) \
 		$(call link_libs,$(call upto,$(word 2,$(subst /, ,$(1))),$(MODULES))) -lcheck -lsubunit -lrt -lm
 endef
 ALL_TESTS := $(foreach l,unit stack rpc bpf,$(call TEST_SRC,$(l)))
