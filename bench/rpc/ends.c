@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include "base/bytes.h"
 #include "base/cpu.h"
+#include "base/wake.h"
 #include "ends.h"
 #include "sluice/backend.h"
 
@@ -255,6 +256,15 @@ void bench_await(struct bench_gateway *g)
 		while (bench_out(g, kind))
 			bench_turn(g);
 	}
+}
+
+uint64_t bench_spin_ns(void)
+{
+	static uint64_t ns;
+
+	if (!ns)
+		ns = sl_wake_cost_ns((int)cpus[0]);
+	return ns;
 }
 
 unsigned bench_turn_or_sleep(struct bench_gateway *g, uint64_t spin_ns, uint64_t until_ns)

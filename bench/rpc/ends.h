@@ -72,6 +72,8 @@ static inline uint64_t bench_out(const struct bench_gateway *g, enum bench_kind 
  * once more, and slept on, until until_ns at most. Messages received.
  */
 unsigned bench_turn_or_sleep(struct bench_gateway *g, uint64_t spin_ns, uint64_t until_ns);
+/* For how long a worker polls before it sleeps: measured once. */
+uint64_t bench_spin_ns(void);
 
 /* Processor time of a process so far; 0: this one. */
 uint64_t bench_cpu_ns(pid_t pid);

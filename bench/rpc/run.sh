@@ -10,7 +10,10 @@ bench=$BUILD/bench/rpc/rpc
 mkdir -p "$(dirname "$bench")"
 make --no-print-directory -s -C "$root" BUILD="$BUILD" \
 	"$BUILD/lib/libsl_rpc.a" "$BUILD/lib/libsl_backend.a" "$BUILD/lib/libsl_base.a"
-${CC:-gcc} -std=gnu17 -O2 -g -Wall -Wextra -D_GNU_SOURCE -I"$root/include" -I"$root/user" -pthread \
+# As the product is linked (Makefile).
+case ${CC:-gcc} in *clang*) lto= ;; *) lto=-flto=auto ;; esac
+# shellcheck disable=SC2086 # none or one
+${CC:-gcc} -std=gnu17 -O2 -g $lto -Wall -Wextra -D_GNU_SOURCE -I"$root/include" -I"$root/user" -pthread \
 	-o "$bench" "$root"/bench/rpc/*.c -Wl,--start-group "$BUILD/lib/libsl_backend.a" \
 	"$BUILD/lib/libsl_rpc.a" "$BUILD/lib/libsl_base.a" -Wl,--end-group \
 	-lrdmacm -libverbs -lcrypto -lm

@@ -39,6 +39,7 @@ void bench_rtt(void)
  */
 static double keep_under_way(struct bench_gateway *g, size_t len, unsigned batch, unsigned depth)
 {
+	const uint64_t spin_ns = bench_spin_ns();
 	uint64_t start = sl_now_ns(), end = start + SL_NS_PER_SEC, now = start;
 	uint64_t cpu = bench_cpu_ns(0), done = g->done[BENCH_PLAIN];
 
@@ -47,7 +48,7 @@ static double keep_under_way(struct bench_gateway *g, size_t len, unsigned batch
 			if (!bench_send(g, 0, BENCH_PLAIN, len, batch))
 				break;
 		}
-		bench_turn(g);
+		bench_turn_or_sleep(g, spin_ns, end);
 		now = sl_now_ns();
 	}
 	done = g->done[BENCH_PLAIN] - done;
@@ -59,7 +60,7 @@ static double keep_under_way(struct bench_gateway *g, size_t len, unsigned batch
 void bench_rate(void)
 {
 	struct bench_gateway g = {.one_class = false};
-	pid_t pid = bench_backend_start(true);
+	pid_t pid = bench_backend_start(false);
 
 	bench_open(&g, 1);
 	bench_row("requests_64B", keep_under_way(&g, 64, 1, RATE_DEPTH), "requests/s per core");
@@ -72,7 +73,7 @@ void bench_rate(void)
 void bench_bulk(void)
 {
 	struct bench_gateway g = {.one_class = false};
-	pid_t pid = bench_backend_start(true);
+	pid_t pid = bench_backend_start(false);
 
 	bench_open(&g, 1);
 	bench_row("bulk_64KiB", keep_under_way(&g, BULK_64K, 1, BULK_DEPTH) * BULK_64K / 1e6,

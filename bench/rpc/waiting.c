@@ -7,7 +7,6 @@
 enum {
 	IDLE_S = 2,
 	ROUNDS = 6,
-	SPIN_NS = 6000,    /* as a worker's default */
 	EVERY_NS = 250000, /* between two requests */
 	SMALL_SLOTS = 32,  /* 256 connections fit the memory of a small machine */
 	SMALL_BULK = 64 << 10,
@@ -22,7 +21,7 @@ void bench_idle(void)
 {
 	struct bench_gateway g = {.one_class = false};
 	pid_t pid = bench_backend_start(false);
-	uint64_t start, until, cpu[2];
+	uint64_t spin_ns = bench_spin_ns(), start, until, cpu[2];
 
 	bench_open(&g, 1);
 	start = sl_now_ns();
@@ -30,7 +29,7 @@ void bench_idle(void)
 	cpu[0] = bench_cpu_ns(0);
 	cpu[1] = bench_cpu_ns(pid);
 	while (sl_now_ns() < until)
-		bench_turn_or_sleep(&g, SPIN_NS, until);
+		bench_turn_or_sleep(&g, spin_ns, until);
 	until = sl_now_ns();
 	bench_row("idle_cpu_gateway", share(bench_cpu_ns(0) - cpu[0], until - start), "%");
 	bench_row("idle_cpu_backend", share(bench_cpu_ns(pid) - cpu[1], until - start), "%");
@@ -48,7 +47,7 @@ struct waited {
 /* One request at a time, now and then, to each channel in turns. */
 static void wait_for_requests(struct bench_gateway *g, enum wait how, struct waited *w)
 {
-	static const uint64_t spin_ns[WAITS] = {[SPIN] = UINT64_MAX, [HYBRID] = SPIN_NS};
+	const uint64_t spin_ns[WAITS] = {[SPIN] = UINT64_MAX, [HYBRID] = bench_spin_ns()};
 	uint64_t start = sl_now_ns(), cpu = bench_cpu_ns(0), next = start;
 	uint64_t end = start + 150 * SL_NS_PER_MS * (bench_slow ? 3 : 1), now;
 	unsigned turn = 0;
