@@ -37,6 +37,8 @@ static struct sl_reader *reader_of(struct sl_link *l, const struct sl_rpc_header
 {
 	struct sl_reader *unused = NULL;
 
+	if (!l->reading)
+		return &l->readers[0];
 	for (unsigned i = 0; i < SL_RPC_MAX_INTERLEAVE; i++) {
 		struct sl_reader *r = &l->readers[i];
 
@@ -73,6 +75,7 @@ static int take_fragment(struct sl_link *l, const struct sl_message *m)
 				    l->scratch, l->ops->part, l->ctx);
 	if (rc < 0)
 		return rc;
+	l->reading += (first ? 1 : 0) - (uint32_t)rc;
 	if ((rc == 1) != !!(h->flags & SL_RPC_LAST))
 		return -EPROTO;
 	if (rc == 1)

@@ -60,6 +60,7 @@ struct sl_link {
 	bool held;             /* something is held back by the cap on posted bytes */
 	struct sl_limit limit; /* that cap, while urgent messages are about */
 	struct sl_link_stats stats;
+	uint32_t reading; /* readers in the midst of a message */
 	struct sl_reader readers[SL_RPC_MAX_INTERLEAVE];
 };
 

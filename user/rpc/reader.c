@@ -147,6 +147,31 @@ static void take_body(struct sl_reader *r, struct sl_span b, uint32_t *used, sl_
 		enter(r, SL_READ_BODY_PAD);
 }
 
+/* The usual case in one step: an entry of which everything is here. */
+static bool take_whole(struct sl_reader *r, struct sl_span b, uint32_t *used,
+		       struct sl_reader_scratch *scratch, sl_part_fn *fn, void *ctx)
+{
+	const struct sl_rpc_entry *e = &r->entries[r->index];
+	uint64_t meta_len, len;
+
+	if (r->phase != SL_READ_META || r->have)
+		return false;
+	meta_len = sl_rpc_pad8(e->meta_len);
+	len = meta_len + sl_rpc_pad8(e->len);
+	if (b.len < len)
+		return false;
+	copy_out(scratch->meta, b.ptr, e->meta_len);
+	r->meta = scratch->meta;
+	pass_on(r, sl_span_of(b.ptr + meta_len, e->len), fn, ctx);
+	r->meta = NULL;
+	*used = (uint32_t)len;
+	if (++r->index == r->header.count)
+		r->phase = SL_READ_IDLE;
+	else
+		enter(r, SL_READ_META);
+	return true;
+}
+
 /* One step; the phases that need no bytes end by themselves, also at the end of a fragment. */
 static int step(struct sl_reader *r, struct sl_span b, uint32_t *used, struct sl_mem *mem,
 		struct sl_reader_scratch *scratch, sl_part_fn *fn, void *ctx)
@@ -154,6 +179,8 @@ static int step(struct sl_reader *r, struct sl_span b, uint32_t *used, struct sl
 	const struct sl_rpc_entry *e = &r->entries[r->index];
 
 	*used = 0;
+	if (sl_likely(take_whole(r, b, used, scratch, fn, ctx)))
+		return 0;
 	switch (r->phase) {
 	case SL_READ_ENTRIES: return take_entries(r, b, used);
 	case SL_READ_META: return take_meta(r, b, used, mem, scratch);
