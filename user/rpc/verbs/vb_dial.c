@@ -182,7 +182,7 @@ static int connect_ends(struct dialling *d)
 		.private_data_len = sizeof(d->talk.request),
 		.responder_resources = 1,
 		.initiator_depth = 1,
-		.retry_count = 7,
+		.retry_count = 6, /* 7 means for ever to soft-RoCE */
 		.rnr_retry_count = 7,
 	};
 

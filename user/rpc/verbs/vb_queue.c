@@ -14,7 +14,7 @@ enum {
 	SPARE = 16,       /* work requests besides those of messages: first SEND and receive */
 	SEND_ENTRIES = 2, /* per slot: a WRITE and a SEND */
 	SLICE_PACKETS = 16,
-	ACK_TIMEOUT = 17, /* 4 us << 17, eight times: what is gone is noticed in four seconds */
+	ACK_TIMEOUT = 17, /* 4 us << 17, seven times: what is gone is noticed in four seconds */
 };
 
 static bool power_of_two(uint32_t n)
