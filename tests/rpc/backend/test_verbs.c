@@ -252,6 +252,7 @@ enum evil {
 	FORGED_LENGTH,
 	FORGED_OFFSET,
 	FORGED_ID,
+	LONG_CONTROL,
 	FLOOD,
 	EVIL_CNT
 };
@@ -265,7 +266,28 @@ static int post_raw(struct sl_verbs *v, enum ibv_wr_opcode op, uint32_t len, uin
 
 	wr.wr.rdma.remote_addr = at;
 	wr.wr.rdma.rkey = rkey;
+	v->base.credits.sent += op == IBV_WR_SEND; /* the peer says what it has taken */
 	return ibv_post_send(v->id->qp, &wr, &bad);
+}
+
+/* A peer that says nothing for seconds is taken for dead: once a second it says that it is not. */
+static bool is_due(uint64_t *spoke_ns)
+{
+	uint64_t now_ns = sl_now_ns();
+	bool due = now_ns - *spoke_ns > SL_NS_PER_SEC;
+
+	if (due)
+		*spoke_ns = now_ns;
+	return due;
+}
+
+static void speak(struct sl_verbs *v)
+{
+	const struct sl_rpc_header ping = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_PING,
+					   .flags = SL_RPC_FIRST | SL_RPC_LAST};
+
+	memcpy(v->tx_slots, &ping, sizeof(ping));
+	post_raw(v, IBV_WR_SEND, sizeof(ping), 0, 0);
 }
 
 /* What is false in the header of an otherwise possible message; the length that is really sent. */
@@ -282,6 +304,13 @@ static uint32_t forge(struct sl_rpc_header *h, enum evil evil)
 		h->total_or_offset = evil == FORGED_ID ? 64 : 1 << 30;
 		h->id = (sl_rpc_boot_epoch() + (evil == FORGED_ID)) << 48 | 1;
 		return sizeof(*h) + 64;
+	}
+	if (evil == LONG_CONTROL) {
+		/* Within the ring, if all of it lay there and no part came with the header. */
+		h->version_type = SL_RPC_VERSION << 4 | SL_RPC_CANCEL;
+		h->count = (16 << 10) / sizeof(uint64_t);
+		h->fragment_len = 16 << 10;
+		return sizeof(*h) + VB_BODY_MAX;
 	}
 	if (evil == FORGED_CREDIT)
 		h->consumed = 1000; /* of messages that it was never sent */
@@ -325,7 +354,8 @@ START_TEST(test_neighbours_ring)
 	struct backend_proc p = start_echo(ep);
 	struct sl_transport *neighbour = gw_dial(ep, 64, 64 << 10), *t = gw_dial(ep, 64, 64 << 10);
 	struct sl_verbs *victim = (struct sl_verbs *)neighbour, *v = (struct sl_verbs *)t;
-	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
+	uint64_t spoke_ns = sl_now_ns();
+	uint64_t until = spoke_ns + harness_timeout_s() * SL_NS_PER_SEC;
 
 	post_raw(v, IBV_WR_RDMA_WRITE, 64, victim->peer_bulk, victim->peer_rkey);
 	post_raw(v, IBV_WR_SEND, sizeof(struct sl_rpc_header), 0, 0);
@@ -335,6 +365,8 @@ START_TEST(test_neighbours_ring)
 		(void)vb_check(t);
 		(void)vb_poll(t, m, 4);
 		vb_progress(t);
+		if (is_due(&spoke_ns))
+			speak(v);
 		ck_assert_msg(sl_now_ns() < until, "the neighbour's ring is open");
 	}
 	(void)vb_check(neighbour);
@@ -355,7 +387,8 @@ START_TEST(test_evil_peer)
 	for (enum evil evil = 0; evil < EVIL_CNT; evil++) {
 		struct sl_transport *t = gw_dial(ep, 64, 64 << 10);
 		struct sl_verbs *v = (struct sl_verbs *)t;
-		uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
+		uint64_t spoke_ns = sl_now_ns();
+		uint64_t until = spoke_ns + harness_timeout_s() * SL_NS_PER_SEC;
 
 		do_evil(v, evil);
 		while (!v->gone && evil != FLOOD) {
@@ -364,6 +397,8 @@ START_TEST(test_evil_peer)
 			(void)vb_check(t);
 			(void)vb_poll(t, m, 4);
 			vb_progress(t);
+			if (is_due(&spoke_ns))
+				speak(v);
 			ck_assert_msg(sl_now_ns() < until, "evil %d goes unnoticed", evil);
 		}
 		check_served(ep);
@@ -400,14 +435,38 @@ static unsigned long rnr_cnt(void)
 	return sum;
 }
 
-static void fill_window(struct sl_transport *t)
+static int post_ping(struct sl_transport *t)
 {
 	const struct sl_rpc_header ping = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_PING,
 					   .flags = SL_RPC_FIRST | SL_RPC_LAST};
 
-	while (t->ops->post(t, &ping, NULL, 0, 0) == 0)
+	return t->ops->post(t, &ping, NULL, 0, 0);
+}
+
+static void fill_window(struct sl_transport *t)
+{
+	while (post_ping(t) == 0)
 		;
 	t->ops->flush(t);
+}
+
+static void take_messages(struct sl_transport *t)
+{
+	struct sl_message m[4];
+	int n = t->ops->poll(t, m, 4);
+
+	ck_assert_int_ge(n, 0);
+	for (int i = 0; i < n; i++)
+		t->ops->release(t, &m[i]);
+}
+
+static void stay_alive(struct sl_transport **t, unsigned cnt)
+{
+	for (unsigned i = 0; i < cnt; i++) {
+		take_messages(t[i]);
+		ck_assert_int_eq(post_ping(t[i]), 0);
+		t[i]->ops->flush(t[i]);
+	}
 }
 
 /* In the peer's slots. */
@@ -427,13 +486,8 @@ static void await_credit(struct sl_transport *t)
 {
 	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
 
-	while (2 * t->credits.acked < t->credits.sent) {
-		struct sl_message m[4];
-		int n = t->ops->poll(t, m, 4);
-
-		ck_assert_int_ge(n, 0);
-		for (int i = 0; i < n; i++)
-			t->ops->release(t, &m[i]);
+	while (t->credits.sent - t->credits.acked > t->credits.window / 2) {
+		take_messages(t);
 		ck_assert_uint_lt(sl_now_ns(), until);
 	}
 }
@@ -448,10 +502,13 @@ START_TEST(test_crowd)
 	static struct sl_transport *t[CROWD];
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p = start_echo(ep);
+	uint64_t spoke_ns = sl_now_ns();
 	unsigned long rnr;
 	uint32_t sum = 0;
 
 	for (unsigned i = 0; i < CROWD; i++) {
+		if (is_due(&spoke_ns))
+			stay_alive(t, i);
 		t[i] = gw_dial(ep, SLOTS, SL_RPC_MIN_BULK);
 		ck_assert_uint_ge(t[i]->credits.window, SL_RPC_MIN_SLOTS);
 		ck_assert_ptr_nonnull(strstr(t[i]->info, " shared slots"));
@@ -467,7 +524,8 @@ START_TEST(test_crowd)
 	for (unsigned i = 0; i < CROWD; i++) {
 		await_arrival(t[i]);
 		/* The last two slots are for CREDITs. */
-		ck_assert_uint_eq(t[i]->credits.sent, t[i]->credits.window - 2);
+		ck_assert_uint_eq(t[i]->credits.sent - t[i]->credits.acked,
+				  t[i]->credits.window - 2);
 	}
 	kill(p.pid, SIGCONT);
 	for (unsigned i = 0; i < CROWD; i++)
