@@ -257,6 +257,8 @@ int vb_post(struct sl_transport *t, const struct sl_rpc_header *header, const st
 		gather(slot + sizeof(h), len, spans, span_cnt);
 		in_slot += len;
 	}
+	/* A reply tells that its request is done with: else an idle channel would lack a slot. */
+	vb_consume(v);
 	h.consumed = sl_credits_post(c);
 	memcpy(slot, &h, sizeof(h));
 	v->posted[seq & v->mask] = (struct vb_posted){.bulk_end = c->bulk_sent, .body_len = len};
@@ -283,13 +285,10 @@ void vb_flush(struct sl_transport *t)
 {
 	struct sl_verbs *v = vb_of(t);
 
-	ring(v);
-	/* While the device is at it: nothing that is sent now has to wait for that. */
 	vb_consume(v);
-	if (sl_credits_due(&t->credits)) {
+	if (sl_credits_due(&t->credits))
 		send_credit(v);
-		ring(v);
-	}
+	ring(v);
 }
 
 unsigned vb_sent(struct sl_transport *t, uint64_t *cookies, unsigned max)
