@@ -19,12 +19,15 @@ rxe_gid_index() {
     grep -lx "$gid" /sys/class/infiniband/"$1"/ports/1/gids/* | sed 's/.*\///' | sort -n | head -n 1
 }
 
-# Cuts the wire, as pulling a cable does, and joins it again. A link that goes down forgets its routes.
-rxe_cut() { ip link set sl-rxe1 down; }
+# Cuts the wire, as pulling a cable does, and joins it again. (Not by taking the link down: then sending fails, and QP 1, by
+# which connections are made, of a soft-RoCE device that has failed to send is deaf for ever; seen with Linux 6.1.)
+rxe_cut() {
+    tc qdisc replace dev sl-rxe0 root netem loss 100%
+    tc qdisc replace dev sl-rxe1 root netem loss 100%
+}
 rxe_mend() {
-    ip link set sl-rxe1 up
-    ip route replace "$rxe_server" dev sl-rxe1 src "$rxe_client" table "$rxe_table"
-    ip neighbour replace "$rxe_server" lladdr "$(cat /sys/class/net/sl-rxe0/address)" dev sl-rxe1
+    tc qdisc delete dev sl-rxe0 root
+    tc qdisc delete dev sl-rxe1 root
 }
 
 # $1: the server's command, $2: the client's. The client is started anew until the server listens.

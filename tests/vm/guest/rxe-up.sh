@@ -6,7 +6,7 @@
 #   rxe0 on sl-rxe0, $rxe_server  <== veth ==>  sl-rxe1, $rxe_client, on rxe1
 #
 # rxe knows no namespaces in these kernels, so both ends live in one, and routing rules make what goes from one address to
-# the other cross the veth: netem on it delays or loses packets, `ip link set` cuts it. (One device would talk to itself
+# the other cross the veth: netem on it delays or loses packets. (One device would talk to itself
 # inside the driver.) That holds for TCP and whatever else uses the two addresses.
 #   RXE_MTU  MTU of the veth; the RDMA MTU is the largest power of two that fits   [4200, so 4096]
 set -euo pipefail

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asks without pause over a few connections until SIGTERM, and says what came of it.
+
+usage: ask.py HOST:PORT PATH LIMIT
+
+One line for each status that came, as in "200 17", sorted. A request that is not answered within LIMIT seconds counts as
+"hung", one whose connection ends first as "broken", one with another body than was sent as "wrong".
+"""
+import collections
+import http.client
+import signal
+import sys
+import threading
+
+CONNECTIONS = 4
+found = collections.Counter()
+stop = threading.Event()
+
+
+def ask(conn, path, body):
+    try:
+        conn.request("POST", path, body)
+        reply = conn.getresponse()
+        text = reply.read()
+    except TimeoutError:
+        conn.close()
+        return "hung"
+    except (OSError, http.client.HTTPException):
+        conn.close()
+        return "broken"
+    return "wrong" if reply.status == 200 and text != body else str(reply.status)
+
+
+def run(number, address, path, limit):
+    conn = http.client.HTTPConnection(address, timeout=limit)
+    count = 0
+    while not stop.is_set():
+        count += 1
+        found[ask(conn, path, b"%d of %d" % (count, number))] += 1
+
+
+def main():
+    address, path, limit = sys.argv[1], sys.argv[2], float(sys.argv[3])
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    threads = [threading.Thread(target=run, args=(n, address, path, limit)) for n in range(CONNECTIONS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for what in sorted(found):
+        print(what, found[what])
+
+
+main()
