@@ -8,40 +8,12 @@
 # way is cut: errors are clear and come in time, and service resumes.
 . tests/netns/lib.sh
 . tests/vm/guest/rxe-lib.sh
-
-gw() { "$@"; }
-
-clean_up() {
-    trap - EXIT
-    exec 2> /dev/null
-    for p in "${pid_of[@]}" $gateway_pid; do kill -KILL "$p"; done
-    wait
-    ip netns del "$C"
-    ip link del "$GIF"
-    tests/vm/guest/rxe-down.sh
-    rm -rf "$D"
-}
-
-arena() {
-    ip netns add "$C"
-    ip link add "$GIF" type veth peer name "$CIF" netns "$C"
-    ip addr add 10.99.0.1/24 dev "$GIF"
-    ip -n "$C" addr add 10.99.0.2/24 dev "$CIF"
-    ip link set "$GIF" up
-    ip -n "$C" link set lo up
-    ip -n "$C" link set "$CIF" up
-}
+. tests/vm/guest/gateway-lib.sh
 
 # $1: name, $2: endpoint.
 backend() {
     "$BUILD/echo" --listen "$2" --key-file "$D/key" >> "$D/$1.log" 2>&1 < /dev/null &
     pid_of[$1]=$!
-}
-
-gateway_spawn() {
-    : > "$D/gw.log"
-    "$SLUICE" run -c "$D/gw.conf" >> "$D/gw.log" 2>&1 < /dev/null &
-    gateway_pid=$!
 }
 
 # $1: name of a metric, $2: labels of its sample.

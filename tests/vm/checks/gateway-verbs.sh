@@ -3,45 +3,13 @@
 # kernel: stable
 # timeout: 200
 # The whole gateway: clients behind a veth in front, a backend behind RDMA; killed, started again, drained.
-#
-#   client's namespace  <== veth, AF_XDP ==>  gateway on rxe1  <== RDMA ==>  echo on rxe0
-#
-# rxe knows the first namespace only, so the gateway stays there.
 . tests/netns/lib.sh
 . tests/vm/guest/rxe-lib.sh
-
-gw() { "$@"; }
-
-clean_up() {
-    trap - EXIT
-    exec 2> /dev/null
-    for p in "${pid_of[@]}" $gateway_pid; do kill -KILL "$p"; done
-    wait
-    ip netns del "$C"
-    ip link del "$GIF"
-    tests/vm/guest/rxe-down.sh
-    rm -rf "$D"
-}
-
-arena() {
-    ip netns add "$C"
-    ip link add "$GIF" type veth peer name "$CIF" netns "$C"
-    ip addr add 10.99.0.1/24 dev "$GIF"
-    ip -n "$C" addr add 10.99.0.2/24 dev "$CIF"
-    ip link set "$GIF" up
-    ip -n "$C" link set lo up
-    ip -n "$C" link set "$CIF" up
-}
+. tests/vm/guest/gateway-lib.sh
 
 backend() {
     "$BUILD/echo" --listen "rdma://$rxe_server:7471" --key-file "$D/$1" >> "$D/backend.log" 2>&1 < /dev/null &
     pid_of[echo]=$!
-}
-
-gateway_spawn() {
-    : > "$D/gw.log"
-    "$SLUICE" run -c "$D/gw.conf" >> "$D/gw.log" 2>&1 < /dev/null &
-    gateway_pid=$!
 }
 
 answers() { [ "$(cl curl -sf --max-time 5 -d "$1" "http://$V4:8080/echo")" = "$1" ]; }

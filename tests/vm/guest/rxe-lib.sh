@@ -19,8 +19,8 @@ rxe_gid_index() {
     grep -lx "$gid" /sys/class/infiniband/"$1"/ports/1/gids/* | sed 's/.*\///' | sort -n | head -n 1
 }
 
-# Cuts the wire, as pulling a cable does, and joins it again. (Not by taking the link down: then sending fails, and QP 1, by
-# which connections are made, of a soft-RoCE device that has failed to send is deaf for ever; seen with Linux 6.1.)
+# Cuts the wire, as pulling a cable does, and joins it again. (Not by taking the link down: after that
+# no connection could be made any more; seen with Linux 6.1.)
 rxe_cut() {
     tc qdisc replace dev sl-rxe0 root netem loss 100%
     tc qdisc replace dev sl-rxe1 root netem loss 100%
