@@ -177,7 +177,8 @@ static void write_pieces(struct sl_verbs *v, uint32_t at, const struct sl_span *
 static uint32_t write_bulk(struct sl_verbs *v, uint32_t at, uint32_t len,
 			   const struct sl_span *spans, unsigned span_cnt, uint8_t *head)
 {
-	uint32_t pieces = v->mem ? count_pieces(v, spans, span_cnt) : 0, head_len = 0;
+	uint32_t pieces = v->mem ? count_pieces(v, spans, span_cnt) : 0;
+	uint32_t rest = len % v->packet_len, head_len = 0;
 
 	if (pieces && pieces <= v->sge_max * VB_WRITES_MAX) {
 		for (; !is_direct(v, spans) && spans->len <= VB_BODY_MAX - head_len; spans++) {
@@ -191,7 +192,7 @@ static uint32_t write_bulk(struct sl_verbs *v, uint32_t at, uint32_t len,
 		return head_len;
 	}
 	gather(v->tx_bulk + at, len, spans, span_cnt);
-	head_len = len % v->packet_len <= VB_BODY_MAX ? len % v->packet_len : 0;
+	head_len = rest <= VB_BODY_MAX ? rest : 0;
 	memcpy(head, v->tx_bulk + at, head_len);
 	add_piece(v, write_to(v, at + head_len), v->tx_bulk + at + head_len, len - head_len,
 		  v->ring_mr);
