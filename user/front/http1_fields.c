@@ -148,7 +148,10 @@ static bool field_length(struct sl_span v, struct sl_http1_head *head)
 	return true;
 }
 
-/* Only "chunked" and only once; a coding in front of it that we do not know is a 501: RFC 9112 6.1
+/*
+ * Only "chunked" and only once; a coding in front of it that we do not know is a 501: RFC 9112 6.1.
+ * Empty elements, which RFC 9110 5.6.1.2 lets a recipient ignore, are refused: "chunked," is no
+ * chunked message to llhttp and others.
  */
 static bool field_coding(struct sl_span v, struct sl_http1_head *head)
 {
@@ -158,6 +161,8 @@ static bool field_coding(struct sl_span v, struct sl_http1_head *head)
 	if (head->seen & SEEN_CODING)
 		return sl_http1_refuse(head, 400, SL_FRONT_ERR_SMUGGLING);
 	head->seen |= SEEN_CODING;
+	if (v.len && v.ptr[v.len - 1] == ',')
+		return sl_http1_refuse(head, 400, SL_FRONT_ERR_SMUGGLING);
 	while (next_element(&v, &coding)) {
 		const uint8_t *end =
 			sl_scan_table(coding.ptr, coding.ptr + coding.len, SL_CT_TOKEN);
