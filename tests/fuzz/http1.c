@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* fuzz: dict=http1.dict */
 /*
  * The HTTP/1 front under a hostile client and a moody host. The first eight bytes choose how the
  * stream is cut and how the host behaves; the rest is the stream.

@@ -1,5 +1,6 @@
 // FUZZ_LDFLAGS: -w -I/usr/share/include/llhttp /usr/share/llhttp/*.c
 /* SPDX-License-Identifier: Apache-2.0 */
+/* fuzz: dict=http1.dict */
 /*
  * Differential: whatever http1 accepts as a request, llhttp (strict mode) must read as the same
  * method, target, fields and body. llhttp comes from the package node-llhttp and is compiled into
@@ -12,8 +13,11 @@
  *   - methods that llhttp does not know (http1 passes them on, the route decides)
  *   - chunk extensions with values: llhttp 8.1 takes what follows an unquoted value and ';' for a
  *     chunk size, and knows no quoted pairs; both parsers drop extensions anyway
- *   - a TAB behind a length: RFC 9110 5.6.3 makes it a blank, llhttp an error
- *   - trailers that repeat a framing field: http1 ignores all trailers, llhttp refuses those
+ *   - a TAB in or behind a length, Connection or a coding: RFC 9110 5.6.3 makes it a blank, llhttp
+ *     an error or a part of the word
+ *   - trailers that repeat a field of framing or of the connection: http1 ignores all trailers,
+ *     llhttp refuses those or heeds them
+ *   - Proxy-Connection, which no RFC knows and llhttp takes for Connection
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -163,17 +167,29 @@ static void run_theirs(const uint8_t *data, size_t size)
 	}
 }
 
+/* Of the fields that llhttp looks into. */
+static bool has_tab(const struct sl_header *h)
+{
+	static const char *const names[] = {"content-length", "connection", "transfer-encoding"};
+	const uint8_t *behind = h->value.ptr + h->value.len;
+
+	while (*behind == ' ')
+		behind++;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (sl_span_eq_nocase(h->name, sl_span_of(names[i], strlen(names[i]))))
+			return *behind == '\t' || memchr(h->value.ptr, '\t', h->value.len);
+	}
+	return false;
+}
+
 static bool known_difference(const struct sl_http1_head *head)
 {
 	if (head->rq.method == SL_METHOD_OTHER)
 		return true;
 	for (uint32_t i = 0; i < head->rq.header_cnt; i++) {
 		const struct sl_header *h = &head->rq.headers[i];
-		const uint8_t *behind = h->value.ptr + h->value.len;
 
-		while (*behind == ' ')
-			behind++;
-		if (*behind == '\t' && sl_span_eq_nocase(h->name, sl_span_str("content-length")))
+		if (has_tab(h) || sl_span_eq_nocase(h->name, sl_span_str("proxy-connection")))
 			return true;
 	}
 	return false;
@@ -243,7 +259,8 @@ static struct sl_span chunked(struct sl_span in, const struct sl_front_limits *l
 			return in;
 	}
 	*ok = comparable && !contains(trailer, "content-length") &&
-	      !contains(trailer, "transfer-encoding");
+	      !contains(trailer, "transfer-encoding") && !contains(trailer, "connection") &&
+	      !contains(trailer, "upgrade");
 	return in;
 }
 

@@ -3,8 +3,9 @@
 # run.sh [TARGET...]: builds the fuzz targets with libFuzzer, ASan and UBSan, and runs each.
 #   FUZZ_SECONDS  per target (default 600)     FUZZ_JOBS  targets at a time (default 2)
 #   FUZZ_MERGE=1  afterwards minimises what was found into tests/fuzz/corpus (to be committed)
-# A target states its longest input in a line "/* fuzz: max_len=N */" (default 4096), what else
-# its compilation needs in a line "// FUZZ_LDFLAGS: ..." (globs are expanded). Inputs that
+# A target states its longest input in a line "/* fuzz: max_len=N */" (default 4096), words of its
+# language in "/* fuzz: dict=FILE */" (a file of libFuzzer's, beside the target), what else its
+# compilation needs in a line "// FUZZ_LDFLAGS: ..." (globs are expanded). Inputs that
 # it finds are kept in $BUILD/fuzz/corpus, those that fail in $BUILD/fuzz/artifacts.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -15,16 +16,17 @@ export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:allocator_may_return_null=1}
 sanitize='-fsanitize=address,undefined -fno-sanitize-recover=undefined'
 
 run_one() {
-	local name=$1 log=$out/$1.log max_len status stat
+	local name=$1 log=$out/$1.log max_len dict status stat
 	if [ ! -x "$out/$name" ]; then
 		echo "FAIL $name: does not build"
 		tail -n 20 "$log" | sed 's/^/     | /'
 		return 1
 	fi
 	max_len=$(sed -nE 's|^/\* fuzz: max_len=([0-9]+) \*/$|\1|p' "tests/fuzz/$name.c")
+	dict=$(sed -nE 's|^/\* fuzz: dict=(\S+) \*/$|-dict=tests/fuzz/\1|p' "tests/fuzz/$name.c")
 	mkdir -p "$out/corpus/$name" "$out/artifacts/$name" "tests/fuzz/corpus/$name"
 	timeout -k 10 $((SECONDS_EACH + 120)) "$out/$name" -max_total_time="$SECONDS_EACH" \
-		-max_len="${max_len:-4096}" -timeout=10 -rss_limit_mb=2048 -use_value_profile=1 \
+		-max_len="${max_len:-4096}" ${dict:+"$dict"} -timeout=10 -rss_limit_mb=2048 -use_value_profile=1 \
 		-print_final_stats=1 -artifact_prefix="$out/artifacts/$name/" \
 		"$out/corpus/$name" "tests/fuzz/corpus/$name" >"$log" 2>&1
 	status=$?
