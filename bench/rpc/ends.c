@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -103,6 +104,7 @@ pid_t bench_backend_start(bool busy_poll)
 
 	if (pid)
 		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	(void)sched_setaffinity(0, sizeof(allowed), &allowed);
 	execl("/proc/self/exe", "rpc", busy_poll ? "serve-polling" : "serve-sleeping",
 	      bench_endpoint, NULL);
@@ -129,8 +131,15 @@ static void on_reply(void *app, void *cookie, const struct sl_rpc_reply *r)
 
 static void on_failed(void *app, void *cookie, enum sl_rpc_failure why)
 {
-	(void)app, (void)cookie, (void)why;
-	bench_die("request failed");
+	static const char *const texts[] = {
+		[SL_RPC_FAIL_DOWN] = "request failed: channel lost before it left",
+		[SL_RPC_FAIL_LOST] = "request failed: channel lost",
+		[SL_RPC_FAIL_TIMEOUT] = "request failed: no reply in time",
+		[SL_RPC_FAIL_PROTOCOL] = "request failed: protocol error",
+	};
+
+	(void)app, (void)cookie;
+	bench_die(texts[why]);
 }
 
 static void on_batch(void *app, struct sl_rpc_channel *ch, uint64_t batch, uint32_t count,

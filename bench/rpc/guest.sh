@@ -4,7 +4,7 @@
 # several times, several times. $1: the bench's program.
 #
 # ib_send_lat tells half of a round trip, so twice that is set beside ours. Its messages have 64 bytes in all, ours have 64
-# of payload, in 112; so there is a row for its messages of 112 bytes too, for soft-RoCE computes checksums of all of them.
+# of payload, in 120; so there is a row for its messages of 120 bytes too, for soft-RoCE computes checksums of all of them.
 # ib_send_bw and ib_write_bw get no reply; each of our requests does, of 64 bytes.
 set -euo pipefail
 cd "$VM_REPO"
@@ -39,7 +39,7 @@ printf '# guest: Linux %s, %s, rdma_rxe over veth\n' "$(uname -r)" "$(sed -n 's/
 for ((i = 0; i < rounds && SECONDS < enough; i++)); do
     perftest ib_send_lat 64 1000 perftest_rtt_64B_min 3 2 us perftest_rtt_64B_p50 5 2 us
     "$bench" rtt "$endpoint"
-    perftest ib_send_lat 112 1000 perftest_rtt_112B_p50 5 2 us
+    perftest ib_send_lat 120 1000 perftest_rtt_120B_p50 5 2 us
     perftest ib_send_bw 64 5000 perftest_messages_64B 5 1000000 messages/s
     "$bench" rate "$endpoint"
     perftest ib_write_bw 65536 400 perftest_write_64KiB 4 1.048576 MB/s
