@@ -179,7 +179,10 @@ static unsigned poll_channels_once(struct sl_backend *b)
 	return n;
 }
 
-/* What has arrived, from all in turns: up to a batch, and not for long, or nobody is answered. */
+/*
+ * What has arrived, from all in turns: up to a batch, and not for long, or nobody is answered.
+ * Behind a single message another look would most likely be in vain.
+ */
 static unsigned poll_channels(struct sl_backend *b)
 {
 	uint64_t until_ns = b->now_ns + ROUND_NS;
@@ -188,7 +191,7 @@ static unsigned poll_channels(struct sl_backend *b)
 	for (;;) {
 		n = poll_channels_once(b);
 		sum += n;
-		if (!n || b->queue_cnt >= b->opt.max_batch)
+		if (n <= 1 || b->queue_cnt >= b->opt.max_batch)
 			return sum;
 		b->now_ns = sl_now_ns();
 		if (b->now_ns >= until_ns)

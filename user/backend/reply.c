@@ -197,7 +197,8 @@ void sl_be_replies_take(struct sl_backend *b)
 	}
 }
 
-static void fill_head(struct reply *rp, struct request *rq, enum sl_rpc_status status)
+/* Returns the time. */
+static uint64_t fill_head(struct reply *rp, struct request *rq, enum sl_rpc_status status)
 {
 	uint64_t now = sl_now_ns();
 
@@ -210,6 +211,7 @@ static void fill_head(struct reply *rp, struct request *rq, enum sl_rpc_status s
 		.status = (uint8_t)status,
 		.time_us = (uint32_t)((now - rp->begun_ns) / SL_NS_PER_US),
 	};
+	return now;
 }
 
 /* With the reply that every request brings along, so this cannot fail. */
@@ -217,7 +219,7 @@ static void close_with(struct request *rq, enum sl_rpc_status status, bool disca
 {
 	struct reply *rp = &rq->closing;
 
-	fill_head(rp, rq, status);
+	(void)fill_head(rp, rq, status);
 	rp->where = REPLY_EMBEDDED;
 	rp->discard = discard;
 	hand_over(rq->channel->b, rp);
@@ -245,13 +247,12 @@ int sl_be_refuse(struct channel *ch, const struct sl_part *part, enum sl_rpc_sta
 }
 
 /* Replies that a long-running handler has made are on their way while it goes on. */
-static void flush_early(struct sl_backend *b, bool now)
+static void flush_early(struct sl_backend *b, bool now, uint64_t ns)
 {
-	uint64_t ns, gap_ns;
+	uint64_t gap_ns;
 
 	if (sl_be_polling != b)
 		return;
-	ns = sl_now_ns();
 	gap_ns = b->flush_gap_ns < FLUSH_NS ? FLUSH_NS : b->flush_gap_ns;
 	if (!now && ns - b->flushed_ns < gap_ns)
 		return;
@@ -268,6 +269,7 @@ int sl_reply(struct sl_request_view *view, const struct sl_reply_args *args)
 	struct sl_backend *b = rq->channel->b;
 	size_t meta_len = meta_len_of(args), padded = sl_rpc_pad8(meta_len);
 	struct reply *rp;
+	uint64_t now_ns;
 	uint8_t *body;
 
 	if (args->body_len > SL_RPC_MAX_MESSAGE || meta_len > SL_RPC_MAX_META)
@@ -283,7 +285,7 @@ int sl_reply(struct sl_request_view *view, const struct sl_reply_args *args)
 		close_with(rq, SL_RPC_REFUSED, false);
 		return -ENOBUFS;
 	}
-	fill_head(rp, rq, SL_RPC_OK);
+	now_ns = fill_head(rp, rq, SL_RPC_OK);
 	rp->entry.len = (uint32_t)args->body_len;
 	rp->entry.meta_len = (uint16_t)meta_len;
 	rp->entry.flags = (uint8_t)((args->more ? SL_ENTRY_MORE : 0) |
@@ -297,7 +299,7 @@ int sl_reply(struct sl_request_view *view, const struct sl_reply_args *args)
 		memcpy(body, args->body, args->body_len);
 	}
 	hand_over(b, rp);
-	flush_early(b, args->more);
+	flush_early(b, args->more, now_ns);
 	return 0;
 }
 
@@ -311,6 +313,6 @@ int sl_reply_error(struct sl_request_view *view, enum sl_rpc_status status)
 		return -ECANCELED;
 	}
 	close_with(rq, status, false);
-	flush_early(b, false);
+	flush_early(b, false, sl_now_ns());
 	return 0;
 }

@@ -197,6 +197,15 @@ static void post_failed(struct sl_link *l, int rc)
 		fail(l, rc);
 }
 
+/* All of s was posted. */
+static void posted(struct sl_link *l, struct sl_send *s)
+{
+	if (l->t->copies)
+		l->ops->sent(l->ctx, s);
+	else
+		sl_list_add_tail(&l->in_flight, &s->node);
+}
+
 /* Posts the next slice of s. False: the transport does not take it now. */
 static bool send_slice(struct sl_link *l, struct sl_send *s, uint32_t len)
 {
@@ -214,12 +223,35 @@ static bool send_slice(struct sl_link *l, struct sl_send *s, uint32_t len)
 	}
 	l->stats.messages_sent++;
 	l->stats.bytes_sent += len;
-	if (!sl_sendq_posted(&l->q, s, len))
-		return true;
-	if (l->t->copies)
-		l->ops->sent(l->ctx, s);
-	else
-		sl_list_add_tail(&l->in_flight, &s->node);
+	if (sl_sendq_posted(&l->q, s, len))
+		posted(l, s);
+	return true;
+}
+
+/*
+ * The usual case: nothing else waits, and the message fits a slot. The queue would choose the same.
+ * False: it is for the queue.
+ */
+static bool send_whole(struct sl_link *l, struct sl_send *s, enum sl_rpc_class class)
+{
+	struct sl_rpc_header h = s->header;
+	int rc;
+
+	if (l->q.cnt || l->error || s->total > l->t->slot_len - sizeof(h) ||
+	    l->t->posted_bytes >= l->limit.least)
+		return false;
+	h.priority = (uint8_t) class;
+	h.fragment_len = h.total_or_offset = s->total;
+	h.flags |= SL_RPC_FIRST | SL_RPC_LAST;
+	rc = l->t->ops->post(l->t, &h, s->spans, s->span_cnt, l->t->copies ? 0 : (uintptr_t)s);
+	if (rc) {
+		post_failed(l, rc);
+		return false;
+	}
+	s->offset = s->total;
+	l->stats.messages_sent++;
+	l->stats.bytes_sent += s->total;
+	posted(l, s);
 	return true;
 }
 
@@ -281,6 +313,8 @@ void sl_link_send(struct sl_link *l, struct sl_send *s, enum sl_rpc_class class,
 	s->offset = s->span = 0;
 	s->span_skip = 0;
 	l->now_ns = now_ns;
+	if (sl_likely(send_whole(l, s, class)))
+		return;
 	sl_sendq_push(&l->q, s, class);
 	pump(l);
 }

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include "base/check.h"
+#include "rpc/verbs/vb_budget.h"
 #include "rpc/verbs/verbs.h"
 
 static char key_path[64];
@@ -539,6 +540,46 @@ START_TEST(test_crowd)
 }
 END_TEST
 
+/* Takes `cnt` messages, one after the other, and then releases them all; nothing is flushed then.
+ */
+static void take_and_release(struct sl_transport *t, unsigned cnt)
+{
+	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
+	struct sl_message m[SL_RPC_MIN_SLOTS];
+
+	for (unsigned i = 0; i < cnt; i++) {
+		ck_assert_int_eq(post_ping(t), 0);
+		t->ops->flush(t);
+		while (t->ops->poll(t, &m[i], 1) == 0)
+			ck_assert_uint_lt(sl_now_ns(), until);
+	}
+	for (unsigned i = 0; i < cnt; i++)
+		t->ops->release(t, &m[i]);
+}
+
+/* Few slots are told as free before they are, many not; behind the doorbell none is missing. */
+START_TEST(test_slots_told)
+{
+	const char *ep = endpoint_of(_i);
+	struct backend_proc p = start_echo(ep);
+	struct sl_transport *t = gw_dial(ep, SLOTS, SL_RPC_MIN_BULK);
+	const struct sl_verbs *v = (struct sl_verbs *)t;
+
+	for (unsigned cnt = 1; cnt < SL_RPC_MIN_SLOTS; cnt++) {
+		take_and_release(t, cnt);
+		ck_assert_uint_eq(v->released - v->put_back, cnt);
+		ck_assert_int_eq(post_ping(t), 0);
+		ck_assert_uint_eq(t->credits.told, v->released);
+		ck_assert_uint_eq(v->released - v->put_back, cnt > VB_BUDGET_EARLY ? 0 : cnt);
+		t->ops->flush(t);
+		ck_assert_uint_eq(v->put_back, v->released);
+	}
+	sl_rpc_dial_drop(t);
+	check_served(ep);
+	backend_term(p);
+}
+END_TEST
+
 /* Who breaks its channel with the first of many messages leaves none of its peer's slots behind. */
 START_TEST(test_slots_come_back)
 {
@@ -655,6 +696,7 @@ int main(void)
 		tcase_add_loop_test(device, test_evil_peer, i, i + 1);
 		tcase_add_loop_test(device, test_neighbours_ring, i, i + 1);
 		tcase_add_loop_test(crowd, test_crowd, i, i + 1);
+		tcase_add_loop_test(crowd, test_slots_told, i, i + 1);
 		tcase_add_loop_test(crowd, test_slots_come_back, i, i + 1);
 		tcase_add_loop_test(crowd, test_close_does_not_block, i, i + 1);
 		tcase_add_loop_test(forks, test_fork, i, i + 1);

@@ -14,7 +14,7 @@ enum { TOTAL = 8192, MEMBERS = 288 };
 struct member {
 	uint32_t window; /* 0 none */
 	struct sl_credits tx, rx;
-	uint32_t arrived; /* each holds a slot until it is consumed */
+	uint32_t arrived, put_back; /* messages; each holds a slot in between */
 };
 
 static struct member members[MEMBERS];
@@ -36,7 +36,7 @@ static void come(struct vb_budget *b, struct member *m, uint32_t asked)
 
 static void go(struct vb_budget *b, struct member *m)
 {
-	in_queue += m->arrived - m->rx.consumed;
+	in_queue += m->arrived - m->put_back;
 	vb_budget_leave(b, m->window);
 	m->window = 0;
 }
@@ -52,13 +52,15 @@ static void send_all(struct member *m)
 	}
 }
 
-static void consume(struct member *m, uint32_t cnt)
+/* `late`: so many slots are told as free, and not yet put back. */
+static void consume(struct member *m, uint32_t cnt, uint32_t late)
 {
 	uint32_t there = m->arrived - m->rx.consumed;
 
 	cnt = cnt < there ? cnt : there;
-	in_queue += cnt;
 	m->rx.consumed += cnt;
+	for (; m->rx.consumed - m->put_back > late; m->put_back++)
+		in_queue++;
 	if (cnt)
 		ck_assert_int_eq(sl_credits_ack(&m->tx, m->rx.consumed), cnt);
 }
@@ -87,7 +89,8 @@ START_TEST(test_random_life)
 		} else if (m->window && sl_prng_below(&rng, 2)) {
 			send_all(m);
 		} else if (m->window) {
-			consume(m, (uint32_t)sl_prng_below(&rng, m->window + 1));
+			consume(m, (uint32_t)sl_prng_below(&rng, m->window + 1),
+				(uint32_t)sl_prng_below(&rng, VB_BUDGET_EARLY + 1));
 		}
 		most = here > most ? here : most;
 		ck_assert_uint_eq(b.members, here);
@@ -100,6 +103,29 @@ START_TEST(test_random_life)
 	ck_assert_uint_eq(b.granted, 0);
 	ck_assert_uint_eq(b.members, 0);
 	ck_assert_uint_eq(in_queue, TOTAL);
+}
+END_TEST
+
+/* All places taken, all windows full, and every receiver as late as it may be. */
+START_TEST(test_late_slots)
+{
+	enum { FEW = 64 };
+	struct vb_budget b;
+
+	vb_budget_init(&b, FEW * VB_BUDGET_LEAST, FEW);
+	in_queue = FEW * VB_BUDGET_LEAST;
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < FEW; i++) {
+			if (round == 0)
+				come(&b, &members[i], SL_RPC_MIN_SLOTS);
+			send_all(&members[i]);
+			consume(&members[i], members[i].window, VB_BUDGET_EARLY);
+			send_all(&members[i]);
+		}
+	}
+	ck_assert_uint_eq(b.members, FEW);
+	/* A first message and a last one of each still find a slot. */
+	ck_assert_uint_ge(in_queue, 2 * FEW);
 }
 END_TEST
 
@@ -154,6 +180,7 @@ int main(void)
 	int failed;
 
 	tcase_add_loop_test(tc, test_random_life, 0, 6);
+	tcase_add_test(tc, test_late_slots);
 	tcase_add_test(tc, test_full_house);
 	tcase_add_test(tc, test_small_device);
 	suite_add_tcase(s, tc);

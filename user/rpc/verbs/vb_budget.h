@@ -13,8 +13,15 @@
 #include <stdint.h>
 #include "sluice/rpc_wire.h"
 
-/* Besides its window: its first message, and one that it broke off in. */
-enum { VB_BUDGET_SPARE = 2, VB_BUDGET_LEAST = SL_RPC_MIN_SLOTS + VB_BUDGET_SPARE };
+/*
+ * Besides its window: its first message, one that it broke off in, and slots that it was told of as
+ * free before they are back in the queue.
+ */
+enum {
+	VB_BUDGET_EARLY = 2,
+	VB_BUDGET_SPARE = 2 + VB_BUDGET_EARLY,
+	VB_BUDGET_LEAST = SL_RPC_MIN_SLOTS + VB_BUDGET_SPARE
+};
 
 struct vb_budget {
 	uint32_t total, members_max; /* members_max * VB_BUDGET_LEAST <= total */

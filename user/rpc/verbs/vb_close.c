@@ -75,13 +75,13 @@ static uint32_t return_arrived(struct sl_verbs *v)
 /* And those of messages that were taken and not released. */
 static void return_lent(struct sl_verbs *v)
 {
-	uint32_t from = v->base.credits.consumed;
+	uint32_t from = v->put_back;
 
 	if (v->have_wc)
 		vb_give_back(v, &v->wc);
 	v->have_wc = false;
 	for (; v->rx_slot && from != v->rx_next; from++)
-		(void)vb_home_post(v->home, &v->rx_slot[from & v->mask], 1);
+		(void)vb_home_post(v->home, &v->rx_slot[from & v->slot_mask], 1);
 }
 
 /* A driver may forget the completions of a queue pair that goes: they are taken before, and after.

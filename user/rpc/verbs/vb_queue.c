@@ -178,6 +178,7 @@ static void lay_out(struct sl_verbs *v, const struct vb_geometry *g)
 	v->rx_slots = v->tx_bulk + g->bulk_len;
 	v->rx_bulk = v->rx_slots + (v->home ? 0 : slots_len);
 	v->mask = g->slots - 1;
+	v->slot_mask = 2 * g->slots - 1;
 }
 
 /* A process that forks keeps its memory where the device has it. */
@@ -200,7 +201,7 @@ static int make_tables(struct sl_verbs *v, uint32_t slots)
 {
 	v->posted = calloc(slots, sizeof(*v->posted));
 	v->rx_bulk_end = calloc(slots, sizeof(*v->rx_bulk_end));
-	v->rx_slot = calloc(slots, sizeof(*v->rx_slot));
+	v->rx_slot = calloc(2 * (size_t)slots, sizeof(*v->rx_slot));
 	v->borrowed = calloc(slots, sizeof(*v->borrowed));
 	return v->posted && v->rx_bulk_end && v->rx_slot && v->borrowed ? 0 : -ENOMEM;
 }

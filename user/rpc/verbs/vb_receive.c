@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include "rpc/verbs/vb_budget.h"
 #include "rpc/verbs/verbs.h"
 
 enum { REPOST_AT = 16, POLL = 16 };
@@ -7,13 +8,13 @@ enum { REPOST_AT = 16, POLL = 16 };
 static uint8_t *slot_at(const struct sl_verbs *v, uint32_t seq)
 {
 	if (v->home)
-		return vb_home_slot(v->home, v->rx_slot[seq & v->mask]);
+		return vb_home_slot(v->home, v->rx_slot[seq & v->slot_mask]);
 	return v->rx_slots + (size_t)(seq & v->mask) * SL_RPC_SLOT_SIZE;
 }
 
 static int repost(struct sl_verbs *v, uint32_t from, uint32_t to)
 {
-	uint32_t first = from & v->mask, cnt = to - from, to_end = v->mask + 1 - first;
+	uint32_t first = from & v->slot_mask, cnt = to - from, to_end = v->slot_mask + 1 - first;
 	int rc;
 
 	if (!v->home)
@@ -45,16 +46,26 @@ int vb_post_receives(struct sl_verbs *v, uint32_t from, uint32_t to)
 	return 0;
 }
 
+void vb_put_back(struct sl_verbs *v)
+{
+	if (v->released == v->put_back)
+		return;
+	if (repost(v, v->put_back, v->released))
+		v->gone = v->broken = true;
+	else
+		v->put_back = v->released;
+}
+
 void vb_consume(struct sl_verbs *v)
 {
 	struct sl_credits *c = &v->base.credits;
 
 	if (v->released == c->consumed)
 		return;
-	if (repost(v, c->consumed, v->released)) {
-		v->gone = v->broken = true;
+	if (!v->home || v->released - v->put_back > VB_BUDGET_EARLY)
+		vb_put_back(v);
+	if (v->broken)
 		return;
-	}
 	c->consumed = v->released;
 	c->bulk_consumed = v->rx_bulk_end[(c->consumed - 1) & v->mask];
 }
@@ -113,7 +124,7 @@ static int take(struct sl_verbs *v, const struct ibv_wc *wc, struct sl_message *
 		return -EPROTO;
 	}
 	/* From here the slot is the message's, whatever is wrong with that. */
-	v->rx_slot[seq & v->mask] = (uint32_t)wc->wr_id;
+	v->rx_slot[seq & v->slot_mask] = (uint32_t)wc->wr_id;
 	v->rx_next++;
 	slot = slot_at(v, seq);
 	if (wc->byte_len < sizeof(m->header) || wc->opcode != IBV_WC_RECV)
@@ -142,17 +153,18 @@ static int take(struct sl_verbs *v, const struct ibv_wc *wc, struct sl_message *
 /* Completions, first the one that arm() has found; negative when there can be no more. */
 static int completions(struct sl_verbs *v, struct ibv_wc *wc, unsigned max)
 {
-	int n;
+	int have = 0, n;
 
-	if (v->have_wc) {
-		v->have_wc = false;
-		wc[0] = v->wc;
-		return 1;
-	}
-	n = ibv_poll_cq(v->rx_cq, (int)(max < POLL ? max : POLL), wc);
+	if (v->have_wc)
+		wc[have++] = v->wc;
+	v->have_wc = false;
+	max = max < POLL ? max : POLL;
+	n = have < (int)max ? ibv_poll_cq(v->rx_cq, (int)max - have, wc + have) : 0;
 	if (n < 0)
 		v->gone = v->broken = true;
-	return n;
+	if (n <= 0)
+		return have ? have : n;
+	return have + n;
 }
 
 int vb_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
@@ -203,6 +215,8 @@ void vb_release(struct sl_transport *t, const struct sl_message *m)
 	v->lent--;
 	/* CREDITs behind the last lent message go with it. */
 	v->released = v->lent ? m->token + 1 : v->rx_next;
-	if (v->released - t->credits.consumed >= REPOST_AT)
+	if (v->released - v->put_back >= REPOST_AT) {
+		vb_put_back(v);
 		vb_consume(v);
+	}
 }

@@ -290,6 +290,7 @@ void vb_flush(struct sl_transport *t)
 	if (sl_credits_due(&t->credits))
 		send_credit(v);
 	ring(v);
+	vb_put_back(v);
 }
 
 unsigned vb_sent(struct sl_transport *t, uint64_t *cookies, unsigned max)

@@ -15,9 +15,12 @@
  * Where the owner's memory (the UMEM) is registered, long spans in it are not gathered: the WRITE
  * reads them where they lie, and `sent` tells when that is done.
  *
- * Work requests are chained and posted with one doorbell by flush(). A slot is reposted before it
- * is told as consumed, so a peer that keeps to its window never meets an empty receive queue. One
- * that does not is found out by the count, and its slots are taken back.
+ * Work requests are chained and posted with one doorbell by flush(). Slots of released messages are
+ * told as consumed by what goes out next, and go back to the receive queue behind that doorbell,
+ * where nobody waits for them: a shared queue has VB_BUDGET_EARLY slots for each member to spare.
+ * More than those, and all of a queue of its own, go back first. So a peer that keeps to its window
+ * never meets an empty receive queue. One that does not is found out by the count, and its slots
+ * are taken back.
  *
  * Set-up (vb_proof.h): connection data carry nonces and the acceptor's proof of the shared key; the
  * first SEND of each side, both with a proof, carry the rkeys. Rings are made only then.
@@ -70,9 +73,9 @@ struct vb_geometry {
 struct sl_verbs {
 	struct sl_transport base; /* fd: epoll over completions, CM and asynchronous events */
 	_Atomic bool gone;
-	bool broken; /* the queue pair is in error: nothing to wait for at close */
-	int error;   /* why, if the peer broke the protocol */
-	uint32_t mask;
+	bool broken;              /* the queue pair is in error: nothing to wait for at close */
+	int error;                /* why, if the peer broke the protocol */
+	uint32_t mask, slot_mask; /* of tables per message; of rx_slot */
 	/* out */
 	uint8_t *tx_slots, *tx_bulk;
 	uint64_t peer_bulk;
@@ -94,10 +97,11 @@ struct sl_verbs {
 	/* in */
 	uint8_t *rx_slots, *rx_bulk;
 	uint32_t rx_next, lent;
-	uint32_t released; /* messages before it are done with; their slots may not be back yet */
+	uint32_t released; /* messages before it are done with */
+	uint32_t put_back; /* and the slots of those before this one are in the queue again */
 	uint64_t rx_bulk_head;
 	uint64_t *rx_bulk_end;   /* per message: rx_bulk_head behind it */
-	uint32_t *rx_slot;       /* per message: its slot, with a home */
+	uint32_t *rx_slot;       /* per message of two windows: its slot, with a home */
 	bool have_wc;            /* found by arm() */
 	bool rx_armed, tx_armed; /* a bell was asked for, and has not rung */
 	struct ibv_wc wc;
@@ -174,8 +178,10 @@ int vb_post_chain(struct ibv_qp *qp, struct ibv_send_wr *first);
 int vb_post_receives(struct sl_verbs *v, uint32_t from, uint32_t to);
 /* The slot of a receive that nobody will look at. */
 void vb_give_back(struct sl_verbs *v, const struct ibv_wc *wc);
-/* Slots of released messages go back to the receive queue, and then count as consumed. */
+/* Released messages count as consumed. */
 void vb_consume(struct sl_verbs *v);
+/* Their slots go back to the receive queue. */
+void vb_put_back(struct sl_verbs *v);
 int vb_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max);
 void vb_release(struct sl_transport *t, const struct sl_message *m);
 

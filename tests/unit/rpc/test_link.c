@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What goes out, and in which order: a message that fits a slot does not pass through the queue,
+ * but never overtakes what waits there. The transport is a fake one with room for so many messages.
+ */
+#include <check.h>
+#include <errno.h>
+#include "rpc/link.h"
+
+enum { MESSAGES = 8, SMALL = 64, LARGE = 64 << 10, SLICE = 8 << 10 };
+
+static struct {
+	struct sl_transport base;
+	unsigned room, posted_cnt;
+	int lost; /* what the next posts return */
+	struct sl_rpc_header posted[32];
+	size_t bytes[32];
+	uint64_t cookies[32];
+} fake;
+
+static unsigned sent_cnt;
+static struct sl_send *sent[MESSAGES];
+static uint8_t payload[LARGE];
+static struct sl_span spans[MESSAGES];
+static struct sl_send sends[MESSAGES];
+static struct sl_link link_;
+
+static int post(struct sl_transport *t, const struct sl_rpc_header *h, const struct sl_span *s,
+		unsigned cnt, uint64_t cookie)
+{
+	size_t bytes = 0;
+
+	(void)t;
+	if (fake.lost)
+		return fake.lost;
+	if (!fake.room)
+		return -EAGAIN;
+	fake.room--;
+	for (unsigned i = 0; i < cnt; i++)
+		bytes += s[i].len;
+	fake.bytes[fake.posted_cnt] = bytes;
+	fake.cookies[fake.posted_cnt] = cookie;
+	fake.posted[fake.posted_cnt++] = *h;
+	return 0;
+}
+
+static void nothing(struct sl_transport *t)
+{
+	(void)t;
+}
+
+static uint32_t window(const struct sl_transport *t)
+{
+	return fake.room ? t->bulk_max : 0;
+}
+
+static const struct sl_transport_ops fake_ops = {
+	.post = post, .flush = nothing, .window = window, .progress = nothing, .close = nothing};
+
+static void on_sent(void *ctx, struct sl_send *s)
+{
+	(void)ctx;
+	sent[sent_cnt++] = s;
+}
+
+static const struct sl_link_ops link_ops = {.sent = on_sent};
+
+static void setup(unsigned room)
+{
+	memset(&fake, 0, sizeof(fake));
+	memset(&link_, 0, sizeof(link_));
+	sent_cnt = 0;
+	fake.base = (struct sl_transport){.ops = &fake_ops,
+					  .copies = true,
+					  .slot_len = SL_RPC_SLOT_SIZE,
+					  .bulk_max = LARGE,
+					  .slice_min = SLICE};
+	fake.room = room;
+	link_.ops = &link_ops;
+	sl_link_init(&link_, &fake.base, 1, false);
+}
+
+static void send_one(unsigned i, uint32_t len, enum sl_rpc_class class)
+{
+	spans[i] = sl_span_of(payload, len);
+	sends[i] = (struct sl_send){
+		.header = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_REQUEST,
+			   .count = (uint16_t)(i + 1)},
+		.total = len,
+		.deadline_ns = UINT64_MAX,
+		.spans = &spans[i],
+		.span_cnt = 1,
+	};
+	sl_link_send(&link_, &sends[i], class, 1);
+}
+
+static void check_whole(unsigned at, unsigned i)
+{
+	const struct sl_rpc_header *h = &fake.posted[at];
+
+	ck_assert_uint_lt(at, fake.posted_cnt);
+	ck_assert_uint_eq(h->count, i + 1);
+	ck_assert_uint_eq(h->flags, SL_RPC_BATCH | SL_RPC_FIRST | SL_RPC_LAST);
+	ck_assert_uint_eq(h->fragment_len, sends[i].total);
+	ck_assert_uint_eq(h->total_or_offset, sends[i].total);
+	ck_assert_uint_eq(fake.bytes[at], sends[i].total);
+}
+
+START_TEST(test_at_once)
+{
+	setup(8);
+	send_one(0, SMALL, SL_CLASS_LATENCY);
+	check_whole(0, 0);
+	ck_assert_uint_eq(fake.posted[0].priority, SL_CLASS_LATENCY);
+	ck_assert_uint_eq(sent_cnt, 1);
+	ck_assert(sl_link_idle(&link_));
+	/* One that is lent stays the link's until the transport is done with it. */
+	fake.base.copies = false;
+	send_one(1, SMALL, SL_CLASS_NORMAL);
+	check_whole(1, 1);
+	ck_assert_uint_eq(fake.cookies[1], (uintptr_t)&sends[1]);
+	ck_assert_uint_eq(sent_cnt, 1);
+	ck_assert_ptr_eq(sl_link_unsent(&link_), &sends[1]);
+	ck_assert_uint_gt(sends[1].offset, 0); /* it has left: not to be repeated */
+}
+END_TEST
+
+START_TEST(test_no_overtaking)
+{
+	setup(1);
+	for (unsigned i = 0; i < 3; i++)
+		send_one(i, SMALL, SL_CLASS_NORMAL);
+	ck_assert_uint_eq(fake.posted_cnt, 1);
+	ck_assert_uint_eq(sends[1].offset, 0);
+	/* Room has come meanwhile. */
+	fake.room = 8;
+	send_one(3, SMALL, SL_CLASS_NORMAL);
+	sl_link_flush(&link_, 2);
+	for (unsigned i = 0; i < 4; i++)
+		check_whole(i, i);
+	ck_assert_uint_eq(sent_cnt, 4);
+	ck_assert(sl_link_idle(&link_));
+}
+END_TEST
+
+/* Beyond the cap on posted bytes only the control class goes; a long message goes in slices. */
+START_TEST(test_cap)
+{
+	setup(32);
+	fake.base.posted_bytes =
+		link_.limit.least > link_.limit.bytes ? link_.limit.least : link_.limit.bytes;
+	send_one(0, SMALL, SL_CLASS_LATENCY);
+	ck_assert_uint_eq(fake.posted_cnt, 0);
+	send_one(1, SMALL, SL_CLASS_CONTROL);
+	check_whole(0, 1);
+	fake.base.posted_bytes = 0;
+	sl_link_flush(&link_, 2);
+	check_whole(1, 0);
+	send_one(2, LARGE, SL_CLASS_BULK);
+	ck_assert_uint_gt(fake.posted_cnt, 3);
+	ck_assert_uint_eq(fake.posted[2].flags, SL_RPC_BATCH | SL_RPC_FIRST);
+	ck_assert_uint_eq(sent_cnt, 3);
+}
+END_TEST
+
+START_TEST(test_lost)
+{
+	setup(8);
+	fake.lost = -ENOTCONN;
+	send_one(0, SMALL, SL_CLASS_NORMAL);
+	ck_assert_int_eq(link_.error, -ENOTCONN);
+	fake.lost = 0;
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_ptr_eq(sl_link_unsent(&link_), &sends[i]);
+		ck_assert_uint_eq(sends[i].offset, 0); /* safe to send elsewhere */
+		ck_assert_ptr_null(sl_link_unsent(&link_));
+		send_one(i + 1, SMALL, SL_CLASS_NORMAL);
+	}
+	ck_assert_uint_eq(fake.posted_cnt, 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("rpc link");
+	TCase *tc = tcase_create("out");
+	SRunner *sr;
+	int failed;
+
+	tcase_add_test(tc, test_at_once);
+	tcase_add_test(tc, test_no_overtaking);
+	tcase_add_test(tc, test_cap);
+	tcase_add_test(tc, test_lost);
+	suite_add_tcase(s, tc);
+	sr = srunner_create(s);
+	srunner_run_all(sr, CK_NORMAL);
+	failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed ? 1 : 0;
+}
