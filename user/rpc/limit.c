@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rpc/limit.h"
 
-enum { LOOKS = 64 };
+enum { LOOKS = 20 };
 
 void sl_limit_init(struct sl_limit *l, uint32_t least, uint32_t max)
 {
