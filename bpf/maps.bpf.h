@@ -29,6 +29,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, SL_MAX_QUEUES);
 	__type(key, __u32);
 	__type(value, struct sl_queue);

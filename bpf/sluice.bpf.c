@@ -44,7 +44,8 @@ static __always_inline int finish(__u32 verdict)
 	switch (verdict) {
 	case SL_RX_REDIRECT: return XDP_REDIRECT;
 	case SL_RX_SHED_CONNECTION:
-	case SL_RX_SHED_DATAGRAM: return XDP_DROP;
+	case SL_RX_SHED_DATAGRAM:
+	case SL_RX_SHED_QUEUE: return XDP_DROP;
 	default: return XDP_PASS;
 	}
 }

@@ -23,26 +23,44 @@ static __always_inline const struct sl_listener *find_listener(struct sl_listene
 	return bpf_map_lookup_elem(&sl_listeners, key);
 }
 
-/*
- * Refused with probability shed_level / 65536. Only what would open something new is: a connection
- * that exists is served whatever the load, and an ICMP error costs nothing.
- */
-static __always_inline int is_shed(const struct sl_listener *l, __u32 rx_queue)
+/* With probability shed_level / 65536. */
+static __always_inline int is_shed(const struct sl_listener *l, const struct sl_queue *q)
 {
-	const struct sl_queue *q;
 	const struct sl_svc_live *live;
 	__u32 index;
 
 	if (l->shed_service >= sl_config.service_cnt)
-		return 0;
-	q = bpf_map_lookup_elem(&sl_queues, &rx_queue);
-	if (!q)
 		return 0;
 	index = sl_live_index(sl_config.service_cnt, q->worker, l->shed_service);
 	live = bpf_map_lookup_elem(&sl_svc_live, &index);
 	if (!live || !live->shed_level)
 		return 0;
 	return (bpf_get_prandom_u32() & 0xffff) < live->shed_level;
+}
+
+/* But one in 16 gets through, so that a worker that sleeps hears of it. */
+static __always_inline int is_crowded(const struct sl_queue *q)
+{
+	return (__s32)(q->open_limit - q->opens) <= 0 && (bpf_get_prandom_u32() & 15);
+}
+
+/*
+ * Only what would open something new is refused: a connection that exists is served whatever the
+ * load, and an ICMP error costs nothing.
+ */
+static __always_inline int admit(const struct sl_packet *p, const struct sl_listener *l,
+				 __u32 rx_queue)
+{
+	struct sl_queue *q = bpf_map_lookup_elem(&sl_queues, &rx_queue);
+
+	if (!q)
+		return SL_RX_PASS_NO_SOCKET;
+	if (is_shed(l, q))
+		return p->key.protocol == IPPROTO_TCP ? SL_RX_SHED_CONNECTION : SL_RX_SHED_DATAGRAM;
+	if (is_crowded(q))
+		return SL_RX_SHED_QUEUE;
+	q->opens++; /* a queue's packets come one by one; in generic mode one may be missed */
+	return SL_RX_REDIRECT;
 }
 
 /*
@@ -69,13 +87,17 @@ static __always_inline void stamp(struct xdp_md *ctx, const struct sl_listener *
 static __always_inline int steer_packet(struct xdp_md *ctx, struct sl_packet *p)
 {
 	const struct sl_listener *l = find_listener(&p->key);
+	int verdict;
 
 	if (!l)
 		return SL_RX_PASS_NO_LISTENER;
 	if (bpf_redirect_map(&sl_xsks, ctx->rx_queue_index, XDP_PASS) != XDP_REDIRECT)
 		return SL_RX_PASS_NO_SOCKET;
-	if (p->opens && is_shed(l, ctx->rx_queue_index))
-		return p->key.protocol == IPPROTO_TCP ? SL_RX_SHED_CONNECTION : SL_RX_SHED_DATAGRAM;
+	if (p->opens) {
+		verdict = admit(p, l, ctx->rx_queue_index);
+		if (verdict != SL_RX_REDIRECT)
+			return verdict;
+	}
 	stamp(ctx, l);
 	return SL_RX_REDIRECT;
 }

@@ -5,13 +5,13 @@
  *   map           kind             key                    value               written by
  *   sl_listeners  hash             sl_listener_key        sl_listener         control thread
  *   sl_xsks       XSKMAP           rx queue               AF_XDP socket       worker start
- *   sl_queues     array            rx queue               sl_queue            worker start
+ *   sl_queues     array, mmapable  rx queue               sl_queue            worker, XDP program
  *   sl_rx_drops   per-CPU array    enum sl_rx_verdict     u64 packets         XDP program
  *   sl_svc_hist   array, mmapable  sl_hist_index()        sl_svc_hist         workers
  *   sl_svc_live   array, mmapable  sl_live_index()        sl_svc_live         batch controller
  *   sl_svc_ctl    array, mmapable  service                sl_svc_ctl          operator
  *
- * The last three have as many entries as there are workers and services: the gateway sets their
+ * Those of sl_svc_* have as many entries as there are workers and services: the gateway sets their
  * sizes before it loads the program. sl_svc_ctl has one entry per service, which is what tells a
  * reader of the pinned maps the service_cnt that the two index functions want.
  *
@@ -49,7 +49,7 @@ struct sl_prog_config {
 	__u32 by_gateway; /* 1: loaded by a gateway, so left over if that does not run any more */
 };
 #define SL_PROG_MAGIC  0x736c7570u
-#define SL_ABI_VERSION 1u
+#define SL_ABI_VERSION 2u
 
 /* All zero in addr means any local address of that family; port 0, with an address, all its ports.
  */
@@ -66,9 +66,18 @@ struct sl_listener {
 	__u32 flags;
 };
 
-/* Which worker has the AF_XDP socket of a queue, and so whose sl_svc_live decides on shedding. */
+/*
+ * Which worker has the AF_XDP socket of a queue, and so whose sl_svc_live decides on shedding; and
+ * how many packets may still ask for something new (SYNs, datagrams) before the worker has caught
+ * up: at most half of the queue's frames, so that a flood leaves room for connections that exist.
+ * One cache line for each writer.
+ */
 struct sl_queue {
 	__u32 worker;
+	__u32 open_limit; /* worker: beyond it 15 in 16 of them are refused; wraps like `opens` */
+	__u32 pad0[14];
+	__u32 opens; /* XDP program: how many were let in since it was loaded */
+	__u32 pad1[15];
 };
 
 /* In front of the packet (XDP metadata) when it is redirected. */
@@ -144,6 +153,7 @@ struct sl_svc_ctl {
 };
 
 _Static_assert(sizeof(struct sl_listener_key) == 20, "map key");
+_Static_assert(sizeof(struct sl_queue) == 128, "whole cache lines");
 _Static_assert(sizeof(struct sl_rx_meta) == 16, "a multiple of 4 and at most 32, as XDP wants it");
 _Static_assert(sizeof(struct sl_svc_hist) % 64 == 0, "whole cache lines");
 _Static_assert(sizeof(struct sl_svc_live) == 128, "whole cache lines");

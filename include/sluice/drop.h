@@ -21,7 +21,9 @@
 	X(RX_PASS_NO_SOCKET, "pass_no_socket",                                                     \
 	  "no AF_XDP socket on this queue: left to the kernel")                                    \
 	X(RX_SHED_CONNECTION, "shed_connection", "SYN refused: the service is overloaded")         \
-	X(RX_SHED_DATAGRAM, "shed_datagram", "datagram refused: the service is overloaded")
+	X(RX_SHED_DATAGRAM, "shed_datagram", "datagram refused: the service is overloaded")        \
+	X(RX_SHED_QUEUE, "shed_queue",                                                             \
+	  "SYN or datagram refused: half of the queue waits for its worker")
 
 /* Discards in user space, in the order in which a packet meets the checks. */
 #define SL_DROPS(X)                                                                                \

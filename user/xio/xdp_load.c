@@ -540,11 +540,9 @@ int sl_xdp_unlisten(const struct sl_xdp *x, const struct sl_listener_key *key)
 
 int sl_xdp_set_socket(const struct sl_xdp *x, uint16_t queue, uint32_t worker, int xsk_fd)
 {
-	const struct sl_queue q = {.worker = worker};
 	const uint32_t key = queue, fd = (uint32_t)xsk_fd;
 
-	if (bpf_map_update_elem(x->map_fd[SL_MAP_QUEUES], &key, &q, BPF_ANY) < 0)
-		return -errno;
+	x->queues[queue].worker = worker;
 	return result(bpf_map_update_elem(x->map_fd[SL_MAP_XSKS], &key, &fd, BPF_ANY));
 }
 

@@ -74,6 +74,7 @@ struct sl_xdp {
 	char pin_dir[128];    /* "" without pins */
 
 	int map_fd[SL_MAP_CNT];
+	struct sl_queue *queues; /* SL_MAX_QUEUES of them */
 	struct sl_svc_hist *hist;
 	struct sl_svc_live *live;
 	struct sl_svc_ctl *ctl;

@@ -20,12 +20,12 @@ enum { MAPS_PER_PROG = 32 };
 static const struct map_layout {
 	const char *name;
 	uint32_t type, key_size, value_size;
-	bool svc; /* mmapable, may be shared between interfaces */
+	bool mmapable;
 } layouts[SL_MAP_CNT] = {
 	[SL_MAP_LISTENERS] = {"sl_listeners", BPF_MAP_TYPE_HASH, sizeof(struct sl_listener_key),
 			      sizeof(struct sl_listener), false},
 	[SL_MAP_XSKS] = {"sl_xsks", BPF_MAP_TYPE_XSKMAP, 4, 4, false},
-	[SL_MAP_QUEUES] = {"sl_queues", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct sl_queue), false},
+	[SL_MAP_QUEUES] = {"sl_queues", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct sl_queue), true},
 	[SL_MAP_RX_DROPS] = {"sl_rx_drops", BPF_MAP_TYPE_PERCPU_ARRAY, 4, 8, false},
 	[SL_MAP_SVC_HIST] = {"sl_svc_hist", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct sl_svc_hist),
 			     true},
@@ -114,7 +114,7 @@ static int take_map(struct sl_xdp *x, int fd, const struct bpf_map_info *info)
 			continue;
 		if (info->type != l->type || info->key_size != l->key_size ||
 		    info->value_size != l->value_size ||
-		    (l->svc && !(info->map_flags & BPF_F_MMAPABLE)))
+		    (l->mmapable && !(info->map_flags & BPF_F_MMAPABLE)))
 			return -EINVAL;
 		x->map_fd[i] = fd;
 		return 1;
@@ -186,9 +186,10 @@ static size_t mmap_len(enum sl_xdp_map map, size_t entries)
 	return (len + page - 1) & ~(page - 1);
 }
 
-static size_t svc_entries(const struct sl_xdp *x, enum sl_xdp_map map)
+static size_t map_entries(const struct sl_xdp *x, enum sl_xdp_map map)
 {
 	switch (map) {
+	case SL_MAP_QUEUES: return SL_MAX_QUEUES;
 	case SL_MAP_SVC_HIST: return (size_t)x->worker_cnt * x->service_cnt * SL_STAGE_CNT;
 	case SL_MAP_SVC_LIVE: return (size_t)x->worker_cnt * x->service_cnt;
 	default: return x->service_cnt;
@@ -197,7 +198,7 @@ static size_t svc_entries(const struct sl_xdp *x, enum sl_xdp_map map)
 
 static void *map_array(const struct sl_xdp *x, enum sl_xdp_map map, char *err, size_t err_len)
 {
-	void *p = mmap(NULL, mmap_len(map, svc_entries(x, map)), PROT_READ | PROT_WRITE, MAP_SHARED,
+	void *p = mmap(NULL, mmap_len(map, map_entries(x, map)), PROT_READ | PROT_WRITE, MAP_SHARED,
 		       x->map_fd[map], 0);
 
 	if (p != MAP_FAILED)
@@ -209,6 +210,9 @@ static void *map_array(const struct sl_xdp *x, enum sl_xdp_map map, char *err, s
 
 int sl_xdp_map_memory(struct sl_xdp *x, const struct sl_xdp *share, char *err, size_t err_len)
 {
+	x->queues = map_array(x, SL_MAP_QUEUES, err, err_len);
+	if (!x->queues)
+		return -ENOMEM;
 	if (share) {
 		x->shared_svc = true;
 		x->hist = share->hist;
@@ -224,16 +228,21 @@ int sl_xdp_map_memory(struct sl_xdp *x, const struct sl_xdp *share, char *err, s
 	return x->ctl ? 0 : -ENOMEM;
 }
 
+static void unmap_array(const struct sl_xdp *x, enum sl_xdp_map map, void *p)
+{
+	if (p)
+		munmap(p, mmap_len(map, map_entries(x, map)));
+}
+
 void sl_xdp_unmap_memory(struct sl_xdp *x)
 {
+	unmap_array(x, SL_MAP_QUEUES, x->queues);
 	if (!x->shared_svc) {
-		if (x->hist)
-			munmap(x->hist, mmap_len(SL_MAP_SVC_HIST, svc_entries(x, SL_MAP_SVC_HIST)));
-		if (x->live)
-			munmap(x->live, mmap_len(SL_MAP_SVC_LIVE, svc_entries(x, SL_MAP_SVC_LIVE)));
-		if (x->ctl)
-			munmap(x->ctl, mmap_len(SL_MAP_SVC_CTL, svc_entries(x, SL_MAP_SVC_CTL)));
+		unmap_array(x, SL_MAP_SVC_HIST, x->hist);
+		unmap_array(x, SL_MAP_SVC_LIVE, x->live);
+		unmap_array(x, SL_MAP_SVC_CTL, x->ctl);
 	}
+	x->queues = NULL;
 	x->hist = NULL;
 	x->live = NULL;
 	x->ctl = NULL;
@@ -252,8 +261,8 @@ void sl_xdp_clear_listeners(const struct sl_xdp *x)
 void sl_xdp_reset_maps(const struct sl_xdp *x)
 {
 	sl_xdp_clear_listeners(x);
-	memset(x->hist, 0, sizeof(*x->hist) * svc_entries(x, SL_MAP_SVC_HIST));
-	memset(x->live, 0, sizeof(*x->live) * svc_entries(x, SL_MAP_SVC_LIVE));
+	memset(x->hist, 0, sizeof(*x->hist) * map_entries(x, SL_MAP_SVC_HIST));
+	memset(x->live, 0, sizeof(*x->live) * map_entries(x, SL_MAP_SVC_LIVE));
 	/* sl_svc_ctl is the operator's. */
 }
 

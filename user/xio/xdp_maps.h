@@ -11,7 +11,7 @@ int sl_xdp_read_config(int prog_fd, struct sl_prog_config *out);
 /* Finds the maps of a loaded program by name and checks their layout; fills map_fd and counts. */
 int sl_xdp_find_maps(struct sl_xdp *x, int prog_fd, char *err, size_t err_len);
 
-/* Maps sl_svc_* into memory, or takes over those of `share`. */
+/* Maps sl_queues and sl_svc_* into memory; the latter are those of `share`, if given. */
 int sl_xdp_map_memory(struct sl_xdp *x, const struct sl_xdp *share, char *err, size_t err_len);
 void sl_xdp_unmap_memory(struct sl_xdp *x);
 

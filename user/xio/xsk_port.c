@@ -46,6 +46,9 @@ struct xsk_port {
 	uint32_t filled; /* frames with the kernel or in the rx ring */
 	uint32_t fill_target;
 	uint32_t tx_pending;
+	struct sl_queue *queue; /* shared with the XDP program */
+	uint32_t open_limit;    /* as last written there */
+	uint32_t open_share;
 	bool busy_poll;
 
 	struct xsk_socket *xsk;
@@ -94,6 +97,23 @@ static struct sl_frame *take_frame(struct xsk_port *x, const struct xdp_desc *de
 	return f;
 }
 
+/*
+ * Half of the frames may wait with SYNs and datagrams in them, whatever else waits included, so
+ * that a flood never takes the last frame from under a connection that exists. Written only when it
+ * changes: without such packets the line stays where the XDP program reads it.
+ */
+static void renew_open_limit(struct xsk_port *x)
+{
+	const uint32_t opens = __atomic_load_n(&x->queue->opens, __ATOMIC_RELAXED);
+	uint32_t waiting;
+
+	if (x->open_limit - opens == x->open_share)
+		return;
+	waiting = __atomic_load_n(x->rx.producer, __ATOMIC_RELAXED) - x->rx.cached_cons;
+	x->open_limit = opens + (waiting < x->open_share ? x->open_share - waiting : 0);
+	__atomic_store_n(&x->queue->open_limit, x->open_limit, __ATOMIC_RELAXED);
+}
+
 static unsigned xsk_rx_burst(struct sl_port *p, struct sl_frame **frames, unsigned max,
 			     uint64_t now_ns)
 {
@@ -111,6 +131,7 @@ static unsigned xsk_rx_burst(struct sl_port *p, struct sl_frame **frames, unsign
 	for (uint32_t i = 0; i < cnt; i++)
 		frames[i] = take_frame(x, xsk_ring_cons__rx_desc(&x->rx, idx + i), now_ns);
 	xsk_ring_cons__release(&x->rx, cnt);
+	renew_open_limit(x);
 	x->filled -= cnt;
 	p->stats.rx_packets += cnt;
 	return cnt;
@@ -473,6 +494,12 @@ int sl_xsk_open(struct sl_port **out, struct sl_umem *u, const struct sl_xdp *xd
 		snprintf(err, err_len, "out of memory");
 		return -ENOMEM;
 	}
+	if (queue >= SL_MAX_QUEUES) {
+		snprintf(err, err_len, "%s queue %u: queues from 0 to %d are supported",
+			 xdp->ifname, queue, SL_MAX_QUEUES - 1);
+		res = -E2BIG;
+		goto fail;
+	}
 	res = describe_port(x, xdp->ifname, err, err_len);
 	if (res)
 		goto fail;
@@ -488,6 +515,10 @@ int sl_xsk_open(struct sl_port **out, struct sl_umem *u, const struct sl_xdp *xd
 	tune_socket(x, o);
 	x->fill_target = choose_fill_target(x);
 	refill(x);
+	x->queue = &xdp->queues[queue];
+	x->open_share = (x->fill_target + 1) / 2;
+	x->open_limit = x->queue->opens;
+	renew_open_limit(x);
 	res = sl_xdp_set_socket(xdp, queue, o->worker, x->port.fd);
 	if (res) {
 		snprintf(err, err_len, "%s queue %u: cannot enter the socket into sl_xsks: %s",

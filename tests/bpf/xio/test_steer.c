@@ -39,7 +39,9 @@ static unsigned action_of(enum sl_rx_verdict v)
 {
 	if (v == SL_RX_REDIRECT)
 		return XDP_REDIRECT;
-	return v == SL_RX_SHED_CONNECTION || v == SL_RX_SHED_DATAGRAM ? XDP_DROP : XDP_PASS;
+	if (v == SL_RX_SHED_CONNECTION || v == SL_RX_SHED_DATAGRAM || v == SL_RX_SHED_QUEUE)
+		return XDP_DROP;
+	return XDP_PASS;
 }
 
 struct outcome {
@@ -73,6 +75,12 @@ static void run_packet(const struct packet *p, size_t len, unsigned queue, struc
 			o->verdict = v;
 	}
 	ck_assert_msg(sum == 1, "counted %lu times", (unsigned long)sum);
+}
+
+/* A test run puts nothing into the ring, so that the port never finds that there is room again. */
+static void make_room(uint32_t cnt)
+{
+	xdp.queues[0].open_limit = xdp.queues[0].opens + cnt;
 }
 
 static void expect(const char *name, const struct packet *p, size_t len, enum sl_rx_verdict want,
@@ -167,6 +175,13 @@ static void build_syn(struct packet *p)
 	tcp(p, 1, 7000, SYN);
 }
 
+static void build_segment(struct packet *p)
+{
+	eth(p, ETH_P_IP);
+	ip4(p, 6, "10.0.0.3");
+	tcp(p, 1, 7000, ACK);
+}
+
 static void build_datagram(struct packet *p)
 {
 	eth(p, ETH_P_IP);
@@ -256,6 +271,39 @@ START_TEST(shed_by_the_worker_of_the_queue)
 }
 END_TEST
 
+/* As many as there is room for; then one in 16, while what exists goes on as before. */
+START_TEST(shed_what_has_no_room)
+{
+	enum { ROOM = 5, RUNS = 1600, SHARE = RUNS / 16, SLACK = 60 }; /* six standard deviations */
+	struct packet p[3] = {0};
+	struct outcome o;
+	int let_in = 0;
+
+	build_syn(&p[0]);
+	build_datagram(&p[1]);
+	build_segment(&p[2]);
+	xdp.queues[0].opens = UINT32_MAX - 1; /* across the wrap */
+	make_room(ROOM);
+	for (int i = 0; i < ROOM; i++)
+		expect("room", &p[i % 2], p[i % 2].len, SL_RX_REDIRECT, &o);
+	for (int i = 0; i < RUNS; i++) {
+		const struct packet *new = &p[i % 2];
+
+		run_packet(new, new->len, 0, &o);
+		if (o.verdict == SL_RX_REDIRECT)
+			let_in++;
+		else
+			ck_assert_uint_eq(o.verdict, SL_RX_SHED_QUEUE);
+		ck_assert_uint_eq(o.action, action_of(o.verdict));
+		expect("segment", &p[2], p[2].len, SL_RX_REDIRECT, &o);
+	}
+	ck_assert_int_gt(let_in, SHARE - SLACK);
+	ck_assert_int_lt(let_in, SHARE + SLACK);
+	make_room(1);
+	expect("room again", &p[0], p[0].len, SL_RX_REDIRECT, &o);
+}
+END_TEST
+
 START_TEST(shed_a_share)
 {
 	enum { RUNS = 4000, SLACK = 320 }; /* ten standard deviations of the binomial */
@@ -320,6 +368,7 @@ static void set_up(void)
 	listen_on(6, NULL, 53, IPPROTO_UDP, L_UDP6, SL_ANY_SERVICE);
 	listen_on(4, NULL, 7000, IPPROTO_TCP, L_SHED_TCP, SHED_SERVICE);
 	listen_on(4, NULL, 7000, IPPROTO_UDP, L_SHED_UDP, SHED_SERVICE);
+	make_room(1000000);
 }
 
 static void tear_down(void)
@@ -347,6 +396,7 @@ static Suite *make_suite(void)
 	tcase_add_test(maps, shed_nothing_that_exists);
 	tcase_add_test(maps, shed_only_this_service);
 	tcase_add_test(maps, shed_by_the_worker_of_the_queue);
+	tcase_add_test(maps, shed_what_has_no_room);
 	tcase_add_loop_test(maps, shed_a_share, 1, 4);
 	tcase_set_timeout(maps, 60);
 	suite_add_tcase(s, maps);

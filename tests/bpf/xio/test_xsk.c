@@ -66,6 +66,18 @@ static void peer_send(unsigned sport, uint32_t seq)
 	ck_assert_int_eq(send(peer, p, sizeof(p), 0), sizeof(p));
 }
 
+/* A segment of a TCP connection that exists already. */
+static void peer_send_segment(uint32_t seq)
+{
+	uint8_t p[PACKET_LEN];
+
+	build_datagram(p, DPORT, seq);
+	p[23] = 6;
+	p[46] = 5 << 4; /* header length */
+	p[47] = 0x10;   /* ACK */
+	ck_assert_int_eq(send(peer, p, sizeof(p), 0), sizeof(p));
+}
+
 /* The number in the next packet that arrives at the peer, or -1. */
 static int64_t peer_recv(void)
 {
@@ -84,9 +96,11 @@ static int64_t peer_recv(void)
 
 static void listen_any(void)
 {
-	const struct sl_listener_key key = {.port = htons(DPORT), .family = 4, .protocol = 17};
+	struct sl_listener_key key = {.port = htons(DPORT), .family = 4, .protocol = 17};
 	const struct sl_listener l = {.listener = 3, .shed_service = SL_ANY_SERVICE};
 
+	ck_assert_int_eq(sl_xdp_listen(&xdp, &key, &l), 0);
+	key.protocol = 6;
 	ck_assert_int_eq(sl_xdp_listen(&xdp, &key, &l), 0);
 }
 
@@ -393,7 +407,7 @@ START_TEST(starved_of_frames_and_back)
 		held[cnt++] = f;
 	ck_assert_uint_eq(cnt, FEW - FILL);
 	for (seq = 0; seq < FILL + 5; seq++)
-		peer_send(DPORT, seq);
+		peer_send_segment(seq);
 	pause_ms(20);
 	struct sl_frame *got[FEW];
 	ck_assert_uint_eq(rx_wait(0, got, FEW), FILL);
@@ -411,6 +425,83 @@ START_TEST(starved_of_frames_and_back)
 	ck_assert_uint_eq(rx_wait(0, got, FEW), 1);
 	ck_assert_mem_eq(got[0]->data + SEQ_OFF, &(uint32_t){4711}, 4);
 	sl_frame_put(&umem, got[0]);
+	close_arena();
+}
+END_TEST
+
+static unsigned receive_all(unsigned *segments)
+{
+	struct sl_frame *frames[SL_BURST];
+	unsigned cnt, total = 0;
+
+	*segments = 0;
+	while ((cnt = rx(0, frames, SL_BURST)) > 0) {
+		for (unsigned i = 0; i < cnt; i++) {
+			*segments += frames[i]->data[23] == 6;
+			sl_frame_put(&umem, frames[i]);
+		}
+		total += cnt;
+	}
+	flush();
+	return total;
+}
+
+static uint64_t refused(void)
+{
+	uint64_t verdicts[SL_RX_VERDICT_CNT];
+
+	ck_assert_int_eq(sl_xdp_verdicts(&xdp, verdicts), 0);
+	return verdicts[SL_RX_SHED_QUEUE];
+}
+
+/*
+ * A flood of what would open something new gets half of the frames, and one in 16 of the rest: the
+ * segments behind it find room. LUCKY is six standard deviations above that share.
+ */
+START_TEST(flood_leaves_room)
+{
+	enum { FILL = FRAMES / 4, HALF = FILL / 2, FLOOD = 600, SEGMENTS = 60, LUCKY = 62 };
+	unsigned got, segments;
+
+	open_arena(1, FRAMES);
+	for (unsigned round = 0; round < 3; round++) {
+		const uint64_t before = refused();
+
+		for (uint32_t i = 0; i < FLOOD; i++)
+			peer_send(DPORT, i);
+		for (uint32_t i = 0; i < SEGMENTS; i++)
+			peer_send_segment(i);
+		pause_ms(20);
+		got = receive_all(&segments);
+		ck_assert_uint_eq(segments, SEGMENTS);
+		ck_assert_uint_ge(got - segments, HALF);
+		ck_assert_uint_le(got - segments, HALF + LUCKY);
+		ck_assert_uint_eq(refused() - before, FLOOD - (got - segments));
+	}
+	close_arena();
+}
+END_TEST
+
+/* No more than half of the frames are theirs when segments wait there, and all that is left. */
+START_TEST(what_waits_counts)
+{
+	enum { FILL = FRAMES / 4, HALF = FILL / 2, WAITING = 96, FLOOD = 100, LUCKY = 26 };
+	struct sl_frame *f;
+	unsigned got, segments;
+
+	open_arena(1, FRAMES);
+	peer_send(DPORT, 0); /* one in use, so that the limit is set anew */
+	for (uint32_t i = 0; i < WAITING; i++)
+		peer_send_segment(i);
+	ck_assert_uint_eq(rx_wait(0, &f, 1), 1);
+	sl_frame_put(&umem, f);
+	for (uint32_t i = 0; i < FLOOD; i++)
+		peer_send(DPORT, i);
+	pause_ms(20);
+	got = receive_all(&segments);
+	ck_assert_uint_eq(segments, WAITING);
+	ck_assert_uint_ge(got - segments, HALF - WAITING);
+	ck_assert_uint_le(got - segments, HALF - WAITING + LUCKY);
 	close_arena();
 }
 END_TEST
@@ -589,6 +680,8 @@ int main(void)
 	tcase_add_test(tc, retained_frames_come_back_unacked);
 	tcase_add_test(tc, full_tx_ring_takes_a_part);
 	tcase_add_test(tc, starved_of_frames_and_back);
+	tcase_add_test(tc, flood_leaves_room);
+	tcase_add_test(tc, what_waits_counts);
 	tcase_add_test(tc, stamp_is_read_once);
 	tcase_add_test(tc, close_with_frames_everywhere);
 	tcase_add_test(tc, reopen_at_once);
