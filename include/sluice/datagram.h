@@ -10,8 +10,9 @@
  *   that does not fit is SL_DATAGRAM_REPLY_TOO_LARGE without payload. Fragments are not used.
  * - No answer means: lost. Retry with the same id and content (less time till the deadline apart),
  *   from the same address and port, as long as the first. The gateway drops retries of what it is
- *   working on. Replies of up to 1472 bytes it repeats for 10 s, if they are among its last 16,000
- *   or so. Ids are the client's: unique among its requests of the last minute, best random.
+ *   working on. Replies of up to 1472 bytes it repeats until 10 s after the last time, if they are
+ *   among its last 16,000 or so. Ids are the client's: unique among its requests of the last
+ *   minute, best random.
  * - What is not a request is dropped without an answer; one of another version is answered with
  *   SL_DATAGRAM_VERSION.
  */

@@ -10,7 +10,7 @@ enum { SLOT_FREE, SLOT_PENDING, SLOT_ANSWERED };
 struct sl_datagram_slot {
 	struct sl_datagram_source src;
 	uint64_t id;
-	uint64_t answered_ns;
+	uint64_t sent_ns;      /* ANSWERED: when its reply was sent last */
 	uint32_t next;         /* of its bucket, or of the free list */
 	uint32_t older, newer; /* ANSWERED */
 	uint16_t len;          /* of the reply */
@@ -86,6 +86,21 @@ static void unage(struct sl_datagram_cache *c, struct sl_datagram_slot *s)
 	c->answered--;
 }
 
+static void age(struct sl_datagram_cache *c, struct sl_datagram_slot *s, uint64_t now_ns)
+{
+	const uint32_t link = (uint32_t)(s - c->slots) + 1;
+
+	s->sent_ns = now_ns;
+	s->newer = 0;
+	s->older = c->newest;
+	if (c->newest)
+		slot_at(c, c->newest)->newer = link;
+	else
+		c->oldest = link;
+	c->newest = link;
+	c->answered++;
+}
+
 static void slot_free(struct sl_datagram_cache *c, uint32_t link)
 {
 	struct sl_datagram_slot *s = slot_at(c, link);
@@ -137,7 +152,7 @@ enum sl_datagram_seen sl_datagram_seen(struct sl_datagram_cache *c,
 	struct sl_datagram_slot *s;
 	uint32_t link, *bucket;
 
-	while (c->oldest && now_ns - slot_at(c, c->oldest)->answered_ns > c->ttl_ns)
+	while (c->oldest && now_ns - slot_at(c, c->oldest)->sent_ns > c->ttl_ns)
 		slot_free(c, c->oldest);
 	link = find(c, src, id);
 	if (link) {
@@ -147,6 +162,9 @@ enum sl_datagram_seen sl_datagram_seen(struct sl_datagram_cache *c,
 		/* A short retry must not fetch a reply that a long request has paid for. */
 		if (s->len > reply_max)
 			return SL_DATAGRAM_AMPLIFY;
+		/* As long as it goes on asking, it must not be carried out again. */
+		unage(c, s);
+		age(c, s, now_ns);
 		*reply = sl_span_of(c->replies + (size_t)(link - 1) * c->reply_cap, s->len);
 		return SL_DATAGRAM_ANSWERED;
 	}
@@ -181,17 +199,9 @@ void sl_datagram_answered(struct sl_datagram_cache *c, uint32_t slot,
 	if (payload.len)
 		memcpy(copy + SL_DATAGRAM_HEAD, payload.ptr, payload.len);
 	s->len = (uint16_t)(SL_DATAGRAM_HEAD + payload.len);
-	s->answered_ns = now_ns;
 	s->state = SLOT_ANSWERED;
 	c->pending--;
-	c->answered++;
-	s->newer = 0;
-	s->older = c->newest;
-	if (c->newest)
-		slot_at(c, c->newest)->newer = slot + 1;
-	else
-		c->oldest = slot + 1;
-	c->newest = slot + 1;
+	age(c, s, now_ns);
 }
 
 void sl_datagram_forget(struct sl_datagram_cache *c, uint32_t slot)

@@ -159,9 +159,12 @@ START_TEST(test_retries)
 	/* a retry that is shorter than the reply */
 	ck_assert_int_eq(sl_datagram_seen(&cache, &src, 7, 27, 6, &other, &reply),
 			 SL_DATAGRAM_AMPLIFY);
-	/* the time has passed */
-	ck_assert_int_eq(see(1, 7, 5 + TTL, &slot), SL_DATAGRAM_ANSWERED);
-	ck_assert_int_eq(see(1, 7, 6 + TTL, &slot), SL_DATAGRAM_NEW);
+	/* each retry that gets it keeps it, one that does not does not; then the time has passed */
+	ck_assert_int_eq(see(1, 7, 6 + TTL, &slot), SL_DATAGRAM_ANSWERED);
+	ck_assert_int_eq(see(1, 7, 6 + 2 * TTL, &slot), SL_DATAGRAM_ANSWERED);
+	ck_assert_int_eq(sl_datagram_seen(&cache, &src, 7, 27, 6 + 3 * TTL, &other, &reply),
+			 SL_DATAGRAM_AMPLIFY);
+	ck_assert_int_eq(see(1, 7, 7 + 3 * TTL, &slot), SL_DATAGRAM_NEW);
 	ck_assert_uint_eq(cache.pending, 3);
 	ck_assert_uint_eq(cache.answered, 0);
 }
@@ -231,6 +234,7 @@ START_TEST(test_random)
 			ck_assert_int_eq(seen, SL_DATAGRAM_PENDING);
 		} else if (state[k] == 2) {
 			ck_assert_int_eq(seen, SL_DATAGRAM_ANSWERED);
+			when[k] = now;
 		} else if (pending == SLOTS) {
 			ck_assert_int_eq(seen, SL_DATAGRAM_FULL);
 		} else {
