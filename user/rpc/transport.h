@@ -85,6 +85,31 @@ struct sl_transport {
 	char info[128];
 };
 
+/* What a message of this type may take of the peer's slots. */
+static inline enum sl_credit_kind sl_message_kind(const struct sl_rpc_header *h)
+{
+	switch (h->version_type & 15) {
+	case SL_RPC_REQUEST:
+	case SL_RPC_RESPONSE: return SL_CREDIT_DATA;
+	case SL_RPC_CREDIT: return SL_CREDIT_CREDIT;
+	default: return SL_CREDIT_CONTROL;
+	}
+}
+
+/* Copies the body that post() was given: at most `room` bytes, whatever the spans say. */
+static inline void sl_message_gather(uint8_t *to, size_t room, const struct sl_span *spans,
+				     unsigned span_cnt)
+{
+	for (unsigned i = 0; i < span_cnt; i++) {
+		size_t len = spans[i].len < room ? spans[i].len : room;
+
+		if (len) /* an empty span may have no address */
+			memcpy(to, spans[i].ptr, len);
+		to += len;
+		room -= len;
+	}
+}
+
 /* Accepting side. `fd` (one, may be an epoll fd) is readable when accept() has something to do. */
 struct sl_rpc_listener;
 struct sl_rpc_listener_ops {

@@ -9,29 +9,6 @@ static struct sl_shm *shm_of(struct sl_transport *t)
 	return (struct sl_shm *)t;
 }
 
-static enum sl_credit_kind kind_of(const struct sl_rpc_header *h)
-{
-	switch (h->version_type & 15) {
-	case SL_RPC_REQUEST:
-	case SL_RPC_RESPONSE: return SL_CREDIT_DATA;
-	case SL_RPC_CREDIT: return SL_CREDIT_CREDIT;
-	default: return SL_CREDIT_CONTROL;
-	}
-}
-
-/* Copies at most `room` bytes, whatever the spans say. */
-static void gather(uint8_t *to, size_t room, const struct sl_span *spans, unsigned span_cnt)
-{
-	for (unsigned i = 0; i < span_cnt; i++) {
-		size_t len = spans[i].len < room ? spans[i].len : room;
-
-		if (len) /* an empty span may have no address */
-			memcpy(to, spans[i].ptr, len);
-		to += len;
-		room -= len;
-	}
-}
-
 static int shm_post(struct sl_transport *t, const struct sl_rpc_header *header,
 		    const struct sl_span *spans, unsigned span_cnt, uint64_t cookie)
 {
@@ -43,15 +20,15 @@ static int shm_post(struct sl_transport *t, const struct sl_rpc_header *header,
 	(void)cookie; /* copied when this returns */
 	if (s->gone)
 		return -ENOTCONN;
-	if (!sl_credits_room(c, kind_of(header)))
+	if (!sl_credits_room(c, sl_message_kind(header)))
 		return -EAGAIN;
 	if (len <= INLINE_MAX) {
-		gather(slot->body, len, spans, span_cnt);
+		sl_message_gather(slot->body, len, spans, span_cnt);
 	} else {
 		if (len > t->bulk_max || len > sl_credits_bulk_room(c))
 			return -EAGAIN;
 		c->bulk_sent = sl_credits_bulk_place(c->bulk_len, c->bulk_sent, len, &at);
-		gather(s->tx_bulk + at, len, spans, span_cnt);
+		sl_message_gather(s->tx_bulk + at, len, spans, span_cnt);
 	}
 	s->posted[seq & s->mask] = (struct sl_shm_posted){c->bulk_sent, len};
 	t->posted_bytes += len;

@@ -4,29 +4,6 @@
 
 enum { QUIET_BYTES_MAX = 8 << 10, REAP = 16 };
 
-static enum sl_credit_kind kind_of(const struct sl_rpc_header *h)
-{
-	switch (h->version_type & 15) {
-	case SL_RPC_REQUEST:
-	case SL_RPC_RESPONSE: return SL_CREDIT_DATA;
-	case SL_RPC_CREDIT: return SL_CREDIT_CREDIT;
-	default: return SL_CREDIT_CONTROL;
-	}
-}
-
-/* Copies at most `room` bytes, whatever the spans say. */
-static void gather(uint8_t *to, size_t room, const struct sl_span *spans, unsigned span_cnt)
-{
-	for (unsigned i = 0; i < span_cnt; i++) {
-		size_t len = spans[i].len < room ? spans[i].len : room;
-
-		if (len) /* an empty span may have no address */
-			memcpy(to, spans[i].ptr, len);
-		to += len;
-		room -= len;
-	}
-}
-
 void vb_complete(struct sl_verbs *v, uint32_t upto)
 {
 	struct sl_credits *c = &v->base.credits;
@@ -160,7 +137,8 @@ static void write_pieces(struct sl_verbs *v, uint32_t at, const struct sl_span *
 			i++;
 		} else {
 			for (len = 0; i < span_cnt && !is_direct(v, &spans[i]); i++) {
-				gather(v->tx_bulk + at + len, spans[i].len, &spans[i], 1);
+				sl_message_gather(v->tx_bulk + at + len, spans[i].len, &spans[i],
+						  1);
 				len += (uint32_t)spans[i].len;
 			}
 			add_piece(v, wr, v->tx_bulk + at, len, v->ring_mr);
@@ -182,7 +160,7 @@ static uint32_t write_bulk(struct sl_verbs *v, uint32_t at, uint32_t len,
 
 	if (pieces && pieces <= v->sge_max * VB_WRITES_MAX) {
 		for (; !is_direct(v, spans) && spans->len <= VB_BODY_MAX - head_len; spans++) {
-			gather(head + head_len, spans->len, spans, 1);
+			sl_message_gather(head + head_len, spans->len, spans, 1);
 			head_len += (uint32_t)spans->len;
 			span_cnt--;
 		}
@@ -191,7 +169,7 @@ static uint32_t write_bulk(struct sl_verbs *v, uint32_t at, uint32_t len,
 		write_pieces(v, at + head_len, spans, span_cnt);
 		return head_len;
 	}
-	gather(v->tx_bulk + at, len, spans, span_cnt);
+	sl_message_gather(v->tx_bulk + at, len, spans, span_cnt);
 	head_len = rest <= VB_BODY_MAX ? rest : 0;
 	memcpy(head, v->tx_bulk + at, head_len);
 	add_piece(v, write_to(v, at + head_len), v->tx_bulk + at + head_len, len - head_len,
@@ -245,7 +223,7 @@ int vb_post(struct sl_transport *t, const struct sl_rpc_header *header, const st
 
 	if (v->gone)
 		return -ENOTCONN;
-	if (!has_room(v, kind_of(header)) || v->borrowed_cnt - v->returned_cnt > v->mask)
+	if (!has_room(v, sl_message_kind(header)) || v->borrowed_cnt - v->returned_cnt > v->mask)
 		return -EAGAIN;
 	if (len > VB_BODY_MAX && (len > t->bulk_max || len > sl_credits_bulk_room(c)))
 		return -EAGAIN;
@@ -255,7 +233,7 @@ int vb_post(struct sl_transport *t, const struct sl_rpc_header *header, const st
 		c->bulk_sent = sl_credits_bulk_place(c->bulk_len, c->bulk_sent, len, &at);
 		in_slot += write_bulk(v, at, len, spans, span_cnt, slot + sizeof(h));
 	} else {
-		gather(slot + sizeof(h), len, spans, span_cnt);
+		sl_message_gather(slot + sizeof(h), len, spans, span_cnt);
 		in_slot += len;
 	}
 	/* A reply tells that its request is done with: else an idle channel would lack a slot. */
