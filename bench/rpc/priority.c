@@ -20,7 +20,7 @@ enum {
 	EVERY_NS = 200000,
 	SETS = 4,
 	TURNS = 150, /* of each, per set */
-	TURNS_SLOW = 2,
+	TURNS_SLOW = 4,
 	TURN_MS = 4,
 	TURN_SLOW_MS = 1000,
 	PAIRS = SETS * TURNS,
