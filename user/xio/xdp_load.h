@@ -98,7 +98,10 @@ int sl_xdp_listen(const struct sl_xdp *x, const struct sl_listener_key *key,
 		  const struct sl_listener *l);
 int sl_xdp_unlisten(const struct sl_xdp *x, const struct sl_listener_key *key);
 
-/* For sl_xsk_open() and its close: packets of the queue go to this socket, of this worker. */
+/*
+ * For sl_xsk_open() and its close: packets of the queue (below SL_MAX_QUEUES) go to this socket, of
+ * this worker.
+ */
 int sl_xdp_set_socket(const struct sl_xdp *x, uint16_t queue, uint32_t worker, int xsk_fd);
 void sl_xdp_clear_socket(const struct sl_xdp *x, uint16_t queue);
 

@@ -630,6 +630,8 @@ START_TEST(refusals)
 	open_arena(1, FRAMES);
 	ck_assert_int_eq(try_port(7, SL_XSK_BEST), -EINVAL);
 	ck_assert_str_eq(err, "sl0 has no queue 7 for an AF_XDP socket");
+	ck_assert_int_eq(try_port(SL_MAX_QUEUES, SL_XSK_BEST), -E2BIG);
+	ck_assert_str_eq(err, "sl0 queue 64: queues from 0 to 63 are supported");
 	ports[0]->ops->close(ports[0]);
 	ports[0] = NULL;
 	ck_assert_int_eq(try_port(0, SL_XSK_ZEROCOPY_ONLY), -EOPNOTSUPP);
