@@ -15,33 +15,52 @@ Q        := $(if $(V),,@)
 WARN     := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla
 CFLAGS   ?= -O2 -g
 CPPFLAGS += -D_GNU_SOURCE -Iinclude -Iuser -I$(BUILD)/gen
-# x86-64-v2 and no more: csum picks wider code at run time.
-SL_CFLAGS := -std=gnu17 $(WARN) -fno-strict-aliasing -fno-omit-frame-pointer -pthread $(CFLAGS)
+# x86-64-v2 and no more: csum picks wider code at run time. Frame pointers cost 2 % of a request's instructions:
+# `make CFLAGS="-O2 -g -fno-omit-frame-pointer"` has them, for a profiler that follows no other trace.
+SL_CFLAGS := -std=gnu17 $(WARN) -fno-strict-aliasing -pthread $(CFLAGS)
+# Those of these that the compiler has (clang 14 wants the long one); tests/support/hardening.sh looks at the program.
+takes     = $(shell $(CC) -Werror $(1) -c -x c /dev/null -o /dev/null 2>/dev/null && echo '$(1)')
+AUTO_INIT := -ftrivial-auto-var-init=zero
+HARDEN   := $(call takes,-fstack-protector-strong) $(call takes,-fstack-clash-protection) $(call takes,-fcf-protection) \
+	$(or $(call takes,$(AUTO_INIT)),$(call takes,$(AUTO_INIT) -enable-trivial-auto-var-init-zero-knowing-it-will-be-removed-from-clang))
+# Checked copies want an optimising compiler, and sanitizers check more.
+FORTIFY  := $(if $(SAN)$(filter -O0,$(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+SL_CFLAGS += $(HARDEN) $(FORTIFY) -fPIE
+LDFLAGS  += -pie -Wl,-z,relro,-z,now
 # Programs are optimised as a whole by gcc; tests, which are many, are linked as usual from the same objects.
-ifeq ($(SAN)$(DEBUG)$(filter clang%,$(notdir $(CC))),)
+ifeq ($(SAN)$(DEBUG)$(WALK)$(filter clang%,$(notdir $(CC))),)
 SL_CFLAGS += -flto=auto -ffat-lto-objects
 NO_LTO    := -fno-lto
+NO_LTO_interop := $(NO_LTO) # nobody measures it
 endif
 ifdef DEBUG
 SL_CFLAGS += -DSL_DEBUG -O1
 endif
+ifdef WALK
+SL_CFLAGS += -finstrument-functions -fno-pie
+LDFLAGS   += -no-pie
+endif
 ifdef SAN
-SL_CFLAGS += -DSL_DEBUG -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined
+SL_CFLAGS += -DSL_DEBUG -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
 LDFLAGS  += -fsanitize=address,undefined
 endif
 
 # Left never includes right (tests/support/layers.sh holds the exact table).
-MODULES  := base config wire xio net tcp udp front rpc backend client core worker control load cli
-SRC       = $(sort $(wildcard user/$(1)/*.c user/$(1)/*/*.c))
+MODULES  := base sandbox wire config xio net tcp udp front batch rpc sdk core worker gateway control agent tools cli
+SRC       = $(filter-out user/sdk/programs/% user/sdk/python/%,$(sort $(wildcard user/$(1)/*.c user/$(1)/*/*.c)))
 OBJ       = $(patsubst %.c,$(BUILD)/obj/%.o,$(call SRC,$(1)))
 LIB       = $(BUILD)/lib/libsl_$(1).a
 LIBS     := $(foreach m,$(MODULES),$(call LIB,$(m)))
+# Objects of two folders may have one name: q keeps both where r, which looks for names, would replace.
+PACK      = rm -f $@ && ar qcsD $@ $^
 # Each module's own system libraries; a test links those of its module and of all to the left.
+LD_sandbox := -lseccomp -lcap-ng
 LD_config  := -lconfuse
 LD_xio     := -lxdp -lbpf -lelf -lz
-LD_front   := -lnghttp2
-LD_rpc     := -lrdmacm -libverbs -lcrypto
-LD_control := -lmicrohttpd -ljansson -lcap-ng
+LD_front   := -lnghttp2 -lssl -lcrypto -lIPSec_MB
+LD_rpc     := -lrdmacm -libverbs -lssl -lcrypto
+LD_agent   := -lnghttp2 -lcrypto
+LD_control := -lmicrohttpd -ljansson
 LD_cli     := -lm
 ALL_LD   := $(foreach m,$(MODULES),$(LD_$(m))) -lm
 upto      = $(if $(filter $(1),$(firstword $(2))),$(1),$(firstword $(2)) $(call upto,$(1),$(wordlist 2,99,$(2))))
@@ -49,39 +68,64 @@ link_libs = -Wl,--start-group $(foreach m,$(1),$(call LIB,$(m))) -Wl,--end-group
 
 SKEL     := $(BUILD)/gen/sluice.skel.h
 BPF_OBJ  := $(BUILD)/sluice.bpf.o
-BACKENDS := $(patsubst user/backend/programs/%.c,%,$(wildcard user/backend/programs/*.c))
-CLIENTS  := $(patsubst user/client/programs/%.c,%,$(wildcard user/client/programs/*.c))
+CLIENTS  := datagram
+BACKENDS := $(filter-out $(CLIENTS),$(patsubst user/sdk/programs/%.c,%,$(wildcard user/sdk/programs/*.c)))
+MANS     := $(patsubst user/cli/man/%.in,$(BUILD)/man/%,$(wildcard user/cli/man/*.in))
 SDKS     := $(BUILD)/libsluice-backend.a $(BUILD)/libsluice-datagram.a
-NO_PROGRAMS = $(filter-out $(BUILD)/obj/user/backend/programs/% $(BUILD)/obj/user/client/programs/%,$(1))
+SDK_SO   := libsluice-backend.so
+SDK_ABI  := 1# changes when a program linked before does not run any more
+# The package `sluice` of Debian's Python: within its stable ABI, so any later Python 3 can import it too.
+PYTHON   := /usr/bin/python3
+PY_SRC   := $(sort $(wildcard user/sdk/python/sluice/*))
+PY_SO    := $(BUILD)/python/sluice/_backend.abi3.so
+PY_FILES := $(PY_SO) $(patsubst user/sdk/%,$(BUILD)/%,$(PY_SRC))
+PY_DIR    = $(if $(filter /usr,$(PREFIX)),lib/python3,$(shell $(PYTHON) -c 'import sys; print("lib/python%d.%d" % sys.version_info[:2])'))/dist-packages/sluice
 
-.PHONY: all deps help demo test test-unit test-stack test-bpf test-netns test-vm test-rpc asan fuzz lint \
-        layers format bench bench-micro bench-rpc bench-batch bench-peers clean install
+.PHONY: all deps help demo test test-long test-unit test-stack test-bpf test-netns test-volume test-vm test-rpc asan fuzz lint \
+        netns-tools layers walk format bench bench-micro bench-rpc bench-connect bench-batch bench-peers bench-stream bench-tls bench-upstream clean install man house mutate
 .SECONDARY:
 .DELETE_ON_ERROR:
 
-all: $(BUILD)/sluice $(foreach b,$(BACKENDS) $(CLIENTS),$(BUILD)/$(b)) $(SDKS) ## build everything
+all: $(BUILD)/sluice $(foreach b,$(BACKENDS) $(CLIENTS),$(BUILD)/$(b)) $(SDKS) $(BUILD)/$(SDK_SO) $(PY_FILES) $(MANS) ## build everything
 $(BUILD)/sluice: $(LIBS) $(BPF_OBJ)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(SL_CFLAGS) $(LDFLAGS) -o $@ -Wl,--start-group $(LIBS) -Wl,--end-group $(ALL_LD)
 
 # The SDKs carry what they need of other modules, so that a backend or a client links one archive.
-$(BUILD)/libsluice-backend.a: $(call NO_PROGRAMS,$(foreach m,base rpc backend,$(call OBJ,$(m))))
-$(BUILD)/libsluice-datagram.a: $(call NO_PROGRAMS,$(foreach m,base client,$(call OBJ,$(m))))
+$(BUILD)/libsluice-backend.a: $(foreach m,base rpc sdk/backend,$(call OBJ,$(m)))
+$(BUILD)/libsluice-datagram.a: $(foreach m,base sdk/datagram,$(call OBJ,$(m)))
 $(SDKS):
 	@echo "  AR      $@"
-	$(Q)rm -f $@ && ar rcsD $@ $^
-$(foreach b,$(BACKENDS),$(BUILD)/$(b)): $(BUILD)/%: $(BUILD)/obj/user/backend/programs/%.o $(BUILD)/libsluice-backend.a
+	$(Q)$(PACK)
+# The same for bindings and for programs that are not built again with it: position-independent, with
+# the names of sluice/backend.h only.
+$(BUILD)/$(SDK_SO): $(patsubst $(BUILD)/obj/%,$(BUILD)/pic/%,$(foreach m,base rpc sdk/backend,$(call OBJ,$(m)))) user/sdk/backend/libsluice-backend.map
 	@echo "  LD      $@"
-	$(Q)$(CC) $(SL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LD_rpc) -lopenblas -lprotobuf-c -lm
-$(foreach b,$(CLIENTS),$(BUILD)/$(b)): $(BUILD)/%: $(BUILD)/obj/user/client/programs/%.o $(BUILD)/libsluice-datagram.a
+	$(Q)$(CC) $(SL_CFLAGS) $(NO_LTO) $(LDFLAGS) -shared -Wl,-soname,$(@F).$(SDK_ABI) $(if $(SAN),,-Wl,-z,defs) \
+		-Wl,--version-script=user/sdk/backend/libsluice-backend.map -o $@.$(SDK_ABI) $(filter %.o,$^) $(LD_rpc) -lm
+	$(Q)ln -sf $(@F).$(SDK_ABI) $@
+# It finds the library beside the build folder it lies in, and from dist-packages in the PREFIX of both.
+$(PY_SO): $(patsubst %.c,$(BUILD)/pic/%.o,$(wildcard user/sdk/python/*.c)) $(BUILD)/$(SDK_SO)
+	@mkdir -p $(@D)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(SL_CFLAGS) $(NO_LTO) $(filter-out -pie,$(LDFLAGS)) -shared -o $@ $(filter %.o,$^) -L$(BUILD) -lsluice-backend \
+		-Wl,-rpath,'$$ORIGIN/../..:$$ORIGIN/../../..'
+$(BUILD)/pic/user/sdk/python/%.o: CPPFLAGS += -isystem $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')
+$(BUILD)/python/sluice/%: user/sdk/python/sluice/%
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
+$(foreach b,$(BACKENDS),$(BUILD)/$(b)): $(BUILD)/%: $(BUILD)/obj/user/sdk/programs/%.o $(BUILD)/libsluice-backend.a
+	@echo "  LD      $@"
+	$(Q)$(CC) $(SL_CFLAGS) $(NO_LTO_$*) $(LDFLAGS) -o $@ $^ $(LD_rpc) -lopenblas -lprotobuf-c -lm
+$(foreach b,$(CLIENTS),$(BUILD)/$(b)): $(BUILD)/%: $(BUILD)/obj/user/sdk/programs/%.o $(BUILD)/libsluice-datagram.a
 	@echo "  LD      $@"
 	$(Q)$(CC) $(SL_CFLAGS) $(LDFLAGS) -o $@ $^ -lm
 
 define lib_rule
-$(call LIB,$(1)): $(call NO_PROGRAMS,$(call OBJ,$(1)))
+$(call LIB,$(1)): $(call OBJ,$(1))
 	@mkdir -p $$(@D)
 	@echo "  AR      $$@"
-	$$(Q)rm -f $$@ && ar rcsD $$@ $$^
+	$$(Q)$$(PACK)
 endef
 $(foreach m,$(MODULES),$(eval $(call lib_rule,$(m))))
 
@@ -89,23 +133,30 @@ $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  CC      $<"
 	$(Q)$(CC) $(CPPFLAGS) $(SL_CFLAGS) -MMD -MP -c -o $@ $<
+$(BUILD)/pic/%.o: %.c
+	@mkdir -p $(@D)
+	@echo "  CC      $< (shared)"
+	$(Q)$(CC) $(CPPFLAGS) $(SL_CFLAGS) $(NO_LTO) -fPIC -MMD -MP -c -o $@ $<
 $(call OBJ,xio): | $(SKEL)
 # The example with protobuf-c includes what is generated of its .proto.
-$(BUILD)/gen/%.pb-c.c: user/backend/programs/%.proto
+$(BUILD)/gen/%.pb-c.c: user/sdk/programs/%.proto
 	@mkdir -p $(@D)
 	$(Q)protoc-c --proto_path=$(<D) --c_out=$(@D) $<
-$(BUILD)/obj/user/backend/programs/interop.o: $(BUILD)/gen/interop.pb-c.c
+$(BUILD)/obj/user/sdk/programs/interop.o: $(BUILD)/gen/interop.pb-c.c
 $(BUILD)/obj/user/control/dashboard.o: user/control/dashboard.html
 $(BUILD)/obj/user/control/dashboard.o: SL_CFLAGS += $(NO_LTO) # symbols of an asm at file level
 # Descriptor sets that are built in, as bytes for an #include.
-$(BUILD)/gen/grpc_own.pb.inc: $(shell find user/front/proto -name '*.proto' | sort)
-$(BUILD)/gen/demo_echo.pb.inc: user/backend/programs/echo.proto
+$(BUILD)/gen/grpc_own.pb.inc: $(shell find user/front/grpc/proto -name '*.proto' | sort)
+$(BUILD)/gen/demo_echo.pb.inc: user/sdk/programs/echo.proto
 $(BUILD)/gen/%.pb.inc:
 	@mkdir -p $(@D)
-	$(Q)protoc-c -Iuser/front/proto -Iuser/backend/programs -o $(@:.inc=) $^
+	$(Q)protoc-c -Iuser/front/grpc/proto -Iuser/sdk/programs -o $(@:.inc=) $^
 	$(Q)od -An -v -tx1 $(@:.inc=) | sed 's/ \(..\)/0x\1,/g' >$@
-$(BUILD)/obj/user/front/grpc_descriptors.o: $(BUILD)/gen/grpc_own.pb.inc
-$(BUILD)/obj/user/cli/demo_arena.o: $(BUILD)/gen/demo_echo.pb.inc
+$(BUILD)/obj/user/front/grpc/grpc_descriptors.o: $(BUILD)/gen/grpc_own.pb.inc
+$(BUILD)/gen/%.py.inc: user/sdk/python/examples/%.py
+	@mkdir -p $(@D)
+	$(Q)od -An -v -tx1 $< | sed 's/ \(..\)/0x\1,/g' >$@
+$(BUILD)/obj/user/tools/demo/arena.o: $(BUILD)/gen/demo_echo.pb.inc $(BUILD)/gen/chat.py.inc
 
 BPF_CFLAGS := -O2 -g -Wall -Wextra -target bpf -mcpu=v3 -Iinclude -Ibpf -I/usr/include/$(shell uname -m)-linux-gnu
 $(BPF_OBJ): bpf/sluice.bpf.c $(wildcard bpf/*.h include/sluice/*.h)
@@ -121,7 +172,11 @@ $(SKEL): $(BPF_OBJ)
 # tests/LAYER/MODULE/test_*.c: one libcheck program each, linked with the libraries up to MODULE.
 TEST_SRC  = $(sort $(wildcard tests/$(1)/*/test_*.c))
 TEST_BIN  = $(patsubst tests/%.c,$(BUILD)/tests/%,$(call TEST_SRC,$(1)))
-SUPPORT  := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/support/*.c))
+SUPPORT  := $(BUILD)/lib/libsl_support.a
+$(SUPPORT): $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/support/*.c))
+	@mkdir -p $(@D)
+	$(Q)$(PACK)
+$(BUILD)/obj/tests/%.o: CPPFLAGS += -Itests/support
 define test_rule
 $(BUILD)/tests/$(1): $(BUILD)/obj/tests/$(1).o $(SUPPORT) \
 		$(foreach m,$(call upto,$(word 2,$(subst /, ,$(1))),$(MODULES)),$(call LIB,$(m)))
@@ -131,46 +186,81 @@ $(BUILD)/tests/$(1): $(BUILD)/obj/tests/$(1).o $(SUPPORT) \
 		$(call link_libs,$(call upto,$(word 2,$(subst /, ,$(1))),$(MODULES))) -lcheck -lsubunit -lrt -lm
 endef
 ALL_TESTS := $(foreach l,unit stack rpc bpf,$(call TEST_SRC,$(l)))
-$(foreach t,$(patsubst tests/%.c,%,$(ALL_TESTS)),$(eval $(call test_rule,$(t))))
+$(foreach t,$(patsubst tests/%.c,%,$(ALL_TESTS)) stack/core/walk,$(eval $(call test_rule,$(t))))
+
+# Programs that netns tests run as clients and backends.
+NETNS_TOOLS := $(patsubst tests/netns/tools/%.c,$(BUILD)/tests/netns/%,$(wildcard tests/netns/tools/*.c))
+$(NETNS_TOOLS): $(BUILD)/tests/netns/%: $(BUILD)/obj/tests/netns/tools/%.o $(BUILD)/libsluice-backend.a
+	@mkdir -p $(@D)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(SL_CFLAGS) $(NO_LTO) $(LDFLAGS) -o $@ $^ $(LD_rpc) -lm
 
 deps: ## install what is missing (Debian packages of vendor/)
 	$(Q)vendor/install.sh
-test: ## everything, as CI runs it; under 25 minutes
+test: ## the same each time; needs root
 	$(Q)tests/run.sh all
+test-long: ## load, the sanitized gateway, virtual machines, timed fuzzing
+	$(Q)tests/run.sh long
 test-unit: $(call TEST_BIN,unit) ## each module by itself
 	$(Q)tests/support/run_bins.sh unit $^
 test-stack: $(call TEST_BIN,stack) ## packets in, packets out, fake clock
 	$(Q)tests/support/run_bins.sh stack $^
-test-rpc: all $(call TEST_BIN,rpc) ## the RPC suite over shared memory
+test-rpc: all $(call TEST_BIN,rpc) ## the RPC suite over shared memory and tcp
 	$(Q)tests/support/run_bins.sh rpc $(call TEST_BIN,rpc)
 test-bpf: $(call TEST_BIN,bpf) $(BPF_OBJ) ## BPF_PROG_TEST_RUN; needs root
 	$(Q)tests/support/run_bins.sh bpf $(call TEST_BIN,bpf)
-test-netns: all ## the real gateway, real clients, namespaces; needs root
+netns-tools: $(NETNS_TOOLS)
+test-netns: all netns-tools ## the real gateway, real clients, namespaces; needs root
 	$(Q)BUILD=$(abspath $(BUILD)) tests/netns/run.sh
 test-vm: all $(call TEST_BIN,rpc) ## soft-RoCE, dispatcher, zero-copy in QEMU; needs root
 	$(Q)BUILD=$(abspath $(BUILD)) tests/vm/run.sh
-asan: ## the netns suite under ASan and UBSan (ASAN_TESTS="01 03": some of it)
-	$(Q)$(MAKE) --no-print-directory SAN=1 BUILD=$(BUILD)/asan all
+test-volume: all netns-tools ## those of test-netns that are about load; needs root
+	$(Q)BUILD=$(abspath $(BUILD)) VOLUME=1 tests/netns/run.sh
+asan: ## the netns suite under ASan and UBSan (ASAN_TESTS="http h2/clients": some of it)
+	$(Q)$(MAKE) --no-print-directory SAN=1 CFLAGS=-g1 BUILD=$(BUILD)/asan all netns-tools
 	$(Q)BUILD=$(abspath $(BUILD))/asan SL_SANITIZED=1 tests/netns/run.sh $(ASAN_TESTS)
-fuzz: ## every fuzz target, FUZZ_SECONDS each (default 600)
-	$(Q)BUILD=$(abspath $(BUILD)) tests/fuzz/run.sh
+fuzz: ## every fuzz target, FUZZ_SECONDS each (default 600); FUZZ_REPLAY=1: its corpus only
+	$(Q)BUILD=$(abspath $(BUILD)) FUZZ_REPLAY=$(FUZZ_REPLAY) tests/fuzz/run.sh
 lint: layers ## clang-format, clang-tidy, cppcheck, spelling, layers
 	$(Q)BUILD=$(abspath $(BUILD)) tests/support/lint.sh
 layers: ## fail on an include against the dependency order
 	$(Q)tests/support/layers.sh
+walk: ## how a small GET goes through the files: built for it, some minutes the first time
+	$(Q)$(MAKE) --no-print-directory WALK=1 DEBUG= BUILD=$(BUILD)/walk $(BUILD)/walk/tests/stack/core/walk
+	$(Q)tests/support/walk.py $(BUILD)/walk/tests/stack/core/walk $(BUILD)/walk/stops
+house: walk ## figures of the house: longest function and file, circles, duplicates
+	$(Q)tests/support/house.py
+mutate: ## do the tests notice wrong code? SEED, N, FILES; takes half an hour
+	$(Q)tests/support/mutate.py
 format:
 	$(Q)git ls-files '*.c' '*.h' | xargs clang-format -i
 demo: deps ## gateway, clients and backends in namespaces, with results; needs root
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)$(BUILD)/sluice demo
-bench: bench-micro bench-rpc bench-batch bench-peers ## all benches
-bench-micro bench-rpc bench-batch bench-peers: bench-%: all
+bench: bench-micro bench-rpc bench-connect bench-batch bench-peers bench-stream bench-tls bench-upstream ## all benches
+bench-tls: netns-tools
+bench-micro bench-rpc bench-connect bench-batch bench-peers bench-stream bench-tls bench-upstream: bench-%: all
 	$(Q)BUILD=$(abspath $(BUILD)) bench/$*/run.sh
-install: all ## to $(DESTDIR)$(PREFIX)
+man: $(MANS) ## manual pages; what is a table in the program is taken from it
+$(BUILD)/man/%: user/cli/man/%.in user/cli/man/make.sh include/sluice/backend.h $(BUILD)/sluice
+	@mkdir -p $(@D)
+	$(Q)user/cli/man/make.sh $(BUILD)/sluice $< >$@
+# Packages make the account from sysusers.d; without DESTDIR it is made here.
+install: all ## to $(DESTDIR)$(PREFIX), and the account that the gateway runs as
 	install -D -m 755 $(BUILD)/sluice $(DESTDIR)$(PREFIX)/sbin/sluice
 	install -D -m 644 $(BPF_OBJ) $(DESTDIR)$(PREFIX)/lib/bpf/sluice.bpf.o
+	install -D -m 644 user/cli/sluice.service $(DESTDIR)$(PREFIX)/lib/systemd/system/sluice.service
+	install -D -m 644 user/cli/sluice.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/sluice.conf
+	install -D -m 644 user/SECURITY.md $(DESTDIR)$(PREFIX)/share/doc/sluice/SECURITY.md
+	$(foreach m,$(MANS),install -D -m 644 $(m) $(DESTDIR)$(PREFIX)/share/man/man$(subst .,,$(suffix $(m)))/$(notdir $(m));)
+	$(if $(DESTDIR),,id sluice >/dev/null 2>&1 || useradd --system --user-group --no-create-home --shell /usr/sbin/nologin sluice)
 	install -d $(foreach d,include/sluice bin lib,$(DESTDIR)$(PREFIX)/$(d))
 	install -m 644 $(SDKS) $(DESTDIR)$(PREFIX)/lib/
+	install -m 755 $(BUILD)/$(SDK_SO).$(SDK_ABI) $(DESTDIR)$(PREFIX)/lib/
+	ln -sf $(SDK_SO).$(SDK_ABI) $(DESTDIR)$(PREFIX)/lib/$(SDK_SO)
+	$(if $(DESTDIR),,ldconfig)
+	install -d $(DESTDIR)$(PREFIX)/$(PY_DIR)
+	install -m 644 $(PY_FILES) $(DESTDIR)$(PREFIX)/$(PY_DIR)/
 	install -m 644 include/sluice/*.h $(DESTDIR)$(PREFIX)/include/sluice/
 	$(foreach b,$(BACKENDS) $(CLIENTS),install -m 755 $(BUILD)/$(b) $(DESTDIR)$(PREFIX)/bin/sluice-$(b);)
 clean: ## remove the build folder (keeps its cache of VM kernels)
@@ -178,4 +268,4 @@ clean: ## remove the build folder (keeps its cache of VM kernels)
 help:
 	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  make %-12s %s\n",$$1,$$2}' Makefile
 
--include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD)/obj $(BUILD)/pic -name '*.d' 2>/dev/null)

@@ -67,6 +67,29 @@ struct {
 	__type(value, struct sl_svc_ctl);
 } sl_svc_ctl SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct sl_edge);
+} sl_edge SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, SL_MAX_PREFIXES);
+	__type(key, struct sl_prefix4);
+	__type(value, struct sl_prefix);
+} sl_prefix4 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, SL_MAX_PREFIXES);
+	__type(key, struct sl_prefix6);
+	__type(value, struct sl_prefix);
+} sl_prefix6 SEC(".maps");
+
 const volatile struct sl_prog_config sl_config = {
 	.magic = SL_PROG_MAGIC,
 	.version = SL_ABI_VERSION,

@@ -25,6 +25,7 @@
 
 enum {
 	SL_VLAN_MAX = 2,
+	SL_VLAN_MASK = 0x0fff,
 	SL_EXT_MAX = 8, /* as SL_IP6_EXT_MAX of wire/ip6.h */
 	SL_FRAG_ANY = 0x3fff,
 	SL_FRAG_OFFSET = 0x1fff,
@@ -39,6 +40,12 @@ struct sl_packet {
 	struct sl_listener_key key __attribute__((aligned(8))); /* the stack wants words aligned */
 	const void *pos;                                        /* next unread byte */
 	const void *end;
+	union {
+		struct sl_prefix4 from4;
+		struct sl_prefix6 from6;
+	};             /* who sent it */
+	__u16 vlan;    /* 0: untagged; SL_VLAN_NONE: more than one tag, which is no single VLAN */
+	__u8 family;   /* of who sent it; 0: a router, about a packet of ours */
 	__u8 protocol; /* what is at pos, once the IP header has been read */
 	__u8 opens;    /* a TCP connection is asked for, or it is a datagram: may be shed */
 };
@@ -87,6 +94,7 @@ static __always_inline int parse_eth(struct sl_packet *p, __be16 *proto)
 			break;
 		SL_NEED(p, sizeof(*tag));
 		*proto = tag->proto;
+		p->vlan = i ? SL_VLAN_NONE : bpf_ntohs(tag->tci) & SL_VLAN_MASK;
 		p->pos = tag + 1;
 	}
 	return SL_RX_REDIRECT;
@@ -107,6 +115,20 @@ static __always_inline void set_addr6(struct sl_listener_key *key, const struct 
 	__builtin_memcpy(key->addr, addr, sizeof(key->addr));
 }
 
+static __always_inline void set_from4(struct sl_packet *p, __be32 addr)
+{
+	p->family = 4;
+	p->from4.len = 32;
+	__builtin_memcpy(p->from4.addr, &addr, sizeof(p->from4.addr));
+}
+
+static __always_inline void set_from6(struct sl_packet *p, const struct in6_addr *addr)
+{
+	p->family = 6;
+	p->from6.len = 128;
+	__builtin_memcpy(p->from6.addr, addr, sizeof(p->from6.addr));
+}
+
 /* `quoted`: the header inside an ICMP error, whose sender is us. */
 static __always_inline int parse_ip4(struct sl_packet *p, int quoted)
 {
@@ -122,6 +144,8 @@ static __always_inline int parse_ip4(struct sl_packet *p, int quoted)
 	if (ip->frag_off & bpf_htons(quoted ? SL_FRAG_OFFSET : SL_FRAG_ANY))
 		return SL_RX_PASS_FRAGMENT;
 	set_addr4(&p->key, quoted ? ip->saddr : ip->daddr);
+	if (!quoted)
+		set_from4(p, ip->saddr);
 	p->protocol = ip->protocol;
 	p->pos += hdr_len;
 	return SL_RX_REDIRECT;
@@ -135,6 +159,8 @@ static __always_inline int parse_ip6(struct sl_packet *p, int quoted)
 	if (ip->version != 6)
 		return SL_RX_PASS_OTHER;
 	set_addr6(&p->key, quoted ? &ip->saddr : &ip->daddr);
+	if (!quoted)
+		set_from6(p, &ip->saddr);
 	p->protocol = ip->nexthdr;
 	p->pos = ip + 1;
 	for (int i = 0; i <= SL_EXT_MAX; i++) {
@@ -206,6 +232,7 @@ static __always_inline int parse_icmp(struct sl_packet *p, int family)
 	SL_NEED(p, 8);
 	p->key.port = ports[0];
 	p->key.protocol = p->protocol;
+	p->family = 0;
 	return SL_RX_REDIRECT;
 }
 

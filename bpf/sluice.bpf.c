@@ -2,7 +2,8 @@
 /*
  * Picks the packets of served addresses out of an interface; everything else stays with the kernel.
  *
- *   parse -> listener? -> socket on this queue? -> admitted? -> stamp -> redirect
+ *   parse -> listener? -> of its VLAN? -> not denied? -> socket on this queue? -> admitted?
+ *         -> stamp -> redirect
  *
  * Every packet leaves through finish(), which counts it under exactly one verdict.
  *
@@ -45,7 +46,8 @@ static __always_inline int finish(__u32 verdict)
 	case SL_RX_REDIRECT: return XDP_REDIRECT;
 	case SL_RX_SHED_CONNECTION:
 	case SL_RX_SHED_DATAGRAM:
-	case SL_RX_SHED_QUEUE: return XDP_DROP;
+	case SL_RX_SHED_QUEUE:
+	case SL_RX_DENIED: return XDP_DROP;
 	default: return XDP_PASS;
 	}
 }

@@ -23,6 +23,30 @@ static __always_inline const struct sl_listener *find_listener(struct sl_listene
 	return bpf_map_lookup_elem(&sl_listeners, key);
 }
 
+static __always_inline int is_other_vlan(const struct sl_packet *p)
+{
+	const __u32 zero = 0;
+	const struct sl_edge *edge = bpf_map_lookup_elem(&sl_edge, &zero);
+
+	if (!edge || edge->vlan == SL_VLAN_ANY)
+		return 0;
+	return p->vlan != (edge->vlan == SL_VLAN_NONE ? 0 : edge->vlan);
+}
+
+/*
+ * A router's word about our packet is checked against that packet, later, and by nobody's prefix.
+ */
+static __always_inline int is_denied(const struct sl_packet *p)
+{
+	const struct sl_prefix *rule = 0;
+
+	if (p->family == 4)
+		rule = bpf_map_lookup_elem(&sl_prefix4, &p->from4);
+	else if (p->family == 6)
+		rule = bpf_map_lookup_elem(&sl_prefix6, &p->from6);
+	return rule && rule->action == SL_PREFIX_DENY;
+}
+
 /* With probability shed_level / 65536. */
 static __always_inline int is_shed(const struct sl_listener *l, const struct sl_queue *q)
 {
@@ -91,6 +115,10 @@ static __always_inline int steer_packet(struct xdp_md *ctx, struct sl_packet *p)
 
 	if (!l)
 		return SL_RX_PASS_NO_LISTENER;
+	if (is_other_vlan(p))
+		return SL_RX_PASS_VLAN;
+	if (is_denied(p))
+		return SL_RX_DENIED;
 	if (bpf_redirect_map(&sl_xsks, ctx->rx_queue_index, XDP_PASS) != XDP_REDIRECT)
 		return SL_RX_PASS_NO_SOCKET;
 	if (p->opens) {

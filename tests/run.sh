@@ -1,14 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh [all | LAYER...]: every layer of tests, cheapest first. A layer ends in a line of counts; the last line here is
+# run.sh all | long | LAYER...: layers of tests, cheapest first. A layer ends in a line of counts; the last line here is
 # their sum: "N passed, N failed, N skipped". Fails when a test failed, or a layer ended without its counts.
-#   FUZZ_SECONDS  per fuzz target (default 30)    SL_LAYER_TIMEOUT  seconds per layer (default 1200)
+#   all   what `make test` runs: the same each time, fuzz targets read their corpora only
+#   long  what `make test-long` adds: load, the sanitized gateway, virtual machines, fuzzing against the clock
+#   FUZZ_SECONDS  per fuzz target (default 6)    SL_LAYER_TIMEOUT  seconds per layer (default 1200)
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
-layers=(deps build lint unit stack rpc bpf netns asan vm fuzz)
-[ "${1:-all}" = all ] || layers=("$@")
-export FUZZ_SECONDS=${FUZZ_SECONDS:-30} FUZZ_JOBS=${FUZZ_JOBS:-$(nproc)}
+case ${1:-all} in
+all) layers=(deps build lint unit stack rpc bpf netns replay) ;;
+long) layers=(deps build volume asan vm fuzz) ;;
+*) layers=("$@") ;;
+esac
+export FUZZ_SECONDS=${FUZZ_SECONDS:-6} FUZZ_JOBS=${FUZZ_JOBS:-$(nproc)}
 jobs=$(nproc)
 logs=$(mktemp -d) || exit 1
 child=
@@ -23,8 +28,9 @@ run_layer() {
 	local target=("test-$1")
 	case $1 in
 	deps | lint | fuzz) target=("$1") ;;
+	replay) target=(fuzz FUZZ_REPLAY=1) ;;
 	# What a client or a peer can reach; the rest of the suite is about attaching, operating and volume.
-	asan) target=(asan ASAN_TESTS='01 02 03 04 05 08 34 50 51 53') ;;
+	asan) target=(asan ASAN_TESTS='http backends hostile/clients xdp/workers operate/stop tcp/ends h2 grpc/python datagram agent streams tls/clients') ;;
 	build) target=(all) ;;
 	esac
 	set -m

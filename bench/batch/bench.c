@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every policy on every pattern of load, with the batcher and the controller that the gateway runs.
- * Rows: pattern policy goodput p50 p99 mean_batch shed; the last lines are the ratios. best_fixed
+ * Rows: pattern policy goodput p50 p99 mean_batch shed; the last lines are the ratios, and how many
+ * were refused when backends stood still. best_fixed
  * is what perfect hand-tuning would reach: the best of a sweep over sizes and delays for that very
  * pattern. What is printed are means over other seeds than the sweep's, the same for all policies:
  * the best of a hundred on one seed is also the luckiest.
@@ -54,6 +55,9 @@ static const struct sim_pattern patterns[] = {
 	{"drift", .load = 0.70, .slow_at = 0.5, .slow_by = 1.6, ONE},
 	{"unequal", .load = 0.90,
 	 .backends = {{ALPHA, BETA, 0}, {2.5 * ALPHA, 2.5 * BETA, 0}}, .backend_cnt = 2},
+	{"patient_90", .load = 0.90, .patient = true, ONE},
+	{"patient_110", .load = 1.10, .patient = true, ONE},
+	{"patient_150", .load = 1.50, .patient = true, ONE},
 	{"steps", .load = 0.90, .backends = {{ALPHA, BETA, 32}}, .backend_cnt = 1},
 };
 /* clang-format on */
@@ -134,14 +138,18 @@ struct outcome {
 
 static void one_pattern(const struct sim_setting *s, const struct sim_pattern *p, struct outcome *o)
 {
-	struct sl_cfg_batch best = sweep(s, p);
+	struct sim_pattern hurried = *p;
+	struct sl_cfg_batch best;
 	char name[48];
 
-	run_all(s, p, &best, &o->fixed);
+	/* A fixed size has no bound: only their deadlines keep such requests from waiting. */
+	hurried.patient = false;
+	best = sweep(s, &hurried);
+	run_all(s, &hurried, &best, &o->fixed);
 	run_all(s, p, &adaptive, &o->adaptive);
 	run_all(s, p, &aimd, &o->aimd);
-	run_all(s, p, &unbatched, &o->unbatched);
-	run_all(s, p, &undelayed, &o->undelayed);
+	run_all(s, &hurried, &unbatched, &o->unbatched);
+	run_all(s, &hurried, &undelayed, &o->undelayed);
 	row(p->name, s->name, "adaptive", &o->adaptive);
 	row(p->name, s->name, "aimd", &o->aimd);
 	snprintf(name, sizeof(name), "best_fixed(%u,%.1fms)", best.size,
@@ -189,6 +197,90 @@ static void curves(const char *svg)
 		 "15 us * b; latency bound 5 ms",
 		 loads, n, c, SL_ARRAY_LEN(c), sim_capacity(&s, &(struct sim_pattern){ONE}),
 		 s.bound_ns / MS);
+}
+
+/*
+ * Backends that stand still once a second, at loads that they can serve nevertheless: how many are
+ * refused for it, which with a soft bound has to be none.
+ */
+static void stalls(void)
+{
+	static const double loads[] = {0.25, 0.5, 0.75, 0.9}, stalls_ms[] = {5, 20, 50};
+	static const struct sl_cfg_batch hard = {.policy = SL_POLICY_ADAPTIVE,
+						 .bound_mode = SL_BOUND_HARD};
+
+	for (size_t i = 0; i < SL_ARRAY_LEN(settings); i++) {
+		struct sim_setting s = settings[i];
+
+		s.run = 10e9 / s.bound_ns;
+		for (size_t k = 0; k < SL_ARRAY_LEN(loads) * SL_ARRAY_LEN(stalls_ms); k++) {
+			struct sim_pattern p = {.load = loads[k % SL_ARRAY_LEN(loads)],
+						.stall_ms = stalls_ms[k / SL_ARRAY_LEN(loads)],
+						.stall_every_ms = 1000,
+						.patient = true,
+						ONE};
+			struct sim_result soft, refusing;
+			char name[48];
+
+			snprintf(name, sizeof(name), "stall_%.0fms_%.0f", p.stall_ms, 100 * p.load);
+			run(&s, &p, &adaptive, &soft);
+			run(&s, &p, &hard, &refusing);
+			row(name, s.name, "adaptive", &soft);
+			row(name, s.name, "adaptive_hard", &refusing);
+			printf("count refused %s%s %llu\ncount refused_hard %s%s %llu\n", name,
+			       s.name, (unsigned long long)soft.refused, name, s.name,
+			       (unsigned long long)refusing.refused);
+		}
+	}
+}
+
+#define LOOP(n, pause)                                                                             \
+	.clients = (n), .think = (pause), .retry = 0.02, .patient = true,                          \
+	.backends = {{0.1, 0.02, 0}}, .backend_cnt = 1
+#define BUSY .slow_share = 0.2, .slow_ms = 10, .pause_ms = 10, .pause_every_ms = 50
+
+/*
+ * Clients with one request at a time, which ask again at once when they are refused: refusing makes
+ * more come. On a host where batches take longer by chance and the gateway stands still, a rate that
+ * was thought too low for a moment must not refuse them; and behind a time in which the backends are
+ * four times slower, which is overload, they are to be served again as if nothing had been: how many
+ * are refused in the last quarter of the run.
+ */
+static void loops(void)
+{
+	static const struct sim_pattern loops[] = {
+		{"loop_12", .clients = 12, .think = 0.25, .retry = 0.25, .patient = true,
+		 .backends = {{0.1, 0, 0}}, .backend_cnt = 1, .stall_ms = 150,
+		 .stall_every_ms = 400, .slow_share = 0.5, .slow_ms = 15, .pause_ms = 10,
+		 .pause_every_ms = 30},
+		{"loop_64", LOOP(64, 3), BUSY},
+		{"loop_64_too_many", LOOP(64, 0)},
+		{"loop_64_slowed", LOOP(64, 2), .slow_at = 0.2, .slow_till = 0.5, .slow_by = 4},
+		{"loop_64_slowed_busy", LOOP(64, 3), BUSY, .slow_at = 0.2, .slow_till = 0.5,
+		 .slow_by = 4},
+	};
+
+	for (size_t i = 0; i < SL_ARRAY_LEN(loops); i++) {
+		struct sim_setting s = {.name = "",
+					.bound_ns = 20 * MS,
+					.rtt_ns = 0.1 * MS,
+					.noise = 0.05,
+					.max_size = 16,
+					.warm = 20,
+					.run = 1000};
+		uint64_t refused = 0, last = 0;
+
+		for (s.seed = 1; s.seed <= SEEDS; s.seed++) {
+			struct sim_result r;
+
+			run(&s, &loops[i], &adaptive, &r);
+			row(loops[i].name, s.name, "adaptive", &r);
+			refused += r.refused;
+			last += r.refused_last;
+		}
+		printf("count refused %s %llu\ncount refused_last %s %llu\n", loops[i].name,
+		       (unsigned long long)refused, loops[i].name, (unsigned long long)last);
+	}
 }
 
 static void ratios(const char *of,
@@ -242,6 +334,10 @@ int main(int argc, char **argv)
 				one_pattern(&settings[i], &patterns[k], &out[i][k]);
 		}
 	}
+	if (!only || strcmp(only, "stalls") == 0)
+		stalls();
+	if (!only || strcmp(only, "loops") == 0)
+		loops();
 	if (only)
 		return 0;
 	if (argc > 1)

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Batching policies against patterns of load: in simulated time, and end to end (e2e.sh; needs root). The last lines are
-# `ratio adaptive_over_best_fixed PATTERN VALUE` and `ratio adaptive_over_aimd PATTERN VALUE` of the simulation, those
+# `ratio adaptive_over_best_fixed PATTERN VALUE` and `ratio adaptive_over_aimd PATTERN VALUE` of the simulation, and
+# `count refused PATTERN VALUE` where backends stood still for a moment; those
 # before them, whose names begin with e2e_, of the real gateway, and only as quiet as the machine.
 # Writes bench/results/batch.tsv and batch.svg. An argument simulates one pattern only and writes nothing.
 set -euo pipefail
@@ -11,20 +12,20 @@ bench=$BUILD/bench/batch/batch
 results=$root/bench/results
 mkdir -p "$(dirname "$bench")" "$results"
 make --no-print-directory -s -C "$root" BUILD="$BUILD" \
-	"$BUILD/lib/libsl_core.a" "$BUILD/lib/libsl_base.a"
+	"$BUILD/lib/libsl_batch.a" "$BUILD/lib/libsl_base.a"
 ${CC:-gcc} -std=gnu17 -O2 -g -Wall -Wextra -D_GNU_SOURCE -I"$root/include" -I"$root/user" \
 	-I"$root/bench/batch" -o "$bench" "$root"/bench/batch/bench.c "$root"/bench/batch/sim.c \
-	"$root"/bench/batch/plot.c "$BUILD/lib/libsl_core.a" "$BUILD/lib/libsl_base.a" -lm
+	"$root"/bench/batch/plot.c "$BUILD/lib/libsl_batch.a" "$BUILD/lib/libsl_base.a" -lm
 if [ $# -gt 0 ]; then
 	exec "$bench" - "$1"
 fi
 "$bench" "$results/batch.svg" >"$bench.tsv"
 {
-	grep -v '^ratio ' "$bench.tsv"
+	grep -v '^ratio \|^count ' "$bench.tsv"
 	if [ "$(id -u)" -eq 0 ]; then
 		BUILD=$BUILD "$root/bench/batch/e2e.sh"
 	else
 		echo "# the end-to-end patterns need root"
 	fi
-	grep '^ratio ' "$bench.tsv"
+	grep '^ratio \|^count ' "$bench.tsv"
 } | tee "$results/batch.tsv"

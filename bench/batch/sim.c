@@ -8,15 +8,16 @@
 
 #include "base/hist.h"
 #include "base/rand.h"
-#include "core/batch.h"
-#include "rpc/rpc.h"
+#include "batch/batcher.h"
+#include "sluice/rpc_wire.h"
 
 enum { OUTSTANDING = 2, QUEUE_MAX = 4096, RESERVE = 8 };
 
 struct request {
 	struct sl_batch_item item;
 	struct request *next; /* unused ones */
-	bool measured;
+	uint32_t client;      /* of a closed loop */
+	bool measured, replied;
 };
 
 struct flight {
@@ -36,15 +37,16 @@ struct sim {
 	struct sl_batcher *batcher;
 	struct sl_cfg_pool pool;
 	struct sl_cfg_backend cfg_backends[SIM_BACKENDS];
-	struct sl_svc_hist hist[SL_STAGE_CNT];
 	struct sl_svc_live live;
 	struct machine machines[SIM_BACKENDS];
 	struct request *requests, *unused;
 	struct sl_prng arrivals, noise, clients;
 	struct sl_hist_fine latency;
 	double rate; /* at load 1, requests per ns */
-	double next_ns;
-	uint64_t now_ns, asked, good, replied, batches, batched;
+	double next_ns, pause_ns;
+	bool over;                   /* nobody asks any more */
+	double asks_ns[SIM_CLIENTS]; /* of a closed loop: when each asks next */
+	uint64_t now_ns, asked, good, replied, refused, refused_last, batches, batched;
 };
 
 static double cost(const struct sim_setting *s, const struct sim_backend *be, uint32_t b)
@@ -81,15 +83,6 @@ double sim_offered(const struct sim_setting *s, const struct sim_pattern *p)
 	return load * sim_capacity(s, p);
 }
 
-static void hist_add(struct sim *sim, enum sl_stage stage, uint64_t ns)
-{
-	struct sl_svc_hist *h = &sim->hist[stage];
-
-	h->count++;
-	h->sum_ns += ns;
-	sl_hist_add((uint64_t *)h->bucket, ns);
-}
-
 /* --- backends --- */
 
 static double normal(struct sl_prng *g)
@@ -97,6 +90,24 @@ static double normal(struct sl_prng *g)
 	double u = 1 - sl_prng_unit(g);
 
 	return sqrt(-2 * log(u)) * cos(2 * M_PI * sl_prng_unit(g));
+}
+
+/* When a backend that begins at `at` has worked for so long; it stands still during stalls. */
+static double worked(const struct sim_pattern *p, double at, double work)
+{
+	double every = p->stall_every_ms * 1e6, stall = p->stall_ms * 1e6;
+
+	while (stall > 0) {
+		double last = floor(at / every) * every;
+
+		if (last > 0 && at < last + stall)
+			at = last + stall;
+		if (at + work <= last + every)
+			break;
+		work -= last + every - at;
+		at = last + every;
+	}
+	return at + work;
 }
 
 static int send_batch(void *app, unsigned backend, struct sl_batch_item **items, unsigned cnt)
@@ -112,8 +123,13 @@ static int send_batch(void *app, unsigned backend, struct sl_batch_item **items,
 	if (f->cnt)
 		return -EAGAIN;
 	time = cost(sim->s, &p->backends[backend], cnt) * exp(sim->s->noise * normal(&sim->noise));
-	if (p->slow_by > 0 && start >= p->slow_at * sim->s->run * sim->s->bound_ns)
+	if (sl_prng_unit(&sim->noise) < p->slow_share)
+		time += sl_prng_exp(&sim->noise, p->slow_ms * 1e6);
+	if (p->slow_by > 0 && start >= p->slow_at * sim->s->run * sim->s->bound_ns &&
+	    (p->slow_till <= 0 || start < p->slow_till * sim->s->run * sim->s->bound_ns))
 		time *= p->slow_by;
+	start = worked(p, start, 0);
+	time = worked(p, start, time) - start;
 	m->free_ns = (uint64_t)(start + time);
 	f->cnt = cnt;
 	f->sent_ns = sim->now_ns;
@@ -126,16 +142,42 @@ static int send_batch(void *app, unsigned backend, struct sl_batch_item **items,
 	return 0;
 }
 
+/* Whoever of a closed loop asks next. */
+static uint32_t next_client(struct sim *sim)
+{
+	uint32_t next = 0;
+
+	for (uint32_t i = 1; i < sim->p->clients; i++)
+		next = sim->asks_ns[i] < sim->asks_ns[next] ? i : next;
+	return next;
+}
+
+static void ask_later(struct sim *sim, uint32_t client, double bounds)
+{
+	double mean = bounds * sim->s->bound_ns;
+
+	sim->asks_ns[client] = (double)sim->now_ns + sl_prng_exp(&sim->arrivals, mean);
+	if (sim->over)
+		return;
+	sim->next_ns = sim->asks_ns[next_client(sim)];
+}
+
 static void give_back(struct sim *sim, struct request *r)
 {
+	if (sim->p->clients && r->item.arrived_ns)
+		ask_later(sim, r->client, r->replied ? sim->p->think : sim->p->retry);
 	r->next = sim->unused;
 	sim->unused = r;
 }
 
 static void drop_item(void *app, struct sl_batch_item *item, enum sl_outcome why)
 {
+	struct sim *sim = app;
+
 	(void)why;
-	give_back(app, sl_container_of(item, struct request, item));
+	sim->refused++;
+	sim->refused_last += (double)sim->now_ns > 0.75 * sim->s->run * sim->s->bound_ns;
+	give_back(sim, sl_container_of(item, struct request, item));
 }
 
 static const struct sl_batch_ops ops = {.send = send_batch, .drop = drop_item};
@@ -143,20 +185,18 @@ static const struct sl_batch_ops ops = {.send = send_batch, .drop = drop_item};
 static void reply(struct sim *sim, unsigned backend, struct flight *f)
 {
 	uint64_t took = sim->now_ns - f->sent_ns;
-	bool waited = sl_batcher_waited(sim->batcher, backend, f->sent_ns);
 
 	for (uint32_t i = 0; i < f->cnt; i++) {
 		struct request *r = f->requests[i];
 		uint64_t latency = sim->now_ns - r->item.arrived_ns;
 
-		hist_add(sim, SL_STAGE_COMPUTE, f->service_ns);
-		if (!waited)
-			hist_add(sim, SL_STAGE_RPC, took - f->service_ns);
+		(void)sl_batcher_replied(sim->batcher, backend, f->sent_ns, took - f->service_ns);
 		if (r->measured) {
 			sim->replied++;
 			sim->good += (double)latency <= sim->s->bound_ns;
 			sl_hist_fine_add(&sim->latency, latency);
 		}
+		r->replied = true;
 		give_back(sim, r);
 	}
 	sl_batcher_done(sim->batcher, backend, f->cnt, f->sent_ns, f->cnt, f->service_ns,
@@ -171,6 +211,10 @@ static void draw_next(struct sim *sim)
 	const struct sim_pattern *p = sim->p;
 	double load = p->load;
 
+	if (p->clients) {
+		sim->next_ns = sim->asks_ns[next_client(sim)];
+		return;
+	}
 	if (p->burst > 0 && fmod(sim->next_ns / sim->s->bound_ns, p->burst_every) < p->burst_for)
 		load = p->burst;
 	sim->next_ns += sl_prng_exp(&sim->arrivals, 1 / (load * sim->rate));
@@ -181,18 +225,22 @@ static void arrive(struct sim *sim)
 	struct request *r = sim->unused;
 	bool measured = (double)sim->now_ns >= sim->s->warm * sim->s->bound_ns;
 
+	uint32_t client = sim->p->clients ? next_client(sim) : 0;
+
+	sim->asks_ns[client] = INFINITY;
 	draw_next(sim);
 	sim->asked += measured;
-	hist_add(sim, SL_STAGE_PARSE, 0);
 	sim->unused = r->next;
 	*r = (struct request){
 		.item = {.arrived_ns = sim->now_ns,
-			 .deadline_ns = sim->now_ns + (uint64_t)sim->s->bound_ns,
+			 .deadline_ns = sim->p->patient ? UINT64_MAX
+							: sim->now_ns + (uint64_t)sim->s->bound_ns,
 			 .client = (uint32_t)sl_prng_below(&sim->clients, SIM_CLIENTS),
 			 .policy = -1},
+		.client = client,
 		.measured = measured};
 	if (sl_batcher_submit(sim->batcher, &r->item, sim->now_ns) != SL_OUTCOME_OK)
-		give_back(sim, r);
+		drop_item(sim, &r->item, SL_OUTCOME_SHED);
 }
 
 /* --- a run --- */
@@ -214,21 +262,35 @@ static struct flight *next_reply(struct sim *sim, unsigned *backend)
 	return next;
 }
 
+/* What falls into a pause of the gateway is seen behind it. */
+static void pass_to(struct sim *sim, uint64_t ns)
+{
+	const struct sim_pattern *p = sim->p;
+
+	if (ns > sim->now_ns)
+		sim->now_ns = ns;
+	if (p->pause_ms <= 0 || (double)sim->now_ns < sim->pause_ns)
+		return;
+	sim->now_ns += (uint64_t)sl_prng_exp(&sim->noise, p->pause_ms * 1e6);
+	sim->pause_ns = (double)sim->now_ns + sl_prng_exp(&sim->noise, p->pause_every_ms * 1e6);
+}
+
 static void step(struct sim *sim)
 {
 	unsigned backend = 0;
 	struct flight *f = next_reply(sim, &backend);
-	uint64_t due = sl_batcher_next_ns(sim->batcher), arrival = (uint64_t)sim->next_ns;
+	uint64_t due = sl_batcher_next_ns(sim->batcher);
+	uint64_t arrival = sim->next_ns < 1e18 ? (uint64_t)sim->next_ns : UINT64_MAX;
 	uint64_t at = due > sim->now_ns ? due : sim->now_ns + 1;
 
 	if (f && f->reply_ns <= at && f->reply_ns <= arrival) {
-		sim->now_ns = f->reply_ns;
+		pass_to(sim, f->reply_ns);
 		reply(sim, backend, f);
 	} else if (arrival <= at) {
-		sim->now_ns = arrival;
+		pass_to(sim, arrival);
 		arrive(sim);
 	} else {
-		sim->now_ns = at;
+		pass_to(sim, at);
 	}
 	sl_batcher_pump(sim->batcher, sim->now_ns);
 }
@@ -250,7 +312,7 @@ static bool set_up(struct sim *sim, const struct sl_cfg_batch *batch)
 	sl_prng_seed(&sim->clients, s->seed + 2);
 	sim->rate = sim_capacity(s, sim->p) / 1e9;
 	sim->requests = calloc(cnt, sizeof(*sim->requests));
-	sim->batcher = sl_batcher_create(&sim->pool, &ops, sim, sim->hist, &sim->live, NULL);
+	sim->batcher = sl_batcher_create(&sim->pool, &ops, sim, &sim->live, NULL);
 	if (!sim->requests || !sim->batcher ||
 	    sl_hist_fine_init(&sim->latency, SL_HIST_SUB_BITS_MAX - 2))
 		return false;
@@ -260,6 +322,8 @@ static bool set_up(struct sim *sim, const struct sl_cfg_batch *batch)
 	sl_batcher_seed(sim->batcher, s->seed + 3);
 	for (uint32_t i = 0; i < sim->p->backend_cnt; i++)
 		sl_batcher_backend(sim->batcher, i, true, sim->now_ns);
+	for (uint32_t i = 0; i < sim->p->clients; i++)
+		ask_later(sim, i, sim->p->think);
 	draw_next(sim);
 	return true;
 }
@@ -275,6 +339,8 @@ static void conclude(const struct sim *sim, struct sim_result *out)
 		.p99_ms = (double)sl_hist_fine_quantile(&sim->latency, 0.99) / 1e6,
 		.mean_batch = sim->batches ? (double)sim->batched / (double)sim->batches : 0,
 		.shed = asked > 0 ? 1 - replied / asked : 0,
+		.refused = sim->refused,
+		.refused_last = sim->refused_last,
 		.late = asked > 0 ? (replied - (double)sim->good) / asked : 0,
 	};
 }
@@ -291,10 +357,11 @@ bool sim_run(const struct sim_setting *s, const struct sim_pattern *p,
 	sim->s = s;
 	sim->p = p;
 	ok = set_up(sim, batch);
-	while (ok && sim->next_ns < s->run * s->bound_ns)
+	while (ok && (p->clients ? (double)sim->now_ns : sim->next_ns) < s->run * s->bound_ns)
 		step(sim);
 	/* Those that have arrived are waited for. */
-	sim->next_ns = 1e18;
+	sim->over = true;
+	sim->next_ns = INFINITY;
 	while (ok && (sl_batcher_queue_len(sim->batcher) || next_reply(sim, &backend)))
 		step(sim);
 	if (ok)

@@ -4,7 +4,7 @@
  * synthetic backends compute batches one after the other, replies come back. Time is simulated, so
  * a run is as exact as it is repeatable.
  *
- *   arrivals -> sl_batcher (user/core) -> rtt/2 -> backend: alpha + beta*b, or steps -> rtt/2 ->
+ *   arrivals -> sl_batcher (user/batch) -> rtt/2 -> backend: alpha + beta*b, or steps -> rtt/2 ->
  */
 #ifndef SL_BENCH_BATCH_SIM_H
 #define SL_BENCH_BATCH_SIM_H
@@ -26,7 +26,14 @@ struct sim_pattern {
 	double load;  /* of the capacity */
 	double burst; /* > 0: load during bursts */
 	double burst_for, burst_every;
+	double stall_ms, stall_every_ms; /* > 0: all backends stand still for so long, so often */
+	bool patient;                    /* clients without a deadline of their own */
+	uint32_t clients;    /* > 0: each has one request at a time, instead of `load` */
+	double think, retry; /* pause behind a reply, behind a refusal; exponential, in bounds */
+	/* A busy host: a part of all batches takes longer, and the gateway stands still. */
+	double slow_share, slow_ms, pause_ms, pause_every_ms;
 	double slow_at, slow_by; /* > 0: the backends are slower from that share of the run on */
+	double slow_till;        /* > 0: and to that one */
 	struct sim_backend backends[SIM_BACKENDS];
 	uint32_t backend_cnt;
 };
@@ -43,8 +50,10 @@ struct sim_result {
 	double goodput; /* replies within the bound per second */
 	double p50_ms, p99_ms;
 	double mean_batch;
-	double shed; /* share of the requests without a reply */
-	double late; /* share of the requests with a late one */
+	double shed;           /* share of the requests without a reply */
+	double late;           /* share of the requests with a late one */
+	uint64_t refused_last; /* in the last quarter of the run */
+	uint64_t refused;      /* requests, from the beginning of the run on */
 };
 
 /* Requests per second of the largest batches that keep the bound, one behind the other. */

@@ -22,9 +22,10 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/err.h"
 #include "base/hist.h"
 #include "base/wake.h"
-#include "load/route.h"
+#include "tools/load/route.h"
 #include "wire/csum.h"
 #include "wire/eth.h"
 #include "wire/ip4.h"
@@ -81,7 +82,7 @@ static void on_signal(int sig)
 	stopped = 1;
 }
 
-/* --- set-up, as worker/gateway.c does it --- */
+/* --- set-up, as gateway/gateway.c does it --- */
 
 static void arena_close(struct arena *a)
 {
@@ -101,23 +102,25 @@ static int arena_open(struct arena *a, const char *ifname, const uint8_t *addr, 
 		.rx_size = RING_SIZE, .tx_size = RING_SIZE, .fill_size = RING_SIZE};
 	struct sl_listener_key key = {.family = 4, .protocol = IPPROTO_UDP, .port = htons(port)};
 	struct sl_listener value = {.shed_service = SL_ANY_SERVICE};
-	char err[256] = "no memory for frames";
+	struct sl_err err = SL_ERR(256);
 	int rc = sl_umem_init(&a->umem, FRAME_SIZE, FRAMES);
 
+	if (rc)
+		sl_err_set(&err, "no memory for frames");
 	a->umem_up = rc == 0;
 	if (!rc)
-		rc = sl_xdp_open(&a->xdp, ifname, &xo, err, sizeof(err));
+		rc = sl_xdp_open(&a->xdp, ifname, &xo, &err);
 	a->xdp_up = a->umem_up && rc == 0;
 	if (addr)
 		memcpy(key.addr, addr, 4);
 	if (!rc) {
-		snprintf(err, sizeof(err), "cannot steer packets on %s", ifname);
+		sl_err_set(&err, "cannot steer packets on %s", ifname);
 		rc = sl_xdp_listen(&a->xdp, &key, &value);
 	}
 	if (!rc)
-		rc = sl_xsk_open(&a->port, &a->umem, &a->xdp, 0, &so, err, sizeof(err));
+		rc = sl_xsk_open(&a->port, &a->umem, &a->xdp, 0, &so, &err);
 	if (rc)
-		fprintf(stderr, "ceiling: %s: %s\n", err, strerror(-rc));
+		fprintf(stderr, "ceiling: %s: %s\n", err.text, strerror(-rc));
 	return rc;
 }
 
@@ -200,13 +203,14 @@ static int run_echo(const struct options *o)
 				sleep_on(&a, LONGEST_SLEEP_NS);
 			now_ns = sl_now_ns();
 		}
-		sl_xsk_stats(a.port);
-		printf("echo_received\t%llu\tpackets\n",
-		       (unsigned long long)a.port->stats.rx_packets);
-		printf("echo_sent\t%llu\tpackets\n", (unsigned long long)a.port->stats.tx_packets);
+		struct sl_port_stats stats;
+
+		sl_xsk_stats(a.port, &stats);
+		printf("echo_received\t%llu\tpackets\n", (unsigned long long)stats.rx_packets);
+		printf("echo_sent\t%llu\tpackets\n", (unsigned long long)stats.tx_packets);
 		printf("echo_dropped\t%llu\tpackets\n",
-		       (unsigned long long)a.port->stats.rx_dropped +
-			       (unsigned long long)a.port->stats.rx_ring_full);
+		       (unsigned long long)stats.rx_dropped +
+			       (unsigned long long)stats.rx_ring_full);
 	}
 	arena_close(&a);
 	return rc ? 1 : 0;
@@ -225,7 +229,7 @@ static void build_packet(const struct blast *b, struct sl_frame *f, uint64_t now
 	memcpy(eth->dst, b->route.mac, SL_ETH_ALEN);
 	memcpy(eth->src, b->a.port->mac, SL_ETH_ALEN);
 	eth->type_be = htobe16(SL_ETHERTYPE_IP4);
-	memcpy(&local_be, b->route.local, sizeof(local_be));
+	memcpy(&local_be, b->route.local.addr, sizeof(local_be));
 	sl_ip4_write(ip, local_be, b->target_be, SL_IP_PROTO_UDP,
 		     (uint16_t)(b->payload + sizeof(*udp)), 0, true);
 	sl_csum_ip4_fill(ip, sizeof(*ip));
@@ -317,21 +321,21 @@ static void report(const struct blast *b, double seconds)
 static int run_blast(const struct options *o)
 {
 	struct blast b = {.window = o->window, .payload = o->size};
-	char err[256];
-	uint8_t addr[16] = {0};
+	struct sl_err err = SL_ERR(256);
+	struct sl_addr to;
 	uint64_t began_ns;
 	int rc = 1;
 
-	if (inet_pton(AF_INET, o->target, addr) != 1) {
+	if (!sl_addr_parse(&to, o->target) || to.family != 4) {
 		fprintf(stderr, "ceiling: found %s; allowed: an IPv4 address\n", o->target);
 		return 2;
 	}
-	memcpy(&b.target_be, addr, 4);
+	memcpy(&b.target_be, to.addr, 4);
 	if (sl_hist_fine_init(&b.rtt, 7) != 0)
 		return 1;
-	if (sl_load_find_route(&b.route, o->ifname, 4, addr, err, sizeof(err))) {
-		fprintf(stderr, "ceiling: %s\n", err);
-	} else if (arena_open(&b.a, o->ifname, b.route.local, BLAST_PORT) == 0) {
+	if (sl_load_find_route(&b.route, o->ifname, &to, &err)) {
+		fprintf(stderr, "ceiling: %s\n", err.text);
+	} else if (arena_open(&b.a, o->ifname, b.route.local.addr, BLAST_PORT) == 0) {
 		blast_for(&b, (uint64_t)(o->seconds * 1e8)); /* warm-up: a tenth */
 		b.sent = b.received = b.lost = 0;
 		sl_hist_fine_reset(&b.rtt);

@@ -13,8 +13,8 @@ names=("$@")
 mkdir -p "$BUILD/bench/micro"
 
 libs=()
-for m in base config wire xio net tcp udp front rpc backend core; do
-	compgen -G "user/$m/*.c" >/dev/null && libs+=("$BUILD/lib/libsl_$m.a")
+for m in base wire config xio net tcp udp front batch rpc sdk core; do
+	libs+=("$BUILD/lib/libsl_$m.a")
 done
 make --no-print-directory -k BUILD="$BUILD" "${libs[@]}" >"$BUILD/bench/build.log" 2>&1 ||
 	grep -E 'error|Error' "$BUILD/bench/build.log" | head -n 5 >&2
@@ -30,7 +30,7 @@ for n in "${names[@]}"; do
 	if ! "$CC" -std=gnu17 -O2 -g -D_GNU_SOURCE -fno-strict-aliasing -pthread -Wall -Wextra -Iinclude \
 		-Iuser -I"$BUILD/gen" "bench/micro/$n.c" $extra -o "$bin" -Wl,--as-needed -Wl,--start-group \
 		"${have[@]}" -Wl,--end-group -lconfuse -lxdp -lbpf -lelf -lz -lnghttp2 -lrdmacm -libverbs \
-		-lcrypto -ljansson -lm; then
+		-lssl -lcrypto -lIPSec_MB -ljansson -lm; then
 		echo "bench: $n does not build" >&2
 		failed=$((failed + 1))
 		continue

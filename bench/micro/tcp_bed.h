@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include "bench.h"
 #include "tcp/internal.h"
-#include "xio/fake_port.h"
+#include "fake_port.h"
 
 enum { BURST = 32, BURSTS = 200, FRAMES = 4096, MSS = 1448 };
 
@@ -32,7 +32,7 @@ static uint8_t text[BURST * MSS];
 static uint64_t now = SL_NS_PER_SEC;
 
 static void *on_accepted(void *app, struct sl_tcp_conn *c, uint16_t listener,
-			 const struct sl_tcp_addr *local, const struct sl_tcp_addr *remote)
+			 const struct sl_addr *local, const struct sl_addr *remote)
 {
 	struct host *h = app;
 
@@ -64,18 +64,22 @@ static void on_writable(void *handle)
 	(void)handle;
 }
 
-static void on_closed(void *handle, enum sl_tcp_close why)
+static void on_closed(void *handle, enum sl_tcp_close_reason why)
 {
 	(void)why;
 	((struct host *)handle)->closed++;
 }
 
-static const struct sl_tcp_ops ops = {on_accepted, on_connected, on_data,
-				      on_fin,      on_writable,  on_closed};
+static const struct sl_tcp_ops ops = {.accepted = on_accepted,
+				      .connected = on_connected,
+				      .data = on_data,
+				      .fin = on_fin,
+				      .writable = on_writable,
+				      .closed = on_closed};
 
 static void start(struct host *h, uint8_t side)
 {
-	struct sl_net_listener l = {.port_be = htobe16(80), .family = 4, .protocol = 6};
+	struct sl_net_listener l = {.at.port_be = htobe16(80), .at.family = 4, .protocol = 6};
 	struct sl_tcp_config cfg;
 
 	if (sl_umem_init(&h->umem, 2048, FRAMES))
@@ -133,8 +137,8 @@ static void exchange(void)
 
 static void connect_one(void)
 {
-	struct sl_tcp_addr local = {.addr = {10, 0, 0, 1}, .family = 4};
-	struct sl_tcp_addr remote = {.addr = {10, 0, 0, 2}, .port_be = htobe16(80), .family = 4};
+	struct sl_addr local = {.addr = {10, 0, 0, 1}, .family = 4};
+	struct sl_addr remote = {.addr = {10, 0, 0, 2}, .port_be = htobe16(80), .family = 4};
 
 	sl_net_set_now(&host[0].net, now);
 	host[0].conn =

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+// BENCH_LDFLAGS: -Itests/support tests/support/fake_port.c
 /*
  * Instructions of the serving stack, Ethernet and IP included, counted by callgrind: numbers that
  * do not depend on how busy the machine is. Each row is a run of this program under valgrind. Those
@@ -6,12 +7,11 @@
  * hand-over: what comes by its own queue must not pay for it.
  */
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#include <valgrind/callgrind.h>
+
+#include "callgrind.h"
 #include "tcp_bed.h"
 
-enum { WARM = 64, COUNTED = 512, SMALL = 64 };
+enum { WARM = 64, COUNTED = 512, SMALL = 64, LEAST = 536 };
 
 static bool counting; /* what host 1 does now */
 
@@ -56,9 +56,9 @@ static void send_full(unsigned cnt, bool on)
 	bulk(&host[1], MSS, cnt, on);
 }
 
-static void send_small(unsigned cnt, bool on)
+static void send_least(unsigned cnt, bool on)
 {
-	bulk(&host[1], SMALL, cnt, on);
+	bulk(&host[1], LEAST, cnt, on);
 }
 
 static void connections(unsigned cnt, bool set_up, bool torn_down)
@@ -106,7 +106,7 @@ static const struct scenario {
 	{"tcp_segment_received_1448", receive_full, true},
 	{"tcp_segment_received_64", receive_small, true},
 	{"tcp_segment_sent_1448", send_full, true},
-	{"tcp_segment_sent_64", send_small, true},
+	{"tcp_segment_sent_536", send_least, true},
 	{"tcp_connection_set_up", set_up, false},
 	{"tcp_connection_torn_down", tear_down, false},
 	{"tcp_syn_cookie_sent", cookies, false},
@@ -133,33 +133,6 @@ static void run(const struct scenario *s, bool two_workers)
 	s->run(COUNTED, true);
 }
 
-/* Instructions that the child has counted, or -1. */
-static double child(const char *self, const char *scenario, const char *workers)
-{
-	char file[] = "/tmp/sl-insns-XXXXXX", option[64], line[128];
-	int fd = mkstemp(file), status = -1;
-	double total = -1;
-	FILE *out;
-	pid_t pid;
-
-	snprintf(option, sizeof(option), "--callgrind-out-file=%s", file);
-	pid = fork();
-	if (pid == 0) {
-		execlp("valgrind", "valgrind", "-q", "--tool=callgrind", "--collect-atstart=no",
-		       option, self, scenario, workers, (char *)NULL);
-		fprintf(stderr, "tcp_insns: valgrind is not installed: make deps\n");
-		_exit(127);
-	}
-	waitpid(pid, &status, 0);
-	out = fdopen(fd, "r");
-	while (status == 0 && out && fgets(line, sizeof(line), out))
-		sscanf(line, "totals: %lf", &total);
-	if (out)
-		fclose(out);
-	unlink(file);
-	return total;
-}
-
 int main(int argc, char **argv)
 {
 	for (size_t i = 0; i < SL_ARRAY_LEN(scenarios); i++) {
@@ -171,7 +144,7 @@ int main(int argc, char **argv)
 			continue;
 		}
 		for (int workers = 1; workers <= 2; workers++) {
-			double insns = child(argv[0], s->name, workers == 2 ? "2" : "1");
+			double insns = bench_insns(argv[0], s->name, workers == 2 ? "2" : "1");
 			char name[64];
 
 			if (insns <= 0)

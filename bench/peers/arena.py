@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two namespaces joined by veth, processes in them, and what the kernel counts of both.
+"""The arena of the netns tests, processes in it, and what the kernel counts of both sides.
 
 The gateway's namespace has the gateway on core 0 and the backends on core 1; the client's has the client, on core 1.
 All names carry this process's id; everything started is ended by its id, however the run ends.
@@ -14,7 +14,8 @@ import tempfile
 import time
 
 GATEWAY_CPU, CLIENT_CPU = 0, 1
-GATEWAY_ADDR, CLIENT_NET = "10.97.0.1", "10.97.0."
+GATEWAY_ADDR, CLIENT_NET = "10.99.0.1", "10.99.0."
+ARENA = pathlib.Path(__file__).resolve().parents[2] / "tests/support/arena.sh"
 HZ = os.sysconf("SC_CLK_TCK")
 
 
@@ -25,7 +26,7 @@ class Failure(Exception):
 def run(*argv, timeout=20):
     r = subprocess.run(argv, capture_output=True, text=True, timeout=timeout)
     if r.returncode != 0:
-        raise Failure(f"{' '.join(argv)}: {(r.stderr or r.stdout).strip()[:300]}")
+        raise Failure(f"{' '.join(map(str, argv))}: {(r.stderr or r.stdout).strip()[:300]}")
     return r.stdout
 
 
@@ -55,7 +56,6 @@ class Arena:
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix=f"sl-peers-{os.getpid()}-"))
         self.dir.chmod(0o755)
         self.processes = []
-        self.links = 0
 
     def clear_leftovers(self):
         """Of runs that were killed: their processes have ended with them, their names say whose they were."""
@@ -70,23 +70,11 @@ class Arena:
 
     def open(self):
         self.clear_leftovers()
-        for ns in self.gateway_ns, self.client_ns:
-            run("ip", "netns", "add", ns)
-            run("ip", "-n", ns, "link", "set", "lo", "up")
-        self.link()
+        run(ARENA, "make", self.gateway_ns, self.client_ns)
 
     def link(self):
-        """A new veth pair: nothing of the contender before is left in it. Offloads stay as they are."""
-        g, c = self.gateway_ns, self.client_ns
-        if self.links:
-            run("ip", "-n", g, "link", "del", self.gateway_if)
-        self.links += 1
-        run("ip", "link", "add", self.gateway_if, "netns", g, "numrxqueues", "1", "numtxqueues", "1", "type", "veth",
-            "peer", "name", self.client_if, "netns", c, "numrxqueues", "1", "numtxqueues", "1")
-        run("ip", "-n", g, "addr", "add", GATEWAY_ADDR + "/24", "dev", self.gateway_if)
-        run("ip", "-n", c, "addr", "add", CLIENT_NET + "2/24", "dev", self.client_if)
-        run("ip", "-n", g, "link", "set", self.gateway_if, "up")
-        run("ip", "-n", c, "link", "set", self.client_if, "up")
+        """A new veth pair: nothing of the contender before is left in it."""
+        run(ARENA, "wire", self.gateway_ns, self.client_ns)
 
     def argv(self, ns, cpu, argv):
         """nsenter, taskset and setpriv each become the next: the id is the program's."""
@@ -150,11 +138,5 @@ class Arena:
     def close(self):
         for p in list(self.processes):
             self.end(p, 5)
-        for ns in self.gateway_ns, self.client_ns:
-            for pid in self.pids(ns):  # workers whose master was killed
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-            subprocess.run(["ip", "netns", "del", ns], capture_output=True)
+        run(ARENA, "end", self.gateway_ns, self.client_ns)  # with workers whose master was killed
         shutil.rmtree(self.dir, ignore_errors=True)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include "base/bytes.h"
 #include "base/cpu.h"
+#include "base/err.h"
 #include "base/wake.h"
 #include "ends.h"
 #include "sluice/backend.h"
@@ -38,8 +39,8 @@ void bench_init(const char *endpoint)
 {
 	bench_endpoint = endpoint;
 	bench_slow = strncmp(endpoint, "rdma:", 5) == 0;
-	bench_transport = bench_slow ? "verbs" : "shm";
-	bench_key_file = getenv("SL_RPC_KEY_FILE");
+	bench_transport = bench_slow ? "verbs" : strncmp(endpoint, "tcp:", 4) == 0 ? "tcp" : "shm";
+	bench_key_file = strncmp(endpoint, "shm:", 4) ? getenv("SL_RPC_KEY_FILE") : NULL;
 	(void)sched_getaffinity(0, sizeof(allowed), &allowed);
 	for (unsigned i = 0; i < 2; i++) {
 		int cpu = sl_cpu_nth(i % sl_cpu_count());
@@ -70,12 +71,14 @@ static void on_term(int sig)
 	sl_backend_stop(backend); /* made for this: NOLINT(bugprone-signal-handler) */
 }
 
+/* Its handler runs between two messages; SL_BENCH_THREADS=1: on a thread beside the I/O thread. */
 static void serve(bool busy_poll)
 {
 	struct sl_backend_options opt = {.listen = bench_endpoint,
-					 .key_file = bench_slow ? bench_key_file : NULL,
+					 .key_file = bench_key_file,
 					 .handle = handle,
-					 .busy_poll = busy_poll};
+					 .busy_poll = busy_poll,
+					 .inline_handler = !getenv("SL_BENCH_THREADS")};
 	char err[256];
 
 	(void)sl_cpu_pin(cpus[1]);
@@ -142,20 +145,19 @@ static void on_failed(void *app, void *cookie, enum sl_rpc_failure why)
 	bench_die(texts[why]);
 }
 
-static void on_batch(void *app, struct sl_rpc_channel *ch, uint64_t batch, uint32_t count,
-		     uint32_t service_us, uint64_t sent_ns)
+static void on_batch(void *app, void *app_data, const struct sl_rpc_batch_end *end)
 {
-	(void)app, (void)ch, (void)batch, (void)count, (void)service_us, (void)sent_ns;
+	(void)app, (void)app_data, (void)end;
 }
 
-static void on_sent(void *app, struct sl_rpc_channel *ch, uint64_t batch)
+static void on_sent(void *app, void *app_data, uint64_t batch)
 {
-	(void)app, (void)ch, (void)batch;
+	(void)app, (void)app_data, (void)batch;
 }
 
-static void on_state(void *app, struct sl_rpc_channel *ch, enum sl_rpc_state state)
+static void on_state(void *app, void *app_data, enum sl_rpc_state state)
 {
-	(void)app, (void)ch, (void)state;
+	(void)app, (void)app_data, (void)state;
 }
 
 static const struct sl_rpc_ops ops = {
@@ -169,15 +171,15 @@ static const struct sl_rpc_ops ops = {
 static struct sl_transport *dial(const struct sl_rpc_dial_options *opt)
 {
 	struct sl_transport *t = NULL;
-	char err[256];
+	struct sl_err err = SL_ERR(256);
 
 	for (int i = 0; i < DIAL_TRIES && !t; i++) {
-		t = sl_rpc_dial(opt, err, sizeof(err));
+		t = sl_rpc_dial(opt, &err);
 		if (!t)
 			usleep(DIAL_PAUSE_US);
 	}
 	if (!t)
-		bench_die(err);
+		bench_die(err.text);
 	return t;
 }
 
@@ -185,7 +187,7 @@ void bench_dial(struct bench_gateway *g, unsigned channel_cnt)
 {
 	struct sl_rpc_memory mem = {.addr = bench_payload, .len = BENCH_BULK_LEN};
 	struct sl_rpc_dial_options opt = {.endpoint = bench_endpoint,
-					  .key_file = bench_slow ? bench_key_file : NULL,
+					  .key_file = bench_key_file,
 					  .mem = &mem,
 					  .bulk_ring_len = g->bulk_len,
 					  .slots = g->slots,
@@ -239,12 +241,14 @@ bool bench_send(struct bench_gateway *g, unsigned channel, enum bench_kind kind,
 		items[i] = (struct sl_rpc_item){.cookie = &cookies[kind],
 						.spans = &span,
 						.span_cnt = 1,
+						.class = (uint8_t)class_of[kind],
 						.len = (uint32_t)len};
 	if (kind == BENCH_URGENT)
 		g->urgent_sent_ns = now_ns;
-	if (sl_rpc_send(g->ch[channel], items, cnt, class_of[kind], now_ns, &batch))
+	if (sl_rpc_send(g->ch[channel], items, cnt, now_ns, &batch))
 		return false;
 	g->sent[kind] += cnt;
+	g->ran_ns = now_ns; /* waiting begins here */
 	return true;
 }
 
@@ -278,7 +282,7 @@ uint64_t bench_spin_ns(void)
 
 unsigned bench_turn_or_sleep(struct bench_gateway *g, uint64_t spin_ns, uint64_t until_ns)
 {
-	struct epoll_event ev;
+	struct pollfd p = {.fd = sl_rpc_fd(g->r), .events = POLLIN};
 	struct timespec ts;
 	uint64_t now_ns, next_ns;
 	unsigned n = bench_turn(g);
@@ -293,7 +297,7 @@ unsigned bench_turn_or_sleep(struct bench_gateway *g, uint64_t spin_ns, uint64_t
 		next_ns = next_ns > now_ns ? next_ns - now_ns : 0;
 		ts = (struct timespec){.tv_sec = (time_t)(next_ns / SL_NS_PER_SEC),
 				       .tv_nsec = (long)(next_ns % SL_NS_PER_SEC)};
-		if (epoll_pwait2(sl_rpc_fd(g->r), &ev, 1, &ts, NULL) > 0)
+		if (ppoll(&p, 1, &ts, NULL) > 0)
 			g->ran_ns = sl_now_ns();
 	}
 	sl_rpc_disarm(g->r);

@@ -23,7 +23,9 @@ enum {
 
 enum bench_kind { BENCH_PLAIN, BENCH_URGENT, BENCH_BULK, BENCH_KINDS };
 
-/* Where the backend listens ("shm:///path" or "rdma://addr:port"), its key, and a prefix of rows.
+/*
+ * Where the backend listens ("shm:///path", "rdma://addr:port" or "tcp://addr:port"), its key
+ * unless it is shm, and a prefix of rows.
  */
 extern const char *bench_endpoint, *bench_key_file, *bench_transport;
 /* Shared memory moves bytes a hundred times faster than soft-RoCE in an emulated machine. */
@@ -39,7 +41,7 @@ struct bench_gateway {
 	uint64_t sent[BENCH_KINDS], done[BENCH_KINDS];
 	uint64_t urgent_sent_ns;
 	struct sl_hist_fine *urgent; /* of BENCH_URGENT, one at a time; NULL none */
-	uint64_t ran_ns;             /* last turn that found something */
+	uint64_t ran_ns;             /* last turn that found something, or last send */
 	uint32_t slots, bulk_len;    /* 0: the defaults */
 	bool one_class;
 };
@@ -88,10 +90,12 @@ void bench_serve_sleeping(void);
 
 /* The benches. */
 void bench_rtt(void);
+void bench_rtt_hybrid(void);
 void bench_rate(void);
 void bench_bulk(void);
 void bench_idle(void);
 void bench_priority(void);
+void bench_alone(void);
 void bench_polling(void);
 
 #endif

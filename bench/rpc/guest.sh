@@ -51,4 +51,4 @@ for ((i = 0; i < rounds && SECONDS < enough; i++)); do
     "$bench" rate "$endpoint"
     latency_and_bulk
 done
-for mode in ${RPC_MODES-priority idle polling}; do "$bench" $mode "$endpoint"; done
+for mode in ${RPC_MODES-priority alone idle polling}; do "$bench" $mode "$endpoint"; done

@@ -36,6 +36,7 @@ struct pair {
 };
 
 struct priorities {
+	bool alone; /* nothing urgent is about */
 	/* [1]: of undisturbed pairs only */
 	struct sl_hist_fine urgent[2][BOTH];
 	struct pair pairs[PAIRS];
@@ -68,7 +69,7 @@ static unsigned interrupts(pid_t backend)
 }
 
 /* One turn; bytes per second. *cpu: processor seconds of both ends, per GB. */
-static double saturate(struct bench_gateway *g, pid_t backend, double *cpu)
+static double saturate(struct bench_gateway *g, pid_t backend, bool alone, double *cpu)
 {
 	uint64_t start = sl_now_ns(), next = start, now, bytes = g->done[BENCH_BULK];
 	uint64_t end = start + SL_NS_PER_MS * (bench_slow ? TURN_SLOW_MS : TURN_MS);
@@ -78,7 +79,7 @@ static double saturate(struct bench_gateway *g, pid_t backend, double *cpu)
 		while (now < end && bench_out(g, BENCH_BULK) < BULK_DEPTH &&
 		       bench_send(g, 0, BENCH_BULK, BENCH_BULK_LEN, 1))
 			;
-		if (now < end && now >= next && !bench_out(g, BENCH_URGENT)) {
+		if (!alone && now < end && now >= next && !bench_out(g, BENCH_URGENT)) {
 			next = now + EVERY_NS;
 			(void)bench_send(g, 0, BENCH_URGENT, 64, 1);
 		}
@@ -102,7 +103,7 @@ static void run_pair(struct priorities *p, struct bench_gateway *g, pid_t backen
 
 		sl_hist_fine_init(&urgent[who], SL_HIST_FINE_SUB_BITS);
 		g[who].urgent = &urgent[who];
-		pair->rate[who] = saturate(&g[who], backend, &pair->cpu[who]);
+		pair->rate[who] = saturate(&g[who], backend, p->alone, &pair->cpu[who]);
 	}
 	pair->interrupts = interrupts(backend) - pair->interrupts;
 	p->quiet_cnt += !pair->interrupts;
@@ -125,7 +126,8 @@ static void run_set(struct priorities *p, unsigned set)
 		double warm;
 
 		bench_open(&g[who], 1);
-		(void)saturate(&g[who], pid, &warm); /* touches the rings for the first time */
+		/* Touches the rings for the first time. */
+		(void)saturate(&g[who], pid, p->alone, &warm);
 	}
 	until = sl_now_ns() + SET_NS;
 	for (unsigned i = 0; i < (bench_slow ? TURNS_SLOW : TURNS); i++) {
@@ -142,6 +144,7 @@ static void run_set(struct priorities *p, unsigned set)
 static void report_medians(const struct priorities *p, bool quiet)
 {
 	static const char *const name[BOTH] = {"fifo", "classes"};
+	const char *what = p->alone ? "alone" : "bulk";
 	static double v[6][PAIRS];
 	unsigned cnt = 0;
 	char row[64];
@@ -159,22 +162,21 @@ static void report_medians(const struct priorities *p, bool quiet)
 		v[5][cnt++] = pair->cpu[CLASSES] / pair->cpu[FIFO];
 	}
 	for (unsigned who = 0; who < BOTH; who++) {
-		snprintf(row, sizeof(row), "bulk_1MiB_%s", name[who]);
+		snprintf(row, sizeof(row), "%s_1MiB_%s", what, name[who]);
 		bench_row(row, bench_median(v[who], cnt), "MB/s");
-		snprintf(row, sizeof(row), "bulk_1MiB_%s_cpu", name[who]);
+		snprintf(row, sizeof(row), "%s_1MiB_%s_cpu", what, name[who]);
 		bench_row(row, bench_median(v[2 + who], cnt), "s/GB, both ends");
 	}
-	bench_row("bulk_classes_over_fifo", bench_median(v[4], cnt), "times");
-	bench_row("cpu_classes_over_fifo", bench_median(v[5], cnt), "times");
+	snprintf(row, sizeof(row), "%s_classes_over_fifo", what);
+	bench_row(row, bench_median(v[4], cnt), "times");
+	snprintf(row, sizeof(row), "%s_cpu_classes_over_fifo", what);
+	bench_row(row, bench_median(v[5], cnt), "times");
 }
 
-static void report(struct priorities *p)
+static void report_urgent(struct priorities *p, bool quiet)
 {
-	bool quiet = p->quiet_cnt >= PAIRS_ENOUGH;
 	struct sl_hist_fine *fifo = &p->urgent[quiet][FIFO], *classes = &p->urgent[quiet][CLASSES];
 
-	bench_row("priority_pairs", quiet ? p->quiet_cnt : p->pair_cnt,
-		  quiet ? "undisturbed ones" : "some disturbed");
 	bench_quantile("urgent_p50_fifo", fifo, 0.5);
 	bench_quantile("urgent_p99_fifo", fifo, 0.99);
 	bench_quantile("urgent_p50_classes", classes, 0.5);
@@ -183,13 +185,24 @@ static void report(struct priorities *p)
 		  (double)sl_hist_fine_quantile(fifo, 0.99) /
 			  (double)sl_hist_fine_quantile(classes, 0.99),
 		  "times");
+}
+
+static void report(struct priorities *p)
+{
+	bool quiet = p->quiet_cnt >= PAIRS_ENOUGH;
+
+	bench_row(p->alone ? "alone_pairs" : "priority_pairs", quiet ? p->quiet_cnt : p->pair_cnt,
+		  quiet ? "undisturbed ones" : "some disturbed");
+	if (!p->alone)
+		report_urgent(p, quiet);
 	report_medians(p, quiet);
 }
 
-void bench_priority(void)
+static void compare(bool alone)
 {
 	static struct priorities p;
 
+	p.alone = alone;
 	for (unsigned i = 0; i < 2 * BOTH; i++)
 		sl_hist_fine_init(&p.urgent[i / BOTH][i % BOTH], SL_HIST_FINE_SUB_BITS);
 	for (unsigned set = 0; set < SETS; set++)
@@ -197,4 +210,15 @@ void bench_priority(void)
 	report(&p);
 	for (unsigned i = 0; i < 2 * BOTH; i++)
 		sl_hist_fine_fini(&p.urgent[i / BOTH][i % BOTH]);
+}
+
+void bench_priority(void)
+{
+	compare(false);
+}
+
+/* What classes cost those who have no use for them. */
+void bench_alone(void)
+{
+	compare(true);
 }

@@ -10,7 +10,18 @@ RATIOS = {  # of each round, then the median: both of a round saw the same machi
     "message_rate_over_perftest": ("verbs_requests_64B", "perftest_messages_64B"),
     "bulk_over_perftest": ("verbs_bulk_64KiB", "perftest_write_64KiB"),
 }
-AS_MEASURED = {name: f"verbs_{name}" for name in ("urgent_p99_fifo_over_classes", "bulk_classes_over_fifo")}
+AS_MEASURED = {
+    "urgent_p99_fifo_over_classes": "verbs_urgent_p99_fifo_over_classes",
+    "urgent_p99_fifo_over_classes_shm": "shm_urgent_p99_fifo_over_classes",
+    "bulk_classes_over_fifo": "verbs_bulk_classes_over_fifo",
+    "bulk_classes_over_fifo_shm": "shm_bulk_classes_over_fifo",
+    "bulk_alone_classes_over_fifo": "verbs_alone_classes_over_fifo",
+    "bulk_alone_classes_over_fifo_shm": "shm_alone_classes_over_fifo",
+    "gateway_urgent_p99_alike_over_classes": "gateway_urgent_p99_alike_over_classes",
+    "gateway_bulk_classes_over_alike": "gateway_bulk_classes_over_alike",
+}
+POLLING = {"shm": "_shm", "verbs": ""}
+CHANNELS = (1, 16, 256)
 
 
 def read(path):
@@ -45,6 +56,12 @@ def main():
         print(f"ratio {name} {statistics.median(a / b for a, b in pairs):.3f}")
     for name, row in AS_MEASURED.items():
         print(f"ratio {name} {values[row][0]:.3f}")
+    for transport, suffix in POLLING.items():
+        for cnt in CHANNELS:
+            row = f"{transport}_polling_{cnt}_"
+            latency = values[row + "hybrid_p50"][0] / values[row + "spin_p50"][0]
+            print(f"ratio hybrid_over_spin_p50_{cnt}{suffix} {latency:.3f}")
+            print(f"ratio hybrid_cpu_over_events_{cnt}{suffix} {values[row + 'cpu_over_events'][0]:.3f}")
 
 
 main()

@@ -1,29 +1,29 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The RPC's benches: over shared memory here, over RDMA (soft-RoCE) in a guest, beside perftest. Rows
-# name<TAB>value<TAB>unit, the last lines `ratio NAME VALUE`, of RDMA. Writes bench/results/rpc.tsv.
+# The RPC's benches: over shared memory here, alone and with the gateway in front (gateway.sh, which needs root), over RDMA
+# (soft-RoCE) in a guest, beside perftest. Rows name<TAB>value<TAB>unit, the last lines `ratio NAME VALUE`. Writes
+# bench/results/rpc.tsv.
 # Arguments (MODE [ENDPOINT], see rpc.c) run that only, here, and write nothing.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 export BUILD="${BUILD:-$root/build}"
 bench=$BUILD/bench/rpc/rpc
 mkdir -p "$(dirname "$bench")"
-make --no-print-directory -s -C "$root" BUILD="$BUILD" \
-	"$BUILD/lib/libsl_rpc.a" "$BUILD/lib/libsl_backend.a" "$BUILD/lib/libsl_base.a"
+make --no-print-directory -s -C "$root" BUILD="$BUILD" "$BUILD/libsluice-backend.a" "$BUILD/sluice" "$BUILD/echo"
 # As the product is linked (Makefile).
 case ${CC:-gcc} in *clang*) lto= ;; *) lto=-flto=auto ;; esac
 # shellcheck disable=SC2086 # none or one
 ${CC:-gcc} -std=gnu17 -O2 -g $lto -Wall -Wextra -D_GNU_SOURCE -I"$root/include" -I"$root/user" -pthread \
-	-o "$bench" "$root"/bench/rpc/*.c -Wl,--start-group "$BUILD/lib/libsl_backend.a" \
-	"$BUILD/lib/libsl_rpc.a" "$BUILD/lib/libsl_base.a" -Wl,--end-group \
-	-lrdmacm -libverbs -lcrypto -lm
+	-o "$bench" "$root"/bench/rpc/*.c "$BUILD/libsluice-backend.a" \
+	-lrdmacm -libverbs -lssl -lcrypto -lm
 if [ $# -gt 0 ]; then
 	exec "$bench" "$@"
 fi
 rows=$(mktemp)
 trap 'rm -f "$rows"' EXIT
-for mode in rtt rate bulk idle polling priority; do
+for mode in rtt rate bulk idle polling priority alone; do
 	"$bench" "$mode" | tee -a "$rows" >&2
 done
+"$root/bench/rpc/gateway.sh" | tee -a "$rows" >&2
 "$root/tests/vm/vm" run --timeout 420 -- "$root/bench/rpc/guest.sh" "$bench" | tee -a "$rows" >&2
 python3 "$root/bench/rpc/report.py" "$rows" | tee "$root/bench/results/rpc.tsv"

@@ -7,29 +7,52 @@
 
 enum { BULK_64K = 64 << 10, BULK_DEPTH = 16, RATE_DEPTH = 128 };
 
-void bench_rtt(void)
+static void round_trips(struct bench_gateway *g, unsigned rounds, bool polls)
 {
-	unsigned rounds = bench_slow ? 3000 : 200000, warm = rounds / 20;
+	const uint64_t spin_ns = polls ? 0 : bench_spin_ns();
+
+	for (unsigned i = 0; i < rounds; i++) {
+		if (!bench_send(g, 0, BENCH_URGENT, 64, 1))
+			bench_die("send failed");
+		sl_rpc_flush(g->r, g->urgent_sent_ns);
+		while (bench_out(g, BENCH_URGENT)) {
+			if (polls)
+				sl_rpc_poll(g->r, g->urgent_sent_ns);
+			else
+				bench_turn_or_sleep(g, spin_ns, UINT64_MAX);
+		}
+	}
+}
+
+static void measure_rtt(const char *const names[3], bool polls)
+{
+	unsigned rounds = bench_slow ? 3000 : polls ? 200000 : 20000;
 	struct bench_gateway g = {.one_class = false};
 	struct sl_hist_fine h;
-	pid_t pid = bench_backend_start(true);
+	pid_t pid = bench_backend_start(polls);
 
 	bench_open(&g, 1);
 	sl_hist_fine_init(&h, SL_HIST_FINE_SUB_BITS);
-	for (unsigned i = 0; i < warm + rounds; i++) {
-		g.urgent = i < warm ? NULL : &h;
-		if (!bench_send(&g, 0, BENCH_URGENT, 64, 1))
-			bench_die("send failed");
-		sl_rpc_flush(g.r, g.urgent_sent_ns);
-		while (bench_out(&g, BENCH_URGENT))
-			sl_rpc_poll(g.r, g.urgent_sent_ns);
-	}
-	bench_quantile("rtt_64B_min", &h, 0);
-	bench_quantile("rtt_64B_p50", &h, 0.5);
-	bench_quantile("rtt_64B_p99", &h, 0.99);
+	round_trips(&g, rounds / 20, polls);
+	g.urgent = &h;
+	round_trips(&g, rounds, polls);
+	bench_quantile(names[0], &h, 0);
+	bench_quantile(names[1], &h, 0.5);
+	bench_quantile(names[2], &h, 0.99);
 	sl_hist_fine_fini(&h);
 	bench_close(&g);
 	bench_backend_stop(pid);
+}
+
+void bench_rtt(void)
+{
+	measure_rtt((const char *const[]){"rtt_64B_min", "rtt_64B_p50", "rtt_64B_p99"}, true);
+}
+
+void bench_rtt_hybrid(void)
+{
+	measure_rtt((const char *const[]){"hybrid_64B_min", "hybrid_64B_p50", "hybrid_64B_p99"},
+		    false);
 }
 
 /*

@@ -102,7 +102,8 @@ static void compare_waits(struct bench_gateway *g)
 		sl_hist_fine_fini(&w[how].latency);
 }
 
-/* The gateway's end waits in three ways in turns; the backend spins, so that nothing else differs.
+/*
+ * The gateway's end waits in three ways in turns; the backend spins, so that nothing else differs.
  */
 void bench_polling(void)
 {

@@ -10,6 +10,9 @@
  *   sl_svc_hist   array, mmapable  sl_hist_index()        sl_svc_hist         workers
  *   sl_svc_live   array, mmapable  sl_live_index()        sl_svc_live         batch controller
  *   sl_svc_ctl    array, mmapable  service                sl_svc_ctl          operator
+ *   sl_edge       array            0                      sl_edge             control thread
+ *   sl_prefix4    LPM trie         sl_prefix4             sl_prefix           control thread
+ *   sl_prefix6    LPM trie         sl_prefix6             sl_prefix           control thread
  *
  * Those of sl_svc_* have as many entries as there are workers and services: the gateway sets their
  * sizes before it loads the program. sl_svc_ctl has one entry per service, which is what tells a
@@ -30,7 +33,8 @@ enum {
 	SL_MAX_QUEUES = 64,
 	SL_MAX_LISTENERS = 256,
 	SL_MAX_WORKERS = 16,
-	SL_MAX_SERVICES = 64,
+	SL_MAX_SERVICES = 256,
+	SL_MAX_PREFIXES = 16384, /* of each family */
 	/* Sizes in the object file, in force when ip(8) or xdp-loader loads it. */
 	SL_DEFAULT_WORKERS = 8,
 	SL_DEFAULT_SERVICES = 16,
@@ -49,9 +53,10 @@ struct sl_prog_config {
 	__u32 by_gateway; /* 1: loaded by a gateway, so left over if that does not run any more */
 };
 #define SL_PROG_MAGIC  0x736c7570u
-#define SL_ABI_VERSION 2u
+#define SL_ABI_VERSION 3u
 
-/* All zero in addr means any local address of that family; port 0, with an address, all its ports.
+/*
+ * All zero in addr means any local address of that family; port 0, with an address, all its ports.
  */
 struct sl_listener_key {
 	__u8 addr[16]; /* IPv4: in the first four bytes, the rest zero */
@@ -80,6 +85,39 @@ struct sl_queue {
 	__u32 pad1[15];
 };
 
+/*
+ * What is let through to the listeners of the interface: nothing of another VLAN, which is left to
+ * the kernel, and no client of a prefix that is denied, whose packets are dropped. Of the prefixes
+ * that a client's address has the longest decides; one that has none is let through. "Only these"
+ * is 0.0.0.0/0 and ::/0 denied, and others allowed.
+ */
+enum {
+	SL_VLAN_ANY = 0,       /* tagged or not; what a program does that nobody has told */
+	SL_VLAN_NONE = 0xffff, /* untagged, or with a tag of VLAN 0, which only has a priority */
+};
+
+struct sl_edge {
+	__u32 vlan; /* or the VLAN's number, 1 to 4094, of the one tag */
+};
+
+struct sl_prefix4 {
+	__u32 len; /* bits */
+	__u8 addr[4];
+};
+
+struct sl_prefix6 {
+	__u32 len;
+	__u8 addr[16];
+};
+
+enum sl_prefix_action { SL_PREFIX_ALLOW = 1, SL_PREFIX_DENY = 2 };
+enum sl_prefix_origin { SL_PREFIX_OF_FILE, SL_PREFIX_OF_OPERATOR };
+
+struct sl_prefix {
+	__u32 action;
+	__u32 origin; /* the operator's stay when the file is read again */
+};
+
 /* In front of the packet (XDP metadata) when it is redirected. */
 struct sl_rx_meta {
 	__u64 rx_ns; /* bpf_ktime_get_ns() in the XDP program */
@@ -99,6 +137,8 @@ enum sl_stage {
 	SL_STAGE_RPC,     /* sent -> reply received, less compute; of batches with none ahead */
 	SL_STAGE_REPLY,   /* -> last byte of the reply handed to TCP or UDP */
 	SL_STAGE_TOTAL,   /* first byte of the request to last byte of the reply */
+	SL_STAGE_FIRST,   /* a stream's: opened -> first part of the reply received */
+	SL_STAGE_GAP,     /* a stream's: from one part of the reply to the next */
 	SL_STAGE_CNT,
 };
 
@@ -153,6 +193,7 @@ struct sl_svc_ctl {
 };
 
 _Static_assert(sizeof(struct sl_listener_key) == 20, "map key");
+_Static_assert(sizeof(struct sl_prefix4) == 8 && sizeof(struct sl_prefix6) == 20, "map keys");
 _Static_assert(sizeof(struct sl_queue) == 128, "whole cache lines");
 _Static_assert(sizeof(struct sl_rx_meta) == 16, "a multiple of 4 and at most 32, as XDP wants it");
 _Static_assert(sizeof(struct sl_svc_hist) % 64 == 0, "whole cache lines");

@@ -23,7 +23,10 @@
 	X(RX_SHED_CONNECTION, "shed_connection", "SYN refused: the service is overloaded")         \
 	X(RX_SHED_DATAGRAM, "shed_datagram", "datagram refused: the service is overloaded")        \
 	X(RX_SHED_QUEUE, "shed_queue",                                                             \
-	  "SYN or datagram refused: half of the queue waits for its worker")
+	  "SYN or datagram refused: half of the queue waits for its worker")                       \
+	X(RX_PASS_VLAN, "pass_vlan",                                                               \
+	  "of another VLAN than the interface serves: left to the kernel")                         \
+	X(RX_DENIED, "denied", "dropped: the longest prefix of its source is denied")
 
 /* Discards in user space, in the order in which a packet meets the checks. */
 #define SL_DROPS(X)                                                                                \

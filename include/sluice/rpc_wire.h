@@ -4,8 +4,9 @@
  * follows it.
  *
  *   message  = header, body of `fragment_len` bytes
- *   body     = (flag BATCH)  entry[count], then per entry: metadata, payload, each padded to 8
- * bytes (no BATCH)    CANCEL: u64 request id[count]; the other types have no body
+ *   body     = (flag BATCH)  entry[count], then per entry: metadata, payload, each padded to 8 bytes
+ *              (no BATCH)    CANCEL: u64 request id[count]; WINDOW: struct sl_rpc_window[count];
+ *                            the other types have no body
  *
  * REQUEST and RESPONSE always carry BATCH, also with count = 1. A body larger than one slot or bulk
  * slice is cut into fragments: FIRST states the total length, later ones their offset, LAST ends
@@ -16,14 +17,35 @@
  * cumulative `consumed` of any later message of the other direction. PONG echoes the id of its
  * PING. GOAWAY says that its sender starts no more requests (gateway) or wants no more (backend); a
  * gateway answers a backend's GOAWAY with its own, behind its last request.
+ *
+ * Streams. A REQUEST entry with STREAM opens one: metadata, no payload. While it says MORE the
+ * request is open, and entries with PART and its id follow, each a message or a piece of one, in
+ * messages of their own (count = 1), until one without MORE, which has no payload, and may have
+ * metadata: TRAILERs. The reply may come, in parts too, and end, at any time; parts for an id that
+ * is not open (any more) go nowhere.
+ *
+ * The client of a stream with EXPECT sends no payload before it is told to, or not for a while. An
+ * entry with GO_ON and MORE, of no bytes, tells it: once, before the first one of the reply. No other
+ * stream has such entries, nor has a second one.
+ *
+ * Credit. So that a slow client stops its backend and nobody stores what the other end cannot use,
+ * payload needs credit, per request: SL_RPC_INITIAL_WINDOW bytes to begin with, and more as WINDOW
+ * says. An entry costs sl_rpc_cost() of it. A message for which the credit is too short is cut into
+ * entries: each says in `rest` how much of it is still to come, the next one of that id goes on
+ * with it and has no metadata. The end of a reply that has no payload is always free. Who sends
+ * beyond its credit has broken the protocol. WINDOW for an id that is not open (any more) does no
+ * harm.
  */
 #ifndef SLUICE_RPC_WIRE_H
 #define SLUICE_RPC_WIRE_H
 
 #include <stdint.h>
 
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "structs go out as they lie in memory");
+
 enum {
-	SL_RPC_VERSION = 1,
+	/* 1: entries of 24 bytes, no WINDOW; 2: no trailers of requests; 3: no GO_ON */
+	SL_RPC_VERSION = 4,
 	SL_RPC_SLOT_SIZE = 4096,       /* receive slot, header included */
 	SL_RPC_MAX_MESSAGE = 64 << 20, /* payload of one request or reply; more is refused */
 	SL_RPC_MAX_BATCH = 1024,
@@ -34,6 +56,8 @@ enum {
 	SL_RPC_MAX_SLOTS = 4096,
 	SL_RPC_MIN_BULK = 64 << 10,
 	SL_RPC_MAX_BULK = 256 << 20,
+	SL_RPC_INITIAL_WINDOW = 64 << 10, /* credit of each request to begin with */
+	SL_RPC_MIN_COST = 32,             /* of an entry, however short */
 };
 
 enum sl_rpc_type {
@@ -46,6 +70,7 @@ enum sl_rpc_type {
 	SL_RPC_MIGRATE,
 	SL_RPC_GOAWAY,
 	SL_RPC_HELLO,
+	SL_RPC_WINDOW,
 };
 
 enum sl_rpc_flag {
@@ -75,6 +100,7 @@ enum sl_rpc_status {
 	SL_RPC_NO_METHOD,
 	SL_RPC_TOO_LARGE,
 	SL_RPC_INTERNAL,
+	SL_RPC_LOST, /* what computes it went away, and it may have been at work: not to be repeated */
 };
 
 struct sl_rpc_header {
@@ -93,23 +119,36 @@ struct sl_rpc_header {
 _Static_assert(sizeof(struct sl_rpc_header) == 32, "wire format");
 
 struct sl_rpc_entry {
-	uint64_t id;  /* of the request, unique on this channel while it is outstanding */
-	uint32_t len; /* payload */
-	uint16_t meta_len;
-	uint8_t status;    /* response: enum sl_rpc_status */
-	uint8_t flags;     /* enum sl_rpc_entry_flag */
+	uint64_t id;       /* of the request, unique on this channel while it is outstanding */
+	uint32_t len;      /* payload */
+	uint32_t rest;     /* of the same message: payload of further entries */
 	uint32_t time_us;  /* request: remaining budget, 0 none; response: service time of this
 			      request */
 	uint32_t together; /* response: requests that the backend computed at once, perhaps of
 			      several gateways; 0 not known */
+	uint16_t meta_len;
+	uint8_t status; /* response: enum sl_rpc_status; an error has no payload, rest, MORE */
+	uint8_t flags;  /* enum sl_rpc_entry_flag; the same in all entries of a message */
+	uint32_t reserved;
 };
-_Static_assert(sizeof(struct sl_rpc_entry) == 24, "wire format");
+_Static_assert(sizeof(struct sl_rpc_entry) == 32, "wire format");
+
+/* So many bytes more may be sent of the reply to this request, or of its stream. */
+struct sl_rpc_window {
+	uint64_t id;
+	uint32_t bytes;
+	uint32_t reserved;
+};
+_Static_assert(sizeof(struct sl_rpc_window) == 16, "wire format");
 
 enum sl_rpc_entry_flag {
 	SL_ENTRY_IDEMPOTENT = 1 << 0,
-	SL_ENTRY_MORE =
-		1 << 1, /* response: further parts of this reply follow (server streaming) */
+	SL_ENTRY_MORE = 1 << 1, /* further messages of this reply, or of this stream, follow */
 	SL_ENTRY_NO_MESSAGE = 1 << 2, /* response: gRPC: metadata only, its payload is no message */
+	SL_ENTRY_STREAM = 1 << 3,     /* request: opens a stream */
+	SL_ENTRY_PART = 1 << 4,       /* request: of a stream that is open */
+	SL_ENTRY_EXPECT = 1 << 5, /* request: with STREAM and MORE: its client waits for GO_ON */
+	SL_ENTRY_GO_ON = 1 << 6,  /* response: no part of the reply, but 100 (Continue) */
 };
 
 /*
@@ -130,8 +169,11 @@ enum sl_meta_tag {
 	SL_META_STATUS = 6,       /* reply: u16 HTTP status, default 200 */
 	SL_META_GRPC_STATUS = 7,  /* reply: u16 gRPC status, default 0 */
 	SL_META_GRPC_MESSAGE = 8, /* reply: text */
-	SL_META_TRAILER = 9,      /* reply: like HEADER, sent as trailer */
+	SL_META_TRAILER = 9,      /* like HEADER: of a reply's end, of the end of a stream */
 	SL_META_PROTOCOL = 10,    /* request: u16 enum sl_proto */
+	SL_META_AUTHORITY = 11,   /* request: whom the client wanted, "host:port" as it wrote it */
+	SL_META_LENGTH = 13,      /* u64 length of the body, where that is not all here; of a
+				     request: of a stream, where the client has said it */
 };
 
 /*
@@ -152,6 +194,91 @@ struct sl_rpc_hello {
 	uint8_t reserved[32];
 };
 _Static_assert(sizeof(struct sl_rpc_hello) == 64, "wire format");
+
+/*
+ * Virtual connections: the same messages, one behind the other as over a stream, cut into datagrams
+ * of an unreliable queue pair (UD) that many connections share. Two ends that have the same key file
+ * meet by HELLO and ANSWER; from then on each datagram has a header:
+ *
+ *   DATA  the bytes that follow in the stream; `seq` counts datagrams, from 0. Sent again until the
+ *         other end has it; delivered once, in order
+ *   ACK   no bytes; `seq` is that of the next DATA
+ *   BYE   like ACK: the sender has closed the connection
+ *
+ * `mac` is SipHash-2-4 over the datagram, header included, with the upper half of the 64-bit number
+ * of the datagram in the place of `mac`: so what was recorded cannot be sent again, not even when
+ * `seq` has wrapped. Each direction has a key of its own, of HMAC-SHA-256 over the key file's bytes,
+ * HELLO and ANSWER, and so of what both ends have drawn at random.
+ */
+#define SL_UD_MAGIC 0x7573u
+#define SL_UD_QKEY  0x736c7564u /* of all queue pairs: no secret */
+
+enum {
+	SL_UD_VERSION = 1,
+	SL_UD_WINDOW_MAX = 64, /* datagrams of one direction under way */
+	SL_UD_MTU_MIN = 1024,
+	SL_UD_PROOF_LEN = 32,
+};
+
+enum sl_ud_kind { SL_UD_DATA = 1, SL_UD_ACK, SL_UD_BYE };
+
+struct sl_ud_header {
+	uint64_t mac;
+	uint16_t magic;
+	uint8_t version, kind; /* enum sl_ud_kind */
+	uint32_t to;           /* the connection, by the receiver's number */
+	uint32_t seq;
+	uint32_t ack;    /* all datagrams before this one have arrived */
+	uint32_t sacked; /* bit n: so has datagram ack + 1 + n */
+	uint16_t window; /* datagrams from `ack` on that the sender of this has room for */
+	uint16_t len;    /* of what follows */
+};
+_Static_assert(sizeof(struct sl_ud_header) == 32, "wire format");
+
+/* To the queue pair at which a host waits for those who are new, and back. */
+#define SL_UD_HELLO_MAGIC 0x6475736cu
+struct sl_ud_hello {
+	uint32_t magic;
+	uint8_t version, reserved;
+	uint16_t worker;
+	uint64_t epoch;
+	uint32_t number; /* of this epoch's, ascending: each is taken once */
+	uint32_t slots;  /* asked for */
+	uint32_t id;     /* the connection, by the dialler's number */
+	uint32_t mtu;    /* of a datagram, header included */
+	uint32_t answer_qpn;
+	uint32_t reserved2;
+	uint8_t gid[16];
+	uint8_t nonce[16];
+	uint8_t proof[SL_UD_PROOF_LEN]; /* HMAC-SHA-256 over all before it */
+};
+_Static_assert(sizeof(struct sl_ud_hello) == 104, "wire format");
+
+enum sl_ud_verdict { SL_UD_GRANTED, SL_UD_FULL };
+
+struct sl_ud_answer {
+	uint32_t magic;
+	uint8_t version, verdict; /* enum sl_ud_verdict */
+	uint16_t reserved;
+	uint64_t epoch;
+	uint32_t number; /* of the HELLO */
+	uint32_t slots;  /* granted */
+	uint32_t id;     /* the connection, by the acceptor's number */
+	uint32_t mtu;
+	uint32_t qpn; /* where datagrams go */
+	uint32_t reserved2;
+	uint8_t nonce[16];
+	uint8_t proof[SL_UD_PROOF_LEN]; /* over HELLO and all before it */
+};
+_Static_assert(sizeof(struct sl_ud_answer) == 88, "wire format");
+
+/* What an entry takes of the credit of its request. */
+static inline uint32_t sl_rpc_cost(const struct sl_rpc_entry *e)
+{
+	if (!e->len && !(e->flags & SL_ENTRY_MORE))
+		return 0;
+	return e->len > SL_RPC_MIN_COST ? e->len : SL_RPC_MIN_COST;
+}
 
 static inline uint64_t sl_rpc_pad8(uint64_t len)
 {

@@ -5,8 +5,8 @@
  * datagram that caused it, and a client understands every reply that is sent.
  */
 #include <stdlib.h>
-#include "client/wire.h"
-#include "front/datagram.h"
+#include "sdk/datagram/wire.h"
+#include "front/datagram/datagram.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -55,7 +55,7 @@ static void answer(struct sl_datagram_cache *c, const struct sl_datagram *d, uin
 static void one(struct sl_datagram_cache *c, uint8_t how, const uint8_t *p, size_t len,
 		uint64_t now)
 {
-	struct sl_datagram_source src = {.addr = {how & 3}, .family = 4};
+	struct sl_datagram_source src = {.peer = {.addr = {how & 3}, .family = 4}};
 	struct sl_span reply;
 	struct sl_datagram d;
 	uint8_t *copy = malloc(len); /* so that a read beyond it is seen */

@@ -5,8 +5,9 @@
  * the set, and each name that the set holds can be asked for.
  */
 #include <stdlib.h>
-#include "front/grpc_descriptors.h"
-#include "front/grpc_pb.h"
+#include "base/err.h"
+#include "front/grpc/grpc_descriptors.h"
+#include "front/grpc/grpc_pb.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -54,7 +55,7 @@ static void ask_all(const struct sl_descriptors *d, struct sl_span in, int depth
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	char err[400] = "";
+	struct sl_err err = SL_ERR(400);
 	uint8_t *exact = malloc(size ? size : 1);
 	struct sl_span set = sl_span_of(exact, size), file, services;
 	struct sl_descriptors *d;
@@ -62,8 +63,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size)
 		memcpy(exact, data, size);
-	d = sl_descriptors_parse(set, err, sizeof(err));
-	must(d || (err[0] && !strchr(err, '\n')));
+	d = sl_descriptors_parse(set, &err);
+	must(d || (err.text[0] && !strchr(err.text, '\n')));
 	if (d) {
 		services = sl_descriptors_services(d);
 		touch(services);

@@ -4,7 +4,7 @@
  * on exact copies of the input, against their encoders.
  */
 #include <stdlib.h>
-#include "front/grpc.h"
+#include "front/grpc/grpc.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,22 +6,25 @@
  * The mock host aborts on any breach of front.h; frames, streams and memory are counted at the end.
  */
 #define MOCK_ABORT 1
-#include "front/grpc_descriptors.h"
-#include "front/h2.h"
+#include "base/err.h"
+#include "front/grpc/grpc_descriptors.h"
+#include "front/h2/h2.h"
 #include "../unit/front/mock_host.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* With a SETTINGS frame, whose last byte is the literal's end. */
 static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0";
+_Static_assert(sizeof(preface) == 24 + 9, "preface and frame");
 static struct mock *m;
 static struct sl_h2_env *env;
 static uint32_t seed;
 
 static bool serves;
 
-static enum sl_serving serving(void *arg, struct sl_span name)
+static enum sl_serving serving(void *arg, enum sl_asked what, struct sl_span name)
 {
-	(void)arg;
+	(void)arg, (void)what;
 	if (name.len > 1)
 		return SL_SERVING_UNKNOWN;
 	return serves ? SL_SERVING_YES : SL_SERVING_NO;
@@ -46,7 +49,7 @@ static size_t offer(const uint8_t *p, size_t len)
 		memcpy(c.frame->data, p, len);
 		c.ptr = c.frame->data;
 	}
-	used = m->ops->input(m->state, &m->env, &c);
+	used = mock_chunk(m, &c);
 	MOCK_MUST(used <= len);
 	if (c.frame)
 		sl_frame_put(&m->umem, c.frame);
@@ -61,20 +64,22 @@ static void poke(void)
 	switch (roll(8)) {
 	case 0:
 	case 1:
-	case 2:
 		if (s)
 			mock_answer(s);
 		break;
+	case 2:
+		if (s)
+			mock_go_on(s, !roll(4));
+		break;
 	case 3:
 		m->room = roll(4) ? roll(20000) : SIZE_MAX;
-		m->ops->writable(m->state, &m->env);
+		mock_writable(m);
 		break;
 	case 4: m->body_max = roll(3) ? SIZE_MAX : 1 + roll(50); break;
 	case 5:
-		if (s && !s->answered && !roll(4)) {
-			s->answered = true;
-			m->ops->abort(m->state, &m->env, &s->st);
-		}
+		m->peek_max = roll(2) ? SIZE_MAX : 1 + roll(20);
+		if (s && !s->answered && !s->answer_due && !roll(4))
+			mock_break(s, (enum sl_outcome)(SL_OUTCOME_NO_ROUTE + roll(10)));
 		break;
 	case 6: m->answer = (enum mock_answer)roll(4); break;
 	default:
@@ -82,7 +87,7 @@ static void poke(void)
 			serves = roll(2);
 			sl_h2_env_serving_changed(env);
 		} else if (!roll(20)) {
-			m->ops->drain(m->state, &m->env);
+			mock_drain(m);
 		}
 		break;
 	}
@@ -94,13 +99,16 @@ static void choose(const uint8_t *options)
 
 	m->reply.status = (uint16_t)(options[4] < 200 ? 200 : options[4] + 50);
 	m->reply.grpc_status = options[5] % 20;
-	m->reply.body = sl_span_of(body, options[6] % sizeof(body));
-	m->reply.body_len = options[7] & 1 ? SL_LEN_UNKNOWN : 0;
+	m->reply_body = sl_span_of(body, options[6] % sizeof(body));
+	m->reply.body_len = options[7] & 1 ? SL_LEN_UNKNOWN : roll(2) * 4;
 	m->in_parts = options[7] & 2;
 	m->take_frames = options[7] & 4;
 	m->exhausted = options[7] & 8 ? 3 : 0;
 	m->echo = options[7] & 16;
 	m->env.heads = options[7] & 32 ? NULL : &m->heads;
+	m->limits.upgrades = m->upgrades = options[7] & 128;
+	m->agrees = roll(2);
+	m->parts = options[5] & 128;
 	m->answer = (enum mock_answer)roll(4);
 }
 
@@ -109,7 +117,7 @@ static void talk(const uint8_t *options, const uint8_t *p, size_t len)
 	mock_open(m);
 	choose(options);
 	if (!(options[7] & 64))
-		offer((const uint8_t *)preface, sizeof(preface) - 1);
+		offer((const uint8_t *)preface, sizeof(preface));
 	for (size_t at = 0, stuck = 0; at < len && stuck < 50; stuck++) {
 		size_t n = 1 + roll(roll(3) ? 1460 : 20);
 		size_t used = offer(p + at, n < len - at ? n : len - at);
@@ -120,13 +128,13 @@ static void talk(const uint8_t *options, const uint8_t *p, size_t len)
 		poke();
 	}
 	if (roll(2))
-		m->ops->eof(m->state, &m->env);
+		mock_eof(m);
 	else if (roll(2))
-		m->ops->timeout(m->state, &m->env);
+		mock_timeout(m);
 	for (unsigned i = 0; i < 50; i++)
 		poke();
 	m->room = SIZE_MAX;
-	m->ops->writable(m->state, &m->env);
+	mock_writable(m);
 	MOCK_MUST(!mock_shut(m));
 	m->env.heads = &m->heads;
 }
@@ -140,7 +148,7 @@ static const char set[] = "\x0a\x19\x0a\x07"
 
 static void set_up(void)
 {
-	char err[400];
+	struct sl_err err = SL_ERR(400);
 	struct sl_h2_config cfg;
 
 	m = mock_new(&sl_front_h2);
@@ -155,8 +163,7 @@ static void set_up(void)
 		abort();
 	m->env.h2 = env;
 	m->env.serving = serving;
-	m->env.descriptors =
-		sl_descriptors_parse(sl_span_of(set, sizeof(set) - 1), err, sizeof(err));
+	m->env.descriptors = sl_descriptors_parse(sl_span_of(set, sizeof(set) - 1), &err);
 	if (!m->env.descriptors)
 		abort();
 }

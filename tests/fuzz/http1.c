@@ -45,7 +45,7 @@ static size_t offer(const uint8_t *p, size_t len, bool frame)
 		memcpy(flush, p, len);
 		c.ptr = flush;
 	}
-	used = m->ops->input(m->state, &m->env, &c);
+	used = mock_chunk(m, &c);
 	must(used <= len, "used more than offered");
 	if (c.frame)
 		sl_frame_put(&m->umem, c.frame);
@@ -76,7 +76,7 @@ static void compare_cuts(const uint8_t *p, size_t len)
 	mock_open(m);
 	at = len ? offer(p, len, false) : 0;
 	must(at == len, "plain host: all is used");
-	m->ops->eof(m->state, &m->env);
+	mock_eof(m);
 	closed = m->closed;
 	memcpy(log, m->log, log_len = m->log_len);
 	memcpy(out, m->out, m->out_len);
@@ -92,7 +92,7 @@ static void compare_cuts(const uint8_t *p, size_t len)
 		must(offer(p + at, n, false) == n, "plain host: all is used");
 		at += n;
 	}
-	m->ops->eof(m->state, &m->env);
+	mock_eof(m);
 	must(m->closed == closed, "cut: closed");
 	must(m->log_len == log_len && !memcmp(m->log, log, log_len), "cut: same requests");
 	m->out_len = without_interim(m->out, m->out_len);
@@ -107,25 +107,27 @@ static void poke(void)
 	switch (roll(8)) {
 	case 0:
 	case 1:
-	case 2:
 		if (s)
 			mock_answer(s);
 		break;
+	case 2:
+		if (s)
+			mock_go_on(s, !roll(4));
+		break;
 	case 3:
 		m->room = roll(4) ? roll(20000) : SIZE_MAX;
-		m->ops->writable(m->state, &m->env);
+		mock_writable(m);
 		break;
 	case 4: m->body_max = roll(3) ? SIZE_MAX : roll(50); break;
 	case 5:
-		if (s && !s->answered && !roll(4)) {
-			s->answered = true;
-			m->ops->abort(m->state, &m->env, &s->st);
-		}
+		m->peek_max = roll(2) ? SIZE_MAX : 1 + roll(20);
+		if (s && !s->answered && !s->answer_due && !roll(4))
+			mock_break(s, (enum sl_outcome)(SL_OUTCOME_NO_ROUTE + roll(10)));
 		break;
 	case 6: m->answer = (enum mock_answer)roll(4); break;
 	default:
 		if (!roll(40))
-			m->ops->drain(m->state, &m->env);
+			mock_drain(m);
 		break;
 	}
 }
@@ -138,14 +140,15 @@ static void moody_host(const uint8_t *options, const uint8_t *p, size_t len)
 	mock_open(m);
 	m->limits.max_pipeline = 1 + options[4] % 8;
 	m->reply.status = (uint16_t)(options[5] < 200 ? 200 : options[5] + 50);
-	m->reply.body = sl_span_of(body, options[6] % sizeof(body));
-	m->reply.body_len = options[7] & 1 ? SL_LEN_UNKNOWN : 0;
+	m->reply_body = sl_span_of(body, options[6] % sizeof(body));
+	m->reply.body_len = options[7] & 1 ? SL_LEN_UNKNOWN : roll(2) * 4;
 	m->in_parts = options[7] & 2;
 	m->take_frames = options[7] & 4;
 	m->exhausted = options[7] & 8 ? 3 : 0;
 	m->echo = options[7] & 16;
 	m->env.heads = options[7] & 32 ? NULL : &m->heads;
 	m->answer = (enum mock_answer)roll(4);
+	m->parts = options[4] & 128;
 	for (unsigned stuck = 0; at < len && stuck < 50; stuck++) {
 		size_t n = 1 + roll(roll(3) ? 1460 : 20);
 		size_t used = offer(p + at, n < len - at ? n : len - at, roll(2));
@@ -156,14 +159,14 @@ static void moody_host(const uint8_t *options, const uint8_t *p, size_t len)
 		poke();
 	}
 	if (roll(2))
-		m->ops->eof(m->state, &m->env);
+		mock_eof(m);
 	else if (roll(2))
-		m->ops->timeout(m->state, &m->env);
+		mock_timeout(m);
 	m->room = SIZE_MAX;
 	for (unsigned i = 0; i < 100; i++)
 		poke();
 	m->room = SIZE_MAX;
-	m->ops->writable(m->state, &m->env);
+	mock_writable(m);
 	must(!mock_shut(m), "moody");
 	m->env.heads = &m->heads;
 	sl_front_limits_default(&m->limits);
@@ -176,6 +179,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < 8)
 		return 0;
 	memcpy(&seed, data, sizeof(seed));
+	m->upgrades = data[7] & 64;
+	m->agrees = data[7] & 128;
 	compare_cuts(data + 8, size - 8);
 	moody_host(data, data + 8, size - 8);
 	return 0;

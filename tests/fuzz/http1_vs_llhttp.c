@@ -22,7 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "front/http1.h"
+#include "front/http1/http1.h"
 #include <llhttp.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

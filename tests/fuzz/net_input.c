@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+// FUZZ_LDFLAGS: -Itests/support tests/support/fake_port.c
 /* fuzz: max_len=4096 */
 /*
  * Frames from a hostile wire through eth, ip, icmp, udp and the hand-over between two workers.
@@ -13,8 +14,10 @@
 #include "net/handover.h"
 #include "udp/udp.h"
 #include "wire/csum.h"
+#include "wire/tcp.h"
+#include "wire/udp.h"
 #include "wire/eth.h"
-#include "xio/fake_port.h"
+#include "fake_port.h"
 
 enum { OPT_REPAIR = 1, OPT_PARTIAL = 2, OPT_KEEP = 4, FRAMES = 128 };
 
@@ -23,6 +26,7 @@ struct side {
 	struct sl_net net;
 	struct sl_fake_port port;
 	struct sl_udp *udp;
+	struct sl_flow_table flows; /* without entries */
 	struct sl_frame *kept;
 };
 
@@ -41,35 +45,28 @@ static void require(int cond, const char *what)
 	abort();
 }
 
-static void on_tcp(void *ctx, struct sl_frame *f)
+static void on_tcp(void *ctx, struct sl_frame *f, const struct sl_flow_key *key)
 {
 	struct side *s = ctx;
 	struct sl_net_path path;
-	struct sl_flow_key key;
 
 	sl_net_path_from_rx(&s->net, f, &path);
 	sink += path.vlan[0] + path.remote[3];
 	if (f->len >= SL_TCP_HDR_MIN) {
-		sl_net_flow_key(&s->net, f, &key);
-		if (sl_handover_give(&s->net, f, &key, SL_IP_PROTO_TCP))
+		if (sl_handover_give(&s->net, f, key, SL_IP_PROTO_TCP))
 			return;
 		sink += sl_net_l4_csum_ok(&s->net, f, SL_IP_PROTO_TCP, SL_TCP_CSUM_OFF);
-		sl_handover_claim(&s->net, &key);
-		if (key.local[0] & 1)
-			sl_handover_release(&s->net, &key);
+		sl_handover_claim(&s->net, key);
+		if (key->local[0] & 1)
+			sl_handover_release(&s->net, key);
 	}
 	sl_frame_put(&s->umem, f);
 }
 
-static void on_prefetch(void *ctx, struct sl_frame *f)
+static bool no_match(const void *ctx, uint32_t value, const struct sl_flow_key *key)
 {
-	struct side *s = ctx;
-	struct sl_flow_key key;
-
-	if (f->len >= 4) {
-		sl_net_flow_key(&s->net, f, &key);
-		sink += key.local_port_be;
-	}
+	(void)ctx, (void)value, (void)key;
+	return false;
 }
 
 static void on_icmp(void *ctx, const void *ip_header, const uint8_t *l4, uint32_t mtu, bool hard)
@@ -101,8 +98,8 @@ static void on_datagram(void *app, const struct sl_udp_peer *peer, struct sl_chu
 static void set_up(void)
 {
 	const struct sl_net_listener l[] = {
-		{.port_be = htobe16(80), .family = 4, .protocol = SL_IP_PROTO_UDP},
-		{.port_be = htobe16(80), .family = 6, .protocol = SL_IP_PROTO_UDP},
+		{.at.port_be = htobe16(80), .at.family = 4, .protocol = SL_IP_PROTO_UDP},
+		{.at.port_be = htobe16(80), .at.family = 6, .protocol = SL_IP_PROTO_UDP},
 	};
 
 	hub = sl_handover_hub_create(2, 64, 4096);
@@ -117,7 +114,10 @@ static void set_up(void)
 		require(sl_net_add_port(&s->net, &s->port.port) == 0, "port");
 		require(sl_net_set_listeners(&s->net, l, 2) == 0, "listeners");
 		require(sl_handover_join(hub, i, &s->net) == 0, "join");
-		s->net.tcp = (struct sl_l4){s, on_tcp, on_prefetch, on_icmp};
+		require(sl_flow_table_init(&s->flows, 16, &(struct sl_sipkey){1, 2}, no_match, s) ==
+				0,
+			"no memory");
+		s->net.tcp = (struct sl_l4){s, on_tcp, &s->flows, on_icmp};
 		s->udp = sl_udp_create(&s->net, on_datagram, s);
 		require(s->udp != NULL, "no memory");
 		s->net.udp.icmp_error = on_icmp;

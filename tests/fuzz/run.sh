@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # run.sh [TARGET...]: builds the fuzz targets with libFuzzer, ASan and UBSan, and runs each.
 #   FUZZ_SECONDS  per target (default 600)     FUZZ_JOBS  targets at a time (default 2)
+#   FUZZ_REPLAY=1 only gives each target its corpus, once: the same inputs each time
 #   FUZZ_MERGE=1  afterwards minimises what was found into tests/fuzz/corpus (to be committed)
 # A target states its longest input in a line "/* fuzz: max_len=N */" (default 4096), words of its
 # language in "/* fuzz: dict=FILE */" (a file of libFuzzer's, beside the target), what else its
@@ -16,7 +17,7 @@ export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:allocator_may_return_null=1}
 sanitize='-fsanitize=address,undefined -fno-sanitize-recover=undefined'
 
 run_one() {
-	local name=$1 log=$out/$1.log max_len dict status stat
+	local name=$1 log=$out/$1.log max_len dict status stat how
 	if [ ! -x "$out/$name" ]; then
 		echo "FAIL $name: does not build"
 		tail -n 20 "$log" | sed 's/^/     | /'
@@ -25,10 +26,11 @@ run_one() {
 	max_len=$(sed -nE 's|^/\* fuzz: max_len=([0-9]+) \*/$|\1|p' "tests/fuzz/$name.c")
 	dict=$(sed -nE 's|^/\* fuzz: dict=(\S+) \*/$|-dict=tests/fuzz/\1|p' "tests/fuzz/$name.c")
 	mkdir -p "$out/corpus/$name" "$out/artifacts/$name" "tests/fuzz/corpus/$name"
-	timeout -k 10 $((SECONDS_EACH + 120)) "$out/$name" -max_total_time="$SECONDS_EACH" \
-		-max_len="${max_len:-4096}" ${dict:+"$dict"} -timeout=10 -rss_limit_mb=2048 -use_value_profile=1 \
-		-print_final_stats=1 -artifact_prefix="$out/artifacts/$name/" \
-		"$out/corpus/$name" "tests/fuzz/corpus/$name" >"$log" 2>&1
+	how=(-max_total_time="$SECONDS_EACH" -use_value_profile=1 "$out/corpus/$name")
+	[ "${FUZZ_REPLAY:-}" != 1 ] || how=(-runs=0)
+	timeout -k 10 $((SECONDS_EACH + 120)) "$out/$name" "${how[@]}" "tests/fuzz/corpus/$name" \
+		-max_len="${max_len:-4096}" ${dict:+"$dict"} -timeout=10 -rss_limit_mb=2048 \
+		-print_final_stats=1 -artifact_prefix="$out/artifacts/$name/" >"$log" 2>&1
 	status=$?
 	stat=$(awk '/^stat::number_of_executed_units/ { n = $2 }
 		/ cov: / { for (i = 1; i < NF; i++) if ($i == "cov:") c = $(i + 1); else if ($i == "corp:") k = $(i + 1) }
@@ -48,6 +50,27 @@ run_one() {
 	fi
 	return 0
 }
+# One whose program is newer than all that goes into it stays.
+build_one() {
+	local name=$1 extra have=() l
+	for l in $2; do [ -e "$l" ] && have+=("$l"); done
+	rm -f "$out/$name.status"
+	[ ! -x "$out/$name" ] ||
+		[ -n "$(find tests/fuzz tests/support user include "${have[@]}" "$0" -type f -newer "$out/$name" \
+			-not -path '*/corpus/*' -print -quit)" ] || return 0
+	rm -f "$out/$name"
+	extra=$(sed -nE 's|^// FUZZ_LDFLAGS: (.*)$|\1|p' "tests/fuzz/$name.c")
+	# shellcheck disable=SC2086
+	clang -std=gnu17 -O1 -g -D_GNU_SOURCE -DSL_DEBUG -DSL_FUZZ -fno-strict-aliasing -pthread \
+		-fsanitize=fuzzer $sanitize -Iinclude -Iuser -I"$out/gen" "tests/fuzz/$name.c" $extra -o "$out/$name" \
+		-Wl,--as-needed -Wl,--start-group "${have[@]}" -Wl,--end-group -lconfuse -lxdp -lbpf -lelf -lz \
+		-lnghttp2 -lrdmacm -libverbs -lssl -lcrypto -lIPSec_MB -ljansson -lm >"$out/$name.log" 2>&1
+	return 0 # the run says what did not build
+}
+if [ "${1:-}" = --build ]; then
+	build_one "$3" "$2"
+	exit 0
+fi
 if [ "${1:-}" = --one ]; then
 	run_one "$2"
 	status=$?
@@ -65,23 +88,13 @@ mkdir -p "$out"
 # The modules below the worker, instrumented; one that does not compile fails the targets that
 # need it, at their link.
 libs=()
-for m in base config wire xio net tcp udp front rpc backend client core; do
-	compgen -G "user/$m/*.c" >/dev/null && libs+=("$out/lib/libsl_$m.a")
+for m in base wire config xio net tcp udp front batch rpc sdk core agent; do
+	libs+=("$out/lib/libsl_$m.a")
 done
 make --no-print-directory -k -j "${FUZZ_JOBS:-2}" CC=clang BUILD="$out" \
 	CFLAGS="-O1 -g -DSL_DEBUG -DSL_FUZZ -fsanitize=fuzzer-no-link $sanitize" "${libs[@]}" \
 	>"$out/build.log" 2>&1 || grep -E 'error|Error' "$out/build.log" | head -n 10
-have=()
-for l in "${libs[@]}"; do [ -e "$l" ] && have+=("$l"); done
-for t in "${targets[@]}"; do
-	rm -f "$out/$t" "$out/$t.status"
-	extra=$(sed -nE 's|^// FUZZ_LDFLAGS: (.*)$|\1|p' "tests/fuzz/$t.c")
-	# shellcheck disable=SC2086
-	clang -std=gnu17 -O1 -g -D_GNU_SOURCE -DSL_DEBUG -DSL_FUZZ -fno-strict-aliasing -pthread \
-		-fsanitize=fuzzer $sanitize -Iinclude -Iuser -I"$out/gen" "tests/fuzz/$t.c" $extra -o "$out/$t" \
-		-Wl,--as-needed -Wl,--start-group "${have[@]}" -Wl,--end-group -lconfuse -lxdp -lbpf -lelf -lz \
-		-lnghttp2 -lrdmacm -libverbs -lcrypto -ljansson -lm >"$out/$t.log" 2>&1
-done
+printf '%s\0' "${targets[@]}" | xargs -0 -n 1 -P "${FUZZ_JOBS:-2}" "$0" --build "${libs[*]}"
 printf '%s\0' "${targets[@]}" | xargs -0 -n 1 -P "${FUZZ_JOBS:-2}" "$0" --one
 failed=0
 for t in "${targets[@]}"; do

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+// FUZZ_LDFLAGS: -Itests/support tests/support/fake_port.c
 /* fuzz: max_len=2048 */
 /*
  * Frames through eth, ip and tcp towards connections in all states, with an application that sends,
@@ -17,7 +18,7 @@
 #include "wire/csum.h"
 #include "wire/eth.h"
 #include "wire/ip6.h"
-#include "xio/fake_port.h"
+#include "fake_port.h"
 
 enum {
 	OPT_IP6 = 1,
@@ -87,7 +88,7 @@ static struct peer *peer_at(uint16_t port_be)
 }
 
 static void *on_accepted(void *app, struct sl_tcp_conn *c, uint16_t listener,
-			 const struct sl_tcp_addr *local, const struct sl_tcp_addr *remote)
+			 const struct sl_addr *local, const struct sl_addr *remote)
 {
 	struct peer *p = peer_at(remote->port_be);
 
@@ -142,7 +143,7 @@ static void on_writable(void *handle)
 	(void)sl_tcp_send(p->conn, "0123456789", 10);
 }
 
-static void on_closed(void *handle, enum sl_tcp_close why)
+static void on_closed(void *handle, enum sl_tcp_close_reason why)
 {
 	struct peer *p = handle;
 
@@ -203,7 +204,7 @@ UNTRACED static void check_receive_queues(const struct sl_tcp_conn *c)
 	}
 	require(bytes == c->rcv_queued, "rcv_queued");
 	for (struct sl_frame *f = frame_of(tcp, c->ooo_head); f; f = f->next, cnt++) {
-		require(f->state == SL_FRAME_HELD && f->len, "frame behind a hole");
+		require(f->state == SL_FRAME_HELD && (f->len || f->flags), "frame behind a hole");
 		require(cnt ? sl_seq_geq(f->seq, edge) : sl_seq_gt(f->seq, edge), "order");
 		edge = f->seq + f->len;
 	}
@@ -302,6 +303,18 @@ static size_t put_headers(uint8_t *b, size_t tcp_len)
 	return l3 + sizeof(struct sl_ip6_hdr);
 }
 
+/* From the IP header that put_headers() wrote. */
+static uint64_t pseudo_of(const uint8_t *l3, size_t tcp_len)
+{
+	const struct sl_ip4_hdr *ip4 = (const struct sl_ip4_hdr *)l3;
+	const struct sl_ip6_hdr *ip6 = (const struct sl_ip6_hdr *)l3;
+
+	return family == 4
+		       ? sl_csum_pseudo4(ip4->src_be, ip4->dst_be, SL_IP_PROTO_TCP,
+					 (uint32_t)tcp_len)
+		       : sl_csum_pseudo6(ip6->src, ip6->dst, SL_IP_PROTO_TCP, (uint32_t)tcp_len);
+}
+
 static void send_segment(unsigned slot, uint8_t flags, uint32_t seq, uint32_t ack, uint16_t wnd,
 			 const uint8_t *opts, size_t opt_len, const uint8_t *payload, size_t len)
 {
@@ -315,10 +328,8 @@ static void send_segment(unsigned slot, uint8_t flags, uint32_t seq, uint32_t ac
 		memcpy(b + l4 + SL_TCP_HDR_MIN, opts, opt_len);
 	if (len)
 		memcpy(b + l4 + SL_TCP_HDR_MIN + opt_len, payload, len);
-	if (family == 4)
-		sl_csum_tcp4_fill((struct sl_ip4_hdr *)(b + 14), h, tcp_len);
-	else
-		sl_csum_tcp6_fill((struct sl_ip6_hdr *)(b + 14), h, tcp_len);
+	h->csum_be = 0;
+	h->csum_be = sl_csum_finish(sl_csum_add(h, tcp_len, pseudo_of(b + 14, tcp_len)));
 	inject(b, l4 + tcp_len);
 }
 
@@ -396,8 +407,8 @@ static void step_icmp(struct reader *r, unsigned slot)
 
 static void step_connect(unsigned slot)
 {
-	struct sl_tcp_addr local = {.family = family, .port_be = htobe16(80)};
-	struct sl_tcp_addr remote = {.family = family, .port_be = htobe16((uint16_t)(1024 + slot))};
+	struct sl_addr local = {.family = family, .port_be = htobe16(80)};
+	struct sl_addr remote = {.family = family, .port_be = htobe16((uint16_t)(1024 + slot))};
 	struct peer *p = &peers[slot];
 
 	if (p->conn)
@@ -514,8 +525,8 @@ static void open_some(void)
 static void start(uint8_t options)
 {
 	struct sl_net_listener l[2] = {
-		{.port_be = htobe16(80), .family = 4, .protocol = SL_IP_PROTO_TCP},
-		{.port_be = htobe16(80), .family = 6, .protocol = SL_IP_PROTO_TCP},
+		{.at.port_be = htobe16(80), .at.family = 4, .protocol = SL_IP_PROTO_TCP},
+		{.at.port_be = htobe16(80), .at.family = 6, .protocol = SL_IP_PROTO_TCP},
 	};
 	struct sl_tcp_config cfg;
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# What the netns tests share. A test file sources this, then:
+# What the netns tests share. A test, tests/netns/SUBJECT/NAME.sh, sources this, then:
 #
 #   arena [QUEUES]            two namespaces joined by veth: $G (gateway, 10.99.0.1, fd99::1) and $C (client, .2)
-#   backend NAME PROGRAM ...  starts build/PROGRAM on shm://$D/NAME.sock
+#   backend NAME PROGRAM ...  starts build/PROGRAM on shm://$D/NAME.sock; python_backend does that in Python
 #   gateway <<CONFIG          starts the gateway on a configuration and waits until it is ready
 #   check TEXT COMMAND ...    one test: passes when the command does
 #   finish                    checks that nothing is left over, counts
@@ -15,9 +15,15 @@ set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 BUILD=${BUILD:-$(cd "$here/../.." && pwd -P)/build}
 SLUICE=$BUILD/sluice
-NAME=$(basename "$0" .sh)
+NAME=$(basename "$(dirname "$0")")/$(basename "$0" .sh)
 G=slg$$ C=slc$$ GIF=slg$$ CIF=slc$$
+ARENA=$here/../support/arena.sh
+# Namespaces that go at the end; a test adds those that it makes.
+spaces=("$G" "$C")
 D=$(mktemp -d "/tmp/sl-netns-XXXXXX") || exit 1
+# The gateway runs as this account, unless a configuration names another.
+RUN_AS=${RUN_AS:-nobody}
+chmod 755 "$D"
 export V4=10.99.0.1 V6=fd99::1
 export PYTHONPATH=$here PYTHONDONTWRITEBYTECODE=1
 # Sanitized builds are several times slower: the same tests with less load.
@@ -25,8 +31,11 @@ if [ "${SL_SANITIZED:-}" = 1 ]; then
 	export WRK_SECONDS=2 WRK_CONNS=16 MANY=2000
 	export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:abort_on_error=0:exitcode=99}
 	export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+	# Of a Python that loads our library, which is sanitized where Python is not, and cannot tell whose leaks are whose.
+	SANITIZED_PYTHON=(LD_PRELOAD="$(gcc -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0)
 else
 	export WRK_SECONDS=3 WRK_CONNS=64 MANY=10000
+	SANITIZED_PYTHON=()
 fi
 
 declare -A pid_of=()
@@ -75,39 +84,37 @@ clean_up() {
 	trap - EXIT
 	exec 2>/dev/null
 	for p in "${pid_of[@]}" $gateway_pid; do kill -KILL "$p" 2>/dev/null; done
-	for p in $(ip netns pids "$G" 2>/dev/null) $(ip netns pids "$C" 2>/dev/null); do kill -KILL "$p" 2>/dev/null; done
+	"$ARENA" end "${spaces[@]}"
 	wait 2>/dev/null
-	ip netns del "$G" 2>/dev/null
-	ip netns del "$C" 2>/dev/null
+	rm -f "/run/sluice/$GIF.sock" /run/sluice/"$GIF"@*.sock
 	[ -n "${SL_KEEP:-}" ] || rm -rf "$D"
 }
 trap clean_up EXIT
 trap 'exit 130' INT TERM HUP
 
-# veth as it is: offloads on, so that local senders leave checksums to the device, and send large segments.
-arena() {
-	local queues=${1:-1} n dev
-	ip netns add "$G" && ip netns add "$C" || exit 1
-	ip link add "$GIF" netns "$G" numrxqueues "$queues" numtxqueues "$queues" type veth \
-		peer name "$CIF" netns "$C" numrxqueues "$queues" numtxqueues "$queues" || exit 1
-	for n in "$G $GIF 1" "$C $CIF 2"; do
-		read -r ns dev host <<<"$n"
-		ip -n "$ns" addr add "10.99.0.$host/24" dev "$dev"
-		ip -n "$ns" addr add "fd99::$host/64" dev "$dev" nodad
-		ip -n "$ns" link set lo up
-		ip -n "$ns" link set "$dev" up
-	done
-	cl sysctl -qw net.ipv4.ip_local_port_range="1024 65000" net.ipv4.tcp_tw_reuse=1
-}
+arena() { "$ARENA" make "$G" "$C" "$@" || exit 1; }
 
 alive() { kill -0 "$1" 2>/dev/null; }
+
+# Backends stay root, who can read the build folder wherever it is, in the gateway's group, which they serve.
+in_group() { exec setpriv --regid "$(id -g "$RUN_AS")" --clear-groups "$@"; }
 
 backend() {
 	local name=$1 program=$2
 	shift 2
-	"$BUILD/$program" --listen "shm://$D/$name.sock" "$@" >>"$D/$name.log" 2>&1 </dev/null &
+	in_group "$BUILD/$program" --listen "shm://$D/$name.sock" "$@" >>"$D/$name.log" 2>&1 </dev/null &
 	pid_of[$name]=$!
-	within 10 test -S "$D/$name.sock" || say_failed "backend $name does not start"
+	within 30 test -S "$D/$name.sock" || say_failed "backend $name does not start"
+}
+
+# python_backend NAME PROGRAM [ARGUMENT...]: the same in Python, a path from here; its first argument is the endpoint
+python_backend() {
+	local name=$1 program=$2
+	shift 2
+	in_group env "${SANITIZED_PYTHON[@]}" PYTHONPATH="$BUILD/python" /usr/bin/python3 "$here/$program" "shm://$D/$name.sock" "$@" \
+		>>"$D/$name.log" 2>&1 </dev/null &
+	pid_of[$name]=$!
+	within 30 test -S "$D/$name.sock" || { cat "$D/$name.log" >"$D/out"; say_failed "backend $name does not start"; }
 }
 
 # end_process PID SECONDS: SIGTERM; true if it ended in time, and its status is in $status.
@@ -130,13 +137,19 @@ kill_backend() {
 }
 
 # Writes the configuration from stdin to $D/gw.conf; $GIF, $D and so on are the shell's.
-gateway_config() { cat >"$D/gw.conf"; }
+gateway_config() {
+	cat >"$D/gw.conf"
+	grep -q '^user' "$D/gw.conf" || echo "user = $RUN_AS" >>"$D/gw.conf"
+}
 
 gateway_spawn() {
 	: >"$D/gw.log"
 	nsenter --net="/run/netns/$G" "$SLUICE" run -c "$D/gw.conf" >>"$D/gw.log" 2>&1 </dev/null &
 	gateway_pid=$!
 }
+
+# The gateway itself; $gateway_pid is its supervisor.
+gateway_child() { pgrep -P "$gateway_pid"; }
 
 is_ready() { grep -q '^ready$' "$D/gw.log" || ! alive "$gateway_pid"; }
 
@@ -157,6 +170,13 @@ gateway() {
 	gateway_start
 }
 
+# A gateway that wanted what its sandbox does not let it: a gap in the lists of user/sandbox/seccomp.c.
+check_refusals() {
+	grep "^sandbox: refused" "$D/gw.log" >"$D/out" 2>/dev/null || return 0
+	say_failed "no system call is refused"
+	: >"$D/gw.log"
+}
+
 # The gateway ends on SIGTERM with status 0, which with a sanitizer means: no report, no leak.
 gateway_stop() {
 	local pid=$gateway_pid
@@ -168,6 +188,7 @@ gateway_stop() {
 		tail -n 30 "$D/gw.log" >"$D/out"
 		say_failed "the gateway ended with status $status"
 	fi
+	check_refusals
 }
 
 # The same for one that nobody asks for anything: nothing is left over.
@@ -187,7 +208,7 @@ print(sum(functools.reduce(lambda v, k: v[k], sys.argv[1].split("."), w) for w i
 }
 
 # metric LINE-PREFIX: the sum of the samples that begin like this.
-metric() { admin /metrics | awk -v p="$1" 'index($0, p) == 1 { s += $NF } END { printf "%d\n", s }'; }
+metric() { admin /metrics | awk -v p="$1" 'index($0, p) == 1 { s += $NF } END { printf "%.0f\n", s }'; }
 
 # What must be as at the start when nobody asks for anything any more; "frames": those only.
 leftovers() {
@@ -219,7 +240,7 @@ sys.exit(len(bad) > 0)' "$baseline" "${1:-all}"
 }
 
 check_leftovers() {
-	if within 15 leftovers >/dev/null 2>&1; then
+	if within "${LEFT_WITHIN:-30}" leftovers >/dev/null 2>&1; then
 		passed=$((passed + 1))
 	else
 		leftovers >"$D/out" 2>&1
@@ -228,15 +249,28 @@ check_leftovers() {
 }
 
 exit_with_counts() {
+	check_refusals
 	echo "counts $passed $failed" >&9
 	exit $((failed > 0))
 }
 [ -e /proc/self/fd/9 ] || exec 9>&1
+
+# Agents and backends that leak say so when they end, which they are not waited for elsewhere.
+end_sanitized() {
+	local name
+	for name in "${!pid_of[@]}"; do
+		[[ $(readlink "/proc/${pid_of[$name]}/exe") == "$BUILD"/* ]] || continue
+		end_process "${pid_of[$name]}" 30 || say_failed "$name does not end"
+		unset "pid_of[$name]"
+	done
+	grep -hsE -A 20 'Sanitizer|runtime error:' "$D"/*.log >"$D/out" && say_failed "no sanitizer has found anything"
+}
 
 finish() {
 	if [ -n "$gateway_pid" ]; then
 		check_leftovers
 		gateway_stop
 	fi
+	[ "${SL_SANITIZED:-}" != 1 ] || end_sanitized
 	exit_with_counts
 }

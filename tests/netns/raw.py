@@ -42,10 +42,16 @@ class Client:
         return line
 
     def _bytes(self, n):
-        while len(self.buf) < n:
-            self._more()
-        out, self.buf = self.buf[:n], self.buf[n:]
-        return out
+        if len(self.buf) >= n:
+            out, self.buf = self.buf[:n], self.buf[n:]
+            return out
+        out, self.buf = bytearray(self.buf), b""  # grows in place: a body of 64 MiB is not copied with each chunk
+        while len(out) < n:
+            chunk = self.s.recv(min(1 << 18, n - len(out)))
+            if not chunk:
+                raise EOFError("closed, with %r left" % bytes(out[:200]))
+            out += chunk
+        return bytes(out)
 
     def reply(self, head_only=False):
         status = int(self._line().split()[1])

@@ -1,47 +1,89 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh [NAME...]: the real gateway on veth between namespaces, with real clients. All tests, or those whose file name
-# contains a NAME. Ends with "N passed, N failed, N skipped".
+# run.sh [NAME...]: the real gateway on veth between namespaces, with real clients. All tests, SUBJECT/NAME.sh, or those
+# whose subject, or subject and name, begin with a NAME: `h2`, `tcp/mtu`. Ends with "N passed, N failed, N skipped". Files
+# with a line "# volume" are about load and take long: they run with VOLUME=1, and only they do, or named with their subject.
+# Those with "# volume: alone" compare speeds: they come last, one after the other.
 #   BUILD         the build folder             SL_SANITIZED=1  it is an ASan build: less load
 #   SL_VERBOSE=1  each check                   SL_KEEP=1       keeps the folders with logs
+#   SL_TEST_JOBS  at a time (default: one more than cores, as they wait much)
 set -u
 here=$(cd "$(dirname "$0")" && pwd -P)
 cd "$here/../.." || exit 1
 export BUILD=${BUILD:-$PWD/build}
-[ "$(id -u)" -eq 0 ] || { echo "netns: needs root"; echo "netns: 0 passed, 1 failed, 0 skipped"; exit 1; }
 
-mkdir -p "$BUILD/tests/netns"
-gcc -O2 -Wall -Wextra -D_GNU_SOURCE -o "$BUILD/tests/netns/many" tests/netns/many.c || exit 1
-
-child=
-trap '[ -z "$child" ] || kill -TERM -- "-$child" 2>/dev/null; wait; exit 130' INT TERM HUP
-counts=$(mktemp) || exit 1
-trap 'rm -f "$counts"' EXIT
-passed=0 failed=0
-for test in "$here"/[0-9]*.sh; do
-	name=$(basename "$test" .sh)
-	if [ $# -gt 0 ]; then
-		wanted=
-		for n; do [[ $name == *$n* ]] && wanted=1; done
-		[ -n "$wanted" ] || continue
-	fi
-	start=$SECONDS
-	: >"$counts"
+# A test in a process group of its own, which ends with this one; what it says in one piece, so that lines do not mix.
+run_one() {
+	local test=$1 out=$2 name start=$SECONDS status p f
+	name=${test#"$here"/} name=${name%.sh}
+	child=
+	trap '[ -z "$child" ] || kill -TERM -- "-$child" 2>/dev/null; wait; exit 130' INT TERM HUP
 	set -m
-	timeout -k 15 "${SL_TEST_TIMEOUT:-240}" bash "$test" 9>"$counts" </dev/null &
+	timeout -k 15 "${SL_TEST_TIMEOUT:-360}" bash "$test" 9>"$out.counts" >"$out" 2>&1 </dev/null &
 	child=$!
 	set +m
 	wait "$child"
 	status=$?
 	child=
-	read -r _ p f < <(tail -n 1 "$counts") || p=0 f=0
+	read -r _ p f < <(tail -n 1 "$out.counts") || p=0 f=0
 	if [ "$status" -ne 0 ] && [ "${f:-0}" -eq 0 ]; then
-		echo "    FAIL $name: ended with status $status"
+		echo "    FAIL $name: ended with status $status" >>"$out"
 		f=1
 	fi
-	printf '%-4s %-24s %3d checks %3ds\n' "$([ "$f" -eq 0 ] && echo ok || echo FAIL)" "$name" $((p + f)) $((SECONDS - start))
-	passed=$((passed + p)) failed=$((failed + f))
+	printf '%-4s %-24s %3d checks %3ds\n' "$([ "$f" -eq 0 ] && echo ok || echo FAIL)" "$name" $((p + f)) \
+		$((SECONDS - start)) >>"$out"
+	cat "$out"
+	echo "$p $f" >"$out.counts"
+}
+if [ "${1:-}" = --one ]; then
+	run_one "$2" "$3"
+	exit 0
+fi
+
+fail() {
+	printf 'netns: %s\nnetns: 0 passed, 1 failed, 0 skipped\n' "$1"
+	exit 1
+}
+[ "$(id -u)" -eq 0 ] || fail "needs root"
+for tool in "$here"/tools/*.c; do
+	[ -x "$BUILD/tests/netns/$(basename "$tool" .c)" ] || fail "$tool is not built: make netns-tools"
 done
-[ $((passed + failed)) -gt 0 ] || { echo "netns: no such test"; failed=1; }
-echo "netns: $passed passed, $failed failed, 0 skipped"
-[ $failed -eq 0 ]
+for test in "$here"/*.sh; do
+	[[ $test == */lib.sh || $test == */run.sh ]] || fail "$test has no subject: it belongs into a folder"
+done
+
+together=() alone=()
+for test in "$here"/*/*.sh; do
+	name=${test#"$here"/} about_load=
+	! grep -qE '^# volume(: alone)?$' "$test" || about_load=1
+	if [ $# -gt 0 ]; then
+		wanted=
+		for n; do
+			[[ -n $about_load && -z ${VOLUME:-} && $n != */* ]] || [[ ${name%.sh} != "$n"* ]] || wanted=1
+		done
+		[ -n "$wanted" ] || continue
+	elif [ "$about_load" != "${VOLUME:-}" ]; then
+		continue
+	fi
+	if grep -qx '# volume: alone' "$test"; then alone+=("$test"); else together+=("$test"); fi
+done
+[ $((${#together[@]} + ${#alone[@]})) -gt 0 ] || fail "no such test"
+outs=$(mktemp -d) || exit 1
+trap 'rm -rf "$outs"' EXIT
+trap 'wait; exit 130' INT TERM HUP
+run_all() { # AT-A-TIME TEST...
+	local jobs=$1 test
+	shift
+	for test; do
+		printf '%s\0%s\0' "$test" "$outs/$(basename "$(dirname "$test")").$(basename "$test")"
+	done | xargs -0 -r -n 2 -P "$jobs" "$0" --one
+}
+run_all "${SL_TEST_JOBS:-$(($(nproc) + 1))}" "${together[@]}"
+run_all 1 "${alone[@]}"
+cat "$outs"/*.counts | awk -v wanted=$((${#together[@]} + ${#alone[@]})) '
+	{ passed += $1; failed += $2 }
+	END {
+		failed += wanted - NR # ended without a word
+		printf "netns: %d passed, %d failed, 0 skipped\n", passed, failed
+		exit failed > 0
+	}'

@@ -1,14 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# layers.sh: fails on an include against the dependency order, and on one that is no file of ours.
+# layers.sh: fails on an include against the dependency order, on one that is no file of ours, and on
+# a comment that names a file there is not.
 # Each module may include itself, include/sluice, and what its line says: modules or single headers.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 export BUILD=${BUILD:-build}
 
 files=$(find user include bpf bench -name '*.[ch]' 2>/dev/null | sort)
+named=$(find tests -name '*.[ch]' | sort)
 # shellcheck disable=SC2086
-awk '
+NAMED=$named awk '
 function exists(path,  line, r) {
 	if (!(path in known)) {
 		r = (getline line < path)
@@ -36,23 +38,35 @@ function permitted(module, inc,  words, n, i, target) {
 			return 1
 	return 0
 }
+function remember(path) {
+	sub(/.*\//, "", path)
+	ours[path] = 1
+}
 BEGIN {
+	split(ENVIRON["NAMED"], paths)
+	for (i in paths)
+		remember(paths[i])
+	for (i = 1; i < ARGC; i++)
+		remember(ARGV[i])
 	allow["include"] = ""
 	allow["base"] = ""
-	allow["config"] = "base"
+	allow["sandbox"] = "base"
 	allow["wire"] = "base"
+	allow["config"] = "base wire"
 	allow["xio"] = "base wire"
 	allow["net"] = "base wire xio"
-	allow["tcp"] = "base wire xio net"
+	allow["tcp"] = "base wire xio net config/defaults.h"
 	allow["udp"] = "base wire xio net"
 	allow["front"] = "base wire config xio/frame.h"
+	allow["batch"] = "base config"
 	allow["rpc"] = "base config"
-	allow["backend"] = "base rpc"
-	allow["client"] = "base"
-	allow["core"] = "base config wire xio net tcp udp front rpc"
-	allow["worker"] = "base config wire xio net tcp udp front rpc core"
-	allow["control"] = "base config wire xio net tcp udp front rpc core worker"
-	allow["load"] = "base config wire xio net tcp udp"
+	allow["sdk"] = "base rpc"
+	allow["core"] = "base config wire xio net tcp udp front batch rpc"
+	allow["worker"] = "base sandbox config wire xio net tcp udp front batch rpc core"
+	allow["gateway"] = "base sandbox config wire xio net tcp udp front batch rpc core worker"
+	allow["control"] = "base sandbox config wire xio net tcp udp front batch rpc core gateway"
+	allow["agent"] = "base wire sandbox config front rpc"
+	allow["tools"] = "base wire config xio net tcp udp control/fields.h"
 	allow["cli"] = "all"
 	allow["bench"] = "all"
 	allow["bpf"] = ""
@@ -64,6 +78,17 @@ FNR == 1 {
 	sub(/[^\/]*$/, "", dir)
 	if (!(module in allow))
 		complain("module " module " is not in the table of tests/support/layers.sh")
+}
+/^ \*|\/\*/ {
+	said = $0
+	sub(/^.*\/\*/, "", said)
+	while (match(said, /[a-zA-Z0-9_.\/]*[a-z0-9_]\.[ch]([^a-z0-9_.]|$)/)) {
+		word = substr(said, RSTART, RLENGTH)
+		said = substr(said, RSTART + RLENGTH)
+		sub(/\.[ch].*/, "." substr(word, index(word, ".") + 1, 1), word)
+		if (word !~ /\// && !(word in ours))
+			complain("names \"" word "\", which is no file of ours")
+	}
 }
 /^[ \t]*#[ \t]*include[ \t]*"/ {
 	inc = $0
@@ -80,12 +105,14 @@ FNR == 1 {
 			complain("includes what is made of \"" inc "\", which is no file in " dir)
 		next
 	}
-	if (inc ~ /\.pb\.inc$/) # made by the build: a descriptor set as bytes
+	if (inc ~ /\.inc$/) # made by the build: the bytes of a file
 		next
 	if (inc ~ /\.\.\//) {
 		complain("includes \"" inc "\"; paths start at user/ or include/, or name a neighbour")
 		next
 	}
+	if (module == "bench" && exists("tests/support/" inc))
+		next
 	if (inc !~ /\// || exists(dir inc)) { # a neighbour
 		if (!exists(dir inc))
 			complain("includes \"" inc "\", which is no file in " dir)

@@ -20,7 +20,7 @@ field() {
 
 # What decides which machine a check runs in.
 machine_of() {
-    echo "$(field "$1" kernel stable) $(field "$1" net none) $(field "$1" cpus 2) $(field "$1" mem 1024)"
+    echo "$(field "$1" kernel stable) $(field "$1" net none) $(field "$1" cpus 2) $(field "$1" mem 1024) $(field "$1" pclmul no)"
 }
 
 choose_checks() {
@@ -38,9 +38,9 @@ choose_checks() {
 
 # Boots one machine for all of "${pending[@]}". In the background and waited for, so that a signal is acted upon at once.
 boot_once() {
-    local kernel=$1 net=$2 cpus=$3 mem=$4 limit=30 file options
+    local kernel=$1 net=$2 cpus=$3 mem=$4 pclmul=$5 limit=30 file options
     for file in "${pending[@]}"; do limit=$((limit + $(field "$file" timeout 60) + 15)); done
-    options=(--kernel "$kernel" --cpus "$cpus" --mem "$mem" --timeout "$limit")
+    options=(--kernel "$kernel" --cpus "$cpus" --mem "$mem" --pclmul "$pclmul" --timeout "$limit")
     [ "$net" = none ] || options+=(--net "$net")
     rm -rf "$results"
     mkdir -p "$results"

@@ -11,6 +11,12 @@
 #include <stdint.h>
 #include <string.h>
 
+/*
+ * For large locals of the data path, of which a count or a length says how much is filled: builds
+ * clear locals first (-ftrivial-auto-var-init), which would take longer than the work.
+ */
+#define SL_UNSET __attribute__((uninitialized))
+
 /* A view of bytes that somebody else owns. An empty span may have a NULL pointer. */
 struct sl_span {
 	const uint8_t *ptr;
@@ -42,11 +48,6 @@ static inline struct sl_mspan sl_mspan_of(void *ptr, size_t len)
 static inline struct sl_span sl_span_cstr(const char *s)
 {
 	return sl_span_of(s, strlen(s));
-}
-
-static inline struct sl_span sl_mspan_const(struct sl_mspan s)
-{
-	return sl_span_of(s.ptr, s.len);
 }
 
 static inline bool sl_span_eq(struct sl_span a, struct sl_span b)
@@ -91,11 +92,26 @@ static inline struct sl_span sl_span_first(struct sl_span s, size_t n)
 	return sl_span_of(s.ptr, n < s.len ? n : s.len);
 }
 
-static inline struct sl_mspan sl_mspan_skip(struct sl_mspan s, size_t n)
+/*
+ * Takes the next element off a comma-separated list (RFC 9110 5.6.1), without blanks around it; it may
+ * be empty. False at the end.
+ */
+static inline bool sl_span_next_element(struct sl_span *list, struct sl_span *element)
 {
-	if (n > s.len)
-		n = s.len;
-	return s.ptr ? sl_mspan_of(s.ptr + n, s.len - n) : s;
+	const uint8_t *comma;
+	struct sl_span e;
+
+	if (!list->len)
+		return false;
+	comma = (const uint8_t *)memchr(list->ptr, ',', list->len);
+	e = sl_span_first(*list, comma ? (size_t)(comma - list->ptr) : list->len);
+	*list = sl_span_skip(*list, e.len + 1);
+	while (e.len && (*e.ptr == ' ' || *e.ptr == '\t'))
+		e = sl_span_skip(e, 1);
+	while (e.len && (e.ptr[e.len - 1] == ' ' || e.ptr[e.len - 1] == '\t'))
+		e.len--;
+	*element = e;
+	return true;
 }
 
 /* sl_get_le32(p), sl_put_le32(p, v) and so on: any alignment; the caller has checked the length. */

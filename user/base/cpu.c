@@ -2,8 +2,8 @@
 #include "base/cpu.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 
 unsigned sl_cpu_count(void)
@@ -37,6 +37,18 @@ int sl_cpu_pin(unsigned cpu)
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
 	return sched_setaffinity(0, sizeof(set), &set) < 0 ? -errno : 0;
+}
+
+int sl_thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg)
+{
+	sigset_t all, before;
+	int rc;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(thread, NULL, run, arg);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return -rc;
 }
 
 void sl_thread_name_set(const char *name)

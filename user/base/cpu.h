@@ -5,6 +5,7 @@
 #ifndef SL_BASE_CPU_H
 #define SL_BASE_CPU_H
 
+#include <pthread.h>
 #include <stdint.h>
 
 #define SL_CACHELINE  64
@@ -12,19 +13,13 @@
 
 #define sl_likely(x)   __builtin_expect(!!(x), 1)
 #define sl_unlikely(x) __builtin_expect(!!(x), 0)
+/*
+ * A function that the usual way does not meet: what leads to a call of it is laid out apart, so that the
+ * usual way fits the instruction cache.
+ */
+#define SL_COLD __attribute__((cold))
 
-#define sl_prefetch(p)       __builtin_prefetch((p), 0, 3)
-#define sl_prefetch_write(p) __builtin_prefetch((p), 1, 3)
-
-/* In a spin loop: tells the core that it waits for another one. */
-static inline void sl_cpu_relax(void)
-{
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield" ::: "memory");
-#endif
-}
+#define sl_prefetch(p) __builtin_prefetch((p), 0, 3)
 
 /* Processors that this process may run on (its affinity mask), at least 1. */
 unsigned sl_cpu_count(void);
@@ -34,6 +29,9 @@ int sl_cpu_nth(unsigned n);
 
 /* Pins the calling thread. 0 or -errno. */
 int sl_cpu_pin(unsigned cpu);
+
+/* A thread to which no signals go: those are for the one that waits for them. 0 or -errno. */
+int sl_thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg);
 
 /* Names the calling thread in logs, ps and perf; cut at 15 bytes. */
 void sl_thread_name_set(const char *name);

@@ -5,15 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t sum_counts(const uint64_t *b, uint32_t cnt)
-{
-	uint64_t n = 0;
-
-	for (uint32_t i = 0; i < cnt; i++)
-		n += b[i];
-	return n;
-}
-
 /* 1-based rank of the share q among n > 0 values. */
 static uint64_t rank_of(double q, uint64_t n)
 {
@@ -50,7 +41,11 @@ static uint64_t quantile(const uint64_t *b, uint32_t cnt, uint32_t sub, uint64_t
 
 uint64_t sl_hist_count(const uint64_t *b)
 {
-	return sum_counts(b, SL_HIST_BUCKETS);
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < SL_HIST_BUCKETS; i++)
+		n += b[i];
+	return n;
 }
 
 void sl_hist_merge(uint64_t *dst, const uint64_t *src)

@@ -23,11 +23,6 @@ void sl_log_level_set(enum sl_log_level level)
 	atomic_store_explicit(&sl_log_level_now, (int)level, memory_order_relaxed);
 }
 
-enum sl_log_level sl_log_level_get(void)
-{
-	return (enum sl_log_level)atomic_load_explicit(&sl_log_level_now, memory_order_relaxed);
-}
-
 int sl_log_level_parse(const char *name, enum sl_log_level *level)
 {
 	for (size_t i = 0; i < SL_ARRAY_LEN(level_names); i++) {
@@ -58,14 +53,6 @@ static size_t put_prefix(char *line, size_t cap, enum sl_log_level level)
 	n = snprintf(line, cap, "%s.%06ldZ %-5s [%s] ", stamp, ts.tv_nsec / 1000,
 		     level_names[level], thread);
 	return n < 0 ? 0 : (size_t)n;
-}
-
-static void blank_controls(char *s, size_t len)
-{
-	for (size_t i = 0; i < len; i++) {
-		if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f)
-			s[i] = '?';
-	}
 }
 
 static void write_line(const char *line, size_t len)
@@ -102,7 +89,10 @@ static void log_vwrite(enum sl_log_level level, uint64_t suppressed, const char 
 	n = vsnprintf(line + len, room, fmt, ap);
 	if (n > 0)
 		len += (size_t)n < room ? (size_t)n : room - 1;
-	blank_controls(line + start, len - start);
+	for (char *c = line + start; c < line + len; c++) {
+		if ((unsigned char)*c < 0x20 || *c == 0x7f)
+			*c = '?';
+	}
 	line[len++] = '\n';
 	write_line(line, len);
 	errno = saved;

@@ -15,13 +15,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/cpu.h"
+
 #define SL_LOG_LINE_MAX 1024
 
 enum sl_log_level { SL_LOG_ERR, SL_LOG_WARN, SL_LOG_INFO, SL_LOG_DEBUG };
 
 /* What is above the level is not printed. Starts as SL_LOG_INFO. */
 void sl_log_level_set(enum sl_log_level level);
-enum sl_log_level sl_log_level_get(void);
 
 /* "err", "warn", "info", "debug"; -EINVAL for any other name. */
 int sl_log_level_parse(const char *name, enum sl_log_level *level);
@@ -29,7 +30,7 @@ int sl_log_level_parse(const char *name, enum sl_log_level *level);
 /* Where lines go instead of stderr (tests); -1 restores stderr. */
 void sl_log_fd_set(int fd);
 
-void sl_log_write(enum sl_log_level level, const char *fmt, ...)
+SL_COLD void sl_log_write(enum sl_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 extern _Atomic int sl_log_level_now; /* read by the macros only */
@@ -56,8 +57,8 @@ struct sl_log_gate {
 bool sl_log_gate_open(struct sl_log_gate *gate, uint64_t now_ns, uint64_t interval_ns,
 		      uint64_t *suppressed);
 
-void sl_log_gated(struct sl_log_gate *gate, uint64_t interval_ns, enum sl_log_level level,
-		  const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+SL_COLD void sl_log_gated(struct sl_log_gate *gate, uint64_t interval_ns, enum sl_log_level level,
+			  const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
 /* At most one line per `interval_ns` from this call site; the next says how many were withheld. */
 #define SL_LOG_EVERY(interval_ns, level, ...)                                                      \

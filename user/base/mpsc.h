@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/check.h"
 #include "base/cpu.h"
 
 struct sl_mpsc_cell {
@@ -69,6 +70,21 @@ static inline bool sl_mpsc_get(struct sl_mpsc *q, uint64_t *word)
 	atomic_store_explicit(&c->turn, q->tail + q->mask + 1, memory_order_release);
 	q->tail++;
 	return true;
+}
+
+/* Pointers: whoever gets one owns what it points to. NULL cannot be put. */
+static inline bool sl_mpsc_put_ptr(struct sl_mpsc *q, void *p)
+{
+	SL_CHECK(p != NULL);
+	return sl_mpsc_put(q, (uint64_t)(uintptr_t)p);
+}
+
+/* NULL when empty. */
+static inline void *sl_mpsc_get_ptr(struct sl_mpsc *q)
+{
+	uint64_t v;
+
+	return sl_mpsc_get(q, &v) ? (void *)(uintptr_t)v : NULL;
 }
 
 #endif

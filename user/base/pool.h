@@ -7,8 +7,9 @@
  *
  * The mapping is reserved without backing (MAP_NORESERVE), so capacity costs address space until
  * objects are used. Whoever gets an object owns it until it puts it back. Contents after get are
- * undefined. With SL_DEBUG, a put object is filled with SL_POOL_POISON, and a double put, a
- * foreign pointer or a write after put aborts; under ASan free objects are poisoned as well.
+ * undefined. A double put, or of a foreign pointer, is left out (SL_HOLDS). With SL_DEBUG, a put
+ * object is filled with SL_POOL_POISON, and those and a write after put abort; under ASan free
+ * objects are poisoned as well.
  */
 #ifndef SL_BASE_POOL_H
 #define SL_BASE_POOL_H
@@ -16,8 +17,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/check.h"
+#include "base/poison.h"
 
 #define SL_POOL_POISON 0xa5
 
@@ -31,7 +34,7 @@ struct sl_pool {
 	uint32_t shift;   /* stride = odd << shift */
 	uint64_t odd_inv; /* odd * odd_inv == 1 mod 2^64: exact division by a multiplication */
 	size_t map_len;
-	uint64_t *in_use; /* SL_DEBUG: one bit per object, else NULL */
+	uint64_t *in_use; /* one bit per object */
 };
 
 /* Objects are aligned to align (a power of two up to 4096; 0 means 8). 0 or -errno. */
@@ -39,10 +42,6 @@ int sl_pool_init(struct sl_pool *p, size_t obj_size, size_t align, uint32_t capa
 
 /* Frees the mapping, objects still in use included. A zeroed pool is allowed. */
 void sl_pool_fini(struct sl_pool *p);
-
-/* NULL when all are in use. */
-void *sl_pool_get(struct sl_pool *p);
-void sl_pool_put(struct sl_pool *p, void *obj);
 
 static inline uint32_t sl_pool_used(const struct sl_pool *p)
 {
@@ -68,7 +67,61 @@ static inline void *sl_pool_at(const struct sl_pool *p, uint32_t index)
 	return p->base + (size_t)index * p->stride;
 }
 
-/* Whether the pointer is the start of one of its objects, in use or not. */
-bool sl_pool_owns(const struct sl_pool *p, const void *obj);
+static inline bool sl_pool_in_use(const struct sl_pool *p, uint32_t index)
+{
+	return p->in_use[index / 64] >> index % 64 & 1;
+}
+
+static inline void sl_pool_flip_(struct sl_pool *p, uint32_t index)
+{
+	p->in_use[index / 64] ^= UINT64_C(1) << index % 64;
+}
+
+/* Debug builds: nobody has it, and nobody has written to it since it was put. */
+void sl_pool_check_get(const struct sl_pool *p, const uint8_t *obj, bool was_free);
+
+/* NULL when all are in use. */
+static inline void *sl_pool_get(struct sl_pool *p)
+{
+	bool was_free = p->free_head != NULL;
+	void *obj = p->free_head;
+
+	if (!was_free) {
+		if (p->fresh == p->cap)
+			return NULL;
+		obj = p->base + (size_t)p->fresh++ * p->stride;
+	}
+	SL_UNPOISON(obj, p->stride);
+	if (was_free)
+		memcpy(&p->free_head, obj, sizeof(p->free_head));
+#ifdef SL_DEBUG
+	sl_pool_check_get(p, obj, was_free);
+#endif
+	sl_pool_flip_(p, sl_pool_index(p, obj));
+	p->used++;
+	return obj;
+}
+
+/* An object of ours that somebody has: a second put would hand it out to two. */
+static inline bool sl_pool_may_put_(const struct sl_pool *p, const void *obj)
+{
+	uint32_t i = sl_pool_index(p, obj);
+
+	return i < p->cap && p->base + (size_t)i * p->stride == obj && sl_pool_in_use(p, i);
+}
+
+static inline void sl_pool_put(struct sl_pool *p, void *obj)
+{
+	if (!SL_HOLDS(sl_pool_may_put_(p, obj)))
+		return;
+	sl_pool_flip_(p, sl_pool_index(p, obj));
+#ifdef SL_DEBUG
+	memset(obj, SL_POOL_POISON, p->stride);
+#endif
+	memcpy(obj, &p->free_head, sizeof(p->free_head));
+	SL_POISON(obj, p->stride);
+	p->free_head = obj;
+	p->used--;
+}
 
 #endif

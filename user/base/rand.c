@@ -24,20 +24,16 @@ int sl_rand_bytes(void *buf, size_t len)
 	return 0;
 }
 
-/* splitmix64, as the authors of xoshiro advise: no seed leads to the all-zero state. */
-static uint64_t splitmix_next(uint64_t *x)
-{
-	uint64_t z = *x += UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	return z ^ z >> 31;
-}
-
 void sl_prng_seed(struct sl_prng *p, uint64_t seed)
 {
-	for (int i = 0; i < 4; i++)
-		p->s[i] = splitmix_next(&seed);
+	/* splitmix64, as the authors of xoshiro advise: no seed leads to the all-zero state. */
+	for (int i = 0; i < 4; i++) {
+		uint64_t z = seed += UINT64_C(0x9e3779b97f4a7c15);
+
+		z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+		z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+		p->s[i] = z ^ z >> 31;
+	}
 }
 
 /* Multiply and take the high half; draws that would favour some values are repeated. */

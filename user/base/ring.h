@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bounded lock-free ring of 64-bit words (or pointers), one producer thread and one consumer
- * thread.
+ * Bounded lock-free ring of 64-bit words, one producer thread and one consumer thread.
  *
  *        tail (consumer writes)        head (producer writes)
  *          v                             v
@@ -21,7 +20,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/check.h"
 #include "base/cpu.h"
 
 struct sl_ring {
@@ -43,11 +41,6 @@ _Static_assert(offsetof(struct sl_ring, slot) % SL_CACHELINE == 0, "slots");
 /* capacity: a power of two, at most 2^31. NULL with errno EINVAL or ENOMEM. */
 struct sl_ring *sl_ring_new(uint32_t capacity);
 void sl_ring_free(struct sl_ring *r);
-
-static inline uint32_t sl_ring_capacity(const struct sl_ring *r)
-{
-	return r->mask + 1;
-}
 
 /* Exact for either side when the other rests, else a moment's value. Any thread. */
 static inline uint32_t sl_ring_count(struct sl_ring *r)
@@ -102,21 +95,6 @@ static inline bool sl_ring_put(struct sl_ring *r, uint64_t v)
 static inline bool sl_ring_get(struct sl_ring *r, uint64_t *v)
 {
 	return sl_ring_get_burst(r, v, 1) == 1;
-}
-
-/* Pointers: whoever gets one owns what it points to. NULL cannot be put. */
-static inline bool sl_ring_put_ptr(struct sl_ring *r, void *p)
-{
-	SL_CHECK(p != NULL);
-	return sl_ring_put(r, (uint64_t)(uintptr_t)p);
-}
-
-/* NULL when empty. */
-static inline void *sl_ring_get_ptr(struct sl_ring *r)
-{
-	uint64_t v;
-
-	return sl_ring_get(r, &v) ? (void *)(uintptr_t)v : NULL;
 }
 
 #endif

@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/num.h"
-
 enum { FIRST_CAP = 256 };
 
 void sl_strbuf_fixed(struct sl_strbuf *b, char *buf, size_t cap)
@@ -84,14 +82,6 @@ void sl_strbuf_char(struct sl_strbuf *b, char c)
 	sl_strbuf_add(b, &c, 1);
 }
 
-void sl_strbuf_u64(struct sl_strbuf *b, uint64_t v)
-{
-	char digits[SL_U64_DIGITS];
-	size_t len = sl_format_u64(digits, v);
-
-	sl_strbuf_add(b, digits, len);
-}
-
 void sl_strbuf_vprintf(struct sl_strbuf *b, const char *fmt, va_list ap)
 {
 	va_list again;
@@ -115,7 +105,8 @@ void sl_strbuf_printf(struct sl_strbuf *b, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Length of the UTF-8 sequence at p, 0 if it is none (RFC 3629 4: no overlong ones, no surrogates).
+/*
+ * Length of the UTF-8 sequence at p, 0 if it is none (RFC 3629 4: no overlong ones, no surrogates).
  */
 static size_t utf8_len(const uint8_t *p, size_t left)
 {

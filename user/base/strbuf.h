@@ -37,7 +37,6 @@ void sl_strbuf_reset(struct sl_strbuf *b);
 void sl_strbuf_add(struct sl_strbuf *b, const void *ptr, size_t len);
 void sl_strbuf_str(struct sl_strbuf *b, const char *s);
 void sl_strbuf_char(struct sl_strbuf *b, char c);
-void sl_strbuf_u64(struct sl_strbuf *b, uint64_t v);
 void sl_strbuf_printf(struct sl_strbuf *b, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void sl_strbuf_vprintf(struct sl_strbuf *b, const char *fmt, va_list ap)

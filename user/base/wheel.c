@@ -14,12 +14,13 @@ void sl_wheel_init(struct sl_wheel *w, uint64_t now_ns, uint64_t tick_ns)
 	w->pos = now_ns >> w->shift;
 	if (w->pos == TICK_MAX)
 		w->pos--;
-	w->floor = w->pos + 1;
+	w->seen_ns = now_ns;
 	w->moving = IDLE;
+	w->due_ns = UINT64_MAX;
 }
 
-/* Into the slot for its tick, which is not before the position. */
-static void link_timer(struct sl_wheel *w, struct sl_timer *t)
+/* Into the slot for its tick, which is not before the position. Returns the slot's first tick. */
+static uint64_t link_timer(struct sl_wheel *w, struct sl_timer *t)
 {
 	uint64_t differs = (t->tick ^ w->pos) | SLOT_MASK;
 	uint32_t level = (63 - (uint32_t)__builtin_clzll(differs)) / SL_WHEEL_BITS;
@@ -33,6 +34,7 @@ static void link_timer(struct sl_wheel *w, struct sl_timer *t)
 	*head = t;
 	w->filled[level] |= UINT64_C(1) << slot;
 	w->levels |= 1u << level;
+	return t->tick >> (level * SL_WHEEL_BITS) << (level * SL_WHEEL_BITS);
 }
 
 static void clear_slot_bit(struct sl_wheel *w, uint32_t index)
@@ -56,23 +58,36 @@ static void unlink_timer(struct sl_wheel *w, struct sl_timer *t)
 	t->link = NULL;
 }
 
+/* The earliest tick that can be set. */
+static uint64_t floor_of(const struct sl_wheel *w)
+{
+	uint64_t tick = w->seen_ns >> w->shift;
+
+	return tick == TICK_MAX ? tick : tick + 1;
+}
+
+static uint64_t as_ns(const struct sl_wheel *w, uint64_t tick)
+{
+	return tick > UINT64_MAX >> w->shift ? UINT64_MAX : tick << w->shift;
+}
+
 void sl_timer_set(struct sl_wheel *w, struct sl_timer *t, uint64_t expires_ns)
 {
 	uint64_t below_tick = (UINT64_C(1) << w->shift) - 1;
-	uint64_t tick = (expires_ns >> w->shift) + ((expires_ns & below_tick) != 0);
+	uint64_t tick = (expires_ns >> w->shift) + ((expires_ns & below_tick) != 0), due_ns;
 
 	if (t->link)
 		unlink_timer(w, t);
 	else
 		w->count++;
-	t->tick = tick < w->floor ? w->floor : tick;
-	link_timer(w, t);
+	t->tick = tick < floor_of(w) ? floor_of(w) : tick;
+	due_ns = as_ns(w, link_timer(w, t));
+	if (due_ns < w->due_ns)
+		w->due_ns = due_ns;
 }
 
-void sl_timer_cancel(struct sl_wheel *w, struct sl_timer *t)
+void sl_timer_disarm(struct sl_wheel *w, struct sl_timer *t)
 {
-	if (!t->link)
-		return;
 	unlink_timer(w, t);
 	w->count--;
 }
@@ -99,7 +114,7 @@ static bool move_down(struct sl_wheel *w, uint64_t *moves)
 			return false;
 		--*moves;
 		unlink_timer(w, t);
-		link_timer(w, t);
+		(void)link_timer(w, t);
 	}
 	w->moving = IDLE;
 	return true;
@@ -121,18 +136,15 @@ static bool fire_slot(struct sl_wheel *w, uint32_t index, sl_timer_fn cb, void *
 	return true;
 }
 
-uint32_t sl_wheel_advance(struct sl_wheel *w, uint64_t now_ns, sl_timer_fn cb, void *arg,
-			  uint32_t max)
+static uint32_t advance(struct sl_wheel *w, uint64_t now_ns, sl_timer_fn cb, void *arg,
+			uint32_t max)
 {
-	uint64_t target = now_ns >> w->shift;
-	uint64_t moves = UINT64_C(4) * max + 64;
+	uint64_t moves = UINT64_C(4) * max + 64, target;
 	uint32_t left = max, index;
 
-	if (target == TICK_MAX)
-		target--;
-	if (target < w->floor - 1)
-		target = w->floor - 1;
-	w->floor = target + 1;
+	if (w->seen_ns < now_ns)
+		w->seen_ns = now_ns;
+	target = floor_of(w) - 1;
 	for (;;) {
 		uint64_t tick;
 
@@ -153,6 +165,15 @@ uint32_t sl_wheel_advance(struct sl_wheel *w, uint64_t now_ns, sl_timer_fn cb, v
 	return max - left;
 }
 
+uint32_t sl_wheel_advance_due(struct sl_wheel *w, uint64_t now_ns, sl_timer_fn cb, void *arg,
+			      uint32_t max)
+{
+	uint32_t n = advance(w, now_ns, cb, arg, max);
+
+	w->due_ns = sl_wheel_next_ns(w);
+	return n;
+}
+
 uint64_t sl_wheel_next_ns(const struct sl_wheel *w)
 {
 	uint64_t tick = w->pos;
@@ -162,5 +183,5 @@ uint64_t sl_wheel_next_ns(const struct sl_wheel *w)
 		return UINT64_MAX;
 	if (w->moving == IDLE)
 		tick = next_event(w, &index);
-	return tick > UINT64_MAX >> w->shift ? UINT64_MAX : tick << w->shift;
+	return as_ns(w, tick);
 }

@@ -38,12 +38,13 @@ struct sl_timer {
 SL_ASSERT_SIZE(struct sl_timer, 24);
 
 struct sl_wheel {
-	uint64_t pos;    /* all ticks before are done; this one may be under way */
-	uint64_t floor;  /* earliest tick that can be set: that of the last advance, plus one */
-	uint32_t shift;  /* tick = 2^shift ns */
-	uint32_t count;  /* timers pending */
-	uint32_t levels; /* bitmap of levels with timers */
-	int32_t moving;  /* slot whose timers are being moved down, -1 if none */
+	uint64_t pos;                     /* all ticks before are done; this one may be under way */
+	uint64_t due_ns;                  /* nothing is to be done before */
+	uint64_t seen_ns;                 /* the latest time of an advance */
+	uint32_t shift;                   /* tick = 2^shift ns */
+	uint32_t count;                   /* timers pending */
+	uint32_t levels;                  /* bitmap of levels with timers */
+	int32_t moving;                   /* slot whose timers are being moved down, -1 if none */
 	uint64_t filled[SL_WHEEL_LEVELS]; /* bitmap of slots with timers */
 	struct sl_timer *slot[SL_WHEEL_LEVELS * SL_WHEEL_SLOTS];
 };
@@ -68,12 +69,17 @@ static inline uint32_t sl_wheel_count(const struct sl_wheel *w)
  */
 void sl_timer_set(struct sl_wheel *w, struct sl_timer *t, uint64_t expires_ns);
 
-/* An idle timer may be cancelled. */
-void sl_timer_cancel(struct sl_wheel *w, struct sl_timer *t);
-
 static inline bool sl_timer_pending(const struct sl_timer *t)
 {
 	return t->link != NULL;
+}
+
+/* An idle timer may be cancelled. */
+void sl_timer_disarm(struct sl_wheel *w, struct sl_timer *t);
+static inline void sl_timer_cancel(struct sl_wheel *w, struct sl_timer *t)
+{
+	if (sl_timer_pending(t))
+		sl_timer_disarm(w, t);
 }
 
 /* When the timer fires, at the latest: its expiry rounded up to a tick. UINT64_MAX if beyond. */
@@ -93,8 +99,18 @@ typedef void (*sl_timer_fn)(void *arg, struct sl_timer *t);
  * `max` calls and 4 * max + 64 moves between levels, so that one call stays short; returns the
  * number of calls. More is to be done at once if and only if sl_wheel_next_ns(w) <= now_ns.
  */
-uint32_t sl_wheel_advance(struct sl_wheel *w, uint64_t now_ns, sl_timer_fn cb, void *arg,
-			  uint32_t max);
+uint32_t sl_wheel_advance_due(struct sl_wheel *w, uint64_t now_ns, sl_timer_fn cb, void *arg,
+			      uint32_t max);
+static inline uint32_t sl_wheel_advance(struct sl_wheel *w, uint64_t now_ns, sl_timer_fn cb,
+					void *arg, uint32_t max)
+{
+	if (now_ns >= w->due_ns)
+		return sl_wheel_advance_due(w, now_ns, cb, arg, max);
+	/* Asked in every turn of a loop, and there is seldom anything to do. */
+	if (w->seen_ns < now_ns)
+		w->seen_ns = now_ns;
+	return 0;
+}
 
 /*
  * A time by which sl_wheel_advance wants to be called: the next expiry (rounded up to a tick) or

@@ -1,93 +1,233 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Client of the admin endpoint: HTTP/1.0, one request per connection. */
+/*
+ * Client of the admin endpoint: HTTP/1.0, one request per connection.
+ *
+ * Which gateway is meant: --admin, else the configuration's, else the one that runs on an interface
+ * of this network namespace. Its Unix socket takes everything; where that is not for this account,
+ * or there is none, what only looks goes to the TCP endpoint.
+ */
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/num.h"
 #include "base/strbuf.h"
 #include "cli/cli.h"
 #include "config/config.h"
+#include "wire/addr.h"
 
 enum { TIMEOUT_S = 5, ANSWER_LIMIT = 32 << 20 };
 
-int cli_find_admin(const struct cli_options *o, struct cli_target *t, char *err, size_t err_len)
+static int take_admin_option(const char *text, struct cli_target *t, struct sl_err *err)
 {
-	struct sl_config *c;
-	const char *colon;
+	const char *colon = strrchr(text, ':');
+	size_t len = colon ? (size_t)(colon - text) : 0;
 	uint64_t port;
-	size_t len;
 
-	snprintf(t->address, sizeof(t->address), "127.0.0.1");
-	t->port = 9900;
-	if (o->admin) {
-		colon = strrchr(o->admin, ':');
-		len = colon ? (size_t)(colon - o->admin) : 0;
-		if (!colon || len >= sizeof(t->address) ||
-		    sl_parse_u64_max(sl_span_cstr(colon + 1), 65535, &port) || !port) {
-			snprintf(err, err_len, "found --admin \"%.64s\"; allowed: ADDRESS:PORT",
-				 o->admin);
-			return -1;
-		}
-		if (len > 1 && o->admin[0] == '[' && o->admin[len - 1] == ']')
-			snprintf(t->address, sizeof(t->address), "%.*s", (int)len - 2,
-				 o->admin + 1);
-		else if (len)
-			snprintf(t->address, sizeof(t->address), "%.*s", (int)len, o->admin);
-		t->port = (uint16_t)port;
+	if (text[0] == '/' && strlen(text) < sizeof(t->socket)) {
+		snprintf(t->socket, sizeof(t->socket), "%s", text);
 		return 0;
 	}
-	if (!o->config)
-		return 0;
-	c = sl_config_load(o->config, err, err_len);
-	if (!c)
-		return -1;
-	snprintf(t->address, sizeof(t->address), "%s", c->admin_address);
-	t->port = c->admin_port;
-	if (!t->port)
-		snprintf(err, err_len, "%s: the admin endpoint is turned off (admin { port = 0 })",
-			 o->config);
-	sl_config_free(c);
-	return t->port ? 0 : -1;
+	if (!colon || len >= sizeof(t->address) ||
+	    sl_parse_u64_max(sl_span_cstr(colon + 1), 65535, &port) || !port)
+		return sl_fail(
+			err, -1,
+			"found --admin \"%.64s\"; allowed: ADDRESS:PORT, or the path of a socket",
+			text);
+	if (len > 1 && text[0] == '[' && text[len - 1] == ']')
+		snprintf(t->address, sizeof(t->address), "%.*s", (int)len - 2, text + 1);
+	else
+		snprintf(t->address, sizeof(t->address), "%.*s", (int)len, len ? text : "");
+	if (!len)
+		snprintf(t->address, sizeof(t->address), "127.0.0.1");
+	t->port = (uint16_t)port;
+	return 0;
 }
 
-static int dial(const struct cli_target *t, char *err, size_t err_len)
+/* A connection, or -errno. */
+static int dial_to(const struct sockaddr *to, socklen_t len)
 {
-	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(t->port)};
-	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(t->port)};
 	struct timeval limit = {.tv_sec = TIMEOUT_S};
-	struct sockaddr *sa = (struct sockaddr *)&v4;
-	socklen_t len = sizeof(v4);
-	int fd;
+	int fd = socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0), why;
 
-	if (inet_pton(AF_INET, t->address, &v4.sin_addr) != 1) {
-		if (inet_pton(AF_INET6, t->address, &v6.sin6_addr) != 1) {
-			snprintf(err, err_len, "found address \"%s\"; allowed: IPv4 or IPv6",
-				 t->address);
-			return -1;
-		}
-		sa = (struct sockaddr *)&v6;
-		len = sizeof(v6);
-	}
-	fd = socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd >= 0) {
-		setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-	}
-	if (fd < 0 || connect(fd, sa, len) != 0) {
-		snprintf(err, err_len,
-			 "no gateway answers at %s port %u (%s); name it with -c or --admin",
-			 t->address, t->port, strerror(errno));
+	if (fd < 0)
+		return -errno;
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	if (connect(fd, to, len) == 0)
+		return fd;
+	why = -errno;
+	close(fd);
+	return why;
+}
+
+static int dial_unix(const char *path)
+{
+	struct sockaddr_un sun = {.sun_family = AF_UNIX};
+
+	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s", path);
+	return dial_to((struct sockaddr *)&sun, sizeof(sun));
+}
+
+/* False only where it is certain: names of interfaces are those of a namespace, paths are not. */
+static bool in_this_netns(int fd)
+{
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+	struct stat theirs, ours;
+	char path[64];
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) != 0)
+		return true;
+	snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)peer.pid);
+	return stat(path, &theirs) != 0 || stat("/proc/self/ns/net", &ours) != 0 ||
+	       theirs.st_ino == ours.st_ino;
+}
+
+/* "eth0.sock" or "eth0@4026531840.sock", of an interface that is here. */
+static bool is_of_here(const char *file)
+{
+	char name[IF_NAMESIZE];
+	size_t len = strcspn(file, "@");
+	const char *end = strrchr(file, '.');
+
+	if (!end || strcmp(end, ".sock") != 0)
+		return false;
+	if (!file[len])
+		len = (size_t)(end - file);
+	if (!len || len >= sizeof(name))
+		return false;
+	memcpy(name, file, len);
+	name[len] = 0;
+	return if_nametoindex(name) != 0;
+}
+
+/* Looks for the gateways of this network namespace. 0, or -1 and a line in err. */
+static int find_running(struct cli_target *t, struct sl_err *err)
+{
+	DIR *dir = opendir(SL_RUN_DIR);
+	char path[sizeof(t->socket) + 256];
+	struct dirent *e;
+	unsigned cnt = 0;
+
+	while (dir && (e = readdir(dir))) {
+		bool found;
+		int fd;
+
+		snprintf(path, sizeof(path), SL_RUN_DIR "/%s", e->d_name);
+		if (!is_of_here(e->d_name) || strlen(path) >= sizeof(t->socket))
+			continue;
+		fd = dial_unix(path);
+		/* One that is not for this account counts: the question then goes to TCP. */
+		found = fd >= 0 ? in_this_netns(fd) : fd == -EACCES;
 		if (fd >= 0)
 			close(fd);
-		return -1;
+		if (found)
+			memcpy(t->socket, path, strlen(path) + 1);
+		cnt += found;
 	}
-	return fd;
+	if (dir)
+		closedir(dir);
+	if (cnt <= 1)
+		return 0;
+	return sl_fail(err, -1,
+		       "several gateways run here (%u sockets in " SL_RUN_DIR
+		       "); name one with -c or "
+		       "--admin",
+		       cnt);
+}
+
+static int find_by_config(const char *file, bool explicit, struct cli_target *t, struct sl_err *err)
+{
+	struct sl_config *c = sl_config_load(file, err);
+	FILE *token;
+	bool ok;
+
+	if (!c)
+		return -1;
+	token = c->admin.token_file ? fopen(c->admin.token_file, "re") : NULL;
+	if (token) {
+		if (!fgets(t->token, sizeof(t->token), token))
+			t->token[0] = 0;
+		t->token[strcspn(t->token, "\r\n\t ")] = 0;
+		fclose(token);
+	}
+	if (!explicit) {
+		if (sl_config_admin_socket(c, true, t->socket) && access(t->socket, F_OK) != 0)
+			t->socket[0] = 0;
+		if (!t->socket[0])
+			sl_config_admin_socket(c, false, t->socket);
+		snprintf(t->address, sizeof(t->address), "%s", c->admin.address);
+		t->port = c->admin.port;
+	}
+	ok = t->socket[0] || t->port;
+	if (!ok)
+		sl_err_set(
+			err,
+			"%s: the admin endpoint is turned off (admin { socket = none port = 0 })",
+			file);
+	t->by_default = strcmp(c->admin.socket, "auto") == 0 && !explicit;
+	sl_config_free(c);
+	return ok ? 0 : -1;
+}
+
+int cli_find_admin(const struct cli_options *o, struct cli_target *t, struct sl_err *err)
+{
+	*t = (struct cli_target){.port = 0};
+	if (o->admin && take_admin_option(o->admin, t, err) != 0)
+		return -1;
+	if (o->config)
+		return find_by_config(o->config, o->admin != NULL, t, err);
+	if (o->admin)
+		return 0;
+	snprintf(t->address, sizeof(t->address), "127.0.0.1");
+	t->port = 9900;
+	return find_running(t, err);
+}
+
+static int dial(const struct cli_target *t, bool reads, struct sl_err *err)
+{
+	int fd = t->socket[0] ? dial_unix(t->socket) : -ENOENT;
+	struct sockaddr_storage ss;
+	struct sl_addr at;
+	socklen_t len;
+
+	if (fd >= 0 && t->by_default && !in_this_netns(fd)) {
+		close(fd);
+		return sl_fail(
+			err, -1,
+			"%s is of a gateway in another network namespace; name yours with --admin",
+			t->socket);
+	}
+	if (fd >= 0)
+		return fd;
+	if (reads && t->port) {
+		if (!sl_addr_parse(&at, t->address))
+			return sl_fail(err, -1, "found address \"%s\"; allowed: IPv4 or IPv6",
+				       t->address);
+		at.port_be = htons(t->port);
+		len = sl_addr_to_sockaddr(&at, &ss);
+		fd = dial_to((struct sockaddr *)&ss, len);
+		if (fd >= 0)
+			return fd;
+		return sl_fail(err, -1,
+			       "no gateway answers at %s port %u (%s); name it with -c or --admin",
+			       t->address, t->port, strerror(-fd));
+	}
+	if (t->socket[0])
+		return sl_fail(err, -1, "no gateway answers at %s (%s); name it with -c or --admin",
+			       t->socket, strerror(-fd));
+	return sl_fail(err, -1,
+		       "no gateway's socket is known here; name it with -c or --admin PATH");
 }
 
 static bool send_all(int fd, const char *text)
@@ -105,21 +245,13 @@ static bool send_all(int fd, const char *text)
 	return true;
 }
 
-static void read_all(int fd, struct sl_strbuf *b)
-{
-	char chunk[16384];
-	ssize_t n;
-
-	while ((n = recv(fd, chunk, sizeof(chunk), 0)) > 0)
-		sl_strbuf_add(b, chunk, (size_t)n);
-}
-
 int cli_admin_ask(const struct cli_target *t, const char *method, const char *path, char **body,
-		  char *err, size_t err_len)
+		  struct sl_err *err)
 {
+	const bool v6 = strchr(t->address, ':') != NULL;
 	struct sl_strbuf b;
-	char request[512];
-	int fd = dial(t, err, err_len), status = -1;
+	char request[1200];
+	int fd = dial(t, strcmp(method, "GET") == 0, err), status = -1;
 	const char *start;
 
 	*body = NULL;
@@ -127,10 +259,16 @@ int cli_admin_ask(const struct cli_target *t, const char *method, const char *pa
 		return -1;
 	sl_strbuf_grow(&b, ANSWER_LIMIT);
 	snprintf(request, sizeof(request),
-		 "%s %s HTTP/1.0\r\nHost: sluice\r\nSluice-Admin: 1\r\nContent-Length: 0\r\n\r\n",
-		 method, path);
-	if (send_all(fd, request))
-		read_all(fd, &b);
+		 "%s %s HTTP/1.0\r\nHost: %s%s%s:%u\r\n%s%s%sContent-Length: 0\r\n\r\n", method,
+		 path, v6 ? "[" : "", t->address, v6 ? "]" : "", t->port,
+		 t->token[0] ? "Authorization: Bearer " : "", t->token, t->token[0] ? "\r\n" : "");
+	if (send_all(fd, request)) {
+		char chunk[16384];
+		ssize_t n;
+
+		while ((n = recv(fd, chunk, sizeof(chunk), 0)) > 0)
+			sl_strbuf_add(&b, chunk, (size_t)n);
+	}
 	close(fd);
 	start = b.err ? NULL : strstr(sl_strbuf_cstr(&b), "\r\n\r\n");
 	if (start && strncmp(sl_strbuf_cstr(&b), "HTTP/1.", 7) == 0 && b.len > 12) {
@@ -138,26 +276,26 @@ int cli_admin_ask(const struct cli_target *t, const char *method, const char *pa
 		*body = strdup(start + 4);
 	}
 	if (!*body) {
-		snprintf(err, err_len, "no HTTP answer from %s port %u: is that a gateway?",
-			 t->address, t->port);
+		sl_err_set(err, "no HTTP answer from %s: is that a gateway?",
+			   t->socket[0] ? t->socket : t->address);
 		status = -1;
 	}
 	sl_strbuf_fini(&b);
 	return status;
 }
 
-json_t *cli_admin_stats(const struct cli_target *t, char *err, size_t err_len)
+json_t *cli_admin_stats(const struct cli_target *t, struct sl_err *err)
 {
 	json_error_t jerr;
 	json_t *o = NULL;
 	char *body;
-	int status = cli_admin_ask(t, "GET", "/stats", &body, err, err_len);
+	int status = cli_admin_ask(t, "GET", "/stats", &body, err);
 
 	if (status == 200)
 		o = json_loads(body, 0, &jerr);
 	if (status >= 0 && !json_is_object(o)) {
-		snprintf(err, err_len, "%s port %u answers %d, not the state of a gateway",
-			 t->address, t->port, status);
+		sl_err_set(err, "%s answers %d, not the state of a gateway",
+			   t->socket[0] ? t->socket : t->address, status);
 		json_decref(o);
 		o = NULL;
 	}

@@ -12,6 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/err.h"
+#include "tools/terminal.h"
+
 #define SL_VERSION "0.1.0"
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
@@ -39,24 +42,29 @@ int cli_reload(int argc, char **argv);
 int cli_doctor(int argc, char **argv);
 int cli_trace(int argc, char **argv);
 int cli_load(int argc, char **argv);
+int cli_agent(int argc, char **argv);
 int cli_version(int argc, char **argv);
 int cli_help(int argc, char **argv);
 
 /* Options that several commands have. */
 struct cli_options {
-	const char *config;   /* -c FILE, --config FILE */
-	const char *admin;    /* --admin ADDRESS:PORT */
-	const char *interval; /* --interval DURATION */
-	const char *count;    /* --count N */
-	bool json, keep, defaults, wait;
+	const char *config;    /* -c FILE, --config FILE */
+	const char *admin;     /* --admin PATH or ADDRESS:PORT */
+	const char *interface; /* --interface NAME */
+	const char *interval;  /* --interval DURATION */
+	const char *count;     /* --count N */
+	bool json, roff, keep, maps, defaults, wait, no_supervise;
 };
 
 /*
  * Takes them out of argv, which then holds the command's name and what is left, and returns the new
- * argc. `allowed` names those of this command: "c" config, "a" admin, "j" json, "k" keep, "d"
- * defaults, "i" interval, "n" count, "w" wait. -1 after a line on stderr.
+ * argc. `allowed` names those of this command: "c" config, "a" admin, "j" json, "k" keep, "m" maps,
+ * "d" defaults, "f" interface, "i" interval, "n" count, "r" roff, "u" no-supervise, "w" wait. -1
+ * after a line on stderr.
  */
 int cli_take_options(int argc, char **argv, const char *allowed, struct cli_options *o);
+/* The same for commands that take nothing else. False after a line on stderr. */
+bool cli_take_only_options(int argc, char **argv, const char *allowed, struct cli_options *o);
 
 /* "sluice COMMAND: text" on stderr. Returns CLI_FAILED. */
 int cli_error(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -65,42 +73,34 @@ int cli_usage(const char *command, const char *fmt, ...) __attribute__((format(p
 
 /*
  * A configuration that can be run: loaded, checked against this system, with the index of its
- * descriptor sets. NULL and a line in err.
+ * descriptor sets. NULL and a line in err for each mistake (SL_CFG_ERR_LEN holds them).
  */
-struct sl_config *cli_config_load(const char *file, char *err, size_t err_len);
+struct sl_config *cli_config_load(const char *file, struct sl_err *err);
 void cli_config_free(struct sl_config *c);
 
-/* Where a gateway's admin endpoint is. */
+/* Where a gateway's admin endpoint is: on a Unix socket, or, for what only looks, on TCP. */
 struct cli_target {
+	char socket[108]; /* "": none is known */
 	char address[64];
-	uint16_t port;
+	uint16_t port;   /* 0: no TCP */
+	char token[300]; /* that TCP may want; "": none */
+	bool by_default; /* the socket's name follows from the interface's */
 };
-/* From -c, --admin, or the default of the configuration. 0 or -1 and a line in err. */
-int cli_find_admin(const struct cli_options *o, struct cli_target *t, char *err, size_t err_len);
+/* From --admin, -c, or what runs here. 0 or -1 and a line in err. */
+int cli_find_admin(const struct cli_options *o, struct cli_target *t, struct sl_err *err);
 
 /*
  * One request; returns the HTTP status and the body (the caller frees it), or -1 and a line in err.
  */
 int cli_admin_ask(const struct cli_target *t, const char *method, const char *path, char **body,
-		  char *err, size_t err_len);
+		  struct sl_err *err);
 /* GET /stats, parsed. NULL and a line in err. */
-json_t *cli_admin_stats(const struct cli_target *t, char *err, size_t err_len);
+json_t *cli_admin_stats(const struct cli_target *t, struct sl_err *err);
 
 /* Shortcuts into /stats: 0 or "" where there is no such member. */
 double cli_number(const json_t *o, const char *key);
 const char *cli_text(const json_t *o, const char *key);
 /* Sum of a member of an object (path "tcp.conns") over the workers. */
 double cli_sum_workers(const json_t *stats, const char *path);
-
-/* "1.23ms" into one of a few rotating buffers. */
-const char *cli_time(double ns);
-/* "12.3k" */
-const char *cli_count(double n);
-
-/* Set by cli_catch_signals() when SIGINT or SIGTERM comes. */
-extern volatile int cli_stopped;
-void cli_catch_signals(void);
-/* Sleeps until then, or for that long. False when stopped. */
-bool cli_sleep(uint64_t ns);
 
 #endif

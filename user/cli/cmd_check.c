@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/cli.h"
 #include "cli/reference.h"
 #include "config/config.h"
+#include "front/tls/server.h"
 
 static void add_warning(void *arg, const char *line)
 {
 	json_array_append_new(arg, json_string(line));
 }
 
-static void print_warnings(const json_t *warnings)
+static json_t *list_lines(const char *text)
 {
-	json_t *w;
-	size_t i;
+	json_t *lines = json_array();
 
-	json_array_foreach((json_t *)(uintptr_t)warnings, i, w)
-		printf("warning: %s\n", json_string_value(w));
+	for (const char *end; *text; text = end + (*end == '\n')) {
+		end = strchrnul(text, '\n');
+		json_array_append_new(lines, json_stringn(text, (size_t)(end - text)));
+	}
+	return lines;
 }
 
 int cli_check(int argc, char **argv)
@@ -24,37 +28,45 @@ int cli_check(int argc, char **argv)
 	json_t *warnings;
 	struct cli_options o;
 	struct sl_config *c;
-	char err[600] = "";
+	static char text[SL_CFG_ERR_LEN];
+	struct sl_err err = {text, sizeof(text)};
 	bool ok;
 
 	argc = cli_take_options(argc, argv, "cjd", &o);
 	if (argc < 0)
 		return CLI_USAGE;
 	if (o.defaults)
-		return cli_print_reference(o.json);
+		return cli_print_reference("config", o.json ? CLI_JSON : CLI_TEXT) ? CLI_OK
+										   : CLI_FAILED;
 	if (argc > 1 || !o.config)
 		return cli_usage("check", "found %s; allowed: -c FILE or --defaults",
 				 argc > 1 ? argv[1] : "no configuration");
-	c = cli_config_load(o.config, err, sizeof(err));
+	c = cli_config_load(o.config, &err);
 	ok = c;
 	warnings = json_array();
-	if (ok)
+	if (ok) {
 		sl_config_each_warning(c, add_warning, warnings);
+		sl_tls_each_warning(c, add_warning, warnings);
+	}
 	if (o.json) {
-		json_t *j =
-			json_pack("{s:b, s:s, s:o}", "ok", ok, "error", err, "warnings", warnings);
+		json_t *j = json_pack("{s:b, s:o, s:o}", "ok", ok, "errors", list_lines(err.text),
+				      "warnings", warnings);
 
 		json_dumpf(j, stdout, 0);
 		putchar('\n');
 		json_decref(j);
 		warnings = NULL; /* it was j's */
 	} else if (ok) {
-		print_warnings(warnings);
+		json_t *w;
+		size_t i;
+
+		json_array_foreach((json_t *)(uintptr_t)warnings, i, w)
+			printf("warning: %s\n", json_string_value(w));
 		printf("%s: ok: interfaces %u, workers %u, listeners %u, pools %u, routes %u\n",
 		       o.config, c->interface_cnt, c->worker_cnt, c->listener_cnt, c->pool_cnt,
 		       c->route_cnt);
 	} else {
-		fprintf(stderr, "%s\n", err);
+		fprintf(stderr, "%s\n", err.text);
 	}
 	json_decref(warnings);
 	cli_config_free(c);

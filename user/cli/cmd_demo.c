@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/demo.h"
+#include "tools/demo/demo.h"
 
 static void keep_until_stopped(const struct demo *d)
 {
@@ -18,7 +18,7 @@ static void keep_until_stopped(const struct demo *d)
 	       "Configuration and log: " DEMO_DIR "/demo.conf, gateway.log\n",
 	       d->bin, d->bin, d->bin);
 	fflush(stdout);
-	while (cli_sleep(1000000000)) {
+	while (term_sleep(1000000000)) {
 		if (!proc_alive(d->gateway)) {
 			puts("the gateway has ended");
 			return;
@@ -50,20 +50,23 @@ int cli_demo(int argc, char **argv)
 	struct cli_options o;
 	bool done = false;
 
-	argc = cli_take_options(argc, argv, "k", &o);
-	if (argc < 0)
+	if (!cli_take_only_options(argc, argv, "km", &o))
 		return CLI_USAGE;
-	if (argc > 1)
-		return cli_usage("demo", "found \"%.64s\", which it does not take", argv[1]);
 	if (geteuid() != 0)
 		return cli_error("demo", "makes namespaces and attaches XDP: run it as root");
 	if (find_binaries(&d) != CLI_OK)
 		return CLI_FAILED;
-	cli_catch_signals();
+	term_catch_signals();
 	if (demo_clear(&d) == 0 && demo_build(&d) == 0) {
-		done = demo_checks(&d) == 0;
+		done = demo_checks(&d) == 0 && demo_show_stages(&d) &&
+		       (!o.maps || demo_show_maps(&d));
 		if (done && o.keep)
 			keep_until_stopped(&d);
+		else if (done)
+			puts("\nWhere to look next\n"
+			     "  sudo build/sluice demo --keep   it stays until ^C, for clients of your own\n"
+			     "  build/sluice help config        every key of a configuration\n"
+			     "  less README.md                  run it on an interface, write a backend\n");
 	}
 	demo_destroy(&d);
 	if (d.why[0])

@@ -10,6 +10,7 @@
 
 #include "base/units.h"
 #include "cli/cli.h"
+#include "config/server.h"
 #include "config/config.h"
 #include "rpc/rpc.h"
 #include "xio/probe.h"
@@ -82,17 +83,6 @@ static void look_at_host(struct doctor *d)
 		     sl_format_size(size, h.memlock_bytes));
 }
 
-static void look_at_freplace(struct doctor *d)
-{
-	int rc = sl_probe_freplace();
-
-	if (!rc)
-		tell(d, FINE, "XDP dispatcher", "other XDP programs can share an interface");
-	else
-		tell(d, NOTE, "XDP dispatcher",
-		     "refused (%s): sluice attaches as the single program", strerror(-rc));
-}
-
 static void try_interface(struct doctor *d, const char *name, const struct sl_nic_info *nic)
 {
 	char what[40];
@@ -146,39 +136,15 @@ static void look_at_interface(struct doctor *d, const char *name, bool try)
 		try_interface(d, name, &nic);
 }
 
-static void look_at_all_interfaces(struct doctor *d)
-{
-	struct if_nameindex *all = if_nameindex();
-
-	for (const struct if_nameindex *i = all; i && i->if_index; i++) {
-		if (strcmp(i->if_name, "lo") != 0)
-			look_at_interface(d, i->if_name, false);
-	}
-	if (all)
-		if_freenameindex(all);
-}
-
-static void look_at_gids(struct doctor *d, const char *what, struct ibv_context *device,
-			 uint32_t port_num, int cnt)
+static void look_at_rdma_port(struct doctor *d, struct ibv_context *device, uint8_t port_num,
+			      bool shares)
 {
 	static const char *const types[] = {"InfiniBand", "RoCE v1", "RoCE v2"};
 	static const union ibv_gid none;
-	struct ibv_gid_entry e;
-	char text[INET6_ADDRSTRLEN];
-
-	for (int i = 0; i < cnt; i++) {
-		if (ibv_query_gid_ex(device, port_num, (uint32_t)i, &e, 0) ||
-		    memcmp(&e.gid, &none, sizeof(none)) == 0 || e.gid_type > 2)
-			continue;
-		(void)inet_ntop(AF_INET6, e.gid.raw, text, sizeof(text));
-		tell(d, FINE, what, "gid[%d] %s, %s", i, text, types[e.gid_type]);
-	}
-}
-
-static void look_at_rdma_port(struct doctor *d, struct ibv_context *device, uint8_t port_num)
-{
 	struct ibv_port_attr p;
-	char what[48];
+	struct ibv_gid_entry e;
+	char what[48], text[INET6_ADDRSTRLEN];
+	const char *broken;
 	bool active;
 
 	snprintf(what, sizeof(what), "RDMA %.32s/%u", ibv_get_device_name(device->device),
@@ -191,32 +157,22 @@ static void look_at_rdma_port(struct doctor *d, struct ibv_context *device, uint
 	tell(d, active ? FINE : NOTE, what, "%s, %s, mtu %u of %u%s", ibv_port_state_str(p.state),
 	     p.link_layer == IBV_LINK_LAYER_ETHERNET ? "Ethernet" : "InfiniBand",
 	     128u << p.active_mtu, 128u << p.max_mtu, active ? "" : "; bring its link up");
-	if (active)
-		look_at_gids(d, what, device, port_num, p.gid_tbl_len);
-}
-
-static void look_at_rdma_device(struct doctor *d, struct ibv_device *which)
-{
-	struct ibv_context *device = ibv_open_device(which);
-	struct ibv_device_attr a;
-	char what[48];
-	bool shares;
-
-	snprintf(what, sizeof(what), "RDMA %.32s", ibv_get_device_name(which));
-	if (!device || ibv_query_device(device, &a)) {
-		tell(d, BAD, what, "cannot be opened: %s", strerror(errno));
-	} else {
-		shares = a.max_srq > 0 && a.device_cap_flags & (IBV_DEVICE_MEM_WINDOW_TYPE_2A |
-								IBV_DEVICE_MEM_WINDOW_TYPE_2B);
-		tell(d, shares ? FINE : NOTE, what, "%s, %s", ibv_node_type_str(which->node_type),
-		     shares ? "connections share receive slots"
-			    : "no shared receive queues or memory windows: each connection has "
-			      "receive slots of its own");
-		for (uint8_t i = 1; i <= a.phys_port_cnt; i++)
-			look_at_rdma_port(d, device, i);
+	for (int i = 0; active && i < p.gid_tbl_len; i++) {
+		if (ibv_query_gid_ex(device, port_num, (uint32_t)i, &e, 0) ||
+		    memcmp(&e.gid, &none, sizeof(none)) == 0 || e.gid_type > 2)
+			continue;
+		(void)inet_ntop(AF_INET6, e.gid.raw, text, sizeof(text));
+		tell(d, FINE, what, "gid[%d] %s, %s", i, text, types[e.gid_type]);
 	}
-	if (device)
-		ibv_close_device(device);
+	if (!active || !shares)
+		return;
+	/* Between two queue pairs of the port: nothing leaves this host. */
+	broken = sl_rpc_try_rdma(device, port_num);
+	tell(d, broken ? BAD : FINE, what,
+	     broken ? "%s, though the driver says so: renew it, or the "
+		      "firmware; backends cannot be reached by this device"
+		    : "memory windows and shared receive queues, tried: %s",
+	     broken ? broken : "they work");
 }
 
 static void look_at_rdma(struct doctor *d)
@@ -224,8 +180,29 @@ static void look_at_rdma(struct doctor *d)
 	int cnt = 0;
 	struct ibv_device **all = ibv_get_device_list(&cnt);
 
-	for (int i = 0; all && i < cnt; i++)
-		look_at_rdma_device(d, all[i]);
+	for (int i = 0; all && i < cnt; i++) {
+		struct ibv_context *device = ibv_open_device(all[i]);
+		struct ibv_device_attr a;
+		char what[48];
+		bool shares;
+
+		snprintf(what, sizeof(what), "RDMA %.32s", ibv_get_device_name(all[i]));
+		if (!device || ibv_query_device(device, &a)) {
+			tell(d, BAD, what, "cannot be opened: %s", strerror(errno));
+			if (device)
+				ibv_close_device(device);
+			continue;
+		}
+		shares = a.max_srq > 0 && a.device_cap_flags & (IBV_DEVICE_MEM_WINDOW_TYPE_2A |
+								IBV_DEVICE_MEM_WINDOW_TYPE_2B);
+		tell(d, shares ? FINE : NOTE, what, "%s, %s", ibv_node_type_str(all[i]->node_type),
+		     shares ? "connections share receive slots"
+			    : "no shared receive queues or memory windows: each connection has "
+			      "receive slots of its own");
+		for (uint8_t port = 1; port <= a.phys_port_cnt; port++)
+			look_at_rdma_port(d, device, port, shares);
+		ibv_close_device(device);
+	}
 	if (all)
 		ibv_free_device_list(all);
 	if (cnt <= 0)
@@ -234,33 +211,36 @@ static void look_at_rdma(struct doctor *d)
 		     "modprobe rdma_rxe; rdma link add rxe0 type rxe netdev IFACE");
 }
 
+static const char *why_not(const char *endpoint, int rc)
+{
+	if (strncmp(endpoint, "tcp", 3) == 0)
+		return rc == -ENOENT ? "no such host: see `getent ahosts`"
+				     : "no way there: see `ip route get`";
+	return rc == -ENODEV ? "this host has no RDMA"
+			     : "no RDMA device has a route there: see `rdma link` and `ip route "
+			       "get`, and device, device_port and source of the backend";
+}
+
 /* Which way a backend is reached from here, and what happens where it cannot be. */
 static void look_at_backend(struct doctor *d, const char *pool, const struct sl_cfg_backend *b)
 {
 	char what[160], way[160], other[160];
-	int rc = sl_rpc_probe(b->endpoint, way, sizeof(way));
+	const struct sl_rpc_rdma rdma = {
+		.source = b->source, .device = b->device, .port = b->device_port, .tos = b->tos};
+	int rc = sl_server_is(b) ? 0 : sl_rpc_probe(b->endpoint, &rdma, way, sizeof(way));
 
+	if (sl_server_is(b))
+		snprintf(way, sizeof(way), "a server, through an agent of the gateway's own");
 	snprintf(what, sizeof(what), "backend %.64s/%.64s", pool, b->name);
 	if (!rc) {
 		tell(d, FINE, what, "%s: %s%s%s", b->endpoint, way,
 		     b->fallback ? "; fallback " : "", b->fallback ? b->fallback : "");
-	} else if (b->fallback && !sl_rpc_probe(b->fallback, other, sizeof(other))) {
-		tell(d, NOTE, what, "%s: no RDMA device has a route there; its fallback %s: %s",
-		     b->endpoint, b->fallback, other);
+	} else if (b->fallback && !sl_rpc_probe(b->fallback, &rdma, other, sizeof(other))) {
+		tell(d, NOTE, what, "%s: %s; its fallback %s: %s", b->endpoint,
+		     why_not(b->endpoint, rc), b->fallback, other);
 	} else {
-		tell(d, BAD, what, "%s: %s%s", b->endpoint,
-		     rc == -ENODEV ? "this host has no RDMA"
-				   : "no RDMA device has a route there: see `rdma link` and `ip "
-				     "route get`",
+		tell(d, BAD, what, "%s: %s%s", b->endpoint, why_not(b->endpoint, rc),
 		     b->fallback ? "; nor to its fallback" : "; and it has no fallback");
-	}
-}
-
-static void look_at_backends(struct doctor *d, const struct sl_config *c)
-{
-	for (uint32_t p = 0; p < c->pool_cnt; p++) {
-		for (uint32_t b = 0; b < c->pools[p].backend_cnt; b++)
-			look_at_backend(d, c->pools[p].name, &c->pools[p].backends[b]);
 	}
 }
 
@@ -268,29 +248,43 @@ int cli_doctor(int argc, char **argv)
 {
 	struct cli_options o;
 	struct sl_config *c = NULL;
+	struct if_nameindex *all;
 	struct doctor d = {0};
-	char err[600];
+	struct sl_err err = SL_ERR(600);
+	int rc;
 
 	argc = cli_take_options(argc, argv, "cj", &o);
 	if (argc < 0)
 		return CLI_USAGE;
 	if (o.config) {
-		c = sl_config_load(o.config, err, sizeof(err));
+		c = sl_config_load(o.config, &err);
 		if (!c)
-			return cli_error("doctor", "%s", err);
+			return cli_error("doctor", "%s", err.text);
 	}
 	d.list = o.json ? json_array() : NULL;
 	look_at_host(&d);
-	look_at_freplace(&d);
+	rc = sl_probe_freplace();
+	if (!rc)
+		tell(&d, FINE, "XDP dispatcher", "other XDP programs can share an interface");
+	else
+		tell(&d, NOTE, "XDP dispatcher",
+		     "refused (%s): sluice attaches as the single program", strerror(-rc));
 	for (uint32_t i = 0; c && i < c->interface_cnt; i++)
 		look_at_interface(&d, c->interfaces[i].name, true);
 	for (int i = 1; i < argc; i++)
 		look_at_interface(&d, argv[i], true);
-	if (!c && argc == 1)
-		look_at_all_interfaces(&d);
+	all = !c && argc == 1 ? if_nameindex() : NULL;
+	for (const struct if_nameindex *i = all; i && i->if_index; i++) {
+		if (strcmp(i->if_name, "lo") != 0)
+			look_at_interface(&d, i->if_name, false);
+	}
+	if (all)
+		if_freenameindex(all);
 	look_at_rdma(&d);
-	if (c)
-		look_at_backends(&d, c);
+	for (uint32_t p = 0; c && p < c->pool_cnt; p++) {
+		for (uint32_t b = 0; b < c->pools[p].backend_cnt; b++)
+			look_at_backend(&d, c->pools[p].name, &c->pools[p].backends[b]);
+	}
 	if (d.list) {
 		json_dumpf(d.list, stdout, JSON_INDENT(2));
 		putchar('\n');

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "cli/cli.h"
-#include "load/load.h"
+#include "tools/load/load.h"
 
 enum { BODY_MAX = 64 << 20 };
 
@@ -38,9 +38,11 @@ static const struct option long_options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-static int wrong(const char *option, const char *found, const char *allowed)
+/* 0, or the exit status after a line on what is wrong with the option's argument. */
+static int told(bool ok, const char *option, const char *allowed)
 {
-	return cli_usage("load", "--%s: found %s; allowed: %s", option, found, allowed);
+	return ok ? CLI_OK
+		  : cli_usage("load", "--%s: found %s; allowed: %s", option, optarg, allowed);
 }
 
 static bool number(const char *s, double low, double high, double *out)
@@ -62,19 +64,20 @@ static bool count(const char *s, uint32_t high, uint32_t *out)
 	return true;
 }
 
-/* The whole file; NULL and a line. */
-static uint8_t *read_file(const char *name, size_t *len)
+/* The whole file; false after a line. */
+static bool set_body(struct sl_span *out, const char *name)
 {
-	struct stat st;
 	int fd = open(name, O_RDONLY | O_CLOEXEC);
 	uint8_t *buf = NULL;
+	size_t len = 0;
+	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) || st.st_size > BODY_MAX) {
 		cli_error("load", "%s: %s", name, fd < 0 ? strerror(errno) : "larger than 64 MiB");
 	} else {
 		buf = malloc((size_t)st.st_size + 1);
-		*len = (size_t)st.st_size;
-		if (!buf || read(fd, buf, *len) != st.st_size) {
+		len = (size_t)st.st_size;
+		if (!buf || read(fd, buf, len) != st.st_size) {
 			cli_error("load", "%s: cannot be read", name);
 			free(buf);
 			buf = NULL;
@@ -82,14 +85,6 @@ static uint8_t *read_file(const char *name, size_t *len)
 	}
 	if (fd >= 0)
 		close(fd);
-	return buf;
-}
-
-static bool set_body(struct sl_span *out, const char *file)
-{
-	size_t len = 0;
-	uint8_t *buf = read_file(file, &len);
-
 	*out = sl_span_of(buf, len);
 	return buf != NULL;
 }
@@ -122,14 +117,15 @@ static bool parse_url(const char *url, struct sl_load_options *o)
 		return false;
 	memcpy(o->host, p + v6, len);
 	o->host[len] = 0;
-	o->family = v6 ? 6 : 4;
 	p = end + v6;
 	if (*p == ':' && (sscanf(p, ":%5u", &port) != 1 || !port || port > 65535))
 		return false;
-	o->port = (uint16_t)port;
 	p += strcspn(p, "/");
 	snprintf(o->path, sizeof(o->path), "%s", *p ? p : "/");
-	return inet_pton(v6 ? AF_INET6 : AF_INET, o->host, o->addr) == 1;
+	if (!sl_addr_parse(&o->to, o->host) || o->to.family != (v6 ? 6 : 4))
+		return false;
+	o->to.port_be = htons((uint16_t)port);
+	return true;
 }
 
 static bool duration(const char *s, uint64_t *out)
@@ -141,76 +137,58 @@ static int take_option(int opt, struct sl_load_options *o)
 {
 	uint32_t n = 0;
 	double v = 0;
+	bool ok;
 
 	switch (opt) {
 	case 'n':
-		return count(optarg, 1000000, &o->connections) && o->connections
-			       ? 0
-			       : wrong("connections", optarg, "1 to 1000000");
+		ok = count(optarg, 1000000, &o->connections) && o->connections;
+		return told(ok, "connections", "1 to 1000000");
 	case 'd':
-		return count(optarg, 1024, &o->depth) && o->depth
-			       ? 0
-			       : wrong("depth", optarg, "1 to 1024");
+		ok = count(optarg, 1024, &o->depth) && o->depth;
+		return told(ok, "depth", "1 to 1024");
 	case 'r':
-		if (!number(optarg, 1e-3, 1e8, &o->rate))
-			return wrong("rate", optarg, "requests per second, 0.001 to 1e8");
-		if (o->arrivals == SL_LOAD_CLOSED)
+		ok = number(optarg, 1e-3, 1e8, &o->rate);
+		if (ok && o->arrivals == SL_LOAD_CLOSED)
 			o->arrivals = SL_LOAD_CONSTANT;
-		return 0;
+		return told(ok, "rate", "requests per second, 0.001 to 1e8");
 	case 'P': o->arrivals = SL_LOAD_POISSON; return 0;
 	case 't':
-		return duration(optarg, &o->duration_ns)
-			       ? 0
-			       : wrong("time", optarg, "a duration such as 10s");
+		ok = duration(optarg, &o->duration_ns);
+		return told(ok, "time", "a duration such as 10s");
 	case 'w':
-		return duration(optarg, &o->warmup_ns)
-			       ? 0
-			       : wrong("warmup", optarg, "a duration such as 500ms");
+		ok = duration(optarg, &o->warmup_ns);
+		return told(ok, "warmup", "a duration such as 500ms");
 	case 'T':
-		return duration(optarg, &o->timeout_ns)
-			       ? 0
-			       : wrong("timeout", optarg, "a duration such as 1s");
+		ok = duration(optarg, &o->timeout_ns);
+		return told(ok, "timeout", "a duration such as 1s");
 	case 'b': return set_body(&o->body, optarg) ? 0 : CLI_FAILED;
 	case 'x': return set_body(&o->expect, optarg) ? 0 : CLI_FAILED;
 	case 's':
-		return count(optarg, BODY_MAX, &n) && make_body(&o->body, n)
-			       ? 0
-			       : wrong("size", optarg, "bytes, 0 to 67108864");
+		ok = count(optarg, BODY_MAX, &n) && make_body(&o->body, n);
+		return told(ok, "size", "bytes, 0 to 67108864");
 	case 'e': o->echo = true; return 0;
 	case 'p':
-		if (!number(optarg, 1, 1e15, &v))
-			return wrong("per-connection", optarg, "requests, at least 1");
-		o->per_connection = (uint64_t)v;
-		return 0;
+		ok = number(optarg, 1, 1e15, &v);
+		o->per_connection = ok ? (uint64_t)v : 0;
+		return told(ok, "per-connection", "requests, at least 1");
 	case 'u':
 		o->datagram = true;
-		if (!count(optarg, 65535, &n) || !n)
-			return wrong("datagram", optarg,
-				     "the datagram_service of a route, 1 to 65535");
+		ok = count(optarg, 65535, &n) && n;
 		o->service = (uint16_t)n;
-		return 0;
+		return told(ok, "datagram", "the datagram_service of a route, 1 to 65535");
 	case 'i': o->interface = optarg; return 0;
 	case 'q':
-		return count(optarg, 63, &n) ? (o->queue = (uint16_t)n, 0)
-					     : wrong("queue", optarg, "0 to 63");
+		ok = count(optarg, 63, &n);
+		o->queue = (uint16_t)n;
+		return told(ok, "queue", "0 to 63");
 	case 'c':
-		return count(optarg, 1023, &n) ? (o->cpu = (int)n, 0)
-					       : wrong("cpu", optarg, "0 to 1023");
+		ok = count(optarg, 1023, &n);
+		o->cpu = (int)n;
+		return told(ok, "cpu", "0 to 1023");
 	case 'j': o->json = true; return 0;
 	case 'Q': o->quiet = true; return 0;
 	default: return CLI_USAGE; /* getopt has said why */
 	}
-}
-
-static int check_combination(const struct sl_load_options *o)
-{
-	if (o->arrivals == SL_LOAD_POISSON && o->rate <= 0)
-		return cli_usage("load", "found --poisson without --rate; allowed: both");
-	if (o->datagram &&
-	    (o->interface || o->depth > 1 || o->per_connection || o->body.len > 1400))
-		return cli_usage("load", "--datagram goes with kernel sockets, depth 1, no "
-					 "--per-connection, and bodies of at most 1400 bytes");
-	return 0;
 }
 
 int cli_load(int argc, char **argv)
@@ -223,7 +201,7 @@ int cli_load(int argc, char **argv)
 				    .cpu = -1,
 				    .quiet = !isatty(STDERR_FILENO)};
 	struct sl_load_result r;
-	char err[256] = "";
+	struct sl_err err = SL_ERR(256);
 	int opt, rc = 0;
 
 	optind = 1;
@@ -237,15 +215,17 @@ int cli_load(int argc, char **argv)
 			"load",
 			"found %s; allowed: one http://ADDRESS:PORT/PATH with a numeric address",
 			optind < argc ? argv[optind] : "no target");
-	rc = check_combination(&o);
-	if (rc)
-		return rc;
+	if (o.arrivals == SL_LOAD_POISSON && o.rate <= 0)
+		return cli_usage("load", "found --poisson without --rate; allowed: both");
+	if (o.datagram && (o.interface || o.depth > 1 || o.per_connection || o.body.len > 1400))
+		return cli_usage("load", "--datagram goes with kernel sockets, depth 1, no "
+					 "--per-connection, and bodies of at most 1400 bytes");
 	o.method = o.body.ptr ? "POST" : "GET";
 	if (o.echo && !o.body.ptr)
 		return cli_usage("load",
 				 "found --echo without a body; allowed: with --body or --size");
-	if (sl_load_run(&o, &r, err, sizeof(err)))
-		return cli_error("load", "%s", err);
+	if (sl_load_run(&o, &r, &err))
+		return cli_error("load", "%s", err.text);
 	sl_load_report(&o, &r, stdout);
 	sl_hist_fine_fini(&r.latency);
 	free((void *)o.body.ptr);

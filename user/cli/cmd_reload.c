@@ -20,20 +20,19 @@ int cli_reload(int argc, char **argv)
 {
 	struct cli_options o;
 	struct cli_target t;
-	char err[600], *body = NULL;
+	struct sl_err err = SL_ERR(600);
+	char *body = NULL;
 	int status = -1;
 	json_t *diff;
 
-	argc = cli_take_options(argc, argv, "caj", &o);
-	if (argc < 0)
+	if (!cli_take_only_options(argc, argv, "caj", &o))
 		return CLI_USAGE;
-	if (argc > 1)
-		return cli_usage("reload", "found \"%.64s\", which it does not take", argv[1]);
-	if (cli_find_admin(&o, &t, err, sizeof(err)) == 0)
-		status = cli_admin_ask(&t, "POST", "/reload", &body, err, sizeof(err));
+	if (cli_find_admin(&o, &t, &err) == 0)
+		status = cli_admin_ask(&t, "POST", "/reload", &body, &err);
 	if (status < 0)
-		return cli_error("reload", "%s", err);
-	body[strcspn(body, "\n")] = 0;
+		return cli_error("reload", "%s", err.text);
+	for (size_t len = strlen(body); len && body[len - 1] == '\n'; len--)
+		body[len - 1] = 0;
 	diff = status == 200 ? json_loads(body, 0, NULL) : NULL;
 	if (!diff) {
 		cli_error("reload", "nothing changed: %s", body);

@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
+#include <errno.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include "agent/keeper.h"
+#include "base/check.h"
 #include "base/log.h"
 #include "cli/cli.h"
 #include "control/control.h"
+#include "control/listen.h"
+#include "front/tls/server.h"
+#include "gateway/handshake.h"
+#include "sandbox/notify.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/supervise.h"
 #include "xio/probe.h"
+#include "xio/xdp/xdp.h"
 
-static void print_listeners(const struct sl_config *c)
-{
-	for (uint32_t i = 0; i < c->listener_cnt; i++) {
-		const struct sl_cfg_listener *l = &c->listeners[i];
-		char addr[INET6_ADDRSTRLEN] = "*";
+enum { FIXED_MAX = 8, FOLDERS_MAX = 256 };
 
-		if (l->family)
-			inet_ntop(l->family == 4 ? AF_INET : AF_INET6, l->addr, addr, sizeof(addr));
-		printf("listener %s: %s port %u%s%s\n", l->name, addr, l->port,
-		       l->http ? " http" : "", l->datagram ? " datagram" : "");
-	}
-}
-
-static void print_start(struct sl_gateway *g, const struct sl_config *c)
+static void print_start(struct sl_gateway *g, const struct sl_config *c, const char *socket)
 {
 	const struct sl_gateway_info *in = sl_gateway_info(g);
 
@@ -37,16 +39,25 @@ static void print_start(struct sl_gateway *g, const struct sl_config *c)
 			       sl_port_mode_name((enum sl_port_mode)p->mode), w);
 		}
 	}
-	print_listeners(c);
+	for (uint32_t i = 0; i < c->listener_cnt; i++) {
+		const struct sl_cfg_listener *l = &c->listeners[i];
+		char addr[SL_ADDR_TEXT];
+
+		printf("listener %s: %s port %u%s%s%s\n", l->name, sl_addr_text(&l->at, addr),
+		       ntohs(l->at.port_be), l->tls ? " tls" : "", l->http ? " http" : "",
+		       l->datagram ? " datagram" : "");
+	}
 	for (uint32_t p = 0; p < c->pool_cnt; p++) {
 		for (uint32_t b = 0; b < c->pools[p].backend_cnt; b++)
 			printf("backend %s/%s: %s\n", c->pools[p].name,
 			       c->pools[p].backends[b].name, c->pools[p].backends[b].endpoint);
 	}
-	if (c->admin_port)
-		printf("admin: http://%s%s%s:%u/\n", strchr(c->admin_address, ':') ? "[" : "",
-		       c->admin_address, strchr(c->admin_address, ':') ? "]" : "", c->admin_port);
-	else
+	if (socket[0])
+		printf("admin: unix:%s\n", socket);
+	if (c->admin.port)
+		printf("admin: http://%s%s%s:%u/\n", strchr(c->admin.address, ':') ? "[" : "",
+		       c->admin.address, strchr(c->admin.address, ':') ? "]" : "", c->admin.port);
+	if (!socket[0] && !c->admin.port)
 		puts("admin: none");
 	fflush(stdout);
 }
@@ -58,38 +69,40 @@ static void on_ready(void *arg)
 	fflush(stdout);
 }
 
-/*
- * Programs, sockets and maps are held by descriptors, through which the kernel (5.19 and newer)
- * lets anybody update maps: nothing is needed any more. The one exception: when a backend comes
- * back, RDMA registers the workers' memory with its device, and beyond the limit of locked memory,
- * where that could not be lifted, this takes CAP_IPC_LOCK.
- */
-static uint64_t caps_to_keep(const struct sl_config *c)
+/* Is it so of the endpoint of a backend, or of its fallback? */
+static bool any_endpoint(const struct sl_config *c, bool (*is)(const char *endpoint))
 {
-	struct rlimit locked;
-	uint64_t keep = 0;
-
-	if (getrlimit(RLIMIT_MEMLOCK, &locked) == 0 && locked.rlim_cur == RLIM_INFINITY)
-		return 0;
-
 	for (uint32_t p = 0; p < c->pool_cnt; p++) {
 		for (uint32_t b = 0; b < c->pools[p].backend_cnt; b++) {
 			const struct sl_cfg_backend *k = &c->pools[p].backends[b];
 
-			if (strncmp(k->endpoint, "rdma", 4) == 0 ||
-			    (k->fallback && strncmp(k->fallback, "rdma", 4) == 0))
-				keep |= UINT64_C(1) << CAP_IPC_LOCK;
+			if (is(k->endpoint) || (k->fallback && is(k->fallback)))
+				return true;
 		}
 	}
-	return keep;
+	return false;
+}
+
+static bool is_rdma(const char *endpoint)
+{
+	return strncmp(endpoint, "rdma", 4) == 0;
 }
 
 static void raise_limits(void)
 {
 	struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
+	struct rlimit nice = {0};
 	struct sl_host_info host;
 	int rc = sl_bpffs_mount();
 
+	/* Whether that is enough is for handshakes to say, if there are any. */
+	(void)getrlimit(RLIMIT_NICE, &nice);
+	if (nice.rlim_cur < SL_HANDSHAKE_RLIMIT) {
+		nice.rlim_cur = SL_HANDSHAKE_RLIMIT;
+		if (nice.rlim_max < nice.rlim_cur)
+			nice.rlim_max = nice.rlim_cur;
+		(void)setrlimit(RLIMIT_NICE, &nice);
+	}
 	if (setrlimit(RLIMIT_MEMLOCK, &all) != 0) {
 		sl_probe_host(&host);
 		if (!host.cap_ipc_lock) /* which makes the limit moot */
@@ -102,25 +115,147 @@ static void raise_limits(void)
 			    strerror(-rc));
 }
 
-static int serve(struct sl_gateway *g, const struct sl_config *c, const char *file)
+static bool log_is_file(const struct sl_config *c)
 {
-	struct sl_control_options opt = {
-		.gateway = g, .config = c, .config_file = file, .on_ready = on_ready};
+	return c->access_log.file && strcmp(c->access_log.file, "-") != 0;
+}
+
+/* Each once: most listeners have all of theirs in one folder. */
+static size_t add_folder(const char *file, char (*folders)[PATH_MAX], size_t n)
+{
+	char folder[PATH_MAX];
+
+	if (!file || n == FOLDERS_MAX)
+		return n;
+	sl_sandbox_folder(file, folder, sizeof(folder));
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(folders[i], folder) == 0)
+			return n;
+	}
+	memcpy(folders[n], folder, sizeof(folder));
+	return n + 1;
+}
+
+/* Of what a reload reads again. */
+static size_t list_tls_folders(const struct sl_config *c, char (*folders)[PATH_MAX], size_t n)
+{
+	for (uint32_t i = 0; i < c->listener_cnt; i++) {
+		const struct sl_cfg_tls *t = c->listeners[i].tls;
+
+		for (uint32_t k = 0; t && k < t->certificate_cnt; k++) {
+			n = add_folder(t->certificates[k].path, folders, n);
+			n = add_folder(t->keys[k].path, folders, n);
+		}
+		n = t ? add_folder(t->client_ca.path, folders, n) : n;
+		n = t ? add_folder(t->ticket_keys.path, folders, n) : n;
+	}
+	return n;
+}
+
+/* Where files are that are used after the start: by a reload, diallers, libraries, logrotate. */
+static size_t list_places(const struct sl_config *c, const char *file,
+			  struct sl_sandbox_place *places, char (*folders)[PATH_MAX])
+{
+	static const struct sl_sandbox_place fixed[] = {
+		{"/sys", SL_SANDBOX_READ},
+		{"/proc/sys", SL_SANDBOX_READ},
+		{"/etc/libibverbs.d", SL_SANDBOX_READ},
+		{"/dev/infiniband", SL_SANDBOX_DEVICE},
+		{SL_PIN_ROOT, SL_SANDBOX_REMOVE},
+	};
+	/* Whole folders: who changes resolv.conf puts another file in its place. */
+	static const struct sl_sandbox_place resolver[] = {
+		{"/etc", SL_SANDBOX_READ},
+		{"/run/systemd/resolve", SL_SANDBOX_READ},
+	};
+	size_t cnt = 0, n = 0;
+
+	for (; cnt < SL_ARRAY_LEN(fixed); cnt++)
+		places[cnt] = fixed[cnt];
+	/* Where a backend is called by a name, the resolver has to work inside the walls. */
+	for (size_t i = 0; i < SL_ARRAY_LEN(resolver) && any_endpoint(c, sl_rpc_has_name); i++)
+		places[cnt++] = resolver[i];
+	sl_sandbox_folder(file, folders[n++], PATH_MAX);
+	for (uint32_t i = 0; i < c->descriptor_set_cnt && n < FOLDERS_MAX; i++)
+		sl_sandbox_folder(c->descriptor_sets[i], folders[n++], PATH_MAX);
+	for (uint32_t p = 0; p < c->pool_cnt; p++) {
+		for (uint32_t b = 0; b < c->pools[p].backend_cnt && n < FOLDERS_MAX; b++) {
+			if (c->pools[p].backends[b].key_file)
+				sl_sandbox_folder(c->pools[p].backends[b].key_file, folders[n++],
+						  PATH_MAX);
+		}
+	}
+	n = list_tls_folders(c, folders, n);
+	for (size_t i = 0; i < n; i++)
+		places[cnt++] = (struct sl_sandbox_place){folders[i], SL_SANDBOX_READ};
+	if (log_is_file(c) && n < FOLDERS_MAX) {
+		sl_sandbox_folder(c->access_log.file, folders[n], PATH_MAX);
+		places[cnt++] = (struct sl_sandbox_place){folders[n], SL_SANDBOX_WRITE};
+	}
+	return cnt;
+}
+
+static int confine(const struct sl_config *c, const char *file, struct sl_err *err)
+{
+	struct sl_sandbox_place places[FIXED_MAX + FOLDERS_MAX];
+	char(*folders)[PATH_MAX] = calloc(FOLDERS_MAX, PATH_MAX);
+	struct sl_sandbox_options opt = {
+		.user = c->user, .places = places, .writes_files = log_is_file(c)};
+	struct rlimit locked;
+	int rc;
+
+	if (!folders)
+		return sl_fail(err, -ENOMEM, "sandbox: out of memory");
+	/*
+	 * Programs, sockets and maps are held by descriptors, through which the kernel (5.19 and
+	 * newer) lets anybody update maps: no rights are needed any more. The one exception: when a
+	 * backend comes back, RDMA registers the workers' memory with its device, and beyond the
+	 * limit of locked memory, where that could not be lifted, this takes CAP_IPC_LOCK.
+	 */
+	if (getrlimit(RLIMIT_MEMLOCK, &locked) != 0 || locked.rlim_cur != RLIM_INFINITY)
+		opt.keep_caps = any_endpoint(c, is_rdma) ? UINT64_C(1) << CAP_IPC_LOCK : 0;
+	opt.place_cnt = list_places(c, file, places, folders);
+	sl_rpc_preload();
+	rc = sl_sandbox_enter(&opt, err);
+	free(folders);
+	if (!rc && access(file, R_OK) != 0)
+		sl_log_warn("user %s cannot read %s (%s): a reload will be refused until it can",
+			    c->user, file, strerror(errno));
+	return rc;
+}
+
+static void on_config(void *arg, const struct sl_config *next)
+{
+	if (arg && !sl_keeper_tell(arg, next))
+		sl_log_err("agents: cannot be told of the new configuration");
+}
+
+static int serve(struct sl_gateway *g, const struct sl_config *c, const char *file,
+		 struct sl_keeper *keeper)
+{
+	struct sl_control_options opt = {.gateway = g,
+					 .config = c,
+					 .config_file = file,
+					 .on_ready = on_ready,
+					 .on_config = on_config,
+					 .arg = keeper};
 	struct sl_control *ctl;
-	char err[600], why[160];
+	struct sl_err err = SL_ERR(600);
+	struct sl_err why = SL_ERR(160);
 	uint32_t cut;
 
-	ctl = sl_control_open(&opt, err, sizeof(err));
+	ctl = sl_control_open(&opt, &err);
 	if (!ctl)
-		return cli_error("run", "%s", err);
-	print_start(g, c);
-	if (sl_caps_drop(caps_to_keep(c), c->user, err, sizeof(err)) != 0 ||
-	    sl_gateway_start(g, err, sizeof(err)) != 0) {
+		return cli_error("run", "%s", err.text);
+	print_start(g, c, sl_control_socket(ctl));
+	if (confine(c, file, &err) != 0 || sl_gateway_start(g, &err) != 0) {
 		sl_control_close(ctl);
-		return cli_error("run", "%s", err);
+		return cli_error("run", "%s", err.text);
 	}
-	if (!sl_control_ready(ctl, why, sizeof(why)))
-		sl_log_info("not ready yet: %s", why);
+	sl_sandbox_thread(SL_THREAD_CONTROL);
+	sl_notify(SL_NOTIFY_STARTED);
+	if (!sl_control_ready(ctl, &why))
+		sl_log_info("not ready yet: %s", why.text);
 	cut = sl_control_run(ctl);
 	sl_control_close(ctl);
 	if (cut)
@@ -135,37 +270,64 @@ static void warn(void *arg, const char *line)
 	sl_log_warn("%s", line);
 }
 
-int cli_run(int argc, char **argv)
+/* The gateway, from its configuration to its end: a process of its own, unless not supervised. */
+static int run_gateway(void *arg)
 {
-	struct cli_options o;
+	const char *file = arg;
 	struct sl_config *c;
+	struct sl_keeper *keeper;
 	struct sl_gateway *g;
-	char err[600];
+	static char text[SL_CFG_ERR_LEN];
+	struct sl_err err = {text, sizeof(text)};
 	int rc;
 
-	argc = cli_take_options(argc, argv, "c", &o);
-	if (argc < 0)
-		return CLI_USAGE;
-	if (argc > 1 || !o.config)
-		return cli_usage("run", "found %s; allowed: -c FILE",
-				 argc > 1 ? argv[1] : "no configuration");
 	sl_control_block_signals();
-	c = cli_config_load(o.config, err, sizeof(err));
+	c = cli_config_load(file, &err);
 	if (!c) {
-		fprintf(stderr, "%s\n", err);
+		fprintf(stderr, "%s\n", err.text);
 		return CLI_FAILED;
 	}
 	sl_log_level_set((enum sl_log_level)c->log_level);
 	sl_config_each_warning(c, warn, NULL);
+	sl_tls_each_warning(c, warn, NULL);
+	sl_tls_log_ends(c);
 	raise_limits();
-	g = sl_gateway_open(c, err, sizeof(err));
+	sl_notify_open();
+	keeper = sl_keeper_start(c, &err);
+	g = keeper ? sl_gateway_open(c, &err) : NULL;
 	if (g) {
-		rc = serve(g, c, o.config);
+		rc = serve(g, c, file, keeper);
 		sl_gateway_close(g);
 	} else {
-		fprintf(stderr, "%s\n", err);
+		fprintf(stderr, "%s\n", err.text);
 		rc = CLI_FAILED;
 	}
+	sl_keeper_close(keeper);
 	cli_config_free(c);
 	return rc;
+}
+
+/* What dead gateways have pinned, and what one that has become another account could not remove. */
+static void clean_up(void *arg)
+{
+	(void)arg;
+	sl_xdp_sweep_pins(NULL);
+	sl_admin_sweep();
+	sl_keeper_sweep();
+}
+
+int cli_run(int argc, char **argv)
+{
+	struct sl_supervised gateway = {.run = run_gateway, .clean = clean_up};
+	struct cli_options o;
+
+	argc = cli_take_options(argc, argv, "cu", &o);
+	if (argc < 0)
+		return CLI_USAGE;
+	if (argc > 1 || !o.config)
+		return cli_usage("run", "found %s; allowed: -c FILE, --no-supervise",
+				 argc > 1 ? argv[1] : "no configuration");
+	gateway.arg = (void *)(uintptr_t)o.config;
+	clean_up(NULL);
+	return o.no_supervise ? run_gateway(gateway.arg) : sl_supervise(&gateway);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/strbuf.h"
 #include "cli/cli.h"
@@ -23,7 +24,7 @@ static void print_nonzero(const char *title, const json_t *const *objects, size_
 			sum += cli_number(objects[i], key);
 		if (sum == 0)
 			continue;
-		printf("%s%s %s", any ? ", " : title, key, cli_count(sum));
+		printf("%s%s %s", any ? ", " : title, key, term_count(sum));
 		any = true;
 	}
 	if (any)
@@ -66,8 +67,8 @@ static void print_interfaces(const json_t *stats)
 					continue;
 				printf("  queue %.0f: %s, worker %zu, received %s, sent %s\n",
 				       cli_number(p, "queue"), cli_text(p, "mode"), k,
-				       cli_count(cli_number(p, "rx_packets")),
-				       cli_count(cli_number(p, "tx_packets")));
+				       term_count(cli_number(p, "rx_packets")),
+				       term_count(cli_number(p, "tx_packets")));
 			}
 		}
 	}
@@ -87,9 +88,36 @@ static void print_backends(const json_t *stats)
 			cli_text(b, "pool"), cli_text(b, "name"), k, cli_text(b, "state"),
 			cli_text(b, "info"),
 			json_is_true(json_object_get(b, "on_fallback")) ? " (fallback)" : "",
-			cli_count(cli_number(b, "requests_sent")),
-			cli_count(cli_number(b, "replies")), cli_count(cli_number(b, "failures")),
-			cli_count(cli_number(b, "outstanding")));
+			term_count(cli_number(b, "requests_sent")),
+			term_count(cli_number(b, "replies")), term_count(cli_number(b, "failures")),
+			term_count(cli_number(b, "outstanding")));
+	}
+}
+
+static void print_agents(const json_t *stats)
+{
+	json_t *a, *s;
+	size_t n, k;
+
+	json_array_foreach(json_object_get(stats, "agents"), n, a)
+	{
+		double number = cli_number(a, "number");
+
+		printf("agent %.0f: ", number);
+		if (cli_number(a, "up"))
+			printf("process %.0f", cli_number(a, "pid"));
+		else
+			printf("starts again after %.0f ms", cli_number(a, "backoff_ms"));
+		printf(", %.0f restarts\n", cli_number(a, "restarts"));
+		json_array_foreach(json_object_get(a, "servers"), k, s) printf(
+			"server %s, agent %.0f: %s; in flight %s of %s at a time, waiting %s, "
+			"connections %s\n",
+			cli_text(s, "name"), number,
+			cli_number(s, "up") ? "up" : "cannot be reached",
+			term_count(cli_number(s, "in_flight")),
+			term_count(cli_number(s, "concurrency")),
+			term_count(cli_number(s, "waiting")),
+			term_count(cli_number(s, "connections")));
 	}
 }
 
@@ -102,8 +130,27 @@ static void print_services(const json_t *stats)
 	{
 		total = json_object_get(json_object_get(s, "stages"), "total");
 		printf("pool %s: %s requests, p50 %s, p99 %s since start\n", cli_text(s, "pool"),
-		       cli_count(cli_number(total, "count")), cli_time(cli_number(total, "p50_ns")),
-		       cli_time(cli_number(total, "p99_ns")));
+		       term_count(cli_number(total, "count")),
+		       term_time(cli_number(total, "p50_ns")),
+		       term_time(cli_number(total, "p99_ns")));
+	}
+}
+
+static void print_certificates(const json_t *stats)
+{
+	json_t *c;
+	size_t n;
+
+	json_array_foreach(json_object_get(stats, "certificates"), n, c)
+	{
+		time_t ends = (time_t)cli_number(c, "ends");
+		char day[32];
+		struct tm tm;
+
+		gmtime_r(&ends, &tm);
+		strftime(day, sizeof(day), "%Y-%m-%d", &tm);
+		printf("listener %s: certificate %s %s on %s\n", cli_text(c, "listener"),
+		       cli_text(c, "file"), ends < time(NULL) ? "ended" : "ends", day);
 	}
 }
 
@@ -113,22 +160,25 @@ static void print_status(const json_t *stats)
 
 	printf("%s%s, up %s, %s, workers %zu\n",
 	       ready ? "ready" : "not ready: ", ready ? "" : cli_text(stats, "why_not_ready"),
-	       cli_time(cli_number(stats, "uptime_ns")), cli_text(stats, "config"),
+	       term_time(cli_number(stats, "uptime_ns")), cli_text(stats, "config"),
 	       json_array_size(json_object_get(stats, "workers")));
 	print_interfaces(stats);
 	print_backends(stats);
+	print_agents(stats);
 	print_services(stats);
+	print_certificates(stats);
 	printf("requests %s, in progress %s, connections %s (half open %s; idle ones take %.0f "
 	       "bytes each)\n",
-	       cli_count(cli_sum_workers(stats, "core.requests")),
-	       cli_count(cli_sum_workers(stats, "exchanges_used")),
-	       cli_count(cli_sum_workers(stats, "tcp.conns")),
-	       cli_count(cli_sum_workers(stats, "tcp.half_open")),
+	       term_count(cli_sum_workers(stats, "core.requests")),
+	       term_count(cli_sum_workers(stats, "exchanges_used")),
+	       term_count(cli_sum_workers(stats, "tcp.conns")),
+	       term_count(cli_sum_workers(stats, "tcp.half_open")),
 	       cli_number(json_array_get(json_object_get(stats, "workers"), 0), "conn_bytes"));
-	printf("frames free %s of %s\n", cli_count(cli_sum_workers(stats, "frames_free")),
-	       cli_count(cli_sum_workers(stats, "frames")));
+	printf("frames free %s of %s\n", term_count(cli_sum_workers(stats, "frames_free")),
+	       term_count(cli_sum_workers(stats, "frames")));
 	print_nonzero_of_workers("answered: ", stats, "core", "outcomes");
 	print_nonzero_of_workers("malformed: ", stats, "core", "front_errors");
+	print_nonzero_of_workers("TLS refused or broken: ", stats, "tls", "ends");
 	print_nonzero_of_workers("dropped: ", stats, NULL, "drops");
 }
 
@@ -137,19 +187,14 @@ int cli_status(int argc, char **argv)
 	struct cli_options o;
 	struct cli_target t;
 	json_t *stats;
-	char err[600];
+	struct sl_err err = SL_ERR(600);
 	int rc;
 
-	argc = cli_take_options(argc, argv, "caj", &o);
-	if (argc < 0)
+	if (!cli_take_only_options(argc, argv, "caj", &o))
 		return CLI_USAGE;
-	if (argc > 1)
-		return cli_usage("status", "found \"%.64s\", which it does not take", argv[1]);
-	stats = cli_find_admin(&o, &t, err, sizeof(err)) == 0
-			? cli_admin_stats(&t, err, sizeof(err))
-			: NULL;
+	stats = cli_find_admin(&o, &t, &err) == 0 ? cli_admin_stats(&t, &err) : NULL;
 	if (!stats)
-		return cli_error("status", "%s", err);
+		return cli_error("status", "%s", err.text);
 	if (o.json) {
 		json_dumpf(stats, stdout, JSON_INDENT(2));
 		putchar('\n');
@@ -177,13 +222,14 @@ static void add_query(struct sl_strbuf *b, const char *text, size_t len)
 static int post(const struct cli_options *o, const char *command, const char *path, bool print)
 {
 	struct cli_target t;
-	char err[600], *body = NULL;
+	struct sl_err err = SL_ERR(600);
+	char *body = NULL;
 	int status = -1;
 
-	if (cli_find_admin(o, &t, err, sizeof(err)) == 0)
-		status = cli_admin_ask(&t, "POST", path, &body, err, sizeof(err));
+	if (cli_find_admin(o, &t, &err) == 0)
+		status = cli_admin_ask(&t, "POST", path, &body, &err);
 	if (status < 0)
-		return cli_error(command, "%s", err);
+		return cli_error(command, "%s", err.text);
 	body[strcspn(body, "\n")] = 0;
 	if (status == 200 && print)
 		puts(body);
@@ -197,17 +243,21 @@ int cli_set(int argc, char **argv)
 {
 	struct cli_options o;
 	struct sl_strbuf b;
-	char path[400];
+	const char *of;
+	char path[700];
 
-	argc = cli_take_options(argc, argv, "caj", &o);
+	argc = cli_take_options(argc, argv, "cajf", &o);
 	if (argc < 0)
 		return CLI_USAGE;
-	if (argc < 2)
-		return cli_usage("set", "found no pool; allowed: POOL NAME=VALUE...");
+	if (!o.interface && argc < 2)
+		return cli_usage("set",
+				 "found no pool; allowed: POOL NAME=VALUE..., or --interface "
+				 "NAME deny=PREFIX...");
+	of = o.interface ? o.interface : argv[1];
 	sl_strbuf_fixed(&b, path, sizeof(path));
-	sl_strbuf_str(&b, "/set?pool=");
-	add_query(&b, argv[1], strlen(argv[1]));
-	for (int i = 2; i < argc; i++) {
+	sl_strbuf_str(&b, o.interface ? "/edge?interface=" : "/set?pool=");
+	add_query(&b, of, strlen(of));
+	for (int i = o.interface ? 1 : 2; i < argc; i++) {
 		const char *eq = strchr(argv[i], '=');
 
 		if (!eq)
@@ -226,23 +276,21 @@ int cli_drain(int argc, char **argv)
 {
 	struct cli_options o;
 	struct cli_target t;
-	char err[600], *body;
+	struct sl_err err = SL_ERR(600);
+	char *body;
 	int rc;
 
-	argc = cli_take_options(argc, argv, "cajw", &o);
-	if (argc < 0)
+	if (!cli_take_only_options(argc, argv, "cajw", &o))
 		return CLI_USAGE;
-	if (argc > 1)
-		return cli_usage("drain", "found \"%.64s\", which it does not take", argv[1]);
 	rc = post(&o, "drain", "/drain", !o.wait && !o.json);
 	if (rc == CLI_OK && !o.wait && o.json)
 		puts("{\"draining\": true}");
-	if (rc != CLI_OK || !o.wait || cli_find_admin(&o, &t, err, sizeof(err)) != 0)
+	if (rc != CLI_OK || !o.wait || cli_find_admin(&o, &t, &err) != 0)
 		return rc;
-	cli_catch_signals();
-	while (cli_admin_ask(&t, "GET", "/livez", &body, err, sizeof(err)) >= 0) {
+	term_catch_signals();
+	while (cli_admin_ask(&t, "GET", "/livez", &body, &err) >= 0) {
 		free(body);
-		if (!cli_sleep(50000000))
+		if (!term_sleep(50000000))
 			return CLI_FAILED;
 	}
 	puts(o.json ? "{\"drained\": true}" : "drained");

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/num.h"
 #include "base/units.h"
@@ -25,13 +26,10 @@ static int watch(int argc, char **argv, watch_fn *show)
 {
 	struct watch w = {.command = argv[0], .interval_ns = SL_NS_PER_SEC, .tty = isatty(1)};
 	json_t *last, *now;
-	char err[600];
+	struct sl_err err = SL_ERR(600);
 
-	argc = cli_take_options(argc, argv, "cajin", &w.o);
-	if (argc < 0)
+	if (!cli_take_only_options(argc, argv, "cajin", &w.o))
 		return CLI_USAGE;
-	if (argc > 1)
-		return cli_usage(w.command, "found \"%.64s\", which it does not take", argv[1]);
 	if (w.o.interval && (sl_parse_duration(sl_span_cstr(w.o.interval), &w.interval_ns) ||
 			     w.interval_ns < 10 * SL_NS_PER_MS))
 		return cli_usage(w.command, "found --interval %.64s; allowed: a duration from 10ms",
@@ -39,24 +37,24 @@ static int watch(int argc, char **argv, watch_fn *show)
 	if (w.o.count && (sl_parse_u64(sl_span_cstr(w.o.count), &w.count) || !w.count))
 		return cli_usage(w.command, "found --count %.64s; allowed: a number from 1",
 				 w.o.count);
-	if (cli_find_admin(&w.o, &w.t, err, sizeof(err)) != 0)
-		return cli_error(w.command, "%s", err);
-	cli_catch_signals();
-	last = cli_admin_stats(&w.t, err, sizeof(err));
+	if (cli_find_admin(&w.o, &w.t, &err) != 0)
+		return cli_error(w.command, "%s", err.text);
+	term_catch_signals();
+	last = cli_admin_stats(&w.t, &err);
 	if (!last)
-		return cli_error(w.command, "%s", err);
-	for (uint64_t n = 0; (!w.count || n < w.count) && cli_sleep(w.interval_ns); n++) {
-		now = cli_admin_stats(&w.t, err, sizeof(err));
+		return cli_error(w.command, "%s", err.text);
+	for (uint64_t n = 0; (!w.count || n < w.count) && term_sleep(w.interval_ns); n++) {
+		now = cli_admin_stats(&w.t, &err);
 		if (!now)
 			break;
 		show(&w, last, now);
 		fflush(stdout);
 		json_decref(last);
 		last = now;
-		err[0] = 0;
+		err.text[0] = 0;
 	}
 	json_decref(last);
-	return err[0] && !cli_stopped ? cli_error(w.command, "%s", err) : CLI_OK;
+	return err.text[0] && !term_stopped ? cli_error(w.command, "%s", err.text) : CLI_OK;
 }
 
 static double per_second(const json_t *last, const json_t *now, double before, double after)
@@ -167,8 +165,8 @@ static void top_stages(const struct row *r)
 	{
 		const json_t *recent = json_object_get(stage, "recent");
 
-		printf(" %s %s/%s", name, cli_time(cli_number(recent, "p50_ns")),
-		       cli_time(cli_number(recent, "p99_ns")));
+		printf(" %s %s/%s", name, term_time(cli_number(recent, "p50_ns")),
+		       term_time(cli_number(recent, "p99_ns")));
 	}
 	putchar('\n');
 }
@@ -185,11 +183,11 @@ static void show_top(const struct watch *w, const json_t *last, const json_t *no
 		fputs("\033[H\033[2J", stdout);
 	printf("sluice  %s requests/s  %s connections  %s in progress  %s rx packets/s  %s "
 	       "retransmits/s\n",
-	       cli_count(worker_rate(last, now, "core.requests")),
-	       cli_count(cli_sum_workers(now, "tcp.conns")),
-	       cli_count(cli_sum_workers(now, "exchanges_used")),
-	       cli_count(worker_rate(last, now, "tcp.segs_in")),
-	       cli_count(worker_rate(last, now, "tcp.retransmits")));
+	       term_count(worker_rate(last, now, "core.requests")),
+	       term_count(cli_sum_workers(now, "tcp.conns")),
+	       term_count(cli_sum_workers(now, "exchanges_used")),
+	       term_count(worker_rate(last, now, "tcp.segs_in")),
+	       term_count(worker_rate(last, now, "tcp.retransmits")));
 	printf("\n%-16s %9s %7s %9s %9s %6s %6s %8s %8s %6s %7s %8s %8s %8s\n", "POOL", "ARRIVE/s",
 	       "BATCH", "ALPHA", "BETA", "CAP", "LOW", "HOLD", "BOUND", "QUEUE", "FLIGHT", "SHED/s",
 	       "P50", "P99");
@@ -197,10 +195,10 @@ static void show_top(const struct watch *w, const json_t *last, const json_t *no
 		struct row r = service_row(last, now, i);
 
 		printf("%-16s %9s %7s %9s %9s %6s %6s %8s %8s %6s %7s %8s %8s %8s\n", r.pool,
-		       cli_count(r.arrivals), cli_count(r.batch), cli_time(r.alpha),
-		       cli_time(r.beta), cli_count(r.cap), cli_count(r.low), cli_time(r.hold),
-		       cli_time(r.bound), cli_count(r.queue), cli_count(r.flight),
-		       cli_count(r.shed), cli_time(r.p50), cli_time(r.p99));
+		       term_count(r.arrivals), term_count(r.batch), term_time(r.alpha),
+		       term_time(r.beta), term_count(r.cap), term_count(r.low), term_time(r.hold),
+		       term_time(r.bound), term_count(r.queue), term_count(r.flight),
+		       term_count(r.shed), term_time(r.p50), term_time(r.p99));
 	}
 	puts("\nstages, p50/p99 of the last seconds:");
 	for (size_t i = 0; i < cnt; i++) {
@@ -244,37 +242,34 @@ static void add_growth(json_t *out, const char *group, const json_t *last, const
 	}
 }
 
-static json_t *growth(const json_t *last, const json_t *now)
-{
-	json_t *out = json_object();
-	const json_t *a = json_object_get(last, "workers"), *b = json_object_get(now, "workers");
-	static const char *const groups[][2] = {
-		{"outcome", "outcomes"}, {"malformed", "front_errors"}, {"protocol", "protocols"}};
-
-	for (size_t i = 0; i < json_array_size(json_object_get(now, "interfaces")); i++)
-		add_growth(out, "verdict",
-			   json_object_get(json_array_get(json_object_get(last, "interfaces"), i),
-					   "verdicts"),
-			   json_object_get(json_array_get(json_object_get(now, "interfaces"), i),
-					   "verdicts"));
-	for (size_t w = 0; w < json_array_size(b); w++) {
-		const json_t *wa = json_array_get(a, w), *wb = json_array_get(b, w);
-
-		add_growth(out, "drop", json_object_get(wa, "drops"), json_object_get(wb, "drops"));
-		add_growth(out, "tcp", json_object_get(wa, "tcp"), json_object_get(wb, "tcp"));
-		for (size_t g = 0; g < 3; g++)
-			add_growth(out, groups[g][0],
-				   json_object_get(json_object_get(wa, "core"), groups[g][1]),
-				   json_object_get(json_object_get(wb, "core"), groups[g][1]));
-	}
-	return out;
-}
-
 static void show_trace(const struct watch *w, const json_t *last, const json_t *now)
 {
-	json_t *out = growth(last, now), *value;
+	static const char *const groups[][2] = {
+		{"outcome", "outcomes"}, {"malformed", "front_errors"}, {"protocol", "protocols"}};
+	const json_t *was = json_object_get(last, "interfaces"), *a, *b;
+	json_t *out = json_object(), *value;
 	const char *name;
+	size_t i;
 
+	json_array_foreach(json_object_get(now, "interfaces"), i, value)
+	{
+		a = json_array_get(was, i);
+		add_growth(out, "verdict", json_object_get(a, "verdicts"),
+			   json_object_get(value, "verdicts"));
+	}
+	was = json_object_get(last, "workers");
+	json_array_foreach(json_object_get(now, "workers"), i, value)
+	{
+		a = json_array_get(was, i);
+		add_growth(out, "drop", json_object_get(a, "drops"),
+			   json_object_get(value, "drops"));
+		add_growth(out, "tcp", json_object_get(a, "tcp"), json_object_get(value, "tcp"));
+		a = json_object_get(a, "core");
+		b = json_object_get(value, "core");
+		for (size_t g = 0; g < SL_ARRAY_LEN(groups); g++)
+			add_growth(out, groups[g][0], json_object_get(a, groups[g][1]),
+				   json_object_get(b, groups[g][1]));
+	}
 	if (w->o.json) {
 		json_object_set_new(out, "time_ns",
 				    json_integer((json_int_t)cli_number(now, "time_ns")));

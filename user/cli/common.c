@@ -1,67 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "base/clock.h"
-#include "base/units.h"
 #include "cli/cli.h"
 #include "config/config.h"
-#include "front/grpc_descriptors.h"
+#include "front/grpc/grpc_descriptors.h"
+#include "front/tls/server.h"
 
-volatile int cli_stopped;
-
-static void on_stop(int sig)
+struct sl_config *cli_config_load(const char *file, struct sl_err *err)
 {
-	cli_stopped = sig;
-}
+	struct sl_config *c = sl_config_load(file, err);
+	bool ok = c && sl_config_check_system(c, err) == 0;
+	struct sl_err why = SL_ERR(500);
 
-void cli_catch_signals(void)
-{
-	struct sigaction act = {.sa_handler = on_stop};
-
-	sigaction(SIGINT, &act, NULL);
-	sigaction(SIGTERM, &act, NULL);
-	sigaction(SIGHUP, &act, NULL);
-	signal(SIGPIPE, SIG_IGN);
-}
-
-bool cli_sleep(uint64_t ns)
-{
-	uint64_t until = sl_now_ns() + ns, now;
-
-	/* In slices: a signal between the test and the sleep is noticed all the same. */
-	while (!cli_stopped && (now = sl_now_ns()) < until) {
-		uint64_t left = until - now < 50 * SL_NS_PER_MS ? until - now : 50 * SL_NS_PER_MS;
-
-		nanosleep(&(struct timespec){.tv_nsec = (long)left}, NULL);
+	if (ok && c->descriptor_set_cnt) {
+		c->descriptors =
+			sl_descriptors_load(c->descriptor_sets, c->descriptor_set_cnt, &why);
+		ok = c->descriptors;
+		if (!ok)
+			sl_err_set(err, "%s:%d: %s", c->file, c->descriptor_sets_line, why.text);
 	}
-	return !cli_stopped;
-}
-
-static int load_descriptors(struct sl_config *c, char *err, size_t err_len)
-{
-	char why[500];
-
-	if (!c->descriptor_set_cnt)
-		return 0;
-	c->descriptors =
-		sl_descriptors_load(c->descriptor_sets, c->descriptor_set_cnt, why, sizeof(why));
-	if (!c->descriptors)
-		snprintf(err, err_len, "%s:%d: %s", c->file, c->descriptor_sets_line, why);
-	return c->descriptors ? 0 : -1;
-}
-
-struct sl_config *cli_config_load(const char *file, char *err, size_t err_len)
-{
-	struct sl_config *c = sl_config_load(file, err, err_len);
-
-	if (c && sl_config_check_system(c, err, err_len) == 0 &&
-	    load_descriptors(c, err, err_len) == 0)
+	if (ok && sl_tls_load(c, err) == 0)
 		return c;
 	cli_config_free(c);
 	return NULL;
@@ -112,11 +73,15 @@ int cli_take_options(int argc, char **argv, const char *allowed, struct cli_opti
 	} table[] = {
 		{'c', "-c", "--config", &o->config, NULL},
 		{'a', "", "--admin", &o->admin, NULL},
+		{'f', "", "--interface", &o->interface, NULL},
 		{'i', "-i", "--interval", &o->interval, NULL},
 		{'n', "-n", "--count", &o->count, NULL},
 		{'j', "-j", "--json", NULL, &o->json},
 		{'k', "-k", "--keep", NULL, &o->keep},
 		{'d', "", "--defaults", NULL, &o->defaults},
+		{'m', "", "--maps", NULL, &o->maps},
+		{'r', "", "--roff", NULL, &o->roff},
+		{'u', "", "--no-supervise", NULL, &o->no_supervise},
 		{'w', "-w", "--wait", NULL, &o->wait},
 	};
 	int left = 1;
@@ -154,34 +119,10 @@ int cli_take_options(int argc, char **argv, const char *allowed, struct cli_opti
 	return left;
 }
 
-static char *next_buffer(void)
+bool cli_take_only_options(int argc, char **argv, const char *allowed, struct cli_options *o)
 {
-	static char buffers[16][SL_UNIT_TEXT];
-	static unsigned at;
-
-	return buffers[at++ % 16];
-}
-
-const char *cli_time(double ns)
-{
-	return ns > 0 ? sl_format_duration(next_buffer(), (uint64_t)ns) : "-";
-}
-
-const char *cli_count(double n)
-{
-	static const char units[] = " kMGT";
-	char *buf = next_buffer();
-	unsigned u = 0;
-
-	while (n >= 99999.5 || (u && n >= 999.5)) {
-		n /= 1000;
-		u++;
-		if (u == 4)
-			break;
-	}
-	if (!u)
-		snprintf(buf, SL_UNIT_TEXT, n < 10 && n != floor(n) ? "%.1f" : "%.0f", n);
-	else
-		snprintf(buf, SL_UNIT_TEXT, n < 100 ? "%.1f%c" : "%.0f%c", n, units[u]);
-	return buf;
+	argc = cli_take_options(argc, argv, allowed, o);
+	if (argc > 1)
+		cli_usage(argv[0], "found \"%.64s\", which it does not take", argv[1]);
+	return argc == 1;
 }

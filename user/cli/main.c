@@ -8,21 +8,27 @@
 
 #define ADMIN_OPTIONS                                                                              \
 	"  -c, --config FILE    the gateway's configuration, which names its admin endpoint\n"     \
-	"  --admin ADDR:PORT    its admin endpoint (default 127.0.0.1:9900)\n"
+	"  --admin PATH         its admin socket (default: the one in /run/sluice of a gateway\n"  \
+	"                       that runs here), or, to look only, ADDRESS:PORT\n"
 
 const struct cli_command cli_commands[] = {
-	{"run", "-c FILE", "run the gateway in the foreground",
+	{"run", "-c FILE [--no-supervise]", "run the gateway in the foreground",
 	 "  -c, --config FILE    the configuration; `sluice help config` lists its keys\n"
 	 "\n"
-	 "SIGTERM and SIGINT drain (a second one ends at once), SIGHUP reloads.\n",
+	 "  --no-supervise       one process: nobody starts it again when it dies of a signal\n"
+	 "\n"
+	 "SIGTERM and SIGINT drain (a second one ends at once), SIGHUP reloads,\n"
+	 "SIGUSR1 opens the access log's file again.\n",
 	 cli_run},
 	{"check", "-c FILE [--defaults]", "check a configuration, and what it asks of this machine",
 	 "  -c, --config FILE    the configuration\n"
 	 "  --defaults           print all keys with their defaults instead\n"
 	 "  --json               as JSON\n",
 	 cli_check},
-	{"demo", "[--keep]", "gateway, backends and clients in namespaces, with results",
-	 "  --keep               leave it running until ^C, for clients of your own\n", cli_demo},
+	{"demo", "[--keep] [--maps]", "gateway, backends and clients in namespaces, with results",
+	 "  --keep               leave it running until ^C, for clients of your own\n"
+	 "  --maps               show what bpftool sees of the gateway's maps\n",
+	 cli_demo},
 	{"status", "[-c FILE]", "what a running gateway does",
 	 ADMIN_OPTIONS "  --json               as JSON\n", cli_status},
 	{"top", "[-c FILE]", "services, batches and latencies, live",
@@ -30,8 +36,10 @@ const struct cli_command cli_commands[] = {
 		       "  --count N            end after N views (default: go on)\n"
 		       "  --json               one JSON object per view\n",
 	 cli_top},
-	{"set", "[-c FILE] POOL NAME=VALUE...", "override what the batch controller decides",
-	 ADMIN_OPTIONS "  --json               answer as JSON\n"
+	{"set", "[-c FILE] POOL NAME=VALUE... | --interface IF deny=PREFIX...",
+	 "override what the batch controller decides, or who is let in",
+	 ADMIN_OPTIONS "  --interface IF       the edge of an interface instead of a pool\n"
+		       "  --json               answer as JSON\n"
 		       "\n"
 		       "  size=N       largest batch\n"
 		       "  hold=D       how long a batch may wait for more; 0: never\n"
@@ -39,7 +47,12 @@ const struct cli_command cli_commands[] = {
 		       "  deadline=D   deadline of requests without one\n"
 		       "  shed=S       share of new connections to refuse, 0 to 1\n"
 		       "\n"
-		       "A value of auto gives the decision back. Without NAME=VALUE: show.\n",
+		       "A value of auto gives the decision back. Without NAME=VALUE: show.\n"
+		       "\n"
+		       "Of an interface, beside what the file says, until the gateway ends:\n"
+		       "  deny=PREFIX    drop what these clients send to the listeners\n"
+		       "  allow=PREFIX   let them in; the longest prefix decides\n"
+		       "  forget=PREFIX  no rule of that prefix any more\n",
 	 cli_set},
 	{"drain", "[-c FILE] [--wait]", "take no new connections, finish what runs, end",
 	 ADMIN_OPTIONS "  --wait               return when the gateway has ended\n"
@@ -64,6 +77,23 @@ const struct cli_command cli_commands[] = {
 		       "  --count N            end after N looks (default: go on)\n"
 		       "  --json               one JSON object per look\n",
 	 cli_trace},
+	{"agent", "--listen ENDPOINTS --to URL [OPTIONS]",
+	 "make a server that knows nothing of sluice a backend",
+	 "  --listen ENDPOINTS   where gateways reach it: shm:///PATH, rdma://ADDRESS:PORT,\n"
+	 "                       rdma+ud://ADDRESS:PORT, tcp://ADDRESS:PORT, or several with\n"
+	 "                       commas between them\n"
+	 "  --to URL             the server: http://HOST:PORT, h2c://HOST:PORT (HTTP/2, gRPC),\n"
+	 "                       http+unix:///PATH, h2c+unix:///PATH\n"
+	 "  --key-file FILE      shared key of gateways that come by rdma or tcp\n"
+	 "  --concurrency N      requests that the server gets at a time, or auto: learnt from\n"
+	 "                       its latency (default)\n"
+	 "  --user NAME          become this account, without rights, and behind walls, once its\n"
+	 "                       endpoints are open; not with rdma\n"
+	 "  --log-level LEVEL    err, warn, info, debug\n"
+	 "\n"
+	 "One agent may front several servers: --listen and --to once for each. Servers on\n"
+	 "the gateway's own host need none: an endpoint may name them. SIGTERM drains.\n",
+	 cli_agent},
 	{"load", "[OPTIONS] http://ADDRESS:PORT/PATH", "load generator, closed or open loop",
 	 "  -n, --connections N  (1)         -d, --depth N     requests in flight on each (1)\n"
 	 "  -t, --time D         (10s)       -w, --warmup D    not counted (500ms)\n"
@@ -81,34 +111,36 @@ const struct cli_command cli_commands[] = {
 	 "  -j, --json           as JSON     -Q, --quiet       no progress\n",
 	 cli_load},
 	{"version", "", "version", "  --json               as JSON\n", cli_version},
-	{"help", "[COMMAND | config]", "help on a command, or the keys of a configuration",
-	 "  --json               help config as JSON\n", cli_help},
+	{"help", "[COMMAND | TOPIC]", "help on a command, or all there is of a topic",
+	 "  config      keys of a configuration, with types, ranges and defaults\n"
+	 "  metrics     what /metrics shows\n"
+	 "  drops       why a packet is passed on, refused or discarded\n"
+	 "  outcomes    how a request ends, and what its client is told\n"
+	 "  commands    these commands\n"
+	 "\n"
+	 "  --json               a topic as JSON\n"
+	 "  --roff               a topic as part of a manual page\n",
+	 cli_help},
 };
 const size_t cli_command_cnt = SL_ARRAY_LEN(cli_commands);
-
-static bool wants_help(int argc, char **argv)
-{
-	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
-			return true;
-	}
-	return false;
-}
 
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "help";
+	bool wants_help = false;
 
 	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
 		name = "help";
 	else if (strcmp(name, "--version") == 0)
 		name = "version";
+	for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++)
+		wants_help |= strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0;
 	for (size_t i = 0; i < cli_command_cnt; i++) {
 		char *help[] = {(char *)(uintptr_t) "help", argv[1], NULL};
 
 		if (strcmp(cli_commands[i].name, name) != 0)
 			continue;
-		if (argc > 2 && wants_help(argc - 1, argv + 1))
+		if (wants_help)
 			return cli_help(2, help);
 		return cli_commands[i].run(argc > 1 ? argc - 1 : 0, argv + 1);
 	}

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { GROW_FIRST = 8 }; /* a power of two */
+
 struct piece {
 	struct piece *next;
 	_Alignas(16) unsigned char bytes[];
@@ -40,6 +42,18 @@ void *conf_arena_alloc(struct conf_arena *a, size_t len)
 	p->next = a->pieces;
 	a->pieces = p;
 	return p->bytes;
+}
+
+void *conf_arena_grow(struct conf_arena *a, void *array, uint32_t cnt, size_t size)
+{
+	void *more;
+
+	if (cnt & (cnt - 1) || (cnt && cnt < GROW_FIRST))
+		return array;
+	more = conf_arena_alloc(a, size * (cnt ? 2 * cnt : GROW_FIRST));
+	if (more && cnt)
+		memcpy(more, array, cnt * size);
+	return more;
 }
 
 char *conf_arena_strndup(struct conf_arena *a, const char *s, size_t len)

@@ -1,55 +1,97 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules between keys, once the whole file is read. */
+#include "config/server.h"
 #include "config/parse.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int find_pool(const struct sl_config *c, const char *name)
+static bool has_server(const struct sl_cfg_pool *pool)
 {
-	for (uint32_t i = 0; i < c->pool_cnt; i++) {
-		if (strcmp(c->pools[i].name, name) == 0)
-			return (int)i;
+	for (uint32_t i = 0; i < pool->backend_cnt; i++) {
+		if (sl_server_is(&pool->backends[i]))
+			return true;
 	}
-	return -1;
+	return false;
 }
 
-static void list_pools(const struct sl_config *c, char *buf, size_t len)
+/* The pool of that name, and what follows from it for its route. */
+static void use_pool(struct conf_parse *p, struct conf_route_ref *r)
 {
-	size_t at = 0;
+	const struct sl_config *c = p->cfg;
+	struct sl_cfg_route *route = &r->route;
+	const struct sl_cfg_pool *pool;
+	uint32_t at = 0;
 
-	snprintf(buf, len, "none, there is no pool block");
-	for (uint32_t i = 0; i < c->pool_cnt && at < len; i++)
-		at += (size_t)snprintf(buf + at, len - at, "%s%s", at ? ", " : "",
-				       c->pools[i].name);
+	while (at < c->pool_cnt && strcmp(c->pools[at].name, r->pool) != 0)
+		at++;
+	if (at == c->pool_cnt) {
+		char pools[300] = "none, there is no pool block";
+		size_t len = 0;
+
+		for (uint32_t i = 0; i < c->pool_cnt && len < sizeof(pools); i++)
+			len += (size_t)snprintf(pools + len, sizeof(pools) - len, "%s%s",
+						len ? ", " : "", c->pools[i].name);
+		conf_fail(p, r->pool_line, r, "found pool = \"%.64s\"; allowed: %s", r->pool,
+			  pools);
+		return;
+	}
+	pool = &c->pools[at];
+	route->pool = (int32_t)at;
+	/* A pool is direct as a whole. */
+	if (route->policy == SL_POLICY_DIRECT ||
+	    (pool->batch.policy == SL_POLICY_DIRECT && route->policy >= 0))
+		conf_fail(p, route->line, route,
+			  "found a policy on a route where it or the pool's is direct; allowed: "
+			  "policy = direct in the batch block of the pool");
+	if (has_server(pool)) {
+		route->forward_all = true;
+		route->strip_prefix = route->strip > 0;
+	}
 }
 
 static void check_route(struct conf_parse *p, struct conf_route_ref *r)
 {
 	struct sl_cfg_route *route = &r->route;
-	char pools[300];
 
+	if (route->redirect && !route->reply_status)
+		route->reply_status = 308; /* the method stays, and it may be remembered */
+	if (route->redirect && (route->reply_status < 301 || route->reply_status > 308 ||
+				(route->reply_status > 303 && route->reply_status < 307)))
+		conf_fail(p, route->line, r,
+			  "found redirect with reply = \"%u\"; allowed: 301, 302, 303, 307 or 308",
+			  route->reply_status);
 	if (!r->pool == !route->reply_status) {
-		conf_fail(p, route->line,
-			  "found route \"%s\" with %s; allowed: one of pool and reply",
-			  route->prefix, r->pool ? "pool and reply" : "neither pool nor reply");
+		conf_fail(p, route->line, r,
+			  "found route \"%s\" with %s; allowed: one of pool, reply and redirect",
+			  route->prefix,
+			  !r->pool          ? "neither pool nor reply"
+			  : route->redirect ? "pool and redirect"
+					    : "pool and reply");
 		return;
 	}
 	if (route->reply_body && r->pool)
-		conf_fail(p, route->line,
+		conf_fail(p, route->line, r,
 			  "found route \"%s\" with pool and body; allowed: body with reply",
 			  route->prefix);
 	if (route->reply_body_len && (route->reply_status == 204 || route->reply_status == 304))
-		conf_fail(p, route->line, "found a body for reply = \"%u\"; allowed: none",
+		conf_fail(p, route->line, r, "found a body for reply = \"%u\"; allowed: none",
 			  route->reply_status);
-	if (!r->pool)
-		return;
-	route->pool = find_pool(p->cfg, r->pool);
-	if (route->pool < 0) {
-		list_pools(p->cfg, pools, sizeof(pools));
-		conf_fail(p, r->pool_line, "found pool = \"%.64s\"; allowed: %s", r->pool, pools);
-	}
+	if (route->upgrade_cnt && !(r->pool && route->stream))
+		conf_fail(p, route->line, r,
+			  "found upgrade on route \"%s\" without stream; allowed: with a pool and "
+			  "stream = yes",
+			  route->prefix);
+	if (route->backend_continues && !(r->pool && route->stream))
+		conf_fail(
+			p, route->line, r,
+			"found continue = backend on route \"%s\" without stream; allowed: with a "
+			"pool and stream = yes",
+			route->prefix);
+	route->strip_prefix = route->strip != 0;
+	if (r->pool)
+		use_pool(p, r);
 }
 
 static int longest_first(const void *a, const void *b)
@@ -63,63 +105,35 @@ static int longest_first(const void *a, const void *b)
 	return !x->methods - !y->methods;
 }
 
-static bool same_prefix(const struct sl_cfg_route *a, const struct sl_cfg_route *b)
+static bool share_host(const struct sl_cfg_route *a, const struct sl_cfg_route *b)
 {
-	return a->prefix_len == b->prefix_len && strcmp(a->prefix, b->prefix) == 0;
+	for (uint32_t i = 0; i < a->host_cnt; i++) {
+		for (uint32_t j = 0; j < b->host_cnt; j++) {
+			if (strcmp(a->hosts[i], b->hosts[j]) == 0)
+				return true;
+		}
+	}
+	return !a->host_cnt && !b->host_cnt;
 }
 
-/* Which of two routes of one prefix answers is told by the method alone. */
+/* Which of two routes of one host and prefix answers is told by the method alone. */
 static void check_overlap(struct conf_parse *p, const struct sl_cfg_route *route,
 			  const struct sl_cfg_route *before)
 {
-	if (!same_prefix(route, before))
+	if (route->prefix_len != before->prefix_len ||
+	    memcmp(route->prefix, before->prefix, route->prefix_len) != 0 ||
+	    !share_host(route, before))
 		return;
 	if (!route->methods && !before->methods)
-		conf_fail(p, route->line,
+		conf_fail(p, route->line, NULL,
 			  "found a second route \"%.64s\" without methods; allowed: one, and "
-			  "others with methods",
+			  "others with methods or another host",
 			  route->prefix);
 	else if (route->methods & before->methods)
-		conf_fail(p, route->line,
+		conf_fail(p, route->line, NULL,
 			  "found a second route \"%.64s\" with a method of that on line %d; "
-			  "allowed: each method in one of them",
+			  "allowed: each method in one of them, or another host",
 			  route->prefix, before->line);
-}
-
-/*
- * What the routes of one prefix have in common, `first` being the first of cnt. As RFC 9110 9.1
- * wants it, who answers GET answers HEAD, unless another route does.
- */
-static void join_methods(struct sl_cfg_route *first, uint32_t cnt)
-{
-	enum { GET = 1u << 1, HEAD = 1u << 2 }; /* as enum sl_method of front.h numbers them */
-	bool any = !first[cnt - 1].methods;
-	uint32_t all = 0;
-
-	for (uint32_t i = 0; i < cnt; i++)
-		all |= first[i].methods;
-	for (uint32_t i = 0; i < cnt && !any && !(all & HEAD); i++) {
-		if (first[i].methods & GET)
-			first[i].methods |= HEAD;
-	}
-	if (all & GET)
-		all |= HEAD;
-	for (uint32_t i = 0; i < cnt; i++)
-		first[i].prefix_methods = any ? 0 : all;
-}
-
-static void sort_routes(struct sl_config *c)
-{
-	uint32_t cnt;
-
-	if (c->route_cnt)
-		qsort(c->routes, c->route_cnt, sizeof(*c->routes), longest_first);
-	for (uint32_t i = 0; i < c->route_cnt; i += cnt) {
-		cnt = 1;
-		while (i + cnt < c->route_cnt && same_prefix(&c->routes[i], &c->routes[i + cnt]))
-			cnt++;
-		join_methods(&c->routes[i], cnt);
-	}
 }
 
 static void check_routes(struct conf_parse *p)
@@ -128,16 +142,17 @@ static void check_routes(struct conf_parse *p)
 
 	c->routes = conf_arena_alloc(p->arena, (c->route_cnt + 1) * sizeof(*c->routes));
 	if (!c->routes) {
-		conf_fail(p, 0, "found too little memory");
+		conf_fail(p, 0, NULL, "found too little memory");
 		return;
 	}
 	for (uint32_t i = 0; i < c->route_cnt; i++) {
 		uint16_t id = p->routes[i].route.datagram_service;
 
-		check_route(p, &p->routes[i]);
+		if (!conf_mistaken(&p->mistakes, &p->routes[i]))
+			check_route(p, &p->routes[i]);
 		for (uint32_t j = 0; j < i && id; j++) {
 			if (p->routes[j].route.datagram_service == id)
-				conf_fail(p, p->routes[i].route.line,
+				conf_fail(p, p->routes[i].route.line, NULL,
 					  "found datagram_service = \"%u\" in two routes; allowed: "
 					  "each number once",
 					  id);
@@ -146,13 +161,30 @@ static void check_routes(struct conf_parse *p)
 			check_overlap(p, &p->routes[i].route, &p->routes[j].route);
 		c->routes[i] = p->routes[i].route;
 	}
-	sort_routes(c);
+	if (c->route_cnt)
+		qsort(c->routes, c->route_cnt, sizeof(*c->routes), longest_first);
 }
 
-static bool same_place(const struct sl_cfg_listener *a, const struct sl_cfg_listener *b)
+static void check_interfaces(struct conf_parse *p)
 {
-	return a->port == b->port && a->family == b->family && memcmp(a->addr, b->addr, 16) == 0 &&
-	       ((a->http && b->http) || (a->datagram && b->datagram));
+	for (uint32_t i = 0; i < p->cfg->interface_cnt; i++) {
+		const struct sl_cfg_interface *f = &p->cfg->interfaces[i];
+
+		for (uint32_t k = 0; k < f->prefixes.cnt; k++) {
+			for (uint32_t j = 0; j < k; j++) {
+				if (f->prefixes.list[k].family != f->prefixes.list[j].family ||
+				    f->prefixes.list[k].len != f->prefixes.list[j].len ||
+				    memcmp(f->prefixes.list[k].addr, f->prefixes.list[j].addr,
+					   16) != 0)
+					continue;
+				conf_fail(p, f->prefixes.list[k].line, f,
+					  "found a prefix of interface \"%s\" that line %d has; "
+					  "allowed: each once, in allow or deny",
+					  f->name, f->prefixes.list[j].line);
+				break;
+			}
+		}
+	}
 }
 
 static void check_listeners(struct conf_parse *p)
@@ -160,14 +192,57 @@ static void check_listeners(struct conf_parse *p)
 	const struct sl_config *c = p->cfg;
 
 	for (uint32_t i = 0; i < c->listener_cnt; i++) {
+		const struct sl_cfg_listener *l = &c->listeners[i];
+		const struct sl_cfg_tls *t = l->tls;
+
+		if (conf_mistaken(&p->mistakes, l) ||
+		    conf_mistaken(&p->mistakes, &p->line[CONF_TLS]))
+			t = NULL;
+		if (t && (!t->certificate_cnt || t->certificate_cnt != t->key_cnt))
+			conf_fail(p, t->line, l,
+				  "found tls with %u certificates and %u keys; allowed: at least "
+				  "one, and a key for each",
+				  t->certificate_cnt, t->key_cnt);
+		if (t && !l->http)
+			conf_fail(p, t->line, l,
+				  "found tls for listener \"%s\" without http; allowed: protocols "
+				  "= {http}, as datagrams have no TLS",
+				  l->name);
 		for (uint32_t j = 0; j < i; j++) {
-			if (same_place(&c->listeners[i], &c->listeners[j]))
-				conf_fail(p, c->listeners[i].line,
+			const struct sl_cfg_listener *a = &c->listeners[i], *b = &c->listeners[j];
+
+			if (sl_addr_equal(&a->at, &b->at) &&
+			    ((a->http && b->http) || (a->datagram && b->datagram)) &&
+			    !conf_mistaken(&p->mistakes, a) && !conf_mistaken(&p->mistakes, b))
+				conf_fail(p, c->listeners[i].line, &c->listeners[i],
 					  "found listener \"%s\" at the address, port and protocol "
 					  "of \"%s\"; allowed: one",
 					  c->listeners[i].name, c->listeners[j].name);
 		}
 	}
+}
+
+static void check_servers(struct conf_parse *p)
+{
+	struct sl_config *c = p->cfg;
+	uint32_t cnt = 0;
+
+	for (uint32_t i = 0; i < c->pool_cnt; i++) {
+		struct sl_cfg_pool *pool = &c->pools[i];
+
+		for (uint32_t b = 0; b < pool->backend_cnt; b++)
+			cnt += sl_server_is(&pool->backends[b]);
+		if (pool->batch.policy == SL_POLICY_CNT)
+			pool->batch.policy =
+				has_server(pool) ? SL_POLICY_DIRECT : SL_POLICY_ADAPTIVE;
+	}
+	if (cnt > SL_CFG_MAX_SERVERS)
+		conf_fail(p, 0, NULL, "found %u backends that are servers; allowed: %d", cnt,
+			  SL_CFG_MAX_SERVERS);
+	if (c->agents.cpu_cnt && c->agents.cpu_cnt != c->agents.count)
+		conf_fail(p, p->line[CONF_AGENTS], NULL,
+			  "found %u cpus for count = \"%u\" in agents; allowed: as many",
+			  c->agents.cpu_cnt, c->agents.count);
 }
 
 static void check_pools(struct conf_parse *p)
@@ -177,14 +252,16 @@ static void check_pools(struct conf_parse *p)
 	for (uint32_t i = 0; i < c->pool_cnt; i++) {
 		const struct sl_cfg_pool *pool = &c->pools[i];
 
+		if (conf_mistaken(&p->mistakes, pool))
+			continue;
 		if (!pool->backend_cnt)
-			conf_fail(p, pool->line,
+			conf_fail(p, pool->line, pool,
 				  "found pool \"%s\" without a backend; allowed: backend NAME { "
 				  "endpoint = ... }",
 				  pool->name);
 		if ((pool->fair == SL_FAIR_HEADER) != (pool->fair_header != NULL))
-			conf_fail(p, pool->line, "found pool \"%s\" with %s; allowed: both or none",
-				  pool->name,
+			conf_fail(p, pool->line, pool,
+				  "found pool \"%s\" with %s; allowed: both or none", pool->name,
 				  pool->fair_header ? "fair_header but not fair = header"
 						    : "fair = header but no fair_header");
 	}
@@ -198,34 +275,61 @@ static void check_workers(struct conf_parse *p)
 
 	while (cpus < SL_MAX_WORKERS && c->cpus[cpus] >= 0)
 		cpus++;
-	if (!cpus)
+	if (!cpus || conf_mistaken(&p->mistakes, &p->line[CONF_WORKERS]))
 		return;
 	if (!p->key_seen[count])
 		c->worker_cnt = cpus;
 	else if (cpus != c->worker_cnt)
-		conf_fail(p, p->line[CONF_WORKERS],
+		conf_fail(p, p->line[CONF_WORKERS], NULL,
 			  "found %u cpus for count = \"%u\"; allowed: as many", cpus,
 			  c->worker_cnt);
 }
 
-static void check_limits(struct conf_parse *p)
+static bool is_loopback(const char *text)
 {
-	const struct sl_cfg_limits *l = &p->cfg->limits;
-	int line = p->line[CONF_LIMITS];
+	static const uint8_t one[16] = {[15] = 1};
+	struct sl_addr a;
 
-	if (l->max_target > l->max_head)
-		conf_fail(p, line, "found max_target above max_head; allowed: at most max_head");
-	if (l->max_body > l->frame_memory / 2)
-		conf_fail(p, line,
-			  "found max_body above half of frame_memory; allowed: at most that");
+	return sl_addr_parse(&a, text) &&
+	       (a.family == 4 ? a.addr[0] == 127 : memcmp(a.addr, one, sizeof(one)) == 0);
 }
 
-bool conf_check(struct conf_parse *p)
+static void check_admin(struct conf_parse *p)
 {
+	struct sl_cfg_admin *a = &p->cfg->admin;
+
+	a->line = p->line[CONF_ADMIN];
+	if (conf_mistaken(&p->mistakes, &p->line[CONF_ADMIN]))
+		return;
+	if (a->port && !a->token_file && !is_loopback(a->address))
+		conf_fail(p, a->line, NULL,
+			  "found address = \"%s\" without token_file; allowed: a loopback address, "
+			  "or any with admin { token_file = PATH }",
+			  a->address);
+	if (a->group_role == SL_ADMIN_OPERATE && !a->group)
+		conf_fail(p, a->line, NULL,
+			  "found group_role = \"operate\" without group; allowed: both or none");
+}
+
+void conf_check(struct conf_parse *p)
+{
+	const struct sl_cfg_limits *l = &p->cfg->limits;
+
+	check_admin(p);
+	if (p->line[CONF_ACCESS_LOG] && !p->cfg->access_log.file &&
+	    !conf_mistaken(&p->mistakes, &p->line[CONF_ACCESS_LOG]))
+		conf_fail(p, p->line[CONF_ACCESS_LOG], NULL,
+			  "found access_log without file; allowed: access_log { file = ... }");
+	check_interfaces(p);
 	check_workers(p);
-	check_limits(p);
+	if (l->max_target > l->max_head)
+		conf_fail(p, p->line[CONF_LIMITS], NULL,
+			  "found max_target above max_head; allowed: at most max_head");
+	if (l->max_body > l->frame_memory / 2)
+		conf_fail(p, p->line[CONF_LIMITS], NULL,
+			  "found max_body above half of frame_memory; allowed: at most that");
 	check_listeners(p);
 	check_pools(p);
+	check_servers(p);
 	check_routes(p);
-	return !p->failed;
 }

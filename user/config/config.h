@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The configuration: one file in, one const struct out, or one error line "FILE:LINE: what was
- * found; what is allowed". Nothing here touches the system beyond reading files; what needs the
- * machine (interfaces, key files, backends) is checked by sl_config_check_system().
+ * The configuration: one file in, one const struct out, or a line for each mistake, "FILE:LINE:
+ * what was found; what is allowed". Nothing here touches the system beyond reading files; what
+ * needs the machine (interfaces, key files, backends) is checked by sl_config_check_system().
  *
  *   interface "eth0" { queues = {0, 1}  mode = auto }
  *   workers { count = 2  cpus = {0, 1} }
  *   listener web { address = "10.99.0.1"  port = 8080  protocols = {http, datagram} }
- *   pool score { backend a { endpoint = "shm:///run/sluice/score.sock" }  batch { policy = adaptive
- * bound = 10ms } } route "/score" { methods = {POST}  pool = score  deadline = 1s } route "/" {
- * reply = 200  body = "hello\n" } admin { address = "127.0.0.1"  port = 9900 }
+ *   listener safe { port = 443  tls { certificate = {"/etc/sluice/a.pem"}  key = {"/etc/sluice/a.key"} } }
+ *   pool score {
+ *           backend a { endpoint = "shm:///run/sluice/score.sock" }
+ *           batch { policy = adaptive  bound = 10ms }
+ *   }
+ *   route "/score" { methods = {POST}  pool = score  deadline = 1s }
+ *   route "/" { reply = 200  body = "hello\n" }
+ *   admin { group = "operators" }
+ *   access_log { file = "/var/log/sluice/access.log"  format = json }
  *
- * A pool is what DESIGN.md calls a service: backends that do the same work, one queue and one batch
- * controller per worker. Ownership: everything belongs to the struct until sl_config_free().
+ * A pool is a group of backends that do the same work, with one queue and one batch controller per
+ * worker. Ownership: everything belongs to the struct until sl_config_free().
  * Durations are nanoseconds, sizes bytes.
  */
 #ifndef SL_CONFIG_CONFIG_H
@@ -21,13 +27,46 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "base/err.h"
+#include "wire/addr.h"
 #include "sluice/abi.h"
 
 struct sl_descriptors;
+struct sl_tls_server;
 
 enum sl_attach_mode { SL_ATTACH_AUTO, SL_ATTACH_NATIVE, SL_ATTACH_GENERIC, SL_ATTACH_ADOPT };
-enum sl_policy { SL_POLICY_ADAPTIVE, SL_POLICY_FIXED, SL_POLICY_AIMD };
+/*
+ * What may decide on the size of batches: the number in the maps, the name, the name in the file.
+ * Keys, metrics, lanes of the queue and the table of policies (batch/policy.h) are made of it.
+ */
+#define SL_POLICIES(X)                                                                             \
+	X(0, ADAPTIVE, adaptive)                                                                   \
+	X(1, FIXED, fixed)                                                                         \
+	X(2, AIMD, aimd)                                                                           \
+	X(3, DIRECT, direct)
+enum sl_policy {
+#define X(number, NAME, name) SL_POLICY_##NAME = number,
+	SL_POLICIES(X)
+#undef X
+		SL_POLICY_CNT
+};
+enum sl_bound_mode { SL_BOUND_SOFT, SL_BOUND_HARD };
+enum sl_path_policy { SL_PATH_REFUSE, SL_PATH_NORMALISE, SL_PATH_RAW };
 enum sl_fair_key { SL_FAIR_ADDRESS, SL_FAIR_HEADER, SL_FAIR_NONE };
+
+/* Of clients: an address and how many bits of it count; the others are zero. */
+struct sl_cfg_prefix {
+	uint8_t addr[16]; /* IPv4: in the first four bytes */
+	uint8_t family;   /* 4 or 6 */
+	uint8_t len;
+	bool deny;
+	int line;
+};
+
+struct sl_cfg_prefixes {
+	struct sl_cfg_prefix *list; /* as the file has them */
+	uint32_t cnt;
+};
 
 struct sl_cfg_interface {
 	char name[16];
@@ -37,37 +76,71 @@ struct sl_cfg_interface {
 	uint16_t queues[SL_MAX_QUEUES];
 	uint16_t queue_cnt; /* 0: all receive queues */
 	uint32_t ring_size;
+	uint16_t vlan;                   /* SL_VLAN_ANY, SL_VLAN_NONE, or its number */
+	struct sl_cfg_prefixes prefixes; /* the longest that matches decides */
+	uint32_t allow_cnt;              /* with some allowed, all others are denied */
+	int line;
+};
+
+/* A file that is read by who knows what is in it, and the line that names it. */
+struct sl_cfg_file {
+	const char *path; /* NULL: none */
+	int line;
+};
+
+/* What a client says of those that it asks for: it is believed, and the gateway's own added, or not. */
+enum sl_forwarded { SL_FORWARDED_REPLACE, SL_FORWARDED_APPEND };
+
+enum sl_client_cert { SL_CLIENT_CERT_REQUIRE, SL_CLIENT_CERT_OPTIONAL };
+
+struct sl_cfg_tls {
+	struct sl_cfg_file *certificates, *keys; /* as many of both */
+	uint32_t certificate_cnt, key_cnt;
+	struct sl_cfg_file client_ca; /* none: clients show no certificates */
+	uint8_t client;               /* enum sl_client_cert */
+	struct sl_cfg_file ticket_keys;
+	uint32_t handshake_threads;
 	int line;
 };
 
 struct sl_cfg_listener {
 	const char *name;
-	uint8_t addr[16]; /* all zero: any */
-	uint8_t family;   /* 4, 6; 0: any address of both families ("*") */
-	uint16_t port;
+	struct sl_addr at;   /* an address of zeros: any; family 0: any of both families ("*") */
 	bool http, datagram; /* http: HTTP/1.1, HTTP/2 and gRPC */
+	uint8_t forwarded;   /* enum sl_forwarded */
+	struct sl_cfg_prefixes proxies;   /* who sends a PROXY header, and has to */
+	struct sl_cfg_tls *tls;           /* NULL: none */
+	struct sl_tls_server *tls_server; /* made of it by sl_tls_load() */
 	int line;
 };
 
 struct sl_cfg_backend {
-	const char *name;     /* NULL: vacant */
-	const char *endpoint; /* shm:///path or rdma://addr:port */
+	const char *name;
+	const char *endpoint; /* shm:///path, rdma://addr:port or tcp://host:port */
 	const char *fallback; /* endpoint used while the first cannot be reached; NULL: none */
 	const char *key_file;
+	const char *source, *device; /* of ours, towards an rdma endpoint; NULL: the route's */
+	uint8_t device_port;         /* 0: any */
+	uint8_t tos;
+	uint32_t owner; /* account that may listen on shm, beside root and the gateway's own */
+	uint32_t concurrency; /* of a server: requests at a time; 0: learnt */
 	int line;
 };
+
+enum { SL_CFG_MAX_AGENTS = 16, SL_CFG_MAX_SERVERS = 256 /* backends that are servers */ };
 
 struct sl_cfg_batch {
 	uint8_t policy; /* enum sl_policy */
 	uint32_t max_size;
-	uint64_t bound_ns; /* adaptive, aimd: p99 latency bound */
-	uint32_t size;     /* fixed */
-	uint64_t delay_ns; /* fixed */
-	double eta;        /* adaptive: efficiency knob, 0..1 */
+	uint64_t bound_ns;  /* adaptive, aimd: p99 latency bound */
+	uint8_t bound_mode; /* enum sl_bound_mode */
+	uint32_t size;      /* fixed */
+	uint64_t delay_ns;  /* fixed */
+	double eta;         /* adaptive: efficiency knob, 0..1 */
 };
 
 struct sl_cfg_pool {
-	const char *name; /* NULL: vacant, see sl_config_align() */
+	const char *name;
 	struct sl_cfg_backend *backends;
 	uint32_t backend_cnt;
 	struct sl_cfg_batch batch;
@@ -81,19 +154,30 @@ struct sl_cfg_pool {
 struct sl_cfg_route {
 	const char *prefix; /* path prefix; or "/pkg.Service/" for gRPC; matches at '/' borders */
 	uint32_t prefix_len;
+	const char **hosts; /* names and "*.suffix", lower case; none: any host */
+	uint32_t host_cnt;
 	uint32_t methods; /* bit per enum sl_method; 0: those that no other route of it has */
-	uint32_t prefix_methods; /* of all routes of this prefix; 0: any */
-	int32_t pool;            /* index; -1: fixed reply */
+	int32_t pool;     /* index; -1: fixed reply */
 	uint16_t reply_status;
 	const char *reply_body;
 	uint32_t reply_body_len;
 	const char *reply_type;
-	uint64_t deadline_ns;        /* 0: none */
+	const char *redirect; /* where to, with {host} and {path} to be put in; NULL: no redirect */
+	uint64_t deadline_ns; /* 0: none */
 	const char *deadline_header; /* milliseconds; NULL none */
 	uint64_t max_body;
-	int8_t priority;              /* enum sl_rpc_class; -1: from the request's urgency */
-	int8_t idempotent;            /* 1 yes, 0 no, -1 by method */
-	bool strip_prefix;            /* backend sees the path behind the prefix (default) */
+	int8_t priority;        /* enum sl_rpc_class; -1: from the request's urgency */
+	int8_t idempotent;      /* 1 yes, 0 no, -1 by method */
+	int8_t strip;           /* as the file says it; -1: not */
+	bool strip_prefix;      /* backend sees the path behind the prefix (default) */
+	bool forward_all;       /* it sees all headers, whom the client wanted, and the client */
+	bool stream;            /* requests go on as they come */
+	bool backend_continues; /* who says 100 (Continue) to a stream's client */
+	uint64_t idle_ns, max_duration_ns; /* of a stream; 0: no end */
+	uint64_t upgrade_timeout_ns;       /* of its backend to agree to an upgrade; 0: no end */
+	uint64_t max_rate;                 /* bytes per second of a stream and direction; 0: any */
+	const char **upgrades;             /* what a stream may go on as, lower case */
+	uint32_t upgrade_cnt;
 	const char **forward_headers; /* lower case */
 	uint32_t forward_header_cnt;
 	int8_t policy;             /* overrides the pool's batch policy; -1 not */
@@ -104,12 +188,43 @@ struct sl_cfg_route {
 struct sl_cfg_limits {
 	uint32_t max_connections, max_half_open, max_per_address;
 	uint32_t max_exchanges;
-	uint64_t frame_memory; /* per worker: UMEM size */
+	/* What one client address may have of a worker, 0..1 of the whole; 1: no limit. */
+	double address_connections, address_exchanges, address_reading, address_frames;
+	uint32_t address_requests; /* per second; 0: no limit */
+	uint64_t frame_memory;     /* per worker: UMEM size */
+	uint64_t reorder_memory;
 	uint32_t max_head, max_target, max_headers, max_pipeline, max_streams;
 	uint64_t max_body, max_message;
 	uint64_t header_timeout_ns, idle_timeout_ns, body_timeout_ns, send_timeout_ns;
+	uint64_t body_rate, send_rate; /* bytes per second, at the least; 0: any */
 	uint64_t keepalive_ns, drain_timeout_ns;
 	bool newreno, rst_closed_ports;
+	uint8_t path; /* enum sl_path_policy */
+};
+
+/* What somebody who asks the admin endpoint may do; each may do what those before it may. */
+enum sl_admin_role { SL_ADMIN_NOBODY, SL_ADMIN_READ, SL_ADMIN_OPERATE };
+enum { SL_CFG_TOKEN_MIN = 16, SL_CFG_TOKEN_MAX = 256, SL_CFG_SOCKET_MAX = 100 };
+#define SL_RUN_DIR "/run/sluice"
+
+struct sl_cfg_admin {
+	const char *socket;        /* a path, "auto" or "none" */
+	const char *owner, *group; /* of the socket; NULL: who starts the gateway */
+	uint8_t group_role;        /* enum sl_admin_role */
+	const char *address;
+	uint16_t port;          /* 0: no TCP */
+	const char *token_file; /* NULL: none is asked for */
+	const char **hosts;     /* that a Host header may name besides the address */
+	uint32_t host_cnt;
+	int line;
+};
+
+enum sl_access_log_format { SL_ACCESS_LOG_JSON, SL_ACCESS_LOG_COMBINED };
+
+struct sl_cfg_access_log {
+	const char *file; /* a path, or "-"; NULL: none */
+	uint8_t format;   /* enum sl_access_log_format */
+	double sample;    /* share of the requests that went well; all others are logged */
 };
 
 #define SL_AUTO UINT64_MAX /* of a duration: not given, but measured */
@@ -117,6 +232,13 @@ struct sl_cfg_limits {
 struct sl_cfg_setting {
 	const char *text; /* "listener web.port = 8080" */
 	bool restart;     /* takes effect at the next start only */
+};
+
+/* The gateway's own agents, for backends that are servers. */
+struct sl_cfg_agents {
+	uint32_t count;
+	int32_t cpus[SL_CFG_MAX_AGENTS];
+	uint32_t cpu_cnt; /* 0: not pinned */
 };
 
 struct sl_config {
@@ -130,13 +252,13 @@ struct sl_config {
 	uint32_t listener_cnt;
 	struct sl_cfg_pool *pools;
 	uint32_t pool_cnt;
-	/* Longest prefix first; routes of one prefix together, one without methods the last. */
-	struct sl_cfg_route *routes;
+	struct sl_cfg_route *routes; /* longest prefix first, as people want to see them listed */
 	uint32_t route_cnt;
 	struct sl_cfg_limits limits;
-	const char *admin_address;
-	uint16_t admin_port; /* 0: none */
-	const char *user;    /* to run as after start; NULL: stay, but without capabilities */
+	struct sl_cfg_admin admin;
+	struct sl_cfg_access_log access_log;
+	struct sl_cfg_agents agents;
+	const char *user; /* to run as after start; "root": stay, but without capabilities */
 	const char **descriptor_sets; /* gRPC reflection */
 	uint32_t descriptor_set_cnt;
 	int descriptor_sets_line, cpus_line, user_line;
@@ -145,19 +267,35 @@ struct sl_config {
 	struct sl_cfg_setting *settings;    /* what the file says, in its order */
 	uint32_t setting_cnt;
 	void *arena;
+	void (*release)(struct sl_config *c); /* of what others have added; NULL: nothing */
 };
 
-enum { SL_CFG_MAX_INTERFACES = 16, SL_CFG_MAX_BACKENDS = 32, SL_CFG_MAX_ROUTES = 1024 };
+/* "192.0.2.0/24", "fd00::/8", or an address; false if it is none, or has bits beyond its length. */
+bool sl_config_parse_prefix(const char *text, struct sl_cfg_prefix *p);
+/* Whether the address is in one of them. */
+bool sl_config_covers(const struct sl_cfg_prefixes *p, const struct sl_addr *a);
+
+enum {
+	SL_CFG_TARGET_MAX = 32 << 10, /* of a request line */
+	SL_CFG_MAX_PREFIXES = 4096,   /* of an interface */
+	SL_CFG_MAX_INTERFACES = 16,
+	SL_CFG_MAX_BACKENDS = 1024, /* of a pool; of pools SL_MAX_SERVICES */
+	SL_CFG_MAX_ROUTES = 1024,
+	SL_CFG_MAX_HOSTS = 64,         /* of a route */
+	SL_CFG_MAX_CERTIFICATES = 256, /* of a listener */
+	SL_CFG_MAX_HANDSHAKE_THREADS = 16
+};
 
 /*
- * Returns NULL and one line in err. A loaded file must be complete: at least one interface,
+ * Returns NULL and in err a line for each mistake, with '\n' between them; those for which err has
+ * no room are counted in the last line. A loaded file must be complete: at least one interface,
  * listener and route; parsed text need not (tests and benches).
  */
-struct sl_config *sl_config_load(const char *file, char *err, size_t err_len);
-struct sl_config *sl_config_parse(const char *text, const char *name, char *err, size_t err_len);
-/* Interfaces exist and have those queues, addresses parse, key files can be read. 0 or -1 and a
- * line. */
-int sl_config_check_system(const struct sl_config *c, char *err, size_t err_len);
+enum { SL_CFG_ERR_LEN = 32 << 10 }; /* holds most of what a file can have wrong */
+struct sl_config *sl_config_load(const char *file, struct sl_err *err);
+struct sl_config *sl_config_parse(const char *text, const char *name, struct sl_err *err);
+/* Interfaces exist and have those queues, key files can be read. 0 or -1 and lines as above. */
+int sl_config_check_system(const struct sl_config *c, struct sl_err *err);
 /*
  * Calls fn with a line for each thing that is allowed, but seldom meant: a listener at an address
  * that this host does not have, a pool that no route leads to.
@@ -167,6 +305,13 @@ void sl_config_each_warning(const struct sl_config *c, sl_config_warn_fn *fn, vo
 void sl_config_free(struct sl_config *c);
 
 /*
+ * Where the admin endpoint's Unix socket is: what the file says, or by default
+ * SL_RUN_DIR/INTERFACE.sock; "" for none. `in_netns`: the default of a gateway in a network
+ * namespace where another one has that name; false if there is no such.
+ */
+bool sl_config_admin_socket(const struct sl_config *c, bool in_netns, char path[108]);
+
+/*
  * Calls fn for each setting that only one of the two files has, or has with another value; of those
  * that need a restart, or of those that do not.
  */
@@ -174,18 +319,8 @@ typedef void sl_config_diff_fn(void *arg, const char *key);
 void sl_config_diff(const struct sl_config *a, const struct sl_config *b, bool restart,
 		    sl_config_diff_fn *fn, void *arg);
 
-/*
- * Makes `next` fit a gateway that runs under the living configurations, the newest first:
- *
- *   living  [score, echo, -, -]  +  next [echo, new]  ->  next [-, echo, new, -]
- *
- * A pool keeps its index by its name, which is its service's in the maps, and a backend by all that
- * it says. New ones get an index that is vacant in all of them, of at most service_max and
- * SL_CFG_MAX_BACKENDS. Left behind are vacant places: a pool or backend without a name. Limits that
- * need a restart stay as they are. 0, or -1 and one line in err.
- */
-int sl_config_align(struct sl_config *next, const struct sl_config *const *living,
-		    uint32_t living_cnt, uint32_t service_max, char *err, size_t err_len);
+/* What needs a restart stays in `next` as it is in `now`: limits that sized memory, descriptors. */
+void sl_config_keep(struct sl_config *next, const struct sl_config *now);
 
 /* The reference: each key of each block, in the order of the table. */
 struct sl_config_key {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "config/defaults.h"
 #include "sluice/rpc_wire.h"
 
 #define FIELD(type, field) sizeof(((type *)0)->field), offsetof(type, field)
@@ -14,6 +15,7 @@
 #define KIB                UINT64_C(1024)
 #define MIB                (KIB * KIB)
 #define GIB                (KIB * MIB)
+#define DEFAULT(name)      SL_DEFAULT_TEXT(SL_DEFAULT_##name)
 
 static const struct conf_name attach_modes[] = {
 	{"auto", SL_ATTACH_AUTO},
@@ -28,17 +30,23 @@ static const struct conf_name fair_keys[] = {
 	{"none", SL_FAIR_NONE},
 	{0},
 };
+/* clang-format off */
+#define X(number, NAME, name) {#name, SL_POLICY_##NAME},
 static const struct conf_name policies[] = {
-	{"adaptive", SL_POLICY_ADAPTIVE},
-	{"fixed", SL_POLICY_FIXED},
-	{"aimd", SL_POLICY_AIMD},
+	{"auto", SL_POLICY_CNT},
+	SL_POLICIES(X)
 	{0},
 };
 static const struct conf_name route_policies[] = {
 	{"pool", -1},
-	{"adaptive", SL_POLICY_ADAPTIVE},
-	{"fixed", SL_POLICY_FIXED},
-	{"aimd", SL_POLICY_AIMD},
+	SL_POLICIES(X)
+	{0},
+};
+#undef X
+/* clang-format on */
+static const struct conf_name bound_modes[] = {
+	{"soft", SL_BOUND_SOFT},
+	{"hard", SL_BOUND_HARD},
 	{0},
 };
 static const struct conf_name priorities[] = {
@@ -52,6 +60,50 @@ static const struct conf_name idempotence[] = {
 	{"auto", -1},
 	{"yes", 1},
 	{"no", 0},
+	{0},
+};
+
+static const struct conf_name strips[] = {
+	{"auto", -1},
+	{"yes", 1},
+	{"no", 0},
+	{0},
+};
+
+static const struct conf_name continuers[] = {
+	{"gateway", false},
+	{"backend", true},
+	{0},
+};
+
+static const struct conf_name path_policies[] = {
+	{"refuse", SL_PATH_REFUSE},
+	{"normalise", SL_PATH_NORMALISE},
+	{"raw", SL_PATH_RAW},
+	{0},
+};
+
+static const struct conf_name log_formats[] = {
+	{"json", SL_ACCESS_LOG_JSON},
+	{"combined", SL_ACCESS_LOG_COMBINED},
+	{0},
+};
+
+static const struct conf_name forwarded_ways[] = {
+	{"replace", SL_FORWARDED_REPLACE},
+	{"append", SL_FORWARDED_APPEND},
+	{0},
+};
+
+static const struct conf_name client_certs[] = {
+	{"require", SL_CLIENT_CERT_REQUIRE},
+	{"optional", SL_CLIENT_CERT_OPTIONAL},
+	{0},
+};
+
+static const struct conf_name roles[] = {
+	{"read", SL_ADMIN_READ},
+	{"operate", SL_ADMIN_OPERATE},
 	{0},
 };
 
@@ -73,10 +125,20 @@ static const struct conf_name idempotence[] = {
 		CONF_WORKERS, list_, false, FIELD(struct sl_config, f), name_, &type_,             \
 			__VA_ARGS__, .restart = true                                               \
 	}
+/* Those that only say what is let through. */
+#define EDGE(name_, type_, list_, f, ...)                                                          \
+	{                                                                                          \
+		CONF_INTERFACE, list_, false, FIELD(struct sl_cfg_interface, f), name_, &type_,    \
+			__VA_ARGS__                                                                \
+	}
 #define LISTENER(name_, type_, list_, req, f, ...)                                                 \
 	{                                                                                          \
 		CONF_LISTENER, list_, req, FIELD(struct sl_cfg_listener, f), name_, &type_,        \
 			__VA_ARGS__                                                                \
+	}
+#define TLS(name_, type_, list_, f, ...)                                                           \
+	{                                                                                          \
+		CONF_TLS, list_, false, FIELD(struct sl_cfg_tls, f), name_, &type_, __VA_ARGS__    \
 	}
 #define POOL(name_, type_, f, ...)                                                                 \
 	{                                                                                          \
@@ -102,17 +164,29 @@ static const struct conf_name idempotence[] = {
 		CONF_LIMITS, false, false, FIELD(struct sl_config, limits.f), name_, &type_,       \
 			__VA_ARGS__                                                                \
 	}
-#define ADMIN(name_, type_, f, ...)                                                                \
+#define ADMIN(name_, type_, list_, f, ...)                                                         \
 	{                                                                                          \
-		CONF_ADMIN, false, false, FIELD(struct sl_config, f), name_, &type_, __VA_ARGS__,  \
-			.restart = true                                                            \
+		CONF_ADMIN, list_, false, FIELD(struct sl_config, admin.f), name_, &type_,         \
+			__VA_ARGS__, .restart = true                                               \
+	}
+#define AGENTS(name_, type_, list_, f, ...)                                                        \
+	{                                                                                          \
+		CONF_AGENTS, list_, false, FIELD(struct sl_config, agents.f), name_, &type_,       \
+			__VA_ARGS__, .restart = true                                               \
+	}
+#define ACCESS_LOG(name_, type_, f, ...)                                                           \
+	{                                                                                          \
+		CONF_ACCESS_LOG, false, false, FIELD(struct sl_config, access_log.f), name_,       \
+			&type_, __VA_ARGS__                                                        \
 	}
 
 /* clang-format off */
 const struct conf_key conf_keys[] = {
-	ROOT("user", conf_account, user, 1, 32, .restart = true, .what = "the name of an account",
+	ROOT("user", conf_account, user, 1, 32, .restart = true, .fallback = "sluice",
+	     .what = "the name of an account",
 	     .help = "account to run as once everything is attached; backends on shm have to "
-		     "serve it, and key files be readable for it"),
+		     "serve it, and this file and key files be readable for it; root: stay uid 0, "
+		     "without capabilities"),
 	ROOT("log_level", conf_log_level, log_level, .fallback = "info",
 	     .what = "one of err, warn, info, debug", .help = "what is logged"),
 	ROOT_LIST("descriptor_sets", conf_files, descriptor_sets,
@@ -136,49 +210,126 @@ const struct conf_key conf_keys[] = {
 	WORKERS("cpus", conf_cpus, true, cpus, 0, 4095,
 		.what = "processors from 0 to 4095, one per worker",
 		.help = "processors the workers are pinned to; none: not pinned"),
+	EDGE("vlan", conf_vlan, false, vlan, .fallback = "none",
+	     .what = "none, any, or a number from 1 to 4094",
+	     .help = "VLAN from which the listeners are reached; what has another tag is the "
+		     "kernel's. A NIC that takes tags off (ethtool -K IF rxvlan off) hides them"),
+	EDGE("allow", conf_allow, true, prefixes, .what = "prefixes like 192.0.2.0/24 or fd00::/8",
+	     .help = "clients that reach the listeners, if there is one: all others are denied; of "
+		     "allow and deny the longest prefix decides"),
+	EDGE("deny", conf_deny, true, prefixes, .what = "prefixes like 192.0.2.0/24 or fd00::/8",
+	     .help = "clients whose packets to the listeners are dropped, and counted as denied"),
 	WORKERS("spin", conf_duration_or_auto, false, spin_ns, 0, 100 * MS, "auto",
 		.help = "how long a worker polls on before it sleeps; auto: as long as waking it "
 			"costs, which is measured at the start"),
 
-	LISTENER("address", conf_address, false, false, addr, .fallback = "*",
+	LISTENER("address", conf_address, false, false, at, .fallback = "*",
 		 .what = "an IPv4 or IPv6 address, or *",
 		 .help = "address that is served; *: any address of the host"),
-	LISTENER("port", conf_uint, false, true, port, 1, 65535, .help = "TCP and UDP port"),
+	LISTENER("port", conf_port, false, true, at.port_be, 1, 65535, .help = "TCP and UDP port"),
 	LISTENER("protocols", conf_protocols, true, false, http, .fallback = "http",
 		 .what = "http, datagram",
 		 .help = "http: HTTP/1.1, HTTP/2 and gRPC over TCP; datagram: requests over UDP"),
+
+	LISTENER("proxy_protocol", conf_proxies, true, false, proxies,
+		 .what = "up to 4096 addresses and prefixes as 192.0.2.0/24, no bit set beyond the length",
+		 .help = "balancers in front of this listener: each of their connections begins with a "
+			 "PROXY header, version 1 or 2, and what it says of the client is believed; "
+			 "from others such a header is an error"),
+
+	LISTENER("forwarded", conf_enum, false, false, forwarded, .fallback = "replace",
+		 .names = forwarded_ways,
+		 .help = "x-forwarded-for, -proto, -host and forwarded (RFC 7239) that clients send here: "
+			 "replace drops them for the gateway's own; append, for listeners that only "
+			 "proxies reach, adds the client to the lists and leaves proto and host; servers "
+			 "behind an agent get all of them, other backends those in forward_headers"),
+
+	TLS("certificate", conf_certificates, true, certificates,
+	    .what = "absolute paths of PEM files, up to 256",
+	    .help = "certificates with their chains, each host's first and then its issuers; a client "
+		    "that names a host gets the one that has its name, else one with a wildcard for "
+		    "it, else the first"),
+	TLS("key", conf_private_keys, true, keys, .what = "absolute paths of PEM files, up to 256",
+	    .help = "the key of each certificate, in the same order; files that others than owner and "
+		    "group may use are refused"),
+	TLS("client_ca", conf_file, false, client_ca, .what = "the absolute path of a PEM file",
+	    .help = "issuers of certificates that clients show; none: they show none. Backends get "
+		    "subject (RFC 2253) and alternative names as sluice-client-subject and "
+		    "sluice-client-san, a comma in a name as %2C; who has a text of more than 256 "
+		    "bytes, or of other than printable ASCII, is refused"),
+	TLS("client", conf_enum, false, client, .fallback = "require", .names = client_certs,
+	    .help = "with client_ca: whether a client without a certificate is refused"),
+	TLS("ticket_keys", conf_file, false, ticket_keys, .what = "the absolute path of a file",
+	    .help = "keys of session tickets, 80 random bytes each, of which the first seals; for "
+		    "gateways that share clients; none: the gateway's own, a new one every hour"),
+	TLS("handshake_threads", conf_uint, false, handshake_threads, 1,
+	    SL_CFG_MAX_HANDSHAKE_THREADS, "1", .restart = true,
+	    .help = "threads for handshakes; all listeners share as many as the one that wants most"),
 
 	POOL("max_queue", conf_uint, max_queue, 1, 1000000, "4096",
 	     .help = "requests waiting in each worker; above it 503"),
 	POOL("max_body", conf_size, max_body, 0, SL_RPC_MAX_MESSAGE, .fallback = "0",
 	     .help = "largest request body; 0: as limits.max_body"),
 	POOL("fair", conf_enum, fair, .fallback = "address", .names = fair_keys,
-	     .help = "what shares of a full queue go by"),
+	     .help = "what shares of a full queue go by; datagrams, whose sources nothing proves, "
+		     "have one share together; header: the client chooses whose share it takes, so "
+		     "only where somebody trusted sets that header"),
 	POOL("fair_header", conf_header, fair_header, .what = "the name of a header",
 	     .help = "header that names the client; with fair = header"),
 
-	BACKEND("endpoint", conf_endpoint, true, endpoint,
-		.what = "shm:///PATH (of at most 100 bytes) or rdma://ADDRESS:PORT",
-		.help = "where the backend listens"),
+	BACKEND("endpoint", conf_backend_endpoint, true, endpoint,
+		.what = "shm:///PATH (of at most 100 bytes), rdma://ADDRESS:PORT, "
+			"rdma+ud://ADDRESS:PORT, tcp://HOST:PORT, http://HOST:PORT, h2c://HOST:PORT, http+unix:///PATH or h2c+unix:///PATH",
+		.help = "where the backend listens: on this host, over RDMA (+ud: by datagrams, which "
+			"connects in one round trip and pins nothing per backend, for backends that are "
+			"many and seldom used), or over TCP (TLS 1.3 with the shared key); with http and h2c (HTTP/2, gRPC) a server that knows nothing of "
+			"sluice, in front of which the gateway starts an agent of its own"),
+	BACKEND("concurrency", conf_uint_or_auto, false, concurrency, 1, 65535, "auto",
+		.help = "requests that such a server gets at a time; auto: learnt from its latency"),
 	BACKEND("fallback", conf_endpoint, false, fallback,
-		.what = "shm:///PATH (of at most 100 bytes) or rdma://ADDRESS:PORT",
+		.what = "shm:///PATH (of at most 100 bytes), rdma://ADDRESS:PORT, "
+			"rdma+ud://ADDRESS:PORT or tcp://HOST:PORT",
 		.help = "endpoint used while the first cannot be reached; log, status and metrics "
 			"say so; without it there is no other way"),
 	BACKEND("key_file", conf_absolute, false, key_file, .what = "the absolute path of a file",
-		.help = "shared key that an rdma peer must prove"),
+		.help = "shared key that an rdma or tcp peer must prove; only its owner may be able "
+			"to write it"),
+	BACKEND("source", conf_numeric, false, source, .what = "an IPv4 or IPv6 address",
+		.help = "address of this host that an rdma endpoint is reached from; without it, the route's"),
+	BACKEND("device", conf_string, false, device, 1, 63, .what = "the name of an RDMA device",
+		.help = "RDMA device that an rdma endpoint is reached by, as in `rdma link`; without it, "
+			"the one that the route goes by"),
+	BACKEND("device_port", conf_uint_or_auto, false, device_port, 1, 254, "auto",
+		.help = "port of that device"),
+	BACKEND("tos", conf_uint, false, tos, 0, 255, "0",
+		.help = "type of service of the packets to and from an rdma endpoint, a DSCP times four: "
+			"most RoCE fabrics are lossless for one only, such as 104 (DSCP 26)"),
+	BACKEND("owner", conf_uid, false, owner, .fallback = "0",
+		.what = "an account of this host, or its number",
+		.help = "account that may listen at an shm endpoint, beside root and the gateway's "
+			"own: whoever listens gets the requests"),
 
-	BATCH("policy", conf_enum, policy, .fallback = "adaptive", .names = policies,
-	      .help = "what decides on the size of batches"),
+	BATCH("policy", conf_enum, policy, .fallback = "auto", .names = policies,
+	      .help = "what decides on the size of batches; direct: nothing waits for others, as "
+		      "for backends that queue by themselves; auto: adaptive, but direct where a "
+		      "backend is a server"),
 	BATCH("max_size", conf_uint, max_size, 1, SL_RPC_MAX_BATCH, "256",
 	      .help = "no batch is larger"),
 	BATCH("bound", conf_duration, bound_ns, 50 * US, 600 * SEC, "50ms",
 	      .help = "adaptive, aimd: latency that 99 of 100 requests must keep"),
+	BATCH("bound_mode", conf_enum, bound_mode, .fallback = "soft", .names = bound_modes,
+	      .help = "soft: a request that will miss the bound is refused only while more comes, "
+		      "for some time, than can be served within it; hard: it always is"),
 	BATCH("size", conf_uint, size, 1, SL_RPC_MAX_BATCH, "1", .help = "fixed: requests per batch"),
 	BATCH("delay", conf_duration, delay_ns, 0, 10 * SEC, "0",
 	      .help = "fixed: how long a batch may wait to be full"),
 	BATCH("eta", conf_share, eta, .fallback = "0",
 	      .help = "adaptive: 0 never waits, 1 spends all slack on larger batches"),
 
+	ROUTE("host", conf_hosts, true, route.hosts,
+	      .what = "up to 64 names of hosts, of which \"*.\" may stand in front of one",
+	      .help = "hosts that this route answers; a name before the longest \"*.suffix\", that "
+		      "before a route without hosts; none: any host"),
 	ROUTE("methods", conf_methods, true, route.methods,
 	      .what = "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH",
 	      .help = "methods that this route answers, GET also HEAD; other routes of the same "
@@ -191,6 +342,11 @@ const struct conf_key conf_keys[] = {
 	      .what = "a text of at most 16384 bytes", .help = "body of the fixed reply"),
 	ROUTE("type", conf_string, false, route.reply_type, 1, 128, "text/plain",
 	      .what = "a media type", .help = "content type of the fixed reply"),
+	ROUTE("redirect", conf_redirect, false, route.redirect, 0, 512,
+	      .what = "a text that begins with http:// or https://, with {host} and {path} in it or not",
+	      .help = "where to send the client instead; {host}: the host that it asked for, without "
+		      "port; {path}: the path with its query; status 308 unless reply says 301, 302, "
+		      "303 or 307"),
 	ROUTE("deadline", conf_duration, false, route.deadline_ns, 0, 86400 * SEC, "0",
 	      .help = "time a request has unless it says so itself; 0: no end"),
 	ROUTE("deadline_header", conf_header, false, route.deadline_header,
@@ -198,53 +354,111 @@ const struct conf_key conf_keys[] = {
 	      .help = "request header with the time that is left, in milliseconds"),
 	ROUTE("max_body", conf_size, false, route.max_body, 0, SL_RPC_MAX_MESSAGE, "0",
 	      .help = "largest request body, above it 413; 0: as its pool"),
-	ROUTE("priority", conf_enum, false, route.priority, .fallback = "auto", .names = priorities,
-	      .help = "class on the way to the backend; auto: by the request's urgency"),
+	ROUTE("priority", conf_enum, false, route.priority, .fallback = "normal",
+	      .names = priorities,
+	      .help = "class on the way to the backend; auto: as the client says (RFC 9218), who "
+		      "then may put itself before all others"),
 	ROUTE("idempotent", conf_enum, false, route.idempotent, .fallback = "auto",
 	      .names = idempotence, .help = "may be sent again; auto: by its method"),
-	ROUTE("strip_prefix", conf_bool, false, route.strip_prefix, .fallback = "yes",
-	      .help = "the backend sees the path behind the prefix only"),
+	ROUTE("stream", conf_bool, false, route.stream, .fallback = "no",
+	      .help = "requests are passed on as they come, each by itself, and replies may come "
+		      "meanwhile; backends need on_stream; max_body of the route is the only limit "
+		      "of their length"),
+	ROUTE("continue", conf_enum, false, route.backend_continues, .fallback = "gateway",
+	      .names = continuers,
+	      .help = "with stream: who says 100 (Continue) to a client that expects it; backend: one "
+		      "that calls sl_stream_go_on(), or a server; if it answers without, the body is "
+		      "not awaited"),
+	ROUTE("idle", conf_duration, false, route.idle_ns, 0, 86400 * SEC, "300s",
+	      .help = "of streams: longest time without a part in either direction; 0: no end"),
+	ROUTE("max_duration", conf_duration, false, route.max_duration_ns, 0, 30 * 86400 * SEC, "0",
+	      .help = "of streams: longest time in all, also if their clients say a later deadline; "
+		      "0: no end"),
+	ROUTE("max_rate", conf_size, false, route.max_rate, 0, 10 * GIB, "0",
+	      .help = "of streams: bytes per second of each in each direction, an eighth of a second's "
+		      "worth at once; what is beyond waits where it comes from; 0: any"),
+	ROUTE("upgrade", conf_upgrades, true, route.upgrades,
+	      .what = "names of protocols such as websocket, but none that carries HTTP (h2c, http, tls)",
+	      .help = "with stream: protocols that a client may ask to go on in, by Upgrade (HTTP/1.1) or "
+		      "extended CONNECT (HTTP/2); the backend gets the field upgrade and agrees by "
+		      "status 101, then bytes go both ways as they are; none: such fields are ignored"),
+	ROUTE("upgrade_timeout", conf_duration, false, route.upgrade_timeout_ns, 0, 86400 * SEC, "30s",
+	      .help = "of upgrades: longest time until the backend agrees or refuses, then 504; 0: no "
+		      "end"),
+	ROUTE("strip_prefix", conf_enum, false, route.strip, .fallback = "auto", .names = strips,
+	      .help = "the backend sees the path behind the prefix only, but for calls of gRPC, which "
+		      "keep theirs; auto: yes, but not where it is a server"),
 	ROUTE("forward_headers", conf_headers, true, route.forward_headers,
-	      .what = "names of headers, none of them hop by hop",
-	      .help = "request headers that the backend sees"),
+	      .what = "names of headers, none of them hop by hop, or \"*\"",
+	      .help = "request headers that the backend sees, and trailers of streams; \"*\": all of them, in order, with "
+		      "the host that was asked for and the client's address, as an agent on another "
+		      "host wants it; so it is without where the pool has servers"),
 	ROUTE("policy", conf_enum, false, route.policy, .fallback = "pool", .names = route_policies,
 	      .help = "batch policy instead of the pool's"),
 	ROUTE("datagram_service", conf_uint, false, route.datagram_service, 0, 65534, "0",
 	      .help = "number by which datagrams name this route; 0: not reachable by them"),
 
-	LIMIT("max_connections", conf_uint, max_connections, 16, 4000000, "65536",
+	LIMIT("max_connections", conf_uint, max_connections, 16, 4000000, DEFAULT(MAX_CONNECTIONS),
 	      .restart = true, .help = "connections per worker"),
-	LIMIT("max_half_open", conf_uint, max_half_open, 16, 1000000, "4096",
-	      .restart = true, .help = "unfinished handshakes per worker; above it SYN cookies"),
-	LIMIT("max_per_address", conf_uint, max_per_address, 0, 4000000, "0",
-	      .restart = true, .help = "connections of one IPv4 address or IPv6 /64 per worker; 0: no limit"),
-	LIMIT("max_exchanges", conf_uint, max_exchanges, 16, 1000000, "16384",
+	LIMIT("max_half_open", conf_uint, max_half_open, 16, 1000000, DEFAULT(MAX_HALF_OPEN),
+	      .restart = true, .help = "unfinished handshakes per worker, at most a sixteenth of "
+					"max_connections; above it SYN cookies"),
+	LIMIT("max_per_address", conf_uint, max_per_address, 0, 4000000, DEFAULT(MAX_PER_ADDRESS),
+	      .restart = true, .help = "connections of one IPv4 address or IPv6 /64 per worker, from the end of their handshake on; 0: no limit"),
+	LIMIT("address_connections", conf_share, address_connections, .fallback = "0.5",
+	      .help = "share of max_connections that one IPv4 address or IPv6 /64 may have; 1: all, "
+		      "as for a proxy in front"),
+	LIMIT("address_exchanges", conf_share, address_exchanges, .fallback = "0.75",
+	      .help = "share of max_exchanges that one address may have; above it 503"),
+	LIMIT("address_reading", conf_share, address_reading, .fallback = "0.25",
+	      .help = "share of max_exchanges that one address may have in requests whose body is "
+		      "not complete; above it 503"),
+	LIMIT("address_frames", conf_share, address_frames, .fallback = "0.5",
+	      .help = "share of frame_memory that requests and replies of one address may take; above "
+		      "it 429, and from three quarters of it on its connections send a little at a "
+		      "time"),
+	LIMIT("address_requests", conf_uint, address_requests, 0, 100000000, "0",
+	      .help = "requests that one address may begin per second and worker, with one second's at "
+		      "once; above it 429; 0: no limit"),
+	LIMIT("max_exchanges", conf_uint, max_exchanges, 16, 1000000, DEFAULT(MAX_EXCHANGES),
 	      .restart = true, .help = "requests under way per worker"),
 	LIMIT("frame_memory", conf_size, frame_memory, 4 * MIB, 64 * GIB, "128m",
 	      .restart = true, .help = "memory for packets and bodies per worker"),
-	LIMIT("max_head", conf_size, max_head, 512, 64 * KIB, "16k",
+	LIMIT("reorder_memory", conf_size, reorder_memory, 0, 64 * GIB, "8m",
+	      .restart = true, .help = "of it, for TCP bytes behind a hole, all connections of a worker together"),
+	LIMIT("max_head", conf_size, max_head, 512, 64 * KIB, DEFAULT(MAX_HEAD_KIB) "k",
 	      .restart = true, .help = "request line and headers; above it 431"),
-	LIMIT("max_target", conf_size, max_target, 64, 32 * KIB, "8k",
+	LIMIT("max_target", conf_size, max_target, 64, SL_CFG_TARGET_MAX, DEFAULT(MAX_TARGET_KIB) "k",
 	      .help = "request line; above it 414"),
-	LIMIT("max_headers", conf_uint, max_headers, 8, 1000, "100",
+	LIMIT("path", conf_enum, path, .fallback = "refuse", .names = path_policies,
+	      .help = "what becomes of paths that a backend may read in another way than the "
+		      "routes do (dot segments, empty ones, %2f, letters that are encoded): 400, "
+		      "a plain path is made of them where that can be, or they stay"),
+	LIMIT("max_headers", conf_uint, max_headers, 8, SL_MAX_HEADERS_LIMIT, DEFAULT(MAX_HEADERS),
 	      .help = "header fields of a request; above it 431"),
-	LIMIT("max_pipeline", conf_uint, max_pipeline, 1, 1024, "32",
+	LIMIT("max_pipeline", conf_uint, max_pipeline, 1, 1024, DEFAULT(MAX_PIPELINE),
 	      .help = "HTTP/1.1 requests without reply on a connection"),
-	LIMIT("max_streams", conf_uint, max_streams, 1, 10000, "128",
+	LIMIT("max_streams", conf_uint, max_streams, 1, 10000, DEFAULT(MAX_STREAMS),
 	      .help = "HTTP/2 streams at a time on a connection"),
-	LIMIT("max_body", conf_size, max_body, 0, SL_RPC_MAX_MESSAGE, "16m",
-	      .help = "largest request body; above it 413"),
-	LIMIT("max_message", conf_size, max_message, 1, SL_RPC_MAX_MESSAGE, "64m",
+	LIMIT("max_body", conf_size, max_body, 0, SL_RPC_MAX_MESSAGE, DEFAULT(MAX_BODY_MIB) "m",
+	      .help = "largest request body, but of streams; above it 413"),
+	LIMIT("max_message", conf_size, max_message, 1, SL_RPC_MAX_MESSAGE, DEFAULT(MAX_MESSAGE_MIB) "m",
 	      .help = "largest gRPC message"),
 	LIMIT("header_timeout", conf_duration, header_timeout_ns, 100 * MS, 3600 * SEC, "10s",
 	      .help = "for a request head to be complete"),
 	LIMIT("idle_timeout", conf_duration, idle_timeout_ns, 100 * MS, 86400 * SEC, "60s",
 	      .help = "for a connection without requests"),
-	LIMIT("body_timeout", conf_duration, body_timeout_ns, 100 * MS, 3600 * SEC, "30s",
-	      .help = "without a byte of a request body"),
+	LIMIT("body_timeout", conf_duration, body_timeout_ns, 100 * MS, 3600 * SEC, "20s",
+	      .help = "without a byte of a request body, and what a client may be behind body_rate"),
+	LIMIT("body_rate", conf_size, body_rate, 0, GIB, "500",
+	      .help = "bytes a second that a request body must come with in the long run; 0: any; "
+		      "streams whose backend has nothing to say are exempt from both rates"),
 	LIMIT("send_timeout", conf_duration, send_timeout_ns, 100 * MS, 3600 * SEC, "30s",
-	      .help = "without progress of a reply"),
-	LIMIT("keepalive", conf_duration, keepalive_ns, 0, 86400 * SEC, "2m",
+	      .help = "without progress of a reply, per stream, and what a client may be behind "
+		      "send_rate"),
+	LIMIT("send_rate", conf_size, send_rate, 0, GIB, "500",
+	      .help = "bytes a second that a reply must be taken with in the long run; 0: any"),
+	LIMIT("keepalive", conf_duration, keepalive_ns, 0, 86400 * SEC, DEFAULT(KEEPALIVE_S) "s",
 	      .restart = true, .help = "idle time before TCP keep-alive probes; 0: none"),
 	LIMIT("drain_timeout", conf_duration, drain_timeout_ns, 0, 3600 * SEC, "15s",
 	      .help = "for requests to finish on SIGTERM"),
@@ -252,10 +466,45 @@ const struct conf_key conf_keys[] = {
 	LIMIT("rst_closed_ports", conf_bool, rst_closed_ports, .fallback = "no",
 	      .restart = true, .help = "answer segments for closed ports of served addresses"),
 
-	ADMIN("address", conf_admin_address, admin_address, .fallback = "127.0.0.1",
-	      .what = "an IPv4 or IPv6 address", .help = "address of the admin endpoint"),
-	ADMIN("port", conf_uint, admin_port, 0, 65535, "9900",
-	      .help = "port of the admin endpoint; 0: none"),
+	ADMIN("socket", conf_socket, false, socket, .fallback = "auto",
+	      .what = "auto, none, or an absolute path of at most 100 bytes",
+	      .help = "Unix socket that takes what changes something (drain, set, reload); auto: "
+		      "/run/sluice/INTERFACE.sock of the first interface"),
+	ADMIN("owner", conf_string, false, owner, 1, 32, .what = "the name of an account",
+	      .help = "account that owns the socket and operates, beside root and the gateway's own"),
+	ADMIN("group", conf_string, false, group, 1, 32, .what = "the name of a group",
+	      .help = "group whose members may use the socket, as group_role says"),
+	ADMIN("group_role", conf_enum, false, group_role, .fallback = "read", .names = roles,
+	      .help = "what members of the group may do: look, or change things too"),
+	ADMIN("address", conf_numeric, false, address, .fallback = "127.0.0.1",
+	      .what = "an IPv4 or IPv6 address",
+	      .help = "address at which GETs are answered over TCP; beyond loopback only with a "
+		      "token_file"),
+	ADMIN("port", conf_uint, false, port, 0, 65535, "9900", .help = "its port; 0: no TCP"),
+	ADMIN("token_file", conf_absolute, false, token_file, .what = "the absolute path of a file",
+	      .help = "file (mode 600) with a token of 16 to 256 characters, which whoever asks "
+		      "over TCP must show (Authorization: Bearer TOKEN); /livez and /readyz are "
+		      "answered without"),
+	ADMIN("hosts", conf_admin_hosts, true, hosts, .what = "names, or NAME:PORT",
+	      .help = "names besides the address and localhost that a Host header over TCP may have"),
+
+	AGENTS("count", conf_uint, false, count, 1, SL_CFG_MAX_AGENTS, "1",
+	       .help = "processes that stand in front of backends which are servers; workers "
+		       "are dealt out to them in turn"),
+	AGENTS("cpus", conf_agent_cpus, true, cpus, 0, 4095,
+	       .what = "processors from 0 to 4095, one per agent",
+	       .help = "processors the agents are pinned to; none: not pinned"),
+
+	ACCESS_LOG("file", conf_log_file, file, .restart = true, .what = "an absolute path, or -",
+		   .help = "a line for each request that was read; opened again on SIGUSR1, and when "
+			   "it was renamed or removed, for which its folder has to let the gateway's "
+			   "account make files; -: standard output"),
+	ACCESS_LOG("format", conf_enum, format, .fallback = "json", .names = log_formats,
+		   .help = "json: an object in each line; combined: as other servers have it, with "
+			   "less in it"),
+	ACCESS_LOG("sample", conf_share, sample, .fallback = "1",
+		   .help = "share of the requests answered below 400 that gets a line; all others "
+			   "do"),
 };
 /* clang-format on */
 const size_t conf_key_cnt = SL_ARRAY_LEN(conf_keys);
@@ -265,17 +514,38 @@ static const char *const block_names[CONF_BLOCK_CNT] = {
 	[CONF_INTERFACE] = "interface",
 	[CONF_WORKERS] = "workers",
 	[CONF_LISTENER] = "listener",
+	[CONF_TLS] = "listener.tls",
 	[CONF_POOL] = "pool",
 	[CONF_BACKEND] = "pool.backend",
 	[CONF_BATCH] = "pool.batch",
 	[CONF_ROUTE] = "route",
 	[CONF_LIMITS] = "limits",
 	[CONF_ADMIN] = "admin",
+	[CONF_ACCESS_LOG] = "access_log",
+	[CONF_AGENTS] = "agents",
 };
 
 const char *conf_block_name(enum conf_block block)
 {
 	return block_names[block];
+}
+
+const char *conf_block_bare(enum conf_block block)
+{
+	const char *name = block_names[block];
+	const char *dot = strrchr(name, '.');
+
+	return dot ? dot + 1 : name;
+}
+
+/* Of the root, none. */
+enum conf_block conf_block_parent(enum conf_block block)
+{
+	if (block == CONF_ROOT)
+		return CONF_BLOCK_CNT;
+	if (block == CONF_TLS)
+		return CONF_LISTENER;
+	return block == CONF_BACKEND || block == CONF_BATCH ? CONF_POOL : CONF_ROOT;
 }
 
 int conf_key_find(enum conf_block block, const char *name)

@@ -18,12 +18,15 @@ enum conf_block {
 	CONF_INTERFACE,
 	CONF_WORKERS,
 	CONF_LISTENER,
+	CONF_TLS,
 	CONF_POOL,
 	CONF_BACKEND,
 	CONF_BATCH,
 	CONF_ROUTE,
 	CONF_LIMITS,
 	CONF_ADMIN,
+	CONF_ACCESS_LOG,
+	CONF_AGENTS,
 	CONF_BLOCK_CNT,
 };
 
@@ -72,17 +75,36 @@ extern const size_t conf_key_cnt;
 int conf_key_find(enum conf_block block, const char *name);
 /* "listener"; with the block it lies in: "pool.batch". */
 const char *conf_block_name(enum conf_block block);
+/* The same without the block it lies in, as the file has it. */
+const char *conf_block_bare(enum conf_block block);
+enum conf_block conf_block_parent(enum conf_block block);
 void conf_key_allowed(const struct conf_key *k, char *buf, size_t len);
 
-/* Types, in types.c. */
-extern const struct conf_type conf_string, conf_account, conf_bool, conf_uint, conf_pow2,
+/* Types, in types.c and type_texts.c. */
+static inline void *conf_field(const struct conf_value *v)
+{
+	return (char *)v->obj + v->key->offset;
+}
+
+static inline bool conf_in_range(const struct conf_key *k, uint64_t n)
+{
+	return n >= k->min && n <= k->max;
+}
+
+/* A copy of the value's text into its field. */
+bool conf_store_text(const struct conf_value *v);
+
+extern const struct conf_type conf_string, conf_account, conf_bool, conf_uint, conf_port, conf_pow2,
 	conf_duration, conf_duration_or_auto, conf_size, conf_share, conf_enum, conf_address,
 	conf_endpoint, conf_header, conf_absolute, conf_log_level, conf_queues, conf_cpus,
-	conf_protocols, conf_methods, conf_headers, conf_files, conf_reference, conf_body,
-	conf_admin_address;
+	conf_protocols, conf_methods, conf_headers, conf_upgrades, conf_hosts, conf_redirect,
+	conf_proxies, conf_files, conf_reference, conf_body, conf_numeric, conf_socket,
+	conf_admin_hosts, conf_vlan, conf_allow, conf_deny, conf_uid, conf_log_file,
+	conf_backend_endpoint, conf_uint_or_auto, conf_agent_cpus, conf_file, conf_certificates,
+	conf_private_keys;
 
 /* Parses "10.0.0.1", "fd00::1" or "*"; false if it is none. */
-bool conf_parse_address(const char *text, uint8_t addr[16], uint8_t *family);
+bool conf_parse_address(const char *text, struct sl_addr *a);
 /* RFC 9110 5.6.2, at most max bytes. */
 bool conf_is_token(const char *text, size_t max);
 

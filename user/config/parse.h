@@ -6,16 +6,18 @@
 #define SL_CONFIG_PARSE_H
 
 #include "config/keys.h"
+#include "config/mistakes.h"
 
-enum { CONF_MAX_KEYS = 128 };
+enum { CONF_MAX_KEYS = 160 };
 
 struct conf_parse {
 	struct sl_config *cfg;
 	struct conf_arena *arena;
-	char *err;
-	size_t err_len;
-	bool failed; /* err holds the first error; nothing that follows counts */
-	/* The innermost block of each kind that has begun. */
+	struct conf_mistakes mistakes;
+	bool stopped; /* libconfuse did: what comes behind is not known */
+	/*
+	 * The innermost block of each kind that has begun; obj is NULL where it is not looked at.
+	 */
 	void *obj[CONF_BLOCK_CNT];
 	const char *title[CONF_BLOCK_CNT];
 	int line[CONF_BLOCK_CNT];
@@ -24,12 +26,18 @@ struct conf_parse {
 	uint32_t setting_cap;
 };
 
-/* Keeps the first error: "FILE:LINE: " and the text, as one line. */
-void conf_fail(struct conf_parse *p, int line, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
+/* mistakes.c: keeps a mistake; `of` is the object whose block it is in, or NULL. */
+void conf_fail(struct conf_parse *p, int line, const void *of, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
 
-/* What no key can see by itself; fills pools of routes and sorts them. False: conf_fail was called.
- */
-bool conf_check(struct conf_parse *p);
+/* Which object stands for the block that is being read: that of a name, or the block itself. */
+const void *conf_owner(const struct conf_parse *p, enum conf_block b);
+
+/* parse.c: fills cfg and routes, as far as the text can be taken apart. */
+void conf_parse_text(struct conf_parse *p, const char *text);
+/* scan.c: tells unknown names and what is not closed; the former are blanks then. */
+void conf_scan(struct conf_parse *p, char *text);
+/* check.c: what no key can see by itself; fills pools of routes and sorts them. */
+void conf_check(struct conf_parse *p);
 
 #endif

@@ -2,38 +2,36 @@
 /* What a configuration asks of this machine, looked at without changing anything. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netinet/in.h>
 #include <pwd.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "config/config.h"
+#include "config/mistakes.h"
 
 struct check {
 	const struct sl_config *c;
-	char *err;
-	size_t err_len;
+	struct conf_mistakes mistakes;
 };
 
-static int fail(const struct check *k, int line, const char *fmt, ...)
+static void fail(struct check *k, int line, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-static int fail(const struct check *k, int line, const char *fmt, ...)
+static void fail(struct check *k, int line, const char *fmt, ...)
 {
 	va_list ap;
-	int at = snprintf(k->err, k->err_len, "%s:%d: ", k->c->file, line);
 
-	if (at < 0 || (size_t)at >= k->err_len)
-		return -1;
 	va_start(ap, fmt);
-	vsnprintf(k->err + at, k->err_len - (size_t)at, fmt, ap);
+	conf_mistake_add(&k->mistakes, line, NULL, fmt, ap);
 	va_end(ap);
-	return -1;
 }
 
 /*
@@ -67,117 +65,145 @@ static unsigned count_queues(const char *ifname)
 	return cnt;
 }
 
-static int check_interfaces(const struct check *k)
+static void check_interfaces(struct check *k)
 {
 	unsigned total = 0;
-	bool known = true;
+	bool known = k->c->interface_cnt;
 
 	for (uint32_t i = 0; i < k->c->interface_cnt; i++) {
 		const struct sl_cfg_interface *f = &k->c->interfaces[i];
-		unsigned have;
+		unsigned have = count_queues(f->name);
 
 		if (!if_nametoindex(f->name))
-			return fail(
-				k, f->line,
-				"found no interface \"%s\" here; allowed: one that `ip link` lists",
-				f->name);
-		have = count_queues(f->name);
+			fail(k, f->line,
+			     "found no interface \"%s\" here; allowed: one that `ip link` lists",
+			     f->name);
 		for (unsigned q = 0; q < f->queue_cnt && have; q++) {
 			if (f->queues[q] >= have)
-				return fail(k, f->line,
-					    "found queue %u for %s; allowed: 0 to %u, as it has %u",
-					    f->queues[q], f->name, have - 1, have);
+				fail(k, f->line,
+				     "found queue %u for %s; allowed: 0 to %u, as it has %u",
+				     f->queues[q], f->name, have - 1, have);
 		}
 		known = known && have;
-		total += f->queue_cnt ? f->queue_cnt : have;
+		total += f->queue_cnt && have ? f->queue_cnt : have;
 	}
-	if (known && k->c->interface_cnt && k->c->worker_cnt > total)
-		return fail(k, k->c->interfaces[0].line,
-			    "found %u workers for %u receive queues; allowed: at most one worker "
-			    "per queue",
-			    k->c->worker_cnt, total);
-	return 0;
+	if (known && k->c->worker_cnt > total)
+		fail(k, k->c->interfaces[0].line,
+		     "found %u workers for %u receive queues; allowed: at most one worker "
+		     "per queue",
+		     k->c->worker_cnt, total);
 }
 
-static int check_file(const struct check *k, int line, const char *what, const char *path)
+static void check_file(struct check *k, int line, const char *what, const char *path)
 {
 	if (access(path, R_OK) != 0)
-		return fail(k, line, "found %s \"%s\" (%s); allowed: a file that can be read", what,
-			    path, strerror(errno));
-	return 0;
+		fail(k, line, "found %s \"%s\" (%s); allowed: a file that can be read", what, path,
+		     strerror(errno));
 }
 
-static int check_pools(const struct check *k)
-{
-	for (uint32_t i = 0; i < k->c->pool_cnt; i++) {
-		const struct sl_cfg_pool *p = &k->c->pools[i];
-
-		for (uint32_t j = 0; j < p->backend_cnt; j++) {
-			const struct sl_cfg_backend *b = &p->backends[j];
-
-			if (b->key_file && check_file(k, b->line, "key_file", b->key_file) != 0)
-				return -1;
-		}
-	}
-	return 0;
-}
-
-static int check_cpus(const struct check *k)
+static void check_cpus(struct check *k)
 {
 	cpu_set_t set;
 
 	if (sched_getaffinity(0, sizeof(set), &set) != 0)
-		return 0;
+		return;
 	for (uint32_t i = 0; i < k->c->worker_cnt && k->c->cpus[i] >= 0; i++) {
 		int cpu = k->c->cpus[i];
 
 		if (cpu >= CPU_SETSIZE || !CPU_ISSET((size_t)cpu, &set))
-			return fail(
-				k, k->c->cpus_line,
-				"found cpu %d in workers.cpus; allowed: those of `taskset -p $$`",
-				cpu);
+			fail(k, k->c->cpus_line,
+			     "found cpu %d in workers.cpus; allowed: those of `taskset -p $$`",
+			     cpu);
 	}
-	return 0;
 }
 
-int sl_config_check_system(const struct sl_config *c, char *err, size_t err_len)
+/* Of a running gateway, which has its account, the lists may be out of reach. */
+static bool out_of_reach(const char *list)
 {
-	struct check k = {c, err, err_len};
+	int fd = open(list, O_RDONLY | O_CLOEXEC);
 
-	if (check_interfaces(&k) != 0 || check_pools(&k) != 0 || check_cpus(&k) != 0)
-		return -1;
-	for (uint32_t i = 0; i < c->descriptor_set_cnt; i++) {
-		if (check_file(&k, c->descriptor_sets_line, "descriptor_sets",
-			       c->descriptor_sets[i]) != 0)
-			return -1;
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 && (errno == EACCES || errno == EPERM);
+}
+
+static bool is_account(const char *name)
+{
+	return getpwnam(name) || out_of_reach("/etc/passwd");
+}
+
+static void check_admin(struct check *k)
+{
+	const struct sl_cfg_admin *a = &k->c->admin;
+	struct stat st;
+
+	if (a->owner && !is_account(a->owner))
+		fail(k, a->line, "found owner = \"%s\"; allowed: an account of this host",
+		     a->owner);
+	if (a->group && !getgrnam(a->group) && !out_of_reach("/etc/group"))
+		fail(k, a->line, "found group = \"%s\"; allowed: a group of this host", a->group);
+	if (!a->token_file)
+		return;
+	if (stat(a->token_file, &st) != 0)
+		fail(k, a->line, "found token_file \"%s\" (%s); allowed: a file that can be read",
+		     a->token_file, strerror(errno));
+	else if (!S_ISREG(st.st_mode) || st.st_mode & 077)
+		fail(k, a->line,
+		     "found token_file \"%s\" that others than its owner may use; allowed: a file "
+		     "with mode 600",
+		     a->token_file);
+}
+
+static void check_account(struct check *k)
+{
+	if (is_account(k->c->user))
+		return;
+	if (k->c->user_line)
+		fail(k, k->c->user_line, "found user = \"%s\"; allowed: an account of this host",
+		     k->c->user);
+	else
+		fail(k, 0,
+		     "found no account \"%s\" here, as which the gateway runs unless `user` names "
+		     "another; allowed: make it (useradd --system --no-create-home --shell "
+		     "/usr/sbin/nologin %s), or set user, to \"root\" if it has to be",
+		     k->c->user, k->c->user);
+}
+
+int sl_config_check_system(const struct sl_config *c, struct sl_err *err)
+{
+	struct check k = {.c = c, .mistakes = {.file = c->file}};
+	bool ok;
+
+	check_interfaces(&k);
+	for (uint32_t i = 0; i < c->pool_cnt; i++) {
+		for (uint32_t b = 0; b < c->pools[i].backend_cnt; b++) {
+			const struct sl_cfg_backend *backend = &c->pools[i].backends[b];
+
+			if (backend->key_file)
+				check_file(&k, backend->line, "key_file", backend->key_file);
+		}
 	}
-	if (c->user && !getpwnam(c->user))
-		return fail(&k, c->user_line,
-			    "found user = \"%s\"; allowed: an account of this host", c->user);
-	return 0;
+	check_cpus(&k);
+	check_admin(&k);
+	for (uint32_t i = 0; i < c->descriptor_set_cnt; i++)
+		check_file(&k, c->descriptor_sets_line, "descriptor_sets", c->descriptor_sets[i]);
+	check_account(&k);
+	ok = !k.mistakes.cnt;
+	if (!ok)
+		conf_mistakes_print(&k.mistakes, err);
+	conf_mistakes_free(&k.mistakes);
+	return ok ? 0 : -1;
 }
 
 static bool has_address(const struct ifaddrs *all, const struct sl_cfg_listener *l)
 {
 	for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
-		const struct sockaddr *sa = i->ifa_addr;
-		const struct sockaddr_in *v4 = (const struct sockaddr_in *)sa;
-		const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)sa;
+		struct sl_addr a;
 
-		if (sa && l->family == 4 && sa->sa_family == AF_INET &&
-		    memcmp(&v4->sin_addr, l->addr, 4) == 0)
-			return true;
-		if (sa && l->family == 6 && sa->sa_family == AF_INET6 &&
-		    memcmp(&v6->sin6_addr, l->addr, 16) == 0)
-			return true;
-	}
-	return false;
-}
-
-static bool has_route(const struct sl_config *c, uint32_t pool)
-{
-	for (uint32_t i = 0; i < c->route_cnt; i++) {
-		if (c->routes[i].pool == (int32_t)pool)
+		if (!i->ifa_addr || !sl_addr_from_sockaddr(&a, i->ifa_addr))
+			continue;
+		a.port_be = l->at.port_be;
+		if (sl_addr_equal(&a, &l->at))
 			return true;
 	}
 	return false;
@@ -192,7 +218,7 @@ void sl_config_each_warning(const struct sl_config *c, sl_config_warn_fn *fn, vo
 	for (uint32_t i = 0; i < c->listener_cnt; i++) {
 		const struct sl_cfg_listener *l = &c->listeners[i];
 
-		if (!known || !l->family || has_address(all, l))
+		if (!known || !l->at.family || has_address(all, l))
 			continue;
 		snprintf(line, sizeof(line),
 			 "%s:%d: listener \"%.64s\": no interface here has its address: nothing "
@@ -201,7 +227,11 @@ void sl_config_each_warning(const struct sl_config *c, sl_config_warn_fn *fn, vo
 		fn(arg, line);
 	}
 	for (uint32_t i = 0; i < c->pool_cnt; i++) {
-		if (!c->pools[i].name || has_route(c, i))
+		uint32_t route = 0;
+
+		while (route < c->route_cnt && c->routes[route].pool != (int32_t)i)
+			route++;
+		if (route < c->route_cnt)
 			continue;
 		snprintf(line, sizeof(line),
 			 "%s:%d: pool \"%.64s\": no route leads to it, yet its backends decide on "
@@ -211,4 +241,26 @@ void sl_config_each_warning(const struct sl_config *c, sl_config_warn_fn *fn, vo
 	}
 	if (known)
 		freeifaddrs(all);
+}
+
+bool sl_config_admin_socket(const struct sl_config *c, bool in_netns, char path[108])
+{
+	const char *said = c->admin.socket;
+	struct stat ns;
+
+	path[0] = 0;
+	if (strcmp(said, "none") == 0)
+		return false;
+	if (strcmp(said, "auto") != 0) {
+		snprintf(path, 108, "%s", said);
+		return !in_netns;
+	}
+	if (!c->interface_cnt)
+		return false;
+	if (!in_netns)
+		snprintf(path, 108, SL_RUN_DIR "/%s.sock", c->interfaces[0].name);
+	else if (stat("/proc/thread-self/ns/net", &ns) == 0)
+		snprintf(path, 108, SL_RUN_DIR "/%s@%lu.sock", c->interfaces[0].name,
+			 (unsigned long)ns.st_ino);
+	return path[0];
 }

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Types of values: text to field. Each set() writes only what it has understood as a whole. */
+/*
+ * Types of values: text to field. Each set() writes only what it has understood as a whole. Those of
+ * texts with a form of their own, as the names of hosts and headers, are in type_texts.c.
+ */
+#include "config/server.h"
 #include "config/keys.h"
 
-#include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +19,6 @@
 #include "base/num.h"
 #include "base/units.h"
 
-static void *field(const struct conf_value *v)
-{
-	return (char *)v->obj + v->key->offset;
-}
-
 static bool store(const struct conf_value *v, uint64_t n)
 {
 	uint8_t n8 = (uint8_t)n;
@@ -26,27 +26,22 @@ static bool store(const struct conf_value *v, uint64_t n)
 	uint32_t n32 = (uint32_t)n;
 
 	switch (v->key->size) {
-	case 1: memcpy(field(v), &n8, 1); return true;
-	case 2: memcpy(field(v), &n16, 2); return true;
-	case 4: memcpy(field(v), &n32, 4); return true;
-	case 8: memcpy(field(v), &n, 8); return true;
+	case 1: memcpy(conf_field(v), &n8, 1); return true;
+	case 2: memcpy(conf_field(v), &n16, 2); return true;
+	case 4: memcpy(conf_field(v), &n32, 4); return true;
+	case 8: memcpy(conf_field(v), &n, 8); return true;
 	default: return false;
 	}
 }
 
-static bool store_text(const struct conf_value *v)
+bool conf_store_text(const struct conf_value *v)
 {
 	char *s = conf_arena_strndup(v->arena, v->text, strlen(v->text));
 
 	if (!s)
 		return false;
-	memcpy(field(v), &s, sizeof(s));
+	memcpy(conf_field(v), &s, sizeof(s));
 	return true;
-}
-
-static bool in_range(const struct conf_key *k, uint64_t n)
-{
-	return n >= k->min && n <= k->max;
 }
 
 /* Text of min..max bytes without control characters. */
@@ -58,7 +53,7 @@ static bool set_string(struct conf_value *v)
 		if ((unsigned char)v->text[i] < 0x20 || v->text[i] == 0x7f)
 			return false;
 	}
-	return in_range(v->key, len) && store_text(v);
+	return conf_in_range(v->key, len) && conf_store_text(v);
 }
 
 const struct conf_type conf_string = {set_string, NULL};
@@ -76,7 +71,7 @@ static bool set_body(struct conf_value *v)
 	struct conf_route_ref *r = v->obj;
 	size_t len = strlen(v->text);
 
-	if (!in_range(v->key, len) || !store_text(v))
+	if (!conf_in_range(v->key, len) || !conf_store_text(v))
 		return false;
 	r->route.reply_body_len = (uint32_t)len;
 	return true;
@@ -109,7 +104,8 @@ static bool set_uint(struct conf_value *v)
 {
 	uint64_t n;
 
-	return sl_parse_u64(sl_span_cstr(v->text), &n) == 0 && in_range(v->key, n) && store(v, n);
+	return sl_parse_u64(sl_span_cstr(v->text), &n) == 0 && conf_in_range(v->key, n) &&
+	       store(v, n);
 }
 
 static void allow_uint(const struct conf_key *k, char *buf, size_t len)
@@ -120,11 +116,36 @@ static void allow_uint(const struct conf_key *k, char *buf, size_t len)
 
 const struct conf_type conf_uint = {set_uint, allow_uint};
 
+/* 0 stands for auto. */
+static bool set_uint_or_auto(struct conf_value *v)
+{
+	return strcmp(v->text, "auto") == 0 ? store(v, 0) : set_uint(v);
+}
+
+static void allow_uint_or_auto(const struct conf_key *k, char *buf, size_t len)
+{
+	int n = snprintf(buf, len, "auto, or ");
+
+	allow_uint(k, buf + n, len - (size_t)n);
+}
+
+const struct conf_type conf_uint_or_auto = {set_uint_or_auto, allow_uint_or_auto};
+
+static bool set_port(struct conf_value *v)
+{
+	uint64_t n;
+
+	return sl_parse_u64(sl_span_cstr(v->text), &n) == 0 && conf_in_range(v->key, n) &&
+	       store(v, htobe16((uint16_t)n));
+}
+
+const struct conf_type conf_port = {set_port, allow_uint};
+
 static bool set_pow2(struct conf_value *v)
 {
 	uint64_t n;
 
-	return sl_parse_u64(sl_span_cstr(v->text), &n) == 0 && in_range(v->key, n) &&
+	return sl_parse_u64(sl_span_cstr(v->text), &n) == 0 && conf_in_range(v->key, n) &&
 	       (n & (n - 1)) == 0 && store(v, n);
 }
 
@@ -140,7 +161,7 @@ static bool set_duration(struct conf_value *v)
 {
 	uint64_t n;
 
-	return sl_parse_duration(sl_span_cstr(v->text), &n) == 0 && in_range(v->key, n) &&
+	return sl_parse_duration(sl_span_cstr(v->text), &n) == 0 && conf_in_range(v->key, n) &&
 	       store(v, n);
 }
 
@@ -174,7 +195,8 @@ static bool set_size(struct conf_value *v)
 {
 	uint64_t n;
 
-	return sl_parse_size(sl_span_cstr(v->text), &n) == 0 && in_range(v->key, n) && store(v, n);
+	return sl_parse_size(sl_span_cstr(v->text), &n) == 0 && conf_in_range(v->key, n) &&
+	       store(v, n);
 }
 
 static void allow_size(const struct conf_key *k, char *buf, size_t len)
@@ -197,7 +219,7 @@ static bool set_share(struct conf_value *v)
 	d = strtod(v->text, &end);
 	if (*end || !(d >= 0 && d <= 1))
 		return false;
-	memcpy(field(v), &d, sizeof(d));
+	memcpy(conf_field(v), &d, sizeof(d));
 	return true;
 }
 
@@ -238,45 +260,41 @@ static bool set_log_level(struct conf_value *v)
 
 const struct conf_type conf_log_level = {set_log_level, NULL};
 
-bool conf_parse_address(const char *text, uint8_t addr[16], uint8_t *family)
+bool conf_parse_address(const char *text, struct sl_addr *a)
 {
-	uint8_t a[16] = {0};
-
-	if (strcmp(text, "*") == 0)
-		*family = 0;
-	else if (inet_pton(AF_INET, text, a) == 1)
-		*family = 4;
-	else if (inet_pton(AF_INET6, text, a) == 1)
-		*family = 6;
-	else
-		return false;
-	memcpy(addr, a, 16);
+	if (strcmp(text, "*") != 0)
+		return sl_addr_parse(a, text);
+	*a = (struct sl_addr){0};
 	return true;
 }
 
 static bool set_address(struct conf_value *v)
 {
 	struct sl_cfg_listener *l = v->obj;
+	struct sl_addr a;
 
-	return conf_parse_address(v->text, l->addr, &l->family);
+	if (!conf_parse_address(v->text, &a))
+		return false;
+	l->at = sl_addr_of(a.family, a.addr, l->at.port_be);
+	return true;
 }
 
 const struct conf_type conf_address = {set_address, NULL};
 
-static bool set_admin_address(struct conf_value *v)
+static bool set_numeric(struct conf_value *v)
 {
-	uint8_t addr[16], family;
+	struct sl_addr a;
 
-	return conf_parse_address(v->text, addr, &family) && family && store_text(v);
+	return sl_addr_parse(&a, v->text) && conf_store_text(v);
 }
 
-const struct conf_type conf_admin_address = {set_admin_address, NULL};
+const struct conf_type conf_numeric = {set_numeric, NULL};
 
 /* ADDRESS:PORT with IPv6 addresses in brackets. */
 static bool is_address_port(const char *text)
 {
 	const char *colon = strrchr(text, ':');
-	uint8_t addr[16], family;
+	struct sl_addr a;
 	char host[64];
 	uint64_t port;
 	bool bracketed;
@@ -294,7 +312,19 @@ static bool is_address_port(const char *text)
 		return false;
 	memcpy(host, text, len);
 	host[len] = 0;
-	return conf_parse_address(host, addr, &family) && family == (bracketed ? 6 : 4);
+	return sl_addr_parse(&a, host) && a.family == (bracketed ? 6 : 4);
+}
+
+/* NAME:PORT, with a name that is no number. */
+static bool is_name_port(const char *text)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "0123456789.-_";
+	size_t len = strspn(text, letters);
+	uint64_t port;
+
+	return len < 254 && text[len] == ':' && strspn(text, "0123456789.") < len &&
+	       !sl_parse_u64_max(sl_span_cstr(text + len + 1), 65535, &port) && port;
 }
 
 static bool set_endpoint(struct conf_value *v)
@@ -302,108 +332,120 @@ static bool set_endpoint(struct conf_value *v)
 	size_t len = strlen(v->text);
 
 	if (strncmp(v->text, "shm:///", 7) == 0)
-		return len > 7 && len - 6 <= 100 && store_text(v);
+		return len > 7 && len - 6 <= 100 && conf_store_text(v);
 	if (strncmp(v->text, "rdma://", 7) == 0)
-		return is_address_port(v->text + 7) && store_text(v);
+		return is_address_port(v->text + 7) && conf_store_text(v);
+	if (strncmp(v->text, "rdma+ud://", 10) == 0)
+		return is_address_port(v->text + 10) && conf_store_text(v);
+	if (strncmp(v->text, "tcp://", 6) == 0)
+		return (is_address_port(v->text + 6) || is_name_port(v->text + 6)) &&
+		       conf_store_text(v);
 	return false;
 }
 
 const struct conf_type conf_endpoint = {set_endpoint, NULL};
 
+static bool set_backend_endpoint(struct conf_value *v)
+{
+	struct sl_server_url url;
+
+	return set_endpoint(v) || (sl_server_url_parse(v->text, &url) && conf_store_text(v));
+}
+
+const struct conf_type conf_backend_endpoint = {set_backend_endpoint, NULL};
+
+static bool is_path(const char *text)
+{
+	return text[0] == '/' && strlen(text) < 4096;
+}
+
 static bool set_absolute(struct conf_value *v)
 {
-	return v->text[0] == '/' && strlen(v->text) < 4096 && store_text(v);
+	return is_path(v->text) && conf_store_text(v);
 }
 
 const struct conf_type conf_absolute = {set_absolute, NULL};
 
-bool conf_is_token(const char *text, size_t max)
+static bool set_file(struct conf_value *v)
 {
-	static const char extra[] = "!#$%&'*+-.^_`|~";
-	size_t len = strlen(text);
+	struct sl_cfg_file f = {conf_arena_strndup(v->arena, v->text, strlen(v->text)), v->line};
 
-	for (size_t i = 0; i < len; i++) {
-		unsigned char c = (unsigned char)text[i];
-		bool alnum =
-			(c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-
-		if (!alnum && !strchr(extra, c))
-			return false;
-	}
-	return len > 0 && len <= max;
-}
-
-static char *lower_copy(const struct conf_value *v)
-{
-	char *s = conf_arena_strndup(v->arena, v->text, strlen(v->text));
-
-	for (char *c = s; c && *c; c++)
-		*c = (char)sl_ascii_lower((uint8_t)*c);
-	return s;
-}
-
-static bool set_header(struct conf_value *v)
-{
-	char *s = conf_is_token(v->text, 64) ? lower_copy(v) : NULL;
-
-	if (!s)
+	if (!is_path(v->text) || !f.path)
 		return false;
-	memcpy(field(v), &s, sizeof(s));
+	memcpy(conf_field(v), &f, sizeof(f));
 	return true;
 }
 
-const struct conf_type conf_header = {set_header, NULL};
+const struct conf_type conf_file = {set_file, NULL};
 
-/* Appends a pointer to an array of texts that grows by being copied: configurations are small. */
-static bool append_text(struct conf_arena *a, const char ***list, uint32_t *cnt, const char *s)
+/* Appends to a list that grows by being copied, as append_text does. */
+static bool append_file(struct conf_value *v, struct sl_cfg_file **list, uint32_t *cnt)
 {
-	const char **more = conf_arena_alloc(a, (*cnt + 1) * sizeof(*more));
+	struct sl_cfg_file *more = conf_arena_alloc(v->arena, (*cnt + 1) * sizeof(*more));
+	char *path = conf_arena_strndup(v->arena, v->text, strlen(v->text));
 
-	if (!more || !s)
+	if (!is_path(v->text) || *cnt == SL_CFG_MAX_CERTIFICATES || !more || !path)
 		return false;
 	if (*cnt)
 		memcpy(more, *list, *cnt * sizeof(*more));
-	more[(*cnt)++] = s;
+	more[(*cnt)++] = (struct sl_cfg_file){path, v->line};
 	*list = more;
 	return true;
 }
 
-static bool set_headers(struct conf_value *v)
+static bool set_certificates(struct conf_value *v)
 {
-	static const char *const hop_by_hop[] = {
-		"connection",        "keep-alive", "proxy-connection", "te", "trailer",
-		"transfer-encoding", "upgrade",    "content-length",   NULL,
-	};
-	struct sl_cfg_route *r = &((struct conf_route_ref *)v->obj)->route;
+	struct sl_cfg_tls *t = v->obj;
 
-	if (!conf_is_token(v->text, 64) || r->forward_header_cnt >= 32)
-		return false;
-	for (const char *const *h = hop_by_hop; *h; h++) {
-		if (strcasecmp(*h, v->text) == 0)
-			return false;
-	}
-	return append_text(v->arena, &r->forward_headers, &r->forward_header_cnt, lower_copy(v));
+	return append_file(v, &t->certificates, &t->certificate_cnt);
 }
 
-const struct conf_type conf_headers = {set_headers, NULL};
+const struct conf_type conf_certificates = {set_certificates, NULL};
 
-static bool set_files(struct conf_value *v)
+static bool set_private_keys(struct conf_value *v)
 {
-	struct sl_config *c = v->obj;
-	char *s = conf_arena_strndup(v->arena, v->text, strlen(v->text));
+	struct sl_cfg_tls *t = v->obj;
 
-	c->descriptor_sets_line = v->line;
-	return v->text[0] && append_text(v->arena, &c->descriptor_sets, &c->descriptor_set_cnt, s);
+	return append_file(v, &t->keys, &t->key_cnt);
 }
 
-const struct conf_type conf_files = {set_files, NULL};
+const struct conf_type conf_private_keys = {set_private_keys, NULL};
+
+static bool set_log_file(struct conf_value *v)
+{
+	return strcmp(v->text, "-") == 0 ? conf_store_text(v) : set_absolute(v);
+}
+
+const struct conf_type conf_log_file = {set_log_file, NULL};
+
+static bool set_socket(struct conf_value *v)
+{
+	if (strcmp(v->text, "auto") == 0 || strcmp(v->text, "none") == 0)
+		return conf_store_text(v);
+	return v->text[0] == '/' && strlen(v->text) <= SL_CFG_SOCKET_MAX && conf_store_text(v);
+}
+
+const struct conf_type conf_socket = {set_socket, NULL};
+
+static bool set_owner(struct conf_value *v)
+{
+	const struct passwd *pw;
+	uint64_t n;
+
+	if (sl_parse_u64_max(sl_span_cstr(v->text), UINT32_MAX - 1, &n) == 0)
+		return store(v, n);
+	pw = v->text[0] ? getpwnam(v->text) : NULL;
+	return pw && store(v, pw->pw_uid);
+}
+
+const struct conf_type conf_uid = {set_owner, NULL};
 
 static bool set_queues(struct conf_value *v)
 {
 	struct sl_cfg_interface *i = v->obj;
 	uint64_t n;
 
-	if (sl_parse_u64(sl_span_cstr(v->text), &n) || !in_range(v->key, n))
+	if (sl_parse_u64(sl_span_cstr(v->text), &n) || !conf_in_range(v->key, n))
 		return false;
 	for (unsigned q = 0; q < i->queue_cnt; q++) {
 		if (i->queues[q] == n)
@@ -415,13 +457,26 @@ static bool set_queues(struct conf_value *v)
 
 const struct conf_type conf_queues = {set_queues, NULL};
 
+static bool set_vlan(struct conf_value *v)
+{
+	uint64_t n;
+
+	if (strcmp(v->text, "any") == 0)
+		return store(v, SL_VLAN_ANY);
+	if (strcmp(v->text, "none") == 0)
+		return store(v, SL_VLAN_NONE);
+	return sl_parse_u64_max(sl_span_cstr(v->text), 4094, &n) == 0 && n && store(v, n);
+}
+
+const struct conf_type conf_vlan = {set_vlan, NULL};
+
 static bool set_cpus(struct conf_value *v)
 {
 	struct sl_config *c = v->obj;
 	unsigned at = 0;
 	uint64_t n;
 
-	if (sl_parse_u64(sl_span_cstr(v->text), &n) || !in_range(v->key, n))
+	if (sl_parse_u64(sl_span_cstr(v->text), &n) || !conf_in_range(v->key, n))
 		return false;
 	while (at < SL_MAX_WORKERS && c->cpus[at] >= 0)
 		at++;
@@ -433,6 +488,20 @@ static bool set_cpus(struct conf_value *v)
 }
 
 const struct conf_type conf_cpus = {set_cpus, NULL};
+
+static bool set_agent_cpus(struct conf_value *v)
+{
+	struct sl_cfg_agents *a = &((struct sl_config *)v->obj)->agents;
+	uint64_t n;
+
+	if (sl_parse_u64(sl_span_cstr(v->text), &n) || !conf_in_range(v->key, n) ||
+	    a->cpu_cnt == SL_CFG_MAX_AGENTS)
+		return false;
+	a->cpus[a->cpu_cnt++] = (int32_t)n;
+	return true;
+}
+
+const struct conf_type conf_agent_cpus = {set_agent_cpus, NULL};
 
 static bool set_protocols(struct conf_value *v)
 {
@@ -449,28 +518,9 @@ static bool set_protocols(struct conf_value *v)
 
 const struct conf_type conf_protocols = {set_protocols, NULL};
 
-static bool set_methods(struct conf_value *v)
-{
-	/* Bits as enum sl_method of front.h numbers them; config may not include it. */
-	static const char *const methods[] = {
-		NULL, "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH",
-	};
-	struct conf_route_ref *r = v->obj;
-
-	for (unsigned i = 1; i < sizeof(methods) / sizeof(methods[0]); i++) {
-		if (strcmp(methods[i], v->text) == 0) {
-			r->route.methods |= 1u << i;
-			return true;
-		}
-	}
-	return false;
-}
-
-const struct conf_type conf_methods = {set_methods, NULL};
-
 static bool set_reference(struct conf_value *v)
 {
-	return v->text[0] && store_text(v);
+	return v->text[0] && conf_store_text(v);
 }
 
 const struct conf_type conf_reference = {set_reference, NULL};

@@ -7,6 +7,7 @@
  *
  *   SIGTERM, SIGINT, POST /drain   not ready, no new connections, what runs is finished, end;
  *                                  a second signal, or limits.drain_timeout, ends at once
+ *   SIGUSR1                        opens the access log's file again
  *   SIGHUP, POST /reload           reloads what can be, names what needs a restart; requests under
  *                                  way finish under what they began with
  */
@@ -18,8 +19,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/err.h"
 #include "config/config.h"
-#include "worker/gateway.h"
+#include "gateway/gateway.h"
 
 struct sl_control;
 
@@ -28,6 +30,8 @@ struct sl_control_options {
 	const struct sl_config *config;
 	const char *config_file;     /* read again on SIGHUP; NULL: cannot be */
 	void (*on_ready)(void *arg); /* once */
+	/* Another configuration comes into force. */
+	void (*on_config)(void *arg, const struct sl_config *next);
 	void *arg;
 };
 
@@ -35,29 +39,21 @@ struct sl_control_options {
 void sl_control_block_signals(void);
 
 /* Opens the admin endpoint. Returns NULL and one line in err. */
-struct sl_control *sl_control_open(const struct sl_control_options *opt, char *err, size_t err_len);
+struct sl_control *sl_control_open(const struct sl_control_options *opt, struct sl_err *err);
 /* Until everything is drained. Returns how many requests were cut off: 0 if none. */
 uint32_t sl_control_run(struct sl_control *c);
 void sl_control_close(struct sl_control *c);
+/* The path of the admin endpoint's Unix socket; "" when it has none. */
+const char *sl_control_socket(const struct sl_control *c);
 
 /* What the admin endpoint asks of the loop. */
 void sl_control_drain(struct sl_control *c);
 /*
  * Reads the file again and checks it. 0: it will be in force in a moment, which the log tells; diff
  * (unless NULL) names settings, {"in_force": [], "needs_restart": []}, for the caller to decref.
- * -1 and one line in err: nothing changes.
+ * -1 and lines in err, one for each mistake, which the log has too: nothing changes.
  */
-int sl_control_reload(struct sl_control *c, json_t **diff, char *err, size_t err_len);
-bool sl_control_ready(struct sl_control *c, char *why, size_t why_len);
-
-/*
- * Takes all capabilities but those in keep (bit per CAP_*) from this thread and those that it will
- * start, and becomes `user` unless NULL: so before the first thread. 0, or -errno and one line in
- * err.
- */
-int sl_caps_drop(uint64_t keep, const char *user, char *err, size_t err_len);
-
-/* sd_notify(3): "READY=1", "STOPPING=1" to the service manager, if there is one. */
-void sl_notify_manager(const char *state);
+int sl_control_reload(struct sl_control *c, json_t **diff, struct sl_err *err);
+bool sl_control_ready(struct sl_control *c, struct sl_err *why);
 
 #endif

@@ -3,12 +3,14 @@
 #ifndef SL_CONTROL_CONTROL_IMPL_H
 #define SL_CONTROL_CONTROL_IMPL_H
 
+#include "control/access_log.h"
 #include "control/admin.h"
 #include "control/control.h"
 
 struct sl_control {
 	struct sl_control_options opt;
 	struct sl_admin *admin;
+	struct sl_access_log *log; /* NULL: none */
 	struct sl_window window;
 	uint32_t service_max;
 	int signal_fd;

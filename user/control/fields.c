@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "worker/gateway.h"
+#include "config/board.h"
+#include "gateway/gateway.h"
 
 /* clang-format off */
 #define FIELD(type, field, kind, help) \
@@ -43,10 +44,37 @@ static const struct stat_field tcp_list[] = {
 	COUNTER(sl_tcp_stats, syn_cookies_ok, "connections accepted by a cookie"),
 	COUNTER(sl_tcp_stats, challenge_acks, "challenge ACKs sent"),
 	COUNTER(sl_tcp_stats, ooo_segs, "segments received out of order"),
-	COUNTER(sl_tcp_stats, zero_windows, "zero windows announced by peers"),
+	COUNTER(sl_tcp_stats, zero_windows, "zero windows told to peers: bytes came faster than they were taken"),
 	GAUGE(sl_tcp_stats, conns, "connections in the table"),
 	GAUGE(sl_tcp_stats, half_open, "handshakes under way"),
 	GAUGE(sl_tcp_stats, time_wait, "connections in TIME-WAIT"),
+};
+
+static const struct stat_field udp_list[] = {
+	COUNTER(sl_udp_stats, datagrams_in, "datagrams received"),
+	COUNTER(sl_udp_stats, datagrams_out, "datagrams sent"),
+	COUNTER(sl_udp_stats, bytes_in, "bytes received in datagrams"),
+	COUNTER(sl_udp_stats, bytes_out, "bytes sent in datagrams"),
+};
+
+static const struct stat_field h2_list[] = {
+	GAUGE(sl_h2_stats, connections, "HTTP/2 connections"),
+	GAUGE(sl_h2_stats, streams, "HTTP/2 streams open"),
+	GAUGE(sl_h2_stats, calls, "gRPC health and reflection calls that the gateway answers itself"),
+	GAUGE(sl_h2_stats, memory, "bytes that HTTP/2 connections hold"),
+};
+
+static const struct stat_field tls_list[] = {
+	COUNTER(sl_tls_stats, full, "full handshakes"),
+	COUNTER(sl_tls_stats, resumed, "handshakes that went by a ticket"),
+	COUNTER(sl_tls_stats, steps, "steps of handshakes that threads made"),
+	COUNTER(sl_tls_stats, waited_ns, "nanoseconds that these lay in the threads' queues"),
+	COUNTER(sl_tls_stats, records_in, "records opened"),
+	COUNTER(sl_tls_stats, records_out, "records sealed"),
+	COUNTER(sl_tls_stats, key_updates, "changes of keys on connections, both ways"),
+	GAUGE(sl_tls_stats, handshakes, "handshakes under way"),
+	GAUGE(sl_tls_stats, queued, "of them, those that the threads have"),
+	GAUGE(sl_tls_stats, conn_bytes, "memory that TLS adds to an idle connection"),
 };
 
 static const struct stat_field core_list[] = {
@@ -54,7 +82,23 @@ static const struct stat_field core_list[] = {
 	COUNTER(sl_core_stats, retried, "requests sent to another backend after a loss"),
 	COUNTER(sl_core_stats, batches, "batches sent"),
 	COUNTER(sl_core_stats, batched, "requests in them"),
+	COUNTER(sl_core_stats, events_dropped, "lines that the access log lacks, as it was not written fast enough"),
 	COUNTER(sl_core_stats, clients_timed_out, "client connections closed for being idle or slow"),
+	COUNTER(sl_core_stats, closed_for_others, "idle connections closed as few were left"),
+	COUNTER(sl_core_stats, windows_narrowed, "times that the window of a heavy client's body was made smaller, as frames got fewer"),
+	COUNTER(sl_core_stats, bodies_held, "times that a heavy client's body was not read for a while, as few frames were left"),
+	COUNTER(sl_core_stats, heads_for_others, "connections closed in the middle of a long head, as few buffers for these were left"),
+	COUNTER(sl_core_stats, slow_bodies, "requests ended as their bodies came too slowly"),
+	GAUGE(sl_core_stats, streams, "requests under way that are passed on as they come"),
+	COUNTER(sl_core_stats, stream_parts_in, "parts of such requests, sent to backends"),
+	COUNTER(sl_core_stats, stream_bytes_in, "bytes in them"),
+	COUNTER(sl_core_stats, stream_parts_out, "parts of their replies, from backends"),
+	COUNTER(sl_core_stats, stream_bytes_out, "bytes in them"),
+	COUNTER(sl_core_stats, stream_waits, "times that one of them had used up its max_rate"),
+	COUNTER(sl_core_stats, proxy_headers, "PROXY headers believed"),
+	COUNTER(sl_core_stats, proxy_malformed, "connections reset for a bad PROXY header, or none"),
+	COUNTER(sl_core_stats, slow_readers, "replies ended as their clients took them too slowly"),
+	COUNTER(sl_core_stats, stray_datagrams, "datagrams from backends that are no virtual connection's"),
 };
 
 static const struct stat_field port_list[] = {
@@ -81,12 +125,19 @@ static const struct stat_field backend_list[] = {
 	COUNTER(sl_rpc_stats, messages_sent, "RPC messages sent"),
 	COUNTER(sl_rpc_stats, messages_received, "RPC messages received"),
 	COUNTER(sl_rpc_stats, doorbells, "times the transport was rung"),
+	COUNTER(sl_rpc_stats, late_replies, "replies, or messages of them, that nobody waited for"),
 	COUNTER(sl_rpc_stats, bad_messages, "messages that broke the protocol"),
+	COUNTER(sl_rpc_stats, over_credit, "channels lost as the peer sent beyond its credit"),
+	COUNTER(sl_rpc_stats, no_slot, "channels lost as the peer had no receive slot"),
+	COUNTER(sl_rpc_stats, datagrams_resent, "datagrams of a virtual connection that were sent again"),
+	COUNTER(sl_rpc_stats, datagrams_doubled, "datagrams of a virtual connection that came again"),
+	COUNTER(sl_rpc_stats, datagrams_unsealed, "datagrams for a virtual connection that its peer has not sealed"),
 	GAUGE(sl_rpc_stats, outstanding, "requests without a reply yet"),
 	GAUGE(sl_rpc_stats, slots_free, "free message slots at the peer"),
 	GAUGE(sl_rpc_stats, slots, "message slots at the peer"),
 };
 
+#define POLICY_TEXT(number, NAME, name) " " #number " " #name
 static const struct stat_field live_list[] = {
 	GAUGE(sl_svc_live, batch_cap, "largest batch that keeps the latency bound"),
 	GAUGE(sl_svc_live, batch_low, "smallest batch that keeps up with the arrivals"),
@@ -101,10 +152,24 @@ static const struct stat_field live_list[] = {
 	GAUGE(sl_svc_live, queued, "requests waiting"),
 	GAUGE(sl_svc_live, in_flight, "requests at the backends"),
 	GAUGE(sl_svc_live, shed_level, "new connections refused, of 65536"),
-	GAUGE(sl_svc_live, policy, "0 adaptive, 1 fixed, 2 aimd"),
+	GAUGE(sl_svc_live, policy, "batch policy:" SL_POLICIES(POLICY_TEXT)),
 	COUNTER(sl_svc_live, shed, "requests answered 429 or 503"),
 	COUNTER(sl_svc_live, batches, "batches sent"),
 	COUNTER(sl_svc_live, requests, "requests in them"),
+};
+
+static const struct stat_field agent_list[] = {
+	GAUGE(sl_agent_info, up, "1 while the agent runs"),
+	COUNTER(sl_agent_info, restarts, "times that it has started again"),
+	GAUGE(sl_agent_info, backoff_ms, "pause before it starts the next time"),
+};
+
+static const struct stat_field server_list[] = {
+	GAUGE(sl_server_info, up, "1 while the agent can connect to the server"),
+	GAUGE(sl_server_info, in_flight, "requests that the server has from this agent"),
+	GAUGE(sl_server_info, waiting, "requests that wait for it"),
+	GAUGE(sl_server_info, concurrency, "requests that it gets at a time, given or learnt"),
+	GAUGE(sl_server_info, connections, "connections to it"),
 };
 /* clang-format on */
 
@@ -113,8 +178,11 @@ static const struct stat_field live_list[] = {
 		list, SL_ARRAY_LEN(list)                                                           \
 	}
 const struct stat_table worker_fields = TABLE(worker_list), tcp_fields = TABLE(tcp_list),
-			core_fields = TABLE(core_list), port_fields = TABLE(port_list),
-			backend_fields = TABLE(backend_list), live_fields = TABLE(live_list);
+			udp_fields = TABLE(udp_list), h2_fields = TABLE(h2_list),
+			tls_fields = TABLE(tls_list), core_fields = TABLE(core_list),
+			port_fields = TABLE(port_list), backend_fields = TABLE(backend_list),
+			live_fields = TABLE(live_list), agent_fields = TABLE(agent_list),
+			server_fields = TABLE(server_list);
 
 uint64_t field_value(const struct stat_field *f, const void *obj)
 {
@@ -133,11 +201,30 @@ uint64_t field_value(const struct stat_field *f, const void *obj)
 #define X(name, metric, help) {metric, help},
 const struct stat_name verdict_names[] = {SL_RX_VERDICTS(X)};
 const struct stat_name drop_names[] = {SL_DROPS(X)};
+#undef X
+#define X(name, metric, http, grpc, datagram, retry_after_s, text) {metric, #http ": " text},
 const struct stat_name outcome_names[] = {SL_OUTCOMES(X)};
 #undef X
 #define X(name, metric) {metric, NULL},
 const struct stat_name error_names[] = {SL_FRONT_ERRORS(X)};
 #undef X
+
+#define X(name, metric) {metric, NULL},
+const struct stat_name address_limit_names[] = {SL_ACCOUNT_LIMITS(X)};
+#undef X
+
+const struct stat_name rank_names[] = {
+	[SL_RANK_EXCHANGES] = {"exchanges", NULL},
+	[SL_RANK_FRAMES] = {"frames", NULL},
+};
+_Static_assert(SL_ARRAY_LEN(rank_names) == SL_RANK_CNT, "a name for each resource");
+
+const struct stat_name tls_end_names[] = {
+#define X(name, alert, metric, help) {metric, help},
+	SL_TLS_ENDS(X)
+#undef X
+};
+_Static_assert(SL_ARRAY_LEN(tls_end_names) == SL_TLS_END_CNT, "a name for each end");
 
 const struct stat_name protocol_names[] = {
 	[SL_PROTO_HTTP1] = {"http1", NULL},
@@ -156,6 +243,8 @@ const struct stat_name stage_names[] = {
 	[SL_STAGE_RPC] = {"rpc", "to the backend and back, without compute"},
 	[SL_STAGE_REPLY] = {"reply", "to the last byte of the reply"},
 	[SL_STAGE_TOTAL] = {"total", "first byte of the request to last byte of the reply"},
+	[SL_STAGE_FIRST] = {"first", "of a stream: to the first part of its reply"},
+	[SL_STAGE_GAP] = {"gap", "of a stream: between parts of its reply"},
 };
 _Static_assert(SL_ARRAY_LEN(stage_names) == SL_STAGE_CNT, "a name for each stage");
 

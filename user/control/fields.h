@@ -26,10 +26,12 @@ struct stat_table {
 	unsigned cnt;
 };
 
-/* Of struct sl_worker_info, sl_tcp_stats, sl_core_stats, sl_port_stats, sl_rpc_stats, sl_svc_live.
+/*
+ * Of struct sl_worker_info, sl_tcp_stats, sl_udp_stats, sl_h2_stats, sl_tls_stats, sl_core_stats,
+ * sl_port_stats, sl_rpc_stats, sl_svc_live, sl_agent_info, sl_server_info.
  */
-extern const struct stat_table worker_fields, tcp_fields, core_fields, port_fields, backend_fields,
-	live_fields;
+extern const struct stat_table worker_fields, tcp_fields, udp_fields, h2_fields, tls_fields,
+	core_fields, port_fields, backend_fields, live_fields, agent_fields, server_fields;
 
 uint64_t field_value(const struct stat_field *f, const void *obj);
 
@@ -37,7 +39,7 @@ struct stat_name {
 	const char *name, *help;
 };
 extern const struct stat_name verdict_names[], drop_names[], outcome_names[], error_names[],
-	protocol_names[], stage_names[];
+	protocol_names[], stage_names[], address_limit_names[], rank_names[], tls_end_names[];
 
 const char *rpc_state_name(unsigned state);
 

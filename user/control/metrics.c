@@ -2,9 +2,12 @@
 #include "control/metrics.h"
 
 #include <inttypes.h>
+#include <string.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/hist.h"
+#include "config/board.h"
 #include "control/fields.h"
 
 /*
@@ -95,6 +98,26 @@ static void visit_tcp(const struct family *f, struct sl_gateway *g,
 	visit_object_of_workers(f, in, offsetof(struct sl_worker_info, tcp));
 }
 
+static void visit_udp(const struct family *f, struct sl_gateway *g,
+		      const struct sl_gateway_info *in)
+{
+	(void)g;
+	visit_object_of_workers(f, in, offsetof(struct sl_worker_info, udp));
+}
+
+static void visit_h2(const struct family *f, struct sl_gateway *g, const struct sl_gateway_info *in)
+{
+	(void)g;
+	visit_object_of_workers(f, in, offsetof(struct sl_worker_info, h2));
+}
+
+static void visit_tls(const struct family *f, struct sl_gateway *g,
+		      const struct sl_gateway_info *in)
+{
+	(void)g;
+	visit_object_of_workers(f, in, offsetof(struct sl_worker_info, tls));
+}
+
 static void visit_core(const struct family *f, struct sl_gateway *g,
 		       const struct sl_gateway_info *in)
 {
@@ -147,9 +170,7 @@ static void visit_live(const struct family *f, struct sl_gateway *g,
 
 	for (uint32_t w = 0; w < in->worker_cnt; w++) {
 		for (uint32_t s = 0; s < in->cfg->pool_cnt; s++) {
-			if (!in->cfg->pools[s].name)
-				continue;
-			sl_gateway_live(g, w, s, &live);
+			sl_gateway_live(g, w, sl_gateway_slot(g, s), &live);
 			sample_begin(f);
 			sl_strbuf_printf(f->b, "worker=\"%u\",", w);
 			label(f->b, "pool", in->cfg->pools[s].name);
@@ -159,6 +180,37 @@ static void visit_live(const struct family *f, struct sl_gateway *g,
 }
 
 /* A counter per name: sluice_drops_total{worker="0",reason="tcp_rst"} 3 */
+static void visit_agents(const struct family *f, struct sl_gateway *g,
+			 const struct sl_gateway_info *in)
+{
+	struct sl_agent_info a;
+
+	(void)g, (void)in;
+	for (uint32_t i = 0; i < SL_CFG_MAX_AGENTS; i++) {
+		if (!sl_board_agent(i, &a))
+			continue;
+		sample_begin(f);
+		sl_strbuf_printf(f->b, "agent=\"%u\"", i);
+		sample_end(f, &a);
+	}
+}
+
+static void visit_servers(const struct family *f, struct sl_gateway *g,
+			  const struct sl_gateway_info *in)
+{
+	struct sl_server_info s;
+
+	(void)g, (void)in;
+	for (uint32_t i = 0; i < SL_CFG_MAX_AGENTS * SL_CFG_MAX_SERVERS; i++) {
+		if (!sl_board_server(i / SL_CFG_MAX_SERVERS, i % SL_CFG_MAX_SERVERS, &s))
+			continue;
+		sample_begin(f);
+		sl_strbuf_printf(f->b, "agent=\"%u\",", i / SL_CFG_MAX_SERVERS);
+		label(f->b, "server", s.name);
+		sample_end(f, &s);
+	}
+}
+
 static void render_named(struct sl_strbuf *b, const struct sl_gateway_info *in, const char *metric,
 			 const char *key, const struct stat_name *names, unsigned cnt,
 			 size_t offset, const char *help)
@@ -207,26 +259,55 @@ static void render_interfaces(struct sl_strbuf *b, const struct sl_gateway_info 
 	}
 }
 
+static bool is_up(const struct sl_backend_info *k)
+{
+	return k->state == SL_RPC_UP;
+}
+
+static bool is_on_fallback(const struct sl_backend_info *k)
+{
+	return k->on_fallback;
+}
+
 static void render_backend_states(struct sl_strbuf *b, const struct sl_gateway_info *in)
 {
-	head(b, "", "backend_up", "gauge", "1 while the backend can be used");
-	for (uint32_t w = 0; w < in->worker_cnt; w++) {
-		for (uint32_t i = 0; i < in->workers[w].backend_cnt; i++) {
-			const struct sl_backend_info *k = &in->workers[w].backends[i];
+	static const struct {
+		const char *name, *help;
+		bool (*is)(const struct sl_backend_info *k);
+	} states[] = {
+		{"backend_up", "1 while the backend can be used", is_up},
+		{"backend_on_fallback", "1 while its fallback endpoint is in use", is_on_fallback},
+	};
 
-			sl_strbuf_str(b, "sluice_backend_up{");
-			backend_labels(b, w, k);
-			sl_strbuf_printf(b, "} %d\n", k->state == SL_RPC_UP);
+	for (unsigned s = 0; s < SL_ARRAY_LEN(states); s++) {
+		head(b, "", states[s].name, "gauge", states[s].help);
+		for (uint32_t w = 0; w < in->worker_cnt; w++) {
+			for (uint32_t i = 0; i < in->workers[w].backend_cnt; i++) {
+				const struct sl_backend_info *k = &in->workers[w].backends[i];
+
+				sl_strbuf_printf(b, "sluice_%s{", states[s].name);
+				backend_labels(b, w, k);
+				sl_strbuf_printf(b, "} %d\n", states[s].is(k));
+			}
 		}
 	}
-	head(b, "", "backend_on_fallback", "gauge", "1 while its fallback endpoint is in use");
-	for (uint32_t w = 0; w < in->worker_cnt; w++) {
-		for (uint32_t i = 0; i < in->workers[w].backend_cnt; i++) {
-			const struct sl_backend_info *k = &in->workers[w].backends[i];
+}
 
-			sl_strbuf_str(b, "sluice_backend_on_fallback{");
-			backend_labels(b, w, k);
-			sl_strbuf_printf(b, "} %d\n", k->on_fallback);
+static void render_certificates(struct sl_strbuf *b, const struct sl_gateway_info *in)
+{
+	head(b, "", "tls_certificate_end_seconds", "gauge",
+	     "when each certificate ends, in seconds since 1970");
+	for (uint32_t i = 0; i < in->cfg->listener_cnt; i++) {
+		const struct sl_cfg_listener *l = &in->cfg->listeners[i];
+		const struct sl_tls_cert *c;
+
+		for (unsigned k = 0; l->tls_server && (c = sl_tls_server_cert(l->tls_server, k));
+		     k++) {
+			sl_strbuf_str(b, "sluice_tls_certificate_end_seconds{");
+			label(b, "listener", l->name);
+			sl_strbuf_char(b, ',');
+			label(b, "file", c->file);
+			sl_strbuf_printf(b, "} %" PRId64 "\n", c->ends);
 		}
 	}
 }
@@ -268,12 +349,12 @@ static void render_stages(struct sl_gateway *g, struct sl_strbuf *b,
 	struct sl_svc_hist sum;
 
 	head(b, "", "stage_seconds", "histogram", "time that requests spent in each stage");
-	for (uint32_t s = 0; s < in->cfg->pool_cnt; s++) {
-		for (unsigned st = 0; in->cfg->pools[s].name && st < SL_STAGE_CNT; st++) {
+	for (uint32_t s = 0; g && s < in->cfg->pool_cnt; s++) {
+		for (unsigned st = 0; st < SL_STAGE_CNT; st++) {
 			sum = (struct sl_svc_hist){0};
 			for (uint32_t w = 0; w < in->worker_cnt; w++) {
-				const struct sl_svc_hist *h =
-					sl_gateway_hist(g, w, s, (enum sl_stage)st);
+				const struct sl_svc_hist *h = sl_gateway_hist(
+					g, w, sl_gateway_slot(g, s), (enum sl_stage)st);
 
 				sl_hist_merge((uint64_t *)sum.bucket, (const uint64_t *)h->bucket);
 				sum.sum_ns += h->sum_ns;
@@ -286,27 +367,30 @@ static void render_stages(struct sl_gateway *g, struct sl_strbuf *b,
 static void render_gateway(struct sl_gateway *g, struct sl_strbuf *b,
 			   const struct sl_gateway_info *in)
 {
-	char why[128];
+	struct sl_err why = SL_ERR(128);
 
 	head(b, "", "up", "gauge", "1: this gateway runs");
 	sl_strbuf_str(b, "sluice_up 1\n");
 	head(b, "", "ready", "gauge", "1 while every pool has a backend and nothing drains");
-	sl_strbuf_printf(b, "sluice_ready %d\n", sl_gateway_ready(g, why, sizeof(why)));
+	sl_strbuf_printf(b, "sluice_ready %d\n", g && sl_gateway_ready(g, &why));
 	head(b, "", "draining", "gauge", "1 while no new connections are taken");
 	sl_strbuf_printf(b, "sluice_draining %d\n", in->draining);
 	head(b, "", "uptime_seconds", "gauge", "since the start");
 	sl_strbuf_printf(b, "sluice_uptime_seconds %.3f\n",
 			 (double)(sl_now_ns() - in->start_ns) / 1e9);
+	head(b, "", "broken_checks", "counter", "faults of our own that were stepped around");
+	sl_strbuf_printf(b, "sluice_broken_checks_total %" PRIu64 "\n", sl_checks_broken());
 }
 
-void sl_metrics_render(struct sl_gateway *g, struct sl_strbuf *b)
+static void render(struct sl_gateway *g, const struct sl_gateway_info *in, struct sl_strbuf *b)
 {
-	const struct sl_gateway_info *in = sl_gateway_info(g);
-
 	render_gateway(g, b, in);
 	render_interfaces(b, in);
 	render_table(g, in, b, "worker_", &worker_fields, visit_workers);
 	render_table(g, in, b, "tcp_", &tcp_fields, visit_tcp);
+	render_table(g, in, b, "udp_", &udp_fields, visit_udp);
+	render_table(g, in, b, "h2_", &h2_fields, visit_h2);
+	render_table(g, in, b, "tls_", &tls_fields, visit_tls);
 	render_table(g, in, b, "", &core_fields, visit_core);
 	render_table(g, in, b, "port_", &port_fields, visit_ports);
 	render_named(b, in, "drops", "reason", drop_names, SL_DROP_CNT,
@@ -316,10 +400,45 @@ void sl_metrics_render(struct sl_gateway *g, struct sl_strbuf *b)
 	render_named(b, in, "front_errors", "error", error_names, SL_FRONT_ERR_CNT,
 		     offsetof(struct sl_worker_info, core.front_errors),
 		     "requests that broke their protocol or its limits");
+	render_named(
+		b, in, "tls_ends", "reason", tls_end_names, SL_TLS_END_CNT,
+		offsetof(struct sl_worker_info, tls.ends),
+		"handshakes that were not finished, and connections that broke, by the reason");
 	render_named(b, in, "protocol_requests", "protocol", protocol_names, SL_PROTO_CNT,
 		     offsetof(struct sl_worker_info, core.protocols), "requests per protocol");
+	render_named(b, in, "address_limits", "limit", address_limit_names, SL_ACCOUNT_LIMIT_CNT,
+		     offsetof(struct sl_worker_info, core.address_limits),
+		     "refused as one client address had its share");
+	render_named(b, in, "ended_for_others", "short_of", rank_names, SL_RANK_CNT,
+		     offsetof(struct sl_worker_info, core.ended_for_others),
+		     "slow requests of heavy clients ended as something was short");
+	render_certificates(b, in);
 	render_backend_states(b, in);
 	render_table(g, in, b, "backend_", &backend_fields, visit_backends);
 	render_table(g, in, b, "service_", &live_fields, visit_live);
+	render_table(g, in, b, "agent_", &agent_fields, visit_agents);
+	render_table(g, in, b, "server_", &server_fields, visit_servers);
 	render_stages(g, b, in);
+}
+
+void sl_metrics_render(struct sl_gateway *g, struct sl_strbuf *b)
+{
+	render(g, sl_gateway_info(g), b);
+}
+
+void sl_metrics_heads(struct sl_strbuf *out)
+{
+	const struct sl_config nothing = {0};
+	const struct sl_gateway_info info = {.cfg = &nothing};
+	struct sl_strbuf all;
+
+	/* Of no workers and pools, only families are left. */
+	sl_strbuf_grow(&all, 1 << 20);
+	render(NULL, &info, &all);
+	for (const char *line = sl_strbuf_cstr(&all), *end; (end = strchr(line, '\n'));
+	     line = end + 1) {
+		if (line[0] == '#')
+			sl_strbuf_add(out, line, (size_t)(end - line) + 1);
+	}
+	sl_strbuf_fini(&all);
 }

@@ -87,8 +87,7 @@ static const struct {
 	 "a duration like 1s"},
 };
 
-int sl_override_set(struct sl_svc_ctl *ctl, const char *name, const char *value, char *err,
-		    size_t err_len)
+int sl_override_set(struct sl_svc_ctl *ctl, const char *name, const char *value, struct sl_err *err)
 {
 	for (size_t i = 0; i < SL_ARRAY_LEN(overrides); i++) {
 		if (strcmp(overrides[i].name, name) != 0)
@@ -102,13 +101,11 @@ int sl_override_set(struct sl_svc_ctl *ctl, const char *name, const char *value,
 		}
 		if (overrides[i].set(ctl, value))
 			return 0;
-		snprintf(err, err_len, "found %s = \"%.64s\"; allowed: %s, or auto", name, value,
-			 overrides[i].allowed);
-		return -EINVAL;
+		return sl_fail(err, -EINVAL, "found %s = \"%.64s\"; allowed: %s, or auto", name,
+			       value, overrides[i].allowed);
 	}
-	snprintf(err, err_len, "found \"%.64s\"; allowed: pool, size, shed, hold, bound, deadline",
-		 name);
-	return -EINVAL;
+	return sl_fail(err, -EINVAL,
+		       "found \"%.64s\"; allowed: pool, size, shed, hold, bound, deadline", name);
 }
 
 json_t *sl_override_json(const struct sl_svc_ctl *ctl)

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/strbuf.h"
+#include "front/tls/server.h"
 #include "control/control_impl.h"
 
 static void add_name(void *arg, const char *key)
@@ -27,20 +28,6 @@ static void join(struct sl_strbuf *b, const json_t *names, const char *none)
 		sl_strbuf_str(b, none);
 }
 
-/*
- * What differs from what is in force, and, of that which needs a restart, from what the gateway was
- * started with.
- */
-static json_t *compare(struct sl_control *c, const struct sl_config *next)
-{
-	const struct sl_config *now = sl_gateway_info(c->opt.gateway)->cfg;
-	json_t *changed = json_array(), *restart = json_array();
-
-	sl_config_diff(now, next, false, add_name, changed);
-	sl_config_diff(c->opt.config, next, true, add_name, restart);
-	return json_pack("{s:o, s:o}", "in_force", changed, "needs_restart", restart);
-}
-
 static void remember_text(struct sl_control *c, const json_t *diff)
 {
 	static const char cut[] = " and more";
@@ -59,19 +46,25 @@ static void remember_text(struct sl_control *c, const json_t *diff)
 	c->reload_warns = json_array_size(restart) != 0;
 }
 
-static void say_done(struct sl_control *c)
-{
-	c->reloading = false;
-	sl_log_at(c->reload_warns ? SL_LOG_WARN : SL_LOG_INFO, "reload: %s", c->reload_text);
-}
-
 /* Hands the gateway what waits. 0 or -1 and one line in err; a gateway that is busy is no error. */
-static int hand_over(struct sl_control *c, json_t **diff, char *err, size_t err_len)
+static int hand_over(struct sl_control *c, json_t **diff, struct sl_err *err)
 {
+	const struct sl_config *now = sl_gateway_info(c->opt.gateway)->cfg;
 	struct sl_config *next = c->reload_wait;
-	json_t *d = compare(c, next);
-	int rc = d ? sl_gateway_reload(c->opt.gateway, next, err, err_len) : -ENOMEM;
+	json_t *changed = json_array(), *restart = json_array(), *d;
+	int rc;
 
+	/*
+	 * What differs from what is in force, and, of that which needs a restart, from what the
+	 * gateway was started with.
+	 */
+	sl_config_diff(now, next, false, add_name, changed);
+	sl_config_diff(c->opt.config, next, true, add_name, restart);
+	d = json_pack("{s:o, s:o}", "in_force", changed, "needs_restart", restart);
+	rc = d ? sl_gateway_reload(c->opt.gateway, next, err) : -ENOMEM;
+
+	if (!d)
+		sl_err_set(err, "%s: out of memory", next->file);
 	if (rc == -EBUSY) {
 		rc = 0;
 	} else {
@@ -80,6 +73,8 @@ static int hand_over(struct sl_control *c, json_t **diff, char *err, size_t err_
 			sl_config_free(next);
 		} else {
 			c->reloading = true;
+			if (c->opt.on_config)
+				c->opt.on_config(c->opt.arg, next);
 			remember_text(c, d);
 			sl_log_level_set((enum sl_log_level)next->log_level);
 		}
@@ -97,35 +92,54 @@ static void warn(void *arg, const char *line)
 	sl_log_warn("%s", line);
 }
 
-int sl_control_reload(struct sl_control *c, json_t **diff, char *err, size_t err_len)
+/* Whoever asked: the log has each line. */
+static void say_refused(const char *lines)
+{
+	for (const char *end; *lines; lines = end + (*end == '\n')) {
+		end = strchrnul(lines, '\n');
+		sl_log_err("reload: nothing changed: %.*s", (int)(end - lines), lines);
+	}
+}
+
+static int load_next(struct sl_control *c, json_t **diff, struct sl_err *err)
 {
 	struct sl_config *next;
 
-	if (!c->opt.config_file) {
-		snprintf(err, err_len, "started without a file");
-		return -1;
-	}
-	if (c->draining) {
-		snprintf(err, err_len, "draining");
-		return -1;
-	}
-	next = sl_config_load(c->opt.config_file, err, err_len);
-	if (!next || sl_config_check_system(next, err, err_len) != 0) {
+	if (!c->opt.config_file)
+		return sl_fail(err, -1, "started without a file");
+	if (c->draining)
+		return sl_fail(err, -1, "draining");
+	next = sl_config_load(c->opt.config_file, err);
+	if (!next || sl_config_check_system(next, err) != 0 || sl_tls_load(next, err) != 0) {
 		sl_config_free(next);
 		return -1;
 	}
 	sl_config_each_warning(next, warn, NULL);
+	sl_tls_each_warning(next, warn, NULL);
+	sl_tls_log_ends(next);
 	sl_config_free(c->reload_wait);
 	c->reload_wait = next;
-	return hand_over(c, diff, err, err_len) ? -1 : 0;
+	return hand_over(c, diff, err) ? -1 : 0;
+}
+
+int sl_control_reload(struct sl_control *c, json_t **diff, struct sl_err *err)
+{
+	int rc = load_next(c, diff, err);
+
+	if (rc)
+		say_refused(err->text);
+	return rc;
 }
 
 void sl_control_step(struct sl_control *c)
 {
-	char err[600];
+	struct sl_err err = SL_ERR(600);
 
-	if (!sl_gateway_step(c->opt.gateway) && c->reloading)
-		say_done(c);
-	if (c->reload_wait && hand_over(c, NULL, err, sizeof(err)))
-		sl_log_err("reload: nothing changed: %s", err);
+	if (!sl_gateway_step(c->opt.gateway) && c->reloading) {
+		c->reloading = false;
+		sl_log_at(c->reload_warns ? SL_LOG_WARN : SL_LOG_INFO, "reload: %s",
+			  c->reload_text);
+	}
+	if (c->reload_wait && hand_over(c, NULL, &err))
+		say_refused(err.text);
 }

@@ -7,16 +7,17 @@
 
 #include "base/clock.h"
 #include "base/hist.h"
+#include "config/board.h"
 #include "control/fields.h"
 
 enum { WINDOW_NS = 2000000000 };
 
-static void sum_hist(struct sl_gateway *g, uint32_t workers, uint32_t service, unsigned stage,
+static void sum_hist(struct sl_gateway *g, uint32_t workers, uint32_t slot, unsigned stage,
 		     struct sl_svc_hist *out)
 {
 	memset(out, 0, sizeof(*out));
 	for (uint32_t w = 0; w < workers; w++) {
-		const struct sl_svc_hist *h = sl_gateway_hist(g, w, service, (enum sl_stage)stage);
+		const struct sl_svc_hist *h = sl_gateway_hist(g, w, slot, (enum sl_stage)stage);
 
 		sl_hist_merge((uint64_t *)out->bucket, (const uint64_t *)h->bucket);
 		out->count += h->count;
@@ -85,17 +86,6 @@ static json_t *named_json(const struct stat_name *names, unsigned cnt, const uin
 	return o;
 }
 
-static json_t *interface_json(const struct sl_interface_info *i)
-{
-	json_t *o = json_object();
-
-	json_object_set_new(o, "name", json_string(i->name));
-	json_object_set_new(o, "attach", json_string(i->attach));
-	json_object_set_new(o, "verdicts",
-			    named_json(verdict_names, SL_RX_VERDICT_CNT, i->verdicts));
-	return o;
-}
-
 static json_t *port_json(const struct sl_port_info *p)
 {
 	json_t *o = json_object();
@@ -123,17 +113,26 @@ static json_t *backend_json(const struct sl_backend_info *b)
 static json_t *worker_json(const struct sl_worker_info *w)
 {
 	json_t *o = json_object(), *ports = json_array(), *backends = json_array();
-	json_t *core = table_json(&core_fields, &w->core);
+	json_t *core = table_json(&core_fields, &w->core), *tls = table_json(&tls_fields, &w->tls);
 
 	json_object_set_new(o, "cpu", json_integer(w->cpu));
 	add_table(o, &worker_fields, w);
 	json_object_set_new(o, "tcp", table_json(&tcp_fields, &w->tcp));
+	json_object_set_new(o, "udp", table_json(&udp_fields, &w->udp));
+	json_object_set_new(o, "h2", table_json(&h2_fields, &w->h2));
+	json_object_set_new(tls, "ends", named_json(tls_end_names, SL_TLS_END_CNT, w->tls.ends));
+	json_object_set_new(o, "tls", tls);
 	json_object_set_new(core, "outcomes",
 			    named_json(outcome_names, SL_OUTCOME_CNT, w->core.outcomes));
 	json_object_set_new(core, "front_errors",
 			    named_json(error_names, SL_FRONT_ERR_CNT, w->core.front_errors));
 	json_object_set_new(core, "protocols",
 			    named_json(protocol_names, SL_PROTO_CNT, w->core.protocols));
+	json_object_set_new(
+		core, "address_limits",
+		named_json(address_limit_names, SL_ACCOUNT_LIMIT_CNT, w->core.address_limits));
+	json_object_set_new(core, "ended_for_others",
+			    named_json(rank_names, SL_RANK_CNT, w->core.ended_for_others));
 	json_object_set_new(o, "core", core);
 	json_object_set_new(o, "drops", named_json(drop_names, SL_DROP_CNT, w->drops));
 	for (uint32_t i = 0; i < w->port_cnt; i++)
@@ -152,42 +151,86 @@ static void add_quantiles(json_t *o, const uint64_t *bucket)
 	set_int(o, "p99_ns", sl_hist_quantile(bucket, 0.99));
 }
 
-static json_t *stage_json(const struct sl_svc_hist *h, const struct sl_svc_hist *older)
-{
-	json_t *o = json_object(), *recent = json_object();
-	uint64_t diff[SL_HIST_BUCKET_CNT];
-
-	set_int(o, "count", h->count);
-	set_int(o, "mean_ns", h->count ? h->sum_ns / h->count : 0);
-	add_quantiles(o, (const uint64_t *)h->bucket);
-	sl_hist_diff(diff, (const uint64_t *)h->bucket, (const uint64_t *)older->bucket);
-	set_int(recent, "count", sl_hist_count(diff));
-	add_quantiles(recent, diff);
-	json_object_set_new(o, "recent", recent);
-	return o;
-}
-
 static json_t *service_json(struct sl_gateway *g, const struct sl_gateway_info *in,
 			    const struct sl_window *win, uint32_t s)
 {
 	json_t *o = json_object(), *live = json_array(), *stages = json_object();
+	uint32_t slot = sl_gateway_slot(g, s);
+	uint64_t diff[SL_HIST_BUCKET_CNT];
 	struct sl_svc_hist h;
 	struct sl_svc_live l;
 
 	json_object_set_new(o, "pool", json_string(in->cfg->pools[s].name));
 	for (uint32_t w = 0; w < in->worker_cnt; w++) {
-		sl_gateway_live(g, w, s, &l);
+		sl_gateway_live(g, w, slot, &l);
 		json_array_append_new(live, table_json(&live_fields, &l));
 	}
 	json_object_set_new(o, "live", live);
-	json_object_set_new(o, "override", sl_override_json(sl_gateway_ctl(g, s)));
+	json_object_set_new(o, "override", sl_override_json(sl_gateway_ctl(g, slot)));
 	for (unsigned st = 0; st < SL_STAGE_CNT; st++) {
-		sum_hist(g, in->worker_cnt, s, st, &h);
-		json_object_set_new(stages, stage_names[st].name,
-				    stage_json(&h, &win->older[s * SL_STAGE_CNT + st]));
+		const struct sl_svc_hist *older = &win->older[slot * SL_STAGE_CNT + st];
+		json_t *stage = json_object(), *recent = json_object();
+
+		sum_hist(g, in->worker_cnt, slot, st, &h);
+		set_int(stage, "count", h.count);
+		set_int(stage, "mean_ns", h.count ? h.sum_ns / h.count : 0);
+		add_quantiles(stage, (const uint64_t *)h.bucket);
+		sl_hist_diff(diff, (const uint64_t *)h.bucket, (const uint64_t *)older->bucket);
+		set_int(recent, "count", sl_hist_count(diff));
+		add_quantiles(recent, diff);
+		json_object_set_new(stage, "recent", recent);
+		json_object_set_new(stages, stage_names[st].name, stage);
 	}
 	json_object_set_new(o, "stages", stages);
 	return o;
+}
+
+static json_t *certificates_json(const struct sl_config *cfg)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < cfg->listener_cnt; i++) {
+		const struct sl_cfg_listener *l = &cfg->listeners[i];
+		const struct sl_tls_cert *c;
+
+		for (unsigned k = 0; l->tls_server && (c = sl_tls_server_cert(l->tls_server, k));
+		     k++) {
+			json_t *o = json_pack("{s:s, s:s, s:I}", "listener", l->name, "file",
+					      c->file, "ends", (json_int_t)c->ends);
+
+			json_array_append_new(list, o);
+		}
+	}
+	return list;
+}
+
+static json_t *agents_json(void)
+{
+	json_t *list = json_array();
+	struct sl_agent_info a;
+	struct sl_server_info s;
+
+	for (uint32_t i = 0; i < SL_CFG_MAX_AGENTS; i++) {
+		json_t *o = sl_board_agent(i, &a) ? table_json(&agent_fields, &a) : NULL;
+		json_t *servers = o ? json_array() : NULL;
+
+		if (!o)
+			continue;
+		for (uint32_t line = 0; line < SL_CFG_MAX_SERVERS; line++) {
+			json_t *server;
+
+			if (!sl_board_server(i, line, &s))
+				continue;
+			server = table_json(&server_fields, &s);
+			json_object_set_new(server, "name", json_string(s.name));
+			json_array_append_new(servers, server);
+		}
+		set_int(o, "number", i);
+		set_int(o, "pid", a.pid);
+		json_object_set_new(o, "servers", servers);
+		json_array_append_new(list, o);
+	}
+	return list;
 }
 
 json_t *sl_stats_json(struct sl_gateway *g, const struct sl_window *win)
@@ -195,27 +238,31 @@ json_t *sl_stats_json(struct sl_gateway *g, const struct sl_window *win)
 	const struct sl_gateway_info *in = sl_gateway_info(g);
 	json_t *o = json_object(), *list;
 	uint64_t now = sl_now_ns();
-	char why[128] = "";
+	struct sl_err why = SL_ERR(128);
 
 	set_int(o, "time_ns", now);
 	set_int(o, "uptime_ns", now - in->start_ns);
 	json_object_set_new(o, "config", json_string(in->cfg->file));
-	json_object_set_new(o, "ready", json_boolean(sl_gateway_ready(g, why, sizeof(why))));
-	json_object_set_new(o, "why_not_ready", json_string(why));
+	json_object_set_new(o, "ready", json_boolean(sl_gateway_ready(g, &why)));
+	json_object_set_new(o, "why_not_ready", json_string(why.text));
 	json_object_set_new(o, "draining", json_boolean(in->draining));
 	list = json_array();
 	for (uint32_t i = 0; i < in->interface_cnt; i++)
-		json_array_append_new(list, interface_json(&in->interfaces[i]));
+		json_array_append_new(list,
+				      json_pack("{s:s, s:s, s:o}", "name", in->interfaces[i].name,
+						"attach", in->interfaces[i].attach, "verdicts",
+						named_json(verdict_names, SL_RX_VERDICT_CNT,
+							   in->interfaces[i].verdicts)));
 	json_object_set_new(o, "interfaces", list);
 	list = json_array();
 	for (uint32_t w = 0; w < in->worker_cnt; w++)
 		json_array_append_new(list, worker_json(&in->workers[w]));
 	json_object_set_new(o, "workers", list);
 	list = json_array();
-	for (uint32_t s = 0; s < in->cfg->pool_cnt; s++) {
-		if (in->cfg->pools[s].name)
-			json_array_append_new(list, service_json(g, in, win, s));
-	}
+	for (uint32_t s = 0; s < in->cfg->pool_cnt; s++)
+		json_array_append_new(list, service_json(g, in, win, s));
 	json_object_set_new(o, "services", list);
+	json_object_set_new(o, "agents", agents_json());
+	json_object_set_new(o, "certificates", certificates_json(in->cfg));
 	return o;
 }

@@ -6,7 +6,8 @@
 #include <jansson.h>
 #include <stdint.h>
 
-#include "worker/gateway.h"
+#include "base/err.h"
+#include "gateway/gateway.h"
 
 /*
  * Histograms of a moment ago, so that "recent" quantiles cover the last 2 to 4 seconds:
@@ -14,7 +15,7 @@
  *   older ---- newer ---- now      recent = now - older; each 2 s newer becomes older
  */
 struct sl_window {
-	struct sl_svc_hist *older, *newer; /* [service][SL_STAGE_CNT], summed over workers */
+	struct sl_svc_hist *older, *newer; /* [slot][SL_STAGE_CNT], summed over workers */
 	uint32_t cnt;
 	uint64_t next_ns;
 };
@@ -33,7 +34,7 @@ json_t *sl_override_json(const struct sl_svc_ctl *ctl);
  * Sets one override: name is size, shed, hold, bound or deadline; value as in a configuration, or
  * "auto" to give the decision back. 0 or -EINVAL and a line in err.
  */
-int sl_override_set(struct sl_svc_ctl *ctl, const char *name, const char *value, char *err,
-		    size_t err_len);
+int sl_override_set(struct sl_svc_ctl *ctl, const char *name, const char *value,
+		    struct sl_err *err);
 
 #endif

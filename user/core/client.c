@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A client's connection from its first byte to its end: bytes up into its front, whose bytes go down
+ * into the stream, and the phase that it is in.
+ */
 #include "core/client.h"
 
 #include <string.h>
@@ -6,9 +10,15 @@
 #include "base/clock.h"
 
 enum {
-	DETECT_LEN = 4,       /* "PRI " tells HTTP/2 from HTTP/1.1 */
-	ROOM_MIN = 64,        /* of the send buffer: with less the fronts wait */
-	TIMER_GRAIN_MS = 250, /* time-outs are looked at this often at the most */
+	DETECT_LEN = 4, /* "PRI " tells HTTP/2 from HTTP/1.1 */
+	ROOM_MIN = 64,  /* of the send buffer: with less the fronts wait */
+};
+
+const struct sl_front_ops *const sl_client_fronts[] = {
+	[SL_CLIENT_NEW] = NULL,
+	[SL_CLIENT_HTTP1] = &sl_front_http1,
+	[SL_CLIENT_H2] = &sl_front_h2,
+	[SL_CLIENT_DATAGRAM] = &sl_front_datagram,
 };
 
 /* --- the list of clients: by index, for half of what pointers take --- */
@@ -43,51 +53,32 @@ static void list_del(struct sl_core *c, const struct sl_client *cl)
 		next->prev = cl->prev;
 }
 
-static const struct sl_front_ops *front_of(const struct sl_client *cl)
+/* --- phases: what a client is waited for --- */
+
+static void close_stream(struct sl_client *cl)
 {
-	static const struct sl_front_ops *const fronts[] = {
-		[SL_CLIENT_NEW] = NULL,
-		[SL_CLIENT_HTTP1] = &sl_front_http1,
-		[SL_CLIENT_H2] = &sl_front_h2,
-	};
+	struct sl_conn s = sl_client_stream(cl);
 
-	return fronts[cl->proto];
-}
-
-/* --- phases: what a client is waited for, and for how long --- */
-
-static uint64_t phase_limit_ns(const struct sl_client *cl)
-{
-	const struct sl_cfg_limits *l = &cl->core->cfg->limits;
-
-	switch (cl->phase) {
-	case SL_CLIENT_HEAD: return l->header_timeout_ns;
-	case SL_CLIENT_BODY: return l->body_timeout_ns;
-	case SL_CLIENT_SEND: return l->send_timeout_ns;
-	case SL_CLIENT_WAIT: return 0;
-	default: return l->idle_timeout_ns;
-	}
-}
-
-/* In whole milliseconds that have passed for sure. */
-static uint64_t waited_ns(const struct sl_client *cl)
-{
-	int32_t ms = (int32_t)((uint32_t)(cl->core->now_ns / SL_NS_PER_MS) - cl->phase_ms);
-
-	return ms > 0 ? (uint64_t)ms * SL_NS_PER_MS : 0;
+	s.ops->close(s.self);
 }
 
 static void set_phase(struct sl_client *cl, enum sl_client_phase phase)
 {
-	cl->phase = (uint8_t)phase;
+	cl->phase = (unsigned)phase & 7;
 	cl->phase_ms = (uint32_t)((cl->core->now_ns + SL_NS_PER_MS - 1) / SL_NS_PER_MS);
 }
 
-/* After input or output: the head's clock runs from its first byte, the others' from the last one.
+/*
+ * After input or output: the head's clock runs from its first byte, the others' from the last one.
  */
 static void note_progress(struct sl_client *cl)
 {
-	const struct sl_front_ops *front = front_of(cl);
+	static const enum sl_client_phase rests[] = {
+		[SL_FRONT_BUSY] = SL_CLIENT_HEAD,
+		[SL_FRONT_IDLE] = SL_CLIENT_IDLE,
+		[SL_FRONT_TELLS] = SL_CLIENT_WAIT,
+	};
+	const struct sl_front_ops *front = sl_client_front(cl);
 	enum sl_client_phase next = SL_CLIENT_IDLE;
 
 	if (cl->phase == SL_CLIENT_RESET)
@@ -98,115 +89,140 @@ static void note_progress(struct sl_client *cl)
 		next = SL_CLIENT_BODY;
 	else if (cl->streams)
 		next = SL_CLIENT_WAIT;
-	else if (cl->first_len || (front && !front->idle(cl->state)))
+	else if (cl->first_len)
 		next = SL_CLIENT_HEAD;
-	else if (front && front->waits && front->waits(cl->state))
-		next = SL_CLIENT_WAIT;
+	else if (front)
+		next = rests[front->rest(cl->state)];
 	if (next != SL_CLIENT_HEAD || cl->phase != SL_CLIENT_HEAD)
 		set_phase(cl, next);
 }
 
-static void arm_timer(struct sl_client *cl)
+/* Time for what was just written; then it is aborted. */
+static void await_end(struct sl_client *cl)
 {
-	uint64_t limit = phase_limit_ns(cl);
-	uint64_t waited = waited_ns(cl);
-	uint64_t soonest = TIMER_GRAIN_MS * SL_NS_PER_MS;
-	uint64_t left = limit > waited ? limit - waited : 0;
-
-	/* Lazy: the data path only stores phase_ms, and the timer finds out what is due. */
-	if (!limit)
-		left = cl->core->cfg->limits.idle_timeout_ns;
-	sl_timer_set(&cl->core->wheel, &cl->timer,
-		     cl->core->now_ns + (left > soonest ? left : soonest));
+	set_phase(cl, SL_CLIENT_SEND);
+	sl_client_arm(cl);
 }
 
 void sl_client_timer(struct sl_client *cl)
 {
-	const struct sl_front_ops *front = front_of(cl);
-	uint64_t limit = phase_limit_ns(cl);
+	const struct sl_front_ops *front = sl_client_front(cl);
+	enum sl_client_due due = sl_client_due(cl);
 
 	if (cl->phase == SL_CLIENT_RESET) {
 		sl_client_abort(cl);
 		return;
 	}
-	if (!limit || waited_ns(cl) < limit) {
-		arm_timer(cl);
+	if (due == SL_CLIENT_DUE_NOT) {
+		sl_client_arm(cl);
 		return;
 	}
 	cl->core->stats.clients_timed_out++;
-	if (cl->phase == SL_CLIENT_SEND) {
+	if (due == SL_CLIENT_DUE_UNREAD ||
+	    (due == SL_CLIENT_DUE_PHASE && cl->phase == SL_CLIENT_SEND)) {
 		sl_client_abort(cl);
 		return;
 	}
-	if (front && cl->phase == SL_CLIENT_IDLE)
+	if (front && due == SL_CLIENT_DUE_PHASE && cl->phase == SL_CLIENT_IDLE)
 		front->drain(cl->state, &cl->core->env); /* HTTP/2 has a GOAWAY for it */
 	else if (front)
 		front->timeout(cl->state, &cl->core->env);
 	else
-		sl_tcp_close(cl->conn);
-	set_phase(cl, SL_CLIENT_SEND); /* time for what was just written; then it is aborted */
-	arm_timer(cl);
+		close_stream(cl);
+	await_end(cl);
 }
+
+void sl_client_late(struct sl_client *cl)
+{
+	cl->core->stats.clients_timed_out++;
+	sl_client_front(cl)->timeout(cl->state, &cl->core->env);
+	await_end(cl);
+}
+
+/* --- TCP as a byte stream --- */
+
+static size_t tcp_write(void *self, const void *bytes, size_t len)
+{
+	return sl_tcp_send(self, bytes, len);
+}
+
+static bool tcp_write_head(void *self, const void *bytes, size_t len)
+{
+	return sl_tcp_send_head(self, bytes, len);
+}
+
+static size_t tcp_room(const void *self)
+{
+	return sl_tcp_send_room(self);
+}
+
+static void tcp_want_room(void *self)
+{
+	sl_tcp_want_write(self);
+}
+
+static void tcp_resume(void *self)
+{
+	sl_tcp_resume(self);
+}
+
+static void tcp_close(void *self)
+{
+	sl_tcp_close(self);
+}
+
+static void tcp_reset(void *self)
+{
+	sl_tcp_abort(self);
+}
+
+static void tcp_info(const void *self, struct sl_conn_info *out)
+{
+	const struct sl_tcp_conn *c = self;
+
+	*out = (struct sl_conn_info){
+		.local = sl_net_local(&c->path, c->local_port_be),
+		.peer = sl_net_remote(&c->path, c->remote_port_be),
+		.listener = (uint16_t)c->listener,
+	};
+}
+
+static uint8_t *tcp_lay(void *self, size_t min, bool beyond, size_t *room)
+{
+	return sl_tcp_lay(self, min, beyond, room);
+}
+
+static void tcp_commit(void *self, size_t len)
+{
+	sl_tcp_commit(self, len);
+}
+
+static bool tcp_fits_head(const void *self, size_t len)
+{
+	return sl_tcp_fits_head(self, len);
+}
+
+const struct sl_conn_ops sl_client_tcp_stream = {
+	.write = tcp_write,
+	.write_head = tcp_write_head,
+	.room = tcp_room,
+	.want_room = tcp_want_room,
+	.resume = tcp_resume,
+	.close = tcp_close,
+	.reset = tcp_reset,
+	.info = tcp_info,
+	.lay = tcp_lay,
+	.commit = tcp_commit,
+	.fits_head = tcp_fits_head,
+};
 
 /* --- what a front asks of its client --- */
 
-static struct sl_stream *host_begin(void *host, const struct sl_request *rq)
+size_t sl_client_write(void *host, const void *bytes, size_t len)
 {
 	struct sl_client *cl = host;
-	const struct sl_cfg_route *route = sl_route_find(cl->core->cfg, rq->path, rq->method);
-	struct sl_exchange *x = sl_exchange_begin(cl->core, cl, route, cl->fair_addr, rq);
-
-	if (!x)
-		return NULL;
-	if (rq->end)
-		sl_exchange_end(x);
-	else
-		cl->reading++;
-	return &x->stream;
-}
-
-static size_t host_body(void *host, struct sl_stream *st, struct sl_chunk *chunk)
-{
-	(void)host;
-	return sl_exchange_body((struct sl_exchange *)st, chunk);
-}
-
-static void stop_reading(struct sl_client *cl, const struct sl_exchange *x)
-{
-	if (!x->request_ended && cl->reading)
-		cl->reading--;
-}
-
-static void host_end(void *host, struct sl_stream *st)
-{
-	struct sl_exchange *x = (struct sl_exchange *)st;
-
-	stop_reading(host, x);
-	sl_exchange_end(x);
-}
-
-static void host_done(void *host, struct sl_stream *st)
-{
-	struct sl_exchange *x = (struct sl_exchange *)st;
-
-	stop_reading(host, x);
-	x->request_ended = true;
-	sl_exchange_done(x);
-}
-
-static void host_cancel(void *host, struct sl_stream *st)
-{
-	struct sl_exchange *x = (struct sl_exchange *)st;
-
-	stop_reading(host, x);
-	x->request_ended = true;
-	sl_exchange_cancel(x);
-}
-
-static size_t host_write(void *host, const void *bytes, size_t len)
-{
-	struct sl_client *cl = host;
-	size_t n = cl->conn ? sl_tcp_send(cl->conn, bytes, len) : 0;
+	struct sl_conn s = sl_client_stream(cl);
+	size_t n = cl->conn ? s.ops->write(s.self, bytes, len) : 0;
 
 	cl->blocked = n < len;
 	return n;
@@ -214,151 +230,149 @@ static size_t host_write(void *host, const void *bytes, size_t len)
 
 static void wait_for_room(struct sl_client *cl)
 {
+	struct sl_conn s = sl_client_stream(cl);
+
 	cl->blocked = true;
-	sl_tcp_want_write(cl->conn);
+	s.ops->want_room(s.self);
 }
 
-static bool host_write_head(void *host, const void *bytes, size_t len)
+bool sl_client_write_head(void *host, const void *bytes, size_t len)
 {
 	struct sl_client *cl = host;
+	struct sl_conn s = sl_client_stream(cl);
 
 	if (!cl->conn)
 		return false;
-	if (sl_tcp_send_head(cl->conn, bytes, len))
+	if (s.ops->write_head(s.self, bytes, len))
 		return true;
 	wait_for_room(cl);
 	return false;
 }
 
-static size_t host_room(void *host)
+size_t sl_client_room(void *host)
 {
 	struct sl_client *cl = host;
-	size_t room = cl->conn ? sl_tcp_send_room(cl->conn) : 0;
+	struct sl_conn s = sl_client_stream(cl);
+	size_t room = cl->conn ? s.ops->room(s.self) : 0;
 
-	/* Who finds so little does not write at all: nobody else would tell TCP that he waits. */
+	/* Who finds so little does not write at all: nobody else would tell the stream that he waits. */
 	if (cl->conn && room < ROOM_MIN)
 		wait_for_room(cl);
 	return room;
 }
 
-static void host_close(void *host)
+void sl_client_close(void *host, bool at_once)
 {
 	struct sl_client *cl = host;
-
-	if (cl->closing || !cl->conn)
-		return;
-	cl->closing = true;
-	sl_tcp_close(cl->conn);
-}
-
-/* Put off to the timers: the front that asks for it is still on the stack. */
-static void host_reset(void *host)
-{
-	struct sl_client *cl = host;
+	bool again = cl->closing;
 
 	if (!cl->conn)
 		return;
 	cl->closing = true;
-	set_phase(cl, SL_CLIENT_RESET);
-	sl_timer_set(&cl->core->wheel, &cl->timer, cl->core->now_ns);
+	if (at_once) {
+		/* Put off to the timers: the front that asks for it is still on the stack. */
+		set_phase(cl, SL_CLIENT_RESET);
+		sl_timer_set(&cl->core->wheel, &cl->timer, cl->core->now_ns);
+	} else if (!again) {
+		close_stream(cl);
+	}
 }
 
-static void host_resume(void *host, struct sl_stream *st)
+void sl_client_excuse(struct sl_client *cl)
 {
-	(void)host;
-	sl_exchange_resume((struct sl_exchange *)st);
-}
-
-const struct sl_host_ops sl_client_host_ops = {
-	.begin = host_begin,
-	.body = host_body,
-	.end = host_end,
-	.done = host_done,
-	.cancel = host_cancel,
-	.write = host_write,
-	.write_head = host_write_head,
-	.room = host_room,
-	.close = host_close,
-	.resume = host_resume,
-	.reset = host_reset,
-};
-
-const struct sl_front_ops *sl_client_front(struct sl_client *cl, void **state)
-{
-	*state = cl->state;
-	return front_of(cl);
-}
-
-void sl_client_stream_opened(struct sl_client *cl)
-{
-	cl->streams++;
-}
-
-void sl_client_stream_closed(struct sl_client *cl)
-{
-	cl->streams--;
+	note_progress(cl);
 }
 
 void sl_client_progress(struct sl_client *cl)
 {
-	/* A call of the front is on the stack: it goes on by itself. */
-	if (cl->in_input || !cl->conn)
+	if (!cl->conn)
 		return;
 	note_progress(cl);
 	if (cl->paused && !cl->closing) {
+		struct sl_conn s = sl_client_stream(cl);
+
 		cl->paused = false;
-		sl_tcp_resume(cl->conn);
+		s.ops->resume(s.self);
 	}
 }
 
-/* --- what TCP tells a client --- */
+/* --- what the stream tells a client --- */
 
-static uint32_t hash_addr(const struct sl_tcp_addr *a)
+static bool open_account(struct sl_client *cl, const struct sl_addr *peer)
 {
-	uint32_t h = 2166136261u;
-	unsigned len = a->family == 4 ? 4 : 8; /* an IPv6 customer is its /64 */
+	struct sl_accounts *t = &cl->core->accounts;
+	struct sl_account *a = sl_account_open(t, peer);
 
-	for (unsigned i = 0; i < len; i++)
-		h = (h ^ a->addr[i]) * 16777619u;
-	return h;
+	cl->account = a ? sl_pool_index(&t->pool, a) + 1 : 0;
+	return a;
 }
 
-static void *on_accepted(void *app, struct sl_tcp_conn *conn, uint16_t listener,
-			 const struct sl_tcp_addr *local, const struct sl_tcp_addr *remote)
+struct sl_client *sl_client_open(struct sl_core *c, struct sl_tcp_conn *conn,
+				 const struct sl_conn_info *info, bool hearsay)
 {
-	struct sl_core *c = app;
 	struct sl_client *cl = c->draining ? NULL : sl_pool_get(&c->clients);
 
-	(void)listener;
-	(void)local;
 	if (!cl)
 		return NULL;
 	memset(cl, 0, sizeof(*cl));
 	cl->core = c;
 	cl->conn = conn;
-	cl->fair_addr = hash_addr(remote);
+	cl->listener = info->listener;
+	if (!hearsay && !open_account(cl, &info->peer)) {
+		sl_pool_put(&c->clients, cl);
+		return NULL;
+	}
 	list_add(c, cl);
 	set_phase(cl, SL_CLIENT_IDLE);
-	arm_timer(cl);
+	sl_client_arm(cl);
 	c->stats.clients++;
 	return cl;
 }
 
+void sl_client_await(struct sl_client *cl)
+{
+	set_phase(cl, SL_CLIENT_HEAD);
+	sl_client_arm(cl);
+}
+
+/* A filter knows by now whose connection it is; if that one has too many, it is reset soon. */
+static void on_named(void *handle)
+{
+	struct sl_client *cl = handle;
+	struct sl_accounts *t = &cl->core->accounts;
+	SL_UNSET struct sl_conn_info info;
+	int32_t frames;
+
+	if (cl->account)
+		return;
+	sl_client_ends(cl, &info);
+	if (!open_account(cl, &info.peer)) {
+		sl_client_close(cl, true);
+		return;
+	}
+	frames = (int32_t)sl_tcp_held_frames(sl_client_tcp(cl));
+	sl_account_add_frames(t, &t->unproven, -frames);
+	sl_account_add_frames(t, sl_client_account(cl), frames);
+}
+
+static void on_opened(void *handle)
+{
+	struct sl_client *cl = handle;
+
+	if (cl->phase != SL_CLIENT_RESET)
+		set_phase(cl, SL_CLIENT_IDLE);
+}
+
 static size_t feed(struct sl_client *cl, struct sl_chunk *chunk)
 {
-	size_t n;
-
-	cl->in_input = true;
-	n = front_of(cl)->input(cl->state, &cl->core->env, chunk);
-	cl->in_input = false;
-	return n;
+	return sl_client_front(cl)->input(cl->state, &cl->core->env, chunk);
 }
 
 static void open_front(struct sl_client *cl, const struct sl_front_ops *front)
 {
 	cl->proto = front == &sl_front_h2 ? SL_CLIENT_H2 : SL_CLIENT_HTTP1;
 	memset(cl->state, 0, sizeof(cl->state));
-	front->open(cl->state, &cl->core->env, cl);
+	front->open(cl->state, &cl->core->env, cl, (uint32_t)sl_client_account(cl)->hash);
 }
 
 /*
@@ -377,7 +391,7 @@ static size_t detect(struct sl_client *cl, const struct sl_chunk *chunk)
 	front = sl_front_detect(sl_span_of(first, cl->first_len + n));
 	if (!front) {
 		memcpy(cl->first + cl->first_len, chunk->ptr, n);
-		cl->first_len = (uint8_t)(cl->first_len + n);
+		cl->first_len = (unsigned)(cl->first_len + n) & 7;
 		return n;
 	}
 	cl->first_len = 0;
@@ -393,7 +407,7 @@ static size_t detect(struct sl_client *cl, const struct sl_chunk *chunk)
 	return 0;
 }
 
-static size_t on_data(void *handle, struct sl_chunk *chunk)
+static size_t on_input(void *handle, struct sl_chunk *chunk)
 {
 	struct sl_client *cl = handle;
 	size_t len = chunk->len, used = 0;
@@ -413,16 +427,16 @@ static size_t on_data(void *handle, struct sl_chunk *chunk)
 	return used;
 }
 
-static void on_fin(void *handle)
+static void on_eof(void *handle)
 {
 	struct sl_client *cl = handle;
 
 	if (cl->closing)
 		return;
 	if (cl->proto)
-		front_of(cl)->eof(cl->state, &cl->core->env);
+		sl_client_front(cl)->eof(cl->state, &cl->core->env);
 	else
-		host_close(cl);
+		sl_client_close(cl, false);
 }
 
 static void on_writable(void *handle)
@@ -431,8 +445,8 @@ static void on_writable(void *handle)
 
 	cl->blocked = false;
 	if (cl->proto)
-		front_of(cl)->writable(cl->state, &cl->core->env);
-	note_progress(cl);
+		sl_client_front(cl)->writable(cl->state, &cl->core->env);
+	sl_client_progress(cl);
 }
 
 static void client_free(struct sl_client *cl)
@@ -440,38 +454,55 @@ static void client_free(struct sl_client *cl)
 	struct sl_core *c = cl->core;
 
 	cl->conn = NULL;
+	cl->filtered = false;
 	if (cl->proto)
-		front_of(cl)->close(cl->state, &c->env);
+		sl_client_front(cl)->close(cl->state, &c->env);
 	sl_timer_cancel(&c->wheel, &cl->timer);
+	if (cl->account)
+		sl_account_close(&c->accounts, sl_client_account(cl), c->now_ns);
 	list_del(c, cl);
 	sl_pool_put(&c->clients, cl);
 	c->stats.clients--;
 }
 
-static void on_closed(void *handle, enum sl_tcp_close why)
+static void on_closed(void *handle)
 {
-	(void)why;
 	client_free(handle);
 }
 
 void sl_client_abort(struct sl_client *cl)
 {
-	sl_tcp_abort(cl->conn);
+	struct sl_conn s = sl_client_stream(cl);
+
+	s.ops->reset(s.self);
 	client_free(cl);
 }
 
 void sl_client_drain(struct sl_client *cl)
 {
 	if (cl->proto)
-		front_of(cl)->drain(cl->state, &cl->core->env);
+		sl_client_front(cl)->drain(cl->state, &cl->core->env);
 	else
-		host_close(cl);
+		sl_client_close(cl, false);
 }
 
-const struct sl_tcp_ops sl_client_tcp_ops = {
-	.accepted = on_accepted,
-	.data = on_data,
-	.fin = on_fin,
+void sl_client_open_datagrams(struct sl_client *cl, struct sl_core *c)
+{
+	cl->core = c;
+	cl->proto = SL_CLIENT_DATAGRAM;
+	sl_client_front(cl)->open(cl->state, &c->env, cl, 0);
+}
+
+void sl_client_close_datagrams(struct sl_client *cl)
+{
+	sl_client_front(cl)->close(cl->state, &cl->core->env);
+}
+
+const struct sl_conn_user sl_client_events = {
+	.named = on_named,
+	.opened = on_opened,
+	.input = on_input,
+	.eof = on_eof,
 	.writable = on_writable,
 	.closed = on_closed,
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A client's connection: TCP below, a front above, time-outs beside. An idle one holds this struct,
- * a TCP connection with its places in two tables, and nothing else: SL_CLIENT_IDLE_BYTES.
+ * A client's connection: a byte stream below (front/conn.h), a front above, time-outs beside. An idle
+ * one on plain TCP holds this struct, a TCP connection with its places in two tables, and nothing
+ * else: SL_CLIENT_IDLE_BYTES.
  */
 #ifndef SL_CORE_CLIENT_H
 #define SL_CORE_CLIENT_H
@@ -22,24 +23,30 @@ enum sl_client_phase {
 };
 
 /* Who speaks on it; unknown until its first bytes told. */
-enum sl_client_proto { SL_CLIENT_NEW, SL_CLIENT_HTTP1, SL_CLIENT_H2 };
+enum sl_client_proto { SL_CLIENT_NEW, SL_CLIENT_HTTP1, SL_CLIENT_H2, SL_CLIENT_DATAGRAM };
 
 struct sl_client {
 	struct sl_core *core;
-	struct sl_tcp_conn *conn; /* NULL while the connection is being taken down */
+	union {
+		struct sl_tcp_conn
+			*conn; /* NULL: datagrams, or the connection is being taken down */
+		struct sl_filter *filter; /* `filtered`: the topmost */
+	};
 	struct sl_timer timer;
 	uint32_t next, prev; /* in core->client_head; index + 1, 0: none */
 	uint32_t phase_ms;   /* since when, modulo 2^32 */
-	uint32_t fair_addr;  /* hash of the source address */
-	uint16_t streams;    /* exchanges under way */
-	uint16_t reading;    /* of them, those whose body is not complete */
-	uint8_t phase;
-	uint8_t proto;     /* enum sl_client_proto */
-	uint8_t first_len; /* bytes in `first` */
-	bool paused : 1;   /* TCP keeps bytes that the front did not take */
-	bool blocked : 1;  /* TCP did not take all bytes of a reply */
+	uint32_t
+		account; /* of its address: index + 1; 0: unproven, of datagrams, or not told yet */
+	uint16_t streams;      /* exchanges under way */
+	uint16_t reading;      /* of them, those whose body is not complete */
+	uint16_t listener;     /* that it came in by */
+	uint8_t phase : 3;     /* enum sl_client_phase */
+	uint8_t proto : 2;     /* enum sl_client_proto */
+	uint8_t first_len : 3; /* bytes in `first` */
+	bool paused : 1;       /* the stream keeps bytes that the front did not take */
+	bool blocked : 1;      /* the stream did not take all bytes of a reply */
 	bool closing : 1;
-	bool in_input : 1;
+	bool filtered : 1;
 	union {
 		uint64_t state[SL_FRONT_STATE_SIZE / 8];
 		uint8_t first[4]; /* what came before the protocol was known */
@@ -55,14 +62,84 @@ enum {
 };
 _Static_assert(SL_CLIENT_IDLE_BYTES <= 512, "the aim for an idle connection, all layers");
 
-extern const struct sl_tcp_ops sl_client_tcp_ops;
-extern const struct sl_host_ops sl_client_host_ops;
+extern const struct sl_tcp_ops sl_client_tcp_ops;  /* transport.c */
+extern const struct sl_conn_user sl_client_events; /* what the stream below tells a client */
+extern const struct sl_front_ops *const sl_client_fronts[]; /* by enum sl_client_proto */
 
+/* What a front asks of its client, as in struct sl_host_ops. */
+size_t sl_client_write(void *host, const void *bytes, size_t len);
+bool sl_client_write_head(void *host, const void *bytes, size_t len);
+size_t sl_client_room(void *host);
+void sl_client_close(void *host, bool at_once);
+
+/*
+ * A client on an accepted connection. NULL: there is no room, or the worker drains. `hearsay`: who it
+ * is will be told by a filter, and it has no account until then.
+ */
+struct sl_client *sl_client_open(struct sl_core *c, struct sl_tcp_conn *conn,
+				 const struct sl_conn_info *info, bool hearsay);
+/* Its filters have something to say first: waited for as a head is. */
+void sl_client_await(struct sl_client *cl);
 void sl_client_timer(struct sl_client *cl);
+/* It was too slow with a head or body: told if that can be, then closed. */
+void sl_client_late(struct sl_client *cl);
 /* The one behind cl, or the first for NULL; NULL at the end. */
 struct sl_client *sl_client_next(struct sl_core *c, const struct sl_client *cl);
 /* RST; frees it. */
-void sl_client_abort(struct sl_client *cl);
+SL_COLD void sl_client_abort(struct sl_client *cl);
 void sl_client_drain(struct sl_client *cl);
+
+/* A reply may have left: input that waited for that goes on. Not from within a loan. */
+void sl_client_progress(struct sl_client *cl);
+/* Nobody can blame it for what it sends or does not: its time begins anew. */
+void sl_client_excuse(struct sl_client *cl);
+
+/* The stream that it uses, and the connection at the bottom of it. */
+extern const struct sl_conn_ops sl_client_tcp_stream;
+static inline struct sl_conn sl_client_stream(const struct sl_client *cl)
+{
+	return cl->filtered ? sl_filter_conn(cl->filter)
+			    : (struct sl_conn){&sl_client_tcp_stream, cl->conn};
+}
+static inline struct sl_tcp_conn *sl_client_tcp(const struct sl_client *cl)
+{
+	return cl->filtered ? sl_filter_bottom(cl->filter)->below.self : cl->conn;
+}
+
+/* ends.c: who is at its ends; all zero: nobody any more. */
+void sl_client_ends(const struct sl_client *cl, struct sl_conn_info *out);
+
+/* patience.c: for how long it has been in its phase; sets its timer; what it is late with. */
+enum sl_client_due {
+	SL_CLIENT_DUE_NOT,
+	SL_CLIENT_DUE_PHASE,
+	SL_CLIENT_DUE_HEAD,   /* whatever the phase waits for */
+	SL_CLIENT_DUE_UNREAD, /* with taking what TCP has for it */
+};
+uint64_t sl_client_waited_ms(const struct sl_client *cl);
+void sl_client_arm(struct sl_client *cl);
+enum sl_client_due sl_client_due(const struct sl_client *cl);
+
+static inline const struct sl_front_ops *sl_client_front(const struct sl_client *cl)
+{
+	return sl_client_fronts[cl->proto];
+}
+
+/* There is something to pull, or a window to open; the exchange may be gone afterwards. */
+static inline void sl_client_ready(struct sl_client *cl, struct sl_stream *st)
+{
+	sl_client_front(cl)->ready(cl->state, &cl->core->env, st);
+}
+
+static inline struct sl_account *sl_client_account(const struct sl_client *cl)
+{
+	struct sl_accounts *t = &cl->core->accounts;
+
+	return cl->account ? sl_pool_at(&t->pool, cl->account - 1) : &t->unproven;
+}
+
+/* The client that stands for all who send datagrams; on no list, never idle. */
+void sl_client_open_datagrams(struct sl_client *cl, struct sl_core *c);
+void sl_client_close_datagrams(struct sl_client *cl);
 
 #endif

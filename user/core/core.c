@@ -8,83 +8,48 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "core/client.h"
+#include "core/dgram.h"
+#include "core/event.h"
+#include "core/flight.h"
+#include "core/exchange.h"
 #include "core/reload.h"
-#include "core/service.h"
-#include "front/h2.h"
+#include "front/h2/h2.h"
 
 enum {
 	TIMER_TICK_MS = 4,
 	TIMERS_PER_RUN = 256,
-	/* Pipelined replies that wait for each other are let go in one burst, up to this many. */
-	DEFERRED_ROUNDS = 16,
 	/* Heads larger than a frame that arrive in pieces, at once: what slowloris can cost. */
 	HEADS_MAX = 512,
 };
 
-void sl_core_set_limits(struct sl_core *c)
-{
-	const struct sl_cfg_limits *l = &c->cfg->limits;
-
-	sl_front_limits_default(&c->limits);
-	c->limits.max_head = l->max_head;
-	c->limits.max_target = l->max_target;
-	c->limits.max_headers = l->max_headers;
-	c->limits.max_pipeline = l->max_pipeline;
-	c->limits.max_streams = l->max_streams;
-	c->limits.max_body = l->max_body;
-	c->limits.max_message = l->max_message;
-}
-
-static bool pool_serves(const struct sl_core *c, uint32_t pool)
-{
-	for (uint32_t b = 0; b < c->cfg->pools[pool].backend_cnt; b++) {
-		if (sl_core_link(c, pool, b) == SL_LINK_UP)
-			return true;
-	}
-	return false;
-}
-
-/* "/pkg.Service/" or "/pkg.Service" is the route of pkg.Service. */
-static bool route_is(const struct sl_cfg_route *r, struct sl_span name)
-{
-	struct sl_span prefix = sl_span_skip(sl_span_of(r->prefix, r->prefix_len), 1);
-
-	if (prefix.len && prefix.ptr[prefix.len - 1] == '/')
-		prefix.len--;
-	return sl_span_eq(prefix, name);
-}
-
-static enum sl_serving serving(void *arg, struct sl_span name)
-{
-	const struct sl_core *c = arg;
-	enum sl_serving found = name.len ? SL_SERVING_UNKNOWN : SL_SERVING_YES;
-
-	for (uint32_t i = 0; i < c->cfg->pool_cnt; i++) {
-		if (!c->cfg->pools[i].name)
-			continue;
-		if (!name.len && !pool_serves(c, i))
-			found = SL_SERVING_NO;
-		else if (name.len && sl_span_eq(sl_span_cstr(c->cfg->pools[i].name), name))
-			found = pool_serves(c, i) ? SL_SERVING_YES : SL_SERVING_NO;
-	}
-	for (uint32_t i = 0; name.len && i < c->cfg->route_cnt; i++) {
-		const struct sl_cfg_route *r = &c->cfg->routes[i];
-
-		if (r->pool >= 0 && route_is(r, name))
-			found = pool_serves(c, (uint32_t)r->pool) ? SL_SERVING_YES : SL_SERVING_NO;
-	}
-	return found == SL_SERVING_YES && c->draining ? SL_SERVING_NO : found;
-}
+/* What a front asks: of the connection, of the exchange that its stream is. */
+static const struct sl_host_ops host_ops = {
+	.begin = sl_request_begin,
+	.body = sl_request_body,
+	.message = sl_request_message,
+	.request_trailers = sl_request_trailers,
+	.end = sl_request_end,
+	.head = sl_reply_head,
+	.peek = sl_reply_peek,
+	.take = sl_reply_take,
+	.trailers = sl_reply_trailers,
+	.done = sl_exchange_done,
+	.cancel = sl_exchange_cancel,
+	.write = sl_client_write,
+	.write_head = sl_client_write_head,
+	.room = sl_client_room,
+	.close = sl_client_close,
+};
 
 static void set_env(struct sl_core *c)
 {
 	c->env.umem = c->net->umem;
 	c->env.limits = &c->limits;
-	c->env.host = &sl_client_host_ops;
+	c->env.host = &host_ops;
 	c->env.now_ns = &c->now_ns;
 	c->env.date = c->date;
 	c->env.errors = c->stats.front_errors;
-	c->env.serving = serving;
+	c->env.serving = sl_core_serving;
 	c->env.serving_arg = c;
 	c->env.descriptors = c->cfg->descriptors;
 }
@@ -96,8 +61,12 @@ static struct sl_tcp *create_tcp(struct sl_core *c)
 
 	sl_tcp_config_default(&t);
 	t.max_conns = l->max_connections;
-	t.max_half_open = l->max_half_open;
+	/* They prove no address, so no account bounds them: not more than relief keeps free. */
+	t.max_half_open = l->max_connections / SL_SHORT_CLIENTS;
+	if (l->max_half_open < t.max_half_open)
+		t.max_half_open = l->max_half_open;
 	t.max_conns_per_addr = l->max_per_address;
+	t.max_ooo_frames_total = (uint32_t)(l->reorder_memory / c->net->umem->frame_size);
 	t.keepalive_ns = l->keepalive_ns;
 	t.newreno = l->newreno;
 	t.rst_closed_ports = l->rst_closed_ports;
@@ -111,7 +80,7 @@ static struct sl_rpc *create_rpc(struct sl_core *c)
 
 	sl_rpc_config_default(&r);
 	r.max_outstanding = c->cfg->limits.max_exchanges;
-	return sl_rpc_create(&r, &mem, &sl_service_rpc_ops, c);
+	return sl_rpc_create(&r, &mem, &sl_backend_ops, c);
 }
 
 static struct sl_h2_env *create_h2(struct sl_core *c)
@@ -128,42 +97,62 @@ static struct sl_h2_env *create_h2(struct sl_core *c)
 static int create_memory(struct sl_core *c)
 {
 	const struct sl_cfg_limits *l = &c->cfg->limits;
-	int rc = sl_pool_init(&c->clients, sizeof(struct sl_client), 64, l->max_connections);
+	int rc = sl_accounts_init(&c->accounts, l->max_connections, c->stats.address_limits);
 
+	if (!rc)
+		rc = sl_pool_init(&c->clients, sizeof(struct sl_client), 64, l->max_connections);
 	if (!rc)
 		rc = sl_pool_init(&c->exchanges, sizeof(struct sl_exchange), 64, l->max_exchanges);
 	if (!rc)
 		rc = sl_pool_init(&c->heads, l->max_head, 64, HEADS_MAX);
+	if (!rc && !(c->head_hosts = calloc(HEADS_MAX, sizeof(*c->head_hosts))))
+		rc = -ENOMEM;
 	if (!rc)
 		rc = sl_pool_init(&c->flights, sizeof(struct sl_flight), 8, l->max_exchanges);
+	if (!rc)
+		rc = sl_pool_init(&c->holds, sizeof(struct sl_hold), 8, l->max_exchanges);
+	if (!rc && c->cfg->access_log.file)
+		rc = sl_events_init(c);
 	if (rc)
 		return rc;
 	c->env.h2 = create_h2(c);
 	if (!c->env.h2)
 		return -ENOMEM;
 	c->env.heads = &c->heads;
+	c->env.head_hosts = c->head_hosts;
 	c->span_cap = c->net->umem->frame_cnt;
 	c->spans = calloc(c->span_cap, sizeof(*c->spans));
 	c->meta_buf = malloc(SL_RPC_MAX_META);
-	c->services = calloc(c->maps.service_cnt + 1, sizeof(*c->services));
-	return c->spans && c->meta_buf && c->services ? 0 : -ENOMEM;
+	return c->spans && c->meta_buf ? 0 : -ENOMEM;
+}
+
+/* What the gateway starts with: pools have the slots of their order in the file. */
+static int first_table(struct sl_core *c)
+{
+	uint32_t slots[SL_MAX_SERVICES];
+	struct sl_table *t;
+
+	for (uint32_t i = 0; i < SL_MAX_SERVICES; i++)
+		slots[i] = i;
+	t = sl_table_create(c, c->cfg, NULL, slots);
+	if (!t)
+		return -ENOMEM;
+	sl_table_prepare(t, c);
+	sl_table_switch(t, c);
+	sl_table_tidy(t);
+	return 0;
 }
 
 static int create_parts(struct sl_core *c)
 {
+	int rc;
+
 	c->tcp = create_tcp(c);
 	c->rpc = c->tcp ? create_rpc(c) : NULL;
 	if (!c->rpc)
 		return -errno;
-	for (uint32_t i = 0; i < c->cfg->pool_cnt; i++) {
-		int rc;
-
-		c->service_cnt++;
-		rc = sl_service_init(&c->services[i], c, i);
-		if (rc)
-			return rc;
-	}
-	return sl_dgram_init(c);
+	rc = first_table(c);
+	return rc ? rc : sl_dgram_init(c);
 }
 
 int sl_core_init(struct sl_core *c, const struct sl_config *cfg, struct sl_net *net,
@@ -171,11 +160,17 @@ int sl_core_init(struct sl_core *c, const struct sl_config *cfg, struct sl_net *
 {
 	int rc;
 
-	*c = (struct sl_core){.cfg = cfg, .net = net, .maps = *maps, .first_gen.cfg = cfg};
-	c->gen = &c->first_gen;
-	sl_list_init(&c->deferred);
+	*c = (struct sl_core){.cfg = cfg, .net = net, .maps = *maps};
+	sl_list_init(&c->groups);
+	sl_list_init(&c->groups_made);
+	sl_list_init(&c->tables_made);
+	sl_list_init(&c->ready);
+	sl_list_init(&c->stalled);
+	sl_list_init(&c->held_bodies);
+	sl_list_init(&c->turns);
 	c->now_ns = sl_now_ns();
 	sl_wheel_init(&c->wheel, c->now_ns, TIMER_TICK_MS * SL_NS_PER_MS);
+	sl_wheel_init(&c->late, c->now_ns, TIMER_TICK_MS * SL_NS_PER_MS);
 	sl_core_set_limits(c);
 	set_env(c);
 	sl_core_set_now(c, c->now_ns);
@@ -187,11 +182,15 @@ int sl_core_init(struct sl_core *c, const struct sl_config *cfg, struct sl_net *
 	return rc;
 }
 
-static void flush_ports(struct sl_net *n)
+/* No thread uses them any more. */
+static void free_made(struct sl_core *c)
 {
-	sl_net_flush(n);
-	for (unsigned i = 0; i < n->port_cnt; i++)
-		n->ports[i]->ops->flush(n->ports[i]);
+	struct sl_list *at, *next;
+
+	sl_list_for_each_safe (at, next, &c->tables_made)
+		sl_table_free(sl_container_of(at, struct sl_table, made));
+	sl_list_for_each_safe (at, next, &c->groups_made)
+		sl_group_free(sl_container_of(at, struct sl_group, made));
 }
 
 /* Each is told by RST: nobody answers its segments from now on. */
@@ -200,7 +199,7 @@ static void drop_clients(struct sl_core *c)
 	while (c->client_head) {
 		for (int i = 0; i < SL_BURST && c->client_head; i++)
 			sl_client_abort(sl_client_next(c, NULL));
-		flush_ports(c->net);
+		sl_net_flush(c->net);
 	}
 }
 
@@ -210,33 +209,40 @@ void sl_core_fini(struct sl_core *c)
 		drop_clients(c);
 	sl_dgram_fini(c);
 	if (c->rpc)
-		sl_rpc_destroy(c->rpc); /* tells the services that their channels go down */
-	for (uint32_t i = 0; c->services && i < c->service_cnt; i++)
-		sl_service_fini(&c->services[i]);
+		sl_rpc_destroy(c->rpc); /* tells the groups that their channels go down */
+	free_made(c);
 	if (c->tcp)
 		sl_tcp_destroy(c->tcp);
 	sl_h2_env_destroy(c->env.h2);
+	free(c->head_hosts);
 	sl_pool_fini(&c->heads);
 	sl_pool_fini(&c->flights);
+	sl_pool_fini(&c->holds);
 	sl_pool_fini(&c->clients);
+	sl_accounts_fini(&c->accounts);
 	sl_pool_fini(&c->exchanges);
-	free(c->services);
+	sl_events_fini(c);
 	free(c->meta_buf);
 	free(c->spans);
 }
 
-void sl_core_set_now(struct sl_core *c, uint64_t now_ns)
+/* Not in line with the turns that have nothing to write. */
+static __attribute__((noinline)) void write_date(struct sl_core *c)
 {
-	time_t t;
+	time_t t = time(NULL);
 	struct tm tm;
 
-	c->now_ns = now_ns;
-	if (c->date[0] && now_ns - c->date_ns < SL_NS_PER_SEC)
-		return;
-	c->date_ns = now_ns;
-	t = time(NULL);
 	gmtime_r(&t, &tm);
 	strftime(c->date, sizeof(c->date), "%a, %d %b %Y %H:%M:%S GMT", &tm); /* RFC 9110 5.6.7 */
+}
+
+void sl_core_set_now(struct sl_core *c, uint64_t now_ns)
+{
+	c->now_ns = now_ns;
+	if (sl_likely(c->date[0] && now_ns - c->date_ns < SL_NS_PER_SEC))
+		return;
+	c->date_ns = now_ns;
+	write_date(c);
 }
 
 static void on_timer(void *arg, struct sl_timer *t)
@@ -245,43 +251,68 @@ static void on_timer(void *arg, struct sl_timer *t)
 	sl_client_timer(sl_container_of(t, struct sl_client, timer));
 }
 
+static void on_late(void *arg, struct sl_timer *t)
+{
+	struct sl_exchange *x = sl_container_of(t, struct sl_exchange, late);
+
+	(void)arg;
+	if (x->stream.open_ended)
+		sl_stream_late(x);
+	else
+		sl_exchange_fail(x, SL_OUTCOME_EXPIRED);
+}
+
 unsigned sl_core_run(struct sl_core *c)
 {
-	unsigned n = sl_wheel_advance(&c->wheel, c->now_ns, on_timer, c, TIMERS_PER_RUN);
+	struct sl_list *at;
+	unsigned n = c->filters.poll ? c->filters.poll(c->filters.arg) : 0;
 
+	n += sl_wheel_advance(&c->wheel, c->now_ns, on_timer, c, TIMERS_PER_RUN);
+	n += sl_wheel_advance(&c->late, c->now_ns, on_late, c, TIMERS_PER_RUN);
+	n += sl_core_end_late(c);
 	if (c->serving_changed) {
 		c->serving_changed = false;
 		sl_h2_env_serving_changed(c->env.h2);
 	}
-	for (uint32_t i = 0; i < c->service_cnt; i++) {
-		if (c->services[i].batcher)
-			sl_batcher_pump(c->services[i].batcher, c->now_ns);
-	}
-	for (int i = 0; i < DEFERRED_ROUNDS && !sl_list_empty(&c->deferred); i++)
-		n += sl_exchange_run_deferred(c);
+	sl_list_for_each (at, &c->groups)
+		n += sl_batcher_pump(sl_container_of(at, struct sl_group, node)->batcher,
+				     c->now_ns);
+	n += sl_streams_retry(c);
+	n += sl_bodies_go_on(c);
+	n += sl_core_relieve(c);
+	n += sl_exchange_tell(c);
 	if (sl_unlikely(c->leaving) && c->now_ns >= c->leave_ns)
-		sl_core_leave(c);
+		sl_groups_leave(c);
 	return n;
+}
+
+void sl_core_flush(struct sl_core *c)
+{
+	if (c->filters.flush)
+		c->filters.flush(c->filters.arg);
 }
 
 uint64_t sl_core_next_ns(const struct sl_core *c)
 {
-	uint64_t next = sl_wheel_next_ns(&c->wheel);
+	uint64_t next = sl_wheel_next_ns(&c->wheel), late = sl_wheel_next_ns(&c->late);
+	const struct sl_list *at;
 
-	if (!sl_list_empty(&c->deferred))
+	next = late < next ? late : next;
+	late = sl_turns_next_ns(c);
+	next = late < next ? late : next;
+	late = sl_bodies_next_ns(c);
+	next = late < next ? late : next;
+	late = c->filters.next_ns ? c->filters.next_ns(c->filters.arg) : UINT64_MAX;
+	next = late < next ? late : next;
+	if (!sl_list_empty(&c->ready) || !sl_list_empty(&c->stalled))
 		return c->now_ns;
-	for (uint32_t i = 0; i < c->service_cnt; i++) {
-		const struct sl_batcher *b = c->services[i].batcher;
-		uint64_t due = b ? sl_batcher_next_ns(b) : UINT64_MAX;
+	sl_list_for_each (at, &c->groups) {
+		uint64_t due =
+			sl_batcher_next_ns(sl_container_of(at, struct sl_group, node)->batcher);
 
 		next = due < next ? due : next;
 	}
 	return c->leaving && c->leave_ns < next ? c->leave_ns : next;
-}
-
-struct sl_rpc_channel *sl_core_channel(struct sl_core *c, uint32_t pool, uint32_t backend)
-{
-	return c->services[pool].backends[backend].channel;
 }
 
 void sl_core_drain(struct sl_core *c)

@@ -1,14 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The core of a worker: it joins clients (tcp, udp, front) with services (batch, rpc).
+ * The core of a worker: it joins clients (tcp, udp, front) with backend groups (batch, rpc).
  *
- *   client.c     a TCP connection and the front that speaks on it
- *   exchange.c   one request from its first byte to the last byte of its reply
- *   route.c      which service or fixed reply a request goes to
+ * Its files call in one direction, downwards here:
+ *
+ *   core.c       its parts, made and taken down; what a round of the loop does here
  *   reload.c     from one configuration to the next (reload.h)
- *   service.c    a pool's queue on this worker; batches to and replies from its backends
- *   reply.c      replies of backends and of the gateway, to the front, kept when it cannot take
- * them dgram.c      requests in single datagrams batch.c      what is sent next (batch.h)
+ *   transport.c  what TCP tells, to a client or its filters
+ *   dgram.c      requests in single datagrams
+ *   backend.c    what backends tell: replies, losses, the end of batches
+ *   reply.c      replies of backends and of the gateway, for the front to pull
+ *   request.c    requests as fronts push them: where to, and whether they are let in
+ *   relief.c     who gives way when something is short, and who was too slow
+ *   stream.c     requests that are passed on as they come
+ *   service.c    batches to the members of a group
+ *   meta.c       what a backend is told of a request beside its body
+ *   redirect.c   where a redirect leads
+ *   exchange.c   what one request and its reply have of all this, and their end
+ *   flight.c     whose bytes may be read until when (flight.h)
+ *   event.c      what became of each exchange, for the control thread (event.h)
+ *   pressure.c   bodies while frames get fewer
+ *   turn.c       clients that send or read too slowly
+ *   rate.c       for how long streams may go on, and how fast
+ *   client.c     a connection and the front that speaks on it, on TCP as a byte stream
+ *   patience.c   for how long a client is waited
+ *   ends.c       who is at the ends of a connection
+ *   group.c      backend groups: what keeps them, and how they end (group.h)
+ *   serving.c    whether there is anybody to take a request, for those who ask
+ *   router.c     which service or fixed reply a request goes to
+ *   limits.c     what the configuration allows
+ *   account.c    what each client address has of all this (account.h)
+ *   store.c      bytes that wait, in frames
  *
  * One struct sl_core per worker, used by its thread only. Memory: clients and exchanges from pools
  * sized by the configuration, request bodies and waiting replies in frames of the worker's UMEM.
@@ -22,61 +44,80 @@
 #include "base/pool.h"
 #include "base/wheel.h"
 #include "config/config.h"
-#include "core/batch.h"
+#include "core/account.h"
+#include "batch/batcher.h"
 #include "core/stats.h"
+#include "front/conn.h"
 #include "front/front.h"
 #include "net/net.h"
 #include "rpc/rpc.h"
 #include "tcp/tcp.h"
 #include "udp/udp.h"
 
-struct sl_service;
+struct sl_router;
+struct sl_exchange;
+struct sl_table;
 struct sl_dgram;
+struct sl_ring;
 
-/*
- * A configuration in force, and the exchanges that began under it: they keep what it says, and its
- * routes and pools, until their end. The worker's own; `number` counts up.
- */
-struct sl_generation {
-	const struct sl_config *cfg;
-	uint64_t number;
-	uint32_t exchanges;
+/* Entries of the mmapped maps that belong to one worker; a group has one slot of each. */
+struct sl_core_maps {
+	uint32_t service_cnt;         /* slots, at least cfg->pool_cnt */
+	struct sl_svc_hist *hist;     /* [slots][SL_STAGE_CNT] */
+	struct sl_svc_live *live;     /* [slots] */
+	const struct sl_svc_ctl *ctl; /* [slots] */
 };
 
-/* Entries of the mmapped maps that belong to one worker. */
-struct sl_core_maps {
-	uint32_t service_cnt;         /* room in them, at least cfg->pool_cnt */
-	struct sl_svc_hist *hist;     /* [services][SL_STAGE_CNT] */
-	struct sl_svc_live *live;     /* [services] */
-	const struct sl_svc_ctl *ctl; /* [services] */
+/*
+ * What the upcall of the RPC that is on the stack has brought: bytes of the RPC's, lent to the front
+ * of one exchange until the upcall returns. reply.c makes it and ends it.
+ */
+struct sl_loan {
+	struct sl_exchange *x;  /* whose; NULL: none, or it has gone */
+	bool is_head;           /* the reply begins */
+	struct sl_span head;    /* block that says how */
+	struct sl_span tail;    /* block that says how it ends; empty: another one does */
+	struct sl_span body[2]; /* not yet taken: what stands before the message, the message */
+	uint8_t prefix[SL_PREFIX_MAX];
 };
 
 struct sl_core {
-	const struct sl_config *cfg; /* gen->cfg */
-	struct sl_generation *gen;   /* of new exchanges */
+	const struct sl_config *cfg; /* table->cfg */
+	struct sl_table *table;      /* in force: of new exchanges (group.h) */
 	struct sl_net *net;
 	struct sl_tcp *tcp;
 	struct sl_udp *udp;
 	struct sl_rpc *rpc;
 	struct sl_front_env env;
+	struct sl_filter_maker filters; /* of connections that are accepted */
 	struct sl_front_limits limits;
 	struct sl_wheel wheel;
+	struct sl_wheel late; /* deadlines of exchanges whose request is still coming */
+	struct sl_accounts accounts;
 	struct sl_pool clients;
 	struct sl_pool exchanges;
 	struct sl_pool flights; /* struct sl_flight */
+	struct sl_pool holds;   /* struct sl_hold */
 	struct sl_pool heads;   /* env.heads */
-	/*
-	 * [maps.service_cnt], of which those below service_cnt may be in use; one without a batcher
-	 * is not.
-	 */
-	struct sl_service *services;
-	uint32_t service_cnt;
+	void **head_hosts;      /* env.head_hosts: clients */
+	struct sl_pool notes;   /* struct sl_event, if there are events */
+	struct sl_ring *events; /* of this worker; NULL: nobody reads any */
+	struct sl_list groups;  /* that are in force, or that an exchange has still */
 	struct sl_dgram *dgram;
+	const struct sl_udp_peer *datagram_from; /* of the one that is being read */
 	struct sl_core_maps maps;
 	struct sl_core_stats stats;
-	struct sl_list deferred; /* exchanges that the gateway answers itself, by item.link */
-	uint32_t client_head;    /* client.h: index + 1 */
-	struct sl_span *spans;   /* scratch for one batch */
+	uint32_t hand;        /* in clients, of the search for idle ones (relief.c) */
+	struct sl_list turns; /* exchanges that wait for their clients (turn.c) */
+	uint32_t
+		trusted; /* streams that may send much before their backends have taken any (stream.c) */
+	struct sl_list stalled; /* streams whose parts found no memory, by item.link (stream.c) */
+	struct sl_list held_bodies; /* that are not read for now, by item.link (pressure.c) */
+	uint64_t held_ns;           /* since when none of them has gone on */
+	struct sl_list ready;       /* exchanges whose fronts are to be told, by item.link */
+	struct sl_loan loan;
+	uint32_t client_head;  /* client.h: index + 1 */
+	struct sl_span *spans; /* scratch for one batch */
 	uint32_t span_cap;
 	char date[32];
 	uint64_t date_ns;  /* when `date` was formatted */
@@ -84,13 +125,13 @@ struct sl_core {
 	uint64_t now_ns;
 	bool draining;
 	bool serving_changed; /* a backend came or went: gRPC health watches are to be looked at */
-	bool leaving;         /* something of an older generation is there still */
+	bool leaving;         /* a group or a member that nobody has any more is there still */
 	uint64_t leave_ns;    /* when to look again */
-	_Atomic uint64_t settled; /* number of the generation that is alone here */
-	struct sl_generation first_gen;
+	/* The control thread's: all that it has made, and not yet freed. */
+	struct sl_list tables_made, groups_made;
 };
 
-/* Builds tcp, udp, rpc and services on a net whose ports exist. 0 or -errno. */
+/* Builds tcp, udp, rpc and groups on a net whose ports exist. 0 or -errno. */
 int sl_core_init(struct sl_core *c, const struct sl_config *cfg, struct sl_net *net,
 		 const struct sl_core_maps *maps);
 void sl_core_fini(struct sl_core *c);
@@ -99,19 +140,15 @@ void sl_core_fini(struct sl_core *c);
 void sl_core_set_now(struct sl_core *c, uint64_t now_ns);
 /* Timers, batches; after input and replies of this burst. Returns events handled. */
 unsigned sl_core_run(struct sl_core *c);
+/* What connections hold back until output is made; right before it. */
+void sl_core_flush(struct sl_core *c);
 /* When sl_core_run wants to be called at the latest. */
 uint64_t sl_core_next_ns(const struct sl_core *c);
+/* For sl_front_env.serving; arg: the core. */
+enum sl_serving sl_core_serving(void *arg, enum sl_asked what, struct sl_span name);
 
-/* The channel of a pool's backend, for the worker to adopt transports on. */
-struct sl_rpc_channel *sl_core_channel(struct sl_core *c, uint32_t pool, uint32_t backend);
-
-/* The worker: that backend's channel comes up on this transport. */
-void sl_core_adopt(struct sl_core *c, uint32_t pool, uint32_t backend, struct sl_transport *t);
-
-/* Whether a backend has a channel; any thread. OFFERED: a transport is on its way to the worker. */
-enum sl_link { SL_LINK_DOWN, SL_LINK_OFFERED, SL_LINK_UP };
-enum sl_link sl_core_link(const struct sl_core *c, uint32_t pool, uint32_t backend);
-void sl_core_link_set(struct sl_core *c, uint32_t pool, uint32_t backend, enum sl_link link);
+/* limits.c: what fronts and addresses may take, from the configuration in force. */
+void sl_core_set_limits(struct sl_core *c);
 
 /* No new requests; connections close as they fall idle. */
 void sl_core_drain(struct sl_core *c);

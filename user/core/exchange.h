@@ -1,30 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An exchange: one request from its first byte to the last byte of its reply, with a time stamp per
- * stage. States and owners:
+ * stage. One state, and what may follow it:
  *
- *   READING --end--> QUEUED --send--> FLIGHT --reply--> REPLYING --> (freed)
- *      |                |  ^------------|  backend lost, may be repeated
- *      +----- error reply at any point: REPLYING, without a backend
+ *   READING --submit--> QUEUED --send--> FLIGHT --reply--> REPLYING --last part--> WHOLE --> done
+ *      |  ^-------------- lost ------------|                  |
+ *      |                  |                |                  |
+ *      +------------------+----------------+------------------+-- failed --> WHOLE, the gateway's own
+ *                                                                            reply; BROKEN, if the
+ *                                                                            front has begun another
  *
- * The stream (first member) is the front's between begin and done/cancel; `item` is the batcher's
- * while QUEUED; the cookie is the RPC's while FLIGHT. Request and stored reply are lists of HELD
- * frames that the exchange owns: metadata block first (in the first frame), then the payload.
+ * Whether more of the request is to come is a fact of its own (`open`). Where requests are read
+ * whole, the last of them ends READING. On a route that streams (stream.c), an exchange is sent at its
+ * begin, past the queue, and goes through all states while it is open: what comes follows it in
+ * parts, and what comes when the reply is WHOLE is refused. It is never sent twice.
+ *
+ * Who has what. The stream (first member) is the front's between begin and done or cancel; `item` is
+ * the batcher's while QUEUED; the cookie is the RPC's while FLIGHT and REPLYING. Request and reply
+ * are kept in HELD frames that the exchange owns, each list with its metadata block in front.
+ *
+ * The reply has one way, and is pulled along it:
+ *
+ *   RPC's upcall: loan (its memory, until it returns) --what the front has left--> reply, tail
+ *                   |                                                                 |
+ *                   +---------- head, peek, take, trailers of the front --------------+
  */
 #ifndef SL_CORE_EXCHANGE_H
 #define SL_CORE_EXCHANGE_H
 
+#include "base/cpu.h"
+#include "base/hist.h"
 #include "core/core.h"
-#include "sluice/datagram.h"
+#include "core/router.h"
 
 struct sl_client;
-struct sl_dgram_request;
+struct sl_event;
+struct sl_member;
+struct sl_hold;
 
 enum sl_exchange_state {
 	SL_EX_READING,
 	SL_EX_QUEUED,
-	SL_EX_FLIGHT,
-	SL_EX_REPLYING,
+	SL_EX_FLIGHT,   /* with a backend; nothing has come */
+	SL_EX_REPLYING, /* with a backend; a reply comes in */
+	SL_EX_WHOLE,    /* all of the reply is here */
+	SL_EX_BROKEN,   /* it failed when its head was on its way to the client */
 };
 
 /* Bytes in frames, in order. */
@@ -35,131 +55,339 @@ struct sl_store {
 	uint32_t frames;
 };
 
+/* Whose turn it is to move its bytes: the client's, or not. */
+enum sl_turn {
+	SL_TURN_NONE,
+	SL_TURN_QUEUED, /* to take a reply, behind others */
+	SL_TURN_BODY,   /* to send the rest of the request */
+	SL_TURN_REPLY,  /* to take what is there of the reply */
+};
+
+/* The direction of a stream, with a bucket of its own. */
+enum sl_rate { SL_RATE_IN, SL_RATE_OUT, SL_RATE_CNT };
+
 struct sl_exchange {
 	struct sl_stream stream;
 	struct sl_batch_item item;
 	struct sl_core *core;
-	struct sl_generation *gen; /* that it began under */
-	struct sl_client *client;  /* NULL: a datagram, or the client has gone */
-	const struct sl_cfg_route *route;
-	struct sl_service *service;
+	struct sl_table *table;           /* that it began under, referenced */
+	struct sl_client *client;         /* whose front has the stream */
+	struct sl_account *account;       /* of the client */
+	const struct sl_cfg_route *route; /* NULL: none matches */
+	struct sl_group *group;           /* referenced */
+	struct sl_svc_hist *hist;         /* [SL_STAGE_CNT], of the group */
+	struct sl_member *member;         /* that it was sent to last, referenced */
+	struct sl_timer late;             /* in core->late, while READING with a deadline */
 	struct sl_store request;
-	struct sl_store reply; /* waiting for the front: metadata block (if unsent), then body */
+	struct sl_event *note; /* for its record; NULL: nobody reads those */
+	struct sl_hold *hold;  /* flights before the last one still read the request */
+	struct sl_store reply; /* what the front has left: the block of its head, then its body */
+	struct sl_store tail;  /* the block that says how it ends, if that is another one */
+	uint64_t reply_len;    /* of the body, as the front will pull it; SL_LEN_UNKNOWN */
+	uint64_t body_len;     /* of the request, so far */
+	uint64_t body_max;
 	uint64_t rpc_id;
 	uint64_t batch; /* that it was sent in; with send_ns */
 	uint64_t deadline_ns;
 	uint64_t first_ns, take_ns, parse_ns, send_ns, reply_ns; /* stage stamps */
-	uint32_t reply_meta_len; /* > 0: head of the stored reply is a metadata block */
-	uint64_t reply_total;    /* body length of the reply, SL_LEN_UNKNOWN */
-	uint32_t service_us;
+	uint32_t service_us;                                     /* that the backend took */
+	uint32_t allowed;    /* methods that a 405 names, bit per enum sl_method */
+	uint32_t text_taken; /* of the gateway's own reply */
+	uint32_t taken;      /* bytes of the reply, by the front */
+	uint64_t active_ns;  /* a stream\'s: its last part in either direction */
+	uint64_t heard_ns;   /* and of its reply */
+	struct {
+		uint64_t full_ns; /* when it may move as much as ever again */
+		uint64_t due_ns;  /* when what waits for that goes on; 0: nothing does */
+	} rate[SL_RATE_CNT];
+	uint32_t part_left;         /* of a stream's message that was sent in pieces */
+	uint32_t message_left;      /* of the one that its front is giving */
+	struct sl_list turns, held; /* in core->turns and its account's, while in turn.c's care */
+	uint64_t look_ns, due_ns;   /* when it is looked at; when its client is late */
+	uint32_t withheld; /* of a stream's window: bytes that have come while its body was held */
+	uint32_t moved, pace; /* bytes at the last look; since the one before it, at first many */
+	uint32_t frames;      /* of request and replies, as its account counts them */
+	uint16_t head_len;    /* of the block in front of `reply` */
 	uint16_t request_meta_len;
-	uint8_t state;   /* enum sl_exchange_state */
-	uint8_t backend; /* index in the pool while FLIGHT */
+	uint16_t trailers_len; /* of a stream's: the end of `request` */
+	uint8_t state;         /* enum sl_exchange_state */
+	uint8_t turn;          /* enum sl_turn, at the last look */
 	uint8_t retries;
 	uint8_t rpc_class; /* enum sl_rpc_class */
-	uint8_t outcome;   /* enum sl_outcome */
-	bool in_flight;    /* the RPC holds it as a cookie */
+	uint8_t outcome;   /* enum sl_outcome; all but OK: the gateway's own reply, or why BROKEN */
 	bool idempotent;
-	bool reply_started;  /* head given to the front */
-	bool reply_complete; /* last byte arrived from the backend */
-	bool reply_pending;  /* store holds something the front has to take */
-	bool request_ended;
-	bool end_sent;                  /* the front has been told the reply's end */
-	bool busy;                      /* inside a call of the front: freed when that returns */
-	bool over;                      /* done or cancelled while busy */
-	struct sl_dgram_request *dgram; /* where the reply goes when there is no client */
+	bool open;       /* more of the request is to come */
+	bool end_sent;   /* of a stream */
+	bool trusted;    /* it counts in core->trusted */
+	bool reading;    /* its account counts it so */
+	bool in_parts;   /* the reply is several messages */
+	uint8_t upgrade; /* index in the route's, if stream.upgrade */
+	bool decided;    /* the reply has said whether it goes on so */
 };
+
+/* What it would go on as. */
+static inline struct sl_span sl_exchange_upgrade(const struct sl_exchange *x)
+{
+	return sl_span_cstr(x->route->upgrades[x->upgrade]);
+}
+
+/* The RPC has it as a cookie. */
+static inline bool sl_exchange_in_flight(const struct sl_exchange *x)
+{
+	return x->state == SL_EX_FLIGHT || x->state == SL_EX_REPLYING;
+}
+
+/* Its client is to send more of it, before it can go on. */
+static inline bool sl_exchange_reads(const struct sl_exchange *x)
+{
+	return x->open && !x->stream.open_ended;
+}
+
+/* Its bytes are not read for now, for want of frames (pressure.c). */
+static inline bool sl_exchange_is_held(const struct sl_exchange *x)
+{
+	return x->state == SL_EX_READING && sl_exchange_reads(x) && !x->stream.refused &&
+	       !sl_list_empty(&x->item.link);
+}
 
 /* store.c */
 /* Appends, copying or taking the chunk's frame; returns bytes stored (fewer: frames exhausted). */
 size_t sl_store_append(struct sl_store *s, struct sl_umem *u, struct sl_chunk *chunk);
 size_t sl_store_copy(struct sl_store *s, struct sl_umem *u, const void *bytes, size_t len);
-/* Next contiguous bytes; empty span at the end. */
-struct sl_span sl_store_peek(const struct sl_store *s);
+/* Contiguous bytes from `off` on, which lies in one of the first frames; empty at the end. */
+struct sl_span sl_store_span(const struct sl_store *s, size_t off);
+static inline struct sl_span sl_store_at(const struct sl_store *s, size_t off)
+{
+	return off < s->len ? sl_store_span(s, off) : sl_span_of(NULL, 0);
+}
+static inline struct sl_span sl_store_peek(const struct sl_store *s)
+{
+	return sl_store_at(s, 0);
+}
+/* Copies the first len bytes, which stay; there must be as many. */
+void sl_store_read(const struct sl_store *s, void *to, size_t len);
 void sl_store_skip(struct sl_store *s, struct sl_umem *u, size_t len);
-void sl_store_free(struct sl_store *s, struct sl_umem *u);
+static inline void sl_store_free(struct sl_store *s, struct sl_umem *u)
+{
+	if (!s->head)
+		return;
+	sl_frame_put_list(u, s->head);
+	*s = (struct sl_store){0};
+}
 /* Moves all of `from` behind what `s` holds. */
 void sl_store_splice(struct sl_store *s, struct sl_store *from);
 /* All bytes as spans; returns how many, or 0 when there are more than max. */
-uint32_t sl_store_spans(const struct sl_store *s, struct sl_span *spans, uint32_t max);
-
-/* exchange.c */
-/* route NULL: none matches. Returns NULL when exchanges are exhausted. */
-struct sl_exchange *sl_exchange_begin(struct sl_core *c, struct sl_client *cl,
-				      const struct sl_cfg_route *route, uint32_t fair_addr,
-				      const struct sl_request *rq);
-size_t sl_exchange_body(struct sl_exchange *x, struct sl_chunk *chunk);
-void sl_exchange_end(struct sl_exchange *x);
-/* The front has finished with it. */
-void sl_exchange_done(struct sl_exchange *x);
-/* Nobody wants the reply. */
-void sl_exchange_cancel(struct sl_exchange *x);
-/*
- * Ends it with the gateway's own reply for `why`, at the end of this burst: never from within a
- * call of a front, so fronts need not be re-entrant.
- */
-void sl_exchange_fail(struct sl_exchange *x, enum sl_outcome why);
-/* The front can take more of the reply, or it is its turn: pushed at the end of this burst. */
-void sl_exchange_resume(struct sl_exchange *x);
-/* Frees it unless a front's call is on the stack. */
-void sl_exchange_free(struct sl_exchange *x);
-/* Sends the replies that sl_exchange_fail() has put off; returns how many. */
-unsigned sl_exchange_run_deferred(struct sl_core *c);
-/* Bookkeeping around calls of the front that may end the exchange; leave: false when it is gone. */
-static inline void sl_exchange_enter(struct sl_exchange *x)
+static inline uint32_t sl_store_spans(const struct sl_store *s, struct sl_span *spans, uint32_t max)
 {
-	x->busy = true;
-}
-bool sl_exchange_leave(struct sl_exchange *x);
+	uint32_t n = 0;
 
-/* reply.c */
-struct sl_reply_parts {
-	struct sl_reply reply;
-	struct sl_header headers[64];
-	struct sl_header trailers[32];
+	if (s->frames > max)
+		return 0;
+	for (const struct sl_frame *f = s->head; f; f = f->next) {
+		uint32_t skip = f == s->head ? s->off : 0;
+
+		spans[n++] = sl_span_of(f->data + skip, (size_t)f->len - skip);
+	}
+	return n;
+}
+
+/* request.c: as its front pushes it, as in struct sl_host_ops; the host is the client. */
+struct sl_stream *sl_request_begin(void *host, const struct sl_request *rq);
+size_t sl_request_body(void *host, struct sl_stream *st, struct sl_chunk *chunk);
+bool sl_request_message(void *host, struct sl_stream *st, uint32_t len);
+void sl_request_trailers(void *host, struct sl_stream *st, const struct sl_header *fields,
+			 uint32_t cnt);
+void sl_request_end(void *host, struct sl_stream *st);
+
+/* exchange.c: of struct sl_host_ops too. */
+void sl_exchange_done(void *host, struct sl_stream *st);
+void sl_exchange_cancel(void *host, struct sl_stream *st);
+/* Its request is whole: neither client nor account count it any more as one that is read. */
+void sl_exchange_has_read(struct sl_exchange *x);
+/*
+ * It ends for a reason of the gateway's: with its own reply, or broken off. Its front hears of it at
+ * the end of this burst, never from within the call.
+ */
+SL_COLD void sl_exchange_fail(struct sl_exchange *x, enum sl_outcome why);
+/* The end of a burst: tells fronts of what sl_exchange_fail() has put off; returns how many. */
+unsigned sl_exchange_tell(struct sl_core *c);
+
+/* Whether its account may have what another `len` bytes take. */
+static inline bool sl_exchange_may_hold(struct sl_exchange *x, size_t len)
+{
+	struct sl_core *c = x->core;
+
+	return sl_account_admits(&c->accounts, x->account, SL_ACCOUNT_FRAMES,
+				 (uint32_t)(len >> c->net->umem->frame_shift) + 1);
+}
+
+/* Its account learns what it holds now. */
+static inline void sl_exchange_charge(struct sl_exchange *x)
+{
+	uint32_t now = x->request.frames + x->reply.frames + x->tail.frames;
+
+	if (now == x->frames)
+		return;
+	sl_account_add_frames(&x->core->accounts, x->account, (int32_t)(now - x->frames));
+	x->frames = now;
+}
+
+/* While REPLYING: how much of the reply is kept has changed, or more of it has come. */
+void sl_exchange_reply_kept(struct sl_exchange *x);
+/* Adds to the histogram of the exchange's group and stage. */
+static inline void sl_stage_add(const struct sl_exchange *x, enum sl_stage stage, uint64_t ns)
+{
+	struct sl_svc_hist *h = x->hist ? &x->hist[stage] : NULL;
+
+	if (!h)
+		return;
+	h->count++;
+	h->sum_ns += ns;
+	sl_hist_add((uint64_t *)h->bucket, ns);
+}
+
+/* The upcall that is on the stack has brought bytes for it (backend.c). */
+static inline bool sl_exchange_is_lent(const struct sl_exchange *x)
+{
+	return x->core->loan.x == x;
+}
+
+/* All of them, or false: no frame. */
+static inline bool sl_exchange_keep(struct sl_exchange *x, struct sl_store *s, struct sl_span bytes)
+{
+	return sl_store_copy(s, x->core->net->umem, bytes.ptr, bytes.len) == bytes.len;
+}
+
+/* reply.c: as its front pulls it, as in struct sl_host_ops. */
+bool sl_reply_head(void *host, struct sl_stream *st, struct sl_reply_parts *out);
+struct sl_piece sl_reply_peek(void *host, struct sl_stream *st);
+void sl_reply_take(void *host, struct sl_stream *st, size_t n);
+bool sl_reply_trailers(void *host, struct sl_stream *st, struct sl_reply_parts *out);
+
+/* turn.c: clients that are too slow */
+enum sl_turn sl_exchange_turn(const struct sl_exchange *x);
+/* It is or may become the client's turn. */
+void sl_turn_join(struct sl_exchange *x);
+static inline void sl_turn_leave(struct sl_exchange *x)
+{
+	sl_list_del(&x->turns);
+	sl_list_del(&x->held);
+}
+/* Looks at those that are due to be, until one is late: that one, or NULL. Counts in *looked. */
+struct sl_exchange *sl_turns_look(struct sl_core *c, unsigned *looked);
+uint64_t sl_turns_next_ns(const struct sl_core *c);
+
+/*
+ * pressure.c: parts of all frames. With less than NARROW left heavy bodies get small windows, with less
+ * than HOLD they are not read.
+ */
+enum { SL_FRAME_PARTS = 16, SL_NARROW_PARTS = 4, SL_HOLD_PARTS = 3 };
+/* Bytes of its body are here. False: they are to stay where they are, and are asked for later. */
+bool sl_body_may_come(struct sl_exchange *x);
+/* They were taken: its window opens by them, or does not yet. */
+void sl_body_came(struct sl_exchange *x, size_t len);
+/* The end of a burst: those for which there are frames again; returns how many. */
+unsigned sl_bodies_go_on(struct sl_core *c);
+/* They wait, and nobody else gives frames back. */
+bool sl_bodies_are_stuck(const struct sl_core *c);
+uint64_t sl_bodies_next_ns(const struct sl_core *c);
+
+/*
+ * relief.c: parts of a pool, as 1/n. With less than SHORT left something gives way; the RESERVE is for
+ * what the gateway answers itself.
+ */
+enum {
+	SL_SHORT_FRAMES = 8,
+	SL_SHORT_EXCHANGES = 16,
+	SL_SHORT_CLIENTS = 16,
+	SL_SHORT_HEADS = 8,
+	SL_RESERVE_EXCHANGES = 64,
 };
-/* Decodes a backend's metadata block; false if it is malformed. */
-bool sl_reply_decode(struct sl_span meta, struct sl_reply_parts *out);
-/* A part of a backend's reply. */
-void sl_reply_from_backend(struct sl_exchange *x, const struct sl_rpc_reply *r);
-/* The reply broke off before its end. */
-void sl_reply_broken(struct sl_exchange *x, enum sl_outcome why);
-/* Hands the front what it can take now: all of the gateway's replies start here. */
-void sl_reply_push(struct sl_exchange *x);
+static inline bool sl_core_has_exchange(const struct sl_core *c, bool for_backend)
+{
+	uint32_t cap = sl_pool_capacity(&c->exchanges);
+
+	return cap - sl_pool_used(&c->exchanges) > (for_backend ? cap / SL_RESERVE_EXCHANGES : 0);
+}
+/* Ends those whose clients are late; returns how many were looked at. */
+unsigned sl_core_end_late(struct sl_core *c);
+/* The end of a burst; returns how many were ended. */
+unsigned sl_core_relieve(struct sl_core *c);
 
 /* meta.c: the metadata block of a request, into its first frame; false: too large or no frame. */
 bool sl_meta_encode(struct sl_exchange *x, const struct sl_request *rq);
+/* Of a stream's end, behind what there is of it; false likewise. */
+bool sl_meta_encode_trailers(struct sl_exchange *x, const struct sl_header *fields, uint32_t cnt);
 
-/* route.c */
-/* The most specific prefix decides; if none of its routes has the method: one of them. */
-const struct sl_cfg_route *sl_route_find(const struct sl_config *cfg, struct sl_span path,
-					 enum sl_method m);
-static inline bool sl_route_allows(const struct sl_cfg_route *r, enum sl_method m)
-{
-	return !r->methods || (r->methods & 1u << m);
-}
+/*
+ * redirect.c: where a redirect leads, for as long as its reply takes; FIXED, or why there is none.
+ * After sl_exchange_fail(), which forgets it.
+ */
+enum sl_outcome sl_redirect_encode(struct sl_exchange *x, const struct sl_request *rq);
 
 /* service.c */
 enum sl_outcome sl_service_submit(struct sl_exchange *x);
-/* Frees the request's frames, at once or when the transport has read them. */
-void sl_service_release(struct sl_exchange *x);
-void sl_service_forget(struct sl_exchange *x); /* cancel: out of queue or flight */
+/* As struct sl_batch_ops.send of a group; of streams too. 0 or -errno. */
+int sl_service_send(void *group, unsigned member, struct sl_batch_item **items, unsigned cnt);
 
-/* client.c */
-const struct sl_front_ops *sl_client_front(struct sl_client *cl, void **state);
-void sl_client_stream_opened(struct sl_client *cl);
-void sl_client_stream_closed(struct sl_client *cl);
-void sl_client_progress(struct sl_client *cl); /* bytes of a reply left, or room for input came */
+/* flight.c: frees the request's frames, at once or when the transport has read them. */
+void sl_flight_leave(struct sl_exchange *x);
+static inline void sl_flight_release(struct sl_exchange *x)
+{
+	if (x->request.head || x->hold)
+		sl_flight_leave(x);
+}
 
-/* dgram.c */
-int sl_dgram_init(struct sl_core *c);
-void sl_dgram_fini(struct sl_core *c);
-/* Answers; false: not before all of the reply has come, which is kept until then. */
-bool sl_dgram_reply(struct sl_exchange *x, const struct sl_reply *r);
-/* What a datagram's status is when the gateway answers itself. */
-enum sl_datagram_status sl_dgram_status(enum sl_outcome why);
+/* rate.c: time and rate of streams; other exchanges have none. */
+static inline bool sl_rate_is_limited(const struct sl_exchange *x)
+{
+	return x->stream.open_ended && x->route->max_rate;
+}
+/*
+ * How much of `want` may move now, of other exchanges all; if that
+ * is less, x->rate[side].due_ns is set.
+ */
+size_t sl_rate_let(struct sl_exchange *x, enum sl_rate side, size_t want);
+static inline size_t sl_rate_may(struct sl_exchange *x, enum sl_rate side, size_t want)
+{
+	return sl_rate_is_limited(x) ? sl_rate_let(x, side, want) : want;
+}
+/* So much has moved. */
+void sl_rate_charge(struct sl_exchange *x, enum sl_rate side, size_t n);
+static inline void sl_rate_take(struct sl_exchange *x, enum sl_rate side, size_t n)
+{
+	if (sl_rate_is_limited(x))
+		sl_rate_charge(x, side, n);
+}
+/* It has used up what may move at once: nobody else has to move anything now. */
+bool sl_rate_waits(const struct sl_exchange *x, enum sl_rate side);
+/* What has waited on this side is due: it goes on. */
+bool sl_rate_goes_on(struct sl_exchange *x, enum sl_rate side);
+/* Why it has to end now; OK: it has not. */
+enum sl_outcome sl_rate_over(const struct sl_exchange *x);
+/* Sets its timer for whatever is due first. */
+void sl_rate_arm(struct sl_exchange *x);
 
-/* Adds to the histogram of the exchange's service and stage. */
-void sl_stage_add(struct sl_core *c, const struct sl_exchange *x, enum sl_stage stage, uint64_t ns);
+/* stream.c: requests that are passed on as they come */
+enum sl_outcome sl_stream_open(struct sl_exchange *x);
+/* A message of so many bytes begins; false: no frame. */
+bool sl_stream_message(struct sl_exchange *x, uint32_t len);
+/* Nothing more is taken before something was passed on. */
+bool sl_stream_is_full(const struct sl_exchange *x);
+/* False: no frame. */
+bool sl_stream_take(struct sl_exchange *x, struct sl_chunk *chunk);
+/* Sends what there is credit for, and the end. */
+void sl_stream_pump(struct sl_exchange *x);
+/* A piece of its reply has come. */
+void sl_stream_heard(struct sl_exchange *x, const struct sl_rpc_reply *r);
+/* How the reply begins to one that may go on in another protocol: it does so now, or is over. */
+void sl_stream_answered(struct sl_exchange *x, struct sl_reply *r);
+/* Its timer: it has had its time, or has not; or it may go on. It may be gone afterwards. */
+void sl_stream_late(struct sl_exchange *x);
+/* Of sl_rpc_ops. */
+void sl_stream_credit(void *app, void *cookie);
+void sl_stream_wanted(void *app, void *cookie);
+/* The end of a burst: those for which the RPC had no memory; returns how many. */
+unsigned sl_streams_retry(struct sl_core *c);
 
 #endif

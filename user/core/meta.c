@@ -1,115 +1,98 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/exchange.h"
-
 #include <string.h>
 
-/* A block that is being written; `fail` is sticky. */
-struct meta_writer {
-	uint8_t *at, *end;
-	bool fail;
-};
+#include "base/tlv.h"
+#include "core/client.h"
+#include "core/forwarded.h"
+#include "front/said.h"
 
-static void put_field(struct meta_writer *w, enum sl_meta_tag tag, struct sl_span value)
-{
-	if (w->fail || value.len > UINT16_MAX || (size_t)(w->end - w->at) < value.len + 4) {
-		w->fail = true;
-		return;
-	}
-	sl_put_le16(w->at, (uint16_t)tag);
-	sl_put_le16(w->at + 2, (uint16_t)value.len);
-	if (value.len)
-		memcpy(w->at + 4, value.ptr, value.len);
-	w->at += 4 + value.len;
-}
-
-static void put_nonempty(struct meta_writer *w, enum sl_meta_tag tag, struct sl_span value)
+static void put_nonempty(struct sl_tlv_writer *w, uint16_t tag, struct sl_span value)
 {
 	if (value.len)
-		put_field(w, tag, value);
+		sl_tlv_put(w, tag, value);
 }
 
-static void put_u16(struct meta_writer *w, enum sl_meta_tag tag, uint16_t value)
+static void put_field(struct sl_tlv_writer *w, uint16_t tag, const struct sl_header *h)
 {
-	uint8_t b[2];
+	uint8_t *to;
 
-	sl_put_le16(b, value);
-	put_field(w, tag, sl_span_of(b, sizeof(b)));
-}
-
-static void put_header(struct meta_writer *w, const struct sl_header *h)
-{
-	size_t len = 1 + h->name.len + h->value.len;
-
-	if (w->fail || h->name.len > UINT8_MAX || len > UINT16_MAX ||
-	    (size_t)(w->end - w->at) < len + 4) {
-		w->fail = true;
+	w->full |= h->name.len > UINT8_MAX;
+	to = sl_tlv_room(w, tag, 1 + h->name.len + h->value.len);
+	if (!to)
 		return;
-	}
-	sl_put_le16(w->at, SL_META_HEADER);
-	sl_put_le16(w->at + 2, (uint16_t)len);
-	w->at[4] = (uint8_t)h->name.len;
+	*to++ = (uint8_t)h->name.len;
 	for (size_t i = 0; i < h->name.len; i++)
-		w->at[5 + i] = sl_ascii_lower(h->name.ptr[i]);
-	memcpy(w->at + 5 + h->name.len, h->value.ptr, h->value.len);
-	w->at += 4 + len;
+		*to++ = sl_ascii_lower(h->name.ptr[i]);
+	if (h->value.len)
+		memcpy(to, h->value.ptr, h->value.len);
 }
 
-/* gRPC metadata goes through whole; other requests pass what the route names. */
-static bool forwards(const struct sl_cfg_route *r, const struct sl_request *rq,
-		     const struct sl_header *h)
+/* What the gateway says of what a connection becomes; a client's own is of its hop. */
+static const char upgrade[] = "upgrade";
+
+/* What WebSocket's ends say to each other goes with it. Over HTTP/2 there is no key: RFC 8441 5. */
+static bool is_of_upgrade(const struct sl_exchange *x, const struct sl_request *rq,
+			  struct sl_span name)
 {
-	if (rq->proto == SL_PROTO_GRPC)
-		return h->name.len && h->name.ptr[0] != ':';
-	for (uint32_t i = 0; i < r->forward_header_cnt; i++) {
-		if (sl_span_eq_nocase(h->name, sl_span_cstr(r->forward_headers[i])))
-			return true;
+	static const struct sl_span prefix = SL_SPAN_LIT("sec-websocket-");
+
+	return x->stream.upgrade && sl_span_eq_nocase(sl_span_first(name, prefix.len), prefix) &&
+	       !(rq->must_upgrade && sl_span_eq_nocase(name, sl_span_str("sec-websocket-key")));
+}
+
+static void put_headers(struct sl_tlv_writer *w, const struct sl_exchange *x,
+			const struct sl_request *rq)
+{
+	for (uint32_t i = 0; i < rq->header_cnt; i++) {
+		struct sl_span name = rq->headers[i].name;
+
+		if ((rq->all_headers || sl_forwarded_wanted(x->route, name) ||
+		     is_of_upgrade(x, rq, name)) &&
+		    !sl_said_is(name) && !sl_span_eq_nocase(name, sl_span_cstr(upgrade)))
+			put_field(w, SL_META_HEADER, &rq->headers[i]);
 	}
-	return false;
 }
 
-static struct sl_span path_rest(const struct sl_cfg_route *r, const struct sl_request *rq)
-{
-	if (rq->proto == SL_PROTO_GRPC)
-		return sl_span_skip(rq->path, 1);
-	if (rq->proto == SL_PROTO_DATAGRAM)
-		return rq->path;
-	return r->strip_prefix ? sl_span_skip(rq->path, r->prefix_len) : rq->path;
-}
-
-static void write_fields(struct meta_writer *w, const struct sl_exchange *x,
+static void write_fields(struct sl_tlv_writer *w, const struct sl_exchange *x,
 			 const struct sl_request *rq)
 {
-	if (rq->proto != SL_PROTO_GRPC && rq->proto != SL_PROTO_DATAGRAM)
+	const struct sl_cfg_route *r = x->route;
+	struct sl_span path = r->strip_prefix ? sl_span_skip(rq->path, r->prefix_len) : rq->path;
+
+	if (!rq->call.len)
 		put_nonempty(w, SL_META_METHOD, rq->method_name);
-	if (rq->proto != SL_PROTO_HTTP1)
-		put_u16(w, SL_META_PROTOCOL, rq->proto);
-	put_nonempty(w, SL_META_PATH, path_rest(x->route, rq));
-	put_nonempty(w, SL_META_QUERY, rq->query);
+	if (rq->proto) /* left out for the first of them */
+		sl_tlv_put_u16(w, SL_META_PROTOCOL, rq->proto);
+	put_nonempty(w, SL_META_PATH, rq->call.len ? rq->call : path);
+	/* "/a?" is not "/a" to whoever gets all of a request. */
+	if (rq->query.len || (r->forward_all && rq->query.ptr))
+		sl_tlv_put(w, SL_META_QUERY, rq->query);
 	put_nonempty(w, SL_META_CONTENT_TYPE, rq->content_type);
-	if (!x->route->forward_header_cnt && rq->proto != SL_PROTO_GRPC)
-		return;
-	for (uint32_t i = 0; i < rq->header_cnt; i++) {
-		if (forwards(x->route, rq, &rq->headers[i]))
-			put_header(w, &rq->headers[i]);
-	}
+	if (r->forward_all)
+		put_nonempty(w, SL_META_AUTHORITY, rq->authority);
+	if (r->stream && (!x->open || rq->content_length != SL_LEN_UNKNOWN))
+		sl_tlv_put_u64(w, SL_META_LENGTH, x->open ? rq->content_length : 0);
+	if (x->stream.upgrade)
+		put_field(w, SL_META_HEADER,
+			  &(struct sl_header){sl_span_cstr(upgrade), sl_exchange_upgrade(x)});
+	if (r->forward_header_cnt || rq->all_headers || r->forward_all || x->stream.upgrade)
+		put_headers(w, x, rq);
+	/* Of a route that names no header, only what a filter has proven. */
+	if (r->forward_header_cnt || r->forward_all || x->client->filtered)
+		sl_forwarded_put(w, x, rq);
 }
 
 /* Rounded up to 8 by an empty field, so that the payload behind it is aligned as on the wire. */
-static void pad_block(struct meta_writer *w, const uint8_t *start)
+static void pad_block(struct sl_tlv_writer *w, const uint8_t *start)
 {
 	size_t len = (size_t)(w->at - start), pad = (size_t)(sl_rpc_pad8(len) - len);
+	uint8_t *to;
 
-	if (pad && pad < 4)
+	if (pad && pad < SL_TLV_HEAD)
 		pad += 8;
-	if (!pad)
-		return;
-	if (w->fail || (size_t)(w->end - w->at) < pad) {
-		w->fail = true;
-		return;
-	}
-	memset(w->at, 0, pad);
-	sl_put_le16(w->at + 2, (uint16_t)(pad - 4));
-	w->at += pad;
+	to = pad ? sl_tlv_room(w, 0, pad - SL_TLV_HEAD) : NULL;
+	if (to)
+		memset(to, 0, pad - SL_TLV_HEAD);
 }
 
 /* The common case: straight into the exchange's first frame. */
@@ -117,14 +100,14 @@ static bool encode_in_frame(struct sl_exchange *x, const struct sl_request *rq)
 {
 	struct sl_umem *u = x->core->net->umem;
 	struct sl_frame *f = sl_umem_low(u) ? NULL : sl_frame_get(u, SL_FRAME_HELD, 0);
-	struct meta_writer w;
+	struct sl_tlv_writer w;
 
 	if (!f)
 		return false;
-	w = (struct meta_writer){.at = f->data, .end = f->data + sl_frame_tailroom(u, f)};
+	w = (struct sl_tlv_writer){.at = f->data, .end = f->data + sl_frame_tailroom(u, f)};
 	write_fields(&w, x, rq);
 	pad_block(&w, f->data);
-	if (w.fail) {
+	if (w.full) {
 		sl_frame_put(u, f);
 		return false;
 	}
@@ -136,8 +119,8 @@ static bool encode_in_frame(struct sl_exchange *x, const struct sl_request *rq)
 
 bool sl_meta_encode(struct sl_exchange *x, const struct sl_request *rq)
 {
-	uint8_t block[SL_RPC_MAX_META];
-	struct meta_writer w = {.at = block, .end = block + sizeof(block)};
+	SL_UNSET uint8_t block[SL_RPC_MAX_META];
+	struct sl_tlv_writer w = {.at = block, .end = block + sizeof(block)};
 	size_t len;
 
 	if (encode_in_frame(x, rq))
@@ -145,8 +128,60 @@ bool sl_meta_encode(struct sl_exchange *x, const struct sl_request *rq)
 	write_fields(&w, x, rq);
 	pad_block(&w, block);
 	len = (size_t)(w.at - block);
-	if (w.fail || sl_store_copy(&x->request, x->core->net->umem, block, len) != len)
+	if (w.full || sl_store_copy(&x->request, x->core->net->umem, block, len) != len)
 		return false;
 	x->request_meta_len = (uint16_t)len;
+	return true;
+}
+
+/*
+ * RFC 9110 6.5.1: what frames, routes or modifies a request, says who its client is, or how to read its
+ * body, must be known before that, and is of no good behind it.
+ */
+static bool may_be_trailer(struct sl_span name)
+{
+	static const struct sl_span never[] = {
+		SL_SPAN_LIT("authorization"),
+		SL_SPAN_LIT("cache-control"),
+		SL_SPAN_LIT("connection"),
+		SL_SPAN_LIT("content-encoding"),
+		SL_SPAN_LIT("content-length"),
+		SL_SPAN_LIT("content-range"),
+		SL_SPAN_LIT("content-type"),
+		SL_SPAN_LIT("cookie"),
+		SL_SPAN_LIT("expect"),
+		SL_SPAN_LIT("host"),
+		SL_SPAN_LIT("keep-alive"),
+		SL_SPAN_LIT("max-forwards"),
+		SL_SPAN_LIT("proxy-connection"),
+		SL_SPAN_LIT("proxy-authorization"),
+		SL_SPAN_LIT("range"),
+		SL_SPAN_LIT("te"),
+		SL_SPAN_LIT("trailer"),
+		SL_SPAN_LIT("transfer-encoding"),
+		SL_SPAN_LIT("upgrade"),
+	};
+
+	for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++) {
+		if (sl_span_eq_nocase(name, never[i]))
+			return false;
+	}
+	return !sl_said_is(name);
+}
+
+bool sl_meta_encode_trailers(struct sl_exchange *x, const struct sl_header *fields, uint32_t cnt)
+{
+	SL_UNSET uint8_t block[SL_RPC_MAX_META];
+	struct sl_tlv_writer w = {.at = block, .end = block + sizeof(block)};
+	size_t len;
+
+	for (uint32_t i = 0; i < cnt; i++) {
+		if (sl_forwarded_wanted(x->route, fields[i].name) && may_be_trailer(fields[i].name))
+			put_field(&w, SL_META_TRAILER, &fields[i]);
+	}
+	len = (size_t)(w.at - block);
+	if (w.full || sl_store_copy(&x->request, x->core->net->umem, block, len) != len)
+		return false;
+	x->trailers_len = (uint16_t)len;
 	return true;
 }

@@ -2,190 +2,248 @@
 #include "core/reload.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-#include "base/clock.h"
 #include "core/client.h"
-
-enum { LEAVE_LOOK_MS = 1 };
 
 /* --- control thread --- */
 
-static bool make_channels(struct sl_core *c, struct sl_core_change *ch, uint32_t p,
-			  const struct sl_cfg_pool *now)
+static bool same_text(const char *a, const char *b)
 {
-	const struct sl_cfg_pool *pool = &ch->gen.cfg->pools[p];
-
-	for (uint32_t i = 0; i < pool->backend_cnt; i++) {
-		struct sl_rpc_channel **slot = &ch->channels[p * SL_MAX_BACKENDS + i];
-
-		if (!pool->backends[i].name ||
-		    (now && i < now->backend_cnt && now->backends[i].name))
-			continue;
-		*slot = sl_rpc_channel_new(pool->backends[i].name, &c->services[p].backends[i]);
-		if (!*slot)
-			return false;
-	}
-	return true;
+	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-static const struct sl_cfg_pool *pool_at(const struct sl_config *cfg, uint32_t p)
+static bool same_backend(const struct sl_cfg_backend *a, const struct sl_cfg_backend *b)
 {
-	return p < cfg->pool_cnt && cfg->pools[p].name ? &cfg->pools[p] : NULL;
+	return strcmp(a->name, b->name) == 0 && strcmp(a->endpoint, b->endpoint) == 0 &&
+	       same_text(a->fallback, b->fallback) && same_text(a->key_file, b->key_file) &&
+	       same_text(a->source, b->source) && same_text(a->device, b->device) &&
+	       a->device_port == b->device_port && a->tos == b->tos && a->owner == b->owner &&
+	       a->concurrency == b->concurrency;
 }
 
-static bool make_service(struct sl_core *c, struct sl_core_change *ch, uint32_t p,
-			 const struct sl_config *const *living, uint32_t living_cnt)
+const struct sl_table_pool *sl_table_find(const struct sl_table *t, const char *name)
 {
-	const struct sl_cfg_pool *pool = pool_at(ch->gen.cfg, p);
-	uint32_t max_queue = 0;
-
-	if (!pool)
-		return true;
-	/* One that has been taken out may have something waiting still, and comes back. */
-	for (uint32_t k = 0; k < living_cnt; k++) {
-		const struct sl_cfg_pool *was = pool_at(living[k], p);
-
-		if (was && was->max_queue > max_queue)
-			max_queue = was->max_queue;
+	for (uint32_t i = 0; t && i < t->cfg->pool_cnt; i++) {
+		if (strcmp(t->cfg->pools[i].name, name) == 0)
+			return &t->pools[i];
 	}
-	ch->batchers[p] =
-		sl_batcher_create_next(pool, max_queue, &sl_service_batch_ops, &c->services[p],
-				       &c->maps.hist[p * SL_STAGE_CNT], &c->maps.live[p],
-				       c->maps.ctl ? &c->maps.ctl[p] : NULL);
-	return ch->batchers[p] && make_channels(c, ch, p, pool_at(living[0], p));
-}
-
-struct sl_core_change *sl_core_change_create(struct sl_core *c,
-					     const struct sl_config *const *living,
-					     uint32_t living_cnt, const struct sl_config *next,
-					     uint64_t number)
-{
-	struct sl_core_change *ch = calloc(1, sizeof(*ch));
-	uint32_t cnt = c->maps.service_cnt;
-
-	if (!ch)
-		return NULL;
-	ch->gen = (struct sl_generation){.cfg = next, .number = number};
-	ch->service_cnt = cnt;
-	ch->batchers = calloc(cnt + 1, sizeof(*ch->batchers));
-	ch->channels = calloc((size_t)cnt * SL_MAX_BACKENDS + 1, sizeof(struct sl_rpc_channel *));
-	if (!ch->batchers || !ch->channels)
-		goto fail;
-	for (uint32_t p = 0; p < next->pool_cnt; p++) {
-		if (!make_service(c, ch, p, living, living_cnt))
-			goto fail;
-	}
-	return ch;
-fail:
-	sl_core_change_free(ch);
 	return NULL;
 }
 
-void sl_core_change_tidy(struct sl_core_change *ch)
+/* Most stand where they stood, or a little further on: the search begins there. */
+static struct sl_member *find_member(const struct sl_table *before, const struct sl_table_pool *was,
+				     const struct sl_cfg_backend *b, uint32_t at)
 {
-	for (uint32_t i = 0; ch->batchers && i < ch->service_cnt; i++) {
-		if (ch->batchers[i])
-			sl_batcher_destroy(ch->batchers[i]);
+	const struct sl_cfg_pool *pool = was ? &before->cfg->pools[was - before->pools] : NULL;
+
+	for (uint32_t i = 0; pool && i < pool->backend_cnt; i++) {
+		uint32_t k = (at + i) % pool->backend_cnt;
+
+		if (same_backend(&pool->backends[k], b))
+			return was->members[k];
 	}
-	for (uint32_t i = 0; ch->channels && i < ch->service_cnt * SL_MAX_BACKENDS; i++)
-		sl_rpc_channel_free(ch->channels[i]);
-	free(ch->listeners);
-	free(ch->batchers);
-	free(ch->channels);
-	ch->listeners = NULL;
-	ch->batchers = NULL;
-	ch->channels = NULL;
+	return NULL;
 }
 
-void sl_core_change_free(struct sl_core_change *ch)
+static uint32_t room_of(const struct sl_group *g)
 {
-	if (!ch)
+	const struct sl_list *at;
+	uint32_t room = 0;
+
+	sl_list_for_each (at, &g->members) {
+		uint32_t n = sl_container_of(at, struct sl_member, made)->number;
+
+		room = n >= room ? n + 1 : room;
+	}
+	return room;
+}
+
+/*
+ * What may wait when the switch comes: no more than waits now, or than may be added to. Read while
+ * the worker counts.
+ */
+static uint32_t waiting_max(const struct sl_group *g, const struct sl_cfg_pool *was)
+{
+	uint32_t waits = g->batcher ? sl_batcher_queue_len(g->batcher) : 0;
+
+	return was && was->max_queue > waits ? was->max_queue : waits;
+}
+
+static bool fill_pool(struct sl_core *c, struct sl_table *t, uint32_t p,
+		      const struct sl_table *before, uint32_t slot)
+{
+	const struct sl_cfg_pool *pool = &t->cfg->pools[p];
+	const struct sl_table_pool *was = sl_table_find(before, pool->name);
+	struct sl_table_pool *tp = &t->pools[p];
+	struct sl_group *g = was ? was->group : sl_group_new(c, slot);
+
+	tp->group = g;
+	tp->members = calloc(pool->backend_cnt + 1, sizeof(struct sl_member *));
+	if (!g || !tp->members)
+		return false;
+	for (uint32_t i = 0; i < pool->backend_cnt; i++) {
+		tp->members[i] = find_member(before, was, &pool->backends[i], i);
+		if (!tp->members[i])
+			tp->members[i] = sl_member_new(g, pool->backends[i].name);
+		if (!tp->members[i])
+			return false;
+	}
+	tp->room = room_of(g);
+	tp->numbered = calloc(tp->room + 1, sizeof(struct sl_member *));
+	tp->batcher = sl_batcher_create_next(
+		pool, tp->room,
+		waiting_max(g, was ? &before->cfg->pools[was - before->pools] : NULL),
+		&sl_service_batch_ops, g, &c->maps.live[slot],
+		c->maps.ctl ? &c->maps.ctl[slot] : NULL);
+	return tp->numbered && tp->batcher;
+}
+
+struct sl_table *sl_table_create(struct sl_core *c, const struct sl_config *cfg,
+				 const struct sl_table *before, const uint32_t *slots)
+{
+	struct sl_table *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	sl_list_add_tail(&c->tables_made, &t->made);
+	t->cfg = cfg;
+	t->router = sl_router_create(cfg);
+	t->pools = calloc(cfg->pool_cnt + 1, sizeof(*t->pools));
+	for (uint32_t p = 0; t->router && t->pools && p < cfg->pool_cnt; p++) {
+		if (!fill_pool(c, t, p, before, slots[p]))
+			goto fail;
+	}
+	if (t->router && t->pools)
+		return t;
+fail:
+	sl_table_free(t);
+	return NULL;
+}
+
+void sl_table_tidy(struct sl_table *t)
+{
+	for (uint32_t p = 0; t->pools && p < t->cfg->pool_cnt; p++) {
+		struct sl_table_pool *tp = &t->pools[p];
+
+		if (tp->batcher)
+			sl_batcher_destroy(tp->batcher);
+		free(tp->numbered);
+		tp->batcher = NULL;
+		tp->numbered = NULL;
+	}
+	free(t->listeners);
+	t->listeners = NULL;
+}
+
+/* What was made for a table that no worker has heard of. */
+static void undo_pool(struct sl_table_pool *tp)
+{
+	struct sl_list *at, *next;
+
+	if (!tp->group)
 		return;
-	sl_core_change_tidy(ch);
-	free(ch);
+	sl_list_for_each_safe (at, next, &tp->group->members) {
+		struct sl_member *m = sl_container_of(at, struct sl_member, made);
+
+		if (m->known)
+			continue;
+		sl_rpc_channel_free(m->channel);
+		sl_member_free(m);
+	}
+	if (!tp->group->table)
+		sl_group_free(tp->group);
+}
+
+void sl_table_free(struct sl_table *t)
+{
+	for (uint32_t p = 0; t->pools && p < t->cfg->pool_cnt; p++) {
+		if (sl_table_step(t) == SL_TABLE_MADE)
+			undo_pool(&t->pools[p]);
+		free(t->pools[p].members);
+	}
+	sl_table_tidy(t);
+	sl_router_destroy(t->router);
+	sl_list_del(&t->made);
+	free(t->pools);
+	free(t);
 }
 
 /* --- the worker --- */
 
-static void prepare_service(struct sl_core *c, struct sl_core_change *ch, uint32_t p)
+void sl_table_prepare(struct sl_table *t, struct sl_core *c)
 {
-	const struct sl_cfg_pool *pool = &ch->gen.cfg->pools[p];
-	struct sl_service *s = &c->services[p];
+	for (uint32_t p = 0; p < t->cfg->pool_cnt; p++) {
+		struct sl_table_pool *tp = &t->pools[p];
+		struct sl_group *g = tp->group;
+		struct sl_member **numbered = g->numbered;
+		uint32_t room = g->room;
 
-	s->core = c;
-	s->index = p;
-	s->wanted = true;
-	for (uint32_t i = 0; i < pool->backend_cnt; i++) {
-		struct sl_rpc_channel **made = &ch->channels[p * SL_MAX_BACKENDS + i];
+		for (uint32_t i = 0; i < room && i < tp->room; i++)
+			tp->numbered[i] = numbered[i];
+		for (uint32_t i = 0; i < t->cfg->pools[p].backend_cnt; i++) {
+			struct sl_member *m = tp->members[i];
 
-		if (!pool->backends[i].name)
-			continue;
-		s->backends[i].wanted = true; /* it may have been leaving */
-		if (!*made || s->backends[i].channel)
-			continue;
-		sl_rpc_channel_join(c->rpc, *made);
-		sl_service_set_backend(s, i, *made);
-		*made = NULL;
+			tp->numbered[m->number] = m;
+			if (!m->known)
+				sl_rpc_channel_join(c->rpc, m->channel);
+			m->known = true;
+		}
+		g->numbered = tp->numbered;
+		g->room = tp->room;
+		tp->numbered = numbered;
 	}
-}
-
-void sl_core_prepare(struct sl_core *c, struct sl_core_change *ch)
-{
-	const struct sl_config *next = ch->gen.cfg;
-
-	for (uint32_t p = 0; p < next->pool_cnt; p++) {
-		if (next->pools[p].name)
-			prepare_service(c, ch, p);
-	}
-	if (next->pool_cnt > c->service_cnt)
-		c->service_cnt = next->pool_cnt;
-	atomic_store_explicit(&ch->step, SL_CHANGE_PREPARED, memory_order_release);
-}
-
-static bool has_backend(const struct sl_cfg_pool *pool, uint32_t i)
-{
-	return i < pool->backend_cnt && pool->backends[i].name;
-}
-
-/* The batcher knows of exactly those that the configuration has. */
-static void join_backends(struct sl_core *c, struct sl_service *s)
-{
-	for (uint32_t i = 0; i < SL_MAX_BACKENDS; i++) {
-		struct sl_service_backend *be = &s->backends[i];
-		bool has = has_backend(s->pool, i);
-
-		be->wanted = has;
-		if (!be->channel || has == be->joined)
-			continue;
-		if (has && sl_rpc_channel_state(be->channel) == SL_RPC_UP)
-			sl_batcher_backend(s->batcher, i, true, c->now_ns);
-		be->joined = has;
-	}
+	atomic_store_explicit(&t->step, SL_TABLE_PREPARED, memory_order_release);
 }
 
 /* New ones are told first: a request that may not go to them anew may go there. */
-static void part_backends(struct sl_core *c, struct sl_service *s)
+static void change_members(struct sl_group *g, const struct sl_table_pool *tp, uint32_t cnt)
 {
-	for (uint32_t i = 0; i < SL_MAX_BACKENDS; i++) {
-		struct sl_service_backend *be = &s->backends[i];
+	for (uint32_t i = 0; i < g->room; i++) {
+		if (g->numbered[i])
+			g->numbered[i]->leaving = true;
+	}
+	for (uint32_t i = 0; i < cnt; i++) {
+		struct sl_member *m = tp->members[i];
 
-		if (be->channel && !be->wanted && sl_rpc_channel_state(be->channel) == SL_RPC_UP)
-			sl_batcher_backend(s->batcher, i, false, c->now_ns);
+		m->leaving = false;
+		if (m->joined)
+			continue;
+		m->joined = true;
+		sl_batcher_begin(g->batcher, m->number);
+		if (sl_rpc_channel_state(m->channel) == SL_RPC_UP)
+			sl_batcher_backend(g->batcher, m->number, true, g->core->now_ns);
+	}
+	for (uint32_t i = 0; i < g->room; i++) {
+		struct sl_member *m = g->numbered[i];
+
+		if (!m || !m->leaving)
+			continue;
+		if (m->joined)
+			sl_batcher_backend(g->batcher, m->number, false, g->core->now_ns);
+		m->joined = false;
 	}
 }
 
-static void switch_service(struct sl_core *c, struct sl_core_change *ch, uint32_t p)
+static void switch_group(struct sl_table *t, uint32_t p)
 {
-	struct sl_service *s = &c->services[p];
-	struct sl_batcher *old = s->batcher;
+	struct sl_table_pool *tp = &t->pools[p];
+	struct sl_group *g = tp->group;
+	struct sl_batcher *old = g->batcher;
 
-	s->pool = &ch->gen.cfg->pools[p];
-	s->batcher = ch->batchers[p];
-	ch->batchers[p] = old;
+	if (!g->table)
+		sl_list_add_tail(&g->core->groups, &g->node);
+	else
+		sl_table_put(g->table);
+	sl_group_get(g);
+	sl_table_get(t);
+	g->table = t;
+	g->pool = &t->cfg->pools[p];
+	g->batcher = tp->batcher;
+	tp->batcher = old;
 	if (old)
-		sl_batcher_take_over(s->batcher, old);
-	join_backends(c, s);
-	part_backends(c, s);
+		sl_batcher_take_over(g->batcher, old);
+	change_members(g, tp, g->pool->backend_cnt);
 }
 
 /* Connections to a listener that is gone end as at a drain: what was asked is answered. */
@@ -195,78 +253,34 @@ static void drain_unserved(struct sl_core *c)
 
 	for (cl = sl_client_next(c, NULL); cl; cl = next) {
 		next = sl_client_next(c, cl);
-		if (cl->conn && !sl_tcp_served(cl->conn))
+		if (cl->conn && !sl_tcp_served(sl_client_tcp(cl)))
 			sl_client_drain(cl);
 	}
 }
 
-void sl_core_switch(struct sl_core *c, struct sl_core_change *ch)
+void sl_table_switch(struct sl_table *t, struct sl_core *c)
 {
-	const struct sl_config *next = ch->gen.cfg;
+	struct sl_table *before = c->table;
 
-	for (uint32_t p = 0; p < c->service_cnt; p++) {
-		struct sl_service *s = &c->services[p];
-
-		if (p < next->pool_cnt && next->pools[p].name)
-			switch_service(c, ch, p);
-		else
-			s->wanted = false;
+	sl_table_get(t);
+	for (uint32_t p = 0; p < t->cfg->pool_cnt; p++)
+		switch_group(t, p);
+	c->table = t;
+	c->cfg = t->cfg;
+	if (before) {
+		/* It stays for as long as an exchange has one of its routes. */
+		for (uint32_t p = 0; p < before->cfg->pool_cnt; p++)
+			sl_group_put(before->pools[p].group);
+		sl_table_put(before);
 	}
-	c->gen = &ch->gen;
-	c->cfg = next;
 	sl_core_set_limits(c);
+	if (c->filters.listeners)
+		c->filters.listeners(c->filters.arg, t->cfg);
 	/* If there is no memory for the copy, those of before stay. */
-	if (sl_net_set_listeners(c->net, ch->listeners, ch->listener_cnt) == 0)
+	if (t->listeners && sl_net_set_listeners(c->net, t->listeners, t->listener_cnt) == 0)
 		drain_unserved(c);
 	c->serving_changed = true; /* other services may be known now */
 	c->leaving = true;
 	c->leave_ns = 0;
-	atomic_store_explicit(&ch->step, SL_CHANGE_SWITCHED, memory_order_release);
-}
-
-/* True when nothing of it is left. */
-static bool backend_left(struct sl_service_backend *be)
-{
-	if (!be->channel || be->wanted)
-		return true;
-	if (sl_rpc_channel_state(be->channel) != SL_RPC_DOWN) {
-		sl_rpc_channel_drain(be->channel);
-		return false;
-	}
-	sl_rpc_channel_remove(be->channel);
-	be->channel = NULL;
-	be->joined = false;
-	return true;
-}
-
-/* A pool that is gone serves the exchanges that know of it, `old` in number. */
-static bool service_left(struct sl_service *s, uint32_t old)
-{
-	bool left = true;
-
-	if (!s->wanted && s->batcher && old)
-		return false;
-	for (uint32_t i = 0; i < SL_MAX_BACKENDS; i++) {
-		s->backends[i].wanted = s->backends[i].wanted && s->wanted;
-		left = backend_left(&s->backends[i]) && left;
-	}
-	if (!left || s->wanted || !s->batcher)
-		return left;
-	sl_service_fini(s);
-	s->pool = NULL;
-	return true;
-}
-
-void sl_core_leave(struct sl_core *c)
-{
-	uint32_t old = sl_pool_used(&c->exchanges) - c->gen->exchanges;
-	bool left = old == 0;
-
-	for (uint32_t p = 0; p < c->service_cnt; p++)
-		left = service_left(&c->services[p], old) && left;
-	c->leave_ns = c->now_ns + LEAVE_LOOK_MS * SL_NS_PER_MS;
-	if (!left)
-		return;
-	c->leaving = false;
-	atomic_store_explicit(&c->settled, c->gen->number, memory_order_release);
+	atomic_store_explicit(&t->step, SL_TABLE_SWITCHED, memory_order_release);
 }

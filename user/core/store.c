@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/check.h"
+
 enum {
 	/* Below it a copy of the bytes is cheaper than a frame that carries only them. */
 	STORE_TAKE_MIN = 1024,
@@ -17,12 +19,6 @@ static void store_link(struct sl_store *s, struct sl_frame *f)
 		s->head = f;
 	s->tail = f;
 	s->frames++;
-}
-
-/* Taking a received frame wastes its unused part: only while frames are plentiful. */
-static bool worth_taking(const struct sl_umem *u, const struct sl_chunk *chunk)
-{
-	return chunk->frame && chunk->len >= STORE_TAKE_MIN && u->free_cnt > u->frame_cnt / 2;
 }
 
 size_t sl_store_copy(struct sl_store *s, struct sl_umem *u, const void *bytes, size_t len)
@@ -57,7 +53,8 @@ size_t sl_store_append(struct sl_store *s, struct sl_umem *u, struct sl_chunk *c
 {
 	struct sl_frame *f = chunk->frame;
 
-	if (!worth_taking(u, chunk))
+	/* Taking a received frame wastes its unused part: only while frames are plentiful. */
+	if (!f || chunk->len < STORE_TAKE_MIN || u->free_cnt <= u->frame_cnt / 2)
 		return sl_store_copy(s, u, chunk->ptr, chunk->len);
 	if (f->state != SL_FRAME_HELD)
 		sl_frame_to(u, f, SL_FRAME_HELD);
@@ -69,11 +66,30 @@ size_t sl_store_append(struct sl_store *s, struct sl_umem *u, struct sl_chunk *c
 	return chunk->len;
 }
 
-struct sl_span sl_store_peek(const struct sl_store *s)
+struct sl_span sl_store_span(const struct sl_store *s, size_t off)
 {
-	if (!s->head)
-		return sl_span_of(NULL, 0);
-	return sl_span_of(s->head->data + s->off, (size_t)s->head->len - s->off);
+	off += s->off;
+	for (const struct sl_frame *f = s->head; f; f = f->next) {
+		if (off < f->len)
+			return sl_span_of(f->data + off, f->len - off);
+		off -= f->len;
+	}
+	return sl_span_of(NULL, 0);
+}
+
+void sl_store_read(const struct sl_store *s, void *to, size_t len)
+{
+	uint8_t *p = to;
+
+	for (size_t off = 0; off < len;) {
+		struct sl_span part = sl_span_first(sl_store_at(s, off), len - off);
+
+		SL_CHECK(part.len);
+		if (!part.ptr) /* shorter than the caller knows: nothing that could be read */
+			return;
+		memcpy(p + off, part.ptr, part.len);
+		off += part.len;
+	}
 }
 
 void sl_store_skip(struct sl_store *s, struct sl_umem *u, size_t len)
@@ -98,12 +114,6 @@ void sl_store_skip(struct sl_store *s, struct sl_umem *u, size_t len)
 	}
 }
 
-void sl_store_free(struct sl_store *s, struct sl_umem *u)
-{
-	sl_frame_put_list(u, s->head);
-	*s = (struct sl_store){0};
-}
-
 void sl_store_splice(struct sl_store *s, struct sl_store *from)
 {
 	if (!from->head)
@@ -116,18 +126,4 @@ void sl_store_splice(struct sl_store *s, struct sl_store *from)
 	s->len += from->len;
 	s->frames += from->frames;
 	*from = (struct sl_store){0};
-}
-
-uint32_t sl_store_spans(const struct sl_store *s, struct sl_span *spans, uint32_t max)
-{
-	uint32_t n = 0;
-
-	if (s->frames > max)
-		return 0;
-	for (const struct sl_frame *f = s->head; f; f = f->next) {
-		uint32_t skip = f == s->head ? s->off : 0;
-
-		spans[n++] = sl_span_of(f->data + skip, (size_t)f->len - skip);
-	}
-	return n;
 }

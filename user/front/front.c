@@ -1,18 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front/front.h"
 
+#include "base/pool.h"
+#include "config/defaults.h"
+
 void sl_front_limits_default(struct sl_front_limits *l)
 {
 	*l = (struct sl_front_limits){
-		.max_head = 16384,
-		.max_target = 8192,
-		.max_headers = 100,
-		.max_body = 64u << 20,
-		.max_pipeline = 16,
-		.max_streams = 100,
+		.max_head = SL_DEFAULT_MAX_HEAD_KIB << 10,
+		.max_target = SL_DEFAULT_MAX_TARGET_KIB << 10,
+		.max_headers = SL_DEFAULT_MAX_HEADERS,
+		.max_body = SL_DEFAULT_MAX_BODY_MIB << 20,
+		.max_pipeline = SL_DEFAULT_MAX_PIPELINE,
+		.max_streams = SL_DEFAULT_MAX_STREAMS,
 		.max_resets_per_s = 100,
-		.max_message = 64u << 20,
+		.max_message = SL_DEFAULT_MAX_MESSAGE_MIB << 20,
 	};
+}
+
+static void note_head(const struct sl_front_env *env, const uint8_t *buf, void *host)
+{
+	if (env->head_hosts)
+		env->head_hosts[sl_pool_index(env->heads, buf)] = host;
+}
+
+uint8_t *sl_front_head_get(const struct sl_front_env *env, void *host)
+{
+	uint8_t *buf = env->heads ? sl_pool_get(env->heads) : NULL;
+
+	if (buf)
+		note_head(env, buf, host);
+	return buf;
+}
+
+void sl_front_head_put(const struct sl_front_env *env, uint8_t *buf)
+{
+	note_head(env, buf, NULL);
+	sl_pool_put(env->heads, buf);
 }
 
 static const struct {
@@ -51,8 +75,26 @@ bool sl_method_idempotent(enum sl_method m)
 	return (unsigned)m < SL_METHOD_CNT && methods[m].idempotent;
 }
 
+size_t sl_methods_text(char to[SL_METHODS_TEXT], uint32_t set)
+{
+	size_t len = 0;
+
+	for (unsigned m = SL_METHOD_GET; m < SL_METHOD_CNT; m++) {
+		if (!(set & 1u << m))
+			continue;
+		if (len) {
+			memcpy(to + len, ", ", 2);
+			len += 2;
+		}
+		memcpy(to + len, methods[m].name.ptr, methods[m].name.len);
+		len += methods[m].name.len;
+	}
+	return len;
+}
+
 static const char *const status_texts[600] = {
 	[100] = "Continue",
+	[101] = "Switching Protocols",
 	[200] = "OK",
 	[201] = "Created",
 	[202] = "Accepted",
@@ -110,36 +152,4 @@ const char *sl_status_text(unsigned status)
 	if (status >= 600 || !status_texts[status])
 		return "Unknown";
 	return status_texts[status];
-}
-
-bool sl_reply_is_ours(const struct sl_reply *r, struct sl_span name)
-{
-	static const struct sl_span ours[] = {
-		SL_SPAN_LIT("te"),
-		SL_SPAN_LIT("date"),
-		SL_SPAN_LIT("server"),
-		SL_SPAN_LIT("trailer"),
-		SL_SPAN_LIT("upgrade"),
-		SL_SPAN_LIT("connection"),
-		SL_SPAN_LIT("keep-alive"),
-		SL_SPAN_LIT("content-length"),
-		SL_SPAN_LIT("proxy-connection"),
-		SL_SPAN_LIT("transfer-encoding"),
-	};
-
-	/* The lengths of those, of content-type and of retry-after: most names have another. */
-	static const uint32_t lengths = 1u << 2 | 1u << 4 | 1u << 6 | 1u << 7 | 1u << 10 |
-					1u << 11 | 1u << 12 | 1u << 14 | 1u << 16 | 1u << 17;
-
-	if (!name.len || name.ptr[0] == ':')
-		return true;
-	if (name.len > 17 || !(lengths & 1u << name.len))
-		return false;
-	for (unsigned i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
-		if (ours[i].len == name.len && sl_span_eq_nocase(ours[i], name))
-			return true;
-	}
-	if (r->content_type.len && sl_span_eq_nocase(name, sl_span_str("content-type")))
-		return true;
-	return r->retry_after_s && sl_span_eq_nocase(name, sl_span_str("retry-after"));
 }

@@ -8,7 +8,8 @@
 enum {
 	FIRST_BUCKETS = 64, /* one page */
 	MAX_ENTRIES = 1 << 27,
-	/* Of 4/5, that is of 16 slots in 5 buckets: far under the 0.98 that 2 buckets of 4 allow.
+	/*
+	 * Of 4/5, that is of 16 slots in 5 buckets: far under the 0.98 that 2 buckets of 4 allow.
 	 */
 	FULL_SLOTS = 16,
 	FULL_BUCKETS = 5,
@@ -55,25 +56,6 @@ void sl_flow_table_fini(struct sl_flow_table *t)
 	memset(t, 0, sizeof(*t));
 }
 
-uint64_t sl_flow_hash_key(const struct sl_sipkey *key, const struct sl_flow_key *k)
-{
-	uint64_t w[5], hash;
-
-	if (k->family == 4) {
-		/* The number of words is part of the hash, so IPv4 and IPv6 keys cannot be equal.
-		 */
-		w[0] = sl_get_le32(k->local) | (uint64_t)sl_get_le32(k->remote) << 32;
-		w[1] = k->local_port_be | (uint32_t)k->remote_port_be << 16;
-		hash = sl_siphash13_words(key, w, 2);
-	} else {
-		memcpy(w, k->local, 16);
-		memcpy(w + 2, k->remote, 16);
-		w[4] = k->local_port_be | (uint32_t)k->remote_port_be << 16;
-		hash = sl_siphash13_words(key, w, 5);
-	}
-	return hash ? hash : 1;
-}
-
 static struct sl_flow_entry *free_slot(struct sl_flow_bucket *b)
 {
 	for (int i = 0; i < SL_FLOW_SLOTS; i++) {
@@ -92,12 +74,17 @@ static unsigned free_slots(const struct sl_flow_bucket *b)
 	return cnt;
 }
 
-/* Moves what belongs to the new half of the next bucket that is not split yet. */
-static void split_one(struct sl_flow_table *t)
+/*
+ * Moves what belongs to the new half of the next bucket that is not split yet. One split makes room
+ * for three entries, so one per insertion keeps up.
+ */
+static void grow(struct sl_flow_table *t)
 {
 	struct sl_flow_bucket *from = &t->buckets[t->split];
 	struct sl_flow_bucket *to = &t->buckets[t->split + t->mask + 1];
 
+	if (!four_fifths_full(t->mask + 1 + t->split, t->count) || t->mask >= t->max_mask)
+		return;
 	t->split++;
 	for (int i = 0; i < SL_FLOW_SLOTS; i++) {
 		struct sl_flow_entry *e = &from->slot[i];
@@ -114,27 +101,12 @@ static void split_one(struct sl_flow_table *t)
 	}
 }
 
-/* One split makes room for three entries, so one per insertion keeps up. */
-static void grow(struct sl_flow_table *t)
-{
-	if (four_fifths_full(t->mask + 1 + t->split, t->count) && t->mask < t->max_mask)
-		split_one(t);
-}
-
 /* A bucket of the search, reached by moving the entry `slot` of the bucket of node `parent`. */
 struct node {
 	struct sl_flow_bucket *bucket;
 	int parent;
 	int slot;
 };
-
-static struct sl_flow_bucket *other_bucket(const struct sl_flow_table *t, uint64_t hash,
-					   const struct sl_flow_bucket *b)
-{
-	struct sl_flow_bucket *a = sl_flow_bucket_a(t, hash);
-
-	return a == b ? sl_flow_bucket_b(t, hash) : a;
-}
 
 /* Moves one entry after the other into `hole`, back to front. Returns the hole in the root. */
 static struct sl_flow_entry *shift(const struct node *nodes, int n, int slot,
@@ -163,10 +135,13 @@ static struct sl_flow_entry *make_room(struct sl_flow_table *t, uint64_t hash)
 
 	for (int n = 0; n < cnt; n++) {
 		for (int i = 0; i < SL_FLOW_SLOTS; i++) {
-			struct sl_flow_bucket *b =
-				other_bucket(t, nodes[n].bucket->slot[i].hash, nodes[n].bucket);
-			struct sl_flow_entry *hole = free_slot(b);
+			uint64_t moved = nodes[n].bucket->slot[i].hash;
+			struct sl_flow_bucket *b = sl_flow_bucket_a(t, moved);
+			struct sl_flow_entry *hole;
 
+			if (b == nodes[n].bucket)
+				b = sl_flow_bucket_b(t, moved);
+			hole = free_slot(b);
 			if (hole)
 				return shift(nodes, n, i, hole);
 			if (cnt < SEARCH_NODES)

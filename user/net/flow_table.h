@@ -21,6 +21,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
+#include "base/bytes.h"
 #include "base/cpu.h"
 #include "base/siphash.h"
 
@@ -72,7 +74,25 @@ int sl_flow_table_init(struct sl_flow_table *t, uint32_t max_entries, const stru
 		       sl_flow_match_fn *match, const void *ctx);
 void sl_flow_table_fini(struct sl_flow_table *t);
 
-uint64_t sl_flow_hash_key(const struct sl_sipkey *key, const struct sl_flow_key *k);
+static inline uint64_t sl_flow_hash_key(const struct sl_sipkey *key, const struct sl_flow_key *k)
+{
+	uint64_t w[5], hash;
+
+	if (k->family == 4) {
+		/*
+		 * The number of words is part of the hash, so IPv4 and IPv6 keys cannot be equal.
+		 */
+		w[0] = sl_get_le32(k->local) | (uint64_t)sl_get_le32(k->remote) << 32;
+		w[1] = k->local_port_be | (uint32_t)k->remote_port_be << 16;
+		hash = sl_siphash13_words(key, w, 2);
+	} else {
+		memcpy(w, k->local, 16);
+		memcpy(w + 2, k->remote, 16);
+		w[4] = k->local_port_be | (uint32_t)k->remote_port_be << 16;
+		hash = sl_siphash13_words(key, w, 5);
+	}
+	return hash ? hash : 1;
+}
 
 static inline uint64_t sl_flow_hash(const struct sl_flow_table *t, const struct sl_flow_key *k)
 {

@@ -4,7 +4,7 @@
  * owner.
  *
  *   worker B                       shared                         worker A (owner)
- *   local miss, no SYN  ------>  directory: flow -> A
+ *   local miss          ------>  directory: flow -> A
  *   copies the frame    ------>  ring B -> A  ------------------>  into its own UMEM, then L4 input
  *
  * The directory is a fixed table of atomic words, written when a connection is set up or goes away,
@@ -28,7 +28,8 @@ struct sl_handover_hub; /* shared by all workers */
 
 enum { SL_HANDOVER_FLOW_BYTES_MAX = 32 }; /* memory of the directory per flow it is made for */
 
-/* Directory for max_flows flows of all workers; frame_size as in the workers' UMEMs. NULL: errno.
+/*
+ * Directory for max_flows flows of all workers; frame_size as in the workers' UMEMs. NULL: errno.
  */
 struct sl_handover_hub *sl_handover_hub_create(unsigned worker_cnt, uint32_t max_flows,
 					       uint32_t frame_size);
@@ -47,7 +48,7 @@ bool sl_handover_claim(struct sl_net *n, const struct sl_flow_key *key);
 void sl_handover_release(struct sl_net *n, const struct sl_flow_key *key);
 
 /*
- * A segment (no SYN) that is for no local connection, data at the L4 header; key: its flow, local
+ * A segment that is for no local connection, data at the L4 header; key: its flow, local
  * as seen from here. True: taken, it goes to the owner or was counted as handover_full. False:
  * nobody else owns it, or it was handed over already, or there are no other workers: the frame
  * stays the caller's.

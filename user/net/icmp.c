@@ -43,21 +43,23 @@ static struct meaning meaning4(const struct sl_icmp_hdr *h, const struct sl_icmp
 		m.mtu = be16toh(h->mtu4_be);
 		if (m.mtu == 0)
 			m.mtu = plateau_below(q->ip_len);
-		/* The quoted packet would have passed: nobody can honestly have refused it. */
-		m.plausible = m.mtu >= MIN_MTU4 && m.mtu < q->ip_len;
+		/*
+		 * Not compared with the quoted length, which some rewrite: the flow knows better.
+		 */
+		m.plausible = m.mtu >= MIN_MTU4;
 		return m;
 	}
 	m.hard = h->code == SL_ICMP4_PROTOCOL || h->code == SL_ICMP4_PORT;
 	return m;
 }
 
-static struct meaning meaning6(const struct sl_icmp_hdr *h, const struct sl_icmp_quote *q)
+static struct meaning meaning6(const struct sl_icmp_hdr *h)
 {
 	struct meaning m = {.plausible = true};
 
 	if (h->type == SL_ICMP6_PACKET_TOO_BIG) {
 		m.mtu = be32toh(h->mtu6_be);
-		m.plausible = m.mtu >= MIN_MTU6 && m.mtu < q->ip_len; /* RFC 8201 4 */
+		m.plausible = m.mtu >= MIN_MTU6; /* RFC 8201 4 */
 	}
 	m.hard = h->type == SL_ICMP6_UNREACHABLE && h->code == SL_ICMP6_PORT;
 	return m;
@@ -121,7 +123,7 @@ void sl_net_icmp_rx(struct sl_net *n, struct sl_frame *f, uint8_t protocol)
 		sl_net_drop_frame(n, f, SL_DROP_ICMP_MALFORMED);
 		return;
 	}
-	struct meaning m = f->family == 4 ? meaning4(hdr, &q) : meaning6(hdr, &q);
+	struct meaning m = f->family == 4 ? meaning4(hdr, &q) : meaning6(hdr);
 	const struct sl_l4 *to = q.protocol == SL_IP_PROTO_TCP ? &n->tcp : &n->udp;
 
 	if (!m.plausible || !to->icmp_error) {

@@ -37,7 +37,7 @@ int sl_net_set_listeners(struct sl_net *n, const struct sl_net_listener *l, uint
 	n->listener_cnt = cnt;
 	memset(n->listener_slot, 0, sizeof(n->listener_slot));
 	for (uint32_t i = 0; i < cnt; i++) {
-		uint32_t slot = first_slot(l[i].port_be, l[i].family, l[i].protocol);
+		uint32_t slot = first_slot(l[i].at.port_be, l[i].at.family, l[i].protocol);
 
 		while (n->listener_slot[slot])
 			slot = (slot + 1) % SL_NET_LISTENER_SLOTS;
@@ -59,7 +59,7 @@ static size_t addr_len(uint8_t family)
 
 static bool is_any(const struct sl_net_listener *l)
 {
-	return memcmp(l->addr, any_addr, addr_len(l->family)) == 0;
+	return memcmp(l->at.addr, any_addr, addr_len(l->at.family)) == 0;
 }
 
 int sl_net_find_listener(const struct sl_net *n, uint8_t family, const uint8_t *addr,
@@ -71,9 +71,9 @@ int sl_net_find_listener(const struct sl_net *n, uint8_t family, const uint8_t *
 	for (; n->listener_slot[slot]; slot = (slot + 1) % SL_NET_LISTENER_SLOTS) {
 		const struct sl_net_listener *l = &n->listeners[n->listener_slot[slot] - 1];
 
-		if (l->port_be != port_be || l->family != family || l->protocol != protocol)
+		if (l->at.port_be != port_be || l->at.family != family || l->protocol != protocol)
 			continue;
-		if (memcmp(l->addr, addr, addr_len(family)) == 0)
+		if (memcmp(l->at.addr, addr, addr_len(family)) == 0)
 			return l->listener;
 		if (is_any(l) && is_unicast(family, addr))
 			found = l->listener;
@@ -86,8 +86,8 @@ bool sl_net_serves(const struct sl_net *n, uint8_t family, const uint8_t *addr)
 	for (uint32_t i = 0; i < n->listener_cnt; i++) {
 		const struct sl_net_listener *l = &n->listeners[i];
 
-		if (l->family == family && (memcmp(l->addr, addr, addr_len(family)) == 0 ||
-					    (is_any(l) && is_unicast(family, addr))))
+		if (l->at.family == family && (memcmp(l->at.addr, addr, addr_len(family)) == 0 ||
+					       (is_any(l) && is_unicast(family, addr))))
 			return true;
 	}
 	return false;

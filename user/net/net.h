@@ -12,20 +12,24 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include "base/bytes.h"
 #include "sluice/drop.h"
+#include "wire/addr.h"
+#include "wire/csum.h"
+#include "wire/ip4.h"
+#include "wire/ip6.h"
 #include "xio/port.h"
 
 struct sl_tcp;
 struct sl_udp;
 struct sl_handover;
 struct sl_flow_key;
+struct sl_flow_table;
 
-/* A served address. Key equality as in sl_listener_key; all-zero address: any. */
+/* A served address. Key equality as in sl_listener_key; an address of zeros: any of its family. */
 struct sl_net_listener {
-	uint8_t addr[16];
-	uint16_t port_be;
-	uint8_t family;
+	struct sl_addr at;
 	uint8_t protocol;
 	uint16_t listener; /* index in the configuration, told to the application */
 };
@@ -35,14 +39,17 @@ struct sl_l4 {
 	void *ctx;
 	/*
 	 * Takes the frame: state RX, data at the L4 header, len to the end of the IP packet,
-	 * family, l2_off, l3_off and flags set. Source and destination addresses are checked.
+	 * family, l2_off, l3_off and flags set. Source and destination addresses are checked. key:
+	 * the packet's flow, with ports of zero when len has no room for any; NULL where there are
+	 * no flows.
 	 */
-	void (*input)(void *ctx, struct sl_frame *f);
+	void (*input)(void *ctx, struct sl_frame *f, const struct sl_flow_key *key);
 	/*
-	 * Called for all frames of a burst before input is called for the first of them: the place
-	 * to hash and prefetch. len may be anything. May be NULL.
+	 * Where the flows stand: for all frames of a burst, before input is called for the first of
+	 * them, key and f->flow_hash are made, once for whoever needs them, and their buckets are
+	 * prefetched. NULL: nothing of it is done.
 	 */
-	void (*prefetch)(void *ctx, struct sl_frame *f);
+	const struct sl_flow_table *flows;
 	/*
 	 * An ICMP error whose checksum and embedded header are checked (a packet that the receiver
 	 * of the error may have sent): mtu > 0 for too-big, else unreachable, hard when of the kind
@@ -73,6 +80,17 @@ struct sl_net_path {
 	uint8_t port;    /* index in the worker */
 };
 _Static_assert(sizeof(struct sl_net_path) == 52, "kept per connection");
+
+/* Its ends, with the ports that only L4 knows. */
+static inline struct sl_addr sl_net_local(const struct sl_net_path *path, uint16_t port_be)
+{
+	return sl_addr_of(path->family, path->local, port_be);
+}
+
+static inline struct sl_addr sl_net_remote(const struct sl_net_path *path, uint16_t port_be)
+{
+	return sl_addr_of(path->family, path->remote, port_be);
+}
 
 enum {
 	SL_NET_HOP_LIMIT = 64,
@@ -139,11 +157,29 @@ static inline const uint8_t *sl_net_l3(const struct sl_net *n, const struct sl_f
 	return sl_frame_base(n->umem, f) + f->l3_off;
 }
 
+/* Local and remote as seen from here: the destination and the source of what was received. */
+static inline void sl_net_addresses(const struct sl_net *n, const struct sl_frame *f,
+				    uint8_t *local, uint8_t *remote)
+{
+	const struct sl_ip4_hdr *v4 = (const struct sl_ip4_hdr *)sl_net_l3(n, f);
+	const struct sl_ip6_hdr *v6 = (const struct sl_ip6_hdr *)sl_net_l3(n, f);
+
+	if (f->family == 4) {
+		memset(local, 0, 16);
+		memset(remote, 0, 16);
+		memcpy(local, &v4->dst_be, 4);
+		memcpy(remote, &v4->src_be, 4);
+		return;
+	}
+	memcpy(local, v6->dst, 16);
+	memcpy(remote, v6->src, 16);
+}
+
 /* The way back to the sender of a received frame. */
 void sl_net_path_from_rx(const struct sl_net *n, const struct sl_frame *f,
 			 struct sl_net_path *path);
 
-/* The flow of a received frame with at least the ports behind its IP header (len >= 4). */
+/* The flow of a received frame. Ports are zero when it ends before them. */
 void sl_net_flow_key(const struct sl_net *n, const struct sl_frame *f, struct sl_flow_key *key);
 
 /*
@@ -152,6 +188,19 @@ void sl_net_flow_key(const struct sl_net *n, const struct sl_frame *f, struct sl
  */
 bool sl_net_l4_csum_ok(const struct sl_net *n, const struct sl_frame *f, uint8_t protocol,
 		       uint16_t csum_off);
+
+/* The sum over the pseudo-header of what goes out that way; len: of the L4 packet. */
+static inline uint64_t sl_net_pseudo_sum(const struct sl_net_path *path, uint8_t protocol,
+					 uint32_t len)
+{
+	uint32_t src_be, dst_be;
+
+	if (path->family == 6)
+		return sl_csum_pseudo6(path->local, path->remote, protocol, len);
+	memcpy(&src_be, path->local, 4);
+	memcpy(&dst_be, path->remote, 4);
+	return sl_csum_pseudo4(src_be, dst_be, protocol, len);
+}
 
 /* The value for the checksum field of an outgoing L4 packet whose field is zero now. */
 uint16_t sl_net_l4_csum(const struct sl_net_path *path, uint8_t protocol, const void *l4,

@@ -4,19 +4,26 @@
 #include "base/cpu.h"
 #include "rpc/session.h"
 
-enum { PINGS_MISSED = 3 };
+enum { PINGS_MISSED = 3, CREDIT_MAX = 1 << 30 };
 
-void sl_channel_forget(struct sl_rpc_channel *ch, struct sl_pending *p)
+/* Its batch need not wait for it. */
+static void leave_batch(struct sl_rpc_channel *ch, struct sl_pending *p)
 {
 	struct sl_pending_batch *b = p->batch;
 
-	sl_timer_cancel(&ch->rpc->wheel, &p->timer);
-	sl_outstanding_put(&ch->rpc->out, p);
-	ch->outstanding--;
-	if (--b->left == 0) {
+	p->batch = NULL;
+	if (b && --b->left == 0) {
 		sl_list_del(&b->node);
 		sl_list_add_tail(&ch->ended, &b->node);
 	}
+}
+
+void sl_channel_forget(struct sl_rpc_channel *ch, struct sl_pending *p)
+{
+	leave_batch(ch, p);
+	sl_timer_cancel(&ch->rpc->wheel, &p->timer);
+	sl_outstanding_put(&ch->rpc->out, p);
+	ch->outstanding--;
 }
 
 /* `sent` comes before batch_done, so a batch that is still being sent waits for that. */
@@ -27,33 +34,117 @@ void sl_channel_tell(struct sl_rpc_channel *ch)
 
 	sl_list_for_each_safe (at, next, &ch->ended) {
 		struct sl_pending_batch *b = sl_container_of(at, struct sl_pending_batch, node);
+		struct sl_rpc_batch_end end;
 
-		if (b->send)
+		if (b->unsent)
 			continue;
 		if (!b->told_sent) {
 			b->told_sent = true;
-			r->ops->sent(r->app, ch, b->number);
+			r->ops->sent(r->app, ch->app_data, b->number);
 		}
 		sl_list_del(&b->node);
 		if (b->left) {
 			sl_list_add_tail(&ch->batches, &b->node);
 			continue;
 		}
-		r->ops->batch_done(r->app, ch, b->number, b->cnt, b->service_us, b->sent_ns);
+		end = (struct sl_rpc_batch_end){.batch = b->number,
+						.sent_ns = b->sent_ns,
+						.stream = b->stream,
+						.count = b->cnt,
+						.answered = b->answered,
+						.together = b->together,
+						.service_us = b->service_us};
+		r->ops->batch_done(r->app, ch->app_data, &end);
 		sl_outstanding_batch_put(&r->out, b);
 	}
+}
+
+static void on_reads(void *ctx, const struct sl_span *spans, unsigned cnt)
+{
+	sl_channel_watch(ctx, SL_RPC_READ, spans, cnt);
 }
 
 static void on_sent(void *ctx, struct sl_send *s)
 {
 	struct sl_rpc_channel *ch = ctx;
-	struct sl_pending_batch *b = &ch->rpc->out.batches[s->owner];
+	struct sl_pending_batch *b;
 
-	/* Told later: this may be inside of sl_rpc_send(). */
-	b->send = NULL;
-	sl_list_del(&b->node);
-	sl_list_add_tail(&ch->ended, &b->node);
+	if (s->owner == SL_SEND_PART) {
+		sl_mem_free(&ch->rpc->mem, s);
+		return;
+	}
+	b = &ch->rpc->out.batches[s->owner];
+	sl_channel_watch(ch, SL_RPC_RETURNED, s->spans, s->span_cnt);
+	b->sends[s->header.priority] = NULL;
+	if (--b->unsent == 0) {
+		/* Told later: this may be inside of sl_rpc_send(). */
+		sl_list_del(&b->node);
+		sl_list_add_tail(&ch->ended, &b->node);
+	}
 	sl_mem_free(&ch->rpc->mem, s);
+}
+
+/* It has this much time from now on, if its time would end sooner. */
+static void allow_grace(struct sl_rpc_channel *ch, struct sl_pending *p)
+{
+	struct sl_rpc *r = ch->rpc;
+	uint64_t until_ns = r->now_ns + r->cfg.grace_ns;
+
+	if (sl_timer_pending(&p->timer) && sl_timer_expires_ns(&r->wheel, &p->timer) < until_ns)
+		sl_timer_set(&r->wheel, &p->timer, until_ns);
+}
+
+static void answered(struct sl_rpc_channel *ch, struct sl_pending *p)
+{
+	if (p->batch)
+		p->batch->answered++;
+	leave_batch(ch, p);
+}
+
+/* What stays the same in all entries of a message. */
+static uint8_t kind_of(const struct sl_rpc_entry *e)
+{
+	return e->flags & (SL_ENTRY_MORE | SL_ENTRY_NO_MESSAGE);
+}
+
+/* It says nothing else, its client has waited for it, and neither it nor a reply was there before. */
+static bool is_go_on(const struct sl_pending *p, const struct sl_rpc_entry *e)
+{
+	return p->expects && e->flags & SL_ENTRY_MORE && !(e->flags & SL_ENTRY_NO_MESSAGE) &&
+	       !e->len && !e->meta_len;
+}
+
+/* An entry begins. False: it is beyond the credit, or no continuation of what there is. */
+static bool entry_begins(struct sl_rpc_channel *ch, struct sl_pending *p,
+			 const struct sl_rpc_entry *e)
+{
+	uint32_t cost = sl_rpc_cost(e);
+
+	if (p->rest && e->status == SL_RPC_OK &&
+	    (e->len + e->rest != p->rest || e->meta_len || kind_of(e) != p->flags))
+		return false;
+	if (e->flags & SL_ENTRY_GO_ON && !is_go_on(p, e))
+		return false;
+	if (cost > p->credit) {
+		ch->stats.over_credit++;
+		return false;
+	}
+	p->credit -= cost;
+	p->flags = kind_of(e);
+	p->expects = false;
+	return true;
+}
+
+static void note_times(struct sl_pending *p, const struct sl_part *part)
+{
+	struct sl_pending_batch *b = p->batch;
+
+	if (!b)
+		return;
+	if (part->header->time_us > b->service_us)
+		b->service_us = part->header->time_us;
+	if (part->entry->together > b->together)
+		b->together = part->entry->together;
 }
 
 static void on_part(void *ctx, const struct sl_part *part)
@@ -64,11 +155,8 @@ static void on_part(void *ctx, const struct sl_part *part)
 	struct sl_pending *p = sl_outstanding_find(&r->out, ch, e->id);
 	struct sl_rpc_reply reply = {
 		.status = e->status,
-		.first = part->first,
-		.last = part->last,
 		.more = e->flags & SL_ENTRY_MORE,
 		.no_message = e->flags & SL_ENTRY_NO_MESSAGE,
-		.total_len = e->len,
 		.meta = part->meta,
 		.body = part->body,
 		.service_us = e->time_us,
@@ -76,29 +164,43 @@ static void on_part(void *ctx, const struct sl_part *part)
 	};
 	void *cookie;
 
-	/* Cancelled, timed out, or made up. A reply that began before must go on. */
-	if (!p || (!part->first && !p->replying)) {
+	if (sl_unlikely(ch->link.error))
+		return;
+	/* Cancelled, timed out, or made up; or the rest of something like that. */
+	if (!p || (!part->first && !p->from)) {
 		ch->stats.late_replies += part->last;
 		return;
 	}
+	/* Two messages under way with one id: a reply would get the bytes of another. */
+	if (sl_unlikely(p->from != (part->first ? NULL : part->header))) {
+		ch->link.error = -EPROTO;
+		return;
+	}
+	reply.first = part->first && !p->rest;
+	reply.last = part->last && !e->rest;
+	if (part->first && sl_unlikely(!entry_begins(ch, p, e))) {
+		ch->link.error = -EPROTO;
+		return;
+	}
 	cookie = p->cookie;
-	p->replying = !part->last;
-	if (part->header->time_us > p->batch->service_us)
-		p->batch->service_us = part->header->time_us;
-	if (part->last && !reply.more) {
+	if (e->flags & SL_ENTRY_GO_ON) {
+		r->ops->go_on(r->app, cookie);
+		return;
+	}
+	reply.total_len = e->len + e->rest;
+	p->from = part->last ? NULL : part->header;
+	p->rest = part->last ? e->rest : p->rest;
+	note_times(p, part);
+	/* Of its last message there is nothing left to compute. */
+	if (reply.status == SL_RPC_OK && !reply.more)
+		answered(ch, p);
+	if (reply.last && !reply.more) {
 		ch->stats.replies++;
 		sl_channel_forget(ch, p);
-	} else if (sl_timer_pending(&p->timer) &&
-		   sl_timer_expires_ns(&r->wheel, &p->timer) < r->now_ns + r->cfg.grace_ns) {
-		/* What is arriving is not given up. */
-		sl_timer_set(&r->wheel, &p->timer, r->now_ns + r->cfg.grace_ns);
+	} else {
+		allow_grace(ch, p); /* what is arriving is not given up */
 	}
 	r->ops->reply(r->app, cookie, &reply);
-}
-
-static void on_message(void *ctx, const struct sl_rpc_header *h)
-{
-	(void)ctx, (void)h; /* parts have said it all */
 }
 
 static void on_cancel(void *ctx, uint64_t id)
@@ -106,23 +208,94 @@ static void on_cancel(void *ctx, uint64_t id)
 	(void)ctx, (void)id; /* link.c takes CANCEL at backends only */
 }
 
-static void on_goaway(void *ctx)
+static void on_window(void *ctx, uint64_t id, uint32_t bytes)
 {
 	struct sl_rpc_channel *ch = ctx;
+	struct sl_pending *p = sl_outstanding_find(&ch->rpc->out, ch, id);
 
+	if (!p || !p->open)
+		return;
+	if (bytes > CREDIT_MAX - p->part_credit) {
+		ch->link.error = -EPROTO;
+		return;
+	}
+	p->part_credit += bytes;
+	if (ch->rpc->ops->credit)
+		ch->rpc->ops->credit(ch->rpc->app, p->cookie);
+}
+
+static unsigned on_grants(void *ctx, struct sl_rpc_window *to, unsigned max)
+{
+	struct sl_rpc_channel *ch = ctx;
+	struct sl_list *node;
+	unsigned n = 0;
+
+	while (n < max && (node = sl_list_pop_head(&ch->windows))) {
+		struct sl_pending *p = sl_container_of(node, struct sl_pending, window);
+
+		to[n++] = (struct sl_rpc_window){.id = sl_outstanding_id(&ch->rpc->out, p),
+						 .bytes = p->due};
+		p->due = 0;
+	}
+	return n;
+}
+
+/* The rest of a last message, or all of it, needs no more credit. */
+static bool has_all(const struct sl_pending *p)
+{
+	return !(p->flags & SL_ENTRY_MORE) && p->credit >= p->rest;
+}
+
+/*
+ * Half a window at a time, and none for the end of a last message that has all it needs. Who keeps
+ * as much does not let the batch end, so that goes on without.
+ */
+void sl_rpc_reply_kept(struct sl_rpc_channel *ch, uint64_t id, uint64_t kept)
+{
+	struct sl_pending *p = sl_outstanding_find(&ch->rpc->out, ch, id);
+	uint32_t most, more;
+
+	if (!p)
+		return;
+	if (kept > SL_RPC_INITIAL_WINDOW / 2)
+		answered(ch, p);
+	most = kept < SL_RPC_INITIAL_WINDOW ? SL_RPC_INITIAL_WINDOW - (uint32_t)kept : 0;
+	more = p->credit < most ? most - p->credit : 0;
+	if (more < SL_RPC_INITIAL_WINDOW / 2 || has_all(p))
+		return;
+	/* A timer that has waited for the caller now waits for the peer. */
+	allow_grace(ch, p);
+	p->credit += more;
+	p->due += more;
+	sl_list_del(&p->window);
+	sl_list_add_tail(&ch->windows, &p->window);
+	ch->link.windows_due = true;
+	sl_channel_wake(ch);
+}
+
+void sl_rpc_channel_drain(struct sl_rpc_channel *ch)
+{
 	if (ch->state != SL_RPC_UP)
 		return;
 	ch->state = SL_RPC_DRAINING;
 	ch->link.goaway_due = true; /* behind our last request */
-	ch->rpc->ops->state(ch->rpc->app, ch, ch->state);
+	sl_channel_wake(ch);
+	ch->rpc->ops->state(ch->rpc->app, ch->app_data, ch->state);
+}
+
+static void on_goaway(void *ctx)
+{
+	sl_rpc_channel_drain(ctx);
 }
 
 const struct sl_link_ops sl_channel_link_ops = {
 	.part = on_part,
-	.message = on_message,
 	.sent = on_sent,
 	.cancel = on_cancel,
+	.window = on_window,
+	.grants = on_grants,
 	.goaway = on_goaway,
+	.reads = on_reads,
 };
 
 void sl_channel_timeout(struct sl_rpc_channel *ch, struct sl_pending *p)
@@ -130,27 +303,17 @@ void sl_channel_timeout(struct sl_rpc_channel *ch, struct sl_pending *p)
 	struct sl_rpc *r = ch->rpc;
 	void *cookie = p->cookie;
 
+	/* It is the caller who does not take it. */
+	if (p->credit < SL_RPC_INITIAL_WINDOW / 2 && !has_all(p)) {
+		sl_timer_set(&r->wheel, &p->timer, r->now_ns + r->cfg.grace_ns);
+		return;
+	}
 	ch->stats.timeouts++;
 	ch->stats.failures++;
 	sl_link_cancel(&ch->link, sl_outstanding_id(&r->out, p));
+	sl_channel_wake(ch);
 	sl_channel_forget(ch, p);
 	r->ops->failed(r->app, cookie, SL_RPC_FAIL_TIMEOUT);
-}
-
-static void fail_requests(struct sl_rpc_channel *ch, enum sl_rpc_failure why_left)
-{
-	struct sl_rpc *r = ch->rpc;
-
-	while (!sl_list_empty(&ch->requests)) {
-		struct sl_pending *p = sl_list_first(&ch->requests, struct sl_pending, node);
-		const struct sl_send *s = p->batch->send;
-		void *cookie = p->cookie;
-		bool left = !s || s->offset;
-
-		ch->stats.failures++;
-		sl_channel_forget(ch, p);
-		r->ops->failed(r->app, cookie, left ? why_left : SL_RPC_FAIL_DOWN);
-	}
 }
 
 void sl_channel_down(struct sl_rpc_channel *ch, enum sl_rpc_failure why_left)
@@ -161,23 +324,37 @@ void sl_channel_down(struct sl_rpc_channel *ch, enum sl_rpc_failure why_left)
 
 	/* First: no upcall may send here any more. */
 	ch->state = SL_RPC_DOWN;
-	(void)epoll_ctl(r->epoll_fd, EPOLL_CTL_DEL, t->fd, NULL);
+	sl_list_del(&ch->awake);
+	r->kernel_cnt -= t->kernel;
+	sl_hubs_unwatch(&r->hubs, r->epoll_fd, t);
 	/* The upcalls give their bytes back to those who will write into them. */
 	if (t->ops->halt)
 		t->ops->halt(t);
-	fail_requests(ch, why_left);
+	while (!sl_list_empty(&ch->requests)) {
+		struct sl_pending *p = sl_list_first(&ch->requests, struct sl_pending, node);
+		const struct sl_send *sent = p->batch ? p->batch->sends[p->class] : NULL;
+		void *cookie = p->cookie;
+		bool left = !sent || sent->offset;
+
+		ch->stats.failures++;
+		sl_channel_forget(ch, p);
+		r->ops->failed(r->app, cookie, left ? why_left : SL_RPC_FAIL_DOWN);
+	}
 	while ((s = sl_link_unsent(&ch->link)))
 		on_sent(ch, s);
 	while (!sl_list_empty(&ch->ended))
 		sl_channel_tell(ch);
 	ch->past_doorbells += t->doorbells;
+	ch->stats.datagrams_resent += t->resent;
+	ch->stats.datagrams_doubled += t->doubled;
+	ch->stats.datagrams_unsealed += t->unsealed;
 	ch->past.messages_sent += ch->link.stats.messages_sent;
 	ch->past.messages_received += ch->link.stats.messages_received;
 	ch->past.bytes_sent += ch->link.stats.bytes_sent;
 	ch->past.bytes_received += ch->link.stats.bytes_received;
 	ch->past.stalls += ch->link.stats.stalls;
 	sl_link_fini(&ch->link);
-	r->ops->state(r->app, ch, ch->state);
+	r->ops->state(r->app, ch->app_data, ch->state);
 }
 
 unsigned sl_channel_poll(struct sl_rpc_channel *ch, uint64_t now_ns)
@@ -186,11 +363,13 @@ unsigned sl_channel_poll(struct sl_rpc_channel *ch, uint64_t now_ns)
 
 	if (sl_unlikely(n < 0)) {
 		ch->stats.bad_messages += n == -EPROTO;
+		ch->stats.no_slot += n == -ENOBUFS;
 		sl_channel_down(ch, n == -EPROTO ? SL_RPC_FAIL_PROTOCOL : SL_RPC_FAIL_LOST);
 		return 0;
 	}
 	if (!sl_list_empty(&ch->ended))
 		sl_channel_tell(ch);
+	ch->used |= n > 0;
 	return (unsigned)n;
 }
 
@@ -228,6 +407,9 @@ void sl_channel_tick(struct sl_rpc_channel *ch, uint64_t now_ns)
 {
 	struct sl_link *l = &ch->link;
 
+	/* An end that came right behind other bytes has no event of its own. */
+	if (l->t->kernel)
+		(void)l->t->ops->check(l->t);
 	watch_silence(ch, now_ns);
 	if (ch->state == SL_RPC_DRAINING && !ch->outstanding && !l->goaway_due &&
 	    sl_list_empty(&ch->ended) && !l->error)

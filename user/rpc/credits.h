@@ -18,10 +18,12 @@
 #ifndef SL_RPC_CREDITS_H
 #define SL_RPC_CREDITS_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 enum sl_credit_kind { SL_CREDIT_DATA, SL_CREDIT_CONTROL, SL_CREDIT_CREDIT };
+enum { SL_CREDIT_RESERVE = 2 };
 
 struct sl_credits {
 	uint32_t window, sq, bulk_len; /* constant */
@@ -35,8 +37,30 @@ struct sl_credits {
 
 void sl_credits_init(struct sl_credits *c, uint32_t window, uint32_t sq, uint32_t bulk_len);
 
+/* Slots that a kind leaves free for more important ones. */
+static inline uint32_t sl_credits_reserve(const struct sl_credits *c, enum sl_credit_kind kind)
+{
+	switch (kind) {
+	case SL_CREDIT_CREDIT: return 0;
+	case SL_CREDIT_CONTROL: return SL_CREDIT_RESERVE;
+	default: return c->window < 64 ? c->window / 8 + SL_CREDIT_RESERVE : 10;
+	}
+}
+
+static inline uint32_t sl_credits_left(uint32_t window, uint32_t used)
+{
+	return used < window ? window - used : 0;
+}
+
 /* Messages of this kind that may be posted now. */
-uint32_t sl_credits_room(const struct sl_credits *c, enum sl_credit_kind kind);
+static inline uint32_t sl_credits_room(const struct sl_credits *c, enum sl_credit_kind kind)
+{
+	uint32_t reserve = sl_credits_reserve(c, kind);
+	uint32_t slots = sl_credits_left(c->window - reserve, c->sent - c->acked);
+	uint32_t entries = sl_credits_left(c->sq - reserve, c->sent - c->done);
+
+	return slots < entries ? slots : entries;
+}
 
 /*
  * Bulk bytes come in one piece: what does not fit before the ring's end starts at its beginning,
@@ -48,10 +72,22 @@ uint32_t sl_credits_bulk_room(const struct sl_credits *c);
 uint64_t sl_credits_bulk_place(uint32_t bulk_len, uint64_t head, uint32_t len, uint32_t *at);
 
 /* A statement of the peer. The number of newly acknowledged messages, or -EPROTO. */
-int64_t sl_credits_ack(struct sl_credits *c, uint32_t consumed);
+static inline int64_t sl_credits_ack(struct sl_credits *c, uint32_t consumed)
+{
+	uint32_t fresh = consumed - c->acked;
+
+	if (fresh > c->sent - c->acked)
+		return -EPROTO;
+	c->acked = consumed;
+	return fresh;
+}
 
 /* Is an explicit CREDIT due? */
-bool sl_credits_due(const struct sl_credits *c);
+static inline bool sl_credits_due(const struct sl_credits *c)
+{
+	return c->consumed - c->told >= c->window / 2 ||
+	       c->bulk_consumed - c->bulk_told >= c->bulk_len / 2;
+}
 
 /* For the header of the message that is being posted: counts it and says what we have consumed. */
 static inline uint32_t sl_credits_post(struct sl_credits *c)

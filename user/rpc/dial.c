@@ -10,6 +10,8 @@
 static const struct sl_transport_scheme *const schemes[] = {
 	&sl_shm_scheme,
 	&sl_verbs_scheme,
+	&sl_ud_scheme,
+	&sl_sock_scheme,
 };
 
 static const struct sl_transport_scheme *scheme_of(const char *endpoint, const char **address)
@@ -26,19 +28,22 @@ static const struct sl_transport_scheme *scheme_of(const char *endpoint, const c
 	return NULL;
 }
 
-static void say_unknown(const char *endpoint, char *err, size_t err_len)
+static void say_unknown(const char *endpoint, struct sl_err *err)
 {
-	snprintf(err, err_len, "%s: expected shm:///path or rdma://address:port", endpoint);
+	sl_err_set(err,
+		   "%s: expected shm:///path, rdma://address:port, rdma+ud://address:port or "
+		   "tcp://host:port",
+		   endpoint);
 }
 
-struct sl_transport *sl_rpc_dial(const struct sl_rpc_dial_options *opt, char *err, size_t err_len)
+struct sl_transport *sl_rpc_dial(const struct sl_rpc_dial_options *opt, struct sl_err *err)
 {
 	const char *address;
 	const struct sl_transport_scheme *s = scheme_of(opt->endpoint, &address);
 
 	if (s)
-		return s->dial(opt, address, err, err_len);
-	say_unknown(opt->endpoint, err, err_len);
+		return s->dial(opt, address, err);
+	say_unknown(opt->endpoint, err);
 	return NULL;
 }
 
@@ -54,18 +59,18 @@ const char *sl_rpc_transport_info(const struct sl_transport *t)
 }
 
 struct sl_rpc_listener *sl_rpc_listen(const char *endpoint, const struct sl_rpc_listen_options *opt,
-				      char *err, size_t err_len)
+				      struct sl_err *err)
 {
 	struct sl_rpc_listen_options o = *opt;
 	const struct sl_transport_scheme *s = scheme_of(endpoint, &o.address);
 
 	if (s)
-		return s->listen(&o, err, err_len);
-	say_unknown(endpoint, err, err_len);
+		return s->listen(&o, err);
+	say_unknown(endpoint, err);
 	return NULL;
 }
 
-int sl_rpc_probe(const char *endpoint, char *text, size_t len)
+int sl_rpc_probe(const char *endpoint, const struct sl_rpc_rdma *rdma, char *text, size_t len)
 {
 	const char *address;
 	const struct sl_transport_scheme *s = scheme_of(endpoint, &address);
@@ -73,9 +78,25 @@ int sl_rpc_probe(const char *endpoint, char *text, size_t len)
 	if (!s)
 		return -EINVAL;
 	if (s->probe)
-		return s->probe(address, text, len);
+		return s->probe(address, rdma, text, len);
 	snprintf(text, len, "%s, on this host", s->scheme);
 	return 0;
+}
+
+bool sl_rpc_has_name(const char *endpoint)
+{
+	const char *address;
+	const struct sl_transport_scheme *s = scheme_of(endpoint, &address);
+
+	return s && s->has_name && s->has_name(address);
+}
+
+void sl_rpc_preload(void)
+{
+	for (unsigned i = 0; i < SL_ARRAY_LEN(schemes); i++) {
+		if (schemes[i]->preload)
+			schemes[i]->preload();
+	}
 }
 
 void sl_rpc_settle(void)
@@ -94,10 +115,17 @@ static void draw_boot_epoch(void)
 		boot_epoch = 1; /* no secret, only a mark */
 }
 
+/* What a fork has copied is another process. */
+static void begin_boot_epochs(void)
+{
+	draw_boot_epoch();
+	(void)pthread_atfork(NULL, NULL, draw_boot_epoch);
+}
+
 uint64_t sl_rpc_boot_epoch(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, draw_boot_epoch);
+	pthread_once(&once, begin_boot_epochs);
 	return boot_epoch;
 }

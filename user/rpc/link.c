@@ -15,7 +15,8 @@ void sl_link_init(struct sl_link *l, struct sl_transport *t, uint64_t now_ns, bo
 	l->generation = sl_rpc_boot_epoch() << ID_BITS;
 	l->peer_generation = t->peer_epoch << ID_BITS;
 	sl_sendq_init(&l->q, one_class);
-	sl_limit_init(&l->limit, sl_sendq_cap(t->rate_bps, t->slice_min), t->credits.bulk_len);
+	sl_outlet_join(&l->out, l->outlets, t->port, sl_sendq_cap(t->rate_bps, t->slice_min),
+		       t->credits.bulk_len);
 	sl_list_init(&l->in_flight);
 }
 
@@ -23,6 +24,7 @@ void sl_link_fini(struct sl_link *l)
 {
 	for (unsigned i = 0; i < SL_RPC_MAX_INTERLEAVE; i++)
 		sl_reader_reset(&l->readers[i], l->mem);
+	sl_outlet_leave(&l->out);
 	l->t->ops->close(l->t);
 	l->t = NULL;
 }
@@ -63,10 +65,14 @@ static int take_fragment(struct sl_link *l, const struct sl_message *m)
 	/* None left, a second FIRST, or a fragment of nothing. */
 	if (!r || (r->phase == SL_READ_IDLE) != first)
 		return -EPROTO;
-	if (first)
+	if (first) {
 		rc = sl_reader_start(r, h, l->mem, l->scratch);
-	else
+		/* It will be answered as urgently, and others may be on their way behind it. */
+		if (h->priority < SL_CLASS_CNT)
+			l->out.o->seen_ns[h->priority] = l->now_ns;
+	} else {
 		rc = h->total_or_offset == r->offset ? 0 : -EPROTO;
+	}
 	if (!rc && m->head_len)
 		rc = sl_reader_feed(r, sl_span_of(m->head, m->head_len), l->mem, l->scratch,
 				    l->ops->part, l->ctx);
@@ -78,7 +84,7 @@ static int take_fragment(struct sl_link *l, const struct sl_message *m)
 	l->reading += (first ? 1 : 0) - (uint32_t)rc;
 	if ((rc == 1) != !!(h->flags & SL_RPC_LAST))
 		return -EPROTO;
-	if (rc == 1)
+	if (rc == 1 && l->ops->message)
 		l->ops->message(l->ctx, &r->header);
 	return 0;
 }
@@ -96,6 +102,19 @@ static int take_cancel(struct sl_link *l, const struct sl_message *m)
 	return 0;
 }
 
+static int take_windows(struct sl_link *l, const struct sl_message *m)
+{
+	struct sl_rpc_window w;
+
+	if (m->header.fragment_len != m->header.count * sizeof(w))
+		return -EPROTO;
+	for (unsigned i = 0; i < m->header.count; i++) {
+		memcpy(&w, m->body + i * sizeof(w), sizeof(w));
+		l->ops->window(l->ctx, w.id, w.bytes);
+	}
+	return 0;
+}
+
 static int take_message(struct sl_link *l, const struct sl_message *m)
 {
 	unsigned type = m->header.version_type & 15;
@@ -105,6 +124,7 @@ static int take_message(struct sl_link *l, const struct sl_message *m)
 	case SL_RPC_REQUEST:
 	case SL_RPC_RESPONSE: return type == l->takes ? take_fragment(l, m) : -EPROTO;
 	case SL_RPC_CANCEL: return l->takes == SL_RPC_REQUEST ? take_cancel(l, m) : -EPROTO;
+	case SL_RPC_WINDOW: return take_windows(l, m);
 	case SL_RPC_PING:
 		/* One answer to any number that have come: a flood costs its sender only. */
 		l->pong_due = true;
@@ -118,7 +138,7 @@ static int take_message(struct sl_link *l, const struct sl_message *m)
 
 static void take_sent(struct sl_link *l)
 {
-	uint64_t cookies[SL_LINK_POLL];
+	SL_UNSET uint64_t cookies[SL_LINK_POLL];
 	unsigned n;
 
 	if (sl_list_empty(&l->in_flight))
@@ -134,7 +154,7 @@ static void take_sent(struct sl_link *l)
 
 int sl_link_poll(struct sl_link *l, uint64_t now_ns)
 {
-	struct sl_message m[SL_LINK_POLL];
+	SL_UNSET struct sl_message m[SL_LINK_POLL];
 	int n;
 
 	if (sl_unlikely(l->error))
@@ -142,6 +162,7 @@ int sl_link_poll(struct sl_link *l, uint64_t now_ns)
 	l->now_ns = now_ns;
 	take_sent(l);
 	n = l->t->ops->poll(l->t, m, SL_LINK_POLL);
+	sl_outlet_count(&l->out, l->t->posted_bytes, now_ns);
 	if (sl_unlikely(n < 0)) {
 		fail(l, n);
 		return n;
@@ -162,6 +183,16 @@ int sl_link_poll(struct sl_link *l, uint64_t now_ns)
 	return l->error ? l->error : n;
 }
 
+static void will_read(const struct sl_link *l, const struct sl_span *spans, unsigned cnt)
+{
+#ifdef SL_DEBUG
+	if (l->ops->reads)
+		l->ops->reads(l->ctx, spans, cnt);
+#else
+	(void)l, (void)spans, (void)cnt;
+#endif
+}
+
 /* Cuts the spans to [offset, offset + len) in place, posts, and puts them back. */
 static int post_slice(struct sl_link *l, struct sl_send *s, const struct sl_rpc_header *h)
 {
@@ -179,6 +210,7 @@ static int post_slice(struct sl_link *l, struct sl_send *s, const struct sl_rpc_
 	cut = have - len;
 	tail = s->spans[last];
 	s->spans[last].len -= cut;
+	will_read(l, s->spans + first, last - first + 1);
 	rc = l->t->ops->post(l->t, h, s->spans + first, last - first + 1,
 			     h->flags & SL_RPC_LAST && !l->t->copies ? (uintptr_t)s : 0);
 	s->spans[last] = tail;
@@ -206,12 +238,27 @@ static void posted(struct sl_link *l, struct sl_send *s)
 		sl_list_add_tail(&l->in_flight, &s->node);
 }
 
+/* No longer than the transport can do without a copy, if that is worth a message. */
+static uint32_t within_spans(const struct sl_link *l, const struct sl_send *s, uint32_t len)
+{
+	uint32_t max = l->t->spans_max;
+	size_t have;
+
+	if (!max || s->span_cnt - s->span <= max)
+		return len;
+	have = s->spans[s->span].len - s->span_skip;
+	for (uint32_t i = 1; i < max && have < len; i++)
+		have += s->spans[s->span + i].len;
+	return have < len && have >= l->t->slice_min ? (uint32_t)have : len;
+}
+
 /* Posts the next slice of s. False: the transport does not take it now. */
 static bool send_slice(struct sl_link *l, struct sl_send *s, uint32_t len)
 {
 	struct sl_rpc_header h = s->header;
 	int rc;
 
+	len = within_spans(l, s, len);
 	h.fragment_len = len;
 	h.total_or_offset = s->offset ? s->offset : s->total;
 	h.flags |= (uint8_t)(s->offset ? 0 : SL_RPC_FIRST);
@@ -223,9 +270,20 @@ static bool send_slice(struct sl_link *l, struct sl_send *s, uint32_t len)
 	}
 	l->stats.messages_sent++;
 	l->stats.bytes_sent += len;
+	sl_outlet_count(&l->out, l->t->posted_bytes, l->now_ns);
 	if (sl_sendq_posted(&l->q, s, len))
 		posted(l, s);
 	return true;
+}
+
+/* What is posted leaves room for a message of this class, and nobody waits for that room. */
+static bool is_free_for(const struct sl_link *l, enum sl_rpc_class class)
+{
+	const struct sl_outlet *o = l->out.o;
+
+	if (class <= SL_CLASS_LATENCY)
+		return l->t->posted_bytes < o->limit.least;
+	return o->posted < o->limit.least && sl_list_empty(&o->waiting);
 }
 
 /*
@@ -237,18 +295,19 @@ static bool send_whole(struct sl_link *l, struct sl_send *s, enum sl_rpc_class c
 	struct sl_rpc_header h = s->header;
 	int rc;
 
-	if (l->q.cnt || l->error || s->total > l->t->slot_len - sizeof(h) ||
-	    l->t->posted_bytes >= l->limit.least)
+	if (l->q.cnt || l->error || s->total > l->t->slot_len - sizeof(h) || !is_free_for(l, class))
 		return false;
 	h.priority = (uint8_t) class;
 	h.fragment_len = h.total_or_offset = s->total;
 	h.flags |= SL_RPC_FIRST | SL_RPC_LAST;
+	will_read(l, s->spans, s->span_cnt);
 	rc = l->t->ops->post(l->t, &h, s->spans, s->span_cnt, l->t->copies ? 0 : (uintptr_t)s);
 	if (rc) {
 		post_failed(l, rc);
 		return false;
 	}
 	s->offset = s->total;
+	sl_outlet_count(&l->out, l->t->posted_bytes, l->now_ns);
 	l->stats.messages_sent++;
 	l->stats.bytes_sent += s->total;
 	posted(l, s);
@@ -258,16 +317,43 @@ static bool send_whole(struct sl_link *l, struct sl_send *s, enum sl_rpc_class c
 /* Brings posted_bytes up to date; what was taken while something waited for that teaches. */
 static void watch_progress(struct sl_link *l)
 {
+	struct sl_outlet *o = l->out.o;
 	uint32_t before = l->t->posted_bytes;
 
-	if (before < l->limit.least / 2)
+	if (o->posted < o->limit.least / 2)
 		return;
 	l->t->ops->progress(l->t);
+	sl_outlet_count(&l->out, l->t->posted_bytes, l->now_ns);
 	if (l->t->posted_bytes == before)
 		return;
-	if (l->held)
-		sl_limit_look(&l->limit, l->t->posted_bytes);
-	l->held = false;
+	if (o->held)
+		sl_limit_look(&o->limit, o->posted);
+	o->held = false;
+}
+
+/* The most urgent class that is about, whose messages others are cut for. */
+static unsigned urgent_class(const struct sl_link *l)
+{
+	const uint64_t *seen_ns = l->out.o->seen_ns;
+	unsigned c = SL_CLASS_LATENCY;
+
+	while (c < SL_CLASS_CNT && sl_list_empty(&l->q.queue[c]) &&
+	       (!seen_ns[c] || l->now_ns >= seen_ns[c] + SL_LINK_QUIET_NS))
+		c++;
+	return c;
+}
+
+/* Nothing can be posted now. By the cap, or because of a full window: that is the peer's affair. */
+static void stall(struct sl_link *l, const struct sl_send_room *room, bool has_posted)
+{
+	l->stats.stalls++;
+	if (room->window < SL_SENDQ_SLICE_MIN) {
+		sl_list_del(&l->out.node);
+		return;
+	}
+	sl_outlet_wait(&l->out, has_posted);
+	/* What keeps nobody waiting teaches nothing. */
+	l->out.o->held |= room->urgent < SL_CLASS_BULK;
 }
 
 /* A fast reader could keep this going for as long as there is anything: replies wait meanwhile. */
@@ -278,6 +364,7 @@ static void pump(struct sl_link *l)
 					    l->t->slot_len - (uint32_t)sizeof(struct sl_rpc_header),
 				    .slice_max = l->t->bulk_max,
 				    .slice_min = l->t->slice_min,
+				    .urgent = urgent_class(l),
 				    .rate_bps = l->t->rate_bps};
 
 	l->cut = false;
@@ -285,25 +372,24 @@ static void pump(struct sl_link *l)
 		struct sl_send *s;
 		uint32_t len;
 
-		if (bytes >= PUMP_MAX) {
-			l->cut = true;
-			return;
-		}
+		l->cut = bytes >= PUMP_MAX;
+		if (l->cut)
+			break;
 		watch_progress(l);
 		room.window = l->t->ops->window(l->t);
-		room.posted = l->t->posted_bytes;
-		room.limit = l->limit.bytes;
+		room.own = l->t->posted_bytes;
+		room.posted = sl_outlet_yields(&l->out) ? UINT32_MAX : l->out.o->posted;
+		room.limit = l->out.o->limit.bytes;
 		s = sl_sendq_next(&l->q, &room, &len);
 		if (!s) {
-			/* By the cap, that is; a full window is the peer's CREDITs' affair. */
-			l->held = room.window >= SL_SENDQ_SLICE_MIN;
-			l->stats.stalls++;
+			stall(l, &room, bytes != 0);
 			return;
 		}
 		if (!send_slice(l, s, len))
-			return;
+			break;
 		bytes += len;
 	}
+	sl_list_del(&l->out.node);
 }
 
 void sl_link_send(struct sl_link *l, struct sl_send *s, enum sl_rpc_class class, uint64_t now_ns)
@@ -313,6 +399,7 @@ void sl_link_send(struct sl_link *l, struct sl_send *s, enum sl_rpc_class class,
 	s->offset = s->span = 0;
 	s->span_skip = 0;
 	l->now_ns = now_ns;
+	l->out.o->seen_ns[class] = now_ns;
 	if (sl_likely(send_whole(l, s, class)))
 		return;
 	sl_sendq_push(&l->q, s, class);
@@ -327,9 +414,9 @@ void sl_link_cancel(struct sl_link *l, uint64_t id)
 		l->cancels[l->cancel_cnt++] = id;
 }
 
-static bool post_control(struct sl_link *l, enum sl_rpc_type type, uint64_t id, uint32_t count)
+static bool post_list(struct sl_link *l, enum sl_rpc_type type, uint64_t id, uint32_t count,
+		      struct sl_span body)
 {
-	struct sl_span body = sl_span_of(l->cancels, count * sizeof(l->cancels[0]));
 	struct sl_rpc_header h = {
 		.version_type = (uint8_t)(SL_RPC_VERSION << 4 | type),
 		.flags = SL_RPC_FIRST | SL_RPC_LAST,
@@ -348,17 +435,36 @@ static bool post_control(struct sl_link *l, enum sl_rpc_type type, uint64_t id, 
 	return rc == 0;
 }
 
+static bool post_control(struct sl_link *l, enum sl_rpc_type type, uint64_t id)
+{
+	return post_list(l, type, id, 0, sl_span_of(NULL, 0));
+}
+
 static void send_control(struct sl_link *l)
 {
 	if (l->pong_due)
-		l->pong_due = !post_control(l, SL_RPC_PONG, l->pong_id, 0);
+		l->pong_due = !post_control(l, SL_RPC_PONG, l->pong_id);
 	if (l->ping_due)
-		l->ping_due = !post_control(l, SL_RPC_PING, ++l->ping_id, 0);
-	if (l->cancel_cnt && post_control(l, SL_RPC_CANCEL, 0, l->cancel_cnt))
+		l->ping_due = !post_control(l, SL_RPC_PING, ++l->ping_id);
+	if (l->cancel_cnt &&
+	    post_list(l, SL_RPC_CANCEL, 0, l->cancel_cnt,
+		      sl_span_of(l->cancels, l->cancel_cnt * sizeof(l->cancels[0]))))
 		l->cancel_cnt = 0;
+	while (l->window_cnt || l->windows_due) {
+		if (!l->window_cnt) {
+			l->window_cnt = l->ops->grants(l->ctx, l->windows, SL_LINK_WINDOWS);
+			l->windows_due = l->window_cnt == SL_LINK_WINDOWS;
+		}
+		/* What was not posted stays: unlike a cancel, credit must not be lost. */
+		if (l->window_cnt &&
+		    !post_list(l, SL_RPC_WINDOW, 0, l->window_cnt,
+			       sl_span_of(l->windows, l->window_cnt * sizeof(l->windows[0]))))
+			break;
+		l->window_cnt = 0;
+	}
 	/* Behind the last request. */
 	if (l->goaway_due && !l->q.cnt)
-		l->goaway_due = !post_control(l, SL_RPC_GOAWAY, 0, 0);
+		l->goaway_due = !post_control(l, SL_RPC_GOAWAY, 0);
 }
 
 void sl_link_flush(struct sl_link *l, uint64_t now_ns)
@@ -366,7 +472,8 @@ void sl_link_flush(struct sl_link *l, uint64_t now_ns)
 	if (sl_unlikely(l->error))
 		return;
 	l->now_ns = now_ns;
-	if (l->pong_due | l->ping_due | l->goaway_due | (l->cancel_cnt != 0))
+	if (l->pong_due | l->ping_due | l->goaway_due | l->windows_due |
+	    ((l->cancel_cnt | l->window_cnt) != 0))
 		send_control(l);
 	if (l->q.cnt)
 		pump(l);
@@ -375,7 +482,14 @@ void sl_link_flush(struct sl_link *l, uint64_t now_ns)
 
 bool sl_link_arm(struct sl_link *l)
 {
-	return !l->error && !(l->cut && l->q.cnt) && l->t->ops->arm(l->t, l->q.cnt != 0);
+	const struct sl_outlet *o = l->out.o;
+	bool waits = o->port && !sl_list_empty(&l->out.node);
+	bool wants_room =
+		l->q.cnt + l->window_cnt != 0 || (!sl_list_empty(&o->waiting) && l->out.counted);
+
+	/* Nothing of ours will complete; that of others, which we wait for, soon does. */
+	return !l->error && !(l->cut && l->q.cnt) && !(waits && !l->out.posted) &&
+	       l->t->ops->arm(l->t, wants_room);
 }
 
 struct sl_send *sl_link_unsent(struct sl_link *l)

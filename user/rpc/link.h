@@ -5,30 +5,38 @@
  *   out: sl_link_send -> send queue (classes, slices) -> transport.post
  *   in:  transport.poll -> checks -> readers (one per message under way) -> ops->part
  *
- * Control messages (PING, PONG, CANCEL, GOAWAY) are bits and a short list here, not queue entries;
- * they go before all else. After an error (negative return of poll) the link does nothing more; its
- * owner takes what was not sent with sl_link_unsent() and closes it.
+ * Control messages (PING, PONG, CANCEL, WINDOW, GOAWAY) are bits and short lists here, not queue
+ * entries; they go before all else. After an error (negative return of poll) the link does nothing
+ * more; its owner takes what was not sent with sl_link_unsent() and closes it.
  *
  * Callbacks may call sl_link_send and sl_link_cancel, not poll, flush or fini.
  */
 #ifndef SL_RPC_LINK_H
 #define SL_RPC_LINK_H
 
-#include "rpc/limit.h"
+#include "rpc/outlet.h"
 #include "rpc/reader.h"
 #include "rpc/sendq.h"
 #include "rpc/transport.h"
 
-enum { SL_LINK_CANCELS = 256, SL_LINK_POLL = 16 };
+enum { SL_LINK_CANCELS = 256, SL_LINK_WINDOWS = 64, SL_LINK_POLL = 16 };
+/* A class is about for so long after its last message: others are cut for the next one (start). */
+enum { SL_LINK_QUIET_NS = 100000000 };
 
 struct sl_link_ops {
 	sl_part_fn *part;
-	/* All parts of a message were passed on; its first header. */
+	/* All parts of a message were passed on; its first header. May be NULL. */
 	void (*message)(void *ctx, const struct sl_rpc_header *h);
 	/* The transport is done with the bytes; the send is its owner's again. */
 	void (*sent)(void *ctx, struct sl_send *s);
 	void (*cancel)(void *ctx, uint64_t id);
+	/* The peer may be sent so many bytes more of this request or reply. */
+	void (*window)(void *ctx, uint64_t id, uint32_t bytes);
+	/* Credit that is to be given, if windows_due was set: takes up to max off the owner's list. */
+	unsigned (*grants)(void *ctx, struct sl_rpc_window *to, unsigned max);
 	void (*goaway)(void *ctx);
+	/* Debug builds, may be NULL: a post reads these bytes now. */
+	void (*reads)(void *ctx, const struct sl_span *spans, unsigned cnt);
 };
 
 struct sl_link_stats {
@@ -42,6 +50,7 @@ struct sl_link {
 	void *ctx;
 	struct sl_mem *mem;
 	struct sl_reader_scratch *scratch;
+	struct sl_outlets *outlets;
 	enum sl_rpc_type takes; /* REQUEST or RESPONSE; the other is a protocol error */
 	int error;
 	struct sl_sendq q;
@@ -51,14 +60,16 @@ struct sl_link {
 	uint64_t peer_generation;
 	/* control messages that are due */
 	bool pong_due, goaway_due, ping_due;
+	bool windows_due; /* there may be more of them than `windows` */
 	uint64_t pong_id, ping_id;
 	uint32_t cancel_cnt;
 	uint64_t cancels[SL_LINK_CANCELS];
+	uint32_t window_cnt;
+	struct sl_rpc_window windows[SL_LINK_WINDOWS];
 	uint64_t last_rx_ns; /* anything from the peer */
 	uint64_t now_ns;
-	bool cut;              /* more could be posted at once */
-	bool held;             /* something is held back by the cap on posted bytes */
-	struct sl_limit limit; /* that cap, while urgent messages are about */
+	bool cut;                 /* more could be posted at once */
+	struct sl_outlet_use out; /* the cap on posted bytes, and who is about */
 	struct sl_link_stats stats;
 	uint32_t reading; /* readers in the midst of a message */
 	struct sl_reader readers[SL_RPC_MAX_INTERLEAVE];
@@ -83,12 +94,22 @@ void sl_link_flush(struct sl_link *l, uint64_t now_ns);
 /* Event mode; false: there is something to do. */
 bool sl_link_arm(struct sl_link *l);
 
+/* Something waits to be posted, is on its way, or cannot go on. */
+static inline bool sl_link_has_work(const struct sl_link *l)
+{
+	return l->error || (l->out.o->port && l->out.counted) || l->q.cnt ||
+	       !sl_list_empty(&l->in_flight) || l->cancel_cnt || l->window_cnt || l->windows_due ||
+	       l->pong_due || l->ping_due || l->goaway_due;
+}
+
 /* After an error: the sends that had not left whole, one by one; NULL: no more. */
 struct sl_send *sl_link_unsent(struct sl_link *l);
 
+/* Everything has left: closing it now cuts nothing off. */
 static inline bool sl_link_idle(const struct sl_link *l)
 {
-	return !l->q.cnt && sl_list_empty(&l->in_flight);
+	return !l->q.cnt && sl_list_empty(&l->in_flight) &&
+	       (!l->t->ops->delivered || l->t->ops->delivered(l->t));
 }
 
 #endif

@@ -11,13 +11,25 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include "base/check.h"
+#include "base/cpu.h"
 
-#define SL_MEM_LARGE ((size_t)4 << 20)
-#define SL_MEM_KEEP  ((size_t)64 << 20)
+#define SL_MEM_CARVED ((size_t)16 << 10) /* up to here blocks are cut out of chunks, and kept */
+#define SL_MEM_LARGE  ((size_t)4 << 20)
+#define SL_MEM_KEEP   ((size_t)64 << 20)
 
-enum { SL_MEM_CLASSES = 23 };
+enum { SL_MEM_CLASSES = 23, SL_MEM_CLASS_MIN = 6, SL_MEM_SYSTEM = 0xff };
 
-struct sl_mem_block;
+/* In front of each block. */
+struct sl_mem_block {
+	union {
+		struct sl_mem_block *next; /* while unused */
+		size_t len;                /* while in use: what it counts for */
+	};
+	uint64_t class; /* SYSTEM: it is none of ours to keep */
+};
+_Static_assert(sizeof(struct sl_mem_block) == 16, "keeps blocks aligned");
+
 struct sl_mem_chunk;
 
 struct sl_mem {
@@ -33,9 +45,55 @@ void sl_mem_init(struct sl_mem *m, size_t limit);
 /* Frees what is kept; blocks still handed out from chunks become invalid. */
 void sl_mem_fini(struct sl_mem *m);
 
+/* Of so many bytes, header included. */
+static inline unsigned sl_mem_class_(size_t len)
+{
+	unsigned class = 64 - (unsigned)__builtin_clzll(len - 1);
+
+	return class < SL_MEM_CLASS_MIN ? SL_MEM_CLASS_MIN : class;
+}
+
+/* What no small block is at hand for; what is not just put back to those. */
+void *sl_mem_take(struct sl_mem *m, size_t len);
+void sl_mem_give(struct sl_mem *m, struct sl_mem_block *b);
+
 /* NULL beyond the limit or the system's memory. */
-void *sl_mem_alloc(struct sl_mem *m, size_t len);
+static inline void *sl_mem_alloc(struct sl_mem *m, size_t len)
+{
+	struct sl_mem_block *b;
+	unsigned class;
+	size_t whole;
+
+	if (len > SL_MEM_CARVED - sizeof(*b))
+		return sl_mem_take(m, len);
+	class = sl_mem_class_(len + sizeof(*b));
+	whole = (size_t)1 << class;
+	b = m->unused[class];
+	if (sl_unlikely(!b || m->used + whole > m->limit))
+		return sl_mem_take(m, len);
+	m->unused[class] = b->next;
+	b->class = class;
+	b->len = whole;
+	m->used += whole;
+	return b + 1;
+}
+
 /* NULL does nothing. */
-void sl_mem_free(struct sl_mem *m, void *ptr);
+static inline void sl_mem_free(struct sl_mem *m, void *ptr)
+{
+	struct sl_mem_block *b;
+
+	if (!ptr)
+		return;
+	b = (struct sl_mem_block *)ptr - 1;
+	SL_CHECK(m->used >= b->len);
+	m->used -= b->len;
+	if (b->len > SL_MEM_CARVED || b->class == SL_MEM_SYSTEM) {
+		sl_mem_give(m, b);
+		return;
+	}
+	b->next = m->unused[b->class];
+	m->unused[b->class] = b;
+}
 
 #endif

@@ -14,6 +14,10 @@
 #include <stdint.h>
 #include "base/list.h"
 #include "base/wheel.h"
+#include "sluice/rpc_wire.h"
+
+/* Of an id: the index; the rest is the generation. */
+#define SL_OUTSTANDING_INDEX ((UINT64_C(1) << 48) - 1)
 
 struct sl_send;
 
@@ -22,20 +26,31 @@ struct sl_pending_batch {
 	struct sl_rpc_channel *channel;
 	uint64_t number;
 	uint64_t sent_ns;
-	uint32_t cnt, left; /* requests: in it, not ended */
-	uint32_t service_us;
-	struct sl_send *send; /* until the transport is done with it */
+	uint32_t cnt, left;                      /* requests: in it, not ended */
+	uint32_t answered, together, service_us; /* see struct sl_rpc_batch_end */
+	struct sl_send *sends[SL_CLASS_CNT];     /* until the transport is done with them */
+	uint32_t unsent;                         /* of those */
 	bool told_sent;
+	bool stream;
 };
 
 struct sl_pending {
 	struct sl_list node;            /* of its channel, or unused */
 	struct sl_timer timer;          /* budget and grace */
 	struct sl_rpc_channel *channel; /* NULL unused */
-	struct sl_pending_batch *batch;
+	struct sl_pending_batch *batch; /* NULL: that has what it wants to know of it */
+	struct sl_list window;          /* of the channel's `windows`, or unused */
+	uint32_t due;                   /* credit to be told to the peer */
+	uint32_t credit;                /* of the reply: what the peer has left, with what is due */
+	uint32_t rest;                  /* of the message that its reply is in the midst of */
+	uint8_t flags;                  /* and of that message */
+	bool stream, open;              /* the request is one, and not yet whole */
+	bool expects;                   /* a GO_ON may come */
+	uint8_t class;
+	uint32_t part_credit; /* of its parts: what we have left */
 	void *cookie;
+	const struct sl_rpc_header *from; /* of the message in the midst of which its reply is */
 	uint16_t generation;
-	bool replying; /* a part of the reply was passed on */
 };
 
 struct sl_outstanding {
@@ -49,14 +64,57 @@ int sl_outstanding_init(struct sl_outstanding *o, uint32_t cap);
 void sl_outstanding_fini(struct sl_outstanding *o);
 
 /* NULL when all are taken. The caller puts them on a list and gives them back. */
-struct sl_pending *sl_outstanding_get(struct sl_outstanding *o);
-void sl_outstanding_put(struct sl_outstanding *o, struct sl_pending *p);
-struct sl_pending_batch *sl_outstanding_batch_get(struct sl_outstanding *o);
-void sl_outstanding_batch_put(struct sl_outstanding *o, struct sl_pending_batch *b);
+static inline struct sl_pending *sl_outstanding_get(struct sl_outstanding *o)
+{
+	struct sl_list *node = sl_list_pop_head(&o->unused_requests);
 
-uint64_t sl_outstanding_id(const struct sl_outstanding *o, const struct sl_pending *p);
+	o->used += node != NULL;
+	return node ? sl_container_of(node, struct sl_pending, node) : NULL;
+}
+
+static inline void sl_outstanding_put(struct sl_outstanding *o, struct sl_pending *p)
+{
+	sl_list_del(&p->node);
+	sl_list_del(&p->window);
+	p->channel = NULL;
+	p->batch = NULL;
+	p->cookie = NULL;
+	p->from = NULL;
+	p->generation++;
+	o->used--;
+	sl_list_add_tail(&o->unused_requests, &p->node);
+}
+
+static inline struct sl_pending_batch *sl_outstanding_batch_get(struct sl_outstanding *o)
+{
+	struct sl_list *node = sl_list_pop_head(&o->unused_batches);
+
+	return node ? sl_container_of(node, struct sl_pending_batch, node) : NULL;
+}
+
+static inline void sl_outstanding_batch_put(struct sl_outstanding *o, struct sl_pending_batch *b)
+{
+	sl_list_del(&b->node);
+	*b = (struct sl_pending_batch){.channel = NULL};
+	sl_list_add_head(&o->unused_batches, &b->node);
+}
+
+static inline uint64_t sl_outstanding_id(const struct sl_outstanding *o, const struct sl_pending *p)
+{
+	return (uint64_t)p->generation << 48 | (uint64_t)(p - o->requests);
+}
+
 /* NULL unless it is outstanding on this channel. */
-struct sl_pending *sl_outstanding_find(const struct sl_outstanding *o,
-				       const struct sl_rpc_channel *ch, uint64_t id);
+static inline struct sl_pending *sl_outstanding_find(const struct sl_outstanding *o,
+						     const struct sl_rpc_channel *ch, uint64_t id)
+{
+	uint64_t index = id & SL_OUTSTANDING_INDEX;
+	struct sl_pending *p;
+
+	if (index >= o->cap)
+		return NULL;
+	p = &o->requests[index];
+	return p->channel == ch && p->generation == id >> 48 ? p : NULL;
+}
 
 #endif

@@ -45,20 +45,6 @@ void sl_reader_reset(struct sl_reader *r, struct sl_mem *mem)
 	r->phase = SL_READ_IDLE;
 }
 
-static int check_entries(const struct sl_reader *r)
-{
-	uint64_t sum = r->header.count * sizeof(struct sl_rpc_entry);
-
-	for (unsigned i = 0; i < r->header.count; i++) {
-		const struct sl_rpc_entry *e = &r->entries[i];
-
-		if (e->len > SL_RPC_MAX_MESSAGE || e->meta_len > SL_RPC_MAX_META)
-			return -EPROTO;
-		sum += sl_rpc_pad8(e->meta_len) + sl_rpc_pad8(e->len);
-	}
-	return sum == r->total ? 0 : -EPROTO;
-}
-
 static uint32_t min_len(uint64_t a, uint64_t b)
 {
 	return (uint32_t)(a < b ? a : b);
@@ -89,6 +75,7 @@ static void pass_on(struct sl_reader *r, struct sl_span body, sl_part_fn *fn, vo
 static int take_entries(struct sl_reader *r, struct sl_span b, uint32_t *used)
 {
 	uint32_t table = r->header.count * (uint32_t)sizeof(struct sl_rpc_entry);
+	uint64_t sum = table;
 
 	*used = min_len(table - r->have, b.len);
 	copy_out((uint8_t *)r->entries + r->have, b.ptr, *used);
@@ -96,7 +83,17 @@ static int take_entries(struct sl_reader *r, struct sl_span b, uint32_t *used)
 	if (r->have < table)
 		return 0;
 	enter(r, SL_READ_META);
-	return check_entries(r);
+	for (unsigned i = 0; i < r->header.count; i++) {
+		const struct sl_rpc_entry *e = &r->entries[i];
+
+		/* Behind an error nothing follows: it could only be taken for somebody else's. */
+		if (e->len > SL_RPC_MAX_MESSAGE || e->meta_len > SL_RPC_MAX_META ||
+		    e->rest > SL_RPC_MAX_MESSAGE - e->len || (e->rest && !e->len) ||
+		    (e->status != SL_RPC_OK && (e->len || e->rest || (e->flags & SL_ENTRY_MORE))))
+			return -EPROTO;
+		sum += sl_rpc_pad8(e->meta_len) + sl_rpc_pad8(e->len);
+	}
+	return sum == r->total ? 0 : -EPROTO;
 }
 
 static int take_meta(struct sl_reader *r, struct sl_span b, uint32_t *used, struct sl_mem *mem,
@@ -106,7 +103,8 @@ static int take_meta(struct sl_reader *r, struct sl_span b, uint32_t *used, stru
 
 	*used = min_len(len - r->have, b.len);
 	if (*used && !r->have) {
-		/* The scratch is gone with this fragment; a cut or unfinished entry keeps its own.
+		/*
+		 * The scratch is gone with this fragment; a cut or unfinished entry keeps its own.
 		 */
 		r->own_meta = r->own_entries;
 		r->meta = r->own_meta ? sl_mem_alloc(mem, len) : scratch->meta;
@@ -215,7 +213,7 @@ int sl_reader_feed(struct sl_reader *r, struct sl_span body, struct sl_mem *mem,
 			return rc;
 		body = sl_span_skip(body, used);
 		if (r->phase == SL_READ_IDLE) {
-			/* check_entries() has made sure that nothing is left over. */
+			/* take_entries() has made sure that nothing is left over. */
 			sl_reader_reset(r, mem);
 			return 1;
 		}

@@ -3,9 +3,9 @@
  * The gateway's end of the RPC: batches out, replies in. One struct sl_rpc per worker, one channel
  * per (worker, backend). Messages and their rules are in sluice/rpc_wire.h.
  *
- *   core -> sl_rpc_send() -> session (ids, fragments) -> send queue (classes) -> credits ->
- * transport core <- sl_rpc_ops    <- session                                          <- transport
- * (shm | verbs)
+ *   core -> sl_rpc_send() -> session (ids, fragments) -> send queue (classes) -> credits -> transport
+ *   core <- sl_rpc_ops    <- session <------------------------------------------------ transport
+ *                                                                            (shm | verbs | tcp)
  *
  * Connecting happens off the data path: sl_rpc_dial_*() run on the control thread and hand an
  * established transport to the worker, which adopts it between two bursts.
@@ -26,6 +26,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/bytes.h"
+#include "base/err.h"
 #include "sluice/rpc_wire.h"
 
 struct sl_rpc;
@@ -50,6 +51,10 @@ struct sl_rpc_item {
 	uint32_t len; /* payload: sum of spans less meta_len */
 	uint16_t meta_len;
 	bool idempotent;
+	bool stream;        /* opens a stream: a batch of one, without payload */
+	bool open;          /* of which more is to come */
+	bool expects;       /* and its client waits until a backend says so */
+	uint8_t class;      /* enum sl_rpc_class: its own, whatever it is batched with */
 	uint32_t budget_us; /* 0 none */
 	uint64_t id;        /* out: for sl_rpc_cancel() */
 };
@@ -66,21 +71,50 @@ struct sl_rpc_reply {
 	uint32_t together;   /* requests that the backend computed at once; 0 not known */
 };
 
+/* How a batch has ended: what its replies said, whichever way each of its requests ended. */
+struct sl_rpc_batch_end {
+	uint64_t batch, sent_ns;
+	bool stream;
+	uint32_t count;    /* requests in it */
+	uint32_t answered; /* of them, those with a whole reply that says SL_RPC_OK */
+	uint32_t
+		together; /* the most that the backend says to have computed at once; 0: not said */
+	uint32_t
+		service_us; /* the longest that it says to have taken; 0: below 1 us, or not said */
+};
+
+/* What debug builds tell the owner of bytes that a batch refers to. */
+enum sl_rpc_watch {
+	SL_RPC_LENT,     /* from now on they must stay as they are; within sl_rpc_send() */
+	SL_RPC_READ,     /* a post reads these of them */
+	SL_RPC_RETURNED, /* not needed any more; `sent` follows */
+};
+
+/* app_data: of the channel, as it was made with. */
 struct sl_rpc_ops {
-	/* A reply, or a part of one. After `last` without `more` the cookie is forgotten. */
+	/*
+	 * A reply, or a part of one. After `last` without `more` the cookie is forgotten; a status
+	 * other than OK always comes like that.
+	 */
 	void (*reply)(void *app, void *cookie, const struct sl_rpc_reply *r);
 	/* The request ended without (the rest of) a reply. */
 	void (*failed)(void *app, void *cookie, enum sl_rpc_failure why);
 	/*
-	 * Nothing of this batch is outstanding any more: all answered (service_us as the backend
-	 * measured it), failed, cancelled or lost. Exactly once for each batch. service_us is 0 if
-	 * no reply came.
+	 * Nothing of this batch is computed any more: all are answered, failed, cancelled or lost. What
+	 * of a last message has begun to arrive is answered, and so is, for good, what has to wait for
+	 * the caller to take it (sl_rpc_reply_kept()).
+	 * Exactly once for each batch.
 	 */
-	void (*batch_done)(void *app, struct sl_rpc_channel *ch, uint64_t batch, uint32_t count,
-			   uint32_t service_us, uint64_t sent_ns);
+	void (*batch_done)(void *app, void *app_data, const struct sl_rpc_batch_end *end);
 	/* The transport is done with the bytes of a batch. */
-	void (*sent)(void *app, struct sl_rpc_channel *ch, uint64_t batch);
-	void (*state)(void *app, struct sl_rpc_channel *ch, enum sl_rpc_state state);
+	void (*sent)(void *app, void *app_data, uint64_t batch);
+	void (*state)(void *app, void *app_data, enum sl_rpc_state state);
+	/* The backend takes more of this stream. */
+	void (*credit)(void *app, void *cookie);
+	/* The backend wants the rest of this stream, which expects to be told: once, before any reply. */
+	void (*go_on)(void *app, void *cookie);
+	/* Debug builds only, may be NULL: so that the owner can check that it keeps its word. */
+	void (*watch)(void *app, enum sl_rpc_watch what, const struct sl_span *spans, uint32_t cnt);
 };
 
 struct sl_rpc_config {
@@ -118,14 +152,20 @@ void sl_rpc_channel_join(struct sl_rpc *r, struct sl_rpc_channel *ch);
 void sl_rpc_channel_drain(struct sl_rpc_channel *ch);
 /* Takes out and frees a channel that is DOWN. Not from within an upcall. */
 void sl_rpc_channel_remove(struct sl_rpc_channel *ch);
-void *sl_rpc_channel_data(const struct sl_rpc_channel *ch);
 enum sl_rpc_state sl_rpc_channel_state(const struct sl_rpc_channel *ch);
 
 /*
- * Control thread: connects to "shm:///path" or "rdma://addr:port", negotiates (HELLO, key proof,
- * ring sizes), bounded by timeout_ms. Returns NULL and a line in err. The transport may then be
- * adopted by a worker; sl_rpc_dial_drop() frees one that is not.
+ * Control thread: connects to "shm:///path", "rdma://addr:port" or "tcp://host:port", negotiates
+ * (HELLO, key proof, ring sizes), bounded by timeout_ms. Returns NULL and a line in err. The
+ * transport may then be adopted by a worker; sl_rpc_dial_drop() frees one that is not.
  */
+/* The way to an rdma endpoint. All zero: as routes and devices have it. */
+struct sl_rpc_rdma {
+	const char *source; /* an address of ours; NULL: the route's */
+	const char *device; /* NULL: the one that has the source */
+	uint8_t port;       /* of the device; 0: any */
+	uint8_t tos;        /* of its packets, in both directions: a DSCP times four */
+};
 struct sl_rpc_dial_options {
 	const char *endpoint;
 	const char *key_file;
@@ -133,16 +173,34 @@ struct sl_rpc_dial_options {
 	uint32_t bulk_ring_len, slots;
 	unsigned timeout_ms;
 	uint16_t worker; /* told to the backend, for its statistics */
+	struct sl_rpc_rdma rdma;
+	uint32_t owner; /* shm: account that may listen, beside root and this process' own */
 };
-struct sl_transport *sl_rpc_dial(const struct sl_rpc_dial_options *opt, char *err, size_t err_len);
+struct sl_transport *sl_rpc_dial(const struct sl_rpc_dial_options *opt, struct sl_err *err);
 void sl_rpc_dial_drop(struct sl_transport *t);
-/* One line for people: "shm /run/x.sock ..." or "rdma rxe0/1 gid[1] ... mtu 1024 RC ...". */
+/* One line for people: "shm /run/x.sock ...", "rdma rxe0/1 gid[1] ... mtu 1024 RC ...", "tcp ...". */
 const char *sl_rpc_transport_info(const struct sl_transport *t);
 /*
  * Which way bytes to that endpoint would go from here, without asking the other end. 0 or -errno:
  * -ENETUNREACH: no RDMA device has a route there, -ENODEV: there is none at all.
  */
-int sl_rpc_probe(const char *endpoint, char *text, size_t len);
+int sl_rpc_probe(const char *endpoint, const struct sl_rpc_rdma *rdma, char *text, size_t len);
+
+/*
+ * Doctor: tries on that port of a device what connections rely on that share receive slots. NULL, or
+ * what does not work.
+ */
+struct ibv_context;
+const char *sl_rpc_try_rdma(struct ibv_context *device, uint8_t port);
+
+/* Does finding that endpoint take the resolver's files and servers? */
+bool sl_rpc_has_name(const char *endpoint);
+
+/*
+ * Loads what libraries load late: libibverbs' providers of the devices that are there, OpenSSL's
+ * configuration and providers. Before the process loses the right to map executable memory.
+ */
+void sl_rpc_preload(void);
 
 /*
  * Worker: the channel comes UP on this transport. -1: it was not DOWN, or epoll is out of memory;
@@ -151,25 +209,51 @@ int sl_rpc_probe(const char *endpoint, char *text, size_t len);
 int sl_rpc_adopt(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now_ns);
 
 /*
- * Sends items as one batch. Returns 0 and the batch number; -EAGAIN: no credit or ring space now
- * (nothing was sent); -ENOTCONN; -EMSGSIZE.
+ * Sends items as one batch, those of each class in a message of their own, so that what is urgent
+ * waits neither on its way nor at the backend for what is not. Returns 0 and the batch number;
+ * -EAGAIN: no credit or ring space now (nothing was sent); -ENOTCONN; -EMSGSIZE.
  */
-int sl_rpc_send(struct sl_rpc_channel *ch, struct sl_rpc_item *items, uint32_t cnt,
-		enum sl_rpc_class class, uint64_t now_ns, uint64_t *batch);
+int sl_rpc_send(struct sl_rpc_channel *ch, struct sl_rpc_item *items, uint32_t cnt, uint64_t now_ns,
+		uint64_t *batch);
 /*
  * The reply is not wanted any more: tells the backend; neither reply nor failed is called later.
  * `sent` and batch_done of its batch still are. An id that is not outstanding does no harm.
  */
 void sl_rpc_cancel(struct sl_rpc_channel *ch, uint64_t id);
 
-/* Once per loop: progress in both directions, timers. Returns messages received. */
+/* A message of a stream, or a piece of one. */
+struct sl_rpc_part {
+	const struct sl_span *spans;
+	uint32_t span_cnt;
+	uint32_t len;  /* sum of spans */
+	uint32_t rest; /* of the message: in further parts */
+	bool end;      /* of the stream: the spans are its metadata, up to SL_RPC_MAX_META */
+};
+/* What a part may cost now: its length, SL_RPC_MIN_COST at the least. 0: nothing, or it is not open. */
+uint32_t sl_rpc_part_credit(struct sl_rpc_channel *ch, uint64_t id);
+/* Copies the bytes. 0; -EAGAIN: no memory now; -EINVAL: beyond the credit, or it is not open. */
+int sl_rpc_send_part(struct sl_rpc_channel *ch, uint64_t id, const struct sl_rpc_part *part,
+		     enum sl_rpc_class class, uint64_t now_ns);
+
+/*
+ * How much of a reply the caller keeps, of which more is to come: gives the peer credit, so that it
+ * is never more than SL_RPC_INITIAL_WINDOW (and as much again as its messages' prefixes are). To be
+ * said whenever that falls, and at the end of each upcall. No harm if nothing is outstanding.
+ */
+void sl_rpc_reply_kept(struct sl_rpc_channel *ch, uint64_t id, uint64_t kept);
+
+/*
+ * Once per loop: progress in both directions, timers. Returns messages received, and bells if it is
+ * called between sl_rpc_arm() and sl_rpc_disarm(): with any of these, do not sleep.
+ */
 unsigned sl_rpc_poll(struct sl_rpc *r, uint64_t now_ns);
 /* Posts what is queued, one doorbell per channel. */
 void sl_rpc_flush(struct sl_rpc *r, uint64_t now_ns);
 uint64_t sl_rpc_next_ns(const struct sl_rpc *r);
 
 /*
- * Sleeping: add sl_rpc_fd() (one epoll fd) to the worker's wait; sl_rpc_arm() asks for events and
+ * Sleeping: add sl_rpc_fd() (one epoll fd, whose events are the session's to take) to the worker's
+ * wait; sl_rpc_arm() asks for events and
  * returns false if something arrived meanwhile (then poll again instead of sleeping).
  */
 int sl_rpc_fd(const struct sl_rpc *r);
@@ -183,8 +267,14 @@ struct sl_rpc_stats {
 	uint64_t batches_sent, requests_sent, replies, failures, bytes_sent, bytes_received;
 	uint64_t credit_stalls, messages_sent, messages_received, doorbells, bad_messages;
 	uint64_t late_replies, cancels, timeouts;
+	uint64_t over_credit; /* channels lost because the peer sent beyond its credit */
+	uint64_t no_slot; /* channels lost because the peer had no receive slot, time after time */
+	/* Of virtual connections: sent or come once more, and not sealed by the peer. */
+	uint64_t datagrams_resent, datagrams_doubled, datagrams_unsealed;
 	uint32_t outstanding, slots_free, slots;
 };
+/* Datagrams that came for no connection. */
+uint64_t sl_rpc_strays(const struct sl_rpc *r);
 void sl_rpc_channel_stats(const struct sl_rpc_channel *ch, struct sl_rpc_stats *out);
 
 #endif

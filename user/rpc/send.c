@@ -5,17 +5,7 @@
 
 static const uint8_t zeros[8];
 
-/* Spans that a batch needs at the most: the table, and per item its own, a cut and two paddings. */
-static uint64_t spans_of(const struct sl_rpc_item *items, uint32_t cnt)
-{
-	uint64_t n = 1;
-
-	for (uint32_t i = 0; i < cnt; i++)
-		n += (uint64_t)items[i].span_cnt + 3;
-	return n;
-}
-
-/* Body length, or 0: a length is wrong. */
+/* Body length of all, or 0: a length is wrong. */
 static uint64_t body_of(const struct sl_rpc_item *items, uint32_t cnt)
 {
 	uint64_t total = cnt * sizeof(struct sl_rpc_entry);
@@ -67,37 +57,64 @@ static struct sl_span *add_item(struct sl_span *to, const struct sl_rpc_item *it
 	return add_pad(to, it->len);
 }
 
-static struct sl_send *build(struct sl_rpc *r, struct sl_rpc_item *items, uint32_t cnt,
-			     uint64_t total)
+static bool expects(const struct sl_rpc_item *it)
 {
-	size_t table = cnt * sizeof(struct sl_rpc_entry);
-	struct sl_send *s = sl_mem_alloc(
-		&r->mem, sizeof(*s) + table + spans_of(items, cnt) * sizeof(struct sl_span));
-	struct sl_rpc_entry *e;
-	struct sl_span *to;
+	return it->stream && it->open && it->expects;
+}
 
+/* The message of the items of one class; NULL: no memory. */
+static struct sl_send *build(struct sl_rpc *r, const struct sl_rpc_item *items, uint32_t cnt,
+			     uint8_t class, uint64_t now_ns)
+{
+	uint64_t span_cnt = 1, first_ns = UINT64_MAX;
+	uint32_t of_class = 0;
+	struct sl_rpc_entry *e;
+	struct sl_send *s;
+	struct sl_span *to;
+	size_t table;
+
+	for (uint32_t i = 0; i < cnt; i++) {
+		uint64_t due_ns = now_ns + items[i].budget_us * UINT64_C(1000);
+
+		if (items[i].class != class)
+			continue;
+		of_class++;
+		/* At the most: its own, a cut and two paddings. */
+		span_cnt += (uint64_t)items[i].span_cnt + 3;
+		if (items[i].budget_us && due_ns < first_ns)
+			first_ns = due_ns;
+	}
+	table = of_class * sizeof(*e);
+	s = sl_mem_alloc(&r->mem, sizeof(*s) + table + span_cnt * sizeof(struct sl_span));
 	if (!s)
 		return NULL;
 	e = (struct sl_rpc_entry *)(s + 1);
-	to = (struct sl_span *)(e + cnt);
+	to = (struct sl_span *)(e + of_class);
 	*s = (struct sl_send){
 		.header = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_REQUEST,
-			   .count = (uint16_t)cnt},
-		.total = (uint32_t)total,
-		.deadline_ns = UINT64_MAX,
+			   .priority = class,
+			   .count = (uint16_t)of_class},
+		.total = (uint32_t)table,
+		.deadline_ns = first_ns, /* the earliest orders it in its class */
 		.spans = to,
 	};
 	to = add_span(to, e, table);
 	for (uint32_t i = 0; i < cnt; i++) {
 		const struct sl_rpc_item *it = &items[i];
 
-		e[i] = (struct sl_rpc_entry){
+		if (it->class != class)
+			continue;
+		*e++ = (struct sl_rpc_entry){
 			.id = it->id,
 			.len = it->len,
 			.meta_len = it->meta_len,
-			.flags = it->idempotent ? SL_ENTRY_IDEMPOTENT : 0,
+			.flags = (uint8_t)((it->idempotent ? SL_ENTRY_IDEMPOTENT : 0) |
+					   (it->stream ? SL_ENTRY_STREAM : 0) |
+					   (it->stream && it->open ? SL_ENTRY_MORE : 0) |
+					   (expects(it) ? SL_ENTRY_EXPECT : 0)),
 			.time_us = it->budget_us,
 		};
+		s->total += (uint32_t)(sl_rpc_pad8(it->meta_len) + sl_rpc_pad8(it->len));
 		to = add_item(to, it);
 	}
 	s->span_cnt = (uint32_t)(to - s->spans);
@@ -113,6 +130,14 @@ static void remember(struct sl_rpc_channel *ch, struct sl_rpc_item *it, struct s
 	p->channel = ch;
 	p->batch = b;
 	p->cookie = it->cookie;
+	p->credit = SL_RPC_INITIAL_WINDOW;
+	p->rest = p->due = 0;
+	p->flags = 0;
+	p->stream = it->stream;
+	p->class = it->class;
+	p->open = it->stream && it->open;
+	p->expects = expects(it);
+	p->part_credit = SL_RPC_INITIAL_WINDOW;
 	it->id = sl_outstanding_id(&r->out, p);
 	sl_list_add_tail(&ch->requests, &p->node);
 	if (it->budget_us)
@@ -131,58 +156,164 @@ static void forget_batch(struct sl_rpc_channel *ch, const struct sl_rpc_item *it
 		sl_timer_cancel(&r->wheel, &p->timer);
 		sl_outstanding_put(&r->out, p);
 	}
+	for (unsigned c = 0; c < SL_CLASS_CNT; c++)
+		sl_mem_free(&r->mem, b->sends[c]);
 	sl_outstanding_batch_put(&r->out, b);
 }
 
-/* The earliest deadline of the batch orders it in its class. */
-static uint64_t deadline_of(const struct sl_rpc_item *items, uint32_t cnt, uint64_t now_ns)
+/* A message for each class that there is. 0 or -EAGAIN. */
+static int build_all(struct sl_rpc *r, const struct sl_rpc_item *items, struct sl_pending_batch *b,
+		     uint64_t now_ns)
 {
-	uint64_t first = UINT64_MAX;
+	for (uint32_t i = 0; i < b->cnt; i++) {
+		struct sl_send **s = &b->sends[items[i].class];
 
-	for (uint32_t i = 0; i < cnt; i++) {
-		uint64_t at = now_ns + items[i].budget_us * UINT64_C(1000);
-
-		if (items[i].budget_us && at < first)
-			first = at;
+		if (*s)
+			continue;
+		*s = build(r, items, b->cnt, items[i].class, now_ns);
+		if (!*s)
+			return -EAGAIN;
+		(*s)->owner = (uint64_t)(b - r->out.batches);
+		b->unsent++;
 	}
-	return first;
+	return 0;
 }
 
-int sl_rpc_send(struct sl_rpc_channel *ch, struct sl_rpc_item *items, uint32_t cnt,
-		enum sl_rpc_class class, uint64_t now_ns, uint64_t *batch)
+static bool is_valid(const struct sl_rpc_item *items, uint32_t cnt)
+{
+	if (cnt == 0 || cnt > SL_RPC_MAX_BATCH || (items->stream && (cnt != 1 || items->len)))
+		return false;
+	for (uint32_t i = 0; i < cnt; i++) {
+		if (items[i].class >= SL_CLASS_CNT)
+			return false;
+	}
+	return true;
+}
+
+static bool is_crowded(const struct sl_rpc_channel *ch, bool of_stream)
+{
+	return ch->link.q.cnt >= (of_stream ? SL_SESSION_STREAMS_MAX : SL_SESSION_QUEUED_MAX);
+}
+
+int sl_rpc_send(struct sl_rpc_channel *ch, struct sl_rpc_item *items, uint32_t cnt, uint64_t now_ns,
+		uint64_t *batch)
 {
 	struct sl_rpc *r = ch->rpc;
 	struct sl_pending_batch *b;
-	uint64_t total;
 
 	if (ch->state != SL_RPC_UP || ch->link.error || r->draining)
 		return -ENOTCONN;
-	if (cnt == 0 || cnt > SL_RPC_MAX_BATCH || class >= SL_CLASS_CNT)
+	if (!is_valid(items, cnt))
 		return -EINVAL;
-	total = body_of(items, cnt);
-	if (!total)
+	if (!body_of(items, cnt))
 		return -EMSGSIZE;
-	if (r->out.used + cnt > r->out.cap || ch->link.q.cnt >= SL_SESSION_QUEUED_MAX ||
+	if (r->out.used + cnt > r->out.cap || is_crowded(ch, items->stream) ||
 	    !(b = sl_outstanding_batch_get(&r->out)))
 		return -EAGAIN;
-	*b = (struct sl_pending_batch){
-		.node = b->node, .channel = ch, .number = ++ch->next_batch, .sent_ns = now_ns};
+	*b = (struct sl_pending_batch){.node = b->node,
+				       .channel = ch,
+				       .number = ++ch->next_batch,
+				       .sent_ns = now_ns,
+				       .stream = items->stream};
 	sl_list_add_tail(&ch->batches, &b->node);
 	for (b->cnt = 0; b->cnt < cnt; b->cnt++)
 		remember(ch, &items[b->cnt], b, now_ns);
-	b->send = build(r, items, cnt, total);
-	if (!b->send) {
+	if (build_all(r, items, b, now_ns)) {
 		forget_batch(ch, items, b);
 		return -EAGAIN;
 	}
 	b->left = cnt;
-	b->send->deadline_ns = deadline_of(items, cnt, now_ns);
-	b->send->owner = (uint64_t)(b - r->out.batches);
 	ch->outstanding += cnt;
 	ch->stats.batches_sent++;
 	ch->stats.requests_sent += cnt;
 	*batch = b->number;
-	sl_link_send(&ch->link, b->send, class, now_ns);
+	sl_channel_wake(ch);
+	for (unsigned c = 0; c < SL_CLASS_CNT; c++) {
+		struct sl_send *s = b->sends[c];
+
+		if (!s)
+			continue;
+		sl_channel_watch(ch, SL_RPC_LENT, s->spans, s->span_cnt);
+		sl_link_send(&ch->link, s, (enum sl_rpc_class)c, now_ns);
+	}
+	return 0;
+}
+
+/* --- parts of a stream --- */
+
+static struct sl_send *build_part(struct sl_rpc *r, uint64_t id, const struct sl_rpc_part *part)
+{
+	uint64_t padded = sl_rpc_pad8(part->len);
+	struct sl_send *s = sl_mem_alloc(&r->mem, sizeof(*s) + sizeof(struct sl_span) +
+							  sizeof(struct sl_rpc_entry) + padded);
+	struct sl_rpc_entry *e;
+	uint8_t *to;
+
+	if (!s)
+		return NULL;
+	*s = (struct sl_send){
+		.header = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_REQUEST, .count = 1},
+		.total = (uint32_t)(sizeof(*e) + padded),
+		.deadline_ns = UINT64_MAX,
+		.spans = (struct sl_span *)(s + 1),
+		.span_cnt = 1,
+		.owner = SL_SEND_PART,
+	};
+	e = (struct sl_rpc_entry *)(s->spans + 1);
+	s->spans[0] = sl_span_of(e, s->total);
+	*e = (struct sl_rpc_entry){
+		.id = id,
+		.rest = part->rest,
+		.flags = SL_ENTRY_PART | (part->end ? 0 : SL_ENTRY_MORE),
+	};
+	if (part->end)
+		e->meta_len = (uint16_t)part->len;
+	else
+		e->len = part->len;
+	to = (uint8_t *)(e + 1);
+	if (padded)
+		memset(to + padded - 8, 0, 8);
+	for (uint32_t i = 0; i < part->span_cnt; to += part->spans[i++].len)
+		memcpy(to, part->spans[i].ptr, part->spans[i].len);
+	return s;
+}
+
+static uint32_t cost_of(const struct sl_rpc_part *part)
+{
+	const struct sl_rpc_entry e = {.len = part->len, .flags = SL_ENTRY_MORE};
+
+	return part->end ? 0 : sl_rpc_cost(&e);
+}
+
+static struct sl_pending *find_open(struct sl_rpc_channel *ch, uint64_t id)
+{
+	struct sl_pending *p = sl_outstanding_find(&ch->rpc->out, ch, id);
+
+	return p && p->open && !ch->link.error ? p : NULL;
+}
+
+uint32_t sl_rpc_part_credit(struct sl_rpc_channel *ch, uint64_t id)
+{
+	const struct sl_pending *p = find_open(ch, id);
+
+	return p && p->part_credit >= SL_RPC_MIN_COST ? p->part_credit : 0;
+}
+
+int sl_rpc_send_part(struct sl_rpc_channel *ch, uint64_t id, const struct sl_rpc_part *part,
+		     enum sl_rpc_class class, uint64_t now_ns)
+{
+	struct sl_pending *p = find_open(ch, id);
+	struct sl_send *s;
+
+	if (!p || cost_of(part) > p->part_credit || (part->end && part->len > SL_RPC_MAX_META))
+		return -EINVAL;
+	s = is_crowded(ch, true) ? NULL : build_part(ch->rpc, id, part);
+	if (!s)
+		return -EAGAIN;
+	p->part_credit -= cost_of(part);
+	p->open = !part->end;
+	sl_channel_wake(ch);
+	sl_link_send(&ch->link, s, class, now_ns);
 	return 0;
 }
 
@@ -194,5 +325,6 @@ void sl_rpc_cancel(struct sl_rpc_channel *ch, uint64_t id)
 		return;
 	ch->stats.cancels++;
 	sl_link_cancel(&ch->link, id);
+	sl_channel_wake(ch);
 	sl_channel_forget(ch, p);
 }

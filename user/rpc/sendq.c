@@ -37,11 +37,6 @@ void sl_sendq_push(struct sl_sendq *q, struct sl_send *s, enum sl_rpc_class clas
 	sl_list_add_head(at, &s->node);
 }
 
-static enum sl_rpc_class class_of(const struct sl_sendq *q, const struct sl_send *s)
-{
-	return q->one_class ? SL_CLASS_BULK : (enum sl_rpc_class)s->header.priority;
-}
-
 /* The earliest deadline, unless that would interleave too many messages. */
 static struct sl_send *head_of(const struct sl_sendq *q, unsigned class)
 {
@@ -69,32 +64,47 @@ uint32_t sl_sendq_cap(uint64_t rate_bps, uint32_t slice_min)
 	return bytes < SL_SENDQ_CAP_MAX ? (uint32_t)bytes : SL_SENDQ_CAP_MAX;
 }
 
-/* Bytes of the next slice; false if it cannot go now. */
-static bool slice_of(const struct sl_send *s, const struct sl_send_room *room, uint32_t most,
-		     uint32_t *len)
+static uint32_t min_of(uint32_t a, uint32_t b)
 {
-	uint32_t left = s->total - s->offset;
-	/* No sliver of a message by itself. */
-	uint32_t want = left <= most + most / 4 ? left : most;
-
-	if (!room->window)
-		return false;
-	if (want > room->window) {
-		/* Rather wait for the ring than chop a long message into slots. */
-		if (room->window < SL_SENDQ_SLICE_MIN)
-			return false;
-		want = room->window;
-	}
-	*len = want;
-	return true;
+	return a < b ? a : b;
 }
 
+/* How long a slice of this class may be; 0: too many bytes are posted. */
+static uint32_t most_of(const struct sl_send_room *room, unsigned class)
+{
+	uint32_t cap = sl_sendq_cap(room->rate_bps, room->slice_min);
+	uint32_t posted = class == SL_CLASS_LATENCY ? room->own : room->posted;
+	uint32_t ring = SL_SENDQ_WHOLES * min_of(SL_SENDQ_WHOLE, room->slice_max);
+	uint32_t slice = cap / 4 / SL_SENDQ_SLICE_UNIT * SL_SENDQ_SLICE_UNIT;
+
+	if (slice < room->slice_min)
+		slice = room->slice_min;
+	if (class <= room->urgent) {
+		slice = slice < SL_SENDQ_WHOLE ? SL_SENDQ_WHOLE : slice;
+		cap = cap < ring ? ring : cap;
+	}
+	if (posted >= cap && posted >= room->limit)
+		return 0;
+	return min_of(slice, room->slice_max);
+}
+
+/* What goes next of a class, and how many bytes of it; NULL: it cannot go now. */
 static struct sl_send *pick(struct sl_sendq *q, unsigned class, const struct sl_send_room *room,
 			    uint32_t most, uint32_t *len)
 {
 	struct sl_send *s = head_of(q, class);
+	uint32_t left;
 
-	return s && slice_of(s, room, most, len) ? s : NULL;
+	if (!s || !room->window)
+		return NULL;
+	left = s->total - s->offset;
+	/* No sliver of a message by itself. */
+	*len = left <= most + most / 4 ? left : most;
+	if (*len <= room->window)
+		return s;
+	*len = room->window;
+	/* Rather wait for the ring than chop a long message into slots. */
+	return room->window < SL_SENDQ_SLICE_MIN ? NULL : s;
 }
 
 static void next_turn(struct sl_sendq *q)
@@ -104,14 +114,16 @@ static void next_turn(struct sl_sendq *q)
 }
 
 static struct sl_send *round_robin(struct sl_sendq *q, const struct sl_send_room *room,
-				   uint32_t most, uint32_t *len)
+				   uint32_t *len)
 {
 	struct sl_send *s[SL_SENDQ_CLASSES] = {NULL}, *only = NULL;
 	uint32_t slice[SL_SENDQ_CLASSES];
 	unsigned ready = 0;
 
 	for (unsigned c = DRR_FIRST; c < SL_SENDQ_CLASSES; c++) {
-		s[c] = pick(q, c, room, most, &slice[c]);
+		uint32_t most = most_of(room, c);
+
+		s[c] = most ? pick(q, c, room, most, &slice[c]) : NULL;
 		if (sl_list_empty(&q->queue[c]))
 			q->deficit[c] = 0;
 		if (s[c]) {
@@ -122,7 +134,8 @@ static struct sl_send *round_robin(struct sl_sendq *q, const struct sl_send_room
 	}
 	if (ready <= 1)
 		return only;
-	/* Each turn adds to some deficit, so this ends: after slice / quantum rounds at the most.
+	/*
+	 * Each turn adds to some deficit, so this ends: after slice / quantum rounds at the most.
 	 */
 	for (;; next_turn(q)) {
 		unsigned c = q->turn;
@@ -140,36 +153,21 @@ static struct sl_send *round_robin(struct sl_sendq *q, const struct sl_send_room
 	}
 }
 
-/* A quarter of the cap. */
-static uint32_t slice_for(const struct sl_send_room *room, uint32_t cap)
-{
-	uint32_t slice = cap / 4 / SL_SENDQ_SLICE_UNIT * SL_SENDQ_SLICE_UNIT;
-
-	slice = slice < room->slice_min ? room->slice_min : slice;
-	return slice < room->slice_max ? slice : room->slice_max;
-}
-
 struct sl_send *sl_sendq_next(struct sl_sendq *q, const struct sl_send_room *room, uint32_t *len)
 {
 	struct sl_send *s;
-	uint32_t cap;
 
 	if (!q->cnt)
 		return NULL;
 	if (q->one_class)
 		return pick(q, SL_CLASS_BULK, room, room->slice_max, len);
 	s = pick(q, SL_CLASS_CONTROL, room, room->slice_max, len);
-	if (s)
-		return s;
-	cap = sl_sendq_cap(room->rate_bps, room->slice_min);
-	if (room->posted >= cap && room->posted >= room->limit)
-		return NULL;
-	return round_robin(q, room, slice_for(room, cap), len);
+	return s ? s : round_robin(q, room, len);
 }
 
 bool sl_sendq_posted(struct sl_sendq *q, struct sl_send *s, uint32_t len)
 {
-	enum sl_rpc_class class = class_of(q, s);
+	unsigned class = q->one_class ? SL_CLASS_BULK : s->header.priority;
 	bool was_started = s->offset != 0;
 
 	s->offset += len;

@@ -7,11 +7,13 @@
  *   latency, normal,   deficit round robin by bytes, 8 : 4 : 1; inside a class the earliest
  *   bulk               deadline first, then order of arrival
  *
- * What is posted cannot be overtaken. So posted, unfinished bytes are capped at what the link moves
- * in SL_SENDQ_CAP_NS, and slices are a quarter of that, but not so short that their own messages
- * cost much (slice_min). A link that is slower or further away than it says, and a receiver or
- * sender that takes longer to come back to the ring (it sleeps, computes, is not scheduled), need
- * more: limit.h learns how much.
+ * What is posted cannot be overtaken. So while something more urgent is about, posted, unfinished
+ * bytes are capped at what the link moves in SL_SENDQ_CAP_NS, and slices are a quarter of that, but
+ * not so short that their own messages cost much (slice_min). Otherwise nobody is kept waiting:
+ * slices are SL_SENDQ_WHOLE, and as many may be posted as a ring of the usual size holds, which is
+ * what the first urgent message after a while meets. A link that is slower or further away than it
+ * says, and a receiver or sender that takes longer to come back to the ring (it sleeps, computes, is
+ * not scheduled), need more: limit.h learns how much.
  *
  * With one_class there is one list in order of arrival, without slices or cap.
  */
@@ -25,6 +27,8 @@
 enum {
 	SL_SENDQ_CAP_NS = 10000,
 	SL_SENDQ_CAP_MAX = 2 << 20,
+	SL_SENDQ_WHOLE = 1 << 20, /* (start) */
+	SL_SENDQ_WHOLES = 4,
 	SL_SENDQ_SLICE_MIN = 8 << 10,
 	SL_SENDQ_SLICE_UNIT = 4 << 10, /* slices are multiples: copies stay aligned */
 	SL_SENDQ_QUANTUM = 4 << 10,    /* times the weight */
@@ -62,8 +66,10 @@ struct sl_send_room {
 	uint32_t slot_body; /* bytes of body that fit a slot */
 	uint32_t slice_max; /* the transport's bulk_max */
 	uint32_t slice_min; /* the transport's */
-	uint32_t posted;    /* bytes on their way */
+	uint32_t posted;    /* bytes on their way, of all that share the wire */
+	uint32_t own;       /* of this link: what holds back the most urgent */
 	uint32_t limit;     /* of those, as learnt */
+	unsigned urgent;    /* the most urgent class that is about; SL_CLASS_CNT: none */
 	uint64_t rate_bps;
 };
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include "base/check.h"
 #include "base/clock.h"
+#include "config/defaults.h"
 #include "rpc/session.h"
 
 enum {
@@ -12,12 +13,13 @@ enum {
 	MEM_PER_REQUEST = 512, /* entries and spans of queued batches */
 	MEM_BASE = 32 << 20,
 	EVENTS_MAX = 16,
+	EVENT_TURNS = 16, /* of so many */
 };
 
 void sl_rpc_config_default(struct sl_rpc_config *cfg)
 {
 	*cfg = (struct sl_rpc_config){
-		.max_outstanding = 16384,
+		.max_outstanding = SL_DEFAULT_MAX_EXCHANGES,
 		.bulk_ring_len = 4 << 20,
 		.slots = 256,
 		.ping_interval_ns = SL_NS_PER_SEC,
@@ -34,11 +36,13 @@ struct sl_rpc *sl_rpc_create(const struct sl_rpc_config *cfg, const struct sl_rp
 	if (!r)
 		return NULL;
 	r->cfg = *cfg;
+	r->next_ping_ns = UINT64_MAX;
 	if (mem)
 		r->mem_area = *mem;
 	r->ops = ops;
 	r->app = app;
 	sl_list_init(&r->channels);
+	sl_list_init(&r->awake);
 	sl_wheel_init(&r->wheel, 0, TIMER_TICK_NS);
 	sl_mem_init(&r->mem, MEM_BASE + (size_t)cfg->max_outstanding * MEM_PER_REQUEST);
 	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -82,9 +86,11 @@ struct sl_rpc_channel *sl_rpc_channel_new(const char *name, void *app_data)
 	if (!ch)
 		return NULL;
 	ch->app_data = app_data;
+	sl_list_init(&ch->awake);
 	snprintf(ch->name, sizeof(ch->name), "%s", name);
 	sl_list_init(&ch->requests);
 	sl_list_init(&ch->batches);
+	sl_list_init(&ch->windows);
 	sl_list_init(&ch->ended);
 	return ch;
 }
@@ -109,25 +115,11 @@ struct sl_rpc_channel *sl_rpc_channel_add(struct sl_rpc *r, const char *name, vo
 	return ch;
 }
 
-void sl_rpc_channel_drain(struct sl_rpc_channel *ch)
-{
-	if (ch->state != SL_RPC_UP)
-		return;
-	ch->state = SL_RPC_DRAINING;
-	ch->link.goaway_due = true;
-	ch->rpc->ops->state(ch->rpc->app, ch, ch->state);
-}
-
 void sl_rpc_channel_remove(struct sl_rpc_channel *ch)
 {
 	SL_CHECK(ch->state == SL_RPC_DOWN);
 	sl_list_del(&ch->node);
 	free(ch);
-}
-
-void *sl_rpc_channel_data(const struct sl_rpc_channel *ch)
-{
-	return ch->app_data;
 }
 
 enum sl_rpc_state sl_rpc_channel_state(const struct sl_rpc_channel *ch)
@@ -138,9 +130,8 @@ enum sl_rpc_state sl_rpc_channel_state(const struct sl_rpc_channel *ch)
 int sl_rpc_adopt(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now_ns)
 {
 	struct sl_rpc *r = ch->rpc;
-	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = ch};
 
-	if (ch->state != SL_RPC_DOWN || epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, t->fd, &ev) < 0) {
+	if (ch->state != SL_RPC_DOWN || sl_hubs_watch(&r->hubs, r->epoll_fd, t, ch)) {
 		sl_rpc_dial_drop(t);
 		return -1;
 	}
@@ -149,6 +140,7 @@ int sl_rpc_adopt(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now
 		.ctx = ch,
 		.mem = &r->mem,
 		.scratch = &r->scratch,
+		.outlets = &r->outlets,
 		.takes = SL_RPC_RESPONSE,
 	};
 	sl_link_init(&ch->link, t, now_ns, r->cfg.one_class);
@@ -156,7 +148,12 @@ int sl_rpc_adopt(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now
 	ch->pinged_ns = 0;
 	ch->pings = 0;
 	ch->state = SL_RPC_UP;
-	r->ops->state(r->app, ch, ch->state);
+	ch->used = true;
+	sl_list_add_tail(&r->awake, &ch->awake);
+	if (ch->ping_ns < r->next_ping_ns)
+		r->next_ping_ns = ch->ping_ns;
+	r->kernel_cnt += t->kernel;
+	r->ops->state(r->app, ch->app_data, ch->state);
 	return 0;
 }
 
@@ -172,38 +169,103 @@ static void on_timer(void *arg, struct sl_timer *t)
 	sl_list_for_each (at, &(r)->channels)                                                      \
 		if ((ch = sl_container_of(at, struct sl_rpc_channel, node))->state != SL_RPC_DOWN)
 
-/* Bells and hang-ups, of the channels that have them. */
-static void take_events(struct sl_rpc *r)
+/* Of a channel's upcalls may wake others, and put none but itself to rest. */
+#define for_each_awake(r, at, next, ch)                                                            \
+	sl_list_for_each_safe (at, next, &(r)->awake)                                              \
+		if ((ch = sl_container_of(at, struct sl_rpc_channel, awake)))
+
+/* Bells and hang-ups, of the channels that have them; how many. */
+static unsigned take_events(struct sl_rpc *r)
 {
-	struct epoll_event ev[EVENTS_MAX];
-	int n = epoll_wait(r->epoll_fd, ev, EVENTS_MAX, 0);
+	SL_UNSET struct epoll_event ev[EVENTS_MAX];
+	unsigned sum = 0;
+	int n, turns = 0;
 
-	for (int i = 0; i < n; i++) {
-		struct sl_rpc_channel *ch = ev[i].data.ptr;
+	do {
+		n = epoll_wait(r->epoll_fd, ev, EVENTS_MAX, 0);
+		for (int i = 0; i < n; i++) {
+			struct sl_rpc_channel *ch = ev[i].data.ptr;
 
-		(void)ch->link.t->ops->check(ch->link.t);
+			sum++;
+			if (sl_hubs_check(&r->hubs, ch))
+				continue;
+			(void)ch->link.t->ops->check(ch->link.t);
+			sl_channel_wake(ch);
+		}
+	} while (n == EVENTS_MAX && ++turns < EVENT_TURNS);
+	return sum;
+}
+
+/* What came by ends that channels share, and whose it is. */
+static void take_shared(struct sl_rpc *r)
+{
+	struct sl_rpc_channel *ch;
+
+	sl_hubs_take(&r->hubs);
+	while ((ch = sl_hubs_stirred(&r->hubs)))
+		sl_channel_wake(ch);
+}
+
+static bool is_going_on(const struct sl_rpc_channel *ch)
+{
+	return ch->outstanding || ch->state == SL_RPC_DRAINING || !sl_list_empty(&ch->ended) ||
+	       sl_link_has_work(&ch->link);
+}
+
+/* Behind the poll: what has arrived counts as heard. */
+static unsigned tick(struct sl_rpc *r, uint64_t now_ns)
+{
+	struct sl_rpc_channel *ch;
+	struct sl_list *at;
+	unsigned n = 0;
+
+	r->check_ns = now_ns + SL_SESSION_CHECK_NS;
+	r->next_ping_ns = UINT64_MAX;
+	for_each_channel(r, at, ch)
+	{
+		bool rests = sl_list_empty(&ch->awake);
+
+		sl_channel_tick(ch, now_ns);
+		if (rests && ch->link.t->kernel)
+			n += sl_channel_poll(ch, now_ns);
+		if (ch->state == SL_RPC_DOWN)
+			continue;
+		if (ch->ping_ns < r->next_ping_ns)
+			r->next_ping_ns = ch->ping_ns;
+		if (rests) {
+			if (is_going_on(ch))
+				sl_channel_wake(ch);
+			continue;
+		}
+		/* Not used for a tick, with nothing to wait for: it is armed and left alone. */
+		if (!ch->used && !is_going_on(ch) && sl_link_arm(&ch->link))
+			sl_list_del(&ch->awake);
+		ch->used = false;
 	}
+	return n;
 }
 
 unsigned sl_rpc_poll(struct sl_rpc *r, uint64_t now_ns)
 {
 	struct sl_rpc_channel *ch;
-	struct sl_list *at;
-	bool tick = now_ns >= r->check_ns;
-	unsigned n = 0;
+	struct sl_list *at, *next;
+	bool is_tick = now_ns >= r->check_ns;
+	unsigned n = 0, bells = 0;
 
 	r->now_ns = now_ns;
-	if (tick) {
-		r->check_ns = now_ns + SL_SESSION_CHECK_NS;
-		take_events(r);
-	}
-	for_each_channel(r, at, ch)
+	/* One call for all of the kernel's; what comes unasked has until the next tick. */
+	if (is_tick || (r->kernel_cnt && r->out.used))
+		bells = take_events(r);
+	/* One that was taken here will not end the sleep, nor ring again. */
+	if (r->armed)
+		n += bells;
+	take_shared(r);
+	for_each_awake(r, at, next, ch)
 	{
 		n += sl_channel_poll(ch, now_ns);
-		/* Behind the poll: what has arrived counts as heard. */
-		if (tick && ch->state != SL_RPC_DOWN)
-			sl_channel_tick(ch, now_ns);
 	}
+	if (is_tick)
+		n += tick(r, now_ns);
 	sl_wheel_advance(&r->wheel, now_ns, on_timer, r, SL_SESSION_TIMERS_MAX);
 	return n;
 }
@@ -211,9 +273,9 @@ unsigned sl_rpc_poll(struct sl_rpc *r, uint64_t now_ns)
 void sl_rpc_flush(struct sl_rpc *r, uint64_t now_ns)
 {
 	struct sl_rpc_channel *ch;
-	struct sl_list *at;
+	struct sl_list *at, *next;
 
-	for_each_channel(r, at, ch)
+	for_each_awake(r, at, next, ch)
 	{
 		sl_link_flush(&ch->link, now_ns);
 		if (!sl_list_empty(&ch->ended))
@@ -223,19 +285,18 @@ void sl_rpc_flush(struct sl_rpc *r, uint64_t now_ns)
 
 uint64_t sl_rpc_next_ns(const struct sl_rpc *r)
 {
-	uint64_t next = sl_wheel_next_ns(&r->wheel);
+	uint64_t next_ns = sl_wheel_next_ns(&r->wheel);
 	const struct sl_rpc_channel *ch;
-	struct sl_list *at;
+	struct sl_list *at, *next;
 
-	for_each_channel(r, at, ch)
+	next_ns = r->next_ping_ns < next_ns ? r->next_ping_ns : next_ns;
+	for_each_awake(r, at, next, ch)
 	{
-		if (ch->ping_ns < next)
-			next = ch->ping_ns;
 		/* Draining channels and broken ones end in a tick. */
-		if ((ch->state == SL_RPC_DRAINING || ch->link.error) && r->check_ns < next)
-			next = r->check_ns;
+		if ((ch->state == SL_RPC_DRAINING || ch->link.error) && r->check_ns < next_ns)
+			next_ns = r->check_ns;
 	}
-	return next;
+	return next_ns;
 }
 
 int sl_rpc_fd(const struct sl_rpc *r)
@@ -246,28 +307,33 @@ int sl_rpc_fd(const struct sl_rpc *r)
 bool sl_rpc_arm(struct sl_rpc *r)
 {
 	struct sl_rpc_channel *ch;
-	struct sl_list *at;
+	struct sl_list *at, *next;
 
-	for_each_channel(r, at, ch)
+	r->armed = true;
+	for_each_awake(r, at, next, ch)
 	{
 		if (!sl_list_empty(&ch->ended) || !sl_link_arm(&ch->link)) {
 			sl_rpc_disarm(r);
 			return false;
 		}
 	}
-	return true;
+	if (sl_hubs_arm(&r->hubs))
+		return true;
+	sl_rpc_disarm(r);
+	return false;
 }
 
 void sl_rpc_disarm(struct sl_rpc *r)
 {
 	struct sl_rpc_channel *ch;
-	struct sl_list *at;
+	struct sl_list *at, *next;
 
-	for_each_channel(r, at, ch)
+	r->armed = false;
+	for_each_awake(r, at, next, ch)
 	{
 		ch->link.t->ops->disarm(ch->link.t);
 	}
-	take_events(r);
+	(void)take_events(r);
 }
 
 void sl_rpc_drain(struct sl_rpc *r)
@@ -280,6 +346,11 @@ void sl_rpc_drain(struct sl_rpc *r)
 	{
 		sl_rpc_channel_drain(ch);
 	}
+}
+
+uint64_t sl_rpc_strays(const struct sl_rpc *r)
+{
+	return r->hubs.strays;
 }
 
 void sl_rpc_channel_stats(const struct sl_rpc_channel *ch, struct sl_rpc_stats *out)
@@ -296,6 +367,9 @@ void sl_rpc_channel_stats(const struct sl_rpc_channel *ch, struct sl_rpc_stats *
 	out->doorbells = ch->past_doorbells + (up ? ch->link.t->doorbells : 0);
 	out->outstanding = ch->outstanding;
 	if (up) {
+		out->datagrams_resent += ch->link.t->resent;
+		out->datagrams_doubled += ch->link.t->doubled;
+		out->datagrams_unsealed += ch->link.t->unsealed;
 		out->slots = ch->link.t->credits.window;
 		out->slots_free = sl_credits_room(&ch->link.t->credits, SL_CREDIT_CREDIT);
 	}

@@ -2,29 +2,42 @@
 /*
  * Inside of the gateway's session: shared by session.c (create, poll, sleep), channel.c (up, down,
  * what comes in) and send.c (what goes out).
+ *
+ * A burst looks at channels that are awake: those that were used since the last tick, or on which
+ * something is outstanding or due. The others rest: they are armed, as all are when the worker
+ * sleeps, and a bell wakes them, at the next tick at the latest. So a burst costs what is going on,
+ * and not how many backends there are.
  */
 #ifndef SL_RPC_SESSION_H
 #define SL_RPC_SESSION_H
 
+#include "rpc/hub.h"
 #include "rpc/link.h"
 #include "rpc/outstanding.h"
 #include "rpc/rpc.h"
 
 enum {
-	SL_SESSION_CHECK_NS = 1000000, /* how often the kernel is asked about each peer */
-	SL_SESSION_QUEUED_MAX = 1024,  /* batches waiting in one channel */
-	SL_SESSION_TIMERS_MAX = 256,   /* time-outs per poll */
+	SL_SESSION_CHECK_NS = 1000000,    /* how often the kernel is asked about each peer */
+	SL_SESSION_QUEUED_MAX = 1024,     /* batches waiting in one channel */
+	SL_SESSION_STREAMS_MAX = 1 << 16, /* streams, parts of them: each is a message by itself */
+	SL_SESSION_TIMERS_MAX = 256,      /* time-outs per poll */
 };
 
+/* Owner of a send that belongs to no batch: it has its own bytes. */
+#define SL_SEND_PART UINT64_MAX
+
 struct sl_rpc_channel {
-	struct sl_list node; /* of the session */
+	struct sl_list node;  /* of the session */
+	struct sl_list awake; /* of the session's `awake`, or unused: it rests, or is DOWN */
+	bool used;            /* since the last tick */
 	struct sl_rpc *rpc;
 	char name[64];
 	void *app_data;
 	enum sl_rpc_state state;
 	struct sl_link link; /* valid unless DOWN */
 	struct sl_list requests, batches;
-	struct sl_list ended; /* batches whose batch_done or sent is to be told */
+	struct sl_list windows; /* requests whose replies are given credit */
+	struct sl_list ended;   /* batches whose batch_done or sent is to be told */
 	uint32_t outstanding;
 	uint64_t ping_ns;   /* next one */
 	uint64_t pinged_ns; /* last one */
@@ -40,15 +53,33 @@ struct sl_rpc {
 	struct sl_rpc_memory mem_area;
 	const struct sl_rpc_ops *ops;
 	void *app;
-	struct sl_list channels;
+	struct sl_list channels, awake;
+	bool armed; /* those that are awake, too: the worker is about to sleep */
+	uint64_t next_ping_ns;
 	struct sl_outstanding out;
 	struct sl_wheel wheel;
 	struct sl_mem mem;
 	uint64_t now_ns, check_ns;
 	int epoll_fd;
+	uint32_t kernel_cnt; /* channels whose bytes come by calls of the kernel */
+	struct sl_hubs hubs;
 	bool draining;
 	struct sl_reader_scratch scratch;
+	struct sl_outlets outlets;
 };
+
+/* From now on each burst looks at it, until nothing is going on any more. */
+static inline void sl_channel_wake(struct sl_rpc_channel *ch)
+{
+	struct sl_rpc *r = ch->rpc;
+
+	ch->used = true;
+	if (ch->state == SL_RPC_DOWN || !sl_list_empty(&ch->awake))
+		return;
+	sl_list_add_tail(&r->awake, &ch->awake);
+	if (!r->armed)
+		ch->link.t->ops->disarm(ch->link.t);
+}
 
 /* channel.c */
 extern const struct sl_link_ops sl_channel_link_ops;
@@ -60,6 +91,17 @@ void sl_channel_down(struct sl_rpc_channel *ch, enum sl_rpc_failure why_left);
 void sl_channel_tell(struct sl_rpc_channel *ch);
 /* Takes a request out of its channel and batch; the last one ends the batch. */
 void sl_channel_forget(struct sl_rpc_channel *ch, struct sl_pending *p);
+/* Debug builds: tells the owner of these bytes. */
+static inline void sl_channel_watch(struct sl_rpc_channel *ch, enum sl_rpc_watch what,
+				    const struct sl_span *spans, uint32_t cnt)
+{
+#ifdef SL_DEBUG
+	if (ch->rpc->ops->watch)
+		ch->rpc->ops->watch(ch->rpc->app, what, spans, cnt);
+#else
+	(void)ch, (void)what, (void)spans, (void)cnt;
+#endif
+}
 void sl_channel_timeout(struct sl_rpc_channel *ch, struct sl_pending *p);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The seam between link and wire: shm (memfd rings, a Unix socket as bell) and verbs (RC queue
- * pairs) implement it, the gateway's session and the backend SDK use it through link.h, and
- * tests/rpc runs one suite over both.
+ * The seam between link and wire: shm (memfd rings, a Unix socket as bell), verbs (RC queue pairs),
+ * ud (datagrams of a queue pair that many share) and tcp (TLS over kernel sockets) implement it, the
+ * gateway's session and the backend SDK use it through link.h, and tests/rpc runs one suite over all.
  *
  * A transport carries messages (header + body) of at most slot_len bytes in slots, longer bodies of
- * at most bulk_max bytes through the peer's bulk ring followed by a slot that announces them. It
+ * at most bulk_max bytes through the peer's bulk ring followed by a slot that announces them, or,
+ * over tcp, in line. It
  * counts and enforces both windows (peer slots, own send queue), fills in `consumed`, and sends and
  * takes CREDIT by itself. Received bytes are lent to the caller until release(), in order; lend for
  * moments only, since nothing behind a lent message is given back to the peer.
@@ -13,14 +14,22 @@
 #ifndef SL_RPC_TRANSPORT_H
 #define SL_RPC_TRANSPORT_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
 #include "base/bytes.h"
+#include "base/err.h"
+#include "base/list.h"
 #include "rpc/credits.h"
 #include "sluice/rpc_wire.h"
 
 struct sl_transport;
+struct sl_hub;
 struct sl_rpc_dial_options;
+struct sl_rpc_memory;
+struct sl_rpc_rdma;
 
 /*
  * A received message. The header is a private copy; its version, type and fragment_len are checked.
@@ -44,7 +53,11 @@ struct sl_transport_ops {
 		    const struct sl_span *spans, unsigned span_cnt, uint64_t cookie);
 	/* Sends credit that is due, rings the doorbell for everything posted. */
 	void (*flush)(struct sl_transport *t);
-	/* Up to max messages, CREDIT not among them; negative errno when the channel is broken. */
+	/*
+	 * Up to max messages, CREDIT not among them; negative errno when the channel is broken, of
+	 * which -EPROTO is the peer's doing, and -ENOBUFS: it had no slot for what its window
+	 * allows.
+	 */
 	int (*poll)(struct sl_transport *t, struct sl_message *msgs, unsigned max);
 	/* The message's bytes are not used any more. */
 	void (*release)(struct sl_transport *t, const struct sl_message *m);
@@ -60,30 +73,57 @@ struct sl_transport_ops {
 	 */
 	bool (*arm)(struct sl_transport *t, bool want_room);
 	void (*disarm)(struct sl_transport *t);
-	/* Asks the kernel whether the peer is alive; called every millisecond or so. 0 or -errno.
+	/*
+	 * Asks the kernel whether the peer is alive; called every millisecond or so, and when fd
+	 * has an event. 0 or -errno.
 	 */
 	int (*check)(struct sl_transport *t);
 	/* Bytes lent by posts are not read any more. NULL where `copies` always holds. */
 	void (*halt)(struct sl_transport *t);
+	/* All posted bytes have reached the peer's host; NULL: as soon as they are posted. */
+	bool (*delivered)(const struct sl_transport *t);
 	/* Does not block: what takes time happens elsewhere, see sl_rpc_settle(). */
 	void (*close)(struct sl_transport *t);
+	/*
+	 * Of those that share a hub: joins that of its owner, who is told from others by a pointer.
+	 * 0 or -errno. NULL: it has an fd of its own.
+	 */
+	int (*attach)(struct sl_transport *t, const void *owner);
 };
 
 struct sl_transport {
 	const struct sl_transport_ops *ops;
-	int fd;
-	bool copies;           /* post() has copied the bytes when it returns */
-	uint32_t slot_len;     /* bytes of header + body that fit a slot */
-	uint32_t bulk_max;     /* largest body of one message; a quarter of the ring at the most */
-	uint32_t slice_min;    /* of a body that is cut: its own message is cheap beside it */
+	int fd; /* to be watched for sl_transport_events() (hub.h) */
+	/*
+	 * Bytes come by calls of the kernel: whoever polls asks epoll first, and tells check(), so
+	 * that a channel that has nothing costs no call of its own.
+	 */
+	bool kernel;
+	bool copies;        /* post() has copied the bytes when it returns */
+	uint32_t slot_len;  /* bytes of header + body that fit a slot */
+	uint32_t bulk_max;  /* largest body of one message; a quarter of the ring at the most */
+	uint32_t slice_min; /* of a body that is cut: its own message is cheap beside it */
+	uint32_t
+		spans_max; /* that one message reads where they lie; of more, all are copied. 0: all */
 	uint64_t peer_epoch;   /* boot epoch of the peer, from its HELLO */
 	uint16_t peer_worker;  /* at the acceptor: the gateway's worker */
 	uint64_t rate_bps;     /* of the link, for the posted-byte cap */
+	uintptr_t port;        /* whose wire others with the same one share; 0: nobody's */
 	uint32_t posted_bytes; /* posted, not yet completed */
 	uint64_t doorbells;
+	/* Datagrams: sent once more, come once more, addressed to it without its seal. */
+	uint64_t resent, doubled, unsealed;
 	struct sl_credits credits;
+	struct sl_hub *hub;     /* from attach() on; NULL: it has none */
+	void *watcher;          /* the owner's, of hub.h */
+	struct sl_list stirred; /* of its hub: something has come for it */
 	char info[128];
 };
+
+static inline uint32_t sl_transport_events(const struct sl_transport *t)
+{
+	return EPOLLIN | (t->kernel ? EPOLLOUT | EPOLLRDHUP | EPOLLET : 0);
+}
 
 /* What a message of this type may take of the peer's slots. */
 static inline enum sl_credit_kind sl_message_kind(const struct sl_rpc_header *h)
@@ -94,6 +134,31 @@ static inline enum sl_credit_kind sl_message_kind(const struct sl_rpc_header *h)
 	case SL_RPC_CREDIT: return SL_CREDIT_CREDIT;
 	default: return SL_CREDIT_CONTROL;
 	}
+}
+
+/* The longest body that may be posted now; one of `small` bytes goes into a slot. 0: none. */
+static inline uint32_t sl_transport_window(const struct sl_transport *t, uint32_t small)
+{
+	uint32_t bulk;
+
+	if (!sl_credits_room(&t->credits, SL_CREDIT_DATA))
+		return 0;
+	bulk = sl_credits_bulk_room(&t->credits);
+	if (bulk > t->bulk_max)
+		bulk = t->bulk_max;
+	return bulk > small ? bulk : small;
+}
+
+/* What every transport asks of a header that has come: 0 or -EPROTO. */
+static inline int sl_message_check(const struct sl_rpc_header *h, uint32_t bulk_max)
+{
+	unsigned type = h->version_type & 15;
+
+	if (h->version_type >> 4 != SL_RPC_VERSION || type < SL_RPC_REQUEST || type > SL_RPC_WINDOW)
+		return -EPROTO;
+	if (h->fragment_len > bulk_max || (type == SL_RPC_CREDIT && h->fragment_len))
+		return -EPROTO;
+	return 0;
 }
 
 /* Copies the body that post() was given: at most `room` bytes, whatever the spans say. */
@@ -125,27 +190,56 @@ struct sl_rpc_listener {
 	uint64_t refused; /* peers that failed the handshake */
 };
 
+/* Of a transport: `size` bytes, of which the first are these. NULL and one line in err: no memory. */
+static inline void *sl_rpc_listener_new(size_t size, const struct sl_rpc_listener_ops *ops,
+					struct sl_err *err)
+{
+	struct sl_rpc_listener *l = calloc(1, size);
+
+	if (!l) {
+		sl_err_set(err, "out of memory");
+		return NULL;
+	}
+	l->ops = ops;
+	l->fd = -1;
+	return l;
+}
+
+/* What of a size is granted. */
+static inline uint32_t sl_rpc_at_most(uint32_t asked, uint32_t most)
+{
+	return asked < most ? asked : most;
+}
+
 struct sl_rpc_listen_options {
 	const char *address; /* behind "scheme://" */
 	const char *key_file;
-	uint32_t bulk_ring_len, slots; /* upper bounds; a peer may ask for less */
+	uint32_t bulk_ring_len, slots;   /* upper bounds; a peer may ask for less */
+	const struct sl_rpc_memory *mem; /* that posts may reference; NULL none */
 };
 
 /* One per transport; dial.c holds the list. Both functions give NULL and one line in err. */
 struct sl_transport_scheme {
 	const char *scheme;
 	struct sl_transport *(*dial)(const struct sl_rpc_dial_options *opt, const char *address,
-				     char *err, size_t err_len);
-	struct sl_rpc_listener *(*listen)(const struct sl_rpc_listen_options *opt, char *err,
-					  size_t err_len);
-	void (*settle)(void);                                      /* NULL: nothing to wait for */
-	int (*probe)(const char *address, char *text, size_t len); /* NULL: needs none */
+				     struct sl_err *err);
+	struct sl_rpc_listener *(*listen)(const struct sl_rpc_listen_options *opt,
+					  struct sl_err *err);
+	void (*settle)(void); /* NULL: nothing to wait for */
+	int (*probe)(const char *address, const struct sl_rpc_rdma *rdma, char *text,
+		     size_t len);              /* NULL: needs none */
+	bool (*has_name)(const char *address); /* NULL: there are numbers only */
+	void (*preload)(void);                 /* NULL: nothing is loaded late */
 };
-extern const struct sl_transport_scheme sl_shm_scheme, sl_verbs_scheme;
+extern const struct sl_transport_scheme sl_shm_scheme, sl_verbs_scheme, sl_ud_scheme,
+	sl_sock_scheme;
 
-/* endpoint: "shm:///path" or "rdma://addr:port"; opt->address is ignored. */
+/*
+ * endpoint: "shm:///path", "rdma://addr:port", "rdma+ud://addr:port" or "tcp://host:port";
+ * opt->address is ignored.
+ */
 struct sl_rpc_listener *sl_rpc_listen(const char *endpoint, const struct sl_rpc_listen_options *opt,
-				      char *err, size_t err_len);
+				      struct sl_err *err);
 
 /* Waits until all that this process has closed is gone: 50 ms or so, for the end of a program. */
 void sl_rpc_settle(void);

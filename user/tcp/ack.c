@@ -68,13 +68,6 @@ static void update_rtt(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, stru
 	c->backoff = 0;
 }
 
-/* RFC 5681 2: a duplicate acknowledgement. */
-static bool is_duplicate(const struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, bool changed)
-{
-	return seg->ack == c->snd_una && seg->len == 0 && !changed &&
-	       !(seg->flags & (SL_TCP_SYN | SL_TCP_FIN)) && c->snd_una != c->snd_nxt;
-}
-
 /*
  * The segment's acknowledgement lies between snd_una and snd_nxt. No upcall from here: the caller
  * tells the application when the connection's state is consistent.
@@ -86,7 +79,9 @@ void sl_tcp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, bool window
 		.acked = seg->ack - c->snd_una,
 		.prior_flight = in_flight(c),
 	};
-	bool duplicate = is_duplicate(c, seg, window_changed);
+	/* RFC 5681 2: a duplicate acknowledgement. */
+	bool duplicate = seg->ack == c->snd_una && seg->len == 0 && !window_changed &&
+			 !(seg->flags & (SL_TCP_SYN | SL_TCP_FIN)) && c->snd_una != c->snd_nxt;
 	bool recovering = c->recovery == SL_RECOVERY_FAST;
 	bool sacks = !seg->plain && seg->opts.sack_cnt && (c->flags & SL_TCPF_SACK);
 
@@ -110,14 +105,14 @@ void sl_tcp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, bool window
 		sl_tcp_dirty(c);
 }
 
-/* Room of a third of the buffer is worth waking the application for. False: connection gone. */
+/* Room of a third of what may be queued is worth waking the application for. False: connection gone. */
 bool sl_tcp_tell_writable(struct sl_tcp_conn *c)
 {
 	struct sl_tcp *t = c->tcp;
 
 	if (!(c->flags & SL_TCPF_WANT_WRITE))
 		return true;
-	if (sl_tcp_send_room(c) < t->cfg.snd_buf / 3) {
+	if (sl_tcp_send_room(c) < sl_tcp_send_most(c) / 3) {
 		/* Frames are few and nothing in flight will call us again. */
 		if (c->snd_una == c->snd_end && c->rtx_kind == SL_RTX_NONE)
 			sl_tcp_set_rtx(c, SL_RTX_NO_FRAME, SL_TCP_NO_FRAME_NS);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections per address (IPv4) or network (IPv6 /64): an open-addressing table of counters by
+ * Connections per address (IPv4) or network (IPv6 /64), counted from the end of their handshake on:
+ * a SYN does not prove whose address it bears. An open-addressing table of counters by
  * keyed hash, sized so that it is never more than half full. Two addresses of equal 64-bit hash
  * would share a counter, which no peer can arrange without the key.
  */
@@ -36,8 +37,7 @@ void sl_tcp_addr_fini(struct sl_tcp *t)
 
 static uint64_t addr_hash(const struct sl_tcp *t, const struct sl_net_path *path)
 {
-	uint64_t word = path->family == 4 ? sl_get_be32(path->remote) : sl_get_be64(path->remote);
-	uint64_t words[2] = {word, path->family};
+	uint64_t words[2] = {sl_tcp_addr_word(path), path->family};
 	uint64_t hash = sl_siphash13_words(&t->flows.key, words, 2);
 
 	return hash ? hash : 1;
@@ -53,7 +53,23 @@ static uint32_t find_slot(const struct sl_tcp *t, uint64_t hash)
 	return i;
 }
 
-bool sl_tcp_addr_inc(struct sl_tcp *t, const struct sl_net_path *path)
+static bool is_full(const struct sl_tcp *t, const struct sl_tcp_addr_slot *s,
+		    const struct sl_net_path *path, uint16_t listener)
+{
+	struct sl_addr remote;
+
+	if (!s->hash || s->cnt < t->cfg.max_conns_per_addr)
+		return false;
+	remote = sl_net_remote(path, 0);
+	return !t->ops.stands_for_many || !t->ops.stands_for_many(t->app, listener, &remote);
+}
+
+bool sl_tcp_addr_full(const struct sl_tcp *t, const struct sl_net_path *path, uint16_t listener)
+{
+	return t->addrs && is_full(t, &t->addrs[find_slot(t, addr_hash(t, path))], path, listener);
+}
+
+bool sl_tcp_addr_inc(struct sl_tcp *t, const struct sl_net_path *path, uint16_t listener)
 {
 	struct sl_tcp_addr_slot *s;
 	uint64_t hash;
@@ -62,16 +78,23 @@ bool sl_tcp_addr_inc(struct sl_tcp *t, const struct sl_net_path *path)
 		return true;
 	hash = addr_hash(t, path);
 	s = &t->addrs[find_slot(t, hash)];
-	if (s->hash && s->cnt >= t->cfg.max_conns_per_addr)
+	if (is_full(t, s, path, listener))
 		return false;
 	s->hash = hash;
 	s->cnt++;
 	return true;
 }
 
-/* Deletion by moving back what follows: no tombstones, so probes stay short for ever. */
-static void delete_slot(struct sl_tcp *t, uint32_t hole)
+void sl_tcp_addr_dec(struct sl_tcp *t, const struct sl_net_path *path)
 {
+	uint32_t hole;
+
+	if (!t->addrs)
+		return;
+	hole = find_slot(t, addr_hash(t, path));
+	if (!t->addrs[hole].hash || --t->addrs[hole].cnt)
+		return;
+	/* Deletion by moving back what follows: no tombstones, so probes stay short for ever. */
 	for (uint32_t i = (hole + 1) & t->addr_mask; t->addrs[i].hash; i = (i + 1) & t->addr_mask) {
 		uint32_t home = (uint32_t)t->addrs[i].hash & t->addr_mask;
 
@@ -81,15 +104,4 @@ static void delete_slot(struct sl_tcp *t, uint32_t hole)
 		}
 	}
 	t->addrs[hole] = (struct sl_tcp_addr_slot){0};
-}
-
-void sl_tcp_addr_dec(struct sl_tcp *t, const struct sl_net_path *path)
-{
-	uint32_t i;
-
-	if (!t->addrs)
-		return;
-	i = find_slot(t, addr_hash(t, path));
-	if (t->addrs[i].hash && --t->addrs[i].cnt == 0)
-		delete_slot(t, i);
 }

@@ -25,8 +25,14 @@ struct sl_tcp_cc_ops {
 extern const struct sl_tcp_cc_ops sl_tcp_cc_cubic;
 extern const struct sl_tcp_cc_ops sl_tcp_cc_newreno;
 
-/* HyStart++ (RFC 9406), shared by both: true when slow start shall go on. */
-uint32_t sl_tcp_hystart_acked(struct sl_tcp_conn *c, uint32_t acked, uint32_t rtt_us);
-void sl_tcp_hystart_start(struct sl_tcp_conn *c);
+/* Slow start with HyStart++ (RFC 9406), shared by both. */
+void sl_tcp_slow_start_begin(struct sl_tcp_conn *c);
+/*
+ * Returns the bytes that are left for congestion avoidance. The union conn.cc is then that one's,
+ * and zero when slow start has just ended.
+ */
+uint32_t sl_tcp_slow_start_acked(struct sl_tcp_conn *c, uint32_t acked, uint32_t rtt_us);
+/* It has no part in what follows; the union is zero. */
+void sl_tcp_slow_start_end(struct sl_tcp_conn *c);
 
 #endif

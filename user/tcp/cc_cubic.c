@@ -35,24 +35,22 @@ static float window_at(const struct sl_tcp_conn *c, float t)
 	return cubic_c * d * d * d + c->w_max;
 }
 
-/* RFC 9438 4.3: what Reno would have, so that CUBIC is never slower than it. */
-static void grow_estimate(struct sl_tcp_cubic *q, float acked, float cwnd)
-{
-	float alpha = q->w_est >= q->cwnd_prior ? 1.0f : cubic_alpha;
-
-	q->w_est += alpha * acked / cwnd;
-}
-
-static void avoid_congestion(struct sl_tcp_conn *c, uint32_t acked_bytes)
+static void cubic_acked(struct sl_tcp_conn *c, uint32_t acked_bytes, uint32_t rtt_us)
 {
 	struct sl_tcp_cubic *q = &c->cc.cubic;
-	float cwnd = segments(c, c->cwnd), acked = segments(c, acked_bytes);
-	float t, target;
+	float cwnd, acked, t, target, alpha;
 
+	acked_bytes = sl_tcp_slow_start_acked(c, acked_bytes, rtt_us);
+	if (!acked_bytes)
+		return;
+	cwnd = segments(c, c->cwnd);
+	acked = segments(c, acked_bytes);
 	if (!q->epoch_us)
 		begin_epoch(c);
 	t = (float)(now_us(c->tcp) - q->epoch_us) * 1e-6f;
-	grow_estimate(q, acked, cwnd);
+	/* RFC 9438 4.3: what Reno would have, so that CUBIC is never slower than it. */
+	alpha = q->w_est >= q->cwnd_prior ? 1.0f : cubic_alpha;
+	q->w_est += alpha * acked / cwnd;
 	if (window_at(c, t) < q->w_est) {
 		cwnd = q->w_est > cwnd ? q->w_est : cwnd;
 	} else { /* 4.4, 4.5 */
@@ -68,20 +66,6 @@ static void avoid_congestion(struct sl_tcp_conn *c, uint32_t acked_bytes)
 		c->cwnd = (uint32_t)(cwnd + 0.5f);
 }
 
-static void cubic_acked(struct sl_tcp_conn *c, uint32_t acked, uint32_t rtt_us)
-{
-	if (c->cwnd < c->ssthresh) {
-		acked = sl_tcp_hystart_acked(c, acked, rtt_us);
-		if (!acked)
-			return;
-	}
-	if (!(c->flags & SL_TCPF_SLOW_START_OVER)) {
-		c->flags |= SL_TCPF_SLOW_START_OVER;
-		c->cc.cubic = (struct sl_tcp_cubic){0};
-	}
-	avoid_congestion(c, acked);
-}
-
 /* RFC 9438 4.6, 4.7 */
 static uint32_t cubic_loss(struct sl_tcp_conn *c)
 {
@@ -91,16 +75,10 @@ static uint32_t cubic_loss(struct sl_tcp_conn *c)
 	return reduced > 2.0f * (float)c->mss ? (uint32_t)reduced : 2u * c->mss;
 }
 
-static void cubic_recovered(struct sl_tcp_conn *c)
-{
-	c->flags |= SL_TCPF_SLOW_START_OVER;
-	c->cc.cubic = (struct sl_tcp_cubic){0};
-}
-
 const struct sl_tcp_cc_ops sl_tcp_cc_cubic = {
 	.name = "cubic",
-	.start = sl_tcp_hystart_start,
+	.start = sl_tcp_slow_start_begin,
 	.acked = cubic_acked,
 	.loss = cubic_loss,
-	.recovered = cubic_recovered,
+	.recovered = sl_tcp_slow_start_end,
 };

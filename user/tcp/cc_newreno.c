@@ -10,7 +10,7 @@ enum {
 	HYSTART_CSS_ROUNDS = 5,
 };
 
-void sl_tcp_hystart_start(struct sl_tcp_conn *c)
+void sl_tcp_slow_start_begin(struct sl_tcp_conn *c)
 {
 	c->flags &= ~(uint32_t)SL_TCPF_SLOW_START_OVER;
 	c->cc.hystart = (struct sl_tcp_hystart){
@@ -18,16 +18,6 @@ void sl_tcp_hystart_start(struct sl_tcp_conn *c)
 		.last_min_us = UINT32_MAX,
 		.cur_min_us = UINT32_MAX,
 	};
-}
-
-static void next_round(struct sl_tcp_conn *c, struct sl_tcp_hystart *h)
-{
-	h->round_end = c->snd_nxt;
-	h->last_min_us = h->cur_min_us;
-	h->cur_min_us = UINT32_MAX;
-	h->samples = 0;
-	if (h->css_rounds && ++h->css_rounds > HYSTART_CSS_ROUNDS)
-		c->ssthresh = c->cwnd;
 }
 
 /* RFC 9406 4.2: the round's smallest RTT has risen above that of the last round. */
@@ -53,40 +43,55 @@ static void sample_round(struct sl_tcp_hystart *h, uint32_t rtt_us)
 	}
 }
 
-/* Returns the bytes that are left for congestion avoidance. */
-uint32_t sl_tcp_hystart_acked(struct sl_tcp_conn *c, uint32_t acked, uint32_t rtt_us)
+void sl_tcp_slow_start_end(struct sl_tcp_conn *c)
+{
+	c->flags |= SL_TCPF_SLOW_START_OVER;
+	memset(&c->cc, 0, sizeof(c->cc));
+}
+
+/* The bytes that are left when ssthresh is reached. */
+static uint32_t grow(struct sl_tcp_conn *c, uint32_t acked, uint32_t rtt_us)
 {
 	struct sl_tcp_hystart *h = &c->cc.hystart;
-	uint32_t grow = acked, room = c->ssthresh - c->cwnd;
+	uint32_t step = acked, room = c->ssthresh - c->cwnd;
 
 	/* The union holds these fields in the first slow start only. */
 	if (c->recovery != SL_RECOVERY_LOSS && !(c->flags & SL_TCPF_SLOW_START_OVER)) {
 		if (rtt_us)
 			sample_round(h, rtt_us);
-		if (sl_seq_geq(c->snd_una, h->round_end))
-			next_round(c, h);
+		if (sl_seq_geq(c->snd_una, h->round_end)) {
+			h->round_end = c->snd_nxt;
+			h->last_min_us = h->cur_min_us;
+			h->cur_min_us = UINT32_MAX;
+			h->samples = 0;
+			if (h->css_rounds && ++h->css_rounds > HYSTART_CSS_ROUNDS)
+				c->ssthresh = c->cwnd;
+		}
 		if (h->css_rounds)
-			grow /= HYSTART_CSS_DIVISOR;
+			step /= HYSTART_CSS_DIVISOR;
 	}
-	if (grow < room) {
-		c->cwnd += grow;
+	if (step < room) {
+		c->cwnd += step;
 		return 0;
 	}
 	c->cwnd += room;
-	return grow - room;
+	return step - room;
+}
+
+uint32_t sl_tcp_slow_start_acked(struct sl_tcp_conn *c, uint32_t acked, uint32_t rtt_us)
+{
+	if (c->cwnd < c->ssthresh)
+		acked = grow(c, acked, rtt_us);
+	if (acked && !(c->flags & SL_TCPF_SLOW_START_OVER))
+		sl_tcp_slow_start_end(c);
+	return acked;
 }
 
 static void newreno_acked(struct sl_tcp_conn *c, uint32_t acked, uint32_t rtt_us)
 {
-	if (c->cwnd < c->ssthresh) {
-		acked = sl_tcp_hystart_acked(c, acked, rtt_us);
-		if (!acked)
-			return;
-	}
-	if (!(c->flags & SL_TCPF_SLOW_START_OVER)) {
-		c->flags |= SL_TCPF_SLOW_START_OVER;
-		c->cc.prr = (struct sl_tcp_prr){0};
-	}
+	acked = sl_tcp_slow_start_acked(c, acked, rtt_us);
+	if (!acked)
+		return;
 	c->cc.prr.delivered += acked; /* bytes towards the next segment of growth */
 	while (c->cc.prr.delivered >= c->cwnd) {
 		c->cc.prr.delivered -= c->cwnd;
@@ -102,16 +107,10 @@ static uint32_t newreno_loss(struct sl_tcp_conn *c)
 	return half > 2u * c->mss ? half : 2u * c->mss;
 }
 
-static void newreno_recovered(struct sl_tcp_conn *c)
-{
-	c->flags |= SL_TCPF_SLOW_START_OVER;
-	c->cc.prr = (struct sl_tcp_prr){0};
-}
-
 const struct sl_tcp_cc_ops sl_tcp_cc_newreno = {
 	.name = "newreno",
-	.start = sl_tcp_hystart_start,
+	.start = sl_tcp_slow_start_begin,
 	.acked = newreno_acked,
 	.loss = newreno_loss,
-	.recovered = newreno_recovered,
+	.recovered = sl_tcp_slow_start_end,
 };

@@ -31,31 +31,29 @@ bool sl_tcp_served(const struct sl_tcp_conn *c)
 }
 
 struct sl_tcp_conn *sl_tcp_conn_new(struct sl_tcp *t, const struct sl_net_path *path,
-				    uint16_t local_port_be, uint16_t remote_port_be)
+				    const struct sl_flow_key *key, uint64_t hash)
 {
-	struct sl_tcp_conn *c;
-	struct sl_flow_key key;
+	struct sl_tcp_conn *c = sl_pool_get(&t->conns);
 
-	c = sl_pool_get(&t->conns);
 	if (!c)
 		return NULL;
 	*c = (struct sl_tcp_conn){
 		.tcp = t,
 		.path = *path,
-		.local_port_be = local_port_be,
-		.remote_port_be = remote_port_be,
+		.local_port_be = key->local_port_be,
+		.remote_port_be = key->remote_port_be,
 		.ssthresh = UINT32_MAX / 2,
 		.rcv_wscale = t->rcv_wscale,
 		.reo_mult = 1,
 		.heard_at = now_tick(t),
+		.challenged_at = sl_tcp_never_challenged(t),
 	};
-	sl_tcp_conn_key(c, &key);
-	if (sl_flow_insert(&t->flows, sl_flow_hash(&t->flows, &key), conn_link(c) - 1)) {
+	if (sl_flow_insert(&t->flows, hash, conn_link(c) - 1)) {
 		sl_pool_put(&t->conns, c);
 		return NULL;
 	}
 	if (t->net->handover)
-		sl_handover_claim(t->net, &key);
+		sl_handover_claim(t->net, key);
 	t->conn_cnt++;
 	return c;
 }
@@ -68,55 +66,53 @@ void sl_tcp_left_half_open(struct sl_tcp_conn *c)
 
 /* The payload that fits both the peer's buffers and the path, less what each segment's options
  * take. */
+uint16_t sl_tcp_our_mss(const struct sl_tcp *t, const struct sl_net_path *path)
+{
+	uint32_t ip_len = path->family == 4 ? 20 : 40;
+	uint32_t mss = t->net->ports[path->port]->mtu - ip_len - SL_TCP_HDR_MIN;
+	uint32_t room = t->umem->frame_size - SL_FRAME_HEADROOM;
+
+	if (t->cfg.mss_clamp && t->cfg.mss_clamp < mss)
+		mss = t->cfg.mss_clamp;
+	return (uint16_t)(mss < room ? mss : room);
+}
+
 void sl_tcp_set_mss(struct sl_tcp_conn *c, uint32_t peer_mss)
 {
 	uint32_t mss = sl_tcp_our_mss(c->tcp, &c->path);
 
+	if (peer_mss < SL_TCP_MIN_MSS)
+		peer_mss = SL_TCP_MIN_MSS;
 	if (peer_mss < mss)
 		mss = peer_mss;
-	if (mss < SL_TCP_MIN_MSS)
-		mss = SL_TCP_MIN_MSS;
 	if (c->flags & SL_TCPF_TS)
 		mss -= SL_TCP_OPT_TS_LEN;
 	c->mss = (uint16_t)mss;
+}
+
+static uint32_t rxq_frames(const struct sl_tcp_conn *c)
+{
+	uint32_t n = 0;
+
+	for (const struct sl_frame *f = frame_of(c->tcp, c->rxq_head); f; f = f->next)
+		n++;
+	return n;
+}
+
+uint32_t sl_tcp_held_frames(const struct sl_tcp_conn *c)
+{
+	return c->txq_cnt + c->ooo_cnt + rxq_frames(c);
 }
 
 void sl_tcp_purge_rx(struct sl_tcp_conn *c)
 {
 	struct sl_tcp *t = c->tcp;
 
+	sl_tcp_count_frames(c, -(int32_t)rxq_frames(c));
 	sl_frame_put_list(t->umem, frame_of(t, c->rxq_head));
 	c->rxq_head = 0;
 	c->rxq_tail = 0;
 	c->rcv_queued = 0;
-}
-
-void sl_tcp_dirty(struct sl_tcp_conn *c)
-{
-	struct sl_tcp *t = c->tcp;
-	uint32_t link;
-
-	if (c->flags & SL_TCPF_DIRTY)
-		return;
-	link = conn_link(c);
-	c->flags |= SL_TCPF_DIRTY;
-	c->dirty_next = 0;
-	if (t->dirty_tail)
-		conn_of(t, t->dirty_tail)->dirty_next = link;
-	else
-		t->dirty_head = link;
-	t->dirty_tail = link;
-}
-
-static void leave_flow_table(struct sl_tcp_conn *c)
-{
-	struct sl_tcp *t = c->tcp;
-	struct sl_flow_key key;
-
-	sl_tcp_conn_key(c, &key);
-	if (sl_flow_remove(&t->flows, sl_flow_hash(&t->flows, &key), conn_link(c) - 1) &&
-	    t->net->handover)
-		sl_handover_release(t->net, &key);
 }
 
 /*
@@ -126,6 +122,7 @@ static void leave_flow_table(struct sl_tcp_conn *c)
 void sl_tcp_conn_drop(struct sl_tcp_conn *c)
 {
 	struct sl_tcp *t = c->tcp;
+	struct sl_flow_key key;
 
 	if (c->state == SL_TCPS_CLOSED)
 		return;
@@ -134,7 +131,10 @@ void sl_tcp_conn_drop(struct sl_tcp_conn *c)
 	sl_tcp_txq_purge(c);
 	sl_tcp_purge_rx(c);
 	sl_tcp_ooo_purge(c);
-	leave_flow_table(c);
+	sl_tcp_conn_key(c, &key);
+	if (sl_flow_remove(&t->flows, sl_flow_hash(&t->flows, &key), conn_link(c) - 1) &&
+	    t->net->handover)
+		sl_handover_release(t->net, &key);
 	if (c->flags & SL_TCPF_COUNTED)
 		sl_tcp_addr_dec(t, &c->path);
 	c->state = SL_TCPS_CLOSED;
@@ -146,7 +146,7 @@ void sl_tcp_conn_drop(struct sl_tcp_conn *c)
 	t->dead_head = conn_link(c);
 }
 
-void sl_tcp_conn_gone(struct sl_tcp_conn *c, enum sl_tcp_close why)
+void sl_tcp_conn_gone(struct sl_tcp_conn *c, enum sl_tcp_close_reason why)
 {
 	bool told = c->state != SL_TCPS_CLOSED && (c->flags & SL_TCPF_TOLD);
 	struct sl_tcp *t = c->tcp;
@@ -156,6 +156,11 @@ void sl_tcp_conn_gone(struct sl_tcp_conn *c, enum sl_tcp_close why)
 	sl_tcp_conn_drop(c);
 	if (told)
 		t->ops.closed(c->handle, why);
+}
+
+uint32_t sl_tcp_free_places(const struct sl_tcp *t)
+{
+	return sl_pool_capacity(&t->conns) - t->conn_cnt;
 }
 
 void sl_tcp_reap(struct sl_tcp *t)

@@ -7,9 +7,8 @@
  *   snd_una          snd_nxt           snd_end        frames of the send queue, linked by next:
  *      |  in flight     |   not yet sent  |             txq_head ... txq_send ... txq_tail
  *
- *   rcv_nxt                    rcv_adv                rxq: in order, not consumed by the
- * application |   window that we told    |                   ooo: behind a hole, ordered, without
- * overlap
+ *   rcv_nxt                    rcv_adv                rxq: in order, not consumed by the application
+ *      |   window that we told    |                   ooo: behind a hole, ordered, without overlap
  *
  * Frames are named by index + 1, 0 for none, which halves the queues' heads. Deadlines are in ticks
  * of 2^16 ns modulo 2^32, 0 for none; one timer runs for the earliest of them.
@@ -66,6 +65,7 @@ enum sl_tcp_conn_flags {
 	SL_TCPF_PROBE_NOW = 1 << 24,
 	SL_TCPF_SLOW_START_OVER = 1 << 25, /* cc: the union holds `cubic` */
 	SL_TCPF_WSCALE = 1 << 26,          /* both sent a window scale */
+	SL_TCPF_NARROW = 1 << 27,          /* sl_tcp_narrow */
 };
 
 /* What the retransmission timer stands for; only one of them can be due at a time. */
@@ -169,7 +169,8 @@ struct sl_tcp_conn {
 	uint32_t ts_off;
 	uint32_t ooo_recent; /* where the last segment behind a hole began */
 	uint32_t fack;       /* end of the highest segment that is known to have arrived */
-	uint16_t listener;
+	uint16_t
+		challenged_at; /* when the last challenge ACK was asked for: sl_tcp_may_challenge */
 	uint8_t dupacks;
 	uint8_t probes;
 	uint8_t reo_mult; /* RACK.reo_wnd_mult */
@@ -184,7 +185,10 @@ struct sl_tcp_conn {
 	uint32_t sacked_out; /* bytes, as the two below */
 	uint32_t lost_out;
 	uint32_t retrans_out;
-	uint32_t tlp_end_seq;
+	union {
+		uint32_t tlp_end_seq;
+		uint32_t listener; /* until ESTABLISHED: through which the SYN came */
+	};
 	float w_max;
 	union {
 		struct sl_tcp_prr prr;

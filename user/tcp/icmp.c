@@ -26,26 +26,12 @@ static bool quoted_key(const uint8_t *ip, const uint8_t *l4, struct sl_flow_key 
 	return true;
 }
 
-/* RFC 1191 6.5, RFC 8201: what was too big is cut and sent again at once; no sign of congestion. */
-static void resend_too_big(struct sl_tcp_conn *c)
-{
-	struct sl_tcp *t = c->tcp;
-
-	for (struct sl_frame *f = frame_of(t, c->txq_head); f && frame_link(f) != c->txq_send;
-	     f = f->next) {
-		if (f->payload_len > c->mss && !(f->flags & SL_TXF_SACKED))
-			sl_tcp_mark_lost(c, f);
-	}
-	if (c->cwnd < (uint32_t)SL_TCP_INIT_SEGS * c->mss)
-		c->cwnd = (uint32_t)SL_TCP_INIT_SEGS * c->mss;
-	sl_tcp_dirty(c);
-}
-
 static bool lower_mss(struct sl_tcp_conn *c, uint32_t mtu)
 {
 	uint32_t min = c->path.family == 4 ? MIN_MTU4 : MIN_MTU6;
 	uint32_t hdr = (c->path.family == 4 ? 20u : 40u) + SL_TCP_HDR_MIN;
 	uint16_t old = c->mss;
+	struct sl_tcp *t = c->tcp;
 
 	if (mtu < min)
 		mtu = min;
@@ -54,7 +40,18 @@ static bool lower_mss(struct sl_tcp_conn *c, uint32_t mtu)
 	if (mtu - hdr >= old)
 		return false;
 	c->mss = (uint16_t)(mtu - hdr);
-	resend_too_big(c);
+	/*
+	 * RFC 1191 6.5, RFC 8201: what was too big is cut and sent again at once; no sign of
+	 * congestion.
+	 */
+	for (struct sl_frame *f = frame_of(t, c->txq_head); f && frame_link(f) != c->txq_send;
+	     f = f->next) {
+		if (f->payload_len > c->mss && !(f->flags & SL_TXF_SACKED))
+			sl_tcp_mark_lost(c, f);
+	}
+	if (c->cwnd < (uint32_t)SL_TCP_INIT_SEGS * c->mss)
+		c->cwnd = (uint32_t)SL_TCP_INIT_SEGS * c->mss;
+	sl_tcp_dirty(c);
 	return true;
 }
 

@@ -51,40 +51,25 @@ void sl_tcp_parse_rest(struct sl_tcp_seg *seg)
 	seg->ts_ecr = seg->opts.ts_ecr;
 }
 
-void sl_tcp_answer_rst(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_net_path *path,
-		       uint16_t local_port_be, uint16_t remote_port_be)
+bool sl_tcp_flow_match(const void *ctx, uint32_t value, const struct sl_flow_key *key)
 {
-	struct sl_tcp_bare b = {
-		.path = path,
-		.local_port_be = local_port_be,
-		.remote_port_be = remote_port_be,
-	};
-	uint32_t end = seg->seq + seg->len;
+	const struct sl_tcp *t = ctx;
+	const struct sl_tcp_conn *c;
 
-	if (seg->flags & SL_TCP_RST)
-		return;
-	if (!sl_tcp_may_rst(t)) {
-		sl_net_drop(t->net, SL_DROP_RST_LIMIT);
-		return;
-	}
-	end += (seg->flags & SL_TCP_SYN) ? 1u : 0u;
-	end += (seg->flags & SL_TCP_FIN) ? 1u : 0u;
-	b.flags = SL_TCP_RST;
-	if (seg->flags & SL_TCP_ACK) {
-		b.seq = seg->ack;
-	} else {
-		b.ack = end;
-		b.flags |= SL_TCP_ACK;
-	}
-	if (sl_tcp_send_bare(t, &b))
-		t->stats.resets_out++;
+	if (sl_unlikely(value >= SL_TCP_TW_BASE))
+		return sl_tcp_tw_match(t, value, key);
+	c = sl_pool_at(&t->conns, value);
+	return c->local_port_be == key->local_port_be && c->remote_port_be == key->remote_port_be &&
+	       c->path.family == key->family && !memcmp(c->path.remote, key->remote, 16) &&
+	       !memcmp(c->path.local, key->local, 16);
 }
 
 static void rx_no_conn(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_flow_key *key)
 {
 	struct sl_frame *f = seg->f;
 
-	if (!(seg->flags & SL_TCP_SYN) && t->net->handover && !(f->flags & SL_NET_HANDED_OVER) &&
+	/* A SYN too: it may be one that was sent again, or be about a connection that is there. */
+	if (t->net->handover && !(f->flags & SL_NET_HANDED_OVER) &&
 	    sl_handover_give(t->net, f, key, SL_IP_PROTO_TCP))
 		return;
 	sl_tcp_parse_rest(seg);
@@ -104,28 +89,26 @@ static void rx_conn(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 		sl_tcp_rx_slow(c, seg);
 }
 
-void sl_tcp_input(struct sl_tcp *t, struct sl_frame *f)
+void sl_tcp_input(void *ctx, struct sl_frame *f, const struct sl_flow_key *key)
 {
+	struct sl_tcp *t = ctx;
 	struct sl_tcp_seg seg;
-	struct sl_flow_key key;
-	uint32_t value;
+	uint32_t value, isn;
 
 	if (sl_unlikely(t->dead_head))
 		sl_tcp_reap(t);
 	t->stats.segs_in++;
 	if (!parse_header(t, f, &seg))
 		return;
-	sl_net_flow_key(t->net, f, &key);
-	if (!f->flow_hash)
-		f->flow_hash = sl_flow_hash(&t->flows, &key);
-	value = sl_flow_find(&t->flows, f->flow_hash, &key);
+	value = sl_flow_find(&t->flows, f->flow_hash, key);
 	if (sl_likely(value < SL_TCP_TW_BASE)) {
 		rx_conn(sl_pool_at(&t->conns, value), &seg);
 	} else if (value == SL_FLOW_NONE) {
-		rx_no_conn(t, &seg, &key);
+		rx_no_conn(t, &seg, key);
 	} else {
 		sl_tcp_parse_rest(&seg);
 		strip_header(&seg);
-		sl_tcp_tw_input(t, value, &seg, &key);
+		if (sl_tcp_tw_input(t, value, &seg, &isn))
+			sl_tcp_listen(t, &seg, key, &isn);
 	}
 }

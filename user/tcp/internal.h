@@ -2,10 +2,12 @@
 /*
  * What the files of user/tcp share and nobody else sees.
  *
- *   input.c -> rx_fast.c --> ack.c -> recovery.c, rto.c, cc_*.c
- *          \-> rx_slow.c --> rx_data.c -> ooo.c
- *          \-> listen.c -> syncookie.c, isn.c, addr_limit.c      timewait.c, icmp.c
- *   state.c, tx_queue.c: what the application calls             tx.c: sl_tcp_output
+ *   input.c -> rx_fast.c --> ack.c -> recovery.c, cc_*.c
+ *          \-> rx_slow.c --> rx_data.c, ooo.c
+ *          \-> listen.c -> syncookie.c, addr_limit.c, rx_slow.c       timewait.c, icmp.c, timers.c
+ *
+ * What these call, those on the left call those on the right and never the other way:
+ *   open.c -> close.c -> timewait.c -> tx.c -> conn.c -> tx_queue.c, ooo.c -> rto.c -> due.c
  */
 #ifndef SL_TCP_INTERNAL_H
 #define SL_TCP_INTERNAL_H
@@ -27,7 +29,8 @@ enum {
 	SL_TCP_TICK_SHIFT = 16,
 	SL_TCP_INIT_SEGS = 10, /* RFC 6928 */
 	SL_TCP_DUP_THRESH = 3,
-	SL_TCP_MIN_MSS = 88,       /* refuse to be made slower than this by a hostile MSS option */
+	/* Every host takes 576 bytes (RFC 791 3.1); who asks for less wants to make us slow. */
+	SL_TCP_MIN_MSS = 536,
 	SL_TCP_DEFAULT_MSS4 = 536, /* RFC 9293 3.7.1 */
 	SL_TCP_DEFAULT_MSS6 = 1220,
 	SL_TCP_TIMER_BURST = 256,
@@ -78,6 +81,14 @@ struct sl_tcp_acked {
 struct sl_tcp_tw;
 struct sl_tcp_addr_slot;
 
+enum { SL_TCP_RST_COUNTERS = 1024 };
+
+struct sl_tcp_rst_budget {
+	uint64_t second; /* to which it belongs */
+	uint16_t each;
+	uint16_t cnt[SL_TCP_RST_COUNTERS];
+};
+
 struct sl_tcp {
 	struct sl_net *net;
 	struct sl_umem *umem;
@@ -93,6 +104,7 @@ struct sl_tcp {
 	uint32_t dirty_tail;
 	uint32_t dead_head;
 	uint32_t ooo_total;
+	uint32_t ooo_first, ooo_last; /* connections that hold some, index + 1 */
 	uint32_t half_open;
 	uint32_t conn_cnt;
 	uint8_t rcv_wscale;
@@ -100,15 +112,13 @@ struct sl_tcp {
 	struct sl_sipkey isn_key, ts_key, cookie_key;
 	struct sl_prng prng;
 	uint64_t cookie_until_ns; /* cookies may still come back until then */
-	uint64_t limit_sec;       /* second to which the two budgets belong */
-	uint32_t challenge_left;
-	uint32_t rst_left;
 	uint16_t ephemeral;
 
 	struct sl_pool tw;
 	uint32_t tw_head, tw_tail; /* index + 1, in order of expiry */
 	struct sl_tcp_addr_slot *addrs;
 	uint32_t addr_mask;
+	struct sl_tcp_rst_budget rsts;
 	struct sl_tcp_stats stats;
 };
 
@@ -204,27 +214,54 @@ static inline uint32_t in_flight(const struct sl_tcp_conn *c)
 	return out > gone ? out - gone : 0;
 }
 
+/* So many frames more, or fewer. Who does not know the connection yet asks for them all later. */
+static inline void sl_tcp_count_frames(const struct sl_tcp_conn *c, int32_t frames)
+{
+	const struct sl_tcp_ops *ops = &c->tcp->ops;
+
+	if (ops->holds && c->handle && frames)
+		ops->holds(c->handle, frames);
+}
+
+/* Copies f behind tail if it fits; the frame is gone then. */
+static inline bool sl_tcp_coalesce(struct sl_tcp *t, struct sl_frame *tail, struct sl_frame *f)
+{
+	if (f->len > sl_frame_tailroom(t->umem, tail))
+		return false;
+	memcpy(tail->data + tail->len, f->data, f->len);
+	tail->len = (uint16_t)(tail->len + f->len);
+	sl_frame_put(t->umem, f);
+	return true;
+}
+
+/* due.c: in the next sl_tcp_output(), or when it is time. */
+void sl_tcp_dirty(struct sl_tcp_conn *c);
+void sl_tcp_arm(struct sl_tcp_conn *c);
+void sl_tcp_set_idle(struct sl_tcp_conn *c, uint64_t delay_ns);
+void sl_tcp_set_ack(struct sl_tcp_conn *c);
+void sl_tcp_set_rtx(struct sl_tcp_conn *c, enum sl_tcp_rtx kind, uint64_t delay_ns);
+
 /* conn.c */
 struct sl_tcp_conn *sl_tcp_conn_new(struct sl_tcp *t, const struct sl_net_path *path,
-				    uint16_t local_port_be, uint16_t remote_port_be);
+				    const struct sl_flow_key *key, uint64_t hash);
 void sl_tcp_conn_key(const struct sl_tcp_conn *c, struct sl_flow_key *key);
 void sl_tcp_path_key(const struct sl_net_path *path, uint16_t local_port_be,
 		     uint16_t remote_port_be, struct sl_flow_key *key);
 /* Frees all that it holds; the structure itself lives on, CLOSED, until sl_tcp_reap(). */
 void sl_tcp_conn_drop(struct sl_tcp_conn *c);
 /* As above, and tells the application. */
-void sl_tcp_conn_gone(struct sl_tcp_conn *c, enum sl_tcp_close why);
+void sl_tcp_conn_gone(struct sl_tcp_conn *c, enum sl_tcp_close_reason why);
 void sl_tcp_reap(struct sl_tcp *t);
 void sl_tcp_purge_rx(struct sl_tcp_conn *c);
-void sl_tcp_dirty(struct sl_tcp_conn *c);
 void sl_tcp_left_half_open(struct sl_tcp_conn *c);
+uint16_t sl_tcp_our_mss(const struct sl_tcp *t, const struct sl_net_path *path);
 void sl_tcp_set_mss(struct sl_tcp_conn *c, uint32_t peer_mss);
 
-/* input.c */
+/* input.c: one packet from net; takes the frame. */
+void sl_tcp_input(void *ctx, struct sl_frame *f, const struct sl_flow_key *key);
+/* As sl_flow_match_fn of the flow table. */
+bool sl_tcp_flow_match(const void *ctx, uint32_t value, const struct sl_flow_key *key);
 void sl_tcp_parse_rest(struct sl_tcp_seg *seg);
-/* RST in answer to a segment for no connection, RFC 9293 3.10.7.1; takes the frame. */
-void sl_tcp_answer_rst(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_net_path *path,
-		       uint16_t local_port_be, uint16_t remote_port_be);
 
 /* Each takes the frame. */
 bool sl_tcp_rx_fast(struct sl_tcp_conn *c, struct sl_tcp_seg *seg);
@@ -234,24 +271,22 @@ void sl_tcp_rx_syn_sent(struct sl_tcp_conn *c, struct sl_tcp_seg *seg);
 void sl_tcp_listen(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_flow_key *key,
 		   const uint32_t *isn);
 
-/* listen.c: false when the application refused; the connection is gone then. */
+/* open.c: false when the application refused; the connection is gone then. */
 bool sl_tcp_establish(struct sl_tcp_conn *c);
-/* listen.c: what both sides said in their SYN becomes the connection's. */
+/* open.c: what both sides said in their SYN becomes the connection's. */
 void sl_tcp_take_syn(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg);
 
 /* rx_data.c: in-order payload; takes the frame. False when the connection is gone. */
 bool sl_tcp_deliver(struct sl_tcp_conn *c, struct sl_frame *f);
 bool sl_tcp_deliver_fin(struct sl_tcp_conn *c);
-/* rx_slow.c: all before their FIN is here. False when the connection is gone. */
-bool sl_tcp_fin_arrived(struct sl_tcp_conn *c);
-bool sl_tcp_coalesce(struct sl_tcp *t, struct sl_frame *tail, struct sl_frame *f);
 
-/* state.c: ends a connection whose both halves are done. False when it is gone. */
+/* close.c: ends a connection whose both halves are done. False when it is gone. */
 bool sl_tcp_try_finish(struct sl_tcp_conn *c);
 
 /* ooo.c */
 void sl_tcp_ooo_add(struct sl_tcp_conn *c, struct sl_frame *f, bool fin);
-bool sl_tcp_ooo_drain(struct sl_tcp_conn *c);
+/* Takes what is next in order, less what is known already, which may be all of it; NULL: none. */
+struct sl_frame *sl_tcp_ooo_next(struct sl_tcp_conn *c, bool *fin);
 void sl_tcp_ooo_purge(struct sl_tcp_conn *c);
 unsigned sl_tcp_ooo_blocks(const struct sl_tcp_conn *c, struct sl_tcp_opts *o, unsigned max);
 
@@ -276,13 +311,7 @@ void sl_tcp_reorder_timeout(struct sl_tcp_conn *c);
 /* rto.c */
 void sl_tcp_rtt_sample(struct sl_tcp_conn *c, uint32_t rtt_us);
 uint32_t sl_tcp_rto_us(const struct sl_tcp_conn *c);
-void sl_tcp_set_rtx(struct sl_tcp_conn *c, enum sl_tcp_rtx kind, uint64_t delay_ns);
 void sl_tcp_rearm_rtx(struct sl_tcp_conn *c);
-
-/* timers.c */
-void sl_tcp_arm(struct sl_tcp_conn *c);
-void sl_tcp_set_idle(struct sl_tcp_conn *c, uint64_t delay_ns);
-void sl_tcp_set_ack(struct sl_tcp_conn *c);
 
 /* tx.c */
 struct sl_tcp_bare {
@@ -297,18 +326,27 @@ struct sl_tcp_bare {
 };
 /* A segment without payload, now. False when there was no frame or no room in the ring. */
 bool sl_tcp_send_bare(struct sl_tcp *t, const struct sl_tcp_bare *b);
-void sl_tcp_send_rst(struct sl_tcp_conn *c);
+SL_COLD void sl_tcp_send_rst(struct sl_tcp_conn *c);
+/* RST in answer to a segment for no connection, RFC 9293 3.10.7.1; the frame stays the caller's. */
+void sl_tcp_answer_rst(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_net_path *path,
+		       uint16_t local_port_be, uint16_t remote_port_be);
 bool sl_tcp_send_frame(struct sl_tcp_conn *c, struct sl_frame *f);
 void sl_tcp_send_probe(struct sl_tcp_conn *c);
 uint16_t sl_tcp_select_window(struct sl_tcp_conn *c);
 uint32_t sl_tcp_rcv_space(const struct sl_tcp_conn *c);
-uint16_t sl_tcp_our_mss(const struct sl_tcp *t, const struct sl_net_path *path);
-/* One of the budgets per second against being used as a reflector or an oracle, RFC 5961 7. */
-bool sl_tcp_may_challenge(struct sl_tcp *t);
-bool sl_tcp_may_rst(struct sl_tcp *t);
-void sl_tcp_challenge(struct sl_tcp_conn *c);
+
+/*
+ * answer_limit.c: whether a connection may send a challenge ACK, whose last time is *at: one in
+ * half a second, and nothing that connections share, so that nobody learns from his own what
+ * another one was asked (RFC 5961 7, CVE-2016-5696). Draws it when it may.
+ */
+bool sl_tcp_may_challenge(const struct sl_tcp *t, uint16_t *at);
+uint16_t sl_tcp_never_challenged(const struct sl_tcp *t);
+bool sl_tcp_may_rst(struct sl_tcp *t, const struct sl_net_path *path);
 
 /* tx_queue.c */
+/* What may be queued by now. */
+uint32_t sl_tcp_send_most(const struct sl_tcp_conn *c);
 void sl_tcp_txq_pop(struct sl_tcp_conn *c);
 void sl_tcp_txq_purge(struct sl_tcp_conn *c);
 void sl_tcp_txq_trim_head(struct sl_tcp_conn *c, uint32_t ack);
@@ -319,8 +357,11 @@ void sl_tcp_queue_fin(struct sl_tcp_conn *c);
 int sl_tcp_tw_init(struct sl_tcp *t);
 void sl_tcp_tw_fini(struct sl_tcp *t);
 void sl_tcp_tw_enter(struct sl_tcp_conn *c);
-void sl_tcp_tw_input(struct sl_tcp *t, uint32_t value, struct sl_tcp_seg *seg,
-		     const struct sl_flow_key *key);
+/*
+ * Takes the frame, unless it is the SYN of a new connection, which begins with *isn: true then, and
+ * the old one is forgotten.
+ */
+bool sl_tcp_tw_input(struct sl_tcp *t, uint32_t value, struct sl_tcp_seg *seg, uint32_t *isn);
 void sl_tcp_tw_expire(struct sl_tcp *t);
 uint64_t sl_tcp_tw_next_ns(const struct sl_tcp *t);
 bool sl_tcp_tw_match(const struct sl_tcp *t, uint32_t value, const struct sl_flow_key *key);
@@ -336,10 +377,19 @@ void sl_tcp_cookie_send(struct sl_tcp *t, const struct sl_tcp_seg *seg,
 bool sl_tcp_cookie_check(const struct sl_tcp *t, struct sl_tcp_seg *seg,
 			 const struct sl_flow_key *key);
 
+/* What is one address to every limit. */
+static inline uint64_t sl_tcp_addr_word(const struct sl_net_path *path)
+{
+	return path->family == 4 ? sl_get_be32(path->remote) : sl_get_be64(path->remote);
+}
+
 /* addr_limit.c */
 int sl_tcp_addr_init(struct sl_tcp *t);
 void sl_tcp_addr_fini(struct sl_tcp *t);
-bool sl_tcp_addr_inc(struct sl_tcp *t, const struct sl_net_path *path);
+/* Whether the next connection of that address would be one too many. */
+bool sl_tcp_addr_full(const struct sl_tcp *t, const struct sl_net_path *path, uint16_t listener);
+/* False when it is at the limit; else counts one, which sl_tcp_addr_dec() takes back. */
+bool sl_tcp_addr_inc(struct sl_tcp *t, const struct sl_net_path *path, uint16_t listener);
 void sl_tcp_addr_dec(struct sl_tcp *t, const struct sl_net_path *path);
 
 /* icmp.c */

@@ -8,7 +8,8 @@ uint32_t sl_tcp_isn(const struct sl_tcp *t, const struct sl_flow_key *key)
 	return (uint32_t)(now_ns(t) >> 12) + (uint32_t)sl_siphash24(&t->isn_key, key, sizeof(*key));
 }
 
-/* Per pair of addresses, so that TIME-WAIT's comparison holds for each next connection of a peer.
+/*
+ * Per pair of addresses, so that TIME-WAIT's comparison holds for each next connection of a peer.
  */
 uint32_t sl_tcp_ts_offset(const struct sl_tcp *t, const struct sl_flow_key *key)
 {

@@ -2,115 +2,27 @@
 /* Segments for no connection: LISTEN and CLOSED of RFC 9293 3.10.7.1 and 3.10.7.2. */
 #include "tcp/internal.h"
 
-void sl_tcp_take_syn(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
-{
-	const struct sl_tcp_opts *o = &seg->opts;
-	uint32_t mss = c->path.family == 4 ? SL_TCP_DEFAULT_MSS4 : SL_TCP_DEFAULT_MSS6;
-
-	c->rcv_nxt = seg->seq + 1;
-	c->last_ack_sent = c->rcv_nxt;
-	c->rcv_adv = c->rcv_nxt + sl_tcp_syn_window(c->tcp);
-	c->flags &= ~(uint32_t)(SL_TCPF_TS | SL_TCPF_SACK | SL_TCPF_WSCALE);
-	if (o->has_ts) {
-		c->flags |= SL_TCPF_TS;
-		c->ts_recent = o->ts_val;
-	}
-	if (o->sack_ok)
-		c->flags |= SL_TCPF_SACK;
-	if (o->wscale >= 0) {
-		c->flags |= SL_TCPF_WSCALE;
-		c->snd_wscale = (uint8_t)o->wscale;
-	} else {
-		c->rcv_wscale = 0; /* RFC 7323 2.2: both or neither */
-	}
-	if (o->mss)
-		mss = o->mss;
-	sl_tcp_set_mss(c, mss);
-	c->snd_wnd = seg->wnd; /* never scaled in a SYN */
-	c->max_snd_wnd = seg->wnd;
-	c->snd_wl1 = seg->seq;
-	c->snd_wl2 = seg->ack;
-}
-
-static void init_cwnd(struct sl_tcp_conn *c)
-{
-	uint32_t mss = c->mss;
-	uint32_t iw = 2 * mss > 14600 ? 2 * mss : 14600; /* RFC 6928 2 */
-
-	c->cwnd = SL_TCP_INIT_SEGS * mss < iw ? SL_TCP_INIT_SEGS * mss : iw;
-	if (c->backoff) /* the SYN was lost: RFC 5681 3.1 */
-		c->cwnd = mss;
-	else
-		sl_tcp_rtt_sample(c, now_us(c->tcp) - c->rack_xmit_us);
-	c->backoff = 0;
-	c->recover = c->snd_una - 1;
-	c->fack = c->snd_una;
-	c->tcp->cc->start(c);
-}
-
-static bool tell_accepted(struct sl_tcp_conn *c)
-{
-	struct sl_tcp *t = c->tcp;
-	struct sl_tcp_addr local = {.port_be = c->local_port_be, .family = c->path.family};
-	struct sl_tcp_addr remote = {.port_be = c->remote_port_be, .family = c->path.family};
-	void *handle;
-
-	memcpy(local.addr, c->path.local, 16);
-	memcpy(remote.addr, c->path.remote, 16);
-	t->stats.accepted++;
-	c->flags |= SL_TCPF_TOLD;
-	handle = t->ops.accepted(t->app, c, c->listener, &local, &remote);
-	if (c->state == SL_TCPS_CLOSED)
-		return false;
-	if (!handle) {
-		sl_net_drop(t->net, SL_DROP_TCP_REFUSED);
-		c->flags &= ~(uint32_t)SL_TCPF_TOLD;
-		sl_tcp_abort(c);
-		return false;
-	}
-	c->handle = handle;
-	return true;
-}
-
-bool sl_tcp_establish(struct sl_tcp_conn *c)
-{
-	struct sl_tcp *t = c->tcp;
-
-	sl_tcp_left_half_open(c);
-	c->state = SL_TCPS_ESTABLISHED;
-	c->rtx_at = 0;
-	c->rtx_kind = SL_RTX_NONE;
-	init_cwnd(c);
-	if (t->cfg.keepalive_ns)
-		sl_tcp_set_idle(c, t->cfg.keepalive_ns);
-	if (!(c->flags & SL_TCPF_ACTIVE))
-		return tell_accepted(c);
-	t->ops.connected(c->handle, c);
-	return c->state != SL_TCPS_CLOSED;
-}
-
 /* NULL with the reason counted when the limits say no. */
-static struct sl_tcp_conn *new_half_open(struct sl_tcp *t, const struct sl_net_path *path,
+static struct sl_tcp_conn *new_half_open(struct sl_tcp *t, const struct sl_tcp_seg *seg,
+					 const struct sl_net_path *path,
 					 const struct sl_flow_key *key, uint16_t listener)
 {
 	struct sl_tcp_conn *c;
 
-	if (sl_umem_low(t->umem)) {
+	/* Bodies stop at low_water: what is below is for newcomers and the first bytes for each. */
+	if (t->umem->free_cnt <= t->umem->low_water / 2) {
 		sl_net_drop(t->net, SL_DROP_NO_FRAME);
 		return NULL;
 	}
-	if (!sl_tcp_addr_inc(t, path)) {
+	if (sl_tcp_addr_full(t, path, listener)) {
 		sl_net_drop(t->net, SL_DROP_TCP_ADDR_LIMIT);
 		return NULL;
 	}
-	c = sl_tcp_conn_new(t, path, key->local_port_be, key->remote_port_be);
+	c = sl_tcp_conn_new(t, path, key, seg->f->flow_hash);
 	if (!c) {
-		sl_tcp_addr_dec(t, path);
 		sl_net_drop(t->net, SL_DROP_TCP_CONN_LIMIT);
 		return NULL;
 	}
-	if (t->addrs)
-		c->flags |= SL_TCPF_COUNTED;
 	c->listener = listener;
 	c->ts_off = sl_tcp_ts_offset(t, key);
 	c->state = SL_TCPS_SYN_RCVD;
@@ -121,7 +33,7 @@ static struct sl_tcp_conn *new_half_open(struct sl_tcp *t, const struct sl_net_p
 static void passive_open(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_net_path *path,
 			 const struct sl_flow_key *key, uint16_t listener, uint32_t isn)
 {
-	struct sl_tcp_conn *c = new_half_open(t, path, key, listener);
+	struct sl_tcp_conn *c = new_half_open(t, seg, path, key, listener);
 
 	if (!c)
 		return;
@@ -131,19 +43,6 @@ static void passive_open(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct 
 	c->snd_end = c->snd_nxt;
 	c->flags |= SL_TCPF_SYN_NOW;
 	sl_tcp_dirty(c);
-}
-
-static void rx_syn(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_net_path *path,
-		   const struct sl_flow_key *key, uint16_t listener, const uint32_t *isn)
-{
-	if (seg->flags & SL_TCP_FIN) {
-		sl_net_drop(t->net, SL_DROP_TCP_FLAGS);
-		return;
-	}
-	if (t->half_open < t->cfg.max_half_open)
-		passive_open(t, seg, path, key, listener, isn ? *isn : sl_tcp_isn(t, key));
-	else
-		sl_tcp_cookie_send(t, seg, path, key);
 }
 
 /*
@@ -163,7 +62,7 @@ static bool rx_cookie(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_
 		sl_net_drop(t->net, SL_DROP_TCP_SYN_COOKIE);
 		return false;
 	}
-	c = new_half_open(t, path, key, listener);
+	c = new_half_open(t, seg, path, key, listener);
 	if (!c)
 		return false;
 	syn.seq = seg->seq - 1;
@@ -175,13 +74,6 @@ static bool rx_cookie(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_
 	t->stats.syn_cookies_ok++;
 	sl_tcp_rx_slow(c, seg);
 	return true;
-}
-
-static void rx_stray(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_net_path *path,
-		     const struct sl_flow_key *key)
-{
-	sl_net_drop(t->net, SL_DROP_TCP_NO_CONN);
-	sl_tcp_answer_rst(t, seg, path, key->local_port_be, key->remote_port_be);
 }
 
 void sl_tcp_listen(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_flow_key *key,
@@ -202,9 +94,16 @@ void sl_tcp_listen(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_flo
 	} else if (seg->flags & SL_TCP_ACK) {
 		if (!(seg->flags & SL_TCP_SYN) && rx_cookie(t, seg, &path, key, (uint16_t)listener))
 			return;
-		rx_stray(t, seg, &path, key);
+		sl_net_drop(t->net, SL_DROP_TCP_NO_CONN);
+		sl_tcp_answer_rst(t, seg, &path, key->local_port_be, key->remote_port_be);
+	} else if ((seg->flags & SL_TCP_SYN) && (seg->flags & SL_TCP_FIN)) {
+		sl_net_drop(t->net, SL_DROP_TCP_FLAGS);
 	} else if (seg->flags & SL_TCP_SYN) {
-		rx_syn(t, seg, &path, key, (uint16_t)listener, isn);
+		if (t->half_open < t->cfg.max_half_open)
+			passive_open(t, seg, &path, key, (uint16_t)listener,
+				     isn ? *isn : sl_tcp_isn(t, key));
+		else
+			sl_tcp_cookie_send(t, seg, &path, key);
 	} else {
 		sl_net_drop(t->net, SL_DROP_TCP_NO_CONN);
 	}

@@ -39,17 +39,6 @@ static bool block_valid(const struct sl_tcp_conn *c, uint32_t start, uint32_t en
 	       sl_seq_leq(end, c->snd_nxt);
 }
 
-/* RFC 2883 4: bytes that arrived twice stand first, below the ACK or within the second block. */
-static bool is_dsack(const struct sl_tcp_seg *seg)
-{
-	const struct sl_tcp_opts *o = &seg->opts;
-
-	if (sl_seq_leq(o->sack[0].end, seg->ack))
-		return true;
-	return o->sack_cnt > 1 && sl_seq_geq(o->sack[0].start, o->sack[1].start) &&
-	       sl_seq_leq(o->sack[0].end, o->sack[1].end);
-}
-
 static bool in_blocks(const struct sl_tcp_conn *c, const struct sl_tcp_opts *o,
 		      const struct sl_frame *f)
 {
@@ -59,29 +48,6 @@ static bool in_blocks(const struct sl_tcp_conn *c, const struct sl_tcp_opts *o,
 			return true;
 	}
 	return false;
-}
-
-static void mark_sacked(struct sl_tcp_conn *c, struct sl_frame *f, const struct sl_tcp_seg *seg,
-			struct sl_tcp_acked *a)
-{
-	uint32_t len = txf_len(f);
-
-	sl_tcp_rack_update(c, f, seg->has_ts ? seg->ts_ecr : 0);
-	if (f->xmit_cnt == 1) {
-		uint32_t rtt = now_us(c->tcp) - txf_us(f);
-
-		a->rtt_us = rtt ? rtt : 1;
-		if (sl_seq_lt(txf_end(f), c->fack)) /* sent before what has arrived: RFC 8985 6.2 */
-			c->flags |= SL_TCPF_REORDER;
-	}
-	if (f->flags & SL_TXF_LOST)
-		c->lost_out -= len;
-	if (f->flags & SL_TXF_RETX)
-		c->retrans_out -= len;
-	f->flags &= (uint8_t) ~(SL_TXF_LOST | SL_TXF_RETX);
-	f->flags |= SL_TXF_SACKED;
-	c->sacked_out += len;
-	a->sacked += len;
 }
 
 /* The end of the highest valid block: the walk needs to go no further. */
@@ -98,13 +64,36 @@ static uint32_t highest_end(const struct sl_tcp_conn *c, const struct sl_tcp_opt
 
 void sl_tcp_sack_mark(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, struct sl_tcp_acked *a)
 {
-	uint32_t high = highest_end(c, &seg->opts);
+	const struct sl_tcp_opts *o = &seg->opts;
+	uint32_t high = highest_end(c, o);
 
-	a->dsack = is_dsack(seg);
+	/* RFC 2883 4: bytes that came twice stand first, below the ACK or in the second block. */
+	a->dsack = sl_seq_leq(o->sack[0].end, seg->ack) ||
+		   (o->sack_cnt > 1 && sl_seq_geq(o->sack[0].start, o->sack[1].start) &&
+		    sl_seq_leq(o->sack[0].end, o->sack[1].end));
 	for (struct sl_frame *f = frame_of(c->tcp, c->txq_head);
 	     f && frame_link(f) != c->txq_send && sl_seq_lt(f->seq, high); f = f->next) {
-		if (!(f->flags & SL_TXF_SACKED) && in_blocks(c, &seg->opts, f))
-			mark_sacked(c, f, seg, a);
+		uint32_t len = txf_len(f);
+
+		if (f->flags & SL_TXF_SACKED || !in_blocks(c, o, f))
+			continue;
+		sl_tcp_rack_update(c, f, seg->has_ts ? seg->ts_ecr : 0);
+		if (f->xmit_cnt == 1) {
+			uint32_t rtt = now_us(c->tcp) - txf_us(f);
+
+			a->rtt_us = rtt ? rtt : 1;
+			if (sl_seq_lt(txf_end(f),
+				      c->fack)) /* sent before what has arrived: RFC 8985 6.2 */
+				c->flags |= SL_TCPF_REORDER;
+		}
+		if (f->flags & SL_TXF_LOST)
+			c->lost_out -= len;
+		if (f->flags & SL_TXF_RETX)
+			c->retrans_out -= len;
+		f->flags &= (uint8_t) ~(SL_TXF_LOST | SL_TXF_RETX);
+		f->flags |= SL_TXF_SACKED;
+		c->sacked_out += len;
+		a->sacked += len;
 	}
 	c->fack = sl_seq_max(c->fack, high);
 }
@@ -218,19 +207,6 @@ void sl_tcp_enter_loss(struct sl_tcp_conn *c)
 	t->cc->start(c);
 }
 
-static void leave_recovery(struct sl_tcp_conn *c)
-{
-	if (c->recovery == SL_RECOVERY_FAST) {
-		c->cwnd = c->ssthresh;
-		c->tcp->cc->recovered(c);
-	}
-	c->recovery = SL_RECOVERY_OPEN;
-	c->flags &= ~(uint32_t)SL_TCPF_UNDO;
-	c->dupacks = 0;
-	if (!(c->flags & SL_TCPF_SACK))
-		c->sacked_out = 0;
-}
-
 /*
  * RFC 3522: the first acknowledgement echoes a time before our first repetition, so the original
  * was not lost. cwnd is as it was, and what was marked lost is in flight again.
@@ -314,25 +290,29 @@ static void proportional_rate(struct sl_tcp_conn *c, const struct sl_tcp_acked *
 		c->cwnd = c->mss;
 }
 
-static void adapt_reordering(struct sl_tcp_conn *c, const struct sl_tcp_acked *a)
-{
-	if (!a->dsack)
-		return;
-	if (c->reo_mult < 20)
-		c->reo_mult++;
-	c->reo_persist = 16;
-}
-
 void sl_tcp_recover(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, struct sl_tcp_acked *a,
 		    bool duplicate)
 {
 	uint32_t lost_before = c->lost_out;
 
-	adapt_reordering(c, a);
+	if (a->dsack) {
+		if (c->reo_mult < 20)
+			c->reo_mult++;
+		c->reo_persist = 16;
+	}
 	if (a->acked && c->recovery >= SL_RECOVERY_FAST && undo(c, seg))
 		return;
-	if (c->recovery >= SL_RECOVERY_FAST && sl_seq_geq(c->snd_una, c->recover))
-		leave_recovery(c);
+	if (c->recovery >= SL_RECOVERY_FAST && sl_seq_geq(c->snd_una, c->recover)) {
+		if (c->recovery == SL_RECOVERY_FAST) {
+			c->cwnd = c->ssthresh;
+			c->tcp->cc->recovered(c);
+		}
+		c->recovery = SL_RECOVERY_OPEN;
+		c->flags &= ~(uint32_t)SL_TCPF_UNDO;
+		c->dupacks = 0;
+		if (!(c->flags & SL_TCPF_SACK))
+			c->sacked_out = 0;
+	}
 	if (c->flags & SL_TCPF_SACK)
 		sl_tcp_rack_detect(c);
 	else
@@ -364,7 +344,9 @@ void sl_tcp_tlp_send(struct sl_tcp_conn *c)
 	struct sl_tcp *t = c->tcp;
 	struct sl_frame *f = frame_of(t, c->txq_send), *last = NULL;
 
-	if (f && f->payload_len <= c->mss && sl_seq_leq(txf_end(f), c->snd_una + c->snd_wnd)) {
+	if (f && f->payload_len > c->mss && !sl_tcp_txq_split(c, f, c->mss))
+		f = NULL;
+	if (f && sl_seq_leq(txf_end(f), c->snd_una + c->snd_wnd)) {
 		if (sl_tcp_send_frame(c, f)) {
 			c->txq_send = frame_link(f->next);
 			c->snd_nxt = txf_end(f);

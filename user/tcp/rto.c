@@ -38,27 +38,6 @@ uint32_t sl_tcp_rto_us(const struct sl_tcp_conn *c)
 	return rto < SL_TCP_RTO_MAX_US ? (uint32_t)rto : SL_TCP_RTO_MAX_US;
 }
 
-void sl_tcp_set_rtx(struct sl_tcp_conn *c, enum sl_tcp_rtx kind, uint64_t delay_ns)
-{
-	c->rtx_kind = (uint8_t)kind;
-	c->rtx_at = tick_after(c->tcp, delay_ns);
-	sl_tcp_arm(c);
-}
-
-/* RFC 8985 7.2: after the probe, with SACK, when nothing tells of a loss yet. */
-static bool may_probe_tail(const struct sl_tcp_conn *c)
-{
-	return (c->flags & (SL_TCPF_SACK | SL_TCPF_TLP_OUT)) == SL_TCPF_SACK && c->srtt_us &&
-	       c->recovery == SL_RECOVERY_OPEN && !c->backoff;
-}
-
-static uint64_t tail_probe_us(const struct sl_tcp_conn *c)
-{
-	uint64_t us = 2 * (uint64_t)c->srtt_us;
-
-	return us + (c->snd_nxt - c->snd_una <= c->mss ? SL_TCP_TLP_ACK_US : SL_TCP_TLP_MIN_US);
-}
-
 /* After data was sent or acknowledged; an armed reordering timer is the recovery's own affair. */
 void sl_tcp_rearm_rtx(struct sl_tcp_conn *c)
 {
@@ -73,9 +52,12 @@ void sl_tcp_rearm_rtx(struct sl_tcp_conn *c)
 	}
 	if (c->rtx_kind == SL_RTX_REORDER)
 		return;
-	if (may_probe_tail(c)) {
-		uint64_t probe = tail_probe_us(c);
+	/* RFC 8985 7.2: after the probe, with SACK, when nothing tells of a loss yet. */
+	if ((c->flags & (SL_TCPF_SACK | SL_TCPF_TLP_OUT)) == SL_TCPF_SACK && c->srtt_us &&
+	    c->recovery == SL_RECOVERY_OPEN && !c->backoff) {
+		uint64_t probe = 2 * (uint64_t)c->srtt_us;
 
+		probe += c->snd_nxt - c->snd_una <= c->mss ? SL_TCP_TLP_ACK_US : SL_TCP_TLP_MIN_US;
 		sl_tcp_set_rtx(c, SL_RTX_TLP, (probe < us ? probe : us) * SL_NS_PER_US);
 		return;
 	}

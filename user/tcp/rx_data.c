@@ -5,17 +5,6 @@
  */
 #include "tcp/internal.h"
 
-/* Copies f behind tail if it fits; the frame is gone then. */
-bool sl_tcp_coalesce(struct sl_tcp *t, struct sl_frame *tail, struct sl_frame *f)
-{
-	if (f->len > sl_frame_tailroom(t->umem, tail))
-		return false;
-	memcpy(tail->data + tail->len, f->data, f->len);
-	tail->len = (uint16_t)(tail->len + f->len);
-	sl_frame_put(t->umem, f);
-	return true;
-}
-
 static void rxq_append(struct sl_tcp_conn *c, struct sl_frame *f)
 {
 	struct sl_tcp *t = c->tcp;
@@ -30,6 +19,7 @@ static void rxq_append(struct sl_tcp_conn *c, struct sl_frame *f)
 	else
 		c->rxq_head = frame_link(f);
 	c->rxq_tail = frame_link(f);
+	sl_tcp_count_frames(c, 1);
 }
 
 /* Returns bytes consumed; the frame is put or taken when that is all of it. */
@@ -144,6 +134,7 @@ static bool offer_head(struct sl_tcp_conn *c)
 	c->rxq_head = frame_link(next);
 	if (!next)
 		c->rxq_tail = 0;
+	sl_tcp_count_frames(c, -1);
 	used = offer(c, f);
 	if (c->state == SL_TCPS_CLOSED || (c->flags & SL_TCPF_DISCARD)) {
 		if (used < len)
@@ -157,6 +148,7 @@ static bool offer_head(struct sl_tcp_conn *c)
 	if (!c->rxq_head)
 		c->rxq_tail = frame_link(f);
 	c->rxq_head = frame_link(f);
+	sl_tcp_count_frames(c, 1);
 	return used > 0 && (c->flags & SL_TCPF_RESUME);
 }
 
@@ -172,6 +164,16 @@ static void maybe_update_window(struct sl_tcp_conn *c)
 		return;
 	c->flags |= SL_TCPF_ACK_NOW;
 	sl_tcp_dirty(c);
+}
+
+bool sl_tcp_narrow(struct sl_tcp_conn *c, bool narrow)
+{
+	if (narrow == !!(c->flags & SL_TCPF_NARROW))
+		return false;
+	c->flags ^= SL_TCPF_NARROW;
+	if (!narrow)
+		maybe_update_window(c);
+	return true;
 }
 
 void sl_tcp_resume(struct sl_tcp_conn *c)

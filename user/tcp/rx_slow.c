@@ -14,13 +14,29 @@ static void ack_now(struct sl_tcp_conn *c)
 	sl_tcp_dirty(c);
 }
 
+static void challenge(struct sl_tcp_conn *c)
+{
+	struct sl_tcp *t = c->tcp;
+
+	if (c->flags & SL_TCPF_ACK_NOW)
+		return; /* one goes out anyway */
+	if (!sl_tcp_may_challenge(t, &c->challenged_at)) {
+		sl_net_drop(t->net, SL_DROP_CHALLENGE_LIMIT);
+		return;
+	}
+	t->stats.challenge_acks++;
+	c->flags |= SL_TCPF_ACK_NOW;
+	sl_tcp_dirty(c);
+}
+
 static uint32_t seg_space(const struct sl_tcp_seg *seg)
 {
 	return seg->len + ((seg->flags & SL_TCP_SYN) ? 1u : 0u) +
 	       ((seg->flags & SL_TCP_FIN) ? 1u : 0u);
 }
 
-/* RFC 7323 5: an old duplicate, unless the connection was idle for so long that the clock lapped.
+/*
+ * RFC 7323 5: an old duplicate, unless the connection was idle for so long that the clock lapped.
  */
 static bool fails_paws(const struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 {
@@ -78,7 +94,7 @@ static void reject_sequence(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 	}
 	if (seg->flags & SL_TCP_SYN) { /* RFC 5961 4 */
 		sl_net_drop(t->net, SL_DROP_TCP_SYN_IN_CONN);
-		sl_tcp_challenge(c);
+		challenge(c);
 		return;
 	}
 	note_old_bytes(c, seg);
@@ -86,7 +102,7 @@ static void reject_sequence(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 	if (seg->len || (seg->flags & SL_TCP_FIN) || seg->seq == c->rcv_nxt - 1)
 		ack_now(c);
 	else
-		sl_tcp_challenge(c);
+		challenge(c);
 }
 
 static enum verdict check_sequence(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
@@ -100,7 +116,7 @@ static enum verdict check_sequence(struct sl_tcp_conn *c, struct sl_tcp_seg *seg
 		if (seg_space(seg))
 			ack_now(c);
 		else if (seg->has_ts)
-			sl_tcp_challenge(c);
+			challenge(c);
 		return DONE;
 	}
 	if (!sequence_ok(c, seg)) {
@@ -124,7 +140,7 @@ static enum verdict check_rst(struct sl_tcp_conn *c, const struct sl_tcp_seg *se
 		return GO_ON;
 	if (seg->seq != c->rcv_nxt) {
 		sl_net_drop(c->tcp->net, SL_DROP_TCP_RST);
-		sl_tcp_challenge(c);
+		challenge(c);
 		return DONE;
 	}
 	c->tcp->stats.resets_in++;
@@ -140,7 +156,7 @@ static enum verdict check_syn(struct sl_tcp_conn *c, const struct sl_tcp_seg *se
 	if (!(seg->flags & SL_TCP_SYN))
 		return GO_ON;
 	sl_net_drop(c->tcp->net, SL_DROP_TCP_SYN_IN_CONN);
-	sl_tcp_challenge(c);
+	challenge(c);
 	return DONE;
 }
 
@@ -211,7 +227,7 @@ static enum verdict check_ack(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 	/* RFC 5961 5.2 */
 	if (sl_seq_lt(seg->ack, c->snd_una - c->max_snd_wnd) || sl_seq_gt(seg->ack, c->snd_nxt)) {
 		sl_net_drop(c->tcp->net, SL_DROP_TCP_ACK);
-		sl_tcp_challenge(c);
+		challenge(c);
 		return DONE;
 	}
 	if (sl_seq_lt(seg->ack, c->snd_una))
@@ -246,13 +262,49 @@ static void fit_to_window(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 	}
 }
 
+/* A FIN without bytes is kept like bytes until those before it are here. */
+static bool fin_behind_a_hole(const struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
+{
+	return (seg->flags & SL_TCP_FIN) && sl_seq_gt(seg->f->seq, c->rcv_nxt) &&
+	       !(c->flags & SL_TCPF_FIN_RCVD);
+}
+
+/* States first: the application's answer to the FIN already meets the new one. */
+static bool fin_arrived(struct sl_tcp_conn *c)
+{
+	if (c->flags & SL_TCPF_FIN_RCVD)
+		return true;
+	if (c->state == SL_TCPS_ESTABLISHED)
+		c->state = SL_TCPS_CLOSE_WAIT;
+	else if (c->state == SL_TCPS_FIN_WAIT_1)
+		c->state = SL_TCPS_CLOSING;
+	return sl_tcp_deliver_fin(c) && sl_tcp_try_finish(c);
+}
+
+/* Delivers what has become the next in order. False when the connection is gone. */
+static bool drain_ooo(struct sl_tcp_conn *c)
+{
+	struct sl_frame *f;
+	bool fin;
+
+	while ((f = sl_tcp_ooo_next(c, &fin))) {
+		if (!f->len)
+			sl_frame_put(c->tcp->umem, f);
+		else if (!sl_tcp_deliver(c, f))
+			return false;
+		if (fin && !fin_arrived(c))
+			return false;
+	}
+	return true;
+}
+
 /* Seventh: text. Uses up the frame. */
 static enum verdict take_text(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 {
 	struct sl_tcp *t = c->tcp;
 	struct sl_frame *f = seg->f;
 
-	if (f->len == 0) {
+	if (f->len == 0 && !fin_behind_a_hole(c, seg)) {
 		sl_frame_put(t->umem, f);
 		return GO_ON;
 	}
@@ -262,7 +314,7 @@ static enum verdict take_text(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 		return DONE;
 	}
 	fit_to_window(c, seg);
-	if (f->len == 0) {
+	if (f->len == 0 && !fin_behind_a_hole(c, seg)) {
 		sl_frame_put(t->umem, f);
 		ack_now(c);
 		return GO_ON;
@@ -274,34 +326,11 @@ static enum verdict take_text(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 	}
 	if (!sl_tcp_deliver(c, f))
 		return GONE;
-	if (!sl_tcp_ooo_drain(c))
+	if (!drain_ooo(c))
 		return GONE;
 	if (c->state == SL_TCPS_FIN_WAIT_2 && !(c->flags & SL_TCPF_DISCARD))
 		sl_tcp_set_idle(c, t->cfg.fin_wait2_ns); /* half-closed, and the peer still sends */
 	return GO_ON;
-}
-
-/* States first: the application's answer to the FIN already meets the new one. */
-bool sl_tcp_fin_arrived(struct sl_tcp_conn *c)
-{
-	if (c->flags & SL_TCPF_FIN_RCVD)
-		return true;
-	if (c->state == SL_TCPS_ESTABLISHED)
-		c->state = SL_TCPS_CLOSE_WAIT;
-	else if (c->state == SL_TCPS_FIN_WAIT_1)
-		c->state = SL_TCPS_CLOSING;
-	return sl_tcp_deliver_fin(c) && sl_tcp_try_finish(c);
-}
-
-/* Eighth: FIN, when all before it is here. */
-static void take_fin(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
-{
-	if (!(seg->flags & SL_TCP_FIN))
-		return;
-	if (seg->seq + seg->len == c->rcv_nxt)
-		(void)sl_tcp_fin_arrived(c);
-	else
-		ack_now(c);
 }
 
 /* Their SYN of a simultaneous open comes again with an ACK for ours: all but the ACK is known. */
@@ -335,8 +364,13 @@ void sl_tcp_rx_slow(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 		return;
 	}
 	/* Sixth: URG. RFC 6093 6: the bytes stay in line, the pointer means nothing. */
-	if (take_text(c, seg) == GO_ON)
-		take_fin(c, seg);
+	if (take_text(c, seg) != GO_ON || !(seg->flags & SL_TCP_FIN))
+		return;
+	/* Eighth: FIN, when all before it is here. */
+	if (seg->seq + seg->len == c->rcv_nxt)
+		(void)fin_arrived(c);
+	else
+		ack_now(c);
 }
 
 /* RFC 9293 3.10.7.3; the frame's payload is not used, the peer repeats it. */

@@ -37,17 +37,6 @@ static uint64_t cookie_period(const struct sl_tcp *t)
 	return now_ns(t) >> COOKIE_PERIOD_SHIFT;
 }
 
-static uint32_t make_cookie(const struct sl_tcp *t, const struct sl_flow_key *key, uint32_t irs,
-			    uint16_t mss)
-{
-	uint64_t period = cookie_period(t);
-	uint32_t i = 7;
-
-	while (i > 0 && cookie_mss[i] > mss)
-		i--;
-	return i << 29 | (uint32_t)(period & 1) << 28 | cookie_hash(t, key, irs, period, i);
-}
-
 /* The largest value of our clock, not in the future, that carries the options. */
 static uint32_t cookie_timestamp(const struct sl_tcp *t, const struct sl_flow_key *key,
 				 const struct sl_tcp_opts *o)
@@ -78,6 +67,8 @@ void sl_tcp_cookie_send(struct sl_tcp *t, const struct sl_tcp_seg *seg,
 		.wnd = sl_tcp_syn_window(t),
 		.opts = &o,
 	};
+	uint64_t period;
+	uint32_t i;
 
 	o.mss = sl_tcp_our_mss(t, path);
 	if (syn->has_ts) { /* without them there is no place for the options */
@@ -87,7 +78,11 @@ void sl_tcp_cookie_send(struct sl_tcp *t, const struct sl_tcp_seg *seg,
 		o.sack_ok = syn->sack_ok;
 		o.wscale = syn->wscale < 0 ? -1 : (int8_t)t->rcv_wscale;
 	}
-	b.seq = make_cookie(t, key, seg->seq, syn->mss ? syn->mss : mss);
+	period = cookie_period(t);
+	i = 7;
+	while (i > 0 && cookie_mss[i] > (syn->mss ? syn->mss : mss))
+		i--;
+	b.seq = i << 29 | (uint32_t)(period & 1) << 28 | cookie_hash(t, key, seg->seq, period, i);
 	t->cookie_until_ns = now_ns(t) + (UINT64_C(2) << COOKIE_PERIOD_SHIFT);
 	sl_handover_cookie_sent(t->net, t->cookie_until_ns);
 	if (sl_tcp_send_bare(t, &b))

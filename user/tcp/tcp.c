@@ -2,54 +2,25 @@
 /* Set-up and tear-down of a worker's TCP. */
 #include <errno.h>
 #include <stdlib.h>
+#include "config/defaults.h"
 #include "tcp/internal.h"
 
 void sl_tcp_config_default(struct sl_tcp_config *cfg)
 {
 	*cfg = (struct sl_tcp_config){
-		.max_conns = 65536,
-		.max_half_open = 1024,
+		.max_conns = SL_DEFAULT_MAX_CONNECTIONS,
+		.max_half_open = SL_DEFAULT_MAX_HALF_OPEN,
+		.max_conns_per_addr = SL_DEFAULT_MAX_PER_ADDRESS,
 		.max_ooo_frames = 256,
 		.max_ooo_frames_total = 4096,
 		.rcv_buf = 256 << 10,
 		.snd_buf = 512 << 10,
-		.keepalive_ns = 7200 * SL_NS_PER_SEC,
+		.keepalive_ns = SL_DEFAULT_KEEPALIVE_S * SL_NS_PER_SEC,
 		.user_timeout_ns = 120 * SL_NS_PER_SEC,
 		.time_wait_ns = 60 * SL_NS_PER_SEC,
 		.fin_wait2_ns = 60 * SL_NS_PER_SEC,
 		.delayed_ack_ns = 40 * SL_NS_PER_MS,
-		.rst_closed_ports = true,
 	};
-}
-
-static bool flow_match(const void *ctx, uint32_t value, const struct sl_flow_key *key)
-{
-	const struct sl_tcp *t = ctx;
-	const struct sl_tcp_conn *c;
-
-	if (sl_unlikely(value >= SL_TCP_TW_BASE))
-		return sl_tcp_tw_match(t, value, key);
-	c = sl_pool_at(&t->conns, value);
-	return c->local_port_be == key->local_port_be && c->remote_port_be == key->remote_port_be &&
-	       c->path.family == key->family && !memcmp(c->path.remote, key->remote, 16) &&
-	       !memcmp(c->path.local, key->local, 16);
-}
-
-static void input_cb(void *ctx, struct sl_frame *f)
-{
-	sl_tcp_input(ctx, f);
-}
-
-static void prefetch_cb(void *ctx, struct sl_frame *f)
-{
-	struct sl_tcp *t = ctx;
-	struct sl_flow_key key;
-
-	if (f->len < SL_TCP_HDR_MIN)
-		return;
-	sl_net_flow_key(t->net, f, &key);
-	f->flow_hash = sl_flow_hash(&t->flows, &key);
-	sl_flow_prefetch(&t->flows, f->flow_hash);
 }
 
 /* Keys of one purpose each from the key of the process, so that workers agree on cookies. */
@@ -110,7 +81,7 @@ struct sl_tcp *sl_tcp_create(struct sl_net *net, const struct sl_tcp_config *cfg
 	t->cfg = *cfg;
 	t->cc = cfg->newreno ? &sl_tcp_cc_newreno : &sl_tcp_cc_cubic;
 	t->rcv_wscale = window_scale(cfg->rcv_buf);
-	t->limit_sec = UINT64_MAX; /* no budget drawn yet */
+	t->rsts.second = UINT64_MAX; /* none drawn yet */
 	init_keys(t);
 	sl_wheel_init(&t->wheel, now_ns(t), UINT64_C(1) << SL_TCP_TICK_SHIFT);
 
@@ -121,7 +92,7 @@ struct sl_tcp *sl_tcp_create(struct sl_net *net, const struct sl_tcp_config *cfg
 	if (err)
 		goto fini_conns;
 	err = sl_flow_table_init(&t->flows, cfg->max_conns + sl_pool_capacity(&t->tw), &flow_key,
-				 flow_match, t);
+				 sl_tcp_flow_match, t);
 	if (err)
 		goto fini_tw;
 	err = sl_tcp_addr_init(t);
@@ -129,8 +100,8 @@ struct sl_tcp *sl_tcp_create(struct sl_net *net, const struct sl_tcp_config *cfg
 		goto fini_flows;
 	net->tcp = (struct sl_l4){
 		.ctx = t,
-		.input = input_cb,
-		.prefetch = prefetch_cb,
+		.input = sl_tcp_input,
+		.flows = &t->flows,
 		.icmp_error = sl_tcp_icmp_error,
 	};
 	return t;
@@ -148,9 +119,11 @@ fail:
 	return NULL;
 }
 
-/* Every live connection stands in the flow table. */
-static void drop_all(struct sl_tcp *t)
+void sl_tcp_destroy(struct sl_tcp *t)
 {
+	if (!t)
+		return;
+	/* Every live connection stands in the flow table. */
 	for (uint32_t i = 0; i <= t->flows.mask + t->flows.split && t->conn_cnt; i++) {
 		struct sl_flow_bucket *b = &t->flows.buckets[i];
 
@@ -159,13 +132,6 @@ static void drop_all(struct sl_tcp *t)
 				sl_tcp_conn_drop(conn_of(t, b->slot[k].value + 1));
 		}
 	}
-}
-
-void sl_tcp_destroy(struct sl_tcp *t)
-{
-	if (!t)
-		return;
-	drop_all(t);
 	t->net->tcp = (struct sl_l4){0};
 	sl_tcp_addr_fini(t);
 	sl_flow_table_fini(&t->flows);

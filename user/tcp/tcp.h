@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * TCP for the server side, and active open for load generators and tests: RFC 9293 and the RFCs
- * that DESIGN.md section 4 names. One struct sl_tcp per worker; nothing in it is shared.
+ * that README.md names. One struct sl_tcp per worker; nothing in it is shared.
  *
- * Segments come in through sl_tcp_input(), called by net for each TCP packet. What the application
- * wants to know comes out through struct sl_tcp_ops, called from within sl_tcp_input(),
- * sl_tcp_timer() or sl_tcp_resume(). Segments go out in sl_tcp_output(), once per burst, for every
+ * Segments come in from net, which calls input.c for each TCP packet. What the application wants to
+ * know comes out through struct sl_tcp_ops, called from within sl_net_input(), sl_tcp_timer() or
+ * sl_tcp_resume(). Segments go out in sl_tcp_output(), once per burst, for every
  * connection that has something to send: replies to one burst share segments and wake-ups.
  *
  * From inside an upcall every function below may be called on any connection. A connection and its
@@ -17,33 +17,32 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/bytes.h"
+#include "wire/addr.h"
 #include "xio/frame.h"
 
 struct sl_net;
 struct sl_tcp;
 struct sl_tcp_conn;
 
-struct sl_tcp_addr {
-	uint8_t addr[16]; /* IPv4: first four bytes, the rest zero */
-	uint16_t port_be;
-	uint8_t family; /* 4 or 6 */
-};
-
-enum sl_tcp_close {
+enum sl_tcp_close_reason {
 	SL_TCP_CLOSED,      /* both halves closed in order */
 	SL_TCP_RESET,       /* RST received */
 	SL_TCP_TIMEOUT,     /* retransmission or user timeout, keep-alive, FIN-WAIT-2 */
 	SL_TCP_UNREACHABLE, /* active open: refused or unreachable */
-	SL_TCP_NO_MEMORY,
 };
 
 struct sl_tcp_ops {
+	/*
+	 * Whether this address stands for many, as that of a balancer: max_conns_per_addr does not
+	 * hold for it. NULL: none does.
+	 */
+	bool (*stands_for_many)(void *app, uint16_t listener, const struct sl_addr *remote);
 	/*
 	 * A connection reached ESTABLISHED on `listener`. Returns the application's handle; NULL
 	 * refuses it (RST, counted as SL_DROP_TCP_REFUSED).
 	 */
 	void *(*accepted)(void *app, struct sl_tcp_conn *c, uint16_t listener,
-			  const struct sl_tcp_addr *local, const struct sl_tcp_addr *remote);
+			  const struct sl_addr *local, const struct sl_addr *remote);
 	/* An active open finished; on failure `closed` is called instead. */
 	void (*connected)(void *handle, struct sl_tcp_conn *c);
 	/*
@@ -58,17 +57,28 @@ struct sl_tcp_ops {
 	/* There is room again after sl_tcp_send() took less than it was given. */
 	void (*writable)(void *handle);
 	/* The connection is gone. Not called after sl_tcp_abort(). */
-	void (*closed)(void *handle, enum sl_tcp_close why);
+	void (*closed)(void *handle, enum sl_tcp_close_reason why);
+	/*
+	 * It holds so many frames more, or fewer: to be sent or acknowledged, received and not
+	 * consumed, behind a hole. Only counts: calls nothing here. NULL: nobody does.
+	 */
+	void (*holds)(void *handle, int32_t frames);
+	/*
+	 * Whether its send queue shall hold no more than it takes to go on. NULL: never. Asked when
+	 * it is to grow beyond that.
+	 */
+	bool (*full)(void *handle);
 };
 
 struct sl_tcp_config {
 	uint32_t max_conns;
-	uint32_t max_half_open;      /* above it: SYN cookies */
-	uint32_t max_conns_per_addr; /* IPv4 address or IPv6 /64; 0 no limit */
-	uint32_t max_ooo_frames;     /* per connection */
-	uint32_t max_ooo_frames_total;
-	uint32_t rcv_buf;         /* receive window in bytes, at most */
-	uint32_t snd_buf;         /* unacknowledged and unsent bytes per connection, at most */
+	uint32_t max_half_open;        /* above it: SYN cookies */
+	uint32_t max_conns_per_addr;   /* IPv4 address or IPv6 /64; 0 no limit */
+	uint32_t max_ooo_frames;       /* per connection */
+	uint32_t max_ooo_frames_total; /* of all; then the heaviest gives way */
+	uint32_t rcv_buf;              /* receive window in bytes, at most */
+	/* unacknowledged and unsent bytes per connection, at most; and 16 KiB beyond the peer's window */
+	uint32_t snd_buf;
 	uint64_t keepalive_ns;    /* idle time before probes; 0 off */
 	uint64_t user_timeout_ns; /* RFC 5482: give up after that long without progress */
 	uint64_t time_wait_ns;
@@ -88,8 +98,6 @@ struct sl_tcp *sl_tcp_create(struct sl_net *net, const struct sl_tcp_config *cfg
 			     const struct sl_tcp_ops *ops, void *app);
 void sl_tcp_destroy(struct sl_tcp *t);
 
-/* One packet from net: f->data at the TCP header, l3_off set; takes the frame. */
-void sl_tcp_input(struct sl_tcp *t, struct sl_frame *f);
 /* Sends what all dirty connections have to send; once per burst. */
 void sl_tcp_output(struct sl_tcp *t);
 /* Runs timers that are due; sl_tcp_next_ns() says when the next one may be. */
@@ -102,14 +110,38 @@ bool sl_tcp_served(const struct sl_tcp_conn *c);
 size_t sl_tcp_send_room(const struct sl_tcp_conn *c);
 /*
  * Copies bytes into the send queue; they leave in sl_tcp_output(). Returns how many were taken,
- * fewer than len only when snd_buf or the frame pool is exhausted (then `writable` follows).
+ * fewer than len only when snd_buf, the peer's window or the frame pool is exhausted (then
+ * `writable` follows).
  */
 size_t sl_tcp_send(struct sl_tcp_conn *c, const void *bytes, size_t len);
+/* For how long the peer has not taken any of the bytes that wait for it; 0: none wait. */
+uint64_t sl_tcp_unread_ns(const struct sl_tcp_conn *c);
+/* Frames with what the peer has not acknowledged, or may not be sent yet. */
+uint32_t sl_tcp_unread_frames(const struct sl_tcp_conn *c);
+/* All that it has; what sl_tcp_ops.holds has told, once the application knows the connection. */
+uint32_t sl_tcp_held_frames(const struct sl_tcp_conn *c);
+/* Connections for which there is a place yet. */
+uint32_t sl_tcp_free_places(const struct sl_tcp *t);
 /* For who asked for the room and does not try: `writable` follows as if sl_tcp_send had. */
 void sl_tcp_want_write(struct sl_tcp_conn *c);
 /* Like sl_tcp_send but may exceed snd_buf: for heads and trailers of at most a few KiB. All or
  * nothing. */
 bool sl_tcp_send_head(struct sl_tcp_conn *c, const void *bytes, size_t len);
+/*
+ * Room of at least min bytes in the frame that leaves last, for bytes that are made in place;
+ * sl_tcp_commit() says how many of them it were, before anything else is sent or output is made.
+ * `beyond`: snd_buf may be exceeded as by sl_tcp_send_head, if sl_tcp_fits_head() has said so. NULL:
+ * none now, and `writable` follows.
+ */
+uint8_t *sl_tcp_lay(struct sl_tcp_conn *c, size_t min, bool beyond, size_t *room);
+void sl_tcp_commit(struct sl_tcp_conn *c, size_t len);
+bool sl_tcp_fits_head(const struct sl_tcp_conn *c, size_t len);
+/*
+ * The receive window is SL_TCP_NARROW at the most, or again what the configuration says; what was
+ * told stays true. Whether that is news.
+ */
+enum { SL_TCP_NARROW = 32 << 10 };
+bool sl_tcp_narrow(struct sl_tcp_conn *c, bool narrow);
 /* Offers unconsumed bytes again; calls `data` (and `fin`). */
 void sl_tcp_resume(struct sl_tcp_conn *c);
 /* FIN behind everything queued. Bytes that still arrive go to `data`. */
@@ -117,13 +149,12 @@ void sl_tcp_shutdown(struct sl_tcp_conn *c);
 /* FIN behind everything queued; bytes that still arrive are acknowledged and thrown away. */
 void sl_tcp_close(struct sl_tcp_conn *c);
 /* RST now; frees everything. */
-void sl_tcp_abort(struct sl_tcp_conn *c);
-void sl_tcp_set_handle(struct sl_tcp_conn *c, void *handle);
+SL_COLD void sl_tcp_abort(struct sl_tcp_conn *c);
 
 /* Active open from a local address of the port. Returns NULL and sets errno. */
 struct sl_tcp_conn *sl_tcp_connect(struct sl_tcp *t, uint8_t port, const uint8_t *next_hop_mac,
-				   const struct sl_tcp_addr *local,
-				   const struct sl_tcp_addr *remote, void *handle);
+				   const struct sl_addr *local, const struct sl_addr *remote,
+				   void *handle);
 
 struct sl_tcp_stats {
 	uint64_t accepted, active_opens, closed, resets_in, resets_out, timeouts;

@@ -1,46 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One timer per connection for the earliest of its deadlines. It is moved only to an earlier time;
- * a deadline that moves away, as with each acknowledgement, is found not due when the timer fires.
- */
+/* A deadline has come. */
 #include "tcp/internal.h"
-
-static uint32_t earlier(uint32_t a, uint32_t b)
-{
-	if (!a || !b)
-		return a ? a : b;
-	return (int32_t)(a - b) < 0 ? a : b;
-}
-
-void sl_tcp_arm(struct sl_tcp_conn *c)
-{
-	struct sl_tcp *t = c->tcp;
-	uint32_t at = earlier(earlier(c->rtx_at, c->ack_at), c->idle_at);
-	int64_t delta;
-	uint64_t tick;
-
-	if (!at)
-		return;
-	delta = (int32_t)(at - now_tick(t));
-	tick = (now_ns(t) >> SL_TCP_TICK_SHIFT) + (uint64_t)(delta > 0 ? delta : 0);
-	if (!sl_timer_pending(&c->timer) || c->timer.tick > tick)
-		sl_timer_set(&t->wheel, &c->timer, tick << SL_TCP_TICK_SHIFT);
-}
-
-void sl_tcp_set_idle(struct sl_tcp_conn *c, uint64_t delay_ns)
-{
-	c->idle_at = tick_after(c->tcp, delay_ns);
-	sl_tcp_arm(c);
-}
-
-void sl_tcp_set_ack(struct sl_tcp_conn *c)
-{
-	if (c->flags & SL_TCPF_ACK_DELAY)
-		return;
-	c->flags |= SL_TCPF_ACK_DELAY;
-	c->ack_at = tick_after(c->tcp, c->tcp->cfg.delayed_ack_ns);
-	sl_tcp_arm(c);
-}
 
 static bool gave_up(const struct sl_tcp_conn *c)
 {
@@ -97,12 +57,6 @@ static void persist_timeout(struct sl_tcp_conn *c)
 	sl_tcp_dirty(c);
 }
 
-static void no_frame_timeout(struct sl_tcp_conn *c)
-{
-	sl_tcp_dirty(c);
-	(void)sl_tcp_tell_writable(c);
-}
-
 static void rtx_timeout(struct sl_tcp_conn *c)
 {
 	enum sl_tcp_rtx kind = c->rtx_kind;
@@ -118,18 +72,28 @@ static void rtx_timeout(struct sl_tcp_conn *c)
 		c->rtx_kind = SL_RTX_PERSIST;
 		persist_timeout(c);
 		break;
-	case SL_RTX_NO_FRAME: no_frame_timeout(c); break;
+	case SL_RTX_NO_FRAME:
+		sl_tcp_dirty(c);
+		(void)sl_tcp_tell_writable(c);
+		break;
 	}
 }
 
-/* RFC 9293 3.8.4 */
-static void keepalive(struct sl_tcp_conn *c)
+static void idle_timeout(struct sl_tcp_conn *c)
 {
 	const struct sl_tcp_config *cfg = &c->tcp->cfg;
 	uint64_t idle = ticks_ns(now_tick(c->tcp) - c->heard_at);
 	uint64_t gap =
 		cfg->keepalive_ns < SL_TCP_KEEPALIVE_GAP ? cfg->keepalive_ns : SL_TCP_KEEPALIVE_GAP;
 
+	c->idle_at = 0;
+	if (c->state == SL_TCPS_FIN_WAIT_2) {
+		sl_tcp_conn_gone(c, SL_TCP_TIMEOUT);
+		return;
+	}
+	if (c->state != SL_TCPS_ESTABLISHED && c->state != SL_TCPS_CLOSE_WAIT)
+		return;
+	/* Keep-alive: RFC 9293 3.8.4 */
 	if (idle < cfg->keepalive_ns) {
 		c->probes = 0;
 		sl_tcp_set_idle(c, cfg->keepalive_ns - idle);
@@ -146,15 +110,6 @@ static void keepalive(struct sl_tcp_conn *c)
 		sl_tcp_dirty(c);
 	}
 	sl_tcp_set_idle(c, gap);
-}
-
-static void idle_timeout(struct sl_tcp_conn *c)
-{
-	c->idle_at = 0;
-	if (c->state == SL_TCPS_FIN_WAIT_2)
-		sl_tcp_conn_gone(c, SL_TCP_TIMEOUT);
-	else if (c->state == SL_TCPS_ESTABLISHED || c->state == SL_TCPS_CLOSE_WAIT)
-		keepalive(c);
 }
 
 static void timer_cb(void *arg, struct sl_timer *timer)

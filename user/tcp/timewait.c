@@ -16,8 +16,8 @@ struct sl_tcp_tw {
 	uint32_t ts_off;
 	uint32_t next, prev; /* index + 1 */
 	uint16_t wnd;
+	uint16_t challenged_at;
 	bool ts;
-	bool sack;
 };
 SL_ASSERT_SIZE(struct sl_tcp_tw, 96);
 
@@ -130,6 +130,7 @@ static struct sl_tcp_tw *tw_new(struct sl_tcp *t, const struct sl_tcp_conn *c)
 		.ts_recent = c->ts_recent,
 		.ts_off = c->ts_off,
 		.wnd = (uint16_t)((c->rcv_adv - c->rcv_nxt) >> c->rcv_wscale),
+		.challenged_at = sl_tcp_never_challenged(t),
 		.ts = c->flags & SL_TCPF_TS,
 	};
 	list_append(t, w);
@@ -167,7 +168,8 @@ void sl_tcp_tw_enter(struct sl_tcp_conn *c)
 		t->ops.closed(c->handle, SL_TCP_CLOSED);
 }
 
-/* RFC 9293 3.10.7.4 and RFC 6191: does this SYN belong to a newer connection than the one before?
+/*
+ * RFC 9293 3.10.7.4 and RFC 6191: does this SYN belong to a newer connection than the one before?
  */
 static bool syn_is_newer(const struct sl_tcp_tw *w, const struct sl_tcp_seg *seg)
 {
@@ -176,22 +178,19 @@ static bool syn_is_newer(const struct sl_tcp_tw *w, const struct sl_tcp_seg *seg
 	return sl_seq_gt(seg->seq, w->rcv_nxt);
 }
 
-void sl_tcp_tw_input(struct sl_tcp *t, uint32_t value, struct sl_tcp_seg *seg,
-		     const struct sl_flow_key *key)
+bool sl_tcp_tw_input(struct sl_tcp *t, uint32_t value, struct sl_tcp_seg *seg, uint32_t *isn)
 {
 	struct sl_tcp_tw *w = sl_pool_at(&t->tw, value - SL_TCP_TW_BASE);
 	bool old_ts = w->ts && seg->has_ts && sl_seq_lt(seg->ts_val, w->ts_recent);
 
 	if (seg->flags & SL_TCP_RST) { /* RFC 1337: or an old duplicate could kill it */
 		sl_net_drop_frame(t->net, seg->f, SL_DROP_TCP_RST);
-		return;
+		return false;
 	}
 	if ((seg->flags & (SL_TCP_SYN | SL_TCP_ACK)) == SL_TCP_SYN && syn_is_newer(w, seg)) {
-		uint32_t floor = w->snd_nxt + 0x10000; /* beyond all that the old one sent */
-
+		*isn = w->snd_nxt + 0x10000; /* beyond all that the old one sent */
 		tw_free(t, w);
-		sl_tcp_listen(t, seg, key, &floor);
-		return;
+		return true;
 	}
 	if ((seg->flags & SL_TCP_FIN) && !old_ts) {
 		list_remove(t, w);
@@ -201,12 +200,13 @@ void sl_tcp_tw_input(struct sl_tcp *t, uint32_t value, struct sl_tcp_seg *seg,
 	sl_net_drop(t->net, SL_DROP_TCP_CLOSED);
 	/* A pure acknowledgement needs none. */
 	if (seg->len || (seg->flags & (SL_TCP_SYN | SL_TCP_FIN))) {
-		if (sl_tcp_may_challenge(t))
+		if (sl_tcp_may_challenge(t, &w->challenged_at))
 			tw_ack(t, w);
 		else
 			sl_net_drop(t->net, SL_DROP_CHALLENGE_LIMIT);
 	}
 	sl_frame_put(t->umem, seg->f);
+	return false;
 }
 
 void sl_tcp_tw_expire(struct sl_tcp *t)

@@ -3,33 +3,6 @@
 #include "tcp/internal.h"
 #include "wire/csum.h"
 
-enum {
-	CHALLENGES_PER_SEC = 500, /* and as many again at random: RFC 5961 7 without its oracle */
-	RSTS_PER_SEC = 1000,
-};
-
-static uint64_t pseudo_sum(const struct sl_net_path *path, uint32_t len)
-{
-	uint32_t src_be, dst_be;
-
-	if (path->family == 6)
-		return sl_csum_pseudo6(path->local, path->remote, SL_IP_PROTO_TCP, len);
-	memcpy(&src_be, path->local, 4);
-	memcpy(&dst_be, path->remote, 4);
-	return sl_csum_pseudo4(src_be, dst_be, SL_IP_PROTO_TCP, len);
-}
-
-uint16_t sl_tcp_our_mss(const struct sl_tcp *t, const struct sl_net_path *path)
-{
-	uint32_t ip_len = path->family == 4 ? 20 : 40;
-	uint32_t mss = t->net->ports[path->port]->mtu - ip_len - SL_TCP_HDR_MIN;
-	uint32_t room = t->umem->frame_size - SL_FRAME_HEADROOM;
-
-	if (t->cfg.mss_clamp && t->cfg.mss_clamp < mss)
-		mss = t->cfg.mss_clamp;
-	return (uint16_t)(mss < room ? mss : room);
-}
-
 bool sl_tcp_send_bare(struct sl_tcp *t, const struct sl_tcp_bare *b)
 {
 	struct sl_frame *f = sl_frame_get(t->umem, SL_FRAME_HELD, SL_FRAME_HEADROOM);
@@ -48,16 +21,18 @@ bool sl_tcp_send_bare(struct sl_tcp *t, const struct sl_tcp_bare *b)
 	sl_tcp_write(h, b->local_port_be, b->remote_port_be, b->seq, b->ack, b->flags, b->wnd,
 		     opt_len);
 	f->len = (uint16_t)(sizeof(*h) + opt_len);
-	h->csum_be = sl_csum_finish(sl_csum_add(h, f->len, pseudo_sum(b->path, f->len)));
+	h->csum_be = sl_net_l4_csum(b->path, SL_IP_PROTO_TCP, h, f->len);
 	t->stats.segs_out++;
 	return sl_net_send(t->net, f, b->path, SL_IP_PROTO_TCP);
 }
 
-/* What the application has not consumed takes room; with few frames left the window only shrinks.
+/*
+ * What the application has not consumed takes room; with few frames left the window only shrinks.
  */
 uint32_t sl_tcp_rcv_space(const struct sl_tcp_conn *c)
 {
-	uint32_t max = c->tcp->cfg.rcv_buf;
+	bool narrow = (c->flags & SL_TCPF_NARROW) && c->tcp->cfg.rcv_buf > SL_TCP_NARROW;
+	uint32_t max = narrow ? SL_TCP_NARROW : c->tcp->cfg.rcv_buf;
 	uint32_t space = c->rcv_queued < max ? max - c->rcv_queued : 0;
 	uint32_t told = c->rcv_adv - c->rcv_nxt;
 
@@ -144,6 +119,35 @@ void sl_tcp_send_rst(struct sl_tcp_conn *c)
 		c->tcp->stats.resets_out++;
 }
 
+void sl_tcp_answer_rst(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_net_path *path,
+		       uint16_t local_port_be, uint16_t remote_port_be)
+{
+	struct sl_tcp_bare b = {
+		.path = path,
+		.local_port_be = local_port_be,
+		.remote_port_be = remote_port_be,
+	};
+	uint32_t end = seg->seq + seg->len;
+
+	if (seg->flags & SL_TCP_RST)
+		return;
+	if (!sl_tcp_may_rst(t, path)) {
+		sl_net_drop(t->net, SL_DROP_RST_LIMIT);
+		return;
+	}
+	end += (seg->flags & SL_TCP_SYN) ? 1u : 0u;
+	end += (seg->flags & SL_TCP_FIN) ? 1u : 0u;
+	b.flags = SL_TCP_RST;
+	if (seg->flags & SL_TCP_ACK) {
+		b.seq = seg->ack;
+	} else {
+		b.ack = end;
+		b.flags |= SL_TCP_ACK;
+	}
+	if (sl_tcp_send_bare(t, &b))
+		t->stats.resets_out++;
+}
+
 static void send_syn(struct sl_tcp_conn *c)
 {
 	struct sl_tcp *t = c->tcp;
@@ -177,6 +181,7 @@ bool sl_tcp_send_frame(struct sl_tcp_conn *c, struct sl_frame *f)
 	uint8_t *payload = f->data + f->payload_off;
 	struct sl_tcp_hdr *h = (struct sl_tcp_hdr *)(payload - sizeof(*h) - opt_len);
 	uint8_t flags = SL_TCP_ACK;
+	uint64_t pseudo;
 	bool sent;
 
 	if (f->state == SL_FRAME_TX)
@@ -191,8 +196,8 @@ bool sl_tcp_send_frame(struct sl_tcp_conn *c, struct sl_frame *f)
 		     sl_tcp_select_window(c), opt_len);
 	if (opt_len)
 		sl_tcp_opt_write_ts(f->data + sizeof(*h), ts_clock(t, c->ts_off), c->ts_recent);
-	h->csum_be = sl_csum_finish(sl_csum_add(h, sizeof(*h) + opt_len,
-						pseudo_sum(&c->path, f->len) + f->payload_sum));
+	pseudo = sl_net_pseudo_sum(&c->path, SL_IP_PROTO_TCP, f->len);
+	h->csum_be = sl_csum_finish(sl_csum_add(h, sizeof(*h) + opt_len, pseudo + f->payload_sum));
 	sent = sl_net_send(t->net, f, &c->path, SL_IP_PROTO_TCP);
 	f->payload_off = (uint16_t)(payload - f->data);
 	if (!sent)
@@ -266,8 +271,12 @@ static enum blocked may_send(struct sl_tcp_conn *c, struct sl_frame *f)
 {
 	uint32_t flight = in_flight(c);
 
-	if (f->payload_len > c->mss && !sl_tcp_txq_split(c, f, c->mss))
-		return BY_RING;
+	if (sl_unlikely(f->payload_len > c->mss)) {
+		if (flight && flight + c->mss > c->cwnd)
+			return BY_CWND;
+		if (!sl_tcp_txq_split(c, f, c->mss))
+			return BY_RING;
+	}
 	if (flight && flight + f->payload_len > c->cwnd)
 		return BY_CWND;
 	if (sl_seq_gt(txf_end(f), c->snd_una + c->snd_wnd)) {
@@ -303,15 +312,6 @@ static enum blocked send_new(struct sl_tcp_conn *c, bool *any)
 	return BY_NOTHING;
 }
 
-/* cwnd grows only while it is what holds us back: RFC 9293 3.8.2, RFC 7661. */
-static void note_limit(struct sl_tcp_conn *c, enum blocked why)
-{
-	if (why == BY_CWND || (c->cwnd < c->ssthresh && 2 * in_flight(c) >= c->cwnd))
-		c->flags |= SL_TCPF_CWND_LIMITED;
-	else if (in_flight(c) == 0 || why != BY_NOTHING)
-		c->flags &= ~(uint32_t)SL_TCPF_CWND_LIMITED;
-}
-
 static void send_data(struct sl_tcp_conn *c)
 {
 	enum blocked why = BY_NOTHING;
@@ -323,7 +323,11 @@ static void send_data(struct sl_tcp_conn *c)
 		any = send_lost(c);
 	if (c->txq_send)
 		why = send_new(c, &any);
-	note_limit(c, why);
+	/* cwnd grows only while it is what holds us back: RFC 9293 3.8.2, RFC 7661. */
+	if (why == BY_CWND || (c->cwnd < c->ssthresh && 2 * in_flight(c) >= c->cwnd))
+		c->flags |= SL_TCPF_CWND_LIMITED;
+	else if (in_flight(c) == 0 || why != BY_NOTHING)
+		c->flags &= ~(uint32_t)SL_TCPF_CWND_LIMITED;
 	if (any) {
 		sl_tcp_rearm_rtx(c);
 	} else if (why == BY_WINDOW && c->snd_una == c->snd_nxt && c->rtx_kind == SL_RTX_NONE) {
@@ -365,49 +369,4 @@ void sl_tcp_output(struct sl_tcp *t)
 		else
 			sl_pool_put(&t->conns, c);
 	}
-}
-
-static void refill_budgets(struct sl_tcp *t)
-{
-	uint64_t sec = now_ns(t) / SL_NS_PER_SEC;
-
-	if (sec == t->limit_sec)
-		return;
-	t->limit_sec = sec;
-	t->challenge_left =
-		CHALLENGES_PER_SEC + (uint32_t)sl_prng_below(&t->prng, CHALLENGES_PER_SEC);
-	t->rst_left = RSTS_PER_SEC + (uint32_t)sl_prng_below(&t->prng, RSTS_PER_SEC);
-}
-
-bool sl_tcp_may_challenge(struct sl_tcp *t)
-{
-	refill_budgets(t);
-	if (!t->challenge_left)
-		return false;
-	t->challenge_left--;
-	return true;
-}
-
-bool sl_tcp_may_rst(struct sl_tcp *t)
-{
-	refill_budgets(t);
-	if (!t->rst_left)
-		return false;
-	t->rst_left--;
-	return true;
-}
-
-void sl_tcp_challenge(struct sl_tcp_conn *c)
-{
-	struct sl_tcp *t = c->tcp;
-
-	if (c->flags & SL_TCPF_ACK_NOW)
-		return; /* one goes out anyway */
-	if (!sl_tcp_may_challenge(t)) {
-		sl_net_drop(t->net, SL_DROP_CHALLENGE_LIMIT);
-		return;
-	}
-	t->stats.challenge_acks++;
-	c->flags |= SL_TCPF_ACK_NOW;
-	sl_tcp_dirty(c);
 }

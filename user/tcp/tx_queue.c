@@ -2,6 +2,12 @@
 /*
  * The send queue: frames with payload at a fixed place behind room for all headers. Bytes are
  * copied and summed once; the sum stays with the frame for its transmissions.
+ *
+ *   in flight: a frame each     not sent yet: as many segments as a frame holds, cut when they go
+ *   [ A ] [ B ] [ C ]           [ D | E | F ] [ G | H ]
+ *
+ * So a small segment size costs memory only for what is in flight, and the number of frames is
+ * bounded whatever the size is: beyond it, what is queued waits for acknowledgements.
  */
 #include "tcp/internal.h"
 #include "wire/csum.h"
@@ -17,20 +23,48 @@ static bool can_send(const struct sl_tcp_conn *c)
 	       !(c->flags & SL_TCPF_FIN_WANTED);
 }
 
-/* Frames of few bytes count too: a queue is bounded in both. */
+enum {
+	SEGS_PER_FRAME = 4,
+	MIN_FILL = 1024,
+	SPARE_FRAMES = 16,
+	FRAMES_TO_GO_ON = 4,
+	BEYOND_WINDOW = 16 << 10,
+};
+
+/*
+ * Frames of few bytes count too: a queue is bounded in both. As this is the number of frames that
+ * an acknowledgement with SACK blocks walks over, it bounds that work as well.
+ */
 static uint32_t max_frames(const struct sl_tcp_conn *c)
 {
-	uint32_t cnt = 2 * (c->tcp->cfg.snd_buf / c->mss) + 16;
+	uint32_t cnt = c->tcp->cfg.snd_buf / MIN_FILL + SPARE_FRAMES;
 
 	return cnt < UINT16_MAX / 2 ? cnt : UINT16_MAX / 2;
 }
 
-/* The last frames of the pool are for acknowledgements, heads, and who has none in flight. */
+/* Payload that a frame gets before it is sent: whole segments, one as a rule. */
+static uint32_t frame_fill(const struct sl_tcp_conn *c)
+{
+	uint32_t room = c->tcp->umem->frame_size - SL_FRAME_HEADROOM, segs;
+
+	if (sl_likely(2u * c->mss > room))
+		return c->mss;
+	segs = room / c->mss;
+	return (segs < SEGS_PER_FRAME ? segs : SEGS_PER_FRAME) * c->mss;
+}
+
+/*
+ * The last frames of the pool are for acknowledgements, heads, and who has none in flight; and so are
+ * those of whom the application counts it to.
+ */
 static bool pool_allows(const struct sl_tcp_conn *c)
 {
+	const struct sl_tcp_ops *ops = &c->tcp->ops;
 	const struct sl_umem *u = c->tcp->umem;
 
-	return !sl_umem_low(u) || (c->txq_cnt < 4 && u->free_cnt > u->low_water / 2);
+	if (c->txq_cnt < FRAMES_TO_GO_ON)
+		return !sl_umem_low(u) || u->free_cnt > u->low_water / 2;
+	return !sl_umem_low(u) && !(ops->full && c->handle && ops->full(c->handle));
 }
 
 static uint32_t queued(const struct sl_tcp_conn *c)
@@ -38,9 +72,20 @@ static uint32_t queued(const struct sl_tcp_conn *c)
 	return c->snd_end - c->snd_una;
 }
 
+/*
+ * What a peer's window does not let go waits here for no good: of that there is enough to go on with
+ * when it opens, and whoever stops reading costs no more.
+ */
+uint32_t sl_tcp_send_most(const struct sl_tcp_conn *c)
+{
+	uint32_t most = c->tcp->cfg.snd_buf, ahead = c->snd_wnd + BEYOND_WINDOW;
+
+	return ahead < most ? ahead : most;
+}
+
 size_t sl_tcp_send_room(const struct sl_tcp_conn *c)
 {
-	uint32_t used = queued(c), max = c->tcp->cfg.snd_buf;
+	uint32_t used = queued(c), max = sl_tcp_send_most(c);
 
 	if (!can_send(c) || used >= max || c->txq_cnt >= max_frames(c) || !pool_allows(c))
 		return 0;
@@ -68,29 +113,23 @@ static struct sl_frame *append_frame(struct sl_tcp_conn *c)
 	if (!c->txq_send)
 		c->txq_send = frame_link(f);
 	c->txq_cnt++;
+	sl_tcp_count_frames(c, 1);
 	return f;
 }
 
 /* The tail frame while it may still grow: not sent yet, no FIN, room for a byte. */
-static struct sl_frame *open_tail(struct sl_tcp_conn *c)
+static struct sl_frame *open_tail(struct sl_tcp_conn *c, uint32_t fill)
 {
 	struct sl_frame *f = frame_of(c->tcp, c->txq_tail);
 
-	if (!f || !c->txq_send || (f->flags & SL_TXF_FIN) || f->payload_len >= c->mss)
+	if (!f || !c->txq_send || (f->flags & SL_TXF_FIN) || f->payload_len >= fill)
 		return NULL;
 	return f;
 }
 
-static uint32_t frame_room(const struct sl_tcp_conn *c, const struct sl_frame *f)
+/* Bytes stand behind the payload that are to be a part of it. */
+static void extend(struct sl_tcp_conn *c, struct sl_frame *f, uint32_t len, uint64_t sum)
 {
-	return (uint32_t)c->mss - f->payload_len;
-}
-
-static void fill_frame(struct sl_tcp_conn *c, struct sl_frame *f, const uint8_t *bytes,
-		       uint32_t len)
-{
-	uint64_t sum = sl_csum_copy(payload_of(f) + f->payload_len, bytes, len, 0);
-
 	f->payload_sum = sl_csum_join(f->payload_sum, sum, f->payload_len);
 	f->payload_len = (uint16_t)(f->payload_len + len);
 	f->len = (uint16_t)(f->len + len);
@@ -113,12 +152,13 @@ static void wake_from_idle(struct sl_tcp_conn *c)
 static size_t append(struct sl_tcp_conn *c, const uint8_t *bytes, size_t len,
 		     bool (*more)(const struct sl_tcp_conn *c))
 {
+	uint32_t fill = frame_fill(c);
 	size_t done = 0;
 
 	if (c->snd_end == c->snd_una)
 		wake_from_idle(c);
 	while (done < len) {
-		struct sl_frame *f = open_tail(c);
+		struct sl_frame *f = open_tail(c, fill);
 		uint32_t n;
 
 		if (!f) {
@@ -128,10 +168,10 @@ static size_t append(struct sl_tcp_conn *c, const uint8_t *bytes, size_t len,
 			if (!f)
 				break;
 		}
-		n = frame_room(c, f);
+		n = fill - f->payload_len;
 		if (n > len - done)
 			n = (uint32_t)(len - done);
-		fill_frame(c, f, bytes + done, n);
+		extend(c, f, n, sl_csum_copy(payload_of(f) + f->payload_len, bytes + done, n, 0));
 		done += n;
 	}
 	if (done)
@@ -161,7 +201,7 @@ void sl_tcp_want_write(struct sl_tcp_conn *c)
 
 size_t sl_tcp_send(struct sl_tcp_conn *c, const void *bytes, size_t len)
 {
-	uint32_t used = queued(c), max = c->tcp->cfg.snd_buf;
+	uint32_t used = queued(c), max = sl_tcp_send_most(c);
 	size_t room, done;
 
 	if (!can_send(c) || len == 0)
@@ -173,10 +213,46 @@ size_t sl_tcp_send(struct sl_tcp_conn *c, const void *bytes, size_t len)
 	return done;
 }
 
+bool sl_tcp_fits_head(const struct sl_tcp_conn *c, size_t len)
+{
+	return can_send(c) && len / c->mss + 2 <= c->tcp->umem->free_cnt &&
+	       c->txq_cnt <= 2 * max_frames(c);
+}
+
+uint8_t *sl_tcp_lay(struct sl_tcp_conn *c, size_t min, bool beyond, size_t *room)
+{
+	uint32_t fill = frame_fill(c);
+	struct sl_frame *f;
+
+	if (!can_send(c))
+		return NULL;
+	if (c->snd_end == c->snd_una)
+		wake_from_idle(c);
+	f = open_tail(c, fill);
+	if (!f || fill - f->payload_len < min) {
+		bool may = beyond || (queued(c) < sl_tcp_send_most(c) && may_grow(c));
+
+		f = may ? append_frame(c) : NULL;
+	}
+	if (!f) {
+		sl_tcp_want_write(c);
+		return NULL;
+	}
+	*room = fill - f->payload_len;
+	return payload_of(f) + f->payload_len;
+}
+
+void sl_tcp_commit(struct sl_tcp_conn *c, size_t len)
+{
+	struct sl_frame *f = frame_of(c->tcp, c->txq_tail);
+
+	extend(c, f, (uint32_t)len, sl_csum_add(payload_of(f) + f->payload_len, len, 0));
+	sl_tcp_dirty(c);
+}
+
 bool sl_tcp_send_head(struct sl_tcp_conn *c, const void *bytes, size_t len)
 {
-	if (!can_send(c) || len / c->mss + 2 > c->tcp->umem->free_cnt ||
-	    c->txq_cnt > 2 * max_frames(c))
+	if (!sl_tcp_fits_head(c, len))
 		return false;
 	return len == 0 || append(c, bytes, len, may_grow_head) == len;
 }
@@ -221,6 +297,7 @@ void sl_tcp_txq_pop(struct sl_tcp_conn *c)
 	if (!f->next)
 		c->txq_tail = 0;
 	c->txq_cnt--;
+	sl_tcp_count_frames(c, -1);
 	sl_frame_acked(c->tcp->umem, f);
 }
 
@@ -239,14 +316,18 @@ void sl_tcp_txq_trim_head(struct sl_tcp_conn *c, uint32_t ack)
 
 /*
  * Cuts a frame that is not in the ring behind len bytes of payload; the rest goes into a frame of
- * its own behind it. False when there is none.
+ * its own behind it. False when there is none, or when the connection has enough and something in
+ * flight that will give one back.
  */
 bool sl_tcp_txq_split(struct sl_tcp_conn *c, struct sl_frame *f, uint32_t len)
 {
 	struct sl_tcp *t = c->tcp;
-	struct sl_frame *rest = sl_frame_get(t->umem, SL_FRAME_UNACKED, SL_FRAME_HEADROOM);
 	uint32_t n = f->payload_len - len;
+	struct sl_frame *rest;
 
+	if (c->txq_cnt >= max_frames(c) && in_flight(c))
+		return false;
+	rest = sl_frame_get(t->umem, SL_FRAME_UNACKED, SL_FRAME_HEADROOM);
 	if (!rest) {
 		sl_net_drop(t->net, SL_DROP_NO_FRAME);
 		return false;
@@ -268,6 +349,7 @@ bool sl_tcp_txq_split(struct sl_tcp_conn *c, struct sl_frame *f, uint32_t len)
 	if (c->txq_tail == frame_link(f))
 		c->txq_tail = frame_link(rest);
 	c->txq_cnt++;
+	sl_tcp_count_frames(c, 1);
 	return true;
 }
 
@@ -276,6 +358,7 @@ void sl_tcp_txq_purge(struct sl_tcp_conn *c)
 	struct sl_tcp *t = c->tcp;
 	struct sl_frame *f = frame_of(t, c->txq_head);
 
+	sl_tcp_count_frames(c, -(int32_t)c->txq_cnt);
 	while (f) {
 		struct sl_frame *next = f->next;
 
@@ -289,4 +372,14 @@ void sl_tcp_txq_purge(struct sl_tcp_conn *c)
 	c->sacked_out = 0;
 	c->lost_out = 0;
 	c->retrans_out = 0;
+}
+
+uint32_t sl_tcp_unread_frames(const struct sl_tcp_conn *c)
+{
+	return c->txq_cnt;
+}
+
+uint64_t sl_tcp_unread_ns(const struct sl_tcp_conn *c)
+{
+	return c->snd_una == c->snd_end ? 0 : ticks_ns(now_tick(c->tcp) - c->progress_at);
 }

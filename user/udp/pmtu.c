@@ -32,11 +32,6 @@ static uint32_t path_index(const struct sl_udp_pmtu *p, uint8_t family, const ui
 	return (uint32_t)sl_siphash13_words(&p->key, w, 3) % SL_UDP_PMTU_PATHS;
 }
 
-static bool is_path(const struct sl_udp_path *e, uint8_t family, const uint8_t addr[16])
-{
-	return e->family == family && memcmp(e->addr, addr, 16) == 0;
-}
-
 uint16_t sl_udp_pmtu_lookup(const struct sl_udp_pmtu *p, uint8_t family, const uint8_t addr[16],
 			    uint16_t link_mtu, uint64_t now_ns)
 {
@@ -45,7 +40,7 @@ uint16_t sl_udp_pmtu_lookup(const struct sl_udp_pmtu *p, uint8_t family, const u
 	if (now_ns >= p->until_ns)
 		return link_mtu;
 	e = &p->paths[path_index(p, family, addr)];
-	if (now_ns >= e->until_ns || !is_path(e, family, addr))
+	if (now_ns >= e->until_ns || e->family != family || memcmp(e->addr, addr, 16) != 0)
 		return link_mtu;
 	return e->mtu < link_mtu ? e->mtu : link_mtu;
 }
@@ -71,26 +66,18 @@ void sl_udp_pmtu_sent(struct sl_udp_pmtu *p, uint8_t family, const uint8_t addr[
 	};
 }
 
-/* Each fingerprint answers for one error. */
-static bool take_sent(struct sl_udp_pmtu *p, uint64_t print, uint64_t now_ns)
-{
-	struct sl_udp_sent *s = &p->sent[print % SL_UDP_PMTU_SENT];
-
-	if (s->fingerprint != ((uint32_t)(print >> 32) | 1) ||
-	    (uint32_t)(now_ns / SL_NS_PER_MS) - s->sent_ms > SENT_MS)
-		return false;
-	s->fingerprint = 0;
-	return true;
-}
-
 bool sl_udp_pmtu_too_big(struct sl_udp_pmtu *p, uint8_t family, const uint8_t addr[16],
 			 const uint8_t *l4, uint32_t mtu, uint64_t now_ns)
 {
 	uint32_t floor = family == 4 ? SL_UDP_PMTU_FLOOR4 : SL_UDP_PMTU_FLOOR6;
 	struct sl_udp_path *e = &p->paths[path_index(p, family, addr)];
+	uint64_t print = print_of(p, family, addr, l4);
+	struct sl_udp_sent *s = &p->sent[print % SL_UDP_PMTU_SENT];
 
-	if (!take_sent(p, print_of(p, family, addr, l4), now_ns))
+	if (s->fingerprint != ((uint32_t)(print >> 32) | 1) ||
+	    (uint32_t)(now_ns / SL_NS_PER_MS) - s->sent_ms > SENT_MS)
 		return false;
+	s->fingerprint = 0; /* it answers for one error */
 	if (mtu < floor)
 		mtu = floor;
 	if (mtu >= sl_udp_pmtu_lookup(p, family, addr, UINT16_MAX, now_ns))

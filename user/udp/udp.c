@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdlib.h>
-#include "net/net.h"
 #include "udp/pmtu.h"
 #include "udp/udp.h"
 #include "wire/csum.h"
 #include "wire/ip6.h"
+#include "wire/udp.h"
 
 struct sl_udp {
 	struct sl_net *net;
@@ -15,45 +15,8 @@ struct sl_udp {
 	struct sl_udp_pmtu pmtu;
 };
 
-static void peer_from_rx(const struct sl_net *n, const struct sl_frame *f,
-			 const struct sl_udp_hdr *h, struct sl_udp_peer *peer)
-{
-	struct sl_net_path path;
-
-	sl_net_path_from_rx(n, f, &path);
-	*peer = (struct sl_udp_peer){
-		.local_port_be = h->dport_be,
-		.remote_port_be = h->sport_be,
-		.family = path.family,
-		.port = path.port,
-		.vlan = {path.vlan[0], path.vlan[1]},
-		.vlan_cnt = path.vlan_cnt,
-		.vlan_ad = path.vlan_ad,
-	};
-	memcpy(peer->local, path.local, sizeof(peer->local));
-	memcpy(peer->remote, path.remote, sizeof(peer->remote));
-	memcpy(peer->mac, path.mac, sizeof(peer->mac));
-	memcpy(peer->local_mac, path.local_mac, sizeof(peer->local_mac));
-}
-
-static struct sl_net_path path_of(const struct sl_udp_peer *peer)
-{
-	struct sl_net_path path = {
-		.vlan = {peer->vlan[0], peer->vlan[1]},
-		.vlan_cnt = peer->vlan_cnt,
-		.vlan_ad = peer->vlan_ad,
-		.family = peer->family,
-		.port = peer->port,
-	};
-
-	memcpy(path.local, peer->local, sizeof(path.local));
-	memcpy(path.remote, peer->remote, sizeof(path.remote));
-	memcpy(path.mac, peer->mac, sizeof(path.mac));
-	memcpy(path.local_mac, peer->local_mac, sizeof(path.local_mac));
-	return path;
-}
-
-/* IPv4: a field of zero means that the sender made none (RFC 768). IPv6: must be there (RFC 8200).
+/*
+ * IPv4: a field of zero means that the sender made none (RFC 768). IPv6: must be there (RFC 8200).
  */
 static bool checksum_ok(const struct sl_net *n, const struct sl_frame *f,
 			const struct sl_udp_hdr *h)
@@ -63,7 +26,7 @@ static bool checksum_ok(const struct sl_net *n, const struct sl_frame *f,
 	return sl_net_l4_csum_ok(n, f, SL_IP_PROTO_UDP, SL_UDP_CSUM_OFF);
 }
 
-static void udp_input(void *ctx, struct sl_frame *f)
+static void udp_input(void *ctx, struct sl_frame *f, const struct sl_flow_key *key)
 {
 	struct sl_udp *u = ctx;
 	struct sl_net *n = u->net;
@@ -71,13 +34,14 @@ static void udp_input(void *ctx, struct sl_frame *f)
 	struct sl_udp_view v;
 	int listener;
 
+	(void)key; /* a datagram has no state to be found by it */
 	/* A source port of zero asks for no reply (RFC 768); there is nothing else to do here. */
 	if (sl_udp_parse(f->data, f->len, &v) < 0 || v.hdr->sport_be == 0) {
 		sl_net_drop_frame(n, f, SL_DROP_UDP_HEADER);
 		return;
 	}
-	peer_from_rx(n, f, v.hdr, &peer);
-	listener = sl_net_find_listener(n, peer.family, peer.local, peer.local_port_be,
+	sl_net_path_from_rx(n, f, &peer.path);
+	listener = sl_net_find_listener(n, peer.path.family, peer.path.local, v.hdr->dport_be,
 					SL_IP_PROTO_UDP);
 	if (listener < 0) {
 		sl_net_drop_frame(n, f, SL_DROP_NO_LISTENER);
@@ -88,6 +52,8 @@ static void udp_input(void *ctx, struct sl_frame *f)
 		sl_net_drop_frame(n, f, SL_DROP_UDP_CHECKSUM);
 		return;
 	}
+	peer.local_port_be = v.hdr->dport_be;
+	peer.remote_port_be = v.hdr->sport_be;
 	peer.listener = (uint16_t)listener;
 	f->data += SL_UDP_HDR_LEN;
 	f->len = v.payload_len;
@@ -146,10 +112,11 @@ void sl_udp_destroy(struct sl_udp *u)
 
 size_t sl_udp_max_payload(const struct sl_udp *u, const struct sl_udp_peer *peer)
 {
+	const struct sl_net_path *path = &peer->path;
 	const struct sl_net *n = u->net;
-	size_t ip_len = peer->family == 4 ? sizeof(struct sl_ip4_hdr) : sizeof(struct sl_ip6_hdr);
-	size_t mtu = sl_udp_pmtu_lookup(&u->pmtu, peer->family, peer->remote,
-					(uint16_t)n->ports[peer->port]->mtu, n->now_ns);
+	size_t ip_len = path->family == 4 ? sizeof(struct sl_ip4_hdr) : sizeof(struct sl_ip6_hdr);
+	size_t mtu = sl_udp_pmtu_lookup(&u->pmtu, path->family, path->remote,
+					(uint16_t)n->ports[path->port]->mtu, n->now_ns);
 	size_t by_mtu = mtu - ip_len - SL_UDP_HDR_LEN;
 	size_t by_frame = n->umem->frame_size - SL_FRAME_HEADROOM - SL_UDP_HDR_LEN;
 
@@ -160,7 +127,7 @@ int sl_udp_send(struct sl_udp *u, const struct sl_udp_peer *peer, const struct s
 		unsigned cnt)
 {
 	struct sl_net *n = u->net;
-	struct sl_net_path path = path_of(peer);
+	const struct sl_net_path *path = &peer->path;
 	size_t len = 0, max = sl_udp_max_payload(u, peer);
 
 	for (unsigned i = 0; i < cnt; i++) {
@@ -185,15 +152,15 @@ int sl_udp_send(struct sl_udp *u, const struct sl_udp_peer *peer, const struct s
 	sl_udp_write(h, peer->local_port_be, peer->remote_port_be, (uint16_t)len);
 	f->len = (uint16_t)(SL_UDP_HDR_LEN + len);
 
-	uint16_t csum_be = sl_net_l4_csum(&path, SL_IP_PROTO_UDP, h, f->len);
+	uint16_t csum_be = sl_net_l4_csum(path, SL_IP_PROTO_UDP, h, f->len);
 
 	h->csum_be = csum_be ? csum_be : 0xffff; /* RFC 768: zero would mean none */
-	if (f->len > (peer->family == 4 ? SL_UDP_PMTU_FLOOR4 - sizeof(struct sl_ip4_hdr)
+	if (f->len > (path->family == 4 ? SL_UDP_PMTU_FLOOR4 - sizeof(struct sl_ip4_hdr)
 					: SL_UDP_PMTU_FLOOR6 - sizeof(struct sl_ip6_hdr)))
-		sl_udp_pmtu_sent(&u->pmtu, peer->family, peer->remote, f->data, n->now_ns);
+		sl_udp_pmtu_sent(&u->pmtu, path->family, path->remote, f->data, n->now_ns);
 	u->stats.datagrams_out++;
 	u->stats.bytes_out += len;
-	return sl_net_send(n, f, &path, SL_IP_PROTO_UDP) ? 0 : -ENOBUFS;
+	return sl_net_send(n, f, path, SL_IP_PROTO_UDP) ? 0 : -ENOBUFS;
 }
 
 void sl_udp_stats(const struct sl_udp *u, struct sl_udp_stats *out)

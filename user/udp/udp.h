@@ -9,22 +9,15 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "xio/frame.h"
+#include "net/net.h"
 
-struct sl_net;
 struct sl_udp;
 
 /* Where a reply goes: back the way the datagram came. Plain data, may be kept and copied. */
 struct sl_udp_peer {
-	uint8_t local[16], remote[16]; /* IPv4: first four bytes */
+	struct sl_net_path path;
 	uint16_t local_port_be, remote_port_be;
-	uint8_t family, port; /* port: of the worker */
 	uint16_t listener;
-	uint8_t mac[6]; /* next hop towards the peer */
-	uint8_t local_mac[6];
-	uint16_t vlan[2]; /* tags in host order, 0 none; outer first */
-	uint8_t vlan_cnt;
-	uint8_t vlan_ad; /* outer tag is 802.1ad */
 };
 
 /* One datagram; bytes are valid during the call, unless the callee takes chunk->frame. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Internet checksum (RFC 1071, 1624).
+ * The Internet checksum (RFC 1071).
  *
  *   ptr, len ... -> partial sum (uint64_t) -> sl_csum_fold -> 16 bits -> ~ -> field
  *
@@ -21,8 +21,6 @@
 #include "wire/icmp.h"
 #include "wire/ip4.h"
 #include "wire/ip6.h"
-#include "wire/tcp.h"
-#include "wire/udp.h"
 
 /* Adds len bytes at any alignment to a partial sum. */
 uint64_t sl_csum_add(const void *ptr, size_t len, uint64_t sum);
@@ -106,90 +104,29 @@ static inline bool sl_csum_l4_partial(uint64_t pseudo, uint16_t csum_be)
 	return sl_csum_fold(pseudo) == csum_be;
 }
 
-/* sl_csum_{tcp,udp}{4,6}_ok(ip header, transport header, len): a right checksum? UDP: 0 is not. */
-static inline bool sl_csum_tcp4_ok(const struct sl_ip4_hdr *ip, const struct sl_tcp_hdr *tcp,
-				   size_t len)
+/* An IPv4 header is five to fifteen words. */
+static inline uint64_t sl_csum_ip4(const struct sl_ip4_hdr *ip, size_t hdr_len)
 {
-	return sl_csum_l4_ok(
-		sl_csum_pseudo4(ip->src_be, ip->dst_be, SL_IP_PROTO_TCP, (uint32_t)len), tcp, len);
-}
+	uint64_t sum = 0;
+	uint32_t word;
 
-static inline bool sl_csum_tcp6_ok(const struct sl_ip6_hdr *ip, const struct sl_tcp_hdr *tcp,
-				   size_t len)
-{
-	return sl_csum_l4_ok(sl_csum_pseudo6(ip->src, ip->dst, SL_IP_PROTO_TCP, (uint32_t)len), tcp,
-			     len);
-}
-
-/* RFC 768: 0 means that the sender made none, which the caller may allow. */
-static inline bool sl_csum_udp4_ok(const struct sl_ip4_hdr *ip, const struct sl_udp_hdr *udp,
-				   size_t len)
-{
-	return udp->csum_be && sl_csum_l4_ok(sl_csum_pseudo4(ip->src_be, ip->dst_be,
-							     SL_IP_PROTO_UDP, (uint32_t)len),
-					     udp, len);
-}
-
-/* RFC 8200 8.1: 0 must be refused. */
-static inline bool sl_csum_udp6_ok(const struct sl_ip6_hdr *ip, const struct sl_udp_hdr *udp,
-				   size_t len)
-{
-	return udp->csum_be &&
-	       sl_csum_l4_ok(sl_csum_pseudo6(ip->src, ip->dst, SL_IP_PROTO_UDP, (uint32_t)len), udp,
-			     len);
-}
-
-/* Fills: whatever the field held before. */
-static inline void sl_csum_tcp4_fill(const struct sl_ip4_hdr *ip, struct sl_tcp_hdr *tcp,
-				     size_t len)
-{
-	tcp->csum_be = 0;
-	tcp->csum_be = sl_csum_finish(sl_csum_add(
-		tcp, len, sl_csum_pseudo4(ip->src_be, ip->dst_be, SL_IP_PROTO_TCP, (uint32_t)len)));
-}
-
-static inline void sl_csum_tcp6_fill(const struct sl_ip6_hdr *ip, struct sl_tcp_hdr *tcp,
-				     size_t len)
-{
-	tcp->csum_be = 0;
-	tcp->csum_be = sl_csum_finish(sl_csum_add(
-		tcp, len, sl_csum_pseudo6(ip->src, ip->dst, SL_IP_PROTO_TCP, (uint32_t)len)));
-}
-
-/* RFC 768: a sum of 0 is sent as all ones. */
-static inline uint16_t sl_csum_udp_finish(uint64_t sum)
-{
-	uint16_t c = sl_csum_finish(sum);
-
-	return c ? c : 0xffff;
-}
-
-static inline void sl_csum_udp4_fill(const struct sl_ip4_hdr *ip, struct sl_udp_hdr *udp,
-				     size_t len)
-{
-	udp->csum_be = 0;
-	udp->csum_be = sl_csum_udp_finish(sl_csum_add(
-		udp, len, sl_csum_pseudo4(ip->src_be, ip->dst_be, SL_IP_PROTO_UDP, (uint32_t)len)));
-}
-
-static inline void sl_csum_udp6_fill(const struct sl_ip6_hdr *ip, struct sl_udp_hdr *udp,
-				     size_t len)
-{
-	udp->csum_be = 0;
-	udp->csum_be = sl_csum_udp_finish(sl_csum_add(
-		udp, len, sl_csum_pseudo6(ip->src, ip->dst, SL_IP_PROTO_UDP, (uint32_t)len)));
+	for (size_t off = 0; off < hdr_len; off += sizeof(word)) {
+		memcpy(&word, (const uint8_t *)ip + off, sizeof(word));
+		sum += word;
+	}
+	return sum;
 }
 
 /* hdr_len: with options, as sl_ip4_parse returned it. */
 static inline bool sl_csum_ip4_ok(const struct sl_ip4_hdr *ip, size_t hdr_len)
 {
-	return sl_csum_fold(sl_csum_add(ip, hdr_len, 0)) == 0xffff;
+	return sl_csum_fold(sl_csum_ip4(ip, hdr_len)) == 0xffff;
 }
 
 static inline void sl_csum_ip4_fill(struct sl_ip4_hdr *ip, size_t hdr_len)
 {
 	ip->csum_be = 0;
-	ip->csum_be = sl_csum_finish(sl_csum_add(ip, hdr_len, 0));
+	ip->csum_be = sl_csum_finish(sl_csum_ip4(ip, hdr_len));
 }
 
 /* ICMP has no pseudo-header, ICMPv6 has (RFC 4443 2.3). */
@@ -203,17 +140,6 @@ static inline bool sl_csum_icmp6_ok(const struct sl_ip6_hdr *ip, const struct sl
 {
 	return sl_csum_l4_ok(sl_csum_pseudo6(ip->src, ip->dst, SL_IP_PROTO_ICMP6, (uint32_t)len),
 			     icmp, len);
-}
-
-/* The checksum after a 16-bit or 32-bit aligned field changed: RFC 1624 3, eqn. 3. */
-static inline uint16_t sl_csum_update16(uint16_t csum_be, uint16_t old_be, uint16_t new_be)
-{
-	return sl_csum_finish((uint64_t)(uint16_t)~csum_be + (uint16_t)~old_be + new_be);
-}
-
-static inline uint16_t sl_csum_update32(uint16_t csum_be, uint32_t old_be, uint32_t new_be)
-{
-	return sl_csum_finish((uint64_t)(uint16_t)~csum_be + (uint32_t)~old_be + new_be);
 }
 
 #endif

@@ -40,9 +40,9 @@ struct sl_ip6_view {
 	const struct sl_ip6_hdr *hdr;
 	uint16_t hdr_len;     /* extension headers included: where the upper protocol starts */
 	uint16_t payload_len; /* of the upper protocol */
-	uint8_t protocol; /* upper protocol, or the first header that is not walked (ESP, AH, none)
-			   */
-	bool fragment;    /* any but a whole datagram; the walk then ends at its fragment header */
+	/* upper protocol, or the first header that is not walked (ESP, AH, none) */
+	uint8_t protocol;
+	bool fragment; /* any but a whole datagram; the walk then ends at its fragment header */
 };
 
 /* The walk behind sl_ip6_parse, for a packet with extension headers. */
@@ -75,7 +75,8 @@ static inline int sl_ip6_parse(const uint8_t *p, size_t len, struct sl_ip6_view 
 	return sl_ip6_walk(p, sizeof(*h) + payload_len, v);
 }
 
-/* Sources that no client can have: unspecified, loopback, multicast (RFC 4291 2.5.2, 2.5.3, 2.7).
+/*
+ * Sources that no client can have: unspecified, loopback, multicast (RFC 4291 2.5.2, 2.5.3, 2.7).
  */
 static inline bool sl_ip6_src_invalid(const uint8_t src[16])
 {

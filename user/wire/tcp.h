@@ -118,9 +118,4 @@ static inline uint32_t sl_seq_max(uint32_t a, uint32_t b)
 	return sl_seq_lt(a, b) ? b : a;
 }
 
-static inline uint32_t sl_seq_min(uint32_t a, uint32_t b)
-{
-	return sl_seq_lt(a, b) ? a : b;
-}
-
 #endif

@@ -48,56 +48,32 @@ static const struct {
 	[SL_TCP_OPT_TS] = {10, 10, 1, take_ts},
 };
 
-/* The option's length, 2 at the least, or SL_WIRE_OPTIONS. left >= 1. */
-static int take_option(const uint8_t *p, size_t left, struct sl_tcp_opts *o)
-{
-	uint8_t kind = p[0], len;
-
-	if (left < 2)
-		return SL_WIRE_OPTIONS;
-	len = p[1];
-	if (len < 2 || len > left)
-		return SL_WIRE_OPTIONS;
-	if (kind < sizeof(known) / sizeof(known[0]) && known[kind].take) {
-		if (len < known[kind].min || len > known[kind].max ||
-		    (len - known[kind].min) % known[kind].step)
-			return SL_WIRE_OPTIONS;
-		known[kind].take(p + 2, len - 2u, o);
-	}
-	return len;
-}
-
 int sl_tcp_opt_parse(const uint8_t *p, size_t len, struct sl_tcp_opts *o)
 {
 	size_t off = 0;
 
 	*o = (struct sl_tcp_opts)SL_TCP_OPTS_NONE;
 	while (off < len && p[off] != SL_TCP_OPT_END) {
-		int n = 1;
+		uint8_t kind = p[off], n;
 
-		if (p[off] != SL_TCP_OPT_NOP)
-			n = take_option(p + off, len - off, o);
-		if (n < 0)
-			return n;
-		off += (size_t)n;
+		if (kind == SL_TCP_OPT_NOP) {
+			off++;
+			continue;
+		}
+		if (len - off < 2)
+			return SL_WIRE_OPTIONS;
+		n = p[off + 1]; /* kind and length bytes included */
+		if (n < 2 || n > len - off)
+			return SL_WIRE_OPTIONS;
+		if (kind < sizeof(known) / sizeof(known[0]) && known[kind].take) {
+			if (n < known[kind].min || n > known[kind].max ||
+			    (n - known[kind].min) % known[kind].step)
+				return SL_WIRE_OPTIONS;
+			known[kind].take(p + off + 2, n - 2u, o);
+		}
+		off += n;
 	}
 	return 0;
-}
-
-/* A full TS option costs 10 bytes; SACK-permitted fills its two bytes of padding. */
-static uint8_t *put_sack_ok_and_ts(uint8_t *p, const struct sl_tcp_opts *o)
-{
-	if (!o->sack_ok && !o->has_ts)
-		return p;
-	if (o->has_ts)
-		sl_tcp_opt_write_ts(p, o->ts_val, o->ts_ecr);
-	p[0] = o->sack_ok ? SL_TCP_OPT_SACK_OK : SL_TCP_OPT_NOP;
-	p[1] = o->sack_ok ? 2 : SL_TCP_OPT_NOP;
-	if (o->has_ts)
-		return p + SL_TCP_OPT_TS_LEN;
-	p[2] = SL_TCP_OPT_NOP;
-	p[3] = SL_TCP_OPT_NOP;
-	return p + 4;
 }
 
 size_t sl_tcp_opt_write_syn(uint8_t *p, const struct sl_tcp_opts *o)
@@ -110,7 +86,16 @@ size_t sl_tcp_opt_write_syn(uint8_t *p, const struct sl_tcp_opts *o)
 		sl_put_be16(at + 2, o->mss);
 		at += 4;
 	}
-	at = put_sack_ok_and_ts(at, o);
+	/* A full TS option costs 10 bytes; SACK-permitted fills its two bytes of padding. */
+	if (o->has_ts)
+		sl_tcp_opt_write_ts(at, o->ts_val, o->ts_ecr);
+	if (o->has_ts || o->sack_ok) {
+		at[0] = o->sack_ok ? SL_TCP_OPT_SACK_OK : SL_TCP_OPT_NOP;
+		at[1] = o->sack_ok ? 2 : SL_TCP_OPT_NOP;
+		if (!o->has_ts)
+			at[2] = at[3] = SL_TCP_OPT_NOP;
+		at += o->has_ts ? SL_TCP_OPT_TS_LEN : 4;
+	}
 	if (o->wscale >= 0) {
 		at[0] = SL_TCP_OPT_NOP;
 		at[1] = SL_TCP_OPT_WSCALE;

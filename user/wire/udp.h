@@ -50,7 +50,7 @@ static inline int sl_udp_parse(const uint8_t *p, size_t len, struct sl_udp_view 
 	return sizeof(*h);
 }
 
-/* Checksum 0; fill it with sl_csum_udp4_fill or sl_csum_udp6_fill. */
+/* Checksum 0: it is the caller's to fill, with all ones for a sum of 0 (RFC 768). */
 static inline void sl_udp_write(struct sl_udp_hdr *h, uint16_t sport_be, uint16_t dport_be,
 				uint16_t payload_len)
 {

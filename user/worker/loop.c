@@ -2,13 +2,11 @@
 #include "worker/worker.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/cpu.h"
-#include "core/reload.h"
 #include "net/handover.h"
 #include "xio/xsk_port.h"
 
@@ -16,7 +14,7 @@ enum { WAIT_EVENTS = 32, TX_RETRY_NS = 50000 };
 
 static unsigned receive(struct sl_worker *w, uint64_t now_ns)
 {
-	struct sl_frame *frames[SL_BURST];
+	SL_UNSET struct sl_frame *frames[SL_BURST];
 	unsigned total = 0;
 
 	for (unsigned i = 0; i < w->port_cnt; i++) {
@@ -30,41 +28,6 @@ static unsigned receive(struct sl_worker *w, uint64_t now_ns)
 	return total + sl_handover_poll(&w->net);
 }
 
-static void transmit(struct sl_worker *w)
-{
-	sl_tcp_output(w->core.tcp);
-	sl_net_flush(&w->net);
-	for (unsigned i = 0; i < w->port_cnt; i++)
-		w->ports[i]->ops->flush(w->ports[i]);
-}
-
-static void obey(struct sl_worker *w, struct sl_worker_msg *m)
-{
-	switch (m->verb) {
-	case SL_WORKER_ADOPT: sl_core_adopt(&w->core, m->pool, m->backend, m->transport); break;
-	case SL_WORKER_PREPARE: sl_core_prepare(&w->core, m->change); break;
-	case SL_WORKER_SWITCH: sl_core_switch(&w->core, m->change); break;
-	case SL_WORKER_DRAIN:
-		w->draining = true;
-		sl_core_drain(&w->core);
-		break;
-	case SL_WORKER_STOP: w->stopping = true; break;
-	}
-	free(m);
-}
-
-static unsigned read_inbox(struct sl_worker *w)
-{
-	struct sl_worker_msg *m;
-	unsigned n = 0;
-
-	while ((m = sl_ring_get_ptr(w->inbox))) {
-		obey(w, m);
-		n++;
-	}
-	return n;
-}
-
 /* One burst, run to completion. Returns how much there was to do. */
 static unsigned run_once(struct sl_worker *w)
 {
@@ -74,13 +37,15 @@ static unsigned run_once(struct sl_worker *w)
 
 	sl_core_set_now(c, now_ns);
 	sl_net_set_now(&w->net, now_ns);
-	n = read_inbox(w);
+	n = sl_worker_read_inbox(w);
 	n += receive(w, now_ns);
 	n += sl_rpc_poll(c->rpc, now_ns);
 	sl_tcp_timer(c->tcp);
 	n += sl_core_run(c);
 	sl_rpc_flush(c->rpc, now_ns); /* first: backends compute while we transmit */
-	transmit(w);
+	sl_core_flush(&w->core);
+	sl_tcp_output(w->core.tcp);
+	sl_net_flush(&w->net);
 	w->loops++;
 	if (n) {
 		w->busy_loops++;
@@ -89,34 +54,18 @@ static unsigned run_once(struct sl_worker *w)
 	return n;
 }
 
-/* The kernel takes frames of the tx ring only when called: what it left there is offered again. */
-static bool tx_unsent(const struct sl_worker *w)
-{
-	for (unsigned i = 0; i < w->port_cnt; i++) {
-		if (sl_xsk_tx_unsent(w->ports[i]))
-			return true;
-	}
-	return false;
-}
-
 static uint64_t next_ns(struct sl_worker *w)
 {
 	uint64_t next = sl_tcp_next_ns(w->core.tcp), due = sl_core_next_ns(&w->core);
 
-	if (tx_unsent(w))
-		return w->core.now_ns + TX_RETRY_NS;
-
+	/* The kernel takes frames of the tx ring only when called: what it left goes once more. */
+	for (unsigned i = 0; i < w->port_cnt; i++) {
+		if (sl_xsk_tx_unsent(w->ports[i]))
+			return w->core.now_ns + TX_RETRY_NS;
+	}
 	next = due < next ? due : next;
 	due = sl_rpc_next_ns(w->core.rpc);
 	return due < next ? due : next;
-}
-
-static void drain_wakeups(struct sl_worker *w)
-{
-	uint64_t count;
-
-	if (read(w->wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
-		w->stopping = true; /* our own eventfd is gone: nothing can be relied on */
 }
 
 /*
@@ -125,12 +74,14 @@ static void drain_wakeups(struct sl_worker *w)
  */
 static void sleep_until_event(struct sl_worker *w)
 {
-	struct epoll_event events[WAIT_EVENTS];
+	SL_UNSET struct epoll_event events[WAIT_EVENTS];
 	struct timespec ts, *timeout = NULL;
 	uint64_t next, now_ns;
 
 	sl_handover_arm(&w->net);
 	if (sl_rpc_arm(w->core.rpc) && !run_once(w)) {
+		uint64_t count;
+
 		next = next_ns(w);
 		now_ns = sl_now_ns();
 		if (next != UINT64_MAX) {
@@ -143,7 +94,8 @@ static void sleep_until_event(struct sl_worker *w)
 		w->sleeps++;
 		if (epoll_pwait2(w->epoll_fd, events, WAIT_EVENTS, timeout, NULL) > 0)
 			w->busy_ns = sl_now_ns();
-		drain_wakeups(w);
+		if (read(w->wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+			w->stopping = true; /* our own eventfd is gone: nothing can be relied on */
 	}
 	sl_rpc_disarm(w->core.rpc);
 	sl_handover_disarm(&w->net);

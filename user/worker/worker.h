@@ -8,10 +8,14 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include "base/ring.h"
 #include "core/core.h"
+#include "front/proxy/proxy.h"
 
-struct sl_core_change;
+struct sl_member;
+struct sl_mpsc;
+struct sl_table;
+struct sl_tls;
+struct sl_tls_config;
 struct sl_transport;
 
 enum sl_worker_verb {
@@ -23,14 +27,14 @@ enum sl_worker_verb {
 };
 
 /*
- * Belongs to the worker once it is sent, but for the change, which stays the control thread's;
+ * Belongs to the worker once it is sent, but for the table, which stays the control thread's;
  * allocated and freed with malloc.
  */
 struct sl_worker_msg {
 	enum sl_worker_verb verb;
-	uint32_t pool, backend;
+	struct sl_member *member;
 	struct sl_transport *transport;
-	struct sl_core_change *change;
+	struct sl_table *table;
 };
 
 struct sl_worker {
@@ -40,11 +44,12 @@ struct sl_worker {
 	struct sl_umem umem;
 	struct sl_net net;
 	struct sl_core core;
+	struct sl_tls *tls; /* of its connections */
+	struct sl_proxy_env proxy;
 	struct sl_port *ports[SL_MAX_PORTS];
 	unsigned port_cnt;
 	int epoll_fd, wake_fd;
-	struct sl_ring *inbox;
-	pthread_mutex_t inbox_lock; /* among senders; the worker takes none */
+	struct sl_mpsc *inbox;
 	pthread_t thread;
 	bool thread_started;
 	bool stopping, draining; /* the worker's own */
@@ -56,17 +61,25 @@ struct sl_worker {
 /* Everything but ports (added by the gateway in between) and the thread. 0 or -errno. */
 int sl_worker_init(struct sl_worker *w, const struct sl_config *cfg, unsigned index,
 		   uint32_t frame_size);
-/* With its ports in place: the stack, the core, the sleeping place. */
+/*
+ * With its ports in place: the stack, the core, the sleeping place. `tls`: who makes handshakes; the
+ * rest of it is filled in.
+ */
 int sl_worker_build(struct sl_worker *w, const struct sl_config *cfg,
-		    const struct sl_core_maps *maps);
+		    const struct sl_core_maps *maps, const struct sl_tls_config *tls);
 int sl_worker_start(struct sl_worker *w);
-/* Any thread. 0, or -EAGAIN: the inbox is full and the message still the caller's. */
-int sl_worker_send(struct sl_worker *w, struct sl_worker_msg *msg);
-/* The control thread: the same for a copy of it, waiting for room. 0 or -ENOMEM. */
-int sl_worker_tell(struct sl_worker *w, const struct sl_worker_msg *msg);
 /* Ends the thread and waits for it. */
 void sl_worker_stop(struct sl_worker *w);
 void sl_worker_fini(struct sl_worker *w);
+
+/* inbox.c. Any thread. 0, or -EAGAIN: the inbox is full and the message still the caller's. */
+int sl_worker_send(struct sl_worker *w, struct sl_worker_msg *msg);
+/* The control thread: the same for a copy of it, waiting for room. 0 or -ENOMEM. */
+int sl_worker_tell(struct sl_worker *w, const struct sl_worker_msg *msg);
+/* The worker's own: 0 or -errno; what is left in it is freed; how many messages it had. */
+int sl_worker_inbox_open(struct sl_worker *w);
+void sl_worker_inbox_close(struct sl_worker *w);
+unsigned sl_worker_read_inbox(struct sl_worker *w);
 
 /* loop.c */
 void sl_worker_run(struct sl_worker *w);

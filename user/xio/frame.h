@@ -63,8 +63,11 @@ struct sl_frame {
 	uint8_t family;       /* rx, set by net: 4 or 6 */
 	uint16_t l2_off;      /* rx, set by net: offset of the Ethernet header, as l3_off */
 	union {
-		uint64_t flow_hash;   /* rx: set by an L4 prefetch hook, sl_flow_hash() */
+		uint64_t flow_hash;   /* rx, set by net: sl_flow_hash() */
 		uint64_t payload_sum; /* tcp tx: partial checksum of the payload */
+		struct {
+			uint32_t holder_prev, holder_next; /* tcp: ooo.c */
+		};
 	};
 };
 _Static_assert(sizeof(struct sl_frame) == 64, "one cache line per frame");
@@ -78,7 +81,8 @@ struct sl_umem {
 	struct sl_frame *frames;
 	struct sl_frame **free; /* stack: the most recently used frame is the warmest */
 	uint32_t free_cnt;
-	uint32_t low_water; /* below it, new bodies and connections are refused */
+	uint32_t low_water; /* below it new bodies are refused; below half of it, connections */
+	uint16_t *lent;     /* SL_DEBUG: per frame, how many spans of sends refer to it */
 };
 
 /*
@@ -112,6 +116,12 @@ static inline size_t sl_frame_tailroom(const struct sl_umem *u, const struct sl_
 void sl_frame_check_get(struct sl_umem *u, struct sl_frame *f, enum sl_frame_state state);
 void sl_frame_check_put(struct sl_umem *u, struct sl_frame *f);
 void sl_frame_check_to(struct sl_umem *u, struct sl_frame *f, enum sl_frame_state state);
+/*
+ * The same for bytes that a transport reads until it says that it is done: the frame that holds
+ * them is not put meanwhile. step: 1 from now on, -1 not any more, 0 they are read now. Bytes
+ * outside of the area are nobody's.
+ */
+void sl_frame_check_lent(struct sl_umem *u, const void *bytes, int step);
 #ifdef SL_DEBUG
 #define SL_FRAME_CHECK(call) (call)
 #else
@@ -173,7 +183,15 @@ static inline void sl_frame_acked(struct sl_umem *u, struct sl_frame *f)
 }
 
 /* Puts a list linked by next. */
-void sl_frame_put_list(struct sl_umem *u, struct sl_frame *head);
+static inline void sl_frame_put_list(struct sl_umem *u, struct sl_frame *head)
+{
+	while (head) {
+		struct sl_frame *next = head->next;
+
+		sl_frame_put(u, head);
+		head = next;
+	}
+}
 
 static inline bool sl_umem_low(const struct sl_umem *u)
 {

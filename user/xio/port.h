@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The seam to packet I/O: one port is one queue of one interface. AF_XDP behind it in production
- * (xsk_port.h), a fake in tests (fake_port.h). All calls come from the worker that owns the port.
+ * (xsk_port.h), a fake in tests (tests/support/fake_port.h). All calls come from the worker that
+ * owns the port.
  */
 #ifndef SL_XIO_PORT_H
 #define SL_XIO_PORT_H
@@ -19,7 +20,8 @@ struct sl_port_ops {
 	/* Up to max received frames, state RX, rx_ns and take_ns set; they are the caller's. */
 	unsigned (*rx_burst)(struct sl_port *p, struct sl_frame **frames, unsigned max,
 			     uint64_t now_ns);
-	/* Queues frames (state TX or UNACKED with retain); returns how many were taken, in order.
+	/*
+	 * Queues frames (state TX or UNACKED with retain); returns how many were taken, in order.
 	 */
 	unsigned (*tx_burst)(struct sl_port *p, struct sl_frame **frames, unsigned cnt);
 	/* Once per loop: completions, refill, and one wake-up of the kernel if it asked for it. */
@@ -31,7 +33,9 @@ struct sl_port_ops {
 
 struct sl_port_stats {
 	uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes;
-	uint64_t rx_wakeups, tx_wakeups, rx_dropped, rx_ring_full, fill_empty, tx_invalid;
+	uint64_t rx_wakeups, tx_wakeups;
+	uint64_t rx_dropped, rx_ring_full, fill_empty,
+		tx_invalid; /* the kernel's: sl_xsk_stats() */
 };
 
 struct sl_port {

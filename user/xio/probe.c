@@ -33,19 +33,11 @@ static bool is_bpffs(void)
 	return statfs(SL_BPFFS, &st) == 0 && (unsigned long)st.f_type == BPF_FS_MAGIC;
 }
 
-static uint64_t effective_caps(void)
+void sl_probe_host(struct sl_host_info *out)
 {
 	struct __user_cap_header_struct hdr = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
-
-	if (syscall(SYS_capget, &hdr, data) < 0)
-		return 0;
-	return (uint64_t)data[1].effective << 32 | data[0].effective;
-}
-
-void sl_probe_host(struct sl_host_info *out)
-{
-	const uint64_t caps = effective_caps();
+	uint64_t caps = 0;
 	struct utsname un;
 	struct rlimit rl;
 
@@ -55,6 +47,8 @@ void sl_probe_host(struct sl_host_info *out)
 			 un.release);
 	out->btf = access("/sys/kernel/btf/vmlinux", R_OK) == 0;
 	out->bpffs = is_bpffs();
+	if (syscall(SYS_capget, &hdr, data) == 0)
+		caps = (uint64_t)data[1].effective << 32 | data[0].effective;
 	out->cap_ipc_lock = caps >> CAP_IPC_LOCK & 1;
 	out->cap_net_admin = caps >> CAP_NET_ADMIN & 1;
 	out->cap_net_raw = caps >> CAP_NET_RAW & 1;

@@ -39,7 +39,19 @@ static void *map_memory(size_t len)
 			return NULL;
 		(void)madvise(p, len, MADV_HUGEPAGE); /* a wish: small pages work too */
 	}
+	(void)madvise(p, len, MADV_DONTDUMP); /* what clients sent is nobody else's */
 	return p;
+}
+
+static int debug_init(struct sl_umem *u)
+{
+#ifdef SL_DEBUG
+	u->lent = calloc(u->frame_cnt, sizeof(*u->lent));
+	return u->lent ? 0 : -ENOMEM;
+#else
+	(void)u;
+	return 0;
+#endif
 }
 
 int sl_umem_init(struct sl_umem *u, uint32_t frame_size, uint32_t frame_cnt)
@@ -68,11 +80,15 @@ int sl_umem_init(struct sl_umem *u, uint32_t frame_size, uint32_t frame_cnt)
 		u->frames[i].index = i;
 		u->free[frame_cnt - 1 - i] = &u->frames[i];
 	}
+	if (debug_init(u))
+		goto free_stack;
 	u->free_cnt = frame_cnt;
 	u->low_water = frame_cnt / 16;
 	ASAN_POISON_MEMORY_REGION(u->area, u->area_len);
 	return 0;
 
+free_stack:
+	free(u->free);
 unmap_frames:
 	munmap(u->frames, sizeof(*u->frames) * frame_cnt);
 unmap_area:
@@ -88,6 +104,7 @@ void sl_umem_fini(struct sl_umem *u)
 		return;
 	ASAN_UNPOISON_MEMORY_REGION(u->area, u->area_len);
 	free(u->free);
+	free(u->lent);
 	munmap(u->frames, sizeof(*u->frames) * u->frame_cnt);
 	munmap(u->area, u->area_len);
 	memset(u, 0, sizeof(*u));
@@ -99,16 +116,6 @@ void sl_umem_census(const struct sl_umem *u, uint32_t *out)
 	for (uint32_t i = 0; i < u->frame_cnt; i++) {
 		if (u->frames[i].state < SL_FRAME_STATE_CNT)
 			out[u->frames[i].state]++;
-	}
-}
-
-void sl_frame_put_list(struct sl_umem *u, struct sl_frame *head)
-{
-	while (head) {
-		struct sl_frame *next = head->next;
-
-		sl_frame_put(u, head);
-		head = next;
 	}
 }
 
@@ -153,7 +160,21 @@ void sl_frame_check_put(struct sl_umem *u, struct sl_frame *f)
 {
 	check_member(u, f);
 	SL_CHECK(allowed_steps[f->state] & (1u << SL_FRAME_FREE));
+	SL_CHECK(!u->lent[f->index]); /* or what the frame holds next goes to some backend */
 	memset(sl_frame_base(u, f), POISON_BYTE, POISON_LEN);
 	ASAN_POISON_MEMORY_REGION(sl_frame_base(u, f), u->frame_size);
+}
+
+void sl_frame_check_lent(struct sl_umem *u, const void *bytes, int step)
+{
+	uintptr_t off = (uintptr_t)bytes - (uintptr_t)u->area;
+	const struct sl_frame *f;
+
+	if (off >= u->area_len)
+		return;
+	f = sl_frame_at(u, off);
+	SL_CHECK(f->state != SL_FRAME_FREE);
+	SL_CHECK(step > 0 || u->lent[f->index]);
+	u->lent[f->index] = (uint16_t)(u->lent[f->index] + step);
 }
 #endif

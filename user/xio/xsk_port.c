@@ -68,30 +68,25 @@ static const struct xsk_port *self_const(const struct sl_port *p)
 	return (const struct xsk_port *)p;
 }
 
-/*
- * The XDP program's stamp, directly before the packet. It is wiped, so that it cannot be read again
- * in front of a later packet that came without.
- */
-static uint64_t take_stamp(uint8_t *data, uint64_t now_ns)
-{
-	struct sl_rx_meta meta;
-
-	memcpy(&meta, data - sizeof(meta), sizeof(meta));
-	if (meta.magic != SL_RX_META_MAGIC)
-		return 0;
-	memset(data - sizeof(meta), 0, sizeof(meta));
-	return meta.rx_ns <= now_ns ? meta.rx_ns : now_ns;
-}
-
 static struct sl_frame *take_frame(struct xsk_port *x, const struct xdp_desc *desc, uint64_t now_ns)
 {
 	struct sl_umem *u = x->port.umem;
 	struct sl_frame *f = sl_frame_at(u, desc->addr);
+	struct sl_rx_meta meta;
 
 	sl_frame_to(u, f, SL_FRAME_RX);
 	f->data = u->area + desc->addr;
 	f->len = (uint16_t)desc->len;
-	f->rx_ns = take_stamp(f->data, now_ns);
+	f->rx_ns = 0;
+	/*
+	 * The XDP program's stamp, directly before the packet. It is wiped, so that it cannot be read
+	 * again in front of a later packet that came without.
+	 */
+	memcpy(&meta, f->data - sizeof(meta), sizeof(meta));
+	if (meta.magic == SL_RX_META_MAGIC) {
+		memset(f->data - sizeof(meta), 0, sizeof(meta));
+		f->rx_ns = meta.rx_ns <= now_ns ? meta.rx_ns : now_ns;
+	}
 	f->take_ns = now_ns;
 	x->port.stats.rx_bytes += desc->len;
 	return f;
@@ -232,14 +227,6 @@ static void kick_tx(struct xsk_port *x)
 	}
 }
 
-static void kick_rx(struct xsk_port *x)
-{
-	if (!x->busy_poll && !xsk_ring_prod__needs_wakeup(&x->fill))
-		return;
-	x->port.stats.rx_wakeups++;
-	recvfrom(x->port.fd, NULL, 0, MSG_DONTWAIT, NULL, NULL);
-}
-
 static void xsk_flush(struct sl_port *p)
 {
 	struct xsk_port *x = self(p);
@@ -247,29 +234,15 @@ static void xsk_flush(struct sl_port *p)
 	reap_completions(x);
 	refill(x);
 	kick_tx(x);
-	kick_rx(x);
+	if (!x->busy_poll && !xsk_ring_prod__needs_wakeup(&x->fill))
+		return;
+	x->port.stats.rx_wakeups++;
+	recvfrom(x->port.fd, NULL, 0, MSG_DONTWAIT, NULL, NULL);
 }
 
 static unsigned xsk_tx_pending(const struct sl_port *p)
 {
 	return self_const(p)->tx_pending;
-}
-
-/* With the socket gone the kernel has no frame of ours any more. */
-static void reclaim_frames(struct sl_port *p)
-{
-	struct sl_umem *u = p->umem;
-
-	for (uint32_t i = 0; i < u->frame_cnt; i++) {
-		struct sl_frame *f = &u->frames[i];
-
-		if (f->port != p->index)
-			continue;
-		if (f->state == SL_FRAME_FILL)
-			sl_frame_put(u, f);
-		else if (f->state == SL_FRAME_TX)
-			sl_frame_tx_done(u, f);
-	}
 }
 
 static void delete_socket(struct xsk_port *x)
@@ -285,11 +258,23 @@ static void delete_socket(struct xsk_port *x)
 static void xsk_close(struct sl_port *p)
 {
 	struct xsk_port *x = self(p);
+	struct sl_umem *u;
 
 	if (x->registered)
 		sl_xdp_clear_socket(x->xdp, p->queue);
 	delete_socket(x);
-	reclaim_frames(p);
+	/* With the socket gone the kernel has no frame of ours any more. */
+	u = p->umem;
+	for (uint32_t i = 0; i < u->frame_cnt; i++) {
+		struct sl_frame *f = &u->frames[i];
+
+		if (f->port != p->index)
+			continue;
+		if (f->state == SL_FRAME_FILL)
+			sl_frame_put(u, f);
+		else if (f->state == SL_FRAME_TX)
+			sl_frame_tx_done(u, f);
+	}
 	if (x->ctl_fd >= 0)
 		close(x->ctl_fd);
 	free(x);
@@ -368,35 +353,32 @@ static int bind_best(struct xsk_port *x, const struct sl_xsk_options *o, bool ge
 	return err;
 }
 
-static int bind_failed(const struct xsk_port *x, int res, char *err, size_t err_len)
+static int bind_failed(const struct xsk_port *x, int res, struct sl_err *err)
 {
 	const char *ifname = x->port.ifname;
 	const unsigned queue = x->port.queue;
 
 	switch (res) {
 	case -EBUSY:
-		snprintf(err, err_len,
-			 "%s queue %u already has an AF_XDP socket of another program", ifname,
-			 queue);
+		sl_err_set(err, "%s queue %u already has an AF_XDP socket of another program",
+			   ifname, queue);
 		break;
-	case -EPERM: snprintf(err, err_len, "%s: AF_XDP needs root or CAP_NET_RAW", ifname); break;
+	case -EPERM: sl_err_set(err, "%s: AF_XDP needs root or CAP_NET_RAW", ifname); break;
 	case -ENOBUFS:
-		snprintf(
-			err, err_len,
+		sl_err_set(
+			err,
 			"%s: cannot lock %zu bytes of frames in memory: raise `ulimit -l`, or give "
 			"CAP_IPC_LOCK",
 			ifname, x->port.umem->area_len);
 		break;
 	case -EINVAL:
-		snprintf(err, err_len, "%s has no queue %u for an AF_XDP socket", ifname, queue);
+		sl_err_set(err, "%s has no queue %u for an AF_XDP socket", ifname, queue);
 		break;
 	case -ENETDOWN:
-		snprintf(err, err_len, "%s is down: bring it up with `ip link set dev %s up`",
-			 ifname, ifname);
+		sl_err_set(err, "%s is down: bring it up with `ip link set dev %s up`", ifname,
+			   ifname);
 		break;
-	default:
-		snprintf(err, err_len, "%s queue %u: AF_XDP socket: %s", ifname, queue,
-			 strerror(-res));
+	default: sl_err_set(err, "%s queue %u: AF_XDP socket: %s", ifname, queue, strerror(-res));
 	}
 	return res;
 }
@@ -406,25 +388,22 @@ uint32_t sl_xsk_frame_need(uint32_t mtu)
 	return XDP_HEADROOM + LINK_HEADER + mtu;
 }
 
-static int describe_port(struct xsk_port *x, const char *ifname, char *err, size_t err_len)
+static int describe_port(struct xsk_port *x, const char *ifname, struct sl_err *err)
 {
 	struct sl_port *p = &x->port;
 	struct sl_nic_info nic;
 	int res = sl_probe_nic(ifname, &nic);
 
-	if (res) {
-		snprintf(err, err_len, "interface %.32s: %s", ifname, strerror(-res));
-		return res;
-	}
-	if (sl_xsk_frame_need(nic.mtu) > p->umem->frame_size) {
-		snprintf(err, err_len,
-			 "%s has an MTU of %u, which needs frames of %u bytes, but they have %u: "
-			 "lower "
-			 "the MTU to %u, or configure larger frames",
-			 ifname, nic.mtu, sl_xsk_frame_need(nic.mtu), p->umem->frame_size,
-			 p->umem->frame_size - sl_xsk_frame_need(0));
-		return -EMSGSIZE;
-	}
+	if (res)
+		return sl_fail(err, res, "interface %.32s: %s", ifname, strerror(-res));
+	if (sl_xsk_frame_need(nic.mtu) > p->umem->frame_size)
+		return sl_fail(
+			err, -EMSGSIZE,
+			"%s has an MTU of %u, which needs frames of %u bytes, but they have %u: "
+			"lower "
+			"the MTU to %u, or configure larger frames",
+			ifname, nic.mtu, sl_xsk_frame_need(nic.mtu), p->umem->frame_size,
+			p->umem->frame_size - sl_xsk_frame_need(0));
 	snprintf(p->ifname, sizeof(p->ifname), "%s", ifname);
 	p->ifindex = nic.ifindex;
 	p->mtu = (uint16_t)nic.mtu;
@@ -441,7 +420,8 @@ static void tune_socket(struct xsk_port *x, const struct sl_xsk_options *o)
 	const int budget = o->busy_poll_budget ? (int)o->busy_poll_budget : SL_BURST;
 	const uint32_t tx_budget = x->tx.size;
 
-	/* Copy mode charges what is on its way to the socket; the tx ring is the limit that counts.
+	/*
+	 * Copy mode charges what is on its way to the socket; the tx ring is the limit that counts.
 	 */
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &send_buffer, sizeof(send_buffer));
 	setsockopt(fd, SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &tx_budget, sizeof(tx_budget));
@@ -476,44 +456,35 @@ static void lift_memlock(void)
 	setrlimit(RLIMIT_MEMLOCK, &none);
 }
 
-static uint32_t choose_fill_target(const struct xsk_port *x)
-{
-	const uint32_t quarter = x->port.umem->frame_cnt / 4;
-
-	return x->fill.size < quarter ? x->fill.size : quarter;
-}
-
 int sl_xsk_open(struct sl_port **out, struct sl_umem *u, const struct sl_xdp *xdp, uint16_t queue,
-		const struct sl_xsk_options *o, char *err, size_t err_len)
+		const struct sl_xsk_options *o, struct sl_err *err)
 {
 	struct xsk_port *x = new_port(u, queue, o->port_index);
 	int res;
 
 	*out = NULL;
-	if (!x) {
-		snprintf(err, err_len, "out of memory");
-		return -ENOMEM;
-	}
+	if (!x)
+		return sl_fail(err, -ENOMEM, "out of memory");
 	if (queue >= SL_MAX_QUEUES) {
-		snprintf(err, err_len, "%s queue %u: queues from 0 to %d are supported",
-			 xdp->ifname, queue, SL_MAX_QUEUES - 1);
+		sl_err_set(err, "%s queue %u: queues from 0 to %d are supported", xdp->ifname,
+			   queue, SL_MAX_QUEUES - 1);
 		res = -E2BIG;
 		goto fail;
 	}
-	res = describe_port(x, xdp->ifname, err, err_len);
+	res = describe_port(x, xdp->ifname, err);
 	if (res)
 		goto fail;
 	lift_memlock();
 	res = bind_best(x, o, xdp->generic);
 	if (res) {
-		bind_failed(x, res, err, err_len);
+		bind_failed(x, res, err);
 		goto fail;
 	}
 	x->port.fd = xsk_socket__fd(x->xsk);
 	x->ctl_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	x->xdp = xdp;
 	tune_socket(x, o);
-	x->fill_target = choose_fill_target(x);
+	x->fill_target = x->fill.size < u->frame_cnt / 4 ? x->fill.size : u->frame_cnt / 4;
 	refill(x);
 	x->queue = &xdp->queues[queue];
 	x->open_share = (x->fill_target + 1) / 2;
@@ -521,8 +492,8 @@ int sl_xsk_open(struct sl_port **out, struct sl_umem *u, const struct sl_xdp *xd
 	renew_open_limit(x);
 	res = sl_xdp_set_socket(xdp, queue, o->worker, x->port.fd);
 	if (res) {
-		snprintf(err, err_len, "%s queue %u: cannot enter the socket into sl_xsks: %s",
-			 xdp->ifname, queue, strerror(-res));
+		sl_err_set(err, "%s queue %u: cannot enter the socket into sl_xsks: %s",
+			   xdp->ifname, queue, strerror(-res));
 		goto fail;
 	}
 	x->registered = true;
@@ -533,32 +504,29 @@ fail:
 	return res;
 }
 
-void sl_xsk_stats(struct sl_port *p)
+void sl_xsk_stats(const struct sl_port *p, struct sl_port_stats *out)
 {
 	struct xdp_statistics st = {0};
 	socklen_t len = sizeof(st);
 
+	*out = p->stats;
 	if (getsockopt(p->fd, SOL_XDP, XDP_STATISTICS, &st, &len) < 0)
-		return;
-	p->stats.rx_dropped = st.rx_dropped;
-	p->stats.rx_ring_full = st.rx_ring_full;
-	p->stats.fill_empty = st.rx_fill_ring_empty_descs;
-	p->stats.tx_invalid = st.tx_invalid_descs;
+		return; /* the socket is gone, and with it what it counted */
+	out->rx_dropped = st.rx_dropped;
+	out->rx_ring_full = st.rx_ring_full;
+	out->fill_empty = st.rx_fill_ring_empty_descs;
+	out->tx_invalid = st.tx_invalid_descs;
 }
 
-int sl_xsk_status(const struct sl_port *p, char *why, size_t why_len)
+int sl_xsk_status(const struct sl_port *p, struct sl_err *why)
 {
 	struct ifreq ifr = {.ifr_ifindex = p->ifindex};
 	const int fd = self_const(p)->ctl_fd;
 
-	if (ioctl(fd, SIOCGIFNAME, &ifr) < 0) {
-		snprintf(why, why_len, "interface %s is gone", p->ifname);
-		return -ENODEV;
-	}
-	if (ioctl(fd, SIOCGIFFLAGS, &ifr) < 0 || !(ifr.ifr_flags & IFF_UP)) {
-		snprintf(why, why_len, "interface %s is down", p->ifname);
-		return -ENETDOWN;
-	}
+	if (ioctl(fd, SIOCGIFNAME, &ifr) < 0)
+		return sl_fail(why, -ENODEV, "interface %s is gone", p->ifname);
+	if (ioctl(fd, SIOCGIFFLAGS, &ifr) < 0 || !(ifr.ifr_flags & IFF_UP))
+		return sl_fail(why, -ENETDOWN, "interface %s is down", p->ifname);
 	return 0;
 }
 

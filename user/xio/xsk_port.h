@@ -20,8 +20,9 @@
 #define SL_XIO_XSK_PORT_H
 
 #include <stddef.h>
+#include "base/err.h"
 #include "xio/port.h"
-#include "xio/xdp_load.h"
+#include "xio/xdp/xdp.h"
 
 enum sl_xsk_wish { SL_XSK_BEST, SL_XSK_ZEROCOPY_ONLY, SL_XSK_COPY_ONLY };
 
@@ -40,13 +41,16 @@ struct sl_xsk_options {
  * ring: at most fill_size, and at most a quarter of the UMEM. Returns 0, or -errno and one line.
  */
 int sl_xsk_open(struct sl_port **out, struct sl_umem *u, const struct sl_xdp *x, uint16_t queue,
-		const struct sl_xsk_options *o, char *err, size_t err_len);
+		const struct sl_xsk_options *o, struct sl_err *err);
 
-/* Reads the kernel's counters into p->stats: from the owner's thread, as often as wanted. */
-void sl_xsk_stats(struct sl_port *p);
+/*
+ * The port's counters and those that the kernel keeps of its socket: a system call, for whoever
+ * shows them, on any thread; the owner never pays for it.
+ */
+void sl_xsk_stats(const struct sl_port *p, struct sl_port_stats *out);
 
 /* 0; -ENETDOWN or -ENODEV and one line. Any thread. */
-int sl_xsk_status(const struct sl_port *p, char *why, size_t why_len);
+int sl_xsk_status(const struct sl_port *p, struct sl_err *why);
 
 /* Frames in the tx ring that the kernel has not looked at yet. */
 unsigned sl_xsk_tx_unsent(const struct sl_port *p);

@@ -2,7 +2,6 @@
 /* The program on the interface: attaching, adopting, sharing, pins, and that it goes with the
  * process. */
 #include <arpa/inet.h>
-#include <check.h>
 #include <dirent.h>
 #include <errno.h>
 #include <libgen.h>
@@ -23,18 +22,19 @@
 #include <bpf/libbpf.h>
 #include "base/check.h"
 #include "xio/probe.h"
-#include "xio/xdp_load.h"
+#include "xio/xdp/xdp.h"
 #include "xio/xsk_port.h"
 #include "../../support/netns.h"
+#include "suite.h"
 
 static const struct sl_xdp_options plain = {.worker_cnt = 2, .service_cnt = 3};
 static struct sl_xdp xdp;
-static char err[256];
+static struct sl_err err = SL_ERR(256);
 static bool dispatcher; /* whether this kernel has it: both ways have to behave the same */
 
 static const char *const map_names[SL_MAP_CNT] = {
-	"sl_listeners", "sl_xsks",     "sl_queues",  "sl_rx_drops",
-	"sl_svc_hist",  "sl_svc_live", "sl_svc_ctl",
+	"sl_listeners", "sl_xsks",    "sl_queues", "sl_rx_drops", "sl_svc_hist",
+	"sl_svc_live",  "sl_svc_ctl", "sl_edge",   "sl_prefix4",  "sl_prefix6",
 };
 
 /* ---- helpers ---- */
@@ -96,7 +96,7 @@ static uint32_t pinned_id(const char *dir, const char *name)
 
 static void expect_open(const struct sl_xdp_options *o)
 {
-	ck_assert_msg(sl_xdp_open(&xdp, "sl0", o, err, sizeof(err)) == 0, "%s", err);
+	ck_assert_msg(sl_xdp_open(&xdp, "sl0", o, &err) == 0, "%s", err.text);
 }
 
 /* Refused with a line that has `part` in it, and nothing left behind. */
@@ -104,11 +104,11 @@ static void expect_refused(const char *ifname, const struct sl_xdp_options *o, i
 			   const char *part)
 {
 	struct sl_xdp x;
-	int got = sl_xdp_open(&x, ifname, o, err, sizeof(err));
+	int got = sl_xdp_open(&x, ifname, o, &err);
 
-	ck_assert_msg(got == res, "%d (%s), not %d", got, err, res);
-	ck_assert_msg(strstr(err, part) != NULL, "'%s' lacks '%s'", err, part);
-	ck_assert_ptr_null(strchr(err, '\n'));
+	ck_assert_msg(got == res, "%d (%s), not %d", got, err.text, res);
+	ck_assert_msg(strstr(err.text, part) != NULL, "'%s' lacks '%s'", err.text, part);
+	ck_assert_ptr_null(strchr(err.text, '\n'));
 	for (int i = 0; i < SL_MAP_CNT; i++)
 		ck_assert_int_eq(x.map_fd[i], -1);
 }
@@ -142,11 +142,13 @@ static unsigned dir_entries(const char *path)
 
 /* ---- tests ---- */
 
-START_TEST(open_and_close)
+FIXTURE(set_up, NULL)
+
+TEST(open_and_close)
 {
 	expect_open(&plain);
 	ck_assert_int_eq(xdp.attach, own_attach());
-	ck_assert_str_eq(err, "");
+	ck_assert_str_eq(err.text, "");
 	expect_mode("native");
 	ck_assert_uint_ne(xdp.prog_id, 0);
 	ck_assert_uint_ne(attached("sl0"), 0);
@@ -163,10 +165,9 @@ START_TEST(open_and_close)
 	expect_open(&plain);
 	sl_xdp_close(&xdp);
 }
-END_TEST
 
 /* What is written through the mapping is what a reader of the map sees, at the index of abi.h. */
-START_TEST(mapped_memory_is_the_map)
+TEST(mapped_memory_is_the_map)
 {
 	const uint32_t live_key = sl_live_index(3, 1, 2);
 	const uint32_t hist_key = sl_hist_index(3, 1, 2, SL_STAGE_TOTAL);
@@ -185,13 +186,12 @@ START_TEST(mapped_memory_is_the_map)
 	ck_assert_int_eq(bpf_map_update_elem(xdp.map_fd[SL_MAP_SVC_CTL], &ctl_key, &ctl, 0), 0);
 	ck_assert_uint_eq(xdp.ctl[2].batch_size, 17);
 	/* exactly as large as asked for */
-	ck_assert_uint_eq(sl_hist_index(3, 1, 2, SL_STAGE_TOTAL) + 1, 2 * 3 * SL_STAGE_CNT);
+	ck_assert_uint_eq(sl_hist_index(3, 1, 2, SL_STAGE_CNT - 1) + 1, 2 * 3 * SL_STAGE_CNT);
 	ck_assert_int_lt(bpf_map_lookup_elem(xdp.map_fd[SL_MAP_SVC_CTL], &(uint32_t){3}, &ctl), 0);
 	sl_xdp_close(&xdp);
 }
-END_TEST
 
-START_TEST(bpftool_prints_field_names)
+TEST(bpftool_prints_field_names)
 {
 	static const struct {
 		const char *map, *field;
@@ -211,9 +211,8 @@ START_TEST(bpftool_prints_field_names)
 			      "%s has no %s", fields[i].map, fields[i].field);
 	sl_xdp_close(&xdp);
 }
-END_TEST
 
-START_TEST(generic_when_asked_or_native_refused)
+TEST(generic_when_asked_or_native_refused)
 {
 	struct sl_xdp_options o = plain;
 
@@ -224,15 +223,14 @@ START_TEST(generic_when_asked_or_native_refused)
 	sl_xdp_close(&xdp);
 
 	ck_assert_int_eq(test_sh("ip link add sld type ifb && ip link set sld up"), 0);
-	ck_assert_int_eq(sl_xdp_open(&xdp, "sld", &plain, err, sizeof(err)), 0);
+	ck_assert_int_eq(sl_xdp_open(&xdp, "sld", &plain, &err), 0);
 	ck_assert(xdp.generic);
 	expect_mode("generic (native refused: Operation not supported)");
 	sl_xdp_close(&xdp);
 	ck_assert_uint_eq(attached("sld"), 0);
 }
-END_TEST
 
-START_TEST(refusals)
+TEST(what_cannot_be_attached_is_refused_with_the_reason)
 {
 	struct sl_xdp_options o = plain;
 
@@ -245,7 +243,7 @@ START_TEST(refusals)
 	expect_refused("sl0", &o, -EINVAL, "17 workers");
 	o = plain;
 	o.service_cnt = SL_MAX_SERVICES + 1;
-	expect_refused("sl0", &o, -EINVAL, "65 services");
+	expect_refused("sl0", &o, -EINVAL, "257 services");
 	/* A late step that fails takes the program off again. */
 	o = plain;
 	o.pin_root = "/proc/nowhere";
@@ -257,9 +255,8 @@ START_TEST(refusals)
 	expect_open(&plain);
 	sl_xdp_close(&xdp);
 }
-END_TEST
 
-START_TEST(no_dispatcher_when_not_wanted)
+TEST(no_dispatcher_when_not_wanted)
 {
 	struct sl_xdp_options o = plain;
 
@@ -271,9 +268,8 @@ START_TEST(no_dispatcher_when_not_wanted)
 	sl_xdp_close(&xdp);
 	ck_assert_uint_eq(attached("sl0"), 0);
 }
-END_TEST
 
-START_TEST(no_pins_when_not_wanted)
+TEST(no_pins_when_not_wanted)
 {
 	struct sl_xdp_options o = plain;
 
@@ -283,7 +279,6 @@ START_TEST(no_pins_when_not_wanted)
 	ck_assert_uint_eq(dir_entries(SL_PIN_ROOT), 0);
 	sl_xdp_close(&xdp);
 }
-END_TEST
 
 static int load_pass(void)
 {
@@ -296,7 +291,7 @@ static int load_pass(void)
 			     NULL);
 }
 
-START_TEST(foreign_program_is_not_touched)
+TEST(foreign_program_is_not_touched)
 {
 	const int ifindex = (int)if_nametoindex("sl0");
 	int fd = load_pass();
@@ -311,9 +306,8 @@ START_TEST(foreign_program_is_not_touched)
 	expect_open(&plain);
 	sl_xdp_close(&xdp);
 }
-END_TEST
 
-START_TEST(one_gateway_per_interface)
+TEST(one_gateway_per_interface)
 {
 	uint32_t id;
 
@@ -324,48 +318,45 @@ START_TEST(one_gateway_per_interface)
 	ck_assert_uint_ne(pinned_id(xdp.pin_dir, "sl_xsks"), 0);
 	sl_xdp_close(&xdp);
 }
-END_TEST
 
 /* The same name in another network namespace, but the same BPF file system. */
-START_TEST(same_name_in_two_namespaces)
+TEST(same_name_in_two_namespaces)
 {
 	struct sl_xdp other;
 
 	expect_open(&plain);
 	ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
 	ck_assert_int_eq(test_veth("sl0", "sl1", 1), 0);
-	ck_assert_msg(sl_xdp_open(&other, "sl0", &plain, err, sizeof(err)) == 0, "%s", err);
+	ck_assert_msg(sl_xdp_open(&other, "sl0", &plain, &err) == 0, "%s", err.text);
 	ck_assert_ptr_eq(strstr(other.pin_dir, SL_PIN_ROOT "/sl0@"), other.pin_dir);
 	ck_assert_uint_eq(pinned_id(xdp.pin_dir, "sl_xsks"), map_id(xdp.map_fd[SL_MAP_XSKS]));
 	ck_assert_uint_eq(pinned_id(other.pin_dir, "sl_xsks"), map_id(other.map_fd[SL_MAP_XSKS]));
 	sl_xdp_close(&other);
 	sl_xdp_close(&xdp);
 }
-END_TEST
 
-START_TEST(dots_in_the_name)
+TEST(dots_in_the_name)
 {
 	ck_assert_int_eq(test_sh("ip link set sl0 down && ip link set sl0 name sl0.7 && "
 				 "ip link set sl0.7 up"),
 			 0);
-	ck_assert_msg(sl_xdp_open(&xdp, "sl0.7", &plain, err, sizeof(err)) == 0, "%s", err);
+	ck_assert_msg(sl_xdp_open(&xdp, "sl0.7", &plain, &err) == 0, "%s", err.text);
 	ck_assert_str_eq(xdp.pin_dir, SL_PIN_ROOT "/sl0_7");
 	sl_xdp_close(&xdp);
 }
-END_TEST
 
-START_TEST(statistics_shared_by_two_interfaces)
+TEST(statistics_shared_by_two_interfaces)
 {
 	struct sl_xdp_options o = plain;
 	struct sl_xdp second;
 
 	expect_open(&plain);
 	o.share = &xdp;
-	ck_assert_msg(sl_xdp_open(&second, "sl1", &o, err, sizeof(err)) == 0, "%s", err);
+	ck_assert_msg(sl_xdp_open(&second, "sl1", &o, &err) == 0, "%s", err.text);
 	for (int i = 0; i < SL_MAP_CNT; i++) {
 		bool same = map_id(second.map_fd[i]) == map_id(xdp.map_fd[i]);
 
-		ck_assert_int_eq(same, i >= SL_MAP_SVC_HIST);
+		ck_assert_int_eq(same, i >= SL_MAP_SVC_HIST && i <= SL_MAP_SVC_CTL);
 	}
 	ck_assert_ptr_eq(second.live, xdp.live);
 	ck_assert_uint_eq(second.service_cnt, 3);
@@ -373,7 +364,6 @@ START_TEST(statistics_shared_by_two_interfaces)
 	xdp.live[0].queued = 1; /* still mapped */
 	sl_xdp_close(&xdp);
 }
-END_TEST
 
 /* ---- adopting ---- */
 
@@ -414,32 +404,29 @@ static void adopt(const char *mode, bool dispatched)
 	sl_xdp_close(&xdp);
 }
 
-START_TEST(adopt_from_ip)
+TEST(adopt_from_ip)
 {
 	ck_assert_int_eq(test_sh("ip link set dev sl0 xdpdrv obj %s sec xdp", object_path()), 0);
 	adopt("native", false);
 	ck_assert_int_eq(test_sh("ip link set dev sl0 xdpdrv off"), 0);
 	ck_assert_uint_eq(attached("sl0"), 0);
 }
-END_TEST
 
-START_TEST(adopt_from_ip_generic)
+TEST(adopt_from_ip_generic)
 {
 	ck_assert_int_eq(test_sh("ip link set dev sl0 xdpgeneric obj %s sec xdp", object_path()),
 			 0);
 	adopt("generic", false);
 }
-END_TEST
 
-START_TEST(adopt_from_xdp_loader)
+TEST(adopt_from_xdp_loader)
 {
 	ck_assert_int_eq(test_sh("xdp-loader load -m native sl0 %s", object_path()), 0);
 	adopt("native", dispatcher);
 	ck_assert_int_eq(test_sh("xdp-loader unload sl0 --all"), 0);
 }
-END_TEST
 
-START_TEST(adopted_program_too_small)
+TEST(adopted_program_too_small)
 {
 	struct sl_xdp_options o = plain;
 	uint32_t id;
@@ -451,7 +438,6 @@ START_TEST(adopted_program_too_small)
 	ck_assert_uint_eq(attached("sl0"), id);
 	ck_assert_uint_eq(dir_entries(SL_PIN_ROOT), 0);
 }
-END_TEST
 
 /* ---- the end of a process ---- */
 
@@ -471,9 +457,9 @@ static pid_t start_gateway(void)
 		struct sl_port *port;
 
 		close(pipe_fds[0]);
-		if (sl_xdp_open(&xdp, "sl0", &plain, err, sizeof(err)) == 0 &&
+		if (sl_xdp_open(&xdp, "sl0", &plain, &err) == 0 &&
 		    sl_umem_init(&umem, 2048, 1024) == 0 &&
-		    sl_xsk_open(&port, &umem, &xdp, 0, &o, err, sizeof(err)) == 0)
+		    sl_xsk_open(&port, &umem, &xdp, 0, &o, &err) == 0)
 			ready = 1;
 		if (write(pipe_fds[1], &ready, 1) == 1)
 			pause();
@@ -492,7 +478,7 @@ static void kill_gateway(pid_t pid)
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 }
 
-START_TEST(sigkill_leaves_no_program)
+TEST(sigkill_leaves_no_program)
 {
 	const struct timespec pause_10ms = {.tv_nsec = 10 * 1000 * 1000};
 	pid_t pid = start_gateway();
@@ -512,10 +498,29 @@ START_TEST(sigkill_leaves_no_program)
 	ck_assert_uint_eq(pinned_id(xdp.pin_dir, "sl_xsks"), map_id(xdp.map_fd[SL_MAP_XSKS]));
 	sl_xdp_close(&xdp);
 }
-END_TEST
+
+/* What nobody holds any more goes, what a living gateway has pinned stays. */
+TEST(what_nobody_holds_is_swept)
+{
+	pid_t pid = start_gateway();
+	uint32_t id = pinned_id(SL_PIN_ROOT "/sl0", "sl_xsks");
+
+	sl_xdp_sweep_pins(NULL);
+	ck_assert_uint_ne(id, 0);
+	ck_assert_uint_eq(pinned_id(SL_PIN_ROOT "/sl0", "sl_xsks"), id);
+	kill_gateway(pid);
+	ck_assert_uint_eq(pinned_id(SL_PIN_ROOT "/sl0", "sl_xsks"), id);
+	sl_xdp_sweep_pins(NULL);
+	ck_assert_uint_eq(dir_entries(SL_PIN_ROOT "/sl0"), 0);
+	expect_open(&plain);
+	sl_xdp_sweep_pins(NULL);
+	ck_assert_uint_eq(pinned_id(SL_PIN_ROOT "/sl0", "sl_xsks"),
+			  map_id(xdp.map_fd[SL_MAP_XSKS]));
+	sl_xdp_close(&xdp);
+}
 
 /* As a service manager does it: the old one has hardly died when the new one starts. */
-START_TEST(restart_at_once_after_sigkill)
+TEST(restart_at_once_after_sigkill)
 {
 	const struct sl_xsk_options o = {.port_index = 0};
 	struct sl_umem umem;
@@ -526,45 +531,9 @@ START_TEST(restart_at_once_after_sigkill)
 		kill_gateway(start_gateway());
 		expect_open(&plain);
 		ck_assert_int_eq(xdp.attach, own_attach());
-		ck_assert_msg(sl_xsk_open(&port, &umem, &xdp, 0, &o, err, sizeof(err)) == 0, "%s",
-			      err);
+		ck_assert_msg(sl_xsk_open(&port, &umem, &xdp, 0, &o, &err) == 0, "%s", err.text);
 		port->ops->close(port);
 		sl_xdp_close(&xdp);
 	}
 	sl_umem_fini(&umem);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("load");
-	TCase *tc = tcase_create("xdp_load");
-	SRunner *r = srunner_create(s);
-	int failed;
-
-	tcase_add_checked_fixture(tc, set_up, NULL);
-	tcase_add_test(tc, open_and_close);
-	tcase_add_test(tc, mapped_memory_is_the_map);
-	tcase_add_test(tc, bpftool_prints_field_names);
-	tcase_add_test(tc, generic_when_asked_or_native_refused);
-	tcase_add_test(tc, refusals);
-	tcase_add_test(tc, no_dispatcher_when_not_wanted);
-	tcase_add_test(tc, no_pins_when_not_wanted);
-	tcase_add_test(tc, foreign_program_is_not_touched);
-	tcase_add_test(tc, one_gateway_per_interface);
-	tcase_add_test(tc, same_name_in_two_namespaces);
-	tcase_add_test(tc, dots_in_the_name);
-	tcase_add_test(tc, statistics_shared_by_two_interfaces);
-	tcase_add_test(tc, adopt_from_ip);
-	tcase_add_test(tc, adopt_from_ip_generic);
-	tcase_add_test(tc, adopt_from_xdp_loader);
-	tcase_add_test(tc, adopted_program_too_small);
-	tcase_add_test(tc, sigkill_leaves_no_program);
-	tcase_add_test(tc, restart_at_once_after_sigkill);
-	tcase_set_timeout(tc, 60);
-	suite_add_tcase(s, tc);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What `sluice doctor` asks, on interfaces whose answers are known. */
-#include <check.h>
 #include <errno.h>
 #include <net/if.h>
 #include <stdlib.h>
@@ -10,8 +9,9 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include "xio/probe.h"
-#include "xio/xdp_load.h"
+#include "xio/xdp/xdp.h"
 #include "../../support/netns.h"
+#include "suite.h"
 
 static struct sl_nic_info nic;
 
@@ -21,7 +21,9 @@ static void set_up(void)
 	ck_assert_int_eq(test_veth("sl0", "sl1", 3), 0);
 }
 
-START_TEST(host)
+FIXTURE(set_up, NULL)
+
+TEST(the_host_is_described)
 {
 	struct sl_host_info h;
 	struct utsname un;
@@ -34,9 +36,8 @@ START_TEST(host)
 	ck_assert(h.cap_ipc_lock && h.cap_net_admin && h.cap_net_raw && h.cap_bpf);
 	ck_assert_uint_gt(h.memlock_bytes, 0);
 }
-END_TEST
 
-START_TEST(bpffs_is_mounted_when_absent)
+TEST(bpffs_is_mounted_when_absent)
 {
 	struct sl_host_info h;
 
@@ -52,9 +53,8 @@ START_TEST(bpffs_is_mounted_when_absent)
 	sl_probe_host(&h);
 	ck_assert(!h.bpffs);
 }
-END_TEST
 
-START_TEST(nic_facts)
+TEST(an_interface_is_described)
 {
 	static const uint8_t mac[] = {2, 0, 0, 0, 0, 0x77};
 
@@ -76,9 +76,8 @@ START_TEST(nic_facts)
 	ck_assert_int_eq(sl_probe_nic("lo", &nic), 0);
 	ck_assert(!nic.ethernet);
 }
-END_TEST
 
-START_TEST(trials)
+TEST(each_way_to_attach_is_tried)
 {
 	ck_assert_int_eq(test_sh("ip link add slg type ifb && ip link set slg up"), 0);
 	ck_assert_int_eq(sl_probe_attach((int)if_nametoindex("sl0"), false), 0);
@@ -94,56 +93,31 @@ START_TEST(trials)
 	ck_assert_uint_eq(nic.xdp_prog_id, 0);
 	ck_assert_int_eq(sl_probe_xsk("sl0", 2), SL_PORT_COPY);
 }
-END_TEST
 
-START_TEST(a_gateway_is_not_disturbed)
+TEST(a_gateway_is_not_disturbed)
 {
 	const struct sl_xdp_options o = {.worker_cnt = 1};
 	struct sl_xdp xdp;
-	char err[256];
+	struct sl_err err = SL_ERR(256);
 
-	ck_assert_int_eq(sl_xdp_open(&xdp, "sl0", &o, err, sizeof(err)), 0);
+	ck_assert_int_eq(sl_xdp_open(&xdp, "sl0", &o, &err), 0);
 	ck_assert_int_eq(sl_probe_xsk("sl0", 0), -EBUSY);
 	ck_assert_int_eq(sl_probe_nic("sl0", &nic), 0);
 	ck_assert_uint_ne(nic.xdp_prog_id, 0);
 	sl_xdp_close(&xdp);
 }
-END_TEST
 
 /* The answer depends on the kernel; that it agrees with what attaching chooses does not. */
-START_TEST(freplace_decides_on_the_dispatcher)
+TEST(freplace_decides_on_the_dispatcher)
 {
 	const struct sl_xdp_options o = {.worker_cnt = 1};
 	struct sl_xdp xdp;
-	char err[256];
+	struct sl_err err = SL_ERR(256);
 	int res = sl_probe_freplace();
 
 	ck_assert_int_le(res, 0);
 	ck_assert_int_eq(sl_probe_freplace(), res);
-	ck_assert_msg(sl_xdp_open(&xdp, "sl0", &o, err, sizeof(err)) == 0, "%s", err);
+	ck_assert_msg(sl_xdp_open(&xdp, "sl0", &o, &err) == 0, "%s", err.text);
 	ck_assert_int_eq(xdp.attach, res == 0 ? SL_XDP_DISPATCHER : SL_XDP_LINK);
 	sl_xdp_close(&xdp);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("probe");
-	TCase *tc = tcase_create("probe");
-	SRunner *r = srunner_create(s);
-	int failed;
-
-	tcase_add_checked_fixture(tc, set_up, NULL);
-	tcase_add_test(tc, host);
-	tcase_add_test(tc, bpffs_is_mounted_when_absent);
-	tcase_add_test(tc, nic_facts);
-	tcase_add_test(tc, trials);
-	tcase_add_test(tc, a_gateway_is_not_disturbed);
-	tcase_add_test(tc, freplace_decides_on_the_dispatcher);
-	tcase_set_timeout(tc, 60);
-	suite_add_tcase(s, tc);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
 }

@@ -3,94 +3,8 @@
  * The XDP program by BPF_PROG_TEST_RUN: for each packet the verdict, its one counter, and the
  * stamp; and every packet that is redirected again at each shorter length.
  */
-#include <arpa/inet.h>
-#include <check.h>
-#include <errno.h>
-#include <linux/bpf.h>
-#include <net/if.h>
-#include <netinet/in.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-#include <bpf/bpf.h>
-#include "base/check.h"
-#include "xio/xdp_load.h"
-#include "xio/xsk_port.h"
-#include "../../support/netns.h"
-#include "steer_cases.h"
-
-enum { QUEUES = 2, SHED_SERVICE = 1 };
-
-static struct sl_xdp xdp;
-static struct sl_umem umem;
-static struct sl_port *port;
-static int prog_fd;
-
-static const char *verdict_name(unsigned v)
-{
-#define X(name, metric, help) metric,
-	static const char *const names[] = {SL_RX_VERDICTS(X)};
-#undef X
-	return v < SL_RX_VERDICT_CNT ? names[v] : "none";
-}
-
-static unsigned action_of(enum sl_rx_verdict v)
-{
-	if (v == SL_RX_REDIRECT)
-		return XDP_REDIRECT;
-	if (v == SL_RX_SHED_CONNECTION || v == SL_RX_SHED_DATAGRAM || v == SL_RX_SHED_QUEUE)
-		return XDP_DROP;
-	return XDP_PASS;
-}
-
-struct outcome {
-	unsigned action;
-	unsigned verdict; /* whose counter went up by the number of runs; SL_RX_VERDICT_CNT: none */
-	uint8_t out[1280];
-	uint32_t out_len;
-};
-
-static void run_packet(const struct packet *p, size_t len, unsigned queue, struct outcome *o)
-{
-	uint64_t before[SL_RX_VERDICT_CNT], after[SL_RX_VERDICT_CNT], sum = 0;
-	struct xdp_md ctx = {
-		.data_end = (uint32_t)len,
-		.ingress_ifindex = (uint32_t)xdp.ifindex,
-		.rx_queue_index = queue,
-	};
-	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = p->bytes, .data_size_in = (uint32_t)len,
-		    .data_out = o->out, .data_size_out = sizeof(o->out), .ctx_in = &ctx,
-		    .ctx_size_in = sizeof(ctx), .repeat = 1);
-
-	ck_assert_int_eq(sl_xdp_verdicts(&xdp, before), 0);
-	ck_assert_int_eq(bpf_prog_test_run_opts(prog_fd, &opts), 0);
-	ck_assert_int_eq(sl_xdp_verdicts(&xdp, after), 0);
-	o->action = opts.retval;
-	o->out_len = opts.data_size_out;
-	o->verdict = SL_RX_VERDICT_CNT;
-	for (unsigned v = 0; v < SL_RX_VERDICT_CNT; v++) {
-		sum += after[v] - before[v];
-		if (after[v] == before[v] + 1)
-			o->verdict = v;
-	}
-	ck_assert_msg(sum == 1, "counted %lu times", (unsigned long)sum);
-}
-
-/* A test run puts nothing into the ring, so that the port never finds that there is room again. */
-static void make_room(uint32_t cnt)
-{
-	xdp.queues[0].open_limit = xdp.queues[0].opens + cnt;
-}
-
-static void expect(const char *name, const struct packet *p, size_t len, enum sl_rx_verdict want,
-		   struct outcome *o)
-{
-	run_packet(p, len, 0, o);
-	ck_assert_msg(o->verdict == want, "%s, %zu of %zu bytes: counted as %s, not %s", name, len,
-		      p->len, verdict_name(o->verdict), verdict_name(want));
-	ck_assert_msg(o->action == action_of(want), "%s: action %u", name, o->action);
-}
+#include "steer_bed.h"
+#include "suite.h"
 
 static void expect_stamp(const char *name, const struct packet *p, size_t len,
 			 const struct outcome *o, uint16_t listener)
@@ -107,7 +21,9 @@ static void expect_stamp(const char *name, const struct packet *p, size_t len,
 	ck_assert_mem_eq(o->out + sizeof(meta), p->bytes, len);
 }
 
-START_TEST(verdict_and_counter)
+FIXTURE_ONCE(set_up, tear_down)
+
+TEST_EACH(verdict_and_counter, SL_ARRAY_LEN(cases))
 {
 	const struct steer_case *c = &cases[_i];
 	struct packet p = {0};
@@ -120,10 +36,9 @@ START_TEST(verdict_and_counter)
 	else
 		ck_assert_uint_eq(o.out_len, p.len);
 }
-END_TEST
 
 /* The kernel runs no program on less than an Ethernet header. */
-START_TEST(truncated_at_each_byte)
+TEST_EACH(truncated_at_each_byte, SL_ARRAY_LEN(cases))
 {
 	const struct steer_case *c = &cases[_i];
 	struct packet p = {0};
@@ -137,9 +52,8 @@ START_TEST(truncated_at_each_byte)
 	for (size_t len = p.need; len < p.len; len++)
 		expect(c->name, &p, len, SL_RX_REDIRECT, &o);
 }
-END_TEST
 
-START_TEST(queue_without_socket)
+TEST(queue_without_socket)
 {
 	struct packet p = {0};
 	struct outcome o;
@@ -150,9 +64,10 @@ START_TEST(queue_without_socket)
 	ck_assert_uint_eq(o.action, XDP_PASS);
 	ck_assert_uint_eq(o.out_len, p.len);
 }
-END_TEST
 
-START_TEST(unlistened)
+FIXTURE(set_up, tear_down)
+
+TEST(an_address_that_is_given_up_is_passed)
 {
 	const struct sl_listener_key key = {.port = htons(8080), .family = 4, .protocol = 6};
 	struct packet p = {0};
@@ -164,7 +79,6 @@ START_TEST(unlistened)
 	expect("after", &p, p.len, SL_RX_PASS_NO_LISTENER, &o);
 	ck_assert_int_eq(sl_xdp_unlisten(&xdp, &key), -ENOENT);
 }
-END_TEST
 
 /* ---- admission ---- */
 
@@ -194,7 +108,7 @@ static void set_level(uint32_t worker, uint32_t level)
 	sl_xdp_live(&xdp, worker, SHED_SERVICE)->shed_level = level;
 }
 
-START_TEST(shed_everything_new)
+TEST(shed_everything_new)
 {
 	struct packet syn = {0}, datagram = {0};
 	struct outcome o;
@@ -211,9 +125,8 @@ START_TEST(shed_everything_new)
 	expect("syn", &syn, syn.len, SL_RX_REDIRECT, &o);
 	expect("datagram", &datagram, datagram.len, SL_RX_REDIRECT, &o);
 }
-END_TEST
 
-START_TEST(shed_nothing_that_exists)
+TEST(shed_nothing_that_exists)
 {
 	static const uint8_t flags[] = {ACK, SYN | ACK, FIN | ACK, RST, 0};
 	struct outcome o;
@@ -238,9 +151,8 @@ START_TEST(shed_nothing_that_exists)
 		expect("icmp error", &p, p.len, SL_RX_REDIRECT, &o);
 	}
 }
-END_TEST
 
-START_TEST(shed_only_this_service)
+TEST(shed_only_this_service)
 {
 	struct packet p = {0};
 	struct outcome o;
@@ -256,9 +168,8 @@ START_TEST(shed_only_this_service)
 	build_tcp4_exact(&p);
 	expect("listener without service", &p, p.len, SL_RX_REDIRECT, &o);
 }
-END_TEST
 
-START_TEST(shed_by_the_worker_of_the_queue)
+TEST(shed_by_the_worker_of_the_queue)
 {
 	struct packet p = {0};
 	struct outcome o;
@@ -269,10 +180,9 @@ START_TEST(shed_by_the_worker_of_the_queue)
 	ck_assert_int_eq(sl_xdp_set_socket(&xdp, 0, 1, port->fd), 0);
 	expect("own worker sheds", &p, p.len, SL_RX_SHED_CONNECTION, &o);
 }
-END_TEST
 
 /* As many as there is room for; then one in 16, while what exists goes on as before. */
-START_TEST(shed_what_has_no_room)
+TEST(shed_what_has_no_room)
 {
 	enum { ROOM = 5, RUNS = 1600, SHARE = RUNS / 16, SLACK = 60 }; /* six standard deviations */
 	struct packet p[3] = {0};
@@ -302,12 +212,12 @@ START_TEST(shed_what_has_no_room)
 	make_room(1);
 	expect("room again", &p[0], p[0].len, SL_RX_REDIRECT, &o);
 }
-END_TEST
 
-START_TEST(shed_a_share)
+TEST_EACH(shed_a_share, 3)
 {
 	enum { RUNS = 4000, SLACK = 320 }; /* ten standard deviations of the binomial */
-	const uint32_t level = 65536u * (uint32_t)_i / 4;
+	const int quarters = _i + 1;
+	const uint32_t level = 65536u * (uint32_t)quarters / 4;
 	struct packet p = {0};
 	struct outcome o;
 	int refused = 0;
@@ -319,97 +229,6 @@ START_TEST(shed_a_share)
 		ck_assert_uint_eq(o.action, action_of(o.verdict));
 		refused += o.verdict == SL_RX_SHED_CONNECTION;
 	}
-	ck_assert_int_gt(refused, RUNS * _i / 4 - SLACK);
-	ck_assert_int_lt(refused, RUNS * _i / 4 + SLACK);
-}
-END_TEST
-
-/* ---- set-up: a veth in a namespace of its own, one for the table, and one for each test that
- * changes maps ---- */
-
-static void listen_on(int family, const char *addr, unsigned dport, unsigned protocol,
-		      unsigned listener, unsigned service)
-{
-	struct sl_listener_key key = {
-		.port = htons((uint16_t)dport),
-		.family = (uint8_t)family,
-		.protocol = (uint8_t)protocol,
-	};
-	const struct sl_listener l = {
-		.listener = (uint16_t)listener,
-		.shed_service = (uint16_t)service,
-	};
-
-	if (addr)
-		inet_pton(family == 4 ? AF_INET : AF_INET6, addr, key.addr);
-	ck_assert_int_eq(sl_xdp_listen(&xdp, &key, &l), 0);
-}
-
-static void set_up(void)
-{
-	const struct sl_xdp_options options = {.worker_cnt = 2, .service_cnt = 3};
-	const struct sl_xsk_options xsk = {.worker = 0};
-	char err[256] = "";
-
-	ck_assert_int_eq(test_netns_enter(), 0);
-	ck_assert_int_eq(test_veth("sl0", "sl1", QUEUES), 0);
-	ck_assert_msg(sl_xdp_open(&xdp, "sl0", &options, err, sizeof(err)) == 0, "%s", err);
-	ck_assert_int_eq(sl_umem_init(&umem, 2048, 256), 0);
-	ck_assert_msg(sl_xsk_open(&port, &umem, &xdp, 0, &xsk, err, sizeof(err)) == 0, "%s", err);
-	prog_fd = bpf_prog_get_fd_by_id(xdp.prog_id);
-	ck_assert_int_ge(prog_fd, 0);
-	listen_on(4, "10.0.0.1", 80, IPPROTO_TCP, L_EXACT4, SL_ANY_SERVICE);
-	listen_on(4, "10.0.0.1", 443, IPPROTO_TCP, L_EXACT4, SL_ANY_SERVICE);
-	listen_on(4, "10.0.0.1", 8080, IPPROTO_TCP, L_EXACT4, SL_ANY_SERVICE);
-	listen_on(4, NULL, 8080, IPPROTO_TCP, L_ANY4, SL_ANY_SERVICE);
-	listen_on(4, NULL, 53, IPPROTO_UDP, L_UDP4, SL_ANY_SERVICE);
-	listen_on(6, "fd99::1", 80, IPPROTO_TCP, L_EXACT6, SL_ANY_SERVICE);
-	listen_on(6, NULL, 8080, IPPROTO_TCP, L_ANY6, SL_ANY_SERVICE);
-	listen_on(6, NULL, 53, IPPROTO_UDP, L_UDP6, SL_ANY_SERVICE);
-	listen_on(4, NULL, 7000, IPPROTO_TCP, L_SHED_TCP, SHED_SERVICE);
-	listen_on(4, NULL, 7000, IPPROTO_UDP, L_SHED_UDP, SHED_SERVICE);
-	make_room(1000000);
-}
-
-static void tear_down(void)
-{
-	port->ops->close(port);
-	close(prog_fd);
-	sl_xdp_close(&xdp);
-	sl_umem_fini(&umem);
-}
-
-static Suite *make_suite(void)
-{
-	Suite *s = suite_create("steer");
-	TCase *table = tcase_create("packets"), *maps = tcase_create("maps");
-
-	tcase_add_unchecked_fixture(table, set_up, tear_down);
-	tcase_add_loop_test(table, verdict_and_counter, 0, (int)SL_ARRAY_LEN(cases));
-	tcase_add_loop_test(table, truncated_at_each_byte, 0, (int)SL_ARRAY_LEN(cases));
-	tcase_add_test(table, queue_without_socket);
-	suite_add_tcase(s, table);
-
-	tcase_add_checked_fixture(maps, set_up, tear_down);
-	tcase_add_test(maps, unlistened);
-	tcase_add_test(maps, shed_everything_new);
-	tcase_add_test(maps, shed_nothing_that_exists);
-	tcase_add_test(maps, shed_only_this_service);
-	tcase_add_test(maps, shed_by_the_worker_of_the_queue);
-	tcase_add_test(maps, shed_what_has_no_room);
-	tcase_add_loop_test(maps, shed_a_share, 1, 4);
-	tcase_set_timeout(maps, 60);
-	suite_add_tcase(s, maps);
-	return s;
-}
-
-int main(void)
-{
-	SRunner *r = srunner_create(make_suite());
-	int failed;
-
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	ck_assert_int_gt(refused, RUNS * quarters / 4 - SLACK);
+	ck_assert_int_lt(refused, RUNS * quarters / 4 + SLACK);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ports on AF_XDP: real packets over a veth, in and out, and every frame accounted for at the end.
+/*
+ * Ports on AF_XDP: real packets over a veth, in and out, and every frame accounted for at the end.
  */
 #include <arpa/inet.h>
-#include <check.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -13,9 +13,10 @@
 #include <unistd.h>
 #include "base/check.h"
 #include "base/clock.h"
-#include "xio/xdp_load.h"
+#include "xio/xdp/xdp.h"
 #include "xio/xsk_port.h"
 #include "../../support/netns.h"
+#include "suite.h"
 
 enum {
 	QUEUES = 2,
@@ -30,7 +31,7 @@ static struct sl_xdp xdp;
 static struct sl_umem umem;
 static struct sl_port *ports[QUEUES];
 static int peer; /* packet socket at the other end */
-static char err[256];
+static struct sl_err err = SL_ERR(256);
 
 /* ---- peer ---- */
 
@@ -108,7 +109,7 @@ static void open_xdp(bool generic)
 {
 	const struct sl_xdp_options o = {.worker_cnt = 1, .generic = generic};
 
-	ck_assert_msg(sl_xdp_open(&xdp, "sl0", &o, err, sizeof(err)) == 0, "%s", err);
+	ck_assert_msg(sl_xdp_open(&xdp, "sl0", &o, &err) == 0, "%s", err.text);
 	listen_any();
 }
 
@@ -117,9 +118,9 @@ static void open_port(unsigned queue, const struct sl_xsk_options *o)
 	struct sl_xsk_options with_index = *o;
 
 	with_index.port_index = (uint8_t)queue;
-	ck_assert_msg(sl_xsk_open(&ports[queue], &umem, &xdp, (uint16_t)queue, &with_index, err,
-				  sizeof(err)) == 0,
-		      "%s", err);
+	ck_assert_msg(sl_xsk_open(&ports[queue], &umem, &xdp, (uint16_t)queue, &with_index, &err) ==
+			      0,
+		      "%s", err.text);
 }
 
 static void open_umem(uint32_t frame_cnt)
@@ -275,7 +276,7 @@ static void echo_all(unsigned queues, uint32_t total)
 	free(seen);
 }
 
-START_TEST(echo)
+TEST(packets_are_echoed)
 {
 	enum { TOTAL = 20000 };
 	uint64_t verdicts[SL_RX_VERDICT_CNT];
@@ -295,9 +296,8 @@ START_TEST(echo)
 	ck_assert_uint_eq(verdicts[SL_RX_REDIRECT], TOTAL);
 	close_arena();
 }
-END_TEST
 
-START_TEST(echo_on_two_queues)
+TEST(echo_on_two_queues)
 {
 	enum { TOTAL = 8000 };
 
@@ -308,9 +308,8 @@ START_TEST(echo_on_two_queues)
 	ck_assert_uint_eq(ports[0]->stats.rx_packets + ports[1]->stats.rx_packets, TOTAL);
 	close_arena();
 }
-END_TEST
 
-START_TEST(echo_in_generic_mode)
+TEST(echo_in_generic_mode)
 {
 	const struct sl_xsk_options o = {.port_index = 0};
 
@@ -326,9 +325,8 @@ START_TEST(echo_in_generic_mode)
 	echo_all(1, 2000);
 	close_arena();
 }
-END_TEST
 
-START_TEST(echo_with_busy_polling)
+TEST(echo_with_busy_polling)
 {
 	const struct sl_xsk_options o = {.busy_poll_us = 20};
 
@@ -339,9 +337,8 @@ START_TEST(echo_with_busy_polling)
 	ck_assert_uint_gt(ports[0]->stats.rx_wakeups, 0); /* each flush polls */
 	close_arena();
 }
-END_TEST
 
-START_TEST(retained_frames_come_back_unacked)
+TEST(retained_frames_come_back_unacked)
 {
 	struct sl_frame *frames[4];
 
@@ -368,9 +365,8 @@ START_TEST(retained_frames_come_back_unacked)
 	sl_frame_acked(&umem, frames[0]);
 	close_arena();
 }
-END_TEST
 
-START_TEST(full_tx_ring_takes_a_part)
+TEST(full_tx_ring_takes_a_part)
 {
 	enum { RING = 256, CNT = 300 };
 	struct sl_frame *frames[CNT];
@@ -393,12 +389,12 @@ START_TEST(full_tx_ring_takes_a_part)
 		ck_assert_int_eq(peer_recv(), i);
 	close_arena();
 }
-END_TEST
 
-START_TEST(starved_of_frames_and_back)
+TEST(starved_of_frames_and_back)
 {
 	enum { FEW = 64, FILL = FEW / 4 };
 	struct sl_frame *held[FEW], *f;
+	struct sl_port_stats stats;
 	unsigned cnt = 0;
 	uint32_t seq;
 
@@ -411,8 +407,9 @@ START_TEST(starved_of_frames_and_back)
 	pause_ms(20);
 	struct sl_frame *got[FEW];
 	ck_assert_uint_eq(rx_wait(0, got, FEW), FILL);
-	sl_xsk_stats(ports[0]);
-	ck_assert_uint_ge(ports[0]->stats.rx_dropped + ports[0]->stats.fill_empty, 5);
+	sl_xsk_stats(ports[0], &stats);
+	ck_assert_uint_ge(stats.rx_dropped + stats.fill_empty, 5);
+	ck_assert_uint_eq(stats.rx_packets, FILL);
 	/* nothing to refill with: no harm */
 	flush();
 	ck_assert_uint_eq(rx(0, got + FILL, FEW - FILL), 0);
@@ -427,7 +424,6 @@ START_TEST(starved_of_frames_and_back)
 	sl_frame_put(&umem, got[0]);
 	close_arena();
 }
-END_TEST
 
 static unsigned receive_all(unsigned *segments)
 {
@@ -458,7 +454,7 @@ static uint64_t refused(void)
  * A flood of what would open something new gets half of the frames, and one in 16 of the rest: the
  * segments behind it find room. LUCKY is six standard deviations above that share.
  */
-START_TEST(flood_leaves_room)
+TEST(flood_leaves_room)
 {
 	enum { FILL = FRAMES / 4, HALF = FILL / 2, FLOOD = 600, SEGMENTS = 60, LUCKY = 62 };
 	unsigned got, segments;
@@ -480,10 +476,9 @@ START_TEST(flood_leaves_room)
 	}
 	close_arena();
 }
-END_TEST
 
 /* No more than half of the frames are theirs when segments wait there, and all that is left. */
-START_TEST(what_waits_counts)
+TEST(what_waits_counts)
 {
 	enum { FILL = FRAMES / 4, HALF = FILL / 2, WAITING = 96, FLOOD = 100, LUCKY = 26 };
 	struct sl_frame *f;
@@ -504,10 +499,9 @@ START_TEST(what_waits_counts)
 	ck_assert_uint_le(got - segments, HALF - WAITING + LUCKY);
 	close_arena();
 }
-END_TEST
 
 /* A stamp belongs to one packet: what lies in the frame from before does not count. */
-START_TEST(stamp_is_read_once)
+TEST(stamp_is_read_once)
 {
 	struct sl_frame *f;
 	struct sl_rx_meta meta;
@@ -521,9 +515,8 @@ START_TEST(stamp_is_read_once)
 	sl_frame_put(&umem, f);
 	close_arena();
 }
-END_TEST
 
-START_TEST(close_with_frames_everywhere)
+TEST(close_with_frames_everywhere)
 {
 	struct sl_frame *f, *tx[2];
 
@@ -543,10 +536,9 @@ START_TEST(close_with_frames_everywhere)
 	sl_frame_acked(&umem, tx[1]);
 	close_arena();
 }
-END_TEST
 
 /* After the close packets go to the kernel, and the queue is free for the next socket. */
-START_TEST(reopen_at_once)
+TEST(reopen_at_once)
 {
 	const struct sl_xsk_options o = {.port_index = 0};
 	uint64_t verdicts[SL_RX_VERDICT_CNT];
@@ -567,39 +559,37 @@ START_TEST(reopen_at_once)
 	ck_assert_uint_eq(verdicts[SL_RX_REDIRECT], 1);
 	close_arena();
 }
-END_TEST
 
-START_TEST(interface_down_and_up)
+TEST(interface_down_and_up)
 {
 	struct sl_frame *frames[4], *tx;
 
 	open_arena(1, FRAMES);
-	ck_assert_int_eq(sl_xsk_status(ports[0], err, sizeof(err)), 0);
+	ck_assert_int_eq(sl_xsk_status(ports[0], &err), 0);
 	ck_assert_int_eq(test_sh("ip link set sl0 down"), 0);
-	ck_assert_int_eq(sl_xsk_status(ports[0], err, sizeof(err)), -ENETDOWN);
-	ck_assert_str_eq(err, "interface sl0 is down");
+	ck_assert_int_eq(sl_xsk_status(ports[0], &err), -ENETDOWN);
+	ck_assert_str_eq(err.text, "interface sl0 is down");
 	tx = new_tx_frame(1, false);
 	ck_assert_uint_eq(ports[0]->ops->tx_burst(ports[0], &tx, 1), 1);
 	flush();
 	ck_assert_uint_eq(rx(0, frames, 4), 0);
 	ck_assert_int_eq(test_sh("ip link set sl0 up"), 0);
-	ck_assert_int_eq(sl_xsk_status(ports[0], err, sizeof(err)), 0);
+	ck_assert_int_eq(sl_xsk_status(ports[0], &err), 0);
 	drain_tx();
 	peer_send(DPORT, 2);
 	ck_assert_uint_eq(rx_wait(0, frames, 4), 1);
 	sl_frame_put(&umem, frames[0]);
 	close_arena();
 }
-END_TEST
 
-START_TEST(interface_deleted)
+TEST(a_deleted_interface_is_noticed)
 {
 	struct sl_frame *frames[4], *tx;
 
 	open_arena(1, FRAMES);
 	ck_assert_int_eq(test_sh("ip link del sl1"), 0);
-	ck_assert_int_eq(sl_xsk_status(ports[0], err, sizeof(err)), -ENODEV);
-	ck_assert_str_eq(err, "interface sl0 is gone");
+	ck_assert_int_eq(sl_xsk_status(ports[0], &err), -ENODEV);
+	ck_assert_str_eq(err.text, "interface sl0 is gone");
 	for (uint32_t i = 0; i < 3; i++) {
 		tx = new_tx_frame(i, false);
 		ck_assert_uint_eq(ports[0]->ops->tx_burst(ports[0], &tx, 1), 1);
@@ -610,7 +600,6 @@ START_TEST(interface_deleted)
 	ports[0] = NULL;
 	close_arena();
 }
-END_TEST
 
 /* ---- refusals ---- */
 
@@ -618,34 +607,33 @@ static int try_port(unsigned queue, enum sl_xsk_wish wish)
 {
 	const struct sl_xsk_options o = {.port_index = 1, .wish = wish};
 	struct sl_port *p = NULL;
-	int res = sl_xsk_open(&p, &umem, &xdp, (uint16_t)queue, &o, err, sizeof(err));
+	int res = sl_xsk_open(&p, &umem, &xdp, (uint16_t)queue, &o, &err);
 
 	if (p)
 		p->ops->close(p);
 	return res;
 }
 
-START_TEST(refusals)
+TEST(impossible_ports_are_refused_with_the_reason)
 {
 	open_arena(1, FRAMES);
 	ck_assert_int_eq(try_port(7, SL_XSK_BEST), -EINVAL);
-	ck_assert_str_eq(err, "sl0 has no queue 7 for an AF_XDP socket");
+	ck_assert_str_eq(err.text, "sl0 has no queue 7 for an AF_XDP socket");
 	ck_assert_int_eq(try_port(SL_MAX_QUEUES, SL_XSK_BEST), -E2BIG);
-	ck_assert_str_eq(err, "sl0 queue 64: queues from 0 to 63 are supported");
+	ck_assert_str_eq(err.text, "sl0 queue 64: queues from 0 to 63 are supported");
 	ports[0]->ops->close(ports[0]);
 	ports[0] = NULL;
 	ck_assert_int_eq(try_port(0, SL_XSK_ZEROCOPY_ONLY), -EOPNOTSUPP);
 	ck_assert_int_eq(test_sh("ip link set sl0 mtu 1771"), 0);
 	ck_assert_int_eq(try_port(0, SL_XSK_BEST), -EMSGSIZE);
-	ck_assert_ptr_nonnull(strstr(err, "lower the MTU to 1770"));
+	ck_assert_ptr_nonnull(strstr(err.text, "lower the MTU to 1770"));
 	ck_assert_int_eq(test_sh("ip link set sl0 mtu 1770"), 0);
 	ck_assert_int_eq(try_port(0, SL_XSK_BEST), 0);
 	close_arena();
 }
-END_TEST
 
 /* The largest frame that the MTU check lets through does arrive. */
-START_TEST(largest_packet)
+TEST(the_largest_packet_arrives)
 {
 	enum { LEN = 1770 + 14 };
 	const struct sl_xsk_options o = {.port_index = 0};
@@ -665,36 +653,4 @@ START_TEST(largest_packet)
 	ck_assert_mem_eq(f->data, p, LEN);
 	sl_frame_put(&umem, f);
 	close_arena();
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("xsk");
-	TCase *tc = tcase_create("port");
-	SRunner *r = srunner_create(s);
-	int failed;
-
-	tcase_add_test(tc, echo);
-	tcase_add_test(tc, echo_on_two_queues);
-	tcase_add_test(tc, echo_in_generic_mode);
-	tcase_add_test(tc, echo_with_busy_polling);
-	tcase_add_test(tc, retained_frames_come_back_unacked);
-	tcase_add_test(tc, full_tx_ring_takes_a_part);
-	tcase_add_test(tc, starved_of_frames_and_back);
-	tcase_add_test(tc, flood_leaves_room);
-	tcase_add_test(tc, what_waits_counts);
-	tcase_add_test(tc, stamp_is_read_once);
-	tcase_add_test(tc, close_with_frames_everywhere);
-	tcase_add_test(tc, reopen_at_once);
-	tcase_add_test(tc, interface_down_and_up);
-	tcase_add_test(tc, interface_deleted);
-	tcase_add_test(tc, refusals);
-	tcase_add_test(tc, largest_packet);
-	tcase_set_timeout(tc, 60);
-	suite_add_tcase(s, tc);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
 }

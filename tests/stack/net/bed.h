@@ -10,7 +10,7 @@
 #include "../../unit/base/unit.h"
 #include "net/flow_table.h"
 #include "net/net.h"
-#include "xio/fake_port.h"
+#include "fake_port.h"
 
 enum { BED_FRAMES = 512 };
 
@@ -18,8 +18,9 @@ struct bed {
 	struct sl_umem umem;
 	struct sl_net net;
 	struct sl_fake_port port;
+	struct sl_flow_table flows; /* without entries */
 	/* of the last frame that reached L4 */
-	unsigned tcp_cnt, udp_cnt, icmp_cnt, prefetch_cnt;
+	unsigned tcp_cnt, udp_cnt, icmp_cnt;
 	uint8_t data[4096];
 	size_t len;
 	uint8_t family, flags;
@@ -34,8 +35,10 @@ struct bed {
 	struct sl_frame *kept;
 };
 
-static inline void bed_take(struct bed *b, struct sl_frame *f)
+static inline void bed_take(struct bed *b, struct sl_frame *f, const struct sl_flow_key *key)
 {
+	struct sl_flow_key again = {0};
+
 	ck_assert_uint_eq(f->state, SL_FRAME_RX);
 	ck_assert_uint_eq(b->net.now_ns, 12345);
 	memcpy(b->data, f->data, f->len);
@@ -43,37 +46,39 @@ static inline void bed_take(struct bed *b, struct sl_frame *f)
 	b->family = f->family;
 	b->flags = f->flags;
 	sl_net_path_from_rx(&b->net, f, &b->path);
-	if (f->len >= 4)
-		sl_net_flow_key(&b->net, f, &b->key);
+	if (key) {
+		sl_net_flow_key(&b->net, f, &again);
+		ck_assert_mem_eq(key, &again, sizeof(again));
+	}
+	b->key = again;
 	if (b->keep)
 		b->kept = f;
 	else
 		sl_frame_put(b->net.umem, f);
 }
 
-static inline void bed_tcp(void *ctx, struct sl_frame *f)
+static inline void bed_tcp(void *ctx, struct sl_frame *f, const struct sl_flow_key *key)
 {
 	struct bed *b = ctx;
 
-	ck_assert_uint_gt(b->prefetch_cnt, b->tcp_cnt);
+	ck_assert_uint_eq(f->flow_hash, sl_flow_hash(&b->flows, key));
 	b->tcp_cnt++;
-	bed_take(b, f);
+	bed_take(b, f, key);
 }
 
-static inline void bed_udp(void *ctx, struct sl_frame *f)
+static inline void bed_udp(void *ctx, struct sl_frame *f, const struct sl_flow_key *key)
 {
 	struct bed *b = ctx;
 
+	ck_assert_ptr_null(key); /* nobody looks for a flow */
 	b->udp_cnt++;
-	bed_take(b, f);
+	bed_take(b, f, key);
 }
 
-static inline void bed_prefetch(void *ctx, struct sl_frame *f)
+static inline bool bed_no_match(const void *ctx, uint32_t value, const struct sl_flow_key *key)
 {
-	struct bed *b = ctx;
-
-	ck_assert_ptr_nonnull(f);
-	b->prefetch_cnt++;
+	(void)ctx, (void)value, (void)key;
+	return false;
 }
 
 static inline void bed_icmp(void *ctx, const void *ip_header, const uint8_t *l4, uint32_t mtu,
@@ -95,7 +100,9 @@ static inline void bed_begin(struct bed *b)
 	ck_assert_int_eq(sl_net_init(&b->net, &b->umem), 0);
 	sl_fake_port_init(&b->port, &b->umem, 0);
 	ck_assert_int_eq(sl_net_add_port(&b->net, &b->port.port), 0);
-	b->net.tcp = (struct sl_l4){b, bed_tcp, bed_prefetch, bed_icmp};
+	ck_assert_int_eq(
+		sl_flow_table_init(&b->flows, 16, &(struct sl_sipkey){1, 2}, bed_no_match, b), 0);
+	b->net.tcp = (struct sl_l4){b, bed_tcp, &b->flows, bed_icmp};
 	b->net.udp = (struct sl_l4){b, bed_udp, NULL, NULL};
 }
 
@@ -104,6 +111,7 @@ static inline void bed_end(struct bed *b)
 	uint32_t census[SL_FRAME_STATE_CNT];
 
 	sl_net_fini(&b->net);
+	sl_flow_table_fini(&b->flows);
 	b->port.port.ops->close(&b->port.port);
 	sl_umem_census(&b->umem, census);
 	ck_assert_uint_eq(census[SL_FRAME_FREE], BED_FRAMES);

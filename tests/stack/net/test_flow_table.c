@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/rand.h"
 #include "net/flow_table.h"
+#include "suite.h"
 
 static const struct sl_sipkey sipkey = {0x0706050403020100, 0x0f0e0d0c0b0a0908};
 
@@ -87,7 +88,7 @@ static void check_places(const struct sl_flow_table *t)
 enum { MODEL_KEYS = 20000 };
 
 /* Phases of growing and shrinking, so that splits meet every state. */
-START_TEST(random_operations_agree_with_a_model)
+TEST_EACH(random_operations_agree_with_a_model, 4)
 {
 	static bool present[MODEL_KEYS];
 	struct sl_flow_table t;
@@ -119,7 +120,6 @@ START_TEST(random_operations_agree_with_a_model)
 		CHECK(find(&t, i) == (present[i] ? i : SL_FLOW_NONE));
 	sl_flow_table_fini(&t);
 }
-END_TEST
 
 enum { MILLION = 1000000, RUNS = 5 };
 
@@ -148,7 +148,7 @@ static uint32_t insert_million(struct sl_flow_table *t, uint32_t *best)
  * the time of the slowest insertion: as all runs do the same, the best of its times is its own, and
  * the rest is that of other processes.
  */
-START_TEST(a_million_flows_without_a_stall)
+TEST(a_million_flows_without_a_stall)
 {
 	uint32_t *best = malloc(MILLION * sizeof(*best)), worst_ns = 0;
 	uint64_t sum_ns = 0;
@@ -180,10 +180,9 @@ START_TEST(a_million_flows_without_a_stall)
 	ck_assert_uint_eq(find(&t, MILLION), MILLION);
 	sl_flow_table_fini(&t);
 }
-END_TEST
 
 /* The most that a hash without a key could suffer: all in the same two buckets. */
-START_TEST(colliding_hashes_end_in_a_refusal)
+TEST(colliding_hashes_end_in_a_refusal)
 {
 	struct sl_flow_table t;
 
@@ -198,10 +197,9 @@ START_TEST(colliding_hashes_end_in_a_refusal)
 		ck_assert_uint_eq(sl_flow_peek(&t, UINT64_C(0x1000000120000000) + i * 0x100), i);
 	sl_flow_table_fini(&t);
 }
-END_TEST
 
 /* Chains of moves: fills a table that may not grow to its last slots. */
-START_TEST(full_buckets_make_room_by_moving)
+TEST(full_buckets_make_room_by_moving)
 {
 	struct sl_flow_table t;
 	struct sl_prng rnd;
@@ -219,9 +217,8 @@ START_TEST(full_buckets_make_room_by_moving)
 		ck_assert_uint_eq(sl_flow_peek(&t, sl_prng_u64(&rnd)), i);
 	sl_flow_table_fini(&t);
 }
-END_TEST
 
-START_TEST(equal_hashes_are_told_apart_by_their_keys)
+TEST(equal_hashes_are_told_apart_by_their_keys)
 {
 	struct sl_flow_key one = key_of(1), two = key_of(2), three = key_of(3);
 	struct sl_flow_table t;
@@ -238,9 +235,8 @@ START_TEST(equal_hashes_are_told_apart_by_their_keys)
 	ck_assert_uint_eq(sl_flow_find(&t, 77, &two), 2);
 	sl_flow_table_fini(&t);
 }
-END_TEST
 
-START_TEST(every_part_of_a_key_is_hashed)
+TEST(every_part_of_a_key_is_hashed)
 {
 	struct sl_flow_table t;
 
@@ -272,9 +268,8 @@ START_TEST(every_part_of_a_key_is_hashed)
 	}
 	sl_flow_table_fini(&t);
 }
-END_TEST
 
-START_TEST(impossible_sizes_are_refused)
+TEST(impossible_sizes_are_refused)
 {
 	struct sl_flow_table t;
 
@@ -285,27 +280,4 @@ START_TEST(impossible_sizes_are_refused)
 	ck_assert_int_eq(insert(&t, 2), -ENOSPC);
 	sl_flow_table_fini(&t);
 	sl_flow_table_fini(&t); /* harmless */
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("flow table");
-	TCase *tc = tcase_create("flow table");
-	SRunner *sr = srunner_create(s);
-	int failed;
-
-	tcase_set_timeout(tc, 60);
-	tcase_add_loop_test(tc, random_operations_agree_with_a_model, 0, 4);
-	tcase_add_test(tc, a_million_flows_without_a_stall);
-	tcase_add_test(tc, colliding_hashes_end_in_a_refusal);
-	tcase_add_test(tc, full_buckets_make_room_by_moving);
-	tcase_add_test(tc, equal_hashes_are_told_apart_by_their_keys);
-	tcase_add_test(tc, every_part_of_a_key_is_hashed);
-	tcase_add_test(tc, impossible_sizes_are_refused);
-	suite_add_tcase(s, tc);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include "bed.h"
 #include "net/handover.h"
+#include "suite.h"
 
 enum { RING = 256 };
 
@@ -17,15 +18,12 @@ struct pair {
 };
 
 /* An L4 without connections: what it does not have, it offers to the owner. */
-static void miss(void *ctx, struct sl_frame *f)
+static void miss(void *ctx, struct sl_frame *f, const struct sl_flow_key *key)
 {
 	struct bed *b = ctx;
-	struct sl_flow_key key;
 
-	sl_net_flow_key(&b->net, f, &key);
-	if (sl_handover_give(&b->net, f, &key, PKT_TCP))
-		return;
-	bed_tcp(ctx, f);
+	if (!sl_handover_give(&b->net, f, key, PKT_TCP))
+		bed_tcp(ctx, f, key);
 }
 
 static void begin(struct pair *p)
@@ -71,7 +69,7 @@ static void build(struct pkt *p, uint8_t family, uint32_t seq)
 					.payload_len = 10});
 }
 
-START_TEST(a_segment_reaches_its_owner_whole)
+TEST_EACH(a_segment_reaches_its_owner_whole, 2)
 {
 	uint8_t family = _i ? 6 : 4;
 	struct sl_flow_key key;
@@ -103,9 +101,8 @@ START_TEST(a_segment_reaches_its_owner_whole)
 	ck_assert_uint_eq(s.w[0].flags, 0);
 	end(&s);
 }
-END_TEST
 
-START_TEST(only_a_claimed_flow_is_given)
+TEST(only_a_claimed_flow_is_given)
 {
 	struct sl_flow_key key;
 	struct pair s;
@@ -141,10 +138,9 @@ START_TEST(only_a_claimed_flow_is_given)
 	ck_assert_uint_eq(sl_handover_poll(&s.w[2].net), 1);
 	end(&s);
 }
-END_TEST
 
 /* Both think the other owns it: the frame is handed over once and no more. */
-START_TEST(nothing_goes_in_circles)
+TEST(nothing_goes_in_circles)
 {
 	struct sl_flow_key key;
 	struct pair s;
@@ -161,9 +157,8 @@ START_TEST(nothing_goes_in_circles)
 	ck_assert_uint_eq(sl_handover_poll(&s.w[2].net), 0);
 	end(&s);
 }
-END_TEST
 
-START_TEST(a_full_ring_drops_by_name)
+TEST(a_full_ring_drops_by_name)
 {
 	struct sl_flow_key key;
 	struct pair s;
@@ -186,9 +181,8 @@ START_TEST(a_full_ring_drops_by_name)
 	ck_assert_uint_eq(s.w[0].tcp_cnt, RING);
 	end(&s);
 }
-END_TEST
 
-START_TEST(an_owner_without_frames_counts_them)
+TEST(an_owner_without_frames_counts_them)
 {
 	struct sl_frame *head = NULL, *f;
 	struct sl_flow_key key;
@@ -210,10 +204,9 @@ START_TEST(an_owner_without_frames_counts_them)
 	sl_frame_put_list(&s.w[0].umem, head);
 	end(&s);
 }
-END_TEST
 
 /* The error's queue is the router's, its flow may be elsewhere. */
-START_TEST(icmp_errors_follow_their_flow)
+TEST(icmp_errors_follow_their_flow)
 {
 	uint8_t payload[64] = {0, 0, 1300 >> 8, 1300 & 0xff};
 	struct pkt sent, p, in;
@@ -241,7 +234,6 @@ START_TEST(icmp_errors_follow_their_flow)
 	ck_assert_uint_eq(s.w[0].mtu, 1300);
 	end(&s);
 }
-END_TEST
 
 static bool readable(int fd)
 {
@@ -251,7 +243,7 @@ static bool readable(int fd)
 }
 
 /* Nobody owns datagrams: an error about the size of one comes to all workers, once. */
-START_TEST(errors_about_datagrams_reach_everybody)
+TEST(errors_about_datagrams_reach_everybody)
 {
 	uint8_t payload[32] = {0};
 	struct pair s;
@@ -295,9 +287,8 @@ START_TEST(errors_about_datagrams_reach_everybody)
 	sl_handover_poll(&s.w[2].net);
 	end(&s);
 }
-END_TEST
 
-START_TEST(a_sleeper_is_woken_once)
+TEST(a_sleeper_is_woken_once)
 {
 	struct sl_flow_key key;
 	struct pair s;
@@ -323,10 +314,9 @@ START_TEST(a_sleeper_is_woken_once)
 	ck_assert(!readable(fd));
 	end(&s);
 }
-END_TEST
 
 /* More flows than room: claims say so, and the rest still works. */
-START_TEST(a_full_directory_says_so)
+TEST(a_full_directory_says_so)
 {
 	struct sl_flow_key key;
 	unsigned kept = 0;
@@ -356,9 +346,8 @@ START_TEST(a_full_directory_says_so)
 	}
 	end(&s);
 }
-END_TEST
 
-START_TEST(alone_nothing_is_shared)
+TEST(alone_nothing_is_shared)
 {
 	struct sl_flow_key key;
 	struct sl_frame *f;
@@ -381,9 +370,8 @@ START_TEST(alone_nothing_is_shared)
 	sl_handover_disarm(&b.net);
 	bed_end(&b);
 }
-END_TEST
 
-START_TEST(impossible_set_ups_are_refused)
+TEST(impossible_set_ups_are_refused)
 {
 	struct sl_handover_hub *hub = sl_handover_hub_create(2, 10, 2048);
 	struct bed b;
@@ -402,7 +390,6 @@ START_TEST(impossible_set_ups_are_refused)
 	sl_handover_hub_destroy(NULL);
 	bed_end(&b);
 }
-END_TEST
 
 /* Two threads: the owner sees all that was not counted as dropped, in order. */
 enum { THREAD_FRAMES = 20000 };
@@ -412,11 +399,12 @@ struct owner_state {
 	uint32_t last_seq, received, out_of_order;
 };
 
-static void owner_input(void *ctx, struct sl_frame *f)
+static void owner_input(void *ctx, struct sl_frame *f, const struct sl_flow_key *key)
 {
 	struct owner_state *o = ctx;
 	uint32_t seq = sl_get_be32(f->data + 4);
 
+	(void)key;
 	o->out_of_order += seq <= o->last_seq;
 	o->last_seq = seq;
 	o->received++;
@@ -447,7 +435,7 @@ static void *give_all(void *arg)
 	return NULL;
 }
 
-START_TEST(threads_lose_nothing_and_keep_the_order)
+TEST(threads_lose_nothing_and_keep_the_order)
 {
 	struct owner_state o = {0};
 	struct giver_state g = {0};
@@ -483,32 +471,4 @@ START_TEST(threads_lose_nothing_and_keep_the_order)
 	ck_assert_uint_eq(o.out_of_order, 0);
 	ck_assert_uint_gt(o.received, 0);
 	end(&s);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("handover");
-	TCase *tc = tcase_create("handover");
-	SRunner *sr = srunner_create(s);
-	int failed;
-
-	tcase_set_timeout(tc, 60);
-	tcase_add_loop_test(tc, a_segment_reaches_its_owner_whole, 0, 2);
-	tcase_add_test(tc, only_a_claimed_flow_is_given);
-	tcase_add_test(tc, nothing_goes_in_circles);
-	tcase_add_test(tc, a_full_ring_drops_by_name);
-	tcase_add_test(tc, an_owner_without_frames_counts_them);
-	tcase_add_test(tc, icmp_errors_follow_their_flow);
-	tcase_add_test(tc, errors_about_datagrams_reach_everybody);
-	tcase_add_test(tc, a_sleeper_is_woken_once);
-	tcase_add_test(tc, a_full_directory_says_so);
-	tcase_add_test(tc, alone_nothing_is_shared);
-	tcase_add_test(tc, impossible_set_ups_are_refused);
-	tcase_add_test(tc, threads_lose_nothing_and_keep_the_order);
-	suite_add_tcase(s, tc);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

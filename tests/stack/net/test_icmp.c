@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* icmp.c: which errors reach the flow that they quote, and what they say. */
 #include "bed.h"
+#include "suite.h"
 
 struct icmp_case {
 	const char *what;
@@ -23,7 +24,7 @@ static const struct icmp_case cases[] = {
 	{"no mtu told: smallest packet", 4, 3, 4, 0, 68, IGN, 0, false},
 	{"mtu 68", 4, 3, 4, 68, 0, PASSES, 68, false},
 	{"mtu 67", 4, 3, 4, 67, 0, IGN, 0, false},
-	{"packet would have fitted", 4, 3, 4, 1500, 0, IGN, 0, false},
+	{"length of the quote in it", 4, 3, 4, 1400, 28, PASSES, 1400, false},
 	{"net unreachable", 4, 3, 0, 0, 0, PASSES, 0, false},
 	{"host unreachable", 4, 3, 1, 0, 0, PASSES, 0, false},
 	{"protocol unreachable", 4, 3, 2, 0, 0, PASSES, 0, true},
@@ -34,7 +35,7 @@ static const struct icmp_case cases[] = {
 	{"too big", 6, 2, 0, 1400, 0, PASSES, 1400, false},
 	{"mtu 1280", 6, 2, 0, 1280, 0, PASSES, 1280, false},
 	{"mtu 1279", 6, 2, 0, 1279, 0, IGN, 0, false},
-	{"packet would have fitted, ipv6", 6, 2, 0, 1500, 0, IGN, 0, false},
+	{"length of the quote in it, ipv6", 6, 2, 0, 1400, 48, PASSES, 1400, false},
 	{"no route", 6, 1, 0, 0, 0, PASSES, 0, false},
 	{"port unreachable, ipv6", 6, 1, 4, 0, 0, PASSES, 0, true},
 	{"time exceeded, ipv6", 6, 3, 0, 0, 0, PASSES, 0, false},
@@ -70,7 +71,7 @@ static void build_error(struct pkt *p, const struct icmp_case *c, size_t quote)
 					.payload_len = 4 + quote});
 }
 
-START_TEST(each_error_has_its_meaning)
+TEST_EACH(each_error_has_its_meaning, SL_ARRAY_LEN(cases))
 {
 	const struct icmp_case *c = &cases[_i];
 	struct pkt p;
@@ -93,7 +94,6 @@ START_TEST(each_error_has_its_meaning)
 	ck_assert_uint_eq(b.tcp_cnt + b.udp_cnt, 0);
 	bed_end(&b);
 }
-END_TEST
 
 static const struct icmp_case too_big[2] = {
 	{"fragmentation needed", 4, 3, 4, 1400, 0, PASSES, 1400, false},
@@ -125,7 +125,7 @@ static void damage_quote(const struct icmp_case *c, size_t off, uint8_t value, c
 	malformed(&p, what);
 }
 
-START_TEST(what_quotes_no_packet_of_ours_is_malformed)
+TEST_EACH(what_quotes_no_packet_of_ours_is_malformed, 2)
 {
 	const struct icmp_case *c = &too_big[_i];
 	bool v4 = c->family == 4;
@@ -155,10 +155,9 @@ START_TEST(what_quotes_no_packet_of_ours_is_malformed)
 		malformed(&p, "cut ICMP header");
 	}
 }
-END_TEST
 
 /* We send no extension headers, so a packet with one is not ours, well formed as it may be. */
-START_TEST(a_quote_with_an_extension_is_not_ours)
+TEST(a_quote_with_an_extension_is_not_ours)
 {
 	static const uint8_t ext[8] = {PKT_TCP, 0, 1, 4};
 	struct pkt p;
@@ -170,9 +169,8 @@ START_TEST(a_quote_with_an_extension_is_not_ours)
 	pkt_fix_l4(&p);
 	malformed(&p, "quoted extension header");
 }
-END_TEST
 
-START_TEST(eight_bytes_of_transport_are_enough)
+TEST_EACH(eight_bytes_of_transport_are_enough, 2)
 {
 	const struct icmp_case *c = &too_big[_i];
 	struct pkt p;
@@ -184,9 +182,8 @@ START_TEST(eight_bytes_of_transport_are_enough)
 	ck_assert_uint_eq(b.icmp_cnt, 1);
 	bed_end(&b);
 }
-END_TEST
 
-START_TEST(an_error_for_an_l4_without_interest_is_ignored)
+TEST_EACH(an_error_for_an_l4_without_interest_is_ignored, 2)
 {
 	const struct icmp_case *c = &too_big[_i];
 	struct pkt p;
@@ -200,24 +197,4 @@ START_TEST(an_error_for_an_l4_without_interest_is_ignored)
 	ck_assert_uint_eq(b.net.drops[SL_DROP_ICMP_IGNORED], 1);
 	ck_assert_uint_eq(bed_drops(&b), 1);
 	bed_end(&b);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("icmp");
-	TCase *tc = tcase_create("icmp");
-	SRunner *sr = srunner_create(s);
-	int failed;
-
-	tcase_add_loop_test(tc, each_error_has_its_meaning, 0, SL_ARRAY_LEN(cases));
-	tcase_add_loop_test(tc, what_quotes_no_packet_of_ours_is_malformed, 0, 2);
-	tcase_add_test(tc, a_quote_with_an_extension_is_not_ours);
-	tcase_add_loop_test(tc, eight_bytes_of_transport_are_enough, 0, 2);
-	tcase_add_loop_test(tc, an_error_for_an_l4_without_interest_is_ignored, 0, 2);
-	suite_add_tcase(s, tc);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

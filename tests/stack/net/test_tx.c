@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ip_tx.c, the transmit side of net.c, and listener.c. */
+/* tx.c, path.c and listener.c. */
 #include <errno.h>
 #include "bed.h"
 #include "sluice/abi.h"
+#include "suite.h"
 
 static struct sl_net_path path_for(uint8_t family, uint8_t vlan_cnt)
 {
@@ -31,7 +32,7 @@ static struct sl_frame *frame_of(struct bed *b, const void *bytes, size_t len)
 }
 
 /* For each family and number of tags: exactly the bytes of the independently built packet. */
-START_TEST(headers_are_written_as_read)
+TEST_EACH(headers_are_written_as_read, 6)
 {
 	uint8_t family = _i < 3 ? 4 : 6, vlan_cnt = (uint8_t)(_i % 3);
 	struct sl_net_path path = path_for(family, vlan_cnt);
@@ -62,10 +63,9 @@ START_TEST(headers_are_written_as_read)
 	ck_assert_mem_eq(f->data, p.b, p.len);
 	bed_end(&b);
 }
-END_TEST
 
 /* The way back of what came in leads to its sender. */
-START_TEST(a_reply_goes_back_the_way_it_came)
+TEST_EACH(a_reply_goes_back_the_way_it_came, 6)
 {
 	uint8_t family = _i < 3 ? 4 : 6, vlan_cnt = (uint8_t)(_i % 3);
 	struct pkt in, out;
@@ -82,9 +82,8 @@ START_TEST(a_reply_goes_back_the_way_it_came)
 	ck_assert_mem_eq(sl_fake_sent(&b.port, 0)->data, out.b, out.len);
 	bed_end(&b);
 }
-END_TEST
 
-START_TEST(what_the_ring_does_not_take_stays_in_order)
+TEST(what_the_ring_does_not_take_stays_in_order)
 {
 	struct bed b;
 
@@ -102,9 +101,8 @@ START_TEST(what_the_ring_does_not_take_stays_in_order)
 	ck_assert_uint_eq(bed_drops(&b), 0);
 	bed_end(&b);
 }
-END_TEST
 
-START_TEST(a_full_ring_refuses_and_says_who_owns_the_frame)
+TEST(a_full_ring_refuses_and_says_who_owns_the_frame)
 {
 	struct sl_frame *retained;
 	struct bed b;
@@ -127,9 +125,8 @@ START_TEST(a_full_ring_refuses_and_says_who_owns_the_frame)
 	sl_frame_acked(&b.umem, retained);
 	bed_end(&b);
 }
-END_TEST
 
-START_TEST(a_retained_frame_outlives_its_transmission)
+TEST(a_retained_frame_outlives_its_transmission)
 {
 	struct bed b;
 
@@ -152,10 +149,9 @@ START_TEST(a_retained_frame_outlives_its_transmission)
 	ck_assert_uint_eq(f->state, SL_FRAME_FREE);
 	bed_end(&b);
 }
-END_TEST
 
 /* What is pending at the end is freed; a retained frame stays its owner's. */
-START_TEST(fini_frees_what_is_pending)
+TEST(fini_frees_what_is_pending)
 {
 	uint32_t census[SL_FRAME_STATE_CNT];
 	struct bed b;
@@ -173,9 +169,8 @@ START_TEST(fini_frees_what_is_pending)
 	sl_frame_put(&b.umem, f);
 	bed_end(&b);
 }
-END_TEST
 
-START_TEST(ports_are_numbered_in_order)
+TEST(ports_are_numbered_in_order)
 {
 	struct sl_fake_port second;
 	struct sl_umem other = {0};
@@ -199,9 +194,8 @@ START_TEST(ports_are_numbered_in_order)
 	sl_fake_complete(&second, 1);
 	bed_end(&b);
 }
-END_TEST
 
-START_TEST(all_nets_of_a_process_hash_alike)
+TEST(all_nets_of_a_process_hash_alike)
 {
 	static const uint8_t zero[16];
 	struct sl_net other;
@@ -214,41 +208,40 @@ START_TEST(all_nets_of_a_process_hash_alike)
 	sl_net_fini(&other);
 	bed_end(&b);
 }
-END_TEST
 
 static int find4(const struct bed *b, const uint8_t *addr, uint16_t port, uint8_t protocol)
 {
 	return sl_net_find_listener(&b->net, 4, addr, htobe16(port), protocol);
 }
 
-START_TEST(listeners_match_exactly_or_any)
+TEST(listeners_match_exactly_or_any)
 {
 	static const uint8_t a[16] = {10, 0, 0, 1}, c[16] = {10, 0, 0, 3}, all[16] = {224, 0, 0, 1},
 			     bcast[16] = {255, 255, 255, 255}, none[16] = {0};
 	const struct sl_net_listener l[] = {
-		{.port_be = htobe16(80), .family = 4, .protocol = PKT_TCP, .listener = 3},
-		{.addr = {10, 0, 0, 1},
-		 .port_be = htobe16(80),
-		 .family = 4,
+		{.at.port_be = htobe16(80), .at.family = 4, .protocol = PKT_TCP, .listener = 3},
+		{.at.addr = {10, 0, 0, 1},
+		 .at.port_be = htobe16(80),
+		 .at.family = 4,
 		 .protocol = PKT_TCP,
 		 .listener = 4},
-		{.addr = {10, 0, 0, 1},
-		 .port_be = htobe16(81),
-		 .family = 4,
+		{.at.addr = {10, 0, 0, 1},
+		 .at.port_be = htobe16(81),
+		 .at.family = 4,
 		 .protocol = PKT_UDP,
 		 .listener = 5},
-		{.addr = {0x20, 1},
-		 .port_be = htobe16(80),
-		 .family = 6,
+		{.at.addr = {0x20, 1},
+		 .at.port_be = htobe16(80),
+		 .at.family = 6,
 		 .protocol = PKT_TCP,
 		 .listener = 6},
-		{.port_be = htobe16(82), .family = 6, .protocol = PKT_TCP, .listener = 7},
-		{.addr = {10, 0, 0, 1},
-		 .port_be = htobe16(83),
-		 .family = 4,
+		{.at.port_be = htobe16(82), .at.family = 6, .protocol = PKT_TCP, .listener = 7},
+		{.at.addr = {10, 0, 0, 1},
+		 .at.port_be = htobe16(83),
+		 .at.family = 4,
 		 .protocol = PKT_TCP,
 		 .listener = 8},
-		{.port_be = htobe16(83), .family = 4, .protocol = PKT_TCP, .listener = 9},
+		{.at.port_be = htobe16(83), .at.family = 4, .protocol = PKT_TCP, .listener = 9},
 	};
 	static const uint8_t v6[16] = {0x20, 1}, v6_other[16] = {0x20, 2}, group[16] = {0xff, 2};
 	struct bed b;
@@ -282,10 +275,9 @@ START_TEST(listeners_match_exactly_or_any)
 	ck_assert(!sl_net_serves(&b.net, 6, v6_other));
 	bed_end(&b);
 }
-END_TEST
 
 /* So many that their runs of slots meet: what is not served is still not found. */
-START_TEST(as_many_listeners_as_allowed_and_no_more)
+TEST(as_many_listeners_as_allowed_and_no_more)
 {
 	static struct sl_net_listener l[SL_MAX_LISTENERS + 1];
 	static const uint8_t addr[16] = {10, 0, 0, 1};
@@ -294,9 +286,9 @@ START_TEST(as_many_listeners_as_allowed_and_no_more)
 
 	bed_begin(&b);
 	for (unsigned i = 0; i <= SL_MAX_LISTENERS; i++)
-		l[i] = (struct sl_net_listener){.addr = {10, 0, 0, 1},
-						.port_be = htobe16((uint16_t)(1000 + i * 7)),
-						.family = 4,
+		l[i] = (struct sl_net_listener){.at.addr = {10, 0, 0, 1},
+						.at.port_be = htobe16((uint16_t)(1000 + i * 7)),
+						.at.family = 4,
 						.protocol = PKT_TCP,
 						.listener = (uint16_t)i};
 	ck_assert_int_eq(sl_net_set_listeners(&b.net, l, SL_MAX_LISTENERS + 1), -EINVAL);
@@ -312,29 +304,4 @@ START_TEST(as_many_listeners_as_allowed_and_no_more)
 	ck_assert_int_eq(sl_net_set_listeners(&b.net, NULL, 0), 0);
 	ck_assert_int_eq(find4(&b, addr, 1000, PKT_TCP), -1);
 	bed_end(&b);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("net tx");
-	TCase *tc = tcase_create("tx");
-	SRunner *sr = srunner_create(s);
-	int failed;
-
-	tcase_add_loop_test(tc, headers_are_written_as_read, 0, 6);
-	tcase_add_loop_test(tc, a_reply_goes_back_the_way_it_came, 0, 6);
-	tcase_add_test(tc, what_the_ring_does_not_take_stays_in_order);
-	tcase_add_test(tc, a_full_ring_refuses_and_says_who_owns_the_frame);
-	tcase_add_test(tc, a_retained_frame_outlives_its_transmission);
-	tcase_add_test(tc, fini_frees_what_is_pending);
-	tcase_add_test(tc, ports_are_numbered_in_order);
-	tcase_add_test(tc, all_nets_of_a_process_hash_alike);
-	tcase_add_test(tc, listeners_match_exactly_or_any);
-	tcase_add_test(tc, as_many_listeners_as_allowed_and_no_more);
-	suite_add_tcase(s, tc);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

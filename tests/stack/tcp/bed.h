@@ -20,7 +20,7 @@
 #include "../../support/packet.h"
 #include "base/clock.h"
 #include "tcp/internal.h"
-#include "xio/fake_port.h"
+#include "fake_port.h"
 
 enum { F = SL_TCP_FIN, S = SL_TCP_SYN, R = SL_TCP_RST, P = SL_TCP_PSH, A = SL_TCP_ACK };
 enum { BED_FRAMES = 2048, BED_OUT = 4096, ANY = -1 };
@@ -51,13 +51,13 @@ struct seg {
 
 struct app {
 	unsigned accepted, connected, fins, closed, writables;
-	enum sl_tcp_close why;
+	enum sl_tcp_close_reason why;
 	struct sl_tcp_conn *conn; /* the last one */
 	uint32_t got;             /* bytes, all like pattern() */
 	size_t appetite;          /* bytes that it takes from now on */
 	bool refuse, take_frames, close_on_fin, abort_on_data, close_on_data, check_off;
 	uint16_t listener;
-	struct sl_tcp_addr local, remote;
+	struct sl_addr local, remote;
 };
 
 struct bed {
@@ -86,7 +86,7 @@ static inline uint8_t pattern(uint32_t n)
 }
 
 static inline void *app_accepted(void *app, struct sl_tcp_conn *c, uint16_t listener,
-				 const struct sl_tcp_addr *local, const struct sl_tcp_addr *remote)
+				 const struct sl_addr *local, const struct sl_addr *remote)
 {
 	struct app *a = app;
 
@@ -148,7 +148,7 @@ static inline void app_writable(void *handle)
 	((struct app *)handle)->writables++;
 }
 
-static inline void app_closed(void *handle, enum sl_tcp_close why)
+static inline void app_closed(void *handle, enum sl_tcp_close_reason why)
 {
 	struct app *a = handle;
 
@@ -165,7 +165,8 @@ static const struct sl_tcp_ops app_ops = {
 	.closed = app_closed,
 };
 
-/* Defaults of the tests: no keep-alive, everything else as in production. Change, then bed_start.
+/*
+ * Defaults of the tests: no keep-alive, everything else as in production. Change, then bed_start.
  */
 static inline void bed_defaults(void)
 {
@@ -182,12 +183,12 @@ static inline void bed_defaults(void)
 static inline void bed_start(void)
 {
 	struct sl_net_listener l[2] = {
-		{.port_be = htobe16(PKT_OUR_PORT), .family = 4, .protocol = 6, .listener = 7},
-		{.port_be = htobe16(PKT_OUR_PORT), .family = 6, .protocol = 6, .listener = 8},
+		{.at.port_be = htobe16(PKT_OUR_PORT), .at.family = 4, .protocol = 6, .listener = 7},
+		{.at.port_be = htobe16(PKT_OUR_PORT), .at.family = 6, .protocol = 6, .listener = 8},
 	};
 
-	memcpy(l[0].addr, pkt_our_ip4, 16);
-	memcpy(l[1].addr, pkt_our_ip6, 16);
+	memcpy(l[0].at.addr, pkt_our_ip4, 16);
+	memcpy(l[1].at.addr, pkt_our_ip6, 16);
 	ck_assert_int_eq(sl_umem_init(&bed.umem, 2048, BED_FRAMES), 0);
 	sl_fake_port_init(&bed.port, &bed.umem, 0);
 	ck_assert_int_eq(sl_net_init(&bed.net, &bed.umem), 0);
@@ -495,23 +496,6 @@ static inline void setup(void)
 {
 	bed_defaults();
 	bed_start();
-}
-
-static inline int bed_main(const char *name, void (*add)(TCase *tc))
-{
-	Suite *s = suite_create(name);
-	TCase *tc = tcase_create(name);
-	SRunner *r = srunner_create(s);
-	int failed;
-
-	tcase_set_timeout(tc, 60);
-	tcase_add_checked_fixture(tc, setup, bed_end);
-	add(tc);
-	suite_add_tcase(s, tc);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
 }
 
 /* For a test that needs another configuration: between bed_defaults() and bed_start(). */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include "base/clock.h"
 #include "tcp/internal.h"
-#include "xio/fake_link.h"
+#include "fake_link.h"
 
 struct sim_peer {
 	struct sim_host *host;
@@ -20,7 +20,7 @@ struct sim_peer {
 	uint64_t tx_len, tx_off;
 	uint64_t rx_len, rx_off;
 	bool fin_in, shut, closed, stalled, lazy;
-	enum sl_tcp_close why;
+	enum sl_tcp_close_reason why;
 	uint64_t done_ns;
 };
 
@@ -70,7 +70,7 @@ static inline void sim_write(struct sim_peer *p)
 }
 
 static inline void *sim_accepted(void *app, struct sl_tcp_conn *c, uint16_t listener,
-				 const struct sl_tcp_addr *local, const struct sl_tcp_addr *remote)
+				 const struct sl_addr *local, const struct sl_addr *remote)
 {
 	struct sim_host *h = app;
 	struct sim_peer *p = h->accepts;
@@ -132,7 +132,7 @@ static inline void sim_writable(void *handle)
 	sim_write(handle);
 }
 
-static inline void sim_closed(void *handle, enum sl_tcp_close why)
+static inline void sim_closed(void *handle, enum sl_tcp_close_reason why)
 {
 	struct sim_peer *p = handle;
 
@@ -154,7 +154,7 @@ static const struct sl_tcp_ops sim_ops = {
 static inline void sim_host_init(struct sim_host *h, uint8_t side, uint64_t seed,
 				 const struct sl_tcp_config *cfg, uint32_t frames)
 {
-	struct sl_net_listener l = {.port_be = htobe16(80), .family = 4, .protocol = 6};
+	struct sl_net_listener l = {.at.port_be = htobe16(80), .at.family = 4, .protocol = 6};
 
 	ck_assert_int_eq(sl_umem_init(&h->umem, 2048, frames), 0);
 	sl_fake_port_init(&h->port, &h->umem, 0);
@@ -184,8 +184,8 @@ static inline void sim_init(struct sim *s, const struct sl_fake_link_config *lin
 
 static inline void sim_connect(struct sim *s)
 {
-	struct sl_tcp_addr local = {.addr = {10, 0, 0, 1}, .family = 4};
-	struct sl_tcp_addr remote = {.addr = {10, 0, 0, 2}, .port_be = htobe16(80), .family = 4};
+	struct sl_addr local = {.addr = {10, 0, 0, 1}, .family = 4};
+	struct sl_addr remote = {.addr = {10, 0, 0, 2}, .port_be = htobe16(80), .family = 4};
 	struct sim_host *h = &s->host[0];
 
 	ck_assert_ptr_nonnull(

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Endings: orderly, abortive, timed out; and attempts of others to end or disturb a connection. */
 #include "bed.h"
+#include "suite.h"
 
-START_TEST(peer_closes_first)
+FIXTURE(setup, bed_end)
+
+TEST(peer_closes_first)
 {
 	open_plain();
 	in(.flags = F | A, .seq = 1, .ack = 1, .len = 10);
@@ -20,11 +23,28 @@ START_TEST(peer_closes_first)
 	ck_assert_uint_eq(bed.app.closed, 1);
 	ck_assert_int_eq(bed.app.why, SL_TCP_CLOSED);
 	ck_assert_uint_eq(stats().conns, 0);
+	ck_assert_uint_eq(stats().closed, 1);
 	ck_assert_uint_eq(stats().time_wait, 0);
 }
-END_TEST
 
-START_TEST(we_shut_down_first)
+/* Who has closed waits for the other end's FIN for a minute from then on, not from its last word on. */
+TEST(the_wait_for_their_fin_begins_when_we_close)
+{
+	open_plain();
+	sl_tcp_shutdown(bed.app.conn);
+	bed_collect();
+	out(.flags = F | A, .seq = 1, .ack = 1);
+	in(.seq = 1, .ack = 2);
+	ck_assert_int_eq(bed.app.conn->state, SL_TCPS_FIN_WAIT_2);
+	after(40 * SL_NS_PER_SEC);
+	sl_tcp_close(bed.app.conn);
+	after(40 * SL_NS_PER_SEC);
+	ck_assert_uint_eq(stats().conns, 1);
+	after(25 * SL_NS_PER_SEC);
+	ck_assert_uint_eq(stats().conns, 0);
+}
+
+TEST(we_shut_down_first)
 {
 	open_plain();
 	app_send(1, 100);
@@ -43,9 +63,8 @@ START_TEST(we_shut_down_first)
 	ck_assert_uint_eq(stats().time_wait, 1);
 	ck_assert_uint_eq(stats().conns, 0);
 }
-END_TEST
 
-START_TEST(simultaneous_close)
+TEST(both_sides_may_close_at_once)
 {
 	open_plain();
 	sl_tcp_shutdown(bed.app.conn);
@@ -58,9 +77,8 @@ START_TEST(simultaneous_close)
 	ck_assert_uint_eq(bed.app.closed, 1);
 	ck_assert_uint_eq(stats().time_wait, 1);
 }
-END_TEST
 
-START_TEST(fin_with_the_ack_of_ours)
+TEST(fin_with_the_ack_of_ours)
 {
 	open_plain();
 	sl_tcp_close(bed.app.conn);
@@ -72,9 +90,8 @@ START_TEST(fin_with_the_ack_of_ours)
 	ck_assert_uint_eq(bed.app.closed, 1);
 	ck_assert_uint_eq(stats().time_wait, 1);
 }
-END_TEST
 
-START_TEST(close_throws_bytes_away)
+TEST(close_throws_bytes_away)
 {
 	open_plain();
 	bed.app.appetite = 0;
@@ -89,9 +106,8 @@ START_TEST(close_throws_bytes_away)
 	in(.flags = F | A, .seq = 201, .ack = 2);
 	ck_assert_uint_eq(bed.app.closed, 1);
 }
-END_TEST
 
-START_TEST(unread_bytes_outlive_the_fins)
+TEST(unread_bytes_outlive_the_fins)
 {
 	open_plain();
 	bed.app.appetite = 0;
@@ -106,9 +122,8 @@ START_TEST(unread_bytes_outlive_the_fins)
 	ck_assert_uint_eq(bed.app.fins, 1);
 	ck_assert_uint_eq(bed.app.closed, 1);
 }
-END_TEST
 
-START_TEST(close_from_within_fin)
+TEST(close_from_within_fin)
 {
 	open_plain();
 	bed.app.close_on_fin = true;
@@ -117,9 +132,8 @@ START_TEST(close_from_within_fin)
 	in(.seq = 2, .ack = 2);
 	ck_assert_uint_eq(bed.app.closed, 1);
 }
-END_TEST
 
-START_TEST(fin_behind_a_hole_waits)
+TEST(fin_behind_a_hole_waits)
 {
 	open_plain();
 	in(.flags = F | A, .seq = 101, .ack = 1, .len = 10);
@@ -131,21 +145,109 @@ START_TEST(fin_behind_a_hole_waits)
 	in(.flags = F | A, .seq = 111, .ack = 1);
 	out(.seq = 1, .ack = 112);
 }
-END_TEST
 
-START_TEST(fin_in_a_coalesced_frame)
+TEST(fin_in_a_coalesced_frame)
 {
 	open_plain();
 	in(.seq = 101, .ack = 1, .len = 10);
 	in(.flags = F | A, .seq = 111, .ack = 1, .len = 10);
-	in(.flags = F | A, .seq = 151, .ack = 1); /* a FIN alone is not kept */
 	in(.seq = 1, .ack = 1, .len = 100);
 	ck_assert_uint_eq(bed.app.got, 120);
 	ck_assert_uint_eq(bed.app.fins, 1);
 }
-END_TEST
 
-START_TEST(fin_within_what_follows_it_is_a_lie)
+TEST(fin_alone_before_its_data)
+{
+	open_sack();
+	in(.flags = F | A, .seq = 101, .ack = 1);
+	out(.seq = 1, .ack = 1, .sacks = 1, .sack = {{101, 102}});
+	ck_assert_uint_eq(bed.app.fins, 0);
+	in(.flags = F | A, .seq = 101, .ack = 1); /* again */
+	out(.seq = 1, .ack = 1, .sacks = 1, .sack = {{101, 102}});
+	in(.seq = 51, .ack = 1, .len = 50);
+	out(.seq = 1, .ack = 1, .sacks = 1, .sack = {{51, 102}});
+	in(.seq = 1, .ack = 1, .len = 50);
+	out(.seq = 1, .ack = 102);
+	ck_assert_uint_eq(bed.app.got, 100);
+	ck_assert_uint_eq(bed.app.fins, 1);
+	ck_assert_int_eq(bed.app.conn->state, SL_TCPS_CLOSE_WAIT);
+}
+
+TEST(fin_alone_behind_kept_bytes)
+{
+	open_sack();
+	in(.seq = 51, .ack = 1, .len = 50);
+	out_skip();
+	in(.flags = F | A, .seq = 101, .ack = 1);
+	out(.seq = 1, .ack = 1, .sacks = 1, .sack = {{51, 102}});
+	ck_assert_uint_eq(bed.tcp->ooo_total, 1);
+	in(.seq = 1, .ack = 1, .len = 50);
+	out(.seq = 1, .ack = 102);
+	ck_assert_uint_eq(bed.app.fins, 1);
+}
+
+/* Sent again in other pieces: neither forgets what the other has told. */
+TEST(fin_survives_another_segmentation)
+{
+	open_plain();
+	in(.flags = F | A, .seq = 101, .ack = 1, .len = 20);
+	in(.seq = 81, .ack = 1, .len = 40); /* covers the bytes, without the FIN */
+	in(.seq = 1, .ack = 1, .len = 80);
+	out_skip();
+	ck_assert_uint_eq(bed.app.got, 120);
+	ck_assert_uint_eq(bed.app.fins, 1);
+}
+
+TEST(fin_that_comes_with_known_bytes)
+{
+	open_plain();
+	in(.seq = 101, .ack = 1, .len = 20);
+	in(.flags = F | A, .seq = 111, .ack = 1, .len = 10);
+	in(.seq = 1, .ack = 1, .len = 100);
+	ck_assert_uint_eq(bed.app.got, 120);
+	ck_assert_uint_eq(bed.app.fins, 1);
+}
+
+/* Whoever guesses a number within the window cannot end the connection: the bytes refute him. */
+TEST(bytes_refute_a_fin_alone)
+{
+	open_plain();
+	in(.flags = F | A, .seq = 101, .ack = 1);
+	in(.seq = 101, .ack = 1, .len = 50); /* where it was said to be */
+	in(.flags = F | A, .seq = 201, .ack = 1);
+	in(.seq = 151, .ack = 1, .len = 100); /* over it */
+	in(.flags = F | A, .seq = 50, .ack = 1);
+	in(.seq = 1, .ack = 1, .len = 100); /* in order, over it */
+	in(.seq = 251, .ack = 1, .len = 100);
+	ck_assert_uint_eq(bed.app.got, 350);
+	ck_assert_uint_eq(bed.app.fins, 0);
+	ck_assert_uint_eq(bed.tcp->ooo_total, 0);
+}
+
+/* The FIN was cut off with the bytes that are known; it must not come back by coalescing. */
+TEST(fin_that_was_cut_off_is_not_kept)
+{
+	open_plain();
+	in(.seq = 151, .ack = 1, .len = 100);
+	in(.seq = 101, .ack = 1, .len = 10);
+	in(.flags = F | A, .seq = 111, .ack = 1, .len = 90); /* to 200, joins the one before */
+	in(.seq = 1, .ack = 1, .len = 100);
+	ck_assert_uint_eq(bed.app.got, 250);
+	ck_assert_uint_eq(bed.app.fins, 0);
+	ck_assert_uint_eq(bed.app.conn->rcv_nxt, bed.peer_isn + 251);
+}
+
+TEST(bytes_refute_a_fin_that_came_with_others)
+{
+	open_plain();
+	in(.flags = F | A, .seq = 101, .ack = 1, .len = 20);
+	in(.seq = 121, .ack = 1, .len = 20);
+	in(.seq = 1, .ack = 1, .len = 100);
+	ck_assert_uint_eq(bed.app.got, 140);
+	ck_assert_uint_eq(bed.app.fins, 0);
+}
+
+TEST(fin_within_what_follows_it_is_a_lie)
 {
 	open_plain();
 	in(.seq = 151, .ack = 1, .len = 100);
@@ -154,10 +256,9 @@ START_TEST(fin_within_what_follows_it_is_a_lie)
 	ck_assert_uint_eq(bed.app.got, 250);
 	ck_assert_uint_eq(bed.app.fins, 0);
 }
-END_TEST
 
 /* What was kept behind a hole and turns out to lie behind the FIN is nobody's. */
-START_TEST(kept_bytes_behind_a_fin_are_dropped)
+TEST(kept_bytes_behind_a_fin_are_dropped)
 {
 	open_plain();
 	in(.seq = 2, .ack = 1, .len = 10);
@@ -167,9 +268,8 @@ START_TEST(kept_bytes_behind_a_fin_are_dropped)
 	ck_assert_uint_eq(bed.tcp->ooo_total, 0);
 	ck_assert_uint_eq(drops(SL_DROP_TCP_CLOSED), 1);
 }
-END_TEST
 
-START_TEST(no_byte_is_delivered_after_a_kept_fin)
+TEST(no_byte_is_delivered_after_a_kept_fin)
 {
 	open_plain();
 	in(.flags = F | A, .seq = 101, .ack = 1, .len = 10);
@@ -180,10 +280,9 @@ START_TEST(no_byte_is_delivered_after_a_kept_fin)
 	ck_assert_uint_eq(bed.app.conn->rcv_nxt, bed.peer_isn + 112);
 	ck_assert_uint_eq(drops(SL_DROP_TCP_CLOSED), 1);
 }
-END_TEST
 
 /* What is cut off at the window's edge takes the FIN with it. */
-START_TEST(fin_beyond_the_window_is_not_kept)
+TEST(fin_beyond_the_window_is_not_kept)
 {
 	reconfigure(bed.cfg.rcv_buf = 2000);
 	open_plain();
@@ -194,9 +293,8 @@ START_TEST(fin_beyond_the_window_is_not_kept)
 	ck_assert_uint_eq(bed.app.got, 2000);
 	ck_assert_uint_eq(bed.app.fins, 0);
 }
-END_TEST
 
-START_TEST(fin_behind_a_filled_window)
+TEST(fin_behind_a_filled_window)
 {
 	reconfigure(bed.cfg.rcv_buf = 2000);
 	open_plain();
@@ -205,9 +303,8 @@ START_TEST(fin_behind_a_filled_window)
 	in(.flags = F | A, .seq = 1001, .ack = 1, .len = 1000);
 	out(.seq = 1, .ack = 2002, .wnd = ANY);
 }
-END_TEST
 
-START_TEST(bytes_after_their_fin)
+TEST(bytes_after_their_fin)
 {
 	open_plain();
 	in(.flags = F | A, .seq = 1, .ack = 1);
@@ -217,9 +314,8 @@ START_TEST(bytes_after_their_fin)
 	ck_assert_uint_eq(drops(SL_DROP_TCP_CLOSED), 1);
 	out(.seq = 1, .ack = 2);
 }
-END_TEST
 
-START_TEST(lost_fin_comes_again)
+TEST(lost_fin_comes_again)
 {
 	open_plain();
 	sl_tcp_close(bed.app.conn);
@@ -230,9 +326,8 @@ START_TEST(lost_fin_comes_again)
 	in(.flags = F | A, .seq = 1, .ack = 2);
 	ck_assert_uint_eq(bed.app.closed, 1);
 }
-END_TEST
 
-START_TEST(fin_wait_2_ends)
+TEST(fin_wait_2_ends)
 {
 	open_plain();
 	sl_tcp_close(bed.app.conn);
@@ -245,7 +340,6 @@ START_TEST(fin_wait_2_ends)
 	ck_assert_uint_eq(bed.app.closed, 1);
 	ck_assert_int_eq(bed.app.why, SL_TCP_TIMEOUT);
 }
-END_TEST
 
 static void into_time_wait(void)
 {
@@ -257,7 +351,7 @@ static void into_time_wait(void)
 }
 
 /* Half-closed, it lasts as long as the peer still has something to say. */
-START_TEST(fin_wait_2_lasts_while_bytes_come)
+TEST(fin_wait_2_lasts_while_bytes_come)
 {
 	open_plain();
 	sl_tcp_shutdown(bed.app.conn);
@@ -271,9 +365,8 @@ START_TEST(fin_wait_2_lasts_while_bytes_come)
 	after(30 * SEC);
 	ck_assert_uint_eq(bed.app.closed, 1);
 }
-END_TEST
 
-START_TEST(time_wait_answers_and_ends)
+TEST(time_wait_answers_and_ends)
 {
 	open_plain();
 	into_time_wait();
@@ -289,9 +382,8 @@ START_TEST(time_wait_answers_and_ends)
 	after(2 * SEC);
 	ck_assert_uint_eq(stats().time_wait, 0);
 }
-END_TEST
 
-START_TEST(time_wait_gives_way_to_a_newer_syn)
+TEST(time_wait_gives_way_to_a_newer_syn)
 {
 	uint32_t old_isn;
 
@@ -309,9 +401,8 @@ START_TEST(time_wait_gives_way_to_a_newer_syn)
 	in(.seq = 1, .ack = 1);
 	ck_assert_uint_eq(bed.app.accepted, 2);
 }
-END_TEST
 
-START_TEST(time_wait_reuse_by_timestamp)
+TEST(time_wait_reuse_by_timestamp)
 {
 	open_full();
 	into_time_wait();
@@ -324,9 +415,8 @@ START_TEST(time_wait_reuse_by_timestamp)
 	out(.flags = S | A, .ack = 1);
 	ck_assert_uint_eq(stats().time_wait, 0);
 }
-END_TEST
 
-START_TEST(time_wait_pool_is_bounded)
+TEST(time_wait_pool_is_bounded)
 {
 	reconfigure(bed.cfg.max_conns = 3);
 	bed.app.check_off = true;
@@ -349,9 +439,8 @@ START_TEST(time_wait_pool_is_bounded)
 	after(61 * SEC);
 	ck_assert_uint_eq(stats().time_wait, 0);
 }
-END_TEST
 
-START_TEST(abort_sends_rst)
+TEST(abort_sends_rst)
 {
 	open_plain();
 	app_sends(1, 100);
@@ -362,9 +451,8 @@ START_TEST(abort_sends_rst)
 	ck_assert_uint_eq(bed.app.closed, 0);
 	ck_assert_uint_eq(stats().conns, 0);
 }
-END_TEST
 
-START_TEST(rst_must_be_exact)
+TEST(rst_must_be_exact)
 {
 	open_plain();
 	in(.flags = R, .seq = 2); /* in the window: RFC 5961 3 */
@@ -380,39 +468,75 @@ START_TEST(rst_must_be_exact)
 	ck_assert_int_eq(bed.app.why, SL_TCP_RESET);
 	ck_assert_uint_eq(stats().resets_in, 1);
 }
-END_TEST
 
-START_TEST(syn_in_a_connection_is_challenged)
+TEST(syn_in_a_connection_is_challenged)
 {
 	open_plain();
 	in(.flags = S, .seq = 1);
 	out(.seq = 1, .ack = 1);
+	after(SEC);
 	in(.flags = S, .seq = 70000);
 	out(.seq = 1, .ack = 1);
+	after(SEC);
 	in(.flags = S | A, .seq = 5, .ack = 1);
 	out(.seq = 1, .ack = 1);
 	ck_assert_uint_eq(drops(SL_DROP_TCP_SYN_IN_CONN), 3);
 	ck_assert_uint_eq(bed.app.closed, 0);
 }
-END_TEST
 
-START_TEST(challenges_are_limited)
+/* 600 in 3 s: one at once, and one in each half second. */
+static void forged_syns_for_three_seconds(uint16_t sport)
+{
+	for (int i = 0; i < 600; i++) {
+		in(.flags = S, .seq = 1, .sport = sport);
+		after(5 * MS);
+	}
+}
+
+TEST_EACH(challenges_are_limited, 2)
+{
+	reconfigure(bed.family = _i ? 6 : 4);
+	open_plain();
+	forged_syns_for_three_seconds(0);
+	ck_assert_uint_eq(stats().challenge_acks, 6);
+	ck_assert_uint_eq(out_skip(), 6);
+	ck_assert_uint_eq(drops(SL_DROP_CHALLENGE_LIMIT), 594);
+}
+
+/* CVE-2016-5696: who counts his own learns nothing about another connection's. */
+TEST(challenges_of_one_connection_take_none_from_others)
+{
+	for (uint16_t i = 0; i < 40; i++) {
+		bed.know_isn = false;
+		in(.flags = S, .mss = 1000, .sport = (uint16_t)(100 + i));
+		out(.flags = S | A, .ack = 1);
+		in(.seq = 1, .ack = 1, .sport = (uint16_t)(100 + i));
+	}
+	forged_syns_for_three_seconds(100);
+	for (uint16_t i = 1; i < 40; i++)
+		in(.flags = S, .seq = 1, .sport = (uint16_t)(100 + i));
+	ck_assert_uint_eq(stats().challenge_acks, 6 + 39);
+}
+
+TEST(challenges_in_time_wait_are_limited)
 {
 	open_plain();
-	for (int i = 0; i < 1500; i++)
-		in(.flags = S, .seq = 1);
-	ck_assert_uint_ge(stats().challenge_acks, 500);
-	ck_assert_uint_lt(stats().challenge_acks, 1000);
-	ck_assert_uint_gt(drops(SL_DROP_CHALLENGE_LIMIT), 500);
+	into_time_wait();
+	for (int i = 0; i < 600; i++) {
+		in(.flags = S, .seq = 1); /* not newer */
+		after(5 * MS);
+	}
+	ck_assert_uint_eq(out_skip(), 6);
+	ck_assert_uint_eq(drops(SL_DROP_CHALLENGE_LIMIT), 594);
 }
-END_TEST
 
-START_TEST(ack_of_what_was_never_sent)
+TEST(ack_of_what_was_never_sent)
 {
 	open_plain();
 	in(.seq = 1, .ack = 500, .len = 10);
 	out(.seq = 1, .ack = 1);
 	ck_assert_uint_eq(bed.app.got, 0);
+	after(SEC);
 	in(.seq = 1, .ack = (uint32_t)-70000, .len = 10); /* too old: RFC 5961 5 */
 	out(.seq = 1, .ack = 1);
 	ck_assert_uint_eq(bed.app.got, 0);
@@ -420,9 +544,8 @@ START_TEST(ack_of_what_was_never_sent)
 	in(.seq = 1, .ack = 0, .len = 10); /* old, within the largest window: bytes count */
 	ck_assert_uint_eq(bed.app.got, 10);
 }
-END_TEST
 
-START_TEST(old_timestamp)
+TEST(an_old_timestamp_is_refused)
 {
 	bed.peer_ts = 0x90000000; /* from where 0 looks newer */
 	open_full();
@@ -436,23 +559,21 @@ START_TEST(old_timestamp)
 	in(.flags = R, .seq = 11, .no_ts = true); /* but a RST needs none */
 	ck_assert_uint_eq(bed.app.closed, 1);
 }
-END_TEST
 
 /* Two ends that find each other's acknowledgements old must not answer each other for ever. */
-START_TEST(old_acknowledgements_are_answered_within_limits)
+TEST(old_acknowledgements_are_answered_within_limits)
 {
 	bed.peer_ts = 0x90000000;
 	open_full();
 	for (int i = 0; i < 1500; i++)
 		in(.seq = 1, .ack = 1, .ts = true, .ts_val = bed.peer_ts - 1);
 	ck_assert_uint_eq(drops(SL_DROP_TCP_PAWS), 1500);
-	ck_assert_uint_gt(drops(SL_DROP_CHALLENGE_LIMIT), 500);
-	ck_assert_uint_ge(stats().challenge_acks, 500);
+	ck_assert_uint_eq(drops(SL_DROP_CHALLENGE_LIMIT), 1499);
+	ck_assert_uint_eq(stats().challenge_acks, 1);
 }
-END_TEST
 
 /* RFC 7323 4.3: what is echoed is the time of the segment that moved the acknowledgement. */
-START_TEST(timestamp_behind_a_hole_is_not_echoed)
+TEST(timestamp_behind_a_hole_is_not_echoed)
 {
 	open_full();
 	in(.seq = 1, .ack = 1, .len = 10);
@@ -464,9 +585,8 @@ START_TEST(timestamp_behind_a_hole_is_not_echoed)
 	in(.seq = 11, .ack = 1, .len = 90, .ts = true, .ts_val = bed.peer_ts + 400);
 	ck_assert_uint_eq(bed.app.conn->ts_recent, bed.peer_ts + 400);
 }
-END_TEST
 
-START_TEST(old_timestamp_after_24_days)
+TEST(old_timestamp_after_24_days)
 {
 	open_full();
 	in(.seq = 1, .ack = 1, .len = 10);
@@ -474,9 +594,8 @@ START_TEST(old_timestamp_after_24_days)
 	in(.seq = 11, .ack = 1, .len = 10, .ts = true, .ts_val = 900);
 	ck_assert_uint_eq(bed.app.got, 20);
 }
-END_TEST
 
-START_TEST(timestamps_wrap)
+TEST(timestamps_may_wrap)
 {
 	open_full();
 	bed.peer_ts = 0x7fffff00;
@@ -489,9 +608,8 @@ START_TEST(timestamps_wrap)
 	in(.seq = 21, .ack = 1, .len = 10);
 	ck_assert_uint_eq(bed.app.got, 30);
 }
-END_TEST
 
-START_TEST(keep_alive_finds_the_dead)
+TEST(keep_alive_finds_the_dead)
 {
 	reconfigure(bed.cfg.keepalive_ns = 600 * SEC);
 	open_plain();
@@ -512,9 +630,8 @@ START_TEST(keep_alive_finds_the_dead)
 	ck_assert_uint_eq(bed.app.closed, 1);
 	ck_assert_int_eq(bed.app.why, SL_TCP_TIMEOUT);
 }
-END_TEST
 
-START_TEST(their_keep_alive_is_answered)
+TEST(their_keep_alive_is_answered)
 {
 	open_plain();
 	in(.seq = 1, .ack = 1, .len = 5);
@@ -526,9 +643,8 @@ START_TEST(their_keep_alive_is_answered)
 	out(.seq = 1, .ack = 6);
 	ck_assert_uint_eq(stats().challenge_acks, 0); /* they are not rationed */
 }
-END_TEST
 
-START_TEST(user_timeout_ends_it)
+TEST(user_timeout_ends_it)
 {
 	reconfigure(bed.cfg.user_timeout_ns = 10 * SEC);
 	open_plain();
@@ -540,9 +656,8 @@ START_TEST(user_timeout_ends_it)
 	ck_assert_int_eq(bed.app.why, SL_TCP_TIMEOUT);
 	ck_assert_uint_eq(stats().timeouts, 1);
 }
-END_TEST
 
-START_TEST(destroy_frees_whatever_is_open)
+TEST(destroy_frees_whatever_is_open)
 {
 	open_sack();
 	bed.app.appetite = 0;
@@ -552,49 +667,24 @@ START_TEST(destroy_frees_whatever_is_open)
 	in(.flags = S, .sport = 5);
 	/* bed_end() counts */
 }
-END_TEST
 
-static void add(TCase *tc)
+/* The segment that acknowledges our FIN has bytes behind the peer's own: nobody is there for them. */
+TEST(bytes_behind_the_end_meet_no_connection)
 {
-	tcase_add_test(tc, peer_closes_first);
-	tcase_add_test(tc, we_shut_down_first);
-	tcase_add_test(tc, simultaneous_close);
-	tcase_add_test(tc, fin_with_the_ack_of_ours);
-	tcase_add_test(tc, close_throws_bytes_away);
-	tcase_add_test(tc, unread_bytes_outlive_the_fins);
-	tcase_add_test(tc, close_from_within_fin);
-	tcase_add_test(tc, fin_behind_a_hole_waits);
-	tcase_add_test(tc, fin_in_a_coalesced_frame);
-	tcase_add_test(tc, fin_within_what_follows_it_is_a_lie);
-	tcase_add_test(tc, kept_bytes_behind_a_fin_are_dropped);
-	tcase_add_test(tc, no_byte_is_delivered_after_a_kept_fin);
-	tcase_add_test(tc, fin_beyond_the_window_is_not_kept);
-	tcase_add_test(tc, fin_behind_a_filled_window);
-	tcase_add_test(tc, bytes_after_their_fin);
-	tcase_add_test(tc, lost_fin_comes_again);
-	tcase_add_test(tc, fin_wait_2_ends);
-	tcase_add_test(tc, fin_wait_2_lasts_while_bytes_come);
-	tcase_add_test(tc, time_wait_answers_and_ends);
-	tcase_add_test(tc, time_wait_gives_way_to_a_newer_syn);
-	tcase_add_test(tc, time_wait_reuse_by_timestamp);
-	tcase_add_test(tc, time_wait_pool_is_bounded);
-	tcase_add_test(tc, abort_sends_rst);
-	tcase_add_test(tc, rst_must_be_exact);
-	tcase_add_test(tc, syn_in_a_connection_is_challenged);
-	tcase_add_test(tc, challenges_are_limited);
-	tcase_add_test(tc, ack_of_what_was_never_sent);
-	tcase_add_test(tc, old_timestamp);
-	tcase_add_test(tc, old_acknowledgements_are_answered_within_limits);
-	tcase_add_test(tc, timestamp_behind_a_hole_is_not_echoed);
-	tcase_add_test(tc, old_timestamp_after_24_days);
-	tcase_add_test(tc, timestamps_wrap);
-	tcase_add_test(tc, keep_alive_finds_the_dead);
-	tcase_add_test(tc, their_keep_alive_is_answered);
-	tcase_add_test(tc, user_timeout_ends_it);
-	tcase_add_test(tc, destroy_frees_whatever_is_open);
-}
-
-int main(void)
-{
-	return bed_main("tcp close", add);
+	open_plain();
+	in(.flags = F | A, .seq = 1, .ack = 1);
+	out_skip();
+	sl_tcp_shutdown(bed.app.conn);
+	bed_collect();
+	out(.flags = F | A, .seq = 1, .ack = 2);
+	in(.seq = 2, .ack = 2, .len = 10);
+	ck_assert_uint_eq(bed.app.closed, 1);
+	ck_assert_uint_eq(stats().conns, 0);
+	out_none();
+	bed.know_isn = false;
+	bed.peer_isn += 1000;
+	in(.flags = S, .mss = 1000);
+	out(.flags = S | A, .ack = 1);
+	in(.seq = 1, .ack = 1);
+	ck_assert_uint_eq(bed.app.accepted, 2);
 }

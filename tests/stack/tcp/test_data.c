@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes in and out: order, acknowledgements, segmentation, checksums. */
 #include "bed.h"
+#include "suite.h"
 
-START_TEST(bytes_in_order)
+FIXTURE(setup, bed_end)
+
+TEST(bytes_in_order)
 {
 	open_full();
 	in(.seq = 1, .ack = 1, .len = 1000);
 	in(.seq = 1001, .ack = 1, .len = 1448);
 	ck_assert_uint_eq(bed.app.got, 2448);
 }
-END_TEST
 
-START_TEST(every_second_full_segment_is_acknowledged)
+TEST(every_second_full_segment_is_acknowledged)
 {
 	open_plain();
 	in(.seq = 1, .ack = 1, .len = 1000);
@@ -20,9 +22,8 @@ START_TEST(every_second_full_segment_is_acknowledged)
 	out(.seq = 1, .ack = 2001);
 	out_none();
 }
-END_TEST
 
-START_TEST(lone_segment_is_acknowledged_in_time)
+TEST(lone_segment_is_acknowledged_in_time)
 {
 	open_plain();
 	in(.seq = 1, .ack = 1, .len = 10);
@@ -33,9 +34,8 @@ START_TEST(lone_segment_is_acknowledged_in_time)
 	after(SEC);
 	out_none();
 }
-END_TEST
 
-START_TEST(one_acknowledgement_per_burst)
+TEST(one_acknowledgement_per_burst)
 {
 	open_plain();
 	for (uint32_t i = 0; i < 20; i++)
@@ -43,9 +43,8 @@ START_TEST(one_acknowledgement_per_burst)
 	out(.seq = 1, .ack = 20001);
 	out_none();
 }
-END_TEST
 
-START_TEST(reply_carries_the_acknowledgement)
+TEST(reply_carries_the_acknowledgement)
 {
 	open_plain();
 	in(.seq = 1, .ack = 1, .len = 10);
@@ -54,9 +53,8 @@ START_TEST(reply_carries_the_acknowledgement)
 	after(100 * MS);
 	out_none();
 }
-END_TEST
 
-START_TEST(sends_of_a_burst_share_segments)
+TEST(sends_of_a_burst_share_segments)
 {
 	open_plain();
 	ck_assert_uint_eq(app_send(1, 300), 300);
@@ -67,9 +65,21 @@ START_TEST(sends_of_a_burst_share_segments)
 	out(.seq = 1001, .ack = 1, .len = 101);
 	out_none();
 }
-END_TEST
 
-START_TEST(head_goes_beyond_the_buffer)
+TEST(segments_and_bytes_that_leave_are_counted)
+{
+	uint64_t segs, bytes;
+
+	open_plain();
+	segs = stats().segs_out;
+	bytes = stats().bytes_out;
+	app_sends(1, 1300);
+	ck_assert_uint_eq(out_skip(), 2);
+	ck_assert_uint_eq(stats().segs_out - segs, 2);
+	ck_assert_uint_eq(stats().bytes_out - bytes, 1300);
+}
+
+TEST(head_goes_beyond_the_buffer)
 {
 	reconfigure(bed.cfg.snd_buf = 2000);
 	open_plain();
@@ -88,9 +98,8 @@ START_TEST(head_goes_beyond_the_buffer)
 	out(.seq = 2001, .ack = 1, .len = 500);
 	ck_assert_uint_eq(sl_tcp_send_room(bed.app.conn), 1500);
 }
-END_TEST
 
-START_TEST(writable_when_there_is_room)
+TEST(writable_when_there_is_room)
 {
 	reconfigure(bed.cfg.snd_buf = 3000);
 	open_plain();
@@ -104,9 +113,24 @@ START_TEST(writable_when_there_is_room)
 	in(.seq = 1, .ack = 3001);
 	ck_assert_uint_eq(bed.app.writables, 1);
 }
-END_TEST
 
-START_TEST(sequence_numbers_wrap_both_ways)
+/* What a peer's window does not let go stays with whoever made it, but for a little. */
+TEST(little_is_queued_beyond_the_window)
+{
+	open_plain();
+	in(.seq = 1, .ack = 1, .wnd = 4000);
+	ck_assert_uint_eq(app_send(1, 100000), 4000 + (16 << 10));
+	bed_collect();
+	out_skip();
+	in(.seq = 1, .ack = 4001, .wnd = ANY); /* it has stopped reading */
+	ck_assert_uint_eq(sl_tcp_send_room(bed.app.conn), 0);
+	ck_assert_uint_eq(bed.app.writables, 0);
+	in(.seq = 1, .ack = 4001, .wnd = 20000);
+	ck_assert_uint_eq(bed.app.writables, 1);
+	ck_assert_uint_eq(app_send(4001 + (16 << 10), 100000), 20000);
+}
+
+TEST(sequence_numbers_wrap_both_ways)
 {
 	/* peer_isn is 16 below the wrap; ours is pushed over it by sending */
 	open_plain();
@@ -116,9 +140,8 @@ START_TEST(sequence_numbers_wrap_both_ways)
 	in(.seq = 21, .ack = 1, .len = 10);
 	ck_assert_uint_eq(bed.app.got, 40);
 }
-END_TEST
 
-START_TEST(out_of_order_is_kept_and_told)
+TEST(out_of_order_is_kept_and_told)
 {
 	open_sack();
 	in(.seq = 101, .ack = 1, .len = 100);
@@ -141,9 +164,8 @@ START_TEST(out_of_order_is_kept_and_told)
 	ck_assert_uint_eq(bed.app.got, 1000);
 	ck_assert_uint_eq(bed.tcp->ooo_total, 0);
 }
-END_TEST
 
-START_TEST(timestamps_leave_room_for_three_blocks)
+TEST(timestamps_leave_room_for_three_blocks)
 {
 	struct got g;
 
@@ -157,10 +179,9 @@ START_TEST(timestamps_leave_room_for_three_blocks)
 	ck_assert(g.o.has_ts);
 	ck_assert_uint_eq(g.o.sack[0].start - bed.peer_isn, 901);
 }
-END_TEST
 
 /* Every way in which two segments can overlap; the first copy of a byte counts. */
-START_TEST(overlaps)
+TEST(the_first_copy_of_a_byte_counts_in_any_overlap)
 {
 	open_sack();
 	in(.seq = 201, .ack = 1, .len = 100); /* 201..300 */
@@ -183,9 +204,8 @@ START_TEST(overlaps)
 	ck_assert_uint_eq(bed.app.got, 500);
 	ck_assert_uint_eq(bed.tcp->ooo_total, 0);
 }
-END_TEST
 
-START_TEST(in_order_segment_that_covers_part_of_the_queue)
+TEST(in_order_segment_that_covers_part_of_the_queue)
 {
 	open_sack();
 	in(.seq = 51, .ack = 1, .len = 100);
@@ -194,9 +214,8 @@ START_TEST(in_order_segment_that_covers_part_of_the_queue)
 	in(.seq = 101, .ack = 1, .len = 100); /* half of it is old */
 	ck_assert_uint_eq(bed.app.got, 200);
 }
-END_TEST
 
-START_TEST(out_of_order_queue_is_bounded)
+TEST(out_of_order_queue_is_bounded)
 {
 	uint32_t free_before;
 
@@ -208,21 +227,72 @@ START_TEST(out_of_order_queue_is_bounded)
 	ck_assert_uint_eq(free_before - frames_free(), 10);
 	ck_assert_uint_eq(drops(SL_DROP_TCP_OOO_LIMIT), 20);
 }
-END_TEST
 
-START_TEST(out_of_order_total_is_bounded)
+TEST(out_of_order_total_is_bounded)
 {
-	reconfigure(bed.cfg.max_ooo_frames_total = 3);
+	reconfigure(bed.cfg.max_ooo_frames_total = 10);
 	open_sack();
-	for (uint32_t i = 0; i < 5; i++)
+	for (uint32_t i = 0; i < 30; i++)
 		in(.seq = 1001 + i * 2000, .ack = 1, .len = 1000);
-	ck_assert_uint_eq(bed.tcp->ooo_total, 3);
+	ck_assert_uint_eq(bed.tcp->ooo_total, 10);
 	in(.flags = R, .seq = 1);
 	ck_assert_uint_eq(bed.tcp->ooo_total, 0);
 }
-END_TEST
 
-START_TEST(out_of_order_bytes_share_frames)
+/* However many take all that they can get, a newcomer gets his part. */
+TEST(out_of_order_memory_is_shared_fairly)
+{
+	enum { GREEDY = 40, TOTAL = 400, EACH = 30 };
+	struct sl_tcp_conn *first = NULL;
+
+	reconfigure(bed.cfg.max_ooo_frames_total = TOTAL);
+	for (uint16_t n = 0; n <= GREEDY; n++) {
+		uint16_t port = (uint16_t)(100 + n);
+
+		bed.know_isn = false;
+		in(.flags = S, .mss = 1000, .sport = port);
+		out(.flags = S | A, .ack = 1);
+		in(.seq = 1, .ack = 1, .sport = port);
+		first = first ? first : bed.app.conn;
+		for (uint32_t i = 0; i < EACH; i++)
+			in(.seq = 1001 + i * 2000, .ack = 1, .len = 100, .sport = port);
+		out_skip();
+		ck_assert_uint_le(bed.tcp->ooo_total, TOTAL);
+		ck_assert_uint_ge(bed.app.conn->ooo_cnt, TOTAL / GREEDY / 2);
+	}
+	ck_assert_uint_lt(first->ooo_cnt, EACH);
+	ck_assert_uint_gt(first->ooo_cnt, 0);
+}
+
+/* What was taken back comes again, as if it had been lost. */
+TEST(bytes_given_up_are_not_missed)
+{
+	reconfigure(bed.cfg.max_ooo_frames_total = 4);
+	open_sack();
+	for (uint32_t i = 0; i < 4; i++)
+		in(.seq = 101 + i * 200, .ack = 1, .len = 100);
+	out_skip();
+	bed.know_isn = false;
+	struct sl_tcp_conn *victim = bed.app.conn;
+	uint32_t isn = bed.our_isn;
+
+	in(.flags = S, .mss = 1000, .sport = 99);
+	out(.flags = S | A, .ack = 1);
+	in(.seq = 1, .ack = 1, .sport = 99);
+	in(.seq = 101, .ack = 1, .len = 100, .sport = 99);
+	out_skip();
+	ck_assert_uint_eq(victim->ooo_cnt, 2);
+	ck_assert_uint_eq(drops(SL_DROP_TCP_OOO_LIMIT), 2);
+	bed.our_isn = isn;
+	in(.seq = 201, .ack = 1, .len = 100);
+	out(.seq = 1, .ack = 1, .sacks = 1, .sack = {{101, 401}});
+	in(.seq = 1, .ack = 1, .len = 100);
+	out(.seq = 1, .ack = 401);
+	in(.seq = 401, .ack = 1, .len = 400);
+	ck_assert_uint_eq(bed.app.got, 800);
+}
+
+TEST(out_of_order_bytes_share_frames)
 {
 	uint32_t free_before;
 
@@ -234,9 +304,8 @@ START_TEST(out_of_order_bytes_share_frames)
 	in(.seq = 1, .ack = 1, .len = 100);
 	ck_assert_uint_eq(bed.app.got, 600);
 }
-END_TEST
 
-START_TEST(duplicates_are_acknowledged_and_reported)
+TEST(duplicates_are_acknowledged_and_reported)
 {
 	open_sack();
 	in(.seq = 1, .ack = 1, .len = 100);
@@ -245,9 +314,8 @@ START_TEST(duplicates_are_acknowledged_and_reported)
 	ck_assert_uint_eq(drops(SL_DROP_TCP_DUPLICATE), 1);
 	ck_assert_uint_eq(bed.app.got, 100);
 }
-END_TEST
 
-START_TEST(small_unread_segments_share_frames)
+TEST(small_unread_segments_share_frames)
 {
 	uint32_t free_before;
 
@@ -266,9 +334,8 @@ START_TEST(small_unread_segments_share_frames)
 	ck_assert_uint_eq(bed.app.got, 1001);
 	ck_assert_uint_eq(frames_free(), free_before);
 }
-END_TEST
 
-START_TEST(application_takes_frames)
+TEST(application_takes_frames)
 {
 	open_plain();
 	bed.app.take_frames = true;
@@ -277,9 +344,8 @@ START_TEST(application_takes_frames)
 	in(.seq = 1001, .ack = 1, .len = 1000);
 	ck_assert_uint_eq(bed.app.got, 3000);
 }
-END_TEST
 
-START_TEST(application_aborts_within_data)
+TEST(application_aborts_within_data)
 {
 	open_plain();
 	bed.app.abort_on_data = true;
@@ -291,9 +357,8 @@ START_TEST(application_aborts_within_data)
 	ck_assert_uint_eq(bed.app.closed, 0);
 	ck_assert_uint_eq(stats().conns, 0);
 }
-END_TEST
 
-START_TEST(application_closes_within_data)
+TEST(application_closes_within_data)
 {
 	open_plain();
 	bed.app.close_on_data = true;
@@ -303,9 +368,8 @@ START_TEST(application_closes_within_data)
 	ck_assert_uint_eq(bed.app.got, 50);
 	ck_assert_uint_eq(drops(SL_DROP_TCP_CLOSED), 1);
 }
-END_TEST
 
-START_TEST(segmentation_respects_the_mss)
+TEST(segmentation_respects_the_mss)
 {
 	struct got g;
 
@@ -320,9 +384,112 @@ START_TEST(segmentation_respects_the_mss)
 	}
 	out(.seq = 4345, .ack = 1, .len = 656);
 }
-END_TEST
 
-START_TEST(wrong_checksum)
+/* The peer acknowledges all that was sent until all of len is. Returns the frames that it took. */
+static uint32_t deliver(uint32_t free_before, uint32_t len)
+{
+	struct sl_tcp_conn *c = bed.app.conn;
+	uint32_t most = 0;
+
+	for (int i = 0; i < 2000 && c->snd_una - bed.our_isn != len + 1; i++) {
+		uint32_t used = free_before - frames_free();
+
+		most = used > most ? used : most;
+		out_skip(); /* each byte and checksum is compared */
+		in(.seq = 1, .ack = c->snd_nxt - bed.our_isn);
+	}
+	ck_assert_uint_eq(c->snd_una - bed.our_isn, len + 1);
+	ck_assert_uint_eq(frames_free(), free_before);
+	return most;
+}
+
+/* As after a long transfer. */
+static void open_the_congestion_window(void)
+{
+	bed.app.conn->cwnd = 1 << 20;
+	bed.app.conn->progress_at = now_tick(bed.tcp);
+}
+
+static void open_small(void)
+{
+	in(.flags = S, .mss = 536, .ws = 8);
+	out(.flags = S | A, .ack = 1);
+	in(.seq = 1, .ack = 1);
+}
+
+/* Small segments cost a frame each only while they are in flight. */
+TEST(unsent_segments_share_frames)
+{
+	uint32_t free_before;
+
+	open_small();
+	free_before = frames_free();
+	app_sends(1, 20001);
+	ck_assert_uint_eq(bed.app.conn->snd_nxt - bed.our_isn, 1 + 10 * 536);
+	for (uint32_t i = 0; i < 10; i++)
+		out(.seq = 1 + i * 536, .ack = 1, .len = 536);
+	ck_assert_uint_le(free_before - frames_free(), 10 + 10); /* three to a frame */
+	deliver(free_before, 20001);
+}
+
+TEST(frames_of_a_connection_are_bounded_whatever_the_mss)
+{
+	uint32_t free_before;
+
+	reconfigure(bed.cfg.snd_buf = 256 << 10);
+	open_small();
+	open_the_congestion_window();
+	free_before = frames_free();
+	app_sends(1, 256 << 10); /* 490 segments */
+	ck_assert_uint_ge(bed.app.conn->snd_nxt - bed.app.conn->snd_una, 150 * 536);
+	ck_assert_uint_le(deliver(free_before, 256 << 10), 256 + 16);
+}
+
+TEST(frames_of_small_writes_are_bounded)
+{
+	uint32_t free_before, len = 0;
+
+	reconfigure(bed.cfg.snd_buf = 64 << 10);
+	open_full();
+	open_the_congestion_window();
+	free_before = frames_free();
+	while (app_send(1 + len, 10) == 10) { /* each leaves at once */
+		len += 10;
+		bed_collect();
+	}
+	ck_assert_uint_eq(free_before - frames_free(), 64 + 16);
+	deliver(free_before, len);
+	ck_assert_uint_eq(bed.app.writables, 1);
+}
+
+/* With all places taken by what is lost, its head is cut all the same. */
+TEST(a_full_queue_is_cut_when_the_path_narrows)
+{
+	struct sl_tcp_conn *c;
+	uint32_t free_before;
+	bool cut = false;
+	struct got g;
+
+	reconfigure(bed.cfg.snd_buf = 64 << 10);
+	open_full();
+	c = bed.app.conn;
+	open_the_congestion_window();
+	free_before = frames_free();
+	for (uint32_t i = 0; i < 34; i++) /* a full and a small one each */
+		app_sends(1 + i * 1458, 1458);
+	for (uint32_t len = 34 * 1458; c->txq_cnt < 64 + 16; len++)
+		app_sends(1 + len, 1);
+	ck_assert_uint_eq(free_before - frames_free(), 64 + 16);
+	out_skip();
+	c->mss = 500;
+	after(SEC);
+	while (next_out(&g))
+		cut |= g.s.seq == 1 && g.s.len == 500;
+	ck_assert(cut);
+	deliver(free_before, c->snd_end - bed.our_isn - 1);
+}
+
+TEST(a_wrong_checksum_is_dropped)
 {
 	open_plain();
 	in(.seq = 1, .ack = 1, .len = 10, .bad_csum = true);
@@ -334,9 +501,8 @@ START_TEST(wrong_checksum)
 	in(.seq = 1, .ack = 1, .len = 10, .partial_csum = true);
 	ck_assert_uint_eq(bed.app.got, 10);
 }
-END_TEST
 
-START_TEST(malformed_header)
+TEST(a_malformed_header_is_dropped)
 {
 	struct pkt p;
 
@@ -354,26 +520,23 @@ START_TEST(malformed_header)
 	ck_assert_uint_eq(drops(SL_DROP_TCP_HEADER), 3);
 	out_none();
 }
-END_TEST
 
-START_TEST(urgent_pointer_means_nothing)
+TEST(urgent_pointer_means_nothing)
 {
 	open_plain();
 	in(.flags = A | SL_TCP_URG, .seq = 1, .ack = 1, .len = 100);
 	ck_assert_uint_eq(bed.app.got, 100);
 }
-END_TEST
 
-START_TEST(segment_without_ack_is_dropped)
+TEST(segment_without_ack_is_dropped)
 {
 	open_plain();
 	in(.flags = P, .seq = 1, .len = 100);
 	ck_assert_uint_eq(bed.app.got, 0);
 	ck_assert_uint_eq(drops(SL_DROP_TCP_FLAGS), 1);
 }
-END_TEST
 
-START_TEST(full_ring_delays_but_loses_nothing)
+TEST(full_ring_delays_but_loses_nothing)
 {
 	open_plain();
 	bed.port.tx_room = 0;
@@ -388,9 +551,8 @@ START_TEST(full_ring_delays_but_loses_nothing)
 	after(SEC);
 	ck_assert_uint_eq(bed.app.conn->snd_nxt, bed.app.conn->snd_end);
 }
-END_TEST
 
-START_TEST(no_frames_then_writable)
+TEST(no_frames_then_writable)
 {
 	struct sl_frame *all[BED_FRAMES + 1]; /* the last is NULL */
 	unsigned cnt = 0;
@@ -406,9 +568,8 @@ START_TEST(no_frames_then_writable)
 	after(SEC / 2);
 	out(.flags = F | A, .seq = 1, .ack = 1);
 }
-END_TEST
 
-START_TEST(writable_after_a_drought)
+TEST(writable_after_a_drought)
 {
 	struct sl_frame *all[BED_FRAMES + 1]; /* the last is NULL */
 	unsigned cnt = 0;
@@ -424,9 +585,8 @@ START_TEST(writable_after_a_drought)
 	after(100 * MS);
 	ck_assert_uint_eq(bed.app.writables, 1);
 }
-END_TEST
 
-START_TEST(writable_when_the_drought_ends_after_the_last_ack)
+TEST(writable_when_the_drought_ends_after_the_last_ack)
 {
 	reconfigure(bed.cfg.snd_buf = 10000);
 	open_plain();
@@ -440,44 +600,4 @@ START_TEST(writable_when_the_drought_ends_after_the_last_ack)
 	bed.umem.low_water = 0;
 	after(100 * MS);
 	ck_assert_uint_eq(bed.app.writables, 1);
-}
-END_TEST
-
-static void add(TCase *tc)
-{
-	tcase_add_test(tc, bytes_in_order);
-	tcase_add_test(tc, every_second_full_segment_is_acknowledged);
-	tcase_add_test(tc, lone_segment_is_acknowledged_in_time);
-	tcase_add_test(tc, one_acknowledgement_per_burst);
-	tcase_add_test(tc, reply_carries_the_acknowledgement);
-	tcase_add_test(tc, sends_of_a_burst_share_segments);
-	tcase_add_test(tc, head_goes_beyond_the_buffer);
-	tcase_add_test(tc, writable_when_there_is_room);
-	tcase_add_test(tc, sequence_numbers_wrap_both_ways);
-	tcase_add_test(tc, out_of_order_is_kept_and_told);
-	tcase_add_test(tc, timestamps_leave_room_for_three_blocks);
-	tcase_add_test(tc, overlaps);
-	tcase_add_test(tc, in_order_segment_that_covers_part_of_the_queue);
-	tcase_add_test(tc, out_of_order_queue_is_bounded);
-	tcase_add_test(tc, out_of_order_total_is_bounded);
-	tcase_add_test(tc, out_of_order_bytes_share_frames);
-	tcase_add_test(tc, duplicates_are_acknowledged_and_reported);
-	tcase_add_test(tc, small_unread_segments_share_frames);
-	tcase_add_test(tc, application_takes_frames);
-	tcase_add_test(tc, application_aborts_within_data);
-	tcase_add_test(tc, application_closes_within_data);
-	tcase_add_test(tc, segmentation_respects_the_mss);
-	tcase_add_test(tc, wrong_checksum);
-	tcase_add_test(tc, malformed_header);
-	tcase_add_test(tc, urgent_pointer_means_nothing);
-	tcase_add_test(tc, segment_without_ack_is_dropped);
-	tcase_add_test(tc, full_ring_delays_but_loses_nothing);
-	tcase_add_test(tc, no_frames_then_writable);
-	tcase_add_test(tc, writable_after_a_drought);
-	tcase_add_test(tc, writable_when_the_drought_ends_after_the_last_ack);
-}
-
-int main(void)
-{
-	return bed_main("tcp data", add);
 }

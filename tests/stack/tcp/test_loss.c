@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is lost is sent again, at the right time, once, and at the right pace. */
 #include "bed.h"
+#include "suite.h"
 
 /* A round trip of 100 ms is measured and cwnd is large enough. */
 static void warm_up(void)
@@ -21,7 +22,9 @@ static void ten_in_flight(void)
 	ck_assert_uint_eq(out_skip(), 10);
 }
 
-START_TEST(round_trip_time_and_rto)
+FIXTURE(setup, bed_end)
+
+TEST(round_trip_time_and_rto)
 {
 	open_plain();
 	warm_up();
@@ -37,9 +40,8 @@ START_TEST(round_trip_time_and_rto)
 	ck_assert_uint_ge(bed.app.conn->srtt_us, 97000);
 	ck_assert_uint_le(bed.app.conn->srtt_us, 101000);
 }
-END_TEST
 
-START_TEST(timeout_backs_off_and_is_forgiven)
+TEST(timeout_backs_off_and_is_forgiven)
 {
 	open_plain(); /* no SACK, no tail probe */
 	app_sends(1, 100);
@@ -59,9 +61,8 @@ START_TEST(timeout_backs_off_and_is_forgiven)
 	ck_assert_uint_eq(bed.app.conn->backoff, 0);
 	ck_assert_uint_eq(stats().rto_fired, 2);
 }
-END_TEST
 
-START_TEST(timestamps_settle_what_was_acknowledged)
+TEST(timestamps_settle_what_was_acknowledged)
 {
 	open_full();
 	app_sends(1, 100);
@@ -72,9 +73,8 @@ START_TEST(timestamps_settle_what_was_acknowledged)
 	in(.seq = 1, .ack = 101);
 	ck_assert_uint_eq(bed.app.conn->backoff, 0);
 }
-END_TEST
 
-START_TEST(timeout_sends_one_segment_then_slow_start)
+TEST(timeout_sends_one_segment_then_slow_start)
 {
 	open_plain();
 	ten_in_flight();
@@ -89,9 +89,8 @@ START_TEST(timeout_sends_one_segment_then_slow_start)
 	in(.seq = 1, .ack = 4001);
 	ck_assert_uint_ge(out_skip(), 3);
 }
-END_TEST
 
-START_TEST(three_duplicates_without_sack)
+TEST(three_duplicates_without_sack)
 {
 	open_plain();
 	ten_in_flight();
@@ -110,9 +109,8 @@ START_TEST(three_duplicates_without_sack)
 	ck_assert_uint_eq(in_flight(bed.app.conn), 0);
 	ck_assert_uint_eq(stats().retransmits, 2);
 }
-END_TEST
 
-START_TEST(segments_with_data_are_no_duplicates)
+TEST(segments_with_data_are_no_duplicates)
 {
 	open_plain();
 	ten_in_flight();
@@ -123,9 +121,8 @@ START_TEST(segments_with_data_are_no_duplicates)
 		in(.seq = 51, .ack = 1001, .wnd = 20000 + i);
 	ck_assert_uint_eq(stats().retransmits, 0);
 }
-END_TEST
 
-START_TEST(sack_shows_two_holes)
+TEST(sack_shows_two_holes)
 {
 	open_sack();
 	ten_in_flight();
@@ -148,9 +145,8 @@ START_TEST(sack_shows_two_holes)
 	ck_assert_uint_eq(bed.app.conn->retrans_out, 0);
 	ck_assert_int_eq(bed.app.conn->recovery, SL_RECOVERY_OPEN);
 }
-END_TEST
 
-START_TEST(invalid_blocks_change_nothing)
+TEST(invalid_blocks_change_nothing)
 {
 	open_sack();
 	ten_in_flight();
@@ -160,9 +156,8 @@ START_TEST(invalid_blocks_change_nothing)
 	ck_assert_uint_eq(bed.app.conn->sacked_out, 0);
 	out_none();
 }
-END_TEST
 
-START_TEST(lost_repetition_is_sent_again)
+TEST(lost_repetition_is_sent_again)
 {
 	open_sack();
 	ten_in_flight();
@@ -178,9 +173,8 @@ START_TEST(lost_repetition_is_sent_again)
 	in(.seq = 1, .ack = 1001, .sacks = 1, .sack = {{2001, 12001}});
 	out(.seq = 1001, .ack = 1, .len = 1000);
 }
-END_TEST
 
-START_TEST(reordering_is_waited_for)
+TEST(reordering_is_waited_for)
 {
 	open_sack();
 	ten_in_flight();
@@ -195,9 +189,8 @@ START_TEST(reordering_is_waited_for)
 	after(10 * MS);
 	out(.seq = 1001, .ack = 1, .len = 1000);
 }
-END_TEST
 
-START_TEST(late_segment_is_noticed_as_reordering)
+TEST(late_segment_is_noticed_as_reordering)
 {
 	open_sack();
 	ten_in_flight();
@@ -208,9 +201,8 @@ START_TEST(late_segment_is_noticed_as_reordering)
 	ck_assert_uint_eq(stats().retransmits, 0);
 	ck_assert_int_eq(bed.app.conn->recovery, SL_RECOVERY_OPEN);
 }
-END_TEST
 
-START_TEST(tail_loss_is_probed)
+TEST(tail_loss_is_probed)
 {
 	open_sack();
 	warm_up();
@@ -232,9 +224,8 @@ START_TEST(tail_loss_is_probed)
 	in(.seq = 1, .ack = 2001, .sacks = 1, .sack = {{3001, 4001}});
 	out(.seq = 2001, .ack = 1, .len = 1000);
 }
-END_TEST
 
-START_TEST(probe_prefers_new_data)
+TEST(probe_prefers_new_data)
 {
 	open_sack();
 	warm_up();
@@ -246,9 +237,8 @@ START_TEST(probe_prefers_new_data)
 	out(.seq = 3001, .ack = 1, .len = 1000);
 	ck_assert_uint_eq(bed.app.conn->snd_nxt, bed.app.conn->snd_end);
 }
-END_TEST
 
-START_TEST(probe_that_repaired_a_loss_slows_down)
+TEST(probe_that_repaired_a_loss_slows_down)
 {
 	uint32_t cwnd;
 
@@ -265,9 +255,8 @@ START_TEST(probe_that_repaired_a_loss_slows_down)
 	in(.seq = 1, .ack = 5001);
 	ck_assert_uint_lt(bed.app.conn->cwnd, cwnd);
 }
-END_TEST
 
-START_TEST(needless_probe_does_not)
+TEST(needless_probe_does_not)
 {
 	uint32_t cwnd;
 
@@ -284,7 +273,6 @@ START_TEST(needless_probe_does_not)
 	ck_assert_uint_gt(bed.app.conn->reo_mult, 1);
 	ck_assert(!(bed.app.conn->flags & SL_TCPF_TLP_OUT)); /* the next tail may be probed */
 }
-END_TEST
 
 /* One segment that is repeated for want of an answer; RACK knows the one before. */
 static uint32_t repeat_one(uint32_t mss)
@@ -306,7 +294,7 @@ static uint32_t repeat_one(uint32_t mss)
 }
 
 /* RFC 8985 6.2 step 2: an acknowledgement of the original says nothing of when it was repeated. */
-START_TEST(echo_of_the_original_is_no_news_for_rack)
+TEST(echo_of_the_original_is_no_news_for_rack)
 {
 	uint32_t before;
 
@@ -316,9 +304,8 @@ START_TEST(echo_of_the_original_is_no_news_for_rack)
 	in(.seq = 1, .ack = 1 + 2 * 1448, .ts = true, .ts_ecr = bed.last_ts);
 	ck_assert_uint_eq(bed.app.conn->rack_xmit_us, before);
 }
-END_TEST
 
-START_TEST(too_early_for_the_repetition_is_no_news_for_rack)
+TEST(too_early_for_the_repetition_is_no_news_for_rack)
 {
 	uint32_t before;
 
@@ -328,9 +315,8 @@ START_TEST(too_early_for_the_repetition_is_no_news_for_rack)
 	in(.seq = 1, .ack = 2001);
 	ck_assert_uint_eq(bed.app.conn->rack_xmit_us, before);
 }
-END_TEST
 
-START_TEST(needless_timeout_is_taken_back)
+TEST(needless_timeout_is_taken_back)
 {
 	uint32_t cwnd, echo;
 
@@ -352,9 +338,8 @@ START_TEST(needless_timeout_is_taken_back)
 	ck_assert_int_eq(bed.app.conn->recovery, SL_RECOVERY_OPEN);
 	ck_assert_uint_eq(bed.app.conn->lost_out, 0);
 }
-END_TEST
 
-START_TEST(reneging_is_survived)
+TEST(reneging_is_survived)
 {
 	open_sack();
 	ten_in_flight();
@@ -363,9 +348,8 @@ START_TEST(reneging_is_survived)
 	out(.seq = 1001, .ack = 1, .len = 1000);
 	ck_assert_uint_eq(bed.app.conn->sacked_out, 0);
 }
-END_TEST
 
-START_TEST(partly_acknowledged_segment)
+TEST(partly_acknowledged_segment)
 {
 	open_plain();
 	warm_up();
@@ -378,15 +362,13 @@ START_TEST(partly_acknowledged_segment)
 	in(.seq = 1, .ack = 2001);
 	ck_assert_uint_eq(bed.app.conn->txq_cnt, 0);
 }
-END_TEST
 
-START_TEST(initial_window)
+TEST(the_initial_window_is_ten_segments)
 {
 	open_full();
 	app_sends(1, 30000);
 	ck_assert_uint_eq(out_skip(), 10); /* RFC 6928 */
 }
-END_TEST
 
 static void lose_one(uint32_t cwnd)
 {
@@ -400,7 +382,7 @@ static void lose_one(uint32_t cwnd)
 	ck_assert_int_eq(bed.app.conn->recovery, SL_RECOVERY_OPEN);
 }
 
-START_TEST(cubic_reduces_and_grows)
+TEST(cubic_reduces_and_grows)
 {
 	open_sack();
 	lose_one(40000);
@@ -427,18 +409,16 @@ START_TEST(cubic_reduces_and_grows)
 	ck_assert_uint_ge(bed.app.conn->cwnd, 38000);
 	ck_assert_uint_le(bed.app.conn->cwnd, 42500);
 }
-END_TEST
 
-START_TEST(newreno_halves)
+TEST(newreno_halves_the_window)
 {
 	reconfigure(bed.cfg.newreno = true);
 	open_sack();
 	lose_one(40000);
 	ck_assert_uint_eq(bed.app.conn->cwnd, 20000);
 }
-END_TEST
 
-START_TEST(slow_start_doubles)
+TEST(slow_start_doubles)
 {
 	open_sack();
 	ck_assert_uint_eq(bed.app.conn->cwnd, 10000);
@@ -449,9 +429,8 @@ START_TEST(slow_start_doubles)
 	ck_assert_uint_eq(bed.app.conn->cwnd, 20000);
 	ck_assert_uint_eq(out_skip(), 20);
 }
-END_TEST
 
-START_TEST(unused_window_does_not_grow)
+TEST(unused_window_does_not_grow)
 {
 	open_sack();
 	for (uint32_t i = 0; i < 50; i++) {
@@ -461,9 +440,8 @@ START_TEST(unused_window_does_not_grow)
 	}
 	ck_assert_uint_le(bed.app.conn->cwnd, 10000);
 }
-END_TEST
 
-START_TEST(idle_shrinks_the_window)
+TEST(idle_shrinks_the_window)
 {
 	open_sack();
 	warm_up();
@@ -471,9 +449,8 @@ START_TEST(idle_shrinks_the_window)
 	app_sends(1001, 50000);
 	ck_assert_uint_eq(out_skip(), 10); /* RFC 5681 4.1 */
 }
-END_TEST
 
-START_TEST(rate_is_proportional_in_recovery)
+TEST(rate_is_proportional_in_recovery)
 {
 	unsigned cnt = 0;
 
@@ -487,39 +464,52 @@ START_TEST(rate_is_proportional_in_recovery)
 		in(.seq = 1, .ack = 1001, .sacks = 1, .sack = {{2001, 2001 + i * 1000}});
 		cnt += out_skip();
 	}
-	/* 0.7 of what arrives goes out: RFC 6937; the early ones open no window (limited transmit)
+	/*
+	 * 0.7 of what arrives goes out: RFC 6937; the early ones open no window (limited transmit)
 	 */
 	ck_assert_uint_eq(cnt, 14);
 	ck_assert_uint_eq(bed.app.conn->ssthresh, 14000);
 }
-END_TEST
 
-static void icmp_too_big(uint16_t mtu, uint32_t seq)
+/* As a router says it of a segment with 1000 bytes at seq: RFC 1191 4 quotes 8 bytes behind the IP
+ * header, RFC 4443 3.2 as much as fits 1280. */
+static void icmp_too_big_quoting(uint16_t mtu, uint32_t seq, size_t quoted_len, bool rewritten)
 {
-	uint8_t body[4 + 28];
+	bool v4 = bed.family == 4;
+	static uint8_t text[1400];
+	uint8_t body[4 + 1280];
 	struct pkt quote, p;
-	static uint8_t quoted[1000];
-	struct pkt_spec q = {.protocol = PKT_TCP,
+	struct pkt_spec q = {.family = bed.family,
+			     .protocol = PKT_TCP,
 			     .from_us = true,
 			     .seq = bed.our_isn + seq,
-			     .payload = quoted,
-			     .payload_len = sizeof(quoted)};
-	struct pkt_spec spec = {.protocol = PKT_ICMP,
-				.type = 3,
-				.code = 4,
+			     .payload = text,
+			     .payload_len = v4 ? 1000 : 1400};
+	struct pkt_spec spec = {.family = bed.family,
+				.protocol = v4 ? PKT_ICMP : PKT_ICMP6,
+				.type = v4 ? 3 : 2,
+				.code = v4 ? 4 : 0,
 				.payload = body,
-				.payload_len = sizeof(body)};
+				.payload_len = 4 + quoted_len};
 
 	pkt_build(&quote, &q);
-	memset(body, 0, 4);
-	sl_put_be16(body + 2, mtu);
-	memcpy(body + 4, quote.b + quote.l3, 28);
+	if (rewritten) { /* the quoted header as long as the quote */
+		quote.len = quote.l3 + quoted_len;
+		pkt_fix_ip(&quote);
+	}
+	sl_put_be32(body, mtu); /* IPv4: the upper half is unused */
+	memcpy(body + 4, quote.b + quote.l3, quoted_len);
 	pkt_build(&p, &spec);
 	ck_assert(sl_fake_inject(&bed.port, p.b, p.len, 0));
 	bed_burst();
 }
 
-START_TEST(too_big_lowers_the_mss)
+static void icmp_too_big(uint16_t mtu, uint32_t seq)
+{
+	icmp_too_big_quoting(mtu, seq, bed.family == 4 ? 20 + 8 : 1280 - 40 - 8, false);
+}
+
+TEST(too_big_lowers_the_mss)
 {
 	open_plain();
 	warm_up();
@@ -541,9 +531,48 @@ START_TEST(too_big_lowers_the_mss)
 	in(.seq = 1, .ack = 4001);
 	ck_assert_uint_eq(bed.app.conn->txq_cnt, 0);
 }
-END_TEST
 
-START_TEST(frames_in_the_ring_are_not_touched)
+/* RFC 8201: the segments in flight too, cut and sent again. */
+TEST(too_big_lowers_the_mss_over_ipv6)
+{
+	struct sl_tcp_conn *c;
+
+	reconfigure(bed.family = 6);
+	open_full();
+	c = bed.app.conn;
+	ck_assert_uint_eq(c->mss, 1428);
+	app_sends(1, 2856);
+	ck_assert_uint_eq(out_skip(), 2);
+	icmp_too_big(1300, 1429);
+	ck_assert_uint_eq(c->mss, 1300 - 60 - 12);
+	for (uint32_t i = 0; i < 2; i++) {
+		out(.seq = 1 + i * 1428, .ack = 1, .len = 1228);
+		out(.seq = 1229 + i * 1428, .ack = 1, .len = 200);
+	}
+	icmp_too_big(1279, 1); /* no IPv6 link has so little: RFC 8200 5 */
+	ck_assert_uint_eq(c->mss, 1228);
+	icmp_too_big(1280, 1);
+	ck_assert_uint_eq(c->mss, 1208);
+	out_skip();
+	in(.seq = 1, .ack = 2857);
+	app_sends(2857, 2416);
+	out(.seq = 2857, .ack = 1, .len = 1208);
+	out(.seq = 4065, .ack = 1, .len = 1208);
+}
+
+/* Some write the length of the quote into the header that they quote; we know what we sent. */
+TEST_EACH(too_big_counts_whatever_length_it_quotes, 2)
+{
+	reconfigure(bed.family = _i ? 6 : 4);
+	open_full();
+	app_sends(1, 2800);
+	ck_assert_uint_eq(out_skip(), 2);
+	icmp_too_big_quoting(1300, 1, _i ? 40 + 8 : 20 + 8, true);
+	ck_assert_uint_eq(bed.app.conn->mss, 1300 - (_i ? 60 : 40) - 12);
+	ck_assert_uint_eq(out_skip(), 4);
+}
+
+TEST(frames_in_the_ring_are_not_touched)
 {
 	struct sl_frame *f;
 
@@ -567,43 +596,4 @@ START_TEST(frames_in_the_ring_are_not_touched)
 	ck_assert_uint_eq(f->retain, 0);
 	sl_fake_complete(&bed.port, 1);
 	ck_assert_int_eq(f->state, SL_FRAME_FREE);
-}
-END_TEST
-
-static void add(TCase *tc)
-{
-	tcase_add_test(tc, round_trip_time_and_rto);
-	tcase_add_test(tc, timeout_backs_off_and_is_forgiven);
-	tcase_add_test(tc, timestamps_settle_what_was_acknowledged);
-	tcase_add_test(tc, timeout_sends_one_segment_then_slow_start);
-	tcase_add_test(tc, three_duplicates_without_sack);
-	tcase_add_test(tc, segments_with_data_are_no_duplicates);
-	tcase_add_test(tc, sack_shows_two_holes);
-	tcase_add_test(tc, invalid_blocks_change_nothing);
-	tcase_add_test(tc, lost_repetition_is_sent_again);
-	tcase_add_test(tc, reordering_is_waited_for);
-	tcase_add_test(tc, late_segment_is_noticed_as_reordering);
-	tcase_add_test(tc, tail_loss_is_probed);
-	tcase_add_test(tc, probe_prefers_new_data);
-	tcase_add_test(tc, probe_that_repaired_a_loss_slows_down);
-	tcase_add_test(tc, needless_probe_does_not);
-	tcase_add_test(tc, echo_of_the_original_is_no_news_for_rack);
-	tcase_add_test(tc, too_early_for_the_repetition_is_no_news_for_rack);
-	tcase_add_test(tc, needless_timeout_is_taken_back);
-	tcase_add_test(tc, reneging_is_survived);
-	tcase_add_test(tc, partly_acknowledged_segment);
-	tcase_add_test(tc, initial_window);
-	tcase_add_test(tc, cubic_reduces_and_grows);
-	tcase_add_test(tc, newreno_halves);
-	tcase_add_test(tc, slow_start_doubles);
-	tcase_add_test(tc, unused_window_does_not_grow);
-	tcase_add_test(tc, idle_shrinks_the_window);
-	tcase_add_test(tc, rate_is_proportional_in_recovery);
-	tcase_add_test(tc, too_big_lowers_the_mss);
-	tcase_add_test(tc, frames_in_the_ring_are_not_touched);
-}
-
-int main(void)
-{
-	return bed_main("tcp loss", add);
 }

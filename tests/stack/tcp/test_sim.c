@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole transfers over a link that loses, reorders, doubles, damages and delays. */
 #include "sim.h"
+#include "suite.h"
 
 enum { SEEDS = 1000, FRAMES = 2048 };
 
@@ -44,7 +45,7 @@ static void run_transfer(const struct sl_fake_link_config *link, const struct sl
 	ck_assert_int_eq(b->why, SL_TCP_CLOSED);
 }
 
-START_TEST(clean_link_both_ways)
+TEST(clean_link_both_ways)
 {
 	struct sl_fake_link_config link = {.delay_ns = 1000000};
 	struct sl_tcp_config cfg;
@@ -53,9 +54,8 @@ START_TEST(clean_link_both_ways)
 	run_transfer(&link, &cfg, 1, 300000, 300000, false);
 	sim_fini(&sim);
 }
-END_TEST
 
-START_TEST(every_seed_is_byte_exact)
+TEST(every_seed_is_byte_exact)
 {
 	struct sl_tcp_config cfg;
 	struct sl_prng prng;
@@ -80,7 +80,6 @@ START_TEST(every_seed_is_byte_exact)
 		sim_fini(&sim);
 	}
 }
-END_TEST
 
 static double goodput(bool newreno, double loss)
 {
@@ -110,7 +109,7 @@ static double goodput(bool newreno, double loss)
 	return (double)len * 8e3 / (double)ns;
 }
 
-START_TEST(goodput_at_one_percent_loss)
+TEST(goodput_at_one_percent_loss)
 {
 	double cubic = goodput(false, 0.01), reno = goodput(true, 0.01), clean = goodput(false, 0);
 
@@ -118,23 +117,4 @@ START_TEST(goodput_at_one_percent_loss)
 	ck_assert_double_gt(cubic, 5.5);
 	ck_assert_double_gt(reno, 5.5);
 	ck_assert_double_gt(clean, 100.0);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("tcp sim");
-	TCase *tc = tcase_create("sim");
-	SRunner *r = srunner_create(s);
-	int failed;
-
-	tcase_set_timeout(tc, 120);
-	tcase_add_test(tc, clean_link_both_ways);
-	tcase_add_test(tc, every_seed_is_byte_exact);
-	tcase_add_test(tc, goodput_at_one_percent_loss);
-	suite_add_tcase(s, tc);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
 }

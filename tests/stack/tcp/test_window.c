@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Windows of both sides: what we tell, what we obey, and what happens at zero. */
 #include "bed.h"
+#include "suite.h"
 
-START_TEST(unread_bytes_close_the_window)
+FIXTURE(setup, bed_end)
+
+TEST(unread_bytes_close_the_window)
 {
 	reconfigure(bed.cfg.rcv_buf = 4000);
 	open_plain();
@@ -29,9 +32,8 @@ START_TEST(unread_bytes_close_the_window)
 	out(.seq = 1, .ack = 4001, .wnd = 4000);
 	ck_assert_uint_eq(bed.app.got, 4000);
 }
-END_TEST
 
-START_TEST(bytes_beyond_the_window_are_cut)
+TEST(bytes_beyond_the_window_are_cut)
 {
 	reconfigure(bed.cfg.rcv_buf = 1500);
 	open_plain();
@@ -44,9 +46,8 @@ START_TEST(bytes_beyond_the_window_are_cut)
 	in(.seq = 9000, .ack = 1, .len = 10);
 	out(.seq = 1, .ack = 1501);
 }
-END_TEST
 
-START_TEST(window_only_shrinks_when_frames_are_few)
+TEST(window_only_shrinks_when_frames_are_few)
 {
 	open_plain();
 	bed.umem.low_water = BED_FRAMES + 1;
@@ -55,9 +56,8 @@ START_TEST(window_only_shrinks_when_frames_are_few)
 	out(.seq = 1, .ack = 2001, .wnd = 65535 - 2000);
 	ck_assert_uint_eq(bed.app.got, 2000);
 }
-END_TEST
 
-START_TEST(peer_window_is_respected)
+TEST(peer_window_is_respected)
 {
 	open_plain();
 	in(.seq = 1, .ack = 1, .len = 1, .wnd = 2500);
@@ -71,9 +71,8 @@ START_TEST(peer_window_is_respected)
 	out(.seq = 3001, .ack = 2, .len = 1000);
 	out(.seq = 4001, .ack = 2, .len = 1000);
 }
-END_TEST
 
-START_TEST(a_request_can_open_the_window)
+TEST(a_request_can_open_the_window)
 {
 	open_plain();
 	in(.seq = 1, .ack = 1, .len = 1, .wnd = 1000);
@@ -84,10 +83,9 @@ START_TEST(a_request_can_open_the_window)
 	out(.seq = 1001, .ack = 3, .len = 1000);
 	out(.seq = 2001, .ack = 3, .len = 1000);
 }
-END_TEST
 
 /* Half of the largest window counts, wherever that was told. */
-START_TEST(a_request_can_tell_the_largest_window)
+TEST(a_request_can_tell_the_largest_window)
 {
 	in(.flags = S, .mss = 1000, .wnd = 100);
 	out(.flags = S | A, .ack = 1);
@@ -99,9 +97,8 @@ START_TEST(a_request_can_tell_the_largest_window)
 	app_sends(1001, 1000);
 	out_none();
 }
-END_TEST
 
-START_TEST(small_window_gets_half_of_it)
+TEST(small_window_gets_half_of_it)
 {
 	in(.flags = S, .mss = 1000, .wnd = 600); /* never more than 600: half is a segment */
 	out(.flags = S | A, .ack = 1);
@@ -113,9 +110,8 @@ START_TEST(small_window_gets_half_of_it)
 	in(.seq = 1, .ack = 601, .wnd = 300);
 	out(.seq = 601, .ack = 1, .len = 300);
 }
-END_TEST
 
-START_TEST(zero_window_is_probed)
+TEST(zero_window_is_probed)
 {
 	open_plain();
 	in(.seq = 1, .ack = 1, .len = 1, .wnd = ANY);
@@ -143,9 +139,8 @@ START_TEST(zero_window_is_probed)
 	after(100 * SEC);
 	out_none();
 }
-END_TEST
 
-START_TEST(unanswered_probes_end_the_connection)
+TEST(unanswered_probes_end_the_connection)
 {
 	open_plain();
 	in(.seq = 1, .ack = 1, .len = 1, .wnd = ANY);
@@ -154,33 +149,12 @@ START_TEST(unanswered_probes_end_the_connection)
 	ck_assert_uint_eq(bed.app.closed, 1);
 	ck_assert_int_eq(bed.app.why, SL_TCP_TIMEOUT);
 }
-END_TEST
 
-START_TEST(old_segment_does_not_change_the_window)
+TEST(old_segment_does_not_change_the_window)
 {
 	open_plain();
 	in(.seq = 1, .ack = 1, .len = 10, .wnd = 5000);
 	in(.seq = 11, .ack = 1, .len = 10, .wnd = 4000);
 	in(.seq = 5, .ack = 1, .wnd = 3000); /* sent before */
 	ck_assert_uint_eq(bed.app.conn->snd_wnd, 4000);
-}
-END_TEST
-
-static void add(TCase *tc)
-{
-	tcase_add_test(tc, unread_bytes_close_the_window);
-	tcase_add_test(tc, bytes_beyond_the_window_are_cut);
-	tcase_add_test(tc, window_only_shrinks_when_frames_are_few);
-	tcase_add_test(tc, peer_window_is_respected);
-	tcase_add_test(tc, a_request_can_open_the_window);
-	tcase_add_test(tc, a_request_can_tell_the_largest_window);
-	tcase_add_test(tc, small_window_gets_half_of_it);
-	tcase_add_test(tc, zero_window_is_probed);
-	tcase_add_test(tc, unanswered_probes_end_the_connection);
-	tcase_add_test(tc, old_segment_does_not_change_the_window);
-}
-
-int main(void)
-{
-	return bed_main("tcp window", add);
 }

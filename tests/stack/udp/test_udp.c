@@ -4,6 +4,7 @@
 #include "../net/bed.h"
 #include "udp/pmtu.h"
 #include "udp/udp.h"
+#include "suite.h"
 
 enum { LISTENER = 9 };
 
@@ -40,13 +41,13 @@ static void on_datagram(void *app, const struct sl_udp_peer *peer, struct sl_chu
 static void begin(struct udp_bed *u)
 {
 	const struct sl_net_listener l[] = {
-		{.addr = {192, 0, 2, 1},
-		 .port_be = htobe16(PKT_OUR_PORT),
-		 .family = 4,
+		{.at.addr = {192, 0, 2, 1},
+		 .at.port_be = htobe16(PKT_OUR_PORT),
+		 .at.family = 4,
 		 .protocol = PKT_UDP,
 		 .listener = LISTENER},
-		{.port_be = htobe16(PKT_OUR_PORT),
-		 .family = 6,
+		{.at.port_be = htobe16(PKT_OUR_PORT),
+		 .at.family = 6,
 		 .protocol = PKT_UDP,
 		 .listener = 10},
 	};
@@ -173,7 +174,7 @@ static const struct udp_case cases[] = {
 	{"other port", other_port, SL_DROP_NO_LISTENER, SL_DROP_NO_LISTENER},
 };
 
-START_TEST(each_datagram_meets_its_rule)
+TEST_EACH(each_datagram_meets_its_rule, 2 * SL_ARRAY_LEN(cases))
 {
 	const struct udp_case *c = &cases[_i / 2];
 	uint8_t family = _i % 2 ? 6 : 4;
@@ -195,7 +196,7 @@ START_TEST(each_datagram_meets_its_rule)
 		ck_assert_uint_eq(u.peer.listener, family == 4 ? LISTENER : 10);
 		ck_assert_uint_eq(be16toh(u.peer.local_port_be), PKT_OUR_PORT);
 		ck_assert_uint_eq(be16toh(u.peer.remote_port_be), PKT_PEER_PORT);
-		ck_assert_mem_eq(u.peer.remote, family == 4 ? pkt_peer_ip4 : pkt_peer_ip6, 16);
+		ck_assert_mem_eq(u.peer.path.remote, family == 4 ? pkt_peer_ip4 : pkt_peer_ip6, 16);
 	} else {
 		ck_assert_msg(u.b.net.drops[drop] == 1, "%s: not dropped as expected", c->what);
 		ck_assert_uint_eq(bed_drops(&u.b), 1);
@@ -203,9 +204,8 @@ START_TEST(each_datagram_meets_its_rule)
 	}
 	end(&u);
 }
-END_TEST
 
-START_TEST(a_partial_checksum_passes_on_a_marked_port)
+TEST_EACH(a_partial_checksum_passes_on_a_marked_port, 2)
 {
 	struct udp_bed u;
 	struct pkt p;
@@ -226,9 +226,8 @@ START_TEST(a_partial_checksum_passes_on_a_marked_port)
 	ck_assert_uint_eq(u.b.net.drops[SL_DROP_UDP_CHECKSUM], 1);
 	end(&u);
 }
-END_TEST
 
-START_TEST(a_kept_frame_is_the_applications)
+TEST(a_kept_frame_is_the_applications)
 {
 	struct udp_bed u;
 	struct pkt p;
@@ -243,9 +242,8 @@ START_TEST(a_kept_frame_is_the_applications)
 	sl_frame_put(&u.b.umem, u.kept);
 	end(&u);
 }
-END_TEST
 
-START_TEST(an_empty_datagram_is_one)
+TEST(an_empty_datagram_is_one)
 {
 	struct udp_bed u;
 	struct pkt p;
@@ -257,10 +255,9 @@ START_TEST(an_empty_datagram_is_one)
 	ck_assert_uint_eq(u.len, 0);
 	end(&u);
 }
-END_TEST
 
 /* Families and tags: the reply equals the packet built independently, whatever the spans. */
-START_TEST(a_reply_is_the_packet_it_should_be)
+TEST_EACH(a_reply_is_the_packet_it_should_be, 6)
 {
 	uint8_t family = _i < 3 ? 4 : 6, vlan_cnt = (uint8_t)(_i % 3);
 	const struct sl_span spans[] = {sl_span_of("abc", 3), sl_span_of(NULL, 0),
@@ -288,10 +285,9 @@ START_TEST(a_reply_is_the_packet_it_should_be)
 	ck_assert_uint_eq(stats.bytes_out, 8);
 	end(&u);
 }
-END_TEST
 
 /* RFC 768: a sum of zero goes out as all ones, since zero would mean "none". */
-START_TEST(a_zero_sum_is_sent_as_ones)
+TEST(a_zero_sum_is_sent_as_ones)
 {
 	struct udp_bed u;
 	struct pkt p;
@@ -316,9 +312,8 @@ START_TEST(a_zero_sum_is_sent_as_ones)
 	ck_assert(seen);
 	end(&u);
 }
-END_TEST
 
-START_TEST(the_largest_datagram_fills_the_mtu)
+TEST_EACH(the_largest_datagram_fills_the_mtu, 2)
 {
 	static uint8_t bytes[2000];
 	uint8_t family = _i ? 6 : 4;
@@ -343,7 +338,6 @@ START_TEST(the_largest_datagram_fills_the_mtu)
 	ck_assert_int_eq(sl_udp_send(u.udp, &u.peer, two, 2), -EMSGSIZE);
 	end(&u);
 }
-END_TEST
 
 /* An ICMP error about `sent` (a frame of ours), as a router would send it. */
 static void build_too_big(struct pkt *p, uint8_t family, const uint8_t *sent, uint32_t mtu)
@@ -383,12 +377,12 @@ static size_t told(struct udp_bed *u, const uint8_t *sent, uint32_t mtu)
 {
 	struct pkt p;
 
-	build_too_big(&p, u->peer.family, sent, mtu);
+	build_too_big(&p, u->peer.path.family, sent, mtu);
 	bed_input(&u->b, &p);
-	return sl_udp_max_payload(u->udp, &u->peer) + (u->peer.family == 4 ? 28 : 48);
+	return sl_udp_max_payload(u->udp, &u->peer) + (u->peer.path.family == 4 ? 28 : 48);
 }
 
-START_TEST(a_narrow_path_is_learnt)
+TEST_EACH(a_narrow_path_is_learnt, 2)
 {
 	uint8_t family = _i ? 6 : 4;
 	size_t full = 1500u - (family == 4 ? 28u : 48u);
@@ -410,7 +404,7 @@ START_TEST(a_narrow_path_is_learnt)
 	ck_assert_int_eq(sl_udp_send(u.udp, &u.peer, &over, 1), -EMSGSIZE);
 	/* it is about that destination only */
 	other = u.peer;
-	other.remote[family == 4 ? 3 : 15] ^= 1;
+	other.path.remote[family == 4 ? 3 : 15] ^= 1;
 	ck_assert_uint_eq(sl_udp_max_payload(u.udp, &other), full);
 	ck_assert_uint_eq(bed_drops(&u.b), 0);
 	u.b.net.now_ns += 601000000000;
@@ -418,9 +412,8 @@ START_TEST(a_narrow_path_is_learnt)
 	u.b.net.now_ns = 12345;
 	end(&u);
 }
-END_TEST
 
-START_TEST(a_forged_error_is_ignored)
+TEST_EACH(a_forged_error_is_ignored, 2)
 {
 	uint8_t family = _i ? 6 : 4, forged[2048];
 	size_t full = 1500u - (family == 4 ? 28u : 48u), l4 = 14 + (family == 4 ? 20u : 40u);
@@ -452,10 +445,9 @@ START_TEST(a_forged_error_is_ignored)
 	ck_assert_uint_eq(told(&u, forged, family == 4 ? 100 : 1280), floor);
 	end(&u);
 }
-END_TEST
 
 /* An error long after what it is about. */
-START_TEST(an_old_error_is_ignored)
+TEST(an_old_error_is_ignored)
 {
 	static const uint8_t l4[8] = {1, 2, 3, 4, 5, 6, 7, 8};
 	static const uint8_t addr[16] = {192, 0, 2, 7}, other[16] = {192, 0, 2, 8};
@@ -481,10 +473,9 @@ START_TEST(an_old_error_is_ignored)
 	sl_udp_pmtu_sent(&m, 4, addr, l4, 10000000000);
 	ck_assert(!sl_udp_pmtu_too_big(&m, 4, addr, l4, 1400, 10000000000));
 }
-END_TEST
 
 /* Other errors than about size, and those about nobody. */
-START_TEST(unreachable_is_ignored)
+TEST(unreachable_is_ignored)
 {
 	struct udp_bed u;
 	struct pkt p;
@@ -500,9 +491,8 @@ START_TEST(unreachable_is_ignored)
 	ck_assert_uint_eq(sl_udp_max_payload(u.udp, &u.peer), 1472);
 	end(&u);
 }
-END_TEST
 
-START_TEST(without_frames_or_room_it_says_so)
+TEST(without_frames_or_room_it_says_so)
 {
 	struct sl_span span = sl_span_of("x", 1);
 	struct sl_frame *head = NULL, *f;
@@ -526,32 +516,4 @@ START_TEST(without_frames_or_room_it_says_so)
 	ck_assert_int_eq(sl_udp_send(u.udp, &u.peer, &span, 1), -ENOBUFS);
 	ck_assert_uint_eq(u.b.net.drops[SL_DROP_TX_FULL], 1);
 	end(&u);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("udp");
-	TCase *tc = tcase_create("udp");
-	SRunner *sr = srunner_create(s);
-	int failed;
-
-	tcase_add_loop_test(tc, each_datagram_meets_its_rule, 0, 2 * (int)SL_ARRAY_LEN(cases));
-	tcase_add_loop_test(tc, a_partial_checksum_passes_on_a_marked_port, 0, 2);
-	tcase_add_test(tc, a_kept_frame_is_the_applications);
-	tcase_add_test(tc, an_empty_datagram_is_one);
-	tcase_add_loop_test(tc, a_reply_is_the_packet_it_should_be, 0, 6);
-	tcase_add_test(tc, a_zero_sum_is_sent_as_ones);
-	tcase_add_loop_test(tc, the_largest_datagram_fills_the_mtu, 0, 2);
-	tcase_add_loop_test(tc, a_narrow_path_is_learnt, 0, 2);
-	tcase_add_loop_test(tc, a_forged_error_is_ignored, 0, 2);
-	tcase_add_test(tc, an_old_error_is_ignored);
-	tcase_add_test(tc, unreachable_is_ignored);
-	tcase_add_test(tc, without_frames_or_room_it_says_so);
-	tcase_set_timeout(tc, 60);
-	suite_add_tcase(s, tc);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -2,10 +2,11 @@
 #include "base/bytes.h"
 
 #include "unit.h"
+#include "suite.h"
 
 static const struct sl_span literal = SL_SPAN_LIT("abc");
 
-START_TEST(spans_compare)
+TEST(two_spans_are_equal_when_their_bytes_are)
 {
 	ck_assert(sl_span_eq(literal, sl_span_cstr("abc")));
 	ck_assert(!sl_span_eq(literal, sl_span_str("abd")));
@@ -19,9 +20,8 @@ START_TEST(spans_compare)
 	ck_assert(sl_span_starts(literal, sl_span_str("ab")));
 	ck_assert(!sl_span_starts(sl_span_first(literal, 2), literal));
 }
-END_TEST
 
-START_TEST(spans_skip_and_cut)
+TEST(spans_skip_and_cut)
 {
 	ck_assert(sl_span_eq(sl_span_skip(literal, 1), sl_span_str("bc")));
 	ck_assert_uint_eq(sl_span_skip(literal, 4).len, 0);
@@ -30,9 +30,8 @@ START_TEST(spans_skip_and_cut)
 	ck_assert_uint_eq(sl_span_first(literal, 2).len, 2);
 	ck_assert_uint_eq(sl_span_first(literal, 9).len, 3);
 }
-END_TEST
 
-START_TEST(integers_have_their_order_at_any_alignment)
+TEST(integers_have_their_order_at_any_alignment)
 {
 	static const uint8_t b[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
 	uint8_t out[9];
@@ -55,6 +54,3 @@ START_TEST(integers_have_their_order_at_any_alignment)
 	sl_put_be16(out + 4, 0x0405);
 	ck_assert_mem_eq(out + 1, b + 1, 5);
 }
-END_TEST
-
-UNIT_MAIN("bytes", spans_compare, spans_skip_and_cut, integers_have_their_order_at_any_alignment)

@@ -8,8 +8,9 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "unit.h"
+#include "suite.h"
 
-START_TEST(a_thread_can_be_pinned_where_it_may_run)
+TEST(a_thread_can_be_pinned_where_it_may_run)
 {
 	unsigned cnt = sl_cpu_count();
 	int last = sl_cpu_nth(cnt - 1);
@@ -22,9 +23,8 @@ START_TEST(a_thread_can_be_pinned_where_it_may_run)
 	ck_assert_uint_eq(sl_cpu_count(), 1);
 	ck_assert_int_lt(sl_cpu_pin(1u << 20), 0);
 }
-END_TEST
 
-START_TEST(the_clock_is_the_monotonic_one)
+TEST(the_clock_is_the_monotonic_one)
 {
 	struct timespec ts;
 	uint64_t before = sl_now_ns(), now, after;
@@ -35,7 +35,6 @@ START_TEST(the_clock_is_the_monotonic_one)
 	ck_assert_uint_le(before, now);
 	ck_assert_uint_le(now, after);
 }
-END_TEST
 
 static int evaluated;
 
@@ -45,7 +44,7 @@ static void check_false(void *arg)
 	SL_CHECK(evaluated++ > 0);
 }
 
-START_TEST(checks_abort_in_debug_builds_only)
+TEST(checks_abort_in_debug_builds_only)
 {
 #ifdef SL_DEBUG
 	ck_assert(aborts(check_false, NULL));
@@ -54,7 +53,3 @@ START_TEST(checks_abort_in_debug_builds_only)
 	ck_assert_int_eq(evaluated, 0);
 #endif
 }
-END_TEST
-
-UNIT_MAIN("cpu", a_thread_can_be_pinned_where_it_may_run, the_clock_is_the_monotonic_one,
-	  checks_abort_in_debug_builds_only)

@@ -5,10 +5,11 @@
 
 #include "base/rand.h"
 #include "unit.h"
+#include "suite.h"
 
 static uint64_t b[SL_HIST_BUCKETS], other[SL_HIST_BUCKETS];
 
-START_TEST(buckets_tile_the_range)
+TEST(buckets_tile_the_range)
 {
 	ck_assert_uint_eq(sl_hist_bucket(0), 0);
 	ck_assert_uint_eq(sl_hist_bucket(15), 15);
@@ -27,9 +28,8 @@ START_TEST(buckets_tile_the_range)
 			ck_assert_uint_le((upper - lower) * 8, lower);
 	}
 }
-END_TEST
 
-START_TEST(quantiles_of_few_values)
+TEST(quantiles_of_few_values)
 {
 	ck_assert_uint_eq(sl_hist_quantile(b, 0.5), 0);
 	sl_hist_add(b, 5);
@@ -46,7 +46,6 @@ START_TEST(quantiles_of_few_values)
 	sl_hist_add(b, UINT64_MAX);
 	ck_assert_uint_eq(sl_hist_quantile(b, 1), sl_hist_lower(SL_HIST_BUCKETS - 1));
 }
-END_TEST
 
 static int by_value(const void *x, const void *y)
 {
@@ -55,7 +54,7 @@ static int by_value(const void *x, const void *y)
 	return (a > c) - (a < c);
 }
 
-START_TEST(quantiles_are_off_by_a_bucket_at_most)
+TEST(quantiles_are_off_by_a_bucket_at_most)
 {
 	static const double qs[] = {0.001, 0.1, 0.5, 0.9, 0.99, 0.999, 1};
 	enum { N = 20000 };
@@ -84,9 +83,8 @@ START_TEST(quantiles_are_off_by_a_bucket_at_most)
 	ck_assert_uint_eq(fine.min, v[0]);
 	sl_hist_fine_fini(&fine);
 }
-END_TEST
 
-START_TEST(merge_and_difference)
+TEST(merge_and_difference)
 {
 	sl_hist_add(b, 10);
 	sl_hist_add(other, 10);
@@ -98,9 +96,8 @@ START_TEST(merge_and_difference)
 	ck_assert_uint_eq(sl_hist_count(b), 1);
 	ck_assert_uint_eq(b[sl_hist_bucket(10)], 1);
 }
-END_TEST
 
-START_TEST(fine_ones_merge_and_reset)
+TEST(fine_ones_merge_and_reset)
 {
 	struct sl_hist_fine x, y, z;
 
@@ -130,7 +127,3 @@ START_TEST(fine_ones_merge_and_reset)
 	sl_hist_fine_fini(&y);
 	sl_hist_fine_fini(&z);
 }
-END_TEST
-
-UNIT_MAIN("hist", buckets_tile_the_range, quantiles_of_few_values,
-	  quantiles_are_off_by_a_bucket_at_most, merge_and_difference, fine_ones_merge_and_reset)

@@ -2,6 +2,7 @@
 #include "base/list.h"
 
 #include "unit.h"
+#include "suite.h"
 
 struct item {
 	int value;
@@ -39,7 +40,7 @@ static void fill(int cnt)
 	}
 }
 
-START_TEST(adds_and_deletes_keep_order)
+TEST(adds_and_deletes_keep_order)
 {
 	fill(3);
 	ck_assert_int_eq(digits(&head), 123);
@@ -54,9 +55,8 @@ START_TEST(adds_and_deletes_keep_order)
 	ck_assert_ptr_eq(sl_list_first(&head, struct item, node), &items[3]);
 	ck_assert_ptr_eq(sl_list_last(&head, struct item, node), &items[2]);
 }
-END_TEST
 
-START_TEST(pop_ends_with_null)
+TEST(pop_ends_with_null)
 {
 	fill(2);
 	ck_assert_ptr_eq(sl_list_pop_head(&head), &items[0].node);
@@ -66,9 +66,8 @@ START_TEST(pop_ends_with_null)
 	ck_assert_ptr_null(sl_list_pop_head(&head));
 	ck_assert_ptr_null(sl_list_first(&head, struct item, node));
 }
-END_TEST
 
-START_TEST(the_safe_walk_survives_deletion)
+TEST(the_safe_walk_survives_deletion)
 {
 	struct sl_list *pos, *tmp;
 	int seen = 0;
@@ -82,9 +81,8 @@ START_TEST(the_safe_walk_survives_deletion)
 	ck_assert_int_eq(seen, 5);
 	ck_assert_int_eq(digits(&head), 24);
 }
-END_TEST
 
-START_TEST(splice_moves_all)
+TEST(splice_moves_all)
 {
 	struct sl_list other = SL_LIST_INIT(other);
 
@@ -101,7 +99,3 @@ START_TEST(splice_moves_all)
 	sl_list_splice_tail(&other, &head);
 	ck_assert_int_eq(digits(&other), 1234);
 }
-END_TEST
-
-UNIT_MAIN("list", adds_and_deletes_keep_order, pop_ends_with_null, the_safe_walk_survives_deletion,
-	  splice_moves_all)

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "unit.h"
+#include "suite.h"
 
 static int log_pipe[2];
 static char text[1 << 16];
@@ -26,7 +27,7 @@ static const char *logged(void)
 	return text;
 }
 
-START_TEST(a_line_has_time_level_thread_and_text)
+TEST(a_line_has_time_level_thread_and_text)
 {
 	int year, n = 0;
 
@@ -38,9 +39,8 @@ START_TEST(a_line_has_time_level_thread_and_text)
 	ck_assert_int_eq(n, 27);
 	ck_assert_int_ge(year, 2024);
 }
-END_TEST
 
-START_TEST(levels_filter)
+TEST(what_is_below_the_level_is_not_written)
 {
 	enum sl_log_level level = SL_LOG_ERR;
 
@@ -56,9 +56,8 @@ START_TEST(levels_filter)
 	ck_assert_str_eq(logged(), "");
 	ck_assert_int_eq(sl_log_level_parse("loud", &level), -EINVAL);
 }
-END_TEST
 
-START_TEST(a_peers_bytes_stay_in_one_bounded_line)
+TEST(a_peers_bytes_stay_in_one_bounded_line)
 {
 	char big[4000];
 
@@ -71,9 +70,8 @@ START_TEST(a_peers_bytes_stay_in_one_bounded_line)
 	ck_assert_uint_eq(strlen(logged()), SL_LOG_LINE_MAX);
 	ck_assert_int_eq(text[SL_LOG_LINE_MAX - 1], '\n');
 }
-END_TEST
 
-START_TEST(errno_is_kept_and_printed)
+TEST(errno_is_kept_and_printed)
 {
 	catch_log();
 	errno = ENOENT;
@@ -81,9 +79,8 @@ START_TEST(errno_is_kept_and_printed)
 	ck_assert_int_eq(errno, ENOENT);
 	ck_assert_ptr_nonnull(strstr(logged(), "open: No such file"));
 }
-END_TEST
 
-START_TEST(a_gate_lets_one_through_and_counts_the_rest)
+TEST(a_gate_lets_one_through_and_counts_the_rest)
 {
 	struct sl_log_gate gate = {0};
 	uint64_t n = 99;
@@ -97,9 +94,8 @@ START_TEST(a_gate_lets_one_through_and_counts_the_rest)
 	ck_assert(sl_log_gate_open(&gate, 1200, 100, &n));
 	ck_assert_uint_eq(n, 0);
 }
-END_TEST
 
-START_TEST(a_call_site_is_limited_and_says_how_much_it_withheld)
+TEST(a_call_site_is_limited_and_says_how_much_it_withheld)
 {
 	catch_log();
 	for (int i = 0; i < 3; i++) {
@@ -111,9 +107,3 @@ START_TEST(a_call_site_is_limited_and_says_how_much_it_withheld)
 	}
 	ck_assert_ptr_nonnull(strstr(logged(), "(1 like this withheld) bad frame 2\n"));
 }
-END_TEST
-
-UNIT_MAIN("log", a_line_has_time_level_thread_and_text, levels_filter,
-	  a_peers_bytes_stay_in_one_bounded_line, errno_is_kept_and_printed,
-	  a_gate_lets_one_through_and_counts_the_rest,
-	  a_call_site_is_limited_and_says_how_much_it_withheld)

@@ -7,6 +7,7 @@
 
 #include "base/rand.h"
 #include "unit.h"
+#include "suite.h"
 
 static int parse(int (*fn)(struct sl_span, uint64_t *), const char *text, uint64_t *v)
 {
@@ -16,7 +17,7 @@ static int parse(int (*fn)(struct sl_span, uint64_t *), const char *text, uint64
 	return fn(sl_span_of(flush_copy(text, len), len), v);
 }
 
-START_TEST(decimal_is_strict)
+TEST(decimal_is_strict)
 {
 	static const char *const bad[] = {"",    "-1", "+1", " 1", "1 ",
 					  "0x1", "1a", "/",  ":",  "99999999999999999999a"};
@@ -38,9 +39,8 @@ START_TEST(decimal_is_strict)
 	ck_assert_int_eq(sl_parse_u64_max(sl_span_str("101"), 100, &v), -ERANGE);
 	ck_assert_uint_eq(v, 100);
 }
-END_TEST
 
-START_TEST(hexadecimal_is_strict)
+TEST(hexadecimal_is_strict)
 {
 	static const char *const bad[] = {"", "0x1", "g", "G", "@", "`", "/", ":", "-1", "1;"};
 	uint64_t v;
@@ -54,9 +54,8 @@ START_TEST(hexadecimal_is_strict)
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		ck_assert_int_eq(parse(sl_parse_hex_u64, bad[i], &v), -EINVAL);
 }
-END_TEST
 
-START_TEST(formats_like_printf)
+TEST(formats_like_printf)
 {
 	char want[32];
 	char *dec = (char *)flush_with_guard(SL_U64_DIGITS);
@@ -78,6 +77,3 @@ START_TEST(formats_like_printf)
 		ck_assert_mem_eq(hex, want, (size_t)n);
 	}
 }
-END_TEST
-
-UNIT_MAIN("num", decimal_is_strict, hexadecimal_is_strict, formats_like_printf)

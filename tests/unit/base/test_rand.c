@@ -2,8 +2,9 @@
 #include "base/rand.h"
 
 #include "unit.h"
+#include "suite.h"
 
-START_TEST(random_bytes_fill_the_buffer)
+TEST(random_bytes_fill_the_buffer)
 {
 	uint8_t a[1000] = {0}, z[1000] = {0};
 	int zeros = 0;
@@ -17,11 +18,9 @@ START_TEST(random_bytes_fill_the_buffer)
 	ck_assert_int_eq(sl_rand_bytes(z, sizeof(z)), 0);
 	ck_assert_mem_ne(a, z, sizeof(a));
 }
-END_TEST
 
-/* State {1, 2, 3, 4}: first outputs, as the reference code by Blackman and Vigna gives.
- */
-START_TEST(generator_is_xoshiro256starstar)
+/* State {1, 2, 3, 4}: first outputs, as the reference code by Blackman and Vigna gives. */
+TEST(generator_is_xoshiro256starstar)
 {
 	struct sl_prng p = {{1, 2, 3, 4}};
 
@@ -30,9 +29,8 @@ START_TEST(generator_is_xoshiro256starstar)
 	ck_assert_uint_eq(sl_prng_u64(&p), 1509978240);
 	ck_assert_uint_eq(sl_prng_u64(&p), UINT64_C(1215971899390074240));
 }
-END_TEST
 
-START_TEST(seeds_repeat)
+TEST(the_same_seed_gives_the_same_numbers)
 {
 	struct sl_prng a, b, c;
 
@@ -43,9 +41,8 @@ START_TEST(seeds_repeat)
 	ck_assert_uint_eq(sl_prng_u64(&a), sl_prng_u64(&b));
 	ck_assert_uint_ne(sl_prng_u64(&a), sl_prng_u64(&c));
 }
-END_TEST
 
-START_TEST(below_is_uniform_and_bounded)
+TEST(below_is_uniform_and_bounded)
 {
 	uint32_t cnt[3] = {0};
 	struct sl_prng p;
@@ -69,9 +66,8 @@ START_TEST(below_is_uniform_and_bounded)
 	}
 	unit_check(threefold - 9500u < 1000);
 }
-END_TEST
 
-START_TEST(exp_has_its_mean_and_is_finite)
+TEST(exp_has_its_mean_and_is_finite)
 {
 	struct sl_prng p;
 	double sum = 0, above = 0;
@@ -88,7 +84,3 @@ START_TEST(exp_has_its_mean_and_is_finite)
 	ck_assert_double_eq_tol(sum / 100000, 10, 0.2);
 	ck_assert_double_eq_tol(above / 100000, 0.3679, 0.01); /* 1/e */
 }
-END_TEST
-
-UNIT_MAIN("rand", random_bytes_fill_the_buffer, generator_is_xoshiro256starstar, seeds_repeat,
-	  below_is_uniform_and_bounded, exp_has_its_mean_and_is_finite)

@@ -9,8 +9,9 @@
 #include "base/mpsc.h"
 #include "base/rand.h"
 #include "unit.h"
+#include "suite.h"
 
-START_TEST(capacity_must_be_a_power_of_two)
+TEST(capacity_must_be_a_power_of_two)
 {
 	errno = 0;
 	ck_assert_ptr_null(sl_ring_new(0));
@@ -19,9 +20,8 @@ START_TEST(capacity_must_be_a_power_of_two)
 	ck_assert_ptr_null(sl_mpsc_new(1));
 	ck_assert_ptr_null(sl_mpsc_new(6));
 }
-END_TEST
 
-START_TEST(a_ring_fills_to_capacity_and_wraps)
+TEST(a_ring_fills_to_capacity_and_wraps)
 {
 	struct sl_ring *r = sl_ring_new(4);
 	uint64_t in[6] = {1, 2, 3, 4, 5, 6}, out[6], next_in = 0, next_out = 0;
@@ -49,9 +49,8 @@ START_TEST(a_ring_fills_to_capacity_and_wraps)
 	}
 	sl_ring_free(r);
 }
-END_TEST
 
-START_TEST(indices_wrap_at_32_bits)
+TEST(indices_wrap_at_32_bits)
 {
 	struct sl_ring *r = sl_ring_new(8);
 	uint64_t v;
@@ -70,20 +69,19 @@ START_TEST(indices_wrap_at_32_bits)
 	ck_assert(!sl_ring_get(r, &v));
 	sl_ring_free(r);
 }
-END_TEST
 
-START_TEST(pointers_pass)
+TEST(a_ring_of_pointers_gives_back_what_was_put)
 {
-	struct sl_ring *r = sl_ring_new(1);
+	struct sl_mpsc *q = sl_mpsc_new(2);
 	int x;
 
-	ck_assert_ptr_null(sl_ring_get_ptr(r));
-	ck_assert(sl_ring_put_ptr(r, &x));
-	ck_assert(!sl_ring_put_ptr(r, &x));
-	ck_assert_ptr_eq(sl_ring_get_ptr(r), &x);
-	sl_ring_free(r);
+	ck_assert_ptr_null(sl_mpsc_get_ptr(q));
+	ck_assert(sl_mpsc_put_ptr(q, &x));
+	ck_assert(sl_mpsc_put_ptr(q, &x));
+	ck_assert(!sl_mpsc_put_ptr(q, &x));
+	ck_assert_ptr_eq(sl_mpsc_get_ptr(q), &x);
+	sl_mpsc_free(q);
 }
-END_TEST
 
 enum { WORDS = 2000000, PRODUCERS = 3, EACH = 500000 };
 
@@ -105,7 +103,7 @@ static void *feed_ring(void *arg)
 	return NULL;
 }
 
-START_TEST(two_threads_see_every_word_once_in_order)
+TEST(two_threads_see_every_word_once_in_order)
 {
 	struct sl_ring *r = sl_ring_new(64);
 	uint64_t v[16], next = 0;
@@ -124,9 +122,8 @@ START_TEST(two_threads_see_every_word_once_in_order)
 	unit_check(sl_ring_count(r) == 0);
 	sl_ring_free(r);
 }
-END_TEST
 
-START_TEST(mpsc_fills_and_wraps)
+TEST(mpsc_fills_and_wraps)
 {
 	struct sl_mpsc *q = sl_mpsc_new(4);
 	uint64_t v;
@@ -144,7 +141,6 @@ START_TEST(mpsc_fills_and_wraps)
 	}
 	sl_mpsc_free(q);
 }
-END_TEST
 
 struct feeder {
 	struct sl_mpsc *q;
@@ -165,7 +161,7 @@ static void *feed_mpsc(void *arg)
 	return NULL;
 }
 
-START_TEST(many_producers_keep_each_ones_order)
+TEST(many_producers_keep_each_ones_order)
 {
 	struct sl_mpsc *q = sl_mpsc_new(64);
 	struct feeder f[PRODUCERS];
@@ -192,7 +188,6 @@ START_TEST(many_producers_keep_each_ones_order)
 	unit_check(!sl_mpsc_get(q, &v));
 	sl_mpsc_free(q);
 }
-END_TEST
 
 /* No consumer in between: the producers meet each other as often as the machine lets them. */
 static void collide(struct sl_mpsc *q, uint64_t words)
@@ -214,7 +209,7 @@ static void collide(struct sl_mpsc *q, uint64_t words)
 	unit_check(n == PRODUCERS * words);
 }
 
-START_TEST(producers_that_collide_lose_nothing)
+TEST(producers_that_collide_lose_nothing)
 {
 	struct sl_mpsc *q = sl_mpsc_new(1u << 18);
 
@@ -222,9 +217,3 @@ START_TEST(producers_that_collide_lose_nothing)
 		collide(q, 80000);
 	sl_mpsc_free(q);
 }
-END_TEST
-
-UNIT_MAIN("ring", capacity_must_be_a_power_of_two, a_ring_fills_to_capacity_and_wraps,
-	  indices_wrap_at_32_bits, pointers_pass, two_threads_see_every_word_once_in_order,
-	  mpsc_fills_and_wraps, many_producers_keep_each_ones_order,
-	  producers_that_collide_lose_nothing)

@@ -2,6 +2,7 @@
 #include "base/siphash.h"
 
 #include "unit.h"
+#include "suite.h"
 
 /*
  * Key 00..0f, input 00..len-1. 2-4: appendix A of the paper and its authors' table; 1-3: computed
@@ -20,7 +21,7 @@ static const struct {
 	{63, UINT64_C(0x958a324ceb064572), UINT64_C(0x9d199062b7bbb3a8)},
 };
 
-START_TEST(reference_vectors)
+TEST(the_reference_vectors_are_met)
 {
 	uint8_t bytes[64];
 	struct sl_sipkey key;
@@ -35,9 +36,8 @@ START_TEST(reference_vectors)
 		ck_assert_uint_eq(sl_siphash13(&key, in, vectors[i].len), vectors[i].h13);
 	}
 }
-END_TEST
 
-START_TEST(words_hash_like_their_bytes)
+TEST(words_hash_like_their_bytes)
 {
 	uint64_t w[40];
 	struct sl_sipkey key = {1, 2};
@@ -48,6 +48,3 @@ START_TEST(words_hash_like_their_bytes)
 	for (size_t n = 0; n <= 40; n++)
 		ck_assert_uint_eq(sl_siphash13_words(&key, w, n), sl_siphash13(&key, w, n * 8));
 }
-END_TEST
-
-UNIT_MAIN("siphash", reference_vectors, words_hash_like_their_bytes)

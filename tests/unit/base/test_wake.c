@@ -6,8 +6,9 @@
 
 #include "base/cpu.h"
 #include "unit.h"
+#include "suite.h"
 
-START_TEST(a_wake_up_costs_something_bounded)
+TEST(a_wake_up_costs_something_bounded)
 {
 	uint64_t cost = sl_wake_cost_ns(sl_cpu_nth(0));
 
@@ -17,9 +18,8 @@ START_TEST(a_wake_up_costs_something_bounded)
 	ck_assert_uint_ge(cost, SL_WAKE_MIN_NS);
 	ck_assert_uint_le(cost, SL_WAKE_MAX_NS);
 }
-END_TEST
 
-START_TEST(the_caller_stays_where_it_was)
+TEST(the_caller_stays_where_it_was)
 {
 	cpu_set_t before, after;
 
@@ -29,13 +29,8 @@ START_TEST(the_caller_stays_where_it_was)
 	ck_assert_int_eq(sched_getaffinity(0, sizeof(after), &after), 0);
 	ck_assert(CPU_EQUAL(&before, &after));
 }
-END_TEST
 
-START_TEST(a_processor_that_is_not_there_is_no_error)
+TEST(a_processor_that_is_not_there_is_no_error)
 {
 	ck_assert_uint_ge(sl_wake_cost_ns(1 << 20), SL_WAKE_MIN_NS);
 }
-END_TEST
-
-UNIT_MAIN("wake", a_wake_up_costs_something_bounded, the_caller_stays_where_it_was,
-	  a_processor_that_is_not_there_is_no_error)

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/rand.h"
 #include "unit.h"
+#include "suite.h"
 
 enum { TIMERS = 200, ALL = 1 << 30 };
 
@@ -145,16 +146,15 @@ static void run_random(uint64_t tick_ns, uint64_t start_ns, uint64_t seed, uint3
 	ck_assert_uint_gt(fired, 1000);
 }
 
-START_TEST(random_operations_match_a_naive_model)
+TEST(random_operations_match_a_naive_model)
 {
 	run_random(1, 0, 11, ALL);
 	run_random(1000000, UINT64_C(123456789012345), 12, ALL);
 	run_random(50000, UINT64_C(1) << 47, 13, 3);
 	run_random(1, (UINT64_C(1) << 48) - 1000, 14, 1);
 }
-END_TEST
 
-START_TEST(never_early_and_at_most_a_tick_late)
+TEST(never_early_and_at_most_a_tick_late)
 {
 	start(5000, 1000, 1); /* a tick of 512 */
 	meddle = false;
@@ -167,9 +167,8 @@ START_TEST(never_early_and_at_most_a_tick_late)
 	ck_assert_uint_eq(advance(10751, ALL), 0);
 	ck_assert_uint_eq(advance(10752, ALL), 1);
 }
-END_TEST
 
-START_TEST(the_past_expires_at_the_next_tick)
+TEST(the_past_expires_at_the_next_tick)
 {
 	start(100 * 1024, 1024, 1);
 	meddle = false;
@@ -184,7 +183,6 @@ START_TEST(the_past_expires_at_the_next_tick)
 	model_cancel(1);
 	ck_assert_uint_eq(advance(102 * 1024, ALL), 1);
 }
-END_TEST
 
 static void rearm_in_past(void *arg, struct sl_timer *t)
 {
@@ -193,14 +191,13 @@ static void rearm_in_past(void *arg, struct sl_timer *t)
 	sl_timer_set(&w, t, 0);
 }
 
-START_TEST(a_callback_that_rearms_into_the_past_ends)
+TEST(a_callback_that_rearms_into_the_past_ends)
 {
 	start(0, 1, 1);
 	sl_timer_set(&w, &timer[0], 10);
 	ck_assert_uint_eq(sl_wheel_advance(&w, 1000000, rearm_in_past, NULL, ALL), 1);
 	ck_assert_uint_eq(sl_wheel_next_ns(&w), 1000001);
 }
-END_TEST
 
 static void cancel_neighbours(void *arg, struct sl_timer *t)
 {
@@ -213,7 +210,7 @@ static void cancel_neighbours(void *arg, struct sl_timer *t)
 	sl_timer_cancel(&w, t);
 }
 
-START_TEST(a_callback_may_cancel_its_whole_slot)
+TEST(a_callback_may_cancel_its_whole_slot)
 {
 	start(0, 1, 1);
 	for (unsigned i = 0; i < TIMERS; i++)
@@ -222,9 +219,8 @@ START_TEST(a_callback_may_cancel_its_whole_slot)
 	ck_assert_uint_eq(sl_wheel_count(&w), 0);
 	ck_assert_uint_eq(sl_wheel_next_ns(&w), UINT64_MAX);
 }
-END_TEST
 
-START_TEST(one_call_does_bounded_work)
+TEST(one_call_does_bounded_work)
 {
 	start(0, 1, 1);
 	meddle = false;
@@ -240,9 +236,19 @@ START_TEST(one_call_does_bounded_work)
 	ck_assert_uint_le(sl_wheel_next_ns(&w), 6000);
 	ck_assert_uint_eq(advance(6000, ALL), 6);
 }
-END_TEST
 
-START_TEST(a_jump_of_centuries_is_quick)
+TEST(nothing_is_left_to_do_between_a_slot_and_its_timer)
+{
+	struct sl_timer one = {0};
+
+	sl_wheel_init(&w, 0, 1);
+	sl_timer_set(&w, &one, 1000); /* in the slot from 960 to 1023 */
+	ck_assert_uint_eq(sl_wheel_advance(&w, 970, on_expiry, &w, ALL), 0);
+	ck_assert_uint_gt(sl_wheel_next_ns(&w), 970);
+	sl_timer_cancel(&w, &one);
+}
+
+TEST(a_jump_of_centuries_is_quick)
 {
 	uint64_t t0;
 
@@ -265,9 +271,3 @@ START_TEST(a_jump_of_centuries_is_quick)
 	ck_assert_uint_eq(sl_wheel_next_ns(&w), UINT64_MAX);
 	ck_assert_uint_eq(sl_timer_expires_ns(&w, &timer[0]), UINT64_MAX);
 }
-END_TEST
-
-UNIT_MAIN("wheel", random_operations_match_a_naive_model, never_early_and_at_most_a_tick_late,
-	  the_past_expires_at_the_next_tick, a_callback_that_rearms_into_the_past_ends,
-	  a_callback_may_cancel_its_whole_slot, one_call_does_bounded_work,
-	  a_jump_of_centuries_is_quick)

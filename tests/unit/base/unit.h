@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For the tests of base and wire: main, memory that ends at a forbidden page, expected aborts.
+ * For the tests of base and wire: memory that ends at a forbidden page, expected aborts.
  */
 #ifndef SL_TESTS_UNIT_H
 #define SL_TESTS_UNIT_H
@@ -21,31 +21,8 @@
 			ck_abort_msg("%s", #cond);                                                 \
 	} while (0)
 
-#define UNIT_MAIN(name, ...)                                                                       \
-	int main(void)                                                                             \
-	{                                                                                          \
-		const TTest *const tests[] = {__VA_ARGS__};                                        \
-		return unit_run(name, tests, sizeof(tests) / sizeof(tests[0]));                    \
-	}
-
-static inline int unit_run(const char *name, const TTest *const *tests, size_t cnt)
-{
-	Suite *s = suite_create(name);
-	SRunner *sr = srunner_create(s);
-	TCase *tc = tcase_create(name);
-	int failed;
-
-	tcase_set_timeout(tc, 60);
-	for (size_t i = 0; i < cnt; i++)
-		tcase_add_test(tc, tests[i]);
-	suite_add_tcase(s, tc);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
-
-/* n bytes, at most 2 pages, whose end touches a PROT_NONE page; all 2 pages touch one in front too.
+/*
+ * n bytes, at most 2 pages, whose end touches a PROT_NONE page; all 2 pages touch one in front too.
  */
 static inline uint8_t *flush_with_guard(size_t n)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The configuration: values into the struct, and each error with its text and line. */
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,44 +9,49 @@
 #include "base/log.h"
 #include "config/config.h"
 #include "sluice/rpc_wire.h"
+#include "suite.h"
 
 static const char full[] =
 	"user = nobody\n"
 	"log_level = debug\n"
 	"descriptor_sets = {\"/a.pb\", \"/b.pb\"}\n"
 	"interface eth0 { queues = {0, 3} mode = generic zero_copy = no ring_size = 512 }\n"
-	"interface eth1 { }\n"
+	"interface eth1 { vlan = 7 allow = {10.0.0.0/8, fd00::/8} deny = {10.1.2.3} }\n"
 	"workers { count = 2 cpus = {1, 0} spin = 20us }\n"
 	"listener web { address = \"10.99.0.1\" port = 8080 protocols = {http, datagram} }\n"
 	"listener six { address = \"fd99::1\" port = 8080 }\n"
 	"listener any { port = 81 }\n"
 	"route /score { pool = score methods = {GET, POST} deadline = 1s priority = bulk\n"
 	"  idempotent = yes strip_prefix = no forward_headers = {X-A, x-b} policy = aimd\n"
-	"  deadline_header = X-Deadline max_body = 1k datagram_service = 7 }\n"
+	"  deadline_header = X-Deadline max_body = 1k datagram_service = 7\n"
+	"  stream = yes upgrade = {WebSocket, raw} max_rate = 64k upgrade_timeout = 3s\n"
+	"  continue = backend }\n"
 	"route / { reply = 200 body = \"hello\\n\" type = text/html }\n"
 	"pool score {\n"
 	"  backend a { endpoint = \"shm:///run/a.sock\" }\n"
-	"  backend b { endpoint = \"rdma://[fd99::7]:4420\" fallback = \"rdma://10.0.0.1:1\"\n"
-	"              key_file = /etc/key }\n"
-	"  batch { policy = fixed size = 16 delay = 2ms bound = 5ms max_size = 32 eta = 0.25 }\n"
+	"  backend b { endpoint = \"rdma://[fd99::7]:4420\" fallback = \"tcp://node-7.example:4420\"\n"
+	"              key_file = /etc/key owner = nobody }\n"
+	"  batch { policy = fixed size = 16 delay = 2ms bound = 5ms bound_mode = hard max_size = "
+	"32 eta = 0.25 }\n"
 	"  max_queue = 77 max_body = 2m fair = header fair_header = X-Client\n"
 	"}\n"
 	"pool plain { backend a { endpoint = \"shm:///run/p.sock\" } }\n"
 	"limits { max_connections = 1000 frame_memory = 64m max_body = 8m newreno = yes\n"
 	"  drain_timeout = 3s }\n"
-	"admin { address = \"::1\" port = 99 }\n";
+	"admin { address = \"::1\" port = 99 owner = nobody group = daemon group_role = operate\n"
+	"  token_file = /etc/token hosts = {gate.example, \"gate:80\"} }\n";
 
-static char err[512];
+static struct sl_err err = SL_ERR(512);
 
 static struct sl_config *parse_ok(const char *text)
 {
-	struct sl_config *c = sl_config_parse(text, "t.conf", err, sizeof(err));
+	struct sl_config *c = sl_config_parse(text, "t.conf", &err);
 
-	ck_assert_msg(c != NULL, "%s", err);
+	ck_assert_msg(c != NULL, "%s", err.text);
 	return c;
 }
 
-START_TEST(fills_the_struct)
+TEST(fills_the_struct)
 {
 	struct sl_config *c = parse_ok(full);
 	uint8_t v4[16] = {10, 99, 0, 1};
@@ -69,6 +73,17 @@ START_TEST(fills_the_struct)
 	ck_assert(c->interfaces[1].zero_copy);
 	ck_assert_uint_eq(c->interfaces[1].queue_cnt, 0);
 	ck_assert_int_eq(c->interfaces[1].line, 5);
+	ck_assert_uint_eq(c->interfaces[0].vlan, SL_VLAN_NONE);
+	ck_assert_uint_eq(c->interfaces[0].prefixes.cnt, 0);
+	ck_assert_uint_eq(c->interfaces[1].vlan, 7);
+	ck_assert_uint_eq(c->interfaces[1].prefixes.cnt, 3);
+	ck_assert_uint_eq(c->interfaces[1].allow_cnt, 2);
+	ck_assert_uint_eq(c->interfaces[1].prefixes.list[0].len, 8);
+	ck_assert(!c->interfaces[1].prefixes.list[0].deny);
+	ck_assert_uint_eq(c->interfaces[1].prefixes.list[1].family, 6);
+	ck_assert_uint_eq(c->interfaces[1].prefixes.list[2].len, 32);
+	ck_assert(c->interfaces[1].prefixes.list[2].deny);
+	ck_assert_uint_eq(c->interfaces[1].prefixes.list[2].addr[3], 3);
 	ck_assert_uint_eq(c->worker_cnt, 2);
 	ck_assert_int_eq(c->cpus[0], 1);
 	ck_assert_int_eq(c->cpus[1], 0);
@@ -76,25 +91,31 @@ START_TEST(fills_the_struct)
 	ck_assert_uint_eq(c->spin_ns, 20000);
 	ck_assert_uint_eq(c->listener_cnt, 3);
 	ck_assert_str_eq(c->listeners[0].name, "web");
-	ck_assert_mem_eq(c->listeners[0].addr, v4, 16);
-	ck_assert_uint_eq(c->listeners[0].family, 4);
-	ck_assert_uint_eq(c->listeners[0].port, 8080);
+	ck_assert_mem_eq(c->listeners[0].at.addr, v4, 16);
+	ck_assert_uint_eq(c->listeners[0].at.family, 4);
+	ck_assert_uint_eq(be16toh(c->listeners[0].at.port_be), 8080);
 	ck_assert(c->listeners[0].http && c->listeners[0].datagram);
-	ck_assert_mem_eq(c->listeners[1].addr, v6, 16);
-	ck_assert_uint_eq(c->listeners[1].family, 6);
+	ck_assert_mem_eq(c->listeners[1].at.addr, v6, 16);
+	ck_assert_uint_eq(c->listeners[1].at.family, 6);
 	ck_assert(c->listeners[1].http && !c->listeners[1].datagram);
-	ck_assert_uint_eq(c->listeners[2].family, 0);
-	ck_assert_str_eq(c->admin_address, "::1");
-	ck_assert_uint_eq(c->admin_port, 99);
+	ck_assert_uint_eq(c->listeners[2].at.family, 0);
+	ck_assert_str_eq(c->admin.address, "::1");
+	ck_assert_uint_eq(c->admin.port, 99);
+	ck_assert_str_eq(c->admin.socket, "auto");
+	ck_assert_str_eq(c->admin.owner, "nobody");
+	ck_assert_str_eq(c->admin.group, "daemon");
+	ck_assert_uint_eq(c->admin.group_role, SL_ADMIN_OPERATE);
+	ck_assert_str_eq(c->admin.token_file, "/etc/token");
+	ck_assert_uint_eq(c->admin.host_cnt, 2);
+	ck_assert_str_eq(c->admin.hosts[1], "gate:80");
 	ck_assert_uint_eq(c->limits.max_connections, 1000);
 	ck_assert_uint_eq(c->limits.max_body, 8 << 20);
 	ck_assert_uint_eq(c->limits.drain_timeout_ns, 3000000000u);
 	ck_assert(c->limits.newreno);
 	sl_config_free(c);
 }
-END_TEST
 
-START_TEST(fills_pools_and_routes)
+TEST(fills_pools_and_routes)
 {
 	struct sl_config *c = parse_ok(full);
 	const struct sl_cfg_pool *p = &c->pools[0];
@@ -106,12 +127,15 @@ START_TEST(fills_pools_and_routes)
 	ck_assert_str_eq(p->backends[0].endpoint, "shm:///run/a.sock");
 	ck_assert_ptr_null(p->backends[0].fallback);
 	ck_assert_str_eq(p->backends[1].endpoint, "rdma://[fd99::7]:4420");
-	ck_assert_str_eq(p->backends[1].fallback, "rdma://10.0.0.1:1");
+	ck_assert_str_eq(p->backends[1].fallback, "tcp://node-7.example:4420");
 	ck_assert_str_eq(p->backends[1].key_file, "/etc/key");
+	ck_assert_uint_eq(p->backends[0].owner, 0);
+	ck_assert_uint_eq(p->backends[1].owner, 65534);
 	ck_assert_uint_eq(p->batch.policy, SL_POLICY_FIXED);
 	ck_assert_uint_eq(p->batch.size, 16);
 	ck_assert_uint_eq(p->batch.delay_ns, 2000000);
 	ck_assert_uint_eq(p->batch.bound_ns, 5000000);
+	ck_assert_uint_eq(p->batch.bound_mode, SL_BOUND_HARD);
 	ck_assert_uint_eq(p->batch.max_size, 32);
 	ck_assert_double_eq(p->batch.eta, 0.25);
 	ck_assert_uint_eq(p->max_queue, 77);
@@ -121,13 +145,14 @@ START_TEST(fills_pools_and_routes)
 	/* The second pool has a batch block though none is written. */
 	ck_assert_uint_eq(c->pools[1].batch.policy, SL_POLICY_ADAPTIVE);
 	ck_assert_uint_eq(c->pools[1].batch.max_size, 256);
+	ck_assert_uint_eq(c->pools[1].batch.bound_mode, SL_BOUND_SOFT);
 	ck_assert_uint_eq(c->pools[1].max_queue, 4096);
 	/* Longest prefix first. */
 	ck_assert_uint_eq(c->route_cnt, 2);
 	ck_assert_str_eq(r->prefix, "/score");
 	ck_assert_uint_eq(r->prefix_len, 6);
 	ck_assert_int_eq(r->pool, 0);
-	ck_assert_uint_eq(r->methods, 1u << 1 | 1u << 2 | 1u << 3); /* HEAD with GET */
+	ck_assert_uint_eq(r->methods, 1u << 1 | 1u << 3);
 	ck_assert_uint_eq(r->deadline_ns, 1000000000);
 	ck_assert_str_eq(r->deadline_header, "x-deadline");
 	ck_assert_uint_eq(r->max_body, 1024);
@@ -137,6 +162,12 @@ START_TEST(fills_pools_and_routes)
 	ck_assert_uint_eq(r->forward_header_cnt, 2);
 	ck_assert_str_eq(r->forward_headers[0], "x-a");
 	ck_assert_str_eq(r->forward_headers[1], "x-b");
+	ck_assert_uint_eq(r->max_rate, 64 << 10);
+	ck_assert(r->backend_continues);
+	ck_assert_uint_eq(r->upgrade_timeout_ns, 3000000000);
+	ck_assert_uint_eq(r->upgrade_cnt, 2);
+	ck_assert_str_eq(r->upgrades[0], "websocket");
+	ck_assert_str_eq(r->upgrades[1], "raw");
 	ck_assert_int_eq(r->policy, SL_POLICY_AIMD);
 	ck_assert_uint_eq(r->datagram_service, 7);
 	ck_assert_int_eq(r->line, 10);
@@ -146,72 +177,75 @@ START_TEST(fills_pools_and_routes)
 	ck_assert_str_eq(r->reply_body, "hello\n");
 	ck_assert_uint_eq(r->reply_body_len, 6);
 	ck_assert_str_eq(r->reply_type, "text/html");
-	ck_assert_int_eq(r->priority, -1);
+	ck_assert_int_eq(r->priority, SL_CLASS_NORMAL);
 	ck_assert_int_eq(r->idempotent, -1);
 	ck_assert_int_eq(r->policy, -1);
 	ck_assert(r->strip_prefix);
 	sl_config_free(c);
 }
-END_TEST
 
-static uint32_t bit(unsigned method)
+TEST(routes_name_hosts)
 {
-	return 1u << method;
-}
+	struct sl_config *c =
+		parse_ok("route / { reply = 200 host = {\"Api.Example.com\", \"*.x.org\", "
+			 "\"[::1]\"} }\n"
+			 "route / { reply = 201 host = \"b.example.com\" }\n"
+			 "route / { reply = 202 }\n");
 
-START_TEST(routes_of_one_prefix_share_its_methods)
-{
-	enum { GET = 1, HEAD = 2, POST = 3, PUT = 4 };
-	struct sl_config *c = parse_ok("route /a { reply = 201 methods = {POST} }\n"
-				       "route /a/b { reply = 200 }\n"
-				       "route /a { reply = 202 methods = {GET, PUT} }\n"
-				       "route /b { reply = 204 methods = {HEAD} }\n"
-				       "route /b { reply = 203 methods = {GET} }\n"
-				       "route /c { reply = 206 }\n"
-				       "route /c { reply = 205 methods = {GET} }\n");
-
-	ck_assert_uint_eq(c->route_cnt, 7);
-	ck_assert_str_eq(c->routes[0].prefix, "/a/b");
-	ck_assert_uint_eq(c->routes[0].prefix_methods, 0);
-	for (unsigned i = 1; i < 3; i++) {
+	for (uint32_t i = 0; i < c->route_cnt; i++) {
 		const struct sl_cfg_route *r = &c->routes[i];
 
-		ck_assert_str_eq(r->prefix, "/a");
-		/* GET answers HEAD as well. */
-		ck_assert_uint_eq(r->methods, r->reply_status == 201
-						      ? bit(POST)
-						      : bit(GET) | bit(HEAD) | bit(PUT));
-		ck_assert_uint_eq(r->prefix_methods, bit(GET) | bit(HEAD) | bit(POST) | bit(PUT));
+		ck_assert_uint_eq(r->host_cnt, r->reply_status == 200 ? 3 : r->reply_status == 201);
+		if (r->reply_status != 200)
+			continue;
+		ck_assert_str_eq(r->hosts[0], "api.example.com");
+		ck_assert_str_eq(r->hosts[1], "*.x.org");
+		ck_assert_str_eq(r->hosts[2], "[::1]");
 	}
-	/* Unless another route does, or one answers all the rest. */
-	for (unsigned i = 3; i < 5; i++)
-		ck_assert_uint_eq(c->routes[i].methods,
-				  c->routes[i].reply_status == 203 ? bit(GET) : bit(HEAD));
-	ck_assert_uint_eq(c->routes[5].methods, bit(GET));
-	ck_assert_uint_eq(c->routes[6].methods, 0);
-	ck_assert_uint_eq(c->routes[6].reply_status, 206);
-	ck_assert_uint_eq(c->routes[5].prefix_methods, 0);
 	sl_config_free(c);
 }
-END_TEST
 
-START_TEST(has_defaults)
+TEST(names_the_admin_socket)
+{
+	static const struct {
+		const char *text, *path, *in_netns;
+	} tests[] = {
+		{"", "", ""},
+		{"interface eth0 { } interface eth1 { }", "/run/sluice/eth0.sock",
+		 "/run/sluice/eth0@"},
+		{"interface eth0 { } admin { socket = none }", "", ""},
+		{"interface eth0 { } admin { socket = \"/x/y\" }", "/x/y", NULL},
+	};
+	char path[108];
+
+	for (size_t i = 0; i < SL_ARRAY_LEN(tests); i++) {
+		struct sl_config *c = parse_ok(tests[i].text);
+		const char *want = tests[i].in_netns;
+
+		ck_assert_int_eq(sl_config_admin_socket(c, false, path), tests[i].path[0] != 0);
+		ck_assert_str_eq(path, tests[i].path);
+		ck_assert_int_eq(sl_config_admin_socket(c, true, path), want && want[0]);
+		ck_assert_msg(!want || strncmp(path, want, strlen(want)) == 0, "%s", path);
+		sl_config_free(c);
+	}
+}
+
+TEST(what_is_left_out_has_its_default)
 {
 	struct sl_config *c = parse_ok("");
 
 	ck_assert_uint_eq(c->worker_cnt, 1);
 	ck_assert_int_eq(c->cpus[0], -1);
 	ck_assert_uint_eq(c->log_level, SL_LOG_INFO);
-	ck_assert_str_eq(c->admin_address, "127.0.0.1");
-	ck_assert_uint_eq(c->admin_port, 9900);
+	ck_assert_str_eq(c->admin.address, "127.0.0.1");
+	ck_assert_uint_eq(c->admin.port, 9900);
 	ck_assert_uint_eq(c->limits.max_exchanges, 16384);
 	ck_assert_uint_eq(c->limits.idle_timeout_ns, 60000000000u);
-	ck_assert_ptr_null(c->user);
+	ck_assert_str_eq(c->user, "sluice");
 	sl_config_free(c);
 }
-END_TEST
 
-START_TEST(braces_in_text_and_comments_are_none)
+TEST(braces_in_text_and_comments_are_none)
 {
 	struct sl_config *c =
 		parse_ok("# {\nuser = \"a{\\\"{\" // {\n/* { */ log_level = 'warn' # {");
@@ -219,16 +253,14 @@ START_TEST(braces_in_text_and_comments_are_none)
 	ck_assert_str_eq(c->user, "a{\"{");
 	sl_config_free(c);
 }
-END_TEST
 
-START_TEST(cpus_tell_the_number_of_workers)
+TEST(cpus_tell_the_number_of_workers)
 {
 	struct sl_config *c = parse_ok("workers { cpus = {0, 1, 2} }");
 
 	ck_assert_uint_eq(c->worker_cnt, 3);
 	sl_config_free(c);
 }
-END_TEST
 
 /* Each way to be wrong: what stands in the file, and the one line that comes of it. */
 static const struct {
@@ -270,6 +302,14 @@ static const struct {
 	 "t.conf:1: found queues = \"1\"; allowed: receive queues"},
 	{"interface e { queues = {64} }",
 	 "t.conf:1: found queues = \"64\"; allowed: receive queues"},
+	{"interface e { vlan = 4095 }",
+	 "t.conf:1: found vlan = \"4095\"; allowed: none, any, or a number from 1 to 4094"},
+	{"interface e { deny = {10.0.0.1/8} }",
+	 "t.conf:1: found deny = \"10.0.0.1/8\"; allowed: prefixes like"},
+	{"interface e { allow = {10.0.0.0/33} }", "t.conf:1: found allow = \"10.0.0.0/33\"; all"},
+	{"interface e { allow = {\"*\"} }", "t.conf:1: found allow = \"*\"; allowed: prefixes"},
+	{"interface e { allow = {10.0.0.0/8,\n fd00::/8}\n deny = {fd00::/8} }",
+	 "t.conf:3: found a prefix of interface \"e\" that line 2 has; allowed: each once"},
 	{"interface e { queues = {1}\n queues = {2} }",
 	 "t.conf:2: found a second queues; allowed: one, or +="},
 	{"workers { count = 17 }",
@@ -280,6 +320,8 @@ static const struct {
 	{"\nworkers { count = 3 cpus = {0, 1} }",
 	 "t.conf:2: found 2 cpus for count = \"3\"; allowed: as many"},
 	{"workers { }\nworkers { }", "t.conf:2: found a second workers block; allowed: one"},
+	{"limits { max_headers = 125 }",
+	 "t.conf:1: found max_headers = \"125\"; allowed: a whole number from 8 to 124"},
 	{"limits { max_body = 12q }", "t.conf:1: found max_body = \"12q\"; allowed: "},
 	{"limits { max_body = 65m }", "t.conf:1: found max_body = \"65m\"; allowed: "},
 	{"limits { frame_memory = 4m\n max_body = 3m }",
@@ -295,6 +337,14 @@ static const struct {
 	{"route /a { reply = 200 methods = {GET, PUT} }\nroute /b { reply = 200 }\n"
 	 "route /a { reply = 201 methods = {POST, PUT} }",
 	 "t.conf:3: found a second route \"/a\" with a method of that on line 1; allowed: each"},
+	{"route / { reply = 200 host = \"*\" }", "t.conf:1: found host = \"*\"; allowed: up to 64"},
+	{"route / { reply = 200 host = \"a..b\" }", "t.conf:1: found host = \"a..b\"; allowed: up"},
+	{"route / { reply = 200 host = \"a.b:80\" }", "t.conf:1: found host = \"a.b:80\"; allowed"},
+	{"route / { reply = 200 host = \"*.*.b\" }", "t.conf:1: found host = \"*.*.b\"; allowed: "},
+	{"route / { reply = 200 host = \"a.b.\" }", "t.conf:1: found host = \"a.b.\"; allowed: up"},
+	{"route / { reply = 200 host = {\"a.b\", \"c.d\"} }\n"
+	 "route / { reply = 201 host = {\"e.f\", \"C.D\"} }",
+	 "t.conf:2: found a second route \"/\" without methods; allowed: one, and others with"},
 	{"route /a {\n}",
 	 "t.conf:1: found route \"/a\" with neither pool nor reply; allowed: one of"},
 	{"route /a { reply = 99 }",
@@ -311,20 +361,44 @@ static const struct {
 	{"route /a { reply = 200 forward_headers = {Connection} }",
 	 "t.conf:1: found forward_headers = \"Connection\"; allowed: names of headers, none of "
 	 "them hop"},
+	{"route /a { reply = 200 upgrade = {h2c} }",
+	 "t.conf:1: found upgrade = \"h2c\"; allowed: names of protocols such as websocket, but none"},
+	{"route /a { reply = 200 upgrade = {TLS} }", "t.conf:1: found upgrade = \"TLS\""},
+	{"route /a { reply = 200 upgrade = {\"a b\"} }", "t.conf:1: found upgrade = \"a b\""},
+	{"route /a { pool = p upgrade = {x} }\npool p { backend b { endpoint = \"shm:///b\" } }",
+	 "t.conf:1: found upgrade on route \"/a\" without stream; allowed: with a pool and stream"},
+	{"route /a { reply = 200 continue = client }",
+	 "t.conf:1: found continue = \"client\"; allowed: one of gateway, backend"},
+	{"route /a { pool = p continue = backend }\npool p { backend b { endpoint = \"shm:///b\" } }",
+	 "t.conf:1: found continue = backend on route \"/a\" without stream; allowed: with a pool"},
 	{"route /a { reply = 200 deadline_header = \"a b\" }",
 	 "t.conf:1: found deadline_header = \"a b\""},
 	{"route /a { reply = 200 datagram_service = 1 }\nroute /b { reply = 200 datagram_service = "
 	 "1 }",
 	 "t.conf:2: found datagram_service = \"1\" in two routes; allowed: each number once"},
 	{"\npool p { }", "t.conf:2: found pool \"p\" without a backend; allowed: backend NAME {"},
-	{"pool p {\nbackend b { endpoint = \"tcp://1.2.3.4:5\" } }",
-	 "t.conf:2: found endpoint = \"tcp://1.2.3.4:5\"; allowed: shm:///PATH"},
+	{"pool p {\nbackend b { endpoint = \"udp://1.2.3.4:5\" } }",
+	 "t.conf:2: found endpoint = \"udp://1.2.3.4:5\"; allowed: shm:///PATH"},
+	{"pool p {\nbackend b { endpoint = \"tcp://1.2.3.4\" } }",
+	 "t.conf:2: found endpoint = \"tcp://1.2.3.4\"; allowed: shm:///PATH"},
+	{"pool p {\nbackend b { endpoint = \"tcp://1.2.3:4\" } }",
+	 "t.conf:2: found endpoint = \"tcp://1.2.3:4\"; allowed: shm:///PATH"},
+	{"pool p {\nbackend b { endpoint = \"tcp://fd00::1:7\" } }",
+	 "t.conf:2: found endpoint = \"tcp://fd00::1:7\"; allowed: shm:///PATH"},
+	{"pool p {\nbackend b { endpoint = \"tcp://a b:7\" } }",
+	 "t.conf:2: found endpoint = \"tcp://a b:7\"; allowed: shm:///PATH"},
+	{"pool p {\nbackend b { endpoint = \"tcp://host:65536\" } }",
+	 "t.conf:2: found endpoint = \"tcp://host:65536\"; allowed: shm:///PATH"},
 	{"pool p {\nbackend b { endpoint = \"rdma://1.2.3.4\" } }",
 	 "t.conf:2: found endpoint = \"rdma://1.2.3.4\"; allowed: shm:///PATH"},
+	{"pool p {\nbackend b { endpoint = \"rdma+ud://1.2.3.4\" } }",
+	 "t.conf:2: found endpoint = \"rdma+ud://1.2.3.4\"; allowed: shm:///PATH"},
 	{"pool p {\nbackend b { endpoint = \"rdma://fd00::1:7\" } }",
 	 "t.conf:2: found endpoint = \"rdma://fd00::1:7\"; allowed: shm:///PATH"},
 	{"pool p {\nbackend b { endpoint = \"shm://x\" } }",
 	 "t.conf:2: found endpoint = \"shm://x\"; all"},
+	{"pool p { backend b { endpoint = \"shm:///x\"\nowner = nosuchuser } }",
+	 "t.conf:2: found owner = \"nosuchuser\"; allowed: an account of this host, or its"},
 	{"pool p {\nbackend b { } }",
 	 "t.conf:2: found backend \"b\" without endpoint; allowed: backend b"},
 	{"pool p { backend b { endpoint = \"shm:///x\" }\nbackend b { endpoint = \"shm:///y\" } }",
@@ -337,6 +411,15 @@ static const struct {
 	 "t.conf:1: found pool \"p\" with fair = header but no fair_header; allowed: both or none"},
 	{"admin { address = \"*\" }",
 	 "t.conf:1: found address = \"*\"; allowed: an IPv4 or IPv6 address"},
+	{"\nadmin { address = \"0.0.0.0\" }", "t.conf:2: found address = \"0.0.0.0\" without "
+					      "token_file; allowed: a loopback address, or "
+					      "any with"},
+	{"admin { address = \"fd00::1\" }", "t.conf:1: found address = \"fd00::1\" without token"},
+	{"admin { group_role = operate }",
+	 "t.conf:1: found group_role = \"operate\" without group"},
+	{"admin { socket = here }",
+	 "t.conf:1: found socket = \"here\"; allowed: auto, none, or an"},
+	{"admin { hosts = {\"a/b\"} }", "t.conf:1: found hosts = \"a/b\"; allowed: names"},
 	{"log_level = loud",
 	 "t.conf:1: found log_level = \"loud\"; allowed: one of err, warn, info, debug"},
 	{"user = {a, b}", "t.conf:1: found \"{\" where it has no meaning"},
@@ -350,36 +433,88 @@ static const struct {
 	{"user += a", "t.conf:1: found user += ...; allowed: ="},
 };
 
-START_TEST(tells_what_is_wrong)
+TEST_EACH(tells_what_is_wrong, SL_ARRAY_LEN(wrong))
 {
-	struct sl_config *c = sl_config_parse(wrong[_i].text, "t.conf", err, sizeof(err));
+	struct sl_config *c = sl_config_parse(wrong[_i].text, "t.conf", &err);
 
 	ck_assert_msg(!c, "accepted: %s", wrong[_i].text);
-	ck_assert_msg(strncmp(err, wrong[_i].line, strlen(wrong[_i].line)) == 0,
-		      "\nexpected: %s\nfound:    %s", wrong[_i].line, err);
-	ck_assert_ptr_null(strchr(err, '\n'));
-	ck_assert_msg(strstr(err, "; allowed: ") != NULL, "%s", err);
+	ck_assert_msg(strncmp(err.text, wrong[_i].line, strlen(wrong[_i].line)) == 0,
+		      "\nexpected: %s\nfound:    %s", wrong[_i].line, err.text);
+	ck_assert_msg(!strchr(err.text, '\n'), "one mistake, several lines:\n%s", err.text);
+	ck_assert_msg(strstr(err.text, "; allowed: ") != NULL, "%s", err.text);
 	/* And an error leaves nothing behind for the next. */
 	sl_config_free(parse_ok(full));
 }
-END_TEST
 
-START_TEST(cuts_a_long_error_at_the_buffer)
+TEST(cuts_a_long_error_at_the_buffer)
 {
-	char small[24];
+	struct sl_err small = SL_ERR(24);
 
-	ck_assert_ptr_null(sl_config_parse("x = 1", "t.conf", small, sizeof(small)));
-	ck_assert_str_eq(small, "t.conf:1: found unknown");
+	ck_assert_ptr_null(sl_config_parse("x = 1", "t.conf", &small));
+	ck_assert_str_eq(small.text, "t.conf:1: found unknown");
 }
-END_TEST
+
+/* All of a file's mistakes, in its order, and nothing that only follows from another one. */
+TEST(tells_every_mistake)
+{
+	static const char text[] =
+		"lisener web { port = 1\n} log_lvl = debug\n"             /* 1, 2 */
+		"log_level = loud\n"                                      /* 3 */
+		"interface e { mode = fast\n queues = {0, 64,\n 65} }\n"  /* 4, 5, 6 */
+		"listener a { port = 70000 }\n"                           /* 7 */
+		"listener b { port = 99999 }\n"                           /* 8 */
+		"listener c { prot = 7 /* { */ prots = {x, \"}\", y} }\n" /* 9, 9 */
+		"listener c { port = 1 }\n"                               /* 10 */
+		"workers { count = 99 cpus = {1, 2} }\n"                  /* 11 */
+		"workers { count = 98 }\n"                                /* 12 */
+		"pool p { backend x { endpoint = \"tcp://a\" }\n"         /* 13 */
+		/* 14 x 3 */
+		"  backend x { endpoint = \"shm:///x\" } batch { eta = 2 bond = 3 } }\n"
+		"route /a { reply = 99 }\n"                  /* 15 */
+		"route /b { pool = q }\n"                    /* 16 */
+		"route /c { reply = 200 reply = 201 }\n"     /* 17 */
+		"limits { max_body = 65m max_head = 1k }\n"; /* 18 x 2 */
+	static const int lines[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  9,  10,
+				    11, 12, 13, 14, 14, 14, 15, 16, 17, 18, 18};
+	static char all[16384];
+	char *save, *line;
+	size_t n = 0;
+
+	ck_assert_ptr_null(sl_config_parse(text, "t.conf", &(struct sl_err){all, sizeof(all)}));
+	for (line = strtok_r(all, "\n", &save); line; line = strtok_r(NULL, "\n", &save), n++) {
+		char want[32];
+
+		ck_assert_msg(n < SL_ARRAY_LEN(lines), "and also %s", line);
+		snprintf(want, sizeof(want), "t.conf:%d: found ", lines[n]);
+		ck_assert_msg(strncmp(line, want, strlen(want)) == 0, "%s, not %s", line, want);
+		ck_assert_msg(strstr(line, "; allowed: ") != NULL, "%s", line);
+	}
+	ck_assert_uint_eq(n, SL_ARRAY_LEN(lines));
+}
+
+TEST(counts_the_mistakes_that_have_no_room)
+{
+	struct sl_err small = SL_ERR(300);
+	char text[16 * 300] = "";
+	static char all[1 << 16];
+
+	for (int i = 0; i < 300; i++)
+		strcat(text, "nonsense = 1\n");
+	ck_assert_ptr_null(sl_config_parse(text, "t.conf", &small));
+	ck_assert_msg(strstr(small.text, "\nt.conf:2: and 99 more mistakes") != NULL, "%s",
+		      small.text);
+	ck_assert_ptr_null(sl_config_parse(text, "t.conf", &(struct sl_err){all, sizeof(all)}));
+	ck_assert_ptr_nonnull(strstr(all, "\nt.conf:100: found unknown key"));
+	ck_assert_ptr_nonnull(strstr(all, "\nt.conf:100: the rest was not looked at"));
+	ck_assert_ptr_null(strstr(all, "t.conf:101:"));
+}
 
 /* An error is one line even when the value has several. */
-START_TEST(keeps_an_error_on_one_line)
+TEST(keeps_an_error_on_one_line)
 {
-	ck_assert_ptr_null(sl_config_parse("log_level = \"a\\nb\"", "t.conf", err, sizeof(err)));
-	ck_assert_msg(strstr(err, "\"a?b\"") != NULL, "%s", err);
+	ck_assert_ptr_null(sl_config_parse("log_level = \"a\\nb\"", "t.conf", &err));
+	ck_assert_msg(strstr(err.text, "\"a?b\"") != NULL, "%s", err.text);
 }
-END_TEST
 
 static void write_file(char path[32], const char *text, size_t len)
 {
@@ -392,13 +527,14 @@ static void write_file(char path[32], const char *text, size_t len)
 	close(fd);
 }
 
-START_TEST(loads_complete_files_only)
+TEST(loads_complete_files_only)
 {
 	static const struct {
 		const char *text, *err;
 	} files[] = {
 		{"listener a { port = 1 } route / { reply = 200 }",
 		 ":1: found no interface; allowed:"},
+		{"listener a { port = 1 }", ":1: found no interface; allowed: at least one\n"},
 		{"interface a { } route / { reply = 200 }", ":1: found no listener; allowed:"},
 		{"interface a { } listener a { port = 1 }", ":1: found no route; allowed:"},
 	};
@@ -407,27 +543,29 @@ START_TEST(loads_complete_files_only)
 
 	for (size_t i = 0; i < SL_ARRAY_LEN(files); i++) {
 		write_file(path, files[i].text, strlen(files[i].text));
-		c = sl_config_load(path, err, sizeof(err));
+		c = sl_config_load(path, &err);
 		ck_assert_ptr_null(c);
-		ck_assert_msg(strncmp(err + strlen(path), files[i].err, strlen(files[i].err)) == 0,
-			      "%s", err);
+		ck_assert_msg(
+			strncmp(err.text + strlen(path), files[i].err, strlen(files[i].err)) == 0,
+			"%s", err.text);
 		unlink(path);
 	}
 	write_file(path, "a\0b", 3);
-	ck_assert_ptr_null(sl_config_load(path, err, sizeof(err)));
-	ck_assert_msg(strstr(err, "found a NUL byte; allowed: a text") != NULL, "%s", err);
+	ck_assert_ptr_null(sl_config_load(path, &err));
+	ck_assert_msg(strstr(err.text, "found a NUL byte; allowed: a text") != NULL, "%s",
+		      err.text);
 	unlink(path);
-	ck_assert_ptr_null(sl_config_load(path, err, sizeof(err)));
-	ck_assert_msg(strstr(err, "found no readable file (No such file") != NULL, "%s", err);
+	ck_assert_ptr_null(sl_config_load(path, &err));
+	ck_assert_msg(strstr(err.text, "found no readable file (No such file") != NULL, "%s",
+		      err.text);
 	write_file(path, full, strlen(full));
-	c = sl_config_load(path, err, sizeof(err));
-	ck_assert_msg(c != NULL, "%s", err);
+	c = sl_config_load(path, &err);
+	ck_assert_msg(c != NULL, "%s", err.text);
 	sl_config_free(c);
 	unlink(path);
 }
-END_TEST
 
-START_TEST(checks_the_system)
+TEST(checks_the_system)
 {
 	static const struct {
 		const char *text, *err;
@@ -441,6 +579,11 @@ START_TEST(checks_the_system)
 		{"interface lo { } workers { cpus = {4000} }",
 		 "t.conf:1: found cpu 4000 in workers.cpus"},
 		{"user = nosuchuser", "t.conf:1: found user = \"nosuchuser\"; allowed:"},
+		{"\nadmin { owner = nosuchuser }", "t.conf:2: found owner = \"nosuchuser\"; allow"},
+		{"admin { group = nosuchgroup }", "t.conf:1: found group = \"nosuchgroup\"; allow"},
+		{"admin { token_file = /nowhere }", "t.conf:1: found token_file \"/nowhere\" (No"},
+		{"admin { token_file = /etc/passwd }",
+		 "t.conf:1: found token_file \"/etc/passwd\" that others than its owner may use"},
 		{"descriptor_sets = /nowhere.pb",
 		 "t.conf:1: found descriptor_sets \"/nowhere.pb\" (No such"},
 		{"\n\ndescriptor_sets = /nowhere.pb",
@@ -452,23 +595,34 @@ START_TEST(checks_the_system)
 	struct sl_config *c;
 
 	for (size_t i = 0; i < SL_ARRAY_LEN(tests); i++) {
-		c = parse_ok(tests[i].text);
-		ck_assert_int_eq(sl_config_check_system(c, err, sizeof(err)), -1);
-		ck_assert_msg(strncmp(err, tests[i].err, strlen(tests[i].err)) == 0, "%s", err);
+		char text[512];
+
+		snprintf(text, sizeof(text), "%s%s", tests[i].text,
+			 strstr(tests[i].text, "user =") ? "" : "\nuser = root\n");
+		c = parse_ok(text);
+		ck_assert_int_eq(sl_config_check_system(c, &err), -1);
+		ck_assert_msg(strncmp(err.text, tests[i].err, strlen(tests[i].err)) == 0, "%s",
+			      err.text);
 		sl_config_free(c);
 	}
-	c = parse_ok("interface lo { queues = {0} }");
-	ck_assert_msg(sl_config_check_system(c, err, sizeof(err)) == 0, "%s", err);
+	c = parse_ok("user = nosuchuser\ninterface nosuch0 { }\ninterface lo { queues = {5, 6} }");
+	ck_assert_int_eq(sl_config_check_system(c, &err), -1);
+	ck_assert_ptr_nonnull(strstr(err.text, "t.conf:1: found user = \"nosuchuser\""));
+	ck_assert_ptr_nonnull(strstr(err.text, "\nt.conf:2: found no interface \"nosuch0\""));
+	ck_assert_ptr_nonnull(strstr(err.text, "\nt.conf:3: found queue 5 for lo"));
+	ck_assert_ptr_nonnull(strstr(err.text, "\nt.conf:3: found queue 6 for lo"));
+	sl_config_free(c);
+	c = parse_ok("user = root interface lo { queues = {0} }");
+	ck_assert_msg(sl_config_check_system(c, &err) == 0, "%s", err.text);
 	sl_config_free(c);
 }
-END_TEST
 
 static void collect(void *arg, const char *key)
 {
 	strcat(strcat(arg, key), ";");
 }
 
-START_TEST(tells_what_has_changed)
+TEST(tells_what_has_changed)
 {
 	static const char before[] =
 		"log_level = info workers { count = 2 } "
@@ -489,13 +643,12 @@ START_TEST(tells_what_has_changed)
 	sl_config_free(b);
 	sl_config_free(again);
 }
-END_TEST
 
-START_TEST(tells_what_needs_a_restart)
+TEST(tells_what_needs_a_restart)
 {
 	struct sl_config *a = parse_ok("workers { count = 2 } interface e { } log_level = warn");
 	struct sl_config *b =
-		parse_ok("workers { count = 1 } interface f { } log_level = info\n"
+		parse_ok("workers { count = 1 } interface f { deny = {::/0} } log_level = info\n"
 			 "limits { max_head = 16k max_body = 1m frame_memory = 64m }");
 	char keys[400] = "";
 
@@ -504,93 +657,84 @@ START_TEST(tells_what_needs_a_restart)
 			       "limits.frame_memory;");
 	keys[0] = 0;
 	sl_config_diff(a, b, false, collect, keys);
-	ck_assert_str_eq(keys, "log_level;limits.max_body;");
+	ck_assert_str_eq(keys, "log_level;interface f.deny;limits.max_body;");
 	sl_config_free(a);
 	sl_config_free(b);
 }
-END_TEST
 
-/* "echo(a,b) - other(c)": pools and backends in the order of their index. */
-static const char *places(const struct sl_config *c)
+/* A file of so many pools, each with so many backends. */
+static char *many(unsigned pools, unsigned backends)
 {
-	static char text[400];
-	size_t at = 0;
+	char *text = malloc((size_t)pools * (backends + 1) * 64 + 1), *at = text;
 
-	text[0] = 0;
-	for (uint32_t p = 0; p < c->pool_cnt; p++) {
-		const struct sl_cfg_pool *pool = &c->pools[p];
-
-		at += (size_t)sprintf(text + at, "%s%s", p ? " " : "",
-				      pool->name ? pool->name : "-");
-		for (uint32_t b = 0; pool->name && b < pool->backend_cnt; b++)
-			at += (size_t)sprintf(text + at, "%s%s", b ? "," : "(",
-					      pool->backends[b].name ? pool->backends[b].name
-								     : "-");
-		if (pool->name)
-			at += (size_t)sprintf(text + at, ")");
+	*at = 0;
+	for (unsigned p = 0; p < pools; p++) {
+		at += sprintf(at, "pool p%u {\n", p);
+		for (unsigned b = 0; b < backends; b++)
+			at += sprintf(at, "backend b%u { endpoint = \"shm:///b%u\" }\n", b, b);
+		at += sprintf(at, "}\n");
 	}
 	return text;
 }
 
-#define POOL(name, backends)    "pool " name " { " backends " }\n"
-#define BACKEND(name, endpoint) "backend " name " { endpoint = \"shm:///" endpoint "\" } "
-
-START_TEST(pools_and_backends_keep_their_places)
+static void assert_backends(const struct sl_cfg_pool *pool, uint32_t cnt)
 {
-	struct sl_config *a = parse_ok(POOL("one", BACKEND("a", "a") BACKEND("b", "b"))
-					       POOL("two", BACKEND("a", "a")));
-	struct sl_config *b = parse_ok(POOL("new", BACKEND("x", "x")) POOL(
-		"two", BACKEND("b", "b") BACKEND(
-			       "a", "a")) "route /n { pool = new } route /t { pool = two }");
-	struct sl_config *c = parse_ok(POOL("two", BACKEND("b", "other")) POOL(
-		"one", BACKEND("b", "b")) POOL("last", BACKEND("l", "l")));
-	const struct sl_config *living[] = {b, a};
+	char name[16];
 
-	ck_assert_int_eq(sl_config_align(b, living + 1, 1, 4, err, sizeof(err)), 0);
-	ck_assert_str_eq(places(b), "- two(a,b) new(x)");
-	ck_assert_str_eq(b->pools[b->routes[0].pool].name,
-			 b->routes[0].prefix[1] == 'n' ? "new" : "two");
-	ck_assert_str_eq(b->pools[b->routes[1].pool].name,
-			 b->routes[1].prefix[1] == 'n' ? "new" : "two");
-	/* Requests of a are not over: `one` comes back to its place, and b of `one` too. */
-	ck_assert_int_eq(sl_config_align(c, living, 2, 4, err, sizeof(err)), 0);
-	ck_assert_str_eq(places(c), "one(-,b) two(-,-,b) - last(l)");
-	sl_config_free(a);
-	sl_config_free(b);
+	ck_assert_uint_eq(pool->backend_cnt, cnt);
+	for (uint32_t b = 0; b < cnt; b++) {
+		sprintf(name, "b%u", b);
+		ck_assert_str_eq(pool->backends[b].name, name);
+		ck_assert_str_eq(strrchr(pool->backends[b].endpoint, '/') + 1, name);
+	}
+}
+
+TEST(a_pool_has_up_to_1024_backends)
+{
+	char *text = many(2, 1024);
+	struct sl_config *c = parse_ok(text);
+
+	assert_backends(&c->pools[0], 1024);
+	assert_backends(&c->pools[1], 1024);
 	sl_config_free(c);
+	free(text);
+	text = many(1, 1025);
+	c = sl_config_parse(text, "t.conf", &err);
+	ck_assert_ptr_null(c);
+	ck_assert_str_eq(err.text, "t.conf:1026: found one backend too many; allowed: 1024");
+	free(text);
 }
-END_TEST
 
-START_TEST(places_are_bounded)
+TEST(there_are_up_to_256_pools)
 {
-	struct sl_config *a = parse_ok(POOL("one", BACKEND("a", "a")));
-	struct sl_config *b =
-		parse_ok("\n" POOL("two", BACKEND("a", "a")) POOL("three", BACKEND("a", "a")));
-	const struct sl_config *living[] = {a};
+	char *text = many(256, 1);
+	struct sl_config *c = parse_ok(text);
 
-	ck_assert_int_eq(sl_config_align(b, living, 1, 2, err, sizeof(err)), -1);
-	ck_assert_ptr_nonnull(strstr(err, "t.conf:3: found pool \"three\" beyond the 2 that"));
-	sl_config_free(b);
-	b = parse_ok(POOL("two", BACKEND("a", "a")) POOL("three", BACKEND("a", "a")));
-	ck_assert_int_eq(sl_config_align(b, living, 1, 3, err, sizeof(err)), 0);
-	sl_config_free(a);
-	sl_config_free(b);
+	ck_assert_uint_eq(c->pool_cnt, 256);
+	assert_backends(&c->pools[255], 1);
+	sl_config_free(c);
+	free(text);
+	text = many(257, 1);
+	c = sl_config_parse(text, "t.conf", &err);
+	ck_assert_ptr_null(c);
+	ck_assert_str_eq(err.text, "t.conf:769: found one pool too many; allowed: 256");
+	free(text);
 }
-END_TEST
 
-START_TEST(what_needs_a_restart_stays)
+TEST(what_needs_a_restart_stays)
 {
 	struct sl_config *a =
 		parse_ok("limits { max_connections = 100 max_exchanges = 50 max_head = 4k "
-			 "max_target = 2k frame_memory = 8m max_body = 1m keepalive = 5s }");
+			 "max_target = 2k frame_memory = 8m max_body = 1m keepalive = 5s "
+			 "reorder_memory = 1m }");
 	struct sl_config *b = parse_ok("limits { max_body = 7m idle_timeout = 3s newreno = yes }");
-	const struct sl_config *living[] = {a};
 
-	ck_assert_int_eq(sl_config_align(b, living, 1, 1, err, sizeof(err)), 0);
+	sl_config_keep(b, a);
 	ck_assert_uint_eq(b->limits.max_connections, 100);
 	ck_assert_uint_eq(b->limits.max_exchanges, 50);
 	ck_assert_uint_eq(b->limits.max_head, 4096);
 	ck_assert_uint_eq(b->limits.keepalive_ns, 5000000000u);
+	ck_assert_uint_eq(b->limits.reorder_memory, 1 << 20);
 	ck_assert(!b->limits.newreno);
 	ck_assert_uint_eq(b->limits.idle_timeout_ns, 3000000000u);
 	/* What was checked against other values is cut to those. */
@@ -599,7 +743,6 @@ START_TEST(what_needs_a_restart_stays)
 	sl_config_free(a);
 	sl_config_free(b);
 }
-END_TEST
 
 static void check_key(void *arg, const struct sl_config_key *k)
 {
@@ -607,44 +750,10 @@ static void check_key(void *arg, const struct sl_config_key *k)
 	++*(unsigned *)arg;
 }
 
-START_TEST(documents_each_key)
+TEST(documents_each_key)
 {
 	unsigned cnt = 0;
 
 	sl_config_each_key(check_key, &cnt);
 	ck_assert_uint_gt(cnt, 60);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("config");
-	TCase *values = tcase_create("values"), *errors = tcase_create("errors");
-	SRunner *r;
-	int failed;
-
-	tcase_add_test(values, fills_the_struct);
-	tcase_add_test(values, fills_pools_and_routes);
-	tcase_add_test(values, routes_of_one_prefix_share_its_methods);
-	tcase_add_test(values, has_defaults);
-	tcase_add_test(values, braces_in_text_and_comments_are_none);
-	tcase_add_test(values, cpus_tell_the_number_of_workers);
-	tcase_add_test(values, tells_what_has_changed);
-	tcase_add_test(values, tells_what_needs_a_restart);
-	tcase_add_test(values, pools_and_backends_keep_their_places);
-	tcase_add_test(values, places_are_bounded);
-	tcase_add_test(values, what_needs_a_restart_stays);
-	tcase_add_test(values, documents_each_key);
-	suite_add_tcase(s, values);
-	tcase_add_loop_test(errors, tells_what_is_wrong, 0, (int)SL_ARRAY_LEN(wrong));
-	tcase_add_test(errors, cuts_a_long_error_at_the_buffer);
-	tcase_add_test(errors, keeps_an_error_on_one_line);
-	tcase_add_test(errors, loads_complete_files_only);
-	tcase_add_test(errors, checks_the_system);
-	suite_add_tcase(s, errors);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
 }

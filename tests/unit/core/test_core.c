@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of the core that need no connection: stores, routes, metadata blocks. */
+/* The parts of the core that need no connection: stores, metadata blocks. */
 #include <stdlib.h>
 #include <string.h>
 
-#include <check.h>
-
+#include "core/client.h"
 #include "core/exchange.h"
+#include "suite.h"
 
 static struct sl_umem umem;
 static struct sl_net net;
@@ -28,7 +28,9 @@ static void tear_down(void)
 	sl_umem_fini(&umem);
 }
 
-START_TEST(store_gives_back_what_it_took)
+FIXTURE(set_up, tear_down)
+
+TEST(store_gives_back_what_it_took)
 {
 	uint8_t bytes[9000], out[9000];
 	struct sl_store s = {0};
@@ -55,9 +57,30 @@ START_TEST(store_gives_back_what_it_took)
 	ck_assert_ptr_null(s.head);
 	ck_assert_ptr_null(s.tail);
 }
-END_TEST
 
-START_TEST(store_takes_large_frames_and_copies_small_ones)
+TEST(store_shows_what_lies_behind_its_first_bytes)
+{
+	uint8_t bytes[5000], out[5000];
+	struct sl_store s = {0};
+
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(i * 7 + i / 251);
+	sl_store_copy(&s, &umem, bytes, sizeof(bytes));
+	sl_store_skip(&s, &umem, 100);
+	for (size_t off = 0; off < sizeof(bytes) - 100; off += 13) {
+		struct sl_span p = sl_store_at(&s, off);
+
+		ck_assert_uint_gt(p.len, 0);
+		ck_assert_mem_eq(p.ptr, bytes + 100 + off, p.len);
+	}
+	ck_assert_uint_eq(sl_store_at(&s, sizeof(bytes) - 100).len, 0);
+	sl_store_read(&s, out, sizeof(bytes) - 100);
+	ck_assert_mem_eq(out, bytes + 100, sizeof(bytes) - 100);
+	ck_assert_uint_eq(s.len, sizeof(bytes) - 100);
+	sl_store_free(&s, &umem);
+}
+
+TEST(store_takes_large_frames_and_copies_small_ones)
 {
 	struct sl_store s = {0};
 	struct sl_frame *f = sl_frame_get(&umem, SL_FRAME_HELD, 128);
@@ -73,9 +96,8 @@ START_TEST(store_takes_large_frames_and_copies_small_ones)
 	ck_assert_uint_eq(s.len, 1403);
 	sl_store_free(&s, &umem);
 }
-END_TEST
 
-START_TEST(store_stops_at_low_water)
+TEST(store_stops_at_low_water)
 {
 	static const uint8_t zeros[2048 * 80];
 	struct sl_store s = {0};
@@ -86,9 +108,8 @@ START_TEST(store_stops_at_low_water)
 	ck_assert_uint_ge(umem.free_cnt, umem.low_water - 1);
 	sl_store_free(&s, &umem);
 }
-END_TEST
 
-START_TEST(spans_cover_the_store)
+TEST(spans_cover_the_store)
 {
 	static uint8_t bytes[5000];
 	struct sl_store s = {0};
@@ -103,9 +124,8 @@ START_TEST(spans_cover_the_store)
 	ck_assert_uint_eq(sl_store_spans(&s, spans, 2), 0);
 	sl_store_free(&s, &umem);
 }
-END_TEST
 
-START_TEST(splice_moves_everything_behind)
+TEST(splice_moves_everything_behind)
 {
 	struct sl_store a = {0}, b = {0}, none = {0};
 
@@ -125,7 +145,6 @@ START_TEST(splice_moves_everything_behind)
 	ck_assert_uint_eq(none.len, 5);
 	sl_store_free(&none, &umem);
 }
-END_TEST
 
 static struct sl_cfg_route route(const char *prefix)
 {
@@ -133,52 +152,41 @@ static struct sl_cfg_route route(const char *prefix)
 		.prefix = prefix, .prefix_len = (uint32_t)strlen(prefix), .strip_prefix = true};
 }
 
-static const char *routed(const char *path)
+/* --- limits --- */
+
+/* A room that starts without a file has the defaults of the file's keys. */
+TEST(defaults_are_those_of_the_keys)
 {
-	struct sl_cfg_route routes[] = {route("/api/v1"), route("/api"), route("/pkg.Svc/"),
-					route("/")};
-	struct sl_config cfg = {.routes = routes, .route_cnt = 4};
-	const struct sl_cfg_route *r = sl_route_find(&cfg, sl_span_cstr(path), SL_METHOD_GET);
+	struct sl_err err = SL_ERR(256);
+	struct sl_config *cfg = sl_config_parse("", "t.conf", &err);
+	const struct sl_cfg_limits *l = &cfg->limits;
+	struct sl_front_limits front;
+	struct sl_tcp_config tcp;
+	struct sl_rpc_config rpc;
 
-	return r ? r->prefix : "none";
+	sl_front_limits_default(&front);
+	ck_assert_uint_eq(front.max_head, l->max_head);
+	ck_assert_uint_eq(front.max_target, l->max_target);
+	ck_assert_uint_eq(front.max_headers, l->max_headers);
+	ck_assert_uint_eq(front.max_body, l->max_body);
+	ck_assert_uint_eq(front.max_message, l->max_message);
+	ck_assert_uint_eq(front.max_pipeline, l->max_pipeline);
+	ck_assert_uint_eq(front.max_streams, l->max_streams);
+	sl_tcp_config_default(&tcp);
+	ck_assert_uint_eq(tcp.max_conns, l->max_connections);
+	ck_assert_uint_eq(tcp.max_half_open, l->max_half_open);
+	ck_assert_uint_eq(tcp.max_conns_per_addr, l->max_per_address);
+	ck_assert_uint_eq(tcp.keepalive_ns, l->keepalive_ns);
+	ck_assert_int_eq(tcp.newreno, l->newreno);
+	ck_assert_int_eq(tcp.rst_closed_ports, l->rst_closed_ports);
+	sl_rpc_config_default(&rpc);
+	ck_assert_uint_eq(rpc.max_outstanding, l->max_exchanges);
+	sl_config_free(cfg);
 }
-
-START_TEST(routes_match_whole_segments_longest_first)
-{
-	ck_assert_str_eq(routed("/api/v1"), "/api/v1");
-	ck_assert_str_eq(routed("/api/v1/x"), "/api/v1");
-	ck_assert_str_eq(routed("/api/v10"), "/api");
-	ck_assert_str_eq(routed("/apix"), "/");
-	ck_assert_str_eq(routed("/pkg.Svc/Do"), "/pkg.Svc/");
-	ck_assert_str_eq(routed("/pkg.Svc"), "/");
-	ck_assert_str_eq(routed("*"), "none");
-	ck_assert_str_eq(routed(""), "none");
-}
-END_TEST
-
-START_TEST(routes_of_a_prefix_are_told_apart_by_method)
-{
-	struct sl_cfg_route routes[] = {route("/a/b"), route("/a"), route("/a"), route("/a"),
-					route("/")};
-	struct sl_config cfg = {.routes = routes, .route_cnt = 5};
-	struct sl_span path = sl_span_cstr("/a/c");
-
-	routes[0].methods = routes[1].methods = 1u << SL_METHOD_GET;
-	routes[2].methods = 1u << SL_METHOD_POST | 1u << SL_METHOD_PUT;
-	routes[3].methods = 1u << SL_METHOD_DELETE;
-	ck_assert_ptr_eq(sl_route_find(&cfg, path, SL_METHOD_GET), &routes[1]);
-	ck_assert_ptr_eq(sl_route_find(&cfg, path, SL_METHOD_PUT), &routes[2]);
-	ck_assert_ptr_eq(sl_route_find(&cfg, path, SL_METHOD_DELETE), &routes[3]);
-	/* None has it: 405 by the most specific prefix, not the route of a shorter one. */
-	ck_assert_ptr_eq(sl_route_find(&cfg, path, SL_METHOD_PATCH), &routes[1]);
-	ck_assert_ptr_eq(sl_route_find(&cfg, sl_span_cstr("/a/b"), SL_METHOD_POST), &routes[0]);
-	routes[3].methods = 0;
-	ck_assert_ptr_eq(sl_route_find(&cfg, path, SL_METHOD_PATCH), &routes[3]);
-	ck_assert_ptr_eq(sl_route_find(&cfg, path, SL_METHOD_POST), &routes[2]);
-}
-END_TEST
 
 /* --- metadata --- */
+
+static struct sl_client on_tcp; /* nothing is known of it */
 
 static struct sl_span field(struct sl_span meta, uint16_t tag)
 {
@@ -200,7 +208,7 @@ static void expect(struct sl_span meta, uint16_t tag, const char *want)
 	ck_assert_mem_eq(got.ptr, want, got.len);
 }
 
-START_TEST(request_metadata_names_what_a_backend_gets)
+TEST(request_metadata_names_what_a_backend_gets)
 {
 	const char *forward[] = {"x-tenant"};
 	struct sl_cfg_route r = route("/api");
@@ -213,7 +221,7 @@ START_TEST(request_metadata_names_what_a_backend_gets)
 				.content_type = sl_span_str("text/plain"),
 				.headers = headers,
 				.header_cnt = 2};
-	struct sl_exchange x = {.core = &core, .route = &r};
+	struct sl_exchange x = {.core = &core, .route = &r, .client = &on_tcp};
 	struct sl_span meta;
 
 	r.forward_headers = forward;
@@ -229,14 +237,37 @@ START_TEST(request_metadata_names_what_a_backend_gets)
 	expect(meta, SL_META_HEADER, "\x08x-tenantacme");
 	sl_store_free(&x.request, &umem);
 }
-END_TEST
 
-START_TEST(large_metadata_spreads_over_frames_and_too_large_is_refused)
+/* What is called, and all headers, whatever the route would make of the path. */
+TEST(request_metadata_of_a_call_names_it)
+{
+	struct sl_cfg_route r = route("/pkg.Svc/");
+	struct sl_header headers[] = {{sl_span_str("x-a"), sl_span_str("b")}};
+	struct sl_request rq = {.proto = 2,
+				.method_name = sl_span_str("POST"),
+				.path = sl_span_str("/pkg.Svc/Do"),
+				.call = sl_span_str("pkg.Svc/Do"),
+				.all_headers = true,
+				.headers = headers,
+				.header_cnt = 1};
+	struct sl_exchange x = {.core = &core, .route = &r, .client = &on_tcp};
+	struct sl_span meta;
+
+	ck_assert(sl_meta_encode(&x, &rq));
+	meta = sl_store_peek(&x.request);
+	ck_assert_ptr_null(field(meta, SL_META_METHOD).ptr);
+	expect(meta, SL_META_PATH, "pkg.Svc/Do");
+	expect(meta, SL_META_HEADER, "\x03x-ab");
+	ck_assert_mem_eq(field(meta, SL_META_PROTOCOL).ptr, "\2\0", 2);
+	sl_store_free(&x.request, &umem);
+}
+
+TEST(large_metadata_spreads_over_frames_and_too_large_is_refused)
 {
 	static char query[SL_RPC_MAX_META + 1];
 	struct sl_cfg_route r = route("/");
 	struct sl_request rq = {.method_name = sl_span_str("GET"), .path = sl_span_str("/")};
-	struct sl_exchange x = {.core = &core, .route = &r};
+	struct sl_exchange x = {.core = &core, .route = &r, .client = &on_tcp};
 
 	memset(query, 'q', sizeof(query));
 	rq.query = sl_span_of(query, 9000);
@@ -246,97 +277,4 @@ START_TEST(large_metadata_spreads_over_frames_and_too_large_is_refused)
 	rq.query = sl_span_of(query, SL_RPC_MAX_META);
 	ck_assert(!sl_meta_encode(&x, &rq));
 	sl_store_free(&x.request, &umem);
-}
-END_TEST
-
-static size_t put(uint8_t *at, uint16_t tag, const char *value, size_t len)
-{
-	sl_put_le16(at, tag);
-	sl_put_le16(at + 2, (uint16_t)len);
-	memcpy(at + 4, value, len);
-	return 4 + len;
-}
-
-START_TEST(reply_metadata_is_decoded)
-{
-	uint8_t b[256];
-	size_t n = put(b, SL_META_STATUS, "\xc9\x00", 2);
-	struct sl_reply_parts out;
-
-	n += put(b + n, 999, "unknown tags are skipped", 24);
-	n += put(b + n, SL_META_CONTENT_TYPE, "text/html", 9);
-	n += put(b + n, SL_META_HEADER, "\x03x-avalue", 9);
-	ck_assert(sl_reply_decode(sl_span_of(b, n), &out));
-	ck_assert_uint_eq(out.reply.status, 201);
-	ck_assert_uint_eq(out.reply.header_cnt, 1);
-	ck_assert(sl_span_eq(out.headers[0].name, sl_span_str("x-a")));
-	ck_assert(sl_span_eq(out.headers[0].value, sl_span_str("value")));
-	for (size_t cut = 1; cut < 6; cut++) /* a cut block is no block */
-		ck_assert(!sl_reply_decode(sl_span_of(b, n - cut), &out));
-}
-END_TEST
-
-START_TEST(reply_metadata_cannot_split_a_response)
-{
-	static const struct {
-		uint16_t tag;
-		const char *value;
-		size_t len;
-	} bad[] = {
-		{SL_META_CONTENT_TYPE, "a\r\nb", 4}, {SL_META_HEADER, "\x01xa\nb", 5},
-		{SL_META_HEADER, "\x02x:v", 4},      {SL_META_HEADER, "\x02x v", 4},
-		{SL_META_HEADER, "\x00v", 2},        {SL_META_HEADER, "\x09x", 2},
-		{SL_META_HEADER, "\x01Xv", 3},       {SL_META_STATUS, "\x63\x00", 2},
-		{SL_META_STATUS, "\x58\x02", 2},     {SL_META_STATUS, "\xc8", 1},
-		{SL_META_TRAILER, "\x01xa\0b", 5},
-	};
-	struct sl_reply_parts out;
-	uint8_t b[64];
-
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		size_t n = put(b, bad[i].tag, bad[i].value, bad[i].len);
-
-		ck_assert_msg(!sl_reply_decode(sl_span_of(b, n), &out), "case %zu", i);
-	}
-}
-END_TEST
-
-START_TEST(reply_metadata_with_too_many_headers_is_refused)
-{
-	static uint8_t b[65 * 7];
-	struct sl_reply_parts out;
-	size_t n = 0;
-
-	for (int i = 0; i < 65; i++)
-		n += put(b + n, SL_META_HEADER, "\x01xv", 3);
-	ck_assert(sl_reply_decode(sl_span_of(b, n - 7), &out));
-	ck_assert(!sl_reply_decode(sl_span_of(b, n), &out));
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("core");
-	SRunner *sr = srunner_create(s);
-	TCase *tc = tcase_create("core");
-	int failed;
-
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_add_test(tc, store_gives_back_what_it_took);
-	tcase_add_test(tc, store_takes_large_frames_and_copies_small_ones);
-	tcase_add_test(tc, store_stops_at_low_water);
-	tcase_add_test(tc, spans_cover_the_store);
-	tcase_add_test(tc, splice_moves_everything_behind);
-	tcase_add_test(tc, routes_match_whole_segments_longest_first);
-	tcase_add_test(tc, routes_of_a_prefix_are_told_apart_by_method);
-	tcase_add_test(tc, request_metadata_names_what_a_backend_gets);
-	tcase_add_test(tc, large_metadata_spreads_over_frames_and_too_large_is_refused);
-	tcase_add_test(tc, reply_metadata_is_decoded);
-	tcase_add_test(tc, reply_metadata_cannot_split_a_response);
-	tcase_add_test(tc, reply_metadata_with_too_many_headers_is_refused);
-	suite_add_tcase(s, tc);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -3,7 +3,7 @@
 #ifndef GRPC_TALK_H
 #define GRPC_TALK_H
 
-#include "front/grpc.h"
+#include "front/grpc/grpc.h"
 #include "h2_talk.h"
 
 #define S(lit) sl_span_str(lit)

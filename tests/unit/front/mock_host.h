@@ -2,6 +2,8 @@
 /*
  * A host for fronts, as the core would be: it logs what the front tells it, answers as the test
  * says, and checks the contract of front.h at every call (mock_broken names the first breach).
+ * Replies are there to be pulled once mock_answer (or what it consists of: mock_head, mock_bytes,
+ * mock_end, mock_break) was called; within upcalls `ready` waits for the end of mock_input.
  *
  *   mock.log   one line per request: "GET /a?q @host [cl=N] [u=N] [te]", then its body and its end
  *   mock.out   the bytes for the client
@@ -31,11 +33,20 @@ struct mock;
 struct mock_stream {
 	struct sl_stream st; /* first, as in the core */
 	struct mock *m;
-	bool live, whole, answered, started;
-	size_t sent; /* of the reply's body */
-	char *body;
+	bool live, whole, answered;
+	unsigned announced; /* `ready` is due, in this order */
+	bool answer_due;
+	char *body; /* of the request */
 	size_t body_len, body_cap;
+	size_t messages_end; /* of the body: where what has been announced as messages ends */
 	unsigned no;
+	/* the reply: what of it has come, and how much of that was taken */
+	bool has_head, ended, broken;
+	struct sl_reply head, tail;
+	char *reply;
+	size_t reply_len, reply_cap, taken;
+	size_t shown;   /* bytes of the last peek */
+	bool end_shown; /* it ended there */
 };
 
 struct mock {
@@ -48,15 +59,25 @@ struct mock {
 	uint64_t rx_ns, take_ns; /* of the last request */
 	uint64_t now_ns, errors[SL_FRONT_ERR_CNT];
 	struct mock_stream streams[MOCK_STREAMS];
-	unsigned begun, done, cancelled, closed, reset, resumed;
+	unsigned begun, done, cancelled, closed, reset, announced;
+	unsigned heads_asked,
+		peeks; /* how often a front looked for the beginning of a reply, and what is next */
 	char *log, *out;
 	size_t log_len, out_len;
 	/* what the test chooses */
 	enum mock_answer answer;
 	struct sl_reply reply;
+	struct sl_span reply_body;
+	bool log_all;  /* every header but the content type */
 	bool echo;     /* the body is the request's */
+	bool parts;    /* requests are open-ended */
+	bool awaits;   /* who expects 100 (Continue) is told by mock_continue() */
+	bool upgrades; /* whoever asks for it may go on in another protocol ... */
+	bool agrees;   /* ... and does */
 	bool in_parts; /* reply with the head first, then pieces of part_max bytes */
 	size_t part_max;
+	uint32_t source;
+	size_t peek_max;     /* bytes that lie together */
 	unsigned heads_fail; /* that many calls of write_head find no frame */
 	size_t room;         /* what the client's window takes; SIZE_MAX no limit */
 	size_t body_max;     /* bytes taken per body upcall */
@@ -64,6 +85,7 @@ struct mock {
 	unsigned exhausted; /* begin fails from this request on; 0 never */
 	struct sl_frame *taken;
 	int upcall; /* inside begin, body or end */
+	int inside; /* inside a call of the front: none follows before it returns */
 };
 
 static const char *mock_broken;
@@ -110,60 +132,215 @@ static inline void mock_log_body(struct mock *m, struct mock_stream *s)
 	mock_log_bytes(m, s->body, s->body_len);
 }
 
-/* Gives the reply, or goes on with it. */
+/* --- the front's calls, one at a time --- */
+
+#define MOCK_CALL(m, call)                                                                         \
+	do {                                                                                       \
+		MOCK_MUST(!(m)->inside);                                                           \
+		(m)->inside++;                                                                     \
+		call;                                                                              \
+		(m)->inside--;                                                                     \
+	} while (0)
+
+/* Tells of what is new; at the end of the burst if the front is on the stack. */
+static inline void mock_announce(struct mock_stream *s)
+{
+	struct mock *m = s->m;
+
+	s->announced = m->inside ? ++m->announced : 0;
+	if (!s->announced)
+		MOCK_CALL(m, m->ops->ready(m->state, &m->env, &s->st));
+}
+
+static inline void mock_answer(struct mock_stream *s);
+
+static inline struct mock_stream *mock_due(struct mock *m)
+{
+	struct mock_stream *first = NULL;
+
+	for (unsigned i = 0; i < MOCK_STREAMS; i++) {
+		struct mock_stream *s = &m->streams[i];
+
+		if (s->live && s->announced && (!first || s->announced < first->announced))
+			first = s;
+	}
+	return first;
+}
+
+/* The end of a burst. */
+static inline void mock_burst(struct mock *m)
+{
+	struct mock_stream *s;
+
+	while ((s = mock_due(m))) {
+		mock_announce(s);
+		if (s->live && s->answer_due)
+			mock_answer(s);
+	}
+}
+
+static inline void mock_writable(struct mock *m)
+{
+	MOCK_CALL(m, m->ops->writable(m->state, &m->env));
+}
+
+static inline void mock_eof(struct mock *m)
+{
+	MOCK_CALL(m, m->ops->eof(m->state, &m->env));
+}
+
+static inline void mock_timeout(struct mock *m)
+{
+	MOCK_CALL(m, m->ops->timeout(m->state, &m->env));
+}
+
+static inline void mock_drain(struct mock *m)
+{
+	MOCK_CALL(m, m->ops->drain(m->state, &m->env));
+}
+
+/* --- the reply, as it comes --- */
+
+static inline void mock_keep(struct mock_stream *s, struct sl_span bytes)
+{
+	if (s->reply_len + bytes.len > s->reply_cap) {
+		s->reply_cap = (s->reply_len + bytes.len) * 2;
+		s->reply = realloc(s->reply, s->reply_cap);
+	}
+	if (bytes.len)
+		memcpy(s->reply + s->reply_len, bytes.ptr, bytes.len);
+	s->reply_len += bytes.len;
+}
+
+/* A message of the reply begins. */
+static inline void mock_message(struct mock_stream *s, uint64_t len)
+{
+	uint8_t prefix[SL_PREFIX_MAX];
+
+	if (s->st.prefix)
+		mock_keep(s, sl_span_of(prefix, s->st.prefix(prefix, len)));
+}
+
+/* As the core: what the client would go on in is decided now, and a refusal wants no more of it. */
+static inline struct sl_reply mock_decide(struct mock_stream *s, struct sl_reply r)
+{
+	if (s->st.upgrade && s->m->agrees) {
+		r.status = 101;
+		r.upgrade = sl_span_str("websocket");
+		r.body_len = SL_LEN_UNKNOWN;
+	}
+	if (s->st.upgrade && r.status != 101)
+		s->st.refused |= !s->whole;
+	return r;
+}
+
+static inline void mock_head(struct mock_stream *s, const struct sl_reply *r)
+{
+	MOCK_MUST(s->live && !s->answered && !s->has_head);
+	s->head = mock_decide(s, *r);
+	s->has_head = true;
+	mock_announce(s);
+}
+
+static inline void mock_bytes(struct mock_stream *s, struct sl_span bytes)
+{
+	MOCK_MUST(s->live && s->has_head && !s->answered);
+	mock_keep(s, bytes);
+	mock_announce(s);
+}
+
+/* Its backend wants the body. */
+static inline void mock_continue(struct mock_stream *s)
+{
+	MOCK_MUST(s->live && s->st.awaits && !s->has_head);
+	s->st.awaits = false;
+	mock_announce(s);
+}
+
+/* `tail` NULL: the head has said it all. */
+static inline void mock_end(struct mock_stream *s, const struct sl_reply *tail)
+{
+	MOCK_MUST(s->live && s->has_head && !s->answered);
+	s->tail = tail ? *tail : s->head;
+	s->answered = s->ended = true;
+	mock_announce(s);
+}
+
+/* As the core: who has sent nothing is given another reply in its place. */
+static inline void mock_break(struct mock_stream *s, enum sl_outcome why)
+{
+	struct sl_reply_parts own;
+
+	MOCK_MUST(s->live && !s->answered);
+	sl_reply_own(why, &own);
+	s->answered = true;
+	s->tail = own.reply;
+	s->broken = s->st.started;
+	s->reply_len = s->taken = 0;
+	if (!s->broken) {
+		s->head = own.reply;
+		s->st.refused |= s->st.upgrade && !s->whole;
+		s->has_head = s->ended = true;
+		mock_keep(s, sl_outcome_text(why));
+	}
+	mock_announce(s);
+}
+
+/* All of what the test has chosen: at once, or piece by piece. */
 static inline void mock_answer(struct mock_stream *s)
 {
 	struct mock *m = s->m;
+	struct sl_span body = m->echo ? sl_span_of(s->body, s->body_len) : m->reply_body;
 	struct sl_reply r = m->reply;
-	struct sl_span body = r.body;
 
 	MOCK_MUST(s->live);
-	if (s->answered)
+	if (s->answered || s->has_head)
 		return;
-	if (m->echo)
-		body = sl_span_of(s->body, s->body_len);
-	if (!s->started) {
-		int64_t n;
-
-		if (m->in_parts) {
-			r.body = sl_span_of(NULL, 0);
-			r.end = false;
-		} else {
-			r.body = body;
-			r.end = true;
-		}
-		if (r.body_len != SL_LEN_UNKNOWN)
-			r.body_len = body.len;
-		if (r.end)
-			s->answered = true;
-		n = m->ops->reply(m->state, &m->env, &s->st, &r);
-		if (n < 0) {
-			s->answered = false;
-			return;
-		}
-		s->started = true;
-		MOCK_MUST((size_t)n <= r.body.len);
-		s->sent = (size_t)n;
-		if (r.end && s->sent < body.len)
-			s->answered = false;
-		if (s->answered || !m->in_parts)
-			return;
+	s->answer_due = m->in_parts && m->inside; /* parts are a backend's, which is not as fast */
+	if (s->answer_due) {
+		s->announced = ++m->announced;
+		return;
 	}
-	while (s->live && !s->answered) {
-		size_t left = body.len - s->sent;
-		size_t want = m->in_parts && left > m->part_max ? m->part_max : left, n;
+	if (r.body_len != SL_LEN_UNKNOWN)
+		r.body_len = body.len +
+			     (s->st.prefix ? s->st.prefix((uint8_t[SL_PREFIX_MAX]){0}, 0) : 0);
+	if (m->in_parts) {
+		unsigned no = s->no;
 
-		s->answered = want == left;
-		n = m->ops->more(m->state, &m->env, &s->st,
-				 sl_span_of(want ? body.ptr + s->sent : NULL, want), want == left);
-		MOCK_MUST(n <= want);
-		s->sent += n;
-		if (n < want) {
-			s->answered = false;
-			return;
+		mock_head(s, &r);
+		if (s->live && s->no == no) /* the head may have been all that its front wanted */
+			mock_message(s, body.len);
+		while (s->live && s->no == no && body.len) {
+			struct sl_span part = sl_span_first(body, m->part_max);
+
+			mock_bytes(s, part);
+			body = sl_span_skip(body, part.len);
 		}
+		if (s->live && s->no == no)
+			mock_end(s, NULL);
+		return;
 	}
+	s->head = s->tail = mock_decide(s, r);
+	s->has_head = s->ended = s->answered = true;
+	mock_message(s, body.len);
+	mock_keep(s, body);
+	mock_announce(s);
 }
+
+/* A step of a reply that nobody has planned: its head, bytes, or its end. */
+static inline void mock_go_on(struct mock_stream *s, bool end)
+{
+	if (s->answered || s->answer_due)
+		return;
+	if (!s->has_head)
+		mock_head(s, &s->m->reply);
+	else if (end)
+		mock_end(s, NULL);
+	else
+		mock_bytes(s, sl_span_str("some"));
+}
+
+/* --- the host --- */
 
 static inline struct sl_stream *mock_begin(void *host, const struct sl_request *rq)
 {
@@ -177,18 +354,17 @@ static inline struct sl_stream *mock_begin(void *host, const struct sl_request *
 	}
 	if (!s || (m->exhausted && m->begun + 1 >= m->exhausted))
 		return NULL;
-	memset(&s->st, 0xee, sizeof(s->st));
-	s->st.refused = false;
+	memset(&s->st, 0, sizeof(s->st));
 	s->m = m;
 	s->live = true;
 	s->whole = rq->end;
-	s->answered = s->started = false;
-	s->sent = 0;
-	s->body_len = 0;
+	s->announced = 0;
+	s->answer_due = s->answered = s->has_head = s->ended = s->broken = s->end_shown = false;
+	s->body_len = s->messages_end = s->reply_len = s->taken = s->shown = 0;
 	s->no = m->begun++;
 	m->rx_ns = rq->rx_ns;
 	m->take_ns = rq->take_ns;
-	MOCK_MUST(rq->path.len && rq->method_name.len);
+	MOCK_MUST((rq->service || (rq->path.len && rq->method_name.len)) && rq->body_max);
 	mock_log(m, "%.*s %.*s", (int)rq->method_name.len, rq->method_name.ptr, (int)rq->path.len,
 		 rq->path.ptr);
 	if (rq->query.len)
@@ -198,6 +374,15 @@ static inline struct sl_stream *mock_begin(void *host, const struct sl_request *
 		mock_log(m, " cl=%llu", (unsigned long long)rq->content_length);
 	if (rq->urgency >= 0)
 		mock_log(m, " u=%d", rq->urgency);
+	if (rq->upgrade.len)
+		mock_log(m, " %s=%.*s", rq->must_upgrade ? "must-upgrade" : "upgrade",
+			 (int)rq->upgrade.len, rq->upgrade.ptr);
+	s->st.open_ended = m->parts;
+	s->st.awaits = m->awaits && rq->expect;
+	if (m->upgrades && rq->upgrade.len) {
+		s->st.upgrade = s->st.open_ended = true;
+		s->whole = false;
+	}
 	if (rq->content_type.len)
 		mock_log(m, " ct=%.*s", (int)rq->content_type.len, rq->content_type.ptr);
 	for (uint32_t i = 0; i < rq->header_cnt; i++) {
@@ -205,16 +390,17 @@ static inline struct sl_stream *mock_begin(void *host, const struct sl_request *
 
 		/* tests use short names for this */
 		if (h->name.len == 1 || h->name.len == 2 ||
+		    (m->log_all && !sl_span_eq(h->name, sl_span_str("content-type"))) ||
 		    sl_span_starts(h->name, sl_span_str("x-log")))
 			mock_log(m, " %.*s:(%.*s)", (int)h->name.len, h->name.ptr,
 				 (int)h->value.len, h->value.ptr);
 	}
-	mock_log(m, rq->end ? " end\n" : "\n");
+	mock_log(m, s->whole ? " end\n" : "\n");
 	m->upcall++;
 	if (m->answer == MOCK_IN_BEGIN) {
-		s->st.refused = !rq->end;
+		s->st.refused = !s->whole;
 		mock_answer(s);
-	} else if (m->answer == MOCK_AT_END && rq->end) {
+	} else if (m->answer == MOCK_AT_END && s->whole) {
 		mock_answer(s);
 	}
 	m->upcall--;
@@ -233,14 +419,20 @@ static inline size_t mock_body(void *host, struct sl_stream *st, struct sl_chunk
 		s->body_cap = (s->body_len + n) * 2;
 		s->body = realloc(s->body, s->body_cap);
 	}
-	memcpy(s->body + s->body_len, chunk->ptr, n);
+	if (n)
+		memcpy(s->body + s->body_len, chunk->ptr, n);
 	s->body_len += n;
+	if (st->windowed)
+		st->passed += (uint32_t)n;
 	if (m->take_frames && n == chunk->len && chunk->frame) {
+		/* Its owner may write over all of it. */
+		memset(chunk->frame->data, 0xff,
+		       (size_t)(chunk->ptr + chunk->len - chunk->frame->data));
 		chunk->frame->next = m->taken;
 		m->taken = chunk->frame;
 		chunk->frame = NULL;
 	}
-	if (m->answer == MOCK_IN_BODY && !s->started) {
+	if (m->answer == MOCK_IN_BODY && !s->answered) {
 		st->refused = true;
 		mock_answer(s);
 	}
@@ -248,7 +440,30 @@ static inline size_t mock_body(void *host, struct sl_stream *st, struct sl_chunk
 	return n;
 }
 
-static inline void mock_end(void *host, struct sl_stream *st)
+static inline bool mock_body_message(void *host, struct sl_stream *st, uint32_t len)
+{
+	struct mock *m = host;
+	struct mock_stream *s = (struct mock_stream *)st;
+
+	MOCK_MUST(s->live && !s->whole && !st->refused && st->open_ended && !m->upcall);
+	MOCK_MUST(s->body_len == s->messages_end); /* the one before is over */
+	s->messages_end += len;
+	return true;
+}
+
+static inline void mock_request_trailers(void *host, struct sl_stream *st,
+					 const struct sl_header *fields, uint32_t cnt)
+{
+	struct mock *m = host;
+	struct mock_stream *s = (struct mock_stream *)st;
+
+	MOCK_MUST(s->live && !s->whole && !st->refused && st->open_ended && !m->upcall);
+	for (uint32_t i = 0; i < cnt; i++)
+		mock_log(m, "%u %.*s:(%.*s)\n", s->no, (int)fields[i].name.len, fields[i].name.ptr,
+			 (int)fields[i].value.len, fields[i].value.ptr);
+}
+
+static inline void mock_request_end(void *host, struct sl_stream *st)
 {
 	struct mock *m = host;
 	struct mock_stream *s = (struct mock_stream *)st;
@@ -263,12 +478,70 @@ static inline void mock_end(void *host, struct sl_stream *st)
 	m->upcall--;
 }
 
+static inline bool mock_pull_head(void *host, struct sl_stream *st, struct sl_reply_parts *out)
+{
+	struct mock *m = host;
+	struct mock_stream *s = (struct mock_stream *)st;
+
+	MOCK_MUST(s->live && m->inside && !m->upcall && !st->started);
+	m->heads_asked++;
+	out->reply = s->head;
+	out->reply.whole = s->ended;
+	return s->has_head;
+}
+
+static inline struct sl_piece mock_peek(void *host, struct sl_stream *st)
+{
+	struct mock *m = host;
+	struct mock_stream *s = (struct mock_stream *)st;
+	size_t left = s->reply_len - s->taken;
+	struct sl_piece p = {.behind = SL_MORE};
+
+	MOCK_MUST(s->live && m->inside && !m->upcall && s->has_head);
+	m->peeks++;
+	s->shown = 0;
+	if (s->broken) {
+		p.behind = SL_BROKEN;
+		return p;
+	}
+	s->shown = left < m->peek_max ? left : m->peek_max;
+	s->end_shown = s->ended && s->shown == left;
+	if (s->shown)
+		p.bytes = sl_span_of(s->reply + s->taken, s->shown);
+	if (s->end_shown)
+		p.behind = SL_END;
+	return p;
+}
+
+static inline void mock_take(void *host, struct sl_stream *st, size_t n)
+{
+	struct mock *m = host;
+	struct mock_stream *s = (struct mock_stream *)st;
+
+	MOCK_MUST(s->live && m->inside && !m->upcall && st->started && n && n <= s->shown);
+	memset(s->reply + s->taken, 0xdd, n); /* as memory that is lent or given back */
+	s->taken += n;
+	s->shown -= n;
+}
+
+static inline bool mock_trailers(void *host, struct sl_stream *st, struct sl_reply_parts *out)
+{
+	struct mock *m = host;
+	struct mock_stream *s = (struct mock_stream *)st;
+
+	MOCK_MUST(s->live && m->inside && !m->upcall && st->started && st->trailers);
+	MOCK_MUST(s->broken || (s->end_shown && s->taken == s->reply_len));
+	out->reply = s->tail;
+	return !s->broken;
+}
+
+/* Nothing that the client was to get may be left, unless it has no place for a body. */
 static inline void mock_done(void *host, struct sl_stream *st)
 {
 	struct mock *m = host;
 	struct mock_stream *s = (struct mock_stream *)st;
 
-	MOCK_MUST(s->live && !m->upcall);
+	MOCK_MUST(s->live && m->inside && !m->upcall && st->started);
 	s->live = false;
 	m->done++;
 	memset(st, 0xdd, sizeof(*st));
@@ -279,7 +552,7 @@ static inline void mock_cancel(void *host, struct sl_stream *st)
 	struct mock *m = host;
 	struct mock_stream *s = (struct mock_stream *)st;
 
-	MOCK_MUST(s->live && !m->upcall);
+	MOCK_MUST(s->live && m->inside && !m->upcall);
 	if (!s->whole && !st->refused) {
 		mock_log_body(m, s);
 		mock_log(m, " cancel\n");
@@ -330,43 +603,31 @@ static inline size_t mock_room(void *host)
 	return m->room;
 }
 
-static inline void mock_close(void *host)
+static inline void mock_close(void *host, bool at_once)
 {
 	struct mock *m = host;
 
 	MOCK_MUST(!m->closed && m->begun == m->done + m->cancelled);
 	m->closed++;
-}
-
-static inline void mock_reset(void *host)
-{
-	struct mock *m = host;
-
-	m->reset++;
-	mock_close(host);
-}
-
-static inline void mock_resume(void *host, struct sl_stream *st)
-{
-	struct mock *m = host;
-
-	m->resumed++;
-	MOCK_MUST(((struct mock_stream *)st)->live);
-	mock_answer((struct mock_stream *)st);
+	m->reset += at_once;
 }
 
 static const struct sl_host_ops mock_ops = {
 	.begin = mock_begin,
 	.body = mock_body,
-	.end = mock_end,
+	.message = mock_body_message,
+	.request_trailers = mock_request_trailers,
+	.end = mock_request_end,
+	.head = mock_pull_head,
+	.peek = mock_peek,
+	.take = mock_take,
+	.trailers = mock_trailers,
 	.done = mock_done,
 	.cancel = mock_cancel,
 	.write = mock_write,
 	.write_head = mock_write_head,
 	.room = mock_room,
 	.close = mock_close,
-	.reset = mock_reset,
-	.resume = mock_resume,
 };
 
 static inline struct mock *mock_new(const struct sl_front_ops *ops)
@@ -397,18 +658,29 @@ static inline struct mock *mock_new(const struct sl_front_ops *ops)
 static inline void mock_open(struct mock *m)
 {
 	m->env.draining = false;
-	m->begun = m->done = m->cancelled = m->closed = m->reset = m->resumed = 0;
+	m->begun = m->done = m->cancelled = m->closed = m->reset = 0;
 	m->log_len = m->out_len = 0;
 	m->log[0] = 0;
 	memset(m->errors, 0, sizeof(m->errors));
 	m->answer = MOCK_AT_END;
-	m->reply = (struct sl_reply){.status = 200, .body = sl_span_str("ok")};
-	m->echo = m->in_parts = m->take_frames = false;
-	m->room = m->body_max = SIZE_MAX;
+	m->reply = (struct sl_reply){.status = 200};
+	m->reply_body = sl_span_str("ok");
+	m->log_all = m->echo = m->in_parts = m->take_frames = m->parts = m->awaits = false;
+	m->room = m->body_max = m->peek_max = SIZE_MAX;
 	m->exhausted = m->heads_fail = 0;
 	m->part_max = 7;
 	memset(m->state, 0, sizeof(m->state));
-	m->ops->open(m->state, &m->env, m);
+	MOCK_CALL(m, m->ops->open(m->state, &m->env, m, m->source));
+}
+
+/* One chunk, and the burst that it ends. Returns how much of it was used. */
+static inline size_t mock_chunk(struct mock *m, struct sl_chunk *c)
+{
+	size_t n;
+
+	MOCK_CALL(m, n = m->ops->input(m->state, &m->env, c));
+	mock_burst(m);
+	return n;
 }
 
 /* Bytes of the client, offered again as long as some are used. Returns how many were. */
@@ -419,7 +691,7 @@ static inline size_t mock_input(struct mock *m, const void *bytes, size_t len)
 	do {
 		struct sl_chunk c = {.ptr = (const uint8_t *)bytes + used, .len = len - used};
 
-		n = used < len ? m->ops->input(m->state, &m->env, &c) : 0;
+		n = used < len ? mock_chunk(m, &c) : 0;
 		MOCK_MUST(n <= len - used);
 		used += n;
 	} while (n);
@@ -441,7 +713,7 @@ static inline const char *mock_shut(struct mock *m)
 	const char *broken;
 	uint32_t census[SL_FRAME_STATE_CNT];
 
-	m->ops->close(m->state, &m->env);
+	MOCK_CALL(m, m->ops->close(m->state, &m->env));
 	while (m->taken) {
 		struct sl_frame *f = m->taken;
 
@@ -461,8 +733,10 @@ static inline const char *mock_shut(struct mock *m)
 
 static inline void mock_free(struct mock *m)
 {
-	for (unsigned i = 0; i < MOCK_STREAMS; i++)
+	for (unsigned i = 0; i < MOCK_STREAMS; i++) {
 		free(m->streams[i].body);
+		free(m->streams[i].reply);
+	}
 	sl_pool_fini(&m->heads);
 	sl_umem_fini(&m->umem);
 	free(m->log);

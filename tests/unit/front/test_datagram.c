@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Datagrams: layout, lengths, the bound on replies, and retries. */
-#include <check.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include "front/datagram.h"
+#include "front/datagram/datagram.h"
+#include "suite.h"
 
 enum { SLOTS = 4, REPLY_CAP = 100, TTL = 1000 };
 
@@ -45,7 +45,9 @@ static const uint8_t request[] = {
 	'e',  'l',  'l',  'o', 0,   0, /* two bytes of padding */
 };
 
-START_TEST(test_parse)
+FIXTURE(setup, teardown)
+
+TEST(a_request_is_parsed_and_no_part_of_it_is)
 {
 	struct sl_datagram d;
 
@@ -61,9 +63,8 @@ START_TEST(test_parse)
 		ck_assert_int_eq(parse_at_edge(request, len, &d), SL_DATAGRAM_IS_MALFORMED);
 	ck_assert_int_eq(parse_at_edge(request, sizeof(request) - 2, &d), SL_DATAGRAM_IS_REQUEST);
 }
-END_TEST
 
-START_TEST(test_malformed)
+TEST(each_malformed_datagram_is_told_from_another_version)
 {
 	static const struct {
 		unsigned at;
@@ -90,9 +91,8 @@ START_TEST(test_malformed)
 	bytes[6] = bytes[7] = 0; /* no service has number 0 */
 	ck_assert_int_eq(parse_at_edge(bytes, sizeof(bytes), &d), SL_DATAGRAM_IS_MALFORMED);
 }
-END_TEST
 
-START_TEST(test_format)
+TEST(a_reply_is_no_longer_than_was_asked_with)
 {
 	static const uint8_t want[] = {'S', 'L', 'D', 'G', 1, 2, 0, 0, 8,   7, 6, 5,
 				       4,   3,   2,   1,   7, 0, 0, 0, 200, 0, 2, 0};
@@ -123,13 +123,12 @@ START_TEST(test_format)
 	ck_assert_int_eq(status, SL_DATAGRAM_OK);
 	ck_assert_uint_eq(sl_get_le16(head + 20), 204);
 }
-END_TEST
 
 static const uint8_t head[SL_DATAGRAM_HEAD] = {'S', 'L', 'D', 'G'};
 
 static struct sl_datagram_source source(unsigned n)
 {
-	return (struct sl_datagram_source){.addr = {10, 0, 0, (uint8_t)n}, .family = 4};
+	return (struct sl_datagram_source){.peer = {.addr = {10, 0, 0, (uint8_t)n}, .family = 4}};
 }
 
 static enum sl_datagram_seen see(unsigned src, uint64_t id, uint64_t now, uint32_t *slot)
@@ -140,7 +139,7 @@ static enum sl_datagram_seen see(unsigned src, uint64_t id, uint64_t now, uint32
 	return sl_datagram_seen(&cache, &s, id, 1472, now, slot, &reply);
 }
 
-START_TEST(test_retries)
+TEST(a_retry_is_told_from_a_new_request)
 {
 	struct sl_datagram_source src = source(1);
 	uint32_t slot, other;
@@ -168,9 +167,8 @@ START_TEST(test_retries)
 	ck_assert_uint_eq(cache.pending, 3);
 	ck_assert_uint_eq(cache.answered, 0);
 }
-END_TEST
 
-START_TEST(test_bounded)
+TEST(answered_requests_make_room_the_oldest_first)
 {
 	uint32_t slots[SLOTS], slot;
 	static const uint8_t big[REPLY_CAP];
@@ -194,10 +192,9 @@ START_TEST(test_bounded)
 	ck_assert_int_eq(see(1, 1, 4, &slot), SL_DATAGRAM_ANSWERED);
 	ck_assert_uint_eq(cache.pending + cache.answered, SLOTS);
 }
-END_TEST
 
 /* Against a plain list, with everything colliding that can. */
-START_TEST(test_random)
+TEST(what_was_seen_agrees_with_a_plain_list)
 {
 	enum { KEYS = 12 };
 	int state[KEYS] = {0}; /* 0 unknown, 1 pending, 2 answered */
@@ -266,9 +263,8 @@ START_TEST(test_random)
 		ck_assert_uint_eq(cache.pending, pending);
 	}
 }
-END_TEST
 
-START_TEST(test_init)
+TEST(impossible_sizes_of_the_cache_are_refused)
 {
 	static const uint8_t key[16];
 	struct sl_datagram_cache c;
@@ -278,27 +274,4 @@ START_TEST(test_init)
 	ck_assert_int_lt(sl_datagram_cache_init(&c, 1, 65536, 1, key), 0);
 	ck_assert_int_eq(sl_datagram_cache_init(&c, 1, 24, 1, key), 0);
 	sl_datagram_cache_fini(&c);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("datagram");
-	TCase *t = tcase_create("all");
-	SRunner *r = srunner_create(s);
-	int failed;
-
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, test_parse);
-	tcase_add_test(t, test_malformed);
-	tcase_add_test(t, test_format);
-	tcase_add_test(t, test_retries);
-	tcase_add_test(t, test_bounded);
-	tcase_add_test(t, test_random);
-	tcase_add_test(t, test_init);
-	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
 }

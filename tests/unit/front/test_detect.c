@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which front a connection gets, decided by its first bytes. */
-#include <check.h>
 #include "front/front.h"
+#include "suite.h"
 
 /* A stand-in: only its address matters here. */
 const struct sl_front_ops sl_front_h2 = {.name = "h2"};
 
-START_TEST(test_preface)
+TEST(the_first_byte_that_differs_from_the_preface_decides)
 {
 	static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 	size_t n = sizeof(preface) - 1, magic = strlen("PRI ");
@@ -24,20 +24,4 @@ START_TEST(test_preface)
 	ck_assert_ptr_eq(sl_front_detect(sl_span_str("GET / HTTP/1.1\r\n")), &sl_front_http1);
 	ck_assert_ptr_eq(sl_front_detect(sl_span_str("PO")), &sl_front_http1);
 	ck_assert_ptr_eq(sl_front_detect(sl_span_str("PRIX")), &sl_front_http1);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("detect");
-	TCase *t = tcase_create("preface");
-	SRunner *r = srunner_create(s);
-	int failed;
-
-	tcase_add_test(t, test_preface);
-	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <check.h>
 #include <stdlib.h>
-#include "front/grpc.h"
+#include "front/grpc/grpc.h"
+#include "suite.h"
 
 #define S(lit) sl_span_str(lit)
 
-START_TEST(test_timeout)
+TEST(a_timeout_has_a_unit_and_at_most_eight_digits)
 {
 	static const struct {
 		const char *text;
@@ -39,9 +39,8 @@ START_TEST(test_timeout)
 			ck_assert_uint_eq(ns, cases[i].ns);
 	}
 }
-END_TEST
 
-START_TEST(test_base64)
+TEST(base64_is_strict_about_all_but_its_padding)
 {
 	static const struct {
 		const char *text, *bytes; /* bytes NULL: refused */
@@ -69,9 +68,8 @@ START_TEST(test_base64)
 		ck_assert_int_eq(memcmp(text, cases[i].text, len), 0);
 	}
 }
-END_TEST
 
-START_TEST(test_percent)
+TEST(a_message_is_percent_encoded_in_whole_characters)
 {
 	char buf[16];
 
@@ -80,10 +78,9 @@ START_TEST(test_percent)
 	/* What does not fit is left out whole. */
 	ck_assert_uint_eq(sl_grpc_percent_encode(buf, 3, S("ab%")), 2);
 }
-END_TEST
 
 /* Three messages in pieces of every size. */
-START_TEST(test_messages)
+TEST(messages_are_found_however_bytes_are_cut)
 {
 	static const uint8_t in[] = "\0\0\0\0\3abc"
 				    "\1\0\0\0\0"
@@ -117,9 +114,8 @@ START_TEST(test_messages)
 		ck_assert(!r.in_message && !r.have);
 	}
 }
-END_TEST
 
-START_TEST(test_names)
+TEST(content_types_and_reserved_names_are_known)
 {
 	ck_assert(sl_grpc_content_type(S("application/grpc")));
 	ck_assert(sl_grpc_content_type(S("application/grpc+proto")));
@@ -135,24 +131,4 @@ START_TEST(test_names)
 	ck_assert_int_eq(sl_grpc_from_http(404), SL_GRPC_UNIMPLEMENTED);
 	ck_assert_int_eq(sl_grpc_from_http(400), SL_GRPC_INTERNAL);
 	ck_assert_int_eq(sl_grpc_from_http(500), SL_GRPC_UNKNOWN);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("grpc");
-	TCase *t = tcase_create("core");
-	SRunner *r = srunner_create(s);
-	int failed;
-
-	tcase_add_test(t, test_timeout);
-	tcase_add_test(t, test_base64);
-	tcase_add_test(t, test_percent);
-	tcase_add_test(t, test_messages);
-	tcase_add_test(t, test_names);
-	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
 }

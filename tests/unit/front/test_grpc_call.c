@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that the gateway answers itself: health and reflection, byte by byte. */
-#include "front/grpc.h"
-#include "front/grpc_call.h"
+#include "front/grpc/grpc.h"
+#include "front/grpc/grpc_call.h"
 #include "grpc_sets.h"
 #include "grpc_talk.h"
+#include "suite.h"
 
 #define CHECK   "/grpc.health.v1.Health/Check"
 #define WATCH   "/grpc.health.v1.Health/Watch"
@@ -12,23 +13,33 @@
 
 static enum sl_serving state_of_a;
 
-static enum sl_serving serving(void *arg, struct sl_span name)
+/* Pools a and b.B, the routes "/b.B/" and "/c.C". */
+static enum sl_serving serving(void *arg, enum sl_asked what, struct sl_span name)
 {
 	(void)arg;
-	if (sl_span_eq(name, S("a")))
-		return state_of_a;
-	return name.len ? SL_SERVING_UNKNOWN : SL_SERVING_YES;
+	switch (what) {
+	case SL_ASKED_ALL: return name.len ? SL_SERVING_UNKNOWN : SL_SERVING_YES;
+	case SL_ASKED_POOL:
+		if (sl_span_eq(name, S("b.B")))
+			return SL_SERVING_YES;
+		return sl_span_eq(name, S("a")) ? state_of_a : SL_SERVING_UNKNOWN;
+	case SL_ASKED_ROUTE:
+		if (sl_span_eq(name, S("/b.B/")))
+			return SL_SERVING_NO;
+		return sl_span_eq(name, S("/c.C")) ? SL_SERVING_YES : SL_SERVING_UNKNOWN;
+	}
+	return SL_SERVING_UNKNOWN;
 }
 
 static void setup(void)
 {
 	static struct pb set;
-	char err[300];
+	struct sl_err err = SL_ERR(300);
 
 	setup_h2();
 	pb_sample(&set);
 	m->env.serving = serving;
-	m->env.descriptors = sl_descriptors_parse(pb_span(&set), err, sizeof(err));
+	m->env.descriptors = sl_descriptors_parse(pb_span(&set), &err);
 	ck_assert_ptr_nonnull(m->env.descriptors);
 	state_of_a = SL_SERVING_YES;
 }
@@ -49,7 +60,9 @@ static void change(enum sl_serving to)
 
 /* --- health --- */
 
-START_TEST(test_check)
+FIXTURE(setup, teardown)
+
+TEST(each_health_check_has_its_answer)
 {
 	static const struct {
 		struct sl_span in; /* the stream's bytes */
@@ -59,6 +72,9 @@ START_TEST(test_check)
 		{SL_SPAN_LIT("\0\0\0\0\3\x0a\1a"), SL_SPAN_LIT("\0\0\0\0\2\x08\1"), 0},
 		{SL_SPAN_LIT("\0\0\0\0\0"), SL_SPAN_LIT("\0\0\0\0\2\x08\1"), 0},
 		{SL_SPAN_LIT("\0\0\0\0\5\x18\1\x0a\1a"), SL_SPAN_LIT("\0\0\0\0\2\x08\1"), 0},
+		/* A service's route says more than a pool of that name; both ways to write it count. */
+		{SL_SPAN_LIT("\0\0\0\0\5\x0a\3b.B"), SL_SPAN_LIT("\0\0\0\0\2\x08\2"), 0},
+		{SL_SPAN_LIT("\0\0\0\0\5\x0a\3c.C"), SL_SPAN_LIT("\0\0\0\0\2\x08\1"), 0},
 		{SL_SPAN_LIT("\0\0\0\0\3\x0a\1b"), SL_SPAN_LIT(""), SL_GRPC_NOT_FOUND},
 		{SL_SPAN_LIT("\0\0\0\0\3\x0a\2a"), SL_SPAN_LIT(""), SL_GRPC_NOT_FOUND},
 		{SL_SPAN_LIT("\0\0\0\0\0\0\0\0\0\0"), SL_SPAN_LIT(""), SL_GRPC_UNIMPLEMENTED},
@@ -82,14 +98,13 @@ START_TEST(test_check)
 			send_frame(0, 1, 1, S(""));
 			ck_got(1, cases[i].out, cases[i].status);
 			ck_assert_uint_eq(m->begun, 0);
-			ck_assert(m->ops->idle(m->state));
+			ck_assert(m->ops->rest(m->state) == SL_FRONT_IDLE);
 			ck_sound();
 		}
 	}
 }
-END_TEST
 
-START_TEST(test_not_offered)
+TEST(what_the_gateway_does_not_offer_goes_to_the_routes)
 {
 	const struct sl_descriptors *d = m->env.descriptors;
 
@@ -107,15 +122,14 @@ START_TEST(test_not_offered)
 	ck_assert_uint_eq(m->begun, 1);
 	ck_sound();
 }
-END_TEST
 
-START_TEST(test_watch)
+TEST(a_watch_hears_each_change_once)
 {
 	open_conn();
 	call(1, WATCH);
 	ask(1, S("\x0a\1a"), true);
 	ck_got(1, S("\0\0\0\0\2\x08\1"), -1);
-	ck_assert(m->ops->idle(m->state) && m->ops->waits(m->state));
+	ck_assert(m->ops->rest(m->state) == SL_FRONT_TELLS);
 	sl_h2_env_serving_changed(h2env); /* it has not */
 	ck_got(1, S("\0\0\0\0\2\x08\1"), -1);
 	change(SL_SERVING_NO);
@@ -124,21 +138,20 @@ START_TEST(test_watch)
 	change(SL_SERVING_YES);
 	ck_got(1, S("\0\0\0\0\2\x08\1\0\0\0\0\2\x08\2\0\0\0\0\2\x08\3\0\0\0\0\2\x08\1"), -1);
 	talk("-RST 0 1 00000008");
-	ck_assert(m->ops->idle(m->state) && !m->ops->waits(m->state));
+	ck_assert(m->ops->rest(m->state) == SL_FRONT_IDLE);
 	change(SL_SERVING_NO);
 	ck_sound();
 }
-END_TEST
 
 /* What the client has no room for is not piled up: it hears the last status. */
-START_TEST(test_watch_window)
+TEST(a_watch_without_room_hears_the_last_status)
 {
 	mock_open(m);
 	talk("SETTINGS 0 0 000400000003");
 	call(1, WATCH);
 	ask(1, S("\x0a\1a"), true);
 	ck_got(1, S("\0\0\0"), -1);
-	ck_assert(!m->ops->idle(m->state));
+	ck_assert(m->ops->rest(m->state) == SL_FRONT_BUSY);
 	change(SL_SERVING_NO);
 	change(SL_SERVING_YES);
 	change(SL_SERVING_NO);
@@ -146,9 +159,8 @@ START_TEST(test_watch_window)
 	ck_got(1, S("\0\0\0\0\2\x08\1\0\0\0\0\2\x08\2"), -1);
 	ck_sound();
 }
-END_TEST
 
-START_TEST(test_watch_drain)
+TEST(a_watch_ends_when_the_gateway_drains)
 {
 	open_conn();
 	call(1, WATCH);
@@ -159,7 +171,7 @@ START_TEST(test_watch_drain)
 	call(7, WATCH); /* whose request is still to come */
 	m->env.draining = true;
 	state_of_a = SL_SERVING_NO;
-	m->ops->drain(m->state, &m->env);
+	mock_drain(m);
 	ck_got(1, S("\0\0\0\0\2\x08\1\0\0\0\0\2\x08\2"), SL_GRPC_UNAVAILABLE);
 	ck_got(3, S(""), SL_GRPC_UNAVAILABLE);
 	ck_got(5, S("\0\0\0\0\2\x08\3"), SL_GRPC_UNAVAILABLE);
@@ -167,42 +179,97 @@ START_TEST(test_watch_drain)
 	ask(7, S("\x0a\1a"), true);
 	ck_got(7, S("\0\0\0\0\2\x08\2"), SL_GRPC_UNAVAILABLE);
 	ck_assert_uint_eq(m->closed, 0);
-	talk("-PING 1 0 736c647261696e00");
+	talk("-" EARLY_SEEN "; PING 1 0 736c647261696e00");
 	ck_assert_uint_eq(m->closed, 1);
 	ck_sound();
 }
-END_TEST
 
-START_TEST(test_bounded)
+static void watch(uint32_t id, int status)
+{
+	call(id, WATCH);
+	ask(id, S("\x0a\1a"), true);
+	ck_got(id, status < 0 ? S("\0\0\0\0\2\x08\1") : S(""), status);
+}
+
+static void check(uint32_t id)
+{
+	call(id, CHECK);
+	ask(id, S("\x0a\1a"), true);
+	ck_got(id, S("\0\0\0\0\2\x08\1"), 0);
+}
+
+TEST(a_connection_has_so_many_calls_of_the_gateways_own)
 {
 	open_conn();
-	for (uint32_t i = 0; i < 9; i++) {
-		call(2 * i + 1, WATCH);
-		ask(2 * i + 1, S("\x0a\1a"), true);
-	}
-	ck_got(15, S("\0\0\0\0\2\x08\1"), -1);
-	ck_got(17, S(""), SL_GRPC_RESOURCE_EXHAUSTED);
+	for (uint32_t id = 1; id < 9; id += 2)
+		watch(id, -1);
+	watch(9, SL_GRPC_RESOURCE_EXHAUSTED);
 	ck_assert_uint_eq(m->errors[SL_FRONT_ERR_NO_EXCHANGE], 1);
+	check(11);
 	talk("-RST 0 1 00000008");
-	call(19, WATCH);
-	ask(19, S("\x0a\1a"), true);
-	ck_got(19, S("\0\0\0\0\2\x08\1"), -1);
+	watch(13, -1);
+	watch(15, SL_GRPC_RESOURCE_EXHAUSTED);
 	ck_sound();
 }
-END_TEST
+
+/* Of other connections, which stay open behind the one that is talked to. */
+static void leave_open(uint64_t state[SL_FRONT_STATE_SIZE / 8])
+{
+	memcpy(state, m->state, sizeof(m->state));
+}
+
+TEST(an_address_has_so_many_calls_of_the_gateways_own)
+{
+	uint64_t others[3][SL_FRONT_STATE_SIZE / 8];
+
+	for (unsigned i = 0; i < 3; i++) { /* 4 and 4 of the first source, 4 of the other */
+		if (i == 2) {              /* which are still to be had, but not for the first */
+			open_conn();
+			watch(1, SL_GRPC_RESOURCE_EXHAUSTED);
+			ck_sound();
+		}
+		m->source = i / 2;
+		open_conn();
+		for (uint32_t id = 1; id < 9; id += 2)
+			watch(id, -1);
+		leave_open(others[i]);
+	}
+	m->source = 0;
+	open_conn();
+	watch(1, SL_GRPC_RESOURCE_EXHAUSTED);
+	call(3, REFLECT);
+	ck_got(3, S(""), SL_GRPC_RESOURCE_EXHAUSTED);
+	for (uint32_t id = 5; id < 45; id += 2)
+		check(id);
+	ck_sound();
+	m->source = 2; /* all of the pool is taken */
+	open_conn();
+	watch(1, SL_GRPC_RESOURCE_EXHAUSTED);
+	check(3);
+	ck_sound();
+	m->ops->close(others[0], &m->env);
+	open_conn();
+	watch(1, -1);
+	ck_sound();
+	m->source = 0;
+	open_conn();
+	watch(1, -1);
+	ck_sound();
+	m->ops->close(others[1], &m->env);
+	m->ops->close(others[2], &m->env);
+}
 
 /* The end of the client's side ends a watch, and what waits; answers go out. */
-START_TEST(test_eof)
+TEST(the_end_of_the_clients_side_ends_a_watch)
 {
 	open_conn();
 	call(1, WATCH);
 	ask(1, S("\x0a\1a"), true);
 	call(3, REFLECT);
-	m->ops->eof(m->state, &m->env);
+	mock_eof(m);
 	ck_assert_uint_eq(m->closed, 1);
 	ck_sound();
 }
-END_TEST
 
 /* --- reflection --- */
 
@@ -253,7 +320,7 @@ static void reflect(uint32_t id, uint32_t no, struct sl_span text, bool end)
 	ask(id, pb_span(&b), end);
 }
 
-START_TEST(test_reflect)
+TEST_EACH(reflection_answers_each_question, 2)
 {
 	static const struct sl_span ext = SL_SPAN_LIT("\x0a\3p.M\x10\x08");
 	static struct pb want;
@@ -262,10 +329,10 @@ START_TEST(test_reflect)
 	want.len = 0;
 	open_conn();
 	call(1, _i ? REFLECT : ALPHA);
-	ck_assert(m->ops->idle(m->state) && !m->ops->waits(m->state));
+	ck_assert(m->ops->rest(m->state) == SL_FRONT_IDLE);
 	reflect(1, 7, S(""), false);
 	ck_got(1, expect(&want, 7, S(""), 6, sl_descriptors_services(m->env.descriptors)), -1);
-	ck_assert(m->ops->idle(m->state));
+	ck_assert(m->ops->rest(m->state) == SL_FRONT_IDLE);
 	reflect(1, 3, S("b.proto"), false);
 	ck_got(1, expect_file(&want, 3, S("b.proto"), "b.proto"), -1);
 	reflect(1, 4, S("p.S.Do"), false);
@@ -284,9 +351,8 @@ START_TEST(test_reflect)
 	ck_assert_uint_eq(m->begun, 0);
 	ck_sound();
 }
-END_TEST
 
-START_TEST(test_reflect_host)
+TEST(reflection_gives_the_host_back)
 {
 	static const struct sl_span want = SL_SPAN_LIT("\x0a\1h\x12\7\x0a\1h\x1a\2zz");
 
@@ -298,9 +364,8 @@ START_TEST(test_reflect_host)
 	ck_assert_uint_eq(sl_get_be32(got.data + 1), got.len - 5);
 	ck_sound();
 }
-END_TEST
 
-START_TEST(test_reflect_refused)
+TEST(reflection_refuses_what_is_malformed)
 {
 	open_conn();
 	call(1, REFLECT);
@@ -321,13 +386,12 @@ START_TEST(test_reflect_refused)
 	/* What has come of a head or message is under way. */
 	call(11, REFLECT);
 	send_frame(0, 0, 11, S("\0\0"));
-	ck_assert(!m->ops->idle(m->state));
+	ck_assert(m->ops->rest(m->state) == SL_FRONT_BUSY);
 	ck_sound();
 }
-END_TEST
 
 /* Requests that come while an answer waits for the window: none is lost, none is mixed up. */
-START_TEST(test_reflect_ahead)
+TEST(questions_that_come_ahead_are_answered_in_order)
 {
 	static struct pb want;
 	uint8_t part[500];
@@ -361,9 +425,8 @@ START_TEST(test_reflect_ahead)
 	ck_got(1, pb_span(&want), 0);
 	ck_sound();
 }
-END_TEST
 
-START_TEST(test_reflect_too_far_ahead)
+TEST(who_asks_too_far_ahead_is_refused)
 {
 	static const uint8_t junk[8000];
 	unsigned n = 0;
@@ -385,31 +448,39 @@ START_TEST(test_reflect_too_far_ahead)
 	ck_assert_int_eq(got.status, SL_GRPC_RESOURCE_EXHAUSTED);
 	ck_sound();
 }
-END_TEST
 
 /* --- replies in parts --- */
 
-START_TEST(test_trailers_last)
+/* A call whose reply has begun. */
+static struct mock_stream *begin_stream(void)
 {
-	static const struct sl_header t[] = {{SL_SPAN_LIT("x-a"), SL_SPAN_LIT("b")},
-					     {SL_SPAN_LIT("x-b-bin"), SL_SPAN_LIT("\0\1")}};
-	struct sl_reply r = {.status = 200, .body_len = SL_LEN_UNKNOWN}, last = {.status = 200};
-	struct sl_stream *st;
+	struct sl_reply r = {.status = 200, .body_len = SL_LEN_UNKNOWN};
+	struct mock_stream *s;
 
 	open_conn();
 	m->answer = MOCK_LATER;
 	call(1, "/p.S/M");
 	ask(1, S("x"), true);
-	st = &mock_find(m, 0)->st;
-	ck_assert_int_eq(m->ops->reply(m->state, &m->env, st, &r), 0);
-	ck_assert_uint_eq(m->ops->more(m->state, &m->env, st, S("\0\0\0\0\1z"), false), 6);
+	s = mock_find(m, 0);
+	mock_head(s, &r);
+	return s;
+}
+
+TEST_EACH(trailers_come_behind_the_last_byte, 2)
+{
+	static const struct sl_header t[] = {{SL_SPAN_LIT("x-a"), SL_SPAN_LIT("b")},
+					     {SL_SPAN_LIT("x-b-bin"), SL_SPAN_LIT("\0\1")}};
+	struct sl_reply last = {.status = 200};
+	struct mock_stream *s = begin_stream();
+
+	mock_message(s, 1);
+	mock_bytes(s, S("z"));
 	last.grpc_status = _i ? 9 : 0;
 	last.grpc_message = S("m");
 	last.trailers = t;
 	last.trailer_cnt = 2;
-	m->ops->trailers(m->state, &m->env, st, &last);
 	ck_got(1, S("\0\0\0\0\1z"), -1);
-	ck_assert_uint_eq(m->ops->more(m->state, &m->env, st, S(""), true), 0);
+	mock_end(s, &last);
 	ck_got(1, S("\0\0\0\0\1z"), _i ? 9 : 0);
 	ck_assert_ptr_nonnull(strstr(got.fields, _i ? "grpc-status: 9\ngrpc-message: m\n"
 						      "x-a: b\nx-b-bin: AAE\n"
@@ -418,56 +489,33 @@ START_TEST(test_trailers_last)
 	ck_assert_uint_eq(m->done, 1);
 	ck_sound();
 }
-END_TEST
 
-/* A reply that breaks off says why, whatever its backend wanted to say at the end. */
-START_TEST(test_broken_off)
+/* Messages that wait for the client's window keep their borders. */
+TEST(messages_that_wait_keep_their_borders)
 {
-	struct sl_reply r = {.status = 200, .body_len = SL_LEN_UNKNOWN}, last = {.status = 200};
-	struct sl_stream *st;
+	struct mock_stream *s = begin_stream();
 
-	open_conn();
-	m->answer = MOCK_LATER;
-	call(1, "/p.S/M");
-	ask(1, S("x"), true);
-	st = &mock_find(m, 0)->st;
-	ck_assert_int_eq(m->ops->reply(m->state, &m->env, st, &r), 0);
-	m->ops->trailers(m->state, &m->env, st, &last);
-	if (_i) {
-		last = (struct sl_reply){.status = 504, .grpc_status = 4, .gateway = true};
-		m->ops->trailers(m->state, &m->env, st, &last);
+	talk("-SETTINGS 0 0 000400000000");
+	for (int i = 0; i < 3; i++) {
+		mock_message(s, (uint64_t)i);
+		mock_bytes(s, sl_span_first(S("ab"), (size_t)i));
 	}
-	m->ops->abort(m->state, &m->env, st);
-	ck_got(1, S(""), _i ? 4 : SL_GRPC_UNAVAILABLE);
+	mock_end(s, NULL);
+	ck_got(1, S(""), -1);
+	for (int i = 0; i < 20; i++)
+		talk("-WINDOW 0 1 00000001");
+	ck_got(1, S("\0\0\0\0\0\0\0\0\0\1a\0\0\0\0\2ab"), 0);
 	ck_sound();
 }
-END_TEST
 
-int main(void)
+/* A reply that breaks off says why, whatever its backend wanted to say at the end. */
+TEST_EACH(a_reply_that_breaks_off_says_why, 2)
 {
-	Suite *s = suite_create("grpc_call");
-	TCase *t = tcase_create("core");
-	SRunner *r = srunner_create(s);
-	int failed;
+	struct mock_stream *s = begin_stream();
 
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, test_check);
-	tcase_add_test(t, test_not_offered);
-	tcase_add_test(t, test_watch);
-	tcase_add_test(t, test_watch_window);
-	tcase_add_test(t, test_watch_drain);
-	tcase_add_test(t, test_bounded);
-	tcase_add_test(t, test_eof);
-	tcase_add_loop_test(t, test_reflect, 0, 2);
-	tcase_add_test(t, test_reflect_host);
-	tcase_add_test(t, test_reflect_refused);
-	tcase_add_test(t, test_reflect_ahead);
-	tcase_add_test(t, test_reflect_too_far_ahead);
-	tcase_add_loop_test(t, test_trailers_last, 0, 2);
-	tcase_add_loop_test(t, test_broken_off, 0, 2);
-	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	mock_break(s, _i ? SL_OUTCOME_EXPIRED : SL_OUTCOME_BACKEND_LOST);
+	ck_got(1, S(""), _i ? SL_GRPC_DEADLINE_EXCEEDED : SL_GRPC_UNAVAILABLE);
+	ck_assert_ptr_nonnull(strstr(got.fields, _i ? "grpc-message: deadline exceeded\n"
+						    : "grpc-message: backend went away\n"));
+	ck_sound();
 }

@@ -2,14 +2,17 @@
 /* Descriptor sets: what is found in them, and what is wrong with them. */
 #include <sys/mman.h>
 #include <unistd.h>
+#include "alloc.h"
+#include "base/check.h"
 #include "grpc_sets.h"
+#include "suite.h"
 
 static struct pb set, file, inner;
-static char err[400];
+static struct sl_err err = SL_ERR(400);
 
 static struct sl_descriptors *parse(void)
 {
-	return sl_descriptors_parse(pb_span(&set), err, sizeof(err));
+	return sl_descriptors_parse(pb_span(&set), &err);
 }
 
 /* The name of a file by its bytes. */
@@ -23,7 +26,7 @@ static const char *name_of(struct sl_span proto)
 	return text;
 }
 
-START_TEST(test_wire)
+TEST(fields_are_read_up_to_the_first_malformed_one)
 {
 	static const struct {
 		const char *bytes;
@@ -74,9 +77,8 @@ START_TEST(test_wire)
 	}
 	munmap(p, (size_t)page * 2);
 }
-END_TEST
 
-START_TEST(test_put)
+TEST(a_number_is_read_as_it_was_written)
 {
 	static const uint64_t numbers[] = {0, 1, 127, 128, 16383, 16384, UINT32_MAX, UINT64_MAX};
 	uint8_t buf[64];
@@ -91,9 +93,8 @@ START_TEST(test_put)
 		ck_assert_uint_eq(in.len, 0);
 	}
 }
-END_TEST
 
-START_TEST(test_symbols)
+TEST(each_symbol_is_found_in_its_file)
 {
 	static const struct {
 		const char *name, *file; /* NULL: not found */
@@ -125,7 +126,7 @@ START_TEST(test_symbols)
 
 	pb_sample(&set);
 	d = parse();
-	ck_assert_msg(d != NULL, "%s", err);
+	ck_assert_msg(d != NULL, "%s", err.text);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct sl_span proto;
 		bool ok = sl_descriptors_symbol(d, sl_span_cstr(cases[i].name), &proto);
@@ -136,9 +137,8 @@ START_TEST(test_symbols)
 	}
 	sl_descriptors_free(d);
 }
-END_TEST
 
-START_TEST(test_files_and_services)
+TEST(files_and_services_are_listed)
 {
 	static const char *const services[] = {"grpc.health.v1.Health",
 					       "grpc.reflection.v1.ServerReflection",
@@ -164,9 +164,8 @@ START_TEST(test_files_and_services)
 	ck_assert(!sl_descriptors_file(d, sl_span_of(NULL, 0), &proto));
 	sl_descriptors_free(d);
 }
-END_TEST
 
-START_TEST(test_extensions)
+TEST(an_extension_is_found_by_type_and_number)
 {
 	struct sl_descriptors *d;
 	struct sl_span proto;
@@ -190,7 +189,6 @@ START_TEST(test_extensions)
 	ck_assert(!sl_descriptors_extension_numbers(d, sl_span_str("nowhere.N"), &proto));
 	sl_descriptors_free(d);
 }
-END_TEST
 
 /* --- sets that are refused --- */
 
@@ -218,8 +216,8 @@ static void refused(const char *why)
 	struct sl_descriptors *d = parse();
 
 	ck_assert_msg(!d, "not refused: %s", why);
-	ck_assert_msg(strstr(err, why) != NULL, "%s, expected %s", err, why);
-	ck_assert_ptr_nonnull(strstr(err, "; allowed: "));
+	ck_assert_msg(strstr(err.text, why) != NULL, "%s, expected %s", err.text, why);
+	ck_assert_ptr_nonnull(strstr(err.text, "; allowed: "));
 }
 
 static void one_file(const char *name, uint32_t no, const char *def)
@@ -231,7 +229,7 @@ static void one_file(const char *name, uint32_t no, const char *def)
 	pb_bytes(&set, 1, pb_span(&file));
 }
 
-START_TEST(test_refused)
+TEST(a_set_is_refused_with_what_is_wrong)
 {
 	set.len = 0;
 	refused("it is empty");
@@ -278,16 +276,15 @@ START_TEST(test_refused)
 	refused("nested more than 64 deep");
 	nested(60);
 	sl_descriptors_free(parse());
-	ck_assert_ptr_null(
-		sl_descriptors_load((const char *[]){"/nowhere.pb"}, 1, err, sizeof(err)));
-	ck_assert_ptr_nonnull(strstr(err, "found descriptor_sets \"/nowhere.pb\" (No such file"));
-	ck_assert_ptr_null(sl_descriptors_load((const char *[]){"/dev/zero"}, 1, err, sizeof(err)));
-	ck_assert_ptr_nonnull(strstr(err, "it is no file"));
+	ck_assert_ptr_null(sl_descriptors_load((const char *[]){"/nowhere.pb"}, 1, &err));
+	ck_assert_ptr_nonnull(
+		strstr(err.text, "found descriptor_sets \"/nowhere.pb\" (No such file"));
+	ck_assert_ptr_null(sl_descriptors_load((const char *[]){"/dev/zero"}, 1, &err));
+	ck_assert_ptr_nonnull(strstr(err.text, "it is no file"));
 }
-END_TEST
 
 /* Whatever a byte of a good set is changed to, and wherever it is cut: an index, or one line. */
-START_TEST(test_damaged)
+TEST(a_damaged_set_gives_an_index_or_a_line)
 {
 	static struct pb good;
 	struct sl_descriptors *d;
@@ -300,17 +297,16 @@ START_TEST(test_damaged)
 				set.len = i;
 			else
 				set.p[i] = (uint8_t)(k ? (k == 1 ? 0xff : 0) : good.p[i] ^ 1);
-			err[0] = 0;
+			err.text[0] = 0;
 			d = parse();
-			ck_assert(d || err[0]);
+			ck_assert(d || err.text[0]);
 			sl_descriptors_free(d);
 		}
 	}
 }
-END_TEST
 
 /* What several sets have in common counts once; so do the gateway's own services. */
-START_TEST(test_twice)
+TEST(what_two_sets_share_counts_once)
 {
 	char path[] = "/tmp/sl-set-XXXXXX";
 	const char *paths[] = {path, path};
@@ -325,33 +321,42 @@ START_TEST(test_twice)
 	pb_bytes(&set, 1, pb_span(&file));
 	ck_assert_int_eq(write(fd, set.p, set.len), (ssize_t)set.len);
 	close(fd);
-	d = sl_descriptors_load(paths, 2, err, sizeof(err));
+	d = sl_descriptors_load(paths, 2, &err);
 	unlink(path);
-	ck_assert_msg(d != NULL, "%s", err);
+	ck_assert_msg(d != NULL, "%s", err.text);
 	ck_assert(sl_descriptors_symbol(d, sl_span_str("grpc.health.v1.Health"), &proto));
 	ck_assert_str_eq(name_of(proto), "own.proto");
 	sl_descriptors_free(d);
 }
-END_TEST
 
-int main(void)
+/* Each allocation that fails, in turn. Those of the C library's sort are none of ours: it can do without. */
+TEST(a_set_for_which_memory_is_short_is_whole_or_gives_a_line)
 {
-	Suite *s = suite_create("grpc_descriptors");
-	TCase *t = tcase_create("core");
-	SRunner *r = srunner_create(s);
-	int failed;
+	static const char *const types[] = {"p.M", "p.M.In", "Bare"};
+	long before = allocs_alive;
+	unsigned refused_cnt = 0;
+	bool failed = true;
 
-	tcase_add_test(t, test_wire);
-	tcase_add_test(t, test_put);
-	tcase_add_test(t, test_symbols);
-	tcase_add_test(t, test_files_and_services);
-	tcase_add_test(t, test_extensions);
-	tcase_add_test(t, test_refused);
-	tcase_add_test(t, test_damaged);
-	tcase_add_test(t, test_twice);
-	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	pb_sample(&set);
+	for (unsigned n = 0; failed; n++) {
+		struct sl_descriptors *d;
+		struct sl_span numbers;
+
+		err.text[0] = 0;
+		allocs_left = n;
+		d = parse();
+		failed = allocs_left == UINT32_MAX;
+		allocs_left = UINT32_MAX;
+		for (unsigned i = 0; d && i < SL_ARRAY_LEN(types); i++) {
+			ck_assert(sl_descriptors_extension_numbers(d, sl_span_cstr(types[i]),
+								   &numbers));
+			ck_assert_msg(numbers.len > 0, "allocation %u: no numbers of %s", n,
+				      types[i]);
+		}
+		ck_assert_msg(d || strstr(err.text, "no memory"), "allocation %u: %s", n, err.text);
+		refused_cnt += !d;
+		sl_descriptors_free(d);
+		ck_assert_msg(allocs_alive == before, "allocation %u: something is left", n);
+	}
+	ck_assert_uint_gt(refused_cnt, 20);
 }

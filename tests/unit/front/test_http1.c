@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The HTTP/1 connection: what the host is told and what the client gets, however bytes are cut. */
 #include "http1_talk.h"
+#include "suite.h"
 
 struct talk {
 	const char *in, *log, *out;
 	bool closed;
-	uint8_t answer; /* enum mock_answer */
+	uint8_t answer; /* enum mock_answer, or that and STREAMS */
 };
+enum { STREAMS = 1 << 4 };
 
 static const struct talk talks[] = {
 	{GET("/a?b"), "GET /a?b @a end\n", OK2, 0, 0},
@@ -59,12 +61,30 @@ static const struct talk talks[] = {
 	{CHUNKED("/c") "0\r\nT: \001\r\n\r\n", "POST /c @a\n0[0] cancel\n", E400, 1, 0},
 	{CHUNKED("/c") "0\r\n\rX", "POST /c @a\n0[0] cancel\n", E400, 1, 0},
 	{CHUNKED("/c") "0\r\n\n", "POST /c @a\n0[0] cancel\n", E400, 1, 0},
+	/* of a stream what stands behind the body goes on, of others it is left out */
+	{CHUNKED("/c") "5\r\nhello\r\n0\r\nT: x\r\nu:\r\n\r\n" GET("/"),
+	 "POST /c @a\n0[5]hello end\nGET / @a end\n", OK2 OK2, 0, 0},
+	{CHUNKED("/c") "5\r\nhello\r\n0\r\nT: x y \r\nu:\r\n\r\n" GET("/"),
+	 "POST /c @a\n0 T:(x y)\n0 u:()\n0[5]hello end\nGET / @a end\n", OK2 OK2, 0, STREAMS},
+	{CHUNKED("/c") "0\r\n\r\n" GET("/"), "POST /c @a\n0[0] end\nGET / @a end\n", OK2 OK2, 0,
+	 STREAMS},
+	{CHUNKED("/c") "0\r\nContent-Length: 5\r\nTransfer-Encoding: x\r\n\r\n" GET("/"),
+	 "POST /c @a\n0 Content-Length:(5)\n0 Transfer-Encoding:(x)\n0[0] end\nGET / @a end\n",
+	 OK2 OK2, 0, STREAMS},
+	{CHUNKED("/c") "0\r\nT x\r\n\r\n", "POST /c @a\n0[0] cancel\n", E400, 1, STREAMS},
+	{CHUNKED("/c") "0\r\n T: x\r\n\r\n", "POST /c @a\n0[0] cancel\n", E400, 1, STREAMS},
+	{CHUNKED("/c") "0\r\nT: x\r\n y\r\n\r\n", "POST /c @a\n0[0] cancel\n", E400, 1, STREAMS},
+	{CHUNKED("/c") "0\r\nT: x\n\r\n", "POST /c @a\n0[0] cancel\n", E400, 1, STREAMS},
+	{CHUNKED("/c") "0\r\nT: \001\r\n\r\n", "POST /c @a\n0[0] cancel\n", E400, 1, STREAMS},
+	{CHUNKED("/c") "0\r\n\rX\n", "POST /c @a\n0[0] cancel\n", E400, 1, STREAMS},
+	{CHUNKED("/c") "0\r\nT: x\r\n\r\n" GET("/2"), "POST /c @a\n", OK2_CLOSE, 1,
+	 MOCK_IN_BEGIN | STREAMS},
 	/* errors stand behind what was asked before, and end the connection */
 	{GET("/1") "BAD\001", "GET /1 @a end\n", OK2 E400, 1, 0},
 	{GET("/1") GET("/2") "GET / HTTP/9.9\r\n\r\n" GET("/4"), "GET /1 @a end\nGET /2 @a end\n",
 	 OK2 OK2 E505, 1, 0},
 	{POST("/p", x) "GET", "", E400, 1, 0},
-	{POST("/p", 67108865), "", E413, 1, 0},
+	{POST("/p", 67108865), "POST /p @a cl=67108865\n", OK2_CLOSE, 1, MOCK_IN_BEGIN},
 	{"POST / HTTP/1.1\r\n" H "Transfer-Encoding: gzip\r\n\r\n", "", E501, 1, 0},
 	{"POST / HTTP/1.1\r\n" H "Expect: y\r\n\r\n", "", E417, 1, 0},
 	{"CONNECT a:1 HTTP/1.1\r\n" H "\r\n", "", E405, 1, 0},
@@ -97,7 +117,8 @@ static void run_talk(const struct talk *t, size_t cut, bool bytewise)
 	size_t len = strlen(t->in);
 
 	mock_open(m);
-	m->answer = t->answer;
+	m->answer = t->answer & ~STREAMS;
+	m->parts = t->answer & STREAMS;
 	if (bytewise) {
 		for (size_t i = 0; i < len; i++)
 			ck_assert_uint_eq(mock_input(m, t->in + i, 1), 1);
@@ -108,11 +129,13 @@ static void run_talk(const struct talk *t, size_t cut, bool bytewise)
 	ck_text(m->log, m->log_len, t->log, "log", t->in);
 	ck_text(m->out, m->out_len, t->out, "reply", t->in);
 	ck_assert_uint_eq(m->closed, t->closed);
-	ck_assert_int_eq(m->ops->idle(m->state), true);
+	ck_assert_int_eq(m->ops->rest(m->state), SL_FRONT_IDLE);
 	ck_sound();
 }
 
-START_TEST(test_talk)
+FIXTURE(setup, teardown)
+
+TEST_EACH(each_talk_is_the_same_however_it_is_cut, sizeof(talks) / sizeof(talks[0]))
 {
 	const struct talk *t = &talks[_i];
 	size_t len = strlen(t->in);
@@ -121,9 +144,8 @@ START_TEST(test_talk)
 		run_talk(t, cut, false);
 	run_talk(t, 0, true);
 }
-END_TEST
 
-START_TEST(test_pipeline_order)
+TEST(replies_leave_in_the_order_of_their_requests)
 {
 	mock_open(m);
 	m->answer = MOCK_LATER;
@@ -135,16 +157,14 @@ START_TEST(test_pipeline_order)
 	mock_answer(mock_find(m, 0)); /* 0, then 1 and 2 are woken */
 	ck_out(OK2 OK2 OK2);
 	ck_assert_uint_eq(m->done, 3);
-	ck_assert_uint_eq(m->resumed, 2);
-	ck_assert(!m->ops->idle(m->state));
+	ck_assert(m->ops->rest(m->state) == SL_FRONT_BUSY);
 	mock_answer(mock_find(m, 3));
 	ck_out(OK2 OK2 OK2 OK2);
-	ck_assert(m->ops->idle(m->state));
+	ck_assert(m->ops->rest(m->state) == SL_FRONT_IDLE);
 	ck_sound();
 }
-END_TEST
 
-START_TEST(test_pipeline_limit)
+TEST(a_full_pipeline_takes_no_more)
 {
 	mock_open(m);
 	m->answer = MOCK_LATER;
@@ -158,10 +178,9 @@ START_TEST(test_pipeline_limit)
 	ck_sound();
 	ck_assert_uint_eq(m->cancelled, 2);
 }
-END_TEST
 
 /* An error waits behind what is pending; then the connection closes. */
-START_TEST(test_error_in_order)
+TEST(an_error_waits_for_its_turn)
 {
 	mock_open(m);
 	m->answer = MOCK_LATER;
@@ -176,10 +195,9 @@ START_TEST(test_error_in_order)
 	ck_assert_uint_eq(m->begun, 2);
 	ck_sound();
 }
-END_TEST
 
 /* A request that says so is the last one, also while its answer is awaited. */
-START_TEST(test_close_stops_input)
+TEST(a_request_that_closes_is_the_last_one)
 {
 	mock_open(m);
 	m->answer = MOCK_LATER;
@@ -195,9 +213,8 @@ START_TEST(test_close_stops_input)
 	ck_assert_uint_eq(m->begun, 1);
 	ck_sound();
 }
-END_TEST
 
-START_TEST(test_continue)
+TEST(who_expects_to_continue_is_told_once)
 {
 	static const char head[] =
 		"POST / HTTP/1.1\r\n" H "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n";
@@ -229,14 +246,59 @@ START_TEST(test_continue)
 	ck_assert_uint_eq(m->closed, 1);
 	ck_sound();
 }
-END_TEST
 
-START_TEST(test_eof)
+/* The host says when, or answers without: then nothing can follow. */
+TEST_EACH(who_expects_to_continue_may_wait_for_the_host, 3)
+{
+	static const char head[] =
+		"POST / HTTP/1.1\r\n" H "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n";
+
+	mock_open(m);
+	m->awaits = true;
+	feed(head);
+	ck_assert_uint_eq(m->out_len, 0);
+	mock_writable(m);
+	ck_assert_uint_eq(m->out_len, 0);
+	if (_i == 0) {
+		mock_continue(mock_find(m, 0));
+		ck_out(CONTINUE);
+		mock_writable(m);
+		feed("ab");
+		ck_out(CONTINUE OK2);
+	} else if (_i == 1) { /* it did not wait: what is said then comes too late */
+		feed("a");
+		mock_continue(mock_find(m, 0));
+		feed("b");
+		ck_out(OK2);
+	} else {
+		mock_answer(mock_find(m, 0));
+		ck_out(OK2_CLOSE);
+		ck_assert_uint_eq(m->closed, 1);
+	}
+	ck_sound();
+}
+
+/* Of the second request, behind the first one's reply. */
+TEST(what_the_host_says_early_waits_for_its_turn)
+{
+	mock_open(m);
+	m->answer = MOCK_LATER;
+	m->awaits = true;
+	feed(GET("/0"));
+	feed("POST / HTTP/1.1\r\n" H "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+	mock_continue(mock_find(m, 1));
+	ck_assert_uint_eq(m->out_len, 0);
+	mock_answer(mock_find(m, 0));
+	ck_out(OK2 CONTINUE);
+	ck_sound();
+}
+
+TEST(the_clients_end_leaves_answers_on_their_way)
 {
 	/* idle */
 	mock_open(m);
 	feed(GET("/"));
-	m->ops->eof(m->state, &m->env);
+	mock_eof(m);
 	ck_assert_uint_eq(m->closed, 1);
 	ck_out(OK2);
 	ck_sound();
@@ -244,7 +306,7 @@ START_TEST(test_eof)
 	mock_open(m);
 	m->answer = MOCK_LATER;
 	feed(GET("/0") GET("/1"));
-	m->ops->eof(m->state, &m->env);
+	mock_eof(m);
 	ck_assert_uint_eq(m->closed, 0);
 	mock_answer(mock_find(m, 0));
 	mock_answer(mock_find(m, 1));
@@ -254,14 +316,14 @@ START_TEST(test_eof)
 	/* within a head */
 	mock_open(m);
 	feed("GET / HT");
-	m->ops->eof(m->state, &m->env);
+	mock_eof(m);
 	ck_out(E400);
 	ck_sound();
 	/* within a body */
 	mock_open(m);
 	m->answer = MOCK_LATER;
 	feed(GET("/0") POST("/", 5) "ab");
-	m->ops->eof(m->state, &m->env);
+	mock_eof(m);
 	ck_assert_uint_eq(m->cancelled, 1);
 	mock_answer(mock_find(m, 0));
 	ck_out(OK2 E400);
@@ -271,26 +333,25 @@ START_TEST(test_eof)
 	m->answer = MOCK_IN_BEGIN;
 	feed(POST("/", 5) "ab");
 	ck_assert_uint_eq(m->done, 0);
-	m->ops->eof(m->state, &m->env);
+	mock_eof(m);
 	ck_assert_uint_eq(m->done, 1);
 	ck_assert_uint_eq(m->closed, 1);
 	ck_sound();
 }
-END_TEST
 
-START_TEST(test_drain)
+TEST(a_drained_connection_ends_with_its_last_reply)
 {
 	/* idle: at once */
 	mock_open(m);
 	feed(GET("/"));
-	m->ops->drain(m->state, &m->env);
+	mock_drain(m);
 	ck_assert_uint_eq(m->closed, 1);
 	ck_sound();
 	/* the last reply says so */
 	mock_open(m);
 	m->answer = MOCK_LATER;
 	feed(GET("/0") GET("/1"));
-	m->ops->drain(m->state, &m->env);
+	mock_drain(m);
 	feed(GET("/2"));
 	mock_answer(mock_find(m, 0));
 	mock_answer(mock_find(m, 1));
@@ -301,14 +362,14 @@ START_TEST(test_drain)
 	/* within a head, within a body */
 	mock_open(m);
 	feed("POST / HTTP/1.1\r\n" H);
-	m->ops->drain(m->state, &m->env);
+	mock_drain(m);
 	feed("Content-Length: 3\r\n\r\na");
 	feed("bc" GET("/2"));
 	ck_out(OK2_CLOSE);
 	ck_sound();
 	mock_open(m);
 	feed(POST("/", 3) "a");
-	m->ops->drain(m->state, &m->env);
+	mock_drain(m);
 	feed("bc" GET("/2"));
 	ck_out(OK2_CLOSE);
 	ck_assert_uint_eq(m->begun, 1);
@@ -321,44 +382,42 @@ START_TEST(test_drain)
 	ck_assert_uint_eq(m->closed, 1);
 	ck_sound();
 }
-END_TEST
 
 /* 408 for what did not come in time, behind what is still to be answered. */
-START_TEST(test_timeout)
+TEST(who_is_late_is_told_so_in_his_turn)
 {
 	static const char e408[] =
 		ERROR_HEAD("408 Request Timeout", 20) "\r\n408 Request Timeout\n";
 
 	mock_open(m);
 	feed("GET / HT");
-	m->ops->timeout(m->state, &m->env);
+	mock_timeout(m);
 	ck_out(e408);
 	ck_assert_uint_eq(m->closed, 1);
 	ck_assert_uint_eq(m->errors[SL_FRONT_ERR_TIMEOUT], 1);
 	ck_sound();
 	mock_open(m);
 	feed(POST("/", 5) "ab");
-	m->ops->timeout(m->state, &m->env);
+	mock_timeout(m);
 	ck_out(e408);
 	ck_assert_uint_eq(m->cancelled, 1);
 	ck_sound();
 	mock_open(m);
 	m->answer = MOCK_LATER;
 	feed(GET("/0") "GET");
-	m->ops->timeout(m->state, &m->env);
+	mock_timeout(m);
 	ck_assert_uint_eq(m->closed, 0);
 	mock_answer(mock_find(m, 0));
 	ck_assert_uint_eq(m->out_len, strlen(OK2) + strlen(e408));
 	ck_sound();
 	mock_open(m); /* nothing has come: nothing is said */
-	m->ops->timeout(m->state, &m->env);
+	mock_timeout(m);
 	ck_out("");
 	ck_assert_uint_eq(m->closed, 1);
 	ck_sound();
 }
-END_TEST
 
-START_TEST(test_close_cancels)
+TEST(a_connection_that_goes_cancels_its_requests)
 {
 	mock_open(m);
 	m->answer = MOCK_LATER;
@@ -367,43 +426,34 @@ START_TEST(test_close_cancels)
 	ck_assert_uint_eq(m->cancelled, 3);
 	ck_assert_uint_eq(m->closed, 0);
 }
-END_TEST
 
-START_TEST(test_stamps)
+TEST(a_request_has_the_time_of_its_first_byte)
 {
 	static const char req[] = GET("/");
 	struct sl_chunk a = {.ptr = (const uint8_t *)req, .len = 10, .rx_ns = 5, .take_ns = 6};
 	struct sl_chunk b = {.ptr = (const uint8_t *)req + 10, .len = sizeof(req) - 11, .rx_ns = 9};
 
 	mock_open(m);
-	m->ops->input(m->state, &m->env, &a);
-	m->ops->input(m->state, &m->env, &b);
+	mock_chunk(m, &a);
+	mock_chunk(m, &b);
 	ck_assert_uint_eq(m->rx_ns, 5);
 	ck_assert_uint_eq(m->take_ns, 6);
 	b.ptr = (const uint8_t *)req;
 	b.len = sizeof(req) - 1;
-	m->ops->input(m->state, &m->env, &b);
+	mock_chunk(m, &b);
 	ck_assert_uint_eq(m->rx_ns, 9);
 	ck_sound();
 }
-END_TEST
 
-static void add(TCase *t)
+TEST(a_reply_is_asked_for_when_it_is_told_of)
 {
-	tcase_add_loop_test(t, test_talk, 0, sizeof(talks) / sizeof(talks[0]));
-	tcase_add_test(t, test_pipeline_order);
-	tcase_add_test(t, test_pipeline_limit);
-	tcase_add_test(t, test_error_in_order);
-	tcase_add_test(t, test_close_stops_input);
-	tcase_add_test(t, test_continue);
-	tcase_add_test(t, test_eof);
-	tcase_add_test(t, test_drain);
-	tcase_add_test(t, test_timeout);
-	tcase_add_test(t, test_close_cancels);
-	tcase_add_test(t, test_stamps);
-}
-
-int main(void)
-{
-	return run_suite("http1", add);
+	mock_open(m);
+	m->answer = MOCK_LATER;
+	feed(GET("/0"));
+	feed(GET("/1"));
+	ck_assert_uint_eq(m->heads_asked, 0);
+	mock_answer(mock_find(m, 0));
+	ck_assert_uint_eq(m->heads_asked, 2); /* and of the next one, whose turn it is then */
+	ck_out(OK2);
+	ck_sound();
 }

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* HTTP/1 and memory: who holds which frame or buffer, and every limit of a request. */
 #include "http1_talk.h"
+#include "suite.h"
+
+FIXTURE(setup, teardown)
 
 /* The host takes body bytes when it likes. */
-START_TEST(test_body_space)
+TEST(a_host_takes_the_body_when_it_likes)
 {
 	mock_open(m);
 	m->echo = true;
@@ -26,10 +29,9 @@ START_TEST(test_body_space)
 	ck_assert_uint_eq(m->done, 2);
 	ck_sound();
 }
-END_TEST
 
 /* A frame goes to the host only with its last bytes. */
-START_TEST(test_frames)
+TEST(a_frame_is_given_away_with_its_last_bytes)
 {
 	static const struct {
 		const char *bytes;
@@ -53,14 +55,13 @@ START_TEST(test_frames)
 		memcpy(f->data, cases[i].bytes, c.len);
 		mock_open(m);
 		m->take_frames = true;
-		ck_assert_uint_eq(m->ops->input(m->state, &m->env, &c), c.len);
+		ck_assert_uint_eq(mock_chunk(m, &c), c.len);
 		ck_assert_msg(!c.frame == cases[i].taken, "case %u", i);
 		if (c.frame)
 			sl_frame_put(&m->umem, c.frame);
 		ck_sound();
 	}
 }
-END_TEST
 
 static uint32_t frames_held(void)
 {
@@ -71,7 +72,7 @@ static uint32_t frames_held(void)
 }
 
 /* Partial heads: nothing while idle, a frame, then one of few buffers; all given back. */
-START_TEST(test_partial_memory)
+TEST(a_partial_head_costs_a_frame_then_a_buffer)
 {
 	static char head[20000];
 	size_t n = (size_t)sprintf(head, "GET / HTTP/1.1\r\n" H "a: ");
@@ -83,7 +84,7 @@ START_TEST(test_partial_memory)
 	mock_open(m);
 	mock_input(m, head, 1);
 	ck_assert_uint_eq(frames_held(), 1);
-	ck_assert(!m->ops->idle(m->state));
+	ck_assert(m->ops->rest(m->state) == SL_FRONT_BUSY);
 	mock_input(m, head + 1, 2046);
 	ck_assert_uint_eq(frames_held(), 1);
 	ck_assert_uint_eq(sl_pool_used(&m->heads), 0);
@@ -92,7 +93,7 @@ START_TEST(test_partial_memory)
 	ck_assert_uint_eq(sl_pool_used(&m->heads), 1);
 	mock_input(m, head + 3047, n - 3047);
 	ck_assert_uint_eq(sl_pool_used(&m->heads), 0);
-	ck_assert(m->ops->idle(m->state));
+	ck_assert(m->ops->rest(m->state) == SL_FRONT_IDLE);
 	ck_out(OK2);
 	ck_assert_uint_eq(m->log_len, strlen("GET / @a a:() end\n") + 12000);
 	ck_sound();
@@ -108,9 +109,8 @@ START_TEST(test_partial_memory)
 	ck_out(E431);
 	ck_sound();
 }
-END_TEST
 
-START_TEST(test_memory_exhausted)
+TEST(a_head_that_finds_no_buffer_is_refused)
 {
 	static const char start[] = "GET / HTTP/1.1\r\n" H "a: ";
 	struct sl_front_env *env = &m->env;
@@ -126,7 +126,7 @@ START_TEST(test_memory_exhausted)
 		struct sl_chunk c = {.ptr = (const uint8_t *)start, .len = strlen(start)};
 		struct sl_chunk d = {.ptr = (const uint8_t *)fill, .len = sizeof(fill)};
 
-		m->ops->open(st, env, m);
+		m->ops->open(st, env, m, 0);
 		ck_assert_uint_eq(m->ops->input(st, env, &c), c.len);
 		ck_assert_uint_eq(m->ops->input(st, env, &d), d.len);
 	}
@@ -160,7 +160,6 @@ START_TEST(test_memory_exhausted)
 	ck_assert_uint_eq(m->errors[SL_FRONT_ERR_NO_EXCHANGE], 1);
 	ck_sound();
 }
-END_TEST
 
 static void long_head(size_t target, size_t value, size_t piece, const char *want)
 {
@@ -180,7 +179,7 @@ static void long_head(size_t target, size_t value, size_t piece, const char *wan
 	ck_sound();
 }
 
-START_TEST(test_limits)
+TEST(each_limit_of_a_head_holds_to_the_byte)
 {
 	static const size_t pieces[] = {1, 7, 1400, 2048, 5000, 70000};
 	size_t target = m->limits.max_target - strlen("GET / HTTP/1.1");
@@ -195,9 +194,8 @@ START_TEST(test_limits)
 		long_head(0, 60000, pieces[i], E431);
 	}
 }
-END_TEST
 
-START_TEST(test_chunk_limits)
+TEST(chunks_have_limits_too)
 {
 	static char ext[9000];
 
@@ -233,21 +231,6 @@ START_TEST(test_chunk_limits)
 		feed("\r\n");
 	}
 	ck_out(E431);
+	ck_assert_uint_eq(m->errors[SL_FRONT_ERR_HEAD_TOO_LARGE], 1);
 	ck_sound();
-}
-END_TEST
-
-static void add(TCase *t)
-{
-	tcase_add_test(t, test_body_space);
-	tcase_add_test(t, test_frames);
-	tcase_add_test(t, test_partial_memory);
-	tcase_add_test(t, test_memory_exhausted);
-	tcase_add_test(t, test_limits);
-	tcase_add_test(t, test_chunk_limits);
-}
-
-int main(void)
-{
-	return run_suite("http1_limits", add);
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* HTTP/1 replies: framing, fields, slow clients, replies that break off. */
-#include "front/http1.h"
+#include "front/http1/http1.h"
 #include "http1_talk.h"
+#include "suite.h"
+
+FIXTURE(setup, teardown)
 
 /* A refusal from within `body` (the route's limit): the rest is thrown away. */
-START_TEST(test_refused_in_body)
+TEST(the_rest_of_a_refused_body_is_thrown_away)
 {
 	mock_open(m);
 	m->answer = MOCK_IN_BODY;
@@ -28,9 +31,8 @@ START_TEST(test_refused_in_body)
 	ck_assert_uint_eq(m->done, 1);
 	ck_sound();
 }
-END_TEST
 
-START_TEST(test_unknown_length)
+TEST(a_reply_of_unknown_length_is_chunked)
 {
 	mock_open(m);
 	reply_is(200, "0123456789", SL_LEN_UNKNOWN);
@@ -57,9 +59,8 @@ START_TEST(test_unknown_length)
 	ck_out(OK_LEN(10) "\r\n0123456789");
 	ck_sound();
 }
-END_TEST
 
-START_TEST(test_bodyless)
+TEST(some_statuses_have_no_body)
 {
 	mock_open(m);
 	reply_is(204, "no", 0);
@@ -73,9 +74,8 @@ START_TEST(test_bodyless)
 	       "HTTP/1.1 304 Not Modified\r\nServer: sluice\r\nDate: " MOCK_DATE "\r\n\r\n");
 	ck_sound();
 }
-END_TEST
 
-START_TEST(test_headers_out)
+TEST(fields_of_one_connection_are_the_gateways_own)
 {
 	static const struct sl_header headers[] = {
 		{SL_SPAN_LIT("x-a"), SL_SPAN_LIT("b")},
@@ -114,10 +114,9 @@ START_TEST(test_headers_out)
 	       "\r\nContent-Length: 3\r\ncontent-type: x\r\nretry-after: x\r\n\r\ntea");
 	ck_sound();
 }
-END_TEST
 
 /* A backend cannot write lines of its own; its reply becomes a 502, the connection goes on. */
-START_TEST(test_injection)
+TEST(a_backend_cannot_write_lines_of_its_own)
 {
 	static const char e502[] =
 		"HTTP/1.1 502 Bad Gateway\r\nServer: sluice\r\nDate: " MOCK_DATE
@@ -163,7 +162,6 @@ START_TEST(test_injection)
 	ck_assert_uint_eq(m->closed, 0);
 	ck_sound();
 }
-END_TEST
 
 static char big[100000];
 
@@ -216,13 +214,14 @@ static void slow_client(const char *request, uint64_t len, size_t part, size_t s
 	reply_is(200, big, len);
 	m->in_parts = part;
 	m->part_max = part;
+	m->peek_max = part ? part : SIZE_MAX;
 	m->room = 0;
 	feed(request);
 	ck_assert_uint_eq(m->out_len, 0);
 	for (unsigned i = 0; i < 200000 && m->done < m->begun; i++) {
 		m->room = step;
 		m->heads_fail = i % 5 == 1;
-		m->ops->writable(m->state, &m->env);
+		mock_writable(m);
 	}
 	ck_assert_uint_eq(m->done, m->begun);
 	if (len != SL_LEN_UNKNOWN || strstr(request, "1.0")) {
@@ -235,7 +234,7 @@ static void slow_client(const char *request, uint64_t len, size_t part, size_t s
 	ck_sound();
 }
 
-START_TEST(test_slow_client)
+TEST(a_slow_client_gets_each_byte_once)
 {
 	slow_client(GET("/"), 0, 0, 1);
 	slow_client(GET("/") GET("/"), 0, 0, 100);
@@ -244,14 +243,13 @@ START_TEST(test_slow_client)
 	slow_client(GET("/"), SL_LEN_UNKNOWN, 7, 33);
 	slow_client(GET("/"), SL_LEN_UNKNOWN, 7, 20000);
 	slow_client(GET("/"), SL_LEN_UNKNOWN, 40000, 20000);
-	slow_client(GET("/"), SL_LEN_UNKNOWN, sizeof(big), 100);
+	slow_client(GET("/"), SL_LEN_UNKNOWN, sizeof(big) / 2, 100);
 	slow_client("GET / HTTP/1.0\r\n\r\n", SL_LEN_UNKNOWN, 7, 10);
 	slow_client("HEAD / HTTP/1.1\r\n" H "\r\n", 0, 7, 10);
 }
-END_TEST
 
 /* No frame for the last chunk: the reply is not over before it is written. */
-START_TEST(test_late_last_chunk)
+TEST(a_reply_is_not_over_before_its_last_chunk)
 {
 	struct sl_reply head = {.status = 200, .body_len = SL_LEN_UNKNOWN};
 	struct mock_stream *s;
@@ -260,21 +258,20 @@ START_TEST(test_late_last_chunk)
 	m->answer = MOCK_LATER;
 	feed(GET("/"));
 	s = mock_find(m, 0);
-	ck_assert_int_eq(m->ops->reply(m->state, &m->env, &s->st, &head), 0);
+	mock_head(s, &head);
 	m->heads_fail = 2;
-	ck_assert_uint_eq(m->ops->more(m->state, &m->env, &s->st, sl_span_of(NULL, 0), true), 0);
+	mock_end(s, NULL);
 	ck_assert_uint_eq(m->done, 0);
-	m->ops->writable(m->state, &m->env);
+	mock_writable(m);
 	ck_assert_uint_eq(m->done, 0);
-	m->ops->writable(m->state, &m->env);
+	mock_writable(m);
 	ck_assert_uint_eq(m->done, 1);
 	ck_out(OK_HEAD "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
 	ck_sound();
 }
-END_TEST
 
 /* A client that does not read gets no more than its window and one reply. */
-START_TEST(test_unread_replies)
+TEST(who_does_not_read_has_one_reply_beyond_the_window)
 {
 	mock_open(m);
 	m->room = 10;
@@ -285,85 +282,101 @@ START_TEST(test_unread_replies)
 	ck_assert_uint_eq(m->begun, 5);
 	ck_sound();
 }
-END_TEST
 
-static void start_reply(const char *request, uint64_t len)
+/* Three bytes of a reply of `len`. */
+static struct mock_stream *start_reply(const char *request, uint64_t len)
 {
-	struct sl_reply r = {.status = 200, .body_len = len, .body = sl_span_str("abc")};
+	struct sl_reply r = {.status = 200, .body_len = len};
 	struct mock_stream *s;
 
 	mock_open(m);
 	m->answer = MOCK_LATER;
 	feed(request);
 	s = mock_find(m, 0);
-	ck_assert_int_eq(m->ops->reply(m->state, &m->env, &s->st, &r), 3);
-	s->answered = true;
+	mock_head(s, &r);
+	mock_bytes(s, sl_span_str("abc"));
+	ck_assert_uint_eq(s->taken, 3);
+	return s;
 }
 
-START_TEST(test_abort)
+/* Begun: the client must notice, and streams behind it are cancelled. */
+TEST(a_reply_that_breaks_off_closes_its_connection)
 {
-	struct mock_stream *s;
-
-	/* begun: the client must notice, streams behind it are cancelled */
-	start_reply(GET("/0") GET("/1"), 10);
-	m->ops->abort(m->state, &m->env, &mock_find(m, 0)->st);
+	mock_break(start_reply(GET("/0") GET("/1"), 10), SL_OUTCOME_BACKEND_LOST);
 	ck_assert_uint_eq(m->done, 1);
 	ck_assert_uint_eq(m->cancelled, 1);
 	ck_assert_uint_eq(m->closed, 1);
 	ck_assert_uint_eq(m->reset, 0);
 	ck_sound();
-	start_reply(GET("/0"), SL_LEN_UNKNOWN);
-	m->ops->abort(m->state, &m->env, &mock_find(m, 0)->st);
+	mock_break(start_reply(GET("/0"), SL_LEN_UNKNOWN), SL_OUTCOME_BACKEND_LOST);
 	ck_out(OK_HEAD "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
 	ck_assert_uint_eq(m->closed, 1);
 	ck_sound();
-	start_reply("GET / HTTP/1.0\r\n\r\n", SL_LEN_UNKNOWN);
-	m->ops->abort(m->state, &m->env, &mock_find(m, 0)->st);
+	/* an orderly end would be the end of this one */
+	mock_break(start_reply("GET / HTTP/1.0\r\n\r\n", SL_LEN_UNKNOWN), SL_OUTCOME_BACKEND_LOST);
 	ck_assert_uint_eq(m->reset, 1);
 	ck_sound();
+}
+
+TEST(a_reply_of_the_wrong_length_closes_its_connection)
+{
+	struct mock_stream *s = start_reply(GET("/0"), 10);
+
 	/* ended short of its length */
-	start_reply(GET("/0"), 10);
-	s = mock_find(m, 0);
-	m->ops->more(m->state, &m->env, &s->st, sl_span_str("def"), true);
+	mock_bytes(s, sl_span_str("def"));
+	mock_end(s, NULL);
 	ck_assert_uint_eq(m->done, 1);
 	ck_assert_uint_eq(m->closed, 1);
 	ck_sound();
 	/* more than its length: the rest would be taken for another reply */
-	start_reply(GET("/0"), 5);
-	s = mock_find(m, 0);
-	ck_assert_uint_eq(m->ops->more(m->state, &m->env, &s->st, sl_span_str("defghi"), true), 6);
+	s = start_reply(GET("/0"), 5);
+	mock_bytes(s, sl_span_str("defghi"));
+	mock_end(s, NULL);
 	ck_out(OK_LEN(5) "\r\nabcde");
 	ck_assert_uint_eq(m->done, 1);
 	ck_assert_uint_eq(m->closed, 0);
 	ck_sound();
-	/* not begun: 502, in its turn, and the connection goes on */
+}
+
+/* Not begun: the gateway's own reply, in its turn, and the connection goes on. */
+TEST(a_reply_that_fails_before_its_turn_is_another)
+{
+	struct sl_reply r = {.status = 200, .body_len = 10};
+
 	mock_open(m);
 	m->answer = MOCK_LATER;
 	feed(GET("/0") GET("/1"));
-	m->ops->abort(m->state, &m->env, &mock_find(m, 1)->st);
+	mock_head(mock_find(m, 1), &r); /* not its turn */
+	mock_break(mock_find(m, 1), SL_OUTCOME_BACKEND_LOST);
 	ck_assert_uint_eq(m->done, 0);
 	mock_answer(mock_find(m, 0));
 	ck_assert_uint_eq(m->done, 2);
-	ck_assert_ptr_nonnull(strstr(m->out, "HTTP/1.1 502 Bad Gateway\r\n"));
+	ck_out(OK2 "HTTP/1.1 502 Bad Gateway\r\nServer: sluice\r\nDate: " MOCK_DATE
+		   "\r\nContent-Type: text/plain\r\nContent-Length: 17\r\n\r\nbackend went away");
 	ck_assert_uint_eq(m->closed, 0);
 	ck_sound();
-	/* a protocol error of the client after the reply has begun */
+}
+
+/* A protocol error of the client after the reply has begun. */
+TEST(a_clients_error_cuts_the_reply_that_has_begun)
+{
+	struct sl_reply r = {.status = 200, .body_len = 9};
+	struct mock_stream *s;
+
 	mock_open(m);
 	m->answer = MOCK_LATER;
 	feed(CHUNKED("/") "1\r\na\r\n");
 	s = mock_find(m, 0);
-	m->ops->reply(m->state, &m->env, &s->st,
-		      &(struct sl_reply){.status = 200, .body_len = 9, .body = sl_span_str("abc")});
-	s->answered = true;
+	mock_head(s, &r);
+	mock_bytes(s, sl_span_str("abc"));
 	feed("x");
 	ck_assert_uint_eq(m->cancelled, 1);
 	ck_assert_uint_eq(m->closed, 1);
 	ck_out(OK_LEN(9) "Connection: close\r\n\r\nabc");
 	ck_sound();
 }
-END_TEST
 
-START_TEST(test_names)
+TEST(methods_and_statuses_have_their_names)
 {
 	ck_assert_int_eq(sl_method_parse(sl_span_str("PATCH")), SL_METHOD_PATCH);
 	ck_assert_int_eq(sl_method_parse(sl_span_str("PATCHX")), SL_METHOD_OTHER);
@@ -377,23 +390,17 @@ START_TEST(test_names)
 	ck_assert_str_eq(sl_status_text(599), "Unknown");
 	ck_assert_str_eq(sl_status_text(70000), "Unknown");
 }
-END_TEST
 
-static void add(TCase *t)
+TEST(a_small_reply_is_looked_at_once)
 {
-	tcase_add_test(t, test_refused_in_body);
-	tcase_add_test(t, test_unknown_length);
-	tcase_add_test(t, test_bodyless);
-	tcase_add_test(t, test_headers_out);
-	tcase_add_test(t, test_injection);
-	tcase_add_test(t, test_slow_client);
-	tcase_add_test(t, test_late_last_chunk);
-	tcase_add_test(t, test_unread_replies);
-	tcase_add_test(t, test_abort);
-	tcase_add_test(t, test_names);
-}
-
-int main(void)
-{
-	return run_suite("http1_reply", add);
+	mock_open(m);
+	feed(GET("/"));
+	ck_out(OK2);
+	ck_assert_uint_eq(m->peeks, 1);
+	reply_is(200, "", 0);
+	m->out_len = 0;
+	feed(GET("/"));
+	ck_out(OK_LEN(0) "\r\n");
+	ck_assert_uint_eq(m->peeks, 2);
+	ck_sound();
 }

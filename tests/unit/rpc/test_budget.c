@@ -3,10 +3,10 @@
  * The budget of a shared receive queue: whoever comes while there is a place gets a window, and
  * senders that keep to their windows never find the queue empty, however they come, send and go.
  */
-#include <check.h>
 #include "base/rand.h"
 #include "rpc/credits.h"
-#include "rpc/verbs/vb_budget.h"
+#include "rpc/verbs/budget.h"
+#include "suite.h"
 
 enum { TOTAL = 8192, MEMBERS = 288 };
 
@@ -65,7 +65,7 @@ static void consume(struct member *m, uint32_t cnt, uint32_t late)
 		ck_assert_int_eq(sl_credits_ack(&m->tx, m->rx.consumed), cnt);
 }
 
-START_TEST(test_random_life)
+TEST_EACH(senders_within_their_windows_never_find_it_empty, 6)
 {
 	struct vb_budget b;
 	struct sl_prng rng;
@@ -104,10 +104,9 @@ START_TEST(test_random_life)
 	ck_assert_uint_eq(b.members, 0);
 	ck_assert_uint_eq(in_queue, TOTAL);
 }
-END_TEST
 
 /* All places taken, all windows full, and every receiver as late as it may be. */
-START_TEST(test_late_slots)
+TEST(late_receivers_leave_nobody_without_slots)
 {
 	enum { FEW = 64 };
 	struct vb_budget b;
@@ -127,10 +126,9 @@ START_TEST(test_late_slots)
 	/* A first message and a last one of each still find a slot. */
 	ck_assert_uint_ge(in_queue, 2 * FEW);
 }
-END_TEST
 
 /* The first ones get what they ask for, all get something, one more than all nothing. */
-START_TEST(test_full_house)
+TEST(all_get_something_and_one_more_gets_nothing)
 {
 	struct vb_budget b;
 	uint32_t sum = 0;
@@ -150,9 +148,8 @@ START_TEST(test_full_house)
 	vb_budget_leave(&b, SL_RPC_MIN_SLOTS);
 	ck_assert_uint_eq(vb_budget_join(&b, 256), SL_RPC_MIN_SLOTS);
 }
-END_TEST
 
-START_TEST(test_small_device)
+TEST(a_small_device_has_fewer_members)
 {
 	struct vb_budget b;
 
@@ -169,24 +166,4 @@ START_TEST(test_small_device)
 	ck_assert_uint_eq(b.granted, 32 + VB_BUDGET_SPARE);
 	vb_budget_leave(&b, 32);
 	ck_assert_uint_eq(b.granted, 0);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("receive budget");
-	TCase *tc = tcase_create("budget");
-	SRunner *sr;
-	int failed;
-
-	tcase_add_loop_test(tc, test_random_life, 0, 6);
-	tcase_add_test(tc, test_late_slots);
-	tcase_add_test(tc, test_full_house);
-	tcase_add_test(tc, test_small_device);
-	suite_add_tcase(s, tc);
-	sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
 }

@@ -4,11 +4,11 @@
  * flushing never overrun a window or the bulk ring, and never come to a stop while one has
  * something to send.
  */
-#include <check.h>
 #include <errno.h>
 #include <stdlib.h>
 #include "base/rand.h"
 #include "rpc/credits.h"
+#include "suite.h"
 
 enum { RING = 1 << 16, MAX_WINDOW = 64 };
 
@@ -127,7 +127,8 @@ static void run(uint64_t seed, uint32_t window)
 		case 3: complete(me, &rng); break;
 		default: flush(me, peer);
 		}
-		/* Once both have read and completed all, who has data can send: even the longest.
+		/*
+		 * Once both have read and completed all, who has data can send: even the longest.
 		 */
 		if (++stuck > 400) {
 			struct end *s = e[0].todo ? &e[0] : &e[1], *r = e[0].todo ? &e[1] : &e[0];
@@ -142,15 +143,14 @@ static void run(uint64_t seed, uint32_t window)
 	}
 }
 
-START_TEST(test_random_schedules)
+TEST(no_schedule_overruns_a_window_or_the_ring)
 {
 	for (uint64_t seed = 1; seed <= 60; seed++)
 		run(seed, seed % 3 == 0 ? 16 : seed % 3 == 1 ? 32 : 64);
 }
-END_TEST
 
 /* Data, control and CREDIT each leave room for what is more important. */
-START_TEST(test_reserve)
+TEST(each_kind_leaves_room_for_what_matters_more)
 {
 	struct sl_credits c;
 	uint32_t data, control;
@@ -174,9 +174,8 @@ START_TEST(test_reserve)
 	ck_assert_uint_eq(sl_credits_room(&c, SL_CREDIT_DATA), data);
 	ck_assert_uint_eq(sl_credits_room(&c, SL_CREDIT_CONTROL), control);
 }
-END_TEST
 
-START_TEST(test_lies)
+TEST(a_claim_to_have_read_what_was_not_sent_is_refused)
 {
 	struct sl_credits c;
 
@@ -190,9 +189,8 @@ START_TEST(test_lies)
 	ck_assert_int_eq(sl_credits_ack(&c, 1), 0); /* repeated */
 	ck_assert_int_eq(sl_credits_ack(&c, 2), 1);
 }
-END_TEST
 
-START_TEST(test_due)
+TEST(credit_is_due_after_half_a_window)
 {
 	struct sl_credits c;
 
@@ -205,25 +203,4 @@ START_TEST(test_due)
 	ck_assert(!sl_credits_due(&c));
 	c.bulk_consumed = RING / 2;
 	ck_assert(sl_credits_due(&c));
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("credits");
-	TCase *tc = tcase_create("credits");
-	SRunner *sr;
-	int failed;
-
-	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, test_reserve);
-	tcase_add_test(tc, test_lies);
-	tcase_add_test(tc, test_due);
-	tcase_add_test(tc, test_random_schedules);
-	suite_add_tcase(s, tc);
-	sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
 }

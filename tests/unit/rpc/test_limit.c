@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The learnt limit of posted bytes: finds what keeps the other side busy, and no more. */
-#include <check.h>
-#include <stdlib.h>
 #include "rpc/limit.h"
+#include "suite.h"
 
 enum { LEAST = 100, MAX = 10000 };
 
@@ -23,7 +22,7 @@ static uint64_t turns(struct sl_limit *l, uint32_t fast, unsigned cnt)
 	return sum;
 }
 
-START_TEST(test_grows_until_busy)
+TEST(the_limit_grows_until_the_other_side_is_busy)
 {
 	struct sl_limit l;
 
@@ -34,9 +33,8 @@ START_TEST(test_grows_until_busy)
 	/* And the other side is hardly ever idle from then on. */
 	ck_assert_uint_gt(turns(&l, 3000, 1000), UINT64_C(3000) * 1000 * 97 / 100);
 }
-END_TEST
 
-START_TEST(test_shrinks_when_spare)
+TEST(the_limit_shrinks_when_there_is_to_spare)
 {
 	struct sl_limit l;
 
@@ -46,9 +44,8 @@ START_TEST(test_shrinks_when_spare)
 	ck_assert_uint_gt(l.bytes, 500);
 	ck_assert_uint_lt(l.bytes, 500 * 5 / 4 + 1);
 }
-END_TEST
 
-START_TEST(test_bounds)
+TEST(the_limit_stays_within_its_bounds)
 {
 	struct sl_limit l;
 
@@ -58,23 +55,4 @@ START_TEST(test_bounds)
 	ck_assert_uint_eq(l.bytes, MAX);
 	turns(&l, 1, 10000);
 	ck_assert_uint_eq(l.bytes, LEAST);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("limit");
-	TCase *tc = tcase_create("limit");
-	SRunner *sr;
-	int failed;
-
-	tcase_add_test(tc, test_grows_until_busy);
-	tcase_add_test(tc, test_shrinks_when_spare);
-	tcase_add_test(tc, test_bounds);
-	suite_add_tcase(s, tc);
-	sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -3,9 +3,9 @@
  * What goes out, and in which order: a message that fits a slot does not pass through the queue,
  * but never overtakes what waits there. The transport is a fake one with room for so many messages.
  */
-#include <check.h>
 #include <errno.h>
 #include "rpc/link.h"
+#include "suite.h"
 
 enum { MESSAGES = 8, SMALL = 64, LARGE = 64 << 10, SLICE = 8 << 10 };
 
@@ -15,6 +15,7 @@ static struct {
 	int lost; /* what the next posts return */
 	struct sl_rpc_header posted[32];
 	size_t bytes[32];
+	unsigned spans[32];
 	uint64_t cookies[32];
 } fake;
 
@@ -39,6 +40,7 @@ static int post(struct sl_transport *t, const struct sl_rpc_header *h, const str
 	for (unsigned i = 0; i < cnt; i++)
 		bytes += s[i].len;
 	fake.bytes[fake.posted_cnt] = bytes;
+	fake.spans[fake.posted_cnt] = cnt;
 	fake.cookies[fake.posted_cnt] = cookie;
 	fake.posted[fake.posted_cnt++] = *h;
 	return 0;
@@ -80,7 +82,7 @@ static void setup(unsigned room)
 	sl_link_init(&link_, &fake.base, 1, false);
 }
 
-static void send_one(unsigned i, uint32_t len, enum sl_rpc_class class)
+static void send_at(unsigned i, uint32_t len, enum sl_rpc_class class, uint64_t now_ns)
 {
 	spans[i] = sl_span_of(payload, len);
 	sends[i] = (struct sl_send){
@@ -91,7 +93,12 @@ static void send_one(unsigned i, uint32_t len, enum sl_rpc_class class)
 		.spans = &spans[i],
 		.span_cnt = 1,
 	};
-	sl_link_send(&link_, &sends[i], class, 1);
+	sl_link_send(&link_, &sends[i], class, now_ns);
+}
+
+static void send_one(unsigned i, uint32_t len, enum sl_rpc_class class)
+{
+	send_at(i, len, class, 1);
 }
 
 static void check_whole(unsigned at, unsigned i)
@@ -106,7 +113,7 @@ static void check_whole(unsigned at, unsigned i)
 	ck_assert_uint_eq(fake.bytes[at], sends[i].total);
 }
 
-START_TEST(test_at_once)
+TEST(a_small_message_goes_at_once)
 {
 	setup(8);
 	send_one(0, SMALL, SL_CLASS_LATENCY);
@@ -123,9 +130,8 @@ START_TEST(test_at_once)
 	ck_assert_ptr_eq(sl_link_unsent(&link_), &sends[1]);
 	ck_assert_uint_gt(sends[1].offset, 0); /* it has left: not to be repeated */
 }
-END_TEST
 
-START_TEST(test_no_overtaking)
+TEST(a_small_message_overtakes_nothing_that_waits)
 {
 	setup(1);
 	for (unsigned i = 0; i < 3; i++)
@@ -141,29 +147,93 @@ START_TEST(test_no_overtaking)
 	ck_assert_uint_eq(sent_cnt, 4);
 	ck_assert(sl_link_idle(&link_));
 }
-END_TEST
 
 /* Beyond the cap on posted bytes only the control class goes; a long message goes in slices. */
-START_TEST(test_cap)
+TEST(beyond_the_cap_only_control_goes)
 {
 	setup(32);
-	fake.base.posted_bytes =
-		link_.limit.least > link_.limit.bytes ? link_.limit.least : link_.limit.bytes;
 	send_one(0, SMALL, SL_CLASS_LATENCY);
-	ck_assert_uint_eq(fake.posted_cnt, 0);
-	send_one(1, SMALL, SL_CLASS_CONTROL);
-	check_whole(0, 1);
+	check_whole(0, 0);
+	fake.base.posted_bytes = link_.out.o->limit.bytes;
+	sl_outlet_count(&link_.out, fake.base.posted_bytes, 1);
+	send_one(1, SMALL, SL_CLASS_NORMAL);
+	ck_assert_uint_eq(fake.posted_cnt, 1);
+	send_one(2, SMALL, SL_CLASS_CONTROL);
+	check_whole(1, 2);
 	fake.base.posted_bytes = 0;
 	sl_link_flush(&link_, 2);
-	check_whole(1, 0);
-	send_one(2, LARGE, SL_CLASS_BULK);
-	ck_assert_uint_gt(fake.posted_cnt, 3);
-	ck_assert_uint_eq(fake.posted[2].flags, SL_RPC_BATCH | SL_RPC_FIRST);
-	ck_assert_uint_eq(sent_cnt, 3);
+	check_whole(2, 1);
+	send_one(3, LARGE, SL_CLASS_BULK);
+	ck_assert_uint_gt(fake.posted_cnt, 4);
+	ck_assert_uint_eq(fake.posted[3].flags, SL_RPC_BATCH | SL_RPC_FIRST);
+	ck_assert_uint_eq(sent_cnt, 4);
 }
-END_TEST
 
-START_TEST(test_lost)
+/* Whatever is about: an urgent class is, for a while after its last message. */
+TEST(messages_are_cut_while_something_urgent_is_about)
+{
+	setup(32);
+	send_one(0, LARGE, SL_CLASS_BULK);
+	check_whole(0, 0);
+	send_one(1, SMALL, SL_CLASS_LATENCY);
+	check_whole(1, 1);
+	send_at(2, LARGE, SL_CLASS_BULK, SL_LINK_QUIET_NS);
+	ck_assert_uint_eq(fake.posted[2].fragment_len, SLICE);
+	fake.posted_cnt = 0;
+	send_at(3, LARGE, SL_CLASS_BULK, 1 + SL_LINK_QUIET_NS);
+	check_whole(0, 3);
+}
+
+/* A device reads so many pieces; of bytes in more of them it would need a copy. */
+TEST_EACH(a_message_is_cut_where_its_spans_are_too_many, 2)
+{
+	enum { SPANS = 100, MAX = 30 };
+	static struct sl_span many[SPANS];
+	const uint32_t each = _i ? 64 : 512;
+
+	setup(32);
+	fake.base.spans_max = MAX;
+	for (unsigned i = 0; i < SPANS; i++)
+		many[i] = sl_span_of(payload, each);
+	sends[0] = (struct sl_send){
+		.header = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_REQUEST, .count = 1},
+		.total = SPANS * each,
+		.deadline_ns = UINT64_MAX,
+		.spans = many,
+		.span_cnt = SPANS,
+	};
+	sl_link_send(&link_, &sends[0], SL_CLASS_BULK, 1);
+	ck_assert(sl_link_idle(&link_));
+	if (_i) {
+		ck_assert_uint_eq(fake.posted_cnt, 1); /* short as they are, a copy is cheaper */
+		return;
+	}
+	ck_assert_uint_eq(fake.posted[0].fragment_len, MAX * each);
+	for (unsigned i = 0; i < fake.posted_cnt; i++)
+		ck_assert_uint_le(fake.spans[i], MAX);
+	ck_assert_uint_eq(link_.stats.bytes_sent, SPANS * each);
+}
+
+/* The transport says of the last piece when it has read it, and of no other. */
+TEST(a_message_that_is_lent_in_pieces_is_the_links_until_the_last_is_read)
+{
+	unsigned last;
+
+	setup(32);
+	fake.base.copies = false;
+	send_one(0, SMALL, SL_CLASS_LATENCY);
+	send_one(1, LARGE, SL_CLASS_BULK);
+	sl_link_flush(&link_, 2);
+	ck_assert_uint_gt(fake.posted_cnt, 2);
+	last = fake.posted_cnt - 1;
+	for (unsigned i = 1; i < last; i++)
+		ck_assert_uint_eq(fake.cookies[i], 0);
+	ck_assert(fake.posted[last].flags & SL_RPC_LAST);
+	ck_assert_uint_eq(fake.cookies[last], (uintptr_t)&sends[1]);
+	ck_assert_uint_eq(sent_cnt, 0);
+}
+
+TEST(what_had_not_left_is_known_when_the_channel_is_lost)
 {
 	setup(8);
 	fake.lost = -ENOTCONN;
@@ -178,23 +248,20 @@ START_TEST(test_lost)
 	}
 	ck_assert_uint_eq(fake.posted_cnt, 0);
 }
-END_TEST
 
-int main(void)
+/* Slices count as messages, whichever way they take. */
+TEST(each_message_that_leaves_is_counted)
 {
-	Suite *s = suite_create("rpc link");
-	TCase *tc = tcase_create("out");
-	SRunner *sr;
-	int failed;
+	uint64_t bytes = 0;
 
-	tcase_add_test(tc, test_at_once);
-	tcase_add_test(tc, test_no_overtaking);
-	tcase_add_test(tc, test_cap);
-	tcase_add_test(tc, test_lost);
-	suite_add_tcase(s, tc);
-	sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
+	setup(32);
+	send_one(0, SMALL, SL_CLASS_NORMAL);
+	send_one(1, LARGE, SL_CLASS_BULK);
+	sl_link_flush(&link_, 2);
+	ck_assert(sl_link_idle(&link_));
+	ck_assert_uint_gt(fake.posted_cnt, 2);
+	for (unsigned i = 0; i < fake.posted_cnt; i++)
+		bytes += fake.posted[i].fragment_len;
+	ck_assert_uint_eq(link_.stats.messages_sent, fake.posted_cnt);
+	ck_assert_uint_eq(link_.stats.bytes_sent, bytes);
 }

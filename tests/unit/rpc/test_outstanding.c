@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ids: found while outstanding, on their own channel, and never again afterwards. */
-#include <check.h>
 #include <string.h>
 #include "rpc/mem.h"
 #include "rpc/outstanding.h"
+#include "suite.h"
 
 static struct sl_rpc_channel *const one = (struct sl_rpc_channel *)64;
 static struct sl_rpc_channel *const other = (struct sl_rpc_channel *)128;
 
-START_TEST(test_ids)
+TEST(an_id_is_found_on_its_own_channel_only)
 {
 	struct sl_outstanding o;
 	struct sl_list mine = SL_LIST_INIT(mine);
@@ -39,10 +39,9 @@ START_TEST(test_ids)
 	ck_assert_uint_eq(o.used, 4);
 	sl_outstanding_fini(&o);
 }
-END_TEST
 
 /* Released last, reused last: a late reply has the longest time to be recognised. */
-START_TEST(test_reuse_order)
+TEST(what_was_released_last_is_used_again_last)
 {
 	struct sl_outstanding o;
 	struct sl_list mine = SL_LIST_INIT(mine);
@@ -56,9 +55,8 @@ START_TEST(test_reuse_order)
 	ck_assert_ptr_eq(sl_outstanding_get(&o), first);
 	sl_outstanding_fini(&o);
 }
-END_TEST
 
-START_TEST(test_mem)
+TEST(memory_is_aligned_and_has_a_limit)
 {
 	struct sl_mem m;
 	void *p[64];
@@ -89,23 +87,4 @@ START_TEST(test_mem)
 	sl_mem_free(&m, NULL);
 	ck_assert_uint_eq(m.used, 0);
 	sl_mem_fini(&m);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("outstanding");
-	TCase *tc = tcase_create("outstanding");
-	SRunner *sr;
-	int failed;
-
-	tcase_add_test(tc, test_ids);
-	tcase_add_test(tc, test_reuse_order);
-	tcase_add_test(tc, test_mem);
-	suite_add_tcase(s, tc);
-	sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Taking messages apart: any fragmentation gives the same parts; forged headers give errors. */
-#include <check.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include "base/rand.h"
 #include "rpc/reader.h"
+#include "suite.h"
+
+enum { TABLE = sizeof(struct sl_rpc_entry) };
 
 enum { MAX = 200000, PAGE = 4096 };
 
@@ -76,7 +78,20 @@ static int feed(struct sl_reader *r, const uint8_t *p, size_t len, struct seen *
 	return sl_reader_feed(r, sl_span_of(p, len), &mem, &scratch, on_part, s);
 }
 
-START_TEST(test_any_fragmentation)
+static void setup(void)
+{
+	sl_mem_init(&mem, 1 << 20);
+}
+
+static void teardown(void)
+{
+	ck_assert_uint_eq(mem.used, 0);
+	sl_mem_fini(&mem);
+}
+
+FIXTURE(setup, teardown)
+
+TEST(any_fragmentation_gives_the_same_parts)
 {
 	static uint8_t body[MAX];
 	struct sl_prng rng;
@@ -116,10 +131,9 @@ START_TEST(test_any_fragmentation)
 		ck_assert_uint_eq(mem.used, 0);
 	}
 }
-END_TEST
 
 /* Nothing beyond the fragment's end is read: it lies against a page that must not be touched. */
-START_TEST(test_no_overread)
+TEST(nothing_beyond_a_fragment_is_read)
 {
 	uint8_t *page =
 		mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -144,7 +158,6 @@ START_TEST(test_no_overread)
 	ck_assert_uint_eq(mem.used, 0);
 	munmap(page, 2 * PAGE);
 }
-END_TEST
 
 static int start_with(unsigned cnt, uint32_t total, uint8_t flags)
 {
@@ -158,7 +171,7 @@ static int start_with(unsigned cnt, uint32_t total, uint8_t flags)
 	return rc;
 }
 
-START_TEST(test_forged_headers)
+TEST(forged_headers_are_refused)
 {
 	uint8_t ok = SL_RPC_BATCH | SL_RPC_FIRST;
 
@@ -170,45 +183,69 @@ START_TEST(test_forged_headers)
 	ck_assert_int_eq(start_with(1, SL_RPC_MAX_BODY + 1, ok), -EPROTO);
 	ck_assert_uint_eq(mem.used, 0);
 }
-END_TEST
 
 /* One entry with these lengths in a message of `total`; the last feed's result. */
-static int one_entry(uint32_t len, uint16_t meta_len, uint32_t total, struct seen *seen)
+static int entry(const struct sl_rpc_entry *e, uint32_t total, struct seen *seen)
 {
 	static uint8_t body[MAX];
-	struct sl_rpc_entry e = {.id = 1, .len = len, .meta_len = meta_len};
 	struct sl_reader r = {.phase = SL_READ_IDLE};
 	struct sl_rpc_header h = header(1, total, total < MAX ? total : MAX);
 	int rc = sl_reader_start(&r, &h, &mem, &scratch);
 
-	memcpy(body, &e, sizeof(e));
+	memcpy(body, e, sizeof(*e));
 	if (!rc)
 		rc = feed(&r, body, h.fragment_len, seen);
 	sl_reader_reset(&r, &mem);
 	return rc;
 }
 
-START_TEST(test_forged_entries)
+static int one_entry(uint32_t len, uint16_t meta_len, uint32_t total, struct seen *seen)
+{
+	return entry(&(struct sl_rpc_entry){.id = 1, .len = len, .meta_len = meta_len}, total,
+		     seen);
+}
+
+/* An error is one part and the last one: neither a payload nor MORE. */
+TEST(an_error_is_the_only_and_last_part)
 {
 	struct seen seen = {0};
 
-	ck_assert_int_eq(one_entry(16, 8, 24 + 24, &seen), 1);
-	ck_assert_int_eq(one_entry(13, 3, 24 + 24, &seen), 1);
+	for (unsigned status = SL_RPC_REFUSED; status <= UINT8_MAX; status++) {
+		struct sl_rpc_entry e = {.id = 1, .meta_len = 8, .status = (uint8_t)status};
+
+		seen = (struct seen){0};
+		ck_assert_int_eq(entry(&e, TABLE + 8, &seen), 1);
+		ck_assert_uint_eq(seen.parts, 1);
+		e.flags = SL_ENTRY_MORE;
+		ck_assert_int_eq(entry(&e, TABLE + 8, &seen), -EPROTO);
+		e.flags = 0;
+		e.len = 1;
+		ck_assert_int_eq(entry(&e, TABLE + 8 + 8, &seen), -EPROTO);
+		ck_assert_uint_eq(seen.parts, 1);
+	}
+}
+
+TEST(forged_entries_are_refused)
+{
+	struct seen seen = {0};
+
+	ck_assert_int_eq(one_entry(16, 8, TABLE + 24, &seen), 1);
+	ck_assert_int_eq(one_entry(13, 3, TABLE + 24, &seen), 1);
 	ck_assert_uint_eq(seen.entries, 2);
 	seen = (struct seen){0};
-	ck_assert_int_eq(one_entry(17, 8, 24 + 24, &seen), -EPROTO); /* more than there is */
-	ck_assert_int_eq(one_entry(8, 8, 24 + 24, &seen), -EPROTO);  /* less */
-	ck_assert_int_eq(one_entry(UINT32_MAX, 8, 24 + 8, &seen), -EPROTO);
-	ck_assert_int_eq(one_entry(SL_RPC_MAX_MESSAGE + 8, 0, 24 + SL_RPC_MAX_MESSAGE + 8, &seen),
-			 -EPROTO);
-	ck_assert_int_eq(one_entry(0, SL_RPC_MAX_META + 8, 24 + SL_RPC_MAX_META + 8, &seen),
+	ck_assert_int_eq(one_entry(17, 8, TABLE + 24, &seen), -EPROTO); /* more than there is */
+	ck_assert_int_eq(one_entry(8, 8, TABLE + 24, &seen), -EPROTO);  /* less */
+	ck_assert_int_eq(one_entry(UINT32_MAX, 8, TABLE + 8, &seen), -EPROTO);
+	ck_assert_int_eq(
+		one_entry(SL_RPC_MAX_MESSAGE + 8, 0, TABLE + SL_RPC_MAX_MESSAGE + 8, &seen),
+		-EPROTO);
+	ck_assert_int_eq(one_entry(0, SL_RPC_MAX_META + 8, TABLE + SL_RPC_MAX_META + 8, &seen),
 			 -EPROTO);
 	ck_assert_uint_eq(seen.parts, 0);
 	ck_assert_uint_eq(mem.used, 0);
 }
-END_TEST
 
-START_TEST(test_too_many_bytes)
+TEST(bytes_beyond_the_total_are_refused)
 {
 	static uint8_t body[MAX];
 	struct sl_prng rng;
@@ -226,9 +263,8 @@ START_TEST(test_too_many_bytes)
 	sl_reader_reset(&r, &mem);
 	ck_assert_uint_eq(mem.used, 0);
 }
-END_TEST
 
-START_TEST(test_no_memory)
+TEST(a_message_without_memory_is_refused)
 {
 	struct sl_mem small;
 	struct sl_reader r = {.phase = SL_READ_IDLE};
@@ -239,39 +275,4 @@ START_TEST(test_no_memory)
 	sl_reader_reset(&r, &small);
 	ck_assert_uint_eq(small.used, 0);
 	sl_mem_fini(&small);
-}
-END_TEST
-
-static void setup(void)
-{
-	sl_mem_init(&mem, 1 << 20);
-}
-
-static void teardown(void)
-{
-	ck_assert_uint_eq(mem.used, 0);
-	sl_mem_fini(&mem);
-}
-
-int main(void)
-{
-	Suite *s = suite_create("reader");
-	TCase *tc = tcase_create("reader");
-	SRunner *sr;
-	int failed;
-
-	tcase_set_timeout(tc, 60);
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, test_any_fragmentation);
-	tcase_add_test(tc, test_no_overread);
-	tcase_add_test(tc, test_forged_headers);
-	tcase_add_test(tc, test_forged_entries);
-	tcase_add_test(tc, test_too_many_bytes);
-	tcase_add_test(tc, test_no_memory);
-	suite_add_tcase(s, tc);
-	sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
 }

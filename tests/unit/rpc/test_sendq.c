@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The send queue: strict control, shares by bytes, deadlines, slices and the cap. */
-#include <check.h>
 #include <stdlib.h>
 #include "rpc/sendq.h"
+#include "suite.h"
 
 enum { CNT = 2048 };
 static struct sl_send sends[CNT];
@@ -13,6 +13,7 @@ static const struct sl_send_room wide = {
 	.slot_body = 4064,
 	.slice_max = 1 << 20,
 	.rate_bps = UINT64_C(80000000000), /* 100 kB in 10 us */
+	.urgent = SL_CLASS_CONTROL,        /* so all are cut */
 };
 
 static struct sl_send *push(struct sl_sendq *q, enum sl_rpc_class class, uint32_t total,
@@ -31,8 +32,10 @@ static void setup(void)
 	used = 0;
 }
 
+FIXTURE(setup, NULL)
+
 /* 8 : 4 : 1 by bytes while all three have something to send, whatever the messages' sizes. */
-START_TEST(test_shares)
+TEST(classes_share_by_bytes_whatever_their_sizes)
 {
 	static const uint32_t size[] = {0, 3000, 20000, 300000};
 	struct sl_sendq q;
@@ -62,9 +65,8 @@ START_TEST(test_shares)
 	ck_assert_uint_gt(bytes[SL_CLASS_NORMAL], sum * 4 / 13 * 97 / 100);
 	ck_assert_uint_gt(bytes[SL_CLASS_BULK], sum / 13 * 97 / 100);
 }
-END_TEST
 
-START_TEST(test_control_first)
+TEST(control_goes_first_whatever_the_cap)
 {
 	struct sl_sendq q;
 	struct sl_send_room full = wide;
@@ -74,15 +76,14 @@ START_TEST(test_control_first)
 	sl_sendq_init(&q, false);
 	push(&q, SL_CLASS_LATENCY, 100, UINT64_MAX);
 	c = push(&q, SL_CLASS_CONTROL, 100, UINT64_MAX);
-	full.posted = UINT32_MAX; /* the cap does not hold control back */
+	full.posted = full.own = UINT32_MAX; /* the cap does not hold control back */
 	ck_assert_ptr_eq(sl_sendq_next(&q, &full, &len), c);
 	ck_assert_uint_eq(len, 100);
 	ck_assert(sl_sendq_posted(&q, c, len));
 	ck_assert_ptr_null(sl_sendq_next(&q, &full, &len));
 }
-END_TEST
 
-START_TEST(test_deadlines)
+TEST(within_a_class_the_nearest_deadline_goes_first)
 {
 	static const uint64_t deadline[] = {50, UINT64_MAX, 10, 30, UINT64_MAX, 10};
 	static const unsigned order[] = {2, 5, 3, 0, 1, 4};
@@ -101,9 +102,8 @@ START_TEST(test_deadlines)
 	ck_assert_ptr_null(sl_sendq_next(&q, &wide, &len));
 	ck_assert_uint_eq(q.bytes, 0);
 }
-END_TEST
 
-START_TEST(test_slices_and_cap)
+TEST(long_messages_go_in_slices_up_to_the_cap)
 {
 	struct sl_sendq q;
 	struct sl_send_room room = wide;
@@ -131,10 +131,48 @@ START_TEST(test_slices_and_cap)
 	room.posted = 1 << 18;
 	ck_assert_ptr_null(sl_sendq_next(&q, &room, &len));
 }
-END_TEST
+
+/* Nothing is cut, or held back, for what is not about. */
+TEST(only_for_what_is_more_urgent_is_a_message_cut)
+{
+	struct sl_send_room room = wide;
+	struct sl_sendq q;
+	struct sl_send *bulk, *normal;
+	uint32_t len;
+
+	sl_sendq_init(&q, false);
+	bulk = push(&q, SL_CLASS_BULK, 8 << 20, UINT64_MAX);
+	room.slice_max = room.window = 4 << 20;
+	for (room.urgent = SL_CLASS_BULK; room.urgent <= SL_CLASS_CNT; room.urgent++) {
+		room.posted = (SL_SENDQ_WHOLES - 1) * SL_SENDQ_WHOLE;
+		ck_assert_ptr_eq(sl_sendq_next(&q, &room, &len), bulk);
+		ck_assert_uint_eq(len, SL_SENDQ_WHOLE);
+		room.posted = SL_SENDQ_WHOLES * SL_SENDQ_WHOLE;
+		ck_assert_ptr_null(sl_sendq_next(&q, &room, &len));
+	}
+	room.posted = 0;
+	room.urgent = SL_CLASS_NORMAL;
+	ck_assert_ptr_eq(sl_sendq_next(&q, &room, &len), bulk);
+	ck_assert_uint_eq(len, 24576);
+	room.posted = SL_SENDQ_WHOLE;
+	ck_assert_ptr_null(sl_sendq_next(&q, &room, &len));
+	/* What is urgent itself is cut for nobody. */
+	normal = push(&q, SL_CLASS_NORMAL, 600000, UINT64_MAX);
+	ck_assert_ptr_eq(sl_sendq_next(&q, &room, &len), normal);
+	ck_assert_uint_eq(len, 600000);
+	/* A small ring is not filled with one. */
+	room = wide;
+	room.urgent = SL_CLASS_CNT;
+	room.slice_max = 64 << 10;
+	ck_assert(sl_sendq_posted(&q, normal, 600000));
+	ck_assert_ptr_eq(sl_sendq_next(&q, &room, &len), bulk);
+	ck_assert_uint_eq(len, 64 << 10);
+	room.posted = SL_SENDQ_WHOLES * (64 << 10);
+	ck_assert_ptr_null(sl_sendq_next(&q, &room, &len));
+}
 
 /* What is a little longer than a slice goes whole. */
-START_TEST(test_no_slivers)
+TEST(what_is_a_little_longer_than_a_slice_goes_whole)
 {
 	struct sl_sendq q;
 	uint32_t len;
@@ -148,10 +186,9 @@ START_TEST(test_no_slivers)
 	ck_assert_ptr_eq(sl_sendq_next(&q, &wide, &len), &sends[1]);
 	ck_assert_uint_eq(len, 24576);
 }
-END_TEST
 
 /* A full bulk ring holds back what needs it, not what fits a slot, and nothing is chopped. */
-START_TEST(test_window)
+TEST(a_full_ring_holds_back_what_needs_it_only)
 {
 	struct sl_sendq q;
 	struct sl_send_room room = wide;
@@ -171,10 +208,9 @@ START_TEST(test_window)
 	ck_assert_ptr_eq(sl_sendq_next(&q, &room, &len), &sends[0]);
 	ck_assert_uint_eq(len, 20000);
 }
-END_TEST
 
 /* However deadlines come, the peer needs no more than its readers. */
-START_TEST(test_interleave)
+TEST(the_peer_needs_no_more_readers_than_it_has)
 {
 	struct sl_sendq q;
 	unsigned started = 0;
@@ -200,9 +236,25 @@ START_TEST(test_interleave)
 	}
 	ck_assert_uint_eq(q.started[SL_CLASS_NORMAL], 0);
 }
-END_TEST
 
-START_TEST(test_one_class)
+/* Behind the most urgent class there is none that others' bytes could delay. */
+TEST(the_latency_class_waits_for_its_own_links_bytes_only)
+{
+	struct sl_sendq q;
+	struct sl_send_room room = wide;
+	struct sl_send *s;
+	uint32_t len;
+
+	sl_sendq_init(&q, false);
+	push(&q, SL_CLASS_NORMAL, 64, UINT64_MAX);
+	s = push(&q, SL_CLASS_LATENCY, 64, UINT64_MAX);
+	room.posted = UINT32_MAX;
+	ck_assert_ptr_eq(sl_sendq_next(&q, &room, &len), s);
+	room.own = UINT32_MAX;
+	ck_assert_ptr_null(sl_sendq_next(&q, &room, &len));
+}
+
+TEST(with_one_class_nothing_overtakes)
 {
 	struct sl_sendq q;
 	struct sl_send_room room = wide;
@@ -219,29 +271,4 @@ START_TEST(test_one_class)
 		ck_assert_int_eq(sl_sendq_posted(&q, s, len), i > 0);
 	}
 	ck_assert_ptr_null(sl_sendq_pop(&q));
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("sendq");
-	TCase *tc = tcase_create("sendq");
-	SRunner *sr;
-	int failed;
-
-	tcase_add_checked_fixture(tc, setup, NULL);
-	tcase_add_test(tc, test_shares);
-	tcase_add_test(tc, test_control_first);
-	tcase_add_test(tc, test_deadlines);
-	tcase_add_test(tc, test_slices_and_cap);
-	tcase_add_test(tc, test_no_slivers);
-	tcase_add_test(tc, test_window);
-	tcase_add_test(tc, test_interleave);
-	tcase_add_test(tc, test_one_class);
-	suite_add_tcase(s, tc);
-	sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
 }

@@ -2,6 +2,7 @@
 #include "wire/eth.h"
 
 #include "../base/unit.h"
+#include "suite.h"
 
 static const uint8_t plain[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0x08, 0x00};
 static const uint8_t one_tag[] = {1,  2,  3,  4,    5,    6,    7,    8,    9,
@@ -17,7 +18,7 @@ static int parse_flush(const uint8_t *bytes, size_t len, struct sl_eth_view *v)
 	return sl_eth_parse(flush_copy(bytes, len), len, v);
 }
 
-START_TEST(frames_with_up_to_two_tags)
+TEST(frames_with_up_to_two_tags)
 {
 	struct sl_eth_view v;
 
@@ -37,17 +38,15 @@ START_TEST(frames_with_up_to_two_tags)
 	ck_assert_uint_eq(be16toh(v.vlan[1].tpid_be), SL_ETHERTYPE_VLAN);
 	ck_assert_uint_eq(be16toh(v.vlan[1].tci_be), 0xe005);
 }
-END_TEST
 
-START_TEST(a_third_tag_is_refused)
+TEST(a_third_tag_is_refused)
 {
 	struct sl_eth_view v;
 
 	ck_assert_int_eq(parse_flush(three_tags, sizeof(three_tags), &v), SL_WIRE_TYPE);
 }
-END_TEST
 
-START_TEST(every_cut_is_noticed)
+TEST(every_cut_is_noticed)
 {
 	struct sl_eth_view v;
 
@@ -56,9 +55,8 @@ START_TEST(every_cut_is_noticed)
 	for (size_t n = 0; n < sizeof(two_tags); n++)
 		ck_assert_int_eq(parse_flush(two_tags, n, &v), SL_WIRE_TRUNCATED);
 }
-END_TEST
 
-START_TEST(what_is_written_is_what_was_parsed)
+TEST(what_is_written_is_what_was_parsed)
 {
 	struct sl_eth_view v;
 	uint8_t *out = flush_with_guard(SL_ETH_HDR_MAX);
@@ -70,15 +68,10 @@ START_TEST(what_is_written_is_what_was_parsed)
 	ck_assert_uint_eq(sl_eth_write(out, v.hdr->dst, v.hdr->src, NULL, 0, v.type), 14);
 	ck_assert_mem_eq(out, plain, sizeof(plain));
 }
-END_TEST
 
-START_TEST(multicast_is_a_bit)
+TEST(multicast_is_a_bit)
 {
 	ck_assert(sl_eth_is_multicast((const uint8_t[]){1, 0, 0, 0, 0, 0}));
 	ck_assert(sl_eth_is_multicast((const uint8_t[]){255, 255, 255, 255, 255, 255}));
 	ck_assert(!sl_eth_is_multicast((const uint8_t[]){2, 1, 1, 1, 1, 1}));
 }
-END_TEST
-
-UNIT_MAIN("eth", frames_with_up_to_two_tags, a_third_tag_is_refused, every_cut_is_noticed,
-	  what_is_written_is_what_was_parsed, multicast_is_a_bit)

@@ -5,6 +5,7 @@
 #include "base/rand.h"
 #include "wire/ip4.h"
 #include "wire/ip6.h"
+#include "suite.h"
 
 static uint8_t quoted[80];
 static struct sl_icmp_quote q;
@@ -44,7 +45,7 @@ static void check_ports(uint8_t family, uint32_t seq, uint16_t ip_len)
 	ck_assert_uint_eq(q.ip_len, ip_len);
 }
 
-START_TEST(headers)
+TEST(each_header_is_read_to_its_length)
 {
 	static const uint8_t too_big[] = {2, 0, 0, 0, 0, 0, 5, 0};
 	static const uint8_t needed[] = {3, 4, 0, 0, 0, 0, 5, 0xdc};
@@ -63,9 +64,8 @@ START_TEST(headers)
 	ck_assert(sl_icmp4_is_error(SL_ICMP4_UNREACHABLE) && !sl_icmp4_is_error(SL_ICMP4_ECHO));
 	ck_assert(sl_icmp6_is_error(SL_ICMP6_PACKET_TOO_BIG) && !sl_icmp6_is_error(SL_ICMP6_ECHO));
 }
-END_TEST
 
-START_TEST(quotes_of_ip4)
+TEST(quotes_of_ip4)
 {
 	make4(SL_IP_PROTO_TCP);
 	ck_assert_int_eq(quote4(28), 0);
@@ -80,9 +80,8 @@ START_TEST(quotes_of_ip4)
 	make4(SL_IP_PROTO_ICMP);
 	ck_assert_int_eq(quote4(60), SL_WIRE_TYPE);
 }
-END_TEST
 
-START_TEST(malformed_quotes_of_ip4)
+TEST(malformed_quotes_of_ip4)
 {
 	make4(SL_IP_PROTO_TCP);
 	quoted[0] = 0x65;
@@ -99,9 +98,8 @@ START_TEST(malformed_quotes_of_ip4)
 	sl_put_be16(quoted + 2, 27);
 	ck_assert_int_eq(quote4(60), SL_WIRE_HEADER);
 }
-END_TEST
 
-START_TEST(quotes_of_ip6)
+TEST(quotes_of_ip6)
 {
 	make6(SL_IP_PROTO_TCP);
 	ck_assert_int_eq(quote6(48), 0);
@@ -118,9 +116,8 @@ START_TEST(quotes_of_ip6)
 	for (size_t n = 40; n < 56; n++)
 		ck_assert_int_eq(quote6(n), SL_WIRE_TRUNCATED);
 }
-END_TEST
 
-START_TEST(malformed_quotes_of_ip6)
+TEST(malformed_quotes_of_ip6)
 {
 	make6(SL_IP6_EXT_FRAGMENT);
 	memcpy(quoted + 40, (const uint8_t[]){SL_IP_PROTO_TCP, 0, 0, 1, 0, 0, 0, 0}, 8);
@@ -135,9 +132,8 @@ START_TEST(malformed_quotes_of_ip6)
 	quoted[0] = 0x45;
 	ck_assert_int_eq(quote6(80), SL_WIRE_TYPE);
 }
-END_TEST
 
-START_TEST(random_quotes_stay_inside)
+TEST(random_quotes_stay_inside)
 {
 	struct sl_prng r;
 
@@ -154,7 +150,3 @@ START_TEST(random_quotes_stay_inside)
 		quote4(len);
 	}
 }
-END_TEST
-
-UNIT_MAIN("icmp", headers, quotes_of_ip4, malformed_quotes_of_ip4, quotes_of_ip6,
-	  malformed_quotes_of_ip6, random_quotes_stay_inside)

@@ -3,6 +3,7 @@
 
 #include "../base/unit.h"
 #include "base/rand.h"
+#include "suite.h"
 
 enum { PAYLOAD = 30 };
 
@@ -21,7 +22,7 @@ static int parse(size_t len)
 	return sl_ip4_parse(flush_copy(packet, len), len, &v);
 }
 
-START_TEST(a_written_header_parses)
+TEST(a_written_header_parses)
 {
 	static const uint8_t want[] = {0x45, 0, 0,  50, 0, 7, 0x40, 0, 64, 6,
 				       0,    0, 10, 0,  0, 1, 10,   0, 0,  2};
@@ -34,9 +35,8 @@ START_TEST(a_written_header_parses)
 	ck_assert_uint_eq(v.protocol, SL_IP_PROTO_TCP);
 	ck_assert(!v.fragment);
 }
-END_TEST
 
-START_TEST(length_field_against_frame)
+TEST(length_field_against_frame)
 {
 	make();
 	hdr->total_len_be = htobe16(20 + 5);
@@ -50,9 +50,8 @@ START_TEST(length_field_against_frame)
 	ck_assert_int_eq(parse(20), 20);
 	ck_assert_uint_eq(v.payload_len, 0);
 }
-END_TEST
 
-START_TEST(header_length_and_version)
+TEST(header_length_and_version)
 {
 	make();
 	hdr->ver_ihl = 0x44;
@@ -69,9 +68,8 @@ START_TEST(header_length_and_version)
 	hdr->ver_ihl = 0x65;
 	ck_assert_int_eq(parse(sizeof(packet)), SL_WIRE_TYPE);
 }
-END_TEST
 
-START_TEST(every_cut_is_noticed)
+TEST(every_cut_is_noticed)
 {
 	make();
 	for (size_t n = 0; n < 20; n++)
@@ -79,9 +77,8 @@ START_TEST(every_cut_is_noticed)
 	for (size_t n = 20; n < sizeof(packet); n++)
 		ck_assert_int_eq(parse(n), SL_WIRE_LENGTH);
 }
-END_TEST
 
-START_TEST(fragments_are_flagged)
+TEST(fragments_are_flagged)
 {
 	make();
 	hdr->frag_be = htobe16(SL_IP4_MF);
@@ -94,9 +91,8 @@ START_TEST(fragments_are_flagged)
 	parse(sizeof(packet));
 	ck_assert(!v.fragment);
 }
-END_TEST
 
-START_TEST(random_bytes_stay_inside)
+TEST(random_bytes_stay_inside)
 {
 	struct sl_prng r;
 
@@ -113,9 +109,8 @@ START_TEST(random_bytes_stay_inside)
 		ck_assert(n < 0 || (size_t)n + v.payload_len <= len);
 	}
 }
-END_TEST
 
-START_TEST(sources_that_cannot_be)
+TEST(sources_that_cannot_be)
 {
 	ck_assert(sl_ip4_src_invalid(htobe32(0x00000001)));
 	ck_assert(sl_ip4_src_invalid(htobe32(0x7f000001)));
@@ -126,8 +121,3 @@ START_TEST(sources_that_cannot_be)
 	ck_assert(!sl_ip4_src_invalid(htobe32(0x80000001)));
 	ck_assert(!sl_ip4_src_invalid(htobe32(0xdfffffff)));
 }
-END_TEST
-
-UNIT_MAIN("ip4", a_written_header_parses, length_field_against_frame, header_length_and_version,
-	  every_cut_is_noticed, fragments_are_flagged, random_bytes_stay_inside,
-	  sources_that_cannot_be)

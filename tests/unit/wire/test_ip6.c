@@ -3,6 +3,7 @@
 
 #include "../base/unit.h"
 #include "base/rand.h"
+#include "suite.h"
 
 static const uint8_t src[16] = {0x20, 1, 0xd, 0xb8, [15] = 1}, dst[16] = {0xfe, 0x80, [15] = 2};
 static uint8_t packet[400];
@@ -40,7 +41,7 @@ static int parse(size_t len)
 	return sl_ip6_parse(flush_copy(packet, len), len, &v);
 }
 
-START_TEST(a_plain_packet)
+TEST(a_plain_packet)
 {
 	begin(SL_IP_PROTO_TCP);
 	end(20);
@@ -55,9 +56,8 @@ START_TEST(a_plain_packet)
 	packet[0] = 0x45;
 	ck_assert_int_eq(parse(packet_len), SL_WIRE_TYPE);
 }
-END_TEST
 
-START_TEST(extension_headers_are_walked)
+TEST(extension_headers_are_walked)
 {
 	begin(SL_IP6_EXT_HOP);
 	ext(SL_IP6_EXT_DEST, 8);
@@ -70,9 +70,8 @@ START_TEST(extension_headers_are_walked)
 	ck_assert_uint_eq(v.protocol, SL_IP_PROTO_UDP);
 	ck_assert_uint_eq(v.payload_len, 9);
 }
-END_TEST
 
-START_TEST(every_cut_is_noticed)
+TEST(every_cut_is_noticed)
 {
 	begin(SL_IP6_EXT_HOP);
 	ext(SL_IP6_EXT_FRAGMENT, 16);
@@ -89,9 +88,8 @@ START_TEST(every_cut_is_noticed)
 	sl_put_be16(packet + 4, 24);
 	ck_assert_int_eq(parse(packet_len), 64);
 }
-END_TEST
 
-START_TEST(the_walk_is_bounded)
+TEST(the_walk_is_bounded)
 {
 	for (unsigned cnt = SL_IP6_EXT_MAX; cnt <= SL_IP6_EXT_MAX + 1; cnt++) {
 		begin(SL_IP6_EXT_DEST);
@@ -103,9 +101,8 @@ START_TEST(the_walk_is_bounded)
 				 cnt == SL_IP6_EXT_MAX ? 40 + 64 : SL_WIRE_EXTENSION);
 	}
 }
-END_TEST
 
-START_TEST(misplaced_and_forbidden_headers)
+TEST(misplaced_and_forbidden_headers)
 {
 	begin(SL_IP6_EXT_DEST);
 	ext(SL_IP6_EXT_HOP, 8);
@@ -117,9 +114,8 @@ START_TEST(misplaced_and_forbidden_headers)
 	end(20);
 	ck_assert_int_eq(parse(packet_len), SL_WIRE_EXTENSION);
 }
-END_TEST
 
-START_TEST(fragments_end_the_walk)
+TEST(fragments_end_the_walk)
 {
 	static const struct {
 		uint16_t offset_and_more;
@@ -138,9 +134,8 @@ START_TEST(fragments_end_the_walk)
 				  cases[i].fragment ? SL_IP6_EXT_DEST : SL_IP_PROTO_TCP);
 	}
 }
-END_TEST
 
-START_TEST(unknown_headers_end_the_walk)
+TEST(unknown_headers_end_the_walk)
 {
 	begin(SL_IP6_EXT_NONE);
 	end(0);
@@ -151,9 +146,8 @@ START_TEST(unknown_headers_end_the_walk)
 	ck_assert_int_eq(parse(packet_len), 40);
 	ck_assert_uint_eq(v.protocol, 51);
 }
-END_TEST
 
-START_TEST(random_bytes_stay_inside)
+TEST(random_bytes_stay_inside)
 {
 	static const uint8_t likely[] = {0, 43, 44, 60, 6, 17};
 	struct sl_prng r;
@@ -173,9 +167,8 @@ START_TEST(random_bytes_stay_inside)
 		ck_assert(n != 0);
 	}
 }
-END_TEST
 
-START_TEST(sources_that_cannot_be)
+TEST(sources_that_cannot_be)
 {
 	static const uint8_t any[16], loop[16] = {[15] = 1}, multi[16] = {0xff, 2, [15] = 1},
 				      two[16] = {[15] = 2};
@@ -187,8 +180,3 @@ START_TEST(sources_that_cannot_be)
 	ck_assert(!sl_ip6_src_invalid(src));
 	ck_assert(!sl_ip6_src_invalid(dst));
 }
-END_TEST
-
-UNIT_MAIN("ip6", a_plain_packet, extension_headers_are_walked, every_cut_is_noticed,
-	  the_walk_is_bounded, misplaced_and_forbidden_headers, fragments_end_the_walk,
-	  unknown_headers_end_the_walk, random_bytes_stay_inside, sources_that_cannot_be)

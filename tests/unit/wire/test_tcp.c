@@ -2,6 +2,7 @@
 #include "wire/tcp.h"
 
 #include "../base/unit.h"
+#include "suite.h"
 
 static uint8_t segment[64];
 static const struct sl_tcp_hdr *hdr;
@@ -11,7 +12,7 @@ static int parse(size_t len)
 	return sl_tcp_parse(flush_copy(segment, len), len, &hdr);
 }
 
-START_TEST(a_written_header_parses)
+TEST(a_written_header_parses)
 {
 	static const uint8_t want[] = {0x01, 0xbb, 0x1f, 0x90, 1,    2,    3, 4, 5, 6,
 				       7,    8,    0x80, 0x12, 0x72, 0x10, 0, 0, 0, 0};
@@ -22,9 +23,8 @@ START_TEST(a_written_header_parses)
 	ck_assert_int_eq(parse(sizeof(segment)), 32);
 	ck_assert_uint_eq(be32toh(hdr->seq_be), 0x01020304);
 }
-END_TEST
 
-START_TEST(data_offset_against_segment)
+TEST(data_offset_against_segment)
 {
 	for (size_t n = 0; n < 20; n++)
 		ck_assert_int_eq(parse(n), SL_WIRE_TRUNCATED);
@@ -37,9 +37,8 @@ START_TEST(data_offset_against_segment)
 			ck_assert_int_eq(parse(words * 4), (int)words * 4);
 	}
 }
-END_TEST
 
-START_TEST(sequence_numbers_wrap)
+TEST(sequence_numbers_wrap)
 {
 	static const uint32_t starts[] = {0, 1, 0x7fffffff, 0x80000000, 0xfffffff0, 0xffffffff};
 
@@ -55,13 +54,8 @@ START_TEST(sequence_numbers_wrap)
 		ck_assert_int_eq(sl_seq_diff(a, b), -100);
 		ck_assert_uint_eq(sl_seq_max(a, b), b);
 		ck_assert_uint_eq(sl_seq_max(b, a), b);
-		ck_assert_uint_eq(sl_seq_min(a, b), a);
-		ck_assert_uint_eq(sl_seq_min(b, a), a);
 		ck_assert(sl_seq_in(a, a, 100) && sl_seq_in(a + 99, a, 100));
 		ck_assert(!sl_seq_in(b, a, 100) && !sl_seq_in(a - 1, a, 100));
 		ck_assert(!sl_seq_in(a, a, 0));
 	}
 }
-END_TEST
-
-UNIT_MAIN("tcp", a_written_header_parses, data_offset_against_segment, sequence_numbers_wrap)

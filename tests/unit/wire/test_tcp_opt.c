@@ -3,6 +3,7 @@
 
 #include "../base/unit.h"
 #include "base/rand.h"
+#include "suite.h"
 
 static struct sl_tcp_opts o;
 
@@ -12,7 +13,7 @@ static int parse(const void *bytes, size_t len)
 }
 #define PARSE(...) parse((const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}))
 
-START_TEST(a_linux_syn)
+TEST(a_linux_syn)
 {
 	ck_assert_int_eq(PARSE(2, 4, 5, 0xb4, 4, 2, 8, 10, 0, 0, 0, 7, 0, 0, 0, 9, 1, 3, 3, 7), 0);
 	ck_assert_uint_eq(o.mss, 1460);
@@ -23,9 +24,8 @@ START_TEST(a_linux_syn)
 	ck_assert_int_eq(o.wscale, 7);
 	ck_assert_uint_eq(o.sack_cnt, 0);
 }
-END_TEST
 
-START_TEST(none_and_end)
+TEST(none_and_end)
 {
 	ck_assert_int_eq(parse(NULL, 0), 0);
 	ck_assert_int_eq(o.wscale, -1);
@@ -41,9 +41,8 @@ START_TEST(none_and_end)
 	ck_assert_int_eq(PARSE(3, 3, 255, 1), 0);
 	ck_assert_int_eq(o.wscale, 14);
 }
-END_TEST
 
-START_TEST(sack_blocks)
+TEST(as_many_sack_blocks_as_fit_are_read)
 {
 	uint8_t b[34] = {5, 34};
 
@@ -57,9 +56,8 @@ START_TEST(sack_blocks)
 	}
 	ck_assert_uint_eq(o.sack[0].start, 0x00010203);
 }
-END_TEST
 
-START_TEST(malformed_options_are_refused)
+TEST(malformed_options_are_refused)
 {
 	ck_assert_int_eq(PARSE(0xfe, 0), SL_WIRE_OPTIONS);
 	ck_assert_int_eq(PARSE(0xfe, 0, 0, 0), SL_WIRE_OPTIONS);
@@ -84,9 +82,8 @@ START_TEST(malformed_options_are_refused)
 	ck_assert_int_eq(PARSE(2, 4, 1, 0, 0xfe, 0), SL_WIRE_OPTIONS);
 	ck_assert_uint_eq(o.mss, 256);
 }
-END_TEST
 
-START_TEST(random_options_end_and_stay_inside)
+TEST(random_options_end_and_stay_inside)
 {
 	struct sl_prng r;
 	uint8_t b[SL_TCP_OPT_MAX];
@@ -101,9 +98,8 @@ START_TEST(random_options_end_and_stay_inside)
 		ck_assert_uint_le(o.sack_cnt, SL_TCP_SACK_MAX);
 	}
 }
-END_TEST
 
-START_TEST(the_fast_layout_is_exact)
+TEST(the_fast_layout_is_exact)
 {
 	uint8_t b[16], *p = flush_with_guard(12);
 	uint32_t val = 0, ecr = 0;
@@ -125,9 +121,8 @@ START_TEST(the_fast_layout_is_exact)
 		p[i] ^= 1;
 	}
 }
-END_TEST
 
-START_TEST(a_written_syn_parses_back)
+TEST(a_written_syn_parses_back)
 {
 	for (unsigned mask = 0; mask < 16; mask++) {
 		struct sl_tcp_opts in = SL_TCP_OPTS_NONE;
@@ -154,9 +149,8 @@ START_TEST(a_written_syn_parses_back)
 		ck_assert_uint_eq(o.ts_ecr, in.has_ts ? 5u : 0);
 	}
 }
-END_TEST
 
-START_TEST(written_sack_blocks_parse_back)
+TEST(written_sack_blocks_parse_back)
 {
 	struct sl_tcp_opts in = SL_TCP_OPTS_NONE;
 	uint8_t *buf = flush_with_guard(SL_TCP_OPT_MAX);
@@ -183,8 +177,3 @@ START_TEST(written_sack_blocks_parse_back)
 		ck_assert_mem_eq(o.sack, in.sack, want * sizeof(in.sack[0]));
 	}
 }
-END_TEST
-
-UNIT_MAIN("tcp_opt", a_linux_syn, none_and_end, sack_blocks, malformed_options_are_refused,
-	  random_options_end_and_stay_inside, the_fast_layout_is_exact, a_written_syn_parses_back,
-	  written_sack_blocks_parse_back)

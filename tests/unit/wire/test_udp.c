@@ -2,6 +2,7 @@
 #include "wire/udp.h"
 
 #include "../base/unit.h"
+#include "suite.h"
 
 static uint8_t datagram[20];
 static struct sl_udp_view v;
@@ -11,7 +12,7 @@ static int parse(size_t len)
 	return sl_udp_parse(flush_copy(datagram, len), len, &v);
 }
 
-START_TEST(a_written_header_parses)
+TEST(a_written_header_parses)
 {
 	static const uint8_t want[] = {0, 53, 0x1f, 0x90, 0, 20, 0, 0};
 
@@ -21,9 +22,8 @@ START_TEST(a_written_header_parses)
 	ck_assert_uint_eq(v.payload_len, 12);
 	ck_assert_uint_eq(be16toh(v.hdr->sport_be), 53);
 }
-END_TEST
 
-START_TEST(length_against_packet)
+TEST(length_against_packet)
 {
 	for (size_t n = 0; n < 8; n++)
 		ck_assert_int_eq(parse(n), SL_WIRE_TRUNCATED);
@@ -36,6 +36,3 @@ START_TEST(length_against_packet)
 			ck_assert_uint_eq(v.payload_len, claimed - 8u);
 	}
 }
-END_TEST
-
-UNIT_MAIN("udp", a_written_header_parses, length_against_packet)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # kernel: stable
-# timeout: 300
+# timeout: 600
 # lane: 2
 # Under load over RDMA, with a second backend over shared memory: the cable is cut and joined, the backend is killed and
 # comes back. Every request is answered, none waits in vain, and the RDMA backend is used again each time. Then the only
@@ -25,9 +25,11 @@ replies() { metric_of sluice_backend_replies_total 'pool="two",backend="far"'; }
 replied_since() { [ "$(replies)" -gt "$1" ]; }
 answers() { [ "$(cl curl -sf --max-time 5 -d "$1" "http://$V4:8080/$2")" = "$1" ]; }
 
-# Load on path $1, in the background; no request may take $2 seconds.
+# Load on path $1, in the background; no request may take $2 seconds. A pause before each request leaves the emulated CPUs
+# something for the gateway's recovery and for who watches it.
 load() {
-    nsenter --net="/run/netns/$C" wrk -t1 -c8 -d600s --timeout "$2s" "http://$V4:8080/$1" \
+    echo 'function delay() return 20 end' > "$D/pause.lua"
+    nsenter --net="/run/netns/$C" wrk -t1 -c8 -d600s --timeout "$2s" -s "$D/pause.lua" "http://$V4:8080/$1" \
         > "$D/wrk" 2>&1 &
     wrk_pid=$!
     nsenter --net="/run/netns/$C" \

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # kernel: stable
-# timeout: 200
+# timeout: 500
 # The whole gateway: clients behind a veth in front, a backend behind RDMA; killed, started again, drained.
 . tests/netns/lib.sh
 . tests/vm/guest/rxe-lib.sh
@@ -54,6 +54,9 @@ check "so does the status" says "$SLUICE" status
 check "and the doctor, of device and backend" says "$SLUICE" doctor -c "$D/gw.conf"
 doctor_knows() { "$SLUICE" doctor | grep -q "RDMA rxe1/1 *gid\[1\] ::ffff:10.77.0.2, RoCE v2"; }
 check "it lists the GIDs" doctor_knows
+doctor_tried() { "$SLUICE" doctor | grep -q "RDMA $1/1 *memory windows and shared receive queues, tried: they work"; }
+check "it has tried what connections share, on one device" doctor_tried rxe0
+check "and on the other" doctor_tried rxe1
 check "a small body" within 5 answers hello
 check "a body of 3000 bytes, in a slot" returns_bytes 3000
 check "a body of 1 MB, in the bulk ring" returns_bytes 1000000

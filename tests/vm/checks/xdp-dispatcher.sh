@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # kernel: stable
-# timeout: 200
+# timeout: 300
 # Two XDP programs share one interface through libxdp's dispatcher (freplace), and both see its packets.
 set -euo pipefail
 bin=$VM_REPO/build/vm/bin

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # kernel: newer
 # net: tap
-# timeout: 200
+# timeout: 300
 # lane: 2
 # AF_XDP sockets bind with XDP_ZEROCOPY to all queues of virtio-net, and receive what comes from the other end.
 set -euo pipefail

@@ -6,6 +6,8 @@
 #
 # rxe knows the first namespace only, so the gateway stays there.
 
+export RUN_AS=root # whose keys the backends and the gateway share
+
 gw() { "$@"; }
 
 clean_up() {

@@ -59,9 +59,12 @@ wait_active() {
     done
 }
 
+# Once for each machine: what follows finds the same kernel, and emulated it takes seconds.
 verify() {
+    [ ! -e /run/rxe-verified ] || return 0
     rxe_run_pair "rping -s -a $rxe_server -C 10" "rping -c -a $rxe_server -I $rxe_client -C 10" > /dev/null
     rxe_run_perftest ib_send_lat -n 200 > /dev/null
+    touch /run/rxe-verified
 }
 
 describe() {

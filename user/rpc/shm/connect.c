@@ -56,7 +56,12 @@ static const char *why(int rc)
 	case -EPROTOTYPE: return "a socket of another kind: is this a sluice backend?";
 	case -ETIMEDOUT: return "no answer in time: the backend is busy or stopped";
 	case -EPIPE:
-	case -ECONNRESET: return "refused: the backend serves root, its own user and group";
+	case -ECONNRESET:
+		return "refused: the backend serves root, its own user and group only, or is of an "
+		       "older release";
+	case -EPERM:
+		return "a stranger listens: expected root, the gateway's user or group, or the "
+		       "owner of the directory";
 	case -EBADMSG: return "answer is no sluice hello: is this a sluice backend?";
 	case -EPROTO: return "backend speaks another version: build both from one release";
 	default: return strerror(-rc);
@@ -100,30 +105,34 @@ static struct sl_shm *handshake(int sock, const struct sl_rpc_dial_options *opt,
 }
 
 struct sl_transport *sl_shm_dial(const struct sl_rpc_dial_options *opt, const char *address,
-				 char *err, size_t err_len)
+				 struct sl_err *err)
 {
 	uint64_t deadline_ns = sl_now_ns() + opt->timeout_ms * SL_NS_PER_MS;
 	struct sockaddr_un sa;
 	struct sl_shm *s = NULL;
+	struct ucred peer;
 	int rc = sl_shm_address(address, &sa), sock;
 
 	if (rc) {
-		snprintf(err, err_len, "shm://%s: expected an absolute path of at most %zu bytes",
-			 address, sizeof(sa.sun_path) - 1);
+		sl_err_set(err, "shm://%s: expected an absolute path of at most %zu bytes", address,
+			   sizeof(sa.sun_path) - 1);
 		return NULL;
 	}
 	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	rc = sock < 0 ? -errno : connect_until(sock, &sa, deadline_ns);
+	if (!rc) {
+		peer = sl_shm_peer(sock);
+		rc = peer.uid == opt->owner || sl_shm_may_listen(&peer, &sa) ? 0 : -EPERM;
+	}
 	if (!rc)
 		s = handshake(sock, opt, deadline_ns, &rc);
 	if (!s) {
-		snprintf(err, err_len, "shm://%s: %s", address, why(rc));
+		sl_err_set(err, "shm://%s: %s", address, why(rc));
 		if (sock >= 0)
 			close(sock);
 		return NULL;
 	}
-	snprintf(s->base.info, sizeof(s->base.info), "shm %.80s pid %d", address,
-		 (int)sl_shm_peer(sock).pid);
+	snprintf(s->base.info, sizeof(s->base.info), "shm %.80s pid %d", address, (int)peer.pid);
 	return &s->base;
 }
 

@@ -5,44 +5,10 @@
 
 enum { DRAIN_MAX = 16 };
 
-void sl_shm_bell(struct sl_shm *s)
-{
-	static const uint8_t ding;
-
-	/* Whoever clears the bits rings: several messages for one sleeper ring once. */
-	if (!atomic_exchange_explicit(&s->peer->sleeping, 0, memory_order_acq_rel))
-		return;
-	s->base.doorbells++;
-	/* A full socket rings already; a dead peer is noticed by check(). */
-	(void)send(s->base.fd, &ding, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
-/* Takes bells off the socket; notices the hang-up. */
-static void drain(struct sl_shm *s)
-{
-	uint8_t buf[16];
-
-	for (int i = 0; i < DRAIN_MAX; i++) {
-		ssize_t n = recv(s->base.fd, buf, sizeof(buf), MSG_DONTWAIT);
-
-		if (n > 0)
-			continue;
-		if (n == 0 || (errno != EAGAIN && errno != EINTR))
-			s->gone = true;
-		return;
-	}
-}
-
-static bool has_message(const struct sl_shm *s)
-{
-	struct sl_shm_slot *slot = (void *)sl_shm_slot_at(s->rx_slots, s->mask, s->rx_next);
-
-	return atomic_load_explicit(&slot->seq, memory_order_acquire) == s->rx_next + 1;
-}
-
 bool sl_shm_arm(struct sl_transport *t, bool want_room)
 {
 	struct sl_shm *s = (struct sl_shm *)t;
+	struct sl_shm_slot *slot = (void *)sl_shm_slot_at(s->rx_slots, s->mask, s->rx_next);
 	uint32_t bits = SL_SHM_SLEEP_MESSAGE | (want_room ? SL_SHM_SLEEP_ROOM : 0);
 
 	if (s->gone)
@@ -50,7 +16,8 @@ bool sl_shm_arm(struct sl_transport *t, bool want_room)
 	s->armed = true;
 	atomic_store_explicit(&s->mine->sleeping, bits, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
-	if (!has_message(s) &&
+	/* No message meanwhile, nor room. */
+	if (atomic_load_explicit(&slot->seq, memory_order_acquire) != s->rx_next + 1 &&
 	    (!want_room ||
 	     atomic_load_explicit(&s->peer->consumed, memory_order_acquire) == t->credits.done))
 		return true;
@@ -72,7 +39,12 @@ void sl_shm_disarm(struct sl_transport *t)
 int sl_shm_check(struct sl_transport *t)
 {
 	struct sl_shm *s = (struct sl_shm *)t;
+	uint8_t bells[16];
+	ssize_t n = 1;
 
-	drain(s);
+	for (int i = 0; i < DRAIN_MAX && n > 0; i++)
+		n = recv(s->base.fd, bells, sizeof(bells), MSG_DONTWAIT);
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+		s->gone = true;
 	return s->gone ? -ENOTCONN : 0;
 }

@@ -55,41 +55,22 @@ static struct pending *place_for(struct shm_listener *l)
 	return oldest;
 }
 
-static void accept_sockets(struct shm_listener *l, uint64_t now_ns)
-{
-	for (unsigned i = 0; i < PENDING_MAX; i++) {
-		int sock = accept4(l->sock, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		struct pending *p;
-		struct ucred peer;
-
-		if (sock < 0)
-			return;
-		peer = sl_shm_peer(sock);
-		if (!sl_shm_may_connect(&peer) || !watch(l, sock)) {
-			close(sock);
-			l->base.refused++;
-			continue;
-		}
-		p = place_for(l);
-		p->sock = sock;
-		p->deadline_ns = now_ns + HELLO_TIMEOUT_MS * SL_NS_PER_MS;
-	}
-}
-
-static uint32_t at_most(uint32_t asked, uint32_t most)
-{
-	return asked < most ? asked : most;
-}
-
 static struct sl_shm *establish(struct shm_listener *l, int sock, struct sl_rpc_hello *h)
 {
-	struct sl_shm_geometry g = {.slots = at_most(h->slots, l->most.slots),
-				    .bulk_len = at_most(h->bulk_len, l->most.bulk_len)};
+	struct sl_shm_geometry g = {.slots = sl_rpc_at_most(h->slots, l->most.slots),
+				    .bulk_len = sl_rpc_at_most(h->bulk_len, l->most.bulk_len)};
 	struct sl_shm *s = NULL;
 	struct ucred peer = sl_shm_peer(sock);
 	int memfd;
 
-	if (h->version != SL_RPC_VERSION || !sl_shm_geometry_ok(&g))
+	if (h->version != SL_RPC_VERSION) {
+		/* Its line says which of the two is the older one. */
+		h->version = SL_RPC_VERSION;
+		h->status = SL_RPC_REFUSED;
+		(void)sl_shm_hello_send(sock, h, -1);
+		return NULL;
+	}
+	if (!sl_shm_geometry_ok(&g))
 		return NULL;
 	memfd = sl_shm_memory_create(&g);
 	if (memfd < 0)
@@ -137,7 +118,23 @@ static struct sl_transport *shm_accept(struct sl_rpc_listener *base, uint64_t no
 {
 	struct shm_listener *l = (struct shm_listener *)base;
 
-	accept_sockets(l, now_ns);
+	for (unsigned i = 0; i < PENDING_MAX; i++) {
+		int sock = accept4(l->sock, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		struct pending *p;
+		struct ucred peer;
+
+		if (sock < 0)
+			break;
+		peer = sl_shm_peer(sock);
+		if (!sl_shm_may_connect(&peer) || !watch(l, sock)) {
+			close(sock);
+			l->base.refused++;
+			continue;
+		}
+		p = place_for(l);
+		p->sock = sock;
+		p->deadline_ns = now_ns + HELLO_TIMEOUT_MS * SL_NS_PER_MS;
+	}
 	for (unsigned i = 0; i < PENDING_MAX; i++) {
 		struct sl_shm *s = NULL;
 
@@ -219,20 +216,6 @@ static int bind_path(struct shm_listener *l)
 	return listen(l->sock, PENDING_MAX) < 0 ? -errno : 0;
 }
 
-static int open_listener(struct shm_listener *l)
-{
-	int rc;
-
-	l->base.fd = epoll_create1(EPOLL_CLOEXEC);
-	l->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (l->base.fd < 0 || l->sock < 0)
-		return -errno;
-	rc = bind_path(l);
-	if (rc)
-		return rc;
-	return watch(l, l->sock) ? 0 : -errno;
-}
-
 static const char *why(int rc)
 {
 	switch (rc) {
@@ -244,26 +227,28 @@ static const char *why(int rc)
 	}
 }
 
-struct sl_rpc_listener *sl_shm_listen(const struct sl_rpc_listen_options *opt, char *err,
-				      size_t err_len)
+struct sl_rpc_listener *sl_shm_listen(const struct sl_rpc_listen_options *opt, struct sl_err *err)
 {
-	struct shm_listener *l = calloc(1, sizeof(*l));
-	int rc = -ENOMEM;
+	struct shm_listener *l = sl_rpc_listener_new(sizeof(*l), &listener_ops, err);
+	int rc;
 
 	if (!l)
-		goto fail;
-	l->base.ops = &listener_ops;
-	l->base.fd = l->sock = -1;
+		return NULL;
+	l->sock = -1;
 	for (unsigned i = 0; i < PENDING_MAX; i++)
 		l->pending[i].sock = -1;
 	l->most = (struct sl_shm_geometry){.slots = opt->slots, .bulk_len = opt->bulk_ring_len};
 	rc = sl_shm_address(opt->address, &l->sa);
-	if (!rc)
-		rc = open_listener(l);
+	if (!rc) {
+		l->base.fd = epoll_create1(EPOLL_CLOEXEC);
+		l->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		rc = l->base.fd < 0 || l->sock < 0 ? -errno : bind_path(l);
+	}
+	if (!rc && !watch(l, l->sock))
+		rc = -errno;
 	if (!rc)
 		return &l->base;
 	shm_listener_close(&l->base);
-fail:
-	snprintf(err, err_len, "shm://%s: %s", opt->address, why(rc));
+	sl_err_set(err, "shm://%s: %s", opt->address, why(rc));
 	return NULL;
 }

@@ -80,18 +80,6 @@ static void lay_out(struct sl_shm *s, const struct sl_shm_geometry *g, bool acce
 	s->mask = g->slots - 1;
 }
 
-static void init_base(struct sl_shm *s, int sock, const struct sl_shm_geometry *g)
-{
-	s->base.ops = &sl_shm_ops;
-	s->base.fd = sock;
-	s->base.copies = true;
-	s->base.slot_len = SL_RPC_SLOT_SIZE;
-	s->base.bulk_max = g->bulk_len / 4;
-	sl_credits_init(&s->base.credits, g->slots, g->slots, g->bulk_len);
-	s->base.rate_bps = SL_SHM_RATE_BPS;
-	s->base.slice_min = SL_SHM_SLICE_MIN;
-}
-
 struct sl_shm *sl_shm_new(int sock, int memfd, const struct sl_shm_geometry *g, bool acceptor)
 {
 	struct sl_shm *s = calloc(1, sizeof(*s));
@@ -114,8 +102,16 @@ struct sl_shm *sl_shm_new(int sock, int memfd, const struct sl_shm_geometry *g, 
 	s->map_len = len;
 	lay_out(s, g, acceptor);
 	/* Slots are touched on every message: better now than at the first. Best effort. */
+	(void)madvise(s->map, len, MADV_DONTDUMP);
 	(void)madvise(s->map, SL_SHM_PAGE + 2 * slots_len(g), MADV_POPULATE_WRITE);
-	init_base(s, sock, g);
+	s->base.ops = &sl_shm_ops;
+	s->base.fd = sock;
+	s->base.copies = true;
+	s->base.slot_len = SL_RPC_SLOT_SIZE;
+	s->base.bulk_max = g->bulk_len / 4;
+	sl_credits_init(&s->base.credits, g->slots, g->slots, g->bulk_len);
+	s->base.rate_bps = SL_SHM_RATE_BPS;
+	s->base.slice_min = SL_SHM_SLICE_MIN;
 	return s;
 free_s:
 	free(s->posted);

@@ -22,6 +22,7 @@
 
 #include <stdatomic.h>
 #include "base/cpu.h"
+#include "base/err.h"
 #include "rpc/transport.h"
 
 enum {
@@ -92,13 +93,13 @@ int sl_shm_memory_create(const struct sl_shm_geometry *g);
 struct sl_shm *sl_shm_new(int sock, int memfd, const struct sl_shm_geometry *g, bool acceptor);
 
 /* event.c */
-void sl_shm_bell(struct sl_shm *s);
 bool sl_shm_arm(struct sl_transport *t, bool want_room);
 void sl_shm_disarm(struct sl_transport *t);
 int sl_shm_check(struct sl_transport *t);
 
 /* slots.c */
 extern const struct sl_transport_ops sl_shm_ops;
+void sl_shm_bell(struct sl_shm *s);
 void sl_shm_close(struct sl_transport *t);
 
 static inline uint8_t *sl_shm_slot_at(const uint8_t *slots, uint32_t mask, uint32_t seq)
@@ -106,9 +107,8 @@ static inline uint8_t *sl_shm_slot_at(const uint8_t *slots, uint32_t mask, uint3
 	return (uint8_t *)(uintptr_t)slots + (size_t)(seq & mask) * SL_SHM_SLOT_STRIDE;
 }
 
-struct sl_rpc_listener *sl_shm_listen(const struct sl_rpc_listen_options *opt, char *err,
-				      size_t err_len);
+struct sl_rpc_listener *sl_shm_listen(const struct sl_rpc_listen_options *opt, struct sl_err *err);
 struct sl_transport *sl_shm_dial(const struct sl_rpc_dial_options *opt, const char *address,
-				 char *err, size_t err_len);
+				 struct sl_err *err);
 
 #endif

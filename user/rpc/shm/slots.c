@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <sys/socket.h>
 #include "rpc/shm/shm.h"
 
 enum { INLINE_MAX = SL_RPC_SLOT_SIZE - sizeof(struct sl_rpc_header) };
@@ -73,17 +74,6 @@ static int take_ack(struct sl_shm *s, uint32_t consumed)
 	return 0;
 }
 
-static int check_header(const struct sl_shm *s, const struct sl_rpc_header *h)
-{
-	unsigned type = h->version_type & 15;
-
-	if (h->version_type >> 4 != SL_RPC_VERSION || type < SL_RPC_REQUEST || type > SL_RPC_HELLO)
-		return -EPROTO;
-	if (h->fragment_len > s->base.bulk_max || (type == SL_RPC_CREDIT && h->fragment_len))
-		return -EPROTO;
-	return 0;
-}
-
 static void consumed_upto(struct sl_shm *s, uint32_t seq)
 {
 	s->base.credits.consumed = seq;
@@ -100,7 +90,7 @@ static int take(struct sl_shm *s, struct sl_message *m)
 	if (atomic_load_explicit(&slot->seq, memory_order_acquire) != s->rx_next + 1)
 		return 0;
 	m->header = *(volatile struct sl_rpc_header *)&slot->header;
-	rc = check_header(s, &m->header);
+	rc = sl_message_check(&m->header, s->base.bulk_max);
 	if (!rc)
 		rc = take_ack(s, m->header.consumed);
 	if (rc)
@@ -164,16 +154,16 @@ static void shm_release(struct sl_transport *t, const struct sl_message *m)
 		publish(s);
 }
 
-static void send_credit(struct sl_shm *s)
+void sl_shm_bell(struct sl_shm *s)
 {
-	struct sl_rpc_header h = {
-		.version_type = SL_RPC_VERSION << 4 | SL_RPC_CREDIT,
-		.flags = SL_RPC_FIRST | SL_RPC_LAST,
-		.priority = SL_CLASS_CONTROL,
-	};
+	static const uint8_t ding;
 
-	/* Without room it stays due; the peer's own CREDIT makes room. */
-	(void)shm_post(&s->base, &h, NULL, 0, 0);
+	/* Whoever clears the bits rings: several messages for one sleeper ring once. */
+	if (!atomic_exchange_explicit(&s->peer->sleeping, 0, memory_order_acq_rel))
+		return;
+	s->base.doorbells++;
+	/* A full socket rings already; a dead peer is noticed by check(). */
+	(void)send(s->base.fd, &ding, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 static void shm_flush(struct sl_transport *t)
@@ -181,8 +171,16 @@ static void shm_flush(struct sl_transport *t)
 	struct sl_shm *s = shm_of(t);
 	uint32_t news;
 
-	if (sl_credits_due(&t->credits))
-		send_credit(s);
+	if (sl_credits_due(&t->credits)) {
+		struct sl_rpc_header h = {
+			.version_type = SL_RPC_VERSION << 4 | SL_RPC_CREDIT,
+			.flags = SL_RPC_FIRST | SL_RPC_LAST,
+			.priority = SL_CLASS_CONTROL,
+		};
+
+		/* Without room it stays due; the peer's own CREDIT makes room. */
+		(void)shm_post(&s->base, &h, NULL, 0, 0);
+	}
 	if (s->published != t->credits.consumed)
 		publish(s);
 	news = s->unflushed;
@@ -203,14 +201,7 @@ static unsigned shm_sent(struct sl_transport *t, uint64_t *cookies, unsigned max
 
 static uint32_t shm_window(const struct sl_transport *t)
 {
-	uint32_t bulk;
-
-	if (!sl_credits_room(&t->credits, SL_CREDIT_DATA))
-		return 0;
-	bulk = sl_credits_bulk_room(&t->credits);
-	if (bulk > t->bulk_max)
-		bulk = t->bulk_max;
-	return bulk > INLINE_MAX ? bulk : INLINE_MAX;
+	return sl_transport_window(t, INLINE_MAX);
 }
 
 const struct sl_transport_ops sl_shm_ops = {

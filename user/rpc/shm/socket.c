@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "rpc/shm/socket.h"
 
@@ -80,4 +82,18 @@ struct ucred sl_shm_peer(int sock)
 bool sl_shm_may_connect(const struct ucred *peer)
 {
 	return peer->uid == 0 || peer->uid == geteuid() || peer->gid == getegid();
+}
+
+bool sl_shm_may_listen(const struct ucred *peer, const struct sockaddr_un *sa)
+{
+	const char *slash = strrchr(sa->sun_path, '/');
+	char dir[sizeof(sa->sun_path) + 1];
+	struct stat st;
+
+	if (sl_shm_may_connect(peer))
+		return true;
+	/* With its slash, so that the root directory has a name too. */
+	snprintf(dir, sizeof(dir), "%.*s", slash ? (int)(slash - sa->sun_path + 1) : 0,
+		 sa->sun_path);
+	return stat(dir, &st) == 0 && st.st_uid == peer->uid;
 }

@@ -24,4 +24,10 @@ struct ucred sl_shm_peer(int sock);
 /* Root, our own user, or our own group. */
 bool sl_shm_may_connect(const struct ucred *peer);
 
+/*
+ * Who is believed to be the backend: the same, or the owner of the socket's directory, who decides
+ * what stands in it. Where others may write in it too, they cannot pose as the backend.
+ */
+bool sl_shm_may_listen(const struct ucred *peer, const struct sockaddr_un *sa);
+
 #endif

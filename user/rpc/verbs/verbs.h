@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The verbs transport: one RC queue pair per channel. What it shares with others of its worker or
- * backend, above all the receive slots, is its home's (vb_home.h); a device that cannot share gives
+ * backend, above all the receive slots, is its home's (home.h); a device that cannot share gives
  * each channel a protection domain and receive slots of its own.
  *
  *   memory:  tx slots | tx bulk (staging) | (rx slots) | rx bulk   only rx bulk is remotely
@@ -13,7 +13,9 @@
  *            tells how much) that would have cost a packet of its own
  *
  * Where the owner's memory (the UMEM) is registered, long spans in it are not gathered: the WRITE
- * reads them where they lie, and `sent` tells when that is done.
+ * reads them where they lie, and `sent` tells when that is done. Only completions of our own device
+ * count for that; what the peer claims to have consumed gives back room in our own memory, where a
+ * lie spoils the liar's messages and nothing else.
  *
  * Work requests are chained and posted with one doorbell by flush(). Slots of released messages are
  * told as consumed by what goes out next, and go back to the receive queue behind that doorbell,
@@ -22,7 +24,7 @@
  * never meets an empty receive queue. One that does not is found out by the count, and its slots
  * are taken back.
  *
- * Set-up (vb_proof.h): connection data carry nonces and the acceptor's proof of the shared key; the
+ * Set-up (proof.h): connection data carry nonces and the acceptor's proof of the shared key; the
  * first SEND of each side, both with a proof, carry the rkeys. Rings are made only then.
  *
  * Completion errors, asynchronous events and disconnects set `gone`; poll() reports it behind the
@@ -34,10 +36,12 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 #include <stdatomic.h>
+#include "base/err.h"
 #include "base/list.h"
 #include "rpc/transport.h"
-#include "rpc/verbs/vb_home.h"
-#include "rpc/verbs/vb_proof.h"
+#include "rpc/verbs/ends.h"
+#include "rpc/verbs/home.h"
+#include "rpc/verbs/proof.h"
 
 enum {
 	VB_CHAIN_MAX = 64,                  /* work requests behind one doorbell */
@@ -51,8 +55,21 @@ enum {
 	VB_BODY_MAX = SL_RPC_SLOT_SIZE - sizeof(struct sl_rpc_header),
 };
 
-/* wr_id of the first SEND and receive of each side. */
-#define VB_ID_KEYS UINT64_MAX
+/*
+ * A peer that keeps to its window never finds the receive queue empty; if one does, because a slot
+ * was lost or others take more than theirs, it is told to come again after 2.56 ms, and after six
+ * times gives up. (The connection manager's own would be 655 ms, and for ever.)
+ */
+enum { VB_RNR_TIMER = 16, VB_RNR_RETRIES = 6 };
+
+/*
+ * wr_id of a SEND: messages posted with it in the low half, work requests, of which no more than
+ * VB_ID_WR_MASK are ever under way, in the 31 bits above. Those with the highest bit are counted
+ * nowhere: the first SEND and receive of each side, and the last SEND (vb_halt).
+ */
+#define VB_ID_WR_MASK UINT32_C(0x7fffffff)
+#define VB_ID_KEYS    (UINT64_C(1) << 63)
+#define VB_ID_LAST    (VB_ID_KEYS | 1)
 
 struct vb_posted {
 	uint64_t bulk_end; /* bulk_sent behind this message */
@@ -60,7 +77,7 @@ struct vb_posted {
 	uint32_t wr_end; /* work requests posted, this message's included */
 };
 
-/* A post whose spans are in use until message `seq` is done. */
+/* A post whose spans are in use until our device has completed message `seq`. */
 struct vb_borrowed {
 	uint64_t cookie;
 	uint32_t seq;
@@ -71,19 +88,24 @@ struct vb_geometry {
 };
 
 struct sl_verbs {
-	struct sl_transport base; /* fd: epoll over completions, CM and asynchronous events */
+	struct sl_transport base; /* fd: epoll over completions and CM events */
 	_Atomic bool gone;
+	_Atomic bool port_down;   /* nothing is posted: what has not left may still go elsewhere */
 	bool broken;              /* the queue pair is in error: nothing to wait for at close */
 	int error;                /* why, if the peer broke the protocol */
+	int lost;                 /* why, if the device did not get through to it */
 	uint32_t mask, slot_mask; /* of tables per message; of rx_slot */
 	/* out */
 	uint8_t *tx_slots, *tx_bulk;
 	uint64_t peer_bulk;
-	uint32_t peer_rkey, inline_max;
-	uint32_t wr_sent, wr_done, wr_max;
+	uint32_t peer_rkey;
+	uint32_t wr_sent, wr_done;
 	uint32_t signalled;        /* in flight */
 	uint32_t quiet, quiet_max; /* messages since the last signalled; allowed */
 	uint32_t quiet_bytes;
+	bool quiet_lent;  /* one of these reads the owner's memory */
+	uint32_t reaped;  /* messages that the device has completed; credits.done may be ahead */
+	uint32_t lent_to; /* the last message that reads the owner's memory; not before `reaped` */
 	uint32_t chain_len;
 	struct ibv_send_wr chain[VB_CHAIN_MAX];
 	uint32_t piece_cnt;
@@ -91,7 +113,7 @@ struct sl_verbs {
 	struct vb_posted *posted;             /* per slot */
 	const uint8_t *mem;                   /* the owner's, registered; NULL none */
 	size_t mem_len;
-	uint32_t sge_max, packet_len;
+	uint32_t packet_len;
 	struct vb_borrowed *borrowed;        /* ring of as many as slots */
 	uint32_t borrowed_cnt, returned_cnt; /* put in, taken out */
 	/* in */
@@ -111,18 +133,19 @@ struct sl_verbs {
 	struct vb_home *home; /* NULL: pd and receive slots are this channel's own */
 	uint32_t window;      /* granted by it */
 	struct ibv_pd *pd;
-	struct ibv_mw *mw; /* over rx bulk, with a home */
-	struct ibv_comp_channel *bell;
-	struct ibv_cq *tx_cq, *rx_cq;
-	struct ibv_mr *keys_mr, *ring_mr, *bulk_mr, *mem_mr;
-	struct vb_keys keys[2]; /* own, the peer's */
+	struct vb_slab *slab;                      /* the rings, with a home */
+	struct vb_end end;                         /* its window is over rx bulk */
+	struct ibv_mr *ring_mr, *bulk_mr, *mem_mr; /* with a home, the home's */
+	struct ibv_mr *keys_mr;                    /* without */
+	struct vb_keys keys[2];                    /* own, the peer's */
 	void *map;
-	size_t map_len;
-	struct sl_list node; /* of vb_event.c: who hears of a failing device */
+	size_t map_len; /* without a home */
+	uint32_t bulk_len;
+	struct sl_list node; /* of event.c: who hears of a failing device */
 	bool listed;
-	/* vb_close.c */
+	/* close.c */
 	struct sl_list closing;
-	bool quieting;
+	bool quieting, ready;      /* ready: the queue pair can take messages */
 	_Atomic bool last_receive; /* the device says that it takes no slot any more */
 	uint64_t until_ns;
 };
@@ -133,8 +156,10 @@ static inline struct sl_verbs *vb_of(struct sl_transport *t)
 }
 
 bool vb_geometry_ok(const struct vb_geometry *g);
+/* Of a connection's own, where receive slots are shared. */
+size_t vb_rings_len(const struct vb_geometry *g);
 
-/* vb_queue.c: set-up. 0 or -errno; vb_free() frees whatever there is. */
+/* queue.c: set-up. 0 or -errno; vb_free() frees whatever there is. */
 struct sl_verbs *vb_new(void);
 /*
  * Takes id and cm on success; queue pair, and a receive posted for the peer's keys. The group's
@@ -146,21 +171,43 @@ int vb_open(struct sl_verbs *v, struct rdma_cm_id *id, struct rdma_event_channel
 int vb_open_rings(struct sl_verbs *v, const struct vb_geometry *g);
 /* From now on posts may read from there; if the device cannot, they go on being copied. */
 void vb_borrow_from(struct sl_verbs *v, void *mem, size_t len);
+/* The queue pair is ready to send: what the connection manager leaves to its user. */
+int vb_connected(struct sl_verbs *v);
 int vb_send_keys(struct sl_verbs *v);
 /* The peer's keys have arrived: 1, 0 not yet, -errno. */
 int vb_keys_arrived(struct sl_verbs *v);
-/* vb_describe.c */
+/* way.c */
+/*
+ * Sets the id on the way to that address; RDMA_CM_EVENT_ADDR_RESOLVED follows. 0 or -errno:
+ * -ENODEV: no such device, -EADDRNOTAVAIL: it, or this host, has no such source.
+ */
+int vb_way_begin(const struct sl_rpc_rdma *way, struct rdma_cm_id *id, struct sockaddr_storage *to,
+		 int timeout_ms);
+/* Whether what was found is what was asked for. */
+bool vb_way_is(const struct sl_rpc_rdma *way, const struct rdma_cm_id *id);
+/* describe.c */
 void vb_describe(struct sl_verbs *v, const char *what);
-int sl_verbs_probe(const char *address, char *text, size_t len);
+int sl_verbs_probe(const char *address, const struct sl_rpc_rdma *way, char *text, size_t len);
+void sl_verbs_preload(void);
 
-/* vb_close.c */
-/* Before the first close, in each process. 0 or -errno. */
+/* close.c */
+/*
+ * Before anything is opened, in each process: a thread that closes, and hears devices. 0 or -errno.
+ */
 int vb_closer_start(void);
+/* A thread of ours works: between these two nobody forks. */
+void vb_work_begin(void);
+void vb_work_end(void);
 void vb_free(struct sl_verbs *v); /* at once */
+/*
+ * The thread looks at what homes need: to be called once a connection is there, which it would only
+ * hold up before.
+ */
+void vb_closer_fill(void);
 void vb_close(struct sl_transport *t);
 void vb_halt(struct sl_transport *t);
 
-/* vb_send.c */
+/* send.c */
 int vb_post(struct sl_transport *t, const struct sl_rpc_header *header, const struct sl_span *spans,
 	    unsigned span_cnt, uint64_t cookie);
 void vb_flush(struct sl_transport *t);
@@ -170,10 +217,10 @@ unsigned vb_sent(struct sl_transport *t, uint64_t *cookies, unsigned max);
 /* Messages up to `upto` need nothing of ours any more. */
 void vb_complete(struct sl_verbs *v, uint32_t upto);
 
-/* vb_doorbell.c: 0 or -errno. */
+/* doorbell.c: 0 or -errno. */
 int vb_post_chain(struct ibv_qp *qp, struct ibv_send_wr *first);
 
-/* vb_receive.c */
+/* receive.c */
 /* Of a channel without a home. */
 int vb_post_receives(struct sl_verbs *v, uint32_t from, uint32_t to);
 /* The slot of a receive that nobody will look at. */
@@ -185,7 +232,11 @@ void vb_put_back(struct sl_verbs *v);
 int vb_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max);
 void vb_release(struct sl_transport *t, const struct sl_message *m);
 
-/* vb_event.c */
+/* event.c */
+/* Devices' descriptors go into that set, their contexts as its data. 0 or -errno. */
+int vb_async_open(int epoll_fd);
+/* What such a descriptor has to tell. */
+void vb_async_take(struct ibv_context *device);
 /* Puts the descriptors into the epoll set; from now on asynchronous events find v. */
 int vb_events_open(struct sl_verbs *v);
 void vb_events_close(struct sl_verbs *v);
@@ -195,13 +246,13 @@ int vb_check(struct sl_transport *t);
 
 extern const struct sl_transport_ops sl_verbs_ops;
 
-/* vb_listen.c, vb_dial.c */
+/* listen.c, dial.c */
 /* "1.2.3.4:5" or "[::1]:5". 0 or -EINVAL. */
 int vb_address(const char *text, struct sockaddr_storage *sa);
-struct sl_rpc_listener *sl_verbs_listen(const struct sl_rpc_listen_options *opt, char *err,
-					size_t err_len);
+struct sl_rpc_listener *sl_verbs_listen(const struct sl_rpc_listen_options *opt,
+					struct sl_err *err);
 void sl_verbs_settle(void);
 struct sl_transport *sl_verbs_dial(const struct sl_rpc_dial_options *opt, const char *address,
-				   char *err, size_t err_len);
+				   struct sl_err *err);
 
 #endif

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fuzz: max_len=4096 */
+/*
+ * Datagrams from the wire, at the door of a listener and at the hall of its connections: of strangers,
+ * who carry out nothing whatever they send, and of peers that have the key and lie.
+ *
+ * Input: datagrams, each with a byte that says of which kind it is and two of its length.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "rpc/rpc.h"
+#include "rpc/ud/hall.h"
+
+enum kind { HALL_AS_IS, HALL_ADDRESSED, HALL_SEALED, DOOR_AS_IS, DOOR_PROVEN, KINDS };
+enum { MTU = 1024, DOOR = 0, LISTENERS_HALL, HALL, PAIRS /* opened in this order */ };
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
+
+static const struct sl_secret secret = {.bytes = "of this target only", .len = 19};
+static struct sl_rpc_listener *listener;
+static struct ud_pair pairs[PAIRS];
+static unsigned opened;
+/* The one that waits at a pair. */
+static struct ud_packet waiting[PAIRS];
+static unsigned sent[PAIRS];
+static struct ud_sign here;
+
+static void require(bool holds)
+{
+	if (!holds)
+		abort();
+}
+
+/* --- a device that has what is thrown at it --- */
+
+static struct ud_pair *dev_open(const struct ud_local *l, uint32_t rx_cnt, uint32_t tx_cnt, int *rc)
+{
+	struct ud_pair *p = &pairs[opened];
+
+	(void)l, (void)rx_cnt, (void)tx_cnt;
+	require(opened < PAIRS);
+	*p = (struct ud_pair){.fd = eventfd(0, EFD_CLOEXEC), .qpn = ++opened, .mtu = MTU};
+	*rc = 0;
+	return p;
+}
+
+static void dev_close(struct ud_pair *p)
+{
+	close(p->fd);
+}
+
+static uint8_t *dev_slot(struct ud_pair *p)
+{
+	static uint8_t slot[MTU];
+
+	(void)p;
+	return slot;
+}
+
+static void dev_send(struct ud_pair *p, void *way, uint32_t qpn, uint32_t len)
+{
+	(void)way, (void)qpn;
+	require(len && len <= MTU);
+	sent[p - pairs]++;
+}
+
+static int dev_ring(struct ud_pair *p)
+{
+	(void)p;
+	return 0;
+}
+
+static int dev_poll(struct ud_pair *p, struct ud_packet *packets, unsigned max)
+{
+	struct ud_packet *w = &waiting[p - pairs];
+
+	if (!w->bytes || !max)
+		return 0;
+	packets[0] = *w;
+	w->bytes = NULL;
+	return 1;
+}
+
+static int dev_put_back(struct ud_pair *p, const struct ud_packet *packets, unsigned cnt)
+{
+	(void)p;
+	for (unsigned i = 0; i < cnt; i++)
+		free(packets[i].bytes);
+	return 0;
+}
+
+static bool dev_arm(struct ud_pair *p)
+{
+	(void)p;
+	return true;
+}
+
+static void dev_take_bell(struct ud_pair *p)
+{
+	(void)p;
+}
+
+static void *dev_way_new(const struct ud_local *l, const uint8_t gid[16])
+{
+	(void)gid;
+	return l->device;
+}
+
+static void dev_way_free(void *way)
+{
+	(void)way;
+}
+
+static int dev_sign_new(struct ud_sign **sign, struct sockaddr_storage *sa)
+{
+	(void)sa;
+	here = (struct ud_sign){.fd = eventfd(0, EFD_CLOEXEC),
+				.local = {.device = &here, .name = "fuzz", .port = 1}};
+	*sign = &here;
+	return 0;
+}
+
+static void dev_sign_answer(struct ud_sign *s, uint32_t qpn)
+{
+	(void)s, (void)qpn;
+}
+
+static void dev_sign_free(struct ud_sign *s)
+{
+	close(s->fd);
+}
+
+static const struct ud_device device = {
+	.open = dev_open,
+	.close = dev_close,
+	.slot = dev_slot,
+	.send = dev_send,
+	.ring = dev_ring,
+	.poll = dev_poll,
+	.put_back = dev_put_back,
+	.arm = dev_arm,
+	.take_bell = dev_take_bell,
+	.way_new = dev_way_new,
+	.way_free = dev_way_free,
+	.sign_new = dev_sign_new,
+	.sign_answer = dev_sign_answer,
+	.sign_free = dev_sign_free,
+};
+
+/* --- both ends --- */
+
+static struct ud_keys keys_of(bool dialler, const struct sl_ud_answer *a)
+{
+	const struct sl_ud_hello h = {.magic = SL_UD_HELLO_MAGIC};
+	struct ud_keys keys;
+
+	require(ud_keys_derive(&secret, &h, a, dialler, &keys) == 0);
+	return keys;
+}
+
+static void open_listener(void)
+{
+	static char path[64];
+	struct sl_rpc_listen_options opt = {.key_file = path, .slots = 64};
+	struct sl_err err = SL_ERR(256);
+	static int key = -1;
+
+	if (key < 0) {
+		key = memfd_create("key", 0);
+		require(write(key, secret.bytes, secret.len) == (ssize_t)secret.len);
+		require(fchmod(key, 0600) == 0);
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", key);
+	}
+	ud_device = &device;
+	opened = 0;
+	listener = sl_rpc_listen("rdma+ud://127.0.0.1:7471", &opt, &err);
+	require(listener);
+}
+
+/* A connection of that hall whose peer has been heard. */
+static struct ud_conn *open_conn(struct ud_hall *h)
+{
+	const struct sl_ud_answer a = {.id = 1};
+	struct ud_terms terms = {
+		.id = ud_id_get(), .peer_id = 9, .qpn = 7, .slots = 64, .mtu = MTU};
+	struct ud_keys keys = keys_of(false, &a);
+	struct ud_conn *c =
+		ud_conn_new(&terms, &keys, &h->local, ud_node_get(&h->local, h->local.gid));
+
+	require(c && ud_conn_enter(c, h) == 0);
+	return c;
+}
+
+/* --- what is thrown --- */
+
+static struct ud_packet packet_of(const uint8_t *bytes, uint32_t len, uint32_t least)
+{
+	struct ud_packet p = {.bytes = calloc(1, len > least ? len : least + 1),
+			      .len = len > least ? len : least,
+			      .qpn = 8};
+
+	require(p.bytes);
+	if (len)
+		memcpy(p.bytes, bytes, len);
+	return p;
+}
+
+static void address(struct ud_packet *p, const struct ud_conn *c)
+{
+	struct sl_ud_header h;
+
+	memcpy(&h, p->bytes, sizeof(h));
+	h.magic = SL_UD_MAGIC;
+	h.version = SL_UD_VERSION;
+	h.to = c->id;
+	h.len = (uint16_t)(p->len - sizeof(h));
+	memcpy(p->bytes, &h, sizeof(h));
+}
+
+static void seal(struct ud_packet *p, const struct ud_conn *c)
+{
+	const struct sl_ud_answer a = {.id = 1};
+	struct ud_keys keys = keys_of(true, &a);
+	struct sl_ud_header h;
+
+	memcpy(&h, p->bytes, sizeof(h));
+	h.seq = (uint32_t)c->flow.next + (uint32_t)(int8_t)h.seq;
+	h.ack = (uint32_t)c->flow.una + h.ack % 3;
+	memcpy(p->bytes, &h, sizeof(h));
+	ud_seal(&keys.out, p->bytes, p->len, ud_flow_number(&c->flow, h.seq));
+}
+
+static void prove(struct ud_packet *p)
+{
+	struct sl_ud_hello h;
+
+	memcpy(&h, p->bytes, sizeof(h));
+	h.magic = SL_UD_HELLO_MAGIC;
+	h.version = SL_UD_VERSION;
+	require(ud_hello_prove(&secret, &h) == 0);
+	memcpy(p->bytes, &h, sizeof(h));
+	p->len = sizeof(h);
+}
+
+static unsigned take_messages(struct sl_transport *t)
+{
+	struct sl_message m[4];
+	unsigned sum = 0;
+	int n;
+
+	while ((n = t->ops->poll(t, m, 4)) > 0) {
+		for (int i = 0; i < n; i++)
+			t->ops->release(t, &m[i]);
+		sum += (unsigned)n;
+	}
+	return sum;
+}
+
+static void throw_at_hall(struct ud_hall *h, struct ud_conn *c, enum kind kind,
+			  const uint8_t *bytes, uint32_t len)
+{
+	struct ud_flow before = c->flow;
+	uint32_t qpn = c->qpn; /* follows a peer that has the key */
+	struct ud_packet p =
+		packet_of(bytes, len, kind == HALL_AS_IS ? 0 : sizeof(struct sl_ud_header));
+	uint64_t known = c->base.unsealed + h->hub.strays;
+	unsigned cnt;
+
+	if (kind != HALL_AS_IS)
+		address(&p, c);
+	if (kind == HALL_SEALED)
+		seal(&p, c);
+	waiting[HALL] = p;
+	h->hub.ops->take(&h->hub);
+	cnt = take_messages(&c->base);
+	if (kind == HALL_SEALED)
+		return;
+	require(cnt == 0 && c->qpn == qpn);
+	require(c->base.unsealed + h->hub.strays == known + 1);
+	require(c->flow.next == before.next && c->flow.base == before.base &&
+		c->flow.una == before.una && c->flow.held == before.held &&
+		c->flow.heard_ns == before.heard_ns);
+}
+
+static void throw_at_door(enum kind kind, const uint8_t *bytes, uint32_t len)
+{
+	struct ud_packet p =
+		packet_of(bytes, len, kind == DOOR_AS_IS ? 0 : sizeof(struct sl_ud_hello));
+	unsigned answers = sent[DOOR];
+
+	if (kind == DOOR_PROVEN)
+		prove(&p);
+	waiting[DOOR] = p;
+	require(!listener->ops->accept(listener, sl_now_ns()));
+	require(kind == DOOR_PROVEN || sent[DOOR] == answers);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
+{
+	struct ud_hall *h;
+	struct ud_conn *c;
+	int rc;
+
+	open_listener();
+	h = ud_hall_new(&here.local, &rc);
+	require(h);
+	h->refs = 1;
+	c = open_conn(h);
+	while (len >= 3) {
+		enum kind kind = bytes[0] % KINDS;
+		uint32_t want = (bytes[1] | (uint32_t)bytes[2] << 8) % (MTU + 1);
+		uint32_t n = want < len - 3 ? want : (uint32_t)len - 3;
+
+		if (kind < DOOR_AS_IS)
+			throw_at_hall(h, c, kind, bytes + 3, n);
+		else
+			throw_at_door(kind, bytes + 3, n);
+		bytes += 3 + n;
+		len -= 3 + n;
+	}
+	c->base.ops->close(&c->base);
+	ud_hall_put(h);
+	listener->ops->close(listener);
+	return 0;
+}

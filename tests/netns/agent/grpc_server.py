@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stock grpcio server for the agent's tests: grpc_server.py ADDRESS:PORT"""
+import sys
+import threading
+import time
+from concurrent import futures
+
+import grpc
+
+active = {}  # name -> when the call was seen to be over
+
+
+def echo(request, context):
+    md = context.invocation_metadata()
+    for k, v in md:
+        if k == "x-echo-initial":
+            context.send_initial_metadata((("x-echo-initial", v),))
+    context.set_trailing_metadata(tuple((k, v) for k, v in md if k == "x-echo-trailing-bin"))
+    return request
+
+
+def metadata(request, context):
+    return "\n".join("%s=%r" % (k, v) for k, v in context.invocation_metadata()).encode()
+
+
+def status(request, context):
+    code, _, text = request.partition(b" ")
+    context.set_trailing_metadata((("grpc-status-details-bin", b"\x08\x05\x12\x00\xff"),))
+    context.abort([c for c in grpc.StatusCode if c.value[0] == int(code)][0], text.decode())
+
+
+def size(request, context):
+    return b"x" * int(request)
+
+
+def left(request, context):
+    t = context.time_remaining()
+    return b"none" if t is None or t > 1e9 else b"%.3f" % t
+
+
+def wait(request, context):
+    gone = threading.Event()
+    context.add_callback(gone.set)
+    active[request] = None
+    gone.wait(30)
+    active[request] = (time.monotonic(), context.is_active())
+    return b""
+
+
+def state(request, context):
+    return repr(active.get(request, "unknown")).encode()
+
+
+def count(request, context):
+    for i in range(int(request)):
+        yield b"message %d" % i
+
+
+def total(requests, context):
+    return b"%d" % sum(len(r) for r in requests)
+
+
+def talk(requests, context):
+    """Each message comes back; "status N" ends the call there, whatever the client says."""
+    context.send_initial_metadata((("x-talk", "begun"),))
+    n = 0
+    for r in requests:
+        n += 1
+        if r.startswith(b"status "):
+            context.set_trailing_metadata((("x-said", "%d" % n),))
+            context.abort([c for c in grpc.StatusCode if c.value[0] == int(r[7:])][0], "enough")
+        yield r
+    context.set_trailing_metadata((("x-said", "%d" % n),))
+
+
+def hold(requests, context):
+    """Says a message and waits until nobody wants it any more; of those that come it reads the first."""
+    name = next(requests)
+    gone = threading.Event()
+
+    def note():  # what stands behind a yield is not reached by all
+        active[name] = (time.monotonic(), context.is_active())
+        gone.set()
+
+    active[name] = None
+    context.add_callback(note)
+    yield b"held"
+    gone.wait(30)
+
+
+def main():
+    server = grpc.server(futures.ThreadPoolExecutor(64), options=[("grpc.max_receive_message_length", -1),
+                                                                  ("grpc.max_send_message_length", -1)])
+    unary = {f.__name__: grpc.unary_unary_rpc_method_handler(f) for f in (echo, metadata, status, size, left, wait, state)}
+    unary["count"] = grpc.unary_stream_rpc_method_handler(count)
+    unary["total"] = grpc.stream_unary_rpc_method_handler(total)
+    unary["talk"] = grpc.stream_stream_rpc_method_handler(talk)
+    unary["hold"] = grpc.stream_stream_rpc_method_handler(hold)
+    # The same twice: on a route that streams, and on one that does not.
+    for service in ("t.S", "t.Stream"):
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, unary),))
+    health = {"Check": grpc.unary_unary_rpc_method_handler(lambda rq, c: b"\x08\x01")}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("grpc.health.v1.Health", health),))
+    server.add_insecure_port(sys.argv[1])
+    server.start()
+    print("listening", flush=True)
+    server.wait_for_termination()
+
+
+main()

@@ -1,0 +1,179 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# A server that knows nothing of sluice as a backend, through `sluice agent`: what reaches it, what comes back, and
+# what becomes of a server that breaks the rules.
+. "$(dirname "$0")/../lib.sh"
+
+arena
+gw /usr/bin/python3 "$here/agent/server.py" 127.0.0.1:8000 >"$D/server.log" 2>&1 &
+pid_of[server]=$!
+gw /usr/bin/python3 "$here/agent/server.py" "unix:$D/server.sock" >"$D/unix-server.log" 2>&1 &
+pid_of[unix-server]=$!
+within 30 grep -q listening "$D/server.log" || say_failed "the server does not start"
+within 30 grep -q listening "$D/unix-server.log" || say_failed "the server does not start"
+in_group nsenter --net="/run/netns/$G" "$SLUICE" agent --listen "shm://$D/agent.sock" --to http://127.0.0.1:8000 \
+	--listen "shm://$D/unix.sock" --to "http+unix://$D/server.sock" >"$D/agent.log" 2>&1 </dev/null &
+pid_of[agent]=$!
+within 30 test -S "$D/agent.sock" || say_failed "the agent does not start"
+gateway <<CONF
+interface "$GIF" { }
+listener v4 { address = "$V4" port = 8080 }
+limits { frame_memory = 512m max_body = 64m address_frames = 1 }
+pool web { batch { policy = direct } backend a { endpoint = "shm://$D/agent.sock" } }
+pool unix { batch { policy = direct } backend a { endpoint = "shm://$D/unix.sock" } }
+route "/" { pool = web strip_prefix = no forward_headers = {"*"} }
+route "/unix" { pool = unix forward_headers = {"*"} }
+CONF
+
+check_py "what reaches the server: target, fields in order, whom they are for and from" <<'PY'
+from raw import *
+r = ask(b"GET /head?a=%20b&c HTTP/1.1\r\nHost: www.example:8080\r\nX-B: 1\r\nX-A: 2\r\nx-b: 3\r\n"
+        b"Connection: x-hop, x-forwarded-for, forwarded, close\r\n"
+        b"X-Hop: no\r\nTE: trailers\r\nUpgrade: h2c\r\nProxy-Connection: x\r\nX-Forwarded-For: 192.0.2.9\r\n"
+        b"X-Forwarded-Proto: https\r\nVia: 1.0 other\r\n\r\n")
+lines = r.body.decode().split("\r\n")
+expect("line", lines[0], "GET /head?a=%20b&c HTTP/1.1")
+expect("host", lines[1], "host: www.example:8080")
+expect("fields", lines[2:5], ["x-b: 1", "x-a: 2", "x-b: 3"])
+expect("added", lines[5:10], ["x-forwarded-for: 10.99.0.2", "x-forwarded-proto: http",
+    "x-forwarded-host: www.example:8080", 'forwarded: for=10.99.0.2;host="www.example:8080";proto=http', "via: 1.0 other, 1.1 sluice"])
+expect("trace", lines[10].split("-")[0] + str(len(lines[10])), "traceparent: 0068")
+expect("nothing else", lines[11:], ["", ""])
+r = ask(b"GET /head? HTTP/1.1\r\nHost: a\r\ntraceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\ntracestate: x=y\r\n\r\n")
+lines = r.body.decode().split("\r\n")
+expect("empty query", lines[0], "GET /head? HTTP/1.1")
+expect("state", "tracestate: x=y" in lines, True)
+expect("trace goes on", "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" in lines, True)
+PY
+
+check_py "bodies of any size, both ways" <<'PY'
+from raw import *
+import os, hashlib
+for n in (0, 1, 1000, 16383, 65535, 65536, 65537, 1000000, 20000000):
+    body = os.urandom(n)
+    r = post("/sum", body)
+    expect(f"sum of {n}", (r.status, r.body.decode()), (200, hashlib.sha256(body).hexdigest()))
+    r = get(f"/bytes?{n}")
+    expect(f"{n} bytes", (r.status, r.headers["content-length"], r.body), (200, str(n), (b"0123456789abcdef" * (n // 16 + 1))[:n]))
+PY
+
+check_py "HEAD, 204, 304, redirects, cookies, interim replies, chunks with trailers, HTTP/1.0" <<'PY'
+from raw import *
+r = ask(b"HEAD /bytes?777 HTTP/1.1\r\nHost: x\r\n\r\n", head_only=True)
+expect("HEAD", (r.status, r.headers["content-length"]), (200, "777"))
+r = get("/no-content")
+expect("204", (r.status, r.headers.get("content-length"), r.headers["x-a"]), (204, None, "b"))
+r = get("/not-modified")
+expect("304", (r.status, r.headers["etag"], r.body), (304, '"x"', b""))
+r = get("/redirect")
+expect("302", (r.status, r.headers["location"]), (302, "http://elsewhere/x?y=%20"))
+c = Client()
+c.send(b"GET /cookies HTTP/1.1\r\nHost: x\r\n\r\n")
+raw = b""
+while b"\r\n\r\n" not in raw:
+    raw += c.s.recv(1 << 16)
+lines = [l.lower() for l in raw.split(b"\r\n")]
+expect("cookies", [l for l in lines if l.startswith(b"set-cookie")], [b"set-cookie: a=1; path=/", b"set-cookie: b=2; httponly"])
+expect("hop", [l for l in lines if l.startswith((b"x-hop", b"keep-alive", b"connection"))], [])
+r = get("/interim")
+expect("interim", (r.status, r.body), (200, b"final"))
+r = get("/chunks")
+expect("chunks", (r.status, r.body), (200, b"a" * 10 + b"b" * 70000 + b"c"))
+r = get("/until-close")
+expect("until close", (r.status, r.body), (200, b"z" * 100000))
+PY
+
+trailers() { cl nghttp -nv "http://$V4:8080/chunks" | grep -q 'x-sum: 70011'; }
+check "trailers reach a client that has a place for them" trailers
+h2() { [ "$(cl curl -sS --http2-prior-knowledge -o "$D/reply" -w '%{http_version} %{size_download}' "http://$V4:8080/bytes?300000")" = "2 300000" ]; }
+check "a client of HTTP/2" h2
+check "a Unix socket" [ "$(cl curl -sS "http://$V4:8080/unix/bytes?5")" = 01234 ]
+
+check_py "connections are kept, and not those that must not be" <<'PY'
+from raw import *
+seen = {get("/bytes?1").headers["x-conn"] for _ in range(20)}
+expect("connections for 20 requests", len(seen), 1)
+a = get("/close").headers["x-conn"]
+b = get("/bytes?1").headers["x-conn"]
+expect("closed", a != b, True)
+import time
+for how in ("/excess?together", "/excess"):
+    expect(how, get(how).body, b"one")
+    time.sleep(0 if "together" in how else 0.5)
+    for _ in range(5):
+        expect("behind " + how, get("/bytes?3").body, b"012")
+PY
+
+check_py "what is malformed is a 502 and goes no further; what breaks off never looks whole" <<'PY'
+from raw import *
+for name in ("both", "lengths", "status", "garbage", "bare-lf", "nul", "fold", "switching", "chunk-size", "coding",
+             "huge-head", "many-fields", "cut-head"):
+    r = get("/malformed/" + name)
+    expect(name, (r.status, b"hi" in r.body), (502, False))
+for name in ("cut-length", "cut-chunks", "cut-chunk", "cut-end"):
+    c = Client()
+    c.send(b"GET /broken/%s HTTP/1.1\r\nHost: x\r\n\r\n" % name.encode())
+    try:
+        r = c.reply()
+        expect(name, r.status, 502)
+    except EOFError:
+        pass
+PY
+
+check_py "at most once: a request that was lost is repeated only if it is idempotent" <<'PY'
+from raw import *
+expect("GET", get("/vanish/get").body, b"again")
+expect("GETs seen", get("/count?/vanish/get").body, b"2")
+r = post("/vanish/post", b"x")
+expect("POST", r.status, 502)
+expect("POSTs seen", get("/count?/vanish/post").body, b"1")
+for i in range(30):
+    expect("kept connection that closes, GET", get("/idle-close").status, 200)
+    expect("the next one", get("/bytes?3").body, b"012")
+expect("early", post("/early", b"y" * 3000000).status in (413, 502), True)
+PY
+
+check_py "a client that leaves: its connection closes at once, and who waits does not" <<'PY'
+from raw import *
+import socket, struct, time
+c = Client()
+c.send(b"GET /wait/a HTTP/1.1\r\nHost: x\r\n\r\n")
+expect("arrived", eventually(5, lambda: get("/count?/wait/a").body == b"1"), True)
+c.s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)) # an end of one half may be meant so
+left = time.monotonic()
+c.close()
+expect("told", eventually(5, lambda: get("/gone?/wait/a").body != b""), True)
+print("noticed after %.1f ms" % ((float(get("/gone?/wait/a").body) - left) * 1e3))
+PY
+
+check_py "events come as they are sent" <<'PY'
+from raw import *
+import time
+c = Client()
+c.send(b"GET /events HTTP/1.1\r\nHost: x\r\n\r\n")
+got = b""
+seen = []
+while b"data: 2" not in got:
+    data = c.s.recv(1 << 16)
+    if b"data: " in data:
+        seen.append(data.count(b"data: "))
+    got += data
+expect("one by one", seen, [1, 1, 1])
+PY
+
+check_py "many at a time share connections; 256 wait for a slow server" <<'PY'
+from raw import *
+import threading
+bad = []
+def one(i):
+    for _ in range(4):
+        r = get("/slow?0.05")
+        if (r.status, r.body) != (200, b"slow"):
+            bad.append(r)
+threads = [threading.Thread(target=one, args=(i,)) for i in range(256)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+expect("bad", bad, [])
+PY
+
+finish

@@ -1,0 +1,120 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Backends come and go: nothing hangs, what may be repeated is repeated elsewhere, the rest gets a clear error.
+. "$(dirname "$0")/../lib.sh"
+
+arena
+backend a echo --delay-us 2000
+backend b echo --delay-us 2000
+gateway <<EOF
+interface $GIF { }
+listener v4 { address = "$V4" port = 8080 }
+pool two {
+	batch { bound = 10s }
+	backend a { endpoint = "shm://$D/a.sock" }
+	backend b { endpoint = "shm://$D/b.sock" }
+}
+route "/echo" { pool = two deadline = 5s }
+route "/again" { pool = two deadline = 5s idempotent = yes }
+route "/" { reply = 200 body = "hello\n" }
+EOF
+
+# Clients in the background, as many as make work for both backends; then a backend dies and comes back.
+cat >"$D/load.py" <<'EOF'
+import collections, json, threading
+from raw import *
+method, path, seconds, out = sys.argv[1], sys.argv[2], float(sys.argv[3]), sys.argv[4]
+seen, lock, end = collections.Counter(), threading.Lock(), time.monotonic() + seconds
+def run(i):
+    c = None
+    while time.monotonic() < end:
+        try:
+            c = c or Client(timeout=10)
+            body = b"x" * 100
+            if method == "GET":
+                c.send(b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n" % path.encode())
+            else:
+                c.send(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n" % path.encode() + body)
+            r = c.reply()
+            k = str(r.status)
+            if r.closed:
+                c = None
+        except TimeoutError:
+            k, c = "hang", None
+        except OSError as e:
+            k, c = type(e).__name__, None
+        except EOFError:
+            k, c = "closed", None
+        with lock:
+            seen[k] += 1
+threads = [threading.Thread(target=run, args=(i,)) for i in range(24)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+json.dump(seen, open(out, "w"))
+EOF
+
+# under_load METHOD PATH ALLOWED-STATUSES: with a backend that is killed twice in between
+under_load() {
+	cl python3 "$D/load.py" "$1" "$2" 4 "$D/seen" &
+	local load=$!
+	for _ in 1 2; do
+		sleep 0.7
+		kill_backend a
+		sleep 0.7
+		backend a echo --delay-us 2000
+	done
+	wait "$load" || return 1
+	cat "$D/seen"
+	python3 - "$D/seen" "$3" <<'EOF'
+import json, sys
+seen = json.load(open(sys.argv[1]))
+allowed = sys.argv[2].split(",")
+sys.exit(not (seen.get("200", 0) > 100 and all(k in allowed for k in seen)))
+EOF
+}
+check "GET while a backend is killed: all are answered" under_load GET /echo 200
+check "POST that may be repeated: all are answered" under_load POST /again 200
+check "POST that may not be repeated: answered, or a clear error" under_load POST /echo 200,502,503,504
+retried() { [ "$(metric 'sluice_retried_total')" -gt 0 ]; }
+check "repeats are counted" retried
+
+check "after all that both are up" within 30 eval '[ "$(metric sluice_backend_up)" -eq 2 ]'
+
+# Used again soon: the other one is gone, so only the one that comes back can answer.
+kill_backend a
+kill_backend b
+check_py "no backend: 503 with Retry-After, at once" <<'EOF'
+from raw import *
+eventually(2, lambda: get("/echo").status == 503)
+t = time.monotonic()
+for _ in range(20):
+    r = get("/echo")
+    expect("status", r.status, 503)
+    expect("Retry-After", r.headers.get("retry-after", "").isdigit(), True)
+    expect("POST", post("/echo", b"x" * 50000).status, 503)
+expect("fixed replies go on", get("/").status, 200)
+if time.monotonic() - t > 10:
+    sys.exit("503 takes its time")
+EOF
+not_ready() { admin /readyz | grep -q 'no backend of pool two'; }
+check "not ready without backends" within 30 not_ready
+backend a echo
+check_py "a backend that is back is used again" <<'EOF'
+from raw import *
+expect("used", eventually(40, lambda: get("/echo/x").status == 200), True)
+EOF
+backend b echo
+check "ready again" within 30 eval 'admin /readyz | grep -q ^ready'
+
+# One that stops without dying: its requests end with their deadline, and no one waits for ever.
+kill -STOP "${pid_of[a]}" "${pid_of[b]}"
+check_py "backends that stand still: 504 by the deadline" <<'EOF'
+from raw import *
+t = time.monotonic()
+r = post("/echo", b"x")
+print(r, time.monotonic() - t)
+sys.exit(r.status not in (502, 503, 504))
+EOF
+kill -CONT "${pid_of[a]}" "${pid_of[b]}"
+check "they answer again" within 30 eval 'cl curl -sf --max-time 5 http://$V4:8080/echo'
+finish

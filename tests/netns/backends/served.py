@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The backend of python.sh, served.py ENDPOINT run|async: what it does with a request is its path."""
+import asyncio
+import sys
+import threading
+import time
+
+import numpy as np
+import sluice
+
+kept = {}
+turns = [0]
+
+
+def count_turns():
+    while True:
+        turns[0] += 1
+        time.sleep(0.01)
+
+
+def say(request, *words):
+    request.reply(" ".join(map(str, words)).encode(), content_type="text/plain")
+
+
+def attempt(fn):
+    try:
+        return fn()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def about(request):
+    words = (request.method, request.path, request.query, request.header("x-one"), request.header("x-none", "-"),
+             dict(request.headers).get("x-one"), request.body.readonly)
+    request.reply(" ".join(map(str, words)).encode(), status=201, headers={"X-Two": "2", "x-three": b"3"})
+
+
+def echo_array(request):
+    """Any buffer: here an array over the request itself."""
+    request.reply(np.frombuffer(request.body, "u1"))
+
+
+def keep(request):
+    """A view and the request, for /use."""
+    kept["request"], kept["view"] = request, request.body
+    say(request, bytes(request.body).decode())
+
+
+def use(request):
+    say(request, attempt(lambda: kept["view"][0]), "|", attempt(lambda: kept["request"].body), "|",
+        attempt(lambda: memoryview(kept["request"])), "|", attempt(lambda: kept["request"].reply(b"again")))
+
+
+def hold(request):
+    """An array, for /drop."""
+    kept["array"] = np.frombuffer(request.body, "u1")
+    say(request, "held")
+
+
+def drop(request):
+    say(request, bytes(kept.pop("array")).decode())
+
+
+def wrong(request):
+    request.reply(b"", status=99)
+
+
+def fail(request):
+    raise KeyError("no such thing\nat all")
+
+
+def nothing(request):
+    pass
+
+
+def idle(request):
+    say(request, turns[0])
+
+
+def slow(request):
+    time.sleep(0.5)
+    say(request, "slow")
+
+
+def echo(request):
+    request.reply(request.body, content_type=request.content_type or None)
+
+
+ways = {"about": about, "array": echo_array, "keep": keep, "use": use, "hold": hold, "drop": drop, "wrong": wrong,
+        "fail": fail, "nothing": nothing, "idle": idle, "slow": slow, "echo": echo}
+
+
+def name(request):
+    return request.path.rsplit("/", 1)[-1]
+
+
+def handle(batch):
+    if all(name(request) == "rows" for request in batch):
+        x = np.stack([np.frombuffer(request.body, "<u4") for request in batch])
+        return np.concatenate([x + 1, np.full((len(batch), 1), len(batch), "<u4")], axis=1)
+    if all(name(request) == "short" for request in batch):
+        return np.zeros((len(batch) + 1, 2))
+    for request in batch:
+        if name(request) == "rows":
+            request.reply(b"", status=503)
+        else:
+            ways[name(request)](request)
+
+
+async def reply_later(request):
+    await asyncio.sleep(0.5 if name(request) == "slow" else 0.01)
+    if name(request) == "slow":
+        say(request, "slow")
+    else:
+        echo(request)
+
+
+def start(batch, tasks):
+    for request in batch:
+        if name(request) != "nothing":
+            task = asyncio.create_task(reply_later(request))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+
+async def serve(backend):
+    tasks = set()
+    async for batch in backend:
+        start(batch, tasks)
+        del batch  # so that what nobody has any more is answered before the next one comes
+
+
+if __name__ == "__main__":
+    if sys.argv[2] == "async":
+        asyncio.run(serve(sluice.Backend(sys.argv[1], max_batch=64)))
+    else:
+        threading.Thread(target=count_turns, daemon=True).start()
+        sluice.Backend(sys.argv[1], handle, max_batch=64).run()
+    print("served", flush=True)

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The backend of python-streams.sh, served_streams.py ENDPOINT: what it does with a stream is its path."""
+import asyncio
+import sys
+
+import sluice
+
+cancelled = []
+woken = {}
+
+
+async def echo(stream):
+    async for part in stream:
+        assert await stream.reply(part, more=True)
+
+
+async def total(stream):
+    n = 0
+    async for part in stream:
+        n += len(part)
+    await stream.reply(b"%d" % n, content_type="text/plain", headers={"x-path": stream.request.path})
+
+
+async def asked(stream):
+    """Wants the body of who waits for that."""
+    expects = stream.request.expects
+    if expects:
+        await stream.go_on()
+        try:
+            await stream.go_on()
+        except ValueError:
+            expects = "once"
+    await stream.reply(repr(expects).encode(), more=True)
+    async for part in stream:
+        await stream.reply(part, more=True)
+
+
+async def trailers(stream):
+    async for part in stream:
+        assert not stream.request.trailers
+    await stream.reply(repr(stream.request.trailers).encode())
+
+
+async def fail(stream):
+    raise ValueError("as wanted")
+
+
+async def break_off(stream):
+    await stream.reply(b"begun", more=True)
+    raise ValueError("behind its beginning")
+
+
+async def hold(stream):
+    name = stream.request.query  # of a request that is over there is nothing to be read
+    try:
+        await stream.reply(b"held", more=True)
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        cancelled.append(name)
+        raise
+
+
+async def deaf(stream):
+    """Reads when it is woken."""
+    await woken.setdefault(stream.request.query, asyncio.Event()).wait()
+    await total(stream)
+
+
+async def wake(stream):
+    woken.setdefault(stream.request.query, asyncio.Event()).set()
+
+
+async def flood(stream):
+    while await stream.reply(b"x" * 65536, more=True):
+        pass
+
+
+async def told(stream):
+    await stream.reply(" ".join(cancelled).encode())
+
+
+async def last(stream):
+    """Is answered although the backend has been told to end: the log says when."""
+    print("last", flush=True)
+    await asyncio.sleep(0.5)
+    await stream.reply(b"answered")
+
+
+WAYS = {f.__name__: f for f in (echo, total, asked, trailers, fail, break_off, hold, deaf, wake, flood, told, last)}
+
+
+async def serve(stream):
+    name = stream.request.path.rpartition("/")[2]
+    await WAYS[name](stream)
+
+
+def batch(requests):
+    for request in requests:
+        request.reply(b"whole")
+
+
+sluice.Backend(sys.argv[1], batch, stream=serve).run()

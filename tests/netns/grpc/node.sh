@@ -1,0 +1,32 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# gRPC's interoperability cases with @grpc/grpc-js, which npm puts into the build folder once.
+. "$(dirname "$0")/../lib.sh"
+export SL_VERBOSE=1 # gRPC's interoperability cases are shown by name
+
+arena
+backend echo echo
+backend interop interop
+backend slow echo --delay-us 300000
+gateway <<CONFIG
+interface "$GIF" { }
+listener web { address = "$V4" port = 8080 }
+pool echo { backend a { endpoint = "shm://$D/echo.sock" } batch { bound = 5s } }
+pool interop { backend a { endpoint = "shm://$D/interop.sock" } batch { bound = 5s } }
+pool slow { backend a { endpoint = "shm://$D/slow.sock" } batch { bound = 10s } }
+route "/sluice.demo.Echo/" { pool = echo }
+route "/sluice.demo.Slow/" { pool = slow }
+route "/grpc.testing.TestService/" { pool = interop }
+route "/grpc.testing.TestService/StreamingInputCall" { pool = interop strip_prefix = no stream = yes }
+route "/grpc.testing.TestService/FullDuplexCall" { pool = interop strip_prefix = no stream = yes }
+admin { address = "127.0.0.1" port = 9900 }
+CONFIG
+
+mkdir -p "$BUILD/npm"
+[ -e "$BUILD/npm/node_modules/@grpc/grpc-js" ] || (cd "$BUILD/npm" && timeout 120 npm install --no-audit --no-fund --silent @grpc/grpc-js) >"$D/npm.log" 2>&1
+check "grpc-js is installed" test -e "$BUILD/npm/node_modules/@grpc/grpc-js/package.json"
+export NODE_PATH=$BUILD/npm/node_modules
+for name in $(node "$here/grpc/cases.js" --list); do
+	check "grpc-js: $name" cl timeout 60 node "$here/grpc/cases.js" "$V4:8080" "$name"
+done
+finish

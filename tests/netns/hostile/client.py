@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""client.py FAMILY SECONDS PID NAMESPACE ATTACK...: holds these attacks (or groups of them), each from an address of
+its own, in IPv6 from all of a /64, while a client at another one connects, asks and is answered, each time.
+
+Latencies are compared by windows of a second: the median of the windows' p99 beside the attacks, over the median of those
+before and behind them. That says something about the gateway if the host is as busy: in the same windows a plain server of
+the kernel beside the gateway is asked as well, and by how much that has become slower the ratio is divided.
+With RATIO set, more than that is a failure. NAMESPACE is the gateway's, whose admin endpoint has to answer as well.
+"""
+import multiprocessing
+import os
+import resource
+import socket
+import statistics
+import sys
+import time
+import urllib.request
+
+from attacks import ADMIN_PORT, DATA, END_STREAM, GROUPS, HEADERS, call, dial, enter, h2, hold
+from raw import V4, V6, Client
+
+FAMILIES = {
+    "4": (V4, "10.99.0.9/32", lambda i: f"10.99.0.{10 + i}/32"),
+    "6": (V6, "fd99:0:0:9::/64", lambda i: f"fd99:0:0:{10 + i}::/64"),
+}
+MIB_EACH = 10  # rounds
+PLAIN_PORT = 9999
+GROWTH_MIB = 64
+SMALL, LARGE, HOST = range(3)
+
+
+class Victim:
+    def __init__(self, target, source):
+        self.target, self.source = target, source
+        self.wrong = []
+
+    def connect(self):
+        c = Client.__new__(Client)
+        c.s, c.buf = dial(self.target, self.source, timeout=15), b""
+        return c
+
+    def http1(self, path, body):
+        c = self.connect()
+        verb = b"POST" if body else b"GET"
+        c.send(b"%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (verb, path, len(body)) + body)
+        reply = c.reply()
+        c.close()
+        if reply.status != 200 or reply.body != (body or b"hello\n"):
+            raise ValueError(reply)
+
+    def long_head(self):
+        """In parts, and longer than a frame."""
+        c = self.connect()
+        c.send(b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + b"y" * 3000)
+        time.sleep(0.01)
+        c.send(b"\r\n\r\n")
+        status = c.reply().status
+        c.close()
+        if status != 200:
+            raise ValueError(status)
+
+    def health(self):
+        c = self.connect()
+        c.send(h2() + call(1, b"Check"))
+        kind, flags, data = None, 0, b""
+        while not (kind in (DATA, HEADERS) and flags & END_STREAM):
+            h = c._bytes(9)
+            kind, flags, body = h[3], h[4], c._bytes(int.from_bytes(h[:3], "big"))
+            data += body if kind == DATA else b""
+        c.close()
+        if data != b"\0\0\0\0\x02\x08\x01":
+            raise ValueError(f"not SERVING: {data}")
+
+    def timed(self, name, ask, *args):
+        begin = time.monotonic()
+        try:
+            ask(*args)
+        except (OSError, EOFError, ValueError) as e:
+            self.wrong.append(f"{name}: {e!r}")
+        return time.monotonic() - begin
+
+    def plain(self):
+        s = dial(self.target, self.source, timeout=15, port=PLAIN_PORT)
+        s.sendall(b"p" * 1024)
+        while s.recv(4096):
+            pass
+        s.close()
+
+    def window(self, seconds=1):
+        """Latencies of small requests, of large ones, and of a server that is none of ours."""
+        small, large, host, until, n = [], [], [], time.monotonic() + seconds, 0
+        while time.monotonic() < until:
+            small.append(self.timed("GET", self.http1, b"/", b""))
+            small.append(self.timed("POST of 1 KiB", self.http1, b"/echo", b"v" * 1024))
+            small.append(self.timed("health", self.health))
+            self.timed("a long head", self.long_head)
+            if n % MIB_EACH == 0:
+                large.append(self.timed("POST of 1 MiB", self.http1, b"/echo", b"V" * (1 << 20)))
+            for _ in range(3):
+                host.append(self.timed("the host", self.plain))
+            n += 1
+            time.sleep(0.02)
+        return sorted(small), sorted(large), sorted(host)
+
+    def windows(self, n):
+        return [self.window() for _ in range(n)]
+
+
+def p99_ms(windows, size):
+    return statistics.median(w[size][len(w[size]) * 99 // 100] for w in windows) * 1000
+
+
+def rss_mib(pid):
+    with open(f"/proc/{pid}/status") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith("VmRSS")) / 1024
+
+
+def watch_admin(namespace, said):
+    """For ever: the places that probes ask."""
+    enter(namespace)
+    while True:
+        for path in ("livez", "readyz"):
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{ADMIN_PORT}/{path}", timeout=5) as r:
+                    said.put((path, r.status))
+            except OSError as e:
+                said.put((path, repr(e)))
+        time.sleep(0.2)
+
+
+def serve_plainly(namespace, target, ready):
+    """For ever, by the kernel."""
+    enter(namespace)
+    with socket.create_server((target, PLAIN_PORT), family=socket.AF_INET6 if ":" in target else socket.AF_INET) as s:
+        ready.set()
+        while True:
+            c, _ = s.accept()
+            with c:
+                c.sendall(c.recv(4096))
+
+
+def start(*process):
+    p = multiprocessing.Process(target=process[0], args=process[1:], daemon=True)
+    p.start()
+    return p
+
+
+def main():
+    family, seconds, pid, namespace = sys.argv[1], int(sys.argv[2]), sys.argv[3], "/run/netns/" + sys.argv[4]
+    names = {a.__name__: a for group in GROUPS.values() for a in group}
+    attacks = [a for name in sys.argv[5:] for a in GROUPS.get(name, None) or (names[name],)]
+    target, victim_source, attacker_source = FAMILIES[family]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (20000, 20000))
+    victim, said = Victim(target, victim_source), multiprocessing.Queue()
+    edge = 3 if seconds >= 5 else 1
+    ready = multiprocessing.Event()
+    plain = start(serve_plainly, namespace, target, ready)
+    ready.wait(20)
+    calm, rss = victim.windows(edge), rss_mib(pid)
+
+    begun = [multiprocessing.Event() for _ in attacks]
+    processes = [start(hold, a(target, attacker_source(i)), begun[i], namespace) for i, a in enumerate(attacks)]
+    processes.append(start(watch_admin, namespace, said))
+    until = time.monotonic() + 80  # on a host that does other things as well
+    while not all(e.is_set() for e in begun) and time.monotonic() < until:
+        victim.window(0.2)
+    late = [a.__name__ for a, e in zip(attacks, begun) if not e.is_set()]
+    held = victim.windows(seconds)
+    grown = rss_mib(pid) - rss
+    for p in processes:
+        p.kill()
+        p.join()
+    time.sleep(1)
+    calm += victim.windows(edge)
+    plain.kill()
+
+    wrong = victim.wrong + [f"{name} does not get under way" for name in late]
+    probes = [said.get() for _ in range(said.qsize())]
+    wrong += [f"/{path}: {status}" for path, status in probes if status != 200]
+    if not probes:
+        wrong.append("no probe of the admin endpoint came back")
+    if grown > GROWTH_MIB:
+        wrong.append(f"the process grew by {grown:.0f} MiB")
+    busier = max(1, p99_ms(held, HOST) / p99_ms(calm, HOST))
+    for size, what in ((SMALL, "small"), (LARGE, "1 MiB")):
+        ratio = p99_ms(held, size) / p99_ms(calm, size) / busier
+        print(f"    hostile: {what}: p99 {p99_ms(held, size):.1f} ms, undisturbed {p99_ms(calm, size):.1f} ms, "
+              f"the host {busier:.1f} times slower: {ratio:.1f} times")
+        if "RATIO" in os.environ and ratio > float(os.environ["RATIO"]):
+            wrong.append(f"{what}: p99 is {ratio:.1f} times the undisturbed one")
+    asked = sum(len(w[0]) + len(w[1]) for w in held)
+    print(f"    hostile: {' '.join(a.__name__ for a in attacks)} over IPv{family}: {asked} requests beside it, "
+          f"{len(victim.wrong)} not answered; the process grew by {grown:.0f} MiB")
+    print("\n".join(wrong[:10]))
+    sys.exit(len(wrong) > 0)
+
+
+main()

@@ -1,0 +1,58 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What clients at some addresses hold, leave waiting or repeat is nothing that one at another address notices. The time-outs
+# are longer than the attacks, so that it is not they that help, and what the attacks take is more than there is. Here for
+# seconds; hostile/ipv4 and hostile/ipv6 hold all of them for longer, and compare latencies.
+. "$(dirname "$0")/../lib.sh"
+
+# A client's kernel says once that its process was killed; where that is lost, a time-out of the gateway has to end it.
+LEFT_WITHIN=90
+
+hostile_arena() {
+	local i
+	arena
+	for i in 9 {10..20}; do
+		ip -n "$C" addr add "10.99.0.$i/24" dev "$CIF"
+		cl ip -6 route add local "fd99:0:0:$i::/64" dev lo
+	done
+	ip -n "$G" route add fd99::/32 via fd99::2 dev "$GIF"
+	backend echo echo
+	gateway <<CONFIG
+interface $GIF { }
+listener v4 { address = "$V4" port = 8080 }
+listener v6 { address = "$V6" port = 8080 }
+pool echo { batch { bound = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
+route "/echo" { pool = echo }
+route "/" { reply = 200 body = "hello\n" }
+limits {
+	max_connections = 4096 frame_memory = 32m max_body = 8m
+	header_timeout = 60s body_timeout = 60s send_timeout = 60s idle_timeout = 60s
+}
+CONFIG
+}
+
+counters() { admin /metrics | grep -E '^sluice_(ended|address_limits|drops|tcp_|exchanges|responses|outcomes|errors)[a-z_]*(\{|_total)'; }
+
+# hostile FAMILY SECONDS ATTACK...: attacks or groups of them, all at once. What the gateway counted is shown if it fails.
+hostile() {
+	local family=$1 seconds=$2 failed_before=$failed
+	shift 2
+	counters >"$D/counters"
+	check "$* over IPv$family: nobody else notices" \
+		cl timeout 200 python3 "$here/hostile/client.py" "$family" "$seconds" "$(gateway_child)" "$G" "$@"
+	grep -h "^    hostile" "$D/out"
+	[ "$failed" -eq "$failed_before" ] || counters | grep -vxFf "$D/counters" | sed 's/^/     | /'
+	check_leftovers
+}
+
+[ "$NAME" = hostile/neighbours ] || return 0
+hostile_arena
+hostile 4 3 RapidReset Settings WindowZero SlowReader SlowBody
+hostile 6 3 MadeYouReset SlowHead HalfOpen Idle
+# Told once in ten seconds, so it may be any of them.
+check "who it was is in the log" grep -qE "client (fd99:0:0:1[0-9]::/64|10\.99\.0\.1[0-9]) has" "$D/gw.log"
+check "and never the other one" eval '! grep -q "client fd99:0:0:9:\|client 10.99.0.9 " "$D/gw.log"'
+for metric in address_limits_total ended_for_others_total windows_narrowed_total bodies_held_total; do
+	check "$metric is counted" eval '[ "$(metric sluice_$metric)" -gt 0 ]'
+done
+finish

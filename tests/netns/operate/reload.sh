@@ -1,0 +1,155 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The configuration changes under load: no request fails because of it.
+. "$(dirname "$0")/../lib.sh"
+
+arena 2
+backend a echo
+backend b echo
+backend c echo
+# config ROUTES-AND-POOLS
+config() {
+	gateway_config <<CONF
+interface $GIF { }
+workers { count = 2 }
+listener v4 { address = "$V4" port = 8080 }
+$1
+CONF
+}
+pool() { # pool NAME BACKENDS [MORE]: backends that are all up
+	local b
+	echo "pool $1 { batch { bound = 10s ${3:-} }"
+	for b in $2; do echo "backend $b { endpoint = \"shm://$D/$b.sock\" }"; done
+	echo "}"
+}
+reloads() { grep -c "reload: in force: " "$D/gw.log"; }
+reload() { # and wait until it is in force
+	local before
+	before=$(reloads)
+	kill -HUP "$gateway_pid"
+	within 30 eval '[ "$(reloads)" -gt '"$before"' ]' || { tail -n 3 "$D/gw.log"; return 1; }
+}
+get() { cl curl -sS --max-time 10 "http://$V4:8080$1"; }
+
+config "$(pool echo "a b")
+route /echo { pool = echo } route / { reply = 200 body = one }"
+gateway_start
+check "a fixed reply" eval '[ "$(get /)" = one ]'
+config "$(pool echo "a b")
+route /echo { pool = echo } route / { reply = 200 body = two } route /new { pool = echo }"
+check "reload" reload
+check "another fixed reply" eval '[ "$(get /)" = two ]'
+check "another route" eval '[ "$(cl curl -sS --max-time 10 -d hello "http://$V4:8080/new")" = hello ]'
+
+# What stays keeps its connection and what was counted, wherever it stands in the file.
+ups() { grep -c "backend echo/a is up" "$D/gw.log"; }
+replies() { # of backend a, from all workers
+	admin /stats | python3 -c "import json, sys
+print(sum(b['replies'] for w in json.load(sys.stdin)['workers'] for b in w['backends'] if (b['pool'], b['name']) == ('echo', 'a')))"
+}
+for i in 1 2 3 4 5 6 7 8; do cl curl -sS --max-time 10 -d hello "http://$V4:8080/echo"; done >"$D/said"
+before=$(replies)
+check "a backend is connected once with each worker, and counted" [ "$(ups)" -eq 2 -a "$before" -gt 0 ]
+config "$(pool other c) $(pool echo "b a c" "max_size = 8")
+route /echo { pool = echo } route /other { pool = other } route / { reply = 200 body = two }"
+check "a reload that moves it, with another pool in front" reload
+check "it is not connected again" [ "$(ups)" -eq 2 ]
+check "nor counted anew" [ "$(replies)" -ge "$before" ]
+config "pool echo { backend a { endpoint = \"shm://$D/b.sock\" } backend b { endpoint = \"shm://$D/a.sock\" } }
+route /echo { pool = echo } route / { reply = 200 body = two }"
+check "one with another endpoint under its name" reload
+check "is another one" eval '[ "$(ups)" -eq 4 ] && [ "$(replies)" -eq 0 ]'
+
+# A request that is under way when its pool goes, and is so still when one of that name comes.
+backend held tests/netns/hold --until "$D/go"
+with_held() {
+	config "$(pool echo "a b") $(pool held held) route /held { pool = held } route / { reply = 200 body = two }"
+}
+with_held
+check "a pool more" reload
+cl curl -sS --max-time 60 "http://$V4:8080/held/hold" >"$D/answer" 2>&1 &
+waiting=$!
+check "a request is under way" within 30 grep -q "took /hold" "$D/held.log"
+config "$(pool echo "a b") route / { reply = 200 body = two }"
+check "its pool goes" reload
+check "and has no route" eval '[ "$(get /held/now)" = two ]'
+with_held
+check "and comes back" reload
+check "for new requests" eval '[ "$(get /held/now)" = x ]'
+check "the old one is still under way" alive $waiting
+touch "$D/go"
+check "and is answered" eval 'wait $waiting && [ "$(cat "$D/answer")" = x ]'
+kill_backend held
+
+# A request that is under way when its pool, its backend and its listener are taken out.
+backend slow echo --delay-us 1500000
+two_listeners() {
+	config "listener other { address = \"$V4\" port = 8081 } $(pool echo "a b") $(pool slow slow)
+	route /echo { pool = echo } route /slow { pool = slow } route / { reply = 200 body = two }"
+}
+two_listeners
+check "a listener and a pool more" reload
+check "the new listener serves" eval '[ "$(cl curl -sS --max-time 10 "http://$V4:8081/")" = two ]'
+cl curl -sS --max-time 10 -d late "http://$V4:8081/slow" >"$D/slow" 2>&1 &
+slow=$!
+cl curl -sS --max-time 10 --keepalive-time 5 "http://$V4:8081/" "http://$V4:8081/slow" >"$D/idle" 2>&1 &
+idle=$!
+within 30 eval '[ "$(stat_sum exchanges_used)" -ge 1 ]'
+sleep 0.2
+config "$(pool echo "a b")
+route /echo { pool = echo } route / { reply = 200 body = three }"
+check "all of them taken out" reload
+check "new requests see that" eval '[ "$(get /slow)" = three ] && [ "$(get /)" = three ]'
+check "the old listener takes nobody" eval '! cl nc -z -w 1 "$V4" 8081'
+check "what was under way is answered" eval 'wait $slow && [ "$(cat "$D/slow")" = late ]'
+check "on each connection" wait $idle
+check "then the kernel has the port again" within 30 eval 'cl timeout 2 nc -zv -w 1 "$V4" 8081 2>&1 | grep -q refused'
+kill_backend slow
+free_epochs() { [ "$(metric 'sluice_service_requests{worker="0",pool="slow"}')" -eq 0 ]; }
+check "the pool is gone from the metrics" free_epochs
+
+# Other ways to say it, and mistakes.
+config "$(pool echo "a b") nonsense"
+check "sluice reload of a bad file is one line" eval '! gw "$SLUICE" reload >"$D/said" 2>&1; cat "$D/said"; [ "$(wc -l <"$D/said")" -eq 1 ] && grep -q "sluice reload: nothing changed: .*gw.conf:[0-9]*: found" "$D/said"'
+check "which changes nothing" eval '[ "$(get /)" = three ]'
+config "$(pool echo "a b") route /echo { pool = echo } route / { reply = 200 body = four } limits { max_body = 1k frame_memory = 64m }"
+sed -i "s/count = 2/count = 1/" "$D/gw.conf"
+check "sluice reload tells what is in force and what is not" eval 'gw "$SLUICE" reload >"$D/said"; cat "$D/said"; grep -q "^in force: .*limits.max_body" "$D/said" && grep -q "^needs a restart: workers.count, limits.frame_memory" "$D/said"'
+check "the new limit holds" within 30 eval '[ "$(head -c 2000 /dev/zero | cl curl -sS --max-time 10 -o /dev/null -w "%{http_code}" --data-binary @- "http://$V4:8080/echo")" = 413 ]'
+check "sluice reload --json, of no further change" eval 'gw "$SLUICE" reload --json | python3 -c "import json, sys; o = json.load(sys.stdin); print(o); sys.exit(o[\"in_force\"] != [] or \"workers.count\" not in o[\"needs_restart\"])"'
+
+# 20 reloads under load, each with other backends, pools, routes and batches.
+wrk_clean() {
+	cat "$D/wrk"
+	grep -q 'requests in' "$D/wrk" && ! grep -qE ' 0 requests in|Non-2xx|Socket errors' "$D/wrk"
+}
+cl wrk -t 2 -c "$WRK_CONNS" -d 12s --timeout 10s "http://$V4:8080/echo" >"$D/wrk" 2>&1 &
+load=$!
+many_reloads() {
+	local i
+	for i in 1 2 3 4 5; do
+		config "$(pool echo "a c" "max_size = 8")
+		route /echo { pool = echo } route / { reply = 200 body = n$i }"
+		reload || return 1
+		config "$(pool echo "c") $(pool other "b")
+		route /echo { pool = other } route / { reply = 200 body = m$i }"
+		reload || return 1
+		config "$(pool other "a b" "policy = fixed size = 4 delay = 1ms")
+		route /echo { pool = other }  route /more { reply = 204 }"
+		reload || return 1
+		config "$(pool echo "b a")
+		route /echo { pool = echo } route / { reply = 200 body = end }"
+		reload || return 1
+	done
+}
+check "20 reloads" many_reloads
+check "while there was load" alive $load
+wait $load
+check "which lost no request" wrk_clean
+check "the last one is in force" eval '[ "$(get /)" = end ]'
+check "and only its pools are shown" eval 'admin /stats | python3 -c "import json, sys
+o = json.load(sys.stdin)
+names = [s[\"pool\"] for s in o[\"services\"]], [[b[\"pool\"] + b[\"name\"] for b in w[\"backends\"]] for w in o[\"workers\"]]
+print(names)
+sys.exit(names != ([\"echo\"], [[\"echoa\", \"echob\"]] * 2) and names != ([\"echo\"], [[\"echob\", \"echoa\"]] * 2))"'
+finish

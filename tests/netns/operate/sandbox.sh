@@ -1,0 +1,176 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What the gateway is without: its account, its walls, and who starts it again when it has died.
+. "$(dirname "$0")/../lib.sh"
+
+arena
+backend echo echo
+config() {
+	gateway_config <<EOF
+interface $GIF { }
+listener v4 { address = "$V4" port = 8080 }
+pool echo { batch { bound = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
+route "/echo" { pool = echo }
+$1
+EOF
+}
+echoes() { cl curl -sf --max-time 5 -o /dev/null "http://$V4:8080/echo"; }
+
+# --- the account ---
+
+refused_in_one_line() {
+	local text=$1
+	shift
+	! timeout 20 "$@" >"$D/said" 2>&1 && cat "$D/said" && [ "$(wc -l <"$D/said")" -eq 1 ] && grep -q "$text" "$D/said"
+}
+config ""
+sed -i '/^user/d' "$D/gw.conf"
+# Accounts of a mount namespace, so that this host's stay as they are.
+grep -v ^sluice: /etc/passwd >"$D/passwd"
+grep -v ^sluice: /etc/group >"$D/group"
+cat >"$D/with_accounts" <<EOF
+#!/bin/sh
+exec nsenter --net=/run/netns/$G unshare -m sh -c 'mount --bind $D/passwd /etc/passwd && mount --bind $D/group /etc/group && exec "\$@"' sh "\$@"
+EOF
+chmod 755 "$D/with_accounts"
+for command in check run; do
+	check "$command without the account sluice says what to do" refused_in_one_line 'no account "sluice".*useradd --system' "$D/with_accounts" "$SLUICE" $command -c "$D/gw.conf"
+done
+echo "sluice:x:4321:4322::/:/usr/sbin/nologin" >>"$D/passwd"
+echo "sluice:x:4322:" >>"$D/group"
+: >"$D/gw.log"
+"$D/with_accounts" "$SLUICE" run -c "$D/gw.conf" >>"$D/gw.log" 2>&1 </dev/null &
+gateway_pid=$!
+within 30 eval 'gateway_child >/dev/null'
+within 30 eval 'grep -q "^Uid:\s*4321\s" /proc/$(gateway_child)/status'
+check "with it, that is what the gateway runs as" eval 'grep -E "^(Uid|Gid|Groups)" /proc/$(gateway_child)/status | tr "\n\t" "  " | grep -q "Uid: 4321 4321 4321 4321 Gid: 4322 4322 4322 4322 Groups: 4322 "'
+check "whom a backend of strangers does not serve, which is said" within 30 grep -q "backend echo/a is down: .*serves root, its own user and group" "$D/gw.log"
+end_process "$gateway_pid" 20
+gateway_pid=
+config 'user = "no-such-account"'
+check "an account that is not there" refused_in_one_line 'gw.conf:5: found user = "no-such-account"' nsenter --net="/run/netns/$G" "$SLUICE" check -c "$D/gw.conf"
+
+config ""
+gateway_start
+child=$(gateway_child)
+field() { awk -v k="$2:" '$1 == k { print $2 }' "/proc/$1/status"; }
+check "the gateway is its account's" test "$(field "$child" Uid) $(field "$child" Gid)" = "$(id -u nobody) $(id -g nobody)"
+check "its supervisor is not" test "$(field "$gateway_pid" Uid)" = 0
+[ "${SL_SANITIZED:-}" = 1 ] || check "it cannot be dumped" eval '[ "$(stat -c %u /proc/$child/maps)" = 0 ] && grep -qE "^Max core file size +0 +0 " /proc/$child/limits'
+
+# --- the walls ---
+
+[ "${SL_SANITIZED:-}" = 1 ] || check "the program is built hardened" "$here/../support/hardening.sh" "$SLUICE"
+
+if [ "${SL_SANITIZED:-}" != 1 ]; then
+	all_filtered() {
+		local t bad=0
+		for t in /proc/"$child"/task/*; do
+			awk -v t="$(cat "$t/comm")" '$1 == "Seccomp:" { s = $2 } $1 == "Seccomp_filters:" { n = $2 } END { print t, s, n; exit s != 2 }' "$t/status" || bad=1
+		done
+		return $bad
+	}
+	check "every thread has a filter of system calls" all_filtered
+	check "frames are left out of dumps" eval 'awk "/^Size:/ { size = \$2 } /^VmFlags:/ && / dd( |\$)/ && size >= 4096 { found = 1 } END { exit !found }" /proc/$child/smaps'
+	# Another file in the folder of the configuration can be read, which an editor may put in its place; others cannot.
+	sed 's/10s/9s/' "$D/gw.conf" >"$D/next.conf"
+	mv "$D/next.conf" "$D/gw.conf"
+	kill -HUP "$gateway_pid"
+	check "a configuration that was replaced is read" within 30 grep -q "reload: in force: pool echo" "$D/gw.log"
+	outside=$(mktemp /tmp/sl-outside-XXXXXX)
+	chmod 644 "$outside"
+	ln -sf "$outside" "$D/gw.conf"
+	kill -HUP "$gateway_pid"
+	check "what lies elsewhere is not, though its account might" within 30 grep -q "reload: nothing changed: .*Permission denied" "$D/gw.log"
+	rm -f "$outside" "$D/gw.conf"
+	config ""
+fi
+chmod 600 "$D/gw.conf"
+kill -HUP "$gateway_pid"
+check "a configuration that its account cannot read is said to be" within 30 grep -q "reload: nothing changed: .*gw.conf.*Permission denied" "$D/gw.log"
+check "and it serves on" echoes
+gateway_end
+gateway_start
+check "at the start it is warned of" grep -q "user nobody cannot read $D/gw.conf (Permission denied): a reload will be refused" "$D/gw.log"
+gateway_end
+chmod 644 "$D/gw.conf"
+
+# What the unit for systemd leaves of root's capabilities is enough.
+unit=$here/../../user/cli/sluice.service
+kept=$(sed -n 's/^CapabilityBoundingSet=//p' "$unit" | tr 'A-Z' 'a-z' | sed 's/cap_/+/g; s/ /,/g')
+: >"$D/gw.log"
+nsenter --net="/run/netns/$G" setpriv --bounding-set "-all,$kept" "$SLUICE" run -c "$D/gw.conf" >>"$D/gw.log" 2>&1 </dev/null &
+gateway_pid=$!
+within 30 is_ready
+check "the capabilities of the unit are enough to start and serve" echoes
+baseline=$(stat_sum frames_free)
+kill -KILL "$(gateway_child)"
+check "and to start again" within 30 eval 'grep -q "starts again" "$D/gw.log" && echoes'
+baseline=$(stat_sum frames_free)
+gateway_end
+check "and to clean up" test ! -e "/sys/fs/bpf/sluice/$GIF"
+
+# --- the supervisor ---
+
+gateway_start
+child=$(gateway_child)
+cl timeout 20 wrk -t1 -c16 -d12s "http://$V4:8080/echo" >"$D/wrk" 2>&1 &
+load=$!
+within 30 eval '[ "$(metric sluice_exchanges_total)" -gt 1000 ]'
+signals="SEGV KILL"
+[ "${SL_SANITIZED:-}" != 1 ] || signals=KILL # a sanitizer makes an exit status of the other
+for signal in $signals; do
+	: >"$D/gw.log"
+	kill -$signal "$child"
+	check "$signal: the interface is the kernel's meanwhile" within 30 cl ping -q -c 1 -W 2 "$V4"
+	check "$signal: the reason is in the log" within 30 grep -q "supervisor: the gateway died of signal $(kill -l $signal) (.*); it starts again in [12] s" "$D/gw.log"
+	check "$signal: it serves again" within 30 echoes
+	check "$signal: by another process" test "$(gateway_child)" != "$child"
+	child=$(gateway_child)
+done
+wait $load
+check "the load went on after it" eval 'cat "$D/wrk"; grep -qE "[0-9]{4,} requests in" "$D/wrk"'
+check "pins are there once" test -e "/sys/fs/bpf/sluice/$GIF/sl_rx_drops"
+baseline=$(stat_sum frames_free)
+gateway_end
+check "none after its end" test ! -e "/sys/fs/bpf/sluice/$GIF"
+
+gateway_start
+child=$(gateway_child)
+kill -KILL "$gateway_pid"
+wait "$gateway_pid" 2>/dev/null
+gateway_pid=
+check "a gateway does not outlive its supervisor" within 30 eval '! alive $child'
+# Its pins are left: until some gateway starts, which may be another test's (bpf/xio/test_load sees them come and go).
+gateway_start
+kill -TERM "$(gateway_child)"
+check "one that was told to end is not started again" within 30 eval '! alive $gateway_pid'
+wait "$gateway_pid"
+check "its status is the supervisor's" test $? -eq 0
+gateway_pid=
+check "no pins are left of either" test ! -e "/sys/fs/bpf/sluice/$GIF"
+
+gateway_start
+child=$(gateway_child)
+config "nonsense"
+kill -KILL "$child"
+check "what does not start again is tried again, not for ever" within 30 eval '[ "$(grep -c "ended with status 1 before it served" "$D/gw.log")" -ge 2 ]'
+check "with growing pauses" grep -q "before it served; it starts again in [24] s" "$D/gw.log"
+kill -TERM "$gateway_pid"
+check "and can be ended meanwhile" within 30 eval '! alive $gateway_pid'
+wait "$gateway_pid"
+check "with status 0, as was asked for" test $? -eq 0
+gateway_pid=
+check "a start that is wrong from the start is final" refused_in_one_line "gw.conf" nsenter --net="/run/netns/$G" "$SLUICE" run -c "$D/gw.conf"
+
+config ""
+: >"$D/gw.log"
+nsenter --net="/run/netns/$G" "$SLUICE" run --no-supervise -c "$D/gw.conf" >>"$D/gw.log" 2>&1 </dev/null &
+gateway_pid=$!
+within 30 is_ready
+check "--no-supervise: what was started serves itself" eval '[ "$(ls /proc/$gateway_pid/task | wc -l)" -gt 1 ] && echoes'
+kill -KILL "$gateway_pid"
+wait "$gateway_pid" 2>/dev/null
+check "which dies of what kills it" test $? -eq 137
+gateway_pid=
+finish

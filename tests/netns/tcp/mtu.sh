@@ -1,0 +1,94 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Small MTUs: 576 for IPv4 and 1280, the least that IPv6 allows. First in the middle of the path, where ICMP errors have
+# to be obeyed, then only at the client, whose MSS option has to be, then at both ends.
+. "$(dirname "$0")/../lib.sh"
+R=slr$$
+spaces+=("$R")
+[ "${SL_SANITIZED:-}" = 1 ] && mib=4 count=1000 || mib=16 count=3000
+
+# R sits behind C, which routes. Both ends have 1500; what goes to R may have 576 over IPv4 and 1300 over IPv6.
+arena
+"$ARENA" behind "$C" "$R" || exit 1
+ip -n "$C" route replace 10.98.0.2/32 dev "${R}c" mtu lock 576
+ip -n "$C" route replace fd98::2/128 dev "${R}c" mtu lock 1300
+backend echo echo
+gateway_config <<EOF
+interface $GIF { }
+listener v4 { address = "$V4" port = 8080 }
+listener v6 { address = "$V6" port = 8080 }
+pool echo { batch { bound = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
+route "/echo" { pool = echo }
+route "/" { reply = 200 body = "hello\n" }
+EOF
+
+# Between watch and watched: the length of the largest IP packet that comes to that end, into $D/largest.
+watch() { # NAMESPACE DEVICE
+	cat >"$D/watch.py" <<'EOF'
+import os, socket, sys
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+s.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
+s.bind((sys.argv[1], 0))
+s.settimeout(0.1)
+open(sys.argv[2] + "/watching", "w").close()
+largest = 0
+while not os.path.exists(sys.argv[2] + "/enough"):
+    try:
+        length, _, _, at = s.recvmsg_into([bytearray(64)], 0, socket.MSG_TRUNC)
+    except TimeoutError:
+        continue
+    if at[2] != socket.PACKET_OUTGOING:
+        largest = max(largest, length - 14)
+print(largest)
+EOF
+	rm -f "$D/enough" "$D/watching"
+	nsenter --net="/run/netns/$1" timeout 60 python3 "$D/watch.py" "$2" "$D" >"$D/largest" &
+	pid_of[watch]=$!
+	within 30 test -e "$D/watching"
+}
+watched() {
+	touch "$D/enough"
+	wait "${pid_of[watch]}"
+	unset "pid_of[watch]"
+}
+# exchange ADDRESS MTU [NAMESPACE DEVICE]: byte-exact transfers and short connections in packets of at most that size,
+# and not far below.
+exchange() {
+	local packet ns=${3:-$C}
+	watch "$ns" "${4:-$CIF}"
+	nsenter --net="/run/netns/$ns" timeout 60 "$BUILD/tests/netns/bulk" "$1" 8080 "$mib" 256 4 &&
+		nsenter --net="/run/netns/$ns" timeout 60 "$BUILD/tests/netns/short" "$1" 8080 "$count" 10000 || return 1
+	watched
+	packet=$(cat "$D/largest")
+	echo "largest packet $packet"
+	[ "$packet" -eq "$2" ]
+}
+mtu() {
+	ip -n "$C" link set "$CIF" mtu "$1" && { [ "$2" = client ] || ip -n "$G" link set "$GIF" mtu "$1"; }
+}
+again() {
+	ip -n "$C" addr replace fd99::2/64 dev "$CIF" nodad
+	ip -n "$G" addr replace fd99::1/64 dev "$GIF" nodad
+}
+
+gateway_start
+check "IPv4, MTU 1500" exchange "$V4" 1500
+check "IPv6, MTU 1500" exchange "$V6" 1500
+check "IPv4, 576 on the way" exchange "$V4" 576 "$R" "$R"
+check "IPv6, 1300 on the way" exchange "$V6" 1300 "$R" "$R"
+mtu 1280 client
+check "IPv6, MTU 1280 at the client" exchange "$V6" 1280
+mtu 576 client
+check "IPv4, MTU 576 at the client" exchange "$V4" 576
+check_leftovers
+gateway_stop
+mtu 1280 both
+again
+gateway_start
+check "IPv6, MTU 1280 at both ends" exchange "$V6" 1280
+check_leftovers
+gateway_stop
+mtu 576 both
+gateway_start
+check "IPv4, MTU 576 at both ends" exchange "$V4" 576
+finish

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libsluice-backend.so: its names, what it calls itself, and that it serves. */
+#include <dlfcn.h>
+/* A program of its own, without the device of the tests. */
+#define HARNESS_ENDPOINTS "shm,tcp"
+#include "harness.h"
+#include "suite.h"
+
+/* The one of this build: tests lie three folders below it. */
+static void *load(void)
+{
+	char exe[512], path[600];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	void *so;
+
+	ck_assert_int_gt(n, 0);
+	exe[n] = '\0';
+	for (unsigned i = 0; i < 4; i++)
+		*strrchr(exe, '/') = '\0';
+	snprintf(path, sizeof(path), "%s/libsluice-backend.so", exe);
+	so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	ck_assert_msg(so != NULL, "%s", so ? "" : dlerror());
+	return so;
+}
+
+TEST(the_library_has_the_names_of_the_header_only)
+{
+	static const char *const offered[] = {
+		"sl_backend_arm",   "sl_backend_close",  "sl_backend_disarm",
+		"sl_backend_fd",    "sl_backend_open",   "sl_backend_poll",
+		"sl_backend_ready", "sl_backend_run",    "sl_backend_stop",
+		"sl_backend_stats", "sl_reply",          "sl_reply_error",
+		"sl_reply_ref",     "sl_request_header", "sl_request_cancelled"};
+	static const char *const inner[] = {"sl_link_init", "sl_be_serve", "sl_rpc_listen",
+					    "sl_mem_alloc"};
+	void *so = load();
+
+	for (unsigned i = 0; i < sizeof(offered) / sizeof(*offered); i++)
+		ck_assert_msg(dlsym(so, offered[i]) != NULL, "%s", offered[i]);
+	for (unsigned i = 0; i < sizeof(inner) / sizeof(*inner); i++)
+		ck_assert_msg(dlsym(so, inner[i]) == NULL, "%s", inner[i]);
+	/* Programs ask for it by this name. */
+	ck_assert_ptr_nonnull(dlopen("libsluice-backend.so.1", RTLD_NOW | RTLD_NOLOAD));
+}
+
+static int (*reply)(struct sl_request_view *, const struct sl_reply_args *);
+
+static void echo(void *arg, struct sl_batch *batch)
+{
+	(void)arg;
+	for (unsigned i = 0; i < batch->count; i++)
+		reply(batch->requests[i],
+		      &(struct sl_reply_args){.body = batch->requests[i]->body,
+					      .body_len = batch->requests[i]->body_len});
+}
+
+static void serve(const void *arg)
+{
+	void *so = load();
+	struct sl_backend *(*open_it)(const struct sl_backend_options *, char *, size_t);
+	int (*run)(struct sl_backend *);
+	struct sl_backend_options opt = {.listen = arg, .handle = echo, .key_file = harness_key()};
+	struct sl_backend *b;
+	char err[256];
+
+	alarm(3 * harness_timeout_s());
+	*(void **)&open_it = dlsym(so, "sl_backend_open");
+	*(void **)&run = dlsym(so, "sl_backend_run");
+	*(void **)&reply = dlsym(so, "sl_reply");
+	b = open_it(&opt, err, sizeof(err));
+	_exit(b ? run(b) : 3);
+}
+
+TEST_EACH(a_program_with_the_library_serves, endpoint_cnt())
+{
+	static struct call c;
+	const char *ep = endpoint_of(_i);
+	struct backend_proc p = {harness_spawn(serve, ep, strlen(ep) + 1)};
+	struct gateway g;
+
+	gw_open(&g, ep);
+	call_init(&c, 8);
+	ck_assert_int_eq(
+		gw_send(&g, &c, sl_span_of(NULL, 0), sl_span_str("hello"), 0, SL_CLASS_NORMAL), 0);
+	gw_until(&g, g.batches_done == 1);
+	ck_assert_mem_eq(c.body, "hello", 5);
+	gw_close(&g);
+	backend_kill(p);
+}

@@ -1,0 +1,984 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is particular to verbs: keys and proofs, which need no device, and with an rdma endpoint in
+ * SL_RPC_ENDPOINTS peers that do what only verbs let them do.
+ */
+#include "harness.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include "base/check.h"
+#include "rpc/verbs/budget.h"
+#include "rpc/verbs/verbs.h"
+#include "suite.h"
+
+static char key_path[64];
+
+static void write_key(const char *bytes, size_t len, mode_t mode)
+{
+	int fd;
+
+	snprintf(key_path, sizeof(key_path), "/tmp/sl-verbs-key-%d", (int)getpid());
+	unlink(key_path);
+	fd = open(key_path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(write(fd, bytes, len), (ssize_t)len);
+	ck_assert_int_eq(fchmod(fd, mode), 0);
+	close(fd);
+}
+
+static void remove_key(void)
+{
+	unlink(key_path);
+}
+
+/* Those of the endpoints that are reached by RDMA. */
+static const char *rdma_endpoint(int nth)
+{
+	for (int i = 0; i < (int)endpoint_cnt(); i++)
+		if (strncmp(endpoint_of(i), "rdma://", 7) == 0 && !nth--)
+			return endpoint_of(i);
+	return NULL;
+}
+
+static int rdma_cnt(void)
+{
+	int n = 0;
+
+	while (rdma_endpoint(n))
+		n++;
+	return n;
+}
+
+/* --- without a device --- */
+
+FIXTURE(NULL, remove_key)
+
+TEST(a_key_file_is_its_owners_alone)
+{
+	static const mode_t writable[] = {0602, 0620, 0660, 0622};
+	struct sl_secret s;
+	struct sl_err err = SL_ERR(256);
+
+	write_key("0123456789abcdef\r\n", 18, 0600);
+	ck_assert_int_eq(sl_secret_read(&s, key_path, &err), 0);
+	ck_assert_uint_eq(s.len, 16);
+	write_key("0123456789abcde\n", 16, 0600);
+	ck_assert_int_eq(sl_secret_read(&s, key_path, &err), -1);
+	ck_assert_ptr_nonnull(strstr(err.text, "16 to 1024"));
+	write_key("0123456789abcdef\n", 17, 0644);
+	ck_assert_int_eq(sl_secret_read(&s, key_path, &err), -1);
+	ck_assert_ptr_nonnull(strstr(err.text, "others may not read"));
+	for (unsigned i = 0; i < SL_ARRAY_LEN(writable); i++) {
+		write_key("0123456789abcdef\n", 17, writable[i]);
+		ck_assert_int_eq(sl_secret_read(&s, key_path, &err), -1);
+		ck_assert_ptr_nonnull(strstr(err.text, "the group may not write"));
+	}
+	write_key("0123456789abcdef\n", 17, 0640);
+	ck_assert_int_eq(sl_secret_read(&s, key_path, &err), 0);
+	ck_assert_int_eq(chown(key_path, 1234, 0), 0);
+	ck_assert_int_eq(sl_secret_read(&s, key_path, &err), -1);
+	ck_assert_ptr_nonnull(strstr(err.text, "root's or our own"));
+	ck_assert_int_eq(sl_secret_read(&s, "/tmp", &err), -1);
+	ck_assert_int_eq(sl_secret_read(&s, "/nonexistent/key", &err), -1);
+	ck_assert_ptr_nonnull(strstr(err.text, "/nonexistent/key"));
+	ck_assert_int_eq(sl_secret_read(&s, NULL, &err), -1);
+	ck_assert_ptr_nonnull(strstr(err.text, "needs a key file"));
+}
+
+/* Bytes of the talk that a step's proof covers, its own proof included. */
+static size_t covered(enum vb_step step)
+{
+	static const size_t ends[] = {offsetof(struct vb_talk, answer),
+				      offsetof(struct vb_talk, dialler),
+				      offsetof(struct vb_talk, acceptor), sizeof(struct vb_talk)};
+
+	return ends[step];
+}
+
+/* A proof holds for exactly what was said, in its role, with its key. */
+TEST_EACH(a_proof_holds_for_exactly_what_was_said, 4)
+{
+	struct sl_secret key = {.bytes = "0123456789abcdef", .len = 16}, other = key;
+	struct vb_talk talk;
+	uint8_t *bytes = (uint8_t *)&talk;
+	enum vb_step step = (enum vb_step)_i;
+
+	memset(&talk, 0x5a, sizeof(talk));
+	other.bytes[15] ^= 1;
+	ck_assert_int_eq(vb_prove(&key, &talk, step), 0);
+	ck_assert(vb_proven(&key, &talk, step));
+	ck_assert(!vb_proven(&other, &talk, step));
+	for (size_t i = 0; i < sizeof(talk); i++) {
+		bytes[i] ^= 1;
+		ck_assert_int_eq(vb_proven(&key, &talk, step), i >= covered(step));
+		bytes[i] ^= 1;
+	}
+	/* Handed back in another role it is worth nothing. */
+	memcpy(talk.acceptor.proof, talk.dialler.proof, VB_PROOF_LEN);
+	if (step == VB_DIALLER_KEYS)
+		ck_assert(!vb_proven(&key, &talk, VB_ACCEPTOR_KEYS));
+}
+
+/* Each number is taken once, in whatever order they come, over the end of their range. */
+TEST(each_number_is_taken_once)
+{
+	static const struct {
+		int number;
+		bool fresh;
+	} steps[] = {{0, true},   {0, false},   {1, true},   {5, true},   {3, true},   {3, false},
+		     {5, false},  {63, true},   {2, true},   {64, true},  {0, false},  {4, true},
+		     {200, true}, {136, false}, {137, true}, {199, true}, {137, false}};
+	static struct vb_seen seen;
+
+	for (unsigned from = 0; from < 2; from++) {
+		for (unsigned i = 0; i < SL_ARRAY_LEN(steps); i++)
+			ck_assert_msg(vb_fresh(&seen, from,
+					       (uint32_t)(steps[i].number - 100 * (int)from)) ==
+					      steps[i].fresh,
+				      "step %u from %u", i, from);
+	}
+}
+
+/* Of processes the latest are known; who comes again is among them. */
+TEST(the_latest_processes_are_known)
+{
+	static struct vb_seen seen;
+
+	for (uint64_t epoch = 1; epoch < 3 * VB_EPOCHS; epoch++) {
+		ck_assert(vb_fresh(&seen, epoch, 7));
+		ck_assert(vb_fresh(&seen, 0, (uint32_t)epoch));
+	}
+	for (uint64_t epoch = 2 * VB_EPOCHS + 1; epoch < 3 * VB_EPOCHS; epoch++)
+		ck_assert(!vb_fresh(&seen, epoch, 7));
+	ck_assert(!vb_fresh(&seen, 0, 3 * VB_EPOCHS - 1));
+}
+
+TEST(an_address_has_a_host_and_a_port)
+{
+	static const char *const bad[] = {"",        ":1",     "10.0.0.1",   "10.0.0.1:",
+					  "host:12", "[::1:5", "10.0.0.1:x", "10.0.0.300:1"};
+	struct sockaddr_storage sa;
+	struct sl_err err = SL_ERR(256);
+	struct sl_rpc_listen_options opt = {.bulk_ring_len = 1 << 20, .slots = 64};
+
+	ck_assert_int_eq(vb_address("10.0.0.1:7471", &sa), 0);
+	ck_assert_int_eq(sa.ss_family, AF_INET);
+	ck_assert_int_eq(vb_address("[fd99::1]:7471", &sa), 0);
+	ck_assert_int_eq(sa.ss_family, AF_INET6);
+	for (unsigned i = 0; i < SL_ARRAY_LEN(bad); i++)
+		ck_assert_msg(vb_address(bad[i], &sa) != 0, "%s", bad[i]);
+	ck_assert_ptr_null(sl_rpc_listen("rdma://nonsense", &opt, &err));
+	ck_assert_ptr_nonnull(strstr(err.text, "10.0.0.2:7471"));
+	ck_assert_ptr_null(sl_rpc_listen("rdma://10.0.0.1:7471", &opt, &err));
+	ck_assert_ptr_nonnull(strstr(err.text, "key file"));
+}
+
+/* --- with one --- */
+
+static void echo(void *arg, struct sl_batch *batch)
+{
+	(void)arg;
+	for (unsigned i = 0; i < batch->count; i++)
+		sl_reply(batch->requests[i],
+			 &(struct sl_reply_args){.body = batch->requests[i]->body,
+						 .body_len = batch->requests[i]->body_len});
+}
+
+static struct backend_proc start_echo(const char *endpoint)
+{
+	return backend_start(&(struct sl_backend_options){.listen = endpoint, .handle = echo});
+}
+
+static void check_served(const char *ep)
+{
+	struct gateway g;
+	struct call c;
+
+	gw_open(&g, ep);
+	call_init(&c, 8);
+	ck_assert_int_eq(
+		gw_send(&g, &c, sl_span_of(NULL, 0), sl_span_str("still"), 0, SL_CLASS_NORMAL), 0);
+	gw_until(&g, c.done);
+	ck_assert_mem_eq(c.body, "still", 5);
+	gw_until(&g, g.batches_done == 1);
+	gw_close(&g);
+}
+
+TEST_EACH(another_key_is_refused, rdma_cnt())
+{
+	const char *ep = rdma_endpoint(_i);
+	struct backend_proc p = start_echo(ep);
+	struct sl_rpc_dial_options opt = {.endpoint = ep,
+					  .key_file = key_path,
+					  .bulk_ring_len = 64 << 10,
+					  .slots = 64,
+					  .timeout_ms = 5000};
+	struct sl_err err = SL_ERR(256);
+
+	write_key("not the key of this suite", 25, 0600);
+	check_served(ep);
+	ck_assert_ptr_null(sl_rpc_dial(&opt, &err));
+	ck_assert_msg(strstr(err.text, "another key") != NULL, "%s", err.text);
+	check_served(ep);
+	backend_term(p);
+}
+
+/* The next event, acknowledged, and what came with it. */
+static enum rdma_cm_event_type next_event(struct rdma_event_channel *cm, struct vb_answer *a)
+{
+	struct pollfd p = {.fd = cm->fd, .events = POLLIN};
+	enum rdma_cm_event_type type;
+	struct rdma_cm_event *ev;
+	int rc;
+
+	do {
+		ck_assert_int_eq(poll(&p, 1, 10000), 1);
+		rc = rdma_get_cm_event(cm, &ev);
+	} while (rc && errno == EAGAIN);
+	ck_assert_int_eq(rc, 0);
+	type = ev->event;
+	if (a && ev->param.conn.private_data && ev->param.conn.private_data_len >= sizeof(*a))
+		memcpy(a, ev->param.conn.private_data, sizeof(*a));
+	rdma_ack_cm_event(ev);
+	return type;
+}
+
+/* A connection whose request says what it likes. */
+struct raw {
+	struct sl_verbs *v; /* NULL: it was refused; talk.answer says why */
+	struct vb_talk talk;
+};
+
+static struct raw connect_raw(const char *ep, const struct vb_request *rq)
+{
+	struct vb_geometry g = {.slots = 64, .bulk_len = 64 << 10};
+	struct rdma_conn_param param = {.private_data = rq,
+					.private_data_len = sizeof(*rq),
+					.responder_resources = 1,
+					.initiator_depth = 1};
+	struct rdma_event_channel *cm = rdma_create_event_channel();
+	struct raw raw = {.v = vb_new(), .talk = {.request = *rq}};
+	struct sockaddr_storage sa;
+	struct rdma_cm_id *id;
+
+	ck_assert_int_eq(vb_address(ep + strlen("rdma://"), &sa), 0);
+	ck_assert_int_eq(rdma_create_id(cm, &id, NULL, RDMA_PS_TCP), 0);
+	ck_assert_int_eq(rdma_resolve_addr(id, NULL, (struct sockaddr *)&sa, 2000), 0);
+	ck_assert_int_eq(next_event(cm, NULL), RDMA_CM_EVENT_ADDR_RESOLVED);
+	ck_assert_int_eq(rdma_resolve_route(id, 2000), 0);
+	ck_assert_int_eq(next_event(cm, NULL), RDMA_CM_EVENT_ROUTE_RESOLVED);
+	ck_assert_int_eq(vb_open(raw.v, id, cm, 0, &g), 0);
+	ck_assert_int_eq(rdma_connect(id, &param), 0);
+	if (next_event(cm, &raw.talk.answer) != RDMA_CM_EVENT_ESTABLISHED) {
+		vb_free(raw.v);
+		raw.v = NULL;
+	}
+	return raw;
+}
+
+static void read_key(struct sl_secret *key)
+{
+	struct sl_err err = SL_ERR(256);
+
+	ck_assert_msg(sl_secret_read(key, harness_key(), &err) == 0, "%s", err.text);
+}
+
+/* A request as a gateway's, of this process and not sent before. */
+static struct vb_request request(const struct sl_secret *key, uint32_t slots, uint32_t bulk_len)
+{
+	static uint32_t number;
+	struct vb_talk talk = {.request = {.magic = VB_MAGIC,
+					   .version = VB_VERSION,
+					   .epoch = (uint64_t)getpid(),
+					   .slots = slots,
+					   .bulk_len = bulk_len,
+					   .number = ++number}};
+
+	ck_assert_int_eq(vb_prove(key, &talk, VB_REQUEST), 0);
+	return talk.request;
+}
+
+static void check_refused(const char *ep, const struct vb_request *rq, enum vb_verdict verdict)
+{
+	struct raw raw = connect_raw(ep, rq);
+
+	ck_assert_ptr_null(raw.v);
+	ck_assert_uint_eq(raw.talk.answer.magic, VB_MAGIC);
+	ck_assert_uint_eq(raw.talk.answer.version, VB_VERSION);
+	ck_assert_uint_eq(raw.talk.answer.verdict, verdict);
+}
+
+/* Who does not prove the key in its request, for what it says there, gets nothing. */
+TEST_EACH(who_does_not_prove_the_key_gets_nothing, rdma_cnt())
+{
+	const char *ep = rdma_endpoint(_i);
+	struct backend_proc p = start_echo(ep);
+	struct vb_request rq;
+	struct sl_secret key, other;
+	struct raw raw;
+
+	check_served(ep);
+	read_key(&key);
+	other = key;
+	other.bytes[0] ^= 1;
+	rq = request(&key, 64, 64 << 10);
+	rq.magic++;
+	check_refused(ep, &rq, VB_OTHER_VERSION);
+	rq = request(&key, 64, 64 << 10);
+	rq.version = 1;
+	check_refused(ep, &rq, VB_OTHER_VERSION);
+	rq = request(&other, 64, 64 << 10);
+	check_refused(ep, &rq, VB_OTHER_KEY);
+	rq = request(&key, 64, 64 << 10);
+	rq.slots = 32;
+	check_refused(ep, &rq, VB_OTHER_KEY);
+	rq = request(&key, 63, 64 << 10);
+	check_refused(ep, &rq, VB_BAD_SIZES);
+	rq = request(&key, 64, 1);
+	check_refused(ep, &rq, VB_BAD_SIZES);
+	rq = request(&key, 64, 64 << 10);
+	raw = connect_raw(ep, &rq);
+	ck_assert_ptr_nonnull(raw.v);
+	vb_close(&raw.v->base);
+	/* Somebody has recorded it. */
+	check_refused(ep, &rq, VB_OTHER_KEY);
+	check_served(ep);
+	backend_term(p);
+}
+
+/* Who goes on without proof learns no rkey, and is thrown out. */
+TEST_EACH(who_goes_on_without_proof_is_thrown_out, rdma_cnt())
+{
+	const struct vb_geometry g = {.slots = 64, .bulk_len = 64 << 10};
+	const char *ep = rdma_endpoint(_i);
+	struct backend_proc p = start_echo(ep);
+	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
+	struct vb_request rq;
+	struct sl_secret key;
+	struct sl_verbs *v;
+
+	check_served(ep);
+	read_key(&key);
+	rq = request(&key, 64, 64 << 10);
+	v = connect_raw(ep, &rq).v;
+	ck_assert_ptr_nonnull(v);
+	ck_assert_int_eq(vb_open_rings(v, &g), 0);
+	ck_assert_int_eq(vb_send_keys(v), 0);
+	while (!v->gone && sl_now_ns() < until) {
+		ck_assert_int_le(vb_keys_arrived(v), 0);
+		(void)vb_check(&v->base);
+	}
+	ck_assert(v->gone);
+	ck_assert_uint_eq(v->peer_rkey, 0);
+	vb_close(&v->base);
+	check_served(ep);
+	backend_term(p);
+}
+
+/* The rest of a talk that connect_raw() has begun. */
+static void go_on(struct raw *raw, const struct sl_secret *key)
+{
+	const struct vb_geometry g = {.slots = raw->talk.answer.slots,
+				      .bulk_len = raw->talk.answer.bulk_len};
+	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
+	int arrived;
+
+	ck_assert_int_eq(vb_open_rings(raw->v, &g), 0);
+	raw->talk.dialler = raw->v->keys[0];
+	ck_assert_int_eq(vb_prove(key, &raw->talk, VB_DIALLER_KEYS), 0);
+	raw->v->keys[0] = raw->talk.dialler;
+	ck_assert_int_eq(vb_send_keys(raw->v), 0);
+	while ((arrived = vb_keys_arrived(raw->v)) == 0) {
+		(void)vb_check(&raw->v->base);
+		ck_assert_uint_lt(sl_now_ns(), until);
+	}
+	ck_assert_int_eq(arrived, 1);
+}
+
+/*
+ * However many knock, who has begun gets done: those without the key, and those that are too many.
+ */
+TEST_EACH(who_has_begun_gets_done_however_many_knock, rdma_cnt())
+{
+	/* All within the time that a backend gives the first, on slow machines too. */
+	enum { STRANGERS = 4, TOO_MANY = 40 };
+	const char *ep = rdma_endpoint(_i);
+	struct backend_proc p = start_echo(ep);
+	struct raw first, more[TOO_MANY];
+	struct sl_secret key, other;
+	struct vb_request rq;
+	unsigned cnt = 0;
+
+	check_served(ep);
+	read_key(&key);
+	other = key;
+	other.bytes[0] ^= 1;
+	rq = request(&key, 64, 64 << 10);
+	first = connect_raw(ep, &rq);
+	ck_assert_ptr_nonnull(first.v);
+	for (unsigned i = 0; i < STRANGERS; i++) {
+		rq = request(&other, 64, 64 << 10);
+		check_refused(ep, &rq, VB_OTHER_KEY);
+	}
+	do {
+		ck_assert_uint_lt(cnt, TOO_MANY);
+		rq = request(&key, 16, 64 << 10);
+		more[cnt] = connect_raw(ep, &rq);
+	} while (more[cnt++].v);
+	ck_assert_uint_eq(more[--cnt].talk.answer.verdict, VB_FULL);
+	go_on(&first, &key);
+	vb_close(&first.v->base);
+	while (cnt)
+		vb_close(&more[--cnt].v->base);
+	check_served(ep);
+	backend_term(p);
+}
+
+enum evil {
+	OUTSIDE_RING,
+	OTHER_RKEY,
+	SHORT_HEADER,
+	WRONG_LENGTH,
+	TOO_LONG,
+	FORGED_CREDIT,
+	FORGED_LENGTH,
+	FORGED_OFFSET,
+	FORGED_ID,
+	LONG_CONTROL,
+	FLOOD,
+	EVIL_CNT
+};
+
+static int post_raw(struct sl_verbs *v, enum ibv_wr_opcode op, uint32_t len, uint64_t at,
+		    uint32_t rkey)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)v->tx_slots, .length = len, .lkey = v->ring_mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = op}, *bad;
+
+	wr.wr.rdma.remote_addr = at;
+	wr.wr.rdma.rkey = rkey;
+	v->base.credits.sent += op == IBV_WR_SEND; /* the peer says what it has taken */
+	return ibv_post_send(v->end.qp, &wr, &bad);
+}
+
+/* A peer that says nothing for seconds is taken for dead: once a second it says that it is not. */
+static bool is_due(uint64_t *spoke_ns)
+{
+	uint64_t now_ns = sl_now_ns();
+	bool due = now_ns - *spoke_ns > SL_NS_PER_SEC;
+
+	if (due)
+		*spoke_ns = now_ns;
+	return due;
+}
+
+static void speak(struct sl_verbs *v)
+{
+	const struct sl_rpc_header ping = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_PING,
+					   .flags = SL_RPC_FIRST | SL_RPC_LAST};
+
+	memcpy(v->tx_slots, &ping, sizeof(ping));
+	post_raw(v, IBV_WR_SEND, sizeof(ping), 0, 0);
+}
+
+/* What is false in the header of an otherwise possible message; the length that is really sent. */
+static uint32_t forge(struct sl_rpc_header *h, enum evil evil)
+{
+	*h = (struct sl_rpc_header){.version_type = SL_RPC_VERSION << 4 | SL_RPC_PING,
+				    .flags = SL_RPC_FIRST | SL_RPC_LAST};
+	if (evil == FORGED_OFFSET || evil == FORGED_ID) {
+		h->version_type = SL_RPC_VERSION << 4 | SL_RPC_REQUEST;
+		h->flags = SL_RPC_BATCH | (evil == FORGED_ID ? SL_RPC_FIRST : 0);
+		h->priority = SL_CLASS_NORMAL;
+		h->count = 1;
+		h->fragment_len = 64;
+		h->total_or_offset = evil == FORGED_ID ? 64 : 1 << 30;
+		h->id = (sl_rpc_boot_epoch() + (evil == FORGED_ID)) << 48 | 1;
+		return sizeof(*h) + 64;
+	}
+	if (evil == LONG_CONTROL) {
+		/* Within the ring, if all of it lay there and no part came with the header. */
+		h->version_type = SL_RPC_VERSION << 4 | SL_RPC_CANCEL;
+		h->count = (16 << 10) / sizeof(uint64_t);
+		h->fragment_len = 16 << 10;
+		return sizeof(*h) + VB_BODY_MAX;
+	}
+	if (evil == FORGED_CREDIT)
+		h->consumed = 1000; /* of messages that it was never sent */
+	if (evil == FORGED_LENGTH)
+		h->fragment_len = UINT32_MAX; /* of bytes in its ring */
+	if (evil == WRONG_LENGTH)
+		h->fragment_len = 100;
+	return sizeof(*h);
+}
+
+static void do_evil(struct sl_verbs *v, enum evil evil)
+{
+	struct sl_rpc_header h;
+	uint32_t len = forge(&h, evil);
+
+	memcpy(v->tx_slots, &h, sizeof(h));
+	switch (evil) {
+	case OUTSIDE_RING:
+		post_raw(v, IBV_WR_RDMA_WRITE, 64, v->peer_bulk + v->base.credits.bulk_len - 32,
+			 v->peer_rkey);
+		break;
+	case OTHER_RKEY:
+		post_raw(v, IBV_WR_RDMA_WRITE, 64, v->peer_bulk, v->peer_rkey + 0x100);
+		break;
+	case SHORT_HEADER: post_raw(v, IBV_WR_SEND, len - 1, 0, 0); break;
+	case WRONG_LENGTH: post_raw(v, IBV_WR_SEND, len + 99, 0, 0); break;
+	case TOO_LONG: post_raw(v, IBV_WR_SEND, SL_RPC_SLOT_SIZE + 1, 0, 0); break;
+	case FLOOD:
+		/* Far more than its window, without ever reading an answer. */
+		for (unsigned i = 0; i < 128 && !post_raw(v, IBV_WR_SEND, len, 0, 0); i++)
+			;
+		break;
+	default: post_raw(v, IBV_WR_SEND, len, 0, 0);
+	}
+}
+
+/* In one protection domain: the key of a neighbour's ring opens nothing. */
+TEST_EACH(the_key_of_a_neighbours_ring_opens_nothing, rdma_cnt())
+{
+	const char *ep = rdma_endpoint(_i);
+	struct backend_proc p = start_echo(ep);
+	struct sl_transport *neighbour = gw_dial(ep, 64, 64 << 10), *t = gw_dial(ep, 64, 64 << 10);
+	struct sl_verbs *victim = (struct sl_verbs *)neighbour, *v = (struct sl_verbs *)t;
+	uint64_t spoke_ns = sl_now_ns();
+	uint64_t until = spoke_ns + harness_timeout_s() * SL_NS_PER_SEC;
+
+	post_raw(v, IBV_WR_RDMA_WRITE, 64, victim->peer_bulk, victim->peer_rkey);
+	post_raw(v, IBV_WR_SEND, sizeof(struct sl_rpc_header), 0, 0);
+	while (!v->gone) {
+		struct sl_message m[4];
+
+		(void)vb_check(t);
+		(void)vb_poll(t, m, 4);
+		vb_progress(t);
+		if (is_due(&spoke_ns))
+			speak(v);
+		ck_assert_msg(sl_now_ns() < until, "the neighbour's ring is open");
+	}
+	(void)vb_check(neighbour);
+	ck_assert(!victim->gone);
+	sl_rpc_dial_drop(t);
+	sl_rpc_dial_drop(neighbour);
+	check_served(ep);
+	backend_term(p);
+}
+
+/* Such a peer breaks its own channel; the others are served. */
+TEST_EACH(an_evil_peer_breaks_its_own_channel_only, rdma_cnt())
+{
+	const char *ep = rdma_endpoint(_i);
+	struct backend_proc p = start_echo(ep);
+
+	for (enum evil evil = 0; evil < EVIL_CNT; evil++) {
+		struct sl_transport *t = gw_dial(ep, 64, 64 << 10);
+		struct sl_verbs *v = (struct sl_verbs *)t;
+		uint64_t spoke_ns = sl_now_ns();
+		uint64_t until = spoke_ns + harness_timeout_s() * SL_NS_PER_SEC;
+
+		do_evil(v, evil);
+		while (!v->gone && evil != FLOOD) {
+			struct sl_message m[4];
+
+			(void)vb_check(t);
+			(void)vb_poll(t, m, 4);
+			vb_progress(t);
+			if (is_due(&spoke_ns))
+				speak(v);
+			ck_assert_msg(sl_now_ns() < until, "evil %d goes unnoticed", evil);
+		}
+		check_served(ep);
+		v->gone = true; /* no last words */
+		t->ops->close(t);
+	}
+	check_served(ep);
+	backend_term(p);
+}
+
+/* --- many connections, one receive queue --- */
+
+enum { CROWD = 256, SLOTS = 256 }; /* a backend takes no more of either */
+
+/* Of the driver: receivers that had no slot for a message. */
+static unsigned long rnr_cnt(void)
+{
+	static const char *const names[] = {"rcvd_rnr_err", "send_rnr_err"};
+	unsigned long sum = 0;
+
+	for (unsigned i = 0; i < 4; i++) {
+		char path[128], text[32] = "";
+		FILE *f;
+
+		snprintf(path, sizeof(path), "/sys/class/infiniband/rxe%u/ports/1/hw_counters/%s",
+			 i / 2, names[i % 2]);
+		f = fopen(path, "re");
+		ck_assert_msg(f != NULL, "%s", path);
+		ck_assert_ptr_nonnull(fgets(text, sizeof(text), f));
+		fclose(f);
+		sum += strtoul(text, NULL, 10);
+	}
+	return sum;
+}
+
+/* Both ends of a connection in this process. */
+struct pair {
+	const char *endpoint;
+	struct sl_transport *dialler, *acceptor;
+};
+
+static void *dial_pair(void *arg)
+{
+	struct pair *p = arg;
+
+	p->dialler = gw_dial(p->endpoint, 64, SL_RPC_MIN_BULK);
+	return NULL;
+}
+
+static struct sl_rpc_listener *listen_here(const char *ep)
+{
+	const struct sl_rpc_listen_options opt = {
+		.key_file = harness_key(), .slots = 64, .bulk_ring_len = SL_RPC_MIN_BULK};
+	struct sl_err err = SL_ERR(256);
+	struct sl_rpc_listener *l = sl_rpc_listen(ep, &opt, &err);
+
+	ck_assert_msg(l != NULL, "%s", err.text);
+	return l;
+}
+
+static struct pair connect_pair(struct sl_rpc_listener *l, const char *ep)
+{
+	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
+	struct pair pair = {.endpoint = ep};
+	pthread_t dialler;
+
+	ck_assert_int_eq(pthread_create(&dialler, NULL, dial_pair, &pair), 0);
+	while (!(pair.acceptor = l->ops->accept(l, sl_now_ns()))) {
+		ck_assert_uint_lt(sl_now_ns(), until);
+		sched_yield();
+	}
+	ck_assert_int_eq(pthread_join(dialler, NULL), 0);
+	return pair;
+}
+
+static void drop_pair(struct pair *pair)
+{
+	sl_rpc_dial_drop(pair->dialler);
+	sl_rpc_dial_drop(pair->acceptor);
+}
+
+/* Who serves others for long keeps nobody from connecting. */
+TEST_EACH(connecting_takes_nothing_of_who_accepts, rdma_cnt())
+{
+	const char *ep = rdma_endpoint(_i);
+	struct sl_rpc_listener *l = listen_here(ep);
+	struct pair pair = {.endpoint = ep};
+	struct pollfd p = {.fd = l->fd, .events = POLLIN};
+
+	ck_assert_ptr_null(l->ops->accept(l, sl_now_ns()));
+	dial_pair(&pair);
+	ck_assert_int_eq(poll(&p, 1, 20000), 1);
+	pair.acceptor = l->ops->accept(l, sl_now_ns());
+	ck_assert_ptr_nonnull(pair.acceptor);
+	drop_pair(&pair);
+	l->ops->close(l);
+}
+
+static struct ibv_qp_attr attributes(struct sl_transport *t, int mask)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	ck_assert_int_eq(ibv_query_qp(((struct sl_verbs *)t)->end.qp, &attr, mask, &init), 0);
+	return attr;
+}
+
+/* What the connection manager would set is 655 ms, and again for ever. */
+TEST_EACH(retries_are_short_and_few, rdma_cnt())
+{
+	const char *ep = rdma_endpoint(_i);
+	struct sl_rpc_listener *l = listen_here(ep);
+	struct pair pair = connect_pair(l, ep);
+	struct sl_transport *ends[] = {pair.dialler, pair.acceptor};
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct ibv_qp_attr attr =
+			attributes(ends[i], IBV_QP_MIN_RNR_TIMER | IBV_QP_RNR_RETRY);
+
+		ck_assert_uint_eq(attr.min_rnr_timer, VB_RNR_TIMER);
+		ck_assert_uint_eq(attr.rnr_retry, VB_RNR_RETRIES);
+	}
+	drop_pair(&pair);
+	l->ops->close(l);
+}
+
+/*
+ * Who finds no slot, whatever the reason, ends. Here each sends 15 more than it may, which its own
+ * completion queue still holds, and the slots that were granted to all do not suffice.
+ */
+TEST_EACH(who_finds_no_slot_ends, rdma_cnt())
+{
+	enum { CNT = 7, WINDOW = 64, MORE = 15 };
+	const char *ep = rdma_endpoint(_i);
+	struct sl_rpc_listener *l = listen_here(ep);
+	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
+	unsigned full = 0;
+	struct pair pairs[CNT];
+	struct sl_message m;
+
+	for (unsigned i = 0; i < CNT; i++)
+		pairs[i] = connect_pair(l, ep);
+	for (unsigned i = 0; i < CNT * (WINDOW + MORE); i++)
+		ck_assert_int_eq(post_raw((struct sl_verbs *)pairs[i % CNT].dialler, IBV_WR_SEND,
+					  sizeof(struct sl_rpc_header), 0, 0),
+				 0);
+	while (!full) {
+		for (unsigned i = 0; i < CNT; i++) {
+			vb_progress(pairs[i].dialler);
+			full += vb_poll(pairs[i].dialler, &m, 1) == -ENOBUFS;
+		}
+		ck_assert_uint_lt(sl_now_ns(), until);
+	}
+	for (unsigned i = 0; i < CNT; i++)
+		drop_pair(&pairs[i]);
+	l->ops->close(l);
+}
+
+static int post_ping(struct sl_transport *t)
+{
+	const struct sl_rpc_header ping = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_PING,
+					   .flags = SL_RPC_FIRST | SL_RPC_LAST};
+
+	return t->ops->post(t, &ping, NULL, 0, 0);
+}
+
+static void fill_window(struct sl_transport *t)
+{
+	while (post_ping(t) == 0)
+		;
+	t->ops->flush(t);
+}
+
+static void take_messages(struct sl_transport *t)
+{
+	struct sl_message m[4];
+	int n = t->ops->poll(t, m, 4);
+
+	ck_assert_int_ge(n, 0);
+	for (int i = 0; i < n; i++)
+		t->ops->release(t, &m[i]);
+}
+
+static void stay_alive(struct sl_transport **t, unsigned cnt)
+{
+	for (unsigned i = 0; i < cnt; i++) {
+		take_messages(t[i]);
+		ck_assert_int_eq(post_ping(t[i]), 0);
+		t[i]->ops->flush(t[i]);
+	}
+}
+
+/* In the peer's slots. */
+static void await_arrival(struct sl_transport *t)
+{
+	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
+
+	while (((struct sl_verbs *)t)->signalled) {
+		t->ops->progress(t);
+		ck_assert_int_eq(t->ops->check(t), 0);
+		ck_assert_uint_lt(sl_now_ns(), until);
+	}
+}
+
+/* The peer has taken them: a CREDIT comes for half a window. */
+static void await_credit(struct sl_transport *t)
+{
+	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
+
+	while (t->credits.sent - t->credits.acked > t->credits.window / 2) {
+		take_messages(t);
+		ck_assert_uint_lt(sl_now_ns(), until);
+	}
+}
+
+FIXTURE(NULL, NULL)
+
+/*
+ * As many gateways as a backend takes, all with full windows while it does not look: each has a
+ * window, memory is that of the shared queue, and no message meets an empty one. (Those that come
+ * first have larger windows; what is left to the last is the least.)
+ */
+TEST_EACH(each_of_a_crowd_has_a_window, rdma_cnt())
+{
+	static struct sl_transport *t[CROWD];
+	const char *ep = rdma_endpoint(_i);
+	struct backend_proc p = start_echo(ep);
+	uint64_t spoke_ns = sl_now_ns();
+	unsigned long rnr;
+	uint32_t sum = 0;
+
+	for (unsigned i = 0; i < CROWD; i++) {
+		if (is_due(&spoke_ns))
+			stay_alive(t, i);
+		t[i] = gw_dial(ep, SLOTS, SL_RPC_MIN_BULK);
+		ck_assert_uint_ge(t[i]->credits.window, SL_RPC_MIN_SLOTS);
+		ck_assert_ptr_nonnull(strstr(t[i]->info, " shared slots"));
+		sum += t[i]->credits.window;
+	}
+	ck_assert_uint_eq(t[0]->credits.window, SLOTS);
+	ck_assert_uint_eq(t[CROWD - 1]->credits.window, SL_RPC_MIN_SLOTS);
+	ck_assert_uint_le(sum, VB_HOME_SLOTS);
+	rnr = rnr_cnt();
+	backend_pause(p);
+	for (unsigned i = 0; i < CROWD; i++)
+		fill_window(t[i]);
+	for (unsigned i = 0; i < CROWD; i++) {
+		await_arrival(t[i]);
+		/* The last two slots are for CREDITs. */
+		ck_assert_uint_eq(t[i]->credits.sent - t[i]->credits.acked,
+				  t[i]->credits.window - 2);
+	}
+	kill(p.pid, SIGCONT);
+	for (unsigned i = 0; i < CROWD; i++)
+		await_credit(t[i]);
+	ck_assert_uint_eq(rnr_cnt(), rnr);
+	for (unsigned i = 0; i < CROWD; i++)
+		sl_rpc_dial_drop(t[i]);
+	sl_rpc_settle();
+	check_served(ep);
+	backend_term(p);
+}
+
+/*
+ * Takes `cnt` messages, one after the other, and then releases them all; nothing is flushed then.
+ */
+static void take_and_release(struct sl_transport *t, unsigned cnt)
+{
+	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
+	struct sl_message m[SL_RPC_MIN_SLOTS];
+
+	for (unsigned i = 0; i < cnt; i++) {
+		ck_assert_int_eq(post_ping(t), 0);
+		t->ops->flush(t);
+		while (t->ops->poll(t, &m[i], 1) == 0)
+			ck_assert_uint_lt(sl_now_ns(), until);
+	}
+	for (unsigned i = 0; i < cnt; i++)
+		t->ops->release(t, &m[i]);
+}
+
+/* Few slots are told as free before they are, many not; behind the doorbell none is missing. */
+TEST_EACH(few_slots_are_told_as_free_before_they_are, rdma_cnt())
+{
+	const char *ep = rdma_endpoint(_i);
+	struct backend_proc p = start_echo(ep);
+	struct sl_transport *t = gw_dial(ep, SLOTS, SL_RPC_MIN_BULK);
+	const struct sl_verbs *v = (struct sl_verbs *)t;
+
+	for (unsigned cnt = 1; cnt < SL_RPC_MIN_SLOTS; cnt++) {
+		take_and_release(t, cnt);
+		ck_assert_uint_eq(v->released - v->put_back, cnt);
+		ck_assert_int_eq(post_ping(t), 0);
+		ck_assert_uint_eq(t->credits.told, v->released);
+		ck_assert_uint_eq(v->released - v->put_back, cnt > VB_BUDGET_EARLY ? 0 : cnt);
+		t->ops->flush(t);
+		ck_assert_uint_eq(v->put_back, v->released);
+	}
+	sl_rpc_dial_drop(t);
+	check_served(ep);
+	backend_term(p);
+}
+
+/* Who breaks its channel with the first of many messages leaves none of its peer's slots behind. */
+TEST_EACH(a_broken_channel_leaves_no_slots_behind, rdma_cnt())
+{
+	const char *ep = rdma_endpoint(_i);
+	struct backend_proc p = start_echo(ep);
+
+	for (unsigned round = 0; round < 60; round++) {
+		struct sl_transport *t = gw_dial(ep, SLOTS, SL_RPC_MIN_BULK);
+
+		ck_assert_uint_eq(t->credits.window, SLOTS);
+		backend_pause(p);
+		do_evil((struct sl_verbs *)t, SHORT_HEADER);
+		fill_window(t);
+		await_arrival(t);
+		sl_rpc_dial_drop(t);
+		kill(p.pid, SIGCONT);
+	}
+	check_served(ep);
+	backend_term(p);
+}
+
+/* Until all are closed, none of which hears that its last words have arrived. */
+static uint64_t time_close(struct sl_transport **t, unsigned cnt, uint64_t *closed_ns)
+{
+	uint64_t begun;
+
+	for (unsigned i = 0; i < cnt; i++) {
+		fill_window(t[i]);
+		((struct sl_verbs *)t[i])->signalled++;
+	}
+	begun = sl_now_ns();
+	for (unsigned i = 0; i < cnt; i++)
+		t[i]->ops->close(t[i]);
+	*closed_ns = sl_now_ns() - begun;
+	sl_rpc_settle();
+	return sl_now_ns() - begun;
+}
+
+/* close() hands over to another thread, where all wait at the same time: nobody is held up. */
+TEST_EACH(closing_holds_up_nobody, rdma_cnt())
+{
+	enum { CNT = 20 };
+	const char *ep = rdma_endpoint(_i);
+	struct backend_proc p = start_echo(ep);
+	struct sl_transport *t[CNT];
+	uint64_t of_one, of_all, closed;
+
+	t[0] = gw_dial(ep, 64, SL_RPC_MIN_BULK);
+	of_one = time_close(t, 1, &closed);
+	for (unsigned i = 0; i < CNT; i++)
+		t[i] = gw_dial(ep, 64, SL_RPC_MIN_BULK);
+	of_all = time_close(t, CNT, &closed);
+	ck_assert_uint_lt(closed, CNT / 2 * of_one);
+	ck_assert_uint_lt(of_all, CNT / 2 * of_one);
+	check_served(ep);
+	backend_term(p);
+}
+
+/* --- forks --- */
+
+static void open_and_drop(const char *ep)
+{
+	sl_rpc_dial_drop(gw_dial(ep, 64, SL_RPC_MIN_BULK));
+	sl_rpc_settle();
+}
+
+/* A process that has closed connections, and so has a thread that closes them, may fork. */
+TEST_EACH(a_process_that_has_closed_connections_may_fork, rdma_cnt())
+{
+	const char *ep = rdma_endpoint(_i);
+	struct backend_proc p = start_echo(ep), child;
+
+	open_and_drop(ep);
+	for (unsigned i = 0; i < 5; i++) {
+		child.pid = fork();
+		ck_assert_int_ge(child.pid, 0);
+		if (!child.pid) {
+			signal(SIGALRM, SIG_DFL);
+			alarm(harness_timeout_s());
+			for (unsigned n = 0; n < 3; n++)
+				open_and_drop(ep);
+			_exit(0);
+		}
+		ck_assert_int_eq(backend_wait(child), 0);
+		open_and_drop(ep);
+	}
+	backend_term(p);
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ud_sockets.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/rand.h"
+
+enum { RCVBUF = 4 << 20, ASK_MS = 50 };
+
+struct pair {
+	struct ud_pair base;
+	struct sl_prng rng;
+	uint8_t tx[UD_MTU_MAX];
+	unsigned polled; /* not put back yet */
+	bool broken;
+	/* One that waits to be overtaken. */
+	uint8_t kept[UD_MTU_MAX];
+	uint32_t kept_len, kept_qpn;
+};
+
+static struct ud_faults faults;
+uint32_t ud_sockets_mtu = UD_MTU_MAX;
+bool ud_sockets_break;
+void (*ud_sockets_tap)(const uint8_t *bytes, uint32_t len, uint32_t to_qpn);
+
+static struct pair *pair_of(struct ud_pair *base)
+{
+	return (struct pair *)base;
+}
+
+static struct sockaddr_in address_of(uint32_t qpn)
+{
+	return (struct sockaddr_in){.sin_family = AF_INET,
+				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+				    .sin_port = htons((uint16_t)qpn)};
+}
+
+static int open_socket(const struct sockaddr *sa, socklen_t len)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd >= 0 && bind(fd, sa, len) < 0) {
+		int error = errno;
+
+		close(fd);
+		errno = error;
+		return -1;
+	}
+	return fd;
+}
+
+/* --- pairs --- */
+
+static struct ud_pair *sockets_open(const struct ud_local *l, uint32_t rx_cnt, uint32_t tx_cnt,
+				    int *rc)
+{
+	static uint64_t seed;
+	struct pair *p = calloc(1, sizeof(*p));
+	struct sockaddr_in sa = address_of(0);
+	socklen_t len = sizeof(sa);
+	int size = RCVBUF;
+
+	(void)l, (void)rx_cnt, (void)tx_cnt;
+	SL_CHECK(p);
+	p->base.fd = open_socket((struct sockaddr *)&sa, sizeof(sa));
+	*rc = p->base.fd < 0 ? -errno : 0;
+	if (*rc) {
+		free(p);
+		return NULL;
+	}
+	(void)setsockopt(p->base.fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+	if (getsockname(p->base.fd, (struct sockaddr *)&sa, &len) < 0)
+		abort();
+	p->base.qpn = ntohs(sa.sin_port);
+	p->base.mtu = ud_sockets_mtu;
+	sl_prng_seed(&p->rng, ++seed);
+	return &p->base;
+}
+
+static void sockets_close(struct ud_pair *base)
+{
+	SL_CHECK(!pair_of(base)->polled);
+	close(base->fd);
+	free(base);
+}
+
+static uint8_t *sockets_slot(struct ud_pair *base)
+{
+	return pair_of(base)->tx;
+}
+
+static void transmit(const struct pair *p, const uint8_t *bytes, uint32_t len, uint32_t qpn)
+{
+	struct sockaddr_in sa = address_of(qpn);
+
+	/* Without a receiver, or without room at it, it is lost as on a wire. */
+	(void)!sendto(p->base.fd, bytes, len, MSG_DONTWAIT, (struct sockaddr *)&sa, sizeof(sa));
+}
+
+static bool dice(struct pair *p, unsigned percent)
+{
+	return percent && sl_prng_below(&p->rng, 100) < percent;
+}
+
+static void sockets_send(struct ud_pair *base, void *way, uint32_t qpn, uint32_t len)
+{
+	struct pair *p = pair_of(base);
+
+	(void)way;
+	SL_CHECK(len && len <= base->mtu);
+	base->unrung = true;
+	if (ud_sockets_tap)
+		ud_sockets_tap(p->tx, len, qpn);
+	if (dice(p, faults.lost))
+		return;
+	if (!p->kept_len && dice(p, faults.overtaken)) {
+		memcpy(p->kept, p->tx, len);
+		p->kept_len = len;
+		p->kept_qpn = qpn;
+		return;
+	}
+	transmit(p, p->tx, len, qpn);
+	if (dice(p, faults.doubled))
+		transmit(p, p->tx, len, qpn);
+	if (p->kept_len)
+		transmit(p, p->kept, p->kept_len, p->kept_qpn);
+	p->kept_len = 0;
+}
+
+static int sockets_ring(struct ud_pair *base)
+{
+	struct pair *p = pair_of(base);
+
+	base->unrung = false;
+	p->broken |= ud_sockets_break;
+	return p->broken ? -EIO : 0;
+}
+
+/* In memory of its own, so that a sanitizer sees who reads behind it. */
+static bool receive(const struct pair *p, struct ud_packet *packet)
+{
+	static uint8_t bytes[UD_MTU_MAX + 1];
+	struct sockaddr_in sa = {.sin_family = AF_INET};
+	socklen_t len = sizeof(sa);
+	ssize_t n;
+
+	do
+		n = recvfrom(p->base.fd, bytes, sizeof(bytes), 0, (struct sockaddr *)&sa, &len);
+	while (n < 0 && errno != EAGAIN);
+	if (n < 0)
+		return false;
+	*packet = (struct ud_packet){.bytes = malloc((size_t)n + 1),
+				     .len = n <= UD_MTU_MAX ? (uint32_t)n : 0,
+				     .qpn = ntohs(sa.sin_port)};
+	SL_CHECK(packet->bytes);
+	memcpy(packet->bytes, bytes, packet->len);
+	return true;
+}
+
+static int sockets_poll(struct ud_pair *base, struct ud_packet *packets, unsigned max)
+{
+	struct pair *p = pair_of(base);
+	unsigned n = 0;
+
+	SL_CHECK(!p->polled && max <= UD_POLL);
+	while (n < max && receive(p, &packets[n]))
+		n++;
+	p->polled = n;
+	return (int)n;
+}
+
+static int sockets_put_back(struct ud_pair *base, const struct ud_packet *packets, unsigned cnt)
+{
+	struct pair *p = pair_of(base);
+
+	SL_CHECK(p->polled == cnt);
+	for (unsigned i = 0; i < cnt; i++)
+		free(packets[i].bytes);
+	p->polled = 0;
+	return 0;
+}
+
+static bool sockets_arm(struct ud_pair *base)
+{
+	struct pollfd p = {.fd = base->fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) == 0;
+}
+
+static void sockets_take_bell(struct ud_pair *base)
+{
+	(void)base;
+}
+
+/* --- ways, questions --- */
+
+static struct ud_local here(void)
+{
+	static char device;
+
+	return (struct ud_local){.device = &device, .name = "sockets", .port = 1};
+}
+
+static void *way_new(const struct ud_local *l, const uint8_t gid[16])
+{
+	(void)gid;
+	return l->device;
+}
+
+static void way_free(void *way)
+{
+	(void)way;
+}
+
+static int ask(const struct ud_question *q, struct ud_host *h, const char **why)
+{
+	const struct sockaddr_in any = address_of(0);
+	int fd = open_socket((const struct sockaddr *)&any, sizeof(any)), rc = -ETIMEDOUT;
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	if (fd < 0 || connect(fd, (const struct sockaddr *)q->sa, sizeof(struct sockaddr_in)) < 0)
+		rc = -errno;
+	while (rc == -ETIMEDOUT && sl_now_ns() < q->deadline_ns) {
+		(void)!send(fd, "?", 1, 0);
+		if (poll(&p, 1, ASK_MS) <= 0)
+			continue;
+		rc = recv(fd, &h->qpn, sizeof(h->qpn), 0) == sizeof(h->qpn) ? 0 : -errno;
+	}
+	if (rc == -ECONNREFUSED)
+		*why = "nobody listens: is the backend running?";
+	h->local = here();
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+static int sign_new(struct ud_sign **sign, struct sockaddr_storage *sa)
+{
+	int fd = open_socket((struct sockaddr *)sa, sizeof(struct sockaddr_in));
+
+	*sign = NULL;
+	if (fd < 0)
+		return -errno;
+	*sign = malloc(sizeof(**sign));
+	SL_CHECK(*sign);
+	**sign = (struct ud_sign){.fd = fd, .local = here()};
+	return 0;
+}
+
+static void sign_answer(struct ud_sign *s, uint32_t qpn)
+{
+	struct sockaddr_in from;
+	socklen_t len = sizeof(from);
+	char byte;
+
+	while (recvfrom(s->fd, &byte, 1, 0, (struct sockaddr *)&from, &len) == 1)
+		(void)!sendto(s->fd, &qpn, sizeof(qpn), 0, (struct sockaddr *)&from, len);
+}
+
+static void sign_free(struct ud_sign *s)
+{
+	close(s->fd);
+	free(s);
+}
+
+static const struct ud_device sockets = {
+	.open = sockets_open,
+	.close = sockets_close,
+	.slot = sockets_slot,
+	.send = sockets_send,
+	.ring = sockets_ring,
+	.poll = sockets_poll,
+	.put_back = sockets_put_back,
+	.arm = sockets_arm,
+	.take_bell = sockets_take_bell,
+	.way_new = way_new,
+	.way_free = way_free,
+	.ask = ask,
+	.sign_new = sign_new,
+	.sign_answer = sign_answer,
+	.sign_free = sign_free,
+};
+
+void ud_sockets_use(struct ud_faults f)
+{
+	faults = f;
+	ud_device = &sockets;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A device for virtual connections (rpc/ud/device.h) on any machine: UDP sockets of 127.0.0.1 in the
+ * place of queue pairs, with the port as their number. What is sent may be lost, doubled, or
+ * overtaken by the next, by a die that falls the same each time.
+ */
+#ifndef TESTS_SUPPORT_UD_SOCKETS_H
+#define TESTS_SUPPORT_UD_SOCKETS_H
+
+#include "rpc/ud/device.h"
+
+struct ud_faults {
+	unsigned lost, doubled, overtaken; /* of 100 */
+};
+
+/* From now on it is the device of this process, and of those that it forks. */
+void ud_sockets_use(struct ud_faults faults);
+
+/* The longest datagram of pairs that are opened from now on. */
+extern uint32_t ud_sockets_mtu;
+/* Pairs that are rung while it is set are broken from then on. */
+extern bool ud_sockets_break;
+/* Sees what is sent, before the die falls; NULL: nobody looks. */
+extern void (*ud_sockets_tap)(const uint8_t *bytes, uint32_t len, uint32_t to_qpn);
+
+#endif

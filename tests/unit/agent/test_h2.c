@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Servers of HTTP/2, frame by frame: what goes on of their replies, and streams that end at any point. */
+#include "agent/h2.h"
+#include "base/bytes.h"
+#include "bed.h"
+
+enum { DATA = 0, HEADERS = 1, RST_STREAM = 3, SETTINGS = 4, WINDOW_UPDATE = 8 };
+enum { ACK = 1, END_STREAM = 1, END_HEADERS = 4, FRAME_MAX = 16384, PREFACE = 24, FRAME_HEAD = 9 };
+
+static const uint8_t ok[] = {0x88}; /* :status 200 */
+static const uint8_t trailers[] = "\x00\x0bgrpc-status\x01"
+				  "0";
+
+static void frame(uint8_t type, uint8_t flags, uint32_t id, const void *payload, size_t len)
+{
+	uint8_t bytes[FRAME_HEAD + FRAME_MAX] = {(uint8_t)(len >> 16), (uint8_t)(len >> 8),
+						 (uint8_t)len, type, flags};
+
+	sl_put_be32(bytes + 5, id);
+	if (len)
+		memcpy(bytes + FRAME_HEAD, payload, len);
+	bed_server_say(bytes, FRAME_HEAD + len);
+}
+
+static void head(uint32_t id)
+{
+	frame(HEADERS, END_HEADERS, id, ok, sizeof(ok));
+}
+
+static void tail(uint32_t id)
+{
+	frame(HEADERS, END_HEADERS | END_STREAM, id, trailers, sizeof(trailers) - 1);
+}
+
+/* How many frames of this kind the agent has said on a stream; *sum: of their first words. */
+static unsigned said(uint8_t type, uint32_t id, uint64_t *sum)
+{
+	unsigned n = 0;
+
+	*sum = 0;
+	bed_server_hear();
+	for (size_t at = PREFACE; at + FRAME_HEAD <= bed.heard_len;) {
+		const uint8_t *f = bed.heard + at;
+		size_t len = (size_t)f[0] << 16 | (size_t)f[1] << 8 | f[2];
+
+		if (at + FRAME_HEAD + len > bed.heard_len)
+			break;
+		if (f[3] == type && sl_get_be32(f + 5) == id) {
+			*sum += len >= 4 ? sl_get_be32(f + FRAME_HEAD) : 0;
+			n++;
+		}
+		at += FRAME_HEAD + len;
+	}
+	return n;
+}
+
+static uint32_t window_of(uint32_t id, size_t sent)
+{
+	uint64_t more;
+
+	(void)said(WINDOW_UPDATE, id, &more);
+	return (uint32_t)(AGENT_RX_LEN + more - sent);
+}
+
+static uint8_t byte_at(size_t i)
+{
+	return (uint8_t)(i * 7 + i / 251);
+}
+
+/*
+ * A message of `len` bytes of which `have` were said, as far as the stream's window is open. How many
+ * are said now; *sent: bytes of DATA on this stream so far.
+ */
+static size_t say_message(uint32_t id, size_t len, size_t have, size_t *sent)
+{
+	for (;;) {
+		size_t prefix = have ? 0 : 5, n = window_of(id, *sent);
+		uint8_t bytes[FRAME_MAX] = {0};
+
+		n = n < sizeof(bytes) ? n : sizeof(bytes);
+		if (n <= prefix || have == len)
+			return have;
+		n = n - prefix < len - have ? n - prefix : len - have;
+		if (prefix)
+			sl_put_be32(bytes + 1, (uint32_t)len);
+		for (size_t i = 0; i < n; i++)
+			bytes[prefix + i] = byte_at(have + i);
+		frame(DATA, 0, id, bytes, prefix + n);
+		*sent += prefix + n;
+		have += n;
+		bed_turns(2);
+	}
+}
+
+static void check_heard(const struct bed_request *r, size_t len)
+{
+	size_t wrong = 0;
+
+	ck_assert_uint_eq(r->len, len);
+	for (size_t i = 0; i < len; i++)
+		wrong += r->heard[i] != byte_at(i);
+	ck_assert_uint_eq(wrong, 0);
+}
+
+static struct bed_request *ask(bool stream)
+{
+	struct bed_request *r = bed_ask(SL_PROTO_GRPC, stream);
+
+	if (bed.server_fd < 0) {
+		bed_server_accept();
+		frame(SETTINGS, 0, 0, NULL, 0);
+		frame(SETTINGS, ACK, 0, NULL, 0);
+	}
+	bed_turns(4);
+	return r;
+}
+
+static void set_up(void)
+{
+	bed_start("h2c");
+}
+
+FIXTURE(set_up, bed_stop)
+
+TEST(a_short_reply_is_one_part)
+{
+	uint8_t message[] = "\0\0\0\0\3abc";
+	struct bed_request *r = ask(false);
+
+	head(1);
+	frame(DATA, 0, 1, message, 8);
+	tail(1);
+	bed_until(r->ends);
+	ck_assert_int_eq(r->error, SL_RPC_OK);
+	ck_assert_uint_eq(r->parts, 1);
+	ck_assert_mem_eq(r->heard, "abc", 3);
+	ck_assert_int_eq(r->status, 200);
+	bed_request_free(r);
+}
+
+/* Longer than anything that the agent has room for: no part of it is longer than a window. */
+TEST_EACH(a_long_message_goes_on_in_pieces, 2)
+{
+	enum { LEN = 1000003 };
+	struct bed_request *r = ask(_i);
+	size_t sent = 0;
+
+	head(1);
+	ck_assert_uint_eq(say_message(1, LEN, 0, &sent), LEN);
+	tail(1);
+	bed_until(r->ends);
+	ck_assert_int_eq(r->error, SL_RPC_OK);
+	ck_assert_uint_eq(r->messages, 1);
+	ck_assert_uint_le(r->largest, AGENT_RX_LEN);
+	check_heard(r, LEN);
+	bed_request_free(r);
+}
+
+TEST(many_messages_of_all_lengths_stay_apart)
+{
+	struct bed_request *r = ask(true);
+	size_t total = 0, sent = 0;
+	uint8_t all[60000];
+
+	for (size_t n = 0; total + 5 + n <= sizeof(all); n += 13) {
+		all[total] = 0;
+		sl_put_be32(all + total + 1, (uint32_t)n);
+		memset(all + total + 5, (int)n, n);
+		total += 5 + n;
+		r->grpc_status++; /* messages */
+	}
+	head(1);
+	for (size_t at = 0; at < total; at += 777, sent++)
+		frame(DATA, 0, 1, all + at, total - at < 777 ? total - at : 777);
+	sent = (size_t)r->grpc_status;
+	tail(1);
+	bed_until(r->ends);
+	ck_assert_int_eq(r->error, SL_RPC_OK);
+	ck_assert_uint_eq(r->messages, sent);
+	ck_assert_uint_eq(r->len, total - 5 * sent);
+	bed_request_free(r);
+}
+
+/* Nothing of what the gateway does not take is asked for: half a window of a piece, and one here. */
+/* As often as the server says so: the SDK tells once. Where it has no memory the call cannot go on. */
+TEST_EACH(status_100_goes_on, 3)
+{
+	static const uint8_t go_on[] = "\x08\x03"
+				       "100",
+			     hints[] = "\x08\x03"
+				       "103";
+	static const int says[] = {0, -EINVAL, -EAGAIN};
+	struct bed_request *r = ask(true);
+
+	r->go_on = says[_i];
+	frame(HEADERS, END_HEADERS, 1, hints, sizeof(hints) - 1);
+	bed_turns(4);
+	ck_assert_uint_eq(r->told, 0);
+	frame(HEADERS, END_HEADERS, 1, go_on, sizeof(go_on) - 1);
+	bed_turns(4);
+	ck_assert_uint_eq(r->told, 1);
+	if (_i < 2) {
+		head(1);
+		tail(1);
+		bed_until(r->ends);
+		ck_assert_int_eq(r->error, SL_RPC_OK);
+	}
+	ck_assert_uint_eq(r->told, 1);
+	ck_assert_int_eq(r->error, _i < 2 ? SL_RPC_OK : SL_RPC_REFUSED);
+	bed_request_free(r);
+}
+
+TEST(a_client_that_does_not_read_stops_its_server)
+{
+	enum { LEN = 1000003 };
+	struct bed_request *r = ask(false);
+	size_t sent = 0, have;
+
+	r->full = true;
+	head(1);
+	have = say_message(1, LEN, 0, &sent);
+	ck_assert_uint_le(sent, AGENT_RX_LEN);
+	ck_assert(r->blocked);
+	ck_assert_uint_eq(r->parts, 0);
+	bed_room(r);
+	bed_turns(4);
+	ck_assert_uint_eq(say_message(1, LEN, have, &sent), LEN);
+	tail(1);
+	bed_until(r->ends);
+	check_heard(r, LEN);
+	bed_request_free(r);
+}
+
+static const struct {
+	const char *bytes;
+	size_t len;
+	bool ends;
+	int error;
+} broken[] = {
+	{"\1\0\0\0\1x", 6, false, SL_RPC_INTERNAL},          /* compressed */
+	{"\0\4\0\0\1x", 6, false, SL_RPC_TOO_LARGE},         /* longer than any may be */
+	{"\0\xff\xff\xff\xffx", 6, false, SL_RPC_TOO_LARGE}, /* and than its number */
+	{"\0\0\0\0\5abcd", 9, true, SL_RPC_LOST},            /* cut off by a status */
+	{"\0\0\0\0\1x\0\0\0", 9, true, SL_RPC_LOST},         /* in a prefix */
+};
+
+TEST_EACH(a_broken_message_is_an_error, SL_ARRAY_LEN(broken))
+{
+	struct bed_request *r = ask(_i & 1);
+	uint64_t sum;
+
+	head(1);
+	frame(DATA, 0, 1, broken[_i].bytes, broken[_i].len);
+	if (broken[_i].ends)
+		tail(1);
+	bed_until(r->ends);
+	ck_assert_int_eq(r->error, broken[_i].error);
+	bed_turns(2);
+	ck_assert_uint_eq(said(RST_STREAM, 1, &sum), !broken[_i].ends);
+	bed_request_free(r);
+}
+
+/* --- ends at any point --- */
+
+enum point { ASKED, HEAD, PREFIX, MESSAGE, LONG, BLOCKED, ENDED_BLOCKED, POINTS };
+enum end { RESET, CLOSED, CANCELLED, GONE, ENDS };
+
+/* Each of three streams is brought there, so that an end of one meets others under way. */
+static void bring_to(enum point p, struct bed_request *r, uint32_t id)
+{
+	size_t sent = 0;
+
+	r->full = p >= BLOCKED;
+	if (p >= HEAD)
+		head(id);
+	if (p == PREFIX)
+		frame(DATA, 0, id, "\0\0\0", 3);
+	else if (p == MESSAGE)
+		frame(DATA, 0, id, "\0\0\0\0\1x", 6);
+	else if (p == LONG || p == BLOCKED)
+		say_message(id, 200000, 0, &sent);
+	else if (p == ENDED_BLOCKED)
+		frame(DATA, 0, id, "\0\0\0\0\1x\0\0\0\0\1y", 12);
+	if (p == ENDED_BLOCKED)
+		tail(id);
+}
+
+static void end_by(enum end e, enum point p, struct bed_request *r, uint32_t id, bool stream)
+{
+	switch (e) {
+	case RESET: frame(RST_STREAM, 0, id, "\0\0\0\2", 4); break;
+	case CANCELLED: bed_cancel(r, stream); break;
+	case GONE:
+		r->gone = true;
+		bed_room(r);
+		if (p == ASKED)
+			head(id);
+		frame(DATA, 0, id, "\0\0\0\0\1x", 6);
+		tail(id);
+		break;
+	default: bed_server_close(); break;
+	}
+}
+
+/* Each is answered once, whatever happened, and the agent goes on: with a sanitizer, by its own memory. */
+TEST_EACH(streams_end_at_any_point, POINTS *ENDS * 2)
+{
+	enum point point = (enum point)(_i / 2 % POINTS);
+	enum end end = (enum end)(_i / 2 / POINTS);
+	bool stream = _i & 1;
+	struct bed_request *r[3], *after;
+	uint32_t id;
+
+	for (unsigned i = 0; i < 3; i++)
+		r[i] = ask(stream);
+	for (unsigned i = 0; i < 3; i++)
+		bring_to(point, r[i], 2 * i + 1);
+	bed_turns(2);
+	for (unsigned i = 0; i < 3; i++) {
+		end_by(end, point, r[i], 2 * i + 1, stream);
+		if (end == CLOSED)
+			break;
+	}
+	bed_turns(4);
+	for (unsigned i = 0; i < 3; i++)
+		bed_room(r[i]);
+	if (end == CLOSED && point == ASKED &&
+	    !stream) { /* lost, and not to be repeated: it was written */
+		ck_assert_int_eq(r[0]->error, SL_RPC_LOST);
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		bed_until(r[i]->ends == 1);
+		bed_request_free(r[i]);
+	}
+	id = bed.server_fd < 0 ? 1 : 7;
+	after = ask(false);
+	head(id);
+	frame(DATA, 0, id, "\0\0\0\0\1x", 6);
+	tail(id);
+	bed_until(after->ends);
+	ck_assert_int_eq(after->error, SL_RPC_OK);
+	bed_request_free(after);
+}

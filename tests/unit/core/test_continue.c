@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who says 100 (Continue): the gateway, or the backend of a route, through a whole core. */
+#include "core_talk.h"
+#include "suite.h"
+
+#define CONTINUE "HTTP/1.1 100 Continue\r\n\r\n"
+#define EXPECTS(version)                                                                           \
+	"POST /o HTTP/" version "\r\nHost: x\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n"
+
+/* Backends say it. */
+static void backends(void)
+{
+	stream();
+	for (uint32_t i = 0; i < bed.cfg->route_cnt; i++)
+		bed.cfg->routes[i].backend_continues = true;
+}
+
+static uint8_t flags_of_first(void)
+{
+	struct sl_rpc_entry e;
+
+	ck_assert_uint_ge(other()->taken_len, sizeof(e));
+	memcpy(&e, other()->taken, sizeof(e));
+	return e.flags;
+}
+
+static void go_on(void)
+{
+	reply(other()->ids[0], SL_ENTRY_GO_ON | SL_ENTRY_MORE, "");
+}
+
+static bool is_up(void)
+{
+	return other()->up;
+}
+
+FIXTURE(set_up, tear_down)
+
+TEST(the_gateway_says_it_at_once)
+{
+	stream();
+	say(EXPECTS("1.1"));
+	ck_assert(heard(CONTINUE));
+	ck_assert(!(flags_of_first() & SL_ENTRY_EXPECT));
+	say("hello");
+	reply(other()->ids[0], 0, "yes");
+	ck_assert(heard("200 OK"));
+	ck_assert(!heard("close"));
+}
+
+TEST(the_backend_says_it)
+{
+	backends();
+	say(EXPECTS("1.1"));
+	ck_assert(flags_of_first() & SL_ENTRY_EXPECT);
+	ck_assert_uint_eq(bed.clients[0].heard_len, 0);
+	go_on();
+	ck_assert(heard(CONTINUE));
+	ck_assert_uint_eq(bed.clients[0].heard_len, strlen(CONTINUE));
+	say("hello");
+	ck_sent("hello", 1);
+	reply(other()->ids[0], SL_ENTRY_MORE, "yes");
+	reply(other()->ids[0], 0, "");
+	ck_assert(heard("200 OK"));
+	ck_assert(!heard("close"));
+	ck_assert_uint_eq(count("HTTP/1.1"), 2);
+	ck_assert_uint_eq(outcomes(SL_OUTCOME_OK), 1);
+}
+
+/* The body is not awaited, and the connection ends; in parts, or in one. */
+TEST_EACH(the_backend_answers_without, 2)
+{
+	backends();
+	say(EXPECTS("1.1"));
+	reply(other()->ids[0], _i ? SL_ENTRY_MORE : 0, "no");
+	if (_i)
+		reply(other()->ids[0], 0, "");
+	ck_assert(!heard(CONTINUE));
+	ck_assert(heard("200 OK"));
+	ck_assert(heard("Connection: close"));
+	ck_assert_uint_eq(outcomes(SL_OUTCOME_OK), 1);
+	ck_assert(is_up());
+}
+
+/* Who has not asked is not asked for. */
+TEST_EACH(requests_that_expect_nothing, 3)
+{
+	static const char *const asks[] = {POST(5), EXPECTS("1.0"), EXPECTS("1.1") "h"};
+
+	backends();
+	say(asks[_i]);
+	ck_assert(!(flags_of_first() & SL_ENTRY_EXPECT));
+	ck_assert(is_up());
+	go_on();
+	ck_assert(!heard(CONTINUE));
+	ck_assert(heard("502 Bad Gateway"));
+	ck_assert(!is_up());
+}
+
+/* The body comes before it was asked for: nothing is lost, and nothing more is said. */
+TEST(a_client_that_does_not_wait)
+{
+	backends();
+	say(EXPECTS("1.1"));
+	say("hello");
+	go_on();
+	ck_sent("hello", 1);
+	ck_assert_uint_eq(bed.clients[0].heard_len, 0);
+	reply(other()->ids[0], 0, "yes");
+	ck_assert(heard("200 OK"));
+	ck_assert(is_up());
+}
+
+/* Each of these ends the channel. */
+TEST_EACH(a_backend_that_lies, 5)
+{
+	const uint8_t flags = SL_ENTRY_GO_ON | SL_ENTRY_MORE;
+	uint64_t id;
+
+	backends();
+	say(EXPECTS("1.1"));
+	id = other()->ids[0];
+	switch (_i) {
+	case 0: /* twice, and on */
+		for (unsigned i = 0; i < 20; i++)
+			ck_assert(bed_reply(other(), id, SL_RPC_OK, flags, ""));
+		break;
+	case 1: /* behind its head */
+		ck_assert(bed_reply(other(), id, SL_RPC_OK, SL_ENTRY_MORE, "a"));
+		ck_assert(bed_reply(other(), id, SL_RPC_OK, flags, ""));
+		break;
+	case 2: ck_assert(bed_reply(other(), id, SL_RPC_OK, flags, "bytes")); break;
+	case 3: ck_assert(bed_reply(other(), id, SL_RPC_OK, SL_ENTRY_GO_ON, "")); break;
+	default: ck_assert(bed_reply(other(), id, SL_RPC_REFUSED, SL_ENTRY_GO_ON, "")); break;
+	}
+	bed_turns(3);
+	ck_assert(!is_up());
+	ck_assert_uint_eq(count(CONTINUE), _i == 0);
+	ck_assert_int_eq(heard("502 Bad Gateway"), _i != 1);
+}
+
+/* Behind its reply's end it is nobody's. */
+TEST(one_that_comes_too_late)
+{
+	backends();
+	say(EXPECTS("1.1"));
+	reply(other()->ids[0], 0, "no");
+	go_on();
+	ck_assert(is_up());
+	ck_assert(!heard(CONTINUE));
+}
+
+/* A client that waits is not late: its backend is. */
+TEST(nobody_is_late_who_waits)
+{
+	struct sl_cfg_limits *l = &bed.cfg->limits;
+
+	backends();
+	l->body_timeout_ns = l->header_timeout_ns = l->idle_timeout_ns = SL_NS_PER_SEC / 2;
+	say(EXPECTS("1.1"));
+	for (unsigned i = 0; i < 20; i++)
+		bed_turn(SL_NS_PER_SEC / 10);
+	ck_assert_uint_eq(bed.clients[0].heard_len, 0);
+	go_on();
+	ck_assert(heard(CONTINUE));
+}

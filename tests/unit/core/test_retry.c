@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A request that is sent again, and what the backends do that had it: nothing that the first one
+ * says later reaches anybody, and nothing but the request's own bytes reaches the first one.
+ */
+#include "../../support/core_bed.h"
+#include "suite.h"
+
+enum { BODY = 40000 };
+
+static unsigned first, second; /* backends, in the order in which they got the request */
+
+static void set_up(void)
+{
+	bed_begin();
+}
+
+static void tear_down(void)
+{
+	bed_end();
+}
+
+static void begin(bool lends, unsigned room)
+{
+	for (unsigned i = 0; i < BED_BACKENDS; i++) {
+		bed_connect(i, lends);
+		bed.backends[i].room = room;
+	}
+	bed_open(0);
+	bed_open(1);
+}
+
+static uint64_t first_id(void)
+{
+	bed_turns(3);
+	first = bed.backends[0].id_cnt ? 0 : 1;
+	second = 1 - first;
+	ck_assert_uint_eq(bed.backends[first].id_cnt, 1);
+	ck_assert_uint_eq(bed.backends[second].id_cnt, 0);
+	return bed.backends[first].ids[0];
+}
+
+static uint64_t second_id(void)
+{
+	bed_turns(3);
+	ck_assert_uint_eq(bed.backends[second].id_cnt, 1);
+	return bed.backends[second].ids[0];
+}
+
+static bool heard(unsigned client, const char *text)
+{
+	const struct bed_client *cl = &bed.clients[client];
+
+	return cl->heard_len && memmem(cl->heard, cl->heard_len, text, strlen(text));
+}
+
+static void answer_second(const char *text)
+{
+	ck_assert(bed_reply(&bed.backends[second], second_id(), SL_RPC_OK, 0, text));
+	bed_turns(3);
+	ck_assert(heard(0, text));
+}
+
+/* Everything that a backend was sent of this client's body, and nothing else's. */
+static void check_taken(unsigned backend, uint8_t fill, uint8_t foreign)
+{
+	const struct bed_backend *be = &bed.backends[backend];
+	size_t own = 0;
+
+	for (size_t i = 0; i < be->taken_len; i++) {
+		ck_assert_msg(be->taken[i] != foreign, "byte %zu of %zu is another client's", i,
+			      be->taken_len);
+		own += be->taken[i] == fill;
+	}
+	ck_assert_uint_ge(own, BODY);
+}
+
+FIXTURE(set_up, tear_down)
+
+TEST_EACH(refused_is_answered_by_another, 2)
+{
+	uint64_t id;
+
+	begin(_i, 1000);
+	bed_post_request(0, "/e", 'z', 100);
+	id = first_id();
+	bed_reply(&bed.backends[first], id, SL_RPC_REFUSED, 0, "");
+	answer_second("the second's");
+	ck_assert_uint_eq(bed.core.stats.retried, 1);
+	/* It is not outstanding any more: neither a word of the first one nor its end matters. */
+	bed_reply(&bed.backends[first], id, SL_RPC_OK, 0, "late");
+	bed_turns(3);
+	bed.backends[first].broken = -ENOTCONN;
+	bed_turns(3);
+	ck_assert(!heard(0, "late") && !heard(1, "late"));
+}
+
+/* What it says and how it ends: an error is final, so more of it breaks the protocol. */
+TEST_EACH(more_behind_an_error_ends_the_channel, 8)
+{
+	static const struct {
+		uint8_t status, flags;
+		const char *body;
+	} lies[] = {{SL_RPC_REFUSED, SL_ENTRY_MORE, ""},
+		    {SL_RPC_INTERNAL, SL_ENTRY_MORE, ""},
+		    {SL_RPC_REFUSED, 0, "why"},
+		    {SL_RPC_EXPIRED, SL_ENTRY_MORE, "why"}};
+	uint64_t id;
+
+	begin(_i & 1, 1000);
+	bed_post_request(0, "/e", 'z', 100);
+	id = first_id();
+	bed_reply(&bed.backends[first], id, lies[_i / 2].status, lies[_i / 2].flags,
+		  lies[_i / 2].body);
+	bed_turns(2);
+	ck_assert(!bed.backends[first].up);
+	/* As any other backend that was lost. */
+	answer_second("the second's");
+	bed_post_request(1, "/o", 'y', 100);
+	bed_turns(3);
+	ck_assert(!heard(1, "HTTP"));
+}
+
+/* Refused while most of it is still to be sent: what the first one reads later is what it asked
+ * for. */
+TEST_EACH(bytes_stay_while_the_first_one_reads, 2)
+{
+	bool lends = _i;
+	uint64_t id;
+
+	begin(lends, 0);
+	bed.backends[0].room = bed.backends[1].room = 1;
+	bed_post_request(0, "/e", 'z', BODY);
+	id = first_id();
+	bed_reply(&bed.backends[first], id, SL_RPC_REFUSED, 0, "");
+	bed.backends[second].room = 100;
+	bed_turns(3);
+	bed_complete(&bed.backends[second], 100);
+	bed_turns(3);
+	answer_second("the second's");
+	/* Frames that came free are taken by another client now. */
+	bed_post_request(1, "/o", 'y', BODY);
+	bed_turns(3);
+	bed.backends[first].room = 100;
+	bed_turns(3);
+	bed_complete(&bed.backends[first], 100);
+	bed_turns(3);
+	check_taken(first, 'z', 'y');
+	check_taken(second, 'z', 'y');
+}
+
+/* The same where the client goes while both read; and where none of them ever does. */
+TEST_EACH(bytes_stay_when_the_client_goes, 8)
+{
+	bool lends = _i & 1, read_on = _i & 2;
+	uint64_t id;
+
+	begin(lends, 1);
+	bed_post_request(0, "/e", 'z', BODY);
+	id = first_id();
+	bed_reply(&bed.backends[first], id, SL_RPC_REFUSED, 0, "");
+	(void)second_id();
+	bed_segment(0, BED_RST | BED_ACK, NULL, 0);
+	bed_turns(3);
+	bed_post_request(1, "/o", 'y', BODY);
+	bed_turns(3);
+	for (unsigned i = 0; read_on && i < 2; i++) {
+		unsigned k = i ^ (unsigned)(_i >> 2); /* either is through first */
+
+		bed.backends[k].room = 100;
+		bed_turns(3);
+		bed_complete(&bed.backends[k], 100);
+		bed_turns(3);
+		check_taken(k, 'z', 'y');
+	}
+}
+
+/* When too many are read by two, it is not sent again, and its bytes stay all the same. */
+TEST_EACH(not_sent_again_without_a_place, 2)
+{
+	uint64_t id;
+
+	begin(_i, 1);
+	while (sl_pool_get(&bed.core.holds))
+		;
+	bed_post_request(0, "/e", 'z', BODY);
+	id = first_id();
+	bed_reply(&bed.backends[first], id, SL_RPC_REFUSED, 0, "");
+	bed_turns(3);
+	ck_assert(heard(0, "HTTP/1.1 503"));
+	ck_assert_uint_eq(bed.backends[second].id_cnt, 0);
+	bed_post_request(1, "/o", 'y', BODY);
+	bed.backends[first].room = 100;
+	bed_turns(3);
+	bed_complete(&bed.backends[first], 100);
+	check_taken(first, 'z', 'y');
+}
+
+/* The first one dies in the midst of it, or behind the second one's answer. */
+TEST_EACH(the_first_one_dies, 4)
+{
+	bool lends = _i & 1, early = _i & 2;
+	uint64_t id;
+
+	begin(lends, 1);
+	bed_post_request(0, "/e", 'z', BODY);
+	id = first_id();
+	bed_reply(&bed.backends[first], id, SL_RPC_REFUSED, 0, "");
+	bed.backends[second].room = 100;
+	(void)second_id();
+	if (early)
+		bed.backends[first].broken = -ENOTCONN;
+	answer_second("the second's");
+	bed.backends[first].broken = -ENOTCONN;
+	bed_turns(3);
+	bed_complete(&bed.backends[second], 100);
+	bed_turns(3);
+	check_taken(second, 'z', 'y');
+}
+
+/* A second message about the same request, while the reply of the first one is under way. */
+TEST_EACH(two_messages_of_one_reply_end_the_channel, 2)
+{
+	uint8_t body[256] = {0};
+	struct sl_rpc_entry e = {.len = 64};
+	struct sl_rpc_header h = bed_header(SL_RPC_RESPONSE, 1, 1, sizeof(e) + 64);
+
+	begin(false, 1000);
+	bed_post_request(0, "/e", 'z', 100);
+	e.id = first_id();
+	memcpy(body, &e, sizeof(e));
+	memset(body + sizeof(e), 'A', 64);
+	h.flags = SL_RPC_BATCH | SL_RPC_FIRST;
+	h.fragment_len = sizeof(e) + 32;
+	bed_message(&bed.backends[first], &h, body);
+	bed_reply(&bed.backends[first], e.id, SL_RPC_OK, _i ? SL_ENTRY_MORE : 0,
+		  "HTTP/1.1 200 forged");
+	bed.backends[first].queue[1].h.id++;
+	bed_turns(3);
+	ck_assert(!bed.backends[first].up);
+	ck_assert(!heard(0, "forged"));
+}
+
+/* Begun when there was no such request yet, and gone on with in the midst of its reply. */
+TEST(rest_of_another_message_ends_the_channel)
+{
+	uint8_t body[256] = {0};
+	struct sl_rpc_entry e = {.len = 64};
+	struct sl_rpc_header h = bed_header(SL_RPC_RESPONSE, 1, 1, sizeof(e) + 64);
+	struct sl_rpc_header rest = h;
+
+	begin(false, 1000);
+	h.flags = SL_RPC_BATCH | SL_RPC_FIRST;
+	h.fragment_len = rest.total_or_offset = sizeof(e) + 32;
+	rest.flags = SL_RPC_BATCH | SL_RPC_LAST;
+	rest.fragment_len = 32;
+	memcpy(body, &e, sizeof(e)); /* the first id of all is 0 */
+	bed_message(&bed.backends[0], &h, body);
+	bed_message(&bed.backends[1], &h, body);
+	bed_turns(1);
+	bed_post_request(0, "/e", 'z', 100);
+	ck_assert_uint_eq(first_id(), e.id);
+	h.id++;
+	bed_message(&bed.backends[first], &h, body);
+	bed_message(&bed.backends[first], &rest,
+		    (const uint8_t *)"forged forged forged forged forged");
+	bed_turns(3);
+	ck_assert(!bed.backends[first].up);
+	ck_assert(!heard(0, "forged"));
+}

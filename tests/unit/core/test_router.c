@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Routes by host, path and method. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/router.h"
+#include "suite.h"
+#include "alloc.h"
+
+static struct sl_config *cfg;
+static struct sl_router *router;
+static long allocs_before; /* it */
+
+static void make(const char *text)
+{
+	struct sl_err err = SL_ERR(256);
+
+	cfg = sl_config_parse(text, "t.conf", &err);
+	ck_assert_msg(cfg != NULL, "%s", err.text);
+	allocs_before = allocs_alive;
+	router = sl_router_create(cfg);
+	ck_assert_ptr_nonnull(router);
+}
+
+static void tear_down(void)
+{
+	sl_router_destroy(router);
+	if (cfg)
+		ck_assert_int_le(allocs_alive, allocs_before); /* a text may have gone meanwhile */
+	sl_config_free(cfg);
+	router = NULL;
+	cfg = NULL;
+}
+
+FIXTURE(NULL, tear_down)
+
+static struct sl_route_match match(const char *host, const char *path, enum sl_method m)
+{
+	struct sl_request rq = {
+		.authority = sl_span_cstr(host), .path = sl_span_cstr(path), .method = (uint8_t)m};
+
+	return sl_router_find(router, &rq);
+}
+
+/* The status of the route that is found, or 0. */
+static unsigned at(const char *host, const char *path)
+{
+	struct sl_route_match m = match(host, path, SL_METHOD_GET);
+
+	return m.route ? m.route->reply_status : 0;
+}
+
+static unsigned by_method(const char *path, enum sl_method method)
+{
+	struct sl_route_match m = match("", path, method);
+
+	ck_assert_ptr_nonnull(m.route);
+	return m.method_ok ? m.route->reply_status : 405;
+}
+
+TEST(prefixes_match_whole_segments_and_the_longest_wins)
+{
+	make("route / { reply = 200 } route /api { reply = 201 } route /api/v1 { reply = 202 }\n"
+	     "route /pkg.Svc/ { reply = 203 }\n");
+	ck_assert_uint_eq(at("", "/api/v1"), 202);
+	ck_assert_uint_eq(at("", "/api/v1/x"), 202);
+	ck_assert_uint_eq(at("", "/api/v1/"), 202);
+	ck_assert_uint_eq(at("", "/api/v10"), 201);
+	ck_assert_uint_eq(at("", "/api/"), 201);
+	ck_assert_uint_eq(at("", "/apix"), 200);
+	ck_assert_uint_eq(at("", "/ap"), 200);
+	ck_assert_uint_eq(at("", "/pkg.Svc/Do"), 203);
+	ck_assert_uint_eq(at("", "/pkg.Svc/"), 203);
+	ck_assert_uint_eq(at("", "/pkg.Svc"), 200);
+	ck_assert_uint_eq(at("", "//"), 200);
+	ck_assert_uint_eq(at("", "*"), 0);
+	ck_assert_uint_eq(at("", ""), 0);
+}
+
+TEST(a_prefix_that_ends_in_a_slash_goes_before_the_same_without)
+{
+	make("route /a { reply = 201 } route /a/ { reply = 202 }\n");
+	ck_assert_uint_eq(at("", "/a"), 201);
+	ck_assert_uint_eq(at("", "/a/"), 202);
+	ck_assert_uint_eq(at("", "/a/b"), 202);
+	ck_assert_uint_eq(at("", "/b"), 0);
+}
+
+TEST(routes_of_a_prefix_are_told_apart_by_method)
+{
+	make("route /a { reply = 201 methods = {GET} }\n"
+	     "route /a { reply = 202 methods = {POST, PUT} }\n"
+	     "route /a/b { reply = 203 methods = {GET} }\n"
+	     "route / { reply = 200 }\n");
+	ck_assert_uint_eq(by_method("/a/c", SL_METHOD_GET), 201);
+	ck_assert_uint_eq(by_method("/a/c", SL_METHOD_HEAD), 201);
+	ck_assert_uint_eq(by_method("/a/c", SL_METHOD_PUT), 202);
+	/* None has it: 405 by the most specific prefix, not the route of a shorter one. */
+	ck_assert_uint_eq(by_method("/a/c", SL_METHOD_DELETE), 405);
+	ck_assert_uint_eq(by_method("/a/b", SL_METHOD_POST), 405);
+	ck_assert_uint_eq(match("", "/a", SL_METHOD_DELETE).methods,
+			  1u << SL_METHOD_GET | 1u << SL_METHOD_HEAD | 1u << SL_METHOD_POST |
+				  1u << SL_METHOD_PUT);
+	ck_assert_uint_eq(match("", "/", SL_METHOD_DELETE).methods, 0);
+}
+
+TEST(a_route_without_methods_has_all_the_rest)
+{
+	make("route /a { reply = 201 methods = {GET} } route /a { reply = 202 }\n"
+	     "route /b { reply = 203 methods = {HEAD} } route /b { reply = 204 methods = {GET} }\n");
+	ck_assert_uint_eq(by_method("/a", SL_METHOD_GET), 201);
+	ck_assert_uint_eq(by_method("/a", SL_METHOD_HEAD), 202);
+	ck_assert_uint_eq(by_method("/a", SL_METHOD_OTHER), 202);
+	ck_assert_uint_eq(by_method("/b", SL_METHOD_HEAD), 203);
+	ck_assert_uint_eq(by_method("/b", SL_METHOD_GET), 204);
+}
+
+TEST(hosts_go_from_exact_to_wildcard_to_any)
+{
+	make("route / { reply = 200 }\n"
+	     "route / { reply = 201 host = api.example.com }\n"
+	     "route / { reply = 202 host = \"*.example.com\" }\n"
+	     "route / { reply = 203 host = {\"*.eu.example.com\", \"[::1]\"} }\n");
+	ck_assert_uint_eq(at("api.example.com", "/"), 201);
+	ck_assert_uint_eq(at("www.example.com", "/"), 202);
+	ck_assert_uint_eq(at("a.b.example.com", "/"), 202);
+	ck_assert_uint_eq(at("a.eu.example.com", "/"), 203);
+	ck_assert_uint_eq(at("eu.example.com", "/"), 202);
+	ck_assert_uint_eq(at("example.com", "/"), 200);
+	ck_assert_uint_eq(at("notexample.com", "/"), 200);
+	ck_assert_uint_eq(at(".example.com", "/"), 200); /* no label stands for the star */
+	ck_assert_uint_eq(at("*.example.com", "/"), 202);
+	ck_assert_uint_eq(at("[::1]", "/"), 203);
+	ck_assert_uint_eq(at("", "/"), 200);
+}
+
+TEST(hosts_are_compared_without_case_port_and_trailing_dot)
+{
+	make("route / { reply = 201 host = api.example.com }\n"
+	     "route / { reply = 202 host = \"*.example.com\" }\n"
+	     "route / { reply = 203 host = \"[fd99::1]\" }\n");
+	ck_assert_uint_eq(at("API.Example.com:8080", "/"), 201);
+	ck_assert_uint_eq(at("api.example.com.", "/"), 201);
+	ck_assert_uint_eq(at("api.example.com.:443", "/"), 201);
+	ck_assert_uint_eq(at("X.Example.COM.:443", "/"), 202);
+	ck_assert_uint_eq(at("[FD99::1]:443", "/"), 203);
+	ck_assert_uint_eq(at("api.example.org", "/"), 0);
+	ck_assert_uint_eq(at("api.example.com..", "/"), 0);
+}
+
+TEST(a_host_without_the_path_leaves_it_to_the_next)
+{
+	make("route /x { reply = 201 host = a.example.com }\n"
+	     "route /y { reply = 202 host = \"*.example.com\" }\n"
+	     "route /z { reply = 203 }\n");
+	ck_assert_uint_eq(at("a.example.com", "/x"), 201);
+	ck_assert_uint_eq(at("a.example.com", "/y"), 202);
+	ck_assert_uint_eq(at("a.example.com", "/z"), 203);
+	ck_assert_uint_eq(at("b.example.com", "/x"), 0);
+}
+
+TEST(datagrams_name_a_route_by_number)
+{
+	make("pool p { backend a { endpoint = \"shm:///run/a.sock\" } }\n"
+	     "route /a { pool = p datagram_service = 7 }\n"
+	     "route /b { pool = p datagram_service = 65534 }\n"
+	     "route /c { pool = p }\n");
+	ck_assert_str_eq(sl_router_find_service(router, 7)->prefix, "/a");
+	ck_assert_str_eq(sl_router_find_service(router, 65534)->prefix, "/b");
+	ck_assert_ptr_null(sl_router_find_service(router, 0));
+	ck_assert_ptr_null(sl_router_find_service(router, 8));
+}
+
+TEST(all_of_many_routes_are_found)
+{
+	enum { ROUTES = 1024 };
+	char *text = malloc(ROUTES * 64);
+	char path[64];
+	size_t len = 0;
+
+	for (unsigned i = 0; i < ROUTES; i++)
+		len += (size_t)snprintf(text + len, 64, "route /r%u%s { reply = %u }\n", i,
+					i % 3 ? "/deep/er" : "", 200 + i % 300);
+	make(text);
+	free(text);
+	for (unsigned i = 0; i < ROUTES; i++) {
+		snprintf(path, sizeof(path), "/r%u/deep/er/x", i);
+		ck_assert_uint_eq(at("any", path), 200 + i % 300);
+	}
+	ck_assert_uint_eq(at("any", "/r1024"), 0);
+}
+
+TEST(a_path_of_slashes_ends)
+{
+	char path[4097];
+
+	make("route / { reply = 200 } route \"///\" { reply = 201 }\n");
+	memset(path, '/', sizeof(path) - 1);
+	path[sizeof(path) - 1] = 0;
+	ck_assert_uint_eq(at("", path), 201);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How far clients of HTTP/2 may send ahead of a backend that has not shown yet that it listens. */
+#include "core_talk.h"
+#include "suite.h"
+
+enum { DATA = 0, HEADERS = 1, RST = 3, WINDOW = 8, FRAME_HEAD = 9, PIECE = 16384 };
+enum { FIRST = 64 << 10, NARROW = 32 << 10, WIDE = 256 << 10, TRUSTED = 32, STREAMS = TRUSTED + 2 };
+
+static uint32_t said_on[2 * STREAMS]; /* bytes of DATA, by stream */
+
+static void frame(uint8_t type, uint8_t flags, uint32_t id, const void *payload, size_t len)
+{
+	uint8_t bytes[FRAME_HEAD + PIECE] = {(uint8_t)(len >> 16), (uint8_t)(len >> 8),
+					     (uint8_t)len, type, flags};
+
+	sl_put_be32(bytes + 5, id);
+	if (len)
+		memcpy(bytes + FRAME_HEAD, payload, len);
+	bed_say(0, bytes, FRAME_HEAD + len);
+	bed_turns(2);
+}
+
+static void data(uint32_t id, size_t len)
+{
+	static const uint8_t zeros[PIECE];
+
+	frame(DATA, 0, id, zeros, len);
+	said_on[id] += (uint32_t)len;
+}
+
+static void post(uint32_t id)
+{
+	static const uint8_t head[] = "\x83\x86\x04\x02/o\x41\x01x";
+
+	frame(HEADERS, 4, id, head, sizeof(head) - 1);
+}
+
+static uint32_t opened(uint32_t id)
+{
+	const uint8_t *p = bed.clients[0].heard;
+	uint32_t sum = 0;
+
+	for (size_t at = 0; at + FRAME_HEAD <= bed.clients[0].heard_len;
+	     at += FRAME_HEAD + (size_t)sl_get_be24(p + at)) {
+		if (p[at + 3] == WINDOW && sl_get_be32(p + at + 5) == id)
+			sum += sl_get_be32(p + at + FRAME_HEAD);
+	}
+	return sum;
+}
+
+/* How much more may be sent now. */
+static uint32_t window(uint32_t id)
+{
+	return FIRST + opened(id) - said_on[id];
+}
+
+static void set_up_h2(void)
+{
+	static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+	set_up();
+	stream();
+	memset(said_on, 0, sizeof(said_on));
+	bed_say(0, preface, sizeof(preface) - 1);
+	frame(4, 0, 0, NULL, 0);
+	frame(4, 1, 0, NULL, 0);
+}
+
+FIXTURE(set_up_h2, tear_down)
+
+TEST(short_bodies_open_no_window)
+{
+	post(1);
+	data(1, 1000);
+	data(1, 10000);
+	ck_assert_uint_eq(opened(1), 0);
+	data(1, 6000);
+	ck_assert_uint_ge(window(1), WIDE / 2);
+}
+
+/* A few of all; when one of them is over, or was heard, another one takes its place. */
+TEST(few_may_send_far_ahead)
+{
+	struct sl_rpc_window w = {.bytes = 1 << 20};
+	struct sl_rpc_header h = bed_header(SL_RPC_WINDOW, 1, 1, sizeof(w));
+	const uint32_t last = 2 * STREAMS - 1;
+
+	for (uint32_t i = 0; i < STREAMS; i++) {
+		post(2 * i + 1);
+		for (unsigned k = 0; k < 3; k++)
+			data(2 * i + 1, PIECE);
+	}
+	for (uint32_t i = 0; i < STREAMS; i++) {
+		if (i < TRUSTED) {
+			ck_assert_uint_ge(window(2 * i + 1), WIDE / 2);
+		} else {
+			ck_assert_uint_le(window(2 * i + 1), NARROW);
+			ck_assert_uint_ge(window(2 * i + 1), NARROW / 2);
+		}
+	}
+	ck_assert_uint_eq(bed.core.trusted, TRUSTED);
+	frame(RST, 0, 1, "\0\0\0\x8", 4);
+	ck_assert_uint_eq(bed.core.trusted, TRUSTED - 1);
+	data(last, 100);
+	ck_assert_uint_ge(window(last), WIDE / 2);
+	ck_assert_uint_eq(bed.core.trusted, TRUSTED);
+	/* The second one's backend listens. */
+	w.id = other()->ids[1];
+	ck_assert(bed_message(other(), &h, &w));
+	bed_turns(3);
+	for (unsigned k = 0; k < 14; k++)
+		data(3, PIECE);
+	ck_assert_uint_eq(bed.core.trusted, TRUSTED - 1);
+	ck_assert_uint_ge(window(3), WIDE / 2);
+	/* No frame is kept for those who are narrow: what waits is within the backend's credit. */
+	ck_assert_uint_eq(outcomes(SL_OUTCOME_NO_MEMORY), 0);
+}
+
+/* Who sends all that may be sent, and waits for all updates: windows open as wholes. */
+TEST(an_upload_takes_few_rounds)
+{
+	struct sl_rpc_window w = {.bytes = 16 << 20};
+	struct sl_rpc_header h = bed_header(SL_RPC_WINDOW, 1, 1, sizeof(w));
+	unsigned rounds = 0;
+
+	post(1);
+	w.id = other()->ids[0];
+	ck_assert(bed_message(other(), &h, &w));
+	bed_turns(3);
+	for (; said_on[1] < 1 << 20; rounds++) {
+		for (uint32_t n = window(1); n; n -= n < PIECE ? n : PIECE)
+			data(1, n < PIECE ? n : PIECE);
+	}
+	ck_assert_uint_le(rounds, 1 + (1 << 20) / WIDE);
+}
+
+/* Nobody is, once its backend listens, however many there are. */
+TEST(who_is_heard_is_not_narrow)
+{
+	struct sl_rpc_window w = {.bytes = 1 << 20};
+	struct sl_rpc_header h = bed_header(SL_RPC_WINDOW, 1, 1, sizeof(w));
+	uint32_t id = 2 * TRUSTED + 1;
+
+	for (uint32_t i = 0; i <= TRUSTED; i++) {
+		post(2 * i + 1);
+		data(2 * i + 1, PIECE);
+	}
+	ck_assert_uint_le(window(id), FIRST);
+	w.id = other()->ids[TRUSTED];
+	ck_assert(bed_message(other(), &h, &w));
+	bed_turns(3);
+	while (said_on[id] <= WIDE) {
+		ck_assert_uint_ge(window(id), NARROW / 2);
+		data(id, NARROW / 2);
+	}
+	ck_assert_uint_ge(window(id), WIDE / 2);
+	ck_assert_uint_eq(bed.core.trusted, TRUSTED);
+}

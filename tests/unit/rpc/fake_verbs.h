@@ -1,0 +1,725 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A device without hardware, for one test program: it defines the functions of libibverbs and
+ * librdmacm that user/rpc/verbs calls, so that the program's own are linked. Nothing moves by
+ * itself: work requests lie in their queue until the test says that the device has done them.
+ *
+ *   post_send -> fake_qp.sends -> fake_complete(): completions of those that asked for one
+ *                              -> queue pair in error: each one left completes as flushed
+ *   fake_arrive(): the oldest slot of the shared receive queue is filled, and completes
+ */
+#ifndef TESTS_UNIT_RPC_FAKE_VERBS_H
+#define TESTS_UNIT_RPC_FAKE_VERBS_H
+
+#include <arpa/inet.h>
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include "base/check.h"
+#include "rpc/verbs/verbs.h"
+
+#undef ibv_reg_mr
+#undef ibv_query_port
+
+enum { FAKE_QUEUE = 16384, FAKE_SENDS = 1024, FAKE_EVENTS = 32 };
+
+struct fake_cq {
+	struct ibv_cq base;
+	struct ibv_wc wc[FAKE_QUEUE];
+	unsigned put, got;
+	bool broken; /* polling it is an error */
+};
+
+struct fake_send {
+	uint64_t wr_id;
+	enum ibv_wr_opcode opcode;
+	bool signalled, done;
+	unsigned sge_cnt;
+	struct ibv_sge sge[VB_SGE_MAX];
+};
+
+/* Receives that wait for messages. */
+struct fake_slots {
+	uint64_t wr_id[FAKE_QUEUE];
+	uint8_t *at[FAKE_QUEUE];
+	unsigned put, got;
+};
+
+struct fake_qp {
+	struct ibv_qp base;
+	enum ibv_qp_state state;
+	uint8_t rnr_timer;
+	bool told; /* of its last slot */
+	struct fake_send sends[FAKE_SENDS];
+	unsigned posted, done;
+	struct fake_slots own; /* without a shared queue */
+};
+
+struct fake_srq {
+	struct ibv_srq base;
+	struct fake_slots slots;
+};
+
+/* What the device is like, and what has been done to it. */
+static struct fake {
+	struct ibv_context context;
+	struct ibv_device device;
+	struct ibv_comp_channel *bell;
+	unsigned flush_after; /* polls of a send queue before a queue pair in error lets go */
+	bool deaf;            /* it never does, and must be reset */
+	unsigned errors, resets;
+	unsigned registrations, deregistrations;
+	unsigned registered_here, qps_here; /* by the test's thread */
+	pthread_t self;
+	size_t registered; /* bytes, now */
+	unsigned pds, cqs, bells, qps, mws, srqs, srqs_made;
+	uint32_t next_qpn, next_key;
+	unsigned created_vectors[8];
+	struct ibv_async_event events[FAKE_EVENTS];
+	unsigned event_put, event_got, events_acked;
+	_Atomic bool absent; /* taken away */
+	_Atomic unsigned binds;
+	struct rdma_cm_id *_Atomic listening;
+	bool alone; /* has no shared receive queues */
+	bool mute;  /* does not tell when a queue pair in error has used its last slot */
+	unsigned steps, fail_at; /* of what may fail, the one that does */
+	unsigned ids, channels;
+	struct rdma_cm_event cm_event; /* the next one, of the channel whose fd is readable */
+	const void *answer;            /* to who connects; NULL: nobody listens */
+	uint8_t answer_len;
+	uint8_t tos;
+	struct sockaddr_storage from; /* the source of the last connection; family 0: not said */
+	pthread_mutex_t lock;
+} fake;
+
+/* Whether this is the step that fails. */
+static inline bool fake_fails(void)
+{
+	errno = ENOSPC;
+	return ++fake.steps == fake.fail_at;
+}
+
+static inline struct fake_qp *fake_qp(struct sl_verbs *v)
+{
+	return (struct fake_qp *)v->end.qp;
+}
+
+static inline void fake_push(struct ibv_cq *base, const struct ibv_wc *wc)
+{
+	struct fake_cq *cq = (struct fake_cq *)base;
+
+	ck_assert_uint_lt(cq->put - cq->got, FAKE_QUEUE);
+	cq->wc[cq->put++ % FAKE_QUEUE] = *wc;
+}
+
+static inline void fake_finish(struct fake_qp *qp, enum ibv_wc_status status)
+{
+	struct fake_send *s = &qp->sends[qp->done++ % FAKE_SENDS];
+
+	s->done = true;
+	if (s->signalled || status != IBV_WC_SUCCESS)
+		fake_push(qp->base.send_cq, &(struct ibv_wc){.wr_id = s->wr_id,
+							     .status = status,
+							     .qp_num = qp->base.qp_num});
+}
+
+/* The device carries out the next `cnt` work requests; all, if so many there are not. */
+static inline void fake_complete(struct sl_verbs *v, unsigned cnt)
+{
+	struct fake_qp *qp = fake_qp(v);
+
+	for (; cnt && qp->done != qp->posted; cnt--)
+		fake_finish(qp, IBV_WC_SUCCESS);
+}
+
+/* Whether the device may still read those bytes for this queue pair. */
+static inline bool fake_reads(struct sl_verbs *v, const void *from, size_t len)
+{
+	const struct fake_qp *qp = fake_qp(v);
+	uintptr_t at = (uintptr_t)from;
+
+	if (qp->state == IBV_QPS_RESET)
+		return false;
+	for (unsigned i = qp->done; i != qp->posted; i++) {
+		const struct fake_send *s = &qp->sends[i % FAKE_SENDS];
+
+		for (unsigned k = 0; k < s->sge_cnt; k++) {
+			if (s->sge[k].addr < at + len && at < s->sge[k].addr + s->sge[k].length)
+				return true;
+		}
+	}
+	return false;
+}
+
+static inline struct fake_slots *fake_slots(struct sl_verbs *v)
+{
+	return v->home ? &((struct fake_srq *)vb_home_srq(v->home))->slots : &fake_qp(v)->own;
+}
+
+/* A message of the peer. False: no slot. */
+static inline bool fake_arrive(struct sl_verbs *v, const void *bytes, uint32_t len)
+{
+	struct fake_slots *s = fake_slots(v);
+	struct ibv_wc wc = {.status = IBV_WC_SUCCESS,
+			    .opcode = IBV_WC_RECV,
+			    .byte_len = len,
+			    .qp_num = v->end.qp->qp_num};
+
+	if (s->put == s->got)
+		return false;
+	memcpy(s->at[s->got % FAKE_QUEUE], bytes, len);
+	wc.wr_id = s->wr_id[s->got++ % FAKE_QUEUE];
+	fake_push(v->end.rx_cq, &wc);
+	return true;
+}
+
+/* Another thread takes it. */
+static inline void fake_event(const struct ibv_async_event *ev)
+{
+	pthread_mutex_lock(&fake.lock);
+	fake.events[fake.event_put++ % FAKE_EVENTS] = *ev;
+	pthread_mutex_unlock(&fake.lock);
+	ck_assert_int_eq(eventfd_write(fake.context.async_fd, 1), 0);
+}
+
+/* --- the device's own operations --- */
+
+static inline int op_poll_cq(struct ibv_cq *base, int max, struct ibv_wc *wc)
+{
+	struct fake_cq *cq = (struct fake_cq *)base;
+	int n = 0;
+
+	if (cq->broken)
+		return -1;
+	for (; n < max && cq->got != cq->put; n++)
+		wc[n] = cq->wc[cq->got++ % FAKE_QUEUE];
+	return n;
+}
+
+static struct fake_qp *fake_failing; /* in error, with work that is not flushed yet */
+
+static inline int op_poll_send_cq(struct ibv_cq *base, int max, struct ibv_wc *wc)
+{
+	struct fake_qp *qp = fake_failing;
+
+	if (qp && qp->base.send_cq == base && !fake.deaf) {
+		if (fake.flush_after) {
+			fake.flush_after--;
+			return op_poll_cq(base, max, wc);
+		}
+		while (qp->done != qp->posted)
+			fake_finish(qp, IBV_WC_WR_FLUSH_ERR);
+	}
+	return op_poll_cq(base, max, wc);
+}
+
+static inline int op_req_notify(struct ibv_cq *cq, int solicited)
+{
+	(void)cq, (void)solicited;
+	return fake_fails() ? ENOSPC : 0;
+}
+
+static inline int op_post_send(struct ibv_qp *base, struct ibv_send_wr *wr,
+			       struct ibv_send_wr **bad)
+{
+	struct fake_qp *qp = (struct fake_qp *)base;
+
+	for (; wr; wr = wr->next) {
+		struct fake_send *s = &qp->sends[qp->posted++ % FAKE_SENDS];
+
+		*bad = wr;
+		ck_assert_uint_le(qp->posted - qp->done, FAKE_SENDS);
+		*s = (struct fake_send){.wr_id = wr->wr_id,
+					.opcode = wr->opcode,
+					.signalled = wr->send_flags & IBV_SEND_SIGNALED};
+		if (wr->opcode == IBV_WR_BIND_MW)
+			continue;
+		s->sge_cnt = (unsigned)wr->num_sge;
+		for (int i = 0; i < wr->num_sge; i++)
+			s->sge[i] = wr->sg_list[i];
+	}
+	return 0;
+}
+
+static inline int fake_put(struct fake_slots *s, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	for (; wr; wr = wr->next) {
+		*bad = wr;
+		s->wr_id[s->put % FAKE_QUEUE] = wr->wr_id;
+		s->at[s->put++ % FAKE_QUEUE] = (uint8_t *)(uintptr_t)wr->sg_list->addr;
+	}
+	return 0;
+}
+
+static inline int op_post_srq(struct ibv_srq *base, struct ibv_recv_wr *wr,
+			      struct ibv_recv_wr **bad)
+{
+	return fake_put(&((struct fake_srq *)base)->slots, wr, bad);
+}
+
+static inline int op_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr,
+			       struct ibv_recv_wr **bad)
+{
+	return fake_put(&((struct fake_qp *)base)->own, wr, bad);
+}
+
+static inline struct ibv_mw *op_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	struct ibv_mw *mw = calloc(1, sizeof(*mw));
+
+	*mw = (struct ibv_mw){.context = pd->context, .pd = pd, .type = type, .rkey = 0x100};
+	fake.mws++;
+	return mw;
+}
+
+static inline int op_dealloc_mw(struct ibv_mw *mw)
+{
+	fake.mws--;
+	free(mw);
+	return 0;
+}
+
+/* --- libibverbs --- */
+
+int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+	(void)context;
+	*attr = (struct ibv_device_attr){.device_cap_flags = IBV_DEVICE_MEM_WINDOW_TYPE_2B,
+					 .max_srq = fake.alone ? 0 : 16,
+					 .max_srq_wr = FAKE_QUEUE,
+					 .max_cqe = FAKE_QUEUE,
+					 .phys_port_cnt = 2,
+					 .max_sge = VB_SGE_MAX};
+	return 0;
+}
+
+int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *out)
+{
+	struct ibv_port_attr *attr = (struct ibv_port_attr *)out;
+
+	(void)context, (void)port;
+	attr->active_mtu = IBV_MTU_4096;
+	attr->active_speed = 32;
+	attr->active_width = 2;
+	attr->max_msg_sz = 1 << 30;
+	attr->gid_tbl_len = 8;
+	return 0;
+}
+
+/* Of two ports, the second has addresses: of RoCE v1, of a link, and those that are to be used. */
+int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index,
+		      struct ibv_gid_entry *entry, uint32_t flags, size_t len)
+{
+	static const struct {
+		const char *text;
+		uint32_t type;
+	} gids[] = {{"::ffff:192.0.2.1", IBV_GID_TYPE_ROCE_V1},
+		    {"fe80::1", IBV_GID_TYPE_ROCE_V2},
+		    {"::ffff:192.0.2.2", IBV_GID_TYPE_ROCE_V2},
+		    {"2001:db8::2", IBV_GID_TYPE_ROCE_V2}};
+
+	(void)context, (void)flags, (void)len;
+	if (port != 2 || index >= SL_ARRAY_LEN(gids))
+		return ENODATA;
+	entry->gid_type = gids[index].type;
+	return inet_pton(AF_INET6, gids[index].text, entry->gid.raw) == 1 ? 0 : EINVAL;
+}
+
+struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
+{
+	struct ibv_pd *pd = fake_fails() ? NULL : calloc(1, sizeof(*pd));
+
+	if (!pd)
+		return NULL;
+	pd->context = context;
+	fake.pds++;
+	return pd;
+}
+
+int ibv_dealloc_pd(struct ibv_pd *pd)
+{
+	fake.pds--;
+	free(pd);
+	return 0;
+}
+
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova,
+				unsigned int access)
+{
+	struct ibv_mr *mr = fake_fails() ? NULL : calloc(1, sizeof(*mr));
+
+	(void)iova, (void)access;
+	if (!mr)
+		return NULL;
+	*mr = (struct ibv_mr){.context = pd->context, .pd = pd, .addr = addr, .length = len};
+	mr->lkey = mr->rkey = ++fake.next_key;
+	fake.registrations++;
+	fake.registered_here += pthread_equal(fake.self, pthread_self()) != 0;
+	fake.registered += len;
+	return mr;
+}
+
+struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t len, int access)
+{
+	return ibv_reg_mr_iova2(pd, addr, len, (uintptr_t)addr, (unsigned)access);
+}
+
+int ibv_dereg_mr(struct ibv_mr *mr)
+{
+	fake.deregistrations++;
+	fake.registered -= mr->length;
+	free(mr);
+	return 0;
+}
+
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
+{
+	struct ibv_comp_channel *c = fake_fails() ? NULL : calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->context = context;
+	c->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	fake.bells++;
+	return c;
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel *c)
+{
+	close(c->fd);
+	fake.bells--;
+	free(c);
+	return 0;
+}
+
+struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+			     struct ibv_comp_channel *bell, int vector)
+{
+	struct fake_cq *cq = fake_fails() ? NULL : calloc(1, sizeof(*cq));
+
+	if (!cq)
+		return NULL;
+	cq->base = (struct ibv_cq){
+		.context = context, .channel = bell, .cq_context = cq_context, .cqe = cqe};
+	fake.created_vectors[vector % 8]++;
+	fake.cqs++;
+	return &cq->base;
+}
+
+int ibv_destroy_cq(struct ibv_cq *cq)
+{
+	fake.cqs--;
+	free(cq);
+	return 0;
+}
+
+int ibv_get_cq_event(struct ibv_comp_channel *c, struct ibv_cq **cq, void **context)
+{
+	(void)c, (void)cq, (void)context;
+	errno = EAGAIN;
+	return -1;
+}
+
+void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int cnt)
+{
+	(void)cq, (void)cnt;
+}
+
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	struct fake_srq *srq = calloc(1, sizeof(*srq));
+
+	srq->base = (struct ibv_srq){
+		.context = pd->context, .pd = pd, .srq_context = attr->srq_context};
+	fake.srqs++;
+	fake.srqs_made++;
+	return &srq->base;
+}
+
+int ibv_destroy_srq(struct ibv_srq *srq)
+{
+	fake.srqs--;
+	free(srq);
+	return 0;
+}
+
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct fake_qp *qp = fake_fails() ? NULL : calloc(1, sizeof(*qp));
+
+	if (!qp)
+		return NULL;
+	qp->base = (struct ibv_qp){.context = pd->context,
+				   .qp_context = attr->qp_context,
+				   .pd = pd,
+				   .send_cq = attr->send_cq,
+				   .recv_cq = attr->recv_cq,
+				   .srq = attr->srq,
+				   .qp_num = ++fake.next_qpn};
+	attr->cap.max_inline_data = 0;
+	qp->state = IBV_QPS_INIT;
+	fake.qps++;
+	fake.qps_here += pthread_equal(fake.self, pthread_self()) != 0;
+	return &qp->base;
+}
+
+/* Events that nobody has read yet go with what they name. */
+static inline void fake_forget(const struct ibv_qp *qp)
+{
+	pthread_mutex_lock(&fake.lock);
+	for (unsigned i = fake.event_got; i != fake.event_put; i++) {
+		if (fake.events[i % FAKE_EVENTS].element.qp == qp)
+			fake.events[i % FAKE_EVENTS].event_type = IBV_EVENT_CLIENT_REREGISTER;
+	}
+	pthread_mutex_unlock(&fake.lock);
+}
+
+int ibv_destroy_qp(struct ibv_qp *base)
+{
+	fake_forget(base);
+	if (fake_failing == (struct fake_qp *)base)
+		fake_failing = NULL;
+	free(base);
+	fake.qps--;
+	return 0;
+}
+
+int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
+{
+	struct fake_qp *qp = (struct fake_qp *)base;
+
+	if (mask & IBV_QP_MIN_RNR_TIMER)
+		qp->rnr_timer = attr->min_rnr_timer;
+	if (!(mask & IBV_QP_STATE))
+		return 0;
+	qp->state = attr->qp_state;
+	if (qp->state == IBV_QPS_ERR) {
+		fake.errors++;
+		fake_failing = qp;
+		if (!fake.mute && !qp->told)
+			fake_event(&(struct ibv_async_event){
+				.element = {.qp = base},
+				.event_type = IBV_EVENT_QP_LAST_WQE_REACHED});
+		qp->told |= !fake.mute;
+	}
+	if (qp->state == IBV_QPS_RESET)
+		fake.resets++;
+	return 0;
+}
+
+int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
+		 struct ibv_qp_init_attr *init)
+{
+	(void)mask, (void)init;
+	*attr = (struct ibv_qp_attr){.path_mtu = IBV_MTU_1024,
+				     .min_rnr_timer = ((struct fake_qp *)base)->rnr_timer};
+	return 0;
+}
+
+int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *ev)
+{
+	eventfd_t many;
+	bool got;
+
+	(void)eventfd_read(context->async_fd, &many);
+	pthread_mutex_lock(&fake.lock);
+	got = fake.event_got != fake.event_put;
+	if (got)
+		*ev = fake.events[fake.event_got++ % FAKE_EVENTS];
+	pthread_mutex_unlock(&fake.lock);
+	errno = EAGAIN;
+	return got ? 0 : -1;
+}
+
+void ibv_ack_async_event(struct ibv_async_event *ev)
+{
+	(void)ev;
+	fake.events_acked++;
+}
+
+/* --- librdmacm --- */
+
+struct ibv_context **rdma_get_devices(int *cnt)
+{
+	struct ibv_context **all = calloc(2, sizeof(*all));
+
+	all[0] = &fake.context;
+	if (cnt)
+		*cnt = 1;
+	return all;
+}
+
+void rdma_free_devices(struct ibv_context **all)
+{
+	free(all);
+}
+
+int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t len)
+{
+	(void)id, (void)level, (void)len;
+	if (name == RDMA_OPTION_ID_TOS)
+		fake.tos = *(const uint8_t *)value;
+	return 0;
+}
+
+int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	(void)id, (void)attr;
+	*mask = IBV_QP_STATE;
+	return fake_fails() ? -1 : 0;
+}
+
+int rdma_disconnect(struct rdma_cm_id *id)
+{
+	(void)id;
+	return 0;
+}
+
+int rdma_destroy_id(struct rdma_cm_id *id)
+{
+	if (fake.listening == id)
+		fake.listening = NULL;
+	fake.ids--;
+	free(id);
+	return 0;
+}
+
+struct rdma_event_channel *rdma_create_event_channel(void)
+{
+	struct rdma_event_channel *c = fake_fails() ? NULL : calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	fake.channels++;
+	c->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return c;
+}
+
+void rdma_destroy_event_channel(struct rdma_event_channel *c)
+{
+	fake.channels--;
+	close(c->fd);
+	free(c);
+}
+
+int rdma_create_id(struct rdma_event_channel *c, struct rdma_cm_id **id, void *context,
+		   enum rdma_port_space ps)
+{
+	(void)context, (void)ps;
+	if (fake_fails())
+		return -1;
+	fake.ids++;
+	*id = calloc(1, sizeof(**id));
+	(*id)->channel = c;
+	return 0;
+}
+
+/* What a call has begun ends at once. */
+static inline int fake_happens(struct rdma_cm_id *id, enum rdma_cm_event_type type)
+{
+	if (fake_fails())
+		return -1;
+	fake.cm_event = (struct rdma_cm_event){.id = id, .event = type};
+	return eventfd_write(id->channel->fd, 1);
+}
+
+int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *from, struct sockaddr *to,
+		      int timeout_ms)
+{
+	(void)to, (void)timeout_ms;
+	fake.from = (struct sockaddr_storage){0};
+	if (from)
+		memcpy(&fake.from, from,
+		       from->sa_family == AF_INET ? sizeof(struct sockaddr_in)
+						  : sizeof(struct sockaddr_in6));
+	id->verbs = &fake.context;
+	id->port_num = 1;
+	return fake_happens(id, RDMA_CM_EVENT_ADDR_RESOLVED);
+}
+
+int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
+{
+	(void)timeout_ms;
+	return fake_happens(id, RDMA_CM_EVENT_ROUTE_RESOLVED);
+}
+
+int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
+{
+	int rc = fake_happens(id, fake.answer ? RDMA_CM_EVENT_ESTABLISHED : RDMA_CM_EVENT_REJECTED);
+
+	(void)param;
+	fake.cm_event.param.conn.private_data = fake.answer;
+	fake.cm_event.param.conn.private_data_len = fake.answer_len;
+	return rc;
+}
+
+int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
+{
+	(void)addr;
+	id->verbs = &fake.context;
+	fake.binds++;
+	if (!fake.absent)
+		return 0;
+	errno = ENODEV;
+	return -1;
+}
+
+int rdma_listen(struct rdma_cm_id *id, int backlog)
+{
+	(void)backlog;
+	fake.listening = id;
+	return 0;
+}
+
+/* What was begun has happened, or the listening id's device is taken away. */
+int rdma_get_cm_event(struct rdma_event_channel *c, struct rdma_cm_event **ev)
+{
+	static struct rdma_cm_event removal = {.event = RDMA_CM_EVENT_DEVICE_REMOVAL};
+	eventfd_t told;
+
+	if (eventfd_read(c->fd, &told) == 0) {
+		*ev = &fake.cm_event;
+		return 0;
+	}
+	if (fake.listening && fake.listening->channel == c && fake.absent) {
+		removal.id = fake.listening;
+		*ev = &removal;
+		return 0;
+	}
+	errno = EAGAIN;
+	return -1;
+}
+
+int rdma_ack_cm_event(struct rdma_cm_event *ev)
+{
+	(void)ev;
+	return 0;
+}
+
+/* --- set-up --- */
+
+static inline void fake_start(void)
+{
+	memset(&fake, 0, sizeof(fake));
+	pthread_mutex_init(&fake.lock, NULL);
+	fake.self = pthread_self();
+	fake.context = (struct ibv_context){
+		.device = &fake.device,
+		.ops = {.poll_cq = op_poll_send_cq,
+			.req_notify_cq = op_req_notify,
+			.post_send = op_post_send,
+			.post_srq_recv = op_post_srq,
+			.post_recv = op_post_recv,
+			.alloc_mw = op_alloc_mw,
+			.dealloc_mw = op_dealloc_mw},
+		.async_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+		.num_comp_vectors = 4,
+	};
+	ck_assert_int_ge(fake.context.async_fd, 0);
+	strcpy(fake.device.name, "fake0");
+}
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The blocks as they are in builds for use: debug builds have the system's own instead. */
+#undef SL_DEBUG
+#include "../../../user/rpc/mem.c"
+
+#include "suite.h"
+
+enum { MANY = 40 };
+
+static const size_t two_mib = ((size_t)2 << 20) - sizeof(struct sl_mem_block);
+static struct sl_mem mem;
+static void *blocks[MANY];
+
+static void take(unsigned cnt, size_t len)
+{
+	for (unsigned i = 0; i < cnt; i++) {
+		blocks[i] = sl_mem_alloc(&mem, len);
+		ck_assert_ptr_nonnull(blocks[i]);
+		((uint8_t *)blocks[i])[len - 1] = 1;
+	}
+}
+
+static void give(unsigned cnt)
+{
+	for (unsigned i = 0; i < cnt; i++)
+		sl_mem_free(&mem, blocks[i]);
+}
+
+static void set_up(void)
+{
+	sl_mem_init(&mem, (size_t)1 << 30);
+}
+
+static void tear_down(void)
+{
+	ck_assert_uint_eq(mem.used, 0);
+	sl_mem_fini(&mem);
+}
+
+FIXTURE(set_up, tear_down)
+
+TEST(what_is_kept_of_large_blocks_is_bounded)
+{
+	take(MANY, two_mib);
+	ck_assert_uint_eq(mem.used, (size_t)MANY << 21);
+	ck_assert_uint_eq(mem.kept, 0);
+	give(3);
+	ck_assert_uint_eq(mem.kept, (size_t)3 << 21);
+	for (unsigned i = 3; i < MANY; i++)
+		sl_mem_free(&mem, blocks[i]);
+	ck_assert_uint_eq(mem.kept, SL_MEM_KEEP);
+}
+
+TEST(kept_blocks_are_used_again)
+{
+	void *first;
+
+	take(2, two_mib);
+	first = blocks[1];
+	give(2);
+	take(2, two_mib);
+	ck_assert_ptr_eq(blocks[0], first);
+	ck_assert_uint_eq(mem.kept, 0);
+	give(2);
+	ck_assert_uint_eq(mem.kept, (size_t)2 << 21);
+}
+
+TEST(small_blocks_and_the_largest_do_not_count_as_kept)
+{
+	take(MANY, 100);
+	give(MANY);
+	take(2, SL_MEM_LARGE);
+	give(2);
+	ck_assert_uint_eq(mem.kept, 0);
+}
+
+TEST(the_limit_counts_what_is_handed_out)
+{
+	sl_mem_init(&mem, 4096);
+	take(1, 2048 - sizeof(struct sl_mem_block));
+	ck_assert_uint_eq(mem.used, 2048);
+	ck_assert_ptr_null(sl_mem_alloc(&mem, 2049 - sizeof(struct sl_mem_block)));
+	blocks[1] = sl_mem_alloc(&mem, 2048 - sizeof(struct sl_mem_block));
+	ck_assert_ptr_nonnull(blocks[1]);
+	give(2);
+}

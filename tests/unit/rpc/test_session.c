@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which channels of a session a burst looks at: those on which something is going on. The others
+ * rest, and a bell wakes them.
+ */
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include "rpc/session.h"
+#include "suite.h"
+
+enum { CHANNELS = 8, TICK_NS = SL_SESSION_CHECK_NS };
+
+struct end {
+	struct sl_transport base;
+	unsigned polls, posts, pings;
+	uint64_t request; /* the id in the last REQUEST */
+	bool armed, busy; /* busy: there is something when it is armed */
+	struct sl_message in;
+	bool has_in;
+};
+
+static struct end ends[CHANNELS];
+static struct sl_rpc_channel *channels[CHANNELS];
+static struct sl_rpc *rpc;
+static uint64_t now_ns;
+static unsigned replies;
+
+static int end_post(struct sl_transport *t, const struct sl_rpc_header *h,
+		    const struct sl_span *spans, unsigned cnt, uint64_t cookie)
+{
+	struct end *e = (struct end *)t;
+	struct sl_rpc_entry entry;
+
+	(void)cnt, (void)cookie;
+	e->posts++;
+	e->pings += (h->version_type & 15) == SL_RPC_PING;
+	if ((h->version_type & 15) == SL_RPC_REQUEST) {
+		memcpy(&entry, spans[0].ptr, sizeof(entry));
+		e->request = entry.id;
+	}
+	return 0;
+}
+
+static int end_poll(struct sl_transport *t, struct sl_message *m, unsigned max)
+{
+	struct end *e = (struct end *)t;
+
+	(void)max;
+	e->polls++;
+	if (!e->has_in)
+		return 0;
+	e->has_in = false;
+	*m = e->in;
+	return 1;
+}
+
+static void end_release(struct sl_transport *t, const struct sl_message *m)
+{
+	(void)t, (void)m;
+}
+
+static void nothing(struct sl_transport *t)
+{
+	(void)t;
+}
+
+static uint32_t window(const struct sl_transport *t)
+{
+	return t->bulk_max;
+}
+
+static bool end_arm(struct sl_transport *t, bool want_room)
+{
+	struct end *e = (struct end *)t;
+
+	(void)want_room;
+	return e->armed = !e->busy && !e->has_in;
+}
+
+static void end_disarm(struct sl_transport *t)
+{
+	((struct end *)t)->armed = false;
+}
+
+static int end_check(struct sl_transport *t)
+{
+	uint64_t bells;
+
+	if (read(t->fd, &bells, sizeof(bells)) < 0)
+		ck_assert_int_eq(errno, EAGAIN); /* it has not rung */
+	return 0;
+}
+
+static const struct sl_transport_ops end_ops = {
+	.post = end_post,
+	.flush = nothing,
+	.poll = end_poll,
+	.release = end_release,
+	.window = window,
+	.progress = nothing,
+	.arm = end_arm,
+	.disarm = end_disarm,
+	.check = end_check,
+	.close = nothing,
+};
+
+static void on_reply(void *app, void *cookie, const struct sl_rpc_reply *r)
+{
+	(void)app, (void)cookie;
+	replies += r->last;
+}
+
+static void on_failed(void *app, void *cookie, enum sl_rpc_failure why)
+{
+	(void)app, (void)cookie, (void)why;
+}
+
+static void on_done(void *app, void *app_data, const struct sl_rpc_batch_end *end)
+{
+	(void)app, (void)app_data, (void)end;
+}
+
+static void on_sent(void *app, void *app_data, uint64_t batch)
+{
+	(void)app, (void)app_data, (void)batch;
+}
+
+static void on_state(void *app, void *app_data, enum sl_rpc_state state)
+{
+	(void)app, (void)app_data, (void)state;
+}
+
+static const struct sl_rpc_ops ops = {.reply = on_reply,
+				      .failed = on_failed,
+				      .batch_done = on_done,
+				      .sent = on_sent,
+				      .state = on_state};
+
+static unsigned turn(uint64_t passed_ns)
+{
+	unsigned n;
+
+	now_ns += passed_ns;
+	n = sl_rpc_poll(rpc, now_ns);
+	sl_rpc_flush(rpc, now_ns);
+	return n;
+}
+
+static void forget_counts(void)
+{
+	for (unsigned i = 0; i < CHANNELS; i++)
+		ends[i].polls = ends[i].posts = 0;
+}
+
+/* All are up, and nothing has happened for two ticks. */
+static void set_up(void)
+{
+	struct sl_rpc_config cfg;
+
+	sl_rpc_config_default(&cfg);
+	cfg.max_outstanding = 64;
+	rpc = sl_rpc_create(&cfg, NULL, &ops, NULL);
+	now_ns = 1;
+	for (unsigned i = 0; i < CHANNELS; i++) {
+		ends[i].base = (struct sl_transport){.ops = &end_ops,
+						     .fd = eventfd(0, EFD_NONBLOCK),
+						     .copies = true,
+						     .slot_len = SL_RPC_SLOT_SIZE,
+						     .bulk_max = 64 << 10,
+						     .slice_min = 8 << 10,
+						     .peer_epoch = 7};
+		channels[i] = sl_rpc_channel_add(rpc, "test", NULL);
+		ck_assert_int_eq(sl_rpc_adopt(channels[i], &ends[i].base, now_ns), 0);
+	}
+	turn(TICK_NS);
+	turn(TICK_NS);
+	forget_counts();
+}
+
+static void tear_down(void)
+{
+	sl_rpc_destroy(rpc);
+	for (unsigned i = 0; i < CHANNELS; i++)
+		close(ends[i].base.fd);
+}
+
+static void ask(unsigned i)
+{
+	static const uint8_t body[8];
+	struct sl_span span = sl_span_of(body, sizeof(body));
+	struct sl_rpc_item item = {
+		.spans = &span, .span_cnt = 1, .len = sizeof(body), .class = SL_CLASS_NORMAL};
+	uint64_t batch;
+
+	ck_assert_int_eq(sl_rpc_send(channels[i], &item, 1, now_ns, &batch), 0);
+}
+
+static void answer(unsigned i)
+{
+	static struct sl_rpc_entry e;
+
+	e = (struct sl_rpc_entry){.id = ends[i].request};
+	ends[i].in = (struct sl_message){
+		.header = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_RESPONSE,
+			   .flags = SL_RPC_BATCH | SL_RPC_FIRST | SL_RPC_LAST,
+			   .priority = SL_CLASS_NORMAL,
+			   .count = 1,
+			   .fragment_len = sizeof(e),
+			   .total_or_offset = sizeof(e),
+			   .id = UINT64_C(7) << 48 | 1},
+		.body = (const uint8_t *)&e};
+	ends[i].has_in = true;
+}
+
+static void ring(unsigned i)
+{
+	static const uint64_t one = 1;
+
+	ck_assert_int_eq(write(ends[i].base.fd, &one, sizeof(one)), sizeof(one));
+}
+
+/* Polls of all, in ten bursts between two ticks. */
+static unsigned polls_of_ten(void)
+{
+	unsigned sum = 0;
+
+	forget_counts();
+	for (unsigned i = 0; i < 10; i++)
+		turn(10);
+	for (unsigned i = 0; i < CHANNELS; i++)
+		sum += ends[i].polls;
+	return sum;
+}
+
+FIXTURE(set_up, tear_down)
+
+TEST(a_burst_looks_at_what_is_going_on)
+{
+	ck_assert_uint_eq(polls_of_ten(), 0);
+	ask(3);
+	ck_assert_uint_eq(polls_of_ten(), 10);
+	ck_assert_uint_eq(ends[3].polls, 10);
+	/* For however long that takes. */
+	for (unsigned i = 0; i < 5; i++)
+		turn(TICK_NS);
+	ck_assert_uint_eq(polls_of_ten(), 10);
+	answer(3);
+	turn(1);
+	ck_assert_uint_eq(replies, 1);
+	/* It may go on at once; who is not used for a tick rests. */
+	ck_assert_uint_eq(polls_of_ten(), 10);
+	turn(TICK_NS);
+	turn(TICK_NS);
+	ck_assert_uint_eq(polls_of_ten(), 0);
+}
+
+TEST(who_rests_is_armed_and_woken_by_its_bell)
+{
+	for (unsigned i = 0; i < CHANNELS; i++)
+		ck_assert(ends[i].armed);
+	ask(2);
+	ck_assert(!ends[2].armed); /* its peer need not ring */
+	answer(2);
+	ck_assert_uint_eq(turn(1), 1);
+	turn(TICK_NS);
+	turn(TICK_NS);
+	ck_assert(ends[2].armed);
+	/* What comes unasked is taken with the next tick. */
+	ask(2);
+	turn(1);
+	sl_rpc_cancel(channels[2], ends[2].request);
+	turn(TICK_NS);
+	turn(TICK_NS);
+	turn(TICK_NS);
+	ck_assert(ends[2].armed);
+	answer(2);
+	ring(2);
+	ck_assert_uint_eq(turn(TICK_NS), 1);
+}
+
+/* It has something to do when it is to rest: it goes on being looked at. */
+TEST(who_cannot_be_armed_does_not_rest)
+{
+	ends[5].busy = true;
+	ask(5);
+	answer(5);
+	turn(1);
+	turn(TICK_NS);
+	turn(TICK_NS);
+	ck_assert_uint_eq(polls_of_ten(), 10);
+	ends[5].busy = false;
+	turn(TICK_NS);
+	ck_assert_uint_eq(polls_of_ten(), 0);
+}
+
+TEST(all_are_armed_when_the_worker_sleeps)
+{
+	ask(1);
+	turn(1);
+	ck_assert(sl_rpc_arm(rpc));
+	for (unsigned i = 0; i < CHANNELS; i++)
+		ck_assert(ends[i].armed);
+	/* A bell that is taken on the way to bed keeps the worker up. */
+	ring(6);
+	ck_assert_uint_eq(turn(TICK_NS), 1);
+	ck_assert_uint_eq(ends[6].polls, 1);
+	sl_rpc_disarm(rpc);
+	for (unsigned i = 0; i < CHANNELS; i++)
+		ck_assert_int_eq(ends[i].armed, i != 1 && i != 6);
+}
+
+/* Silent ones are asked whether they are there, and the worker wakes for it. */
+TEST(who_rests_is_asked_whether_it_is_there)
+{
+	struct sl_rpc_config cfg;
+
+	sl_rpc_config_default(&cfg);
+	ck_assert_uint_eq(sl_rpc_next_ns(rpc), 1 + cfg.ping_interval_ns);
+	turn(cfg.ping_interval_ns);
+	turn(1);
+	for (unsigned i = 0; i < CHANNELS; i++)
+		ck_assert_uint_eq(ends[i].pings, 1);
+}

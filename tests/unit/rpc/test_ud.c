@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Virtual connections from their HELLO to their end, over sockets in the place of a device, with an
+ * enemy beside them who sees everything, sends what it likes, and lacks the key.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/rand.h"
+#include "rpc/rpc.h"
+#include "rpc/sendq.h"
+#include "rpc/ud/hall.h"
+#include "suite.h"
+#include "ud_sockets.h"
+
+enum {
+	SLOTS = 256,
+	SEEN_MAX = 256,
+	BODY = 50,
+	/* no datagram is as long as a HELLO or an ANSWER */ WAIT_S = 20
+};
+
+static char endpoint[64], key_path[64];
+static struct sl_secret secret = {.bytes = "of the tests, for all of them", .len = 29};
+static struct sl_rpc_listener *listener;
+static int enemy;
+
+/* What the enemy has seen. */
+static struct seen {
+	uint8_t bytes[UD_MTU_MAX];
+	uint32_t len, to;
+} seen[SEEN_MAX];
+static unsigned seen_cnt;
+
+static void look_on(const uint8_t *bytes, uint32_t len, uint32_t to_qpn)
+{
+	if (seen_cnt == SEEN_MAX)
+		return;
+	memcpy(seen[seen_cnt].bytes, bytes, len);
+	seen[seen_cnt].len = len;
+	seen[seen_cnt++].to = to_qpn;
+}
+
+static void throw_at(const void *bytes, uint32_t len, uint32_t qpn)
+{
+	struct sockaddr_in sa = {.sin_family = AF_INET,
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+				 .sin_port = htons((uint16_t)qpn)};
+
+	ck_assert_int_eq(sendto(enemy, bytes, len, 0, (struct sockaddr *)&sa, sizeof(sa)), len);
+}
+
+static void set_up(void)
+{
+	struct sl_rpc_listen_options opt = {.key_file = key_path, .slots = SLOTS};
+	struct sl_err err = SL_ERR(256);
+	int fd = memfd_create("key", 0);
+	unsigned pid = (unsigned)getpid();
+
+	ck_assert_int_eq(write(fd, secret.bytes, secret.len), (ssize_t)secret.len);
+	ck_assert_int_eq(fchmod(fd, 0600), 0);
+	snprintf(key_path, sizeof(key_path), "/proc/self/fd/%d", fd);
+	snprintf(endpoint, sizeof(endpoint), "rdma+ud://127.%u.%u.%u:7471", 1 + (pid >> 16) % 250,
+		 pid >> 8 & 255, pid & 255);
+	ud_sockets_use((struct ud_faults){.lost = 0});
+	ud_sockets_tap = look_on;
+	enemy = socket(AF_INET, SOCK_DGRAM, 0);
+	ck_assert_int_ge(enemy, 0);
+	listener = sl_rpc_listen(endpoint, &opt, &err);
+	ck_assert_msg(listener != NULL, "%s", err.text);
+}
+
+static void tear_down(void)
+{
+	listener->ops->close(listener);
+	close(enemy);
+}
+
+FIXTURE(set_up, tear_down)
+
+/* --- both ends --- */
+
+static void take(struct sl_transport *t)
+{
+	t->hub->ops->take(t->hub);
+}
+
+static struct sl_transport *accepted(void)
+{
+	return listener->ops->accept(listener, sl_now_ns());
+}
+
+static bool nobody_comes(void)
+{
+	ck_assert_ptr_null(accepted());
+	return true;
+}
+
+#define until(cond)                                                                                \
+	do {                                                                                       \
+		uint64_t until_ = sl_now_ns() + WAIT_S * SL_NS_PER_SEC;                            \
+		while (!(cond))                                                                    \
+			ck_assert_msg(sl_now_ns() < until_, "no end: " #cond);                     \
+	} while (0)
+
+static void *dial(void *arg)
+{
+	struct sl_rpc_dial_options opt = {.endpoint = endpoint,
+					  .key_file = key_path,
+					  .slots = SLOTS,
+					  .timeout_ms = WAIT_S * 1000};
+	struct sl_err err = SL_ERR(256);
+
+	(void)arg;
+	return sl_rpc_dial(&opt, &err);
+}
+
+static struct sl_transport *try_to_dial(void)
+{
+	pthread_t thread;
+	void *t = NULL;
+
+	ck_assert_int_eq(pthread_create(&thread, NULL, dial, NULL), 0);
+	until(nobody_comes() && pthread_tryjoin_np(thread, &t) == 0);
+	return t;
+}
+
+/* Nobody's yet. */
+static struct sl_transport *dialled(void)
+{
+	struct sl_transport *t = try_to_dial();
+
+	ck_assert_ptr_nonnull(t);
+	return t;
+}
+
+static struct ends {
+	struct sl_transport *gateway, *backend;
+} both;
+
+static void connect_both(void)
+{
+	both.gateway = dialled();
+	ck_assert_int_eq(both.gateway->ops->attach(both.gateway, &both), 0);
+	until((take(both.gateway), both.backend = accepted()));
+	ck_assert_int_eq(both.backend->ops->attach(both.backend, &listener), 0);
+}
+
+static void close_both(void)
+{
+	both.gateway->ops->close(both.gateway);
+	both.backend->ops->close(both.backend);
+}
+
+static int post(struct sl_transport *t, uint64_t id, uint32_t len)
+{
+	static uint8_t zeros[UD_BULK_MAX];
+	struct sl_span body = sl_span_of(zeros, len);
+	struct sl_rpc_header h = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_REQUEST,
+				  .flags = SL_RPC_FIRST | SL_RPC_LAST,
+				  .count = 1,
+				  .fragment_len = len,
+				  .total_or_offset = len,
+				  .id = id};
+	int rc = t->ops->post(t, &h, &body, 1, 0);
+
+	t->ops->flush(t);
+	return rc;
+}
+
+/* How many messages there are now; the last one's number. */
+static unsigned received(struct sl_transport *t, uint64_t *id)
+{
+	struct sl_message m[8];
+	unsigned sum = 0;
+	int n;
+
+	take(t);
+	while ((n = t->ops->poll(t, m, 8)) > 0) {
+		*id = m[n - 1].header.id;
+		for (int i = 0; i < n; i++)
+			t->ops->release(t, &m[i]);
+		sum += (unsigned)n;
+	}
+	ck_assert_int_eq(n, 0);
+	t->ops->flush(t);
+	return sum;
+}
+
+static bool nothing_comes(struct sl_transport *t)
+{
+	uint64_t id;
+
+	ck_assert_uint_eq(received(t, &id), 0);
+	return true;
+}
+
+/* The next message is that one, and there is no other. */
+static void check_goes_on(uint64_t id)
+{
+	unsigned n = 0;
+	uint64_t last = 0;
+
+	ck_assert_int_eq(post(both.gateway, id, BODY), 0);
+	until((take(both.gateway), n += received(both.backend, &last), n));
+	ck_assert_uint_eq(n, 1);
+	ck_assert_uint_eq(last, id);
+	ck_assert_int_eq(both.backend->ops->check(both.backend), 0);
+}
+
+/* --- who is new --- */
+
+static struct sl_ud_hello hello_of(uint32_t number, uint32_t id)
+{
+	struct sockaddr_in sa = {.sin_family = AF_INET};
+	socklen_t len = sizeof(sa);
+	struct sl_ud_hello h = {.magic = SL_UD_HELLO_MAGIC,
+				.version = SL_UD_VERSION,
+				.epoch = 77,
+				.number = number,
+				.slots = SLOTS,
+				.id = id,
+				.mtu = UD_MTU_MAX};
+
+	/* To have a port. */
+	throw_at("", 1, 9);
+	ck_assert_int_eq(getsockname(enemy, (struct sockaddr *)&sa, &len), 0);
+	h.answer_qpn = ntohs(sa.sin_port);
+	ck_assert_int_eq(ud_hello_prove(&secret, &h), 0);
+	return h;
+}
+
+/* Where HELLOs go: the first one that was seen. */
+static uint32_t door(void)
+{
+	for (unsigned i = 0; i < seen_cnt; i++) {
+		if (seen[i].len == sizeof(struct sl_ud_hello))
+			return seen[i].to;
+	}
+	ck_abort_msg("no HELLO");
+}
+
+/* The listener has seen what was thrown at its door; what it says to that. */
+static bool answered(struct sl_ud_answer *a)
+{
+	ck_assert_ptr_null(accepted());
+	return recv(enemy, a, sizeof(*a), MSG_DONTWAIT) == (ssize_t)sizeof(*a);
+}
+
+/* The dialler's first datagram behind that HELLO and that ANSWER. */
+static void say_first(const struct sl_ud_hello *h, const struct sl_ud_answer *a)
+{
+	struct sl_ud_header first = {.magic = SL_UD_MAGIC,
+				     .version = SL_UD_VERSION,
+				     .kind = SL_UD_ACK,
+				     .to = a->id,
+				     .window = 1};
+	struct ud_keys keys;
+
+	ck_assert_int_eq(ud_keys_derive(&secret, h, a, true, &keys), 0);
+	ud_seal(&keys.out, &first, sizeof(first), 0);
+	throw_at(&first, sizeof(first), a->qpn);
+}
+
+TEST(who_repeats_its_hello_has_one_connection)
+{
+	struct sl_transport *other = dialled(), *t;
+	struct sl_ud_hello first = hello_of(1, 5), again = hello_of(2, 5);
+	struct sl_ud_answer a, b;
+
+	throw_at(&first, sizeof(first), door());
+	ck_assert(answered(&a));
+	throw_at(&again, sizeof(again), door());
+	ck_assert(answered(&b));
+	ck_assert_uint_eq(b.verdict, SL_UD_GRANTED);
+	say_first(&first, &a);
+	ck_assert_ptr_null(accepted());
+	say_first(&again, &b);
+	t = accepted();
+	ck_assert_ptr_nonnull(t);
+	ck_assert_ptr_null(accepted());
+	t->ops->close(t);
+	other->ops->close(other);
+}
+
+TEST(a_hello_is_taken_once)
+{
+	struct sl_ud_answer a;
+
+	connect_both();
+	for (unsigned i = 0, cnt = seen_cnt; i < cnt; i++) {
+		if (seen[i].len == sizeof(struct sl_ud_hello))
+			throw_at(seen[i].bytes, seen[i].len, door());
+	}
+	ck_assert(!answered(&a));
+	ck_assert_uint_ge(listener->refused, 1);
+	check_goes_on(1);
+	close_both();
+}
+
+TEST(without_the_key_there_is_no_answer)
+{
+	struct sl_transport *other = dialled();
+	struct sl_ud_hello h = hello_of(1, 5);
+	uint8_t *bytes = (uint8_t *)&h;
+	struct sl_ud_answer a;
+
+	for (unsigned i = 0; i < sizeof(h); i++) {
+		bytes[i] ^= 1;
+		throw_at(&h, sizeof(h), door());
+		bytes[i] ^= 1;
+		throw_at(&h, i, door());
+		ck_assert(!answered(&a));
+	}
+	ck_assert_uint_eq(listener->refused, 2 * sizeof(h));
+	/* It was not taken for any of these. */
+	throw_at(&h, sizeof(h), door());
+	ck_assert(answered(&a));
+	other->ops->close(other);
+}
+
+TEST(as_many_as_may_wait_are_granted_and_the_next_is_told)
+{
+	struct sl_transport *other = dialled();
+	struct sl_ud_answer a;
+	unsigned granted = 0;
+
+	for (uint32_t i = 0; i < 100; i++) {
+		struct sl_ud_hello h = hello_of(i, 1000 + i);
+
+		throw_at(&h, sizeof(h), door());
+		ck_assert(answered(&a));
+		granted += a.verdict == SL_UD_GRANTED;
+		ck_assert_uint_eq(a.verdict, i < 63 ? SL_UD_GRANTED : SL_UD_FULL);
+	}
+	ck_assert_uint_eq(granted, 63); /* and the dialler above */
+	other->ops->close(other);
+}
+
+TEST(a_door_that_broke_is_another_one_the_next_time)
+{
+	struct sl_transport *first = dialled(), *t;
+
+	ud_sockets_break = true;
+	ck_assert_ptr_null(try_to_dial());
+	ud_sockets_break = false;
+	t = dialled();
+	t->ops->close(t);
+	first->ops->close(first);
+}
+
+/* --- datagrams that nobody should believe --- */
+
+static unsigned of_connection(unsigned i)
+{
+	return seen[i].len >= sizeof(struct sl_ud_header) &&
+	       seen[i].len != sizeof(struct sl_ud_hello) &&
+	       seen[i].len != sizeof(struct sl_ud_answer);
+}
+
+TEST(a_datagram_with_one_bit_changed_carries_out_nothing)
+{
+	uint64_t id;
+	unsigned thrown = 0, n = 0;
+	struct seen one;
+
+	connect_both();
+	seen_cnt = 0;
+	ck_assert_int_eq(post(both.gateway, 1, BODY), 0);
+	one = seen[0]; /* it is on its way, and not taken yet */
+	for (unsigned bit = 0; bit < 8 * one.len; bit++, thrown++) {
+		one.bytes[bit / 8] ^= (uint8_t)(1U << bit % 8);
+		throw_at(one.bytes, one.len, one.to);
+		one.bytes[bit / 8] ^= (uint8_t)(1U << bit % 8);
+	}
+	for (unsigned len = 0; len < one.len; len++, thrown++)
+		throw_at(one.bytes, len, one.to);
+	until((n += received(both.backend, &id),
+	       both.backend->unsealed + both.backend->hub->strays >= thrown && n));
+	ck_assert_uint_eq(n, 1);
+	ck_assert_uint_eq(both.backend->unsealed + both.backend->hub->strays, thrown);
+	ck_assert_uint_gt(both.backend->unsealed, thrown / 2);
+	ck_assert_uint_eq(id, 1);
+	check_goes_on(2);
+	close_both();
+}
+
+TEST(what_was_recorded_is_carried_out_once)
+{
+	unsigned cnt;
+
+	connect_both();
+	for (unsigned i = 1; i <= 20; i++)
+		check_goes_on(i);
+	cnt = seen_cnt;
+	for (unsigned i = 0; i < cnt; i++) {
+		if (of_connection(i))
+			throw_at(seen[i].bytes, seen[i].len, seen[i].to);
+	}
+	until(nothing_comes(both.backend) && nothing_comes(both.gateway) &&
+	      both.backend->doubled >= 20);
+	check_goes_on(21);
+	close_both();
+}
+
+TEST(what_was_recorded_of_a_former_connection_is_a_strays)
+{
+	unsigned cnt;
+	uint64_t strays = 0;
+
+	connect_both();
+	check_goes_on(1);
+	cnt = seen_cnt;
+	close_both();
+	connect_both();
+	for (unsigned i = 0; i < cnt; i++) {
+		if (of_connection(i)) {
+			throw_at(seen[i].bytes, seen[i].len, seen[i].to);
+			strays += seen[i].to == ((struct ud_hall *)both.backend->hub)->pair->qpn;
+		}
+	}
+	ck_assert_uint_ge(strays, 2);
+	until(nothing_comes(both.backend) && both.backend->hub->strays >= strays);
+	ck_assert_uint_eq(both.backend->unsealed, 0);
+	check_goes_on(2);
+	close_both();
+}
+
+TEST(a_flood_of_noise_keeps_nobody_from_going_on)
+{
+	struct sl_prng rng;
+	uint8_t noise[256];
+
+	connect_both();
+	sl_prng_seed(&rng, 5);
+	for (unsigned i = 0; i < 2000; i++) {
+		for (unsigned k = 0; k < sizeof(noise); k++)
+			noise[k] = (uint8_t)sl_prng_below(&rng, 256);
+		throw_at(noise, (uint32_t)sl_prng_below(&rng, sizeof(noise)),
+			 i % 2 ? door() : ((struct ud_hall *)both.backend->hub)->pair->qpn);
+		if (i % 100 == 0)
+			check_goes_on(i + 1);
+		if (i % 10 == 0)
+			ck_assert_ptr_null(accepted());
+	}
+	ck_assert_uint_ge(listener->refused, 1);
+	ck_assert_uint_ge(both.backend->hub->strays, 1);
+	close_both();
+}
+
+/* --- sizes --- */
+
+TEST(a_hall_takes_no_connection_whose_datagrams_are_longer_than_its_slots)
+{
+	struct sl_transport *t = dialled();
+	struct ud_hall *h;
+	int rc;
+
+	/* The port's MTU is another one when its owner gets a hall. */
+	ud_sockets_mtu = 1024;
+	h = ud_hall_new(&((struct ud_conn *)t)->local, &rc);
+	ck_assert_ptr_nonnull(h);
+	h->refs = 1;
+	ck_assert_int_eq(ud_conn_enter((struct ud_conn *)t, h), -EMSGSIZE);
+	ck_assert_ptr_null(t->hub);
+	t->ops->close(t);
+	ud_hall_put(h);
+}
+
+TEST(both_ends_agree_on_what_the_shorter_takes)
+{
+	ud_sockets_mtu = 2048;
+	connect_both();
+	ck_assert_uint_eq(((struct ud_conn *)both.gateway)->flow.payload,
+			  2048 - sizeof(struct sl_ud_header));
+	ck_assert_uint_eq(((struct ud_conn *)both.backend)->flow.payload,
+			  2048 - sizeof(struct sl_ud_header));
+	check_goes_on(1);
+	close_both();
+}
+
+TEST(small_messages_take_bytes_of_the_window_and_not_datagrams)
+{
+	uint64_t id = 0;
+	unsigned n = 0, posted = 0;
+
+	connect_both();
+	while (posted < 200 && post(both.gateway, posted + 1, BODY) == 0)
+		posted++;
+	ck_assert_uint_eq(posted, 200);
+	until((take(both.gateway), both.gateway->ops->flush(both.gateway),
+	       n += received(both.backend, &id), n == posted));
+	ck_assert_uint_eq(id, posted);
+	close_both();
+}
+
+TEST(what_is_long_leaves_room_for_what_is_urgent)
+{
+	uint32_t window;
+	uint64_t id;
+	unsigned n = 0, posted = 0;
+
+	connect_both();
+	while ((window = both.gateway->ops->window(both.gateway)) >= SL_SENDQ_SLICE_MIN) {
+		ck_assert_int_eq(post(both.gateway, ++posted, window), 0);
+		ck_assert_uint_lt(posted, 100);
+	}
+	ck_assert_uint_ge(posted, 2);
+	for (unsigned i = 0; i < 10; i++)
+		ck_assert_int_eq(post(both.gateway, ++posted, BODY), 0);
+	until((take(both.gateway), both.gateway->ops->flush(both.gateway),
+	       n += received(both.backend, &id), n == posted));
+	close_both();
+}
+
+TEST(who_closes_is_missed_at_once)
+{
+	connect_both();
+	check_goes_on(1);
+	both.gateway->ops->close(both.gateway);
+	until((take(both.backend), both.backend->ops->check(both.backend) == -ENOTCONN));
+	both.backend->ops->close(both.backend);
+}

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams over datagrams: two ends and a network between them that loses, doubles, delays and forges,
+ * by seeds. What was put at one end comes out at the other, once and in order, and an end of it that
+ * does not read keeps only what it said it would.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/check.h"
+#include "base/rand.h"
+#include "rpc/ud/flow.h"
+#include "rpc/ud/seal.h"
+#include "suite.h"
+
+enum { MTU_MAX = 4096, WIRE_MAX = 512, STEP_NS = 50000, SEEDS = 4, US = 1000 };
+
+struct packet {
+	uint64_t at_ns; /* when it arrives */
+	uint32_t len;
+	uint8_t bytes[MTU_MAX];
+};
+
+struct wire {
+	struct packet *packets; /* unused ones have no length */
+	unsigned loss, doubles; /* per cent */
+	uint64_t delay_ns;      /* up to so long */
+	uint64_t carried;
+	unsigned pending;
+};
+
+struct end {
+	struct ud_flow f;
+	struct ud_keys keys;
+	struct wire out; /* towards the other one */
+	uint64_t put, got, forged;
+	uint32_t most; /* bytes of one put */
+};
+
+static struct sl_prng rng;
+static uint64_t now_ns;
+
+static bool percent(unsigned n)
+{
+	return sl_prng_below(&rng, 100) < n;
+}
+
+static uint8_t byte_of(uint64_t at)
+{
+	return (uint8_t)(at * 131 + (at >> 8));
+}
+
+/* Two ends of one connection whose first datagram has that number. */
+static void begin(struct end e[2], uint32_t mtu, uint64_t number, uint64_t seed)
+{
+	struct sl_secret s = {.bytes = "of the tests only", .len = 17};
+	struct sl_ud_hello h = {.magic = SL_UD_HELLO_MAGIC};
+	struct sl_ud_answer a = {.magic = SL_UD_HELLO_MAGIC};
+
+	now_ns = 1000000;
+	sl_prng_seed(&rng, seed);
+	for (unsigned i = 0; i < 2; i++) {
+		struct ud_flow *f = &e[i].f;
+
+		e[i] = (struct end){.most = 6000};
+		ck_assert_int_eq(ud_flow_init(f, mtu), 0);
+		f->una = f->sent = f->end = f->next = f->base = number;
+		f->edge = f->told = number + f->window;
+		ck_assert_int_eq(ud_keys_derive(&s, &h, &a, i == 0, &e[i].keys), 0);
+		e[i].out.packets = calloc(WIRE_MAX, sizeof(struct packet));
+		ck_assert_ptr_nonnull(e[i].out.packets);
+	}
+}
+
+static void finish(struct end e[2])
+{
+	for (unsigned i = 0; i < 2; i++) {
+		ud_flow_fini(&e[i].f);
+		free(e[i].out.packets);
+	}
+}
+
+static void carry(struct wire *w, const void *bytes, uint32_t len)
+{
+	w->carried++;
+	for (unsigned i = 0; i < WIRE_MAX; i++) {
+		struct packet *p = &w->packets[i];
+
+		if (p->len)
+			continue;
+		p->at_ns = now_ns + (w->delay_ns ? sl_prng_below(&rng, w->delay_ns) : 0);
+		p->len = len;
+		w->pending++;
+		memcpy(p->bytes, bytes, len);
+		return;
+	}
+}
+
+static void send_one(struct end *e, struct ud_out *o)
+{
+	uint8_t bytes[MTU_MAX];
+	uint32_t len = (uint32_t)sizeof(o->header) + o->header.len;
+
+	memcpy(bytes, &o->header, sizeof(o->header));
+	if (o->header.len)
+		memcpy(bytes + sizeof(o->header), o->bytes, o->header.len);
+	ud_seal(&e->keys.out, bytes, len, o->number);
+	if (!percent(e->out.loss))
+		carry(&e->out, bytes, len);
+	if (percent(e->out.doubles))
+		carry(&e->out, bytes, len);
+}
+
+static void send_all(struct end *e)
+{
+	struct ud_out o;
+
+	ud_flow_push(&e->f);
+	while (ud_flow_next(&e->f, now_ns, &o))
+		send_one(e, &o);
+}
+
+/* What is in order is as it was put. */
+static void read_some(struct end *e)
+{
+	struct ud_flow *f = &e->f;
+
+	ud_flow_settle(f);
+	while (f->rx_head < f->rx_tail)
+		ck_assert_uint_eq(f->rx[f->rx_head++], byte_of(e->got++));
+	f->rx_head = f->rx_tail = 0;
+	ud_flow_settle(f);
+}
+
+static void receive(struct end *e, struct packet *p)
+{
+	struct sl_ud_header h;
+	uint64_t number;
+
+	memcpy(&h, p->bytes, sizeof(h));
+	number = ud_flow_number(&e->f, h.seq);
+	if (ud_sealed(&e->keys.in, p->bytes, p->len, number))
+		ck_assert_int_eq(ud_flow_take(&e->f, &h, p->bytes + sizeof(h), now_ns), 0);
+	else
+		e->forged++;
+	ck_assert_uint_le(e->f.next - e->f.base, e->f.window);
+}
+
+static void deliver(struct wire *w, struct end *to)
+{
+	unsigned left = w->pending;
+
+	for (unsigned i = 0; left; i++) {
+		struct packet *p = &w->packets[i];
+
+		left -= p->len != 0;
+		if (p->len && p->at_ns <= now_ns) {
+			receive(to, p);
+			p->len = 0;
+			w->pending--;
+		}
+	}
+}
+
+static void put_some(struct end *e, uint64_t until)
+{
+	uint8_t bytes[8192];
+	uint32_t len = 1 + (uint32_t)sl_prng_below(&rng, e->most);
+
+	if (len > until - e->put)
+		len = (uint32_t)(until - e->put);
+	if (!len || ud_flow_room(&e->f) < len)
+		return;
+	for (uint32_t i = 0; i < len; i++)
+		bytes[i] = byte_of(e->put++);
+	ud_flow_put(&e->f, bytes, len);
+}
+
+static void step(struct end e[2], uint64_t until, unsigned reads)
+{
+	now_ns += STEP_NS;
+	for (unsigned i = 0; i < 2; i++) {
+		deliver(&e[!i].out, &e[i]);
+		if (percent(reads))
+			read_some(&e[i]);
+		put_some(&e[i], until);
+		ck_assert_int_eq(ud_flow_tick(&e[i].f, now_ns), 0);
+		send_all(&e[i]);
+	}
+}
+
+/* Until both have all, and know that the other has. */
+static void run(struct end e[2], uint64_t bytes, unsigned reads)
+{
+	for (unsigned i = 0; i < 2000000; i++) {
+		if (e[0].got == bytes && e[1].got == bytes && ud_flow_idle(&e[0].f) &&
+		    ud_flow_idle(&e[1].f))
+			return;
+		step(e, bytes, reads);
+	}
+	ck_abort_msg("stuck at %lu and %lu of %lu bytes", e[0].got, e[1].got, bytes);
+}
+
+static const struct {
+	unsigned loss, doubles;
+	uint64_t delay_ns;
+	uint32_t mtu;
+	unsigned reads;
+	uint64_t number;
+} nets[] = {
+	{0, 0, 0, 4096, 100, 0},
+	{0, 0, 400 * US, 1024, 100, 0},
+	{5, 0, 0, 4096, 100, 0},
+	{5, 5, 400 * US, 1024, 50, 0},
+	{5, 5, 2000 * US, 256, 20, UINT64_C(0xffffff80)},
+	{30, 20, 1000 * US, 1024, 10, UINT64_C(0xffffff80)},
+	{30, 0, 5000 * US, 4096, 100, UINT64_C(0x1ffffffd0)},
+};
+
+TEST_EACH(what_is_put_comes_out_once_and_in_order, SL_ARRAY_LEN(nets) * SEEDS)
+{
+	size_t n = (size_t)_i / SEEDS;
+	struct end e[2];
+
+	begin(e, nets[n].mtu, nets[n].number, 1 + (uint64_t)_i);
+	for (unsigned i = 0; i < 2; i++) {
+		e[i].out.loss = nets[n].loss;
+		e[i].out.doubles = nets[n].doubles;
+		e[i].out.delay_ns = nets[n].delay_ns;
+	}
+	run(e, 150000, nets[n].reads);
+	ck_assert_uint_eq(e[0].forged + e[1].forged, 0);
+	finish(e);
+}
+
+/* Without loss nothing is sent twice, and acknowledgements are fewer than datagrams. */
+TEST(a_quiet_network_carries_nothing_twice)
+{
+	struct end e[2];
+
+	begin(e, 1024, 0, 7);
+	run(e, 400000, 100);
+	ck_assert_uint_eq(e[0].f.resent + e[1].f.resent, 0);
+	ck_assert_uint_eq(e[0].f.doubled + e[1].f.doubled, 0);
+	ck_assert_uint_lt(e[0].out.carried, 2 * e[0].f.sent);
+	finish(e);
+}
+
+/* Of a reply the acknowledgement waits for what goes that way anyway. */
+TEST(an_acknowledgement_goes_with_what_goes_anyway)
+{
+	struct end e[2];
+
+	begin(e, 4096, 0, 7);
+	for (unsigned i = 0; i < 100; i++) {
+		struct end *from = &e[i & 1], *to = &e[!(i & 1)];
+
+		ud_flow_put(&from->f, "a request, or a reply", 21);
+		send_all(from);
+		now_ns += 20 * US;
+		deliver(&from->out, to);
+		to->f.rx_head = to->f.rx_tail = 0;
+	}
+	ck_assert_uint_eq(e[0].out.carried + e[1].out.carried, 100);
+	/* The last one has nothing to go with. */
+	now_ns += UD_ACK_DELAY_NS;
+	send_all(&e[0]);
+	ck_assert_uint_eq(e[0].out.carried, 51);
+	finish(e);
+}
+
+/* Who does not read stops the other, at what was promised; who then reads lets it go on. */
+TEST(who_does_not_read_stops_the_other)
+{
+	struct end e[2];
+
+	begin(e, 4096, 0, 7);
+	e[1].f.lent = true; /* what is lent stays where it is */
+	for (unsigned i = 0; i < 4000; i++)
+		step(e, 10 << 20, 0);
+	ck_assert_uint_eq(e[0].f.una, e[1].f.next);
+	ck_assert_uint_eq(e[1].f.next - e[1].f.base, e[1].f.window);
+	ck_assert_uint_le(e[1].f.rx_tail, UD_RX);
+	e[1].f.lent = false;
+	for (unsigned i = 0; i < 40000 && e[1].got < e[0].put; i++)
+		step(e, e[0].put, 100);
+	ck_assert_uint_eq(e[1].got, e[0].put);
+	ck_assert_uint_gt(e[1].got, UD_RX);
+	finish(e);
+}
+
+/* One that was kept may not come again: not at once, and not when the numbers begin anew. */
+TEST(what_was_recorded_is_worth_nothing)
+{
+	struct end e[2];
+	struct packet old, copy;
+
+	begin(e, 1024, 0, 7);
+	ud_flow_put(&e[0].f, "\x00\x83", 2);
+	send_all(&e[0]);
+	old = e[0].out.packets[0];
+	deliver(&e[0].out, &e[1]);
+	read_some(&e[1]);
+	ck_assert_uint_eq(e[1].got, 2);
+	copy = old;
+	receive(&e[1], &copy);
+	read_some(&e[1]);
+	ck_assert_uint_eq(e[1].got, 2);
+	ck_assert_uint_eq(e[1].f.doubled, 1);
+	/* To another connection, and to this one 2^32 datagrams later. */
+	copy = old;
+	receive(&e[0], &copy);
+	ck_assert_uint_eq(e[0].forged, 1);
+	e[1].f.next = e[1].f.base = UINT64_C(1) << 32;
+	copy = old;
+	receive(&e[1], &copy);
+	ck_assert_uint_eq(e[1].forged, 1);
+	finish(e);
+}
+
+TEST(a_seal_holds_for_each_byte_and_the_number)
+{
+	struct end e[2];
+	uint8_t d[64] = {0}, sealed[64];
+
+	begin(e, 1024, 0, 7);
+	ud_seal(&e[0].keys.out, d, sizeof(d), 5);
+	memcpy(sealed, d, sizeof(d));
+	ck_assert(ud_sealed(&e[1].keys.in, d, sizeof(d), 5));
+	for (unsigned i = 0; i < sizeof(d); i++) {
+		memcpy(d, sealed, sizeof(d));
+		d[i] ^= 1;
+		ck_assert(!ud_sealed(&e[1].keys.in, d, sizeof(d), 5));
+	}
+	memcpy(d, sealed, sizeof(d));
+	ck_assert(!ud_sealed(&e[1].keys.in, d, sizeof(d), 5 + (UINT64_C(1) << 32)));
+	finish(e);
+}
+
+TEST(proofs_hold_for_what_was_said)
+{
+	struct sl_secret s = {.bytes = "of the tests only", .len = 17}, other = s;
+	struct sl_ud_hello h = {.magic = SL_UD_HELLO_MAGIC, .number = 4};
+	struct sl_ud_answer a = {.magic = SL_UD_HELLO_MAGIC, .number = 4};
+	struct ud_keys k[2];
+
+	other.bytes[0] ^= 1;
+	ck_assert_int_eq(ud_hello_prove(&s, &h), 0);
+	ck_assert_int_eq(ud_answer_prove(&s, &h, &a), 0);
+	ck_assert(ud_hello_proven(&s, &h));
+	ck_assert(!ud_hello_proven(&other, &h));
+	ck_assert(ud_answer_proven(&s, &h, &a));
+	ck_assert(!ud_answer_proven(&other, &h, &a));
+	for (size_t i = 0; i < sizeof(a); i++) {
+		((uint8_t *)&a)[i] ^= 1;
+		ck_assert(!ud_answer_proven(&s, &h, &a));
+		((uint8_t *)&a)[i] ^= 1;
+	}
+	for (size_t i = 0; i < sizeof(h); i++) {
+		((uint8_t *)&h)[i] ^= 1;
+		ck_assert(!ud_hello_proven(&s, &h));
+		ck_assert(ud_answer_proven(&s, &h, &a) ==
+			  (i >= offsetof(struct sl_ud_hello, proof)));
+		((uint8_t *)&h)[i] ^= 1;
+	}
+	ck_assert_int_eq(ud_keys_derive(&s, &h, &a, true, &k[0]), 0);
+	a.nonce[3] ^= 1;
+	ck_assert_int_eq(ud_keys_derive(&s, &h, &a, false, &k[1]), 0);
+	ck_assert_mem_ne(&k[0].out, &k[1].in, sizeof(k[0].out));
+}
+
+/* A peer that is authentic and lies. */
+TEST(what_cannot_be_is_the_peers_doing)
+{
+	static const struct sl_ud_header lies[] = {
+		{.kind = 0},
+		{.kind = SL_UD_BYE + 1},
+		{.kind = SL_UD_DATA},
+		{.kind = SL_UD_ACK, .len = 1},
+		{.kind = SL_UD_DATA, .len = 1024},
+		{.kind = SL_UD_ACK, .ack = 2},
+		{.kind = SL_UD_ACK, .sacked = 1},
+		{.kind = SL_UD_ACK, .window = 65},
+	};
+	struct end e[2];
+
+	begin(e, 1024, 0, 7);
+	ud_flow_put(&e[0].f, "x", 1);
+	send_all(&e[0]);
+	for (size_t i = 0; i < SL_ARRAY_LEN(lies); i++)
+		ck_assert_int_eq(ud_flow_take(&e[0].f, &lies[i], NULL, now_ns), -EPROTO);
+	finish(e);
+}
+
+TEST(silence_ends_it_and_only_while_something_is_waited_for)
+{
+	struct end e[2];
+	struct ud_out o;
+	unsigned sent = 0;
+
+	begin(e, 1024, 0, 7);
+	now_ns += 2 * UD_SILENCE_NS;
+	ck_assert_int_eq(ud_flow_tick(&e[0].f, now_ns), 0);
+	ck_assert_uint_eq(ud_flow_next_ns(&e[0].f), UINT64_MAX);
+	ud_flow_put(&e[0].f, "x", 1);
+	ud_flow_push(&e[0].f);
+	while (!ud_flow_tick(&e[0].f, now_ns)) {
+		while (ud_flow_next(&e[0].f, now_ns, &o))
+			sent++;
+		ck_assert_uint_gt(ud_flow_next_ns(&e[0].f), now_ns);
+		now_ns = ud_flow_next_ns(&e[0].f);
+	}
+	ck_assert_int_eq(ud_flow_tick(&e[0].f, now_ns), -ETIMEDOUT);
+	ck_assert_uint_ge(sent, 10);
+	ck_assert_uint_le(sent, 100);
+	finish(e);
+}

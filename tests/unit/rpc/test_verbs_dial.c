@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Dialling over the fake device: what each failure leaves behind, and what a person is told. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rpc/rpc.h"
+#include "rpc/verbs/proof.h"
+#include "suite.h"
+#include "verbs_bed.h"
+
+static char said[256];
+static const char *address = "192.0.2.1:7471";
+static struct sl_rpc_rdma way;
+
+/* All that is made ahead is there. */
+static void make_ahead(void)
+{
+	unsigned steps = fake.steps, fail_at = fake.fail_at;
+
+	fake.fail_at = 0;
+	vb_closer_fill();
+	sl_verbs_settle();
+	fake.steps = steps;
+	fake.fail_at = fail_at;
+}
+
+/* Fails as the device and the answer are now; what there was before is there. */
+static void dial_in_vain(void)
+{
+	char key[] = "/tmp/sl-verbs-XXXXXX";
+	struct sl_rpc_dial_options opt = {.key_file = key,
+					  .rdma = way,
+					  .bulk_ring_len = SL_RPC_MIN_BULK,
+					  .slots = SLOTS,
+					  .timeout_ms = 5000,
+					  .worker = GROUP};
+	unsigned pds, cqs, bells, qps, mws, ids = fake.ids, channels = fake.channels;
+	struct sl_err err = {said, sizeof(said)};
+	struct sl_transport *dialled;
+	int fd = mkstemp(key);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(write(fd, "0123456789abcdef", 16), 16);
+	close(fd);
+	make_ahead();
+	pds = fake.pds, cqs = fake.cqs, bells = fake.bells, qps = fake.qps, mws = fake.mws;
+	said[0] = 0;
+	dialled = sl_verbs_dial(&opt, address, &err);
+	unlink(key);
+	ck_assert_ptr_null(dialled);
+	ck_assert_ptr_nonnull(strstr(said, address));
+	sl_verbs_settle();
+	make_ahead();
+	ck_assert_uint_eq(fake.qps, qps);
+	ck_assert_uint_eq(fake.mws, mws);
+	ck_assert_uint_eq(fake.cqs, cqs);
+	ck_assert_uint_eq(fake.bells, bells);
+	ck_assert_uint_eq(fake.pds, pds);
+	ck_assert_uint_eq(fake.ids, ids);
+	ck_assert_uint_eq(fake.channels, channels);
+}
+
+static void fail_each_step(void)
+{
+	unsigned steps;
+
+	dial_in_vain(); /* what is made once for all is there from now on */
+	fake.steps = 0;
+	dial_in_vain();
+	ck_assert_ptr_nonnull(strstr(said, "nobody listens"));
+	steps = fake.steps;
+	ck_assert_uint_ge(steps, 6);
+	for (unsigned n = 1; n <= steps; n++) {
+		fake.steps = 0;
+		fake.fail_at = n;
+		dial_in_vain();
+	}
+	fake.fail_at = 0;
+}
+
+FIXTURE(set_up, tear_down)
+
+TEST(each_step_that_fails_leaves_nothing_open)
+{
+	fail_each_step();
+}
+
+TEST(each_step_that_fails_without_shared_queues_leaves_nothing_open)
+{
+	fake.alone = true;
+	fail_each_step();
+}
+
+TEST(each_answer_of_a_backend_has_its_meaning)
+{
+	static const struct {
+		struct vb_answer answer;
+		uint8_t len;
+		const char *meaning;
+	} cases[] = {
+		{{.magic = VB_MAGIC, .version = VB_VERSION - 1},
+		 sizeof(struct vb_answer),
+		 "older release"},
+		{{.magic = VB_MAGIC, .version = VB_VERSION + 1},
+		 sizeof(struct vb_answer),
+		 "newer release"},
+		{{.magic = VB_MAGIC, .version = VB_VERSION, .verdict = VB_FULL},
+		 sizeof(struct vb_answer),
+		 "as many connections"},
+		{{.magic = VB_MAGIC, .version = VB_VERSION, .verdict = VB_OTHER_KEY},
+		 sizeof(struct vb_answer),
+		 "another key"},
+		{{.magic = VB_MAGIC, .version = VB_VERSION, .verdict = VB_GRANTED},
+		 sizeof(struct vb_answer),
+		 "another key"},
+		{{.magic = VB_MAGIC, .version = VB_VERSION - 1},
+		 sizeof(struct vb_answer) - 1,
+		 "no sluice hello"},
+		{{.magic = VB_MAGIC ^ 1, .version = VB_VERSION - 1},
+		 sizeof(struct vb_answer),
+		 "no sluice hello"},
+	};
+
+	for (size_t i = 0; i < SL_ARRAY_LEN(cases); i++) {
+		fake.answer = &cases[i].answer;
+		fake.answer_len = cases[i].len;
+		dial_in_vain();
+		ck_assert_msg(strstr(said, cases[i].meaning) != NULL, "case %zu: %s", i, said);
+	}
+}
+
+static const char *source_text(char text[INET6_ADDRSTRLEN])
+{
+	const struct sockaddr_in *in = (const struct sockaddr_in *)&fake.from;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&fake.from;
+
+	if (!in->sin_family)
+		return "";
+	if (in->sin_family == AF_INET)
+		return inet_ntop(AF_INET, &in->sin_addr, text, INET6_ADDRSTRLEN);
+	return inet_ntop(AF_INET6, &in6->sin6_addr, text, INET6_ADDRSTRLEN);
+}
+
+/* The device's way is by port 1, its addresses are port 2's: what was asked for, or nothing. */
+TEST(the_way_is_the_configured_one)
+{
+	static const struct {
+		const char *address;
+		struct sl_rpc_rdma way;
+		const char *source, *meaning;
+	} cases[] = {
+		{"192.0.2.9:1", {.tos = 0}, "", "nobody listens"},
+		{"192.0.2.9:1", {.tos = 104}, "", "nobody listens"},
+		{"192.0.2.9:1", {.source = "192.0.2.3"}, "192.0.2.3", "nobody listens"},
+		{"[2001:db8::9]:1", {.source = "2001:db8::3"}, "2001:db8::3", "nobody listens"},
+		{"[2001:db8::9]:1", {.source = "192.0.2.3"}, "", "no such source"},
+		{"192.0.2.9:1", {.device = "fake0"}, "192.0.2.2", "nobody listens"},
+		{"[2001:db8::9]:1", {.device = "fake0"}, "2001:db8::2", "nobody listens"},
+		{"192.0.2.9:1", {.device = "fake0", .port = 1}, "", "no such source"},
+		{"192.0.2.9:1", {.device = "fake0", .port = 2}, "192.0.2.2", "another device or"},
+		{"192.0.2.9:1", {.port = 2}, "", "another device or port"},
+		{"192.0.2.9:1", {.device = "fake1"}, "", "no such RDMA device"},
+		{"192.0.2.9:1",
+		 {.device = "fake1", .source = "192.0.2.3"},
+		 "192.0.2.3",
+		 "another device or port"},
+	};
+
+	for (size_t i = 0; i < SL_ARRAY_LEN(cases); i++) {
+		char text[INET6_ADDRSTRLEN];
+
+		address = cases[i].address;
+		way = cases[i].way;
+		fake.tos = 0;
+		fake.from = (struct sockaddr_storage){0};
+		dial_in_vain();
+		ck_assert_msg(strstr(said, cases[i].meaning) != NULL, "case %zu: %s", i, said);
+		ck_assert_msg(strcmp(source_text(text), cases[i].source) == 0, "case %zu", i);
+		ck_assert_uint_eq(fake.tos, way.tos);
+	}
+}

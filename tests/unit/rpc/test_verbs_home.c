@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What connections of one device share and have of their own, what becomes of it when the device
+ * fails or goes, and a listener that outlives it.
+ */
+#include "verbs_bed.h"
+
+#include <poll.h>
+#include "base/clock.h"
+#include "suite.h"
+
+/* --- memory of a home --- */
+
+enum { CNT = 8 };
+
+static struct sl_verbs *all[CNT];
+
+static void connect_all(uint32_t bulk_len)
+{
+	for (unsigned i = 0; i < CNT; i++) {
+		all[i] = fake_connect(GROUP, SLOTS, bulk_len);
+		vb_borrow_from(all[i], memory, sizeof(memory));
+	}
+}
+
+static void close_all(void)
+{
+	for (unsigned i = 0; i < CNT; i++)
+		all[i]->base.ops->close(&all[i]->base);
+	sl_verbs_settle();
+}
+
+FIXTURE(set_up, tear_down)
+
+/* The owner's memory is registered once for all; what each has of its own are rings. */
+TEST(memory_is_registered_once_for_all)
+{
+	size_t each = SLOTS * SL_RPC_SLOT_SIZE + 2 * SL_RPC_MIN_BULK;
+	size_t slots = CNT * 2 * SLOTS * SL_RPC_SLOT_SIZE, before;
+
+	sl_verbs_settle(); /* rings for one more are made ahead of it, by another thread */
+	before = fake.registered;
+	connect_all(SL_RPC_MIN_BULK);
+	sl_verbs_settle();
+	ck_assert_uint_le(fake.registered, before + (CNT + 1) * each + slots);
+	close_all();
+}
+
+/* The last lets go of it: its owner may unmap it then. */
+TEST(the_last_connection_lets_go_of_the_memory)
+{
+	size_t with, before;
+
+	connect_all(SL_RPC_MIN_BULK);
+	sl_verbs_settle();
+	with = fake.registered;
+	close_all();
+	before = fake.registered;
+	ck_assert_uint_eq(with, before);
+	t->ops->close(t);
+	sl_verbs_settle();
+	ck_assert_uint_le(fake.registered, before - sizeof(memory));
+	v = fake_connect(GROUP, SLOTS, BULK);
+	t = &v->base;
+}
+
+/* Who comes back finds rings that are registered, and nothing that another peer has written. */
+TEST(rings_are_used_again_and_empty)
+{
+	unsigned registrations, left = 0;
+
+	sl_verbs_settle();
+	registrations = fake.registrations;
+	memset(v->rx_bulk, 0x5a, BULK);
+	t->ops->close(t);
+	sl_verbs_settle();
+	v = fake_connect(GROUP, SLOTS, BULK);
+	t = &v->base;
+	ck_assert_uint_eq(fake.registrations, registrations);
+	for (unsigned i = 0; i < BULK; i++)
+		left += v->rx_bulk[i] != 0;
+	ck_assert_uint_eq(left, 0);
+}
+
+/* What is in use is not counted as kept, or after a while none would be. */
+TEST(rings_are_used_again_however_often)
+{
+	unsigned registrations;
+
+	sl_verbs_settle();
+	registrations = fake.registrations;
+	for (unsigned i = 0; i < 3 * VB_ARENA_KEEP / BULK; i++) {
+		t->ops->close(t);
+		sl_verbs_settle();
+		v = fake_connect(GROUP, SLOTS, BULK);
+		t = &v->base;
+	}
+	ck_assert_uint_eq(fake.registrations, registrations);
+}
+
+/* Who comes next finds rings as well: they are made when the ones before are taken, elsewhere. */
+TEST(rings_are_made_ahead_by_another_thread)
+{
+	enum { AHEAD = 2 }; /* with slots for all in what the home has */
+	unsigned here;
+
+	sl_verbs_settle();
+	here = fake.registered_here;
+	for (unsigned i = 0; i < AHEAD; i++) {
+		all[i] = fake_connect(GROUP, SLOTS, BULK);
+		sl_verbs_settle();
+	}
+	ck_assert_uint_eq(fake.registered_here, here);
+	for (unsigned i = 0; i < AHEAD; i++)
+		all[i]->base.ops->close(&all[i]->base);
+}
+
+/* So are queue pairs, and all that goes with them. */
+TEST(queue_pairs_are_made_ahead_by_another_thread)
+{
+	unsigned here;
+
+	sl_verbs_settle();
+	ck_assert_uint_eq(fake.qps, 1 + VB_ENDS_READY);
+	here = fake.qps_here;
+	for (unsigned i = 0; i < CNT; i++) {
+		all[i] = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
+		sl_verbs_settle();
+		ck_assert_uint_eq(fake.qps, 2 + i + VB_ENDS_READY);
+	}
+	ck_assert_uint_eq(fake.qps_here, here);
+	close_all();
+	ck_assert_uint_eq(fake.qps, 1 + VB_ENDS_READY);
+}
+
+/* Who comes with another window has what fits it, and after a while so have others like it. */
+TEST(queue_pairs_are_made_ahead_for_the_window_that_is_asked_for)
+{
+	unsigned here;
+
+	sl_verbs_settle();
+	all[0] = fake_connect(GROUP, 2 * SLOTS, SL_RPC_MIN_BULK);
+	sl_verbs_settle();
+	ck_assert_uint_eq(fake.qps, 2 + VB_ENDS_READY);
+	here = fake.qps_here;
+	for (unsigned i = 1; i < CNT; i++) {
+		all[i] = fake_connect(GROUP, 2 * SLOTS, SL_RPC_MIN_BULK);
+		ck_assert_int_ge(all[i]->end.rx_cq->cqe, 2 * SLOTS);
+		sl_verbs_settle();
+	}
+	ck_assert_uint_eq(fake.qps_here, here);
+	close_all();
+}
+
+/* An end that cannot be made leaves nothing behind. */
+TEST(each_step_of_an_end_that_fails_leaves_nothing)
+{
+	unsigned cqs, bells, qps, mws, steps;
+	struct vb_place place;
+	struct vb_end e;
+
+	sl_verbs_settle();
+	place = vb_home_ends(v->home)->place;
+	cqs = fake.cqs, bells = fake.bells, qps = fake.qps, mws = fake.mws;
+	fake.steps = 0;
+	ck_assert_int_eq(vb_end_make(&e, &place, SLOTS), 0);
+	steps = fake.steps;
+	ck_assert_uint_ge(steps, 4);
+	vb_end_free(&e);
+	for (unsigned n = 1; n <= steps; n++) {
+		fake.steps = 0;
+		fake.fail_at = n;
+		/* The device's first no to a queue pair may be to its inline data. */
+		if (vb_end_make(&e, &place, SLOTS) == 0)
+			vb_end_free(&e);
+		ck_assert_uint_eq(fake.qps, qps);
+		ck_assert_uint_eq(fake.cqs, cqs);
+		ck_assert_uint_eq(fake.bells, bells);
+		ck_assert_uint_eq(fake.mws, mws);
+	}
+	fake.fail_at = 0;
+}
+
+/* Of rings that nobody uses no more stay than VB_ARENA_KEEP. */
+TEST(only_so_many_rings_are_kept)
+{
+	size_t before = fake.registered;
+
+	connect_all(4 << 20);
+	close_all();
+	ck_assert_uint_le(fake.registered,
+			  before + VB_ARENA_KEEP + CNT * 2 * SLOTS * SL_RPC_SLOT_SIZE);
+}
+
+/* --- the device's ways --- */
+
+/* What the queue pair's packets hold, which the port's would not tell. */
+TEST(the_packet_length_is_that_of_the_path)
+{
+	ck_assert_uint_eq(v->packet_len, 1024);
+}
+
+/* Bells of different workers ring on different interrupts. */
+TEST(workers_have_interrupts_of_their_own)
+{
+	struct sl_verbs *other = fake_connect(GROUP + 1, SLOTS, SL_RPC_MIN_BULK);
+
+	ck_assert_uint_gt(fake.created_vectors[GROUP % 4], 0);
+	ck_assert_uint_gt(fake.created_vectors[(GROUP + 1) % 4], 0);
+	ck_assert_uint_eq(fake.created_vectors[(GROUP + 2) % 4], 0);
+	ck_assert_uint_eq(fake.created_vectors[(GROUP + 3) % 4], 0);
+	other->base.ops->close(&other->base);
+}
+
+static void set_up_alone(void)
+{
+	fake_start();
+	fake.alone = true;
+	v = fake_connect(GROUP, SLOTS, BULK);
+	t = &v->base;
+	vb_borrow_from(v, memory, sizeof(memory));
+}
+
+static void tear_down_alone(void)
+{
+	tear_down();
+	ck_assert_uint_eq(fake.registered, 0);
+	ck_assert_uint_eq(fake.pds + fake.cqs + fake.bells + fake.qps, 0);
+}
+
+FIXTURE(set_up_alone, tear_down_alone)
+
+/*
+ * On a device without shared receive queues each has a domain, slots and registrations of its own.
+ */
+TEST(without_shared_queues_each_has_its_own)
+{
+	struct vb_keys keys = {.magic = VB_MAGIC, .rkey = 1, .bulk = 2};
+	uint64_t cookie;
+
+	ck_assert_ptr_null(v->home);
+	ck_assert_uint_eq(fake.srqs + fake.mws, 0);
+	ck_assert_int_eq(vb_send_keys(v), 0);
+	ck_assert(fake_arrive(v, &keys, sizeof(keys)));
+	ck_assert_int_eq(vb_keys_arrived(v), 1);
+	ck_assert_uint_eq(v->peer_rkey, 1);
+	for (unsigned i = 1; i < 3 * SLOTS; i++) {
+		send_from(memory, i & 1 ? BODY : SMALL, i);
+		fake_complete(v, UINT32_MAX);
+		ck_assert_uint_eq(sent(&cookie), 1);
+		ck_assert_uint_eq(cookie, i);
+		claim(i);
+	}
+}
+
+/* --- what the device tells --- */
+
+/* Another thread hears it. */
+static void until(const _Atomic bool *said)
+{
+	uint64_t end_ns = sl_now_ns() + 20 * SL_NS_PER_SEC;
+
+	while (!*said) {
+		ck_assert_uint_lt(sl_now_ns(), end_ns);
+		usleep(1000);
+	}
+}
+
+/* Who sleeps on the channel's descriptor wakes, and finds it gone. */
+static void check_ended(struct sl_verbs *of)
+{
+	struct pollfd p = {.fd = of->base.fd, .events = POLLIN};
+	struct sl_message m;
+
+	until(&of->gone);
+	ck_assert_int_eq(poll(&p, 1, 20000), 1);
+	ck_assert_int_eq(of->base.ops->check(&of->base), -ENOTCONN);
+	ck_assert_int_eq(of->base.ops->poll(&of->base, &m, 1), -ENOTCONN);
+}
+
+FIXTURE(set_up, tear_down)
+
+/* Of a device that fails, or is taken away, nothing stays; one that comes back is another. */
+TEST(of_a_device_that_fails_nothing_stays)
+{
+	struct sl_verbs *other = fake_connect(GROUP + 1, SLOTS, SL_RPC_MIN_BULK);
+	struct sl_verbs *left = fake_connect(GROUP + 2, SLOTS, SL_RPC_MIN_BULK);
+
+	left->base.ops->close(&left->base);
+	sl_verbs_settle();
+	ck_assert_uint_eq(fake.srqs, 3);
+	fake_event(&(struct ibv_async_event){.event_type = IBV_EVENT_DEVICE_FATAL});
+	check_ended(v);
+	check_ended(other);
+	fake.mute = true;
+	other->base.ops->close(&other->base);
+	t->ops->close(t);
+	sl_verbs_settle();
+	ck_assert_uint_eq(fake.srqs, 0);
+	ck_assert_uint_eq(fake.pds, 0);
+	ck_assert_uint_eq(fake.registered, 0);
+	fake.mute = false;
+	v = fake_connect(GROUP, SLOTS, BULK);
+	t = &v->base;
+	ck_assert_uint_eq(fake.srqs, 1);
+}
+
+/* A shared queue that fails ends those who share it. */
+TEST(a_shared_queue_that_fails_ends_who_shares_it)
+{
+	struct sl_verbs *neighbour = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
+	struct sl_verbs *other = fake_connect(GROUP + 1, SLOTS, SL_RPC_MIN_BULK);
+
+	fake_event(&(struct ibv_async_event){.element = {.srq = vb_home_srq(v->home)},
+					     .event_type = IBV_EVENT_SRQ_ERR});
+	check_ended(v);
+	check_ended(neighbour);
+	ck_assert(!other->gone);
+	neighbour->base.ops->close(&neighbour->base);
+	other->base.ops->close(&other->base);
+	t->ops->close(t);
+	sl_verbs_settle();
+	ck_assert_uint_eq(fake.srqs, 1); /* the other's */
+	v = fake_connect(GROUP, SLOTS, BULK);
+	t = &v->base;
+	ck_assert_uint_eq(fake.srqs, 2);
+}
+
+/* A peer that sends more than it may breaks its channel; the slot that it took is its neighbours'. */
+TEST(what_comes_beyond_the_window_costs_no_slot)
+{
+	const struct fake_slots *s = fake_slots(v);
+	const struct sl_rpc_header h = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_CREDIT,
+					.flags = SL_RPC_FIRST | SL_RPC_LAST};
+	struct sl_message m;
+	unsigned left;
+
+	v->rx_next = v->base.credits.consumed + v->mask + 1; /* all of its window */
+	left = s->put - s->got;
+	ck_assert(fake_arrive(v, &h, sizeof(h)));
+	ck_assert_uint_eq(s->put - s->got, left - 1);
+	ck_assert_int_eq(t->ops->poll(t, &m, 1), -EPROTO);
+	ck_assert_uint_eq(s->put - s->got, left);
+	v->rx_next = v->base.credits.consumed;
+}
+
+/* What fails is one channel's: its owner hears of it, the others do not. */
+TEST(a_queue_pair_that_fails_ends_its_own_channel)
+{
+	struct sl_verbs *neighbour = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
+
+	fake_event(&(struct ibv_async_event){.element = {.qp = v->end.qp},
+					     .event_type = IBV_EVENT_QP_FATAL});
+	check_ended(v);
+	fake_event(&(struct ibv_async_event){.element = {.cq = neighbour->end.rx_cq},
+					     .event_type = IBV_EVENT_CQ_ERR});
+	check_ended(neighbour);
+	neighbour->base.ops->close(&neighbour->base);
+}
+
+/* What the owner hears when the port's state has changed: it wakes. */
+static void tell_port(struct sl_verbs *of, enum ibv_event_type type, int port, bool down)
+{
+	struct pollfd p = {.fd = of->base.fd, .events = POLLIN};
+	uint64_t end_ns = sl_now_ns() + 20 * SL_NS_PER_SEC;
+
+	fake_event(&(struct ibv_async_event){.element = {.port_num = port}, .event_type = type});
+	while (of->port_down != down) {
+		ck_assert_uint_lt(sl_now_ns(), end_ns);
+		usleep(1000);
+	}
+	ck_assert_int_eq(poll(&p, 1, 20000), 1);
+	ck_assert_int_eq(of->base.ops->check(&of->base), 0);
+	ck_assert_int_eq(poll(&p, 1, 0), 0);
+}
+
+/* While a port is down nothing new is posted there; when it is up again, it is. */
+TEST(nothing_is_posted_to_a_port_that_is_down)
+{
+	struct sl_verbs *other = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
+	uint32_t posted;
+
+	other->id->port_num = 2;
+	send_from(memory, SMALL, 0);
+	posted = fake_qp(v)->posted;
+	tell_port(v, IBV_EVENT_PORT_ERR, 1, true);
+	ck_assert_int_eq(post_from(memory, SMALL, 0), -EAGAIN);
+	ck_assert_uint_eq(t->ops->window(t), 0);
+	t->ops->flush(t);
+	ck_assert_uint_eq(fake_qp(v)->posted, posted);
+	ck_assert(!other->port_down);
+	ck_assert_uint_gt(other->base.ops->window(&other->base), 0);
+	tell_port(v, IBV_EVENT_PORT_ACTIVE, 1, false);
+	send_from(memory, SMALL, 0);
+	ck_assert_uint_gt(fake_qp(v)->posted, posted);
+	other->base.ops->close(&other->base);
+}
+
+/* A queue pair without a connection yet is nobody's to end. */
+TEST(a_queue_pair_that_waits_may_fail)
+{
+	uint64_t end_ns = sl_now_ns() + 20 * SL_NS_PER_SEC;
+	struct vb_end e;
+
+	ck_assert_int_eq(vb_ends_get(vb_home_ends(v->home), SLOTS, &e), 0);
+	fake_event(&(struct ibv_async_event){.element = {.qp = e.qp},
+					     .event_type = IBV_EVENT_QP_FATAL});
+	fake_event(&(struct ibv_async_event){.element = {.qp = e.qp},
+					     .event_type = IBV_EVENT_QP_LAST_WQE_REACHED});
+	while (fake.events_acked < 2) {
+		ck_assert_uint_lt(sl_now_ns(), end_ns);
+		usleep(1000);
+	}
+	ck_assert(!v->gone);
+	vb_end_free(&e);
+}
+
+/* A device that tells when it has used its last slot is waited for. */
+TEST(the_last_slot_is_waited_for)
+{
+	struct ibv_qp *qp = v->end.qp;
+
+	sl_verbs_settle();
+	fake.mute = true;
+	t->ops->close(t);
+	usleep(100000);
+	ck_assert_uint_eq(fake.qps, 1 + VB_ENDS_READY);
+	fake_event(&(struct ibv_async_event){.element = {.qp = qp},
+					     .event_type = IBV_EVENT_QP_LAST_WQE_REACHED});
+	sl_verbs_settle();
+	ck_assert_uint_eq(fake.qps, VB_ENDS_READY);
+	fake.mute = false;
+	v = fake_connect(GROUP, SLOTS, BULK);
+	t = &v->base;
+	ck_assert_uint_eq(fake.srqs_made, 1);
+}
+
+/* If it does not tell, a slot may be lost: the queue is not used again. */
+TEST(a_last_slot_that_is_not_told_costs_the_queue)
+{
+	fake.mute = true;
+	t->ops->close(t);
+	sl_verbs_settle();
+	fake.mute = false;
+	v = fake_connect(GROUP, SLOTS, BULK);
+	t = &v->base;
+	ck_assert_uint_eq(fake.srqs_made, 2);
+	ck_assert_uint_eq(fake.srqs, 1);
+}
+
+/* --- a listener --- */
+
+static struct sl_rpc_listener *listen_fake(void)
+{
+	char path[] = "/tmp/sl-verbs-XXXXXX";
+	struct sl_err err = SL_ERR(128);
+	const struct sl_rpc_listen_options opt = {.address = "192.0.2.1:7471",
+						  .key_file = path,
+						  .slots = SLOTS,
+						  .bulk_ring_len = SL_RPC_MIN_BULK};
+	int fd = mkstemp(path);
+	struct sl_rpc_listener *l;
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(write(fd, "0123456789abcdef", 16), 16);
+	l = sl_verbs_listen(&opt, &err);
+	close(fd);
+	unlink(path);
+	ck_assert_msg(l != NULL, "%s", err.text);
+	return l;
+}
+
+static void wait_a_little(uint64_t end_ns)
+{
+	ck_assert_uint_lt(sl_now_ns(), end_ns);
+	usleep(1000);
+}
+
+/* A backend outlives its device: it listens again once that is back, and asks now and then. */
+TEST(a_listener_outlives_its_device)
+{
+	struct sl_rpc_listener *l = listen_fake();
+	uint64_t now_ns = sl_now_ns(), end_ns = now_ns + 20 * SL_NS_PER_SEC;
+
+	ck_assert_ptr_null(l->ops->accept(l, now_ns));
+	ck_assert_uint_eq(l->ops->next_ns(l), UINT64_MAX);
+	fake.absent = true;
+	ck_assert_int_eq(eventfd_write(fake.listening->channel->fd, 1), 0);
+	while (fake.binds < 4)
+		wait_a_little(end_ns);
+	ck_assert_ptr_null(fake.listening);
+	fake.absent = false;
+	while (!fake.listening)
+		wait_a_little(end_ns);
+	ck_assert_ptr_null(l->ops->accept(l, now_ns));
+	l->ops->close(l);
+}
+
+/* What the first peer will need is there before it comes. */
+TEST(a_listener_makes_ahead_what_peers_need)
+{
+	struct sl_rpc_listener *l;
+	uint64_t end_ns = sl_now_ns() + 20 * SL_NS_PER_SEC;
+	size_t registered;
+	unsigned qps;
+
+	sl_verbs_settle();
+	qps = fake.qps;
+	registered = fake.registered;
+	l = listen_fake();
+	ck_assert_ptr_null(l->ops->accept(l, sl_now_ns()));
+	while (fake.qps < qps + VB_ENDS_READY || fake.registered == registered)
+		wait_a_little(end_ns);
+	l->ops->close(l);
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loop. Read from the bottom: sl_agent_run -> turn -> poll, sleep_and_take, pump. */
+#include "agent/agent.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "agent/internal.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+enum {
+	EVENTS_MAX = 256,
+	TIMERS_MAX = 1024, /* of a turn */
+	POLLS_MAX = 8,     /* batches of a server in a turn */
+};
+#define TICK_NS  (SL_NS_PER_MS / 4)
+#define SLEEP_NS (SL_NS_PER_SEC / 2) /* gateways that fall silent are looked for meanwhile */
+#define DRAIN_NS (5 * SL_NS_PER_SEC)
+
+struct foreign {
+	struct agent_watch watch;
+	struct sl_list link;
+	void (*fn)(void *arg);
+	void *arg;
+};
+
+static struct agent_server *next_server(struct agent *a, struct sl_list *at)
+{
+	at = at->next;
+	return at == &a->servers ? NULL : sl_container_of(at, struct agent_server, link);
+}
+#define for_each_server(a, s)                                                                      \
+	for (struct agent_server *s = next_server((a), &(a)->servers); s;                          \
+	     s = next_server((a), &(s)->link))
+
+static void on_timer(void *arg, struct sl_timer *t)
+{
+	struct agent_timer *at = sl_container_of(t, struct agent_timer, t);
+
+	(void)arg;
+	switch (at->kind) {
+	case AGENT_TIMER_CALL: agent_call_late(sl_container_of(at, struct agent_call, late)); break;
+	case AGENT_TIMER_CONN:
+		agent_conn_late(sl_container_of(at, struct agent_conn, timer));
+		break;
+	case AGENT_TIMER_PAUSE: break; /* the turn looks at what waits */
+	default: agent_server_timer(sl_container_of(at, struct agent_server, retry)); break;
+	}
+}
+
+struct agent *sl_agent_open(struct sl_err *err)
+{
+	struct agent *a = calloc(1, sizeof(*a));
+	uint64_t seed = 0;
+
+	if (!a) {
+		sl_err_set(err, "out of memory");
+		return NULL;
+	}
+	sl_list_init(&a->servers);
+	sl_list_init(&a->watches);
+	sl_list_init(&a->dead);
+	sl_list_init(&a->dirty);
+	a->now_ns = sl_now_ns();
+	(void)sl_rand_bytes(&seed, sizeof(seed));
+	sl_prng_seed(&a->prng, seed ^ a->now_ns);
+	sl_mem_init(&a->bodies, AGENT_BODIES_MEM);
+	sl_wheel_init(&a->wheel, a->now_ns, TICK_NS);
+	a->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (a->epoll_fd >= 0 &&
+	    sl_pool_init(&a->calls, sizeof(struct agent_call), 64, AGENT_CALLS_MAX) == 0)
+		return a;
+	sl_err_set(err, "agent: %s", strerror(errno));
+	sl_agent_close(a);
+	return NULL;
+}
+
+static bool watch(struct agent *a, int fd, struct agent_watch *w)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = w};
+
+	return epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0;
+}
+
+static void on_foreign(struct agent_watch *w, uint32_t events)
+{
+	struct foreign *f = sl_container_of(w, struct foreign, watch);
+
+	(void)events;
+	f->fn(f->arg);
+}
+
+int sl_agent_watch(struct agent *a, int fd, void (*fn)(void *arg), void *arg)
+{
+	struct foreign *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return -ENOMEM;
+	*f = (struct foreign){.watch = {on_foreign}, .fn = fn, .arg = arg};
+	if (!watch(a, fd, &f->watch)) {
+		free(f);
+		return -errno;
+	}
+	sl_list_add_tail(&a->watches, &f->link);
+	return 0;
+}
+
+/* Its requests are taken in each turn of the loop anyway. */
+static void on_backend(struct agent_watch *w, uint32_t events)
+{
+	(void)w, (void)events;
+}
+
+int sl_agent_add(struct agent *a, const struct sl_agent_options *opt, struct sl_err *err)
+{
+	struct agent_server *s = agent_server_new(a, opt, err);
+
+	if (!s)
+		return -1;
+	s->watch.fn = on_backend;
+	if (!watch(a, sl_backend_fd(s->backend), &s->watch)) {
+		sl_err_set(err, "agent: epoll: %s", strerror(errno));
+		agent_server_free(s);
+		return -1;
+	}
+	sl_list_add_tail(&a->servers, &s->link);
+	sl_log_info("agent: %s: %s, reached by %s", s->name, opt->to, s->listen);
+	return 0;
+}
+
+void sl_agent_remove(struct agent *a, const char *listen)
+{
+	for_each_server(a, s)
+	{
+		if (!s->leaving && strcmp(s->listen, listen) == 0) {
+			s->leaving = true;
+			sl_backend_ready(s->backend, false);
+		}
+	}
+}
+
+/* Nobody has a channel to it, and nothing is open. */
+static bool is_left(const struct agent_server *s)
+{
+	struct sl_backend_stats st;
+
+	sl_backend_stats(s->backend, &st);
+	return !st.channels && !st.open_requests;
+}
+
+static void sleep_and_take(struct agent *a, bool more)
+{
+	struct epoll_event ev[EVENTS_MAX];
+	bool armed = !more;
+	int n, wait_ms = 0;
+
+	if (armed) {
+		for_each_server(a, s) more |= sl_backend_arm(s->backend) == 0;
+	}
+	if (!more) {
+		uint64_t until = sl_wheel_next_ns(&a->wheel), now = sl_now_ns();
+
+		if (until > now + SLEEP_NS)
+			until = now + SLEEP_NS;
+		if (until > now)
+			wait_ms = (int)((until - now + SL_NS_PER_MS - 1) / SL_NS_PER_MS);
+	}
+	n = epoll_wait(a->epoll_fd, ev, EVENTS_MAX, wait_ms);
+	if (armed) {
+		for_each_server(a, s) sl_backend_disarm(s->backend);
+	}
+	a->now_ns = sl_now_ns();
+	for (int i = 0; i < n; i++) {
+		struct agent_watch *w = ev[i].data.ptr;
+
+		w->fn(w, ev[i].events);
+	}
+}
+
+static void turn(struct agent *a)
+{
+	struct sl_list *at, *next;
+	bool more = false; /* requests to be had at once */
+
+	for_each_server(a, s)
+	{
+		int n = 0, polls = 0;
+
+		do
+			n = sl_backend_poll(s->backend, 0);
+		while (n > 0 && ++polls < POLLS_MAX);
+		more |= n > 0;
+	}
+	for_each_server(a, s) agent_server_pump(s);
+	agent_conns_write(a);
+	sleep_and_take(a, more);
+	(void)sl_wheel_advance(&a->wheel, a->now_ns, on_timer, a, TIMERS_MAX);
+	for_each_server(a, s) agent_server_pump(s);
+	agent_conns_write(a);
+	agent_conns_free(a);
+	for_each_server(a, s) agent_server_tell(s);
+	sl_list_for_each_safe (at, next, &a->servers) {
+		struct agent_server *s = sl_container_of(at, struct agent_server, link);
+
+		if (s->leaving && is_left(s))
+			agent_server_free(s);
+	}
+}
+
+void sl_agent_run(struct agent *a)
+{
+	uint64_t until;
+
+	while (!a->stop)
+		turn(a);
+	for_each_server(a, s)
+	{
+		s->leaving = true;
+		sl_backend_ready(s->backend, false);
+	}
+	until = sl_now_ns() + DRAIN_NS;
+	while (a->stop < 2 && sl_now_ns() < until) {
+		bool idle = true;
+
+		for_each_server(a, s) idle &= is_left(s);
+		if (idle)
+			break;
+		turn(a);
+	}
+}
+
+void sl_agent_stop(struct agent *a)
+{
+	a->stop++;
+}
+
+void sl_agent_close(struct agent *a)
+{
+	struct agent_server *s;
+	struct sl_list *l;
+
+	if (!a)
+		return;
+	while ((s = sl_list_first(&a->servers, struct agent_server, link)))
+		agent_server_free(s);
+	while ((l = sl_list_pop_head(&a->watches)))
+		free(sl_container_of(l, struct foreign, link));
+	agent_conns_free(a);
+	sl_pool_fini(&a->calls);
+	sl_mem_fini(&a->bodies);
+	if (a->epoll_fd >= 0)
+		close(a->epoll_fd);
+	free(a);
+}

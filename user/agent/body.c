@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/body.h"
+
+#include <stdio.h>
+#include <sys/uio.h>
+
+#include "agent/internal.h"
+#include "agent/request.h"
+#include "front/front.h"
+#include "front/grpc/grpc.h"
+
+enum { FRAME_MAX = 24 }; /* "ffffffff\r\n" and "\r\n", or a prefix of gRPC */
+
+struct agent_piece {
+	struct agent_piece *next;
+	uint32_t len, at; /* of len, taken */
+	uint8_t bytes[];
+};
+
+static struct sl_mem *memory_of(const struct agent_call *call)
+{
+	return &call->server->a->bodies;
+}
+
+/* Parts come while there is room for them, and somebody to take them. */
+static void set_flow(struct agent_call *call)
+{
+	struct agent_body *b = &call->body;
+	bool flows = b->begun && b->kept < AGENT_BODY_HIGH;
+
+	if (flows == b->flows || !call->rq)
+		return;
+	b->flows = flows;
+	if (flows)
+		sl_stream_resume(call->rq);
+	else
+		sl_stream_pause(call->rq);
+}
+
+void agent_body_init(struct agent_call *call)
+{
+	call->body = (struct agent_body){.on = true, .end = &call->body.first};
+	sl_stream_pause(call->rq);
+}
+
+void agent_body_begin(struct agent_call *call, enum agent_framing framing, uint64_t length)
+{
+	struct agent_body *b = &call->body;
+
+	b->framing = (uint8_t)framing;
+	b->left = length;
+	b->ended |= !length;
+	b->begun = true;
+	set_flow(call);
+}
+
+void agent_body_stop(struct agent_call *call)
+{
+	call->body.begun = false;
+	set_flow(call);
+}
+
+static struct agent_piece *add_piece(struct agent_call *call, size_t most)
+{
+	struct agent_body *b = &call->body;
+	struct agent_piece *p = sl_mem_alloc(memory_of(call), sizeof(*p) + most);
+
+	if (!p)
+		return NULL;
+	*p = (struct agent_piece){0};
+	*b->end = p;
+	b->end = &p->next;
+	b->taken = true;
+	return p;
+}
+
+static void put(struct agent_piece *p, const void *bytes, size_t len)
+{
+	if (len)
+		memcpy(p->bytes + p->len, bytes, len);
+	p->len += (uint32_t)len;
+}
+
+bool agent_body_add(struct agent_call *call, const void *bytes, size_t len, size_t left)
+{
+	struct agent_body *b = &call->body;
+	uint8_t head[FRAME_MAX];
+	struct agent_piece *p;
+
+	if (!len && b->framing != AGENT_MESSAGES)
+		return true; /* a chunk without bytes is the last one */
+	if (b->ended || len > b->left)
+		return false;
+	p = add_piece(call, FRAME_MAX + len);
+	if (!p)
+		return false;
+	if (b->framing == AGENT_CHUNKED) {
+		put(p, head, (size_t)snprintf((char *)head, sizeof(head), "%zx\r\n", len));
+	} else if (b->framing == AGENT_MESSAGES && !b->in_message) {
+		sl_grpc_put_prefix(head, (uint32_t)(len + left));
+		put(p, head, SL_GRPC_PREFIX);
+	}
+	b->in_message = left;
+	put(p, bytes, len);
+	if (b->framing == AGENT_CHUNKED)
+		put(p, "\r\n", 2);
+	b->left -= b->left == SL_LEN_UNKNOWN ? 0 : len;
+	b->ended = !b->left;
+	b->kept += p->len;
+	set_flow(call);
+	return true;
+}
+
+bool agent_body_end(struct agent_call *call)
+{
+	struct sl_span rest = sl_span_of(call->rq->trailers, call->rq->trailers_len);
+	struct agent_body *b = &call->body;
+	struct agent_piece *p;
+	struct sl_header h;
+
+	if (b->ended)
+		return true;
+	if (b->left && b->left != SL_LEN_UNKNOWN)
+		return false;
+	b->ended = true;
+	if (b->framing != AGENT_CHUNKED)
+		return true;
+	/* A field takes less room there than in the list that it comes from. */
+	p = add_piece(call, FRAME_MAX + call->rq->trailers_len);
+	if (!p)
+		return false;
+	put(p, "0\r\n", 3);
+	while (agent_trailer_next(&rest, &h)) {
+		put(p, h.name.ptr, h.name.len);
+		put(p, ": ", 2);
+		put(p, h.value.ptr, h.value.len);
+		put(p, "\r\n", 2);
+	}
+	put(p, "\r\n", 2);
+	b->kept += p->len;
+	return true;
+}
+
+unsigned agent_body_peek(const struct agent_call *call, struct iovec *to, unsigned max)
+{
+	unsigned n = 0;
+
+	for (struct agent_piece *p = call->body.first; p && n < max; p = p->next)
+		to[n++] = (struct iovec){p->bytes + p->at, p->len - p->at};
+	return n;
+}
+
+static void drop_first(struct agent_call *call)
+{
+	struct agent_body *b = &call->body;
+	struct agent_piece *p = b->first;
+
+	b->kept -= p->len - p->at;
+	b->first = p->next;
+	if (!b->first)
+		b->end = &b->first;
+	sl_mem_free(memory_of(call), p);
+}
+
+void agent_body_skip(struct agent_call *call, size_t len)
+{
+	struct agent_body *b = &call->body;
+
+	while (b->first && len >= b->first->len - b->first->at) {
+		len -= b->first->len - b->first->at;
+		drop_first(call);
+	}
+	if (len && b->first) {
+		b->first->at += (uint32_t)len;
+		b->kept -= (uint32_t)len;
+	}
+	set_flow(call);
+}
+
+void agent_body_drop(struct agent_call *call)
+{
+	while (call->body.first)
+		drop_first(call);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+
+#include "agent/internal.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "front/front.h"
+
+#define PAUSE_NS (50 * SL_NS_PER_MS)
+
+/* rq->own of the request, so that what the SDK says about it finds the call. */
+struct agent_call *agent_call_new(struct agent_server *s, struct sl_request_view *rq, bool stream)
+{
+	struct agent *a = s->a;
+	struct agent_call *call = sl_pool_get(&a->calls);
+
+	if (!call)
+		return NULL;
+	*call = (struct agent_call){
+		.server = s,
+		.rq = rq,
+		.deadline_ns = UINT64_MAX,
+		.grpc = rq->protocol == SL_PROTO_GRPC,
+	};
+	sl_list_init(&call->link);
+	rq->own = call;
+	if (rq->budget_us) {
+		call->deadline_ns = rq->arrived_ns + rq->budget_us * SL_NS_PER_US;
+		agent_timer_set(a, &call->late, call->deadline_ns);
+	}
+	if (stream)
+		agent_body_init(call);
+	sl_list_add_tail(&s->waiting, &call->link);
+	s->waiting_cnt++;
+	return call;
+}
+
+/* Of those that the server works at. */
+static void count(struct agent_call *call)
+{
+	call->start_ns = call->server->a->now_ns;
+	call->server->busy_cnt += !call->counted;
+	call->counted = true;
+}
+
+static void uncount(struct agent_call *call)
+{
+	call->server->busy_cnt -= call->counted;
+	call->counted = false;
+}
+
+/* Who waits for a client keeps nobody from the server. A number that was set is one, whatever they wait for. */
+static void let_go(struct agent_call *call)
+{
+	if (!call->server->limit.fixed)
+		uncount(call);
+}
+
+void agent_call_end(struct agent_call *call)
+{
+	struct agent_server *s = call->server;
+
+	uncount(call);
+	agent_body_drop(call);
+	agent_timer_cancel(s->a, &call->late);
+	sl_pool_put(&s->a->calls, call);
+}
+
+static void take_off(struct agent_call *call)
+{
+	struct agent_server *s = call->server;
+
+	if (call->over)
+		return;
+	if (call->conn) {
+		s->proto->cancel(call->conn, call);
+	} else if (!sl_list_empty(&call->link)) {
+		sl_list_del(&call->link);
+		s->waiting_cnt--;
+	}
+}
+
+void agent_call_fail(struct agent_call *call, enum sl_rpc_status status)
+{
+	struct sl_request_view *rq = call->rq;
+
+	take_off(call);
+	rq->own = NULL;
+	call->rq = NULL;
+	(void)sl_reply_error(rq, status);
+	agent_call_end(call);
+}
+
+void agent_call_data(struct agent_call *call, const void *bytes, size_t len, size_t left)
+{
+	if (!agent_body_add(call, bytes, len, left))
+		agent_call_fail(call, SL_RPC_INTERNAL);
+	else
+		call->server->proto->body(call->conn, call);
+}
+
+void agent_call_data_end(struct agent_call *call)
+{
+	if (!agent_body_end(call)) {
+		agent_call_fail(call, SL_RPC_INTERNAL);
+		return;
+	}
+	if (!call->answered)
+		count(call);
+	call->server->proto->body(call->conn, call);
+}
+
+void agent_call_lost(struct agent_call *call, const char *why)
+{
+	struct agent_server *s = call->server;
+
+	call->over = true;
+	/* RFC 9110 9.2.2: what is not idempotent goes again only if none of it can have been read. */
+	if (call->answered || call->tries >= AGENT_TRIES_MAX || call->body.taken ||
+	    (call->written && !call->rq->idempotent)) {
+		SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_WARN, "agent: %s: a request was lost: %s",
+			     s->name, why);
+		agent_call_fail(call, SL_RPC_LOST);
+		return;
+	}
+	call->conn = NULL;
+	call->stream = NULL;
+	call->written = call->over = false;
+	uncount(call);
+	if (call->body.on)
+		agent_body_stop(call);
+	sl_list_add_head(&s->waiting, &call->link);
+	s->waiting_cnt++;
+	/* The connections of a process that dies end one by one: the last try is not for one of them. */
+	if (call->tries > 1 && !sl_timer_pending(&s->pause.t))
+		agent_timer_set(s->a, &s->pause, s->a->now_ns + PAUSE_NS);
+}
+
+void agent_call_late(struct agent_call *call)
+{
+	agent_call_fail(call, SL_RPC_EXPIRED);
+}
+
+void agent_call_assign(struct agent_call *call, struct agent_conn *c)
+{
+	struct agent_server *s = call->server;
+
+	call->conn = c;
+	call->tries++;
+	call->written = false;
+	if (!call->body.on || !call->rq->length || s->limit.fixed)
+		count(call);
+}
+
+void agent_call_answered(struct agent_call *call)
+{
+	struct agent_server *s = call->server;
+
+	if (!call->begun && call->counted)
+		agent_limit_sample(&s->limit, s->a->now_ns - call->start_ns, s->busy_cnt);
+	if (call->body.on)
+		let_go(call);
+}
+
+bool agent_call_go_on(struct agent_call *call)
+{
+	if (sl_stream_go_on(call->rq) != -EAGAIN)
+		return true;
+	agent_call_fail(call, SL_RPC_REFUSED); /* it would wait for ever */
+	return false;
+}
+
+bool agent_call_reply(struct agent_call *call, const struct sl_reply_args *args)
+{
+	struct sl_request_view *rq = call->rq;
+	int rc;
+
+	if (!args->more)
+		rq->own = NULL;
+	rc = sl_reply(rq, args);
+	if (rc == -EAGAIN) {
+		let_go(call); /* it waits for its client */
+		return false;
+	}
+	call->begun = true;
+	if (rc == -EMSGSIZE) { /* too many bytes of fields */
+		rq->own = NULL;
+		(void)sl_reply_error(rq, SL_RPC_INTERNAL);
+	}
+	if (args->more && rc == 0)
+		return true;
+	call->rq = NULL; /* gone, perhaps, since sl_reply() */
+	take_off(call);
+	agent_call_end(call);
+	return true;
+}

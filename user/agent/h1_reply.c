@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Read from the bottom: agent_h1_head -> status_line, agent_h1_fields -> field_line; frame. */
+#include "agent/h1_reply.h"
+
+#include "base/num.h"
+#include "front/http1/http1.h"
+#include "front/http1/http1_scan.h"
+
+/* What is being read: [p, end) of what begins at lo. */
+struct cursor {
+	const uint8_t *lo, *p, *end;
+	const char *wrong;
+};
+
+enum step { STEP_OK, STEP_PARTIAL, STEP_REFUSED };
+
+static enum step refuse(struct cursor *c, const char *why)
+{
+	c->wrong = why;
+	return STEP_REFUSED;
+}
+
+/* CR LF and nothing else: a bare one of them ends a line for some recipients only. */
+static enum step take_crlf(struct cursor *c)
+{
+	if (c->p == c->end)
+		return STEP_PARTIAL;
+	if (*c->p != '\r')
+		return refuse(c, "a line does not end with CR LF");
+	if (c->p + 1 == c->end)
+		return STEP_PARTIAL;
+	if (c->p[1] != '\n')
+		return refuse(c, "a CR without LF");
+	c->p += 2;
+	return STEP_OK;
+}
+
+/* "HTTP/1.1 200", of which 'v' stands for the minor version and 's' for digits of the status. */
+static enum step status_line(struct cursor *c, struct agent_h1_reply *out)
+{
+	static const char form[] = "HTTP/1.v sss";
+	unsigned status = 0;
+
+	for (const char *f = form; *f; f++, c->p++) {
+		if (c->p == c->end)
+			return STEP_PARTIAL;
+		if (*f == 's' && *c->p >= '0' && *c->p <= '9')
+			status = status * 10 + (unsigned)(*c->p - '0');
+		else if (*f == 'v' && (*c->p == '0' || *c->p == '1'))
+			out->minor = (uint8_t)(*c->p - '0');
+		else if (*f == 's' || *f == 'v' || *c->p != (uint8_t)*f)
+			return refuse(c, "no status line of HTTP/1.0 or 1.1");
+	}
+	out->status = (uint16_t)status;
+	if (status < 100 || status > 599)
+		return refuse(c, "a status that is none");
+	if (c->p == c->end)
+		return STEP_PARTIAL;
+	/* The blank behind the status is left out by some where no reason follows. */
+	if (*c->p == ' ')
+		c->p = sl_scan_value(c->p, c->lo, c->end);
+	return take_crlf(c);
+}
+
+/* field-line = field-name ":" OWS field-value OWS CRLF; RFC 9112 5.1, 5.2 */
+static enum step field_line(struct cursor *c, struct sl_header *h)
+{
+	const uint8_t *from = c->p, *to, *p = sl_scan_token(from, c->lo, c->end);
+	enum step step;
+
+	if (p == c->end)
+		return STEP_PARTIAL;
+	if (*p != ':' || p == from)
+		return refuse(c, "a line that is no field");
+	h->name = sl_span_of(from, (size_t)(p - from));
+	do {
+		p++;
+	} while (p < c->end && (*p == ' ' || *p == '\t'));
+	from = p;
+	c->p = sl_scan_value(from, c->lo, c->end);
+	to = c->p;
+	step = take_crlf(c);
+	while (to > from && (to[-1] == ' ' || to[-1] == '\t'))
+		to--;
+	h->value = sl_span_of(from, (size_t)(to - from));
+	return step;
+}
+
+static enum step fields(struct cursor *c, struct agent_fields *out)
+{
+	enum step step;
+
+	out->cnt = 0;
+	while (c->p < c->end && *c->p != '\r') {
+		if (out->cnt == AGENT_FIELDS_MAX)
+			return refuse(c, "too many fields");
+		step = field_line(c, &out->at[out->cnt]);
+		if (step != STEP_OK)
+			return step;
+		out->cnt++;
+	}
+	return take_crlf(c);
+}
+
+static ssize_t verdict(const struct cursor *c, enum step step, const char **wrong)
+{
+	*wrong = c->wrong;
+	if (step == STEP_PARTIAL && c->end - c->lo < AGENT_HEAD_MAX)
+		return 0;
+	if (step == STEP_PARTIAL)
+		*wrong = "fields larger than the limit";
+	return step == STEP_OK ? c->p - c->lo : -1;
+}
+
+ssize_t agent_h1_fields(struct sl_span in, struct agent_fields *out, const char **wrong)
+{
+	struct sl_span view = sl_span_first(in, AGENT_HEAD_MAX);
+	struct cursor c = {.lo = view.ptr, .p = view.ptr, .end = view.ptr + view.len};
+	enum step step = fields(&c, out);
+
+	return verdict(&c, step, wrong);
+}
+
+/* --- what the fields say --- */
+
+enum { SEEN_LENGTH = 1 << 0, SEEN_CODING = 1 << 1, SEEN_CLOSE = 1 << 2, SEEN_KEEP = 1 << 3 };
+
+/* NULL, or what is wrong: each of them once, and no coding but "chunked". */
+static const char *look_at(const struct sl_header *h, struct agent_h1_reply *out, unsigned *seen)
+{
+	struct sl_span options = h->value, e;
+
+	if (h->name.len == 14 && SL_NAME_IS(h->name, "content-length")) {
+		if (*seen & SEEN_LENGTH)
+			return "Content-Length twice";
+		*seen |= SEEN_LENGTH;
+		if (sl_parse_u64(h->value, &out->length) || out->length == SL_LEN_UNKNOWN)
+			return "a Content-Length that is no length";
+	} else if (h->name.len == 17 && SL_NAME_IS(h->name, "transfer-encoding")) {
+		if (*seen & SEEN_CODING)
+			return "Transfer-Encoding twice";
+		*seen |= SEEN_CODING;
+		if (!sl_span_eq_nocase(h->value, sl_span_str("chunked")))
+			return "a Transfer-Encoding other than chunked";
+	} else if (h->name.len == 10 && SL_NAME_IS(h->name, "connection")) {
+		while (sl_span_next_element(&options, &e)) {
+			if (sl_span_eq_nocase(e, sl_span_str("close")))
+				*seen |= SEEN_CLOSE;
+			else if (sl_span_eq_nocase(e, sl_span_str("keep-alive")))
+				*seen |= SEEN_KEEP;
+		}
+	}
+	return NULL;
+}
+
+/* RFC 9112 6.1 to 6.3, without what it tolerates for the sake of old software. */
+static const char *frame(struct agent_h1_reply *out, unsigned seen, bool to_head)
+{
+	bool coded = seen & SEEN_CODING, bare = out->status < 200 || out->status == 204;
+
+	if (coded && (seen & SEEN_LENGTH))
+		return "both Content-Length and Transfer-Encoding";
+	if (coded && out->minor == 0)
+		return "Transfer-Encoding in HTTP/1.0";
+	if (bare && (coded || ((seen & SEEN_LENGTH) && out->length)))
+		return "a body announced where there can be none";
+	out->keep_alive = !(seen & SEEN_CLOSE) && (out->minor || (seen & SEEN_KEEP));
+	if (bare || to_head || out->status == 304)
+		out->body = AGENT_NO_BODY;
+	else if (coded)
+		out->body = AGENT_CHUNKS;
+	else
+		out->body = seen & SEEN_LENGTH ? AGENT_LENGTH : AGENT_UNTIL_CLOSE;
+	if (out->body == AGENT_UNTIL_CLOSE)
+		out->keep_alive = false;
+	return NULL;
+}
+
+ssize_t agent_h1_head(struct sl_span in, bool to_head, struct agent_h1_reply *out)
+{
+	struct sl_span view = sl_span_first(in, AGENT_HEAD_MAX);
+	struct cursor c = {.lo = view.ptr, .p = view.ptr, .end = view.ptr + view.len};
+	enum step step;
+
+	out->length = SL_LEN_UNKNOWN;
+	out->fields.cnt = 0;
+	step = status_line(&c, out);
+	if (step == STEP_OK)
+		step = fields(&c, &out->fields);
+	if (step == STEP_OK) {
+		const char *wrong = NULL;
+		unsigned seen = 0;
+
+		for (uint32_t i = 0; i < out->fields.cnt && !wrong; i++)
+			wrong = look_at(&out->fields.at[i], out, &seen);
+		c.wrong = wrong ? wrong : frame(out, seen, to_head);
+		step = c.wrong ? STEP_REFUSED : STEP_OK;
+	}
+	return verdict(&c, step, &out->wrong);
+}

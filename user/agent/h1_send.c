@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests over HTTP/1.1: the head, then the body, from where the SDK has it whole, or as it comes.
+ */
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/uio.h>
+
+#include "agent/h1.h"
+#include "base/num.h"
+
+enum { PIECES_MAX = 32 }; /* of a body that comes, in one call of the kernel */
+
+struct out {
+	uint8_t *p, *end;
+	bool full;
+};
+
+static void put(struct out *o, struct sl_span s)
+{
+	if ((size_t)(o->end - o->p) < s.len) {
+		o->full = true;
+		return;
+	}
+	if (s.len)
+		memcpy(o->p, s.ptr, s.len);
+	o->p += s.len;
+}
+#define PUT(o, lit) put((o), sl_span_str(lit))
+
+/* Whose requests have no body, unless one is there: RFC 9110 8.6. */
+static bool needs_no_length(struct sl_span method)
+{
+	static const struct sl_span none[] = {SL_SPAN_LIT("GET"), SL_SPAN_LIT("HEAD"),
+					      SL_SPAN_LIT("DELETE"), SL_SPAN_LIT("OPTIONS"),
+					      SL_SPAN_LIT("TRACE")};
+
+	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+		if (sl_span_eq(method, none[i]))
+			return true;
+	}
+	return false;
+}
+
+/* RFC 9110 7.8. Its body begins when the server agrees. False: there is no key. */
+static bool put_upgrade(struct out *o, struct h1 *h, const struct agent_request *rq)
+{
+	char key[AGENT_WS_KEY + 1];
+	bool keyed = false; /* the client itself has sent a key */
+
+	PUT(o, "connection: upgrade\r\nupgrade: ");
+	h->upgrade = sl_span_of(o->p, rq->upgrade.len);
+	put(o, rq->upgrade);
+	PUT(o, "\r\n");
+	for (uint32_t i = 0; i < rq->cnt; i++)
+		keyed |= sl_span_eq(rq->fields[i].name, sl_span_str("sec-websocket-key"));
+	if (keyed || !sl_span_eq_nocase(rq->upgrade, sl_span_str("websocket")))
+		return true;
+	if (!agent_ws_key(key) || !agent_ws_accept(key, h->accept))
+		return false;
+	PUT(o, "sec-websocket-key: ");
+	put(o, sl_span_cstr(key));
+	PUT(o, "\r\n");
+	return true;
+}
+
+/* How long the body is, or that it comes in chunks; it is begun. */
+static void put_framing(struct out *o, struct agent_call *call, bool may_be_none)
+{
+	const struct sl_request_view *rq = call->rq;
+	uint64_t length = call->body.on ? rq->length : rq->body_len;
+	char digits[SL_U64_DIGITS];
+
+	if (length == SL_LEN_UNKNOWN) {
+		PUT(o, "transfer-encoding: chunked\r\n");
+	} else if (length || !may_be_none) {
+		PUT(o, "content-length: ");
+		put(o, sl_span_of(digits, sl_format_u64(digits, length)));
+		PUT(o, "\r\n");
+	}
+	if (rq->expects)
+		PUT(o, "expect: 100-continue\r\n");
+	if (call->body.on)
+		agent_body_begin(call, length == SL_LEN_UNKNOWN ? AGENT_CHUNKED : AGENT_PLAIN,
+				 length);
+}
+
+bool agent_h1_format(struct h1 *h, const struct agent_request *rq)
+{
+	struct out o = {.p = h->tx, .end = h->tx + sizeof(h->tx)};
+	const struct agent_call *call = h->call;
+
+	h->upgrade = sl_span_of(NULL, 0);
+	h->accept[0] = 0;
+	put(&o, rq->method);
+	PUT(&o, " ");
+	put(&o, rq->path);
+	if (rq->query.ptr) {
+		PUT(&o, "?");
+		put(&o, rq->query);
+	}
+	PUT(&o, " HTTP/1.1\r\nhost: ");
+	put(&o, rq->authority);
+	PUT(&o, "\r\n");
+	for (uint32_t i = 0; i < rq->cnt; i++) {
+		put(&o, rq->fields[i].name);
+		PUT(&o, ": ");
+		put(&o, rq->fields[i].value);
+		PUT(&o, "\r\n");
+	}
+	/* Gateways let the field pass only where they take part. */
+	if (rq->upgrade.len && call->body.on && sl_span_eq(rq->method, sl_span_str("GET")))
+		o.full |= !put_upgrade(&o, h, rq);
+	else
+		put_framing(&o, h->call, needs_no_length(rq->method));
+	PUT(&o, "\r\n");
+	h->head_len = (uint32_t)(o.p - h->tx);
+	return !o.full;
+}
+
+/* What has not been sent yet of what is there. */
+static unsigned gather(const struct h1 *h, struct iovec iov[1 + PIECES_MAX])
+{
+	const struct sl_request_view *rq = h->call->rq;
+	unsigned n = 0;
+
+	if (h->head_sent < h->head_len)
+		iov[n++] = (struct iovec){(uint8_t *)(uintptr_t)h->tx + h->head_sent,
+					  h->head_len - h->head_sent};
+	if (h->call->body.on)
+		return n + agent_body_peek(h->call, iov + n, PIECES_MAX);
+	if (h->body_sent < rq->body_len)
+		iov[n++] = (struct iovec){(uint8_t *)(uintptr_t)rq->body + h->body_sent,
+					  rq->body_len - h->body_sent};
+	return n;
+}
+
+void agent_h1_wait(struct h1 *h)
+{
+	agent_conn_wait_for(&h->c, (h->blocked ? 0 : EPOLLIN) | (h->full ? EPOLLOUT : 0));
+}
+
+void agent_h1_send(struct h1 *h)
+{
+	struct agent_call *call = h->call;
+	struct iovec iov[1 + PIECES_MAX];
+	struct msghdr msg = {.msg_iov = iov};
+	size_t of_head, of_body;
+	ssize_t rc = 0;
+
+	while (!h->tx_failed && (msg.msg_iovlen = gather(h, iov)) > 0) {
+		rc = sendmsg(h->c.fd, &msg, MSG_NOSIGNAL);
+		if (rc < 0)
+			break;
+		of_head = h->head_len - h->head_sent;
+		of_head = (size_t)rc < of_head ? (size_t)rc : of_head;
+		of_body = (size_t)rc - of_head;
+		h->head_sent += (uint32_t)of_head;
+		if (call->body.on)
+			agent_body_skip(call, of_body);
+		else
+			h->body_sent += of_body;
+		call->written = true;
+	}
+	h->full = rc < 0 && (errno == EAGAIN || errno == EINTR);
+	/* Whether it has answered nevertheless is for the reading side to see. */
+	h->tx_failed |= rc < 0 && !h->full;
+	if (h->tx_failed)
+		agent_body_drop(call);
+	h->sent = !h->tx_failed && !h->full && (!call->body.on || call->body.ended);
+	if (h->sent && h->upgrade.len && !h->closing)
+		h->closing = shutdown(h->c.fd, SHUT_WR) == 0;
+	agent_h1_wait(h);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A connection of HTTP/2 to a server, and its streams: h2.c has the connection and requests, h2_reply.c
+ * what comes back.
+ */
+#ifndef SL_AGENT_H2_H
+#define SL_AGENT_H2_H
+
+#include <nghttp2/nghttp2.h>
+
+#include "agent/internal.h"
+#include "agent/reply.h"
+#include "front/grpc/grpc.h"
+
+enum {
+	AGENT_RX_LEN = 64 << 10, /* window of a stream */
+	AGENT_OUT_LEN = 64 << 10,
+};
+
+struct h2 {
+	struct agent_conn c;
+	nghttp2_session *session;
+	struct sl_list streams, touched;
+	unsigned stream_cnt, freed; /* now; ever */
+	bool going;                 /* it takes no more calls */
+	size_t out_len, out_sent;
+	uint8_t out[AGENT_OUT_LEN];
+};
+
+struct h2_stream {
+	struct sl_list link, touched; /* of the connection's */
+	struct h2 *h;
+	struct agent_call *call;
+	int32_t id;
+	uint32_t error;  /* of its end */
+	uint16_t status; /* HTTP; below 200: the head is not here */
+	int grpc_status; /* -1: not said */
+	bool ended;      /* nothing more comes */
+	bool whole;      /* and nothing is missing */
+	bool blocked;    /* the gateway has no room */
+	bool many;       /* fields than can be taken */
+	bool to_head;
+	bool go_on; /* the server wants the body */
+	/* the request */
+	uint8_t prefix[SL_GRPC_PREFIX];
+	size_t sent; /* of prefix and body */
+	/* the reply */
+	uint64_t length; /* content-length; SL_LEN_UNKNOWN */
+	struct agent_fields headers, trailers;
+	uint32_t message_left;  /* of one of gRPC that is passed on in pieces */
+	uint32_t rx_at, rx_len; /* what is in rx; from there on it is of use */
+	uint32_t text_len;
+	char why[1024]; /* grpc-message */
+	char text[AGENT_HEAD_MAX];
+	uint8_t rx[AGENT_RX_LEN];
+};
+
+/* It goes; its call, if it still has one, is the caller's. */
+void agent_h2_stream_free(struct h2_stream *s);
+
+/* h2_reply.c */
+void agent_h2_callbacks(nghttp2_session_callbacks *cb);
+/* Passes on what has come of a reply; the stream may be gone afterwards. */
+void agent_h2_settle(struct h2_stream *s);
+
+#endif

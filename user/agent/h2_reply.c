@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Replies over HTTP/2. Read in two halves: the callbacks of nghttp2 keep what comes in the stream;
+ * agent_h2_settle(), when all bytes of a read are through, passes it on.
+ */
+#include "agent/h2.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "sluice/rpc_wire.h"
+
+static void touch(struct h2_stream *s)
+{
+	sl_list_del(&s->touched);
+	sl_list_add_tail(&s->h->touched, &s->touched);
+}
+
+/* --- what comes: callbacks of nghttp2 --- */
+
+static struct h2_stream *stream_of(nghttp2_session *session, int32_t id)
+{
+	return nghttp2_session_get_stream_user_data(session, id);
+}
+
+static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
+{
+	struct h2_stream *s = stream_of(session, frame->hd.stream_id);
+
+	(void)arg;
+	if (s && s->status < 200) { /* the last head was an interim one */
+		s->status = 0;
+		s->headers.cnt = 0;
+		s->text_len = 0;
+	}
+	return 0;
+}
+
+/* Of percent-encoded text; what does not fit is cut off. */
+static void decode_why(struct h2_stream *s, struct sl_span v)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < v.len && n + 1 < sizeof(s->why); i++) {
+		int high = i + 2 < v.len ? sl_hex_digit(v.ptr[i + 1]) : -1;
+		int low = i + 2 < v.len ? sl_hex_digit(v.ptr[i + 2]) : -1;
+
+		if (v.ptr[i] == '%' && high >= 0 && low >= 0) {
+			s->why[n++] = (char)(high << 4 | low);
+			i += 2;
+		} else {
+			s->why[n++] = (char)v.ptr[i];
+		}
+	}
+	s->why[n] = 0;
+}
+
+/* A copy in the stream's own memory, its name with a NUL behind it. */
+static void keep_field(struct h2_stream *s, struct agent_fields *f, struct sl_span name,
+		       struct sl_span value)
+{
+	size_t need = name.len + 1 + value.len;
+	char *at = s->text + s->text_len;
+
+	if (f->cnt == AGENT_FIELDS_MAX || need > sizeof(s->text) - s->text_len) {
+		s->many = true;
+		return;
+	}
+	memcpy(at, name.ptr, name.len);
+	at[name.len] = 0;
+	if (value.len)
+		memcpy(at + name.len + 1, value.ptr, value.len);
+	s->text_len += (uint32_t)need;
+	f->at[f->cnt++] = (struct sl_header){sl_span_of(at, name.len),
+					     sl_span_of(at + name.len + 1, value.len)};
+}
+
+/* Lists of -bin values come apart, each decoded where it was copied to. */
+static void keep_binary(struct h2_stream *s, struct agent_fields *f, struct sl_span name,
+			struct sl_span list)
+{
+	do {
+		const uint8_t *comma = list.len ? memchr(list.ptr, ',', list.len) : NULL;
+		struct sl_span v =
+			sl_span_first(list, comma ? (size_t)(comma - list.ptr) : list.len);
+		uint32_t before = f->cnt;
+		size_t n;
+
+		list = sl_span_skip(list, v.len + 1);
+		keep_field(s, f, name, v);
+		if (f->cnt == before)
+			return;
+		v = f->at[before].value;
+		n = sl_base64_decode((uint8_t *)(uintptr_t)v.ptr, v);
+		s->many |= n == SIZE_MAX;
+		f->at[before].value.len = n == SIZE_MAX ? 0 : n;
+	} while (list.len);
+}
+
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+		     size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags,
+		     void *arg)
+{
+	struct h2_stream *s = stream_of(session, frame->hd.stream_id);
+	struct sl_span n = sl_span_of(name, name_len), v = sl_span_of(value, value_len);
+	struct agent_fields *f;
+	uint64_t number;
+
+	(void)flags, (void)arg;
+	if (!s)
+		return 0;
+	f = s->call->answered ? &s->trailers : &s->headers;
+	if (sl_span_eq(n, sl_span_str(":status"))) {
+		s->status = sl_parse_u64_max(v, 599, &number) ? 0 : (uint16_t)number;
+		return 0;
+	}
+	if (sl_span_eq(n, sl_span_str("content-length")) && !sl_parse_u64(v, &number))
+		s->length = number;
+	if (!s->call->grpc)
+		keep_field(s, f, n, v);
+	else if (sl_span_eq(n, sl_span_str("grpc-status")))
+		s->grpc_status =
+			sl_parse_u64_max(v, UINT16_MAX, &number) ? SL_GRPC_UNKNOWN : (int)number;
+	else if (sl_span_eq(n, sl_span_str("grpc-message")))
+		decode_why(s, v);
+	else if (sl_grpc_is_binary(n))
+		keep_binary(s, f, n, v);
+	else if (!sl_grpc_is_reserved(n))
+		keep_field(s, f, n, v);
+	return 0;
+}
+
+static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
+{
+	struct h2 *h = arg;
+	struct h2_stream *s = stream_of(session, frame->hd.stream_id);
+
+	if (frame->hd.type == NGHTTP2_GOAWAY)
+		h->going = true;
+	if (!s)
+		return 0;
+	if (frame->hd.type == NGHTTP2_HEADERS && s->status >= 200 && !s->call->answered) {
+		agent_call_answered(s->call);
+		s->call->answered = true;
+		touch(s);
+	}
+	if (frame->hd.type == NGHTTP2_HEADERS && s->status == 100) {
+		s->go_on = true;
+		touch(s);
+	}
+	if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM &&
+	    (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA)) {
+		s->whole = true;
+		touch(s);
+	}
+	return 0;
+}
+
+/* The window is as large as rx: what is in there and of use leaves room for this. */
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes,
+		   size_t len, void *arg)
+{
+	struct h2_stream *s = stream_of(session, id);
+
+	(void)flags, (void)arg;
+	nghttp2_session_consume_connection(session, len);
+	if (!s)
+		return 0;
+	if (s->rx_at && len > AGENT_RX_LEN - s->rx_len) {
+		s->rx_len -= s->rx_at;
+		memmove(s->rx, s->rx + s->rx_at, s->rx_len);
+		s->rx_at = 0;
+	}
+	if (len > AGENT_RX_LEN - s->rx_len)
+		return NGHTTP2_ERR_CALLBACK_FAILURE;
+	memcpy(s->rx + s->rx_len, bytes, len);
+	s->rx_len += (uint32_t)len;
+	touch(s);
+	return 0;
+}
+
+static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
+{
+	struct h2_stream *s = stream_of(session, frame->hd.stream_id);
+
+	(void)arg;
+	if (s)
+		s->call->written = true;
+	return 0;
+}
+
+static int on_close(nghttp2_session *session, int32_t id, uint32_t error, void *arg)
+{
+	struct h2_stream *s = stream_of(session, id);
+
+	(void)arg;
+	if (!s)
+		return 0;
+	s->ended = true;
+	s->error = error;
+	touch(s);
+	return 0;
+}
+
+void agent_h2_callbacks(nghttp2_session_callbacks *cb)
+{
+	nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
+	nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
+	nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame);
+	nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_frame_sent);
+	nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
+	nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_close);
+}
+
+/* --- the reply --- */
+
+/* What has come of the body and is of use. */
+static struct sl_span rx_of(const struct h2_stream *s)
+{
+	return sl_span_of(s->rx + s->rx_at, s->rx_len - s->rx_at);
+}
+
+/* So many bytes of rx are of no more use. */
+static void consume(struct h2_stream *s, size_t n)
+{
+	s->rx_at += (uint32_t)n;
+	if (s->rx_at == s->rx_len)
+		s->rx_at = s->rx_len = 0;
+	if (!s->ended && n) {
+		nghttp2_session_consume_stream(s->h->session, s->id, n);
+		agent_conn_write_soon(&s->h->c);
+	}
+}
+
+static void end_with(struct h2_stream *s, enum sl_rpc_status status, const char *why)
+{
+	struct agent_call *call = s->call;
+	struct h2 *h = s->h;
+
+	SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_WARN, "agent: %s: a reply was refused: %s",
+		     h->c.server->name, why);
+	if (!s->ended) {
+		nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_CANCEL);
+		agent_conn_write_soon(&h->c);
+	}
+	agent_h2_stream_free(s);
+	call->over = true;
+	agent_call_fail(call, status);
+}
+
+/* A part of the reply; false: it stays, or the stream is gone. */
+static bool reply(struct h2_stream *s, struct sl_reply_args *a)
+{
+	static struct agent_reply_fields fields;
+	struct agent_call *call = s->call;
+	struct h2 *h = s->h;
+	unsigned before = h->freed;
+
+	fields.cnt = 0;
+	if (s->many || (!call->begun && !agent_reply_take(&fields, &s->headers, false)) ||
+	    (!a->more && !agent_reply_take(&fields, &s->trailers, true))) {
+		end_with(s, SL_RPC_INTERNAL, "fields that cannot go on");
+		return false;
+	}
+	a->headers = fields.at;
+	a->header_cnt = fields.cnt;
+	a->status = call->begun ? 0 : s->status;
+	call->over = !a->more;
+	if (!agent_call_reply(call, a)) {
+		s->blocked = true;
+		return false;
+	}
+	if (h->freed != before) /* nobody waits for it */
+		return false;
+	if (a->more)
+		return true;
+	if (!s->ended) { /* the server has not waited for the end of the request */
+		nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_NO_ERROR);
+		agent_conn_write_soon(&h->c);
+	}
+	/* The call is over; what its reply points into has been copied. */
+	s->call = NULL;
+	agent_h2_stream_free(s);
+	return false;
+}
+
+/* It ended before its reply did. */
+static void fail(struct h2_stream *s)
+{
+	struct agent_call *call = s->call;
+	const char *why = nghttp2_http2_strerror(s->error);
+
+	if (s->error == NGHTTP2_REFUSED_STREAM) /* RFC 9113 8.7: none of it was looked at */
+		call->written = false;
+	agent_h2_stream_free(s);
+	agent_call_lost(call, why);
+}
+
+static void settle_http(struct h2_stream *s)
+{
+	struct sl_span in = rx_of(s);
+	struct sl_reply_args a = {.body = in.ptr, .body_len = in.len, .more = !s->whole};
+
+	if (!s->call->begun) {
+		a.has_total = s->length != SL_LEN_UNKNOWN && s->status != 204;
+		a.total_len = s->length;
+	}
+	if (s->ended && !s->whole)
+		fail(s);
+	else if (s->whole)
+		(void)reply(s, &a);
+	else if ((s->call->begun ? in.len : s->call->body.on || s->length > AGENT_RX_LEN) &&
+		 reply(s, &a))
+		consume(s, a.body_len);
+}
+
+/*
+ * The next message in rx, or a piece of one that is longer than what should be kept of it here: half
+ * of rx, so that its server never waits for a window. How many bytes of rx that is; 0: there is none.
+ */
+static size_t find_piece(const struct h2_stream *s, struct sl_reply_args *a)
+{
+	struct sl_span in = rx_of(s);
+	size_t prefix = s->message_left ? 0 : SL_GRPC_PREFIX;
+
+	*a = (struct sl_reply_args){.more = true};
+	if (in.len < (prefix ? prefix : 1))
+		return 0;
+	a->total_len = prefix ? sl_get_be32(in.ptr + 1) : s->message_left;
+	if (in.len - prefix < a->total_len && in.len < AGENT_RX_LEN / 2)
+		return 0;
+	a->body = in.ptr + prefix;
+	a->body_len = in.len - prefix < a->total_len ? in.len - prefix : a->total_len;
+	a->in_pieces = prefix && a->body_len < a->total_len;
+	return prefix + a->body_len;
+}
+
+/* What no message begins with ends the stream. */
+static bool is_refused(struct h2_stream *s)
+{
+	struct sl_span in = rx_of(s);
+
+	if (s->message_left || in.len < SL_GRPC_PREFIX)
+		return false;
+	if (in.ptr[0])
+		end_with(s, SL_RPC_INTERNAL, "a compressed message, which was not offered");
+	else if (sl_get_be32(in.ptr + 1) > SL_RPC_MAX_MESSAGE)
+		end_with(s, SL_RPC_TOO_LARGE, "a message that is too large");
+	else
+		return false;
+	return true;
+}
+
+static void settle_grpc(struct h2_stream *s)
+{
+	struct sl_reply_args a;
+	size_t n;
+
+	for (;;) {
+		if (is_refused(s))
+			return;
+		n = find_piece(s, &a);
+		/* The last one goes with the status. */
+		if (!n || (s->whole && n == rx_of(s).len && !s->message_left && !a.in_pieces))
+			break;
+		if (!reply(s, &a))
+			return;
+		s->message_left = (uint32_t)(a.total_len - a.body_len);
+		consume(s, n);
+	}
+	if (s->whole ? n < rx_of(s).len || s->message_left : s->ended) {
+		fail(s);
+		return;
+	}
+	a.no_message = !n;
+	if (s->whole) {
+		a.more = false;
+		a.grpc_message = s->why[0] ? s->why : NULL;
+		if (s->grpc_status >= 0)
+			a.grpc_status = (uint16_t)s->grpc_status;
+		else if (s->status == 200) /* of others the gateway makes it */
+			a.grpc_status = SL_GRPC_UNKNOWN;
+	}
+	if (s->whole || !s->call->begun)
+		(void)reply(s, &a);
+}
+
+void agent_h2_settle(struct h2_stream *s)
+{
+	sl_list_del(&s->touched);
+	if (s->blocked)
+		return;
+	if (s->go_on && !agent_call_go_on(s->call))
+		return;
+	s->go_on = false;
+	if (s->status < 200) { /* nothing but interim replies */
+		if (s->ended)
+			fail(s);
+	} else if (s->call->grpc) {
+		settle_grpc(s);
+	} else {
+		settle_http(s);
+	}
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/limit.h"
+
+#include <math.h>
+
+enum { WINDOW_MIN = 10 };
+
+/* (start) */
+static const double TOLERANCE = 2.0; /* so much slower than ever may be had for more at a time */
+static const double LONG_SHARE = 0.02, SMOOTH = 0.2;
+
+void agent_limit_init(struct agent_limit *l, uint32_t fixed)
+{
+	*l = (struct agent_limit){
+		.limit = AGENT_LIMIT_START, .fixed = fixed, .left = AGENT_LIMIT_START};
+}
+
+void agent_limit_sample(struct agent_limit *l, uint64_t ns, uint32_t in_flight)
+{
+	double x = (double)(ns ? ns : 1), gradient, next;
+
+	if (l->fixed)
+		return;
+	if (in_flight > l->most)
+		l->most = in_flight;
+	l->short_ns = l->short_ns == 0 ? x : l->short_ns + (x - l->short_ns) * SMOOTH;
+	if (l->left)
+		l->left--;
+	if (l->left)
+		return;
+	/* The window closes. */
+	if (l->long_ns == 0)
+		l->long_ns = l->short_ns;
+	/* Slow to rise, so that a queue is not taken for the server's nature; quick to fall. */
+	if (l->short_ns < l->long_ns)
+		l->long_ns = (l->long_ns + l->short_ns) / 2;
+	else
+		l->long_ns += (l->short_ns - l->long_ns) * LONG_SHARE;
+	gradient = TOLERANCE * l->long_ns / l->short_ns;
+	gradient = gradient < 0.5 ? 0.5 : gradient > 1 ? 1 : gradient;
+	next = l->limit * gradient + sqrt(l->limit);
+	/* More than is used says nothing. */
+	if (next > l->limit && l->most * 2 < l->limit)
+		next = l->limit;
+	l->limit += (next - l->limit) * (next > l->limit ? 1 : SMOOTH);
+	if (l->limit < AGENT_LIMIT_MIN)
+		l->limit = AGENT_LIMIT_MIN;
+	if (l->limit > AGENT_LIMIT_MAX)
+		l->limit = AGENT_LIMIT_MAX;
+	l->short_ns = 0;
+	l->most = 0;
+	l->left = l->limit < WINDOW_MIN ? WINDOW_MIN : (uint32_t)l->limit;
+}

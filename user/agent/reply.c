@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/reply.h"
+
+#include "agent/hop.h"
+#include "base/check.h"
+
+bool agent_reply_take(struct agent_reply_fields *out, const struct agent_fields *f, bool trailers)
+{
+	unsigned max = trailers ? AGENT_TRAILERS_MAX : AGENT_HEADERS_MAX, n = 0;
+	struct agent_options options = {0};
+
+	for (uint32_t i = 0; i < f->cnt; i++) {
+		struct sl_span name = f->at[i].name;
+		uint8_t *p = (uint8_t *)(uintptr_t)name.ptr;
+
+		/* As the SDK takes it: lower case, a NUL behind it. */
+		for (size_t k = 0; k < name.len; k++)
+			p[k] = sl_ascii_lower(p[k]);
+		p[name.len] = 0;
+		if (sl_span_eq(name, sl_span_str("connection")) &&
+		    !agent_options_note(&options, f->at[i].value))
+			return false;
+	}
+	for (uint32_t i = 0; i < f->cnt; i++) {
+		const struct sl_header *h = &f->at[i];
+
+		if (agent_is_hop(h->name) || agent_is_one_of(h->name, options.at, options.cnt))
+			continue;
+		if (n++ == max || out->cnt == SL_ARRAY_LEN(out->at))
+			return false;
+		out->at[out->cnt++] = (struct sl_header_arg){.name = (const char *)h->name.ptr,
+							     .value = h->value.ptr,
+							     .value_len = h->value.len,
+							     .trailer = trailers};
+	}
+	return true;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fields of a server's reply on their way to the gateway: without those of this hop, and as many as
+ * a reply can have.
+ */
+#ifndef SL_AGENT_REPLY_H
+#define SL_AGENT_REPLY_H
+
+#include "agent/h1_reply.h"
+#include "sluice/backend.h"
+
+enum { AGENT_HEADERS_MAX = 64, AGENT_TRAILERS_MAX = 32 };
+
+struct agent_reply_fields {
+	struct sl_header_arg at[AGENT_HEADERS_MAX + AGENT_TRAILERS_MAX];
+	unsigned cnt;
+};
+
+/*
+ * Adds what goes on of f, whose names are NUL-terminated in place and get lower case: the byte behind
+ * each is the colon. False: too many.
+ */
+bool agent_reply_take(struct agent_reply_fields *out, const struct agent_fields *f, bool trailers);
+
+#endif

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Read from the bottom: agent_request_make -> look_ahead, take_fields; then via and traceparent. */
+#include "agent/request.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "agent/hop.h"
+#include "base/check.h"
+#include "base/tlv.h"
+#include "front/grpc/grpc.h"
+#include "front/http1/http1.h"
+#include "front/http1/http1_scan.h"
+#include "front/said.h"
+#include "sluice/backend.h"
+
+struct maker {
+	struct agent_request *out;
+	const struct sl_request_view *rq;
+	struct agent_options options;
+	struct sl_span via; /* made anew, with what it said in front */
+	struct sl_span trace;
+	bool wrong;
+};
+
+static void add(struct maker *m, struct sl_span name, struct sl_span value)
+{
+	struct agent_request *o = m->out;
+
+	if (o->cnt == AGENT_REQUEST_FIELDS) {
+		m->wrong = true;
+		return;
+	}
+	o->fields[o->cnt++] = (struct sl_header){name, value};
+}
+
+/* Text in the scratch memory; empty and wrong when that is full. */
+__attribute__((format(printf, 2, 3))) static struct sl_span print(struct maker *m, const char *fmt,
+								  ...)
+{
+	struct agent_request *o = m->out;
+	size_t room = sizeof(o->scratch) - o->used;
+	char *at = o->scratch + o->used;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(at, room, fmt, ap);
+	va_end(ap);
+	if (n < 0 || (size_t)n >= room) {
+		m->wrong = true;
+		return sl_span_of(at, 0);
+	}
+	o->used += (size_t)n;
+	return sl_span_of(at, (size_t)n);
+}
+
+/* "a" and "b" become "a, b". */
+static struct sl_span joined(struct maker *m, struct sl_span list, struct sl_span more)
+{
+	if (!list.len)
+		return more;
+	return print(m, "%.*s, %.*s", (int)list.len, list.ptr, (int)more.len, more.ptr);
+}
+
+/* --- what goes on --- */
+
+static bool is_clean(const struct sl_header *h)
+{
+	const uint8_t *n = h->name.ptr, *v = h->value.ptr;
+
+	return h->name.len && sl_scan_token(n, n, n + h->name.len) == n + h->name.len &&
+	       (!h->value.len || sl_scan_value(v, v, v + h->value.len) == v + h->value.len);
+}
+
+/* 00-<32 hex>-<16 hex>-<2 hex>, neither id all zero. */
+static bool is_traceparent(struct sl_span v)
+{
+	bool trace = false, parent = false;
+
+	if (v.len < 55 || memcmp(v.ptr, "ff", 2) == 0 ||
+	    (v.len > 55 && (memcmp(v.ptr, "00", 2) == 0 || v.ptr[55] != '-')))
+		return false;
+	for (size_t i = 0; i < 55; i++) {
+		uint8_t c = v.ptr[i];
+		bool dash = i == 2 || i == 35 || i == 52;
+
+		if (dash ? c != '-' : !((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+			return false;
+		trace |= i > 2 && i < 35 && c != '0';
+		parent |= i > 35 && i < 52 && c != '0';
+	}
+	return trace && parent;
+}
+
+/*
+ * Of this hop alone, the framing's, or made anew. What the gateway says of a client is no client's
+ * to take away: not asked of that.
+ */
+static bool is_of_this_hop(const struct maker *m, struct sl_span name)
+{
+	static const struct sl_span ours[] = {
+		SL_SPAN_LIT("http2-settings"),
+		SL_SPAN_LIT("expect"),
+		SL_SPAN_LIT("host"),
+		SL_SPAN_LIT("proxy-authorization"),
+	};
+
+	if (agent_is_hop(name) || agent_is_one_of(name, ours, SL_ARRAY_LEN(ours)))
+		return true;
+	/* Without a trace of its own there is no state of one. */
+	if (sl_span_eq(name, sl_span_str("traceparent")) ||
+	    (!m->trace.len && sl_span_eq(name, sl_span_str("tracestate"))))
+		return true;
+	return agent_is_one_of(name, m->options.at, m->options.cnt);
+}
+
+static bool header_of(struct sl_span field, struct sl_header *h)
+{
+	if (!field.len || field.len < 1u + field.ptr[0])
+		return false;
+	h->name = sl_span_of(field.ptr + 1, field.ptr[0]);
+	h->value = sl_span_skip(field, 1u + field.ptr[0]);
+	return true;
+}
+
+/* First what concerns the others: a name in Connection may stand behind its field. */
+static void look_ahead(struct maker *m)
+{
+	struct sl_span rest = sl_span_of(m->rq->meta, m->rq->meta_len), v;
+	struct sl_header h;
+	uint16_t tag;
+
+	while (sl_tlv_next(&rest, &tag, &v)) {
+		if (tag == SL_META_AUTHORITY)
+			m->out->authority = v;
+		if (tag != SL_META_HEADER || !header_of(v, &h))
+			continue;
+		if (sl_span_eq(h.name, sl_span_str("connection")))
+			m->wrong |= !agent_options_note(&m->options, h.value);
+		else if (sl_span_eq(h.name, sl_span_str("traceparent")) && is_traceparent(h.value))
+			m->trace = h.value;
+		else if (sl_span_eq(h.name, sl_span_str("upgrade")))
+			m->out->upgrade = h.value;
+	}
+}
+
+static void take_fields(struct maker *m)
+{
+	struct agent_request *o = m->out;
+	struct sl_span rest = sl_span_of(m->rq->meta, m->rq->meta_len), v;
+	struct sl_header h;
+	uint16_t tag;
+
+	while (sl_tlv_next(&rest, &tag, &v) && !m->wrong) {
+		char *at = o->scratch + o->used;
+
+		if (tag != SL_META_HEADER)
+			continue;
+		if (!header_of(v, &h)) {
+			m->wrong = true;
+			return;
+		}
+		/* gRPC's -bin values are raw bytes on their way through the gateway. */
+		if (m->rq->protocol == SL_PROTO_GRPC && sl_grpc_is_binary(h.name)) {
+			if ((h.value.len * 4 + 2) / 3 > sizeof(o->scratch) - o->used) {
+				m->wrong = true;
+				return;
+			}
+			h.value = sl_span_of(at, sl_base64_encode(at, h.value));
+			o->used += h.value.len;
+		}
+		if (!is_clean(&h))
+			m->wrong = true;
+		else if (sl_span_eq(h.name, sl_span_str("via")))
+			m->via = joined(m, m->via, h.value);
+		else if (sl_said_is(h.name) || !is_of_this_hop(m, h.name))
+			add(m, h.name, h.value);
+	}
+}
+
+/* --- what is added --- */
+
+static bool is_target(struct sl_span s)
+{
+	return !s.len || sl_scan_target(s.ptr, s.ptr, s.ptr + s.len) == s.ptr + s.len;
+}
+
+/* The line of the request: nothing in it may end it. */
+static bool take_line(struct maker *m)
+{
+	const struct sl_request_view *rq = m->rq;
+	struct agent_request *o = m->out;
+
+	o->method = rq->method_len ? sl_span_of(rq->method, rq->method_len) : sl_span_str("POST");
+	o->path = sl_span_of(rq->path, rq->path_len);
+	o->query = sl_span_of(rq->query, rq->query_len);
+	if (!is_target(o->path) || !is_target(o->query) || o->method.len > SL_HTTP1_METHOD_MAX ||
+	    sl_scan_table(o->method.ptr, o->method.ptr + o->method.len, SL_CT_TOKEN) !=
+		    o->method.ptr + o->method.len)
+		return false;
+	if (sl_span_eq(o->path, sl_span_str("*")))
+		return sl_span_eq(o->method, sl_span_str("OPTIONS"));
+	/* Behind a route's prefix there may be none. */
+	if (!o->path.len || o->path.ptr[0] != '/')
+		o->path = print(m, "/%.*s", (int)o->path.len,
+				o->path.ptr ? (const char *)o->path.ptr : "");
+	return true;
+}
+
+bool agent_request_make(struct agent_request *out, const struct sl_request_view *rq,
+			const char *fallback, const uint8_t trace[24])
+{
+	struct maker m = {.out = out, .rq = rq};
+	char hex[2 * 24 + 1];
+	struct sl_span via;
+
+	out->cnt = 0;
+	out->used = 0;
+	out->authority = out->upgrade = sl_span_of(NULL, 0);
+	look_ahead(&m);
+	if (!take_line(&m))
+		return false;
+	if (!out->authority.len || !sl_http1_authority_ok(out->authority))
+		out->authority = sl_span_cstr(fallback);
+	take_fields(&m);
+	via = rq->protocol == SL_PROTO_HTTP1 ? sl_span_str("1.1 sluice") : sl_span_str("2 sluice");
+	add(&m, sl_span_str("via"), joined(&m, m.via, via));
+	for (unsigned i = 0; i < 24 && !m.trace.len; i++)
+		snprintf(hex + 2 * (size_t)i, 3, "%02x", trace[i]);
+	/* Of a new trace nobody has decided to record it. */
+	add(&m, sl_span_str("traceparent"),
+	    m.trace.len ? m.trace : print(&m, "00-%.32s-%.16s-00", hex, hex + 32));
+	return !m.wrong;
+}
+
+bool agent_trailer_next(struct sl_span *rest, struct sl_header *out)
+{
+	struct sl_span v;
+	uint16_t tag;
+
+	while (sl_tlv_next(rest, &tag, &v)) {
+		if (tag == SL_META_TRAILER && header_of(v, out) && is_clean(out) &&
+		    !agent_is_hop(out->name))
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+static void set(struct sl_err *e, const char *fmt, va_list ap)
+{
+	const int kept = errno;
+
+	if (e)
+		vsnprintf(e->text, e->size, fmt, ap);
+	errno = kept;
+}
+
+void sl_err_set(struct sl_err *e, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	set(e, fmt, ap);
+	va_end(ap);
+}
+
+int sl_fail(struct sl_err *e, int res, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	set(e, fmt, ap);
+	va_end(ap);
+	return res;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "batch/internal.h"
+
+#include <math.h>
+
+#define OVERDUE_DEVS 4
+#define LEAD_DEVS    0.5 /* a round trip of so many deviations is worth hiding */
+
+/*
+ * A backend that has been idle for so many times what its last batch took is tried, whatever is
+ * known of it: what one long pause has taught would else never be unlearnt.
+ */
+#define STALE_TIMES  2
+#define STALE_MIN_NS 10e6
+#define STALE_MAX_NS 1e9
+#define BATCHES_MIN  8 /* from fewer nothing is concluded that refuses a request */
+#define ALONE_NS     UINT64_C(500000000)
+
+bool sl_expect_untested(const struct sl_batcher *b, unsigned backend, uint64_t now_ns)
+{
+	const struct sl_batch_backend *be = &b->backends[backend];
+	const struct sl_fit *f = sl_batch_fit(b, backend);
+	double after;
+
+	if (f->batches < BATCHES_MIN)
+		return true;
+	after = fmin(STALE_MAX_NS, fmax(STALE_MIN_NS, STALE_TIMES * (double)be->took_ns));
+	return !be->batches && (double)(now_ns - be->done_ns) > after;
+}
+
+double sl_expect_free(const struct sl_batcher *b, unsigned backend, uint64_t now_ns)
+{
+	const struct sl_batch_backend *be = &b->backends[backend];
+	double arrival = (double)now_ns + sl_half_rtt(b), end;
+
+	if (!be->batches)
+		return arrival;
+	/* Late is as likely to become later still. */
+	end = be->end_ns;
+	if (end < (double)now_ns)
+		end = (double)now_ns + ((double)now_ns - end);
+	for (uint32_t i = 1; i < be->batches; i++)
+		end += be->sent[i].time_ns;
+	return fmax(arrival, end);
+}
+
+/*
+ * A batch that takes twice as long as expected may never end: whoever waits for its end, for a reason
+ * of the batcher's own, waits until then.
+ */
+static double overdue_ns(const struct sl_batcher *b, unsigned backend)
+{
+	const struct sl_batch_backend *be = &b->backends[backend];
+	double took = be->end_ns - (double)be->sent[0].sent_ns;
+
+	return be->end_ns + took + OVERDUE_DEVS * sl_batch_fit(b, backend)->dev_ns;
+}
+
+uint64_t sl_expect_ready(const struct sl_batcher *b, unsigned backend, unsigned lane)
+{
+	const struct sl_batch_backend *be = &b->backends[backend];
+	double at = (double)be->stalled_ns, just;
+
+	if (!sl_roster_up(&b->roster, backend) || be->batches == SL_OUTSTANDING_MAX)
+		return UINT64_MAX;
+	if (!be->batches)
+		return be->stalled_ns;
+	just = be->end_ns - sl_half_rtt(b) - sl_batch_fit(b, backend)->dev_ns;
+	if (!sl_policies[lane]->just_in_time)
+		just = b->queue.lanes[lane].len < b->controller.backends[backend].plans[lane].cap
+			       ? overdue_ns(b, backend)
+			       : 0;
+	/*
+	 * From time to time one has to go alone, or no round trip would be measured. And where an end is
+	 * less well known than the way is long, the message that tells it will be as early.
+	 */
+	else if (be->sent[0].sent_ns > be->alone_ns + ALONE_NS ||
+		 sl_batch_fit(b, backend)->dev_ns * LEAD_DEVS > b->controller.rtt_ns)
+		just = overdue_ns(b, backend);
+	return (uint64_t)fmax(at, just);
+}
+
+bool sl_expect_all_by(const struct sl_batcher *b, const struct sl_batch_item *item, unsigned lane,
+		      double by_ns, uint64_t now_ns)
+{
+	uint32_t asked = sl_batch_asked(b);
+	double sum = 0, each = asked ? (double)sl_roster_up_cnt(&b->roster) / asked : 0;
+
+	for (uint32_t k = 0; k < asked; k++) {
+		unsigned i = sl_batch_ask(b, k);
+
+		if (item && sl_batch_excludes(item, i))
+			continue;
+		if (sl_expect_untested(b, i, now_ns))
+			return true;
+		sum += each * sl_expect_served(b, i, lane, by_ns, now_ns);
+		if (sum > b->queue.len)
+			return true;
+	}
+	return false;
+}
+
+bool sl_expect_late(const struct sl_batcher *b, uint64_t now_ns)
+{
+	if (!b->controller.judged || !sl_roster_up_cnt(&b->roster))
+		return false;
+	for (unsigned lane = 0; lane < SL_LANES; lane++) {
+		if (sl_policies[lane]->bounded && b->queue.lanes[lane].len &&
+		    !sl_expect_all_by(b, NULL, lane, (double)now_ns + b->controller.bound_ns,
+				      now_ns))
+			return true;
+	}
+	return false;
+}
+
+double sl_expect_served(const struct sl_batcher *b, unsigned backend, unsigned lane, double due_ns,
+			uint64_t now_ns)
+{
+	const struct sl_controller_backend *be = &b->controller.backends[backend];
+	uint32_t cap = sl_expect_cap(b, backend, lane);
+	double left = due_ns - sl_half_rtt(b) - sl_expect_free(b, backend, now_ns);
+	double time = sl_controller_time(be, cap), whole;
+
+	if (left <= 0)
+		return 0;
+	whole = floor(left / time);
+	return whole * cap + sl_controller_within(be, left - whole * time, cap);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * No batching: what comes goes on at once, however much is there already, to the backend that has
+ * least of it. For backends that do their own queueing, as agents do in front of servers.
+ */
+#include "base/bytes.h"
+#include "batch/internal.h"
+#include "sluice/rpc_wire.h"
+
+static struct sl_plan plan(const struct sl_controller *c, const struct sl_controller_backend *be)
+{
+	uint32_t most = c->pool->batch.max_size;
+
+	(void)be;
+	return (struct sl_plan){.cap = most, .most = most, .catch_up = most, .low = 1};
+}
+
+const struct sl_policy_ops sl_policy_direct = {.plan = plan};
+
+/* UINT32_MAX: none may have it now. */
+unsigned sl_direct_choose(struct sl_batcher *b, const struct sl_batch_item *item, uint64_t now_ns)
+{
+	uint32_t least = UINT32_MAX, up = sl_roster_up_cnt(&b->roster);
+	unsigned best = UINT32_MAX, second = UINT32_MAX;
+
+	/* Of a few all, of many some by chance. */
+	for (uint32_t k = 0; k < up && k < SL_BATCH_FEW; k++) {
+		uint64_t at = up > SL_BATCH_FEW ? sl_prng_below(&b->prng, up) : k;
+		unsigned i = b->roster.order[at];
+		const struct sl_batch_backend *be = &b->backends[i];
+
+		if (be->stalled_ns > now_ns)
+			continue;
+		second = i; /* one that has failed it before is better than none */
+		if (sl_batch_excludes(item, i) || be->direct_requests >= least)
+			continue;
+		least = be->direct_requests;
+		best = i;
+	}
+	return best == UINT32_MAX ? second : best;
+}
+
+int sl_direct_send(struct sl_batcher *b, unsigned backend, struct sl_batch_item **items, uint32_t n)
+{
+	struct sl_batch_backend *be = &b->backends[backend];
+	int rc = b->ops->send(b->app, backend, items, n);
+
+	if (rc)
+		return rc;
+	be->direct_batches++;
+	be->direct_requests += n;
+	b->counts.in_flight += n;
+	b->counts.last = n;
+	b->counts.batches++;
+	b->counts.requests += n;
+	return 0;
+}
+
+/* Of a pool that was another kind before a reload there may be others, which are known by name. */
+bool sl_direct_done(struct sl_batcher *b, unsigned backend, uint32_t cnt, uint64_t sent_ns)
+{
+	struct sl_batch_backend *be = &b->backends[backend];
+
+	for (unsigned i = 0; i < be->batches; i++) {
+		if (be->sent[i].sent_ns == sent_ns && be->sent[i].cnt == cnt)
+			return false;
+	}
+	if (be->direct_requests < cnt)
+		return false;
+	be->direct_batches--;
+	be->direct_requests -= cnt;
+	be->stalled_ns = 0;
+	b->counts.in_flight -= cnt;
+	b->counts.served += cnt;
+	return true;
+}

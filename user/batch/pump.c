@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Read from the bottom: pump -> pump_lane -> choose, size_for_first, send_first. */
+#include <errno.h>
+#include <math.h>
+
+#include "base/bytes.h"
+#include "batch/internal.h"
+#include "sluice/rpc_wire.h"
+
+enum {
+	PASSED_OVER_MAX = 64, /* requests that may not go to a backend, set aside for one batch */
+	STALL_NS = 200000,    /* how long a backend without credit is left alone at the most */
+};
+
+/* The backend for what is first in a lane, and when it may have it. */
+struct choice {
+	unsigned backend;
+	uint64_t ready_ns;
+	double start_ns, finish_ns;
+};
+
+/* Those that could have what is first in a lane now; ready_ns: when the next one can. */
+struct candidates {
+	const struct sl_batch_item *item;
+	unsigned lane;
+	unsigned list[SL_BATCH_FEW], cnt;
+	uint64_t ready_ns;
+};
+
+static void ask(const struct sl_batcher *b, struct candidates *c, unsigned backend, uint64_t now_ns)
+{
+	uint64_t at = UINT64_MAX;
+
+	if (!sl_batch_excludes(c->item, backend))
+		at = sl_expect_ready(b, backend, c->lane);
+	if (at <= now_ns)
+		c->list[c->cnt++] = backend;
+	else if (at < c->ready_ns)
+		c->ready_ns = at;
+}
+
+/*
+ * Of a few all; of many any two of them. Which two is by chance: several workers, and several
+ * gateways, would else all find the same one best.
+ */
+static void look(struct sl_batcher *b, struct candidates *c, uint32_t from, uint32_t to,
+		 uint64_t now_ns)
+{
+	if (to - from <= SL_BATCH_FEW) {
+		for (uint32_t at = from; at < to; at++)
+			ask(b, c, b->roster.order[at], now_ns);
+		return;
+	}
+	for (uint32_t tries = 0; tries < SL_BATCH_FEW && c->cnt < 2; tries++) {
+		uint32_t at = from + (uint32_t)sl_prng_below(&b->prng, to - from);
+
+		ask(b, c, b->roster.order[at], now_ns);
+		if (c->cnt == 2 && c->list[0] == c->list[1])
+			c->cnt = 1;
+	}
+	if (!c->cnt && now_ns + STALL_NS < c->ready_ns)
+		c->ready_ns = now_ns + STALL_NS; /* there may be others */
+}
+
+/* The better of two that could have it now; if none could, ready_ns says when to ask again. */
+static struct choice choose(struct sl_batcher *b, unsigned lane, const struct sl_batch_item *item,
+			    uint64_t now_ns)
+{
+	struct candidates c = {.item = item, .lane = lane, .ready_ns = UINT64_MAX};
+	uint32_t idle = sl_roster_idle_cnt(&b->roster), open = sl_roster_open_cnt(&b->roster);
+	uint32_t n = b->queue.lanes[lane].len;
+	struct choice best;
+
+	if (open <= SL_BATCH_FEW)
+		idle = open;
+	look(b, &c, 0, idle, now_ns);
+	if (!c.cnt && idle < open)
+		look(b, &c, idle, open, now_ns);
+	best = (struct choice){.ready_ns = c.ready_ns, .finish_ns = INFINITY};
+	for (unsigned k = 0; k < 2 && c.cnt; k++) {
+		unsigned at = c.cnt > 2 - k ? (unsigned)sl_prng_below(&b->prng, c.cnt) : 0;
+		unsigned i = c.list[at];
+		uint32_t cap = sl_expect_cap(b, i, lane);
+		struct choice one = {.backend = i,
+				     .ready_ns = sl_expect_ready(b, i, lane),
+				     .start_ns = sl_expect_free(b, i, now_ns)};
+
+		one.finish_ns = one.start_ns +
+				sl_controller_time(&b->controller.backends[i], n < cap ? n : cap) +
+				sl_half_rtt(b);
+		c.list[at] = c.list[--c.cnt];
+		if (one.finish_ns < best.finish_ns)
+			best = one;
+	}
+	return best;
+}
+
+/* The latest that any backend can make: beyond it the request is hopeless. */
+static bool hopeless(const struct sl_batcher *b, const struct sl_batch_item *item,
+		     uint64_t limit_ns, uint64_t now_ns)
+{
+	for (uint32_t k = 0; k < sl_batch_asked(b); k++) {
+		unsigned i = sl_batch_ask(b, k);
+		double at = sl_expect_free(b, i, now_ns) +
+			    sl_controller_time(&b->controller.backends[i], 1) + sl_half_rtt(b);
+
+		if (sl_batch_excludes(item, i))
+			continue;
+		if (sl_expect_untested(b, i, now_ns) || at <= (double)limit_ns)
+			return false;
+	}
+	return true;
+}
+
+/* How many are worth their time, of n that may go together. */
+static uint32_t worthwhile(const struct sl_batcher *b, unsigned lane, unsigned backend, uint32_t n)
+{
+	uint32_t low = b->controller.backends[backend].plans[lane].low;
+
+	if (n <= 1 || n < low || !sl_policies[lane]->just_in_time)
+		return n;
+	return sl_fit_size_efficient(sl_batch_fit(b, backend), n);
+}
+
+/*
+ * How many go in the batch although the first of the lane will be late: as many as catch up best.
+ * 0: it is refused for that, and it stands in the way of a batch that is large enough to keep up.
+ */
+static uint32_t size_for_late(const struct sl_batcher *b, unsigned lane, unsigned backend,
+			      double start_ns)
+{
+	const struct sl_lane *l = &b->queue.lanes[lane];
+	const struct sl_batch_item *first = sl_lane_first(l);
+	uint32_t most = sl_expect_catch_up(b, backend, lane);
+	uint64_t limit = sl_batch_limit(b, first);
+
+	if (limit == sl_batch_wanted_by(b, first))
+		return first->found_idle;
+	if (l->len < most)
+		most = l->len;
+	if (limit != UINT64_MAX)
+		most = sl_controller_within(&b->controller.backends[backend],
+					    (double)limit - start_ns, most);
+	return worthwhile(b, lane, backend, most);
+}
+
+/* How many go in the batch, so that the first of the lane is ready when it is due. 0: it goes. */
+static uint32_t size_for_first(const struct sl_batcher *b, unsigned lane, const struct choice *c,
+			       uint32_t want, uint64_t now_ns)
+{
+	unsigned backend = c->backend;
+	const struct sl_batch_item *first = sl_lane_first(&b->queue.lanes[lane]);
+	uint32_t low = b->controller.backends[backend].plans[lane].low, n;
+	uint64_t by = sl_batch_wanted_by(b, first);
+	double start = sl_half_rtt(b) + c->start_ns + sl_late_margin(b, backend, lane);
+
+	if (by == UINT64_MAX || sl_expect_untested(b, backend, now_ns))
+		return want;
+	n = sl_controller_within(&b->controller.backends[backend], (double)by - start, want);
+	if (n < want && (n < low || want > sl_expect_cap(b, backend, lane)))
+		return size_for_late(b, lane, backend, start);
+	return worthwhile(b, lane, backend, n);
+}
+
+/* Until when a batch of this lane may wait for more; 0: it is to go. */
+static uint64_t held_until(const struct sl_batcher *b, unsigned lane, unsigned backend)
+{
+	const struct sl_lane *l = &b->queue.lanes[lane];
+	const struct sl_plan *p = &b->controller.backends[backend].plans[lane];
+	double hold = p->hold_ns;
+
+	if (l->len >= sl_expect_cap(b, backend, lane) || l->len >= p->hold_below)
+		return 0;
+	if (lane == b->pool->batch.policy && (double)b->live->hold_ns < hold)
+		hold = (double)b->live->hold_ns;
+	hold -= p->hold_each_ns * (l->len + 1);
+	return hold > 0 ? sl_lane_oldest(l)->queued_ns + (uint64_t)hold : 0;
+}
+
+static int send_items(struct sl_batcher *b, const struct choice *c, unsigned lane,
+		      struct sl_batch_item **items, uint32_t n, uint64_t now_ns)
+{
+	unsigned backend = c->backend;
+	struct sl_batch_backend *be = &b->backends[backend];
+	double time = sl_controller_time(&b->controller.backends[backend], n);
+	int rc = b->ops->send(b->app, backend, items, n);
+
+	if (rc)
+		return rc;
+	if (!be->batches)
+		be->end_ns = c->start_ns + time;
+	be->sent[be->batches] = (struct sl_sent){.sent_ns = now_ns,
+						 .time_ns = time,
+						 .cnt = n,
+						 .lane = (uint8_t)lane,
+						 .full = n >= sl_expect_cap(b, backend, lane),
+						 .behind = be->batches != 0};
+	sl_roster_more(&b->roster, backend, be->batches);
+	be->batches++;
+	be->requests += n;
+	b->counts.in_flight += n;
+	b->counts.last = n;
+	b->counts.batches++;
+	b->counts.requests += n;
+	return 0;
+}
+
+/* Takes up to n that may go to this backend out of the lane. */
+static uint32_t take(struct sl_batcher *b, unsigned lane, unsigned backend, uint32_t n,
+		     struct sl_batch_item **items)
+{
+	SL_UNSET struct sl_batch_item *passed[PASSED_OVER_MAX];
+	struct sl_batch_item *item;
+	uint32_t taken = 0, over = 0;
+	uint64_t bytes = 0;
+
+	while (taken < n && over < PASSED_OVER_MAX &&
+	       (item = sl_lane_first(&b->queue.lanes[lane]))) {
+		if (taken && bytes + item->bytes > SL_RPC_MAX_BODY / 2)
+			break;
+		sl_queue_remove(&b->queue, item);
+		if (sl_batch_excludes(item, backend) && lane != SL_POLICY_DIRECT) {
+			passed[over++] = item;
+			continue;
+		}
+		bytes += item->bytes;
+		items[taken++] = item;
+	}
+	while (over)
+		sl_queue_push_back(&b->queue, passed[--over]);
+	return taken;
+}
+
+/* Sends the first n of a lane, or fewer if a message cannot hold them. */
+static bool send_first(struct sl_batcher *b, unsigned lane, const struct choice *c, uint32_t n,
+		       uint64_t now_ns)
+{
+	unsigned backend = c->backend;
+	SL_UNSET struct sl_batch_item *items[SL_RPC_MAX_BATCH];
+	uint32_t taken = take(b, lane, backend, n, items), try = taken;
+	int rc = -EAGAIN;
+
+	while (try && (rc = lane == SL_POLICY_DIRECT
+				    ? sl_direct_send(b, backend, items, try)
+				    : send_items(b, c, lane, items, try, now_ns)) == -EMSGSIZE)
+		try /= 2;
+	if (rc)
+		try = 0;
+	while (taken > try)
+		sl_queue_push_back(&b->queue, items[--taken]);
+	if (rc == -EMSGSIZE) {
+		sl_batch_drop(b, items[0], SL_OUTCOME_TOO_LARGE);
+		return true;
+	}
+	if (rc)
+		b->backends[backend].stalled_ns = now_ns + STALL_NS;
+	return rc == 0;
+}
+
+static void put_off(struct sl_batcher *b, uint64_t until_ns)
+{
+	if (until_ns < b->wake_ns)
+		b->wake_ns = until_ns;
+}
+
+/* Up to `most` of a direct pool to one backend; false: nobody can have any of it now. */
+static bool step_direct(struct sl_batcher *b, uint32_t most, uint64_t now_ns)
+{
+	struct sl_batch_item *first = sl_lane_first(&b->queue.lanes[SL_POLICY_DIRECT]);
+	unsigned backend;
+
+	if (!first)
+		return false;
+	if (now_ns >= first->deadline_ns) {
+		sl_batch_drop(b, first, SL_OUTCOME_EXPIRED);
+		return true;
+	}
+	if (!sl_roster_up_cnt(&b->roster)) {
+		struct sl_batch_item *oldest = sl_lane_oldest(&b->queue.lanes[SL_POLICY_DIRECT]);
+
+		/* None is up: a while may be what an agent takes to start again. */
+		if (now_ns < oldest->queued_ns + SL_DIRECT_PATIENCE_NS) {
+			put_off(b, oldest->queued_ns + SL_DIRECT_PATIENCE_NS);
+			return false;
+		}
+		sl_batch_drop(b, oldest, SL_OUTCOME_NO_BACKEND);
+		return true;
+	}
+	backend = sl_direct_choose(b, first, now_ns);
+	if (backend == UINT32_MAX) {
+		put_off(b, now_ns + STALL_NS);
+		return false;
+	}
+	(void)send_first(b, SL_POLICY_DIRECT, &(struct choice){.backend = backend}, most, now_ns);
+	return true; /* one that has no credit is stalled now, so this ends */
+}
+
+/* What waits, dealt out evenly. */
+static void pump_direct(struct sl_batcher *b, uint64_t now_ns)
+{
+	uint32_t up = sl_roster_up_cnt(&b->roster), most = b->pool->batch.max_size;
+	uint32_t share = up ? (b->queue.lanes[SL_POLICY_DIRECT].len + up - 1) / up : 0;
+
+	while (step_direct(b, share < most ? share : most, now_ns))
+		;
+}
+
+/* One step for one lane; false: nothing more to do for it now. */
+static bool pump_lane(struct sl_batcher *b, unsigned lane, uint64_t now_ns)
+{
+	struct sl_lane *l = &b->queue.lanes[lane];
+	struct sl_batch_item *first = sl_lane_first(l);
+	uint32_t want, n, most;
+	uint64_t until, limit;
+	struct choice c;
+
+	if (!first)
+		return false;
+	limit = sl_batch_limit(b, first);
+	if (now_ns >= first->deadline_ns) {
+		sl_batch_drop(b, first, SL_OUTCOME_EXPIRED);
+		return true;
+	}
+	if (now_ns >= limit || (limit != UINT64_MAX && hopeless(b, first, limit, now_ns))) {
+		sl_batch_drop(b, first, SL_OUTCOME_SHED);
+		return true;
+	}
+	put_off(b, limit);
+	c = choose(b, lane, first, now_ns);
+	if (c.ready_ns > now_ns) {
+		put_off(b, c.ready_ns);
+		return false;
+	}
+	until = held_until(b, lane, c.backend);
+	if (until > now_ns) {
+		put_off(b, until);
+		return false;
+	}
+	most = sl_expect_most(b, c.backend, lane);
+	want = l->len < most ? l->len : most;
+	n = size_for_first(b, lane, &c, want, now_ns);
+	if (!n) {
+		sl_batch_drop(b, first, SL_OUTCOME_SHED);
+		return true;
+	}
+	return send_first(b, lane, &c, n, now_ns);
+}
+
+unsigned sl_batcher_pump(struct sl_batcher *b, uint64_t now_ns)
+{
+	uint32_t waited = b->queue.len;
+
+	if (now_ns >= sl_controller_next_ns(&b->controller, b->queue.len != 0))
+		sl_batch_tick(b, now_ns);
+	b->wake_ns = UINT64_MAX;
+	if (!b->queue.len)
+		return waited;
+	for (unsigned lane = 0; lane < SL_LANES; lane++) {
+		if (lane == SL_POLICY_DIRECT)
+			pump_direct(b, now_ns);
+		while (lane != SL_POLICY_DIRECT && pump_lane(b, lane, now_ns))
+			;
+	}
+	return waited - b->queue.len;
+}
+
+uint64_t sl_batcher_next_ns(const struct sl_batcher *b)
+{
+	uint64_t next = sl_controller_next_ns(&b->controller, b->queue.len != 0);
+
+	return b->queue.len && b->wake_ns < next ? b->wake_ns : next;
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The agent on a host of its own: a server there as a backend of gateways elsewhere. */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/signalfd.h>
+
+#include "agent/agent.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "cli/cli.h"
+#include "rpc/rpc.h"
+#include "sandbox/sandbox.h"
+
+enum { SERVERS_MAX = 16, CONCURRENCY_MAX = 65535 };
+
+static const struct option long_options[] = {
+	{"listen", required_argument, NULL, 'l'},
+	{"to", required_argument, NULL, 't'},
+	{"key-file", required_argument, NULL, 'k'},
+	{"concurrency", required_argument, NULL, 'n'},
+	{"log-level", required_argument, NULL, 'L'},
+	{"user", required_argument, NULL, 'u'},
+	{NULL, 0, NULL, 0},
+};
+
+struct command {
+	struct sl_agent_options servers[SERVERS_MAX];
+	unsigned server_cnt, listen_cnt;
+	const char *key_file;
+	const char *user; /* NULL: whoever has started it, without walls */
+	uint32_t concurrency;
+};
+
+/* 0, or what main() returns. */
+static int parse(int argc, char **argv, struct command *o)
+{
+	enum sl_log_level level;
+	uint64_t n = 0;
+	int c;
+
+	optind = 0;
+	while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+		bool ok = c != '?';
+
+		if (c == 'l' && o->listen_cnt < SERVERS_MAX)
+			o->servers[o->listen_cnt++].listen = optarg;
+		else if (c == 't' && o->server_cnt < SERVERS_MAX)
+			o->servers[o->server_cnt++].to = optarg;
+		else if (c == 'k')
+			o->key_file = optarg;
+		else if (c == 'u')
+			o->user = optarg;
+		else if (c == 'n')
+			ok = strcmp(optarg, "auto") == 0 ||
+			     (!sl_parse_u64_max(sl_span_cstr(optarg), CONCURRENCY_MAX, &n) && n);
+		else if (c == 'L')
+			ok = sl_log_level_parse(optarg, &level) == 0;
+		else
+			ok = false;
+		if (ok && c == 'n')
+			o->concurrency = (uint32_t)n;
+		if (ok && c == 'L')
+			sl_log_level_set(level);
+		if (!ok && c != '?')
+			return cli_usage("agent", "found %s; see --help", optarg);
+		if (!ok)
+			return CLI_USAGE;
+	}
+	if (optind < argc || !o->server_cnt || o->server_cnt != o->listen_cnt)
+		return cli_usage("agent",
+				 "found %s; allowed: --listen ENDPOINTS --to URL, once or as "
+				 "often as there are servers",
+				 optind < argc ? argv[optind] : "not one --listen for each --to");
+	return 0;
+}
+
+struct signals {
+	struct agent *agent;
+	int fd;
+};
+
+static void on_signal(void *arg)
+{
+	struct signals *s = arg;
+	struct signalfd_siginfo si;
+
+	while (read(s->fd, &si, sizeof(si)) == (ssize_t)sizeof(si))
+		sl_agent_stop(s->agent);
+}
+
+static int serve(struct agent *a, const struct command *o)
+{
+	struct signals signals = {.agent = a};
+	struct sl_err err = SL_ERR(300);
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signals.fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (signals.fd < 0 || sl_agent_watch(a, signals.fd, on_signal, &signals))
+		return cli_error("agent", "signals: %s", strerror(errno));
+	for (unsigned i = 0; i < o->server_cnt; i++) {
+		struct sl_agent_options server = o->servers[i];
+
+		server.key_file = o->key_file;
+		server.concurrency = o->concurrency;
+		if (sl_agent_add(a, &server, &err))
+			return cli_error("agent", "%s", err.text);
+	}
+	/*
+	 * What the process needs of the host is open. uverbs refuses a process whose account has
+	 * changed since (sandbox/account.c), so RDMA wants one that is started under its account.
+	 */
+	for (unsigned i = 0; o->user && i < o->listen_cnt; i++) {
+		if (strstr(o->servers[i].listen, "rdma://") ||
+		    strstr(o->servers[i].listen, "rdma+ud://"))
+			return cli_error("agent",
+					 "found --user with %s; expected: no --user, started under "
+					 "the account itself",
+					 o->servers[i].listen);
+	}
+	if (o->user) {
+		sl_rpc_preload();
+		if (sl_sandbox_enter(&(struct sl_sandbox_options){.user = o->user}, &err))
+			return cli_error("agent", "%s", err.text);
+		sl_sandbox_thread(SL_THREAD_AGENT);
+	}
+	printf("agent: %u server%s\n", o->server_cnt, o->server_cnt == 1 ? "" : "s");
+	fflush(stdout);
+	sl_agent_run(a);
+	return CLI_OK;
+}
+
+int cli_agent(int argc, char **argv)
+{
+	struct command o = {0};
+	struct agent *a;
+	struct sl_err err = SL_ERR(300);
+	int rc = parse(argc, argv, &o);
+
+	if (rc)
+		return rc;
+	a = sl_agent_open(&err);
+	if (!a)
+		return cli_error("agent", "%s", err.text);
+	rc = serve(a, &o);
+	sl_agent_close(a);
+	return rc;
+}

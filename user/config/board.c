@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config/board.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "config/config.h"
+
+struct sl_board_server {
+	_Atomic uint32_t used, up, in_flight, waiting, concurrency, connections;
+	char name[SL_BOARD_NAME];
+};
+
+struct line {
+	_Atomic uint32_t used, up, pid, restarts, backoff_ms;
+	struct sl_board_server servers[SL_CFG_MAX_SERVERS];
+};
+
+static struct line *board; /* SL_CFG_MAX_AGENTS of them */
+
+int sl_board_make(void)
+{
+	void *at = mmap(NULL, SL_CFG_MAX_AGENTS * sizeof(*board), PROT_READ | PROT_WRITE,
+			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (at == MAP_FAILED)
+		return -errno;
+	board = at;
+	return 0;
+}
+
+void sl_board_agent_set(uint32_t agent, const struct sl_agent_info *info)
+{
+	struct line *l = &board[agent];
+
+	atomic_store(&l->up, info->up);
+	atomic_store(&l->pid, info->pid);
+	atomic_store(&l->restarts, info->restarts);
+	atomic_store(&l->backoff_ms, info->backoff_ms);
+	atomic_store(&l->used, 1);
+	for (uint32_t i = 0; !info->up && i < SL_CFG_MAX_SERVERS; i++)
+		atomic_store(&l->servers[i].used, 0);
+}
+
+struct sl_board_server *sl_board_server_add(uint32_t agent, const char *name)
+{
+	struct sl_board_server *s = board ? board[agent].servers : NULL;
+
+	for (uint32_t i = 0; s && i < SL_CFG_MAX_SERVERS; i++, s++) {
+		if (atomic_load(&s->used))
+			continue;
+		snprintf(s->name, sizeof(s->name), "%s", name);
+		sl_board_server_set(s, &(struct sl_server_info){0});
+		atomic_store(&s->used, 1);
+		return s;
+	}
+	return NULL;
+}
+
+void sl_board_server_set(struct sl_board_server *s, const struct sl_server_info *info)
+{
+	atomic_store_explicit(&s->up, info->up, memory_order_relaxed);
+	atomic_store_explicit(&s->in_flight, info->in_flight, memory_order_relaxed);
+	atomic_store_explicit(&s->waiting, info->waiting, memory_order_relaxed);
+	atomic_store_explicit(&s->concurrency, info->concurrency, memory_order_relaxed);
+	atomic_store_explicit(&s->connections, info->connections, memory_order_relaxed);
+}
+
+void sl_board_server_remove(struct sl_board_server *s)
+{
+	atomic_store(&s->used, 0);
+}
+
+bool sl_board_agent(uint32_t agent, struct sl_agent_info *out)
+{
+	const struct line *l = board && agent < SL_CFG_MAX_AGENTS ? &board[agent] : NULL;
+
+	if (!l || !atomic_load(&l->used))
+		return false;
+	*out = (struct sl_agent_info){
+		.up = atomic_load(&l->up),
+		.pid = atomic_load(&l->pid),
+		.restarts = atomic_load(&l->restarts),
+		.backoff_ms = atomic_load(&l->backoff_ms),
+	};
+	return true;
+}
+
+bool sl_board_server(uint32_t agent, uint32_t line, struct sl_server_info *out)
+{
+	const struct sl_board_server *s;
+
+	if (!board || agent >= SL_CFG_MAX_AGENTS || line >= SL_CFG_MAX_SERVERS)
+		return false;
+	s = &board[agent].servers[line];
+	if (!atomic_load(&s->used))
+		return false;
+	*out = (struct sl_server_info){
+		.up = atomic_load(&s->up),
+		.in_flight = atomic_load(&s->in_flight),
+		.waiting = atomic_load(&s->waiting),
+		.concurrency = atomic_load(&s->concurrency),
+		.connections = atomic_load(&s->connections),
+	};
+	/* Text for people, whatever an agent has written there. */
+	memcpy(out->name, s->name, sizeof(out->name));
+	out->name[sizeof(out->name) - 1] = 0;
+	for (char *c = out->name; *c; c++) {
+		if (*c < ' ' || *c > '~')
+			*c = '?';
+	}
+	return true;
+}

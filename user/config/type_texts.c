@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Types of values that are texts with a form of their own, and lists of these. */
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/bytes.h"
+#include "config/keys.h"
+
+bool conf_is_token(const char *text, size_t max)
+{
+	static const char extra[] = "!#$%&'*+-.^_`|~";
+	size_t len = strlen(text);
+
+	for (size_t i = 0; i < len; i++) {
+		unsigned char c = (unsigned char)text[i];
+		bool alnum =
+			(c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+
+		if (!alnum && !strchr(extra, c))
+			return false;
+	}
+	return len > 0 && len <= max;
+}
+
+static char *lower_copy(const struct conf_value *v)
+{
+	char *s = conf_arena_strndup(v->arena, v->text, strlen(v->text));
+
+	for (char *c = s; c && *c; c++)
+		*c = (char)sl_ascii_lower((uint8_t)*c);
+	return s;
+}
+
+static bool set_header(struct conf_value *v)
+{
+	char *s = conf_is_token(v->text, 64) ? lower_copy(v) : NULL;
+
+	if (!s)
+		return false;
+	memcpy(conf_field(v), &s, sizeof(s));
+	return true;
+}
+
+const struct conf_type conf_header = {set_header, NULL};
+
+/* Appends a pointer to an array of texts that grows by being copied: configurations are small. */
+static bool append_text(struct conf_arena *a, const char ***list, uint32_t *cnt, const char *s)
+{
+	const char **more = conf_arena_alloc(a, (*cnt + 1) * sizeof(*more));
+
+	if (!more || !s)
+		return false;
+	if (*cnt)
+		memcpy(more, *list, *cnt * sizeof(*more));
+	more[(*cnt)++] = s;
+	*list = more;
+	return true;
+}
+
+static bool set_headers(struct conf_value *v)
+{
+	static const char *const hop_by_hop[] = {
+		"connection",        "keep-alive", "proxy-connection", "te", "trailer",
+		"transfer-encoding", "upgrade",    "content-length",   NULL,
+	};
+	struct sl_cfg_route *r = &((struct conf_route_ref *)v->obj)->route;
+
+	if (strcmp(v->text, "*") == 0) {
+		r->forward_all = true;
+		return true;
+	}
+	if (!conf_is_token(v->text, 64) || r->forward_header_cnt >= 32)
+		return false;
+	for (const char *const *h = hop_by_hop; *h; h++) {
+		if (strcasecmp(*h, v->text) == 0)
+			return false;
+	}
+	return append_text(v->arena, &r->forward_headers, &r->forward_header_cnt, lower_copy(v));
+}
+
+const struct conf_type conf_headers = {set_headers, NULL};
+
+/* In those that carry requests, these would reach a backend past all routes. */
+static bool set_upgrades(struct conf_value *v)
+{
+	static const char *const carriers[] = {"h2c", "h2", "http", "tls", NULL};
+	struct sl_cfg_route *r = &((struct conf_route_ref *)v->obj)->route;
+
+	if (!conf_is_token(v->text, 32) || r->upgrade_cnt >= 8)
+		return false;
+	for (const char *const *c = carriers; *c; c++) {
+		if (strcasecmp(*c, v->text) == 0)
+			return false;
+	}
+	return append_text(v->arena, &r->upgrades, &r->upgrade_cnt, lower_copy(v));
+}
+
+const struct conf_type conf_upgrades = {set_upgrades, NULL};
+
+/* Letters, digits, '-' and '_' in labels of at most 63, or an IPv6 address in brackets. */
+static bool is_host(const char *s)
+{
+	size_t label = 0, len = strlen(s);
+
+	if (s[0] == '[')
+		return len > 2 && s[len - 1] == ']' &&
+		       strspn(s + 1, "0123456789abcdefABCDEF:.") == len - 2;
+	for (size_t i = 0; i < len; i++) {
+		bool dot = s[i] == '.';
+
+		if (dot ? !label : !isalnum((unsigned char)s[i]) && s[i] != '-' && s[i] != '_')
+			return false;
+		label = dot ? 0 : label + 1;
+		if (label > 63)
+			return false;
+	}
+	return label && len <= 253;
+}
+
+static bool set_hosts(struct conf_value *v)
+{
+	struct sl_cfg_route *r = &((struct conf_route_ref *)v->obj)->route;
+	bool wildcard = strncmp(v->text, "*.", 2) == 0;
+
+	if (!is_host(v->text + (wildcard ? 2 : 0)) || r->host_cnt >= SL_CFG_MAX_HOSTS)
+		return false;
+	return append_text(v->arena, &r->hosts, &r->host_cnt, lower_copy(v));
+}
+
+const struct conf_type conf_hosts = {set_hosts, NULL};
+
+/* What a Location may have, and a place to lead to that no client chooses the scheme of. */
+static bool set_redirect(struct conf_value *v)
+{
+	const char *s = v->text;
+
+	if (strncmp(s, "http://", 7) != 0 && strncmp(s, "https://", 8) != 0)
+		return false;
+	for (; *s; s++) {
+		bool known = strncmp(s, "{host}", 6) == 0 || strncmp(s, "{path}", 6) == 0;
+
+		if (known)
+			s += 5;
+		else if (*s <= ' ' || *s == 0x7f || strchr("\"<>\\^`{|}", *s))
+			return false;
+	}
+	return conf_in_range(v->key, strlen(v->text)) && conf_store_text(v);
+}
+
+const struct conf_type conf_redirect = {set_redirect, NULL};
+
+static bool set_files(struct conf_value *v)
+{
+	struct sl_config *c = v->obj;
+	char *s = conf_arena_strndup(v->arena, v->text, strlen(v->text));
+
+	c->descriptor_sets_line = v->line;
+	return v->text[0] && append_text(v->arena, &c->descriptor_sets, &c->descriptor_set_cnt, s);
+}
+
+const struct conf_type conf_files = {set_files, NULL};
+
+/* What a Host header may have: nothing that would end it. */
+static bool set_admin_hosts(struct conf_value *v)
+{
+	struct sl_config *c = v->obj;
+	const size_t len = strlen(v->text);
+	const char *s = conf_arena_strndup(v->arena, v->text, len);
+
+	return len && len <= 255 && !v->text[strcspn(v->text, "/@ \t\r\n")] &&
+	       append_text(v->arena, &c->admin.hosts, &c->admin.host_cnt, s);
+}
+
+const struct conf_type conf_admin_hosts = {set_admin_hosts, NULL};
+
+static bool set_methods(struct conf_value *v)
+{
+	/* Bits as enum sl_method of front.h numbers them; config may not include it. */
+	static const char *const methods[] = {
+		NULL, "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH",
+	};
+	struct conf_route_ref *r = v->obj;
+
+	for (unsigned i = 1; i < sizeof(methods) / sizeof(methods[0]); i++) {
+		if (strcmp(methods[i], v->text) == 0) {
+			r->route.methods |= 1u << i;
+			return true;
+		}
+	}
+	return false;
+}
+
+const struct conf_type conf_methods = {set_methods, NULL};

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/access_line.h"
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "control/fields.h"
+#include "front/front.h"
+#include "front/grpc/grpc.h"
+
+static const uint16_t http_statuses[SL_OUTCOME_CNT] = {
+#define X(name, metric, http, grpc, datagram, retry_after_s, text) [SL_OUTCOME_##name] = (http),
+	SL_OUTCOMES(X)
+#undef X
+};
+
+static const uint8_t grpc_statuses[SL_OUTCOME_CNT] = {
+#define X(name, metric, http, grpc, datagram, retry_after_s, text)                                 \
+	[SL_OUTCOME_##name] = SL_GRPC_##grpc,
+	SL_OUTCOMES(X)
+#undef X
+};
+
+/* A client that left before the head of its reply was told nothing: that is a status of its own. */
+static bool is_untold(const struct sl_event *e)
+{
+	return !e->status || (!e->begun && e->outcome == SL_OUTCOME_CLIENT_GONE);
+}
+
+unsigned sl_access_status(const struct sl_event *e)
+{
+	if (is_untold(e))
+		return http_statuses[e->outcome];
+	/* Where gRPC is spoken HTTP has gone well, whatever became of the call. */
+	return e->proto == SL_PROTO_GRPC ? 200 : e->status;
+}
+
+static unsigned grpc_status(const struct sl_event *e)
+{
+	if (is_untold(e))
+		return grpc_statuses[e->outcome];
+	if (e->grpc_status || e->status == 200)
+		return e->grpc_status;
+	return sl_grpc_from_http(e->status);
+}
+
+static struct sl_span path_of(const struct sl_event *e)
+{
+	return sl_span_of(e->path, e->path_len);
+}
+
+static const char *method_of(const struct sl_event *e)
+{
+	const char *name = sl_method_name((enum sl_method)e->method);
+
+	return name[0] ? name : "-";
+}
+
+static void put_address(struct sl_strbuf *b, const struct sl_addr *a)
+{
+	char text[SL_ADDR_TEXT];
+
+	sl_strbuf_str(b, a->family ? sl_addr_text(a, text) : "-");
+}
+
+/* --- json --- */
+
+static void put_name(struct sl_strbuf *b, const char *key, const char *text)
+{
+	if (!text[0])
+		return;
+	sl_strbuf_printf(b, ", \"%s\": ", key);
+	sl_strbuf_json_str(b, sl_span_cstr(text));
+}
+
+static void put_number(struct sl_strbuf *b, const char *key, uint64_t v)
+{
+	sl_strbuf_printf(b, ", \"%s\": %" PRIu64, key, v);
+}
+
+static void put_times(struct sl_strbuf *b, const struct sl_event *e)
+{
+	static const char *const names[SL_EVENT_STAGE_CNT] = {
+		[SL_EVENT_WIRE] = "wire_ns",   [SL_EVENT_PARSE] = "parse_ns",
+		[SL_EVENT_QUEUE] = "queue_ns", [SL_EVENT_BACKEND] = "backend_ns",
+		[SL_EVENT_REPLY] = "reply_ns",
+	};
+	uint64_t total = 0;
+
+	for (unsigned i = 0; i < SL_EVENT_STAGE_CNT; i++) {
+		put_number(b, names[i], e->stage_ns[i]);
+		total += e->stage_ns[i];
+	}
+	put_number(b, "total_ns", total);
+	put_number(b, "service_ns", (uint64_t)e->service_us * SL_NS_PER_US);
+}
+
+static void put_json(struct sl_strbuf *b, const struct sl_event *e, uint64_t unix_ns)
+{
+	time_t t = (time_t)(unix_ns / SL_NS_PER_SEC);
+	char text[32];
+	struct tm tm;
+
+	gmtime_r(&t, &tm);
+	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
+	sl_strbuf_printf(b, "{\"time\": \"%s.%06" PRIu64 "Z\"", text,
+			 unix_ns % SL_NS_PER_SEC / SL_NS_PER_US);
+	sl_strbuf_str(b, ", \"peer\": \"");
+	put_address(b, &e->peer);
+	sl_strbuf_char(b, '"');
+	put_number(b, "peer_port", ntohs(e->peer.port_be));
+	put_name(b, "listener", e->listener);
+	if (e->cipher) {
+		put_name(b, "tls", "TLSv1.3");
+		put_name(b, "cipher", e->cipher);
+		sl_strbuf_printf(b, ", \"resumed\": %s", e->resumed ? "true" : "false");
+		put_name(b, "sni", e->sni_len ? e->path + e->path_len + 1 : "");
+	}
+	put_name(b, "protocol", protocol_names[e->proto].name);
+	put_name(b, "method", method_of(e));
+	sl_strbuf_str(b, ", \"path\": ");
+	sl_strbuf_json_str(b, path_of(e));
+	put_name(b, "route", e->route);
+	put_name(b, "pool", e->pool);
+	put_name(b, "backend", e->backend);
+	put_number(b, "status", sl_access_status(e));
+	if (e->proto == SL_PROTO_GRPC)
+		put_number(b, "grpc_status", grpc_status(e));
+	put_name(b, "outcome", outcome_names[e->outcome].name);
+	if (e->outcome != SL_OUTCOME_OK)
+		put_name(b, "reason",
+			 (const char *)sl_outcome_text((enum sl_outcome)e->outcome).ptr);
+	put_number(b, "batch", e->together);
+	put_number(b, "retries", e->retries);
+	put_number(b, "request_bytes", e->request_len);
+	put_number(b, "reply_bytes", e->reply_len);
+	put_times(b, e);
+	sl_strbuf_str(b, "}\n");
+}
+
+/* --- combined --- */
+
+/* Inside quotes, as Apache and nginx have it. */
+static void put_escaped(struct sl_strbuf *b, struct sl_span s)
+{
+	for (size_t i = 0; i < s.len; i++) {
+		if (s.ptr[i] < 0x20 || s.ptr[i] >= 0x7f || s.ptr[i] == '"' || s.ptr[i] == '\\')
+			sl_strbuf_printf(b, "\\x%02X", s.ptr[i]);
+		else
+			sl_strbuf_char(b, (char)s.ptr[i]);
+	}
+}
+
+static void put_combined(struct sl_strbuf *b, const struct sl_event *e, uint64_t unix_ns)
+{
+	time_t t = (time_t)(unix_ns / SL_NS_PER_SEC);
+	char text[40];
+	struct tm tm;
+
+	gmtime_r(&t, &tm);
+	strftime(text, sizeof(text), " - - [%d/%b/%Y:%H:%M:%S +0000] \"", &tm);
+	put_address(b, &e->peer);
+	sl_strbuf_str(b, text);
+	sl_strbuf_printf(b, "%s ", method_of(e));
+	put_escaped(b, path_of(e));
+	switch (e->proto) {
+	case SL_PROTO_HTTP1: sl_strbuf_printf(b, " HTTP/1.%u\"", e->version_minor); break;
+	case SL_PROTO_DATAGRAM: sl_strbuf_str(b, " DATAGRAM\""); break;
+	default: sl_strbuf_str(b, " HTTP/2.0\""); break;
+	}
+	sl_strbuf_printf(b, " %u %" PRIu64 " \"-\" \"-\"\n", sl_access_status(e), e->reply_len);
+}
+
+void sl_access_line(struct sl_strbuf *b, const struct sl_event *e, enum sl_access_log_format format,
+		    uint64_t unix_ns)
+{
+	if (format == SL_ACCESS_LOG_COMBINED)
+		put_combined(b, e, unix_ns);
+	else
+		put_json(b, e, unix_ns);
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/guard.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/num.h"
+#include "wire/addr.h"
+
+enum { GROUPS_MAX = 256 };
+
+/* --- what is set up --- */
+
+static int refuse(const char *path, const char *why, struct sl_err *err)
+{
+	return sl_fail(err, -1, "admin: token_file %s: %s", path, why);
+}
+
+static int read_token(struct sl_guard *g, const char *path, struct sl_err *err)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	struct stat st;
+	ssize_t n;
+
+	if (fd < 0)
+		return refuse(path, strerror(errno), err);
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_mode & 077) {
+		close(fd);
+		return refuse(path, "expected a file that only its owner may read (chmod 600)",
+			      err);
+	}
+	n = read(fd, g->token, sizeof(g->token) - 1);
+	close(fd);
+	while (n > 0 && strchr("\r\n\t ", g->token[n - 1]))
+		n--;
+	g->token[n > 0 ? n : 0] = 0;
+	if (strlen(g->token) != (size_t)(n > 0 ? n : 0) || n < SL_CFG_TOKEN_MIN)
+		return refuse(path, "expected a token of 16 to 256 characters", err);
+	return 0;
+}
+
+int sl_guard_init(struct sl_guard *g, const struct sl_cfg_admin *cfg, struct sl_err *err)
+{
+	const struct passwd *pw = cfg->owner ? getpwnam(cfg->owner) : NULL;
+	const struct group *gr = cfg->group ? getgrnam(cfg->group) : NULL;
+
+	*g = (struct sl_guard){.cfg = cfg};
+	if ((cfg->owner && !pw) || (cfg->group && !gr))
+		return sl_fail(err, -1, "admin: no %s \"%s\" on this host",
+			       pw || !cfg->owner ? "group" : "account",
+			       pw || !cfg->owner ? cfg->group : cfg->owner);
+	if (pw)
+		g->owner = (struct sl_guard_account){true, pw->pw_uid};
+	if (gr)
+		g->group = (struct sl_guard_account){true, gr->gr_gid};
+	return cfg->token_file ? read_token(g, cfg->token_file, err) : 0;
+}
+
+void sl_guard_fini(struct sl_guard *g)
+{
+	explicit_bzero(g->token, sizeof(g->token));
+}
+
+/* --- Unix socket --- */
+
+enum sl_admin_role sl_guard_role_of(const struct sl_guard *g, uint32_t uid, uint32_t gid,
+				    const uint32_t *groups, size_t group_cnt)
+{
+	if (uid == 0 || uid == geteuid() || (g->owner.set && uid == g->owner.id))
+		return SL_ADMIN_OPERATE;
+	if (!g->group.set)
+		return SL_ADMIN_NOBODY;
+	if (gid == g->group.id)
+		return (enum sl_admin_role)g->cfg->group_role;
+	for (size_t i = 0; i < group_cnt; i++) {
+		if (groups[i] == g->group.id)
+			return (enum sl_admin_role)g->cfg->group_role;
+	}
+	return SL_ADMIN_NOBODY;
+}
+
+enum sl_admin_role sl_guard_role(const struct sl_guard *g, int fd, uint32_t *uid)
+{
+	gid_t groups[GROUPS_MAX];
+	struct ucred peer;
+	socklen_t len = sizeof(peer), groups_len = sizeof(groups);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) != 0)
+		return SL_ADMIN_NOBODY;
+	/* More groups than that: only the first one counts. */
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &groups_len) != 0)
+		groups_len = 0;
+	*uid = peer.uid;
+	return sl_guard_role_of(g, peer.uid, peer.gid, groups, groups_len / sizeof(groups[0]));
+}
+
+/* --- TCP --- */
+
+/* "name" or "name:port" with the port of this endpoint. */
+static bool names(const char *host, size_t len, const char *name, uint16_t port)
+{
+	const size_t name_len = strlen(name);
+	uint64_t n;
+
+	if (len < name_len || strncasecmp(host, name, name_len) != 0)
+		return false;
+	if (len == name_len)
+		return true;
+	return host[name_len] == ':' &&
+	       sl_parse_u64(sl_span_of(host + name_len + 1, len - name_len - 1), &n) == 0 &&
+	       n == port;
+}
+
+static bool is_ours(const struct sl_guard *g, const char *host, size_t len,
+		    const struct sockaddr *local)
+{
+	static const char *const always[] = {"127.0.0.1", "[::1]", "localhost"};
+	const uint16_t port = g->cfg->port;
+	char text[SL_ADDR_TEXT], name[SL_ADDR_TEXT + 2];
+	struct sl_addr a;
+
+	for (size_t i = 0; i < sizeof(always) / sizeof(always[0]); i++) {
+		if (names(host, len, always[i], port))
+			return true;
+	}
+	for (uint32_t i = 0; i < g->cfg->host_cnt; i++) {
+		if (names(host, len, g->cfg->hosts[i], port))
+			return true;
+	}
+	/* local: the end of the connection that is here. */
+	if (!local || !sl_addr_from_sockaddr(&a, local))
+		return false;
+	snprintf(name, sizeof(name), a.family == 6 ? "[%s]" : "%s", sl_addr_text(&a, text));
+	return names(host, len, name, port);
+}
+
+bool sl_guard_host(const struct sl_guard *g, const char *host, const struct sockaddr *local)
+{
+	return is_ours(g, host, strlen(host), local);
+}
+
+bool sl_guard_origin(const struct sl_guard *g, const char *origin, const struct sockaddr *local)
+{
+	static const char *const schemes[] = {"http://", "https://"};
+
+	for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+		const size_t len = strlen(schemes[i]);
+
+		if (strncasecmp(origin, schemes[i], len) == 0)
+			return is_ours(g, origin + len, strlen(origin + len), local);
+	}
+	return false;
+}
+
+bool sl_guard_fetch_site(const char *site)
+{
+	return strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0;
+}
+
+bool sl_guard_token(const struct sl_guard *g, const char *authorization)
+{
+	static const char scheme[] = "Bearer ";
+	const size_t want = strlen(g->token);
+	const char *shown;
+	size_t len;
+	unsigned diff;
+
+	if (!want)
+		return true;
+	if (!authorization || strncasecmp(authorization, scheme, sizeof(scheme) - 1) != 0)
+		return false;
+	shown = authorization + sizeof(scheme) - 1;
+	len = strlen(shown);
+	diff = len != want;
+	for (size_t i = 0; i < want; i++)
+		diff |= (unsigned char)(g->token[i] ^ (i < len ? shown[i] : 0));
+	return !diff;
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The pages of the admin endpoint: what each answers to somebody who may ask for it. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/strbuf.h"
+#include "control/admin_impl.h"
+#include "control/dashboard.h"
+#include "control/edge.h"
+#include "control/metrics.h"
+
+enum {
+	MAX_LISTENERS = 16,
+	METRICS_LIMIT = 16 << 20,
+	EVENT_LIMIT = 4 << 20,
+};
+
+/* A connection on /events. Suspended whenever everything in `text` was sent. */
+struct listener {
+	struct sl_list link;
+	struct sl_admin *admin;
+	struct MHD_Connection *conn;
+	struct sl_strbuf text;
+	size_t sent;
+	bool suspended;
+};
+
+static enum MHD_Result reply(struct MHD_Connection *conn, unsigned status, const char *type,
+			     const void *body, size_t len, enum MHD_ResponseMemoryMode mode)
+{
+	struct MHD_Response *r =
+		MHD_create_response_from_buffer(len, (void *)(uintptr_t)body, mode);
+	enum MHD_Result res;
+
+	if (!r) {
+		if (mode == MHD_RESPMEM_MUST_FREE)
+			free((void *)(uintptr_t)body);
+		return MHD_NO;
+	}
+	MHD_add_response_header(r, "Content-Type", type);
+	MHD_add_response_header(r, "Cache-Control", "no-store");
+	MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
+	MHD_add_response_header(r, "Connection", "close"); /* the door looks at each head */
+	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
+		MHD_add_response_header(r, "Allow", "GET, HEAD, POST");
+	if (status == MHD_HTTP_UNAUTHORIZED)
+		MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
+	res = MHD_queue_response(conn, status, r);
+	MHD_destroy_response(r);
+	return res;
+}
+
+enum MHD_Result sl_page_text(struct MHD_Connection *conn, unsigned status, const char *text)
+{
+	char line[640];
+	int len = snprintf(line, sizeof(line), "%s\n", text);
+
+	return reply(conn, status, "text/plain; charset=utf-8", line, (size_t)len,
+		     MHD_RESPMEM_MUST_COPY);
+}
+
+static enum MHD_Result reply_json(struct MHD_Connection *conn, json_t *o)
+{
+	char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+
+	json_decref(o);
+	if (!text)
+		return sl_page_text(conn, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory");
+	return reply(conn, MHD_HTTP_OK, "application/json", text, strlen(text),
+		     MHD_RESPMEM_MUST_FREE);
+}
+
+static enum MHD_Result get_livez(struct request *r)
+{
+	return sl_page_text(r->conn, MHD_HTTP_OK, "ok");
+}
+
+static enum MHD_Result get_readyz(struct request *r)
+{
+	struct sl_err why = SL_ERR(160);
+	bool ready = sl_control_ready(r->admin->control, &why);
+
+	return sl_page_text(r->conn, ready ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
+			    ready      ? "ready"
+			    : r->known ? why.text
+				       : "not ready");
+}
+
+static enum MHD_Result get_metrics(struct request *r)
+{
+	struct sl_strbuf b;
+
+	sl_strbuf_grow(&b, METRICS_LIMIT);
+	sl_metrics_render(r->admin->g, &b);
+	if (b.err) {
+		sl_strbuf_fini(&b);
+		return sl_page_text(r->conn, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory");
+	}
+	/* A growing buffer is malloc()ed: MHD frees it. */
+	return reply(r->conn, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", b.ptr, b.len,
+		     MHD_RESPMEM_MUST_FREE);
+}
+
+static enum MHD_Result get_stats(struct request *r)
+{
+	return reply_json(r->conn, sl_stats_json(r->admin->g, r->admin->window));
+}
+
+static enum MHD_Result get_dashboard(struct request *r)
+{
+	return reply(r->conn, MHD_HTTP_OK, "text/html; charset=utf-8", sl_dashboard,
+		     sl_dashboard_len(), MHD_RESPMEM_PERSISTENT);
+}
+
+static void fill_event(struct listener *l, const char *json)
+{
+	sl_strbuf_reset(&l->text);
+	l->sent = 0;
+	sl_strbuf_str(&l->text, "data: ");
+	sl_strbuf_str(&l->text, json);
+	sl_strbuf_str(&l->text, "\n\n");
+	if (l->text.err)
+		sl_strbuf_reset(&l->text);
+}
+
+static ssize_t read_event(void *arg, uint64_t pos, char *buf, size_t max)
+{
+	struct listener *l = arg;
+	size_t n = l->text.len - l->sent;
+
+	(void)pos;
+	if (!n) {
+		l->suspended = true;
+		MHD_suspend_connection(l->conn);
+		return 0;
+	}
+	if (n > max)
+		n = max;
+	memcpy(buf, l->text.ptr + l->sent, n);
+	l->sent += n;
+	return (ssize_t)n;
+}
+
+static void free_listener(void *arg)
+{
+	struct listener *l = arg;
+
+	sl_list_del(&l->link);
+	l->admin->listener_cnt--;
+	sl_strbuf_fini(&l->text);
+	free(l);
+}
+
+static enum MHD_Result get_events(struct request *r)
+{
+	struct sl_admin *a = r->admin;
+	struct MHD_Response *resp;
+	struct listener *l;
+	enum MHD_Result res;
+	json_t *stats;
+	char *text;
+
+	if (a->listener_cnt >= MAX_LISTENERS)
+		return sl_page_text(r->conn, MHD_HTTP_SERVICE_UNAVAILABLE, "too many listeners");
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return MHD_NO;
+	l->admin = a;
+	l->conn = r->conn;
+	sl_strbuf_grow(&l->text, EVENT_LIMIT);
+	sl_list_init(&l->link);
+	resp = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 64 << 10, read_event, l,
+						 free_listener);
+	if (!resp) {
+		sl_strbuf_fini(&l->text);
+		free(l);
+		return MHD_NO;
+	}
+	sl_list_add_tail(&a->listeners, &l->link);
+	a->listener_cnt++;
+	stats = sl_stats_json(a->g, a->window);
+	text = json_dumps(stats, JSON_COMPACT);
+	json_decref(stats);
+	if (text)
+		fill_event(l, text);
+	free(text);
+	MHD_add_response_header(resp, "Content-Type", "text/event-stream");
+	MHD_add_response_header(resp, "Cache-Control", "no-store");
+	MHD_add_response_header(resp, "Connection", "close");
+	res = MHD_queue_response(r->conn, MHD_HTTP_OK, resp);
+	MHD_destroy_response(resp);
+	return res;
+}
+
+static enum MHD_Result post_drain(struct request *r)
+{
+	sl_control_drain(r->admin->control);
+	return sl_page_text(r->conn, MHD_HTTP_OK, "draining");
+}
+
+static enum MHD_Result post_reload(struct request *r)
+{
+	static char lines[SL_CFG_ERR_LEN];
+	struct sl_err err = {lines, sizeof(lines)};
+	json_t *diff = NULL;
+	unsigned cnt = 1;
+	char text[160];
+
+	if (sl_control_reload(r->admin->control, &diff, &err) == 0)
+		return reply_json(r->conn, diff);
+	/*
+	 * The lines tell what stands in the file: to those who may read all that this process can.
+	 */
+	if (r->uid == 0 || r->uid == geteuid())
+		return reply(r->conn, MHD_HTTP_BAD_REQUEST, "text/plain; charset=utf-8", lines,
+			     strlen(lines), MHD_RESPMEM_MUST_COPY);
+	for (const char *c = lines; *c; c++)
+		cnt += *c == '\n';
+	snprintf(text, sizeof(text),
+		 "found %u mistake%s; the log names %s, and so does `sluice check`", cnt,
+		 cnt == 1 ? "" : "s", cnt == 1 ? "it" : "them");
+	return sl_page_text(r->conn, MHD_HTTP_BAD_REQUEST, text);
+}
+
+struct set_args {
+	struct sl_svc_ctl ctl;
+	const char *pool;
+	struct sl_err err;
+};
+
+static enum MHD_Result take_arg(void *arg, enum MHD_ValueKind kind, const char *key,
+				const char *value)
+{
+	struct set_args *s = arg;
+
+	(void)kind;
+	if (strcmp(key, "pool") == 0)
+		s->pool = value;
+	else if (sl_override_set(&s->ctl, key, value ? value : "", &s->err) != 0)
+		return MHD_NO;
+	return MHD_YES;
+}
+
+static enum MHD_Result post_set(struct request *r)
+{
+	const struct sl_config *cfg = sl_gateway_info(r->admin->g)->cfg;
+	struct set_args s = {.err = SL_ERR(160)};
+	struct sl_svc_ctl *ctl;
+	uint32_t i;
+
+	s.pool = MHD_lookup_connection_value(r->conn, MHD_GET_ARGUMENT_KIND, "pool");
+	for (i = 0; i < cfg->pool_cnt && s.pool; i++) {
+		if (strcmp(cfg->pools[i].name, s.pool) == 0)
+			break;
+	}
+	if (!s.pool || i == cfg->pool_cnt)
+		return sl_page_text(
+			r->conn, MHD_HTTP_NOT_FOUND,
+			"found no such pool; allowed: pool=NAME, as `sluice status` lists them");
+	ctl = sl_gateway_ctl(r->admin->g, sl_gateway_slot(r->admin->g, i));
+	/* All or nothing: first on a copy. */
+	s.ctl = *ctl;
+	MHD_get_connection_values(r->conn, MHD_GET_ARGUMENT_KIND, take_arg, &s);
+	if (s.err.text[0])
+		return sl_page_text(r->conn, MHD_HTTP_BAD_REQUEST, s.err.text);
+	__atomic_store_n(&ctl->batch_size, s.ctl.batch_size, __ATOMIC_RELAXED);
+	__atomic_store_n(&ctl->shed_level, s.ctl.shed_level, __ATOMIC_RELAXED);
+	__atomic_store_n(&ctl->hold_ns, s.ctl.hold_ns, __ATOMIC_RELAXED);
+	__atomic_store_n(&ctl->bound_ns, s.ctl.bound_ns, __ATOMIC_RELAXED);
+	__atomic_store_n(&ctl->deadline_ns, s.ctl.deadline_ns, __ATOMIC_RELAXED);
+	return reply_json(r->conn, sl_override_json(ctl));
+}
+
+struct edge_args {
+	struct sl_edge_change change;
+	struct sl_err err;
+};
+
+static enum MHD_Result take_prefix(void *arg, enum MHD_ValueKind kind, const char *key,
+				   const char *value)
+{
+	struct edge_args *e = arg;
+
+	(void)kind;
+	return sl_edge_take(&e->change, key, value ? value : "", &e->err) ? MHD_NO : MHD_YES;
+}
+
+static enum MHD_Result post_edge(struct request *r)
+{
+	struct edge_args e = {.change = {.interface = ""}, .err = SL_ERR(160)};
+	int rc;
+
+	MHD_get_connection_values(r->conn, MHD_GET_ARGUMENT_KIND, take_prefix, &e);
+	if (e.err.text[0])
+		return sl_page_text(r->conn, MHD_HTTP_BAD_REQUEST, e.err.text);
+	rc = sl_gateway_edge_change(r->admin->g, e.change.interface, e.change.rules, e.change.cnt,
+				    &e.err);
+	if (rc)
+		return sl_page_text(r->conn,
+				    rc == -ENODEV ? MHD_HTTP_NOT_FOUND : MHD_HTTP_BAD_REQUEST,
+				    e.err.text);
+	return reply_json(r->conn, sl_edge_json(r->admin->g, e.change.interface));
+}
+
+void sl_pages_end(struct sl_admin *a)
+{
+	struct sl_list *pos, *tmp;
+
+	sl_list_for_each_safe (pos, tmp, &a->listeners) {
+		struct listener *l = sl_container_of(pos, struct listener, link);
+
+		if (l->suspended)
+			MHD_resume_connection(l->conn);
+		l->suspended = false;
+	}
+}
+
+void sl_pages_tick(struct sl_admin *a)
+{
+	struct sl_list *pos;
+	json_t *stats;
+	char *text;
+
+	if (sl_list_empty(&a->listeners))
+		return;
+	stats = sl_stats_json(a->g, a->window);
+	text = stats ? json_dumps(stats, JSON_COMPACT) : NULL;
+	json_decref(stats);
+	if (!text)
+		return;
+	sl_list_for_each (pos, &a->listeners) {
+		struct listener *l = sl_container_of(pos, struct listener, link);
+
+		/* One that has not read its last event yet misses this one. */
+		if (!l->suspended)
+			continue;
+		fill_event(l, text);
+		l->suspended = false;
+		MHD_resume_connection(l->conn);
+	}
+	free(text);
+}
+
+const struct sl_page sl_pages[] = {
+	{"/", false, get_dashboard},    {"/livez", false, get_livez},
+	{"/readyz", false, get_readyz}, {"/metrics", false, get_metrics},
+	{"/stats", false, get_stats},   {"/events", false, get_events},
+	{"/drain", true, post_drain},   {"/set", true, post_set},
+	{"/reload", true, post_reload}, {"/edge", true, post_edge},
+};
+const size_t sl_page_cnt = SL_ARRAY_LEN(sl_pages);

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/account.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/rand.h"
+
+static const char *const limit_names[] = {
+#define X(name, metric) metric,
+	SL_ACCOUNT_LIMITS(X)
+#undef X
+};
+
+/* --- ranks --- */
+
+/* 0: not ranked. */
+static unsigned class_of(const struct sl_account *a, enum sl_account_rank rank)
+{
+	uint32_t most = a->class[rank].most;
+
+	return most < SL_RANK_FLOOR ? 0 : 31u - (unsigned)__builtin_clz(most);
+}
+
+void sl_account_rank(struct sl_accounts *t, struct sl_account *a, enum sl_account_rank rank,
+		     uint32_t cnt)
+{
+	struct sl_rank *r = &t->ranks[rank];
+	struct sl_list *link = &a->ranks[rank];
+	unsigned old = class_of(a, rank), new;
+
+	sl_list_del(link);
+	if (old && sl_list_empty(&r->classes[old]))
+		r->filled &= ~(1u << old);
+	a->class[rank].least = 0;
+	a->class[rank].most = SL_RANK_FLOOR - 1;
+	if (cnt < SL_RANK_FLOOR)
+		return;
+	new = 31u - (unsigned)__builtin_clz(cnt);
+	a->class[rank].least = 3u << (new - 2); /* so that nobody goes back and forth at a border */
+	a->class[rank].most = UINT32_MAX >> (31 - new);
+	sl_list_add_tail(&r->classes[new], link);
+	r->filled |= 1u << new;
+}
+
+static struct sl_account *first_below(struct sl_rank *r, enum sl_account_rank rank,
+				      uint32_t classes)
+{
+	uint32_t filled = r->filled & classes;
+	struct sl_list *l;
+
+	if (!filled)
+		return NULL;
+	l = r->classes[31u - (unsigned)__builtin_clz(filled)].next;
+	return sl_container_of(l, struct sl_account, ranks[rank]);
+}
+
+struct sl_account *sl_account_heaviest(struct sl_accounts *t, enum sl_account_rank rank)
+{
+	return first_below(&t->ranks[rank], rank, UINT32_MAX);
+}
+
+struct sl_account *sl_account_lighter(struct sl_accounts *t, enum sl_account_rank rank,
+				      const struct sl_account *a)
+{
+	struct sl_rank *r = &t->ranks[rank];
+	unsigned class = class_of(a, rank);
+	struct sl_list *next = a->ranks[rank].next;
+
+	if (next != &r->classes[class])
+		return sl_container_of(next, struct sl_account, ranks[rank]);
+	return first_below(r, rank, (1u << class) - 1);
+}
+
+/* --- the table --- */
+
+static void account_init(struct sl_account *a)
+{
+	*a = (struct sl_account){0};
+	for (unsigned i = 0; i < SL_RANK_CNT; i++) {
+		sl_list_init(&a->ranks[i]);
+		a->class[i].most = SL_RANK_FLOOR - 1;
+	}
+	sl_list_init(&a->held);
+	sl_list_init(&a->idle);
+}
+
+int sl_accounts_init(struct sl_accounts *t, uint32_t cap, uint64_t *refused)
+{
+	uint32_t slots = 64;
+	uint8_t key[16];
+	int rc = sl_rand_bytes(key, sizeof(key));
+
+	if (rc)
+		return rc;
+	while (slots < 2 * (cap + 1))
+		slots *= 2;
+	/* One more than can have something: a newcomer always finds an idle one, or this. */
+	rc = sl_pool_init(&t->pool, sizeof(struct sl_account), 64, cap + 1);
+	if (rc)
+		return rc;
+	t->slots = calloc(slots, sizeof(*t->slots));
+	t->mask = slots - 1;
+	t->key = sl_sipkey_from(key);
+	t->refused = refused;
+	sl_list_init(&t->idle);
+	for (unsigned i = 0; i < SL_RANK_CNT; i++) {
+		for (unsigned k = 0; k < SL_RANK_CLASSES; k++)
+			sl_list_init(&t->ranks[i].classes[k]);
+	}
+	account_init(&t->unproven);
+	return t->slots ? 0 : -ENOMEM;
+}
+
+void sl_accounts_fini(struct sl_accounts *t)
+{
+	free(t->slots);
+	sl_pool_fini(&t->pool);
+}
+
+static uint64_t hash_of(const struct sl_accounts *t, const struct sl_addr *peer)
+{
+	uint64_t word = peer->family == 4 ? sl_get_be32(peer->addr) : sl_get_be64(peer->addr);
+	uint64_t words[2] = {word, peer->family};
+	uint64_t hash = sl_siphash13_words(&t->key, words, 2);
+
+	return hash ? hash : 1;
+}
+
+static struct sl_account *at(struct sl_accounts *t, uint32_t slot)
+{
+	return sl_pool_at(&t->pool, t->slots[slot] - 1);
+}
+
+/* The slot of the account, or the empty one where it would stand. */
+static uint32_t find_slot(struct sl_accounts *t, uint64_t hash)
+{
+	uint32_t i = (uint32_t)hash & t->mask;
+
+	while (t->slots[i] && at(t, i)->hash != hash)
+		i = (i + 1) & t->mask;
+	return i;
+}
+
+/* Deletion by moving back what follows: no tombstones, so probes stay short for ever. */
+static void delete_slot(struct sl_accounts *t, uint32_t hole)
+{
+	for (uint32_t i = (hole + 1) & t->mask; t->slots[i]; i = (i + 1) & t->mask) {
+		uint32_t home = (uint32_t)at(t, i)->hash & t->mask;
+
+		if (((i - home) & t->mask) >= ((i - hole) & t->mask)) {
+			t->slots[hole] = t->slots[i];
+			hole = i;
+		}
+	}
+	t->slots[hole] = 0;
+}
+
+static void forget(struct sl_accounts *t, struct sl_account *a)
+{
+	delete_slot(t, find_slot(t, a->hash));
+	sl_list_del(&a->idle);
+	sl_pool_put(&t->pool, a);
+}
+
+static struct sl_account *new_account(struct sl_accounts *t, uint64_t hash,
+				      const struct sl_addr *peer)
+{
+	struct sl_account *idle = sl_list_first(&t->idle, struct sl_account, idle);
+	struct sl_account *a = sl_pool_get(&t->pool);
+
+	if (!a && idle) {
+		forget(t, idle);
+		a = sl_pool_get(&t->pool);
+	}
+	if (!a)
+		return NULL;
+	account_init(a);
+	a->hash = hash;
+	a->addr = *peer;
+	t->slots[find_slot(t, hash)] = sl_pool_index(&t->pool, a) + 1;
+	return a;
+}
+
+struct sl_account *sl_account_open(struct sl_accounts *t, const struct sl_addr *peer)
+{
+	uint64_t hash = hash_of(t, peer);
+	uint32_t slot = find_slot(t, hash);
+	struct sl_account *a = t->slots[slot] ? at(t, slot) : new_account(t, hash, peer);
+
+	if (!a || !sl_account_admits(t, a, SL_ACCOUNT_CONNECTIONS, 1))
+		return NULL;
+	sl_list_del(&a->idle);
+	a->cnt[SL_ACCOUNT_CONNECTIONS]++;
+	return a;
+}
+
+void sl_account_close(struct sl_accounts *t, struct sl_account *a, uint64_t now_ns)
+{
+	if (--a->cnt[SL_ACCOUNT_CONNECTIONS])
+		return;
+	if (a->requests_ns <= now_ns)
+		forget(t, a);
+	else
+		sl_list_add_tail(&t->idle, &a->idle);
+}
+
+/* --- limits --- */
+
+const char *sl_account_text(const struct sl_account *a, char text[SL_ACCOUNT_TEXT])
+{
+	struct sl_addr net = {.family = a->addr.family};
+	size_t n;
+
+	if (!a->hash) {
+		snprintf(text, SL_ACCOUNT_TEXT, "datagrams");
+		return text;
+	}
+	memcpy(net.addr, a->addr.addr, net.family == 4 ? 4 : 8);
+	sl_addr_text(&net, text);
+	n = strlen(text);
+	if (net.family != 4)
+		snprintf(text + n, SL_ACCOUNT_TEXT - n, "/64");
+	return text;
+}
+
+bool sl_account_refuse(struct sl_accounts *t, const struct sl_account *a,
+		       enum sl_account_limit what)
+{
+	char who[SL_ACCOUNT_TEXT];
+
+	t->refused[what]++;
+	SL_LOG_EVERY(10 * SL_NS_PER_SEC, SL_LOG_WARN,
+		     "client %s has %u of %s, its limit is %u: more is refused",
+		     sl_account_text(a, who), a->cnt[what], limit_names[what], t->limits[what]);
+	return false;
+}
+
+bool sl_account_may_queue(struct sl_accounts *t, struct sl_account *a)
+{
+	uint32_t limit = t->limits[SL_ACCOUNT_FRAMES];
+
+	return !limit || a->cnt[SL_ACCOUNT_FRAMES] < limit - limit / 4 ||
+	       sl_account_refuse(t, a, SL_ACCOUNT_FRAMES);
+}
+
+/* A bucket of one second's requests, as the time when it is full: RFC 2697's idea, in one word. */
+bool sl_account_take_request(struct sl_accounts *t, struct sl_account *a, uint64_t now_ns)
+{
+	uint32_t rate = t->limits[SL_ACCOUNT_REQUESTS];
+
+	if (a->requests_ns < now_ns)
+		a->requests_ns = now_ns;
+	if (a->requests_ns + SL_NS_PER_SEC / rate > now_ns + SL_NS_PER_SEC) {
+		a->cnt[SL_ACCOUNT_REQUESTS] = rate;
+		return sl_account_refuse(t, a, SL_ACCOUNT_REQUESTS);
+	}
+	a->requests_ns += SL_NS_PER_SEC / rate;
+	return true;
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the RPC tells of backends: replies, losses, the end of batches. A reply is lent to its front,
+ * and kept as far as that has left it.
+ */
+#include "base/clock.h"
+#include "core/client.h"
+#include "core/flight.h"
+#include "core/group.h"
+
+/* --- what was lost --- */
+
+/* Elsewhere, if that cannot do harm and can still help. */
+static bool try_again(struct sl_exchange *x, bool left_gateway)
+{
+	struct sl_core *c = x->core;
+
+	if (x->route->stream || (left_gateway && !x->idempotent) || x->retries >= SL_MAX_RETRIES ||
+	    c->now_ns >= x->deadline_ns || !sl_flight_hold(x))
+		return false;
+	x->retries++;
+	x->item.excluded[x->item.excluded_cnt++] = x->member->number;
+	if (sl_service_submit(x) != SL_OUTCOME_OK)
+		return false;
+	c->stats.retried++;
+	return true;
+}
+
+/* The RPC has forgotten it: its cookie is that of the next flight, if there is one. */
+static void fall_back(struct sl_exchange *x, bool again, bool left_gateway, enum sl_outcome why)
+{
+	bool begun = x->state == SL_EX_REPLYING;
+
+	x->state = SL_EX_READING;
+	if (begun || !again || !try_again(x, left_gateway))
+		sl_exchange_fail(x, why);
+}
+
+static void on_failed(void *app, void *cookie, enum sl_rpc_failure why)
+{
+	bool late = why == SL_RPC_FAIL_TIMEOUT;
+
+	(void)app;
+	fall_back(cookie, !late, why != SL_RPC_FAIL_DOWN,
+		  late ? SL_OUTCOME_EXPIRED : SL_OUTCOME_BACKEND_LOST);
+}
+
+static enum sl_outcome outcome_of(uint8_t status)
+{
+	switch (status) {
+	case SL_RPC_REFUSED: return SL_OUTCOME_NO_BACKEND;
+	case SL_RPC_EXPIRED: return SL_OUTCOME_EXPIRED;
+	case SL_RPC_NO_METHOD: return SL_OUTCOME_NO_ROUTE;
+	case SL_RPC_TOO_LARGE: return SL_OUTCOME_TOO_LARGE;
+	case SL_RPC_LOST: return SL_OUTCOME_BACKEND_LOST;
+	default: return SL_OUTCOME_BACKEND_ERROR;
+	}
+}
+
+/* --- replies: lent, then kept --- */
+
+static void lend(struct sl_exchange *x, const struct sl_rpc_reply *r)
+{
+	struct sl_loan *l = &x->core->loan;
+	bool prefixed = x->stream.prefix, begins = x->state == SL_EX_FLIGHT;
+	size_t prefix_len = 0;
+
+	*l = (struct sl_loan){.x = x, .is_head = begins};
+	if (begins)
+		l->head = r->meta;
+	/* Of the last of several messages, or of the only one. */
+	if (r->first && !r->more && x->stream.trailers)
+		l->tail = r->meta;
+	if (prefixed && r->no_message) /* where messages are told apart, this is none of them */
+		return;
+	if (prefixed && r->first)
+		prefix_len = x->stream.prefix(l->prefix, r->total_len);
+	l->body[0] = sl_span_of(l->prefix, prefix_len);
+	l->body[1] = r->body;
+	if (begins && !r->more)
+		x->reply_len = prefix_len + r->total_len;
+}
+
+/* The memory that was lent goes: what the front has left moves to frames. */
+static bool keep_rest(struct sl_exchange *x, const struct sl_loan *l)
+{
+	bool head = l->is_head && !x->stream.started;
+
+	if (head && !sl_exchange_keep(x, &x->reply, l->head))
+		return false;
+	if (head)
+		x->head_len = (uint16_t)l->head.len;
+	/* The block of a single message says both, and is kept once. */
+	if (l->tail.len && !head && !sl_exchange_keep(x, &x->tail, l->tail))
+		return false;
+	return sl_exchange_keep(x, &x->reply, l->body[0]) &&
+	       sl_exchange_keep(x, &x->reply, l->body[1]);
+}
+
+static void end_loan(struct sl_core *c)
+{
+	struct sl_exchange *x = c->loan.x;
+	size_t left;
+
+	if (!x)
+		return; /* it is over, or has another reply now */
+	c->loan.x = NULL;
+	left = c->loan.body[0].len + c->loan.body[1].len;
+	if (left && !sl_exchange_may_hold(x, left))
+		sl_exchange_fail(x, SL_OUTCOME_ADDRESS_LIMIT);
+	else if (!keep_rest(x, &c->loan))
+		sl_exchange_fail(x, SL_OUTCOME_NO_MEMORY);
+	else
+		sl_exchange_charge(x);
+	if (x->state == SL_EX_REPLYING)
+		sl_exchange_reply_kept(x);
+	sl_turn_join(x);
+}
+
+static void take_reply(struct sl_exchange *x, const struct sl_rpc_reply *r)
+{
+	struct sl_core *c = x->core;
+	struct sl_client *cl = x->client;
+	bool begins = x->state == SL_EX_FLIGHT;
+
+	if (begins) {
+		x->in_parts = r->more;
+		x->reply_len = r->more ? SL_LEN_UNKNOWN : 0;
+		x->service_us = r->service_us;
+	}
+	if (x->stream.open_ended)
+		sl_stream_heard(x, r);
+	lend(x, r);
+	x->state = r->last && !r->more ? SL_EX_WHOLE : SL_EX_REPLYING;
+	if (x->state == SL_EX_WHOLE) {
+		sl_timer_cancel(&c->late, &x->late);
+		sl_list_del(&x->item.link);
+		x->stream.refused |= x->open;
+	}
+	/* Once the backend has answered there is nothing left to repeat; a stream may have more. */
+	if (x->state == SL_EX_WHOLE || (begins && !x->route->stream))
+		sl_flight_release(x);
+	sl_client_ready(cl, &x->stream);
+	end_loan(c);
+	sl_client_progress(cl);
+}
+
+static void first_part(struct sl_exchange *x, const struct sl_rpc_reply *r)
+{
+	struct sl_core *c = x->core;
+	uint64_t service_ns = (uint64_t)r->service_us * SL_NS_PER_US;
+	uint64_t flight_ns = c->now_ns - x->send_ns;
+	uint64_t trip_ns = flight_ns > service_ns ? flight_ns - service_ns : 0;
+
+	x->reply_ns = c->now_ns;
+	sl_stage_add(x, SL_STAGE_COMPUTE, service_ns);
+	if (x->route->stream ||
+	    sl_batcher_replied(x->group->batcher, x->member->number, x->send_ns, trip_ns))
+		sl_stage_add(x, SL_STAGE_RPC, trip_ns);
+}
+
+static void on_reply(void *app, void *cookie, const struct sl_rpc_reply *r)
+{
+	struct sl_exchange *x = cookie;
+
+	(void)app;
+	if (r->first && x->state == SL_EX_FLIGHT && !x->reply_ns)
+		first_part(x, r);
+	if (r->status == SL_RPC_OK) {
+		take_reply(x, r);
+		return;
+	}
+	x->reply_ns = 0;
+	fall_back(x, r->status == SL_RPC_REFUSED, false, outcome_of(r->status));
+}
+
+/* --- batches and channels --- */
+
+/* What was not answered says nothing on the backend's speed. */
+static void on_batch_done(void *app, void *member, const struct sl_rpc_batch_end *end)
+{
+	struct sl_core *c = app;
+	struct sl_member *m = member;
+	uint64_t service_ns = 0;
+
+	if (end->stream) {
+		m->streams--;
+		return;
+	}
+	if (end->answered && end->service_us)
+		service_ns = (uint64_t)end->service_us * SL_NS_PER_US;
+	else if (end->answered)
+		service_ns = SL_NS_PER_US / 2; /* less than can be told */
+	sl_batcher_done(m->group->batcher, m->number, end->count, end->sent_ns, end->together,
+			service_ns, c->now_ns);
+}
+
+static void on_sent(void *app, void *member, uint64_t batch)
+{
+	sl_flight_sent(app, member, batch);
+}
+
+static void on_state(void *app, void *member, enum sl_rpc_state state)
+{
+	struct sl_core *c = app;
+	struct sl_member *m = member;
+
+	sl_member_link_set(m, state == SL_RPC_DOWN ? SL_LINK_DOWN : SL_LINK_UP);
+	c->serving_changed = true;
+	if (m->joined)
+		sl_batcher_backend(m->group->batcher, m->number, state == SL_RPC_UP, c->now_ns);
+}
+
+#ifdef SL_DEBUG
+/* What the RPC refers to stays in its frames until it has been returned. */
+static void on_watch(void *app, enum sl_rpc_watch what, const struct sl_span *spans, uint32_t cnt)
+{
+	static const int steps[] = {[SL_RPC_LENT] = 1, [SL_RPC_READ] = 0, [SL_RPC_RETURNED] = -1};
+	struct sl_core *c = app;
+
+	for (uint32_t i = 0; i < cnt; i++) {
+		if (!spans[i].len) /* the end of a frame that is full is the next one's beginning */
+			continue;
+		sl_frame_check_lent(c->net->umem, spans[i].ptr, steps[what]);
+	}
+}
+#endif
+
+const struct sl_rpc_ops sl_backend_ops = {
+	.reply = on_reply,
+	.failed = on_failed,
+	.batch_done = on_batch_done,
+	.sent = on_sent,
+	.state = on_state,
+	.credit = sl_stream_credit,
+	.go_on = sl_stream_wanted,
+#ifdef SL_DEBUG
+	.watch = on_watch,
+#endif
+};

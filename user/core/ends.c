@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who is at the ends of a client's connection. */
+#include "core/client.h"
+
+static void datagram_ends(const struct sl_udp_peer *from, struct sl_conn_info *out)
+{
+	*out = (struct sl_conn_info){
+		.local = sl_net_local(&from->path, from->local_port_be),
+		.peer = sl_net_remote(&from->path, from->remote_port_be),
+		.listener = from->listener,
+	};
+}
+
+void sl_client_ends(const struct sl_client *cl, struct sl_conn_info *out)
+{
+	if (cl->proto == SL_CLIENT_DATAGRAM && cl->core->datagram_from) {
+		datagram_ends(cl->core->datagram_from, out);
+	} else if (cl->conn) {
+		struct sl_conn s = sl_client_stream(cl);
+
+		s.ops->info(s.self, out);
+	} else {
+		*out = (struct sl_conn_info){0};
+	}
+}

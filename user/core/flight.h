@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Flights: whose bytes may be read until when. */
+#ifndef SL_CORE_FLIGHT_H
+#define SL_CORE_FLIGHT_H
+
+#include "core/exchange.h"
+#include "core/group.h"
+
+/*
+ * A batch whose bytes the transport may still read. Requests that end earlier leave their frames
+ * here until it says `sent`: a frame that is used anew would show one client's bytes to a backend
+ * as another's.
+ */
+struct sl_flight {
+	struct sl_list link;
+	uint64_t batch;
+	struct sl_store limbo; /* of requests that it alone reads */
+	struct sl_list shared; /* struct sl_hold_ref */
+};
+
+enum { SL_MAX_RETRIES = SL_MAX_EXCLUDED };
+
+/*
+ * The bytes of a request that was sent again while a flight that has it was not `sent`: that one
+ * reads on for as long as its backend takes, whatever becomes of the exchange and of later flights.
+ * The exchange and each such flight count in refs; the last one frees the frames.
+ */
+struct sl_hold_ref {
+	struct sl_list link;
+	struct sl_hold *hold;
+};
+
+struct sl_hold {
+	struct sl_store store; /* once the exchange does without */
+	struct sl_hold_ref flights[SL_MAX_RETRIES + 1];
+	uint8_t flight_cnt;
+	uint8_t refs;
+};
+
+/*
+ * Before it is sent once more: the flight that has it now keeps it readable beside the next one.
+ * False: there are too many like that.
+ */
+bool sl_flight_hold(struct sl_exchange *x);
+/* The transport has read this batch. */
+void sl_flight_sent(struct sl_core *c, struct sl_member *m, uint64_t batch);
+
+/* Which member has it now; NULL: none. */
+static inline void sl_exchange_goes_to(struct sl_exchange *x, struct sl_member *m)
+{
+	if (x->member)
+		x->member->refs--;
+	if (m)
+		m->refs++;
+	x->member = m;
+}
+
+#endif

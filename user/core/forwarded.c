@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Read from the bottom: sl_forwarded_put -> put_way -> put_list, put_first -> begin. */
+#include "core/forwarded.h"
+
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "base/tlv.h"
+#include "core/client.h"
+#include "front/said.h"
+
+enum { HOST_MAX = 255 + 6, AROUND = 40 }; /* of a name with a port; of the other words */
+
+bool sl_forwarded_wanted(const struct sl_cfg_route *r, struct sl_span name)
+{
+	bool wanted = r->forward_all;
+
+	for (uint32_t i = 0; i < r->forward_header_cnt && !wanted; i++)
+		wanted = sl_span_eq_nocase(name, sl_span_cstr(r->forward_headers[i]));
+	return wanted;
+}
+
+/* A reload may have given the number of the door to another one: then nothing is believed. */
+static bool appends(const struct sl_config *cfg, const struct sl_conn_info *in)
+{
+	const struct sl_cfg_listener *l = &cfg->listeners[in->listener];
+
+	return in->listener < cfg->listener_cnt && l->at.port_be == in->local.port_be &&
+	       l->forwarded == SL_FORWARDED_APPEND;
+}
+
+/* What is being said: into a list of fields, by a route, behind what the client said or not. */
+struct saying {
+	struct sl_tlv_writer *w;
+	const struct sl_cfg_route *route;
+	const struct sl_request *kept; /* NULL: nothing of the client's */
+};
+
+/* Room for the value of a field. */
+static uint8_t *begin(struct saying *s, enum sl_said what, size_t len)
+{
+	struct sl_span name = sl_said_names[what];
+	uint8_t *to = sl_tlv_room(s->w, SL_META_HEADER, 1 + name.len + len);
+
+	if (!to)
+		return NULL;
+	*to++ = (uint8_t)name.len;
+	memcpy(to, name.ptr, name.len);
+	return to + name.len;
+}
+
+static void put(struct saying *s, enum sl_said what, struct sl_span value)
+{
+	uint8_t *to = value.len ? begin(s, what, value.len) : NULL;
+
+	if (to)
+		memcpy(to, value.ptr, value.len);
+}
+
+/* What the client has said, if that is to stay; the next from *i on. NULL: no more. */
+static const struct sl_header *next_kept(const struct saying *s, enum sl_said what, uint32_t *i)
+{
+	while (s->kept && *i < s->kept->header_cnt) {
+		const struct sl_header *h = &s->kept->headers[(*i)++];
+
+		if (h->value.len && sl_span_eq_nocase(h->name, sl_said_names[what]))
+			return h;
+	}
+	return NULL;
+}
+
+/* Each who hands on adds an element. */
+static void put_list(struct saying *s, enum sl_said what, struct sl_span own)
+{
+	const struct sl_header *h;
+	size_t len = own.len;
+	uint8_t *to;
+
+	if (!sl_forwarded_wanted(s->route, sl_said_names[what]))
+		return;
+	for (uint32_t i = 0; (h = next_kept(s, what, &i));)
+		len += h->value.len + 2;
+	to = begin(s, what, len);
+	if (!to)
+		return;
+	for (uint32_t i = 0; (h = next_kept(s, what, &i)); to += 2) {
+		memcpy(to, h->value.ptr, h->value.len);
+		to += h->value.len;
+		memcpy(to, ", ", 2);
+	}
+	memcpy(to, own.ptr, own.len);
+}
+
+/* The first who hands on says it for all. */
+static void put_first(struct saying *s, enum sl_said what, struct sl_span own)
+{
+	const struct sl_header *h;
+	uint32_t i = 0;
+
+	if (!sl_forwarded_wanted(s->route, sl_said_names[what]))
+		return;
+	h = next_kept(s, what, &i);
+	put(s, what, h ? h->value : own);
+}
+
+/* RFC 7239 4: an address of IPv6 and a host with its port take quotes. */
+static void describe(struct sl_strbuf *to, const char *address, struct sl_span host,
+		     const char *proto)
+{
+	bool v6 = strchr(address, ':');
+
+	sl_strbuf_str(to, v6 ? "for=\"[" : "for=");
+	sl_strbuf_str(to, address);
+	sl_strbuf_str(to, v6 ? "]\"" : "");
+	if (host.len) {
+		sl_strbuf_str(to, ";host=\"");
+		sl_strbuf_add(to, host.ptr, host.len);
+		sl_strbuf_char(to, '"');
+	}
+	sl_strbuf_str(to, ";proto=");
+	sl_strbuf_str(to, proto);
+}
+
+/* From where the request came. */
+static void put_way(struct saying *s, const struct sl_conn_info *in, struct sl_span host)
+{
+	SL_UNSET char address[SL_ADDR_TEXT], text[SL_ADDR_TEXT + HOST_MAX + AROUND];
+	const char *proto = in->tls.cipher ? "https" : "http";
+	struct sl_strbuf element;
+
+	if (host.len > HOST_MAX) /* the fronts have seen to its letters */
+		host.len = 0;
+	sl_addr_text(&in->peer, address);
+	sl_strbuf_fixed(&element, text, sizeof(text));
+	describe(&element, address, host, proto);
+	put_list(s, SL_SAID_FOR, sl_span_cstr(address));
+	put_first(s, SL_SAID_PROTO, sl_span_cstr(proto));
+	put_first(s, SL_SAID_HOST, host);
+	put_first(s, SL_SAID_PORT, sl_span_of(NULL, 0));
+	put_list(s, SL_SAID_FORWARDED, sl_strbuf_span(&element));
+}
+
+void sl_forwarded_put(struct sl_tlv_writer *w, const struct sl_exchange *x,
+		      const struct sl_request *rq)
+{
+	struct saying s = {.w = w, .route = x->route};
+	SL_UNSET struct sl_conn_info in;
+	bool way = false;
+
+	/* Most that name headers name none of these. */
+	for (unsigned i = SL_SAID_FOR; i <= SL_SAID_FORWARDED && !way; i++)
+		way = sl_forwarded_wanted(x->route, sl_said_names[i]);
+	if (!way && !x->client->filtered)
+		return;
+	sl_client_ends(x->client, &in);
+	if (appends(x->core->cfg, &in))
+		s.kept = rq;
+	if (way && in.peer.family)
+		put_way(&s, &in, rq->authority);
+	put(&s, SL_SAID_SUBJECT, in.tls.subject);
+	put(&s, SL_SAID_SAN, in.tls.san);
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Backend groups on one worker: named, reference-counted objects. A table says which of them a
+ * configuration serves; a reload puts another table in its place and drops what the old one held:
+ *
+ *   core.table --> table --(in force)--> group --> member: channel, flights
+ *                  ^   ^                  |  ^        ^
+ *                  |   '----- options ----'  |        | sent to
+ *         routes --|                         |        |
+ *                  '------- exchange --------'--------'
+ *
+ * A group lives until no table in force and no exchange has it: then its members leave, each when
+ * nothing of it is outstanding any more. A backend that stays in the configuration keeps its member,
+ * with the channel and all that is counted and learnt; one that goes and comes back has a new one.
+ *
+ * The control thread makes all of these and frees them; what is on a line with "control" is its own.
+ * Everything else is the worker's from sl_table_prepare() on until it says gone. References are the
+ * worker's, plain numbers.
+ */
+#ifndef SL_CORE_GROUP_H
+#define SL_CORE_GROUP_H
+
+#include <stdatomic.h>
+#include "core/core.h"
+
+/* Whether a member has a channel. OFFERED: a transport is on its way to the worker. */
+enum sl_link { SL_LINK_DOWN, SL_LINK_OFFERED, SL_LINK_UP };
+
+/* A backend of a group: what a channel's upcalls find. */
+struct sl_member {
+	struct sl_list made;        /* control: in its group's list */
+	struct sl_dialler *dialler; /* control: who connects it; it knows what that is */
+	struct sl_group *group;
+	struct sl_rpc_channel *channel; /* NULL: it has left */
+	struct sl_list flights;         /* not yet `sent`; few */
+	uint32_t refs;                  /* exchanges that were sent here last */
+	uint32_t streams;               /* of this worker, that it has */
+	uint16_t number;                /* in its group, while it lives */
+	bool leaving;
+	bool known;            /* its channel has joined the session */
+	bool joined;           /* the batcher knows of it */
+	_Atomic int link;      /* enum sl_link; dialler: DOWN to OFFERED, worker: all others */
+	_Atomic bool released; /* control: nobody dials for it any more */
+	_Atomic bool gone;     /* worker: it is the control thread's to free */
+	char name[];
+};
+
+struct sl_group {
+	struct sl_list made;    /* control: in core->groups_made */
+	struct sl_list members; /* control: all that were made and not yet freed */
+	struct sl_list node;    /* in core->groups */
+	struct sl_core *core;
+	struct sl_table *table; /* whose options it has, referenced */
+	const struct sl_cfg_pool *pool;
+	struct sl_batcher *batcher;
+	struct sl_member **numbered; /* [room]; NULL: none has that number */
+	uint32_t room;
+	uint32_t slot;        /* in the maps */
+	uint32_t stream_turn; /* where the search for a stream's backend begins */
+	uint32_t refs;
+	_Atomic bool gone;
+};
+
+/* What a table has of a pool of its configuration; what it replaces is here after the switch. */
+struct sl_table_pool {
+	struct sl_group *group;
+	struct sl_member **members; /* [backend_cnt], in the order of the configuration */
+	struct sl_member **numbered;
+	struct sl_batcher *batcher;
+	uint32_t room;
+};
+
+/* GONE: no reference is left. */
+enum sl_table_step { SL_TABLE_MADE, SL_TABLE_PREPARED, SL_TABLE_SWITCHED, SL_TABLE_GONE };
+
+struct sl_table {
+	struct sl_list made; /* control: in core->tables_made */
+	const struct sl_config *cfg;
+	struct sl_router *router;    /* of cfg's routes */
+	struct sl_table_pool *pools; /* [cfg->pool_cnt]; groups are referenced while in force */
+	struct sl_net_listener *listeners;
+	uint32_t listener_cnt;
+	uint32_t refs;    /* of being in force, exchanges (their routes), groups (their options) */
+	_Atomic int step; /* enum sl_table_step */
+};
+
+static inline void sl_group_get(struct sl_group *g)
+{
+	g->refs++;
+}
+
+/* What nobody has any more leaves at the end of a burst, not here. */
+static inline void sl_group_put(struct sl_group *g)
+{
+	if (--g->refs == 0)
+		g->core->leaving = true;
+}
+
+static inline void sl_table_get(struct sl_table *t)
+{
+	t->refs++;
+}
+
+/* With the last reference the control thread may free it. */
+static inline void sl_table_put(struct sl_table *t)
+{
+	if (--t->refs == 0)
+		atomic_store_explicit(&t->step, SL_TABLE_GONE, memory_order_release);
+}
+
+static inline enum sl_table_step sl_table_step(const struct sl_table *t)
+{
+	return (enum sl_table_step)atomic_load_explicit(&t->step, memory_order_acquire);
+}
+
+/* Any thread. */
+static inline enum sl_link sl_member_link(const struct sl_member *m)
+{
+	return (enum sl_link)atomic_load(&m->link);
+}
+
+static inline void sl_member_link_set(struct sl_member *m, enum sl_link link)
+{
+	atomic_store(&m->link, (int)link);
+}
+
+/* The control thread: NULL is no memory. */
+struct sl_group *sl_group_new(struct sl_core *c, uint32_t slot);
+/* With a number that none of the group has, and a channel that no worker knows of. */
+struct sl_member *sl_member_new(struct sl_group *g, const char *name);
+void sl_member_free(struct sl_member *m);
+/* With all its members. The worker has never known it, has said gone, or does not run any more. */
+void sl_group_free(struct sl_group *g);
+/* The control thread: frees what the worker has said gone. */
+void sl_groups_reap(struct sl_core *c);
+
+/* What batchers and channels call: service.c and backend.c. */
+extern const struct sl_batch_ops sl_service_batch_ops;
+extern const struct sl_rpc_ops sl_backend_ops;
+
+/* The worker: the member comes up on this transport, unless it is leaving. */
+void sl_member_adopt(struct sl_member *m, struct sl_transport *t);
+/* A step towards the end of all that nobody has any more; core->leaving says if there is more. */
+void sl_groups_leave(struct sl_core *c);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/core.h"
+
+static uint32_t part_of(double share, uint32_t whole)
+{
+	uint32_t part = (uint32_t)(share * whole);
+
+	if (share >= 1)
+		return 0;
+	return part ? part : 1;
+}
+
+static void set_account_limits(struct sl_core *c)
+{
+	const struct sl_cfg_limits *l = &c->cfg->limits;
+	uint32_t *limits = c->accounts.limits;
+
+	limits[SL_ACCOUNT_CONNECTIONS] = part_of(l->address_connections, l->max_connections);
+	/* TCP sees to it as well, but knows only a balancer's address of those behind it. */
+	if (l->max_per_address && (!limits[SL_ACCOUNT_CONNECTIONS] ||
+				   l->max_per_address < limits[SL_ACCOUNT_CONNECTIONS]))
+		limits[SL_ACCOUNT_CONNECTIONS] = l->max_per_address;
+	limits[SL_ACCOUNT_EXCHANGES] = part_of(l->address_exchanges, l->max_exchanges);
+	limits[SL_ACCOUNT_READING] = part_of(l->address_reading, l->max_exchanges);
+	limits[SL_ACCOUNT_FRAMES] = part_of(l->address_frames, c->net->umem->frame_cnt);
+	limits[SL_ACCOUNT_REQUESTS] = l->address_requests;
+}
+
+void sl_core_set_limits(struct sl_core *c)
+{
+	const struct sl_cfg_limits *l = &c->cfg->limits;
+
+	sl_front_limits_default(&c->limits);
+	c->limits.max_head = l->max_head;
+	c->limits.max_target = l->max_target;
+	c->limits.max_headers = l->max_headers;
+	c->limits.max_pipeline = l->max_pipeline;
+	c->limits.max_streams = l->max_streams;
+	c->limits.max_body = l->max_body;
+	c->limits.max_message = l->max_message;
+	for (uint32_t i = 0; i < c->cfg->route_cnt; i++)
+		c->limits.upgrades |= c->cfg->routes[i].upgrade_cnt > 0;
+	set_account_limits(c);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What becomes of bodies while frames get fewer, before anything has to be ended (relief.c): those of
+ * the heaviest accounts get smaller windows, then they are not read any more, and go on, whoever has
+ * waited longest first, when there are frames again. README.md of this room has the figures.
+ *
+ *   HTTP/1:  the bytes stay in TCP, whose window closes
+ *   HTTP/2:  the bytes are stored as far as the stream's window let them come; it is not opened again
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "core/client.h"
+#include "core/exchange.h"
+
+enum {
+	SMALL_FRAMES = 32, /* a body that holds no more is read on: it is soon whole, or heavy */
+	GO_ON_PER_RUN = 16,
+	STUCK_NS = 1000000000,
+	POLL_NS = 1000000,
+};
+
+enum level { LEVEL_CALM, LEVEL_NARROW, LEVEL_HOLD };
+
+static enum level level_of(const struct sl_core *c)
+{
+	const struct sl_umem *u = c->net->umem;
+	uint64_t free_parts = (uint64_t)u->free_cnt * SL_FRAME_PARTS;
+
+	if (free_parts < (uint64_t)u->frame_cnt * SL_HOLD_PARTS)
+		return LEVEL_HOLD;
+	return free_parts < (uint64_t)u->frame_cnt * SL_NARROW_PARTS ? LEVEL_NARROW : LEVEL_CALM;
+}
+
+/* Its account has a quarter of what the heaviest one has. */
+static bool is_heavy(const struct sl_exchange *x)
+{
+	struct sl_accounts *t = &x->core->accounts;
+	const struct sl_account *most = sl_account_heaviest(t, SL_RANK_FRAMES);
+
+	return most && x->frames > SMALL_FRAMES &&
+	       sl_client_account(x->client)->cnt[SL_ACCOUNT_FRAMES] >=
+		       most->cnt[SL_ACCOUNT_FRAMES] / 4;
+}
+
+static void set_narrow(struct sl_exchange *x, bool narrow)
+{
+	bool changed = x->stream.windowed ? x->stream.narrow != narrow
+					  : sl_tcp_narrow(sl_client_tcp(x->client), narrow);
+
+	x->stream.narrow = narrow;
+	x->core->stats.windows_narrowed += changed && narrow;
+}
+
+static void hold(struct sl_exchange *x)
+{
+	struct sl_core *c = x->core;
+	char who[SL_ACCOUNT_TEXT];
+
+	if (!sl_list_empty(&x->item.link))
+		return;
+	if (sl_list_empty(&c->held_bodies))
+		c->held_ns = c->now_ns;
+	sl_list_add_tail(&c->held_bodies, &x->item.link);
+	c->stats.bodies_held++;
+	SL_LOG_EVERY(10 * SL_NS_PER_SEC, SL_LOG_WARN,
+		     "few frames are left: a body of client %s is not read for now",
+		     sl_account_text(sl_client_account(x->client), who));
+}
+
+bool sl_body_may_come(struct sl_exchange *x)
+{
+	enum level level = level_of(x->core);
+	bool heavy = level != LEVEL_CALM && is_heavy(x);
+
+	if (x->client->proto == SL_CLIENT_DATAGRAM) /* it is all here, and has no connection */
+		return true;
+	set_narrow(x, heavy);
+	if (heavy && level == LEVEL_HOLD)
+		hold(x);
+	return x->stream.windowed || !sl_exchange_is_held(x);
+}
+
+void sl_body_came(struct sl_exchange *x, size_t len)
+{
+	if (!x->stream.windowed)
+		return;
+	if (sl_exchange_is_held(x))
+		x->withheld += (uint32_t)len;
+	else
+		x->stream.passed += (uint32_t)len;
+}
+
+/* The exchange may be gone afterwards, or be held again. */
+static void go_on(struct sl_exchange *x)
+{
+	if (!x->stream.windowed) {
+		sl_client_progress(x->client);
+		return;
+	}
+	x->stream.passed += x->withheld;
+	x->withheld = 0;
+	sl_client_ready(x->client, &x->stream);
+}
+
+unsigned sl_bodies_go_on(struct sl_core *c)
+{
+	struct sl_list *l;
+	unsigned n = 0;
+
+	for (; n < GO_ON_PER_RUN && level_of(c) != LEVEL_HOLD; n++) {
+		l = sl_list_pop_head(&c->held_bodies);
+		if (!l)
+			break;
+		c->held_ns = c->now_ns;
+		go_on(sl_container_of(l, struct sl_exchange, item.link));
+	}
+	return n;
+}
+
+bool sl_bodies_are_stuck(const struct sl_core *c)
+{
+	return !sl_list_empty(&c->held_bodies) && level_of(c) == LEVEL_HOLD &&
+	       c->now_ns - c->held_ns >= STUCK_NS;
+}
+
+uint64_t sl_bodies_next_ns(const struct sl_core *c)
+{
+	uint64_t next = c->now_ns + POLL_NS;
+
+	if (sl_list_empty(&c->held_bodies))
+		return UINT64_MAX;
+	if (level_of(c) != LEVEL_HOLD)
+		return c->now_ns;
+	return c->held_ns + STUCK_NS > next ? c->held_ns + STUCK_NS : next;
+}

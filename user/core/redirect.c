@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Redirects: a text of the configuration with the host and the path that the client wanted put in.
+ * The request is gone when the reply is made, so the whole text is kept with the exchange, in its
+ * store for the end of a reply, which a reply of the gateway's does not need.
+ */
+#include "core/exchange.h"
+#include "core/router.h"
+
+enum { LOCATION_MAX = 8192 };
+
+struct text {
+	char *at, *end;
+	bool full;
+};
+
+static void put(struct text *t, struct sl_span s)
+{
+	t->full |= s.len > (size_t)(t->end - t->at);
+	if (t->full || !s.len)
+		return;
+	memcpy(t->at, s.ptr, s.len);
+	t->at += s.len;
+}
+
+/* What may stand between "//" and the path of a URI (RFC 3986 3.2), without user information. */
+static bool is_host(struct sl_span host)
+{
+	for (size_t i = 0; i < host.len; i++) {
+		uint8_t c = host.ptr[i];
+
+		if (c <= ' ' || c >= 0x7f || strchr("/?#@\\\"<>^`{|}", c))
+			return false;
+	}
+	return host.len > 0;
+}
+
+enum sl_outcome sl_redirect_encode(struct sl_exchange *x, const struct sl_request *rq)
+{
+	SL_UNSET char location[LOCATION_MAX];
+	struct text t = {.at = location, .end = location + sizeof(location)};
+	struct sl_span left = sl_span_cstr(x->route->redirect);
+	const struct sl_span host = sl_span_str("{host}"), path = sl_span_str("{path}");
+	size_t len;
+
+	if (!is_host(sl_router_host(rq->authority)))
+		return SL_OUTCOME_HOST;
+	while (left.len) {
+		if (sl_span_starts(left, host)) {
+			put(&t, sl_router_host(rq->authority));
+			left = sl_span_skip(left, host.len);
+		} else if (sl_span_starts(left, path)) {
+			put(&t, rq->path);
+			if (rq->query.len) {
+				put(&t, sl_span_str("?"));
+				put(&t, rq->query);
+			}
+			left = sl_span_skip(left, path.len);
+		} else {
+			put(&t, sl_span_first(left, 1));
+			left = sl_span_skip(left, 1);
+		}
+	}
+	len = (size_t)(t.at - location);
+	if (t.full || sl_store_copy(&x->tail, x->core->net->umem, location, len) != len)
+		return SL_OUTCOME_NO_MEMORY;
+	return SL_OUTCOME_FIXED;
+}

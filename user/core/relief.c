@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What becomes of clients that are late, and what gives way when something is short, so that newcomers
+ * need not: the heaviest account's slowest exchange, the connection that has been idle for longest. Once
+ * per burst, a few at a time, so that what is taken within a burst comes out of the reserves. README.md
+ * of this room has the figures.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "core/client.h"
+#include "core/exchange.h"
+
+enum {
+	ENDS_PER_RUN = 16, /* of exchanges; each frees what it holds */
+	CLOSES_PER_RUN = 8,
+	UNREAD_NS = 500000000,
+	CANDIDATES = 64, /* are compared for one that goes */
+	ACCOUNTS = 8,    /* are looked through for one that is held */
+};
+
+static bool short_of(const struct sl_core *c, enum sl_account_rank what)
+{
+	const struct sl_umem *u = c->net->umem;
+	uint32_t most = sl_pool_capacity(&c->exchanges);
+
+	if (what == SL_RANK_FRAMES)
+		return u->free_cnt < u->frame_cnt / SL_SHORT_FRAMES || sl_bodies_are_stuck(c);
+	return most - sl_pool_used(&c->exchanges) <= most / SL_SHORT_EXCHANGES;
+}
+
+/* TCP's places: half-open connections have one too, and so have those of which only an end is left. */
+static bool short_of_clients(const struct sl_core *c)
+{
+	return sl_tcp_free_places(c->tcp) < sl_pool_capacity(&c->clients) / SL_SHORT_CLIENTS;
+}
+
+static bool short_of_heads(const struct sl_core *c)
+{
+	uint32_t cap = sl_pool_capacity(&c->heads);
+
+	return cap - sl_pool_used(&c->heads) < cap / SL_SHORT_HEADS;
+}
+
+/* The client at the next place that ever had one; NULL: it has none now. */
+static struct sl_client *pass_hand(struct sl_core *c)
+{
+	c->hand = c->hand + 1 < c->clients.fresh ? c->hand + 1 : 0;
+	return sl_pool_in_use(&c->clients, c->hand) ? sl_pool_at(&c->clients, c->hand) : NULL;
+}
+
+/* --- those who are late --- */
+
+/* The client loses it at once, and with HTTP/1 its connection. It may be gone afterwards. */
+static void end_for_client(struct sl_exchange *x)
+{
+	struct sl_client *cl = x->client;
+
+	if (cl->proto == SL_CLIENT_H2 && !cl->blocked && !cl->closing)
+		sl_front_h2.abandon(cl->state, &x->core->env, &x->stream);
+	else
+		sl_client_abort(cl);
+}
+
+static void be_late(struct sl_exchange *x)
+{
+	struct sl_core *c = x->core;
+
+	if (x->turn == SL_TURN_REPLY) {
+		c->stats.slow_readers++;
+		end_for_client(x);
+		return;
+	}
+	c->stats.slow_bodies++;
+	if (x->client->proto == SL_CLIENT_HTTP1)
+		sl_client_late(x->client);
+	else
+		sl_exchange_fail(x, SL_OUTCOME_REQUEST_TIMEOUT);
+}
+
+unsigned sl_core_end_late(struct sl_core *c)
+{
+	struct sl_exchange *x;
+	unsigned looked = 0;
+
+	while ((x = sl_turns_look(c, &looked)))
+		be_late(x); /* it may be gone, and others of its connection */
+	return looked;
+}
+
+/* --- exchanges --- */
+
+/* How much is won by ending it, for how little that moves. One that is new counts as fast. */
+static uint64_t weight(const struct sl_exchange *x, enum sl_account_rank what)
+{
+	uint64_t holds = what == SL_RANK_FRAMES ? x->frames : 1;
+
+	return (holds << 32) / (1 + (x->pace >> 10));
+}
+
+/* Only one that waits for its client. */
+static void note_heavier(struct sl_exchange **best, struct sl_exchange *x,
+			 enum sl_account_rank what)
+{
+	enum sl_turn turn = sl_exchange_turn(x);
+
+	if ((turn != SL_TURN_BODY && turn != SL_TURN_REPLY) || !weight(x, what))
+		return;
+	if (!*best || weight(x, what) > weight(*best, what))
+		*best = x;
+}
+
+/* Of this account, among its oldest; a new one, of which nobody knows how it moves, only if `any`. */
+static struct sl_exchange *slowest_of(const struct sl_account *a, enum sl_account_rank what,
+				      bool any)
+{
+	struct sl_exchange *best = NULL;
+	const struct sl_list *l;
+	unsigned n = 0;
+
+	sl_list_for_each (l, &a->held) {
+		struct sl_exchange *x = sl_container_of(l, struct sl_exchange, held);
+
+		if (any || x->pace != UINT32_MAX)
+			note_heavier(&best, x, what);
+		if (++n == CANDIDATES)
+			break;
+	}
+	return best;
+}
+
+/* Nobody has much, but many have a little: whoever of these stands still. */
+static struct sl_exchange *slowest_of_all(const struct sl_core *c, enum sl_account_rank what)
+{
+	struct sl_exchange *best = NULL;
+	const struct sl_list *l;
+	unsigned n = 0;
+
+	sl_list_for_each (l, &c->turns) {
+		struct sl_exchange *x = sl_container_of(l, struct sl_exchange, turns);
+
+		if (!x->pace)
+			note_heavier(&best, x, what);
+		if (++n == CANDIDATES)
+			break;
+	}
+	return best;
+}
+
+static struct sl_exchange *find_exchange(struct sl_core *c, enum sl_account_rank what)
+{
+	struct sl_account *a = sl_account_heaviest(&c->accounts, what);
+	struct sl_exchange *x = NULL;
+
+	for (unsigned n = 0; a && !x && n < ACCOUNTS; n++) {
+		x = slowest_of(a, what, n == 0);
+		a = sl_account_lighter(&c->accounts, what, a);
+	}
+	return x ? x : slowest_of_all(c, what);
+}
+
+/*
+ * What TCP holds for a client that takes none of it weighs as what stands still, and the more the
+ * longer: a large reply that waited in a moment of ours is not before one that nobody reads. Of the
+ * heaviest account it weighs from the first moment on, and so does what is taken in crumbs.
+ */
+static uint64_t unread(const struct sl_client *cl, const struct sl_account *heaviest)
+{
+	const struct sl_tcp_conn *conn = cl->conn ? sl_client_tcp(cl) : NULL;
+
+	return conn ? sl_tcp_unread_frames(conn) * (sl_tcp_unread_ns(conn) / UNREAD_NS +
+						    (sl_client_account(cl) == heaviest))
+		    : 0;
+}
+
+/*
+ * Ends one of some that the hand passes, if it holds more than x for as little, or is the heaviest
+ * account's and x is not.
+ */
+static bool end_unread(struct sl_core *c, const struct sl_exchange *x)
+{
+	const struct sl_account *heaviest = sl_account_heaviest(&c->accounts, SL_RANK_FRAMES);
+	const struct sl_account *of_x = x ? sl_client_account(x->client) : NULL;
+	struct sl_client *best = NULL;
+	char who[SL_ACCOUNT_TEXT];
+	uint64_t most = 0;
+
+	for (unsigned n = 0; n < CANDIDATES; n++) {
+		struct sl_client *cl = pass_hand(c);
+
+		if (cl && unread(cl, heaviest) > most) {
+			best = cl;
+			most = unread(cl, heaviest);
+		}
+	}
+	if (!best)
+		return false;
+	if (x && weight(x, SL_RANK_FRAMES) > most << 32 &&
+	    (of_x == heaviest || sl_client_account(best) != heaviest))
+		return false;
+	SL_LOG_EVERY(10 * SL_NS_PER_SEC, SL_LOG_WARN,
+		     "few frames are left: a connection of client %s, which reads too little, is "
+		     "reset",
+		     sl_account_text(sl_client_account(best), who));
+	sl_client_abort(best);
+	return true;
+}
+
+static unsigned end_exchanges(struct sl_core *c, enum sl_account_rank what)
+{
+	static const char *const names[] = {"exchanges", "frames"};
+	SL_UNSET char who[SL_ACCOUNT_TEXT];
+	unsigned n = 0;
+
+	for (; n < ENDS_PER_RUN && short_of(c, what); n++) {
+		struct sl_exchange *x = find_exchange(c, what);
+
+		if (what == SL_RANK_FRAMES && end_unread(c, x)) {
+			c->stats.ended_for_others[what]++;
+			continue;
+		}
+		if (!x)
+			break;
+		SL_LOG_EVERY(10 * SL_NS_PER_SEC, SL_LOG_WARN,
+			     "few %s are left: a slow request of client %s is ended", names[what],
+			     sl_account_text(x->account, who));
+		c->stats.ended_for_others[what]++;
+		end_for_client(x);
+	}
+	return n;
+}
+
+/* --- connections --- */
+
+/* Milliseconds of idleness, once for each connection that its address has. */
+static uint64_t idleness(const struct sl_client *cl)
+{
+	if (cl->phase != SL_CLIENT_IDLE || cl->streams)
+		return 0;
+	return sl_client_waited_ms(cl) * sl_client_account(cl)->cnt[SL_ACCOUNT_CONNECTIONS];
+}
+
+/* Among some that the hand passes. */
+static struct sl_client *most_idle(struct sl_core *c)
+{
+	struct sl_client *best = NULL;
+
+	for (unsigned n = 0; n < CANDIDATES; n++) {
+		struct sl_client *cl = pass_hand(c);
+
+		if (cl && idleness(cl) > (best ? idleness(best) : 0))
+			best = cl;
+	}
+	return best;
+}
+
+static unsigned close_clients(struct sl_core *c)
+{
+	SL_UNSET char who[SL_ACCOUNT_TEXT];
+	unsigned n = 0;
+
+	for (; n < CLOSES_PER_RUN && short_of_clients(c); n++) {
+		struct sl_client *cl = most_idle(c);
+
+		if (!cl)
+			break;
+		SL_LOG_EVERY(10 * SL_NS_PER_SEC, SL_LOG_WARN,
+			     "few connections are left: an idle one of client %s is closed",
+			     sl_account_text(sl_client_account(cl), who));
+		c->stats.closed_for_others++;
+		sl_client_abort(cl);
+	}
+	return n;
+}
+
+/* --- heads --- */
+
+/* Of those whose head is long and incomplete. */
+static struct sl_client *slowest_head(const struct sl_core *c)
+{
+	struct sl_client *best = NULL;
+	uint64_t most = 0;
+
+	for (uint32_t i = 0; i < sl_pool_capacity(&c->heads); i++) {
+		struct sl_client *cl = c->head_hosts[i];
+		uint64_t n;
+
+		if (!cl)
+			continue;
+		n = (1 + sl_client_waited_ms(cl)) *
+		    sl_client_account(cl)->cnt[SL_ACCOUNT_CONNECTIONS];
+		if (n > most) {
+			most = n;
+			best = cl;
+		}
+	}
+	return best;
+}
+
+static unsigned end_heads(struct sl_core *c)
+{
+	SL_UNSET char who[SL_ACCOUNT_TEXT];
+	unsigned n = 0;
+
+	for (; n < CLOSES_PER_RUN && short_of_heads(c); n++) {
+		struct sl_client *cl = slowest_head(c);
+
+		if (!cl)
+			break;
+		SL_LOG_EVERY(10 * SL_NS_PER_SEC, SL_LOG_WARN,
+			     "few buffers for long heads are left: an incomplete one of client %s "
+			     "is given up",
+			     sl_account_text(sl_client_account(cl), who));
+		c->stats.heads_for_others++;
+		sl_client_abort(cl);
+	}
+	return n;
+}
+
+unsigned sl_core_relieve(struct sl_core *c)
+{
+	if (sl_likely(!short_of(c, SL_RANK_FRAMES) && !short_of(c, SL_RANK_EXCHANGES) &&
+		      !short_of_clients(c) && !short_of_heads(c)))
+		return 0;
+	return end_exchanges(c, SL_RANK_FRAMES) + end_exchanges(c, SL_RANK_EXCHANGES) +
+	       close_clients(c) + end_heads(c);
+}

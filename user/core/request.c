@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests as fronts push them: which route, whether it is let in, and its body, until it is given to
+ * those who send it.
+ */
+#include "base/clock.h"
+#include "base/num.h"
+#include "core/client.h"
+#include "core/event.h"
+#include "core/group.h"
+#include "core/router.h"
+#include "front/path.h"
+#include "front/tls/cert.h"
+
+/* --- what is asked of the backend --- */
+
+/* RFC 9218 urgency, or what the route says. */
+static uint8_t class_of(const struct sl_cfg_route *r, const struct sl_request *rq)
+{
+	if (r->priority >= 0)
+		return (uint8_t)r->priority;
+	if (rq->urgency < 0)
+		return SL_CLASS_NORMAL;
+	if (rq->urgency <= 1)
+		return SL_CLASS_LATENCY;
+	return rq->urgency <= 5 ? SL_CLASS_NORMAL : SL_CLASS_BULK;
+}
+
+static const struct sl_header *find_header(const struct sl_request *rq, const char *name)
+{
+	struct sl_span want = sl_span_cstr(name);
+
+	for (uint32_t i = 0; i < rq->header_cnt; i++) {
+		if (sl_span_eq_nocase(rq->headers[i].name, want))
+			return &rq->headers[i];
+	}
+	return NULL;
+}
+
+/*
+ * The earliest of what the client and the route say; a client cannot ask for more than the route.
+ */
+static uint64_t deadline_of(const struct sl_core *c, const struct sl_cfg_route *r,
+			    const struct sl_request *rq)
+{
+	uint64_t ns = r->deadline_ns ? r->deadline_ns : UINT64_MAX;
+	const struct sl_header *h = r->deadline_header ? find_header(rq, r->deadline_header) : NULL;
+	uint64_t ms;
+
+	if (rq->timeout_ns && rq->timeout_ns < ns)
+		ns = rq->timeout_ns;
+	if (h && sl_parse_u64_max(h->value, UINT32_MAX, &ms) == 0 && ms * SL_NS_PER_MS < ns)
+		ns = ms * SL_NS_PER_MS;
+	return ns == UINT64_MAX ? ns : c->now_ns + ns;
+}
+
+static uint32_t fair_key(const struct sl_cfg_pool *pool, uint32_t addr, const struct sl_request *rq)
+{
+	const struct sl_header *h;
+	uint32_t key = 2166136261u;
+
+	if (pool->fair == SL_FAIR_NONE)
+		return 0;
+	h = pool->fair == SL_FAIR_HEADER ? find_header(rq, pool->fair_header) : NULL;
+	if (!h)
+		return addr;
+	for (size_t i = 0; i < h->value.len; i++) /* FNV-1a: shares, not secrets */
+		key = (key ^ h->value.ptr[i]) * 16777619u;
+	return key;
+}
+
+static uint64_t least(uint64_t limit, uint64_t other)
+{
+	return other && other < limit ? other : limit;
+}
+
+/* --- whether it is let in --- */
+
+/*
+ * A fixed reply that is no error says that the request was taken: it comes behind its end, as any
+ * other one. Some clients that hear it before send no more, and wait. A redirect is no such thing.
+ */
+static enum sl_outcome admit_fixed(struct sl_exchange *x, const struct sl_request *rq)
+{
+	x->body_max = least(rq->body_max, x->route->max_body);
+	if (rq->end || x->route->redirect || x->route->reply_status >= 400)
+		return SL_OUTCOME_FIXED;
+	return rq->content_length != SL_LEN_UNKNOWN && rq->content_length > x->body_max
+		       ? SL_OUTCOME_TOO_LARGE
+		       : SL_OUTCOME_OK;
+}
+
+/* What is passed on as it comes takes no memory for its length. */
+static uint64_t body_max(const struct sl_exchange *x, const struct sl_request *rq)
+{
+	if (x->stream.upgrade)
+		return UINT64_MAX;
+	if (x->route->stream)
+		return x->route->max_body ? x->route->max_body : UINT64_MAX;
+	return least(least(rq->body_max, x->group->pool->max_body), x->route->max_body);
+}
+
+/*
+ * RFC 9113 9.1.1: on a connection to one host clients ask for others too when they believe that its
+ * certificate covers them. Where it does not, they shall open another one, with that name.
+ */
+static bool is_misdirected(const struct sl_client *cl, const struct sl_request *rq)
+{
+	struct sl_span host = sl_router_host(rq->authority);
+	SL_UNSET uint8_t lower[256];
+	SL_UNSET struct sl_conn_info info;
+
+	sl_client_ends(cl, &info);
+	if (!info.tls.sni.len || sl_span_eq_nocase(host, info.tls.sni))
+		return false;
+	if (host.len > sizeof(lower))
+		return true;
+	for (size_t i = 0; i < host.len; i++)
+		lower[i] = sl_ascii_lower(host.ptr[i]);
+	return !sl_tls_cert_covers(info.tls.cert, sl_span_of(lower, host.len));
+}
+
+/* SL_OUTCOME_OK: body and end are awaited; else what to answer. */
+static enum sl_outcome admit(struct sl_exchange *x, const struct sl_route_match *match,
+			     const struct sl_request *rq)
+{
+	const struct sl_cfg_pool *pool;
+	struct sl_core *c = x->core;
+
+	if (x->client->filtered && (rq->proto == SL_PROTO_HTTP2 || rq->proto == SL_PROTO_GRPC) &&
+	    is_misdirected(x->client, rq))
+		return SL_OUTCOME_MISDIRECTED;
+	if (!x->route)
+		return match->path_bad ? SL_OUTCOME_PATH : SL_OUTCOME_NO_ROUTE;
+	if (!match->method_ok)
+		return SL_OUTCOME_METHOD;
+	if (rq->must_upgrade && !x->stream.upgrade)
+		return SL_OUTCOME_UPGRADE;
+	if (x->route->pool < 0)
+		return admit_fixed(x, rq);
+	if (!sl_account_admits_request(&c->accounts, x->account, c->now_ns))
+		return SL_OUTCOME_ADDRESS_LIMIT;
+	x->group = x->table->pools[x->route->pool].group;
+	sl_group_get(x->group);
+	x->hist = &c->maps.hist[x->group->slot * SL_STAGE_CNT];
+	pool = x->group->pool;
+	x->body_max = body_max(x, rq);
+	if (rq->content_length != SL_LEN_UNKNOWN && rq->content_length > x->body_max)
+		return SL_OUTCOME_TOO_LARGE;
+	if (!sl_meta_encode(x, rq))
+		return SL_OUTCOME_NO_MEMORY;
+	x->deadline_ns = deadline_of(c, x->route, rq);
+	x->item.client = fair_key(pool, (uint32_t)x->account->hash, rq);
+	x->item.unproven = rq->unproven && pool->fair != SL_FAIR_NONE;
+	x->rpc_class = class_of(x->route, rq);
+	x->idempotent =
+		x->route->idempotent >= 0 ? x->route->idempotent : sl_method_idempotent(rq->method);
+	return SL_OUTCOME_OK;
+}
+
+/* NULL: none is left, or its address has too many; *why says which, and is counted. */
+static struct sl_exchange *new_exchange(struct sl_core *c, const struct sl_client *cl, bool whole,
+					bool for_backend, enum sl_outcome *why)
+{
+	struct sl_account *a = sl_client_account(cl);
+	struct sl_accounts *t = &c->accounts;
+	bool may = sl_account_admits(t, a, SL_ACCOUNT_EXCHANGES, 1) &&
+		   (whole || sl_account_admits(t, a, SL_ACCOUNT_READING, 1));
+	bool has = may && sl_core_has_exchange(c, for_backend);
+	struct sl_exchange *x = has ? sl_pool_get(&c->exchanges) : NULL;
+
+	if (!x) {
+		*why = may ? SL_OUTCOME_NO_MEMORY : SL_OUTCOME_ADDRESS_LIMIT;
+		c->stats.requests++;
+		c->stats.outcomes[*why]++;
+	}
+	return x;
+}
+
+static void submit(struct sl_exchange *x)
+{
+	struct sl_core *c = x->core;
+	enum sl_outcome o;
+
+	if (!x->group) {
+		sl_exchange_fail(x, SL_OUTCOME_FIXED);
+		return;
+	}
+	x->parse_ns = c->now_ns;
+	sl_stage_add(x, SL_STAGE_WIRE, x->take_ns - x->first_ns);
+	sl_stage_add(x, SL_STAGE_PARSE, c->now_ns > x->take_ns ? c->now_ns - x->take_ns : 0);
+	o = x->route->stream ? sl_stream_open(x) : sl_service_submit(x);
+	if (o != SL_OUTCOME_OK)
+		sl_exchange_fail(x, o);
+}
+
+/* RFC 9110 7.8: the first of the client's protocols that its route has. */
+static bool may_upgrade(struct sl_exchange *x, const struct sl_request *rq)
+{
+	struct sl_span list = rq->upgrade, protocol;
+
+	while (sl_span_next_element(&list, &protocol)) {
+		for (uint32_t i = 0; i < x->route->upgrade_cnt; i++) {
+			x->upgrade = (uint8_t)i;
+			if (sl_span_eq_nocase(protocol, sl_exchange_upgrade(x)))
+				return true;
+		}
+	}
+	return false;
+}
+
+static void answer(struct sl_exchange *x, const struct sl_request *rq, enum sl_outcome o)
+{
+	sl_exchange_fail(x, o);
+	if (o == SL_OUTCOME_FIXED && x->route->redirect)
+		x->outcome = (uint8_t)sl_redirect_encode(x, rq);
+	sl_exchange_charge(x);
+}
+
+/* Its client and the account of that count it. */
+static void enter(struct sl_exchange *x)
+{
+	struct sl_account *a = x->account;
+
+	sl_account_set_exchanges(&x->core->accounts, a, a->cnt[SL_ACCOUNT_EXCHANGES] + 1);
+	x->reading = sl_exchange_reads(x);
+	a->cnt[SL_ACCOUNT_READING] += x->reading;
+	x->client->reading += x->reading;
+	x->client->streams++;
+}
+
+static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_request *rq,
+				    const struct sl_route_match *match)
+{
+	struct sl_core *c = cl->core;
+	bool for_backend = match->route && match->method_ok && match->route->pool >= 0;
+	enum sl_outcome o;
+	struct sl_exchange *x = new_exchange(c, cl, rq->end, for_backend, &o);
+
+	if (!x) {
+		if (c->events)
+			sl_event_refused(c, cl, rq, match->route, o);
+		return NULL;
+	}
+	*x = (struct sl_exchange){
+		.core = c,
+		.table = c->table,
+		.client = cl,
+		.account = sl_client_account(cl),
+		.route = match->route,
+		.allowed = match->methods,
+		.take_ns = rq->take_ns ? rq->take_ns : c->now_ns,
+		.deadline_ns = UINT64_MAX,
+		.open = !rq->end,
+	};
+	x->first_ns = rq->rx_ns && rq->rx_ns <= x->take_ns ? rq->rx_ns : x->take_ns;
+	sl_list_init(&x->item.link);
+	sl_list_init(&x->turns);
+	sl_list_init(&x->held);
+	if (c->events)
+		sl_event_begin(x, rq);
+	sl_table_get(x->table);
+	c->stats.requests++;
+	c->stats.protocols[rq->proto]++;
+	x->stream.open_ended = for_backend && x->route->stream;
+	x->stream.upgrade = x->stream.open_ended && may_upgrade(x, rq);
+	x->stream.awaits = x->stream.open_ended && x->route->backend_continues && rq->expect;
+	x->open |= x->stream.upgrade;
+	c->stats.streams += x->stream.open_ended;
+	enter(x);
+	o = admit(x, match, rq);
+	sl_exchange_charge(x);
+	if (o != SL_OUTCOME_OK)
+		answer(x, rq, o);
+	else if (!x->open || x->stream.open_ended)
+		submit(x);
+	else if (x->deadline_ns != UINT64_MAX)
+		sl_timer_set(&c->late, &x->late, x->deadline_ns);
+	if (x->open)
+		sl_turn_join(x);
+	return x;
+}
+
+/* --- where to --- */
+
+static struct sl_exchange *begin_by_path(struct sl_client *cl, const struct sl_request *rq)
+{
+	const struct sl_route_match match = sl_router_find(cl->core->table->router, rq);
+
+	return begin_at(cl, rq, &match);
+}
+
+/* Not inlined: its buffer would be a part of every request's stack. */
+static __attribute__((noinline)) struct sl_exchange *begin_devious(struct sl_client *cl,
+								   const struct sl_request *rq)
+{
+	SL_UNSET uint8_t buf[SL_CFG_TARGET_MAX];
+	struct sl_request plain = *rq;
+
+	if (cl->core->cfg->limits.path == SL_PATH_NORMALISE && rq->path.len <= sizeof(buf) &&
+	    sl_path_normalise(rq->path, buf, &plain.path))
+		return begin_by_path(cl, &plain);
+	return begin_at(cl, rq, &(struct sl_route_match){.path_bad = true});
+}
+
+static struct sl_exchange *begin(struct sl_client *cl, const struct sl_request *rq)
+{
+	const struct sl_router *router = cl->core->table->router;
+
+	if (rq->service)
+		return begin_at(cl, rq,
+				&(struct sl_route_match){
+					.route = sl_router_find_service(router, rq->service),
+					.method_ok = true});
+	if (cl->core->cfg->limits.path == SL_PATH_RAW || sl_path_is_plain(rq->path))
+		return begin_by_path(cl, rq);
+	return begin_devious(cl, rq);
+}
+
+struct sl_stream *sl_request_begin(void *host, const struct sl_request *rq)
+{
+	struct sl_exchange *x = begin(host, rq);
+
+	return x ? &x->stream : NULL;
+}
+
+/* --- its body --- */
+
+bool sl_request_message(void *host, struct sl_stream *st, uint32_t len)
+{
+	struct sl_exchange *x = (struct sl_exchange *)st;
+
+	(void)host;
+	if (!x->stream.refused && !sl_stream_message(x, len))
+		sl_exchange_fail(x, SL_OUTCOME_NO_MEMORY);
+	return !x->stream.refused;
+}
+
+size_t sl_request_body(void *host, struct sl_stream *st, struct sl_chunk *chunk)
+{
+	struct sl_exchange *x = (struct sl_exchange *)st;
+	size_t len = chunk->len;
+
+	(void)host;
+	if (x->stream.refused)
+		return len;
+	if (x->stream.open_ended ? sl_stream_is_full(x) : x->group && !sl_body_may_come(x))
+		return 0;
+	x->body_len += len;
+	if (x->body_len > x->body_max)
+		sl_exchange_fail(x, SL_OUTCOME_TOO_LARGE);
+	else if (!x->group)
+		; /* nobody wants it */
+	else if (!sl_exchange_may_hold(x, len))
+		sl_exchange_fail(x, SL_OUTCOME_ADDRESS_LIMIT);
+	else if (x->stream.open_ended
+			 ? !sl_stream_take(x, chunk)
+			 : sl_store_append(&x->request, x->core->net->umem, chunk) < len)
+		/* Waiting for frames could wait for another half-read body: one has to give way. */
+		sl_exchange_fail(x, SL_OUTCOME_NO_MEMORY);
+	sl_exchange_charge(x);
+	if (!x->stream.open_ended)
+		sl_body_came(x, len);
+	return len;
+}
+
+void sl_request_trailers(void *host, struct sl_stream *st, const struct sl_header *fields,
+			 uint32_t cnt)
+{
+	struct sl_exchange *x = (struct sl_exchange *)st;
+
+	(void)host;
+	if (!sl_meta_encode_trailers(x, fields, cnt))
+		sl_exchange_fail(x, SL_OUTCOME_NO_MEMORY);
+}
+
+void sl_request_end(void *host, struct sl_stream *st)
+{
+	struct sl_exchange *x = (struct sl_exchange *)st;
+
+	(void)host;
+	x->open = false;
+	if (x->stream.open_ended) {
+		sl_stream_pump(x);
+		return;
+	}
+	sl_exchange_has_read(x);
+	sl_timer_cancel(&x->core->late, &x->late);
+	sl_list_del(&x->item.link); /* held or not, it is whole */
+	submit(x);
+}

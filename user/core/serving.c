@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What fronts tell those who ask whether there is anybody to take their requests. */
+#include "core/core.h"
+#include "core/group.h"
+#include "rpc/rpc.h"
+
+static enum sl_serving pool_serves(const struct sl_core *c, uint32_t pool)
+{
+	for (uint32_t b = 0; b < c->cfg->pools[pool].backend_cnt && !c->draining; b++) {
+		if (sl_member_link(c->table->pools[pool].members[b]) == SL_LINK_UP)
+			return SL_SERVING_YES;
+	}
+	return SL_SERVING_NO;
+}
+
+enum sl_serving sl_core_serving(void *arg, enum sl_asked what, struct sl_span name)
+{
+	enum sl_serving found = SL_SERVING_UNKNOWN;
+	const struct sl_core *c = arg;
+
+	if (what == SL_ASKED_ALL)
+		found = c->draining ? SL_SERVING_NO : SL_SERVING_YES;
+	for (uint32_t i = 0; found == SL_SERVING_YES && i < c->cfg->pool_cnt; i++)
+		found = pool_serves(c, i);
+	for (uint32_t i = 0; what == SL_ASKED_POOL && i < c->cfg->pool_cnt; i++) {
+		if (sl_span_eq(sl_span_cstr(c->cfg->pools[i].name), name))
+			found = pool_serves(c, i);
+	}
+	for (uint32_t i = 0; what == SL_ASKED_ROUTE && i < c->cfg->route_cnt; i++) {
+		const struct sl_cfg_route *r = &c->cfg->routes[i];
+
+		if (r->pool >= 0 && sl_span_eq(sl_span_of(r->prefix, r->prefix_len), name))
+			found = pool_serves(c, (uint32_t)r->pool);
+	}
+	return found;
+}

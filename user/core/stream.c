@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests of routes that stream: passed on as they come, each by itself, past the batcher.
+ *
+ *   begin ---> sl_stream_open -----------------------------> backend (head)
+ *   message, body ---> x->request: [len] bytes [len] bytes ---> sl_stream_pump ---> backend (parts)
+ *
+ * What is kept is what the backend has given no credit for. Where the client has a window per stream
+ * (HTTP/2), the front opens it as `passed` says; elsewhere bytes are not taken beyond WAITING_MAX, so
+ * that the connection's own window shuts. That one, or the stream's, is narrow, and less is taken,
+ * until the backend has taken more than it could without listening. It is so for all but a few
+ * streams of a worker: a window that opens late costs an upload round trips, and only many cost
+ * memory.
+ */
+#include "core/client.h"
+#include "core/group.h"
+
+enum {
+	WAITING_MAX = 64 << 10,
+	UNHEARD_MAX = 16 << 10,
+	HEARD = 4 * SL_RPC_INITIAL_WINDOW, /* more than a backend keeps of what nobody reads */
+	TRUSTED_MAX = 32,
+	PART_SPANS = 16,
+};
+
+/* The one that has the fewest streams of this worker; NULL: none is up. */
+static struct sl_member *choose_member(struct sl_group *g)
+{
+	struct sl_member *best = NULL;
+
+	for (uint32_t i = 0; i < g->room; i++) {
+		struct sl_member *m = g->numbered[(i + g->stream_turn) % g->room];
+
+		if (m && m->joined && m->channel && sl_rpc_channel_state(m->channel) == SL_RPC_UP &&
+		    (!best || m->streams < best->streams))
+			best = m;
+	}
+	g->stream_turn++;
+	return best;
+}
+
+void sl_stream_heard(struct sl_exchange *x, const struct sl_rpc_reply *r)
+{
+	struct sl_core *c = x->core;
+
+	x->active_ns = c->now_ns;
+	c->stats.stream_bytes_out += r->body.len;
+	if (!r->first)
+		return;
+	c->stats.stream_parts_out++;
+	sl_stage_add(x, x->heard_ns ? SL_STAGE_GAP : SL_STAGE_FIRST,
+		     c->now_ns - (x->heard_ns ? x->heard_ns : x->send_ns));
+	x->heard_ns = c->now_ns;
+}
+
+/* --- to its backend --- */
+
+enum sl_outcome sl_stream_open(struct sl_exchange *x)
+{
+	struct sl_member *m = choose_member(x->group);
+	struct sl_batch_item *item = &x->item;
+
+	if (!m)
+		return SL_OUTCOME_NO_BACKEND;
+	x->item.queued_ns = x->core->now_ns;
+	if (sl_service_send(x->group, m->number, &item, 1))
+		return SL_OUTCOME_QUEUE_FULL;
+	m->streams++;
+	x->active_ns = x->core->now_ns;
+	sl_rate_arm(x);
+	return SL_OUTCOME_OK;
+}
+
+/* The RPC has no memory for it now: again at the end of a burst. */
+static void try_later(struct sl_exchange *x)
+{
+	sl_list_del(&x->item.link);
+	sl_list_add_tail(&x->core->stalled, &x->item.link);
+}
+
+static bool put_length(struct sl_exchange *x, uint32_t len)
+{
+	return sl_store_copy(&x->request, x->core->net->umem, &len, sizeof(len)) == sizeof(len);
+}
+
+/* The first `len` bytes behind `off` as spans, or as many as there is room for. */
+static uint32_t gather(const struct sl_store *s, uint32_t off, uint32_t len, struct sl_span *spans,
+		       uint32_t *cnt)
+{
+	uint32_t n = 0;
+
+	for (*cnt = 0; n < len && *cnt < PART_SPANS; (*cnt)++) {
+		spans[*cnt] = sl_span_first(sl_store_at(s, off + n), len - n);
+		n += (uint32_t)spans[*cnt].len;
+	}
+	return n;
+}
+
+/* The next message or piece of one. False: there is none, no credit, or no memory. */
+static bool send_part(struct sl_exchange *x, struct sl_rpc_channel *ch)
+{
+	struct sl_store *s = &x->request;
+	uint32_t credit = sl_rpc_part_credit(ch, x->rpc_id), left = x->part_left, off = 0, have, n;
+	uint64_t there = s->len - x->trailers_len;
+	struct sl_span spans[PART_SPANS];
+	struct sl_rpc_part part = {.spans = spans};
+
+	if (!there || !credit)
+		return false;
+	if (!left) {
+		off = sizeof(left);
+		sl_store_read(s, &left, off);
+	}
+	have = left < there - off ? left : (uint32_t)(there - off);
+	if (left && !have)
+		return false;
+	have = have < credit ? have : credit;
+	n = (uint32_t)sl_rate_may(x, SL_RATE_IN, have);
+	if (have && !n)
+		return false;
+	part.len = gather(s, off, n, spans, &part.span_cnt);
+	part.rest = left - part.len;
+	if (sl_rpc_send_part(ch, x->rpc_id, &part, x->rpc_class, x->core->now_ns)) {
+		try_later(x);
+		return false;
+	}
+	sl_store_skip(s, x->core->net->umem, off + part.len);
+	x->part_left = part.rest;
+	x->stream.passed += part.len;
+	x->active_ns = x->core->now_ns;
+	sl_rate_take(x, SL_RATE_IN, part.len);
+	x->core->stats.stream_parts_in++;
+	x->core->stats.stream_bytes_in += part.len;
+	return true;
+}
+
+static void send_end(struct sl_exchange *x, struct sl_rpc_channel *ch)
+{
+	struct sl_span spans[PART_SPANS];
+	struct sl_rpc_part end = {.spans = spans, .end = true};
+
+	end.len = gather(&x->request, 0, x->trailers_len, spans, &end.span_cnt);
+	if (sl_rpc_send_part(ch, x->rpc_id, &end, x->rpc_class, x->core->now_ns)) {
+		try_later(x);
+		return;
+	}
+	sl_store_skip(&x->request, x->core->net->umem, end.len);
+	x->trailers_len = 0;
+	x->end_sent = true;
+}
+
+void sl_stream_pump(struct sl_exchange *x)
+{
+	struct sl_rpc_channel *ch;
+
+	if (!sl_exchange_in_flight(x) || x->end_sent || (x->stream.upgrade && !x->decided))
+		return;
+	ch = x->member->channel;
+	while (send_part(x, ch))
+		;
+	if (!x->open && x->request.len == x->trailers_len)
+		send_end(x, ch);
+	sl_exchange_charge(x);
+}
+
+/*
+ * Until a reply has said 101, bytes of the client wait here: they are of the new protocol, or of none
+ * at all.
+ */
+void sl_stream_answered(struct sl_exchange *x, struct sl_reply *r)
+{
+	if (r->status == 101) {
+		r->upgrade = sl_exchange_upgrade(x);
+	} else {
+		x->stream.refused |= x->open;
+		x->open = false;
+		sl_store_free(&x->request, x->core->net->umem);
+	}
+	x->decided = true;
+	sl_stream_pump(x);
+}
+
+bool sl_stream_message(struct sl_exchange *x, uint32_t len)
+{
+	if (!put_length(x, len))
+		return false;
+	x->message_left = len;
+	sl_stream_pump(x);
+	return true;
+}
+
+static bool is_narrow(const struct sl_exchange *x)
+{
+	return !x->trusted && x->body_len <= (uint64_t)x->request.len + HEARD;
+}
+
+/* Whether it is one of the few, which only matters until it is heard. */
+static void trust(struct sl_exchange *x)
+{
+	uint32_t *cnt = &x->core->trusted;
+
+	*cnt -= x->trusted;
+	x->trusted = false;
+	x->trusted = is_narrow(x) && *cnt < TRUSTED_MAX;
+	*cnt += x->trusted;
+}
+
+bool sl_stream_is_full(const struct sl_exchange *x)
+{
+	return !x->stream.windowed && x->request.len >= (is_narrow(x) ? UNHEARD_MAX : WAITING_MAX);
+}
+
+bool sl_stream_take(struct sl_exchange *x, struct sl_chunk *chunk)
+{
+	uint32_t len = (uint32_t)chunk->len;
+
+	trust(x);
+	x->stream.narrow = is_narrow(x);
+	if (!x->stream.windowed)
+		(void)sl_tcp_narrow(sl_client_tcp(x->client), x->stream.narrow);
+	/* Where messages are not told apart, each piece that comes is one. */
+	if (x->message_left)
+		x->message_left -= len;
+	else if (!put_length(x, len))
+		return false;
+	if (sl_store_append(&x->request, x->core->net->umem, chunk) < len)
+		return false;
+	sl_stream_pump(x);
+	return true;
+}
+
+/* The front and the client learn that there is room; the exchange may be gone afterwards. */
+static void go_on(struct sl_exchange *x)
+{
+	struct sl_client *cl = x->client;
+	bool was_full = sl_stream_is_full(x);
+
+	sl_stream_pump(x);
+	if (x->stream.windowed && x->stream.passed)
+		sl_client_ready(cl, &x->stream);
+	else if (was_full && !sl_stream_is_full(x))
+		sl_client_progress(cl);
+}
+
+/* Lazy: parts only store when they came, and the timer finds out what is due. */
+void sl_stream_late(struct sl_exchange *x)
+{
+	enum sl_outcome over = sl_rate_over(x);
+	struct sl_client *cl = x->client;
+
+	if (over != SL_OUTCOME_OK) {
+		sl_exchange_fail(x, over);
+		return;
+	}
+	if (sl_rate_goes_on(x, SL_RATE_OUT)) {
+		sl_turn_join(x);
+		sl_client_ready(cl, &x->stream);
+		sl_client_progress(cl);
+	} else if (sl_rate_goes_on(x, SL_RATE_IN)) {
+		go_on(x);
+	} else {
+		sl_rate_arm(x);
+	}
+}
+
+void sl_stream_credit(void *app, void *cookie)
+{
+	(void)app;
+	go_on(cookie);
+}
+
+void sl_stream_wanted(void *app, void *cookie)
+{
+	struct sl_exchange *x = cookie;
+
+	(void)app;
+	x->stream.awaits = false;
+	x->active_ns = x->core->now_ns;
+	sl_client_ready(x->client, &x->stream);
+}
+
+unsigned sl_streams_retry(struct sl_core *c)
+{
+	struct sl_list again = SL_LIST_INIT(again);
+	struct sl_list *l;
+	unsigned n = 0;
+
+	sl_list_splice_tail(&again, &c->stalled);
+	while ((l = sl_list_pop_head(&again))) {
+		go_on(sl_container_of(l, struct sl_exchange, item.link));
+		n++;
+	}
+	return n;
+}

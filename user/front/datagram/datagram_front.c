@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The front of datagrams. Read from the bottom: sl_datagram_input -> start; ready -> answer. */
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/pool.h"
+#include "front/datagram/datagram.h"
+
+enum {
+	SLOTS = 16384,
+	REPLY_KEPT = 1472, /* what an MTU of 1500 takes; longer ones are computed again */
+	TTL_S = 10,
+	PAYLOAD_MAX = 4096, /* more than a frame, and so a datagram, can hold */
+};
+
+/* One that is with the host: where its reply goes. */
+struct request {
+	struct sl_list link;
+	struct sl_stream *st;
+	struct sl_datagram rq; /* its views are not valid any more */
+	uint32_t slot;
+	uint8_t way[SL_DATAGRAM_WAY_SIZE];
+};
+
+struct sl_datagrams {
+	const struct sl_datagram_host_ops *ops;
+	void *host;
+	struct sl_list open; /* requests */
+	struct sl_pool requests;
+	struct sl_datagram_cache cache;
+	uint8_t payload[PAYLOAD_MAX]; /* of a reply that lies in several pieces */
+};
+
+static struct sl_datagrams *datagrams_of(void *state)
+{
+	return *(struct sl_datagrams **)state;
+}
+
+enum sl_datagram_status sl_datagram_status_of(enum sl_outcome why)
+{
+	static const uint8_t statuses[SL_OUTCOME_CNT] = {
+#define X(name, metric, http, grpc, datagram, retry_after_s, text)                                 \
+	[SL_OUTCOME_##name] = SL_DATAGRAM_##datagram,
+		SL_OUTCOMES(X)
+#undef X
+	};
+
+	return (enum sl_datagram_status)statuses[why];
+}
+
+/* --- replies --- */
+
+/* What a datagram says beside its payload. */
+struct answer {
+	enum sl_datagram_status status;
+	uint16_t code;
+	uint32_t service_us;
+};
+
+/* Formats and sends; slot: remember it for retries, unless it is NULL. */
+static void answer(struct sl_datagrams *d, const struct sl_front_env *env,
+		   const struct sl_datagram *rq, const void *way, struct answer a,
+		   struct sl_span payload, const uint32_t *slot)
+{
+	uint8_t head[SL_DATAGRAM_HEAD];
+
+	sl_datagram_format(rq, &a.status, a.code, a.service_us, d->ops->room(d->host, way),
+			   &payload, head);
+	if (a.status == SL_DATAGRAM_REPLY_TOO_LARGE)
+		d->ops->drop(d->host, SL_DROP_DGRAM_AMPLIFY);
+	/* What was not carried out is worth another try. */
+	if (slot && (a.status == SL_DATAGRAM_OVERLOADED || a.status == SL_DATAGRAM_NO_SERVICE))
+		sl_datagram_forget(&d->cache, *slot);
+	else if (slot)
+		sl_datagram_answered(&d->cache, *slot, head, payload, *env->now_ns);
+	d->ops->send(d->host, way, sl_span_of(head, sizeof(head)), payload);
+}
+
+/* An answer that is a status and nothing else. */
+static void refuse(struct sl_datagrams *d, const struct sl_front_env *env,
+		   const struct sl_datagram *rq, const void *way, enum sl_datagram_status status,
+		   const uint32_t *slot)
+{
+	answer(d, env, rq, way, (struct answer){.status = status}, sl_span_of(NULL, 0), slot);
+}
+
+/* The body of a whole reply of at most PAYLOAD_MAX, together. */
+static struct sl_span gather(struct sl_datagrams *d, const struct sl_front_env *env,
+			     struct sl_stream *st)
+{
+	struct sl_piece piece = env->host->peek(d->host, st);
+	size_t len = 0;
+
+	if (piece.behind == SL_END)
+		return piece.bytes;
+	while (piece.bytes.len && piece.bytes.len <= PAYLOAD_MAX - len) {
+		memcpy(d->payload + len, piece.bytes.ptr, piece.bytes.len);
+		len += piece.bytes.len;
+		env->host->take(d->host, st, piece.bytes.len);
+		piece = env->host->peek(d->host, st);
+	}
+	return sl_span_of(d->payload, len);
+}
+
+static void ready(void *state, const struct sl_front_env *env, struct sl_stream *st)
+{
+	struct sl_datagrams *d = datagrams_of(state);
+	struct sl_span payload = sl_span_of(NULL, 0);
+	struct request *q = st->own;
+	SL_UNSET struct sl_reply_parts parts;
+	const struct sl_reply *r = &parts.reply;
+	struct answer a = {.status = SL_DATAGRAM_OK};
+	bool fits;
+
+	if (!env->host->head(d->host, st, &parts))
+		return;
+	/* A batch of replies is cut anywhere, also in the middle of one; what is streamed does not
+	 * fit a datagram. */
+	fits = r->body_len <= PAYLOAD_MAX;
+	if (fits && !r->whole)
+		return;
+	st->started = true;
+	a.code = r->status;
+	a.service_us = r->service_us;
+	if (r->gateway)
+		a.status = sl_datagram_status_of((enum sl_outcome)r->outcome);
+	else if (!fits)
+		a.status = SL_DATAGRAM_REPLY_TOO_LARGE;
+	if (a.status == SL_DATAGRAM_OK)
+		payload = gather(d, env, st);
+	answer(d, env, &q->rq, q->way, a, payload, &q->slot);
+	if (payload.len && payload.ptr != d->payload) /* it was sent from where it lies */
+		env->host->take(d->host, st, payload.len);
+	sl_list_del(&q->link);
+	sl_pool_put(&d->requests, q);
+	env->host->done(d->host, st);
+}
+
+/* --- requests --- */
+
+static void start(struct sl_datagrams *d, const struct sl_front_env *env,
+		  const struct sl_datagram *rq, const void *way, size_t way_len,
+		  const struct sl_chunk *chunk, uint32_t slot)
+{
+	struct sl_chunk body = {.ptr = rq->payload.ptr, .len = rq->payload.len};
+	struct sl_request head = {
+		.proto = SL_PROTO_DATAGRAM,
+		.method = SL_METHOD_POST,
+		.urgency = -1,
+		.end = rq->payload.len == 0,
+		.unproven = true,
+		.service = rq->service,
+		.call = rq->method,
+		.content_length = rq->payload.len,
+		.body_max = env->limits->max_body,
+		.timeout_ns = (uint64_t)rq->deadline_us * SL_NS_PER_US,
+		.rx_ns = chunk->rx_ns,
+		.take_ns = chunk->take_ns,
+	};
+	struct request *q = sl_pool_get(&d->requests);
+	struct sl_stream *st = q ? env->host->begin(d->host, &head) : NULL;
+
+	if (!st) {
+		if (q)
+			sl_pool_put(&d->requests, q);
+		refuse(d, env, rq, way, SL_DATAGRAM_OVERLOADED, &slot);
+		return;
+	}
+	*q = (struct request){.st = st, .rq = *rq, .slot = slot};
+	memcpy(q->way, way, way_len);
+	sl_list_add_tail(&d->open, &q->link);
+	st->own = q;
+	if (!body.len)
+		return;
+	if (!st->refused)
+		env->host->body(d->host, st, &body);
+	if (!st->refused)
+		env->host->end(d->host, st);
+}
+
+void sl_datagram_input(void *state, const struct sl_front_env *env,
+		       const struct sl_datagram_source *src, const void *way, size_t way_len,
+		       struct sl_chunk *chunk)
+{
+	struct sl_datagrams *d = datagrams_of(state);
+	struct sl_datagram rq;
+	struct sl_span kept;
+	uint32_t slot;
+
+	SL_CHECK(way_len <= SL_DATAGRAM_WAY_SIZE);
+	switch (sl_datagram_parse(sl_span_of(chunk->ptr, chunk->len), &rq)) {
+	case SL_DATAGRAM_IS_MALFORMED: d->ops->drop(d->host, SL_DROP_DGRAM_MALFORMED); return;
+	case SL_DATAGRAM_IS_OTHER_VERSION:
+		refuse(d, env, &rq, way, SL_DATAGRAM_VERSION, NULL);
+		return;
+	case SL_DATAGRAM_IS_REQUEST: break;
+	}
+	switch (sl_datagram_seen(&d->cache, src, rq.id, rq.reply_max, *env->now_ns, &slot, &kept)) {
+	case SL_DATAGRAM_NEW: start(d, env, &rq, way, way_len, chunk, slot); return;
+	case SL_DATAGRAM_PENDING: d->ops->drop(d->host, SL_DROP_DGRAM_DUPLICATE); return;
+	case SL_DATAGRAM_ANSWERED:
+		/* The path may be narrower than it was for the reply that was lost on it. */
+		if (kept.len > d->ops->room(d->host, way))
+			refuse(d, env, &rq, way, SL_DATAGRAM_REPLY_TOO_LARGE, NULL);
+		else
+			d->ops->send(d->host, way, kept, sl_span_of(NULL, 0));
+		return;
+	case SL_DATAGRAM_AMPLIFY: d->ops->drop(d->host, SL_DROP_DGRAM_AMPLIFY); return;
+	case SL_DATAGRAM_FULL: refuse(d, env, &rq, way, SL_DATAGRAM_OVERLOADED, NULL); return;
+	}
+}
+
+/* --- its life --- */
+
+struct sl_datagrams *sl_datagrams_create(const struct sl_datagram_host_ops *ops, uint32_t requests,
+					 const uint8_t key[16])
+{
+	struct sl_datagrams *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return NULL;
+	d->ops = ops;
+	sl_list_init(&d->open);
+	if (sl_pool_init(&d->requests, sizeof(struct request), 8,
+			 requests < SLOTS ? requests : SLOTS) ||
+	    sl_datagram_cache_init(&d->cache, SLOTS, REPLY_KEPT, TTL_S * SL_NS_PER_SEC, key)) {
+		sl_datagrams_destroy(d);
+		return NULL;
+	}
+	return d;
+}
+
+void sl_datagrams_destroy(struct sl_datagrams *d)
+{
+	if (!d)
+		return;
+	sl_datagram_cache_fini(&d->cache);
+	sl_pool_fini(&d->requests);
+	free(d);
+}
+
+static void open_front(void *state, const struct sl_front_env *env, void *host, uint32_t source)
+{
+	struct sl_datagrams *d = env->datagram;
+
+	(void)source;
+	d->host = host;
+	*(struct sl_datagrams **)state = d;
+}
+
+static void close_front(void *state, const struct sl_front_env *env)
+{
+	struct sl_datagrams *d = datagrams_of(state);
+	struct request *q;
+
+	while ((q = sl_list_first(&d->open, struct request, link))) {
+		sl_list_del(&q->link);
+		sl_datagram_forget(&d->cache, q->slot);
+		env->host->cancel(d->host, q->st);
+		sl_pool_put(&d->requests, q);
+	}
+}
+
+const struct sl_front_ops sl_front_datagram = {
+	.name = "datagram",
+	.open = open_front,
+	.ready = ready,
+	.close = close_front,
+};

@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "front/grpc/grpc_call.h"
+#include "front/h2/h2_conn.h"
+
+enum {
+	MAX_ACKS = 1000,   /* answers to PING and SETTINGS that wait to be written */
+	MAX_SETTINGS = 32, /* entries of one frame */
+};
+
+void sl_h2_config_default(struct sl_h2_config *cfg)
+{
+	*cfg = (struct sl_h2_config){
+		.max_connections = 16384,
+		.max_streams = 65536,
+		.max_calls = 4096,
+		.max_calls_per_source = 512,
+		.max_watches = 4,
+		.memory = 1ull << 30,
+		.conn_memory = 512u << 10,
+		.stream_window = 256u << 10,
+		.conn_window = 1u << 20,
+	};
+}
+
+static int create_option(struct sl_h2_env *e)
+{
+	if (nghttp2_option_new(&e->option) != 0)
+		return -1;
+	nghttp2_option_set_no_auto_window_update(e->option, 1);
+	nghttp2_option_set_max_outbound_ack(e->option, MAX_ACKS);
+	nghttp2_option_set_max_settings(e->option, MAX_SETTINGS);
+	/* nghttp2 counts how often it is called, so a slow network would look like a flood. */
+	nghttp2_option_set_max_continuations(e->option, SIZE_MAX);
+	nghttp2_option_set_no_closed_streams(e->option, 1);
+	/* gRPC's metadata may have blanks around them: sl_h2_head_end() knows what is gRPC. */
+	nghttp2_option_set_no_rfc9113_leading_and_trailing_ws_validation(e->option, 1);
+	nghttp2_option_set_max_send_header_block_length(e->option, 64u << 10);
+	return 0;
+}
+
+struct sl_h2_env *sl_h2_env_create(const struct sl_h2_config *cfg,
+				   const struct sl_front_limits *limits)
+{
+	struct sl_h2_env *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return NULL;
+	e->cfg = *cfg;
+	e->limits = limits;
+	sl_list_init(&e->watches);
+	e->head = malloc(limits->max_head);
+	e->cookie = malloc(limits->max_head);
+	if (!e->head || !e->cookie || create_option(e) || sl_h2_callbacks(&e->callbacks) ||
+	    sl_h2_mem_init(&e->mem, cfg->memory) ||
+	    sl_pool_init(&e->conns, sizeof(struct h2_conn), 64, cfg->max_connections) ||
+	    sl_pool_init(&e->streams, sizeof(struct h2_stream), 64, cfg->max_streams) ||
+	    sl_pool_init(&e->calls, sizeof(struct h2_call), 64, cfg->max_calls)) {
+		sl_h2_env_destroy(e);
+		return NULL;
+	}
+	return e;
+}
+
+void sl_h2_env_destroy(struct sl_h2_env *e)
+{
+	if (!e)
+		return;
+	sl_pool_fini(&e->calls);
+	sl_pool_fini(&e->streams);
+	sl_pool_fini(&e->conns);
+	sl_h2_mem_fini(&e->mem);
+	nghttp2_session_callbacks_del(e->callbacks);
+	nghttp2_option_del(e->option);
+	free(e->cookie);
+	free(e->head);
+	free(e);
+}
+
+void sl_h2_env_stats(const struct sl_h2_env *e, struct sl_h2_stats *out)
+{
+	out->connections = sl_pool_used(&e->conns);
+	out->streams = sl_pool_used(&e->streams);
+	out->calls = sl_pool_used(&e->calls);
+	out->memory = e->mem.used;
+}
+
+void sl_h2_count(const struct h2_conn *c, enum sl_front_error error)
+{
+	if (c->front->errors)
+		c->front->errors[error]++;
+}
+
+void sl_h2_fail(struct h2_conn *c, uint32_t code, enum sl_front_error error)
+{
+	if (c->flags & H2_FAILED)
+		return;
+	sl_h2_count(c, error);
+	c->flags |= H2_FAILED;
+	if (nghttp2_session_terminate_session(c->session, code) != 0)
+		c->flags |= H2_BROKEN;
+}
+
+struct h2_stream *sl_h2_stream_new(struct h2_conn *c, int32_t id)
+{
+	struct h2_stream *s = sl_pool_get(&c->env->streams);
+
+	if (!s)
+		return NULL;
+	memset(s, 0, offsetof(struct h2_stream, text));
+	s->conn = c;
+	s->id = id;
+	s->flags = ST_LOCAL;
+	s->window = H2_FIRST_WINDOW;
+	sl_list_add_tail(&c->streams, &s->link);
+	if (nghttp2_session_set_stream_user_data(c->session, id, s) != 0) {
+		sl_list_del(&s->link);
+		sl_pool_put(&c->env->streams, s);
+		return NULL;
+	}
+	return s;
+}
+
+static void free_all(struct h2_conn *c, struct sl_list *list)
+{
+	struct h2_stream *s;
+
+	while ((s = sl_list_first(list, struct h2_stream, link))) {
+		struct sl_stream *st = s->st;
+		bool whole = s->flags & ST_END_SENT;
+
+		sl_list_del(&s->link);
+		sl_call_free(s);
+		if (c->stuck == s)
+			c->stuck = NULL; /* its bytes go nowhere */
+		sl_pool_put(&c->env->streams, s);
+		if (st && whole)
+			c->front->host->done(c->host, st);
+		else if (st)
+			c->front->host->cancel(c->host, st);
+	}
+}
+
+static bool is_over(struct h2_conn *c)
+{
+	if (c->flags & H2_BROKEN)
+		return true;
+	if (c->out_len || nghttp2_session_want_write(c->session))
+		return false;
+	if (c->flags & H2_EOF)
+		return sl_list_empty(&c->streams);
+	return (c->flags & H2_FAILED) || !nghttp2_session_want_read(c->session);
+}
+
+void sl_h2_settle(struct h2_conn *c)
+{
+	free_all(c, &c->ended);
+	sl_h2_early_settle(c);
+	if (c->flags & H2_CLOSED || !is_over(c))
+		return;
+	c->flags |= H2_CLOSED | H2_FAILED;
+	sl_h2_head_drop(c);
+	free_all(c, &c->ended);
+	free_all(c, &c->streams);
+	c->front->host->close(c->host, false);
+}
+
+/* False: the host takes no more now. */
+static bool write_out(struct h2_conn *c)
+{
+	size_t n;
+
+	if (!c->out_len)
+		return true;
+	n = c->front->host->write(c->host, c->out, c->out_len);
+	c->out += n;
+	c->out_len -= n;
+	return c->out_len == 0;
+}
+
+void sl_h2_flush(struct h2_conn *c)
+{
+	ssize_t n;
+
+	if (c->flags & (H2_CLOSED | H2_BROKEN))
+		return;
+	while (write_out(c)) {
+		n = nghttp2_session_mem_send(c->session, &c->out);
+		if (n < 0)
+			c->flags |= H2_BROKEN | H2_FAILED;
+		if (n <= 0)
+			break;
+		c->out_len = (size_t)n;
+	}
+}
+
+static int start_session(struct h2_conn *c)
+{
+	const struct sl_front_limits *l = c->env->limits;
+	const struct sl_h2_config *cfg = &c->env->cfg;
+	const nghttp2_settings_entry iv[] = {
+		{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, l->max_streams},
+		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, H2_FIRST_WINDOW},
+		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, l->max_head},
+		{NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
+		{NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1}, /* last: only if there is one */
+	};
+	size_t cnt = sizeof(iv) / sizeof(iv[0]) - !l->upgrades;
+
+	if (nghttp2_session_server_new3(&c->session, c->env->callbacks, c, c->env->option,
+					&c->budget.mem) != 0)
+		return -1;
+	if (nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, iv, cnt) != 0)
+		return -1;
+	return nghttp2_session_set_local_window_size(c->session, NGHTTP2_FLAG_NONE, 0,
+						     (int32_t)cfg->conn_window);
+}
+
+static void conn_free(struct h2_conn *c)
+{
+	nghttp2_session_del(c->session);
+	sl_pool_put(&c->env->conns, c);
+}
+
+static void conn_open(void *state, const struct sl_front_env *env, void *host, uint32_t source)
+{
+	struct sl_h2_env *e = env->h2;
+	struct h2_conn *c = e ? sl_pool_get(&e->conns) : NULL;
+
+	if (c) {
+		memset(c, 0, sizeof(*c));
+		c->env = e;
+		c->front = env;
+		c->host = host;
+		c->source = source % H2_SOURCES;
+		sl_list_init(&c->streams);
+		sl_list_init(&c->ended);
+		sl_h2_guard_open(c);
+		sl_h2_budget_init(&c->budget, &e->mem, e->cfg.conn_memory);
+		if (start_session(c)) {
+			conn_free(c);
+			c = NULL;
+		}
+	}
+	*(struct h2_conn **)state = c;
+	if (c)
+		return;
+	if (env->errors)
+		env->errors[SL_FRONT_ERR_NO_EXCHANGE]++;
+	env->host->close(host, false);
+}
+
+/* Body bytes that the host did not take when nghttp2 gave them. False: it still does not. */
+static bool input_stuck(struct h2_conn *c, struct sl_chunk *chunk, size_t *used)
+{
+	size_t len = chunk->len < c->stuck_len ? chunk->len : c->stuck_len;
+	size_t n = c->stuck ? sl_h2_deliver(c->stuck, chunk->ptr, len) : len;
+	int32_t id = c->stuck ? c->stuck->id : 0;
+
+	if (id)
+		nghttp2_session_consume(c->session, id, n);
+	else
+		nghttp2_session_consume_connection(c->session, n);
+	c->stuck_len -= n;
+	*used = n;
+	if (!c->stuck_len)
+		c->stuck = NULL;
+	return c->stuck_len == 0;
+}
+
+static size_t read_input(struct h2_conn *c, struct sl_chunk *chunk)
+{
+	size_t used = 0;
+	ssize_t n;
+
+	/* What is stuck has been read, and so guarded, before. */
+	c->walked = chunk->ptr + (c->stuck_len < chunk->len ? c->stuck_len : chunk->len);
+	if (c->stuck_len && !input_stuck(c, chunk, &used))
+		return used;
+	n = nghttp2_session_mem_recv(c->session, chunk->ptr + used, chunk->len - used);
+	if (n < 0) {
+		switch (n) {
+		case NGHTTP2_ERR_BAD_CLIENT_MAGIC:
+			sl_h2_fail(c, NGHTTP2_PROTOCOL_ERROR, SL_FRONT_ERR_H2_PROTOCOL);
+			break;
+		case NGHTTP2_ERR_FLOODED:
+			sl_h2_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, SL_FRONT_ERR_H2_FLOOD);
+			break;
+		default: sl_h2_fail(c, NGHTTP2_INTERNAL_ERROR, SL_FRONT_ERR_NO_FRAME); break;
+		}
+		return chunk->len;
+	}
+	sl_h2_guard_until(c, chunk->ptr + used + (size_t)n);
+	return used + (size_t)n - c->stuck_len;
+}
+
+static size_t input(void *state, const struct sl_front_env *env, struct sl_chunk *chunk)
+{
+	struct h2_conn *c = sl_h2_conn(state);
+	size_t used, len = chunk->len;
+
+	(void)env;
+	if (!c || (c->flags & (H2_FAILED | H2_CLOSED)))
+		return len;
+	c->chunk = chunk;
+	used = read_input(c, chunk);
+	c->chunk = NULL;
+	sl_h2_head_keep(c);
+	sl_h2_flush(c);
+	sl_h2_settle(c);
+	return c->flags & H2_FAILED ? len : used;
+}
+
+static void eof(void *state, const struct sl_front_env *env)
+{
+	struct h2_conn *c = sl_h2_conn(state);
+	struct sl_list *l, *tmp;
+
+	(void)env;
+	if (!c || (c->flags & H2_CLOSED))
+		return;
+	c->flags |= H2_EOF;
+	sl_h2_head_drop(c);
+	/* What has not come whole never will. */
+	sl_list_for_each_safe (l, tmp, &c->streams) {
+		struct h2_stream *s = sl_container_of(l, struct h2_stream, link);
+
+		/* A watch would wait for ever. */
+		if (!(s->flags & ST_RX_OVER) || ((s->flags & ST_CALL) && sl_call_rests(s)))
+			nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, s->id,
+						  NGHTTP2_CANCEL);
+	}
+	sl_h2_flush(c);
+	sl_h2_settle(c);
+}
+
+static void ready(void *state, const struct sl_front_env *env, struct sl_stream *st)
+{
+	struct h2_conn *c = sl_h2_conn(state);
+
+	(void)env;
+	sl_h2_passed(st->own);
+	sl_h2_continue(st->own);
+	sl_h2_pull(st->own);
+	sl_h2_flush(c);
+	sl_h2_settle(c);
+}
+
+static void writable(void *state, const struct sl_front_env *env)
+{
+	struct h2_conn *c = sl_h2_conn(state);
+
+	(void)env;
+	if (!c)
+		return;
+	sl_h2_flush(c);
+	sl_h2_settle(c);
+}
+
+/*
+ * RFC 9113 6.8: first a notice with the highest id, so that requests under way are not lost; the
+ * answer to the ping behind it says that the client knows.
+ */
+static void drain(void *state, const struct sl_front_env *env)
+{
+	static const uint8_t mark[8] = "sldrain";
+	struct h2_conn *c = sl_h2_conn(state);
+	struct sl_list *l;
+
+	(void)env;
+
+	if (!c || (c->flags & (H2_DRAIN | H2_FAILED | H2_CLOSED)))
+		return;
+	c->flags |= H2_DRAIN;
+	sl_list_for_each (l, &c->streams) {
+		struct h2_stream *s = sl_container_of(l, struct h2_stream, link);
+
+		if (s->flags & ST_CALL)
+			sl_call_drain(s);
+		else if (s->st && s->st->upgrade)
+			sl_h2_upgrade_drain(s);
+	}
+	if (!(c->flags & H2_READY)) {
+		nghttp2_session_terminate_session(c->session, NGHTTP2_NO_ERROR);
+	} else {
+		nghttp2_submit_shutdown_notice(c->session);
+		sl_h2_flush(c); /* or the ping would overtake it */
+		nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, mark);
+	}
+	sl_h2_flush(c);
+	sl_h2_settle(c);
+}
+
+static void timeout(void *state, const struct sl_front_env *env)
+{
+	struct h2_conn *c = sl_h2_conn(state);
+
+	(void)env;
+	if (!c || (c->flags & H2_CLOSED))
+		return;
+	sl_h2_fail(c, NGHTTP2_NO_ERROR, SL_FRONT_ERR_TIMEOUT);
+	sl_h2_head_drop(c);
+	sl_h2_flush(c);
+	sl_h2_settle(c);
+}
+
+static void conn_close(void *state, const struct sl_front_env *env)
+{
+	struct h2_conn *c = sl_h2_conn(state);
+
+	(void)env;
+	if (!c)
+		return;
+	*(struct h2_conn **)state = NULL;
+	c->flags |= H2_CLOSED | H2_FAILED;
+	sl_h2_head_drop(c);
+	free_all(c, &c->ended);
+	free_all(c, &c->streams);
+	conn_free(c);
+}
+
+/* Streams that rest are neither an upload nor a reply: the newest come last, and rest least. */
+static enum sl_front_rest rest(const void *state)
+{
+	const struct h2_conn *c = *(struct h2_conn *const *)state;
+
+	if (!c)
+		return SL_FRONT_IDLE;
+	if (!(c->flags & H2_READY) || c->head.since_ns)
+		return SL_FRONT_BUSY;
+	for (const struct sl_list *l = c->streams.prev; l != &c->streams; l = l->prev) {
+		const struct h2_stream *s = sl_container_of(l, struct h2_stream, link);
+
+		if (!sl_h2_early(s) && !sl_call_rests(s))
+			return SL_FRONT_BUSY;
+	}
+	return c->watches ? SL_FRONT_TELLS : SL_FRONT_IDLE;
+}
+
+static uint64_t head_since(const void *state)
+{
+	const struct h2_conn *c = *(struct h2_conn *const *)state;
+
+	return c ? c->head.since_ns : 0;
+}
+
+static bool flow(const void *state, const struct sl_stream *st, uint32_t *bytes)
+{
+	const struct h2_conn *c = *(struct h2_conn *const *)state;
+	const struct h2_stream *s = st->own;
+
+	*bytes = c->taken;
+	return nghttp2_session_get_stream_remote_window_size(c->session, s->id) > 0;
+}
+
+static void abandon(void *state, const struct sl_front_env *env, struct sl_stream *st)
+{
+	struct h2_conn *c = sl_h2_conn(state);
+	const struct h2_stream *s = st->own;
+
+	(void)env;
+	nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_ENHANCE_YOUR_CALM);
+	sl_h2_flush(c);
+	sl_h2_settle(c);
+}
+
+const struct sl_front_ops sl_front_h2 = {
+	.name = "h2",
+	.open = conn_open,
+	.input = input,
+	.eof = eof,
+	.ready = ready,
+	.writable = writable,
+	.drain = drain,
+	.timeout = timeout,
+	.close = conn_close,
+	.rest = rest,
+	.head_since = head_since,
+	.flow = flow,
+	.abandon = abandon,
+};

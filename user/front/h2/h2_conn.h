@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * State of one HTTP/2 connection, shared by the h2*.c files.
+ *
+ *   bytes in  -> nghttp2 -> h2_recv.c (frames, bodies) -> h2_head.c (request heads) -> host
+ *                           h2_guard.c (what may come now, how often)
+ *   bytes out <- nghttp2 <- h2_reply.c, which nghttp2 asks for body bytes              <- host
+ *
+ * nghttp2 pulls by itself: it asks a reply for bytes when priorities and windows allow, h2_reply.c
+ * asks the host. A stream that has none is deferred until `ready`. Streams that end while nghttp2 is
+ * on the stack are put on a list; sl_h2_settle() gives them back afterwards, so that none vanishes
+ * under nghttp2, and begin, body and end never meet done or cancel.
+ */
+#ifndef SL_FRONT_H2_CONN_H
+#define SL_FRONT_H2_CONN_H
+
+#include "base/list.h"
+#include "base/pool.h"
+#include "front/grpc/grpc.h"
+#include "front/h2/h2.h"
+#include "front/h2/h2_mem.h"
+
+enum {
+	H2_SOURCES = 4096, /* of two addresses, one in so many pairs shares a place */
+	/*
+	 * Of a stream: about what a client takes it for before our SETTINGS, and whole frames, since of
+	 * half a window that lacks a byte nothing is given back.
+	 */
+	H2_FIRST_WINDOW = 64 << 10,
+};
+
+struct sl_h2_env {
+	struct sl_h2_config cfg;
+	const struct sl_front_limits *limits;
+	struct sl_pool conns, streams;
+	struct sl_pool calls;          /* struct h2_call, of those that may last for ever */
+	uint16_t calls_of[H2_SOURCES]; /* how many of them are whose */
+	struct sl_list watches;        /* of them, those who want to hear about a change */
+	struct sl_h2_mem mem;
+	nghttp2_session_callbacks *callbacks;
+	nghttp2_option *option;
+	uint8_t *head;   /* [limits->max_head]: a request head, while a burst of input is read */
+	uint8_t *cookie; /* the same size: its cookie, joined */
+};
+
+/* Fields of a request as they come: {u16 name length, u16 value length, name, value}... */
+struct h2_head {
+	uint8_t *buf; /* env->head, or one of sl_front_env.heads between bursts; NULL: none begun */
+	uint32_t len;
+	uint16_t fields;
+	uint16_t cookies;
+	bool pooled;
+	bool too_large;
+	bool blanks; /* around a value: dropped, allowed in gRPC only */
+	int32_t id;
+	uint64_t rx_ns, take_ns;
+	uint64_t since_ns; /* 0: none is being read; also of one that found no `buf` */
+};
+
+/* What a peer may do so often: refilled by time. */
+struct h2_bucket {
+	uint64_t full_ns; /* when it will be full again */
+};
+
+/*
+ * The streams that the client opened last. nghttp2 forgets a stream once it is closed and ignores
+ * what still comes for it, but not all of that is a race: who has ended his side, or has jumped
+ * over a stream, has no excuse. Of a stream whose bit is neither, or long gone, he may not know yet
+ * that we have reset it.
+ */
+struct h2_recent {
+	int32_t top;     /* the highest identifier of all */
+	uint64_t opened; /* bit i: the stream top - 2 * i was opened */
+	uint64_t over;   /* ... and the client has ended or reset it */
+};
+
+/* Where the input stands between frames. */
+struct h2_walk {
+	uint32_t left;       /* bytes to skip */
+	uint8_t have;        /* bytes in `head` */
+	uint8_t head[9 + 4]; /* of a frame; of a PRIORITY also the stream it depends on */
+};
+
+enum h2_conn_flag {
+	H2_CLOSED = 1 << 0, /* host->close was called, or the connection is gone */
+	H2_EOF = 1 << 1,    /* the client closed its half */
+	H2_DRAIN = 1 << 2,  /* the first GOAWAY was sent */
+	H2_LAST = 1 << 3,   /* the second one */
+	H2_READY = 1 << 4,  /* the client's SETTINGS have come */
+	H2_FAILED = 1 << 5, /* no further input is understood */
+	H2_BROKEN = 1 << 6, /* nghttp2 cannot go on: nothing more is written either */
+	H2_ASKED = 1 << 7,  /* whether early replies were seen */
+};
+
+struct h2_conn {
+	nghttp2_session *session;
+	struct sl_h2_env *env;
+	const struct sl_front_env *front;
+	void *host;
+	struct sl_list streams; /* all, by h2_stream.link */
+	struct sl_list ended;   /* closed by nghttp2: to be given back */
+	const uint8_t *out;     /* of nghttp2's, until written */
+	size_t out_len;
+	struct sl_chunk *chunk;  /* the input that is being read */
+	const uint8_t *walked;   /* its bytes up to here have passed the guard */
+	struct h2_stream *stuck; /* its body bytes were not taken: the next ones to come are its */
+	size_t stuck_len;
+	struct h2_head head;
+	struct h2_bucket resets; /* streams that broke off: by the client, or by us for his fault */
+	struct h2_bucket controls;
+	struct h2_recent recent;
+	struct h2_walk walk;
+	struct sl_h2_budget budget;
+	uint16_t flags;
+	uint8_t continuations;
+	uint16_t watches;  /* health watches that are open, and their request is whole */
+	uint16_t watching; /* all of them */
+	uint16_t source;   /* place in env->calls_of */
+	uint32_t taken;    /* bytes of replies, of all streams, by windows that let them */
+};
+
+enum h2_stream_flag {
+	ST_GRPC = 1 << 0,
+	ST_HEAD_SENT = 1 << 1, /* a response is with nghttp2 */
+	ST_RX_OVER = 1 << 2,   /* the request is whole */
+	ST_END_SENT = 1 << 3,  /* END_STREAM left */
+	ST_DROP = 1 << 4,      /* request bytes go nowhere */
+	ST_LOCAL = 1 << 5,     /* answered here, has no host stream */
+	ST_CALL = 1 << 6,      /* ST_LOCAL: `call`, see grpc_call.h */
+	ST_LENGTH = 1 << 7,    /* the host's reply_left counts */
+	ST_ASKED = 1 << 8,     /* early, and behind its end there is a PING */
+	ST_EXPECT = 1 << 11,   /* 100 (Continue) is due before its body */
+	ST_CONNECT = 1 << 10,  /* RFC 8441: success is to go on in another protocol */
+};
+
+struct h2_stream {
+	struct sl_list link;
+	struct h2_conn *conn;
+	struct sl_stream *st; /* NULL: answered here */
+	int32_t id;
+	uint16_t flags;
+	uint8_t method;
+	uint32_t given;           /* bytes of its body for which the host has not made room yet */
+	uint32_t came;            /* of its body, while they count for its window */
+	uint32_t window;          /* how much the client may send ahead */
+	struct sl_span text_left; /* ST_LOCAL: of `text` */
+	struct sl_grpc_reader in;
+	struct h2_call *call; /* ST_CALL */
+	char text[48];        /* body of an answer of ours */
+};
+
+/* h2.c */
+struct h2_stream *sl_h2_stream_new(struct h2_conn *c, int32_t id);
+/* Writes what nghttp2 has, as far as the host takes it. */
+void sl_h2_flush(struct h2_conn *c);
+/* Gives back the streams that ended; closes what is over. */
+void sl_h2_settle(struct h2_conn *c);
+/* The connection ends with this error code; `error` is counted. */
+SL_COLD void sl_h2_fail(struct h2_conn *c, uint32_t code, enum sl_front_error error);
+void sl_h2_count(const struct h2_conn *c, enum sl_front_error error);
+
+/* h2_guard.c: whatever is too much ends the connection. */
+void sl_h2_guard_open(struct h2_conn *c);
+/* A stream of the client's was reset by us. */
+void sl_h2_guard_reset(struct h2_conn *c, uint32_t code);
+/* nghttp2 has read its bytes up to here. False: the connection fails. */
+bool sl_h2_guard_until(struct h2_conn *c, const uint8_t *end);
+
+/* h2_recv.c */
+int sl_h2_callbacks(nghttp2_session_callbacks **out);
+/* Body bytes to the host (gRPC: out of their messages). Returns how many were used. */
+size_t sl_h2_deliver(struct h2_stream *s, const uint8_t *ptr, size_t len);
+void sl_h2_request_over(struct h2_stream *s);
+/* Of another protocol: no more of the client's comes to its backend, which ends its own side then. */
+void sl_h2_upgrade_drain(struct h2_stream *s);
+/* What the host has passed on makes room in the stream's window. */
+void sl_h2_passed(struct h2_stream *s);
+
+/* h2_early.c */
+/* The reply has left, the request is not whole. */
+bool sl_h2_early(const struct h2_stream *s);
+/* One more such: a PING goes behind it. */
+void sl_h2_early_ask(struct h2_conn *c);
+/* Whether it is that PING, and it has come back. */
+bool sl_h2_early_is(const uint8_t mark[8]);
+void sl_h2_early_seen(struct h2_conn *c);
+/* Outside of nghttp2: what the host has of them is given back. */
+void sl_h2_early_settle(struct h2_conn *c);
+
+/* h2_head.c */
+void sl_h2_head_begin(struct h2_conn *c, int32_t id);
+void sl_h2_head_field(struct h2_conn *c, struct sl_span name, struct sl_span value);
+/* RFC 9113 8.1.1: the stream is reset, its request goes nowhere. */
+void sl_h2_malformed(struct h2_stream *s);
+/* What was read as a head stands behind the body of a stream: to the host, or the stream is reset. */
+void sl_h2_trailers(struct h2_conn *c, struct h2_stream *s);
+/* The value without blanks around it: RFC 9110 5.6.3. */
+struct sl_span sl_h2_trim(struct sl_span value);
+/* The head is whole: a request begins, or is refused. */
+void sl_h2_head_end(struct h2_conn *c, struct h2_stream *s, bool end);
+/* Between bursts of input it moves out of the shared buffer. */
+void sl_h2_head_keep(struct h2_conn *c);
+void sl_h2_head_drop(struct h2_conn *c);
+
+/* h2_reply.c */
+/* ST_CALL: response headers, with bytes from `read`; the trailers, when these are over. */
+void sl_h2_call_head(struct h2_stream *s, nghttp2_data_source_read_callback read);
+bool sl_h2_call_trailers(struct h2_stream *s, enum sl_grpc_status status, const char *text);
+/* An answer of the gateway to what has no host stream (any more). */
+void sl_h2_answer(struct h2_stream *s, unsigned http, enum sl_grpc_status grpc, const char *text);
+/* 100 (Continue), once it is due and the host lets it be said. */
+void sl_h2_continue(struct h2_stream *s);
+/* There is something to pull on a stream of the host. */
+void sl_h2_pull(struct h2_stream *s);
+
+static inline struct h2_conn *sl_h2_conn(void *state)
+{
+	return *(struct h2_conn **)state;
+}
+
+#endif

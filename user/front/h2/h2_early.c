@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Replies that were whole before their requests. RFC 9113 8.1: RST_STREAM(NO_ERROR) says then that the
+ * rest is not needed; but clients (curl 7.88) that find it in the same read as the reply throw that
+ * away. So it follows when a PING behind the reply has come back; what comes meanwhile is dropped. Until
+ * then the client has a stream, of which the host knows nothing any more.
+ */
+#include "front/h2/h2_conn.h"
+
+static const uint8_t early_mark[8] = "slearly";
+
+bool sl_h2_early_is(const uint8_t mark[8])
+{
+	return !memcmp(mark, early_mark, sizeof(early_mark));
+}
+
+bool sl_h2_early(const struct h2_stream *s)
+{
+	return (s->flags & (ST_END_SENT | ST_RX_OVER)) == ST_END_SENT;
+}
+
+void sl_h2_early_ask(struct h2_conn *c)
+{
+	struct sl_list *l;
+
+	if (c->flags & H2_ASKED)
+		return;
+	sl_list_for_each (l, &c->streams) {
+		struct h2_stream *s = sl_container_of(l, struct h2_stream, link);
+
+		if (!sl_h2_early(s) || (s->flags & ST_ASKED))
+			continue;
+		s->flags |= ST_ASKED;
+		c->flags |= H2_ASKED;
+	}
+	if (c->flags & H2_ASKED)
+		nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, early_mark);
+}
+
+void sl_h2_early_seen(struct h2_conn *c)
+{
+	struct sl_list *l;
+
+	sl_list_for_each (l, &c->streams) {
+		struct h2_stream *s = sl_container_of(l, struct h2_stream, link);
+
+		if (s->flags & ST_ASKED)
+			nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, s->id,
+						  NGHTTP2_NO_ERROR);
+	}
+	c->flags &= (uint16_t)~H2_ASKED;
+	sl_h2_early_ask(c);
+}
+
+void sl_h2_early_settle(struct h2_conn *c)
+{
+	struct sl_list *l;
+
+	if (!(c->flags & H2_ASKED))
+		return;
+	sl_list_for_each (l, &c->streams) {
+		struct h2_stream *s = sl_container_of(l, struct h2_stream, link);
+		struct sl_stream *st = s->st;
+
+		if (!st || !sl_h2_early(s))
+			continue;
+		s->st = NULL;
+		c->front->host->done(c->host, st);
+	}
+}

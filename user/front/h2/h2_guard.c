@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a client may send, and how often: judged frame by frame, behind nghttp2, which does not show
+ * all of them (not DATA that it ignores, not PRIORITY when RFC 7540's priorities are off).
+ *
+ * Read from the bottom: sl_h2_guard_until -> frame -> judge, spend.
+ */
+#include "base/clock.h"
+#include "front/h2/h2_conn.h"
+
+enum {
+	BURST_S = 10,          /* of the rates below may come at once */
+	CONTROLS = 10,         /* PING, SETTINGS and the like: so many times the resets */
+	MAX_CONTINUATIONS = 8, /* frames behind one HEADERS */
+	RECENT = 64,           /* bits of h2_recent */
+	PREFACE = 24,
+	FRAME_HEAD = 9,
+	PRIORITY_LEN = 5,
+	DEPENDENCY = 4, /* of it: the stream it depends on */
+};
+
+static bool take(struct h2_bucket *b, uint64_t now_ns, uint32_t per_s)
+{
+	uint64_t step = SL_NS_PER_SEC / (per_s ? per_s : 1);
+
+	if (b->full_ns < now_ns)
+		b->full_ns = now_ns;
+	if (b->full_ns + step > now_ns + BURST_S * SL_NS_PER_SEC)
+		return false;
+	b->full_ns += step;
+	return true;
+}
+
+static void take_reset(struct h2_conn *c)
+{
+	if (!take(&c->resets, *c->front->now_ns, c->env->limits->max_resets_per_s))
+		sl_h2_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, SL_FRONT_ERR_H2_FLOOD);
+}
+
+/* Frames that cost us work and the peer nothing. */
+static bool is_control(const nghttp2_frame_hd *hd)
+{
+	switch (hd->type) {
+	case NGHTTP2_DATA: return !hd->length && !(hd->flags & NGHTTP2_FLAG_END_STREAM);
+	case NGHTTP2_HEADERS:
+	case NGHTTP2_CONTINUATION:
+	case NGHTTP2_RST_STREAM:
+	case NGHTTP2_WINDOW_UPDATE: return false;
+	default: return true;
+	}
+}
+
+/* Each frame takes what it costs. */
+static void spend(struct h2_conn *c, const nghttp2_frame_hd *hd)
+{
+	uint32_t rate = c->env->limits->max_resets_per_s * CONTROLS;
+	bool ok = true;
+
+	if (hd->type == NGHTTP2_CONTINUATION)
+		ok = ++c->continuations <= MAX_CONTINUATIONS;
+	else
+		c->continuations = 0;
+	if (hd->type == NGHTTP2_RST_STREAM)
+		take_reset(c);
+	else if (is_control(hd))
+		ok = take(&c->controls, *c->front->now_ns, rate);
+	if (!ok)
+		sl_h2_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, SL_FRONT_ERR_H2_FLOOD);
+}
+
+/* The bit of a stream in h2_recent; 0: it was too long ago, or is none that a client opens. */
+static uint64_t bit_of(struct h2_recent *r, const nghttp2_frame_hd *hd)
+{
+	uint32_t back;
+
+	if (!(hd->stream_id & 1))
+		return 0;
+	if (hd->stream_id > r->top) {
+		if (hd->type != NGHTTP2_HEADERS)
+			return 0; /* an idle stream: nghttp2 says so */
+		back = ((uint32_t)hd->stream_id - (uint32_t)r->top) / 2;
+		r->opened = back < RECENT ? r->opened << back : 0;
+		r->over = back < RECENT ? r->over << back : 0;
+		r->opened |= 1;
+		r->top = hd->stream_id;
+	}
+	back = (uint32_t)(r->top - hd->stream_id) / 2;
+	return back < RECENT ? UINT64_C(1) << back : 0;
+}
+
+/* RFC 9113 5.1, 5.1.1: the error of a connection on which such a frame comes now. */
+static uint32_t judge(struct h2_recent *r, const nghttp2_frame_hd *hd)
+{
+	bool head = hd->type == NGHTTP2_HEADERS, part = head || hd->type == NGHTTP2_DATA;
+	uint64_t bit = bit_of(r, hd);
+
+	if (part && bit && !(r->opened & bit)) /* jumped over */
+		return head ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_STREAM_CLOSED;
+	if (part && (r->over & bit))
+		return NGHTTP2_STREAM_CLOSED;
+	if (hd->type == NGHTTP2_RST_STREAM || (part && (hd->flags & NGHTTP2_FLAG_END_STREAM)))
+		r->over |= bit;
+	return NGHTTP2_NO_ERROR;
+}
+
+void sl_h2_guard_open(struct h2_conn *c)
+{
+	c->recent.top = -1;
+	c->walk.left = PREFACE;
+}
+
+void sl_h2_guard_reset(struct h2_conn *c, uint32_t code)
+{
+	switch (code) {
+	case NGHTTP2_PROTOCOL_ERROR:
+	case NGHTTP2_FLOW_CONTROL_ERROR:
+	case NGHTTP2_STREAM_CLOSED:
+	case NGHTTP2_FRAME_SIZE_ERROR: take_reset(c); break;
+	default: break; /* not the client's fault */
+	}
+}
+
+/* A PRIORITY frame whose head is there. */
+static bool is_priority(const struct h2_walk *w)
+{
+	return w->have >= FRAME_HEAD && w->head[3] == NGHTTP2_PRIORITY &&
+	       sl_get_be24(w->head) == PRIORITY_LEN;
+}
+
+/* RFC 7540 5.3.1; the first bits are flags. */
+static bool depends_on_itself(const struct h2_walk *w)
+{
+	uint32_t id = sl_get_be32(w->head + FRAME_HEAD - 4);
+	uint32_t on = sl_get_be32(w->head + FRAME_HEAD);
+
+	return !((id ^ on) << 1);
+}
+
+static void frame(struct h2_conn *c, const struct h2_walk *w)
+{
+	const nghttp2_frame_hd hd = {
+		.length = sl_get_be24(w->head),
+		.stream_id = (int32_t)(sl_get_be32(w->head + FRAME_HEAD - 4) & INT32_MAX),
+		.type = w->head[3],
+		.flags = w->head[4],
+	};
+	uint32_t error = judge(&c->recent, &hd);
+
+	if (is_priority(w) && depends_on_itself(w))
+		error = NGHTTP2_PROTOCOL_ERROR;
+	if (hd.type == NGHTTP2_PRIORITY && !hd.stream_id) /* RFC 9113 6.3 */
+		error = NGHTTP2_PROTOCOL_ERROR;
+	if (error)
+		sl_h2_fail(c, error, SL_FRONT_ERR_H2_PROTOCOL);
+	else
+		spend(c, &hd);
+}
+
+bool sl_h2_guard_until(struct h2_conn *c, const uint8_t *end)
+{
+	struct h2_walk *w = &c->walk;
+	const uint8_t *p = c->walked;
+	size_t n, want, len = end > p ? (size_t)(end - p) : 0;
+
+	c->walked += len;
+	for (; len && !(c->flags & H2_FAILED); p += n, len -= n) {
+		if (w->left) {
+			n = len < w->left ? len : w->left;
+			w->left -= (uint32_t)n;
+			continue;
+		}
+		want = is_priority(w) ? FRAME_HEAD + DEPENDENCY : FRAME_HEAD;
+		n = len < want - w->have ? len : want - w->have;
+		memcpy(w->head + w->have, p, n);
+		w->have = (uint8_t)(w->have + n);
+		if (w->have < want || (want == FRAME_HEAD && is_priority(w)))
+			continue;
+		frame(c, w);
+		w->left = sl_get_be24(w->head) - (uint32_t)(want - FRAME_HEAD);
+		w->have = 0;
+	}
+	return !(c->flags & H2_FAILED);
+}

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "front/grpc/grpc_call.h"
+#include "front/h2/h2_conn.h"
+
+enum {
+	NARROW_WINDOW = 32 << 10,
+	WIDE_FROM = 16 << 10, /* bytes of a body: short ones need no update */
+};
+
+static struct h2_stream *stream_of(struct h2_conn *c, int32_t id)
+{
+	return nghttp2_session_get_stream_user_data(c->session, id);
+}
+
+static bool is_request(const nghttp2_frame *frame)
+{
+	return frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST;
+}
+
+static bool unwanted(const struct h2_stream *s)
+{
+	return (s->flags & (ST_DROP | ST_END_SENT)) || !s->st || s->st->refused;
+}
+
+/* What comes behind its body goes on: of gRPC nothing does. */
+static bool wants_trailers(const struct h2_stream *s)
+{
+	return s && !(s->flags & ST_GRPC) && !unwanted(s) && s->st->open_ended;
+}
+
+static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
+{
+	struct h2_conn *c = arg;
+
+	(void)session;
+	if (c->flags & H2_FAILED)
+		return 0;
+	if (is_request(frame))
+		sl_h2_stream_new(
+			c, frame->hd.stream_id); /* if there is none, the head's end refuses it */
+	else if (!wants_trailers(stream_of(c, frame->hd.stream_id)))
+		return 0;
+	sl_h2_head_begin(c, frame->hd.stream_id);
+	return 0;
+}
+
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+		     size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags,
+		     void *arg)
+{
+	struct h2_conn *c = arg;
+	struct sl_span v = sl_span_of(value, value_len);
+	struct h2_stream *s;
+
+	(void)session;
+	(void)flags;
+	if (is_request(frame)) {
+		if (frame->hd.stream_id == c->head.id)
+			sl_h2_head_field(c, sl_span_of(name, name_len), v);
+		return 0;
+	}
+	s = stream_of(c, frame->hd.stream_id);
+	if (s && !(s->flags & (ST_GRPC | ST_DROP)) && sl_h2_trim(v).len < v.len)
+		sl_h2_malformed(s);
+	if (s && frame->hd.stream_id == c->head.id)
+		sl_h2_head_field(c, sl_span_of(name, name_len), v);
+	return 0;
+}
+
+static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *frame,
+			     const uint8_t *name, size_t name_len, const uint8_t *value,
+			     size_t value_len, uint8_t flags, void *arg)
+{
+	(void)session;
+	(void)frame;
+	(void)name;
+	(void)name_len;
+	(void)value;
+	(void)value_len;
+	(void)flags;
+	sl_h2_count(arg, SL_FRONT_ERR_BAD_REQUEST);
+	return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* PROTOCOL_ERROR: RFC 9113 8.2.1 */
+}
+
+/* What the gateway refuses itself: the host hears `cancel`, the client a status. */
+static void refuse(struct h2_stream *s, unsigned http, enum sl_grpc_status grpc, const char *text)
+{
+	struct h2_conn *c = s->conn;
+	struct sl_stream *st = s->st;
+
+	s->flags |= ST_DROP;
+	sl_h2_count(c, SL_FRONT_ERR_GRPC_MESSAGE);
+	if (s->flags & ST_HEAD_SENT) {
+		nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, s->id,
+					  NGHTTP2_PROTOCOL_ERROR);
+		return;
+	}
+	s->st = NULL;
+	if (st)
+		c->front->host->cancel(c->host, st);
+	sl_h2_answer(s, http, grpc, text);
+}
+
+/* The last bytes of the input may be taken with their frame. */
+static size_t give(struct h2_stream *s, struct sl_span bytes)
+{
+	struct h2_conn *c = s->conn;
+	struct sl_chunk *in = c->chunk;
+	bool rest = in && bytes.ptr + bytes.len == in->ptr + in->len;
+
+	/* What the body takes may be gone before the guard comes to it. */
+	if (rest && in->frame && !sl_h2_guard_until(c, in->ptr + in->len))
+		return bytes.len;
+
+	struct sl_chunk part = {
+		.ptr = bytes.ptr,
+		.len = bytes.len,
+		.frame = rest ? in->frame : NULL,
+		.rx_ns = in ? in->rx_ns : 0,
+		.take_ns = in ? in->take_ns : 0,
+	};
+	size_t n;
+
+	n = c->front->host->body(c->host, s->st, &part);
+	if (rest && n == bytes.len && !part.frame)
+		in->frame = NULL;
+	if (s->st->windowed)
+		s->given += (uint32_t)n;
+	return n;
+}
+
+/* The prefix of a message is there. */
+static bool message_begins(struct h2_stream *s)
+{
+	if (s->in.messages > 1 && !s->st->open_ended)
+		refuse(s, 0, SL_GRPC_UNIMPLEMENTED, "more than one message in a unary call");
+	else if (s->in.prefix[0] == 1)
+		refuse(s, 0, SL_GRPC_UNIMPLEMENTED, "compressed messages are not supported");
+	else if (s->in.prefix[0])
+		refuse(s, 0, SL_GRPC_INTERNAL, "reserved bits set in a message's prefix");
+	else if (s->in.left > s->conn->env->limits->max_message)
+		refuse(s, 0, SL_GRPC_RESOURCE_EXHAUSTED, "message larger than the limit");
+	else
+		return !s->st->open_ended ||
+		       s->conn->front->host->message(s->conn->host, s->st, (uint32_t)s->in.left);
+	return false;
+}
+
+static size_t deliver_messages(struct h2_stream *s, struct sl_span in)
+{
+	size_t len = in.len, n;
+	struct sl_span data;
+
+	while (!unwanted(s)) {
+		switch (sl_grpc_read(&s->in, &in, &data)) {
+		case SL_GRPC_NEED: return len;
+		case SL_GRPC_BEGIN:
+			if (!message_begins(s))
+				return len;
+			break;
+		case SL_GRPC_FINISH: break;
+		case SL_GRPC_DATA:
+			n = give(s, data);
+			if (n < data.len) { /* the rest comes again */
+				s->in.left += data.len - n;
+				return len - in.len - (data.len - n);
+			}
+			break;
+		}
+	}
+	return len;
+}
+
+size_t sl_h2_deliver(struct h2_stream *s, const uint8_t *ptr, size_t len)
+{
+	if (s->flags & ST_CALL) {
+		sl_call_input(s, sl_span_of(ptr, len));
+		return len;
+	}
+	if (unwanted(s))
+		return len;
+	if (s->flags & ST_GRPC)
+		return deliver_messages(s, sl_span_of(ptr, len));
+	return give(s, sl_span_of(ptr, len));
+}
+
+void sl_h2_passed(struct h2_stream *s)
+{
+	uint32_t n = s->st ? s->st->passed : 0;
+
+	if (!n)
+		return;
+	s->st->passed = 0;
+	/* What was refused is not passed on, and a window that nobody uses need not open. */
+	n = n < s->given ? n : s->given;
+	s->given -= n;
+	if (n)
+		nghttp2_session_consume_stream(s->conn->session, s->id, n);
+}
+
+/*
+ * So large that the sender need not wait for each of our updates, and no larger; and not before it is
+ * known that there is something to send.
+ */
+static void fit_window(struct h2_conn *c, struct h2_stream *s)
+{
+	uint32_t window = s->window;
+
+	if (s->st && s->st->narrow)
+		window = NARROW_WINDOW;
+	else if (s->came >= WIDE_FROM)
+		window = c->env->cfg.stream_window;
+	if (window == s->window)
+		return;
+	s->window = window;
+	nghttp2_session_set_local_window_size(c->session, NGHTTP2_FLAG_NONE, s->id,
+					      (int32_t)window);
+}
+
+/*
+ * The connection's window opens as far as the bytes have found a place; that of a stream, as far as
+ * the host says so: of an open-ended request, when they have gone on to its backend.
+ */
+static int consume(struct h2_conn *c, int32_t id, struct h2_stream *s, size_t n, uint32_t before)
+{
+	if (!s || s->given == before)
+		return nghttp2_session_consume(c->session, id, n);
+	if (nghttp2_session_consume_connection(c->session, n) != 0)
+		return -1;
+	if (s->came < WIDE_FROM)
+		s->came += (uint32_t)n;
+	fit_window(c, s);
+	n -= s->given - before;
+	if (n && nghttp2_session_consume_stream(c->session, id, n) != 0)
+		return -1;
+	sl_h2_passed(s);
+	return 0;
+}
+
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *ptr,
+		   size_t len, void *arg)
+{
+	struct h2_conn *c = arg;
+	struct h2_stream *s = stream_of(c, id);
+	uint32_t before = s ? s->given : 0;
+	size_t n = s && !(c->flags & H2_FAILED) ? sl_h2_deliver(s, ptr, len) : len;
+
+	(void)flags;
+	(void)session;
+	if (consume(c, id, s, n, before) != 0)
+		return NGHTTP2_ERR_CALLBACK_FAILURE;
+	if (n == len)
+		return 0;
+	c->stuck = s;
+	c->stuck_len = len - n;
+	return NGHTTP2_ERR_PAUSE;
+}
+
+void sl_h2_request_over(struct h2_stream *s)
+{
+	s->flags |= ST_RX_OVER;
+	if (s->flags & ST_CALL) {
+		sl_call_end(s);
+		return;
+	}
+	if (unwanted(s))
+		return;
+	if (s->flags & ST_GRPC) {
+		if (s->in.in_message || s->in.have) {
+			refuse(s, 0, SL_GRPC_INTERNAL, "the stream ended inside a message");
+			return;
+		}
+		if (!s->in.messages && !s->st->open_ended) {
+			refuse(s, 0, SL_GRPC_UNIMPLEMENTED, "no message in a unary call");
+			return;
+		}
+	}
+	s->conn->front->host->end(s->conn->host, s->st);
+}
+
+static void trailers_over(struct h2_conn *c, struct h2_stream *s)
+{
+	if (c->head.id == s->id) {
+		if (wants_trailers(s))
+			sl_h2_trailers(c, s);
+		else
+			sl_h2_head_drop(c); /* refused since they began */
+	}
+	sl_h2_request_over(s);
+}
+
+void sl_h2_upgrade_drain(struct h2_stream *s)
+{
+	if (!(s->flags & (ST_RX_OVER | ST_DROP)))
+		sl_h2_request_over(s);
+	s->flags |= ST_DROP;
+}
+
+/* The client has seen the first GOAWAY: now the one that counts. */
+static void last_goaway(struct h2_conn *c)
+{
+	if (!(c->flags & H2_DRAIN) || (c->flags & H2_LAST))
+		return;
+	c->flags |= H2_LAST;
+	nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE,
+			      nghttp2_session_get_last_proc_stream_id(c->session), NGHTTP2_NO_ERROR,
+			      NULL, 0);
+}
+
+static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
+{
+	struct h2_conn *c = arg;
+	struct h2_stream *s = stream_of(c, frame->hd.stream_id);
+	bool end = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
+
+	(void)session;
+	if (c->flags & H2_FAILED)
+		return 0;
+	switch (frame->hd.type) {
+	case NGHTTP2_HEADERS:
+		if (is_request(frame))
+			sl_h2_head_end(c, s, end);
+		else if (s && end)
+			trailers_over(c, s);
+		break;
+	case NGHTTP2_DATA:
+		if (s && end)
+			sl_h2_request_over(s);
+		break;
+	case NGHTTP2_SETTINGS: c->flags |= H2_READY; break;
+	case NGHTTP2_PING:
+		if (!(frame->hd.flags & NGHTTP2_FLAG_ACK))
+			break;
+		if (sl_h2_early_is(frame->ping.opaque_data))
+			sl_h2_early_seen(c);
+		else
+			last_goaway(c);
+		break;
+	default: break;
+	}
+	return 0;
+}
+
+static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame, int error,
+			    void *arg)
+{
+	(void)session;
+	(void)frame;
+	(void)error;
+	sl_h2_count(arg, SL_FRONT_ERR_H2_PROTOCOL);
+	return 0;
+}
+
+static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
+{
+	struct h2_conn *c = arg;
+	struct h2_stream *s;
+
+	(void)session;
+	if (frame->hd.type == NGHTTP2_RST_STREAM)
+		sl_h2_guard_reset(c, frame->rst_stream.error_code);
+	if ((frame->hd.type != NGHTTP2_DATA && frame->hd.type != NGHTTP2_HEADERS) ||
+	    !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
+		return 0;
+	s = stream_of(c, frame->hd.stream_id);
+	if (!s)
+		return 0;
+	s->flags |= ST_END_SENT;
+	if (sl_h2_early(s))
+		sl_h2_early_ask(c);
+	return 0;
+}
+
+static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *arg)
+{
+	struct h2_conn *c = arg;
+	struct h2_stream *s = stream_of(c, id);
+
+	(void)session;
+	(void)code;
+	if (c->head.since_ns && c->head.id == id)
+		sl_h2_head_drop(c);
+	if (!s)
+		return 0;
+	s->flags |= ST_DROP;
+	sl_list_del(&s->link);
+	sl_list_add_tail(&c->ended, &s->link);
+	return 0;
+}
+
+int sl_h2_callbacks(nghttp2_session_callbacks **out)
+{
+	nghttp2_session_callbacks *cb;
+
+	if (nghttp2_session_callbacks_new(&cb) != 0)
+		return -1;
+	nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
+	nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
+	nghttp2_session_callbacks_set_on_invalid_header_callback(cb, on_invalid_header);
+	nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
+	nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame_recv);
+	nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(cb, on_invalid_frame);
+	nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_frame_send);
+	nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
+	*out = cb;
+	return 0;
+}

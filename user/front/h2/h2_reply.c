@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Replies over HTTP/2 and gRPC. The head is pulled when it is ready: sl_h2_pull -> start_grpc |
+ * start_http. The body is pulled when nghttp2 asks for it: read_body -> end_body | end_broken.
+ */
+#include <stdio.h>
+
+#include "base/num.h"
+#include "front/h2/h2_conn.h"
+#include "front/http1/http1_scan.h"
+
+enum {
+	FIELDS_MAX = 112,   /* of a head: the host's 64 and 32, and ours */
+	SCRATCH = 16 << 10, /* encoded -bin values and messages of one reply */
+	TEXT_MAX = 2048,    /* of grpc-message, encoded */
+};
+
+/* Header fields on their way to nghttp2, which copies them. */
+struct fields {
+	nghttp2_nv nv[FIELDS_MAX];
+	size_t cnt;
+	char scratch[SCRATCH];
+	size_t used;
+	bool full; /* or one of them cannot be sent */
+};
+
+static void add(struct fields *f, struct sl_span name, struct sl_span value)
+{
+	if (f->cnt == FIELDS_MAX) {
+		f->full = true;
+		return;
+	}
+	f->nv[f->cnt++] = (nghttp2_nv){
+		.name = (uint8_t *)name.ptr,
+		.value = (uint8_t *)value.ptr,
+		.namelen = name.len,
+		.valuelen = value.len,
+	};
+}
+#define ADD(f, lit, value) add((f), sl_span_str(lit), (value))
+
+static void add_u64(struct fields *f, struct sl_span name, uint64_t v)
+{
+	char *p = f->scratch + f->used;
+
+	if (f->used + SL_U64_DIGITS > SCRATCH) {
+		f->full = true;
+		return;
+	}
+	f->used += sl_format_u64(p, v);
+	add(f, name, sl_span_of(p, (size_t)(f->scratch + f->used - p)));
+}
+
+static void add_binary(struct fields *f, const struct sl_header *h)
+{
+	char *p = f->scratch + f->used;
+	size_t n;
+
+	if ((h->value.len * 4 + 2) / 3 > SCRATCH - f->used) {
+		f->full = true;
+		return;
+	}
+	n = sl_base64_encode(p, h->value);
+	f->used += n;
+	add(f, h->name, sl_span_of(p, n));
+}
+
+static void add_allow(struct fields *f, uint32_t methods)
+{
+	char *p = f->scratch + f->used;
+	size_t n;
+
+	if (SCRATCH - f->used < SL_METHODS_TEXT) {
+		f->full = true;
+		return;
+	}
+	n = sl_methods_text(p, methods);
+	f->used += n;
+	ADD(f, "allow", sl_span_of(p, n));
+}
+
+static void add_headers(struct fields *f, const struct sl_reply *r, bool grpc,
+			const struct sl_header *h, uint32_t cnt)
+{
+	for (uint32_t i = 0; i < cnt; i++) {
+		if (sl_reply_is_ours(r, h[i].name) || (grpc && sl_grpc_is_reserved(h[i].name)))
+			continue;
+		if (grpc && sl_grpc_is_binary(h[i].name)) {
+			add_binary(f, &h[i]);
+		} else {
+			const uint8_t *p = h[i].value.ptr, *end = p + h[i].value.len;
+
+			/*
+			 * Raw values go out as they are: they may hold what HTTP/1 lets pass, no
+			 * more.
+			 */
+			if (h[i].value.len && sl_scan_value(p, p, end) != end)
+				f->full = true;
+			else
+				add(f, h[i].name, h[i].value);
+		}
+	}
+}
+
+static void add_start(struct fields *f, const struct h2_conn *c, unsigned status)
+{
+	f->cnt = f->used = 0;
+	f->full = false;
+	add_u64(f, sl_span_str(":status"), status);
+	ADD(f, "server", sl_span_str("sluice"));
+	ADD(f, "date", sl_span_of(c->front->date, 29));
+}
+
+static void start_trailers(struct fields *f)
+{
+	f->cnt = f->used = 0;
+	f->full = false;
+}
+
+static void add_status(struct fields *f, enum sl_grpc_status status, struct sl_span message)
+{
+	size_t room, n;
+	char *p;
+
+	add_u64(f, sl_span_str("grpc-status"), status);
+	if (!message.len)
+		return;
+	p = f->scratch + f->used;
+	room = SCRATCH - f->used;
+	n = sl_grpc_percent_encode(p, room < TEXT_MAX ? room : TEXT_MAX, message);
+	f->used += n;
+	ADD(f, "grpc-message", sl_span_of(p, n));
+}
+
+static enum sl_grpc_status status_of(const struct sl_reply *r)
+{
+	if (r->grpc_status || r->status == 200)
+		return r->grpc_status;
+	return sl_grpc_from_http(r->status);
+}
+
+static bool submit_trailers(struct h2_stream *s, const struct fields *f)
+{
+	return !f->full && nghttp2_submit_trailer(s->conn->session, s->id, f->nv, f->cnt) == 0;
+}
+
+/* --- bytes of a reply, when nghttp2 asks for them --- */
+
+/* Without an END_STREAM of its own, nghttp2 resets the stream: a reply that is not whole. */
+enum { RESET_STREAM = NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE };
+
+/* The reply broke off: gRPC has a place to say why. */
+static int end_broken(struct h2_stream *s, uint32_t *flags)
+{
+	SL_UNSET struct sl_reply_parts why;
+	SL_UNSET struct fields f;
+
+	if (!(s->flags & ST_GRPC))
+		return RESET_STREAM;
+	(void)s->conn->front->host->trailers(s->conn->host, s->st, &why);
+	start_trailers(&f);
+	add_status(&f, status_of(&why.reply), why.reply.grpc_message);
+	*flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
+	return submit_trailers(s, &f) ? 0 : RESET_STREAM;
+}
+
+static int end_body(struct h2_stream *s, uint32_t *flags)
+{
+	bool grpc = s->flags & ST_GRPC;
+	SL_UNSET struct sl_reply_parts parts;
+	const struct sl_reply *r = &parts.reply;
+	SL_UNSET struct fields f;
+
+	if (s->flags & ST_LENGTH && s->st->reply_left) /* short of what was promised */
+		return RESET_STREAM;
+	if (!s->conn->front->host->trailers(s->conn->host, s->st, &parts))
+		return end_broken(s, flags);
+	*flags |= NGHTTP2_DATA_FLAG_EOF;
+	start_trailers(&f);
+	if (grpc)
+		add_status(&f, status_of(r), r->grpc_message);
+	add_headers(&f, r, grpc, r->trailers, r->trailer_cnt);
+	if (!f.cnt && !f.full)
+		return 0;
+	*flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+	if (submit_trailers(s, &f))
+		return 0;
+	sl_h2_count(s->conn, SL_FRONT_ERR_BAD_REPLY);
+	return RESET_STREAM;
+}
+
+/* Takes up to cap bytes of a piece; those beyond the promised length go nowhere. */
+static size_t take_bytes(struct h2_stream *s, struct sl_span bytes, uint8_t *to, size_t cap)
+{
+	size_t len = bytes.len < cap ? bytes.len : cap, n = len;
+
+	if (!len)
+		return 0;
+	if (s->flags & ST_LENGTH) {
+		n = len < s->st->reply_left ? len : (size_t)s->st->reply_left;
+		s->st->reply_left -= n;
+	}
+	memcpy(to, bytes.ptr, n);
+	s->conn->taken += (uint32_t)len;
+	s->conn->front->host->take(s->conn->host, s->st, len);
+	return n;
+}
+
+static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, size_t cap,
+			 uint32_t *flags, nghttp2_data_source *source, void *arg)
+{
+	struct h2_stream *s = source->ptr;
+	struct h2_conn *c = s->conn;
+	size_t n = 0;
+
+	(void)session;
+	(void)id;
+	(void)arg;
+	for (;;) {
+		struct sl_piece piece = c->front->host->peek(c->host, s->st);
+		bool all = piece.bytes.len <= cap - n;
+		int rc;
+
+		if (piece.behind == SL_BROKEN)
+			return n ? (ssize_t)n : end_broken(s, flags);
+		n += take_bytes(s, piece.bytes, buf + n, cap - n);
+		if (all && piece.behind == SL_END) {
+			rc = end_body(s, flags);
+			return rc ? rc : (ssize_t)n;
+		}
+		if (!all || !piece.bytes.len)
+			return n ? (ssize_t)n : NGHTTP2_ERR_DEFERRED;
+	}
+}
+
+static ssize_t read_text(nghttp2_session *session, int32_t id, uint8_t *buf, size_t cap,
+			 uint32_t *flags, nghttp2_data_source *source, void *arg)
+{
+	struct h2_stream *s = source->ptr;
+	size_t n = s->text_left.len < cap ? s->text_left.len : cap;
+
+	(void)session;
+	(void)id;
+	(void)arg;
+	memcpy(buf, s->text_left.ptr, n);
+	s->text_left = sl_span_skip(s->text_left, n);
+	if (!s->text_left.len)
+		*flags |= NGHTTP2_DATA_FLAG_EOF;
+	return (ssize_t)n;
+}
+
+/* --- heads --- */
+
+/* read NULL: nothing stands behind the head. */
+static bool submit(struct h2_stream *s, const struct fields *f,
+		   nghttp2_data_source_read_callback read)
+{
+	nghttp2_data_provider body = {.source = {.ptr = s}, .read_callback = read};
+
+	if (f->full || nghttp2_submit_response(s->conn->session, s->id, f->nv, f->cnt,
+					       read ? &body : NULL) != 0)
+		return false;
+	s->flags |= ST_HEAD_SENT;
+	return true;
+}
+
+static void add_grpc_start(struct fields *f, const struct h2_stream *s, bool encodings)
+{
+	add_start(f, s->conn, 200);
+	ADD(f, "content-type", sl_span_str("application/grpc"));
+	if (encodings)
+		ADD(f, "grpc-accept-encoding", sl_span_str("identity"));
+}
+
+/* A reply that is a status and nothing else: one HEADERS frame. */
+static bool trailers_only(struct h2_stream *s, const struct sl_reply *r, enum sl_grpc_status status,
+			  struct sl_span message)
+{
+	SL_UNSET struct fields f;
+
+	add_grpc_start(&f, s, status == SL_GRPC_UNIMPLEMENTED);
+	add_status(&f, status, message);
+	if (r) {
+		add_headers(&f, r, true, r->headers, r->header_cnt);
+		add_headers(&f, r, true, r->trailers, r->trailer_cnt);
+	}
+	return submit(s, &f, NULL);
+}
+
+static bool start_grpc(struct h2_stream *s, const struct sl_reply *r)
+{
+	enum sl_grpc_status status = status_of(r);
+	SL_UNSET struct fields f;
+
+	if (r->gateway || status)
+		return trailers_only(s, r, status, r->grpc_message);
+	add_grpc_start(&f, s, true);
+	add_headers(&f, r, true, r->headers, r->header_cnt);
+	return submit(s, &f, read_body);
+}
+
+/* RFC 8441 5: by a success, both ends go on in the other protocol, and nothing else is one. */
+static bool start_upgraded(struct h2_stream *s, const struct sl_reply *r)
+{
+	SL_UNSET struct fields f;
+
+	add_start(&f, s->conn, 200);
+	for (uint32_t i = 0; i < r->header_cnt; i++) {
+		if (!sl_span_eq(r->headers[i].name, sl_span_str("sec-websocket-accept")))
+			add_headers(&f, r, false, &r->headers[i], 1);
+	}
+	return submit(s, &f, read_body);
+}
+
+static bool start_http(struct h2_stream *s, const struct sl_reply *r, uint64_t len,
+		       nghttp2_data_source_read_callback read)
+{
+	bool bare = r->status == 204 || r->status == 304;
+	bool none = bare || s->method == SL_METHOD_HEAD || len == 0;
+	SL_UNSET struct fields f;
+
+	if (r->upgrade.len)
+		return start_upgraded(s, r);
+	if (r->status < 200 || r->status > 599 || (r->status < 300 && s->flags & ST_CONNECT))
+		return false;
+	add_start(&f, s->conn, r->status);
+	if (r->content_type.len)
+		ADD(&f, "content-type", r->content_type);
+	if (!bare && len != SL_LEN_UNKNOWN)
+		add_u64(&f, sl_span_str("content-length"), len);
+	if (r->retry_after_s)
+		add_u64(&f, sl_span_str("retry-after"), r->retry_after_s);
+	if (r->allow)
+		add_allow(&f, r->allow);
+	add_headers(&f, r, false, r->headers, r->header_cnt);
+	return submit(s, &f, none ? NULL : read);
+}
+
+static void reset(struct h2_stream *s, uint32_t code)
+{
+	nghttp2_submit_rst_stream(s->conn->session, NGHTTP2_FLAG_NONE, s->id, code);
+	s->flags |= ST_HEAD_SENT;
+}
+
+/* Trailers that are known already must be sendable too. */
+static bool trailers_ok(const struct sl_reply *r, bool grpc)
+{
+	SL_UNSET struct fields f;
+
+	start_trailers(&f);
+	add_headers(&f, r, grpc, r->trailers, r->trailer_cnt);
+	return !f.full;
+}
+
+/* In place of a reply that no client should see. */
+static bool start_bad_gateway(struct h2_stream *s)
+{
+	SL_UNSET struct sl_reply_parts own;
+
+	sl_h2_count(s->conn, SL_FRONT_ERR_BAD_REPLY);
+	sl_reply_own(SL_OUTCOME_BACKEND_ERROR, &own);
+	return s->flags & ST_GRPC ? start_grpc(s, &own.reply) : start_http(s, &own.reply, 0, NULL);
+}
+
+/* Its length, if that is known after all: there is nothing behind what is here. */
+static uint64_t length_of(const struct h2_stream *s, const struct sl_reply *r)
+{
+	struct sl_piece piece;
+
+	if (r->body_len != SL_LEN_UNKNOWN || r->upgrade.len)
+		return r->body_len;
+	piece = s->conn->front->host->peek(s->conn->host, s->st);
+	return piece.behind == SL_END ? piece.bytes.len : SL_LEN_UNKNOWN;
+}
+
+void sl_h2_continue(struct h2_stream *s)
+{
+	static uint8_t name[] = ":status", value[] = "100";
+	nghttp2_nv nv = {name, value, sizeof(name) - 1, sizeof(value) - 1, 0};
+
+	if (!(s->flags & ST_EXPECT) || s->flags & ST_HEAD_SENT || s->st->refused || s->st->awaits)
+		return;
+	/* RFC 9110 10.1.1 */
+	s->flags &= (uint16_t)~ST_EXPECT;
+	nghttp2_submit_headers(s->conn->session, NGHTTP2_FLAG_NONE, s->id, NULL, &nv, 1, NULL);
+}
+
+void sl_h2_pull(struct h2_stream *s)
+{
+	SL_UNSET struct sl_reply_parts parts;
+	struct h2_conn *c = s->conn;
+	bool grpc = s->flags & ST_GRPC, ok;
+	uint64_t len;
+
+	if (s->flags & ST_HEAD_SENT) {
+		nghttp2_session_resume_data(c->session, s->id);
+		return;
+	}
+	if (!c->front->host->head(c->host, s->st, &parts))
+		return;
+	len = length_of(s, &parts.reply);
+	ok = !parts.reply.trailer_cnt || trailers_ok(&parts.reply, grpc);
+	if (ok && grpc)
+		ok = start_grpc(s, &parts.reply);
+	else if (ok)
+		ok = start_http(s, &parts.reply, len, read_body);
+	s->st->started = true;
+	s->st->reply_left = len;
+	if (len != SL_LEN_UNKNOWN)
+		s->flags |= ST_LENGTH;
+	if (!ok && !start_bad_gateway(s))
+		reset(s, NGHTTP2_INTERNAL_ERROR);
+}
+
+/* --- what is answered here --- */
+
+void sl_h2_answer(struct h2_stream *s, unsigned http, enum sl_grpc_status grpc, const char *text)
+{
+	struct sl_reply r = {.status = (uint16_t)http, .gateway = true};
+	bool ok;
+	int n;
+
+	s->flags |= ST_DROP | ST_LOCAL;
+	if (s->flags & ST_GRPC) {
+		ok = trailers_only(s, NULL, grpc, sl_span_cstr(text ? text : sl_status_text(http)));
+	} else {
+		n = snprintf(s->text, sizeof(s->text), "%u %s\n", http, sl_status_text(http));
+		s->text_left = sl_span_of(s->text, (size_t)n);
+		r.content_type = sl_span_str("text/plain");
+		r.retry_after_s = http == 503;
+		ok = start_http(s, &r, s->text_left.len, read_text);
+	}
+	if (!ok)
+		reset(s, NGHTTP2_INTERNAL_ERROR);
+}
+
+void sl_h2_call_head(struct h2_stream *s, nghttp2_data_source_read_callback read)
+{
+	SL_UNSET struct fields f;
+
+	add_grpc_start(&f, s, true);
+	if (!submit(s, &f, read))
+		reset(s, NGHTTP2_INTERNAL_ERROR);
+}
+
+bool sl_h2_call_trailers(struct h2_stream *s, enum sl_grpc_status status, const char *text)
+{
+	SL_UNSET struct fields f;
+
+	start_trailers(&f);
+	add_status(&f, status, text ? sl_span_cstr(text) : sl_span_of(NULL, 0));
+	return submit_trailers(s, &f);
+}

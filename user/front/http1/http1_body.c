@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/num.h"
+#include "front/http1/http1.h"
+
+/*
+ * Chunked coding, RFC 9112 7.1. Framing is read byte by byte: there are few of them, and any byte
+ * may be the last one of a segment.
+ */
+
+static bool size_digit(struct sl_http1_chunked *c, int digit, const struct sl_front_limits *limits,
+		       unsigned *status)
+{
+	/* Leading zeros count as well, so a size can neither go on for ever nor overflow. */
+	if (c->digits == 16) {
+		*status = 400;
+		return false;
+	}
+	c->digits++;
+	c->left = c->left << 4 | (unsigned)digit;
+	if (!c->unbounded &&
+	    (c->left > limits->max_body || c->total > limits->max_body - c->left)) {
+		*status = 413;
+		return false;
+	}
+	return true;
+}
+
+/*
+ * The next state after byte b of an extension, -1: refused. Extensions are ignored, but only in the
+ * form that RFC 9112 7.1.1 gives them, and without the blanks that it tolerates: where an extension
+ * ends must not be a matter of taste.
+ */
+static int extension(struct sl_http1_chunked *c, uint8_t b)
+{
+	bool token = sl_http1_is(b, SL_CT_TOKEN);
+
+	if (++c->extra > SL_HTTP1_CHUNK_EXT_MAX)
+		return -1;
+	switch (c->state) {
+	case SL_CHUNKED_EXT: return token ? SL_CHUNKED_EXT_NAME : -1;
+	case SL_CHUNKED_EXT_NAME:
+		if (token)
+			return SL_CHUNKED_EXT_NAME;
+		if (b == '=')
+			return SL_CHUNKED_EXT_VALUE;
+		break;
+	case SL_CHUNKED_EXT_VALUE:
+		if (b == '"')
+			return SL_CHUNKED_EXT_QUOTED;
+		return token ? SL_CHUNKED_EXT_TOKEN : -1;
+	case SL_CHUNKED_EXT_TOKEN:
+		if (token)
+			return SL_CHUNKED_EXT_TOKEN;
+		break;
+	case SL_CHUNKED_EXT_QUOTED:
+		if (b == '"')
+			return SL_CHUNKED_EXT_OVER;
+		if (b == '\\')
+			return SL_CHUNKED_EXT_PAIR;
+		return sl_http1_is(b, SL_CT_VALUE) ? SL_CHUNKED_EXT_QUOTED : -1;
+	case SL_CHUNKED_EXT_PAIR: return sl_http1_is(b, SL_CT_VALUE) ? SL_CHUNKED_EXT_QUOTED : -1;
+	default: break; /* EXT_OVER */
+	}
+	if (b == ';')
+		return SL_CHUNKED_EXT;
+	return b == '\r' ? SL_CHUNKED_SIZE_LF : -1;
+}
+
+/* The next state after byte b of the chunk size and its line end; -1: refused. */
+static int size_line(struct sl_http1_chunked *c, uint8_t b, const struct sl_front_limits *limits,
+		     unsigned *status)
+{
+	int digit = sl_hex_digit(b);
+
+	if (c->state == SL_CHUNKED_SIZE) {
+		if (digit >= 0)
+			return size_digit(c, digit, limits, status) ? SL_CHUNKED_SIZE : -1;
+		if (!c->digits)
+			return -1;
+		if (b == ';')
+			return SL_CHUNKED_EXT;
+		return b == '\r' ? SL_CHUNKED_SIZE_LF : -1;
+	}
+	if (b != '\n')
+		return -1;
+	c->digits = 0;
+	c->total += c->left;
+	if (c->left)
+		return SL_CHUNKED_DATA;
+	c->extra = 0; /* trailers have a limit of their own */
+	return SL_CHUNKED_TRAILER;
+}
+
+/* The same behind the last chunk: trailer fields are checked like header fields, and ignored. */
+static int trailer(struct sl_http1_chunked *c, uint8_t b, const struct sl_front_limits *limits,
+		   unsigned *status)
+{
+	if (++c->extra > limits->max_head) {
+		*status = 431;
+		return -1;
+	}
+	switch (c->state) {
+	case SL_CHUNKED_TRAILER:
+		if (b == '\r')
+			return SL_CHUNKED_LAST_LF;
+		return sl_http1_is(b, SL_CT_TOKEN) ? SL_CHUNKED_TRAILER_NAME : -1;
+	case SL_CHUNKED_TRAILER_NAME:
+		if (b == ':')
+			return SL_CHUNKED_TRAILER_VALUE;
+		return sl_http1_is(b, SL_CT_TOKEN) ? SL_CHUNKED_TRAILER_NAME : -1;
+	case SL_CHUNKED_TRAILER_VALUE:
+		if (b == '\r')
+			return SL_CHUNKED_TRAILER_LF;
+		return sl_http1_is(b, SL_CT_VALUE) ? SL_CHUNKED_TRAILER_VALUE : -1;
+	case SL_CHUNKED_TRAILER_LF: return b == '\n' ? SL_CHUNKED_TRAILER : -1;
+	default: return b == '\n' ? SL_CHUNKED_DONE : -1; /* LAST_LF */
+	}
+}
+
+static int next_state(struct sl_http1_chunked *c, uint8_t b, const struct sl_front_limits *limits,
+		      unsigned *status)
+{
+	switch (c->state) {
+	case SL_CHUNKED_SIZE:
+	case SL_CHUNKED_SIZE_LF: return size_line(c, b, limits, status);
+	case SL_CHUNKED_DATA_CR: return b == '\r' ? SL_CHUNKED_DATA_LF : -1;
+	case SL_CHUNKED_DATA_LF: return b == '\n' ? SL_CHUNKED_SIZE : -1;
+	default: break;
+	}
+	return c->state < SL_CHUNKED_DATA ? extension(c, b) : trailer(c, b, limits, status);
+}
+
+size_t sl_http1_chunked_next(struct sl_http1_chunked *c, struct sl_span in,
+			     const struct sl_front_limits *limits, unsigned *status)
+{
+	size_t i = 0;
+	int next;
+
+	*status = 0;
+	if (c->state == SL_CHUNKED_DATA && c->left == 0)
+		c->state = SL_CHUNKED_DATA_CR;
+	while (i < in.len && c->state != SL_CHUNKED_DATA && c->state != SL_CHUNKED_DONE &&
+	       !(c->stops && c->state == SL_CHUNKED_TRAILER)) {
+		next = next_state(c, in.ptr[i++], limits, status);
+		if (next < 0) {
+			if (!*status)
+				*status = 400;
+			break;
+		}
+		c->state = (uint8_t)next;
+	}
+	return i;
+}

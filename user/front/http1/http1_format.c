@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cpu.h"
+#include "base/num.h"
+#include "front/http1/http1.h"
+#include "front/http1/http1_scan.h"
+
+/* Where the head grows; `full` once something did not fit. */
+struct out {
+	uint8_t *p, *end;
+	bool full;
+};
+
+static inline void put(struct out *o, const void *bytes, size_t len)
+{
+	if (sl_unlikely((size_t)(o->end - o->p) < len)) {
+		o->full = true;
+		return;
+	}
+	memcpy(o->p, bytes, len);
+	o->p += len;
+}
+#define PUT_LIT(o, lit) put((o), (lit), sizeof(lit) - 1)
+
+static void put_u64(struct out *o, uint64_t v)
+{
+	char digits[SL_U64_DIGITS];
+
+	put(o, digits, sl_format_u64(digits, v));
+}
+
+static void put_status(struct out *o, unsigned status)
+{
+	const char *text;
+
+	if (sl_likely(status == 200)) {
+		PUT_LIT(o, "HTTP/1.1 200 OK\r\nServer: sluice\r\nDate: ");
+		return;
+	}
+	PUT_LIT(o, "HTTP/1.1 ");
+	put_u64(o, status);
+	PUT_LIT(o, " ");
+	text = sl_status_text(status);
+	put(o, text, strlen(text));
+	PUT_LIT(o, "\r\nServer: sluice\r\nDate: ");
+}
+
+static bool value_ok(struct sl_span v)
+{
+	return !v.len || sl_scan_value(v.ptr, v.ptr, v.ptr + v.len) == v.ptr + v.len;
+}
+
+static bool put_headers(struct out *o, const struct sl_reply *r)
+{
+	for (uint32_t i = 0; i < r->header_cnt; i++) {
+		const struct sl_header *h = &r->headers[i];
+		const uint8_t *name = h->name.ptr, *end = name + h->name.len;
+
+		if (name == end || sl_scan_token(name, name, end) != end || !value_ok(h->value))
+			return false;
+		if (sl_reply_is_ours(r, h->name))
+			continue;
+		put(o, h->name.ptr, h->name.len);
+		PUT_LIT(o, ": ");
+		put(o, h->value.ptr, h->value.len);
+		PUT_LIT(o, "\r\n");
+	}
+	return true;
+}
+
+size_t sl_http1_format(uint8_t *buf, size_t cap, const struct sl_reply *r, uint64_t len,
+		       const char *date, enum sl_http1_framing framing,
+		       enum sl_http1_connection connection)
+{
+	struct out o = {.p = buf, .end = buf + cap};
+	bool bare = r->status == 204 || r->status == 304; /* RFC 9110 8.6 */
+	bool upgrade = connection == SL_HTTP1_UPGRADE && r->upgrade.len;
+
+	if (upgrade ? r->status != 101 : r->status < 200 || r->status > 599)
+		return 0;
+	if (!value_ok(r->content_type))
+		return 0;
+	put_status(&o, r->status);
+	put(&o, date, 29);
+	if (r->content_type.len) {
+		PUT_LIT(&o, "\r\nContent-Type: ");
+		put(&o, r->content_type.ptr, r->content_type.len);
+	}
+	if (framing == SL_HTTP1_CHUNKS) {
+		PUT_LIT(&o, "\r\nTransfer-Encoding: chunked");
+	} else if (!bare && len != SL_LEN_UNKNOWN) {
+		PUT_LIT(&o, "\r\nContent-Length: ");
+		put_u64(&o, len);
+	}
+	if (upgrade) {
+		PUT_LIT(&o, "\r\nConnection: upgrade\r\nUpgrade: ");
+		put(&o, r->upgrade.ptr, r->upgrade.len);
+	} else if (connection == SL_HTTP1_CLOSE) {
+		PUT_LIT(&o, "\r\nConnection: close");
+	} else if (connection == SL_HTTP1_KEEP_ALIVE) {
+		PUT_LIT(&o, "\r\nConnection: keep-alive");
+	}
+	if (r->retry_after_s) {
+		PUT_LIT(&o, "\r\nRetry-After: ");
+		put_u64(&o, r->retry_after_s);
+	}
+	if (r->allow) {
+		char text[SL_METHODS_TEXT];
+
+		/* RFC 9110 15.5.6: a 405 names what is allowed. */
+		PUT_LIT(&o, "\r\nallow: ");
+		put(&o, text, sl_methods_text(text, r->allow));
+	}
+	PUT_LIT(&o, "\r\n");
+	if (!put_headers(&o, r))
+		return 0;
+	PUT_LIT(&o, "\r\n");
+	return o.full ? 0 : (size_t)(o.p - buf);
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Replies of HTTP/1, pulled. Read from the bottom: sl_http1_pull -> start -> write_head
+ *                                                               -> write_piece -> write_body
+ */
+#include <stdio.h>
+#include "base/num.h"
+#include "front/http1/http1_conn.h"
+
+enum {
+	INLINE_BODY = 4096,     /* up to here one copy costs less than a second write */
+	DISCARD_MAX = 64 << 10, /* of an unwanted body, rather than closing the connection */
+	CHUNK_OVERHEAD = 32,    /* size line, CRLF and last chunk */
+};
+
+static const struct sl_span last_chunk = SL_SPAN_LIT("0\r\n\r\n");
+
+/* A reply that the front makes up by itself. `text` holds its body, which is returned. */
+static struct sl_span own_reply(struct sl_reply *r, unsigned status, char text[64])
+{
+	int n = snprintf(text, 64, "%u %s\n", status, sl_status_text(status));
+
+	*r = (struct sl_reply){
+		.status = (uint16_t)status,
+		.gateway = true,
+		.content_type = sl_span_str("text/plain"),
+		.body_len = (uint64_t)n,
+	};
+	return sl_span_of(text, (size_t)n);
+}
+
+static enum sl_http1_framing choose_framing(const struct sl_stream *st, const struct sl_reply *r,
+					    uint64_t len)
+{
+	if (st->method == SL_METHOD_HEAD || r->status == 204 || r->status == 304)
+		return SL_HTTP1_NO_BODY;
+	if (r->upgrade.len) /* what follows has no end but that of the connection */
+		return SL_HTTP1_UNTIL_CLOSE;
+	if (len != SL_LEN_UNKNOWN)
+		return SL_HTTP1_LENGTH;
+	return st->version_minor ? SL_HTTP1_CHUNKS : SL_HTTP1_UNTIL_CLOSE;
+}
+
+/* Whether the connection can outlive this reply: what the client still sends must be skippable. */
+static void decide_close(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st,
+			 enum sl_http1_framing framing)
+{
+	bool rx_over = st->flags & ST_RX_OVER;
+
+	if (framing == SL_HTTP1_UNTIL_CLOSE)
+		st->flags |= ST_CLOSE;
+	if (!rx_over && (st->body_left > DISCARD_MAX || (st->flags & ST_EXPECT)))
+		st->flags |= ST_CLOSE;
+	if (env->draining && st == h->tail)
+		st->flags |= ST_CLOSE;
+}
+
+static enum sl_http1_connection connection_of(const struct sl_stream *st, const struct sl_reply *r)
+{
+	if (r->upgrade.len)
+		return SL_HTTP1_UPGRADE;
+	if (st->flags & ST_CLOSE)
+		return SL_HTTP1_CLOSE;
+	return st->version_minor ? SL_HTTP1_PERSIST : SL_HTTP1_KEEP_ALIVE;
+}
+
+/* "size CRLF data CRLF" and, behind the last one, the last chunk. */
+static size_t put_chunk(uint8_t *p, struct sl_span data, bool last)
+{
+	uint8_t *from = p;
+
+	if (data.ptr && data.len) {
+		p += sl_format_hex_u64((char *)p, data.len);
+		*p++ = '\r';
+		*p++ = '\n';
+		memcpy(p, data.ptr, data.len);
+		p += data.len;
+		*p++ = '\r';
+		*p++ = '\n';
+	}
+	if (last) {
+		memcpy(p, last_chunk.ptr, last_chunk.len);
+		p += last_chunk.len;
+	}
+	return (size_t)(p - from);
+}
+
+/* --- the body --- */
+
+/*
+ * Chunks of what there is room for. Each is written as a whole or not at all, so a chunk never
+ * promises bytes that might not come; the last bytes and the last chunk go together.
+ */
+static size_t write_chunks(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st,
+			   struct sl_piece piece)
+{
+	SL_UNSET uint8_t buf[SL_HTTP1_HEAD_OUT];
+	size_t taken = 0, room;
+
+	do {
+		struct sl_span part = sl_span_first(sl_span_skip(piece.bytes, taken),
+						    sizeof(buf) - CHUNK_OVERHEAD);
+		bool last;
+
+		room = env->host->room(h->host);
+		if (part.len && room <= CHUNK_OVERHEAD)
+			break;
+		part = sl_span_first(part, part.len ? room - CHUNK_OVERHEAD : 0);
+		last = piece.behind == SL_END && taken + part.len == piece.bytes.len;
+		if (!env->host->write_head(h->host, buf, put_chunk(buf, part, last)))
+			break;
+		taken += part.len;
+		if (last)
+			st->state = REPLY_DONE;
+	} while (taken < piece.bytes.len);
+	return taken;
+}
+
+/* Returns how many of the piece's bytes are not needed any more; DONE if that was the end. */
+static size_t write_body(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st,
+			 struct sl_piece piece)
+{
+	size_t len = piece.bytes.len, taken = len, within;
+
+	switch (st->state) {
+	case REPLY_CHUNKS: return write_chunks(h, env, st, piece);
+	case REPLY_LENGTH:
+		/* What exceeds the stated length would be read as the next reply: it is swallowed. */
+		within = st->reply_left < len ? (size_t)st->reply_left : len;
+		taken = within ? env->host->write(h->host, piece.bytes.ptr, within) : 0;
+		st->reply_left -= taken;
+		if (taken == within)
+			taken = len;
+		break;
+	case REPLY_UNTIL_CLOSE:
+		if (len)
+			taken = env->host->write(h->host, piece.bytes.ptr, len);
+		break;
+	default: break; /* SWALLOW */
+	}
+	if (taken == len && piece.behind == SL_END && !st->reply_left)
+		st->state = REPLY_DONE;
+	return taken;
+}
+
+/* The client must not take it for a whole reply, so the connection ends here. */
+static void break_off(struct http1 *h, struct sl_stream *st)
+{
+	st->flags |= ST_CLOSE | ST_RX_OVER;
+	if (st->state == REPLY_UNTIL_CLOSE) /* an orderly end would be the end of the reply */
+		st->flags |= ST_RESET;
+	st->state = REPLY_DONE;
+	h->phase = PHASE_DEAD;
+	if (sl_http1_rx(h) == st)
+		sl_http1_rx_over(h);
+}
+
+/* The next piece of a reply. False: the rest of it is not there, or there is no room. */
+static bool write_piece(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st)
+{
+	struct sl_piece piece = env->host->peek(h->host, st);
+	size_t taken;
+
+	if (piece.behind == SL_BROKEN) {
+		break_off(h, st);
+		return false;
+	}
+	if (!piece.bytes.len && piece.behind == SL_MORE)
+		return false;
+	taken = write_body(h, env, st, piece);
+	if (taken)
+		env->host->take(h->host, st, taken);
+	if (taken < piece.bytes.len)
+		return false;
+	if (piece.behind == SL_MORE)
+		return true;
+	if (st->reply_left) /* it ended short of its length */
+		break_off(h, st);
+	return false;
+}
+
+/* --- the head --- */
+
+enum start { STARTED, NO_ROOM, BAD };
+
+/* Head and, if it is small, body in one write, which may be all; *taken says how much of the piece. */
+static enum start write_head(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st,
+			     const struct sl_reply *r, struct sl_piece piece, size_t *taken)
+{
+	static const uint8_t states[] = {
+		[SL_HTTP1_NO_BODY] = REPLY_SWALLOW,
+		[SL_HTTP1_LENGTH] = REPLY_LENGTH,
+		[SL_HTTP1_CHUNKS] = REPLY_CHUNKS,
+		[SL_HTTP1_UNTIL_CLOSE] = REPLY_UNTIL_CLOSE,
+	};
+	SL_UNSET uint8_t buf[SL_HTTP1_HEAD_OUT];
+	bool whole = r->body_len == SL_LEN_UNKNOWN && piece.behind == SL_END && !r->upgrade.len;
+	uint64_t len = whole ? piece.bytes.len : r->body_len;
+	enum sl_http1_framing framing = choose_framing(st, r, len);
+	size_t n;
+
+	*taken = 0;
+	decide_close(h, env, st, framing);
+	n = sl_http1_format(buf, sizeof(buf), r, len, env->date, framing, connection_of(st, r));
+	if (!n)
+		return BAD;
+	if (framing == SL_HTTP1_LENGTH && piece.bytes.len <= INLINE_BODY &&
+	    piece.bytes.len <= sizeof(buf) - n && piece.bytes.len <= len) {
+		*taken = piece.bytes.len;
+		if (*taken)
+			memcpy(buf + n, piece.bytes.ptr, *taken);
+	}
+	if (!env->host->write_head(h->host, buf, n + *taken))
+		return NO_ROOM;
+	st->state = states[framing];
+	st->reply_left = framing == SL_HTTP1_LENGTH ? len - *taken : 0;
+	if (st->state == REPLY_LENGTH && !st->reply_left && piece.behind == SL_END &&
+	    *taken == piece.bytes.len)
+		st->state = REPLY_DONE;
+	return STARTED;
+}
+
+/* False: there is no reply, or no room: a client that does not read gets no further ones. */
+static bool start(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st)
+{
+	SL_UNSET struct sl_reply_parts parts;
+	struct sl_piece piece;
+	struct sl_reply own;
+	enum start start;
+	char text[64];
+	size_t taken;
+
+	if (!env->host->head(h->host, st, &parts) || !env->host->room(h->host))
+		return false;
+	piece = env->host->peek(h->host, st);
+	start = write_head(h, env, st, &parts.reply, piece, &taken);
+	if (start == BAD) {
+		/* In place of a reply that no client should see; that one's body is swallowed. */
+		if (env->errors)
+			env->errors[SL_FRONT_ERR_BAD_REPLY]++;
+		piece.bytes = own_reply(&own, 502, text);
+		piece.behind = SL_END;
+		start = write_head(h, env, st, &own, piece, &taken);
+		if (start != STARTED)
+			return false;
+		taken = 0;
+		st->state = REPLY_SWALLOW;
+		st->reply_left = 0;
+	}
+	if (start != STARTED)
+		return false;
+	st->started = true;
+	if (taken)
+		env->host->take(h->host, st, taken);
+	sl_http1_stop_input(h, st);
+	return true;
+}
+
+void sl_http1_pull(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st)
+{
+	if (st->state == REPLY_NONE && !start(h, env, st))
+		return;
+	while (st->state != REPLY_DONE && write_piece(h, env, st))
+		;
+}
+
+void sl_http1_write_error(struct http1 *h, const struct sl_front_env *env)
+{
+	uint8_t buf[1024];
+	struct sl_span body;
+	struct sl_reply r;
+	char text[64];
+	size_t n;
+
+	body = own_reply(&r, h->error, text);
+	if (h->error == 405) /* of any resource: CONNECT and TRACE */
+		r.allow = SL_METHODS_SERVED;
+	if (h->error == 503)
+		r.retry_after_s = 1;
+	n = sl_http1_format(buf, sizeof(buf), &r, r.body_len, env->date, SL_HTTP1_LENGTH,
+			    SL_HTTP1_CLOSE);
+	if (!(h->flags & CONN_NO_BODY)) {
+		memcpy(buf + n, body.ptr, body.len);
+		n += body.len;
+	}
+	/* If even that does not fit, the client learns from the close. */
+	(void)env->host->write_head(h->host, buf, n);
+}

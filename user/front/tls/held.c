@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bytes that wait for the rest of their record, or for the layer above: frames of the worker, of one
+ * connection at most a record's worth and one frame more. All connections together have an eighth of
+ * the frames; beyond it, those go that have kept theirs for longest.
+ */
+#include <string.h>
+
+#include "front/tls/tls_conn.h"
+
+enum { SHARE = 8, LOOK_AT = 64 };
+
+static struct sl_umem *umem_of(const struct sl_tls_conn *c)
+{
+	return c->tls->cfg.umem;
+}
+
+/* One that waits for its client rather than for us, among the oldest; else the oldest. */
+static struct sl_tls_conn *find_holder(struct sl_tls *t, const struct sl_tls_conn *but)
+{
+	struct sl_tls_conn *oldest = NULL;
+	const struct sl_list *l;
+	unsigned n = 0;
+
+	sl_list_for_each (l, &t->holders) {
+		struct sl_tls_conn *c = sl_container_of(l, struct sl_tls_conn, holders);
+
+		if (c == but || c->depth)
+			continue;
+		if (!c->paused)
+			return c;
+		if (!oldest)
+			oldest = c;
+		if (++n == LOOK_AT)
+			break;
+	}
+	return oldest;
+}
+
+static void append(struct sl_tls_conn *c, struct sl_frame *f)
+{
+	struct sl_tls_held *h = &c->held;
+	struct sl_tls *t = c->tls;
+
+	f->next = NULL;
+	if (h->tail)
+		h->tail->next = f;
+	else
+		h->head = f;
+	h->tail = f;
+	h->len += f->len;
+	c->tls->held_frames++;
+	if (sl_list_empty(&c->holders))
+		sl_list_add_tail(&c->tls->holders, &c->holders);
+	while (t->held_frames > umem_of(c)->frame_cnt / SHARE) {
+		struct sl_tls_conn *old = find_holder(t, c);
+
+		if (!old)
+			return;
+		sl_tls_break(old, SL_TLS_END_SLOW_RECORD);
+	}
+}
+
+bool sl_tls_hold_copy(struct sl_tls_conn *c, const uint8_t *bytes, size_t len)
+{
+	while (len) {
+		struct sl_frame *f = c->held.tail;
+		size_t n = f ? sl_frame_tailroom(umem_of(c), f) : 0;
+
+		if (!n) {
+			f = sl_frame_get(umem_of(c), SL_FRAME_HELD, 0);
+			if (!f)
+				return false;
+			append(c, f);
+			continue;
+		}
+		n = n < len ? n : len;
+		memcpy(f->data + f->len, bytes, n);
+		f->len = (uint16_t)(f->len + n);
+		c->held.len += (uint32_t)n;
+		bytes += n;
+		len -= n;
+	}
+	return true;
+}
+
+bool sl_tls_hold(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at)
+{
+	struct sl_frame *f = chunk->frame;
+	size_t len = chunk->len - at;
+
+	if (!f || (c->held.tail && len <= sl_frame_tailroom(umem_of(c), c->held.tail)))
+		return sl_tls_hold_copy(c, chunk->ptr + at, len);
+	f->data += at;
+	f->len = (uint16_t)len;
+	chunk->frame = NULL;
+	append(c, f);
+	return true;
+}
+
+struct sl_frame *sl_tls_held_pop(struct sl_tls_conn *c)
+{
+	struct sl_frame *f = c->held.head;
+
+	c->held.head = f->next;
+	c->held.len -= f->len;
+	c->tls->held_frames--;
+	if (!c->held.head) {
+		c->held.tail = NULL;
+		sl_list_del(&c->holders);
+	}
+	return f;
+}
+
+void sl_tls_held_push(struct sl_tls_conn *c, struct sl_frame *f)
+{
+	f->next = c->held.head;
+	c->held.head = f;
+	if (!f->next)
+		c->held.tail = f;
+	c->held.len += f->len;
+	c->tls->held_frames++;
+	if (sl_list_empty(&c->holders))
+		sl_list_add_tail(&c->tls->holders, &c->holders);
+}
+
+void sl_tls_held_drop(struct sl_tls_conn *c, size_t len)
+{
+	struct sl_tls_held *h = &c->held;
+
+	while (h->head && len >= h->head->len) {
+		struct sl_frame *f = sl_tls_held_pop(c);
+
+		len -= f->len;
+		sl_frame_put(umem_of(c), f);
+	}
+	if (len && SL_HOLDS(h->head)) { /* who drops knows how much there is */
+		h->head->data += len;
+		h->head->len = (uint16_t)(h->head->len - len);
+		h->len -= (uint32_t)len;
+	}
+}
+
+void sl_tls_held_free(struct sl_tls_conn *c)
+{
+	sl_tls_held_drop(c, c->held.len);
+	c->held = (struct sl_tls_held){0};
+}
+
+size_t sl_tls_held_copy(const struct sl_tls_conn *c, uint8_t *to, size_t max)
+{
+	size_t done = 0;
+
+	for (const struct sl_frame *f = c->held.head; f && done < max; f = f->next) {
+		size_t n = f->len < max - done ? f->len : max - done;
+
+		memcpy(to + done, f->data, n);
+		done += n;
+	}
+	return done;
+}

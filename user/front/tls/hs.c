@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The handshake as the worker sees it: whole records go to a thread, what comes back is sent.
+ *
+ *   HELLO --whole records--> AWAY --MORE--> HELLO ...
+ *                              '---DONE--> OPEN     '---FAILED--> CLOSED
+ *
+ * A handshake that waits for its client can be given up for another one: then the oldest goes, if it
+ * had its time. With threads there are so many at the most; new clients leave a quarter of that to
+ * those that show a ticket or are on their way already. Once there are many, nobody gets more than a
+ * small share of them, and the last places are for addresses that have none; a thread takes those of
+ * addresses with few first: whoever floods waits behind himself.
+ */
+#include <openssl/crypto.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "front/tls/tls_conn.h"
+
+enum {
+	GRACE_MS = 1000,
+	MANY = SL_TLS_HANDSHAKES / 4,
+	SHARE = SL_TLS_HANDSHAKES / 32, /* of a bucket, when there are many */
+	LAST = SL_TLS_HANDSHAKES / 8,   /* places for buckets without one */
+	FEW = 16,                       /* as a browser, or a client that measures, begins */
+};
+
+/* An IPv4 address or an IPv6 /64. */
+static uint16_t bucket_of(const struct sl_tls_conn *c)
+{
+	struct sl_conn_info in;
+	uint64_t words[2];
+
+	c->filter.below.ops->info(c->filter.below.self, &in);
+	words[0] = in.peer.family == 4 ? sl_get_be32(in.peer.addr) : sl_get_be64(in.peer.addr);
+	words[1] = in.peer.family;
+	return sl_siphash13_words(&c->tls->key, words, 2) % SL_TLS_BUCKETS;
+}
+
+static void put_hs(struct sl_tls *t, struct sl_tls_hs *hs)
+{
+	sl_tls_hs_end(hs);
+	OPENSSL_cleanse(hs->in, hs->in_len);
+	t->shares[hs->bucket]--;
+	sl_pool_put(&t->hs, hs);
+	t->stats.handshakes--;
+}
+
+/* From then on it is the thread's; false: it has no room. */
+static bool submit(struct sl_tls *t, struct sl_tls_hs *hs)
+{
+	hs->queued_ns = *t->cfg.now_ns;
+	hs->away = true;
+	if (t->cfg.submit(t->cfg.arg, hs)) {
+		t->queued++;
+		return true;
+	}
+	hs->away = false;
+	return false;
+}
+
+/* What a thread has of it is freed there. */
+static void end_hs(struct sl_tls *t, struct sl_tls_hs *hs)
+{
+	hs->step = SL_TLS_LEFT;
+	hs->conn = NULL;
+	if (!hs->ssl || !submit(t, hs))
+		put_hs(t, hs);
+}
+
+void sl_tls_hs_leave(struct sl_tls_conn *c)
+{
+	struct sl_tls_hs *hs = c->hs;
+
+	c->hs = NULL;
+	if (!hs)
+		return;
+	hs->conn = NULL;
+	if (hs->away) {
+		atomic_store_explicit(&hs->gone, true, memory_order_relaxed);
+		return; /* until it is back */
+	}
+	sl_list_del(&hs->link);
+	end_hs(c->tls, hs);
+}
+
+static struct sl_tls_hs *new_hs(struct sl_tls_conn *c)
+{
+	struct sl_tls *t = c->tls;
+	uint16_t bucket = bucket_of(c);
+	uint32_t all = t->stats.handshakes, share = t->shares[bucket];
+	struct sl_tls_hs *hs;
+
+	if (all >= MANY && share && (share >= SHARE || all >= SL_TLS_HANDSHAKES - LAST))
+		return NULL;
+	hs = sl_pool_get(&t->hs);
+	if (!hs) {
+		struct sl_tls_hs *old = sl_list_first(&t->waiting, struct sl_tls_hs, link);
+
+		/* The one that has waited for its client for longest makes room, if it had its time. */
+		if (old && *t->cfg.now_ns - old->queued_ns > GRACE_MS * SL_NS_PER_MS)
+			sl_tls_break(old->conn, SL_TLS_END_GONE);
+		hs = sl_pool_get(&t->hs);
+	}
+	if (!hs)
+		return NULL;
+	memset(hs, 0, offsetof(struct sl_tls_hs, in));
+	hs->conn = c;
+	hs->server = sl_tls_server_get(c->server);
+	hs->bucket = bucket;
+	hs->few = ++t->shares[bucket] <= FEW;
+	sl_list_init(&hs->link);
+	t->stats.handshakes++;
+	return hs;
+}
+
+/* How many bytes of hs->in are whole records. */
+static size_t whole_records(const struct sl_tls_hs *hs, size_t len)
+{
+	size_t at = 0;
+
+	while (len - at >= SL_TLS_HEAD) {
+		size_t next = at + SL_TLS_HEAD + ((size_t)hs->in[at + 3] << 8 | hs->in[at + 4]);
+
+		if (next > len)
+			break;
+		at = next;
+	}
+	return at;
+}
+
+/* What a record of a handshake may begin with; the first one can be nothing but a ClientHello. */
+static bool begins_well(struct sl_tls_conn *c)
+{
+	static const char plain[] = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n"
+				    "Content-Length: 37\r\nConnection: close\r\n\r\n"
+				    "this port speaks https, and not http\n";
+	uint8_t head[SL_TLS_HEAD];
+	size_t n = sl_tls_held_copy(c, head, sizeof(head)), body;
+
+	/* Whoever forgot the s of https is told so. */
+	if (!c->hs && n && head[0] >= 'A' && head[0] <= 'Z') {
+		c->filter.below.ops->write_head(c->filter.below.self, plain, sizeof(plain) - 1);
+		sl_tls_end(c, SL_TLS_END_PLAIN);
+		return false;
+	}
+	if (n &&
+	    (c->hs ? head[0] < SL_TLS_CCS || head[0] > SL_TLS_DATA : head[0] != SL_TLS_HANDSHAKE)) {
+		sl_tls_fail(c, SL_TLS_END_UNEXPECTED);
+		return false;
+	}
+	if (n < SL_TLS_HEAD)
+		return false;
+	body = (size_t)head[3] << 8 | head[4];
+	if (body > SL_TLS_CIPHER_MAX) {
+		sl_tls_fail(c, SL_TLS_END_OVERFLOW);
+		return false;
+	}
+	return c->held.len >= SL_TLS_HEAD + body;
+}
+
+void sl_tls_hello(struct sl_tls_conn *c)
+{
+	struct sl_tls *t = c->tls;
+	struct sl_tls_hs *hs;
+	uint32_t places = SL_TLS_QUEUE;
+	uint8_t name[16];
+
+	if (!begins_well(c))
+		return;
+	if (!c->hs)
+		c->hs = new_hs(c);
+	hs = c->hs;
+	if (!hs) {
+		sl_tls_shed(c);
+		return;
+	}
+	hs->in_len = (uint32_t)whole_records(hs, sl_tls_held_copy(c, hs->in, sizeof(hs->in)));
+	if (!hs->begun)
+		hs->ticket = sl_tls_hello_ticket(sl_span_of(hs->in, hs->in_len), name);
+	sl_list_del(&hs->link);
+	c->state = SL_TLS_AWAY;
+	if (!hs->begun && !hs->ticket && t->shares[hs->bucket] != 1)
+		places = SL_TLS_QUEUE / 4 * 3;
+	if (t->queued >= places || !submit(t, hs))
+		sl_tls_shed(c);
+}
+
+/* --- what comes back --- */
+
+static bool keep_who(struct sl_tls_conn *c, const struct sl_tls_hs *hs)
+{
+	struct sl_tls_who *w;
+
+	c->sni_len = (uint8_t)hs->sni_len;
+	if (hs->sni_len <= SL_TLS_NAME_INLINE)
+		memcpy(c->sni, hs->sni, hs->sni_len);
+	if (hs->sni_len <= SL_TLS_NAME_INLINE && !hs->subject_len && !hs->san_len)
+		return true;
+	w = c->who = sl_pool_get(&c->tls->who);
+	if (!w)
+		return false;
+	w->subject_len = hs->subject_len;
+	w->san_len = hs->san_len;
+	memcpy(w->sni, hs->sni, hs->sni_len);
+	memcpy(w->subject, hs->subject, hs->subject_len);
+	memcpy(w->san, hs->san, hs->san_len);
+	return true;
+}
+
+static void open_conn(struct sl_tls_conn *c, struct sl_tls_hs *hs)
+{
+	struct sl_tls *t = c->tls;
+
+	if (hs->resumed)
+		t->stats.resumed++;
+	else
+		t->stats.full++;
+	c->rx = hs->rx;
+	c->tx = hs->tx;
+	c->resumed = hs->resumed;
+	if (!keep_who(c, hs)) {
+		sl_tls_break(c, SL_TLS_END_NO_MEMORY);
+		return;
+	}
+	c->cert = hs->cert;
+	hs->cert = NULL;
+	hs->conn = NULL;
+	sl_tls_server_put(c->server);
+	c->server = NULL;
+	c->state = SL_TLS_OPEN;
+	put_hs(t, hs);
+	sl_tls_enter(c);
+	c->filter.up->opened(c->filter.user);
+	if (!sl_tls_leave(c))
+		return;
+	/* Below, more may have been held back: that is offered when this is used up. */
+	sl_tls_enter(c);
+	sl_tls_pump(c);
+	if (sl_tls_leave(c) && c->state == SL_TLS_OPEN && !c->paused)
+		c->filter.below.ops->resume(c->filter.below.self);
+}
+
+void sl_tls_result(struct sl_tls *t, struct sl_tls_hs *hs)
+{
+	struct sl_tls_conn *c = hs->conn;
+
+	t->queued--;
+	hs->away = false;
+	if (hs->step != SL_TLS_LEFT) { /* else what it waited for the step before is still there */
+		t->stats.steps++;
+		t->stats.waited_ns += hs->waited_ns;
+	}
+	if (!c) {
+		end_hs(t, hs);
+		return;
+	}
+	c->state = SL_TLS_HELLO; /* it is here */
+	if (hs->out_len &&
+	    !c->filter.below.ops->write_head(c->filter.below.self, hs->out, hs->out_len)) {
+		sl_tls_break(c, SL_TLS_END_NO_MEMORY);
+		return;
+	}
+	sl_tls_held_drop(c, hs->in_used);
+	if (hs->step == SL_TLS_DONE) {
+		open_conn(c, hs);
+		return;
+	}
+	if (hs->step != SL_TLS_MORE) {
+		sl_tls_end(c, hs->peer_alert ? SL_TLS_END_PEER : sl_tls_end_of(hs->alert));
+		return;
+	}
+	hs->begun = true;
+	hs->queued_ns = *t->cfg.now_ns;
+	sl_list_add_tail(&t->waiting, &hs->link);
+	sl_tls_enter(c);
+	if (c->held.len)
+		sl_tls_hello(c);
+	if (sl_tls_leave(c) && c->state == SL_TLS_HELLO)
+		c->filter.below.ops->resume(c->filter.below.self);
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading: records that are whole in what comes are opened where they lie and offered at once.
+ * Whatever else, the rest of a record or what the layer above has not taken, is held (held.c), and
+ * opened and offered from there.
+ *
+ * Read from the bottom: sl_tls_take -> open_record, offer_at; sl_tls_pump -> open_held, offer_held.
+ */
+#include <string.h>
+
+#include "front/tls/tls_conn.h"
+
+enum {
+	PIECES_MAX = 64,
+	CONTROL_MAX = 64,
+	KEY_UPDATE = 24,
+	CLOSE_NOTIFY = 0,
+	USER_CANCELED = 90,
+};
+
+/* A record with one of these, or with nothing: few of them may follow each other. */
+static bool quiet(struct sl_tls_conn *c)
+{
+	if (++c->quiet <= SL_TLS_QUIET_MAX)
+		return true;
+	sl_tls_fail(c, SL_TLS_END_UNEXPECTED);
+	return false;
+}
+
+static bool take_alert(struct sl_tls_conn *c, const uint8_t *bytes, size_t len)
+{
+	if (len != 2) {
+		sl_tls_fail(c, SL_TLS_END_DECODE);
+		return false;
+	}
+	if (bytes[1] == USER_CANCELED)
+		return quiet(c);
+	if (bytes[1] != CLOSE_NOTIFY) {
+		sl_tls_break(c, SL_TLS_END_PEER);
+		return false;
+	}
+	c->eof = true;
+	sl_tls_held_free(c);
+	sl_tls_enter(c);
+	c->filter.up->eof(c->filter.user);
+	sl_tls_leave(c);
+	return false;
+}
+
+/* Only KeyUpdate may follow a handshake: tickets are ours to give, certificates were not asked for. */
+static bool take_message(struct sl_tls_conn *c, const uint8_t *bytes, size_t len)
+{
+	static const uint8_t head[] = {KEY_UPDATE, 0, 0, 1};
+
+	if (len != 5 || memcmp(bytes, head, sizeof(head)) != 0) {
+		sl_tls_fail(c, SL_TLS_END_UNEXPECTED);
+		return false;
+	}
+	if (bytes[4] > 1) {
+		sl_tls_fail(c, SL_TLS_END_ILLEGAL);
+		return false;
+	}
+	if (!quiet(c))
+		return false;
+	c->tls->stats.key_updates++;
+	c->update_due |= bytes[4];
+	if (sl_tls_dir_update(c->tls->ciphers, &c->rx))
+		return true;
+	sl_tls_fail(c, SL_TLS_END_INTERNAL);
+	return false;
+}
+
+/* What is no data, or empty. False: nothing of this connection is to be looked at any more. */
+static bool take_control(struct sl_tls_conn *c, uint8_t type, const uint8_t *bytes, size_t len)
+{
+	switch (type) {
+	case SL_TLS_DATA: return quiet(c);
+	case SL_TLS_ALERT: return take_alert(c, bytes, len);
+	case SL_TLS_HANDSHAKE: return take_message(c, bytes, len);
+	default: sl_tls_fail(c, SL_TLS_END_UNEXPECTED); return false;
+	}
+}
+
+static size_t body_len(const uint8_t head[SL_TLS_HEAD])
+{
+	return (size_t)head[3] << 8 | head[4];
+}
+
+static bool head_is_good(struct sl_tls_conn *c, const uint8_t head[SL_TLS_HEAD])
+{
+	if (head[0] == SL_TLS_DATA && body_len(head) <= SL_TLS_CIPHER_MAX)
+		return true;
+	sl_tls_fail(c, head[0] == SL_TLS_DATA ? SL_TLS_END_OVERFLOW : SL_TLS_END_UNEXPECTED);
+	return false;
+}
+
+/* Behind the content stands its type, behind that zeros. Returns how long the content is. */
+static size_t strip_padding(const struct sl_tls_piece *pieces, unsigned cnt, uint8_t *type)
+{
+	size_t end = 0, limit;
+
+	for (unsigned i = 0; i < cnt; i++)
+		end += pieces[i].len;
+	limit = end - SL_TLS_TAG;
+	while (cnt--) {
+		size_t start = end - pieces[cnt].len;
+
+		for (size_t at = end < limit ? end : limit; at > start; at--) {
+			*type = pieces[cnt].ptr[at - 1 - start];
+			if (*type)
+				return at - 1;
+		}
+		end = start;
+	}
+	*type = 0;
+	return 0;
+}
+
+static bool open_record(struct sl_tls_conn *c, const uint8_t head[SL_TLS_HEAD],
+			const struct sl_tls_piece *pieces, unsigned cnt, uint8_t *type,
+			size_t *content)
+{
+	if (!sl_tls_open(c->tls->ciphers, &c->rx, head, pieces, cnt)) {
+		sl_tls_fail(c, SL_TLS_END_BAD_RECORD);
+		return false;
+	}
+	c->tls->stats.records_in++;
+	*content = strip_padding(pieces, cnt, type);
+	if (*content <= SL_TLS_PLAIN_MAX)
+		return true;
+	sl_tls_fail(c, SL_TLS_END_OVERFLOW);
+	return false;
+}
+
+static size_t offer(struct sl_tls_conn *c, struct sl_chunk *piece, bool *alive)
+{
+	size_t used;
+
+	c->quiet = 0;
+	c->again = false;
+	sl_tls_enter(c);
+	used = c->filter.up->input(c->filter.user, piece);
+	*alive = sl_tls_leave(c) && c->state == SL_TLS_OPEN;
+	return used;
+}
+
+/* --- from what is held --- */
+
+/* Offers a frame of content; it is off the list meanwhile, since it may be taken. */
+static bool offer_frame(struct sl_tls_conn *c)
+{
+	struct sl_umem *u = c->tls->cfg.umem;
+	struct sl_frame *f = sl_tls_held_pop(c);
+	size_t n = f->len, used;
+	struct sl_chunk piece = {
+		.ptr = f->data, .len = n, .frame = f, .rx_ns = f->rx_ns, .take_ns = f->take_ns};
+	bool alive;
+
+	c->held.plain = (uint16_t)(c->held.plain - n);
+	used = offer(c, &piece, &alive);
+	if (!piece.frame)
+		return alive;
+	if (!alive || used == n) {
+		sl_frame_put(u, f);
+		return alive;
+	}
+	f->data += used;
+	f->len = (uint16_t)(n - used);
+	sl_tls_held_push(c, f);
+	c->held.plain = (uint16_t)(c->held.plain + f->len);
+	c->paused = !(used && c->again);
+	return !c->paused;
+}
+
+/* False: the layer above wants no more now, or is gone. */
+static bool offer_held(struct sl_tls_conn *c)
+{
+	const struct sl_frame *f = c->held.head;
+	struct sl_chunk piece = {
+		.ptr = f->data, .len = c->held.plain, .rx_ns = f->rx_ns, .take_ns = f->take_ns};
+	bool alive;
+	size_t used;
+
+	if (f->len <= c->held.plain)
+		return offer_frame(c);
+	used = offer(c, &piece, &alive);
+	if (!alive)
+		return false;
+	c->paused = used < c->held.plain && !(used && c->again);
+	c->held.plain = (uint16_t)(c->held.plain - used);
+	sl_tls_held_drop(c, used);
+	return !c->paused;
+}
+
+/* The next record of what is held. False: it is not whole, or there is nothing more to do. */
+static bool open_held(struct sl_tls_conn *c)
+{
+	struct sl_tls_piece pieces[PIECES_MAX];
+	uint8_t head[SL_TLS_HEAD], bytes[CONTROL_MAX], type;
+	size_t body, content, left;
+	unsigned cnt = 0;
+
+	if (sl_tls_held_copy(c, head, SL_TLS_HEAD) < SL_TLS_HEAD || !head_is_good(c, head))
+		return false;
+	body = left = body_len(head);
+	if (c->held.len < SL_TLS_HEAD + body)
+		return false;
+	sl_tls_held_drop(c, SL_TLS_HEAD);
+	for (struct sl_frame *f = c->held.head; left && cnt < PIECES_MAX; f = f->next) {
+		size_t n = f->len < left ? f->len : left;
+
+		pieces[cnt++] = (struct sl_tls_piece){f->data, n};
+		left -= n;
+	}
+	if (left) {
+		sl_tls_fail(c, SL_TLS_END_NO_MEMORY);
+		return false;
+	}
+	if (!open_record(c, head, pieces, cnt, &type, &content))
+		return false;
+	if (type == SL_TLS_DATA && content) {
+		c->held.plain = (uint16_t)content;
+		c->held.skip = (uint16_t)(body - content);
+		return true;
+	}
+	content = content < CONTROL_MAX ? content : CONTROL_MAX;
+	sl_tls_held_copy(c, bytes, content);
+	sl_tls_held_drop(c, body);
+	return take_control(c, type, bytes, content);
+}
+
+void sl_tls_pump(struct sl_tls_conn *c)
+{
+	for (;;) {
+		if (c->held.plain) {
+			if (!offer_held(c))
+				return;
+			continue;
+		}
+		sl_tls_held_drop(c, c->held.skip);
+		c->held.skip = 0;
+		if (!open_held(c))
+			return;
+	}
+}
+
+/* --- from what comes --- */
+
+static bool hold(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at)
+{
+	if (sl_tls_hold(c, chunk, at))
+		return true;
+	sl_tls_break(c, SL_TLS_END_NO_MEMORY);
+	return false;
+}
+
+/* Content of a record that ends at `end`. False: the rest of the chunk is held, or all is over. */
+static bool offer_at(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at, size_t n, size_t end)
+{
+	struct sl_chunk piece = {
+		.ptr = chunk->ptr + at, .len = n, .rx_ns = chunk->rx_ns, .take_ns = chunk->take_ns};
+	struct sl_frame *f = end == chunk->len ? chunk->frame : NULL;
+	bool alive;
+	size_t used;
+
+	if (f) { /* nothing else is in it: whoever wants to keep it may */
+		f->data = (uint8_t *)(uintptr_t)piece.ptr;
+		f->len = (uint16_t)n;
+		piece.frame = f;
+	}
+	used = offer(c, &piece, &alive);
+	if (f && !piece.frame) {
+		chunk->frame = NULL;
+		return alive;
+	}
+	if (f) {
+		f->data = (uint8_t *)(uintptr_t)chunk->ptr;
+		f->len = (uint16_t)chunk->len;
+	}
+	if (!alive || used == n)
+		return alive;
+	c->paused = !(used && c->again);
+	if (!hold(c, chunk, at + used))
+		return false;
+	c->held.plain = (uint16_t)(n - used);
+	c->held.skip = (uint16_t)(end - at - n);
+	if (!c->paused)
+		sl_tls_pump(c);
+	return false;
+}
+
+/* The record at `at`, which is whole. False: nothing more is to be done with the chunk. */
+static bool take_record(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at)
+{
+	uint8_t *head = (uint8_t *)(uintptr_t)chunk->ptr + at, type;
+	struct sl_tls_piece piece = {head + SL_TLS_HEAD, body_len(head)};
+	size_t content;
+
+	if (!open_record(c, head, &piece, 1, &type, &content))
+		return false;
+	at += SL_TLS_HEAD;
+	if (type == SL_TLS_DATA && content)
+		return offer_at(c, chunk, at, content, at + piece.len);
+	return take_control(c, type, piece.ptr, content);
+}
+
+size_t sl_tls_take(struct sl_tls_conn *c, struct sl_chunk *chunk)
+{
+	const size_t len = chunk->len;
+	size_t at = 0;
+
+	if (c->paused)
+		return 0;
+	if (c->held.len) {
+		if (hold(c, chunk, 0))
+			sl_tls_pump(c);
+		return len;
+	}
+	while (len - at >= SL_TLS_HEAD) {
+		size_t whole = SL_TLS_HEAD + body_len(chunk->ptr + at);
+
+		if (!head_is_good(c, chunk->ptr + at))
+			return len;
+		if (len - at < whole)
+			break;
+		if (!take_record(c, chunk, at))
+			return len;
+		at += whole;
+	}
+	if (at < len)
+		hold(c, chunk, at);
+	return len;
+}

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Read from the bottom: thread_main -> connect_all -> connect_worker -> dial. */
+#include "gateway/dial.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/rand.h"
+#include "config/server.h"
+#include "core/group.h"
+#include "sandbox/sandbox.h"
+
+enum {
+	DIAL_TIMEOUT_MS = 1000,
+	BACKOFF_MIN_MS = 20,
+	BACKOFF_MAX_MS = 400, /* a backend is to be used again within a second of its return */
+	WATCH_MS = 20,        /* how soon a lost channel is noticed */
+	FULL_RINGS = 64, /* what the slots of a group take at the most, unless each has SLOTS_MIN */
+	SLOTS_MIN = 32,
+	THREADS_MAX = 64, /* attempts at a time: one that gets no answer takes DIAL_TIMEOUT_MS */
+};
+
+struct sl_dialler {
+	struct sl_list node; /* in the switchboard's */
+	struct sl_switchboard *board;
+	char *pool_name;
+	struct sl_cfg_backend backend; /* its texts are ours */
+	uint32_t agent_cnt;            /* 0: it is no server */
+	uint32_t since, edition;       /* the first and the last one that it is in */
+	uint32_t slots;                /* of the ring for small messages */
+	bool stop, busy;               /* busy: a thread has it */
+	uint64_t due_ns;               /* not dialled before */
+	unsigned backoff_ms;
+	bool complained; /* the log says that it is down */
+	struct {
+		struct sl_member *member;
+		char text[192];
+		bool on_fallback;
+	} workers[]; /* [board->worker_cnt] */
+};
+
+struct sl_switchboard {
+	struct sl_worker *workers;
+	unsigned worker_cnt;
+	pthread_mutex_t lock; /* all below, and what is said of diallers */
+	pthread_cond_t wake;
+	struct sl_list diallers;
+	uint32_t dialler_cnt;
+	bool stop, watched; /* watched: a thread that is free looks at the links */
+	pthread_t threads[THREADS_MAX];
+	unsigned thread_cnt;
+	struct sl_prng prng;
+};
+
+static void set_info(struct sl_dialler *d, unsigned worker, const char *text, bool on_fallback)
+{
+	pthread_mutex_lock(&d->board->lock);
+	snprintf(d->workers[worker].text, sizeof(d->workers[worker].text), "%s", text);
+	d->workers[worker].on_fallback = on_fallback;
+	pthread_mutex_unlock(&d->board->lock);
+}
+
+static struct sl_transport *dial(struct sl_dialler *d, const struct sl_worker *w,
+				 const char *endpoint, struct sl_err *err)
+{
+	struct sl_rpc_memory mem = {.addr = w->umem.area, .len = w->umem.area_len};
+	struct sl_rpc_config rpc;
+	struct sl_rpc_dial_options opt = {
+		.endpoint = endpoint,
+		.key_file = d->backend.key_file,
+		.mem = &mem,
+		.timeout_ms = DIAL_TIMEOUT_MS,
+		.worker = (uint16_t)w->index,
+		.rdma = {.source = d->backend.source,
+			 .device = d->backend.device,
+			 .port = d->backend.device_port,
+			 .tos = d->backend.tos},
+		.owner = d->backend.owner,
+	};
+
+	sl_rpc_config_default(&rpc);
+	opt.bulk_ring_len = rpc.bulk_ring_len;
+	opt.slots = d->slots;
+	return sl_rpc_dial(&opt, err);
+}
+
+static int hand_over(struct sl_dialler *d, struct sl_worker *w, struct sl_transport *t)
+{
+	struct sl_worker_msg *m = calloc(1, sizeof(*m));
+	int rc;
+
+	if (!m)
+		return -ENOMEM;
+	*m = (struct sl_worker_msg){
+		.verb = SL_WORKER_ADOPT, .member = d->workers[w->index].member, .transport = t};
+	rc = sl_worker_send(w, m);
+	if (rc)
+		free(m);
+	return rc;
+}
+
+/*
+ * One attempt for one worker: the backend's own endpoint first, then its fallback, if configured.
+ */
+static bool connect_worker(struct sl_dialler *d, struct sl_worker *w)
+{
+	struct sl_err err = SL_ERR(160);
+	struct sl_err err2 = SL_ERR(160);
+	char of_agent[SL_SERVER_ENDPOINT_LEN];
+	const char *endpoint = d->backend.endpoint;
+	bool fallback = false;
+	struct sl_transport *t;
+
+	if (d->agent_cnt) { /* a server: by the agent that is this worker's */
+		sl_server_endpoint(of_agent, w->index % d->agent_cnt, d->pool_name, &d->backend);
+		endpoint = of_agent;
+	}
+	t = dial(d, w, endpoint, &err);
+	if (!t && d->backend.fallback) {
+		t = dial(d, w, d->backend.fallback, &err2);
+		fallback = t != NULL;
+	}
+	if (!t) {
+		set_info(d, w->index, err.text, false);
+		if (!d->complained)
+			sl_log_warn("backend %s/%s is down: %s", d->pool_name, d->backend.name,
+				    err.text);
+		d->complained = true;
+		return false;
+	}
+	set_info(d, w->index, sl_rpc_transport_info(t), fallback);
+	if (fallback)
+		sl_log_warn("backend %s/%s: %s; worker %u uses its fallback %s: %s", d->pool_name,
+			    d->backend.name, err.text, w->index, d->backend.fallback,
+			    sl_rpc_transport_info(t));
+	else
+		sl_log_info("backend %s/%s is up for worker %u: %s", d->pool_name, d->backend.name,
+			    w->index, sl_rpc_transport_info(t));
+	d->complained = false;
+	sl_member_link_set(d->workers[w->index].member, SL_LINK_OFFERED);
+	if (hand_over(d, w, t)) {
+		sl_member_link_set(d->workers[w->index].member, SL_LINK_DOWN);
+		sl_rpc_dial_drop(t);
+		return false;
+	}
+	return true;
+}
+
+/* A worker that has no channel to it; NULL: each has one, or will. */
+static struct sl_worker *without_link(const struct sl_dialler *d)
+{
+	for (unsigned i = 0; i < d->board->worker_cnt; i++) {
+		if (sl_member_link(d->workers[i].member) == SL_LINK_DOWN)
+			return &d->board->workers[i];
+	}
+	return NULL;
+}
+
+/* For all workers, until one of them fails. False: it did. */
+static bool connect_all(struct sl_dialler *d)
+{
+	for (unsigned i = 0; i < d->board->worker_cnt; i++) {
+		if (sl_member_link(d->workers[i].member) == SL_LINK_DOWN &&
+		    !connect_worker(d, &d->board->workers[i]))
+			return false;
+	}
+	return true;
+}
+
+/* Half of the time is jitter, so that many gateways do not knock at the same moment. */
+static void set_due(struct sl_dialler *d, bool connected, uint64_t now_ns)
+{
+	unsigned half = d->backoff_ms / 2;
+
+	if (connected) {
+		d->backoff_ms = BACKOFF_MIN_MS;
+		d->due_ns = now_ns;
+		return;
+	}
+	d->due_ns = now_ns + (half + sl_prng_below(&d->board->prng, half + 1)) * SL_NS_PER_MS;
+	d->backoff_ms = d->backoff_ms * 2 < BACKOFF_MAX_MS ? d->backoff_ms * 2 : BACKOFF_MAX_MS;
+}
+
+/* Who has been due for longest; NULL, and when to look again: nobody is. */
+static struct sl_dialler *next_due(struct sl_switchboard *sb, uint64_t now_ns, uint64_t *look_ns)
+{
+	struct sl_dialler *first = NULL;
+	struct sl_list *at;
+
+	*look_ns = now_ns + WATCH_MS * SL_NS_PER_MS;
+	sl_list_for_each (at, &sb->diallers) {
+		struct sl_dialler *d = sl_container_of(at, struct sl_dialler, node);
+
+		if (d->stop || d->busy || !without_link(d))
+			continue;
+		if (d->due_ns < *look_ns)
+			*look_ns = d->due_ns;
+		if (d->due_ns <= now_ns && (!first || d->due_ns < first->due_ns))
+			first = d;
+	}
+	return first;
+}
+
+static void *thread_main(void *arg)
+{
+	struct sl_switchboard *sb = arg;
+
+	sl_thread_name_set("dialler");
+	sl_sandbox_thread(SL_THREAD_DIALLER);
+	pthread_mutex_lock(&sb->lock);
+	while (!sb->stop) {
+		uint64_t look_ns;
+		struct sl_dialler *d = next_due(sb, sl_now_ns(), &look_ns);
+		bool connected;
+
+		if (!d && sb->watched) {
+			pthread_cond_wait(&sb->wake, &sb->lock);
+			continue;
+		}
+		if (!d) {
+			struct timespec until = {.tv_sec = (time_t)(look_ns / SL_NS_PER_SEC),
+						 .tv_nsec = (long)(look_ns % SL_NS_PER_SEC)};
+
+			/* With the lock, which it lets go meanwhile. */
+			sb->watched = true;
+			pthread_cond_timedwait(&sb->wake, &sb->lock, &until);
+			sb->watched = false;
+			continue;
+		}
+		d->busy = true;
+		pthread_cond_signal(&sb->wake); /* another one watches, or takes the next */
+		pthread_mutex_unlock(&sb->lock);
+		connected = connect_all(d);
+		pthread_mutex_lock(&sb->lock);
+		d->busy = false;
+		set_due(d, connected, sl_now_ns());
+	}
+	pthread_mutex_unlock(&sb->lock);
+	return NULL;
+}
+
+struct sl_switchboard *sl_switchboard_create(struct sl_worker *workers, unsigned worker_cnt)
+{
+	struct sl_switchboard *sb = calloc(1, sizeof(*sb));
+	pthread_condattr_t attr;
+
+	if (!sb)
+		return NULL;
+	sb->workers = workers;
+	sb->worker_cnt = worker_cnt;
+	sl_list_init(&sb->diallers);
+	sl_prng_seed(&sb->prng, sl_now_ns() ^ (uintptr_t)sb);
+	pthread_mutex_init(&sb->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&sb->wake, &attr);
+	pthread_condattr_destroy(&attr);
+	return sb;
+}
+
+static void free_dialler(struct sl_dialler *d)
+{
+	free(d->pool_name);
+	free((char *)(uintptr_t)d->backend.name);
+	free((char *)(uintptr_t)d->backend.endpoint);
+	free((char *)(uintptr_t)d->backend.fallback);
+	free((char *)(uintptr_t)d->backend.key_file);
+	free((char *)(uintptr_t)d->backend.source);
+	free((char *)(uintptr_t)d->backend.device);
+	free(d);
+}
+
+static bool copy_text(const char **to, const char *from)
+{
+	*to = from ? strdup(from) : NULL;
+	return *to || !from;
+}
+
+static bool copy_names(struct sl_dialler *d, const char *pool, const struct sl_cfg_backend *b)
+{
+	d->pool_name = strdup(pool);
+	d->backend.owner = b->owner;
+	d->backend.concurrency = b->concurrency;
+	d->backend.device_port = b->device_port;
+	d->backend.tos = b->tos;
+	return d->pool_name && copy_text(&d->backend.name, b->name) &&
+	       copy_text(&d->backend.endpoint, b->endpoint) &&
+	       copy_text(&d->backend.fallback, b->fallback) &&
+	       copy_text(&d->backend.key_file, b->key_file) &&
+	       copy_text(&d->backend.source, b->source) && copy_text(&d->backend.device, b->device);
+}
+
+struct sl_dialler *sl_dialler_add(struct sl_switchboard *sb, const struct sl_cfg_pool *pool,
+				  uint32_t b, struct sl_member *const *members, uint32_t since,
+				  uint32_t agent_cnt)
+{
+	struct sl_dialler *d = calloc(1, sizeof(*d) + sb->worker_cnt * sizeof(d->workers[0]));
+	struct sl_rpc_config rpc;
+	int rc;
+
+	if (!d)
+		return NULL;
+	d->board = sb;
+	d->since = d->edition = since;
+	if (sl_server_is(&pool->backends[b]))
+		d->agent_cnt = agent_cnt;
+	d->backoff_ms = BACKOFF_MIN_MS;
+	for (unsigned i = 0; i < sb->worker_cnt; i++)
+		d->workers[i].member = members[i];
+	/* Each of many backends has few messages under way, and slots are resident, even pinned. */
+	sl_rpc_config_default(&rpc);
+	d->slots = rpc.slots;
+	while (d->slots > SLOTS_MIN && d->slots * pool->backend_cnt > FULL_RINGS * rpc.slots)
+		d->slots /= 2;
+	rc = copy_names(d, pool->name, &pool->backends[b]) ? 0 : -ENOMEM;
+	/* As many threads as there are diallers, up to a bound. */
+	if (!rc && sb->thread_cnt <= sb->dialler_cnt && sb->thread_cnt < THREADS_MAX) {
+		rc = sl_thread_start(&sb->threads[sb->thread_cnt], thread_main, sb);
+		sb->thread_cnt += !rc;
+	}
+	if (rc) {
+		free_dialler(d);
+		errno = -rc;
+		return NULL;
+	}
+	pthread_mutex_lock(&sb->lock);
+	sl_list_add_tail(&sb->diallers, &d->node);
+	sb->dialler_cnt++;
+	pthread_cond_signal(&sb->wake);
+	pthread_mutex_unlock(&sb->lock);
+	return d;
+}
+
+void sl_dialler_keep(struct sl_dialler *d, uint32_t edition)
+{
+	d->edition = edition;
+}
+
+bool sl_dialler_ready(const struct sl_dialler *d, uint32_t edition)
+{
+	for (unsigned i = 0; d->since == edition && i < d->board->worker_cnt; i++) {
+		if (sl_member_link(d->workers[i].member) != SL_LINK_UP)
+			return false;
+	}
+	return true;
+}
+
+void sl_switchboard_retire(struct sl_switchboard *sb, uint32_t edition)
+{
+	struct sl_list *at;
+
+	pthread_mutex_lock(&sb->lock);
+	sl_list_for_each (at, &sb->diallers) {
+		struct sl_dialler *d = sl_container_of(at, struct sl_dialler, node);
+
+		d->stop = d->edition != edition;
+	}
+	pthread_mutex_unlock(&sb->lock);
+}
+
+static void end_dialler(struct sl_dialler *d)
+{
+	struct sl_switchboard *sb = d->board;
+
+	sl_list_del(&d->node);
+	sb->dialler_cnt--;
+	for (unsigned i = 0; i < sb->worker_cnt; i++)
+		atomic_store_explicit(&d->workers[i].member->released, true, memory_order_release);
+	free_dialler(d);
+}
+
+void sl_switchboard_reap(struct sl_switchboard *sb)
+{
+	struct sl_list *at, *next;
+
+	pthread_mutex_lock(&sb->lock);
+	sl_list_for_each_safe (at, next, &sb->diallers) {
+		struct sl_dialler *d = sl_container_of(at, struct sl_dialler, node);
+
+		if (d->stop && !d->busy)
+			end_dialler(d);
+	}
+	pthread_mutex_unlock(&sb->lock);
+}
+
+void sl_switchboard_destroy(struct sl_switchboard *sb)
+{
+	struct sl_list *at, *next;
+
+	if (!sb)
+		return;
+	pthread_mutex_lock(&sb->lock);
+	sb->stop = true;
+	pthread_cond_broadcast(&sb->wake);
+	pthread_mutex_unlock(&sb->lock);
+	for (unsigned i = 0; i < sb->thread_cnt; i++)
+		pthread_join(sb->threads[i], NULL);
+	sl_list_for_each_safe (at, next, &sb->diallers)
+		end_dialler(sl_container_of(at, struct sl_dialler, node));
+	pthread_cond_destroy(&sb->wake);
+	pthread_mutex_destroy(&sb->lock);
+	free(sb);
+}
+
+void sl_dialler_info(struct sl_dialler *d, unsigned worker, struct sl_backend_info *out)
+{
+	pthread_mutex_lock(&d->board->lock);
+	snprintf(out->info, sizeof(out->info), "%s", d->workers[worker].text);
+	out->on_fallback = d->workers[worker].on_fallback;
+	pthread_mutex_unlock(&d->board->lock);
+}

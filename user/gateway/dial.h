@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connecting to backends, off the data path: a dialler keeps one backend connected with every
+ * worker, and hands transports over. A few threads do it for all diallers: whoever is due next is
+ * taken by a thread that is free, and one of those that are free watches for links that went down.
+ *
+ *   link of a member (core/group.h):   DOWN --dialled--> OFFERED --adopted--> UP --lost--> DOWN
+ *                                        ^ a thread here        ^ worker writes
+ */
+#ifndef SL_GATEWAY_DIAL_H
+#define SL_GATEWAY_DIAL_H
+
+#include "gateway/gateway.h"
+#include "worker/worker.h"
+
+struct sl_switchboard;
+struct sl_dialler;
+struct sl_member;
+
+/* For these workers. NULL: no memory. */
+struct sl_switchboard *sl_switchboard_create(struct sl_worker *workers, unsigned worker_cnt);
+/* Ends all threads and diallers. */
+void sl_switchboard_destroy(struct sl_switchboard *sb);
+
+/*
+ * Dials backend b of the pool from now on, for edition `since`; members: of each worker. Copies what
+ * it needs of the configuration. agent_cnt: agents of the gateway's own, for servers. NULL: no
+ * memory or thread, and errno.
+ */
+struct sl_dialler *sl_dialler_add(struct sl_switchboard *sb, const struct sl_cfg_pool *pool,
+				  uint32_t b, struct sl_member *const *members, uint32_t since,
+				  uint32_t agent_cnt);
+/* It is in this edition as well. */
+void sl_dialler_keep(struct sl_dialler *d, uint32_t edition);
+/* False: it is new in this edition, and some worker has no channel yet. */
+bool sl_dialler_ready(const struct sl_dialler *d, uint32_t edition);
+/* Those that are not in this edition dial no more. */
+void sl_switchboard_retire(struct sl_switchboard *sb, uint32_t edition);
+/* Frees those of which no attempt is under way any more, and releases their members. */
+void sl_switchboard_reap(struct sl_switchboard *sb);
+
+/* Transport line or the last error for that worker; whether it is the fallback. */
+void sl_dialler_info(struct sl_dialler *d, unsigned worker, struct sl_backend_info *out);
+
+#endif

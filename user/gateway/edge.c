@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From what the file says of each interface's clients to the program on it. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gateway/internal.h"
+
+enum { DEFAULTS = 2 }; /* 0.0.0.0/0 and ::/0 */
+
+static struct sl_xdp *find_xdp(struct sl_gateway *g, const char *name)
+{
+	for (uint32_t i = 0; i < g->xdp_cnt; i++) {
+		if (strcmp(g->xdp[i].ifname, name) == 0)
+			return &g->xdp[i];
+	}
+	return NULL;
+}
+
+static int apply_to(const struct sl_xdp *x, const struct sl_cfg_interface *ci)
+{
+	static const uint8_t families[DEFAULTS] = {4, 6};
+	struct sl_edge_rule *rules = calloc(ci->prefixes.cnt + DEFAULTS, sizeof(*rules));
+	uint32_t cnt = 0;
+	int rc;
+
+	if (!rules)
+		return -ENOMEM;
+	for (; cnt < ci->prefixes.cnt; cnt++) {
+		const struct sl_cfg_prefix *p = &ci->prefixes.list[cnt];
+
+		rules[cnt] = (struct sl_edge_rule){
+			.family = p->family,
+			.len = p->len,
+			.action = p->deny ? SL_PREFIX_DENY : SL_PREFIX_ALLOW,
+			.origin = SL_PREFIX_OF_FILE,
+		};
+		memcpy(rules[cnt].addr, p->addr, sizeof(p->addr));
+	}
+	/* "Only these" denies all others, unless the file itself has a rule for all. */
+	for (int i = 0; i < DEFAULTS && ci->allow_cnt; i++) {
+		bool said = false;
+
+		for (uint32_t k = 0; k < ci->prefixes.cnt; k++)
+			said |= ci->prefixes.list[k].family == families[i] &&
+				!ci->prefixes.list[k].len;
+		if (!said)
+			rules[cnt++] = (struct sl_edge_rule){.family = families[i],
+							     .action = SL_PREFIX_DENY,
+							     .origin = SL_PREFIX_OF_FILE};
+	}
+	rc = sl_xdp_edge_vlan(x, ci->vlan);
+	if (!rc)
+		rc = sl_xdp_edge_apply(x, rules, cnt);
+	free(rules);
+	return rc;
+}
+
+int sl_edge_apply(struct sl_gateway *g, const struct sl_config *cfg)
+{
+	int rc = 0;
+
+	/* One that is taken out of the file is served until the restart, as before. */
+	for (uint32_t i = 0; i < cfg->interface_cnt && !rc; i++) {
+		const struct sl_cfg_interface *ci = &cfg->interfaces[i];
+		const struct sl_xdp *x = find_xdp(g, ci->name);
+
+		if (x)
+			rc = apply_to(x, ci);
+	}
+	return rc;
+}
+
+int sl_gateway_edge_change(struct sl_gateway *g, const char *ifname,
+			   const struct sl_edge_rule *rules, uint32_t cnt, struct sl_err *err)
+{
+	struct sl_xdp *x = find_xdp(g, ifname);
+	int rc = 0;
+
+	if (!x)
+		return sl_fail(
+			err, -ENODEV,
+			"found interface \"%.64s\"; allowed: those that `sluice status` lists",
+			ifname);
+	for (uint32_t i = 0; i < cnt && !rc; i++) {
+		if (rules[i].action) {
+			rc = sl_xdp_edge_set(x, &rules[i]);
+			continue;
+		}
+		rc = sl_xdp_edge_remove(x, &rules[i]);
+		if (rc == -ENOENT)
+			rc = 0;
+	}
+	if (rc)
+		sl_err_set(err, "interface %s: %s", ifname,
+			   rc == -ENOSPC ? "as many prefixes as there is room for" : strerror(-rc));
+	return rc;
+}
+
+int sl_gateway_edge_list(struct sl_gateway *g, const char *ifname, struct sl_edge_rule *rules,
+			 uint32_t max)
+{
+	const struct sl_xdp *x = find_xdp(g, ifname);
+
+	return x ? sl_xdp_edge_list(x, rules, max) : -ENODEV;
+}

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/internal.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "core/group.h"
+#include "net/handover.h"
+#include "xio/probe.h"
+
+/* A half page packs twice as many small segments into the same memory, and holds an MTU of 1500. */
+enum { FRAME_SIZE_MIN = 2048, FRAME_SIZE_MAX = 4096, BUSY_POLL_US = 20, SPARE_SERVICES = 8 };
+
+static int fail(struct sl_err *err, int rc, const char *what)
+{
+	sl_err_set(err, "%s: %s", what, strerror(rc < 0 ? -rc : rc));
+	return rc < 0 ? rc : -rc;
+}
+
+/* --- interfaces and queues --- */
+
+static int open_interfaces(struct sl_gateway *g, struct sl_err *err)
+{
+	for (uint32_t i = 0; i < g->cfg->interface_cnt; i++) {
+		const struct sl_cfg_interface *ci = &g->cfg->interfaces[i];
+		struct sl_xdp_options o = {
+			.worker_cnt = g->cfg->worker_cnt,
+			.service_cnt = g->service_max,
+			.generic = ci->mode == SL_ATTACH_GENERIC,
+			.share = i ? &g->xdp[0] : NULL,
+		};
+		int rc = sl_xdp_open(&g->xdp[i], ci->name, &o, err);
+
+		if (rc)
+			return rc;
+		g->xdp_cnt++;
+		if (g->service_max > g->xdp[i].service_cnt) /* adopted ones have what they have */
+			g->service_max = g->xdp[i].service_cnt;
+		if (ci->mode == SL_ATTACH_NATIVE && g->xdp[i].generic)
+			return sl_fail(err, -EOPNOTSUPP,
+				       "%s:%d: interface %s: mode = native, but: %s", g->cfg->file,
+				       ci->line, ci->name, g->xdp[i].mode);
+		if (ci->mode == SL_ATTACH_ADOPT && g->xdp[i].attach != SL_XDP_ADOPTED)
+			return sl_fail(
+				err, -ENOENT,
+				"%s:%d: interface %s: mode = adopt, but no sluice program is "
+				"attached; "
+				"attach it with ip link or xdp-loader first",
+				g->cfg->file, ci->line, ci->name);
+	}
+	return 0;
+}
+
+/* A frame holds a packet of the largest MTU, its Ethernet header, and the kernel's headroom. */
+static int choose_frame_size(struct sl_gateway *g, struct sl_err *err)
+{
+	uint32_t need = 0;
+
+	for (uint32_t i = 0; i < g->cfg->interface_cnt; i++) {
+		struct sl_nic_info nic;
+		int rc = sl_probe_nic(g->cfg->interfaces[i].name, &nic);
+
+		if (rc)
+			return fail(err, rc, g->cfg->interfaces[i].name);
+		need = sl_xsk_frame_need(nic.mtu) > need ? sl_xsk_frame_need(nic.mtu) : need;
+		if (need > FRAME_SIZE_MAX)
+			return sl_fail(
+				err, -EMSGSIZE,
+				"%s:%d: interface %s: MTU %u needs frames of %u bytes; AF_XDP "
+				"allows %d, so lower the MTU",
+				g->cfg->file, g->cfg->interfaces[i].line,
+				g->cfg->interfaces[i].name, nic.mtu, need, FRAME_SIZE_MAX);
+	}
+	g->frame_size = need <= FRAME_SIZE_MIN ? FRAME_SIZE_MIN : FRAME_SIZE_MAX;
+	return 0;
+}
+
+static int open_port(struct sl_gateway *g, uint32_t iface, uint16_t queue, struct sl_worker *w,
+		     struct sl_err *err)
+{
+	const struct sl_cfg_interface *ci = &g->cfg->interfaces[iface];
+	struct sl_xsk_options o = {
+		.rx_size = ci->ring_size,
+		.tx_size = ci->ring_size,
+		.fill_size = ci->ring_size,
+		.wish = ci->zero_copy ? SL_XSK_BEST : SL_XSK_COPY_ONLY,
+		.port_index = (uint8_t)w->port_cnt,
+		.worker = w->index,
+		.busy_poll_us = ci->busy_poll ? BUSY_POLL_US : 0,
+	};
+	int rc;
+
+	if (w->port_cnt == SL_MAX_PORTS)
+		return sl_fail(err, -E2BIG,
+			       "%s:%d: interface %s: more than %d queues for worker %u; "
+			       "raise workers { count }",
+			       g->cfg->file, ci->line, ci->name, SL_MAX_PORTS, w->index);
+	rc = sl_xsk_open(&w->ports[w->port_cnt], &w->umem, &g->xdp[iface], queue, &o, err);
+	if (!rc)
+		w->port_cnt++;
+	return rc;
+}
+
+/* Queues go round the workers, the same queue of each interface to the same worker. */
+static int open_ports(struct sl_gateway *g, struct sl_err *err)
+{
+	for (uint32_t i = 0; i < g->cfg->interface_cnt; i++) {
+		const struct sl_cfg_interface *ci = &g->cfg->interfaces[i];
+		struct sl_nic_info nic;
+		uint32_t cnt = ci->queue_cnt;
+		int rc = sl_probe_nic(ci->name, &nic);
+
+		if (rc)
+			return fail(err, rc, ci->name);
+		if (!cnt)
+			cnt = nic.queue_cnt;
+		if (!SL_HOLDS(g->cfg->worker_cnt))
+			return -EINVAL;
+		if (cnt < g->cfg->worker_cnt)
+			sl_log_warn(
+				"interface %s has %u queues for %u workers: some get no packets",
+				ci->name, cnt, g->cfg->worker_cnt);
+		for (uint32_t q = 0; q < cnt; q++) {
+			uint16_t queue = ci->queue_cnt ? ci->queues[q] : (uint16_t)q;
+
+			rc = open_port(g, i, queue, &g->workers[q % g->cfg->worker_cnt], err);
+			if (rc)
+				return rc;
+		}
+	}
+	return 0;
+}
+
+/* --- start and stop --- */
+
+static int create_workers(struct sl_gateway *g, struct sl_err *err)
+{
+	int rc = choose_frame_size(g, err);
+
+	if (rc)
+		return rc;
+	g->workers = calloc(g->cfg->worker_cnt, sizeof(*g->workers));
+	if (!g->workers)
+		return fail(err, -ENOMEM, "workers");
+	for (unsigned i = 0; i < g->cfg->worker_cnt; i++) {
+		g->worker_cnt++;
+		rc = sl_worker_init(&g->workers[i], g->cfg, i, g->frame_size);
+		if (rc)
+			return fail(
+				err, rc,
+				"cannot allocate a worker's frames; lower limits { frame_memory }");
+	}
+	return 0;
+}
+
+static int build_workers(struct sl_gateway *g, struct sl_err *err)
+{
+	int rc = 0;
+
+	if (g->worker_cnt > 1) {
+		g->hub = sl_handover_hub_create(g->worker_cnt,
+						g->cfg->limits.max_connections * g->worker_cnt,
+						g->frame_size);
+		if (!g->hub)
+			return fail(err, -errno, "hand-over directory");
+	}
+	g->handshakers = sl_handshakers_new(g->cfg, g->workers, g->worker_cnt);
+	if (!g->handshakers)
+		return fail(err, -ENOMEM, "handshakes");
+	for (unsigned i = 0; i < g->worker_cnt; i++) {
+		struct sl_worker *w = &g->workers[i];
+		struct sl_tls_config tls = {0};
+		struct sl_core_maps maps = {
+			.service_cnt = g->service_max,
+			.hist = sl_xdp_hist(&g->xdp[0], i, 0, 0),
+			.live = sl_xdp_live(&g->xdp[0], i, 0),
+			.ctl = g->xdp[0].ctl,
+		};
+
+		if (g->hub)
+			rc = sl_handover_join(g->hub, i, &w->net);
+		sl_handshakers_join(g->handshakers, i, &tls);
+		if (!rc)
+			rc = sl_worker_build(w, g->cfg, &maps, &tls);
+		if (rc)
+			return fail(err, rc, "cannot build a worker");
+	}
+	return 0;
+}
+
+int sl_gateway_start(struct sl_gateway *g, struct sl_err *err)
+{
+	int rc;
+
+	for (unsigned i = 0; i < g->worker_cnt; i++) {
+		rc = sl_worker_start(&g->workers[i]);
+
+		if (rc)
+			return fail(err, rc, "cannot start a worker");
+	}
+	rc = sl_handshakers_start(g->handshakers, g->cfg);
+	if (rc)
+		return fail(err, rc, "cannot start handshakes");
+	if (sl_edition_start(g))
+		return fail(err, -errno, "cannot start a dialler");
+	return 0;
+}
+
+static int open_listeners(struct sl_gateway *g, struct sl_err *err)
+{
+	uint32_t cnt;
+	struct sl_net_listener *l = sl_listeners_list(g->cfg, &cnt);
+	int rc = l ? 0 : -errno;
+
+	for (unsigned w = 0; w < g->worker_cnt && !rc; w++)
+		rc = sl_net_set_listeners(&g->workers[w].net, l, cnt);
+	if (!rc)
+		rc = sl_edge_apply(g, g->cfg); /* before the first packet is ours */
+	if (rc)
+		free(l);
+	else
+		rc = sl_listeners_apply(g, g->edition, l, cnt);
+	return rc ? fail(err, rc, "cannot set the listeners") : 0;
+}
+
+struct sl_gateway *sl_gateway_open(const struct sl_config *cfg, struct sl_err *err)
+{
+	struct sl_gateway *g = calloc(1, sizeof(*g));
+	uint32_t max;
+	int rc;
+
+	if (!g)
+		return NULL;
+	g->cfg = g->first.cfg = cfg;
+	g->edition = &g->first;
+	/* Room for pools that a reload brings. */
+	max = cfg->pool_cnt + SPARE_SERVICES;
+	g->service_max = max < SL_MAX_SERVICES ? max : SL_MAX_SERVICES;
+	g->start_ns = sl_now_ns();
+	g->xdp = calloc(cfg->interface_cnt, sizeof(*g->xdp));
+	rc = g->xdp ? 0 : fail(err, -ENOMEM, "gateway");
+	if (!rc)
+		rc = create_workers(g, err);
+	if (!rc)
+		rc = open_interfaces(g, err);
+	if (!rc)
+		rc = open_ports(g, err);
+	if (!rc)
+		rc = build_workers(g, err);
+	if (!rc) {
+		sl_edition_open(g);
+		g->switchboard = sl_switchboard_create(g->workers, g->worker_cnt);
+		rc = g->switchboard ? 0 : fail(err, -ENOMEM, "gateway");
+	}
+	if (!rc)
+		rc = sl_info_init(g) ? fail(err, -ENOMEM, "gateway") : 0;
+	if (!rc)
+		rc = open_listeners(g, err);
+	if (!rc)
+		return g;
+	sl_gateway_close(g);
+	return NULL;
+}
+
+void sl_gateway_close(struct sl_gateway *g)
+{
+	sl_switchboard_destroy(g->switchboard);
+	for (unsigned i = 0; i < g->worker_cnt; i++)
+		sl_worker_stop(&g->workers[i]);
+	sl_handshakers_stop(g->handshakers);
+	for (unsigned i = 0; i < g->worker_cnt; i++)
+		sl_worker_fini(&g->workers[i]);
+	sl_handshakers_free(g->handshakers);
+	sl_handover_hub_destroy(g->hub);
+	for (uint32_t i = 0; i < g->xdp_cnt; i++)
+		sl_xdp_close(&g->xdp[g->xdp_cnt - 1 - i]); /* the first one lends its maps */
+	sl_info_fini(g);
+	sl_editions_free(g);
+	free(g->listening);
+	free(g->workers);
+	free(g->xdp);
+	free(g);
+}
+
+bool sl_gateway_drain(struct sl_gateway *g)
+{
+	bool done = true;
+
+	for (unsigned i = 0; i < g->worker_cnt; i++) {
+		if (!g->draining &&
+		    sl_worker_tell(&g->workers[i],
+				   &(struct sl_worker_msg){.verb = SL_WORKER_DRAIN}))
+			return false;
+		if (!atomic_load_explicit(&g->workers[i].drained, memory_order_acquire))
+			done = false;
+	}
+	g->draining = true;
+	return done;
+}
+
+bool sl_gateway_ready(const struct sl_gateway *g, struct sl_err *why)
+{
+	const struct sl_table *t = g->edition->tables[0];
+
+	if (g->draining) {
+		sl_err_set(why, "draining");
+		return false;
+	}
+	for (uint32_t p = 0; p < g->cfg->pool_cnt; p++) {
+		bool up = false;
+
+		for (uint32_t b = 0; b < t->cfg->pools[p].backend_cnt && !up; b++)
+			up = sl_member_link(t->pools[p].members[b]) == SL_LINK_UP;
+		if (!up) {
+			sl_err_set(why, "no backend of pool %s is up", g->cfg->pools[p].name);
+			return false;
+		}
+	}
+	return true;
+}
+
+bool sl_gateway_fault(const struct sl_gateway *g, struct sl_err *why)
+{
+	for (unsigned i = 0; i < g->worker_cnt; i++) {
+		for (unsigned p = 0; p < g->workers[i].port_cnt; p++) {
+			if (sl_xsk_status(g->workers[i].ports[p], why))
+				return true;
+		}
+	}
+	return false;
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/client.h"
+#include "core/group.h"
+#include "xio/xsk_port.h"
+
+/*
+ * The workers' counters are read while they count: each is one aligned word with one writer, so a
+ * snapshot is exact per counter and only roughly simultaneous.
+ */
+
+int sl_info_init(struct sl_gateway *g)
+{
+	struct sl_gateway_info *in = &g->info;
+
+	in->service_max = g->service_max;
+	in->start_ns = g->start_ns;
+	in->worker_cnt = g->worker_cnt;
+	in->interface_cnt = g->xdp_cnt;
+	in->workers = calloc(g->worker_cnt, sizeof(*in->workers));
+	in->interfaces = calloc(g->xdp_cnt, sizeof(*in->interfaces));
+	if (!in->workers || !in->interfaces)
+		return -1;
+	return sl_info_resize(g, g->cfg);
+}
+
+int sl_info_resize(struct sl_gateway *g, const struct sl_config *cfg)
+{
+	uint32_t n = sl_edition_backends(cfg);
+
+	for (unsigned i = 0; i < g->worker_cnt; i++) {
+		struct sl_worker_info *wi = &g->info.workers[i];
+		struct sl_backend_info *room;
+
+		if (wi->backends && n <= wi->backend_max)
+			continue;
+		room = calloc(n + 1, sizeof(*room));
+		if (!room)
+			return -ENOMEM;
+		free(wi->backends);
+		wi->backends = room;
+		wi->backend_max = n;
+		wi->backend_cnt = 0;
+	}
+	return 0;
+}
+
+void sl_info_fini(struct sl_gateway *g)
+{
+	for (unsigned i = 0; g->info.workers && i < g->info.worker_cnt; i++)
+		free(g->info.workers[i].backends);
+	free(g->info.workers);
+	free(g->info.interfaces);
+}
+
+static void fill_backend(const struct sl_worker *w, const struct sl_cfg_pool *pool, uint32_t b,
+			 const struct sl_member *m, struct sl_backend_info *bi)
+{
+	enum sl_link link = sl_member_link(m);
+
+	bi->pool = pool->name;
+	bi->name = pool->backends[b].name;
+	bi->state = link == SL_LINK_UP        ? SL_RPC_UP
+		    : link == SL_LINK_OFFERED ? SL_RPC_CONNECTING
+					      : SL_RPC_DOWN;
+	if (m->dialler) /* else: not started yet */
+		sl_dialler_info(m->dialler, w->index, bi);
+	sl_rpc_channel_stats(m->channel, &bi->stats);
+}
+
+static void fill_worker(struct sl_gateway *g, struct sl_worker *w, struct sl_worker_info *wi)
+{
+	const struct sl_table *t;
+
+	wi->cpu = w->cpu;
+	wi->loops = w->loops;
+	wi->busy_loops = w->busy_loops;
+	wi->sleeps = w->sleeps;
+	wi->frames = w->umem.frame_cnt;
+	wi->frames_free = w->umem.free_cnt;
+	wi->exchanges = sl_pool_capacity(&w->core.exchanges);
+	wi->exchanges_used = sl_pool_used(&w->core.exchanges);
+	wi->clients = sl_pool_used(&w->core.clients);
+	wi->core = w->core.stats;
+	wi->core.stray_datagrams = sl_rpc_strays(w->core.rpc);
+	sl_tcp_stats(w->core.tcp, &wi->tcp);
+	sl_udp_stats(w->core.udp, &wi->udp);
+	sl_h2_env_stats(w->core.env.h2, &wi->h2);
+	sl_tls_stats(w->tls, &wi->tls);
+	wi->conn_bytes = wi->tcp.conn_bytes + (uint32_t)sizeof(struct sl_client);
+	memcpy(wi->drops, w->net.drops, sizeof(wi->drops));
+	wi->port_cnt = w->port_cnt;
+	for (unsigned i = 0; i < w->port_cnt; i++) {
+		const struct sl_port *p = w->ports[i];
+
+		snprintf(wi->ports[i].ifname, sizeof(wi->ports[i].ifname), "%s", p->ifname);
+		wi->ports[i].queue = p->queue;
+		wi->ports[i].mode = p->mode;
+		sl_xsk_stats(p, &wi->ports[i].stats);
+	}
+	t = g->edition->tables[w->index];
+	wi->backend_cnt = 0;
+	for (uint32_t p = 0; p < t->cfg->pool_cnt; p++) {
+		for (uint32_t b = 0; b < t->cfg->pools[p].backend_cnt; b++)
+			fill_backend(w, &t->cfg->pools[p], b, t->pools[p].members[b],
+				     &wi->backends[wi->backend_cnt++]);
+	}
+}
+
+struct sl_ring *sl_gateway_events(struct sl_gateway *g, uint32_t worker)
+{
+	return worker < g->worker_cnt ? g->workers[worker].core.events : NULL;
+}
+
+const struct sl_gateway_info *sl_gateway_info(struct sl_gateway *g)
+{
+	g->info.cfg = g->cfg;
+	g->info.draining = g->draining;
+	for (unsigned i = 0; i < g->worker_cnt; i++)
+		fill_worker(g, &g->workers[i], &g->info.workers[i]);
+	for (uint32_t i = 0; i < g->xdp_cnt; i++) {
+		struct sl_interface_info *ii = &g->info.interfaces[i];
+
+		snprintf(ii->name, sizeof(ii->name), "%s", g->xdp[i].ifname);
+		snprintf(ii->attach, sizeof(ii->attach), "%s", g->xdp[i].mode);
+		sl_xdp_verdicts(&g->xdp[i], ii->verdicts);
+	}
+	return &g->info;
+}
+
+uint32_t sl_gateway_slot(const struct sl_gateway *g, uint32_t pool)
+{
+	return g->edition->slots[pool];
+}
+
+const struct sl_svc_hist *sl_gateway_hist(const struct sl_gateway *g, uint32_t worker,
+					  uint32_t slot, enum sl_stage stage)
+{
+	return sl_xdp_hist(&g->xdp[0], worker, slot, stage);
+}
+
+void sl_gateway_live(const struct sl_gateway *g, uint32_t worker, uint32_t slot,
+		     struct sl_svc_live *out)
+{
+	const struct sl_svc_live *live = sl_xdp_live(&g->xdp[0], worker, slot);
+	uint32_t seq;
+
+	do {
+		seq = __atomic_load_n(&live->seq, __ATOMIC_ACQUIRE);
+		memcpy(out, live, sizeof(*out));
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	} while ((seq & 1) || seq != __atomic_load_n(&live->seq, __ATOMIC_RELAXED));
+}
+
+struct sl_svc_ctl *sl_gateway_ctl(struct sl_gateway *g, uint32_t slot)
+{
+	return &g->xdp[0].ctl[slot];
+}

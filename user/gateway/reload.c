@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Read from the bottom: sl_gateway_reload begins, sl_gateway_step takes it further. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "core/reload.h"
+#include "gateway/internal.h"
+
+enum {
+	DIAL_WAIT_MS = 1500,  /* a new backend that is not there must not put off the reload */
+	EDITIONS_MAX = 64,    /* kept by requests that do not end */
+	LAST_WORDS_MS = 2000, /* for replies that were given, and for connections that close */
+};
+
+/* --- editions --- */
+
+void sl_edition_open(struct sl_gateway *g)
+{
+	for (unsigned w = 0; w < g->worker_cnt; w++)
+		g->first.tables[w] = g->workers[w].core.table;
+	for (uint32_t p = 0; p < g->cfg->pool_cnt; p++)
+		g->first.slots[p] = p;
+}
+
+uint32_t sl_edition_backends(const struct sl_config *cfg)
+{
+	uint32_t n = 0;
+
+	for (uint32_t p = 0; p < cfg->pool_cnt; p++)
+		n += cfg->pools[p].backend_cnt;
+	return n;
+}
+
+static int dial_member(struct sl_gateway *g, struct sl_edition *e, uint32_t p, uint32_t b)
+{
+	struct sl_member *members[SL_MAX_WORKERS] = {NULL};
+	const struct sl_cfg_pool *pool = &e->cfg->pools[p];
+	struct sl_dialler *d;
+
+	for (unsigned w = 0; w < g->worker_cnt; w++) {
+		if (!SL_HOLDS(e->tables[w]))
+			return -1;
+		members[w] = e->tables[w]->pools[p].members[b];
+	}
+	if (!SL_HOLDS(members[0]))
+		return -1;
+	d = members[0]->dialler;
+	if (d) {
+		sl_dialler_keep(d, e->number);
+		return 0;
+	}
+	d = sl_dialler_add(g->switchboard, pool, b, members, e->number, e->cfg->agents.count);
+	for (unsigned w = 0; w < g->worker_cnt; w++) {
+		members[w]->dialler = d;
+		if (!d)
+			atomic_store(&members[w]->released, true);
+	}
+	return d ? 0 : -1;
+}
+
+static int dial_edition(struct sl_gateway *g, struct sl_edition *e)
+{
+	int rc = 0, error = 0;
+
+	for (uint32_t p = 0; p < e->cfg->pool_cnt; p++) {
+		for (uint32_t b = 0; b < e->cfg->pools[p].backend_cnt; b++) {
+			if (dial_member(g, e, p, b)) {
+				error = errno;
+				rc = -1;
+			}
+		}
+	}
+	errno = error;
+	return rc;
+}
+
+int sl_edition_start(struct sl_gateway *g)
+{
+	return dial_edition(g, g->edition);
+}
+
+static void free_edition(struct sl_gateway *g, struct sl_edition *e)
+{
+	sl_config_free(e->own);
+	if (e != &g->first)
+		free(e);
+}
+
+void sl_editions_free(struct sl_gateway *g)
+{
+	struct sl_edition *older;
+
+	if (g->next)
+		free_edition(g, g->next);
+	for (struct sl_edition *e = g->edition; e; e = older) {
+		older = e->older;
+		free_edition(g, e);
+	}
+}
+
+/* --- slots in the maps --- */
+
+static bool is_taken(const struct sl_gateway *g, uint32_t slot)
+{
+	const struct sl_list *at;
+
+	for (unsigned w = 0; w < g->worker_cnt; w++) {
+		sl_list_for_each (at, &g->workers[w].core.groups_made) {
+			if (sl_container_of(at, struct sl_group, made)->slot == slot)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* A group keeps its slot; a new one has one that no group has, also none that is about to end. */
+static int choose_slots(struct sl_gateway *g, struct sl_edition *e, struct sl_err *err)
+{
+	const struct sl_table *now = g->edition->tables[0];
+	uint32_t slot = 0;
+
+	for (uint32_t p = 0; p < e->cfg->pool_cnt; p++) {
+		const struct sl_cfg_pool *pool = &e->cfg->pools[p];
+		const struct sl_table_pool *was = sl_table_find(now, pool->name);
+
+		if (was) {
+			e->slots[p] = was->group->slot;
+			continue;
+		}
+		while (slot < g->service_max && is_taken(g, slot))
+			slot++;
+		if (slot == g->service_max)
+			return sl_fail(
+				err, -EINVAL,
+				"%s:%d: found pool \"%s\" beyond the %u that the maps have room "
+				"for with those that are being removed; allowed: fewer, or a "
+				"restart",
+				e->cfg->file, pool->line, pool->name, g->service_max);
+		/* Nothing is counted and nothing overridden before a batcher looks at it. */
+		memset(&g->xdp[0].ctl[slot], 0, sizeof(struct sl_svc_ctl));
+		for (unsigned w = 0; w < g->worker_cnt; w++) {
+			memset(sl_xdp_hist(&g->xdp[0], w, slot, 0), 0,
+			       SL_STAGE_CNT * sizeof(struct sl_svc_hist));
+			memset(sl_xdp_live(&g->xdp[0], w, slot), 0, sizeof(struct sl_svc_live));
+		}
+		e->slots[p] = slot++;
+	}
+	return 0;
+}
+
+/* --- the steps --- */
+
+static void tell_all(struct sl_gateway *g, enum sl_worker_verb verb, const struct sl_edition *e)
+{
+	for (unsigned w = 0; w < g->worker_cnt; w++)
+		sl_worker_tell(&g->workers[w],
+			       &(struct sl_worker_msg){.verb = verb, .table = e->tables[w]});
+}
+
+static bool all_reached(const struct sl_gateway *g, const struct sl_edition *e,
+			enum sl_table_step step)
+{
+	for (unsigned w = 0; w < g->worker_cnt; w++) {
+		if (sl_table_step(e->tables[w]) < step)
+			return false;
+	}
+	return true;
+}
+
+/* Frees what nobody has any more. */
+static void reap(struct sl_gateway *g)
+{
+	struct sl_edition **at = &g->edition->older;
+	bool had = *at != NULL;
+
+	sl_switchboard_reap(g->switchboard);
+	for (unsigned w = 0; w < g->worker_cnt; w++)
+		sl_groups_reap(&g->workers[w].core);
+	/* Of the older ones, those that no exchange and no group of any worker has any more. */
+	while (*at) {
+		struct sl_edition *e = *at;
+		bool gone = true;
+
+		for (unsigned w = 0; w < g->worker_cnt; w++)
+			gone = gone && sl_table_step(e->tables[w]) == SL_TABLE_GONE;
+		if (!gone) {
+			at = &e->older;
+			continue;
+		}
+		*at = e->older;
+		for (unsigned w = 0; w < g->worker_cnt; w++)
+			sl_table_free(e->tables[w]);
+		free_edition(g, e);
+	}
+	if (had && !g->edition->older)
+		g->trim_ns = sl_now_ns() + LAST_WORDS_MS * SL_NS_PER_MS;
+}
+
+static int make_edition(struct sl_gateway *g, struct sl_edition *e, struct sl_err *err)
+{
+	int rc = choose_slots(g, e, err);
+
+	if (rc)
+		return rc;
+	for (unsigned w = 0; w < g->worker_cnt && !rc; w++) {
+		struct sl_table *t = sl_table_create(&g->workers[w].core, e->cfg,
+						     g->edition->tables[w], e->slots);
+
+		e->tables[w] = t;
+		if (t)
+			t->listeners = sl_listeners_list(e->cfg, &t->listener_cnt);
+		if (!t)
+			rc = -ENOMEM;
+		else if (!t->listeners)
+			rc = -errno;
+	}
+	if (rc)
+		sl_err_set(err, "%s: %s", e->cfg->file, strerror(-rc));
+	for (unsigned w = 0; w < g->worker_cnt && rc; w++) {
+		if (e->tables[w])
+			sl_table_free(e->tables[w]);
+	}
+	return rc;
+}
+
+int sl_gateway_reload(struct sl_gateway *g, struct sl_config *next, struct sl_err *err)
+{
+	struct sl_edition *e;
+	unsigned editions = 1;
+	int rc;
+
+	reap(g);
+	if (g->reload != SL_RELOAD_NONE)
+		return -EBUSY;
+	for (e = g->edition; e->older; e = e->older)
+		editions++;
+	if (editions == EDITIONS_MAX)
+		return sl_fail(err, -EAGAIN,
+			       "%s: requests that do not end keep %d older configurations",
+			       next->file, EDITIONS_MAX - 1);
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return sl_fail(err, -ENOMEM, "%s: out of memory", next->file);
+	sl_config_keep(next, g->cfg);
+	e->cfg = next;
+	e->number = g->edition->number + 1;
+	rc = make_edition(g, e, err);
+	if (rc) {
+		free(e);
+		return rc;
+	}
+	e->own = next;
+	g->next = e;
+	g->reload = SL_RELOAD_PREPARE;
+	g->dial_until_ns = sl_now_ns() + DIAL_WAIT_MS * SL_NS_PER_MS;
+	rc = sl_handshakers_start(g->handshakers, next);
+	if (rc)
+		sl_log_err("reload: cannot start handshakes: %s", strerror(-rc));
+	tell_all(g, SL_WORKER_PREPARE, e);
+	if (dial_edition(g, e))
+		sl_log_err("reload: cannot dial a backend: %s", strerror(errno));
+	return 0;
+}
+
+/* What is dialled for the first time is up with all workers, or has had its time. */
+static bool links_ready(const struct sl_gateway *g)
+{
+	const struct sl_table *t = g->next->tables[0];
+
+	if (sl_now_ns() >= g->dial_until_ns)
+		return true;
+	for (uint32_t p = 0; p < t->cfg->pool_cnt; p++) {
+		for (uint32_t b = 0; b < t->cfg->pools[p].backend_cnt; b++) {
+			const struct sl_dialler *d = t->pools[p].members[b]->dialler;
+
+			if (d && !sl_dialler_ready(d, g->next->number))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* From here on it is the one that is shown; the workers follow between two bursts. */
+static bool switch_editions(struct sl_gateway *g)
+{
+	struct sl_edition *e = g->next;
+
+	if (sl_info_resize(g, e->cfg))
+		return false; /* tried again at the next step */
+	g->next = NULL;
+	e->older = g->edition;
+	g->edition = e;
+	g->cfg = e->cfg;
+	sl_switchboard_retire(g->switchboard, e->number);
+	g->reload = SL_RELOAD_SWITCH;
+	tell_all(g, SL_WORKER_SWITCH, e);
+	return true;
+}
+
+bool sl_gateway_step(struct sl_gateway *g)
+{
+	if (g->reload == SL_RELOAD_NONE)
+		reap(g);
+	if (g->stale_cnt && !g->edition->older && sl_now_ns() >= g->trim_ns)
+		sl_listeners_trim(g);
+	if (g->reload == SL_RELOAD_PREPARE && all_reached(g, g->next, SL_TABLE_PREPARED) &&
+	    links_ready(g) && !switch_editions(g))
+		return true;
+	if (g->reload == SL_RELOAD_SWITCH && all_reached(g, g->edition, SL_TABLE_SWITCHED)) {
+		struct sl_net_listener *list;
+		uint32_t cnt;
+		int rc = 0;
+
+		for (unsigned w = 0; w < g->worker_cnt; w++)
+			sl_table_tidy(g->edition->tables[w]);
+		g->reload = SL_RELOAD_NONE;
+		rc = sl_edge_apply(g, g->cfg);
+		if (rc)
+			sl_log_err("reload: cannot set the prefixes: %s", strerror(-rc));
+		list = sl_listeners_list(g->cfg, &cnt);
+		rc = list ? sl_listeners_apply(g, g->edition, list, cnt) : -errno;
+		if (rc)
+			sl_log_err("reload: cannot set the listeners: %s", strerror(-rc));
+	}
+	return g->reload != SL_RELOAD_NONE;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a packet says of its way: the way back, and the sums that cover it. */
+#include "net/net.h"
+#include "wire/csum.h"
+#include "wire/eth.h"
+
+static uint64_t pseudo_of(const uint8_t *l3, uint8_t family, uint8_t protocol, uint32_t len)
+{
+	if (family == 4) {
+		const struct sl_ip4_hdr *ip = (const struct sl_ip4_hdr *)l3;
+
+		return sl_csum_pseudo4(ip->src_be, ip->dst_be, protocol, len);
+	}
+	const struct sl_ip6_hdr *ip = (const struct sl_ip6_hdr *)l3;
+
+	return sl_csum_pseudo6(ip->src, ip->dst, protocol, len);
+}
+
+bool sl_net_l4_csum_ok(const struct sl_net *n, const struct sl_frame *f, uint8_t protocol,
+		       uint16_t csum_off)
+{
+	uint64_t pseudo = pseudo_of(sl_net_l3(n, f), f->family, protocol, f->len);
+	uint16_t csum_be;
+
+	if (n->ports[f->port]->partial_csum) {
+		memcpy(&csum_be, f->data + csum_off, sizeof(csum_be));
+		if (sl_csum_l4_partial(pseudo, csum_be))
+			return true;
+	}
+	return sl_csum_l4_ok(pseudo, f->data, f->len);
+}
+
+uint16_t sl_net_l4_csum(const struct sl_net_path *path, uint8_t protocol, const void *l4,
+			size_t len)
+{
+	uint64_t pseudo = sl_net_pseudo_sum(path, protocol, (uint32_t)len);
+
+	return sl_csum_finish(sl_csum_add(l4, len, pseudo));
+}
+
+void sl_net_path_from_rx(const struct sl_net *n, const struct sl_frame *f, struct sl_net_path *path)
+{
+	const uint8_t *l2 = sl_frame_base(n->umem, f) + f->l2_off;
+	const struct sl_eth_hdr *eth = (const struct sl_eth_hdr *)l2;
+
+	*path = (struct sl_net_path){
+		.vlan_cnt = (uint8_t)((f->l3_off - f->l2_off - (int)sizeof(*eth)) / 4),
+		.vlan_ad = be16toh(eth->type_be) == SL_ETHERTYPE_QINQ,
+		.family = f->family,
+		.port = f->port,
+	};
+	sl_net_addresses(n, f, path->local, path->remote);
+	memcpy(path->local_mac, eth->dst, SL_ETH_ALEN);
+	memcpy(path->mac, eth->src, SL_ETH_ALEN);
+	for (unsigned i = 0; i < path->vlan_cnt; i++)
+		path->vlan[i] = sl_get_be16(l2 + sizeof(*eth) + i * sizeof(struct sl_vlan_tag));
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packets out: headers in front, and a burst that waits for each port. Read from the bottom:
+ * sl_net_flush, sl_net_send -> push_ip -> push_eth -> sl_net_tx.
+ */
+#include "net/net.h"
+#include "wire/csum.h"
+#include "wire/eth.h"
+#include "wire/ip4.h"
+
+/* What the port does not take stays pending, in order. */
+static void push_pending(struct sl_net *n, unsigned port)
+{
+	struct sl_port *p = n->ports[port];
+	struct sl_frame **frames = n->tx[port].frames;
+	unsigned cnt = n->tx[port].cnt;
+	unsigned taken = p->ops->tx_burst(p, frames, cnt);
+
+	n->tx[port].cnt = cnt - taken;
+	if (taken && taken < cnt)
+		memmove(frames, frames + taken, (cnt - taken) * sizeof(struct sl_frame *));
+}
+
+bool sl_net_tx(struct sl_net *n, struct sl_frame *f)
+{
+	unsigned port = f->port;
+
+	SL_CHECK(port < n->port_cnt);
+	if (n->tx[port].cnt == SL_BURST)
+		push_pending(n, port);
+	if (n->tx[port].cnt == SL_BURST) {
+		sl_net_drop(n, SL_DROP_TX_FULL);
+		if (!f->retain)
+			sl_frame_put(n->umem, f);
+		else if (f->state != SL_FRAME_UNACKED)
+			sl_frame_to(n->umem, f, SL_FRAME_UNACKED);
+		return false;
+	}
+	if (f->state != SL_FRAME_TX)
+		sl_frame_to(n->umem, f, SL_FRAME_TX);
+	n->tx[port].frames[n->tx[port].cnt++] = f;
+	return true;
+}
+
+static void push_ip(struct sl_frame *f, const struct sl_net_path *path, uint8_t protocol)
+{
+	if (path->family == 4) {
+		struct sl_ip4_hdr *ip = (struct sl_ip4_hdr *)(f->data - sizeof(*ip));
+		uint32_t src_be, dst_be;
+
+		memcpy(&src_be, path->local, 4);
+		memcpy(&dst_be, path->remote, 4);
+		/* Atomic datagrams: DF, and an ID that means nothing (RFC 6864 4.1). */
+		sl_ip4_write(ip, src_be, dst_be, protocol, f->len, 0, true);
+		sl_csum_ip4_fill(ip, sizeof(*ip));
+		f->data -= sizeof(*ip);
+		f->len = (uint16_t)(f->len + sizeof(*ip));
+	} else {
+		struct sl_ip6_hdr *ip = (struct sl_ip6_hdr *)(f->data - sizeof(*ip));
+
+		sl_ip6_write(ip, path->local, path->remote, protocol, f->len);
+		f->data -= sizeof(*ip);
+		f->len = (uint16_t)(f->len + sizeof(*ip));
+	}
+}
+
+static void push_eth(struct sl_frame *f, const struct sl_net_path *path)
+{
+	struct sl_vlan_tag tags[SL_ETH_VLAN_MAX];
+	size_t len = sl_eth_hdr_len(path->vlan_cnt);
+
+	for (unsigned i = 0; i < path->vlan_cnt; i++) {
+		bool ad = i == 0 && path->vlan_ad;
+
+		tags[i].tpid_be = htobe16(ad ? SL_ETHERTYPE_QINQ : SL_ETHERTYPE_VLAN);
+		tags[i].tci_be = htobe16(path->vlan[i]);
+	}
+	f->data -= len;
+	f->len = (uint16_t)(f->len + len);
+	sl_eth_write(f->data, path->mac, path->local_mac, tags, path->vlan_cnt,
+		     path->family == 4 ? SL_ETHERTYPE_IP4 : SL_ETHERTYPE_IP6);
+}
+
+bool sl_net_send(struct sl_net *n, struct sl_frame *f, const struct sl_net_path *path,
+		 uint8_t protocol)
+{
+	SL_CHECK((size_t)(f->data - sl_frame_base(n->umem, f)) >= sl_net_header_len(path));
+	SL_CHECK(path->vlan_cnt <= SL_ETH_VLAN_MAX);
+	push_ip(f, path, protocol);
+	push_eth(f, path);
+	f->port = path->port;
+	return sl_net_tx(n, f);
+}
+
+void sl_net_flush(struct sl_net *n)
+{
+	for (unsigned i = 0; i < n->port_cnt; i++) {
+		if (n->tx[i].cnt)
+			push_pending(n, i);
+		n->ports[i]->ops->flush(n->ports[i]);
+	}
+}

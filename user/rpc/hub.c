@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rpc/hub.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+
+static bool has(const struct sl_hubs *hubs, const void *hub)
+{
+	for (unsigned i = 0; i < hubs->cnt; i++) {
+		if (hubs->of[i] == hub)
+			return true;
+	}
+	return false;
+}
+
+static int add_fd(int epoll_fd, int fd, uint32_t events, void *data)
+{
+	struct epoll_event ev = {.events = events, .data.ptr = data};
+
+	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
+}
+
+int sl_hubs_watch(struct sl_hubs *hubs, int epoll_fd, struct sl_transport *t, void *watcher)
+{
+	int rc;
+
+	t->watcher = watcher;
+	if (!t->ops->attach)
+		return add_fd(epoll_fd, t->fd, sl_transport_events(t), watcher);
+	rc = t->ops->attach(t, hubs);
+	if (rc)
+		return rc;
+	if (!has(hubs, t->hub)) {
+		if (hubs->cnt == SL_HUBS_MAX)
+			return -EUSERS;
+		rc = add_fd(epoll_fd, t->hub->fd, EPOLLIN, t->hub);
+		if (rc)
+			return rc;
+		hubs->of[hubs->cnt++] = t->hub;
+	}
+	t->hub->watched++;
+	return 0;
+}
+
+void sl_hubs_unwatch(struct sl_hubs *hubs, int epoll_fd, struct sl_transport *t)
+{
+	struct sl_hub *hub = t->hub;
+
+	if (!hub) {
+		(void)epoll_ctl(epoll_fd, EPOLL_CTL_DEL, t->fd, NULL);
+		return;
+	}
+	sl_list_del(&t->stirred);
+	if (--hub->watched)
+		return;
+	(void)epoll_ctl(epoll_fd, EPOLL_CTL_DEL, hub->fd, NULL);
+	for (unsigned i = 0; i < hubs->cnt; i++) {
+		if (hubs->of[i] == hub)
+			hubs->of[i--] = hubs->of[--hubs->cnt];
+	}
+}
+
+bool sl_hubs_check(struct sl_hubs *hubs, void *data)
+{
+	struct sl_hub *hub = data;
+
+	if (!has(hubs, data))
+		return false;
+	hub->ops->check(hub);
+	return true;
+}
+
+void sl_hubs_take(struct sl_hubs *hubs)
+{
+	for (unsigned i = 0; i < hubs->cnt; i++) {
+		hubs->of[i]->ops->take(hubs->of[i]);
+		hubs->strays += hubs->of[i]->strays;
+		hubs->of[i]->strays = 0;
+	}
+}
+
+void *sl_hubs_stirred(struct sl_hubs *hubs)
+{
+	for (unsigned i = 0; i < hubs->cnt; i++) {
+		struct sl_list *at = sl_list_pop_head(&hubs->of[i]->stirred);
+
+		if (at)
+			return sl_container_of(at, struct sl_transport, stirred)->watcher;
+	}
+	return NULL;
+}
+
+bool sl_hubs_arm(struct sl_hubs *hubs)
+{
+	for (unsigned i = 0; i < hubs->cnt; i++) {
+		if (!hubs->of[i]->ops->arm(hubs->of[i]))
+			return false;
+	}
+	return true;
+}

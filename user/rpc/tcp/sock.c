@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rpc/tcp/sock.h"
+
+#include <errno.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include "base/check.h"
+
+static struct sl_sock *sock_of(struct sl_transport *t)
+{
+	return (struct sl_sock *)t;
+}
+
+/* --- out --- */
+
+static uint32_t room_for(const struct sl_sock *k, enum sl_credit_kind kind)
+{
+	uint32_t taken = k->plain_len + (kind == SL_CREDIT_DATA ? SK_CONTROL : 0);
+	uint32_t room = sk_stream_room(&k->s);
+
+	return room > taken ? room - taken : 0;
+}
+
+/* Whole records go on as they fill up; long pieces without a copy. */
+static void put(struct sl_sock *k, const uint8_t *from, size_t len)
+{
+	while (len) {
+		bool whole = !k->plain_len && len >= SK_RECORD;
+		size_t n = len < SK_RECORD - k->plain_len ? len : SK_RECORD - k->plain_len;
+
+		if (!whole)
+			memcpy(k->plain + k->plain_len, from, n);
+		k->plain_len += (uint32_t)n;
+		if (k->plain_len == SK_RECORD) {
+			(void)sk_stream_write(&k->s, whole ? from : k->plain, SK_RECORD);
+			k->plain_len = 0;
+		}
+		from += n;
+		len -= n;
+	}
+}
+
+static int sock_post(struct sl_transport *t, const struct sl_rpc_header *header,
+		     const struct sl_span *spans, unsigned span_cnt, uint64_t cookie)
+{
+	struct sl_sock *k = sock_of(t);
+	struct sl_rpc_header h = *header;
+	enum sl_credit_kind kind = sl_message_kind(header);
+	uint32_t left = h.fragment_len, all = left + (uint32_t)sizeof(h);
+
+	(void)cookie; /* copied, or sealed, when this returns */
+	if (k->s.ended)
+		return -ENOTCONN;
+	if (!sl_credits_room(&t->credits, kind) || left > t->bulk_max || all > room_for(k, kind))
+		return -EAGAIN;
+	h.consumed = sl_credits_post(&t->credits);
+	t->credits.done = t->credits.sent;
+	put(k, (const uint8_t *)&h, sizeof(h));
+	for (unsigned i = 0; i < span_cnt; i++) {
+		uint32_t len = spans[i].len < left ? (uint32_t)spans[i].len : left;
+
+		put(k, spans[i].ptr, len);
+		left -= len;
+	}
+	SL_CHECK(left == 0); /* or the peer would take the next header for body */
+	t->posted_bytes += all;
+	return 0;
+}
+
+static void push(struct sl_sock *k)
+{
+	if (k->plain_len) {
+		(void)sk_stream_write(&k->s, k->plain, k->plain_len);
+		k->plain_len = 0;
+	}
+	sk_stream_push(&k->s);
+	k->base.doorbells = k->s.calls;
+	k->base.posted_bytes = sk_buf_len(&k->s.out);
+}
+
+static void sock_flush(struct sl_transport *t)
+{
+	static const struct sl_rpc_header credit = {
+		.version_type = SL_RPC_VERSION << 4 | SL_RPC_CREDIT,
+		.flags = SL_RPC_FIRST | SL_RPC_LAST,
+		.priority = SL_CLASS_CONTROL,
+	};
+
+	/* Without room it stays due. */
+	if (sl_credits_due(&t->credits))
+		(void)sock_post(t, &credit, NULL, 0, 0);
+	if (t->posted_bytes)
+		push(sock_of(t));
+}
+
+static void sock_progress(struct sl_transport *t)
+{
+	if (sock_of(t)->s.writable)
+		push(sock_of(t));
+}
+
+static uint32_t sock_window(const struct sl_transport *t)
+{
+	const struct sl_sock *k = (const struct sl_sock *)t;
+	uint32_t room = room_for(k, SL_CREDIT_DATA);
+
+	if (!sl_credits_room(&t->credits, SL_CREDIT_DATA) || room <= sizeof(struct sl_rpc_header))
+		return 0;
+	room -= (uint32_t)sizeof(struct sl_rpc_header);
+	return room < t->bulk_max ? room : t->bulk_max;
+}
+
+static unsigned sock_sent(struct sl_transport *t, uint64_t *cookies, unsigned max)
+{
+	(void)t, (void)cookies, (void)max;
+	return 0;
+}
+
+static bool sock_delivered(const struct sl_transport *t)
+{
+	const struct sl_sock *k = (const struct sl_sock *)t;
+	int unacked = 0;
+
+	if (k->s.ended)
+		return true;
+	return !t->posted_bytes && ioctl(t->fd, SIOCOUTQ, &unacked) == 0 && !unacked;
+}
+
+/* --- in --- */
+
+/* More bytes behind those that are there. 1; 0: none now; negative errno. */
+static int fill(struct sl_sock *k)
+{
+	int n;
+
+	if (!k->lent && k->rx_head && SK_RX - k->rx_tail < SK_RECORD) {
+		memmove(k->rx, k->rx + k->rx_head, k->rx_tail - k->rx_head);
+		k->rx_tail -= k->rx_head;
+		k->rx_head = 0;
+	}
+	if (k->rx_tail == SK_RX)
+		return 0; /* until something is released */
+	n = sk_stream_read(&k->s, k->rx + k->rx_tail, SK_RX - k->rx_tail);
+	if (n > 0) {
+		k->rx_tail += (uint32_t)n;
+		return 1;
+	}
+	k->dry = n == 0 && !sk_stream_may_read(&k->s);
+	return n;
+}
+
+/* The next message, if it is whole: 1, 0, -EPROTO. */
+static int take(struct sl_sock *k, struct sl_message *m)
+{
+	const uint8_t *at = k->rx + k->rx_head;
+	uint32_t len = k->rx_tail - k->rx_head;
+
+	if (len < sizeof(m->header))
+		return 0;
+	memcpy(&m->header, at, sizeof(m->header));
+	if (sl_message_check(&m->header, k->base.bulk_max))
+		return -EPROTO;
+	if (len - sizeof(m->header) < m->header.fragment_len)
+		return 0;
+	if (sl_credits_ack(&k->base.credits, m->header.consumed) < 0)
+		return -EPROTO;
+	m->body = at + sizeof(m->header);
+	m->head = NULL;
+	m->head_len = 0;
+	m->token = k->rx_next++;
+	k->rx_head += (uint32_t)sizeof(m->header) + m->header.fragment_len;
+	return 1;
+}
+
+static int sock_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
+{
+	struct sl_sock *k = sock_of(t);
+	unsigned n = 0;
+	int rc = k->error;
+
+	k->dry = false;
+	while (n < max && !rc) {
+		rc = take(k, &msgs[n]);
+		if (rc == 1 && (msgs[n].header.version_type & 15) != SL_RPC_CREDIT) {
+			n++;
+			k->lent++;
+		} else if (rc == 1 && !k->lent) {
+			t->credits.consumed = k->rx_next;
+		} else if (rc == 0) {
+			rc = fill(k);
+			if (rc == 0)
+				break;
+		}
+		rc = rc < 0 ? rc : 0;
+	}
+	k->error = rc;
+	return n || !rc ? (int)n : rc;
+}
+
+static void sock_release(struct sl_transport *t, const struct sl_message *m)
+{
+	struct sl_sock *k = sock_of(t);
+
+	k->lent--;
+	/* CREDITs behind the last lent message go with it. */
+	t->credits.consumed = k->lent ? m->token + 1 : k->rx_next;
+	if (!k->lent && k->rx_head == k->rx_tail)
+		k->rx_head = k->rx_tail = 0;
+}
+
+/* --- events --- */
+
+static bool sock_arm(struct sl_transport *t, bool want_room)
+{
+	const struct sl_sock *k = sock_of(t);
+
+	(void)want_room; /* always watched */
+	return k->dry && !k->s.ended && !sk_stream_may_read(&k->s) &&
+	       !(t->posted_bytes && k->s.writable);
+}
+
+static void sock_disarm(struct sl_transport *t)
+{
+	(void)t; /* an edge is told once, asked for or not */
+}
+
+static int sock_check(struct sl_transport *t)
+{
+	struct sl_sock *k = sock_of(t);
+
+	sk_stream_event(&k->s);
+	return k->s.ended ? -ENOTCONN : 0;
+}
+
+/* --- life --- */
+
+static void sock_close(struct sl_transport *t)
+{
+	struct sl_sock *k = sock_of(t);
+
+	sk_stream_close(&k->s);
+	free(k->plain);
+	free(k->rx);
+	free(k);
+}
+
+const struct sl_transport_ops sk_ops = {
+	.name = "tcp",
+	.post = sock_post,
+	.flush = sock_flush,
+	.poll = sock_poll,
+	.release = sock_release,
+	.sent = sock_sent,
+	.window = sock_window,
+	.progress = sock_progress,
+	.arm = sock_arm,
+	.disarm = sock_disarm,
+	.check = sock_check,
+	.delivered = sock_delivered,
+	.close = sock_close,
+};
+
+void sk_sock_options(int sock)
+{
+	static const int one = 1, notsent = SK_NOTSENT;
+
+	/* What the kernel does not know is done without. */
+	(void)setsockopt(sock, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	(void)setsockopt(sock, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &notsent, sizeof(notsent));
+}
+
+struct sl_sock *sk_sock_new(struct sk_stream *s, uint32_t slots)
+{
+	struct sl_sock *k = calloc(1, sizeof(*k));
+
+	if (!k)
+		goto fail;
+	k->plain = malloc(SK_RECORD);
+	k->rx = malloc(SK_RX);
+	if (!k->plain || !k->rx || sk_stream_grow(s, SK_IN, SK_OUT + SK_RECORD))
+		goto free_k;
+	k->base.ops = &sk_ops;
+	k->base.fd = s->sock;
+	k->base.kernel = k->base.copies = true;
+	k->base.slot_len = SL_RPC_SLOT_SIZE;
+	k->base.bulk_max = SK_BULK_MAX;
+	k->base.slice_min = SK_SLICE_MIN;
+	k->base.rate_bps = SK_RATE_BPS;
+	sl_credits_init(&k->base.credits, slots, slots, SK_OUT);
+	k->s = *s;
+	sk_stream_moved(&k->s);
+	return k;
+free_k:
+	free(k->plain);
+	free(k->rx);
+	free(k);
+fail:
+	sk_stream_close(s);
+	return NULL;
+}

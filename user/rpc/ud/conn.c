@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The transport above a flow; it follows tcp's (rpc/tcp/sock.c), for both carry a stream. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/check.h"
+#include "base/clock.h"
+#include "rpc/sendq.h"
+#include "rpc/ud/hall.h"
+
+static struct ud_conn *conn_of(struct sl_transport *t)
+{
+	return (struct ud_conn *)t;
+}
+
+/* Something is due on it, or will be. */
+static void be_busy(struct ud_conn *c)
+{
+	if (c->hall && sl_list_empty(&c->busy))
+		sl_list_add_tail(&c->hall->busy, &c->busy);
+}
+
+static void stir(struct ud_conn *c)
+{
+	c->dry = false;
+	if (sl_list_empty(&c->base.stirred))
+		sl_list_add_tail(&c->hall->hub.stirred, &c->base.stirred);
+}
+
+static void fail(struct ud_conn *c, int error)
+{
+	if (!c->error)
+		c->error = error;
+	stir(c);
+}
+
+/* --- out --- */
+
+/* False: no slot. */
+static bool send_out(struct ud_conn *c, const struct ud_out *out)
+{
+	uint8_t *to = ud_device->slot(c->hall->pair);
+	struct sl_ud_header h = out->header;
+	uint32_t len = (uint32_t)sizeof(h) + h.len;
+
+	if (!to)
+		return false;
+	h.to = c->peer_id;
+	memcpy(to, &h, sizeof(h));
+	if (h.len)
+		memcpy(to + sizeof(h), out->bytes, h.len);
+	ud_seal(&c->keys.out, to, len, out->number);
+	ud_device->send(c->hall->pair, c->node->way, c->qpn, len);
+	return true;
+}
+
+static void emit(struct ud_conn *c, uint64_t now_ns)
+{
+	struct ud_out out;
+
+	if (!c->qpn)
+		return;
+	/* What finds no slot is lost like others, and sent again. */
+	while (ud_device->slot(c->hall->pair) && ud_flow_next(&c->flow, now_ns, &out))
+		(void)send_out(c, &out);
+	c->base.resent = c->flow.resent;
+	c->base.doorbells += c->hall->pair->unrung;
+	if (ud_device->ring(c->hall->pair))
+		c->hall->failed = true;
+}
+
+static uint32_t room_for(const struct ud_conn *c, enum sl_credit_kind kind)
+{
+	uint32_t room = ud_flow_room(&c->flow);
+	uint32_t taken = kind == SL_CREDIT_DATA ? UD_CONTROL : 0;
+
+	return room > taken ? room - taken : 0;
+}
+
+static int conn_post(struct sl_transport *t, const struct sl_rpc_header *header,
+		     const struct sl_span *spans, unsigned span_cnt, uint64_t cookie)
+{
+	struct ud_conn *c = conn_of(t);
+	struct sl_rpc_header h = *header;
+	enum sl_credit_kind kind = sl_message_kind(header);
+	uint32_t left = h.fragment_len;
+
+	(void)cookie; /* copied when this returns */
+	if (c->error)
+		return -ENOTCONN;
+	if (!sl_credits_room(&t->credits, kind) || left > t->bulk_max ||
+	    left + sizeof(h) > room_for(c, kind))
+		return -EAGAIN;
+	h.consumed = sl_credits_post(&t->credits);
+	t->credits.done = t->credits.sent;
+	ud_flow_put(&c->flow, &h, sizeof(h));
+	for (unsigned i = 0; i < span_cnt; i++) {
+		uint32_t len = spans[i].len < left ? (uint32_t)spans[i].len : left;
+
+		ud_flow_put(&c->flow, spans[i].ptr, len);
+		left -= len;
+	}
+	SL_CHECK(left == 0); /* or the peer would take the next header for body */
+	t->posted_bytes = c->flow.bytes;
+	be_busy(c);
+	return 0;
+}
+
+static void conn_flush(struct sl_transport *t)
+{
+	static const struct sl_rpc_header credit = {
+		.version_type = SL_RPC_VERSION << 4 | SL_RPC_CREDIT,
+		.flags = SL_RPC_FIRST | SL_RPC_LAST,
+		.priority = SL_CLASS_CONTROL,
+	};
+	struct ud_conn *c = conn_of(t);
+
+	/* Without room it stays due. */
+	if (sl_credits_due(&t->credits))
+		(void)conn_post(t, &credit, NULL, 0, 0);
+	ud_flow_push(&c->flow);
+	t->posted_bytes = c->flow.bytes;
+	if (!sl_list_empty(&c->busy))
+		emit(c, sl_now_ns());
+}
+
+static void conn_progress(struct sl_transport *t)
+{
+	t->posted_bytes = conn_of(t)->flow.bytes;
+}
+
+static uint32_t conn_window(const struct sl_transport *t)
+{
+	uint32_t room = room_for((const struct ud_conn *)t, SL_CREDIT_DATA);
+
+	if (!sl_credits_room(&t->credits, SL_CREDIT_DATA) || room <= sizeof(struct sl_rpc_header))
+		return 0;
+	room -= (uint32_t)sizeof(struct sl_rpc_header);
+	/* The last of it is for small ones: what is urgent does not wait for what is long. */
+	if (room < UD_SMALL + SL_SENDQ_SLICE_MIN)
+		return sl_rpc_at_most(room, t->slot_len - (uint32_t)sizeof(struct sl_rpc_header));
+	return sl_rpc_at_most(room - UD_SMALL, t->bulk_max);
+}
+
+static unsigned conn_sent(struct sl_transport *t, uint64_t *cookies, unsigned max)
+{
+	(void)t, (void)cookies, (void)max;
+	return 0;
+}
+
+static bool conn_delivered(const struct sl_transport *t)
+{
+	const struct ud_conn *c = (const struct ud_conn *)t;
+
+	return c->error || ud_flow_idle(&c->flow);
+}
+
+/* --- in --- */
+
+void ud_conn_receive(struct ud_conn *c, const struct ud_packet *p, uint64_t now_ns)
+{
+	uint64_t base = c->flow.base, held = c->flow.held;
+	struct sl_ud_header h;
+	int rc;
+
+	memcpy(&h, p->bytes, sizeof(h));
+	rc = ud_flow_take(&c->flow, &h, p->bytes + sizeof(h), now_ns);
+	/* Whoever sends again what was recorded must not have the answers. */
+	if (!c->qpn || c->flow.base != base || c->flow.held != held)
+		c->qpn = p->qpn;
+	c->base.doubled = c->flow.doubled;
+	if (rc)
+		fail(c, rc);
+	be_busy(c);
+	stir(c);
+}
+
+bool ud_conn_tick(struct ud_conn *c, uint64_t now_ns)
+{
+	int rc = ud_flow_tick(&c->flow, now_ns);
+
+	if (!c->qpn && now_ns >= c->born_ns + UD_BIRTH_NS)
+		rc = -ETIMEDOUT;
+	if (rc)
+		fail(c, rc);
+	if (c->error)
+		return false;
+	emit(c, now_ns);
+	return !c->qpn || !ud_flow_idle(&c->flow) || ud_flow_next_ns(&c->flow) != UINT64_MAX;
+}
+
+/* What is in order moves on, and the peer may be waiting to hear of the room. */
+static void settle(struct ud_conn *c)
+{
+	uint64_t before = c->flow.base;
+
+	ud_flow_settle(&c->flow);
+	if (c->flow.base == before)
+		return;
+	c->dry = false;
+	be_busy(c);
+}
+
+/* The next message, if it is whole: 1, 0, -EPROTO. */
+static int take(struct ud_conn *c, struct sl_message *m)
+{
+	struct ud_flow *f = &c->flow;
+	const uint8_t *at = f->rx + f->rx_head;
+	uint32_t len = f->rx_tail - f->rx_head;
+
+	if (len < sizeof(m->header))
+		return 0;
+	memcpy(&m->header, at, sizeof(m->header));
+	if (sl_message_check(&m->header, c->base.bulk_max))
+		return -EPROTO;
+	if (len - sizeof(m->header) < m->header.fragment_len)
+		return 0;
+	if (sl_credits_ack(&c->base.credits, m->header.consumed) < 0)
+		return -EPROTO;
+	m->body = at + sizeof(m->header);
+	m->head = NULL;
+	m->head_len = 0;
+	m->token = c->rx_next++;
+	f->rx_head += (uint32_t)sizeof(m->header) + m->header.fragment_len;
+	return 1;
+}
+
+/* Behind the last message: what the peer, or the device, has done to the connection. */
+static int end_of(const struct ud_conn *c)
+{
+	if (c->error)
+		return c->error;
+	return c->flow.bye || (c->hall && c->hall->failed) ? -ENOTCONN : 0;
+}
+
+static int conn_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
+{
+	struct ud_conn *c = conn_of(t);
+	unsigned n = 0;
+	int rc = 1;
+
+	settle(c);
+	while (n < max && rc == 1) {
+		rc = take(c, &msgs[n]);
+		if (rc == 1 && (msgs[n].header.version_type & 15) != SL_RPC_CREDIT) {
+			n++;
+			c->lent++;
+			c->flow.lent = true;
+		} else if (rc == 1 && !c->lent) {
+			t->credits.consumed = c->rx_next;
+		}
+	}
+	c->dry = rc == 0;
+	if (rc < 0 && !c->error)
+		c->error = rc;
+	return n ? (int)n : end_of(c);
+}
+
+static void conn_release(struct sl_transport *t, const struct sl_message *m)
+{
+	struct ud_conn *c = conn_of(t);
+
+	c->lent--;
+	c->flow.lent = c->lent != 0;
+	/* CREDITs behind the last lent message go with it. */
+	t->credits.consumed = c->lent ? m->token + 1 : c->rx_next;
+	if (!c->lent)
+		settle(c);
+}
+
+/* --- events --- */
+
+static bool conn_arm(struct sl_transport *t, bool want_room)
+{
+	const struct ud_conn *c = conn_of(t);
+
+	(void)want_room; /* what makes room stirs */
+	return c->dry && !end_of(c);
+}
+
+static void conn_disarm(struct sl_transport *t)
+{
+	(void)t; /* a bell that is on its way costs one needless wake-up */
+}
+
+static int conn_check(struct sl_transport *t)
+{
+	return end_of(conn_of(t));
+}
+
+/* --- life --- */
+
+static int conn_attach(struct sl_transport *t, const void *owner)
+{
+	struct ud_conn *c = conn_of(t);
+	struct ud_hall *h;
+	int rc;
+
+	if (c->hall)
+		return 0;
+	h = ud_hall_of(&c->local, owner, c->worker);
+	rc = h ? ud_conn_enter(c, h) : -EUSERS;
+	/* So that the peer knows where to. */
+	if (!rc)
+		c->flow.ack_ns = 0;
+	return rc;
+}
+
+int ud_conn_enter(struct ud_conn *c, struct ud_hall *h)
+{
+	if (h->pair->mtu < sizeof(struct sl_ud_header) + c->flow.payload)
+		return -EMSGSIZE;
+	c->hall = h;
+	h->refs++;
+	h->conns[c->id % UD_CONNS] = c;
+	c->base.hub = &h->hub;
+	be_busy(c);
+	return 0;
+}
+
+static void leave(struct ud_conn *c)
+{
+	struct ud_hall *h = c->hall;
+	struct ud_out out;
+
+	if (c->qpn && !h->failed) {
+		ud_flow_ack(&c->flow, SL_UD_BYE, &out);
+		(void)send_out(c, &out);
+		(void)ud_device->ring(h->pair);
+	}
+	h->conns[c->id % UD_CONNS] = NULL;
+	sl_list_del(&c->busy);
+	sl_list_del(&c->base.stirred);
+	ud_hall_put(h);
+}
+
+static void conn_close(struct sl_transport *t)
+{
+	struct ud_conn *c = conn_of(t);
+
+	if (c->hall)
+		leave(c);
+	ud_node_put(c->node);
+	ud_id_put(c->id);
+	ud_flow_fini(&c->flow);
+	free(c);
+}
+
+static const struct sl_transport_ops conn_ops = {
+	.name = "ud",
+	.post = conn_post,
+	.flush = conn_flush,
+	.poll = conn_poll,
+	.release = conn_release,
+	.sent = conn_sent,
+	.window = conn_window,
+	.progress = conn_progress,
+	.arm = conn_arm,
+	.disarm = conn_disarm,
+	.check = conn_check,
+	.delivered = conn_delivered,
+	.close = conn_close,
+	.attach = conn_attach,
+};
+
+struct ud_conn *ud_conn_new(const struct ud_terms *terms, const struct ud_keys *keys,
+			    const struct ud_local *l, struct ud_node *n)
+{
+	struct ud_conn *c = calloc(1, sizeof(*c));
+
+	if (!c || ud_flow_init(&c->flow, terms->mtu)) {
+		free(c);
+		return NULL;
+	}
+	c->base.ops = &conn_ops;
+	c->base.fd = -1;
+	c->base.copies = true;
+	c->base.slot_len = SL_RPC_SLOT_SIZE;
+	c->base.bulk_max = UD_BULK_MAX;
+	c->base.slice_min = UD_SLICE_MIN;
+	c->base.rate_bps = UD_RATE_BPS;
+	c->base.peer_epoch = terms->peer_epoch;
+	c->base.peer_worker = terms->peer_worker;
+	sl_credits_init(&c->base.credits, terms->slots, terms->slots, UD_STREAM);
+	sl_list_init(&c->base.stirred);
+	sl_list_init(&c->busy);
+	c->keys = *keys;
+	c->local = *l;
+	c->node = n;
+	c->id = terms->id;
+	c->peer_id = terms->peer_id;
+	c->worker = terms->worker;
+	c->qpn = terms->qpn;
+	c->born_ns = sl_now_ns();
+	return c;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rpc/ud/device.h"
+
+#include <infiniband/verbs.h>
+#include <string.h>
+#include "rpc/ud/pair.h"
+#include "rpc/ud/sidr.h"
+
+enum { HOPS = 64 };
+
+static void *way_new(const struct ud_local *l, const uint8_t gid[16])
+{
+	struct ibv_ah_attr attr = {.is_global = 1,
+				   .port_num = l->port,
+				   .grh = {.sgid_index = l->gid_index, .hop_limit = HOPS}};
+
+	memcpy(attr.grh.dgid.raw, gid, 16);
+	return ibv_create_ah(l->device, &attr);
+}
+
+static void way_free(void *way)
+{
+	ibv_destroy_ah(way);
+}
+
+const struct ud_device ud_verbs_device = {
+	.open = ud_pair_open,
+	.close = ud_pair_close,
+	.slot = ud_pair_slot,
+	.send = ud_pair_send,
+	.ring = ud_pair_ring,
+	.poll = ud_pair_poll,
+	.put_back = ud_pair_put_back,
+	.arm = ud_pair_arm,
+	.take_bell = ud_pair_take_bell,
+	.way_new = way_new,
+	.way_free = way_free,
+	.ask = ud_sidr_ask,
+	.sign_new = ud_sidr_sign_new,
+	.sign_answer = ud_sidr_sign_answer,
+	.sign_free = ud_sidr_sign_free,
+};
+
+const struct ud_device *ud_device = &ud_verbs_device;

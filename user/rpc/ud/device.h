@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What virtual connections ask of a device: pairs, by which datagrams come and go; ways to hosts; and
+ * the question where a host takes HELLOs. pair.c and sidr.c have that of a NIC; tests have one of
+ * sockets that loses, doubles and reorders (tests/support/ud_sockets.h).
+ *
+ *   tx: slot -> write -> send -> .. -> ring      rx: poll -> look -> put_back
+ *
+ * A pair is one thread's at a time.
+ */
+#ifndef SL_RPC_UD_DEVICE_H
+#define SL_RPC_UD_DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+struct sl_rpc_rdma;
+
+enum {
+	UD_POLL = 32, /* datagrams of one poll */
+	UD_MTU_MAX = 4096,
+};
+
+/* Here: a port, and the address by which it is reached. */
+struct ud_local {
+	void *device; /* the same for all of one device */
+	const char *name;
+	uint8_t port, gid_index;
+	uint8_t gid[16];
+};
+
+static inline bool ud_local_same(const struct ud_local *a, const struct ud_local *b)
+{
+	return a->device == b->device && a->port == b->port && a->gid_index == b->gid_index;
+}
+
+/* Where a host takes HELLOs, and from where it is reached. */
+struct ud_host {
+	struct ud_local local;
+	uint8_t gid[16];
+	uint32_t qpn;
+};
+
+/* Behind it is the device's own. */
+struct ud_pair {
+	int fd; /* readable when something has come, after arm() */
+	uint32_t qpn;
+	uint32_t mtu; /* most bytes of a datagram */
+	bool unrung;  /* something was sent since the last ring() */
+};
+
+struct ud_packet {
+	uint8_t *bytes;
+	uint32_t len, slot;
+	uint32_t qpn; /* the sender's */
+};
+
+/* By which others ask. */
+struct ud_sign {
+	int fd; /* readable when somebody does */
+	struct ud_local local;
+};
+
+struct ud_question {
+	const struct sockaddr_storage *sa;
+	const struct sl_rpc_rdma *rdma; /* by which way */
+	uint64_t deadline_ns;
+};
+
+struct ud_device {
+	/* Slots to receive into, and to send from, a power of two. NULL and -errno. */
+	struct ud_pair *(*open)(const struct ud_local *l, uint32_t rx_cnt, uint32_t tx_cnt,
+				int *rc);
+	void (*close)(struct ud_pair *p);
+	/* Where the next datagram is to be written, mtu bytes; NULL: all slots are under way. */
+	uint8_t *(*slot)(struct ud_pair *p);
+	/* That one goes, behind the next ring(). */
+	void (*send)(struct ud_pair *p, void *way, uint32_t qpn, uint32_t len);
+	int (*ring)(struct ud_pair *p); /* 0 or -EIO */
+	/* Up to max (UD_POLL at the most); or -EIO. They are the caller's until put back, in turn. */
+	int (*poll)(struct ud_pair *p, struct ud_packet *packets, unsigned max);
+	int (*put_back)(struct ud_pair *p, const struct ud_packet *packets, unsigned cnt);
+	bool (*arm)(struct ud_pair *p); /* false: look again */
+	void (*take_bell)(struct ud_pair *p);
+
+	/* To a host. NULL: there is none. */
+	void *(*way_new)(const struct ud_local *l, const uint8_t gid[16]);
+	void (*way_free)(void *way);
+
+	/* 0, or -errno and perhaps more about it in *why. */
+	int (*ask)(const struct ud_question *q, struct ud_host *h, const char **why);
+	/* 0 or -errno. */
+	int (*sign_new)(struct ud_sign **sign, struct sockaddr_storage *sa);
+	/* Those who ask are told of that queue pair. */
+	void (*sign_answer)(struct ud_sign *s, uint32_t qpn);
+	void (*sign_free)(struct ud_sign *s);
+};
+
+extern const struct ud_device ud_verbs_device;
+/* The one that there is; changed before anything is opened, by tests only. */
+extern const struct ud_device *ud_device;
+
+#endif

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A host is asked once, through the connection manager (SIDR), where it takes HELLOs; what it says
+ * is remembered. From then on a connection is one HELLO and its ANSWER. Who does not answer any more
+ * where it was is asked again.
+ *
+ * Read from the bottom: sl_ud_dial -> meet -> ask, greet.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/rand.h"
+#include "rpc/rpc.h"
+#include "rpc/ud/hall.h"
+#include "rpc/ud/listen.h"
+#include "rpc/verbs/verbs.h"
+
+enum {
+	KNOWN = 256, /* hosts whose answer is remembered */
+	DOOR_RX = 64,
+	DOOR_TX = 16,
+	DOORS = 16,
+	WAIT_MS = 50, /* for an ANSWER; then the next HELLO, to be waited for twice as long */
+	TRIES_KNOWN = 3,
+};
+
+struct known {
+	struct sockaddr_storage sa;
+	struct ud_host host; /* without a queue pair: unused */
+	uint64_t used;
+};
+
+/* Of this process, on a device: answers come here. */
+struct door {
+	struct ud_local local;
+	struct ud_pair *pair; /* NULL: unused */
+};
+
+struct dialling {
+	const struct sl_rpc_dial_options *opt;
+	struct sockaddr_storage sa;
+	struct sl_secret secret;
+	struct ud_host host;
+	struct sl_ud_hello hello;
+	struct sl_ud_answer answer;
+	uint32_t mtu; /* of the hall that will have it */
+	uint64_t deadline_ns;
+	const char *why; /* more than the errno says */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all below; held while one greets */
+static struct known hosts[KNOWN];
+static struct door doors[DOORS];
+static uint64_t turn;
+
+static int left_ms(const struct dialling *d)
+{
+	uint64_t now = sl_now_ns();
+
+	return now < d->deadline_ns ? (int)((d->deadline_ns - now) / SL_NS_PER_MS) + 1 : 0;
+}
+
+/* --- who is known --- */
+
+static struct known *find_host(const struct sockaddr_storage *sa)
+{
+	for (unsigned i = 0; i < KNOWN; i++) {
+		if (hosts[i].host.qpn && !memcmp(&hosts[i].sa, sa, sizeof(*sa)))
+			return &hosts[i];
+	}
+	return NULL;
+}
+
+static bool recall(struct dialling *d)
+{
+	const struct sl_rpc_rdma *way = &d->opt->rdma;
+	struct known *k;
+
+	if (way->source || way->device || way->port || way->tos)
+		return false; /* these are for the connection manager to choose by */
+	pthread_mutex_lock(&lock);
+	k = find_host(&d->sa);
+	if (k) {
+		k->used = ++turn;
+		d->host = k->host;
+	}
+	pthread_mutex_unlock(&lock);
+	return k != NULL;
+}
+
+static void remember(const struct dialling *d)
+{
+	struct known *k;
+
+	pthread_mutex_lock(&lock);
+	k = find_host(&d->sa);
+	for (unsigned i = 0; i < KNOWN && !k; i++) {
+		if (!hosts[i].host.qpn)
+			k = &hosts[i];
+	}
+	if (!k) {
+		k = &hosts[0];
+		for (unsigned i = 1; i < KNOWN; i++)
+			k = hosts[i].used < k->used ? &hosts[i] : k;
+	}
+	*k = (struct known){.sa = d->sa, .host = d->host, .used = ++turn};
+	pthread_mutex_unlock(&lock);
+}
+
+static int ask(struct dialling *d)
+{
+	const struct ud_question q = {
+		.sa = &d->sa, .rdma = &d->opt->rdma, .deadline_ns = d->deadline_ns};
+	int rc;
+
+	d->host = (struct ud_host){.qpn = 0};
+	rc = ud_device->ask(&q, &d->host, &d->why);
+	if (!rc)
+		remember(d);
+	return rc;
+}
+
+/* --- HELLO and ANSWER --- */
+
+static struct door *door_of(const struct ud_local *l)
+{
+	struct door *door = NULL;
+	int rc;
+
+	for (unsigned i = 0; i < DOORS && !door; i++) {
+		if (!doors[i].pair || ud_local_same(&doors[i].local, l))
+			door = &doors[i];
+	}
+	if (!door || door->pair)
+		return door;
+	door->local = *l;
+	door->pair = ud_device->open(l, DOOR_RX, DOOR_TX, &rc);
+	return door->pair ? door : NULL;
+}
+
+static int say(struct dialling *d, struct door *door, const struct ud_node *n)
+{
+	static _Atomic uint32_t number;
+	struct sl_ud_hello *h = &d->hello;
+	uint8_t *to = ud_device->slot(door->pair);
+
+	if (!to)
+		return -EAGAIN;
+	h->number = atomic_fetch_add(&number, 1);
+	h->answer_qpn = door->pair->qpn;
+	h->mtu = d->mtu < door->pair->mtu ? d->mtu : door->pair->mtu;
+	if (sl_rand_bytes(h->nonce, sizeof(h->nonce)) || ud_hello_prove(&d->secret, h))
+		return -EIO;
+	memcpy(to, h, sizeof(*h));
+	ud_device->send(door->pair, n->way, d->host.qpn, sizeof(*h));
+	return ud_device->ring(door->pair);
+}
+
+static bool is_answer(struct dialling *d, const struct ud_packet *p)
+{
+	struct sl_ud_answer a;
+
+	if (p->len != sizeof(a))
+		return false;
+	memcpy(&a, p->bytes, sizeof(a));
+	if (a.magic != SL_UD_HELLO_MAGIC || a.version != SL_UD_VERSION ||
+	    a.number != d->hello.number || !ud_answer_proven(&d->secret, &d->hello, &a))
+		return false;
+	d->answer = a;
+	return true;
+}
+
+/* 1, 0 not yet, -EIO. */
+static int look(struct dialling *d, struct door *door)
+{
+	struct ud_packet packets[UD_POLL];
+	int n = ud_device->poll(door->pair, packets, UD_POLL);
+	int found = 0;
+
+	for (int i = 0; i < n && !found; i++)
+		found = is_answer(d, &packets[i]);
+	if (n < 0 || ud_device->put_back(door->pair, packets, (unsigned)n))
+		return -EIO;
+	return found;
+}
+
+static int await_answer(struct dialling *d, struct door *door, int wait_ms)
+{
+	uint64_t until_ns = sl_now_ns() + (uint64_t)wait_ms * SL_NS_PER_MS;
+	struct pollfd p = {.fd = door->pair->fd, .events = POLLIN};
+
+	for (;;) {
+		int rc = look(d, door);
+		uint64_t now_ns = sl_now_ns();
+
+		if (rc)
+			return rc < 0 ? rc : 0;
+		if (now_ns >= until_ns)
+			return -ETIMEDOUT;
+		if (!ud_device->arm(door->pair))
+			continue;
+		if (poll(&p, 1, (int)((until_ns - now_ns) / SL_NS_PER_MS) + 1) > 0)
+			ud_device->take_bell(door->pair);
+	}
+}
+
+/* `tries` HELLOs, 0: until the time is over. With the lock. */
+static int greet_from(struct dialling *d, const struct ud_node *n, unsigned tries)
+{
+	struct door *door = door_of(&d->host.local);
+	int rc = door ? -ETIMEDOUT : -ENOMEM, wait_ms = WAIT_MS;
+
+	memcpy(d->hello.gid, d->host.local.gid, sizeof(d->hello.gid));
+	for (unsigned i = 0; rc == -ETIMEDOUT && left_ms(d) && (!tries || i < tries); i++) {
+		rc = say(d, door, n);
+		if (!rc)
+			rc = await_answer(d, door, wait_ms < left_ms(d) ? wait_ms : left_ms(d));
+		wait_ms *= 2;
+	}
+	/* The device has gone, or was reset: the next dialler finds what there is then. */
+	if (rc == -EIO && door) {
+		ud_device->close(door->pair);
+		door->pair = NULL;
+	}
+	return rc;
+}
+
+static int greet(struct dialling *d, unsigned tries)
+{
+	struct ud_node *n = ud_node_get(&d->host.local, d->host.gid);
+	int rc;
+
+	if (!n)
+		return -ENETUNREACH;
+	rc = ud_hall_prepare(&d->host.local, d->opt->worker, &d->mtu);
+	if (rc) {
+		ud_node_put(n);
+		return rc;
+	}
+	pthread_mutex_lock(&lock);
+	rc = greet_from(d, n, tries);
+	pthread_mutex_unlock(&lock);
+	ud_node_put(n);
+	if (rc == -ETIMEDOUT)
+		d->why = "it does not answer: give both ends the same key file, or is it too busy?";
+	return rc;
+}
+
+/* Who has been met before may have moved. */
+static int meet(struct dialling *d)
+{
+	int rc;
+
+	if (recall(d) && greet(d, TRIES_KNOWN) == 0)
+		return 0;
+	d->why = NULL;
+	rc = ask(d);
+	return rc ? rc : greet(d, 0);
+}
+
+/* --- the connection --- */
+
+static int make(struct dialling *d, struct ud_conn **c)
+{
+	const struct sl_ud_answer *a = &d->answer;
+	struct ud_terms terms = {.id = d->hello.id,
+				 .peer_id = a->id,
+				 .qpn = a->qpn,
+				 .slots = a->slots,
+				 .mtu = a->mtu,
+				 .peer_epoch = a->epoch,
+				 .worker = d->opt->worker};
+	struct ud_node *n;
+	struct ud_keys keys;
+
+	if (a->verdict == SL_UD_FULL) {
+		d->why = "refused: the backend has as many connections as it takes";
+		return -EPROTO;
+	}
+	if (!ud_slots_ok(a->slots) || a->slots > d->hello.slots || a->mtu < SL_UD_MTU_MIN ||
+	    a->mtu > d->hello.mtu)
+		return -EBADMSG;
+	if (ud_keys_derive(&d->secret, &d->hello, a, true, &keys))
+		return -EIO;
+	n = ud_node_get(&d->host.local, d->host.gid);
+	*c = n ? ud_conn_new(&terms, &keys, &d->host.local, n) : NULL;
+	if (n && !*c)
+		ud_node_put(n);
+	return *c ? 0 : -ENOMEM;
+}
+
+static int dial(struct dialling *d, struct ud_conn **c)
+{
+	int rc;
+
+	d->hello = (struct sl_ud_hello){.magic = SL_UD_HELLO_MAGIC,
+					.version = SL_UD_VERSION,
+					.worker = d->opt->worker,
+					.epoch = sl_rpc_boot_epoch(),
+					.slots = d->opt->slots,
+					.id = ud_id_get()};
+	if (!d->hello.id)
+		return -EUSERS;
+	rc = ud_slots_ok(d->hello.slots) ? meet(d) : -EINVAL;
+	if (!rc)
+		rc = make(d, c);
+	if (rc)
+		ud_id_put(d->hello.id);
+	return rc;
+}
+
+static struct sl_transport *sl_ud_dial(const struct sl_rpc_dial_options *opt, const char *address,
+				       struct sl_err *err)
+{
+	struct dialling d = {.opt = opt,
+			     .deadline_ns = sl_now_ns() + opt->timeout_ms * SL_NS_PER_MS};
+	struct ud_conn *c = NULL;
+	int rc;
+
+	if (vb_address(address, &d.sa)) {
+		sl_err_set(err,
+			   "rdma+ud://%s: expected a numeric address and port, as in "
+			   "rdma+ud://10.0.0.2:7471",
+			   address);
+		return NULL;
+	}
+	if (sl_secret_read(&d.secret, opt->key_file, err))
+		return NULL;
+	rc = dial(&d, &c);
+	sl_secret_wipe(&d.secret);
+	if (rc) {
+		sl_err_set(err, "rdma+ud://%s: %s", address, d.why ? d.why : strerror(-rc));
+		return NULL;
+	}
+	snprintf(c->base.info, sizeof(c->base.info), "ud %s, %u slots, datagrams of %u bytes",
+		 d.host.local.name, d.answer.slots, d.answer.mtu);
+	return &c->base;
+}
+
+const struct sl_transport_scheme sl_ud_scheme = {
+	.scheme = "rdma+ud",
+	.probe = sl_verbs_probe,
+	.preload = sl_verbs_preload,
+	.dial = sl_ud_dial,
+	.listen = sl_ud_listen,
+};

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Read from the bottom: ud_hall_new; take -> receive, tick; arm; check. */
+#include "rpc/ud/hall.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+#include "base/clock.h"
+
+enum { ROUNDS = 4 /* polls of one take */ };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sl_list halls = {&halls, &halls};
+static uint64_t ids[UD_CONNS / 64]; /* taken */
+static uint32_t generation;
+
+uint32_t ud_id_get(void)
+{
+	uint32_t id = 0;
+
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 0; i < UD_CONNS / 64 && !id; i++) {
+		uint32_t bit;
+
+		if (ids[i] == UINT64_MAX)
+			continue;
+		bit = (uint32_t)__builtin_ctzll(~ids[i]);
+		ids[i] |= UINT64_C(1) << bit;
+		/* Above the place: which of those that had it. Never 0. */
+		generation = generation % (UINT32_MAX / UD_CONNS) + 1;
+		id = generation * UD_CONNS + 64 * i + bit;
+	}
+	pthread_mutex_unlock(&lock);
+	return id;
+}
+
+void ud_id_put(uint32_t id)
+{
+	pthread_mutex_lock(&lock);
+	ids[id % UD_CONNS / 64] &= ~(UINT64_C(1) << id % 64);
+	pthread_mutex_unlock(&lock);
+}
+
+/* --- what comes --- */
+
+static void receive(struct ud_hall *h, const struct ud_packet *p, uint64_t now_ns)
+{
+	struct sl_ud_header head;
+	struct ud_conn *c;
+	uint64_t number;
+
+	h->hub.strays++;
+	if (p->len < sizeof(head))
+		return;
+	memcpy(&head, p->bytes, sizeof(head));
+	c = h->conns[head.to % UD_CONNS];
+	if (head.magic != SL_UD_MAGIC || head.version != SL_UD_VERSION || !c || c->id != head.to ||
+	    head.len != p->len - sizeof(head))
+		return;
+	h->hub.strays--;
+	number = ud_flow_number(&c->flow, head.seq);
+	if (ud_sealed(&c->keys.in, p->bytes, p->len, number))
+		ud_conn_receive(c, p, now_ns);
+	else
+		c->base.unsealed++;
+}
+
+static void tick(struct ud_hall *h, uint64_t now_ns)
+{
+	struct sl_list *at, *next;
+
+	h->tick_ns = now_ns + UD_TICK_NS;
+	h->due_ns = UINT64_MAX;
+	sl_list_for_each_safe (at, next, &h->busy) {
+		if (!ud_conn_tick(sl_container_of(at, struct ud_conn, busy), now_ns))
+			sl_list_del(at);
+	}
+}
+
+static void hall_take(struct sl_hub *hub)
+{
+	struct ud_hall *h = (struct ud_hall *)hub;
+	uint64_t now_ns = sl_now_ns();
+	struct ud_packet packets[UD_POLL];
+	int n = UD_POLL;
+
+	for (unsigned i = 0; i < ROUNDS && n == UD_POLL; i++) {
+		n = ud_device->poll(h->pair, packets, UD_POLL);
+		for (int k = 0; k < n; k++)
+			receive(h, &packets[k], now_ns);
+		if (n < 0 || ud_device->put_back(h->pair, packets, (unsigned)n))
+			h->failed = true;
+	}
+	if (now_ns >= h->tick_ns || now_ns >= h->due_ns)
+		tick(h, now_ns);
+}
+
+static bool hall_arm(struct sl_hub *hub)
+{
+	struct ud_hall *h = (struct ud_hall *)hub;
+	uint64_t next = UINT64_MAX;
+	struct itimerspec when = {.it_value = {.tv_nsec = 0}};
+	struct sl_list *at;
+
+	if (h->failed || !ud_device->arm(h->pair))
+		return false;
+	sl_list_for_each (at, &h->busy) {
+		const struct ud_conn *c = sl_container_of(at, struct ud_conn, busy);
+		uint64_t ns = c->qpn ? ud_flow_next_ns(&c->flow) : c->born_ns + UD_BIRTH_NS;
+
+		next = ns < next ? ns : next;
+	}
+	h->due_ns = next;
+	if (next <= sl_now_ns())
+		return false;
+	if (next >= h->timer_ns)
+		return true;
+	h->timer_ns = next;
+	when.it_value.tv_sec = (time_t)(next / SL_NS_PER_SEC);
+	when.it_value.tv_nsec = (long)(next % SL_NS_PER_SEC);
+	return timerfd_settime(h->timer_fd, TFD_TIMER_ABSTIME, &when, NULL) == 0;
+}
+
+static void hall_check(struct sl_hub *hub)
+{
+	struct ud_hall *h = (struct ud_hall *)hub;
+	uint64_t times;
+
+	ud_device->take_bell(h->pair);
+	if (read(h->timer_fd, &times, sizeof(times)) == (ssize_t)sizeof(times))
+		h->timer_ns = UINT64_MAX;
+}
+
+static const struct sl_hub_ops hall_ops = {
+	.take = hall_take,
+	.arm = hall_arm,
+	.check = hall_check,
+};
+
+/* --- life --- */
+
+static void hall_free(struct ud_hall *h)
+{
+	if (h->pair)
+		ud_device->close(h->pair);
+	if (h->timer_fd >= 0)
+		close(h->timer_fd);
+	if (h->hub.fd >= 0)
+		close(h->hub.fd);
+	free(h);
+}
+
+static int open_events(struct ud_hall *h)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+
+	h->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	h->hub.fd = epoll_create1(EPOLL_CLOEXEC);
+	if (h->timer_fd < 0 || h->hub.fd < 0 ||
+	    epoll_ctl(h->hub.fd, EPOLL_CTL_ADD, h->timer_fd, &ev) < 0 ||
+	    epoll_ctl(h->hub.fd, EPOLL_CTL_ADD, h->pair->fd, &ev) < 0)
+		return -errno;
+	return 0;
+}
+
+struct ud_hall *ud_hall_new(const struct ud_local *l, int *rc)
+{
+	struct ud_hall *h = calloc(1, sizeof(*h));
+
+	*rc = -ENOMEM;
+	if (!h)
+		return NULL;
+	h->hub.ops = &hall_ops;
+	h->hub.fd = h->timer_fd = -1;
+	h->timer_ns = h->due_ns = UINT64_MAX;
+	h->local = *l;
+	sl_list_init(&h->hub.stirred);
+	sl_list_init(&h->node);
+	sl_list_init(&h->busy);
+	h->pair = ud_device->open(l, UD_HALL_RX, UD_HALL_TX, rc);
+	if (h->pair)
+		*rc = open_events(h);
+	if (!*rc)
+		return h;
+	hall_free(h);
+	return NULL;
+}
+
+/* A listener's goes with its last connection; another waits for the next owner. */
+void ud_hall_put(struct ud_hall *h)
+{
+	pthread_mutex_lock(&lock);
+	if (--h->refs == 0 && (sl_list_empty(&h->node) || h->failed)) {
+		sl_list_del(&h->node);
+		hall_free(h);
+	} else if (!h->refs) {
+		h->owner = NULL;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+static bool is_at(const struct ud_hall *h, const struct ud_local *l)
+{
+	return ud_local_same(&h->local, l) && !h->failed;
+}
+
+static struct ud_hall *find(const struct ud_local *l, const void *owner)
+{
+	struct sl_list *at;
+
+	sl_list_for_each (at, &halls) {
+		struct ud_hall *h = sl_container_of(at, struct ud_hall, node);
+
+		if (h->owner == owner && is_at(h, l))
+			return h;
+	}
+	return NULL;
+}
+
+static struct ud_hall *find_of_worker(const struct ud_local *l, uint16_t worker)
+{
+	struct sl_list *at;
+
+	sl_list_for_each (at, &halls) {
+		struct ud_hall *h = sl_container_of(at, struct ud_hall, node);
+
+		if (h->worker == worker && is_at(h, l))
+			return h;
+	}
+	return NULL;
+}
+
+static struct ud_hall *add(const struct ud_local *l, uint16_t worker, int *rc)
+{
+	struct ud_hall *h = ud_hall_new(l, rc);
+
+	if (!h)
+		return NULL;
+	h->worker = worker;
+	sl_list_add_tail(&halls, &h->node);
+	return h;
+}
+
+int ud_hall_prepare(const struct ud_local *l, uint16_t worker, uint32_t *mtu)
+{
+	struct ud_hall *h;
+	int rc = 0;
+
+	pthread_mutex_lock(&lock);
+	h = find_of_worker(l, worker);
+	if (!h)
+		h = add(l, worker, &rc);
+	if (h)
+		*mtu = h->pair->mtu;
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+struct ud_hall *ud_hall_of(const struct ud_local *l, const void *owner, uint16_t worker)
+{
+	struct ud_hall *h;
+	int rc;
+
+	pthread_mutex_lock(&lock);
+	h = find(l, owner);
+	if (!h)
+		h = find(l, NULL);
+	if (!h)
+		h = add(l, worker, &rc);
+	if (h)
+		h->owner = owner;
+	pthread_mutex_unlock(&lock);
+	return h;
+}

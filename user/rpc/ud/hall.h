@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Virtual connections: each a stream (flow.h) to one peer, all of an owner's through one queue pair
+ * of its own, the hall. A connection is memory that no device knows of; queue pairs, completion
+ * queues, descriptors and pinned memory are the hall's, however many there are.
+ *
+ *   post -> flow -> flush: datagrams, sealed -> pair              poll <- messages <- flow
+ *   hub: take -> pair -> whose is it, is it sealed -> flow -> stirred
+ *
+ * Where a peer's datagrams come from is learnt from the first one that is sealed, and from new bytes
+ * only when that changes: so an acceptor says nothing before its dialler has.
+ *
+ * Halls are made ahead by who dials; an owner's first connection gives it one. But for that, and
+ * for numbers of connections, everything here is one thread's.
+ */
+#ifndef SL_RPC_UD_HALL_H
+#define SL_RPC_UD_HALL_H
+
+#include "rpc/hub.h"
+#include "rpc/transport.h"
+#include "rpc/ud/flow.h"
+#include "rpc/ud/node.h"
+#include "rpc/ud/seal.h"
+
+enum {
+	UD_CONNS = 4096, /* of a process */
+	UD_HALL_RX = 512,
+	UD_HALL_TX = 256,
+	UD_BULK_MAX = 32 << 10, /* of one body */
+	UD_SLICE_MIN = 16 << 10,
+	UD_SMALL = 8 << 10,   /* of the stream, what long messages leave for short ones */
+	UD_CONTROL = 4 << 10, /* of the stream, what data leaves for control messages */
+	UD_TICK_NS = 1000000,
+};
+/* Nobody tells: for the first guess at what is on its way, from which limit.h learns. */
+#define UD_RATE_BPS (UINT64_C(10) * 1000 * 1000 * 1000)
+/* For a dialler's first datagram. */
+#define UD_BIRTH_NS UINT64_C(10000000000)
+
+struct ud_conn;
+
+struct ud_hall {
+	struct sl_hub hub; /* fd: epoll over the pair's bell and the timer */
+	struct ud_pair *pair;
+	struct ud_local local;
+	uint16_t worker;     /* of the gateway whose it was made for */
+	const void *owner;   /* NULL: nobody's yet, or any more */
+	unsigned refs;       /* connections, and a listener */
+	struct sl_list node; /* of all halls of diallers */
+	struct sl_list busy; /* connections on which something is due by time */
+	uint64_t tick_ns, timer_ns, due_ns;
+	int timer_fd;
+	bool failed; /* the device */
+	struct ud_conn *conns[UD_CONNS];
+};
+
+struct ud_conn {
+	struct sl_transport base;
+	struct ud_flow flow;
+	struct ud_keys keys;
+	struct ud_hall *hall; /* NULL: not attached yet */
+	struct ud_local local;
+	struct ud_node *node;
+	uint32_t id, peer_id;
+	uint32_t qpn; /* the peer's; 0: not known yet */
+	uint16_t worker;
+	struct sl_list busy;
+	uint64_t born_ns;
+	uint32_t rx_next, lent;
+	bool dry;
+	int error;
+};
+
+/* NULL and -errno. */
+struct ud_hall *ud_hall_new(const struct ud_local *l, int *rc);
+void ud_hall_put(struct ud_hall *h);
+/* That worker has a hall on that device, or will find one, for such datagrams. 0 or -errno. */
+int ud_hall_prepare(const struct ud_local *l, uint16_t worker, uint32_t *mtu);
+
+/*
+ * The owner's; or one that was made ahead, or is made now, and becomes its. NULL: there is no room
+ * for it.
+ */
+struct ud_hall *ud_hall_of(const struct ud_local *l, const void *owner, uint16_t worker);
+
+/* A number that no other connection of this process has; 0: there are too many. */
+uint32_t ud_id_get(void);
+void ud_id_put(uint32_t id);
+
+struct ud_terms {
+	uint32_t id, peer_id, qpn, slots, mtu;
+	uint64_t peer_epoch;
+	uint16_t worker, peer_worker;
+};
+/* Takes the id and the node, if it succeeds. */
+struct ud_conn *ud_conn_new(const struct ud_terms *terms, const struct ud_keys *keys,
+			    const struct ud_local *l, struct ud_node *n);
+/* The acceptor's is in its listener's hall from the start. */
+/* 0; -EMSGSIZE: the hall's slots are shorter than what was agreed, the port's MTU has changed. */
+int ud_conn_enter(struct ud_conn *c, struct ud_hall *h);
+
+/* conn.c, for hall.c */
+/* A datagram that is this connection's. */
+void ud_conn_receive(struct ud_conn *c, const struct ud_packet *p, uint64_t now_ns);
+/* What is due by time; false: nothing will be. */
+bool ud_conn_tick(struct ud_conn *c, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Those who are new ask (the sign) for the queue pair of the door, and say HELLO there. To take one costs a proof and memory that no device knows of; so whoever owns the
+ * connections does it, and TURN_MAX of them at a time.
+ *
+ * Read from the bottom: ud_accept -> look_at_door -> take_hellos -> consider -> grant;
+ * look_for_births.
+ */
+#include "rpc/ud/listen.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+#include "base/rand.h"
+#include "rpc/ud/hall.h"
+#include "rpc/verbs/verbs.h"
+
+enum {
+	TURN_MAX = 16, /* HELLOs of one poll */
+	TURNS = 4,     /* and polls of the door before others have their turn */
+	DOOR_RX = 256,
+	DOOR_TX = 64,
+	UNBORN_MAX = 64,
+};
+
+struct ud_listener {
+	struct sl_rpc_listener base; /* fd: epoll over sign, door and births */
+	struct ud_sign *sign;
+	struct ud_pair *door;
+	struct ud_hall *hall;
+	struct sl_secret secret;
+	struct vb_seen seen;
+	uint32_t slots;
+	bool more; /* HELLOs wait, and no bell will ring for them */
+	/*
+	 * By sl_transport.stirred, the oldest first: granted, and not heard since. Whoever repeats
+	 * its HELLO knows nothing of what the former one got, so nobody else is given that.
+	 */
+	struct sl_list unborn;
+	unsigned unborn_cnt;
+};
+
+static struct ud_conn *make(struct ud_listener *l, const struct sl_ud_hello *h,
+			    const struct sl_ud_answer *a, struct ud_node *n)
+{
+	const struct ud_terms terms = {.id = a->id,
+				       .peer_id = h->id,
+				       .slots = a->slots,
+				       .mtu = a->mtu,
+				       .peer_epoch = h->epoch,
+				       .peer_worker = h->worker};
+	struct ud_keys keys;
+	struct ud_conn *c;
+
+	if (ud_keys_derive(&l->secret, h, a, false, &keys))
+		return NULL;
+	c = ud_conn_new(&terms, &keys, &l->sign->local, n);
+	if (!c)
+		return NULL;
+	snprintf(c->base.info, sizeof(c->base.info), "ud %s worker %u, %u slots",
+		 l->sign->local.name, h->worker, a->slots);
+	return c;
+}
+
+static void reply(struct ud_listener *l, const struct sl_ud_hello *h, const struct sl_ud_answer *a,
+		  struct ud_node *n)
+{
+	uint8_t *to = ud_device->slot(l->door);
+
+	if (!to)
+		return; /* as if it were lost */
+	memcpy(to, a, sizeof(*a));
+	ud_device->send(l->door, n->way, h->answer_qpn, sizeof(*a));
+}
+
+static void forget(struct ud_listener *l, struct ud_conn *c)
+{
+	sl_list_del(&c->base.stirred);
+	if (--l->unborn_cnt == 0)
+		(void)epoll_ctl(l->base.fd, EPOLL_CTL_DEL, l->hall->hub.fd, NULL);
+}
+
+/* Of one dialler's connection there is one, however often it says HELLO. */
+static void drop_former(struct ud_listener *l, const struct sl_ud_hello *h)
+{
+	struct sl_list *at, *next;
+
+	sl_list_for_each_safe (at, next, &l->unborn) {
+		struct ud_conn *c = sl_container_of(at, struct ud_conn, base.stirred);
+
+		if (c->qpn || c->peer_id != h->id || c->base.peer_epoch != h->epoch)
+			continue;
+		forget(l, c);
+		c->base.ops->close(&c->base);
+	}
+}
+
+static bool await_birth(struct ud_listener *l, struct ud_conn *c)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+
+	if (ud_conn_enter(c, l->hall) ||
+	    (l->unborn_cnt == 0 && epoll_ctl(l->base.fd, EPOLL_CTL_ADD, l->hall->hub.fd, &ev) < 0))
+		return false;
+	sl_list_add_tail(&l->unborn, &c->base.stirred);
+	l->unborn_cnt++;
+	return true;
+}
+
+/* False: it does not get a connection, and is told so. */
+static bool grant(struct ud_listener *l, const struct sl_ud_hello *h, struct sl_ud_answer *a,
+		  struct ud_node *n)
+{
+	struct ud_conn *c = NULL;
+
+	drop_former(l, h);
+	if (l->unborn_cnt == UNBORN_MAX)
+		return false;
+	a->id = ud_id_get();
+	if (a->id && !sl_rand_bytes(a->nonce, sizeof(a->nonce)) &&
+	    !ud_answer_prove(&l->secret, h, a))
+		c = make(l, h, a, n);
+	if (!c && a->id)
+		ud_id_put(a->id);
+	if (c && !await_birth(l, c)) {
+		(void)ud_node_get(&l->sign->local,
+				  h->gid); /* closing puts one, and so does the caller */
+		c->base.ops->close(&c->base);
+		c = NULL;
+	}
+	return c != NULL;
+}
+
+static void consider(struct ud_listener *l, const struct sl_ud_hello *h)
+{
+	uint32_t mtu = sl_rpc_at_most(h->mtu, l->hall->pair->mtu);
+	struct sl_ud_answer a = {.magic = SL_UD_HELLO_MAGIC,
+				 .version = SL_UD_VERSION,
+				 .verdict = SL_UD_GRANTED,
+				 .epoch = sl_rpc_boot_epoch(),
+				 .number = h->number,
+				 .slots = sl_rpc_at_most(h->slots, l->slots),
+				 .mtu = mtu,
+				 .qpn = l->hall->pair->qpn};
+	struct ud_node *n = NULL;
+
+	if (h->magic == SL_UD_HELLO_MAGIC && h->version == SL_UD_VERSION &&
+	    ud_hello_proven(&l->secret, h) && vb_fresh(&l->seen, h->epoch, h->number) &&
+	    ud_slots_ok(h->slots) && mtu >= SL_UD_MTU_MIN)
+		n = ud_node_get(&l->sign->local, h->gid);
+	if (!n) {
+		l->base.refused++;
+		return;
+	}
+	if (grant(l, h, &a, n)) {
+		reply(l, h, &a, n);
+		return;
+	}
+	l->base.refused++;
+	a.verdict = SL_UD_FULL;
+	if (!ud_answer_prove(&l->secret, h, &a))
+		reply(l, h, &a, n);
+	ud_node_put(n);
+}
+
+/* Whether there may be more. */
+static bool take_hellos(struct ud_listener *l)
+{
+	struct ud_packet packets[TURN_MAX];
+	int n = ud_device->poll(l->door, packets, TURN_MAX);
+
+	for (int i = 0; i < n; i++) {
+		struct sl_ud_hello h = {.magic = 0};
+
+		if (packets[i].len == sizeof(h))
+			memcpy(&h, packets[i].bytes, sizeof(h));
+		consider(l, &h);
+	}
+	if (n > 0)
+		(void)ud_device->put_back(l->door, packets, (unsigned)n);
+	(void)ud_device->ring(l->door);
+	return n == TURN_MAX;
+}
+
+/* Ends armed, or with `more`. */
+static void look_at_door(struct ud_listener *l)
+{
+	unsigned turns = 0;
+
+	do {
+		ud_device->take_bell(l->door);
+		l->more = take_hellos(l);
+	} while ((l->more || !ud_device->arm(l->door)) && ++turns < TURNS);
+	l->more |= turns == TURNS;
+}
+
+/* Nobody else looks there while the hall's only connections are these. */
+static void look_for_births(struct ud_listener *l)
+{
+	struct sl_hub *hub = &l->hall->hub;
+
+	hub->ops->check(hub);
+	hub->ops->take(hub);
+	if (!hub->ops->arm(hub)) {
+		hub->ops->take(hub);
+		l->more |= !hub->ops->arm(hub);
+	}
+}
+
+static struct sl_transport *take_born(struct ud_listener *l)
+{
+	struct sl_list *at, *next;
+
+	sl_list_for_each_safe (at, next, &l->unborn) {
+		struct ud_conn *c = sl_container_of(at, struct ud_conn, base.stirred);
+
+		if (!c->qpn && !c->error)
+			continue;
+		forget(l, c);
+		if (!c->error)
+			return &c->base;
+		c->base.ops->close(&c->base);
+	}
+	return NULL;
+}
+
+static struct sl_transport *ud_accept(struct sl_rpc_listener *base, uint64_t now_ns)
+{
+	struct ud_listener *l = (struct ud_listener *)base;
+	struct sl_transport *t = take_born(l);
+
+	(void)now_ns;
+	if (t)
+		return t;
+	ud_device->sign_answer(l->sign, l->door->qpn);
+	look_at_door(l);
+	if (l->unborn_cnt)
+		look_for_births(l);
+	return take_born(l);
+}
+
+static uint64_t ud_next_ns(const struct sl_rpc_listener *base)
+{
+	const struct ud_listener *l = (const struct ud_listener *)base;
+	const struct ud_conn *oldest = sl_list_first(&l->unborn, struct ud_conn, base.stirred);
+
+	if (l->more)
+		return 0;
+	return oldest ? oldest->born_ns + UD_BIRTH_NS : UINT64_MAX;
+}
+
+static void ud_listener_close(struct sl_rpc_listener *base)
+{
+	struct ud_listener *l = (struct ud_listener *)base;
+	struct ud_conn *c;
+
+	while ((c = sl_list_first(&l->unborn, struct ud_conn, base.stirred))) {
+		forget(l, c);
+		c->base.ops->close(&c->base);
+	}
+	if (l->hall)
+		ud_hall_put(l->hall);
+	if (l->door)
+		ud_device->close(l->door);
+	if (l->sign)
+		ud_device->sign_free(l->sign);
+	if (base->fd >= 0)
+		close(base->fd);
+	sl_secret_wipe(&l->secret);
+	free(l);
+}
+
+static const struct sl_rpc_listener_ops listener_ops = {
+	.accept = ud_accept,
+	.next_ns = ud_next_ns,
+	.close = ud_listener_close,
+};
+
+static int open_listener(struct ud_listener *l, struct sockaddr_storage *sa)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+	int rc = ud_device->sign_new(&l->sign, sa);
+
+	if (!rc)
+		l->door = ud_device->open(&l->sign->local, DOOR_RX, DOOR_TX, &rc);
+	if (!rc)
+		l->hall = ud_hall_new(&l->sign->local, &rc);
+	if (rc)
+		return rc;
+	l->hall->refs = 1;
+	l->base.fd = epoll_create1(EPOLL_CLOEXEC);
+	if (l->base.fd < 0 || epoll_ctl(l->base.fd, EPOLL_CTL_ADD, l->sign->fd, &ev) < 0 ||
+	    epoll_ctl(l->base.fd, EPOLL_CTL_ADD, l->door->fd, &ev) < 0)
+		return -errno;
+	(void)ud_device->arm(l->door);
+	return 0;
+}
+
+static const char *why(int rc)
+{
+	switch (rc) {
+	case -EADDRINUSE: return "in use: another backend listens there";
+	case -EADDRNOTAVAIL:
+		return "not the address of an RDMA device of this host: see `ip address` and `rdma "
+		       "link`";
+	case -ENODEV:
+		return "no RDMA device with that address: load the driver of the NIC, or rdma_rxe "
+		       "and rdma_ucm; see `rdma link`";
+	default: return strerror(-rc);
+	}
+}
+
+struct sl_rpc_listener *sl_ud_listen(const struct sl_rpc_listen_options *opt, struct sl_err *err)
+{
+	struct ud_listener *l = sl_rpc_listener_new(sizeof(*l), &listener_ops, err);
+	struct sockaddr_storage sa;
+	int rc;
+
+	if (!l)
+		return NULL;
+	sl_list_init(&l->unborn);
+	l->slots = opt->slots;
+	if (vb_address(opt->address, &sa)) {
+		sl_err_set(err,
+			   "rdma+ud://%s: expected a numeric address and port, as in "
+			   "rdma+ud://10.0.0.2:7471",
+			   opt->address);
+		goto fail;
+	}
+	if (sl_secret_read(&l->secret, opt->key_file, err))
+		goto fail;
+	rc = open_listener(l, &sa);
+	if (!rc)
+		return &l->base;
+	sl_err_set(err, "rdma+ud://%s: %s", opt->address, why(rc));
+fail:
+	ud_listener_close(&l->base);
+	return NULL;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who may send datagrams of a virtual connection (sluice/rpc_wire.h): proofs of the shared key in
+ * HELLO and ANSWER, keys of each direction made of both, and the seal of each datagram.
+ */
+#ifndef SL_RPC_UD_SEAL_H
+#define SL_RPC_UD_SEAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/siphash.h"
+#include "rpc/secret.h"
+#include "sluice/rpc_wire.h"
+
+struct ud_keys {
+	struct sl_sipkey out, in;
+};
+
+/* Fill in the proof: 0 or -EIO. */
+int ud_hello_prove(const struct sl_secret *s, struct sl_ud_hello *h);
+int ud_answer_prove(const struct sl_secret *s, const struct sl_ud_hello *h, struct sl_ud_answer *a);
+bool ud_hello_proven(const struct sl_secret *s, const struct sl_ud_hello *h);
+bool ud_answer_proven(const struct sl_secret *s, const struct sl_ud_hello *h,
+		      const struct sl_ud_answer *a);
+/* Of the two that have said this. 0 or -EIO. */
+int ud_keys_derive(const struct sl_secret *s, const struct sl_ud_hello *h,
+		   const struct sl_ud_answer *a, bool dialler, struct ud_keys *keys);
+
+/*
+ * The datagram's header and its bytes lie one behind the other, and are written to: `len` in all.
+ * `number` is the datagram's, of 64 bits.
+ */
+void ud_seal(const struct sl_sipkey *key, void *datagram, uint32_t len, uint64_t number);
+bool ud_sealed(const struct sl_sipkey *key, void *datagram, uint32_t len, uint64_t number);
+
+#endif

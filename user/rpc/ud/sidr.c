@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Read from the bottom: ud_sidr_ask -> ask_by -> await; what answers before it. */
+#include "rpc/ud/sidr.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "rpc/verbs/verbs.h"
+
+enum { DEVICES = 16, BACKLOG = 1024, TURN_MAX = 16 /* questions of one call */ };
+
+struct sign {
+	struct ud_sign base;
+	struct rdma_event_channel *cm;
+	struct rdma_cm_id *id;
+};
+
+struct asking {
+	const struct ud_question *q;
+	struct rdma_cm_id *id;
+	struct ud_host *host;
+	const char **why;
+};
+
+/* --- here --- */
+
+/* Of a process there is one domain on a device, for ways and pairs of all its connections. */
+static struct ibv_pd *domain_of(struct ibv_context *device)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct ibv_pd *domains[DEVICES];
+	struct ibv_pd *pd = NULL;
+
+	pthread_mutex_lock(&lock);
+	for (unsigned i = 0; i < DEVICES && !pd; i++) {
+		if (!domains[i])
+			domains[i] = ibv_alloc_pd(device);
+		if (domains[i] && domains[i]->context == device)
+			pd = domains[i];
+	}
+	pthread_mutex_unlock(&lock);
+	return pd;
+}
+
+static int gid_index_of(struct ibv_context *device, uint8_t port, const uint8_t gid[16])
+{
+	struct ibv_gid_entry entry;
+	struct ibv_port_attr attr;
+
+	if (ibv_query_port(device, port, &attr))
+		return -EIO;
+	for (int i = 0; i < attr.gid_tbl_len && i <= UINT8_MAX; i++) {
+		if (ibv_query_gid_ex(device, port, (uint32_t)i, &entry, 0) == 0 &&
+		    entry.gid_type != IBV_GID_TYPE_ROCE_V1 && !memcmp(entry.gid.raw, gid, 16))
+			return i;
+	}
+	return -EADDRNOTAVAIL;
+}
+
+/* By an id that is bound to a device. */
+static int local_of(struct ud_local *l, const struct rdma_cm_id *id)
+{
+	int index;
+
+	memcpy(l->gid, id->route.addr.addr.ibaddr.sgid.raw, sizeof(l->gid));
+	l->port = id->port_num;
+	index = gid_index_of(id->verbs, l->port, l->gid);
+	if (index < 0)
+		return index;
+	l->gid_index = (uint8_t)index;
+	l->name = ibv_get_device_name(id->verbs->device);
+	l->device = domain_of(id->verbs);
+	return l->device ? 0 : -ENOMEM;
+}
+
+/* --- who is asked --- */
+
+static int open_sign(struct sign *s, struct sockaddr_storage *sa)
+{
+	int flags;
+
+	s->cm = rdma_create_event_channel();
+	if (!s->cm)
+		return -ENODEV;
+	flags = fcntl(s->cm->fd, F_GETFL);
+	if (flags < 0 || fcntl(s->cm->fd, F_SETFL, flags | O_NONBLOCK) < 0)
+		return -errno;
+	if (rdma_create_id(s->cm, &s->id, NULL, RDMA_PS_UDP)) {
+		s->id = NULL;
+		return -errno;
+	}
+	if (rdma_bind_addr(s->id, (struct sockaddr *)sa) || rdma_listen(s->id, BACKLOG))
+		return -errno;
+	s->base.fd = s->cm->fd;
+	/* A wildcard has no device, and datagrams need one. */
+	return s->id->verbs ? local_of(&s->base.local, s->id) : -EADDRNOTAVAIL;
+}
+
+int ud_sidr_sign_new(struct ud_sign **sign, struct sockaddr_storage *sa)
+{
+	struct sign *s = calloc(1, sizeof(*s));
+	int rc = s ? open_sign(s, sa) : -ENOMEM;
+
+	if (rc && s)
+		ud_sidr_sign_free(&s->base);
+	*sign = rc ? NULL : &s->base;
+	return rc;
+}
+
+void ud_sidr_sign_free(struct ud_sign *base)
+{
+	struct sign *s = (struct sign *)base;
+
+	if (s->id)
+		rdma_destroy_id(s->id);
+	if (s->cm)
+		rdma_destroy_event_channel(s->cm);
+	free(s);
+}
+
+void ud_sidr_sign_answer(struct ud_sign *base, uint32_t qpn)
+{
+	struct rdma_event_channel *cm = ((struct sign *)base)->cm;
+	struct rdma_conn_param param = {.qp_num = qpn};
+	struct rdma_cm_event *ev;
+
+	for (unsigned i = 0; i < TURN_MAX && rdma_get_cm_event(cm, &ev) == 0; i++) {
+		struct rdma_cm_id *id = ev->id;
+		bool asks = ev->event == RDMA_CM_EVENT_CONNECT_REQUEST;
+
+		rdma_ack_cm_event(ev);
+		if (!asks)
+			continue;
+		(void)rdma_accept(id, &param);
+		(void)rdma_destroy_id(id);
+	}
+}
+
+/* --- who asks --- */
+
+static int left_ms(const struct asking *a)
+{
+	uint64_t now = sl_now_ns();
+
+	return now < a->q->deadline_ns ? (int)((a->q->deadline_ns - now) / SL_NS_PER_MS) + 1 : 0;
+}
+
+static int failure_of(struct asking *a, const struct rdma_cm_event *ev)
+{
+	switch (ev->event) {
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+		*a->why = "no RDMA device has a route there: see `rdma link` and `ip route get`";
+		return -ENETUNREACH;
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_REJECTED:
+		*a->why = "nobody listens: is the backend running?";
+		return -ECONNREFUSED;
+	default: return -ECONNRESET;
+	}
+}
+
+/* 0 when the next event is the expected one. */
+static int await(struct asking *a, enum rdma_cm_event_type expected)
+{
+	struct pollfd p = {.fd = a->id->channel->fd, .events = POLLIN};
+	struct rdma_cm_event *ev;
+	int rc, n;
+
+	do {
+		n = poll(&p, 1, left_ms(a));
+		if (n == 0)
+			return -ETIMEDOUT;
+		if (n > 0)
+			n = rdma_get_cm_event(a->id->channel, &ev);
+	} while (n < 0 && (errno == EINTR || errno == EAGAIN));
+	if (n < 0)
+		return -errno;
+	rc = ev->event == expected ? 0 : failure_of(a, ev);
+	if (!rc && expected == RDMA_CM_EVENT_ESTABLISHED) {
+		a->host->qpn = ev->param.ud.qp_num;
+		memcpy(a->host->gid, ev->param.ud.ah_attr.grh.dgid.raw, sizeof(a->host->gid));
+	}
+	rdma_ack_cm_event(ev);
+	return rc;
+}
+
+static int ask_by(struct asking *a)
+{
+	struct sockaddr_storage sa = *a->q->sa;
+	struct rdma_conn_param param = {.qp_num = 0};
+	int rc = vb_way_begin(a->q->rdma, a->id, &sa, left_ms(a));
+
+	if (rc == -ENODEV)
+		*a->why = "no such RDMA device: see `rdma link`";
+	if (!rc)
+		rc = await(a, RDMA_CM_EVENT_ADDR_RESOLVED);
+	if (!rc && !vb_way_is(a->q->rdma, a->id)) {
+		*a->why = "the way there is by another device or port than configured: see `ip "
+			  "route get`";
+		rc = -ENETUNREACH;
+	}
+	if (!rc && rdma_resolve_route(a->id, left_ms(a)))
+		rc = -errno;
+	if (!rc)
+		rc = await(a, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	if (!rc)
+		rc = local_of(&a->host->local, a->id);
+	if (!rc && rdma_connect(a->id, &param))
+		rc = -errno;
+	return rc ? rc : await(a, RDMA_CM_EVENT_ESTABLISHED);
+}
+
+int ud_sidr_ask(const struct ud_question *q, struct ud_host *h, const char **why)
+{
+	struct rdma_event_channel *cm = rdma_create_event_channel();
+	struct asking a = {.q = q, .host = h, .why = why};
+	int rc;
+
+	if (!cm) {
+		*why = "this host has no RDMA: load the driver of its NIC, or rdma_rxe and "
+		       "rdma_ucm";
+		return -ENODEV;
+	}
+	if (rdma_create_id(cm, &a.id, NULL, RDMA_PS_UDP)) {
+		rc = -errno;
+	} else {
+		rc = ask_by(&a);
+		rdma_destroy_id(a.id);
+	}
+	rdma_destroy_event_channel(cm);
+	return rc;
+}

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Closing, off the data path: whoever closes a connection puts it on a list, and a thread of ours
+ * does what blocks. The same thread hears what devices have to tell (event.c), and makes ahead
+ * what the next connection will need (arena.h).
+ *
+ *   last words   what was posted right before close() gets a moment to be acknowledged
+ *   quiet        queue pair in error: the device lets go of the owner's memory and shared slots
+ *   gone         slots back in the shared queue, everything freed
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "rpc/verbs/verbs.h"
+
+enum {
+	WORDS_MS = 50,
+	QUIET_MS = 5,       /* for devices that do not say when they are done with shared slots */
+	LAST_WQE_MS = 1000, /* for those that do */
+	FLUSH_MS = 1,
+	DRAIN = 16,
+};
+
+static struct {
+	pthread_rwlock_t work; /* held for reading while threads work; taken before the lock */
+	pthread_mutex_t lock;
+	pthread_cond_t idle;
+	int epoll_fd, wake;
+	struct sl_list closing;
+	bool runs, forks_seen; /* the thread; in_child() is called after a fork */
+	bool fill, filling;    /* homes want to be looked at; are being */
+	unsigned left;
+} closer = {
+	.work = PTHREAD_RWLOCK_INITIALIZER,
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.epoll_fd = -1,
+	.wake = -1,
+	.idle = PTHREAD_COND_INITIALIZER,
+	.closing = {&closer.closing, &closer.closing},
+};
+
+/* The device has nothing to do with it any more. */
+static void free_memory(struct sl_verbs *v)
+{
+	if (v->home) {
+		struct vb_arena *a = vb_home_arena(v->home);
+
+		if (v->mem_mr)
+			vb_arena_unshare(a, v->mem_mr);
+		if (v->slab)
+			vb_arena_put(a, v->slab, v->bulk_len);
+	} else {
+		struct ibv_mr *mine[] = {v->mem_mr, v->bulk_mr, v->ring_mr, v->keys_mr};
+
+		for (unsigned i = 0; i < SL_ARRAY_LEN(mine); i++) {
+			if (mine[i])
+				ibv_dereg_mr(mine[i]);
+		}
+		if (v->map)
+			munmap(v->map, v->map_len);
+	}
+	free(v->posted);
+	free(v->rx_bulk_end);
+	free(v->rx_slot);
+	free(v->borrowed);
+}
+
+/* Slots that completions name and nobody took. How many. */
+static uint32_t return_arrived(struct sl_verbs *v)
+{
+	struct ibv_wc wc[DRAIN];
+	uint32_t found = 0;
+	int n;
+
+	while (v->end.rx_cq && (n = ibv_poll_cq(v->end.rx_cq, DRAIN, wc)) > 0) {
+		for (int i = 0; i < n; i++)
+			vb_give_back(v, &wc[i]);
+		found += (uint32_t)n;
+	}
+	return found;
+}
+
+/*
+ * A driver may forget the completions of a queue pair that goes: they are taken before, and after.
+ */
+static void destroy_queue_pair(struct sl_verbs *v)
+{
+	uint32_t found = v->home ? return_arrived(v) : 0, from;
+
+	if (v->id)
+		v->id->qp = NULL;
+	if (v->end.qp)
+		ibv_destroy_qp(v->end.qp);
+	v->end.qp = NULL;
+	if (!v->home)
+		return;
+	found += return_arrived(v);
+	/* And the slots of messages that were taken and not released. */
+	if (v->have_wc)
+		vb_give_back(v, &v->wc);
+	v->have_wc = false;
+	for (from = v->put_back; v->rx_slot && from != v->rx_next; from++)
+		(void)vb_home_post(v->home, &v->rx_slot[from & v->slot_mask], 1);
+	/* A queue of completions that has run over has lost some. */
+	if (found >= v->window)
+		vb_home_spoil(v->home);
+}
+
+void vb_free(struct sl_verbs *v)
+{
+	vb_events_close(v);
+	if (v->end.mw)
+		ibv_dealloc_mw(v->end.mw);
+	v->end.mw = NULL;
+	destroy_queue_pair(v);
+	free_memory(v);
+	vb_end_free(&v->end);
+	if (v->home)
+		vb_home_leave(v->home, v->window);
+	else if (v->pd)
+		ibv_dealloc_pd(v->pd);
+	if (v->id)
+		rdma_destroy_id(v->id);
+	if (v->cm)
+		rdma_destroy_event_channel(v->cm);
+	close(v->base.fd);
+	free(v);
+}
+
+static int change_state(struct sl_verbs *v, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = {.qp_state = state};
+
+	return ibv_modify_qp(v->end.qp, &attr, IBV_QP_STATE);
+}
+
+/*
+ * In error the device flushes what it has in the order of the queue, so that it is done with all
+ * when it comes to this one. False: no word of it in time.
+ */
+static bool flush_sends(struct sl_verbs *v)
+{
+	struct ibv_send_wr last = {
+		.wr_id = VB_ID_LAST, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+	uint64_t until_ns = sl_now_ns() + FLUSH_MS * SL_NS_PER_MS;
+	struct ibv_wc wc[DRAIN];
+	int n;
+
+	if (vb_post_chain(v->end.qp, &last))
+		return false;
+	do {
+		n = ibv_poll_cq(v->end.tx_cq, DRAIN, wc);
+		for (int i = 0; i < n; i++) {
+			if (wc[i].wr_id == VB_ID_LAST)
+				return true;
+		}
+	} while (n >= 0 && sl_now_ns() < until_ns);
+	return false;
+}
+
+/*
+ * A queue pair that is reset is one that the device has let go of when the call returns; receives
+ * that it was about to report are lost, and their shared slots with them. If even that fails the
+ * device is gone, and has no way into our memory any more.
+ */
+void vb_halt(struct sl_transport *t)
+{
+	struct sl_verbs *v = vb_of(t);
+
+	vb_progress(t);
+	/* Slices of a batch are lent before its cookie is. */
+	if (v->lent_to == v->reaped)
+		return;
+	v->gone = v->broken = true;
+	v->chain_len = v->piece_cnt = 0;
+	if (change_state(v, IBV_QPS_ERR) == 0 && flush_sends(v))
+		return;
+	if (v->home)
+		vb_home_spoil(v->home);
+	v->ready = false;
+	(void)change_state(v, IBV_QPS_RESET);
+}
+
+/* A device that has not said that it is done may still have a slot: it is lost. */
+static bool is_quiet(struct sl_verbs *v, uint64_t now_ns)
+{
+	if (v->last_receive)
+		return true;
+	if (now_ns < v->until_ns)
+		return false;
+	if (v->home && v->ready && vb_home_tells(v->home))
+		vb_home_spoil(v->home);
+	return true;
+}
+
+/* True once there is nothing more to wait for. */
+static bool advance(struct sl_verbs *v, uint64_t now_ns)
+{
+	unsigned quiet_ms = 0;
+
+	if (!v->quieting) {
+		if (!v->gone && v->signalled)
+			vb_progress(&v->base);
+		if (!v->gone && v->signalled && now_ns < v->until_ns)
+			return false;
+		if (v->home && v->ready)
+			quiet_ms = vb_home_tells(v->home) ? LAST_WQE_MS : QUIET_MS;
+		(void)rdma_disconnect(v->id);
+		if (v->end.qp)
+			(void)change_state(v, IBV_QPS_ERR);
+		v->quieting = true;
+		v->until_ns = now_ns + quiet_ms * SL_NS_PER_MS;
+	}
+	(void)vb_check(&v->base);
+	return is_quiet(v, now_ns);
+}
+
+/* The list is taken as it is; what comes meanwhile has its turn next time. */
+static void close_some(void)
+{
+	struct sl_list mine, *at, *next;
+	unsigned done = 0;
+
+	pthread_mutex_lock(&closer.lock);
+	sl_list_init(&mine);
+	while ((at = sl_list_pop_head(&closer.closing)))
+		sl_list_add_tail(&mine, at);
+	pthread_mutex_unlock(&closer.lock);
+	sl_list_for_each_safe (at, next, &mine) {
+		struct sl_verbs *v = sl_container_of(at, struct sl_verbs, closing);
+
+		if (!advance(v, sl_now_ns()))
+			continue;
+		sl_list_del(&v->closing);
+		vb_free(v);
+		done++;
+	}
+	pthread_mutex_lock(&closer.lock);
+	while ((at = sl_list_pop_head(&mine)))
+		sl_list_add_tail(&closer.closing, at);
+	closer.left -= done;
+	if (!closer.left)
+		pthread_cond_broadcast(&closer.idle);
+	pthread_mutex_unlock(&closer.lock);
+}
+
+static void fill_homes(void)
+{
+	bool wanted;
+
+	pthread_mutex_lock(&closer.lock);
+	wanted = closer.fill;
+	closer.fill = false;
+	closer.filling = wanted;
+	pthread_mutex_unlock(&closer.lock);
+	if (!wanted)
+		return;
+	vb_homes_fill();
+	pthread_mutex_lock(&closer.lock);
+	closer.filling = false;
+	pthread_cond_broadcast(&closer.idle);
+	pthread_mutex_unlock(&closer.lock);
+}
+
+void vb_work_begin(void)
+{
+	pthread_rwlock_rdlock(&closer.work);
+}
+
+void vb_work_end(void)
+{
+	pthread_rwlock_unlock(&closer.work);
+}
+
+static void *closer_main(void *arg)
+{
+	struct epoll_event ev[DRAIN];
+	eventfd_t cnt;
+
+	(void)arg;
+	sl_thread_name_set("closer");
+	for (;;) {
+		int wait_ms, n;
+
+		pthread_mutex_lock(&closer.lock);
+		wait_ms = sl_list_empty(&closer.closing) ? -1 : 1;
+		pthread_mutex_unlock(&closer.lock);
+		n = epoll_wait(closer.epoll_fd, ev, DRAIN, wait_ms);
+		vb_work_begin();
+		for (int i = 0; i < n; i++) {
+			if (ev[i].data.ptr)
+				vb_async_take(ev[i].data.ptr);
+			else
+				(void)eventfd_read(closer.wake, &cnt);
+		}
+		close_some();
+		fill_homes();
+		vb_work_end();
+	}
+	return NULL;
+}
+
+/* With the lock. Signals are others' business. */
+static int start_thread(void)
+{
+	sigset_t all, old;
+	pthread_t thread;
+	struct epoll_event ev = {.events = EPOLLIN};
+	int rc;
+
+	closer.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	closer.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (closer.epoll_fd < 0 || closer.wake < 0 ||
+	    epoll_ctl(closer.epoll_fd, EPOLL_CTL_ADD, closer.wake, &ev) < 0)
+		rc = -errno;
+	else
+		rc = vb_async_open(closer.epoll_fd);
+	if (rc) {
+		close(closer.epoll_fd);
+		close(closer.wake);
+		return rc;
+	}
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&thread, NULL, closer_main, NULL);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (rc)
+		return -rc;
+	pthread_detach(thread);
+	closer.runs = true;
+	return 0;
+}
+
+/* In the middle of work a thread holds locks of the libraries, which a child would find held. */
+static void before_fork(void)
+{
+	pthread_rwlock_wrlock(&closer.work);
+	pthread_mutex_lock(&closer.lock);
+}
+
+static void in_parent(void)
+{
+	pthread_mutex_unlock(&closer.lock);
+	pthread_rwlock_unlock(&closer.work);
+}
+
+/*
+ * A child has not got the thread, and what it was closing is not the child's. Nor may it use the
+ * condition, in whose memory a thread of the parent's may wait, or the descriptors, which both
+ * have.
+ */
+static void in_child(void)
+{
+	pthread_rwlock_init(&closer.work, NULL);
+	pthread_mutex_init(&closer.lock, NULL);
+	pthread_cond_init(&closer.idle, NULL);
+	sl_list_init(&closer.closing);
+	if (closer.runs) {
+		close(closer.epoll_fd);
+		close(closer.wake);
+	}
+	closer.runs = false;
+	closer.left = 0;
+	closer.fill = closer.filling = false;
+}
+
+int vb_closer_start(void)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&closer.lock);
+	if (!closer.forks_seen)
+		rc = -pthread_atfork(before_fork, in_parent, in_child);
+	closer.forks_seen = rc == 0;
+	if (!rc && !closer.runs)
+		rc = start_thread();
+	pthread_mutex_unlock(&closer.lock);
+	return rc;
+}
+
+void vb_close(struct sl_transport *t)
+{
+	struct sl_verbs *v = vb_of(t);
+
+	if (!v->gone && v->map)
+		vb_flush(t);
+	v->until_ns = sl_now_ns() + WORDS_MS * SL_NS_PER_MS;
+	pthread_mutex_lock(&closer.lock);
+	sl_list_add_tail(&closer.closing, &v->closing);
+	closer.left++;
+	pthread_mutex_unlock(&closer.lock);
+	(void)eventfd_write(closer.wake, 1);
+}
+
+void vb_closer_fill(void)
+{
+	pthread_mutex_lock(&closer.lock);
+	closer.fill = true;
+	pthread_mutex_unlock(&closer.lock);
+	(void)eventfd_write(closer.wake, 1);
+}
+
+void sl_verbs_settle(void)
+{
+	pthread_mutex_lock(&closer.lock);
+	while (closer.runs && (closer.left || closer.fill || closer.filling))
+		pthread_cond_wait(&closer.idle, &closer.lock);
+	pthread_mutex_unlock(&closer.lock);
+}

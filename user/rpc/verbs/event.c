@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include "rpc/verbs/verbs.h"
+
+enum { EVENTS_MAX = 4, DRAIN_MAX = 16, DEVICES_MAX = 64 };
+
+/*
+ * Asynchronous events come to the descriptor of the device, which all channels of the process
+ * share. One thread, that of close.c, reads them and tells those concerned, and wakes their
+ * owners: `bell` is always readable, and put among the descriptors that they wait for.
+ */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sl_list all = {&all, &all};
+static struct {
+	int epoll_fd, bell;
+	unsigned cnt;
+	struct ibv_context *devices[DEVICES_MAX];
+} async = {.epoll_fd = -1, .bell = -1};
+
+int vb_async_open(int epoll_fd)
+{
+	pthread_mutex_lock(&lock);
+	if (async.bell < 0)
+		async.bell = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+	async.epoll_fd = epoll_fd;
+	async.cnt = 0;
+	pthread_mutex_unlock(&lock);
+	return async.bell < 0 ? -errno : 0;
+}
+
+static int make_nonblocking(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
+}
+
+static int watch(struct sl_verbs *v, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
+	int rc = make_nonblocking(fd);
+
+	if (!rc && epoll_ctl(v->base.fd, EPOLL_CTL_ADD, fd, &ev) < 0)
+		rc = -errno;
+	return rc;
+}
+
+/* With the lock: from now on the device's events are read. */
+static int add_device(struct ibv_context *device)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = device};
+	int rc;
+
+	for (unsigned i = 0; i < async.cnt; i++) {
+		if (async.devices[i] == device)
+			return 0;
+	}
+	if (async.cnt == DEVICES_MAX)
+		return -ENOSPC;
+	rc = make_nonblocking(device->async_fd);
+	if (!rc && epoll_ctl(async.epoll_fd, EPOLL_CTL_ADD, device->async_fd, &ev) < 0)
+		rc = -errno;
+	if (!rc)
+		async.devices[async.cnt++] = device;
+	return rc;
+}
+
+int vb_events_open(struct sl_verbs *v)
+{
+	int rc = watch(v, v->cm->fd);
+
+	if (!rc)
+		rc = watch(v, v->end.bell->fd);
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&lock);
+	rc = add_device(v->id->verbs);
+	if (!rc)
+		sl_list_add_tail(&all, &v->node);
+	v->listed = rc == 0;
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+void vb_events_close(struct sl_verbs *v)
+{
+	if (!v->listed)
+		return;
+	pthread_mutex_lock(&lock);
+	sl_list_del(&v->node);
+	v->listed = false;
+	pthread_mutex_unlock(&lock);
+}
+
+/* Its owner may sleep. */
+static void wake_owner(struct sl_verbs *v)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.fd = async.bell};
+
+	(void)epoll_ctl(v->base.fd, EPOLL_CTL_ADD, async.bell, &ev);
+}
+
+/* NULL: an end that waits for a connection, which will fail then. */
+static void end_channel(struct sl_verbs *v)
+{
+	if (!v)
+		return;
+	v->gone = true;
+	wake_owner(v);
+}
+
+/* Those of the device; of them those of the home, if there is one. */
+static void end_channels(const struct ibv_context *device, const struct vb_home *home)
+{
+	struct sl_list *at;
+
+	pthread_mutex_lock(&lock);
+	sl_list_for_each (at, &all) {
+		struct sl_verbs *v = sl_container_of(at, struct sl_verbs, node);
+
+		if (v->id->verbs == device && (!home || v->home == home))
+			end_channel(v);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/*
+ * A port that goes down may come back; if it does not, pings decide. What would be posted until then
+ * would count as sent.
+ */
+static void set_port(const struct ibv_context *device, int port, bool down)
+{
+	struct sl_list *at;
+
+	pthread_mutex_lock(&lock);
+	sl_list_for_each (at, &all) {
+		struct sl_verbs *v = sl_container_of(at, struct sl_verbs, node);
+
+		if (v->id->verbs != device || v->id->port_num != port)
+			continue;
+		v->port_down = down;
+		wake_owner(v);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+static void device_ends(struct ibv_context *device)
+{
+	end_channels(device, NULL);
+	pthread_mutex_lock(&lock);
+	/* If it comes back it has another context. */
+	(void)epoll_ctl(async.epoll_fd, EPOLL_CTL_DEL, device->async_fd, NULL);
+	for (unsigned i = 0; i < async.cnt; i++) {
+		if (async.devices[i] == device)
+			async.devices[i--] = async.devices[--async.cnt];
+	}
+	pthread_mutex_unlock(&lock);
+	vb_homes_sweep(device);
+}
+
+/*
+ * What an event names lives until the event is acknowledged, and whoever frees it waits for that,
+ * perhaps with locks: so nothing is locked here that is held while homes are freed.
+ */
+static void tell(struct ibv_context *device, const struct ibv_async_event *ev)
+{
+	struct sl_verbs *v;
+
+	switch (ev->event_type) {
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR: end_channel(ev->element.qp->qp_context); break;
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		v = ev->element.qp->qp_context;
+		if (v)
+			v->last_receive = true;
+		break;
+	case IBV_EVENT_CQ_ERR: end_channel(ev->element.cq->cq_context); break;
+	case IBV_EVENT_SRQ_ERR:
+		end_channels(device, ev->element.srq->srq_context);
+		vb_home_spoil(ev->element.srq->srq_context);
+		break;
+	case IBV_EVENT_PORT_ERR:
+	case IBV_EVENT_PORT_ACTIVE:
+		set_port(device, ev->element.port_num, ev->event_type == IBV_EVENT_PORT_ERR);
+		break;
+	default: break;
+	}
+}
+
+void vb_async_take(struct ibv_context *device)
+{
+	struct ibv_async_event ev;
+
+	for (int i = 0; i < DRAIN_MAX && ibv_get_async_event(device, &ev) == 0; i++) {
+		tell(device, &ev);
+		ibv_ack_async_event(&ev);
+		if (ev.event_type == IBV_EVENT_DEVICE_FATAL) {
+			device_ends(device);
+			return;
+		}
+		if (ev.event_type == IBV_EVENT_SRQ_ERR)
+			vb_homes_sweep(NULL);
+	}
+}
+
+static void take_cm(struct sl_verbs *v)
+{
+	struct rdma_cm_event *ev;
+
+	for (int i = 0; i < DRAIN_MAX; i++) {
+		if (rdma_get_cm_event(v->cm, &ev)) {
+			/* Not to be read by this thread (doorbell.c): an end, most likely. */
+			v->gone |= errno == EACCES;
+			return;
+		}
+		switch (ev->event) {
+		case RDMA_CM_EVENT_DISCONNECTED:
+		case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		case RDMA_CM_EVENT_CONNECT_ERROR:
+		case RDMA_CM_EVENT_UNREACHABLE:
+		case RDMA_CM_EVENT_REJECTED:
+		case RDMA_CM_EVENT_TIMEWAIT_EXIT: v->gone = true; break;
+		default: break;
+		}
+		rdma_ack_cm_event(ev);
+	}
+}
+
+/* One: almost always there is no other, and epoll tells of it if there is. */
+static void take_bell(struct sl_verbs *v)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	if (ibv_get_cq_event(v->end.bell, &cq, &context))
+		return;
+	ibv_ack_cq_events(cq, 1);
+	*(cq == v->end.rx_cq ? &v->rx_armed : &v->tx_armed) = false;
+}
+
+int vb_check(struct sl_transport *t)
+{
+	struct sl_verbs *v = vb_of(t);
+	struct epoll_event ev[EVENTS_MAX];
+	int n = epoll_wait(t->fd, ev, EVENTS_MAX, 0);
+
+	for (int i = 0; i < n; i++) {
+		if (ev[i].data.fd == v->end.bell->fd)
+			take_bell(v);
+		else if (ev[i].data.fd == v->cm->fd)
+			take_cm(v);
+		else
+			(void)epoll_ctl(t->fd, EPOLL_CTL_DEL, async.bell, NULL);
+	}
+	return v->gone ? -ENOTCONN : 0;
+}
+
+/*
+ * Asking is a system call. A queue that has been asked and has not rung need not be asked again, so
+ * that an idle channel costs nothing each time that its owner goes to sleep.
+ */
+static bool request_bell(struct ibv_cq *cq, int solicited_only, bool *armed)
+{
+	*armed = *armed || ibv_req_notify_cq(cq, solicited_only) == 0;
+	return *armed;
+}
+
+bool vb_arm(struct sl_transport *t, bool want_room)
+{
+	struct sl_verbs *v = vb_of(t);
+	uint32_t done = t->credits.done, reaped = v->reaped;
+	int found;
+
+	/* What is lent out is waited for like room. */
+	want_room |= v->borrowed_cnt != v->returned_cnt;
+	if (v->gone || v->have_wc || !request_bell(v->end.rx_cq, 1, &v->rx_armed) ||
+	    (want_room && !request_bell(v->end.tx_cq, 0, &v->tx_armed)))
+		return false;
+	/* What came before the request rings no bell. */
+	found = ibv_poll_cq(v->end.rx_cq, 1, &v->wc);
+	v->have_wc = found == 1;
+	if (found < 0)
+		v->gone = v->broken = true;
+	if (v->signalled)
+		vb_progress(t);
+	return !v->have_wc && !v->gone &&
+	       (!want_room || (t->credits.done == done && v->reaped == reaped));
+}
+
+void vb_disarm(struct sl_transport *t)
+{
+	(void)t; /* a bell that is on its way costs one needless wake-up; check() takes it */
+}

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rpc/verbs/home.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "base/list.h"
+#include "rpc/verbs/budget.h"
+
+enum {
+	RXE_VENDOR = 0xffffff, /* soft-RoCE */
+	CHUNK = 256,           /* slots */
+	CHUNKS_MAX = VB_HOME_SLOTS / CHUNK,
+	POST = 16,
+};
+#define CHUNK_LEN ((size_t)CHUNK * SL_RPC_SLOT_SIZE)
+
+struct vb_home {
+	struct sl_list node;
+	struct ibv_context *device;
+	unsigned group;
+	pid_t pid;            /* what a fork has copied is not the child's */
+	_Atomic bool spoiled; /* set without the lock */
+	bool tells, filling;  /* filling: not to be freed */
+	struct vb_budget budget;
+	struct ibv_pd *pd;
+	struct ibv_srq *srq;
+	struct vb_arena arena;
+	struct vb_ends ends;
+	uint32_t chunk_cnt;
+	struct ibv_mr *mrs[CHUNKS_MAX];
+	uint8_t *chunks[CHUNKS_MAX]; /* an entry stays as it is once its slots are posted */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sl_list all = {&all, &all};
+
+struct ibv_pd *vb_home_pd(const struct vb_home *h)
+{
+	return h->pd;
+}
+
+struct ibv_srq *vb_home_srq(const struct vb_home *h)
+{
+	return h->srq;
+}
+
+struct vb_arena *vb_home_arena(struct vb_home *h)
+{
+	return &h->arena;
+}
+
+struct vb_ends *vb_home_ends(struct vb_home *h)
+{
+	return &h->ends;
+}
+
+bool vb_home_tells(const struct vb_home *h)
+{
+	return h->tells;
+}
+
+uint8_t *vb_home_slot(const struct vb_home *h, uint32_t slot)
+{
+	return h->chunks[slot / CHUNK] + (size_t)(slot % CHUNK) * SL_RPC_SLOT_SIZE;
+}
+
+int vb_home_post(struct vb_home *h, const uint32_t *slots, unsigned cnt)
+{
+	while (cnt) {
+		struct ibv_recv_wr wr[POST], *bad;
+		struct ibv_sge sge[POST];
+		unsigned n = cnt < POST ? cnt : POST;
+
+		for (unsigned i = 0; i < n; i++) {
+			sge[i] = (struct ibv_sge){.addr = (uintptr_t)vb_home_slot(h, slots[i]),
+						  .length = SL_RPC_SLOT_SIZE,
+						  .lkey = h->mrs[slots[i] / CHUNK]->lkey};
+			wr[i] = (struct ibv_recv_wr){.wr_id = slots[i],
+						     .next = i + 1 < n ? &wr[i + 1] : NULL,
+						     .sg_list = &sge[i],
+						     .num_sge = 1};
+		}
+		if (ibv_post_srq_recv(h->srq, wr, &bad))
+			return -EIO;
+		slots += n;
+		cnt -= n;
+	}
+	return 0;
+}
+
+static int add_chunk(struct vb_home *h)
+{
+	uint32_t slots[CHUNK];
+	uint8_t *mem =
+		mmap(NULL, CHUNK_LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *mr;
+
+	if (mem == MAP_FAILED)
+		return -ENOMEM;
+	(void)madvise(mem, CHUNK_LEN, MADV_DONTFORK);
+	(void)madvise(mem, CHUNK_LEN, MADV_DONTDUMP);
+	mr = ibv_reg_mr(h->pd, mem, CHUNK_LEN, IBV_ACCESS_LOCAL_WRITE);
+	if (!mr) {
+		munmap(mem, CHUNK_LEN);
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < CHUNK; i++)
+		slots[i] = h->chunk_cnt * CHUNK + i;
+	h->chunks[h->chunk_cnt] = mem;
+	h->mrs[h->chunk_cnt++] = mr;
+	return vb_home_post(h, slots, CHUNK);
+}
+
+/* Unlisted, without members. */
+static void home_free(struct vb_home *h)
+{
+	vb_ends_fini(&h->ends);
+	if (h->srq)
+		ibv_destroy_srq(h->srq);
+	for (uint32_t i = 0; i < h->chunk_cnt; i++) {
+		ibv_dereg_mr(h->mrs[i]);
+		munmap(h->chunks[i], CHUNK_LEN);
+	}
+	vb_arena_fini(&h->arena);
+	if (h->pd)
+		ibv_dealloc_pd(h->pd);
+	free(h);
+}
+
+static uint32_t slots_of(const struct ibv_device_attr *a)
+{
+	static const unsigned windows =
+		IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+	uint32_t most = a->max_srq_wr > 0 ? (uint32_t)a->max_srq_wr : 0;
+
+	if (!(a->device_cap_flags & windows) || a->max_srq < 1)
+		return 0;
+	most = most < VB_HOME_SLOTS ? most : VB_HOME_SLOTS;
+	return most / CHUNK * CHUNK;
+}
+
+/* NULL, and errno 0 if the device cannot share. */
+static struct vb_home *home_new(struct ibv_context *device, unsigned group)
+{
+	struct ibv_srq_init_attr attr = {.attr = {.max_sge = 1}};
+	struct ibv_device_attr caps;
+	struct vb_home *h;
+
+	errno = 0;
+	if (ibv_query_device(device, &caps) || !slots_of(&caps))
+		return NULL;
+	attr.attr.max_wr = slots_of(&caps);
+	h = calloc(1, sizeof(*h));
+	if (!h)
+		return NULL;
+	attr.srq_context = h;
+	h->device = device;
+	h->group = group;
+	h->pid = getpid();
+	/* The specification wants the event of all that share; soft-RoCE has none (Linux 6.1). */
+	h->tells = caps.vendor_id != RXE_VENDOR;
+	vb_budget_init(&h->budget, attr.attr.max_wr, VB_HOME_MEMBERS);
+	h->pd = ibv_alloc_pd(device);
+	vb_arena_init(&h->arena, h->pd);
+	if (h->pd)
+		h->srq = ibv_create_srq(h->pd, &attr);
+	vb_ends_init(&h->ends, &(struct vb_place){.device = device,
+						  .pd = h->pd,
+						  .srq = h->srq,
+						  .vector = vb_vector_of(device, group)});
+	if (h->srq)
+		return h;
+	if (errno == EOPNOTSUPP || errno == ENOSYS)
+		errno = 0;
+	home_free(h);
+	return NULL;
+}
+
+/* An empty one waits for those who come back: to make it takes longer than to connect. */
+static void end_if_over(struct vb_home *h)
+{
+	if (h->budget.members || !h->spoiled || h->filling)
+		return;
+	sl_list_del(&h->node);
+	home_free(h);
+}
+
+static void leave(struct vb_home *h, uint32_t window)
+{
+	vb_budget_leave(&h->budget, window);
+	end_if_over(h);
+}
+
+static int join(struct vb_home *h, uint32_t *window)
+{
+	uint32_t granted = vb_budget_join(&h->budget, *window);
+	int rc = 0;
+
+	if (!granted)
+		return -EUSERS;
+	*window = granted;
+	while (!rc && h->chunk_cnt * CHUNK < h->budget.granted)
+		rc = add_chunk(h);
+	if (!rc)
+		return 0;
+	leave(h, granted);
+	return -ENOMEM;
+}
+
+/* With the lock; NULL, and errno 0 if the device cannot share. */
+static struct vb_home *find_or_make(struct ibv_context *device, unsigned group)
+{
+	struct vb_home *h;
+	struct sl_list *at;
+
+	sl_list_for_each (at, &all) {
+		h = sl_container_of(at, struct vb_home, node);
+		if (h->device == device && h->group == group && !h->spoiled && h->pid == getpid())
+			return h;
+	}
+	h = home_new(device, group);
+	if (h)
+		sl_list_add_tail(&all, &h->node);
+	return h;
+}
+
+int vb_home_join(struct ibv_context *device, unsigned group, uint32_t *window,
+		 struct vb_home **home)
+{
+	struct vb_home *h;
+	int rc;
+
+	pthread_mutex_lock(&lock);
+	h = find_or_make(device, group);
+	rc = h ? join(h, window) : -errno;
+	*home = rc ? NULL : h;
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+void vb_home_expect(struct ibv_context *device, unsigned group, uint32_t slots, size_t rings_len)
+{
+	struct vb_home *h;
+
+	pthread_mutex_lock(&lock);
+	h = find_or_make(device, group);
+	if (h) {
+		vb_arena_want(&h->arena, rings_len);
+		vb_ends_want(&h->ends, slots);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void vb_home_lower(struct vb_home *h, uint32_t from, uint32_t to)
+{
+	pthread_mutex_lock(&lock);
+	vb_budget_lower(&h->budget, from, to);
+	pthread_mutex_unlock(&lock);
+}
+
+void vb_home_leave(struct vb_home *h, uint32_t window)
+{
+	pthread_mutex_lock(&lock);
+	leave(h, window);
+	pthread_mutex_unlock(&lock);
+}
+
+void vb_home_spoil(struct vb_home *h)
+{
+	h->spoiled = true;
+}
+
+void vb_homes_sweep(const struct ibv_context *device)
+{
+	struct sl_list *at, *next;
+
+	pthread_mutex_lock(&lock);
+	sl_list_for_each_safe (at, next, &all) {
+		struct vb_home *h = sl_container_of(at, struct vb_home, node);
+
+		if (h->pid != getpid())
+			continue;
+		if (h->device == device)
+			h->spoiled = true;
+		end_if_over(h);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void vb_homes_fill(void)
+{
+	struct sl_list *at, *next;
+
+	pthread_mutex_lock(&lock);
+	/* No other frees what is being filled, and nothing else moves it in the list. */
+	for (at = all.next; at != &all; at = next) {
+		struct vb_home *h = sl_container_of(at, struct vb_home, node);
+
+		/* Without the lock while it lasts. */
+		if (h->pid == getpid() && !h->spoiled) {
+			h->filling = true;
+			pthread_mutex_unlock(&lock);
+			vb_arena_fill(&h->arena);
+			vb_ends_fill(&h->ends);
+			pthread_mutex_lock(&lock);
+			h->filling = false;
+		}
+		next = at->next;
+		end_if_over(h);
+	}
+	pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A thread answers those who knock: whoever owns the connections serves others meanwhile, and takes
+ * the new one when it is whole. Read from the bottom: verbs_accept; thread_main ->
+ * take_requests, advance.
+ *
+ *   thread    id, pending, seen      once it runs nobody else touches them
+ *   both      established, behind the lock
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/rand.h"
+#include "rpc/rpc.h"
+#include "rpc/verbs/verbs.h"
+
+enum {
+	PENDING_MAX = 32,
+	TURN_MAX = 16,  /* requests that are looked at before others have their turn */
+	BACKLOG = 1024, /* those that wait in the kernel; beyond it they are lost silently */
+	/*
+	 * Whoever waits here has proven the key, and there are PENDING_MAX of them at the most: so
+	 * a busy or emulated machine is given the time that making rings takes there.
+	 */
+	HELLO_TIMEOUT_MS = 10000,
+	RELISTEN_MIN_MS = 10, /* after a device has gone, while it is not back */
+	RELISTEN_MAX_MS = 1000,
+};
+
+/* Accepted: has proven the key for its request, but not yet for this connection. */
+struct pending {
+	struct sl_verbs *v; /* NULL free */
+	struct vb_talk talk;
+	uint64_t deadline_ns;
+};
+
+struct verbs_listener {
+	struct sl_rpc_listener base; /* fd: an eventfd, raised while some are established */
+	pthread_t thread;
+	pid_t pid; /* whose thread it is; 0: it does not run */
+	_Atomic bool stop;
+	_Atomic uint64_t refused;
+	pthread_mutex_t lock;
+	struct sl_list established; /* by sl_verbs.closing */
+	int epoll_fd;               /* over the listening id, the pending ones, and `wake` */
+	int wake;                   /* an eventfd: stop */
+	struct rdma_event_channel *cm;
+	struct rdma_cm_id *id; /* NULL: its device is gone; listen again at retry_ns */
+	struct sockaddr_storage sa;
+	uint64_t retry_ns;
+	unsigned retry_ms;
+	struct sl_secret secret;
+	struct vb_seen seen;
+	struct vb_geometry most;
+	struct sl_rpc_memory mem;
+	struct pending pending[PENDING_MAX];
+};
+
+static bool watch(struct verbs_listener *l, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
+
+	return epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0;
+}
+
+static void drop_pending(struct verbs_listener *l, struct pending *p)
+{
+	(void)epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, p->v->base.fd, NULL);
+	vb_close(&p->v->base);
+	p->v = NULL;
+	l->refused++;
+}
+
+/* What of a request can be granted. Nothing is made for one that has not proven the key. */
+static enum vb_verdict consider(struct verbs_listener *l, const struct vb_talk *talk,
+				struct vb_geometry *g)
+{
+	const struct vb_request *rq = &talk->request;
+
+	if (rq->magic != VB_MAGIC || rq->version != VB_VERSION)
+		return VB_OTHER_VERSION;
+	if (!vb_proven(&l->secret, talk, VB_REQUEST) || !vb_fresh(&l->seen, rq->epoch, rq->number))
+		return VB_OTHER_KEY;
+	*g = (struct vb_geometry){.slots = sl_rpc_at_most(rq->slots, l->most.slots),
+				  .bulk_len = sl_rpc_at_most(rq->bulk_len, l->most.bulk_len)};
+	return vb_geometry_ok(g) ? VB_GRANTED : VB_BAD_SIZES;
+}
+
+/* Queue pair and event channel of its own for a connection that has asked. */
+static int open_pending(struct verbs_listener *l, struct pending *p, struct rdma_cm_id *id,
+			struct vb_geometry *g)
+{
+	struct rdma_event_channel *cm = rdma_create_event_channel();
+	int rc = -ENOMEM;
+
+	p->v = vb_new();
+	if (!cm || !p->v || rdma_migrate_id(id, cm))
+		goto fail;
+	rc = vb_open(p->v, id, cm, VB_GROUP_BACKEND, g);
+	if (rc)
+		goto back;
+	if (watch(l, p->v->base.fd))
+		return 0;
+	vb_free(p->v);
+	p->v = NULL;
+	return 1; /* id is gone too */
+back:
+	(void)rdma_migrate_id(id, l->cm);
+fail:
+	if (p->v)
+		vb_free(p->v);
+	p->v = NULL;
+	if (cm)
+		rdma_destroy_event_channel(cm);
+	return rc;
+}
+
+static void refuse(struct verbs_listener *l, struct rdma_cm_id *id, enum vb_verdict verdict)
+{
+	const struct vb_answer a = {
+		.magic = VB_MAGIC, .version = VB_VERSION, .verdict = (uint8_t)verdict};
+
+	(void)rdma_reject(id, &a, sizeof(a));
+	(void)rdma_destroy_id(id);
+	l->refused++;
+}
+
+static void accept_request(struct verbs_listener *l, struct rdma_cm_id *id, struct pending *p,
+			   struct vb_geometry *g)
+{
+	struct rdma_conn_param param = {
+		.private_data = &p->talk.answer,
+		.private_data_len = sizeof(p->talk.answer),
+		.responder_resources = 1,
+		.initiator_depth = 1,
+		.rnr_retry_count = VB_RNR_RETRIES,
+	};
+	int rc = open_pending(l, p, id, g);
+
+	if (rc < 0)
+		refuse(l, id, VB_FULL);
+	if (rc)
+		return;
+	p->talk.answer = (struct vb_answer){
+		.magic = VB_MAGIC,
+		.version = VB_VERSION,
+		.verdict = VB_GRANTED,
+		.epoch = sl_rpc_boot_epoch(),
+		.slots = g->slots,
+		.bulk_len = g->bulk_len,
+	};
+	if (sl_rand_bytes(p->talk.answer.nonce, VB_NONCE_LEN) ||
+	    vb_prove(&l->secret, &p->talk, VB_ANSWER) || rdma_accept(id, &param) ||
+	    vb_connected(p->v))
+		drop_pending(l, p);
+}
+
+static void take_request(struct verbs_listener *l, struct rdma_cm_id *id,
+			 const struct vb_request *rq, uint64_t now_ns)
+{
+	struct vb_talk talk = {.request = *rq};
+	struct vb_geometry g;
+	enum vb_verdict verdict = consider(l, &talk, &g);
+	struct pending *p = l->pending;
+
+	while (p < l->pending + PENDING_MAX && p->v)
+		p++;
+	/* Who comes now has to come again, so that those who are about to be done get done. */
+	if (verdict == VB_GRANTED && p == l->pending + PENDING_MAX)
+		verdict = VB_FULL;
+	if (verdict != VB_GRANTED) {
+		refuse(l, id, verdict);
+		return;
+	}
+	p->talk = talk;
+	p->deadline_ns = now_ns + HELLO_TIMEOUT_MS * SL_NS_PER_MS;
+	accept_request(l, id, p, &g);
+}
+
+static int open_id(struct verbs_listener *l)
+{
+	int rc;
+
+	if (rdma_create_id(l->cm, &l->id, NULL, RDMA_PS_TCP)) {
+		l->id = NULL;
+		return errno ? -errno : -EIO;
+	}
+	if (rdma_bind_addr(l->id, (struct sockaddr *)&l->sa) == 0 &&
+	    rdma_listen(l->id, BACKLOG) == 0)
+		return 0;
+	rc = errno ? -errno : -EIO;
+	rdma_destroy_id(l->id);
+	l->id = NULL;
+	return rc;
+}
+
+static void listen_again(struct verbs_listener *l, uint64_t now_ns)
+{
+	if (open_id(l) == 0)
+		return;
+	l->retry_ns = now_ns + l->retry_ms * SL_NS_PER_MS;
+	l->retry_ms = 2 * l->retry_ms < RELISTEN_MAX_MS ? 2 * l->retry_ms : RELISTEN_MAX_MS;
+}
+
+static void take_requests(struct verbs_listener *l, uint64_t now_ns)
+{
+	struct rdma_cm_event *ev;
+
+	for (unsigned i = 0; i < TURN_MAX && rdma_get_cm_event(l->cm, &ev) == 0; i++) {
+		struct rdma_cm_id *id = ev->id;
+		bool asks = ev->event == RDMA_CM_EVENT_CONNECT_REQUEST;
+		bool ends = ev->event == RDMA_CM_EVENT_DEVICE_REMOVAL && id == l->id;
+		struct vb_request rq = {.magic = 0};
+
+		if (asks && ev->param.conn.private_data &&
+		    ev->param.conn.private_data_len >= sizeof(rq))
+			memcpy(&rq, ev->param.conn.private_data, sizeof(rq));
+		/* An id cannot leave this channel before its events are acknowledged. */
+		rdma_ack_cm_event(ev);
+		if (asks)
+			take_request(l, id, &rq, now_ns);
+		if (!ends)
+			continue;
+		/* The device has failed or is taken away, as when its driver is loaded anew. */
+		rdma_destroy_id(l->id);
+		l->id = NULL;
+		l->retry_ms = RELISTEN_MIN_MS;
+		l->retry_ns = now_ns;
+		listen_again(l, now_ns);
+	}
+}
+
+/* The peer's keys are here: check its proof, make rings, send ours. 0 or -errno. */
+static int establish(struct verbs_listener *l, struct pending *p)
+{
+	const struct vb_geometry g = {.slots = p->talk.answer.slots,
+				      .bulk_len = p->talk.answer.bulk_len};
+	struct sl_verbs *v = p->v;
+	char what[32];
+	int rc;
+
+	p->talk.dialler = v->keys[1];
+	if (!vb_proven(&l->secret, &p->talk, VB_DIALLER_KEYS))
+		return -EACCES;
+	rc = vb_open_rings(v, &g);
+	if (rc)
+		return rc;
+	if (l->mem.addr)
+		vb_borrow_from(v, l->mem.addr, l->mem.len);
+	p->talk.acceptor = v->keys[0];
+	rc = vb_prove(&l->secret, &p->talk, VB_ACCEPTOR_KEYS);
+	v->keys[0] = p->talk.acceptor;
+	if (!rc)
+		rc = vb_send_keys(v);
+	vb_closer_fill();
+	v->base.peer_epoch = p->talk.request.epoch;
+	v->base.peer_worker = p->talk.request.worker;
+	snprintf(what, sizeof(what), " worker %u", p->talk.request.worker);
+	vb_describe(v, what);
+	return rc;
+}
+
+static void advance(struct verbs_listener *l, struct pending *p, uint64_t now_ns)
+{
+	struct sl_verbs *v = p->v;
+	int rc;
+
+	(void)vb_check(&v->base);
+	rc = vb_keys_arrived(v);
+	if (rc == 0 && now_ns < p->deadline_ns)
+		return;
+	if (rc <= 0 || establish(l, p)) {
+		drop_pending(l, p);
+		return;
+	}
+	(void)epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, v->base.fd, NULL);
+	p->v = NULL;
+	pthread_mutex_lock(&l->lock);
+	sl_list_add_tail(&l->established, &v->closing);
+	pthread_mutex_unlock(&l->lock);
+	(void)eventfd_write(l->base.fd, 1);
+}
+
+static uint64_t next_ns(const struct verbs_listener *l)
+{
+	uint64_t next = l->id ? UINT64_MAX : l->retry_ns;
+
+	for (unsigned i = 0; i < PENDING_MAX; i++) {
+		if (l->pending[i].v && l->pending[i].deadline_ns < next)
+			next = l->pending[i].deadline_ns;
+	}
+	return next;
+}
+
+static void *thread_main(void *arg)
+{
+	struct verbs_listener *l = arg;
+	struct epoll_event ev;
+
+	sl_thread_name_set("listener");
+	vb_work_begin();
+	/* Who connects first need not wait for what all share. A wildcard's device is not known yet. */
+	if (l->id && l->id->verbs) {
+		vb_home_expect(l->id->verbs, VB_GROUP_BACKEND, l->most.slots,
+			       vb_rings_len(&l->most));
+		vb_closer_fill();
+	}
+	while (!l->stop) {
+		uint64_t now_ns = sl_now_ns(), next;
+		int wait_ms = -1;
+
+		if (!l->id && now_ns >= l->retry_ns)
+			listen_again(l, now_ns);
+		take_requests(l, now_ns);
+		for (unsigned i = 0; i < PENDING_MAX; i++) {
+			if (l->pending[i].v)
+				advance(l, &l->pending[i], now_ns);
+		}
+		next = next_ns(l);
+		if (next != UINT64_MAX)
+			wait_ms = next > now_ns ? (int)((next - now_ns) / SL_NS_PER_MS) + 1 : 0;
+		vb_work_end();
+		(void)epoll_wait(l->epoll_fd, &ev, 1, wait_ms);
+		vb_work_begin();
+	}
+	vb_work_end();
+	return NULL;
+}
+
+/* Not before somebody accepts: until then a program may fork, and go on in the child. */
+static void start_thread(struct verbs_listener *l, uint64_t now_ns)
+{
+	sigset_t all, old;
+
+	l->retry_ns = now_ns + RELISTEN_MAX_MS * SL_NS_PER_MS;
+	if (vb_closer_start())
+		return;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	if (pthread_create(&l->thread, NULL, thread_main, l) == 0)
+		l->pid = getpid();
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+static struct sl_transport *verbs_accept(struct sl_rpc_listener *base, uint64_t now_ns)
+{
+	struct verbs_listener *l = (struct verbs_listener *)base;
+	struct sl_list *at;
+	eventfd_t many;
+
+	if (!l->pid && now_ns >= l->retry_ns)
+		start_thread(l, now_ns);
+	base->refused = l->refused;
+	pthread_mutex_lock(&l->lock);
+	at = sl_list_pop_head(&l->established);
+	if (!at)
+		(void)eventfd_read(base->fd, &many);
+	pthread_mutex_unlock(&l->lock);
+	return at ? &sl_container_of(at, struct sl_verbs, closing)->base : NULL;
+}
+
+static uint64_t verbs_next_ns(const struct sl_rpc_listener *base)
+{
+	const struct verbs_listener *l = (const struct verbs_listener *)base;
+
+	return l->pid ? UINT64_MAX : l->retry_ns;
+}
+
+static void close_if_open(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+static void verbs_listener_close(struct sl_rpc_listener *base)
+{
+	struct verbs_listener *l = (struct verbs_listener *)base;
+	struct sl_list *at;
+
+	if (l->pid == getpid()) {
+		l->stop = true;
+		(void)eventfd_write(l->wake, 1);
+		pthread_join(l->thread, NULL);
+	}
+	for (unsigned i = 0; i < PENDING_MAX; i++) {
+		if (l->pending[i].v)
+			drop_pending(l, &l->pending[i]);
+	}
+	while ((at = sl_list_pop_head(&l->established)))
+		vb_close(&sl_container_of(at, struct sl_verbs, closing)->base);
+	if (l->id)
+		rdma_destroy_id(l->id);
+	if (l->cm)
+		rdma_destroy_event_channel(l->cm);
+	close_if_open(base->fd);
+	close_if_open(l->epoll_fd);
+	close_if_open(l->wake);
+	pthread_mutex_destroy(&l->lock);
+	sl_secret_wipe(&l->secret);
+	free(l);
+}
+
+static const struct sl_rpc_listener_ops listener_ops = {
+	.accept = verbs_accept,
+	.next_ns = verbs_next_ns,
+	.close = verbs_listener_close,
+};
+
+static int open_listener(struct verbs_listener *l)
+{
+	int flags;
+
+	l->base.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	l->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	l->cm = rdma_create_event_channel();
+	if (!l->cm)
+		return -ENODEV;
+	flags = fcntl(l->cm->fd, F_GETFL);
+	if (l->base.fd < 0 || l->wake < 0 || l->epoll_fd < 0 || flags < 0 ||
+	    fcntl(l->cm->fd, F_SETFL, flags | O_NONBLOCK) < 0 || !watch(l, l->cm->fd) ||
+	    !watch(l, l->wake))
+		return errno ? -errno : -EIO;
+	return open_id(l);
+}
+
+static const char *why(int rc)
+{
+	switch (rc) {
+	case -EADDRINUSE: return "in use: another backend listens there";
+	case -EADDRNOTAVAIL: return "not an address of this host: see `ip address`";
+	case -ENODEV:
+		return "no RDMA device with that address: load the driver of the NIC, or "
+		       "rdma_rxe and rdma_ucm; see `rdma link`";
+	default: return strerror(-rc);
+	}
+}
+
+struct sl_rpc_listener *sl_verbs_listen(const struct sl_rpc_listen_options *opt, struct sl_err *err)
+{
+	struct verbs_listener *l = sl_rpc_listener_new(sizeof(*l), &listener_ops, err);
+	int rc;
+
+	if (!l)
+		return NULL;
+	l->epoll_fd = l->wake = -1;
+	pthread_mutex_init(&l->lock, NULL);
+	sl_list_init(&l->established);
+	l->most = (struct vb_geometry){.slots = opt->slots, .bulk_len = opt->bulk_ring_len};
+	if (opt->mem)
+		l->mem = *opt->mem;
+	if (vb_address(opt->address, &l->sa)) {
+		sl_err_set(err,
+			   "rdma://%s: expected a numeric address and port, as in "
+			   "rdma://10.0.0.2:7471",
+			   opt->address);
+		goto fail;
+	}
+	if (sl_secret_read(&l->secret, opt->key_file, err))
+		goto fail;
+	rc = open_listener(l);
+	if (!rc)
+		return &l->base;
+	sl_err_set(err, "rdma://%s: %s", opt->address, why(rc));
+fail:
+	verbs_listener_close(&l->base);
+	return NULL;
+}

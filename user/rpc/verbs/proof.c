@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rpc/verbs/proof.h"
+
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <string.h>
+
+/* The talk up to and without the proof of that step, behind the step's label. */
+static int compute(const struct sl_secret *s, const struct vb_talk *talk, enum vb_step step,
+		   uint8_t proof[VB_PROOF_LEN])
+{
+	static const char *const labels[] = {"sluice verbs request", "sluice verbs answer",
+					     "sluice verbs dialler", "sluice verbs acceptor"};
+	static const size_t lens[] = {
+		offsetof(struct vb_talk, request) + offsetof(struct vb_request, proof),
+		offsetof(struct vb_talk, answer) + offsetof(struct vb_answer, proof),
+		offsetof(struct vb_talk, dialler) + offsetof(struct vb_keys, proof),
+		offsetof(struct vb_talk, acceptor) + offsetof(struct vb_keys, proof),
+	};
+	uint8_t text[32 + sizeof(*talk)] = {0};
+	unsigned len = VB_PROOF_LEN;
+
+	memcpy(text, labels[step], strlen(labels[step]));
+	memcpy(text + 32, talk, lens[step]);
+	return HMAC(EVP_sha256(), s->bytes, (int)s->len, text, 32 + lens[step], proof, &len) &&
+			       len == VB_PROOF_LEN
+		       ? 0
+		       : -EIO;
+}
+
+static size_t proof_len(enum vb_step step)
+{
+	return step == VB_REQUEST ? VB_SHORT_PROOF_LEN : VB_PROOF_LEN;
+}
+
+int vb_prove(const struct sl_secret *s, struct vb_talk *talk, enum vb_step step)
+{
+	uint8_t *const proofs[] = {talk->request.proof, talk->answer.proof, talk->dialler.proof,
+				   talk->acceptor.proof};
+	uint8_t proof[VB_PROOF_LEN];
+	int rc = compute(s, talk, step, proof);
+
+	if (!rc)
+		memcpy(proofs[step], proof, proof_len(step));
+	return rc;
+}
+
+bool vb_proven(const struct sl_secret *s, const struct vb_talk *talk, enum vb_step step)
+{
+	const uint8_t *const proofs[] = {talk->request.proof, talk->answer.proof,
+					 talk->dialler.proof, talk->acceptor.proof};
+	uint8_t want[VB_PROOF_LEN];
+
+	return compute(s, talk, step, want) == 0 &&
+	       CRYPTO_memcmp(want, proofs[step], proof_len(step)) == 0;
+}
+
+bool vb_fresh(struct vb_seen *seen, uint64_t epoch, uint32_t number)
+{
+	struct vb_seen_epoch *e = &seen->epochs[0];
+	uint32_t ahead, behind;
+
+	/* That epoch's, or the one that was used longest ago, emptied. */
+	for (unsigned i = 0; i < VB_EPOCHS && !(e->bits && e->epoch == epoch); i++) {
+		struct vb_seen_epoch *other = &seen->epochs[i];
+
+		if ((other->bits && other->epoch == epoch) || other->used < e->used)
+			e = other;
+	}
+	if (!e->bits || e->epoch != epoch)
+		*e = (struct vb_seen_epoch){.epoch = epoch};
+	ahead = number - e->highest;
+	behind = e->highest - number;
+	e->used = ++seen->turn;
+	if (!e->bits || (ahead && ahead < UINT32_MAX / 2)) {
+		e->bits = e->bits && ahead < 64 ? e->bits << ahead | 1 : 1;
+		e->highest = number;
+		return true;
+	}
+	if (behind >= 64 || e->bits >> behind & 1)
+		return false;
+	e->bits |= UINT64_C(1) << behind;
+	return true;
+}

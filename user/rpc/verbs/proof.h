@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How two ends of verbs prove to each other that they have the same key, before the acceptor makes
+ * anything for the dialler, and before either tells the other about its memory.
+ *
+ *   dialler                                         acceptor
+ *   CM request:  vb_request (nonce, short proof) -->
+ *                                                <--  CM reply: vb_answer (nonce, proof)
+ *   first SEND:  vb_keys (ring, proof)           -->
+ *                                                <--  first SEND: vb_keys (ring, proof)
+ *
+ * A proof is HMAC-SHA-256 over a label of the role and everything said before it, so it serves for
+ * one connection, one direction and these sizes only. The request's proof knows no nonce of the
+ * acceptor's: who has recorded a request could send it again, and have a queue pair until it fails
+ * to go on. So requests of one process are numbered, and each is taken once (vb_fresh). The key is
+ * the bytes of a file, without white space at the end. Little-endian, like all of the RPC.
+ *
+ * VB_VERSION counts changes of this talk. Who speaks another is refused, and told by which version.
+ */
+#ifndef SL_RPC_VERBS_PROOF_H
+#define SL_RPC_VERBS_PROOF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "rpc/secret.h"
+
+enum {
+	VB_NONCE_LEN = 32,
+	VB_PROOF_LEN = 32,
+	VB_SHORT_NONCE_LEN = 12,
+	VB_SHORT_PROOF_LEN = 16,
+	VB_VERSION = 5, /* 1: no proof in the request; 2: SL_RPC_VERSION 1; 3: 2; 4: 3 */
+};
+#define VB_MAGIC 0x76736c75u
+
+struct vb_request {
+	uint32_t magic;
+	uint8_t version, reserved;
+	uint16_t worker;
+	uint64_t epoch;
+	uint32_t slots, bulk_len; /* asked for */
+	uint32_t number;          /* of this epoch's requests, ascending */
+	uint8_t nonce[VB_SHORT_NONCE_LEN];
+	uint8_t proof[VB_SHORT_PROOF_LEN];
+};
+_Static_assert(sizeof(struct vb_request) == 56, "what a CM request over TCP port space carries");
+
+/* Of an answer; all but the first come with a rejection. */
+enum vb_verdict { VB_GRANTED, VB_FULL, VB_OTHER_VERSION, VB_OTHER_KEY, VB_BAD_SIZES };
+
+struct vb_answer {
+	uint32_t magic;
+	uint8_t version, verdict;
+	uint16_t reserved;
+	uint64_t epoch;
+	uint32_t slots, bulk_len; /* granted */
+	uint8_t nonce[VB_NONCE_LEN];
+	uint8_t proof[VB_PROOF_LEN];
+};
+_Static_assert(sizeof(struct vb_answer) == 88, "wire format");
+
+struct vb_keys {
+	uint32_t magic, rkey;
+	uint64_t bulk; /* address of the bulk ring */
+	uint8_t proof[VB_PROOF_LEN];
+};
+_Static_assert(sizeof(struct vb_keys) == 48, "wire format");
+
+/* All that was said on one connection. */
+struct vb_talk {
+	struct vb_request request;
+	struct vb_answer answer;
+	struct vb_keys dialler, acceptor;
+};
+
+enum vb_step { VB_REQUEST, VB_ANSWER, VB_DIALLER_KEYS, VB_ACCEPTOR_KEYS };
+
+/* Fills in the proof of that step; 0 or -EIO. */
+int vb_prove(const struct sl_secret *s, struct vb_talk *talk, enum vb_step step);
+bool vb_proven(const struct sl_secret *s, const struct vb_talk *talk, enum vb_step step);
+
+/* Requests that were taken: of the latest VB_EPOCHS processes, the 64 highest numbers. */
+enum { VB_EPOCHS = 256 };
+struct vb_seen {
+	struct vb_seen_epoch {
+		uint64_t epoch, bits; /* bit n: number `highest` - n was taken; 0: unused */
+		uint32_t highest;
+		uint64_t used;
+	} epochs[VB_EPOCHS];
+	uint64_t turn;
+};
+/* Of a proven request: true once. A number that lies too far back counts as taken. */
+bool vb_fresh(struct vb_seen *seen, uint64_t epoch, uint32_t number);
+
+#endif

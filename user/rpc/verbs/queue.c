@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "rpc/verbs/verbs.h"
+
+enum {
+	PAGE = 4096,
+	SLICE_PACKETS = 16,
+	ACK_TIMEOUT = 17, /* 4 us << 17, seven times: what is gone is noticed in four seconds */
+};
+
+static bool power_of_two(uint32_t n)
+{
+	return n && !(n & (n - 1));
+}
+
+bool vb_geometry_ok(const struct vb_geometry *g)
+{
+	return power_of_two(g->slots) && g->slots >= SL_RPC_MIN_SLOTS &&
+	       g->slots <= SL_RPC_MAX_SLOTS && power_of_two(g->bulk_len) &&
+	       g->bulk_len >= SL_RPC_MIN_BULK && g->bulk_len <= SL_RPC_MAX_BULK;
+}
+
+struct sl_verbs *vb_new(void)
+{
+	struct sl_verbs *v = calloc(1, sizeof(*v));
+
+	if (!v)
+		return NULL;
+	v->base.ops = &sl_verbs_ops;
+	v->base.copies = true;
+	v->base.slot_len = SL_RPC_SLOT_SIZE;
+	sl_list_init(&v->closing);
+	v->base.fd = epoll_create1(EPOLL_CLOEXEC);
+	if (v->base.fd < 0 || vb_closer_start()) {
+		if (v->base.fd >= 0)
+			close(v->base.fd);
+		free(v);
+		return NULL;
+	}
+	return v;
+}
+
+static int negative_errno(void)
+{
+	int e = errno;
+
+	return e > 0 ? -e : -ENOMEM;
+}
+
+static int receive_keys(struct sl_verbs *v)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT};
+	int mask;
+	struct ibv_sge sge = {.addr = (uintptr_t)&v->keys[1],
+			      .length = sizeof(v->keys[1]),
+			      .lkey = v->keys_mr->lkey};
+	struct ibv_recv_wr wr = {.wr_id = VB_ID_KEYS, .sg_list = &sge, .num_sge = 1}, *bad;
+
+	if (rdma_init_qp_attr(v->id, &attr, &mask) || ibv_modify_qp(v->end.qp, &attr, mask))
+		return negative_errno();
+	return ibv_post_recv(v->end.qp, &wr, &bad) ? -EIO : 0;
+}
+
+static int open_end(struct sl_verbs *v, unsigned group, uint32_t slots)
+{
+	int rc;
+
+	if (v->home) {
+		struct vb_ends *ends = vb_home_ends(v->home);
+
+		v->pd = vb_home_pd(v->home);
+		vb_ends_want(ends, slots);
+		rc = vb_ends_get(ends, slots, &v->end);
+	} else {
+		struct vb_place place = {.device = v->id->verbs,
+					 .vector = vb_vector_of(v->id->verbs, group)};
+
+		v->pd = place.pd = ibv_alloc_pd(v->id->verbs);
+		if (v->pd)
+			v->keys_mr =
+				ibv_reg_mr(v->pd, v->keys, sizeof(v->keys), IBV_ACCESS_LOCAL_WRITE);
+		if (!v->keys_mr)
+			return negative_errno();
+		rc = vb_end_make(&v->end, &place, slots);
+	}
+	if (rc)
+		return rc;
+	v->end.qp->qp_context = v->end.rx_cq->cq_context = v->end.tx_cq->cq_context = v;
+	v->quiet_max = slots / 4 < VB_SIGNAL_MAX ? slots / 4 : VB_SIGNAL_MAX;
+	/* From now on the connection manager leads it from state to state. */
+	v->id->qp = v->end.qp;
+	if (!v->home)
+		rc = receive_keys(v);
+	if (!rc)
+		rc = vb_events_open(v);
+	if (!rc && ibv_req_notify_cq(v->end.rx_cq, 0))
+		rc = -EIO;
+	return rc;
+}
+
+int vb_open(struct sl_verbs *v, struct rdma_cm_id *id, struct rdma_event_channel *cm,
+	    unsigned group, struct vb_geometry *g)
+{
+	uint8_t ack_timeout = ACK_TIMEOUT;
+	int rc = vb_home_join(id->verbs, group, &g->slots, &v->home);
+
+	if (rc)
+		return rc;
+	v->window = g->slots;
+	/* Where it is not known, the network's own, of many seconds, holds. */
+	(void)rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ack_timeout,
+			      sizeof(ack_timeout));
+	v->id = id;
+	v->cm = cm;
+	errno = 0;
+	rc = open_end(v, group, g->slots);
+	if (rc) {
+		vb_events_close(v);
+		v->id = NULL; /* still the caller's */
+		v->cm = NULL;
+		id->qp = NULL;
+	}
+	return rc;
+}
+
+static uint64_t rate_of(const struct ibv_port_attr *port)
+{
+	static const struct {
+		uint8_t code;
+		uint16_t gbit_x10;
+	} speeds[] = {{1, 25},   {2, 50},   {4, 100},  {8, 100},
+		      {16, 140}, {32, 250}, {64, 500}, {128, 1000}};
+	static const uint8_t widths[][2] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
+	uint64_t rate = 25, width = 1;
+
+	for (unsigned i = 0; i < sizeof(speeds) / sizeof(speeds[0]); i++) {
+		if (speeds[i].code == port->active_speed)
+			rate = speeds[i].gbit_x10;
+	}
+	for (unsigned i = 0; i < sizeof(widths) / sizeof(widths[0]); i++) {
+		if (widths[i][0] == port->active_width)
+			width = widths[i][1];
+	}
+	return rate * width * 100 * 1000 * 1000;
+}
+
+static void lay_out(struct sl_verbs *v, const struct vb_geometry *g)
+{
+	size_t slots_len = (size_t)g->slots * SL_RPC_SLOT_SIZE;
+
+	v->bulk_len = g->bulk_len;
+	v->tx_slots = v->map;
+	v->tx_bulk = v->tx_slots + slots_len;
+	v->rx_slots = v->tx_bulk + g->bulk_len;
+	v->rx_bulk = v->rx_slots + (v->home ? 0 : slots_len);
+	v->mask = g->slots - 1;
+	v->slot_mask = 2 * g->slots - 1;
+}
+
+/*
+ * In a domain of its own the ring is open to whoever has its key, which is the peer. In a shared
+ * one a window opens it to the one queue pair; its key is valid once the window is bound
+ * (vb_send_keys).
+ */
+static int make_own_rings(struct sl_verbs *v, const struct vb_geometry *g)
+{
+	size_t len = 2 * ((size_t)g->slots * SL_RPC_SLOT_SIZE + g->bulk_len);
+
+	v->map = vb_map(len, &v->map_len);
+	if (!v->map)
+		return -ENOMEM;
+	lay_out(v, g);
+	v->ring_mr = ibv_reg_mr(v->pd, v->map, len - g->bulk_len, IBV_ACCESS_LOCAL_WRITE);
+	if (v->ring_mr)
+		v->bulk_mr = ibv_reg_mr(v->pd, v->rx_bulk, g->bulk_len,
+					IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	return v->bulk_mr ? 0 : negative_errno();
+}
+
+size_t vb_rings_len(const struct vb_geometry *g)
+{
+	return (size_t)g->slots * SL_RPC_SLOT_SIZE + 2 * (size_t)g->bulk_len;
+}
+
+static int make_shared_rings(struct sl_verbs *v, const struct vb_geometry *g)
+{
+	v->slab = vb_arena_get(vb_home_arena(v->home), vb_rings_len(g));
+	if (!v->slab)
+		return negative_errno();
+	v->map = v->slab->mem;
+	lay_out(v, g);
+	v->ring_mr = v->bulk_mr = v->slab->mr;
+	return 0;
+}
+
+int vb_open_rings(struct sl_verbs *v, const struct vb_geometry *g)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_port_attr port;
+	struct ibv_qp_attr way;
+	int rc;
+
+	errno = 0;
+	rc = v->home ? make_shared_rings(v, g) : make_own_rings(v, g);
+	if (rc)
+		return rc;
+	/* Per message that may be under way. */
+	v->posted = calloc(g->slots, sizeof(*v->posted));
+	v->rx_bulk_end = calloc(g->slots, sizeof(*v->rx_bulk_end));
+	v->rx_slot = calloc(2 * (size_t)g->slots, sizeof(*v->rx_slot));
+	v->borrowed = calloc(g->slots, sizeof(*v->borrowed));
+	if (!v->posted || !v->rx_bulk_end || !v->rx_slot || !v->borrowed)
+		return -ENOMEM;
+	v->keys[0] = (struct vb_keys){
+		.magic = VB_MAGIC,
+		.rkey = v->home ? ibv_inc_rkey(v->end.mw->rkey) : v->bulk_mr->rkey,
+		.bulk = (uintptr_t)v->rx_bulk,
+	};
+	if (v->home && g->slots < v->window) {
+		vb_home_lower(v->home, v->window, g->slots);
+		v->window = g->slots;
+	}
+	if (ibv_query_port(v->id->verbs, v->id->port_num, &port) ||
+	    ibv_query_qp(v->end.qp, &way, IBV_QP_PATH_MTU, &init))
+		return -EIO;
+	sl_credits_init(&v->base.credits, g->slots, g->slots, g->bulk_len);
+	v->base.rate_bps = rate_of(&port);
+	v->base.port = (uintptr_t)v->id->verbs + v->id->port_num; /* of one process: unique */
+	v->base.bulk_max = g->bulk_len / 4;
+	/* That of the way, which may be less than the port's: behind a tunnel, or with a VLAN. */
+	v->packet_len = 128u << way.path_mtu;
+	/* The announcing SEND is a packet more. */
+	v->base.slice_min = SLICE_PACKETS * v->packet_len;
+	if (v->base.bulk_max > port.max_msg_sz)
+		v->base.bulk_max = port.max_msg_sz;
+	return v->home ? 0 : vb_post_receives(v, 0, g->slots);
+}
+
+void vb_borrow_from(struct sl_verbs *v, void *mem, size_t len)
+{
+	v->mem_mr = v->home ? vb_arena_share(vb_home_arena(v->home), mem, len)
+			    : ibv_reg_mr(v->pd, mem, len, 0);
+	if (!v->mem_mr)
+		return;
+	v->mem = mem;
+	v->mem_len = len;
+	v->base.copies = false;
+	v->base.spans_max = v->end.sge_max * VB_WRITES_MAX;
+}
+
+int vb_connected(struct sl_verbs *v)
+{
+	struct ibv_qp_attr attr = {.min_rnr_timer = VB_RNR_TIMER};
+
+	v->ready = true;
+	return ibv_modify_qp(v->end.qp, &attr, IBV_QP_MIN_RNR_TIMER) ? -EIO : 0;
+}
+
+/* Goes from the last of the slots for messages, which is used last. */
+int vb_send_keys(struct sl_verbs *v)
+{
+	uint8_t *slot = v->tx_slots + (size_t)v->mask * SL_RPC_SLOT_SIZE;
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)slot, .length = sizeof(v->keys[0]), .lkey = v->ring_mr->lkey};
+	struct ibv_send_wr wr = {.wr_id = VB_ID_KEYS,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED};
+	struct ibv_send_wr bind = {
+		.wr_id = VB_ID_KEYS,
+		.next = &wr,
+		.opcode = IBV_WR_BIND_MW,
+		.bind_mw = {.mw = v->end.mw,
+			    .rkey = v->keys[0].rkey,
+			    .bind_info = {.mr = v->bulk_mr,
+					  .addr = (uintptr_t)v->rx_bulk,
+					  .length = v->base.credits.bulk_len,
+					  .mw_access_flags = IBV_ACCESS_REMOTE_WRITE}},
+	};
+
+	memcpy(slot, &v->keys[0], sizeof(v->keys[0]));
+	return vb_post_chain(v->end.qp, v->end.mw ? &bind : &wr) ? -EIO : 0;
+}
+
+int vb_keys_arrived(struct sl_verbs *v)
+{
+	struct ibv_wc wc;
+	int n = ibv_poll_cq(v->end.rx_cq, 1, &wc);
+
+	if (n <= 0)
+		return n < 0 ? -EIO : v->gone ? -ECONNRESET : 0;
+	/* The first message of the peer: in a slot of the home's, or in `keys` itself. */
+	if (v->home) {
+		uint32_t slot = (uint32_t)wc.wr_id;
+
+		if (wc.status == IBV_WC_SUCCESS)
+			memcpy(&v->keys[1], vb_home_slot(v->home, slot), sizeof(v->keys[1]));
+		(void)vb_home_post(v->home, &slot, 1);
+	}
+	if (wc.status != IBV_WC_SUCCESS)
+		return -ECONNRESET;
+	if (wc.opcode != IBV_WC_RECV || wc.byte_len != sizeof(struct vb_keys) ||
+	    v->keys[1].magic != VB_MAGIC)
+		return -EBADMSG;
+	/* Not checked: they mean something to the peer's device alone, which does check them. */
+	v->peer_bulk = v->keys[1].bulk;
+	v->peer_rkey = v->keys[1].rkey;
+	return 1;
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include "rpc/verbs/budget.h"
+#include "rpc/verbs/verbs.h"
+
+enum { REPOST_AT = 16, POLL = 16 };
+
+static uint8_t *slot_at(const struct sl_verbs *v, uint32_t seq)
+{
+	if (v->home)
+		return vb_home_slot(v->home, v->rx_slot[seq & v->slot_mask]);
+	return v->rx_slots + (size_t)(seq & v->mask) * SL_RPC_SLOT_SIZE;
+}
+
+int vb_post_receives(struct sl_verbs *v, uint32_t from, uint32_t to)
+{
+	while (from != to) {
+		struct ibv_recv_wr wr[REPOST_AT], *bad;
+		struct ibv_sge sge[REPOST_AT];
+		unsigned n = 0;
+
+		for (; from != to && n < REPOST_AT; n++, from++) {
+			sge[n] = (struct ibv_sge){.addr = (uintptr_t)slot_at(v, from),
+						  .length = SL_RPC_SLOT_SIZE,
+						  .lkey = v->ring_mr->lkey};
+			wr[n] = (struct ibv_recv_wr){.wr_id = from,
+						     .next = &wr[n + 1],
+						     .sg_list = &sge[n],
+						     .num_sge = 1};
+		}
+		wr[n - 1].next = NULL;
+		if (ibv_post_recv(v->end.qp, wr, &bad))
+			return -EIO;
+	}
+	return 0;
+}
+
+void vb_put_back(struct sl_verbs *v)
+{
+	uint32_t first = v->put_back & v->slot_mask, cnt = v->released - v->put_back;
+	uint32_t to_end = v->slot_mask + 1 - first;
+	int rc;
+
+	if (!cnt)
+		return;
+	if (!v->home) {
+		rc = vb_post_receives(v, v->put_back, v->released);
+	} else {
+		rc = vb_home_post(v->home, v->rx_slot + first, cnt < to_end ? cnt : to_end);
+		if (!rc && cnt > to_end)
+			rc = vb_home_post(v->home, v->rx_slot, cnt - to_end);
+	}
+	if (rc)
+		v->gone = v->broken = true;
+	else
+		v->put_back = v->released;
+}
+
+void vb_consume(struct sl_verbs *v)
+{
+	struct sl_credits *c = &v->base.credits;
+
+	if (v->released == c->consumed)
+		return;
+	if (!v->home || v->released - v->put_back > VB_BUDGET_EARLY)
+		vb_put_back(v);
+	if (v->broken)
+		return;
+	c->consumed = v->released;
+	c->bulk_consumed = v->rx_bulk_end[(c->consumed - 1) & v->mask];
+}
+
+static int take_ack(struct sl_verbs *v, uint32_t consumed)
+{
+	struct sl_credits *c = &v->base.credits;
+	int64_t fresh = sl_credits_ack(c, consumed);
+
+	if (fresh < 0)
+		return -EPROTO;
+	if (fresh > 0) {
+		c->bulk_acked = v->posted[(consumed - 1) & v->mask].bulk_end;
+		/* Room in our own memory, though our completion is yet to come; lent bytes wait. */
+		if (consumed - c->done <= c->sent - c->done)
+			vb_complete(v, consumed);
+	}
+	return 0;
+}
+
+/* wc_len: what has really arrived in the slot. */
+static int check_header(const struct sl_verbs *v, const struct sl_rpc_header *h, uint32_t wc_len)
+{
+	unsigned type = h->version_type & 15;
+	uint32_t body = h->fragment_len, in_slot = wc_len - (uint32_t)sizeof(*h);
+
+	if (sl_message_check(h, v->base.bulk_max))
+		return -EPROTO;
+	if (body > VB_BODY_MAX)
+		return type <= SL_RPC_RESPONSE ? 0 : -EPROTO;
+	return in_slot == body ? 0 : -EPROTO;
+}
+
+void vb_give_back(struct sl_verbs *v, const struct ibv_wc *wc)
+{
+	uint32_t slot = (uint32_t)wc->wr_id;
+
+	if (v->home)
+		(void)vb_home_post(v->home, &slot, 1);
+}
+
+static int take(struct sl_verbs *v, const struct ibv_wc *wc, struct sl_message *m)
+{
+	const uint8_t *slot;
+	uint32_t at, seq = v->rx_next;
+	int rc;
+
+	if (seq - v->base.credits.consumed > v->mask) {
+		/* Beyond its window, so maybe beyond what the completion queue holds. */
+		vb_give_back(v, wc);
+		if (v->home)
+			vb_home_spoil(v->home);
+		return -EPROTO;
+	}
+	/* From here the slot is the message's, whatever is wrong with that. */
+	v->rx_slot[seq & v->slot_mask] = (uint32_t)wc->wr_id;
+	v->rx_next++;
+	slot = slot_at(v, seq);
+	if (wc->byte_len < sizeof(m->header) || wc->opcode != IBV_WC_RECV)
+		return -EPROTO;
+	memcpy(&m->header, slot, sizeof(m->header));
+	rc = check_header(v, &m->header, wc->byte_len);
+	if (!rc)
+		rc = take_ack(v, m->header.consumed);
+	if (rc)
+		return rc;
+	m->body = slot + sizeof(m->header);
+	m->head_len = 0;
+	if (m->header.fragment_len > VB_BODY_MAX) {
+		m->head = m->body;
+		m->head_len = wc->byte_len - (uint32_t)sizeof(m->header);
+		/* A sender that has not waited for room overwrites its own bytes only. */
+		v->rx_bulk_head = sl_credits_bulk_place(v->base.credits.bulk_len, v->rx_bulk_head,
+							m->header.fragment_len, &at);
+		m->body = v->rx_bulk + at + m->head_len;
+	}
+	m->token = seq;
+	v->rx_bulk_end[seq & v->mask] = v->rx_bulk_head;
+	return 0;
+}
+
+/* Completions, first the one that arm() has found; negative when there can be no more. */
+static int completions(struct sl_verbs *v, struct ibv_wc *wc, unsigned max)
+{
+	int have = 0, n;
+
+	if (v->have_wc)
+		wc[have++] = v->wc;
+	v->have_wc = false;
+	max = max < POLL ? max : POLL;
+	n = have < (int)max ? ibv_poll_cq(v->end.rx_cq, (int)max - have, wc + have) : 0;
+	if (n < 0)
+		v->gone = v->broken = true;
+	if (n <= 0)
+		return have ? have : n;
+	return have + n;
+}
+
+int vb_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
+{
+	struct sl_verbs *v = vb_of(t);
+	SL_UNSET struct ibv_wc wc[POLL];
+	unsigned n = 0;
+	int got;
+
+	if (v->error)
+		return v->error;
+	got = completions(v, wc, max);
+	for (int i = 0; i < got; i++) {
+		int rc;
+
+		if (v->error || v->broken || wc[i].status != IBV_WC_SUCCESS) {
+			v->gone = v->broken = true;
+			vb_give_back(v, &wc[i]);
+			continue;
+		}
+		rc = take(v, &wc[i], &msgs[n]);
+		if (rc) {
+			/* What came before it still counts; what comes after does not. */
+			v->error = rc;
+			v->gone = true;
+			continue;
+		}
+		if ((msgs[n].header.version_type & 15) != SL_RPC_CREDIT) {
+			n++;
+			v->lent++;
+		} else if (!v->lent) {
+			v->released = v->rx_next;
+		}
+	}
+	if (v->signalled)
+		vb_progress(t);
+	if (n == 0 && v->error)
+		return v->error;
+	if (n == 0 && v->gone && (got <= 0 || v->broken))
+		return v->lost ? v->lost : -ENOTCONN;
+	return (int)n;
+}
+
+void vb_release(struct sl_transport *t, const struct sl_message *m)
+{
+	struct sl_verbs *v = vb_of(t);
+
+	v->lent--;
+	/* CREDITs behind the last lent message go with it. */
+	v->released = v->lent ? m->token + 1 : v->rx_next;
+	if (v->released - v->put_back >= REPOST_AT) {
+		vb_put_back(v);
+		vb_consume(v);
+	}
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include "rpc/verbs/verbs.h"
+
+enum { QUIET_BYTES_MAX = 8 << 10, REAP = 16 };
+
+void vb_complete(struct sl_verbs *v, uint32_t upto)
+{
+	struct sl_credits *c = &v->base.credits;
+
+	for (; c->done != upto; c->done++)
+		v->base.posted_bytes -= v->posted[c->done & v->mask].body_len;
+}
+
+static void take_completion(struct sl_verbs *v, const struct ibv_wc *wc)
+{
+	struct sl_credits *c = &v->base.credits;
+	uint32_t upto = (uint32_t)wc->wr_id;
+
+	if (wc->status != IBV_WC_SUCCESS) {
+		if (wc->status == IBV_WC_RNR_RETRY_EXC_ERR)
+			v->lost = -ENOBUFS;
+		v->broken = true;
+		v->gone = true;
+		return;
+	}
+	if (wc->wr_id & VB_ID_KEYS)
+		return;
+	v->signalled--;
+	v->wr_done += ((uint32_t)(wc->wr_id >> 32) - v->wr_done) & VB_ID_WR_MASK;
+	/* Counts wrap: an old one must not come to lie ahead. */
+	if ((int32_t)(v->lent_to - upto) < 0)
+		v->lent_to = upto;
+	v->reaped = upto;
+	/* The peer's acknowledgement may have been faster. */
+	if (upto - c->done <= c->sent - c->done)
+		vb_complete(v, upto);
+}
+
+void vb_progress(struct sl_transport *t)
+{
+	struct sl_verbs *v = vb_of(t);
+	SL_UNSET struct ibv_wc wc[REAP];
+	int n;
+
+	do {
+		n = ibv_poll_cq(v->end.tx_cq, REAP, wc);
+		for (int i = 0; i < n; i++)
+			take_completion(v, &wc[i]);
+	} while (n == REAP);
+	if (n < 0)
+		v->gone = v->broken = true;
+}
+
+/* The next completion speaks for all messages so far. */
+static void ask_completion(struct sl_verbs *v, struct ibv_send_wr *wr)
+{
+	wr->send_flags |= IBV_SEND_SIGNALED;
+	v->signalled++;
+	v->quiet = v->quiet_bytes = 0;
+	v->quiet_lent = false;
+}
+
+/*
+ * One doorbell for the chain. Its last SEND wakes a sleeping peer. Behind lent bytes there may be
+ * no other message for long, and nobody but the device tells when they are done with.
+ */
+static void ring(struct sl_verbs *v)
+{
+	struct ibv_send_wr *last;
+
+	if (!v->chain_len)
+		return;
+	last = &v->chain[v->chain_len - 1];
+	last->send_flags |= IBV_SEND_SOLICITED;
+	if (v->quiet && (!v->signalled || v->quiet_lent || v->quiet_bytes > QUIET_BYTES_MAX))
+		ask_completion(v, last);
+	for (uint32_t i = 0; i + 1 < v->chain_len; i++)
+		v->chain[i].next = &v->chain[i + 1];
+	v->chain_len = v->piece_cnt = 0;
+	v->base.doorbells++;
+	if (vb_post_chain(v->end.qp, &v->chain[0]))
+		v->gone = v->broken = true;
+}
+
+static struct ibv_send_wr *work(struct sl_verbs *v, enum ibv_wr_opcode opcode)
+{
+	struct ibv_send_wr *wr = &v->chain[v->chain_len++];
+
+	*wr = (struct ibv_send_wr){.opcode = opcode, .sg_list = &v->pieces[v->piece_cnt]};
+	v->wr_sent++;
+	return wr;
+}
+
+static void add_piece(struct sl_verbs *v, struct ibv_send_wr *wr, const uint8_t *bytes,
+		      uint32_t len, const struct ibv_mr *mr)
+{
+	v->pieces[v->piece_cnt++] =
+		(struct ibv_sge){.addr = (uintptr_t)bytes, .length = len, .lkey = mr->lkey};
+	wr->num_sge++;
+}
+
+static struct ibv_send_wr *write_to(struct sl_verbs *v, uint32_t at)
+{
+	struct ibv_send_wr *wr = work(v, IBV_WR_RDMA_WRITE);
+
+	wr->wr.rdma.remote_addr = v->peer_bulk + at;
+	wr->wr.rdma.rkey = v->peer_rkey;
+	return wr;
+}
+
+/* Whether the device can read the span where it lies, and that is worth a piece of its own. */
+static bool is_direct(const struct sl_verbs *v, const struct sl_span *span)
+{
+	uintptr_t from = (uintptr_t)span->ptr - (uintptr_t)v->mem;
+
+	return span->len >= VB_DIRECT_MIN && v->mem && from < v->mem_len &&
+	       span->len <= v->mem_len - from;
+}
+
+/* Pieces that the spans make: neighbours that are copied make one. 0: none is direct. */
+static uint32_t count_pieces(const struct sl_verbs *v, const struct sl_span *spans,
+			     unsigned span_cnt)
+{
+	uint32_t pieces = 0, direct = 0;
+	bool copied = false;
+
+	for (unsigned i = 0; i < span_cnt; i++) {
+		bool d = is_direct(v, &spans[i]);
+
+		pieces += d || !copied;
+		direct += d;
+		copied = !d;
+	}
+	return direct ? pieces : 0;
+}
+
+static void write_pieces(struct sl_verbs *v, uint32_t at, const struct sl_span *spans,
+			 unsigned span_cnt)
+{
+	struct ibv_send_wr *wr = write_to(v, at);
+
+	for (unsigned i = 0; i < span_cnt;) {
+		const struct sl_span *first = &spans[i];
+		uint32_t len = (uint32_t)first->len;
+
+		if ((uint32_t)wr->num_sge == v->end.sge_max)
+			wr = write_to(v, at);
+		if (is_direct(v, first)) {
+			add_piece(v, wr, first->ptr, len, v->mem_mr);
+			v->lent_to = v->base.credits.sent + 1;
+			v->quiet_lent = true;
+			i++;
+		} else {
+			for (len = 0; i < span_cnt && !is_direct(v, &spans[i]); i++) {
+				sl_message_gather(v->tx_bulk + at + len, spans[i].len, &spans[i],
+						  1);
+				len += (uint32_t)spans[i].len;
+			}
+			add_piece(v, wr, v->tx_bulk + at, len, v->ring_mr);
+		}
+		at += len;
+	}
+}
+
+/*
+ * The bytes of a large message, but for its head: that goes with the SEND (to `head`, at most
+ * VB_BODY_MAX bytes), where it costs no packet. It is what has to be copied anyway before the first
+ * direct span; if all is copied, what would not fill a packet. Its length.
+ */
+static uint32_t write_bulk(struct sl_verbs *v, uint32_t at, uint32_t len,
+			   const struct sl_span *spans, unsigned span_cnt, uint8_t *head)
+{
+	uint32_t pieces = v->mem ? count_pieces(v, spans, span_cnt) : 0;
+	uint32_t rest = len % v->packet_len, head_len = 0;
+
+	if (pieces && pieces <= v->end.sge_max * VB_WRITES_MAX) {
+		for (; !is_direct(v, spans) && spans->len <= VB_BODY_MAX - head_len; spans++) {
+			sl_message_gather(head + head_len, spans->len, spans, 1);
+			head_len += (uint32_t)spans->len;
+			span_cnt--;
+		}
+		if (v->piece_cnt + pieces + 1 > VB_PIECES_MAX)
+			ring(v);
+		write_pieces(v, at + head_len, spans, span_cnt);
+		return head_len;
+	}
+	sl_message_gather(v->tx_bulk + at, len, spans, span_cnt);
+	head_len = rest <= VB_BODY_MAX ? rest : 0;
+	memcpy(head, v->tx_bulk + at, head_len);
+	add_piece(v, write_to(v, at + head_len), v->tx_bulk + at + head_len, len - head_len,
+		  v->ring_mr);
+	return head_len;
+}
+
+static void send_slot(struct sl_verbs *v, const uint8_t *slot, uint32_t len, uint32_t body_len)
+{
+	struct ibv_send_wr *wr = work(v, IBV_WR_SEND);
+
+	add_piece(v, wr, slot, len, v->ring_mr);
+	wr->wr_id = (uint64_t)(v->wr_sent & VB_ID_WR_MASK) << 32 | v->base.credits.sent;
+	if (len <= v->end.inline_max)
+		wr->send_flags = IBV_SEND_INLINE;
+	v->quiet++;
+	v->quiet_bytes += body_len;
+	if (v->quiet >= v->quiet_max)
+		ask_completion(v, wr);
+}
+
+/* Room in the send queue itself, for entries that completions have not given back yet. */
+static bool has_room(struct sl_verbs *v, enum sl_credit_kind kind)
+{
+	if (sl_credits_room(&v->base.credits, kind) &&
+	    v->wr_sent - v->wr_done + VB_PER_MESSAGE <= v->end.wr_max)
+		return true;
+	vb_progress(&v->base);
+	return sl_credits_room(&v->base.credits, kind) &&
+	       v->wr_sent - v->wr_done + VB_PER_MESSAGE <= v->end.wr_max;
+}
+
+int vb_post(struct sl_transport *t, const struct sl_rpc_header *header, const struct sl_span *spans,
+	    unsigned span_cnt, uint64_t cookie)
+{
+	struct sl_verbs *v = vb_of(t);
+	struct sl_credits *c = &t->credits;
+	uint32_t len = header->fragment_len, seq = c->sent, at, in_slot = sizeof(*header);
+	uint8_t *slot = v->tx_slots + (size_t)(seq & v->mask) * SL_RPC_SLOT_SIZE;
+	struct sl_rpc_header h = *header;
+
+	if (v->gone)
+		return -ENOTCONN;
+	if (v->port_down)
+		return -EAGAIN;
+	if (!has_room(v, sl_message_kind(header)) || v->borrowed_cnt - v->returned_cnt > v->mask)
+		return -EAGAIN;
+	if (len > VB_BODY_MAX && (len > t->bulk_max || len > sl_credits_bulk_room(c)))
+		return -EAGAIN;
+	if (v->chain_len + VB_PER_MESSAGE > VB_CHAIN_MAX || v->piece_cnt + 2 > VB_PIECES_MAX)
+		ring(v);
+	if (len > VB_BODY_MAX) {
+		c->bulk_sent = sl_credits_bulk_place(c->bulk_len, c->bulk_sent, len, &at);
+		in_slot += write_bulk(v, at, len, spans, span_cnt, slot + sizeof(h));
+	} else {
+		sl_message_gather(slot + sizeof(h), len, spans, span_cnt);
+		in_slot += len;
+	}
+	/* A reply tells that its request is done with: else an idle channel would lack a slot. */
+	vb_consume(v);
+	h.consumed = sl_credits_post(c);
+	memcpy(slot, &h, sizeof(h));
+	v->posted[seq & v->mask] = (struct vb_posted){.bulk_end = c->bulk_sent, .body_len = len};
+	t->posted_bytes += len;
+	send_slot(v, slot, in_slot, len);
+	/*
+	 * It is the last message of those that `cookie` stands for: its bytes are free once all that
+	 * was lent so far is.
+	 */
+	if (cookie)
+		v->borrowed[v->borrowed_cnt++ & v->mask] =
+			(struct vb_borrowed){.cookie = cookie, .seq = v->lent_to};
+	return 0;
+}
+
+void vb_flush(struct sl_transport *t)
+{
+	static const struct sl_rpc_header credit = {
+		.version_type = SL_RPC_VERSION << 4 | SL_RPC_CREDIT,
+		.flags = SL_RPC_FIRST | SL_RPC_LAST,
+		.priority = SL_CLASS_CONTROL,
+	};
+	struct sl_verbs *v = vb_of(t);
+
+	vb_consume(v);
+	/* Without room it stays due; the peer's own CREDIT makes room. */
+	if (sl_credits_due(&t->credits))
+		(void)vb_post(t, &credit, NULL, 0, 0);
+	ring(v);
+	vb_put_back(v);
+}
+
+unsigned vb_sent(struct sl_transport *t, uint64_t *cookies, unsigned max)
+{
+	struct sl_verbs *v = vb_of(t);
+	unsigned n = 0;
+
+	while (n < max && v->returned_cnt != v->borrowed_cnt) {
+		const struct vb_borrowed *b = &v->borrowed[v->returned_cnt & v->mask];
+
+		if ((int32_t)(v->reaped - b->seq) < 0)
+			break;
+		cookies[n++] = b->cookie;
+		v->returned_cnt++;
+	}
+	return n;
+}
+
+uint32_t vb_window(const struct sl_transport *t)
+{
+	const struct sl_verbs *v = (const struct sl_verbs *)t;
+
+	return v->port_down ? 0 : sl_transport_window(t, VB_BODY_MAX);
+}
+
+const struct sl_transport_ops sl_verbs_ops = {
+	.name = "verbs",
+	.post = vb_post,
+	.flush = vb_flush,
+	.poll = vb_poll,
+	.release = vb_release,
+	.sent = vb_sent,
+	.window = vb_window,
+	.progress = vb_progress,
+	.arm = vb_arm,
+	.disarm = vb_disarm,
+	.check = vb_check,
+	.halt = vb_halt,
+	.close = vb_close,
+};

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Capabilities and accounts belong to threads, which inherit them when they are made. So this runs
+ * while there is one thread, and all threads share what is left: also the kernel's pointer to it,
+ * by which uverbs and rdma_cm refuse a write() from a thread whose rights have changed since the
+ * open().
+ */
+#include <cap-ng.h>
+#include <errno.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "sandbox/internal.h"
+
+static int become(const char *user, struct sl_err *err)
+{
+	const struct passwd *pw = getpwnam(user);
+
+	if (!pw || initgroups(user, pw->pw_gid) != 0 || setgid(pw->pw_gid) != 0 ||
+	    setuid(pw->pw_uid) != 0) {
+		sl_err_set(err, "cannot become user %s: %s", user,
+			   pw ? strerror(errno) : "no such account");
+		return pw ? -errno : -ENOENT;
+	}
+	return 0;
+}
+
+int sl_account_drop(uint64_t keep, const char *user, struct sl_err *err)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2] = {0};
+	int rc;
+
+	/* Before the change of user, which takes CAP_SETPCAP away. */
+	for (unsigned long cap = 0; cap <= CAP_LAST_CAP; cap++) {
+		if (!(keep & UINT64_C(1) << cap))
+			prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
+	}
+	prctl(PR_SET_KEEPCAPS, keep != 0, 0, 0, 0);
+	rc = become(user, err);
+	if (rc)
+		return rc;
+	for (unsigned i = 0; i < 2; i++) {
+		data[i].permitted = (uint32_t)(keep >> 32 * i);
+		data[i].effective = data[i].permitted;
+	}
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (syscall(SYS_capset, &head, data) != 0)
+		return sl_fail(err, -errno, "capabilities: %s", strerror(errno));
+	capng_clear(CAPNG_SELECT_CAPS);
+	if (capng_get_caps_process() != 0)
+		return 0;
+	for (unsigned cap = 0; cap <= CAP_LAST_CAP; cap++) {
+		if (!(keep & UINT64_C(1) << cap) && capng_have_capability(CAPNG_EFFECTIVE, cap))
+			return sl_fail(err, -EPERM, "capabilities: %s is still there",
+				       capng_capability_to_name(cap));
+	}
+	return 0;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/sandbox.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "sandbox/internal.h"
+#include "sandbox/supervise.h"
+
+enum { ARENAS_MAX = 8, HEAP_MAX = 64 << 20, BLOCK = 64 << 10, BLOCKS = HEAP_MAX / BLOCK - 16 };
+
+static void limit(int which, const char *name, rlim_t to)
+{
+	struct rlimit l = {to, to};
+
+	if (setrlimit((__rlimit_resource_t)which, &l) != 0)
+		sl_log_warn("sandbox: cannot limit %s: %s", name, strerror(errno));
+}
+
+/* Where output goes to a file, a limit of 0 would end the log. */
+static bool writes_files(void)
+{
+	struct stat st;
+
+	for (int fd = 1; fd <= 2; fd++) {
+		if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+			return true;
+	}
+	return false;
+}
+
+static void *shrink_heap(void *unused)
+{
+	void *volatile blocks[BLOCKS]; /* or it would be left out, as of no use */
+
+	for (int i = 0; i < BLOCKS; i++)
+		blocks[i] = malloc(BLOCK);
+	for (int i = BLOCKS; i-- > 0;)
+		free(blocks[i]);
+	return unused;
+}
+
+/*
+ * What glibc looks up in /proc and /sys when a thread first asks for memory, and when its heap first
+ * shrinks, is refused later: a bound stands for the number of processors, and a heap shrinks now. It
+ * is as large as one can be: how much has to be free for it grows with what was freed before.
+ */
+static void prepare_malloc(void)
+{
+	pthread_t t;
+
+	mallopt(M_ARENA_MAX, ARENAS_MAX);
+	if (pthread_create(&t, NULL, shrink_heap, NULL) == 0)
+		pthread_join(t, NULL);
+}
+
+int sl_sandbox_enter(const struct sl_sandbox_options *opt, struct sl_err *err)
+{
+	int abi = 0, rc;
+	int ruleset = sl_landlock_prepare(opt->places, opt->place_cnt, &abi);
+	struct rlimit files;
+
+	limit(RLIMIT_CORE, "core dumps", 0); /* they hold what clients sent */
+	if (!opt->writes_files && !writes_files())
+		limit(RLIMIT_FSIZE, "the size of files", 0);
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &files);
+	}
+	prepare_malloc();
+	rc = sl_account_drop(opt->keep_caps, opt->user, err);
+	if (rc)
+		return rc;
+	/*
+	 * A tracer of our own account could not do more than we, but read clients' data and keys.
+	 */
+	prctl(PR_SET_DUMPABLE, SL_SANITIZED);
+	sl_supervise_bind();
+	if (ruleset < 0)
+		sl_log_info("sandbox: no Landlock (%s): files are protected by the account only",
+			    SL_SANITIZED ? "a sanitizer's build" : strerror(-ruleset));
+	else
+		rc = sl_landlock_restrict(ruleset);
+	if (rc)
+		return sl_fail(err, rc, "sandbox: Landlock (ABI %d): %s", abi, strerror(-rc));
+	return sl_seccomp_compile(err);
+}
+
+void sl_sandbox_folder(const char *file, char *folder, size_t len)
+{
+	const char *slash = strrchr(file, '/');
+
+	if (slash)
+		snprintf(folder, len, "%.*s", (int)(slash - file + 1), file);
+	else
+		snprintf(folder, len, ".");
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Read from the bottom: sl_supervise -> start, wait_for_end -> listen_until -> relay; judge. */
+#include "sandbox/supervise.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "sandbox/notify.h"
+
+enum {
+	TRIES = 10,        /* that serve nobody, in a row (start) */
+	BACKOFF_MIN_S = 1, /* (start) */
+	BACKOFF_MAX_S = 30,
+	WELL_S = 60, /* a life of that length ends the back-off (start) */
+	SIGNALLED = 128,
+};
+
+struct supervisor {
+	int signal_fd, channel;
+	pid_t child; /* 0: none */
+	uint64_t start_ns;
+	bool serves, served_once; /* this child has come to serve; one of them has */
+	bool stopping;
+	unsigned failures, backoff_s;
+};
+
+static pid_t parent;
+
+void sl_supervise_bind(void)
+{
+	if (!parent)
+		return;
+	/* As before there was a supervisor: SIGKILL of what was started leaves nothing behind. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+}
+
+void sl_supervise_under(int pid)
+{
+	parent = pid;
+	sl_supervise_bind();
+}
+
+static _Noreturn void be_child(struct supervisor *v, const struct sl_supervised *s, int channel)
+{
+	sigset_t chld;
+
+	close(v->signal_fd);
+	close(v->channel);
+	/*
+	 * Out of the group: a signal to all of it, as of ^C, comes from the supervisor, and once.
+	 */
+	setpgid(0, 0);
+	sl_supervise_bind();
+	sl_notify_use(channel);
+	/* The others stay blocked, as the gateway wants them: none is lost while it starts. */
+	sigemptyset(&chld);
+	sigaddset(&chld, SIGCHLD);
+	sigprocmask(SIG_UNBLOCK, &chld, NULL);
+	exit(s->run(s->arg));
+}
+
+/* 0 or -errno. */
+static int start(struct supervisor *v, const struct sl_supervised *s)
+{
+	int ends[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+		return -errno;
+	v->channel = ends[0];
+	v->serves = false;
+	v->start_ns = sl_now_ns();
+	fflush(NULL);
+	parent = getpid();
+	v->child = fork();
+	if (v->child == 0)
+		be_child(v, s, ends[1]);
+	close(ends[1]);
+	if (v->child > 0)
+		return 0;
+	v->child = 0;
+	close(v->channel);
+	v->channel = -1;
+	return -errno;
+}
+
+/* The child may be anybody's by now: only what we know is passed on. */
+static void relay(struct supervisor *v)
+{
+	static const char *const known[] = {SL_NOTIFY_READY, SL_NOTIFY_STOPPING};
+	char word[32];
+	ssize_t n;
+
+	while (v->channel >= 0 &&
+	       (n = recv(v->channel, word, sizeof(word) - 1, MSG_DONTWAIT)) >= 0) {
+		word[n] = 0;
+		if (n == 0) { /* its end is closed */
+			close(v->channel);
+			v->channel = -1;
+		}
+		if (strcmp(word, SL_NOTIFY_STARTED) == 0)
+			v->serves = v->served_once = true;
+		for (unsigned i = 0; i < SL_ARRAY_LEN(known); i++) {
+			if (strcmp(word, known[i]) == 0)
+				sl_notify(known[i]);
+		}
+	}
+}
+
+/* Waits for what comes, at most until then. */
+static void listen_until(struct supervisor *v, uint64_t until_ns)
+{
+	struct pollfd fds[2] = {{.fd = v->signal_fd, .events = POLLIN},
+				{.fd = v->channel, .events = POLLIN}};
+	uint64_t now = sl_now_ns();
+	struct signalfd_siginfo si;
+	int ms = -1;
+
+	if (until_ns != UINT64_MAX)
+		ms = until_ns > now ? (int)((until_ns - now) / SL_NS_PER_MS) + 1 : 0;
+	if (poll(fds, 2, ms) < 0 && errno != EINTR)
+		sl_log_err("supervisor: poll: %s", strerror(errno));
+	relay(v);
+	while (read(v->signal_fd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
+		int sig = (int)si.ssi_signo;
+
+		if (sig == SIGCHLD)
+			continue;
+		v->stopping = v->stopping || (sig != SIGHUP && sig != SIGUSR1);
+		if (v->child)
+			kill(v->child, sig);
+	}
+}
+
+/* The child's status. As process 1 of a container we get other people's children too. */
+static int wait_for_end(struct supervisor *v)
+{
+	int status;
+
+	for (;;) {
+		pid_t pid = waitpid(-1, &status, WNOHANG);
+
+		if (pid == v->child)
+			break;
+		if (pid <= 0)
+			listen_until(v, UINT64_MAX);
+	}
+	relay(v); /* its last words */
+	if (v->channel >= 0)
+		close(v->channel);
+	v->channel = -1;
+	v->child = 0;
+	return status;
+}
+
+/*
+ * Whether to start again. An end of its own is final; but a start that is refused after a crash may
+ * be refused for the crash's sake, as while the kernel still winds up its sockets.
+ */
+static bool judge(struct supervisor *v, int status)
+{
+	bool crashed =
+		WIFSIGNALED(status) || (v->served_once && !v->serves && WEXITSTATUS(status) != 0);
+	char what[80];
+
+	if (!crashed || v->stopping)
+		return false;
+	if (v->serves)
+		v->failures = 0;
+	else
+		v->failures++;
+	if (sl_now_ns() - v->start_ns >= WELL_S * SL_NS_PER_SEC)
+		v->backoff_s = 0;
+	if (WIFSIGNALED(status))
+		snprintf(what, sizeof(what), "died of signal %d (%s)", WTERMSIG(status),
+			 strsignal(WTERMSIG(status)));
+	else
+		snprintf(what, sizeof(what), "ended with status %d before it served",
+			 WEXITSTATUS(status));
+	if (v->failures == TRIES) {
+		sl_log_err("supervisor: the gateway %s, %d times in a row: given up", what, TRIES);
+		return false;
+	}
+	v->backoff_s = v->backoff_s ? v->backoff_s * 2 : BACKOFF_MIN_S;
+	if (v->backoff_s > BACKOFF_MAX_S)
+		v->backoff_s = BACKOFF_MAX_S;
+	sl_log_err("supervisor: the gateway %s; it starts again in %u s", what, v->backoff_s);
+	return true;
+}
+
+static int run(struct supervisor *v, const struct sl_supervised *s)
+{
+	for (;;) {
+		int status = start(v, s);
+		uint64_t until;
+
+		if (status) {
+			sl_log_err("supervisor: cannot fork: %s", strerror(-status));
+			return 1;
+		}
+		status = wait_for_end(v);
+		s->clean(s->arg);
+		if (!judge(v, status))
+			return WIFEXITED(status) ? WEXITSTATUS(status)
+						 : SIGNALLED + WTERMSIG(status);
+		until = sl_now_ns() + v->backoff_s * SL_NS_PER_SEC;
+		while (!v->stopping && sl_now_ns() < until)
+			listen_until(v, until);
+		if (v->stopping)
+			return 0; /* nothing runs, and that was asked for */
+	}
+}
+
+int sl_supervise(const struct sl_supervised *s)
+{
+	struct supervisor v = {.channel = -1};
+	sigset_t set;
+	int rc;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	v.signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (v.signal_fd < 0) {
+		sl_log_err("supervisor: %s", strerror(errno));
+		return 1;
+	}
+	sl_notify_open();
+	rc = run(&v, s);
+	sl_notify_use(-1);
+	close(v.signal_fd);
+	return rc;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sdk/backend/internal.h"
+#include "base/clock.h"
+
+/* One in so many is the least urgent that waits: what is urgent cannot keep it for ever. */
+enum { TURN_OF_LEAST = 16 };
+
+/* Moves what is worth computing from the queue into the batch. How many that are. */
+static unsigned form(struct sl_backend *b)
+{
+	struct sl_batch *batch = &b->batch;
+
+	if (!b->queue_cnt)
+		return 0;
+	batch->count = 0;
+	while (batch->count < b->opt.max_batch && b->queue_cnt) {
+		bool least = ++b->taken % TURN_OF_LEAST == 0;
+		struct sl_list *queue = NULL;
+		struct request *rq;
+
+		for (unsigned i = 0; i < SL_CLASS_CNT && (least || !queue); i++) {
+			if (!sl_list_empty(&b->queue[i]))
+				queue = &b->queue[i];
+		}
+		rq = sl_list_first(queue, struct request, queue);
+		sl_list_del(&rq->queue);
+		b->queue_cnt--;
+		if (b->now_ns >= rq->deadline_ns) {
+			b->stats.expired++;
+			sl_be_request_close(rq, SL_RPC_EXPIRED);
+			continue;
+		}
+		rq->state = REQUEST_HANDLED;
+		rq->begun_ns = b->now_ns;
+		batch->requests[batch->count++] = &rq->view;
+	}
+	if (!batch->count)
+		return 0;
+	for (unsigned i = 0; i < batch->count; i++)
+		((struct request *)batch->requests[i])->together = batch->count;
+	b->stats.batches++;
+	if (batch->count > b->stats.largest_batch)
+		b->stats.largest_batch = batch->count;
+	return batch->count;
+}
+
+unsigned sl_be_batch_run(struct sl_backend *b)
+{
+	unsigned count = form(b);
+
+	if (!count)
+		return 0;
+	b->flushed_ns = b->now_ns;
+	b->opt.handle(b->opt.arg, &b->batch);
+	b->now_ns = sl_now_ns();
+	return count;
+}
+
+unsigned sl_be_batch_offer(struct sl_backend *b)
+{
+	unsigned count;
+
+	if (atomic_load_explicit(&b->turn, memory_order_acquire) != TURN_IO)
+		return 0;
+	count = form(b);
+	if (!count)
+		return 0;
+	atomic_store_explicit(&b->turn, TURN_HANDLER, memory_order_release);
+	sl_be_wake_handler(b);
+	return count;
+}
+
+void sl_be_flush(struct sl_backend *b)
+{
+	struct sl_list *at;
+
+	b->flushed_ns = b->now_ns;
+	sl_list_for_each (at, &b->channels) {
+		struct channel *ch = sl_container_of(at, struct channel, node);
+
+		if (!ch->up)
+			continue;
+		if (ch->replies)
+			sl_be_replies_pack(ch);
+		sl_link_flush(&ch->link, b->now_ns);
+	}
+}
+
+void sl_be_upcall(struct request *rq, sl_request_fn *fn)
+{
+	struct sl_backend *outer;
+
+	if (!fn)
+		return;
+	outer = sl_be_step_out();
+	rq->channel->b->upcalls++;
+	fn(rq->channel->b->opt.arg, &rq->view);
+	sl_be_polling = outer;
+}

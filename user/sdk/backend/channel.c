@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include "sdk/backend/internal.h"
+#include "base/clock.h"
+
+enum { PINGS_MISSED = 3 };
+#define SILENCE_NS (UINT64_C(5) * SL_NS_PER_SEC)
+#define PING_NS    SL_NS_PER_SEC
+
+static void fail(struct channel *ch, int error)
+{
+	if (!ch->link.error)
+		ch->link.error = error;
+}
+
+/* The first part: room for the whole request, or a refusal. */
+static struct request *begin(struct channel *ch, const struct sl_part *part)
+{
+	struct request *rq;
+
+	if (sl_be_find(ch, part->entry->id)) {
+		fail(ch, -EPROTO); /* not unique */
+		return NULL;
+	}
+	if (part->entry->flags & SL_ENTRY_STREAM && !ch->b->opt.on_stream) {
+		if (sl_be_refuse(ch, part, SL_RPC_NO_METHOD))
+			fail(ch, -ENOBUFS);
+		return NULL;
+	}
+	rq = sl_be_request_new(ch, part);
+	if (!rq) {
+		if (sl_be_refuse(ch, part, SL_RPC_REFUSED))
+			fail(ch, -ENOBUFS);
+		return NULL;
+	}
+	if (!sl_be_request_parse(rq, part)) {
+		ch->b->stats.bad_messages++;
+		sl_be_request_close(rq, SL_RPC_BAD_REQUEST);
+	} else if (!sl_be_request_place(rq)) {
+		sl_be_request_close(rq, SL_RPC_REFUSED);
+	} else {
+		return rq;
+	}
+	return NULL;
+}
+
+static void on_part(void *ctx, const struct sl_part *part)
+{
+	struct channel *ch = ctx;
+	struct sl_backend *b = ch->b;
+	struct request *rq;
+	uint8_t flags;
+
+	if (part->header->priority >= SL_CLASS_CNT) {
+		fail(ch, -EPROTO);
+		return;
+	}
+	flags = part->entry->flags;
+	if (flags & SL_ENTRY_PART) {
+		rq = sl_be_find(ch, part->entry->id);
+		if (rq && !sl_be_stream_part(rq, part))
+			fail(ch, -EPROTO);
+		return;
+	}
+	rq = part->first ? begin(ch, part) : sl_be_find(ch, part->entry->id);
+	if (!rq)
+		return; /* refused, or cancelled on its way */
+	if (flags & SL_ENTRY_STREAM) {
+		if (part->entry->len || part->entry->rest || !part->first)
+			fail(ch, -EPROTO);
+		else
+			sl_be_stream_open(rq, part);
+		return;
+	}
+	/* Two messages under way with the same id: only a liar sends them. */
+	if (rq->state != REQUEST_ARRIVING || part->body.len > rq->view.body_len - rq->filled) {
+		fail(ch, -EPROTO);
+		return;
+	}
+	if (part->body.len)
+		memcpy(rq->body + rq->filled, part->body.ptr, part->body.len);
+	rq->filled += part->body.len;
+	if (rq->filled < rq->view.body_len)
+		return;
+	rq->state = REQUEST_QUEUED;
+	b->stats.requests++;
+	sl_list_add_tail(&b->queue[rq->view.priority], &rq->queue);
+	b->queue_cnt++;
+}
+
+static void on_message(void *ctx, const struct sl_rpc_header *h)
+{
+	(void)ctx, (void)h;
+}
+
+static void on_sent(void *ctx, struct sl_send *s)
+{
+	struct channel *ch = ctx;
+
+	sl_be_replies_sent(ch->b, s);
+}
+
+/*
+ * Its handler learns it once. Whoever waits for room is called for that as well: nobody else could
+ * know that no thread is about to try again, and close it.
+ */
+static void lose(struct request *rq)
+{
+	const struct sl_backend_options *opt = &rq->channel->b->opt;
+
+	if (rq->stream) {
+		sl_be_stream_cancel(rq);
+		return;
+	}
+	if (atomic_exchange(&rq->gone, true))
+		return;
+	sl_be_upcall(rq, opt->cancelled);
+	if (!atomic_load(&rq->over) && atomic_exchange(&rq->blocked, false))
+		sl_be_upcall(rq, opt->writable);
+}
+
+static void on_cancel(void *ctx, uint64_t id)
+{
+	struct channel *ch = ctx;
+	struct request *rq = sl_be_find(ch, id);
+
+	if (!rq)
+		return;
+	if (rq->state == REQUEST_HANDLED) {
+		lose(rq);
+		return;
+	}
+	ch->b->stats.cancelled++;
+	sl_be_request_free(rq);
+}
+
+static void on_window(void *ctx, uint64_t id, uint32_t bytes)
+{
+	struct channel *ch = ctx;
+	struct request *rq = sl_be_find(ch, id);
+
+	if (rq && !sl_be_reply_credit(rq, bytes))
+		fail(ch, -EPROTO);
+}
+
+static unsigned on_grants(void *ctx, struct sl_rpc_window *to, unsigned max)
+{
+	return sl_be_stream_grants(ctx, to, max);
+}
+
+static void on_goaway(void *ctx)
+{
+	struct channel *ch = ctx;
+
+	ch->peer_goaway = true;
+}
+
+static const struct sl_link_ops link_ops = {
+	.part = on_part,
+	.message = on_message,
+	.sent = on_sent,
+	.cancel = on_cancel,
+	.window = on_window,
+	.grants = on_grants,
+	.goaway = on_goaway,
+};
+
+bool sl_be_channel_add(struct sl_backend *b, struct sl_transport *t)
+{
+	struct channel *ch = NULL;
+
+	if (b->channel_cnt < SL_BE_CHANNELS_MAX)
+		ch = calloc(1, sizeof(*ch));
+	if (!ch || sl_hubs_watch(&b->hubs, b->epoll_fd, t, ch)) {
+		free(ch);
+		t->ops->close(t);
+		return false;
+	}
+	ch->b = b;
+	ch->up = true;
+	sl_list_init(&ch->open);
+	sl_list_init(&ch->windows);
+	ch->replies_end = &ch->replies;
+	ch->link.ops = &link_ops;
+	ch->link.ctx = ch;
+	ch->link.mem = &b->request_mem;
+	ch->link.scratch = &b->scratch;
+	ch->link.outlets = &b->outlets;
+	ch->link.takes = SL_RPC_REQUEST;
+	sl_link_init(&ch->link, t, b->now_ns, false);
+	ch->link.goaway_due = atomic_load_explicit(&b->unready, memory_order_relaxed);
+	sl_list_add_tail(&b->channels, &ch->node);
+	b->channel_cnt++;
+	b->kernel_cnt += t->kernel;
+	return true;
+}
+
+void sl_be_channel_close(struct channel *ch)
+{
+	struct sl_backend *b = ch->b;
+	struct sl_list *at, *next;
+	struct sl_send *s;
+
+	if (!ch->up)
+		return;
+	b->stats.bad_messages += ch->link.error == -EPROTO;
+	sl_hubs_unwatch(&b->hubs, b->epoll_fd, ch->link.t);
+	/* What was lent goes back to those who will write into it. */
+	if (ch->link.t->ops->halt)
+		ch->link.t->ops->halt(ch->link.t);
+	while ((s = sl_link_unsent(&ch->link)))
+		sl_be_replies_sent(b, s);
+	while (ch->replies) {
+		struct reply *rp = ch->replies;
+
+		ch->replies = rp->next;
+		sl_be_reply_free(b, rp);
+	}
+	ch->replies_end = &ch->replies;
+	b->kernel_cnt -= ch->link.t->kernel;
+	sl_link_fini(&ch->link);
+	ch->up = false;
+	sl_list_for_each_safe (at, next, &ch->open) {
+		struct request *rq = sl_container_of(at, struct request, node);
+
+		if (rq->state == REQUEST_HANDLED)
+			lose(rq);
+		else
+			sl_be_request_free(rq);
+	}
+}
+
+/*
+ * A gateway asks when it hears nothing, so it is never silent for long. One whose host is gone
+ * never says so: it is asked in turn, and three times unheard is gone. Pings are counted, not time:
+ * a handler that took long has not asked meanwhile.
+ */
+void sl_be_channel_tick(struct channel *ch, uint64_t now_ns)
+{
+	struct sl_link *l = &ch->link;
+
+	(void)l->t->ops->check(l->t);
+	if (l->last_rx_ns > ch->pinged_ns)
+		ch->pings = 0;
+	if (now_ns < l->last_rx_ns + SILENCE_NS || now_ns < ch->pinged_ns + PING_NS)
+		return;
+	if (ch->pings >= PINGS_MISSED)
+		fail(ch, -ETIMEDOUT);
+	ch->pings++;
+	ch->pinged_ns = now_ns;
+	l->ping_due = true;
+}
+
+bool sl_be_channel_reap(struct channel *ch)
+{
+	if (ch->up || ch->open_cnt)
+		return false;
+	sl_list_del(&ch->node);
+	ch->b->channel_cnt--;
+	free(ch);
+	return true;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside of the SDK.
+ *
+ *   I/O thread:      channels -> requests (private copies) -> queue -> batch -> [turn]
+ *   handler thread:  [turn] -> handler -> sl_reply
+ *   any thread:      sl_reply -> [hand-over stack, if not the I/O thread] -> channel's replies
+ *   I/O thread:      replies -> one RESPONSE message per channel and class -> link
+ *
+ * With `inline_handler` the thread that polls is both. Everything belongs to the I/O thread, except:
+ * the batch, which is its that `turn` names; a request that a handler has, until it is replied to;
+ * the hand-over stack; and the atomics. One batch is out at a time, so requests that come while it
+ * is computed stay in the queue, where they can be cancelled, overtaken and expire. A channel
+ * outlives its link while handlers still have requests of it.
+ */
+#ifndef SL_SDK_BACKEND_INTERNAL_H
+#define SL_SDK_BACKEND_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include "base/cpu.h"
+#include "rpc/hub.h"
+#include "rpc/link.h"
+#include "sluice/backend.h"
+
+enum {
+	SL_BE_LISTENERS_MAX = 4,
+	SL_BE_CHANNELS_MAX = 256,
+	SL_BE_OPEN_MAX = 16384,         /* requests of one channel */
+	SL_BE_BUCKETS = 4096,           /* of a channel's table of requests by id */
+	SL_BE_RESPONSE_MAX = 256 << 10, /* bytes of one RESPONSE of several replies */
+	SL_BE_SPIN_NS = 50000,          /* about what a wake-up costs in a virtual machine */
+};
+#define SL_BE_CHANNEL_MEM ((size_t)256 << 20) /* requests of one channel */
+#define SL_BE_REQUEST_MEM ((size_t)1 << 30)
+#define SL_BE_REPLY_MEM   ((size_t)512 << 20) /* and as much again for other threads' replies */
+
+struct request;
+
+/* One message of a reply, or, if the credit is too short for all of it, a piece of one. */
+struct reply {
+	struct reply *next;
+	struct request *rq;
+	struct sl_rpc_entry entry;
+	struct reply *whole;    /* of which this is a piece; NULL: it is none */
+	const uint8_t *meta;    /* what is sent, padded to 8 */
+	const uint8_t *body;    /* the same, and right behind that; if lent, the program's */
+	sl_reply_done_fn *done; /* if lent */
+	void *done_arg;
+	uint32_t cut;    /* of the payload: in pieces already */
+	uint32_t pieces; /* that were not sent, and one more while they are being cut */
+	enum { REPLY_POOLED, REPLY_MALLOC, REPLY_EMBEDDED } where;
+	bool discard; /* nobody waits: only ends the request */
+	bool lent;
+	uint8_t priority;
+};
+
+/* Behind it: metadata, payload unless it is lent, each padded to 8. */
+static inline uint8_t *reply_bytes(struct reply *rp)
+{
+	return (uint8_t *)(rp + 1);
+}
+
+/* REPLIED: no handler has it any more; what is left of the reply waits for credit. */
+/* Bytes of a stream that its handler has not had. */
+struct part {
+	struct part *next;
+	uint32_t len;
+	uint32_t left; /* of its message, behind these */
+	uint8_t bytes[];
+};
+
+enum request_state { REQUEST_ARRIVING, REQUEST_QUEUED, REQUEST_HANDLED, REQUEST_REPLIED };
+
+struct request {
+	struct sl_request_view view; /* first: what the handler has */
+	struct sl_list node;         /* of the channel's open ones */
+	struct sl_list queue;        /* of the backend's queue */
+	struct request *hash_next;
+	struct channel *channel;
+	uint64_t id, deadline_ns; /* UINT64_MAX none */
+	uint64_t begun_ns;        /* given to the handler; 0 not yet */
+	uint32_t together;        /* in a batch of so many */
+	size_t filled, size;      /* of the body; what it counts for */
+	uint8_t *body;            /* what view.body shows */
+	enum { BODY_HERE, BODY_PLACED, BODY_APART } where;
+	enum request_state state;
+	uint32_t credit;       /* what may be sent of the reply */
+	_Atomic int64_t room;  /* the same, less what waits for it: below 1 no part is taken */
+	uint32_t message_left; /* of a message of gRPC that the handler gives in pieces */
+	struct reply *waiting, **waiting_end; /* messages for which there was no credit */
+	_Atomic bool gone;                    /* nobody waits */
+	_Atomic bool blocked;                 /* a part was not taken: `writable` is due */
+	/* a stream's */
+	bool stream, ended, told_end;
+	bool expects; /* nobody has said that it may go on, nor replied */
+	bool ignored; /* it asks for another protocol, and the program knows nothing of those */
+	uint32_t in_credit, in_due; /* what the gateway may send; of that, what it is to be told */
+	uint32_t in_rest;           /* of the message that is coming, in further entries */
+	uint32_t in_left;           /* of it, not yet here */
+	uint32_t in_kept;           /* bytes in `parts` */
+	struct part *parts, **parts_end;
+	uint8_t *trailers;     /* what view.trailers shows */
+	struct sl_list window; /* of the channel's `windows`, or unused */
+	struct request *resume_next;
+	_Atomic bool paused, resuming;
+	_Atomic bool over;    /* it was replied to: nothing more is said about it */
+	struct reply closing; /* for short answers: needs no memory */
+	uint8_t bytes[];      /* metadata, then, if HERE, the body from a multiple of 16 */
+};
+
+struct channel {
+	struct sl_list node;
+	struct sl_backend *b;
+	bool up, peer_goaway;
+	struct sl_link link;
+	struct sl_list open;
+	struct sl_list windows; /* streams that are given credit */
+	uint32_t open_cnt;
+	size_t mem_used;
+	struct reply *replies, **replies_end; /* to be packed */
+	uint64_t pinged_ns;                   /* last PING */
+	uint32_t pings;                       /* since the gateway was heard */
+	struct request *bucket[SL_BE_BUCKETS];
+};
+
+enum batch_turn { TURN_IO, TURN_HANDLER };
+enum io_state { IO_NONE, IO_RUNS, IO_ENDED };
+
+struct sl_backend {
+	struct sl_backend_options opt;
+	struct sl_rpc_listener *listeners[SL_BE_LISTENERS_MAX];
+	unsigned listener_cnt;
+	struct sl_list channels, queue[SL_CLASS_CNT];
+	uint32_t channel_cnt, open_cnt, queue_cnt;
+	uint32_t kernel_cnt; /* channels whose bytes come by calls of the kernel */
+	struct sl_mem request_mem, reply_mem;
+	struct sl_reader_scratch scratch;
+	struct sl_outlets outlets;
+	struct sl_hubs hubs;
+	struct sl_batch batch;
+	struct sl_backend_stats stats;
+	uint64_t hash_key, now_ns, tick_ns, active_ns, flushed_ns, flush_gap_ns;
+	uint64_t taken;               /* requests, from the queue */
+	uint64_t upcalls;             /* about requests and streams; not of batches */
+	struct request *resumed_next; /* taken off `resumed`, not yet looked at */
+	bool told_unready;
+	int epoll_fd, wake_fd;
+	int work_fd; /* rings when a batch waits for the handler's thread */
+	_Atomic bool stop, quit, unready, entered;
+	pthread_t io_thread; /* of io_state != IO_NONE */
+	_Atomic int io_state;
+	pthread_mutex_t stats_lock;
+	struct sl_backend_stats published; /* under it */
+	/* between the two threads */
+	_Atomic int turn SL_ALIGNED(SL_CACHELINE); /* whose the batch is */
+	_Atomic bool waiting;                      /* the handler's thread, for work_fd */
+	/* written by other threads */
+	_Atomic(struct reply *) handed SL_ALIGNED(SL_CACHELINE);
+	_Atomic size_t foreign_used;
+	_Atomic bool sleeping;
+	_Atomic bool blocked; /* some request is */
+	_Atomic(struct request *) resumed;
+};
+
+/* The backend whose I/O this thread does. */
+extern _Thread_local struct sl_backend *sl_be_polling;
+
+/* channel.c */
+bool sl_be_channel_add(struct sl_backend *b, struct sl_transport *t);
+void sl_be_channel_close(struct channel *ch);
+/* Every millisecond or so: is the gateway still there? */
+void sl_be_channel_tick(struct channel *ch, uint64_t now_ns);
+/* Frees it once it is closed and no handler has a request of it. */
+bool sl_be_channel_reap(struct channel *ch);
+struct request *sl_be_find(const struct channel *ch, uint64_t id);
+
+/* request.c */
+struct request *sl_be_request_new(struct channel *ch, const struct sl_part *part);
+bool sl_be_request_parse(struct request *rq, const struct sl_part *part);
+/* Room for its body, if it has none yet: the program's or ours. False: there is none. */
+bool sl_be_request_place(struct request *rq);
+void sl_be_request_free(struct request *rq);
+/* Answers without payload, by the poll thread. */
+void sl_be_request_close(struct request *rq, enum sl_rpc_status status);
+
+/* reply.c */
+/* A request that could not be taken: 0 or -ENOMEM. */
+int sl_be_refuse(struct channel *ch, const struct sl_part *part, enum sl_rpc_status status);
+/* What other threads have handed over; false: nothing. */
+bool sl_be_replies_take(struct sl_backend *b);
+/* Of the I/O thread, if it sleeps. */
+void sl_be_wake(struct sl_backend *b);
+void sl_be_replies_pack(struct channel *ch);
+void sl_be_replies_sent(struct sl_backend *b, struct sl_send *s);
+void sl_be_reply_free(struct sl_backend *b, struct reply *rp);
+/* Of a request: those that wait for credit. */
+void sl_be_replies_drop(struct request *rq);
+/* So much more of the reply may be sent; false: nobody gives so much. */
+bool sl_be_reply_credit(struct request *rq, uint32_t bytes);
+
+/* stream.c */
+/* Its first entry has come. */
+void sl_be_stream_open(struct request *rq, const struct sl_part *part);
+/* A further one; false: it breaks the protocol. */
+bool sl_be_stream_part(struct request *rq, const struct sl_part *part);
+void sl_be_stream_cancel(struct request *rq);
+/* Those that other threads have resumed; false: none. */
+bool sl_be_streams_take(struct sl_backend *b);
+unsigned sl_be_stream_grants(struct channel *ch, struct sl_rpc_window *to, unsigned max);
+void sl_be_stream_free(struct request *rq);
+
+/* batch.c */
+/* Inline: one batch of what is queued; how many requests. */
+unsigned sl_be_batch_run(struct sl_backend *b);
+/* A batch for the handler's thread, if that has none; how many requests. */
+unsigned sl_be_batch_offer(struct sl_backend *b);
+void sl_be_flush(struct sl_backend *b);
+/* Calls fn, if any, about a request that a handler has. What fn replies is taken later. */
+void sl_be_upcall(struct request *rq, sl_request_fn *fn);
+/*
+ * Around a call of the program's: its replies are another's, so that none ends a request under
+ * whoever calls it.
+ */
+static inline struct sl_backend *sl_be_step_out(void)
+{
+	struct sl_backend *outer = sl_be_polling;
+
+	sl_be_polling = NULL;
+	return outer;
+}
+
+/* serve.c */
+/* Serves for so long, or until it ends; inline: or until the program was called. Batches. */
+unsigned sl_be_serve(struct sl_backend *b, unsigned wait_us);
+/* Before the I/O thread sleeps; false: something has come meanwhile. */
+bool sl_be_arm(struct sl_backend *b);
+void sl_be_disarm(struct sl_backend *b);
+void sl_be_take_events(struct sl_backend *b, int wait_ms);
+void sl_be_drain(struct sl_backend *b);
+void sl_be_close_listeners(struct sl_backend *b);
+
+/* threads.c: the two threads of a backend that is not inline */
+/* The handler's: one batch, waited for so long; batches handled or negative errno. */
+int sl_be_handle_wait(struct sl_backend *b, unsigned wait_us);
+void sl_be_wake_handler(struct sl_backend *b);
+bool sl_be_is_io_thread(const struct sl_backend *b);
+bool sl_be_io_ended(const struct sl_backend *b);
+void sl_be_io_join(struct sl_backend *b);
+
+/* backend.c */
+void sl_be_stats_publish(struct sl_backend *b);
+
+#endif

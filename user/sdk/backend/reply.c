@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "sdk/backend/internal.h"
+#include "base/clock.h"
+#include "base/tlv.h"
+
+/*
+ * A slow handler's early replies do not wait for its late ones. But where sending takes long itself
+ * (a doorbell that is a system call), more of them go together.
+ */
+enum { FLUSH_NS = 50000, FLUSH_MAX_NS = 1000000, FLUSH_COSTS = 8 };
+
+/* Of a message that is cut, less than PIECE_MIN is not worth an entry of its own. */
+enum { PIECE_MIN = 4096, CREDIT_MAX = 1 << 30 };
+
+static size_t text_field_len(const char *s)
+{
+	return s ? 4 + strlen(s) : 0;
+}
+
+/* Length of the metadata, beyond SL_RPC_MAX_META if it is too long anywhere. */
+static size_t meta_len_of(const struct sl_reply_args *a)
+{
+	size_t len = text_field_len(a->content_type) + text_field_len(a->grpc_message);
+
+	len += a->status ? 6 : 0;
+	len += a->grpc_status ? 6 : 0;
+	len += a->has_total ? SL_TLV_HEAD + sizeof(uint64_t) : 0;
+	for (unsigned i = 0; i < a->header_cnt; i++) {
+		size_t name_len = strlen(a->headers[i].name);
+
+		if (name_len > UINT8_MAX || a->headers[i].value_len > SL_RPC_MAX_META)
+			return SL_RPC_MAX_META + 1;
+		len += 5 + name_len + a->headers[i].value_len;
+	}
+	return len;
+}
+
+static struct reply *reply_alloc(struct sl_backend *b, size_t bytes)
+{
+	size_t len = sizeof(struct reply) + bytes;
+	struct reply *rp;
+
+	if (sl_be_polling == b) {
+		rp = sl_mem_alloc(&b->reply_mem, len);
+		if (rp)
+			rp->where = REPLY_POOLED;
+		return rp;
+	}
+	if (atomic_fetch_add_explicit(&b->foreign_used, len, memory_order_relaxed) + len >
+		    SL_BE_REPLY_MEM ||
+	    !(rp = malloc(len))) {
+		atomic_fetch_sub_explicit(&b->foreign_used, len, memory_order_relaxed);
+		return NULL;
+	}
+	rp->where = REPLY_MALLOC;
+	return rp;
+}
+
+void sl_be_reply_free(struct sl_backend *b, struct reply *rp)
+{
+	struct reply *piece = rp->whole ? rp : NULL;
+	struct sl_backend *outer;
+	sl_reply_done_fn *done;
+	size_t bytes;
+	void *arg;
+
+	if (piece) {
+		rp = piece->whole;
+		sl_mem_free(&b->reply_mem, piece);
+	}
+	if (--rp->pieces)
+		return;
+	done = rp->lent ? rp->done : NULL;
+	arg = rp->done_arg;
+	bytes = sl_rpc_pad8(rp->entry.meta_len) + (rp->lent ? 0 : sl_rpc_pad8(rp->entry.len));
+	switch (rp->where) {
+	case REPLY_POOLED: sl_mem_free(&b->reply_mem, rp); break;
+	case REPLY_MALLOC:
+		atomic_fetch_sub_explicit(&b->foreign_used, sizeof(*rp) + bytes,
+					  memory_order_relaxed);
+		free(rp);
+		break;
+	default: break;
+	}
+	if (done) {
+		outer = sl_be_step_out();
+		done(arg);
+		sl_be_polling = outer;
+	}
+}
+
+void sl_be_replies_drop(struct request *rq)
+{
+	struct reply *rp;
+
+	while ((rp = rq->waiting)) {
+		rq->waiting = rp->next;
+		sl_be_reply_free(rq->channel->b, rp);
+	}
+	rq->waiting_end = &rq->waiting;
+}
+
+static void append(struct channel *ch, struct reply *rp)
+{
+	rp->next = NULL;
+	*ch->replies_end = rp;
+	ch->replies_end = &rp->next;
+}
+
+static struct reply *pop_waiting(struct request *rq)
+{
+	struct reply *rp = rq->waiting;
+
+	rq->waiting = rp->next;
+	if (!rq->waiting)
+		rq->waiting_end = &rq->waiting;
+	return rp;
+}
+
+/* As much of a message as the credit is for. False: that is too little to be worth an entry. */
+static bool cut_piece(struct request *rq, struct reply *rp)
+{
+	struct sl_backend *b = rq->channel->b;
+	uint32_t left = rp->entry.len - rp->cut, len = left;
+	struct reply *piece;
+
+	if (len > rq->credit) {
+		len = rq->credit & ~(uint32_t)7;
+		if (len < PIECE_MIN)
+			return false;
+	}
+	piece = sl_mem_alloc(&b->reply_mem, sizeof(*piece));
+	if (!piece) {
+		rq->channel->link.error = -ENOBUFS;
+		return false;
+	}
+	*piece = *rp;
+	piece->whole = rp;
+	piece->entry.len = len;
+	piece->entry.rest += left - len;
+	if (rp->cut) {
+		piece->entry.meta_len = 0;
+		piece->body += rp->cut;
+	}
+	rp->pieces++;
+	rp->cut += len;
+	rq->credit -= sl_rpc_cost(&piece->entry);
+	if (len == left)
+		sl_be_reply_free(b, pop_waiting(rq));
+	append(rq->channel, piece);
+	return true;
+}
+
+/* What there is credit for goes out; with the last of it the request ends. */
+static void send_waiting(struct request *rq)
+{
+	struct channel *ch = rq->channel;
+	struct reply *rp;
+
+	while ((rp = rq->waiting)) {
+		uint32_t cost = sl_rpc_cost(&rp->entry);
+
+		if (!rp->cut && cost <= rq->credit) {
+			rq->credit -= cost;
+			append(ch, pop_waiting(rq));
+		} else if (cost > rp->entry.len || !cut_piece(rq, rp)) {
+			return;
+		}
+	}
+	if (rq->state == REQUEST_REPLIED) {
+		ch->b->stats.replies++;
+		sl_be_request_free(rq);
+	}
+}
+
+bool sl_be_reply_credit(struct request *rq, uint32_t bytes)
+{
+	struct sl_backend *b = rq->channel->b;
+
+	if (bytes > CREDIT_MAX - rq->credit)
+		return false;
+	rq->credit += bytes;
+	if (rq->state == REQUEST_HANDLED && atomic_fetch_add(&rq->room, bytes) + bytes > 0 &&
+	    atomic_exchange(&rq->blocked, false))
+		sl_be_upcall(rq, b->opt.writable);
+	send_waiting(rq);
+	return true;
+}
+
+/* Poll thread: a reply joins those that go out next; the last one of a request ends it. */
+static void take_reply(struct sl_backend *b, struct reply *rp)
+{
+	struct request *rq = rp->rq;
+	struct channel *ch = rq->channel;
+	bool ends = !(rp->entry.flags & SL_ENTRY_MORE);
+
+	if (rp->discard || !ch->up || atomic_load_explicit(&rq->gone, memory_order_relaxed)) {
+		sl_be_reply_free(b, rp);
+		b->stats.cancelled += ends;
+		/* Only REPLY_MALLOC is freed, and that one does not live in the request. */
+		if (ends)
+			sl_be_request_free(rq); /* NOLINT(clang-analyzer-unix.Malloc) */
+		return;
+	}
+	if (rp->where == REPLY_EMBEDDED) { /* in the request, which ends before it is sent */
+		struct reply *copy = sl_mem_alloc(&b->reply_mem, sizeof(*copy));
+
+		if (copy) {
+			memcpy(copy, rp, sizeof(*copy));
+			copy->where = REPLY_POOLED;
+		}
+		rp = copy;
+	}
+	if (!rp) {
+		ch->link.error = -ENOBUFS; /* one that never reads its replies */
+	} else {
+		if (rp->entry.status != SL_RPC_OK)
+			sl_be_replies_drop(rq); /* an error has the last word, at once */
+		rp->next = NULL;
+		*rq->waiting_end = rp;
+		rq->waiting_end = &rp->next;
+	}
+	if (ends)
+		rq->state = REQUEST_REPLIED;
+	send_waiting(rq);
+}
+
+void sl_be_wake(struct sl_backend *b)
+{
+	static const uint64_t one = 1;
+
+	/* Pairs with the fence of sl_be_arm(): one of the two sees the other's store. */
+	atomic_thread_fence(memory_order_seq_cst);
+	/* The first of many that come at once rings. */
+	if (atomic_load_explicit(&b->sleeping, memory_order_relaxed) &&
+	    atomic_exchange_explicit(&b->sleeping, false, memory_order_relaxed) &&
+	    write(b->wake_fd, &one, sizeof(one)) < 0)
+		return; /* full: it rings already */
+}
+
+static void hand_over(struct sl_backend *b, struct reply *rp)
+{
+	if (sl_be_polling == b) {
+		sl_be_replies_take(b); /* earlier parts that another thread has handed over */
+		take_reply(b, rp);
+		return;
+	}
+	rp->next = atomic_load_explicit(&b->handed, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak_explicit(&b->handed, &rp->next, rp,
+						      memory_order_release, memory_order_relaxed))
+		;
+	sl_be_wake(b);
+}
+
+bool sl_be_replies_take(struct sl_backend *b)
+{
+	struct reply *rp, *next, *in_order = NULL;
+
+	if (!atomic_load_explicit(&b->handed, memory_order_relaxed))
+		return false;
+	rp = atomic_exchange_explicit(&b->handed, NULL, memory_order_acquire);
+	for (; rp; rp = next) {
+		next = rp->next;
+		rp->next = in_order;
+		in_order = rp;
+	}
+	for (; in_order; in_order = next) {
+		next = in_order->next;
+		take_reply(b, in_order);
+	}
+	return true;
+}
+
+/* Returns the time. */
+static uint64_t fill_head(struct reply *rp, struct request *rq, enum sl_rpc_status status)
+{
+	uint64_t now = sl_now_ns();
+
+	rp->rq = rq;
+	rp->whole = NULL;
+	rp->meta = rp->body = reply_bytes(rp);
+	rp->cut = 0;
+	rp->pieces = 1;
+	rp->discard = rp->lent = false;
+	rp->priority = rq->view.priority;
+	rp->entry = (struct sl_rpc_entry){
+		.id = rq->id,
+		.status = (uint8_t)status,
+		.time_us = rq->begun_ns ? (uint32_t)((now - rq->begun_ns) / SL_NS_PER_US) : 0,
+		.together = rq->together,
+	};
+	return now;
+}
+
+/* With the reply that every request brings along, so this cannot fail. */
+static void close_with(struct request *rq, enum sl_rpc_status status, bool discard)
+{
+	struct reply *rp = &rq->closing;
+
+	atomic_store(&rq->over, true);
+	(void)fill_head(rp, rq, status);
+	rp->where = REPLY_EMBEDDED;
+	rp->discard = discard;
+	hand_over(rq->channel->b, rp);
+}
+
+void sl_be_request_close(struct request *rq, enum sl_rpc_status status)
+{
+	close_with(rq, status, false);
+}
+
+int sl_be_refuse(struct channel *ch, const struct sl_part *part, enum sl_rpc_status status)
+{
+	struct reply *rp = sl_mem_alloc(&ch->b->reply_mem, sizeof(*rp));
+
+	if (!rp)
+		return -ENOMEM;
+	*rp = (struct reply){
+		.entry = {.id = part->entry->id, .status = (uint8_t)status},
+		.where = REPLY_POOLED,
+		.pieces = 1,
+		.priority = part->header->priority,
+	};
+	append(ch, rp);
+	return 0;
+}
+
+/* Replies that a long-running handler has made are on their way while it goes on. */
+static void flush_early(struct sl_backend *b, bool now, uint64_t ns)
+{
+	uint64_t gap_ns;
+
+	if (sl_be_polling != b)
+		return;
+	gap_ns = b->flush_gap_ns < FLUSH_NS ? FLUSH_NS : b->flush_gap_ns;
+	if (!now && ns - b->flushed_ns < gap_ns)
+		return;
+	b->now_ns = ns;
+	sl_be_flush(b);
+	b->now_ns = b->flushed_ns = sl_now_ns();
+	gap_ns = (b->now_ns - ns) * FLUSH_COSTS;
+	b->flush_gap_ns = gap_ns < FLUSH_MAX_NS ? gap_ns : FLUSH_MAX_NS;
+}
+
+/*
+ * Whether a part may be taken: what was taken before it is within the credit. If not, whoever gives
+ * credit, or sees that nobody waits, sees that `writable` is due; or has come by already.
+ */
+static bool has_room(struct request *rq)
+{
+	if (atomic_load(&rq->room) > 0)
+		return true;
+	atomic_store(&rq->blocked, true);
+	return (atomic_load(&rq->room) > 0 || atomic_load(&rq->gone)) &&
+	       atomic_exchange(&rq->blocked, false);
+}
+
+/* A part for which there is no memory, or the last one, which cannot wait. */
+static int without_memory(struct request *rq, bool more)
+{
+	if (!more) {
+		close_with(rq, SL_RPC_REFUSED, false);
+		return -ENOBUFS;
+	}
+	/* In this order: whoever sees the second looks for the first. */
+	atomic_store(&rq->blocked, true);
+	atomic_store(&rq->channel->b->blocked, true);
+	sl_be_wake(rq->channel->b);
+	return -EAGAIN;
+}
+
+/* Metadata and body behind the reply, padded with zeros: no old bytes leave. */
+static void put_bytes(struct reply *rp, const struct sl_reply_args *args)
+{
+	size_t padded = sl_rpc_pad8(rp->entry.meta_len);
+	uint8_t *meta = reply_bytes(rp), *body = meta + padded;
+	struct sl_tlv_writer w = {.at = meta, .end = meta + rp->entry.meta_len};
+
+	if (padded)
+		memset(body - 8, 0, 8);
+	if (args->content_type)
+		sl_tlv_put(&w, SL_META_CONTENT_TYPE, sl_span_cstr(args->content_type));
+	if (args->status)
+		sl_tlv_put_u16(&w, SL_META_STATUS, args->status);
+	if (args->grpc_status)
+		sl_tlv_put_u16(&w, SL_META_GRPC_STATUS, args->grpc_status);
+	if (args->has_total)
+		sl_tlv_put_u64(&w, SL_META_LENGTH, args->total_len);
+	if (args->grpc_message)
+		sl_tlv_put(&w, SL_META_GRPC_MESSAGE, sl_span_cstr(args->grpc_message));
+	for (unsigned i = 0; i < args->header_cnt; i++) {
+		const struct sl_header_arg *h = &args->headers[i];
+		size_t name_len = strlen(h->name);
+		uint8_t *to = sl_tlv_room(&w, h->trailer ? SL_META_TRAILER : SL_META_HEADER,
+					  1 + name_len + h->value_len);
+
+		if (!to)
+			continue;
+		*to = (uint8_t)name_len;
+		memcpy(to + 1, h->name, name_len);
+		if (h->value_len)
+			memcpy(to + 1 + name_len, h->value, h->value_len);
+	}
+	if (rp->lent || !args->body_len)
+		return;
+	memset(body + sl_rpc_pad8(args->body_len) - 8, 0, 8);
+	memcpy(body, args->body, args->body_len);
+	rp->body = body;
+}
+
+/* What a program lends: the body. */
+struct loan {
+	sl_reply_done_fn *done;
+	void *arg;
+};
+
+/*
+ * A part may be a piece of a message, of which *rest bytes follow in the next ones: all of a
+ * message's have one head and the same flags (sluice/rpc_wire.h).
+ */
+static int as_piece(const struct request *rq, struct sl_reply_args *a, uint64_t *rest)
+{
+	bool begins = !rq->message_left;
+	uint64_t total = begins ? a->total_len : rq->message_left;
+
+	*rest = 0;
+	if (begins && !a->in_pieces)
+		return 0;
+	if (total > SL_RPC_MAX_MESSAGE)
+		return -EMSGSIZE;
+	if (!a->more || a->no_message || !a->body_len || a->body_len > total)
+		return -EINVAL;
+	if (!begins)
+		*a = (struct sl_reply_args){.body = a->body, .body_len = a->body_len, .more = true};
+	*rest = total - a->body_len;
+	return 0;
+}
+
+/* Copies the body unless it is lent. */
+static int reply(struct request *rq, const struct sl_reply_args *given, const struct loan *loan)
+{
+	struct sl_backend *b = rq->channel->b;
+	struct sl_reply_args piece = *given;
+	const struct sl_reply_args *args = &piece;
+	uint64_t now_ns, rest;
+	struct reply *rp;
+	size_t meta_len;
+	int rc = as_piece(rq, &piece, &rest);
+
+	if (rc)
+		return rc;
+	meta_len = meta_len_of(args);
+	if (args->body_len > SL_RPC_MAX_MESSAGE || meta_len > SL_RPC_MAX_META)
+		return -EMSGSIZE;
+	if (args->status == 101 && rq->ignored)
+		return -EINVAL;
+	if (atomic_load_explicit(&rq->gone, memory_order_relaxed)) {
+		close_with(rq, SL_RPC_CANCELLED, true);
+		return -ECANCELED;
+	}
+	if (args->more && !has_room(rq))
+		return -EAGAIN;
+	rp = reply_alloc(b, sl_rpc_pad8(meta_len) + (loan ? 0 : sl_rpc_pad8(args->body_len)));
+	if (!rp)
+		return without_memory(rq, args->more);
+	now_ns = fill_head(rp, rq, SL_RPC_OK);
+	rp->entry.len = (uint32_t)args->body_len;
+	rp->entry.rest = (uint32_t)rest;
+	rp->entry.meta_len = (uint16_t)meta_len;
+	rq->message_left = (uint32_t)rest;
+	rq->expects = false;
+	rp->entry.flags = (uint8_t)((args->more ? SL_ENTRY_MORE : 0) |
+				    (args->no_message ? SL_ENTRY_NO_MESSAGE : 0));
+	if (loan) {
+		rp->lent = true;
+		rp->body = args->body;
+		rp->done = loan->done;
+		rp->done_arg = loan->arg;
+	}
+	put_bytes(rp, args);
+	if (args->more)
+		atomic_fetch_sub(&rq->room, sl_rpc_cost(&rp->entry));
+	else
+		atomic_store(&rq->over, true);
+	hand_over(b, rp);
+	flush_early(b, args->more, now_ns);
+	return 0;
+}
+
+int sl_reply(struct sl_request_view *rq, const struct sl_reply_args *args)
+{
+	return reply((struct request *)rq, args, NULL);
+}
+
+int sl_reply_ref(struct sl_request_view *rq, const struct sl_reply_args *args,
+		 sl_reply_done_fn *done, void *arg)
+{
+	return reply((struct request *)rq, args, &(struct loan){done, arg});
+}
+
+int sl_stream_go_on(struct sl_request_view *view)
+{
+	struct request *rq = (struct request *)view;
+	struct sl_backend *b = rq->channel->b;
+	struct reply *rp;
+
+	if (!rq->expects)
+		return -EINVAL;
+	rp = reply_alloc(b, 0);
+	if (!rp)
+		return without_memory(rq, true);
+	rq->expects = false;
+	fill_head(rp, rq, SL_RPC_OK);
+	rp->entry.flags = SL_ENTRY_GO_ON | SL_ENTRY_MORE;
+	atomic_fetch_sub(&rq->room, sl_rpc_cost(&rp->entry));
+	hand_over(b, rp);
+	flush_early(b, true, sl_now_ns());
+	return 0;
+}
+
+int sl_reply_error(struct sl_request_view *view, enum sl_rpc_status status)
+{
+	struct request *rq = (struct request *)view;
+	struct sl_backend *b = rq->channel->b;
+
+	if (atomic_load_explicit(&rq->gone, memory_order_relaxed)) {
+		close_with(rq, SL_RPC_CANCELLED, true);
+		return -ECANCELED;
+	}
+	close_with(rq, status, false);
+	flush_early(b, false, sl_now_ns());
+	return 0;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Replies of one channel into RESPONSE messages. */
+#include <errno.h>
+#include "sdk/backend/internal.h"
+
+static const uint8_t zeros[8];
+
+enum { SPANS_MAX = 3 }; /* of a reply */
+
+/* How many of the first replies go together: one class, and not too long unless it is one. */
+static unsigned count_together(const struct channel *ch, uint64_t *total)
+{
+	const struct reply *rp = ch->replies;
+	uint8_t priority = rp->priority;
+	unsigned cnt = 0;
+
+	*total = 0;
+	for (; rp && cnt < SL_RPC_MAX_BATCH && rp->priority == priority; rp = rp->next) {
+		uint64_t more = sizeof(rp->entry) + sl_rpc_pad8(rp->entry.meta_len) +
+				sl_rpc_pad8(rp->entry.len);
+
+		if (cnt && *total + more > SL_BE_RESPONSE_MAX)
+			break;
+		*total += more;
+		cnt++;
+	}
+	return cnt;
+}
+
+/* What is not lent lies in one piece. */
+static struct sl_span *add_spans(struct sl_span *to, const struct reply *rp)
+{
+	size_t meta = sl_rpc_pad8(rp->entry.meta_len), len = rp->entry.len;
+	size_t padded = sl_rpc_pad8(len);
+
+	if (!rp->lent) {
+		*to++ = sl_span_of(meta ? rp->meta : rp->body, meta + padded);
+		return to;
+	}
+	if (meta)
+		*to++ = sl_span_of(rp->meta, meta);
+	if (len)
+		*to++ = sl_span_of(rp->body, len);
+	if (padded > len)
+		*to++ = sl_span_of(zeros, padded - len);
+	return to;
+}
+
+static bool pack_one(struct channel *ch)
+{
+	struct sl_backend *b = ch->b;
+	struct reply *rp = ch->replies, *first = rp;
+	uint64_t total;
+	uint32_t longest_us = 1; /* 0 says nothing */
+	unsigned cnt = count_together(ch, &total), i;
+	struct sl_send *s =
+		sl_mem_alloc(&b->reply_mem, sizeof(*s) + cnt * sizeof(struct sl_rpc_entry) +
+						    (cnt * SPANS_MAX + 1) * sizeof(struct sl_span));
+	struct sl_rpc_entry *e;
+	struct sl_span *spans, *end;
+
+	if (!s)
+		return false;
+	e = (struct sl_rpc_entry *)(s + 1);
+	spans = (struct sl_span *)(e + cnt);
+	spans[0] = sl_span_of(e, cnt * sizeof(*e));
+	end = spans + 1;
+	for (i = 0;; rp = rp->next) {
+		e[i] = rp->entry;
+		longest_us = e[i].time_us > longest_us ? e[i].time_us : longest_us;
+		end = add_spans(end, rp);
+		if (++i == cnt)
+			break;
+	}
+	ch->replies = rp->next;
+	if (!ch->replies)
+		ch->replies_end = &ch->replies;
+	rp->next = NULL;
+	*s = (struct sl_send){
+		.header = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_RESPONSE,
+			   .count = (uint16_t)cnt,
+			   .time_us = longest_us},
+		.total = (uint32_t)total,
+		.deadline_ns = UINT64_MAX,
+		.spans = spans,
+		.span_cnt = (uint32_t)(end - spans),
+		.owner = (uintptr_t)first,
+	};
+	sl_link_send(&ch->link, s, first->priority, b->now_ns);
+	return true;
+}
+
+void sl_be_replies_pack(struct channel *ch)
+{
+	while (ch->replies && !ch->link.error) {
+		if (!pack_one(ch))
+			return; /* memory comes back when something was sent */
+	}
+}
+
+void sl_be_replies_sent(struct sl_backend *b, struct sl_send *s)
+{
+	struct reply *rp = (struct reply *)(uintptr_t)s->owner, *next;
+
+	for (; rp; rp = next) {
+		next = rp->next;
+		sl_be_reply_free(b, rp);
+	}
+	sl_mem_free(&b->reply_mem, s);
+}

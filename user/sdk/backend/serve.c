@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loop that owns links and listeners, in whatever thread. Read from the bottom: serve -> pass ->
+ * tick, poll, batch, flush; drain at the end of a life.
+ */
+#include <sched.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+#include "sdk/backend/internal.h"
+#include "base/clock.h"
+
+enum {
+	TICK_NS = 1000000, /* how often the kernel is asked about connections and peers */
+	SPIN_NS = SL_BE_SPIN_NS,
+	AWAY_NS = 10000, /* longer than one look of somebody who polls as well */
+	EVENTS_MAX = 32,
+	DRAIN_MS = 5000,
+	ROUND_NS = 20000, /* of taking requests before replies get their turn */
+};
+
+_Thread_local struct sl_backend *sl_be_polling;
+
+static bool is_ending(const struct sl_backend *b)
+{
+	return atomic_load_explicit(&b->stop, memory_order_relaxed) ||
+	       atomic_load_explicit(&b->quit, memory_order_relaxed);
+}
+
+static void accept_peers(struct sl_backend *b)
+{
+	struct sl_transport *t;
+
+	for (unsigned i = 0; i < b->listener_cnt; i++) {
+		while ((t = b->listeners[i]->ops->accept(b->listeners[i], b->now_ns)))
+			sl_be_channel_add(b, t);
+	}
+}
+
+static void tick(struct sl_backend *b)
+{
+	struct sl_list *at, *next;
+
+	b->tick_ns = b->now_ns + TICK_NS;
+	sl_be_stats_publish(b);
+	accept_peers(b);
+	sl_list_for_each_safe (at, next, &b->channels) {
+		struct channel *ch = sl_container_of(at, struct channel, node);
+
+		if (ch->up)
+			sl_be_channel_tick(ch, b->now_ns);
+		else
+			sl_be_channel_reap(ch);
+	}
+}
+
+/* What came by ends that channels share; all of them are polled anyway. */
+static void take_shared(struct sl_backend *b)
+{
+	sl_hubs_take(&b->hubs);
+	while (sl_hubs_stirred(&b->hubs))
+		;
+	b->stats.bad_messages += b->hubs.strays;
+	b->hubs.strays = 0;
+}
+
+/*
+ * What has arrived, from all in turns: up to a batch, and not for long, or nobody is answered.
+ * Behind a single message another look would most likely be in vain.
+ */
+static unsigned poll_channels(struct sl_backend *b)
+{
+	uint64_t until_ns = b->now_ns + ROUND_NS;
+	struct sl_list *at;
+	unsigned sum = 0, n;
+
+	for (;;) {
+		n = 0;
+		sl_list_for_each (at, &b->channels) {
+			struct channel *ch = sl_container_of(at, struct channel, node);
+			int rc = ch->up ? sl_link_poll(&ch->link, b->now_ns) : 0;
+
+			if (rc < 0)
+				sl_be_channel_close(ch);
+			else
+				n += (unsigned)rc;
+		}
+		sum += n;
+		if (n <= 1 || b->queue_cnt >= b->opt.max_batch)
+			return sum;
+		b->now_ns = sl_now_ns();
+		if (b->now_ns >= until_ns)
+			return sum;
+	}
+}
+
+static bool is_writable_due(const struct sl_backend *b)
+{
+	/* Half of it, so that a part more is worth the call. */
+	return atomic_load_explicit(&b->blocked, memory_order_acquire) &&
+	       b->reply_mem.used < b->reply_mem.limit / 2 &&
+	       atomic_load_explicit(&b->foreign_used, memory_order_relaxed) < SL_BE_REPLY_MEM / 2;
+}
+
+static void tell_writable(struct sl_backend *b)
+{
+	struct sl_list *at, *rq;
+
+	if (sl_likely(!is_writable_due(b)))
+		return;
+	/* Before they are looked at: one that is blocked behind that sets it again. */
+	atomic_store(&b->blocked, false);
+	sl_list_for_each (at, &b->channels) {
+		struct channel *ch = sl_container_of(at, struct channel, node);
+
+		sl_list_for_each (rq, &ch->open) {
+			struct request *r = sl_container_of(rq, struct request, node);
+
+			if (r->state == REQUEST_HANDLED && atomic_exchange(&r->blocked, false) &&
+			    !atomic_load(&r->gone))
+				sl_be_upcall(r, b->opt.writable);
+		}
+	}
+}
+
+/* One pass over everything; batches handled, or given to the thread that handles them. */
+static unsigned pass(struct sl_backend *b)
+{
+	bool unready = atomic_load_explicit(&b->unready, memory_order_relaxed);
+	struct sl_list *at;
+	unsigned n;
+
+	if (b->now_ns >= b->tick_ns)
+		tick(b);
+	if (b->kernel_cnt)
+		sl_be_take_events(b, 0);
+	if (sl_unlikely(unready != b->told_unready)) {
+		b->told_unready = unready;
+		/* A gateway that drains comes back when it can; so it learns again, at once. */
+		sl_list_for_each (at, &b->channels)
+			sl_container_of(at, struct channel, node)->link.goaway_due |= unready;
+	}
+	take_shared(b);
+	if (poll_channels(b))
+		b->active_ns = b->now_ns;
+	tell_writable(b);
+	if (sl_be_streams_take(b))
+		b->active_ns = b->now_ns;
+	if (sl_be_replies_take(b))
+		b->active_ns = b->now_ns;
+	n = b->opt.inline_handler ? sl_be_batch_run(b) : sl_be_batch_offer(b);
+	if (n)
+		b->active_ns = b->now_ns;
+	sl_be_flush(b);
+	return n ? 1 : 0;
+}
+
+void sl_be_disarm(struct sl_backend *b)
+{
+	struct sl_list *at;
+
+	atomic_store_explicit(&b->sleeping, false, memory_order_relaxed);
+	sl_list_for_each (at, &b->channels) {
+		struct channel *ch = sl_container_of(at, struct channel, node);
+
+		if (ch->up)
+			ch->link.t->ops->disarm(ch->link.t);
+	}
+}
+
+bool sl_be_arm(struct sl_backend *b)
+{
+	struct sl_list *at;
+
+	atomic_store_explicit(&b->sleeping, true, memory_order_relaxed);
+	/* Pairs with the fence of sl_be_wake(). */
+	atomic_thread_fence(memory_order_seq_cst);
+	/* A batch could be formed of what waits. */
+	if ((b->queue_cnt && (b->opt.inline_handler ||
+			      atomic_load_explicit(&b->turn, memory_order_relaxed) == TURN_IO)) ||
+	    atomic_load_explicit(&b->handed, memory_order_relaxed) ||
+	    atomic_load_explicit(&b->resumed, memory_order_relaxed) || b->resumed_next ||
+	    is_writable_due(b) || is_ending(b) ||
+	    atomic_load_explicit(&b->unready, memory_order_relaxed) != b->told_unready)
+		return false;
+	sl_list_for_each (at, &b->channels) {
+		struct channel *ch = sl_container_of(at, struct channel, node);
+
+		if (ch->up && (ch->replies || !sl_link_arm(&ch->link)))
+			return false;
+	}
+	return sl_hubs_arm(&b->hubs);
+}
+
+void sl_be_take_events(struct sl_backend *b, int wait_ms)
+{
+	struct epoll_event ev[EVENTS_MAX];
+	int n = epoll_wait(b->epoll_fd, ev, EVENTS_MAX, wait_ms);
+	uint64_t bells;
+
+	b->now_ns = sl_now_ns();
+	for (int i = 0; i < n; i++) {
+		void *ptr = ev[i].data.ptr;
+		struct channel *ch = ptr;
+
+		if (ptr == b)
+			accept_peers(b);
+		else if (ch && !sl_hubs_check(&b->hubs, ptr))
+			(void)ch->link.t->ops->check(ch->link.t);
+		else if (!ch && read(b->wake_fd, &bells, sizeof(bells)) < 0)
+			continue; /* taken already */
+	}
+}
+
+static void sleep_until(struct sl_backend *b, uint64_t until_ns)
+{
+	uint64_t ns;
+	int wait_ms = 0;
+
+	for (unsigned i = 0; i < b->listener_cnt; i++) {
+		uint64_t next = b->listeners[i]->ops->next_ns(b->listeners[i]);
+
+		until_ns = next < until_ns ? next : until_ns;
+	}
+	ns = until_ns > b->now_ns ? until_ns - b->now_ns : 0;
+	sl_be_stats_publish(b);
+	if (sl_be_arm(b))
+		wait_ms = (int)((ns + SL_NS_PER_MS - 1) / SL_NS_PER_MS);
+	sl_be_take_events(b, wait_ms);
+	sl_be_disarm(b);
+}
+
+unsigned sl_be_serve(struct sl_backend *b, unsigned wait_us)
+{
+	struct sl_backend *outer = sl_be_polling;
+	uint64_t upcalls = b->upcalls, until_ns;
+	unsigned n;
+
+	sl_be_polling = b;
+	b->now_ns = sl_now_ns();
+	until_ns = b->now_ns + wait_us * SL_NS_PER_US;
+	for (;;) {
+		n = pass(b);
+		/* A program whose own thread this is may have something to say by now. */
+		if (((n || b->upcalls != upcalls) && b->opt.inline_handler) ||
+		    b->now_ns >= until_ns || is_ending(b))
+			break;
+		if (b->opt.busy_poll && b->opt.inline_handler) {
+			b->now_ns = sl_now_ns();
+		} else if (b->opt.busy_poll || b->now_ns - b->active_ns < SPIN_NS) {
+			uint64_t before_ns = sl_now_ns();
+
+			/*
+			 * Whoever shares the core has it while there is nothing to do. Somebody who
+			 * then works for long is better waited for asleep: a wake-up takes the core
+			 * back, polling does not.
+			 */
+			sched_yield();
+			b->now_ns = sl_now_ns();
+			if (b->now_ns - before_ns > AWAY_NS)
+				b->active_ns = 0;
+		} else {
+			sleep_until(b, until_ns);
+		}
+	}
+	sl_be_polling = outer;
+	return n;
+}
+
+void sl_be_close_listeners(struct sl_backend *b)
+{
+	while (b->listener_cnt) {
+		struct sl_rpc_listener *l = b->listeners[--b->listener_cnt];
+
+		(void)epoll_ctl(b->epoll_fd, EPOLL_CTL_DEL, l->fd, NULL);
+		l->ops->close(l);
+	}
+}
+
+/* Every gateway has said that nothing follows, and everything is answered. */
+static bool drained(const struct sl_backend *b)
+{
+	struct sl_list *at;
+
+	if (b->open_cnt)
+		return false;
+	sl_list_for_each (at, &b->channels) {
+		const struct channel *ch = sl_container_of(at, struct channel, node);
+
+		if (ch->up && (!ch->peer_goaway || ch->replies || !sl_link_idle(&ch->link)))
+			return false;
+	}
+	return true;
+}
+
+void sl_be_drain(struct sl_backend *b)
+{
+	uint64_t until_ns = sl_now_ns() + DRAIN_MS * SL_NS_PER_MS;
+	struct sl_list *at;
+
+	sl_be_close_listeners(b);
+	sl_list_for_each (at, &b->channels)
+		sl_container_of(at, struct channel, node)->link.goaway_due = true;
+	atomic_store(&b->stop, false);
+	while (!drained(b) && sl_now_ns() < until_ns && !is_ending(b))
+		sl_be_serve(b, 1000);
+}

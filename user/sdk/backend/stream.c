@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests that come in parts.
+ *
+ *   gateway --credit--> entries -> rq->parts -> deliver (unless paused) -> open, data, end, cancel
+ *       ^                                          |
+ *       +------------------ WINDOW <---------------+
+ *
+ * A part is copied before it is shown: the gateway could still change what lies in the ring.
+ */
+#include <errno.h>
+#include "sdk/backend/internal.h"
+#include "base/clock.h"
+#include "base/tlv.h"
+
+static bool may_tell(const struct request *rq)
+{
+	return !atomic_load(&rq->over) && !atomic_load(&rq->gone);
+}
+
+static void tell_open(void *arg, struct sl_request_view *view)
+{
+	((struct request *)view)->channel->b->opt.on_stream->open(arg, view);
+}
+
+static void tell_data(void *arg, struct sl_request_view *view)
+{
+	struct request *rq = (struct request *)view;
+
+	rq->channel->b->opt.on_stream->data(arg, view, rq->parts->bytes, rq->parts->len,
+					    rq->parts->left);
+}
+
+static void tell_end(void *arg, struct sl_request_view *view)
+{
+	((struct request *)view)->channel->b->opt.on_stream->end(arg, view);
+}
+
+static void drop_first(struct request *rq)
+{
+	struct part *p = rq->parts;
+
+	rq->parts = p->next;
+	if (!rq->parts)
+		rq->parts_end = &rq->parts;
+	rq->in_kept -= p->len;
+	rq->channel->mem_used -= sizeof(*p) + p->len;
+	sl_mem_free(&rq->channel->b->request_mem, p);
+}
+
+static void deliver(struct request *rq)
+{
+	uint32_t most, more;
+
+	while (rq->parts && may_tell(rq) && !atomic_load(&rq->paused)) {
+		sl_be_upcall(rq, tell_data);
+		drop_first(rq);
+	}
+	if (!rq->parts && (rq->ended || rq->ignored) && !rq->told_end && may_tell(rq) &&
+	    !atomic_load(&rq->paused)) {
+		rq->told_end = true;
+		sl_be_upcall(rq, tell_end);
+	}
+	/* Half a window at a time, so that what is kept is never more than a whole one. */
+	most = rq->in_kept < SL_RPC_INITIAL_WINDOW ? SL_RPC_INITIAL_WINDOW - rq->in_kept : 0;
+	more = rq->in_credit < most ? most - rq->in_credit : 0;
+	if (more < SL_RPC_INITIAL_WINDOW / 2 || rq->ended)
+		return;
+	rq->in_credit += more;
+	rq->in_due += more;
+	sl_list_del(&rq->window);
+	sl_list_add_tail(&rq->channel->windows, &rq->window);
+	rq->channel->link.windows_due = true;
+}
+
+void sl_be_stream_open(struct request *rq, const struct sl_part *part)
+{
+	struct sl_backend *b = rq->channel->b;
+	const char *protocol;
+	size_t len;
+
+	rq->stream = true;
+	/* RFC 9110 7.8: who does not know it may ignore it, and then the head is all of the request. */
+	rq->ignored = !b->opt.upgrades && sl_request_header(&rq->view, "upgrade", &protocol, &len);
+	rq->ended = !(part->entry->flags & SL_ENTRY_MORE);
+	rq->expects = part->entry->flags & SL_ENTRY_EXPECT;
+	rq->view.expects = rq->expects;
+	rq->state = REQUEST_HANDLED;
+	rq->begun_ns = b->now_ns;
+	rq->together = 1;
+	b->stats.requests++;
+	sl_be_upcall(rq, tell_open);
+	deliver(rq);
+}
+
+static bool keep(struct request *rq, struct sl_span bytes)
+{
+	struct channel *ch = rq->channel;
+	size_t size = sizeof(struct part) + bytes.len;
+	struct part *p = NULL;
+
+	if (ch->mem_used + size <= SL_BE_CHANNEL_MEM)
+		p = sl_mem_alloc(&ch->b->request_mem, size);
+	if (!p)
+		return false;
+	rq->in_left -= (uint32_t)bytes.len;
+	*p = (struct part){.len = (uint32_t)bytes.len, .left = rq->in_left};
+	if (bytes.len)
+		memcpy(p->bytes, bytes.ptr, bytes.len);
+	*rq->parts_end = p;
+	rq->parts_end = &p->next;
+	rq->in_kept += p->len;
+	ch->mem_used += size;
+	return true;
+}
+
+/* They come with the end, and stay as long as the request. False: they are malformed. */
+static bool keep_trailers(struct request *rq, struct sl_span block)
+{
+	struct sl_span rest = block, field;
+	uint16_t tag;
+
+	while (sl_tlv_next(&rest, &tag, &field))
+		;
+	if (rest.len)
+		return false;
+	rq->trailers = sl_mem_alloc(&rq->channel->b->request_mem, block.len);
+	if (!rq->trailers) {
+		rq->channel->link.error = -ENOBUFS;
+		return true;
+	}
+	memcpy(rq->trailers, block.ptr, block.len);
+	rq->view.trailers = rq->trailers;
+	rq->view.trailers_len = (uint16_t)block.len;
+	rq->channel->mem_used += block.len;
+	return true;
+}
+
+bool sl_be_stream_part(struct request *rq, const struct sl_part *part)
+{
+	const struct sl_rpc_entry *e = part->entry;
+	bool more = e->flags & SL_ENTRY_MORE;
+
+	if (!rq->stream)
+		return false;
+	if (part->first) { /* within the credit, and a continuation of what there is? */
+		uint32_t cost = sl_rpc_cost(e);
+
+		if (rq->ended || cost > rq->in_credit || (more && e->meta_len) ||
+		    (!more && (e->len || e->rest || rq->in_rest)) ||
+		    (rq->in_rest && e->len + e->rest != rq->in_rest))
+			return false;
+		rq->in_credit -= cost;
+		rq->in_left = e->len + e->rest;
+		rq->ended = !more;
+	}
+	if (part->meta.len && !keep_trailers(rq, part->meta))
+		return false;
+	if (part->last)
+		rq->in_rest = e->rest;
+	/* The end has no bytes; a piece without any is worth telling only as a message. */
+	if (!rq->ended && (part->body.len || (part->first && part->last)) && !keep(rq, part->body))
+		rq->channel->link.error = -ENOBUFS;
+	deliver(rq);
+	return true;
+}
+
+static void tell_cancel(void *arg, struct sl_request_view *view)
+{
+	((struct request *)view)->channel->b->opt.on_stream->cancel(arg, view);
+}
+
+void sl_be_stream_cancel(struct request *rq)
+{
+	bool told = atomic_load(&rq->over);
+
+	if (!atomic_exchange_explicit(&rq->gone, true, memory_order_relaxed) && !told)
+		sl_be_upcall(rq, tell_cancel);
+}
+
+unsigned sl_be_stream_grants(struct channel *ch, struct sl_rpc_window *to, unsigned max)
+{
+	struct sl_list *node;
+	unsigned n = 0;
+
+	while (n < max && (node = sl_list_pop_head(&ch->windows))) {
+		struct request *rq = sl_container_of(node, struct request, window);
+
+		to[n++] = (struct sl_rpc_window){.id = rq->id, .bytes = rq->in_due};
+		rq->in_due = 0;
+	}
+	return n;
+}
+
+/* Off the stack of other threads. */
+static void take_resumed(struct sl_backend *b)
+{
+	struct request *rq, *next;
+
+	rq = atomic_exchange_explicit(&b->resumed, NULL, memory_order_acquire);
+	for (; rq; rq = next) {
+		next = rq->resume_next;
+		rq->resume_next = b->resumed_next;
+		b->resumed_next = rq;
+	}
+}
+
+void sl_be_stream_free(struct request *rq)
+{
+	struct sl_backend *b = rq->channel->b;
+	struct request **at = &b->resumed_next;
+
+	if (atomic_load(&rq->resuming)) { /* nobody will look at it any more */
+		take_resumed(b);
+		while (*at && *at != rq)
+			at = &(*at)->resume_next;
+		if (*at)
+			*at = rq->resume_next;
+	}
+	sl_list_del(&rq->window);
+	while (rq->parts)
+		drop_first(rq);
+	if (!rq->trailers)
+		return;
+	rq->channel->mem_used -= rq->view.trailers_len;
+	sl_mem_free(&b->request_mem, rq->trailers);
+}
+
+bool sl_be_streams_take(struct sl_backend *b)
+{
+	struct request *rq;
+
+	if (!atomic_load_explicit(&b->resumed, memory_order_relaxed) && !b->resumed_next)
+		return false;
+	take_resumed(b);
+	while ((rq = b->resumed_next)) {
+		b->resumed_next = rq->resume_next;
+		atomic_store(&rq->resuming, false);
+		deliver(rq);
+	}
+	return true;
+}
+
+/* --- any thread --- */
+
+void sl_stream_pause(struct sl_request_view *view)
+{
+	atomic_store(&((struct request *)view)->paused, true);
+}
+
+void sl_stream_resume(struct sl_request_view *view)
+{
+	struct request *rq = (struct request *)view;
+	struct sl_backend *b = rq->channel->b;
+
+	atomic_store(&rq->paused, false);
+	if (atomic_exchange(&rq->resuming, true))
+		return; /* it will be looked at */
+	rq->resume_next = atomic_load_explicit(&b->resumed, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak_explicit(&b->resumed, &rq->resume_next, rq,
+						      memory_order_release, memory_order_relaxed))
+		;
+	sl_be_wake(b);
+}

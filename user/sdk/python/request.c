@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One request: accessors, its bytes as a buffer, its reply. Read from the bottom of each part:
+ * reply, reply_rows, finish -> answer -> send.
+ */
+#include <errno.h>
+#include "sdk/python/binding.h"
+
+enum { TLV_HEAD = 4 /* u16 tag, u16 length */ };
+
+PyTypeObject *request_type;
+
+static struct request *of(PyObject *self)
+{
+	return (struct request *)self;
+}
+
+static struct sl_request_view *open_view(PyObject *self)
+{
+	struct request *rq = of(self);
+
+	if (rq->view && !rq->held)
+		return rq->view;
+	PyErr_SetString(PyExc_ValueError,
+			"the request has been replied to, and its bytes are released: copy before "
+			"the reply what is needed after it, as bytes(request.body)");
+	return NULL;
+}
+
+/* Its bytes are the SDK's again. */
+static void close_request(struct request *rq)
+{
+	rq->view = NULL;
+	stream_close(rq);
+	sl_list_del(&rq->node);
+	sl_list_init(&rq->node);
+}
+
+/* True, False (nobody waits any more) or NULL. */
+static PyObject *send(struct request *rq, const struct sl_reply_args *args)
+{
+	int rc = stream_reply(rq, args, SL_RPC_OK);
+
+	if ((rc == 0 && !args->more) || rc == -ECANCELED || rc == -ENOBUFS)
+		close_request(rq);
+	if (rc == 0)
+		Py_RETURN_TRUE;
+	if (rc == -ECANCELED)
+		Py_RETURN_FALSE;
+	if (rc == -EMSGSIZE)
+		PyErr_Format(PyExc_ValueError,
+			     "the reply is too long: %zu bytes and %u headers, expected at most %d "
+			     "bytes, and %d bytes of headers",
+			     args->body_len, args->header_cnt, SL_RPC_MAX_MESSAGE, SL_RPC_MAX_META);
+	else if (rc == -EAGAIN)
+		PyErr_SetString(PyExc_BlockingIOError,
+				"replies wait for a slow gateway: try this part again later");
+	else
+		PyErr_SetString(PyExc_OSError,
+				"no memory is left for replies, the request was refused");
+	return NULL;
+}
+
+/* The memoryview that `body` gave ends, unless somebody has a buffer of that. */
+static void release_body(struct request *rq)
+{
+	PyObject *view = rq->body ? PyWeakref_GetObject(rq->body) : NULL, *done;
+
+	if (view && view != Py_None) {
+		Py_INCREF(view);
+		done = PyObject_CallMethod(view, "release", NULL);
+		if (!done)
+			PyErr_Clear();
+		Py_XDECREF(done);
+		Py_DECREF(view);
+	}
+	Py_CLEAR(rq->body);
+}
+
+/*
+ * A part leaves at once, the whole reply when nobody looks at the request's bytes any more. It is
+ * copied until then: the caller may fill the same array again.
+ */
+static PyObject *answer(struct request *rq, const struct form *f, PyObject *keywords)
+{
+	PyObject *body;
+
+	if (f->args.more)
+		return send(rq, &f->args);
+	if (f->args.body_len > SL_RPC_MAX_MESSAGE)
+		return send(rq, &f->args); /* says so, and the request stays as it is */
+	release_body(rq);
+	if (rq->exports == 0)
+		return send(rq, &f->args);
+	body = PyBytes_FromStringAndSize(f->args.body, (Py_ssize_t)f->args.body_len);
+	rq->held = body ? PyTuple_Pack(2, body, keywords ? keywords : Py_None) : NULL;
+	Py_XDECREF(body);
+	if (!rq->held)
+		return NULL;
+	Py_RETURN_TRUE;
+}
+
+static int get_buffer(PyObject *self, Py_buffer *out, int flags)
+{
+	struct sl_request_view *v = open_view(self);
+
+	if (!v) {
+		PyErr_SetString(PyExc_BufferError,
+				"the request has been replied to, and its bytes are released");
+		return -1;
+	}
+	if (PyBuffer_FillInfo(out, self, (void *)(uintptr_t)v->body, (Py_ssize_t)v->body_len, 1,
+			      flags))
+		return -1;
+	of(self)->exports++;
+	return 0;
+}
+
+/* When nobody looks at the bytes any more, in the midst of whatever, the reply that was held goes. */
+static void release_buffer(PyObject *self, Py_buffer *unused)
+{
+	PyObject *type, *value, *trace, *held, *keywords, *done = NULL;
+	struct request *rq = of(self);
+	struct form f;
+
+	(void)unused;
+	if (--rq->exports || !rq->held)
+		return;
+	PyErr_Fetch(&type, &value, &trace);
+	held = rq->held;
+	rq->held = NULL;
+	keywords = PyTuple_GetItem(held, 1);
+	if (form_read(&f, keywords == Py_None ? NULL : keywords)) {
+		f.args.body = PyBytes_AsString(PyTuple_GetItem(held, 0));
+		f.args.body_len = (size_t)PyBytes_Size(PyTuple_GetItem(held, 0));
+		done = send(rq, &f.args);
+		form_end(&f);
+	}
+	if (!done) {
+		PyErr_WriteUnraisable(self);
+		if (rq->view) {
+			(void)stream_reply(rq, NULL, SL_RPC_INTERNAL);
+			close_request(rq);
+		}
+	}
+	Py_XDECREF(done);
+	Py_DECREF(held);
+	PyErr_Restore(type, value, trace);
+}
+
+static PyObject *get_body(PyObject *self, void *unused)
+{
+	struct request *rq = of(self);
+	PyObject *view;
+
+	(void)unused;
+	if (!open_view(self))
+		return NULL;
+	view = rq->body ? PyWeakref_GetObject(rq->body) : NULL;
+	if (view && view != Py_None) {
+		PyObject *len =
+			PyObject_GetAttrString(view, "nbytes"); /* fails on a released one */
+
+		Py_XDECREF(len);
+		if (len) {
+			Py_INCREF(view);
+			return view;
+		}
+		PyErr_Clear();
+	}
+	Py_CLEAR(rq->body);
+	view = PyMemoryView_FromObject(self);
+	rq->body = view ? PyWeakref_NewRef(view, NULL) : NULL;
+	return rq->body ? view : NULL;
+}
+
+/* Bytes that are not UTF-8 come as surrogates, as they do of the file system. */
+static PyObject *text(const char *ptr, size_t len)
+{
+	return PyUnicode_DecodeUTF8(ptr ? ptr : "", (Py_ssize_t)len, "surrogateescape");
+}
+
+#define TEXT_GETTER(field)                                                                         \
+	static PyObject *get_##field(PyObject *self, void *unused)                                 \
+	{                                                                                          \
+		struct sl_request_view *v = open_view(self);                                       \
+                                                                                                   \
+		(void)unused;                                                                      \
+		return v ? text(v->field, v->field##_len) : NULL;                                  \
+	}
+TEXT_GETTER(method)
+TEXT_GETTER(path)
+TEXT_GETTER(query)
+TEXT_GETTER(content_type)
+
+#define NUMBER_GETTER(field)                                                                       \
+	static PyObject *get_##field(PyObject *self, void *unused)                                 \
+	{                                                                                          \
+		struct sl_request_view *v = open_view(self);                                       \
+                                                                                                   \
+		(void)unused;                                                                      \
+		return v ? PyLong_FromUnsignedLongLong(v->field) : NULL;                           \
+	}
+NUMBER_GETTER(protocol)
+NUMBER_GETTER(priority)
+NUMBER_GETTER(budget_us)
+NUMBER_GETTER(arrived_ns)
+
+static PyObject *get_idempotent(PyObject *self, void *unused)
+{
+	struct sl_request_view *v = open_view(self);
+
+	(void)unused;
+	return v ? PyBool_FromLong(v->idempotent) : NULL;
+}
+
+static PyObject *get_expects(PyObject *self, void *unused)
+{
+	struct sl_request_view *v = open_view(self);
+
+	(void)unused;
+	return v ? PyBool_FromLong(v->expects) : NULL;
+}
+
+static PyObject *get_is_open(PyObject *self, void *unused)
+{
+	(void)unused;
+	return PyBool_FromLong(of(self)->view && !of(self)->held);
+}
+
+static PyObject *get_cancelled(PyObject *self, void *unused)
+{
+	struct sl_request_view *v = open_view(self);
+
+	(void)unused;
+	return v ? PyBool_FromLong(sl_request_cancelled(v)) : NULL;
+}
+
+/* Those fields of sluice/rpc_wire.h's metadata that are headers, or trailers. */
+static PyObject *list_fields(const uint8_t *meta, size_t meta_len, unsigned want)
+{
+	PyObject *list = PyList_New(0);
+	unsigned at = 0;
+
+	while (list && at + TLV_HEAD <= meta_len) {
+		const uint8_t *p = meta + at;
+		unsigned tag = p[0] | (unsigned)p[1] << 8, len = p[2] | (unsigned)p[3] << 8;
+		const char *name = (const char *)p + TLV_HEAD + 1;
+
+		at += TLV_HEAD + len;
+		if (at > meta_len)
+			break;
+		if (tag == want && len && p[TLV_HEAD] < len) {
+			unsigned name_len = p[TLV_HEAD];
+			PyObject *pair = Py_BuildValue("(NN)", text(name, name_len),
+						       text(name + name_len, len - 1 - name_len));
+
+			if (!pair || PyList_Append(list, pair))
+				Py_CLEAR(list);
+			Py_XDECREF(pair);
+		}
+	}
+	return list;
+}
+
+static PyObject *get_headers(PyObject *self, void *unused)
+{
+	struct sl_request_view *v = open_view(self);
+
+	(void)unused;
+	return v ? list_fields(v->meta, v->meta_len, SL_META_HEADER) : NULL;
+}
+
+static PyObject *get_trailers(PyObject *self, void *unused)
+{
+	struct sl_request_view *v = open_view(self);
+
+	(void)unused;
+	return v ? list_fields(v->trailers, v->trailers_len, SL_META_TRAILER) : NULL;
+}
+
+static PyObject *header(PyObject *self, PyObject *args)
+{
+	struct sl_request_view *v = open_view(self);
+	PyObject *otherwise = Py_None;
+	const char *name, *value;
+	size_t len;
+
+	if (!v || !PyArg_ParseTuple(args, "s|O:header", &name, &otherwise))
+		return NULL;
+	if (sl_request_header(v, name, &value, &len))
+		return text(value, len);
+	Py_INCREF(otherwise);
+	return otherwise;
+}
+
+static PyObject *go_on(PyObject *self, PyObject *unused)
+{
+	struct sl_request_view *v = open_view(self);
+	int rc = v ? sl_stream_go_on(v) : 0;
+
+	(void)unused;
+	if (!v)
+		return NULL;
+	if (rc == -EAGAIN)
+		PyErr_SetString(PyExc_BlockingIOError, "no memory now");
+	else if (rc)
+		PyErr_SetString(PyExc_ValueError,
+				"its client does not wait, was told, or has a reply");
+	if (rc)
+		return NULL;
+	Py_RETURN_NONE;
+}
+
+static PyObject *reply(PyObject *self, PyObject *args, PyObject *keywords)
+{
+	struct request *rq = of(self);
+	PyObject *body = NULL, *done = NULL;
+	Py_buffer bytes = {0};
+	struct form f;
+
+	if (!open_view(self) || !PyArg_ParseTuple(args, "|O:reply", &body) ||
+	    !form_read(&f, keywords))
+		return NULL;
+	/* The memoryview of `body` itself, which its own reply ends, is read without a buffer. */
+	if (body && rq->body && PyWeakref_GetObject(rq->body) == body) {
+		f.args.body = rq->view->body;
+		f.args.body_len = rq->view->body_len;
+		done = answer(rq, &f, keywords);
+	} else if (!body || !PyObject_GetBuffer(body, &bytes, PyBUF_C_CONTIGUOUS)) {
+		f.args.body = bytes.buf;
+		f.args.body_len = (size_t)bytes.len;
+		done = answer(rq, &f, keywords);
+	}
+	/* The last export of the request itself, perhaps: then the reply, which was held, leaves. */
+	if (bytes.obj)
+		PyBuffer_Release(&bytes);
+	form_end(&f);
+	return done;
+}
+
+PyObject *reply_rows(PyObject *module, PyObject *args, PyObject *keywords)
+{
+	PyObject *requests, *array, *rq, *done;
+	Py_buffer rows;
+	struct form f;
+	Py_ssize_t count;
+	bool ok;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "O!O:reply", &PyList_Type, &requests, &array) ||
+	    PyObject_GetBuffer(array, &rows, PyBUF_C_CONTIGUOUS))
+		return NULL;
+	count = PyList_Size(requests);
+	ok = rows.ndim >= 2 && rows.shape && rows.shape[0] == count;
+	if (!ok)
+		PyErr_Format(PyExc_ValueError,
+			     "a reply to a batch: expected a two-dimensional array of %zd rows, "
+			     "found %d dimensions and %zd rows",
+			     count, rows.ndim, rows.ndim && rows.shape ? rows.shape[0] : 0);
+	ok = ok && form_read(&f, keywords);
+	if (ok) {
+		f.args.body_len = count ? (size_t)(rows.len / count) : 0;
+		for (Py_ssize_t i = 0; ok && i < count; i++) {
+			f.args.body = (const char *)rows.buf + (size_t)i * f.args.body_len;
+			rq = PyList_GetItem(requests, i);
+			if (!rq || !PyObject_TypeCheck(rq, request_type)) {
+				PyErr_SetString(PyExc_TypeError, "expected a list of requests");
+				ok = false;
+				break;
+			}
+			done = open_view(rq) ? answer(of(rq), &f, keywords) : NULL;
+			ok = done != NULL;
+			Py_XDECREF(done);
+		}
+		form_end(&f);
+	}
+	PyBuffer_Release(&rows);
+	if (!ok)
+		return NULL;
+	Py_RETURN_NONE;
+}
+
+/* After a handler: (how many had no reply and get a 500, how many replies wait for an array). */
+PyObject *finish(PyObject *module, PyObject *requests)
+{
+	unsigned left = 0, held = 0;
+	PyObject *status = Py_BuildValue("{s:i}", "status", 500);
+
+	(void)module;
+	for (Py_ssize_t i = 0; status && i < PyList_Size(requests); i++) {
+		struct request *rq = of(PyList_GetItem(requests, i));
+		struct form f = {.args = {.status = 500}};
+		PyObject *done = Py_None;
+
+		Py_INCREF(done);
+		if (rq->view && !rq->held) {
+			Py_DECREF(done);
+			done = answer(rq, &f, status);
+			left++;
+		}
+		if (!done)
+			PyErr_WriteUnraisable((PyObject *)rq);
+		Py_XDECREF(done);
+		held += rq->held != NULL;
+	}
+	Py_XDECREF(status);
+	return status ? Py_BuildValue("(II)", left, held) : NULL;
+}
+
+bool request_abandon(struct request *rq)
+{
+	release_body(rq);
+	if (rq->exports)
+		return false;
+	if (rq->view)
+		request_fail(rq, SL_RPC_REFUSED);
+	return true;
+}
+
+void request_fail(struct request *rq, enum sl_rpc_status status)
+{
+	release_body(rq);
+	if (!rq->view)
+		return;
+	(void)stream_reply(rq, NULL, status);
+	close_request(rq);
+}
+
+static PyObject *fail(PyObject *self, PyObject *unused)
+{
+	(void)unused;
+	request_fail(of(self), SL_RPC_INTERNAL);
+	Py_RETURN_NONE;
+}
+
+static void dealloc(PyObject *self)
+{
+	struct request *rq = of(self);
+	PyTypeObject *type = Py_TYPE(self);
+
+	if (rq->view) {
+		(void)stream_reply(rq, &(struct sl_reply_args){.status = 500}, SL_RPC_OK);
+		close_request(rq);
+		PySys_WriteStderr("sluice: a request was dropped without a reply: 500\n");
+	}
+	Py_XDECREF(rq->body);
+	Py_XDECREF(rq->held);
+	Py_XDECREF((PyObject *)rq->backend);
+	((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+	Py_DECREF((PyObject *)type);
+}
+
+PyObject *request_new(struct backend *backend, struct sl_request_view *view)
+{
+	struct request *rq = of(PyType_GenericAlloc(request_type, 0));
+
+	if (!rq)
+		return NULL;
+	Py_INCREF((PyObject *)backend);
+	rq->backend = backend;
+	rq->view = view;
+	sl_list_add_tail(&backend->open, &rq->node);
+	return (PyObject *)rq;
+}
+
+static PyGetSetDef accessors[] = {
+	{"body", get_body, NULL,
+	 "The body, a read-only memoryview without a copy; valid until the reply.", NULL},
+	{"method", get_method, NULL, "The HTTP method; empty for gRPC and datagrams.", NULL},
+	{"path", get_path, NULL, "The path after the route's prefix; gRPC: \"Service/Method\".",
+	 NULL},
+	{"query", get_query, NULL, "What follows the question mark, as received.", NULL},
+	{"content_type", get_content_type, NULL, "The content type; empty if there is none.", NULL},
+	{"headers", get_headers, NULL,
+	 "Forwarded headers, a list of (name, value), names in lower case.", NULL},
+	{"trailers", get_trailers, NULL,
+	 "Of a stream that has ended: what stands behind its body, as headers.", NULL},
+	{"protocol", get_protocol, NULL, "Number of the client's protocol.", NULL},
+	{"priority", get_priority, NULL, "Class of urgency, 1 is the most urgent.", NULL},
+	{"budget_us", get_budget_us, NULL,
+	 "Microseconds that were left when it was sent; 0: no limit.", NULL},
+	{"arrived_ns", get_arrived_ns, NULL, "When it arrived, as time.monotonic_ns().", NULL},
+	{"idempotent", get_idempotent, NULL, "It may be computed twice.", NULL},
+	{"expects", get_expects, NULL,
+	 "Of a stream: its client waits to be told that it may send the body.", NULL},
+	{"is_open", get_is_open, NULL, "It has not been replied to.", NULL},
+	{"cancelled", get_cancelled, NULL, "Nobody waits for the reply any more.", NULL},
+	{NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMethodDef methods[] = {
+	{"header", header, METH_VARARGS,
+	 "header(name, default=None)\n--\n\nThe value of a forwarded header; the name in lower case."},
+	{"reply", (PyCFunction)(void (*)(void))reply, METH_VARARGS | METH_KEYWORDS,
+	 "reply(body=b'', *, status=200, content_type=None, headers=None, trailers=None, grpc_status=0,"
+	 " grpc_message=None, more=False, no_message=False)\n--\n\n"
+	 "Replies with any C-contiguous buffer, once; `more` says that a further part follows,\n"
+	 "`no_message` that this one is no message of gRPC. False if nobody waits any more."},
+	{"_go_on", go_on, METH_NOARGS, "Its client may send the body."},
+	{"_taken", stream_taken, METH_O, "So many bytes of its parts were read."},
+	{"_fail", fail, METH_NOARGS, "It ends here, broken."},
+	{NULL, NULL, 0, NULL},
+};
+
+bool request_type_add(PyObject *module)
+{
+	static PyType_Slot slots[] = {
+		{Py_tp_doc, "One request. Its attributes are valid until it was replied to."},
+		{Py_tp_getset, accessors},
+		{Py_tp_methods, methods},
+		{Py_tp_dealloc, dealloc},
+		{Py_bf_getbuffer, get_buffer},
+		{Py_bf_releasebuffer, release_buffer},
+		{0, NULL},
+	};
+	static PyType_Spec spec = {
+		.name = "sluice.Request",
+		.basicsize = sizeof(struct request),
+		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+		.slots = slots,
+	};
+
+	request_type = (PyTypeObject *)PyType_FromSpec(&spec);
+	return request_type &&
+	       PyModule_AddObjectRef(module, "Request", (PyObject *)request_type) == 0;
+}

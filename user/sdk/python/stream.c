@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams. The SDK's I/O thread, which never has the GIL, notes what it hears; whoever has the GIL
+ * takes the notes:
+ *
+ *   I/O thread: on_open, on_data ... --> notes (under the lock), eventfd
+ *   asyncio:    eventfd readable ------> stream_events() --> Request, bytes
+ *
+ * An ear is what both know of a stream's request. The request's `own` points to it; it is cleared,
+ * under the lock, before a reply can free the request, so that no upcall finds an ear that is gone.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include "sdk/python/binding.h"
+
+/* (start) What asyncio has not read yet; beyond it the stream is paused. */
+enum { KEPT_MAX = 64 << 10 };
+
+enum note_kind { NOTE_OPEN, NOTE_DATA, NOTE_END, NOTE_CANCEL, NOTE_WRITABLE, NOTE_CNT };
+
+struct ear {
+	struct sl_request_view *view;
+	struct request *request; /* from NOTE_OPEN on */
+	bool taken;              /* there was one */
+	/* under the lock */
+	unsigned refs; /* of notes, and one of the request, also before there is one */
+	size_t kept;
+	bool paused;
+	bool deaf;          /* it has come to its end */
+	struct note *spare; /* for that end */
+};
+
+struct note {
+	struct note *next;
+	struct ear *ear;
+	enum note_kind kind;
+	size_t len, left;
+	char bytes[];
+};
+
+/* --- the I/O thread --- */
+
+static void add_note(struct backend *b, struct ear *ear, struct note *n)
+{
+	static const uint64_t one = 1;
+	bool was_empty = !b->notes;
+
+	n->ear = ear;
+	n->next = NULL;
+	ear->refs++;
+	*b->notes_end = n;
+	b->notes_end = &n->next;
+	if (was_empty && write(b->stream_fd, &one, sizeof(one)) < 0)
+		return; /* full: it is readable already */
+}
+
+static void note(struct backend *b, struct sl_request_view *view, enum note_kind kind,
+		 const void *bytes, size_t len, size_t left)
+{
+	struct note *n = malloc(sizeof(*n) + len);
+	struct ear *ear;
+
+	pthread_mutex_lock(&b->lock);
+	ear = view->own;
+	if (ear && !n && !ear->deaf) { /* what is not heard would be missing */
+		n = ear->spare;
+		ear->spare = NULL;
+		ear->deaf = true;
+		*n = (struct note){.kind = NOTE_CANCEL};
+		add_note(b, ear, n);
+		n = NULL;
+	} else if (ear && !ear->deaf) {
+		*n = (struct note){.kind = kind, .len = len, .left = left};
+		if (len)
+			memcpy(n->bytes, bytes, len);
+		ear->kept += len;
+		if (ear->kept >= KEPT_MAX && !ear->paused) {
+			ear->paused = true;
+			sl_stream_pause(view);
+		}
+		add_note(b, ear, n);
+		n = NULL;
+	}
+	pthread_mutex_unlock(&b->lock);
+	free(n);
+}
+
+static void on_open(void *arg, struct sl_request_view *view)
+{
+	struct ear *ear = calloc(1, sizeof(*ear));
+	struct note *n = malloc(sizeof(*n)), *spare = malloc(sizeof(*spare));
+	struct backend *b = arg;
+
+	if (!ear || !n || !spare) {
+		free(ear);
+		free(n);
+		free(spare);
+		(void)sl_reply_error(view, SL_RPC_REFUSED);
+		return;
+	}
+	*ear = (struct ear){.view = view, .refs = 1, .spare = spare};
+	*n = (struct note){.kind = NOTE_OPEN};
+	view->own = ear;
+	pthread_mutex_lock(&b->lock);
+	add_note(b, ear, n);
+	pthread_mutex_unlock(&b->lock);
+}
+
+static void on_data(void *arg, struct sl_request_view *view, const void *bytes, size_t len,
+		    size_t left)
+{
+	note(arg, view, NOTE_DATA, bytes, len, left);
+}
+
+static void on_end(void *arg, struct sl_request_view *view)
+{
+	note(arg, view, NOTE_END, NULL, 0, 0);
+}
+
+static void on_cancel(void *arg, struct sl_request_view *view)
+{
+	note(arg, view, NOTE_CANCEL, NULL, 0, 0);
+}
+
+static void on_writable(void *arg, struct sl_request_view *view)
+{
+	note(arg, view, NOTE_WRITABLE, NULL, 0, 0);
+}
+
+static const struct sl_stream_ops stream_ops = {
+	.open = on_open, .data = on_data, .end = on_end, .cancel = on_cancel};
+
+/* --- with the GIL --- */
+
+static void put_ear(struct backend *b, struct ear *ear, unsigned cnt)
+{
+	unsigned refs;
+
+	pthread_mutex_lock(&b->lock);
+	refs = ear->refs -= cnt;
+	pthread_mutex_unlock(&b->lock);
+	if (refs)
+		return;
+	free(ear->spare);
+	free(ear);
+}
+
+/* With the request's part in the ear too, if there has never been one. */
+static void drop_note(struct backend *b, struct note *n)
+{
+	put_ear(b, n->ear, n->kind == NOTE_OPEN && !n->ear->taken ? 2 : 1);
+	free(n);
+}
+
+int stream_reply(struct request *rq, const struct sl_reply_args *args, enum sl_rpc_status status)
+{
+	struct backend *b = rq->backend;
+	struct ear *ear = rq->ear;
+	int rc;
+
+	if (!ear)
+		return status ? sl_reply_error(rq->view, status) : sl_reply(rq->view, args);
+	pthread_mutex_lock(&b->lock);
+	rq->view->own = NULL;
+	rc = status ? sl_reply_error(rq->view, status) : sl_reply(rq->view, args);
+	/* Where it stays open it is still there. */
+	if (!status && ((rc == 0 && args->more) || rc == -EAGAIN || rc == -EMSGSIZE))
+		rq->view->own = ear;
+	pthread_mutex_unlock(&b->lock);
+	return rc;
+}
+
+void stream_close(struct request *rq)
+{
+	if (!rq->ear)
+		return;
+	rq->ear->request = NULL;
+	put_ear(rq->backend, rq->ear, 1);
+	rq->ear = NULL;
+}
+
+/* (kind, Request, bytes or None, bytes of its message that are still to come); NULL: an exception. */
+static PyObject *event_of(struct backend *b, struct note *n)
+{
+	static const char *const kinds[NOTE_CNT] = {"open", "data", "end", "cancel", "writable"};
+	struct ear *ear = n->ear;
+	PyObject *rq, *event;
+
+	if (n->kind != NOTE_OPEN) {
+		rq = Py_XNewRef((PyObject *)ear->request);
+	} else if ((rq = request_new(b, ear->view))) {
+		ear->taken = true;
+		ear->request = (struct request *)rq;
+		ear->request->ear = ear;
+	} else {
+		pthread_mutex_lock(&b->lock);
+		ear->view->own = NULL;
+		(void)sl_reply_error(ear->view, SL_RPC_INTERNAL);
+		pthread_mutex_unlock(&b->lock);
+	}
+	if (!rq)
+		return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+	if (n->kind == NOTE_CANCEL)
+		request_fail((struct request *)rq, SL_RPC_CANCELLED);
+	event = n->kind == NOTE_DATA ? Py_BuildValue("(sNy#n)", kinds[n->kind], rq, n->bytes,
+						     (Py_ssize_t)n->len, (Py_ssize_t)n->left)
+				     : Py_BuildValue("(sNOi)", kinds[n->kind], rq, Py_None, 0);
+	return event;
+}
+
+static struct note *take_notes(struct backend *b)
+{
+	struct note *n;
+	uint64_t rung;
+
+	pthread_mutex_lock(&b->lock);
+	if (read(b->stream_fd, &rung, sizeof(rung)) < 0)
+		rung = 0; /* nobody has rung */
+	n = b->notes;
+	b->notes = NULL;
+	b->notes_end = &b->notes;
+	pthread_mutex_unlock(&b->lock);
+	return n;
+}
+
+PyObject *stream_events(PyObject *self, PyObject *unused)
+{
+	struct backend *b = (struct backend *)self;
+	PyObject *list = PyList_New(0);
+	struct note *next;
+
+	(void)unused;
+	for (struct note *n = take_notes(b); n; n = next) {
+		PyObject *event = list ? event_of(b, n) : NULL;
+
+		next = n->next;
+		if (!event || (event != Py_None && PyList_Append(list, event)))
+			Py_CLEAR(list);
+		Py_XDECREF(event);
+		drop_note(b, n);
+	}
+	return list;
+}
+
+PyObject *stream_taken(PyObject *self, PyObject *len)
+{
+	struct request *rq = (struct request *)self;
+	size_t n = PyLong_AsSize_t(len);
+
+	if (PyErr_Occurred())
+		return NULL;
+	if (rq->ear) {
+		pthread_mutex_lock(&rq->backend->lock);
+		rq->ear->kept -= n < rq->ear->kept ? n : rq->ear->kept;
+		if (rq->ear->paused && rq->ear->kept < KEPT_MAX) {
+			rq->ear->paused = false;
+			sl_stream_resume(rq->view);
+		}
+		pthread_mutex_unlock(&rq->backend->lock);
+	}
+	Py_RETURN_NONE;
+}
+
+bool streams_open(struct backend *b, struct sl_backend_options *opt)
+{
+	b->notes_end = &b->notes;
+	b->stream_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (b->stream_fd < 0)
+		return false;
+	pthread_mutex_init(&b->lock, NULL);
+	opt->on_stream = &stream_ops;
+	opt->writable = on_writable;
+	return true;
+}
+
+/* After the backend's end: nobody notes any more. */
+void streams_close(struct backend *b)
+{
+	struct note *next;
+
+	if (b->stream_fd < 0)
+		return;
+	for (struct note *n = take_notes(b); n; n = next) {
+		next = n->next;
+		drop_note(b, n);
+	}
+	close(b->stream_fd);
+	b->stream_fd = -1;
+	pthread_mutex_destroy(&b->lock);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a connection has to do: in the next sl_tcp_output(), or at one of its deadlines. One timer
+ * stands for the earliest of these. It is moved only to an earlier time; a deadline that moves
+ * away, as with each acknowledgement, is found not due when the timer fires.
+ */
+#include "tcp/internal.h"
+
+void sl_tcp_dirty(struct sl_tcp_conn *c)
+{
+	struct sl_tcp *t = c->tcp;
+	uint32_t link;
+
+	if (c->flags & SL_TCPF_DIRTY)
+		return;
+	link = conn_link(c);
+	c->flags |= SL_TCPF_DIRTY;
+	c->dirty_next = 0;
+	if (t->dirty_tail)
+		conn_of(t, t->dirty_tail)->dirty_next = link;
+	else
+		t->dirty_head = link;
+	t->dirty_tail = link;
+}
+
+static uint32_t earlier(uint32_t a, uint32_t b)
+{
+	if (!a || !b)
+		return a ? a : b;
+	return (int32_t)(a - b) < 0 ? a : b;
+}
+
+void sl_tcp_arm(struct sl_tcp_conn *c)
+{
+	struct sl_tcp *t = c->tcp;
+	uint32_t at = earlier(earlier(c->rtx_at, c->ack_at), c->idle_at);
+	int64_t delta;
+	uint64_t tick;
+
+	if (!at)
+		return;
+	delta = (int32_t)(at - now_tick(t));
+	tick = (now_ns(t) >> SL_TCP_TICK_SHIFT) + (uint64_t)(delta > 0 ? delta : 0);
+	if (!sl_timer_pending(&c->timer) || c->timer.tick > tick)
+		sl_timer_set(&t->wheel, &c->timer, tick << SL_TCP_TICK_SHIFT);
+}
+
+void sl_tcp_set_idle(struct sl_tcp_conn *c, uint64_t delay_ns)
+{
+	c->idle_at = tick_after(c->tcp, delay_ns);
+	sl_tcp_arm(c);
+}
+
+void sl_tcp_set_ack(struct sl_tcp_conn *c)
+{
+	if (c->flags & SL_TCPF_ACK_DELAY)
+		return;
+	c->flags |= SL_TCPF_ACK_DELAY;
+	c->ack_at = tick_after(c->tcp, c->tcp->cfg.delayed_ack_ns);
+	sl_tcp_arm(c);
+}
+
+void sl_tcp_set_rtx(struct sl_tcp_conn *c, enum sl_tcp_rtx kind, uint64_t delay_ns)
+{
+	c->rtx_kind = (uint8_t)kind;
+	c->rtx_at = tick_after(c->tcp, delay_ns);
+	sl_tcp_arm(c);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* OPEN of RFC 9293 3.10.1, and the end of both kinds of handshake. */
+#include <errno.h>
+#include "tcp/internal.h"
+
+enum {
+	EPHEMERAL_FIRST = 32768,
+	EPHEMERAL_CNT = 28232,
+};
+
+void sl_tcp_take_syn(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
+{
+	const struct sl_tcp_opts *o = &seg->opts;
+	uint32_t mss = c->path.family == 4 ? SL_TCP_DEFAULT_MSS4 : SL_TCP_DEFAULT_MSS6;
+
+	c->rcv_nxt = seg->seq + 1;
+	c->last_ack_sent = c->rcv_nxt;
+	c->rcv_adv = c->rcv_nxt + sl_tcp_syn_window(c->tcp);
+	c->flags &= ~(uint32_t)(SL_TCPF_TS | SL_TCPF_SACK | SL_TCPF_WSCALE);
+	if (o->has_ts) {
+		c->flags |= SL_TCPF_TS;
+		c->ts_recent = o->ts_val;
+	}
+	if (o->sack_ok)
+		c->flags |= SL_TCPF_SACK;
+	if (o->wscale >= 0) {
+		c->flags |= SL_TCPF_WSCALE;
+		c->snd_wscale = (uint8_t)o->wscale;
+	} else {
+		c->rcv_wscale = 0; /* RFC 7323 2.2: both or neither */
+	}
+	if (o->mss)
+		mss = o->mss;
+	sl_tcp_set_mss(c, mss);
+	c->snd_wnd = seg->wnd; /* never scaled in a SYN */
+	c->max_snd_wnd = seg->wnd;
+	c->snd_wl1 = seg->seq;
+	c->snd_wl2 = seg->ack;
+}
+
+static void init_cwnd(struct sl_tcp_conn *c)
+{
+	uint32_t mss = c->mss;
+	uint32_t iw = 2 * mss > 14600 ? 2 * mss : 14600; /* RFC 6928 2 */
+
+	c->cwnd = SL_TCP_INIT_SEGS * mss < iw ? SL_TCP_INIT_SEGS * mss : iw;
+	if (c->backoff) /* the SYN was lost: RFC 5681 3.1 */
+		c->cwnd = mss;
+	else
+		sl_tcp_rtt_sample(c, now_us(c->tcp) - c->rack_xmit_us);
+	c->backoff = 0;
+	c->recover = c->snd_una - 1;
+	c->fack = c->snd_una;
+	c->tcp->cc->start(c);
+}
+
+/* From here on the peer's address is proven, and counts. False: RST, it has too many. */
+static bool count_for_address(struct sl_tcp_conn *c)
+{
+	struct sl_tcp *t = c->tcp;
+
+	if (!t->addrs)
+		return true;
+	if (!sl_tcp_addr_inc(t, &c->path, (uint16_t)c->listener)) {
+		sl_net_drop(t->net, SL_DROP_TCP_ADDR_LIMIT);
+		sl_tcp_abort(c);
+		return false;
+	}
+	c->flags |= SL_TCPF_COUNTED;
+	return true;
+}
+
+bool sl_tcp_establish(struct sl_tcp_conn *c)
+{
+	struct sl_tcp *t = c->tcp;
+
+	if (!(c->flags & SL_TCPF_ACTIVE) && !count_for_address(c))
+		return false;
+	sl_tcp_left_half_open(c);
+	c->state = SL_TCPS_ESTABLISHED;
+	c->rtx_at = 0;
+	c->rtx_kind = SL_RTX_NONE;
+	init_cwnd(c);
+	if (t->cfg.keepalive_ns)
+		sl_tcp_set_idle(c, t->cfg.keepalive_ns);
+	if (!(c->flags & SL_TCPF_ACTIVE)) {
+		struct sl_addr local = sl_net_local(&c->path, c->local_port_be);
+		struct sl_addr remote = sl_net_remote(&c->path, c->remote_port_be);
+		void *handle;
+
+		t->stats.accepted++;
+		c->flags |= SL_TCPF_TOLD;
+		handle = t->ops.accepted(t->app, c, (uint16_t)c->listener, &local, &remote);
+		if (c->state == SL_TCPS_CLOSED)
+			return false;
+		if (!handle) {
+			sl_net_drop(t->net, SL_DROP_TCP_REFUSED);
+			c->flags &= ~(uint32_t)SL_TCPF_TOLD;
+			sl_tcp_abort(c);
+			return false;
+		}
+		c->handle = handle;
+		sl_tcp_count_frames(c, (int32_t)sl_tcp_held_frames(c));
+		return true;
+	}
+	t->ops.connected(c->handle, c);
+	return c->state != SL_TCPS_CLOSED;
+}
+
+static bool path_to(struct sl_tcp *t, uint8_t port, const uint8_t *next_hop_mac,
+		    const struct sl_addr *local, const struct sl_addr *remote,
+		    struct sl_net_path *path)
+{
+	if (port >= t->net->port_cnt || local->family != remote->family ||
+	    (local->family != 4 && local->family != 6))
+		return false;
+	*path = (struct sl_net_path){.family = local->family, .port = port};
+	memcpy(path->local, local->addr, 16);
+	memcpy(path->remote, remote->addr, 16);
+	memcpy(path->local_mac, t->net->ports[port]->mac, 6);
+	memcpy(path->mac, next_hop_mac, 6);
+	return true;
+}
+
+static bool flow_exists(const struct sl_tcp *t, const struct sl_flow_key *key, uint64_t *hash)
+{
+	*hash = sl_flow_hash(&t->flows, key);
+	return sl_flow_find(&t->flows, *hash, key) != SL_FLOW_NONE;
+}
+
+/* Chooses the local port when it is 0, RFC 6056 3.3.1. Returns 0 when all are taken. */
+static uint16_t choose_port(struct sl_tcp *t, struct sl_flow_key *key, uint64_t *hash)
+{
+	for (unsigned i = 0; i < EPHEMERAL_CNT; i++) {
+		if (!t->ephemeral)
+			t->ephemeral = (uint16_t)sl_prng_below(&t->prng, EPHEMERAL_CNT);
+		t->ephemeral = (uint16_t)((t->ephemeral + 1) % EPHEMERAL_CNT);
+		key->local_port_be = htobe16((uint16_t)(EPHEMERAL_FIRST + t->ephemeral));
+		if (!flow_exists(t, key, hash))
+			return key->local_port_be;
+	}
+	return 0;
+}
+
+struct sl_tcp_conn *sl_tcp_connect(struct sl_tcp *t, uint8_t port, const uint8_t *next_hop_mac,
+				   const struct sl_addr *local, const struct sl_addr *remote,
+				   void *handle)
+{
+	struct sl_net_path path;
+	struct sl_flow_key key;
+	struct sl_tcp_conn *c;
+	uint64_t hash;
+
+	if (!path_to(t, port, next_hop_mac, local, remote, &path)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	sl_tcp_path_key(&path, local->port_be, remote->port_be, &key);
+	if (local->port_be ? flow_exists(t, &key, &hash) : !choose_port(t, &key, &hash)) {
+		errno = EADDRINUSE;
+		return NULL;
+	}
+	c = sl_tcp_conn_new(t, &path, &key, hash);
+	if (!c) {
+		errno = ENOBUFS;
+		return NULL;
+	}
+	c->handle = handle;
+	c->flags = SL_TCPF_ACTIVE | SL_TCPF_TOLD | SL_TCPF_SYN_NOW;
+	c->state = SL_TCPS_SYN_SENT;
+	c->ts_off = sl_tcp_ts_offset(t, &key);
+	c->snd_una = sl_tcp_isn(t, &key);
+	c->snd_nxt = c->snd_una + 1;
+	c->snd_end = c->snd_nxt;
+	c->progress_at = now_tick(t);
+	sl_tcp_dirty(c);
+	t->stats.active_opens++;
+	return c;
+}

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "tools/demo/demo.h"
+#include "tools/terminal.h"
+
+enum { READY_MS = 10000, STOP_MS = 5000, COMMAND_MS = 10000 };
+
+static const char v4_net[] = DEMO_V4 "/24", v6_net[] = DEMO_V6 "/64";
+static const char config_file[] = DEMO_DIR "/demo.conf", matrix_file[] = DEMO_DIR "/matrix";
+static const char gateway_log[] = DEMO_DIR "/gateway.log", backend_log[] = DEMO_DIR "/backend.log";
+/* Backends serve their group, and are root, who can read the build folder wherever it is. */
+static const char gateway_group[] = "nogroup";
+static const char echo_a[] = "shm://" DEMO_DIR "/echo-a.sock";
+static const char echo_b[] = "shm://" DEMO_DIR "/echo-b.sock";
+static const char score_a[] = "shm://" DEMO_DIR "/score.sock";
+static const char chat_a[] = "shm://" DEMO_DIR "/chat.sock";
+
+static const char config[] =
+	"# The demo's configuration; a real one looks the same, but for the account: `sluice`\n"
+	"# is the default, which need not be there.\n"
+	"user = \"" DEMO_USER "\"\n"
+	"descriptor_sets = {\"" DEMO_DIR "/echo.pb\"}\n"
+	"interface \"sl0\" { }\n"
+	"listener v4 { address = \"" DEMO_V4 "\" port = 8080 protocols = {http, datagram} }\n"
+	"listener safe { address = \"" DEMO_V4 "\" port = 8443\n"
+	"\ttls { certificate = {\"" DEMO_CERT "\"} key = {\"" DEMO_KEY "\"} } }\n"
+	"listener v6 { address = \"" DEMO_V6 "\" port = 8080 protocols = {http, datagram} }\n"
+	"pool echo {\n"
+	"\tbackend a { endpoint = \"shm://" DEMO_DIR "/echo-a.sock\" }\n"
+	"\tbackend b { endpoint = \"shm://" DEMO_DIR "/echo-b.sock\" }\n"
+	"\tbatch { bound = 1s }\n"
+	"}\n"
+	"pool score {\n"
+	"\tbackend a { endpoint = \"shm://" DEMO_DIR "/score.sock\" }\n"
+	"\tbatch { bound = 1s }\n"
+	"}\n"
+	"pool chat { backend a { endpoint = \"shm://" DEMO_DIR "/chat.sock\" } }\n"
+	"pool python { backend a { endpoint = \"http://127.0.0.1:8001\" } }\n"
+	"pool nginx { backend a { endpoint = \"http://127.0.0.1:8002\" } }\n"
+	"pool greeter { backend a { endpoint = \"h2c://127.0.0.1:8003\" } }\n"
+	"route \"/hello.txt\" { pool = python }\n"
+	"route \"/nginx\" { pool = nginx }\n"
+	"route \"/demo.Greeter/\" { pool = greeter }\n"
+	"route \"/echo\" { pool = echo datagram_service = 1 }\n"
+	"route \"/sluice.demo.Echo/\" { pool = echo }\n"
+	"route \"/chat\" { pool = chat stream = yes }\n"
+	"route \"/demo.Chat/\" { pool = chat stream = yes }\n"
+	"route \"/score\" { pool = score methods = {POST} deadline = 1s datagram_service = 2 }\n"
+	"route \"/\" { reply = 200 body = \"hello from sluice\\n\" }\n";
+
+static const uint8_t echo_set[] = {
+#include "demo_echo.pb.inc"
+};
+static const uint8_t chat_py[] = {
+#include "chat.py.inc"
+};
+
+static int fail(struct demo *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static int fail(struct demo *d, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (!d->why[0])
+		vsnprintf(d->why, sizeof(d->why), fmt, ap);
+	va_end(ap);
+	return -1;
+}
+
+/* Runs a command; on failure its own words are the reason. */
+static int must(struct demo *d, const char *netns, const char *const *argv)
+{
+	struct proc_where where = {.netns = netns};
+	char out[400];
+	int rc = proc_run(&where, argv, out, sizeof(out), COMMAND_MS);
+
+	if (!rc)
+		return 0;
+	out[strcspn(out, "\n")] = 0;
+	return fail(d, "%s %s %s: %s", argv[0], argv[1] ? argv[1] : "",
+		    argv[1] && argv[2] ? argv[2] : "", rc < 0 ? strerror(-rc) : out);
+}
+
+#define MUST(d, netns, ...) must(d, netns, (const char *const[]){__VA_ARGS__, NULL})
+
+static void quiet(const char *const *argv)
+{
+	char out[16];
+
+	proc_run(&(struct proc_where){0}, argv, out, sizeof(out), COMMAND_MS);
+}
+
+#define QUIET(...) quiet((const char *const[]){__VA_ARGS__, NULL})
+
+static bool netns_exists(const char *name)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/run/netns/%s", name);
+	return access(path, F_OK) == 0;
+}
+
+/* Ends what runs in a namespace of ours. */
+static void kill_in_netns(const char *name)
+{
+	const char *argv[] = {"ip", "netns", "pids", name, NULL};
+	char out[4096], *save;
+
+	if (proc_run(&(struct proc_where){0}, argv, out, sizeof(out), COMMAND_MS) != 0)
+		return;
+	for (char *p = strtok_r(out, "\n", &save); p; p = strtok_r(NULL, "\n", &save)) {
+		pid_t pid = (pid_t)strtol(p, NULL, 10);
+
+		if (pid > 1 && pid != getpid())
+			kill(pid, SIGKILL);
+	}
+}
+
+static void remove_netns(void)
+{
+	int stopped = term_stopped;
+
+	term_stopped = 0; /* or the commands would end at once */
+	kill_in_netns(DEMO_GW);
+	kill_in_netns(DEMO_CLIENT);
+	QUIET("ip", "netns", "del", DEMO_GW);
+	QUIET("ip", "netns", "del", DEMO_CLIENT);
+	term_stopped = stopped;
+}
+
+static void remove_files(void)
+{
+	static const char *const files[] = {
+		"echo-a.sock", "echo-b.sock", "score.sock",  "chat.sock",   "chat.py",
+		"matrix",      "demo.conf",   "gateway.log", "backend.log", "body",
+		"reply",       "echo.pb",     "demo.pem",    "demo.key"};
+	char path[96];
+
+	for (size_t i = 0; i < SL_ARRAY_LEN(files); i++) {
+		snprintf(path, sizeof(path), DEMO_DIR "/%s", files[i]);
+		unlink(path);
+	}
+	demo_remove_servers();
+}
+
+/* The lock of a demo that ends at this moment is a file without a name: then again. */
+static int take_lock(struct demo *d)
+{
+	struct stat st;
+
+	for (int i = 0; i < 10; i++) {
+		if (mkdir(DEMO_DIR, 0755) != 0 && errno != EEXIST)
+			return fail(d, DEMO_DIR ": %s", strerror(errno));
+		d->lock_fd = open(DEMO_DIR "/lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		if (d->lock_fd >= 0 && flock(d->lock_fd, LOCK_EX | LOCK_NB) != 0) {
+			close(d->lock_fd);
+			d->lock_fd = -1;
+			return fail(d, "another demo is running");
+		}
+		if (d->lock_fd >= 0 && fstat(d->lock_fd, &st) == 0 && st.st_nlink > 0)
+			return 0;
+		if (d->lock_fd >= 0)
+			close(d->lock_fd);
+		d->lock_fd = -1;
+	}
+	return fail(d, DEMO_DIR "/lock: %s", strerror(errno));
+}
+
+int demo_clear(struct demo *d)
+{
+	bool ours = access(DEMO_DIR, F_OK) == 0;
+
+	if (!ours && (netns_exists(DEMO_GW) || netns_exists(DEMO_CLIENT)))
+		return fail(d,
+			    "found a namespace %s that no demo made; remove it with: ip netns del "
+			    "NAME",
+			    netns_exists(DEMO_GW) ? DEMO_GW : DEMO_CLIENT);
+	if (take_lock(d) != 0)
+		return -1;
+	if (netns_exists(DEMO_GW) || netns_exists(DEMO_CLIENT))
+		puts("ok  removed what a killed demo left behind");
+	remove_netns();
+	remove_files();
+	return 0;
+}
+
+static int make_netns(struct demo *d)
+{
+	d->made_netns = true;
+	if (MUST(d, NULL, "ip", "netns", "add", DEMO_GW) ||
+	    MUST(d, NULL, "ip", "netns", "add", DEMO_CLIENT) ||
+	    MUST(d, NULL, "ip", "link", "add", "sl0", "netns", DEMO_GW, "type", "veth", "peer",
+		 "name", "sl1", "netns", DEMO_CLIENT) ||
+	    MUST(d, NULL, "ip", "-n", DEMO_GW, "addr", "add", v4_net, "dev", "sl0") ||
+	    MUST(d, NULL, "ip", "-n", DEMO_GW, "addr", "add", v6_net, "dev", "sl0", "nodad") ||
+	    MUST(d, NULL, "ip", "-n", DEMO_CLIENT, "addr", "add", "10.99.0.2/24", "dev", "sl1") ||
+	    MUST(d, NULL, "ip", "-n", DEMO_CLIENT, "addr", "add", "fd99::2/64", "dev", "sl1",
+		 "nodad") ||
+	    MUST(d, NULL, "ip", "-n", DEMO_GW, "link", "set", "lo", "up") ||
+	    MUST(d, NULL, "ip", "-n", DEMO_CLIENT, "link", "set", "lo", "up") ||
+	    MUST(d, NULL, "ip", "-n", DEMO_GW, "link", "set", "sl0", "up") ||
+	    MUST(d, NULL, "ip", "-n", DEMO_CLIENT, "link", "set", "sl1", "up"))
+		return -1;
+	return 0;
+}
+
+static int write_file(struct demo *d, const char *path, const void *bytes, size_t len)
+{
+	FILE *f = fopen(path, "we");
+
+	if (!f || fwrite(bytes, 1, len, f) != len || fclose(f) != 0)
+		return fail(d, "%s: %s", path, strerror(errno));
+	return 0;
+}
+
+static int write_files(struct demo *d)
+{
+	/* Signed by itself: nobody but the demo's own client trusts it. */
+	static const char *const argv[] = {"openssl",
+					   "req",
+					   "-x509",
+					   "-newkey",
+					   "ec",
+					   "-pkeyopt",
+					   "ec_paramgen_curve:P-256",
+					   "-nodes",
+					   "-days",
+					   "30",
+					   "-subj",
+					   "/CN=demo",
+					   "-addext",
+					   "subjectAltName=DNS:" DEMO_HOST,
+					   "-keyout",
+					   DEMO_KEY,
+					   "-out",
+					   DEMO_CERT,
+					   NULL};
+	static const struct proc_where here = {0};
+	char out[400];
+
+	if (proc_run(&here, argv, out, sizeof(out), COMMAND_MS) != 0) {
+		out[strcspn(out, "\n")] = 0;
+		return fail(d, "openssl cannot make a certificate: %s", out);
+	}
+	if (write_file(d, DEMO_DIR "/echo.pb", echo_set, sizeof(echo_set)) ||
+	    write_file(d, DEMO_DIR "/chat.py", chat_py, sizeof(chat_py)))
+		return -1;
+	return write_file(d, config_file, config, sizeof(config) - 1);
+}
+
+static pid_t start(struct demo *d, const char *log, const char *group, const char *const *argv)
+{
+	struct proc_where where = {
+		.netns = DEMO_GW, .log = log, .group = group, .dies_with_us = true};
+	pid_t pid = proc_spawn(&where, argv, NULL);
+
+	if (pid < 0)
+		fail(d, "%s: %s", argv[0], strerror(-pid));
+	return pid;
+}
+
+static int start_backends(struct demo *d)
+{
+	char echo[4200], score[4200], path[4200], dim[16], rows[16], top[16];
+
+	snprintf(echo, sizeof(echo), "%s/echo", d->bin);
+	snprintf(score, sizeof(score), "%s/score", d->bin);
+	snprintf(path, sizeof(path), "PYTHONPATH=%s/python", d->bin);
+	snprintf(dim, sizeof(dim), "%d", DEMO_DIM);
+	snprintf(rows, sizeof(rows), "%d", DEMO_ROWS);
+	snprintf(top, sizeof(top), "%d", DEMO_TOP);
+	if (MUST(d, NULL, score, "--make-matrix", rows, "--matrix", matrix_file, "--dim", dim))
+		return -1;
+	d->backends[0] = start(d, backend_log, gateway_group,
+			       (const char *[]){echo, "--listen", echo_a, NULL});
+	d->backends[1] = start(d, backend_log, gateway_group,
+			       (const char *[]){echo, "--listen", echo_b, NULL});
+	d->backends[2] = start(d, backend_log, gateway_group,
+			       (const char *[]){score, "--listen", score_a, "--matrix", matrix_file,
+						"--dim", dim, "--top", top, NULL});
+	d->backends[3] = start(d, backend_log, gateway_group,
+			       (const char *[]){"env", path, "/usr/bin/python3",
+						DEMO_DIR "/chat.py", chat_a, NULL});
+	for (size_t i = 0; i < SL_ARRAY_LEN(d->backends); i++) {
+		if (d->backends[i] < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Prints the gateway's lines so far; true when it is ready. */
+static bool show_log(long *at)
+{
+	FILE *f = fopen(gateway_log, "re");
+	char line[512];
+	bool ready = false;
+
+	if (!f)
+		return false;
+	fseek(f, *at, SEEK_SET);
+	while (fgets(line, sizeof(line), f) && strchr(line, '\n')) {
+		*at = ftell(f);
+		printf("    %s", line);
+		ready = ready || strcmp(line, "ready\n") == 0;
+	}
+	fclose(f);
+	fflush(stdout);
+	return ready;
+}
+
+static int start_gateway(struct demo *d)
+{
+	char sluice[4200];
+	long at = 0;
+
+	snprintf(sluice, sizeof(sluice), "%s/sluice", d->bin);
+	d->gateway = start(d, gateway_log, NULL,
+			   (const char *[]){sluice, "run", "-c", config_file, NULL});
+	if (d->gateway < 0)
+		return -1;
+	for (int ms = 0; ms < READY_MS; ms += 50) {
+		if (show_log(&at))
+			return 0;
+		if (!proc_alive(d->gateway))
+			return fail(d, "the gateway ended, see above");
+		if (!term_sleep(50000000))
+			return fail(d, "interrupted");
+	}
+	return fail(d, "the gateway is not ready after %d s", READY_MS / 1000);
+}
+
+/*
+ * A TCP service of the kernel on the interface that sluice serves: says what ssh would say, then
+ * closes. In a process of its own, which lives in the namespace.
+ */
+static _Noreturn void serve_kernel(int netns_fd)
+{
+	static const char banner[] = "SSH-2.0-kernel\r\n";
+	struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(DEMO_KERNEL_PORT)};
+	int fd, c;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	setpgid(0, 0);
+	signal(SIGTERM, SIG_DFL);
+	signal(SIGINT, SIG_DFL);
+	if (setns(netns_fd, CLONE_NEWNET) != 0)
+		_exit(1);
+	fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&any, sizeof(any)) != 0 || listen(fd, 8) != 0)
+		_exit(1);
+	while ((c = accept(fd, NULL, NULL)) >= 0) {
+		ssize_t n = send(c, banner, sizeof(banner) - 1, MSG_NOSIGNAL);
+
+		(void)n;
+		close(c);
+	}
+	_exit(1);
+}
+
+static int start_kernel_service(struct demo *d)
+{
+	int fd = open("/run/netns/" DEMO_GW, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return fail(d, "/run/netns/" DEMO_GW ": %s", strerror(errno));
+	fflush(stdout);
+	d->kernel_service = fork();
+	if (d->kernel_service == 0)
+		serve_kernel(fd);
+	close(fd);
+	return d->kernel_service > 0 ? 0 : fail(d, "fork: %s", strerror(errno));
+}
+
+int demo_build(struct demo *d)
+{
+	if (make_netns(d) || write_files(d))
+		return -1;
+	puts("ok  namespaces " DEMO_GW " and " DEMO_CLIENT ", joined by veth");
+	if (start_backends(d) || start_kernel_service(d) || demo_start_servers(d))
+		return -1;
+	puts("ok  backends: echo a, echo b, score, and chat in Python");
+	puts("ok  servers: Python's http.server, nginx, grpcio");
+	fflush(stdout);
+	if (start_gateway(d))
+		return -1;
+	puts("ok  gateway");
+	return 0;
+}
+
+void demo_destroy(struct demo *d)
+{
+	if (d->gateway > 0)
+		proc_stop(d->gateway, STOP_MS);
+	for (size_t i = 0; i < SL_ARRAY_LEN(d->backends); i++)
+		proc_stop(d->backends[i], 1000);
+	demo_stop_servers(d);
+	proc_stop(d->kernel_service, 1000);
+	if (d->made_netns)
+		remove_netns();
+	if (d->lock_fd >= 0) {
+		remove_files();
+		unlink(DEMO_DIR "/lock");
+		rmdir(DEMO_DIR);
+		close(d->lock_fd);
+	}
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The demo's arena and its checks.
+ *
+ *   sl-client: sl1 10.99.0.2, fd99::2 <--veth--> sl0 10.99.0.1, fd99::1: sl-gw
+ *                                                sluice, listener port 8080
+ *                                                kernel service, port 2222
+ *                                                backends echo a, echo b, score, chat over shm
+ *                                                servers: Python, nginx, grpcio
+ */
+#ifndef SL_TOOLS_DEMO_H
+#define SL_TOOLS_DEMO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "tools/demo/proc.h"
+
+#define DEMO_GW     "sl-gw"
+#define DEMO_CLIENT "sl-client"
+#define DEMO_DIR    "/run/sluice-demo"
+#define DEMO_USER   "nobody"
+#define DEMO_HOST   "demo.example"
+#define DEMO_CERT   DEMO_DIR "/demo.pem"
+#define DEMO_KEY    DEMO_DIR "/demo.key"
+#define DEMO_V4     "10.99.0.1"
+#define DEMO_V6     "fd99::1"
+
+enum { DEMO_SERVERS = 3 };
+enum { DEMO_PORT = 8080, DEMO_KERNEL_PORT = 2222, DEMO_DIM = 64, DEMO_ROWS = 2000, DEMO_TOP = 5 };
+
+struct demo {
+	char bin[4096]; /* folder of this binary, where the backends are too */
+	int lock_fd;    /* held while a demo lives */
+	pid_t gateway, backends[4], kernel_service, servers[DEMO_SERVERS];
+	bool made_netns;
+	unsigned requests, ok, failed;
+	uint64_t asked_ns; /* begin of the check under way */
+	char why[512];     /* of the first thing that went wrong */
+};
+
+/* Removes what a killed demo left behind. 0, or -1 and a line in why. */
+int demo_clear(struct demo *d);
+/* Namespaces, backends, gateway: ready. 0, or -1 and a line in why. */
+int demo_build(struct demo *d);
+/* Ends and removes all of it; safe to call at any point. */
+void demo_destroy(struct demo *d);
+
+/* servers.c. 0, or -1 and a line in why. */
+int demo_start_servers(struct demo *d);
+void demo_stop_servers(struct demo *d);
+void demo_remove_servers(void);
+
+/* All checks, each a row of a table. 0, or -1 when it was interrupted. */
+int demo_checks(struct demo *d);
+/* A table of how long requests took in each stage. False when it was interrupted. */
+bool demo_show_stages(struct demo *d);
+/* What bpftool sees of the gateway's maps, abridged. False when it was interrupted. */
+bool demo_show_maps(struct demo *d);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine decides what is sent when; the I/O below carries bytes and tells what happened.
+ *
+ *   I/O -> sl_load_connected, sl_load_data, sl_load_closed -> engine -> struct sl_load_io -> I/O
+ */
+#ifndef SL_TOOLS_LOAD_ENGINE_H
+#define SL_TOOLS_LOAD_ENGINE_H
+
+#include "base/err.h"
+#include "base/rand.h"
+#include "tools/load/load.h"
+#include "tools/load/reply.h"
+
+struct sl_load;
+
+enum sl_load_conn_state { SL_CONN_CLOSED, SL_CONN_OPENING, SL_CONN_OPEN };
+
+struct sl_load_conn {
+	struct sl_load *load;
+	void *io; /* the I/O's own */
+	uint32_t index;
+	uint8_t state;
+	bool dirty; /* has something to send in this round */
+	uint32_t in_flight;
+	uint32_t head;   /* of `meant`: the oldest request in flight */
+	uint64_t sent;   /* requests on this connection */
+	uint64_t *meant; /* [depth]: when each was meant to be sent */
+	struct sl_load_reply reply;
+	uint64_t retry_ns; /* closed: not opened before */
+};
+
+struct sl_load_io {
+	/* Starts to connect; 0 or -errno. */
+	int (*open)(struct sl_load *l, struct sl_load_conn *c);
+	/* All bytes or none: false when there is no room (called again in the next round). */
+	bool (*send)(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes);
+	void (*close)(struct sl_load *l, struct sl_load_conn *c);
+	/* Waits for events at most until then, and reports them. */
+	int (*poll)(struct sl_load *l, uint64_t until_ns);
+	void (*fini)(struct sl_load *l);
+};
+
+struct sl_load {
+	const struct sl_load_options *o;
+	struct sl_load_result *r;
+	const struct sl_load_io *io;
+	void *io_state;
+	struct sl_load_conn *conns;
+	uint64_t *meant;
+	uint8_t *request; /* one request as bytes, depth times in a row */
+	size_t request_len;
+	uint64_t now_ns;
+	uint64_t start_ns, measure_ns, end_ns;
+	bool measuring;
+	/* open loop */
+	double next_ns;    /* next arrival */
+	uint64_t *backlog; /* meant times without a connection that is free; ring */
+	uint32_t backlog_cap, backlog_len, backlog_head;
+	uint32_t next_conn;
+	struct sl_prng prng;
+	uint64_t sequence; /* of datagrams */
+};
+
+int sl_load_sock_init(struct sl_load *l, struct sl_err *err);
+int sl_load_xdp_init(struct sl_load *l, struct sl_err *err);
+
+void sl_load_connected(struct sl_load *l, struct sl_load_conn *c);
+void sl_load_data(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes);
+/* The connection is gone; not called after io->close. */
+void sl_load_closed(struct sl_load *l, struct sl_load_conn *c);
+/* For datagrams: the oldest request in flight was answered, or will not be (error < CNT). */
+void sl_load_finished(struct sl_load *l, struct sl_load_conn *c, int error);
+
+#endif

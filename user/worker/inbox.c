@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What other threads want of a worker: the control thread and the diallers put messages in, the
+ * worker takes them out between two bursts. None of them waits for another.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/mpsc.h"
+#include "core/reload.h"
+#include "rpc/rpc.h"
+#include "worker/worker.h"
+
+enum { INBOX_LEN = 1024 };
+
+int sl_worker_inbox_open(struct sl_worker *w)
+{
+	w->inbox = sl_mpsc_new(INBOX_LEN);
+	w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return w->inbox && w->wake_fd >= 0 ? 0 : -errno;
+}
+
+void sl_worker_inbox_close(struct sl_worker *w)
+{
+	struct sl_worker_msg *m;
+
+	while (w->inbox && (m = sl_mpsc_get_ptr(w->inbox))) {
+		if (m->verb == SL_WORKER_ADOPT)
+			sl_rpc_dial_drop(m->transport);
+		free(m);
+	}
+	sl_mpsc_free(w->inbox);
+	if (w->wake_fd >= 0)
+		close(w->wake_fd);
+}
+
+int sl_worker_send(struct sl_worker *w, struct sl_worker_msg *msg)
+{
+	uint64_t one = 1;
+
+	if (!sl_mpsc_put_ptr(w->inbox, msg))
+		return -EAGAIN;
+	return write(w->wake_fd, &one, sizeof(one)) == sizeof(one) || errno == EAGAIN ? 0 : -errno;
+}
+
+int sl_worker_tell(struct sl_worker *w, const struct sl_worker_msg *msg)
+{
+	struct sl_worker_msg *m = malloc(sizeof(*m));
+
+	if (!m)
+		return -ENOMEM;
+	*m = *msg;
+	while (sl_worker_send(w, m) == -EAGAIN)
+		usleep(1000); /* the worker empties its inbox in every loop */
+	return 0;
+}
+
+unsigned sl_worker_read_inbox(struct sl_worker *w)
+{
+	struct sl_worker_msg *m;
+	unsigned n = 0;
+
+	while ((m = sl_mpsc_get_ptr(w->inbox))) {
+		switch (m->verb) {
+		case SL_WORKER_ADOPT: sl_member_adopt(m->member, m->transport); break;
+		case SL_WORKER_PREPARE: sl_table_prepare(m->table, &w->core); break;
+		case SL_WORKER_SWITCH: sl_table_switch(m->table, &w->core); break;
+		case SL_WORKER_DRAIN:
+			w->draining = true;
+			sl_core_drain(&w->core);
+			break;
+		case SL_WORKER_STOP: w->stopping = true; break;
+		}
+		free(m);
+		n++;
+	}
+	return n;
+}

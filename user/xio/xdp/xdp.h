@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The XDP program on an interface, and its maps.
+ *
+ *   sl_xdp_open -> sl_xdp_listen ... -> (worker: sl_xsk_open) -> sl_xdp_close
+ *
+ * Three ways to be attached, told by `attach` and `mode`:
+ *
+ *   LINK        Single program, held by a BPF link of this process. The kernel detaches it when the
+ *               process ends, whatever ends it. The way when the kernel refuses the dispatcher.
+ *   DISPATCHER  By libxdp, beside other programs. libxdp attaches by netlink and pins its links, so
+ *               its programs outlive the process; a guard process (guard.h) detaches ours when
+ *               this one ends. If the guard is killed as well, the program left behind passes all
+ *               packets, since it has no sockets; the next start recognises and replaces it.
+ *   ADOPTED     The operator attached our object by hand; it is used, and left there at the end.
+ *
+ * Native mode is tried first, then generic; `mode` says which, and why not native.
+ *
+ * Maps are pinned in `pin_dir`, SL_PIN_ROOT/IFNAME, until sl_xdp_close(), or, where the process may
+ * not remove them any more, until somebody sweeps. Pins of a process that died are replaced. Where
+ * a living gateway in another network namespace has taken that name, it is IFNAME@INODE of this
+ * namespace; dots in a name become underscores. An interface has one gateway at a time.
+ *
+ * Close the sockets first and sl_xdp last. Attaching may change the number of queues
+ * (sl_probe_nic): ask after the open which queues want a socket; a packet on a queue without one is
+ * the kernel's.
+ *
+ * Maps have one writer each, see sluice/abi.h. Functions are called from the control thread.
+ */
+#ifndef SL_XIO_XDP_XDP_H
+#define SL_XIO_XDP_XDP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/err.h"
+#include "sluice/abi.h"
+#include "sluice/drop.h"
+#include "xio/xdp/guard.h"
+
+enum sl_xdp_attach { SL_XDP_LINK, SL_XDP_DISPATCHER, SL_XDP_ADOPTED };
+
+enum sl_xdp_map {
+	SL_MAP_LISTENERS,
+	SL_MAP_XSKS,
+	SL_MAP_QUEUES,
+	SL_MAP_RX_DROPS,
+	SL_MAP_SVC_HIST,
+	SL_MAP_SVC_LIVE,
+	SL_MAP_SVC_CTL,
+	SL_MAP_EDGE,
+	SL_MAP_PREFIX4,
+	SL_MAP_PREFIX6,
+	SL_MAP_CNT,
+};
+
+struct sl_xdp;
+struct sluice_bpf;
+struct xdp_program;
+
+struct sl_xdp_options {
+	uint32_t worker_cnt;        /* 1 .. SL_MAX_WORKERS */
+	uint32_t service_cnt;       /* 0 (as 1) .. SL_MAX_SERVICES */
+	bool generic;               /* do not try native mode */
+	bool no_dispatcher;         /* single program even if the kernel has the dispatcher */
+	const struct sl_xdp *share; /* use the sl_svc_* maps of this one: a further interface */
+	const char *pin_root;       /* NULL: SL_PIN_ROOT; "": no pins */
+};
+
+struct sl_xdp {
+	char ifname[16];
+	int ifindex;
+	enum sl_xdp_attach attach;
+	bool generic;
+	uint32_t prog_id;
+	uint32_t worker_cnt;  /* of the maps; when adopted, they may have more than was asked for */
+	uint32_t service_cnt; /* stride for sl_hist_index() and sl_live_index() */
+	char mode[128];       /* for people: "native, single program (no dispatcher: ...)" */
+	char pin_dir[128];    /* "" without pins */
+
+	int map_fd[SL_MAP_CNT];
+	struct sl_queue *queues; /* SL_MAX_QUEUES of them */
+	struct sl_svc_hist *hist;
+	struct sl_svc_live *live;
+	struct sl_svc_ctl *ctl;
+
+	/* private */
+	int link_fd, if_lock_fd, pin_lock_fd;
+	struct sl_xdp_guard guard;
+	bool shared_svc;
+	struct sluice_bpf *skel;
+	struct xdp_program *dispatched;
+};
+
+/* Returns 0, or -errno and one line in err; *x is then as after sl_xdp_close(). */
+int sl_xdp_open(struct sl_xdp *x, const char *ifname, const struct sl_xdp_options *o,
+		struct sl_err *err);
+
+/* Detaches unless adopted, removes the pins, unmaps. Idempotent. */
+void sl_xdp_close(struct sl_xdp *x);
+
+/*
+ * Removes the pins of gateways that live no more: of any interface, in any network namespace. root
+ * as in the options.
+ */
+void sl_xdp_sweep_pins(const char *root);
+
+/* From now on packets to `key` go to the sockets. Replaces an entry of the same key. */
+int sl_xdp_listen(const struct sl_xdp *x, const struct sl_listener_key *key,
+		  const struct sl_listener *l);
+int sl_xdp_unlisten(const struct sl_xdp *x, const struct sl_listener_key *key);
+
+/*
+ * For sl_xsk_open() and its close: packets of the queue (below SL_MAX_QUEUES) go to this socket, of
+ * this worker.
+ */
+int sl_xdp_set_socket(const struct sl_xdp *x, uint16_t queue, uint32_t worker, int xsk_fd);
+void sl_xdp_clear_socket(const struct sl_xdp *x, uint16_t queue);
+
+/* Packets per verdict since the program was loaded, summed over CPUs. Returns 0 or -errno. */
+int sl_xdp_verdicts(const struct sl_xdp *x, uint64_t out[SL_RX_VERDICT_CNT]);
+
+static inline struct sl_svc_hist *sl_xdp_hist(const struct sl_xdp *x, uint32_t worker,
+					      uint32_t service, enum sl_stage stage)
+{
+	return &x->hist[sl_hist_index(x->service_cnt, worker, service, stage)];
+}
+
+static inline struct sl_svc_live *sl_xdp_live(const struct sl_xdp *x, uint32_t worker,
+					      uint32_t service)
+{
+	return &x->live[sl_live_index(x->service_cnt, worker, service)];
+}
+
+#endif
