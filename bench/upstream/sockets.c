@@ -6,7 +6,7 @@
  * is answered by 250. Prints requests/s and the nanoseconds of processor time, system calls' included,
  * that this side, which is the agent's, takes for one: on core 0; the server is on core 1. Build it by
  *
- *   gcc -std=gnu17 -O2 -D_GNU_SOURCE -o sockets bench/upstream/sockets.c -luring     (liburing-dev)
+ *   gcc -std=gnu17 -O2 -D_GNU_SOURCE -o sockets bench/upstream/sockets.c -luring
  *
  *   epoll   as the agent: epoll_wait, then recv and send of each that is ready
  *   uring   multishot recv into a ring of buffers, sends of a turn in one io_uring_enter

@@ -18,6 +18,7 @@
 enum {
 	TIMER_TICK_MS = 4,
 	TIMERS_PER_RUN = 256,
+	STALLED_NS = 1000000,
 	/* Heads larger than a frame that arrive in pieces, at once: what slowloris can cost. */
 	HEADS_MAX = 512,
 };
@@ -304,8 +305,11 @@ uint64_t sl_core_next_ns(const struct sl_core *c)
 	next = late < next ? late : next;
 	late = c->filters.next_ns ? c->filters.next_ns(c->filters.arg) : UINT64_MAX;
 	next = late < next ? late : next;
-	if (!sl_list_empty(&c->ready) || !sl_list_empty(&c->stalled))
+	if (!sl_list_empty(&c->ready))
 		return c->now_ns;
+	/* The transport wakes as soon as it has taken some; not for memory of the system. */
+	if (!sl_list_empty(&c->stalled) && c->now_ns + STALLED_NS < next)
+		next = c->now_ns + STALLED_NS;
 	sl_list_for_each (at, &c->groups) {
 		uint64_t due =
 			sl_batcher_next_ns(sl_container_of(at, struct sl_group, node)->batcher);

@@ -387,7 +387,7 @@ void sl_stream_late(struct sl_exchange *x);
 /* Of sl_rpc_ops. */
 void sl_stream_credit(void *app, void *cookie);
 void sl_stream_wanted(void *app, void *cookie);
-/* The end of a burst: those for which the RPC had no memory; returns how many. */
+/* The end of a burst: some of those for which the RPC had no room; returns how many it has now. */
 unsigned sl_streams_retry(struct sl_core *c);
 
 #endif

@@ -21,6 +21,7 @@ enum {
 	HEARD = 4 * SL_RPC_INITIAL_WINDOW, /* more than a backend keeps of what nobody reads */
 	TRUSTED_MAX = 32,
 	PART_SPANS = 16,
+	RETRIES_PER_RUN = 64,
 };
 
 /* The one that has the fewest streams of this worker; NULL: none is up. */
@@ -71,7 +72,7 @@ enum sl_outcome sl_stream_open(struct sl_exchange *x)
 	return SL_OUTCOME_OK;
 }
 
-/* The RPC has no memory for it now: again at the end of a burst. */
+/* The RPC has no room for it now: again at the end of a burst. */
 static void try_later(struct sl_exchange *x)
 {
 	sl_list_del(&x->item.link);
@@ -286,9 +287,13 @@ unsigned sl_streams_retry(struct sl_core *c)
 	unsigned n = 0;
 
 	sl_list_splice_tail(&again, &c->stalled);
-	while ((l = sl_list_pop_head(&again))) {
+	for (unsigned tried = 0; tried < RETRIES_PER_RUN && (l = sl_list_pop_head(&again));
+	     tried++) {
 		go_on(sl_container_of(l, struct sl_exchange, item.link));
-		n++;
+		n += c->stalled.prev != l;
 	}
+	/* Those whose turn it was not are first the next time. */
+	sl_list_splice_tail(&again, &c->stalled);
+	sl_list_splice_tail(&c->stalled, &again);
 	return n;
 }

@@ -70,6 +70,8 @@ static void on_sent(void *ctx, struct sl_send *s)
 	struct sl_pending_batch *b;
 
 	if (s->owner == SL_SEND_PART) {
+		ch->part_bytes[s->header.priority] -= s->total;
+		ch->rpc->part_bytes -= s->total;
 		sl_mem_free(&ch->rpc->mem, s);
 		return;
 	}

@@ -241,7 +241,8 @@ int sl_rpc_send(struct sl_rpc_channel *ch, struct sl_rpc_item *items, uint32_t c
 
 /* --- parts of a stream --- */
 
-static struct sl_send *build_part(struct sl_rpc *r, uint64_t id, const struct sl_rpc_part *part)
+static struct sl_send *build_part(struct sl_rpc *r, uint64_t id, const struct sl_rpc_part *part,
+				  enum sl_rpc_class class)
 {
 	uint64_t padded = sl_rpc_pad8(part->len);
 	struct sl_send *s = sl_mem_alloc(&r->mem, sizeof(*s) + sizeof(struct sl_span) +
@@ -252,7 +253,9 @@ static struct sl_send *build_part(struct sl_rpc *r, uint64_t id, const struct sl
 	if (!s)
 		return NULL;
 	*s = (struct sl_send){
-		.header = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_REQUEST, .count = 1},
+		.header = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_REQUEST,
+			   .priority = (uint8_t) class,
+			   .count = 1},
 		.total = (uint32_t)(sizeof(*e) + padded),
 		.deadline_ns = UINT64_MAX,
 		.spans = (struct sl_span *)(s + 1),
@@ -299,6 +302,20 @@ uint32_t sl_rpc_part_credit(struct sl_rpc_channel *ch, uint64_t id)
 	return p && p->part_credit >= SL_RPC_MIN_COST ? p->part_credit : 0;
 }
 
+/*
+ * Parts have half of the session's memory, and each class of a channel so much of it as leaves the
+ * same for the next one (dynamic thresholds: Choudhury, Hahne 1998). So a backend that takes nothing
+ * stops its own streams.
+ */
+static bool may_wait(const struct sl_rpc_channel *ch, enum sl_rpc_class class)
+{
+	const struct sl_rpc *r = ch->rpc;
+	size_t most = r->mem.limit / 2;
+
+	return r->part_bytes < most &&
+	       ch->part_bytes[class] <= (most - r->part_bytes) / SL_SESSION_PARTS_OF_FREE;
+}
+
 int sl_rpc_send_part(struct sl_rpc_channel *ch, uint64_t id, const struct sl_rpc_part *part,
 		     enum sl_rpc_class class, uint64_t now_ns)
 {
@@ -307,9 +324,11 @@ int sl_rpc_send_part(struct sl_rpc_channel *ch, uint64_t id, const struct sl_rpc
 
 	if (!p || cost_of(part) > p->part_credit || (part->end && part->len > SL_RPC_MAX_META))
 		return -EINVAL;
-	s = is_crowded(ch, true) ? NULL : build_part(ch->rpc, id, part);
-	if (!s)
+	if (is_crowded(ch, true) || !may_wait(ch, class) ||
+	    !(s = build_part(ch->rpc, id, part, class)))
 		return -EAGAIN;
+	ch->part_bytes[class] += s->total;
+	ch->rpc->part_bytes += s->total;
 	p->part_credit -= cost_of(part);
 	p->open = !part->end;
 	sl_channel_wake(ch);

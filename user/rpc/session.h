@@ -20,6 +20,7 @@ enum {
 	SL_SESSION_CHECK_NS = 1000000,    /* how often the kernel is asked about each peer */
 	SL_SESSION_QUEUED_MAX = 1024,     /* batches waiting in one channel */
 	SL_SESSION_STREAMS_MAX = 1 << 16, /* streams, parts of them: each is a message by itself */
+	SL_SESSION_PARTS_OF_FREE = 8,     /* a class of a channel: 1/8 of what is free for parts */
 	SL_SESSION_TIMERS_MAX = 256,      /* time-outs per poll */
 };
 
@@ -39,9 +40,10 @@ struct sl_rpc_channel {
 	struct sl_list windows; /* requests whose replies are given credit */
 	struct sl_list ended;   /* batches whose batch_done or sent is to be told */
 	uint32_t outstanding;
-	uint64_t ping_ns;   /* next one */
-	uint64_t pinged_ns; /* last one */
-	uint32_t pings;     /* since the peer was heard */
+	uint32_t part_bytes[SL_CLASS_CNT]; /* of parts that have not left */
+	uint64_t ping_ns;                  /* next one */
+	uint64_t pinged_ns;                /* last one */
+	uint32_t pings;                    /* since the peer was heard */
 	uint64_t next_batch;
 	struct sl_rpc_stats stats; /* without what link and transport count */
 	struct sl_link_stats past; /* of former links */
@@ -59,6 +61,7 @@ struct sl_rpc {
 	struct sl_outstanding out;
 	struct sl_wheel wheel;
 	struct sl_mem mem;
+	size_t part_bytes; /* of all channels */
 	uint64_t now_ns, check_ns;
 	int epoll_fd;
 	uint32_t kernel_cnt; /* channels whose bytes come by calls of the kernel */

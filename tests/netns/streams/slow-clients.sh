@@ -48,7 +48,7 @@ def chat(address):
     got = b""
     while not got.endswith(b"0\r\n\r\n"):
         part = s.recv(4096)
-        assert part
+        assert part and (got + part).startswith(b"HTTP/1.1 200"[:len(got + part)]), got + part
         got += part
 EOF
 memory() {

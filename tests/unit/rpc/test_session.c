@@ -16,6 +16,7 @@ struct end {
 	unsigned polls, posts, pings;
 	uint64_t request; /* the id in the last REQUEST */
 	bool armed, busy; /* busy: there is something when it is armed */
+	bool deaf;        /* it takes no messages */
 	struct sl_message in;
 	bool has_in;
 };
@@ -33,6 +34,8 @@ static int end_post(struct sl_transport *t, const struct sl_rpc_header *h,
 	struct sl_rpc_entry entry;
 
 	(void)cnt, (void)cookie;
+	if (e->deaf)
+		return -EAGAIN;
 	e->posts++;
 	e->pings += (h->version_type & 15) == SL_RPC_PING;
 	if ((h->version_type & 15) == SL_RPC_REQUEST) {
@@ -67,7 +70,7 @@ static void nothing(struct sl_transport *t)
 
 static uint32_t window(const struct sl_transport *t)
 {
-	return t->bulk_max;
+	return ((const struct end *)t)->deaf ? 0 : t->bulk_max;
 }
 
 static bool end_arm(struct sl_transport *t, bool want_room)
@@ -159,7 +162,7 @@ static void set_up(void)
 	struct sl_rpc_config cfg;
 
 	sl_rpc_config_default(&cfg);
-	cfg.max_outstanding = 64;
+	cfg.max_outstanding = 2048;
 	rpc = sl_rpc_create(&cfg, NULL, &ops, NULL);
 	now_ns = 1;
 	for (unsigned i = 0; i < CHANNELS; i++) {
@@ -194,6 +197,35 @@ static void ask(unsigned i)
 	uint64_t batch;
 
 	ck_assert_int_eq(sl_rpc_send(channels[i], &item, 1, now_ns, &batch), 0);
+}
+
+static uint64_t open_stream(unsigned i)
+{
+	struct sl_rpc_item item = {.stream = true, .open = true, .class = SL_CLASS_NORMAL};
+	uint64_t batch;
+
+	ck_assert_int_eq(sl_rpc_send(channels[i], &item, 1, now_ns, &batch), 0);
+	return item.id;
+}
+
+/* So many streams, each with parts as far as its credit goes. How many bytes of parts are queued. */
+static size_t fill(unsigned i, unsigned streams)
+{
+	static const uint8_t body[1024];
+	struct sl_span span = sl_span_of(body, sizeof(body));
+	struct sl_rpc_part part = {.spans = &span, .span_cnt = 1, .len = sizeof(body)};
+	size_t sum = 0;
+
+	for (unsigned k = 0; k < streams; k++) {
+		uint64_t id = open_stream(i);
+
+		for (int rc = 0; !rc && sl_rpc_part_credit(channels[i], id) > sizeof(body);) {
+			rc = sl_rpc_send_part(channels[i], id, &part, SL_CLASS_NORMAL, now_ns);
+			ck_assert(!rc || rc == -EAGAIN);
+			sum += rc ? 0 : sizeof(body);
+		}
+	}
+	return sum;
 }
 
 static void answer(unsigned i)
@@ -321,4 +353,28 @@ TEST(who_rests_is_asked_whether_it_is_there)
 	turn(1);
 	for (unsigned i = 0; i < CHANNELS; i++)
 		ck_assert_uint_eq(ends[i].pings, 1);
+}
+
+/* A backend that takes nothing has its part of the memory, and others theirs. */
+TEST(parts_that_are_not_taken_leave_memory_to_others)
+{
+	size_t deaf[CHANNELS];
+
+	for (unsigned i = 0; i < 3; i++) {
+		ends[i].deaf = true;
+		deaf[i] = fill(i, 600);
+		ck_assert_uint_ge(deaf[i], 512 << 10);
+	}
+	ck_assert_uint_lt(deaf[2], deaf[0]);
+	ask(3);
+	ck_assert_uint_eq(fill(3, 1), 63 << 10);
+	ck_assert_uint_lt(rpc->part_bytes, rpc->mem.limit / 2);
+	/* What has left is not counted any more. */
+	for (unsigned i = 0; i < 3; i++)
+		ends[i].deaf = false;
+	for (unsigned i = 0; i < 100; i++)
+		turn(TICK_NS);
+	ck_assert_uint_eq(rpc->part_bytes, 0);
+	for (unsigned i = 0; i < CHANNELS; i++)
+		ck_assert_uint_eq(channels[i]->part_bytes[SL_CLASS_NORMAL], 0);
 }
