@@ -53,6 +53,8 @@ struct sl_member *sl_member_new(struct sl_group *g, const char *name)
 	m->group = g;
 	m->number = (uint16_t)number;
 	sl_list_init(&m->flights);
+	sl_list_init(&m->stalled);
+	sl_list_init(&m->turn);
 	m->channel = sl_rpc_channel_new(name, m);
 	if (!m->channel) {
 		free(m);
@@ -149,6 +151,7 @@ static uint32_t members_leave(struct sl_group *g)
 		m->leaving = m->leaving || !g->refs;
 		if (member_left(m)) {
 			g->numbered[i] = NULL;
+			sl_list_del(&m->turn);
 			atomic_store_explicit(&m->gone, true, memory_order_release);
 		} else {
 			left += m->leaving;

@@ -24,7 +24,7 @@
 #include "core/core.h"
 
 /* Whether a member has a channel. OFFERED: a transport is on its way to the worker. */
-enum sl_link { SL_LINK_DOWN, SL_LINK_OFFERED, SL_LINK_UP };
+enum sl_member_link { SL_LINK_DOWN, SL_LINK_OFFERED, SL_LINK_UP };
 
 /* A backend of a group: what a channel's upcalls find. */
 struct sl_member {
@@ -33,13 +33,15 @@ struct sl_member {
 	struct sl_group *group;
 	struct sl_rpc_channel *channel; /* NULL: it has left */
 	struct sl_list flights;         /* not yet `sent`; few */
-	uint32_t refs;                  /* exchanges that were sent here last */
-	uint32_t streams;               /* of this worker, that it has */
-	uint16_t number;                /* in its group, while it lives */
+	struct sl_list stalled; /* streams whose parts found no room, by item.link (stream.c) */
+	struct sl_list turn;    /* in core->stalled, while there are any */
+	uint32_t refs;          /* exchanges that were sent here last */
+	uint32_t streams;       /* of this worker, that it has */
+	uint16_t number;        /* in its group, while it lives */
 	bool leaving;
-	bool known;            /* its channel has joined the session */
-	bool joined;           /* the batcher knows of it */
-	_Atomic int link;      /* enum sl_link; dialler: DOWN to OFFERED, worker: all others */
+	bool known;       /* its channel has joined the session */
+	bool joined;      /* the batcher knows of it */
+	_Atomic int link; /* enum sl_member_link; dialler: DOWN to OFFERED, worker: all others */
 	_Atomic bool released; /* control: nobody dials for it any more */
 	_Atomic bool gone;     /* worker: it is the control thread's to free */
 	char name[];
@@ -114,12 +116,12 @@ static inline enum sl_table_step sl_table_step(const struct sl_table *t)
 }
 
 /* Any thread. */
-static inline enum sl_link sl_member_link(const struct sl_member *m)
+static inline enum sl_member_link sl_member_link(const struct sl_member *m)
 {
-	return (enum sl_link)atomic_load(&m->link);
+	return (enum sl_member_link)atomic_load(&m->link);
 }
 
-static inline void sl_member_link_set(struct sl_member *m, enum sl_link link)
+static inline void sl_member_link_set(struct sl_member *m, enum sl_member_link link)
 {
 	atomic_store(&m->link, (int)link);
 }

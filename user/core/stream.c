@@ -75,8 +75,12 @@ enum sl_outcome sl_stream_open(struct sl_exchange *x)
 /* The RPC has no room for it now: again at the end of a burst. */
 static void try_later(struct sl_exchange *x)
 {
+	struct sl_member *m = x->member;
+
 	sl_list_del(&x->item.link);
-	sl_list_add_tail(&x->core->stalled, &x->item.link);
+	sl_list_add_tail(&m->stalled, &x->item.link);
+	if (sl_list_empty(&m->turn))
+		sl_list_add_tail(&x->core->stalled, &m->turn);
 }
 
 static bool put_length(struct sl_exchange *x, uint32_t len)
@@ -280,6 +284,23 @@ void sl_stream_wanted(void *app, void *cookie)
 	sl_client_ready(x->client, &x->stream);
 }
 
+/* Those of one backend, in turns; until each class may have been refused, which has room of its own. */
+static unsigned retry(struct sl_member *m)
+{
+	unsigned n = 0, refused = 0;
+	struct sl_list *l;
+
+	while (n < RETRIES_PER_RUN && refused < SL_CLASS_CNT &&
+	       (l = sl_list_pop_head(&m->stalled))) {
+		go_on(sl_container_of(l, struct sl_exchange, item.link));
+		if (m->stalled.prev == l)
+			refused++;
+		else
+			n++;
+	}
+	return n;
+}
+
 unsigned sl_streams_retry(struct sl_core *c)
 {
 	struct sl_list again = SL_LIST_INIT(again);
@@ -287,13 +308,12 @@ unsigned sl_streams_retry(struct sl_core *c)
 	unsigned n = 0;
 
 	sl_list_splice_tail(&again, &c->stalled);
-	for (unsigned tried = 0; tried < RETRIES_PER_RUN && (l = sl_list_pop_head(&again));
-	     tried++) {
-		go_on(sl_container_of(l, struct sl_exchange, item.link));
-		n += c->stalled.prev != l;
+	while ((l = sl_list_pop_head(&again))) {
+		struct sl_member *m = sl_container_of(l, struct sl_member, turn);
+
+		n += retry(m);
+		if (!sl_list_empty(&m->stalled) && sl_list_empty(&m->turn))
+			sl_list_add_tail(&c->stalled, &m->turn);
 	}
-	/* Those whose turn it was not are first the next time. */
-	sl_list_splice_tail(&again, &c->stalled);
-	sl_list_splice_tail(&c->stalled, &again);
 	return n;
 }

@@ -62,7 +62,7 @@ void sl_info_fini(struct sl_gateway *g)
 static void fill_backend(const struct sl_worker *w, const struct sl_cfg_pool *pool, uint32_t b,
 			 const struct sl_member *m, struct sl_backend_info *bi)
 {
-	enum sl_link link = sl_member_link(m);
+	enum sl_member_link link = sl_member_link(m);
 
 	bi->pool = pool->name;
 	bi->name = pool->backends[b].name;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How far clients of HTTP/2 may send ahead of a backend that has not shown yet that it listens. */
 #include "core_talk.h"
+#include "rpc/session.h"
 #include "suite.h"
 
 enum { DATA = 0, HEADERS = 1, RST = 3, WINDOW = 8, FRAME_HEAD = 9, PIECE = 16384 };
@@ -155,4 +156,29 @@ TEST(who_is_heard_is_not_narrow)
 	}
 	ck_assert_uint_ge(window(id), WIDE / 2);
 	ck_assert_uint_eq(bed.core.trusted, TRUSTED);
+}
+
+/* Its channel takes nothing: the worker does not ask it for ever, and what came meanwhile goes then. */
+TEST(parts_without_room_wait_for_their_backend)
+{
+	enum { BODY = 3 * PIECE, STALLED = 4 };
+
+	bed.core.rpc->mem.limit = bed.core.rpc->mem.used + (1 << 20);
+	for (uint32_t i = 0; i < STALLED; i++)
+		post(2 * i + 1);
+	other()->room = 0;
+	for (uint32_t i = 0; i < STALLED; i++) {
+		for (unsigned k = 0; k < 3; k++)
+			data(2 * i + 1, PIECE);
+	}
+	ck_assert(!sl_list_empty(&bed.core.stalled));
+	ck_assert_uint_gt(sl_core_next_ns(&bed.core), bed.core.now_ns);
+	/* Who goes meanwhile is not asked for. */
+	frame(RST, 0, 2 * STALLED - 1, "\0\0\0\x8", 4);
+	ck_assert_uint_lt(other()->taken_len, BODY);
+	other()->room = 1000000;
+	bed_turns(20);
+	ck_assert(sl_list_empty(&bed.core.stalled));
+	ck_assert_uint_ge(other()->taken_len, (STALLED - 1) * BODY);
+	ck_assert_uint_eq(bed.core.rpc->part_bytes, 0);
 }
