@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { SHARES_MAX = 4096 };
+enum { BUCKETS_MIN = 64 };
 
 static bool before(const struct sl_batch_item *a, const struct sl_batch_item *b)
 {
@@ -47,13 +47,13 @@ static void sift_down(struct sl_lane *l, struct sl_batch_item *item, uint32_t at
 
 int sl_queue_init(struct sl_batch_queue *q, uint32_t cap, uint32_t salt)
 {
-	uint32_t shares = 64;
+	uint32_t buckets = BUCKETS_MIN;
 
-	while (shares < cap && shares < SHARES_MAX)
-		shares *= 2;
-	*q = (struct sl_batch_queue){.cap = cap, .salt = salt, .share_mask = shares - 1};
-	shares++; /* the one that all unproven sources have together */
-	q->shares = calloc(shares, sizeof(*q->shares));
+	while (buckets < cap)
+		buckets *= 2;
+	*q = (struct sl_batch_queue){.cap = cap, .salt = salt, .bucket_mask = buckets - 1};
+	q->shares = calloc(cap, sizeof(*q->shares));
+	q->buckets = calloc(buckets, sizeof(*q->buckets));
 	q->by_cnt = calloc(cap + 1, sizeof(*q->by_cnt));
 	for (unsigned i = 0; i < SL_LANES; i++) {
 		sl_list_init(&q->lanes[i].ages);
@@ -61,12 +61,8 @@ int sl_queue_init(struct sl_batch_queue *q, uint32_t cap, uint32_t salt)
 		if (!q->lanes[i].heap)
 			goto fail;
 	}
-	if (!q->shares || !q->by_cnt)
+	if (!q->shares || !q->buckets || !q->by_cnt)
 		goto fail;
-	for (uint32_t i = 0; i < shares; i++) {
-		sl_list_init(&q->shares[i].items);
-		sl_list_init(&q->shares[i].by_cnt);
-	}
 	for (uint32_t i = 0; i <= cap; i++)
 		sl_list_init(&q->by_cnt[i]);
 	return 0;
@@ -80,19 +76,41 @@ void sl_queue_fini(struct sl_batch_queue *q)
 	for (unsigned i = 0; i < SL_LANES; i++)
 		free(q->lanes[i].heap);
 	free(q->by_cnt);
+	free(q->buckets);
 	free(q->shares);
 	*q = (struct sl_batch_queue){.cap = 0};
 }
 
-/* Behind those of the clients stands the one that all unproven sources have together. */
-static struct sl_queue_share *share_of(const struct sl_batch_queue *q,
-				       const struct sl_batch_item *item)
+static uint32_t key_of(const struct sl_batch_item *item)
 {
-	uint32_t h = (item->client ^ q->salt) * 0x9e3779b1u;
+	return item->unproven ? 0 : item->client;
+}
 
-	if (item->unproven)
-		return &q->shares[q->share_mask + 1];
-	return &q->shares[(h >> 16 ^ h) & q->share_mask];
+/* Where the share of this one is linked, or would be. */
+static struct sl_queue_share **find(const struct sl_batch_queue *q,
+				    const struct sl_batch_item *item)
+{
+	uint32_t key = key_of(item), h = (key ^ q->salt) * 0x9e3779b1u;
+	struct sl_queue_share **at = &q->buckets[(h >> 16 ^ h) & q->bucket_mask];
+
+	while (*at && ((*at)->client != key || (*at)->unproven != item->unproven))
+		at = &(*at)->next;
+	return at;
+}
+
+/* A request takes one at the most, so there is one. */
+static struct sl_queue_share *share_new(struct sl_batch_queue *q, const struct sl_batch_item *item)
+{
+	struct sl_queue_share *s = q->unused;
+
+	if (s)
+		q->unused = s->next;
+	else
+		s = &q->shares[q->shares_used++];
+	*s = (struct sl_queue_share){.client = key_of(item), .unproven = item->unproven};
+	sl_list_init(&s->items);
+	sl_list_init(&s->by_cnt);
+	return s;
 }
 
 static void set_cnt(struct sl_batch_queue *q, struct sl_queue_share *s, uint32_t cnt)
@@ -111,9 +129,11 @@ static void set_cnt(struct sl_batch_queue *q, struct sl_queue_share *s, uint32_t
 
 static struct sl_queue_share *insert(struct sl_batch_queue *q, struct sl_batch_item *item)
 {
-	struct sl_queue_share *s = share_of(q, item);
+	struct sl_queue_share **at = find(q, item), *s = *at;
 	struct sl_lane *l = &q->lanes[item->lane];
 
+	if (!s)
+		s = *at = share_new(q, item);
 	item->queued = true;
 	q->len++;
 	l->len++;
@@ -140,7 +160,7 @@ void sl_queue_push_back(struct sl_batch_queue *q, struct sl_batch_item *item)
 
 void sl_queue_remove(struct sl_batch_queue *q, struct sl_batch_item *item)
 {
-	struct sl_queue_share *s = share_of(q, item);
+	struct sl_queue_share **where = find(q, item), *s = *where;
 	struct sl_lane *l = &q->lanes[item->lane];
 	struct sl_batch_item *last = l->heap[--l->len];
 	uint32_t at = item->heap_pos;
@@ -155,6 +175,11 @@ void sl_queue_remove(struct sl_batch_queue *q, struct sl_batch_item *item)
 	item->queued = false;
 	set_cnt(q, s, s->cnt - 1);
 	q->len--;
+	if (s->cnt)
+		return;
+	*where = s->next;
+	s->next = q->unused;
+	q->unused = s;
 }
 
 void sl_queue_reorder(struct sl_batch_queue *q, unsigned lane)
@@ -167,7 +192,9 @@ void sl_queue_reorder(struct sl_batch_queue *q, unsigned lane)
 
 uint32_t sl_queue_share_cnt(const struct sl_batch_queue *q, const struct sl_batch_item *item)
 {
-	return share_of(q, item)->cnt;
+	const struct sl_queue_share *s = *find(q, item);
+
+	return s ? s->cnt : 0;
 }
 
 struct sl_batch_item *sl_queue_heaviest(const struct sl_batch_queue *q)

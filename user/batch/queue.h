@@ -4,13 +4,14 @@
  * requests belong to, so that the client with most of them can be found when there are too many.
  *
  *   lanes[p]    heap: due_ns, then queued_ns          ages: oldest first
- *   shares[s]   newest last <- requests of clients with that hash
+ *   buckets[h]  shares of clients with that hash      share: its requests, newest last
  *   by_cnt[n]   shares with n requests                heaviest: the largest n
  *
- * No allocation after init; every operation is O(log n) or O(1). Clients whose keys collide share a
- * share; the salt keeps them from choosing with whom. Sources that nothing has proven (a datagram
- * bears any address that its sender likes) have one share together, whatever their keys: a flood
- * under a thousand names counts as one client with a thousand requests, and gives way as such.
+ * No allocation after init; every operation is O(log n) or O(1). Each client that waits has a share of
+ * its own: there are no more of them than requests. The salt keeps keys from choosing their bucket.
+ * Sources that nothing has proven (a datagram bears any address that its sender likes) have one share
+ * together, whatever their keys: a flood under a thousand names counts as one client with a thousand
+ * requests, and gives way as such.
  */
 #ifndef SL_BATCH_QUEUE_H
 #define SL_BATCH_QUEUE_H
@@ -20,9 +21,12 @@
 enum { SL_LANES = SL_POLICY_CNT }; /* lane p holds what policy p decides on */
 
 struct sl_queue_share {
+	struct sl_queue_share *next; /* of its bucket, or of those without requests */
 	struct sl_list items;
 	struct sl_list by_cnt;
 	uint32_t cnt;
+	uint32_t client; /* all unproven ones: 0 */
+	bool unproven;
 };
 
 struct sl_lane {
@@ -33,9 +37,12 @@ struct sl_lane {
 
 struct sl_batch_queue {
 	struct sl_lane lanes[SL_LANES];
-	struct sl_queue_share *shares;
+	struct sl_queue_share *shares; /* [cap] */
+	struct sl_queue_share *unused; /* of those that were used before */
+	struct sl_queue_share **buckets;
 	struct sl_list *by_cnt; /* [cap + 1] */
-	uint32_t share_mask, salt;
+	uint32_t bucket_mask, salt;
+	uint32_t shares_used; /* so far, at a time; those behind were never touched */
 	uint32_t cap, len;
 	uint32_t heaviest;
 	uint32_t active; /* shares that have any */

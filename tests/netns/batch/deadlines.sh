@@ -191,6 +191,11 @@ share() {
 	: >"$D/flood.stop"
 	wait "$flood" || ok=0
 	cat "$D/flood"
+	[ $ok -eq 1 ] || admin /stats | python3 -c '
+import json, sys
+o = json.load(sys.stdin)
+print({k: n for k, n in o["workers"][0]["core"]["outcomes"].items() if n})
+print([s["live"] for s in o["services"] if s["pool"] in ("shared", "named")])'
 	[ $ok -eq 1 ]
 }
 check "by address: one at a time is always served, the flood gets 429" share /shared 10.99.0.3

@@ -111,6 +111,22 @@ TEST(unproven_sources_have_one_share)
 	ck_assert_ptr_eq(sl_queue_heaviest(&q), &items[13]);
 }
 
+/* As many as may wait, and more names than any table of hashes would keep apart. */
+TEST(no_client_shares_its_share)
+{
+	for (unsigned round = 0; round < 50; round++) {
+		for (unsigned i = 0; i < CAP; i++)
+			put(i, 0, (uint32_t)sl_prng_u64(&rng), 1, i);
+		ck_assert_uint_eq(q.active, CAP);
+		ck_assert_uint_eq(q.heaviest, 1);
+		for (unsigned i = 0; i < CAP; i++) {
+			ck_assert_uint_eq(sl_queue_share_cnt(&q, &items[i]), 1);
+			sl_queue_remove(&q, &items[i]);
+		}
+		ck_assert_uint_eq(q.active, 0);
+	}
+}
+
 TEST(removal_is_undone)
 {
 	for (unsigned i = 0; i < 4; i++)
