@@ -406,6 +406,17 @@ void sl_link_send(struct sl_link *l, struct sl_send *s, enum sl_rpc_class class,
 	pump(l);
 }
 
+bool sl_link_withdraw(struct sl_link *l, struct sl_send *s)
+{
+	if (s->offset)
+		return false;
+	sl_sendq_remove(&l->q, s);
+	if (!l->q.cnt)
+		sl_list_del(&l->out.node);
+	l->ops->sent(l->ctx, s);
+	return true;
+}
+
 void sl_link_cancel(struct sl_link *l, uint64_t id)
 {
 	if (l->cancel_cnt == SL_LINK_CANCELS)

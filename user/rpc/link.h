@@ -85,6 +85,8 @@ void sl_link_fini(struct sl_link *l);
  * in. Posts at once what may go. Owner gets it back by ops->sent, possibly before this returns.
  */
 void sl_link_send(struct sl_link *l, struct sl_send *s, enum sl_rpc_class class, uint64_t now_ns);
+/* Takes one out that has not come back, if nothing of it was posted: owner gets it by ops->sent. */
+bool sl_link_withdraw(struct sl_link *l, struct sl_send *s);
 void sl_link_cancel(struct sl_link *l, uint64_t id);
 
 /* Messages taken, or negative errno: the link is broken. */

@@ -182,6 +182,13 @@ bool sl_sendq_posted(struct sl_sendq *q, struct sl_send *s, uint32_t len)
 	return true;
 }
 
+void sl_sendq_remove(struct sl_sendq *q, struct sl_send *s)
+{
+	q->cnt--;
+	q->bytes -= s->total;
+	sl_list_del(&s->node);
+}
+
 struct sl_send *sl_sendq_pop(struct sl_sendq *q)
 {
 	for (unsigned c = 0; c < SL_SENDQ_CLASSES; c++) {

@@ -84,6 +84,9 @@ struct sl_send *sl_sendq_next(struct sl_sendq *q, const struct sl_send_room *roo
 /* That slice was posted. True: it was the last, and the message has left the queue. */
 bool sl_sendq_posted(struct sl_sendq *q, struct sl_send *s, uint32_t len);
 
+/* Takes out one of which nothing was posted. */
+void sl_sendq_remove(struct sl_sendq *q, struct sl_send *s);
+
 /* Takes any message out, for tear-down; NULL when empty. */
 struct sl_send *sl_sendq_pop(struct sl_sendq *q);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How far clients of HTTP/2 may send ahead of a backend that has not shown yet that it listens. */
+/* What clients of HTTP/2 may send to a backend that has not shown yet that it listens. */
 #include "core_talk.h"
 #include "rpc/session.h"
 #include "suite.h"
@@ -181,4 +181,30 @@ TEST(parts_without_room_wait_for_their_backend)
 	ck_assert(sl_list_empty(&bed.core.stalled));
 	ck_assert_uint_ge(other()->taken_len, (STALLED - 1) * BODY);
 	ck_assert_uint_eq(bed.core.rpc->part_bytes, 0);
+}
+
+/* Who opens and resets them: their heads wait for it, and leave flights for others. */
+TEST(heads_that_are_not_taken_leave_flights_to_others)
+{
+	enum { RESETS = 200 };
+
+	static const uint8_t head[] = "\x83\x86\x04\x02/e\x41\x01x";
+	struct bed_backend *echo = &bed.backends[0];
+	uint32_t id = 1;
+
+	other()->room = 0;
+	for (unsigned i = 0; i < RESETS; i++, id += 2) {
+		post(id);
+		frame(RST, 0, id, "\0\0\0\x8", 4);
+	}
+	ck_assert_uint_eq(sl_pool_used(&bed.core.exchanges), 0);
+	frame(HEADERS, 4, id, head, sizeof(head) - 1);
+	ck_assert_uint_eq(echo->id_cnt + bed.backends[1].id_cnt, 1);
+	/* Those that it takes make room for more. */
+	other()->room = 1000000;
+	bed_turns(20);
+	other()->id_cnt = 0;
+	post(id + 2);
+	ck_assert_uint_eq(other()->id_cnt, 1);
+	ck_assert_uint_eq(bed.core.rpc->out.used, 2);
 }
