@@ -38,6 +38,8 @@ void sl_core_set_limits(struct sl_core *c)
 	c->limits.max_streams = l->max_streams;
 	c->limits.max_body = l->max_body;
 	c->limits.max_message = l->max_message;
+	c->limits.address_connections = l->address_connections;
+	c->limits.address_streams = l->address_exchanges;
 	for (uint32_t i = 0; i < c->cfg->route_cnt; i++)
 		c->limits.upgrades |= c->cfg->routes[i].upgrade_cnt > 0;
 	set_account_limits(c);

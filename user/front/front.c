@@ -15,6 +15,8 @@ void sl_front_limits_default(struct sl_front_limits *l)
 		.max_streams = SL_DEFAULT_MAX_STREAMS,
 		.max_resets_per_s = 100,
 		.max_message = SL_DEFAULT_MAX_MESSAGE_MIB << 20,
+		.address_connections = 1,
+		.address_streams = 1,
 	};
 }
 

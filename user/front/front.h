@@ -195,6 +195,8 @@ struct sl_front_limits {
 	uint32_t max_resets_per_s; /* h2: rapid reset, PING and SETTINGS floods */
 	uint64_t max_message;      /* gRPC message */
 	bool upgrades;             /* h2: some route has them: RFC 8441 */
+	/* h2: shares of its connections and streams that one address may have; 1: no limit */
+	double address_connections, address_streams;
 };
 void sl_front_limits_default(struct sl_front_limits *l);
 

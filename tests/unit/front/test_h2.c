@@ -434,3 +434,80 @@ TEST(the_librarys_memory_has_a_limit)
 	b.mem.free(p[1], &b);
 	sl_h2_mem_fini(&mem);
 }
+
+/* Of other connections, which stay open behind the one that is talked to. */
+static void leave_open(uint64_t state[SL_FRONT_STATE_SIZE / 8])
+{
+	memcpy(state, m->state, sizeof(m->state));
+}
+
+/* Answered before their end, which never comes: no exchange counts them. */
+static void post_early(uint32_t from, uint32_t cnt)
+{
+	char text[64];
+
+	m->exhausted = 1;
+	for (uint32_t i = 0; i < cnt; i++) {
+		snprintf(text, sizeof(text), "-HEADERS 4 %x @post", from + 2 * i);
+		talk(text);
+	}
+	m->exhausted = 0;
+}
+
+TEST(an_address_leaves_streams_to_others)
+{
+	uint64_t other[SL_FRONT_STATE_SIZE / 8];
+	struct sl_h2_stats s;
+
+	m->limits.address_streams = 0.5; /* of 200 */
+	mock_open(m);
+	talk("");
+	post_early(1, 90);
+	leave_open(other);
+	mock_open(m);
+	talk("");
+	post_early(1, 10);
+	sl_h2_env_stats(h2env, &s);
+	ck_assert_uint_eq(s.streams, 100);
+	m->out_len = 0;
+	talk("-HEADERS 5 15 @get");
+	ck_frames("RST 21 7");
+	talk("-" EARLY_SEEN);
+	m->out_len = 0;
+	talk("-HEADERS 5 17 @get");
+	ck_frames("HEADERS 23; DATA 23 2 end");
+	ck_sound();
+	m->source = 1;
+	mock_open(m);
+	talk("HEADERS 5 1 @get");
+	ck_frames("HEADERS 1; DATA 1 2 end");
+	ck_sound();
+	m->ops->close(other, &m->env);
+}
+
+TEST(an_address_leaves_connections_to_others)
+{
+	uint64_t others[4][SL_FRONT_STATE_SIZE / 8];
+
+	m->limits.address_connections = 0.5; /* of 8 */
+	for (unsigned i = 0; i < 4; i++) {
+		mock_open(m);
+		leave_open(others[i]);
+	}
+	mock_open(m);
+	ck_assert_uint_eq(m->closed, 1);
+	ck_assert_uint_eq(m->errors[SL_FRONT_ERR_NO_EXCHANGE], 1);
+	m->source = 1;
+	mock_open(m);
+	talk("HEADERS 5 1 @get");
+	ck_frames("HEADERS 1; DATA 1 2 end");
+	ck_sound();
+	m->ops->close(others[0], &m->env);
+	m->source = 0;
+	mock_open(m);
+	talk("HEADERS 5 1 @get");
+	ck_frames("HEADERS 1; DATA 1 2 end");
+	ck_sound();
+	for (unsigned i = 1; i < 4; i++)
+		m->ops->close(others[i], &m->env);
+}

@@ -103,9 +103,32 @@ void sl_h2_fail(struct h2_conn *c, uint32_t code, enum sl_front_error error)
 		c->flags |= H2_BROKEN;
 }
 
+/* One of a pool, for a source that has so many of them; NULL: that, or the pool, has no more. */
+static void *take(struct sl_pool *p, double share, uint32_t *has)
+{
+	void *one = share < 1 && *has >= share * sl_pool_capacity(p) ? NULL : sl_pool_get(p);
+
+	*has += one != NULL;
+	return one;
+}
+
+/* Some of them no exchange counts: those that are refused here, those that end early. */
+static struct h2_stream *take_stream(struct h2_conn *c)
+{
+	struct sl_h2_env *e = c->env;
+
+	return take(&e->streams, e->limits->address_streams, &e->streams_of[c->source]);
+}
+
+static void put_stream(struct h2_conn *c, struct h2_stream *s)
+{
+	c->env->streams_of[c->source]--;
+	sl_pool_put(&c->env->streams, s);
+}
+
 struct h2_stream *sl_h2_stream_new(struct h2_conn *c, int32_t id)
 {
-	struct h2_stream *s = sl_pool_get(&c->env->streams);
+	struct h2_stream *s = take_stream(c);
 
 	if (!s)
 		return NULL;
@@ -117,7 +140,7 @@ struct h2_stream *sl_h2_stream_new(struct h2_conn *c, int32_t id)
 	sl_list_add_tail(&c->streams, &s->link);
 	if (nghttp2_session_set_stream_user_data(c->session, id, s) != 0) {
 		sl_list_del(&s->link);
-		sl_pool_put(&c->env->streams, s);
+		put_stream(c, s);
 		return NULL;
 	}
 	return s;
@@ -135,7 +158,7 @@ static void free_all(struct h2_conn *c, struct sl_list *list)
 		sl_call_free(s);
 		if (c->stuck == s)
 			c->stuck = NULL; /* its bytes go nowhere */
-		sl_pool_put(&c->env->streams, s);
+		put_stream(c, s);
 		if (st && whole)
 			c->front->host->done(c->host, st);
 		else if (st)
@@ -221,20 +244,24 @@ static int start_session(struct h2_conn *c)
 static void conn_free(struct h2_conn *c)
 {
 	nghttp2_session_del(c->session);
+	c->env->conns_of[c->source]--;
 	sl_pool_put(&c->env->conns, c);
 }
 
 static void conn_open(void *state, const struct sl_front_env *env, void *host, uint32_t source)
 {
 	struct sl_h2_env *e = env->h2;
-	struct h2_conn *c = e ? sl_pool_get(&e->conns) : NULL;
+	struct h2_conn *c = NULL;
 
+	source %= H2_SOURCES;
+	if (e)
+		c = take(&e->conns, e->limits->address_connections, &e->conns_of[source]);
 	if (c) {
 		memset(c, 0, sizeof(*c));
 		c->env = e;
 		c->front = env;
 		c->host = host;
-		c->source = source % H2_SOURCES;
+		c->source = (uint16_t)source;
 		sl_list_init(&c->streams);
 		sl_list_init(&c->ended);
 		sl_h2_guard_open(c);
