@@ -161,6 +161,12 @@ static size_t echo_room(void *host)
 	return 65536;
 }
 
+static bool echo_hold(void *host, int32_t frames)
+{
+	(void)host, (void)frames;
+	return true;
+}
+
 static void run_front(struct sl_span in)
 {
 	static const struct sl_host_ops ops = {
@@ -171,6 +177,7 @@ static void run_front(struct sl_span in)
 		.done = echo_done,
 		.write_head = echo_write,
 		.room = echo_room,
+		.hold = echo_hold,
 	};
 	static struct echo e;
 

@@ -261,6 +261,18 @@ size_t sl_client_room(void *host)
 	return room;
 }
 
+bool sl_client_hold(void *host, int32_t frames)
+{
+	struct sl_client *cl = host;
+	struct sl_accounts *t = &cl->core->accounts;
+	struct sl_account *a = sl_client_account(cl);
+
+	if (frames > 0 && !sl_account_admits(t, a, SL_ACCOUNT_FRAMES, (uint32_t)frames))
+		return false;
+	sl_account_add_frames(t, a, frames);
+	return true;
+}
+
 void sl_client_close(void *host, bool at_once)
 {
 	struct sl_client *cl = host;

@@ -39,6 +39,7 @@ static const struct sl_host_ops host_ops = {
 	.write = sl_client_write,
 	.write_head = sl_client_write_head,
 	.room = sl_client_room,
+	.hold = sl_client_hold,
 	.close = sl_client_close,
 };
 

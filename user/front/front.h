@@ -254,6 +254,8 @@ struct sl_host_ops {
 	size_t (*write)(void *host, const void *bytes, size_t len);
 	bool (*write_head)(void *host, const void *bytes, size_t len);
 	size_t (*room)(void *host);
+	/* A frame more for what has begun of the client's, -1: one less. False: it has too many. */
+	bool (*hold)(void *host, int32_t frames);
 	/*
 	 * After what has been written: close in order. `at_once`: without that (RST), so that the
 	 * client cannot take a reply that broke off for a whole one. No input is wanted any more. The

@@ -2,6 +2,7 @@
 /* Replies on their way through a whole core: lent, kept, in turn, broken off; and requests that are
  * still open meanwhile. */
 #include "core_talk.h"
+#include "core/client.h"
 #include "tcp/internal.h"
 #include "suite.h"
 
@@ -510,4 +511,29 @@ TEST(stream_that_is_alive_has_its_time)
 	bed_turns(3);
 	ck_assert_uint_eq(outcomes(SL_OUTCOME_EXPIRED), 1);
 	ck_assert_uint_eq(other()->cancels, 1);
+}
+
+/* A frame for each; who has as many as may be gets no more, and goes on with those. */
+TEST(heads_in_pieces_count_for_their_address)
+{
+	enum { FRAMES = 3 };
+
+	const struct sl_account *a = sl_client_account(sl_client_next(&bed.core, NULL));
+
+	bed.core.accounts.limits[SL_ACCOUNT_FRAMES] = FRAMES;
+	for (unsigned i = 0; i <= FRAMES; i++) {
+		if (i)
+			bed_open(i);
+		bed_say(i, "GET /o HT", 9);
+		bed_turns(2);
+		ck_assert_uint_eq(a->cnt[SL_ACCOUNT_FRAMES], i < FRAMES ? i + 1 : FRAMES);
+	}
+	ck_assert_uint_gt(bed.clients[FRAMES].heard_len, 12);
+	ck_assert_mem_eq(bed.clients[FRAMES].heard, "HTTP/1.1 503", 12);
+	ck_assert_uint_eq(bed.core.stats.address_limits[SL_ACCOUNT_FRAMES], 1);
+	say("TP/1.1\r\nHost: x\r\n\r\n");
+	ck_assert_uint_eq(other()->id_cnt, 1);
+	reply(other()->ids[0], 0, "");
+	ck_assert(heard("HTTP/1.1 200 OK"));
+	ck_assert_uint_eq(a->cnt[SL_ACCOUNT_FRAMES], FRAMES - 1);
 }

@@ -78,6 +78,7 @@ struct mock {
 	size_t part_max;
 	uint32_t source;
 	size_t peek_max;     /* bytes that lie together */
+	uint32_t held;       /* frames of what is incomplete */
 	unsigned heads_fail; /* that many calls of write_head find no frame */
 	size_t room;         /* what the client's window takes; SIZE_MAX no limit */
 	size_t body_max;     /* bytes taken per body upcall */
@@ -603,6 +604,14 @@ static inline size_t mock_room(void *host)
 	return m->room;
 }
 
+static inline bool mock_hold(void *host, int32_t frames)
+{
+	struct mock *m = host;
+
+	m->held += (uint32_t)frames;
+	return true;
+}
+
 static inline void mock_close(void *host, bool at_once)
 {
 	struct mock *m = host;
@@ -627,6 +636,7 @@ static const struct sl_host_ops mock_ops = {
 	.write = mock_write,
 	.write_head = mock_write_head,
 	.room = mock_room,
+	.hold = mock_hold,
 	.close = mock_close,
 };
 
@@ -724,6 +734,7 @@ static inline const char *mock_shut(struct mock *m)
 	MOCK_MUST(m->begun == m->done + m->cancelled);
 	MOCK_MUST(census[SL_FRAME_FREE] == m->umem.frame_cnt);
 	MOCK_MUST(sl_pool_used(&m->heads) == 0);
+	MOCK_MUST(m->held == 0);
 	for (unsigned i = 0; i < MOCK_STREAMS; i++)
 		MOCK_MUST(!m->streams[i].live);
 	broken = mock_broken;

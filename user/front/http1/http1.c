@@ -3,6 +3,25 @@
 #include "front/http1/http1_conn.h"
 #include "front/http1/http1_scan.h"
 
+/* Of a head that is incomplete: counted to the client. NULL: it has too many, or there is none. */
+static struct sl_frame *take_frame(struct http1 *h, const struct sl_front_env *env)
+{
+	struct sl_frame *f;
+
+	if (sl_umem_low(env->umem) || !env->host->hold(h->host, 1))
+		return NULL;
+	f = sl_frame_get(env->umem, SL_FRAME_HELD, 0);
+	if (!f)
+		env->host->hold(h->host, -1);
+	return f;
+}
+
+static void put_frame(struct http1 *h, const struct sl_front_env *env)
+{
+	sl_frame_put(env->umem, h->part.frame);
+	env->host->hold(h->host, -1);
+}
+
 static void drop_part(struct http1 *h, const struct sl_front_env *env)
 {
 	if (!h->part_len)
@@ -10,7 +29,7 @@ static void drop_part(struct http1 *h, const struct sl_front_env *env)
 	if (h->flags & CONN_POOLED)
 		sl_front_head_put(env, h->part.buf);
 	else
-		sl_frame_put(env->umem, h->part.frame);
+		put_frame(h, env);
 	h->part.buf = NULL;
 	h->part_len = 0;
 	h->flags &= (uint8_t)~CONN_POOLED;
@@ -190,8 +209,7 @@ static struct sl_mspan part_space(struct http1 *h, const struct sl_front_env *en
 	if (cap > max)
 		cap = max;
 	if (!h->part_len) {
-		h->part.frame =
-			sl_umem_low(env->umem) ? NULL : sl_frame_get(env->umem, SL_FRAME_HELD, 0);
+		h->part.frame = take_frame(h, env);
 		if (h->part.frame)
 			return sl_mspan_of(h->part.frame->data, cap);
 		fail(h, env, 503, SL_FRONT_ERR_NO_FRAME);
@@ -207,7 +225,7 @@ static struct sl_mspan part_space(struct http1 *h, const struct sl_front_env *en
 			return sl_mspan_of(NULL, 0);
 		}
 		memcpy(buf, h->part.frame->data, h->part_len);
-		sl_frame_put(env->umem, h->part.frame);
+		put_frame(h, env);
 		h->part.buf = buf;
 		h->flags |= CONN_POOLED;
 	}
