@@ -93,8 +93,9 @@ struct request {
 	_Atomic bool blocked;                 /* a part was not taken: `writable` is due */
 	/* a stream's */
 	bool stream, ended, told_end;
-	bool expects; /* nobody has said that it may go on, nor replied */
-	bool ignored; /* it asks for another protocol, and the program knows nothing of those */
+	bool has_headers; /* its metadata have any */
+	bool expects;     /* nobody has said that it may go on, nor replied */
+	bool ignored;     /* it asks for another protocol, and the program knows nothing of those */
 	uint32_t in_credit, in_due; /* what the gateway may send; of that, what it is to be told */
 	uint32_t in_rest;           /* of the message that is coming, in further entries */
 	uint32_t in_left;           /* of it, not yet here */

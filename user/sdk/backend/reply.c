@@ -427,8 +427,6 @@ static int as_piece(const struct request *rq, struct sl_reply_args *a, uint64_t 
 	uint64_t total = begins ? a->total_len : rq->message_left;
 
 	*rest = 0;
-	if (begins && !a->in_pieces)
-		return 0;
 	if (total > SL_RPC_MAX_MESSAGE)
 		return -EMSGSIZE;
 	if (!a->more || a->no_message || !a->body_len || a->body_len > total)
@@ -439,20 +437,15 @@ static int as_piece(const struct request *rq, struct sl_reply_args *a, uint64_t 
 	return 0;
 }
 
-/* Copies the body unless it is lent. */
-static int reply(struct request *rq, const struct sl_reply_args *given, const struct loan *loan)
+/* Copies the body unless it is lent; of the message `rest` bytes follow. */
+static int reply_part(struct request *rq, const struct sl_reply_args *args, uint64_t rest,
+		      const struct loan *loan)
 {
 	struct sl_backend *b = rq->channel->b;
-	struct sl_reply_args piece = *given;
-	const struct sl_reply_args *args = &piece;
-	uint64_t now_ns, rest;
+	size_t meta_len = meta_len_of(args);
+	uint64_t now_ns;
 	struct reply *rp;
-	size_t meta_len;
-	int rc = as_piece(rq, &piece, &rest);
 
-	if (rc)
-		return rc;
-	meta_len = meta_len_of(args);
 	if (args->body_len > SL_RPC_MAX_MESSAGE || meta_len > SL_RPC_MAX_META)
 		return -EMSGSIZE;
 	if (args->status == 101 && rq->ignored)
@@ -484,10 +477,27 @@ static int reply(struct request *rq, const struct sl_reply_args *given, const st
 	if (args->more)
 		atomic_fetch_sub(&rq->room, sl_rpc_cost(&rp->entry));
 	else
-		atomic_store(&rq->over, true);
+		atomic_store_explicit(&rq->over, true, memory_order_release);
 	hand_over(b, rp);
 	flush_early(b, args->more, now_ns);
 	return 0;
+}
+
+static int reply_piece(struct request *rq, const struct sl_reply_args *given,
+		       const struct loan *loan)
+{
+	struct sl_reply_args piece = *given;
+	uint64_t rest;
+	int rc = as_piece(rq, &piece, &rest);
+
+	return rc ? rc : reply_part(rq, &piece, rest, loan);
+}
+
+static int reply(struct request *rq, const struct sl_reply_args *args, const struct loan *loan)
+{
+	if (rq->message_left || args->in_pieces)
+		return reply_piece(rq, args, loan);
+	return reply_part(rq, args, 0, loan);
 }
 
 int sl_reply(struct sl_request_view *rq, const struct sl_reply_args *args)

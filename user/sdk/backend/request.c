@@ -110,8 +110,10 @@ bool sl_be_request_parse(struct request *rq, const struct sl_part *part)
 	if (part->meta.len)
 		memcpy(rq->bytes, part->meta.ptr, part->meta.len);
 	rest = sl_span_of(rq->bytes, part->meta.len);
-	while (sl_tlv_next(&rest, &tag, &value))
+	while (sl_tlv_next(&rest, &tag, &value)) {
+		rq->has_headers |= tag == SL_META_HEADER;
 		set_field(rq, tag, value.ptr, (uint16_t)value.len);
+	}
 	return rest.len == 0;
 }
 
@@ -186,7 +188,8 @@ static bool find_field(struct sl_span rest, uint16_t want, const char *name, con
 bool sl_request_header(const struct sl_request_view *rq, const char *name, const char **value,
 		       size_t *value_len)
 {
-	return find_field(sl_span_of(rq->meta, rq->meta_len), SL_META_HEADER, name, value,
+	return ((const struct request *)rq)->has_headers &&
+	       find_field(sl_span_of(rq->meta, rq->meta_len), SL_META_HEADER, name, value,
 			  value_len);
 }
 

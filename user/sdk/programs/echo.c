@@ -33,6 +33,28 @@ static bool is_unknown_call(const struct sl_request_view *rq)
 	return rq->path_len < len || memcmp(rq->path + rq->path_len - len, method, len) != 0;
 }
 
+/* Text that is put together; what is too long for it is cut. */
+struct about {
+	char text[1024];
+	size_t len;
+};
+
+static void put(struct about *a, const char *bytes, size_t len)
+{
+	size_t room = sizeof(a->text) - a->len;
+
+	if (len > room)
+		len = room;
+	if (len)
+		memcpy(a->text + a->len, bytes, len);
+	a->len += len;
+}
+
+static void put_text(struct about *a, const char *text)
+{
+	put(a, text, strlen(text));
+}
+
 static void reply_about(struct sl_request_view *rq, struct sl_reply_args reply)
 {
 	/* What the gateway says of the client, as far as the route passes it on. */
@@ -40,21 +62,27 @@ static void reply_about(struct sl_request_view *rq, struct sl_reply_args reply)
 		"x-forwarded-for", "x-forwarded-proto",     "x-forwarded-host",
 		"forwarded",       "sluice-client-subject", "sluice-client-san",
 	};
-	char text[1024];
+	static struct about about; /* one thread calls handlers */
 	const char *value;
-	size_t at, len;
-	int n = snprintf(text, sizeof(text), "%.*s %.*s%s%.*s\n", rq->method_len, rq->method,
-			 rq->path_len, rq->path_len ? rq->path : "", rq->query_len ? "?" : "",
-			 rq->query_len, rq->query_len ? rq->query : "");
+	size_t len;
 
-	at = (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1;
+	about.len = 0;
+	put(&about, rq->method, rq->method_len);
+	put_text(&about, " ");
+	put(&about, rq->path, rq->path_len);
+	put(&about, "?", rq->query_len != 0);
+	put(&about, rq->query, rq->query_len);
+	put_text(&about, "\n");
 	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (sl_request_header(rq, names[i], &value, &len) && at + len + 32 < sizeof(text))
-			at += (size_t)snprintf(text + at, sizeof(text) - at, "%s: %.*s\n", names[i],
-					       (int)len, value);
+		if (!sl_request_header(rq, names[i], &value, &len))
+			continue;
+		put_text(&about, names[i]);
+		put_text(&about, ": ");
+		put(&about, value, len);
+		put_text(&about, "\n");
 	}
-	reply.body = text;
-	reply.body_len = at;
+	reply.body = about.text;
+	reply.body_len = about.len;
 	reply.content_type = "text/plain";
 	sl_reply(rq, &reply);
 }
