@@ -2,8 +2,7 @@
 /* Read from the bottom: agent_request_make -> look_ahead, take_fields; then via and traceparent. */
 #include "agent/request.h"
 
-#include <stdarg.h>
-#include <stdio.h>
+#include <string.h>
 
 #include "agent/hop.h"
 #include "base/check.h"
@@ -13,6 +12,8 @@
 #include "front/http1/http1_scan.h"
 #include "front/said.h"
 #include "sluice/backend.h"
+
+enum { TRACE_LEN = 55 };
 
 struct maker {
 	struct agent_request *out;
@@ -34,33 +35,38 @@ static void add(struct maker *m, struct sl_span name, struct sl_span value)
 	o->fields[o->cnt++] = (struct sl_header){name, value};
 }
 
-/* Text in the scratch memory; empty and wrong when that is full. */
-__attribute__((format(printf, 2, 3))) static struct sl_span print(struct maker *m, const char *fmt,
-								  ...)
+/* So much of the scratch memory; NULL and wrong when there is less. */
+static char *scratch(struct maker *m, size_t len)
 {
 	struct agent_request *o = m->out;
-	size_t room = sizeof(o->scratch) - o->used;
 	char *at = o->scratch + o->used;
-	va_list ap;
-	int n;
 
-	va_start(ap, fmt);
-	n = vsnprintf(at, room, fmt, ap);
-	va_end(ap);
-	if (n < 0 || (size_t)n >= room) {
+	if (len > sizeof(o->scratch) - o->used) {
 		m->wrong = true;
-		return sl_span_of(at, 0);
+		return NULL;
 	}
-	o->used += (size_t)n;
-	return sl_span_of(at, (size_t)n);
+	o->used += len;
+	return at;
+}
+
+/* Empty and wrong where there is no memory for both. */
+static struct sl_span pair(struct maker *m, struct sl_span a, struct sl_span b)
+{
+	char *at = scratch(m, a.len + b.len);
+
+	if (!at)
+		return sl_span_of(NULL, 0);
+	if (a.len)
+		memcpy(at, a.ptr, a.len);
+	if (b.len)
+		memcpy(at + a.len, b.ptr, b.len);
+	return sl_span_of(at, a.len + b.len);
 }
 
 /* "a" and "b" become "a, b". */
 static struct sl_span joined(struct maker *m, struct sl_span list, struct sl_span more)
 {
-	if (!list.len)
-		return more;
-	return print(m, "%.*s, %.*s", (int)list.len, list.ptr, (int)more.len, more.ptr);
+	return list.len ? pair(m, pair(m, list, sl_span_str(", ")), more) : more;
 }
 
 /* --- what goes on --- */
@@ -78,10 +84,10 @@ static bool is_traceparent(struct sl_span v)
 {
 	bool trace = false, parent = false;
 
-	if (v.len < 55 || memcmp(v.ptr, "ff", 2) == 0 ||
-	    (v.len > 55 && (memcmp(v.ptr, "00", 2) == 0 || v.ptr[55] != '-')))
+	if (v.len < TRACE_LEN || memcmp(v.ptr, "ff", 2) == 0 ||
+	    (v.len > TRACE_LEN && (memcmp(v.ptr, "00", 2) == 0 || v.ptr[TRACE_LEN] != '-')))
 		return false;
-	for (size_t i = 0; i < 55; i++) {
+	for (size_t i = 0; i < TRACE_LEN; i++) {
 		uint8_t c = v.ptr[i];
 		bool dash = i == 2 || i == 35 || i == 52;
 
@@ -203,16 +209,31 @@ static bool take_line(struct maker *m)
 		return sl_span_eq(o->method, sl_span_str("OPTIONS"));
 	/* Behind a route's prefix there may be none. */
 	if (!o->path.len || o->path.ptr[0] != '/')
-		o->path = print(m, "/%.*s", (int)o->path.len,
-				o->path.ptr ? (const char *)o->path.ptr : "");
+		o->path = pair(m, sl_span_str("/"), o->path);
 	return true;
+}
+
+/* Nobody has decided to record it. */
+static struct sl_span new_trace(struct maker *m, const uint8_t ids[24])
+{
+	static const char digits[] = "0123456789abcdef";
+	char text[TRACE_LEN], *to = text + 3;
+
+	memcpy(text, "00-", 3);
+	for (unsigned i = 0; i < 24; i++) {
+		if (i == 16)
+			*to++ = '-';
+		*to++ = digits[ids[i] >> 4];
+		*to++ = digits[ids[i] & 15];
+	}
+	memcpy(to, "-00", 3);
+	return pair(m, sl_span_of(text, sizeof(text)), sl_span_of(NULL, 0));
 }
 
 bool agent_request_make(struct agent_request *out, const struct sl_request_view *rq,
 			const char *fallback, const uint8_t trace[24])
 {
 	struct maker m = {.out = out, .rq = rq};
-	char hex[2 * 24 + 1];
 	struct sl_span via;
 
 	out->cnt = 0;
@@ -226,11 +247,7 @@ bool agent_request_make(struct agent_request *out, const struct sl_request_view 
 	take_fields(&m);
 	via = rq->protocol == SL_PROTO_HTTP1 ? sl_span_str("1.1 sluice") : sl_span_str("2 sluice");
 	add(&m, sl_span_str("via"), joined(&m, m.via, via));
-	for (unsigned i = 0; i < 24 && !m.trace.len; i++)
-		snprintf(hex + 2 * (size_t)i, 3, "%02x", trace[i]);
-	/* Of a new trace nobody has decided to record it. */
-	add(&m, sl_span_str("traceparent"),
-	    m.trace.len ? m.trace : print(&m, "00-%.32s-%.16s-00", hex, hex + 32));
+	add(&m, sl_span_str("traceparent"), m.trace.len ? m.trace : new_trace(&m, trace));
 	return !m.wrong;
 }
 

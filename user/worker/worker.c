@@ -17,6 +17,16 @@
 #include "sandbox/sandbox.h"
 #include "worker/filters.h"
 
+/* Who polls there keeps an agent from what is polled for. */
+static bool is_shared(const struct sl_cfg_agents *a, int32_t cpu)
+{
+	for (uint32_t i = 0; i < a->cpu_cnt; i++) {
+		if (a->cpus[i] == cpu)
+			return true;
+	}
+	return false;
+}
+
 int sl_worker_init(struct sl_worker *w, const struct sl_config *cfg, unsigned index,
 		   uint32_t frame_size)
 {
@@ -27,6 +37,8 @@ int sl_worker_init(struct sl_worker *w, const struct sl_config *cfg, unsigned in
 				.spin_ns = cfg->spin_ns,
 				.epoll_fd = -1,
 				.wake_fd = -1};
+	if (w->spin_ns == SL_AUTO && is_shared(&cfg->agents, w->cpu))
+		w->spin_ns = 0;
 	rc = sl_umem_init(&w->umem, frame_size, (uint32_t)(cfg->limits.frame_memory / frame_size));
 	if (!rc)
 		rc = sl_net_init(&w->net, &w->umem);
