@@ -26,6 +26,17 @@ void sl_channel_forget(struct sl_rpc_channel *ch, struct sl_pending *p)
 	ch->outstanding--;
 }
 
+void sl_channel_cancel(struct sl_rpc_channel *ch, struct sl_pending *p)
+{
+	const struct sl_pending_batch *b = p->batch;
+	struct sl_send *alone = b && b->cnt == 1 ? b->sends[p->class] : NULL;
+
+	if (!alone || !sl_link_withdraw(&ch->link, alone))
+		sl_link_cancel(&ch->link, sl_outstanding_id(&ch->rpc->out, p));
+	sl_channel_wake(ch);
+	sl_channel_forget(ch, p);
+}
+
 /* `sent` comes before batch_done, so a batch that is still being sent waits for that. */
 void sl_channel_tell(struct sl_rpc_channel *ch)
 {
@@ -312,9 +323,7 @@ void sl_channel_timeout(struct sl_rpc_channel *ch, struct sl_pending *p)
 	}
 	ch->stats.timeouts++;
 	ch->stats.failures++;
-	sl_link_cancel(&ch->link, sl_outstanding_id(&r->out, p));
-	sl_channel_wake(ch);
-	sl_channel_forget(ch, p);
+	sl_channel_cancel(ch, p);
 	r->ops->failed(r->app, cookie, SL_RPC_FAIL_TIMEOUT);
 }
 

@@ -336,15 +336,6 @@ int sl_rpc_send_part(struct sl_rpc_channel *ch, uint64_t id, const struct sl_rpc
 	return 0;
 }
 
-/* The message of it alone, if it waits: false, it is one that the peer may see. */
-static bool withdraw(struct sl_rpc_channel *ch, const struct sl_pending *p)
-{
-	struct sl_pending_batch *b = p->batch;
-	struct sl_send *s = b && b->cnt == 1 ? b->sends[p->class] : NULL;
-
-	return s && sl_link_withdraw(&ch->link, s);
-}
-
 void sl_rpc_cancel(struct sl_rpc_channel *ch, uint64_t id)
 {
 	struct sl_pending *p = sl_outstanding_find(&ch->rpc->out, ch, id);
@@ -352,8 +343,5 @@ void sl_rpc_cancel(struct sl_rpc_channel *ch, uint64_t id)
 	if (!p)
 		return;
 	ch->stats.cancels++;
-	if (!withdraw(ch, p))
-		sl_link_cancel(&ch->link, id);
-	sl_channel_wake(ch);
-	sl_channel_forget(ch, p);
+	sl_channel_cancel(ch, p);
 }

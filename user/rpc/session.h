@@ -94,6 +94,11 @@ void sl_channel_down(struct sl_rpc_channel *ch, enum sl_rpc_failure why_left);
 void sl_channel_tell(struct sl_rpc_channel *ch);
 /* Takes a request out of its channel and batch; the last one ends the batch. */
 void sl_channel_forget(struct sl_rpc_channel *ch, struct sl_pending *p);
+/*
+ * The same where nobody waits for its reply: the peer is told, or, if it is alone in its message and
+ * nothing of that has left, never hears of it.
+ */
+void sl_channel_cancel(struct sl_rpc_channel *ch, struct sl_pending *p);
 /* Debug builds: tells the owner of these bytes. */
 static inline void sl_channel_watch(struct sl_rpc_channel *ch, enum sl_rpc_watch what,
 				    const struct sl_span *spans, uint32_t cnt)

@@ -25,7 +25,7 @@ static struct end ends[CHANNELS];
 static struct sl_rpc_channel *channels[CHANNELS];
 static struct sl_rpc *rpc;
 static uint64_t now_ns;
-static unsigned replies;
+static unsigned replies, batches_sent;
 
 static int end_post(struct sl_transport *t, const struct sl_rpc_header *h,
 		    const struct sl_span *spans, unsigned cnt, uint64_t cookie)
@@ -127,6 +127,7 @@ static void on_done(void *app, void *app_data, const struct sl_rpc_batch_end *en
 static void on_sent(void *app, void *app_data, uint64_t batch)
 {
 	(void)app, (void)app_data, (void)batch;
+	batches_sent++;
 }
 
 static void on_state(void *app, void *app_data, enum sl_rpc_state state)
@@ -163,6 +164,7 @@ static void set_up(void)
 
 	sl_rpc_config_default(&cfg);
 	cfg.max_outstanding = 2048;
+	batches_sent = 0;
 	rpc = sl_rpc_create(&cfg, NULL, &ops, NULL);
 	now_ns = 1;
 	for (unsigned i = 0; i < CHANNELS; i++) {
@@ -377,4 +379,34 @@ TEST(parts_that_are_not_taken_leave_memory_to_others)
 	ck_assert_uint_eq(rpc->part_bytes, 0);
 	for (unsigned i = 0; i < CHANNELS; i++)
 		ck_assert_uint_eq(channels[i]->part_bytes[SL_CLASS_NORMAL], 0);
+}
+
+/* By its caller, or because its time is over: the peer never hears of it, and its bytes are free. */
+TEST_EACH(what_waits_is_taken_out_when_nobody_waits_for_it, 2)
+{
+	static const uint8_t body[8];
+	struct sl_span span = sl_span_of(body, sizeof(body));
+	struct sl_rpc_item item = {.spans = &span,
+				   .span_cnt = 1,
+				   .len = sizeof(body),
+				   .budget_us = 1000,
+				   .class = SL_CLASS_NORMAL};
+	uint64_t batch;
+
+	ends[0].deaf = true;
+	ck_assert_int_eq(sl_rpc_send(channels[0], &item, 1, now_ns, &batch), 0);
+	turn(0);
+	ck_assert_uint_eq(batches_sent, 0);
+	if (!_i)
+		sl_rpc_cancel(channels[0], item.id);
+	for (unsigned i = 0; i < (_i ? 200 : 1); i++)
+		turn(TICK_NS);
+	ck_assert_uint_eq(batches_sent, 1);
+	ck_assert_uint_eq(rpc->out.used, 0);
+	ends[0].deaf = false;
+	ends[0].request = 0;
+	turn(TICK_NS);
+	ck_assert_uint_eq(ends[0].request, 0);
+	ask(0);
+	ck_assert_uint_ne(ends[0].request, 0);
 }
