@@ -101,12 +101,35 @@ static void sleep_until_event(struct sl_worker *w)
 	sl_handover_disarm(&w->net);
 }
 
+static void go_on(struct sl_worker *w)
+{
+	if (w->idle)
+		sl_spin_end(&w->spin, true);
+	w->idle = false;
+}
+
+static void idle(struct sl_worker *w)
+{
+	uint64_t idle_ns = w->core.now_ns - w->busy_ns;
+
+	if (!w->idle)
+		sl_spin_begin(&w->spin, idle_ns);
+	w->idle = true;
+	if (w->spin.on && idle_ns <= w->spin.for_ns)
+		return;
+	sl_spin_end(&w->spin, false);
+	sleep_until_event(w);
+	w->idle = false;
+}
+
 void sl_worker_run(struct sl_worker *w)
 {
 	w->busy_ns = sl_now_ns();
 	while (!w->stopping) {
-		if (!run_once(w) && w->core.now_ns - w->busy_ns > w->spin_ns)
-			sleep_until_event(w);
+		if (run_once(w))
+			go_on(w);
+		else
+			idle(w);
 		if (w->draining && sl_core_idle(&w->core))
 			atomic_store_explicit(&w->drained, true, memory_order_release);
 	}

@@ -17,28 +17,14 @@
 #include "sandbox/sandbox.h"
 #include "worker/filters.h"
 
-/* Who polls there keeps an agent from what is polled for. */
-static bool is_shared(const struct sl_cfg_agents *a, int32_t cpu)
-{
-	for (uint32_t i = 0; i < a->cpu_cnt; i++) {
-		if (a->cpus[i] == cpu)
-			return true;
-	}
-	return false;
-}
-
 int sl_worker_init(struct sl_worker *w, const struct sl_config *cfg, unsigned index,
 		   uint32_t frame_size)
 {
 	int rc;
 
-	*w = (struct sl_worker){.index = index,
-				.cpu = cfg->cpus[index],
-				.spin_ns = cfg->spin_ns,
-				.epoll_fd = -1,
-				.wake_fd = -1};
-	if (w->spin_ns == SL_AUTO && is_shared(&cfg->agents, w->cpu))
-		w->spin_ns = 0;
+	*w = (struct sl_worker){
+		.index = index, .cpu = cfg->cpus[index], .epoll_fd = -1, .wake_fd = -1};
+	sl_spin_init(&w->spin, cfg->spin_ns, true);
 	rc = sl_umem_init(&w->umem, frame_size, (uint32_t)(cfg->limits.frame_memory / frame_size));
 	if (!rc)
 		rc = sl_net_init(&w->net, &w->umem);
@@ -102,13 +88,13 @@ int sl_worker_start(struct sl_worker *w)
 {
 	int rc;
 
-	if (w->spin_ns == SL_AUTO) {
+	if (w->spin.for_ns == SL_AUTO) {
 		char text[SL_UNIT_TEXT];
 
-		w->spin_ns = sl_wake_cost_ns(w->cpu);
-		sl_log_info(
-			"worker %u: waking it costs %s, so it polls for as long before it sleeps",
-			w->index, sl_format_duration(text, w->spin_ns));
+		sl_spin_init(&w->spin, sl_wake_cost_ns(w->cpu), false);
+		sl_log_info("worker %u: waking it costs %s, so it polls for as long before it "
+			    "sleeps, while that finds something",
+			    w->index, sl_format_duration(text, w->spin.for_ns));
 	}
 	rc = sl_thread_start(&w->thread, thread_main, w);
 	w->thread_started = !rc;

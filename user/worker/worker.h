@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include "core/core.h"
 #include "front/proxy/proxy.h"
+#include "worker/spin.h"
 
 struct sl_member;
 struct sl_mpsc;
@@ -40,7 +41,7 @@ struct sl_worker_msg {
 struct sl_worker {
 	unsigned index;
 	int cpu; /* -1: not pinned */
-	uint64_t spin_ns;
+	struct sl_spin spin;
 	struct sl_umem umem;
 	struct sl_net net;
 	struct sl_core core;
@@ -54,6 +55,7 @@ struct sl_worker {
 	bool thread_started;
 	bool stopping, draining; /* the worker's own */
 	_Atomic bool drained;
+	bool idle;        /* it has looked since, and polls */
 	uint64_t busy_ns; /* last time that there was something to do */
 	uint64_t loops, busy_loops, sleeps;
 };
