@@ -13,9 +13,10 @@
 
 enum {
 	SL_SPIN_ONE = 1 << 16,
-	SL_SPIN_WORTH = SL_SPIN_ONE / 8, /* found so often: latency weighs more than processor time */
-	SL_SPIN_MEMORY = 16,             /* times */
-	SL_SPIN_TRIAL = 32,              /* one in so many, where it is not worth it */
+	SL_SPIN_WORTH =
+		SL_SPIN_ONE / 8, /* found so often: latency weighs more than processor time */
+	SL_SPIN_MEMORY = 16,     /* times */
+	SL_SPIN_TRIAL = 32,      /* one in so many, where it is not worth it */
 };
 
 struct sl_spin {
