@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "front/tls/tls.h"
 #include "net/handover.h"
 #include "xio/xsk_port.h"
 
@@ -101,6 +102,12 @@ static void sleep_until_event(struct sl_worker *w)
 	sl_handover_disarm(&w->net);
 }
 
+/* Whether others are at what clients wait for. */
+static bool computed(const struct sl_worker *w)
+{
+	return sl_pool_used(&w->core.exchanges) || sl_tls_queued(w->tls);
+}
+
 static void go_on(struct sl_worker *w)
 {
 	if (w->idle)
@@ -113,7 +120,7 @@ static void idle(struct sl_worker *w)
 	uint64_t idle_ns = w->core.now_ns - w->busy_ns;
 
 	if (!w->idle)
-		sl_spin_begin(&w->spin, idle_ns);
+		sl_spin_begin(&w->spin, computed(w), idle_ns);
 	w->idle = true;
 	if (w->spin.on && idle_ns <= w->spin.for_ns)
 		return;

@@ -3,7 +3,8 @@
  * Whether a worker that has nothing to do polls on for a while before it sleeps: while polling has
  * found something often enough of late. Where what it waits for takes longer, or is computed on the
  * same processor, polling finds nothing; then it is tried now and then only. (As KVM's halt polling
- * grows and shrinks by what it finds.)
+ * grows and shrinks by what it finds.) That is learnt apart for two kinds of idle times: while others
+ * compute, backends and handshake threads, and while all is up to the clients.
  */
 #ifndef SL_WORKER_SPIN_H
 #define SL_WORKER_SPIN_H
@@ -13,38 +14,53 @@
 
 enum {
 	SL_SPIN_ONE = 1 << 16,
-	SL_SPIN_WORTH =
-		SL_SPIN_ONE / 8, /* found so often: latency weighs more than processor time */
-	SL_SPIN_MEMORY = 16,     /* times */
-	SL_SPIN_TRIAL = 32,      /* one in so many, where it is not worth it */
+	/* Found so often: latency weighs more than processor time, its own or the computing one's. */
+	SL_SPIN_WORTH = SL_SPIN_ONE / 8,
+	SL_SPIN_WORTH_COMPUTED = SL_SPIN_ONE / 2,
+	SL_SPIN_MEMORY = 16, /* times */
+	SL_SPIN_TRIAL = 32,  /* one in so many, where it is not worth it */
+};
+
+struct sl_spin_kind {
+	int32_t found; /* share, of SL_SPIN_ONE */
+	uint32_t idles;
 };
 
 struct sl_spin {
 	uint64_t for_ns;
-	bool always; /* as an operator has written */
-	bool on;     /* this time */
-	int32_t found;
-	uint32_t idles;
+	bool always;   /* as an operator has written */
+	bool on;       /* this time */
+	bool computed; /* the kind of this time */
+	struct sl_spin_kind kinds[2];
 };
 
 static inline void sl_spin_init(struct sl_spin *s, uint64_t for_ns, bool always)
 {
-	*s = (struct sl_spin){.for_ns = for_ns, .always = always, .found = SL_SPIN_ONE};
+	*s = (struct sl_spin){
+		.for_ns = for_ns, .always = always, .kinds = {{SL_SPIN_ONE, 0}, {SL_SPIN_ONE, 0}}};
 }
 
-/* There is nothing to do, after idle_ns of that. True: it polls until for_ns. */
-static inline bool sl_spin_begin(struct sl_spin *s, uint64_t idle_ns)
+/*
+ * There is nothing to do, after idle_ns of that; `computed`: something is, elsewhere. True: it polls
+ * until for_ns.
+ */
+static inline bool sl_spin_begin(struct sl_spin *s, bool computed, uint64_t idle_ns)
 {
-	bool worth = s->always || s->found >= SL_SPIN_WORTH || ++s->idles % SL_SPIN_TRIAL == 0;
+	struct sl_spin_kind *k = &s->kinds[computed];
+	int32_t enough = computed ? SL_SPIN_WORTH_COMPUTED : SL_SPIN_WORTH;
+	bool worth = s->always || k->found >= enough || ++k->idles % SL_SPIN_TRIAL == 0;
 
+	s->computed = computed;
 	return s->on = worth && idle_ns <= s->for_ns;
 }
 
 /* That is over. */
 static inline void sl_spin_end(struct sl_spin *s, bool found)
 {
+	struct sl_spin_kind *k = &s->kinds[s->computed];
+
 	if (s->on)
-		s->found += ((found ? SL_SPIN_ONE : 0) - s->found) / SL_SPIN_MEMORY;
+		k->found += ((found ? SL_SPIN_ONE : 0) - k->found) / SL_SPIN_MEMORY;
 	s->on = false;
 }
 
