@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh: TLS beside nginx and HAProxy, with the same certificate and ciphers, each on processor 0, clients on processor 1; needs
-# root, two cores, and about eight minutes (ROUNDS=3 SECONDS_EACH=2 IDLE=100000). Each figure is the median of the rounds, which
-# take the servers in turn; processor time is what a server's threads had of it. Beside the flood the attacker and the handshake
-# threads have processor 1, worker and clients the other. Beside large replies the client's kernel receives on the client's
-# processor: on veth the sender's does it, and the hundreds of segments of a MiB that is sent by segments would count as the
-# server's work, other than those that nginx's kernel passes on as a few pieces of 64 KB.
+# run.sh: TLS beside nginx and HAProxy, with the same certificate and ciphers, each on processor 0, clients on processor 1. The client
+# is `sluice load` through AF_XDP, as in bench-peers; wrk's rows stand beside, which has OpenSSL's records and the kernel's TCP on a
+# processor that is busier than the servers'. Needs root, two cores, and about eight minutes (ROUNDS=3 SECONDS_EACH=2 IDLE=100000).
+# Each figure is the median of the rounds, which take the servers in turn; processor time is what a server's threads had of it. Beside
+# the flood the attacker and the handshake threads have processor 1, worker and clients the other. Beside large replies the client's
+# kernel receives on the client's processor: on veth the sender's does it, and the hundreds of segments of a MiB that is sent by
+# segments would count as the server's work, other than those that nginx's kernel passes on as a few pieces of 64 KB.
 set -u
 tls=$(cd "$(dirname "$0")" && pwd -P) # `here` is lib.sh's
 BUILD=${BUILD:-$tls/../../build}
@@ -99,13 +100,26 @@ wrk_of() {
 	p99=$(in_us "$(awk '$1 == "99%" { print $2 }' "$D/wrk")")
 	each=$((spent / cnt))
 }
-# handshakes_of SERVER OPTION...: per second of the server's processor, by clients side by side
-handshakes_of() {
-	local s=$1 before i clients=()
+# load_of SERVER OPTION...: the same variables, by `sluice load`
+load_of() {
+	local s=$1 before spent
 	shift
 	before=$(cpu_ns "$s")
+	cl "$BUILD/sluice" load --json --quiet --xdp "$CIF" --cpu 1 --warmup 0ms --time "${T}s" "$@" "${url[$s]}/" >"$D/load"
+	spent=$(($(cpu_ns "$s") - before))
+	read -r cnt rate p50 p99 <<<"$(python3 -c '
+import json, sys
+r = json.load(open(sys.argv[1]))
+print(0 if any(r["errors"].values()) else r["requests"], r["requests_per_s"], *(r["latency_ns"][q] / 1000 for q in ("p50", "p99")))' "$D/load")"
+	[ "${cnt:-0}" -gt 0 ] || { cat "$D/load"; echo "$s does not answer"; exit 1; }
+	each=$((spent / cnt))
+}
+# resumed_of SERVER: handshakes per second of the server's processor, by clients side by side
+resumed_of() {
+	local s=$1 before i clients=()
+	before=$(cpu_ns "$s")
 	for ((i = 0; i < AT_ONCE; i++)); do
-		client openssl s_time -connect "${url[$s]#https://}" -time "$T" -tls1_3 "$@" >"$D/s_time.$i" 2>/dev/null &
+		client openssl s_time -connect "${url[$s]#https://}" -time "$T" -tls1_3 -reuse >"$D/s_time.$i" 2>/dev/null &
 		clients+=($!)
 	done
 	wait "${clients[@]}"
@@ -120,15 +134,18 @@ threads_to() { # NAME PROCESSOR: the gateway's threads that are called so
 }
 for _ in $(seq "$ROUNDS"); do
 	for s in sluice nginx haproxy plain; do
-		wrk_of $s -c 64 "${url[$s]}/"
+		load_of $s --connections 64
 		note rate $s "$rate"
 		note each $s "$each"
+		wrk_of $s -c 64 "${url[$s]}/"
+		note wrk $s "$rate"
 	done
 	for s in sluice nginx; do
-		wrk_of $s -c 1 "${url[$s]}/"
+		load_of $s --connections 1
 		note p50 $s "$p50"
-		note new $s "$(handshakes_of $s -new)"
-		note reuse $s "$(handshakes_of $s -reuse)"
+		load_of $s --connections 64 --per-connection 1
+		note new $s "$(awk -v e="$each" 'BEGIN { printf "%.1f", 1e9 / e }')"
+		note reuse $s "$(resumed_of $s)"
 	done
 	"$ARENA" receive "$C" 2
 	for s in sluice nginx; do
@@ -168,11 +185,12 @@ echo "$IDLE idle connections: $idle bytes each, of which TLS has $(metric sluice
 
 of() { median <"$D/$1.$2"; }
 ratio() { awk -v n="$1" -v a="$2" -v b="$3" 'BEGIN { printf "ratio %s %.2f\n", n, a / (b > 0 ? b : 1) }'; }
-for what in rate each p50 p99 new reuse mib; do
+for what in rate wrk each p50 p99 new reuse mib; do
 	for f in "$D/$what".*; do echo "median $what ${f##*.} $(median <"$f")"; done
 done
 ratio tls_throughput_c64_over_nginx "$(of rate sluice)" "$(of rate nginx)"
 ratio tls_throughput_c64_over_haproxy "$(of rate sluice)" "$(of rate haproxy)"
+ratio tls_wrk_c64_over_nginx "$(of wrk sluice)" "$(of wrk nginx)"
 ratio tls_p50_c1_over_nginx "$(of p50 sluice)" "$(of p50 nginx)"
 ratio tls_bulk_over_nginx "$(of mib nginx)" "$(of mib sluice)"
 ratio handshakes_ecdsa_over_nginx "$(of new sluice)" "$(of new nginx)"

@@ -1,11 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # run.sh [ROUNDS [SECONDS]]: an unmodified nginx as server, behind sluice with its agent and behind nginx as proxy, asked by the
-# same client (wrk) through veth. Rounds alternate; the median of each is printed, and their ratio:
+# same client through veth: `sluice load` through AF_XDP, as in bench-peers. Rounds alternate; the median of each is printed, and
+# their ratio:
 #
 #   ratio http_throughput_c64_over_nginx, ..._c256_...   requests/s
 #   ratio http_p50_c1_over_nginx                         median latency of one connection
 #   ratio http_cpu_per_request_over_nginx                processor time of all processes of the proxy's side, at 64 connections
+#   ratio wrk_throughput_c64_over_nginx                  requests/s, with wrk as the client
 #   ratio grpc_throughput_over_nginx                     unary calls/s of a server on gRPC's C core, 64 at a time, by h2load
 #
 # Then what python.sh, latency.sh and rdma.sh say: a backend in Python beside one in C, the RPC over tcp://, and, in a guest, an agent
@@ -56,15 +58,23 @@ gateway_ready
 
 # one PORT CONNECTIONS PID: "requests/s p50-us cpu-us-per-request"
 one() {
-	local before out after
+	local before after
 	before=$(cpu_ns "$3")
-	out=$(ip netns exec "$C" taskset -c 1 wrk -t1 -c"$2" -d"${SECONDS_EACH}s" --latency "http://10.99.0.1:$1/a" 2>&1)
+	ip netns exec "$C" "$BUILD/sluice" load --json --quiet --xdp "$C" --cpu 1 --connections "$2" --time "${SECONDS_EACH}s" --warmup 0ms \
+		"http://10.99.0.1:$1/a" >"$D/load"
 	after=$(cpu_ns "$3")
-	echo "$out" | awk -v t=$((after - before)) '
-		function us(v) { return v ~ /us$/ ? v + 0 : v ~ /ms$/ ? v * 1000 : v * 1000000 }
-		/ 50%/ { p50 = us($2) } /Requests\/sec/ { rate = $2 } / requests in / { n = $1 }
-		/Non-2xx|Socket errors/ { bad = 1 }
-		END { if (bad || !n) exit 1; printf "%s %s %.2f\n", rate, p50, t / 1e3 / n }' || { echo "$out" >&2; return 1; }
+	python3 -c '
+import json, sys
+r = json.load(open(sys.argv[1]))
+any(r["errors"].values()) and sys.exit(str(r))
+print(r["requests_per_s"], r["latency_ns"]["p50"] / 1000, round(int(sys.argv[2]) / 1000 / r["requests"], 2))' "$D/load" $((after - before))
+}
+# by_wrk PORT CONNECTIONS: requests/s
+by_wrk() {
+	local out
+	out=$(ip netns exec "$C" taskset -c 1 wrk -t1 -c"$2" -d"${SECONDS_EACH}s" "http://10.99.0.1:$1/a" 2>&1)
+	echo "$out" | awk '/Requests\/sec/ { rate = $2 } /Non-2xx|Socket errors/ { bad = 1 } END { if (bad || !rate) exit 1; print rate }' ||
+		{ echo "$out" >&2; return 1; }
 }
 # calls PORT: calls/s; an answer that is no message counts as none
 calls() {
@@ -84,6 +94,8 @@ for c in 1 64 256; do
 	done
 done
 for _ in $(seq "$ROUNDS"); do
+	by_wrk 8080 64 >>"$D/sluice.wrk"
+	by_wrk 8081 64 >>"$D/nginx.wrk"
 	calls 8080 >>"$D/sluice.grpc"
 	calls 8082 >>"$D/nginx.grpc"
 done
@@ -98,6 +110,7 @@ row http_throughput_c64 64 1
 row http_throughput_c256 256 1
 row http_p50_c1 1 2
 row http_cpu_per_request 64 3
+row wrk_throughput_c64 wrk 1
 row grpc_throughput grpc 1
 "$here/python.sh"
 "$here/latency.sh" # the round trip to a backend, without HTTP

@@ -66,7 +66,7 @@ BEGIN {
 	allow["gateway"] = "base sandbox config wire xio net tcp udp front batch rpc core worker"
 	allow["control"] = "base sandbox config wire xio net tcp udp front batch rpc core gateway"
 	allow["agent"] = "base wire sandbox config front rpc"
-	allow["tools"] = "base wire config xio net tcp udp control/fields.h"
+	allow["tools"] = "base wire config xio net tcp udp control/fields.h front/tls/record.h"
 	allow["cli"] = "all"
 	allow["bench"] = "all"
 	allow["bpf"] = ""

@@ -100,11 +100,20 @@ static bool make_body(struct sl_span *out, uint32_t len)
 	return buf != NULL;
 }
 
-/* http://ADDRESS:PORT/PATH with a numeric address, so that no resolver is in what is measured. */
+/* Of a URL, behind its scheme; NULL: another one. */
+static const char *take_scheme(const char *url, bool *tls)
+{
+	*tls = strncmp(url, "https://", 8) == 0;
+	if (*tls)
+		return url + 8;
+	return strncmp(url, "http://", 7) == 0 ? url + 7 : NULL;
+}
+
+/* http[s]://ADDRESS:PORT/PATH with a numeric address, so that no resolver is in what is measured. */
 static bool parse_url(const char *url, struct sl_load_options *o)
 {
-	const char *p = strncmp(url, "http://", 7) == 0 ? url + 7 : NULL, *end;
-	unsigned port = 80;
+	const char *p = take_scheme(url, &o->tls), *end;
+	unsigned port = o->tls ? 443 : 80;
 	bool v6;
 	size_t len;
 
@@ -213,13 +222,15 @@ int cli_load(int argc, char **argv)
 	if (optind != argc - 1 || !parse_url(argv[optind], &o))
 		return cli_usage(
 			"load",
-			"found %s; allowed: one http://ADDRESS:PORT/PATH with a numeric address",
+			"found %s; allowed: one http[s]://ADDRESS:PORT/PATH with a numeric address",
 			optind < argc ? argv[optind] : "no target");
 	if (o.arrivals == SL_LOAD_POISSON && o.rate <= 0)
 		return cli_usage("load", "found --poisson without --rate; allowed: both");
-	if (o.datagram && (o.interface || o.depth > 1 || o.per_connection || o.body.len > 1400))
-		return cli_usage("load", "--datagram goes with kernel sockets, depth 1, no "
-					 "--per-connection, and bodies of at most 1400 bytes");
+	if (o.datagram &&
+	    (o.tls || o.interface || o.depth > 1 || o.per_connection || o.body.len > 1400))
+		return cli_usage("load",
+				 "--datagram goes with http://, kernel sockets, depth 1, no "
+				 "--per-connection, and bodies of at most 1400 bytes");
 	o.method = o.body.ptr ? "POST" : "GET";
 	if (o.echo && !o.body.ptr)
 		return cli_usage("load",

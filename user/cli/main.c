@@ -94,7 +94,7 @@ const struct cli_command cli_commands[] = {
 	 "One agent may front several servers: --listen and --to once for each. Servers on\n"
 	 "the gateway's own host need none: an endpoint may name them. SIGTERM drains.\n",
 	 cli_agent},
-	{"load", "[OPTIONS] http://ADDRESS:PORT/PATH", "load generator, closed or open loop",
+	{"load", "[OPTIONS] http[s]://ADDRESS:PORT/PATH", "load generator, closed or open loop",
 	 "  -n, --connections N  (1)         -d, --depth N     requests in flight on each (1)\n"
 	 "  -t, --time D         (10s)       -w, --warmup D    not counted (500ms)\n"
 	 "  -r, --rate R         open loop: R requests per second; latency counts from the\n"

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "sluice/datagram.h"
+#include "tools/load/tls.h"
 
 enum {
 	HIST_SUB_BITS = SL_HIST_FINE_SUB_BITS,
@@ -78,23 +79,35 @@ void sl_load_finished(struct sl_load *l, struct sl_load_conn *c, int error)
 /* Everything in flight is lost with its connection. */
 static void lose(struct sl_load *l, struct sl_load_conn *c, enum sl_load_error e)
 {
-	count_error(l, c->state == SL_CONN_OPENING ? SL_LOAD_CONNECT : e,
-		    c->in_flight ? c->in_flight : c->state == SL_CONN_OPENING);
+	bool opening = c->state < SL_CONN_OPEN;
+
+	count_error(l, opening ? SL_LOAD_CONNECT : e, c->in_flight ? c->in_flight : opening);
 	c->in_flight = 0;
 	c->head = 0;
 	c->sent = 0;
 	c->dirty = false;
 	c->reply.state = 0;
 	c->reply.head_len = 0;
-	c->retry_ns = c->state == SL_CONN_OPENING ? l->now_ns + REOPEN_MS * SL_NS_PER_MS : 0;
+	c->retry_ns = opening ? l->now_ns + REOPEN_MS * SL_NS_PER_MS : 0;
 	c->state = SL_CONN_CLOSED;
+	if (l->tls)
+		sl_load_tls_end(l, c);
 }
 
-void sl_load_connected(struct sl_load *l, struct sl_load_conn *c)
+void sl_load_opened(struct sl_load *l, struct sl_load_conn *c)
 {
 	c->state = SL_CONN_OPEN;
 	c->dirty = true;
 	l->r->connects++;
+}
+
+void sl_load_connected(struct sl_load *l, struct sl_load_conn *c)
+{
+	c->state = SL_CONN_SHAKING;
+	if (l->tls)
+		sl_load_tls_begin(l, c);
+	else
+		sl_load_opened(l, c);
 }
 
 void sl_load_closed(struct sl_load *l, struct sl_load_conn *c)
@@ -102,20 +115,19 @@ void sl_load_closed(struct sl_load *l, struct sl_load_conn *c)
 	lose(l, c, SL_LOAD_RESET);
 }
 
-static void hang_up(struct sl_load *l, struct sl_load_conn *c, enum sl_load_error e)
+void sl_load_broken(struct sl_load *l, struct sl_load_conn *c, enum sl_load_error e)
 {
 	l->io->close(l, c);
 	lose(l, c, e);
 }
 
-void sl_load_data(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes)
+void sl_load_content(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes)
 {
 	struct sl_span expect = l->o->echo ? l->o->body : l->o->expect;
 	const struct sl_load_reply *r = &c->reply;
 	bool head = l->o->method[0] == 'H';
 	int error;
 
-	l->r->bytes_in += bytes.len;
 	while (bytes.len) {
 		enum sl_reply_verdict v =
 			c->in_flight ? sl_load_reply_feed(&c->reply, &bytes, expect, head)
@@ -125,7 +137,7 @@ void sl_load_data(struct sl_load *l, struct sl_load_conn *c, struct sl_span byte
 			return;
 		if (v == SL_REPLY_MALFORMED) {
 			count_error(l, SL_LOAD_MALFORMED, !c->in_flight);
-			hang_up(l, c, SL_LOAD_MALFORMED);
+			sl_load_broken(l, c, SL_LOAD_MALFORMED);
 			return;
 		}
 		if (l->measuring)
@@ -136,10 +148,19 @@ void sl_load_data(struct sl_load *l, struct sl_load_conn *c, struct sl_span byte
 		sl_load_finished(l, c, error);
 		if (r->close ||
 		    (l->o->per_connection && c->sent >= l->o->per_connection && !c->in_flight)) {
-			hang_up(l, c, SL_LOAD_RESET);
+			sl_load_broken(l, c, SL_LOAD_RESET);
 			return;
 		}
 	}
+}
+
+void sl_load_data(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes)
+{
+	l->r->bytes_in += bytes.len;
+	if (l->tls)
+		sl_load_tls_take(l, c, bytes);
+	else
+		sl_load_content(l, c, bytes);
 }
 
 /* --- what is sent --- */
@@ -147,7 +168,9 @@ void sl_load_data(struct sl_load *l, struct sl_load_conn *c, struct sl_span byte
 /* Sends n requests at once; false: no room now. */
 static bool send_requests(struct sl_load *l, struct sl_load_conn *c, uint32_t n, uint64_t meant)
 {
-	if (!l->io->send(l, c, sl_span_of(l->request, n * l->request_len)))
+	struct sl_span bytes = sl_span_of(l->request, n * l->request_len);
+
+	if (l->tls ? !sl_load_tls_send(l, c, bytes) : !l->io->send(l, c, bytes))
 		return false;
 	for (uint32_t i = 0; i < n; i++) {
 		c->meant[(c->head + c->in_flight) % l->o->depth] = meant;
@@ -318,6 +341,8 @@ int sl_load_run(const struct sl_load_options *o, struct sl_load_result *r, struc
 			   o->depth);
 	else
 		rc = o->interface ? sl_load_xdp_init(&l, err) : sl_load_sock_init(&l, err);
+	if (!rc && o->tls)
+		rc = sl_load_tls_init(&l, err);
 	if (!rc) {
 		l.now_ns = sl_now_ns();
 		l.start_ns = l.now_ns;
@@ -331,6 +356,7 @@ int sl_load_run(const struct sl_load_options *o, struct sl_load_result *r, struc
 	}
 	if (l.io)
 		l.io->fini(&l);
+	sl_load_tls_fini(&l);
 	free(l.conns);
 	free(l.meant);
 	free(l.backlog);

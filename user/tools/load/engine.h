@@ -3,6 +3,8 @@
  * The engine decides what is sent when; the I/O below carries bytes and tells what happened.
  *
  *   I/O -> sl_load_connected, sl_load_data, sl_load_closed -> engine -> struct sl_load_io -> I/O
+ *
+ * TLS stands between them, if there is any (tls.h).
  */
 #ifndef SL_TOOLS_LOAD_ENGINE_H
 #define SL_TOOLS_LOAD_ENGINE_H
@@ -13,8 +15,9 @@
 #include "tools/load/reply.h"
 
 struct sl_load;
+struct sl_load_tls;
 
-enum sl_load_conn_state { SL_CONN_CLOSED, SL_CONN_OPENING, SL_CONN_OPEN };
+enum sl_load_conn_state { SL_CONN_CLOSED, SL_CONN_OPENING, SL_CONN_SHAKING, SL_CONN_OPEN };
 
 struct sl_load_conn {
 	struct sl_load *load;
@@ -33,7 +36,11 @@ struct sl_load_conn {
 struct sl_load_io {
 	/* Starts to connect; 0 or -errno. */
 	int (*open)(struct sl_load *l, struct sl_load_conn *c);
-	/* All bytes or none: false when there is no room (called again in the next round). */
+	bool (*has_room)(struct sl_load *l, struct sl_load_conn *c, size_t len);
+	/*
+	 * All bytes or none: false when there is no room (called again in the next round). They stay
+	 * until it has room for more.
+	 */
 	bool (*send)(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes);
 	void (*close)(struct sl_load *l, struct sl_load_conn *c);
 	/* Waits for events at most until then, and reports them. */
@@ -46,6 +53,7 @@ struct sl_load {
 	struct sl_load_result *r;
 	const struct sl_load_io *io;
 	void *io_state;
+	struct sl_load_tls *tls; /* NULL: without */
 	struct sl_load_conn *conns;
 	uint64_t *meant;
 	uint8_t *request; /* one request as bytes, depth times in a row */
@@ -69,6 +77,10 @@ void sl_load_connected(struct sl_load *l, struct sl_load_conn *c);
 void sl_load_data(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes);
 /* The connection is gone; not called after io->close. */
 void sl_load_closed(struct sl_load *l, struct sl_load_conn *c);
+/* TLS: its handshake is over; what a record holds; it is no TLS, or over. */
+void sl_load_opened(struct sl_load *l, struct sl_load_conn *c);
+void sl_load_content(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes);
+void sl_load_broken(struct sl_load *l, struct sl_load_conn *c, enum sl_load_error e);
 /* For datagrams: the oldest request in flight was answered, or will not be (error < CNT). */
 void sl_load_finished(struct sl_load *l, struct sl_load_conn *c, int error);
 

@@ -83,6 +83,12 @@ static bool write_pending(struct sock *s)
 	return true;
 }
 
+static bool sock_has_room(struct sl_load *l, struct sl_load_conn *c, size_t len)
+{
+	(void)len;
+	return !sock_of(l, c)->pending.len;
+}
+
 static bool sock_send(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes)
 {
 	struct sock *s = sock_of(l, c);
@@ -95,9 +101,9 @@ static bool sock_send(struct sl_load *l, struct sl_load_conn *c, struct sl_span 
 		s->due_ns = l->now_ns + l->o->timeout_ns;
 		return send(s->fd, bytes.ptr, bytes.len, MSG_NOSIGNAL) == (ssize_t)bytes.len;
 	}
-	if (s->pending.len)
+	if (!sock_has_room(l, c, bytes.len))
 		return false;
-	s->pending = bytes;     /* requests are all alike: the rest of a burst can be sent later */
+	s->pending = bytes;     /* the rest of a burst is sent later */
 	(void)write_pending(s); /* a broken one is reported by epoll */
 	return true;
 }
@@ -130,7 +136,7 @@ static void read_stream(struct sl_load *l, struct sl_load_conn *c, struct sock *
 {
 	struct sock_io *io = l->io_state;
 
-	while (c->state == SL_CONN_OPEN) {
+	while (c->state != SL_CONN_CLOSED) {
 		ssize_t n = recv(s->fd, io->buf, sizeof(io->buf), 0);
 
 		if (n > 0) {
@@ -213,6 +219,7 @@ static void sock_fini(struct sl_load *l)
 
 static const struct sl_load_io sock_ops = {
 	.open = sock_open,
+	.has_room = sock_has_room,
 	.send = sock_send,
 	.close = sock_close,
 	.poll = sock_poll,

@@ -103,12 +103,16 @@ static int xdp_open(struct sl_load *l, struct sl_load_conn *c)
 	return c->io ? 0 : -errno;
 }
 
-static bool xdp_send(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes)
+static bool xdp_has_room(struct sl_load *l, struct sl_load_conn *c, size_t len)
 {
 	(void)l;
-	if (sl_tcp_send_room(c->io) < bytes.len)
-		return false;
-	return sl_tcp_send(c->io, bytes.ptr, bytes.len) == bytes.len;
+	return sl_tcp_send_room(c->io) >= len;
+}
+
+static bool xdp_send(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes)
+{
+	return xdp_has_room(l, c, bytes.len) &&
+	       sl_tcp_send(c->io, bytes.ptr, bytes.len) == bytes.len;
 }
 
 static void xdp_close(struct sl_load *l, struct sl_load_conn *c)
@@ -173,6 +177,7 @@ static void xdp_fini(struct sl_load *l)
 
 static const struct sl_load_io xdp_ops = {
 	.open = xdp_open,
+	.has_room = xdp_has_room,
 	.send = xdp_send,
 	.close = xdp_close,
 	.poll = xdp_poll,

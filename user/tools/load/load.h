@@ -7,9 +7,10 @@
  *   reply.c    HTTP/1.1 replies, checked as they arrive       no I/O
  *   io_sock.c  kernel sockets and epoll: TCP, or UDP datagrams
  *   io_xdp.c   AF_XDP and the project's own TCP, so that the client does not become the limit
+ *   tls.c      TLS 1.3 between the engine and either of them
  *   report.c   text and JSON
  *
- * One thread. All memory is allocated before the first connection.
+ * One thread. All memory is allocated before the first connection, but for OpenSSL's of handshakes.
  */
 #ifndef SL_TOOLS_LOAD_LOAD_H
 #define SL_TOOLS_LOAD_LOAD_H
@@ -42,6 +43,7 @@ struct sl_load_options {
 	uint64_t duration_ns;
 	uint64_t warmup_ns;    /* not counted */
 	uint64_t timeout_ns;   /* datagrams: given up after that */
+	bool tls;              /* 1.3, whatever certificate the server has */
 	const char *interface; /* AF_XDP on this one; NULL: kernel sockets */
 	uint16_t queue;
 	int cpu; /* -1: not pinned */
