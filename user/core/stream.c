@@ -14,6 +14,7 @@
  */
 #include "core/client.h"
 #include "core/group.h"
+#include "front/grpc/grpc.h"
 
 enum {
 	WAITING_MAX = 64 << 10,
@@ -131,7 +132,7 @@ static bool send_part(struct sl_exchange *x, struct sl_rpc_channel *ch)
 	}
 	sl_store_skip(s, x->core->net->umem, off + part.len);
 	x->part_left = part.rest;
-	x->stream.passed += part.len;
+	x->stream.passed += part.len + (off && x->stream.prefix ? SL_GRPC_PREFIX : 0);
 	x->active_ns = x->core->now_ns;
 	sl_rate_take(x, SL_RATE_IN, part.len);
 	x->core->stats.stream_parts_in++;

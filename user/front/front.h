@@ -166,7 +166,8 @@ struct sl_stream {
 	bool open_ended; /* its body is passed on as it comes, while a reply may come */
 	bool narrow;     /* as little as can be shall come ahead, where the stream has a window */
 	bool awaits; /* 100 (Continue) is not the front's to say before a `ready` that finds this fallen */
-	uint32_t passed; /* bytes of its body for which the front is to make room */
+	uint32_t passed; /* bytes of its body for which the front is to make room; of an open-ended
+			    one with `prefix`, also those in front of each message */
 	/*
 	 * Set by `begin`: it may go on in another protocol, as a reply with status 101 says. Bytes of the
 	 * client are its body from here on, whatever the reply will be; `end` follows.

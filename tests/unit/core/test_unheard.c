@@ -208,3 +208,35 @@ TEST(heads_that_are_not_taken_leave_flights_to_others)
 	ck_assert_uint_eq(other()->id_cnt, 1);
 	ck_assert_uint_eq(bed.core.rpc->out.used, 2);
 }
+
+static void call(uint32_t id)
+{
+	static const uint8_t head[] = "\x83\x86\x04\x02/o\x41\x01x\x0f\x10\x10"
+				      "application/grpc";
+
+	frame(HEADERS, 4, id, head, sizeof(head) - 1);
+}
+
+/* Messages without bytes take no credit of their backend, but each takes a place here. */
+TEST(empty_messages_do_not_open_windows)
+{
+	enum { PREFIX = 5, EMPTY = PIECE / PREFIX * PREFIX };
+	static const uint8_t prefix[PREFIX] = {0, 0, 1, 0, 0};
+	struct sl_rpc_window w = {.bytes = 1 << 20};
+	struct sl_rpc_header h = bed_header(SL_RPC_WINDOW, 1, 1, sizeof(w));
+
+	call(1);
+	frame(DATA, 0, 1, prefix, PREFIX);
+	said_on[1] += PREFIX;
+	for (unsigned i = 0; i < 4; i++)
+		data(1, PIECE);
+	for (unsigned i = 0; i < 2 * WIDE / EMPTY && window(1) >= EMPTY; i++)
+		data(1, EMPTY);
+	ck_assert_uint_lt(window(1), EMPTY);
+	ck_assert_uint_le(said_on[1], FIRST + PIECE + WIDE);
+	/* When they have gone on, there is room again. */
+	w.id = other()->ids[0];
+	ck_assert(bed_message(other(), &h, &w));
+	bed_turns(20);
+	ck_assert_uint_ge(window(1), WIDE / 2);
+}

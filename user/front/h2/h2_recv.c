@@ -146,15 +146,24 @@ static bool message_begins(struct h2_stream *s)
 	return false;
 }
 
+/* What stands before a message that is passed on takes of the window too: the host keeps its length. */
+static void give_prefix(struct h2_stream *s, size_t n)
+{
+	if (s->st->windowed && s->st->open_ended)
+		s->given += (uint32_t)n;
+}
+
 static size_t deliver_messages(struct h2_stream *s, struct sl_span in)
 {
-	size_t len = in.len, n;
+	size_t len = in.len, n, left;
 	struct sl_span data;
 
 	while (!unwanted(s)) {
+		left = in.len;
 		switch (sl_grpc_read(&s->in, &in, &data)) {
-		case SL_GRPC_NEED: return len;
+		case SL_GRPC_NEED: give_prefix(s, left - in.len); return len;
 		case SL_GRPC_BEGIN:
+			give_prefix(s, left - in.len);
 			if (!message_begins(s))
 				return len;
 			break;
