@@ -404,6 +404,32 @@ TEST(parts_of_records_hold_a_share_of_the_frames_only)
 	ck_assert_uint_eq(ends(SL_TLS_END_SLOW_RECORD), BED_CONNS - left);
 }
 
+/* Whoever has most gives way to himself, however long another one waits for the rest of a record. */
+TEST(who_holds_parts_of_many_records_ends_nobody_else_s)
+{
+	static uint8_t wire[SL_TLS_PLAIN_MAX + 64];
+	struct bed_conn *other = bed_accept(0);
+	unsigned left = 0;
+
+	other->peer = (struct sl_addr){.addr = {10, 0, 0, 2}, .family = 4};
+	bed_offer(other, bed_hello, sizeof(bed_hello), true);
+	bed_finish(bed.submitted[--bed.submitted_cnt], other);
+	sl_tls_seal(bed.ciphers, &other->tx, SL_TLS_DATA, wire, 2000);
+	bed_offer(other, wire, 1000, true);
+	for (unsigned i = 1; i < BED_CONNS; i++) {
+		bed_open(i);
+		bed_offer(&bed.conns[i], wire, SL_TLS_HEAD, true);
+		ck_assert_uint_le(bed.tls->held_frames, BED_FRAMES / 8 + 1);
+	}
+	for (unsigned i = 1; i < BED_CONNS; i++)
+		left += !bed.conns[i].ended;
+	ck_assert(!other->ended);
+	ck_assert(bed.conns[1].ended && !bed.conns[BED_CONNS - 1].ended);
+	ck_assert_uint_ge(left, BED_FRAMES / 8 - 1);
+	bed_offer(other, wire + 1000, 2000 + SL_TLS_OVERHEAD - 1000, true);
+	ck_assert_uint_eq(other->got_len, 2000);
+}
+
 /* The frames that leave held somebody else's plaintext before. */
 TEST(what_another_client_said_is_in_nothing_that_leaves)
 {

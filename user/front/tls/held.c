@@ -2,7 +2,7 @@
 /*
  * Bytes that wait for the rest of their record, or for the layer above: frames of the worker, of one
  * connection at most a record's worth and one frame more. All connections together have an eighth of
- * the frames; beyond it, those go that have kept theirs for longest.
+ * the frames; beyond it, of the addresses that have most, those go that have kept theirs for longest.
  */
 #include <string.h>
 
@@ -15,14 +15,42 @@ static struct sl_umem *umem_of(const struct sl_tls_conn *c)
 	return c->tls->cfg.umem;
 }
 
-/* One that waits for its client rather than for us, among the oldest; else the oldest. */
-static struct sl_tls_conn *find_holder(struct sl_tls *t, const struct sl_tls_conn *but)
+static uint32_t frames_of(const struct sl_tls_conn *c)
 {
+	uint32_t n = 0;
+
+	for (const struct sl_frame *f = c->held.head; f; f = f->next)
+		n++;
+	return n;
+}
+
+/* The bucket that has most, without what `but` has. */
+static struct sl_list *heaviest(struct sl_tls *t, struct sl_tls_conn *but)
+{
+	uint32_t own = sl_tls_bucket_of(but), most = 0;
+	struct sl_list *conns = NULL;
+
+	for (uint32_t i = 0; i < SL_TLS_BUCKETS; i++) {
+		uint32_t n = t->holders[i].frames - (i == own ? frames_of(but) : 0);
+
+		if (n <= most)
+			continue;
+		most = n;
+		conns = &t->holders[i].conns;
+	}
+	return conns;
+}
+
+/* One that waits for its client rather than for us, among the oldest; else the oldest. */
+static struct sl_tls_conn *find_holder(struct sl_tls *t, struct sl_tls_conn *but)
+{
+	const struct sl_list *l, *conns = heaviest(t, but);
 	struct sl_tls_conn *oldest = NULL;
-	const struct sl_list *l;
 	unsigned n = 0;
 
-	sl_list_for_each (l, &t->holders) {
+	if (!conns)
+		return NULL;
+	sl_list_for_each (l, conns) {
 		struct sl_tls_conn *c = sl_container_of(l, struct sl_tls_conn, holders);
 
 		if (c == but || c->depth)
@@ -37,6 +65,26 @@ static struct sl_tls_conn *find_holder(struct sl_tls *t, const struct sl_tls_con
 	return oldest;
 }
 
+/* A frame more on its list, or one less. */
+static void count_in(struct sl_tls_conn *c)
+{
+	struct sl_tls *t = c->tls;
+	uint16_t bucket = sl_tls_bucket_of(c);
+
+	t->held_frames++;
+	t->holders[bucket].frames++;
+	if (sl_list_empty(&c->holders))
+		sl_list_add_tail(&t->holders[bucket].conns, &c->holders);
+}
+
+static void count_out(struct sl_tls_conn *c)
+{
+	c->tls->held_frames--;
+	c->tls->holders[sl_tls_bucket_of(c)].frames--;
+	if (!c->held.head)
+		sl_list_del(&c->holders);
+}
+
 static void append(struct sl_tls_conn *c, struct sl_frame *f)
 {
 	struct sl_tls_held *h = &c->held;
@@ -49,9 +97,7 @@ static void append(struct sl_tls_conn *c, struct sl_frame *f)
 		h->head = f;
 	h->tail = f;
 	h->len += f->len;
-	c->tls->held_frames++;
-	if (sl_list_empty(&c->holders))
-		sl_list_add_tail(&c->tls->holders, &c->holders);
+	count_in(c);
 	while (t->held_frames > umem_of(c)->frame_cnt / SHARE) {
 		struct sl_tls_conn *old = find_holder(t, c);
 
@@ -104,11 +150,9 @@ struct sl_frame *sl_tls_held_pop(struct sl_tls_conn *c)
 
 	c->held.head = f->next;
 	c->held.len -= f->len;
-	c->tls->held_frames--;
-	if (!c->held.head) {
+	if (!c->held.head)
 		c->held.tail = NULL;
-		sl_list_del(&c->holders);
-	}
+	count_out(c);
 	return f;
 }
 
@@ -119,9 +163,7 @@ void sl_tls_held_push(struct sl_tls_conn *c, struct sl_frame *f)
 	if (!f->next)
 		c->held.tail = f;
 	c->held.len += f->len;
-	c->tls->held_frames++;
-	if (sl_list_empty(&c->holders))
-		sl_list_add_tail(&c->tls->holders, &c->holders);
+	count_in(c);
 }
 
 void sl_tls_held_drop(struct sl_tls_conn *c, size_t len)

@@ -26,16 +26,18 @@ enum {
 	FEW = 16,                       /* as a browser, or a client that measures, begins */
 };
 
-/* An IPv4 address or an IPv6 /64. */
-static uint16_t bucket_of(const struct sl_tls_conn *c)
+uint16_t sl_tls_bucket_of(struct sl_tls_conn *c)
 {
 	struct sl_conn_info in;
 	uint64_t words[2];
 
+	if (c->bucket)
+		return c->bucket - 1;
 	c->filter.below.ops->info(c->filter.below.self, &in);
 	words[0] = in.peer.family == 4 ? sl_get_be32(in.peer.addr) : sl_get_be64(in.peer.addr);
 	words[1] = in.peer.family;
-	return sl_siphash13_words(&c->tls->key, words, 2) % SL_TLS_BUCKETS;
+	c->bucket = 1 + sl_siphash13_words(&c->tls->key, words, 2) % SL_TLS_BUCKETS;
+	return c->bucket - 1;
 }
 
 static void put_hs(struct sl_tls *t, struct sl_tls_hs *hs)
@@ -88,7 +90,7 @@ void sl_tls_hs_leave(struct sl_tls_conn *c)
 static struct sl_tls_hs *new_hs(struct sl_tls_conn *c)
 {
 	struct sl_tls *t = c->tls;
-	uint16_t bucket = bucket_of(c);
+	uint16_t bucket = sl_tls_bucket_of(c);
 	uint32_t all = t->stats.handshakes, share = t->shares[bucket];
 	struct sl_tls_hs *hs;
 

@@ -400,7 +400,8 @@ struct sl_tls *sl_tls_create(const struct sl_tls_config *cfg)
 
 	if (t) {
 		t->cfg = *cfg;
-		sl_list_init(&t->holders);
+		for (unsigned i = 0; i < SL_TLS_BUCKETS; i++)
+			sl_list_init(&t->holders[i].conns);
 		sl_list_init(&t->shed);
 		sl_list_init(&t->waiting);
 		t->ciphers = sl_tls_ciphers_new();

@@ -52,7 +52,7 @@ struct sl_tls_conn {
 	};
 	struct sl_tls_server *server; /* until it is open; a reference */
 	struct sl_tls_who *who;
-	struct sl_list holders; /* of tls->holders, while `held` is not empty; of tls->shed */
+	struct sl_list holders; /* of its bucket's, while `held` is not empty; of tls->shed */
 	uint64_t shed_ns;
 	uint8_t state; /* enum sl_tls_state */
 	uint8_t quiet;
@@ -63,6 +63,7 @@ struct sl_tls_conn {
 	bool eof;   /* close_notify, behind all that is held */
 	bool gone;  /* freed when `depth` is zero again */
 	bool resumed;
+	uint16_t bucket; /* of its address, and 1; 0: not asked for yet */
 	uint8_t sni_len; /* in `sni`; more: in `who` */
 	char sni[SL_TLS_NAME_INLINE];
 };
@@ -75,14 +76,17 @@ struct sl_tls {
 	/* The record that is being written: content that is not sealed yet, in the frame it leaves in. */
 	struct sl_tls_conn *writer;
 	uint8_t *record;
-	size_t content, room;   /* of it; room: for the whole record */
-	struct sl_list holders; /* connections with `held`, the oldest first */
-	uint32_t held_frames;
+	size_t content, room; /* of it; room: for the whole record */
+	struct {
+		struct sl_list conns; /* those with `held`, the oldest first */
+		uint32_t frames;
+	} holders[SL_TLS_BUCKETS];
+	uint32_t held_frames;   /* of all of them */
 	struct sl_list shed;    /* connections, the oldest first */
 	struct sl_list waiting; /* handshakes of which it is the client's turn, the oldest first */
 	struct sl_tls_server *servers[SL_MAX_LISTENERS];
 	uint32_t queued;
-	struct sl_sipkey key;            /* of `shares` */
+	struct sl_sipkey key;            /* of buckets */
 	uint16_t shares[SL_TLS_BUCKETS]; /* handshakes of each bucket of addresses */
 	struct sl_tls_stats stats;
 };
@@ -108,7 +112,10 @@ bool sl_tls_leave(struct sl_tls_conn *c);
 uint8_t sl_tls_alert_of(enum sl_tls_end why);
 enum sl_tls_end sl_tls_end_of(uint8_t alert);
 
-/* hs.c: bytes of the handshake are in `held`. */
+/* hs.c */
+/* Of an IPv4 address or an IPv6 /64; not before a header in front of the handshake has said which. */
+uint16_t sl_tls_bucket_of(struct sl_tls_conn *c);
+/* Bytes of the handshake are in `held`. */
 void sl_tls_hello(struct sl_tls_conn *c);
 /* The connection goes, whoever has its handshake. */
 void sl_tls_hs_leave(struct sl_tls_conn *c);
