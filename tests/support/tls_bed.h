@@ -277,8 +277,11 @@ static inline struct sl_tls_server *bed_server(void)
 {
 	char cert[] = "/tmp/sl-tls-cert-XXXXXX", key[] = "/tmp/sl-tls-key-XXXXXX";
 	struct sl_cfg_file files[2] = {{cert, 1}, {key, 1}};
-	struct sl_cfg_tls cfg = {
-		.certificates = &files[0], .keys = &files[1], .certificate_cnt = 1, .key_cnt = 1};
+	struct sl_cfg_tls cfg = {.handshake_threads = 1,
+				 .certificates = &files[0],
+				 .keys = &files[1],
+				 .certificate_cnt = 1,
+				 .key_cnt = 1};
 	struct conf_mistakes mistakes = {.file = "bed"};
 	struct sl_tls_tickets *own = sl_tls_tickets_new();
 	struct sl_tls_server *s;

@@ -15,6 +15,7 @@
 
 static SSL_CTX *talk_ctx;
 static SSL_SESSION *talk_session; /* the last that a server gave */
+static unsigned talk_tickets;     /* how many */
 static uint64_t talk_hold_ns;     /* how long a step waits for its thread */
 
 static inline int talk_keep(SSL *ssl, SSL_SESSION *s)
@@ -22,6 +23,7 @@ static inline int talk_keep(SSL *ssl, SSL_SESSION *s)
 	(void)ssl;
 	SSL_SESSION_free(talk_session);
 	talk_session = s;
+	talk_tickets++;
 	return 1;
 }
 
@@ -29,6 +31,7 @@ static inline void talk_start(void)
 {
 	bed_start();
 	talk_hold_ns = 0;
+	talk_tickets = 0;
 	talk_ctx = SSL_CTX_new(TLS_client_method());
 	ck_assert_ptr_nonnull(talk_ctx);
 	SSL_CTX_set_session_cache_mode(talk_ctx,

@@ -264,7 +264,8 @@ const struct conf_key conf_keys[] = {
 		    "gateways that share clients; none: the gateway's own, a new one every hour"),
 	TLS("handshake_threads", conf_uint, false, handshake_threads, 1,
 	    SL_CFG_MAX_HANDSHAKE_THREADS, "1", .restart = true,
-	    .help = "threads for handshakes; all listeners share as many as the one that wants most"),
+	    .help = "threads that make its handshakes; the gateway has as many as the listener that "
+		"wants most"),
 
 	POOL("max_queue", conf_uint, max_queue, 1, 1000000, "4096",
 	     .help = "requests waiting in each worker; above it 503"),

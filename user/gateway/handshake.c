@@ -73,13 +73,14 @@ static bool submit(void *arg, struct sl_tls_hs *hs)
 {
 	struct port *p = arg;
 	struct sl_handshakers *all = p->all;
+	unsigned cnt = sl_tls_server_threads(hs->server);
 	struct thread *t;
 	uint64_t one = 1;
 
 	if (!all->running)
 		return false;
 	if (!hs->begun && !hs->ssl)
-		hs->thread = (uint8_t)(p->next++ % all->thread_cnt);
+		hs->thread = (uint8_t)(p->next++ % (cnt < all->thread_cnt ? cnt : all->thread_cnt));
 	t = &all->threads[hs->thread];
 	if (!put(t->in[p->worker], hs))
 		return false;

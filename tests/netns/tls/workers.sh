@@ -11,6 +11,7 @@ gateway <<EOC
 interface $GIF { queues = {0, 1} }
 workers { count = 2 }
 listener safe { address = "$V4" port = 8443 tls { certificate = "$D/a.pem" key = "$D/a.key" handshake_threads = 2 } }
+listener single { address = "$V4" port = 8444 tls { certificate = "$D/a.pem" key = "$D/a.key" } }
 route "/" { reply = 200 body = "hello\n" }
 EOC
 of() { metric "sluice_tls_$2{worker=\"$1\"}"; } # WORKER NAME
@@ -50,6 +51,13 @@ check "without a handshake nothing waits" eval 'cl curl -sk --max-time 10 http:/
 for t in 0 1; do
 	check "thread $t had some of them" is "$(spent $t)" -gt "${at_first[$t]}"
 done
+
+# A listener keeps to as many threads as it was given, though there are more.
+seen=("$(spent 0)" "$(spent 1)")
+twenty() { for _ in {1..20}; do cl curl -sfk --max-time 10 "https://$V4:8444/" >/dev/null || return 1; done; }
+check "20 handshakes at a listener with one thread" twenty
+check "are thread 0's" is "$(spent 0)" -gt "${seen[0]}"
+check "and not thread 1's" is "$(spent 1)" -eq "${seen[1]}"
 
 # The flight of a client, all of it: ClientHello with a ticket, Finished, the request. A second server random makes other keys.
 answered=$(metric sluice_requests_total)

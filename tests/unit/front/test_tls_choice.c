@@ -67,7 +67,8 @@ FIXTURE_ONCE(make_all, drop_all)
 static void start(void)
 {
 	struct sl_cfg_file files[2][CERTS];
-	struct sl_cfg_tls cfg = {.certificates = files[0],
+	struct sl_cfg_tls cfg = {.handshake_threads = 1,
+				 .certificates = files[0],
 				 .keys = files[1],
 				 .certificate_cnt = CERTS,
 				 .key_cnt = CERTS};

@@ -51,8 +51,11 @@ static void write_keys(const char *letters)
 /* A gateway of its own, or one that has the keys of the file. */
 static struct sl_tls_server *gateway(bool of_file)
 {
-	struct sl_cfg_tls cfg = {
-		.certificates = &files[0], .keys = &files[1], .certificate_cnt = 1, .key_cnt = 1};
+	struct sl_cfg_tls cfg = {.handshake_threads = 1,
+				 .certificates = &files[0],
+				 .keys = &files[1],
+				 .certificate_cnt = 1,
+				 .key_cnt = 1};
 	struct conf_mistakes mistakes = {.file = "test"};
 	struct sl_tls_tickets *own = sl_tls_tickets_new();
 	struct sl_tls_server *s;
@@ -100,8 +103,11 @@ static void pass_s(unsigned seconds)
 
 TEST(a_ticket_of_one_worker_is_good_at_another_and_after_a_reload)
 {
-	struct sl_cfg_tls tls = {
-		.certificates = &files[0], .keys = &files[1], .certificate_cnt = 1, .key_cnt = 1};
+	struct sl_cfg_tls tls = {.handshake_threads = 1,
+				 .certificates = &files[0],
+				 .keys = &files[1],
+				 .certificate_cnt = 1,
+				 .key_cnt = 1};
 	struct sl_cfg_listener listener = {.tls = &tls};
 	struct sl_config cfg = {.listeners = &listener, .listener_cnt = 1};
 	struct sl_err err = SL_ERR(256);
@@ -156,6 +162,15 @@ TEST(the_first_key_of_a_file_seals_and_the_others_open)
 	ck_assert(resumes(0));
 	pass_s(100 * HOUR_S);
 	ck_assert(resumes(0)); /* those of a file do not rotate */
+}
+
+TEST(a_handshake_gives_one_ticket)
+{
+	serve_with(gateway(false));
+	ck_assert(!resumes(0));
+	ck_assert_uint_eq(talk_tickets, 1);
+	ck_assert(resumes(0));
+	ck_assert_uint_eq(talk_tickets, 2);
 }
 
 TEST(own_keys_last_for_the_hour_and_the_one_behind_it)

@@ -119,7 +119,8 @@ FIXTURE(set_up, tear_down)
 static void ask_for(enum sl_client_cert how)
 {
 	struct sl_cfg_file files[3] = {{pem, 1}, {key, 1}, {ca, 1}};
-	struct sl_cfg_tls cfg = {.certificates = &files[0],
+	struct sl_cfg_tls cfg = {.handshake_threads = 1,
+				 .certificates = &files[0],
 				 .keys = &files[1],
 				 .certificate_cnt = 1,
 				 .key_cnt = 1,

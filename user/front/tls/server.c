@@ -20,7 +20,7 @@ static const uint8_t alpn_h2[] = {2, 'h', '2'};
 static const uint8_t alpn_all[] = {2, 'h', '2', 8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
 
 struct group {
-	SSL_CTX *ctx;
+	SSL_CTX **ctxs;                 /* one for each thread */
 	const struct sl_tls_cert *cert; /* the first of it, whose names it has */
 };
 
@@ -29,7 +29,7 @@ struct sl_tls_server {
 	struct sl_tls_tickets *tickets;
 	struct sl_tls_cert **certs; /* NULL behind the last */
 	X509 **leaves;              /* as `certs` */
-	unsigned cert_cnt, group_cnt;
+	unsigned cert_cnt, group_cnt, thread_cnt;
 	struct group *groups;
 };
 
@@ -73,7 +73,7 @@ static int choose_group(SSL *ssl, int *alert, void *arg)
 	struct sl_tls_hs *hs = hs_of(ssl);
 	const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
 	size_t len = name ? strlen(name) : 0;
-	const struct group *g;
+	SSL_CTX *ctx;
 
 	(void)alert, (void)arg;
 	if (len && name[len - 1] == '.')
@@ -81,9 +81,9 @@ static int choose_group(SSL *ssl, int *alert, void *arg)
 	hs->sni_len = (uint16_t)(len < SL_TLS_NAME_MAX ? len : 0);
 	for (size_t i = 0; i < hs->sni_len; i++)
 		hs->sni[i] = (char)sl_ascii_lower((uint8_t)name[i]);
-	g = find_group(hs->server, sl_span_of(hs->sni, hs->sni_len));
-	if (g->ctx != SSL_get_SSL_CTX(ssl))
-		SSL_set_SSL_CTX(ssl, g->ctx);
+	ctx = find_group(hs->server, sl_span_of(hs->sni, hs->sni_len))->ctxs[hs->thread];
+	if (ctx != SSL_get_SSL_CTX(ssl))
+		SSL_set_SSL_CTX(ssl, ctx);
 	return hs->sni_len ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_NOACK;
 }
 
@@ -92,7 +92,11 @@ static uint8_t nibble(char c)
 	return (uint8_t)(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
 }
 
-/* "LABEL client-random secret", in hexadecimal. */
+/*
+ * "LABEL client-random secret", in hexadecimal. To write that takes OpenSSL a twelfth of a handshake,
+ * so it is asked for one of five: the secrets of application data follow a Finished, the server's and
+ * the client's.
+ */
 static void take_secret(const SSL *ssl, const char *line)
 {
 	struct sl_tls_hs *hs = hs_of(ssl);
@@ -105,6 +109,17 @@ static void take_secret(const SSL *ssl, const char *line)
 		dir = &hs->tx;
 	for (size_t i = 0; dir && i < SL_TLS_SECRET_MAX && hex[2 * i]; i++)
 		dir->secret[i] = (uint8_t)(nibble(hex[2 * i]) << 4 | nibble(hex[2 * i + 1]));
+	if (dir)
+		SSL_CTX_set_keylog_callback(SSL_get_SSL_CTX(ssl), NULL);
+}
+
+/* A message of the handshake that was sent, or has come and was not looked at yet. */
+static void note_message(int sent, int version, int type, const void *bytes, size_t len, SSL *ssl,
+			 void *arg)
+{
+	(void)sent, (void)version, (void)arg;
+	if (type == SSL3_RT_HANDSHAKE && len && *(const uint8_t *)bytes == SSL3_MT_FINISHED)
+		SSL_CTX_set_keylog_callback(SSL_get_SSL_CTX(ssl), take_secret);
 }
 
 static void note_alert(const SSL *ssl, int where, int ret)
@@ -246,7 +261,7 @@ static enum sl_tls_step step(struct sl_tls_hs *hs)
 	if (!hs->ssl) {
 		BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
 
-		hs->ssl = SSL_new(hs->server->groups[0].ctx);
+		hs->ssl = SSL_new(hs->server->groups[0].ctxs[hs->thread]);
 		if (!hs->ssl || !in || !out) {
 			BIO_free(in);
 			BIO_free(out);
@@ -349,9 +364,10 @@ static SSL_CTX *make_ctx(const struct sl_cfg_tls *cfg, STACK_OF(X509) * cas)
 	SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_max_early_data(ctx, 0);
+	SSL_CTX_set_num_tickets(ctx, 1); /* OpenSSL's two: a twentieth of a handshake more */
 	SSL_CTX_set_alpn_select_cb(ctx, choose_alpn, NULL);
 	SSL_CTX_set_tlsext_servername_callback(ctx, choose_group);
-	SSL_CTX_set_keylog_callback(ctx, take_secret);
+	SSL_CTX_set_msg_callback(ctx, note_message);
 	SSL_CTX_set_info_callback(ctx, note_alert);
 	SSL_CTX_set_tlsext_ticket_key_evp_cb(ctx, use_ticket);
 	if (SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) &&
@@ -371,23 +387,37 @@ static bool same_names(const struct sl_tls_cert *a, const struct sl_tls_cert *b)
 	return same;
 }
 
+static bool add_group(struct sl_tls_server *s, const struct sl_tls_cert *cert,
+		      const struct sl_cfg_tls *cfg, STACK_OF(X509) * cas)
+{
+	struct group *g = &s->groups[s->group_cnt];
+	bool ok;
+
+	*g = (struct group){calloc(s->thread_cnt, sizeof(*g->ctxs)), cert};
+	ok = g->ctxs;
+	s->group_cnt += ok;
+	for (unsigned i = 0; ok && i < s->thread_cnt; i++)
+		ok = (g->ctxs[i] = make_ctx(cfg, cas));
+	return ok;
+}
+
 /* Into the group of its names, which may be a new one. */
 static bool add_pair(struct sl_tls_server *s, const struct sl_tls_pair *p,
 		     const struct sl_cfg_tls *cfg, STACK_OF(X509) * cas)
 {
 	unsigned i = 0;
+	bool ok = true;
 
 	while (i < s->group_cnt && !same_names(s->groups[i].cert, p->cert))
 		i++;
-	if (i == s->group_cnt) {
-		s->groups[i] = (struct group){make_ctx(cfg, cas), p->cert};
-		if (!s->groups[i].ctx)
-			return false;
-		s->group_cnt++;
-	}
+	if (i == s->group_cnt && !add_group(s, p->cert, cfg, cas))
+		return false;
 	s->certs[s->cert_cnt] = sl_tls_cert_get(p->cert);
 	s->leaves[s->cert_cnt++] = p->leaf;
-	return SSL_CTX_use_cert_and_key(s->groups[i].ctx, p->leaf, p->key, p->chain, 1) == 1;
+	for (unsigned t = 0; ok && t < s->thread_cnt; t++)
+		ok = SSL_CTX_use_cert_and_key(s->groups[i].ctxs[t], p->leaf, p->key, p->chain, 1) ==
+		     1;
+	return ok;
 }
 
 static bool fill(struct sl_tls_server *s, const struct sl_cfg_tls *cfg, STACK_OF(X509) * cas,
@@ -424,6 +454,7 @@ struct sl_tls_server *sl_tls_server_new(const struct sl_cfg_tls *cfg, struct sl_
 	if (!s)
 		return NULL;
 	s->refs = 1;
+	s->thread_cnt = cfg->handshake_threads;
 	s->certs = calloc(cfg->certificate_cnt + 1, sizeof(struct sl_tls_cert *));
 	s->leaves = calloc(cfg->certificate_cnt + 1, sizeof(X509 *));
 	s->groups = calloc(cfg->certificate_cnt + 1, sizeof(*s->groups));
@@ -456,8 +487,11 @@ void sl_tls_server_put(struct sl_tls_server *s)
 {
 	if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
 		return;
-	for (unsigned i = 0; i < s->group_cnt; i++)
-		SSL_CTX_free(s->groups[i].ctx);
+	for (unsigned i = 0; i < s->group_cnt; i++) {
+		for (unsigned t = 0; t < s->thread_cnt; t++)
+			SSL_CTX_free(s->groups[i].ctxs[t]);
+		free(s->groups[i].ctxs);
+	}
 	for (unsigned i = 0; i < s->cert_cnt; i++)
 		sl_tls_cert_put(s->certs[i]);
 	sl_tls_tickets_put(s->tickets);
@@ -465,6 +499,11 @@ void sl_tls_server_put(struct sl_tls_server *s)
 	free(s->leaves);
 	free(s->certs);
 	free(s);
+}
+
+unsigned sl_tls_server_threads(const struct sl_tls_server *s)
+{
+	return s->thread_cnt;
 }
 
 const struct sl_tls_cert *sl_tls_server_cert(const struct sl_tls_server *s, unsigned i)

@@ -48,7 +48,7 @@ struct sl_tls_hs {
 	bool begun;                    /* not its first step */
 	bool few;                      /* its address has few of them */
 	bool resumed, h2;
-	uint8_t thread;  /* which has its SSL */
+	uint8_t thread;  /* which has its SSL, below sl_tls_server_threads() */
 	uint8_t worker;  /* the thread's: whom to give it back */
 	uint16_t bucket; /* the worker's: of the client's address */
 	uint32_t in_len, in_used, out_len;
@@ -74,6 +74,8 @@ struct sl_tls_server *sl_tls_server_new(const struct sl_cfg_tls *cfg, struct sl_
 struct sl_tls_server *sl_tls_server_get(struct sl_tls_server *s);
 void sl_tls_server_put(struct sl_tls_server *s);
 
+/* How many threads may have its handshakes: what OpenSSL keeps for all of them, each has for itself. */
+unsigned sl_tls_server_threads(const struct sl_tls_server *s);
 /* Its certificates, in the order of the file; NULL behind the last. */
 const struct sl_tls_cert *sl_tls_server_cert(const struct sl_tls_server *s, unsigned i);
 struct sl_tls_tickets *sl_tls_server_tickets(struct sl_tls_server *s);
