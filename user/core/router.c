@@ -7,7 +7,8 @@
 
 enum {
 	PREFIX_MAX = 1024, /* bytes, as config checks */
-	LABELS_MAX = 127,  /* of a host name, RFC 1035: so many suffixes can be asked for at most */
+	HOST_MAX = 253,    /* bytes of a host name, RFC 1035, and of any that a route has */
+	LABELS_MAX = 127,  /* of it: so many suffixes can be asked for at most */
 	NO_HOST = 0,       /* of places of routes that have none */
 };
 
@@ -139,10 +140,11 @@ static const struct place *find_wildcard(const struct sl_router *r, struct sl_sp
 
 static const struct place *find_place(const struct sl_router *r, const struct sl_request *rq)
 {
+	struct sl_span name = sl_router_host(rq->authority);
 	const struct place *p = NULL;
 
-	if (r->host_cnt) {
-		struct sl_span name = sl_router_host(rq->authority);
+	/* Each suffix is hashed to its end: what is no name would cost the square of its length. */
+	if (r->host_cnt && name.len <= HOST_MAX) {
 		const struct host *h = probe_host(r, name, false);
 
 		p = h->name ? find_prefix(r, h->number, rq->path) : NULL;

@@ -149,6 +149,21 @@ TEST(hosts_are_compared_without_case_port_and_trailing_dot)
 	ck_assert_uint_eq(at("api.example.com..", "/"), 0);
 }
 
+/* Each label of what a client says costs a look at all that is behind it. */
+TEST(what_is_too_long_for_a_name_is_no_host)
+{
+	char host[255];
+	size_t len;
+
+	make("route / { reply = 200 }\nroute / { reply = 202 host = \"*.example.com\" }\n");
+	for (len = 253; len <= 254; len++) {
+		memset(host, 'a', sizeof(host));
+		memcpy(host + len - 12, ".example.com", 13);
+		ck_assert_uint_eq(at(host, "/"), len == 253 ? 202 : 200);
+	}
+	ck_assert_uint_eq(at("a.example.com", "/"), 202);
+}
+
 TEST(a_host_without_the_path_leaves_it_to_the_next)
 {
 	make("route /x { reply = 201 host = a.example.com }\n"
