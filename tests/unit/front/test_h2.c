@@ -511,3 +511,43 @@ TEST(an_address_leaves_connections_to_others)
 	for (unsigned i = 1; i < 4; i++)
 		m->ops->close(others[i], &m->env);
 }
+
+/* Who does not read has what waits for him kept: also of streams that are refused. */
+static void fill_memory(uint32_t streams)
+{
+	char text[64];
+
+	talk("");
+	m->room = 0;
+	for (uint32_t i = 0; i < streams && !m->closed; i++) {
+		snprintf(text, sizeof(text), "-HEADERS 5 %x @get", 2 * i + 1);
+		talk(text);
+	}
+}
+
+TEST(an_address_leaves_memory_to_others)
+{
+	enum { CONNS = 20, STREAMS = 4000 };
+	uint64_t others[CONNS][SL_FRONT_STATE_SIZE / 8];
+	struct sl_h2_config cfg;
+
+	sl_h2_config_default(&cfg);
+	cfg.max_connections = 2 * CONNS;
+	cfg.memory = 8 << 20;
+	sl_h2_env_destroy(h2env);
+	m->env.h2 = h2env = sl_h2_env_create(&cfg, &m->limits);
+	m->limits.max_streams = 10;
+	m->limits.address_connections = 0.5;
+	for (unsigned i = 0; i < CONNS; i++) {
+		mock_open(m);
+		fill_memory(STREAMS);
+		leave_open(others[i]);
+	}
+	m->source = 1;
+	mock_open(m);
+	talk("HEADERS 5 1 @get");
+	ck_frames("HEADERS 1; DATA 1 2 end");
+	ck_sound();
+	for (unsigned i = 0; i < CONNS; i++)
+		m->ops->close(others[i], &m->env);
+}

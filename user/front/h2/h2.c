@@ -241,6 +241,21 @@ static int start_session(struct h2_conn *c)
 						     (int32_t)cfg->conn_window);
 }
 
+/* Its address has no more of the memory than of the connections, and enough for one. */
+static void open_budget(struct h2_conn *c)
+{
+	struct sl_h2_env *e = c->env;
+	double share = e->limits->address_connections;
+
+	sl_h2_budget_init(&c->budget, &e->mem, e->cfg.conn_memory);
+	if (share >= 1)
+		return;
+	c->budget.of_source = &e->memory_of[c->source];
+	c->budget.source_max = (uint64_t)(share * (double)e->cfg.memory);
+	if (c->budget.source_max < c->budget.max)
+		c->budget.source_max = c->budget.max;
+}
+
 static void conn_free(struct h2_conn *c)
 {
 	nghttp2_session_del(c->session);
@@ -265,7 +280,7 @@ static void conn_open(void *state, const struct sl_front_env *env, void *host, u
 		sl_list_init(&c->streams);
 		sl_list_init(&c->ended);
 		sl_h2_guard_open(c);
-		sl_h2_budget_init(&c->budget, &e->mem, e->cfg.conn_memory);
+		open_budget(c);
 		if (start_session(c)) {
 			conn_free(c);
 			c = NULL;

@@ -36,7 +36,8 @@ struct sl_h2_env {
 	struct sl_pool calls;          /* struct h2_call, of those that may last for ever */
 	uint16_t calls_of[H2_SOURCES]; /* how many of them are whose */
 	uint32_t conns_of[H2_SOURCES], streams_of[H2_SOURCES];
-	struct sl_list watches; /* of them, those who want to hear about a change */
+	uint64_t memory_of[H2_SOURCES]; /* bytes of `mem` */
+	struct sl_list watches;         /* of them, those who want to hear about a change */
 	struct sl_h2_mem mem;
 	nghttp2_session_callbacks *callbacks;
 	nghttp2_option *option;
@@ -116,7 +117,7 @@ struct h2_conn {
 	uint8_t continuations;
 	uint16_t watches;  /* health watches that are open, and their request is whole */
 	uint16_t watching; /* all of them */
-	uint16_t source;   /* place in env->calls_of, conns_of, streams_of */
+	uint16_t source;   /* place in env->calls_of, conns_of, streams_of, memory_of */
 	uint32_t taken;    /* bytes of replies, of all streams, by windows that let them */
 };
 

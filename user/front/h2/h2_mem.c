@@ -127,6 +127,8 @@ void *sl_h2_alloc(struct sl_h2_budget *b, size_t size)
 
 	if (class < 0 || b->used + sizes[class] > b->max)
 		return NULL;
+	if (b->of_source && *b->of_source + sizes[class] > b->source_max)
+		return NULL;
 	s = m->partial[class] ? m->partial[class] : new_slab(m, class);
 	if (!s)
 		return NULL;
@@ -142,6 +144,8 @@ void *sl_h2_alloc(struct sl_h2_budget *b, size_t size)
 		unlist_partial(m, s);
 	b->used += s->size;
 	m->used += s->size;
+	if (b->of_source)
+		*b->of_source += s->size;
 	return p;
 }
 
@@ -167,6 +171,8 @@ void sl_h2_free(struct sl_h2_budget *b, void *ptr)
 	s->used--;
 	b->used -= s->size;
 	m->used -= s->size;
+	if (b->of_source)
+		*b->of_source -= s->size;
 	if (s->used) {
 		if (!s->listed)
 			list_partial(m, s);

@@ -5,8 +5,8 @@
  *   region  [ slab | slab | slab | ... never used: no memory behind it ]
  *   slab    [ head | obj | obj | ... ]   of one class while any object of it is in use
  *
- * Bounded twice: the region bounds all connections together, a budget bounds each. What exceeds
- * either gets NULL, and its connection ends. One thread.
+ * Bounded three times: the region bounds all connections together, a budget bounds each, and those of
+ * one source together. What exceeds any of these gets NULL, and its connection ends. One thread.
  */
 #ifndef SL_FRONT_H2_MEM_H
 #define SL_FRONT_H2_MEM_H
@@ -29,11 +29,13 @@ struct sl_h2_mem {
 	uint64_t used;                                 /* bytes, as classes have them */
 };
 
-/* One connection's share. `mem` is what nghttp2 is given. */
+/* One connection's share, and its source's. `mem` is what nghttp2 is given. */
 struct sl_h2_budget {
 	nghttp2_mem mem;
 	struct sl_h2_mem *from;
 	size_t used, max;
+	uint64_t *of_source; /* bytes that all of its connections have; NULL: not counted */
+	uint64_t source_max;
 };
 
 /* 0 or -errno. */
