@@ -58,9 +58,15 @@ static uint32_t window(uint32_t id)
 static void set_up_h2(void)
 {
 	static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+	static const char *protocols[] = {"websocket"};
 
 	set_up();
 	stream();
+	for (uint32_t i = 0; i < bed.cfg->route_cnt; i++) {
+		bed.cfg->routes[i].upgrades = protocols;
+		bed.cfg->routes[i].upgrade_cnt = 1;
+	}
+	bed.core.limits.upgrades = true;
 	memset(said_on, 0, sizeof(said_on));
 	bed_say(0, preface, sizeof(preface) - 1);
 	frame(4, 0, 0, NULL, 0);
@@ -239,4 +245,26 @@ TEST(empty_messages_do_not_open_windows)
 	ck_assert(bed_message(other(), &h, &w));
 	bed_turns(20);
 	ck_assert_uint_ge(window(1), WIDE / 2);
+}
+
+/* Before its backend agrees, and afterwards as far as it reads. */
+TEST_EACH(an_upgrade_that_nobody_reads_stops_no_other_stream, 2)
+{
+	static const uint8_t head[] = "\x02\x07"
+				      "CONNECT\x86\x04\x02/o\x41\x01x\0\x09:protocol\x09websocket";
+	static const uint8_t switching[] = {SL_META_STATUS, 0, 2, 0, 101, 0};
+	unsigned asked;
+
+	frame(HEADERS, 4, 1, head, sizeof(head) - 1);
+	ck_assert_uint_eq(other()->id_cnt, 1);
+	if (_i)
+		reply_with(other()->ids[0], SL_ENTRY_MORE, sl_span_of(switching, sizeof(switching)),
+			   "");
+	for (unsigned i = 0; i < 2 * WIDE / PIECE && window(1) >= PIECE; i++)
+		data(1, PIECE);
+	ck_assert_uint_lt(window(1), PIECE);
+	asked = other()->id_cnt;
+	post(3);
+	data(3, 10);
+	ck_assert_uint_eq(other()->id_cnt, asked + 1);
 }

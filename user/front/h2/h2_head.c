@@ -316,7 +316,7 @@ static void begin(struct parse *p, struct h2_stream *s)
 	st->own = s;
 	st->trailers = true;
 	st->prefix = s->flags & ST_GRPC ? sl_grpc_prefix : NULL;
-	st->windowed = !rq->end;
+	st->windowed = !rq->end || st->upgrade;
 	s->st = st;
 	s->flags &= (uint16_t)~ST_LOCAL;
 	if ((s->flags & (ST_GRPC | ST_RX_OVER)) == (ST_GRPC | ST_RX_OVER))
