@@ -240,8 +240,8 @@ static void open_conn(struct sl_tls_conn *c, struct sl_tls_hs *hs)
 	/* Below, more may have been held back: that is offered when this is used up. */
 	sl_tls_enter(c);
 	sl_tls_pump(c);
-	if (sl_tls_leave(c) && c->state == SL_TLS_OPEN && !c->paused)
-		c->filter.below.ops->resume(c->filter.below.self);
+	if (sl_tls_leave(c))
+		sl_tls_go_on(c);
 }
 
 void sl_tls_result(struct sl_tls *t, struct sl_tls_hs *hs)
@@ -279,6 +279,6 @@ void sl_tls_result(struct sl_tls *t, struct sl_tls_hs *hs)
 	sl_tls_enter(c);
 	if (c->held.len)
 		sl_tls_hello(c);
-	if (sl_tls_leave(c) && c->state == SL_TLS_HELLO)
-		c->filter.below.ops->resume(c->filter.below.self);
+	if (sl_tls_leave(c))
+		sl_tls_go_on(c);
 }

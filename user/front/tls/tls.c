@@ -166,17 +166,36 @@ static size_t below_input(void *user, struct sl_chunk *chunk)
 	return len;
 }
 
+/* Bytes are here that nobody has looked at: one of them may say that they are all. */
+static bool waits(const struct sl_tls_conn *c)
+{
+	if (c->state == SL_TLS_AWAY)
+		return c->held.len > c->hs->in_len;
+	return c->state == SL_TLS_OPEN && c->paused;
+}
+
 /* Without close_notify nobody knows whether that was all: RFC 8446 6.1. */
 static void below_eof(void *user)
 {
 	struct sl_tls_conn *c = user;
 
+	c->fin = true;
+	if (waits(c))
+		return;
 	if (c->state == SL_TLS_OPEN && !c->eof)
 		sl_tls_break(c, SL_TLS_END_TRUNCATED);
 	else if (c->state == SL_TLS_SHED)
 		reset(c);
 	else if (c->state == SL_TLS_HELLO || c->state == SL_TLS_AWAY)
 		sl_tls_end(c, SL_TLS_END_GONE);
+}
+
+void sl_tls_go_on(struct sl_tls_conn *c)
+{
+	if (c->fin && !waits(c))
+		below_eof(c);
+	else if (c->state == SL_TLS_HELLO || (c->state == SL_TLS_OPEN && !c->paused))
+		c->filter.below.ops->resume(c->filter.below.self);
 }
 
 static void below_writable(void *user)
@@ -265,8 +284,8 @@ static void up_resume(void *self)
 	sl_tls_enter(c);
 	if (c->held.len)
 		sl_tls_pump(c);
-	if (sl_tls_leave(c) && c->state == SL_TLS_OPEN && !c->paused)
-		c->filter.below.ops->resume(c->filter.below.self);
+	if (sl_tls_leave(c))
+		sl_tls_go_on(c);
 }
 
 static void up_close(void *self)

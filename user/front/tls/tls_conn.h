@@ -61,6 +61,7 @@ struct sl_tls_conn {
 	bool update_due;
 	bool again; /* `resume` was called from within its input */
 	bool eof;   /* close_notify, behind all that is held */
+	bool fin;   /* the transport has no more, behind all that is held */
 	bool gone;  /* freed when `depth` is zero again */
 	bool resumed;
 	uint16_t bucket; /* of its address, and 1; 0: not asked for yet */
@@ -109,6 +110,8 @@ static inline void sl_tls_enter(struct sl_tls_conn *c)
 	c->depth++;
 }
 bool sl_tls_leave(struct sl_tls_conn *c);
+/* What was held has been looked at: more may come from below, or its end counts now. */
+void sl_tls_go_on(struct sl_tls_conn *c);
 uint8_t sl_tls_alert_of(enum sl_tls_end why);
 enum sl_tls_end sl_tls_end_of(uint8_t alert);
 
