@@ -496,7 +496,7 @@ static const char bed_config[] =
 	" backend b { endpoint = \"shm:///b\" } }\n"
 	"pool other { batch { bound = 10s max_size = 16 } backend o { endpoint = \"shm:///o\" } }\n"
 	"route \"/e\" { pool = echo idempotent = yes }\n"
-	"route \"/o\" { pool = other }\n"
+	"route \"/o\" { pool = other datagram_service = 7 }\n"
 	"route \"/z\" { reply = 410 body = \"it was here\\n\" }\n";
 
 static inline void bed_begin(void)

@@ -222,7 +222,7 @@ bool sl_stream_take(struct sl_exchange *x, struct sl_chunk *chunk)
 
 	trust(x);
 	x->stream.narrow = is_narrow(x);
-	if (!x->stream.windowed)
+	if (!x->stream.windowed && x->client->conn) /* datagrams have none */
 		(void)sl_tcp_narrow(sl_client_tcp(x->client), x->stream.narrow);
 	/* Where messages are not told apart, each piece that comes is one. */
 	if (x->message_left)
