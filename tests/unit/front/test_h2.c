@@ -348,6 +348,24 @@ TEST(a_drained_connection_finishes_what_it_has_taken)
 	ck_sound();
 }
 
+/* Who says nothing of the first notice is not served for ever. */
+TEST(a_drained_connection_ends_though_nobody_answers_its_ping)
+{
+	mock_open(m);
+	talk("HEADERS 5 1 @get");
+	mock_drain(m);
+	m->out_len = 0;
+	m->now_ns += 1000000000;
+	talk("-HEADERS 5 3 @get");
+	ck_frames("HEADERS 3; DATA 3 2 end");
+	ck_assert_uint_eq(m->closed, 0);
+	m->now_ns += 10000000000;
+	talk("-HEADERS 5 5 @get");
+	ck_frames("GOAWAY 0; HEADERS 5; DATA 5 2 end");
+	ck_assert_uint_eq(m->closed, 1);
+	ck_sound();
+}
+
 TEST(answers_go_out_after_the_clients_end)
 {
 	mock_open(m);

@@ -416,6 +416,7 @@ static void drain(void *state, const struct sl_front_env *env)
 	if (!c || (c->flags & (H2_DRAIN | H2_FAILED | H2_CLOSED)))
 		return;
 	c->flags |= H2_DRAIN;
+	c->drain_ns = *c->front->now_ns;
 	sl_list_for_each (l, &c->streams) {
 		struct h2_stream *s = sl_container_of(l, struct h2_stream, link);
 

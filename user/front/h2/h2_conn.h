@@ -108,6 +108,7 @@ struct h2_conn {
 	struct h2_stream *stuck; /* its body bytes were not taken: the next ones to come are its */
 	size_t stuck_len;
 	struct h2_head head;
+	uint64_t drain_ns;       /* when the first GOAWAY was sent */
 	struct h2_bucket resets; /* streams that broke off: by the client, or by us for his fault */
 	struct h2_bucket controls;
 	struct h2_recent recent;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
 #include "front/grpc/grpc_call.h"
 #include "front/h2/h2_conn.h"
 
 enum {
 	NARROW_WINDOW = 32 << 10,
 	WIDE_FROM = 16 << 10, /* bytes of a body: short ones need no update */
+	DRAIN_GRACE_S = 5,    /* for a client's answer to the first GOAWAY */
 };
 
 static struct h2_stream *stream_of(struct h2_conn *c, int32_t id)
@@ -28,6 +30,24 @@ static bool wants_trailers(const struct h2_stream *s)
 	return s && !(s->flags & ST_GRPC) && !unwanted(s) && s->st->open_ended;
 }
 
+/* The client has seen the first GOAWAY, or had time to: now the one that counts. */
+static void last_goaway(struct h2_conn *c)
+{
+	if (!(c->flags & H2_DRAIN) || (c->flags & H2_LAST))
+		return;
+	c->flags |= H2_LAST;
+	nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE,
+			      nghttp2_session_get_last_proc_stream_id(c->session), NGHTTP2_NO_ERROR,
+			      NULL, 0);
+}
+
+/* A request behind the first GOAWAY may be of a client that has not seen it yet, but not for ever. */
+static bool is_late(const struct h2_conn *c)
+{
+	return c->flags & H2_DRAIN &&
+	       *c->front->now_ns - c->drain_ns > DRAIN_GRACE_S * SL_NS_PER_SEC;
+}
+
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
 	struct h2_conn *c = arg;
@@ -35,6 +55,8 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 	(void)session;
 	if (c->flags & H2_FAILED)
 		return 0;
+	if (is_request(frame) && is_late(c))
+		last_goaway(c);
 	if (is_request(frame))
 		sl_h2_stream_new(
 			c, frame->hd.stream_id); /* if there is none, the head's end refuses it */
@@ -303,17 +325,6 @@ void sl_h2_upgrade_drain(struct h2_stream *s)
 	if (!(s->flags & (ST_RX_OVER | ST_DROP)))
 		sl_h2_request_over(s);
 	s->flags |= ST_DROP;
-}
-
-/* The client has seen the first GOAWAY: now the one that counts. */
-static void last_goaway(struct h2_conn *c)
-{
-	if (!(c->flags & H2_DRAIN) || (c->flags & H2_LAST))
-		return;
-	c->flags |= H2_LAST;
-	nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE,
-			      nghttp2_session_get_last_proc_stream_id(c->session), NGHTTP2_NO_ERROR,
-			      NULL, 0);
 }
 
 static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
