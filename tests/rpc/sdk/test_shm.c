@@ -228,6 +228,26 @@ TEST(silent_and_garbled_peers_keep_nobody_out)
 	backend_term(p);
 }
 
+TEST(a_dialler_of_another_version_is_told_ours)
+{
+	struct backend_proc p = start_echo();
+	struct sl_rpc_hello h = {.magic = SL_RPC_HELLO_MAGIC,
+				 .version = SL_RPC_VERSION - 1,
+				 .slots = 64,
+				 .bulk_len = 64 << 10};
+	int sock = raw_connect(), memfd = -1, rc;
+
+	ck_assert_int_eq(sl_shm_hello_send(sock, &h, -1), 0);
+	for (unsigned i = 0; (rc = sl_shm_hello_recv(sock, &h, &memfd)) == -EAGAIN && i < 500; i++)
+		usleep(10000);
+	ck_assert_int_eq(rc, 0);
+	ck_assert_uint_eq(h.status, SL_RPC_REFUSED);
+	ck_assert_uint_eq(h.version, SL_RPC_VERSION);
+	ck_assert_int_eq(memfd, -1);
+	close(sock);
+	backend_term(p);
+}
+
 /* --- a listener that lies to the dialler --- */
 
 enum listener_lie { NO_MEMORY, NOT_SEALED, TOO_SHORT, NO_MEMFD, LARGER, GARBAGE, REFUSES, LIES };

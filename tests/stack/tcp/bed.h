@@ -8,8 +8,8 @@
  *   out_none()                          and we sent nothing else
  *
  * Numbers are relative: 0 is the SYN of either side, 1 the first byte. A payload byte at relative
- * number n is pattern(n), in both directions, and both are compared. bed_end() counts frames and
- * connections.
+ * number n is pattern(n), in both directions, and both are compared. bed_end() counts frames, those
+ * too that each connection was said to hold, and connections.
  */
 #ifndef SL_TESTS_STACK_TCP_BED_H
 #define SL_TESTS_STACK_TCP_BED_H
@@ -70,6 +70,7 @@ struct bed {
 	uint8_t family, vlan_cnt;
 	uint32_t peer_isn, our_isn;
 	bool know_isn, ts, last_alter;
+	int64_t held;              /* frames, as `holds` tells */
 	uint32_t peer_ts, last_ts; /* what the peer's clock says; what we echoed last */
 	struct {
 		uint8_t b[2048];
@@ -156,6 +157,12 @@ static inline void app_closed(void *handle, enum sl_tcp_close_reason why)
 	a->why = why;
 }
 
+static inline void app_holds(void *handle, int32_t frames)
+{
+	(void)handle;
+	bed.held += frames;
+}
+
 static const struct sl_tcp_ops app_ops = {
 	.accepted = app_accepted,
 	.connected = app_connected,
@@ -163,6 +170,7 @@ static const struct sl_tcp_ops app_ops = {
 	.fin = app_fin,
 	.writable = app_writable,
 	.closed = app_closed,
+	.holds = app_holds,
 };
 
 /*
@@ -477,7 +485,15 @@ static inline void open_sack(void)
 static inline void bed_end(void)
 {
 	uint32_t census[SL_FRAME_STATE_CNT];
+	int64_t held = 0;
 
+	for (uint32_t i = 0; i < sl_pool_capacity(&bed.tcp->conns); i++) {
+		const struct sl_tcp_conn *c = sl_pool_at(&bed.tcp->conns, i);
+
+		if (sl_pool_in_use(&bed.tcp->conns, i) && c->state != SL_TCPS_CLOSED && c->handle)
+			held += sl_tcp_held_frames(c);
+	}
+	ck_assert_int_eq(bed.held, held);
 	sl_tcp_destroy(bed.tcp);
 	sl_net_flush(&bed.net);
 	sl_fake_complete(&bed.port, UINT32_MAX);

@@ -110,6 +110,17 @@ TEST(three_duplicates_without_sack)
 	ck_assert_uint_eq(stats().retransmits, 2);
 }
 
+/* A receiver cannot have more out of order than there is behind the first. */
+TEST(duplicates_beyond_what_is_in_flight_stand_for_nothing)
+{
+	open_plain();
+	ten_in_flight();
+	for (int i = 0; i < 40; i++)
+		in(.seq = 1, .ack = 1001);
+	ck_assert_uint_le(bed.app.conn->sacked_out + bed.app.conn->lost_out, 9000);
+	ck_assert_uint_eq(stats().fast_retransmits, 1);
+}
+
 TEST(segments_with_data_are_no_duplicates)
 {
 	open_plain();

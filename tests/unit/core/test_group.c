@@ -158,6 +158,24 @@ TEST(what_stays_keeps_its_group_its_channels_and_what_is_counted)
 	ck_assert_uint_eq(bed.backends[0].goaways + bed.backends[1].goaways, 0);
 }
 
+static enum sl_serving all_serve(void)
+{
+	return bed.core.env.serving(bed.core.env.serving_arg, SL_ASKED_ALL, sl_span_cstr(""));
+}
+
+/* One that does not is found wherever it stands. */
+TEST(all_serve_when_each_pool_does)
+{
+	reload(ECHO_AB TO_ECHO);
+	ck_assert_int_eq(all_serve(), SL_SERVING_YES);
+	reload(ECHO_AB OTHER TO_ECHO TO_OTHER);
+	ck_assert_int_eq(all_serve(), SL_SERVING_NO);
+	slots[0] = 1;
+	slots[1] = 0;
+	reload(OTHER ECHO_AB TO_ECHO TO_OTHER);
+	ck_assert_int_eq(all_serve(), SL_SERVING_NO);
+}
+
 TEST(a_group_that_is_removed_lives_until_its_last_exchange_has_ended)
 {
 	struct sl_group *echo = bed.core.table->pools[0].group;

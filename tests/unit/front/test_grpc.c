@@ -45,11 +45,24 @@ TEST(base64_is_strict_about_all_but_its_padding)
 	static const struct {
 		const char *text, *bytes; /* bytes NULL: refused */
 	} cases[] = {
-		{"", ""},           {"Zg==", "f"},          {"Zg", "f"},
-		{"Zm8=", "fo"},     {"Zm8", "fo"},          {"Zm9v", "foo"},
-		{"Zm9vYg", "foob"}, {"Zm9vYmFy", "foobar"}, {"+/+/", "\xfb\xff\xbf"},
-		{"Z", NULL},        {"Zg=", NULL},          {"Zm9v=", NULL},
-		{"Zm-v", NULL},     {"Zm 9v", NULL},        {"====", NULL},
+		{"", ""},
+		{"Zg==", "f"},
+		{"Zg", "f"},
+		{"Zm8=", "fo"},
+		{"Zm8", "fo"},
+		{"Zm9v", "foo"},
+		{"Zm9vYg", "foob"},
+		{"Zm9vYmFy", "foobar"},
+		{"+/+/", "\xfb\xff\xbf"},
+		{"Z", NULL},
+		{"Zg=", NULL},
+		{"Zm9v=", NULL},
+		{"Zm-v", NULL},
+		{"Zm 9v", NULL},
+		{"====", NULL},
+		{"AZaz", "\x01\x96\xb3"},
+		{"0990", "\xd3\xdf\x74"},
+		{"zzzz", "\xcf\x3c\xf3"},
 	};
 	uint8_t raw[64];
 	char text[64];
