@@ -251,7 +251,7 @@ static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_reques
 		.allowed = match->methods,
 		.take_ns = rq->take_ns ? rq->take_ns : c->now_ns,
 		.deadline_ns = UINT64_MAX,
-		.open = !rq->end,
+		.open = !rq->end || rq->must_upgrade, /* its stream stays open in any case */
 	};
 	x->first_ns = rq->rx_ns && rq->rx_ns <= x->take_ns ? rq->rx_ns : x->take_ns;
 	sl_list_init(&x->item.link);

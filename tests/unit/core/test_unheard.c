@@ -268,3 +268,23 @@ TEST_EACH(an_upgrade_that_nobody_reads_stops_no_other_stream, 2)
 	data(3, 10);
 	ck_assert_uint_eq(other()->id_cnt, asked + 1);
 }
+
+/* It is answered already, and what comes behind it in the same segment is of nothing. */
+TEST_EACH(an_upgrade_that_is_refused_at_once, 3)
+{
+	static const char heads[][64] = {
+		"\0\0\x26\1\4\0\0\0\1\2\7CONNECT\x86\x04\2/?\x41\1x\0\x09:protocol\x09websocket",
+		"\0\0\x26\1\4\0\0\0\1\2\7CONNECT\x86\x04\2/z\x41\1x\0\x09:protocol\x09websocket",
+		"\0\0\x26\1\4\0\0\0\1\2\7CONNECT\x86\x04\2/e\x41\1x\0\x09:protocol\x09nosockets",
+	};
+	static const char end[] = "\0\0\5\0\1\0\0\0\1hello";
+	char bytes[128];
+	size_t len = 9 + 0x26;
+
+	memcpy(bytes, heads[_i], len);
+	memcpy(bytes + len, end, sizeof(end) - 1);
+	bed_say(0, bytes, len + sizeof(end) - 1);
+	bed_turns(3);
+	ck_assert_uint_eq(outcomes(_i == 0 ? SL_OUTCOME_NO_ROUTE : SL_OUTCOME_UPGRADE), 1);
+	ck_assert_uint_eq(sl_pool_used(&bed.core.exchanges), 0);
+}
