@@ -20,7 +20,7 @@
 #include "sandbox/sandbox.h"
 #include "worker/worker.h"
 
-enum { RING = 4096, NEW_EACH = 8 };
+enum { RING = 4096, NEW_EACH = 8, TELL_NS = 500000 };
 
 /* Whom a thread serves first. */
 enum rank { UNDER_WAY, WITH_TICKET, OF_FEW, NEW, RANK_CNT };
@@ -37,6 +37,7 @@ struct thread {
 	struct sl_share share;
 	bool may_idle, idle; /* SCHED_IDLE, and back again */
 	struct sl_ring *in[SL_MAX_WORKERS], *out[SL_MAX_WORKERS];
+	uint64_t untold_ns[SL_MAX_WORKERS]; /* when `out` got what is not told yet; 0: nothing */
 };
 
 /* What a worker submits to. */
@@ -133,9 +134,8 @@ static bool work(struct thread *t)
 {
 	struct sl_list *next = NULL;
 	struct sl_tls_hs *hs;
-	struct sl_worker *w;
-	uint64_t one = 1;
 	bool turn_of_new;
+	unsigned w;
 
 	for (unsigned i = 0; i < t->all->worker_cnt; i++) {
 		while ((hs = get(t->in[i]))) {
@@ -152,7 +152,6 @@ static bool work(struct thread *t)
 	if (!next)
 		return false;
 	hs = sl_container_of(next, struct sl_tls_hs, link);
-	w = &t->all->workers[hs->worker];
 	if (atomic_load_explicit(&hs->gone, memory_order_relaxed))
 		hs->step = SL_TLS_LEFT;
 	if (hs->step == SL_TLS_LEFT)
@@ -160,22 +159,43 @@ static bool work(struct thread *t)
 	else
 		sl_tls_hs_step(hs, sl_now_ns());
 	sl_list_init(&hs->link);
-	(void)put(t->out[w->index], hs); /* there is room: RING */
-	/* A worker takes all that is there: it need only hear of the first. */
-	if (sl_ring_count(t->out[w->index]) <= 1 && write(w->wake_fd, &one, sizeof(one)) < 0 &&
-	    errno != EAGAIN)
-		SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_ERR, "cannot wake worker %u: %d", w->index,
-			     errno);
+	w = hs->worker; /* afterwards it is that one's */
+	if (!t->untold_ns[w])
+		t->untold_ns[w] = sl_now_ns();
+	(void)put(t->out[w], hs); /* there is room: RING */
 	return true;
 }
 
 static bool has_work(const struct thread *t)
 {
+	for (unsigned r = 0; r < RANK_CNT; r++) {
+		if (!sl_list_empty(&t->todo[r]))
+			return true;
+	}
 	for (unsigned w = 0; w < t->all->worker_cnt; w++) {
 		if (sl_ring_count(t->in[w]))
 			return true;
 	}
 	return atomic_load(&t->all->stopping);
+}
+
+/*
+ * Wakes workers for their results. One that shares the thread's processor takes it away each time, so
+ * while there is more to do a result waits for the next, but not for long.
+ */
+static void tell(struct thread *t, bool more)
+{
+	uint64_t now_ns = sl_now_ns(), one = 1;
+
+	for (unsigned w = 0; w < t->all->worker_cnt; w++) {
+		if (!t->untold_ns[w] || (more && now_ns - t->untold_ns[w] < TELL_NS))
+			continue;
+		t->untold_ns[w] = 0;
+		if (sl_ring_count(t->out[w]) &&
+		    write(t->all->workers[w].wake_fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
+			SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_ERR, "cannot wake worker %u: %d", w,
+				     errno);
+	}
 }
 
 static uint64_t used_ns(void)
@@ -230,6 +250,7 @@ static void *thread_main(void *arg)
 	sl_sandbox_thread(SL_THREAD_HANDSHAKE);
 	while (!atomic_load_explicit(&t->all->stopping, memory_order_relaxed)) {
 		if (work(t)) {
+			tell(t, has_work(t));
 			take_class(t, sl_share_reckon(&t->share, sl_now_ns(), used_ns()));
 		} else {
 			uint64_t count;
@@ -245,6 +266,7 @@ static void *thread_main(void *arg)
 			take_class(t, t->share.credit_ns > 0);
 		}
 	}
+	tell(t, false);
 	return NULL;
 }
 
