@@ -144,12 +144,12 @@ for _ in $(seq "$ROUNDS"); do
 		load_of $s --connections 1
 		note p50 $s "$p50"
 	done
-	for _ in {1..5}; do # the host has its moods, and OpenSSL is most of both
+	for _ in {1..5}; do # side by side: the host has its moods, and OpenSSL is most of both
 		for s in sluice nginx; do
 			load_of $s --connections 64 --per-connection 1
 			note new $s "$(awk -v e="$each" 'BEGIN { printf "%.1f", 1e9 / e }')"
-			note reuse $s "$(resumed_of $s)"
 		done
+		for s in sluice nginx; do note reuse $s "$(resumed_of $s)"; done
 	done
 	"$ARENA" receive "$C" 2
 	for s in sluice nginx; do
@@ -189,6 +189,8 @@ echo "$IDLE idle connections: $idle bytes each, of which TLS has $(metric sluice
 
 of() { median <"$D/$1.$2"; }
 ratio() { awk -v n="$1" -v a="$2" -v b="$3" 'BEGIN { printf "ratio %s %.2f\n", n, a / (b > 0 ? b : 1) }'; }
+# pairs WHAT: the median of sluice over nginx, of measurements that followed each other
+pairs() { paste "$D/$1.sluice" "$D/$1.nginx" | awk '{ print $1 / $2 }' | median; }
 for what in rate wrk each p50 p99 new reuse mib; do
 	for f in "$D/$what".*; do echo "median $what ${f##*.} $(median <"$f")"; done
 done
@@ -197,8 +199,8 @@ ratio tls_throughput_c64_over_haproxy "$(of rate sluice)" "$(of rate haproxy)"
 ratio tls_wrk_c64_over_nginx "$(of wrk sluice)" "$(of wrk nginx)"
 ratio tls_p50_c1_over_nginx "$(of p50 sluice)" "$(of p50 nginx)"
 ratio tls_bulk_over_nginx "$(of mib nginx)" "$(of mib sluice)"
-ratio handshakes_ecdsa_over_nginx "$(of new sluice)" "$(of new nginx)"
-ratio handshakes_resumed_over_nginx "$(of reuse sluice)" "$(of reuse nginx)"
+ratio handshakes_ecdsa_over_nginx "$(pairs new)" 1
+ratio handshakes_resumed_over_nginx "$(pairs reuse)" 1
 ratio p99_under_handshake_flood_over_quiet "$(of p99 flood)" "$(of p99 quiet)"
 ratio idle_tls_bytes "$idle" 1
 ratio tls_over_plain_cpu "$(of each sluice)" "$(of each plain)"
