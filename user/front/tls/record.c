@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/cpu.h"
+#include "base/num.h"
 
 enum { SLOT_BITS = 11, SLOTS = 1 << SLOT_BITS, LABEL_MAX = 64 };
 
@@ -87,6 +88,21 @@ size_t sl_tls_secret_len(enum sl_tls_suite suite)
 }
 
 /* --- keys --- */
+
+bool sl_tls_take_secret(const char *line, struct sl_tls_dir *client, struct sl_tls_dir *server)
+{
+	const char *hex = strrchr(line, ' ') + 1;
+	struct sl_tls_dir *dir = NULL;
+
+	if (strncmp(line, "CLIENT_TRAFFIC_SECRET_0 ", 24) == 0)
+		dir = client;
+	if (strncmp(line, "SERVER_TRAFFIC_SECRET_0 ", 24) == 0)
+		dir = server;
+	for (size_t i = 0; dir && i < SL_TLS_SECRET_MAX && hex[2 * i]; i++)
+		dir->secret[i] = (uint8_t)((unsigned)sl_hex_digit((uint8_t)hex[2 * i]) << 4 |
+					   (unsigned)sl_hex_digit((uint8_t)hex[2 * i + 1]));
+	return dir;
+}
 
 bool sl_tls_expand(enum sl_tls_suite suite, const uint8_t *secret, const char *label, uint8_t *out,
 		   size_t len)

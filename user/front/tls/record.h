@@ -50,6 +50,12 @@ enum sl_tls_suite sl_tls_suite_of(uint16_t number);
 const char *sl_tls_suite_name(enum sl_tls_suite suite);
 size_t sl_tls_secret_len(enum sl_tls_suite suite);
 
+/*
+ * A line of OpenSSL's log of secrets, "LABEL client-random secret" in hexadecimal: into the direction
+ * whose traffic secret it is. False: of neither.
+ */
+bool sl_tls_take_secret(const char *line, struct sl_tls_dir *client, struct sl_tls_dir *server);
+
 /* RFC 8446 7.1, for at most as many bytes as the suite's hash has. False: the library failed. */
 bool sl_tls_expand(enum sl_tls_suite suite, const uint8_t *secret, const char *label, uint8_t *out,
 		   size_t len);

@@ -87,29 +87,16 @@ static int choose_group(SSL *ssl, int *alert, void *arg)
 	return hs->sni_len ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_NOACK;
 }
 
-static uint8_t nibble(char c)
-{
-	return (uint8_t)(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
-}
-
 /*
- * "LABEL client-random secret", in hexadecimal. To write that takes OpenSSL a twelfth of a handshake,
- * so it is asked for one of five: the secrets of application data follow a Finished, the server's and
- * the client's.
+ * To write five secrets as text takes OpenSSL a twelfth of a handshake, so it is asked for none but
+ * what follows a Finished, the server's and the client's: those of application data, and one for
+ * exporters that is written in front of the server's.
  */
 static void take_secret(const SSL *ssl, const char *line)
 {
 	struct sl_tls_hs *hs = hs_of(ssl);
-	const char *hex = strrchr(line, ' ') + 1;
-	struct sl_tls_dir *dir = NULL;
 
-	if (strncmp(line, "CLIENT_TRAFFIC_SECRET_0 ", 24) == 0)
-		dir = &hs->rx;
-	if (strncmp(line, "SERVER_TRAFFIC_SECRET_0 ", 24) == 0)
-		dir = &hs->tx;
-	for (size_t i = 0; dir && i < SL_TLS_SECRET_MAX && hex[2 * i]; i++)
-		dir->secret[i] = (uint8_t)(nibble(hex[2 * i]) << 4 | nibble(hex[2 * i + 1]));
-	if (dir)
+	if (sl_tls_take_secret(line, &hs->rx, &hs->tx))
 		SSL_CTX_set_keylog_callback(SSL_get_SSL_CTX(ssl), NULL);
 }
 

@@ -37,24 +37,11 @@ static struct tls_conn *conn_of(const struct sl_load *l, const struct sl_load_co
 
 /* --- the handshake --- */
 
-static uint8_t nibble(char c)
-{
-	return (uint8_t)(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
-}
-
-/* "LABEL client-random secret", in hexadecimal. */
 static void take_secret(const SSL *ssl, const char *line)
 {
 	struct tls_conn *t = SSL_get_app_data(ssl);
-	const char *hex = strrchr(line, ' ') + 1;
-	struct sl_tls_dir *dir = NULL;
 
-	if (strncmp(line, "CLIENT_TRAFFIC_SECRET_0 ", 24) == 0)
-		dir = &t->tx;
-	if (strncmp(line, "SERVER_TRAFFIC_SECRET_0 ", 24) == 0)
-		dir = &t->rx;
-	for (size_t i = 0; dir && i < SL_TLS_SECRET_MAX && hex[2 * i]; i++)
-		dir->secret[i] = (uint8_t)(nibble(hex[2 * i]) << 4 | nibble(hex[2 * i + 1]));
+	(void)sl_tls_take_secret(line, &t->tx, &t->rx);
 }
 
 /* What OpenSSL has to say. False: it cannot be sent. */
