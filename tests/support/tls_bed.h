@@ -412,6 +412,15 @@ static inline void bed_feed(struct bed_conn *b, const uint8_t *bytes, size_t len
 
 static const uint8_t bed_hello[] = {22, 3, 1, 0, 4, 1, 0, 0, 0};
 
+/* Says hello; b->tx is then for what the client says behind its handshake. Returns the step of it. */
+static inline struct sl_tls_hs *bed_say_hello(struct bed_conn *b)
+{
+	bed_offer(b, bed_hello, sizeof(bed_hello), true);
+	memset(b->tx.secret, 1, SL_TLS_SECRET_MAX);
+	bed_require(sl_tls_dir_derive(&b->tx, 0));
+	return bed.submitted[--bed.submitted_cnt];
+}
+
 /* What the thread has found. */
 static inline void bed_finish(struct sl_tls_hs *hs, struct bed_conn *b)
 {
