@@ -31,8 +31,7 @@ void sl_channel_cancel(struct sl_rpc_channel *ch, struct sl_pending *p)
 	const struct sl_pending_batch *b = p->batch;
 	struct sl_send *alone = b && b->cnt == 1 ? b->sends[p->class] : NULL;
 
-	if (!alone || !sl_link_withdraw(&ch->link, alone))
-		sl_link_cancel(&ch->link, sl_outstanding_id(&ch->rpc->out, p));
+	sl_link_cancel(&ch->link, sl_outstanding_id(&ch->rpc->out, p), alone);
 	sl_channel_wake(ch);
 	sl_channel_forget(ch, p);
 }

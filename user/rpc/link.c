@@ -3,7 +3,13 @@
 #include "base/cpu.h"
 #include "rpc/link.h"
 
-enum { PUMP_MAX = 128 << 10 };
+enum { PUMP_MAX = 128 << 10, CANCELS_MAX = 250 };
+
+struct sl_link_cancels {
+	struct sl_link_cancels *next;
+	uint32_t cnt;
+	uint64_t ids[CANCELS_MAX];
+};
 
 #define ID_BITS 48
 #define ID_MASK ((UINT64_C(1) << ID_BITS) - 1)
@@ -20,8 +26,18 @@ void sl_link_init(struct sl_link *l, struct sl_transport *t, uint64_t now_ns, bo
 	sl_list_init(&l->in_flight);
 }
 
+static void drop_cancels(struct sl_link *l)
+{
+	struct sl_link_cancels *c = l->cancels;
+
+	l->cancels = c->next;
+	sl_mem_free(l->mem, c);
+}
+
 void sl_link_fini(struct sl_link *l)
 {
+	while (l->cancels)
+		drop_cancels(l);
 	for (unsigned i = 0; i < SL_RPC_MAX_INTERLEAVE; i++)
 		sl_reader_reset(&l->readers[i], l->mem);
 	sl_outlet_leave(&l->out);
@@ -229,9 +245,36 @@ static void post_failed(struct sl_link *l, int rc)
 		fail(l, rc);
 }
 
+static bool add_cancels(struct sl_link *l)
+{
+	struct sl_link_cancels *c = sl_mem_alloc(l->mem, sizeof(*c));
+
+	if (!c)
+		return false;
+	c->next = NULL;
+	c->cnt = 0;
+	*(l->cancels ? &l->last_cancels->next : &l->cancels) = c;
+	l->last_cancels = c;
+	return true;
+}
+
+static void add_cancel(struct sl_link *l, uint64_t id)
+{
+	struct sl_link_cancels *c;
+
+	if ((!l->cancels || l->last_cancels->cnt == CANCELS_MAX) && !add_cancels(l)) {
+		fail(l, -ENOBUFS); /* the end of the link ends it too */
+		return;
+	}
+	c = l->last_cancels;
+	c->ids[c->cnt++] = id;
+}
+
 /* All of s was posted. */
 static void posted(struct sl_link *l, struct sl_send *s)
 {
+	if (s->cancelled)
+		add_cancel(l, s->cancel_id);
 	if (l->t->copies)
 		l->ops->sent(l->ctx, s);
 	else
@@ -406,23 +449,24 @@ void sl_link_send(struct sl_link *l, struct sl_send *s, enum sl_rpc_class class,
 	pump(l);
 }
 
-bool sl_link_withdraw(struct sl_link *l, struct sl_send *s)
+static void withdraw(struct sl_link *l, struct sl_send *s)
 {
-	if (s->offset)
-		return false;
 	sl_sendq_remove(&l->q, s);
 	if (!l->q.cnt)
 		sl_list_del(&l->out.node);
 	l->ops->sent(l->ctx, s);
-	return true;
 }
 
-void sl_link_cancel(struct sl_link *l, uint64_t id)
+void sl_link_cancel(struct sl_link *l, uint64_t id, struct sl_send *alone)
 {
-	if (l->cancel_cnt == SL_LINK_CANCELS)
-		l->stats.cancels_lost++; /* a saving lost, nothing else */
-	else
-		l->cancels[l->cancel_cnt++] = id;
+	if (!alone || alone->offset == alone->total) {
+		add_cancel(l, id);
+	} else if (alone->offset) {
+		alone->cancelled = true;
+		alone->cancel_id = id;
+	} else {
+		withdraw(l, alone);
+	}
 }
 
 static bool post_list(struct sl_link *l, enum sl_rpc_type type, uint64_t id, uint32_t count,
@@ -451,16 +495,22 @@ static bool post_control(struct sl_link *l, enum sl_rpc_type type, uint64_t id)
 	return post_list(l, type, id, 0, sl_span_of(NULL, 0));
 }
 
+static void send_cancels(struct sl_link *l)
+{
+	struct sl_link_cancels *c;
+
+	while ((c = l->cancels) && post_list(l, SL_RPC_CANCEL, 0, c->cnt,
+					     sl_span_of(c->ids, c->cnt * sizeof(c->ids[0]))))
+		drop_cancels(l);
+}
+
 static void send_control(struct sl_link *l)
 {
 	if (l->pong_due)
 		l->pong_due = !post_control(l, SL_RPC_PONG, l->pong_id);
 	if (l->ping_due)
 		l->ping_due = !post_control(l, SL_RPC_PING, ++l->ping_id);
-	if (l->cancel_cnt &&
-	    post_list(l, SL_RPC_CANCEL, 0, l->cancel_cnt,
-		      sl_span_of(l->cancels, l->cancel_cnt * sizeof(l->cancels[0]))))
-		l->cancel_cnt = 0;
+	send_cancels(l);
 	while (l->window_cnt || l->windows_due) {
 		if (!l->window_cnt) {
 			l->window_cnt = l->ops->grants(l->ctx, l->windows, SL_LINK_WINDOWS);
@@ -483,11 +533,13 @@ void sl_link_flush(struct sl_link *l, uint64_t now_ns)
 	if (sl_unlikely(l->error))
 		return;
 	l->now_ns = now_ns;
-	if (l->pong_due | l->ping_due | l->goaway_due | l->windows_due |
-	    ((l->cancel_cnt | l->window_cnt) != 0))
+	if (l->pong_due | l->ping_due | l->goaway_due | l->windows_due | (l->window_cnt != 0) |
+	    (l->cancels != NULL))
 		send_control(l);
-	if (l->q.cnt)
+	if (l->q.cnt) {
 		pump(l);
+		send_cancels(l); /* of what is all there now */
+	}
 	l->t->ops->flush(l->t);
 }
 
@@ -495,8 +547,8 @@ bool sl_link_arm(struct sl_link *l)
 {
 	const struct sl_outlet *o = l->out.o;
 	bool waits = o->port && !sl_list_empty(&l->out.node);
-	bool wants_room =
-		l->q.cnt + l->window_cnt != 0 || (!sl_list_empty(&o->waiting) && l->out.counted);
+	bool wants_room = l->q.cnt + l->window_cnt != 0 || l->cancels ||
+			  (!sl_list_empty(&o->waiting) && l->out.counted);
 
 	/* Nothing of ours will complete; that of others, which we wait for, soon does. */
 	return !l->error && !(l->cut && l->q.cnt) && !(waits && !l->out.posted) &&

@@ -19,7 +19,7 @@
 #include "rpc/sendq.h"
 #include "rpc/transport.h"
 
-enum { SL_LINK_CANCELS = 256, SL_LINK_WINDOWS = 64, SL_LINK_POLL = 16 };
+enum { SL_LINK_WINDOWS = 64, SL_LINK_POLL = 16 };
 /* A class is about for so long after its last message: others are cut for the next one (start). */
 enum { SL_LINK_QUIET_NS = 100000000 };
 
@@ -41,8 +41,11 @@ struct sl_link_ops {
 
 struct sl_link_stats {
 	uint64_t messages_sent, messages_received, bytes_sent, bytes_received;
-	uint64_t stalls, cancels_lost;
+	uint64_t stalls;
 };
+
+/* Requests of which the peer is to hear that nobody waits for them: one message's. */
+struct sl_link_cancels;
 
 struct sl_link {
 	struct sl_transport *t;
@@ -62,8 +65,7 @@ struct sl_link {
 	bool pong_due, goaway_due, ping_due;
 	bool windows_due; /* there may be more of them than `windows` */
 	uint64_t pong_id, ping_id;
-	uint32_t cancel_cnt;
-	uint64_t cancels[SL_LINK_CANCELS];
+	struct sl_link_cancels *cancels, *last_cancels;
 	uint32_t window_cnt;
 	struct sl_rpc_window windows[SL_LINK_WINDOWS];
 	uint64_t last_rx_ns; /* anything from the peer */
@@ -85,9 +87,13 @@ void sl_link_fini(struct sl_link *l);
  * in. Posts at once what may go. Owner gets it back by ops->sent, possibly before this returns.
  */
 void sl_link_send(struct sl_link *l, struct sl_send *s, enum sl_rpc_class class, uint64_t now_ns);
-/* Takes one out that has not come back, if nothing of it was posted: owner gets it by ops->sent. */
-bool sl_link_withdraw(struct sl_link *l, struct sl_send *s);
-void sl_link_cancel(struct sl_link *l, uint64_t id);
+/*
+ * Nobody waits for this request of ours any more. Of one that is alone in a message of which nothing
+ * is posted the peer never hears: the owner gets that by ops->sent. Of the others it hears it behind
+ * their messages, however many they are: what it does not hear of stays open there. `alone`: the
+ * message, if that has not come back; or NULL.
+ */
+void sl_link_cancel(struct sl_link *l, uint64_t id, struct sl_send *alone);
 
 /* Messages taken, or negative errno: the link is broken. */
 int sl_link_poll(struct sl_link *l, uint64_t now_ns);
@@ -100,7 +106,7 @@ bool sl_link_arm(struct sl_link *l);
 static inline bool sl_link_has_work(const struct sl_link *l)
 {
 	return l->error || (l->out.o->port && l->out.counted) || l->q.cnt ||
-	       !sl_list_empty(&l->in_flight) || l->cancel_cnt || l->window_cnt || l->windows_due ||
+	       !sl_list_empty(&l->in_flight) || l->cancels || l->window_cnt || l->windows_due ||
 	       l->pong_due || l->ping_due || l->goaway_due;
 }
 

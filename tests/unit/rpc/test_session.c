@@ -13,10 +13,13 @@ enum { CHANNELS = 8, TICK_NS = SL_SESSION_CHECK_NS };
 
 struct end {
 	struct sl_transport base;
-	unsigned polls, posts, pings;
+	unsigned polls, posts, pings, cancels;
 	uint64_t request; /* the id in the last REQUEST */
+	uint32_t taken;   /* bytes of REQUESTs, of `most` that it takes; 0: all */
+	uint32_t most;
 	bool armed, busy; /* busy: there is something when it is armed */
 	bool deaf;        /* it takes no messages */
+	bool wants_room;  /* that it takes some again is to be told */
 	struct sl_message in;
 	bool has_in;
 };
@@ -38,7 +41,9 @@ static int end_post(struct sl_transport *t, const struct sl_rpc_header *h,
 		return -EAGAIN;
 	e->posts++;
 	e->pings += (h->version_type & 15) == SL_RPC_PING;
+	e->cancels += (h->version_type & 15) == SL_RPC_CANCEL ? h->count : 0;
 	if ((h->version_type & 15) == SL_RPC_REQUEST) {
+		e->taken += h->fragment_len;
 		memcpy(&entry, spans[0].ptr, sizeof(entry));
 		e->request = entry.id;
 	}
@@ -70,14 +75,18 @@ static void nothing(struct sl_transport *t)
 
 static uint32_t window(const struct sl_transport *t)
 {
-	return ((const struct end *)t)->deaf ? 0 : t->bulk_max;
+	const struct end *e = (const struct end *)t;
+
+	if (e->deaf || (e->most && e->taken >= e->most))
+		return 0;
+	return e->most ? e->most - e->taken : t->bulk_max;
 }
 
 static bool end_arm(struct sl_transport *t, bool want_room)
 {
 	struct end *e = (struct end *)t;
 
-	(void)want_room;
+	e->wants_room = want_room;
 	return e->armed = !e->busy && !e->has_in;
 }
 
@@ -409,4 +418,74 @@ TEST_EACH(what_waits_is_taken_out_when_nobody_waits_for_it, 2)
 	ck_assert_uint_eq(ends[0].request, 0);
 	ask(0);
 	ck_assert_uint_ne(ends[0].request, 0);
+}
+
+/*
+ * A stream of which the peer never hears that it has ended is open there for ever: so it hears of
+ * all, however many end at a time, and when it listens again.
+ */
+TEST_EACH(a_peer_hears_of_all_that_are_cancelled, 2)
+{
+	enum { STREAMS = 1000 };
+	uint64_t id[STREAMS];
+
+	for (unsigned i = 0; i < STREAMS; i++)
+		id[i] = open_stream(0);
+	turn(1);
+	ends[0].deaf = _i;
+	for (unsigned i = 0; i < STREAMS; i++)
+		sl_rpc_cancel(channels[0], id[i]);
+	turn(1);
+	if (_i) {
+		ck_assert(sl_rpc_arm(rpc));
+		ck_assert(ends[0].wants_room);
+		sl_rpc_disarm(rpc);
+		ends[0].deaf = false;
+		turn(1);
+	}
+	ck_assert_uint_eq(ends[0].cancels, STREAMS);
+	ck_assert_uint_eq(rpc->out.used, 0);
+}
+
+/* Nor does what it could not be told any more stay behind. */
+TEST(cancels_go_with_their_channel)
+{
+	uint64_t id = open_stream(0);
+
+	turn(1);
+	ends[0].deaf = true;
+	sl_rpc_cancel(channels[0], id);
+	turn(1);
+	channels[0]->link.error = -ETIMEDOUT;
+	turn(1);
+	ck_assert_uint_eq(rpc->mem.used, 0);
+}
+
+/* To whom only half of a request has been said, CANCEL would be about nobody. */
+TEST(a_request_is_all_there_before_it_is_cancelled)
+{
+	static const uint8_t meta[SL_RPC_MAX_META];
+	struct sl_span span = sl_span_of(meta, sizeof(meta));
+	struct sl_rpc_item item = {.spans = &span,
+				   .span_cnt = 1,
+				   .meta_len = sizeof(meta),
+				   .stream = true,
+				   .open = true,
+				   .class = SL_CLASS_NORMAL};
+	uint64_t batch;
+
+	ends[0].most = 12 << 10;
+	ck_assert_int_eq(sl_rpc_send(channels[0], &item, 1, now_ns, &batch), 0);
+	ck_assert_uint_eq(ends[0].taken, ends[0].most);
+	sl_rpc_cancel(channels[0], item.id);
+	turn(1);
+	ck_assert_uint_eq(ends[0].cancels, 0);
+	ck_assert_uint_eq(batches_sent, 0);
+	ends[0].most = 0;
+	turn(1);
+	ck_assert_uint_eq(ends[0].taken, sizeof(struct sl_rpc_entry) + sizeof(meta));
+	turn(1);
+	ck_assert_uint_eq(ends[0].cancels, 1);
+	ck_assert_uint_eq(batches_sent, 1);
+	ck_assert_uint_eq(rpc->mem.used, 0);
 }
