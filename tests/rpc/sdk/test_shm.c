@@ -317,6 +317,46 @@ TEST_EACH(each_lie_of_a_listener_is_refused, LIES)
 	backend_kill(p);
 }
 
+/* A hello with so many descriptors. */
+static void say_with(int sock, int cnt)
+{
+	struct sl_rpc_hello h = {.magic = SL_RPC_HELLO_MAGIC};
+	struct iovec iov = {.iov_base = &h, .iov_len = sizeof(h)};
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))] = {0};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control,
+			     .msg_controllen = CMSG_SPACE((size_t)cnt * sizeof(int))};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN((size_t)cnt * sizeof(int));
+	for (int i = 0; i < cnt; i++)
+		memcpy(CMSG_DATA(c) + (size_t)i * sizeof(int), &sock, sizeof(sock));
+	ck_assert_int_eq(sendmsg(sock, &msg, 0), sizeof(h));
+}
+
+/* Or a peer could fill the table of descriptors of whoever asks it again and again. */
+TEST(only_one_descriptor_is_taken_of_a_hello)
+{
+	int pair[2], memfd;
+	struct sl_rpc_hello h;
+	unsigned before;
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+	before = fd_cnt(getpid());
+	for (int cnt = 1; cnt <= 8; cnt++) {
+		say_with(pair[0], cnt);
+		ck_assert_int_eq(sl_shm_hello_recv(pair[1], &h, &memfd), 0);
+		if (memfd >= 0)
+			close(memfd);
+		ck_assert_uint_eq(fd_cnt(getpid()), before);
+	}
+	close(pair[0]);
+	close(pair[1]);
+}
+
 /* Nobody answers: bounded. */
 TEST(dialling_ends_when_nobody_answers)
 {

@@ -45,10 +45,12 @@ int sl_shm_hello_recv(int sock, struct sl_rpc_hello *h, int *memfd)
 {
 	struct iovec iov = {.iov_base = h, .iov_len = sizeof(*h)};
 	union rights control = {.buf = {0}};
-	struct msghdr msg = {.msg_iov = &iov,
-			     .msg_iovlen = 1,
-			     .msg_control = control.buf,
-			     .msg_controllen = sizeof(control.buf)};
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.buf,
+		/* Room for one descriptor, not for its padding: the kernel drops more. */
+		.msg_controllen = CMSG_LEN(sizeof(int))};
 	ssize_t n = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	struct cmsghdr *c;
 
@@ -57,7 +59,7 @@ int sl_shm_hello_recv(int sock, struct sl_rpc_hello *h, int *memfd)
 		return errno == EAGAIN || errno == EINTR ? -EAGAIN : -errno;
 	if (n == 0)
 		return -ECONNRESET;
-	c = CMSG_FIRSTHDR(&msg); /* room for one descriptor: the kernel drops more */
+	c = CMSG_FIRSTHDR(&msg);
 	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
 	    c->cmsg_len == CMSG_LEN(sizeof(int)))
 		memcpy(memfd, CMSG_DATA(c), sizeof(*memfd));
