@@ -781,3 +781,36 @@ TEST_EACH(bytes_of_a_refused_request_stay_until_sent, endpoint_cnt())
 	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "liar's status %x", status);
 	gw_close(&g);
 }
+
+enum { CREDITS = 240 };
+
+/* Nothing but what a poll deals with by itself. */
+static void credits_only(struct liar *l)
+{
+	for (unsigned i = 0; i < CREDITS; i++)
+		of_type(l, SL_RPC_CREDIT, 0);
+}
+
+SUITE_TIMEOUT(4 * harness_timeout_s())
+
+/* Who could say more of that than one look can take would keep a worker for ever. */
+TEST_EACH(a_look_takes_so_much_of_what_is_no_message, endpoint_cnt())
+{
+	enum { AT_A_TIME = 16 };
+	struct backend_proc p = liar_start(endpoint_of(_i), credits_only, true);
+	struct sl_transport *t = raw_dial(endpoint_of(_i), 256, 64 << 10);
+	uint32_t before = 0, most = 0, now = 0;
+	struct sl_message m[AT_A_TIME];
+
+	usleep(50000); /* most of it is here */
+	while (now < CREDITS) {
+		ck_assert_int_eq(harness_poll(t, m, AT_A_TIME), 0);
+		t->ops->flush(t); /* verbs counts with it */
+		now = t->credits.consumed;
+		most = now - before > most ? now - before : most;
+		before = now;
+	}
+	ck_assert_uint_le(most, 4 * AT_A_TIME);
+	t->ops->close(t);
+	backend_kill(p);
+}

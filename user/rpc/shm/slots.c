@@ -112,10 +112,10 @@ static int take(struct sl_shm *s, struct sl_message *m)
 static int shm_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
 {
 	struct sl_shm *s = shm_of(t);
-	unsigned n = 0;
+	unsigned n = 0, looks = 2 * max; /* CREDITs without end are for the next poll */
 
 	/* Never further than a window behind what is released, whatever the slots say. */
-	while (n < max && s->rx_next - t->credits.consumed <= s->mask) {
+	while (n < max && looks-- && s->rx_next - t->credits.consumed <= s->mask) {
 		int rc = take(s, &msgs[n]);
 
 		if (rc < 0 && n == 0)

@@ -10,6 +10,12 @@
 #include <sys/ioctl.h>
 #include "base/check.h"
 
+/*
+ * For a message it takes two looks, or one for each record of a long one. Beyond that are CREDITs and
+ * records of a byte: without end, they are for the next poll.
+ */
+enum { LOOKS_OF_EACH = 4 };
+
 static struct sl_sock *sock_of(struct sl_transport *t)
 {
 	return (struct sl_sock *)t;
@@ -179,11 +185,11 @@ static int take(struct sl_sock *k, struct sl_message *m)
 static int sock_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
 {
 	struct sl_sock *k = sock_of(t);
-	unsigned n = 0;
+	unsigned n = 0, looks = LOOKS_OF_EACH * max;
 	int rc = k->error;
 
 	k->dry = false;
-	while (n < max && !rc) {
+	while (n < max && !rc && looks--) {
 		rc = take(k, &msgs[n]);
 		if (rc == 1 && (msgs[n].header.version_type & 15) != SL_RPC_CREDIT) {
 			n++;
