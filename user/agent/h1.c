@@ -22,6 +22,7 @@
 enum {
 	RX_LOW = 4 << 10,
 	INTERIM_MAX = 32, /* 1xx in front of a reply */
+	READS_MAX = 4,    /* of a connection, before others have their turn */
 };
 #define IDLE_NS (50 * SL_NS_PER_SEC)
 
@@ -392,7 +393,7 @@ static void h1_readable(struct agent_conn *c)
 	size_t room;
 	ssize_t n;
 
-	while (make_room(h)) {
+	for (unsigned i = 0; i < READS_MAX && make_room(h); i++) {
 		room = AGENT_H1_RX - h->end;
 		n = recv(c->fd, h->rx + h->end, room, 0);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))

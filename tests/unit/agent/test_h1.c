@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Servers of HTTP/1.1 whose replies are more work than bytes. */
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include "agent/h1.h"
+#include "bed.h"
+
+static size_t unread(void)
+{
+	int n = 0;
+
+	ck_assert_int_eq(ioctl(bed.server_fd, SIOCOUTQ, &n), 0);
+	return (size_t)n;
+}
+
+static void set_up(void)
+{
+	bed_start("http");
+}
+
+FIXTURE(set_up, bed_stop)
+
+/* A byte in each of its chunks: of that much little goes on, so no gateway holds the server up. */
+TEST(a_server_that_says_much_has_turns)
+{
+	static const char chunk[] = "0000000000000001\r\nx\r\n";
+	enum { CHUNK = sizeof(chunk) - 1, CHUNKS = 15000 };
+	static char reply[CHUNKS * CHUNK];
+	struct bed_request *r = bed_ask(SL_PROTO_HTTP1, false);
+	int size = 1 << 20;
+	size_t left;
+
+	bed_server_accept();
+	ck_assert_int_eq(setsockopt(bed.server_fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)), 0);
+	bed_until((bed_server_hear(), bed.heard_len > 0));
+	bed_server_say("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", 47);
+	bed_until(r->parts == 1);
+	for (unsigned i = 0; i < CHUNKS; i++)
+		memcpy(reply + i * CHUNK, chunk, CHUNK);
+	bed_server_say(reply, sizeof(reply));
+	ck_assert_uint_ge(unread(), sizeof(reply)); /* all of it waits */
+	bed_turns(1);
+	left = unread();
+	ck_assert_uint_gt(left, 0);
+	ck_assert_uint_lt(left, sizeof(reply));
+	bed_server_say("0\r\n\r\n", 5);
+	bed_until(r->ends == 1);
+	ck_assert_int_eq(r->error, SL_RPC_OK);
+	ck_assert_uint_eq(r->len, CHUNKS);
+	bed_request_free(r);
+}
