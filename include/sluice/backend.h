@@ -297,6 +297,7 @@ int sl_reply_error(struct sl_request_view *rq, enum sl_rpc_status status);
 
 struct sl_backend_stats {
 	uint64_t requests, batches, replies, cancelled, expired, bad_messages;
+	uint64_t refused; /* peers without a channel: silent, of another release, without the key */
 	uint32_t channels, open_requests, largest_batch;
 };
 /* Any thread; a millisecond old at the most. With `inline_handler`: the thread that polls; exact. */

@@ -228,6 +228,34 @@ TEST(silent_and_garbled_peers_keep_nobody_out)
 	backend_term(p);
 }
 
+/* Of a backend that this process is; what was counted outlives the socket. */
+TEST(a_backend_counts_whom_it_refuses)
+{
+	struct sl_backend_options opt = {
+		.listen = endpoint, .handle = echo, .inline_handler = true};
+	struct sl_rpc_hello old = {.magic = SL_RPC_HELLO_MAGIC, .version = SL_RPC_VERSION - 1};
+	struct sl_backend *b = sl_backend_open(&opt, NULL, 0);
+	struct sl_backend_stats st;
+	int sock[2];
+
+	ck_assert_ptr_nonnull(b);
+	sock[0] = raw_connect();
+	ck_assert_int_eq(send(sock[0], "garbage", 7, MSG_NOSIGNAL), 7);
+	sock[1] = raw_connect();
+	ck_assert_int_eq(sl_shm_hello_send(sock[1], &old, -1), 0);
+	for (unsigned i = 0; i < 100; i++)
+		(void)sl_backend_poll(b, 1000);
+	sl_backend_stats(b, &st);
+	ck_assert_uint_eq(st.refused, 2);
+	sl_backend_stop(b);
+	(void)sl_backend_run(b);
+	sl_backend_stats(b, &st);
+	ck_assert_uint_eq(st.refused, 2);
+	sl_backend_close(b);
+	close(sock[0]);
+	close(sock[1]);
+}
+
 TEST(a_dialler_of_another_version_is_told_ours)
 {
 	struct backend_proc p = start_echo();

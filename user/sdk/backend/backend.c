@@ -223,6 +223,8 @@ void sl_backend_ready(struct sl_backend *b, bool ready)
 static void stats_now(const struct sl_backend *b, struct sl_backend_stats *out)
 {
 	*out = b->stats;
+	for (unsigned i = 0; i < b->listener_cnt; i++)
+		out->refused += b->listeners[i]->refused;
 	out->channels = b->channel_cnt;
 	out->open_requests = b->open_cnt;
 }

@@ -272,6 +272,7 @@ void sl_be_close_listeners(struct sl_backend *b)
 		struct sl_rpc_listener *l = b->listeners[--b->listener_cnt];
 
 		(void)epoll_ctl(b->epoll_fd, EPOLL_CTL_DEL, l->fd, NULL);
+		b->stats.refused += l->refused;
 		l->ops->close(l);
 	}
 }

@@ -166,10 +166,11 @@ static PyObject *py_stats(PyObject *self, PyObject *unused)
 	if (!opened(self))
 		return NULL;
 	sl_backend_stats(of(self)->b, &s);
-	return Py_BuildValue("{sKsKsKsKsKsKsIsIsI}", "requests", s.requests, "batches", s.batches,
+	return Py_BuildValue("{sKsKsKsKsKsKsKsIsIsI}", "requests", s.requests, "batches", s.batches,
 			     "replies", s.replies, "cancelled", s.cancelled, "expired", s.expired,
-			     "bad_messages", s.bad_messages, "channels", s.channels,
-			     "open_requests", s.open_requests, "largest_batch", s.largest_batch);
+			     "bad_messages", s.bad_messages, "refused", s.refused, "channels",
+			     s.channels, "open_requests", s.open_requests, "largest_batch",
+			     s.largest_batch);
 }
 
 static bool close_backend(struct backend *self)
