@@ -458,6 +458,21 @@ TEST(request_is_not_sent_to_where_it_failed)
 	ck_assert(!sl_batcher_queued(&items[6]));
 }
 
+TEST(a_backend_that_failed_it_is_none_that_is_idle_for_it)
+{
+	start(adaptive, 2);
+	for (unsigned i = 0; i < 2; i++) {
+		items[i] = (struct sl_batch_item){.deadline_ns = UINT64_MAX,
+						  .policy = -1,
+						  .excluded = {1},
+						  .excluded_cnt = 1};
+		ck_assert_int_eq(sl_batcher_submit(b, &items[i], now_ns), SL_OUTCOME_OK);
+		ck_assert_int_eq(items[i].found_idle, !i);
+		pump(1);
+		ck_assert_uint_eq(sent[0].backend, 0);
+	}
+}
+
 TEST(batch_that_no_message_holds_is_cut)
 {
 	start((struct sl_cfg_batch){.policy = SL_POLICY_FIXED, .size = 32}, 1);

@@ -507,6 +507,7 @@ TEST(stream_that_is_alive_has_its_time)
 	ck_assert_uint_eq(outcomes(SL_OUTCOME_STREAM_IDLE), 0);
 	ck_assert_uint_eq(bed.core.stats.stream_parts_in, 4);
 	ck_assert_uint_eq(bed.core.stats.stream_parts_out, 3);
+	ck_assert_uint_eq(bed.core.stats.stream_bytes_out, 3);
 	bed_turn(300 * SL_NS_PER_MS);
 	bed_turns(3);
 	ck_assert_uint_eq(outcomes(SL_OUTCOME_EXPIRED), 1);
