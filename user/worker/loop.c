@@ -102,16 +102,10 @@ static void sleep_until_event(struct sl_worker *w)
 	sl_handover_disarm(&w->net);
 }
 
-/*
- * Whether the gateway's own are at what clients wait for: its agents or handshake threads, which may
- * have to have this processor. Backends of others have their own; to be asleep when they answer costs
- * them a system call, and clients the way of a wake-up.
- */
+/* Whether others are at what clients wait for. */
 static bool computed(const struct sl_worker *w)
 {
-	bool asked = w->core.cfg->agents.server_cnt && sl_pool_used(&w->core.exchanges);
-
-	return asked || sl_tls_queued(w->tls);
+	return sl_pool_used(&w->core.exchanges) || sl_tls_queued(w->tls);
 }
 
 static void go_on(struct sl_worker *w)

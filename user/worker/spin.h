@@ -3,8 +3,8 @@
  * Whether a worker that has nothing to do polls on for a while before it sleeps: while polling has
  * found something often enough of late. Where what it waits for takes longer, or is computed on the
  * same processor, polling finds nothing; then it is tried now and then only. (As KVM's halt polling
- * grows and shrinks by what it finds.) That is learnt apart for two kinds of idle times: while threads
- * compute that may need this processor, and else.
+ * grows and shrinks by what it finds.) That is learnt apart for two kinds of idle times: while others
+ * compute, backends and handshake threads, and while all is up to the clients.
  */
 #ifndef SL_WORKER_SPIN_H
 #define SL_WORKER_SPIN_H

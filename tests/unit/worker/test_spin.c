@@ -53,7 +53,7 @@ TEST(what_finds_something_again_is_taken_up_again)
 	ck_assert_uint_eq(polls(1000, 1), 1000);
 }
 
-TEST(waiting_for_own_threads_says_nothing_of_waiting_for_clients)
+TEST(waiting_for_backends_says_nothing_of_waiting_for_clients)
 {
 	computed = true;
 	polls(1000, 0);
@@ -64,7 +64,7 @@ TEST(waiting_for_own_threads_says_nothing_of_waiting_for_clients)
 }
 
 /* Who polls may keep from its processor what it waits for. */
-TEST(waiting_for_own_threads_has_to_find_more)
+TEST(waiting_for_backends_has_to_find_more)
 {
 	computed = true;
 	ck_assert_uint_eq(polls(1000, 1), 1000);
