@@ -236,6 +236,7 @@ static void check_servers(struct conf_parse *p)
 			pool->batch.policy =
 				has_server(pool) ? SL_POLICY_DIRECT : SL_POLICY_ADAPTIVE;
 	}
+	c->agents.server_cnt = cnt;
 	if (cnt > SL_CFG_MAX_SERVERS)
 		conf_fail(p, 0, NULL, "found %u backends that are servers; allowed: %d", cnt,
 			  SL_CFG_MAX_SERVERS);

@@ -238,7 +238,8 @@ struct sl_cfg_setting {
 struct sl_cfg_agents {
 	uint32_t count;
 	int32_t cpus[SL_CFG_MAX_AGENTS];
-	uint32_t cpu_cnt; /* 0: not pinned */
+	uint32_t cpu_cnt;    /* 0: not pinned */
+	uint32_t server_cnt; /* backends that are served by them; 0: none is started */
 };
 
 struct sl_config {

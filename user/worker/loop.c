@@ -29,18 +29,26 @@ static unsigned receive(struct sl_worker *w, uint64_t now_ns)
 	return total + sl_handover_poll(&w->net);
 }
 
+/* So much has come of clients that is to be computed; their ACKs are no reason to have polled. */
+static uint64_t asked(const struct sl_core *c)
+{
+	return c->stats.requests + c->stats.stream_parts_in;
+}
+
 /* One burst, run to completion. Returns how much there was to do. */
 static unsigned run_once(struct sl_worker *w)
 {
 	struct sl_core *c = &w->core;
 	uint64_t now_ns = sl_now_ns();
-	unsigned n;
+	uint64_t before = asked(c);
+	unsigned n, answers;
 
 	sl_core_set_now(c, now_ns);
 	sl_net_set_now(&w->net, now_ns);
 	n = sl_worker_read_inbox(w);
 	n += receive(w, now_ns);
-	n += sl_rpc_poll(c->rpc, now_ns);
+	answers = sl_rpc_poll(c->rpc, now_ns);
+	n += answers;
 	sl_tcp_timer(c->tcp);
 	n += sl_core_run(c);
 	sl_rpc_flush(c->rpc, now_ns); /* first: backends compute while we transmit */
@@ -52,6 +60,7 @@ static unsigned run_once(struct sl_worker *w)
 		w->busy_loops++;
 		w->busy_ns = now_ns;
 	}
+	w->news = answers || asked(c) != before;
 	return n;
 }
 
@@ -102,16 +111,23 @@ static void sleep_until_event(struct sl_worker *w)
 	sl_handover_disarm(&w->net);
 }
 
-/* Whether others are at what clients wait for. */
-static bool computed(const struct sl_worker *w)
+/*
+ * Whether the gateway's own agents or handshake threads compute, who may have to have this processor.
+ * A backend has its own; what it answers, asleep, a worker would find later by as much as a wake-up
+ * takes.
+ */
+static bool housemates(const struct sl_worker *w)
 {
-	return sl_pool_used(&w->core.exchanges) || sl_tls_queued(w->tls);
+	const struct sl_core *c = &w->core;
+	bool agents = c->cfg->agents.server_cnt && sl_pool_used(&c->exchanges);
+
+	return agents || sl_tls_queued(w->tls);
 }
 
 static void go_on(struct sl_worker *w)
 {
 	if (w->idle)
-		sl_spin_end(&w->spin, true);
+		sl_spin_end(&w->spin, w->news);
 	w->idle = false;
 }
 
@@ -120,7 +136,7 @@ static void idle(struct sl_worker *w)
 	uint64_t idle_ns = w->core.now_ns - w->busy_ns;
 
 	if (!w->idle)
-		sl_spin_begin(&w->spin, computed(w), idle_ns);
+		sl_spin_begin(&w->spin, housemates(w), idle_ns);
 	w->idle = true;
 	if (w->spin.on && idle_ns <= w->spin.for_ns)
 		return;

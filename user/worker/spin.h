@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether a worker that has nothing to do polls on for a while before it sleeps: while polling has
- * found something often enough of late. Where what it waits for takes longer, or is computed on the
- * same processor, polling finds nothing; then it is tried now and then only. (As KVM's halt polling
- * grows and shrinks by what it finds.) That is learnt apart for two kinds of idle times: while others
- * compute, backends and handshake threads, and while all is up to the clients.
+ * found something often enough of late, that is to be computed or has been. Where what it waits for
+ * takes longer, or is computed on the same processor, polling finds nothing; then it is tried now and
+ * then only. (As KVM's halt polling grows and shrinks by what it finds.) That is learnt apart for two
+ * kinds of idle times: while housemates compute, threads that may need this processor, and else.
  */
 #ifndef SL_WORKER_SPIN_H
 #define SL_WORKER_SPIN_H
@@ -16,7 +16,7 @@ enum {
 	SL_SPIN_ONE = 1 << 16,
 	/* Found so often: latency weighs more than processor time, its own or the computing one's. */
 	SL_SPIN_WORTH = SL_SPIN_ONE / 8,
-	SL_SPIN_WORTH_COMPUTED = SL_SPIN_ONE / 2,
+	SL_SPIN_WORTH_HOUSEMATES = SL_SPIN_ONE / 2,
 	SL_SPIN_MEMORY = 16, /* times */
 	SL_SPIN_TRIAL = 32,  /* one in so many, where it is not worth it */
 };
@@ -28,9 +28,9 @@ struct sl_spin_kind {
 
 struct sl_spin {
 	uint64_t for_ns;
-	bool always;   /* as an operator has written */
-	bool on;       /* this time */
-	bool computed; /* the kind of this time */
+	bool always;     /* as an operator has written */
+	bool on;         /* this time */
+	bool housemates; /* the kind of this time */
 	struct sl_spin_kind kinds[2];
 };
 
@@ -41,23 +41,23 @@ static inline void sl_spin_init(struct sl_spin *s, uint64_t for_ns, bool always)
 }
 
 /*
- * There is nothing to do, after idle_ns of that; `computed`: something is, elsewhere. True: it polls
- * until for_ns.
+ * There is nothing to do, after idle_ns of that; `housemates` compute or do not. True: it polls until
+ * for_ns.
  */
-static inline bool sl_spin_begin(struct sl_spin *s, bool computed, uint64_t idle_ns)
+static inline bool sl_spin_begin(struct sl_spin *s, bool housemates, uint64_t idle_ns)
 {
-	struct sl_spin_kind *k = &s->kinds[computed];
-	int32_t enough = computed ? SL_SPIN_WORTH_COMPUTED : SL_SPIN_WORTH;
+	struct sl_spin_kind *k = &s->kinds[housemates];
+	int32_t enough = housemates ? SL_SPIN_WORTH_HOUSEMATES : SL_SPIN_WORTH;
 	bool worth = s->always || k->found >= enough || ++k->idles % SL_SPIN_TRIAL == 0;
 
-	s->computed = computed;
+	s->housemates = housemates;
 	return s->on = worth && idle_ns <= s->for_ns;
 }
 
 /* That is over. */
 static inline void sl_spin_end(struct sl_spin *s, bool found)
 {
-	struct sl_spin_kind *k = &s->kinds[s->computed];
+	struct sl_spin_kind *k = &s->kinds[s->housemates];
 
 	if (s->on)
 		k->found += ((found ? SL_SPIN_ONE : 0) - k->found) / SL_SPIN_MEMORY;

@@ -55,6 +55,7 @@ struct sl_worker {
 	bool thread_started;
 	bool stopping, draining; /* the worker's own */
 	_Atomic bool drained;
+	bool news;        /* the last look has found what is to be computed, or was */
 	bool idle;        /* it has looked since, and polls */
 	uint64_t busy_ns; /* last time that there was something to do */
 	uint64_t loops, busy_loops, sleeps;

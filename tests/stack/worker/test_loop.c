@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The worker's loop over fake ports: how often it asks them for what costs a call of the kernel. Its
- * inbox: nothing is lost that others put in.
+ * The worker's loop over fake ports: how often it asks them for what costs a call of the kernel, and
+ * what it learns of having polled. Its inbox: nothing is lost that others put in.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -75,6 +75,38 @@ TEST(each_port_is_flushed_once_a_round)
 	ck_assert_uint_eq(w.loops, ROUNDS);
 	for (unsigned i = 0; i < PORTS; i++)
 		ck_assert_uint_eq(ports[i].flush_cnt, ROUNDS);
+}
+
+static unsigned rx_request(struct sl_port *p, struct sl_frame **frames, unsigned max,
+			   uint64_t now_ns)
+{
+	(void)p, (void)frames, (void)max, (void)now_ns;
+	w.core.stats.requests++;
+	return 0;
+}
+
+/* A round behind an idle time that was polled; what is found so often by now. */
+static int32_t found_behind_poll(void)
+{
+	sl_spin_init(&w.spin, 1, false);
+	w.idle = sl_spin_begin(&w.spin, false, 0);
+	ck_assert(w.idle);
+	round_once();
+	ck_assert(!w.idle);
+	return w.spin.kinds[false].found;
+}
+
+/* An ACK, or any other frame, could have waited. */
+TEST(polling_is_worth_it_for_requests_only)
+{
+	static struct sl_port_ops ops;
+
+	ck_assert(sl_fake_inject(&ports[0], "not for us, and of no known kind", 32, 1));
+	ck_assert_int_lt(found_behind_poll(), SL_SPIN_ONE);
+	ops = *ports[0].port.ops;
+	ops.rx_burst = rx_request;
+	ports[0].port.ops = &ops;
+	ck_assert_int_eq(found_behind_poll(), SL_SPIN_ONE);
 }
 
 static void *tell_many(void *arg)

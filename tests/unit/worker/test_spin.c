@@ -6,12 +6,12 @@
 enum { FOR_NS = 20000 };
 
 static struct sl_spin s;
-static bool computed;
+static bool housemates;
 
 static void set_up(void)
 {
 	sl_spin_init(&s, FOR_NS, false);
-	computed = false;
+	housemates = false;
 }
 
 FIXTURE(set_up, NULL)
@@ -22,7 +22,7 @@ static unsigned polls(unsigned times, unsigned nth)
 	unsigned cnt = 0;
 
 	for (unsigned i = 1; i <= times; i++) {
-		cnt += sl_spin_begin(&s, computed, 0);
+		cnt += sl_spin_begin(&s, housemates, 0);
 		sl_spin_end(&s, nth && i % nth == 0);
 	}
 	return cnt;
@@ -30,8 +30,8 @@ static unsigned polls(unsigned times, unsigned nth)
 
 TEST(it_polls_at_first)
 {
-	ck_assert(sl_spin_begin(&s, computed, FOR_NS));
-	ck_assert(!sl_spin_begin(&s, computed, FOR_NS + 1)); /* it has done so already */
+	ck_assert(sl_spin_begin(&s, housemates, FOR_NS));
+	ck_assert(!sl_spin_begin(&s, housemates, FOR_NS + 1)); /* it has done so already */
 }
 
 TEST(what_finds_something_goes_on)
@@ -53,20 +53,20 @@ TEST(what_finds_something_again_is_taken_up_again)
 	ck_assert_uint_eq(polls(1000, 1), 1000);
 }
 
-TEST(waiting_for_backends_says_nothing_of_waiting_for_clients)
+TEST(waiting_for_housemates_says_nothing_of_waiting_for_clients)
 {
-	computed = true;
+	housemates = true;
 	polls(1000, 0);
-	computed = false;
+	housemates = false;
 	ck_assert_uint_eq(polls(1000, 2), 1000);
-	computed = true;
+	housemates = true;
 	ck_assert_uint_eq(polls(10 * SL_SPIN_TRIAL, 0), 10);
 }
 
 /* Who polls may keep from its processor what it waits for. */
-TEST(waiting_for_backends_has_to_find_more)
+TEST(waiting_for_housemates_has_to_find_more)
 {
-	computed = true;
+	housemates = true;
 	ck_assert_uint_eq(polls(1000, 1), 1000);
 	ck_assert_uint_lt(polls(1000, 3), 200);
 }
@@ -75,10 +75,10 @@ TEST(waiting_for_backends_has_to_find_more)
 TEST(only_polls_count)
 {
 	for (unsigned i = 0; i < 1000; i++) {
-		ck_assert(!sl_spin_begin(&s, computed, FOR_NS + 1));
+		ck_assert(!sl_spin_begin(&s, housemates, FOR_NS + 1));
 		sl_spin_end(&s, false);
 	}
-	ck_assert(sl_spin_begin(&s, computed, 0));
+	ck_assert(sl_spin_begin(&s, housemates, 0));
 }
 
 TEST(an_operators_figure_is_obeyed)
