@@ -104,7 +104,7 @@ static void disarm(struct sl_backend *b)
 		return; /* it has not rung */
 }
 
-/* Looks for as long as a wake-up costs, then sleeps. */
+/* Looks for a while, then sleeps. */
 static bool wait_for_batch(struct sl_backend *b, unsigned wait_us)
 {
 	uint64_t begun_ns = sl_now_ns(), until_ns = begun_ns + wait_us * SL_NS_PER_US, now_ns;
