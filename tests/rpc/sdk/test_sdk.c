@@ -12,7 +12,7 @@ enum { N = 100 };
 
 /* Statistics and marks that backend and gateway process share. */
 struct shared {
-	_Atomic unsigned handled, merged, cancelled_seen, replied_cancelled, go;
+	_Atomic unsigned handled, merged, cancelled_seen, replied_cancelled, held, go;
 };
 static struct shared *shared;
 
@@ -131,12 +131,26 @@ static void wait_then_echo(void *arg, struct sl_batch *batch)
 		echo_one(batch->requests[i]);
 }
 
+/* The first request is held until all others are there. */
+static void gather_then_echo(void *arg, struct sl_batch *batch)
+{
+	struct sl_backend_stats st = {.requests = 0};
+
+	shared->held = 1;
+	while (path_is(batch->requests[0], "/first") && st.requests < 1 + 2 * N) {
+		usleep(100);
+		sl_backend_stats(harness_backend, &st);
+	}
+	shared->go = 1;
+	wait_then_echo(arg, batch);
+}
+
 TEST_EACH(two_gateways_make_one_batch, endpoint_cnt())
 {
 	static struct call first, calls[2][N];
 	const char *ep = endpoint_of(_i);
-	struct backend_proc p =
-		backend_start(&(struct sl_backend_options){.listen = ep, .handle = wait_then_echo});
+	struct backend_proc p = backend_start(
+		&(struct sl_backend_options){.listen = ep, .handle = gather_then_echo});
 	struct gateway g[2];
 	unsigned most = 0;
 
@@ -144,7 +158,7 @@ TEST_EACH(two_gateways_make_one_batch, endpoint_cnt())
 	gw_open(&g[1], ep);
 	call_init(&first, 4);
 	ck_assert_int_eq(send_path(&g[0], &first, "/first", sl_span_str("x"), 0), 0);
-	gw_until(&g[0], shared->handled == 1);
+	gw_until(&g[0], shared->held);
 	for (unsigned i = 0; i < N; i++) {
 		for (unsigned k = 0; k < 2; k++) {
 			call_init(&calls[k][i], 4);
@@ -154,11 +168,10 @@ TEST_EACH(two_gateways_make_one_batch, endpoint_cnt())
 			gw_turn(&g[k]);
 		}
 	}
-	shared->go = 1;
+	gw_until(&g[0], (gw_turn(&g[1]), shared->go));
 	/* the replies of several batches wait for one poll, each with its own figure */
 	usleep(20000);
-	gw_until(&g[0], g[0].batches_done == N + 1);
-	gw_until(&g[1], g[1].batches_done == N);
+	gw_until(&g[0], (gw_turn(&g[1]), g[0].batches_done == N + 1 && g[1].batches_done == N));
 	ck_assert_uint_gt(shared->merged, 0);
 	/* And each is told how many were computed with it. */
 	ck_assert_uint_eq(first.together, 1);
