@@ -18,6 +18,14 @@
  * PING. GOAWAY says that its sender starts no more requests (gateway) or wants no more (backend); a
  * gateway answers a backend's GOAWAY with its own, behind its last request.
  *
+ * Migration. A gateway may go on by another transport to the same backend, with all that is open. It
+ * connects by that with the link's number and SL_HELLO_GOES_ON, and says PING by it, which the backend
+ * answers if it has such a link. Then the gateway says MIGRATE, its last message by the old one; the
+ * backend, which takes what comes by the new one behind that only, answers with its own MIGRATE, its
+ * last message by the old one, and the gateway closes that. So messages keep their order, and each
+ * fragment is carried once, by either. Credit for slots is each transport's own, and CREDIT still comes
+ * behind MIGRATE; all else goes on as it was.
+ *
  * Streams. A REQUEST entry with STREAM opens one: metadata, no payload. While it says MORE the
  * request is open, and entries with PART and its id follow, each a message or a piece of one, in
  * messages of their own (count = 1), until one without MORE, which has no payload, and may have
@@ -44,8 +52,8 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "structs go out as they lie in memory");
 
 enum {
-	/* 1: entries of 24 bytes, no WINDOW; 2: no trailers of requests; 3: no GO_ON */
-	SL_RPC_VERSION = 4,
+	/* 1: entries of 24 bytes, no WINDOW; 2: no trailers of requests; 3: no GO_ON; 4: no MIGRATE */
+	SL_RPC_VERSION = 5,
 	SL_RPC_SLOT_SIZE = 4096,       /* receive slot, header included */
 	SL_RPC_MAX_MESSAGE = 64 << 20, /* payload of one request or reply; more is refused */
 	SL_RPC_MAX_BATCH = 1024,
@@ -181,6 +189,7 @@ enum sl_meta_tag {
  * together with the memory), in the connection data of verbs. The acceptor's may lower the sizes.
  */
 #define SL_RPC_HELLO_MAGIC 0x6c736c75u
+enum sl_hello_flag { SL_HELLO_GOES_ON = 1 << 0 }; /* by this, what that link has carried so far */
 struct sl_rpc_hello {
 	uint32_t magic;
 	uint8_t version;
@@ -190,8 +199,9 @@ struct sl_rpc_hello {
 	uint32_t slots;    /* per direction, a power of two */
 	uint32_t bulk_len; /* bytes per direction, a power of two */
 	uint32_t slot_size;
-	uint32_t flags;
-	uint8_t reserved[32];
+	uint32_t flags; /* dialler: enum sl_hello_flag */
+	uint64_t link;  /* dialler: of its own, drawn at random for each that it begins */
+	uint8_t reserved[24];
 };
 _Static_assert(sizeof(struct sl_rpc_hello) == 64, "wire format");
 
@@ -214,7 +224,7 @@ _Static_assert(sizeof(struct sl_rpc_hello) == 64, "wire format");
 #define SL_UD_QKEY  0x736c7564u /* of all queue pairs: no secret */
 
 enum {
-	SL_UD_VERSION = 1,
+	SL_UD_VERSION = 2,     /* 1: no number of the link */
 	SL_UD_WINDOW_MAX = 64, /* datagrams of one direction under way */
 	SL_UD_MTU_MIN = 1024,
 	SL_UD_PROOF_LEN = 32,
@@ -247,12 +257,13 @@ struct sl_ud_hello {
 	uint32_t id;     /* the connection, by the dialler's number */
 	uint32_t mtu;    /* of a datagram, header included */
 	uint32_t answer_qpn;
-	uint32_t reserved2;
+	uint32_t flags; /* enum sl_hello_flag */
+	uint64_t link;
 	uint8_t gid[16];
 	uint8_t nonce[16];
 	uint8_t proof[SL_UD_PROOF_LEN]; /* HMAC-SHA-256 over all before it */
 };
-_Static_assert(sizeof(struct sl_ud_hello) == 104, "wire format");
+_Static_assert(sizeof(struct sl_ud_hello) == 112, "wire format");
 
 enum sl_ud_verdict { SL_UD_GRANTED, SL_UD_FULL };
 

@@ -211,6 +211,14 @@ static void on_state(void *app, void *member, enum sl_rpc_state state)
 		sl_batcher_backend(m->group->batcher, m->number, state == SL_RPC_UP, c->now_ns);
 }
 
+static void on_moved(void *app, void *member)
+{
+	struct sl_member *m = member;
+
+	(void)app;
+	atomic_fetch_add(&m->moves, 1);
+}
+
 #ifdef SL_DEBUG
 /* What the RPC refers to stays in its frames until it has been returned. */
 static void on_watch(void *app, enum sl_rpc_watch what, const struct sl_span *spans, uint32_t cnt)
@@ -232,6 +240,7 @@ const struct sl_rpc_ops sl_backend_ops = {
 	.batch_done = on_batch_done,
 	.sent = on_sent,
 	.state = on_state,
+	.moved = on_moved,
 	.credit = sl_stream_credit,
 	.go_on = sl_stream_wanted,
 #ifdef SL_DEBUG

@@ -118,7 +118,8 @@ void sl_member_adopt(struct sl_member *m, struct sl_transport *t)
 	}
 	/* Dialled for before it was taken out of the configuration. */
 	sl_rpc_dial_drop(t);
-	sl_member_link_set(m, SL_LINK_DOWN);
+	if (sl_member_link(m) == SL_LINK_OFFERED)
+		sl_member_link_set(m, SL_LINK_DOWN);
 }
 
 /* True when nothing of it is left. */

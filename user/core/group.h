@@ -42,8 +42,9 @@ struct sl_member {
 	bool known;       /* its channel has joined the session */
 	bool joined;      /* the batcher knows of it */
 	_Atomic int link; /* enum sl_member_link; dialler: DOWN to OFFERED, worker: all others */
-	_Atomic bool released; /* control: nobody dials for it any more */
-	_Atomic bool gone;     /* worker: it is the control thread's to free */
+	_Atomic uint32_t moves; /* worker: how often its channel has gone on by another transport */
+	_Atomic bool released;  /* control: nobody dials for it any more */
+	_Atomic bool gone;      /* worker: it is the control thread's to free */
 	char name[];
 };
 
@@ -140,7 +141,7 @@ void sl_groups_reap(struct sl_core *c);
 extern const struct sl_batch_ops sl_service_batch_ops;
 extern const struct sl_rpc_ops sl_backend_ops;
 
-/* The worker: the member comes up on this transport, unless it is leaving. */
+/* The worker: the member comes up on this transport, or goes on by it, unless it is leaving. */
 void sl_member_adopt(struct sl_member *m, struct sl_transport *t);
 /* A step towards the end of all that nobody has any more; core->leaving says if there is more. */
 void sl_groups_leave(struct sl_core *c);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read from the bottom: thread_main -> connect_all -> connect_worker -> dial. */
+/* Read from the bottom: thread_main -> connect_all -> connect_worker, return_worker -> dial. */
 #include "gateway/dial.h"
 
 #include <errno.h>
@@ -25,6 +25,9 @@ enum {
 	WATCH_MS = 20,        /* how soon a lost channel is noticed */
 	FULL_RINGS = 64, /* what the slots of a group take at the most, unless each has SLOTS_MIN */
 	SLOTS_MIN = 32,
+	RETURN_MIN_MS =
+		1000, /* from a fallback: how often its backend is tried by its own endpoint */
+	RETURN_MAX_MS = 30000,
 	THREADS_MAX = 64, /* attempts at a time: one that gets no answer takes DIAL_TIMEOUT_MS */
 };
 
@@ -40,10 +43,18 @@ struct sl_dialler {
 	uint64_t due_ns;               /* not dialled before */
 	unsigned backoff_ms;
 	bool complained; /* the log says that it is down */
-	struct {
+	struct way {
 		struct sl_member *member;
 		char text[192];
+		uint64_t link,
+			peer; /* of the transport: sl_rpc_link_number(), .._transport_peer() */
 		bool on_fallback;
+		/* Then: when its own endpoint is tried next, and the way back that has been offered. */
+		uint64_t return_ns;
+		unsigned return_ms;
+		uint32_t moves; /* of the member, before that */
+		bool returning, strange;
+		char back[192];
 	} workers[]; /* [board->worker_cnt] */
 };
 
@@ -68,8 +79,9 @@ static void set_info(struct sl_dialler *d, unsigned worker, const char *text, bo
 	pthread_mutex_unlock(&d->board->lock);
 }
 
+/* goes_on: for the link that there is. */
 static struct sl_transport *dial(struct sl_dialler *d, const struct sl_worker *w,
-				 const char *endpoint, struct sl_err *err)
+				 const char *endpoint, bool goes_on, struct sl_err *err)
 {
 	struct sl_rpc_memory mem = {.addr = w->umem.area, .len = w->umem.area_len};
 	struct sl_rpc_config rpc;
@@ -84,6 +96,8 @@ static struct sl_transport *dial(struct sl_dialler *d, const struct sl_worker *w
 			 .port = d->backend.device_port,
 			 .tos = d->backend.tos},
 		.owner = d->backend.owner,
+		.link = d->workers[w->index].link,
+		.goes_on = goes_on,
 	};
 
 	sl_rpc_config_default(&rpc);
@@ -116,16 +130,18 @@ static bool connect_worker(struct sl_dialler *d, struct sl_worker *w)
 	struct sl_err err2 = SL_ERR(160);
 	char of_agent[SL_SERVER_ENDPOINT_LEN];
 	const char *endpoint = d->backend.endpoint;
+	struct way *way = &d->workers[w->index];
 	bool fallback = false;
 	struct sl_transport *t;
 
+	way->link = sl_rpc_link_number();
 	if (d->agent_cnt) { /* a server: by the agent that is this worker's */
 		sl_server_endpoint(of_agent, w->index % d->agent_cnt, d->pool_name, &d->backend);
 		endpoint = of_agent;
 	}
-	t = dial(d, w, endpoint, &err);
+	t = dial(d, w, endpoint, false, &err);
 	if (!t && d->backend.fallback) {
-		t = dial(d, w, d->backend.fallback, &err2);
+		t = dial(d, w, d->backend.fallback, false, &err2);
 		fallback = t != NULL;
 	}
 	if (!t) {
@@ -136,6 +152,10 @@ static bool connect_worker(struct sl_dialler *d, struct sl_worker *w)
 		d->complained = true;
 		return false;
 	}
+	way->peer = sl_rpc_transport_peer(t);
+	way->return_ms = RETURN_MIN_MS;
+	way->return_ns = sl_now_ns() + RETURN_MIN_MS * SL_NS_PER_MS;
+	way->returning = way->strange = false;
 	set_info(d, w->index, sl_rpc_transport_info(t), fallback);
 	if (fallback)
 		sl_log_warn("backend %s/%s: %s; worker %u uses its fallback %s: %s", d->pool_name,
@@ -154,23 +174,92 @@ static bool connect_worker(struct sl_dialler *d, struct sl_worker *w)
 	return true;
 }
 
-/* A worker that has no channel to it; NULL: each has one, or will. */
-static struct sl_worker *without_link(const struct sl_dialler *d)
+/*
+ * From its fallback, which serves meanwhile, to the backend's own endpoint, if that is there by now:
+ * with all that is under way. Nothing is said of attempts in vain.
+ */
+static void return_worker(struct sl_dialler *d, struct sl_worker *w)
 {
-	for (unsigned i = 0; i < d->board->worker_cnt; i++) {
-		if (sl_member_link(d->workers[i].member) == SL_LINK_DOWN)
-			return &d->board->workers[i];
+	struct sl_err err = SL_ERR(160);
+	struct way *way = &d->workers[w->index];
+	struct sl_transport *t = dial(d, w, d->backend.endpoint, true, &err);
+
+	way->return_ms = way->return_ms < RETURN_MAX_MS / 2 ? 2 * way->return_ms : RETURN_MAX_MS;
+	way->return_ns = sl_now_ns() + way->return_ms * SL_NS_PER_MS;
+	if (!t)
+		return;
+	if (sl_rpc_transport_peer(t) != way->peer) {
+		if (!way->strange)
+			sl_log_warn(
+				"backend %s/%s: %s is there, but of another process than %s; worker %u "
+				"stays with that",
+				d->pool_name, d->backend.name, d->backend.endpoint,
+				d->backend.fallback, w->index);
+		way->strange = true;
+		sl_rpc_dial_drop(t);
+		return;
 	}
-	return NULL;
+	snprintf(way->back, sizeof(way->back), "%s", sl_rpc_transport_info(t));
+	way->moves = atomic_load(&way->member->moves);
+	way->returning = true;
+	if (hand_over(d, w, t))
+		sl_rpc_dial_drop(t);
 }
 
-/* For all workers, until one of them fails. False: it did. */
+/* The worker has gone on by what it was offered. */
+static void note_returns(struct sl_dialler *d)
+{
+	for (unsigned i = 0; i < d->board->worker_cnt; i++) {
+		struct way *way = &d->workers[i];
+
+		if (!way->returning || atomic_load(&way->member->moves) == way->moves)
+			continue;
+		way->returning = way->on_fallback = false;
+		memcpy(way->text, way->back, sizeof(way->text));
+		sl_log_info("backend %s/%s: worker %u goes on by its own endpoint, %s",
+			    d->pool_name, d->backend.name, i, way->text);
+	}
+}
+
+static bool has_no_link(const struct sl_dialler *d, unsigned worker)
+{
+	return sl_member_link(d->workers[worker].member) == SL_LINK_DOWN;
+}
+
+static bool may_return(const struct sl_dialler *d, unsigned worker)
+{
+	const struct way *way = &d->workers[worker];
+
+	return way->on_fallback && sl_member_link(way->member) == SL_LINK_UP;
+}
+
+/* When there is something to be done for one of its workers; UINT64_MAX: there is nothing. */
+static uint64_t due_ns(const struct sl_dialler *d)
+{
+	uint64_t due = UINT64_MAX;
+
+	for (unsigned i = 0; i < d->board->worker_cnt; i++) {
+		uint64_t at = has_no_link(d, i)  ? d->due_ns
+			      : may_return(d, i) ? d->workers[i].return_ns
+						 : UINT64_MAX;
+
+		due = at < due ? at : due;
+	}
+	return due;
+}
+
+/* For all workers, until one of them fails. False: it did. Those that have a link come behind them. */
 static bool connect_all(struct sl_dialler *d)
 {
 	for (unsigned i = 0; i < d->board->worker_cnt; i++) {
-		if (sl_member_link(d->workers[i].member) == SL_LINK_DOWN &&
-		    !connect_worker(d, &d->board->workers[i]))
+		if (has_no_link(d, i) && !connect_worker(d, &d->board->workers[i]))
 			return false;
+	}
+	for (unsigned i = 0; i < d->board->worker_cnt; i++) {
+		if (may_return(d, i) && sl_now_ns() >= d->workers[i].return_ns) {
+			return_worker(d, &d->board->workers[i]);
+			break;
+		}
 	}
 	return true;
 }
@@ -198,12 +287,15 @@ static struct sl_dialler *next_due(struct sl_switchboard *sb, uint64_t now_ns, u
 	*look_ns = now_ns + WATCH_MS * SL_NS_PER_MS;
 	sl_list_for_each (at, &sb->diallers) {
 		struct sl_dialler *d = sl_container_of(at, struct sl_dialler, node);
+		uint64_t due;
 
-		if (d->stop || d->busy || !without_link(d))
+		if (d->stop || d->busy)
 			continue;
-		if (d->due_ns < *look_ns)
-			*look_ns = d->due_ns;
-		if (d->due_ns <= now_ns && (!first || d->due_ns < first->due_ns))
+		note_returns(d);
+		due = due_ns(d);
+		if (due < *look_ns)
+			*look_ns = due;
+		if (due <= now_ns && (!first || due < due_ns(first)))
 			first = d;
 	}
 	return first;

@@ -300,6 +300,39 @@ static void on_goaway(void *ctx)
 	sl_rpc_channel_drain(ctx);
 }
 
+int sl_channel_watch_transport(struct sl_rpc_channel *ch, struct sl_transport *t)
+{
+	struct sl_rpc *r = ch->rpc;
+	int rc = sl_hubs_watch(&r->hubs, r->epoll_fd, t, ch);
+
+	if (!rc)
+		r->kernel_cnt += t->kernel;
+	return rc;
+}
+
+/* No more events of it; what it has counted is kept. */
+static void leave_transport(struct sl_rpc_channel *ch, struct sl_transport *t)
+{
+	struct sl_rpc *r = ch->rpc;
+
+	r->kernel_cnt -= t->kernel;
+	sl_hubs_unwatch(&r->hubs, r->epoll_fd, t);
+	ch->past_doorbells += t->doorbells;
+	ch->stats.datagrams_resent += t->resent;
+	ch->stats.datagrams_doubled += t->doubled;
+	ch->stats.datagrams_unsealed += t->unsealed;
+}
+
+static void on_left(void *ctx, struct sl_transport *t, bool gone_on)
+{
+	struct sl_rpc_channel *ch = ctx;
+
+	leave_transport(ch, t);
+	t->ops->close(t);
+	if (gone_on && ch->rpc->ops->moved)
+		ch->rpc->ops->moved(ch->rpc->app, ch->app_data);
+}
+
 const struct sl_link_ops sl_channel_link_ops = {
 	.part = on_part,
 	.sent = on_sent,
@@ -307,6 +340,7 @@ const struct sl_link_ops sl_channel_link_ops = {
 	.window = on_window,
 	.grants = on_grants,
 	.goaway = on_goaway,
+	.left = on_left,
 	.reads = on_reads,
 };
 
@@ -329,17 +363,18 @@ void sl_channel_timeout(struct sl_rpc_channel *ch, struct sl_pending *p)
 void sl_channel_down(struct sl_rpc_channel *ch, enum sl_rpc_failure why_left)
 {
 	struct sl_rpc *r = ch->rpc;
-	struct sl_transport *t = ch->link.t;
+	struct sl_transport *const ways[] = {ch->link.t, ch->link.second};
 	struct sl_send *s;
 
 	/* First: no upcall may send here any more. */
 	ch->state = SL_RPC_DOWN;
 	sl_list_del(&ch->awake);
-	r->kernel_cnt -= t->kernel;
-	sl_hubs_unwatch(&r->hubs, r->epoll_fd, t);
 	/* The upcalls give their bytes back to those who will write into them. */
-	if (t->ops->halt)
-		t->ops->halt(t);
+	for (unsigned i = 0; i < SL_ARRAY_LEN(ways) && ways[i]; i++) {
+		if (ways[i]->ops->halt)
+			ways[i]->ops->halt(ways[i]);
+		leave_transport(ch, ways[i]);
+	}
 	while (!sl_list_empty(&ch->requests)) {
 		struct sl_pending *p = sl_list_first(&ch->requests, struct sl_pending, node);
 		const struct sl_send *sent = p->batch ? p->batch->sends[p->class] : NULL;
@@ -354,10 +389,6 @@ void sl_channel_down(struct sl_rpc_channel *ch, enum sl_rpc_failure why_left)
 		on_sent(ch, s);
 	while (!sl_list_empty(&ch->ended))
 		sl_channel_tell(ch);
-	ch->past_doorbells += t->doorbells;
-	ch->stats.datagrams_resent += t->resent;
-	ch->stats.datagrams_doubled += t->doubled;
-	ch->stats.datagrams_unsealed += t->unsealed;
 	ch->past.messages_sent += ch->link.stats.messages_sent;
 	ch->past.messages_received += ch->link.stats.messages_received;
 	ch->past.bytes_sent += ch->link.stats.bytes_sent;
@@ -419,7 +450,7 @@ void sl_channel_tick(struct sl_rpc_channel *ch, uint64_t now_ns)
 
 	/* An end that came right behind other bytes has no event of its own. */
 	if (l->t->kernel)
-		(void)l->t->ops->check(l->t);
+		sl_link_check(l);
 	watch_silence(ch, now_ns);
 	if (ch->state == SL_RPC_DRAINING && !ch->outstanding && !l->goaway_due &&
 	    sl_list_empty(&ch->ended) && !l->error)

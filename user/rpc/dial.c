@@ -53,6 +53,18 @@ void sl_rpc_dial_drop(struct sl_transport *t)
 		t->ops->close(t);
 }
 
+uint64_t sl_rpc_link_number(void)
+{
+	uint64_t number;
+
+	return sl_rand_bytes(&number, sizeof(number)) ? 0 : number;
+}
+
+uint64_t sl_rpc_transport_peer(const struct sl_transport *t)
+{
+	return t->peer_epoch;
+}
+
 const char *sl_rpc_transport_info(const struct sl_transport *t)
 {
 	return t->info;

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include "base/cpu.h"
 #include "rpc/link.h"
+#include "rpc/migrate.h"
 
 enum { PUMP_MAX = 128 << 10, CANCELS_MAX = 250 };
 
@@ -21,9 +22,9 @@ void sl_link_init(struct sl_link *l, struct sl_transport *t, uint64_t now_ns, bo
 	l->generation = sl_rpc_boot_epoch() << ID_BITS;
 	l->peer_generation = t->peer_epoch << ID_BITS;
 	sl_sendq_init(&l->q, one_class);
-	sl_outlet_join(&l->out, l->outlets, t->port, sl_sendq_cap(t->rate_bps, t->slice_min),
-		       t->credits.bulk_len);
+	sl_link_join(l);
 	sl_list_init(&l->in_flight);
+	sl_list_init(&l->left_in_flight);
 }
 
 static void drop_cancels(struct sl_link *l)
@@ -42,7 +43,9 @@ void sl_link_fini(struct sl_link *l)
 		sl_reader_reset(&l->readers[i], l->mem);
 	sl_outlet_leave(&l->out);
 	l->t->ops->close(l->t);
-	l->t = NULL;
+	if (l->second)
+		l->second->ops->close(l->second);
+	l->t = l->second = NULL;
 }
 
 static void fail(struct sl_link *l, int error)
@@ -148,18 +151,19 @@ static int take_message(struct sl_link *l, const struct sl_message *m)
 		return 0;
 	case SL_RPC_PONG: return 0;
 	case SL_RPC_GOAWAY: l->ops->goaway(l->ctx); return 0;
+	case SL_RPC_MIGRATE: return sl_migrate_take(l);
 	default: return -EPROTO;
 	}
 }
 
-static void take_sent(struct sl_link *l)
+static void take_sent(struct sl_link *l, struct sl_transport *t, const struct sl_list *in_flight)
 {
 	SL_UNSET uint64_t cookies[SL_LINK_POLL];
 	unsigned n;
 
-	if (sl_list_empty(&l->in_flight))
+	if (sl_list_empty(in_flight))
 		return;
-	n = l->t->ops->sent(l->t, cookies, SL_LINK_POLL);
+	n = t->ops->sent(t, cookies, SL_LINK_POLL);
 	for (unsigned i = 0; i < n; i++) {
 		struct sl_send *s = (struct sl_send *)(uintptr_t)cookies[i];
 
@@ -168,30 +172,51 @@ static void take_sent(struct sl_link *l)
 	}
 }
 
+/* Messages, of which MIGRATE is the last by its transport. */
+static void take_messages(struct sl_link *l, struct sl_transport *t, const struct sl_message *m,
+			  int n)
+{
+	for (int i = 0; i < n; i++) {
+		if (!l->error) {
+			int rc = sl_migrate_incoming(l) == t ? take_message(l, &m[i]) : -EPROTO;
+
+			if (rc)
+				fail(l, rc);
+		}
+		t->ops->release(t, &m[i]);
+	}
+}
+
+static void look_at_move(struct sl_link *l)
+{
+	int rc = sl_migrate_look(l);
+
+	if (rc)
+		fail(l, rc);
+	if (l->second)
+		take_sent(l, l->second, &l->left_in_flight);
+}
+
 int sl_link_poll(struct sl_link *l, uint64_t now_ns)
 {
 	SL_UNSET struct sl_message m[SL_LINK_POLL];
+	struct sl_transport *t;
 	int n;
 
 	if (sl_unlikely(l->error))
 		return l->error;
 	l->now_ns = now_ns;
-	take_sent(l);
-	n = l->t->ops->poll(l->t, m, SL_LINK_POLL);
+	if (sl_unlikely(l->move))
+		look_at_move(l);
+	take_sent(l, l->t, &l->in_flight);
+	t = sl_migrate_incoming(l);
+	n = l->error ? l->error : t->ops->poll(t, m, SL_LINK_POLL);
 	sl_outlet_count(&l->out, l->t->posted_bytes, now_ns);
 	if (sl_unlikely(n < 0)) {
 		fail(l, n);
 		return n;
 	}
-	for (int i = 0; i < n; i++) {
-		if (!l->error) {
-			int rc = take_message(l, &m[i]);
-
-			if (rc)
-				fail(l, rc);
-		}
-		l->t->ops->release(l->t, &m[i]);
-	}
+	take_messages(l, t, m, n);
 	if (n) {
 		l->last_rx_ns = now_ns;
 		l->stats.messages_received += (unsigned)n;
@@ -526,6 +551,8 @@ static void send_control(struct sl_link *l)
 	/* Behind the last request. */
 	if (l->goaway_due && !l->q.cnt)
 		l->goaway_due = !post_control(l, SL_RPC_GOAWAY, 0);
+	if (l->move_due && sl_migrate_may_send(l) && post_control(l, SL_RPC_MIGRATE, 0))
+		sl_migrate_sent(l);
 }
 
 void sl_link_flush(struct sl_link *l, uint64_t now_ns)
@@ -533,14 +560,16 @@ void sl_link_flush(struct sl_link *l, uint64_t now_ns)
 	if (sl_unlikely(l->error))
 		return;
 	l->now_ns = now_ns;
-	if (l->pong_due | l->ping_due | l->goaway_due | l->windows_due | (l->window_cnt != 0) |
-	    (l->cancels != NULL))
+	if (l->pong_due | l->ping_due | l->goaway_due | l->windows_due | l->move_due |
+	    (l->window_cnt != 0) | (l->cancels != NULL))
 		send_control(l);
 	if (l->q.cnt) {
 		pump(l);
 		send_cancels(l); /* of what is all there now */
 	}
 	l->t->ops->flush(l->t);
+	if (sl_unlikely(l->second != NULL))
+		l->second->ops->flush(l->second); /* credit */
 }
 
 bool sl_link_arm(struct sl_link *l)
@@ -551,7 +580,10 @@ bool sl_link_arm(struct sl_link *l)
 			  (!sl_list_empty(&o->waiting) && l->out.counted);
 
 	/* Nothing of ours will complete; that of others, which we wait for, soon does. */
-	return !l->error && !(l->cut && l->q.cnt) && !(waits && !l->out.posted) &&
+	/* A move is soon over; but a backend may have to wait for its beginning. */
+	if (l->error || (l->move && (l->move != SL_MOVE_OFFERED || !l->met || l->move_due)))
+		return false;
+	return !(l->cut && l->q.cnt) && !(waits && !l->out.posted) &&
 	       l->t->ops->arm(l->t, wants_room);
 }
 
@@ -559,5 +591,7 @@ struct sl_send *sl_link_unsent(struct sl_link *l)
 {
 	struct sl_list *node = sl_list_pop_head(&l->in_flight);
 
+	if (!node)
+		node = sl_list_pop_head(&l->left_in_flight);
 	return node ? sl_container_of(node, struct sl_send, node) : sl_sendq_pop(&l->q);
 }

@@ -35,6 +35,11 @@ struct sl_link_ops {
 	/* Credit that is to be given, if windows_due was set: takes up to max off the owner's list. */
 	unsigned (*grants)(void *ctx, struct sl_rpc_window *to, unsigned max);
 	void (*goaway)(void *ctx);
+	/*
+	 * This transport is not used any more, and is the owner's to close: the one before, of which
+	 * all has been taken; or (gone_on false) the next one, that the peer has not gone on by.
+	 */
+	void (*left)(void *ctx, struct sl_transport *t, bool gone_on);
 	/* Debug builds, may be NULL: a post reads these bytes now. */
 	void (*reads)(void *ctx, const struct sl_span *spans, unsigned cnt);
 };
@@ -44,11 +49,24 @@ struct sl_link_stats {
 	uint64_t stalls;
 };
 
+/* Of going on by another transport: what `second` is (migrate.c). */
+enum sl_link_move {
+	SL_MOVE_NONE,    /* there is none */
+	SL_MOVE_OFFERED, /* the next one, by which nothing goes yet */
+	SL_MOVE_HALF,    /* the one by which messages come, while `t` takes what goes out */
+	SL_MOVE_LEFT,    /* the one before: nothing but its end is awaited */
+};
+
 /* Requests of which the peer is to hear that nobody waits for them: one message's. */
 struct sl_link_cancels;
 
 struct sl_link {
-	struct sl_transport *t;
+	struct sl_transport *t, *second; /* what goes out goes by t */
+	enum sl_link_move move;
+	bool met;                      /* OFFERED: the peer has been heard by the next one */
+	bool move_due;                 /* MIGRATE is to be sent by t */
+	uint64_t move_until_ns;        /* it has failed, or is over, by then */
+	struct sl_list left_in_flight; /* of in_flight, those that `second`, left, still reads */
 	const struct sl_link_ops *ops;
 	void *ctx;
 	struct sl_mem *mem;
@@ -79,7 +97,7 @@ struct sl_link {
 
 /* All by hand but the transport, which the link owns from now on. */
 void sl_link_init(struct sl_link *l, struct sl_transport *t, uint64_t now_ns, bool one_class);
-/* Frees what is being read, closes the transport. */
+/* Frees what is being read, closes its transports. */
 void sl_link_fini(struct sl_link *l);
 
 /*
@@ -95,17 +113,33 @@ void sl_link_send(struct sl_link *l, struct sl_send *s, enum sl_rpc_class class,
  */
 void sl_link_cancel(struct sl_link *l, uint64_t id, struct sl_send *alone);
 
+/* Its part of what goes out by the way of its transport. */
+static inline void sl_link_join(struct sl_link *l)
+{
+	sl_outlet_join(&l->out, l->outlets, l->t->port,
+		       sl_sendq_cap(l->t->rate_bps, l->t->slice_min), l->t->credits.bulk_len);
+}
+
 /* Messages taken, or negative errno: the link is broken. */
 int sl_link_poll(struct sl_link *l, uint64_t now_ns);
 /* Posts what may go, one doorbell. */
 void sl_link_flush(struct sl_link *l, uint64_t now_ns);
 /* Event mode; false: there is something to do. */
 bool sl_link_arm(struct sl_link *l);
+/* One of its descriptors has an event, or it is time to ask the kernel. */
+void sl_link_check(struct sl_link *l);
+
+/*
+ * The link goes on by this transport, with all that is under way: a gateway's begins, a backend's is
+ * ready to follow. ops->left follows for one of the two. 0, and it is the link's; -EPROTO: the peer is
+ * another one, -EBUSY: it is on the move already, or what post() says.
+ */
+int sl_link_migrate(struct sl_link *l, struct sl_transport *t, uint64_t now_ns);
 
 /* Something waits to be posted, is on its way, or cannot go on. */
 static inline bool sl_link_has_work(const struct sl_link *l)
 {
-	return l->error || (l->out.o->port && l->out.counted) || l->q.cnt ||
+	return l->error || l->move || (l->out.o->port && l->out.counted) || l->q.cnt ||
 	       !sl_list_empty(&l->in_flight) || l->cancels || l->window_cnt || l->windows_due ||
 	       l->pong_due || l->ping_due || l->goaway_due;
 }
@@ -116,7 +150,7 @@ struct sl_send *sl_link_unsent(struct sl_link *l);
 /* Everything has left: closing it now cuts nothing off. */
 static inline bool sl_link_idle(const struct sl_link *l)
 {
-	return !l->q.cnt && sl_list_empty(&l->in_flight) &&
+	return !l->move && !l->q.cnt && sl_list_empty(&l->in_flight) &&
 	       (!l->t->ops->delivered || l->t->ops->delivered(l->t));
 }
 

@@ -109,6 +109,8 @@ struct sl_rpc_ops {
 	/* The transport is done with the bytes of a batch. */
 	void (*sent)(void *app, void *app_data, uint64_t batch);
 	void (*state)(void *app, void *app_data, enum sl_rpc_state state);
+	/* All of the channel goes by the transport that it was to go on by. */
+	void (*moved)(void *app, void *app_data);
 	/* The backend takes more of this stream. */
 	void (*credit)(void *app, void *cookie);
 	/* The backend wants the rest of this stream, which expects to be told: once, before any reply. */
@@ -175,11 +177,21 @@ struct sl_rpc_dial_options {
 	uint16_t worker; /* told to the backend, for its statistics */
 	struct sl_rpc_rdma rdma;
 	uint32_t owner; /* shm: account that may listen, beside root and this process' own */
+	/*
+	 * Of the link that this is for, sl_rpc_link_number(); goes_on: it has a transport, and is
+	 * to go on by this one, which sl_rpc_adopt() then sees to.
+	 */
+	uint64_t link;
+	bool goes_on;
 };
+/* At random, so that nobody else knows it; 0: there is no randomness. */
+uint64_t sl_rpc_link_number(void);
 struct sl_transport *sl_rpc_dial(const struct sl_rpc_dial_options *opt, struct sl_err *err);
 void sl_rpc_dial_drop(struct sl_transport *t);
 /* One line for people: "shm /run/x.sock ...", "rdma rxe0/1 gid[1] ... mtu 1024 RC ...", "tcp ...". */
 const char *sl_rpc_transport_info(const struct sl_transport *t);
+/* Of the process at the other end: it is the same one for as long as this is the same. */
+uint64_t sl_rpc_transport_peer(const struct sl_transport *t);
 /*
  * Which way bytes to that endpoint would go from here, without asking the other end. 0 or -errno:
  * -ENETUNREACH: no RDMA device has a route there, -ENODEV: there is none at all.
@@ -203,8 +215,9 @@ bool sl_rpc_has_name(const char *endpoint);
 void sl_rpc_preload(void);
 
 /*
- * Worker: the channel comes UP on this transport. -1: it was not DOWN, or epoll is out of memory;
- * the transport is then closed.
+ * Worker: the channel comes UP on this transport; or goes on by it, UP as it is, if it was dialled for
+ * that: then ops->moved follows, or nothing has changed. -1: the channel is not in the state for it,
+ * the peer is another one, or epoll is out of memory; the transport is then closed.
  */
 int sl_rpc_adopt(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now_ns);
 

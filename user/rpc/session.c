@@ -127,14 +127,26 @@ enum sl_rpc_state sl_rpc_channel_state(const struct sl_rpc_channel *ch)
 	return ch->state;
 }
 
-int sl_rpc_adopt(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now_ns)
+/* 0: the channel, with all that is under way, goes on by it. */
+static int go_on_by(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now_ns)
+{
+	if (ch->state != SL_RPC_UP || sl_channel_watch_transport(ch, t))
+		return -1;
+	if (sl_link_migrate(&ch->link, t, now_ns)) {
+		ch->rpc->kernel_cnt -= t->kernel;
+		sl_hubs_unwatch(&ch->rpc->hubs, ch->rpc->epoll_fd, t);
+		return -1;
+	}
+	sl_channel_wake(ch);
+	return 0;
+}
+
+static int take_up(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now_ns)
 {
 	struct sl_rpc *r = ch->rpc;
 
-	if (ch->state != SL_RPC_DOWN || sl_hubs_watch(&r->hubs, r->epoll_fd, t, ch)) {
-		sl_rpc_dial_drop(t);
+	if (ch->state != SL_RPC_DOWN || sl_channel_watch_transport(ch, t))
 		return -1;
-	}
 	ch->link = (struct sl_link){
 		.ops = &sl_channel_link_ops,
 		.ctx = ch,
@@ -152,9 +164,17 @@ int sl_rpc_adopt(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now
 	sl_list_add_tail(&r->awake, &ch->awake);
 	if (ch->ping_ns < r->next_ping_ns)
 		r->next_ping_ns = ch->ping_ns;
-	r->kernel_cnt += t->kernel;
 	r->ops->state(r->app, ch->app_data, ch->state);
 	return 0;
+}
+
+int sl_rpc_adopt(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now_ns)
+{
+	int rc = t->goes_on ? go_on_by(ch, t, now_ns) : take_up(ch, t, now_ns);
+
+	if (rc)
+		sl_rpc_dial_drop(t);
+	return rc;
 }
 
 static void on_timer(void *arg, struct sl_timer *t)
@@ -189,7 +209,7 @@ static unsigned take_events(struct sl_rpc *r)
 			sum++;
 			if (sl_hubs_check(&r->hubs, ch))
 				continue;
-			(void)ch->link.t->ops->check(ch->link.t);
+			sl_link_check(&ch->link);
 			sl_channel_wake(ch);
 		}
 	} while (n == EVENTS_MAX && ++turns < EVENT_TURNS);

@@ -88,6 +88,8 @@ static inline void sl_channel_wake(struct sl_rpc_channel *ch)
 extern const struct sl_link_ops sl_channel_link_ops;
 unsigned sl_channel_poll(struct sl_rpc_channel *ch, uint64_t now_ns);
 void sl_channel_tick(struct sl_rpc_channel *ch, uint64_t now_ns);
+/* From now on its events are the channel's. 0 or -errno. */
+int sl_channel_watch_transport(struct sl_rpc_channel *ch, struct sl_transport *t);
 /* Ends everything: sent, failed, batch_done, state. */
 void sl_channel_down(struct sl_rpc_channel *ch, enum sl_rpc_failure why_left);
 /* Tells what has ended since the last time. */

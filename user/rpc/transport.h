@@ -107,6 +107,8 @@ struct sl_transport {
 		spans_max; /* that one message reads where they lie; of more, all are copied. 0: all */
 	uint64_t peer_epoch;   /* boot epoch of the peer, from its HELLO */
 	uint16_t peer_worker;  /* at the acceptor: the gateway's worker */
+	uint64_t link;         /* that it is for, the dialler's number */
+	bool goes_on;          /* by this: sl_link_migrate(), not a link of its own */
 	uint64_t rate_bps;     /* of the link, for the posted-byte cap */
 	uintptr_t port;        /* whose wire others with the same one share; 0: nobody's */
 	uint32_t posted_bytes; /* posted, not yet completed */

@@ -79,6 +79,8 @@ static struct sl_shm *handshake(int sock, const struct sl_rpc_dial_options *opt,
 		.slots = opt->slots,
 		.bulk_len = opt->bulk_ring_len,
 		.slot_size = SL_RPC_SLOT_SIZE,
+		.flags = opt->goes_on ? SL_HELLO_GOES_ON : 0,
+		.link = opt->link,
 	};
 	struct sl_shm_geometry g;
 	struct sl_shm *s = NULL;
@@ -97,8 +99,11 @@ static struct sl_shm *handshake(int sock, const struct sl_rpc_dial_options *opt,
 		*rc = -EBADMSG;
 	else if (!(s = sl_shm_new(sock, memfd, &g, false)))
 		*rc = -errno;
-	else
+	if (s) {
 		s->base.peer_epoch = h.epoch;
+		s->base.link = opt->link;
+		s->base.goes_on = opt->goes_on;
+	}
 	if (memfd >= 0)
 		close(memfd);
 	return s;

@@ -79,6 +79,8 @@ static struct sl_shm *establish(struct shm_listener *l, int sock, struct sl_rpc_
 	if (s) {
 		s->base.peer_epoch = h->epoch;
 		s->base.peer_worker = h->worker;
+		s->base.link = h->link;
+		s->base.goes_on = h->flags & SL_HELLO_GOES_ON;
 		snprintf(s->base.info, sizeof(s->base.info), "shm %.80s pid %d uid %u worker %u",
 			 l->sa.sun_path, (int)peer.pid, peer.uid, h->worker);
 		h->slots = g.slots;

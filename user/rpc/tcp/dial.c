@@ -87,6 +87,8 @@ static int talk(struct dialling *d, struct sk_stream *s, struct sk_hello *h)
 		.slots = d->opt->slots,
 		.bulk_len = d->opt->bulk_ring_len,
 		.slot_size = SL_RPC_SLOT_SIZE,
+		.flags = d->opt->goes_on ? SL_HELLO_GOES_ON : 0,
+		.link = d->opt->link,
 	};
 	int rc = prove(d, s);
 
@@ -135,6 +137,8 @@ static int try_one(struct dialling *d, const struct addrinfo *to, uint64_t deadl
 	if (!*k)
 		return -ENOMEM;
 	(*k)->base.peer_epoch = h.words.epoch;
+	(*k)->base.link = d->opt->link;
+	(*k)->base.goes_on = d->opt->goes_on;
 	if (getsockname(sock, (struct sockaddr *)&here, &here_len) == 0)
 		sk_name(&here, from_name);
 	if (getpeername(sock, (struct sockaddr *)&there, &there_len) == 0)

@@ -173,6 +173,8 @@ static struct sl_sock *establish(struct sock_listener *l, struct pending *p)
 		return NULL;
 	k->base.peer_epoch = p->hello.words.epoch;
 	k->base.peer_worker = p->hello.words.worker;
+	k->base.link = p->hello.words.link;
+	k->base.goes_on = p->hello.words.flags & SL_HELLO_GOES_ON;
 	sk_name(&p->from, from);
 	snprintf(k->base.info, sizeof(k->base.info), "tcp from %s worker %u %.24s", from,
 		 k->base.peer_worker, SSL_get_cipher_name(k->s.ssl));

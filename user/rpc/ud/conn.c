@@ -381,6 +381,8 @@ struct ud_conn *ud_conn_new(const struct ud_terms *terms, const struct ud_keys *
 	c->base.rate_bps = UD_RATE_BPS;
 	c->base.peer_epoch = terms->peer_epoch;
 	c->base.peer_worker = terms->peer_worker;
+	c->base.link = terms->link;
+	c->base.goes_on = terms->goes_on;
 	sl_credits_init(&c->base.credits, terms->slots, terms->slots, UD_STREAM);
 	sl_list_init(&c->base.stirred);
 	sl_list_init(&c->busy);

@@ -273,7 +273,9 @@ static int make(struct dialling *d, struct ud_conn **c)
 				 .slots = a->slots,
 				 .mtu = a->mtu,
 				 .peer_epoch = a->epoch,
-				 .worker = d->opt->worker};
+				 .worker = d->opt->worker,
+				 .link = d->opt->link,
+				 .goes_on = d->opt->goes_on};
 	struct ud_node *n;
 	struct ud_keys keys;
 
@@ -302,7 +304,9 @@ static int dial(struct dialling *d, struct ud_conn **c)
 					.worker = d->opt->worker,
 					.epoch = sl_rpc_boot_epoch(),
 					.slots = d->opt->slots,
-					.id = ud_id_get()};
+					.id = ud_id_get(),
+					.flags = d->opt->goes_on ? SL_HELLO_GOES_ON : 0,
+					.link = d->opt->link};
 	if (!d->hello.id)
 		return -EUSERS;
 	rc = ud_slots_ok(d->hello.slots) ? meet(d) : -EINVAL;

@@ -89,8 +89,9 @@ void ud_id_put(uint32_t id);
 
 struct ud_terms {
 	uint32_t id, peer_id, qpn, slots, mtu;
-	uint64_t peer_epoch;
+	uint64_t peer_epoch, link;
 	uint16_t worker, peer_worker;
+	bool goes_on;
 };
 /* Takes the id and the node, if it succeeds. */
 struct ud_conn *ud_conn_new(const struct ud_terms *terms, const struct ud_keys *keys,

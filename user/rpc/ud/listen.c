@@ -51,7 +51,9 @@ static struct ud_conn *make(struct ud_listener *l, const struct sl_ud_hello *h,
 				       .slots = a->slots,
 				       .mtu = a->mtu,
 				       .peer_epoch = h->epoch,
-				       .peer_worker = h->worker};
+				       .peer_worker = h->worker,
+				       .link = h->link,
+				       .goes_on = h->flags & SL_HELLO_GOES_ON};
 	struct ud_keys keys;
 	struct ud_conn *c;
 

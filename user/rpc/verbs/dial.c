@@ -260,6 +260,8 @@ static int exchange_keys(struct dialling *d)
 				       : NULL;
 		return rc;
 	}
+	v->keys[0].link = d->opt->link;
+	v->keys[0].flags = d->opt->goes_on ? SL_HELLO_GOES_ON : 0;
 	d->talk.dialler = v->keys[0];
 	rc = vb_prove(&d->secret, &d->talk, VB_DIALLER_KEYS);
 	v->keys[0] = d->talk.dialler;
@@ -273,6 +275,8 @@ static int exchange_keys(struct dialling *d)
 	if (!vb_proven(&d->secret, &d->talk, VB_ACCEPTOR_KEYS))
 		return -EACCES;
 	v->base.peer_epoch = d->talk.answer.epoch;
+	v->base.link = d->opt->link;
+	v->base.goes_on = d->opt->goes_on;
 	if (d->opt->mem && d->opt->mem->addr)
 		vb_borrow_from(v, d->opt->mem->addr, d->opt->mem->len);
 	return 0;

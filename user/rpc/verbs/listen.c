@@ -263,6 +263,8 @@ static int establish(struct verbs_listener *l, struct pending *p)
 	vb_closer_fill();
 	v->base.peer_epoch = p->talk.request.epoch;
 	v->base.peer_worker = p->talk.request.worker;
+	v->base.link = p->talk.dialler.link;
+	v->base.goes_on = p->talk.dialler.flags & SL_HELLO_GOES_ON;
 	snprintf(what, sizeof(what), " worker %u", p->talk.request.worker);
 	vb_describe(v, what);
 	return rc;

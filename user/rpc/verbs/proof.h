@@ -30,7 +30,7 @@ enum {
 	VB_PROOF_LEN = 32,
 	VB_SHORT_NONCE_LEN = 12,
 	VB_SHORT_PROOF_LEN = 16,
-	VB_VERSION = 5, /* 1: no proof in the request; 2: SL_RPC_VERSION 1; 3: 2; 4: 3 */
+	VB_VERSION = 6, /* 1: no proof in the request; 2: SL_RPC_VERSION 1; 3: 2; 4: 3; 5: 4 */
 };
 #define VB_MAGIC 0x76736c75u
 
@@ -63,9 +63,11 @@ _Static_assert(sizeof(struct vb_answer) == 88, "wire format");
 struct vb_keys {
 	uint32_t magic, rkey;
 	uint64_t bulk; /* address of the bulk ring */
+	uint64_t link; /* dialler: as in struct sl_rpc_hello */
+	uint32_t flags, reserved;
 	uint8_t proof[VB_PROOF_LEN];
 };
-_Static_assert(sizeof(struct vb_keys) == 48, "wire format");
+_Static_assert(sizeof(struct vb_keys) == 64, "wire format");
 
 /* All that was said on one connection. */
 struct vb_talk {

@@ -157,6 +157,30 @@ static void on_goaway(void *ctx)
 	ch->peer_goaway = true;
 }
 
+static int watch(struct sl_backend *b, struct sl_transport *t, struct channel *ch)
+{
+	int rc = sl_hubs_watch(&b->hubs, b->epoll_fd, t, ch);
+
+	if (!rc)
+		b->kernel_cnt += t->kernel;
+	return rc;
+}
+
+static void unwatch(struct sl_backend *b, struct sl_transport *t)
+{
+	sl_hubs_unwatch(&b->hubs, b->epoll_fd, t);
+	b->kernel_cnt -= t->kernel;
+}
+
+static void on_left(void *ctx, struct sl_transport *t, bool gone_on)
+{
+	struct channel *ch = ctx;
+
+	(void)gone_on;
+	unwatch(ch->b, t);
+	t->ops->close(t);
+}
+
 static const struct sl_link_ops link_ops = {
 	.part = on_part,
 	.message = on_message,
@@ -165,17 +189,44 @@ static const struct sl_link_ops link_ops = {
 	.window = on_window,
 	.grants = on_grants,
 	.goaway = on_goaway,
+	.left = on_left,
 };
 
-bool sl_be_channel_add(struct sl_backend *b, struct sl_transport *t)
+/* Whose peer has said by another transport that it goes on by this one; NULL: nobody's. */
+static struct channel *that_goes_on(struct sl_backend *b, const struct sl_transport *t)
+{
+	struct sl_list *at;
+
+	sl_list_for_each (at, &b->channels) {
+		struct channel *ch = sl_container_of(at, struct channel, node);
+
+		if (ch->up && ch->link.t->link == t->link &&
+		    ch->link.t->peer_epoch == t->peer_epoch)
+			return ch;
+	}
+	return NULL;
+}
+
+static bool go_on(struct sl_backend *b, struct sl_transport *t)
+{
+	struct channel *ch = that_goes_on(b, t);
+
+	if (!ch || watch(b, t, ch))
+		return false;
+	if (sl_link_migrate(&ch->link, t, b->now_ns) == 0)
+		return true;
+	unwatch(b, t);
+	return false;
+}
+
+static bool add(struct sl_backend *b, struct sl_transport *t)
 {
 	struct channel *ch = NULL;
 
 	if (b->channel_cnt < SL_BE_CHANNELS_MAX)
 		ch = calloc(1, sizeof(*ch));
-	if (!ch || sl_hubs_watch(&b->hubs, b->epoll_fd, t, ch)) {
+	if (!ch || watch(b, t, ch)) {
 		free(ch);
-		t->ops->close(t);
 		return false;
 	}
 	ch->b = b;
@@ -193,12 +244,21 @@ bool sl_be_channel_add(struct sl_backend *b, struct sl_transport *t)
 	ch->link.goaway_due = atomic_load_explicit(&b->unready, memory_order_relaxed);
 	sl_list_add_tail(&b->channels, &ch->node);
 	b->channel_cnt++;
-	b->kernel_cnt += t->kernel;
 	return true;
+}
+
+bool sl_be_channel_add(struct sl_backend *b, struct sl_transport *t)
+{
+	bool has_place = t->goes_on ? go_on(b, t) : add(b, t);
+
+	if (!has_place)
+		t->ops->close(t);
+	return has_place;
 }
 
 void sl_be_channel_close(struct channel *ch)
 {
+	struct sl_transport *const ways[] = {ch->link.t, ch->link.second};
 	struct sl_backend *b = ch->b;
 	struct sl_list *at, *next;
 	struct sl_send *s;
@@ -206,10 +266,12 @@ void sl_be_channel_close(struct channel *ch)
 	if (!ch->up)
 		return;
 	b->stats.bad_messages += ch->link.error == -EPROTO;
-	sl_hubs_unwatch(&b->hubs, b->epoll_fd, ch->link.t);
 	/* What was lent goes back to those who will write into it. */
-	if (ch->link.t->ops->halt)
-		ch->link.t->ops->halt(ch->link.t);
+	for (unsigned i = 0; i < SL_ARRAY_LEN(ways) && ways[i]; i++) {
+		if (ways[i]->ops->halt)
+			ways[i]->ops->halt(ways[i]);
+		unwatch(b, ways[i]);
+	}
 	while ((s = sl_link_unsent(&ch->link)))
 		sl_be_replies_sent(b, s);
 	while (ch->replies) {
@@ -219,7 +281,6 @@ void sl_be_channel_close(struct channel *ch)
 		sl_be_reply_free(b, rp);
 	}
 	ch->replies_end = &ch->replies;
-	b->kernel_cnt -= ch->link.t->kernel;
 	sl_link_fini(&ch->link);
 	ch->up = false;
 	sl_list_for_each_safe (at, next, &ch->open) {
@@ -241,7 +302,7 @@ void sl_be_channel_tick(struct channel *ch, uint64_t now_ns)
 {
 	struct sl_link *l = &ch->link;
 
-	(void)l->t->ops->check(l->t);
+	sl_link_check(l);
 	if (l->last_rx_ns > ch->pinged_ns)
 		ch->pings = 0;
 	if (now_ns < l->last_rx_ns + SILENCE_NS || now_ns < ch->pinged_ns + PING_NS)

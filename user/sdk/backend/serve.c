@@ -205,7 +205,7 @@ void sl_be_take_events(struct sl_backend *b, int wait_ms)
 		if (ptr == b)
 			accept_peers(b);
 		else if (ch && !sl_hubs_check(&b->hubs, ptr))
-			(void)ch->link.t->ops->check(ch->link.t);
+			sl_link_check(&ch->link);
 		else if (!ch && read(b->wake_fd, &bells, sizeof(bells)) < 0)
 			continue; /* taken already */
 	}

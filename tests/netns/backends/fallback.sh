@@ -1,0 +1,71 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# A backend that is served by its fallback goes back to its own endpoint as soon as that is there, with all that is under
+# way; but not if another process is there.
+. "$(dirname "$0")/../lib.sh"
+
+arena
+head -c 32 /dev/urandom | base64 >"$D/key"
+chgrp "$(id -g "$RUN_AS")" "$D/key"
+chmod 640 "$D/key"
+
+# listen NAME ENDPOINT: a backend beside the gateway
+listen() {
+	in_group nsenter --net="/run/netns/$G" "$BUILD/echo" --listen "$2" --key-file "$D/key" >>"$D/$1.log" 2>&1 </dev/null &
+	pid_of[$1]=$!
+}
+hide() { mv "$D/own.sock" "$D/hidden.sock"; }
+show() { mv "$D/hidden.sock" "$D/own.sock"; }
+
+listen first "shm://$D/own.sock,tcp://127.0.0.1:7471"
+check "the backend listens" within 10 test -S "$D/own.sock"
+hide
+gateway <<EOF
+interface $GIF { }
+listener v4 { address = "$V4" port = 8080 }
+pool p {
+	batch { bound = 10s }
+	backend a { endpoint = "shm://$D/own.sock" fallback = "tcp://127.0.0.1:7471" key_file = "$D/key" }
+}
+route "/" { pool = p deadline = 20s }
+EOF
+
+on_fallback() { [ "$(metric 'sluice_backend_on_fallback{worker="0",pool="p"')" -eq "$1" ]; }
+is_up() { [ "$(metric 'sluice_backend_up{worker="0",pool="p"')" -eq 1 ]; }
+answers() { [ "$(cl curl -sf --max-time 5 -d hello "http://$V4:8080/")" = hello ]; }
+check "the fallback serves" within 30 answers
+check "the metric says so" on_fallback 1
+way='worker 0 uses its fallback tcp://127.0.0.1:7471'
+check "so does the log" grep -q "p/a: shm://.*own.sock: .*; $way" "$D/gw.log"
+
+# Under load, with a body that takes longer than all of it.
+head -c 6000000 /dev/urandom >"$D/body"
+cl curl -sf --max-time 60 --limit-rate 600k --data-binary "@$D/body" -H 'Expect:' -o "$D/reply" "http://$V4:8080/" &
+upload=$!
+cl wrk -t1 -c8 -d8s "http://$V4:8080/" >"$D/wrk" &
+load=$!
+sleep 1
+show
+check "once its own endpoint is there, the backend is served by that" within 20 on_fallback 0
+check "the log says so" grep -q 'p/a: worker 0 goes on by its own endpoint, shm .*own.sock' "$D/gw.log"
+check "and the status" eval 'gw "$SLUICE" status | grep -q "p/a, worker 0: up.*shm .*own.sock"'
+wait $load
+cat "$D/wrk"
+check "no request was lost" eval '! grep -q "Non-2xx\|Socket errors" "$D/wrk" && grep -q "[1-9][0-9]* requests in" "$D/wrk"'
+check "nor a byte of what was on its way" eval 'wait $upload && cmp "$D/body" "$D/reply"'
+check "the channel was never down" test "$(grep -c 'p/a is down' "$D/gw.log")" -eq 0
+check "it answers" answers
+
+kill_backend first
+rm -f "$D/own.sock"
+listen second "tcp://127.0.0.1:7471"
+check "by the fallback again" within 30 on_fallback 1
+check "which answers" within 30 answers
+listen third "shm://$D/own.sock"
+check "of another process the log speaks" within 60 grep -q 'own.sock is there, but of another process than tcp://127.0.0.1:7471; worker 0 stays with that' "$D/gw.log"
+check "the fallback goes on serving" on_fallback 1
+check "and answers" answers
+kill_backend second
+check "when it ends, the other one is used" within 30 eval 'is_up && on_fallback 0'
+check "which answers, too" within 30 answers
+finish

@@ -1,0 +1,20 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# kernel: stable
+# timeout: 900
+# lane: 2
+# Links that go on by another transport, over RDMA: from and to queue pairs of their own, virtual connections and tcp.
+set -euo pipefail
+# shellcheck source=../guest/rxe-lib.sh
+. tests/vm/guest/rxe-lib.sh
+
+tests/vm/guest/rxe-up.sh
+trap tests/vm/guest/rxe-down.sh EXIT
+
+key=$(mktemp)
+head -c 32 /dev/urandom | base64 > "$key"
+export SL_RPC_ENDPOINTS=rdma://$rxe_server:7471,rdma+ud://$rxe_server:7471,tcp://127.0.0.1:7471
+export SL_RPC_KEY_FILE=$key SL_RPC_LOAD=300
+# Emulation on a busy machine is slow: give up late.
+export SL_RPC_TIMEOUT_S=100 CK_TIMEOUT_MULTIPLIER=4
+"$BUILD/tests/rpc/sdk/test_migrate"

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rpc/migrate.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+
+#define FOLLOW_NS  (5 * SL_NS_PER_SEC)  /* for the other end's next step */
+#define OFFERED_NS (30 * SL_NS_PER_SEC) /* at the backend: until the gateway makes its first one */
+
+/* A gateway's link: whose MIGRATE is the first. */
+static bool leads(const struct sl_link *l)
+{
+	return l->takes == SL_RPC_RESPONSE;
+}
+
+/* The lent bytes of what was sent by the one that is left. */
+static void give_back(struct sl_link *l)
+{
+	struct sl_list *node;
+
+	while ((node = sl_list_pop_head(&l->left_in_flight)))
+		l->ops->sent(l->ctx, sl_container_of(node, struct sl_send, node));
+}
+
+static void leave(struct sl_link *l, bool gone_on)
+{
+	struct sl_transport *t = l->second;
+
+	if (t->ops->halt)
+		t->ops->halt(t);
+	give_back(l);
+	l->second = NULL;
+	l->move = SL_MOVE_NONE;
+	l->move_due = false;
+	l->ops->left(l->ctx, t, gone_on);
+}
+
+static int say(struct sl_transport *t, enum sl_rpc_type type)
+{
+	const struct sl_rpc_header h = {.version_type = (uint8_t)(SL_RPC_VERSION << 4 | type),
+					.flags = SL_RPC_FIRST | SL_RPC_LAST,
+					.priority = SL_CLASS_CONTROL};
+	int rc = t->ops->post(t, &h, NULL, 0, 0);
+
+	t->ops->flush(t);
+	return rc;
+}
+
+int sl_link_migrate(struct sl_link *l, struct sl_transport *t, uint64_t now_ns)
+{
+	int rc;
+
+	/* A gateway does not come by a third one before it has left the first. */
+	if (l->move == SL_MOVE_LEFT && !leads(l))
+		leave(l, true);
+	if (l->error || l->move)
+		return -EBUSY;
+	if (t->peer_epoch != l->t->peer_epoch)
+		return -EPROTO;
+	rc = leads(l) ? say(t, SL_RPC_PING) : 0;
+	if (rc)
+		return rc;
+	l->second = t;
+	l->move = SL_MOVE_OFFERED;
+	l->met = false;
+	l->move_until_ns = now_ns + FOLLOW_NS;
+	return 0;
+}
+
+void sl_link_check(struct sl_link *l)
+{
+	(void)l->t->ops->check(l->t);
+	if (l->second)
+		(void)l->second->ops->check(l->second);
+}
+
+int sl_migrate_take(struct sl_link *l)
+{
+	enum sl_link_move from = leads(l) ? SL_MOVE_HALF : SL_MOVE_OFFERED;
+
+	if (l->move != from || !l->met)
+		return -EPROTO;
+	l->move = from + 1;
+	l->move_due = l->move == SL_MOVE_HALF;
+	l->move_until_ns = l->now_ns + FOLLOW_NS;
+	return 0;
+}
+
+/* Lent bytes are read until their last fragment has been: that must not go by the other one. */
+bool sl_migrate_may_send(const struct sl_link *l)
+{
+	for (unsigned i = 0; i < SL_SENDQ_CLASSES && !l->t->copies; i++) {
+		if (l->q.started[i])
+			return false;
+	}
+	return true;
+}
+
+void sl_migrate_sent(struct sl_link *l)
+{
+	struct sl_transport *old = l->t;
+	struct sl_list *node;
+
+	old->ops->flush(old);
+	while ((node = sl_list_pop_head(&l->in_flight)))
+		sl_list_add_tail(&l->left_in_flight, node);
+	sl_outlet_leave(&l->out);
+	l->t = l->second;
+	l->second = old;
+	sl_link_join(l);
+	l->move = l->move == SL_MOVE_OFFERED ? SL_MOVE_HALF : SL_MOVE_LEFT;
+	l->move_due = false;
+	l->move_until_ns = l->now_ns + FOLLOW_NS;
+}
+
+/*
+ * The first words by the next one: the gateway's, which make it known to acceptors that learn of a
+ * connection by what comes, and the backend's, who has found the link. 0 or -errno.
+ */
+static int meet(struct sl_link *l)
+{
+	struct sl_transport *t = l->second;
+	struct sl_message m;
+	unsigned type;
+	int n;
+
+	(void)t->ops->check(t);
+	n = t->ops->poll(t, &m, 1);
+	t->ops->flush(t);
+	if (n <= 0)
+		return n;
+	type = m.header.version_type & 15;
+	t->ops->release(t, &m);
+	if (type != (leads(l) ? SL_RPC_PONG : SL_RPC_PING))
+		return -EPROTO;
+	l->met = true;
+	l->move_due = leads(l);
+	l->move_until_ns = l->now_ns + (leads(l) ? FOLLOW_NS : OFFERED_NS);
+	return leads(l) ? 0 : say(t, SL_RPC_PONG);
+}
+
+/* Credit still comes by it, and nothing else may. 0 or -errno. */
+static int expect_credit(struct sl_transport *t)
+{
+	struct sl_message m;
+	int n;
+
+	(void)t->ops->check(t);
+	n = t->ops->poll(t, &m, 1);
+	if (n <= 0)
+		return n;
+	t->ops->release(t, &m);
+	return -EPROTO;
+}
+
+int sl_migrate_look(struct sl_link *l)
+{
+	bool is_late = l->now_ns >= l->move_until_ns;
+	int rc = 0;
+
+	switch (l->move) {
+	case SL_MOVE_OFFERED:
+		rc = l->met ? 0 : meet(l);
+		if (rc || is_late)
+			leave(l, false);
+		return 0;
+	case SL_MOVE_HALF:
+		if (l->move_due)
+			rc = expect_credit(l->t);
+		break;
+	case SL_MOVE_LEFT:
+		rc = expect_credit(l->second);
+		if (rc == -EPROTO)
+			return rc;
+		if (rc || is_late || (leads(l) && sl_list_empty(&l->left_in_flight)))
+			leave(l, true);
+		return 0;
+	default: break;
+	}
+	return !rc && is_late ? -ETIMEDOUT : rc;
+}
