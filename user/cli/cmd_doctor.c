@@ -233,8 +233,9 @@ static void look_at_backend(struct doctor *d, const char *pool, const struct sl_
 		snprintf(way, sizeof(way), "a server, through an agent of the gateway's own");
 	snprintf(what, sizeof(what), "backend %.64s/%.64s", pool, b->name);
 	if (!rc) {
-		tell(d, FINE, what, "%s: %s%s%s", b->endpoint, way,
-		     b->fallback ? "; fallback " : "", b->fallback ? b->fallback : "");
+		tell(d, FINE, what, "%s: %s%s%s%s%s", b->endpoint, way, b->first ? "; first " : "",
+		     b->first ? b->first : "", b->fallback ? "; fallback " : "",
+		     b->fallback ? b->fallback : "");
 	} else if (b->fallback && !sl_rpc_probe(b->fallback, &rdma, other, sizeof(other))) {
 		tell(d, NOTE, what, "%s: %s; its fallback %s: %s", b->endpoint,
 		     why_not(b->endpoint, rc), b->fallback, other);

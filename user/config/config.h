@@ -117,7 +117,8 @@ struct sl_cfg_listener {
 struct sl_cfg_backend {
 	const char *name;
 	const char *endpoint; /* shm:///path, rdma://addr:port or tcp://host:port */
-	const char *fallback; /* endpoint used while the first cannot be reached; NULL: none */
+	const char *first;    /* endpoint used until the one above is connected; NULL: that */
+	const char *fallback; /* endpoint used while that cannot be reached; NULL: none */
 	const char *key_file;
 	const char *source, *device; /* of ours, towards an rdma endpoint; NULL: the route's */
 	uint8_t device_port;         /* 0: any */

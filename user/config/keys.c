@@ -287,11 +287,18 @@ const struct conf_key conf_keys[] = {
 			"sluice, in front of which the gateway starts an agent of its own"),
 	BACKEND("concurrency", conf_uint_or_auto, false, concurrency, 1, 65535, "auto",
 		.help = "requests that such a server gets at a time; auto: learnt from its latency"),
+	BACKEND("first", conf_endpoint, false, first,
+		.what = "shm:///PATH (of at most 100 bytes), rdma://ADDRESS:PORT, "
+			"rdma+ud://ADDRESS:PORT or tcp://HOST:PORT",
+		.help = "endpoint of the same backend that is quicker to connect to, such as rdma+ud:// "
+			"beside rdma://: it serves from the first moment on, and the connection goes "
+			"on by the other one, with all that is under way, as soon as that is there"),
 	BACKEND("fallback", conf_endpoint, false, fallback,
 		.what = "shm:///PATH (of at most 100 bytes), rdma://ADDRESS:PORT, "
 			"rdma+ud://ADDRESS:PORT or tcp://HOST:PORT",
-		.help = "endpoint used while the first cannot be reached; log, status and metrics "
-			"say so; without it there is no other way"),
+		.help = "endpoint used while the backend's own cannot be reached, of the same backend; "
+			"log, status and metrics say so, and the gateway goes back by itself; "
+			"without it there is no other way"),
 	BACKEND("key_file", conf_absolute, false, key_file, .what = "the absolute path of a file",
 		.help = "shared key that an rdma or tcp peer must prove; only its owner may be able "
 			"to write it"),

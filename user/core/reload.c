@@ -16,10 +16,10 @@ static bool same_text(const char *a, const char *b)
 static bool same_backend(const struct sl_cfg_backend *a, const struct sl_cfg_backend *b)
 {
 	return strcmp(a->name, b->name) == 0 && strcmp(a->endpoint, b->endpoint) == 0 &&
-	       same_text(a->fallback, b->fallback) && same_text(a->key_file, b->key_file) &&
-	       same_text(a->source, b->source) && same_text(a->device, b->device) &&
-	       a->device_port == b->device_port && a->tos == b->tos && a->owner == b->owner &&
-	       a->concurrency == b->concurrency;
+	       same_text(a->first, b->first) && same_text(a->fallback, b->fallback) &&
+	       same_text(a->key_file, b->key_file) && same_text(a->source, b->source) &&
+	       same_text(a->device, b->device) && a->device_port == b->device_port &&
+	       a->tos == b->tos && a->owner == b->owner && a->concurrency == b->concurrency;
 }
 
 const struct sl_table_pool *sl_table_find(const struct sl_table *t, const char *name)

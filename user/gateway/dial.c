@@ -31,6 +31,9 @@ enum {
 	THREADS_MAX = 64, /* attempts at a time: one that gets no answer takes DIAL_TIMEOUT_MS */
 };
 
+/* By which of a backend's endpoints. */
+enum by { BY_OWN, BY_FIRST, BY_FALLBACK };
+
 struct sl_dialler {
 	struct sl_list node; /* in the switchboard's */
 	struct sl_switchboard *board;
@@ -46,10 +49,10 @@ struct sl_dialler {
 	struct way {
 		struct sl_member *member;
 		char text[192];
-		uint64_t link,
-			peer; /* of the transport: sl_rpc_link_number(), .._transport_peer() */
-		bool on_fallback;
-		/* Then: when its own endpoint is tried next, and the way back that has been offered. */
+		uint64_t link; /* sl_rpc_link_number(), of what there is now */
+		uint64_t peer; /* sl_rpc_transport_peer() */
+		enum by by;
+		/* Not its own: when that is tried next, and how it is then, if it has been offered. */
 		uint64_t return_ns;
 		unsigned return_ms;
 		uint32_t moves; /* of the member, before that */
@@ -71,11 +74,11 @@ struct sl_switchboard {
 	struct sl_prng prng;
 };
 
-static void set_info(struct sl_dialler *d, unsigned worker, const char *text, bool on_fallback)
+static void set_info(struct sl_dialler *d, unsigned worker, const char *text, enum by by)
 {
 	pthread_mutex_lock(&d->board->lock);
 	snprintf(d->workers[worker].text, sizeof(d->workers[worker].text), "%s", text);
-	d->workers[worker].on_fallback = on_fallback;
+	d->workers[worker].by = by;
 	pthread_mutex_unlock(&d->board->lock);
 }
 
@@ -121,31 +124,44 @@ static int hand_over(struct sl_dialler *d, struct sl_worker *w, struct sl_transp
 	return rc;
 }
 
-/*
- * One attempt for one worker: the backend's own endpoint first, then its fallback, if configured.
- */
-static bool connect_worker(struct sl_dialler *d, struct sl_worker *w)
+/* For a new link. NULL: the line in err is of the backend's own endpoint. */
+static struct sl_transport *dial_first(struct sl_dialler *d, const struct sl_worker *w, enum by *by,
+				       struct sl_err *err)
 {
-	struct sl_err err = SL_ERR(160);
-	struct sl_err err2 = SL_ERR(160);
+	struct sl_err of_other = SL_ERR(160);
 	char of_agent[SL_SERVER_ENDPOINT_LEN];
 	const char *endpoint = d->backend.endpoint;
-	struct way *way = &d->workers[w->index];
-	bool fallback = false;
-	struct sl_transport *t;
+	struct sl_transport *t = NULL;
 
-	way->link = sl_rpc_link_number();
 	if (d->agent_cnt) { /* a server: by the agent that is this worker's */
 		sl_server_endpoint(of_agent, w->index % d->agent_cnt, d->pool_name, &d->backend);
 		endpoint = of_agent;
 	}
-	t = dial(d, w, endpoint, false, &err);
-	if (!t && d->backend.fallback) {
-		t = dial(d, w, d->backend.fallback, false, &err2);
-		fallback = t != NULL;
-	}
+	*by = BY_FIRST;
+	if (d->backend.first)
+		t = dial(d, w, d->backend.first, false, &of_other);
+	if (t)
+		return t;
+	*by = BY_OWN;
+	t = dial(d, w, endpoint, false, err);
+	if (t || !d->backend.fallback)
+		return t;
+	*by = BY_FALLBACK;
+	return dial(d, w, d->backend.fallback, false, &of_other);
+}
+
+/* One attempt for one worker. */
+static bool connect_worker(struct sl_dialler *d, struct sl_worker *w)
+{
+	struct sl_err err = SL_ERR(160);
+	struct way *way = &d->workers[w->index];
+	struct sl_transport *t;
+	enum by by;
+
+	way->link = sl_rpc_link_number();
+	t = dial_first(d, w, &by, &err);
 	if (!t) {
-		set_info(d, w->index, err.text, false);
+		set_info(d, w->index, err.text, BY_OWN);
 		if (!d->complained)
 			sl_log_warn("backend %s/%s is down: %s", d->pool_name, d->backend.name,
 				    err.text);
@@ -154,10 +170,10 @@ static bool connect_worker(struct sl_dialler *d, struct sl_worker *w)
 	}
 	way->peer = sl_rpc_transport_peer(t);
 	way->return_ms = RETURN_MIN_MS;
-	way->return_ns = sl_now_ns() + RETURN_MIN_MS * SL_NS_PER_MS;
+	way->return_ns = sl_now_ns() + (by == BY_FALLBACK ? RETURN_MIN_MS * SL_NS_PER_MS : 0);
 	way->returning = way->strange = false;
-	set_info(d, w->index, sl_rpc_transport_info(t), fallback);
-	if (fallback)
+	set_info(d, w->index, sl_rpc_transport_info(t), by);
+	if (by == BY_FALLBACK)
 		sl_log_warn("backend %s/%s: %s; worker %u uses its fallback %s: %s", d->pool_name,
 			    d->backend.name, err.text, w->index, d->backend.fallback,
 			    sl_rpc_transport_info(t));
@@ -175,8 +191,8 @@ static bool connect_worker(struct sl_dialler *d, struct sl_worker *w)
 }
 
 /*
- * From its fallback, which serves meanwhile, to the backend's own endpoint, if that is there by now:
- * with all that is under way. Nothing is said of attempts in vain.
+ * From another endpoint, which serves meanwhile, to the backend's own, if that is there by now: with
+ * all that is under way. Nothing is said of attempts in vain.
  */
 static void return_worker(struct sl_dialler *d, struct sl_worker *w)
 {
@@ -194,7 +210,8 @@ static void return_worker(struct sl_dialler *d, struct sl_worker *w)
 				"backend %s/%s: %s is there, but of another process than %s; worker %u "
 				"stays with that",
 				d->pool_name, d->backend.name, d->backend.endpoint,
-				d->backend.fallback, w->index);
+				way->by == BY_FIRST ? d->backend.first : d->backend.fallback,
+				w->index);
 		way->strange = true;
 		sl_rpc_dial_drop(t);
 		return;
@@ -214,7 +231,8 @@ static void note_returns(struct sl_dialler *d)
 
 		if (!way->returning || atomic_load(&way->member->moves) == way->moves)
 			continue;
-		way->returning = way->on_fallback = false;
+		way->returning = false;
+		way->by = BY_OWN;
 		memcpy(way->text, way->back, sizeof(way->text));
 		sl_log_info("backend %s/%s: worker %u goes on by its own endpoint, %s",
 			    d->pool_name, d->backend.name, i, way->text);
@@ -230,7 +248,7 @@ static bool may_return(const struct sl_dialler *d, unsigned worker)
 {
 	const struct way *way = &d->workers[worker];
 
-	return way->on_fallback && sl_member_link(way->member) == SL_LINK_UP;
+	return way->by != BY_OWN && sl_member_link(way->member) == SL_LINK_UP;
 }
 
 /* When there is something to be done for one of its workers; UINT64_MAX: there is nothing. */
@@ -363,6 +381,7 @@ static void free_dialler(struct sl_dialler *d)
 	free(d->pool_name);
 	free((char *)(uintptr_t)d->backend.name);
 	free((char *)(uintptr_t)d->backend.endpoint);
+	free((char *)(uintptr_t)d->backend.first);
 	free((char *)(uintptr_t)d->backend.fallback);
 	free((char *)(uintptr_t)d->backend.key_file);
 	free((char *)(uintptr_t)d->backend.source);
@@ -385,6 +404,7 @@ static bool copy_names(struct sl_dialler *d, const char *pool, const struct sl_c
 	d->backend.tos = b->tos;
 	return d->pool_name && copy_text(&d->backend.name, b->name) &&
 	       copy_text(&d->backend.endpoint, b->endpoint) &&
+	       copy_text(&d->backend.first, b->first) &&
 	       copy_text(&d->backend.fallback, b->fallback) &&
 	       copy_text(&d->backend.key_file, b->key_file) &&
 	       copy_text(&d->backend.source, b->source) && copy_text(&d->backend.device, b->device);
@@ -506,6 +526,6 @@ void sl_dialler_info(struct sl_dialler *d, unsigned worker, struct sl_backend_in
 {
 	pthread_mutex_lock(&d->board->lock);
 	snprintf(out->info, sizeof(out->info), "%s", d->workers[worker].text);
-	out->on_fallback = d->workers[worker].on_fallback;
+	out->on_fallback = d->workers[worker].by == BY_FALLBACK;
 	pthread_mutex_unlock(&d->board->lock);
 }

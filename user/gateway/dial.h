@@ -3,8 +3,8 @@
  * Connecting to backends, off the data path: a dialler keeps one backend connected with every
  * worker, and hands transports over. A few threads do it for all diallers: whoever is due next is
  * taken by a thread that is free, and one of those that are free watches for links that went down.
- * A worker that is on a backend's fallback goes back by itself to the backend's own endpoint, once
- * the same process answers there.
+ * A worker that is on a backend's fallback, or on the one to begin with, goes on by itself to the
+ * backend's own endpoint, once the same process answers there.
  *
  *   link of a member (core/group.h):   DOWN --dialled--> OFFERED --adopted--> UP --lost--> DOWN
  *                                        ^ a thread here        ^ worker writes

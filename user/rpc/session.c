@@ -164,6 +164,8 @@ static int take_up(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t n
 	sl_list_add_tail(&r->awake, &ch->awake);
 	if (ch->ping_ns < r->next_ping_ns)
 		r->next_ping_ns = ch->ping_ns;
+	/* Some acceptors know of a connection when they first hear of it. */
+	ch->link.ping_due = t->hub != NULL;
 	r->ops->state(r->app, ch->app_data, ch->state);
 	return 0;
 }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A backend that is served by its fallback goes back to its own endpoint as soon as that is there, with all that is under
-# way; but not if another process is there.
+# A backend that is served by its fallback, or by an endpoint to begin with, goes on by its own as soon as that is there,
+# with all that is under way; but not if another process is there.
 . "$(dirname "$0")/../lib.sh"
 
 arena
@@ -68,4 +68,15 @@ check "and answers" answers
 kill_backend second
 check "when it ends, the other one is used" within 30 eval 'is_up && on_fallback 0'
 check "which answers, too" within 30 answers
+
+# One to begin with: a connection that begins by it ends by the backend's own, at once.
+listen fourth "shm://$D/fourth.sock,tcp://127.0.0.1:7472"
+check "another backend listens" within 10 test -S "$D/fourth.sock"
+sed "s,endpoint = .* key_file,endpoint = \"shm://$D/fourth.sock\" first = \"tcp://127.0.0.1:7472\" key_file," "$D/gw.conf" >"$D/new.conf"
+cp "$D/new.conf" "$D/gw.conf"
+check "a file with a first endpoint is taken" gw "$SLUICE" reload
+check "it begins by that" within 30 grep -q 'p/a is up for worker 0: tcp 127.0.0.1:7472' "$D/gw.log"
+check "and goes on by its own" within 10 grep -q 'p/a: worker 0 goes on by its own endpoint, shm .*fourth.sock' "$D/gw.log"
+check "which is no fallback" on_fallback 0
+check "and answers, as the others did" answers
 finish

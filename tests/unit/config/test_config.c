@@ -30,7 +30,7 @@ static const char full[] =
 	"pool score {\n"
 	"  backend a { endpoint = \"shm:///run/a.sock\" }\n"
 	"  backend b { endpoint = \"rdma://[fd99::7]:4420\" fallback = \"tcp://node-7.example:4420\"\n"
-	"              key_file = /etc/key owner = nobody }\n"
+	"              first = \"rdma+ud://[fd99::7]:4420\" key_file = /etc/key owner = nobody }\n"
 	"  batch { policy = fixed size = 16 delay = 2ms bound = 5ms bound_mode = hard max_size = "
 	"32 eta = 0.25 }\n"
 	"  max_queue = 77 max_body = 2m fair = header fair_header = X-Client\n"
@@ -126,6 +126,8 @@ TEST(fills_pools_and_routes)
 	ck_assert_uint_eq(p->backend_cnt, 2);
 	ck_assert_str_eq(p->backends[0].endpoint, "shm:///run/a.sock");
 	ck_assert_ptr_null(p->backends[0].fallback);
+	ck_assert_ptr_null(p->backends[0].first);
+	ck_assert_str_eq(p->backends[1].first, "rdma+ud://[fd99::7]:4420");
 	ck_assert_str_eq(p->backends[1].endpoint, "rdma://[fd99::7]:4420");
 	ck_assert_str_eq(p->backends[1].fallback, "tcp://node-7.example:4420");
 	ck_assert_str_eq(p->backends[1].key_file, "/etc/key");
