@@ -433,6 +433,7 @@ static void pump(struct sl_link *l)
 				    .slice_max = l->t->bulk_max,
 				    .slice_min = l->t->slice_min,
 				    .urgent = urgent_class(l),
+				    .begun_only = sl_migrate_awaits_ends(l),
 				    .rate_bps = l->t->rate_bps};
 
 	l->cut = false;
@@ -449,11 +450,11 @@ static void pump(struct sl_link *l)
 		room.posted = sl_outlet_yields(&l->out) ? UINT32_MAX : l->out.o->posted;
 		room.limit = l->out.o->limit.bytes;
 		s = sl_sendq_next(&l->q, &room, &len);
-		if (!s) {
+		if (!s && !room.begun_only) {
 			stall(l, &room, bytes != 0);
 			return;
 		}
-		if (!send_slice(l, s, len))
+		if (!s || !send_slice(l, s, len))
 			break;
 		bytes += len;
 	}
@@ -551,7 +552,7 @@ static void send_control(struct sl_link *l)
 	/* Behind the last request. */
 	if (l->goaway_due && !l->q.cnt)
 		l->goaway_due = !post_control(l, SL_RPC_GOAWAY, 0);
-	if (l->move_due && sl_migrate_may_send(l) && post_control(l, SL_RPC_MIGRATE, 0))
+	if (sl_migrate_may_send(l) && post_control(l, SL_RPC_MIGRATE, 0))
 		sl_migrate_sent(l);
 }
 

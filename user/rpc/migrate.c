@@ -87,14 +87,13 @@ int sl_migrate_take(struct sl_link *l)
 	return 0;
 }
 
-/* Lent bytes are read until their last fragment has been: that must not go by the other one. */
 bool sl_migrate_may_send(const struct sl_link *l)
 {
-	for (unsigned i = 0; i < SL_SENDQ_CLASSES && !l->t->copies; i++) {
-		if (l->q.started[i])
-			return false;
-	}
-	return true;
+	bool all_ended = true;
+
+	for (unsigned i = 0; i < SL_SENDQ_CLASSES; i++)
+		all_ended &= !l->q.started[i];
+	return l->move_due && (all_ended || l->t->copies);
 }
 
 void sl_migrate_sent(struct sl_link *l)

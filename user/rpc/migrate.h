@@ -22,8 +22,16 @@
 int sl_migrate_look(struct sl_link *l);
 /* MIGRATE has come. 0; -EPROTO: it has no place here. */
 int sl_migrate_take(struct sl_link *l);
-/* Nothing keeps MIGRATE from being sent. */
+/* MIGRATE is due, and nothing keeps it from being sent. */
 bool sl_migrate_may_send(const struct sl_link *l);
+/*
+ * It is to be, behind the ends of all messages that are begun. Lent bytes are read until their last
+ * fragment has been: that must not go by the other one.
+ */
+static inline bool sl_migrate_awaits_ends(const struct sl_link *l)
+{
+	return l->move_due && !l->t->copies;
+}
 /* It was: what goes out now goes by the other one. */
 void sl_migrate_sent(struct sl_link *l);
 

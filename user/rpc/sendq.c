@@ -37,21 +37,18 @@ void sl_sendq_push(struct sl_sendq *q, struct sl_send *s, enum sl_rpc_class clas
 	sl_list_add_head(at, &s->node);
 }
 
-/* The earliest deadline, unless that would interleave too many messages. */
-static struct sl_send *head_of(const struct sl_sendq *q, unsigned class)
+/* The earliest deadline; of those that are begun, where one more is too many. NULL: none may go. */
+static struct sl_send *head_of(const struct sl_sendq *q, unsigned class, bool begun_only)
 {
 	const struct sl_list *head = &q->queue[class];
+	bool may_begin = !begun_only && (q->started[class] < SL_SENDQ_STARTED_MAX || q->one_class);
 	struct sl_list *at;
 
-	if (sl_list_empty(head))
-		return NULL;
-	if (q->started[class] < SL_SENDQ_STARTED_MAX || q->one_class)
-		return send_of(head->next);
 	sl_list_for_each (at, head) {
-		if (send_of(at)->offset)
-			break;
+		if (may_begin || send_of(at)->offset)
+			return send_of(at);
 	}
-	return send_of(at);
+	return NULL;
 }
 
 uint32_t sl_sendq_cap(uint64_t rate_bps, uint32_t slice_min)
@@ -92,7 +89,7 @@ static uint32_t most_of(const struct sl_send_room *room, unsigned class)
 static struct sl_send *pick(struct sl_sendq *q, unsigned class, const struct sl_send_room *room,
 			    uint32_t most, uint32_t *len)
 {
-	struct sl_send *s = head_of(q, class);
+	struct sl_send *s = head_of(q, class, room->begun_only);
 	uint32_t left;
 
 	if (!s || !room->window)

@@ -72,6 +72,7 @@ struct sl_send_room {
 	uint32_t own;       /* of this link: what holds back the most urgent */
 	uint32_t limit;     /* of those, as learnt */
 	unsigned urgent;    /* the most urgent class that is about; SL_CLASS_CNT: none */
+	bool begun_only;    /* no message is to be begun: what is, comes to its end */
 	uint64_t rate_bps;
 };
 
