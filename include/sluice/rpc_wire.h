@@ -24,7 +24,8 @@
  * backend, which takes what comes by the new one behind that only, answers with its own MIGRATE, its
  * last message by the old one, and the gateway closes that. So messages keep their order, and each
  * fragment is carried once, by either. Credit for slots is each transport's own, and CREDIT still comes
- * behind MIGRATE; all else goes on as it was.
+ * behind MIGRATE; all else goes on as it was. A gateway that gives it up before MIGRATE may come by a
+ * third one, which takes the second's place. A link whose number is 0 has none, and does not go on.
  *
  * Streams. A REQUEST entry with STREAM opens one: metadata, no payload. While it says MORE the
  * request is open, and entries with PART and its id follow, each a message or a piece of one, in

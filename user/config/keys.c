@@ -144,6 +144,7 @@ static const struct conf_name roles[] = {
 	{                                                                                          \
 		CONF_POOL, false, false, FIELD(struct sl_cfg_pool, f), name_, &type_, __VA_ARGS__  \
 	}
+#define ENDPOINTS "shm:///PATH (of at most 100 bytes), rdma://ADDRESS:PORT, rdma+ud://ADDRESS:PORT"
 #define BACKEND(name_, type_, req, f, ...)                                                         \
 	{                                                                                          \
 		CONF_BACKEND, false, req, FIELD(struct sl_cfg_backend, f), name_, &type_,          \
@@ -279,8 +280,7 @@ const struct conf_key conf_keys[] = {
 	     .help = "header that names the client; with fair = header"),
 
 	BACKEND("endpoint", conf_backend_endpoint, true, endpoint,
-		.what = "shm:///PATH (of at most 100 bytes), rdma://ADDRESS:PORT, "
-			"rdma+ud://ADDRESS:PORT, tcp://HOST:PORT, http://HOST:PORT, h2c://HOST:PORT, http+unix:///PATH or h2c+unix:///PATH",
+		.what = ENDPOINTS ", tcp://HOST:PORT, http://HOST:PORT, h2c://HOST:PORT, http+unix:///PATH or h2c+unix:///PATH",
 		.help = "where the backend listens: on this host, over RDMA (+ud: by datagrams, which "
 			"connects in one round trip and pins nothing per backend, for backends that are "
 			"many and seldom used), or over TCP (TLS 1.3 with the shared key); with http and h2c (HTTP/2, gRPC) a server that knows nothing of "
@@ -288,14 +288,12 @@ const struct conf_key conf_keys[] = {
 	BACKEND("concurrency", conf_uint_or_auto, false, concurrency, 1, 65535, "auto",
 		.help = "requests that such a server gets at a time; auto: learnt from its latency"),
 	BACKEND("first", conf_endpoint, false, first,
-		.what = "shm:///PATH (of at most 100 bytes), rdma://ADDRESS:PORT, "
-			"rdma+ud://ADDRESS:PORT or tcp://HOST:PORT",
+		.what = ENDPOINTS " or tcp://HOST:PORT",
 		.help = "endpoint of the same backend that is quicker to connect to, such as rdma+ud:// "
 			"beside rdma://: it serves from the first moment on, and the connection goes "
 			"on by the other one, with all that is under way, as soon as that is there"),
 	BACKEND("fallback", conf_endpoint, false, fallback,
-		.what = "shm:///PATH (of at most 100 bytes), rdma://ADDRESS:PORT, "
-			"rdma+ud://ADDRESS:PORT or tcp://HOST:PORT",
+		.what = ENDPOINTS " or tcp://HOST:PORT",
 		.help = "endpoint used while the backend's own cannot be reached, of the same backend; "
 			"log, status and metrics say so, and the gateway goes back by itself; "
 			"without it there is no other way"),

@@ -51,9 +51,9 @@ int sl_link_migrate(struct sl_link *l, struct sl_transport *t, uint64_t now_ns)
 {
 	int rc;
 
-	/* A gateway does not come by a third one before it has left the first. */
-	if (l->move == SL_MOVE_LEFT && !leads(l))
-		leave(l, true);
+	/* A gateway does not come by a third one before it has left the first, or given up the second. */
+	if (!leads(l) && (l->move == SL_MOVE_LEFT || l->move == SL_MOVE_OFFERED))
+		leave(l, l->move == SL_MOVE_LEFT);
 	if (l->error || l->move)
 		return -EBUSY;
 	if (t->peer_epoch != l->t->peer_epoch)

@@ -3,25 +3,11 @@
  * A link goes on by another transport, from each to each: whatever is under way arrives once, and in
  * order. Who does not keep to that talk loses the link, and nothing else.
  */
-#include "base/rand.h"
 #include "rpc/session.h"
-#include "harness.h"
+#include "load.h"
 #include "suite.h"
 
-enum { CALLS = 64, BODY_MAX = 600000, NUMBERED = 10000, MOVES = 100 };
-
-/* Calls of each test that carries bodies: SL_RPC_LOAD, fewer where a machine is emulated. */
-static unsigned total = 3000;
-
-static void set_up(void)
-{
-	const char *load = getenv("SL_RPC_LOAD");
-
-	if (load && strtoul(load, NULL, 10) >= CALLS)
-		total = (unsigned)strtoul(load, NULL, 10);
-}
-
-FIXTURE(set_up, NULL)
+enum { NUMBERED = 10000, MOVES = 100, LIAR = 7 };
 
 /* Endpoints that a test goes back and forth between, and the list that a backend listens on. */
 struct pair {
@@ -104,106 +90,29 @@ static void move_on(struct side *s)
 			 0);
 }
 
-static struct sl_rpc_config config_of(bool small)
-{
-	struct sl_rpc_config cfg;
-
-	sl_rpc_config_default(&cfg);
-	if (small) {
-		cfg.slots = SL_RPC_MIN_SLOTS;
-		cfg.bulk_ring_len = SL_RPC_MIN_BULK;
-	}
-	return cfg;
-}
-
 /* --- bodies of all sizes, both ways --- */
 
-static void echo(void *arg, struct sl_batch *batch)
+/* Many moves, in the midst of all that is under way. */
+static void turn(void *arg)
 {
-	(void)arg;
-	for (unsigned i = 0; i < batch->count; i++) {
-		struct sl_request_view *rq = batch->requests[i];
+	struct side *s = arg;
 
-		sl_reply(rq, &(struct sl_reply_args){.body = rq->body, .body_len = rq->body_len});
-	}
-}
-
-struct slot {
-	struct call c;
-	uint8_t *body;
-	uint32_t len;
-	bool busy;
-};
-
-static uint32_t random_len(struct sl_prng *rng)
-{
-	switch (sl_prng_below(rng, 8)) {
-	case 0: return (uint32_t)sl_prng_below(rng, BODY_MAX);
-	case 1:
-	case 2: return (uint32_t)sl_prng_below(rng, 20000);
-	default: return (uint32_t)sl_prng_below(rng, 200);
-	}
-}
-
-static bool start(struct gateway *g, struct slot *s, struct sl_prng *rng)
-{
-	uint8_t *reply = s->c.body, seed = (uint8_t)sl_prng_u64(rng);
-
-	s->len = random_len(rng);
-	for (uint32_t i = 0; i < s->len; i++)
-		s->body[i] = (uint8_t)(i * 31 + seed);
-	s->c = (struct call){.body = reply, .cap = BODY_MAX};
-	s->busy = gw_send(g, &s->c, sl_span_of(NULL, 0), sl_span_of(s->body, s->len), 30000000,
-			  1 + (unsigned)sl_prng_below(rng, 3)) == 0;
-	return s->busy;
-}
-
-static void finish(struct slot *s)
-{
-	ck_assert_msg(!s->c.failed, "failed: %d", s->c.why);
-	ck_assert_uint_eq(s->c.status, SL_RPC_OK);
-	ck_assert_uint_eq(s->c.len, s->len);
-	ck_assert_mem_eq(s->c.body, s->body, s->len);
-	s->busy = false;
+	if (s->g.done > (s->offered + 1) * load_total() / 24)
+		move_on(s);
+	gw_turn(&s->g);
 }
 
 static void carry(const struct pair *pair, bool small)
 {
-	static struct slot slots[CALLS];
-	struct sl_rpc_config cfg = config_of(small);
+	struct sl_rpc_config cfg = load_config(small);
 	struct backend_proc p = backend_start(&(struct sl_backend_options){
-		.listen = pair->listen, .handle = echo, .bulk_ring_len = cfg.bulk_ring_len});
+		.listen = pair->listen, .handle = load_echo, .bulk_ring_len = cfg.bulk_ring_len});
 	struct side s;
-	struct sl_prng rng;
-	unsigned started = 0, busy;
 
-	sl_prng_seed(&rng, 7);
 	side_open(&s, pair, &cfg);
-	for (unsigned i = 0; i < CALLS; i++) {
-		slots[i].body = malloc(BODY_MAX);
-		call_init(&slots[i].c, BODY_MAX);
-	}
-	do {
-		busy = 0;
-		for (unsigned i = 0; i < CALLS; i++) {
-			if (slots[i].busy && (slots[i].c.done || slots[i].c.failed))
-				finish(&slots[i]);
-			if (!slots[i].busy && started < total)
-				started += start(&s.g, &slots[i], &rng);
-			busy += slots[i].busy;
-		}
-		/* Many times, in the midst of all that is under way. */
-		if (s.g.done > (s.offered + 1) * total / 24)
-			move_on(&s);
-		gw_turn(&s.g);
-		ck_assert_uint_eq(s.g.downs, 0);
-	} while (busy || started < total);
-	gw_until(&s.g, s.g.batches_done == total && moved_cnt == s.offered);
+	load_carry(&s.g, 7, turn, &s);
+	gw_until(&s.g, moved_cnt == s.offered);
 	ck_assert_uint_ge(moved_cnt, 3);
-	for (unsigned i = 0; i < CALLS; i++) {
-		free(slots[i].body);
-		call_fini(&slots[i].c);
-	}
 	gw_close(&s.g);
 	backend_term(p);
 }
@@ -236,7 +145,7 @@ TEST_EACH(numbered_messages_keep_their_order, PAIRS)
 	static struct call calls[NUMBERED];
 	static uint32_t numbers[NUMBERED];
 	const struct pair *pair = pair_of(_i);
-	struct sl_rpc_config cfg = config_of(false);
+	struct sl_rpc_config cfg = load_config(false);
 	struct backend_proc p = backend_start(
 		&(struct sl_backend_options){.listen = pair->listen, .handle = in_order});
 	struct side s;
@@ -289,8 +198,8 @@ static void expect_one_answer(struct side *s)
 TEST_EACH(nothing_goes_on_at_another_backend, endpoint_cnt())
 {
 	const struct pair *pair = pair_of(_i * (int)endpoint_cnt() + _i);
-	struct sl_rpc_config cfg = config_of(false);
-	const struct sl_backend_options opt = {.listen = pair->listen, .handle = echo};
+	struct sl_rpc_config cfg = load_config(false);
+	const struct sl_backend_options opt = {.listen = pair->listen, .handle = load_echo};
 	struct backend_proc first = backend_start(&opt), second;
 	struct side s;
 	struct sl_transport *t;
@@ -299,7 +208,7 @@ TEST_EACH(nothing_goes_on_at_another_backend, endpoint_cnt())
 	side_open(&s, pair, &cfg);
 	/* On the same host, somewhere else. */
 	snprintf(other, sizeof(other), "shm:///tmp/sl-rpc-test-%d.other", (int)getpid());
-	second = backend_start(&(struct sl_backend_options){.listen = other, .handle = echo});
+	second = backend_start(&(struct sl_backend_options){.listen = other, .handle = load_echo});
 	t = dial(other, s.link, true, &cfg);
 	ck_assert_uint_ne(sl_rpc_transport_peer(t), 0);
 	ck_assert_int_eq(sl_rpc_adopt(s.g.ch, t, sl_now_ns()), -1);
@@ -314,9 +223,9 @@ TEST_EACH(nothing_goes_on_at_another_backend, endpoint_cnt())
 TEST_EACH(a_number_that_is_no_links_is_refused, endpoint_cnt())
 {
 	const struct pair *pair = pair_of(_i * (int)endpoint_cnt() + _i);
-	struct sl_rpc_config cfg = config_of(false);
-	struct backend_proc p =
-		backend_start(&(struct sl_backend_options){.listen = pair->listen, .handle = echo});
+	struct sl_rpc_config cfg = load_config(false);
+	struct backend_proc p = backend_start(
+		&(struct sl_backend_options){.listen = pair->listen, .handle = load_echo});
 	struct side s;
 
 	side_open(&s, pair, &cfg);
@@ -351,17 +260,17 @@ static void stop_half_way(struct side *s, struct backend_proc p)
 
 TEST_EACH(requests_fail_once_if_the_backend_dies_half_way, PAIRS)
 {
-	static struct call calls[CALLS];
+	static struct call calls[LOAD_CALLS];
 	const struct pair *pair = pair_of(_i);
-	struct sl_rpc_config cfg = config_of(false);
-	struct backend_proc p =
-		backend_start(&(struct sl_backend_options){.listen = pair->listen, .handle = echo});
+	struct sl_rpc_config cfg = load_config(false);
+	struct backend_proc p = backend_start(
+		&(struct sl_backend_options){.listen = pair->listen, .handle = load_echo});
 	struct side s;
 
 	side_open(&s, pair, &cfg);
 	expect_one_answer(&s);
 	stop_half_way(&s, p);
-	for (unsigned i = 0; i < CALLS; i++) {
+	for (unsigned i = 0; i < LOAD_CALLS; i++) {
 		call_init(&calls[i], 8);
 		ck_assert_int_eq(gw_send(&s.g, &calls[i], sl_span_of(NULL, 0), sl_span_str("x"), 0,
 					 SL_CLASS_NORMAL),
@@ -369,7 +278,7 @@ TEST_EACH(requests_fail_once_if_the_backend_dies_half_way, PAIRS)
 	}
 	backend_kill(p);
 	gw_until(&s.g, s.g.downs == 1);
-	ck_assert_uint_eq(s.g.failed, CALLS);
+	ck_assert_uint_eq(s.g.failed, LOAD_CALLS);
 	gw_close(&s.g);
 }
 
@@ -377,9 +286,9 @@ TEST_EACH(requests_fail_once_if_the_backend_dies_half_way, PAIRS)
 TEST(a_backend_that_does_not_follow_loses_the_link)
 {
 	const struct pair *pair = pair_of(0);
-	struct sl_rpc_config cfg = config_of(false);
-	struct backend_proc p =
-		backend_start(&(struct sl_backend_options){.listen = pair->listen, .handle = echo});
+	struct sl_rpc_config cfg = load_config(false);
+	struct backend_proc p = backend_start(
+		&(struct sl_backend_options){.listen = pair->listen, .handle = load_echo});
 	struct side s;
 
 	cfg.ping_interval_ns = 1000 * SL_NS_PER_SEC; /* not for its silence */
@@ -395,9 +304,9 @@ TEST(a_backend_that_does_not_follow_loses_the_link)
 TEST(a_backend_that_does_not_answer_by_the_other_way_keeps_the_link)
 {
 	const struct pair *pair = pair_of(0);
-	struct sl_rpc_config cfg = config_of(false);
-	struct backend_proc p =
-		backend_start(&(struct sl_backend_options){.listen = pair->listen, .handle = echo});
+	struct sl_rpc_config cfg = load_config(false);
+	struct backend_proc p = backend_start(
+		&(struct sl_backend_options){.listen = pair->listen, .handle = load_echo});
 	struct sl_transport *t;
 	struct side s;
 
@@ -465,107 +374,153 @@ static bool await_end(struct sl_transport *t)
 	return has_gone_on;
 }
 
-static struct sl_transport *dial_raw(const char *ep)
+/* A gateway that says what it likes, by one transport and by those that it offers. */
+struct liar {
+	struct backend_proc p;
+	struct sl_transport *ways[4];
+	uint64_t link;
+	unsigned way_cnt;
+	char endpoint[120];
+};
+
+static struct sl_transport *come_by(struct liar *l)
 {
 	static const char owner;
-	struct sl_rpc_config cfg = config_of(false);
-	struct sl_transport *t = dial(ep, 0, true, &cfg);
+	struct sl_rpc_config cfg = load_config(true);
+	struct sl_transport *t = dial(l->endpoint, l->link, l->way_cnt > 0, &cfg);
 
 	if (t->ops->attach)
 		ck_assert_int_eq(t->ops->attach(t, &owner), 0);
-	return t;
+	return l->ways[l->way_cnt++] = t;
+}
+
+static struct sl_transport *liar_open_as(struct liar *l, int endpoint, uint64_t link)
+{
+	*l = (struct liar){.link = link};
+	snprintf(l->endpoint, sizeof(l->endpoint), "%.119s", endpoint_of(endpoint));
+	l->p = backend_start(
+		&(struct sl_backend_options){.listen = l->endpoint, .handle = load_echo});
+	return come_by(l);
+}
+
+static struct sl_transport *liar_open(struct liar *l, int endpoint)
+{
+	return liar_open_as(l, endpoint, LIAR);
+}
+
+static void liar_close(struct liar *l)
+{
+	for (unsigned i = 0; i < l->way_cnt; i++)
+		l->ways[i]->ops->close(l->ways[i]);
+	backend_term(l->p);
 }
 
 /* Nobody has met it by another transport. */
 TEST_EACH(a_gateway_that_goes_on_by_nothing_loses_the_link, endpoint_cnt())
 {
-	const char *ep = pair_of(_i * ((int)endpoint_cnt() + 1))->text[0];
-	struct backend_proc p =
-		backend_start(&(struct sl_backend_options){.listen = ep, .handle = echo});
-	struct sl_transport *t = raw_dial(ep, 64, SL_RPC_MIN_BULK);
+	struct liar l;
+	struct sl_transport *t = liar_open(&l, _i);
 
 	say(t, SL_RPC_MIGRATE);
 	await_end(t);
-	t->ops->close(t);
-	backend_term(p);
+	liar_close(&l);
 }
 
 /* Its first words by another one are those, or that one is closed. */
 TEST_EACH(a_gateway_that_says_something_else_first_is_not_met, endpoint_cnt())
 {
-	const char *ep = pair_of(_i * ((int)endpoint_cnt() + 1))->text[0];
-	struct backend_proc p =
-		backend_start(&(struct sl_backend_options){.listen = ep, .handle = echo});
-	struct sl_transport *t = raw_dial(ep, 64, SL_RPC_MIN_BULK), *next;
+	struct liar l;
+	struct sl_transport *t = liar_open(&l, _i), *next;
 
 	greet(t);
-	next = dial_raw(ep);
+	next = come_by(&l);
 	say(next, SL_RPC_MIGRATE);
 	await_end(next);
-	next->ops->close(next);
 	/* The link is as it was. */
 	greet(t);
-	t->ops->close(t);
-	backend_term(p);
+	liar_close(&l);
 }
 
 /* A backend that has not heard yet that the first way is left does not refuse the third. */
 TEST_EACH(a_third_way_ends_the_first, endpoint_cnt())
 {
-	const char *ep = pair_of(_i * ((int)endpoint_cnt() + 1))->text[0];
-	struct backend_proc p =
-		backend_start(&(struct sl_backend_options){.listen = ep, .handle = echo});
-	struct sl_transport *t = raw_dial(ep, 64, SL_RPC_MIN_BULK), *next, *third;
+	struct liar l;
+	struct sl_transport *t = liar_open(&l, _i), *next;
 
 	greet(t);
-	next = dial_raw(ep);
+	next = come_by(&l);
 	greet(next);
 	say(t, SL_RPC_MIGRATE);
 	greet(next);
-	third = dial_raw(ep);
+	greet(come_by(&l));
+	ck_assert(await_end(t));
+	liar_close(&l);
+}
+
+/* Nor, of a gateway that has given the second up, whose end it may not have heard. */
+TEST_EACH(a_third_way_takes_the_place_of_the_second, endpoint_cnt())
+{
+	struct liar l;
+	struct sl_transport *t = liar_open(&l, _i), *next, *third;
+
+	greet(t);
+	next = come_by(&l);
+	greet(next);
+	third = come_by(&l);
+	greet(third);
+	ck_assert(!await_end(next));
+	say(t, SL_RPC_MIGRATE);
 	greet(third);
 	ck_assert(await_end(t));
-	t->ops->close(t);
-	next->ops->close(next);
-	third->ops->close(third);
-	backend_term(p);
+	liar_close(&l);
+}
+
+/* Of a gateway without randomness: all its links are called so. */
+TEST_EACH(a_link_without_a_number_does_not_go_on, endpoint_cnt())
+{
+	struct liar l;
+	struct sl_transport *t = liar_open_as(&l, _i, 0), *next;
+	const struct sl_rpc_header ping = header(SL_RPC_PING);
+	struct sl_message m;
+	int n;
+
+	greet(t);
+	next = come_by(&l);
+	(void)next->ops->post(next, &ping, NULL, 0, 0); /* unless it is closed already */
+	next->ops->flush(next);
+	while ((n = harness_poll(next, &m, 1)) == 0)
+		(void)next->ops->check(next);
+	ck_assert_int_lt(n, 0);
+	greet(t);
+	liar_close(&l);
 }
 
 /* Nobody has answered it there. */
 TEST_EACH(a_gateway_that_goes_on_unmet_loses_the_link, endpoint_cnt())
 {
-	const char *ep = pair_of(_i * ((int)endpoint_cnt() + 1))->text[0];
-	struct sl_rpc_config cfg = config_of(false);
-	struct backend_proc p =
-		backend_start(&(struct sl_backend_options){.listen = ep, .handle = echo});
-	struct sl_transport *t = raw_dial(ep, 64, SL_RPC_MIN_BULK), *next;
+	struct liar l;
+	struct sl_transport *t = liar_open(&l, _i);
 
 	greet(t);
-	next = dial(ep, 0, true, &cfg);
+	come_by(&l);
 	usleep(50000); /* it has accepted that */
 	say(t, SL_RPC_MIGRATE);
 	ck_assert(!await_end(t));
-	next->ops->close(next);
-	t->ops->close(t);
-	backend_term(p);
+	liar_close(&l);
 }
 
 /* Behind MIGRATE nothing may come by the old one, nor a second one by the new. */
 TEST_EACH(what_comes_behind_the_last_message_ends_the_link, endpoint_cnt() * 2)
 {
-	const char *ep = pair_of(_i / 2 * ((int)endpoint_cnt() + 1))->text[0];
-	struct backend_proc p =
-		backend_start(&(struct sl_backend_options){.listen = ep, .handle = echo});
-	struct sl_transport *t = raw_dial(ep, 64, SL_RPC_MIN_BULK), *next;
+	struct liar l;
+	struct sl_transport *t = liar_open(&l, _i / 2), *next;
 
 	greet(t);
-	next = dial_raw(ep);
+	next = come_by(&l);
 	greet(next);
 	say(t, SL_RPC_MIGRATE);
 	say(_i % 2 ? next : t, SL_RPC_MIGRATE);
 	await_end(t);
 	await_end(next);
-	t->ops->close(t);
-	next->ops->close(next);
-	backend_term(p);
+	liar_close(&l);
 }

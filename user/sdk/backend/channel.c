@@ -200,7 +200,7 @@ static struct channel *that_goes_on(struct sl_backend *b, const struct sl_transp
 	sl_list_for_each (at, &b->channels) {
 		struct channel *ch = sl_container_of(at, struct channel, node);
 
-		if (ch->up && ch->link.t->link == t->link &&
+		if (ch->up && t->link && ch->link.t->link == t->link &&
 		    ch->link.t->peer_epoch == t->peer_epoch)
 			return ch;
 	}
