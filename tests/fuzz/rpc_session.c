@@ -4,7 +4,8 @@
 /*
  * Backends that lie to the gateway: a whole core (tests/support/core_bed.h) with three of them and
  * eight clients. What the backends say, when, about which request, in how many pieces and in which
- * order is the input's; so is how far they read, and when they die.
+ * order is the input's; so is how far they read, when they die, and when their links go on by another
+ * transport, by which they may say something too.
  *
  * Clients 0 to 3 ask pool "echo" (a, b), clients 4 to 7 pool "other" (o). Payloads of backend i are
  * made of the byte 0xa0 + i and all other bytes are below 0x80, so a client that hears a backend of
@@ -43,6 +44,7 @@ struct listener {
 };
 
 static struct open_message open_messages[BED_BACKENDS][OPEN];
+static bool by_other[BED_BACKENDS]; /* which of its two ways a backend uses now */
 static struct listener listeners[BED_CLIENTS];
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
@@ -224,10 +226,15 @@ static void step_more_body(struct reader *r, unsigned i)
 
 /* --- backends --- */
 
+static struct bed_backend *way(unsigned k)
+{
+	return by_other[k] ? &bed.others[k] : &bed.backends[k];
+}
+
 static uint64_t choose_id(struct reader *r, unsigned k)
 {
 	uint8_t how = get8(r);
-	const struct bed_backend *be = &bed.backends[how & 0x40 ? (k + 1) % BED_BACKENDS : k];
+	const struct bed_backend *be = way(how & 0x40 ? (k + 1) % BED_BACKENDS : k);
 	uint64_t id = be->ids[(be->id_cnt - 1 - (how & 15)) % BED_IDS];
 
 	if (how & 0x10)
@@ -327,7 +334,7 @@ static void step_pieces(struct reader *r, unsigned k)
 		h.fragment_len = len;
 		if (m->off)
 			h.total_or_offset = m->off;
-		if (!bed_message(&bed.backends[k], &h, m->body + m->off))
+		if (!bed_message(way(k), &h, m->body + m->off))
 			return;
 		m->off += len;
 	}
@@ -353,17 +360,17 @@ static void step_raw(struct reader *r, unsigned k)
 		return;
 	for (unsigned i = 0; i < h.fragment_len; i++)
 		body[i] = get8(r) & 0x7f;
-	(void)bed_message(&bed.backends[k], &h, body);
+	(void)bed_message(way(k), &h, body);
 }
 
 static void step_control(struct reader *r, unsigned k)
 {
-	static const uint8_t types[] = {SL_RPC_PING, SL_RPC_PONG, SL_RPC_GOAWAY, SL_RPC_CANCEL};
+	static const uint8_t types[] = {SL_RPC_PING, SL_RPC_PONG, SL_RPC_GOAWAY, SL_RPC_MIGRATE};
 	uint8_t how = get8(r);
 	struct sl_rpc_header h = bed_header(types[how & 3], 0, how, 0);
 
 	for (unsigned n = 1 + (how >> 2); n; n--)
-		(void)bed_message(&bed.backends[k], &h, NULL);
+		(void)bed_message(way(k), &h, NULL);
 }
 
 /* Credit for requests that are open, and for some that are not. */
@@ -375,7 +382,7 @@ static void step_window(struct reader *r, unsigned k)
 
 	for (unsigned i = 0; i < cnt; i++)
 		w[i] = (struct sl_rpc_window){.id = choose_id(r, k), .bytes = get(r, 4)};
-	(void)bed_message(&bed.backends[k], &h, (const uint8_t *)w);
+	(void)bed_message(way(k), &h, (const uint8_t *)w);
 }
 
 static void drop_messages(unsigned k)
@@ -390,12 +397,23 @@ static void step_connect(struct reader *r, unsigned k)
 {
 	uint8_t how = get8(r);
 
-	if (bed.backends[k].up) {
-		bed.backends[k].broken = how & 1 ? -ENOTCONN : -EPROTO;
+	if (bed.backends[k].up || bed.others[k].up) {
+		way(k)->broken = how & 1 ? -ENOTCONN : -EPROTO;
 		return;
 	}
 	drop_messages(k);
+	by_other[k] = false;
 	bed_connect(k, how & 2);
+}
+
+/* The backend says what it says by the other way, which is made first if there is none. */
+static void step_move(struct reader *r, unsigned k)
+{
+	uint8_t how = get8(r);
+
+	by_other[k] = !by_other[k];
+	if (!way(k)->up && how & 1)
+		bed_move(k, way(k), how & 2);
 }
 
 static void step(struct reader *r)
@@ -414,8 +432,8 @@ static void step(struct reader *r)
 		arg = get8(r);
 		turns(1 + (arg & 7), times[(arg >> 3) % SL_ARRAY_LEN(times)]);
 		break;
-	case 6: bed.backends[k].room = get8(r); break;
-	case 7: bed_complete(&bed.backends[k], get8(r)); break;
+	case 6: way(k)->room = get8(r); break;
+	case 7: bed_complete(way(k), get8(r)); break;
 	case 8: step_connect(r, k); break;
 	case 9:
 	case 10: step_response(r, k); /* fall through */
@@ -423,7 +441,11 @@ static void step(struct reader *r)
 	case 12: step_raw(r, k); break;
 	case 13: step_control(r, k); break;
 	case 14: step_window(r, k); break;
-	default: turns(1, times[1]); break;
+	default:
+		if (op & 0x80)
+			step_move(r, k);
+		turns(1, times[1]);
+		break;
 	}
 }
 
@@ -445,6 +467,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 		/* Two routes: of the last backend, and of the others. */
 		bed.cfg->routes[k / 2].stream = how & 4;
 		bed.cfg->routes[k / 2].backend_continues = (how & 12) == 12;
+		by_other[k] = false;
 		bed_connect(k, how & 1);
 	}
 	while (r.left)

@@ -92,6 +92,7 @@ struct bed {
 	struct sl_svc_ctl ctl[2];
 	struct bed_client clients[BED_CLIENTS];
 	struct bed_backend backends[BED_BACKENDS];
+	struct bed_backend others[BED_BACKENDS]; /* the same backends, by another way */
 	uint64_t now_ns;
 };
 
@@ -293,10 +294,8 @@ static const struct sl_transport_ops bed_transport_ops = {
 	.close = bed_close,
 };
 
-/* Backend i of the bed is what this member of a group reaches. */
-static inline void bed_offer(unsigned i, bool lends, struct sl_member *m)
+static inline struct sl_transport *bed_transport(struct bed_backend *be, bool lends)
 {
-	struct bed_backend *be = &bed.backends[i];
 	uint8_t *taken = be->taken;
 
 	*be = (struct bed_backend){.lends = lends, .up = true, .room = 1000000, .taken = taken};
@@ -309,12 +308,32 @@ static inline void bed_offer(unsigned i, bool lends, struct sl_member *m)
 					 .peer_epoch = BED_EPOCH,
 					 .rate_bps = 8000000000};
 	be->base.credits.bulk_len = 64 << 10;
-	sl_member_adopt(m, &be->base);
+	return &be->base;
+}
+
+static inline struct sl_member *bed_member(unsigned i)
+{
+	return bed.core.table->pools[i / 2].members[i % 2];
+}
+
+/* Backend i of the bed is what this member of a group reaches. */
+static inline void bed_offer(unsigned i, bool lends, struct sl_member *m)
+{
+	sl_member_adopt(m, bed_transport(&bed.backends[i], lends));
 }
 
 static inline void bed_connect(unsigned i, bool lends)
 {
-	bed_offer(i, lends, bed.core.table->pools[i / 2].members[i % 2]);
+	bed_offer(i, lends, bed_member(i));
+}
+
+/* Backend i's link is to go on by this one of its two ways, which is not in use. */
+static inline void bed_move(unsigned i, struct bed_backend *to, bool lends)
+{
+	struct sl_transport *t = bed_transport(to, lends);
+
+	t->goes_on = true;
+	sl_member_adopt(bed_member(i), t);
 }
 
 /* Queues a message for the gateway; the body is copied. False: too many wait. */
@@ -505,18 +524,22 @@ static inline void bed_begin(void)
 		.at.port_be = htobe16(PKT_OUR_PORT), .at.family = 4, .protocol = PKT_TCP};
 	struct sl_core_maps maps = {
 		.service_cnt = 2, .hist = bed.hist, .live = bed.live, .ctl = bed.ctl};
-	uint8_t *heard[BED_CLIENTS], *taken[BED_BACKENDS];
+	uint8_t *heard[BED_CLIENTS], *taken[BED_BACKENDS], *others[BED_BACKENDS];
 	struct sl_err err = SL_ERR(256);
 
 	for (unsigned i = 0; i < BED_CLIENTS; i++)
 		heard[i] = bed.clients[i].heard ? bed.clients[i].heard : malloc(BED_KEEP);
-	for (unsigned i = 0; i < BED_BACKENDS; i++)
+	for (unsigned i = 0; i < BED_BACKENDS; i++) {
 		taken[i] = bed.backends[i].taken ? bed.backends[i].taken : malloc(BED_KEEP);
+		others[i] = bed.others[i].taken ? bed.others[i].taken : malloc(BED_KEEP);
+	}
 	memset(&bed, 0, sizeof(bed));
 	for (unsigned i = 0; i < BED_CLIENTS; i++)
 		bed.clients[i].heard = heard[i];
-	for (unsigned i = 0; i < BED_BACKENDS; i++)
+	for (unsigned i = 0; i < BED_BACKENDS; i++) {
 		bed.backends[i].taken = taken[i];
+		bed.others[i].taken = others[i];
+	}
 	bed.cfg = sl_config_parse(bed_config, "bed.conf", &err);
 	if (!bed.cfg)
 		bed_failed(err.text, __LINE__);
@@ -545,11 +568,13 @@ static inline void bed_settle(void)
 		bed_segment(i, BED_RST | BED_ACK, NULL, 0);
 	bed_turns(2);
 	for (unsigned i = 0; i < BED_BACKENDS; i++)
-		bed.backends[i].broken = -ENOTCONN;
+		bed.backends[i].broken = bed.others[i].broken = -ENOTCONN;
 	bed_turns(BED_QUEUE / 16 + 2);
 	bed_turn(200 * SL_NS_PER_SEC);
 	for (unsigned i = 0; i < 8; i++)
 		bed_turn(SL_NS_PER_SEC);
+	for (unsigned i = 0; i < BED_BACKENDS; i++)
+		bed_require(!bed.backends[i].up && !bed.others[i].up);
 	bed_require(sl_pool_used(&bed.core.exchanges) == 0);
 	bed_require(sl_pool_used(&bed.core.flights) == 0);
 	bed_require(sl_pool_used(&bed.core.holds) == 0);
