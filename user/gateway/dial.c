@@ -28,6 +28,7 @@ enum {
 	RETURN_MIN_MS =
 		1000, /* from a fallback: how often its backend is tried by its own endpoint */
 	RETURN_MAX_MS = 30000,
+	MOVE_MS = 30000,  /* a move that was begun is over by then, or was given up */
 	THREADS_MAX = 64, /* attempts at a time: one that gets no answer takes DIAL_TIMEOUT_MS */
 };
 
@@ -219,6 +220,7 @@ static void return_worker(struct sl_dialler *d, struct sl_worker *w)
 	snprintf(way->back, sizeof(way->back), "%s", sl_rpc_transport_info(t));
 	way->moves = atomic_load(&way->member->moves);
 	way->returning = true;
+	way->return_ns = sl_now_ns() + MOVE_MS * SL_NS_PER_MS;
 	if (hand_over(d, w, t))
 		sl_rpc_dial_drop(t);
 }

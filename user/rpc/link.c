@@ -450,7 +450,7 @@ static void pump(struct sl_link *l)
 		room.posted = sl_outlet_yields(&l->out) ? UINT32_MAX : l->out.o->posted;
 		room.limit = l->out.o->limit.bytes;
 		s = sl_sendq_next(&l->q, &room, &len);
-		if (!s && !room.begun_only) {
+		if (!s && (!room.begun_only || !sl_migrate_may_send(l))) {
 			stall(l, &room, bytes != 0);
 			return;
 		}

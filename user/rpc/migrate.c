@@ -153,15 +153,19 @@ static int expect_credit(struct sl_transport *t)
 	return -EPROTO;
 }
 
+static bool is_late(const struct sl_link *l)
+{
+	return l->now_ns >= l->move_until_ns;
+}
+
 int sl_migrate_look(struct sl_link *l)
 {
-	bool is_late = l->now_ns >= l->move_until_ns;
 	int rc = 0;
 
 	switch (l->move) {
 	case SL_MOVE_OFFERED:
-		rc = l->met ? 0 : meet(l);
-		if (rc || is_late)
+		rc = l->met ? l->second->ops->check(l->second) : meet(l);
+		if (rc || is_late(l))
 			leave(l, false);
 		return 0;
 	case SL_MOVE_HALF:
@@ -172,10 +176,10 @@ int sl_migrate_look(struct sl_link *l)
 		rc = expect_credit(l->second);
 		if (rc == -EPROTO)
 			return rc;
-		if (rc || is_late || (leads(l) && sl_list_empty(&l->left_in_flight)))
+		if (rc || is_late(l) || (leads(l) && sl_list_empty(&l->left_in_flight)))
 			leave(l, true);
 		return 0;
 	default: break;
 	}
-	return !rc && is_late ? -ETIMEDOUT : rc;
+	return !rc && is_late(l) ? -ETIMEDOUT : rc;
 }

@@ -475,6 +475,24 @@ TEST_EACH(a_third_way_takes_the_place_of_the_second, endpoint_cnt())
 	liar_close(&l);
 }
 
+/* It has died, or its gateway has given it up: that is noticed, and nothing stays behind for it. */
+TEST_EACH(a_way_that_ends_before_it_is_used_is_forgotten, endpoint_cnt())
+{
+	struct liar l;
+	struct sl_transport *t = liar_open(&l, _i), *next;
+
+	greet(t);
+	next = come_by(&l);
+	greet(next);
+	next->ops->close(next);
+	l.way_cnt--;
+	usleep(200000);
+	say(t, SL_RPC_MIGRATE);
+	/* TCP tells it to whoever reads, and nobody does before the first way has ended. */
+	ck_assert(!await_end(t) || t->kernel);
+	liar_close(&l);
+}
+
 /* Of a gateway without randomness: all its links are called so. */
 TEST_EACH(a_link_without_a_number_does_not_go_on, endpoint_cnt())
 {

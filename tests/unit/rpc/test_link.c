@@ -296,3 +296,28 @@ TEST(a_link_goes_on_between_messages_under_load)
 	ck_assert_uint_eq(fake.posted[1].count, 3);
 	ck_assert(fake.posted[1].flags & SL_RPC_FIRST);
 }
+
+/* And what is begun has its turn by the cap, among all that share the way. */
+TEST(a_link_that_is_to_go_on_keeps_its_turn)
+{
+	struct sl_transport other;
+
+	setup(3);
+	fake.base.copies = false;
+	other = fake.base;
+	send_one(0, SMALL, SL_CLASS_LATENCY);
+	send_one(1, LARGE, SL_CLASS_BULK);
+	link_.second = &other;
+	link_.move = SL_MOVE_OFFERED;
+	link_.met = link_.move_due = true;
+	fake.room = 32;
+	fake.base.posted_bytes = link_.out.o->limit.bytes;
+	sl_outlet_count(&link_.out, fake.base.posted_bytes, 1);
+	sl_link_flush(&link_, 2);
+	ck_assert_uint_eq(fake.posted_cnt, 3);
+	ck_assert(!sl_list_empty(&link_.out.node));
+	fake.base.posted_bytes = 0;
+	sl_link_flush(&link_, 3);
+	sl_link_flush(&link_, 4);
+	ck_assert_uint_eq(link_.move, SL_MOVE_HALF);
+}

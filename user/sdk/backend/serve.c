@@ -195,6 +195,7 @@ void sl_be_take_events(struct sl_backend *b, int wait_ms)
 {
 	struct epoll_event ev[EVENTS_MAX];
 	int n = epoll_wait(b->epoll_fd, ev, EVENTS_MAX, wait_ms);
+	bool has_peers = false;
 	uint64_t bells;
 
 	b->now_ns = sl_now_ns();
@@ -203,12 +204,15 @@ void sl_be_take_events(struct sl_backend *b, int wait_ms)
 		struct channel *ch = ptr;
 
 		if (ptr == b)
-			accept_peers(b);
+			has_peers = true;
 		else if (ch && !sl_hubs_check(&b->hubs, ptr))
 			sl_link_check(&ch->link);
 		else if (!ch && read(b->wake_fd, &bells, sizeof(bells)) < 0)
 			continue; /* taken already */
 	}
+	/* Last: one by which a link goes on may close another, of which an event may tell. */
+	if (has_peers)
+		accept_peers(b);
 }
 
 static void sleep_until(struct sl_backend *b, uint64_t until_ns)
