@@ -175,7 +175,7 @@ static void turn(void)
 	if (n || !sl_rpc_arm(rpc))
 		return;
 	(void)epoll_wait(sl_rpc_fd(rpc), &ev, 1, SLEEP_MS);
-	sl_rpc_disarm(rpc);
+	sl_rpc_disarm(rpc, true);
 }
 
 static void request(struct sl_rpc_channel *ch)

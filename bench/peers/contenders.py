@@ -19,9 +19,10 @@ class Contender:
         self.arena, self.upstream = arena, upstream
         self.bound, self.realtime_backend = arena.options.bound, arena.options.realtime_backends
         self.gateway = self.backend = None
+        self.templates, self.build = HERE, arena.build
 
     def write(self, template, name, **values):
-        text = (HERE / template).read_text()
+        text = (self.templates / template).read_text()
         values |= {"DIR": self.arena.dir, "NAME": name, "IFACE": self.arena.gateway_if, "ADDR": GATEWAY_ADDR,
                    "BODY": BODY}
         for key, value in values.items():
@@ -136,17 +137,23 @@ def grpc_server(contender, cpu, listen):
 
 
 class Sluice(Contender):
+    """Of this checkout, or of another one, whose programs lie in its folder `build`."""
     template, values = "sluice.conf.in", {}
 
+    def __init__(self, arena, checkout=None):
+        super().__init__(arena)
+        if checkout:
+            self.templates, self.build = checkout / "bench/peers", checkout / "build"
+
     def start(self):
-        self.backend = self.spawn_backend("echo", CLIENT_CPU, self.arena.build / "echo", "--listen",
+        self.backend = self.spawn_backend("echo", CLIENT_CPU, self.build / "echo", "--listen",
                                           f"shm://{self.arena.dir}/echo.sock")
         self.arena.wait_until((self.arena.dir / "echo.sock").exists, self.backend)
         conf = self.write(self.template, "sluice", CPU=GATEWAY_CPU,
                           BATCH=f"batch {{ bound = {self.bound} }}" if self.bound else "", **self.values)
         out = self.arena.dir / "sluice.out"
         out.unlink(missing_ok=True)
-        self.gateway = self.spawn("sluice", GATEWAY_CPU, self.arena.build / "sluice", "run", "-c", conf)
+        self.gateway = self.spawn("sluice", GATEWAY_CPU, self.build / "sluice", "run", "-c", conf)
         self.arena.wait_until(lambda: out.exists() and "ready\n" in out.read_text(), self.gateway)
 
     def unanswered(self):

@@ -49,13 +49,13 @@ def quotient(above, below):
     return above / below if above is not None and below else None
 
 
-def ratios(s):
+def ratios(s, who="sluice"):
     """The names are fixed: tests and readers look for them."""
     def over(load, metric, peer):
-        return quotient(s.median("sluice", load, metric), s.median(peer, load, metric))
+        return quotient(s.median(who, load, metric), s.median(peer, load, metric))
 
     # Refusals are cheap: packets count where all requests were answered.
-    packets = [s.median("sluice", f"c{n}", "packets_per_s") for n in CONNECTIONS if not s.errs("sluice", f"c{n}")]
+    packets = [s.median(who, f"c{n}", "packets_per_s") for n in CONNECTIONS if not s.errs(who, f"c{n}")]
     limits = [v for (c, load), cell in s.values.items() if c == "ceiling" for v in [s.median(c, load, "packets_per_s")]]
     best = lambda values: max((v for v in values if v is not None), default=None)
     out = {f"throughput_c{n}_over_{peer}": over(f"c{n}", "requests_per_s", peer)
@@ -137,6 +137,7 @@ def print_table(s):
               "; ".join(x for x in (spread, *extra, s.note(key)) if x))
 
 
-def print_ratios(s):
-    for name, value in ratios(s).items():
-        print(f"ratio {name} {'none' if value is None else f'{value:.3f}'}")
+def print_ratios(s, who="sluice"):
+    prefix = "" if who == "sluice" else who + "_"
+    for name, value in ratios(s, who).items():
+        print(f"ratio {prefix}{name} {'none' if value is None else f'{value:.3f}'}")

@@ -33,7 +33,7 @@ CONTENDERS = {
     "nginx-unix": (lambda a: Nginx(a, "unix"), ("c1", "c64")),
     "direct": (lambda a: Direct(a), (*CLOSED, "wrk64")),
 }
-OPEN = "sluice", "nginx", "haproxy"
+OPEN = ["sluice", "nginx", "haproxy"]
 IDLE = "sluice", "nginx", "haproxy"
 GRPC = {"sluice": Sluice, "nginx": NginxGrpc, "direct": DirectGrpc}
 GRPC_CALLS = 64
@@ -45,6 +45,11 @@ class Bench:
         self.arena = Arena(options)
         self.samples = report.Samples()
         self.out_dir = pathlib.Path(options.out)
+        if options.before:
+            make = lambda a: Sluice(a, options.before)
+            CONTENDERS["before"] = make, (*CLOSED, "wrk64")
+            GRPC["before"] = make
+            OPEN.append("before")
 
     def say(self, text):
         print(text, file=sys.stderr, flush=True)
@@ -156,7 +161,9 @@ class Bench:
         if erring:
             print("with errors: " + ", ".join(erring))
         report.print_ratios(self.samples)
-        return 1 if erring else 0
+        if self.o.before:
+            report.print_ratios(self.samples, "before")
+        return 1 if any(not e.startswith("before ") for e in erring) else 0
 
 
 def parse():
@@ -167,6 +174,8 @@ def parse():
     p.add_argument("--seconds", type=float, default=4, help="measured time of each cell")
     p.add_argument("--only", choices=("closed", "open", "gRPC"), help="one part; a ratio without its part is none")
     p.add_argument("--idle-connections", type=int, default=100000, help="held open at the end; 0: none")
+    p.add_argument("--before", type=pathlib.Path,
+                   help="a checkout of another commit, built there: a contender beside the others, with ratios of its own")
     p.add_argument("--bound", help="batch { bound } of sluice, for a busy machine; default: sluice's own")
     p.add_argument("--realtime-backends", action="store_true",
                    help="every backend preempts the client at once (chrt -r 1), with which it shares a core")

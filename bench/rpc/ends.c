@@ -300,7 +300,7 @@ unsigned bench_turn_or_sleep(struct bench_gateway *g, uint64_t spin_ns, uint64_t
 		if (ppoll(&p, 1, &ts, NULL) > 0)
 			g->ran_ns = sl_now_ns();
 	}
-	sl_rpc_disarm(g->r);
+	sl_rpc_disarm(g->r, true);
 	return n;
 }
 

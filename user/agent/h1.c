@@ -49,13 +49,14 @@ static const struct sl_reply_args no_grpc = {
 
 /*
  * A kept connection on which the server has said something since, or which it has closed: what comes
- * there is no reply to what is asked next.
+ * there is no reply to what is asked next. The loop has looked at it a moment ago; where a request
+ * could not be repeated it is looked at once more.
  */
-static bool is_stale(const struct h1 *h)
+static bool is_stale(const struct h1 *h, const struct agent_call *call)
 {
 	char byte;
 
-	return h->used &&
+	return h->used && !call->rq->idempotent &&
 	       (recv(h->c.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN);
 }
 
@@ -70,7 +71,7 @@ static void h1_start(struct agent_conn *c, struct agent_call *call)
 		(void)agent_call_reply(call, &no_grpc);
 		return;
 	}
-	if (is_stale(h)) {
+	if (is_stale(h, call)) {
 		call->tries--;
 		agent_conn_close(c, "not as it was left");
 		agent_call_lost(call, NULL);

@@ -266,12 +266,13 @@ uint64_t sl_rpc_next_ns(const struct sl_rpc *r);
 
 /*
  * Sleeping: add sl_rpc_fd() (one epoll fd, whose events are the session's to take) to the worker's
- * wait; sl_rpc_arm() asks for events and
- * returns false if something arrived meanwhile (then poll again instead of sleeping).
+ * wait; sl_rpc_arm() asks for events and returns false if something arrived meanwhile (then poll
+ * again instead of sleeping). `rang`: the fd has become readable, or nobody has looked. Events that
+ * are left there end the next sleep at once.
  */
 int sl_rpc_fd(const struct sl_rpc *r);
 bool sl_rpc_arm(struct sl_rpc *r);
-void sl_rpc_disarm(struct sl_rpc *r);
+void sl_rpc_disarm(struct sl_rpc *r, bool rang);
 
 /* No new requests; GOAWAY to the peers. Channels with nothing outstanding go DOWN from poll. */
 void sl_rpc_drain(struct sl_rpc *r);

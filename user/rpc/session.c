@@ -335,17 +335,17 @@ bool sl_rpc_arm(struct sl_rpc *r)
 	for_each_awake(r, at, next, ch)
 	{
 		if (!sl_list_empty(&ch->ended) || !sl_link_arm(&ch->link)) {
-			sl_rpc_disarm(r);
+			sl_rpc_disarm(r, true);
 			return false;
 		}
 	}
 	if (sl_hubs_arm(&r->hubs))
 		return true;
-	sl_rpc_disarm(r);
+	sl_rpc_disarm(r, true);
 	return false;
 }
 
-void sl_rpc_disarm(struct sl_rpc *r)
+void sl_rpc_disarm(struct sl_rpc *r, bool rang)
 {
 	struct sl_rpc_channel *ch;
 	struct sl_list *at, *next;
@@ -355,7 +355,8 @@ void sl_rpc_disarm(struct sl_rpc *r)
 	{
 		ch->link.t->ops->disarm(ch->link.t);
 	}
-	(void)take_events(r);
+	if (rang)
+		(void)take_events(r);
 }
 
 void sl_rpc_drain(struct sl_rpc *r)

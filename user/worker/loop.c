@@ -78,36 +78,52 @@ static uint64_t next_ns(struct sl_worker *w)
 	return due < next ? due : next;
 }
 
-/*
- * Sleeps until a packet, a message, a completion or a timer. Everything is armed first and polled
- * once more, so what came in between is not slept through.
- */
-static void sleep_until_event(struct sl_worker *w)
+static bool is_among(const struct epoll_event *events, int n, int fd)
+{
+	while (n-- > 0) {
+		if (events[n].data.fd == fd)
+			return true;
+	}
+	return false;
+}
+
+/* Until a packet, a message, a completion or a timer. Whether the RPC has something. */
+static bool sleep_well(struct sl_worker *w)
 {
 	SL_UNSET struct epoll_event events[WAIT_EVENTS];
 	struct timespec ts, *timeout = NULL;
-	uint64_t next, now_ns;
+	uint64_t next = next_ns(w), now_ns = sl_now_ns(), count;
+	int n;
+
+	if (next != UINT64_MAX) {
+		uint64_t wait = next > now_ns ? next - now_ns : 0;
+
+		ts = (struct timespec){.tv_sec = (time_t)(wait / SL_NS_PER_SEC),
+				       .tv_nsec = (long)(wait % SL_NS_PER_SEC)};
+		timeout = &ts;
+	}
+	w->sleeps++;
+	n = epoll_pwait2(w->epoll_fd, events, WAIT_EVENTS, timeout, NULL);
+	if (n > 0)
+		w->busy_ns = sl_now_ns();
+	/* A call of the kernel only for who has something: most sleeps end with a packet or a bell. */
+	if (is_among(events, n, w->wake_fd) && read(w->wake_fd, &count, sizeof(count)) < 0 &&
+	    errno != EAGAIN)
+		w->stopping = true; /* our own eventfd is gone: nothing can be relied on */
+	return is_among(events, n, sl_rpc_fd(w->core.rpc));
+}
+
+/*
+ * Everything is armed first and polled once more, so what came in between is not slept through.
+ */
+static void sleep_until_event(struct sl_worker *w)
+{
+	bool rang = true;
 
 	sl_handover_arm(&w->net);
-	if (sl_rpc_arm(w->core.rpc) && !run_once(w)) {
-		uint64_t count;
-
-		next = next_ns(w);
-		now_ns = sl_now_ns();
-		if (next != UINT64_MAX) {
-			uint64_t wait = next > now_ns ? next - now_ns : 0;
-
-			ts = (struct timespec){.tv_sec = (time_t)(wait / SL_NS_PER_SEC),
-					       .tv_nsec = (long)(wait % SL_NS_PER_SEC)};
-			timeout = &ts;
-		}
-		w->sleeps++;
-		if (epoll_pwait2(w->epoll_fd, events, WAIT_EVENTS, timeout, NULL) > 0)
-			w->busy_ns = sl_now_ns();
-		if (read(w->wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
-			w->stopping = true; /* our own eventfd is gone: nothing can be relied on */
-	}
-	sl_rpc_disarm(w->core.rpc);
+	if (sl_rpc_arm(w->core.rpc) && !run_once(w))
+		rang = sleep_well(w);
+	sl_rpc_disarm(w->core.rpc, rang);
 	sl_handover_disarm(&w->net);
 }
 

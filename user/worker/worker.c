@@ -33,7 +33,7 @@ int sl_worker_init(struct sl_worker *w, const struct sl_config *cfg, unsigned in
 
 static int watch(struct sl_worker *w, int fd)
 {
-	struct epoll_event ev = {.events = EPOLLIN};
+	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
 
 	if (fd < 0)
 		return 0;

@@ -22,7 +22,7 @@ static void turn(void *arg)
 		return;
 	if (s->sleeping && sl_rpc_arm(s->g.r)) {
 		harness_sleep(sl_rpc_fd(s->g.r));
-		sl_rpc_disarm(s->g.r);
+		sl_rpc_disarm(s->g.r, true);
 	} else {
 		sched_yield();
 	}

@@ -457,7 +457,7 @@ TEST_EACH(no_wake_up_is_lost, endpoint_cnt())
 			if (c.done || !sl_rpc_arm(g.r))
 				continue;
 			harness_sleep(sl_rpc_fd(g.r));
-			sl_rpc_disarm(g.r);
+			sl_rpc_disarm(g.r, true);
 		}
 		ck_assert_mem_eq(reply, &body, 4);
 	}

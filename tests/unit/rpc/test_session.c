@@ -348,9 +348,25 @@ TEST(all_are_armed_when_the_worker_sleeps)
 	ring(6);
 	ck_assert_uint_eq(turn(TICK_NS), 1);
 	ck_assert_uint_eq(ends[6].polls, 1);
-	sl_rpc_disarm(rpc);
+	sl_rpc_disarm(rpc, true);
 	for (unsigned i = 0; i < CHANNELS; i++)
 		ck_assert_int_eq(ends[i].armed, i != 1 && i != 6);
+}
+
+/* Most sleeps end with a packet: then nobody's bells are asked for, and those that ring are kept. */
+TEST(bells_are_taken_by_who_has_heard_them)
+{
+	ask(1);
+	turn(1);
+	for (unsigned rang = 0; rang < 2; rang++) {
+		ck_assert(sl_rpc_arm(rpc));
+		if (!rang)
+			ring(6);
+		sl_rpc_disarm(rpc, rang);
+		ends[6].polls = 0;
+		turn(1);
+		ck_assert_uint_eq(ends[6].polls, rang);
+	}
 }
 
 /* Silent ones are asked whether they are there, and the worker wakes for it. */
@@ -439,7 +455,7 @@ TEST_EACH(a_peer_hears_of_all_that_are_cancelled, 2)
 	if (_i) {
 		ck_assert(sl_rpc_arm(rpc));
 		ck_assert(ends[0].wants_room);
-		sl_rpc_disarm(rpc);
+		sl_rpc_disarm(rpc, true);
 		ends[0].deaf = false;
 		turn(1);
 	}

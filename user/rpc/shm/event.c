@@ -3,8 +3,6 @@
 #include <sys/socket.h>
 #include "rpc/shm/shm.h"
 
-enum { DRAIN_MAX = 16 };
-
 bool sl_shm_arm(struct sl_transport *t, bool want_room)
 {
 	struct sl_shm *s = (struct sl_shm *)t;
@@ -39,11 +37,11 @@ void sl_shm_disarm(struct sl_transport *t)
 int sl_shm_check(struct sl_transport *t)
 {
 	struct sl_shm *s = (struct sl_shm *)t;
-	uint8_t bells[16];
-	ssize_t n = 1;
+	uint8_t bell[16];
+	ssize_t n;
 
-	for (int i = 0; i < DRAIN_MAX && n > 0; i++)
-		n = recv(s->base.fd, bells, sizeof(bells), MSG_DONTWAIT);
+	/* It rings once for each time that we slept. What else a peer sends is for other times. */
+	n = recv(s->base.fd, bell, sizeof(bell), MSG_DONTWAIT);
 	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 		s->gone = true;
 	return s->gone ? -ENOTCONN : 0;
