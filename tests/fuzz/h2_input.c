@@ -131,6 +131,8 @@ static void talk(const uint8_t *options, const uint8_t *p, size_t len)
 		mock_eof(m);
 	else if (roll(2))
 		mock_timeout(m);
+	else if (roll(2))
+		mock_gone(m);
 	for (unsigned i = 0; i < 50; i++)
 		poke();
 	m->room = SIZE_MAX;

@@ -162,6 +162,8 @@ static void moody_host(const uint8_t *options, const uint8_t *p, size_t len)
 		mock_eof(m);
 	else if (roll(2))
 		mock_timeout(m);
+	else if (roll(2))
+		mock_gone(m);
 	m->room = SIZE_MAX;
 	for (unsigned i = 0; i < 100; i++)
 		poke();

@@ -90,6 +90,8 @@ struct sl_cfg_file {
 
 /* What a client says of those that it asks for: it is believed, and the gateway's own added, or not. */
 enum sl_forwarded { SL_FORWARDED_REPLACE, SL_FORWARDED_APPEND };
+/* What becomes of the requests of a client that has closed its half of the connection. */
+enum sl_half_close { SL_HALF_CLOSE_CANCEL, SL_HALF_CLOSE_ANSWER };
 
 enum sl_client_cert { SL_CLIENT_CERT_REQUIRE, SL_CLIENT_CERT_OPTIONAL };
 
@@ -108,6 +110,7 @@ struct sl_cfg_listener {
 	struct sl_addr at;   /* an address of zeros: any; family 0: any of both families ("*") */
 	bool http, datagram; /* http: HTTP/1.1, HTTP/2 and gRPC */
 	uint8_t forwarded;   /* enum sl_forwarded */
+	uint8_t half_close;  /* enum sl_half_close */
 	struct sl_cfg_prefixes proxies;   /* who sends a PROXY header, and has to */
 	struct sl_cfg_tls *tls;           /* NULL: none */
 	struct sl_tls_server *tls_server; /* made of it by sl_tls_load() */

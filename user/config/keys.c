@@ -95,6 +95,12 @@ static const struct conf_name forwarded_ways[] = {
 	{0},
 };
 
+static const struct conf_name half_closes[] = {
+	{"cancel", SL_HALF_CLOSE_CANCEL},
+	{"answer", SL_HALF_CLOSE_ANSWER},
+	{0},
+};
+
 static const struct conf_name client_certs[] = {
 	{"require", SL_CLIENT_CERT_REQUIRE},
 	{"optional", SL_CLIENT_CERT_OPTIONAL},
@@ -244,6 +250,13 @@ const struct conf_key conf_keys[] = {
 			 "replace drops them for the gateway's own; append, for listeners that only "
 			 "proxies reach, adds the client to the lists and leaves proto and host; servers "
 			 "behind an agent get all of them, other backends those in forward_headers"),
+
+	LISTENER("half_close", conf_enum, false, false, half_close, .fallback = "cancel",
+		 .names = half_closes,
+		 .help = "what becomes of requests whose client has closed its side of the connection: "
+			 "cancel ends those that have no whole answer yet, and the backend stops "
+			 "computing, since nothing tells a client that is gone from one that reads on; "
+			 "answer is for clients that do"),
 
 	TLS("certificate", conf_certificates, true, certificates,
 	    .what = "absolute paths of PEM files, up to 256",
@@ -514,78 +527,3 @@ const struct conf_key conf_keys[] = {
 };
 /* clang-format on */
 const size_t conf_key_cnt = SL_ARRAY_LEN(conf_keys);
-
-static const char *const block_names[CONF_BLOCK_CNT] = {
-	[CONF_ROOT] = "",
-	[CONF_INTERFACE] = "interface",
-	[CONF_WORKERS] = "workers",
-	[CONF_LISTENER] = "listener",
-	[CONF_TLS] = "listener.tls",
-	[CONF_POOL] = "pool",
-	[CONF_BACKEND] = "pool.backend",
-	[CONF_BATCH] = "pool.batch",
-	[CONF_ROUTE] = "route",
-	[CONF_LIMITS] = "limits",
-	[CONF_ADMIN] = "admin",
-	[CONF_ACCESS_LOG] = "access_log",
-	[CONF_AGENTS] = "agents",
-};
-
-const char *conf_block_name(enum conf_block block)
-{
-	return block_names[block];
-}
-
-const char *conf_block_bare(enum conf_block block)
-{
-	const char *name = block_names[block];
-	const char *dot = strrchr(name, '.');
-
-	return dot ? dot + 1 : name;
-}
-
-/* Of the root, none. */
-enum conf_block conf_block_parent(enum conf_block block)
-{
-	if (block == CONF_ROOT)
-		return CONF_BLOCK_CNT;
-	if (block == CONF_TLS)
-		return CONF_LISTENER;
-	return block == CONF_BACKEND || block == CONF_BATCH ? CONF_POOL : CONF_ROOT;
-}
-
-int conf_key_find(enum conf_block block, const char *name)
-{
-	for (size_t i = 0; i < conf_key_cnt; i++) {
-		if (conf_keys[i].block == block && strcmp(conf_keys[i].name, name) == 0)
-			return (int)i;
-	}
-	return -1;
-}
-
-void conf_key_allowed(const struct conf_key *k, char *buf, size_t len)
-{
-	if (k->what)
-		snprintf(buf, len, "%s", k->what);
-	else
-		k->type->allowed(k, buf, len);
-}
-
-void sl_config_each_key(void (*fn)(void *arg, const struct sl_config_key *key), void *arg)
-{
-	for (size_t i = 0; i < conf_key_cnt; i++) {
-		const struct conf_key *k = &conf_keys[i];
-		struct sl_config_key doc = {
-			.block = block_names[k->block],
-			.name = k->name,
-			.fallback = k->fallback,
-			.list = k->list,
-			.required = k->required,
-			.restart = k->restart,
-			.help = k->help,
-		};
-
-		conf_key_allowed(k, doc.allowed, sizeof(doc.allowed));
-		fn(arg, &doc);
-	}
-}

@@ -439,6 +439,17 @@ static size_t on_input(void *handle, struct sl_chunk *chunk)
 	return used;
 }
 
+/* Having closed its half: a client that is gone cannot be told from it. */
+static bool listens_on(const struct sl_client *cl)
+{
+	const struct sl_cfg_listener *l;
+	struct sl_conn_info in;
+
+	sl_client_ends(cl, &in);
+	l = sl_listener_of(cl->core->cfg, &in);
+	return l && l->half_close == SL_HALF_CLOSE_ANSWER;
+}
+
 static void on_eof(void *handle)
 {
 	struct sl_client *cl = handle;
@@ -446,7 +457,7 @@ static void on_eof(void *handle)
 	if (cl->closing)
 		return;
 	if (cl->proto)
-		sl_client_front(cl)->eof(cl->state, &cl->core->env);
+		sl_client_front(cl)->eof(cl->state, &cl->core->env, listens_on(cl));
 	else
 		sl_client_close(cl, false);
 }

@@ -33,6 +33,7 @@ static const struct sl_host_ops host_ops = {
 	.head = sl_reply_head,
 	.peek = sl_reply_peek,
 	.take = sl_reply_take,
+	.whole = sl_reply_whole,
 	.trailers = sl_reply_trailers,
 	.done = sl_exchange_done,
 	.cancel = sl_exchange_cancel,

@@ -262,6 +262,7 @@ static inline bool sl_exchange_keep(struct sl_exchange *x, struct sl_store *s, s
 bool sl_reply_head(void *host, struct sl_stream *st, struct sl_reply_parts *out);
 struct sl_piece sl_reply_peek(void *host, struct sl_stream *st);
 void sl_reply_take(void *host, struct sl_stream *st, size_t n);
+bool sl_reply_whole(void *host, const struct sl_stream *st);
 bool sl_reply_trailers(void *host, struct sl_stream *st, struct sl_reply_parts *out);
 
 /* turn.c: clients that are too slow */

@@ -20,13 +20,12 @@ bool sl_forwarded_wanted(const struct sl_cfg_route *r, struct sl_span name)
 	return wanted;
 }
 
-/* A reload may have given the number of the door to another one: then nothing is believed. */
+/* Where it is not known any more by which door it came, nothing is believed. */
 static bool appends(const struct sl_config *cfg, const struct sl_conn_info *in)
 {
-	const struct sl_cfg_listener *l = &cfg->listeners[in->listener];
+	const struct sl_cfg_listener *l = sl_listener_of(cfg, in);
 
-	return in->listener < cfg->listener_cnt && l->at.port_be == in->local.port_be &&
-	       l->forwarded == SL_FORWARDED_APPEND;
+	return l && l->forwarded == SL_FORWARDED_APPEND;
 }
 
 /* What is being said: into a list of fields, by a route, behind what the client said or not. */

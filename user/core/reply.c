@@ -176,6 +176,12 @@ void sl_reply_take(void *host, struct sl_stream *st, size_t n)
 	*lent = sl_span_skip(*lent, n);
 }
 
+bool sl_reply_whole(void *host, const struct sl_stream *st)
+{
+	(void)host;
+	return ((const struct sl_exchange *)st)->state == SL_EX_WHOLE;
+}
+
 bool sl_reply_trailers(void *host, struct sl_stream *st, struct sl_reply_parts *out)
 {
 	struct sl_exchange *x = (struct sl_exchange *)st;

@@ -237,6 +237,8 @@ struct sl_host_ops {
 	struct sl_piece (*peek)(void *host, struct sl_stream *st);
 	/* The first n bytes of what `peek` showed are not needed any more. After st->started. */
 	void (*take)(void *host, struct sl_stream *st, size_t n);
+	/* All of the reply has come, whether it has been taken or not. */
+	bool (*whole)(void *host, const struct sl_stream *st);
 	/*
 	 * Behind END and with st->trailers: how the reply ends, gRPC status, message and trailers;
 	 * false: it is BROKEN after all. Behind BROKEN: why, as the gateway's own reply.
@@ -341,8 +343,11 @@ struct sl_front_ops {
 	 * in the host: it is offered again (with what follows) after calls of ready and writable.
 	 */
 	size_t (*input)(void *state, const struct sl_front_env *env, struct sl_chunk *chunk);
-	/* The client closed its half. Replies are still delivered to it. */
-	void (*eof)(void *state, const struct sl_front_env *env);
+	/*
+	 * The client closed its half. `listens`: whoever does that here may still read, so what it has asked
+	 * is answered. Otherwise it is gone: what has no whole reply is cancelled.
+	 */
+	void (*eof)(void *state, const struct sl_front_env *env, bool listens);
 	/*
 	 * There is something new to pull on this stream, st->passed has grown, or st->awaits has fallen. The stream may be done
 	 * when this returns.

@@ -7,7 +7,7 @@ arena
 backend echo echo
 gateway <<EOF
 interface $GIF { }
-listener v4 { address = "$V4" port = 8080 }
+listener v4 { address = "$V4" port = 8080 half_close = answer }
 pool echo { batch { bound = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
 route "/echo" { pool = echo }
 route "/" { reply = 200 body = "hello\n" }

@@ -7,8 +7,8 @@ arena
 backend echo echo
 gateway <<EOF
 interface $GIF { }
-listener v4 { address = "$V4" port = 8080 }
-listener v6 { address = "$V6" port = 8080 }
+listener v4 { address = "$V4" port = 8080 half_close = answer }
+listener v6 { address = "$V6" port = 8080 half_close = answer }
 pool echo { batch { bound = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
 route "/echo" { pool = echo }
 route "/" { reply = 200 body = "hello\n" }

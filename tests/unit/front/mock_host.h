@@ -185,9 +185,15 @@ static inline void mock_writable(struct mock *m)
 	MOCK_CALL(m, m->ops->writable(m->state, &m->env));
 }
 
+/* It listens on. */
 static inline void mock_eof(struct mock *m)
 {
-	MOCK_CALL(m, m->ops->eof(m->state, &m->env));
+	MOCK_CALL(m, m->ops->eof(m->state, &m->env, true));
+}
+
+static inline void mock_gone(struct mock *m)
+{
+	MOCK_CALL(m, m->ops->eof(m->state, &m->env, false));
 }
 
 static inline void mock_timeout(struct mock *m)
@@ -525,6 +531,12 @@ static inline void mock_take(void *host, struct sl_stream *st, size_t n)
 	s->shown -= n;
 }
 
+static inline bool mock_whole(void *host, const struct sl_stream *st)
+{
+	(void)host;
+	return ((const struct mock_stream *)st)->ended;
+}
+
 static inline bool mock_trailers(void *host, struct sl_stream *st, struct sl_reply_parts *out)
 {
 	struct mock *m = host;
@@ -630,6 +642,7 @@ static const struct sl_host_ops mock_ops = {
 	.head = mock_pull_head,
 	.peek = mock_peek,
 	.take = mock_take,
+	.whole = mock_whole,
 	.trailers = mock_trailers,
 	.done = mock_done,
 	.cancel = mock_cancel,

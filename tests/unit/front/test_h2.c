@@ -366,6 +366,17 @@ TEST(a_drained_connection_ends_though_nobody_answers_its_ping)
 	ck_sound();
 }
 
+TEST(who_is_gone_waits_for_nothing)
+{
+	mock_open(m);
+	m->answer = MOCK_LATER;
+	talk("HEADERS 5 1 @get; HEADERS 5 3 @get");
+	mock_gone(m);
+	ck_assert_uint_eq(m->cancelled, 2);
+	ck_assert_uint_eq(m->closed, 1);
+	ck_sound();
+}
+
 TEST(answers_go_out_after_the_clients_end)
 {
 	mock_open(m);

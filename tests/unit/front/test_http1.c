@@ -293,6 +293,41 @@ TEST(what_the_host_says_early_waits_for_its_turn)
 	ck_sound();
 }
 
+/* Where nobody says that clients read on behind their end, one that closes has gone. */
+TEST(who_is_gone_waits_for_nothing)
+{
+	mock_open(m);
+	m->answer = MOCK_LATER;
+	feed(GET("/0") GET("/1"));
+	mock_gone(m);
+	ck_assert_uint_eq(m->cancelled, 2);
+	ck_assert_uint_eq(m->closed, 1);
+	ck_assert_uint_eq(m->out_len, 0);
+	ck_sound();
+	/* What is there is written, and what came before it. */
+	mock_open(m);
+	m->room = 0;
+	feed(GET("/0"));
+	m->answer = MOCK_LATER;
+	feed(GET("/1") "GET /2");
+	mock_gone(m);
+	ck_assert_uint_eq(m->cancelled, 1);
+	ck_assert_uint_eq(m->closed, 0);
+	m->room = SIZE_MAX;
+	mock_writable(m);
+	ck_out(OK2);
+	ck_assert_uint_eq(m->closed, 1);
+	ck_sound();
+	/* What could be taken for the end of a reply is none. */
+	mock_open(m);
+	m->answer = MOCK_LATER;
+	feed("GET / HTTP/1.0\r\n\r\n");
+	mock_head(mock_find(m, 0), &(struct sl_reply){.status = 200, .body_len = SL_LEN_UNKNOWN});
+	mock_gone(m);
+	ck_assert_uint_eq(m->reset, 1);
+	ck_sound();
+}
+
 TEST(the_clients_end_leaves_answers_on_their_way)
 {
 	/* idle */

@@ -355,7 +355,15 @@ static size_t input(void *state, const struct sl_front_env *env, struct sl_chunk
 	return c->flags & H2_FAILED ? len : used;
 }
 
-static void eof(void *state, const struct sl_front_env *env)
+/* What has not come whole never will, a watch would wait for ever, and who is gone needs no answer. */
+static bool ends_with_its_client(const struct h2_conn *c, const struct h2_stream *s, bool listens)
+{
+	if (!(s->flags & ST_RX_OVER) || ((s->flags & ST_CALL) && sl_call_rests(s)))
+		return true;
+	return !listens && s->st && !c->front->host->whole(c->host, s->st);
+}
+
+static void eof(void *state, const struct sl_front_env *env, bool listens)
 {
 	struct h2_conn *c = sl_h2_conn(state);
 	struct sl_list *l, *tmp;
@@ -365,12 +373,10 @@ static void eof(void *state, const struct sl_front_env *env)
 		return;
 	c->flags |= H2_EOF;
 	sl_h2_head_drop(c);
-	/* What has not come whole never will. */
 	sl_list_for_each_safe (l, tmp, &c->streams) {
 		struct h2_stream *s = sl_container_of(l, struct h2_stream, link);
 
-		/* A watch would wait for ever. */
-		if (!(s->flags & ST_RX_OVER) || ((s->flags & ST_CALL) && sl_call_rests(s)))
+		if (ends_with_its_client(c, s, listens))
 			nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, s->id,
 						  NGHTTP2_CANCEL);
 	}

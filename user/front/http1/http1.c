@@ -1,39 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/pool.h"
 #include "front/http1/http1_conn.h"
-#include "front/http1/http1_scan.h"
-
-/* Of a head that is incomplete: counted to the client. NULL: it has too many, or there is none. */
-static struct sl_frame *take_frame(struct http1 *h, const struct sl_front_env *env)
-{
-	struct sl_frame *f;
-
-	if (sl_umem_low(env->umem) || !env->host->hold(h->host, 1))
-		return NULL;
-	f = sl_frame_get(env->umem, SL_FRAME_HELD, 0);
-	if (!f)
-		env->host->hold(h->host, -1);
-	return f;
-}
-
-static void put_frame(struct http1 *h, const struct sl_front_env *env)
-{
-	sl_frame_put(env->umem, h->part.frame);
-	env->host->hold(h->host, -1);
-}
-
-static void drop_part(struct http1 *h, const struct sl_front_env *env)
-{
-	if (!h->part_len)
-		return;
-	if (h->flags & CONN_POOLED)
-		sl_front_head_put(env, h->part.buf);
-	else
-		put_frame(h, env);
-	h->part.buf = NULL;
-	h->part_len = 0;
-	h->flags &= (uint8_t)~CONN_POOLED;
-}
 
 static void unlink_stream(struct http1 *h, struct sl_stream *st)
 {
@@ -73,7 +39,7 @@ static void shut_down(struct http1 *h, const struct sl_front_env *env, bool rese
 		return;
 	h->flags |= CONN_CLOSED;
 	h->phase = PHASE_DEAD;
-	drop_part(h, env);
+	sl_http1_drop_part(h, env);
 	cancel_all(h, env);
 	env->host->close(h->host, reset);
 }
@@ -112,15 +78,14 @@ void sl_http1_advance(struct http1 *h, const struct sl_front_env *env)
 		shut_down(h, env, false);
 }
 
-/* The client broke the protocol: what came before is answered, then the error, then the end. */
-static void fail(struct http1 *h, const struct sl_front_env *env, unsigned status,
-		 enum sl_front_error error)
+void sl_http1_fail(struct http1 *h, const struct sl_front_env *env, unsigned status,
+		   enum sl_front_error error)
 {
 	struct sl_stream *st = sl_http1_rx(h);
 
 	if (env->errors)
 		env->errors[error]++;
-	drop_part(h, env);
+	sl_http1_drop_part(h, env);
 	h->phase = PHASE_DEAD;
 	if (st) {
 		bool started = st->state != REPLY_NONE;
@@ -143,7 +108,7 @@ static void refuse_head(struct http1 *h, const struct sl_front_env *env,
 {
 	if (head->rq.method == SL_METHOD_HEAD)
 		h->flags |= CONN_NO_BODY;
-	fail(h, env, head->status, head->error);
+	sl_http1_fail(h, env, head->status, head->error);
 }
 
 /* A stream joins the list. */
@@ -184,7 +149,7 @@ static void begin(struct http1 *h, const struct sl_front_env *env, struct sl_htt
 		head->rq.expect = false;
 	head->rq.body_max = env->limits->max_body;
 	st = env->host->begin(h->host, &head->rq);
-	drop_part(h, env);
+	sl_http1_drop_part(h, env);
 	memset(&h->chunked, 0, sizeof(h->chunked));
 	if (!st) {
 		sl_http1_refuse(head, 503, SL_FRONT_ERR_NO_EXCHANGE);
@@ -201,81 +166,11 @@ static void begin(struct http1 *h, const struct sl_front_env *env, struct sl_htt
 	}
 }
 
-/* Memory for at least one more byte of what is partial; empty if it was refused for want of it. */
-static struct sl_mspan part_space(struct http1 *h, const struct sl_front_env *env)
-{
-	size_t max = env->limits->max_head, cap = env->umem->frame_size;
-
-	if (cap > max)
-		cap = max;
-	if (!h->part_len) {
-		h->part.frame = take_frame(h, env);
-		if (h->part.frame)
-			return sl_mspan_of(h->part.frame->data, cap);
-		fail(h, env, 503, SL_FRONT_ERR_NO_FRAME);
-		return sl_mspan_of(NULL, 0);
-	}
-	/* A partial head has filled its frame: on to a buffer that holds any head. */
-	if (!(h->flags & CONN_POOLED) && h->part_len == cap) {
-		uint8_t *buf = env->heads ? sl_front_head_get(env, h->host) : NULL;
-
-		if (!buf) {
-			fail(h, env, env->heads ? 503 : 431,
-			     env->heads ? SL_FRONT_ERR_NO_FRAME : SL_FRONT_ERR_HEAD_TOO_LARGE);
-			return sl_mspan_of(NULL, 0);
-		}
-		memcpy(buf, h->part.frame->data, h->part_len);
-		put_frame(h, env);
-		h->part.buf = buf;
-		h->flags |= CONN_POOLED;
-	}
-	if (h->flags & CONN_POOLED)
-		return sl_mspan_of(h->part.buf, max);
-	return sl_mspan_of(h->part.frame->data, cap);
-}
-
-/* Whether bytes that were added to a partial head may complete it or make it refusable. */
-static bool worth_parsing(const struct sl_front_limits *limits, struct sl_span part, size_t old)
-{
-	size_t line = (size_t)limits->max_target + 2;
-	const uint8_t *end = part.ptr + part.len;
-	const uint8_t *p = part.ptr + old;
-
-	if (part.len >= limits->max_head || (old < line && part.len >= line))
-		return true;
-	while ((p = sl_scan_value(p, part.ptr, end)) < end && *p == '\r')
-		p++;
-	return p < end; /* LF: the end of a line; else one that is nowhere allowed */
-}
-
-/*
- * Appends to what is partial, as far as there is room: *len. It is parsed again only when a line of it
- * has become complete, so a client that sends byte by byte costs at most one parse per field. Empty:
- * no parse could say more now, or it was refused.
- */
-static struct sl_span keep_part(struct http1 *h, const struct sl_front_env *env, const uint8_t *ptr,
-				size_t *len)
-{
-	size_t old = h->part_len;
-	struct sl_mspan space = part_space(h, env);
-	struct sl_span part;
-
-	if (!space.len)
-		return sl_span_of(NULL, 0);
-	if (*len > space.len - old)
-		*len = space.len - old;
-	memcpy(space.ptr + old, ptr, *len);
-	part = sl_span_of(space.ptr, old + *len);
-	h->part_len = (uint32_t)part.len;
-	/* The first piece has been found incomplete already. */
-	return old && worth_parsing(env->limits, part, old) ? part : sl_span_of(NULL, 0);
-}
-
 static size_t gather(struct http1 *h, const struct sl_front_env *env, const uint8_t *ptr,
 		     size_t len)
 {
 	size_t old = h->part_len;
-	struct sl_span part = keep_part(h, env, ptr, &len);
+	struct sl_span part = sl_http1_keep_part(h, env, ptr, &len);
 	SL_UNSET struct sl_http1_head head;
 	ssize_t n = part.len ? sl_http1_parse(part, env->limits, &head) : 0;
 
@@ -377,10 +272,10 @@ static size_t input_chunked(struct http1 *h, const struct sl_front_env *env, str
 	framing = sl_http1_chunked_next(c, sl_span_of(chunk->ptr + off, chunk->len - off),
 					env->limits, &status);
 	if (status) {
-		fail(h, env, status,
-		     status == 413   ? SL_FRONT_ERR_BODY_TOO_LARGE
-		     : status == 431 ? SL_FRONT_ERR_HEAD_TOO_LARGE
-				     : SL_FRONT_ERR_SMUGGLING);
+		sl_http1_fail(h, env, status,
+			      status == 413   ? SL_FRONT_ERR_BODY_TOO_LARGE
+			      : status == 431 ? SL_FRONT_ERR_HEAD_TOO_LARGE
+					      : SL_FRONT_ERR_SMUGGLING);
 		return chunk->len - off;
 	}
 	if (c->state == SL_CHUNKED_DONE) {
@@ -413,19 +308,19 @@ static size_t input_trailers(struct http1 *h, const struct sl_front_env *env,
 	ssize_t n = old ? 0 : sl_http1_trailers(in, env->limits, &head);
 
 	if (n == 0) {
-		struct sl_span part = keep_part(h, env, in.ptr, &in.len);
+		struct sl_span part = sl_http1_keep_part(h, env, in.ptr, &in.len);
 
 		n = part.len ? sl_http1_trailers(part, env->limits, &head) : 0;
 	}
 	if (n == 0)
 		return in.len;
 	if (n < 0) {
-		fail(h, env, head.status, head.error);
+		sl_http1_fail(h, env, head.status, head.error);
 		return in.len;
 	}
 	if (head.rq.header_cnt && !st->refused)
 		env->host->request_trailers(h->host, st, head.headers, head.rq.header_cnt);
-	drop_part(h, env);
+	sl_http1_drop_part(h, env);
 	body_over(h, env);
 	return (size_t)n - old;
 }
@@ -487,7 +382,7 @@ static void stop_reading(struct http1 *h, const struct sl_front_env *env, unsign
 	if (st && st->state == REPLY_DONE) /* it has its answer */
 		st->flags |= ST_CLOSE;
 	else if (st || h->part_len)
-		fail(h, env, status, error);
+		sl_http1_fail(h, env, status, error);
 	else if (h->tail)
 		h->tail->flags |= ST_CLOSE;
 	h->flags |= CONN_CLOSE;
@@ -510,13 +405,42 @@ static bool end_upgraded(struct http1 *h, const struct sl_front_env *env)
 	return true;
 }
 
-static void eof(void *state, const struct sl_front_env *env)
+/*
+ * Nobody waits for replies that are still to come: from the first whole request on that has no whole
+ * reply, all is cancelled. False: there is none.
+ */
+static bool give_up(struct http1 *h, const struct sl_front_env *env)
+{
+	struct sl_stream *st = h->head, *next;
+	bool reset;
+
+	while (st && (st == sl_http1_rx(h) || env->host->whole(h->host, st)))
+		st = st->next;
+	if (!st)
+		return false;
+	reset = st->state == REPLY_UNTIL_CLOSE;
+	for (; st; st = next) {
+		next = st->next;
+		unlink_stream(h, st);
+		env->host->cancel(h->host, st);
+	}
+	sl_http1_drop_part(h, env);
+	h->phase = PHASE_DEAD;
+	h->flags |= CONN_CLOSE;
+	if (h->head)
+		sl_http1_advance(h, env);
+	else
+		shut_down(h, env, reset);
+	return true;
+}
+
+static void eof(void *state, const struct sl_front_env *env, bool listens)
 {
 	struct http1 *h = state;
 	struct sl_http1_head head = {.status = 400, .error = SL_FRONT_ERR_BAD_REQUEST};
 	uint8_t *buf;
 
-	if (end_upgraded(h, env))
+	if (end_upgraded(h, env) || (!listens && give_up(h, env)))
 		return;
 	if (h->part_len &&
 	    h->phase == PHASE_HEAD) { /* it may be refusable for a better reason than its end */
@@ -570,7 +494,7 @@ static void conn_close(void *state, const struct sl_front_env *env)
 
 	h->flags |= CONN_CLOSED;
 	h->phase = PHASE_DEAD;
-	drop_part(h, env);
+	sl_http1_drop_part(h, env);
 	cancel_all(h, env);
 }
 

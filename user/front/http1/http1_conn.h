@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * State of one HTTP/1 connection, shared by http1.c (input, events) and http1_reply.c (replies).
+ * State of one HTTP/1 connection, shared by http1.c (input, events), http1_part.c (partial heads)
+ * and http1_reply.c (replies).
  *
  *   head -> stream -> stream -> tail      requests without a whole answer, oldest first;
  *    |                           |        only the head may write, only the tail may be receiving
@@ -99,6 +100,19 @@ static inline void sl_http1_stop_input(struct http1 *h, struct sl_stream *st)
 /* http1.c */
 /* Pulls the replies whose turn it is, gives back finished streams, closes what is over. */
 void sl_http1_advance(struct http1 *h, const struct sl_front_env *env);
+/* The client broke the protocol: what came before is answered, then the error, then the end. */
+void sl_http1_fail(struct http1 *h, const struct sl_front_env *env, unsigned status,
+		   enum sl_front_error error);
+
+/* http1_part.c */
+void sl_http1_drop_part(struct http1 *h, const struct sl_front_env *env);
+/*
+ * Appends to what is partial, as far as there is room: *len. It is parsed again only when a line of it
+ * has become complete, so a client that sends byte by byte costs at most one parse per field. Empty:
+ * no parse could say more now, or it was refused.
+ */
+struct sl_span sl_http1_keep_part(struct http1 *h, const struct sl_front_env *env,
+				  const uint8_t *ptr, size_t *len);
 
 /* http1_reply.c */
 /* As much of a reply as there is and fits. It is over when the state is DONE. */

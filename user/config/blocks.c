@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is asked of the table of keys: blocks by name, keys in them, and what is allowed. */
+#include <stdio.h>
+#include <string.h>
+
+#include "config/keys.h"
+
+static const char *const block_names[CONF_BLOCK_CNT] = {
+	[CONF_ROOT] = "",
+	[CONF_INTERFACE] = "interface",
+	[CONF_WORKERS] = "workers",
+	[CONF_LISTENER] = "listener",
+	[CONF_TLS] = "listener.tls",
+	[CONF_POOL] = "pool",
+	[CONF_BACKEND] = "pool.backend",
+	[CONF_BATCH] = "pool.batch",
+	[CONF_ROUTE] = "route",
+	[CONF_LIMITS] = "limits",
+	[CONF_ADMIN] = "admin",
+	[CONF_ACCESS_LOG] = "access_log",
+	[CONF_AGENTS] = "agents",
+};
+
+const char *conf_block_name(enum conf_block block)
+{
+	return block_names[block];
+}
+
+const char *conf_block_bare(enum conf_block block)
+{
+	const char *name = block_names[block];
+	const char *dot = strrchr(name, '.');
+
+	return dot ? dot + 1 : name;
+}
+
+/* Of the root, none. */
+enum conf_block conf_block_parent(enum conf_block block)
+{
+	if (block == CONF_ROOT)
+		return CONF_BLOCK_CNT;
+	if (block == CONF_TLS)
+		return CONF_LISTENER;
+	return block == CONF_BACKEND || block == CONF_BATCH ? CONF_POOL : CONF_ROOT;
+}
+
+int conf_key_find(enum conf_block block, const char *name)
+{
+	for (size_t i = 0; i < conf_key_cnt; i++) {
+		if (conf_keys[i].block == block && strcmp(conf_keys[i].name, name) == 0)
+			return (int)i;
+	}
+	return -1;
+}
+
+void conf_key_allowed(const struct conf_key *k, char *buf, size_t len)
+{
+	if (k->what)
+		snprintf(buf, len, "%s", k->what);
+	else
+		k->type->allowed(k, buf, len);
+}
+
+void sl_config_each_key(void (*fn)(void *arg, const struct sl_config_key *key), void *arg)
+{
+	for (size_t i = 0; i < conf_key_cnt; i++) {
+		const struct conf_key *k = &conf_keys[i];
+		struct sl_config_key doc = {
+			.block = block_names[k->block],
+			.name = k->name,
+			.fallback = k->fallback,
+			.list = k->list,
+			.required = k->required,
+			.restart = k->restart,
+			.help = k->help,
+		};
+
+		conf_key_allowed(k, doc.allowed, sizeof(doc.allowed));
+		fn(arg, &doc);
+	}
+}
