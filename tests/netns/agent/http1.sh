@@ -85,6 +85,13 @@ PY
 
 trailers() { cl nghttp -nv "http://$V4:8080/chunks" | grep -q 'x-sum: 70011'; }
 check "trailers reach a client that has a place for them" trailers
+check_py "and one of HTTP/1.1 that asks for them" <<'PY'
+from raw import *
+for te, end in (b"TE: trailers\r\n", b"\r\n0\r\nx-sum: 70011\r\n\r\n"), (b"", b"\r\n0\r\n\r\n"):
+    c = Client()
+    c.send(b"GET /chunks HTTP/1.1\r\nHost: x\r\n" + te + b"Connection: close\r\n\r\n")
+    expect(te, c.rest().endswith(end), True)
+PY
 h2() { [ "$(cl curl -sS --http2-prior-knowledge -o "$D/reply" -w '%{http_version} %{size_download}' "http://$V4:8080/bytes?300000")" = "2 300000" ]; }
 check "a client of HTTP/2" h2
 check "a Unix socket" [ "$(cl curl -sS "http://$V4:8080/unix/bytes?5")" = 01234 ]

@@ -60,6 +60,64 @@ TEST(a_reply_of_unknown_length_is_chunked)
 	ck_sound();
 }
 
+/* RFC 9110 6.5.1: for who has said that it takes them, and where there is a place. */
+TEST(trailers_are_for_who_asks_for_them)
+{
+	static const char get[] = "GET / HTTP/1.1\r\n" H "TE: gzip, trailers\r\n\r\n";
+	static const struct sl_header fields[] = {
+		{SL_SPAN_LIT("x-sum"), SL_SPAN_LIT("7")},
+		{SL_SPAN_LIT("content-length"), SL_SPAN_LIT("99")},
+	};
+	static const struct sl_header bad = {SL_SPAN_LIT("x"), SL_SPAN_LIT("a\nb")};
+
+	for (unsigned parts = 0; parts < 2; parts++) {
+		mock_open(m);
+		reply_is(200, "0123456789", parts ? SL_LEN_UNKNOWN : 0);
+		m->reply.trailers = fields;
+		m->reply.trailer_cnt = 2;
+		m->in_parts = parts;
+		feed(get);
+		ck_out(parts ? OK_HEAD
+			       "Transfer-Encoding: chunked\r\n\r\n7\r\n0123456\r\n3\r\n789\r\n"
+			       "0\r\nx-sum: 7\r\n\r\n"
+			     : OK_HEAD "Transfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n"
+				       "0\r\nx-sum: 7\r\n\r\n");
+		m->out_len = 0;
+		feed(GET("/"));
+		ck_out(parts ? OK_HEAD
+			       "Transfer-Encoding: chunked\r\n\r\n7\r\n0123456\r\n3\r\n789\r\n0\r\n\r\n"
+			     : OK_LEN(10) "\r\n0123456789");
+		m->out_len = 0;
+		feed("GET / HTTP/1.0\r\nTE: trailers\r\n\r\n");
+		ck_out(parts ? OK_HEAD "Connection: close\r\n\r\n0123456789"
+			     : OK_LEN(10) "Connection: close\r\n\r\n0123456789");
+		ck_sound();
+	}
+	/* One that breaks out of its line ends the connection, not the reply. */
+	mock_open(m);
+	reply_is(200, "0123456789", SL_LEN_UNKNOWN);
+	m->reply.trailers = &bad;
+	m->reply.trailer_cnt = 1;
+	m->in_parts = true;
+	feed(get);
+	ck_out(OK_HEAD "Transfer-Encoding: chunked\r\n\r\n7\r\n0123456\r\n3\r\n789\r\n");
+	ck_assert_uint_eq(m->closed, 1);
+	ck_sound();
+	/* They wait for room as the rest does. */
+	mock_open(m);
+	reply_is(200, "0123456789", SL_LEN_UNKNOWN);
+	m->reply.trailers = fields;
+	m->reply.trailer_cnt = 1;
+	m->in_parts = true;
+	m->heads_fail = 3;
+	feed(get);
+	for (unsigned i = 0; i < 5; i++)
+		mock_writable(m);
+	ck_out(OK_HEAD
+	       "Transfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n0\r\nx-sum: 7\r\n\r\n");
+	ck_sound();
+}
+
 TEST(some_statuses_have_no_body)
 {
 	mock_open(m);

@@ -157,6 +157,7 @@ static void begin(struct http1 *h, const struct sl_front_env *env, struct sl_htt
 		return;
 	}
 	adopt(h, env, st, head);
+	st->trailers = head->trailers && head->minor;
 	h->chunked.unbounded = h->chunked.stops = st->open_ended;
 	if (!head->rq.end || st->upgrade) {
 		h->flags |= CONN_RX;

@@ -28,6 +28,7 @@ struct sl_http1_head {
 	struct sl_request rq;
 	bool chunked;
 	bool keep_alive; /* the client permits another request */
+	bool trailers;   /* it takes them behind a reply: RFC 9110 10.1.4 */
 	uint8_t minor;   /* of HTTP/1.x */
 	uint16_t status; /* refused: the answer; 0 otherwise */
 	uint8_t error;   /* refused: enum sl_front_error */
@@ -119,11 +120,13 @@ enum sl_http1_connection {
  * The head of a reply into buf; returns its length, 0 if it does not fit, if the status is none of
  * 200..599 (nor 101 with UPGRADE), or if a name or value could break out of its line. `len` is that of the whole body,
  * SL_LEN_UNKNOWN if it is not known; `date` has 29 bytes. Fields that the gateway itself decides
- * (framing, connection, Date, Server) are left out of r->headers, trailers are not sent.
+ * (framing, connection, Date, Server) are left out of r->headers. Trailers are for the end.
  */
 size_t sl_http1_format(uint8_t *buf, size_t cap, const struct sl_reply *r, uint64_t len,
 		       const char *date, enum sl_http1_framing framing,
 		       enum sl_http1_connection connection);
+/* The last chunk and r->trailers; 0 as above. */
+size_t sl_http1_format_end(uint8_t *buf, size_t cap, const struct sl_reply *r);
 
 /* Character classes, by byte. */
 enum {

@@ -176,6 +176,15 @@ static bool field_connection(struct sl_span v, struct sl_http1_head *head)
 	return true;
 }
 
+static bool field_te(struct sl_span v, struct sl_http1_head *head)
+{
+	struct sl_span e;
+
+	while (sl_span_next_element(&v, &e))
+		head->trailers |= sl_span_eq_nocase(e, sl_span_str("trailers"));
+	return true;
+}
+
 /* To be ignored in HTTP/1.0: RFC 9110 10.1.1 */
 static bool field_expect(struct sl_span v, struct sl_http1_head *head)
 {
@@ -207,6 +216,7 @@ static bool field_priority(struct sl_span v, struct sl_http1_head *head)
 bool sl_http1_field(const struct sl_header *f, struct sl_http1_head *head)
 {
 	switch (f->name.len) {
+	case 2: return !sl_span_eq_nocase(f->name, sl_span_str("te")) || field_te(f->value, head);
 	case 4: return !SL_NAME_IS(f->name, "host") || field_host(f->value, head);
 	case 6: return !SL_NAME_IS(f->name, "expect") || field_expect(f->value, head);
 	case 7:

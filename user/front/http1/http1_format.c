@@ -49,10 +49,11 @@ static bool value_ok(struct sl_span v)
 	return !v.len || sl_scan_value(v.ptr, v.ptr, v.ptr + v.len) == v.ptr + v.len;
 }
 
-static bool put_headers(struct out *o, const struct sl_reply *r)
+static bool put_fields(struct out *o, const struct sl_reply *r, const struct sl_header *fields,
+		       uint32_t cnt)
 {
-	for (uint32_t i = 0; i < r->header_cnt; i++) {
-		const struct sl_header *h = &r->headers[i];
+	for (uint32_t i = 0; i < cnt; i++) {
+		const struct sl_header *h = &fields[i];
 		const uint8_t *name = h->name.ptr, *end = name + h->name.len;
 
 		if (name == end || sl_scan_token(name, name, end) != end || !value_ok(h->value))
@@ -111,7 +112,18 @@ size_t sl_http1_format(uint8_t *buf, size_t cap, const struct sl_reply *r, uint6
 		put(&o, text, sl_methods_text(text, r->allow));
 	}
 	PUT_LIT(&o, "\r\n");
-	if (!put_headers(&o, r))
+	if (!put_fields(&o, r, r->headers, r->header_cnt))
+		return 0;
+	PUT_LIT(&o, "\r\n");
+	return o.full ? 0 : (size_t)(o.p - buf);
+}
+
+size_t sl_http1_format_end(uint8_t *buf, size_t cap, const struct sl_reply *r)
+{
+	struct out o = {.p = buf, .end = buf + cap};
+
+	PUT_LIT(&o, "0\r\n");
+	if (!put_fields(&o, r, r->trailers, r->trailer_cnt))
 		return 0;
 	PUT_LIT(&o, "\r\n");
 	return o.full ? 0 : (size_t)(o.p - buf);

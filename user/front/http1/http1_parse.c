@@ -194,6 +194,7 @@ ssize_t sl_http1_parse(struct sl_span in, const struct sl_front_limits *limits,
 	head->rq.headers = head->headers;
 	head->chunked = false;
 	head->keep_alive = false;
+	head->trailers = false;
 	head->minor = 1;
 	head->status = 0;
 	head->error = 0;

@@ -36,6 +36,8 @@ static enum sl_http1_framing choose_framing(const struct sl_stream *st, const st
 		return SL_HTTP1_NO_BODY;
 	if (r->upgrade.len) /* what follows has no end but that of the connection */
 		return SL_HTTP1_UNTIL_CLOSE;
+	if (st->trailers && r->trailer_cnt) /* they have a place behind chunks only */
+		return SL_HTTP1_CHUNKS;
 	if (len != SL_LEN_UNKNOWN)
 		return SL_HTTP1_LENGTH;
 	return st->version_minor ? SL_HTTP1_CHUNKS : SL_HTTP1_UNTIL_CLOSE;
@@ -87,6 +89,35 @@ static size_t put_chunk(uint8_t *p, struct sl_span data, bool last)
 
 /* --- the body --- */
 
+/* The client must not take it for a whole reply, so the connection ends here. */
+static void break_off(struct http1 *h, struct sl_stream *st)
+{
+	st->flags |= ST_CLOSE | ST_RX_OVER;
+	if (st->state == REPLY_UNTIL_CLOSE) /* an orderly end would be the end of the reply */
+		st->flags |= ST_RESET;
+	st->state = REPLY_DONE;
+	h->phase = PHASE_DEAD;
+	if (sl_http1_rx(h) == st)
+		sl_http1_rx_over(h);
+}
+
+/* The last chunk, with the trailers of who asked for them. No room: again when there is. */
+static void write_end(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st)
+{
+	SL_UNSET uint8_t buf[SL_HTTP1_HEAD_OUT];
+	SL_UNSET struct sl_reply_parts parts;
+	size_t n = 0;
+
+	if (env->host->trailers(h->host, st, &parts))
+		n = sl_http1_format_end(buf, sizeof(buf), &parts.reply);
+	if (!n && env->errors)
+		env->errors[SL_FRONT_ERR_BAD_REPLY]++;
+	if (!n)
+		break_off(h, st);
+	else if (env->host->write_head(h->host, buf, n))
+		st->state = REPLY_DONE;
+}
+
 /*
  * Chunks of what there is room for. Each is written as a whole or not at all, so a chunk never
  * promises bytes that might not come; the last bytes and the last chunk go together.
@@ -107,6 +138,7 @@ static size_t write_chunks(struct http1 *h, const struct sl_front_env *env, stru
 			break;
 		part = sl_span_first(part, part.len ? room - CHUNK_OVERHEAD : 0);
 		last = piece.behind == SL_END && taken + part.len == piece.bytes.len;
+		last &= !st->trailers;
 		if (!env->host->write_head(h->host, buf, put_chunk(buf, part, last)))
 			break;
 		taken += part.len;
@@ -123,7 +155,11 @@ static size_t write_body(struct http1 *h, const struct sl_front_env *env, struct
 	size_t len = piece.bytes.len, taken = len, within;
 
 	switch (st->state) {
-	case REPLY_CHUNKS: return write_chunks(h, env, st, piece);
+	case REPLY_CHUNKS:
+		if (len || !st->trailers)
+			return write_chunks(h, env, st, piece);
+		write_end(h, env, st);
+		return 0;
 	case REPLY_LENGTH:
 		/* What exceeds the stated length would be read as the next reply: it is swallowed. */
 		within = st->reply_left < len ? (size_t)st->reply_left : len;
@@ -143,18 +179,6 @@ static size_t write_body(struct http1 *h, const struct sl_front_env *env, struct
 	return taken;
 }
 
-/* The client must not take it for a whole reply, so the connection ends here. */
-static void break_off(struct http1 *h, struct sl_stream *st)
-{
-	st->flags |= ST_CLOSE | ST_RX_OVER;
-	if (st->state == REPLY_UNTIL_CLOSE) /* an orderly end would be the end of the reply */
-		st->flags |= ST_RESET;
-	st->state = REPLY_DONE;
-	h->phase = PHASE_DEAD;
-	if (sl_http1_rx(h) == st)
-		sl_http1_rx_over(h);
-}
-
 /* The next piece of a reply. False: the rest of it is not there, or there is no room. */
 static bool write_piece(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st)
 {
@@ -172,7 +196,8 @@ static bool write_piece(struct http1 *h, const struct sl_front_env *env, struct 
 		env->host->take(h->host, st, taken);
 	if (taken < piece.bytes.len)
 		return false;
-	if (piece.behind == SL_MORE)
+	/* Trailers are told behind what has been taken. */
+	if (piece.behind == SL_MORE || (taken && st->state == REPLY_CHUNKS))
 		return true;
 	if (st->reply_left) /* it ended short of its length */
 		break_off(h, st);
