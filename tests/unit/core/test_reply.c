@@ -492,6 +492,15 @@ TEST(idle_stream_ends)
 	ck_assert_uint_eq(bed.core.stats.streams, 0);
 }
 
+/* What the histogram of a stage has, in tenths of a second; of whichever service. */
+static uint64_t tenths_of(enum sl_stage stage, uint64_t cnt)
+{
+	const struct sl_svc_hist *a = &bed.hist[stage], *b = &bed.hist[SL_STAGE_CNT + stage];
+
+	ck_assert_uint_eq(a->count + b->count, cnt);
+	return (a->sum_ns + b->sum_ns) / (SL_NS_PER_SEC / 10);
+}
+
 /* A part in either direction is a sign of life; one that goes on has an end all the same. */
 TEST(stream_that_is_alive_has_its_time)
 {
@@ -508,6 +517,8 @@ TEST(stream_that_is_alive_has_its_time)
 	ck_assert_uint_eq(bed.core.stats.stream_parts_in, 4);
 	ck_assert_uint_eq(bed.core.stats.stream_parts_out, 3);
 	ck_assert_uint_eq(bed.core.stats.stream_bytes_out, 3);
+	ck_assert_uint_eq(tenths_of(SL_STAGE_FIRST, 1), 16);
+	ck_assert_uint_eq(tenths_of(SL_STAGE_GAP, 2), 32);
 	bed_turn(300 * SL_NS_PER_MS);
 	bed_turns(3);
 	ck_assert_uint_eq(outcomes(SL_OUTCOME_EXPIRED), 1);
