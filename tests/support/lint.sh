@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# lint.sh: clang-format, clang-tidy, cppcheck, shellcheck, codespell. One line per step, findings below it.
+# lint.sh: clang-format, clang-tidy, cppcheck, shellcheck, codespell, mypy. One line per step, findings below it.
 # clang-tidy is run again only for files whose preprocessed text has changed since it passed.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -91,6 +91,12 @@ cpp() {
 shell() { shellcheck -S warning -e SC2034,SC2120,SC2154 "${scripts[@]}"; }
 # te: an HTTP header; iif: of ip-rule; upto: a function of the Makefile; others: data in tests
 spell() { codespell -L te,iif,upto,keep-alives,fo,ba,nd,ot,hsa,inout "${text[@]}"; }
+# The stubs beside the package as it is. Python 3.11 shows nobody that a type has the buffer protocol.
+types() {
+	make --no-print-directory "BUILD=$BUILD" -j "$jobs" all >/dev/null &&
+		(cd "$BUILD/python" && mypy --strict sluice/__init__.pyi) &&
+		PYTHONPATH=$BUILD/python /usr/bin/python3 -m mypy.stubtest sluice --allowlist <(echo 'sluice.Request.__buffer__')
+}
 
 if [ ${#units[@]} -eq 0 ]; then
 	echo "lint: no tracked sources"
@@ -101,5 +107,6 @@ step clang-tidy "${#units[@]} files" tidy
 step cppcheck "${#units[@]} files" cpp
 step shellcheck "${#scripts[@]} files" shell
 step codespell "${#text[@]} files" spell
+step mypy "package sluice" types
 echo "lint: $passed passed, $failed failed, 0 skipped"
 [ $failed -eq 0 ]

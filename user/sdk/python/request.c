@@ -491,9 +491,9 @@ static PyGetSetDef accessors[] = {
 
 static PyMethodDef methods[] = {
 	{"header", header, METH_VARARGS,
-	 "header(name, default=None)\n--\n\nThe value of a forwarded header; the name in lower case."},
+	 "header($self, name, default=None, /)\n--\n\nThe value of a forwarded header; the name in lower case."},
 	{"reply", (PyCFunction)(void (*)(void))reply, METH_VARARGS | METH_KEYWORDS,
-	 "reply(body=b'', *, status=200, content_type=None, headers=None, trailers=None, grpc_status=0,"
+	 "reply($self, body=b'', /, *, status=200, content_type=None, headers=None, trailers=None, grpc_status=0,"
 	 " grpc_message=None, more=False, no_message=False)\n--\n\n"
 	 "Replies with any C-contiguous buffer, once; `more` says that a further part follows,\n"
 	 "`no_message` that this one is no message of gRPC. False if nobody waits any more."},

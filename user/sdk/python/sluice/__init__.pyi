@@ -1,9 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-from collections.abc import AsyncIterator, Buffer, Callable, Coroutine, Iterable, Mapping
-from typing import Any, TypeAlias, overload
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from typing import Any, Protocol, TypeAlias, TypeVar, final, overload
 
+_T = TypeVar("_T")
 _Headers: TypeAlias = Mapping[str, str | bytes] | Iterable[tuple[str, str | bytes]]
 
+# Whatever has the buffer protocol: it has a name of its own from Python 3.12 on only.
+class _HasBuffer(Protocol):
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+class _IsArray(Protocol):
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+
+_Buffer: TypeAlias = bytes | bytearray | memoryview | _HasBuffer | _IsArray
+
+@final
 class Request:
     @property
     def body(self) -> memoryview: ...
@@ -36,12 +48,12 @@ class Request:
     @property
     def cancelled(self) -> bool: ...
     @overload
-    def header(self, name: str) -> str | None: ...
+    def header(self, __name: str, __default: None = None) -> str | None: ...
     @overload
-    def header[T](self, name: str, default: T) -> str | T: ...
+    def header(self, __name: str, __default: _T) -> str | _T: ...
     def reply(
         self,
-        body: Buffer = b"",
+        body: _Buffer = b"",
         /,
         *,
         status: int = 200,
@@ -58,7 +70,7 @@ class Request:
 class Batch(list[Request]):
     def reply(
         self,
-        array: Buffer,
+        array: _Buffer,
         *,
         status: int = 200,
         content_type: str | None = None,
@@ -70,12 +82,13 @@ class Batch(list[Request]):
 
 class Stream:
     request: Request
+    def __init__(self, request: Request) -> None: ...
     def __aiter__(self) -> Stream: ...
     async def __anext__(self) -> bytes: ...
     async def go_on(self) -> None: ...
     async def reply(
         self,
-        body: Buffer = b"",
+        body: _Buffer = b"",
         *,
         status: int = 200,
         content_type: str | None = None,
