@@ -94,8 +94,8 @@ spell() { codespell -L te,iif,upto,keep-alives,fo,ba,nd,ot,hsa,inout "${text[@]}
 # The stubs beside the package as it is. Python 3.11 shows nobody that a type has the buffer protocol.
 types() {
 	make --no-print-directory "BUILD=$BUILD" -j "$jobs" all >/dev/null &&
-		(cd "$BUILD/python" && mypy --strict sluice/__init__.pyi) &&
-		PYTHONPATH=$BUILD/python /usr/bin/python3 -m mypy.stubtest sluice --allowlist <(echo 'sluice.Request.__buffer__')
+		cd "$BUILD/python" && mypy --strict sluice/__init__.pyi &&
+		PYTHONPATH=. /usr/bin/python3 -m mypy.stubtest sluice --allowlist <(echo 'sluice.Request.__buffer__')
 }
 
 if [ ${#units[@]} -eq 0 ]; then
