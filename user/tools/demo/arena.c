@@ -29,6 +29,7 @@ static const char echo_a[] = "shm://" DEMO_DIR "/echo-a.sock";
 static const char echo_b[] = "shm://" DEMO_DIR "/echo-b.sock";
 static const char score_a[] = "shm://" DEMO_DIR "/score.sock";
 static const char chat_a[] = "shm://" DEMO_DIR "/chat.sock";
+static const char chat_c[] = "shm://" DEMO_DIR "/chat-c.sock";
 
 static const char config[] =
 	"# The demo's configuration; a real one looks the same, but for the account: `sluice`\n"
@@ -50,6 +51,7 @@ static const char config[] =
 	"\tbatch { bound = 1s }\n"
 	"}\n"
 	"pool chat { backend a { endpoint = \"shm://" DEMO_DIR "/chat.sock\" } }\n"
+	"pool chat_in_c { backend a { endpoint = \"shm://" DEMO_DIR "/chat-c.sock\" } }\n"
 	"pool python { backend a { endpoint = \"http://127.0.0.1:8001\" } }\n"
 	"pool nginx { backend a { endpoint = \"http://127.0.0.1:8002\" } }\n"
 	"pool greeter { backend a { endpoint = \"h2c://127.0.0.1:8003\" } }\n"
@@ -59,6 +61,7 @@ static const char config[] =
 	"route \"/echo\" { pool = echo datagram_service = 1 }\n"
 	"route \"/sluice.demo.Echo/\" { pool = echo }\n"
 	"route \"/chat\" { pool = chat stream = yes }\n"
+	"route \"/chat-in-c\" { pool = chat_in_c stream = yes }\n"
 	"route \"/demo.Chat/\" { pool = chat stream = yes }\n"
 	"route \"/score\" { pool = score methods = {POST} deadline = 1s datagram_service = 2 }\n"
 	"route \"/\" { reply = 200 body = \"hello from sluice\\n\" }\n";
@@ -148,7 +151,7 @@ static void remove_files(void)
 	static const char *const files[] = {
 		"echo-a.sock", "echo-b.sock", "score.sock",  "chat.sock",   "chat.py",
 		"matrix",      "demo.conf",   "gateway.log", "backend.log", "body",
-		"reply",       "echo.pb",     "demo.pem",    "demo.key"};
+		"reply",       "echo.pb",     "demo.pem",    "demo.key",    "chat-c.sock"};
 	char path[96];
 
 	for (size_t i = 0; i < SL_ARRAY_LEN(files); i++) {
@@ -276,10 +279,11 @@ static pid_t start(struct demo *d, const char *log, const char *group, const cha
 
 static int start_backends(struct demo *d)
 {
-	char echo[4200], score[4200], path[4200], dim[16], rows[16], top[16];
+	char echo[4200], score[4200], chat[4200], path[4200], dim[16], rows[16], top[16];
 
 	snprintf(echo, sizeof(echo), "%s/echo", d->bin);
 	snprintf(score, sizeof(score), "%s/score", d->bin);
+	snprintf(chat, sizeof(chat), "%s/chat", d->bin);
 	snprintf(path, sizeof(path), "PYTHONPATH=%s/python", d->bin);
 	snprintf(dim, sizeof(dim), "%d", DEMO_DIM);
 	snprintf(rows, sizeof(rows), "%d", DEMO_ROWS);
@@ -296,6 +300,9 @@ static int start_backends(struct demo *d)
 	d->backends[3] = start(d, backend_log, gateway_group,
 			       (const char *[]){"env", path, "/usr/bin/python3",
 						DEMO_DIR "/chat.py", chat_a, NULL});
+	d->backends[4] =
+		start(d, backend_log, gateway_group,
+		      (const char *[]){chat, "--listen", chat_c, "--interval-us", "10000", NULL});
 	for (size_t i = 0; i < SL_ARRAY_LEN(d->backends); i++) {
 		if (d->backends[i] < 0)
 			return -1;
@@ -393,7 +400,7 @@ int demo_build(struct demo *d)
 	puts("ok  namespaces " DEMO_GW " and " DEMO_CLIENT ", joined by veth");
 	if (start_backends(d) || start_kernel_service(d) || demo_start_servers(d))
 		return -1;
-	puts("ok  backends: echo a, echo b, score, and chat in Python");
+	puts("ok  backends: echo a, echo b, score, chat in Python and in C");
 	puts("ok  servers: Python's http.server, nginx, grpcio");
 	fflush(stdout);
 	if (start_gateway(d))

@@ -128,18 +128,17 @@ static bool check_python(struct demo *d, const char *asked, const char *program,
 }
 
 /* Words as they come: the first one is here long before the last one is said. */
-static bool check_events(struct demo *d)
+static bool check_events(struct demo *d, const char *language, const char *url)
 {
 	static const char events[] = "data: words\n\ndata: as\n\ndata: they\n\ndata: come\n\n";
 	double first = 0, last = 0;
 	char out[400];
 	bool ok;
 
-	ask(d, "curl -N to /chat, in Python");
+	ask(d, "curl -N to a stream in %s", language);
 	/* It may still be starting. */
 	ok = CURL(out, "-N", "--retry", "20", "--retry-delay", "1", "-d", "words as they come",
-		  "-w", "%{time_starttransfer} %{time_total}",
-		  "http://" DEMO_V4 ":8080/chat") == 0 &&
+		  "-w", "%{time_starttransfer} %{time_total}", url) == 0 &&
 	     strncmp(out, events, sizeof(events) - 1) == 0 &&
 	     sscanf(out + sizeof(events) - 1, "%lf %lf", &first, &last) == 2;
 	if (ok)
@@ -475,7 +474,8 @@ int demo_checks(struct demo *d)
 		check_server(d, "http.server", "/hello.txt", "hello from a file\n") &&
 		check_server(d, "nginx", "/nginx", "hello from nginx\n") &&
 		check_python(d, "gRPC call of a grpcio server", greet, "hello from grpcio\n") &&
-		check_events(d) &&
+		check_events(d, "Python", "http://" DEMO_V4 ":8080/chat") &&
+		check_events(d, "C", "http://" DEMO_V4 ":8080/chat-in-c") &&
 		check_python(d, "the same in one gRPC call", talk, "one by one\n") &&
 		check_datagrams(d, DEMO_V4, 1000) && check_datagrams(d, DEMO_V6, 1000) &&
 		check_ping(d, DEMO_V4) && check_ping(d, DEMO_V6) && check_kernel_service(d) &&

@@ -33,7 +33,7 @@ enum { DEMO_PORT = 8080, DEMO_KERNEL_PORT = 2222, DEMO_DIM = 64, DEMO_ROWS = 200
 struct demo {
 	char bin[4096]; /* folder of this binary, where the backends are too */
 	int lock_fd;    /* held while a demo lives */
-	pid_t gateway, backends[4], kernel_service, servers[DEMO_SERVERS];
+	pid_t gateway, backends[5], kernel_service, servers[DEMO_SERVERS];
 	bool made_netns;
 	unsigned requests, ok, failed;
 	uint64_t asked_ns; /* begin of the check under way */
