@@ -58,9 +58,10 @@ struct sl_store {
 /* Whose turn it is to move its bytes: the client's, or not. */
 enum sl_turn {
 	SL_TURN_NONE,
-	SL_TURN_QUEUED, /* to take a reply, behind others */
-	SL_TURN_BODY,   /* to send the rest of the request */
-	SL_TURN_REPLY,  /* to take what is there of the reply */
+	SL_TURN_QUEUED,  /* to take a reply, behind others */
+	SL_TURN_BODY,    /* to send the rest of the request */
+	SL_TURN_REPLY,   /* to take what is there of the reply */
+	SL_TURN_BACKEND, /* not the client's: a stream's backend is to take what is there for it */
 };
 
 /* The direction of a stream, with a bucket of its own. */
@@ -94,6 +95,7 @@ struct sl_exchange {
 	uint32_t allowed;    /* methods that a 405 names, bit per enum sl_method */
 	uint32_t text_taken; /* of the gateway's own reply */
 	uint32_t taken;      /* bytes of the reply, by the front */
+	uint32_t given;      /* of a stream's body, to its backend */
 	uint64_t active_ns;  /* a stream\'s: its last part in either direction */
 	uint64_t heard_ns;   /* and of its reply */
 	struct {
@@ -102,7 +104,7 @@ struct sl_exchange {
 	} rate[SL_RATE_CNT];
 	uint32_t part_left;         /* of a stream's message that was sent in pieces */
 	uint32_t message_left;      /* of the one that its front is giving */
-	struct sl_list turns, held; /* in core->turns and its account's, while in turn.c's care */
+	struct sl_list turns, held; /* in core->turns, and its account's, while in turn.c's care */
 	uint64_t look_ns, due_ns;   /* when it is looked at; when its client is late */
 	uint32_t withheld; /* of a stream's window: bytes that have come while its body was held */
 	uint32_t moved, pace; /* bytes at the last look; since the one before it, at first many */

@@ -89,23 +89,30 @@ unsigned sl_core_end_late(struct sl_core *c)
 
 /* --- exchanges --- */
 
-/* How much is won by ending it, for how little that moves. One that is new counts as fast. */
+/*
+ * How much is won by ending it, for how little that moves. One that is new counts as fast. A stream
+ * that has only its exchange weighs by its silence: a second is as much as a new one.
+ */
 static uint64_t weight(const struct sl_exchange *x, enum sl_account_rank what)
 {
+	enum sl_turn turn = sl_exchange_turn(x);
 	uint64_t holds = what == SL_RANK_FRAMES ? x->frames : 1;
 
-	return (holds << 32) / (1 + (x->pace >> 10));
+	if (turn == SL_TURN_BODY || turn == SL_TURN_REPLY ||
+	    (turn == SL_TURN_BACKEND && what == SL_RANK_FRAMES))
+		return (holds << 32) / (1 + (x->pace >> 10));
+	if (what == SL_RANK_FRAMES || !x->stream.open_ended || !sl_exchange_in_flight(x))
+		return 0;
+	return 1 + (x->core->now_ns - x->active_ns) / SL_NS_PER_MS;
 }
 
-/* Only one that waits for its client. */
+/* Only one that waits for its client, or a stream. */
 static void note_heavier(struct sl_exchange **best, struct sl_exchange *x,
 			 enum sl_account_rank what)
 {
-	enum sl_turn turn = sl_exchange_turn(x);
+	uint64_t w = weight(x, what);
 
-	if ((turn != SL_TURN_BODY && turn != SL_TURN_REPLY) || !weight(x, what))
-		return;
-	if (!*best || weight(x, what) > weight(*best, what))
+	if (w && (!*best || w > weight(*best, what)))
 		*best = x;
 }
 

@@ -276,7 +276,7 @@ static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_reques
 		submit(x);
 	else if (x->deadline_ns != UINT64_MAX)
 		sl_timer_set(&c->late, &x->late, x->deadline_ns);
-	if (x->open)
+	if (x->open || x->stream.open_ended)
 		sl_turn_join(x);
 	return x;
 }

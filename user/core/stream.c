@@ -133,6 +133,7 @@ static bool send_part(struct sl_exchange *x, struct sl_rpc_channel *ch)
 	sl_store_skip(s, x->core->net->umem, off + part.len);
 	x->part_left = part.rest;
 	x->stream.passed += part.len + (off && x->stream.prefix ? SL_GRPC_PREFIX : 0);
+	x->given += part.len;
 	x->active_ns = x->core->now_ns;
 	sl_rate_take(x, SL_RATE_IN, part.len);
 	x->core->stats.stream_parts_in++;
@@ -186,12 +187,20 @@ void sl_stream_answered(struct sl_exchange *x, struct sl_reply *r)
 	sl_stream_pump(x);
 }
 
+/* What its backend leaves is looked at from time to time, as what clients leave is. */
+static void pass_on(struct sl_exchange *x)
+{
+	sl_stream_pump(x);
+	if (x->request.head)
+		sl_turn_join(x);
+}
+
 bool sl_stream_message(struct sl_exchange *x, uint32_t len)
 {
 	if (!put_length(x, len))
 		return false;
 	x->message_left = len;
-	sl_stream_pump(x);
+	pass_on(x);
 	return true;
 }
 
@@ -231,7 +240,7 @@ bool sl_stream_take(struct sl_exchange *x, struct sl_chunk *chunk)
 		return false;
 	if (sl_store_append(&x->request, x->core->net->umem, chunk) < len)
 		return false;
-	sl_stream_pump(x);
+	pass_on(x);
 	return true;
 }
 

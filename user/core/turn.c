@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Time and rate for what waits for a client: the rest of a request, or a reply that is not taken. An
- * exchange joins when it is, or may become, the client's turn; it is looked at PERIOD later and, if
- * it still is, each PERIOD again. So the data path stores nothing but what it counts anyway, and the
- * list is in order of time by itself:
+ * Time and rate for what waits for a client: the rest of a request, or a reply that is not taken; and
+ * the rate alone for what a stream has for its backend, which is never late. An exchange joins when it
+ * is, or may become, such a turn; it is looked at PERIOD later and, if it still is, each PERIOD again.
+ * So the data path stores nothing but what it counts anyway, and the list is in order of time by
+ * itself:
  *
  *   core->turns: look_ns ---> look_ns ---> ... ---> now + PERIOD
  *                   |                                   ^
  *                   +-- due: its time is up             |
  *                   +-- otherwise ----------------------+
  *
- * Each account has those of its own in order of their beginning, for sl_core_relieve() (relief.c).
+ * Each account has those of its own in order of their beginning, for sl_core_relieve() (relief.c), and
+ * keeps streams there while they last.
  */
 #include "base/clock.h"
 #include "core/client.h"
@@ -22,7 +24,7 @@ enum {
 };
 
 /* What the backend has not yet given is no fault of the client. */
-enum sl_turn sl_exchange_turn(const struct sl_exchange *x)
+static enum sl_turn turn_of_client(const struct sl_exchange *x)
 {
 	if (sl_rate_waits(x, SL_RATE_OUT))
 		return SL_TURN_NONE;
@@ -38,6 +40,16 @@ enum sl_turn sl_exchange_turn(const struct sl_exchange *x)
 	}
 	/* Not begun: replies that the client wants first are in its way. */
 	return x->stream.started ? SL_TURN_REPLY : SL_TURN_QUEUED;
+}
+
+enum sl_turn sl_exchange_turn(const struct sl_exchange *x)
+{
+	enum sl_turn turn = turn_of_client(x);
+
+	if (turn == SL_TURN_NONE && sl_exchange_in_flight(x) && x->stream.open_ended &&
+	    x->request.head)
+		return SL_TURN_BACKEND;
+	return turn;
 }
 
 static uint64_t limit_ns(const struct sl_exchange *x)
@@ -59,6 +71,8 @@ static uint32_t moved(const struct sl_exchange *x)
 
 	if (x->turn == SL_TURN_BODY)
 		return (uint32_t)x->body_len;
+	if (x->turn == SL_TURN_BACKEND)
+		return x->given;
 	if (cl->proto == SL_CLIENT_H2 && !sl_front_h2.flow(cl->state, &x->stream, &shared))
 		return n;
 	if (cl->proto == SL_CLIENT_H2)
@@ -80,7 +94,8 @@ void sl_turn_join(struct sl_exchange *x)
 	x->pace = UINT32_MAX;
 	x->turn = SL_TURN_NONE; /* its front does not know it yet: the first look begins */
 	look_later(x);
-	sl_list_add_tail(&x->account->held, &x->held);
+	if (sl_list_empty(&x->held))
+		sl_list_add_tail(&x->account->held, &x->held);
 }
 
 /*
@@ -96,6 +111,8 @@ static bool is_late(struct sl_exchange *x)
 
 	x->moved = n;
 	x->pace = more;
+	if (x->turn == SL_TURN_BACKEND)
+		return false;
 	if (more)
 		x->due_ns += rate ? more * SL_NS_PER_SEC / rate : most;
 	if (x->due_ns > most)
@@ -113,7 +130,9 @@ static bool look(struct sl_exchange *x)
 	enum sl_turn turn = sl_exchange_turn(x);
 
 	if (turn == SL_TURN_NONE) {
-		sl_turn_leave(x);
+		sl_list_del(&x->turns);
+		if (!x->stream.open_ended)
+			sl_list_del(&x->held);
 		return false;
 	}
 	look_later(x);

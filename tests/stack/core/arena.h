@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An arena: clients of several addresses before the core of a worker, joined by a link. There is one
- * pool, without a backend, and replies of the gateway's own. start() begins, stop() counts frames.
+ * pool, without a backend unless a test adopts one, and replies of the gateway's own. start() begins,
+ * stop() counts frames.
  */
 #ifndef SL_TESTS_STACK_CORE_ARENA_H
 #define SL_TESTS_STACK_CORE_ARENA_H
@@ -167,8 +168,10 @@ static inline void run_by(unsigned ms, uint64_t step_ns)
 		sl_net_flush(&client_end.net);
 		sl_core_set_now(&core, now);
 		rx(&server_end);
+		sl_rpc_poll(core.rpc, now);
 		sl_tcp_timer(core.tcp);
 		sl_core_run(&core);
+		sl_rpc_flush(core.rpc, now);
 		sl_tcp_output(core.tcp);
 		sl_net_flush(&server_end.net);
 		sl_fake_link_step(&link_, now);

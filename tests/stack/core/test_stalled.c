@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams whose backend takes nothing: what waits for it gives way to others, whose fault it is not
+ * either. The backend takes what the credit of each stream lets out, and gives more only as it is told.
+ */
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "arena.h"
+#include "core/group.h"
+#include "rpc/transport.h"
+
+enum { DATA = 0, HEADERS = 1, RST_STREAM = 3, WINDOW_UPDATE = 8, PIECE = 16384 };
+
+static struct sl_transport backend;
+static unsigned requests; /* that it has heard of */
+static uint64_t last_id;
+static struct sl_rpc_window granted; /* what it says next */
+
+static int stalled_post(struct sl_transport *t, const struct sl_rpc_header *h,
+			const struct sl_span *spans, unsigned cnt, uint64_t cookie)
+{
+	struct sl_rpc_entry e;
+
+	(void)t, (void)cookie;
+	if ((h->version_type & 15) != SL_RPC_REQUEST || !(h->flags & SL_RPC_FIRST))
+		return 0;
+	ck_assert(cnt && spans[0].len >= sizeof(e));
+	memcpy(&e, spans[0].ptr, sizeof(e));
+	if (e.flags & SL_ENTRY_PART)
+		return 0;
+	requests++;
+	last_id = e.id;
+	return 0;
+}
+
+static int stalled_poll(struct sl_transport *t, struct sl_message *m, unsigned max)
+{
+	static struct sl_rpc_window body;
+
+	(void)max;
+	if (!granted.bytes)
+		return 0;
+	body = granted;
+	granted.bytes = 0;
+	*m = (struct sl_message){
+		.header = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_WINDOW,
+			   .flags = SL_RPC_FIRST | SL_RPC_LAST,
+			   .count = 1,
+			   .fragment_len = sizeof(body),
+			   .total_or_offset = sizeof(body),
+			   .id = t->peer_epoch << 48 | 1},
+		.body = (const uint8_t *)&body,
+	};
+	return 1;
+}
+
+static void stalled_release(struct sl_transport *t, const struct sl_message *m)
+{
+	(void)t, (void)m;
+}
+
+static uint32_t stalled_window(const struct sl_transport *t)
+{
+	return t->bulk_max;
+}
+
+static void stalled_nothing(struct sl_transport *t)
+{
+	(void)t;
+}
+
+static bool stalled_arm(struct sl_transport *t, bool want_room)
+{
+	(void)t, (void)want_room;
+	return true;
+}
+
+static int stalled_check(struct sl_transport *t)
+{
+	(void)t;
+	return 0;
+}
+
+static void stalled_close(struct sl_transport *t)
+{
+	close(t->fd);
+}
+
+static const struct sl_transport_ops stalled_ops = {
+	.name = "stalled",
+	.post = stalled_post,
+	.flush = stalled_nothing,
+	.poll = stalled_poll,
+	.release = stalled_release,
+	.window = stalled_window,
+	.progress = stalled_nothing,
+	.arm = stalled_arm,
+	.disarm = stalled_nothing,
+	.check = stalled_check,
+	.close = stalled_close,
+};
+
+/* The pool's route streams, to a backend that is up. */
+static void start_stalled(const char *limits)
+{
+	start(limits);
+	for (uint32_t i = 0; i < cfg->route_cnt; i++)
+		cfg->routes[i].stream = true;
+	backend = (struct sl_transport){.ops = &stalled_ops,
+					.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+					.copies = true,
+					.slot_len = SL_RPC_SLOT_SIZE,
+					.bulk_max = PIECE,
+					.slice_min = 4096,
+					.peer_epoch = 7,
+					.rate_bps = 8000000000};
+	requests = 0;
+	granted.bytes = 0;
+	sl_member_adopt(core.table->pools[0].members[0], &backend);
+}
+
+static void data(struct peer *p, uint32_t id, size_t len)
+{
+	static uint8_t bytes[9 + PIECE];
+
+	bytes[1] = (uint8_t)(len >> 8);
+	bytes[2] = (uint8_t)len;
+	bytes[7] = (uint8_t)(id >> 8);
+	bytes[8] = (uint8_t)id;
+	say(p, bytes, 9 + len);
+}
+
+/* As much as any stream may send ahead: what its backend has credit for, and its window again. */
+static void fill_stream(struct peer *p, uint32_t id)
+{
+	h2_head(p, id, "/pool", true);
+	for (int i = 0; i < 6; i++)
+		data(p, id, PIECE);
+}
+
+static struct peer *h2_dial(uint8_t host)
+{
+	static const char settings_heard[] = "\0\0\0\4\1\0\0\0\0";
+	struct peer *p = dial(host);
+
+	p->heard_len = 0;
+	h2_begin(p, 65535);
+	say(p, settings_heard, sizeof(settings_heard) - 1);
+	return p;
+}
+
+#define STALLED "max_connections = 64 max_exchanges = 4096 "
+
+/* Some addresses have the frames between them. */
+TEST(streams_to_a_stalled_backend_give_way_to_others)
+{
+	enum { CONNS = 12, STREAMS = 40 };
+	struct peer *good;
+	unsigned before;
+
+	start_stalled(STALLED);
+	for (int i = 0; i < CONNS; i++) {
+		struct peer *bad = h2_dial((uint8_t)(10 + i % 3));
+
+		for (uint32_t k = 0; k < STREAMS; k++)
+			fill_stream(bad, 2 * k + 1);
+	}
+	run_by(1000, SL_NS_PER_MS);
+	ck_assert_uint_eq(core.stats.outcomes[SL_OUTCOME_NO_MEMORY], 0);
+	good = h2_dial(GOOD);
+	before = requests;
+	fill_stream(good, 1);
+	run_by(1000, SL_NS_PER_MS);
+	ck_assert_uint_eq(requests, before + 1);
+	ck_assert_uint_eq(h2_count(good, HEADERS), 0);
+	ck_assert_uint_eq(h2_count(good, RST_STREAM), 0);
+	ck_assert_uint_ge(core.stats.ended_for_others[SL_RANK_FRAMES], 1);
+	ck_assert_uint_gt(server_end.umem.free_cnt, FRAMES / SL_SHORT_FRAMES - 64);
+	stop();
+}
+
+/* The same by HTTP/1, where TCP keeps what the stream does not take. */
+TEST(so_do_those_of_http1)
+{
+	enum { CONNS = 58 };
+	static uint8_t body[192 << 10];
+	struct peer *good;
+
+	start_stalled(STALLED "address_frames = 0.5 address_connections = 1");
+	for (int i = 0; i < CONNS; i++) {
+		struct peer *bad = dial((uint8_t)(10 + i % 3));
+
+		say_text(bad, "POST /pool HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n");
+		sl_tcp_send(bad->conn, body, sizeof(body));
+		run(20);
+	}
+	ck_assert_uint_eq(requests, CONNS);
+	leave_frames(2);
+	run_by(1000, SL_NS_PER_MS);
+	ck_assert_uint_gt(server_end.umem.free_cnt, FRAMES / SL_SHORT_FRAMES - 64);
+	ck_assert_uint_ge(core.stats.ended_for_others[SL_RANK_FRAMES], 1);
+	good = dial(GOOD);
+	say_text(good, "POST /pool HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n");
+	say(good, body, 70000);
+	run_by(1000, SL_NS_PER_MS);
+	ck_assert_uint_eq(requests, CONNS + 1);
+	ck_assert_ptr_nonnull(good->conn);
+	ck_assert_uint_eq(good->heard_len, 0);
+	give_frames_back();
+	stop();
+}
+
+/* It has more, and moves: the other one, which was the last to come, goes. */
+TEST(a_stream_that_its_backend_takes_is_not_the_first)
+{
+	static uint8_t body[192 << 10];
+	struct peer *moves, *stands;
+	uint64_t moving;
+
+	start_stalled(STALLED "address_frames = 1");
+	moves = h2_dial(BAD);
+	fill_stream(moves, 1);
+	moving = last_id;
+	stands = dial(BAD);
+	say_text(stands, "POST /pool HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n");
+	sl_tcp_send(stands->conn, body, sizeof(body));
+	run(20);
+	for (int i = 0; i < 12; i++) {
+		granted = (struct sl_rpc_window){.id = moving, .bytes = PIECE};
+		run_by(49, SL_NS_PER_MS);
+		data(moves, 1, PIECE);
+	}
+	leave_frames(2);
+	run(1);
+	ck_assert_uint_eq(core.stats.ended_for_others[SL_RANK_FRAMES], 1);
+	ck_assert_ptr_null(stands->conn);
+	ck_assert_uint_eq(h2_count(moves, RST_STREAM), 0);
+	give_frames_back();
+	stop();
+}
+
+/* Streams that say nothing take no frames, but exchanges. */
+TEST_EACH(silent_streams_leave_exchanges_to_others, 2)
+{
+	struct peer *good;
+	unsigned before;
+
+	start_stalled("max_connections = 64 max_exchanges = 64 address_exchanges = 0.75");
+	for (int i = 0; i < 4; i++) {
+		struct peer *bad = h2_dial(i % 2 ? 3 : BAD);
+
+		for (uint32_t k = 0; k < 24; k++)
+			h2_head(bad, 2 * k + 1, "/pool", _i);
+	}
+	run_by(1000, SL_NS_PER_MS);
+	good = h2_dial(GOOD);
+	before = requests;
+	h2_head(good, 1, "/pool", _i);
+	run_by(1000, SL_NS_PER_MS);
+	ck_assert_uint_eq(requests, before + 1);
+	ck_assert_uint_eq(h2_count(good, HEADERS), 0);
+	ck_assert_uint_eq(h2_count(good, RST_STREAM), 0);
+	ck_assert_uint_ge(core.stats.ended_for_others[SL_RANK_EXCHANGES], 1);
+	stop();
+}
