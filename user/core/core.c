@@ -111,7 +111,7 @@ static int create_memory(struct sl_core *c)
 	if (!rc && !(c->head_hosts = calloc(HEADS_MAX, sizeof(*c->head_hosts))))
 		rc = -ENOMEM;
 	if (!rc)
-		rc = sl_pool_init(&c->flights, sizeof(struct sl_flight), 8, l->max_exchanges);
+		rc = sl_flights_init(c, l->max_exchanges);
 	if (!rc)
 		rc = sl_pool_init(&c->holds, sizeof(struct sl_hold), 8, l->max_exchanges);
 	if (!rc && c->cfg->access_log.file)
@@ -219,7 +219,7 @@ void sl_core_fini(struct sl_core *c)
 	sl_h2_env_destroy(c->env.h2);
 	free(c->head_hosts);
 	sl_pool_fini(&c->heads);
-	sl_pool_fini(&c->flights);
+	sl_flights_fini(c);
 	sl_pool_fini(&c->holds);
 	sl_pool_fini(&c->clients);
 	sl_accounts_fini(&c->accounts);

@@ -97,6 +97,8 @@ struct sl_core {
 	struct sl_pool clients;
 	struct sl_pool exchanges;
 	struct sl_pool flights; /* struct sl_flight */
+	uint32_t *flight_slots; /* flight.c */
+	uint32_t flight_mask;
 	struct sl_pool holds;   /* struct sl_hold */
 	struct sl_pool heads;   /* env.heads */
 	void **head_hosts;      /* env.head_hosts: clients */

@@ -1,26 +1,79 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Flights stand in a table by member and batch, so that the end of one costs the same however many
+ * wait: clients may open streams, whose heads a backend does not take, and reset them in any order.
+ *
+ *   hash of member and batch --> slots --> flight --next--> flight
+ */
 #include "core/flight.h"
+
+#include <errno.h>
+#include <stdlib.h>
 
 #include "base/check.h"
 #include "core/group.h"
 
-static struct sl_flight *find_flight(const struct sl_member *m, uint64_t batch)
+int sl_flights_init(struct sl_core *c, uint32_t cap)
 {
-	struct sl_list *l;
+	uint32_t slots = 64;
+	int rc = sl_pool_init(&c->flights, sizeof(struct sl_flight), 8, cap);
 
-	sl_list_for_each (l, &m->flights) {
-		struct sl_flight *f = sl_container_of(l, struct sl_flight, link);
+	if (rc)
+		return rc;
+	while (slots < cap)
+		slots *= 2;
+	c->flight_slots = calloc(slots, sizeof(*c->flight_slots));
+	c->flight_mask = slots - 1;
+	return c->flight_slots ? 0 : -ENOMEM;
+}
 
-		if (f->batch == batch)
-			return f;
+void sl_flights_fini(struct sl_core *c)
+{
+	free(c->flight_slots);
+	sl_pool_fini(&c->flights);
+}
+
+/* Numbers of batches follow each other: those of a member have slots side by side. */
+static uint32_t *slot_of(const struct sl_core *c, const struct sl_member *m, uint64_t batch)
+{
+	uint64_t home = (uintptr_t)m * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+
+	return &c->flight_slots[(home + batch) & c->flight_mask];
+}
+
+/* Where its index stands; of none, where the last one's next is 0. */
+static uint32_t *find_place(const struct sl_core *c, const struct sl_member *m, uint64_t batch)
+{
+	uint32_t *at = slot_of(c, m, batch);
+
+	while (*at) {
+		struct sl_flight *f = sl_pool_at(&c->flights, *at - 1);
+
+		if (f->member == m && f->batch == batch)
+			break;
+		at = &f->next;
 	}
-	return NULL;
+	return at;
+}
+
+void sl_flight_begin(struct sl_core *c, const struct sl_member *m, struct sl_flight *f)
+{
+	uint32_t *slot = slot_of(c, m, f->batch);
+
+	f->member = m;
+	f->limbo = (struct sl_store){0};
+	sl_list_init(&f->shared);
+	f->next = *slot;
+	*slot = sl_pool_index(&c->flights, f) + 1;
 }
 
 /* The one that has its request, while that may be read; NULL: not sent, or read. */
 static struct sl_flight *flight_of(const struct sl_exchange *x)
 {
-	return x->send_ns ? find_flight(x->member, x->batch) : NULL;
+	const struct sl_core *c = x->core;
+	uint32_t at = x->send_ns ? *find_place(c, x->member, x->batch) : 0;
+
+	return at ? sl_pool_at(&c->flights, at - 1) : NULL;
 }
 
 static void hold_for(struct sl_hold *h, struct sl_flight *f)
@@ -74,13 +127,15 @@ void sl_flight_leave(struct sl_exchange *x)
 	}
 }
 
-void sl_flight_sent(struct sl_core *c, struct sl_member *m, uint64_t batch)
+void sl_flight_sent(struct sl_core *c, const struct sl_member *m, uint64_t batch)
 {
-	struct sl_flight *f = find_flight(m, batch);
+	uint32_t *at = find_place(c, m, batch);
+	struct sl_flight *f;
 
-	if (!f)
+	if (!*at)
 		return;
-	sl_list_del(&f->link);
+	f = sl_pool_at(&c->flights, *at - 1);
+	*at = f->next;
 	while (!sl_list_empty(&f->shared)) {
 		struct sl_hold_ref *ref = sl_list_first(&f->shared, struct sl_hold_ref, link);
 

@@ -12,8 +12,9 @@
  * as another's.
  */
 struct sl_flight {
-	struct sl_list link;
+	const struct sl_member *member;
 	uint64_t batch;
+	uint32_t next;         /* with the same slot: index + 1; 0: none */
 	struct sl_store limbo; /* of requests that it alone reads */
 	struct sl_list shared; /* struct sl_hold_ref */
 };
@@ -37,13 +38,19 @@ struct sl_hold {
 	uint8_t refs;
 };
 
+/* For as many at once as the pool has. 0 or -errno. */
+int sl_flights_init(struct sl_core *c, uint32_t cap);
+void sl_flights_fini(struct sl_core *c);
+/* One of c->flights, with the number of a batch that this member was sent. */
+void sl_flight_begin(struct sl_core *c, const struct sl_member *m, struct sl_flight *f);
+
 /*
  * Before it is sent once more: the flight that has it now keeps it readable beside the next one.
  * False: there are too many like that.
  */
 bool sl_flight_hold(struct sl_exchange *x);
 /* The transport has read this batch. */
-void sl_flight_sent(struct sl_core *c, struct sl_member *m, uint64_t batch);
+void sl_flight_sent(struct sl_core *c, const struct sl_member *m, uint64_t batch);
 
 /* Which member has it now; NULL: none. */
 static inline void sl_exchange_goes_to(struct sl_exchange *x, struct sl_member *m)

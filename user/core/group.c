@@ -52,7 +52,6 @@ struct sl_member *sl_member_new(struct sl_group *g, const char *name)
 	memcpy(m->name, name, len);
 	m->group = g;
 	m->number = (uint16_t)number;
-	sl_list_init(&m->flights);
 	sl_list_init(&m->stalled);
 	sl_list_init(&m->turn);
 	m->channel = sl_rpc_channel_new(name, m);

@@ -3,7 +3,7 @@
  * Backend groups on one worker: named, reference-counted objects. A table says which of them a
  * configuration serves; a reload puts another table in its place and drops what the old one held:
  *
- *   core.table --> table --(in force)--> group --> member: channel, flights
+ *   core.table --> table --(in force)--> group --> member: channel
  *                  ^   ^                  |  ^        ^
  *                  |   '----- options ----'  |        | sent to
  *         routes --|                         |        |
@@ -32,7 +32,6 @@ struct sl_member {
 	struct sl_dialler *dialler; /* control: who connects it; it knows what that is */
 	struct sl_group *group;
 	struct sl_rpc_channel *channel; /* NULL: it has left */
-	struct sl_list flights;         /* not yet `sent`; few */
 	struct sl_list stalled; /* streams whose parts found no room, by item.link (stream.c) */
 	struct sl_list turn;    /* in core->stalled, while there are any */
 	uint32_t refs;          /* exchanges that were sent here last */

@@ -83,9 +83,7 @@ int sl_service_send(void *group, unsigned backend, struct sl_batch_item **items,
 			sl_pool_put(&c->flights, flight);
 		return rc;
 	}
-	flight->limbo = (struct sl_store){0};
-	sl_list_init(&flight->shared);
-	sl_list_add_tail(&m->flights, &flight->link);
+	sl_flight_begin(c, m, flight);
 	for (unsigned i = 0; i < cnt; i++) {
 		struct sl_exchange *x = exchange_of(items[i]);
 

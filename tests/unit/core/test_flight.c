@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Flights are found at once, however many have not left. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "core/flight.h"
+#include "suite.h"
+
+enum { MANY = 1 << 14, FEW = 16, ROUNDS = 2000, TRIES = 7, MEMBERS = 2 };
+
+static struct sl_core core;
+static struct sl_member members[MEMBERS];
+static uint64_t batches[MEMBERS];
+
+static void begin(unsigned m)
+{
+	struct sl_flight *f = sl_pool_get(&core.flights);
+
+	ck_assert_ptr_nonnull(f);
+	f->batch = ++batches[m];
+	sl_flight_begin(&core, &members[m], f);
+}
+
+static void set_up(void)
+{
+	memset(&core, 0, sizeof(core));
+	memset(batches, 0, sizeof(batches));
+	ck_assert_int_eq(sl_flights_init(&core, MEMBERS * MANY), 0);
+}
+
+static void tear_down(void)
+{
+	ck_assert_uint_eq(sl_pool_used(&core.flights), 0);
+	sl_flights_fini(&core);
+}
+
+FIXTURE(set_up, tear_down)
+
+/* For one more that begins and leaves while so many wait: the least of some tries. */
+static uint64_t ns_with(uint64_t waiting)
+{
+	uint64_t best = UINT64_MAX;
+
+	while (batches[0] < waiting) {
+		begin(0);
+		begin(1);
+	}
+	for (int i = 0; i < TRIES; i++) {
+		uint64_t at = sl_now_ns(), ns;
+
+		for (int k = 0; k < ROUNDS; k++) {
+			begin(0);
+			sl_flight_sent(&core, &members[0], batches[0]--);
+		}
+		ns = (sl_now_ns() - at) / ROUNDS;
+		best = ns < best ? ns : best;
+	}
+	return best;
+}
+
+TEST(one_of_many_is_found_as_fast_as_one_of_few)
+{
+	uint64_t few = ns_with(FEW), many = ns_with(MANY - 1);
+
+	ck_assert_msg(many < 10 * few + 1000, "%lu ns, of few %lu ns", many, few);
+	for (unsigned m = 0; m < MEMBERS; m++) {
+		for (uint64_t b = 1; b <= batches[m]; b++)
+			sl_flight_sent(&core, &members[m], b);
+	}
+}
+
+/* In any order, and none is taken for another's; who says it twice does no harm. */
+TEST(each_ends_by_its_own_number)
+{
+	enum { CNT = 1000 };
+
+	for (unsigned i = 0; i < CNT; i++) {
+		begin(0);
+		begin(1);
+	}
+	for (unsigned i = 0; i < CNT; i++) {
+		uint64_t batch = 1 + i * 7 % CNT;
+
+		sl_flight_sent(&core, &members[i % 2], batch);
+		sl_flight_sent(&core, &members[i % 2], batch);
+		ck_assert_uint_eq(sl_pool_used(&core.flights), 2 * CNT - i - 1);
+	}
+	for (unsigned i = 0; i < CNT; i++) {
+		uint64_t batch = 1 + i * 7 % CNT;
+
+		sl_flight_sent(&core, &members[1 - i % 2], batch);
+		ck_assert_uint_eq(sl_pool_used(&core.flights), CNT - i - 1);
+	}
+}
