@@ -9,11 +9,11 @@
 #include "control/admin_impl.h"
 
 static const struct {
-	unsigned places, per_address, timeout_s;
+	unsigned places, timeout_s;
 } budgets[VISITORS] = {
-	[PROBE] = {64, 64, 5},
-	[READER] = {64, 32, 15},
-	[OPERATOR] = {32, 32, 15},
+	[PROBE] = {64, 5},
+	[READER] = {64, 15},
+	[OPERATOR] = {32, 15},
 };
 
 /* --- who may come in --- */
@@ -120,8 +120,9 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *conn, const char
 			      size_t *upload_len, void **req_cls)
 {
 	static int seen; /* its address marks a request whose head was taken */
-	const struct house *h = cls;
-	struct request r = {.admin = h->admin, .conn = conn, .uid = UINT32_MAX};
+	struct house *h = cls;
+	struct request r = {
+		.admin = h->admin, .guests = &h->guests, .conn = conn, .uid = UINT32_MAX};
 	const char *why = "";
 	unsigned status;
 
@@ -159,16 +160,33 @@ static bool asks_for_probe(const char *head, size_t len)
 	return is_probe(path);
 }
 
+/* MHD finds that the connection is shut. True: its place is free. */
+static bool send_away(struct house *h, struct sl_guest *g)
+{
+	unsigned before = h->guests.cnt;
+
+	if (g->listener)
+		sl_page_leave(g->listener);
+	shutdown(g->fd, SHUT_RDWR);
+	MHD_run(h->daemon);
+	return h->guests.cnt < before;
+}
+
+/* What it asks is answered at once, before the next one comes. */
 static void enter(void *arg, int fd, bool local, const char *head, size_t len)
 {
 	struct sl_admin *a = arg;
-	enum visitor kind = local ? OPERATOR : asks_for_probe(head, len) ? PROBE : READER;
+	struct house *h = &a->houses[local ? OPERATOR : asks_for_probe(head, len) ? PROBE : READER];
 	struct sockaddr_storage peer = {0};
 	socklen_t peer_len = sizeof(peer);
 
+	while (h->guests.cnt >= budgets[h->kind].places &&
+	       send_away(h, sl_guests_find(&h->guests, false)))
+		;
 	getpeername(fd, (struct sockaddr *)&peer, &peer_len);
 	/* Closes it if there is no place. */
-	(void)!MHD_add_connection(a->houses[kind].daemon, fd, (struct sockaddr *)&peer, peer_len);
+	(void)!MHD_add_connection(h->daemon, fd, (struct sockaddr *)&peer, peer_len);
+	MHD_run(h->daemon);
 }
 
 static void log_line(void *arg, const char *fmt, va_list ap)
@@ -192,11 +210,12 @@ static int open_house(struct sl_admin *a, enum visitor kind)
 
 	h->admin = a;
 	h->kind = kind;
+	sl_guests_init(&h->guests);
 	h->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET |
 					     MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG,
 				     0, NULL, NULL, handle, h, MHD_OPTION_EXTERNAL_LOGGER, log_line,
 				     h, MHD_OPTION_CONNECTION_LIMIT, budgets[kind].places,
-				     MHD_OPTION_PER_IP_CONNECTION_LIMIT, budgets[kind].per_address,
+				     MHD_OPTION_NOTIFY_CONNECTION, sl_guests_notify, &h->guests,
 				     MHD_OPTION_CONNECTION_TIMEOUT, budgets[kind].timeout_s,
 				     MHD_OPTION_END);
 	info = h->daemon ? MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD) : NULL;

@@ -10,7 +10,7 @@
  *   TCP           GET
  *
  * A connection gets one answer. Probes, readers over TCP and those on the socket have places of
- * their own.
+ * their own; of those who stay there the oldest go when others come (guests.h).
  */
 #ifndef SL_CONTROL_ADMIN_H
 #define SL_CONTROL_ADMIN_H

@@ -9,6 +9,7 @@
 #include "control/admin.h"
 #include "control/door.h"
 #include "control/guard.h"
+#include "control/guests.h"
 #include "control/listen.h"
 
 /*
@@ -21,6 +22,7 @@ struct house {
 	struct sl_admin *admin;
 	enum visitor kind;
 	struct MHD_Daemon *daemon;
+	struct sl_guests guests;
 };
 
 struct sl_admin {
@@ -32,12 +34,12 @@ struct sl_admin {
 	struct sl_admin_socket socket;
 	struct house houses[VISITORS];
 	struct sl_list listeners; /* of /events */
-	unsigned listener_cnt;
 	bool open;
 };
 
 struct request {
 	struct sl_admin *admin;
+	struct sl_guests *guests; /* of its house */
 	struct MHD_Connection *conn;
 	enum sl_admin_role role;
 	bool known; /* by a token, or as a role of the socket */
@@ -54,8 +56,9 @@ extern const size_t sl_page_cnt;
 
 enum MHD_Result sl_page_text(struct MHD_Connection *conn, unsigned status, const char *text);
 
-/* /events: an event to each listener; and their end. */
+/* /events: an event to each listener; the end of one, and of all. */
 void sl_pages_tick(struct sl_admin *a);
+void sl_page_leave(struct listener *l);
 void sl_pages_end(struct sl_admin *a);
 
 #endif

@@ -105,17 +105,20 @@ static uint64_t mix(const void *bytes, size_t len)
 	return h;
 }
 
-static uint64_t who_is(int fd, const struct sockaddr_storage *ss)
+uint64_t sl_door_who(int fd)
 {
-	const struct sockaddr_in *v4 = (const struct sockaddr_in *)ss;
-	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)ss;
+	struct sockaddr_storage ss = {0};
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&ss;
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&ss;
 	struct ucred peer = {0};
-	socklen_t len = sizeof(peer);
+	socklen_t len = sizeof(ss);
 
-	if (ss->ss_family == AF_INET)
+	getpeername(fd, (struct sockaddr *)&ss, &len);
+	if (ss.ss_family == AF_INET)
 		return mix(&v4->sin_addr, sizeof(v4->sin_addr));
-	if (ss->ss_family == AF_INET6)
+	if (ss.ss_family == AF_INET6)
 		return mix(&v6->sin6_addr, 8); /* a host has a /64 */
+	len = sizeof(peer);
 	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len);
 	return mix(&peer.uid, sizeof(peer.uid));
 }
@@ -193,14 +196,13 @@ static bool listen_to(struct sl_door *d, struct place *p)
 }
 
 /* Edge-triggered: half a head does not keep the loop awake. */
-static void welcome(struct sl_door *d, int fd, bool local, const struct sockaddr_storage *from,
-		    uint64_t now_ns)
+static void welcome(struct sl_door *d, int fd, bool local, uint64_t now_ns)
 {
 	struct place *p = take_place(d);
 	int id = FIRST_PLACE + (int)(p - d->places);
 
 	*p = (struct place){.fd = fd, .local = local, .since_ns = now_ns};
-	p->who = who_is(fd, from);
+	p->who = sl_door_who(fd);
 	if (watch(d, fd, EPOLLIN | EPOLLRDHUP | EPOLLET, id)) {
 		leave(p);
 		return;
@@ -212,13 +214,11 @@ static void welcome(struct sl_door *d, int fd, bool local, const struct sockaddr
 static void take_connections(struct sl_door *d, unsigned listener, uint64_t now_ns)
 {
 	for (int i = 0; i < ACCEPTS; i++) {
-		struct sockaddr_storage from = {0};
-		socklen_t len = sizeof(from);
-		int fd = accept4(d->listeners[listener].fd, (struct sockaddr *)&from, &len,
+		int fd = accept4(d->listeners[listener].fd, NULL, NULL,
 				 SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd >= 0) {
-			welcome(d, fd, d->listeners[listener].local, &from, now_ns);
+			welcome(d, fd, d->listeners[listener].local, now_ns);
 			continue;
 		}
 		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)

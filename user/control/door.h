@@ -39,6 +39,9 @@ int sl_door_listen(struct sl_door *d, int fd, bool local);
 int sl_door_watch(struct sl_door *d, int fd);
 void sl_door_close(struct sl_door *d);
 
+/* A number of whoever is at the other end of a connection: one for an address, a /64, an account. */
+uint64_t sl_door_who(int fd);
+
 int sl_door_fd(const struct sl_door *d);
 void sl_door_run(struct sl_door *d, uint64_t now_ns);
 

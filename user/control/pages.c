@@ -14,7 +14,7 @@
 #include "control/metrics.h"
 
 enum {
-	MAX_LISTENERS = 16,
+	LISTENERS = 16, /* of a house */
 	METRICS_LIMIT = 16 << 20,
 	EVENT_LIMIT = 4 << 20,
 };
@@ -22,7 +22,8 @@ enum {
 /* A connection on /events. Suspended whenever everything in `text` was sent. */
 struct listener {
 	struct sl_list link;
-	struct sl_admin *admin;
+	struct sl_guests *guests;
+	struct sl_guest *guest; /* NULL: it has to go */
 	struct MHD_Connection *conn;
 	struct sl_strbuf text;
 	size_t sent;
@@ -133,6 +134,8 @@ static ssize_t read_event(void *arg, uint64_t pos, char *buf, size_t max)
 	size_t n = l->text.len - l->sent;
 
 	(void)pos;
+	if (!l->guest)
+		return MHD_CONTENT_READER_END_WITH_ERROR;
 	if (!n) {
 		l->suspended = true;
 		MHD_suspend_connection(l->conn);
@@ -145,12 +148,28 @@ static ssize_t read_event(void *arg, uint64_t pos, char *buf, size_t max)
 	return (ssize_t)n;
 }
 
+/* It counts no more, and its connection ends when MHD runs next. */
+void sl_page_leave(struct listener *l)
+{
+	if (!l->guest)
+		return;
+	l->guest->listener = NULL;
+	l->guest = NULL;
+	l->guests->listener_cnt--;
+	if (l->suspended)
+		MHD_resume_connection(l->conn);
+	l->suspended = false;
+}
+
 static void free_listener(void *arg)
 {
 	struct listener *l = arg;
 
+	if (l->guest) {
+		l->guest->listener = NULL;
+		l->guests->listener_cnt--;
+	}
 	sl_list_del(&l->link);
-	l->admin->listener_cnt--;
 	sl_strbuf_fini(&l->text);
 	free(l);
 }
@@ -158,18 +177,19 @@ static void free_listener(void *arg)
 static enum MHD_Result get_events(struct request *r)
 {
 	struct sl_admin *a = r->admin;
+	struct sl_guest *guest = sl_guest_of(r->conn);
 	struct MHD_Response *resp;
 	struct listener *l;
 	enum MHD_Result res;
 	json_t *stats;
 	char *text;
 
-	if (a->listener_cnt >= MAX_LISTENERS)
-		return sl_page_text(r->conn, MHD_HTTP_SERVICE_UNAVAILABLE, "too many listeners");
-	l = calloc(1, sizeof(*l));
+	l = guest ? calloc(1, sizeof(*l)) : NULL;
 	if (!l)
 		return MHD_NO;
-	l->admin = a;
+	if (r->guests->listener_cnt >= LISTENERS)
+		sl_page_leave(sl_guests_find(r->guests, true)->listener);
+	l->guests = r->guests;
 	l->conn = r->conn;
 	sl_strbuf_grow(&l->text, EVENT_LIMIT);
 	sl_list_init(&l->link);
@@ -181,7 +201,9 @@ static enum MHD_Result get_events(struct request *r)
 		return MHD_NO;
 	}
 	sl_list_add_tail(&a->listeners, &l->link);
-	a->listener_cnt++;
+	l->guest = guest;
+	guest->listener = l;
+	r->guests->listener_cnt++;
 	stats = sl_stats_json(a->g, a->window);
 	text = json_dumps(stats, JSON_COMPACT);
 	json_decref(stats);

@@ -142,23 +142,34 @@ TEST(who_is_silent_keeps_nobody_out)
 	finish(&r);
 }
 
-/* What is ready to be sent and never read takes the readers' places, not those of others. */
-TEST(who_does_not_read_keeps_no_probe_out)
+/*
+ * More than there are places of its kind: what is ready to be sent and never read, a page of events,
+ * a probe whose body does not come.
+ */
+TEST_EACH(who_has_come_in_and_stays_keeps_nobody_out, 4)
 {
-	enum { DEAF = 100 };
-	static const char request[] = "GET /events HTTP/1.1\r\n" HOST "\r\n";
+	enum { STAYS = 100 };
+	static const char *const requests[] = {
+		"GET /events HTTP/1.1\r\n" HOST "\r\n",
+		"GET /metrics HTTP/1.1\r\n" HOST "Content-Length: 5\r\n\r\n",
+		"GET /livez HTTP/1.1\r\n" HOST "Content-Length: 5\r\n\r\n",
+		"GET /events HTTP/1.1\r\n\r\n",
+	};
 	struct runner r = {0};
-	int fds[DEAF];
+	int fds[STAYS];
 
 	start(&r);
-	for (int i = 0; i < DEAF; i++) {
-		fds[i] = dial();
-		ck_assert_int_gt(write(fds[i], request, strlen(request)), 0);
+	for (int i = 0; i < STAYS; i++) {
+		fds[i] = _i == 3 ? dial_unix() : dial();
+		ck_assert_int_gt(write(fds[i], requests[_i], strlen(requests[_i])), 0);
 	}
 	for (int i = 0; i < 10; i++)
 		expect("GET /livez", HOST, "200", "ok");
+	expect("GET /metrics", HOST, "200", "sluice_up");
+	ck_assert_ptr_nonnull(
+		strstr(ask_until("GET /events HTTP/1.1\r\n" HOST "\r\n", "}\n\n"), "data: {"));
 	expect_local("POST /set?pool=score&size=4", "200", "\"size\":4");
-	for (int i = 0; i < DEAF; i++)
+	for (int i = 0; i < STAYS; i++)
 		close(fds[i]);
 	kill(getpid(), SIGTERM);
 	finish(&r);
