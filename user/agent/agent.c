@@ -69,6 +69,7 @@ struct agent *sl_agent_open(struct sl_err *err)
 	(void)sl_rand_bytes(&seed, sizeof(seed));
 	sl_prng_seed(&a->prng, seed ^ a->now_ns);
 	sl_mem_init(&a->bodies, AGENT_BODIES_MEM);
+	sl_list_init(&a->unread);
 	sl_wheel_init(&a->wheel, a->now_ns, TICK_NS);
 	a->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (a->epoll_fd >= 0 &&

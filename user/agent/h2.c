@@ -7,7 +7,9 @@
  *   start -> submit ......... out -> the server's socket, at the end of a turn
  *   readable -> nghttp2 -> on_header, on_data: h2_stream -> settle -> parts of the reply
  *
- * What a stream has not been able to pass on fills its window (AGENT_RX_LEN), and the server stops.
+ * What a stream has not been able to pass on fills its window (AGENT_RX_LEN), and the server stops. All
+ * of that is in the agent's budget for bodies; when little is left of it, the clients that have not read
+ * for longest lose theirs.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -46,6 +48,8 @@ void agent_h2_stream_free(struct h2_stream *s)
 		s->call->stream = NULL;
 	sl_list_del(&s->link);
 	sl_list_del(&s->touched);
+	sl_list_del(&s->unread);
+	agent_h2_rx_free(s);
 	h->stream_cnt--;
 	h->freed++;
 	free(s);
@@ -279,6 +283,7 @@ static void h2_start(struct agent_conn *c, struct agent_call *call)
 		return;
 	}
 	memset(s, 0, offsetof(struct h2_stream, why));
+	sl_list_init(&s->unread);
 	s->why[0] = 0;
 	s->h = h;
 	s->call = call;
@@ -306,6 +311,7 @@ static void h2_readable(struct agent_conn *c)
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
+	agent_h2_relieve(c->server->a);
 	rc = n > 0 ? nghttp2_session_mem_recv(h->session, buf, (size_t)n) : 0;
 	while ((s = sl_list_first(&h->touched, struct h2_stream, touched)))
 		agent_h2_settle(s);
@@ -385,6 +391,7 @@ static void h2_resume(struct agent_conn *c, struct agent_call *call)
 	struct h2_stream *s = call->stream;
 
 	s->blocked = false;
+	sl_list_del(&s->unread);
 	agent_h2_settle(s);
 	agent_conn_write_soon(c);
 }

@@ -13,7 +13,7 @@
 #include "front/grpc/grpc.h"
 
 enum {
-	AGENT_RX_LEN = 64 << 10, /* window of a stream */
+	AGENT_RX_LEN = (64 << 10) - sizeof(struct sl_mem_block), /* window of a stream: a block */
 	AGENT_OUT_LEN = 64 << 10,
 };
 
@@ -29,6 +29,7 @@ struct h2 {
 
 struct h2_stream {
 	struct sl_list link, touched; /* of the connection's */
+	struct sl_list unread;        /* of the agent's, while `blocked` */
 	struct h2 *h;
 	struct agent_call *call;
 	int32_t id;
@@ -39,6 +40,7 @@ struct h2_stream {
 	bool whole;      /* and nothing is missing */
 	bool blocked;    /* the gateway has no room */
 	bool many;       /* fields than can be taken */
+	bool starved;    /* no memory was left for what came */
 	bool to_head;
 	bool go_on; /* the server wants the body */
 	/* the request */
@@ -47,12 +49,13 @@ struct h2_stream {
 	/* the reply */
 	uint64_t length; /* content-length; SL_LEN_UNKNOWN */
 	struct agent_fields headers, trailers;
-	uint32_t message_left;  /* of one of gRPC that is passed on in pieces */
+	uint32_t message_left; /* of one of gRPC that is passed on in pieces */
+	uint8_t *rx; /* what has come of the body, in the agent's `bodies`; NULL: nothing */
 	uint32_t rx_at, rx_len; /* what is in rx; from there on it is of use */
+	uint32_t rx_cap;
 	uint32_t text_len;
 	char why[1024]; /* grpc-message */
 	char text[AGENT_HEAD_MAX];
-	uint8_t rx[AGENT_RX_LEN];
 };
 
 /* It goes; its call, if it still has one, is the caller's. */
@@ -62,5 +65,9 @@ void agent_h2_stream_free(struct h2_stream *s);
 void agent_h2_callbacks(nghttp2_session_callbacks *cb);
 /* Passes on what has come of a reply; the stream may be gone afterwards. */
 void agent_h2_settle(struct h2_stream *s);
+/* While memory is short: those go whose clients have not read for longest. */
+void agent_h2_relieve(struct agent *a);
+/* What has come of the body is of no more use. */
+void agent_h2_rx_free(struct h2_stream *s);
 
 #endif

@@ -10,6 +10,9 @@
 #include "base/num.h"
 #include "sluice/rpc_wire.h"
 
+/* Of the budget, what is left to those who read. */
+enum { RESERVE = 16, RX_LEAST = 1024 - sizeof(struct sl_mem_block) };
+
 static void touch(struct h2_stream *s)
 {
 	sl_list_del(&s->touched);
@@ -156,7 +159,46 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 	return 0;
 }
 
-/* The window is as large as rx: what is in there and of use leaves room for this. */
+static struct sl_mem *memory_of(const struct h2_stream *s)
+{
+	return &s->h->c.server->a->bodies;
+}
+
+void agent_h2_rx_free(struct h2_stream *s)
+{
+	sl_mem_free(memory_of(s), s->rx);
+	s->rx = NULL;
+	s->rx_at = s->rx_len = s->rx_cap = 0;
+}
+
+/* Room in rx for so much more, of which all is within the window. False: no memory. */
+static bool make_room(struct h2_stream *s, size_t len)
+{
+	uint32_t have = s->rx_len - s->rx_at;
+	size_t cap = s->rx_cap ? s->rx_cap : RX_LEAST;
+	uint8_t *rx = s->rx;
+
+	if (len <= s->rx_cap - s->rx_len)
+		return true;
+	while (cap < have + len)
+		cap = 2 * cap + sizeof(struct sl_mem_block);
+	if (cap > s->rx_cap) {
+		rx = sl_mem_alloc(memory_of(s), cap);
+		if (!rx)
+			return false;
+	}
+	if (have)
+		memmove(rx, s->rx + s->rx_at, have);
+	if (rx != s->rx)
+		agent_h2_rx_free(s);
+	s->rx = rx;
+	s->rx_cap = (uint32_t)cap;
+	s->rx_len = have;
+	s->rx_at = 0;
+	return true;
+}
+
+/* The window is as large as rx may become: what is in there and of use leaves room for this. */
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes,
 		   size_t len, void *arg)
 {
@@ -164,18 +206,16 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 
 	(void)flags, (void)arg;
 	nghttp2_session_consume_connection(session, len);
-	if (!s)
+	if (!s || s->starved || !len)
 		return 0;
-	if (s->rx_at && len > AGENT_RX_LEN - s->rx_len) {
-		s->rx_len -= s->rx_at;
-		memmove(s->rx, s->rx + s->rx_at, s->rx_len);
-		s->rx_at = 0;
-	}
-	if (len > AGENT_RX_LEN - s->rx_len)
+	if (len > AGENT_RX_LEN - (s->rx_len - s->rx_at))
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
+	touch(s);
+	s->starved = !make_room(s, len);
+	if (s->starved)
+		return 0;
 	memcpy(s->rx + s->rx_len, bytes, len);
 	s->rx_len += (uint32_t)len;
-	touch(s);
 	return 0;
 }
 
@@ -225,7 +265,7 @@ static void consume(struct h2_stream *s, size_t n)
 {
 	s->rx_at += (uint32_t)n;
 	if (s->rx_at == s->rx_len)
-		s->rx_at = s->rx_len = 0;
+		agent_h2_rx_free(s);
 	if (!s->ended && n) {
 		nghttp2_session_consume_stream(s->h->session, s->id, n);
 		agent_conn_write_soon(&s->h->c);
@@ -268,6 +308,7 @@ static bool reply(struct h2_stream *s, struct sl_reply_args *a)
 	call->over = !a->more;
 	if (!agent_call_reply(call, a)) {
 		s->blocked = true;
+		sl_list_add_tail(&h->c.server->a->unread, &s->unread);
 		return false;
 	}
 	if (h->freed != before) /* nobody waits for it */
@@ -385,9 +426,22 @@ static void settle_grpc(struct h2_stream *s)
 		(void)reply(s, &a);
 }
 
+void agent_h2_relieve(struct agent *a)
+{
+	struct h2_stream *s;
+
+	while (a->bodies.used > a->bodies.limit - a->bodies.limit / RESERVE &&
+	       (s = sl_list_first(&a->unread, struct h2_stream, unread)))
+		end_with(s, SL_RPC_LOST, "its client does not read, and memory is short");
+}
+
 void agent_h2_settle(struct h2_stream *s)
 {
 	sl_list_del(&s->touched);
+	if (s->starved) {
+		end_with(s, SL_RPC_LOST, "no memory is left for it");
+		return;
+	}
 	if (s->blocked)
 		return;
 	if (s->go_on && !agent_call_go_on(s->call))

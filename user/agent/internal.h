@@ -32,7 +32,7 @@ enum {
 	AGENT_CONNS_MAX = 16384, /* to one server */
 	AGENT_TRIES_MAX = 3,
 };
-#define AGENT_BODIES_MEM ((size_t)1 << 30) /* of what comes in parts */
+#define AGENT_BODIES_MEM ((size_t)1 << 30) /* of what comes in parts, and of replies by HTTP/2 */
 
 /* What the loop waits for; first in what has a descriptor. */
 struct agent_watch {
@@ -52,6 +52,8 @@ struct agent {
 	struct sl_wheel wheel;
 	struct sl_pool calls;
 	struct sl_mem bodies;
+	struct sl_list
+		unread; /* streams of HTTP/2 for which the gateway has no room, oldest first */
 	struct sl_list servers, watches;
 	struct sl_list dead;  /* connections to be freed */
 	struct sl_list dirty; /* those that have something to write at the end of the turn */

@@ -231,6 +231,90 @@ TEST(a_client_that_does_not_read_stops_its_server)
 	bed_request_free(r);
 }
 
+/* What waits for a client is in the agent's budget for bodies, and goes out of it with the bytes. */
+TEST(what_waits_of_a_reply_is_counted)
+{
+	enum { LEN = 60000 };
+	struct bed_request *r = ask(false);
+	size_t sent = 0;
+
+	ck_assert_uint_eq(bed.agent->bodies.used, 0);
+	r->full = true;
+	head(1);
+	ck_assert_uint_eq(say_message(1, LEN, 0, &sent), LEN);
+	bed_turns(4);
+	ck_assert(r->blocked);
+	ck_assert_uint_ge(bed.agent->bodies.used, LEN);
+	ck_assert_uint_le(bed.agent->bodies.used, 2 * LEN);
+	bed_room(r);
+	bed_turns(4);
+	ck_assert_uint_eq(bed.agent->bodies.used, 0);
+	tail(1);
+	bed_until(r->ends);
+	check_heard(r, LEN);
+	bed_request_free(r);
+}
+
+/* Whose client has not read for longest goes first; others are served, with long replies too. */
+TEST(who_does_not_read_gives_way_when_memory_is_short)
+{
+	enum { DEAF = 40, LEN = 60000, LIMIT = 2 << 20 };
+	struct bed_request *r[DEAF], *good;
+	size_t sent;
+
+	bed.agent->bodies.limit = LIMIT;
+	for (uint32_t i = 0; i < DEAF; i++) {
+		r[i] = ask(false);
+		r[i]->full = true;
+		sent = 0;
+		head(2 * i + 1);
+		say_message(2 * i + 1, LEN, 0, &sent);
+		bed_turns(2);
+		ck_assert_uint_le(bed.agent->bodies.used, LIMIT);
+	}
+	ck_assert_int_eq(r[0]->error, SL_RPC_LOST);
+	ck_assert_int_eq(r[DEAF - 1]->ends, 0);
+	good = ask(false);
+	sent = 0;
+	head(2 * DEAF + 1);
+	ck_assert_uint_eq(say_message(2 * DEAF + 1, LEN, 0, &sent), LEN);
+	tail(2 * DEAF + 1);
+	bed_until(good->ends);
+	ck_assert_int_eq(good->error, SL_RPC_OK);
+	check_heard(good, LEN);
+	bed_request_free(good);
+	for (uint32_t i = 0; i < DEAF; i++) {
+		tail(2 * i + 1);
+		bed_room(r[i]);
+		bed_until(r[i]->ends);
+		ck_assert(r[i]->error == SL_RPC_OK || r[i]->error == SL_RPC_LOST);
+		bed_request_free(r[i]);
+	}
+}
+
+/* Nobody is there who could give way: the reply that finds no memory ends, and no other. */
+TEST(a_reply_without_memory_ends_alone)
+{
+	struct bed_request *r = ask(false), *other = ask(false);
+	uint8_t bytes[8000] = "\0\0\0\x1f\x3b";
+	uint64_t sum;
+
+	bed.agent->bodies.limit = 4096;
+	head(1);
+	head(3);
+	frame(DATA, 0, 1, bytes, sizeof(bytes) - 1000);
+	bed_until(r->ends);
+	ck_assert_int_eq(r->error, SL_RPC_LOST);
+	frame(DATA, 0, 3, "\0\0\0\0\1x", 6);
+	tail(3);
+	bed_until(other->ends);
+	ck_assert_int_eq(other->error, SL_RPC_OK);
+	ck_assert_uint_eq(said(RST_STREAM, 1, &sum), 1);
+	ck_assert_uint_eq(bed.agent->bodies.used, 0);
+	bed_request_free(r);
+	bed_request_free(other);
+}
+
 static const struct {
 	const char *bytes;
 	size_t len;

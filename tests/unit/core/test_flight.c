@@ -8,6 +8,7 @@
 
 enum { MANY = 1 << 14, FEW = 16, ROUNDS = 2000, TRIES = 7, MEMBERS = 2 };
 
+static struct sl_net net; /* without frames */
 static struct sl_core core;
 static struct sl_member members[MEMBERS];
 static uint64_t batches[MEMBERS];
@@ -24,6 +25,7 @@ static void begin(unsigned m)
 static void set_up(void)
 {
 	memset(&core, 0, sizeof(core));
+	core.net = &net;
 	memset(batches, 0, sizeof(batches));
 	ck_assert_int_eq(sl_flights_init(&core, MEMBERS * MANY), 0);
 }
