@@ -581,11 +581,9 @@ bool sl_link_arm(struct sl_link *l)
 			  (!sl_list_empty(&o->waiting) && l->out.counted);
 
 	/* Nothing of ours will complete; that of others, which we wait for, soon does. */
-	/* A move is soon over; but a backend may have to wait for its beginning. */
-	if (l->error || (l->move && (l->move != SL_MOVE_OFFERED || !l->met || l->move_due)))
+	if (l->error || (l->cut && l->q.cnt) || (waits && !l->out.posted))
 		return false;
-	return !(l->cut && l->q.cnt) && !(waits && !l->out.posted) &&
-	       l->t->ops->arm(l->t, wants_room);
+	return l->move ? sl_migrate_arm(l, wants_room) : l->t->ops->arm(l->t, wants_room);
 }
 
 struct sl_send *sl_link_unsent(struct sl_link *l)

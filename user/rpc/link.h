@@ -126,6 +126,17 @@ int sl_link_poll(struct sl_link *l, uint64_t now_ns);
 void sl_link_flush(struct sl_link *l, uint64_t now_ns);
 /* Event mode; false: there is something to do. */
 bool sl_link_arm(struct sl_link *l);
+static inline void sl_link_disarm(struct sl_link *l)
+{
+	l->t->ops->disarm(l->t);
+	if (l->second)
+		l->second->ops->disarm(l->second);
+}
+/* When it is to be polled at the latest, whatever comes. */
+static inline uint64_t sl_link_next_ns(const struct sl_link *l)
+{
+	return l->move ? l->move_until_ns : UINT64_MAX;
+}
 /* One of its descriptors has an event, or it is time to ask the kernel. */
 void sl_link_check(struct sl_link *l);
 

@@ -158,6 +158,12 @@ static bool is_late(const struct sl_link *l)
 	return l->now_ns >= l->move_until_ns;
 }
 
+/* A gateway that has left needs nothing more of it. */
+static bool may_close(const struct sl_link *l)
+{
+	return l->move == SL_MOVE_LEFT && leads(l) && sl_list_empty(&l->left_in_flight);
+}
+
 int sl_migrate_look(struct sl_link *l)
 {
 	int rc = 0;
@@ -176,10 +182,34 @@ int sl_migrate_look(struct sl_link *l)
 		rc = expect_credit(l->second);
 		if (rc == -EPROTO)
 			return rc;
-		if (rc || is_late(l) || (leads(l) && sl_list_empty(&l->left_in_flight)))
+		if (rc || is_late(l) || may_close(l))
 			leave(l, true);
 		return 0;
 	default: break;
 	}
 	return !rc && is_late(l) ? -ETIMEDOUT : rc;
+}
+
+/* A gateway that is half way takes nothing that comes by it. */
+static bool arm_first(struct sl_link *l, bool wants_room)
+{
+	bool is_deaf = l->move == SL_MOVE_HALF && !l->move_due;
+
+	if (is_deaf && !wants_room && sl_list_empty(&l->in_flight))
+		return true;
+	return l->t->ops->arm(l->t, wants_room);
+}
+
+/* The other end may take its time for each step of a move, or never make it. */
+static bool arm_second(struct sl_link *l)
+{
+	/* Once both have met there, nothing comes by it before the first MIGRATE. */
+	if (l->move == SL_MOVE_OFFERED && l->met)
+		return true;
+	return l->second->ops->arm(l->second, !sl_list_empty(&l->left_in_flight));
+}
+
+bool sl_migrate_arm(struct sl_link *l, bool wants_room)
+{
+	return !may_close(l) && arm_first(l, wants_room || l->move_due) && arm_second(l);
 }

@@ -35,6 +35,9 @@ static inline bool sl_migrate_awaits_ends(const struct sl_link *l)
 /* It was: what goes out now goes by the other one. */
 void sl_migrate_sent(struct sl_link *l);
 
+/* As sl_link_arm(), of a link that is on the move. */
+bool sl_migrate_arm(struct sl_link *l, bool wants_room);
+
 /* By which messages come. */
 static inline struct sl_transport *sl_migrate_incoming(const struct sl_link *l)
 {

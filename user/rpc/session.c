@@ -317,6 +317,8 @@ uint64_t sl_rpc_next_ns(const struct sl_rpc *r)
 		/* Draining channels and broken ones end in a tick. */
 		if ((ch->state == SL_RPC_DRAINING || ch->link.error) && r->check_ns < next_ns)
 			next_ns = r->check_ns;
+		if (sl_link_next_ns(&ch->link) < next_ns)
+			next_ns = sl_link_next_ns(&ch->link);
 	}
 	return next_ns;
 }
@@ -353,7 +355,7 @@ void sl_rpc_disarm(struct sl_rpc *r, bool rang)
 	r->armed = false;
 	for_each_awake(r, at, next, ch)
 	{
-		ch->link.t->ops->disarm(ch->link.t);
+		sl_link_disarm(&ch->link);
 	}
 	if (rang)
 		(void)take_events(r);

@@ -81,7 +81,7 @@ static inline void sl_channel_wake(struct sl_rpc_channel *ch)
 		return;
 	sl_list_add_tail(&r->awake, &ch->awake);
 	if (!r->armed)
-		ch->link.t->ops->disarm(ch->link.t);
+		sl_link_disarm(&ch->link);
 }
 
 /* channel.c */

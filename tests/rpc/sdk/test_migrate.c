@@ -3,6 +3,7 @@
  * A link goes on by another transport, from each to each: whatever is under way arrives once, and in
  * order. Who does not keep to that talk loses the link, and nothing else.
  */
+#include <poll.h>
 #include "rpc/session.h"
 #include "load.h"
 #include "suite.h"
@@ -250,7 +251,11 @@ static void stop_half_way(struct side *s, struct backend_proc p)
 		move_on(s);
 		gw_until(&s->g, s->g.ch->link.move == SL_MOVE_HALF);
 		backend_pause(p);
-		gw_turn(&s->g);
+		/* What it had said before that may still be on its way. */
+		for (unsigned i = 0; i < 20; i++) {
+			usleep(1000);
+			gw_turn(&s->g);
+		}
 		if (s->g.ch->link.move == SL_MOVE_HALF)
 			return;
 		kill(p.pid, SIGCONT);
@@ -282,10 +287,72 @@ TEST_EACH(requests_fail_once_if_the_backend_dies_half_way, PAIRS)
 	gw_close(&s.g);
 }
 
-/* It is not waited for for ever. */
-TEST(a_backend_that_does_not_follow_loses_the_link)
+/* As a worker turns that has nothing else to do: it sleeps until something is due or has come. */
+static void sleepy_turn(struct gateway *g)
 {
-	const struct pair *pair = pair_of(0);
+	struct pollfd fd = {.fd = sl_rpc_fd(g->r), .events = POLLIN};
+	uint64_t now = sl_now_ns(), next;
+
+	sl_rpc_flush(g->r, now);
+	if (sl_rpc_arm(g->r)) {
+		next = sl_rpc_next_ns(g->r);
+		if (next > now + harness_timeout_s() * SL_NS_PER_SEC)
+			next = now + harness_timeout_s() * SL_NS_PER_SEC;
+		(void)poll(&fd, 1, next > now ? (int)((next - now) / SL_NS_PER_MS) + 1 : 0);
+		sl_rpc_disarm(g->r);
+	}
+	(void)sl_rpc_poll(g->r, sl_now_ns());
+}
+
+/* How often it turns until the move is over. */
+static unsigned sleep_through_move(struct side *s)
+{
+	unsigned turns = 0;
+
+	for (; s->g.ch->state == SL_RPC_UP && s->g.ch->link.move; turns++)
+		sleepy_turn(&s->g);
+	return turns;
+}
+
+/* No step of a move waits for anything but what makes it possible. */
+TEST_EACH(who_sleeps_is_woken_for_each_step, PAIRS)
+{
+	enum { SLEEPY_MOVES = 20, TURNS = 60 };
+	const struct pair *pair = pair_of(_i);
+	struct sl_rpc_config cfg = load_config(false);
+	struct backend_proc p = backend_start(
+		&(struct sl_backend_options){.listen = pair->listen, .handle = load_echo});
+	uint64_t began_ns = sl_now_ns();
+	unsigned turns = 0;
+	struct side s;
+
+	cfg.ping_interval_ns = 1000 * SL_NS_PER_SEC; /* it wakes nobody */
+	side_open(&s, pair, &cfg);
+	expect_one_answer(&s);
+	for (unsigned i = 0; i < SLEEPY_MOVES; i++) {
+		struct call c;
+
+		move_on(&s);
+		call_init(&c, 8);
+		ck_assert_int_eq(gw_send(&s.g, &c, sl_span_of(NULL, 0), sl_span_str("hello"), 0,
+					 SL_CLASS_NORMAL),
+				 0);
+		for (; moved_cnt != s.offered || !c.done; turns++)
+			sleepy_turn(&s.g);
+		ck_assert_uint_eq(s.g.downs, 0);
+	}
+	ck_assert_uint_le(turns, SLEEPY_MOVES * TURNS);
+	/* One that is not woken sleeps until the move is late. */
+	ck_assert_uint_le(sl_now_ns() - began_ns, 4 * SL_NS_PER_SEC);
+	gw_until(&s.g, s.g.batches_done == s.g.sent);
+	gw_close(&s.g);
+	backend_term(p);
+}
+
+/* It is not waited for for ever, nor awake. */
+TEST_EACH(a_backend_that_does_not_follow_loses_the_link, endpoint_cnt())
+{
+	const struct pair *pair = pair_of(_i * (int)endpoint_cnt() + _i);
 	struct sl_rpc_config cfg = load_config(false);
 	struct backend_proc p = backend_start(
 		&(struct sl_backend_options){.listen = pair->listen, .handle = load_echo});
@@ -295,15 +362,16 @@ TEST(a_backend_that_does_not_follow_loses_the_link)
 	side_open(&s, pair, &cfg);
 	expect_one_answer(&s);
 	stop_half_way(&s, p);
+	ck_assert_uint_le(sleep_through_move(&s), 50);
 	gw_until(&s.g, s.g.downs == 1);
 	gw_close(&s.g);
 	backend_kill(p);
 }
 
 /* One that does not even meet the gateway keeps it. */
-TEST(a_backend_that_does_not_answer_by_the_other_way_keeps_the_link)
+TEST_EACH(a_backend_that_does_not_answer_by_the_other_way_keeps_the_link, endpoint_cnt())
 {
-	const struct pair *pair = pair_of(0);
+	const struct pair *pair = pair_of(_i * (int)endpoint_cnt() + _i);
 	struct sl_rpc_config cfg = load_config(false);
 	struct backend_proc p = backend_start(
 		&(struct sl_backend_options){.listen = pair->listen, .handle = load_echo});
@@ -316,7 +384,7 @@ TEST(a_backend_that_does_not_answer_by_the_other_way_keeps_the_link)
 	t = dial(pair->text[0], s.link, true, &cfg);
 	backend_pause(p);
 	ck_assert_int_eq(sl_rpc_adopt(s.g.ch, t, sl_now_ns()), 0);
-	gw_until(&s.g, s.g.ch->link.move == SL_MOVE_NONE);
+	ck_assert_uint_le(sleep_through_move(&s), 50);
 	kill(p.pid, SIGCONT);
 	expect_one_answer(&s);
 	ck_assert_uint_eq(s.g.downs, 0);

@@ -163,7 +163,7 @@ void sl_be_disarm(struct sl_backend *b)
 		struct channel *ch = sl_container_of(at, struct channel, node);
 
 		if (ch->up)
-			ch->link.t->ops->disarm(ch->link.t);
+			sl_link_disarm(&ch->link);
 	}
 }
 
