@@ -56,14 +56,24 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	return 0;
 }
 
+/* As far as the socket takes it: many short records fill it. */
+static void push(void)
+{
+	sk_stream_event(&writer);
+	sk_stream_push(&writer);
+}
+
 /* As if it had just been made; what an earlier input left on the way is read off. */
 static void begin(void)
 {
 	uint8_t rest[4096];
 
-	do
-		sk_stream_event(&reader->s);
-	while (sk_stream_read(&reader->s, rest, sizeof(rest)) > 0);
+	do {
+		push();
+		do
+			sk_stream_event(&reader->s);
+		while (sk_stream_read(&reader->s, rest, sizeof(rest)) > 0);
+	} while (sk_buf_len(&writer.out));
 	sl_credits_init(&reader->base.credits, SLOTS, SLOTS, SK_OUT);
 	reader->rx_head = reader->rx_tail = reader->rx_next = reader->lent = 0;
 	reader->error = 0;
@@ -176,19 +186,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 		size_t n = len - all_len < step ? len - all_len : step;
 
 		SL_CHECK(sk_stream_write(&writer, bytes + all_len, (uint32_t)n) == 0);
-		sk_stream_event(&writer);
-		sk_stream_push(&writer);
+		push();
 		all_len += n;
 		(void)reader->base.ops->check(&reader->base);
 		take_all(max, keep);
 	}
 	take_all(0, 0);
-	/* Now there is room for what waited for what was kept. */
+	/* Now there is room for what waited for what was kept, and for records without end. */
 	do {
 		before = at;
+		push();
 		(void)reader->base.ops->check(&reader->base);
 		take_all(max, 0);
-	} while (at != before);
+	} while (at != before || (!reader->error && (!reader->dry || sk_buf_len(&writer.out))));
 	/* Everything whole came out. */
 	for (struct sl_rpc_header h;;) {
 		const uint8_t *body;

@@ -4,6 +4,8 @@
 #   FUZZ_SECONDS  per target (default 600)     FUZZ_JOBS  targets at a time (default 2)
 #   FUZZ_REPLAY=1 only gives each target its corpus, once: the same inputs each time
 #   FUZZ_MERGE=1  afterwards minimises what was found into tests/fuzz/corpus (to be committed)
+#   FUZZ_TOTAL=N  goes on for so many seconds, with those that have run least on the code as it stands
+#   FUZZ_SHOW=1   only says for how long each has, by ledger.sh, whose file is to be committed too
 # A target states its longest input in a line "/* fuzz: max_len=N */" (default 4096), words of its
 # language in "/* fuzz: dict=FILE */" (a file of libFuzzer's, beside the target), what else its
 # compilation needs in a line "// FUZZ_LDFLAGS: ..." (globs are expanded). Inputs that
@@ -17,7 +19,7 @@ export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:allocator_may_return_null=1}
 sanitize='-fsanitize=address,undefined -fno-sanitize-recover=undefined'
 
 run_one() {
-	local name=$1 log=$out/$1.log max_len dict status stat how
+	local name=$1 log=$out/$1.log max_len dict status stat how TIMEFORMAT='%U %S'
 	if [ ! -x "$out/$name" ]; then
 		echo "FAIL $name: does not build"
 		tail -n 20 "$log" | sed 's/^/     | /'
@@ -28,10 +30,12 @@ run_one() {
 	mkdir -p "$out/corpus/$name" "$out/artifacts/$name" "tests/fuzz/corpus/$name"
 	how=(-max_total_time="$SECONDS_EACH" -use_value_profile=1 "$out/corpus/$name")
 	[ "${FUZZ_REPLAY:-}" != 1 ] || how=(-runs=0)
-	timeout -k 10 $((SECONDS_EACH + 120)) "$out/$name" "${how[@]}" "tests/fuzz/corpus/$name" \
+	{ time timeout -k 10 $((SECONDS_EACH + 120)) "$out/$name" "${how[@]}" "tests/fuzz/corpus/$name" \
 		-max_len="${max_len:-4096}" ${dict:+"$dict"} -timeout=10 -rss_limit_mb=2048 \
-		-print_final_stats=1 -artifact_prefix="$out/artifacts/$name/" >"$log" 2>&1
+		-print_final_stats=1 -artifact_prefix="$out/artifacts/$name/" >"$log" 2>&1; } 2>"$out/$name.time"
 	status=$?
+	[ "${FUZZ_REPLAY:-}" = 1 ] ||
+		tests/fuzz/ledger.sh add "$name" "$(awk 'END { print $1 + $2 }' "$out/$name.time")"
 	stat=$(awk '/^stat::number_of_executed_units/ { n = $2 }
 		/ cov: / { for (i = 1; i < NF; i++) if ($i == "cov:") c = $(i + 1); else if ($i == "corp:") k = $(i + 1) }
 		END { printf "%d inputs, %d edges, corpus %s", n, c, k }' "$log")
@@ -55,7 +59,7 @@ build_one() {
 	local name=$1 extra have=() l
 	for l in $2; do [ -e "$l" ] && have+=("$l"); done
 	rm -f "$out/$name.status"
-	[ ! -x "$out/$name" ] ||
+	[ ! -x "$out/$name" ] || [ ! -s "$out/$name.digest" ] ||
 		[ -n "$(find tests/fuzz tests/support user include "${have[@]}" "$0" -type f -newer "$out/$name" \
 			-not -path '*/corpus/*' -print -quit)" ] || return 0
 	rm -f "$out/$name"
@@ -64,7 +68,8 @@ build_one() {
 	clang -std=gnu17 -O1 -g -D_GNU_SOURCE -DSL_DEBUG -DSL_FUZZ -fno-strict-aliasing -pthread \
 		-fsanitize=fuzzer $sanitize -Iinclude -Iuser -I"$out/gen" "tests/fuzz/$name.c" $extra -o "$out/$name" \
 		-Wl,--as-needed -Wl,--start-group "${have[@]}" -Wl,--end-group -lconfuse -lxdp -lbpf -lelf -lz \
-		-lnghttp2 -lrdmacm -libverbs -lssl -lcrypto -lIPSec_MB -ljansson -lm >"$out/$name.log" 2>&1
+		-lnghttp2 -lrdmacm -libverbs -lssl -lcrypto -lIPSec_MB -ljansson -lm -Wl,-Map="$out/$name.map" \
+		>"$out/$name.log" 2>&1 && tests/fuzz/ledger.sh note "$name"
 	return 0 # the run says what did not build
 }
 if [ "${1:-}" = --build ]; then
@@ -95,7 +100,21 @@ make --no-print-directory -k -j "${FUZZ_JOBS:-2}" CC=clang BUILD="$out" \
 	CFLAGS="-O1 -g -DSL_DEBUG -DSL_FUZZ -fsanitize=fuzzer-no-link $sanitize" "${libs[@]}" \
 	>"$out/build.log" 2>&1 || grep -E 'error|Error' "$out/build.log" | head -n 10
 printf '%s\0' "${targets[@]}" | xargs -0 -n 1 -P "${FUZZ_JOBS:-2}" "$0" --build "${libs[*]}"
-printf '%s\0' "${targets[@]}" | xargs -0 -n 1 -P "${FUZZ_JOBS:-2}" "$0" --one
+if [ "${FUZZ_SHOW:-}" = 1 ]; then
+	exec tests/fuzz/ledger.sh show "${targets[@]}"
+elif [ -n "${FUZZ_TOTAL:-}" ]; then
+	all=("${targets[@]}")
+	end=$((SECONDS + FUZZ_TOTAL))
+	targets=()
+	while [ $SECONDS -lt $end ]; do
+		mapfile -t next < <(tests/fuzz/ledger.sh show "${all[@]}" | awk '{ print $3 }' | head -n "${FUZZ_JOBS:-2}")
+		targets+=("${next[@]}")
+		printf '%s\0' "${next[@]}" | xargs -0 -n 1 -P "${FUZZ_JOBS:-2}" "$0" --one
+	done
+else
+	printf '%s\0' "${targets[@]}" | xargs -0 -n 1 -P "${FUZZ_JOBS:-2}" "$0" --one
+fi
+[ "${FUZZ_REPLAY:-}" = 1 ] || tests/fuzz/ledger.sh show "${all[@]:-${targets[@]}}"
 failed=0
 for t in "${targets[@]}"; do
 	[ "$(cat "$out/$t.status" 2>/dev/null)" = 0 ] || failed=$((failed + 1))
