@@ -36,6 +36,7 @@ static void clean_queue(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, str
 				sl_tcp_rack_update(c, f, seg->has_ts ? seg->ts_ecr : 0);
 		}
 		sl_tcp_txq_pop(c);
+		a->whole = true;
 	}
 	if (f && frame_link(f) != c->txq_send && sl_seq_lt(f->seq, seg->ack))
 		sl_tcp_txq_trim_head(c, seg->ack);
@@ -83,19 +84,29 @@ void sl_tcp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, bool window
 	bool duplicate = seg->ack == c->snd_una && seg->len == 0 && !window_changed &&
 			 !(seg->flags & (SL_TCP_SYN | SL_TCP_FIN)) && c->snd_una != c->snd_nxt;
 	bool recovering = c->recovery == SL_RECOVERY_FAST;
-	bool sacks = !seg->plain && seg->opts.sack_cnt && (c->flags & SL_TCPF_SACK);
+	bool walks, sacks = !seg->plain && seg->opts.sack_cnt && (c->flags & SL_TCPF_SACK);
 
 	if (a.acked) {
 		clean_queue(c, seg, &a);
 		c->progress_at = now_tick(t);
+	}
+	walks = (c->flags & SL_TCPF_SACK) &&
+		(sacks || duplicate || c->recovery != SL_RECOVERY_OPEN);
+	if (walks && !a.whole && !sl_tcp_may_walk(c)) {
+		t->stats.acks_not_walked++;
+		if (window_changed)
+			sl_tcp_dirty(c);
+		return;
 	}
 	if (sacks)
 		sl_tcp_sack_mark(c, seg, &a);
 	update_rtt(c, seg, &a);
 	if (c->flags & SL_TCPF_TLP_OUT)
 		sl_tcp_tlp_ack(c, seg, &a);
-	if (c->recovery != SL_RECOVERY_OPEN || sacks || duplicate || c->dupacks)
+	if (c->recovery != SL_RECOVERY_OPEN || sacks || duplicate || has_dupacks(c))
 		sl_tcp_recover(c, seg, &a, duplicate);
+	if (walks)
+		sl_tcp_walked(c, &a);
 	recovering |= c->recovery == SL_RECOVERY_FAST;
 	if (a.acked && !recovering && (c->flags & SL_TCPF_CWND_LIMITED))
 		t->cc->acked(c, a.acked, a.rtt_us);

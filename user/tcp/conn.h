@@ -171,7 +171,10 @@ struct sl_tcp_conn {
 	uint32_t fack;       /* end of the highest segment that is known to have arrived */
 	uint16_t
 		challenged_at; /* when the last challenge ACK was asked for: sl_tcp_may_challenge */
-	uint8_t dupacks;
+	union {
+		uint8_t dupacks; /* without SACK */
+		uint8_t in_vain; /* with: sl_tcp_may_walk */
+	};
 	uint8_t probes;
 	uint8_t reo_mult; /* RACK.reo_wnd_mult */
 	uint8_t reo_persist;

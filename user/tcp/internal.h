@@ -74,6 +74,7 @@ struct sl_tcp_acked {
 	uint32_t rtt_us;   /* 0: no sample; of the most recently sent segment that arrived */
 	uint32_t first_us; /* 0: no sample; of the oldest, so delays of the receiver are in it */
 	uint32_t prior_flight;
+	bool whole; /* a frame or more has left the send queue */
 	bool dsack;
 	bool retx_acked; /* a repeated segment was acknowledged */
 };
@@ -119,6 +120,7 @@ struct sl_tcp {
 	struct sl_tcp_addr_slot *addrs;
 	uint32_t addr_mask;
 	struct sl_tcp_rst_budget rsts;
+	uint64_t walked; /* frames that acknowledgements were compared with */
 	struct sl_tcp_stats stats;
 };
 
@@ -214,6 +216,11 @@ static inline uint32_t in_flight(const struct sl_tcp_conn *c)
 	return out > gone ? out - gone : 0;
 }
 
+static inline bool has_dupacks(const struct sl_tcp_conn *c)
+{
+	return !(c->flags & SL_TCPF_SACK) && c->dupacks;
+}
+
 /* So many frames more, or fewer. Who does not know the connection yet asks for them all later. */
 static inline void sl_tcp_count_frames(const struct sl_tcp_conn *c, int32_t frames)
 {
@@ -295,6 +302,13 @@ void sl_tcp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, bool window
 bool sl_tcp_tell_writable(struct sl_tcp_conn *c);
 
 /* recovery.c */
+/*
+ * Whether an acknowledgement that moves no frame out of the send queue is worth a walk over all of
+ * them. News are bounded by what was sent: a frame arrives once. Walks in vain are not, so beyond 128
+ * of them one in 64 is made, and sl_tcp_walked gives four back for each that was not.
+ */
+bool sl_tcp_may_walk(struct sl_tcp_conn *c);
+void sl_tcp_walked(struct sl_tcp_conn *c, const struct sl_tcp_acked *a);
 void sl_tcp_sack_mark(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, struct sl_tcp_acked *a);
 void sl_tcp_rack_update(struct sl_tcp_conn *c, const struct sl_frame *f, uint32_t ts_ecr);
 void sl_tcp_rack_detect(struct sl_tcp_conn *c);

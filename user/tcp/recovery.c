@@ -33,6 +33,33 @@ void sl_tcp_rack_update(struct sl_tcp_conn *c, const struct sl_frame *f, uint32_
 	c->rack_end_seq = end;
 }
 
+enum {
+	WALKS_IN_VAIN = 128, /* a peer that uploads repeats its blocks with each of its segments */
+	WALK_ONE_IN = 64,
+	WALKS_PER_NEWS = 4,
+};
+
+bool sl_tcp_may_walk(struct sl_tcp_conn *c)
+{
+	if (c->in_vain < WALKS_IN_VAIN)
+		return true;
+	if (++c->in_vain < WALKS_IN_VAIN + WALK_ONE_IN)
+		return false;
+	c->in_vain = WALKS_IN_VAIN;
+	return true;
+}
+
+void sl_tcp_walked(struct sl_tcp_conn *c, const struct sl_tcp_acked *a)
+{
+	if (c->snd_una == c->snd_nxt)
+		c->in_vain = 0;
+	else if (a->sacked || a->whole)
+		c->in_vain =
+			(uint8_t)(c->in_vain > WALKS_PER_NEWS ? c->in_vain - WALKS_PER_NEWS : 0);
+	else if (c->in_vain < WALKS_IN_VAIN)
+		c->in_vain++;
+}
+
 static bool block_valid(const struct sl_tcp_conn *c, uint32_t start, uint32_t end)
 {
 	return sl_seq_lt(start, end) && sl_seq_geq(start, c->snd_una) &&
@@ -65,7 +92,7 @@ static uint32_t highest_end(const struct sl_tcp_conn *c, const struct sl_tcp_opt
 void sl_tcp_sack_mark(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, struct sl_tcp_acked *a)
 {
 	const struct sl_tcp_opts *o = &seg->opts;
-	uint32_t high = highest_end(c, o);
+	uint32_t high = highest_end(c, o), walked = 0;
 
 	/* RFC 2883 4: bytes that came twice stand first, below the ACK or in the second block. */
 	a->dsack = sl_seq_leq(o->sack[0].end, seg->ack) ||
@@ -75,6 +102,7 @@ void sl_tcp_sack_mark(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, struc
 	     f && frame_link(f) != c->txq_send && sl_seq_lt(f->seq, high); f = f->next) {
 		uint32_t len = txf_len(f);
 
+		walked++;
 		if (f->flags & SL_TXF_SACKED || !in_blocks(c, o, f))
 			continue;
 		sl_tcp_rack_update(c, f, seg->has_ts ? seg->ts_ecr : 0);
@@ -95,6 +123,7 @@ void sl_tcp_sack_mark(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, struc
 		c->sacked_out += len;
 		a->sacked += len;
 	}
+	c->tcp->walked += walked;
 	c->fack = sl_seq_max(c->fack, high);
 }
 
@@ -126,7 +155,7 @@ static uint32_t reordering_window_us(const struct sl_tcp_conn *c)
 void sl_tcp_rack_detect(struct sl_tcp_conn *c)
 {
 	uint32_t now = now_us(c->tcp), limit = c->rack_rtt_us + reordering_window_us(c);
-	uint32_t wait = 0;
+	uint32_t wait = 0, walked = 0;
 
 	if (c->rtx_kind == SL_RTX_REORDER)
 		c->rtx_kind = SL_RTX_NONE;
@@ -136,6 +165,7 @@ void sl_tcp_rack_detect(struct sl_tcp_conn *c)
 	     f = f->next) {
 		int32_t remaining;
 
+		walked++;
 		if ((f->flags & SL_TXF_SACKED) ||
 		    (f->flags & (SL_TXF_LOST | SL_TXF_RETX)) == SL_TXF_LOST)
 			continue;
@@ -147,6 +177,7 @@ void sl_tcp_rack_detect(struct sl_tcp_conn *c)
 		else if ((uint32_t)remaining > wait)
 			wait = (uint32_t)remaining;
 	}
+	c->tcp->walked += walked;
 	if (wait)
 		sl_tcp_set_rtx(c, SL_RTX_REORDER, wait * SL_NS_PER_US);
 }
@@ -195,9 +226,10 @@ void sl_tcp_enter_loss(struct sl_tcp_conn *c)
 		if (!(f->flags & SL_TXF_SACKED))
 			sl_tcp_mark_lost(c, f);
 	}
-	if (!(c->flags & SL_TCPF_SACK))
+	if (!(c->flags & SL_TCPF_SACK)) {
 		c->sacked_out = 0;
-	c->dupacks = 0;
+		c->dupacks = 0;
+	}
 	c->cwnd = c->mss;
 	c->recover = c->snd_nxt;
 	c->recovery = SL_RECOVERY_LOSS;
@@ -228,8 +260,9 @@ static bool undo(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 	c->recovery = SL_RECOVERY_OPEN;
 	c->flags &= ~(uint32_t)SL_TCPF_UNDO;
 	c->flags |= SL_TCPF_REORDER;
-	c->dupacks = 0;
 	c->backoff = 0;
+	if (!(c->flags & SL_TCPF_SACK))
+		c->dupacks = 0;
 	return true;
 }
 
@@ -309,9 +342,10 @@ void sl_tcp_recover(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, struct 
 		}
 		c->recovery = SL_RECOVERY_OPEN;
 		c->flags &= ~(uint32_t)SL_TCPF_UNDO;
-		c->dupacks = 0;
-		if (!(c->flags & SL_TCPF_SACK))
+		if (!(c->flags & SL_TCPF_SACK)) {
+			c->dupacks = 0;
 			c->sacked_out = 0;
+		}
 	}
 	if (c->flags & SL_TCPF_SACK)
 		sl_tcp_rack_detect(c);
@@ -322,7 +356,8 @@ void sl_tcp_recover(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, struct 
 	if (c->recovery == SL_RECOVERY_FAST)
 		proportional_rate(c, a, a->acked && c->lost_out <= lost_before);
 	if (c->recovery < SL_RECOVERY_FAST)
-		c->recovery = c->sacked_out || c->dupacks ? SL_RECOVERY_DISORDER : SL_RECOVERY_OPEN;
+		c->recovery =
+			c->sacked_out || has_dupacks(c) ? SL_RECOVERY_DISORDER : SL_RECOVERY_OPEN;
 }
 
 void sl_tcp_reorder_timeout(struct sl_tcp_conn *c)
