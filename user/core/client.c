@@ -384,7 +384,7 @@ static void open_front(struct sl_client *cl, const struct sl_front_ops *front)
 {
 	cl->proto = front == &sl_front_h2 ? SL_CLIENT_H2 : SL_CLIENT_HTTP1;
 	memset(cl->state, 0, sizeof(cl->state));
-	front->open(cl->state, &cl->core->env, cl, (uint32_t)sl_client_account(cl)->hash);
+	front->open(cl->state, &cl->core->env, cl, cl->account);
 }
 
 /*

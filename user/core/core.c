@@ -94,6 +94,7 @@ static struct sl_h2_env *create_h2(struct sl_core *c)
 	sl_h2_config_default(&h);
 	if (h.max_connections > l->max_connections)
 		h.max_connections = l->max_connections;
+	h.sources = sl_pool_capacity(&c->accounts.pool) + 1;
 	return sl_h2_env_create(&h, &c->limits);
 }
 

@@ -335,7 +335,8 @@ struct sl_front_ops {
 	const char *name;
 	/*
 	 * `state` is SL_FRONT_STATE_SIZE zeroed bytes that live as long as the connection. `source`: a
-	 * hash of who the client is, its address, of IPv6 the /64.
+	 * number of who the client is, its address, of IPv6 the /64: another's for as long as a
+	 * connection of it is open; 0: it is not known.
 	 */
 	void (*open)(void *state, const struct sl_front_env *env, void *host, uint32_t source);
 	/*

@@ -114,6 +114,49 @@ TEST(an_address_has_so_many_requests_a_second)
 	stop();
 }
 
+static uint32_t hash_of_host(uint8_t host)
+{
+	uint64_t words[2] = {UINT64_C(0x0a000000) + host, 4};
+
+	return (uint32_t)sl_siphash13_words(&core.accounts.key, words, 2);
+}
+
+/* Two addresses whose hashes are one modulo 4096: whatever counts by less than all of them mixes them up. */
+static uint8_t colliding_hosts(uint8_t *other)
+{
+	for (uint8_t a = 1; a < 255; a++) {
+		for (uint8_t b = (uint8_t)(a + 1); b < 255; b++) {
+			if (!((hash_of_host(a) ^ hash_of_host(b)) & 4095)) {
+				*other = b;
+				return a;
+			}
+		}
+	}
+	ck_abort_msg("no two hosts collide under this key");
+}
+
+TEST(what_one_address_has_of_http2_is_not_counted_to_another)
+{
+	static const uint8_t key[16] = "a key of no-one";
+	struct peer *good;
+	uint8_t a, b = 0;
+
+	start("max_connections = 64 max_exchanges = 64 address_connections = 0.1"); /* 6 */
+	core.accounts.key = sl_sipkey_from(key);
+	a = colliding_hosts(&b);
+	for (int i = 0; i < 6; i++)
+		h2_begin(dial(a), 65535);
+	for (int i = 0; i < 6; i++) {
+		good = dial(b);
+		h2_begin(good, 65535);
+		h2_head(good, 1, "/", false);
+		run(2);
+		ck_assert_ptr_nonnull(good->conn);
+		ck_assert_uint_eq(h2_count(good, 1), 1); /* HEADERS: it is answered */
+	}
+	stop();
+}
+
 /* --- time and rate of a stream --- */
 
 #define SHORT "max_connections = 32 max_exchanges = 64 send_timeout = 1s body_timeout = 1s "

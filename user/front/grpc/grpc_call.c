@@ -281,13 +281,13 @@ static struct h2_call *call_new(struct h2_conn *c, enum sl_call_kind kind)
 
 	if (kind == SL_CALL_CHECK)
 		return sl_h2_alloc(&c->budget, sizeof(*k));
-	if (c->env->calls_of[c->source] >= cfg->max_calls_per_source ||
+	if (c->source->calls >= cfg->max_calls_per_source ||
 	    (kind == SL_CALL_WATCH && c->watching >= cfg->max_watches))
 		return NULL;
 	k = sl_pool_get(&c->env->calls);
 	if (!k)
 		return NULL;
-	c->env->calls_of[c->source]++;
+	c->source->calls++;
 	if (kind == SL_CALL_WATCH)
 		c->watching++;
 	return k;
@@ -331,7 +331,7 @@ void sl_call_free(struct h2_stream *s)
 	if (k->kind == SL_CALL_CHECK) {
 		sl_h2_free(&c->budget, k);
 	} else {
-		c->env->calls_of[c->source]--;
+		c->source->calls--;
 		if (k->kind == SL_CALL_WATCH)
 			c->watching--;
 		sl_pool_put(&c->env->calls, k);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "front/grpc/grpc_call.h"
 #include "front/h2/h2_conn.h"
 
@@ -18,6 +19,7 @@ void sl_h2_config_default(struct sl_h2_config *cfg)
 		.max_calls = 4096,
 		.max_calls_per_source = 512,
 		.max_watches = 4,
+		.sources = 4096,
 		.memory = 1ull << 30,
 		.conn_memory = 512u << 10,
 		.stream_window = 256u << 10,
@@ -53,8 +55,9 @@ struct sl_h2_env *sl_h2_env_create(const struct sl_h2_config *cfg,
 	sl_list_init(&e->watches);
 	e->head = malloc(limits->max_head);
 	e->cookie = malloc(limits->max_head);
-	if (!e->head || !e->cookie || create_option(e) || sl_h2_callbacks(&e->callbacks) ||
-	    sl_h2_mem_init(&e->mem, cfg->memory) ||
+	e->sources = calloc(cfg->sources, sizeof(*e->sources));
+	if (!e->head || !e->cookie || !e->sources || create_option(e) ||
+	    sl_h2_callbacks(&e->callbacks) || sl_h2_mem_init(&e->mem, cfg->memory) ||
 	    sl_pool_init(&e->conns, sizeof(struct h2_conn), 64, cfg->max_connections) ||
 	    sl_pool_init(&e->streams, sizeof(struct h2_stream), 64, cfg->max_streams) ||
 	    sl_pool_init(&e->calls, sizeof(struct h2_call), 64, cfg->max_calls)) {
@@ -74,6 +77,7 @@ void sl_h2_env_destroy(struct sl_h2_env *e)
 	sl_h2_mem_fini(&e->mem);
 	nghttp2_session_callbacks_del(e->callbacks);
 	nghttp2_option_del(e->option);
+	free(e->sources);
 	free(e->cookie);
 	free(e->head);
 	free(e);
@@ -117,12 +121,12 @@ static struct h2_stream *take_stream(struct h2_conn *c)
 {
 	struct sl_h2_env *e = c->env;
 
-	return take(&e->streams, e->limits->address_streams, &e->streams_of[c->source]);
+	return take(&e->streams, e->limits->address_streams, &c->source->streams);
 }
 
 static void put_stream(struct h2_conn *c, struct h2_stream *s)
 {
-	c->env->streams_of[c->source]--;
+	c->source->streams--;
 	sl_pool_put(&c->env->streams, s);
 }
 
@@ -250,7 +254,7 @@ static void open_budget(struct h2_conn *c)
 	sl_h2_budget_init(&c->budget, &e->mem, e->cfg.conn_memory);
 	if (share >= 1)
 		return;
-	c->budget.of_source = &e->memory_of[c->source];
+	c->budget.of_source = &c->source->memory;
 	c->budget.source_max = (uint64_t)(share * (double)e->cfg.memory);
 	if (c->budget.source_max < c->budget.max)
 		c->budget.source_max = c->budget.max;
@@ -259,7 +263,7 @@ static void open_budget(struct h2_conn *c)
 static void conn_free(struct h2_conn *c)
 {
 	nghttp2_session_del(c->session);
-	c->env->conns_of[c->source]--;
+	c->source->conns--;
 	sl_pool_put(&c->env->conns, c);
 }
 
@@ -268,15 +272,14 @@ static void conn_open(void *state, const struct sl_front_env *env, void *host, u
 	struct sl_h2_env *e = env->h2;
 	struct h2_conn *c = NULL;
 
-	source %= H2_SOURCES;
-	if (e)
-		c = take(&e->conns, e->limits->address_connections, &e->conns_of[source]);
+	if (e && SL_HOLDS(source < e->cfg.sources))
+		c = take(&e->conns, e->limits->address_connections, &e->sources[source].conns);
 	if (c) {
 		memset(c, 0, sizeof(*c));
 		c->env = e;
 		c->front = env;
 		c->host = host;
-		c->source = (uint16_t)source;
+		c->source = &e->sources[source];
 		sl_list_init(&c->streams);
 		sl_list_init(&c->ended);
 		sl_h2_guard_open(c);

@@ -16,6 +16,7 @@ struct sl_h2_config {
 	uint32_t max_calls;   /* of them, health watches and reflection */
 	uint32_t max_calls_per_source;
 	uint32_t max_watches; /* of one connection */
+	uint32_t sources;     /* sl_front_ops.open has lower ones only */
 	uint64_t memory;      /* of all sessions together */
 	uint64_t conn_memory; /* of one session */
 	uint32_t stream_window, conn_window;

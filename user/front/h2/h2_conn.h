@@ -21,7 +21,6 @@
 #include "front/h2/h2_mem.h"
 
 enum {
-	H2_SOURCES = 4096, /* of two addresses, one in so many pairs shares a place */
 	/*
 	 * Of a stream: about what a client takes it for before our SETTINGS, and whole frames, since of
 	 * half a window that lacks a byte nothing is given back.
@@ -29,15 +28,20 @@ enum {
 	H2_FIRST_WINDOW = 64 << 10,
 };
 
+/* What all connections of one client address have. */
+struct h2_source {
+	uint64_t memory; /* bytes of sl_h2_env.mem */
+	uint32_t conns, streams;
+	uint32_t calls; /* of sl_h2_env.calls */
+};
+
 struct sl_h2_env {
 	struct sl_h2_config cfg;
 	const struct sl_front_limits *limits;
 	struct sl_pool conns, streams;
-	struct sl_pool calls;          /* struct h2_call, of those that may last for ever */
-	uint16_t calls_of[H2_SOURCES]; /* how many of them are whose */
-	uint32_t conns_of[H2_SOURCES], streams_of[H2_SOURCES];
-	uint64_t memory_of[H2_SOURCES]; /* bytes of `mem` */
-	struct sl_list watches;         /* of them, those who want to hear about a change */
+	struct sl_pool calls;      /* struct h2_call, of those that may last for ever */
+	struct h2_source *sources; /* [cfg.sources] */
+	struct sl_list watches;    /* of `calls`, those who want to hear about a change */
 	struct sl_h2_mem mem;
 	nghttp2_session_callbacks *callbacks;
 	nghttp2_option *option;
@@ -97,6 +101,7 @@ enum h2_conn_flag {
 struct h2_conn {
 	nghttp2_session *session;
 	struct sl_h2_env *env;
+	struct h2_source *source;
 	const struct sl_front_env *front;
 	void *host;
 	struct sl_list streams; /* all, by h2_stream.link */
@@ -118,7 +123,6 @@ struct h2_conn {
 	uint8_t continuations;
 	uint16_t watches;  /* health watches that are open, and their request is whole */
 	uint16_t watching; /* all of them */
-	uint16_t source;   /* place in env->calls_of, conns_of, streams_of, memory_of */
 	uint32_t taken;    /* bytes of replies, of all streams, by windows that let them */
 };
 
