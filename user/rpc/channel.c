@@ -4,7 +4,7 @@
 #include "base/cpu.h"
 #include "rpc/session.h"
 
-enum { PINGS_MISSED = 3, CREDIT_MAX = 1 << 30 };
+enum { CREDIT_MAX = 1 << 30 };
 
 /* Its batch need not wait for it. */
 static void leave_batch(struct sl_rpc_channel *ch, struct sl_pending *p)
@@ -414,35 +414,6 @@ unsigned sl_channel_poll(struct sl_rpc_channel *ch, uint64_t now_ns)
 	return (unsigned)n;
 }
 
-/*
- * A PING per interval of silence; three without an answer end the channel. Pings are counted, not
- * time: a worker that did not run has not asked.
- */
-static void watch_silence(struct sl_rpc_channel *ch, uint64_t now_ns)
-{
-	const struct sl_rpc_config *cfg = &ch->rpc->cfg;
-	struct sl_link *l = &ch->link;
-	uint64_t silence = now_ns > l->last_rx_ns ? now_ns - l->last_rx_ns : 0;
-	uint64_t patience = ch->outstanding ? cfg->patience_ns : 0;
-
-	if (now_ns < ch->ping_ns)
-		return;
-	if (silence < cfg->ping_interval_ns) {
-		ch->pings = 0;
-		/* A time in the past would keep the worker awake. */
-		ch->ping_ns = l->last_rx_ns + cfg->ping_interval_ns;
-		return;
-	}
-	if (l->last_rx_ns > ch->pinged_ns)
-		ch->pings = 0;
-	if (ch->pings >= PINGS_MISSED && silence >= patience && !l->error)
-		l->error = -ETIMEDOUT;
-	l->ping_due = true;
-	ch->pings++;
-	ch->pinged_ns = now_ns;
-	ch->ping_ns = now_ns + cfg->ping_interval_ns;
-}
-
 /* Every millisecond or so: does the peer answer, is a drained channel empty? */
 void sl_channel_tick(struct sl_rpc_channel *ch, uint64_t now_ns)
 {
@@ -451,7 +422,7 @@ void sl_channel_tick(struct sl_rpc_channel *ch, uint64_t now_ns)
 	/* An end that came right behind other bytes has no event of its own. */
 	if (l->t->kernel)
 		sl_link_check(l);
-	watch_silence(ch, now_ns);
+	sl_link_keep_alive(l, ch->outstanding ? ch->rpc->cfg.patience_ns : 0, now_ns);
 	if (ch->state == SL_RPC_DRAINING && !ch->outstanding && !l->goaway_due &&
 	    sl_list_empty(&ch->ended) && !l->error)
 		l->error = -ESHUTDOWN;

@@ -19,6 +19,7 @@ void sl_link_init(struct sl_link *l, struct sl_transport *t, uint64_t now_ns, bo
 {
 	l->t = t;
 	l->last_rx_ns = l->now_ns = now_ns;
+	l->alive.next_ns = now_ns + l->alive.silence_ns;
 	l->generation = sl_rpc_boot_epoch() << ID_BITS;
 	l->peer_generation = t->peer_epoch << ID_BITS;
 	sl_sendq_init(&l->q, one_class);

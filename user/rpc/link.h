@@ -57,6 +57,15 @@ enum sl_link_move {
 	SL_MOVE_LEFT,    /* the one before: nothing but its end is awaited */
 };
 
+/* Whether the peer is still there (keepalive.c). */
+struct sl_keepalive {
+	uint64_t silence_ns,
+		interval_ns; /* by hand: it is asked after the one, again after the other */
+	uint64_t next_ns;    /* to be looked at by then */
+	uint64_t pinged_ns;  /* last PING */
+	uint32_t pings;      /* since the peer was heard */
+};
+
 /* Requests of which the peer is to hear that nobody waits for them: one message's. */
 struct sl_link_cancels;
 
@@ -87,6 +96,7 @@ struct sl_link {
 	uint32_t window_cnt;
 	struct sl_rpc_window windows[SL_LINK_WINDOWS];
 	uint64_t last_rx_ns; /* anything from the peer */
+	struct sl_keepalive alive;
 	uint64_t now_ns;
 	bool cut;                 /* more could be posted at once */
 	struct sl_outlet_use out; /* the cap on posted bytes, and who is about */
@@ -124,6 +134,11 @@ static inline void sl_link_join(struct sl_link *l)
 int sl_link_poll(struct sl_link *l, uint64_t now_ns);
 /* Posts what may go, one doorbell. */
 void sl_link_flush(struct sl_link *l, uint64_t now_ns);
+/*
+ * From time to time: asks a silent peer, and ends the link (error) when that has not been heard for
+ * three PINGs and at least patience_ns.
+ */
+void sl_link_keep_alive(struct sl_link *l, uint64_t patience_ns, uint64_t now_ns);
 /* Event mode; false: there is something to do. */
 bool sl_link_arm(struct sl_link *l);
 static inline void sl_link_disarm(struct sl_link *l)

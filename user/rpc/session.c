@@ -154,16 +154,15 @@ static int take_up(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t n
 		.scratch = &r->scratch,
 		.outlets = &r->outlets,
 		.takes = SL_RPC_RESPONSE,
+		.alive = {.silence_ns = r->cfg.ping_interval_ns,
+			  .interval_ns = r->cfg.ping_interval_ns},
 	};
 	sl_link_init(&ch->link, t, now_ns, r->cfg.one_class);
-	ch->ping_ns = now_ns + r->cfg.ping_interval_ns;
-	ch->pinged_ns = 0;
-	ch->pings = 0;
 	ch->state = SL_RPC_UP;
 	ch->used = true;
 	sl_list_add_tail(&r->awake, &ch->awake);
-	if (ch->ping_ns < r->next_ping_ns)
-		r->next_ping_ns = ch->ping_ns;
+	if (ch->link.alive.next_ns < r->next_ping_ns)
+		r->next_ping_ns = ch->link.alive.next_ns;
 	/* Some acceptors know of a connection when they first hear of it. */
 	ch->link.ping_due = t->hub != NULL;
 	r->ops->state(r->app, ch->app_data, ch->state);
@@ -252,8 +251,8 @@ static unsigned tick(struct sl_rpc *r, uint64_t now_ns)
 			n += sl_channel_poll(ch, now_ns);
 		if (ch->state == SL_RPC_DOWN)
 			continue;
-		if (ch->ping_ns < r->next_ping_ns)
-			r->next_ping_ns = ch->ping_ns;
+		if (ch->link.alive.next_ns < r->next_ping_ns)
+			r->next_ping_ns = ch->link.alive.next_ns;
 		if (rests) {
 			if (is_going_on(ch))
 				sl_channel_wake(ch);

@@ -41,9 +41,6 @@ struct sl_rpc_channel {
 	struct sl_list ended;   /* batches whose batch_done or sent is to be told */
 	uint32_t outstanding;
 	uint32_t part_bytes[SL_CLASS_CNT]; /* of parts that have not left */
-	uint64_t ping_ns;                  /* next one */
-	uint64_t pinged_ns;                /* last one */
-	uint32_t pings;                    /* since the peer was heard */
 	uint64_t next_batch;
 	struct sl_rpc_stats stats; /* without what link and transport count */
 	struct sl_link_stats past; /* of former links */

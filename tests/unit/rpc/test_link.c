@@ -321,3 +321,78 @@ TEST(a_link_that_is_to_go_on_keeps_its_turn)
 	sl_link_flush(&link_, 4);
 	ck_assert_uint_eq(link_.move, SL_MOVE_HALF);
 }
+
+/* Looks at it each unit of time from `from` to `to`, and sends what is due. */
+static void keep_alive(uint64_t from, uint64_t to, uint64_t patience_ns)
+{
+	for (uint64_t now = from; now <= to && !link_.error; now++) {
+		sl_link_keep_alive(&link_, patience_ns, now);
+		sl_link_flush(&link_, now);
+	}
+}
+
+static void setup_silence(uint64_t silence_ns, uint64_t interval_ns)
+{
+	setup(32);
+	link_.alive = (struct sl_keepalive){.silence_ns = silence_ns, .interval_ns = interval_ns};
+	link_.last_rx_ns = 1;
+}
+
+TEST(three_pings_that_nobody_hears_end_a_link)
+{
+	setup_silence(50, 10);
+	keep_alive(1, 50, 0);
+	ck_assert_uint_eq(fake.posted_cnt, 0);
+	keep_alive(51, 80, 0);
+	ck_assert_uint_eq(fake.posted_cnt, 3);
+	for (unsigned i = 0; i < 3; i++) {
+		ck_assert_uint_eq(fake.posted[i].version_type & 15, SL_RPC_PING);
+		ck_assert_uint_eq(fake.posted[i].id, i + 1);
+	}
+	/* The third has its time, too. */
+	ck_assert_int_eq(link_.error, 0);
+	keep_alive(81, 81, 0);
+	ck_assert_int_eq(link_.error, -ETIMEDOUT);
+}
+
+TEST(a_peer_that_is_heard_is_asked_anew)
+{
+	setup_silence(50, 10);
+	keep_alive(1, 80, 0);
+	ck_assert_uint_eq(fake.posted_cnt, 3);
+	link_.last_rx_ns = 80;
+	keep_alive(81, 129, 0);
+	ck_assert_uint_eq(fake.posted_cnt, 3);
+	ck_assert_uint_eq(link_.alive.next_ns, 130);
+	keep_alive(130, 159, 0);
+	ck_assert_uint_eq(fake.posted_cnt, 6);
+	ck_assert_int_eq(link_.error, 0);
+	keep_alive(160, 160, 0);
+	ck_assert_int_eq(link_.error, -ETIMEDOUT);
+}
+
+/* Of a worker that did not run nobody has heard either. */
+TEST(time_in_which_nobody_asked_ends_no_link)
+{
+	setup_silence(50, 10);
+	keep_alive(1000000, 1000029, 0);
+	ck_assert_uint_eq(fake.posted_cnt, 3);
+	ck_assert_int_eq(link_.error, 0);
+	/* Nor of a peer that has answered, and then had nobody who listened. */
+	link_.last_rx_ns = 1000035;
+	keep_alive(2000000, 2000029, 0);
+	ck_assert_uint_eq(fake.posted_cnt, 6);
+	ck_assert_int_eq(link_.error, 0);
+	keep_alive(3000000, 3000000, 0);
+	ck_assert_int_eq(link_.error, -ETIMEDOUT);
+}
+
+TEST(a_peer_that_may_be_busy_is_asked_for_as_long_as_patience_goes)
+{
+	setup_silence(10, 10);
+	keep_alive(1, 100, 100);
+	ck_assert_uint_eq(fake.posted_cnt, 9);
+	ck_assert_int_eq(link_.error, 0);
+	keep_alive(101, 101, 100);
+	ck_assert_int_eq(link_.error, -ETIMEDOUT);
+}

@@ -5,7 +5,10 @@
 #include "sdk/backend/internal.h"
 #include "base/clock.h"
 
-enum { PINGS_MISSED = 3 };
+/*
+ * A gateway asks when it hears nothing, so it is never silent for long. One whose host is gone
+ * never says so: it is asked in turn.
+ */
 #define SILENCE_NS (UINT64_C(5) * SL_NS_PER_SEC)
 #define PING_NS    SL_NS_PER_SEC
 
@@ -240,6 +243,7 @@ static bool add(struct sl_backend *b, struct sl_transport *t)
 	ch->link.scratch = &b->scratch;
 	ch->link.outlets = &b->outlets;
 	ch->link.takes = SL_RPC_REQUEST;
+	ch->link.alive = (struct sl_keepalive){.silence_ns = SILENCE_NS, .interval_ns = PING_NS};
 	sl_link_init(&ch->link, t, b->now_ns, false);
 	ch->link.goaway_due = atomic_load_explicit(&b->unready, memory_order_relaxed);
 	sl_list_add_tail(&b->channels, &ch->node);
@@ -293,25 +297,10 @@ void sl_be_channel_close(struct channel *ch)
 	}
 }
 
-/*
- * A gateway asks when it hears nothing, so it is never silent for long. One whose host is gone
- * never says so: it is asked in turn, and three times unheard is gone. Pings are counted, not time:
- * a handler that took long has not asked meanwhile.
- */
 void sl_be_channel_tick(struct channel *ch, uint64_t now_ns)
 {
-	struct sl_link *l = &ch->link;
-
-	sl_link_check(l);
-	if (l->last_rx_ns > ch->pinged_ns)
-		ch->pings = 0;
-	if (now_ns < l->last_rx_ns + SILENCE_NS || now_ns < ch->pinged_ns + PING_NS)
-		return;
-	if (ch->pings >= PINGS_MISSED)
-		fail(ch, -ETIMEDOUT);
-	ch->pings++;
-	ch->pinged_ns = now_ns;
-	l->ping_due = true;
+	sl_link_check(&ch->link);
+	sl_link_keep_alive(&ch->link, 0, now_ns);
 }
 
 bool sl_be_channel_reap(struct channel *ch)

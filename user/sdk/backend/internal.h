@@ -121,8 +121,6 @@ struct channel {
 	uint32_t open_cnt;
 	size_t mem_used;
 	struct reply *replies, **replies_end; /* to be packed */
-	uint64_t pinged_ns;                   /* last PING */
-	uint32_t pings;                       /* since the gateway was heard */
 	struct request *bucket[SL_BE_BUCKETS];
 };
 
