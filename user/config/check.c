@@ -16,27 +16,61 @@ static bool has_server(const struct sl_cfg_pool *pool)
 	return false;
 }
 
+/* Both begin with their name. */
+_Static_assert(!offsetof(struct sl_cfg_pool, name) && !offsetof(struct sl_cfg_listener, name),
+	       "looked for by one function");
+
+/* A route's `key = "name"`: its place among cnt objects of that size; cnt, and told: none has it. */
+static uint32_t find_name(struct conf_parse *p, const struct conf_route_ref *r, int line,
+			  const char *key, const char *name, const void *all, size_t size,
+			  uint32_t cnt)
+{
+	char names[300];
+	size_t len = (size_t)snprintf(names, sizeof(names), "none, there is no %s block", key);
+
+	for (uint32_t i = 0; i < cnt; i++) {
+		const char *const *of = (const void *)((const char *)all + i * size);
+
+		if (strcmp(*of, name) == 0)
+			return i;
+		len = i ? len : 0;
+		if (len < sizeof(names))
+			len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%s",
+						len ? ", " : "", *of);
+	}
+	conf_fail(p, line, r, "found %s = \"%.64s\"; allowed: %s", key, name, names);
+	return cnt;
+}
+
+static void use_listeners(struct conf_parse *p, struct conf_route_ref *r)
+{
+	const struct sl_config *c = p->cfg;
+	uint16_t *list = conf_arena_alloc(p->arena, (r->listener_cnt + 1) * sizeof(*list));
+
+	if (!list) {
+		conf_fail(p, 0, NULL, "found too little memory");
+		return;
+	}
+	r->route.listeners = list;
+	for (uint32_t i = 0; i < r->listener_cnt; i++) {
+		uint32_t at = find_name(p, r, r->listener_line, "listener", r->listeners[i],
+					c->listeners, sizeof(*c->listeners), c->listener_cnt);
+
+		list[r->route.listener_cnt++] = (uint16_t)at;
+	}
+}
+
 /* The pool of that name, and what follows from it for its route. */
 static void use_pool(struct conf_parse *p, struct conf_route_ref *r)
 {
 	const struct sl_config *c = p->cfg;
 	struct sl_cfg_route *route = &r->route;
 	const struct sl_cfg_pool *pool;
-	uint32_t at = 0;
+	uint32_t at = find_name(p, r, r->pool_line, "pool", r->pool, c->pools, sizeof(*c->pools),
+				c->pool_cnt);
 
-	while (at < c->pool_cnt && strcmp(c->pools[at].name, r->pool) != 0)
-		at++;
-	if (at == c->pool_cnt) {
-		char pools[300] = "none, there is no pool block";
-		size_t len = 0;
-
-		for (uint32_t i = 0; i < c->pool_cnt && len < sizeof(pools); i++)
-			len += (size_t)snprintf(pools + len, sizeof(pools) - len, "%s%s",
-						len ? ", " : "", c->pools[i].name);
-		conf_fail(p, r->pool_line, r, "found pool = \"%.64s\"; allowed: %s", r->pool,
-			  pools);
+	if (at == c->pool_cnt)
 		return;
-	}
 	pool = &c->pools[at];
 	route->pool = (int32_t)at;
 	/* A pool is direct as a whole. */
@@ -116,23 +150,43 @@ static bool share_host(const struct sl_cfg_route *a, const struct sl_cfg_route *
 	return !a->host_cnt && !b->host_cnt;
 }
 
-/* Which of two routes of one host and prefix answers is told by the method alone. */
+static bool share_listener(const struct sl_cfg_route *a, const struct sl_cfg_route *b)
+{
+	for (uint32_t i = 0; i < a->listener_cnt; i++) {
+		for (uint32_t j = 0; j < b->listener_cnt; j++) {
+			if (a->listeners[i] == b->listeners[j])
+				return true;
+		}
+	}
+	return !a->listener_cnt && !b->listener_cnt;
+}
+
+static bool same_header(const struct sl_cfg_route *a, const struct sl_cfg_route *b)
+{
+	return a->header && b->header ? strcmp(a->header, b->header) == 0 &&
+						strcmp(a->header_value, b->header_value) == 0
+				      : a->header == b->header;
+}
+
+/* Which of two routes of one host, listener, header and prefix answers is told by the method alone. */
 static void check_overlap(struct conf_parse *p, const struct sl_cfg_route *route,
 			  const struct sl_cfg_route *before)
 {
 	if (route->prefix_len != before->prefix_len ||
 	    memcmp(route->prefix, before->prefix, route->prefix_len) != 0 ||
-	    !share_host(route, before))
+	    !share_host(route, before) || !share_listener(route, before) ||
+	    !same_header(route, before))
 		return;
 	if (!route->methods && !before->methods)
 		conf_fail(p, route->line, NULL,
 			  "found a second route \"%.64s\" without methods; allowed: one, and "
-			  "others with methods or another host",
+			  "others with methods, or another host, listener or header",
 			  route->prefix);
 	else if (route->methods & before->methods)
 		conf_fail(p, route->line, NULL,
 			  "found a second route \"%.64s\" with a method of that on line %d; "
-			  "allowed: each method in one of them, or another host",
+			  "allowed: each method in one of them, or another host, listener or "
+			  "header",
 			  route->prefix, before->line);
 }
 
@@ -150,6 +204,8 @@ static void check_routes(struct conf_parse *p)
 
 		if (!conf_mistaken(&p->mistakes, &p->routes[i]))
 			check_route(p, &p->routes[i]);
+		if (p->routes[i].listener_cnt)
+			use_listeners(p, &p->routes[i]);
 		for (uint32_t j = 0; j < i && id; j++) {
 			if (p->routes[j].route.datagram_service == id)
 				conf_fail(p, p->routes[i].route.line, NULL,
@@ -157,8 +213,11 @@ static void check_routes(struct conf_parse *p)
 					  "each number once",
 					  id);
 		}
-		for (uint32_t j = 0; j < i; j++)
-			check_overlap(p, &p->routes[i].route, &p->routes[j].route);
+		for (uint32_t j = 0; j < i; j++) {
+			if (!conf_mistaken(&p->mistakes, &p->routes[i]) &&
+			    !conf_mistaken(&p->mistakes, &p->routes[j]))
+				check_overlap(p, &p->routes[i].route, &p->routes[j].route);
+		}
 		c->routes[i] = p->routes[i].route;
 	}
 	if (c->route_cnt)

@@ -160,6 +160,11 @@ struct sl_cfg_route {
 	uint32_t prefix_len;
 	const char **hosts; /* names and "*.suffix", lower case; none: any host */
 	uint32_t host_cnt;
+	const uint16_t *listeners; /* indices; none: any listener */
+	uint32_t listener_cnt;
+	const char
+		*header; /* name in lower case, of a field that must have this value; NULL: none */
+	const char *header_value;
 	uint32_t methods; /* bit per enum sl_method; 0: those that no other route of it has */
 	int32_t pool;     /* index; -1: fixed reply */
 	uint16_t reply_status;

@@ -348,7 +348,15 @@ const struct conf_key conf_keys[] = {
 	ROUTE("host", conf_hosts, true, route.hosts,
 	      .what = "up to 64 names of hosts, of which \"*.\" may stand in front of one",
 	      .help = "hosts that this route answers; a name before the longest \"*.suffix\", that "
-		      "before a route without hosts; none: any host"),
+		      "before a route without hosts; none: any host. Of the routes of a host those "
+		      "with the listener go first, of these those with a header that is there, then "
+		      "the longest prefix; methods come last. Where no prefix matches, the next are asked"),
+	ROUTE("listener", conf_route_listeners, true, listeners, .what = "names of listeners",
+	      .help = "listeners that this route answers at; none: at any"),
+	ROUTE("header", conf_header_field, false, route.header,
+	      .what = "a text as \"name: value\", of a header that is about more than a connection",
+	      .help = "header that a request must have, with exactly this value, as for a canary; of "
+		      "two such routes the longer prefix wins, then the first in the file"),
 	ROUTE("methods", conf_methods, true, route.methods,
 	      .what = "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH",
 	      .help = "methods that this route answers, GET also HEAD; other routes of the same "

@@ -101,18 +101,20 @@ extern const struct conf_type conf_string, conf_account, conf_bool, conf_uint, c
 	conf_proxies, conf_files, conf_reference, conf_body, conf_numeric, conf_socket,
 	conf_admin_hosts, conf_vlan, conf_allow, conf_deny, conf_uid, conf_log_file,
 	conf_backend_endpoint, conf_uint_or_auto, conf_agent_cpus, conf_file, conf_certificates,
-	conf_private_keys;
+	conf_private_keys, conf_route_listeners, conf_header_field;
 
 /* Parses "10.0.0.1", "fd00::1" or "*"; false if it is none. */
 bool conf_parse_address(const char *text, struct sl_addr *a);
 /* RFC 9110 5.6.2, at most max bytes. */
 bool conf_is_token(const char *text, size_t max);
 
-/* A route and the name of its pool, which may come later in the file. */
+/* A route and the names of what may come later in the file. */
 struct conf_route_ref {
 	struct sl_cfg_route route; /* first: keys of the table write here */
 	const char *pool;
-	int pool_line;
+	const char **listeners;
+	uint32_t listener_cnt;
+	int pool_line, listener_line;
 };
 
 #endif

@@ -58,28 +58,73 @@ static bool append_text(struct conf_arena *a, const char ***list, uint32_t *cnt,
 	return true;
 }
 
-static bool set_headers(struct conf_value *v)
+/* What is about one connection, or the length of a body, is nobody's but the front's. */
+static bool is_hop_by_hop(const char *name)
 {
-	static const char *const hop_by_hop[] = {
+	static const char *const names[] = {
 		"connection",        "keep-alive", "proxy-connection", "te", "trailer",
 		"transfer-encoding", "upgrade",    "content-length",   NULL,
 	};
+
+	for (const char *const *h = names; *h; h++) {
+		if (strcasecmp(*h, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool set_headers(struct conf_value *v)
+{
 	struct sl_cfg_route *r = &((struct conf_route_ref *)v->obj)->route;
 
 	if (strcmp(v->text, "*") == 0) {
 		r->forward_all = true;
 		return true;
 	}
-	if (!conf_is_token(v->text, 64) || r->forward_header_cnt >= 32)
+	if (!conf_is_token(v->text, 64) || r->forward_header_cnt >= 32 || is_hop_by_hop(v->text))
 		return false;
-	for (const char *const *h = hop_by_hop; *h; h++) {
-		if (strcasecmp(*h, v->text) == 0)
-			return false;
-	}
 	return append_text(v->arena, &r->forward_headers, &r->forward_header_cnt, lower_copy(v));
 }
 
 const struct conf_type conf_headers = {set_headers, NULL};
+
+/* Field values begin and end with no blank, RFC 9110 5.5. The host has a key of its own. */
+static bool set_header_field(struct conf_value *v)
+{
+	struct sl_cfg_route *r = &((struct conf_route_ref *)v->obj)->route;
+	size_t name_len = strcspn(v->text, ":"), len;
+	const char *value = v->text + name_len;
+	char *name = lower_copy(v);
+
+	value += strspn(value, ": \t");
+	len = strlen(value);
+	for (size_t i = 0; i < len; i++) {
+		if (((uint8_t)value[i] < ' ' && value[i] != '\t') || value[i] == 0x7f)
+			return false;
+	}
+	if (!name || !v->text[name_len] || !len || strchr(" \t", value[len - 1]))
+		return false;
+	name[name_len] = 0;
+	r->header = name;
+	r->header_value = conf_arena_strndup(v->arena, value, len);
+	return conf_is_token(name, 64) && !is_hop_by_hop(name) && strcmp(name, "host") != 0 &&
+	       r->header_value;
+}
+
+const struct conf_type conf_header_field = {set_header_field, NULL};
+
+/* Of listeners that may come later in the file: check.c looks for them. */
+static bool set_route_listeners(struct conf_value *v)
+{
+	struct conf_route_ref *r = v->obj;
+	const char *name = conf_arena_strndup(v->arena, v->text, strlen(v->text));
+
+	r->listener_line = v->line;
+	return v->text[0] && r->listener_cnt < SL_MAX_LISTENERS &&
+	       append_text(v->arena, &r->listeners, &r->listener_cnt, name);
+}
+
+const struct conf_type conf_route_listeners = {set_route_listeners, NULL};
 
 /* In those that carry requests, these would reach a backend past all routes. */
 static bool set_upgrades(struct conf_value *v)

@@ -183,7 +183,6 @@ static void tcp_info(const void *self, struct sl_conn_info *out)
 	*out = (struct sl_conn_info){
 		.local = sl_net_local(&c->path, c->local_port_be),
 		.peer = sl_net_remote(&c->path, c->remote_port_be),
-		.listener = (uint16_t)c->listener,
 	};
 }
 

@@ -39,7 +39,7 @@ struct sl_client {
 		account; /* of its address: index + 1; 0: unproven, of datagrams, or not told yet */
 	uint16_t streams;      /* exchanges under way */
 	uint16_t reading;      /* of them, those whose body is not complete */
-	uint16_t listener;     /* that it came in by */
+	uint16_t listener;     /* that it came in by; of datagrams each has its own */
 	uint8_t phase : 3;     /* enum sl_client_phase */
 	uint8_t proto : 2;     /* enum sl_client_proto */
 	uint8_t first_len : 3; /* bytes in `first` */
@@ -105,6 +105,18 @@ static inline struct sl_conn sl_client_stream(const struct sl_client *cl)
 static inline struct sl_tcp_conn *sl_client_tcp(const struct sl_client *cl)
 {
 	return cl->filtered ? sl_filter_bottom(cl->filter)->below.self : cl->conn;
+}
+
+/*
+ * The listener that what it says came in by: index in the configuration that is in force.
+ * SL_NO_LISTENER, which is none's: it has gone in a reload.
+ */
+enum { SL_NO_LISTENER = UINT16_MAX };
+static inline uint16_t sl_client_listener(const struct sl_client *cl)
+{
+	const struct sl_udp_peer *from = cl->core->datagram_from;
+
+	return sl_unlikely(cl->proto == SL_CLIENT_DATAGRAM && from) ? from->listener : cl->listener;
 }
 
 /* ends.c: who is at its ends; all zero: nobody any more. */

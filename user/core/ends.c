@@ -7,7 +7,6 @@ static void datagram_ends(const struct sl_udp_peer *from, struct sl_conn_info *o
 	*out = (struct sl_conn_info){
 		.local = sl_net_local(&from->path, from->local_port_be),
 		.peer = sl_net_remote(&from->path, from->remote_port_be),
-		.listener = from->listener,
 	};
 }
 
@@ -33,4 +32,5 @@ void sl_client_ends(const struct sl_client *cl, struct sl_conn_info *out)
 	} else {
 		*out = (struct sl_conn_info){0};
 	}
+	out->listener = sl_client_listener(cl);
 }

@@ -246,14 +246,22 @@ static void switch_group(struct sl_table *t, uint32_t p)
 	change_members(g, tp, g->pool->backend_cnt);
 }
 
-/* Connections to a listener that is gone end as at a drain: what was asked is answered. */
-static void drain_unserved(struct sl_core *c)
+/*
+ * Clients get the number that their listener has now. Connections to one that is gone end as at a
+ * drain: what was asked is answered.
+ */
+static void renumber_listeners(struct sl_core *c)
 {
 	struct sl_client *cl, *next;
+	int listener;
 
 	for (cl = sl_client_next(c, NULL); cl; cl = next) {
 		next = sl_client_next(c, cl);
-		if (cl->conn && !sl_tcp_served(sl_client_tcp(cl)))
+		if (!cl->conn)
+			continue;
+		listener = sl_tcp_listener(sl_client_tcp(cl));
+		cl->listener = listener < 0 ? SL_NO_LISTENER : (uint16_t)listener;
+		if (listener < 0)
 			sl_client_drain(cl);
 	}
 }
@@ -278,7 +286,7 @@ void sl_table_switch(struct sl_table *t, struct sl_core *c)
 		c->filters.listeners(c->filters.arg, t->cfg);
 	/* If there is no memory for the copy, those of before stay. */
 	if (t->listeners && sl_net_set_listeners(c->net, t->listeners, t->listener_cnt) == 0)
-		drain_unserved(c);
+		renumber_listeners(c);
 	c->serving_changed = true; /* other services may be known now */
 	c->leaving = true;
 	c->leave_ns = 0;

@@ -120,9 +120,9 @@ static bool is_misdirected(const struct sl_client *cl, const struct sl_request *
 	return !sl_tls_cert_covers(info.tls.cert, sl_span_of(lower, host.len));
 }
 
-/* SL_OUTCOME_OK: body and end are awaited; else what to answer. */
+/* SL_OUTCOME_OK: body and end are awaited; else what to answer, `unless` there is a route. */
 static enum sl_outcome admit(struct sl_exchange *x, const struct sl_route_match *match,
-			     const struct sl_request *rq)
+			     enum sl_outcome unless, const struct sl_request *rq)
 {
 	const struct sl_cfg_pool *pool;
 	struct sl_core *c = x->core;
@@ -131,7 +131,7 @@ static enum sl_outcome admit(struct sl_exchange *x, const struct sl_route_match 
 	    is_misdirected(x->client, rq))
 		return SL_OUTCOME_MISDIRECTED;
 	if (!x->route)
-		return match->path_bad ? SL_OUTCOME_PATH : SL_OUTCOME_NO_ROUTE;
+		return unless;
 	if (!match->method_ok)
 		return SL_OUTCOME_METHOD;
 	if (rq->must_upgrade && !x->stream.upgrade)
@@ -229,8 +229,9 @@ static void enter(struct sl_exchange *x)
 	x->client->streams++;
 }
 
+/* `unless`: what is answered where there is no route. */
 static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_request *rq,
-				    const struct sl_route_match *match)
+				    const struct sl_route_match *match, enum sl_outcome unless)
 {
 	struct sl_core *c = cl->core;
 	bool for_backend = match->route && match->method_ok && match->route->pool >= 0;
@@ -268,7 +269,7 @@ static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_reques
 	x->open |= x->stream.upgrade;
 	c->stats.streams += x->stream.open_ended;
 	enter(x);
-	o = admit(x, match, rq);
+	o = admit(x, match, unless, rq);
 	sl_exchange_charge(x);
 	if (o != SL_OUTCOME_OK)
 		answer(x, rq, o);
@@ -285,9 +286,10 @@ static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_reques
 
 static struct sl_exchange *begin_by_path(struct sl_client *cl, const struct sl_request *rq)
 {
-	const struct sl_route_match match = sl_router_find(cl->core->table->router, rq);
+	const struct sl_route_match match =
+		sl_router_find(cl->core->table->router, sl_client_listener(cl), rq);
 
-	return begin_at(cl, rq, &match);
+	return begin_at(cl, rq, &match, SL_OUTCOME_NO_ROUTE);
 }
 
 /* Not inlined: its buffer would be a part of every request's stack. */
@@ -300,7 +302,7 @@ static __attribute__((noinline)) struct sl_exchange *begin_devious(struct sl_cli
 	if (cl->core->cfg->limits.path == SL_PATH_NORMALISE && rq->path.len <= sizeof(buf) &&
 	    sl_path_normalise(rq->path, buf, &plain.path))
 		return begin_by_path(cl, &plain);
-	return begin_at(cl, rq, &(struct sl_route_match){.path_bad = true});
+	return begin_at(cl, rq, &(struct sl_route_match){0}, SL_OUTCOME_PATH);
 }
 
 static struct sl_exchange *begin(struct sl_client *cl, const struct sl_request *rq)
@@ -310,8 +312,10 @@ static struct sl_exchange *begin(struct sl_client *cl, const struct sl_request *
 	if (rq->service)
 		return begin_at(cl, rq,
 				&(struct sl_route_match){
-					.route = sl_router_find_service(router, rq->service),
-					.method_ok = true});
+					.route = sl_router_find_service(
+						router, sl_client_listener(cl), rq->service),
+					.method_ok = true},
+				SL_OUTCOME_NO_ROUTE);
 	if (cl->core->cfg->limits.path == SL_PATH_RAW || sl_path_is_plain(rq->path))
 		return begin_by_path(cl, rq);
 	return begin_devious(cl, rq);

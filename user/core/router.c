@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read from the bottom: sl_router_find -> find_prefix -> probe; sl_router_create -> add_route -> add_place. */
+/* Read from the bottom: sl_router_find -> find_place -> find_at_host -> find_prefix -> probe; sl_router_create ->
+ * fill -> add_place. */
 #include "core/router.h"
 
 #include <stdlib.h>
@@ -11,10 +12,11 @@ enum {
 	LABELS_MAX = 127,  /* of it: so many suffixes can be asked for at most */
 	NO_HOST = 0,       /* of places of routes that have none */
 };
+#define RULES (UINT32_C(1) << 31)
 
-/* Routes of one host and one prefix, next to each other in `routes`. */
+/* Routes of one scope and one prefix, next to each other in `routes`. */
 struct place {
-	uint32_t host; /* number of the host; NO_HOST */
+	uint32_t scope; /* site_of() a host and a listener, or RULES + the rule's place */
 	uint32_t hash;
 	const char *prefix;
 	uint32_t len;
@@ -27,12 +29,21 @@ struct host {
 	uint32_t number;
 };
 
+/* Routes that want a header, at one host and listener. */
+struct rule {
+	uint32_t site;
+	struct sl_span name, value;
+};
+
 struct sl_router {
 	struct place *places; /* open addressing, [place_mask + 1]; cnt == 0: vacant */
 	uint32_t place_mask;
 	struct host *hosts; /* the same; hosts[host_mask + 1] */
 	uint32_t host_mask, host_cnt;
-	const struct sl_cfg_route **routes; /* in order of host and prefix */
+	struct rule *rules; /* by site */
+	uint32_t rule_cnt;
+	bool by_listener;                   /* some route names one */
+	const struct sl_cfg_route **routes; /* in order of scope and prefix */
 	uint32_t *methods;                  /* of each of them, HEAD added where GET answers it */
 	const struct sl_cfg_route **services;
 	uint32_t service_mask;
@@ -48,23 +59,29 @@ static uint32_t hash_byte(uint32_t h, uint8_t c)
 
 #define HASH_START 2166136261u
 
-static uint32_t place_slot(const struct sl_router *r, uint32_t hash, uint32_t host)
+/* What routes of a host share at a listener, or (-1) at any. */
+static uint32_t site_of(uint32_t host, int32_t listener)
 {
-	uint32_t h = hash + host * 0x9e3779b9u;
+	return host * (SL_MAX_LISTENERS + 1) + (uint32_t)(listener + 1);
+}
+
+static uint32_t place_slot(const struct sl_router *r, uint32_t hash, uint32_t scope)
+{
+	uint32_t h = hash + scope * 0x9e3779b9u;
 
 	return (h ^ h >> 15) & r->place_mask;
 }
 
-/* The place of that host and prefix, or the vacant one where it belongs. */
-static struct place *probe(const struct sl_router *r, uint32_t host, uint32_t hash,
+/* The place of that scope and prefix, or the vacant one where it belongs. */
+static struct place *probe(const struct sl_router *r, uint32_t scope, uint32_t hash,
 			   const uint8_t *prefix, uint32_t len)
 {
-	uint32_t at = place_slot(r, hash, host);
+	uint32_t at = place_slot(r, hash, scope);
 
 	for (;; at = (at + 1) & r->place_mask) {
 		struct place *p = &r->places[at];
 
-		if (!p->cnt || (p->hash == hash && p->host == host && p->len == len &&
+		if (!p->cnt || (p->hash == hash && p->scope == scope && p->len == len &&
 				memcmp(p->prefix, prefix, len) == 0))
 			return p;
 	}
@@ -72,7 +89,7 @@ static struct place *probe(const struct sl_router *r, uint32_t host, uint32_t ha
 
 /* --- look-up --- */
 
-static const struct place *find_prefix(const struct sl_router *r, uint32_t host,
+static const struct place *find_prefix(const struct sl_router *r, uint32_t scope,
 				       struct sl_span path)
 {
 	uint32_t end = path.len < r->longest ? (uint32_t)path.len : r->longest;
@@ -87,11 +104,75 @@ static const struct place *find_prefix(const struct sl_router *r, uint32_t host,
 		if (!(r->lengths[len / 64] & UINT64_C(1) << len % 64) ||
 		    (len != path.len && path.ptr[len] != '/' && path.ptr[len - 1] != '/'))
 			continue;
-		p = probe(r, host, hash, path.ptr, len);
+		p = probe(r, scope, hash, path.ptr, len);
 		if (p->cnt)
 			best = p;
 	}
 	return best;
+}
+
+static bool has_field(const struct sl_request *rq, const struct rule *rule)
+{
+	for (uint32_t i = 0; i < rq->header_cnt; i++) {
+		if (sl_span_eq(rq->headers[i].value, rule->value) &&
+		    sl_span_eq_nocase(rq->headers[i].name, rule->name))
+			return true;
+	}
+	return false;
+}
+
+static uint32_t first_rule(const struct sl_router *r, uint32_t site)
+{
+	uint32_t low = 0, high = r->rule_cnt;
+
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+
+		if (r->rules[middle].site < site)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static bool goes_first(const struct sl_router *r, const struct place *a, const struct place *b)
+{
+	return a->len != b->len ? a->len > b->len
+				: r->routes[a->first]->line < r->routes[b->first]->line;
+}
+
+static __attribute__((noinline)) const struct place *
+find_by_header(const struct sl_router *r, uint32_t site, const struct sl_request *rq)
+{
+	const struct place *best = NULL;
+
+	for (uint32_t i = first_rule(r, site); i < r->rule_cnt && r->rules[i].site == site; i++) {
+		const struct place *p =
+			has_field(rq, &r->rules[i]) ? find_prefix(r, RULES + i, rq->path) : NULL;
+
+		if (p && (!best || goes_first(r, p, best)))
+			best = p;
+	}
+	return best;
+}
+
+static const struct place *find_at_site(const struct sl_router *r, uint32_t site,
+					const struct sl_request *rq)
+{
+	const struct place *p = r->rule_cnt ? find_by_header(r, site, rq) : NULL;
+
+	return p ? p : find_prefix(r, site, rq->path);
+}
+
+static const struct place *find_at_host(const struct sl_router *r, uint32_t host, uint16_t listener,
+					const struct sl_request *rq)
+{
+	const struct place *p = r->by_listener && listener < SL_MAX_LISTENERS
+					? find_at_site(r, site_of(host, listener), rq)
+					: NULL;
+
+	return p ? p : find_at_site(r, site_of(host, -1), rq);
 }
 
 static uint32_t hash_host(struct sl_span name, bool wildcard)
@@ -119,7 +200,7 @@ static struct host *probe_host(const struct sl_router *r, struct sl_span name, b
 
 /* "*.example.com" stands for one label or more in front of ".example.com". */
 static const struct place *find_wildcard(const struct sl_router *r, struct sl_span host,
-					 struct sl_span path)
+					 uint16_t listener, const struct sl_request *rq)
 {
 	unsigned labels = 0;
 
@@ -131,14 +212,15 @@ static const struct place *find_wildcard(const struct sl_router *r, struct sl_sp
 			continue;
 		labels++;
 		h = probe_host(r, sl_span_skip(host, i), true);
-		p = h->name ? find_prefix(r, h->number, path) : NULL;
+		p = h->name ? find_at_host(r, h->number, listener, rq) : NULL;
 		if (p)
 			return p;
 	}
 	return NULL;
 }
 
-static const struct place *find_place(const struct sl_router *r, const struct sl_request *rq)
+static const struct place *find_place(const struct sl_router *r, uint16_t listener,
+				      const struct sl_request *rq)
 {
 	struct sl_span name = sl_router_host(rq->authority);
 	const struct place *p = NULL;
@@ -147,11 +229,11 @@ static const struct place *find_place(const struct sl_router *r, const struct sl
 	if (r->host_cnt && name.len <= HOST_MAX) {
 		const struct host *h = probe_host(r, name, false);
 
-		p = h->name ? find_prefix(r, h->number, rq->path) : NULL;
+		p = h->name ? find_at_host(r, h->number, listener, rq) : NULL;
 		if (!p)
-			p = find_wildcard(r, name, rq->path);
+			p = find_wildcard(r, name, listener, rq);
 	}
-	return p ? p : find_prefix(r, NO_HOST, rq->path);
+	return p ? p : find_at_host(r, NO_HOST, listener, rq);
 }
 
 struct sl_span sl_router_host(struct sl_span authority)
@@ -172,9 +254,10 @@ struct sl_span sl_router_host(struct sl_span authority)
 	return host;
 }
 
-struct sl_route_match sl_router_find(const struct sl_router *r, const struct sl_request *rq)
+struct sl_route_match sl_router_find(const struct sl_router *r, uint16_t listener,
+				     const struct sl_request *rq)
 {
-	const struct place *p = find_place(r, rq);
+	const struct place *p = find_place(r, listener, rq);
 	struct sl_route_match m = {0};
 
 	if (!p)
@@ -198,33 +281,59 @@ static uint32_t service_slot(const struct sl_router *r, uint16_t service)
 	return at;
 }
 
-const struct sl_cfg_route *sl_router_find_service(const struct sl_router *r, uint16_t service)
+const struct sl_cfg_route *sl_router_find_service(const struct sl_router *r, uint16_t listener,
+						  uint16_t service)
 {
-	return service ? r->services[service_slot(r, service)] : NULL;
+	const struct sl_cfg_route *route = service ? r->services[service_slot(r, service)] : NULL;
+
+	if (!route || !route->listener_cnt)
+		return route;
+	for (uint32_t i = 0; i < route->listener_cnt; i++) {
+		if (route->listeners[i] == listener)
+			return route;
+	}
+	return NULL;
 }
 
 /* --- building --- */
 
-/* A route at one of its hosts; the table is filled from these, sorted. */
+/* A route at one of its hosts and listeners; the table is filled from these, sorted. */
 struct entry {
 	const struct sl_cfg_route *route;
 	const char *host; /* NULL: none */
+	int32_t listener; /* -1: none */
 };
+
+/* NULL goes first. */
+static int compare_texts(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) : !!a - !!b;
+}
+
+static int compare_scopes(const struct entry *a, const struct entry *b)
+{
+	int order = compare_texts(a->host, b->host);
+
+	if (!order)
+		order = a->listener - b->listener;
+	if (!order)
+		order = compare_texts(a->route->header, b->route->header);
+	return order ? order : compare_texts(a->route->header_value, b->route->header_value);
+}
+
+static int compare_places(const struct entry *a, const struct entry *b)
+{
+	int order = compare_scopes(a, b);
+
+	return order ? order : strcmp(a->route->prefix, b->route->prefix);
+}
 
 static int compare(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
-	int order = strcmp(x->host ? x->host : "", y->host ? y->host : "");
+	int order = compare_places(x, y);
 
-	if (!order)
-		order = strcmp(x->route->prefix, y->route->prefix);
 	return order ? order : !x->route->methods - !y->route->methods; /* without methods: last */
-}
-
-static bool same_place(const struct entry *a, const struct entry *b)
-{
-	return strcmp(a->host ? a->host : "", b->host ? b->host : "") == 0 &&
-	       strcmp(a->route->prefix, b->route->prefix) == 0;
 }
 
 static uint32_t host_number(struct sl_router *r, const char *name)
@@ -258,12 +367,28 @@ static uint32_t join_methods(struct sl_router *r, uint32_t first, uint32_t cnt)
 	return all & GET ? all | HEAD : all;
 }
 
-static void add_place(struct sl_router *r, const struct entry *e, uint32_t first, uint32_t cnt)
+/* Entries of a scope follow each other, so a rule is the last one or a new one. */
+static uint32_t scope_of(struct sl_router *r, const struct entry *e, bool begins)
+{
+	uint32_t site = site_of(host_number(r, e->host), e->listener);
+
+	r->by_listener |= e->listener >= 0;
+	if (!e->route->header)
+		return site;
+	if (begins)
+		r->rules[r->rule_cnt++] = (struct rule){site, sl_span_cstr(e->route->header),
+							sl_span_cstr(e->route->header_value)};
+	return RULES + r->rule_cnt - 1;
+}
+
+/* `begins`: the first place of its scope. */
+static void add_place(struct sl_router *r, const struct entry *e, uint32_t first, uint32_t cnt,
+		      bool begins)
 {
 	const char *prefix = e[0].route->prefix;
 	uint32_t len = (uint32_t)strlen(prefix);
 	uint32_t hash = HASH_START;
-	uint32_t host = host_number(r, e[0].host);
+	uint32_t scope = scope_of(r, e, begins);
 	struct place *p;
 
 	for (uint32_t i = 0; i < len; i++)
@@ -272,12 +397,22 @@ static void add_place(struct sl_router *r, const struct entry *e, uint32_t first
 		r->routes[first + i] = e[i].route;
 		r->methods[first + i] = e[i].route->methods;
 	}
-	p = probe(r, host, hash, (const uint8_t *)prefix, len);
-	*p = (struct place){host, hash, prefix, len, first, cnt, 0};
+	p = probe(r, scope, hash, (const uint8_t *)prefix, len);
+	*p = (struct place){scope, hash, prefix, len, first, cnt, 0};
 	p->methods = join_methods(r, first, cnt);
 	r->lengths[len / 64] |= UINT64_C(1) << len % 64;
 	if (len > r->longest)
 		r->longest = len;
+}
+
+static uint32_t at_least_one(uint32_t cnt)
+{
+	return cnt ? cnt : 1;
+}
+
+static uint32_t entries_of(const struct sl_cfg_route *route)
+{
+	return at_least_one(route->host_cnt) * at_least_one(route->listener_cnt);
 }
 
 static uint32_t list_entries(const struct sl_config *cfg, struct entry *out)
@@ -286,11 +421,14 @@ static uint32_t list_entries(const struct sl_config *cfg, struct entry *out)
 
 	for (uint32_t i = 0; i < cfg->route_cnt; i++) {
 		const struct sl_cfg_route *route = &cfg->routes[i];
+		uint32_t hosts = at_least_one(route->host_cnt);
 
-		if (!route->host_cnt)
-			out[n++] = (struct entry){.route = route};
-		for (uint32_t h = 0; h < route->host_cnt; h++)
-			out[n++] = (struct entry){route, route->hosts[h]};
+		for (uint32_t k = 0; k < entries_of(route); k++) {
+			out[n++] = (struct entry){
+				.route = route,
+				.host = route->host_cnt ? route->hosts[k % hosts] : NULL,
+				.listener = route->listener_cnt ? route->listeners[k / hosts] : -1};
+		}
 	}
 	return n;
 }
@@ -313,9 +451,10 @@ static bool allocate(struct sl_router *r, uint32_t entries, uint32_t routes)
 	r->places = calloc((size_t)r->place_mask + 1, sizeof(*r->places));
 	r->hosts = calloc((size_t)r->host_mask + 1, sizeof(*r->hosts));
 	r->services = calloc((size_t)r->service_mask + 1, sizeof(struct sl_cfg_route *));
+	r->rules = calloc((size_t)entries + 1, sizeof(*r->rules));
 	r->routes = calloc((size_t)entries + 1, sizeof(struct sl_cfg_route *));
 	r->methods = calloc((size_t)entries + 1, sizeof(*r->methods));
-	return r->places && r->hosts && r->services && r->routes && r->methods;
+	return r->places && r->hosts && r->services && r->rules && r->routes && r->methods;
 }
 
 static void fill(struct sl_router *r, const struct sl_config *cfg, struct entry *e, uint32_t n)
@@ -325,9 +464,9 @@ static void fill(struct sl_router *r, const struct sl_config *cfg, struct entry 
 	if (n)
 		qsort(e, n, sizeof(*e), compare);
 	for (uint32_t i = 0; i < n; i += cnt) {
-		for (cnt = 1; i + cnt < n && same_place(&e[i], &e[i + cnt]); cnt++)
+		for (cnt = 1; i + cnt < n && compare_places(&e[i], &e[i + cnt]) == 0; cnt++)
 			;
-		add_place(r, &e[i], i, cnt);
+		add_place(r, &e[i], i, cnt, !i || compare_scopes(&e[i - 1], &e[i]) != 0);
 	}
 	for (uint32_t i = 0; i < cfg->route_cnt; i++) {
 		if (cfg->routes[i].datagram_service)
@@ -343,7 +482,7 @@ struct sl_router *sl_router_create(const struct sl_config *cfg)
 	uint32_t cnt = 0;
 
 	for (uint32_t i = 0; i < cfg->route_cnt; i++)
-		cnt += cfg->routes[i].host_cnt ? cfg->routes[i].host_cnt : 1;
+		cnt += entries_of(&cfg->routes[i]);
 	entries = calloc((size_t)cnt + 1, sizeof(*entries));
 	if (!r || !entries || !allocate(r, cnt, cfg->route_cnt)) {
 		sl_router_destroy(r);
@@ -362,6 +501,7 @@ void sl_router_destroy(struct sl_router *r)
 	free(r->places);
 	free(r->hosts);
 	free(r->services);
+	free(r->rules);
 	free(r->routes);
 	free(r->methods);
 	free(r);

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which route a request takes: by host, then by path prefix, then by method.
+ * Which route a request takes: by host, listener, header, path prefix and method, in this order.
  *
  *   host     exactly, else the longest "*.suffix", else a route without hosts
+ *   listener a route with the one that the request came in by, else one without listeners
+ *   header   a route with a field that the request has, else one without; of two the longer prefix
+ *            wins, then the first in the file
  *   prefix   whole path segments: "/a" is a prefix of "/a" and "/a/b", not of "/ab"; the longest wins
- *   method   of the routes of one host and prefix, that which has the method; else that without
- *            methods; else none, and `methods` says what a 405 has to name
+ *   method   of the routes that have all of these in common, that which has the method; else that
+ *            without methods; else none, and `methods` says what a 405 has to name
  *
- * A host where no prefix matches leaves the request to the next less specific host. A look-up costs
- * one pass over the path and a probe at each of its '/' borders where some prefix ends, however many
- * routes there are. Immutable once made: built from a configuration, whose routes it points to.
+ * Where no prefix matches, the request is left to the next less specific header, listener or host. A
+ * look-up costs one pass over the path and a probe at each of its '/' borders where some prefix ends,
+ * however many routes there are; twice that where routes name listeners, and once more for each of
+ * the headers that they name there and that the request has. Immutable once made: built from a configuration, whose routes it points to.
  */
 #ifndef SL_CORE_ROUTER_H
 #define SL_CORE_ROUTER_H
@@ -25,16 +29,17 @@ void sl_router_destroy(struct sl_router *r);
 
 struct sl_route_match {
 	const struct sl_cfg_route *route; /* NULL: none */
-	uint32_t methods; /* bit per enum sl_method, of all routes of its host and prefix; 0: any */
+	uint32_t methods; /* bit per enum sl_method, of all routes at its place; 0: any */
 	bool method_ok;   /* the route has the request's method */
-	bool path_bad;    /* the path may be read in another way than the routes do: 400 */
 };
 
-/* By rq's authority, path and method. */
-struct sl_route_match sl_router_find(const struct sl_router *r, const struct sl_request *rq);
+/* By the listener's index in the configuration, and rq's authority, headers, path and method. */
+struct sl_route_match sl_router_find(const struct sl_router *r, uint16_t listener,
+				     const struct sl_request *rq);
 
-/* By the number that datagrams carry; NULL: none. */
-const struct sl_cfg_route *sl_router_find_service(const struct sl_router *r, uint16_t service);
+/* By the number that datagrams carry; NULL: none, or not at this listener. */
+const struct sl_cfg_route *sl_router_find_service(const struct sl_router *r, uint16_t listener,
+						  uint16_t service);
 
 /*
  * The host of an authority, as routes name it: without port and trailing dot. Still in the

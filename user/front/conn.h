@@ -44,7 +44,8 @@ struct sl_conn_tls {
 /* Who is at the ends. A filter may know better than the transport: PROXY tells another peer. */
 struct sl_conn_info {
 	struct sl_addr local, peer;
-	uint16_t listener; /* by which door it came in: index among the worker's listeners */
+	uint16_t
+		listener; /* by which door it came in: told when it is accepted, and by no stream */
 	struct sl_conn_tls tls;
 };
 

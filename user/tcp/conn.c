@@ -21,13 +21,13 @@ void sl_tcp_conn_key(const struct sl_tcp_conn *c, struct sl_flow_key *key)
 	sl_tcp_path_key(&c->path, c->local_port_be, c->remote_port_be, key);
 }
 
-bool sl_tcp_served(const struct sl_tcp_conn *c)
+int sl_tcp_listener(const struct sl_tcp_conn *c)
 {
 	struct sl_flow_key key;
 
 	sl_tcp_conn_key(c, &key);
 	return sl_net_find_listener(c->tcp->net, key.family, key.local, key.local_port_be,
-				    IPPROTO_TCP) >= 0;
+				    IPPROTO_TCP);
 }
 
 struct sl_tcp_conn *sl_tcp_conn_new(struct sl_tcp *t, const struct sl_net_path *path,

@@ -104,8 +104,8 @@ void sl_tcp_output(struct sl_tcp *t);
 void sl_tcp_timer(struct sl_tcp *t);
 uint64_t sl_tcp_next_ns(const struct sl_tcp *t);
 
-/* Whether a listener of now has what the connection was made to. */
-bool sl_tcp_served(const struct sl_tcp_conn *c);
+/* The listener that now has what the connection was made to; -1: none. */
+int sl_tcp_listener(const struct sl_tcp_conn *c);
 /* Bytes that sl_tcp_send() would take now. */
 size_t sl_tcp_send_room(const struct sl_tcp_conn *c);
 /*

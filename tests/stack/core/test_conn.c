@@ -15,7 +15,7 @@
 #include "suite.h"
 #include "fake_link.h"
 
-enum { FRAMES = 4096, REPLY_MAX = 1 << 20, LONG_BODY = 16000 };
+enum { FRAMES = 4096, REPLY_MAX = 1 << 20, LONG_BODY = 16000, DOOR = 5 /* its listener */ };
 
 struct end {
 	struct sl_umem umem;
@@ -94,7 +94,8 @@ static const struct sl_tcp_ops client_ops = {
 
 static void end_init(struct end *e, uint8_t side)
 {
-	struct sl_net_listener l = {.at.port_be = htobe16(80), .at.family = 4, .protocol = 6};
+	struct sl_net_listener l = {
+		.at.port_be = htobe16(80), .at.family = 4, .protocol = 6, .listener = DOOR};
 
 	memset(e, 0, sizeof(*e));
 	ck_assert_int_eq(sl_umem_init(&e->umem, 2048, FRAMES), 0);
@@ -478,20 +479,39 @@ TEST(a_client_knows_its_listener_and_its_peer)
 {
 	struct sl_conn_info info;
 	struct sl_client *cl;
-	struct sl_conn stream;
 
 	start(1);
 	dial();
 	cl = sl_client_next(&core, NULL);
 	ck_assert_ptr_nonnull(cl);
-	stream = sl_client_stream(cl);
-	stream.ops->info(stream.self, &info);
-	ck_assert_uint_eq(info.listener, cl->listener);
+	sl_client_ends(cl, &info);
+	ck_assert_uint_eq(info.listener, DOOR);
 	ck_assert_uint_eq(info.local.port_be, htobe16(80));
 	ck_assert_uint_eq(info.local.family, 4);
 	ck_assert_mem_eq(info.local.addr, ((uint8_t[4]){10, 0, 0, 2}), 4);
 	ck_assert_mem_eq(info.peer.addr, ((uint8_t[4]){10, 0, 0, 1}), 4);
 	ck_assert_uint_ne(info.peer.port_be, 0);
+	stop();
+}
+
+TEST(a_client_knows_its_listener_after_a_tail_loss_probe)
+{
+	static const char get[] = "GET /long HTTP/1.1\r\nHost: a\r\n\r\n";
+	struct sl_tcp_stats stats;
+	struct sl_conn_info info;
+
+	start(0);
+	dial();
+	link_.wire[1].cfg.loss = 1;
+	say(get, sizeof(get) - 1);
+	run(20);
+	sl_tcp_stats(core.tcp, &stats);
+	ck_assert_uint_gt(stats.tlp_probes, 0);
+	link_.wire[1].cfg.loss = 0;
+	run(2000);
+	ck_assert_uint_eq(count("200 OK"), 1);
+	sl_client_ends(sl_client_next(&core, NULL), &info);
+	ck_assert_uint_eq(info.listener, DOOR);
 	stop();
 }
 

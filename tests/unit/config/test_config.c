@@ -207,6 +207,34 @@ TEST(routes_name_hosts)
 	sl_config_free(c);
 }
 
+/* They may come behind the route. */
+TEST(routes_name_listeners_and_a_header)
+{
+	struct sl_config *c = parse_ok(
+		"listener a { port = 1 }\n"
+		"route / { reply = 200 listener = {c, a} header = \"X-Canary:  Yes, \tplease\" }\n"
+		"route / { reply = 201 listener = b }\nroute / { reply = 202 }\n"
+		"route / { reply = 203 header = \"x-canary: no\" }\n"
+		"listener b { port = 2 } listener c { port = 3 }\n");
+
+	ck_assert_uint_eq(c->route_cnt, 4);
+	for (uint32_t i = 0; i < c->route_cnt; i++) {
+		const struct sl_cfg_route *r = &c->routes[i];
+
+		ck_assert_uint_eq(r->listener_cnt,
+				  r->reply_status == 200 ? 2 : r->reply_status == 201);
+		if (r->reply_status == 200) {
+			ck_assert_uint_eq(r->listeners[0], 2);
+			ck_assert_uint_eq(r->listeners[1], 0);
+			ck_assert_str_eq(r->header, "x-canary");
+			ck_assert_str_eq(r->header_value, "Yes, \tplease");
+		} else if (r->reply_status != 203) {
+			ck_assert_ptr_null(r->header);
+		}
+	}
+	sl_config_free(c);
+}
+
 TEST(names_the_admin_socket)
 {
 	static const struct {
@@ -347,6 +375,24 @@ static const struct {
 	{"route / { reply = 200 host = {\"a.b\", \"c.d\"} }\n"
 	 "route / { reply = 201 host = {\"e.f\", \"C.D\"} }",
 	 "t.conf:2: found a second route \"/\" without methods; allowed: one, and others with"},
+	{"listener a { port = 1 }\nroute / { reply = 200 listener = {a}\nlistener += {b} }",
+	 "t.conf:3: found listener = \"b\"; allowed: a"},
+	{"listener a { port = 1 } listener b { port = 2 } route / { reply = 200 listener = c }",
+	 "t.conf:1: found listener = \"c\"; allowed: a, b"},
+	{"route / { reply = 200 listener = c }",
+	 "t.conf:1: found listener = \"c\"; allowed: none, there is no listener block"},
+	{"listener a { port = 1 }\nroute / { reply = 200 listener = a }\n"
+	 "route / { reply = 201 } route / { reply = 202 listener = a }",
+	 "t.conf:3: found a second route \"/\" without methods; allowed: one, and others with "
+	 "methods, or another host, listener or header"},
+	{"route / { reply = 200 header = \"a: b\" }\nroute / { reply = 201 header = \"A:b\" }",
+	 "t.conf:2: found a second route \"/\" without methods; allowed: one, and others with"},
+	{"route / { reply = 200 header = \"a\" }", "t.conf:1: found header = \"a\"; allowed: a t"},
+	{"route / { reply = 200 header = \"a:\" }", "t.conf:1: found header = \"a:\"; allowed: "},
+	{"route / { reply = 200 header = \": b\" }", "t.conf:1: found header = \": b\"; allowed"},
+	{"route / { reply = 200 header = \"a: b \" }", "t.conf:1: found header = \"a: b \"; all"},
+	{"route / { reply = 200 header = \"Host: b\" }", "t.conf:1: found header = \"Host: b\"; "},
+	{"route / { reply = 200 header = \"Te: b\" }", "t.conf:1: found header = \"Te: b\"; all"},
 	{"route /a {\n}",
 	 "t.conf:1: found route \"/a\" with neither pool nor reply; allowed: one of"},
 	{"route /a { reply = 99 }",

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core_bed.h"
+#include "core/client.h"
 #include "core/reload.h"
 #include "suite.h"
 
@@ -368,6 +369,29 @@ TEST(a_member_lives_while_an_exchange_knows_it)
 	ck_assert(atomic_load(&m->gone));
 	answer(1 - k, "from the other");
 	ck_assert(heard(0, "from the other"));
+}
+
+static uint16_t listener_after_reload(uint16_t number, uint16_t port)
+{
+	struct sl_table *t = prepare(ECHO(BACKEND("a") BACKEND("b")) OTHER TO_ECHO);
+
+	t->listeners = malloc(sizeof(*t->listeners));
+	t->listener_cnt = 1;
+	t->listeners[0] = (struct sl_net_listener){.at = {.port_be = htobe16(port), .family = 4},
+						   .protocol = PKT_TCP,
+						   .listener = number};
+	sl_table_switch(t, &bed.core);
+	sl_table_tidy(t);
+	return sl_client_listener(sl_client_next(&bed.core, NULL));
+}
+
+TEST(a_connection_has_the_number_that_its_listener_has_now)
+{
+	bed_open(0);
+	ck_assert_uint_eq(sl_client_listener(sl_client_next(&bed.core, NULL)), 0);
+	ck_assert_uint_eq(listener_after_reload(3, PKT_OUR_PORT), 3);
+	ck_assert_uint_eq(listener_after_reload(1, PKT_OUR_PORT), 1);
+	ck_assert_uint_eq(listener_after_reload(1, PKT_OUR_PORT + 1), SL_NO_LISTENER);
 }
 
 /* What was made for a table that no worker gets is undone. */

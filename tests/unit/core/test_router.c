@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Routes by host, path and method. */
+/* Routes by host, listener, header, path and method. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,28 @@ static struct sl_route_match match(const char *host, const char *path, enum sl_m
 	struct sl_request rq = {
 		.authority = sl_span_cstr(host), .path = sl_span_cstr(path), .method = (uint8_t)m};
 
-	return sl_router_find(router, &rq);
+	return sl_router_find(router, 0, &rq);
+}
+
+/* The status of the route that is found at a listener for a GET with fields "name: value", or 0. */
+static unsigned by(uint16_t listener, const char *const *fields, const char *path)
+{
+	struct sl_header headers[4];
+	struct sl_request rq = {.authority = sl_span_cstr("a.example"),
+				.path = sl_span_cstr(path),
+				.method = SL_METHOD_GET,
+				.headers = headers};
+	struct sl_route_match m;
+
+	for (; fields && fields[rq.header_cnt]; rq.header_cnt++) {
+		const char *f = fields[rq.header_cnt], *colon = strchr(f, ':');
+
+		headers[rq.header_cnt] =
+			(struct sl_header){.name = sl_span_of(f, (size_t)(colon - f)),
+					   .value = sl_span_cstr(colon + 2)};
+	}
+	m = sl_router_find(router, listener, &rq);
+	return m.route ? m.route->reply_status : 0;
 }
 
 /* The status of the route that is found, or 0. */
@@ -175,16 +196,139 @@ TEST(a_host_without_the_path_leaves_it_to_the_next)
 	ck_assert_uint_eq(at("b.example.com", "/x"), 0);
 }
 
+#define LISTENERS                                                                                  \
+	"listener one { port = 1 } listener two { port = 2 } listener three { port = 3 }\n"
+
+TEST(a_listener_has_routes_of_its_own_before_those_of_all)
+{
+	make("route / { reply = 200 } route /a { reply = 201 }\n"
+	     "route / { reply = 202 listener = two }\n"
+	     "route /a { reply = 203 listener = {one, three} }\n"
+	     "route /c { reply = 204 listener = three }\n"
+	     "route / { reply = 205 host = b.example }\n" LISTENERS);
+	ck_assert_uint_eq(by(0, NULL, "/"), 200);
+	ck_assert_uint_eq(by(0, NULL, "/a"), 203);
+	ck_assert_uint_eq(by(2, NULL, "/a"), 203);
+	/* Before the longer prefix, which is everybody's. */
+	ck_assert_uint_eq(by(1, NULL, "/a"), 202);
+	ck_assert_uint_eq(by(0, NULL, "/c"), 200);
+	ck_assert_uint_eq(by(2, NULL, "/c"), 204);
+	/* One that has gone has what all have. */
+	ck_assert_uint_eq(by(UINT16_MAX, NULL, "/a"), 201);
+	ck_assert_uint_eq(by(SL_MAX_LISTENERS, NULL, "/a"), 201);
+}
+
+TEST(a_host_goes_before_a_listener)
+{
+	make("route / { reply = 200 } route / { reply = 201 listener = two }\n"
+	     "route /x { reply = 202 host = a.example }\n"
+	     "route /x { reply = 203 host = \"*.example\" listener = two }\n"
+	     "route /y { reply = 204 host = \"*.example\" listener = two }\n" LISTENERS);
+	ck_assert_uint_eq(by(1, NULL, "/x"), 202);
+	ck_assert_uint_eq(by(1, NULL, "/y"), 204);
+	ck_assert_uint_eq(by(1, NULL, "/z"), 201);
+	ck_assert_uint_eq(by(0, NULL, "/y"), 200);
+}
+
+TEST(a_header_picks_a_route)
+{
+	static const char *const yes[] = {"accept: */*", "X-Canary: yes", NULL},
+				 *const no[] = {"x-canary: no", NULL},
+				 *const upper[] = {"x-canary: YES", NULL},
+				 *const longer[] = {"x-canary: yes2", NULL},
+				 *const twice[] = {"x-canary: no", "x-canary: yes", NULL},
+				 *const other[] = {"x-canary2: yes", NULL};
+
+	make("route / { reply = 200 } route /a { reply = 201 }\n"
+	     "route / { reply = 202 header = \"x-Canary: yes\" }\n"
+	     "route /b { reply = 203 header = \"x-canary:yes\" }\n"
+	     "route /c { reply = 204 header = \"x-canary: no\" }\n");
+	/* Before the longer prefix without one. */
+	ck_assert_uint_eq(by(0, yes, "/a"), 202);
+	ck_assert_uint_eq(by(0, yes, "/b/x"), 203);
+	ck_assert_uint_eq(by(0, twice, "/a"), 202);
+	ck_assert_uint_eq(by(0, NULL, "/a"), 201);
+	ck_assert_uint_eq(by(0, no, "/a"), 201);
+	ck_assert_uint_eq(by(0, no, "/c"), 204);
+	ck_assert_uint_eq(by(0, upper, "/b"), 200);
+	ck_assert_uint_eq(by(0, longer, "/b"), 200);
+	ck_assert_uint_eq(by(0, other, "/b"), 200);
+}
+
+TEST(of_two_headers_the_longer_prefix_wins_then_the_first_in_the_file)
+{
+	static const char *const both[] = {"z: 1", "b: 1", NULL};
+
+	make("route / { reply = 201 header = \"z: 1\" }\nroute / { reply = 202 header = \"b: 1\" }\n"
+	     "route /x { reply = 203 header = \"b: 1\" }\nroute /x/y { reply = 204 header = \"z: 1\" }\n");
+	ck_assert_uint_eq(by(0, both, "/"), 201);
+	ck_assert_uint_eq(by(0, both, "/x"), 203);
+	ck_assert_uint_eq(by(0, both, "/x/y"), 204);
+	ck_assert_uint_eq(by(0, both + 1, "/x/y"), 203);
+	ck_assert_uint_eq(by(0, NULL, "/x"), 0);
+}
+
+TEST(a_listener_goes_before_a_header)
+{
+	static const char *const canary[] = {"c: 1", NULL};
+
+	make("route / { reply = 200 } route / { reply = 201 header = \"c: 1\" }\n"
+	     "route /a { reply = 202 listener = {one, two} }\n"
+	     "route /b { reply = 203 listener = two header = \"c: 1\" }\n"
+	     "route /b { reply = 204 listener = two }\n"
+	     "route /b { reply = 205 listener = three header = \"c: 1\" methods = {GET} }\n" LISTENERS);
+	ck_assert_uint_eq(by(0, canary, "/a"), 202);
+	ck_assert_uint_eq(by(2, canary, "/a"), 201);
+	ck_assert_uint_eq(by(1, canary, "/b"), 203);
+	ck_assert_uint_eq(by(1, NULL, "/b"), 204);
+	ck_assert_uint_eq(by(2, canary, "/b"), 205);
+	ck_assert_uint_eq(by(2, NULL, "/b"), 200);
+}
+
+/* As many scopes as there are routes: each is found by its own. */
+TEST(all_of_many_headers_and_listeners_are_found)
+{
+	enum { ROUTES = 1000 };
+	char *text = malloc(ROUTES * 96 + sizeof(LISTENERS));
+	char field[32];
+	const char *const fields[] = {field, NULL};
+	size_t len = (size_t)sprintf(text, LISTENERS);
+
+	for (unsigned i = 0; i < ROUTES; i++)
+		len += (size_t)snprintf(text + len, 96,
+					"route / { reply = %u header = \"h: %u\" listener = %s }\n",
+					200 + i % 300, i / 2, i % 2 ? "two" : "three");
+	make(text);
+	free(text);
+	for (unsigned i = 0; i < ROUTES; i++) {
+		snprintf(field, sizeof(field), "h: %u", i / 2);
+		ck_assert_uint_eq(by(i % 2 ? 1 : 2, fields, "/x"), 200 + i % 300);
+		ck_assert_uint_eq(by(0, fields, "/x"), 0);
+	}
+}
+
+TEST(datagrams_find_their_route_at_its_listeners_only)
+{
+	make("pool p { backend a { endpoint = \"shm:///run/a.sock\" } }\n"
+	     "route /a { pool = p datagram_service = 7 listener = {three, two} }\n"
+	     "route /b { pool = p datagram_service = 8 header = \"c: 1\" }\n" LISTENERS);
+	ck_assert_ptr_null(sl_router_find_service(router, 0, 7));
+	ck_assert_ptr_nonnull(sl_router_find_service(router, 1, 7));
+	ck_assert_ptr_nonnull(sl_router_find_service(router, 2, 7));
+	ck_assert_ptr_null(sl_router_find_service(router, UINT16_MAX, 7));
+	ck_assert_ptr_nonnull(sl_router_find_service(router, 0, 8));
+}
+
 TEST(datagrams_name_a_route_by_number)
 {
 	make("pool p { backend a { endpoint = \"shm:///run/a.sock\" } }\n"
 	     "route /a { pool = p datagram_service = 7 }\n"
 	     "route /b { pool = p datagram_service = 65534 }\n"
 	     "route /c { pool = p }\n");
-	ck_assert_str_eq(sl_router_find_service(router, 7)->prefix, "/a");
-	ck_assert_str_eq(sl_router_find_service(router, 65534)->prefix, "/b");
-	ck_assert_ptr_null(sl_router_find_service(router, 0));
-	ck_assert_ptr_null(sl_router_find_service(router, 8));
+	ck_assert_str_eq(sl_router_find_service(router, 0, 7)->prefix, "/a");
+	ck_assert_str_eq(sl_router_find_service(router, 0, 65534)->prefix, "/b");
+	ck_assert_ptr_null(sl_router_find_service(router, 0, 0));
+	ck_assert_ptr_null(sl_router_find_service(router, 0, 8));
 }
 
 TEST(all_of_many_routes_are_found)
