@@ -18,6 +18,7 @@ struct sl_agent_options {
 	const char *listen;   /* endpoints for gateways, as of sl_backend_open() */
 	const char *to;       /* the server, see config/server.h */
 	const char *name;     /* of it, for the log; NULL: `to` */
+	const char *host;     /* what all requests call it; NULL: what clients do */
 	const char *key_file; /* NULL: shm only */
 	uint32_t concurrency; /* requests that the server gets at a time; 0: learnt */
 	uint32_t number;      /* of this agent, on the board, if there is one */

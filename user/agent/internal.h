@@ -18,6 +18,7 @@
 #include "agent/agent.h"
 #include "agent/body.h"
 #include "agent/limit.h"
+#include "agent/request.h"
 #include "base/list.h"
 #include "base/pool.h"
 #include "base/rand.h"
@@ -92,7 +93,7 @@ struct agent_server {
 	struct sockaddr_storage addr;
 	socklen_t addr_len;
 	char *name, *listen;
-	char authority[270];    /* of requests that name none */
+	struct agent_authority *authority;
 	struct sl_list waiting; /* calls; those that go first, first */
 	struct sl_list ready;   /* connections with room, the last used first */
 	struct sl_list conns;   /* all */

@@ -33,10 +33,8 @@
 #include "sandbox/supervise.h"
 
 enum {
-	LIST_MAX =
-		192
-		<< 10, /* bytes of a list: lines of "hash-less endpoint TAB url TAB name TAB n" */
-	BACKOFF_MIN_MS = 50, /* (start) */
+	LIST_MAX = 256 << 10, /* bytes of a list, see write_list() */
+	BACKOFF_MIN_MS = 50,  /* (start) */
 	BACKOFF_MAX_MS = 5000,
 	WELL_MS = 5000, /* a life of that length ends the back-off */
 	FOLDER_TRIES = 100,
@@ -73,7 +71,10 @@ struct keep {
 
 /* --- lists --- */
 
-/* A line for each server; `%u` stands for the number of the agent. */
+/*
+ * A line for each server: endpoint TAB url TAB name TAB concurrency TAB host, which may be empty.
+ * "*" of the endpoint stands for the number of the agent.
+ */
 static size_t write_list(char *to, size_t cap, const struct sl_config *cfg)
 {
 	size_t len = 0;
@@ -88,9 +89,9 @@ static size_t write_list(char *to, size_t cap, const struct sl_config *cfg)
 			if (!b->name || !sl_server_is(b))
 				continue;
 			sl_server_endpoint(endpoint, SL_SERVER_ANY_AGENT, pool->name, b);
-			len += (size_t)snprintf(to + len, cap - len, "%s\t%s\t%s/%s\t%u\n",
+			len += (size_t)snprintf(to + len, cap - len, "%s\t%s\t%s/%s\t%u\t%s\n",
 						endpoint, b->endpoint, pool->name, b->name,
-						b->concurrency);
+						b->concurrency, b->host ? b->host : "");
 			if (len >= cap)
 				return 0;
 		}
@@ -102,7 +103,7 @@ static size_t write_list(char *to, size_t cap, const struct sl_config *cfg)
 
 struct server_line {
 	char listen[SL_SERVER_ENDPOINT_LEN];
-	char *to, *name;
+	char *to, *name, *host;
 	uint32_t concurrency;
 };
 
@@ -123,13 +124,15 @@ static uint32_t parse_list(char *text, uint32_t number, struct server_line *out,
 
 	while (n < max && (line = strsep(&rest, "\n")) && *line) {
 		struct server_line *s = &out[n];
-		const char *endpoint = strsep(&line, "\t"), *mark = strstr(endpoint, "/*-");
+		const char *endpoint = strsep(&line, "\t"), *mark = strstr(endpoint, "/*-"), *most;
 
 		s->to = strsep(&line, "\t");
 		s->name = strsep(&line, "\t");
-		if (!mark || !s->to || !s->name || !line)
+		most = strsep(&line, "\t");
+		if (!mark || !s->to || !s->name || !most || !line)
 			continue;
-		s->concurrency = (uint32_t)strtoul(line, NULL, 10);
+		s->concurrency = (uint32_t)strtoul(most, NULL, 10);
+		s->host = *line ? line : NULL;
 		snprintf(s->listen, sizeof(s->listen), "%.*s/%u-%s", (int)(mark - endpoint),
 			 endpoint, number, mark + 3);
 		n++;
@@ -159,6 +162,7 @@ static void change(struct lists *l, struct server_line *next, uint32_t cnt)
 		struct sl_agent_options o = {.listen = next[i].listen,
 					     .to = next[i].to,
 					     .name = next[i].name,
+					     .host = next[i].host,
 					     .concurrency = next[i].concurrency,
 					     .number = l->number};
 

@@ -231,7 +231,7 @@ static struct sl_span new_trace(struct maker *m, const uint8_t ids[24])
 }
 
 bool agent_request_make(struct agent_request *out, const struct sl_request_view *rq,
-			const char *fallback, const uint8_t trace[24])
+			const struct agent_authority *own, const uint8_t trace[24])
 {
 	struct maker m = {.out = out, .rq = rq};
 	struct sl_span via;
@@ -242,8 +242,8 @@ bool agent_request_make(struct agent_request *out, const struct sl_request_view 
 	look_ahead(&m);
 	if (!take_line(&m))
 		return false;
-	if (!out->authority.len || !sl_http1_authority_ok(out->authority))
-		out->authority = sl_span_cstr(fallback);
+	if (own->always || !out->authority.len || !sl_http1_authority_ok(out->authority))
+		out->authority = sl_span_cstr(own->text);
 	take_fields(&m);
 	via = rq->protocol == SL_PROTO_HTTP1 ? sl_span_str("1.1 sluice") : sl_span_str("2 sluice");
 	add(&m, sl_span_str("via"), joined(&m, m.via, via));

@@ -21,12 +21,18 @@ struct agent_request {
 	char scratch[AGENT_REQUEST_SCRATCH];
 };
 
+/* What a server is called in Host, or :authority. */
+struct agent_authority {
+	char text[270];
+	bool always; /* also where the client has named another, or else where it has named none */
+};
+
 /*
- * False: there is something in it that must not reach a server. `fallback` is the authority where
- * the client has named none; `trace` is 24 random bytes for a request without a traceparent.
+ * False: there is something in it that must not reach a server. `trace` is 24 random bytes for a
+ * request without a traceparent.
  */
 bool agent_request_make(struct agent_request *out, const struct sl_request_view *rq,
-			const char *fallback, const uint8_t trace[24]);
+			const struct agent_authority *own, const uint8_t trace[24]);
 
 /* The next of what stands behind the body, as far as it goes on; rest is what is left of the fields. */
 bool agent_trailer_next(struct sl_span *rest, struct sl_header *out);

@@ -157,12 +157,26 @@ void agent_server_pump(struct agent_server *s)
 
 /* --- its beginning and end --- */
 
-/* Where it is, and what requests that name no authority call it. */
+/* Its own name, unless it is told which one it is to have. */
+static void call_it(struct agent_server *s, const char *host)
+{
+	struct agent_authority *to = s->authority;
+
+	to->always = host != NULL;
+	if (host)
+		snprintf(to->text, sizeof(to->text), "%s", host);
+	else if (s->url.local)
+		snprintf(to->text, sizeof(to->text), "localhost");
+	else
+		snprintf(to->text, sizeof(to->text), strchr(s->url.host, ':') ? "[%s]:%u" : "%s:%u",
+			 s->url.host, s->url.port);
+}
+
+/* Where it is. */
 static int resolve(struct agent_server *s, struct sl_err *err)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
 	struct sockaddr_un *un = (struct sockaddr_un *)&s->addr;
-	bool v6 = strchr(s->url.host, ':');
 	char port[8];
 	int rc;
 
@@ -170,7 +184,6 @@ static int resolve(struct agent_server *s, struct sl_err *err)
 		un->sun_family = AF_UNIX;
 		memcpy(un->sun_path, s->url.path, sizeof(un->sun_path));
 		s->addr_len = sizeof(*un);
-		snprintf(s->authority, sizeof(s->authority), "localhost");
 		return 0;
 	}
 	snprintf(port, sizeof(port), "%u", s->url.port);
@@ -180,8 +193,6 @@ static int resolve(struct agent_server *s, struct sl_err *err)
 	memcpy(&s->addr, found->ai_addr, found->ai_addrlen);
 	s->addr_len = found->ai_addrlen;
 	freeaddrinfo(found);
-	snprintf(s->authority, sizeof(s->authority), v6 ? "[%s]:%u" : "%s:%u", s->url.host,
-		 s->url.port);
 	return 0;
 }
 
@@ -227,14 +238,19 @@ struct agent_server *agent_server_new(struct agent *a, const struct sl_agent_opt
 	agent_limit_init(&s->limit, opt->concurrency);
 	s->name = strdup(opt->name ? opt->name : opt->to);
 	s->listen = strdup(opt->listen);
-	if (!s->name || !s->listen)
+	s->authority = calloc(1, sizeof(*s->authority));
+	if (!s->name || !s->listen || !s->authority)
 		sl_err_set(err, "out of memory");
 	else if (!sl_server_url_parse(opt->to, &s->url))
 		sl_err_set(err,
 			   "found \"%s\"; allowed: http://HOST:PORT, h2c://HOST:PORT, "
 			   "http+unix:///PATH or h2c+unix:///PATH",
 			   opt->to);
+	else if (opt->host && !sl_server_authority_ok(opt->host))
+		sl_err_set(err, "found host \"%s\"; allowed: NAME, NAME:PORT or [IPV6]:PORT",
+			   opt->host);
 	else if (!resolve(s, err) && !open_backend(s, opt, err)) {
+		call_it(s, opt->host);
 		s->board = sl_board_server_add(opt->number, s->name);
 		s->proto = s->url.proto == SL_SERVER_H2C ? &agent_h2 : &agent_h1;
 		return s;
@@ -259,6 +275,7 @@ void agent_server_free(struct agent_server *s)
 	sl_backend_close(s->backend);
 	free(s->name);
 	free(s->listen);
+	free(s->authority);
 	free(s);
 }
 

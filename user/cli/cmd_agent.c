@@ -18,15 +18,18 @@
 
 enum { SERVERS_MAX = 16, CONCURRENCY_MAX = 65535 };
 
+/* clang-format off */
 static const struct option long_options[] = {
 	{"listen", required_argument, NULL, 'l'},
 	{"to", required_argument, NULL, 't'},
+	{"host", required_argument, NULL, 'H'},
 	{"key-file", required_argument, NULL, 'k'},
 	{"concurrency", required_argument, NULL, 'n'},
 	{"log-level", required_argument, NULL, 'L'},
 	{"user", required_argument, NULL, 'u'},
 	{NULL, 0, NULL, 0},
 };
+/* clang-format on */
 
 struct command {
 	struct sl_agent_options servers[SERVERS_MAX];
@@ -35,6 +38,17 @@ struct command {
 	const char *user; /* NULL: whoever has started it, without walls */
 	uint32_t concurrency;
 };
+
+/* Of the server that was named last. */
+static bool take_host(struct command *o, const char *host)
+{
+	struct sl_agent_options *last = o->server_cnt ? &o->servers[o->server_cnt - 1] : NULL;
+
+	if (!last || last->host)
+		return false;
+	last->host = host;
+	return true;
+}
 
 /* 0, or what main() returns. */
 static int parse(int argc, char **argv, struct command *o)
@@ -51,6 +65,8 @@ static int parse(int argc, char **argv, struct command *o)
 			o->servers[o->listen_cnt++].listen = optarg;
 		else if (c == 't' && o->server_cnt < SERVERS_MAX)
 			o->servers[o->server_cnt++].to = optarg;
+		else if (c == 'H')
+			ok = take_host(o, optarg);
 		else if (c == 'k')
 			o->key_file = optarg;
 		else if (c == 'u')

@@ -84,6 +84,8 @@ const struct cli_command cli_commands[] = {
 	 "                       commas between them\n"
 	 "  --to URL             the server: http://HOST:PORT, h2c://HOST:PORT (HTTP/2, gRPC),\n"
 	 "                       http+unix:///PATH, h2c+unix:///PATH\n"
+	 "  --host NAME          what to ask the server of the --to before it for, instead of what\n"
+	 "                       clients have asked for: NAME, NAME:PORT\n"
 	 "  --key-file FILE      shared key of gateways that come by rdma or tcp\n"
 	 "  --concurrency N      requests that the server gets at a time, or auto: learnt from\n"
 	 "                       its latency (default)\n"

@@ -281,6 +281,16 @@ static void check_listeners(struct conf_parse *p)
 	}
 }
 
+/* A name for nobody would be lost without a word. */
+static void check_host(struct conf_parse *p, const struct sl_cfg_backend *b)
+{
+	if (b->host && b->endpoint && !sl_server_is(b))
+		conf_fail(p, b->line, b,
+			  "found host = \"%.64s\" with endpoint = \"%.100s\"; allowed: with http, "
+			  "h2c, http+unix and h2c+unix",
+			  b->host, b->endpoint);
+}
+
 static void check_servers(struct conf_parse *p)
 {
 	struct sl_config *c = p->cfg;
@@ -289,8 +299,10 @@ static void check_servers(struct conf_parse *p)
 	for (uint32_t i = 0; i < c->pool_cnt; i++) {
 		struct sl_cfg_pool *pool = &c->pools[i];
 
-		for (uint32_t b = 0; b < pool->backend_cnt; b++)
+		for (uint32_t b = 0; b < pool->backend_cnt; b++) {
 			cnt += sl_server_is(&pool->backends[b]);
+			check_host(p, &pool->backends[b]);
+		}
 		if (pool->batch.policy == SL_POLICY_CNT)
 			pool->batch.policy =
 				has_server(pool) ? SL_POLICY_DIRECT : SL_POLICY_ADAPTIVE;

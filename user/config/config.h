@@ -128,6 +128,7 @@ struct sl_cfg_backend {
 	uint8_t tos;
 	uint32_t owner; /* account that may listen on shm, beside root and the gateway's own */
 	uint32_t concurrency; /* of a server: requests at a time; 0: learnt */
+	const char *host;     /* of a server: what all requests call it; NULL: what clients do */
 	int line;
 };
 

@@ -40,6 +40,13 @@ static bool parse_host(const char *at, struct sl_server_url *out)
 	return *end == ':' || end == at + len;
 }
 
+bool sl_server_authority_ok(const char *text)
+{
+	struct sl_server_url url;
+
+	return !strchr(text, '/') && parse_host(text, &url);
+}
+
 bool sl_server_url_parse(const char *text, struct sl_server_url *out)
 {
 	static const struct {
@@ -101,6 +108,8 @@ void sl_server_endpoint(char out[SL_SERVER_ENDPOINT_LEN], uint32_t agent, const 
 
 	/* By all that it is: after a reload another server is not taken for this one. */
 	h = hash(hash(hash(h, pool), b->name), b->endpoint) + b->concurrency;
+	if (b->host)
+		h = hash(h, b->host);
 	if (agent == SL_SERVER_ANY_AGENT)
 		snprintf(out, SL_SERVER_ENDPOINT_LEN, "shm://%s/*-%016" PRIx64, folder, h);
 	else

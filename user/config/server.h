@@ -27,6 +27,8 @@ struct sl_server_url {
 
 /* False: the text is none of these. */
 bool sl_server_url_parse(const char *text, struct sl_server_url *out);
+/* NAME, NAME:PORT, an address or [IPV6]:PORT: what a Host field may say. */
+bool sl_server_authority_ok(const char *text);
 /* Whether this backend is one, so that an agent of the gateway's own stands in front of it. */
 bool sl_server_is(const struct sl_cfg_backend *b);
 

@@ -354,6 +354,13 @@ static bool set_backend_endpoint(struct conf_value *v)
 
 const struct conf_type conf_backend_endpoint = {set_backend_endpoint, NULL};
 
+static bool set_authority(struct conf_value *v)
+{
+	return sl_server_authority_ok(v->text) && conf_store_text(v);
+}
+
+const struct conf_type conf_authority = {set_authority, NULL};
+
 static bool is_path(const char *text)
 {
 	return text[0] == '/' && strlen(text) < 4096;

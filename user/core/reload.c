@@ -19,7 +19,8 @@ static bool same_backend(const struct sl_cfg_backend *a, const struct sl_cfg_bac
 	       same_text(a->first, b->first) && same_text(a->fallback, b->fallback) &&
 	       same_text(a->key_file, b->key_file) && same_text(a->source, b->source) &&
 	       same_text(a->device, b->device) && a->device_port == b->device_port &&
-	       a->tos == b->tos && a->owner == b->owner && a->concurrency == b->concurrency;
+	       a->tos == b->tos && a->owner == b->owner && a->concurrency == b->concurrency &&
+	       same_text(a->host, b->host);
 }
 
 const struct sl_table_pool *sl_table_find(const struct sl_table *t, const char *name)

@@ -388,6 +388,7 @@ static void free_dialler(struct sl_dialler *d)
 	free((char *)(uintptr_t)d->backend.key_file);
 	free((char *)(uintptr_t)d->backend.source);
 	free((char *)(uintptr_t)d->backend.device);
+	free((char *)(uintptr_t)d->backend.host);
 	free(d);
 }
 
@@ -409,7 +410,8 @@ static bool copy_names(struct sl_dialler *d, const char *pool, const struct sl_c
 	       copy_text(&d->backend.first, b->first) &&
 	       copy_text(&d->backend.fallback, b->fallback) &&
 	       copy_text(&d->backend.key_file, b->key_file) &&
-	       copy_text(&d->backend.source, b->source) && copy_text(&d->backend.device, b->device);
+	       copy_text(&d->backend.source, b->source) &&
+	       copy_text(&d->backend.device, b->device) && copy_text(&d->backend.host, b->host);
 }
 
 struct sl_dialler *sl_dialler_add(struct sl_switchboard *sb, const struct sl_cfg_pool *pool,

@@ -36,6 +36,7 @@ static const char full[] =
 	"  max_queue = 77 max_body = 2m fair = header fair_header = X-Client\n"
 	"}\n"
 	"pool plain { backend a { endpoint = \"shm:///run/p.sock\" } }\n"
+	"pool sites { backend a { endpoint = \"http://[::1]:8000\" host = \"site.example:8\" } }\n"
 	"limits { max_connections = 1000 frame_memory = 64m max_body = 8m newreno = yes\n"
 	"  drain_timeout = 3s }\n"
 	"admin { address = \"::1\" port = 99 owner = nobody group = daemon group_role = operate\n"
@@ -121,7 +122,9 @@ TEST(fills_pools_and_routes)
 	const struct sl_cfg_pool *p = &c->pools[0];
 	const struct sl_cfg_route *r = &c->routes[0];
 
-	ck_assert_uint_eq(c->pool_cnt, 2);
+	ck_assert_uint_eq(c->pool_cnt, 3);
+	ck_assert_ptr_null(p->backends[0].host);
+	ck_assert_str_eq(c->pools[2].backends[0].host, "site.example:8");
 	ck_assert_str_eq(p->name, "score");
 	ck_assert_uint_eq(p->backend_cnt, 2);
 	ck_assert_str_eq(p->backends[0].endpoint, "shm:///run/a.sock");
@@ -425,6 +428,12 @@ static const struct {
 	 "1 }",
 	 "t.conf:2: found datagram_service = \"1\" in two routes; allowed: each number once"},
 	{"\npool p { }", "t.conf:2: found pool \"p\" without a backend; allowed: backend NAME {"},
+	{"pool p { backend b { endpoint = \"http://a\"\nhost = \"a/b\" } }",
+	 "t.conf:2: found host = \"a/b\"; allowed: NAME, NAME:PORT or [IPV6]:PORT"},
+	{"pool p { backend b { endpoint = \"http://a\"\nhost = \"a:0\" } }",
+	 "t.conf:2: found host = \"a:0\"; allowed: NAME, NAME:PORT or [IPV6]:PORT"},
+	{"pool p {\nbackend b { endpoint = \"shm:///run/b\" host = a } }",
+	 "t.conf:2: found host = \"a\" with endpoint = \"shm:///run/b\"; allowed: with http, h2c"},
 	{"pool p {\nbackend b { endpoint = \"udp://1.2.3.4:5\" } }",
 	 "t.conf:2: found endpoint = \"udp://1.2.3.4:5\"; allowed: shm:///PATH"},
 	{"pool p {\nbackend b { endpoint = \"tcp://1.2.3.4\" } }",
