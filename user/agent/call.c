@@ -30,8 +30,7 @@ struct agent_call *agent_call_new(struct agent_server *s, struct sl_request_view
 	}
 	if (stream)
 		agent_body_init(call);
-	sl_list_add_tail(&s->waiting, &call->link);
-	s->waiting_cnt++;
+	agent_queue_add(&s->waiting, &call->link, rq->priority);
 	return call;
 }
 
@@ -75,8 +74,7 @@ static void take_off(struct agent_call *call)
 	if (call->conn) {
 		s->proto->cancel(call->conn, call);
 	} else if (!sl_list_empty(&call->link)) {
-		sl_list_del(&call->link);
-		s->waiting_cnt--;
+		agent_queue_remove(&s->waiting, &call->link);
 	}
 }
 
@@ -129,8 +127,7 @@ void agent_call_lost(struct agent_call *call, const char *why)
 	uncount(call);
 	if (call->body.on)
 		agent_body_stop(call);
-	sl_list_add_head(&s->waiting, &call->link);
-	s->waiting_cnt++;
+	agent_queue_again(&s->waiting, &call->link, call->rq->priority);
 	/* The connections of a process that dies end one by one: the last try is not for one of them. */
 	if (call->tries > 1 && !sl_timer_pending(&s->pause.t))
 		agent_timer_set(s->a, &s->pause, s->a->now_ns + PAUSE_NS);

@@ -18,6 +18,7 @@
 #include "agent/agent.h"
 #include "agent/body.h"
 #include "agent/limit.h"
+#include "agent/queue.h"
 #include "agent/request.h"
 #include "base/list.h"
 #include "base/pool.h"
@@ -94,10 +95,10 @@ struct agent_server {
 	socklen_t addr_len;
 	char *name, *listen;
 	struct agent_authority *authority;
-	struct sl_list waiting; /* calls; those that go first, first */
-	struct sl_list ready;   /* connections with room, the last used first */
-	struct sl_list conns;   /* all */
-	uint32_t waiting_cnt, busy_cnt, conn_cnt, connecting;
+	struct agent_queue waiting; /* calls */
+	struct sl_list ready;       /* connections with room, the last used first */
+	struct sl_list conns;       /* all */
+	uint32_t busy_cnt, conn_cnt, connecting;
 	struct agent_limit limit;
 	struct agent_timer retry; /* of connecting */
 	struct agent_timer pause; /* before what was lost twice is sent a third time */

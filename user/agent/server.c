@@ -25,10 +25,10 @@ enum {
 /* It gets none, so others may have them. */
 static void refuse_waiting(struct agent_server *s)
 {
-	struct agent_call *call;
+	struct sl_list *next;
 
-	while ((call = sl_list_first(&s->waiting, struct agent_call, link)))
-		agent_call_fail(call, SL_RPC_REFUSED);
+	while ((next = agent_queue_next(&s->waiting)))
+		agent_call_fail(sl_container_of(next, struct agent_call, link), SL_RPC_REFUSED);
 }
 
 static void tell_ready(struct agent_server *s, bool ready)
@@ -132,24 +132,24 @@ void agent_server_pump(struct agent_server *s)
 {
 	uint32_t limit = agent_limit_now(&s->limit), per = s->proto->calls_per_conn, wanted;
 	struct agent_conn *c;
+	struct sl_list *next;
 
-	while (s->waiting_cnt && s->busy_cnt < limit &&
+	while ((next = agent_queue_next(&s->waiting)) && s->busy_cnt < limit &&
 	       (c = sl_list_first(&s->ready, struct agent_conn, ready))) {
-		struct agent_call *call = sl_list_first(&s->waiting, struct agent_call, link);
+		struct agent_call *call = sl_container_of(next, struct agent_call, link);
 
 		if (call->tries > 1 && sl_timer_pending(&s->pause.t))
 			return;
-		sl_list_del(&call->link);
-		s->waiting_cnt--;
+		agent_queue_take(&s->waiting, next);
 		agent_call_assign(call, c);
 		s->proto->start(c, call);
 		agent_conn_room(c);
 	}
-	if (!s->waiting_cnt || s->busy_cnt >= limit)
+	if (!next || s->busy_cnt >= limit)
 		return;
 	if (sl_timer_pending(&s->retry.t))
 		return;
-	wanted = limit - s->busy_cnt < s->waiting_cnt ? limit - s->busy_cnt : s->waiting_cnt;
+	wanted = limit - s->busy_cnt < s->waiting.cnt ? limit - s->busy_cnt : s->waiting.cnt;
 	wanted = (wanted + per - 1) / per;
 	while (s->connecting < wanted && s->conn_cnt < AGENT_CONNS_MAX && agent_conn_open(s))
 		;
@@ -232,7 +232,7 @@ struct agent_server *agent_server_new(struct agent *a, const struct sl_agent_opt
 	s->retry.kind = AGENT_TIMER_SERVER;
 	s->pause.kind = AGENT_TIMER_PAUSE;
 	sl_list_init(&s->link);
-	sl_list_init(&s->waiting);
+	agent_queue_init(&s->waiting);
 	sl_list_init(&s->ready);
 	sl_list_init(&s->conns);
 	agent_limit_init(&s->limit, opt->concurrency);
@@ -285,7 +285,7 @@ void agent_server_tell(const struct agent_server *s)
 		sl_board_server_set(s->board, &(struct sl_server_info){
 						      .up = !s->down_ns,
 						      .in_flight = s->busy_cnt,
-						      .waiting = s->waiting_cnt,
+						      .waiting = s->waiting.cnt,
 						      .concurrency = agent_limit_now(&s->limit),
 						      .connections = s->conn_cnt - s->connecting,
 					      });

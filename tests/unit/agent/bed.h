@@ -208,7 +208,8 @@ static inline void bed_turns(unsigned n)
 		ck_assert_msg(what, "never: %s", #what);                                           \
 	} while (0)
 
-static inline struct bed_request *bed_ask(enum sl_proto proto, bool stream)
+static inline struct bed_request *bed_ask_as(enum sl_proto proto, bool stream,
+					     enum sl_rpc_class class, const char *path)
 {
 	struct bed_request *r = calloc(1, sizeof(*r));
 
@@ -219,8 +220,9 @@ static inline struct bed_request *bed_ask(enum sl_proto proto, bool stream)
 		.protocol = (uint8_t)proto,
 		.method = "POST",
 		.method_len = proto == SL_PROTO_GRPC ? 0 : 4,
-		.path = "S/M",
-		.path_len = 3,
+		.path = path,
+		.path_len = (uint16_t)strlen(path),
+		.priority = (uint8_t) class,
 		.body = (const uint8_t *)"hello",
 		.body_len = stream ? 0 : 5,
 		.length = UINT64_MAX,
@@ -230,6 +232,11 @@ static inline struct bed_request *bed_ask(enum sl_proto proto, bool stream)
 	else
 		bed.opt.handle(bed.opt.arg, &(struct sl_batch){.count = 1, .requests = {r->view}});
 	return r;
+}
+
+static inline struct bed_request *bed_ask(enum sl_proto proto, bool stream)
+{
+	return bed_ask_as(proto, stream, SL_CLASS_NORMAL, "S/M");
 }
 
 static inline void bed_room(struct bed_request *r)
@@ -313,8 +320,8 @@ static inline void *bed_run(void *unused)
 	return NULL;
 }
 
-/* Of a server: "http" or "h2c". */
-static inline void bed_start(const char *scheme)
+/* Of a server: "http" or "h2c"; `opt` is what else there is to say of it. */
+static inline void bed_start_as(const char *scheme, struct sl_agent_options opt)
 {
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
 	char to[128], text[256] = "";
@@ -333,11 +340,16 @@ static inline void bed_start(const char *scheme)
 	sem_init(&bed.idle, 0, 0);
 	bed.agent = sl_agent_open(&err);
 	ck_assert_msg(bed.agent != NULL, "%s", text);
-	ck_assert_msg(sl_agent_add(bed.agent, &(struct sl_agent_options){.listen = "x", .to = to},
-				   &err) == 0,
-		      "%s", text);
+	opt.listen = "x";
+	opt.to = to;
+	ck_assert_msg(sl_agent_add(bed.agent, &opt, &err) == 0, "%s", text);
 	ck_assert_int_eq(pthread_create(&bed.thread, NULL, bed_run, NULL), 0);
 	sem_wait(&bed.idle);
+}
+
+static inline void bed_start(const char *scheme)
+{
+	bed_start_as(scheme, (struct sl_agent_options){0});
 }
 
 static inline void bed_stop(void)

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What waits for a server, and what it is asked: one that gets one request at a time. */
+#include "bed.h"
+
+enum { ASKED_MAX = 64 };
+
+static struct bed_request *asked[ASKED_MAX];
+static bool streams[ASKED_MAX]; /* those of which the end is still to come */
+static unsigned asked_cnt;
+
+static void set_up(void)
+{
+	bed_start_as("http", (struct sl_agent_options){.concurrency = 1, .host = "site.example:8"});
+}
+
+FIXTURE(set_up, bed_stop)
+
+static void ask(enum sl_rpc_class class, const char *path, bool stream)
+{
+	ck_assert_uint_lt(asked_cnt, ASKED_MAX);
+	streams[asked_cnt] = stream;
+	asked[asked_cnt] = bed_ask_as(SL_PROTO_HTTP1, stream, class, path);
+	if (stream)
+		asked[asked_cnt]->view->length = 0;
+	asked_cnt++;
+}
+
+/* As the SDK does: of those that are on their way to the server. */
+static void end_streams(void)
+{
+	for (unsigned i = 0; i < asked_cnt; i++) {
+		if (!streams[i] || !asked[i]->view || asked[i]->paused)
+			continue;
+		bed.opt.on_stream->end(bed.opt.arg, asked[i]->view);
+		streams[i] = false;
+	}
+	bed_turns(1);
+}
+
+/* The next request that the server gets, up to the end of its head, is answered. */
+static const char *serve(void)
+{
+	static char path[64];
+	char *end;
+
+	bed_until((bed_server_hear(), bed.heard[bed.heard_len] = 0,
+		   strstr((char *)bed.heard, "\r\n\r\n")));
+	ck_assert_int_eq(sscanf((char *)bed.heard, "POST /%60s HTTP/1.1", path), 1);
+	ck_assert_ptr_nonnull(strstr((char *)bed.heard, "\r\nhost: site.example:8\r\n"));
+	end = strstr((char *)bed.heard, "\r\n\r\n") + 4;
+	/* The body of those that have one is "hello", and comes with the head or right after it. */
+	if (!strstr((char *)bed.heard, "content-length: 0") &&
+	    strstr((char *)bed.heard, "content-length:"))
+		bed_until((bed_server_hear(),
+			   (size_t)(end - (char *)bed.heard) + 5 <= bed.heard_len));
+	bed.heard_len = 0;
+	end_streams();
+	bed_server_say("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", 38);
+	return path;
+}
+
+static void all_answered(void)
+{
+	for (unsigned i = 0; i < asked_cnt; i++) {
+		bed_until(asked[i]->ends == 1);
+		bed_request_free(asked[i]);
+	}
+}
+
+/* Whether they come whole or as streams. */
+TEST_EACH(what_is_urgent_overtakes_what_is_not, 2)
+{
+	ask(SL_CLASS_BULK, "first", false); /* occupies the server */
+	bed_server_accept();
+	ask(SL_CLASS_BULK, "b1", _i);
+	ask(SL_CLASS_NORMAL, "n1", _i);
+	ask(SL_CLASS_BULK, "b2", false);
+	ask(SL_CLASS_LATENCY, "l1", _i);
+	ask(SL_CLASS_NORMAL, "n2", false);
+	ask(SL_CLASS_LATENCY, "l2", false);
+	ck_assert_str_eq(serve(), "first");
+	ck_assert_str_eq(serve(), "l1");
+	ck_assert_str_eq(serve(), "l2");
+	ck_assert_str_eq(serve(), "n1");
+	ck_assert_str_eq(serve(), "n2");
+	ck_assert_str_eq(serve(), "b1");
+	ck_assert_str_eq(serve(), "b2");
+	all_answered();
+}
+
+/* One in sixteen is of the least urgent class that waits. */
+TEST(what_is_urgent_keeps_nobody_for_ever)
+{
+	unsigned before = 0;
+
+	ask(SL_CLASS_LATENCY, "first", false);
+	bed_server_accept();
+	ask(SL_CLASS_BULK, "bulk", false);
+	for (unsigned i = 0; i < 40; i++)
+		ask(SL_CLASS_LATENCY, "urgent", false);
+	while (strcmp(serve(), "bulk") != 0)
+		before++;
+	ck_assert_uint_eq(before, 15);
+	for (unsigned i = before + 1; i < asked_cnt; i++)
+		ck_assert_str_eq(serve(), "urgent");
+	all_answered();
+}
+
+/* It is nobody's any more: the server never hears of it. */
+TEST_EACH(one_that_waits_and_is_cancelled_does_not_go, 2)
+{
+	ask(SL_CLASS_NORMAL, "first", false);
+	bed_server_accept();
+	ask(SL_CLASS_NORMAL, "left", _i);
+	ask(SL_CLASS_NORMAL, "last", false);
+	bed_turns(2);
+	bed_cancel(asked[1], _i);
+	ck_assert_str_eq(serve(), "first");
+	ck_assert_str_eq(serve(), "last");
+	bed_turns(5);
+	ck_assert(bed_server_hear());
+	ck_assert_uint_eq(bed.heard_len, 0);
+	all_answered();
+}
