@@ -299,7 +299,8 @@ const struct conf_key conf_keys[] = {
 			"many and seldom used), or over TCP (TLS 1.3 with the shared key); with http and h2c (HTTP/2, gRPC) a server that knows nothing of "
 			"sluice, in front of which the gateway starts an agent of its own"),
 	BACKEND("concurrency", conf_uint_or_auto, false, concurrency, 1, 65535, "auto",
-		.help = "requests that such a server gets at a time; auto: learnt from its latency"),
+		.help = "requests that such a server gets at a time from each agent; auto: learnt from its "
+			"latency"),
 	BACKEND("host", conf_authority, false, host, .what = "NAME, NAME:PORT or [IPV6]:PORT",
 		.help = "what such a server is asked for (Host, and :authority of HTTP/2), where it "
 			"tells its sites apart by names that clients do not use; none: what the "

@@ -2,7 +2,8 @@
 """A server for the agent's tests, by hand: server.py ADDRESS:PORT | unix:PATH
 
 Says what it was asked, byte by byte, and misbehaves where its path asks for that. Each connection has a
-number, each request one of its connection; both are told in fields of the reply.
+number, each request one of its connection; both are told in fields of the reply. How many requests of /slow and
+how many connections there were at a time, at the most, is told by /most.
 """
 import hashlib
 import os
@@ -15,6 +16,7 @@ conns = 0
 lock = threading.Lock()
 counts = {}  # path -> requests seen
 gone = {}  # path -> when the client's side closed
+slow = most_slow = opened = most_opened = 0  # at a time
 
 
 def chunked(*parts, trailers=b""):
@@ -79,6 +81,7 @@ class Conn(threading.Thread):
         gone[path] = time.monotonic()
 
     def answer(self, head, method, target, body):
+        global slow, most_slow
         path = target.split(b"?")[0].decode()
         name = path.rsplit("/", 1)[-1]
         if path.startswith("/malformed/"):
@@ -146,8 +149,15 @@ class Conn(threading.Thread):
             self.wait_until_gone(path)
             return False
         elif path.startswith("/slow"):
+            with lock:
+                slow += 1
+                most_slow = max(most_slow, slow)
             time.sleep(float(target.split(b"?")[1]))
+            with lock:
+                slow -= 1
             self.reply(b"200 OK", b"slow")
+        elif path == "/most":
+            self.reply(b"200 OK", b"%d %d" % (most_slow, most_opened))
         elif path == "/events":
             self.s.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
                            b"Transfer-Encoding: chunked\r\n\r\n")
@@ -180,6 +190,10 @@ class Conn(threading.Thread):
         return self.answer(head, method, target, body)
 
     def run(self):
+        global opened, most_opened
+        with lock:
+            opened += 1
+            most_opened = max(most_opened, opened)
         try:
             while self.one():
                 pass
@@ -187,6 +201,8 @@ class Conn(threading.Thread):
             time.sleep(0.05)
         except (EOFError, OSError):
             pass
+        with lock:
+            opened -= 1
         self.s.close()
 
 
