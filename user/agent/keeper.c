@@ -51,7 +51,9 @@ struct child {
 	pid_t pid; /* 0: none */
 	int fd;    /* it reads lists there */
 	uint64_t started_ns, next_ns;
-	uint32_t backoff_ms, restarts;
+	uint32_t wait_ms;    /* from its end on */
+	uint32_t backoff_ms; /* the next wait, unless it lives well */
+	uint32_t restarts;
 };
 
 /* The last list, in memory that outlives a keeper: the one of two that is not being received. */
@@ -233,11 +235,10 @@ static _Noreturn void be_agent(const struct keep *k, uint32_t number, int fd, pi
 
 static void tell(const struct child *c, uint32_t number)
 {
-	sl_board_agent_set(number,
-			   &(struct sl_agent_info){.up = c->pid != 0,
-						   .pid = (uint32_t)c->pid,
-						   .restarts = c->restarts,
-						   .backoff_ms = c->pid ? 0 : c->backoff_ms});
+	sl_board_agent_set(number, &(struct sl_agent_info){.up = c->pid != 0,
+							   .pid = (uint32_t)c->pid,
+							   .restarts = c->restarts,
+							   .backoff_ms = c->pid ? 0 : c->wait_ms});
 }
 
 static uint32_t list_len(const struct keep *k)
@@ -296,6 +297,7 @@ static void note_end(struct child *c, const char *name, int status)
 	uint32_t wait = now - c->started_ns >= WELL_MS * SL_NS_PER_MS ? 0 : c->backoff_ms;
 
 	c->restarts++;
+	c->wait_ms = wait;
 	c->next_ns = now + wait * SL_NS_PER_MS;
 	sl_log_err("%s %s %d; it starts again in %u ms, for the %u. time", name,
 		   WIFSIGNALED(status) ? "died of signal" : "ended with status",
