@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# gRPC's interoperability cases by name: a stock grpcio client, the gateway, an agent, a stock grpcio server.
+# gRPC's interoperability cases by name: stock clients (grpcio, grpc-js), the gateway, an agent, a stock grpcio server.
 . "$(dirname "$0")/../lib.sh"
+. "$here/grpc/grpc_js.bash"
 export SL_VERBOSE=1 # the cases are shown by name
 
 arena
@@ -16,10 +17,13 @@ pool grpc { backend a { endpoint = "h2c://127.0.0.1:50051" } }
 route "/" { pool = grpc stream = yes }
 CONF
 
-for name in empty_unary large_unary custom_metadata status_code_and_message special_status_message unimplemented_method cancel_after_begin; do
+unary=(empty_unary large_unary custom_metadata status_code_and_message every_status special_status_message
+	unimplemented_method unimplemented_service timeout_on_sleeping_server cancel_after_begin)
+for name in "${unary[@]}"; do
 	check "grpcio: $name" cl timeout 90 /usr/bin/python3 "$here/grpc/cases.py" "$V4:8080" "$name"
 done
 for name in $(/usr/bin/python3 "$here/grpc/streams.py" --list); do
 	check "grpcio, streams: $name" cl timeout 90 /usr/bin/python3 "$here/grpc/streams.py" "$V4:8080" "$name"
 done
+grpc_js_cases "$V4:8080"
 finish

@@ -61,9 +61,10 @@ def echo_metadata(context):
 
 def obey_status(request, context):
     status = one(request, 7, b"")
-    code = one(status, 1, 0)
+    code, text = one(status, 1, 0), one(status, 2, b"").decode()
     if code:
-        context.abort(next(c for c in grpc.StatusCode if c.value[0] == code), one(status, 2, b"").decode())
+        context.abort(next(c for c in grpc.StatusCode if c.value[0] == code), text)
+    context.set_details(text)  # clients are told with OK too
 
 
 def unary_call(request, context):
@@ -73,10 +74,10 @@ def unary_call(request, context):
 
 
 def output(request, context):
-    obey_status(request, context)
     for number, value in fields(request):
         if number == 2:
             yield payload(one(value, 1, 0))
+    obey_status(request, context)
 
 
 def full_duplex(requests, context):

@@ -36,8 +36,8 @@ const status = (code, text) => bytes(7, Buffer.concat([number(1, code), bytes(2,
 
 const wants = (n) => bytes(2, number(1, n));
 const payload = (n) => bytes(1, bytes(2, Buffer.alloc(n)));
-function duplex(metadata = new grpc.Metadata(), ms = 20000) {
-	const c = client.makeBidiStreamRequest(TEST + 'FullDuplexCall', raw, raw, metadata, { deadline: Date.now() + ms });
+function duplex(metadata = new grpc.Metadata(), ms = 20000, method = 'FullDuplexCall') {
+	const c = client.makeBidiStreamRequest(TEST + method, raw, raw, metadata, { deadline: Date.now() + ms });
 	const waiting = [], got = [];
 	c.next = () => new Promise((resolve) => (got.length ? resolve(got.shift()) : waiting.push(resolve)));
 	const tell = (what) => (waiting.length ? waiting.shift()(what) : got.push(what));
@@ -72,10 +72,19 @@ const cases = {
 		c.end();
 		assert.strictEqual((await c.over).code, grpc.status.OK);
 	},
-	async timeout_on_sleeping_stream() {
+	async timeout_on_sleeping_server() {
 		const c = duplex(new grpc.Metadata(), 300);
 		c.write(Buffer.alloc(0));
 		assert.strictEqual((await c.over).code, grpc.status.DEADLINE_EXCEEDED);
+	},
+	async cancel_after_begin() {
+		const code = await new Promise((resolve) => {
+			const c = client.makeClientStreamRequest(TEST + 'StreamingInputCall', raw, raw, () => {});
+			c.on('status', (s) => resolve(s.code));
+			setTimeout(() => c.cancel(), 50);
+		});
+		assert.strictEqual(code, grpc.status.CANCELLED);
+		assert.strictEqual((await call('/sluice.demo.Echo/Echo', Buffer.from('y'))).error, null);
 	},
 	async cancel_after_first_response() {
 		const c = duplex();
@@ -95,6 +104,19 @@ const cases = {
 		c.end();
 		const back = (await c.over).metadata.get('x-grpc-test-echo-trailing-bin');
 		assert.ok(back[0].equals(Buffer.from('ababab', 'hex')));
+	},
+	async status_code_and_message_full_duplex() {
+		const c = duplex();
+		c.write(status(2, 'test status message'));
+		c.end();
+		const s = await c.over;
+		assert.strictEqual(s.code, grpc.status.UNKNOWN);
+		assert.strictEqual(s.details, 'test status message');
+	},
+	async unimplemented_stream() {
+		const c = duplex(new grpc.Metadata(), 20000, 'UnimplementedStreamingCall');
+		c.write(wants(1));
+		assert.strictEqual((await c.over).code, grpc.status.UNIMPLEMENTED);
 	},
 	async status_while_the_client_still_sends() {
 		const c = duplex();
@@ -127,6 +149,13 @@ const cases = {
 		assert.strictEqual(r.status.code, grpc.status.UNKNOWN);
 		assert.strictEqual(r.status.details, 'test status message');
 	},
+	async every_status() {
+		for (let code = 1; code <= 16; code++) {
+			const r = await call(TEST + 'UnaryCall', status(code, 'x'));
+			assert.strictEqual(r.status.code, code);
+			assert.strictEqual(r.status.details, 'x');
+		}
+	},
 	async special_status_message() {
 		const text = '\t\ntest with whitespace\r\nand Unicode BMP ☺ and non-BMP 😈\t\n';
 		const r = await call(TEST + 'UnaryCall', status(2, text));
@@ -140,11 +169,11 @@ const cases = {
 		const r = await call('/grpc.testing.UnimplementedService/UnimplementedCall', Buffer.alloc(0));
 		assert.strictEqual(r.status.code, grpc.status.UNIMPLEMENTED);
 	},
-	async timeout_on_sleeping_server() {
+	async timeout_of_a_unary_call() {
 		const r = await call('/sluice.demo.Slow/Echo', Buffer.from('x'), undefined, 50);
 		assert.strictEqual(r.status.code, grpc.status.DEADLINE_EXCEEDED);
 	},
-	async cancel_after_begin() {
+	async cancel_of_a_unary_call() {
 		const code = await new Promise((resolve) => {
 			const c = client.makeUnaryRequest('/sluice.demo.Slow/Echo', raw, raw, Buffer.from('x'), () => {});
 			c.on('status', (s) => resolve(s.code));

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# gRPC's interoperability cases with @grpc/grpc-js, which npm puts into the build folder once.
+# gRPC's interoperability cases with @grpc/grpc-js, against backends of the SDK.
 . "$(dirname "$0")/../lib.sh"
+. "$here/grpc/grpc_js.bash"
 export SL_VERBOSE=1 # gRPC's interoperability cases are shown by name
 
 arena
@@ -18,15 +19,10 @@ route "/sluice.demo.Echo/" { pool = echo }
 route "/sluice.demo.Slow/" { pool = slow }
 route "/grpc.testing.TestService/" { pool = interop }
 route "/grpc.testing.TestService/StreamingInputCall" { pool = interop strip_prefix = no stream = yes }
+route "/grpc.testing.TestService/UnimplementedStreamingCall" { pool = interop strip_prefix = no stream = yes }
 route "/grpc.testing.TestService/FullDuplexCall" { pool = interop strip_prefix = no stream = yes }
 admin { address = "127.0.0.1" port = 9900 }
 CONFIG
 
-mkdir -p "$BUILD/npm"
-[ -e "$BUILD/npm/node_modules/@grpc/grpc-js" ] || (cd "$BUILD/npm" && timeout 120 npm install --no-audit --no-fund --silent @grpc/grpc-js) >"$D/npm.log" 2>&1
-check "grpc-js is installed" test -e "$BUILD/npm/node_modules/@grpc/grpc-js/package.json"
-export NODE_PATH=$BUILD/npm/node_modules
-for name in $(node "$here/grpc/cases.js" --list); do
-	check "grpc-js: $name" cl timeout 60 node "$here/grpc/cases.js" "$V4:8080" "$name"
-done
+grpc_js_cases "$V4:8080"
 finish
