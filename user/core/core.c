@@ -53,6 +53,7 @@ static void set_env(struct sl_core *c)
 	c->env.date = c->date;
 	c->env.errors = c->stats.front_errors;
 	c->env.serving = sl_core_serving;
+	c->env.routed = sl_core_routed;
 	c->env.serving_arg = c;
 	c->env.descriptors = c->cfg->descriptors;
 }

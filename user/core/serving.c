@@ -2,6 +2,7 @@
 /* What fronts tell those who ask whether there is anybody to take their requests. */
 #include "core/core.h"
 #include "core/group.h"
+#include "core/router.h"
 #include "rpc/rpc.h"
 
 static enum sl_serving pool_serves(const struct sl_core *c, uint32_t pool)
@@ -33,4 +34,13 @@ enum sl_serving sl_core_serving(void *arg, enum sl_asked what, struct sl_span na
 			found = pool_serves(c, (uint32_t)r->pool);
 	}
 	return found;
+}
+
+bool sl_core_routed(void *arg, const struct sl_request *rq, struct sl_span service)
+{
+	const struct sl_core *c = arg;
+	const struct sl_cfg_route *r = sl_router_find(c->table->router, rq).route;
+
+	/* A prefix of the path that is as long begins with the service, or is longer by its method. */
+	return r && r->prefix_len >= service.len;
 }

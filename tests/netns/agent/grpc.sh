@@ -179,4 +179,69 @@ for q, call in calls:
     q.put(None)
     list(call)
 PY
+# Health and reflection: of the gateway, unless a route names the service. The server's own answers are others.
+service='the gateway'
+ask='
+CHECK, WATCH = "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"
+INFO = {v: f"/grpc.reflection.{v}.ServerReflection/ServerReflectionInfo" for v in ("v1", "v1alpha")}
+def reflect(version):  # list_services
+    return next(channel.stream_stream(INFO[version])(iter([b"\x3a\x00"]), timeout=20))
+def fails(code, f, *a):
+    try:
+        expect("an error", f(*a), code)
+    except grpc.RpcError as e:
+        expect("status", e.code(), code)
+'
+grpc "health is the gateway's where no route names it, and reflection the server's" <<PY
+$ask
+expect("check of all", channel.unary_unary(CHECK)(b"", timeout=20), b"\x08\x01")
+expect("of a pool", channel.unary_unary(CHECK)(b"\x0a\x04grpc", timeout=20), b"\x08\x01")
+fails(grpc.StatusCode.NOT_FOUND, lambda: channel.unary_unary(CHECK)(b"\x0a\x01x", timeout=20))
+watch = channel.unary_stream(WATCH)(b"", timeout=20)
+expect("watch", next(watch), b"\x08\x01")
+watch.cancel()
+fails(grpc.StatusCode.UNIMPLEMENTED, lambda: channel.unary_unary("/grpc.health.v1.Health/List")(b"", timeout=20))
+PY
+protoc-c -I"$here/../../user/sdk/programs" -o "$D/interop.pb" interop.proto
+cp "$D/gw.conf" "$D/plain.conf"
+# restarted: the configuration on stdin behind what there was
+restarted() {
+	cat "$D/plain.conf" - >"$D/gw.conf"
+	gateway_end
+	gateway_start
+}
+restarted <<CONF
+descriptor_sets = {"$D/interop.pb"}
+CONF
+grpc "with descriptor sets reflection is the gateway's too" <<PY
+$ask
+for v in INFO:
+    expect(v, b"grpc.testing.TestService" in reflect(v), True)
+PY
+routes='route "/grpc.health.v1.Health/" { pool = grpc stream = yes }
+route "/grpc.reflection.v1.ServerReflection/" { pool = grpc stream = yes }
+route "/grpc.reflection.v1alpha.ServerReflection/" { pool = grpc stream = yes }'
+servers_own="$ask"'
+expect("check", channel.unary_unary(CHECK)(b"\x0a\x01x", timeout=20), b"\x08\x01\x0a\x01x")
+expect("watch", list(channel.unary_stream(WATCH)(b"", timeout=20)), [b"\x08\x02", b"\x08\x01"])
+for v in INFO:
+    expect(v, reflect(v), b"\x12\x02\x3a\x00\x3a\x04\x08\x2a\x12\x00")
+'
+restarted <<<"$routes"
+grpc "routes that name the services: they are the server's" <<<"$servers_own"
+{ echo "descriptor_sets = {\"$D/interop.pb\"}"; echo "$routes"; } >"$D/more"
+restarted <"$D/more"
+grpc "and with descriptor sets too" <<<"$servers_own"
+restarted <<CONF
+descriptor_sets = {"$D/interop.pb"}
+route "/grpc.health.v1.Health/Check" { pool = grpc strip_prefix = no }
+route "/grpc.reflection.v1.ServerReflection" { pool = grpc stream = yes }
+CONF
+grpc "a route for one method, or one version, passes on that one" <<PY
+$ask
+expect("check", channel.unary_unary(CHECK)(b"\x0a\x01x", timeout=20), b"\x08\x01\x0a\x01x")
+expect("watch", next(channel.unary_stream(WATCH)(b"", timeout=20)), b"\x08\x01")
+expect("v1", reflect("v1"), b"\x12\x02\x3a\x00\x3a\x04\x08\x2a\x12\x00")
+expect("v1alpha", b"grpc.testing.TestService" in reflect("v1alpha"), True)
+PY
 finish

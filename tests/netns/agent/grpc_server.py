@@ -88,6 +88,18 @@ def hold(requests, context):
     gone.wait(30)
 
 
+def health_watch(request, context):
+    """NOT_SERVING, then SERVING."""
+    yield b"\x08\x02"
+    yield b"\x08\x01"
+
+
+def reflect(requests, context):
+    """An error of the server's own to whatever is asked."""
+    for r in requests:
+        yield b"\x12" + bytes([len(r)]) + r + b"\x3a\x04\x08\x2a\x12\x00"
+
+
 def main():
     server = grpc.server(futures.ThreadPoolExecutor(64), options=[("grpc.max_receive_message_length", -1),
                                                                   ("grpc.max_send_message_length", -1)])
@@ -99,8 +111,13 @@ def main():
     # The same twice: on a route that streams, and on one that does not.
     for service in ("t.S", "t.Stream"):
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, unary),))
-    health = {"Check": grpc.unary_unary_rpc_method_handler(lambda rq, c: b"\x08\x01")}
+    # Answers that the gateway would not give.
+    health = {"Check": grpc.unary_unary_rpc_method_handler(lambda rq, c: b"\x08\x01" + rq),
+              "Watch": grpc.unary_stream_rpc_method_handler(health_watch)}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("grpc.health.v1.Health", health),))
+    for version in ("v1", "v1alpha"):
+        reflection = {"ServerReflectionInfo": grpc.stream_stream_rpc_method_handler(reflect)}
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(f"grpc.reflection.{version}.ServerReflection", reflection),))
     server.add_insecure_port(sys.argv[1])
     server.start()
     print("listening", flush=True)

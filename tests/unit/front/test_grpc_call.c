@@ -123,6 +123,37 @@ TEST(what_the_gateway_does_not_offer_goes_to_the_routes)
 	ck_sound();
 }
 
+static struct sl_span route; /* the only one */
+
+static bool routed(void *arg, const struct sl_request *rq, struct sl_span service)
+{
+	(void)arg;
+	ck_assert(sl_span_eq(sl_span_first(rq->path, service.len), service));
+	return sl_span_eq(service, route);
+}
+
+TEST(a_service_that_a_route_names_is_not_answered_here)
+{
+	m->env.routed = routed;
+	route = S("/grpc.health.v1.Health");
+	open_conn();
+	call(1, CHECK);
+	call(3, WATCH);
+	ck_assert_uint_eq(m->begun, 2);
+	call(5, REFLECT);
+	call(7, ALPHA);
+	ck_assert_uint_eq(m->begun, 2);
+	ck_sound();
+	route = S("/grpc.reflection.v1.ServerReflection");
+	open_conn();
+	call(1, REFLECT);
+	ck_assert_uint_eq(m->begun, 1);
+	call(3, ALPHA);
+	call(5, CHECK);
+	ck_assert_uint_eq(m->begun, 1);
+	ck_sound();
+}
+
 TEST(a_watch_hears_each_change_once)
 {
 	open_conn();

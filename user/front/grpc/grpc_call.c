@@ -1,30 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front/grpc/grpc_call.h"
 
+#include "base/check.h"
+
 enum { BUF_MIN = 512 };
 
-enum sl_call_kind sl_call_kind_of(const struct h2_conn *c, struct sl_span path)
-{
-	static const struct {
-		struct sl_span path;
-		enum sl_call_kind kind;
-	} all[] = {
-		{SL_SPAN_LIT("/grpc.health.v1.Health/Check"), SL_CALL_CHECK},
-		{SL_SPAN_LIT("/grpc.health.v1.Health/Watch"), SL_CALL_WATCH},
-		{SL_SPAN_LIT("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"),
-		 SL_CALL_REFLECT},
-		{SL_SPAN_LIT("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"),
-		 SL_CALL_REFLECT},
-	};
+static const struct answered {
+	struct sl_span service, method;
+	enum sl_call_kind kind;
+} all_answered[] = {
+	{SL_SPAN_LIT("/grpc.health.v1.Health"), SL_SPAN_LIT("/Check"), SL_CALL_CHECK},
+	{SL_SPAN_LIT("/grpc.health.v1.Health"), SL_SPAN_LIT("/Watch"), SL_CALL_WATCH},
+	{SL_SPAN_LIT("/grpc.reflection.v1.ServerReflection"), SL_SPAN_LIT("/ServerReflectionInfo"),
+	 SL_CALL_REFLECT},
+	{SL_SPAN_LIT("/grpc.reflection.v1alpha.ServerReflection"),
+	 SL_SPAN_LIT("/ServerReflectionInfo"), SL_CALL_REFLECT},
+};
 
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		if (!sl_span_eq(path, all[i].path))
-			continue;
-		if (all[i].kind == SL_CALL_REFLECT ? !c->front->descriptors : !c->front->serving)
-			return SL_CALL_NONE;
-		return all[i].kind;
+static const struct answered *answered_at(struct sl_span path)
+{
+	for (size_t i = 0; i < SL_ARRAY_LEN(all_answered); i++) {
+		const struct answered *a = &all_answered[i];
+
+		if (sl_span_eq(sl_span_first(path, a->service.len), a->service) &&
+		    sl_span_eq(sl_span_skip(path, a->service.len), a->method))
+			return a;
 	}
-	return SL_CALL_NONE;
+	return NULL;
+}
+
+enum sl_call_kind sl_call_kind_of(const struct h2_conn *c, const struct sl_request *rq)
+{
+	const struct answered *a = answered_at(rq->path);
+	const struct sl_front_env *env = c->front;
+
+	if (!a || (a->kind == SL_CALL_REFLECT ? !env->descriptors : !env->serving) ||
+	    (env->routed && env->routed(env->serving_arg, rq, a->service)))
+		return SL_CALL_NONE;
+	return a->kind;
 }
 
 static bool draining(const struct h2_call *k)

@@ -42,8 +42,11 @@ struct h2_call {
 	uint8_t small[96]; /* pieces of the answer that are nowhere else */
 };
 
-/* Which of them has this path, if it is offered. */
-enum sl_call_kind sl_call_kind_of(const struct h2_conn *c, struct sl_span path);
+/*
+ * Which of them it calls, if that is offered, and no route names the service: who writes such a route
+ * wants his servers' own answers.
+ */
+enum sl_call_kind sl_call_kind_of(const struct h2_conn *c, const struct sl_request *rq);
 /* The head of such a call is there. */
 void sl_call_begin(struct h2_stream *s, enum sl_call_kind kind);
 void sl_call_input(struct h2_stream *s, struct sl_span bytes);

@@ -378,7 +378,7 @@ static void start(struct parse *p, struct h2_stream *s)
 	}
 	if ((s->flags & ST_GRPC) && !grpc_ok(p, s))
 		return;
-	kind = s->flags & ST_GRPC ? sl_call_kind_of(c, rq->path) : SL_CALL_NONE;
+	kind = s->flags & ST_GRPC ? sl_call_kind_of(c, rq) : SL_CALL_NONE;
 	if (kind)
 		sl_call_begin(s, kind);
 	else
