@@ -198,6 +198,7 @@ struct sl_cfg_route {
 struct sl_cfg_limits {
 	uint32_t max_connections, max_half_open, max_per_address;
 	uint32_t max_exchanges;
+	uint32_t max_promoted; /* connections of a worker */
 	/* What one client address may have of a worker, 0..1 of the whole; 1: no limit. */
 	double address_connections, address_exchanges, address_reading, address_frames;
 	uint32_t address_requests; /* per second; 0: no limit */

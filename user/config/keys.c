@@ -309,7 +309,8 @@ const struct conf_key conf_keys[] = {
 		.what = ENDPOINTS " or tcp://HOST:PORT",
 		.help = "endpoint of the same backend that is quicker to connect to, such as rdma+ud:// "
 			"beside rdma://: it serves from the first moment on, and the connection goes "
-			"on by the other one, with all that is under way, as soon as that is there"),
+			"on by the other one, with all that is under way, when it carries enough to be "
+			"worth that (limits.max_promoted), and may come back"),
 	BACKEND("fallback", conf_endpoint, false, fallback,
 		.what = ENDPOINTS " or tcp://HOST:PORT",
 		.help = "endpoint used while the backend's own cannot be reached, of the same backend; "
@@ -454,6 +455,10 @@ const struct conf_key conf_keys[] = {
 		      "once; above it 429; 0: no limit"),
 	LIMIT("max_exchanges", conf_uint, max_exchanges, 16, 1000000, DEFAULT(MAX_EXCHANGES),
 	      .restart = true, .help = "requests under way per worker"),
+	LIMIT("max_promoted", conf_uint, max_promoted, 0, 65535, "32",
+	      .help = "connections per worker, of backends with first, that go by their own endpoint; "
+		      "for a further one with enough to do, the one that has had too little for "
+		      "longest, a second at least, goes back to first; 0: all stay there"),
 	LIMIT("frame_memory", conf_size, frame_memory, 4 * MIB, 64 * GIB, "128m",
 	      .restart = true, .help = "memory for packets and bodies per worker"),
 	LIMIT("reorder_memory", conf_size, reorder_memory, 0, 64 * GIB, "8m",

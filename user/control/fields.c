@@ -138,6 +138,12 @@ static const struct stat_field backend_list[] = {
 	GAUGE(sl_rpc_stats, slots, "message slots at the peer"),
 };
 
+static const struct stat_field dial_list[] = {
+	COUNTER(sl_dial_stats, promotions, "times that the connection went on from first by the backend's own endpoint"),
+	COUNTER(sl_dial_stats, demotions, "times that it went back to first, with little to do, for another one"),
+	COUNTER(sl_dial_stats, promotions_refused, "times that it was worth that, and limits.max_promoted were there"),
+};
+
 #define POLICY_TEXT(number, NAME, name) " " #number " " #name
 static const struct stat_field live_list[] = {
 	GAUGE(sl_svc_live, batch_cap, "largest batch that keeps the latency bound"),
@@ -182,8 +188,8 @@ const struct stat_table worker_fields = TABLE(worker_list), tcp_fields = TABLE(t
 			udp_fields = TABLE(udp_list), h2_fields = TABLE(h2_list),
 			tls_fields = TABLE(tls_list), core_fields = TABLE(core_list),
 			port_fields = TABLE(port_list), backend_fields = TABLE(backend_list),
-			live_fields = TABLE(live_list), agent_fields = TABLE(agent_list),
-			server_fields = TABLE(server_list);
+			dial_fields = TABLE(dial_list), live_fields = TABLE(live_list),
+			agent_fields = TABLE(agent_list), server_fields = TABLE(server_list);
 
 uint64_t field_value(const struct stat_field *f, const void *obj)
 {

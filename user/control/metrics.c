@@ -150,17 +150,33 @@ static void backend_labels(struct sl_strbuf *b, uint32_t worker, const struct sl
 	label(b, "backend", k->name);
 }
 
+/* What lies there in what is told of each backend. */
+static void visit_each_backend(const struct family *f, const struct sl_gateway_info *in,
+			       size_t offset)
+{
+	for (uint32_t w = 0; w < in->worker_cnt; w++) {
+		for (uint32_t i = 0; i < in->workers[w].backend_cnt; i++) {
+			const struct sl_backend_info *k = &in->workers[w].backends[i];
+
+			sample_begin(f);
+			backend_labels(f->b, w, k);
+			sample_end(f, (const char *)k + offset);
+		}
+	}
+}
+
 static void visit_backends(const struct family *f, struct sl_gateway *g,
 			   const struct sl_gateway_info *in)
 {
 	(void)g;
-	for (uint32_t w = 0; w < in->worker_cnt; w++) {
-		for (uint32_t i = 0; i < in->workers[w].backend_cnt; i++) {
-			sample_begin(f);
-			backend_labels(f->b, w, &in->workers[w].backends[i]);
-			sample_end(f, &in->workers[w].backends[i].stats);
-		}
-	}
+	visit_each_backend(f, in, offsetof(struct sl_backend_info, stats));
+}
+
+static void visit_dialled(const struct family *f, struct sl_gateway *g,
+			  const struct sl_gateway_info *in)
+{
+	(void)g;
+	visit_each_backend(f, in, offsetof(struct sl_backend_info, dialled));
 }
 
 static void visit_live(const struct family *f, struct sl_gateway *g,
@@ -415,6 +431,7 @@ static void render(struct sl_gateway *g, const struct sl_gateway_info *in, struc
 	render_certificates(b, in);
 	render_backend_states(b, in);
 	render_table(g, in, b, "backend_", &backend_fields, visit_backends);
+	render_table(g, in, b, "backend_", &dial_fields, visit_dialled);
 	render_table(g, in, b, "service_", &live_fields, visit_live);
 	render_table(g, in, b, "agent_", &agent_fields, visit_agents);
 	render_table(g, in, b, "server_", &server_fields, visit_servers);

@@ -106,6 +106,7 @@ static json_t *backend_json(const struct sl_backend_info *b)
 	json_object_set_new(o, "state", json_string(rpc_state_name(b->state)));
 	json_object_set_new(o, "info", json_string(b->info));
 	json_object_set_new(o, "on_fallback", json_boolean(b->on_fallback));
+	add_table(o, &dial_fields, &b->dialled);
 	add_table(o, &backend_fields, &b->stats);
 	return o;
 }

@@ -211,12 +211,12 @@ static void on_state(void *app, void *member, enum sl_rpc_state state)
 		sl_batcher_backend(m->group->batcher, m->number, state == SL_RPC_UP, c->now_ns);
 }
 
-static void on_moved(void *app, void *member)
+static void on_moved(void *app, void *member, bool gone_on)
 {
 	struct sl_member *m = member;
 
 	(void)app;
-	atomic_fetch_add(&m->moves, 1);
+	atomic_fetch_add(gone_on ? &m->moves : &m->stays, 1);
 }
 
 #ifdef SL_DEBUG

@@ -41,9 +41,10 @@ struct sl_member {
 	bool known;       /* its channel has joined the session */
 	bool joined;      /* the batcher knows of it */
 	_Atomic int link; /* enum sl_member_link; dialler: DOWN to OFFERED, worker: all others */
-	_Atomic uint32_t moves; /* worker: how often its channel has gone on by another transport */
-	_Atomic bool released;  /* control: nobody dials for it any more */
-	_Atomic bool gone;      /* worker: it is the control thread's to free */
+	/* worker: how often its channel was to go on by another transport, and has; or has not */
+	_Atomic uint32_t moves, stays;
+	_Atomic bool released; /* control: nobody dials for it any more */
+	_Atomic bool gone;     /* worker: it is the control thread's to free */
 	char name[];
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read from the bottom: thread_main -> connect_all -> connect_worker, return_worker -> dial. */
-#include "gateway/dial.h"
+/* Read from the bottom: thread_main -> connect_all -> connect_worker -> sl_dial. */
+#include "gateway/dial_impl.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -11,81 +11,29 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
-#include "base/list.h"
 #include "base/log.h"
-#include "base/rand.h"
 #include "config/server.h"
 #include "core/group.h"
 #include "sandbox/sandbox.h"
 
 enum {
-	DIAL_TIMEOUT_MS = 1000,
 	BACKOFF_MIN_MS = 20,
 	BACKOFF_MAX_MS = 400, /* a backend is to be used again within a second of its return */
 	WATCH_MS = 20,        /* how soon a lost channel is noticed */
 	FULL_RINGS = 64, /* what the slots of a group take at the most, unless each has SLOTS_MIN */
 	SLOTS_MIN = 32,
-	RETURN_MIN_MS =
-		1000, /* from a fallback: how often its backend is tried by its own endpoint */
-	RETURN_MAX_MS = 30000,
-	MOVE_MS = 30000,  /* a move that was begun is over by then, or was given up */
-	THREADS_MAX = 64, /* attempts at a time: one that gets no answer takes DIAL_TIMEOUT_MS */
-};
-
-/* By which of a backend's endpoints. */
-enum by { BY_OWN, BY_FIRST, BY_FALLBACK };
-
-struct sl_dialler {
-	struct sl_list node; /* in the switchboard's */
-	struct sl_switchboard *board;
-	char *pool_name;
-	struct sl_cfg_backend backend; /* its texts are ours */
-	uint32_t agent_cnt;            /* 0: it is no server */
-	uint32_t since, edition;       /* the first and the last one that it is in */
-	uint32_t slots;                /* of the ring for small messages */
-	bool stop, busy;               /* busy: a thread has it */
-	uint64_t due_ns;               /* not dialled before */
-	unsigned backoff_ms;
-	bool complained; /* the log says that it is down */
-	struct way {
-		struct sl_member *member;
-		char text[192];
-		uint64_t link; /* sl_rpc_link_number(), of what there is now */
-		uint64_t peer; /* sl_rpc_transport_peer() */
-		enum by by;
-		/* Not its own: when that is tried next, and how it is then, if it has been offered. */
-		uint64_t return_ns;
-		unsigned return_ms;
-		uint32_t moves; /* of the member, before that */
-		bool returning, strange;
-		char back[192];
-	} workers[]; /* [board->worker_cnt] */
-};
-
-struct sl_switchboard {
-	struct sl_worker *workers;
-	unsigned worker_cnt;
-	pthread_mutex_t lock; /* all below, and what is said of diallers */
-	pthread_cond_t wake;
-	struct sl_list diallers;
-	uint32_t dialler_cnt;
-	bool stop, watched; /* watched: a thread that is free looks at the links */
-	pthread_t threads[THREADS_MAX];
-	unsigned thread_cnt;
-	struct sl_prng prng;
 };
 
 static void set_info(struct sl_dialler *d, unsigned worker, const char *text, enum by by)
 {
 	pthread_mutex_lock(&d->board->lock);
 	snprintf(d->workers[worker].text, sizeof(d->workers[worker].text), "%s", text);
-	d->workers[worker].by = by;
+	sl_move_begin(d, worker, by);
 	pthread_mutex_unlock(&d->board->lock);
 }
 
-/* goes_on: for the link that there is. */
-static struct sl_transport *dial(struct sl_dialler *d, const struct sl_worker *w,
-				 const char *endpoint, bool goes_on, struct sl_err *err)
+struct sl_transport *sl_dial(struct sl_dialler *d, const struct sl_worker *w, const char *endpoint,
+			     bool goes_on, struct sl_err *err)
 {
 	struct sl_rpc_memory mem = {.addr = w->umem.area, .len = w->umem.area_len};
 	struct sl_rpc_config rpc;
@@ -93,7 +41,7 @@ static struct sl_transport *dial(struct sl_dialler *d, const struct sl_worker *w
 		.endpoint = endpoint,
 		.key_file = d->backend.key_file,
 		.mem = &mem,
-		.timeout_ms = DIAL_TIMEOUT_MS,
+		.timeout_ms = SL_DIAL_TIMEOUT_MS,
 		.worker = (uint16_t)w->index,
 		.rdma = {.source = d->backend.source,
 			 .device = d->backend.device,
@@ -110,7 +58,7 @@ static struct sl_transport *dial(struct sl_dialler *d, const struct sl_worker *w
 	return sl_rpc_dial(&opt, err);
 }
 
-static int hand_over(struct sl_dialler *d, struct sl_worker *w, struct sl_transport *t)
+int sl_dial_hand_over(struct sl_dialler *d, struct sl_worker *w, struct sl_transport *t)
 {
 	struct sl_worker_msg *m = calloc(1, sizeof(*m));
 	int rc;
@@ -140,15 +88,15 @@ static struct sl_transport *dial_first(struct sl_dialler *d, const struct sl_wor
 	}
 	*by = BY_FIRST;
 	if (d->backend.first)
-		t = dial(d, w, d->backend.first, false, &of_other);
+		t = sl_dial(d, w, d->backend.first, false, &of_other);
 	if (t)
 		return t;
 	*by = BY_OWN;
-	t = dial(d, w, endpoint, false, err);
+	t = sl_dial(d, w, endpoint, false, err);
 	if (t || !d->backend.fallback)
 		return t;
 	*by = BY_FALLBACK;
-	return dial(d, w, d->backend.fallback, false, &of_other);
+	return sl_dial(d, w, d->backend.fallback, false, &of_other);
 }
 
 /* One attempt for one worker. */
@@ -170,9 +118,6 @@ static bool connect_worker(struct sl_dialler *d, struct sl_worker *w)
 		return false;
 	}
 	way->peer = sl_rpc_transport_peer(t);
-	way->return_ms = RETURN_MIN_MS;
-	way->return_ns = sl_now_ns() + (by == BY_FALLBACK ? RETURN_MIN_MS * SL_NS_PER_MS : 0);
-	way->returning = way->strange = false;
 	set_info(d, w->index, sl_rpc_transport_info(t), by);
 	if (by == BY_FALLBACK)
 		sl_log_warn("backend %s/%s: %s; worker %u uses its fallback %s: %s", d->pool_name,
@@ -183,7 +128,7 @@ static bool connect_worker(struct sl_dialler *d, struct sl_worker *w)
 			    w->index, sl_rpc_transport_info(t));
 	d->complained = false;
 	sl_member_link_set(d->workers[w->index].member, SL_LINK_OFFERED);
-	if (hand_over(d, w, t)) {
+	if (sl_dial_hand_over(d, w, t)) {
 		sl_member_link_set(d->workers[w->index].member, SL_LINK_DOWN);
 		sl_rpc_dial_drop(t);
 		return false;
@@ -191,66 +136,9 @@ static bool connect_worker(struct sl_dialler *d, struct sl_worker *w)
 	return true;
 }
 
-/*
- * From another endpoint, which serves meanwhile, to the backend's own, if that is there by now: with
- * all that is under way. Nothing is said of attempts in vain.
- */
-static void return_worker(struct sl_dialler *d, struct sl_worker *w)
-{
-	struct sl_err err = SL_ERR(160);
-	struct way *way = &d->workers[w->index];
-	struct sl_transport *t = dial(d, w, d->backend.endpoint, true, &err);
-
-	way->return_ms = way->return_ms < RETURN_MAX_MS / 2 ? 2 * way->return_ms : RETURN_MAX_MS;
-	way->return_ns = sl_now_ns() + way->return_ms * SL_NS_PER_MS;
-	if (!t)
-		return;
-	if (sl_rpc_transport_peer(t) != way->peer) {
-		if (!way->strange)
-			sl_log_warn(
-				"backend %s/%s: %s is there, but of another process than %s; worker %u "
-				"stays with that",
-				d->pool_name, d->backend.name, d->backend.endpoint,
-				way->by == BY_FIRST ? d->backend.first : d->backend.fallback,
-				w->index);
-		way->strange = true;
-		sl_rpc_dial_drop(t);
-		return;
-	}
-	snprintf(way->back, sizeof(way->back), "%s", sl_rpc_transport_info(t));
-	way->moves = atomic_load(&way->member->moves);
-	way->returning = true;
-	way->return_ns = sl_now_ns() + MOVE_MS * SL_NS_PER_MS;
-	if (hand_over(d, w, t))
-		sl_rpc_dial_drop(t);
-}
-
-/* The worker has gone on by what it was offered. */
-static void note_returns(struct sl_dialler *d)
-{
-	for (unsigned i = 0; i < d->board->worker_cnt; i++) {
-		struct way *way = &d->workers[i];
-
-		if (!way->returning || atomic_load(&way->member->moves) == way->moves)
-			continue;
-		way->returning = false;
-		way->by = BY_OWN;
-		memcpy(way->text, way->back, sizeof(way->text));
-		sl_log_info("backend %s/%s: worker %u goes on by its own endpoint, %s",
-			    d->pool_name, d->backend.name, i, way->text);
-	}
-}
-
 static bool has_no_link(const struct sl_dialler *d, unsigned worker)
 {
 	return sl_member_link(d->workers[worker].member) == SL_LINK_DOWN;
-}
-
-static bool may_return(const struct sl_dialler *d, unsigned worker)
-{
-	const struct way *way = &d->workers[worker];
-
-	return way->by != BY_OWN && sl_member_link(way->member) == SL_LINK_UP;
 }
 
 /* When there is something to be done for one of its workers; UINT64_MAX: there is nothing. */
@@ -259,9 +147,7 @@ static uint64_t due_ns(const struct sl_dialler *d)
 	uint64_t due = UINT64_MAX;
 
 	for (unsigned i = 0; i < d->board->worker_cnt; i++) {
-		uint64_t at = has_no_link(d, i)  ? d->due_ns
-			      : may_return(d, i) ? d->workers[i].return_ns
-						 : UINT64_MAX;
+		uint64_t at = has_no_link(d, i) ? d->due_ns : sl_move_due_ns(d, i);
 
 		due = at < due ? at : due;
 	}
@@ -276,8 +162,8 @@ static bool connect_all(struct sl_dialler *d)
 			return false;
 	}
 	for (unsigned i = 0; i < d->board->worker_cnt; i++) {
-		if (may_return(d, i) && sl_now_ns() >= d->workers[i].return_ns) {
-			return_worker(d, &d->board->workers[i]);
+		if (sl_now_ns() >= sl_move_due_ns(d, i)) {
+			sl_move_try(d, &d->board->workers[i]);
 			break;
 		}
 	}
@@ -311,7 +197,7 @@ static struct sl_dialler *next_due(struct sl_switchboard *sb, uint64_t now_ns, u
 
 		if (d->stop || d->busy)
 			continue;
-		note_returns(d);
+		sl_moves_note(d, now_ns);
 		due = due_ns(d);
 		if (due < *look_ns)
 			*look_ns = due;
@@ -329,10 +215,15 @@ static void *thread_main(void *arg)
 	sl_sandbox_thread(SL_THREAD_DIALLER);
 	pthread_mutex_lock(&sb->lock);
 	while (!sb->stop) {
-		uint64_t look_ns;
-		struct sl_dialler *d = next_due(sb, sl_now_ns(), &look_ns);
+		uint64_t look_ns, now_ns = sl_now_ns();
+		struct sl_dialler *d;
 		bool connected;
 
+		if (now_ns >= sb->allot_ns) {
+			sb->allot_ns = now_ns + WATCH_MS * SL_NS_PER_MS;
+			sl_moves_allot(sb, now_ns);
+		}
+		d = next_due(sb, now_ns, &look_ns);
 		if (!d && sb->watched) {
 			pthread_cond_wait(&sb->wake, &sb->lock);
 			continue;
@@ -438,7 +329,7 @@ struct sl_dialler *sl_dialler_add(struct sl_switchboard *sb, const struct sl_cfg
 		d->slots /= 2;
 	rc = copy_names(d, pool->name, &pool->backends[b]) ? 0 : -ENOMEM;
 	/* As many threads as there are diallers, up to a bound. */
-	if (!rc && sb->thread_cnt <= sb->dialler_cnt && sb->thread_cnt < THREADS_MAX) {
+	if (!rc && sb->thread_cnt <= sb->dialler_cnt && sb->thread_cnt < SL_DIAL_THREADS_MAX) {
 		rc = sl_thread_start(&sb->threads[sb->thread_cnt], thread_main, sb);
 		sb->thread_cnt += !rc;
 	}
@@ -467,6 +358,13 @@ bool sl_dialler_ready(const struct sl_dialler *d, uint32_t edition)
 			return false;
 	}
 	return true;
+}
+
+void sl_switchboard_allow(struct sl_switchboard *sb, uint32_t max_promoted)
+{
+	pthread_mutex_lock(&sb->lock);
+	sb->max_promoted = max_promoted;
+	pthread_mutex_unlock(&sb->lock);
 }
 
 void sl_switchboard_retire(struct sl_switchboard *sb, uint32_t edition)
@@ -531,5 +429,6 @@ void sl_dialler_info(struct sl_dialler *d, unsigned worker, struct sl_backend_in
 	pthread_mutex_lock(&d->board->lock);
 	snprintf(out->info, sizeof(out->info), "%s", d->workers[worker].text);
 	out->on_fallback = d->workers[worker].by == BY_FALLBACK;
+	out->dialled = d->workers[worker].stats;
 	pthread_mutex_unlock(&d->board->lock);
 }

@@ -3,8 +3,9 @@
  * Connecting to backends, off the data path: a dialler keeps one backend connected with every
  * worker, and hands transports over. A few threads do it for all diallers: whoever is due next is
  * taken by a thread that is free, and one of those that are free watches for links that went down.
- * A worker that is on a backend's fallback, or on the one to begin with, goes on by itself to the
- * backend's own endpoint, once the same process answers there.
+ * A link goes on by another endpoint of the same process with all that is under way: from a backend's
+ * fallback to its own, once that answers; from its `first` to its own and back, by what it carries
+ * (places.h).
  *
  *   link of a member (core/group.h):   DOWN --dialled--> OFFERED --adopted--> UP --lost--> DOWN
  *                                        ^ a thread here        ^ worker writes
@@ -36,6 +37,8 @@ struct sl_dialler *sl_dialler_add(struct sl_switchboard *sb, const struct sl_cfg
 void sl_dialler_keep(struct sl_dialler *d, uint32_t edition);
 /* False: it is new in this edition, and some worker has no channel yet. */
 bool sl_dialler_ready(const struct sl_dialler *d, uint32_t edition);
+/* So many links of each worker, of backends with `first`, go by their own endpoint; 0 at first. */
+void sl_switchboard_allow(struct sl_switchboard *sb, uint32_t max_promoted);
 /* Those that are not in this edition dial no more. */
 void sl_switchboard_retire(struct sl_switchboard *sb, uint32_t edition);
 /* Frees those of which no attempt is under way any more, and releases their members. */

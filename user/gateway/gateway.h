@@ -68,11 +68,19 @@ struct sl_port_info {
 	struct sl_port_stats stats;
 };
 
+/* Of a backend with `first`. */
+struct sl_dial_stats {
+	uint64_t promotions;         /* links that went on by the backend's own endpoint */
+	uint64_t demotions;          /* and those that gave that up for others */
+	uint64_t promotions_refused; /* were worth it, and there was none left */
+};
+
 struct sl_backend_info {
 	const char *pool, *name;
 	char info[192]; /* transport line, or why it is down */
 	uint8_t state;  /* enum sl_rpc_state */
 	bool on_fallback;
+	struct sl_dial_stats dialled;
 	struct sl_rpc_stats stats;
 };
 

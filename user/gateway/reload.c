@@ -80,6 +80,7 @@ static int dial_edition(struct sl_gateway *g, struct sl_edition *e)
 
 int sl_edition_start(struct sl_gateway *g)
 {
+	sl_switchboard_allow(g->switchboard, g->cfg->limits.max_promoted);
 	return dial_edition(g, g->edition);
 }
 
@@ -296,6 +297,7 @@ static bool switch_editions(struct sl_gateway *g)
 	g->edition = e;
 	g->cfg = e->cfg;
 	sl_switchboard_retire(g->switchboard, e->number);
+	sl_switchboard_allow(g->switchboard, e->cfg->limits.max_promoted);
 	g->reload = SL_RELOAD_SWITCH;
 	tell_all(g, SL_WORKER_SWITCH, e);
 	return true;

@@ -323,14 +323,19 @@ static void leave_transport(struct sl_rpc_channel *ch, struct sl_transport *t)
 	ch->stats.datagrams_unsealed += t->unsealed;
 }
 
+void sl_channel_tell_move(const struct sl_rpc_channel *ch, bool gone_on)
+{
+	if (ch->rpc->ops->moved)
+		ch->rpc->ops->moved(ch->rpc->app, ch->app_data, gone_on);
+}
+
 static void on_left(void *ctx, struct sl_transport *t, bool gone_on)
 {
 	struct sl_rpc_channel *ch = ctx;
 
 	leave_transport(ch, t);
 	t->ops->close(t);
-	if (gone_on && ch->rpc->ops->moved)
-		ch->rpc->ops->moved(ch->rpc->app, ch->app_data);
+	sl_channel_tell_move(ch, gone_on);
 }
 
 const struct sl_link_ops sl_channel_link_ops = {

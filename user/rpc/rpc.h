@@ -109,8 +109,8 @@ struct sl_rpc_ops {
 	/* The transport is done with the bytes of a batch. */
 	void (*sent)(void *app, void *app_data, uint64_t batch);
 	void (*state)(void *app, void *app_data, enum sl_rpc_state state);
-	/* All of the channel goes by the transport that it was to go on by. */
-	void (*moved)(void *app, void *app_data);
+	/* All of the channel goes by the transport that it was to go on by; or (false) it stays. */
+	void (*moved)(void *app, void *app_data, bool gone_on);
 	/* The backend takes more of this stream. */
 	void (*credit)(void *app, void *cookie);
 	/* The backend wants the rest of this stream, which expects to be told: once, before any reply. */
@@ -216,7 +216,7 @@ void sl_rpc_preload(void);
 
 /*
  * Worker: the channel comes UP on this transport; or goes on by it, UP as it is, if it was dialled for
- * that: then ops->moved follows, or nothing has changed. -1: the channel is not in the state for it,
+ * that: then ops->moved says whether. -1: the channel is not in the state for it,
  * the peer is another one, or epoll is out of memory; the transport is then closed.
  */
 int sl_rpc_adopt(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now_ns);
@@ -287,6 +287,15 @@ struct sl_rpc_stats {
 	uint64_t datagrams_resent, datagrams_doubled, datagrams_unsealed;
 	uint32_t outstanding, slots_free, slots;
 };
+/*
+ * What a channel has carried, both ways: messages, PINGs included, and their bytes; how often something
+ * waited for room. Any thread; as the worker counts meanwhile.
+ */
+struct sl_rpc_traffic {
+	uint64_t messages, bytes, waits;
+};
+void sl_rpc_channel_traffic(const struct sl_rpc_channel *ch, struct sl_rpc_traffic *out);
+
 /* Datagrams that came for no connection. */
 uint64_t sl_rpc_strays(const struct sl_rpc *r);
 void sl_rpc_channel_stats(const struct sl_rpc_channel *ch, struct sl_rpc_stats *out);

@@ -173,6 +173,8 @@ int sl_rpc_adopt(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now
 {
 	int rc = t->goes_on ? go_on_by(ch, t, now_ns) : take_up(ch, t, now_ns);
 
+	if (rc && t->goes_on)
+		sl_channel_tell_move(ch, false);
 	if (rc)
 		sl_rpc_dial_drop(t);
 	return rc;
@@ -375,6 +377,18 @@ void sl_rpc_drain(struct sl_rpc *r)
 uint64_t sl_rpc_strays(const struct sl_rpc *r)
 {
 	return r->hubs.strays;
+}
+
+void sl_rpc_channel_traffic(const struct sl_rpc_channel *ch, struct sl_rpc_traffic *out)
+{
+	const struct sl_link_stats *now = &ch->link.stats, *past = &ch->past;
+	uint64_t up = ch->state != SL_RPC_DOWN;
+
+	out->messages = past->messages_sent + past->messages_received +
+			up * (now->messages_sent + now->messages_received);
+	out->bytes = past->bytes_sent + past->bytes_received +
+		     up * (now->bytes_sent + now->bytes_received);
+	out->waits = past->stalls + up * now->stalls;
 }
 
 void sl_rpc_channel_stats(const struct sl_rpc_channel *ch, struct sl_rpc_stats *out)

@@ -87,6 +87,8 @@ unsigned sl_channel_poll(struct sl_rpc_channel *ch, uint64_t now_ns);
 void sl_channel_tick(struct sl_rpc_channel *ch, uint64_t now_ns);
 /* From now on its events are the channel's. 0 or -errno. */
 int sl_channel_watch_transport(struct sl_rpc_channel *ch, struct sl_transport *t);
+/* The owner hears how going on by another transport has ended. */
+void sl_channel_tell_move(const struct sl_rpc_channel *ch, bool gone_on);
 /* Ends everything: sent, failed, batch_done, state. */
 void sl_channel_down(struct sl_rpc_channel *ch, enum sl_rpc_failure why_left);
 /* Tells what has ended since the last time. */

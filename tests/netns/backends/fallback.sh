@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A backend that is served by its fallback, or by an endpoint to begin with, goes on by its own as soon as that is there,
-# with all that is under way; but not if another process is there.
+# A backend that is served by its fallback goes on by its own endpoint as soon as that is there, with all that is under way;
+# but not if another process is there. One that is served by an endpoint to begin with does when it has enough to do.
 . "$(dirname "$0")/../lib.sh"
 
 arena
@@ -69,14 +69,17 @@ kill_backend second
 check "when it ends, the other one is used" within 30 eval 'is_up && on_fallback 0'
 check "which answers, too" within 30 answers
 
-# One to begin with: a connection that begins by it ends by the backend's own, at once.
+# One to begin with: a connection that begins by it goes on by the backend's own when it has enough to do.
 listen fourth "shm://$D/fourth.sock,tcp://127.0.0.1:7472"
 check "another backend listens" within 10 test -S "$D/fourth.sock"
 sed "s,endpoint = .* key_file,endpoint = \"shm://$D/fourth.sock\" first = \"tcp://127.0.0.1:7472\" key_file," "$D/gw.conf" >"$D/new.conf"
 cp "$D/new.conf" "$D/gw.conf"
 check "a file with a first endpoint is taken" gw "$SLUICE" reload
 check "it begins by that" within 30 grep -q 'p/a is up for worker 0: tcp 127.0.0.1:7472' "$D/gw.log"
-check "and goes on by its own" within 10 grep -q 'p/a: worker 0 goes on by its own endpoint, shm .*fourth.sock' "$D/gw.log"
+check "and answers, with little to do" within 10 answers
+check "by that still" [ "$(grep -c 'goes on by its own endpoint, shm .*fourth.sock' "$D/gw.log")" -eq 0 ]
+cl curl -sf --max-time 20 --data-binary "@$D/body" -H 'Expect:' -o "$D/reply" "http://$V4:8080/"
+check "with more it goes on by its own" within 10 grep -q 'p/a: worker 0 goes on by its own endpoint, shm .*fourth.sock' "$D/gw.log"
 check "which is no fallback" on_fallback 0
 check "and answers, as the others did" answers
 finish

@@ -36,12 +36,12 @@ struct side {
 	unsigned moves, offered;
 };
 
-static unsigned moved_cnt;
+static unsigned moved_cnt, stayed_cnt;
 
-static void on_moved(void *app, void *app_data)
+static void on_moved(void *app, void *app_data, bool gone_on)
 {
 	(void)app, (void)app_data;
-	moved_cnt++;
+	*(gone_on ? &moved_cnt : &stayed_cnt) += 1;
 }
 
 static struct sl_transport *dial(const char *endpoint, uint64_t link, bool goes_on,
@@ -70,7 +70,7 @@ static void side_open(struct side *s, const struct pair *pair, const struct sl_r
 
 	ops = gw_ops;
 	ops.moved = on_moved;
-	moved_cnt = 0;
+	moved_cnt = stayed_cnt = 0;
 	*s = (struct side){.cfg = *cfg, .pair = pair, .link = sl_rpc_link_number()};
 	ck_assert_uint_ne(s->link, 0);
 	s->g = (struct gateway){.r = sl_rpc_create(cfg, NULL, &ops, &s->g)};
@@ -215,6 +215,7 @@ TEST_EACH(nothing_goes_on_at_another_backend, endpoint_cnt())
 	ck_assert_int_eq(sl_rpc_adopt(s.g.ch, t, sl_now_ns()), -1);
 	expect_one_answer(&s);
 	ck_assert_uint_eq(moved_cnt, 0);
+	ck_assert_uint_eq(stayed_cnt, 1);
 	gw_close(&s.g);
 	backend_term(first);
 	backend_term(second);
@@ -236,6 +237,7 @@ TEST_EACH(a_number_that_is_no_links_is_refused, endpoint_cnt())
 	gw_until(&s.g, s.g.ch->link.move == SL_MOVE_NONE);
 	expect_one_answer(&s);
 	ck_assert_uint_eq(moved_cnt, 0);
+	ck_assert_uint_eq(stayed_cnt, 1);
 	move_on(&s);
 	gw_until(&s.g, moved_cnt == 1);
 	expect_one_answer(&s);
@@ -387,6 +389,7 @@ TEST_EACH(a_backend_that_does_not_answer_by_the_other_way_keeps_the_link, endpoi
 	ck_assert_uint_le(sleep_through_move(&s), 50);
 	kill(p.pid, SIGCONT);
 	expect_one_answer(&s);
+	ck_assert_uint_eq(stayed_cnt, 1);
 	ck_assert_uint_eq(s.g.downs, 0);
 	gw_close(&s.g);
 	backend_term(p);

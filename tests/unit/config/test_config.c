@@ -273,6 +273,7 @@ TEST(what_is_left_out_has_its_default)
 	ck_assert_str_eq(c->admin.address, "127.0.0.1");
 	ck_assert_uint_eq(c->admin.port, 9900);
 	ck_assert_uint_eq(c->limits.max_exchanges, 16384);
+	ck_assert_uint_eq(c->limits.max_promoted, 32);
 	ck_assert_uint_eq(c->limits.idle_timeout_ns, 60000000000u);
 	ck_assert_str_eq(c->user, "sluice");
 	sl_config_free(c);

@@ -4,7 +4,7 @@
 # timeout: 500
 # lane: 2
 # The whole gateway, in its sandbox, in front of a backend that it reaches by virtual connections: killed, started again;
-# and one that it reaches by such a connection until it has one of RDMA's own kind.
+# and one that it reaches by such a connection until that carries enough for one of RDMA's own kind.
 . tests/netns/lib.sh
 . tests/vm/guest/rxe-lib.sh
 . tests/vm/guest/gateway-lib.sh
@@ -47,14 +47,15 @@ backend key
 check "and found where it is now" within 60 is_up
 check "a small body again" within 20 answers again
 
-# To begin with, until there is a queue pair of its own.
+# To begin with, until there is enough to do for a queue pair of its own.
 end_process "${pid_of[echo]}" 20
 "$BUILD/echo" --listen "rdma://$rxe_server:7472,rdma+ud://$rxe_server:7472" --key-file "$D/key" >> "$D/backend.log" 2>&1 < /dev/null &
 pid_of[echo]=$!
 sed -i "s,endpoint = .* key_file,endpoint = \"rdma://$rxe_server:7472\" first = \"rdma+ud://$rxe_server:7472\" key_file," "$D/gw.conf"
 check "a connection may begin as a virtual one" gw "$SLUICE" reload
 check "it does" within 30 grep -q 'one/echo is up for worker 0: ud rxe1.*' "$D/gw.log"
-check "and gets a queue pair" within 30 grep -q 'one/echo: worker 0 goes on by its own endpoint, rdma ' "$D/gw.log"
+check "a megabyte by that" returns_bytes 1000000
+check "gets it a queue pair" within 30 grep -q 'one/echo: worker 0 goes on by its own endpoint, rdma ' "$D/gw.log"
 check "which answers" within 20 answers third
 check "a megabyte, too" returns_bytes 1000000
 check "the sandbox has refused nothing" [ "$(grep -c 'refused system call' "$D/gw.log")" -eq 0 ]

@@ -1,0 +1,109 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Connections of their own are for those backends that have enough to do, and there is one: what is busy gets it, from what is
+# idle or nearly so, with all that is under way. In the place of queue pairs and virtual connections: shared memory and tcp.
+. "$(dirname "$0")/../lib.sh"
+
+arena
+head -c 32 /dev/urandom | base64 >"$D/key"
+chgrp "$(id -g "$RUN_AS")" "$D/key"
+chmod 640 "$D/key"
+backends="a b c"
+for b in $backends; do
+	in_group nsenter --net="/run/netns/$G" "$BUILD/echo" --listen "shm://$D/$b.sock,tcp://127.0.0.1:74$((16#$b))" --key-file "$D/key" \
+		>>"$D/$b.log" 2>&1 </dev/null &
+	pid_of[$b]=$!
+	check "backend $b listens" within 10 test -S "$D/$b.sock"
+done
+pool_of() {
+	cat <<EOF
+pool $1 {
+	batch { bound = 10s }
+	backend x { endpoint = "shm://$D/$1.sock" first = "tcp://127.0.0.1:74$((16#$1))" key_file = "$D/key" }
+}
+route "/$1" { pool = $1 deadline = 30s }
+EOF
+}
+gateway <<EOF
+interface $GIF { }
+listener v4 { address = "$V4" port = 8080 }
+limits { max_promoted = 1 }
+$(for b in $backends; do pool_of $b; done)
+EOF
+
+answers() { [ "$(cl curl -sf --max-time 5 -d "$1" "http://$V4:8080/$1")" = "$1" ]; }
+count_of() { metric "sluice_backend_$1_total{worker=\"0\",pool=\"$2\""; }
+sum_of() { metric "sluice_backend_$1_total"; }
+# Connections to the sockets of shared memory, as the kernel has them.
+own_cnt() { gw ss -xH state connected | grep -c "$D/[$1].sock"; }
+has_own() { [ "$(own_cnt "$1")" -eq 1 ]; }
+load() { cl wrk -t1 -c8 -d"$2"s "http://$V4:8080/$1" >"$D/wrk.$1"; }
+watch() {
+	while [ ! -e "$D/seen" ]; do
+		own_cnt abc
+		sleep 0.05
+	done >"$D/cnt"
+}
+# Now and then a small request to each.
+chat() {
+	while [ ! -e "$D/seen" ]; do
+		for b in $backends; do answers "$b" || echo "$b" >>"$D/lost"; done
+		sleep 0.1
+	done
+}
+
+for b in $backends; do check "$b answers" within 30 answers $b; done
+sleep 1
+check "by what they began with, for they have little to do" [ "$(own_cnt abc)" -eq 0 ]
+
+# Bodies that come slowly all the time, and load that moves on.
+watch &
+watcher=$!
+: >"$D/lost"
+chat &
+chatter=$!
+head -c 4000000 /dev/urandom >"$D/body"
+uploads=()
+for b in $backends; do
+	cl curl -sf --max-time 60 --limit-rate 300k --data-binary "@$D/body" -H 'Expect:' -o "$D/reply.$b" "http://$V4:8080/$b" &
+	uploads+=($!)
+done
+load a 3 &
+loads=($!)
+check "what is busy gets a connection of its own" within 5 has_own a
+load b 6 &
+loads+=($!)
+check "while that is used, the next one waits, and is counted" within 3 eval '[ "$(count_of promotions_refused b)" -ge 1 ]'
+check "when it has little to do, it gives it up" within 8 has_own b
+load c 8 &
+loads+=($!)
+check "and so does the next" within 10 has_own c
+wait "${loads[@]}"
+for b in $backends; do
+	check "no request of $b was lost" eval "! grep -q 'Non-2xx\|Socket errors' $D/wrk.$b && grep -q '[1-9][0-9]* requests in' $D/wrk.$b"
+done
+for u in "${uploads[@]}"; do check "nor was a long one" wait "$u"; done
+for b in $backends; do check "nor a byte of it" cmp "$D/body" "$D/reply.$b"; done
+touch "$D/seen"
+wait $watcher $chatter
+check "nor a small one" [ ! -s "$D/lost" ]
+check "there never were more than that" [ "$(sort -n "$D/cnt" | tail -1)" -eq 1 ]
+sleep 2
+check "idle, the last one keeps it" has_own c
+for b in $backends; do
+	check "$b answers still" answers $b
+	check "$b has had it" [ "$(count_of promotions $b)" -ge 1 ]
+done
+check "all but the last have given it up" [ "$(sum_of promotions)" -eq $(($(sum_of demotions) + 1)) ]
+check "no connection was lost or begun for that" [ "$(grep -c '/x is up for worker' "$D/gw.log")" -eq 3 ]
+check "no reply came twice" [ "$(sum_of late_replies)" -eq 0 ]
+check "and none is missing" [ "$(sum_of requests_sent)" -eq "$(sum_of replies)" ]
+
+# The bound is looked at again with each reload.
+sed -i 's/max_promoted = 1/max_promoted = 0/' "$D/gw.conf"
+check "a file without places is taken" gw "$SLUICE" reload
+check "the last one goes back" within 10 eval '[ "$(own_cnt abc)" -eq 0 ]'
+load a 2
+check "and nobody gets another" [ "$(own_cnt abc)" -eq 0 ]
+for b in $backends; do check "$b answers to the end" answers $b; done
+finish

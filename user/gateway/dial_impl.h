@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside of dialling: dial.c has the threads, and connects links that are down; move.c says by which
+ * endpoint a link that is up goes on, and brings it there.
+ *
+ * A dialler that is busy is the thread's that has it; what says "locked" is written with the board's
+ * lock all the same, for the count of places looks at it.
+ */
+#ifndef SL_GATEWAY_DIAL_IMPL_H
+#define SL_GATEWAY_DIAL_IMPL_H
+
+#include "base/list.h"
+#include "base/rand.h"
+#include "gateway/dial.h"
+#include "gateway/places.h"
+
+enum {
+	SL_DIAL_TIMEOUT_MS = 1000,
+	SL_DIAL_THREADS_MAX = 64, /* attempts at a time: one without answer takes the time-out */
+};
+
+/* By which of a backend's endpoints. */
+enum by { BY_OWN, BY_FIRST, BY_FALLBACK };
+
+/* From a backend to a worker. */
+struct way {
+	struct sl_member *member;
+	uint64_t link;         /* sl_rpc_link_number(), of what there is now */
+	uint64_t peer;         /* sl_rpc_transport_peer() */
+	char text[192];        /* locked */
+	enum by by;            /* locked */
+	enum by to;            /* locked: where it is to go on; `by` if it stays */
+	bool offered;          /* locked: the worker has what it is to go on by */
+	uint64_t next_ns;      /* when that is tried; offered: it has failed by then */
+	unsigned retry_ms;     /* doubled each time */
+	uint32_t moves, stays; /* of the member, before it was offered that */
+	bool strange;          /* another process is there, and the log says so */
+	char next_text[192];
+	struct sl_claim claim; /* of a backend with `first` */
+	struct sl_dial_stats stats;
+};
+
+struct sl_dialler {
+	struct sl_list node; /* in the switchboard's */
+	struct sl_switchboard *board;
+	char *pool_name;
+	struct sl_cfg_backend backend; /* its texts are ours */
+	uint32_t agent_cnt;            /* 0: it is no server */
+	uint32_t since, edition;       /* the first and the last one that it is in */
+	uint32_t slots;                /* of the ring for small messages */
+	bool stop, busy;               /* busy: a thread has it */
+	uint64_t due_ns;               /* not dialled before */
+	unsigned backoff_ms;
+	bool complained;      /* the log says that it is down */
+	struct way workers[]; /* [board->worker_cnt] */
+};
+
+struct sl_switchboard {
+	struct sl_worker *workers;
+	unsigned worker_cnt;
+	pthread_mutex_t lock; /* all below, and what is said of diallers */
+	pthread_cond_t wake;
+	struct sl_list diallers;
+	uint32_t dialler_cnt;
+	uint32_t max_promoted; /* links of a worker, of backends with `first` */
+	uint64_t allot_ns;     /* when these are looked at next */
+	bool stop, watched;    /* watched: a thread that is free looks at the links */
+	pthread_t threads[SL_DIAL_THREADS_MAX];
+	unsigned thread_cnt;
+	struct sl_prng prng;
+};
+
+/* dial.c */
+/* goes_on: for the link that there is. */
+struct sl_transport *sl_dial(struct sl_dialler *d, const struct sl_worker *w, const char *endpoint,
+			     bool goes_on, struct sl_err *err);
+/* The worker has it from now on. 0 or -errno. */
+int sl_dial_hand_over(struct sl_dialler *d, struct sl_worker *w, struct sl_transport *t);
+
+/* move.c */
+/* A link begins, by that. With the lock. */
+void sl_move_begin(struct sl_dialler *d, unsigned worker, enum by by);
+/* It is to go on, and is due for it: one attempt. Without the lock, by the thread that has d. */
+void sl_move_try(struct sl_dialler *d, struct sl_worker *w);
+/* When it is due; UINT64_MAX: it stays. */
+uint64_t sl_move_due_ns(const struct sl_dialler *d, unsigned worker);
+/* What has become of those that were offered. With the lock, of one that is not busy. */
+void sl_moves_note(struct sl_dialler *d, uint64_t now_ns);
+/* Who gets a connection of its own, and who gives one up (places.h). With the lock. */
+void sl_moves_allot(struct sl_switchboard *sb, uint64_t now_ns);
+
+#endif
