@@ -441,12 +441,10 @@ static size_t on_input(void *handle, struct sl_chunk *chunk)
 /* Having closed its half: a client that is gone cannot be told from it. */
 static bool listens_on(const struct sl_client *cl)
 {
-	const struct sl_cfg_listener *l;
-	struct sl_conn_info in;
+	const struct sl_config *cfg = cl->core->cfg;
+	uint16_t n = sl_client_listener(cl);
 
-	sl_client_ends(cl, &in);
-	l = sl_listener_of(cl->core->cfg, &in);
-	return l && l->half_close == SL_HALF_CLOSE_ANSWER;
+	return n < cfg->listener_cnt && cfg->listeners[n].half_close == SL_HALF_CLOSE_ANSWER;
 }
 
 static void on_eof(void *handle)

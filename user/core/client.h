@@ -121,9 +121,6 @@ static inline uint16_t sl_client_listener(const struct sl_client *cl)
 
 /* ends.c: who is at its ends; all zero: nobody any more. */
 void sl_client_ends(const struct sl_client *cl, struct sl_conn_info *out);
-/* The listener of a connection; NULL: a reload has taken it away since. */
-const struct sl_cfg_listener *sl_listener_of(const struct sl_config *cfg,
-					     const struct sl_conn_info *in);
 
 /* patience.c: for how long it has been in its phase; sets its timer; what it is late with. */
 enum sl_client_due {

@@ -146,9 +146,9 @@ unsigned sl_core_run(struct sl_core *c);
 void sl_core_flush(struct sl_core *c);
 /* When sl_core_run wants to be called at the latest. */
 uint64_t sl_core_next_ns(const struct sl_core *c);
-/* For sl_front_env.serving and .routed; arg: the core. */
+/* For sl_front_env.serving, arg: the core; and for .routed. */
 enum sl_serving sl_core_serving(void *arg, enum sl_asked what, struct sl_span name);
-bool sl_core_routed(void *arg, const struct sl_request *rq, struct sl_span service);
+bool sl_core_routed(void *host, const struct sl_request *rq, struct sl_span service);
 
 /* limits.c: what fronts and addresses may take, from the configuration in force. */
 void sl_core_set_limits(struct sl_core *c);

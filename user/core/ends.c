@@ -10,17 +10,6 @@ static void datagram_ends(const struct sl_udp_peer *from, struct sl_conn_info *o
 	};
 }
 
-const struct sl_cfg_listener *sl_listener_of(const struct sl_config *cfg,
-					     const struct sl_conn_info *in)
-{
-	const struct sl_cfg_listener *l = &cfg->listeners[in->listener];
-
-	/* A reload may have given its number to another one. */
-	if (in->listener >= cfg->listener_cnt || l->at.port_be != in->local.port_be)
-		return NULL;
-	return l;
-}
-
 void sl_client_ends(const struct sl_client *cl, struct sl_conn_info *out)
 {
 	if (cl->proto == SL_CLIENT_DATAGRAM && cl->core->datagram_from) {

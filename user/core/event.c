@@ -81,7 +81,6 @@ static void fill_request(struct sl_event *e, const struct sl_client *cl,
 {
 	const struct sl_config *cfg = cl->core->cfg;
 	struct sl_span path = rq->path.len ? rq->path : rq->call;
-	const struct sl_cfg_listener *l;
 	struct sl_conn_info in;
 
 	*e = (struct sl_event){.proto = rq->proto, .method = rq->method};
@@ -91,9 +90,8 @@ static void fill_request(struct sl_event *e, const struct sl_client *cl,
 	e->cipher = in.tls.cipher;
 	e->resumed = in.tls.resumed;
 	put_sni(e, in.tls.sni);
-	l = sl_listener_of(cfg, &in);
-	if (l)
-		copy_name(e->listener, sizeof(e->listener), l->name);
+	if (in.listener < cfg->listener_cnt)
+		copy_name(e->listener, sizeof(e->listener), cfg->listeners[in.listener].name);
 	if (!route)
 		return;
 	copy_text(e->route, sizeof(e->route), route->prefix, route->prefix_len);

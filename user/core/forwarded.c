@@ -20,12 +20,10 @@ bool sl_forwarded_wanted(const struct sl_cfg_route *r, struct sl_span name)
 	return wanted;
 }
 
-/* Where it is not known any more by which door it came, nothing is believed. */
 static bool appends(const struct sl_config *cfg, const struct sl_conn_info *in)
 {
-	const struct sl_cfg_listener *l = sl_listener_of(cfg, in);
-
-	return l && l->forwarded == SL_FORWARDED_APPEND;
+	return in->listener < cfg->listener_cnt &&
+	       cfg->listeners[in->listener].forwarded == SL_FORWARDED_APPEND;
 }
 
 /* What is being said: into a list of fields, by a route, behind what the client said or not. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What fronts tell those who ask whether there is anybody to take their requests. */
-#include "core/core.h"
+#include "core/client.h"
 #include "core/group.h"
 #include "core/router.h"
 #include "rpc/rpc.h"
@@ -36,10 +36,11 @@ enum sl_serving sl_core_serving(void *arg, enum sl_asked what, struct sl_span na
 	return found;
 }
 
-bool sl_core_routed(void *arg, const struct sl_request *rq, struct sl_span service)
+bool sl_core_routed(void *host, const struct sl_request *rq, struct sl_span service)
 {
-	const struct sl_core *c = arg;
-	const struct sl_cfg_route *r = sl_router_find(c->table->router, rq).route;
+	const struct sl_client *cl = host;
+	const struct sl_cfg_route *r =
+		sl_router_find(cl->core->table->router, sl_client_listener(cl), rq).route;
 
 	/* A prefix of the path that is as long begins with the service, or is longer by its method. */
 	return r && r->prefix_len >= service.len;

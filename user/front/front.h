@@ -292,8 +292,8 @@ struct sl_front_env {
 	/* Whether a backend would take it; NULL: clients are not told. */
 	enum sl_serving (*serving)(void *arg, enum sl_asked what, struct sl_span name);
 	/* Whether it is for a route that names this service, "/pkg.Service"; NULL: there is none. */
-	bool (*routed)(void *arg, const struct sl_request *rq, struct sl_span service);
-	void *serving_arg;                        /* of both */
+	bool (*routed)(void *host, const struct sl_request *rq, struct sl_span service);
+	void *serving_arg;
 	const struct sl_descriptors *descriptors; /* gRPC reflection; NULL: not offered */
 };
 

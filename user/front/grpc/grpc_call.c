@@ -35,7 +35,7 @@ enum sl_call_kind sl_call_kind_of(const struct h2_conn *c, const struct sl_reque
 	const struct sl_front_env *env = c->front;
 
 	if (!a || (a->kind == SL_CALL_REFLECT ? !env->descriptors : !env->serving) ||
-	    (env->routed && env->routed(env->serving_arg, rq, a->service)))
+	    (env->routed && env->routed(c->host, rq, a->service)))
 		return SL_CALL_NONE;
 	return a->kind;
 }
