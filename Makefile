@@ -6,6 +6,8 @@
 #   make SAN=1      ASan and UBSan (used by `make asan` with its own build folder)
 
 BUILD    ?= build
+# One name for each object, however the folder is named, or what an object depends on is lost on some.
+override BUILD := $(patsubst $(CURDIR)/%,%,$(BUILD))
 CC       := $(if $(filter default,$(origin CC)),gcc,$(CC))
 CLANG    ?= clang
 BPFTOOL  ?= $(firstword $(wildcard /usr/sbin/bpftool) bpftool)
