@@ -369,6 +369,22 @@ TEST(application_closes_within_data)
 	ck_assert_uint_eq(drops(SL_DROP_TCP_CLOSED), 1);
 }
 
+/* Of the first frame it takes a part: the rest, and the frame behind it, are nobody's. */
+TEST_EACH(application_ends_it_within_what_was_queued, 2)
+{
+	open_plain();
+	bed.app.appetite = 0;
+	in(.seq = 1, .ack = 1, .len = 1400);
+	in(.seq = 1401, .ack = 1, .len = 1400);
+	ck_assert_uint_eq(sl_tcp_held_frames(bed.app.conn), 2);
+	bed.app.appetite = 50;
+	bed.app.abort_on_data = _i;
+	bed.app.close_on_data = !_i;
+	sl_tcp_resume(bed.app.conn);
+	ck_assert_uint_eq(bed.app.got, 50);
+	ck_assert_uint_eq(stats().conns, !_i);
+}
+
 TEST(segmentation_respects_the_mss)
 {
 	struct got g;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The batcher: bounds that cannot be kept, deadlines, what to expect of backends, plans. */
+#include "batch/internal.h"
 #include "fixture.h"
 #include "suite.h"
 
@@ -445,4 +446,44 @@ TEST(oldest_goes_for_the_newest_under_overload)
 	}
 	ck_assert_uint_le(newest_ns, 2 * MS); /* each batch has the newest */
 	ck_assert_uint_gt(drops[SL_OUTCOME_SHED], 0);
+}
+
+/* So many batches of its own are enough to conclude from, and no fewer. */
+TEST(a_backend_is_tested_by_its_eighth_batch)
+{
+	start(adaptive, 1);
+	for (unsigned i = 0; i < 8; i++) {
+		ck_assert(sl_expect_untested(b, 0, now_ns));
+		submit(1);
+		pump(1);
+		ck_assert_uint_eq(sent_cnt, 1);
+		now_ns += takes(1);
+		answer(&sent[0], takes(1));
+		sent_cnt = 0;
+	}
+	ck_assert(!sl_expect_untested(b, 0, now_ns));
+}
+
+/* A bound that no backend can keep is widened by what the fastest one takes, and by how that varies. */
+TEST(a_widened_bound_has_room_for_what_varies)
+{
+	double least, dev;
+
+	start(adaptive, 1);
+	ctl.bound_ns = 2 * MS;
+	for (unsigned i = 0; i < 60; i++) {
+		uint64_t ns = takes(1) + i % 2 * MS;
+
+		submit(1);
+		pump(MS);
+		for (unsigned k = 0; k < sent_cnt; k++) {
+			now_ns += ns;
+			answer(&sent[k], ns);
+		}
+		sent_cnt = 0;
+	}
+	dev = b->controller.backends[0].fit.dev_ns;
+	ck_assert_double_gt(dev, (double)MS / 8);
+	least = 4 * b->controller.summary.fastest_ns + b->controller.rtt_ns;
+	ck_assert_double_ge(b->controller.bound_ns, least + (double)MS / 8);
 }

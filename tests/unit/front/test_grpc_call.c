@@ -290,6 +290,21 @@ TEST(an_address_has_so_many_calls_of_the_gateways_own)
 	m->ops->close(others[2], &m->env);
 }
 
+/* A client that will ask for no more is let go with the last thing that it waits for. */
+TEST(the_end_of_the_last_watch_ends_a_connection_that_its_client_leaves)
+{
+	open_conn();
+	call(1, WATCH);
+	ask(1, S("\x0a\1a"), true);
+	talk("-GOAWAY 0 0 0000000000000000");
+	ck_assert_uint_eq(m->closed, 0);
+	m->env.draining = true;
+	change(SL_SERVING_UNKNOWN);
+	ck_got(1, S("\0\0\0\0\2\x08\1\0\0\0\0\2\x08\3"), SL_GRPC_UNAVAILABLE);
+	ck_assert_uint_eq(m->closed, 1);
+	ck_sound();
+}
+
 /* The end of the client's side ends a watch, and what waits; answers go out. */
 TEST(the_end_of_the_clients_side_ends_a_watch)
 {
