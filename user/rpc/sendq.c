@@ -19,9 +19,41 @@ static struct sl_send *send_of(struct sl_list *node)
 	return sl_container_of(node, struct sl_send, node);
 }
 
+static unsigned class_of(const struct sl_sendq *q, const struct sl_send *s)
+{
+	return q->one_class ? SL_CLASS_BULK : s->header.priority;
+}
+
+/* Behind which one of its class it goes. From the end: most come in the order of their deadlines. */
+static struct sl_list *place_of(struct sl_sendq *q, const struct sl_send *s, unsigned class)
+{
+	struct sl_list *head = &q->queue[class], *at = head;
+
+	if (s->deadline_ns == UINT64_MAX)
+		return head->prev;
+	if (!q->last_timed[class] || send_of(head->next)->deadline_ns > s->deadline_ns)
+		return head;
+	at = &q->last_timed[class]->node;
+	for (unsigned n = 0; n < SL_SENDQ_LOOK_BACK && send_of(at)->deadline_ns > s->deadline_ns;
+	     n++)
+		at = at->prev;
+	return at;
+}
+
+static void take_out(struct sl_sendq *q, struct sl_send *s)
+{
+	unsigned class = class_of(q, s);
+	struct sl_list *before = s->node.prev;
+
+	if (q->last_timed[class] == s)
+		q->last_timed[class] = before == &q->queue[class] ? NULL : send_of(before);
+	sl_list_del(&s->node);
+	q->cnt--;
+}
+
 void sl_sendq_push(struct sl_sendq *q, struct sl_send *s, enum sl_rpc_class class)
 {
-	struct sl_list *head, *at;
+	struct sl_list *at;
 
 	s->header.priority = (uint8_t) class;
 	q->cnt++;
@@ -30,25 +62,28 @@ void sl_sendq_push(struct sl_sendq *q, struct sl_send *s, enum sl_rpc_class clas
 		sl_list_add_tail(&q->queue[SL_CLASS_BULK], &s->node);
 		return;
 	}
-	/* From the end: most come in the order of their deadlines. */
-	head = &q->queue[class];
-	for (at = head->prev; at != head && send_of(at)->deadline_ns > s->deadline_ns;)
-		at = at->prev;
+	at = place_of(q, s, class);
 	sl_list_add_head(at, &s->node);
+	if (s->deadline_ns != UINT64_MAX &&
+	    (!q->last_timed[class] || at == &q->last_timed[class]->node))
+		q->last_timed[class] = s;
 }
 
 /* The earliest deadline; of those that are begun, where one more is too many. NULL: none may go. */
 static struct sl_send *head_of(const struct sl_sendq *q, unsigned class, bool begun_only)
 {
-	const struct sl_list *head = &q->queue[class];
 	bool may_begin = !begun_only && (q->started[class] < SL_SENDQ_STARTED_MAX || q->one_class);
-	struct sl_list *at;
+	struct sl_send *best = NULL;
 
-	sl_list_for_each (at, head) {
-		if (may_begin || send_of(at)->offset)
-			return send_of(at);
+	if (may_begin)
+		return sl_list_first(&q->queue[class], struct sl_send, node);
+	for (unsigned i = 0; i < q->started[class]; i++) {
+		struct sl_send *s = q->begun[class][i];
+
+		if (!best || s->deadline_ns < best->deadline_ns)
+			best = s;
 	}
-	return NULL;
+	return best;
 }
 
 uint32_t sl_sendq_cap(uint64_t rate_bps, uint32_t slice_min)
@@ -162,39 +197,58 @@ struct sl_send *sl_sendq_next(struct sl_sendq *q, const struct sl_send_room *roo
 	return s ? s : round_robin(q, room, len);
 }
 
+static void begin(struct sl_sendq *q, struct sl_send *s)
+{
+	unsigned class = class_of(q, s);
+
+	q->begun[class][q->started[class]++] = s;
+}
+
+static void end(struct sl_sendq *q, const struct sl_send *s)
+{
+	unsigned class = class_of(q, s), kept = 0;
+
+	for (unsigned i = 0; i < q->started[class]; i++) {
+		if (q->begun[class][i] != s)
+			q->begun[class][kept++] = q->begun[class][i];
+	}
+	q->started[class] = kept;
+}
+
 bool sl_sendq_posted(struct sl_sendq *q, struct sl_send *s, uint32_t len)
 {
-	unsigned class = q->one_class ? SL_CLASS_BULK : s->header.priority;
 	bool was_started = s->offset != 0;
 
 	s->offset += len;
 	q->bytes -= len;
 	if (s->offset < s->total) {
-		q->started[class] += !was_started;
+		if (!was_started)
+			begin(q, s);
 		return false;
 	}
-	q->started[class] -= was_started;
-	q->cnt--;
-	sl_list_del(&s->node);
+	if (was_started)
+		end(q, s);
+	take_out(q, s);
 	return true;
 }
 
 void sl_sendq_remove(struct sl_sendq *q, struct sl_send *s)
 {
-	q->cnt--;
+	take_out(q, s);
 	q->bytes -= s->total;
-	sl_list_del(&s->node);
 }
 
 struct sl_send *sl_sendq_pop(struct sl_sendq *q)
 {
 	for (unsigned c = 0; c < SL_SENDQ_CLASSES; c++) {
-		struct sl_list *node = sl_list_pop_head(&q->queue[c]);
+		struct sl_send *s = sl_list_first(&q->queue[c], struct sl_send, node);
 
-		if (node) {
-			q->cnt--;
-			q->bytes -= send_of(node)->total - send_of(node)->offset;
-			return send_of(node);
+		if (s) {
+			q->bytes -= s->total - s->offset;
+			if (s->offset)
+				end(q, s);
+			take_out(q, s);
+			return s;
 		}
 	}
 	return NULL;

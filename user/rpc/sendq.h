@@ -5,7 +5,11 @@
  *
  *   control            strict: before everything else
  *   latency, normal,   deficit round robin by bytes, 8 : 4 : 1; inside a class the earliest
- *   bulk               deadline first, then order of arrival
+ *   bulk               deadline first, then order of arrival, those without one last
+ *
+ * Clients choose deadlines, and how much waits where a backend takes nothing. So the place of one that
+ * comes is looked for among the last SL_SENDQ_LOOK_BACK only: it passes no more, unless it is
+ * before all others.
  *
  * What is posted cannot be overtaken. So while something more urgent is about, posted, unfinished
  * bytes are capped at what the link moves in SL_SENDQ_CAP_NS, and slices are a quarter of that, but
@@ -33,6 +37,7 @@ enum {
 	SL_SENDQ_SLICE_UNIT = 4 << 10, /* slices are multiples: copies stay aligned */
 	SL_SENDQ_QUANTUM = 4 << 10,    /* times the weight */
 	SL_SENDQ_STARTED_MAX = 4,      /* messages of one class begun and not finished */
+	SL_SENDQ_LOOK_BACK = 64,
 	SL_SENDQ_CLASSES = SL_CLASS_CNT,
 };
 _Static_assert(SL_SENDQ_STARTED_MAX *SL_SENDQ_CLASSES <= SL_RPC_MAX_INTERLEAVE, "wire");
@@ -53,6 +58,8 @@ struct sl_send {
 
 struct sl_sendq {
 	struct sl_list queue[SL_SENDQ_CLASSES];
+	struct sl_send *last_timed[SL_SENDQ_CLASSES]; /* behind it are those without a deadline */
+	struct sl_send *begun[SL_SENDQ_CLASSES][SL_SENDQ_STARTED_MAX]; /* in the order of that */
 	uint32_t started[SL_SENDQ_CLASSES];
 	uint32_t deficit[SL_SENDQ_CLASSES];
 	uint32_t turn;

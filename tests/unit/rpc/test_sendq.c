@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The send queue: strict control, shares by bytes, deadlines, slices and the cap. */
 #include <stdlib.h>
+#include "base/clock.h"
 #include "rpc/sendq.h"
 #include "suite.h"
 
@@ -271,4 +272,66 @@ TEST(with_one_class_nothing_overtakes)
 		ck_assert_int_eq(sl_sendq_posted(&q, s, len), i > 0);
 	}
 	ck_assert_ptr_null(sl_sendq_pop(&q));
+}
+
+/* --- however many wait --- */
+
+enum { MANY = 50000, FEW = 50, ROUNDS = 500 };
+static struct sl_send many[MANY];
+
+/* What comes first: parts of streams; deadlines that clients choose; those, ahead of what is begun. */
+enum crowd { UNTIMED, EVER_LATER, EVER_EARLIER, ANYHOW, BEFORE_BEGUN, CROWDS };
+
+static uint64_t deadline_in(enum crowd of, unsigned i)
+{
+	switch (of) {
+	case UNTIMED: return UINT64_MAX;
+	case EVER_LATER: return 1000 + i;
+	case EVER_EARLIER: return 1000000 - i;
+	case ANYHOW: return 1000 + i * UINT64_C(7919) % MANY;
+	default: return 1000;
+	}
+}
+
+/* For one that comes and one look at what goes next, behind so many: the least of some tries. */
+static uint64_t ns_behind(enum crowd of, unsigned cnt)
+{
+	struct sl_send_room full = wide;
+	struct sl_sendq q;
+	uint64_t best = UINT64_MAX;
+	uint32_t len;
+
+	sl_sendq_init(&q, false);
+	used = 0;
+	for (unsigned i = 0; of == BEFORE_BEGUN && i < SL_SENDQ_STARTED_MAX; i++) {
+		struct sl_send *s = push(&q, SL_CLASS_NORMAL, 1 << 20, 2000 - i);
+
+		ck_assert_ptr_eq(sl_sendq_next(&q, &wide, &len), s);
+		ck_assert(!sl_sendq_posted(&q, s, len));
+	}
+	for (unsigned i = 0; i < cnt; i++) {
+		many[i] = (struct sl_send){.total = 64, .deadline_ns = deadline_in(of, i)};
+		sl_sendq_push(&q, &many[i], SL_CLASS_NORMAL);
+	}
+	for (unsigned t = 0; t < 7; t++) {
+		uint64_t at = sl_now_ns(), ns;
+
+		for (unsigned i = 0; i < ROUNDS; i++) {
+			struct sl_send s = {.total = 64, .deadline_ns = 1000 + i * 97 % cnt};
+
+			sl_sendq_push(&q, &s, SL_CLASS_NORMAL);
+			ck_assert_ptr_nonnull(sl_sendq_next(&q, &full, &len));
+			sl_sendq_remove(&q, &s);
+		}
+		ns = (sl_now_ns() - at) / ROUNDS;
+		best = ns < best ? ns : best;
+	}
+	return best;
+}
+
+TEST_EACH(a_crowd_costs_nobody_time, CROWDS)
+{
+	uint64_t few = ns_behind((enum crowd)_i, FEW), ns = ns_behind((enum crowd)_i, MANY);
+
+	ck_assert_msg(ns < 5 * few + 1000, "%lu ns, behind few %lu ns", ns, few);
 }
