@@ -245,12 +245,6 @@ static void look_up_in_bursts(void *ctx)
 			sl_flow_prefetch(&f->table, hash[j]);
 		}
 		for (uint32_t j = 0; j < SL_BURST; j++) {
-			uint32_t v = sl_flow_peek(&f->table, hash[j]);
-
-			if (v != SL_FLOW_NONE)
-				sl_prefetch(&f->keys[v]);
-		}
-		for (uint32_t j = 0; j < SL_BURST; j++) {
 			const struct sl_flow_key *k = &f->probes[i + j];
 
 			f->found += sl_flow_find(&f->table, hash[j], k) == f->order[i + j];

@@ -82,12 +82,11 @@ enum sl_rpc_type {
 	SL_RPC_WINDOW,
 };
 
+/* Of a message; the other bits are reserved: sent as zero, and not looked at. */
 enum sl_rpc_flag {
 	SL_RPC_BATCH = 1 << 0,
 	SL_RPC_FIRST = 1 << 1,
 	SL_RPC_LAST = 1 << 2,
-	SL_RPC_IDEMPOTENT = 1 << 3,
-	SL_RPC_CRC = 1 << 4,
 };
 
 /* Priority classes of the send queue, most urgent first. */

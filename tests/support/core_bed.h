@@ -21,6 +21,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/fnv.h"
 #include "core/core.h"
 #include "core/exchange.h"
 #include "core/group.h"
@@ -115,12 +116,10 @@ static inline struct bed_backend *bed_backend_of(const struct sl_transport *t)
 
 static inline uint32_t bed_sum(const struct sl_span *spans, uint32_t cnt)
 {
-	uint32_t h = 2166136261u;
+	uint32_t h = SL_FNV32;
 
-	for (uint32_t i = 0; i < cnt; i++) {
-		for (size_t k = 0; k < spans[i].len; k++)
-			h = (h ^ spans[i].ptr[k]) * 16777619u;
-	}
+	for (uint32_t i = 0; i < cnt; i++)
+		h = sl_fnv32(h, spans[i].ptr, spans[i].len);
 	return h;
 }
 

@@ -142,13 +142,4 @@ static inline uint32_t sl_get_be24(const void *p)
 	return (uint32_t)b[0] << 16 | (uint32_t)b[1] << 8 | b[2];
 }
 
-static inline void sl_put_be24(void *p, uint32_t v)
-{
-	uint8_t *b = p;
-
-	b[0] = (uint8_t)(v >> 16);
-	b[1] = (uint8_t)(v >> 8);
-	b[2] = (uint8_t)v;
-}
-
 #endif

@@ -52,12 +52,6 @@ static inline uint64_t sl_hist_lower(uint32_t bucket)
 	return sl_hist_lower_sub(bucket, SL_HIST_SUB_BITS);
 }
 
-/* First value above the bucket; UINT64_MAX for the last one, which has no end. */
-static inline uint64_t sl_hist_upper(uint32_t bucket)
-{
-	return bucket + 1 < SL_HIST_BUCKETS ? sl_hist_lower(bucket + 1) : UINT64_MAX;
-}
-
 static inline void sl_hist_add(uint64_t *b, uint64_t v)
 {
 	b[sl_hist_bucket(v)]++;

@@ -18,7 +18,6 @@ struct sl_sipkey {
 struct sl_sipkey sl_sipkey_from(const uint8_t bytes[16]);
 
 uint64_t sl_siphash24(const struct sl_sipkey *key, const void *ptr, size_t len);
-uint64_t sl_siphash13(const struct sl_sipkey *key, const void *ptr, size_t len);
 
 struct sl_sipstate {
 	uint64_t v0, v1, v2, v3;
@@ -50,7 +49,7 @@ static inline void sl_sip_round(struct sl_sipstate *s)
 	s->v2 = sl_rotl64(s->v2, 32);
 }
 
-/* Same value as sl_siphash13 over the words' little-endian bytes. */
+/* SipHash-1-3 over the words' little-endian bytes. */
 static inline uint64_t sl_siphash13_words(const struct sl_sipkey *key, const uint64_t *w, size_t n)
 {
 	struct sl_sipstate s;

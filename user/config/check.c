@@ -224,25 +224,27 @@ static void check_routes(struct conf_parse *p)
 		qsort(c->routes, c->route_cnt, sizeof(*c->routes), longest_first);
 }
 
+static void check_prefix(struct conf_parse *p, const struct sl_cfg_interface *f, uint32_t at)
+{
+	const struct sl_cfg_prefix *of = &f->prefixes.list[at], *before = f->prefixes.list;
+
+	while (before != of && memcmp(&before->of, &of->of, sizeof(of->of)) != 0)
+		before++;
+	if (before != of)
+		conf_fail(
+			p, of->line, f,
+			"found a prefix of interface \"%s\" that line %d has; allowed: each once, "
+			"in allow or deny",
+			f->name, before->line);
+}
+
 static void check_interfaces(struct conf_parse *p)
 {
 	for (uint32_t i = 0; i < p->cfg->interface_cnt; i++) {
 		const struct sl_cfg_interface *f = &p->cfg->interfaces[i];
 
-		for (uint32_t k = 0; k < f->prefixes.cnt; k++) {
-			for (uint32_t j = 0; j < k; j++) {
-				if (f->prefixes.list[k].family != f->prefixes.list[j].family ||
-				    f->prefixes.list[k].len != f->prefixes.list[j].len ||
-				    memcmp(f->prefixes.list[k].addr, f->prefixes.list[j].addr,
-					   16) != 0)
-					continue;
-				conf_fail(p, f->prefixes.list[k].line, f,
-					  "found a prefix of interface \"%s\" that line %d has; "
-					  "allowed: each once, in allow or deny",
-					  f->name, f->prefixes.list[j].line);
-				break;
-			}
-		}
+		for (uint32_t k = 0; k < f->prefixes.cnt; k++)
+			check_prefix(p, f, k);
 	}
 }
 

@@ -54,11 +54,9 @@ enum sl_bound_mode { SL_BOUND_SOFT, SL_BOUND_HARD };
 enum sl_path_policy { SL_PATH_REFUSE, SL_PATH_NORMALISE, SL_PATH_RAW };
 enum sl_fair_key { SL_FAIR_ADDRESS, SL_FAIR_HEADER, SL_FAIR_NONE };
 
-/* Of clients: an address and how many bits of it count; the others are zero. */
+/* Of clients. */
 struct sl_cfg_prefix {
-	uint8_t addr[16]; /* IPv4: in the first four bytes */
-	uint8_t family;   /* 4 or 6 */
-	uint8_t len;
+	struct sl_addr_prefix of;
 	bool deny;
 	int line;
 };
@@ -283,7 +281,7 @@ struct sl_config {
 };
 
 /* "192.0.2.0/24", "fd00::/8", or an address; false if it is none, or has bits beyond its length. */
-bool sl_config_parse_prefix(const char *text, struct sl_cfg_prefix *p);
+bool sl_config_parse_prefix(const char *text, struct sl_addr_prefix *p);
 /* Whether the address is in one of them. */
 bool sl_config_covers(const struct sl_cfg_prefixes *p, const struct sl_addr *a);
 

@@ -6,7 +6,7 @@
 #include "base/num.h"
 #include "config/keys.h"
 
-bool sl_config_parse_prefix(const char *text, struct sl_cfg_prefix *p)
+bool sl_config_parse_prefix(const char *text, struct sl_addr_prefix *p)
 {
 	const char *slash = strchrnul(text, '/');
 	char addr[SL_ADDR_TEXT];
@@ -37,7 +37,7 @@ static bool add_prefix(struct conf_value *v, struct sl_cfg_prefixes *to, bool de
 {
 	struct sl_cfg_prefix p = {.deny = deny, .line = v->line}, *more;
 
-	if (!sl_config_parse_prefix(v->text, &p) || to->cnt == SL_CFG_MAX_PREFIXES)
+	if (!sl_config_parse_prefix(v->text, &p.of) || to->cnt == SL_CFG_MAX_PREFIXES)
 		return false;
 	if ((to->cnt & (to->cnt - 1)) == 0) {
 		more = conf_arena_alloc(v->arena, (2 * to->cnt + 1) * sizeof(*more));
@@ -78,7 +78,7 @@ const struct conf_type conf_proxies = {set_proxies, NULL};
 bool sl_config_covers(const struct sl_cfg_prefixes *p, const struct sl_addr *a)
 {
 	for (uint32_t i = 0; i < p->cnt; i++) {
-		const struct sl_cfg_prefix *one = &p->list[i];
+		const struct sl_addr_prefix *one = &p->list[i].of;
 		unsigned whole = one->len / 8, rest = one->len % 8;
 
 		if (one->family == a->family && !memcmp(one->addr, a->addr, whole) &&

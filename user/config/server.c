@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/fnv.h"
 #include "base/num.h"
 #include "config/config.h"
 
@@ -92,19 +93,16 @@ void sl_server_folder_set(const char *path)
 	snprintf(folder, sizeof(folder), "%s", path);
 }
 
-/* FNV-1a over a text with its NUL. */
+/* With its NUL: where one text ends and the next begins counts. */
 static uint64_t hash(uint64_t h, const char *text)
 {
-	do
-		h = (h ^ (uint8_t)*text) * UINT64_C(1099511628211);
-	while (*text++);
-	return h;
+	return sl_fnv64(h, text, strlen(text) + 1);
 }
 
 void sl_server_endpoint(char out[SL_SERVER_ENDPOINT_LEN], uint32_t agent, const char *pool,
 			const struct sl_cfg_backend *b)
 {
-	uint64_t h = UINT64_C(14695981039346656037);
+	uint64_t h = SL_FNV64;
 
 	/* By all that it is: after a reload another server is not taken for this one. */
 	h = hash(hash(hash(h, pool), b->name), b->endpoint) + b->concurrency;

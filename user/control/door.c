@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fnv.h"
 #include "base/log.h"
 
 enum { ACCEPTS = 64, EVENTS = 64, WATCHED = -1, FIRST_PLACE = SL_DOOR_LISTENERS };
@@ -95,14 +96,10 @@ int sl_door_fd(const struct sl_door *d)
 	return d->epoll_fd;
 }
 
-/* FNV-1a; two that share a number only share a fate when places are short. */
+/* Two that share a number only share a fate when places are short. */
 static uint64_t mix(const void *bytes, size_t len)
 {
-	uint64_t h = UINT64_C(14695981039346656037);
-
-	for (const uint8_t *b = bytes; len; b++, len--)
-		h = (h ^ *b) * UINT64_C(1099511628211);
-	return h;
+	return sl_fnv64(SL_FNV64, bytes, len);
 }
 
 uint64_t sl_door_who(int fd)

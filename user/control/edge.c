@@ -15,7 +15,7 @@ static const struct {
 
 int sl_edge_take(struct sl_edge_change *c, const char *key, const char *value, struct sl_err *err)
 {
-	struct sl_cfg_prefix p;
+	struct sl_addr_prefix p;
 
 	if (strcmp(key, "interface") == 0) {
 		c->interface = value;
@@ -34,11 +34,8 @@ int sl_edge_take(struct sl_edge_change *c, const char *key, const char *value, s
 			return sl_fail(err, -EINVAL,
 				       "found more than %d prefixes; allowed: that many",
 				       SL_EDGE_CHANGES);
-		c->rules[c->cnt] = (struct sl_edge_rule){.family = p.family,
-							 .len = p.len,
-							 .action = verbs[i].action,
-							 .origin = SL_PREFIX_OF_OPERATOR};
-		memcpy(c->rules[c->cnt++].addr, p.addr, sizeof(p.addr));
+		c->rules[c->cnt++] = (struct sl_edge_rule){
+			.prefix = p, .action = verbs[i].action, .origin = SL_PREFIX_OF_OPERATOR};
 		return 0;
 	}
 	return sl_fail(err, -EINVAL, "found \"%.64s\"; allowed: interface, allow, deny, forget",
@@ -54,10 +51,10 @@ json_t *sl_edge_json(struct sl_gateway *g, const char *interface)
 
 	for (int i = 0; i < cnt && i < (int)max; i++) {
 		const struct sl_edge_rule *r = &rules[i];
-		const struct sl_addr from = sl_addr_of(r->family, r->addr, 0);
+		const struct sl_addr from = sl_addr_of(r->prefix.family, r->prefix.addr, 0);
 		char text[SL_ADDR_TEXT], prefix[SL_ADDR_TEXT + 8];
 
-		snprintf(prefix, sizeof(prefix), "%s/%u", sl_addr_text(&from, text), r->len);
+		snprintf(prefix, sizeof(prefix), "%s/%u", sl_addr_text(&from, text), r->prefix.len);
 		json_array_append_new(
 			list, json_pack("{s:s, s:s, s:s}", "prefix", prefix, "action",
 					r->action == SL_PREFIX_DENY ? "deny" : "allow", "by",

@@ -162,10 +162,6 @@ static inline struct sl_span sl_store_at(const struct sl_store *s, size_t off)
 {
 	return off < s->len ? sl_store_span(s, off) : sl_span_of(NULL, 0);
 }
-static inline struct sl_span sl_store_peek(const struct sl_store *s)
-{
-	return sl_store_at(s, 0);
-}
 /* Copies the first len bytes, which stay; there must be as many. */
 void sl_store_read(const struct sl_store *s, void *to, size_t len);
 void sl_store_skip(struct sl_store *s, struct sl_umem *u, size_t len);

@@ -4,6 +4,7 @@
  * those who send it.
  */
 #include "base/clock.h"
+#include "base/fnv.h"
 #include "base/num.h"
 #include "core/client.h"
 #include "core/event.h"
@@ -57,16 +58,12 @@ static uint64_t deadline_of(const struct sl_core *c, const struct sl_cfg_route *
 static uint32_t fair_key(const struct sl_cfg_pool *pool, uint32_t addr, const struct sl_request *rq)
 {
 	const struct sl_header *h;
-	uint32_t key = 2166136261u;
 
 	if (pool->fair == SL_FAIR_NONE)
 		return 0;
 	h = pool->fair == SL_FAIR_HEADER ? find_header(rq, pool->fair_header) : NULL;
-	if (!h)
-		return addr;
-	for (size_t i = 0; i < h->value.len; i++) /* FNV-1a: shares, not secrets */
-		key = (key ^ h->value.ptr[i]) * 16777619u;
-	return key;
+	/* Shares, not secrets. */
+	return h ? sl_fnv32(SL_FNV32, h->value.ptr, h->value.len) : addr;
 }
 
 static uint64_t least(uint64_t limit, uint64_t other)

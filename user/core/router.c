@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fnv.h"
+
 enum {
 	PREFIX_MAX = 1024, /* bytes, as config checks */
 	HOST_MAX = 253,    /* bytes of a host name, RFC 1035, and of any that a route has */
@@ -51,14 +53,6 @@ struct sl_router {
 	uint64_t lengths[PREFIX_MAX / 64 + 1]; /* bit per length that some prefix has */
 };
 
-/* FNV-1a. The tables are filled by the operator, so nobody can make them collide. */
-static uint32_t hash_byte(uint32_t h, uint8_t c)
-{
-	return (h ^ c) * 16777619u;
-}
-
-#define HASH_START 2166136261u
-
 /* What routes of a host share at a listener, or (-1) at any. */
 static uint32_t site_of(uint32_t host, int32_t listener)
 {
@@ -94,12 +88,12 @@ static const struct place *find_prefix(const struct sl_router *r, uint32_t scope
 {
 	uint32_t end = path.len < r->longest ? (uint32_t)path.len : r->longest;
 	const struct place *best = NULL;
-	uint32_t hash = HASH_START;
+	uint32_t hash = SL_FNV32;
 
 	for (uint32_t len = 1; len <= end; len++) {
 		const struct place *p;
 
-		hash = hash_byte(hash, path.ptr[len - 1]);
+		hash = sl_fnv32_byte(hash, path.ptr[len - 1]);
 		/* A prefix may end in front of a '/', behind one, or with the path. */
 		if (!(r->lengths[len / 64] & UINT64_C(1) << len % 64) ||
 		    (len != path.len && path.ptr[len] != '/' && path.ptr[len - 1] != '/'))
@@ -177,10 +171,10 @@ static const struct place *find_at_host(const struct sl_router *r, uint32_t host
 
 static uint32_t hash_host(struct sl_span name, bool wildcard)
 {
-	uint32_t h = wildcard ? hash_byte(HASH_START, '*') : HASH_START;
+	uint32_t h = wildcard ? sl_fnv32_byte(SL_FNV32, '*') : SL_FNV32;
 
 	for (size_t i = 0; i < name.len; i++)
-		h = hash_byte(h, sl_ascii_lower(name.ptr[i]));
+		h = sl_fnv32_byte(h, sl_ascii_lower(name.ptr[i]));
 	return h ^ h >> 15;
 }
 
@@ -387,12 +381,10 @@ static void add_place(struct sl_router *r, const struct entry *e, uint32_t first
 {
 	const char *prefix = e[0].route->prefix;
 	uint32_t len = (uint32_t)strlen(prefix);
-	uint32_t hash = HASH_START;
+	uint32_t hash = sl_fnv32(SL_FNV32, prefix, len);
 	uint32_t scope = scope_of(r, e, begins);
 	struct place *p;
 
-	for (uint32_t i = 0; i < len; i++)
-		hash = hash_byte(hash, (uint8_t)prefix[i]);
 	for (uint32_t i = 0; i < cnt; i++) {
 		r->routes[first + i] = e[i].route;
 		r->methods[first + i] = e[i].route->methods;

@@ -31,22 +31,20 @@ static int apply_to(const struct sl_xdp *x, const struct sl_cfg_interface *ci)
 		const struct sl_cfg_prefix *p = &ci->prefixes.list[cnt];
 
 		rules[cnt] = (struct sl_edge_rule){
-			.family = p->family,
-			.len = p->len,
+			.prefix = p->of,
 			.action = p->deny ? SL_PREFIX_DENY : SL_PREFIX_ALLOW,
 			.origin = SL_PREFIX_OF_FILE,
 		};
-		memcpy(rules[cnt].addr, p->addr, sizeof(p->addr));
 	}
 	/* "Only these" denies all others, unless the file itself has a rule for all. */
 	for (int i = 0; i < DEFAULTS && ci->allow_cnt; i++) {
 		bool said = false;
 
 		for (uint32_t k = 0; k < ci->prefixes.cnt; k++)
-			said |= ci->prefixes.list[k].family == families[i] &&
-				!ci->prefixes.list[k].len;
+			said |= ci->prefixes.list[k].of.family == families[i] &&
+				!ci->prefixes.list[k].of.len;
 		if (!said)
-			rules[cnt++] = (struct sl_edge_rule){.family = families[i],
+			rules[cnt++] = (struct sl_edge_rule){.prefix.family = families[i],
 							     .action = SL_PREFIX_DENY,
 							     .origin = SL_PREFIX_OF_FILE};
 	}

@@ -13,8 +13,7 @@
  * once and touched as it fills.
  *
  * The table stores hashes, not keys: `match` tells whether `value` is that key. A burst hashes and
- * prefetches all its keys first (sl_flow_hash, sl_flow_prefetch), then prefetches the values'
- * memory (sl_flow_peek), then looks up (sl_flow_find).
+ * prefetches all its keys first (sl_flow_hash, sl_flow_prefetch), then looks up (sl_flow_find).
  */
 #ifndef SL_NET_FLOW_TABLE_H
 #define SL_NET_FLOW_TABLE_H
@@ -122,21 +121,6 @@ static inline void sl_flow_prefetch(const struct sl_flow_table *t, uint64_t hash
 {
 	sl_prefetch(sl_flow_bucket_a(t, hash));
 	sl_prefetch(sl_flow_bucket_b(t, hash));
-}
-
-/* A value with that hash, not checked against a key: good for prefetching. SL_FLOW_NONE if none. */
-static inline uint32_t sl_flow_peek(const struct sl_flow_table *t, uint64_t hash)
-{
-	const struct sl_flow_bucket *b = sl_flow_bucket_a(t, hash);
-
-	for (int pass = 0; pass < 2; pass++) {
-		for (int i = 0; i < SL_FLOW_SLOTS; i++) {
-			if (b->slot[i].hash == hash)
-				return b->slot[i].value;
-		}
-		b = sl_flow_bucket_b(t, hash);
-	}
-	return SL_FLOW_NONE;
 }
 
 /* The key's value, or SL_FLOW_NONE. */

@@ -274,9 +274,6 @@ int sl_rpc_fd(const struct sl_rpc *r);
 bool sl_rpc_arm(struct sl_rpc *r);
 void sl_rpc_disarm(struct sl_rpc *r, bool rang);
 
-/* No new requests; GOAWAY to the peers. Channels with nothing outstanding go DOWN from poll. */
-void sl_rpc_drain(struct sl_rpc *r);
-
 struct sl_rpc_stats {
 	uint64_t batches_sent, requests_sent, replies, failures, bytes_sent, bytes_received;
 	uint64_t credit_stalls, messages_sent, messages_received, doorbells, bad_messages;

@@ -201,7 +201,7 @@ int sl_rpc_send(struct sl_rpc_channel *ch, struct sl_rpc_item *items, uint32_t c
 	struct sl_rpc *r = ch->rpc;
 	struct sl_pending_batch *b;
 
-	if (ch->state != SL_RPC_UP || ch->link.error || r->draining)
+	if (ch->state != SL_RPC_UP || ch->link.error)
 		return -ENOTCONN;
 	if (!is_valid(items, cnt))
 		return -EINVAL;

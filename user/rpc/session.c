@@ -362,18 +362,6 @@ void sl_rpc_disarm(struct sl_rpc *r, bool rang)
 		(void)take_events(r);
 }
 
-void sl_rpc_drain(struct sl_rpc *r)
-{
-	struct sl_rpc_channel *ch;
-	struct sl_list *at;
-
-	r->draining = true;
-	for_each_channel(r, at, ch)
-	{
-		sl_rpc_channel_drain(ch);
-	}
-}
-
 uint64_t sl_rpc_strays(const struct sl_rpc *r)
 {
 	return r->hubs.strays;

@@ -63,7 +63,6 @@ struct sl_rpc {
 	int epoll_fd;
 	uint32_t kernel_cnt; /* channels whose bytes come by calls of the kernel */
 	struct sl_hubs hubs;
-	bool draining;
 	struct sl_reader_scratch scratch;
 	struct sl_outlets outlets;
 };

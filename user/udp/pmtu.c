@@ -36,11 +36,13 @@ uint16_t sl_udp_pmtu_lookup(const struct sl_udp_pmtu *p, uint8_t family, const u
 			    uint16_t link_mtu, uint64_t now_ns)
 {
 	const struct sl_udp_path *e;
+	struct sl_addr to;
 
 	if (now_ns >= p->until_ns)
 		return link_mtu;
 	e = &p->paths[path_index(p, family, addr)];
-	if (now_ns >= e->until_ns || e->family != family || memcmp(e->addr, addr, 16) != 0)
+	to = sl_addr_of(family, addr, 0);
+	if (now_ns >= e->until_ns || !sl_addr_equal(&e->to, &to))
 		return link_mtu;
 	return e->mtu < link_mtu ? e->mtu : link_mtu;
 }
@@ -82,9 +84,9 @@ bool sl_udp_pmtu_too_big(struct sl_udp_pmtu *p, uint8_t family, const uint8_t ad
 		mtu = floor;
 	if (mtu >= sl_udp_pmtu_lookup(p, family, addr, UINT16_MAX, now_ns))
 		return false;
-	*e = (struct sl_udp_path){
-		.family = family, .mtu = (uint16_t)mtu, .until_ns = now_ns + LEARNT_NS};
-	memcpy(e->addr, addr, 16);
+	*e = (struct sl_udp_path){.to = sl_addr_of(family, addr, 0),
+				  .mtu = (uint16_t)mtu,
+				  .until_ns = now_ns + LEARNT_NS};
 	p->until_ns = e->until_ns;
 	return true;
 }

@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/siphash.h"
+#include "wire/addr.h"
 
 enum {
 	SL_UDP_PMTU_PATHS = 1024,
@@ -27,11 +28,10 @@ enum {
 };
 
 struct sl_udp_path {
-	uint8_t addr[16];
 	uint64_t until_ns; /* 0: empty */
+	struct sl_addr to; /* without port */
 	uint16_t mtu;
-	uint8_t family;
-	uint8_t reserved[5];
+	uint8_t reserved[2];
 };
 
 struct sl_udp_sent {

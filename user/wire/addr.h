@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An address and port of either family: the one type for it above the packets, and its ways from
- * and to texts and the kernel's own types. Two are equal when their bytes are.
+ * and to texts and the kernel's own types. Two are equal when their bytes are. And a prefix of
+ * addresses.
  */
 #ifndef SL_WIRE_ADDR_H
 #define SL_WIRE_ADDR_H
@@ -18,6 +19,13 @@ struct sl_addr {
 	uint8_t zero;
 };
 _Static_assert(sizeof(struct sl_addr) == 20, "no hidden padding: compared and hashed as bytes");
+
+/* Those whose first len bits are these; the bits beyond are zero. */
+struct sl_addr_prefix {
+	uint8_t addr[16]; /* IPv4: first four bytes, the rest zero */
+	uint8_t family;   /* 4 or 6 */
+	uint8_t len;
+};
 
 static inline struct sl_addr sl_addr_of(uint8_t family, const uint8_t addr[16], uint16_t port_be)
 {

@@ -12,9 +12,10 @@ static struct sl_edge_rule rule(const char *prefix, enum sl_prefix_action action
 	int len;
 
 	ck_assert_int_eq(sscanf(prefix, "%63[^/]/%d", addr, &len), 2);
-	r.family = strchr(addr, ':') ? 6 : 4;
-	r.len = (uint8_t)len;
-	ck_assert_int_eq(inet_pton(r.family == 4 ? AF_INET : AF_INET6, addr, r.addr), 1);
+	r.prefix.family = strchr(addr, ':') ? 6 : 4;
+	r.prefix.len = (uint8_t)len;
+	ck_assert_int_eq(inet_pton(r.prefix.family == 4 ? AF_INET : AF_INET6, addr, r.prefix.addr),
+			 1);
 	return r;
 }
 

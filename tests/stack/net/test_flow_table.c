@@ -143,6 +143,21 @@ static uint32_t insert_million(struct sl_flow_table *t, uint32_t *best)
 	return most_splits;
 }
 
+/* What the table has under that hash, whatever its key is; SL_FLOW_NONE: nothing. */
+static uint32_t peek(const struct sl_flow_table *t, uint64_t hash)
+{
+	const struct sl_flow_bucket *b = sl_flow_bucket_a(t, hash);
+
+	for (int pass = 0; pass < 2; pass++) {
+		for (int i = 0; i < SL_FLOW_SLOTS; i++) {
+			if (b->slot[i].hash == hash)
+				return b->slot[i].value;
+		}
+		b = sl_flow_bucket_b(t, hash);
+	}
+	return SL_FLOW_NONE;
+}
+
 /*
  * A million entries: none refused, no insertion splits more than its share, all are found. Prints
  * the time of the slowest insertion: as all runs do the same, the best of its times is its own, and
@@ -194,7 +209,7 @@ TEST(colliding_hashes_end_in_a_refusal)
 	ck_assert_uint_eq(t.count, 2 * SL_FLOW_SLOTS);
 	check_places(&t);
 	for (uint32_t i = 0; i < 2 * SL_FLOW_SLOTS; i++)
-		ck_assert_uint_eq(sl_flow_peek(&t, UINT64_C(0x1000000120000000) + i * 0x100), i);
+		ck_assert_uint_eq(peek(&t, UINT64_C(0x1000000120000000) + i * 0x100), i);
 	sl_flow_table_fini(&t);
 }
 
@@ -214,7 +229,7 @@ TEST(full_buckets_make_room_by_moving)
 	check_places(&t);
 	sl_prng_seed(&rnd, 5);
 	for (uint32_t i = 0; i < n; i++)
-		ck_assert_uint_eq(sl_flow_peek(&t, sl_prng_u64(&rnd)), i);
+		ck_assert_uint_eq(peek(&t, sl_prng_u64(&rnd)), i);
 	sl_flow_table_fini(&t);
 }
 

@@ -50,7 +50,6 @@ TEST(integers_have_their_order_at_any_alignment)
 	sl_put_be32(out + 1, 0x01020304);
 	sl_put_le16(out + 5, 0x0605);
 	ck_assert_mem_eq(out + 1, b + 1, 6);
-	sl_put_be24(out + 1, 0x010203);
 	sl_put_be16(out + 4, 0x0405);
 	ck_assert_mem_eq(out + 1, b + 1, 5);
 }

@@ -79,12 +79,12 @@ TEST(fills_the_struct)
 	ck_assert_uint_eq(c->interfaces[1].vlan, 7);
 	ck_assert_uint_eq(c->interfaces[1].prefixes.cnt, 3);
 	ck_assert_uint_eq(c->interfaces[1].allow_cnt, 2);
-	ck_assert_uint_eq(c->interfaces[1].prefixes.list[0].len, 8);
+	ck_assert_uint_eq(c->interfaces[1].prefixes.list[0].of.len, 8);
 	ck_assert(!c->interfaces[1].prefixes.list[0].deny);
-	ck_assert_uint_eq(c->interfaces[1].prefixes.list[1].family, 6);
-	ck_assert_uint_eq(c->interfaces[1].prefixes.list[2].len, 32);
+	ck_assert_uint_eq(c->interfaces[1].prefixes.list[1].of.family, 6);
+	ck_assert_uint_eq(c->interfaces[1].prefixes.list[2].of.len, 32);
 	ck_assert(c->interfaces[1].prefixes.list[2].deny);
-	ck_assert_uint_eq(c->interfaces[1].prefixes.list[2].addr[3], 3);
+	ck_assert_uint_eq(c->interfaces[1].prefixes.list[2].of.addr[3], 3);
 	ck_assert_uint_eq(c->worker_cnt, 2);
 	ck_assert_int_eq(c->cpus[0], 1);
 	ck_assert_int_eq(c->cpus[1], 0);

@@ -56,11 +56,11 @@ TEST(takes_prefixes_of_clients)
 		     "\"prefixes\":[{\"prefix\":\"192.0.2.0/24\",\"action\":\"deny\",\"by\":"
 		     "\"operator\"},{\"prefix\":\"fd00::/8\",\"action\":\"allow\"");
 	ck_assert_uint_eq(edge_cnt, 2);
-	ck_assert_uint_eq(edge_rules[0].family, 4);
-	ck_assert_uint_eq(edge_rules[0].len, 24);
+	ck_assert_uint_eq(edge_rules[0].prefix.family, 4);
+	ck_assert_uint_eq(edge_rules[0].prefix.len, 24);
 	ck_assert_uint_eq(edge_rules[0].action, SL_PREFIX_DENY);
 	ck_assert_uint_eq(edge_rules[0].origin, SL_PREFIX_OF_OPERATOR);
-	ck_assert_mem_eq(edge_rules[0].addr, net, sizeof(net));
+	ck_assert_mem_eq(edge_rules[0].prefix.addr, net, sizeof(net));
 	expect_local("POST /edge?interface=sl0&deny=10.0.0.0/8&deny=192.0.2.1/24", "400",
 		     "found deny = \"192.0.2.1/24\"; allowed: a prefix");
 	expect_local("POST /edge?interface=sl0&size=4", "400", "allowed: interface, allow, deny");
@@ -70,7 +70,7 @@ TEST(takes_prefixes_of_clients)
 	ck_assert_uint_eq(edge_cnt, 2);
 	expect_local("POST /edge?interface=sl0&forget=192.0.2.1", "200", "interface");
 	ck_assert_uint_eq(edge_rules[0].action, 0);
-	ck_assert_uint_eq(edge_rules[0].len, 32);
+	ck_assert_uint_eq(edge_rules[0].prefix.len, 32);
 	kill(getpid(), SIGTERM);
 	finish(&r);
 }

@@ -45,7 +45,7 @@ TEST(store_gives_back_what_it_took)
 	}
 	ck_assert_uint_eq(s.len, sizeof(bytes));
 	while (s.len) {
-		struct sl_span p = sl_store_peek(&s);
+		struct sl_span p = sl_store_at(&s, 0);
 		size_t n = p.len > 700 ? 700 : p.len;
 
 		memcpy(out + got, p.ptr, n);
@@ -138,9 +138,9 @@ TEST(splice_moves_everything_behind)
 	ck_assert_uint_eq(a.len, 7);
 	ck_assert_uint_eq(a.frames, 2);
 	sl_store_skip(&a, &umem, 3);
-	ck_assert(sl_span_eq(sl_store_peek(&a), sl_span_str("defg")));
+	ck_assert(sl_span_eq(sl_store_at(&a, 0), sl_span_str("defg")));
 	sl_store_copy(&a, &umem, "h", 1); /* the tail is the spliced one */
-	ck_assert(sl_span_eq(sl_store_peek(&a), sl_span_str("defgh")));
+	ck_assert(sl_span_eq(sl_store_at(&a, 0), sl_span_str("defgh")));
 	sl_store_splice(&none, &a);
 	ck_assert_uint_eq(none.len, 5);
 	sl_store_free(&none, &umem);
@@ -228,7 +228,7 @@ TEST(request_metadata_names_what_a_backend_gets)
 	r.forward_header_cnt = 1;
 	ck_assert(sl_meta_encode(&x, &rq));
 	ck_assert_uint_eq(x.request_meta_len % 8, 0);
-	meta = sl_store_peek(&x.request);
+	meta = sl_store_at(&x.request, 0);
 	ck_assert_uint_eq(meta.len, x.request_meta_len);
 	expect(meta, SL_META_METHOD, "POST");
 	expect(meta, SL_META_PATH, "/items/7");
@@ -254,7 +254,7 @@ TEST(request_metadata_of_a_call_names_it)
 	struct sl_span meta;
 
 	ck_assert(sl_meta_encode(&x, &rq));
-	meta = sl_store_peek(&x.request);
+	meta = sl_store_at(&x.request, 0);
 	ck_assert_ptr_null(field(meta, SL_META_METHOD).ptr);
 	expect(meta, SL_META_PATH, "pkg.Svc/Do");
 	expect(meta, SL_META_HEADER, "\x03x-ab");

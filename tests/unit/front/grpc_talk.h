@@ -77,7 +77,7 @@ static inline void send_frame(unsigned type, unsigned flags, uint32_t id, struct
 {
 	static uint8_t frame[1 << 17];
 
-	sl_put_be24(frame, (uint32_t)payload.len);
+	put_be24(frame, (uint32_t)payload.len);
 	frame[3] = (uint8_t)type;
 	frame[4] = (uint8_t)flags;
 	sl_put_be32(frame + 5, id);

@@ -12,6 +12,16 @@
 #include "front/h2/h2_mem.h"
 #include "mock_host.h"
 
+/* The length of a frame. */
+static inline void put_be24(void *p, uint32_t v)
+{
+	uint8_t *b = p;
+
+	b[0] = (uint8_t)(v >> 16);
+	b[1] = (uint8_t)(v >> 8);
+	b[2] = (uint8_t)v;
+}
+
 #define PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 struct bytes {
@@ -88,7 +98,7 @@ static inline void put_frame(struct bytes *b, char *text)
 	}
 	if (len == UINT32_MAX)
 		len = (unsigned)(b->len - at - 9);
-	sl_put_be24(b->p + at, len);
+	put_be24(b->p + at, len);
 	b->p[at + 3] = (uint8_t)t;
 	b->p[at + 4] = (uint8_t)flags;
 	sl_put_be32(b->p + at + 5, id);

@@ -21,11 +21,11 @@ static union prefix_key key_of(const struct sl_edge_rule *r)
 	union prefix_key key;
 
 	memset(&key, 0, sizeof(key));
-	key.v4.len = r->len; /* the first member of both */
-	if (r->family == 4)
-		memcpy(key.v4.addr, r->addr, sizeof(key.v4.addr));
+	key.v4.len = r->prefix.len; /* the first member of both */
+	if (r->prefix.family == 4)
+		memcpy(key.v4.addr, r->prefix.addr, sizeof(key.v4.addr));
 	else
-		memcpy(key.v6.addr, r->addr, sizeof(key.v6.addr));
+		memcpy(key.v6.addr, r->prefix.addr, sizeof(key.v6.addr));
 	return key;
 }
 
@@ -42,14 +42,15 @@ int sl_xdp_edge_set(const struct sl_xdp *x, const struct sl_edge_rule *r)
 	const union prefix_key key = key_of(r);
 	const struct sl_prefix value = {.action = r->action, .origin = r->origin};
 
-	return bpf_map_update_elem(map_of(x, r->family), &key, &value, BPF_ANY) < 0 ? -errno : 0;
+	return bpf_map_update_elem(map_of(x, r->prefix.family), &key, &value, BPF_ANY) < 0 ? -errno
+											   : 0;
 }
 
 int sl_xdp_edge_remove(const struct sl_xdp *x, const struct sl_edge_rule *r)
 {
 	const union prefix_key key = key_of(r);
 
-	return bpf_map_delete_elem(map_of(x, r->family), &key) < 0 ? -errno : 0;
+	return bpf_map_delete_elem(map_of(x, r->prefix.family), &key) < 0 ? -errno : 0;
 }
 
 static void list_family(const struct sl_xdp *x, uint8_t family, struct sl_edge_rule *rules,
@@ -62,16 +63,17 @@ static void list_family(const struct sl_xdp *x, uint8_t family, struct sl_edge_r
 
 	/* Bounded even if somebody else changes the map meanwhile. */
 	for (uint32_t i = 0; i < SL_MAX_PREFIXES; i++, first = false, key = next) {
-		struct sl_edge_rule r = {.family = family};
+		struct sl_edge_rule r = {.prefix.family = family};
 
 		if (bpf_map_get_next_key(fd, first ? NULL : &key, &next) < 0)
 			return;
 		if (bpf_map_lookup_elem(fd, &next, &value) < 0)
 			continue;
-		r.len = (uint8_t)next.v4.len;
+		r.prefix.len = (uint8_t)next.v4.len;
 		r.action = (uint8_t)value.action;
 		r.origin = (uint8_t)value.origin;
-		memcpy(r.addr, family == 4 ? next.v4.addr : next.v6.addr, family == 4 ? 4 : 16);
+		memcpy(r.prefix.addr, family == 4 ? next.v4.addr : next.v6.addr,
+		       family == 4 ? 4 : 16);
 		if (*cnt < max)
 			rules[*cnt] = r;
 		(*cnt)++;
@@ -91,11 +93,11 @@ static int by_prefix(const void *a, const void *b)
 {
 	const struct sl_edge_rule *x = a, *y = b;
 
-	if (x->family != y->family)
-		return x->family - y->family;
-	if (x->len != y->len)
-		return x->len - y->len;
-	return memcmp(x->addr, y->addr, sizeof(x->addr));
+	if (x->prefix.family != y->prefix.family)
+		return x->prefix.family - y->prefix.family;
+	if (x->prefix.len != y->prefix.len)
+		return x->prefix.len - y->prefix.len;
+	return memcmp(x->prefix.addr, y->prefix.addr, sizeof(x->prefix.addr));
 }
 
 int sl_xdp_edge_apply(const struct sl_xdp *x, const struct sl_edge_rule *rules, uint32_t cnt)

@@ -7,12 +7,11 @@
 #ifndef SL_XIO_XDP_EDGE_H
 #define SL_XIO_XDP_EDGE_H
 
+#include "wire/addr.h"
 #include "xio/xdp/xdp.h"
 
 struct sl_edge_rule {
-	uint8_t addr[16]; /* IPv4: in the first four bytes; bits beyond len are zero */
-	uint8_t family;   /* 4 or 6 */
-	uint8_t len;
+	struct sl_addr_prefix prefix;
 	uint8_t action; /* enum sl_prefix_action */
 	uint8_t origin; /* enum sl_prefix_origin */
 };

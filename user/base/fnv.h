@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * FNV-1a, of 32 and 64 bits: for tables and names that nobody can fill against us. Where a peer
+ * chooses what is hashed it is siphash.h. A hash begins with SL_FNV32 or SL_FNV64 and may go on.
+ */
+#ifndef SL_BASE_FNV_H
+#define SL_BASE_FNV_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SL_FNV32 UINT32_C(2166136261)
+#define SL_FNV64 UINT64_C(14695981039346656037)
+
+static inline uint32_t sl_fnv32_byte(uint32_t h, uint8_t c)
+{
+	return (h ^ c) * UINT32_C(16777619);
+}
+
+static inline uint32_t sl_fnv32(uint32_t h, const void *bytes, size_t len)
+{
+	for (const uint8_t *b = bytes; len; b++, len--)
+		h = sl_fnv32_byte(h, *b);
+	return h;
+}
+
+static inline uint64_t sl_fnv64(uint64_t h, const void *bytes, size_t len)
+{
+	for (const uint8_t *b = bytes; len; b++, len--)
+		h = (h ^ *b) * UINT64_C(1099511628211);
+	return h;
+}
+
+#endif
