@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# layers.sh: fails on an include against the dependency order, on one that is no file of ours, and on
-# a comment that names a file there is not.
+# layers.sh: fails on an include against the dependency order, on one that is no file of ours, on a
+# permission that nothing uses or that is against the order, on rooms that the map of user/README.md has
+# in another order than the Makefile, and on a comment that names a file there is not.
 # Each module may include itself, include/sluice, and what its line says: modules or single headers.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -34,9 +35,53 @@ function permitted(module, inc,  words, n, i, target) {
 		return 1
 	n = split(allow[module], words, " ")
 	for (i = 1; i <= n; i++)
-		if (words[i] == target || words[i] == inc)
+		if (words[i] == target || words[i] == inc) {
+			used[module, words[i]] = 1
 			return 1
+		}
 	return 0
+}
+function find_unused(  module, words, n, i) {
+	for (module in allow) {
+		n = allow[module] == "all" ? 0 : split(allow[module], words, " ")
+		for (i = 1; i <= n; i++)
+			if (!((module, words[i]) in used)) {
+				found(module " may include " words[i] ", and never does")
+			}
+	}
+}
+function found(what) {
+	print "tests/support/layers.sh: " what
+	bad++
+}
+# The rooms of the Makefile from left to right, and those of the map from above.
+function look_at_order(  line, rooms, map, place, words, n, i, module, target) {
+	while ((getline line < "Makefile") > 0)
+		if (sub(/^MODULES *:= */, "", line))
+			rooms = line
+	while ((getline line < "user/README.md") > 0 && line !~ /^## Words/)
+		if (line ~ /^\| `/) {
+			sub(/^\| /, "", line)
+			sub(/ \|.*/, "", line)
+			gsub(/[`,]/, "", line)
+			map = map (map ? " " : "") line
+		}
+	if (rooms != map)
+		found("the Makefile has the rooms " rooms "; user/README.md " map)
+	n = split(rooms, words, " ")
+	for (i = 1; i <= n; i++)
+		place[words[i]] = i
+	for (module in allow) {
+		if (!(module in place))
+			continue
+		n = split(allow[module], words, " ")
+		for (i = 1; i <= n; i++) {
+			target = words[i]
+			sub(/\/.*/, "", target)
+			if (target != "all" && !(place[target] && place[target] < place[module]))
+				found(module " may include " words[i] ", which is not to its left")
+		}
+	}
 }
 function remember(path) {
 	sub(/.*\//, "", path)
@@ -56,21 +101,22 @@ BEGIN {
 	allow["xio"] = "base wire"
 	allow["net"] = "base wire xio"
 	allow["tcp"] = "base wire xio net config/defaults.h"
-	allow["udp"] = "base wire xio net"
+	allow["udp"] = "base wire net"
 	allow["front"] = "base wire config xio/frame.h"
 	allow["batch"] = "base config"
 	allow["rpc"] = "base config"
 	allow["sdk"] = "base rpc"
-	allow["core"] = "base config wire xio net tcp udp front batch rpc"
-	allow["worker"] = "base sandbox config wire xio net tcp udp front batch rpc core"
-	allow["gateway"] = "base sandbox config wire xio net tcp udp front batch rpc core worker"
-	allow["control"] = "base sandbox config wire xio net tcp udp front batch rpc core gateway"
-	allow["agent"] = "base wire sandbox config front rpc"
-	allow["tools"] = "base wire config xio net tcp udp control/fields.h front/tls/record.h"
+	allow["core"] = "base config wire net tcp udp front batch rpc"
+	allow["worker"] = "base sandbox xio net front rpc core"
+	allow["gateway"] = "base sandbox config xio net tcp udp front rpc core worker"
+	allow["control"] = "base sandbox config wire front core gateway"
+	allow["agent"] = "base sandbox config front rpc"
+	allow["tools"] = "base wire xio net tcp control/fields.h front/tls/record.h"
 	allow["cli"] = "all"
 	allow["bench"] = "all"
 	allow["bpf"] = ""
 	build = ENVIRON["BUILD"]
+	look_at_order()
 }
 FNR == 1 {
 	module = module_of(FILENAME)
@@ -127,6 +173,7 @@ FNR == 1 {
 			(allow[module] ? ", " allow[module] : ""))
 }
 END {
+	find_unused()
 	if (!bad)
 		printf "layers: %d files in order\n", ARGC - 1
 	exit bad > 0
