@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # layers.sh: fails on an include against the dependency order, on one that is no file of ours, on a
-# permission that nothing uses or that is against the order, on rooms that the map of user/README.md has
-# in another order than the Makefile, and on a comment that names a file there is not.
+# permission that nothing uses or that is against the order, on rooms that the map of user/README.md
+# has in another order than the Makefile, on a comment that names a file there is not, and on code of
+# the core that says grpc.
 # Each module may include itself, include/sluice, and what its line says: modules or single headers.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -119,11 +120,22 @@ BEGIN {
 	look_at_order()
 }
 FNR == 1 {
+	commented = 0
 	module = module_of(FILENAME)
 	dir = FILENAME
 	sub(/[^\/]*$/, "", dir)
 	if (!(module in allow))
 		complain("module " module " is not in the table of tests/support/layers.sh")
+}
+FILENAME ~ /^user\/core\// {
+	code = $0
+	gsub(/\/\*([^*]|\*[^\/])*\*\//, "", code)
+	if (commented && !sub(/^.*\*\//, "", code))
+		code = ""
+	else
+		commented = sub(/\/\*.*/, "", code)
+	if (tolower(code) ~ /(^|[^a-z0-9_])grpc([^a-z0-9_]|$)/)
+		complain("says grpc: fronts know protocols, the core does not")
 }
 /^ \*|\/\*/ {
 	said = $0

@@ -30,7 +30,7 @@ static void put_field(struct sl_tlv_writer *w, uint16_t tag, const struct sl_hea
 /* What the gateway says of what a connection becomes; a client's own is of its hop. */
 static const char upgrade[] = "upgrade";
 
-/* What WebSocket's ends say to each other goes with it. Over HTTP/2 there is no key: RFC 8441 5. */
+/* What WebSocket's ends say to each other goes with it. Who asks by CONNECT has no key: RFC 8441 5. */
 static bool is_of_upgrade(const struct sl_exchange *x, const struct sl_request *rq,
 			  struct sl_span name)
 {

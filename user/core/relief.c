@@ -50,13 +50,14 @@ static struct sl_client *pass_hand(struct sl_core *c)
 
 /* --- those who are late --- */
 
-/* The client loses it at once, and with HTTP/1 its connection. It may be gone afterwards. */
+/* The client loses it at once, or its connection. It may be gone afterwards. */
 static void end_for_client(struct sl_exchange *x)
 {
 	struct sl_client *cl = x->client;
+	const struct sl_front_ops *front = sl_client_front(cl);
 
-	if (cl->proto == SL_CLIENT_H2 && !cl->blocked && !cl->closing)
-		sl_front_h2.abandon(cl->state, &x->core->env, &x->stream);
+	if (front->abandon && !cl->blocked && !cl->closing)
+		front->abandon(cl->state, &x->core->env, &x->stream);
 	else
 		sl_client_abort(cl);
 }
@@ -71,7 +72,7 @@ static void be_late(struct sl_exchange *x)
 		return;
 	}
 	c->stats.slow_bodies++;
-	if (x->client->proto == SL_CLIENT_HTTP1)
+	if (!sl_client_front(x->client)->abandon) /* it has nothing else under way */
 		sl_client_late(x->client);
 	else
 		sl_exchange_fail(x, SL_OUTCOME_REQUEST_TIMEOUT);

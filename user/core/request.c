@@ -124,8 +124,7 @@ static enum sl_outcome admit(struct sl_exchange *x, const struct sl_route_match 
 	const struct sl_cfg_pool *pool;
 	struct sl_core *c = x->core;
 
-	if (x->client->filtered && (rq->proto == SL_PROTO_HTTP2 || rq->proto == SL_PROTO_GRPC) &&
-	    is_misdirected(x->client, rq))
+	if (x->client->filtered && rq->coalesces && is_misdirected(x->client, rq))
 		return SL_OUTCOME_MISDIRECTED;
 	if (!x->route)
 		return unless;

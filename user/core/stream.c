@@ -14,7 +14,6 @@
  */
 #include "core/client.h"
 #include "core/group.h"
-#include "front/grpc/grpc.h"
 
 enum {
 	WAITING_MAX = 64 << 10,
@@ -132,7 +131,7 @@ static bool send_part(struct sl_exchange *x, struct sl_rpc_channel *ch)
 	}
 	sl_store_skip(s, x->core->net->umem, off + part.len);
 	x->part_left = part.rest;
-	x->stream.passed += part.len + (off && x->stream.prefix ? SL_GRPC_PREFIX : 0);
+	x->stream.passed += part.len + (off ? x->stream.prefix_len : 0);
 	x->given += part.len;
 	x->active_ns = x->core->now_ns;
 	sl_rate_take(x, SL_RATE_IN, part.len);

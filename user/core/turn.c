@@ -67,16 +67,16 @@ static uint64_t limit_ns(const struct sl_exchange *x)
 static uint32_t moved(const struct sl_exchange *x)
 {
 	const struct sl_client *cl = x->client;
-	uint32_t n = x->taken, shared;
+	const struct sl_front_ops *front = sl_client_front(cl);
+	uint32_t n = x->taken, shared = 0;
 
 	if (x->turn == SL_TURN_BODY)
 		return (uint32_t)x->body_len;
 	if (x->turn == SL_TURN_BACKEND)
 		return x->given;
-	if (cl->proto == SL_CLIENT_H2 && !sl_front_h2.flow(cl->state, &x->stream, &shared))
+	if (front->flow && !front->flow(cl->state, &x->stream, &shared))
 		return n;
-	if (cl->proto == SL_CLIENT_H2)
-		n += shared;
+	n += shared;
 	return cl->blocked ? n + sl_client_tcp(cl)->snd_una : n;
 }
 

@@ -84,6 +84,7 @@ struct sl_request {
 	bool expect;       /* before its body its client waits for 100 (Continue), or a while */
 	bool all_headers;  /* backends get all of them, not only those that their route names */
 	bool must_upgrade; /* it is nothing unless it goes on in `upgrade` */
+	bool coalesces;    /* connections carry requests for other hosts too, RFC 9113 9.1.1 */
 	uint16_t service;  /* the route, by number; 0: by path */
 	struct sl_span method_name;
 	struct sl_span authority;
@@ -178,6 +179,7 @@ struct sl_stream {
 	bool trailers; /* the protocol has a place for them */
 	bool windowed; /* the client waits for room of this stream's own, made as `passed` says; set
 			  when begin has returned: `body` then takes all that comes */
+	uint8_t prefix_len; /* bytes that stand before each message of a request; set with `prefix` */
 	/*
 	 * Where the messages of a reply are told apart: writes what stands before one, up to
 	 * SL_PREFIX_MAX bytes, and returns how many. It is pulled with the body, and body_len counts

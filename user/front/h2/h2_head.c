@@ -316,6 +316,7 @@ static void begin(struct parse *p, struct h2_stream *s)
 	st->own = s;
 	st->trailers = true;
 	st->prefix = s->flags & ST_GRPC ? sl_grpc_prefix : NULL;
+	st->prefix_len = s->flags & ST_GRPC ? SL_GRPC_PREFIX : 0;
 	st->windowed = !rq->end || st->upgrade;
 	s->st = st;
 	s->flags &= (uint16_t)~ST_LOCAL;
@@ -407,6 +408,7 @@ void sl_h2_head_end(struct h2_conn *c, struct h2_stream *s, bool end)
 		.proto = SL_PROTO_HTTP2,
 		.urgency = -1,
 		.end = end,
+		.coalesces = true,
 		.headers = p.head.headers,
 		.content_length = SL_LEN_UNKNOWN,
 		.body_max = c->env->limits->max_body,
