@@ -96,7 +96,7 @@ struct sl_exchange {
 	uint32_t text_taken; /* of the gateway's own reply */
 	uint32_t taken;      /* bytes of the reply, by the front */
 	uint32_t given;      /* of a stream's body, to its backend */
-	uint64_t active_ns;  /* a stream\'s: its last part in either direction */
+	uint64_t active_ns;  /* a stream's: its last part in either direction */
 	uint64_t heard_ns;   /* and of its reply */
 	struct {
 		uint64_t full_ns; /* when it may move as much as ever again */

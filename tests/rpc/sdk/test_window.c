@@ -172,18 +172,18 @@ static void slow_client(int i, bool is_inline)
 	backend_term(p);
 }
 
-TEST_EACH(test_slow_client, endpoint_cnt())
+TEST_EACH(a_slow_client_stops_its_backend_at_the_window, endpoint_cnt())
 {
 	slow_client(_i, false);
 }
 
-TEST_EACH(test_slow_client_inline, endpoint_cnt())
+TEST_EACH(a_slow_client_stops_an_inline_handler_at_the_window, endpoint_cnt())
 {
 	slow_client(_i, true);
 }
 
 /* One message that is larger than the window is one message at the other end. */
-TEST_EACH(test_large_message, endpoint_cnt())
+TEST_EACH(a_message_larger_than_the_window_is_one_message, endpoint_cnt())
 {
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p =
@@ -205,7 +205,7 @@ TEST_EACH(test_large_message, endpoint_cnt())
 }
 
 /* What waits for a client that leaves is freed: the backend checks that at its end. */
-TEST_EACH(test_gone_client, endpoint_cnt())
+TEST_EACH(what_waits_for_a_client_that_leaves_is_freed, endpoint_cnt())
 {
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p =
@@ -244,7 +244,7 @@ static void gone_stream(struct sl_backend_options opt, const _Atomic unsigned *t
 	backend_term(p);
 }
 
-TEST_EACH(test_gone_stream, endpoint_cnt())
+TEST_EACH(a_stream_that_waits_for_room_hears_that_its_client_leaves, endpoint_cnt())
 {
 	gone_stream(
 		(struct sl_backend_options){.listen = endpoint_of(_i), .cancelled = note_cancel},
@@ -260,18 +260,18 @@ static void gone_stream_without_upcall(int i, bool is_inline)
 	ck_assert_uint_eq(shared->closed, 1);
 }
 
-TEST_EACH(test_gone_stream_without_upcall, endpoint_cnt())
+TEST_EACH(without_an_upcall_its_next_try_tells_it, endpoint_cnt())
 {
 	gone_stream_without_upcall(_i, false);
 }
 
-TEST_EACH(test_gone_stream_without_upcall_inline, endpoint_cnt())
+TEST_EACH(without_an_upcall_an_inline_handler_is_told_too, endpoint_cnt())
 {
 	gone_stream_without_upcall(_i, true);
 }
 
 /* A backend that waits for credit has not fallen silent. */
-TEST_EACH(test_slow_client_is_no_timeout, endpoint_cnt())
+TEST_EACH(a_backend_that_waits_for_credit_has_not_timed_out, endpoint_cnt())
 {
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p =

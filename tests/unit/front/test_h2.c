@@ -421,7 +421,7 @@ TEST(the_rest_of_a_refused_upload_is_reset)
 }
 
 /* One PING at a time: it tells of the replies in front of it, not of later ones. */
-TEST(test_refused_uploads)
+TEST(a_ping_tells_of_the_refusals_in_front_of_it_only)
 {
 	mock_open(m);
 	m->answer = MOCK_IN_BEGIN;
