@@ -48,7 +48,7 @@ LDFLAGS  += -fsanitize=address,undefined
 endif
 
 # Left never includes right (tests/support/layers.sh holds the exact table).
-MODULES  := base sandbox wire config xio net tcp udp front batch rpc sdk core worker gateway control agent tools cli
+MODULES  := base sandbox wire http config xio net tcp udp front batch rpc sdk core worker gateway control agent tools cli
 SRC       = $(filter-out user/sdk/programs/% user/sdk/python/%,$(sort $(wildcard user/$(1)/*.c user/$(1)/*/*.c)))
 OBJ       = $(patsubst %.c,$(BUILD)/obj/%.o,$(call SRC,$(1)))
 LIB       = $(BUILD)/lib/libsl_$(1).a

@@ -5,7 +5,7 @@ set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 BUILD=${BUILD:-$root/build}
 libs=
-for m in base config wire xio net tcp tools; do libs="$libs $BUILD/lib/libsl_$m.a"; done
+for m in base http config wire xio net tcp tools; do libs="$libs $BUILD/lib/libsl_$m.a"; done
 # shellcheck disable=SC2086
 make --no-print-directory -s -C "$root" BUILD="$BUILD" $libs
 mkdir -p "$BUILD/bench/ceiling"

@@ -13,7 +13,7 @@ names=("$@")
 mkdir -p "$BUILD/bench/micro"
 
 libs=()
-for m in base wire config xio net tcp udp front batch rpc sdk core; do
+for m in base wire http config xio net tcp udp front batch rpc sdk core; do
 	libs+=("$BUILD/lib/libsl_$m.a")
 done
 make --no-print-directory -k BUILD="$BUILD" "${libs[@]}" >"$BUILD/bench/build.log" 2>&1 ||

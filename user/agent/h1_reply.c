@@ -4,7 +4,7 @@
 
 #include "base/num.h"
 #include "front/http1/http1.h"
-#include "front/http1/http1_scan.h"
+#include "http/scan.h"
 
 /* What is being read: [p, end) of what begins at lo. */
 struct cursor {

@@ -9,7 +9,7 @@
 #include "base/tlv.h"
 #include "front/grpc/grpc.h"
 #include "front/http1/http1.h"
-#include "front/http1/http1_scan.h"
+#include "http/scan.h"
 #include "front/said.h"
 #include "sluice/backend.h"
 

@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "config/keys.h"
+#include "http/method.h"
 
 bool conf_is_token(const char *text, size_t max)
 {
@@ -221,19 +222,10 @@ const struct conf_type conf_admin_hosts = {set_admin_hosts, NULL};
 
 static bool set_methods(struct conf_value *v)
 {
-	/* Bits as enum sl_method of front.h numbers them; config may not include it. */
-	static const char *const methods[] = {
-		NULL, "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH",
-	};
-	struct conf_route_ref *r = v->obj;
+	uint32_t bit = 1u << sl_method_parse(sl_span_cstr(v->text)) & SL_METHODS_SERVED;
 
-	for (unsigned i = 1; i < sizeof(methods) / sizeof(methods[0]); i++) {
-		if (strcmp(methods[i], v->text) == 0) {
-			r->route.methods |= 1u << i;
-			return true;
-		}
-	}
-	return false;
+	((struct conf_route_ref *)v->obj)->route.methods |= bit;
+	return bit;
 }
 
 const struct conf_type conf_methods = {set_methods, NULL};

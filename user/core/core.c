@@ -14,6 +14,7 @@
 #include "core/exchange.h"
 #include "core/reload.h"
 #include "front/h2/h2.h"
+#include "http/date.h"
 
 enum {
 	TIMER_TICK_MS = 4,
@@ -234,11 +235,7 @@ void sl_core_fini(struct sl_core *c)
 /* Not in line with the turns that have nothing to write. */
 static __attribute__((noinline)) void write_date(struct sl_core *c)
 {
-	time_t t = time(NULL);
-	struct tm tm;
-
-	gmtime_r(&t, &tm);
-	strftime(c->date, sizeof(c->date), "%a, %d %b %Y %H:%M:%S GMT", &tm); /* RFC 9110 5.6.7 */
+	sl_http_date(c->date, time(NULL));
 }
 
 void sl_core_set_now(struct sl_core *c, uint64_t now_ns)

@@ -45,6 +45,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/bytes.h"
+#include "http/field.h"
+#include "http/method.h"
 #include "sluice/outcome.h"
 #include "xio/frame.h"
 
@@ -53,26 +55,7 @@ struct sl_descriptors;
 
 enum sl_proto { SL_PROTO_HTTP1, SL_PROTO_HTTP2, SL_PROTO_GRPC, SL_PROTO_DATAGRAM, SL_PROTO_CNT };
 
-enum sl_method {
-	SL_METHOD_OTHER,
-	SL_METHOD_GET,
-	SL_METHOD_HEAD,
-	SL_METHOD_POST,
-	SL_METHOD_PUT,
-	SL_METHOD_DELETE,
-	SL_METHOD_OPTIONS,
-	SL_METHOD_PATCH,
-	SL_METHOD_CONNECT,
-	SL_METHOD_TRACE,
-	SL_METHOD_CNT,
-};
-
 #define SL_LEN_UNKNOWN UINT64_MAX
-
-struct sl_header {
-	struct sl_span name; /* requests: as received; compare without case */
-	struct sl_span value;
-};
 
 /* The head of a request. All views are valid during `begin` only. */
 struct sl_request {
@@ -397,18 +380,6 @@ extern const struct sl_front_ops sl_front_datagram;
  * 9113 3.4), http1 if they do not, NULL if more bytes are needed (never more than 4).
  */
 const struct sl_front_ops *sl_front_detect(struct sl_span first);
-
-/* Method by name; SL_METHOD_OTHER for unknown ones. Name of a method, "" for OTHER. */
-enum sl_method sl_method_parse(struct sl_span name);
-const char *sl_method_name(enum sl_method m);
-bool sl_method_idempotent(enum sl_method m); /* RFC 9110 9.2.2 */
-/* "GET, HEAD" of bits of enum sl_method; returns the length. */
-enum { SL_METHODS_TEXT = 80 };
-size_t sl_methods_text(char to[SL_METHODS_TEXT], uint32_t methods);
-#define SL_METHODS_SERVED                                                                          \
-	(1u << SL_METHOD_GET | 1u << SL_METHOD_HEAD | 1u << SL_METHOD_POST | 1u << SL_METHOD_PUT | \
-	 1u << SL_METHOD_DELETE | 1u << SL_METHOD_OPTIONS | 1u << SL_METHOD_PATCH)
-const char *sl_status_text(unsigned status);
 
 /* --- reply.c: what a reply says --- */
 

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "front/http1/http1.h"
+#include "http/chars.h"
 #include "suite.h"
 
 static struct sl_front_limits limits;
@@ -372,9 +373,9 @@ TEST(classes_of_bytes_follow_the_grammar)
 		bool target = c > ' ' && c < 127 && !strchr("#\"<>", c);
 		int n;
 
-		ck_assert_int_eq(sl_http1_is((uint8_t)c, SL_CT_TOKEN), token);
-		ck_assert_int_eq(sl_http1_is((uint8_t)c, SL_CT_VALUE), value);
-		ck_assert_int_eq(sl_http1_is((uint8_t)c, SL_CT_TARGET), target);
+		ck_assert_int_eq(sl_http_is((uint8_t)c, SL_CT_TOKEN), token);
+		ck_assert_int_eq(sl_http_is((uint8_t)c, SL_CT_VALUE), value);
+		ck_assert_int_eq(sl_http_is((uint8_t)c, SL_CT_TARGET), target);
 		n = snprintf(bytes, sizeof(bytes),
 			     "GET /abcdefghijklmno%cpqrst HTTP/1.1\r\nHost: a\r\n\r\n", c);
 		ck_assert_int_eq(parse_at_edge(bytes, (size_t)n, &head), target ? n : -1);

@@ -434,21 +434,6 @@ TEST(a_clients_error_cuts_the_reply_that_has_begun)
 	ck_sound();
 }
 
-TEST(methods_and_statuses_have_their_names)
-{
-	ck_assert_int_eq(sl_method_parse(sl_span_str("PATCH")), SL_METHOD_PATCH);
-	ck_assert_int_eq(sl_method_parse(sl_span_str("PATCHX")), SL_METHOD_OTHER);
-	ck_assert_int_eq(sl_method_parse(sl_span_str("")), SL_METHOD_OTHER);
-	for (int i = 1; i < SL_METHOD_CNT; i++)
-		ck_assert_int_eq(sl_method_parse(sl_span_cstr(sl_method_name(i))), i);
-	ck_assert_str_eq(sl_method_name(SL_METHOD_OTHER), "");
-	ck_assert(sl_method_idempotent(SL_METHOD_PUT) && !sl_method_idempotent(SL_METHOD_POST));
-	ck_assert(!sl_method_idempotent(SL_METHOD_OTHER) && !sl_method_idempotent(SL_METHOD_PATCH));
-	ck_assert_str_eq(sl_status_text(404), "Not Found");
-	ck_assert_str_eq(sl_status_text(599), "Unknown");
-	ck_assert_str_eq(sl_status_text(70000), "Unknown");
-}
-
 TEST(a_small_reply_is_looked_at_once)
 {
 	mock_open(m);

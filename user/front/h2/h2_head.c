@@ -3,7 +3,7 @@
 #include "front/grpc/grpc_call.h"
 #include "front/h2/h2_conn.h"
 #include "front/http1/http1.h"
-#include "front/http1/http1_scan.h"
+#include "http/scan.h"
 
 enum { FIELD_HEAD = 4, COOKIE_JOIN = 2 };
 
@@ -241,7 +241,7 @@ static bool target_ok(struct parse *p)
 	if (p->path.len > l->max_target)
 		return sl_http1_refuse(head, 414, SL_FRONT_ERR_TARGET_TOO_LONG);
 	for (size_t i = 0; i < p->path.len; i++) {
-		if (!sl_http1_is(p->path.ptr[i], SL_CT_TARGET))
+		if (!sl_http_is(p->path.ptr[i], SL_CT_TARGET))
 			return sl_http1_refuse(head, 400, SL_FRONT_ERR_BAD_REQUEST);
 	}
 	return sl_http1_target(p->path, head);

@@ -7,7 +7,8 @@
 
 #include "base/num.h"
 #include "front/h2/h2_conn.h"
-#include "front/http1/http1_scan.h"
+#include "http/scan.h"
+#include "http/status.h"
 
 enum {
 	FIELDS_MAX = 112,   /* of a head: the host's 64 and 32, and ours */

@@ -128,19 +128,4 @@ size_t sl_http1_format(uint8_t *buf, size_t cap, const struct sl_reply *r, uint6
 /* The last chunk and r->trailers; 0 as above. */
 size_t sl_http1_format_end(uint8_t *buf, size_t cap, const struct sl_reply *r);
 
-/* Character classes, by byte. */
-enum {
-	SL_CT_TOKEN = 1 << 0,  /* RFC 9110 5.6.2 */
-	SL_CT_VALUE = 1 << 1,  /* of a field: no control byte except TAB */
-	SL_CT_TARGET = 1 << 2, /* of a request target */
-	SL_CT_HOST = 1 << 3,   /* of a registered name or IPv4 address */
-	SL_CT_HEX = 1 << 4,
-};
-extern const uint8_t sl_http1_ctype[256];
-
-static inline bool sl_http1_is(uint8_t c, uint8_t class)
-{
-	return sl_http1_ctype[c] & class;
-}
-
 #endif

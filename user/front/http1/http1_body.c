@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/num.h"
 #include "front/http1/http1.h"
+#include "http/chars.h"
 
 /*
  * Chunked coding, RFC 9112 7.1. Framing is read byte by byte: there are few of them, and any byte
@@ -32,7 +33,7 @@ static bool size_digit(struct sl_http1_chunked *c, int digit, const struct sl_fr
  */
 static int extension(struct sl_http1_chunked *c, uint8_t b)
 {
-	bool token = sl_http1_is(b, SL_CT_TOKEN);
+	bool token = sl_http_is(b, SL_CT_TOKEN);
 
 	if (++c->extra > SL_HTTP1_CHUNK_EXT_MAX)
 		return -1;
@@ -57,8 +58,8 @@ static int extension(struct sl_http1_chunked *c, uint8_t b)
 			return SL_CHUNKED_EXT_OVER;
 		if (b == '\\')
 			return SL_CHUNKED_EXT_PAIR;
-		return sl_http1_is(b, SL_CT_VALUE) ? SL_CHUNKED_EXT_QUOTED : -1;
-	case SL_CHUNKED_EXT_PAIR: return sl_http1_is(b, SL_CT_VALUE) ? SL_CHUNKED_EXT_QUOTED : -1;
+		return sl_http_is(b, SL_CT_VALUE) ? SL_CHUNKED_EXT_QUOTED : -1;
+	case SL_CHUNKED_EXT_PAIR: return sl_http_is(b, SL_CT_VALUE) ? SL_CHUNKED_EXT_QUOTED : -1;
 	default: break; /* EXT_OVER */
 	}
 	if (b == ';')
@@ -103,15 +104,15 @@ static int trailer(struct sl_http1_chunked *c, uint8_t b, const struct sl_front_
 	case SL_CHUNKED_TRAILER:
 		if (b == '\r')
 			return SL_CHUNKED_LAST_LF;
-		return sl_http1_is(b, SL_CT_TOKEN) ? SL_CHUNKED_TRAILER_NAME : -1;
+		return sl_http_is(b, SL_CT_TOKEN) ? SL_CHUNKED_TRAILER_NAME : -1;
 	case SL_CHUNKED_TRAILER_NAME:
 		if (b == ':')
 			return SL_CHUNKED_TRAILER_VALUE;
-		return sl_http1_is(b, SL_CT_TOKEN) ? SL_CHUNKED_TRAILER_NAME : -1;
+		return sl_http_is(b, SL_CT_TOKEN) ? SL_CHUNKED_TRAILER_NAME : -1;
 	case SL_CHUNKED_TRAILER_VALUE:
 		if (b == '\r')
 			return SL_CHUNKED_TRAILER_LF;
-		return sl_http1_is(b, SL_CT_VALUE) ? SL_CHUNKED_TRAILER_VALUE : -1;
+		return sl_http_is(b, SL_CT_VALUE) ? SL_CHUNKED_TRAILER_VALUE : -1;
 	case SL_CHUNKED_TRAILER_LF: return b == '\n' ? SL_CHUNKED_TRAILER : -1;
 	default: return b == '\n' ? SL_CHUNKED_DONE : -1; /* LAST_LF */
 	}

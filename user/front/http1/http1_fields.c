@@ -2,7 +2,7 @@
 #include <errno.h>
 #include "base/num.h"
 #include "front/http1/http1.h"
-#include "front/http1/http1_scan.h"
+#include "http/scan.h"
 
 enum {
 	SEEN_HOST = 1 << 0,
@@ -27,8 +27,7 @@ static bool ip_literal_ok(struct sl_span a)
 {
 	size_t i = 1;
 
-	while (i < a.len &&
-	       (sl_http1_is(a.ptr[i], SL_CT_HEX) || a.ptr[i] == ':' || a.ptr[i] == '.'))
+	while (i < a.len && (sl_http_is(a.ptr[i], SL_CT_HEX) || a.ptr[i] == ':' || a.ptr[i] == '.'))
 		i++;
 	if (i == a.len || a.ptr[i] != ']' || i < 3)
 		return false;

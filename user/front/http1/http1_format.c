@@ -2,7 +2,8 @@
 #include "base/cpu.h"
 #include "base/num.h"
 #include "front/http1/http1.h"
-#include "front/http1/http1_scan.h"
+#include "http/scan.h"
+#include "http/status.h"
 
 /* Where the head grows; `full` once something did not fit. */
 struct out {

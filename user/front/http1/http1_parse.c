@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cpu.h"
 #include "front/http1/http1.h"
-#include "front/http1/http1_scan.h"
+#include "http/scan.h"
 
 enum step { STEP_OK, STEP_PARTIAL, STEP_REFUSED };
 

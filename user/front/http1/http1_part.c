@@ -5,7 +5,7 @@
  */
 #include "base/pool.h"
 #include "front/http1/http1_conn.h"
-#include "front/http1/http1_scan.h"
+#include "http/scan.h"
 
 /* Of a head that is incomplete: counted to the client. NULL: it has too many, or there is none. */
 static struct sl_frame *take_frame(struct http1 *h, const struct sl_front_env *env)

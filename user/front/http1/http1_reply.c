@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include "base/num.h"
 #include "front/http1/http1_conn.h"
+#include "http/status.h"
 
 enum {
 	INLINE_BODY = 4096,     /* up to here one copy costs less than a second write */

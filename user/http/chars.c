@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "front/http1/http1.h"
+#include "http/chars.h"
 
 /* Bits as in SL_CT_*; tests/unit/front/test_http1_parse.c derives each row from the RFCs again. */
 /* clang-format off */
-const uint8_t sl_http1_ctype[256] = {
+const uint8_t sl_http_ctype[256] = {
 	 0,  0,  0,  0,  0,  0,  0,  0,  0,  2,  0,  0,  0,  0,  0,  0, /* 00 */
 	 0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0, /* 10 */
 	 2, 15,  2,  3, 15, 15, 15, 15, 14, 14, 15, 15,  6, 15, 15,  6, /* 20 */
