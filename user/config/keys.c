@@ -452,7 +452,8 @@ const struct conf_key conf_keys[] = {
 		      "time"),
 	LIMIT("address_requests", conf_uint, address_requests, 0, 100000000, "0",
 	      .help = "requests that one address may begin per second and worker, with one second's at "
-		      "once; above it 429; 0: no limit"),
+		      "once; above it 429; 0: no limit, as one honest connection begins more than "
+		      "100000 a second, and an attacker not many times that"),
 	LIMIT("max_exchanges", conf_uint, max_exchanges, 16, 1000000, DEFAULT(MAX_EXCHANGES),
 	      .restart = true, .help = "requests under way per worker"),
 	LIMIT("max_promoted", conf_uint, max_promoted, 0, 65535, "32",

@@ -111,6 +111,26 @@ static json_t *backend_json(const struct sl_backend_info *b)
 	return o;
 }
 
+/* Of an address that is not refused something, nothing is said. */
+static json_t *refused_json(const struct sl_refused *r)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < SL_REFUSED_LISTED && r->list[i].rank; i++) {
+		char text[SL_ACCOUNT_TEXT];
+		json_t *o = json_object();
+
+		json_object_set_new(o, "address",
+				    json_string(sl_refused_text(&r->list[i].addr, text)));
+		for (unsigned k = 0; k < SL_ACCOUNT_LIMIT_CNT; k++) {
+			if (r->list[i].cnt[k])
+				set_int(o, address_limit_names[k].name, r->list[i].cnt[k]);
+		}
+		json_array_append_new(list, o);
+	}
+	return list;
+}
+
 static json_t *worker_json(const struct sl_worker_info *w)
 {
 	json_t *o = json_object(), *ports = json_array(), *backends = json_array();
@@ -132,6 +152,7 @@ static json_t *worker_json(const struct sl_worker_info *w)
 	json_object_set_new(
 		core, "address_limits",
 		named_json(address_limit_names, SL_ACCOUNT_LIMIT_CNT, w->core.address_limits));
+	json_object_set_new(core, "refused_addresses", refused_json(&w->core.refused));
 	json_object_set_new(core, "ended_for_others",
 			    named_json(rank_names, SL_RANK_CNT, w->core.ended_for_others));
 	json_object_set_new(o, "core", core);

@@ -90,7 +90,7 @@ static void account_init(struct sl_account *a)
 	sl_list_init(&a->idle);
 }
 
-int sl_accounts_init(struct sl_accounts *t, uint32_t cap, uint64_t *refused)
+int sl_accounts_init(struct sl_accounts *t, uint32_t cap, uint64_t *refused, struct sl_refused *who)
 {
 	uint32_t slots = 64;
 	uint8_t key[16];
@@ -108,6 +108,7 @@ int sl_accounts_init(struct sl_accounts *t, uint32_t cap, uint64_t *refused)
 	t->mask = slots - 1;
 	t->key = sl_sipkey_from(key);
 	t->refused = refused;
+	t->who = who;
 	sl_list_init(&t->idle);
 	for (unsigned i = 0; i < SL_RANK_CNT; i++) {
 		for (unsigned k = 0; k < SL_RANK_CLASSES; k++)
@@ -214,19 +215,7 @@ void sl_account_close(struct sl_accounts *t, struct sl_account *a, uint64_t now_
 
 const char *sl_account_text(const struct sl_account *a, char text[SL_ACCOUNT_TEXT])
 {
-	struct sl_addr net = {.family = a->addr.family};
-	size_t n;
-
-	if (!a->hash) {
-		snprintf(text, SL_ACCOUNT_TEXT, "datagrams");
-		return text;
-	}
-	memcpy(net.addr, a->addr.addr, net.family == 4 ? 4 : 8);
-	sl_addr_text(&net, text);
-	n = strlen(text);
-	if (net.family != 4)
-		snprintf(text + n, SL_ACCOUNT_TEXT - n, "/64");
-	return text;
+	return sl_refused_text(&a->addr, text);
 }
 
 bool sl_account_refuse(struct sl_accounts *t, const struct sl_account *a,
@@ -235,9 +224,10 @@ bool sl_account_refuse(struct sl_accounts *t, const struct sl_account *a,
 	char who[SL_ACCOUNT_TEXT];
 
 	t->refused[what]++;
-	SL_LOG_EVERY(10 * SL_NS_PER_SEC, SL_LOG_WARN,
-		     "client %s has %u of %s, its limit is %u: more is refused",
-		     sl_account_text(a, who), a->cnt[what], limit_names[what], t->limits[what]);
+	if (sl_refused_note(t->who, &a->addr, what, sl_now_ns()))
+		sl_log_warn("client %s has %u of %s, its limit is %u: more is refused",
+			    sl_account_text(a, who), a->cnt[what], limit_names[what],
+			    t->limits[what]);
 	return false;
 }
 

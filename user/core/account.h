@@ -20,22 +20,8 @@
 #include "base/list.h"
 #include "base/pool.h"
 #include "base/siphash.h"
+#include "core/refused.h"
 #include "wire/addr.h"
-
-/* X(NAME, "metric_name"): what an account may have too much of. */
-#define SL_ACCOUNT_LIMITS(X)                                                                       \
-	X(CONNECTIONS, "connections")                                                              \
-	X(EXCHANGES, "exchanges")                                                                  \
-	X(READING, "reading")                                                                      \
-	X(FRAMES, "frames")                                                                        \
-	X(REQUESTS, "requests_per_second")
-
-enum sl_account_limit {
-#define X(name, metric) SL_ACCOUNT_##name,
-	SL_ACCOUNT_LIMITS(X)
-#undef X
-		SL_ACCOUNT_LIMIT_CNT
-};
 
 /* Resources by which accounts are ranked, for when one of them is short. */
 enum sl_account_rank { SL_RANK_EXCHANGES, SL_RANK_FRAMES, SL_RANK_CNT };
@@ -69,11 +55,13 @@ struct sl_accounts {
 	/* Of each, at most so much; of REQUESTS, per second; 0: no limit. */
 	uint32_t limits[SL_ACCOUNT_LIMIT_CNT];
 	uint64_t *refused; /* [SL_ACCOUNT_LIMIT_CNT] counters */
+	struct sl_refused *who;
 	struct sl_account unproven;
 };
 
 /* For up to `cap` accounts that have something. 0 or -errno. */
-int sl_accounts_init(struct sl_accounts *t, uint32_t cap, uint64_t *refused);
+int sl_accounts_init(struct sl_accounts *t, uint32_t cap, uint64_t *refused,
+		     struct sl_refused *who);
 void sl_accounts_fini(struct sl_accounts *t);
 
 /* A connection of this address begins. NULL: it has too many. */
@@ -132,7 +120,6 @@ struct sl_account *sl_account_heaviest(struct sl_accounts *t, enum sl_account_ra
 struct sl_account *sl_account_lighter(struct sl_accounts *t, enum sl_account_rank rank,
 				      const struct sl_account *a);
 
-enum { SL_ACCOUNT_TEXT = 64 };
 const char *sl_account_text(const struct sl_account *a, char text[SL_ACCOUNT_TEXT]);
 
 #endif

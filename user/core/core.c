@@ -103,7 +103,8 @@ static struct sl_h2_env *create_h2(struct sl_core *c)
 static int create_memory(struct sl_core *c)
 {
 	const struct sl_cfg_limits *l = &c->cfg->limits;
-	int rc = sl_accounts_init(&c->accounts, l->max_connections, c->stats.address_limits);
+	int rc = sl_accounts_init(&c->accounts, l->max_connections, c->stats.address_limits,
+				  &c->stats.refused);
 
 	if (!rc)
 		rc = sl_pool_init(&c->clients, sizeof(struct sl_client), 64, l->max_connections);

@@ -88,6 +88,7 @@ static void fill_worker(struct sl_gateway *g, struct sl_worker *w, struct sl_wor
 	wi->exchanges_used = sl_pool_used(&w->core.exchanges);
 	wi->clients = sl_pool_used(&w->core.clients);
 	wi->core = w->core.stats;
+	(void)sl_refused_read(&w->core.stats.refused, &wi->core.refused);
 	wi->core.stray_datagrams = sl_rpc_strays(w->core.rpc);
 	sl_tcp_stats(w->core.tcp, &wi->tcp);
 	sl_udp_stats(w->core.udp, &wi->udp);

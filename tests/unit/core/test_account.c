@@ -9,12 +9,14 @@ enum { CAP = 100 };
 
 static struct sl_accounts t;
 static uint64_t refused[SL_ACCOUNT_LIMIT_CNT];
+static struct sl_refused who;
 
 static void set_up(void)
 {
 	memset(&t, 0, sizeof(t));
 	memset(refused, 0, sizeof(refused));
-	ck_assert_int_eq(sl_accounts_init(&t, CAP, refused), 0);
+	memset(&who, 0, sizeof(who));
+	ck_assert_int_eq(sl_accounts_init(&t, CAP, refused, &who), 0);
 }
 
 static void tear_down(void)
