@@ -42,6 +42,34 @@ TEST(fixed_reply_is_the_route_s)
 	ck_assert_uint_eq(outcomes(SL_OUTCOME_FIXED), 1);
 }
 
+TEST(urgency_means_nothing_where_no_route_says_so)
+{
+	other()->class = 255;
+	say("GET /o/1 HTTP/1.1\r\nHost: a\r\nPriority: u=0\r\n\r\n");
+	ck_assert_uint_eq(other()->class, SL_CLASS_NORMAL);
+	reply(id_of("/1"), 0, "");
+}
+
+/* Its time runs from its first byte, however long the reply in front of it takes. */
+TEST(a_pipelined_head_has_its_time_behind_a_reply_that_waits)
+{
+	static const char text[] = GET("/o/1") "GET /o/2 HTTP/1.1\r\nHost: x\r\nX-Slow: ";
+	static const char ends[] = "\r\n\r\nfirstHTTP/1.1 408 ";
+	const struct bed_client *slow = &bed.clients[1];
+
+	bed.cfg->limits.header_timeout_ns = SL_NS_PER_SEC;
+	bed_open(1);
+	bed_say(1, text, sizeof(text) - 1);
+	for (int i = 0; i < 8; i++) {
+		bed_turn(SL_NS_PER_SEC / 4);
+		bed_say(1, "y", 1);
+	}
+	ck_assert_uint_eq(bed.core.stats.clients_timed_out, 1);
+	ck_assert_uint_eq(slow->heard_len, 0);
+	reply(id_of("/1"), 0, "first");
+	ck_assert_ptr_nonnull(memmem(slow->heard, slow->heard_len, ends, sizeof(ends) - 1));
+}
+
 /* How urgent the client says it is (RFC 9218, 3 unless it says), where the route lets it. */
 TEST_EACH(urgency_is_the_class_of_a_request, 9)
 {

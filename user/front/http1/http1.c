@@ -506,6 +506,13 @@ static enum sl_front_rest rest(const void *state)
 	return h->head || h->part_len ? SL_FRONT_BUSY : SL_FRONT_IDLE;
 }
 
+static uint64_t head_since(const void *state)
+{
+	const struct http1 *h = state;
+
+	return h->part_len && h->phase == PHASE_HEAD ? h->take_ns : 0;
+}
+
 const struct sl_front_ops sl_front_http1 = {
 	.name = "http1",
 	.open = conn_open,
@@ -517,4 +524,5 @@ const struct sl_front_ops sl_front_http1 = {
 	.timeout = timeout,
 	.close = conn_close,
 	.rest = rest,
+	.head_since = head_since,
 };
