@@ -78,12 +78,14 @@ static struct sl_flight *flight_of(const struct sl_exchange *x)
 
 static void hold_for(struct sl_hold *h, struct sl_flight *f)
 {
-	struct sl_hold_ref *ref = &h->flights[h->flight_cnt++];
+	struct sl_hold_ref *ref;
 
-	SL_CHECK(h->flight_cnt <= SL_ARRAY_LEN(h->flights));
+	h->refs++;
+	if (!SL_HOLDS(h->flight_cnt < SL_ARRAY_LEN(h->flights)))
+		return; /* its bytes are never given back, rather than while they are read */
+	ref = &h->flights[h->flight_cnt++];
 	ref->hold = h;
 	sl_list_add_tail(&f->shared, &ref->link);
-	h->refs++;
 }
 
 static void hold_drop(struct sl_core *c, struct sl_hold *h)

@@ -117,7 +117,8 @@ struct sl_rpc_channel *sl_rpc_channel_add(struct sl_rpc *r, const char *name, vo
 
 void sl_rpc_channel_remove(struct sl_rpc_channel *ch)
 {
-	SL_CHECK(ch->state == SL_RPC_DOWN);
+	if (!SL_HOLDS(ch->state == SL_RPC_DOWN))
+		sl_channel_down(ch, SL_RPC_FAIL_LOST);
 	sl_list_del(&ch->node);
 	free(ch);
 }

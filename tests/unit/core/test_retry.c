@@ -4,6 +4,8 @@
  * says later reaches anybody, and nothing but the request's own bytes reaches the first one.
  */
 #include "../../support/core_bed.h"
+#include "core/flight.h"
+#include "broken.h"
 #include "suite.h"
 
 enum { BODY = 40000 };
@@ -267,4 +269,37 @@ TEST(rest_of_another_message_ends_the_channel)
 	bed_turns(3);
 	ck_assert(!bed.backends[first].up);
 	ck_assert(!heard(0, "forged"));
+}
+
+static struct sl_flight flight;
+static struct sl_exchange again;
+static struct {
+	struct sl_hold hold;
+	uint64_t neighbour;
+} full;
+
+static void hold_once_more(void)
+{
+	sl_flight_hold(&again);
+}
+
+/* Its bytes are lost for good then, but not read by another while they are somebody's. */
+TEST(a_flight_too_many_writes_over_nothing)
+{
+	static struct sl_member member;
+
+	sl_list_init(&member.flights);
+	sl_list_init(&flight.shared);
+	flight.batch = 5;
+	sl_list_add_tail(&member.flights, &flight.link);
+	full.hold = (struct sl_hold){.flight_cnt = SL_MAX_RETRIES + 1, .refs = 1};
+	full.neighbour = 77;
+	again = (struct sl_exchange){
+		.core = &bed.core, .member = &member, .batch = 5, .send_ns = 1, .hold = &full.hold};
+	ck_broken(hold_once_more);
+	ck_assert_uint_eq(full.neighbour, 77);
+	ck_assert(sl_list_empty(&flight.shared));
+#ifndef SL_DEBUG
+	ck_assert_uint_eq(full.hold.refs, 2);
+#endif
 }

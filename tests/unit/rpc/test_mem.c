@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The blocks as they are in builds for use: debug builds have the system's own instead. */
+#include "broken.h" /* which knows how the library is built */
 #undef SL_DEBUG
 #include "../../../user/rpc/mem.c"
 
@@ -83,4 +84,27 @@ TEST(the_limit_counts_what_is_handed_out)
 	blocks[1] = sl_mem_alloc(&mem, 2048 - sizeof(struct sl_mem_block));
 	ck_assert_ptr_nonnull(blocks[1]);
 	give(2);
+}
+
+static struct sl_mem small;
+static void *stray;
+
+static void free_stray(void)
+{
+	sl_mem_free(&small, stray);
+}
+
+/* One of another owner's, which is larger than all that this one has handed out. */
+TEST(a_block_that_is_not_ours_is_given_to_nobody)
+{
+	void *own;
+
+	sl_mem_init(&small, (size_t)1 << 20);
+	stray = sl_mem_alloc(&mem, 10000);
+	own = sl_mem_alloc(&small, 100);
+	ck_broken(free_stray);
+	ck_assert_ptr_ne(sl_mem_alloc(&small, 10000), stray);
+	sl_mem_free(&small, own);
+	sl_mem_fini(&small);
+	sl_mem_free(&mem, stray);
 }

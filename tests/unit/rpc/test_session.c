@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "rpc/session.h"
+#include "broken.h"
 #include "suite.h"
 
 enum { CHANNELS = 8, TICK_NS = SL_SESSION_CHECK_NS };
@@ -28,7 +29,7 @@ static struct end ends[CHANNELS];
 static struct sl_rpc_channel *channels[CHANNELS];
 static struct sl_rpc *rpc;
 static uint64_t now_ns;
-static unsigned replies, batches_sent;
+static unsigned replies, failed, batches_sent;
 
 static int end_post(struct sl_transport *t, const struct sl_rpc_header *h,
 		    const struct sl_span *spans, unsigned cnt, uint64_t cookie)
@@ -126,6 +127,7 @@ static void on_reply(void *app, void *cookie, const struct sl_rpc_reply *r)
 static void on_failed(void *app, void *cookie, enum sl_rpc_failure why)
 {
 	(void)app, (void)cookie, (void)why;
+	failed++;
 }
 
 static void on_done(void *app, void *app_data, const struct sl_rpc_batch_end *end)
@@ -173,7 +175,7 @@ static void set_up(void)
 
 	sl_rpc_config_default(&cfg);
 	cfg.max_outstanding = 2048;
-	batches_sent = 0;
+	replies = failed = batches_sent = 0;
 	rpc = sl_rpc_create(&cfg, NULL, &ops, NULL);
 	now_ns = 1;
 	for (unsigned i = 0; i < CHANNELS; i++) {
@@ -504,4 +506,26 @@ TEST(a_request_is_all_there_before_it_is_cancelled)
 	ck_assert_uint_eq(ends[0].cancels, 1);
 	ck_assert_uint_eq(batches_sent, 1);
 	ck_assert_uint_eq(rpc->mem.used, 0);
+}
+
+static void remove_first(void)
+{
+	sl_rpc_channel_remove(channels[0]);
+}
+
+/* Its requests end, and the others' go on. */
+TEST(a_channel_that_is_taken_out_while_it_is_up_goes_down_first)
+{
+	ask(0);
+	ask(1);
+	turn(1);
+	ck_broken(remove_first);
+	answer(1);
+	ring(1);
+	turn(1);
+	ck_assert_uint_eq(replies, 1);
+#ifndef SL_DEBUG
+	ck_assert_uint_eq(failed, 1);
+	ck_assert_uint_eq(rpc->out.used, 0);
+#endif
 }

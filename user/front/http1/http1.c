@@ -231,7 +231,10 @@ static size_t deliver(struct http1 *h, const struct sl_front_env *env, struct sl
 	if (st->refused)
 		return len;
 	taken = env->host->body(h->host, st, &part);
-	SL_CHECK(taken <= len);
+	if (!SL_HOLDS(taken <= len)) {
+		fail(h, env, 500, SL_FRONT_ERR_BAD_REPLY);
+		return len;
+	}
 	if (rest && taken == len && !part.frame)
 		chunk->frame = NULL;
 	return taken;
