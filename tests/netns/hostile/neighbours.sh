@@ -16,13 +16,15 @@ hostile_arena() {
 		cl ip -6 route add local "fd99:0:0:$i::/64" dev lo
 	done
 	ip -n "$G" route add fd99::/32 via fd99::2 dev "$GIF"
+	GATEWAY_MAC=$(ip -n "$G" -j link show dev "$GIF" | python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["address"])')
+	export GATEWAY_MAC BUILD
 	backend echo echo
 	gateway <<CONFIG
 interface $GIF { }
-listener v4 { address = "$V4" port = 8080 }
-listener v6 { address = "$V6" port = 8080 }
+listener v4 { address = "$V4" port = 8080 protocols = {http, datagram} }
+listener v6 { address = "$V6" port = 8080 protocols = {http, datagram} }
 pool echo { batch { bound = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
-route "/echo" { pool = echo }
+route "/echo" { pool = echo datagram_service = 1 }
 route "/" { reply = 200 body = "hello\n" }
 limits {
 	max_connections = 4096 frame_memory = 32m max_body = 8m
@@ -31,7 +33,7 @@ limits {
 CONFIG
 }
 
-counters() { admin /metrics | grep -E '^sluice_(ended|address_limits|drops|tcp_|exchanges|responses|outcomes|errors)[a-z_]*(\{|_total)'; }
+counters() { admin /metrics | grep -E '^sluice_(ended|address_limits|front_errors|drops|tcp_|exchanges|responses|outcomes|errors)[a-z_]*(\{|_total)'; }
 
 # hostile FAMILY SECONDS ATTACK...: attacks or groups of them, all at once. What the gateway counted is shown if it fails.
 hostile() {
@@ -45,13 +47,33 @@ hostile() {
 	check_leftovers
 }
 
+# hostile_groups FAMILY: all attacks, for so long that each of them comes to its end, and what they are counted as.
+hostile_groups() {
+	local group
+	export RATIO=5
+	for group in floods readers requests places; do
+		hostile "$1" "${HOLD:-20}" "$group"
+	done
+	check "floods of HTTP/2 are counted" eval '[ "$(metric "sluice_front_errors_total{worker=\"0\",error=\"h2_flood\"")" -gt 0 ]'
+	check "acknowledgements without news are" eval '[ "$(metric sluice_tcp_acks_not_walked_total)" -gt 10000 ]'
+}
+
 [ "$NAME" = hostile/neighbours ] || return 0
 hostile_arena
 hostile 4 3 RapidReset Settings WindowZero SlowReader SlowBody
 hostile 6 3 MadeYouReset SlowHead HalfOpen Idle
-# Told once in ten seconds, so it may be any of them.
 check "who it was is in the log" grep -qE "client (fd99:0:0:1[0-9]::/64|10\.99\.0\.1[0-9]) has" "$D/gw.log"
 check "and never the other one" eval '! grep -q "client fd99:0:0:9:\|client 10.99.0.9 " "$D/gw.log"'
+# refused ADDRESSES: whether /stats lists one that matches.
+refused() {
+	admin /stats | python3 -c '
+import json, re, sys
+listed = [a for w in json.load(sys.stdin)["workers"] for a in w["core"]["refused_addresses"]]
+print(listed)
+sys.exit(not any(re.fullmatch(sys.argv[1], a["address"]) and len(a) > 1 for a in listed))' "$1"
+}
+check "and in the statistics, with what he was refused" refused 'fd99:0:0:1[0-9]::/64|10\.99\.0\.1[0-9]'
+check "where the other one is not either" eval '! refused "fd99:0:0:9::/64|10\.99\.0\.9"'
 for metric in address_limits_total ended_for_others_total windows_narrowed_total bodies_held_total; do
 	check "$metric is counted" eval '[ "$(metric sluice_$metric)" -gt 0 ]'
 done

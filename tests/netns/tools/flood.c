@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * flood INTERFACE MAC ADDRESS PORT SECONDS RATE: SYNs from ever new addresses of the network
+ * flood INTERFACE MAC ADDRESS PORT SECONDS RATE [SOURCE [SERVICE]]: SYNs from ever new addresses of the network
  * (10.99.1.0 and up, or fd99::1:0:0:0 and up) and ports, RATE a second or as many as the
- * interface takes if that is less. They come from a MAC that nobody has, so that the answers end where they reach the other side.
+ * interface takes if that is less. With SOURCE all of them bear this address, of IPv6 any one of its
+ * /64, and ports below 1024: those of nobody who lives there. With SERVICE they are no SYNs, but requests by
+ * datagram for it. They come from a MAC that nobody has, so that the answers end where they reach the other side.
  * Ends after that time or on SIGINT and prints "N SYNs, N per second".
  */
 #include <arpa/inet.h>
@@ -12,6 +14,7 @@
 #include <netinet/ip.h>
 #include <netinet/ip6.h>
 #include <netinet/tcp.h>
+#include <netinet/udp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,12 +25,20 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BURST = 64, TCP_LEN = 40, FRAME_MAX = 128, COUNT_MAX = 50000000 };
+#include "sluice/datagram.h"
+
+enum {
+	BURST = 64,
+	TCP_LEN = 40,
+	UDP_LEN = 8 + SL_DATAGRAM_HEAD + 8,
+	FRAME_MAX = 128,
+	COUNT_MAX = 50000000
+};
 
 static unsigned char frames[BURST][FRAME_MAX];
-static struct in_addr dst4;
-static struct in6_addr dst6;
-static int is_v6;
+static struct in_addr dst4, src4;
+static struct in6_addr dst6, src6;
+static int is_v6, forges, service;
 static uint64_t state;
 static volatile sig_atomic_t ended;
 
@@ -70,6 +81,11 @@ static uint16_t fold_be(uint32_t sum)
 	return htons((uint16_t)~sum);
 }
 
+static uint16_t random_port_be(uint64_t r)
+{
+	return htons((uint16_t)(forges ? 100 + r % 924 : 1024 + r % 60000));
+}
+
 /* MSS, SACK permitted, timestamps, window scale: as Linux opens. */
 static void fill_tcp(unsigned char *p, uint16_t port_be, uint32_t pseudo)
 {
@@ -78,7 +94,7 @@ static void fill_tcp(unsigned char *p, uint16_t port_be, uint32_t pseudo)
 	struct tcphdr th = {.dest = port_be, .doff = TCP_LEN / 4, .syn = 1, .window = 0xffff};
 	uint64_t r = random64();
 
-	th.source = htons((uint16_t)(1024 + r % 60000));
+	th.source = random_port_be(r);
 	th.seq = (uint32_t)(r >> 32);
 	memcpy(p, &th, sizeof(th));
 	memcpy(p + sizeof(th), options, sizeof(options));
@@ -86,37 +102,69 @@ static void fill_tcp(unsigned char *p, uint16_t port_be, uint32_t pseudo)
 	memcpy(p, &th, sizeof(th));
 }
 
+/* Each is another request, with eight bytes of payload. */
+static void fill_udp(unsigned char *p, uint16_t port_be, uint32_t pseudo)
+{
+	struct udphdr uh = {.dest = port_be, .len = htons(UDP_LEN)};
+	struct sl_datagram_request rq = {.magic = SL_DATAGRAM_MAGIC,
+					 .version = SL_DATAGRAM_VERSION_1,
+					 .type = SL_DATAGRAM_REQUEST,
+					 .service = (uint16_t)service,
+					 .id = random64(),
+					 .payload_len = 8};
+
+	uh.source = random_port_be(random64());
+	memset(p, 0, UDP_LEN);
+	memcpy(p + sizeof(uh), &rq, sizeof(rq));
+	memcpy(p, &uh, sizeof(uh));
+	uh.check = fold_be(add(pseudo + IPPROTO_UDP + UDP_LEN, p, UDP_LEN));
+	memcpy(p, &uh, sizeof(uh));
+}
+
+static void fill_transport(unsigned char *p, uint16_t port_be, uint32_t pseudo)
+{
+	if (service)
+		fill_udp(p, port_be, pseudo);
+	else
+		fill_tcp(p, port_be, pseudo);
+}
+
+static uint16_t transport_len(void)
+{
+	return service ? UDP_LEN : TCP_LEN;
+}
+
 static size_t fill_v4(unsigned char *p, uint16_t port_be)
 {
 	struct iphdr ih = {.version = 4,
 			   .ihl = 5,
 			   .ttl = 64,
-			   .protocol = IPPROTO_TCP,
-			   .tot_len = htons(20 + TCP_LEN),
+			   .protocol = service ? IPPROTO_UDP : IPPROTO_TCP,
+			   .tot_len = htons((uint16_t)(20 + transport_len())),
 			   .daddr = dst4.s_addr};
 
-	ih.saddr = htonl(0x0a630100u + (uint32_t)(random64() % 0xfe00));
+	ih.saddr = forges ? src4.s_addr : htonl(0x0a630100u + (uint32_t)(random64() % 0xfe00));
 	ih.check = fold_be(add(0, &ih, sizeof(ih)));
 	memcpy(p, &ih, sizeof(ih));
-	fill_tcp(p + 20, port_be, add(0, &ih.saddr, 8));
-	return 20 + TCP_LEN;
+	fill_transport(p + 20, port_be, add(0, &ih.saddr, 8));
+	return 20u + transport_len();
 }
 
 static size_t fill_v6(unsigned char *p, uint16_t port_be)
 {
 	struct ip6_hdr ih = {.ip6_flow = htonl(6u << 28),
-			     .ip6_plen = htons(TCP_LEN),
-			     .ip6_nxt = IPPROTO_TCP,
+			     .ip6_plen = htons(transport_len()),
+			     .ip6_nxt = service ? IPPROTO_UDP : IPPROTO_TCP,
 			     .ip6_hlim = 64,
 			     .ip6_dst = dst6};
 	uint64_t low = random64();
 
-	ih.ip6_src = dst6;
+	ih.ip6_src = forges ? src6 : dst6;
 	memcpy(&ih.ip6_src.s6_addr[8], &low, 8);
 	ih.ip6_src.s6_addr[9] |= 1;
 	memcpy(p, &ih, sizeof(ih));
-	fill_tcp(p + 40, port_be, add(0, &ih.ip6_src, 32));
-	return 40 + TCP_LEN;
+	fill_transport(p + 40, port_be, add(0, &ih.ip6_src, 32));
+	return 40u + transport_len();
 }
 
 /* A bound packet socket of the interface; the Ethernet header is filled in for all frames. */
@@ -138,6 +186,27 @@ static int open_interface(const char *name, const char *mac)
 	return fd;
 }
 
+/* ADDRESS [SOURCE [SERVICE]]; 0: they are what they should be. */
+static int parse_ends(const char *address, int more, char **argv)
+{
+	is_v6 = inet_pton(AF_INET, address, &dst4) != 1;
+	if (is_v6 && inet_pton(AF_INET6, address, &dst6) != 1)
+		return -1;
+	forges = more > 0;
+	service = more > 1 ? atoi(argv[1]) : 0;
+	if (forges &&
+	    inet_pton(is_v6 ? AF_INET6 : AF_INET, argv[0], is_v6 ? (void *)&src6 : &src4) != 1)
+		return -1;
+	return 0;
+}
+
+/* A slow flood leaves its processor to others. */
+static void wait_for_turn(double seconds)
+{
+	if (seconds > 0.005)
+		usleep(1000);
+}
+
 int main(int argc, char **argv)
 {
 	struct mmsghdr msgs[BURST] = {0};
@@ -147,10 +216,7 @@ int main(int argc, char **argv)
 	uint16_t port_be;
 	int fd;
 
-	if (argc != 7)
-		return 2;
-	is_v6 = inet_pton(AF_INET, argv[3], &dst4) != 1;
-	if (is_v6 && inet_pton(AF_INET6, argv[3], &dst6) != 1)
+	if (argc < 7 || argc > 9 || parse_ends(argv[3], argc - 7, argv + 7))
 		return 2;
 	fd = open_interface(argv[1], argv[2]);
 	if (fd < 0) {
@@ -165,8 +231,10 @@ int main(int argc, char **argv)
 	while (!ended && now() < until && sent < COUNT_MAX) {
 		int n;
 
-		if ((double)sent > rate * (now() - from))
+		if ((double)sent > rate * (now() - from)) {
+			wait_for_turn((double)sent / rate - (now() - from));
 			continue;
+		}
 		for (int i = 0; i < BURST; i++) {
 			unsigned char *p = frames[i] + ETH_HLEN;
 			size_t len = is_v6 ? fill_v6(p, port_be) : fill_v4(p, port_be);
