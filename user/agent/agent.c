@@ -47,7 +47,9 @@ static void on_timer(void *arg, struct sl_timer *t)
 	case AGENT_TIMER_CONN:
 		agent_conn_late(sl_container_of(at, struct agent_conn, timer));
 		break;
-	case AGENT_TIMER_PAUSE: break; /* the turn looks at what waits */
+	case AGENT_TIMER_REST:
+		agent_calls_rested(sl_container_of(at, struct agent_server, rest));
+		break;
 	default: agent_server_timer(sl_container_of(at, struct agent_server, retry)); break;
 	}
 }

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "front/front.h"
 
-#define PAUSE_NS (50 * SL_NS_PER_MS)
+#define REST_NS (200 * SL_NS_PER_MS)
 
 /* rq->own of the request, so that what the SDK says about it finds the call. */
 struct agent_call *agent_call_new(struct agent_server *s, struct sl_request_view *rq, bool stream)
@@ -73,6 +73,8 @@ static void take_off(struct agent_call *call)
 		return;
 	if (call->conn) {
 		s->proto->cancel(call->conn, call);
+	} else if (call->rest_ns) {
+		sl_list_del(&call->link);
 	} else if (!sl_list_empty(&call->link)) {
 		agent_queue_remove(&s->waiting, &call->link);
 	}
@@ -108,6 +110,34 @@ void agent_call_data_end(struct agent_call *call)
 	call->server->proto->body(call->conn, call);
 }
 
+/*
+ * The connections of a process that dies end one by one, on a busy host over a while: the last try
+ * is not for one of them. Others need not wait for that.
+ */
+static void rest(struct agent_call *call)
+{
+	struct agent_server *s = call->server;
+
+	call->rest_ns = s->a->now_ns + REST_NS;
+	sl_list_add_tail(&s->resting, &call->link);
+	if (!sl_timer_pending(&s->rest.t))
+		agent_timer_set(s->a, &s->rest, call->rest_ns);
+}
+
+void agent_calls_rested(struct agent_server *s)
+{
+	struct agent_call *call;
+
+	while ((call = sl_list_first(&s->resting, struct agent_call, link)) &&
+	       call->rest_ns <= s->a->now_ns) {
+		call->rest_ns = 0;
+		sl_list_del(&call->link);
+		agent_queue_again(&s->waiting, &call->link, call->rq->priority);
+	}
+	if (call)
+		agent_timer_set(s->a, &s->rest, call->rest_ns);
+}
+
 void agent_call_lost(struct agent_call *call, const char *why)
 {
 	struct agent_server *s = call->server;
@@ -127,10 +157,10 @@ void agent_call_lost(struct agent_call *call, const char *why)
 	uncount(call);
 	if (call->body.on)
 		agent_body_stop(call);
-	agent_queue_again(&s->waiting, &call->link, call->rq->priority);
-	/* The connections of a process that dies end one by one: the last try is not for one of them. */
-	if (call->tries > 1 && !sl_timer_pending(&s->pause.t))
-		agent_timer_set(s->a, &s->pause, s->a->now_ns + PAUSE_NS);
+	if (call->tries > 1)
+		rest(call);
+	else
+		agent_queue_again(&s->waiting, &call->link, call->rq->priority);
 }
 
 void agent_call_late(struct agent_call *call)

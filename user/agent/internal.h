@@ -41,7 +41,7 @@ struct agent_watch {
 	void (*fn)(struct agent_watch *w, uint32_t events);
 };
 
-enum agent_timer_kind { AGENT_TIMER_CALL, AGENT_TIMER_CONN, AGENT_TIMER_SERVER, AGENT_TIMER_PAUSE };
+enum agent_timer_kind { AGENT_TIMER_CALL, AGENT_TIMER_CONN, AGENT_TIMER_SERVER, AGENT_TIMER_REST };
 
 struct agent_timer {
 	struct sl_timer t;
@@ -96,12 +96,13 @@ struct agent_server {
 	char *name, *listen;
 	struct agent_authority *authority;
 	struct agent_queue waiting; /* calls */
+	struct sl_list resting;     /* those that were lost twice, for a moment */
 	struct sl_list ready;       /* connections with room, the last used first */
 	struct sl_list conns;       /* all */
 	uint32_t busy_cnt, conn_cnt, connecting;
 	struct agent_limit limit;
 	struct agent_timer retry; /* of connecting */
-	struct agent_timer pause; /* before what was lost twice is sent a third time */
+	struct agent_timer rest;  /* of the first of `resting` */
 	uint64_t down_ns;         /* since when it refuses connections; 0: it does not */
 	uint32_t retry_ms;
 	bool told_unready, leaving;
@@ -109,12 +110,13 @@ struct agent_server {
 };
 
 struct agent_call {
-	struct sl_list link; /* of server->waiting, or of its connection's */
+	struct sl_list link; /* of its server's, or of its connection's */
 	struct agent_server *server;
 	struct sl_request_view *rq; /* NULL: answered */
 	struct agent_conn *conn;    /* NULL: it waits */
 	struct agent_timer late;
 	uint64_t start_ns;    /* on a connection */
+	uint64_t rest_ns;     /* until when it rests; 0: it does not */
 	uint64_t deadline_ns; /* UINT64_MAX: none */
 	uint8_t tries;
 	bool grpc;
@@ -190,6 +192,8 @@ void agent_call_fail(struct agent_call *call, enum sl_rpc_status status);
 /* Its connection is gone: again, if that can do no harm. It is off the connection already. */
 void agent_call_lost(struct agent_call *call, const char *why);
 void agent_call_late(struct agent_call *call);
+/* Those that have rested wait again. */
+void agent_calls_rested(struct agent_server *s);
 /* It is on this connection now. */
 void agent_call_assign(struct agent_call *call, struct agent_conn *c);
 /* A reply to it begins: how long that took. */

@@ -27,7 +27,8 @@ static void refuse_waiting(struct agent_server *s)
 {
 	struct sl_list *next;
 
-	while ((next = agent_queue_next(&s->waiting)))
+	while ((next = agent_queue_next(&s->waiting)) ||
+	       (next = sl_list_empty(&s->resting) ? NULL : s->resting.next))
 		agent_call_fail(sl_container_of(next, struct agent_call, link), SL_RPC_REFUSED);
 }
 
@@ -138,8 +139,6 @@ void agent_server_pump(struct agent_server *s)
 	       (c = sl_list_first(&s->ready, struct agent_conn, ready))) {
 		struct agent_call *call = sl_container_of(next, struct agent_call, link);
 
-		if (call->tries > 1 && sl_timer_pending(&s->pause.t))
-			return;
 		agent_queue_take(&s->waiting, next);
 		agent_call_assign(call, c);
 		s->proto->start(c, call);
@@ -230,9 +229,10 @@ struct agent_server *agent_server_new(struct agent *a, const struct sl_agent_opt
 	s->a = a;
 	s->retry_ms = RETRY_MIN_MS;
 	s->retry.kind = AGENT_TIMER_SERVER;
-	s->pause.kind = AGENT_TIMER_PAUSE;
+	s->rest.kind = AGENT_TIMER_REST;
 	sl_list_init(&s->link);
 	agent_queue_init(&s->waiting);
+	sl_list_init(&s->resting);
 	sl_list_init(&s->ready);
 	sl_list_init(&s->conns);
 	agent_limit_init(&s->limit, opt->concurrency);
@@ -268,7 +268,7 @@ void agent_server_free(struct agent_server *s)
 		agent_conn_close(c, "the agent ends");
 	refuse_waiting(s);
 	agent_timer_cancel(s->a, &s->retry);
-	agent_timer_cancel(s->a, &s->pause);
+	agent_timer_cancel(s->a, &s->rest);
 	sl_list_del(&s->link);
 	if (s->board)
 		sl_board_server_remove(s->board);

@@ -35,12 +35,23 @@ gateway_start
 guard() { pgrep -P "$(gateway_child)"; }
 keeper() { pgrep -P "$(guard)"; }
 agent() { pgrep -P "$(keeper)"; }
-check "one agent, as the gateway's account" [ "$(stat -c %U "/proc/$(agent)")$(stat -c %U "/proc/$(keeper)")" = "rootroot" -o "$(ps -o user= -p "$(agent)")" = "$RUN_AS" ]
+# All four numbers of both kinds, and no right left.
+unprivileged() {
+	local uid gid
+	uid=$(id -u "$RUN_AS") gid=$(id -g "$RUN_AS")
+	cat "/proc/$1/status"
+	grep -qxP "Uid:(\t$uid){4}" "/proc/$1/status" && grep -qxP "Gid:(\t$gid){4}" "/proc/$1/status" &&
+		grep -qxP 'CapEff:\t0+' "/proc/$1/status" && grep -qxP 'CapPrm:\t0+' "/proc/$1/status"
+}
+check "one agent" [ "$(agent | wc -l)" = 1 ]
+check "as the gateway's account, without rights" unprivileged "$(agent)"
+check "and so is its keeper" unprivileged "$(keeper)"
 
-# under_load GETS-MAY-FAIL COMMAND...: what 8 clients of each kind are told meanwhile
+# load.py COMMAND-THAT-PRINTS-WHOM-TO-KILL [STATUS...]: what 8 clients of each kind are told meanwhile
 cat >"$D/load.py" <<'PY'
 from raw import *
 import os, signal, sys, threading, time
+CLIENTS, KILLS = 8, 3
 stop, told, done = False, {"GET": [], "POST": []}, [0]
 def ask_on(kind):
     while not stop:
@@ -51,9 +62,9 @@ def ask_on(kind):
             done[0] += 1
         except Exception as e:
             told[kind].append(repr(e))
-threads = [threading.Thread(target=ask_on, args=(k,)) for k in ("GET", "POST") for _ in range(8)]
+threads = [threading.Thread(target=ask_on, args=(k,)) for k in ("GET", "POST") for _ in range(CLIENTS)]
 [t.start() for t in threads]
-for _ in range(3):
+for _ in range(KILLS):
     expect("served", eventually(40, lambda n=done[0]: done[0] > n + 100), True)
     os.kill(int(os.popen(sys.argv[1]).read()), signal.SIGKILL)
     expect("served again", eventually(40, lambda n=done[0]: done[0] > n + 100), True)
@@ -62,6 +73,8 @@ stop = True
 # Other statuses of GETs are allowed where more has to start again than requests wait for.
 expect("GETs that failed", set(told["GET"]) - {int(s) for s in sys.argv[2:]}, set())
 expect("POSTs failed with", set(told["POST"]) - {502} - {int(s) for s in sys.argv[2:]}, set())
+# Each client has one under way: no more than that are lost with whoever is killed.
+expect("lost POSTs", [s for s in told["POST"] if s == 502][CLIENTS * KILLS:], [])
 print("requests", done[0], "lost POSTs", len(told["POST"]))
 PY
 check "a server is killed under load: what may be repeated is, and what waits waits" \

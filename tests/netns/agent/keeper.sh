@@ -63,7 +63,7 @@ says() {
 	told=()
 	kill_and_look
 	echo "told: ${told[*]}"
-	[ "${told[0]}" = "starts again after 3200" ] && grep -q 'agent 0 died of signal 9; it starts again in 3200 ms, for the 8. time' "$D/gw.log"
+	[ "${told[0]:-}" = "starts again after 3200" ] && grep -q 'agent 0 died of signal 9; it starts again in 3200 ms, for the 8. time' "$D/gw.log"
 }
 check "the status says how long it waits, as the log does" says
 check "and how often" [ "$(gw "$SLUICE" status -c "$D/gw.conf" | grep -cE '^agent 0: process [0-9]+, 8 restarts$')" = 1 ]

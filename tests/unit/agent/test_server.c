@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What waits for a server, and what it is asked: one that gets one request at a time. */
+#include "base/clock.h"
 #include "bed.h"
 
 enum { ASKED_MAX = 64 };
@@ -13,7 +14,15 @@ static void set_up(void)
 	bed_start_as("http", (struct sl_agent_options){.concurrency = 1, .host = "site.example:8"});
 }
 
-FIXTURE(set_up, bed_stop)
+/* With its server go all that it has not answered. */
+static void tear_down(void)
+{
+	bed_stop();
+	for (unsigned i = 0; i < asked_cnt; i++)
+		bed_request_free(asked[i]);
+}
+
+FIXTURE(set_up, tear_down)
 
 static void ask(enum sl_rpc_class class, const char *path, bool stream)
 {
@@ -63,7 +72,7 @@ static void all_answered(void)
 {
 	for (unsigned i = 0; i < asked_cnt; i++) {
 		bed_until(asked[i]->ends == 1);
-		bed_request_free(asked[i]);
+		ck_assert(asked[i]->gone || asked[i]->error == SL_RPC_OK);
 	}
 }
 
@@ -121,4 +130,56 @@ TEST_EACH(one_that_waits_and_is_cancelled_does_not_go, 2)
 	ck_assert(bed_server_hear());
 	ck_assert_uint_eq(bed.heard_len, 0);
 	all_answered();
+}
+
+/* The next connection, on which the server gets a request and says nothing. */
+static void lose(const char *path)
+{
+	char line[64];
+
+	snprintf(line, sizeof(line), "POST /%s ", path);
+	bed_server_accept();
+	bed_until((bed_server_hear(), bed.heard_len > strlen(line)));
+	ck_assert_int_eq(strncmp((char *)bed.heard, line, strlen(line)), 0);
+	bed_server_close();
+}
+
+/* It may be of a server that is dying: it goes a third time after a while, and keeps nobody. */
+TEST(one_that_was_lost_twice_rests)
+{
+	uint64_t lost;
+
+	ask(SL_CLASS_LATENCY, "again", false);
+	asked[0]->view->idempotent = true;
+	lose("again");
+	lose("again");
+	lost = sl_now_ns();
+	bed_turns(2);
+	ask(SL_CLASS_BULK, "other", false);
+	bed_server_accept();
+	ck_assert_str_eq(serve(), "other");
+	while (sl_now_ns() - lost < 190 * SL_NS_PER_MS) {
+		bed_turns(1);
+		ck_assert(bed_server_hear());
+		ck_assert_uint_eq(bed.heard_len, 0);
+	}
+	while (sl_now_ns() - lost < 300 * SL_NS_PER_MS)
+		bed_turns(1);
+	ck_assert_str_eq(serve(), "again");
+	all_answered();
+}
+
+/* Who leaves meanwhile is not sent again, and a server that goes takes them along. */
+TEST(one_that_rests_may_leave)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		ask(SL_CLASS_NORMAL, "again", false);
+		asked[i]->view->idempotent = true;
+		lose("again");
+		lose("again");
+		bed_turns(2);
+	}
+	bed_cancel(asked[0], false);
+	ck_assert_uint_eq(asked[0]->ends, 1);
+	ck_assert_uint_eq(asked[1]->ends, 0);
 }
