@@ -64,6 +64,7 @@ struct sl_request_view {
 	uint16_t meta_len;
 	bool idempotent; /* may be computed twice */
 	bool expects;    /* of a stream: its client waits, see sl_stream_go_on() */
+	bool compressed; /* gRPC: the body is; of a stream: what `data` shows, for that call */
 	uint64_t length; /* of a stream: bytes of its body; UINT64_MAX: not known before its end */
 	void *own;       /* the handler's; NULL at first */
 	/* Of a stream, from its `end` on: all fields behind its body, for sl_request_trailer(). */
@@ -136,6 +137,14 @@ struct sl_backend_options {
 	/* NULL: streams are answered with SL_RPC_NO_METHOD. */
 	const struct sl_stream_ops *on_stream;
 	bool upgrades; /* `on_stream` knows requests that would go on in another protocol, see there */
+	/*
+	 * gRPC: compressed messages come, as they are: by the coding that the header grpc-encoding names,
+	 * or by one that it does not say, if a client is wrong; `compressed` of the request tells them
+	 * from others. Their plain length may be any number of times their own: nobody has looked.
+	 * Otherwise calls that have such a message end with UNIMPLEMENTED and the offer of `identity`;
+	 * a stream that is under way then learns it by `cancel`.
+	 */
+	bool compressed;
 	/*
 	 * Where a request's body goes, straight from the ring: rq->body_len bytes of the program's own,
 	 * say a row of what a GPU copies from, aligned as it likes. NULL: the SDK's memory. Called as
@@ -254,6 +263,11 @@ struct sl_reply_args {
 	 */
 	bool more;
 	bool no_message; /* gRPC: this part carries no message; `body` is ignored */
+	/*
+	 * gRPC: this message is compressed, by a coding that the client's grpc-accept-encoding has and
+	 * the header grpc-encoding of this reply names. Of one in pieces, as its first says.
+	 */
+	bool compressed;
 	/* The length of the whole body is `total_len`: of a reply in parts, or of that which a HEAD
 	 * asks for. A reply that ends short of it is broken off. */
 	bool has_total;

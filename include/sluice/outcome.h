@@ -41,7 +41,9 @@
 	X(STREAM_IDLE, "stream_idle", 504, DEADLINE_EXCEEDED, EXPIRED, 0,                          \
 	  "nothing was said on this stream for too long")                                          \
 	X(ADDRESS_LIMIT, "address_limit", 429, RESOURCE_EXHAUSTED, OVERLOADED, 1,                  \
-	  "this client address has its share already")
+	  "this client address has its share already")                                             \
+	X(COMPRESSED, "compressed", 415, UNIMPLEMENTED, NO_SERVICE, 0,                             \
+	  "compressed messages are not supported by this service")
 
 enum sl_outcome {
 #define X(name, metric, http, grpc, datagram, retry_after_s, text) SL_OUTCOME_##name,

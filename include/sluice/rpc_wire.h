@@ -44,6 +44,10 @@
  * with it and has no metadata. The end of a reply that has no payload is always free. Who sends
  * beyond its credit has broken the protocol. WINDOW for an id that is not open (any more) does no
  * harm.
+ *
+ * Compressed messages of gRPC. COMPRESSED is what stands in front of the message between client and
+ * server, and all lengths and all credit are of the bytes as they are: nobody between the two takes
+ * them apart. The headers grpc-encoding and grpc-accept-encoding go both ways as any other.
  */
 #ifndef SLUICE_RPC_WIRE_H
 #define SLUICE_RPC_WIRE_H
@@ -53,8 +57,9 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "structs go out as they lie in memory");
 
 enum {
-	/* 1: entries of 24 bytes, no WINDOW; 2: no trailers of requests; 3: no GO_ON; 4: no MIGRATE */
-	SL_RPC_VERSION = 5,
+	/* 1: entries of 24 bytes, no WINDOW; 2: no trailers of requests; 3: no GO_ON; 4: no MIGRATE;
+	   5: no COMPRESSED */
+	SL_RPC_VERSION = 6,
 	SL_RPC_SLOT_SIZE = 4096,       /* receive slot, header included */
 	SL_RPC_MAX_MESSAGE = 64 << 20, /* payload of one request or reply; more is refused */
 	SL_RPC_MAX_BATCH = 1024,
@@ -109,6 +114,7 @@ enum sl_rpc_status {
 	SL_RPC_TOO_LARGE,
 	SL_RPC_INTERNAL,
 	SL_RPC_LOST, /* what computes it went away, and it may have been at work: not to be repeated */
+	SL_RPC_COMPRESSED, /* its message is, and the backend takes none such */
 };
 
 struct sl_rpc_header {
@@ -157,6 +163,7 @@ enum sl_rpc_entry_flag {
 	SL_ENTRY_PART = 1 << 4,       /* request: of a stream that is open */
 	SL_ENTRY_EXPECT = 1 << 5, /* request: with STREAM and MORE: its client waits for GO_ON */
 	SL_ENTRY_GO_ON = 1 << 6,  /* response: no part of the reply, but 100 (Continue) */
+	SL_ENTRY_COMPRESSED = 1 << 7, /* gRPC: its message is, as the header grpc-encoding says */
 };
 
 /*
@@ -224,7 +231,7 @@ _Static_assert(sizeof(struct sl_rpc_hello) == 64, "wire format");
 #define SL_UD_QKEY  0x736c7564u /* of all queue pairs: no secret */
 
 enum {
-	SL_UD_VERSION = 2,     /* 1: no number of the link */
+	SL_UD_VERSION = 3,     /* 1: no number of the link; 2: SL_RPC_VERSION 5 */
 	SL_UD_WINDOW_MAX = 64, /* datagrams of one direction under way */
 	SL_UD_MTU_MIN = 1024,
 	SL_UD_PROOF_LEN = 32,

@@ -97,8 +97,7 @@ bool agent_body_add(struct agent_call *call, const void *bytes, size_t len, size
 	if (b->framing == AGENT_CHUNKED) {
 		put(p, head, (size_t)snprintf((char *)head, sizeof(head), "%zx\r\n", len));
 	} else if (b->framing == AGENT_MESSAGES && !b->in_message) {
-		sl_grpc_put_prefix(head, (uint32_t)(len + left));
-		put(p, head, SL_GRPC_PREFIX);
+		put(p, head, sl_grpc_prefix(head, len + left, call->rq->compressed));
 	}
 	b->in_message = left;
 	put(p, bytes, len);

@@ -296,7 +296,7 @@ static void h2_start(struct agent_conn *c, struct agent_call *call)
 	call->stream = s;
 	agent_timer_cancel(c->server->a, &c->timer);
 	if (call->grpc)
-		sl_grpc_put_prefix(s->prefix, (uint32_t)call->rq->body_len);
+		(void)sl_grpc_prefix(s->prefix, call->rq->body_len, call->rq->compressed);
 	submit(h, s, &head);
 }
 

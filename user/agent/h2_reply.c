@@ -373,6 +373,7 @@ static size_t find_piece(const struct h2_stream *s, struct sl_reply_args *a)
 	a->body = in.ptr + prefix;
 	a->body_len = in.len - prefix < a->total_len ? in.len - prefix : a->total_len;
 	a->in_pieces = prefix && a->body_len < a->total_len;
+	a->compressed = prefix && in.ptr[0]; /* of further pieces the first one has said it */
 	return prefix + a->body_len;
 }
 
@@ -383,8 +384,8 @@ static bool is_refused(struct h2_stream *s)
 
 	if (s->message_left || in.len < SL_GRPC_PREFIX)
 		return false;
-	if (in.ptr[0])
-		end_with(s, SL_RPC_INTERNAL, "a compressed message, which was not offered");
+	if (in.ptr[0] > SL_GRPC_COMPRESSED)
+		end_with(s, SL_RPC_INTERNAL, "a message with reserved bits set in its prefix");
 	else if (sl_get_be32(in.ptr + 1) > SL_RPC_MAX_MESSAGE)
 		end_with(s, SL_RPC_TOO_LARGE, "a message that is too large");
 	else

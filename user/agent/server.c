@@ -211,6 +211,7 @@ static int open_backend(struct agent_server *s, const struct sl_agent_options *o
 		.writable = on_writable,
 		.on_stream = &on_stream,
 		.upgrades = true,
+		.compressed = s->url.proto == SL_SERVER_H2C, /* HTTP/1.1 has no messages */
 	};
 
 	s->backend = sl_backend_open(&o, err->text, err->size);

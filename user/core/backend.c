@@ -53,6 +53,7 @@ static enum sl_outcome outcome_of(uint8_t status)
 	case SL_RPC_NO_METHOD: return SL_OUTCOME_NO_ROUTE;
 	case SL_RPC_TOO_LARGE: return SL_OUTCOME_TOO_LARGE;
 	case SL_RPC_LOST: return SL_OUTCOME_BACKEND_LOST;
+	case SL_RPC_COMPRESSED: return SL_OUTCOME_COMPRESSED;
 	default: return SL_OUTCOME_BACKEND_ERROR;
 	}
 }
@@ -74,7 +75,7 @@ static void lend(struct sl_exchange *x, const struct sl_rpc_reply *r)
 	if (prefixed && r->no_message) /* where messages are told apart, this is none of them */
 		return;
 	if (prefixed && r->first)
-		prefix_len = x->stream.prefix(l->prefix, r->total_len);
+		prefix_len = x->stream.prefix(l->prefix, r->total_len, r->compressed);
 	l->body[0] = sl_span_of(l->prefix, prefix_len);
 	l->body[1] = r->body;
 	if (begins && !r->more)

@@ -103,6 +103,7 @@ struct sl_exchange {
 		uint64_t due_ns;  /* when what waits for that goes on; 0: nothing does */
 	} rate[SL_RATE_CNT];
 	uint32_t part_left;         /* of a stream's message that was sent in pieces */
+	bool part_compressed;       /* and it is */
 	uint32_t message_left;      /* of the one that its front is giving */
 	struct sl_list turns, held; /* in core->turns, and its account's, while in turn.c's care */
 	uint64_t look_ns, due_ns;   /* when it is looked at; when its client is late */
@@ -192,7 +193,7 @@ static inline uint32_t sl_store_spans(const struct sl_store *s, struct sl_span *
 /* request.c: as its front pushes it, as in struct sl_host_ops; the host is the client. */
 struct sl_stream *sl_request_begin(void *host, const struct sl_request *rq);
 size_t sl_request_body(void *host, struct sl_stream *st, struct sl_chunk *chunk);
-bool sl_request_message(void *host, struct sl_stream *st, uint32_t len);
+bool sl_request_message(void *host, struct sl_stream *st, uint32_t len, bool compressed);
 void sl_request_trailers(void *host, struct sl_stream *st, const struct sl_header *fields,
 			 uint32_t cnt);
 void sl_request_end(void *host, struct sl_stream *st);
@@ -370,7 +371,7 @@ void sl_rate_arm(struct sl_exchange *x);
 /* stream.c: requests that are passed on as they come */
 enum sl_outcome sl_stream_open(struct sl_exchange *x);
 /* A message of so many bytes begins; false: no frame. */
-bool sl_stream_message(struct sl_exchange *x, uint32_t len);
+bool sl_stream_message(struct sl_exchange *x, uint32_t len, bool compressed);
 /* Nothing more is taken before something was passed on. */
 bool sl_stream_is_full(const struct sl_exchange *x);
 /* False: no frame. */

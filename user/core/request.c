@@ -326,12 +326,12 @@ struct sl_stream *sl_request_begin(void *host, const struct sl_request *rq)
 
 /* --- its body --- */
 
-bool sl_request_message(void *host, struct sl_stream *st, uint32_t len)
+bool sl_request_message(void *host, struct sl_stream *st, uint32_t len, bool compressed)
 {
 	struct sl_exchange *x = (struct sl_exchange *)st;
 
 	(void)host;
-	if (!x->stream.refused && !sl_stream_message(x, len))
+	if (!x->stream.refused && !sl_stream_message(x, len, compressed))
 		sl_exchange_fail(x, SL_OUTCOME_NO_MEMORY);
 	return !x->stream.refused;
 }

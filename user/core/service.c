@@ -37,6 +37,7 @@ static uint32_t fill_item(struct sl_core *c, struct sl_exchange *x, struct sl_rp
 		.len = (uint32_t)(x->request.len - x->request_meta_len),
 		.meta_len = x->request_meta_len,
 		.idempotent = x->idempotent,
+		.compressed = x->stream.compressed,
 		.stream = x->route->stream,
 		.open = x->open,
 		.expects = x->stream.awaits,

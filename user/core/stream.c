@@ -5,6 +5,8 @@
  *   begin ---> sl_stream_open -----------------------------> backend (head)
  *   message, body ---> x->request: [len] bytes [len] bytes ---> sl_stream_pump ---> backend (parts)
  *
+ * COMPRESSED is a bit of the length that no length has.
+ *
  * What is kept is what the backend has given no credit for. Where the client has a window per stream
  * (HTTP/2), the front opens it as `passed` says; elsewhere bytes are not taken beyond WAITING_MAX, so
  * that the connection's own window shuts. That one, or the stream's, is narrow, and less is taken,
@@ -23,6 +25,8 @@ enum {
 	PART_SPANS = 16,
 	RETRIES_PER_RUN = 64,
 };
+#define COMPRESSED (UINT32_C(1) << 31)
+_Static_assert(SL_RPC_MAX_MESSAGE < COMPRESSED, "a length does not have that bit");
 
 /* The one that has the fewest streams of this worker; NULL: none is up. */
 static struct sl_member *choose_member(struct sl_group *g)
@@ -108,13 +112,15 @@ static bool send_part(struct sl_exchange *x, struct sl_rpc_channel *ch)
 	uint32_t credit = sl_rpc_part_credit(ch, x->rpc_id), left = x->part_left, off = 0, have, n;
 	uint64_t there = s->len - x->trailers_len;
 	struct sl_span spans[PART_SPANS];
-	struct sl_rpc_part part = {.spans = spans};
+	struct sl_rpc_part part = {.spans = spans, .compressed = x->part_compressed};
 
 	if (!there || !credit)
 		return false;
 	if (!left) {
 		off = sizeof(left);
 		sl_store_read(s, &left, off);
+		part.compressed = left & COMPRESSED;
+		left &= ~COMPRESSED;
 	}
 	have = left < there - off ? left : (uint32_t)(there - off);
 	if (left && !have)
@@ -131,6 +137,7 @@ static bool send_part(struct sl_exchange *x, struct sl_rpc_channel *ch)
 	}
 	sl_store_skip(s, x->core->net->umem, off + part.len);
 	x->part_left = part.rest;
+	x->part_compressed = part.compressed;
 	x->stream.passed += part.len + (off ? x->stream.prefix_len : 0);
 	x->given += part.len;
 	x->active_ns = x->core->now_ns;
@@ -194,9 +201,9 @@ static void pass_on(struct sl_exchange *x)
 		sl_turn_join(x);
 }
 
-bool sl_stream_message(struct sl_exchange *x, uint32_t len)
+bool sl_stream_message(struct sl_exchange *x, uint32_t len, bool compressed)
 {
-	if (!put_length(x, len))
+	if (!put_length(x, len | (compressed ? COMPRESSED : 0)))
 		return false;
 	x->message_left = len;
 	pass_on(x);

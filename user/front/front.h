@@ -160,6 +160,8 @@ struct sl_stream {
 	/* to the host; `trailers` and `prefix` are set when begin has returned */
 	bool started;  /* the head is on its way to the client: set before the first take */
 	bool trailers; /* the protocol has a place for them */
+	bool compressed; /* where messages are told apart and it is not open-ended, its message is; set
+			    before `end` */
 	bool windowed; /* the client waits for room of this stream's own, made as `passed` says; set
 			  when begin has returned: `body` then takes all that comes */
 	uint8_t prefix_len; /* bytes that stand before each message of a request; set with `prefix` */
@@ -168,7 +170,7 @@ struct sl_stream {
 	 * SL_PREFIX_MAX bytes, and returns how many. It is pulled with the body, and body_len counts
 	 * it. NULL: messages are joined.
 	 */
-	size_t (*prefix)(uint8_t *to, uint64_t message_len);
+	size_t (*prefix)(uint8_t *to, uint64_t message_len, bool compressed);
 };
 
 struct sl_front_limits {
@@ -204,7 +206,7 @@ struct sl_host_ops {
 	 * Of a stream that is open-ended, where messages are told apart: the next len bytes of body are
 	 * one. False: it is refused now.
 	 */
-	bool (*message)(void *host, struct sl_stream *st, uint32_t len);
+	bool (*message)(void *host, struct sl_stream *st, uint32_t len, bool compressed);
 	/*
 	 * Of a stream that is open-ended, right before `end`: what stands behind its body. It may be refused
 	 * then, and has no end.

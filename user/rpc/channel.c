@@ -116,7 +116,7 @@ static void answered(struct sl_rpc_channel *ch, struct sl_pending *p)
 /* What stays the same in all entries of a message. */
 static uint8_t kind_of(const struct sl_rpc_entry *e)
 {
-	return e->flags & (SL_ENTRY_MORE | SL_ENTRY_NO_MESSAGE);
+	return e->flags & (SL_ENTRY_MORE | SL_ENTRY_NO_MESSAGE | SL_ENTRY_COMPRESSED);
 }
 
 /* It says nothing else, its client has waited for it, and neither it nor a reply was there before. */
@@ -169,6 +169,7 @@ static void on_part(void *ctx, const struct sl_part *part)
 		.status = e->status,
 		.more = e->flags & SL_ENTRY_MORE,
 		.no_message = e->flags & SL_ENTRY_NO_MESSAGE,
+		.compressed = e->flags & SL_ENTRY_COMPRESSED,
 		.meta = part->meta,
 		.body = part->body,
 		.service_us = e->time_us,

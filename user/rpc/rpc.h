@@ -51,6 +51,7 @@ struct sl_rpc_item {
 	uint32_t len; /* payload: sum of spans less meta_len */
 	uint16_t meta_len;
 	bool idempotent;
+	bool compressed;    /* a message of gRPC that is */
 	bool stream;        /* opens a stream: a batch of one, without payload */
 	bool open;          /* of which more is to come */
 	bool expects;       /* and its client waits until a backend says so */
@@ -64,6 +65,7 @@ struct sl_rpc_reply {
 	bool first, last;    /* a long or streamed reply arrives in parts */
 	bool more;           /* behind this message another one of this reply follows (streaming) */
 	bool no_message;     /* gRPC: its body is no message of the reply */
+	bool compressed;     /* gRPC: the message is */
 	uint64_t total_len;  /* payload of this message, known with the first part */
 	struct sl_span meta; /* with the first part */
 	struct sl_span body;
@@ -238,9 +240,10 @@ void sl_rpc_cancel(struct sl_rpc_channel *ch, uint64_t id);
 struct sl_rpc_part {
 	const struct sl_span *spans;
 	uint32_t span_cnt;
-	uint32_t len;  /* sum of spans */
-	uint32_t rest; /* of the message: in further parts */
-	bool end;      /* of the stream: the spans are its metadata, up to SL_RPC_MAX_META */
+	uint32_t len;    /* sum of spans */
+	uint32_t rest;   /* of the message: in further parts */
+	bool compressed; /* the message is; the same in all parts of it */
+	bool end;        /* of the stream: the spans are its metadata, up to SL_RPC_MAX_META */
 };
 /* What a part may cost now: its length, SL_RPC_MIN_COST at the least. 0: nothing, or it is not open. */
 uint32_t sl_rpc_part_credit(struct sl_rpc_channel *ch, uint64_t id);

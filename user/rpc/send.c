@@ -109,6 +109,7 @@ static struct sl_send *build(struct sl_rpc *r, const struct sl_rpc_item *items, 
 			.len = it->len,
 			.meta_len = it->meta_len,
 			.flags = (uint8_t)((it->idempotent ? SL_ENTRY_IDEMPOTENT : 0) |
+					   (it->compressed ? SL_ENTRY_COMPRESSED : 0) |
 					   (it->stream ? SL_ENTRY_STREAM : 0) |
 					   (it->stream && it->open ? SL_ENTRY_MORE : 0) |
 					   (expects(it) ? SL_ENTRY_EXPECT : 0)),
@@ -267,7 +268,8 @@ static struct sl_send *build_part(struct sl_rpc *r, uint64_t id, const struct sl
 	*e = (struct sl_rpc_entry){
 		.id = id,
 		.rest = part->rest,
-		.flags = SL_ENTRY_PART | (part->end ? 0 : SL_ENTRY_MORE),
+		.flags = (uint8_t)(SL_ENTRY_PART | (part->end ? 0 : SL_ENTRY_MORE) |
+				   (part->compressed ? SL_ENTRY_COMPRESSED : 0)),
 	};
 	if (part->end)
 		e->meta_len = (uint16_t)part->len;

@@ -25,5 +25,8 @@ done
 for name in $(/usr/bin/python3 "$here/grpc/streams.py" --list); do
 	check "grpcio, streams: $name" cl timeout 90 /usr/bin/python3 "$here/grpc/streams.py" "$V4:8080" "$name"
 done
+for name in $(/usr/bin/python3 "$here/grpc/compressed.py" --list); do
+	check "grpcio, compressed: $name" cl timeout 90 /usr/bin/python3 "$here/grpc/compressed.py" "$V4:8080" "$name"
+done
 grpc_js_cases "$V4:8080"
 finish

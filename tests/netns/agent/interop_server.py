@@ -67,15 +67,23 @@ def obey_status(request, context):
     context.set_details(text)  # clients are told with OK too
 
 
+def compress(context, wanted):
+    """The next message, or the only one; a call compresses all of them unless it is told of one that it shall not."""
+    if not wanted:
+        context.disable_next_message_compression()
+
+
 def unary_call(request, context):
     echo_metadata(context)
     obey_status(request, context)
+    compress(context, one(request, 6, b""))
     return payload(one(request, 2, 0))
 
 
 def output(request, context):
     for number, value in fields(request):
         if number == 2:
+            compress(context, one(value, 3, b""))
             yield payload(one(value, 1, 0))
     obey_status(request, context)
 
@@ -113,7 +121,7 @@ def flood(requests, context):
 
 def main():
     big = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
-    server = grpc.server(futures.ThreadPoolExecutor(256), options=big)
+    server = grpc.server(futures.ThreadPoolExecutor(256), options=big, compression=grpc.Compression.Gzip)
     unary, bidi = grpc.unary_unary_rpc_method_handler, grpc.stream_stream_rpc_method_handler
     server.add_generic_rpc_handlers(tuple(grpc.method_handlers_generic_handler(*s) for s in (
         ("grpc.testing.TestService", {

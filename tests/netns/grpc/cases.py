@@ -235,8 +235,13 @@ def several_messages_are_refused(ch):
 
 @case
 def compression_is_refused(ch):
-    call = unary(ch)
-    fails(grpc.StatusCode.UNIMPLEMENTED, call, b"a" * 10000, compression=grpc.Compression.Gzip, timeout=10)
+    """By backends that do not say that they take it: user/sdk/programs does not."""
+    e = fails(grpc.StatusCode.UNIMPLEMENTED, unary(ch), b"a" * 10000, compression=grpc.Compression.Gzip, timeout=10)
+    assert e.details() == "compressed messages are not supported by this service", e.details()
+    e = fails(grpc.StatusCode.UNIMPLEMENTED, unary(ch, "/grpc.health.v1.Health/Check"), b"\x0a" + bytes([100]) + b"a" * 100,
+              compression=grpc.Compression.Gzip, timeout=10)
+    assert e.details() == "compressed messages are not supported", e.details()
+    echoes(ch, 10)
 
 
 @case

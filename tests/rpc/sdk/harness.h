@@ -286,7 +286,7 @@ static inline int harness_poll(struct sl_transport *t, struct sl_message *m, uns
 struct call {
 	uint8_t *body; /* reply so far */
 	size_t len, cap;
-	unsigned parts, messages, no_messages;
+	unsigned parts, messages, no_messages, compressed;
 	uint8_t status;
 	bool done, failed;
 	enum sl_rpc_failure why;
@@ -316,6 +316,7 @@ static inline void gw_reply(void *app, void *cookie, const struct sl_rpc_reply *
 	if (r->first) {
 		c->status = r->status;
 		c->no_messages += r->no_message;
+		c->compressed += r->compressed;
 		c->meta_len = r->meta.len < sizeof(c->meta) ? r->meta.len : sizeof(c->meta);
 		if (c->meta_len)
 			memcpy(c->meta, r->meta.ptr, c->meta_len);

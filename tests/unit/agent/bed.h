@@ -41,6 +41,7 @@ struct bed_request {
 	int error;     /* enum sl_rpc_status; SL_RPC_OK: none */
 	int status, grpc_status;
 	unsigned parts, messages;
+	unsigned compressed; /* of the messages */
 	size_t largest, len; /* of parts; of all */
 	uint64_t message_left;
 	uint8_t *heard;
@@ -154,6 +155,7 @@ int sl_reply_error(struct sl_request_view *rq, enum sl_rpc_status status)
 /* The rules of in_pieces are the SDK's own: who breaks them is wrong. */
 static inline void bed_note_piece(struct bed_request *r, const struct sl_reply_args *a)
 {
+	r->compressed += !r->message_left && a->compressed;
 	if (!r->message_left && !a->in_pieces) {
 		r->messages += !a->no_message;
 		return;

@@ -315,13 +315,70 @@ TEST(a_reply_without_memory_ends_alone)
 	bed_request_free(other);
 }
 
+/* What the server compresses, and what the client does, goes on as it is, and is called so. */
+TEST_EACH(compressed_messages_go_on_as_they_are, 2)
+{
+	struct bed_request *r = ask(true), *second = bed_ask(SL_PROTO_GRPC, _i);
+	uint64_t sum;
+
+	second->view->compressed = true;
+	bed_turns(2);
+	if (_i)
+		bed.opt.on_stream->data(bed.opt.arg, second->view, "hello", 5, 0);
+	bed_turns(2);
+	ck_assert_uint_eq(said(DATA, 3, &sum), 1);
+	ck_assert_uint_eq(sum, 1 << 24);
+	head(3);
+	frame(DATA, 0, 3, "\0\0\0\0\3abc\1\0\0\0\3def\1\0\0\0\3ghi", 24);
+	tail(3);
+	bed_until(second->ends);
+	ck_assert_int_eq(second->error, SL_RPC_OK);
+	ck_assert_uint_eq(second->messages, 3);
+	ck_assert_uint_eq(second->compressed, 2);
+	ck_assert_mem_eq(second->heard, "abcdefghi", 9);
+	bed_request_free(second);
+	head(1);
+	frame(DATA, 0, 1, "\0\0\0\0\1x", 6);
+	tail(1);
+	bed_until(r->ends);
+	ck_assert_uint_eq(r->compressed, 0);
+	bed_request_free(r);
+}
+
+/* One in pieces says so with the first. */
+TEST(a_long_compressed_message_says_so_once)
+{
+	enum { LEN = 100000 };
+	struct bed_request *r = ask(false);
+	size_t sent = 5;
+
+	head(1);
+	frame(DATA, 0, 1, "\1\0\1\x86\xa0", 5);
+	for (size_t have = 0, n; have < LEN; have += n, sent += n) {
+		static const uint8_t zeros[FRAME_MAX];
+
+		n = LEN - have < 10000 ? LEN - have : 10000;
+		while (window_of(1, sent) < n)
+			bed_turns(2);
+		frame(DATA, 0, 1, zeros, n);
+		bed_turns(2);
+	}
+	tail(1);
+	bed_until(r->ends);
+	ck_assert_int_eq(r->error, SL_RPC_OK);
+	ck_assert_uint_eq(r->messages, 1);
+	ck_assert_uint_eq(r->compressed, 1);
+	ck_assert_uint_eq(r->len, LEN);
+	bed_request_free(r);
+}
+
 static const struct {
 	const char *bytes;
 	size_t len;
 	bool ends;
 	int error;
 } broken[] = {
-	{"\1\0\0\0\1x", 6, false, SL_RPC_INTERNAL},          /* compressed */
+	{"\2\0\0\0\1x", 6, false, SL_RPC_INTERNAL},          /* a reserved bit */
 	{"\0\4\0\0\1x", 6, false, SL_RPC_TOO_LARGE},         /* longer than any may be */
 	{"\0\xff\xff\xff\xffx", 6, false, SL_RPC_TOO_LARGE}, /* and than its number */
 	{"\0\0\0\0\5abcd", 9, true, SL_RPC_LOST},            /* cut off by a status */

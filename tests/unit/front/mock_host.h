@@ -38,6 +38,7 @@ struct mock_stream {
 	bool answer_due;
 	char *body; /* of the request */
 	size_t body_len, body_cap;
+	unsigned compressed; /* of its messages, where it is open-ended */
 	size_t messages_end; /* of the body: where what has been announced as messages ends */
 	unsigned no;
 	/* the reply: what of it has come, and how much of that was taken */
@@ -225,7 +226,7 @@ static inline void mock_message(struct mock_stream *s, uint64_t len)
 	uint8_t prefix[SL_PREFIX_MAX];
 
 	if (s->st.prefix)
-		mock_keep(s, sl_span_of(prefix, s->st.prefix(prefix, len)));
+		mock_keep(s, sl_span_of(prefix, s->st.prefix(prefix, len, false)));
 }
 
 /* As the core: what the client would go on in is decided now, and a refusal wants no more of it. */
@@ -310,7 +311,7 @@ static inline void mock_answer(struct mock_stream *s)
 	}
 	if (r.body_len != SL_LEN_UNKNOWN)
 		r.body_len = body.len +
-			     (s->st.prefix ? s->st.prefix((uint8_t[SL_PREFIX_MAX]){0}, 0) : 0);
+			     (s->st.prefix ? s->st.prefix((uint8_t[SL_PREFIX_MAX]){0}, 0, false) : 0);
 	if (m->in_parts) {
 		unsigned no = s->no;
 
@@ -447,7 +448,8 @@ static inline size_t mock_body(void *host, struct sl_stream *st, struct sl_chunk
 	return n;
 }
 
-static inline bool mock_body_message(void *host, struct sl_stream *st, uint32_t len)
+static inline bool mock_body_message(void *host, struct sl_stream *st, uint32_t len,
+				     bool compressed)
 {
 	struct mock *m = host;
 	struct mock_stream *s = (struct mock_stream *)st;
@@ -455,6 +457,7 @@ static inline bool mock_body_message(void *host, struct sl_stream *st, uint32_t 
 	MOCK_MUST(s->live && !s->whole && !st->refused && st->open_ended && !m->upcall);
 	MOCK_MUST(s->body_len == s->messages_end); /* the one before is over */
 	s->messages_end += len;
+	s->compressed += compressed;
 	return true;
 }
 

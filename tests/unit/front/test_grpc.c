@@ -139,6 +139,10 @@ TEST(content_types_and_reserved_names_are_known)
 	ck_assert(sl_grpc_is_reserved(S(":path")) && sl_grpc_is_reserved(S("content-type")));
 	ck_assert(!sl_grpc_is_reserved(S("grpc-status-details-bin")));
 	ck_assert(!sl_grpc_is_reserved(S("user-agent")));
+	ck_assert(sl_grpc_is_reserved(S("grpc-encodings")) &&
+		  sl_grpc_is_reserved(S("grpc-accept")));
+	ck_assert(!sl_grpc_is_reserved(S("grpc-encoding")) &&
+		  !sl_grpc_is_reserved(S("grpc-accept-encoding")));
 	ck_assert(sl_grpc_is_binary(S("x-bin")) && !sl_grpc_is_binary(S("x-bi")));
 	ck_assert_int_eq(sl_grpc_from_http(503), SL_GRPC_UNAVAILABLE);
 	ck_assert_int_eq(sl_grpc_from_http(404), SL_GRPC_UNIMPLEMENTED);

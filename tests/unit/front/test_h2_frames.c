@@ -146,7 +146,8 @@ static const struct {
 	{"half a message", "HEADERS 4 1 @grpc; DATA 1 1 0000000002 61", "HEADERS 1 end"},
 	{"half a prefix", "HEADERS 4 1 @grpc; DATA 1 1 000000", "HEADERS 1 end"},
 	{"two messages", "HEADERS 4 1 @grpc; DATA 1 1 0000000000 0000000000", "HEADERS 1 end"},
-	{"compressed", "HEADERS 4 1 @grpc; DATA 0 1 0100000001 61", "HEADERS 1 end"},
+	{"compressed", "HEADERS 4 1 @grpc; DATA 1 1 0100000001 61",
+	 "HEADERS 1; DATA 1 7; HEADERS 1 end"},
 	{"reserved flag", "HEADERS 4 1 @grpc; DATA 0 1 0200000001 61", "HEADERS 1 end"},
 	{"message above the limit", "HEADERS 4 1 @grpc; DATA 0 1 00ffffffff 61", "HEADERS 1 end"},
 };

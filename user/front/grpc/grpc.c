@@ -86,9 +86,10 @@ enum sl_grpc_event sl_grpc_read(struct sl_grpc_reader *r, struct sl_span *in, st
 	return SL_GRPC_BEGIN;
 }
 
-size_t sl_grpc_prefix(uint8_t *to, uint64_t message_len)
+size_t sl_grpc_prefix(uint8_t *to, uint64_t message_len, bool compressed)
 {
 	sl_grpc_put_prefix(to, (uint32_t)message_len);
+	to[0] = compressed ? SL_GRPC_COMPRESSED : 0;
 	return SL_GRPC_PREFIX;
 }
 
@@ -187,6 +188,9 @@ bool sl_grpc_is_reserved(struct sl_span name)
 
 	if (name.len && name.ptr[0] == ':')
 		return true;
+	if (sl_span_eq(name, sl_span_str("grpc-encoding")) ||
+	    sl_span_eq(name, sl_span_str("grpc-accept-encoding")))
+		return false;
 	/* Tracing and status details travel as grpc-...-bin. */
 	if (sl_span_starts(name, sl_span_str("grpc-")) && !sl_grpc_is_binary(name))
 		return true;

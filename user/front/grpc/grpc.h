@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gRPC over HTTP/2 in pure functions: the message prefix, grpc-timeout, statuses, and what a header
- * value may hold. What the gateway does with compressed messages: it offers `identity` only
- * (grpc-accept-encoding) and refuses others with UNIMPLEMENTED, as the protocol asks.
+ * value may hold.
+ *
+ * Compressed messages go through as they are, with grpc-encoding and grpc-accept-encoding, which are
+ * for client and server to agree on: nothing is decompressed here, so none costs more memory than its
+ * bytes. A backend that takes none says so, and the calls that the gateway answers itself take none:
+ * then the client is told UNIMPLEMENTED and offered `identity`, as the protocol asks.
  */
 #ifndef SL_FRONT_GRPC_H
 #define SL_FRONT_GRPC_H
@@ -42,6 +46,8 @@ enum sl_grpc_status sl_grpc_from_http(unsigned http);
 /* "100m": at most 8 digits and one unit. False: malformed. */
 bool sl_grpc_timeout(struct sl_span text, uint64_t *ns);
 
+enum { SL_GRPC_COMPRESSED = 1 }; /* the first byte of that; all others are reserved */
+
 static inline void sl_grpc_put_prefix(uint8_t *p, uint32_t len)
 {
 	p[0] = 0;
@@ -49,7 +55,7 @@ static inline void sl_grpc_put_prefix(uint8_t *p, uint32_t len)
 }
 
 /* As sl_stream.prefix. */
-size_t sl_grpc_prefix(uint8_t *to, uint64_t message_len);
+size_t sl_grpc_prefix(uint8_t *to, uint64_t message_len, bool compressed);
 
 /* One direction of a call: messages out of a stream of bytes. All zero at its start. */
 struct sl_grpc_reader {
@@ -78,7 +84,8 @@ size_t sl_base64_decode(uint8_t *to, struct sl_span text);
 /* Without padding; `to` has room for (len * 4 + 2) / 3. Returns the length. */
 size_t sl_base64_encode(char *to, struct sl_span bytes);
 
-bool sl_grpc_is_binary(struct sl_span name);   /* metadata whose name ends with -bin */
-bool sl_grpc_is_reserved(struct sl_span name); /* the protocol's own, not metadata */
+bool sl_grpc_is_binary(struct sl_span name); /* metadata whose name ends with -bin */
+/* The protocol's own, and of one hop: not metadata. What says how messages are compressed goes on. */
+bool sl_grpc_is_reserved(struct sl_span name);
 
 #endif

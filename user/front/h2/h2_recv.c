@@ -151,20 +151,29 @@ static size_t give(struct h2_stream *s, struct sl_span bytes)
 	return n;
 }
 
+/* False: the host has refused it. */
+static bool pass_message(struct h2_stream *s)
+{
+	bool compressed = s->in.prefix[0];
+
+	if (s->st->open_ended)
+		return s->conn->front->host->message(s->conn->host, s->st, (uint32_t)s->in.left,
+						     compressed);
+	s->st->compressed = compressed;
+	return true;
+}
+
 /* The prefix of a message is there. */
 static bool message_begins(struct h2_stream *s)
 {
 	if (s->in.messages > 1 && !s->st->open_ended)
 		refuse(s, 0, SL_GRPC_UNIMPLEMENTED, "more than one message in a unary call");
-	else if (s->in.prefix[0] == 1)
-		refuse(s, 0, SL_GRPC_UNIMPLEMENTED, "compressed messages are not supported");
-	else if (s->in.prefix[0])
+	else if (s->in.prefix[0] > SL_GRPC_COMPRESSED)
 		refuse(s, 0, SL_GRPC_INTERNAL, "reserved bits set in a message's prefix");
 	else if (s->in.left > s->conn->env->limits->max_message)
 		refuse(s, 0, SL_GRPC_RESOURCE_EXHAUSTED, "message larger than the limit");
 	else
-		return !s->st->open_ended ||
-		       s->conn->front->host->message(s->conn->host, s->st, (uint32_t)s->in.left);
+		return pass_message(s);
 	return false;
 }
 

@@ -133,6 +133,12 @@ static void add_status(struct fields *f, enum sl_grpc_status status, struct sl_s
 	ADD(f, "grpc-message", sl_span_of(p, n));
 }
 
+/* What is taken of compressed messages here: none. */
+static void add_identity(struct fields *f)
+{
+	ADD(f, "grpc-accept-encoding", sl_span_str("identity"));
+}
+
 static enum sl_grpc_status status_of(const struct sl_reply *r)
 {
 	if (r->grpc_status || r->status == 200)
@@ -161,6 +167,8 @@ static int end_broken(struct h2_stream *s, uint32_t *flags)
 	(void)s->conn->front->host->trailers(s->conn->host, s->st, &why);
 	start_trailers(&f);
 	add_status(&f, status_of(&why.reply), why.reply.grpc_message);
+	if (why.reply.outcome == SL_OUTCOME_COMPRESSED)
+		add_identity(&f);
 	*flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
 	return submit_trailers(s, &f) ? 0 : RESET_STREAM;
 }
@@ -270,7 +278,7 @@ static void add_grpc_start(struct fields *f, const struct h2_stream *s, bool enc
 	add_start(f, s->conn, 200);
 	ADD(f, "content-type", sl_span_str("application/grpc"));
 	if (encodings)
-		ADD(f, "grpc-accept-encoding", sl_span_str("identity"));
+		add_identity(f);
 }
 
 /* A reply that is a status and nothing else: one HEADERS frame. */
@@ -279,7 +287,8 @@ static bool trailers_only(struct h2_stream *s, const struct sl_reply *r, enum sl
 {
 	SL_UNSET struct fields f;
 
-	add_grpc_start(&f, s, status == SL_GRPC_UNIMPLEMENTED);
+	/* Compression may be why, where the gateway says so: what a backend's takes, its headers say. */
+	add_grpc_start(&f, s, status == SL_GRPC_UNIMPLEMENTED && (!r || r->gateway));
 	add_status(&f, status, message);
 	if (r) {
 		add_headers(&f, r, true, r->headers, r->header_cnt);
@@ -295,7 +304,7 @@ static bool start_grpc(struct h2_stream *s, const struct sl_reply *r)
 
 	if (r->gateway || status)
 		return trailers_only(s, r, status, r->grpc_message);
-	add_grpc_start(&f, s, true);
+	add_grpc_start(&f, s, false);
 	add_headers(&f, r, true, r->headers, r->header_cnt);
 	return submit(s, &f, read_body);
 }

@@ -30,7 +30,7 @@ enum {
 	VB_PROOF_LEN = 32,
 	VB_SHORT_NONCE_LEN = 12,
 	VB_SHORT_PROOF_LEN = 16,
-	VB_VERSION = 6, /* 1: no proof in the request; 2: SL_RPC_VERSION 1; 3: 2; 4: 3; 5: 4 */
+	VB_VERSION = 7, /* 1: no proof in the request; 2: SL_RPC_VERSION 1; 3: 2; ... 6: 5 */
 };
 #define VB_MAGIC 0x76736c75u
 

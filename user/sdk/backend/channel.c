@@ -18,17 +18,26 @@ static void fail(struct channel *ch, int error)
 		ch->link.error = error;
 }
 
+/* What the program is not for; SL_RPC_OK: nothing. */
+static enum sl_rpc_status is_beyond(const struct sl_backend_options *opt, uint8_t flags)
+{
+	if (flags & SL_ENTRY_STREAM)
+		return opt->on_stream ? SL_RPC_OK : SL_RPC_NO_METHOD;
+	return flags & SL_ENTRY_COMPRESSED && !opt->compressed ? SL_RPC_COMPRESSED : SL_RPC_OK;
+}
+
 /* The first part: room for the whole request, or a refusal. */
 static struct request *begin(struct channel *ch, const struct sl_part *part)
 {
+	enum sl_rpc_status beyond = is_beyond(&ch->b->opt, part->entry->flags);
 	struct request *rq;
 
 	if (sl_be_find(ch, part->entry->id)) {
 		fail(ch, -EPROTO); /* not unique */
 		return NULL;
 	}
-	if (part->entry->flags & SL_ENTRY_STREAM && !ch->b->opt.on_stream) {
-		if (sl_be_refuse(ch, part, SL_RPC_NO_METHOD))
+	if (beyond) {
+		if (sl_be_refuse(ch, part, beyond))
 			fail(ch, -ENOBUFS);
 		return NULL;
 	}

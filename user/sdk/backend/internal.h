@@ -68,6 +68,7 @@ struct part {
 	struct part *next;
 	uint32_t len;
 	uint32_t left; /* of its message, behind these */
+	bool compressed;
 	uint8_t bytes[];
 };
 
@@ -89,6 +90,7 @@ struct request {
 	uint32_t credit;       /* what may be sent of the reply */
 	_Atomic int64_t room;  /* the same, less what waits for it: below 1 no part is taken */
 	uint32_t message_left; /* of a message of gRPC that the handler gives in pieces */
+	bool message_compressed;
 	struct reply *waiting, **waiting_end; /* messages for which there was no credit */
 	_Atomic bool gone;                    /* nobody waits */
 	_Atomic bool blocked;                 /* a part was not taken: `writable` is due */
@@ -100,7 +102,8 @@ struct request {
 	uint32_t in_credit, in_due; /* what the gateway may send; of that, what it is to be told */
 	uint32_t in_rest;           /* of the message that is coming, in further entries */
 	uint32_t in_left;           /* of it, not yet here */
-	uint32_t in_kept;           /* bytes in `parts` */
+	bool in_compressed;
+	uint32_t in_kept; /* bytes in `parts` */
 	struct part *parts, **parts_end;
 	uint8_t *trailers;     /* what view.trailers shows */
 	struct sl_list window; /* of the channel's `windows`, or unused */

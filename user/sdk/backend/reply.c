@@ -432,7 +432,10 @@ static int as_piece(const struct request *rq, struct sl_reply_args *a, uint64_t 
 	if (!a->more || a->no_message || !a->body_len || a->body_len > total)
 		return -EINVAL;
 	if (!begins)
-		*a = (struct sl_reply_args){.body = a->body, .body_len = a->body_len, .more = true};
+		*a = (struct sl_reply_args){.body = a->body,
+					    .body_len = a->body_len,
+					    .more = true,
+					    .compressed = rq->message_compressed};
 	*rest = total - a->body_len;
 	return 0;
 }
@@ -464,9 +467,11 @@ static int reply_part(struct request *rq, const struct sl_reply_args *args, uint
 	rp->entry.rest = (uint32_t)rest;
 	rp->entry.meta_len = (uint16_t)meta_len;
 	rq->message_left = (uint32_t)rest;
+	rq->message_compressed = args->compressed;
 	rq->expects = false;
 	rp->entry.flags = (uint8_t)((args->more ? SL_ENTRY_MORE : 0) |
-				    (args->no_message ? SL_ENTRY_NO_MESSAGE : 0));
+				    (args->no_message ? SL_ENTRY_NO_MESSAGE : 0) |
+				    (args->compressed ? SL_ENTRY_COMPRESSED : 0));
 	if (loan) {
 		rp->lent = true;
 		rp->body = args->body;

@@ -75,6 +75,7 @@ struct request *sl_be_request_new(struct channel *ch, const struct sl_part *part
 		.room = SL_RPC_INITIAL_WINDOW,
 		.in_credit = SL_RPC_INITIAL_WINDOW,
 		.view = {.idempotent = e->flags & SL_ENTRY_IDEMPOTENT,
+			 .compressed = e->flags & SL_ENTRY_COMPRESSED,
 			 .body_len = e->len,
 			 .priority = part->header->priority,
 			 .budget_us = e->time_us,

@@ -27,6 +27,7 @@ static void tell_data(void *arg, struct sl_request_view *view)
 {
 	struct request *rq = (struct request *)view;
 
+	view->compressed = rq->parts->compressed;
 	rq->channel->b->opt.on_stream->data(arg, view, rq->parts->bytes, rq->parts->len,
 					    rq->parts->left);
 }
@@ -104,7 +105,8 @@ static bool keep(struct request *rq, struct sl_span bytes)
 	if (!p)
 		return false;
 	rq->in_left -= (uint32_t)bytes.len;
-	*p = (struct part){.len = (uint32_t)bytes.len, .left = rq->in_left};
+	*p = (struct part){
+		.len = (uint32_t)bytes.len, .left = rq->in_left, .compressed = rq->in_compressed};
 	if (bytes.len)
 		memcpy(p->bytes, bytes.ptr, bytes.len);
 	*rq->parts_end = p;
@@ -136,24 +138,45 @@ static bool keep_trailers(struct request *rq, struct sl_span block)
 	return true;
 }
 
+/* An entry begins. False: it is beyond the credit, or no continuation of what there is. */
+static bool entry_begins(struct request *rq, const struct sl_rpc_entry *e)
+{
+	bool more = e->flags & SL_ENTRY_MORE, compressed = e->flags & SL_ENTRY_COMPRESSED;
+	uint32_t cost = sl_rpc_cost(e);
+
+	if (rq->ended || cost > rq->in_credit || (more && e->meta_len) ||
+	    (!more && (e->len || e->rest || rq->in_rest || compressed)) ||
+	    (rq->in_rest && (e->len + e->rest != rq->in_rest || compressed != rq->in_compressed)))
+		return false;
+	rq->in_credit -= cost;
+	rq->in_left = e->len + e->rest;
+	rq->in_compressed = compressed;
+	rq->ended = !more;
+	return true;
+}
+
+/*
+ * It has a message that the program does not take. The gateway forgets it by that, so whatever else
+ * is said of it goes nowhere; unless its reply has ended already.
+ */
+static void refuse(struct request *rq, const struct sl_part *part, enum sl_rpc_status status)
+{
+	if (!may_tell(rq))
+		return;
+	sl_be_replies_drop(rq);
+	if (sl_be_refuse(rq->channel, part, status))
+		rq->channel->link.error = -ENOBUFS;
+	sl_be_stream_cancel(rq);
+}
+
 bool sl_be_stream_part(struct request *rq, const struct sl_part *part)
 {
 	const struct sl_rpc_entry *e = part->entry;
-	bool more = e->flags & SL_ENTRY_MORE;
 
-	if (!rq->stream)
+	if (!rq->stream || (part->first && !entry_begins(rq, e)))
 		return false;
-	if (part->first) { /* within the credit, and a continuation of what there is? */
-		uint32_t cost = sl_rpc_cost(e);
-
-		if (rq->ended || cost > rq->in_credit || (more && e->meta_len) ||
-		    (!more && (e->len || e->rest || rq->in_rest)) ||
-		    (rq->in_rest && e->len + e->rest != rq->in_rest))
-			return false;
-		rq->in_credit -= cost;
-		rq->in_left = e->len + e->rest;
-		rq->ended = !more;
-	}
+	if (rq->in_compressed && !rq->channel->b->opt.compressed)
+		refuse(rq, part, SL_RPC_COMPRESSED);
 	if (part->meta.len && !keep_trailers(rq, part->meta))
 		return false;
 	if (part->last)
