@@ -337,6 +337,39 @@ TEST(an_http_status_has_its_meaning_in_grpc)
 	}
 }
 
+/* A stream's head may be out, and more of its reply: the client hears why all the same, and the host. */
+TEST_EACH(a_call_that_is_refused_behind_its_head_hears_why, 4)
+{
+	static const struct {
+		uint8_t prefix[5];
+		int status;
+	} cases[] = {{{2, 0, 0, 0, 1}, SL_GRPC_INTERNAL},
+		     {{0, 0, 0, 4, 1}, SL_GRPC_RESOURCE_EXHAUSTED}};
+	struct sl_reply head = {.status = 200, .body_len = SL_LEN_UNKNOWN};
+	int i = _i & 1;
+
+	m->limits.max_message = 1024;
+	open_conn();
+	m->parts = true;
+	m->answer = MOCK_LATER;
+	call(1, "/p.S/M");
+	ask(1, S("x"), false);
+	mock_head(&m->streams[0], &head);
+	if (_i / 2) {
+		mock_message(&m->streams[0], 2);
+		mock_bytes(&m->streams[0], S("ab"));
+	}
+	send_frame(0, 0, 1, sl_span_of(cases[i].prefix, 5));
+	ck_assert_uint_eq(m->cancelled, 1);
+	ck_got(1, _i / 2 ? S("\0\0\0\0\2ab") : S(""), cases[i].status);
+	ck_assert(!got.reset);
+	send_frame(0, 0, 1, S("more of it")); /* which nobody wants */
+	talk("-PING 1 0 736c6561726c7900");
+	collect(1);
+	ck_assert_uint_eq(m->errors[SL_FRONT_ERR_GRPC_MESSAGE], 1);
+	ck_sound();
+}
+
 /* Bytes that nobody took belong to their stream, and go with it. */
 TEST(bytes_that_nobody_took_go_with_their_stream)
 {

@@ -150,7 +150,8 @@ struct h2_stream {
 	uint32_t given;           /* bytes of its body for which the host has not made room yet */
 	uint32_t came;            /* of its body, while they count for its window */
 	uint32_t window;          /* how much the client may send ahead */
-	struct sl_span text_left; /* ST_LOCAL: of `text` */
+	struct sl_span text_left; /* ST_LOCAL: of `text`; of a call that was cut off, why */
+	uint8_t cut_off;          /* enum sl_grpc_status: its reply ends with that */
 	struct sl_grpc_reader in;
 	struct h2_call *call; /* ST_CALL */
 	char text[48];        /* body of an answer of ours */
@@ -215,6 +216,8 @@ void sl_h2_call_head(struct h2_stream *s, nghttp2_data_source_read_callback read
 bool sl_h2_call_trailers(struct h2_stream *s, enum sl_grpc_status status, const char *text);
 /* An answer of the gateway to what has no host stream (any more). */
 void sl_h2_answer(struct h2_stream *s, unsigned http, enum sl_grpc_status grpc, const char *text);
+/* The same where the head is out already: the reply ends with that, whatever has come of it. */
+void sl_h2_cut_off(struct h2_stream *s, enum sl_grpc_status grpc, const char *text);
 /* 100 (Continue), once it is due and the host lets it be said. */
 void sl_h2_continue(struct h2_stream *s);
 /* There is something to pull on a stream of the host. */

@@ -104,23 +104,21 @@ static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *fram
 	return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* PROTOCOL_ERROR: RFC 9113 8.2.1 */
 }
 
-/* What the gateway refuses itself: the host hears `cancel`, the client a status. */
-static void refuse(struct h2_stream *s, unsigned http, enum sl_grpc_status grpc, const char *text)
+/* A call that the gateway refuses itself: the host hears `cancel`, the client a status. */
+static void refuse(struct h2_stream *s, enum sl_grpc_status grpc, const char *text)
 {
 	struct h2_conn *c = s->conn;
 	struct sl_stream *st = s->st;
 
 	s->flags |= ST_DROP;
 	sl_h2_count(c, SL_FRONT_ERR_GRPC_MESSAGE);
-	if (s->flags & ST_HEAD_SENT) {
-		nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, s->id,
-					  NGHTTP2_PROTOCOL_ERROR);
-		return;
-	}
 	s->st = NULL;
 	if (st)
 		c->front->host->cancel(c->host, st);
-	sl_h2_answer(s, http, grpc, text);
+	if (s->flags & ST_HEAD_SENT)
+		sl_h2_cut_off(s, grpc, text);
+	else
+		sl_h2_answer(s, 0, grpc, text);
 }
 
 /* The last bytes of the input may be taken with their frame. */
@@ -167,11 +165,11 @@ static bool pass_message(struct h2_stream *s)
 static bool message_begins(struct h2_stream *s)
 {
 	if (s->in.messages > 1 && !s->st->open_ended)
-		refuse(s, 0, SL_GRPC_UNIMPLEMENTED, "more than one message in a unary call");
+		refuse(s, SL_GRPC_UNIMPLEMENTED, "more than one message in a unary call");
 	else if (s->in.prefix[0] > SL_GRPC_COMPRESSED)
-		refuse(s, 0, SL_GRPC_INTERNAL, "reserved bits set in a message's prefix");
+		refuse(s, SL_GRPC_INTERNAL, "reserved bits set in a message's prefix");
 	else if (s->in.left > s->conn->env->limits->max_message)
-		refuse(s, 0, SL_GRPC_RESOURCE_EXHAUSTED, "message larger than the limit");
+		refuse(s, SL_GRPC_RESOURCE_EXHAUSTED, "message larger than the limit");
 	else
 		return pass_message(s);
 	return false;
@@ -307,11 +305,11 @@ void sl_h2_request_over(struct h2_stream *s)
 		return;
 	if (s->flags & ST_GRPC) {
 		if (s->in.in_message || s->in.have) {
-			refuse(s, 0, SL_GRPC_INTERNAL, "the stream ended inside a message");
+			refuse(s, SL_GRPC_INTERNAL, "the stream ended inside a message");
 			return;
 		}
 		if (!s->in.messages && !s->st->open_ended) {
-			refuse(s, 0, SL_GRPC_UNIMPLEMENTED, "no message in a unary call");
+			refuse(s, SL_GRPC_UNIMPLEMENTED, "no message in a unary call");
 			return;
 		}
 	}

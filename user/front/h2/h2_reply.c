@@ -173,6 +173,17 @@ static int end_broken(struct h2_stream *s, uint32_t *flags)
 	return submit_trailers(s, &f) ? 0 : RESET_STREAM;
 }
 
+/* The gateway has refused the rest of the request, and nobody has a reply any more. */
+static int end_cut_off(struct h2_stream *s, uint32_t *flags)
+{
+	SL_UNSET struct fields f;
+
+	start_trailers(&f);
+	add_status(&f, s->cut_off, s->text_left);
+	*flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
+	return submit_trailers(s, &f) ? 0 : RESET_STREAM;
+}
+
 static int end_body(struct h2_stream *s, uint32_t *flags)
 {
 	bool grpc = s->flags & ST_GRPC;
@@ -225,6 +236,8 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, siz
 	(void)session;
 	(void)id;
 	(void)arg;
+	if (!s->st)
+		return end_cut_off(s, flags);
 	for (;;) {
 		struct sl_piece piece = c->front->host->peek(c->host, s->st);
 		bool all = piece.bytes.len <= cap - n;
@@ -442,6 +455,15 @@ void sl_h2_answer(struct h2_stream *s, unsigned http, enum sl_grpc_status grpc, 
 	}
 	if (!ok)
 		reset(s, NGHTTP2_INTERNAL_ERROR);
+}
+
+void sl_h2_cut_off(struct h2_stream *s, enum sl_grpc_status grpc, const char *text)
+{
+	s->flags |= ST_LOCAL;
+	s->cut_off = (uint8_t)grpc;
+	s->text_left = sl_span_cstr(text);
+	/* A reply that has ended before, and waits to be sent, stays what it is. */
+	nghttp2_session_resume_data(s->conn->session, s->id);
 }
 
 void sl_h2_call_head(struct h2_stream *s, nghttp2_data_source_read_callback read)
