@@ -196,7 +196,10 @@ enum sl_meta_tag {
  * together with the memory), in the connection data of verbs. The acceptor's may lower the sizes.
  */
 #define SL_RPC_HELLO_MAGIC 0x6c736c75u
-enum sl_hello_flag { SL_HELLO_GOES_ON = 1 << 0 }; /* by this, what that link has carried so far */
+enum sl_hello_flag {
+	SL_HELLO_GOES_ON = 1 << 0, /* by this, what that link has carried so far */
+	SL_HELLO_ASKS = 1 << 1,    /* virtual connections: after one that there is */
+};
 struct sl_rpc_hello {
 	uint32_t magic;
 	uint8_t version;
@@ -222,6 +225,13 @@ _Static_assert(sizeof(struct sl_rpc_hello) == 64, "wire format");
  *   ACK   no bytes; `seq` is that of the next DATA
  *   BYE   like ACK: the sender has closed the connection
  *
+ * A peer that has started again has other queue pairs: what is sent to the former ones reaches nobody.
+ * So a dialler that has not been heard for a while asks, where HELLOs are taken now, after its
+ * connection, by a HELLO with ASKS, the epoch and the `id` that the connection began with. It makes no
+ * connection; the ANSWER says KNOWN, or RESET: there is no such connection here, whatever is sent to it
+ * is not carried out, and it may end at once. Question and answer are proven and are good for once as
+ * any HELLO and ANSWER are, and the answer is the shorter one.
+ *
  * `mac` is SipHash-2-4 over the datagram, header included, with the upper half of the 64-bit number
  * of the datagram in the place of `mac`: so what was recorded cannot be sent again, not even when
  * `seq` has wrapped. Each direction has a key of its own, of HMAC-SHA-256 over the key file's bytes,
@@ -231,7 +241,7 @@ _Static_assert(sizeof(struct sl_rpc_hello) == 64, "wire format");
 #define SL_UD_QKEY  0x736c7564u /* of all queue pairs: no secret */
 
 enum {
-	SL_UD_VERSION = 3,     /* 1: no number of the link; 2: SL_RPC_VERSION 5 */
+	SL_UD_VERSION = 3,     /* 1: no number of the link; 2: no ASKS, SL_RPC_VERSION 5 */
 	SL_UD_WINDOW_MAX = 64, /* datagrams of one direction under way */
 	SL_UD_MTU_MIN = 1024,
 	SL_UD_PROOF_LEN = 32,
@@ -261,7 +271,7 @@ struct sl_ud_hello {
 	uint64_t epoch;
 	uint32_t number; /* of this epoch's, ascending: each is taken once */
 	uint32_t slots;  /* asked for */
-	uint32_t id;     /* the connection, by the dialler's number */
+	uint32_t id;     /* the connection, by the dialler's number; ASKS: that which there is */
 	uint32_t mtu;    /* of a datagram, header included */
 	uint32_t answer_qpn;
 	uint32_t flags; /* enum sl_hello_flag */
@@ -272,7 +282,7 @@ struct sl_ud_hello {
 };
 _Static_assert(sizeof(struct sl_ud_hello) == 112, "wire format");
 
-enum sl_ud_verdict { SL_UD_GRANTED, SL_UD_FULL };
+enum sl_ud_verdict { SL_UD_GRANTED, SL_UD_FULL, SL_UD_KNOWN, SL_UD_RESET };
 
 struct sl_ud_answer {
 	uint32_t magic;
@@ -289,6 +299,7 @@ struct sl_ud_answer {
 	uint8_t proof[SL_UD_PROOF_LEN]; /* over HELLO and all before it */
 };
 _Static_assert(sizeof(struct sl_ud_answer) == 88, "wire format");
+_Static_assert(sizeof(struct sl_ud_answer) <= sizeof(struct sl_ud_hello), "no door is a lever");
 
 /* What an entry takes of the credit of its request. */
 static inline uint32_t sl_rpc_cost(const struct sl_rpc_entry *e)

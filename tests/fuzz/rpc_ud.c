@@ -17,7 +17,7 @@
 #include "rpc/rpc.h"
 #include "rpc/ud/hall.h"
 
-enum kind { HALL_AS_IS, HALL_ADDRESSED, HALL_SEALED, DOOR_AS_IS, DOOR_PROVEN, KINDS };
+enum kind { HALL_AS_IS, HALL_ADDRESSED, HALL_SEALED, DOOR_AS_IS, DOOR_PROVEN, DOOR_ASKS, KINDS };
 enum { MTU = 1024, DOOR = 0, LISTENERS_HALL, HALL, PAIRS /* opened in this order */ };
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
@@ -29,6 +29,7 @@ static unsigned opened;
 /* The one that waits at a pair. */
 static struct ud_packet waiting[PAIRS];
 static unsigned sent[PAIRS];
+static struct sl_ud_answer last_answer; /* by the door */
 static struct ud_sign here;
 
 static void require(bool holds)
@@ -55,10 +56,10 @@ static void dev_close(struct ud_pair *p)
 	close(p->fd);
 }
 
+static uint8_t slot[MTU];
+
 static uint8_t *dev_slot(struct ud_pair *p)
 {
-	static uint8_t slot[MTU];
-
 	(void)p;
 	return slot;
 }
@@ -68,6 +69,9 @@ static void dev_send(struct ud_pair *p, void *way, uint32_t qpn, uint32_t len)
 	(void)way, (void)qpn;
 	require(len && len <= MTU);
 	sent[p - pairs]++;
+	require(p != &pairs[DOOR] || len == sizeof(last_answer));
+	if (p == &pairs[DOOR])
+		memcpy(&last_answer, slot, sizeof(last_answer));
 }
 
 static int dev_ring(struct ud_pair *p)
@@ -236,13 +240,15 @@ static void seal(struct ud_packet *p, const struct ud_conn *c)
 	ud_seal(&keys.out, p->bytes, p->len, ud_flow_number(&c->flow, h.seq));
 }
 
-static void prove(struct ud_packet *p)
+static void prove(struct ud_packet *p, bool asks)
 {
 	struct sl_ud_hello h;
 
 	memcpy(&h, p->bytes, sizeof(h));
 	h.magic = SL_UD_HELLO_MAGIC;
 	h.version = SL_UD_VERSION;
+	if (asks)
+		h.flags |= SL_HELLO_ASKS;
 	require(ud_hello_prove(&secret, &h) == 0);
 	memcpy(p->bytes, &h, sizeof(h));
 	p->len = sizeof(h);
@@ -294,11 +300,14 @@ static void throw_at_door(enum kind kind, const uint8_t *bytes, uint32_t len)
 		packet_of(bytes, len, kind == DOOR_AS_IS ? 0 : sizeof(struct sl_ud_hello));
 	unsigned answers = sent[DOOR];
 
-	if (kind == DOOR_PROVEN)
-		prove(&p);
+	if (kind != DOOR_AS_IS)
+		prove(&p, kind == DOOR_ASKS);
 	waiting[DOOR] = p;
 	require(!listener->ops->accept(listener, sl_now_ns()));
-	require(kind == DOOR_PROVEN || sent[DOOR] == answers);
+	require(sent[DOOR] <= answers + (kind != DOOR_AS_IS));
+	/* Whoever asks gets no connection; and there is none of another process. */
+	if (kind == DOOR_ASKS && sent[DOOR] > answers)
+		require(last_answer.verdict == SL_UD_RESET && !last_answer.id);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)

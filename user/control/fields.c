@@ -130,6 +130,7 @@ static const struct stat_field backend_list[] = {
 	COUNTER(sl_rpc_stats, bad_messages, "messages that broke the protocol"),
 	COUNTER(sl_rpc_stats, over_credit, "channels lost as the peer sent beyond its credit"),
 	COUNTER(sl_rpc_stats, no_slot, "channels lost as the peer had no receive slot"),
+	COUNTER(sl_rpc_stats, forgotten, "channels lost as the peer had forgotten the virtual connection"),
 	COUNTER(sl_rpc_stats, datagrams_resent, "datagrams of a virtual connection that were sent again"),
 	COUNTER(sl_rpc_stats, datagrams_doubled, "datagrams of a virtual connection that came again"),
 	COUNTER(sl_rpc_stats, datagrams_unsealed, "datagrams for a virtual connection that its peer has not sealed"),

@@ -121,6 +121,12 @@ void sl_member_adopt(struct sl_member *m, struct sl_transport *t)
 		sl_member_link_set(m, SL_LINK_DOWN);
 }
 
+void sl_member_forgotten(struct sl_member *m, uint32_t number)
+{
+	if (m->channel)
+		sl_rpc_forgotten(m->channel, number);
+}
+
 /* True when nothing of it is left. */
 static bool member_left(struct sl_member *m)
 {

@@ -143,6 +143,8 @@ extern const struct sl_rpc_ops sl_backend_ops;
 
 /* The worker: the member comes up on this transport, or goes on by it, unless it is leaving. */
 void sl_member_adopt(struct sl_member *m, struct sl_transport *t);
+/* Its peer does not have that connection any more. */
+void sl_member_forgotten(struct sl_member *m, uint32_t number);
 /* A step towards the end of all that nobody has any more; core->leaving says if there is more. */
 void sl_groups_leave(struct sl_core *c);
 

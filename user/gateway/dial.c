@@ -32,15 +32,15 @@ static void set_info(struct sl_dialler *d, unsigned worker, const char *text, en
 	pthread_mutex_unlock(&d->board->lock);
 }
 
-struct sl_transport *sl_dial(struct sl_dialler *d, const struct sl_worker *w, const char *endpoint,
-			     bool goes_on, struct sl_err *err)
+static struct sl_rpc_dial_options options_of(const struct sl_dialler *d, const struct sl_worker *w,
+					     const char *endpoint)
 {
-	struct sl_rpc_memory mem = {.addr = w->umem.area, .len = w->umem.area_len};
 	struct sl_rpc_config rpc;
-	struct sl_rpc_dial_options opt = {
+
+	sl_rpc_config_default(&rpc);
+	return (struct sl_rpc_dial_options){
 		.endpoint = endpoint,
 		.key_file = d->backend.key_file,
-		.mem = &mem,
 		.timeout_ms = SL_DIAL_TIMEOUT_MS,
 		.worker = (uint16_t)w->index,
 		.rdma = {.source = d->backend.source,
@@ -49,24 +49,42 @@ struct sl_transport *sl_dial(struct sl_dialler *d, const struct sl_worker *w, co
 			 .tos = d->backend.tos},
 		.owner = d->backend.owner,
 		.link = d->workers[w->index].link,
-		.goes_on = goes_on,
+		.bulk_ring_len = rpc.bulk_ring_len,
+		.slots = d->slots,
 	};
+}
 
-	sl_rpc_config_default(&rpc);
-	opt.bulk_ring_len = rpc.bulk_ring_len;
-	opt.slots = d->slots;
+struct sl_transport *sl_dial(struct sl_dialler *d, const struct sl_worker *w, const char *endpoint,
+			     bool goes_on, struct sl_err *err)
+{
+	struct sl_rpc_memory mem = {.addr = w->umem.area, .len = w->umem.area_len};
+	struct sl_rpc_dial_options opt = options_of(d, w, endpoint);
+
+	opt.mem = &mem;
+	opt.goes_on = goes_on;
 	return sl_rpc_dial(&opt, err);
 }
 
-int sl_dial_hand_over(struct sl_dialler *d, struct sl_worker *w, struct sl_transport *t)
+enum sl_rpc_word sl_dial_ask(struct sl_dialler *d, const struct sl_worker *w, unsigned timeout_ms)
 {
+	const struct way *way = &d->workers[w->index];
+	struct sl_rpc_dial_options opt = options_of(d, w, sl_move_endpoint(d, way->by));
+
+	opt.timeout_ms = timeout_ms;
+	return sl_rpc_ask(&opt, way->number);
+}
+
+int sl_dial_send(struct sl_dialler *d, struct sl_worker *w, enum sl_worker_verb verb,
+		 struct sl_transport *t)
+{
+	struct way *way = &d->workers[w->index];
 	struct sl_worker_msg *m = calloc(1, sizeof(*m));
 	int rc;
 
 	if (!m)
 		return -ENOMEM;
 	*m = (struct sl_worker_msg){
-		.verb = SL_WORKER_ADOPT, .member = d->workers[w->index].member, .transport = t};
+		.verb = verb, .member = way->member, .transport = t, .number = way->number};
 	rc = sl_worker_send(w, m);
 	if (rc)
 		free(m);
@@ -118,6 +136,7 @@ static bool connect_worker(struct sl_dialler *d, struct sl_worker *w)
 		return false;
 	}
 	way->peer = sl_rpc_transport_peer(t);
+	way->number = sl_rpc_transport_number(t);
 	set_info(d, w->index, sl_rpc_transport_info(t), by);
 	if (by == BY_FALLBACK)
 		sl_log_warn("backend %s/%s: %s; worker %u uses its fallback %s: %s", d->pool_name,
@@ -128,7 +147,7 @@ static bool connect_worker(struct sl_dialler *d, struct sl_worker *w)
 			    w->index, sl_rpc_transport_info(t));
 	d->complained = false;
 	sl_member_link_set(d->workers[w->index].member, SL_LINK_OFFERED);
-	if (sl_dial_hand_over(d, w, t)) {
+	if (sl_dial_send(d, w, SL_WORKER_ADOPT, t)) {
 		sl_member_link_set(d->workers[w->index].member, SL_LINK_DOWN);
 		sl_rpc_dial_drop(t);
 		return false;
@@ -141,13 +160,21 @@ static bool has_no_link(const struct sl_dialler *d, unsigned worker)
 	return sl_member_link(d->workers[worker].member) == SL_LINK_DOWN;
 }
 
+/* Of one that is up. */
+static uint64_t link_due_ns(const struct sl_dialler *d, unsigned worker)
+{
+	uint64_t move = sl_move_due_ns(d, worker), ask = sl_silence_due_ns(d, worker);
+
+	return move < ask ? move : ask;
+}
+
 /* When there is something to be done for one of its workers; UINT64_MAX: there is nothing. */
 static uint64_t due_ns(const struct sl_dialler *d)
 {
 	uint64_t due = UINT64_MAX;
 
 	for (unsigned i = 0; i < d->board->worker_cnt; i++) {
-		uint64_t at = has_no_link(d, i) ? d->due_ns : sl_move_due_ns(d, i);
+		uint64_t at = has_no_link(d, i) ? d->due_ns : link_due_ns(d, i);
 
 		due = at < due ? at : due;
 	}
@@ -162,10 +189,15 @@ static bool connect_all(struct sl_dialler *d)
 			return false;
 	}
 	for (unsigned i = 0; i < d->board->worker_cnt; i++) {
-		if (sl_now_ns() >= sl_move_due_ns(d, i)) {
+		uint64_t now_ns = sl_now_ns();
+
+		if (now_ns < link_due_ns(d, i))
+			continue;
+		if (now_ns >= sl_silence_due_ns(d, i))
+			sl_silence_ask(d, &d->board->workers[i]);
+		else
 			sl_move_try(d, &d->board->workers[i]);
-			break;
-		}
+		break;
 	}
 	return true;
 }
@@ -198,6 +230,7 @@ static struct sl_dialler *next_due(struct sl_switchboard *sb, uint64_t now_ns, u
 		if (d->stop || d->busy)
 			continue;
 		sl_moves_note(d, now_ns);
+		sl_silence_note(d);
 		due = due_ns(d);
 		if (due < *look_ns)
 			*look_ns = due;

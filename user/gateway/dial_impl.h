@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Inside of dialling: dial.c has the threads, and connects links that are down; move.c says by which
- * endpoint a link that is up goes on, and brings it there.
+ * endpoint a link that is up goes on, and brings it there; silence.c asks after those that are not heard.
  *
  * A dialler that is busy is the thread's that has it; what says "locked" is written with the board's
  * lock all the same, for the count of places looks at it.
@@ -34,7 +34,11 @@ struct way {
 	uint64_t next_ns;      /* when that is tried; offered: it has failed by then */
 	unsigned retry_ms;     /* doubled each time */
 	uint32_t moves, stays; /* of the member, before it was offered that */
-	bool strange;          /* another process is there, and the log says so */
+	uint32_t number,
+		next_number; /* sl_rpc_transport_number(), of what it goes by, or may soon */
+	uint64_t silent_ns;  /* since when nothing has been heard by that; 0: it has */
+	uint64_t ask_ns;     /* not asked after before */
+	bool strange;        /* another process is there, and the log says so */
 	char next_text[192];
 	struct sl_claim claim; /* of a backend with `first` */
 	struct sl_dial_stats stats;
@@ -74,10 +78,15 @@ struct sl_switchboard {
 /* goes_on: for the link that there is. */
 struct sl_transport *sl_dial(struct sl_dialler *d, const struct sl_worker *w, const char *endpoint,
 			     bool goes_on, struct sl_err *err);
-/* The worker has it from now on. 0 or -errno. */
-int sl_dial_hand_over(struct sl_dialler *d, struct sl_worker *w, struct sl_transport *t);
+/* By the endpoint that the worker's link goes by: after its connection. */
+enum sl_rpc_word sl_dial_ask(struct sl_dialler *d, const struct sl_worker *w, unsigned timeout_ms);
+/* About the worker's link; the transport, if any, is the worker's from now on. 0 or -errno. */
+int sl_dial_send(struct sl_dialler *d, struct sl_worker *w, enum sl_worker_verb verb,
+		 struct sl_transport *t);
 
 /* move.c */
+/* Of the backend: the text of that endpoint. */
+const char *sl_move_endpoint(const struct sl_dialler *d, enum by by);
 /* A link begins, by that. With the lock. */
 void sl_move_begin(struct sl_dialler *d, unsigned worker, enum by by);
 /* It is to go on, and is due for it: one attempt. Without the lock, by the thread that has d. */
@@ -88,5 +97,13 @@ uint64_t sl_move_due_ns(const struct sl_dialler *d, unsigned worker);
 void sl_moves_note(struct sl_dialler *d, uint64_t now_ns);
 /* Who gets a connection of its own, and who gives one up (places.h). With the lock. */
 void sl_moves_allot(struct sl_switchboard *sb, uint64_t now_ns);
+
+/* silence.c */
+/* Who is silent. With the lock, of one that has not stopped. */
+void sl_silence_note(struct sl_dialler *d);
+/* When that link is to be asked after; UINT64_MAX: it is heard. */
+uint64_t sl_silence_due_ns(const struct sl_dialler *d, unsigned worker);
+/* Once, by the thread that has d. */
+void sl_silence_ask(struct sl_dialler *d, struct sl_worker *w);
 
 #endif

@@ -14,7 +14,7 @@ enum {
 	MOVE_MS = 30000, /* a move that was begun is over by then, or was given up */
 };
 
-static const char *endpoint_of(const struct sl_dialler *d, enum by by)
+const char *sl_move_endpoint(const struct sl_dialler *d, enum by by)
 {
 	return by == BY_OWN     ? d->backend.endpoint
 	       : by == BY_FIRST ? d->backend.first
@@ -38,6 +38,7 @@ void sl_move_begin(struct sl_dialler *d, unsigned worker, enum by by)
 	way->retry_ms = RETRY_MIN_MS;
 	way->next_ns = now_ns + (by == BY_FALLBACK ? RETRY_MIN_MS * SL_NS_PER_MS : 0);
 	way->offered = way->strange = false;
+	way->silent_ns = way->ask_ns = 0;
 	if (d->stop)
 		return; /* its members may be leaving */
 	sl_rpc_channel_traffic(way->member->channel, &t);
@@ -69,8 +70,8 @@ static bool is_same_peer(struct sl_dialler *d, struct way *way, unsigned worker,
 	if (!way->strange)
 		sl_log_warn("backend %s/%s: %s is there, but of another process than %s; worker %u "
 			    "stays with that",
-			    d->pool_name, d->backend.name, endpoint_of(d, way->to),
-			    endpoint_of(d, way->by), worker);
+			    d->pool_name, d->backend.name, sl_move_endpoint(d, way->to),
+			    sl_move_endpoint(d, way->by), worker);
 	way->strange = true;
 	return false;
 }
@@ -80,7 +81,7 @@ void sl_move_try(struct sl_dialler *d, struct sl_worker *w)
 {
 	struct sl_err err = SL_ERR(160);
 	struct way *way = &d->workers[w->index];
-	struct sl_transport *t = sl_dial(d, w, endpoint_of(d, way->to), true, &err);
+	struct sl_transport *t = sl_dial(d, w, sl_move_endpoint(d, way->to), true, &err);
 	bool handed = false;
 
 	pthread_mutex_lock(&d->board->lock);
@@ -88,7 +89,8 @@ void sl_move_try(struct sl_dialler *d, struct sl_worker *w)
 		snprintf(way->next_text, sizeof(way->next_text), "%s", sl_rpc_transport_info(t));
 		way->moves = atomic_load(&way->member->moves);
 		way->stays = atomic_load(&way->member->stays);
-		handed = sl_dial_hand_over(d, w, t) == 0;
+		way->next_number = sl_rpc_transport_number(t);
+		handed = sl_dial_send(d, w, SL_WORKER_ADOPT, t) == 0;
 	}
 	if (handed) {
 		way->offered = true;
@@ -125,6 +127,7 @@ void sl_moves_note(struct sl_dialler *d, uint64_t now_ns)
 		if (atomic_load(&way->member->moves) != way->moves) {
 			count_move(d, way, i);
 			way->by = way->to;
+			way->number = way->next_number;
 			way->offered = way->strange = false;
 			way->retry_ms = RETRY_MIN_MS;
 			way->next_ns = now_ns;

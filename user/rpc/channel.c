@@ -420,6 +420,17 @@ unsigned sl_channel_poll(struct sl_rpc_channel *ch, uint64_t now_ns)
 	return (unsigned)n;
 }
 
+/* What the peer computes may have been given up here meanwhile: it is no less busy for that. */
+static uint64_t patience_ns(struct sl_rpc_channel *ch, uint64_t now_ns)
+{
+	struct sl_link *l = &ch->link;
+
+	if (ch->outstanding)
+		ch->asked_ns = now_ns;
+	l->t->patient = l->last_rx_ns <= ch->asked_ns;
+	return l->t->patient ? ch->rpc->cfg.patience_ns : 0;
+}
+
 /* Every millisecond or so: does the peer answer, is a drained channel empty? */
 void sl_channel_tick(struct sl_rpc_channel *ch, uint64_t now_ns)
 {
@@ -428,7 +439,8 @@ void sl_channel_tick(struct sl_rpc_channel *ch, uint64_t now_ns)
 	/* An end that came right behind other bytes has no event of its own. */
 	if (l->t->kernel)
 		sl_link_check(l);
-	sl_link_keep_alive(l, ch->outstanding ? ch->rpc->cfg.patience_ns : 0, now_ns);
+	sl_link_keep_alive(l, patience_ns(ch, now_ns), now_ns);
+	ch->silent_ns = l->t->silent_ns;
 	if (ch->state == SL_RPC_DRAINING && !ch->outstanding && !l->goaway_due &&
 	    sl_list_empty(&ch->ended) && !l->error)
 		l->error = -ESHUTDOWN;

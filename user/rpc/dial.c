@@ -47,6 +47,14 @@ struct sl_transport *sl_rpc_dial(const struct sl_rpc_dial_options *opt, struct s
 	return NULL;
 }
 
+enum sl_rpc_word sl_rpc_ask(const struct sl_rpc_dial_options *opt, uint32_t number)
+{
+	const char *address;
+	const struct sl_transport_scheme *s = scheme_of(opt->endpoint, &address);
+
+	return s && s->ask ? s->ask(opt, address, number) : SL_RPC_NO_WORD;
+}
+
 void sl_rpc_dial_drop(struct sl_transport *t)
 {
 	if (t)
@@ -58,6 +66,11 @@ uint64_t sl_rpc_link_number(void)
 	uint64_t number;
 
 	return sl_rand_bytes(&number, sizeof(number)) ? 0 : number;
+}
+
+uint32_t sl_rpc_transport_number(const struct sl_transport *t)
+{
+	return t->number;
 }
 
 uint64_t sl_rpc_transport_peer(const struct sl_transport *t)

@@ -5,7 +5,9 @@
 
 #include "base/clock.h"
 
-#define FOLLOW_NS  (5 * SL_NS_PER_SEC)  /* for the other end's next step */
+#define FOLLOW_NS (5 * SL_NS_PER_SEC) /* for the other end's next step */
+/* The same, half way: it may be computing. Pings end it before. */
+#define HALF_NS    (15 * SL_NS_PER_SEC)
 #define OFFERED_NS (30 * SL_NS_PER_SEC) /* at the backend: until the gateway makes its first one */
 
 /* A gateway's link: whose MIGRATE is the first. */
@@ -83,7 +85,7 @@ int sl_migrate_take(struct sl_link *l)
 		return -EPROTO;
 	l->move = from + 1;
 	l->move_due = l->move == SL_MOVE_HALF;
-	l->move_until_ns = l->now_ns + FOLLOW_NS;
+	l->move_until_ns = l->now_ns + (l->move_due ? HALF_NS : FOLLOW_NS);
 	return 0;
 }
 
@@ -110,7 +112,7 @@ void sl_migrate_sent(struct sl_link *l)
 	sl_link_join(l);
 	l->move = l->move == SL_MOVE_OFFERED ? SL_MOVE_HALF : SL_MOVE_LEFT;
 	l->move_due = false;
-	l->move_until_ns = l->now_ns + FOLLOW_NS;
+	l->move_until_ns = l->now_ns + (l->move == SL_MOVE_HALF ? HALF_NS : FOLLOW_NS);
 }
 
 /*

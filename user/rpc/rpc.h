@@ -192,8 +192,19 @@ struct sl_transport *sl_rpc_dial(const struct sl_rpc_dial_options *opt, struct s
 void sl_rpc_dial_drop(struct sl_transport *t);
 /* One line for people: "shm /run/x.sock ...", "rdma rxe0/1 gid[1] ... mtu 1024 RC ...", "tcp ...". */
 const char *sl_rpc_transport_info(const struct sl_transport *t);
+/* Of a virtual connection, in this process; 0: it is none. */
+uint32_t sl_rpc_transport_number(const struct sl_transport *t);
 /* Of the process at the other end: it is the same one for as long as this is the same. */
 uint64_t sl_rpc_transport_peer(const struct sl_transport *t);
+/* What is heard where a virtual connection was dialled, when nothing has come by it for a while. */
+enum sl_rpc_word {
+	SL_RPC_NO_WORD,
+	SL_RPC_NOBODY,    /* nobody listens there; anybody on the way can say so */
+	SL_RPC_KNOWN,     /* the peer's own word: it has that connection */
+	SL_RPC_FORGOTTEN, /* it has not: it has started again, or has given it up */
+};
+/* Control thread, bounded by timeout_ms: asks after the connection of that number. */
+enum sl_rpc_word sl_rpc_ask(const struct sl_rpc_dial_options *opt, uint32_t number);
 /*
  * Which way bytes to that endpoint would go from here, without asking the other end. 0 or -errno:
  * -ENETUNREACH: no RDMA device has a route there, -ENODEV: there is none at all.
@@ -222,6 +233,9 @@ void sl_rpc_preload(void);
  * the peer is another one, or epoll is out of memory; the transport is then closed.
  */
 int sl_rpc_adopt(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now_ns);
+
+/* Worker: the peer does not have the connection of that number any more. Another one goes on. */
+void sl_rpc_forgotten(struct sl_rpc_channel *ch, uint32_t number);
 
 /*
  * Sends items as one batch, those of each class in a message of their own, so that what is urgent
@@ -283,6 +297,7 @@ struct sl_rpc_stats {
 	uint64_t late_replies, cancels, timeouts;
 	uint64_t over_credit; /* channels lost because the peer sent beyond its credit */
 	uint64_t no_slot; /* channels lost because the peer had no receive slot, time after time */
+	uint64_t forgotten; /* virtual connections that ended as the peer had none of that number */
 	/* Of virtual connections: sent or come once more, and not sealed by the peer. */
 	uint64_t datagrams_resent, datagrams_doubled, datagrams_unsealed;
 	uint32_t outstanding, slots_free, slots;
@@ -295,6 +310,9 @@ struct sl_rpc_traffic {
 	uint64_t messages, bytes, waits;
 };
 void sl_rpc_channel_traffic(const struct sl_rpc_channel *ch, struct sl_rpc_traffic *out);
+
+/* Any thread: since when the peer of a virtual connection has owed a word; 0: it owes none. */
+uint64_t sl_rpc_channel_silent_ns(const struct sl_rpc_channel *ch);
 
 /* Datagrams that came for no connection. */
 uint64_t sl_rpc_strays(const struct sl_rpc *r);

@@ -159,6 +159,7 @@ static int take_up(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t n
 			  .interval_ns = r->cfg.ping_interval_ns},
 	};
 	sl_link_init(&ch->link, t, now_ns, r->cfg.one_class);
+	ch->silent_ns = ch->asked_ns = 0;
 	ch->state = SL_RPC_UP;
 	ch->used = true;
 	sl_list_add_tail(&r->awake, &ch->awake);
@@ -179,6 +180,17 @@ int sl_rpc_adopt(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now
 	if (rc)
 		sl_rpc_dial_drop(t);
 	return rc;
+}
+
+void sl_rpc_forgotten(struct sl_rpc_channel *ch, uint32_t number)
+{
+	struct sl_link *l = &ch->link;
+
+	if (ch->state == SL_RPC_DOWN || !number || l->t->number != number || l->error)
+		return;
+	l->error = -ECONNRESET;
+	ch->stats.forgotten++;
+	sl_channel_wake(ch);
 }
 
 static void on_timer(void *arg, struct sl_timer *t)
@@ -366,6 +378,12 @@ void sl_rpc_disarm(struct sl_rpc *r, bool rang)
 uint64_t sl_rpc_strays(const struct sl_rpc *r)
 {
 	return r->hubs.strays;
+}
+
+uint64_t sl_rpc_channel_silent_ns(const struct sl_rpc_channel *ch)
+{
+	/* One that drains may have left its address to the next process, and compute. */
+	return ch->state == SL_RPC_UP ? ch->silent_ns : 0;
 }
 
 void sl_rpc_channel_traffic(const struct sl_rpc_channel *ch, struct sl_rpc_traffic *out)

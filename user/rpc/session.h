@@ -42,6 +42,8 @@ struct sl_rpc_channel {
 	uint32_t outstanding;
 	uint32_t part_bytes[SL_CLASS_CNT]; /* of parts that have not left */
 	uint64_t next_batch;
+	uint64_t silent_ns;        /* of its transport, as of the last tick */
+	uint64_t asked_ns;         /* when the peer last had something to compute */
 	struct sl_rpc_stats stats; /* without what link and transport count */
 	struct sl_link_stats past; /* of former links */
 	uint64_t past_doorbells;

@@ -23,13 +23,11 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "rpc/credits.h"
+#include "rpc/rpc.h"
 #include "sluice/rpc_wire.h"
 
 struct sl_transport;
 struct sl_hub;
-struct sl_rpc_dial_options;
-struct sl_rpc_memory;
-struct sl_rpc_rdma;
 
 /*
  * A received message. The header is a private copy; its version, type and fragment_len are checked.
@@ -109,6 +107,9 @@ struct sl_transport {
 	uint16_t peer_worker;  /* at the acceptor: the gateway's worker */
 	uint64_t link;         /* that it is for, the dialler's number */
 	bool goes_on;          /* by this: sl_link_migrate(), not a link of its own */
+	uint32_t number;       /* of a virtual connection, this end's; 0: it is none */
+	uint64_t silent_ns;    /* of one: since when the peer has owed a word; 0: it owes none */
+	bool patient;          /* its owner's: the peer may be computing, and not there to answer */
 	uint64_t rate_bps;     /* of the link, for the posted-byte cap */
 	uintptr_t port;        /* whose wire others with the same one share; 0: nobody's */
 	uint32_t posted_bytes; /* posted, not yet completed */
@@ -228,6 +229,9 @@ struct sl_transport_scheme {
 	struct sl_rpc_listener *(*listen)(const struct sl_rpc_listen_options *opt,
 					  struct sl_err *err);
 	void (*settle)(void); /* NULL: nothing to wait for */
+	/* Of a connection that has a number; NULL: none has. */
+	enum sl_rpc_word (*ask)(const struct sl_rpc_dial_options *opt, const char *address,
+				uint32_t number);
 	int (*probe)(const char *address, const struct sl_rpc_rdma *rdma, char *text,
 		     size_t len);              /* NULL: needs none */
 	bool (*has_name)(const char *address); /* NULL: there are numbers only */

@@ -21,6 +21,7 @@ struct sl_transport;
 
 enum sl_worker_verb {
 	SL_WORKER_ADOPT,
+	SL_WORKER_FORGET,  /* the member's link by that connection has ended at the other end */
 	SL_WORKER_PREPARE, /* see core/reload.h */
 	SL_WORKER_SWITCH,
 	SL_WORKER_DRAIN,
@@ -35,6 +36,7 @@ struct sl_worker_msg {
 	enum sl_worker_verb verb;
 	struct sl_member *member;
 	struct sl_transport *transport;
+	uint32_t number; /* of a virtual connection */
 	struct sl_table *table;
 };
 

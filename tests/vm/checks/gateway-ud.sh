@@ -46,6 +46,15 @@ check "one that is killed is missed" within 60 is_down
 backend key
 check "and found where it is now" within 60 is_up
 check "a small body again" within 20 answers again
+kill -9 "${pid_of[echo]}"
+wait "${pid_of[echo]}" 2> /dev/null
+backend key
+forgotten='one/echo: worker 0 is forgotten there, after'
+found_out() { answers once || true; grep -q "$forgotten" "$D/gw.log"; }
+check "one that has started again is found out" within 30 found_out
+after=$(grep -o "$forgotten [0-9]*" "$D/gw.log" | grep -o '[0-9]*$')
+check "in less than the 3 s of silence: after $after ms" [ "$after" -lt 2500 ]
+check "and answers" within 20 answers more
 
 # To begin with, until there is enough to do for a queue pair of its own.
 end_process "${pid_of[echo]}" 20

@@ -157,6 +157,11 @@ static bool conn_delivered(const struct sl_transport *t)
 
 /* --- in --- */
 
+static void note_silence(struct ud_conn *c)
+{
+	c->base.silent_ns = c->flow.una == c->flow.sent ? 0 : c->flow.heard_ns;
+}
+
 void ud_conn_receive(struct ud_conn *c, const struct ud_packet *p, uint64_t now_ns)
 {
 	uint64_t base = c->flow.base, held = c->flow.held;
@@ -169,6 +174,7 @@ void ud_conn_receive(struct ud_conn *c, const struct ud_packet *p, uint64_t now_
 	if (!c->qpn || c->flow.base != base || c->flow.held != held)
 		c->qpn = p->qpn;
 	c->base.doubled = c->flow.doubled;
+	note_silence(c);
 	if (rc)
 		fail(c, rc);
 	be_busy(c);
@@ -177,8 +183,11 @@ void ud_conn_receive(struct ud_conn *c, const struct ud_packet *p, uint64_t now_
 
 bool ud_conn_tick(struct ud_conn *c, uint64_t now_ns)
 {
-	int rc = ud_flow_tick(&c->flow, now_ns);
+	int rc;
 
+	c->flow.silence_ns = c->base.patient ? UD_PATIENCE_NS : UD_SILENCE_NS;
+	rc = ud_flow_tick(&c->flow, now_ns);
+	note_silence(c);
 	if (!c->qpn && now_ns >= c->born_ns + UD_BIRTH_NS)
 		rc = -ETIMEDOUT;
 	if (rc)
@@ -383,6 +392,7 @@ struct ud_conn *ud_conn_new(const struct ud_terms *terms, const struct ud_keys *
 	c->base.peer_worker = terms->peer_worker;
 	c->base.link = terms->link;
 	c->base.goes_on = terms->goes_on;
+	c->base.number = terms->id;
 	sl_credits_init(&c->base.credits, terms->slots, terms->slots, UD_STREAM);
 	sl_list_init(&c->base.stirred);
 	sl_list_init(&c->busy);

@@ -283,8 +283,8 @@ static int make(struct dialling *d, struct ud_conn **c)
 		d->why = "refused: the backend has as many connections as it takes";
 		return -EPROTO;
 	}
-	if (!ud_slots_ok(a->slots) || a->slots > d->hello.slots || a->mtu < SL_UD_MTU_MIN ||
-	    a->mtu > d->hello.mtu)
+	if (a->verdict != SL_UD_GRANTED || !ud_slots_ok(a->slots) || a->slots > d->hello.slots ||
+	    a->mtu < SL_UD_MTU_MIN || a->mtu > d->hello.mtu)
 		return -EBADMSG;
 	if (ud_keys_derive(&d->secret, &d->hello, a, true, &keys))
 		return -EIO;
@@ -295,18 +295,24 @@ static int make(struct dialling *d, struct ud_conn **c)
 	return *c ? 0 : -ENOMEM;
 }
 
+static struct sl_ud_hello hello_of(const struct sl_rpc_dial_options *opt, uint32_t id,
+				   uint32_t flags)
+{
+	return (struct sl_ud_hello){.magic = SL_UD_HELLO_MAGIC,
+				    .version = SL_UD_VERSION,
+				    .worker = opt->worker,
+				    .epoch = sl_rpc_boot_epoch(),
+				    .slots = opt->slots,
+				    .id = id,
+				    .flags = flags,
+				    .link = opt->link};
+}
+
 static int dial(struct dialling *d, struct ud_conn **c)
 {
 	int rc;
 
-	d->hello = (struct sl_ud_hello){.magic = SL_UD_HELLO_MAGIC,
-					.version = SL_UD_VERSION,
-					.worker = d->opt->worker,
-					.epoch = sl_rpc_boot_epoch(),
-					.slots = d->opt->slots,
-					.id = ud_id_get(),
-					.flags = d->opt->goes_on ? SL_HELLO_GOES_ON : 0,
-					.link = d->opt->link};
+	d->hello = hello_of(d->opt, ud_id_get(), d->opt->goes_on ? SL_HELLO_GOES_ON : 0);
 	if (!d->hello.id)
 		return -EUSERS;
 	rc = ud_slots_ok(d->hello.slots) ? meet(d) : -EINVAL;
@@ -345,10 +351,34 @@ static struct sl_transport *sl_ud_dial(const struct sl_rpc_dial_options *opt, co
 	return &c->base;
 }
 
+/* Where it was once may be nobody by now, so the connection manager comes first. */
+static enum sl_rpc_word sl_ud_ask(const struct sl_rpc_dial_options *opt, const char *address,
+				  uint32_t number)
+{
+	struct dialling d = {.opt = opt,
+			     .hello = hello_of(opt, number, SL_HELLO_ASKS),
+			     .deadline_ns = sl_now_ns() + opt->timeout_ms * SL_NS_PER_MS};
+	struct sl_err err = SL_ERR(160);
+	int rc;
+
+	if (vb_address(address, &d.sa) || sl_secret_read(&d.secret, opt->key_file, &err))
+		return SL_RPC_NO_WORD;
+	rc = ask(&d);
+	if (!rc)
+		rc = greet(&d, 0);
+	sl_secret_wipe(&d.secret);
+	if (rc)
+		return rc == -ECONNREFUSED ? SL_RPC_NOBODY : SL_RPC_NO_WORD;
+	return d.answer.verdict == SL_UD_RESET   ? SL_RPC_FORGOTTEN
+	       : d.answer.verdict == SL_UD_KNOWN ? SL_RPC_KNOWN
+						 : SL_RPC_NO_WORD;
+}
+
 const struct sl_transport_scheme sl_ud_scheme = {
 	.scheme = "rdma+ud",
 	.probe = sl_verbs_probe,
 	.preload = sl_verbs_preload,
 	.dial = sl_ud_dial,
+	.ask = sl_ud_ask,
 	.listen = sl_ud_listen,
 };

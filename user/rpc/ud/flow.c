@@ -50,6 +50,7 @@ int ud_flow_init(struct ud_flow *f, uint32_t mtu)
 	f->cwnd = f->window < UD_CWND_FIRST ? f->window : UD_CWND_FIRST;
 	f->rto_ns = UD_RTO_FIRST_NS;
 	f->ack_ns = UINT64_MAX;
+	f->silence_ns = UD_SILENCE_NS;
 	f->tx = malloc((size_t)f->window * f->payload);
 	f->hold = malloc((size_t)f->window * f->payload);
 	f->rx = malloc(UD_RX);
@@ -415,7 +416,7 @@ int ud_flow_tick(struct ud_flow *f, uint64_t now_ns)
 
 	if (f->una == f->sent)
 		return 0;
-	if (now_ns >= f->heard_ns + UD_SILENCE_NS)
+	if (now_ns >= f->heard_ns + f->silence_ns)
 		return -ETIMEDOUT;
 	oldest = oldest_ns(f);
 	if (oldest == UINT64_MAX || now_ns < oldest + wait_ns)
@@ -439,5 +440,5 @@ uint64_t ud_flow_next_ns(const struct ud_flow *f)
 	oldest = oldest_ns(f);
 	if (oldest != UINT64_MAX)
 		next = min_of(next, oldest + timeout_ns(f));
-	return min_of(next, f->heard_ns + UD_SILENCE_NS);
+	return min_of(next, f->heard_ns + f->silence_ns);
 }

@@ -8,7 +8,7 @@
  *   in:   take -> hold (out of order, or no room in rx) -> rx: bytes in order, lent where they lie
  *
  * Numbers of datagrams have 64 bits here and 32 on the wire. What a peer may make this end keep is
- * `window` datagrams and rx; what it has not acknowledged for UD_SILENCE_NS, however often it was
+ * `window` datagrams and rx; what it has not acknowledged for `silence_ns`, however often it was
  * sent, ends the connection.
  *
  * Loss is known by what came later (UD_REORDER of them), or by time: a multiple of the round trip,
@@ -32,6 +32,8 @@ enum {
 	UD_ACK_DELAY_NS = 1000000, /* for something to go with it */
 };
 #define UD_SILENCE_NS UINT64_C(3000000000)
+/* Where the peer may be computing: whoever owns the connection asks it, and gives it up before. */
+#define UD_PATIENCE_NS UINT64_C(60000000000)
 
 struct ud_flow {
 	uint32_t payload; /* most bytes of a datagram */
@@ -44,6 +46,7 @@ struct ud_flow {
 	uint32_t cwnd, grown;    /* may be under way; acknowledged since it last grew */
 	uint32_t bytes;          /* put, not acknowledged */
 	uint64_t heard_ns;       /* when something was last acknowledged, or had to be */
+	uint64_t silence_ns;     /* the longest; UD_SILENCE_NS at first */
 	uint64_t srtt_ns, rttvar_ns, rto_ns;
 	unsigned backoff;
 	uint8_t *tx;

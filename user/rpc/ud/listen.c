@@ -136,6 +136,18 @@ static bool grant(struct ud_listener *l, const struct sl_ud_hello *h, struct sl_
 	return c != NULL;
 }
 
+/* Whether the dialler's connection of that number is one of ours, and has not ended. */
+static bool knows(const struct ud_listener *l, const struct sl_ud_hello *h)
+{
+	for (unsigned i = 0; i < UD_CONNS; i++) {
+		const struct ud_conn *c = l->hall->conns[i];
+
+		if (c && c->peer_id == h->id && c->base.peer_epoch == h->epoch)
+			return !c->error && !c->flow.bye;
+	}
+	return false;
+}
+
 static void consider(struct ud_listener *l, const struct sl_ud_hello *h)
 {
 	uint32_t mtu = sl_rpc_at_most(h->mtu, l->hall->pair->mtu);
@@ -157,12 +169,15 @@ static void consider(struct ud_listener *l, const struct sl_ud_hello *h)
 		l->base.refused++;
 		return;
 	}
-	if (grant(l, h, &a, n)) {
+	if (h->flags & SL_HELLO_ASKS) {
+		a.verdict = knows(l, h) ? SL_UD_KNOWN : SL_UD_RESET;
+	} else if (grant(l, h, &a, n)) {
 		reply(l, h, &a, n);
 		return;
+	} else {
+		l->base.refused++;
+		a.verdict = SL_UD_FULL;
 	}
-	l->base.refused++;
-	a.verdict = SL_UD_FULL;
 	if (!ud_answer_prove(&l->secret, h, &a))
 		reply(l, h, &a, n);
 	ud_node_put(n);

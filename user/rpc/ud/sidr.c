@@ -158,6 +158,8 @@ static int failure_of(struct asking *a, const struct rdma_cm_event *ev)
 		return -ENETUNREACH;
 	case RDMA_CM_EVENT_UNREACHABLE:
 	case RDMA_CM_EVENT_REJECTED:
+		if (ev->status == -ETIMEDOUT)
+			return -ETIMEDOUT;
 		*a->why = "nobody listens: is the backend running?";
 		return -ECONNREFUSED;
 	default: return -ECONNRESET;
