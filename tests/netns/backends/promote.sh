@@ -89,7 +89,7 @@ wait $watcher $chatter
 check "nor a small one" [ ! -s "$D/lost" ]
 check "there never were more than that" [ "$(sort -n "$D/cnt" | tail -1)" -eq 1 ]
 sleep 2
-check "idle, the last one keeps it" has_own c
+check "idle, the last one keeps it" has_own abc
 for b in $backends; do
 	check "$b answers still" answers $b
 	check "$b has had it" [ "$(count_of promotions $b)" -ge 1 ]

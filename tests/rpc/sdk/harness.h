@@ -6,6 +6,7 @@
  * endpoints like "rdma://10.0.0.1:7471", separated by commas; each test runs once
  * for each. ud is virtual connections over sockets in the place of a device (ud_sockets.h).
  * SL_RPC_KEY_FILE is the key of rdma endpoints; without it the others have one by themselves.
+ * SL_RPC_CUT and SL_RPC_MEND are commands for a cable between both ends, where there is one.
  */
 #ifndef TESTS_RPC_HARNESS_H
 #define TESTS_RPC_HARNESS_H
@@ -269,6 +270,23 @@ static inline void backend_kill(struct backend_proc p)
 {
 	kill(p.pid, SIGKILL);
 	backend_wait(p);
+}
+
+static inline void harness_shell(const void *command)
+{
+	execl("/bin/sh", "sh", "-c", command, NULL);
+}
+
+/* The command of that variable, if there is one. */
+static inline void harness_command(const char *variable)
+{
+	const char *command = getenv(variable);
+	struct backend_proc p;
+
+	if (!command)
+		return;
+	p.pid = harness_spawn(harness_shell, command, strlen(command) + 1);
+	ck_assert_int_eq(backend_wait(p), 0);
 }
 
 /* What a transport's owner does when it has no epoll that tells it of events. */

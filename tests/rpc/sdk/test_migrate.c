@@ -289,6 +289,43 @@ TEST_EACH(requests_fail_once_if_the_backend_dies_half_way, PAIRS)
 	gw_close(&s.g);
 }
 
+/* For good, or (odd) for a moment. Needs a cable: SL_RPC_CUT and SL_RPC_MEND are its commands. */
+TEST_EACH(a_cut_half_way_costs_no_request_twice, 2 * PAIRS)
+{
+	static struct call calls[LOAD_CALLS];
+	const struct pair *pair = pair_of(_i / 2);
+	struct sl_rpc_config cfg = load_config(false);
+	struct backend_proc p = backend_start(
+		&(struct sl_backend_options){.listen = pair->listen, .handle = load_echo});
+	struct side s;
+
+	side_open(&s, pair, &cfg);
+	expect_one_answer(&s);
+	stop_half_way(&s, p);
+	for (unsigned i = 0; i < LOAD_CALLS; i++) {
+		call_init(&calls[i], 8);
+		ck_assert_int_eq(gw_send(&s.g, &calls[i], sl_span_of(NULL, 0), sl_span_str("x"), 0,
+					 SL_CLASS_NORMAL),
+				 0);
+	}
+	harness_command("SL_RPC_CUT");
+	kill(p.pid, SIGCONT);
+	if (_i % 2)
+		harness_command("SL_RPC_MEND");
+	gw_until(&s.g, s.g.done + s.g.failed == LOAD_CALLS + 1 && s.g.batches_done == s.g.sent);
+	ck_assert_uint_eq(s.g.failed, s.g.downs ? LOAD_CALLS + 1 - s.g.done : 0);
+	/* It did cut. */
+	ck_assert(_i % 2 || s.g.downs || !getenv("SL_RPC_CUT") ||
+		  strncmp(pair->text[0], "rdma", 4) || strncmp(pair->text[1], "rdma", 4));
+	if (_i % 2 == 0)
+		harness_command("SL_RPC_MEND");
+	gw_close(&s.g);
+	side_open(&s, pair, &cfg);
+	expect_one_answer(&s);
+	gw_close(&s.g);
+	backend_term(p);
+}
+
 /* As a worker turns that has nothing else to do: it sleeps until something is due or has come. */
 static void sleepy_turn(struct gateway *g)
 {
