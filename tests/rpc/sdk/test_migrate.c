@@ -338,7 +338,7 @@ static void sleepy_turn(struct gateway *g)
 		if (next > now + harness_timeout_s() * SL_NS_PER_SEC)
 			next = now + harness_timeout_s() * SL_NS_PER_SEC;
 		(void)poll(&fd, 1, next > now ? (int)((next - now) / SL_NS_PER_MS) + 1 : 0);
-		sl_rpc_disarm(g->r);
+		sl_rpc_disarm(g->r, true);
 	}
 	(void)sl_rpc_poll(g->r, sl_now_ns());
 }

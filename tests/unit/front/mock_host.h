@@ -310,8 +310,9 @@ static inline void mock_answer(struct mock_stream *s)
 		return;
 	}
 	if (r.body_len != SL_LEN_UNKNOWN)
-		r.body_len = body.len +
-			     (s->st.prefix ? s->st.prefix((uint8_t[SL_PREFIX_MAX]){0}, 0, false) : 0);
+		r.body_len =
+			body.len +
+			(s->st.prefix ? s->st.prefix((uint8_t[SL_PREFIX_MAX]){0}, 0, false) : 0);
 	if (m->in_parts) {
 		unsigned no = s->no;
 

@@ -232,7 +232,7 @@ static size_t deliver(struct http1 *h, const struct sl_front_env *env, struct sl
 		return len;
 	taken = env->host->body(h->host, st, &part);
 	if (!SL_HOLDS(taken <= len)) {
-		fail(h, env, 500, SL_FRONT_ERR_BAD_REPLY);
+		sl_http1_fail(h, env, 500, SL_FRONT_ERR_BAD_REPLY);
 		return len;
 	}
 	if (rest && taken == len && !part.frame)
