@@ -271,7 +271,6 @@ TEST(rest_of_another_message_ends_the_channel)
 	ck_assert(!heard(0, "forged"));
 }
 
-static struct sl_flight flight;
 static struct sl_exchange again;
 static struct {
 	struct sl_hold hold;
@@ -287,19 +286,19 @@ static void hold_once_more(void)
 TEST(a_flight_too_many_writes_over_nothing)
 {
 	static struct sl_member member;
+	struct sl_flight *flight = sl_pool_get(&bed.core.flights);
 
-	sl_list_init(&member.flights);
-	sl_list_init(&flight.shared);
-	flight.batch = 5;
-	sl_list_add_tail(&member.flights, &flight.link);
+	flight->batch = 5;
+	sl_flight_begin(&bed.core, &member, flight);
 	full.hold = (struct sl_hold){.flight_cnt = SL_MAX_RETRIES + 1, .refs = 1};
 	full.neighbour = 77;
 	again = (struct sl_exchange){
 		.core = &bed.core, .member = &member, .batch = 5, .send_ns = 1, .hold = &full.hold};
 	ck_broken(hold_once_more);
 	ck_assert_uint_eq(full.neighbour, 77);
-	ck_assert(sl_list_empty(&flight.shared));
+	ck_assert(sl_list_empty(&flight->shared));
 #ifndef SL_DEBUG
 	ck_assert_uint_eq(full.hold.refs, 2);
 #endif
+	sl_flight_sent(&bed.core, &member, 5);
 }
