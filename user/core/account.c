@@ -87,6 +87,7 @@ static void account_init(struct sl_account *a)
 		a->class[i].most = SL_RANK_FLOOR - 1;
 	}
 	sl_list_init(&a->held);
+	sl_list_init(&a->quiet);
 	sl_list_init(&a->idle);
 }
 

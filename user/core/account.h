@@ -35,8 +35,9 @@ struct sl_account {
 	struct {
 		uint32_t least, most; /* while it has these, or between, it stays in its class */
 	} class[SL_RANK_CNT];
-	struct sl_list held; /* exchanges that wait for the client, oldest first (turn.c) */
-	struct sl_list idle; /* in sl_accounts.idle, while it has nothing */
+	struct sl_list held;  /* exchanges that wait for the client, oldest first (turn.c) */
+	struct sl_list quiet; /* streams that wait for nobody, by `held` too */
+	struct sl_list idle;  /* in sl_accounts.idle, while it has nothing */
 	struct sl_addr addr;
 };
 

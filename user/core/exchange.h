@@ -105,7 +105,7 @@ struct sl_exchange {
 	uint32_t part_left;         /* of a stream's message that was sent in pieces */
 	bool part_compressed;       /* and it is */
 	uint32_t message_left;      /* of the one that its front is giving */
-	struct sl_list turns, held; /* in core->turns, and its account's, while in turn.c's care */
+	struct sl_list turns, held; /* in core->turns and its account's, while in turn.c's care */
 	uint64_t look_ns, due_ns;   /* when it is looked at; when its client is late */
 	uint32_t withheld; /* of a stream's window: bytes that have come while its body was held */
 	uint32_t moved, pace; /* bytes at the last look; since the one before it, at first many */

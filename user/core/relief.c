@@ -117,22 +117,31 @@ static void note_heavier(struct sl_exchange **best, struct sl_exchange *x,
 		*best = x;
 }
 
-/* Of this account, among its oldest; a new one, of which nobody knows how it moves, only if `any`. */
+/* Among the oldest of these; a new one, of which nobody knows how it moves, only if `any`. */
+static void note_slowest(struct sl_exchange **best, const struct sl_list *of,
+			 enum sl_account_rank what, bool any)
+{
+	const struct sl_list *l;
+	unsigned n = 0;
+
+	sl_list_for_each (l, of) {
+		struct sl_exchange *x = sl_container_of(l, struct sl_exchange, held);
+
+		if (any || x->pace != UINT32_MAX)
+			note_heavier(best, x, what);
+		if (++n == CANDIDATES)
+			break;
+	}
+}
+
 static struct sl_exchange *slowest_of(const struct sl_account *a, enum sl_account_rank what,
 				      bool any)
 {
 	struct sl_exchange *best = NULL;
-	const struct sl_list *l;
-	unsigned n = 0;
 
-	sl_list_for_each (l, &a->held) {
-		struct sl_exchange *x = sl_container_of(l, struct sl_exchange, held);
-
-		if (any || x->pace != UINT32_MAX)
-			note_heavier(&best, x, what);
-		if (++n == CANDIDATES)
-			break;
-	}
+	note_slowest(&best, &a->held, what, any);
+	if (what == SL_RANK_EXCHANGES)
+		note_slowest(&best, &a->quiet, what, any);
 	return best;
 }
 

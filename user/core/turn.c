@@ -12,7 +12,7 @@
  *                   +-- otherwise ----------------------+
  *
  * Each account has those of its own in order of their beginning, for sl_core_relieve() (relief.c), and
- * keeps streams there while they last.
+ * apart from them its other streams, in order of when their turns were over.
  */
 #include "base/clock.h"
 #include "core/client.h"
@@ -94,8 +94,8 @@ void sl_turn_join(struct sl_exchange *x)
 	x->pace = UINT32_MAX;
 	x->turn = SL_TURN_NONE; /* its front does not know it yet: the first look begins */
 	look_later(x);
-	if (sl_list_empty(&x->held))
-		sl_list_add_tail(&x->account->held, &x->held);
+	sl_list_del(&x->held);
+	sl_list_add_tail(&x->account->held, &x->held);
 }
 
 /*
@@ -130,9 +130,9 @@ static bool look(struct sl_exchange *x)
 	enum sl_turn turn = sl_exchange_turn(x);
 
 	if (turn == SL_TURN_NONE) {
-		sl_list_del(&x->turns);
-		if (!x->stream.open_ended)
-			sl_list_del(&x->held);
+		sl_turn_leave(x);
+		if (x->stream.open_ended)
+			sl_list_add_tail(&x->account->quiet, &x->held);
 		return false;
 	}
 	look_later(x);

@@ -153,14 +153,24 @@ static struct peer *h2_dial(uint8_t host)
 
 #define STALLED "max_connections = 64 max_exchanges = 4096 "
 
-/* Some addresses have the frames between them. */
-TEST(streams_to_a_stalled_backend_give_way_to_others)
+/* Some addresses have the frames between them; or have had many other streams before, that are silent. */
+TEST_EACH(streams_to_a_stalled_backend_give_way_to_others, 2)
 {
-	enum { CONNS = 12, STREAMS = 40 };
-	struct peer *good;
+	enum { CONNS = 12, STREAMS = 40, SILENT = 80 };
+	struct peer *early, *good;
 	unsigned before;
 
 	start_stalled(STALLED);
+	early = h2_dial(GOOD + 1);
+	for (uint32_t k = 0; k < 4; k++)
+		fill_stream(early, 2 * k + 1);
+	for (unsigned i = 0; _i && i < 3; i++) {
+		struct peer *bad = h2_dial((uint8_t)(10 + i));
+
+		for (uint32_t k = 0; k < SILENT; k++)
+			h2_head(bad, 2 * k + 1, "/pool", true);
+	}
+	run_by(600, SL_NS_PER_MS);
 	for (int i = 0; i < CONNS; i++) {
 		struct peer *bad = h2_dial((uint8_t)(10 + i % 3));
 
@@ -176,6 +186,7 @@ TEST(streams_to_a_stalled_backend_give_way_to_others)
 	ck_assert_uint_eq(requests, before + 1);
 	ck_assert_uint_eq(h2_count(good, HEADERS), 0);
 	ck_assert_uint_eq(h2_count(good, RST_STREAM), 0);
+	ck_assert_uint_eq(h2_count(early, RST_STREAM), 0);
 	ck_assert_uint_ge(core.stats.ended_for_others[SL_RANK_FRAMES], 1);
 	ck_assert_uint_gt(server_end.umem.free_cnt, FRAMES / SL_SHORT_FRAMES - 64);
 	stop();
