@@ -221,7 +221,7 @@ test-volume: all netns-tools ## those of test-netns that are about load; needs r
 asan: ## the netns suite under ASan and UBSan (ASAN_TESTS="http h2/clients": some of it)
 	$(Q)$(MAKE) --no-print-directory SAN=1 CFLAGS=-g1 BUILD=$(BUILD)/asan all netns-tools
 	$(Q)BUILD=$(abspath $(BUILD))/asan SL_SANITIZED=1 tests/netns/run.sh $(ASAN_TESTS)
-fuzz: ## every fuzz target, FUZZ_SECONDS each (default 600); FUZZ_REPLAY=1: its corpus only
+fuzz: ## every fuzz target, FUZZ_SECONDS each (default 600); FUZZ_REPLAY=1: its corpus only; FUZZ_SHOW=1: for how long so far
 	$(Q)BUILD=$(abspath $(BUILD)) FUZZ_REPLAY=$(FUZZ_REPLAY) tests/fuzz/run.sh
 lint: layers ## clang-format, clang-tidy, cppcheck, spelling, layers
 	$(Q)BUILD=$(abspath $(BUILD)) tests/support/lint.sh

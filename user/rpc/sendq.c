@@ -27,7 +27,7 @@ static unsigned class_of(const struct sl_sendq *q, const struct sl_send *s)
 /* Behind which one of its class it goes. From the end: most come in the order of their deadlines. */
 static struct sl_list *place_of(struct sl_sendq *q, const struct sl_send *s, unsigned class)
 {
-	struct sl_list *head = &q->queue[class], *at = head;
+	struct sl_list *head = &q->queue[class], *at;
 
 	if (s->deadline_ns == UINT64_MAX)
 		return head->prev;
