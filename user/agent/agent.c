@@ -118,10 +118,28 @@ static void on_backend(struct agent_watch *w, uint32_t events)
 	(void)w, (void)events;
 }
 
+/* One that was to go, and has not gone yet, since it has requests: its place is taken until then. */
+static bool stays(struct agent *a, const char *listen)
+{
+	for_each_server(a, s)
+	{
+		if (!s->leaving || strcmp(s->listen, listen) != 0)
+			continue;
+		s->leaving = false;
+		sl_backend_ready(s->backend, !s->told_unready);
+		sl_log_info("agent: %s stays", s->name);
+		return true;
+	}
+	return false;
+}
+
 int sl_agent_add(struct agent *a, const struct sl_agent_options *opt, struct sl_err *err)
 {
-	struct agent_server *s = agent_server_new(a, opt, err);
+	struct agent_server *s;
 
+	if (stays(a, opt->listen))
+		return 0;
+	s = agent_server_new(a, opt, err);
 	if (!s)
 		return -1;
 	s->watch.fn = on_backend;

@@ -26,7 +26,10 @@ struct sl_agent_options {
 
 /* NULL and one line in err. */
 struct agent *sl_agent_open(struct sl_err *err);
-/* One more server. 0, or -1 and one line in err. The texts are copied. */
+/*
+ * One more server. 0, or -1 and one line in err. The texts are copied. An endpoint that was removed and
+ * still has requests is that server's, which then stays.
+ */
 int sl_agent_add(struct agent *a, const struct sl_agent_options *opt, struct sl_err *err);
 /* The server that is reached by this endpoint gets no more requests, and goes when it is idle. */
 void sl_agent_remove(struct agent *a, const char *listen);

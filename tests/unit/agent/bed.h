@@ -57,6 +57,9 @@ static struct {
 	char path[64];
 	uint8_t heard[1 << 20];
 	size_t heard_len;
+	unsigned opened;  /* backends */
+	bool unready;     /* what the last one was told */
+	uint32_t waiting; /* requests that it has, for its statistics */
 } bed;
 
 /* --- the SDK --- */
@@ -73,6 +76,7 @@ struct sl_backend *sl_backend_open(const struct sl_backend_options *opt, char *e
 {
 	(void)err, (void)err_len;
 	bed.opt = *opt;
+	bed.opened++;
 	return (struct sl_backend *)&bed;
 }
 
@@ -111,13 +115,14 @@ void sl_backend_disarm(struct sl_backend *b)
 
 void sl_backend_ready(struct sl_backend *b, bool ready)
 {
-	(void)b, (void)ready;
+	(void)b;
+	bed.unready = !ready;
 }
 
 void sl_backend_stats(struct sl_backend *b, struct sl_backend_stats *out)
 {
 	(void)b;
-	*out = (struct sl_backend_stats){0};
+	*out = (struct sl_backend_stats){.open_requests = bed.waiting};
 }
 
 void sl_stream_pause(struct sl_request_view *rq)

@@ -183,3 +183,30 @@ TEST(one_that_rests_may_leave)
 	ck_assert_uint_eq(asked[0]->ends, 1);
 	ck_assert_uint_eq(asked[1]->ends, 0);
 }
+
+/* A reload takes it away, the next one brings it back: until it has gone its endpoint is taken. */
+TEST(one_that_is_brought_back_before_it_has_gone_stays)
+{
+	struct sl_agent_options again = {
+		.listen = "x", .to = "http://127.0.0.1:9", .concurrency = 1};
+	struct sl_err err = SL_ERR(200);
+
+	ask(SL_CLASS_NORMAL, "first", false);
+	bed_server_accept();
+	bed.waiting = 1;
+	sl_agent_remove(bed.agent, "x");
+	bed_turns(2);
+	ck_assert(bed.unready);
+	ck_assert_int_eq(sl_agent_add(bed.agent, &again, &err), 0);
+	ck_assert(!bed.unready);
+	bed_turns(2);
+	ck_assert_uint_eq(bed.opened, 1);
+	ck_assert_str_eq(serve(), "first");
+	all_answered();
+	/* It is no longer about to go. */
+	bed.waiting = 0;
+	bed_turns(2);
+	ask(SL_CLASS_NORMAL, "second", false);
+	ck_assert_str_eq(serve(), "second");
+	all_answered();
+}
