@@ -40,6 +40,51 @@ for _ in range(50):
     expect("kept", c.reply().body, open(www + "small", "rb").read())
 PY
 done
+# The same cases of all that have them; those of files are of a file in nginx and Apache.
+for s in nginx apache node gunicorn uvicorn; do
+	check_py "$s: HEAD, 204, 304, a range, a redirect, cookies" $s <<'PY'
+from raw import *
+import os, sys
+s = sys.argv[1]
+files = s in ("nginx", "apache")
+large = open(os.path.dirname(os.path.abspath(__file__)) + "/www/large", "rb").read() if files else bytes(range(256)) * 256
+def path(name):
+    return f"/{s}/" + ({"fresh": "small", "range": "large"}.get(name, name) if files else name)
+def head(name, fields=""):
+    """Lines of the head of a GET, as they came."""
+    c = Client()
+    c.send(f"GET {path(name)} HTTP/1.1\r\nHost: x\r\n{fields}\r\n".encode())
+    while b"\r\n\r\n" not in c.buf:
+        c._more()
+    return c.buf.split(b"\r\n\r\n")[0].decode().split("\r\n")
+r = get(path("no-content"))
+expect("204", (r.status, r.headers.get("content-length"), r.headers.get("transfer-encoding"), r.headers["x-a"]), (204, None, None, "b"))
+fresh = get(path("fresh"))
+expect("200", (fresh.status, "etag" in fresh.headers, int(fresh.headers["content-length"])), (200, True, len(fresh.body)))
+h = ask(f"HEAD {path('fresh')} HTTP/1.1\r\nHost: x\r\n\r\n".encode(), head_only=True)
+expect("HEAD", (h.status, h.headers["content-length"], h.headers["etag"]), (200, str(len(fresh.body)), fresh.headers["etag"]))
+r = get(path("fresh"), headers=f"If-None-Match: {fresh.headers['etag']}\r\n")
+expect("304", (r.status, r.headers["etag"], r.body), (304, fresh.headers["etag"], b""))
+r = get(path("range"), headers="Range: bytes=1000-1999\r\n")
+expect("range", (r.status, r.headers["content-range"], r.body), (206, f"bytes 1000-1999/{len(large)}", large[1000:2000]))
+r = get(path("moved"))
+expect("redirect", (r.status, r.headers["location"].removeprefix("http://x")), (302, "/elsewhere?y=%20"))
+expect("cookies", [l.split(": ", 1)[1] for l in head("cookies") if l.lower().startswith("set-cookie:")], ["a=1; Path=/", "b=2; HttpOnly"])
+PY
+done
+# Connections that a server in the namespace has accepted, all of them together.
+accepted() { gw awk '$1 == "Tcp:" { if (n++) print $7 }' /proc/net/snmp; }
+# kept SERVER PATH: a hundred requests by connections of which each agent has one
+kept() {
+	local before new
+	before=$(accepted)
+	cl curl -sS "http://$V4:8080/$1/$2?#[1-100]" -o /dev/null -w '%{http_code}\n' | sort | uniq -c
+	new=$(($(accepted) - before))
+	echo "$new connections"
+	[ "$new" -le 2 ]
+}
+for s in nginx apache; do check "$s: connections are kept" kept $s small; done
+for s in node gunicorn uvicorn; do check "$s: connections are kept" kept $s fresh; done
 for s in node gunicorn uvicorn; do
 	check_py "$s: bodies both ways, parts, cookies, host and query" $s <<'PY'
 from raw import *
