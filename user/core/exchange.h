@@ -103,7 +103,6 @@ struct sl_exchange {
 		uint64_t due_ns;  /* when what waits for that goes on; 0: nothing does */
 	} rate[SL_RATE_CNT];
 	uint32_t part_left;         /* of a stream's message that was sent in pieces */
-	bool part_compressed;       /* and it is */
 	uint32_t message_left;      /* of the one that its front is giving */
 	struct sl_list turns, held; /* in core->turns and its account's, while in turn.c's care */
 	uint64_t look_ns, due_ns;   /* when it is looked at; when its client is late */
@@ -119,13 +118,14 @@ struct sl_exchange {
 	uint8_t rpc_class; /* enum sl_rpc_class */
 	uint8_t outcome;   /* enum sl_outcome; all but OK: the gateway's own reply, or why BROKEN */
 	bool idempotent;
-	bool open;       /* more of the request is to come */
-	bool end_sent;   /* of a stream */
-	bool trusted;    /* it counts in core->trusted */
-	bool reading;    /* its account counts it so */
-	bool in_parts;   /* the reply is several messages */
-	uint8_t upgrade; /* index in the route's, if stream.upgrade */
-	bool decided;    /* the reply has said whether it goes on so */
+	bool open;            /* more of the request is to come */
+	bool end_sent;        /* of a stream */
+	bool trusted;         /* it counts in core->trusted */
+	bool reading;         /* its account counts it so */
+	bool in_parts;        /* the reply is several messages */
+	uint8_t upgrade;      /* index in the route's, if stream.upgrade */
+	bool part_compressed; /* the message that was sent in pieces is */
+	bool decided;         /* the reply has said whether it goes on so */
 };
 
 /* What it would go on as. */

@@ -147,11 +147,11 @@ struct h2_stream {
 	int32_t id;
 	uint16_t flags;
 	uint8_t method;
+	uint8_t cut_off;          /* enum sl_grpc_status: its reply ends with that */
 	uint32_t given;           /* bytes of its body for which the host has not made room yet */
 	uint32_t came;            /* of its body, while they count for its window */
 	uint32_t window;          /* how much the client may send ahead */
 	struct sl_span text_left; /* ST_LOCAL: of `text`; of a call that was cut off, why */
-	uint8_t cut_off;          /* enum sl_grpc_status: its reply ends with that */
 	struct sl_grpc_reader in;
 	struct h2_call *call; /* ST_CALL */
 	char text[48];        /* body of an answer of ours */
