@@ -5,26 +5,25 @@
 
 enum { BUF_MIN = 512 };
 
+#define HEALTH     "/grpc.health.v1.Health"
+#define REFLECTION "/grpc.reflection.v1.ServerReflection"
+#define ALPHA      "/grpc.reflection.v1alpha.ServerReflection"
+
 static const struct answered {
-	struct sl_span service, method;
+	struct sl_span path, service;
 	enum sl_call_kind kind;
 } all_answered[] = {
-	{SL_SPAN_LIT("/grpc.health.v1.Health"), SL_SPAN_LIT("/Check"), SL_CALL_CHECK},
-	{SL_SPAN_LIT("/grpc.health.v1.Health"), SL_SPAN_LIT("/Watch"), SL_CALL_WATCH},
-	{SL_SPAN_LIT("/grpc.reflection.v1.ServerReflection"), SL_SPAN_LIT("/ServerReflectionInfo"),
-	 SL_CALL_REFLECT},
-	{SL_SPAN_LIT("/grpc.reflection.v1alpha.ServerReflection"),
-	 SL_SPAN_LIT("/ServerReflectionInfo"), SL_CALL_REFLECT},
+	{SL_SPAN_LIT(HEALTH "/Check"), SL_SPAN_LIT(HEALTH), SL_CALL_CHECK},
+	{SL_SPAN_LIT(HEALTH "/Watch"), SL_SPAN_LIT(HEALTH), SL_CALL_WATCH},
+	{SL_SPAN_LIT(REFLECTION "/ServerReflectionInfo"), SL_SPAN_LIT(REFLECTION), SL_CALL_REFLECT},
+	{SL_SPAN_LIT(ALPHA "/ServerReflectionInfo"), SL_SPAN_LIT(ALPHA), SL_CALL_REFLECT},
 };
 
 static const struct answered *answered_at(struct sl_span path)
 {
 	for (size_t i = 0; i < SL_ARRAY_LEN(all_answered); i++) {
-		const struct answered *a = &all_answered[i];
-
-		if (sl_span_eq(sl_span_first(path, a->service.len), a->service) &&
-		    sl_span_eq(sl_span_skip(path, a->service.len), a->method))
-			return a;
+		if (sl_span_eq(path, all_answered[i].path))
+			return &all_answered[i];
 	}
 	return NULL;
 }
