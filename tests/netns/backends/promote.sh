@@ -37,7 +37,7 @@ sum_of() { metric "sluice_backend_$1_total"; }
 # Connections to the sockets of shared memory, as the kernel has them.
 own_cnt() { gw ss -xH state connected | grep -c "$D/[$1].sock"; }
 has_own() { [ "$(own_cnt "$1")" -eq 1 ]; }
-load() { cl wrk -t1 -c8 -d"$2"s "http://$V4:8080/$1" >"$D/wrk.$1"; }
+load() { cl wrk -t1 -c8 --timeout 20s -d"$2"s "http://$V4:8080/$1" >"$D/wrk.$1"; }
 watch() {
 	while [ ! -e "$D/seen" ]; do
 		own_cnt abc
@@ -80,6 +80,7 @@ loads+=($!)
 check "and so does the next" within 10 has_own c
 wait "${loads[@]}"
 for b in $backends; do
+	cat "$D/wrk.$b"
 	check "no request of $b was lost" eval "! grep -q 'Non-2xx\|Socket errors' $D/wrk.$b && grep -q '[1-9][0-9]* requests in' $D/wrk.$b"
 done
 for u in "${uploads[@]}"; do check "nor was a long one" wait "$u"; done
