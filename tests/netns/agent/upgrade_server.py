@@ -8,6 +8,7 @@ Stock: the package websockets, which says each message again. By hand, by path:
   /wrong  a Sec-WebSocket-Accept of another key
   /other  another protocol than was asked for
   /no     403
+  /events an event each 50 ms, in an ordinary reply, until the other side closes
   /seen   how many connections /eager has, in an ordinary reply
 """
 import asyncio
@@ -35,7 +36,7 @@ async def by_hand(reader, writer):
     global eager
     head = await reader.readuntil(b"\r\n\r\n")
     path = head.split(b" ")[1].decode()
-    assert re.search(rb"(?i)\r\nconnection: upgrade\r\n", head) or path in ("/seen", "/plain"), head
+    assert re.search(rb"(?i)\r\nconnection: upgrade\r\n", head) or path in ("/seen", "/events"), head
 
     def go_on(accept=None, protocol=b"websocket", behind=b""):
         writer.write(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n"
@@ -54,6 +55,12 @@ async def by_hand(reader, writer):
         go_on(b"AAAAAAAAAAAAAAAAAAAAAAAAAAA=")
     elif path == "/other":
         go_on(protocol=b"other")
+    elif path == "/events":
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        while not reader.at_eof() and not writer.is_closing():
+            writer.write(b"9\r\ndata: 1\n\n\r\n")
+            await writer.drain()
+            await asyncio.sleep(0.05)
     elif path == "/seen":
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n%d" % eager)
     else:
