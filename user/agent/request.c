@@ -130,6 +130,16 @@ static bool header_of(struct sl_span field, struct sl_header *h)
 	return true;
 }
 
+/* Of blanks alone nothing is left. */
+static struct sl_span trimmed(struct sl_span s)
+{
+	while (s.len && (s.ptr[0] == ' ' || s.ptr[0] == '\t'))
+		s = sl_span_skip(s, 1);
+	while (s.len && (s.ptr[s.len - 1] == ' ' || s.ptr[s.len - 1] == '\t'))
+		s.len--;
+	return s;
+}
+
 /* First what concerns the others: a name in Connection may stand behind its field. */
 static void look_ahead(struct maker *m)
 {
@@ -147,7 +157,7 @@ static void look_ahead(struct maker *m)
 		else if (sl_span_eq(h.name, sl_span_str("traceparent")) && is_traceparent(h.value))
 			m->trace = h.value;
 		else if (sl_span_eq(h.name, sl_span_str("upgrade")))
-			m->out->upgrade = h.value;
+			m->out->upgrade = trimmed(h.value);
 	}
 }
 
