@@ -126,7 +126,8 @@ static void lose(struct request *rq)
 		sl_be_stream_cancel(rq);
 		return;
 	}
-	if (atomic_exchange(&rq->gone, true))
+	/* Its reply may be on its way from another thread: then its handler has done with it. */
+	if (atomic_exchange(&rq->gone, true) || atomic_load(&rq->over))
 		return;
 	sl_be_upcall(rq, opt->cancelled);
 	if (!atomic_load(&rq->over) && atomic_exchange(&rq->blocked, false))
