@@ -72,7 +72,7 @@ class House:
 
     def helpers_used_once(self):
         """A call is the name with a bracket that is no member's; the definition and declarations look alike, and go."""
-        once, total, mentioned_once, statics = [], 0, 0, 0
+        once, total, mentioned_once, static_cnt = [], 0, 0, 0
         for p, fs in self.defs.items():
             if p.suffix != ".c":
                 continue
@@ -81,13 +81,13 @@ class House:
             given = collections.Counter(re.findall(r"(?<=[=,({&?:])\s*([a-z_]\w+)(?=\s*[,;)}:])", words))
             mentions = collections.Counter(CALLABLE.findall(words))
             for name, static, line, _ in fs:
-                statics += static
+                static_cnt += static
                 mentioned_once += static and mentions[name] == 2  # the other one is its definition
                 if static and calls[name] > 1:
                     total += 1
                     if calls[name] == 2 and not given[name]:
                         once.append(f"{p}:{line} {name}")
-        return once, total, 100 * mentioned_once / statics
+        return once, total, 100 * mentioned_once / static_cnt
 
     def circles(self):
         """Per room the files that reach each other; a function belongs to the .c that defines it."""

@@ -431,6 +431,21 @@ static uint64_t patience_ns(struct sl_rpc_channel *ch, uint64_t now_ns)
 	return l->t->patient ? ch->rpc->cfg.patience_ns : 0;
 }
 
+void sl_channel_see(struct sl_rpc_channel *ch)
+{
+	const struct sl_transport *t = ch->link.t;
+
+	ch->seen = (struct sl_channel_seen){
+		.silent_ns = t->silent_ns,
+		.doorbells = t->doorbells,
+		.resent = t->resent,
+		.doubled = t->doubled,
+		.unsealed = t->unsealed,
+		.slots = t->credits.window,
+		.slots_free = sl_credits_room(&t->credits, SL_CREDIT_CREDIT),
+	};
+}
+
 /* Every millisecond or so: does the peer answer, is a drained channel empty? */
 void sl_channel_tick(struct sl_rpc_channel *ch, uint64_t now_ns)
 {
@@ -440,7 +455,7 @@ void sl_channel_tick(struct sl_rpc_channel *ch, uint64_t now_ns)
 	if (l->t->kernel)
 		sl_link_check(l);
 	sl_link_keep_alive(l, patience_ns(ch, now_ns), now_ns);
-	ch->silent_ns = l->t->silent_ns;
+	sl_channel_see(ch);
 	if (ch->state == SL_RPC_DRAINING && !ch->outstanding && !l->goaway_due &&
 	    sl_list_empty(&ch->ended) && !l->error)
 		l->error = -ESHUTDOWN;

@@ -159,7 +159,8 @@ static int take_up(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t n
 			  .interval_ns = r->cfg.ping_interval_ns},
 	};
 	sl_link_init(&ch->link, t, now_ns, r->cfg.one_class);
-	ch->silent_ns = ch->asked_ns = 0;
+	ch->asked_ns = 0;
+	sl_channel_see(ch);
 	ch->state = SL_RPC_UP;
 	ch->used = true;
 	sl_list_add_tail(&r->awake, &ch->awake);
@@ -383,7 +384,7 @@ uint64_t sl_rpc_strays(const struct sl_rpc *r)
 uint64_t sl_rpc_channel_silent_ns(const struct sl_rpc_channel *ch)
 {
 	/* One that drains may have left its address to the next process, and compute. */
-	return ch->state == SL_RPC_UP ? ch->silent_ns : 0;
+	return ch->state == SL_RPC_UP ? ch->seen.silent_ns : 0;
 }
 
 void sl_rpc_channel_traffic(const struct sl_rpc_channel *ch, struct sl_rpc_traffic *out)
@@ -409,13 +410,13 @@ void sl_rpc_channel_stats(const struct sl_rpc_channel *ch, struct sl_rpc_stats *
 	out->bytes_sent = ch->past.bytes_sent + (up ? now->bytes_sent : 0);
 	out->bytes_received = ch->past.bytes_received + (up ? now->bytes_received : 0);
 	out->credit_stalls = ch->past.stalls + (up ? now->stalls : 0);
-	out->doorbells = ch->past_doorbells + (up ? ch->link.t->doorbells : 0);
+	out->doorbells = ch->past_doorbells + (up ? ch->seen.doorbells : 0);
 	out->outstanding = ch->outstanding;
 	if (up) {
-		out->datagrams_resent += ch->link.t->resent;
-		out->datagrams_doubled += ch->link.t->doubled;
-		out->datagrams_unsealed += ch->link.t->unsealed;
-		out->slots = ch->link.t->credits.window;
-		out->slots_free = sl_credits_room(&ch->link.t->credits, SL_CREDIT_CREDIT);
+		out->datagrams_resent += ch->seen.resent;
+		out->datagrams_doubled += ch->seen.doubled;
+		out->datagrams_unsealed += ch->seen.unsealed;
+		out->slots = ch->seen.slots;
+		out->slots_free = ch->seen.slots_free;
 	}
 }

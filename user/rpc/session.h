@@ -27,6 +27,12 @@ enum {
 /* Owner of a send that belongs to no batch: it has its own bytes. */
 #define SL_SEND_PART UINT64_MAX
 
+/* Of a channel's transport as of the last tick: other threads ask, and it may have gone since. */
+struct sl_channel_seen {
+	uint64_t silent_ns, doorbells, resent, doubled, unsealed;
+	uint32_t slots, slots_free;
+};
+
 struct sl_rpc_channel {
 	struct sl_list node;  /* of the session */
 	struct sl_list awake; /* of the session's `awake`, or unused: it rests, or is DOWN */
@@ -42,7 +48,7 @@ struct sl_rpc_channel {
 	uint32_t outstanding;
 	uint32_t part_bytes[SL_CLASS_CNT]; /* of parts that have not left */
 	uint64_t next_batch;
-	uint64_t silent_ns;        /* of its transport, as of the last tick */
+	struct sl_channel_seen seen;
 	uint64_t asked_ns;         /* when the peer last had something to compute */
 	struct sl_rpc_stats stats; /* without what link and transport count */
 	struct sl_link_stats past; /* of former links */
@@ -86,6 +92,8 @@ static inline void sl_channel_wake(struct sl_rpc_channel *ch)
 extern const struct sl_link_ops sl_channel_link_ops;
 unsigned sl_channel_poll(struct sl_rpc_channel *ch, uint64_t now_ns);
 void sl_channel_tick(struct sl_rpc_channel *ch, uint64_t now_ns);
+/* What others may ask of its transport. */
+void sl_channel_see(struct sl_rpc_channel *ch);
 /* From now on its events are the channel's. 0 or -errno. */
 int sl_channel_watch_transport(struct sl_rpc_channel *ch, struct sl_transport *t);
 /* The owner hears how going on by another transport has ended. */
