@@ -184,7 +184,7 @@ bool sl_be_reply_credit(struct request *rq, uint32_t bytes)
 		return false;
 	rq->credit += bytes;
 	if (rq->state == REQUEST_HANDLED && atomic_fetch_add(&rq->room, bytes) + bytes > 0 &&
-	    atomic_exchange(&rq->blocked, false))
+	    !atomic_load(&rq->over) && atomic_exchange(&rq->blocked, false))
 		sl_be_upcall(rq, b->opt.writable);
 	send_waiting(rq);
 	return true;

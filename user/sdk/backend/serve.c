@@ -116,7 +116,7 @@ static void tell_writable(struct sl_backend *b)
 			struct request *r = sl_container_of(rq, struct request, node);
 
 			if (r->state == REQUEST_HANDLED && atomic_exchange(&r->blocked, false) &&
-			    !atomic_load(&r->gone))
+			    !atomic_load(&r->gone) && !atomic_load(&r->over))
 				sl_be_upcall(r, b->opt.writable);
 		}
 	}
