@@ -494,6 +494,9 @@ static inline void gw_check_empty(struct gateway *g)
 {
 	struct sl_rpc_stats st;
 
+	/* Slots are told with each tick. */
+	usleep(2000);
+	gw_turn(g);
 	sl_rpc_channel_stats(g->ch, &st);
 	ck_assert_uint_eq(st.outstanding, 0);
 	ck_assert_uint_eq(g->sent, g->batches_done);
