@@ -6,8 +6,6 @@
 #   make SAN=1      ASan and UBSan (used by `make asan` with its own build folder)
 
 BUILD    ?= build
-# One name for each object, however the folder is named, or what an object depends on is lost on some.
-override BUILD := $(patsubst $(CURDIR)/%,%,$(BUILD))
 CC       := $(if $(filter default,$(origin CC)),gcc,$(CC))
 CLANG    ?= clang
 BPFTOOL  ?= $(firstword $(wildcard /usr/sbin/bpftool) bpftool)
@@ -131,14 +129,16 @@ $(call LIB,$(1)): $(call OBJ,$(1))
 endef
 $(foreach m,$(MODULES),$(eval $(call lib_rule,$(m))))
 
+# By both names of an object: whoever names the folder another way would not see what it depends on.
+DEPENDS   = -MMD -MP -MT $(abspath $@) -MT $(patsubst $(CURDIR)/%,%,$(abspath $@))
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  CC      $<"
-	$(Q)$(CC) $(CPPFLAGS) $(SL_CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(CPPFLAGS) $(SL_CFLAGS) $(DEPENDS) -c -o $@ $<
 $(BUILD)/pic/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  CC      $< (shared)"
-	$(Q)$(CC) $(CPPFLAGS) $(SL_CFLAGS) $(NO_LTO) -fPIC -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(CPPFLAGS) $(SL_CFLAGS) $(NO_LTO) -fPIC $(DEPENDS) -c -o $@ $<
 $(call OBJ,xio): | $(SKEL)
 # The example with protobuf-c includes what is generated of its .proto.
 $(BUILD)/gen/%.pb-c.c: user/sdk/programs/%.proto

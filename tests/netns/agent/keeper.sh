@@ -37,10 +37,11 @@ killed() {
 told=()
 # Its process dies; what the status says until there is another.
 kill_and_look() {
-	local pid text i
+	local pid text until
 	pid=$(agent 0)
 	killed "$pid" || return 1
-	for ((i = 0; i < 400; i++)); do
+	until=$((${EPOCHREALTIME/./} + 20000000))
+	while [ "${EPOCHREALTIME/./}" -lt $until ]; do
 		text=$(gw "$SLUICE" status -c "$D/gw.conf" | sed -n 's/^agent 0: //p')
 		case $text in
 		"starts again after "*) told+=("${text%% ms*}") ;;

@@ -143,7 +143,8 @@ class Conn(threading.Thread):
             self.reply(b"200 OK", b"kept?")
             return False
         elif path.startswith("/early"):  # answers before it has read
-            self.reply(b"413 Too Large", b"early")
+            # Said, or whoever is next on this connection may lose to its end.
+            self.reply(b"413 Too Large", b"early", b"Connection: close")
             return False
         elif path.startswith("/wait/"):
             self.wait_until_gone(path)

@@ -26,7 +26,7 @@ EOF
 }
 gateway <<EOF
 interface $GIF { }
-listener v4 { address = "$V4" port = 8080 }
+listener v4 { address = "$V4" port = 8080 half_close = answer }
 limits { max_promoted = 1 }
 $(for b in $backends; do pool_of $b; done)
 EOF

@@ -60,6 +60,16 @@ TEST(a_reply_of_unknown_length_is_chunked)
 	ck_sound();
 }
 
+/* RFC 9110 8.6: none is better than one that is not that of GET. */
+TEST(a_reply_to_head_without_a_length_gets_none)
+{
+	mock_open(m);
+	reply_is(200, "", SL_LEN_UNKNOWN);
+	feed("HEAD / HTTP/1.1\r\n" H "\r\n");
+	ck_out(OK_HEAD "\r\n");
+	ck_sound();
+}
+
 /* RFC 9110 6.5.1: for who has said that it takes them, and where there is a place. */
 TEST(trailers_are_for_who_asks_for_them)
 {

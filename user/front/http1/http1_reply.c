@@ -220,7 +220,8 @@ static enum start write_head(struct http1 *h, const struct sl_front_env *env, st
 		[SL_HTTP1_UNTIL_CLOSE] = REPLY_UNTIL_CLOSE,
 	};
 	SL_UNSET uint8_t buf[SL_HTTP1_HEAD_OUT];
-	bool whole = r->body_len == SL_LEN_UNKNOWN && piece.behind == SL_END && !r->upgrade.len;
+	bool whole = r->body_len == SL_LEN_UNKNOWN && piece.behind == SL_END && !r->upgrade.len &&
+		     st->method != SL_METHOD_HEAD;
 	uint64_t len = whole ? piece.bytes.len : r->body_len;
 	enum sl_http1_framing framing = choose_framing(st, r, len);
 	size_t n;
