@@ -403,6 +403,7 @@ void sl_h2_head_end(struct h2_conn *c, struct h2_stream *s, bool end)
 	p.cookie = c->env->cookie;
 	p.cookie_at = NULL;
 	p.head.seen = 0;
+	p.head.trailers = false;
 	p.head.minor = 1;
 	p.head.rq = (struct sl_request){
 		.proto = SL_PROTO_HTTP2,
