@@ -171,13 +171,15 @@ static void point_to_enemy(int sign)
 	(void)!sendto(sign, &qpn, sizeof(qpn), 0, (struct sockaddr *)&from, len);
 }
 
-/* To each HELLO that comes while the thread runs, all of these. */
-static void answer_with(pthread_t thread, void **ret, const struct sl_ud_answer *as, unsigned cnt,
-			bool proven)
+/* To each HELLO that comes while somebody asks, all of these; he asks when there is a sign. */
+static void answer_with(void *(*asks)(void *), void *arg, void **ret, const struct sl_ud_answer *as,
+			unsigned cnt, bool proven)
 {
 	int sign = put_up_sign();
 	struct sl_ud_hello h;
+	pthread_t thread;
 
+	ck_assert_int_eq(pthread_create(&thread, NULL, asks, arg), 0);
 	while (pthread_tryjoin_np(thread, ret)) {
 		point_to_enemy(sign);
 		if (recv(enemy, &h, sizeof(h), MSG_DONTWAIT) != (ssize_t)sizeof(h))
@@ -210,7 +212,6 @@ TEST(nobody_else_ends_a_connection)
 {
 	struct question q = {.timeout_ms = 400};
 	struct sl_ud_answer answers[8];
-	pthread_t thread;
 	unsigned cnt;
 
 	connect_both();
@@ -221,9 +222,8 @@ TEST(nobody_else_ends_a_connection)
 	cnt = recorded_answers(answers, 8);
 	ck_assert_uint_eq(cnt, 3);
 	listener->ops->close(listener);
-	ck_assert_int_eq(pthread_create(&thread, NULL, ask, &q), 0);
 	/* The first has granted it. */
-	answer_with(thread, NULL, answers + 1, cnt - 1, false);
+	answer_with(ask, &q, NULL, answers + 1, cnt - 1, false);
 	ck_assert_int_eq(q.word, SL_RPC_NO_WORD);
 	both.gateway->ops->close(both.gateway);
 	set_up();
@@ -241,19 +241,15 @@ TEST(an_answer_fits_what_was_said)
 						    .qpn = 1};
 	struct sl_ud_answer reset = granted;
 	struct question q = {.timeout_ms = 400, .number = 1};
-	pthread_t thread;
 	void *t;
 
 	listener->ops->close(listener);
 	reset.verdict = SL_UD_RESET;
-	ck_assert_int_eq(pthread_create(&thread, NULL, dial, NULL), 0);
-	answer_with(thread, &t, &reset, 1, true);
+	answer_with(dial, NULL, &t, &reset, 1, true);
 	ck_assert_ptr_null(t);
-	ck_assert_int_eq(pthread_create(&thread, NULL, ask, &q), 0);
-	answer_with(thread, NULL, &granted, 1, true);
+	answer_with(ask, &q, NULL, &granted, 1, true);
 	ck_assert_int_eq(q.word, SL_RPC_NO_WORD);
-	ck_assert_int_eq(pthread_create(&thread, NULL, ask, &q), 0);
-	answer_with(thread, NULL, &reset, 1, true);
+	answer_with(ask, &q, NULL, &reset, 1, true);
 	ck_assert_int_eq(q.word, SL_RPC_FORGOTTEN);
 	set_up();
 }
