@@ -175,7 +175,11 @@ static void turn(void)
 	if (n || !sl_rpc_arm(rpc))
 		return;
 	(void)epoll_wait(sl_rpc_fd(rpc), &ev, 1, SLEEP_MS);
+#ifdef CONNECT_BEFORE /* it asked all of them for what has come */
+	sl_rpc_disarm(rpc);
+#else
 	sl_rpc_disarm(rpc, true);
+#endif
 }
 
 static void request(struct sl_rpc_channel *ch)
