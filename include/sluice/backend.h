@@ -226,7 +226,7 @@ bool sl_request_cancelled(const struct sl_request_view *rq);
 
 /*
  * Of a stream: no `data` and `end` from the next one on, until resume. Meanwhile its client may send
- * SL_RPC_INITIAL_WINDOW bytes more, which are kept. Any thread, before it is replied to.
+ * SL_RPC_PART_WINDOW bytes more, or what it has been given, which are kept. Any thread, before it is replied to.
  */
 void sl_stream_pause(struct sl_request_view *rq);
 void sl_stream_resume(struct sl_request_view *rq);
@@ -288,9 +288,10 @@ struct sl_reply_args {
  *               stays open; `writable` is called when there is room again
  *   -EINVAL     status 101 without `upgrades`: stays open
  *   -ENOBUFS    as before without `more`: it is closed, its client told to try elsewhere
- * What a client has not taken is not sent to its gateway beyond SL_RPC_INITIAL_WINDOW bytes: the rest
- * waits here. A part is taken if those before it fit, so what waits of one request is a message at
- * the most, and its last one, which is always taken.
+ * What a client has not taken is not sent to its gateway beyond SL_RPC_INITIAL_WINDOW bytes, of
+ * most streams SL_RPC_STREAM_WINDOW: the rest waits here. A part is taken if those before it fit, so what
+ * waits of one request is a message at the most, and its last one, which is always taken; and if not too
+ * much of all of them is on its way.
  *
  * They leave at once; with `inline_handler`, from within the handler, when it returns, or after 50 us
  * if it takes longer, and those with `more` at once.

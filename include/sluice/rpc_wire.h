@@ -38,8 +38,9 @@
  * stream has such entries, nor has a second one.
  *
  * Credit. So that a slow client stops its backend and nobody stores what the other end cannot use,
- * payload needs credit, per request: SL_RPC_INITIAL_WINDOW bytes to begin with, and more as WINDOW
- * says. An entry costs sl_rpc_cost() of it. A message for which the credit is too short is cut into
+ * payload needs credit, per request: SL_RPC_INITIAL_WINDOW bytes of its reply to begin with; of a
+ * stream, of which there may be many that stand still, SL_RPC_STREAM_WINDOW of its reply and
+ * SL_RPC_PART_WINDOW of its parts; and more as WINDOW says. An entry costs sl_rpc_cost() of it. A message for which the credit is too short is cut into
  * entries: each says in `rest` how much of it is still to come, the next one of that id goes on
  * with it and has no metadata. The end of a reply that has no payload is always free. Who sends
  * beyond its credit has broken the protocol. WINDOW for an id that is not open (any more) does no
@@ -57,8 +58,10 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "structs go out as they lie in memory");
 
 enum {
-	/* 1: entries of 24 bytes, no WINDOW; 2: no trailers of requests; 3: no GO_ON; 4: no MIGRATE;
-	   5: no COMPRESSED */
+	/*
+	 * 1: entries of 24 bytes, no WINDOW; 2: no trailers of requests; 3: no GO_ON; 4: no MIGRATE;
+	 * 5: no COMPRESSED, 64 KiB of credit in both directions to begin with
+	 */
 	SL_RPC_VERSION = 6,
 	SL_RPC_SLOT_SIZE = 4096,       /* receive slot, header included */
 	SL_RPC_MAX_MESSAGE = 64 << 20, /* payload of one request or reply; more is refused */
@@ -70,8 +73,12 @@ enum {
 	SL_RPC_MAX_SLOTS = 4096,
 	SL_RPC_MIN_BULK = 64 << 10,
 	SL_RPC_MAX_BULK = 256 << 20,
-	SL_RPC_INITIAL_WINDOW = 64 << 10, /* credit of each request to begin with */
-	SL_RPC_MIN_COST = 32,             /* of an entry, however short */
+	/* Credit to begin with. The first is all that a stream that moves is given, too. */
+	SL_RPC_INITIAL_WINDOW = 64 << 10,
+	SL_RPC_STREAM_WINDOW = 32 << 10, /* of the reply of one */
+	SL_RPC_PART_WINDOW = 16 << 10,   /* of its parts: who keeps them needs more than they are */
+	SL_RPC_WIDE_MAX = 32,            /* streams of one end that have more, at a time */
+	SL_RPC_MIN_COST = 32,            /* of an entry, however short */
 };
 
 enum sl_rpc_type {

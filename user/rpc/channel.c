@@ -5,6 +5,8 @@
 #include "rpc/session.h"
 
 enum { CREDIT_MAX = 1 << 30 };
+/* Bytes of a stream beyond its first window, which no caller keeps. */
+enum { HEARD = 4 * SL_RPC_STREAM_WINDOW };
 
 /* Its batch need not wait for it. */
 static void leave_batch(struct sl_rpc_channel *ch, struct sl_pending *p)
@@ -259,6 +261,20 @@ static bool has_all(const struct sl_pending *p)
 	return !(p->flags & SL_ENTRY_MORE) && p->credit >= p->rest;
 }
 
+static uint32_t window_of(const struct sl_pending *p)
+{
+	return p->stream && !p->wide ? SL_RPC_STREAM_WINDOW : SL_RPC_INITIAL_WINDOW;
+}
+
+/* A few of the streams whose callers have kept nothing of much: only many windows cost memory. */
+static void widen(struct sl_outstanding *o, struct sl_pending *p, uint64_t kept)
+{
+	if (!p->stream || p->wide || kept || p->given < HEARD || o->wide_cnt == SL_RPC_WIDE_MAX)
+		return;
+	p->wide = true;
+	o->wide_cnt++;
+}
+
 /*
  * Half a window at a time, and none for the end of a last message that has all it needs. Who keeps
  * as much does not let the batch end, so that goes on without.
@@ -266,20 +282,23 @@ static bool has_all(const struct sl_pending *p)
 void sl_rpc_reply_kept(struct sl_rpc_channel *ch, uint64_t id, uint64_t kept)
 {
 	struct sl_pending *p = sl_outstanding_find(&ch->rpc->out, ch, id);
-	uint32_t most, more;
+	uint32_t window, most, more;
 
 	if (!p)
 		return;
-	if (kept > SL_RPC_INITIAL_WINDOW / 2)
+	widen(&ch->rpc->out, p, kept);
+	window = window_of(p);
+	if (kept > window / 2)
 		answered(ch, p);
-	most = kept < SL_RPC_INITIAL_WINDOW ? SL_RPC_INITIAL_WINDOW - (uint32_t)kept : 0;
+	most = kept < window ? window - (uint32_t)kept : 0;
 	more = p->credit < most ? most - p->credit : 0;
-	if (more < SL_RPC_INITIAL_WINDOW / 2 || has_all(p))
+	if (more < window / 2 || has_all(p))
 		return;
 	/* A timer that has waited for the caller now waits for the peer. */
 	allow_grace(ch, p);
 	p->credit += more;
 	p->due += more;
+	p->given += p->given < HEARD ? more : 0;
 	sl_list_del(&p->window);
 	sl_list_add_tail(&ch->windows, &p->window);
 	ch->link.windows_due = true;
@@ -356,7 +375,7 @@ void sl_channel_timeout(struct sl_rpc_channel *ch, struct sl_pending *p)
 	void *cookie = p->cookie;
 
 	/* It is the caller who does not take it. */
-	if (p->credit < SL_RPC_INITIAL_WINDOW / 2 && !has_all(p)) {
+	if (p->credit < window_of(p) / 2 && !has_all(p)) {
 		sl_timer_set(&r->wheel, &p->timer, r->now_ns + r->cfg.grace_ns);
 		return;
 	}

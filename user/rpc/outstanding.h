@@ -46,8 +46,10 @@ struct sl_pending {
 	uint8_t flags;                  /* and of that message */
 	bool stream, open;              /* the request is one, and not yet whole */
 	bool expects;                   /* a GO_ON may come */
+	bool wide;                      /* a stream that has a window as wide as others */
 	uint8_t class;
 	uint32_t part_credit; /* of its parts: what we have left */
+	uint32_t given;       /* of a stream's reply, by WINDOW, until it is wide */
 	void *cookie;
 	const struct sl_rpc_header *from; /* of the message in the midst of which its reply is */
 	uint16_t generation;
@@ -58,6 +60,7 @@ struct sl_outstanding {
 	struct sl_pending_batch *batches;
 	struct sl_list unused_requests, unused_batches;
 	uint32_t cap, used;
+	uint32_t wide_cnt; /* SL_RPC_WIDE_MAX at the most */
 };
 
 int sl_outstanding_init(struct sl_outstanding *o, uint32_t cap);
@@ -81,6 +84,8 @@ static inline void sl_outstanding_put(struct sl_outstanding *o, struct sl_pendin
 	p->cookie = NULL;
 	p->from = NULL;
 	p->generation++;
+	o->wide_cnt -= p->wide;
+	p->wide = false;
 	o->used--;
 	sl_list_add_tail(&o->unused_requests, &p->node);
 }

@@ -267,7 +267,7 @@ int sl_rpc_send_part(struct sl_rpc_channel *ch, uint64_t id, const struct sl_rpc
 
 /*
  * How much of a reply the caller keeps, of which more is to come: gives the peer credit, so that it
- * is never more than SL_RPC_INITIAL_WINDOW (and as much again as its messages' prefixes are). To be
+ * is never more than SL_RPC_INITIAL_WINDOW, of most streams SL_RPC_STREAM_WINDOW (and as much again as its messages' prefixes are). To be
  * said whenever that falls, and at the end of each upcall. No harm if nothing is outstanding.
  */
 void sl_rpc_reply_kept(struct sl_rpc_channel *ch, uint64_t id, uint64_t kept);

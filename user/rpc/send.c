@@ -131,14 +131,14 @@ static void remember(struct sl_rpc_channel *ch, struct sl_rpc_item *it, struct s
 	p->channel = ch;
 	p->batch = b;
 	p->cookie = it->cookie;
-	p->credit = SL_RPC_INITIAL_WINDOW;
-	p->rest = p->due = 0;
+	p->credit = it->stream ? SL_RPC_STREAM_WINDOW : SL_RPC_INITIAL_WINDOW;
+	p->rest = p->due = p->given = 0;
 	p->flags = 0;
 	p->stream = it->stream;
 	p->class = it->class;
 	p->open = it->stream && it->open;
 	p->expects = expects(it);
-	p->part_credit = SL_RPC_INITIAL_WINDOW;
+	p->part_credit = SL_RPC_PART_WINDOW;
 	it->id = sl_outstanding_id(&r->out, p);
 	sl_list_add_tail(&ch->requests, &p->node);
 	if (it->budget_us)

@@ -401,8 +401,8 @@ TEST_EACH(a_paused_stream_stops_its_gateway, endpoint_cnt())
 		if (sl_rpc_part_credit(g.ch, c.id))
 			at += send_piece(&g, &c, at, MOST - 1);
 	}
-	ck_assert_uint_le(at, SL_RPC_INITIAL_WINDOW);
-	ck_assert_uint_gt(at, SL_RPC_INITIAL_WINDOW / 2);
+	ck_assert_uint_le(at, SL_RPC_PART_WINDOW);
+	ck_assert_uint_gt(at, SL_RPC_PART_WINDOW / 2);
 	ck_assert_uint_eq(shared->data, 0);
 	shared->resume = 1;
 	gw_until(&g, sl_rpc_part_credit(g.ch, c.id));

@@ -367,8 +367,8 @@ TEST(open_request_waits_for_credit)
 		bed_say(0, bytes, sizeof(bytes));
 	bed_turns(5);
 	got = (uint32_t)other()->taken_len;
-	ck_assert_uint_gt(got, SL_RPC_INITIAL_WINDOW);
-	ck_assert_uint_lt(got, SL_RPC_INITIAL_WINDOW * 2); /* with the entries */
+	ck_assert_uint_gt(got, SL_RPC_PART_WINDOW);
+	ck_assert_uint_lt(got, SL_RPC_PART_WINDOW * 2); /* with the entries */
 	bed_turns(20);
 	ck_assert_uint_eq(other()->taken_len, got);
 	ck_assert_uint_eq(bed.core.stats.outcomes[SL_OUTCOME_NO_MEMORY], 0);

@@ -396,7 +396,7 @@ TEST(parts_that_are_not_taken_leave_memory_to_others)
 	}
 	ck_assert_uint_lt(deaf[2], deaf[0]);
 	ask(3);
-	ck_assert_uint_eq(fill(3, 1), 63 << 10);
+	ck_assert_uint_eq(fill(3, 1), 15 << 10);
 	ck_assert_uint_lt(rpc->part_bytes, rpc->mem.limit / 2);
 	/* What has left is not counted any more. */
 	for (unsigned i = 0; i < 3; i++)

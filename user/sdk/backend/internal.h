@@ -35,6 +35,7 @@ enum {
 #define SL_BE_CHANNEL_MEM ((size_t)256 << 20) /* requests of one channel */
 #define SL_BE_REQUEST_MEM ((size_t)1 << 30)
 #define SL_BE_REPLY_MEM   ((size_t)512 << 20) /* and as much again for other threads' replies */
+#define SL_BE_UNSENT_MEM  ((size_t)4 << 20)   /* of one channel, unsent: no more parts are taken */
 
 struct request;
 
@@ -53,6 +54,8 @@ struct reply {
 	enum { REPLY_POOLED, REPLY_MALLOC, REPLY_EMBEDDED } where;
 	bool discard; /* nobody waits: only ends the request */
 	bool lent;
+	bool counted;            /* in its channel's `unsent` */
+	struct channel *channel; /* if counted; its request may be gone */
 	uint8_t priority;
 };
 
@@ -103,7 +106,9 @@ struct request {
 	uint32_t in_rest;           /* of the message that is coming, in further entries */
 	uint32_t in_left;           /* of it, not yet here */
 	bool in_compressed;
-	uint32_t in_kept; /* bytes in `parts` */
+	bool wide;         /* its window is one of those that are */
+	uint32_t in_kept;  /* bytes in `parts` */
+	uint32_t in_given; /* credit, until it is wide */
 	struct part *parts, **parts_end;
 	uint8_t *trailers;     /* what view.trailers shows */
 	struct sl_list window; /* of the channel's `windows`, or unused */
@@ -124,6 +129,9 @@ struct channel {
 	uint32_t open_cnt;
 	size_t mem_used;
 	struct reply *replies, **replies_end; /* to be packed */
+	_Atomic size_t
+		unsent; /* memory of parts that only the transport keeps back, not their clients */
+	_Atomic bool blocked; /* some request is, for want of that */
 	struct request *bucket[SL_BE_BUCKETS];
 };
 
@@ -136,6 +144,7 @@ struct sl_backend {
 	unsigned listener_cnt;
 	struct sl_list channels, queue[SL_CLASS_CNT];
 	uint32_t channel_cnt, open_cnt, queue_cnt;
+	uint32_t wide_cnt;   /* streams whose windows are */
 	uint32_t kernel_cnt; /* channels whose bytes come by calls of the kernel */
 	struct sl_mem request_mem, reply_mem;
 	struct sl_reader_scratch scratch;

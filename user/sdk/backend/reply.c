@@ -59,12 +59,32 @@ static struct reply *reply_alloc(struct sl_backend *b, size_t bytes)
 	return rp;
 }
 
+static size_t size_of(const struct reply *rp)
+{
+	return sizeof(*rp) + sl_rpc_pad8(rp->entry.meta_len) +
+	       (rp->lent ? 0 : sl_rpc_pad8(rp->entry.len));
+}
+
+static void count(struct reply *rp)
+{
+	rp->counted = true;
+	rp->channel = rp->rq->channel;
+	atomic_fetch_add_explicit(&rp->channel->unsent, size_of(rp), memory_order_relaxed);
+}
+
+static void uncount(struct reply *rp)
+{
+	if (!rp->counted)
+		return;
+	rp->counted = false;
+	atomic_fetch_sub_explicit(&rp->channel->unsent, size_of(rp), memory_order_relaxed);
+}
+
 void sl_be_reply_free(struct sl_backend *b, struct reply *rp)
 {
 	struct reply *piece = rp->whole ? rp : NULL;
 	struct sl_backend *outer;
 	sl_reply_done_fn *done;
-	size_t bytes;
 	void *arg;
 
 	if (piece) {
@@ -75,12 +95,11 @@ void sl_be_reply_free(struct sl_backend *b, struct reply *rp)
 		return;
 	done = rp->lent ? rp->done : NULL;
 	arg = rp->done_arg;
-	bytes = sl_rpc_pad8(rp->entry.meta_len) + (rp->lent ? 0 : sl_rpc_pad8(rp->entry.len));
+	uncount(rp);
 	switch (rp->where) {
 	case REPLY_POOLED: sl_mem_free(&b->reply_mem, rp); break;
 	case REPLY_MALLOC:
-		atomic_fetch_sub_explicit(&b->foreign_used, sizeof(*rp) + bytes,
-					  memory_order_relaxed);
+		atomic_fetch_sub_explicit(&b->foreign_used, size_of(rp), memory_order_relaxed);
 		free(rp);
 		break;
 	default: break;
@@ -167,6 +186,8 @@ static void send_waiting(struct request *rq)
 			rq->credit -= cost;
 			append(ch, pop_waiting(rq));
 		} else if (cost > rp->entry.len || !cut_piece(rq, rp)) {
+			for (; rp; rp = rp->next)
+				uncount(rp);
 			return;
 		}
 	}
@@ -284,7 +305,7 @@ static uint64_t fill_head(struct reply *rp, struct request *rq, enum sl_rpc_stat
 	rp->meta = rp->body = reply_bytes(rp);
 	rp->cut = 0;
 	rp->pieces = 1;
-	rp->discard = rp->lent = false;
+	rp->discard = rp->lent = rp->counted = false;
 	rp->priority = rq->view.priority;
 	rp->entry = (struct sl_rpc_entry){
 		.id = rq->id,
@@ -372,6 +393,20 @@ static int without_memory(struct request *rq, bool more)
 	return -EAGAIN;
 }
 
+/* The transport has enough to send for now. True: `writable` follows. */
+static bool is_full(struct request *rq)
+{
+	struct channel *ch = rq->channel;
+
+	if (atomic_load_explicit(&ch->unsent, memory_order_relaxed) < SL_BE_UNSENT_MEM)
+		return false;
+	/* In this order, as in without_memory(). */
+	atomic_store(&rq->blocked, true);
+	atomic_store(&ch->blocked, true);
+	sl_be_wake(ch->b);
+	return true;
+}
+
 /* Metadata and body behind the reply, padded with zeros: no old bytes leave. */
 static void put_bytes(struct reply *rp, const struct sl_reply_args *args)
 {
@@ -457,7 +492,7 @@ static int reply_part(struct request *rq, const struct sl_reply_args *args, uint
 		close_with(rq, SL_RPC_CANCELLED, true);
 		return -ECANCELED;
 	}
-	if (args->more && !has_room(rq))
+	if (args->more && (!has_room(rq) || is_full(rq)))
 		return -EAGAIN;
 	rp = reply_alloc(b, sl_rpc_pad8(meta_len) + (loan ? 0 : sl_rpc_pad8(args->body_len)));
 	if (!rp)
@@ -479,10 +514,12 @@ static int reply_part(struct request *rq, const struct sl_reply_args *args, uint
 		rp->done_arg = loan->arg;
 	}
 	put_bytes(rp, args);
-	if (args->more)
+	if (args->more) {
+		count(rp);
 		atomic_fetch_sub(&rq->room, sl_rpc_cost(&rp->entry));
-	else
+	} else {
 		atomic_store_explicit(&rq->over, true, memory_order_release);
+	}
 	hand_over(b, rp);
 	flush_early(b, args->more, now_ns);
 	return 0;

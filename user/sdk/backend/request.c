@@ -59,6 +59,7 @@ struct request *sl_be_request_new(struct channel *ch, const struct sl_part *part
 	/* The program may have a place for it; it is asked when its metadata are known. */
 	bool apart = ch->b->opt.place && e->len && !(e->flags & SL_ENTRY_STREAM);
 	size_t size = sizeof(struct request) + 16 + meta + (apart ? 0 : e->len);
+	uint32_t credit = e->flags & SL_ENTRY_STREAM ? SL_RPC_STREAM_WINDOW : SL_RPC_INITIAL_WINDOW;
 	struct request *rq, **bucket;
 
 	if (ch->open_cnt >= SL_BE_OPEN_MAX || ch->mem_used + size > SL_BE_CHANNEL_MEM)
@@ -71,9 +72,9 @@ struct request *sl_be_request_new(struct channel *ch, const struct sl_part *part
 		.id = e->id,
 		.size = size,
 		.deadline_ns = UINT64_MAX,
-		.credit = SL_RPC_INITIAL_WINDOW,
-		.room = SL_RPC_INITIAL_WINDOW,
-		.in_credit = SL_RPC_INITIAL_WINDOW,
+		.credit = credit,
+		.room = credit,
+		.in_credit = SL_RPC_PART_WINDOW,
 		.view = {.idempotent = e->flags & SL_ENTRY_IDEMPOTENT,
 			 .compressed = e->flags & SL_ENTRY_COMPRESSED,
 			 .body_len = e->len,

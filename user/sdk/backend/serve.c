@@ -101,24 +101,43 @@ static bool is_writable_due(const struct sl_backend *b)
 	       atomic_load_explicit(&b->foreign_used, memory_order_relaxed) < SL_BE_REPLY_MEM / 2;
 }
 
+static void tell_requests(struct channel *ch)
+{
+	struct sl_backend *b = ch->b;
+	struct sl_list *at;
+
+	sl_list_for_each (at, &ch->open) {
+		struct request *rq = sl_container_of(at, struct request, node);
+
+		if (rq->state == REQUEST_HANDLED && atomic_exchange(&rq->blocked, false) &&
+		    !atomic_load(&rq->gone) && !atomic_load(&rq->over))
+			sl_be_upcall(rq, b->opt.writable);
+	}
+}
+
+/* Half of it, so that a part more is worth the call. */
+static bool has_room_again(const struct channel *ch)
+{
+	return atomic_load_explicit(&ch->blocked, memory_order_acquire) &&
+	       atomic_load_explicit(&ch->unsent, memory_order_relaxed) < SL_BE_UNSENT_MEM / 2;
+}
+
 static void tell_writable(struct sl_backend *b)
 {
-	struct sl_list *at, *rq;
+	bool all = is_writable_due(b);
+	struct sl_list *at;
 
-	if (sl_likely(!is_writable_due(b)))
-		return;
 	/* Before they are looked at: one that is blocked behind that sets it again. */
-	atomic_store(&b->blocked, false);
+	if (sl_unlikely(all))
+		atomic_store(&b->blocked, false);
 	sl_list_for_each (at, &b->channels) {
 		struct channel *ch = sl_container_of(at, struct channel, node);
+		bool due = has_room_again(ch);
 
-		sl_list_for_each (rq, &ch->open) {
-			struct request *r = sl_container_of(rq, struct request, node);
-
-			if (r->state == REQUEST_HANDLED && atomic_exchange(&r->blocked, false) &&
-			    !atomic_load(&r->gone) && !atomic_load(&r->over))
-				sl_be_upcall(r, b->opt.writable);
-		}
+		if (sl_unlikely(due))
+			atomic_store(&ch->blocked, false);
+		if (sl_unlikely(all || due))
+			tell_requests(ch);
 	}
 }
 
@@ -185,7 +204,7 @@ bool sl_be_arm(struct sl_backend *b)
 	sl_list_for_each (at, &b->channels) {
 		struct channel *ch = sl_container_of(at, struct channel, node);
 
-		if (ch->up && (ch->replies || !sl_link_arm(&ch->link)))
+		if (has_room_again(ch) || (ch->up && (ch->replies || !sl_link_arm(&ch->link))))
 			return false;
 	}
 	return sl_hubs_arm(&b->hubs);

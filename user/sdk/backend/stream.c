@@ -13,6 +13,8 @@
 #include "base/clock.h"
 #include "base/tlv.h"
 
+enum { HEARD = 4 * SL_RPC_PART_WINDOW }; /* bytes beyond the first window */
+
 static bool may_tell(const struct request *rq)
 {
 	return !atomic_load(&rq->over) && !atomic_load(&rq->gone);
@@ -49,9 +51,20 @@ static void drop_first(struct request *rq)
 	sl_mem_free(&rq->channel->b->request_mem, p);
 }
 
+/* A few of those that have taken much and keep nothing: only many windows cost memory. */
+static void widen(struct request *rq)
+{
+	struct sl_backend *b = rq->channel->b;
+
+	if (rq->wide || rq->in_kept || rq->in_given < HEARD || b->wide_cnt == SL_RPC_WIDE_MAX)
+		return;
+	rq->wide = true;
+	b->wide_cnt++;
+}
+
 static void deliver(struct request *rq)
 {
-	uint32_t most, more;
+	uint32_t window, most, more;
 
 	while (rq->parts && may_tell(rq) && !atomic_load(&rq->paused)) {
 		sl_be_upcall(rq, tell_data);
@@ -62,11 +75,17 @@ static void deliver(struct request *rq)
 		rq->told_end = true;
 		sl_be_upcall(rq, tell_end);
 	}
-	/* Half a window at a time, so that what is kept is never more than a whole one. */
-	most = rq->in_kept < SL_RPC_INITIAL_WINDOW ? SL_RPC_INITIAL_WINDOW - rq->in_kept : 0;
+	/*
+	 * Half a window at a time, so that what is kept is never more than a whole one; and none while it
+	 * is paused, when whoever was given the last parts has enough of them.
+	 */
+	widen(rq);
+	window = rq->wide ? SL_RPC_INITIAL_WINDOW : SL_RPC_PART_WINDOW;
+	most = rq->in_kept < window ? window - rq->in_kept : 0;
 	more = rq->in_credit < most ? most - rq->in_credit : 0;
-	if (more < SL_RPC_INITIAL_WINDOW / 2 || rq->ended)
+	if (more < window / 2 || rq->ended || atomic_load(&rq->paused))
 		return;
+	rq->in_given += rq->in_given < HEARD ? more : 0;
 	rq->in_credit += more;
 	rq->in_due += more;
 	sl_list_del(&rq->window);
@@ -240,6 +259,7 @@ void sl_be_stream_free(struct request *rq)
 		if (*at)
 			*at = rq->resume_next;
 	}
+	b->wide_cnt -= rq->wide;
 	sl_list_del(&rq->window);
 	while (rq->parts)
 		drop_first(rq);

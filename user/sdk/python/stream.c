@@ -16,7 +16,7 @@
 #include "sdk/python/binding.h"
 
 /* (start) What asyncio has not read yet; beyond it the stream is paused. */
-enum { KEPT_MAX = 64 << 10 };
+enum { KEPT_MAX = 16 << 10 };
 
 enum note_kind { NOTE_OPEN, NOTE_DATA, NOTE_END, NOTE_CANCEL, NOTE_WRITABLE, NOTE_CNT };
 
