@@ -333,6 +333,9 @@ struct sl_client *sl_client_open(struct sl_core *c, struct sl_tcp_conn *conn,
 		sl_pool_put(&c->clients, cl);
 		return NULL;
 	}
+	/* Until a body comes for which there is room, or streams with windows of their own do. */
+	if (conn)
+		(void)sl_tcp_narrow(conn, true);
 	list_add(c, cl);
 	set_phase(cl, SL_CLIENT_IDLE);
 	sl_client_arm(cl);
@@ -382,6 +385,8 @@ static size_t feed(struct sl_client *cl, struct sl_chunk *chunk)
 static void open_front(struct sl_client *cl, const struct sl_front_ops *front)
 {
 	cl->proto = front == &sl_front_h2 ? SL_CLIENT_H2 : SL_CLIENT_HTTP1;
+	if (cl->proto == SL_CLIENT_H2)
+		(void)sl_tcp_narrow(sl_client_tcp(cl), false);
 	memset(cl->state, 0, sizeof(cl->state));
 	front->open(cl->state, &cl->core->env, cl, cl->account);
 }

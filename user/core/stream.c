@@ -9,19 +9,21 @@
  *
  * What is kept is what the backend has given no credit for. Where the client has a window per stream
  * (HTTP/2), the front opens it as `passed` says; elsewhere bytes are not taken beyond WAITING_MAX, so
- * that the connection's own window shuts. That one, or the stream's, is narrow, and less is taken,
- * until the backend has taken more than it could without listening. It is so for all but a few
- * streams of a worker: a window that opens late costs an upload round trips, and only many cost
- * memory.
+ * that the connection's own window shuts. That one, or the stream's, is narrow, and less is taken, for
+ * all but a few streams of a worker: only many cost memory. It is so for as long as a stream lasts,
+ * since a backend that has taken much may stop as well as another, and what a window has told stays
+ * true. But it is wide where round trips are so long that a narrow one would hold up what the backend
+ * takes: of those the path itself keeps most.
  */
 #include "core/client.h"
 #include "core/group.h"
 
 enum {
 	WAITING_MAX = 64 << 10,
-	UNHEARD_MAX = 16 << 10,
+	UNHEARD_MAX = 8 << 10,
 	HEARD = 4 * SL_RPC_INITIAL_WINDOW, /* more than a backend keeps of what nobody reads */
 	TRUSTED_MAX = 32,
+	MOVING_MAX = 2 << 10, /* of which nothing more waits than came a moment ago */
 	PART_SPANS = 16,
 	RETRIES_PER_RUN = 64,
 };
@@ -210,20 +212,30 @@ bool sl_stream_message(struct sl_exchange *x, uint32_t len, bool compressed)
 	return true;
 }
 
-static bool is_narrow(const struct sl_exchange *x)
+/* Its backend has taken more than it could without listening, and a narrow window in each round trip. */
+static bool needs_wide(const struct sl_exchange *x)
 {
-	return !x->trusted && x->body_len <= (uint64_t)x->request.len + HEARD;
+	uint64_t passed = x->body_len - x->request.len, us;
+
+	if (x->body_len <= (uint64_t)x->request.len + HEARD || !x->client->conn)
+		return false;
+	us = (x->core->now_ns - x->first_ns) / 1000;
+	return (passed >> 10) * sl_tcp_rtt_us(sl_client_tcp(x->client)) >
+	       us * (SL_TCP_NARROW >> 11);
 }
 
-/* Whether it is one of the few, which only matters until it is heard. */
+static bool is_narrow(const struct sl_exchange *x)
+{
+	return !x->trusted && !needs_wide(x);
+}
+
+/* Whether it is one of the few. */
 static void trust(struct sl_exchange *x)
 {
-	uint32_t *cnt = &x->core->trusted;
-
-	*cnt -= x->trusted;
-	x->trusted = false;
-	x->trusted = is_narrow(x) && *cnt < TRUSTED_MAX;
-	*cnt += x->trusted;
+	if (x->trusted || x->core->trusted >= TRUSTED_MAX)
+		return;
+	x->trusted = true;
+	x->core->trusted++;
 }
 
 bool sl_stream_is_full(const struct sl_exchange *x)
@@ -233,7 +245,9 @@ bool sl_stream_is_full(const struct sl_exchange *x)
 
 bool sl_stream_take(struct sl_exchange *x, struct sl_chunk *chunk)
 {
+	struct sl_umem *u = x->core->net->umem;
 	uint32_t len = (uint32_t)chunk->len;
+	size_t stored;
 
 	trust(x);
 	x->stream.narrow = is_narrow(x);
@@ -244,7 +258,12 @@ bool sl_stream_take(struct sl_exchange *x, struct sl_chunk *chunk)
 		x->message_left -= len;
 	else if (!put_length(x, len))
 		return false;
-	if (sl_store_append(&x->request, x->core->net->umem, chunk) < len)
+	/* What waits, in one of many, wastes no frames. */
+	if (x->stream.narrow && x->request.len > MOVING_MAX)
+		stored = sl_store_copy(&x->request, u, chunk->ptr, len);
+	else
+		stored = sl_store_append(&x->request, u, chunk);
+	if (stored < len)
 		return false;
 	pass_on(x);
 	return true;

@@ -168,7 +168,7 @@ static inline uint32_t ts_clock(const struct sl_tcp *t, uint32_t off)
 /* The window of a SYN cannot be scaled. */
 static inline uint16_t sl_tcp_syn_window(const struct sl_tcp *t)
 {
-	return (uint16_t)(t->cfg.rcv_buf < 0xffff ? t->cfg.rcv_buf : 0xffff);
+	return (uint16_t)(t->cfg.rcv_buf < SL_TCP_NARROW ? t->cfg.rcv_buf : SL_TCP_NARROW);
 }
 
 static inline struct sl_frame *frame_of(const struct sl_tcp *t, uint32_t link)

@@ -171,9 +171,15 @@ bool sl_tcp_narrow(struct sl_tcp_conn *c, bool narrow)
 	if (narrow == !!(c->flags & SL_TCPF_NARROW))
 		return false;
 	c->flags ^= SL_TCPF_NARROW;
-	if (!narrow)
+	/* Who is not held up by it hears of it with the next acknowledgement. */
+	if (!narrow && c->rcv_adv - c->rcv_nxt < SL_TCP_NARROW / 2)
 		maybe_update_window(c);
 	return true;
+}
+
+uint32_t sl_tcp_rtt_us(const struct sl_tcp_conn *c)
+{
+	return c->srtt_us;
 }
 
 void sl_tcp_resume(struct sl_tcp_conn *c)

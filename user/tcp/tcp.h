@@ -137,11 +137,13 @@ uint8_t *sl_tcp_lay(struct sl_tcp_conn *c, size_t min, bool beyond, size_t *room
 void sl_tcp_commit(struct sl_tcp_conn *c, size_t len);
 bool sl_tcp_fits_head(const struct sl_tcp_conn *c, size_t len);
 /*
- * The receive window is SL_TCP_NARROW at the most, or again what the configuration says; what was
- * told stays true. Whether that is news.
+ * The receive window is SL_TCP_NARROW at the most, as a SYN tells it, or again what the configuration
+ * says; what was told stays true. Whether that is news.
  */
-enum { SL_TCP_NARROW = 32 << 10 };
+enum { SL_TCP_NARROW = 20 << 10 }; /* a record of TLS fits */
 bool sl_tcp_narrow(struct sl_tcp_conn *c, bool narrow);
+/* How long a round trip takes; 0: that is not known. */
+uint32_t sl_tcp_rtt_us(const struct sl_tcp_conn *c);
 /* Offers unconsumed bytes again; calls `data` (and `fin`). */
 void sl_tcp_resume(struct sl_tcp_conn *c);
 /* FIN behind everything queued. Bytes that still arrive go to `data`. */

@@ -346,7 +346,7 @@ static uint32_t h2_opened(const struct peer *p, uint8_t id)
 	return sum;
 }
 
-enum { H2_FIRST = 64 << 10, H2_WINDOW = 256 << 10 };
+enum { H2_FIRST = 48 << 10, H2_WINDOW = 256 << 10 };
 
 /* A connection with a body under way on stream 1, that knows of the gateway's windows. */
 static struct peer *h2_body(void)

@@ -53,7 +53,7 @@ TEST(window_only_shrinks_when_frames_are_few)
 	bed.umem.low_water = BED_FRAMES + 1;
 	in(.seq = 1, .ack = 1, .len = 1000);
 	in(.seq = 1001, .ack = 1, .len = 1000);
-	out(.seq = 1, .ack = 2001, .wnd = 65535 - 2000);
+	out(.seq = 1, .ack = 2001, .wnd = SL_TCP_NARROW - 2000);
 	ck_assert_uint_eq(bed.app.got, 2000);
 }
 

@@ -25,7 +25,7 @@ enum {
 	 * Of a stream: about what a client takes it for before our SETTINGS, and whole frames, since of
 	 * half a window that lacks a byte nothing is given back.
 	 */
-	H2_FIRST_WINDOW = 64 << 10,
+	H2_FIRST_WINDOW = 48 << 10,
 };
 
 /* What all connections of one client address have. */
