@@ -9,11 +9,15 @@
 #include "front/front.h"
 #include "front/grpc/grpc.h"
 
-enum { FRAME_MAX = 24 }; /* "ffffffff\r\n" and "\r\n", or a prefix of gRPC */
+enum {
+	FRAME_MAX = 24,   /* "ffffffff\r\n" and "\r\n", or a prefix of gRPC */
+	PIECE_MIN = 2000, /* with its heads less than a block of 2 KiB: small parts share one */
+};
 
 struct agent_piece {
 	struct agent_piece *next;
 	uint32_t len, at; /* of len, taken */
+	uint32_t size;
 	uint8_t bytes[];
 };
 
@@ -60,14 +64,19 @@ void agent_body_stop(struct agent_call *call)
 	set_flow(call);
 }
 
+/* One with room for `most` bytes: the last one, or a new one. */
 static struct agent_piece *add_piece(struct agent_call *call, size_t most)
 {
 	struct agent_body *b = &call->body;
-	struct agent_piece *p = sl_mem_alloc(memory_of(call), sizeof(*p) + most);
+	struct agent_piece *p = sl_container_of(b->end, struct agent_piece, next);
 
+	if (b->first && most <= p->size - p->len)
+		return p;
+	most = most > PIECE_MIN ? most : PIECE_MIN;
+	p = sl_mem_alloc(memory_of(call), sizeof(*p) + most);
 	if (!p)
 		return NULL;
-	*p = (struct agent_piece){0};
+	*p = (struct agent_piece){.size = (uint32_t)most};
 	*b->end = p;
 	b->end = &p->next;
 	b->taken = true;
@@ -86,6 +95,7 @@ bool agent_body_add(struct agent_call *call, const void *bytes, size_t len, size
 	struct agent_body *b = &call->body;
 	uint8_t head[FRAME_MAX];
 	struct agent_piece *p;
+	uint32_t before;
 
 	if (!len && b->framing != AGENT_MESSAGES)
 		return true; /* a chunk without bytes is the last one */
@@ -94,6 +104,7 @@ bool agent_body_add(struct agent_call *call, const void *bytes, size_t len, size
 	p = add_piece(call, FRAME_MAX + len);
 	if (!p)
 		return false;
+	before = p->len;
 	if (b->framing == AGENT_CHUNKED) {
 		put(p, head, (size_t)snprintf((char *)head, sizeof(head), "%zx\r\n", len));
 	} else if (b->framing == AGENT_MESSAGES && !b->in_message) {
@@ -105,7 +116,7 @@ bool agent_body_add(struct agent_call *call, const void *bytes, size_t len, size
 		put(p, "\r\n", 2);
 	b->left -= b->left == SL_LEN_UNKNOWN ? 0 : len;
 	b->ended = !b->left;
-	b->kept += p->len;
+	b->kept += p->len - before;
 	set_flow(call);
 	return true;
 }
@@ -116,6 +127,7 @@ bool agent_body_end(struct agent_call *call)
 	struct agent_body *b = &call->body;
 	struct agent_piece *p;
 	struct sl_header h;
+	uint32_t before;
 
 	if (b->ended)
 		return true;
@@ -128,6 +140,7 @@ bool agent_body_end(struct agent_call *call)
 	p = add_piece(call, FRAME_MAX + call->rq->trailers_len);
 	if (!p)
 		return false;
+	before = p->len;
 	put(p, "0\r\n", 3);
 	while (agent_trailer_next(&rest, &h)) {
 		put(p, h.name.ptr, h.name.len);
@@ -136,7 +149,7 @@ bool agent_body_end(struct agent_call *call)
 		put(p, "\r\n", 2);
 	}
 	put(p, "\r\n", 2);
-	b->kept += p->len;
+	b->kept += p->len - before;
 	return true;
 }
 

@@ -6,8 +6,8 @@
  *   SDK: data, end --> add (frames) --> pieces --> peek, skip --> socket
  *        ^--- pause, resume ---------- kept
  *
- * Where AGENT_BODY_HIGH bytes are kept the SDK is told to wait, so there are never more than these, a
- * part, and what the SDK keeps itself: SL_RPC_INITIAL_WINDOW each.
+ * Where AGENT_BODY_HIGH bytes are kept the SDK is told to wait, so there are never more than these, and
+ * what the gateway has had credit for: SL_RPC_PART_WINDOW, of a few streams SL_RPC_INITIAL_WINDOW.
  */
 #ifndef SL_AGENT_BODY_H
 #define SL_AGENT_BODY_H

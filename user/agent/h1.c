@@ -8,10 +8,11 @@
  *        | head | body so far, in one piece | not parsed yet | free |
  *        0      body_at                     raw              end
  *
- * A reply that fits into rx goes on whole; others in parts, each as soon as the server pauses or rx is
- * full. Where the gateway has no room, nothing more is read: the server's socket fills up.
+ * A reply that fits into AGENT_H1_RX_MAX goes on whole; others in parts, each as soon as the server
+ * pauses or rx is full. Where the gateway has no room, nothing more is read: the server's socket fills up.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 
 #include "agent/h1.h"
@@ -22,7 +23,7 @@
 enum {
 	RX_LOW = 4 << 10,
 	INTERIM_MAX = 32, /* 1xx in front of a reply */
-	READS_MAX = 4,    /* of a connection, before others have their turn */
+	READS_MAX = 16,   /* of a connection, before others have their turn */
 };
 #define IDLE_NS (50 * SL_NS_PER_SEC)
 
@@ -98,10 +99,24 @@ static void h1_start(struct agent_conn *c, struct agent_call *call)
 	agent_h1_send(h);
 }
 
+/* Nothing points into rx. False: no memory, and it is as it was. */
+static bool resize(struct h1 *h, uint32_t size)
+{
+	uint8_t *rx = h->rx_size == size ? h->rx : realloc(h->rx, size);
+
+	if (!rx)
+		return false;
+	h->rx = rx;
+	h->rx_size = size;
+	return true;
+}
+
 /* --- the end of a call --- */
 
 static void go_idle(struct h1 *h)
 {
+	h->body_at = h->body_len = h->raw = h->end = 0;
+	(void)resize(h, AGENT_H1_RX); /* it does not grow */
 	h->state = H1_IDLE;
 	agent_timer_set(h->c.server->a, &h->c.timer, h->c.server->a->now_ns + IDLE_NS);
 	agent_conn_wait_for(&h->c, EPOLLIN);
@@ -201,10 +216,30 @@ static void go_opaque(struct h1 *h)
 	agent_body_begin(h->call, AGENT_PLAIN, SL_LEN_UNKNOWN);
 }
 
+static ssize_t parse_head(struct h1 *h)
+{
+	return agent_h1_head(sl_span_of(h->rx + h->raw, h->end - h->raw), h->to_head, &h->reply);
+}
+
+/* Whether all of the reply is to be here before it goes on; then there is room for it. */
+static bool goes_whole(struct h1 *h, ssize_t head_len)
+{
+	uint64_t end = h->raw + (uint64_t)head_len + h->reply.length;
+
+	if (h->call->body.on || h->reply.body != AGENT_LENGTH || end > AGENT_H1_RX_MAX ||
+	    h->reply.length > AGENT_H1_RX_MAX)
+		return false;
+	if (end <= h->rx_size)
+		return true;
+	if (!resize(h, AGENT_H1_RX_MAX))
+		return false;
+	(void)parse_head(h); /* which points into rx */
+	return true;
+}
+
 static enum step read_head(struct h1 *h)
 {
-	ssize_t n =
-		agent_h1_head(sl_span_of(h->rx + h->raw, h->end - h->raw), h->to_head, &h->reply);
+	ssize_t n = parse_head(h);
 	static const uint8_t states[] = {[AGENT_LENGTH] = H1_BODY,
 					 [AGENT_CHUNKS] = H1_CHUNKS,
 					 [AGENT_UNTIL_CLOSE] = H1_UNTIL_CLOSE};
@@ -212,6 +247,7 @@ static enum step read_head(struct h1 *h)
 
 	if (n == 0)
 		return STEP_MORE;
+	h->whole = n > 0 && goes_whole(h, n);
 	upgraded = n > 0 && h->reply.status == 101;
 	if (upgraded)
 		h->reply.wrong = check_upgrade(h);
@@ -241,7 +277,6 @@ static enum step read_head(struct h1 *h)
 		return STEP_OVER;
 	}
 	h->state = states[h->reply.body];
-	h->whole = !h->call->body.on && h->state == H1_BODY && h->left <= AGENT_H1_RX - h->raw;
 	return STEP_ON;
 }
 
@@ -356,18 +391,20 @@ static bool flush(struct h1 *h)
 /* Free bytes at the end of rx. False: the gateway has no room, or the call is over. */
 static bool make_room(struct h1 *h)
 {
-	if (AGENT_H1_RX - h->end >= RX_LOW)
+	if (h->rx_size - h->end >= RX_LOW || (h->state > H1_HEAD && h->whole))
 		return true;
-	if (h->state > H1_HEAD && !h->whole && !flush(h))
+	if (h->state > H1_HEAD && !flush(h))
 		return false;
-	if (h->state > H1_HEAD && h->whole)
-		return true;
 	if (h->state > H1_HEAD || h->interim) {
 		memmove(h->rx, h->rx + h->raw, h->end - h->raw);
 		h->end -= h->raw;
 		h->raw = h->body_at = h->body_len = 0;
 	}
-	return true;
+	/* What is left is the beginning of a head, or of trailers. */
+	if (h->rx_size - h->end >= RX_LOW || resize(h, AGENT_H1_RX_MAX))
+		return true;
+	malformed(h, "no memory for it");
+	return false;
 }
 
 static void on_eof(struct h1 *h, const char *why)
@@ -395,7 +432,7 @@ static void h1_readable(struct agent_conn *c)
 	ssize_t n;
 
 	for (unsigned i = 0; i < READS_MAX && make_room(h); i++) {
-		room = AGENT_H1_RX - h->end;
+		room = h->rx_size - h->end;
 		n = recv(c->fd, h->rx + h->end, room, 0);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			break;
@@ -437,6 +474,8 @@ static void h1_resume(struct agent_conn *c, struct agent_call *call)
 
 static bool h1_up(struct agent_conn *c)
 {
+	if (!resize(h1_of(c), AGENT_H1_RX))
+		return false;
 	go_idle(h1_of(c));
 	return true;
 }
@@ -468,6 +507,9 @@ static void h1_closing(struct agent_conn *c, const char *why)
 	struct agent_call *call = h1_of(c)->call;
 
 	h1_of(c)->call = NULL;
+	free(h1_of(c)->rx);
+	free(h1_of(c)->tx);
+	h1_of(c)->rx = h1_of(c)->tx = NULL;
 	if (call)
 		agent_call_lost(call, why ? why : "the server closed the connection");
 }

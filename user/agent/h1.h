@@ -12,8 +12,14 @@
 #include "agent/websocket.h"
 #include "front/http1/http1.h"
 
+/*
+ * Of a stream no more than AGENT_PART_MAX is read ahead, so that one that stands still costs that and a
+ * part, which the SDK keeps. What has to be in one piece may take RX_MAX: heads, trailers, and replies
+ * that go whole.
+ */
 enum {
-	AGENT_H1_RX = 64 << 10,
+	AGENT_H1_RX = AGENT_PART_MAX,
+	AGENT_H1_RX_MAX = 64 << 10,
 	AGENT_H1_TX = 28 << 10,
 };
 
@@ -41,10 +47,14 @@ struct h1 {
 	uint32_t body_at, body_len, raw, end;
 	struct agent_h1_reply reply;
 	struct agent_reply_fields fields;
-	uint8_t tx[AGENT_H1_TX], rx[AGENT_H1_RX];
+	uint32_t rx_size;
+	uint8_t *rx, *tx; /* tx: head_len */
 };
 
-/* The head of its call's request; the body is begun. False: it is longer than any server would take. */
+/*
+ * The head of its call's request; the body is begun. False: it is longer than any server would take, or
+ * there is no memory for it.
+ */
 bool agent_h1_format(struct h1 *h, const struct agent_request *rq);
 /* As much of the request as the socket takes. */
 void agent_h1_send(struct h1 *h);

@@ -3,6 +3,7 @@
  * Requests over HTTP/1.1: the head, then the body, from where the SDK has it whole, or as it comes.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/uio.h>
 
@@ -85,9 +86,25 @@ static void put_framing(struct out *o, struct agent_call *call, bool may_be_none
 				 length);
 }
 
+/* A copy as long as it is: there may be many that wait. */
+static bool keep_head(struct h1 *h, const uint8_t *head, size_t len)
+{
+	uint8_t *tx = realloc(h->tx, len);
+
+	if (!tx)
+		return false;
+	memcpy(tx, head, len);
+	if (h->upgrade.len)
+		h->upgrade.ptr = tx + (h->upgrade.ptr - head);
+	h->tx = tx;
+	h->head_len = (uint32_t)len;
+	return true;
+}
+
 bool agent_h1_format(struct h1 *h, const struct agent_request *rq)
 {
-	struct out o = {.p = h->tx, .end = h->tx + sizeof(h->tx)};
+	static uint8_t head[AGENT_H1_TX]; /* the agent is one thread */
+	struct out o = {.p = head, .end = head + sizeof(head)};
 	const struct agent_call *call = h->call;
 
 	h->upgrade = sl_span_of(NULL, 0);
@@ -114,8 +131,7 @@ bool agent_h1_format(struct h1 *h, const struct agent_request *rq)
 	else
 		put_framing(&o, h->call, needs_no_length(rq->method));
 	PUT(&o, "\r\n");
-	h->head_len = (uint32_t)(o.p - h->tx);
-	return !o.full;
+	return !o.full && keep_head(h, head, (size_t)(o.p - head));
 }
 
 /* What has not been sent yet of what is there. */

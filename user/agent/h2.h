@@ -13,7 +13,7 @@
 #include "front/grpc/grpc.h"
 
 enum {
-	AGENT_RX_LEN = (64 << 10) - sizeof(struct sl_mem_block), /* window of a stream: a block */
+	AGENT_RX_LEN = 24 << 10, /* window of a stream */
 	AGENT_OUT_LEN = 64 << 10,
 };
 

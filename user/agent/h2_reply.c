@@ -337,11 +337,30 @@ static void fail(struct h2_stream *s)
 	agent_call_lost(call, why);
 }
 
+/* What there is goes in parts that are not too large; false: no more of it can. */
+static bool settle_parts(struct h2_stream *s)
+{
+	struct sl_span in;
+
+	while ((in = rx_of(s)).len > AGENT_PART_MAX && s->call->begun) {
+		struct sl_reply_args a = {.body = in.ptr, .body_len = AGENT_PART_MAX, .more = true};
+
+		if (!reply(s, &a))
+			return false;
+		consume(s, AGENT_PART_MAX);
+	}
+	return true;
+}
+
 static void settle_http(struct h2_stream *s)
 {
-	struct sl_span in = rx_of(s);
-	struct sl_reply_args a = {.body = in.ptr, .body_len = in.len, .more = !s->whole};
+	struct sl_span in;
+	struct sl_reply_args a;
 
+	if (!settle_parts(s))
+		return;
+	in = rx_of(s);
+	a = (struct sl_reply_args){.body = in.ptr, .body_len = in.len, .more = !s->whole};
 	if (!s->call->begun) {
 		a.has_total = s->length != SL_LEN_UNKNOWN && s->status != 204;
 		a.total_len = s->length;

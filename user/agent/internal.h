@@ -66,6 +66,9 @@ struct agent {
 struct agent_conn;
 struct agent_call;
 
+/* Of a reply, at a time: with what the SDK puts in front of it, no more than a block of its memory. */
+enum { AGENT_PART_MAX = 15 << 10 };
+
 /* A protocol towards servers: h1.c. */
 struct agent_proto {
 	size_t conn_size;                 /* of the struct that begins with struct agent_conn */
