@@ -236,7 +236,7 @@ TEST(a_client_that_does_not_read_stops_its_server)
 /* What waits for a client is in the agent's budget for bodies, and goes out of it with the bytes. */
 TEST(what_waits_of_a_reply_is_counted)
 {
-	enum { LEN = 60000 };
+	enum { LEN = 20000 };
 	struct bed_request *r = ask(false);
 	size_t sent = 0;
 
@@ -260,7 +260,7 @@ TEST(what_waits_of_a_reply_is_counted)
 /* Whose client has not read for longest goes first; others are served, with long replies too. */
 TEST(who_does_not_read_gives_way_when_memory_is_short)
 {
-	enum { DEAF = 40, LEN = 60000, LIMIT = 2 << 20 };
+	enum { DEAF = 40, LEN = 20000, LIMIT = 640 << 10 };
 	struct bed_request *r[DEAF], *good;
 	size_t sent;
 
