@@ -510,6 +510,7 @@ static void h1_closing(struct agent_conn *c, const char *why)
 	free(h1_of(c)->rx);
 	free(h1_of(c)->tx);
 	h1_of(c)->rx = h1_of(c)->tx = NULL;
+	h1_of(c)->rx_size = h1_of(c)->tx_size = 0;
 	if (call)
 		agent_call_lost(call, why ? why : "the server closed the connection");
 }

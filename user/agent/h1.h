@@ -47,7 +47,7 @@ struct h1 {
 	uint32_t body_at, body_len, raw, end;
 	struct agent_h1_reply reply;
 	struct agent_reply_fields fields;
-	uint32_t rx_size;
+	uint32_t rx_size, tx_size;
 	uint8_t *rx, *tx; /* tx: head_len */
 };
 

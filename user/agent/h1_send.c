@@ -86,13 +86,15 @@ static void put_framing(struct out *o, struct agent_call *call, bool may_be_none
 				 length);
 }
 
-/* A copy as long as it is: there may be many that wait. */
+/* A copy hardly longer than it is: there may be many that wait. Heads that are alike use one place. */
 static bool keep_head(struct h1 *h, const uint8_t *head, size_t len)
 {
-	uint8_t *tx = realloc(h->tx, len);
+	uint32_t size = ((uint32_t)len + 1023) & ~UINT32_C(1023);
+	uint8_t *tx = h->tx_size == size ? h->tx : realloc(h->tx, size);
 
 	if (!tx)
 		return false;
+	h->tx_size = size;
 	memcpy(tx, head, len);
 	if (h->upgrade.len)
 		h->upgrade.ptr = tx + (h->upgrade.ptr - head);

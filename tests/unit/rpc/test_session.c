@@ -408,6 +408,46 @@ TEST(parts_that_are_not_taken_leave_memory_to_others)
 		ck_assert_uint_eq(channels[i]->part_bytes[SL_CLASS_NORMAL], 0);
 }
 
+/* What the peer may send of a stream's reply, once its caller has kept nothing of all that came. */
+static uint32_t read_on(uint64_t id, uint32_t len)
+{
+	struct sl_pending *p = sl_outstanding_find(&rpc->out, channels[0], id);
+
+	p->flags |= SL_ENTRY_MORE;
+	for (uint32_t n = 0; n < len; n += 4096) {
+		p->credit -= 4096;
+		sl_rpc_reply_kept(channels[0], id, 0);
+	}
+	return p->credit;
+}
+
+/* Many that stand still cost memory, and a few may be fast. */
+TEST(few_streams_have_wide_windows)
+{
+	enum { STREAMS = SL_RPC_WIDE_MAX + 1, MUCH = 6 * SL_RPC_STREAM_WINDOW };
+	uint64_t ids[STREAMS];
+	uint32_t credit;
+
+	for (unsigned i = 0; i < STREAMS; i++) {
+		ids[i] = open_stream(0);
+		ck_assert_uint_eq(read_on(ids[i], 4096), SL_RPC_STREAM_WINDOW - 4096);
+		credit = read_on(ids[i], MUCH);
+		if (i < SL_RPC_WIDE_MAX) {
+			ck_assert_uint_gt(credit, SL_RPC_INITIAL_WINDOW / 2);
+			ck_assert_uint_le(credit, SL_RPC_INITIAL_WINDOW);
+		} else {
+			ck_assert_uint_gt(credit, SL_RPC_STREAM_WINDOW / 2 - 4096);
+			ck_assert_uint_le(credit, SL_RPC_STREAM_WINDOW);
+		}
+	}
+	/* When one of them is over another one takes its place; nobody does who keeps something. */
+	sl_rpc_cancel(channels[0], ids[0]);
+	sl_rpc_reply_kept(channels[0], ids[STREAMS - 1], 1);
+	ck_assert_uint_eq(rpc->out.wide_cnt, SL_RPC_WIDE_MAX - 1);
+	ck_assert_uint_gt(read_on(ids[STREAMS - 1], MUCH), SL_RPC_INITIAL_WINDOW / 2);
+	ck_assert_uint_eq(rpc->out.wide_cnt, SL_RPC_WIDE_MAX);
+}
+
 /* By its caller, or because its time is over: the peer never hears of it, and its bytes are free. */
 TEST_EACH(what_waits_is_taken_out_when_nobody_waits_for_it, 2)
 {

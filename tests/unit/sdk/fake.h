@@ -27,6 +27,7 @@ struct fake {
 	struct fake_message in[FAKE_IN], out[FAKE_OUT];
 	unsigned in_cnt, in_next, out_cnt;
 	bool closed, broken, halted;
+	bool full; /* it takes nothing */
 	bool reads; /* if it does not copy: still, what was posted */
 	uint64_t cookies[FAKE_OUT];
 	unsigned cookie_cnt;
@@ -104,7 +105,7 @@ static inline void fake_halt(struct sl_transport *t)
 
 static inline uint32_t fake_window(const struct sl_transport *t)
 {
-	return t->bulk_max;
+	return ((const struct fake *)t)->full ? 0 : t->bulk_max;
 }
 
 static inline bool fake_arm(struct sl_transport *t, bool want_room)
