@@ -154,7 +154,7 @@ $(BUILD)/gen/%.pb.inc:
 	@mkdir -p $(@D)
 	$(Q)protoc-c -Iuser/front/grpc/proto -Iuser/sdk/programs -o $(@:.inc=) $^
 	$(Q)od -An -v -tx1 $(@:.inc=) | sed 's/ \(..\)/0x\1,/g' >$@
-$(BUILD)/obj/user/front/grpc/grpc_descriptors.o: $(BUILD)/gen/grpc_own.pb.inc
+$(BUILD)/obj/user/front/grpc/descriptors.o: $(BUILD)/gen/grpc_own.pb.inc
 $(BUILD)/gen/%.py.inc: user/sdk/python/examples/%.py
 	@mkdir -p $(@D)
 	$(Q)od -An -v -tx1 $< | sed 's/ \(..\)/0x\1,/g' >$@

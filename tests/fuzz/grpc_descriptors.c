@@ -6,8 +6,8 @@
  */
 #include <stdlib.h>
 #include "base/err.h"
-#include "front/grpc/grpc_descriptors.h"
-#include "front/grpc/grpc_pb.h"
+#include "front/grpc/descriptors.h"
+#include "front/grpc/pb.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

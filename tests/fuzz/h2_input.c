@@ -7,7 +7,7 @@
  */
 #define MOCK_ABORT 1
 #include "base/err.h"
-#include "front/grpc/grpc_descriptors.h"
+#include "front/grpc/descriptors.h"
 #include "front/h2/h2.h"
 #include "../unit/front/mock_host.h"
 

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/rand.h"
-#include "front/tls/tls_conn.h"
+#include "front/tls/conn.h"
 
 enum {
 	BED_FRAMES = 256,

@@ -6,7 +6,7 @@
 
 #include "cli/cli.h"
 #include "config/config.h"
-#include "front/grpc/grpc_descriptors.h"
+#include "front/grpc/descriptors.h"
 #include "front/tls/server.h"
 
 struct sl_config *cli_config_load(const char *file, struct sl_err *err)

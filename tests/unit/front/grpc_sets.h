@@ -6,8 +6,8 @@
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "front/grpc/grpc_descriptors.h"
-#include "front/grpc/grpc_pb.h"
+#include "front/grpc/descriptors.h"
+#include "front/grpc/pb.h"
 
 enum { PB_MAX = 1 << 16 };
 

@@ -9,7 +9,7 @@
 
 #include <check.h>
 #include "front/h2/h2.h"
-#include "front/h2/h2_mem.h"
+#include "front/h2/mem.h"
 #include "mock_host.h"
 
 /* The length of a frame. */

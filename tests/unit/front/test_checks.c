@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is wrong inside costs a connection or an object, and nobody else. */
 #include "front/datagram/datagram.h"
-#include "front/h2/h2_mem.h"
+#include "front/h2/mem.h"
 #include "http1_talk.h"
 #include "broken.h"
 #include "suite.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that the gateway answers itself: health and reflection, byte by byte. */
 #include "front/grpc/grpc.h"
-#include "front/grpc/grpc_call.h"
+#include "front/grpc/call.h"
 #include "grpc_sets.h"
 #include "grpc_talk.h"
 #include "suite.h"

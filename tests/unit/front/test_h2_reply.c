@@ -2,7 +2,7 @@
 /* Heads and ends over HTTP/2 and gRPC: what of them passes, in both directions. */
 #include <sys/mman.h>
 #include <unistd.h>
-#include "front/h2/h2_conn.h"
+#include "front/h2/conn.h"
 #include "grpc_talk.h"
 #include "suite.h"
 

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "front/grpc/grpc_call.h"
-#include "front/h2/h2_conn.h"
+#include "front/grpc/call.h"
+#include "front/h2/conn.h"
 
 enum {
 	MAX_ACKS = 1000,   /* answers to PING and SETTINGS that wait to be written */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "front/http1/http1_conn.h"
+#include "front/http1/conn.h"
 
 static void unlink_stream(struct http1 *h, struct sl_stream *st)
 {

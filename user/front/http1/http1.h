@@ -48,7 +48,7 @@ ssize_t sl_http1_parse(struct sl_span in, const struct sl_front_limits *limits,
 ssize_t sl_http1_trailers(struct sl_span in, const struct sl_front_limits *limits,
 			  struct sl_http1_head *head);
 
-/* http1_fields.c: the fields that frame or route a request; false: refused. */
+/* fields.c: the fields that frame or route a request; false: refused. */
 bool sl_http1_target(struct sl_span target, struct sl_http1_head *head);
 bool sl_http1_field(const struct sl_header *field, struct sl_http1_head *head);
 bool sl_http1_framing(struct sl_http1_head *head);

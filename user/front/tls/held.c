@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "front/tls/tls_conn.h"
+#include "front/tls/conn.h"
 
 enum { SHARE = 8, LOOK_AT = 64 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A look into a ClientHello, RFC 8446 4.1.2, for what decides on its place in a queue. */
-#include "front/tls/tls_conn.h"
+#include "front/tls/conn.h"
 
 enum { CLIENT_HELLO = 1, PRE_SHARED_KEY = 41, RANDOM = 2 + 32, TICKET_NAME = 16 };
 

@@ -16,7 +16,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "front/tls/tls_conn.h"
+#include "front/tls/conn.h"
 
 enum {
 	GRACE_MS = 1000,

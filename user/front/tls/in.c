@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "front/tls/tls_conn.h"
+#include "front/tls/conn.h"
 
 enum {
 	PIECES_MAX = 64,

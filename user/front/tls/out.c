@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "front/tls/tls_conn.h"
+#include "front/tls/conn.h"
 
 enum {
 	CONTENT_MIN = 32, /* with less room in a frame a record begins in the next one */

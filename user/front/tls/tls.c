@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/rand.h"
-#include "front/tls/tls_conn.h"
+#include "front/tls/conn.h"
 
 enum { NO_ALERT = 255, FATAL = 2, WARNING = 1, SHED_MS = 1000 /* as long as a lost SYN takes */ };
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "front/grpc/grpc_descriptors.h"
+#include "front/grpc/descriptors.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "front/grpc/grpc_set.h"
+#include "front/grpc/set.h"
 
 enum { SET_MAX = 64 << 20 }; /* bytes of one set */
 

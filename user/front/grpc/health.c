@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* grpc.health.v1.Health: Check tells a status, Watch tells it again whenever it changes. */
-#include "front/grpc/grpc_call.h"
+#include "front/grpc/call.h"
 
 enum { REQUEST_SERVICE = 1, RESPONSE_STATUS = 1 };
 enum { SERVING = 1, NOT_SERVING, SERVICE_UNKNOWN }; /* HealthCheckResponse.ServingStatus */

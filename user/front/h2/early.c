@@ -5,7 +5,7 @@
  * away. So it follows when a PING behind the reply has come back; what comes meanwhile is dropped. Until
  * then the client has a stream, of which the host knows nothing any more.
  */
-#include "front/h2/h2_conn.h"
+#include "front/h2/conn.h"
 
 static const uint8_t early_mark[8] = "slearly";
 

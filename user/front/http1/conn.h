@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * State of one HTTP/1 connection, shared by http1.c (input, events), http1_part.c (partial heads)
- * and http1_reply.c (replies).
+ * State of one HTTP/1 connection, shared by http1.c (input, events), part.c (partial heads)
+ * and reply.c (replies).
  *
  *   head -> stream -> stream -> tail      requests without a whole answer, oldest first;
  *    |                           |        only the head may write, only the tail may be receiving
@@ -104,7 +104,7 @@ void sl_http1_advance(struct http1 *h, const struct sl_front_env *env);
 void sl_http1_fail(struct http1 *h, const struct sl_front_env *env, unsigned status,
 		   enum sl_front_error error);
 
-/* http1_part.c */
+/* part.c */
 void sl_http1_drop_part(struct http1 *h, const struct sl_front_env *env);
 /*
  * Appends to what is partial, as far as there is room: *len. It is parsed again only when a line of it
@@ -114,7 +114,7 @@ void sl_http1_drop_part(struct http1 *h, const struct sl_front_env *env);
 struct sl_span sl_http1_keep_part(struct http1 *h, const struct sl_front_env *env,
 				  const uint8_t *ptr, size_t *len);
 
-/* http1_reply.c */
+/* reply.c */
 /* As much of a reply as there is and fits. It is over when the state is DONE. */
 void sl_http1_pull(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st);
 /* The answer to what could not become a stream; the connection closes behind it. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "front/h2/h2_mem.h"
+#include "front/h2/mem.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "front/grpc/grpc_pb.h"
+#include "front/grpc/pb.h"
 
 enum { VARINT_MAX = 10, TYPE_BITS = 3 };
 

@@ -4,7 +4,7 @@
  * it in a buffer of which there are few.
  */
 #include "base/pool.h"
-#include "front/http1/http1_conn.h"
+#include "front/http1/conn.h"
 #include "http/scan.h"
 
 /* Of a head that is incomplete: counted to the client. NULL: it has too many, or there is none. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of this room share: a connection, and what all of a worker have. */
-#ifndef SL_FRONT_TLS_TLS_CONN_H
-#define SL_FRONT_TLS_TLS_CONN_H
+#ifndef SL_FRONT_TLS_CONN_H
+#define SL_FRONT_TLS_CONN_H
 
 #include "base/cpu.h"
 #include "base/list.h"

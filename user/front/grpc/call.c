@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "front/grpc/grpc_call.h"
+#include "front/grpc/call.h"
 
 #include "base/check.h"
 

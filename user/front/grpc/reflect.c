@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* grpc.reflection.v1 and v1alpha, which differ in their names only. */
-#include "front/grpc/grpc_call.h"
-#include "front/grpc/grpc_descriptors.h"
+#include "front/grpc/call.h"
+#include "front/grpc/descriptors.h"
 
 enum { HOST = 1, BY_FILENAME = 3, BY_SYMBOL, BY_EXTENSION, EXTENSION_NUMBERS, LIST_SERVICES };
 enum { EXTENSION_TYPE = 1, EXTENSION_NUMBER };

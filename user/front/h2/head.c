@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/poison.h"
-#include "front/grpc/grpc_call.h"
-#include "front/h2/h2_conn.h"
+#include "front/grpc/call.h"
+#include "front/h2/conn.h"
 #include "front/http1/http1.h"
 #include "http/scan.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "front/grpc/grpc_set.h"
+#include "front/grpc/set.h"
 
 #include <stdarg.h>
 #include <stdio.h>

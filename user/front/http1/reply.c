@@ -5,7 +5,7 @@
  */
 #include <stdio.h>
 #include "base/num.h"
-#include "front/http1/http1_conn.h"
+#include "front/http1/conn.h"
 #include "http/status.h"
 
 enum {

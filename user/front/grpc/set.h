@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of the descriptor index: grpc_set.c reads sets into it, grpc_descriptors.c does the rest.
+ * Inside of the descriptor index: set.c reads sets into it, descriptors.c does the rest.
  */
 #ifndef SL_FRONT_GRPC_SET_H
 #define SL_FRONT_GRPC_SET_H
 
-#include "front/grpc/grpc_descriptors.h"
-#include "front/grpc/grpc_pb.h"
+#include "front/grpc/descriptors.h"
+#include "front/grpc/pb.h"
 
 /* Field numbers of descriptor.proto that both need. */
 enum { FILE_NAME = 1, FILE_PACKAGE, FILE_IMPORT, FILE_MESSAGE, FILE_ENUM, FILE_SERVICE, FILE_EXT };

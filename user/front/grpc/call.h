@@ -11,12 +11,12 @@
 #ifndef SL_FRONT_GRPC_CALL_H
 #define SL_FRONT_GRPC_CALL_H
 
-#include "front/grpc/grpc_pb.h"
-#include "front/h2/h2_conn.h"
+#include "front/grpc/pb.h"
+#include "front/h2/conn.h"
 
 enum {
 	SL_CALL_MESSAGE_MAX = 8192,
-	SL_CALL_WAITING_MAX = 65408, /* a size of h2_mem.c */
+	SL_CALL_WAITING_MAX = 65408, /* a size of h2/mem.c */
 	SL_CALL_PARTS = 7,
 };
 
@@ -70,7 +70,7 @@ static inline struct sl_span sl_call_request(const struct h2_call *k)
 	return sl_span_of(k->buf + k->head + SL_GRPC_PREFIX, k->asked - SL_GRPC_PREFIX);
 }
 
-/* grpc_health.c, grpc_reflect.c: answer k's request, or (watch) say what has changed. */
+/* health.c, reflect.c: answer k's request, or (watch) say what has changed. */
 void sl_health_check(struct h2_call *k);
 void sl_health_watch(struct h2_call *k);
 void sl_reflect(struct h2_call *k);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/num.h"
-#include "front/h2/h2_conn.h"
+#include "front/h2/conn.h"
 #include "http/scan.h"
 #include "http/status.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * State of one HTTP/2 connection, shared by the h2*.c files.
+ * State of one HTTP/2 connection, shared by the files of this room.
  *
- *   bytes in  -> nghttp2 -> h2_recv.c (frames, bodies) -> h2_head.c (request heads) -> host
- *                           h2_guard.c (what may come now, how often)
- *   bytes out <- nghttp2 <- h2_reply.c, which nghttp2 asks for body bytes              <- host
+ *   bytes in  -> nghttp2 -> recv.c (frames, bodies) -> head.c (request heads) -> host
+ *                        guard.c (what may come now, how often)
+ *   bytes out <- nghttp2 <- reply.c, which nghttp2 asks for body bytes           <- host
  *
- * nghttp2 pulls by itself: it asks a reply for bytes when priorities and windows allow, h2_reply.c
+ * nghttp2 pulls by itself: it asks a reply for bytes when priorities and windows allow, reply.c
  * asks the host. A stream that has none is deferred until `ready`. Streams that end while nghttp2 is
  * on the stack are put on a list; sl_h2_settle() gives them back afterwards, so that none vanishes
  * under nghttp2, and begin, body and end never meet done or cancel.
@@ -18,7 +18,7 @@
 #include "base/pool.h"
 #include "front/grpc/grpc.h"
 #include "front/h2/h2.h"
-#include "front/h2/h2_mem.h"
+#include "front/h2/mem.h"
 
 enum {
 	/*
@@ -133,7 +133,7 @@ enum h2_stream_flag {
 	ST_END_SENT = 1 << 3,  /* END_STREAM left */
 	ST_DROP = 1 << 4,      /* request bytes go nowhere */
 	ST_LOCAL = 1 << 5,     /* answered here, has no host stream */
-	ST_CALL = 1 << 6,      /* ST_LOCAL: `call`, see grpc_call.h */
+	ST_CALL = 1 << 6,      /* ST_LOCAL: `call`, see grpc/call.h */
 	ST_LENGTH = 1 << 7,    /* the host's reply_left counts */
 	ST_ASKED = 1 << 8,     /* early, and behind its end there is a PING */
 	ST_EXPECT = 1 << 11,   /* 100 (Continue) is due before its body */
@@ -167,14 +167,14 @@ void sl_h2_settle(struct h2_conn *c);
 SL_COLD void sl_h2_fail(struct h2_conn *c, uint32_t code, enum sl_front_error error);
 void sl_h2_count(const struct h2_conn *c, enum sl_front_error error);
 
-/* h2_guard.c: whatever is too much ends the connection. */
+/* guard.c: whatever is too much ends the connection. */
 void sl_h2_guard_open(struct h2_conn *c);
 /* A stream of the client's was reset by us. */
 void sl_h2_guard_reset(struct h2_conn *c, uint32_t code);
 /* nghttp2 has read its bytes up to here. False: the connection fails. */
 bool sl_h2_guard_until(struct h2_conn *c, const uint8_t *end);
 
-/* h2_recv.c */
+/* recv.c */
 int sl_h2_callbacks(nghttp2_session_callbacks **out);
 /* Body bytes to the host (gRPC: out of their messages). Returns how many were used. */
 size_t sl_h2_deliver(struct h2_stream *s, const uint8_t *ptr, size_t len);
@@ -184,7 +184,7 @@ void sl_h2_upgrade_drain(struct h2_stream *s);
 /* What the host has passed on makes room in the stream's window. */
 void sl_h2_passed(struct h2_stream *s);
 
-/* h2_early.c */
+/* early.c */
 /* The reply has left, the request is not whole. */
 bool sl_h2_early(const struct h2_stream *s);
 /* One more such: a PING goes behind it. */
@@ -195,7 +195,7 @@ void sl_h2_early_seen(struct h2_conn *c);
 /* Outside of nghttp2: what the host has of them is given back. */
 void sl_h2_early_settle(struct h2_conn *c);
 
-/* h2_head.c */
+/* head.c */
 void sl_h2_head_begin(struct h2_conn *c, int32_t id);
 void sl_h2_head_field(struct h2_conn *c, struct sl_span name, struct sl_span value);
 /* RFC 9113 8.1.1: the stream is reset, its request goes nowhere. */
@@ -210,7 +210,7 @@ void sl_h2_head_end(struct h2_conn *c, struct h2_stream *s, bool end);
 void sl_h2_head_keep(struct h2_conn *c);
 void sl_h2_head_drop(struct h2_conn *c);
 
-/* h2_reply.c */
+/* reply.c */
 /* ST_CALL: response headers, with bytes from `read`; the trailers, when these are over. */
 void sl_h2_call_head(struct h2_stream *s, nghttp2_data_source_read_callback read);
 bool sl_h2_call_trailers(struct h2_stream *s, enum sl_grpc_status status, const char *text);

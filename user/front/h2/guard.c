@@ -6,7 +6,7 @@
  * Read from the bottom: sl_h2_guard_until -> frame -> judge, spend.
  */
 #include "base/clock.h"
-#include "front/h2/h2_conn.h"
+#include "front/h2/conn.h"
 
 enum {
 	BURST_S = 10,          /* of the rates below may come at once */
