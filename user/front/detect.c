@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which front a connection gets, by its first bytes, within TLS if there is any. core/client.c asks with
+ * more of them as long as that is not clear.
+ */
 #include "front/front.h"
 
 const struct sl_front_ops *sl_front_detect(struct sl_span first)

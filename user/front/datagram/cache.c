@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests that were seen and the replies to them, so that a retry is answered and not carried out
+ * again. front.c asks sl_datagram_seen() first; a NEW one ends by answered or forget. All is linked by
+ * index: free slots, the chain of each bucket, and answered ones by age, of which the oldest gives way.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include "base/check.h"

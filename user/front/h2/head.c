@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Request heads of HTTP/2 (RFC 9113 8). Fields are gathered in a buffer as nghttp2 tells them, and
+ * looked at when the head is whole. Read from the bottom: sl_h2_head_end -> start -> parse, with the
+ * checks that HTTP/1 has too -> begin at the host; or sl_call_begin() for calls that the gateway
+ * answers itself. Trailers are gathered the same way.
+ */
 #include "base/poison.h"
 #include "front/grpc/call.h"
 #include "front/h2/conn.h"

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nghttp2's callbacks, listed at the bottom in sl_h2_callbacks(): what the client's frames mean.
+ *
+ *   HEADERS -> head.c        DATA -> on_data -> sl_h2_deliver -> give -> host; gRPC: out of messages
+ *   END_STREAM -> sl_h2_request_over        windows open as far as bytes have found a place: consume
+ */
 #include "base/clock.h"
 #include "front/grpc/call.h"
 #include "front/h2/conn.h"

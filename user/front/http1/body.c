@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Chunked coding, RFC 9112 7.1. Framing is read byte by byte: there are few of them, and any byte
+ * may be the last one of a segment. Read from the bottom: sl_http1_chunked_next -> next_state ->
+ * size_line, extension, trailer. The data between go from http1.c to the host.
+ */
 #include "base/num.h"
 #include "front/http1/http1.h"
 #include "http/chars.h"
-
-/*
- * Chunked coding, RFC 9112 7.1. Framing is read byte by byte: there are few of them, and any byte
- * may be the last one of a segment.
- */
 
 static bool size_digit(struct sl_http1_chunked *c, int digit, const struct sl_front_limits *limits,
 		       unsigned *status)

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What of a head frames or routes its request: the target (RFC 9112 3.2), then each field by itself,
+ * then all together, in sl_http1_framing() (RFC 9112 6.3). parse.c calls these three as it goes; the
+ * head of h2/ takes the first two, so that both protocols refuse the same.
+ */
 #include <errno.h>
 #include "base/num.h"
 #include "front/http1/http1.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The head of a reply as bytes (RFC 9112 4 to 6), and what ends a chunked one, for reply.c. Names and
+ * values come from backends: one that could break out of its line fails the whole head.
+ */
 #include "base/cpu.h"
 #include "base/num.h"
 #include "front/http1/http1.h"

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A request's head (RFC 9112 2 to 5), and trailers. Read from the bottom: sl_http1_parse ->
+ * limited_request_line, field_section -> field_line. A step moves the cursor, lacks bytes, or
+ * refuses; nothing is kept of a head that lacks some, so it is parsed again with more of them.
+ */
 #include "base/cpu.h"
 #include "front/http1/http1.h"
 #include "http/scan.h"

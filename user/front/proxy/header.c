@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the header, of either version. filter.c asks sl_proxy_parse(), at the bottom, with the first
+ * bytes of a connection, and again with more of them until it is whole.
+ */
 #include <string.h>
 
 #include "base/num.h"
