@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One channel: what comes in on it, and the end of all that was sent. sl_channel_poll -> link -> the
+ * upcalls in sl_channel_link_ops, above all on_part -> the caller's `reply`. A request ends by its
+ * last reply, by cancel, time-out or sl_channel_down(), always through sl_channel_forget(); a batch
+ * when none of its requests computes any more and its bytes are the caller's again (sl_channel_tell).
+ */
 #include <errno.h>
 #include <sys/epoll.h>
 #include "base/cpu.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From an endpoint, scheme://address, to the transport that knows it: dialling, asking, probing for
+ * the gateway, listening for the SDK. And the number by which a peer knows this process again.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether a peer is alive: a PING per interval of silence; three unheard end the link. Pings are
+ * counted, not time: who did not run, because a handler took long or the host stood still, has not
+ * asked meanwhile. Both ends ask, by the ticks of their channels.
+ */
 #include <errno.h>
 #include "rpc/link.h"
 
 enum { PINGS_MISSED = 3 };
 
-/*
- * A PING per interval of silence; three unheard end the link. Pings are counted, not time: who did
- * not run, because a handler took long or the host stood still, has not asked meanwhile.
- */
 void sl_link_keep_alive(struct sl_link *l, uint64_t patience_ns, uint64_t now_ns)
 {
 	uint64_t silence = now_ns > l->last_rx_ns ? now_ns - l->last_rx_ns : 0;

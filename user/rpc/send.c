@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the gateway sends on a channel. sl_rpc_send -> remember each request, build_all: one message for
+ * each class, whose spans are not copied, and belong to it until `sent` -> link. Below it the parts of
+ * streams, which are copied: sl_rpc_send_part -> build_part -> link.
+ */
 #include <errno.h>
 #include "base/cpu.h"
 #include "rpc/session.h"

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The gateway's end of a connection over shared memory. Read from the bottom: sl_shm_dial ->
+ * connect_until, and who listens there by the kernel's word -> handshake: hello, and the answer with
+ * the memory, whose sizes are checked. It blocks until its deadline: for threads that dial.
+ */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>

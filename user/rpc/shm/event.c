@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Going to sleep and waking up, as shm.h has it: arm, disarm, and the bell at the one who sleeps. Who
+ * rings it is sl_shm_bell() of slots.c.
+ */
 #include <errno.h>
 #include <sys/socket.h>
 #include "rpc/shm/shm.h"

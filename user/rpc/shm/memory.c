@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The memory that both ends map: its sizes, its seals, the layout that shm.h draws, and the transport
+ * that stands on it. listen.c makes it, connect.c gets it from a peer that it does not trust;
+ * sl_shm_new() is for both, and verifies.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages into the peer's slots and out of ours, in the order of shm.h. One way: shm_post, and
+ * shm_flush, which may ring; the other: shm_poll -> take, and shm_release, whose room is told by what
+ * goes out next, or by a CREDIT. sl_shm_ops at the bottom is the transport.
+ */
 #include <errno.h>
 #include <sys/socket.h>
 #include "rpc/shm/shm.h"

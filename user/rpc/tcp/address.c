@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * host:port of tcp:// into addresses, for dial.c and listen.c, and an address into text. Names are
+ * looked up here, which blocks and reads the resolver's files: sk_has_name() says who needs those.
+ */
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <stdio.h>

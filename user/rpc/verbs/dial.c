@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The gateway's end of an RDMA connection, with the proofs of proof.h. Read from the bottom:
+ * sl_verbs_dial -> resolve -> make_ends -> connect_ends -> check_answer -> exchange_keys. It blocks
+ * until its deadline: for threads that dial.
+ */
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>

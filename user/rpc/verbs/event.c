@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a channel is told beside its messages, in vb_check(), and how it is woken, in vb_arm(), both at
+ * the bottom: bells of completion queues, and what the connection manager says.
+ *
+ * Asynchronous events come to the descriptor of the device, which all channels of the process
+ * share. One thread, that of close.c, reads them and tells those concerned, and wakes their
+ * owners: `bell` is always readable, and put among the descriptors that they wait for.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -10,11 +18,6 @@
 
 enum { EVENTS_MAX = 4, DRAIN_MAX = 16, DEVICES_MAX = 64 };
 
-/*
- * Asynchronous events come to the descriptor of the device, which all channels of the process
- * share. One thread, that of close.c, reads them and tells those concerned, and wakes their
- * owners: `bell` is always readable, and put among the descriptors that they wait for.
- */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sl_list all = {&all, &all};
 static struct {

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One end of a connection before its first message: queue pair, rings, keys. dial.c and listen.c call,
+ * in this order: vb_new, vb_open, vb_connected, vb_open_rings, vb_send_keys, vb_keys_arrived; and
+ * vb_borrow_from() if the owner's memory can be lent. close.c takes all of it apart.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What comes in: vb_poll -> completions -> take, which holds the header against the bytes that the
+ * device says have arrived. vb_release gives a message's slot back: vb_consume tells the peer of it,
+ * vb_put_back posts it again; verbs.h says which of the two comes first.
+ */
 #include <errno.h>
 #include "rpc/verbs/budget.h"
 #include "rpc/verbs/verbs.h"

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What goes out. vb_post puts a message into the chain: write_bulk for a large one's bytes, send_slot
+ * for what announces it; vb_flush -> ring: one doorbell for the chain. vb_progress takes completions,
+ * vb_sent says by them which lent bytes are free. sl_verbs_ops at the bottom is the transport.
+ */
 #include <errno.h>
 #include "rpc/verbs/verbs.h"
 
