@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A backend as a whole, as sluice/backend.h has it: open with its listeners, poll or run, stop,
+ * close, figures. serve.c has what one turn of its loop does; threads.c who turns it, if that is not
+ * the caller.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

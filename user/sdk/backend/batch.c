@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From the queue to the handler. In each turn serve.c lets queued requests become a batch: form ->
+ * the handler at once (inline), or an offer to the one in threads.c, which waits for its turn. The
+ * other upcalls with a request go through sl_be_upcall().
+ */
 #include "sdk/backend/internal.h"
 #include "base/clock.h"
 

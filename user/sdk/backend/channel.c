@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A gateway's connection as its backend sees it: parts that arrive become requests, and whole ones
+ * queue for a batch (on_part); cancels and a lost link reach those who compute. serve.c adds a channel
+ * for each transport that a listener has, and frees it (reap) when no handler has a request of it.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>

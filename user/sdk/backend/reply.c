@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From sl_reply() to the replies of a channel, which respond.c packs. Read from the bottom: sl_reply ->
+ * reply_part -> hand_over -> [the stack, from other threads: sl_be_replies_take] -> take_reply ->
+ * send_waiting, as far as there is credit. That is counted twice: `room` for those who reply, who get
+ * EAGAIN without it, and `credit` for what leaves.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>

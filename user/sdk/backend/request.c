@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests of a channel, from their first part (channel.c) to their last reply (reply.c): new, with
+ * room for a copy of all; parse of the metadata; a place for the body, which may be the program's;
+ * free. At the bottom what handlers ask of one.
+ */
 #include "sdk/backend/internal.h"
 #include "base/check.h"
 #include "base/clock.h"

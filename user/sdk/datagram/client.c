@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of a request that sluice/datagram_client.h draws, in a fixed number of slots; its bytes are
+ * wire.c's. Read from the bottom: ask -> send -> transmit; poll -> receive, run_timers, which repeats
+ * and gives up.
+ */
 #include "sdk/datagram/wire.h"
 
 #include <errno.h>
