@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * check: what `run` would refuse or warn of in a configuration; nothing is attached or dialled. With
+ * --defaults it is the table of keys instead, as reference.c prints it.
+ */
 #include <stdio.h>
 #include <string.h>
 

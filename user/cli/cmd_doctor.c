@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * doctor: can this host serve, and reach its backends? One line for each finding, with what to do.
+ * An interface that is named, or configured, gets XDP and an AF_XDP socket for a moment; others are
+ * only looked at. Read from the bottom: cli_doctor() has the order.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <infiniband/verbs.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * load: options and a URL into struct sl_load_options; the load itself is tools/load's. Read from the
+ * bottom: cli_load -> take_option, parse_url, and what cannot go together.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * reload: lets a gateway read its file again (POST /reload) and prints what is in force now, and what
+ * waits for a restart, as control/reload.c tells it.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

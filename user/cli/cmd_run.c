@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * run: the gateway's process from its configuration to its end. Read from the bottom: cli_run ->
+ * run_gateway, in a child of the supervisor's -> serve -> confine, behind which only those places can
+ * be reached that list_places() names.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <limits.h>

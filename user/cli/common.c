@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What cli.h has for all commands, but for the client of the admin endpoint (admin.c): loading a
+ * configuration with the files that it names, lines on stderr, options.
+ */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

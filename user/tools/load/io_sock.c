@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine's I/O by sockets of the kernel, one for each connection and watched for edges. Read from
+ * the bottom: sl_load_sock_init, sock_ops; sock_poll -> handle_event -> read_stream or read_datagrams.
+ */
 #include "tools/load/engine.h"
 
 #include <arpa/inet.h>

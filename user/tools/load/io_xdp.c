@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine's I/O by one AF_XDP socket and the gateway's own net and tcp, here as a client. Read from
+ * the bottom: sl_load_xdp_init -> open_port; xdp_ops, of which xdp_poll is the loop; tcp_ops, what TCP
+ * tells.
+ */
 #include "tools/load/engine.h"
 
 #include <arpa/inet.h>
