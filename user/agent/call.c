@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A request on its way through the agent, and all ways in which it ends. server.c makes it and finds
+ * it a connection; h1.c and h2.c say what becomes of it there:
+ *
+ *   new -> waits -> assign -> answered -> reply ... reply -> end
+ *            ^                   |
+ *            +------ lost -------+  if it is unanswered, and idempotent or cannot have been read
+ *
+ * Its client, its deadline or an error of ours ends it at any time: fail.
+ */
 #include <errno.h>
 
 #include "agent/internal.h"

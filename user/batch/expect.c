@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What may be expected of a backend: when it will be free, when it may get its next batch, how many
+ * requests it serves until a time. It follows from its fit (fit.h) and from what it has. pump.c asks
+ * when to send to whom, batcher.c whether one more request can be in time. Nothing is changed here.
+ */
 #include "batch/internal.h"
 
 #include <math.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * After a reload each pool has a new batcher; core/reload.c lets it take over from the old one what
+ * waits, what is outstanding and what was learnt of the backends, which keep their numbers.
+ */
 #include <string.h>
 
 #include "batch/internal.h"

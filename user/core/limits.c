@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From the configuration's limits to those that fronts and accounts ask: shares of a worker's places
+ * and frames become numbers. At the start, and again after each reload.
+ */
 #include "core/core.h"
 
 static uint32_t part_of(double share, uint32_t whole)

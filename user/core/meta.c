@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a backend is told of a request beside its body: the fields SL_META_* of sluice/rpc_wire.h,
+ * written once, when request.c begins it, to the front of x->request; and its trailers behind the
+ * body. Which of the client's own fields go with it, a route's `forward_headers` says (forwarded.c).
+ */
 #include <string.h>
 
 #include "base/tlv.h"

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bytes of requests and replies that have to wait, in a chain of frames: added behind, read anywhere,
+ * taken in front. A received frame of which much is wanted is kept as it is; less is copied together.
+ * When frames run low less is taken than was offered, and the caller decides what that means.
+ */
 #include "core/exchange.h"
 
 #include <string.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A worker's thread. Read from the bottom: sl_worker_run -> run_once, the burst as a list of steps;
+ * without work idle -> sleep_until_event -> sleep_well, as spin.h says when.
+ */
 #include "worker/worker.h"
 
 #include <errno.h>

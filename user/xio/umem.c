@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes a worker's frames and takes them down; what moves one is in frame.h. In debug builds each move
+ * comes by here, and is checked against the diagram there.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
