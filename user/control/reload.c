@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control thread's part of a reload, after SIGHUP or POST /reload. Read from the bottom:
+ * sl_control_reload -> load_next -> hand_over -> sl_gateway_reload(), which swaps the tables. While the
+ * gateway is busy with the one before, the newest configuration waits; sl_control_step() tries again.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

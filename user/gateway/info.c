@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What gateway.h lets the control thread see: snapshots of workers, interfaces and backends. The
+ * workers' counters are read while they count: each is one aligned word with one writer, so a
+ * snapshot is exact per counter and only roughly simultaneous.
+ */
 #include "gateway/internal.h"
 
 #include <errno.h>
@@ -9,11 +14,6 @@
 #include "core/client.h"
 #include "core/group.h"
 #include "xio/xsk_port.h"
-
-/*
- * The workers' counters are read while they count: each is one aligned word with one writer, so a
- * snapshot is exact per counter and only roughly simultaneous.
- */
 
 int sl_info_init(struct sl_gateway *g)
 {
