@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.." || exit 1
 
 case ${1:-all} in
 all) layers=(deps build lint unit stack rpc bpf netns replay) ;;
-long) layers=(deps build volume asan vm fuzz) ;;
+long) layers=(deps build volume asan asan-unit asan-stack vm fuzz) ;;
 *) layers=("$@") ;;
 esac
 export FUZZ_SECONDS=${FUZZ_SECONDS:-6} FUZZ_JOBS=${FUZZ_JOBS:-$(nproc)}
@@ -30,7 +30,9 @@ run_layer() {
 	deps | lint | fuzz) target=("$1") ;;
 	replay) target=(fuzz FUZZ_REPLAY=1) ;;
 	# What a client or a peer can reach; the rest of the suite is about attaching, operating and volume.
-	asan) target=(asan ASAN_TESTS='http backends hostile/clients xdp/workers operate/stop tcp/ends h2 grpc/python datagram agent streams tls/clients') ;;
+	asan) target=(asan ASAN_TESTS='http backends hostile/clients hostile/backend hostile/neighbours xdp/workers operate/stop
+		operate/reload tcp/ends h2 grpc/python datagram agent streams tls/clients') ;;
+	asan-*) target=("$1") ;;
 	build) target=(all) ;;
 	esac
 	set -m

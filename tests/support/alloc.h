@@ -10,11 +10,16 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* glibc's own names. */
-void *__libc_malloc(size_t len);
-void *__libc_calloc(size_t cnt, size_t len);
-void *__libc_realloc(void *old, size_t len);
-void __libc_free(void *old);
+/* glibc's own names, or a sanitizer's. */
+#ifdef __SANITIZE_ADDRESS__
+#define ALLOC_REAL(name) __interceptor_##name
+#else
+#define ALLOC_REAL(name) __libc_##name
+#endif
+void *ALLOC_REAL(malloc)(size_t len);
+void *ALLOC_REAL(calloc)(size_t cnt, size_t len);
+void *ALLOC_REAL(realloc)(void *old, size_t len);
+void ALLOC_REAL(free)(void *old);
 
 static unsigned allocs_left = UINT32_MAX; /* before one fails, and none after it */
 static long allocs_alive;
@@ -32,25 +37,25 @@ static bool alloc_may(void)
 
 void *malloc(size_t len)
 {
-	return alloc_may() ? alloc_counted(__libc_malloc(len)) : NULL;
+	return alloc_may() ? alloc_counted(ALLOC_REAL(malloc)(len)) : NULL;
 }
 
 void *calloc(size_t cnt, size_t len)
 {
-	return alloc_may() ? alloc_counted(__libc_calloc(cnt, len)) : NULL;
+	return alloc_may() ? alloc_counted(ALLOC_REAL(calloc)(cnt, len)) : NULL;
 }
 
 void *realloc(void *old, size_t len)
 {
 	if (!alloc_may())
 		return NULL;
-	return old ? __libc_realloc(old, len) : alloc_counted(__libc_malloc(len));
+	return old ? ALLOC_REAL(realloc)(old, len) : alloc_counted(ALLOC_REAL(malloc)(len));
 }
 
 void free(void *old)
 {
 	allocs_alive -= old != NULL;
-	__libc_free(old);
+	ALLOC_REAL(free)(old);
 }
 
 #endif

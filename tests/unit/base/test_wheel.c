@@ -137,7 +137,7 @@ static void run_random(uint64_t tick_ns, uint64_t start_ns, uint64_t seed, uint3
 			random_change();
 		last_fired_tick = 0;
 		if (sl_prng_below(&rnd, 4) == 0 && sl_wheel_next_ns(&w) < now + jump)
-			jump = sl_wheel_next_ns(&w) - now;
+			jump = sl_wheel_next_ns(&w) > now ? sl_wheel_next_ns(&w) - now : 0;
 		advance(now + jump, max);
 		while (sl_wheel_next_ns(&w) <= now)
 			advance(now, max);

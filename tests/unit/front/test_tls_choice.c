@@ -169,7 +169,7 @@ static void settle(const char *groups, const char *suites, const char *protocols
 	talk(ssl, b, BED_SEGMENT);
 	SSL_get0_alpn_selected(ssl, &chosen, &len);
 	ck_assert_uint_eq(len, strlen(want));
-	ck_assert_mem_eq(chosen, want, len);
+	ck_assert(!len || memcmp(chosen, want, len) == 0);
 	if (suites)
 		ck_assert_str_eq(SSL_get_cipher(ssl), suites);
 	talk_leave(ssl, b);

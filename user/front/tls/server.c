@@ -137,7 +137,8 @@ static uint16_t text_of_bio(BIO *bio, char *to, size_t size)
 
 	if (len < 0 || (size_t)len > size)
 		return UINT16_MAX;
-	memcpy(to, text, (size_t)len);
+	if (len)
+		memcpy(to, text, (size_t)len);
 	return (uint16_t)len;
 }
 
