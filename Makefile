@@ -82,7 +82,7 @@ PY_FILES := $(PY_SO) $(patsubst user/sdk/%,$(BUILD)/%,$(PY_SRC))
 PY_DIR    = $(if $(filter /usr,$(PREFIX)),lib/python3,$(shell $(PYTHON) -c 'import sys; print("lib/python%d.%d" % sys.version_info[:2])'))/dist-packages/sluice
 
 .PHONY: all deps help demo test test-long test-unit test-stack test-bpf test-netns test-volume test-vm test-rpc asan fuzz lint \
-        netns-tools layers walk format bench bench-micro bench-rpc bench-connect bench-batch bench-peers bench-stream bench-tls bench-upstream clean install man house mutate
+        netns-tools layers walk format bench clean install man house mutate
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -197,6 +197,27 @@ $(NETNS_TOOLS): $(BUILD)/tests/netns/%: $(BUILD)/obj/tests/netns/tools/%.o $(BUI
 	@echo "  LD      $@"
 	$(Q)$(CC) $(SL_CFLAGS) $(NO_LTO) $(LDFLAGS) -o $@ $^ $(LD_rpc) -lm
 
+# Programs of the benches, bench/DIR/NAME.c each, with what they need of all modules; `make bench/DIR` builds those of one.
+BENCH_SRC  := bench/batch/batch.c bench/rpc/rpc.c $(filter-out bench/batch/% bench/rpc/%,$(wildcard bench/*/*.c))
+BENCH_DIRS := $(patsubst %/,%,$(sort $(dir $(BENCH_SRC))))
+BENCH_RUNS := $(patsubst bench/%/run.sh,bench-%,$(wildcard bench/*/run.sh))
+BENCH_LTO  := bench/rpc/rpc bench/micro/request_insns# linked as the product is
+LD_bench/micro/http1 := -w -I/usr/share/include/llhttp /usr/share/llhttp/*.c
+LD_bench/peers/grpc_server := -lgrpc -lgpr
+LD_bench/upstream/sockets := -luring
+.PHONY: $(BENCH_DIRS) $(BENCH_RUNS)
+$(BUILD)/obj/bench/%.o: CPPFLAGS += -Itests/support -isystem /usr/share/include/llhttp
+$(BENCH_SRC:%.c=$(BUILD)/%): $(BUILD)/%: $(BUILD)/obj/%.o $(SUPPORT) $(LIBS)
+	@mkdir -p $(@D)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(SL_CFLAGS) $(if $(filter $(BENCH_LTO),$*),,$(NO_LTO)) $(LDFLAGS) -o $@ $(filter %.o,$^) $(SUPPORT) \
+		-Wl,--as-needed -Wl,--start-group $(LIBS) -Wl,--end-group $(LD_$*) $(ALL_LD)
+$(foreach d,bench/batch bench/rpc,$(eval $(BUILD)/$(d)/$(notdir $(d)): $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard $(d)/*.c))))
+$(foreach d,$(BENCH_DIRS),$(eval $(d): $(patsubst %.c,$(BUILD)/%,$(filter $(d)/%,$(BENCH_SRC)))))
+bench/peers: bench/ceiling
+bench/upstream: bench/rpc $(BUILD)/bench/peers/grpc_server
+bench/tls: netns-tools
+
 deps: ## install what is missing (Debian packages of vendor/)
 	$(Q)vendor/install.sh
 test: ## the same each time; needs root
@@ -242,9 +263,8 @@ format:
 demo: deps ## gateway, clients and backends in namespaces, with results; needs root
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)$(BUILD)/sluice demo
-bench: bench-micro bench-rpc bench-connect bench-batch bench-peers bench-stream bench-tls bench-upstream ## all benches
-bench-tls: netns-tools
-bench-micro bench-rpc bench-connect bench-batch bench-peers bench-stream bench-tls bench-upstream: bench-%: all
+bench: $(BENCH_RUNS) ## all benches
+$(BENCH_RUNS): bench-%: all bench/%
 	$(Q)BUILD=$(abspath $(BUILD)) bench/$*/run.sh
 man: $(MANS) ## manual pages; what is a table in the program is taken from it
 $(BUILD)/man/%: user/cli/man/%.in user/cli/man/make.sh include/sluice/backend.h $(BUILD)/sluice

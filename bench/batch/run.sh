@@ -7,15 +7,11 @@
 # Writes bench/results/batch.tsv and batch.svg. An argument simulates one pattern only and writes nothing.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
-BUILD=${BUILD:-$root/build}
+export BUILD="${BUILD:-$root/build}"
 bench=$BUILD/bench/batch/batch
 results=$root/bench/results
-mkdir -p "$(dirname "$bench")" "$results"
-make --no-print-directory -s -C "$root" BUILD="$BUILD" \
-	"$BUILD/lib/libsl_batch.a" "$BUILD/lib/libsl_base.a"
-${CC:-gcc} -std=gnu17 -O2 -g -Wall -Wextra -D_GNU_SOURCE -I"$root/include" -I"$root/user" \
-	-I"$root/bench/batch" -o "$bench" "$root"/bench/batch/bench.c "$root"/bench/batch/sim.c \
-	"$root"/bench/batch/plot.c "$BUILD/lib/libsl_batch.a" "$BUILD/lib/libsl_base.a" -lm
+make -s -C "$root" all bench/batch >&2
+mkdir -p "$results"
 if [ $# -gt 0 ]; then
 	exec "$bench" - "$1"
 fi
@@ -23,7 +19,7 @@ fi
 {
 	grep -v '^ratio \|^count ' "$bench.tsv"
 	if [ "$(id -u)" -eq 0 ]; then
-		BUILD=$BUILD "$root/bench/batch/e2e.sh"
+		"$root/bench/batch/e2e.sh"
 	else
 		echo "# the end-to-end patterns need root"
 	fi

@@ -118,6 +118,11 @@ static void on_failed(void *app, void *cookie, enum sl_rpc_failure why)
 #ifdef CONNECT_BEFORE
 typedef struct sl_rpc_channel *of_channel;
 
+static void disarm(struct sl_rpc *r)
+{
+	sl_rpc_disarm(r);
+}
+
 static struct sl_transport *dial(const struct sl_rpc_dial_options *opt)
 {
 	char err[256];
@@ -132,6 +137,11 @@ static void on_batch(void *app, of_channel which, uint64_t batch, uint32_t count
 }
 #else
 typedef void *of_channel;
+
+static void disarm(struct sl_rpc *r)
+{
+	sl_rpc_disarm(r, true);
+}
 
 static struct sl_transport *dial(const struct sl_rpc_dial_options *opt)
 {
@@ -175,11 +185,7 @@ static void turn(void)
 	if (n || !sl_rpc_arm(rpc))
 		return;
 	(void)epoll_wait(sl_rpc_fd(rpc), &ev, 1, SLEEP_MS);
-#ifdef CONNECT_BEFORE /* it asked all of them for what has come */
-	sl_rpc_disarm(rpc);
-#else
-	sl_rpc_disarm(rpc, true);
-#endif
+	disarm(rpc);
 }
 
 static void request(struct sl_rpc_channel *ch)

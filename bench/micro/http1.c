@@ -1,4 +1,3 @@
-// BENCH_LDFLAGS: -w -DWITH_LLHTTP -I/usr/share/include/llhttp /usr/share/llhttp/*.c
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * HTTP/1.1: ns per parsed head, per request through the whole front, per formatted reply, and for
@@ -9,9 +8,7 @@
 #include <string.h>
 #include <time.h>
 #include "front/http1/http1.h"
-#ifdef WITH_LLHTTP
 #include <llhttp.h>
-#endif
 
 enum { ROUNDS = 2000, REPEAT = 500 };
 
@@ -194,7 +191,6 @@ static void run_front(struct sl_span in)
 	}
 }
 
-#ifdef WITH_LLHTTP
 static int count(llhttp_t *p, const char *at, size_t len)
 {
 	(void)p;
@@ -214,7 +210,6 @@ static void run_llhttp(struct sl_span in)
 	for (unsigned i = 0; i < REPEAT; i++)
 		sink += (uint64_t)llhttp_execute(&p, (const char *)in.ptr, in.len);
 }
-#endif
 
 int main(void)
 {
@@ -228,9 +223,7 @@ int main(void)
 	report("http1_request_and_reply_12_headers", run_front, browser);
 	report("http1_format_reply", run_format, sl_span_of(NULL, 0));
 	report("http1_format_reply_2_headers", run_format, small);
-#ifdef WITH_LLHTTP
 	report("llhttp_parse_4_headers", run_llhttp, small);
 	report("llhttp_parse_12_headers", run_llhttp, browser);
-#endif
 	return 0;
 }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// BENCH_LDFLAGS: -Itests/support tests/support/fake_port.c
 /* net and udp: nanoseconds per packet in and out, flow look-ups, hand-over between workers. */
 #include <stdlib.h>
 #include "bench.h"

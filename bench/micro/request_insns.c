@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// BENCH_LDFLAGS: -flto=auto -Itests/support tests/support/fake_port.c
 /*
  * Instructions, and misses of the first caches, that a worker spends on a small GET, from frame to
  * frame over shared memory to a backend in a process of its own: counted by callgrind, so that they

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// BENCH_LDFLAGS: -Itests/support tests/support/fake_port.c
 /* TCP over the fake port: what one segment and one connection cost, Ethernet and IP included. */
 #include "tcp_bed.h"
 

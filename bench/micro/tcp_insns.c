@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// BENCH_LDFLAGS: -Itests/support tests/support/fake_port.c
 /*
  * Instructions of the serving stack, Ethernet and IP included, counted by callgrind: numbers that
  * do not depend on how busy the machine is. Each row is a run of this program under valgrind. Those

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// BENCH_LDFLAGS: -Itests/support -lssl
 /*
  * Instructions of a record in each direction, from what TCP offers to what the front is given and
  * back, and of the two steps of a handshake; AES-128-GCM, ECDSA with P-256, X25519. The processor

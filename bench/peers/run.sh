@@ -3,10 +3,6 @@
 # run.sh [--rounds N] [--seconds N] [...]: sluice beside nginx and HAProxy; see run.py. Needs root and two cores.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-BUILD=${BUILD:-$here/../../build}
-export BUILD PYTHONDONTWRITEBYTECODE=1
-"$here/../ceiling/build.sh"
-mkdir -p "$BUILD/bench/peers"
-${CC:-gcc} -std=gnu17 -O2 -g -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
-	"$here/grpc_server.c" -o "$BUILD/bench/peers/grpc_server" -lgrpc -lgpr
+export BUILD="${BUILD:-${here%/bench/peers}/build}" PYTHONDONTWRITEBYTECODE=1
+make -s -C "$here/../.." all bench/peers >&2
 exec python3 "$here/run.py" "$@"

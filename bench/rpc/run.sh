@@ -8,14 +8,7 @@ set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 export BUILD="${BUILD:-$root/build}"
 bench=$BUILD/bench/rpc/rpc
-mkdir -p "$(dirname "$bench")"
-make --no-print-directory -s -C "$root" BUILD="$BUILD" "$BUILD/libsluice-backend.a" "$BUILD/sluice" "$BUILD/echo"
-# As the product is linked (Makefile).
-case ${CC:-gcc} in *clang*) lto= ;; *) lto=-flto=auto ;; esac
-# shellcheck disable=SC2086 # none or one
-${CC:-gcc} -std=gnu17 -O2 -g $lto -Wall -Wextra -D_GNU_SOURCE -I"$root/include" -I"$root/user" -pthread \
-	-o "$bench" "$root"/bench/rpc/*.c "$BUILD/libsluice-backend.a" \
-	-lrdmacm -libverbs -lssl -lcrypto -lm
+make -s -C "$root" all bench/rpc >&2
 if [ $# -gt 0 ]; then
 	exec "$bench" "$@"
 fi

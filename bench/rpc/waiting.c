@@ -55,7 +55,7 @@ static void wait_for_requests(struct bench_gateway *g, enum wait how, struct wai
 	g->urgent = &w->latency;
 	while ((now = sl_now_ns()) < end) {
 		if (now >= next && !bench_out(g, BENCH_URGENT)) {
-			next = now + EVERY_NS * (bench_slow ? 8 : 1);
+			next = now + EVERY_NS * (bench_slow ? 8U : 1U);
 			if (!bench_send(g, turn++ % g->channel_cnt, BENCH_URGENT, 64, 1))
 				bench_die("send failed");
 		}

@@ -17,15 +17,12 @@
 # client and server core 1. Needs root and two cores; takes about two minutes.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd -P)
-BUILD=${BUILD:-$here/../../build}
+export BUILD="${BUILD:-${here%/bench/stream}/build}"
 ROUNDS=${1:-3} SECONDS_EACH=${2:-4} STREAMS=${STREAMS:-2000} MIB=${MIB:-1024} LEAVERS=${LEAVERS:-200}
+make -s -C "$here/../.." all bench/stream >&2
 . "$here/../arena.sh" sb
+programs=$BUILD/bench/stream
 ulimit -n 20000 2>/dev/null || true
-
-build() { ${CC:-gcc} -std=gnu17 -O2 -D_GNU_SOURCE -I"$here/../../include" -pthread -o "$D/$1" "$here/$1.c" "${@:2}"; }
-build sse
-build calls -lnghttp2
-for with_sdk in sink leave; do build $with_sdk "$BUILD/libsluice-backend.a" -lrdmacm -libverbs -lssl -lcrypto -lm; done
 
 gw=(ip netns exec "$G" taskset -c) # each becomes the next, so that the id is the program's
 cl() { timeout 120 ip netns exec "$C" taskset -c 1 "$@"; }
@@ -62,30 +59,30 @@ route "/sluice.demo.Echo/" { pool = echo stream = yes }
 limits { max_connections = 32768 max_exchanges = 32768 address_connections = 1 address_exchanges = 1 address_reading = 1
 	address_frames = 1 frame_memory = 256m max_per_address = 0 }
 CONF
-"${gw[@]}" 1 "$D/sse" serve 0.0.0.0 8000 & pids+=($!)
-"${gw[@]}" 1 "$D/calls" serve 127.0.0.1 50051 & pids+=($!)
+"${gw[@]}" 1 "$programs/sse" serve 0.0.0.0 8000 & pids+=($!)
+"${gw[@]}" 1 "$programs/calls" serve 127.0.0.1 50051 & pids+=($!)
 "${gw[@]}" 1 "$BUILD/echo" --listen "shm://$D/echo.sock" >"$D/echo.log" & pids+=($!)
-"${gw[@]}" 1 "$D/sink" "shm://$D/sink.sock" & pids+=($!)
-"${gw[@]}" 1 "$D/leave" backend "shm://$D/left.sock" "$D/upcall.times" & pids+=($!)
-"${gw[@]}" 1 "$D/leave" server 127.0.0.1 8001 "$D/server.times" & pids+=($!)
+"${gw[@]}" 1 "$programs/sink" "shm://$D/sink.sock" & pids+=($!)
+"${gw[@]}" 1 "$programs/leave" backend "shm://$D/left.sock" "$D/upcall.times" & pids+=($!)
+"${gw[@]}" 1 "$programs/leave" server 127.0.0.1 8001 "$D/server.times" & pids+=($!)
 "${gw[@]}" 0 nginx -c "$D/nginx.conf" & pids+=($!)
 nginx_pid=$!
 "${gw[@]}" 0 "$BUILD/sluice" run -c "$D/gw.conf" >"$D/gw.log" 2>&1 & pids+=($!)
 sluice_pid=$!
 gateway_ready
 
-gap() { cl "$D/sse" events 10.99.0.1 "$1" 1 1000 "$SECONDS_EACH" | awk '{ print $4 / 1000 }'; }
+gap() { cl "$programs/sse" events 10.99.0.1 "$1" 1 1000 "$SECONDS_EACH" | awk '{ print $4 / 1000 }'; }
 streams() { # PORT PID: processor microseconds per event, events/s
 	local before
 	before=$(cpu_ns "$2")
-	cl "$D/sse" events 10.99.0.1 "$1" "$STREAMS" 50000 "$SECONDS_EACH" >"$D/events"
+	cl "$programs/sse" events 10.99.0.1 "$1" "$STREAMS" 50000 "$SECONDS_EACH" >"$D/events"
 	awk -v b="$before" -v a="$(cpu_ns "$2")" -v s="$SECONDS_EACH" '{ printf "%.3f %.0f\n", (a - b) / 1000 / $8, $2 / s }' "$D/events"
 }
-calls() { cl "$D/calls" ask 10.99.0.1 "$1" 64 "$SECONDS_EACH" | awk '{ print $2 / $4 }'; }
+calls() { cl "$programs/calls" ask 10.99.0.1 "$1" 64 "$SECONDS_EACH" | awk '{ print $2 / $4 }'; }
 upload() { # PORT PID: MiB per core second
 	local before
 	before=$(cpu_ns "$2")
-	cl "$D/sse" upload 10.99.0.1 "$1" "$MIB" >"$D/upload.out"
+	cl "$programs/sse" upload 10.99.0.1 "$1" "$MIB" >"$D/upload.out"
 	awk -v b="$before" -v a="$(cpu_ns "$2")" '{ printf "%.1f %.1f\n", $2 / 1048576 / ((a - b) / 1e9), $2 / 1048576 / $4 }' "$D/upload.out"
 }
 for _ in $(seq "$ROUNDS"); do
@@ -101,7 +98,7 @@ for _ in $(seq "$ROUNDS"); do
 	upload 8080 "$sluice_pid" >>"$D/sluice.upload"
 	upload 8081 "$nginx_pid" >>"$D/nginx.upload"
 done
-for who in upcall server; do cl "$D/leave" ask 10.99.0.1 8080 "/$who" "$LEAVERS" "$D/$who.times" >"$D/$who.left"; done
+for who in upcall server; do cl "$programs/leave" ask 10.99.0.1 8080 "/$who" "$LEAVERS" "$D/$who.times" >"$D/$who.left"; done
 median() { cut -d' ' -f"${2:-1}" "$D/$1" | sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
 ratio() { awk -v n="$1" -v a="$2" -v b="$3" 'BEGIN { printf "ratio %s %.2f\n", n, a / b }'; }
 row() {

@@ -9,7 +9,8 @@
 # segments would count as the server's work, other than those that nginx's kernel passes on as a few pieces of 64 KB.
 set -u
 tls=$(cd "$(dirname "$0")" && pwd -P) # `here` is lib.sh's
-BUILD=${BUILD:-$tls/../../build}
+export BUILD="${BUILD:-${tls%/bench/tls}/build}"
+make -s -C "$tls/../.." all bench/tls >&2 || exit 1
 RUN_AS=nobody
 . "$tls/../../tests/netns/lib.sh"
 
@@ -27,9 +28,7 @@ for i in {11..20}; do
 	ip -n "$C" addr add "10.99.0.$i/24" dev "$CIF"
 	sources+=("10.99.0.$i")
 done
-${CC:-gcc} -std=gnu17 -O2 -D_GNU_SOURCE -I"$tls/../../include" -o "$D/lend" "$tls/lend.c" "$BUILD/libsluice-backend.a" -lrdmacm -libverbs \
-	-lssl -lcrypto -lm -pthread
-in_group taskset -c 1 "$D/lend" "shm://$D/lend.sock" >"$D/lend.log" 2>&1 &
+in_group taskset -c 1 "$BUILD/bench/tls/lend" "shm://$D/lend.sock" >"$D/lend.log" 2>&1 &
 pid_of["lend"]=$!
 within 10 test -S "$D/lend.sock" || { cat "$D/lend.log"; exit 1; }
 gateway <<EOC

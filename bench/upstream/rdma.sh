@@ -13,11 +13,8 @@
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 export BUILD="${BUILD:-$root/build}"
-out=$BUILD/bench/upstream
-mkdir -p "$out"
-make --no-print-directory -s -C "$root" BUILD="$BUILD" "$BUILD/sluice"
-${CC:-gcc} -std=gnu17 -O2 -o "$out/grpc_server" "$root/bench/peers/grpc_server.c" -lgrpc -lgpr
+make -s -C "$root" all bench/upstream >&2
 rows=$(mktemp)
 trap 'rm -f "$rows"' EXIT
-"$root/tests/vm/vm" run --mem 2048 --timeout 150 -- "$root/bench/upstream/rdma_guest.sh" "$out/grpc_server" | tee "$rows" >&2
+"$root/tests/vm/vm" run --mem 2048 --timeout 150 -- "$root/bench/upstream/rdma_guest.sh" "$BUILD/bench/peers/grpc_server" | tee "$rows" >&2
 python3 "$root/bench/upstream/report.py" "$rows" | tee "$root/bench/results/upstream-rdma.tsv"

@@ -16,8 +16,9 @@
 # The proxy's processes share core 0, the client and the server core 1. Needs root and two cores; takes about five minutes.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd -P)
-BUILD=${BUILD:-$here/../../build}
+export BUILD="${BUILD:-${here%/bench/upstream}/build}"
 ROUNDS=${1:-3} SECONDS_EACH=${2:-4}
+make -s -C "$here/../.." all bench/upstream >&2
 . "$here/../arena.sh" ub
 
 nginx_conf() { # NAME WHAT-IS-SERVED
@@ -47,8 +48,7 @@ pool grpc { backend a { endpoint = "h2c://127.0.0.1:50051" } }
 route "/" { pool = app }
 route "/sluice.demo.Echo/" { pool = grpc }
 CONF
-${CC:-gcc} -std=gnu17 -O2 -o "$D/grpc_server" "$here/../peers/grpc_server.c" -lgrpc -lgpr
-ip netns exec "$G" taskset -c 1 "$D/grpc_server" 127.0.0.1:50051 >"$D/grpc.log" 2>&1 & pids+=($!)
+ip netns exec "$G" taskset -c 1 "$BUILD/bench/peers/grpc_server" 127.0.0.1:50051 >"$D/grpc.log" 2>&1 & pids+=($!)
 ip netns exec "$G" taskset -c 1 nginx -c "$D/server.conf" & pids+=($!)
 ip netns exec "$G" taskset -c 0 nginx -c "$D/proxy.conf" & pids+=($!)
 proxy_pid=$!

@@ -4,9 +4,8 @@
  *
  * 256 kept connections to a server in another process, one request of 200 bytes on each at a time, which
  * is answered by 250. Prints requests/s and the nanoseconds of processor time, system calls' included,
- * that this side, which is the agent's, takes for one: on core 0; the server is on core 1. Build it by
- *
- *   gcc -std=gnu17 -O2 -D_GNU_SOURCE -o sockets bench/upstream/sockets.c -luring
+ * that this side, which is the agent's, takes for one: on core 0; the server is on core 1. `make bench/upstream`
+ * builds it.
  *
  *   epoll   as the agent: epoll_wait, then recv and send of each that is ready
  *   uring   multishot recv into a ring of buffers, sends of a turn in one io_uring_enter
@@ -38,7 +37,7 @@ static _Noreturn void die(const char *what)
 	exit(1);
 }
 
-static void pin(int cpu)
+static void pin(unsigned cpu)
 {
 	cpu_set_t set;
 

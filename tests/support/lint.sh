@@ -14,7 +14,7 @@ tidy_flags() {
 	case $1 in
 	user/sdk/python/*) echo "-std=gnu17 -D_GNU_SOURCE -Iinclude -Iuser -isystem $python_headers" ;;
 	bpf/*) echo "--target=bpf -g -O2 -Iinclude -Ibpf -I/usr/include/$(uname -m)-linux-gnu" ;;
-	*) echo "-std=gnu17 -D_GNU_SOURCE -Iinclude -Iuser -Itests/support -I$BUILD/gen" ;;
+	*) echo "-std=gnu17 -D_GNU_SOURCE -Iinclude -Iuser -Itests/support -I$BUILD/gen -isystem /usr/share/include/llhttp" ;;
 	esac
 }
 
