@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TCP over the fake port: what one segment and one connection cost, Ethernet and IP included. */
-#include "tcp_bed.h"
+#include "tcp_hosts.h"
 
 enum { CONNS = 512 };
 

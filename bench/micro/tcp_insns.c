@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "callgrind.h"
-#include "tcp_bed.h"
+#include "tcp_hosts.h"
 
 enum { WARM = 64, COUNTED = 512, SMALL = 64, LEAST = 536 };
 

@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "front/grpc/descriptors.h"
 #include "front/h2/h2.h"
-#include "../unit/front/mock_host.h"
+#include "../support/mock_host.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,7 +9,7 @@
  *    on any breach of front.h, frames and buffers are counted at the end.
  */
 #define MOCK_ABORT 1
-#include "../unit/front/mock_host.h"
+#include "../support/mock_host.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

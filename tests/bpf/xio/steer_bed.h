@@ -18,7 +18,7 @@
 #include "base/err.h"
 #include "xio/xdp/xdp.h"
 #include "xio/xsk_port.h"
-#include "../../support/netns.h"
+#include "netns.h"
 #include "steer_cases.h"
 
 enum { QUEUES = 2, SHED_SERVICE = 1 };

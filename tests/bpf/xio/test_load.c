@@ -24,7 +24,7 @@
 #include "xio/probe.h"
 #include "xio/xdp/xdp.h"
 #include "xio/xsk_port.h"
-#include "../../support/netns.h"
+#include "netns.h"
 #include "suite.h"
 
 static const struct sl_xdp_options plain = {.worker_cnt = 2, .service_cnt = 3};

@@ -10,7 +10,7 @@
 #include <bpf/libbpf.h>
 #include "xio/probe.h"
 #include "xio/xdp/xdp.h"
-#include "../../support/netns.h"
+#include "netns.h"
 #include "suite.h"
 
 static struct sl_nic_info nic;

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "xio/xdp/xdp.h"
 #include "xio/xsk_port.h"
-#include "../../support/netns.h"
+#include "netns.h"
 #include "suite.h"
 
 enum {

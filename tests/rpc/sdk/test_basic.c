@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What every transport must do: replies, batches, order, sizes, many outstanding. */
-#include "harness.h"
+#include "rpc_harness.h"
 #include "suite.h"
 
 static void echo(void *arg, struct sl_batch *batch)

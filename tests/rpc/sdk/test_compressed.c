@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compressed messages of gRPC: who takes them is told which they are, who does not never sees one. */
 #include "base/bytes.h"
-#include "harness.h"
+#include "rpc_harness.h"
 #include "suite.h"
 
 enum { LONG = 300000 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Peers that die, stop, or lie: requests end, nothing leaks, and only the liar's channel breaks. */
 #include "base/rand.h"
-#include "harness.h"
+#include "rpc_harness.h"
 #include "suite.h"
 
 static void echo(void *arg, struct sl_batch *batch)

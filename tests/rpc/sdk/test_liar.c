@@ -7,7 +7,7 @@
 #include "base/check.h"
 /* Each lie ends in a death, which takes seconds to notice over ud. */
 #define HARNESS_ENDPOINTS "shm,tcp"
-#include "harness.h"
+#include "rpc_harness.h"
 #include "suite.h"
 
 enum { CALLS = 4, BIG = 12 << 20 /* more than the ring holds */, BODY_MAX = 16 << 10 };

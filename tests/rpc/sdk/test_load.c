@@ -3,7 +3,7 @@
  * Both directions at once, sizes and classes at random, the smallest rings and the default ones,
  * polling and sleeping: every reply is right, and nothing is left at the end.
  */
-#include "load.h"
+#include "rpc_load.h"
 #include "suite.h"
 
 struct side {

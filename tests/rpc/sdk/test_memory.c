@@ -4,7 +4,7 @@
  * from there. What a row holds is overwritten as soon as the SDK gives it back.
  */
 #include <stdatomic.h>
-#include "harness.h"
+#include "rpc_harness.h"
 #include "suite.h"
 
 enum { ROWS = 8, ROW = 128 << 10, CALLS = 400, AT_ONCE = 2 * ROWS };

@@ -5,7 +5,7 @@
  */
 #include <poll.h>
 #include "rpc/session.h"
-#include "load.h"
+#include "rpc_load.h"
 #include "suite.h"
 
 enum { NUMBERED = 10000, MOVES = 100, LIAR = 7 };

@@ -5,7 +5,7 @@
 #include "base/rand.h"
 /* A program of its own, without the device of the tests. */
 #define HARNESS_ENDPOINTS "shm,tcp"
-#include "harness.h"
+#include "rpc_harness.h"
 #include "suite.h"
 
 enum { DIM = 24, ROWS = 500, TOP = 7, QUERIES = 64 };

@@ -4,7 +4,7 @@
  */
 #include <pthread.h>
 #define HARNESS_ENDPOINTS "shm,tcp,ud,ud-lossy"
-#include "harness.h"
+#include "rpc_harness.h"
 #include "rpc/session.h"
 #include "suite.h"
 

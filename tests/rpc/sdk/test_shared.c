@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 /* A program of its own, without the device of the tests. */
 #define HARNESS_ENDPOINTS "shm,tcp"
-#include "harness.h"
+#include "rpc_harness.h"
 #include "suite.h"
 
 /* The one of this build: tests lie three folders below it. */

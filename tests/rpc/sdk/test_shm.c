@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include "base/rand.h"
-#include "harness.h"
+#include "rpc_harness.h"
 #include "rpc/shm/shm.h"
 #include "rpc/shm/socket.h"
 #include "suite.h"

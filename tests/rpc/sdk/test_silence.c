@@ -4,7 +4,7 @@
  * connections; one that computes in the thread that answers is waited for, by all.
  */
 #include "suite.h"
-#include "harness.h"
+#include "rpc_harness.h"
 
 enum { COMPUTE_MS = 4500 };
 

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include "base/check.h"
 #define HARNESS_ENDPOINTS "shm,tcp,ud,ud-lossy"
-#include "harness.h"
+#include "rpc_harness.h"
 #include "suite.h"
 
 enum { MESSAGES = 200, MOST = 20000, TURNS = 50, MANY = 6000 };

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <sys/socket.h>
 #include "base/check.h"
-#include "harness.h"
+#include "rpc_harness.h"
 #include "rpc/tcp/sock.h"
 #include "suite.h"
 

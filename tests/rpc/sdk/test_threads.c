@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* While a handler computes: gateways connect, cancels are seen, streams go on. */
 #include <pthread.h>
-#include "harness.h"
+#include "rpc_harness.h"
 #include "suite.h"
 
 enum { DIALS = 12, DIAL_MS = 5000, PART = 1 << 20, PARTS = 600 };

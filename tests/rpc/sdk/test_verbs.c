@@ -3,7 +3,7 @@
  * What is particular to verbs: keys and proofs, which need no device, and with an rdma endpoint in
  * SL_RPC_ENDPOINTS peers that do what only verbs let them do.
  */
-#include "harness.h"
+#include "rpc_harness.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

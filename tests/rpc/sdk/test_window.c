@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Credit: who does not take a reply stops the backend that makes it, and no byte is lost by that. */
 #define HARNESS_ENDPOINTS "shm,tcp,ud,ud-lossy"
-#include "harness.h"
+#include "rpc_harness.h"
 #include "suite.h"
 
 enum { PART = 10000, PARTS = 500, WHOLE = 1 << 20, TURNS = 50 };

@@ -2,7 +2,7 @@
 /*
  * Whatever clients at one address do, those at another are served. 10.0.0.1 is the one who does it.
  */
-#include "arena.h"
+#include "core_arena.h"
 
 /* --- shares of an address --- */
 

@@ -3,7 +3,7 @@
  * What connections hold below the core, in TCP, counts for their address; what is short is taken
  * back from those who have it, step by step.
  */
-#include "arena.h"
+#include "core_arena.h"
 
 static uint32_t frames_of(const struct peer *p)
 {

@@ -7,7 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "arena.h"
+#include "core_arena.h"
 #include "core/group.h"
 #include "rpc/transport.h"
 

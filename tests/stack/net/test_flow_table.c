@@ -2,7 +2,7 @@
 /* flow_table.c against a model, at its limits, and how long its operations take at the worst. */
 #include <errno.h>
 #include <stdio.h>
-#include "../../unit/base/unit.h"
+#include "unit.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/rand.h"

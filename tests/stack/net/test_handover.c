@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include "bed.h"
+#include "net_bed.h"
 #include "net/handover.h"
 #include "suite.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* icmp.c: which errors reach the flow that they quote, and what they say. */
-#include "bed.h"
+#include "net_bed.h"
 #include "suite.h"
 
 struct icmp_case {

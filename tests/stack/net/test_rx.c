@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rx.c: what gets through, and the name of every refusal. */
-#include "bed.h"
+#include "net_bed.h"
 #include "suite.h"
 
 typedef void damage_fn(struct pkt *p);

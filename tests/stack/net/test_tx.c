@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tx.c, path.c and listener.c. */
 #include <errno.h>
-#include "bed.h"
+#include "net_bed.h"
 #include "sluice/abi.h"
 #include "suite.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Endings: orderly, abortive, timed out; and attempts of others to end or disturb a connection. */
-#include "bed.h"
+#include "tcp_bed.h"
 #include "suite.h"
 
 FIXTURE(setup, bed_end)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes in and out: order, acknowledgements, segmentation, checksums. */
-#include "bed.h"
+#include "tcp_bed.h"
 #include "suite.h"
 
 FIXTURE(setup, bed_end)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A connection whose segments reach two workers in turn, as after a change of receive queues. */
-#include "bed.h"
+#include "tcp_bed.h"
 #include "suite.h"
 
 /* Worker 0 is the bed; worker 1 has everything of its own. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is lost is sent again, at the right time, once, and at the right pace. */
-#include "bed.h"
+#include "tcp_bed.h"
 #include "suite.h"
 
 /* A round trip of 100 ms is measured and cwnd is large enough. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handshakes: listening, refusing, limits, SYN cookies, active and simultaneous open. */
-#include "bed.h"
+#include "tcp_bed.h"
 #include "suite.h"
 
 FIXTURE(setup, bed_end)

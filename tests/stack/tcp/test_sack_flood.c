@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Acknowledgements that have no news cost little, however many, and what is lost is repaired all the same. */
-#include "bed.h"
+#include "tcp_bed.h"
 #include "suite.h"
 
 FIXTURE(setup, bed_end)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Windows of both sides: what we tell, what we obey, and what happens at zero. */
-#include "bed.h"
+#include "tcp_bed.h"
 #include "suite.h"
 
 FIXTURE(setup, bed_end)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* udp.c: checksum rules of IPv4 and IPv6, every refusal by name, and datagrams out. */
 #include <errno.h>
-#include "../net/bed.h"
+#include "net_bed.h"
 #include "udp/pmtu.h"
 #include "udp/udp.h"
 #include "suite.h"

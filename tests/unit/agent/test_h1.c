@@ -3,7 +3,7 @@
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 #include "agent/h1.h"
-#include "bed.h"
+#include "agent_bed.h"
 
 static size_t unread(void)
 {

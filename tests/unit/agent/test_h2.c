@@ -2,7 +2,7 @@
 /* Servers of HTTP/2, frame by frame: what goes on of their replies, and streams that end at any point. */
 #include "agent/h2.h"
 #include "base/bytes.h"
-#include "bed.h"
+#include "agent_bed.h"
 
 enum { DATA = 0, HEADERS = 1, RST_STREAM = 3, SETTINGS = 4, WINDOW_UPDATE = 8 };
 enum { ACK = 1, END_STREAM = 1, END_HEADERS = 4, FRAME_MAX = 16384, PREFACE = 24, FRAME_HEAD = 9 };

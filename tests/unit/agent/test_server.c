@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What waits for a server, and what it is asked: one that gets one request at a time. */
 #include "base/clock.h"
-#include "bed.h"
+#include "agent_bed.h"
 
 enum { ASKED_MAX = 64 };
 

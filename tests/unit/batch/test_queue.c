@@ -8,7 +8,7 @@
 #include "batch/queue.h"
 #include "alloc.h"
 #include "suite.h"
-#include "../base/unit.h"
+#include "unit.h"
 
 enum { CAP = 200, CLIENTS = 6 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a worker says about each exchange that has ended, to the control thread. */
-#include "../../support/core_bed.h"
+#include "core_bed.h"
 #include "core/event.h"
 #include "suite.h"
 

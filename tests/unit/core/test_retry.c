@@ -3,7 +3,7 @@
  * A request that is sent again, and what the backends do that had it: nothing that the first one
  * says later reaches anybody, and nothing but the request's own bytes reaches the first one.
  */
-#include "../../support/core_bed.h"
+#include "core_bed.h"
 #include "core/flight.h"
 #include "broken.h"
 #include "suite.h"

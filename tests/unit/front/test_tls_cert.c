@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "../base/unit.h"
+#include "unit.h"
 #include "base/check.h"
 #include "front/tls/cert.h"
 #include "suite.h"

@@ -2,7 +2,7 @@
 /* Before a thread has a ClientHello: what is seen in it, whose it is, and what is counted of it. */
 #include <stdio.h>
 
-#include "../base/unit.h"
+#include "unit.h"
 #include "front/proxy/proxy.h"
 #include "suite.h"
 #include "tls_talk.h"

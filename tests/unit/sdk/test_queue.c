@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The queue of the SDK: order of classes, and what a reply says about the batch of its request. */
-#include "fake.h"
+#include "sdk_fake.h"
 #include "suite.h"
 
 enum { SERVED_MAX = 64 };

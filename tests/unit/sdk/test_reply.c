@@ -2,7 +2,7 @@
 /* What goes out: bytes of replies, their limits, and replies from many threads at any time. */
 #include <pthread.h>
 #include "base/rand.h"
-#include "fake.h"
+#include "sdk_fake.h"
 #include "suite.h"
 
 static struct sl_request_view *held[FAKE_IN];

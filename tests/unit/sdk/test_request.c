@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What comes in: merged into batches, bounded, and parsed with suspicion. */
-#include "fake.h"
+#include "sdk_fake.h"
 #include "suite.h"
 
 enum { SEEN = 1024 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/ip6.h"
 
-#include "../base/unit.h"
+#include "unit.h"
 #include "base/rand.h"
 #include "suite.h"
 

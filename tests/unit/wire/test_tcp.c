@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/tcp.h"
 
-#include "../base/unit.h"
+#include "unit.h"
 #include "suite.h"
 
 static uint8_t segment[64];

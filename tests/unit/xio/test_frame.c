@@ -3,7 +3,7 @@
  * umem.c and frame.h: every frame has one owner; fake_port.c and fake_link.c: tests can trust them.
  */
 #include <errno.h>
-#include "../base/unit.h"
+#include "unit.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "fake_link.h"

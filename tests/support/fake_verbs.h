@@ -8,8 +8,8 @@
  *                              -> queue pair in error: each one left completes as flushed
  *   fake_arrive(): the oldest slot of the shared receive queue is filled, and completes
  */
-#ifndef TESTS_UNIT_RPC_FAKE_VERBS_H
-#define TESTS_UNIT_RPC_FAKE_VERBS_H
+#ifndef SL_TESTS_FAKE_VERBS_H
+#define SL_TESTS_FAKE_VERBS_H
 
 #include <arpa/inet.h>
 #include <check.h>

@@ -8,8 +8,8 @@
  *   mock.log   one line per request: "GET /a?q @host [cl=N] [u=N] [te]", then its body and its end
  *   mock.out   the bytes for the client
  */
-#ifndef MOCK_HOST_H
-#define MOCK_HOST_H
+#ifndef SL_TESTS_MOCK_HOST_H
+#define SL_TESTS_MOCK_HOST_H
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * For unit tests of the SDK: a backend whose channels are queues in memory. A test puts REQUEST
  * messages in, polls, and looks at the RESPONSE messages that come out. Nothing is timed.
  */
-#ifndef TESTS_UNIT_BACKEND_FAKE_H
-#define TESTS_UNIT_BACKEND_FAKE_H
+#ifndef SL_TESTS_SDK_FAKE_H
+#define SL_TESTS_SDK_FAKE_H
 
 #include <check.h>
 #include <errno.h>

@@ -3,8 +3,8 @@
  * Two TCP stacks over fake ports for the benches of TCP: host 0 is the client, host 1 serves. They
  * exchange frames by copying, which is nobody's.
  */
-#ifndef SL_BENCH_MICRO_TCP_BED_H
-#define SL_BENCH_MICRO_TCP_BED_H
+#ifndef SL_BENCH_MICRO_TCP_HOSTS_H
+#define SL_BENCH_MICRO_TCP_HOSTS_H
 
 #include <stdlib.h>
 #include "bench.h"

@@ -8,8 +8,8 @@
  * SL_RPC_KEY_FILE is the key of rdma endpoints; without it the others have one by themselves.
  * SL_RPC_CUT and SL_RPC_MEND are commands for a cable between both ends, where there is one.
  */
-#ifndef TESTS_RPC_HARNESS_H
-#define TESTS_RPC_HARNESS_H
+#ifndef SL_TESTS_RPC_HARNESS_H
+#define SL_TESTS_RPC_HARNESS_H
 
 #include <check.h>
 #include <errno.h>

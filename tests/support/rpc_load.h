@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls of sizes and classes at random, many at a time, of which every reply is right. */
-#ifndef TESTS_RPC_SDK_LOAD_H
-#define TESTS_RPC_SDK_LOAD_H
+#ifndef SL_TESTS_RPC_LOAD_H
+#define SL_TESTS_RPC_LOAD_H
 
 #include "base/rand.h"
-#include "harness.h"
+#include "rpc_harness.h"
 
 enum { LOAD_CALLS = 64, LOAD_BODY_MAX = 600000 };
 

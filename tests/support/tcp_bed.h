@@ -11,13 +11,13 @@
  * number n is pattern(n), in both directions, and both are compared. bed_end() counts frames, those
  * too that each connection was said to hold, and connections.
  */
-#ifndef SL_TESTS_STACK_TCP_BED_H
-#define SL_TESTS_STACK_TCP_BED_H
+#ifndef SL_TESTS_TCP_BED_H
+#define SL_TESTS_TCP_BED_H
 
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "../../support/packet.h"
+#include "packet.h"
 #include "base/clock.h"
 #include "tcp/internal.h"
 #include "fake_port.h"

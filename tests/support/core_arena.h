@@ -4,8 +4,8 @@
  * pool, without a backend unless a test adopts one, and replies of the gateway's own. start() begins,
  * stop() counts frames.
  */
-#ifndef SL_TESTS_STACK_CORE_ARENA_H
-#define SL_TESTS_STACK_CORE_ARENA_H
+#ifndef SL_TESTS_CORE_ARENA_H
+#define SL_TESTS_CORE_ARENA_H
 
 #include <stdio.h>
 #include <stdlib.h>

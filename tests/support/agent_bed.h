@@ -9,8 +9,8 @@
  * The loop runs in a thread of its own, but one of both runs at a time. A request's view is freed as
  * the SDK does it: with its last reply.
  */
-#ifndef TESTS_UNIT_AGENT_BED_H
-#define TESTS_UNIT_AGENT_BED_H
+#ifndef SL_TESTS_AGENT_BED_H
+#define SL_TESTS_AGENT_BED_H
 
 #include <errno.h>
 #include <pthread.h>

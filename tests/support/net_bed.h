@@ -6,8 +6,8 @@
 #ifndef SL_TESTS_NET_BED_H
 #define SL_TESTS_NET_BED_H
 
-#include "../../support/packet.h"
-#include "../../unit/base/unit.h"
+#include "packet.h"
+#include "unit.h"
 #include "net/flow_table.h"
 #include "net/net.h"
 #include "fake_port.h"
