@@ -155,10 +155,12 @@ $(BUILD)/gen/%.pb.inc:
 	$(Q)protoc-c -Iuser/front/grpc/proto -Iuser/sdk/programs -o $(@:.inc=) $^
 	$(Q)od -An -v -tx1 $(@:.inc=) | sed 's/ \(..\)/0x\1,/g' >$@
 $(BUILD)/obj/user/front/grpc/descriptors.o: $(BUILD)/gen/grpc_own.pb.inc
-$(BUILD)/gen/%.py.inc: user/sdk/python/examples/%.py
+$(BUILD)/gen/chat.py.inc: user/sdk/python/examples/chat.py
+$(BUILD)/gen/arena.sh.inc: user/tools/demo/arena.sh
+$(BUILD)/gen/chat.py.inc $(BUILD)/gen/arena.sh.inc:
 	@mkdir -p $(@D)
 	$(Q)od -An -v -tx1 $< | sed 's/ \(..\)/0x\1,/g' >$@
-$(BUILD)/obj/user/tools/demo/arena.o: $(BUILD)/gen/demo_echo.pb.inc $(BUILD)/gen/chat.py.inc
+$(BUILD)/obj/user/tools/demo/arena.o: $(addprefix $(BUILD)/gen/,demo_echo.pb.inc chat.py.inc arena.sh.inc)
 
 BPF_CFLAGS := -O2 -g -Wall -Wextra -target bpf -mcpu=v3 -Iinclude -Ibpf -I/usr/include/$(shell uname -m)-linux-gnu
 $(BPF_OBJ): bpf/sluice.bpf.c $(wildcard bpf/*.h include/sluice/*.h)

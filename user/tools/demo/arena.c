@@ -20,7 +20,6 @@
 
 enum { READY_MS = 10000, STOP_MS = 5000, COMMAND_MS = 10000 };
 
-static const char v4_net[] = DEMO_V4 "/24", v6_net[] = DEMO_V6 "/64";
 static const char config_file[] = DEMO_DIR "/demo.conf", matrix_file[] = DEMO_DIR "/matrix";
 static const char gateway_log[] = DEMO_DIR "/gateway.log", backend_log[] = DEMO_DIR "/backend.log";
 /* Backends serve their group, and are root, who can read the build folder wherever it is. */
@@ -72,6 +71,15 @@ static const uint8_t echo_set[] = {
 static const uint8_t chat_py[] = {
 #include "chat.py.inc"
 };
+/* The same that netns tests and benches run. */
+static const char arena_sh[] = {
+#include "arena.sh.inc"
+	0};
+static const char *const make_arena[] = {"bash",      "-c", arena_sh, "arena.sh", "make", DEMO_GW,
+					 DEMO_CLIENT, "1",  "sl0",    "sl1",      NULL};
+static const char *const end_arena[] = {"bash", "-c",    arena_sh,    "arena.sh",
+					"end",  DEMO_GW, DEMO_CLIENT, NULL};
+static const struct proc_where here;
 
 static int fail(struct demo *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static int fail(struct demo *d, const char *fmt, ...)
@@ -85,30 +93,17 @@ static int fail(struct demo *d, const char *fmt, ...)
 	return -1;
 }
 
-/* Runs a command; on failure its own words are the reason. */
-static int must(struct demo *d, const char *netns, const char *const *argv)
+/* Runs a command that makes something; on failure its own words are the reason. */
+static int must(struct demo *d, const char *what, const char *const *argv)
 {
-	struct proc_where where = {.netns = netns};
 	char out[400];
-	int rc = proc_run(&where, argv, out, sizeof(out), COMMAND_MS);
+	int rc = proc_run(&here, argv, out, sizeof(out), COMMAND_MS);
 
 	if (!rc)
 		return 0;
 	out[strcspn(out, "\n")] = 0;
-	return fail(d, "%s %s %s: %s", argv[0], argv[1] ? argv[1] : "",
-		    argv[1] && argv[2] ? argv[2] : "", rc < 0 ? strerror(-rc) : out);
+	return fail(d, "%s cannot make %s: %s", argv[0], what, rc < 0 ? strerror(-rc) : out);
 }
-
-#define MUST(d, netns, ...) must(d, netns, (const char *const[]){__VA_ARGS__, NULL})
-
-static void quiet(const char *const *argv)
-{
-	char out[16];
-
-	proc_run(&(struct proc_where){0}, argv, out, sizeof(out), COMMAND_MS);
-}
-
-#define QUIET(...) quiet((const char *const[]){__VA_ARGS__, NULL})
 
 static bool netns_exists(const char *name)
 {
@@ -118,31 +113,14 @@ static bool netns_exists(const char *name)
 	return access(path, F_OK) == 0;
 }
 
-/* Ends what runs in a namespace of ours. */
-static void kill_in_netns(const char *name)
-{
-	const char *argv[] = {"ip", "netns", "pids", name, NULL};
-	char out[4096], *save;
-
-	if (proc_run(&(struct proc_where){0}, argv, out, sizeof(out), COMMAND_MS) != 0)
-		return;
-	for (char *p = strtok_r(out, "\n", &save); p; p = strtok_r(NULL, "\n", &save)) {
-		pid_t pid = (pid_t)strtol(p, NULL, 10);
-
-		if (pid > 1 && pid != getpid())
-			kill(pid, SIGKILL);
-	}
-}
-
+/* With what runs in them. */
 static void remove_netns(void)
 {
 	int stopped = term_stopped;
+	char out[16];
 
-	term_stopped = 0; /* or the commands would end at once */
-	kill_in_netns(DEMO_GW);
-	kill_in_netns(DEMO_CLIENT);
-	QUIET("ip", "netns", "del", DEMO_GW);
-	QUIET("ip", "netns", "del", DEMO_CLIENT);
+	term_stopped = 0; /* or the script would end at once */
+	proc_run(&here, end_arena, out, sizeof(out), COMMAND_MS);
 	term_stopped = stopped;
 }
 
@@ -202,26 +180,6 @@ int demo_clear(struct demo *d)
 	return 0;
 }
 
-static int make_netns(struct demo *d)
-{
-	d->made_netns = true;
-	if (MUST(d, NULL, "ip", "netns", "add", DEMO_GW) ||
-	    MUST(d, NULL, "ip", "netns", "add", DEMO_CLIENT) ||
-	    MUST(d, NULL, "ip", "link", "add", "sl0", "netns", DEMO_GW, "type", "veth", "peer",
-		 "name", "sl1", "netns", DEMO_CLIENT) ||
-	    MUST(d, NULL, "ip", "-n", DEMO_GW, "addr", "add", v4_net, "dev", "sl0") ||
-	    MUST(d, NULL, "ip", "-n", DEMO_GW, "addr", "add", v6_net, "dev", "sl0", "nodad") ||
-	    MUST(d, NULL, "ip", "-n", DEMO_CLIENT, "addr", "add", "10.99.0.2/24", "dev", "sl1") ||
-	    MUST(d, NULL, "ip", "-n", DEMO_CLIENT, "addr", "add", "fd99::2/64", "dev", "sl1",
-		 "nodad") ||
-	    MUST(d, NULL, "ip", "-n", DEMO_GW, "link", "set", "lo", "up") ||
-	    MUST(d, NULL, "ip", "-n", DEMO_CLIENT, "link", "set", "lo", "up") ||
-	    MUST(d, NULL, "ip", "-n", DEMO_GW, "link", "set", "sl0", "up") ||
-	    MUST(d, NULL, "ip", "-n", DEMO_CLIENT, "link", "set", "sl1", "up"))
-		return -1;
-	return 0;
-}
-
 static int write_file(struct demo *d, const char *path, const void *bytes, size_t len)
 {
 	FILE *f = fopen(path, "we");
@@ -253,13 +211,9 @@ static int write_files(struct demo *d)
 					   "-out",
 					   DEMO_CERT,
 					   NULL};
-	static const struct proc_where here = {0};
-	char out[400];
 
-	if (proc_run(&here, argv, out, sizeof(out), COMMAND_MS) != 0) {
-		out[strcspn(out, "\n")] = 0;
-		return fail(d, "openssl cannot make a certificate: %s", out);
-	}
+	if (must(d, "a certificate", argv) != 0)
+		return -1;
 	if (write_file(d, DEMO_DIR "/echo.pb", echo_set, sizeof(echo_set)) ||
 	    write_file(d, DEMO_DIR "/chat.py", chat_py, sizeof(chat_py)))
 		return -1;
@@ -288,7 +242,9 @@ static int start_backends(struct demo *d)
 	snprintf(dim, sizeof(dim), "%d", DEMO_DIM);
 	snprintf(rows, sizeof(rows), "%d", DEMO_ROWS);
 	snprintf(top, sizeof(top), "%d", DEMO_TOP);
-	if (MUST(d, NULL, score, "--make-matrix", rows, "--matrix", matrix_file, "--dim", dim))
+	if (must(d, "a matrix",
+		 (const char *[]){score, "--make-matrix", rows, "--matrix", matrix_file, "--dim",
+				  dim, NULL}) != 0)
 		return -1;
 	d->backends[0] = start(d, backend_log, gateway_group,
 			       (const char *[]){echo, "--listen", echo_a, NULL});
@@ -395,7 +351,8 @@ static int start_kernel_service(struct demo *d)
 
 int demo_build(struct demo *d)
 {
-	if (make_netns(d) || write_files(d))
+	d->made_netns = true;
+	if (must(d, "namespaces", make_arena) || write_files(d))
 		return -1;
 	puts("ok  namespaces " DEMO_GW " and " DEMO_CLIENT ", joined by veth");
 	if (start_backends(d) || start_kernel_service(d) || demo_start_servers(d))

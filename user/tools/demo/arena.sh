@@ -1,16 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# arena.sh: the namespaces of netns tests and benches, and the wires between them. An interface has its namespace's name.
+# arena.sh: the namespaces of the demo, of netns tests and of benches, and the wires between them. An interface has its
+# namespace's name, unless both of a wire are given others. `sluice demo` has this script built in.
 #
-#   make GATEWAY CLIENT [QUEUES]  two namespaces joined by veth: 10.99.0.1 and fd99::1, 10.99.0.2 and fd99::2
-#   wire GATEWAY CLIENT [QUEUES]  another veth for them: nothing of the one before is left in it
-#   behind CLIENT FAR             FAR, 10.98.0.2 and fd98::2, sits behind the client, which routes
-#   receive NAMESPACE PROCESSORS  what reaches it is received on these (a mask in hexadecimal), as a device of its own would have
-#                                 it done; 0: as veth does it, on the processor of whoever sends
-#   end NAMESPACE...              ends what runs in them and removes them, as far as they are there
+#   make GATEWAY CLIENT [QUEUES [NAME NAME]]  two namespaces joined by veth: 10.99.0.1 and fd99::1, 10.99.0.2 and fd99::2
+#   wire GATEWAY CLIENT [QUEUES [NAME NAME]]  another veth for them: nothing of the one before is left in it
+#   behind CLIENT FAR                         FAR, 10.98.0.2 and fd98::2, sits behind the client, which routes
+#   receive NAMESPACE PROCESSORS              what reaches it is received on these (a mask in hexadecimal), as a device of its
+#                                             own would have it done; 0: as veth does it, on the processor of whoever sends
+#   end NAMESPACE...                          ends what runs in them and removes them, as far as they are there
 #
 # A veth stays as it is: offloads on, so that local senders leave checksums to the device, and send large segments.
-# `sluice demo` makes its own (user/tools/demo/arena.c): it is part of the product and has no tests beside it.
 set -eu
 
 # NAMESPACE INTERFACE NETWORK HOST
@@ -21,12 +21,12 @@ address() {
 }
 
 wire() {
-	local gateway=$1 client=$2 queues=${3:-1}
-	ip -n "$gateway" link del "$gateway" 2>/dev/null || true
-	ip link add "$gateway" netns "$gateway" numrxqueues "$queues" numtxqueues "$queues" type veth \
-		peer name "$client" netns "$client" numrxqueues "$queues" numtxqueues "$queues"
-	address "$gateway" "$gateway" 99 1
-	address "$client" "$client" 99 2
+	local gateway=$1 client=$2 queues=${3:-1} left=${4:-$1} right=${5:-$2}
+	ip -n "$gateway" link del "$left" 2>/dev/null || true
+	ip link add "$left" netns "$gateway" numrxqueues "$queues" numtxqueues "$queues" type veth \
+		peer name "$right" netns "$client" numrxqueues "$queues" numtxqueues "$queues"
+	address "$gateway" "$left" 99 1
+	address "$client" "$right" 99 2
 }
 
 make() {
