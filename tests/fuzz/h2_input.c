@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+// FUZZ_LDFLAGS: -DMOCK_ABORT -Itests/support tests/support/mock_host.c
 /* fuzz: max_len=8192 */
 /*
  * The HTTP/2 front under a hostile client and a moody host. The first eight bytes choose how the
  * stream is cut and how the host behaves; then frames follow, behind a good preface in most runs.
  * The mock host aborts on any breach of front.h; frames, streams and memory are counted at the end.
  */
-#define MOCK_ABORT 1
 #include "base/err.h"
 #include "front/grpc/descriptors.h"
 #include "front/h2/h2.h"
-#include "../support/mock_host.h"
+#include "mock_host.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+// FUZZ_LDFLAGS: -DMOCK_ABORT -Itests/support tests/support/mock_host.c
 /* fuzz: dict=http1.dict */
 /*
  * The HTTP/1 front under a hostile client and a moody host. The first eight bytes choose how the
@@ -8,8 +9,7 @@
  * 2. With replies early, late, in parts, with short windows, aborts, drains: the mock host aborts
  *    on any breach of front.h, frames and buffers are counted at the end.
  */
-#define MOCK_ABORT 1
-#include "../support/mock_host.h"
+#include "mock_host.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,9 +5,11 @@
  */
 #include <arpa/inet.h>
 #include <openssl/x509.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include "base/check.h"
 #include "rpc_harness.h"
 #include "rpc/tcp/sock.h"

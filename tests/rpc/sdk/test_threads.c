@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* While a handler computes: gateways connect, cancels are seen, streams go on. */
+#include <poll.h>
 #include <pthread.h>
 #include "rpc_harness.h"
 #include "suite.h"

@@ -6,6 +6,7 @@
 #include "rpc_harness.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include "base/check.h"
 #include "rpc/verbs/budget.h"
