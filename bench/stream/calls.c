@@ -39,7 +39,7 @@ struct session {
 
 static uint64_t messages;
 
-static void die(const char *what)
+static _Noreturn void die(const char *what)
 {
 	fprintf(stderr, "calls: %s: %s\n", what, strerror(errno));
 	exit(1);
