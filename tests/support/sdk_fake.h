@@ -27,7 +27,7 @@ struct fake {
 	struct fake_message in[FAKE_IN], out[FAKE_OUT];
 	unsigned in_cnt, in_next, out_cnt;
 	bool closed, broken, halted;
-	bool full; /* it takes nothing */
+	bool full;  /* it takes nothing */
 	bool reads; /* if it does not copy: still, what was posted */
 	uint64_t cookies[FAKE_OUT];
 	unsigned cookie_cnt;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How far a gateway may send ahead on a stream, and how much a program may leave unsent. */
-#include "fake.h"
+#include "sdk_fake.h"
 #include "suite.h"
 
 enum {
