@@ -45,6 +45,7 @@ static const struct stat_field tcp_list[] = {
 	COUNTER(sl_tcp_stats, challenge_acks, "challenge ACKs sent"),
 	COUNTER(sl_tcp_stats, ooo_segs, "segments received out of order"),
 	COUNTER(sl_tcp_stats, acks_not_walked, "acknowledgements with SACK blocks that were not looked at: too many before had no news"),
+	COUNTER(sl_tcp_stats, discards_cut, "connections reset because their peers went on sending, beyond the limit, after they were closed"),
 	COUNTER(sl_tcp_stats, zero_windows, "zero windows told to peers: bytes came faster than they were taken"),
 	GAUGE(sl_tcp_stats, conns, "connections in the table"),
 	GAUGE(sl_tcp_stats, half_open, "handshakes under way"),

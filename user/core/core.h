@@ -152,6 +152,8 @@ bool sl_core_routed(void *host, const struct sl_request *rq, struct sl_span serv
 
 /* limits.c: what fronts and addresses may take, from the configuration in force. */
 void sl_core_set_limits(struct sl_core *c);
+/* Bytes of a client that are thrown away once it has its answer, while that goes out and after the close. */
+uint32_t sl_core_max_discard(const struct sl_cfg_limits *l);
 
 /* No new requests; connections close as they fall idle. */
 void sl_core_drain(struct sl_core *c);

@@ -30,6 +30,17 @@ static void set_account_limits(struct sl_core *c)
 	limits[SL_ACCOUNT_REQUESTS] = l->address_requests;
 }
 
+/*
+ * As much as of a body that is read: whoever sends no more gets its answer even if it reads only behind
+ * its last byte. At least what Tomcat takes by itself (maxSwallowSize), as much may be on its way.
+ */
+uint32_t sl_core_max_discard(const struct sl_cfg_limits *l)
+{
+	const uint32_t least = 2 << 20;
+
+	return l->max_body > least ? (uint32_t)l->max_body : least;
+}
+
 void sl_core_set_limits(struct sl_core *c)
 {
 	const struct sl_cfg_limits *l = &c->cfg->limits;
@@ -41,6 +52,7 @@ void sl_core_set_limits(struct sl_core *c)
 	c->limits.max_pipeline = l->max_pipeline;
 	c->limits.max_streams = l->max_streams;
 	c->limits.max_body = l->max_body;
+	c->limits.max_discard = sl_core_max_discard(l);
 	c->limits.max_message = l->max_message;
 	c->limits.address_connections = l->address_connections;
 	c->limits.address_streams = l->address_exchanges;

@@ -11,6 +11,7 @@ void sl_front_limits_default(struct sl_front_limits *l)
 		.max_target = SL_DEFAULT_MAX_TARGET_KIB << 10,
 		.max_headers = SL_DEFAULT_MAX_HEADERS,
 		.max_body = SL_DEFAULT_MAX_BODY_MIB << 20,
+		.max_discard = SL_DEFAULT_MAX_BODY_MIB << 20,
 		.max_pipeline = SL_DEFAULT_MAX_PIPELINE,
 		.max_streams = SL_DEFAULT_MAX_STREAMS,
 		.max_resets_per_s = 100,

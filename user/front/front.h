@@ -178,6 +178,7 @@ struct sl_front_limits {
 	uint32_t max_target;       /* request line; 414 */
 	uint32_t max_headers;      /* number of header fields; 431 */
 	uint64_t max_body;         /* unless the route says less; 413 */
+	uint32_t max_discard;      /* http1: bytes thrown away while one reply is on its way */
 	uint32_t max_pipeline;     /* http1: requests without reply per connection */
 	uint32_t max_streams;      /* h2 */
 	uint32_t max_resets_per_s; /* h2: rapid reset, PING and SETTINGS floods */
@@ -304,7 +305,8 @@ void sl_front_head_put(const struct sl_front_env *env, uint8_t *buf);
 	X(GRPC_MESSAGE, "grpc_message")                                                            \
 	X(METHOD, "method")                                                                        \
 	X(BAD_REPLY, "bad_reply")                                                                  \
-	X(TIMEOUT, "timeout")
+	X(TIMEOUT, "timeout")                                                                      \
+	X(DISCARDED, "discarded")
 enum sl_front_error {
 #define X(name, metric) SL_FRONT_ERR_##name,
 	SL_FRONT_ERRORS(X)

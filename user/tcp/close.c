@@ -41,8 +41,11 @@ void sl_tcp_close(struct sl_tcp_conn *c)
 		sl_tcp_conn_gone(c, SL_TCP_CLOSED);
 		return;
 	}
-	c->flags |= SL_TCPF_DISCARD;
-	sl_tcp_purge_rx(c);
+	if (!(c->flags & SL_TCPF_DISCARD)) {
+		c->flags |= SL_TCPF_DISCARD;
+		sl_tcp_purge_rx(c);
+		c->discard_end = c->rcv_nxt + c->tcp->cfg.discard_max;
+	}
 	sl_tcp_shutdown(c);
 	if (c->state == SL_TCPS_FIN_WAIT_2)
 		sl_tcp_set_idle(c, c->tcp->cfg.fin_wait2_ns);

@@ -163,7 +163,11 @@ struct sl_tcp_conn {
 	struct sl_timer timer;
 	uint32_t idle_at;
 	uint32_t rxq_head;
-	uint32_t rxq_tail;
+	union {
+		uint32_t rxq_tail;
+		uint32_t discard_end; /* SL_TCPF_DISCARD, which has no queue: what is beyond it ends
+					 the connection */
+	};
 	uint32_t progress_at; /* tick of the last progress of unacknowledged data */
 	uint32_t heard_at;    /* tick of the last segment */
 	uint32_t ts_off;

@@ -74,6 +74,17 @@ static void schedule_ack(struct sl_tcp_conn *c)
 		sl_tcp_set_ack(c);
 }
 
+/* Of a peer that goes on after the close, as one whose upload was answered early: within its limit. */
+static bool may_go_on(struct sl_tcp_conn *c)
+{
+	if (!sl_seq_gt(c->rcv_nxt, c->discard_end))
+		return true;
+	c->tcp->stats.discards_cut++;
+	sl_tcp_send_rst(c);
+	sl_tcp_conn_gone(c, SL_TCP_CLOSED);
+	return false;
+}
+
 bool sl_tcp_deliver(struct sl_tcp_conn *c, struct sl_frame *f)
 {
 	struct sl_tcp *t = c->tcp;
@@ -83,7 +94,7 @@ bool sl_tcp_deliver(struct sl_tcp_conn *c, struct sl_frame *f)
 	schedule_ack(c);
 	if (c->flags & SL_TCPF_DISCARD) {
 		sl_net_drop_frame(t->net, f, SL_DROP_TCP_CLOSED);
-		return true;
+		return may_go_on(c);
 	}
 	if (f->state == SL_FRAME_RX)
 		sl_frame_to(t->umem, f, SL_FRAME_HELD);

@@ -14,6 +14,7 @@ void sl_tcp_config_default(struct sl_tcp_config *cfg)
 		.max_ooo_frames = 256,
 		.max_ooo_frames_total = 4096,
 		.rcv_buf = 256 << 10,
+		.discard_max = SL_DEFAULT_MAX_BODY_MIB << 20,
 		.snd_buf = 512 << 10,
 		.keepalive_ns = SL_DEFAULT_KEEPALIVE_S * SL_NS_PER_SEC,
 		.user_timeout_ns = 120 * SL_NS_PER_SEC,
@@ -49,7 +50,8 @@ static void init_keys(struct sl_tcp *t)
 static bool config_valid(const struct sl_tcp_config *cfg)
 {
 	return cfg->max_conns > 0 && cfg->max_conns < SL_TCP_TW_BASE && cfg->rcv_buf > 0 &&
-	       cfg->rcv_buf <= (1u << 30) && cfg->snd_buf > 0 && cfg->snd_buf <= (1u << 30);
+	       cfg->rcv_buf <= (1u << 30) && cfg->discard_max <= (1u << 30) && cfg->snd_buf > 0 &&
+	       cfg->snd_buf <= (1u << 30);
 }
 
 static uint8_t window_scale(uint32_t rcv_buf)

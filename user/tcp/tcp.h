@@ -77,6 +77,7 @@ struct sl_tcp_config {
 	uint32_t max_ooo_frames;       /* per connection */
 	uint32_t max_ooo_frames_total; /* of all; then the heaviest gives way */
 	uint32_t rcv_buf;              /* receive window in bytes, at most */
+	uint32_t discard_max;          /* bytes that a peer may still send after sl_tcp_close() */
 	/* unacknowledged and unsent bytes per connection, at most; and 16 KiB beyond the peer's window */
 	uint32_t snd_buf;
 	uint64_t keepalive_ns;    /* idle time before probes; 0 off */
@@ -162,7 +163,7 @@ struct sl_tcp_stats {
 	uint64_t accepted, active_opens, closed, resets_in, resets_out, timeouts;
 	uint64_t segs_in, segs_out, bytes_in, bytes_out, retransmits, fast_retransmits, rto_fired;
 	uint64_t tlp_probes, syn_cookies_sent, syn_cookies_ok, challenge_acks, ooo_segs,
-		zero_windows, acks_not_walked;
+		zero_windows, acks_not_walked, discards_cut;
 	uint32_t conns, half_open, time_wait, conn_bytes;
 };
 void sl_tcp_stats(const struct sl_tcp *t, struct sl_tcp_stats *out);

@@ -107,6 +107,46 @@ TEST(close_throws_bytes_away)
 	ck_assert_uint_eq(bed.app.closed, 1);
 }
 
+/* Up to a limit: so many may be on their way before their sender has read what it was told last. */
+TEST(what_is_thrown_away_after_a_close_has_a_limit)
+{
+	reconfigure(bed.cfg.discard_max = 2500);
+	open_plain();
+	in(.seq = 1, .ack = 1, .len = 1000);
+	sl_tcp_close(bed.app.conn);
+	bed_collect();
+	out(.flags = F | A, .seq = 1, .ack = 1001);
+	in(.seq = 1001, .ack = 2, .len = 1000);
+	in(.seq = 2001, .ack = 2, .len = 1000);
+	ck_assert_uint_eq(bed.app.closed, 0);
+	out(.seq = 2, .ack = 3001);
+	in(.seq = 3001, .ack = 2, .len = 500);
+	ck_assert_uint_eq(bed.app.closed, 0);
+	in(.seq = 3501, .ack = 2, .len = 1);
+	out(.flags = R | A, .seq = 2, .ack = 3502);
+	ck_assert_uint_eq(bed.app.closed, 1);
+	ck_assert_uint_eq(stats().discards_cut, 1);
+	ck_assert_uint_eq(stats().conns, 0);
+	ck_assert_uint_eq(drops(SL_DROP_TCP_CLOSED), 4);
+}
+
+/* Bytes behind a hole count when it is filled; the last of them ends the connection. */
+TEST(a_filled_hole_may_reach_that_limit)
+{
+	reconfigure(bed.cfg.discard_max = 2500);
+	open_plain();
+	sl_tcp_close(bed.app.conn);
+	bed_collect();
+	in(.seq = 1001, .ack = 2, .len = 1000);
+	in(.seq = 2001, .ack = 2, .len = 1000);
+	in(.flags = F | A, .seq = 3001, .ack = 2, .len = 10);
+	ck_assert_uint_eq(bed.app.closed, 0);
+	in(.seq = 1, .ack = 2, .len = 1000);
+	ck_assert_uint_eq(bed.app.closed, 1);
+	ck_assert_uint_eq(stats().discards_cut, 1);
+	ck_assert_uint_eq(stats().conns, 0);
+}
+
 TEST(unread_bytes_outlive_the_fins)
 {
 	open_plain();

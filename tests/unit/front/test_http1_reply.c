@@ -32,6 +32,63 @@ TEST(the_rest_of_a_refused_body_is_thrown_away)
 	ck_sound();
 }
 
+/* What comes while a reply waits, or goes out slowly, is thrown away up to a limit; beyond it all ends. */
+TEST(what_is_thrown_away_has_a_limit)
+{
+	static const struct {
+		const char *head;
+		size_t room;
+		enum mock_answer answer;
+	} cases[] = {
+		{POST("/", 1000000), 0, MOCK_IN_BODY},
+		{POST("/", 1000000), 1, MOCK_IN_BODY},
+		{CHUNKED("/") "f4240\r\n", 0, MOCK_IN_BODY},
+		{CHUNKED("/") "f4240\r\n", 1, MOCK_IN_BODY},
+		{"GET / HTTP/1.1\r\n" H "Connection: close\r\n\r\n", 0, MOCK_LATER},
+	};
+	static const uint8_t bytes[1000];
+	static char body[8192];
+
+	memset(body, 'x', sizeof(body) - 1);
+	for (unsigned i = 0; i < SL_ARRAY_LEN(cases); i++) {
+		mock_open(m);
+		reply_is(200, body, 0);
+		m->limits.max_discard = 10000;
+		m->answer = cases[i].answer;
+		feed(cases[i].head);
+		m->room = cases[i].room;
+		if (m->answer == MOCK_IN_BODY) /* which this byte is still of */
+			mock_input(m, bytes, 1);
+		ck_assert_uint_eq(!m->out_len, !cases[i].room);
+		for (unsigned k = 0; k < 10; k++)
+			ck_assert_uint_eq(mock_input(m, bytes, sizeof(bytes)), sizeof(bytes));
+		ck_assert_uint_eq(m->closed, 0);
+		ck_assert_uint_eq(mock_input(m, bytes, 1), 1);
+		ck_assert_uint_eq(m->reset, 1);
+		ck_assert_uint_eq(m->cancelled, 1);
+		ck_assert_uint_eq(m->errors[SL_FRONT_ERR_DISCARDED], 1);
+		m->room = SIZE_MAX;
+		ck_sound();
+	}
+}
+
+/* What follows a body that was skipped whole is not of it: the next one has all of the limit. */
+TEST(each_reply_has_its_own_limit)
+{
+	static const uint8_t bytes[6000];
+
+	mock_open(m);
+	m->limits.max_discard = 10000;
+	m->answer = MOCK_IN_BEGIN;
+	for (unsigned i = 0; i < 3; i++) {
+		feed(POST("/", 6000));
+		mock_input(m, bytes, sizeof(bytes));
+		ck_assert_uint_eq(m->done, i + 1);
+	}
+	ck_assert_uint_eq(m->closed, 0);
+	ck_sound();
+}
+
 TEST(a_reply_of_unknown_length_is_chunked)
 {
 	mock_open(m);

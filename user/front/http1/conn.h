@@ -52,6 +52,8 @@ struct http1 {
 	uint16_t error; /* status to answer when the list is empty, then close */
 	uint8_t flags;
 	uint8_t phase;
+	uint32_t
+		discarded; /* bytes that came while the oldest reply was on its way, and went nowhere */
 };
 _Static_assert(sizeof(struct http1) <= SL_FRONT_STATE_SIZE, "fits into the client connection");
 

@@ -67,6 +67,7 @@ void sl_http1_advance(struct http1 *h, const struct sl_front_env *env)
 			h->phase = PHASE_DEAD;
 		unlink_stream(h, st);
 		env->host->done(h->host, st);
+		h->discarded = 0;
 		if (flags & ST_CLOSE)
 			shut_down(h, env, flags & ST_RESET);
 	}
@@ -228,8 +229,10 @@ static size_t deliver(struct http1 *h, const struct sl_front_env *env, struct sl
 	size_t taken;
 
 	st->flags &= (uint8_t)~ST_EXPECT; /* it did not wait */
-	if (st->refused)
+	if (st->refused) {
+		h->discarded += (uint32_t)len;
 		return len;
+	}
 	taken = env->host->body(h->host, st, &part);
 	if (!SL_HOLDS(taken <= len)) {
 		sl_http1_fail(h, env, 500, SL_FRONT_ERR_BAD_REPLY);
@@ -352,6 +355,19 @@ static size_t input_step(struct http1 *h, const struct sl_front_env *env, struct
 	}
 }
 
+/*
+ * Bytes that nobody wants, while replies are on their way: up to a limit, as nothing else holds up who
+ * goes on sending. Behind the last reply the transport does the same.
+ */
+static void limit_discard(struct http1 *h, const struct sl_front_env *env)
+{
+	if (!h->head || h->discarded <= env->limits->max_discard)
+		return;
+	if (env->errors)
+		env->errors[SL_FRONT_ERR_DISCARDED]++;
+	shut_down(h, env, true);
+}
+
 static size_t input(void *state, const struct sl_front_env *env, struct sl_chunk *chunk)
 {
 	struct http1 *h = state;
@@ -364,7 +380,12 @@ static size_t input(void *state, const struct sl_front_env *env, struct sl_chunk
 	/* When a reply begins is for ready() to say. */
 	if (!h->head || h->head->state != REPLY_NONE || h->head->flags & ST_EXPECT)
 		sl_http1_advance(h, env);
-	return h->phase == PHASE_DEAD ? chunk->len : used;
+	if (h->phase == PHASE_DEAD) {
+		h->discarded += (uint32_t)(chunk->len - used);
+		used = chunk->len;
+	}
+	limit_discard(h, env);
+	return used;
 }
 
 static void ready(void *state, const struct sl_front_env *env, struct sl_stream *st)
