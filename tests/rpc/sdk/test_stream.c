@@ -440,6 +440,174 @@ TEST_EACH(a_cancelled_stream_is_told_once, endpoint_cnt())
 	backend_term(p);
 }
 
+/* --- streams of two classes: what is urgent overtakes what waits, both ways --- */
+
+enum { BULKS = 32, BULK_PART = 1000, ROUNDS = 10 };
+
+/* Bytes of the bulk streams in one direction. */
+struct lane {
+	_Atomic uint64_t said, heard;
+	_Atomic uint64_t before; /* heard when an urgent part was said */
+	_Atomic uint64_t waited; /* said by then, and not heard */
+	_Atomic uint64_t passed; /* of these, heard before the urgent part was */
+};
+static struct race {
+	struct lane up, down; /* to the backend, to the gateway */
+} * race;
+
+static struct sl_request_view *bulks[BULKS];
+static unsigned bulk_cnt;
+
+static void say_urgent(struct lane *l)
+{
+	l->before = l->heard;
+	l->waited = l->said - l->before;
+}
+
+static void hear_urgent(struct lane *l)
+{
+	l->passed = l->heard - l->before;
+}
+
+static void on_racer(void *arg, struct sl_request_view *rq)
+{
+	(void)arg;
+	if (rq->priority == SL_CLASS_BULK && bulk_cnt < BULKS)
+		bulks[bulk_cnt++] = rq;
+	shared->opened++;
+}
+
+/* The urgent part is answered behind all that may be said of the others. */
+static void on_race(void *arg, struct sl_request_view *rq, const void *bytes, size_t len,
+		    size_t left)
+{
+	static const char text[BULK_PART];
+	const struct sl_reply_args part = {.body = text, .body_len = BULK_PART, .more = true};
+	const struct sl_reply_args word = {.body = "now", .body_len = 3, .more = true};
+
+	(void)arg, (void)bytes, (void)left;
+	for (unsigned i = 0; i < bulk_cnt; i++) {
+		if (rq != bulks[i])
+			continue;
+		race->up.heard += len;
+		return;
+	}
+	hear_urgent(&race->up);
+	for (unsigned i = 0; i < bulk_cnt; i++) {
+		while (sl_reply(bulks[i], &part) == 0)
+			race->down.said += BULK_PART;
+	}
+	say_urgent(&race->down);
+	sl_reply(rq, &word);
+}
+
+static void on_race_end(void *arg, struct sl_request_view *rq)
+{
+	(void)arg;
+	sl_reply(rq, &(struct sl_reply_args){.no_message = true});
+}
+
+static const struct sl_stream_ops on_races = {
+	.open = on_racer, .data = on_race, .end = on_race_end, .cancel = on_cancel};
+
+static const struct call *urgent;
+
+static void note_race(void *app, void *cookie, const struct sl_rpc_reply *r)
+{
+	struct call *c = cookie;
+
+	if (c != urgent)
+		race->down.heard += r->body.len;
+	else
+		hear_urgent(&race->down);
+	c->len = 0; /* nothing is kept */
+	gw_reply(app, cookie, r);
+}
+
+static void open_racer(struct gateway *g, struct call *c, enum sl_rpc_class class)
+{
+	struct sl_rpc_item it = {.cookie = c, .stream = true, .open = true, .class = class};
+	uint64_t number;
+
+	call_init(c, MOST);
+	ck_assert_int_eq(sl_rpc_send(g->ch, &it, 1, sl_now_ns(), &number), 0);
+	c->id = it.id;
+}
+
+static void send_racer(struct gateway *g, const struct call *c, uint32_t len,
+		       enum sl_rpc_class class)
+{
+	static const uint8_t bytes[BULK_PART];
+	struct sl_span span = sl_span_of(bytes, len);
+	struct sl_rpc_part part = {.spans = &span, .span_cnt = 1, .len = len};
+
+	ck_assert_int_eq(sl_rpc_send_part(g->ch, c->id, &part, class, sl_now_ns()), 0);
+}
+
+/* Where much waits, an urgent part comes before most of it. */
+static void ck_overtakes(const struct lane *l, const char *where)
+{
+	ck_assert_uint_gt(l->waited, BULKS * 8 * BULK_PART);
+	ck_assert_msg(l->passed <= l->waited / 4, "%s: behind %llu of %llu bytes", where,
+		      (unsigned long long)l->passed, (unsigned long long)l->waited);
+}
+
+/* Few slots and a small ring: what has been posted cannot be overtaken. */
+static void open_narrow(struct gateway *g, const char *ep)
+{
+	static struct sl_rpc_ops ops;
+	struct sl_rpc_config cfg;
+
+	sl_rpc_config_default(&cfg);
+	cfg.slots = 64;
+	cfg.bulk_ring_len = 64 << 10;
+	ops = gw_ops;
+	ops.reply = note_race;
+	gw_open_ops(g, ep, &cfg, &ops);
+}
+
+TEST_EACH(urgent_parts_overtake_bulk_ones, endpoint_cnt())
+{
+	const char *ep = endpoint_of(_i);
+	struct backend_proc p;
+	struct call bulk[BULKS], fast;
+	struct gateway g;
+
+	race = (struct race *)(shared + 1);
+	p = backend_start(&(struct sl_backend_options){
+		.listen = ep, .handle = batch, .on_stream = &on_races, .inline_handler = true});
+	urgent = &fast;
+	open_narrow(&g, ep);
+	for (unsigned i = 0; i < BULKS; i++)
+		open_racer(&g, &bulk[i], SL_CLASS_BULK);
+	open_racer(&g, &fast, SL_CLASS_LATENCY);
+	gw_until(&g, shared->opened == BULKS + 1);
+	for (unsigned n = 1; n <= ROUNDS; n++) {
+		for (unsigned i = 0; i < BULKS; i++) {
+			while (sl_rpc_part_credit(g.ch, bulk[i].id) >= BULK_PART) {
+				send_racer(&g, &bulk[i], BULK_PART, SL_CLASS_BULK);
+				race->up.said += BULK_PART;
+			}
+		}
+		say_urgent(&race->up);
+		send_racer(&g, &fast, 3, SL_CLASS_LATENCY);
+		gw_until(&g, fast.messages == n);
+		ck_overtakes(&race->up, "to the backend");
+		ck_overtakes(&race->down, "to the gateway");
+		gw_until(&g,
+			 race->up.heard == race->up.said && race->down.heard == race->down.said);
+	}
+	for (unsigned i = 0; i < BULKS; i++)
+		send_end(&g, &bulk[i]);
+	send_end(&g, &fast);
+	gw_until(&g, g.batches_done == BULKS + 1);
+	for (unsigned i = 0; i < BULKS; i++)
+		call_fini(&bulk[i]);
+	call_fini(&fast);
+	gw_close(&g);
+	backend_term(p);
+}
+
 /* --- a gateway that lies --- */
 
 static const struct {

@@ -90,8 +90,38 @@ static bool pack_one(struct channel *ch)
 	return true;
 }
 
+/*
+ * The most urgent class first: packing takes a while, and a fast reader would take all of a bulk reply
+ * meanwhile. Within a class they stay in order.
+ */
+static void sort(struct channel *ch)
+{
+	struct reply *of[SL_CLASS_CNT], **end[SL_CLASS_CNT], *rp;
+	uint8_t mixed = 0;
+
+	for (rp = ch->replies; rp; rp = rp->next)
+		mixed |= rp->priority ^ ch->replies->priority;
+	if (!mixed)
+		return;
+	for (unsigned c = 0; c < SL_CLASS_CNT; c++)
+		end[c] = &of[c];
+	for (rp = ch->replies; rp; rp = rp->next) {
+		*end[rp->priority] = rp;
+		end[rp->priority] = &rp->next;
+	}
+	ch->replies_end = &ch->replies;
+	for (unsigned c = 0; c < SL_CLASS_CNT; c++) {
+		*end[c] = NULL;
+		*ch->replies_end = of[c];
+		if (of[c])
+			ch->replies_end = end[c];
+	}
+}
+
 void sl_be_replies_pack(struct channel *ch)
 {
+	if (ch->replies)
+		sort(ch);
 	while (ch->replies && !ch->link.error) {
 		if (!pack_one(ch))
 			return; /* memory comes back when something was sent */
