@@ -166,7 +166,7 @@ static void on_data(void *arg, struct sl_request_view *rq, const void *bytes, si
 	n = len < TEXT_MAX - 1 - t->len ? len : TEXT_MAX - 1 - t->len;
 	memcpy(t->text + t->len, bytes, n);
 	t->len += n;
-	if (!left)
+	if (!left && t->len < TEXT_MAX - 1)
 		t->text[t->len++] = ' ';
 }
 
