@@ -299,6 +299,15 @@ struct sl_reply_args {
 int sl_reply(struct sl_request_view *rq, const struct sl_reply_args *args);
 
 /*
+ * Tells the client something before the reply to its request, as 103 (Early Hints, RFC 8297): `status`,
+ * 102 to 199, and `headers`; whatever else `args` say is ignored. A hint: gRPC, HTTP/1.0 and a client
+ * that does not read have no place for it. Thread-safe, and as `sl_reply` in when it leaves. 0, also if
+ * nobody waits any more; -EINVAL: another status, the reply has begun, or there were SL_RPC_MAX_INTERIM;
+ * -EMSGSIZE: more than SL_RPC_MAX_META bytes; -ENOBUFS: no memory. It stays open in any case.
+ */
+int sl_reply_interim(struct sl_request_view *rq, const struct sl_reply_args *args);
+
+/*
  * The same without a copy of the body, which stays as it is until `done`: once for each call that
  * returned 0, as soon as nothing reads the bytes any more, be it because nobody waits for them. It
  * comes as sl_request_fn does, possibly before sl_reply_ref() returns, at the latest in

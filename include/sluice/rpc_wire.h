@@ -35,7 +35,12 @@
  *
  * The client of a stream with EXPECT sends no payload before it is told to, or not for a while. An
  * entry with GO_ON and MORE, of no bytes, tells it: once, before the first one of the reply. No other
- * stream has such entries, nor has a second one.
+ * stream has such an entry, nor has a second one.
+ *
+ * Interim replies. An entry with GO_ON and MORE that has metadata, and no payload, is no part of the
+ * reply either: STATUS, which is 1xx, but neither 100 nor 101, and HEADERs, as 103 (Early Hints, RFC
+ * 8297). Any request may have up to SL_RPC_MAX_INTERIM of them before the first entry of its reply. A
+ * client that has no place for one, or does not read, gets it not.
  *
  * Credit. So that a slow client stops its backend and nobody stores what the other end cannot use,
  * payload needs credit, per request: SL_RPC_INITIAL_WINDOW bytes of its reply to begin with; of a
@@ -60,13 +65,14 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "structs go out as the
 enum {
 	/*
 	 * 1: entries of 24 bytes, no WINDOW; 2: no trailers of requests; 3: no GO_ON; 4: no MIGRATE;
-	 * 5: no COMPRESSED, 64 KiB of credit in both directions to begin with
+	 * 5: no COMPRESSED, no interim replies, 64 KiB of credit in both directions to begin with
 	 */
 	SL_RPC_VERSION = 6,
 	SL_RPC_SLOT_SIZE = 4096,       /* receive slot, header included */
 	SL_RPC_MAX_MESSAGE = 64 << 20, /* payload of one request or reply; more is refused */
 	SL_RPC_MAX_BATCH = 1024,
 	SL_RPC_MAX_META = 16384,   /* metadata of one request or reply */
+	SL_RPC_MAX_INTERIM = 8,    /* interim replies to one request */
 	SL_RPC_MAX_BODY = 1 << 30, /* of one message, all fragments */
 	SL_RPC_MAX_INTERLEAVE = 16,
 	SL_RPC_MIN_SLOTS = 16,
@@ -169,7 +175,9 @@ enum sl_rpc_entry_flag {
 	SL_ENTRY_STREAM = 1 << 3,     /* request: opens a stream */
 	SL_ENTRY_PART = 1 << 4,       /* request: of a stream that is open */
 	SL_ENTRY_EXPECT = 1 << 5, /* request: with STREAM and MORE: its client waits for GO_ON */
-	SL_ENTRY_GO_ON = 1 << 6,  /* response: no part of the reply, but 100 (Continue) */
+	SL_ENTRY_GO_ON =
+		1 << 6, /* response: no part of the reply, but 100 (Continue), or an interim
+				     one */
 	SL_ENTRY_COMPRESSED = 1 << 7, /* gRPC: its message is, as the header grpc-encoding says */
 };
 
@@ -188,7 +196,7 @@ enum sl_meta_tag {
 	SL_META_QUERY = 3,  /* request: after '?', as received */
 	SL_META_CONTENT_TYPE = 4,
 	SL_META_HEADER = 5,       /* header or gRPC metadata; -bin values are raw bytes */
-	SL_META_STATUS = 6,       /* reply: u16 HTTP status, default 200 */
+	SL_META_STATUS = 6,       /* reply: u16 HTTP status, default 200; 1xx of an interim one */
 	SL_META_GRPC_STATUS = 7,  /* reply: u16 gRPC status, default 0 */
 	SL_META_GRPC_MESSAGE = 8, /* reply: text */
 	SL_META_TRAILER = 9,      /* like HEADER: of a reply's end, of the end of a stream */

@@ -255,14 +255,15 @@ static uint32_t put_field(uint8_t *to, uint16_t tag, const char *text, uint32_t 
 /* Nothing, fields that are right, or bytes of the input. */
 static uint32_t put_meta(struct reader *r, uint8_t *to)
 {
-	static const char codes[] = "\xc8\x00\xcc\x00\x30\x01\x64\x00\xf4\x01\x65\x00";
+	static const char codes[] =
+		"\xc8\x00\xcc\x00\x30\x01\x64\x00\xf4\x01\x65\x00\x67\x00\xc7\x00";
 	uint8_t how = get8(r);
 	uint32_t n = 0;
 
 	if (how & 1)
 		n += put_field(to + n, SL_META_CONTENT_TYPE, "text/plain", 10);
 	if (how & 2)
-		n += put_field(to + n, SL_META_STATUS, codes + 2 * ((how >> 5) % 6), 2);
+		n += put_field(to + n, SL_META_STATUS, codes + 2 * (how >> 5), 2);
 	if (how & 4)
 		n += put_field(to + n, SL_META_HEADER, "\x03x-avalue", 9);
 	if (how & 8)

@@ -37,8 +37,11 @@ struct bed_request {
 	bool paused;                  /* a stream's */
 	int go_on; /* what the SDK says when it is told to; and how often that was */
 	unsigned told;
-	unsigned ends; /* last replies and errors */
-	int error;     /* enum sl_rpc_status; SL_RPC_OK: none */
+	unsigned interims; /* replies; what the last one was */
+	int interim_status;
+	char interim_field[64]; /* "name: value" of its only one, or "" */
+	unsigned ends;          /* last replies and errors */
+	int error;              /* enum sl_rpc_status; SL_RPC_OK: none */
 	int status, grpc_status;
 	unsigned parts, messages;
 	unsigned compressed; /* of the messages */
@@ -139,6 +142,20 @@ int sl_stream_go_on(struct sl_request_view *rq)
 {
 	bed_of(rq)->told++;
 	return bed_of(rq)->go_on;
+}
+
+int sl_reply_interim(struct sl_request_view *rq, const struct sl_reply_args *args)
+{
+	struct bed_request *r = bed_of(rq);
+
+	r->interims++;
+	r->interim_status = args->status;
+	r->interim_field[0] = 0;
+	if (args->header_cnt == 1)
+		snprintf(r->interim_field, sizeof(r->interim_field), "%s: %.*s",
+			 args->headers->name, (int)args->headers->value_len,
+			 (const char *)args->headers->value);
+	return 0;
 }
 
 static inline int bed_end(struct bed_request *r, enum sl_rpc_status status)

@@ -157,6 +157,18 @@ void mock_continue(struct mock_stream *s)
 	mock_announce(s);
 }
 
+/* Its backend says something before the reply. */
+void mock_interim(struct mock_stream *s, unsigned status,
+				const struct sl_header *fields, uint32_t cnt)
+{
+	const struct sl_reply r = {
+		.status = (uint16_t)status, .headers = fields, .header_cnt = cnt};
+	struct mock *m = s->m;
+
+	MOCK_MUST(s->live && !s->has_head && m->ops->interim);
+	MOCK_CALL(m, m->ops->interim(m->state, &m->env, &s->st, &r));
+}
+
 void mock_end(struct mock_stream *s, const struct sl_reply *tail)
 {
 	MOCK_MUST(s->live && s->has_head && !s->answered);

@@ -123,6 +123,9 @@ void mock_head(struct mock_stream *s, const struct sl_reply *r);
 void mock_bytes(struct mock_stream *s, struct sl_span bytes);
 /* Its backend wants the body. */
 void mock_continue(struct mock_stream *s);
+/* Its backend says something before the reply. */
+void mock_interim(struct mock_stream *s, unsigned status, const struct sl_header *fields,
+		  uint32_t cnt);
 /* `tail` NULL: the head has said it all. */
 void mock_end(struct mock_stream *s, const struct sl_reply *tail);
 /* As the core: who has sent nothing is given another reply in its place. */

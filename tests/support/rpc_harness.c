@@ -295,8 +295,20 @@ static void gw_state(void *app, void *app_data, enum sl_rpc_state state)
 	g->drains += state == SL_RPC_DRAINING;
 }
 
+static void gw_interim(void *app, void *cookie, struct sl_span meta)
+{
+	const struct call *c = cookie;
+	struct gateway *g = app;
+
+	ck_assert(!c->done && !c->failed && !c->parts);
+	g->interims++;
+	g->interim_len = meta.len < sizeof(g->interim) ? meta.len : sizeof(g->interim);
+	memcpy(g->interim, meta.ptr, g->interim_len);
+}
+
 const struct sl_rpc_ops gw_ops = {
 	.reply = gw_reply,
+	.interim = gw_interim,
 	.failed = gw_failed,
 	.batch_done = gw_batch_done,
 	.sent = gw_sent,

@@ -127,6 +127,9 @@ struct gateway {
 	struct sl_rpc *r;
 	struct sl_rpc_channel *ch;
 	unsigned done, failed, batches_done, sent, downs, ups, drains;
+	unsigned interims; /* replies, and the metadata of the last one */
+	uint8_t interim[512];
+	size_t interim_len;
 	struct sl_rpc_batch_end batch_ends[BATCH_ENDS]; /* the last of them */
 	uint64_t seq;
 };

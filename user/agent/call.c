@@ -12,6 +12,7 @@
 #include <errno.h>
 
 #include "agent/internal.h"
+#include "agent/reply.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "front/front.h"
@@ -205,6 +206,17 @@ bool agent_call_go_on(struct agent_call *call)
 		return true;
 	agent_call_fail(call, SL_RPC_REFUSED); /* it would wait for ever */
 	return false;
+}
+
+/* A hint: those for which there is no memory, or which are too many or too large, go nowhere. */
+void agent_call_interim(const struct agent_call *call, uint16_t status,
+			const struct agent_reply_fields *fields)
+{
+	const struct sl_reply_args args = {
+		.status = status, .headers = fields->at, .header_cnt = fields->cnt};
+
+	if (!call->grpc)
+		(void)sl_reply_interim(call->rq, &args);
 }
 
 bool agent_call_reply(struct agent_call *call, const struct sl_reply_args *args)

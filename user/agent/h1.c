@@ -263,8 +263,11 @@ static enum step read_head(struct h1 *h)
 	h->raw += (uint32_t)n;
 	if (h->reply.status == 100 && !agent_call_go_on(h->call))
 		return STEP_OVER;
-	if (h->reply.status < 200 && !upgraded)
+	if (h->reply.status < 200 && !upgraded) {
+		if (h->reply.status != 100)
+			agent_call_interim(h->call, h->reply.status, &h->fields);
 		return STEP_ON;
+	}
 	if (upgraded)
 		go_opaque(h);
 	agent_call_answered(h->call);

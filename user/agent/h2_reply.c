@@ -133,6 +133,16 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	return 0;
 }
 
+/* At once: the next head takes the place of its fields. */
+static void pass_interim(struct h2_stream *s)
+{
+	static struct agent_reply_fields fields;
+
+	fields.cnt = 0;
+	if (!s->many && agent_reply_take(&fields, &s->headers, false))
+		agent_call_interim(s->call, s->status, &fields);
+}
+
 static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
 	struct h2 *h = arg;
@@ -150,6 +160,8 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 	if (frame->hd.type == NGHTTP2_HEADERS && s->status == 100) {
 		s->go_on = true;
 		touch(s);
+	} else if (frame->hd.type == NGHTTP2_HEADERS && s->status > 101 && s->status < 200) {
+		pass_interim(s);
 	}
 	if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM &&
 	    (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA)) {

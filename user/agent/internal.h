@@ -203,6 +203,10 @@ void agent_call_assign(struct agent_call *call, struct agent_conn *c);
 void agent_call_answered(struct agent_call *call);
 /* Its server wants the body, for which its client may wait. False: the call is gone. */
 bool agent_call_go_on(struct agent_call *call);
+/* Its server has said that before the reply. */
+struct agent_reply_fields;
+void agent_call_interim(const struct agent_call *call, uint16_t status,
+			const struct agent_reply_fields *fields);
 /*
  * A part of its reply, or with `args->more` unset all or the last of it, after which the call is
  * gone. False: there is no room, `resume` follows; the call and the part stay.

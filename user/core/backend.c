@@ -175,6 +175,21 @@ static void on_reply(void *app, void *cookie, const struct sl_rpc_reply *r)
 	fall_back(x, r->status == SL_RPC_REFUSED, false, outcome_of(r->status));
 }
 
+/* It is lent to the front for the length of this call, and not kept. */
+static void on_interim(void *app, void *cookie, struct sl_span meta)
+{
+	struct sl_exchange *x = cookie;
+	struct sl_client *cl = x->client;
+	SL_UNSET struct sl_reply_parts parts;
+
+	(void)app;
+	x->active_ns = x->core->now_ns;
+	if (!sl_reply_decode(meta, SL_REPLY_INTERIM, &parts))
+		sl_exchange_fail(x, SL_OUTCOME_BACKEND_ERROR);
+	else if (sl_client_front(cl)->interim)
+		sl_client_front(cl)->interim(cl->state, &cl->core->env, &x->stream, &parts.reply);
+}
+
 /* --- batches and channels --- */
 
 /* What was not answered says nothing on the backend's speed. */
@@ -244,6 +259,7 @@ const struct sl_rpc_ops sl_backend_ops = {
 	.moved = on_moved,
 	.credit = sl_stream_credit,
 	.go_on = sl_stream_wanted,
+	.interim = on_interim,
 #ifdef SL_DEBUG
 	.watch = on_watch,
 #endif

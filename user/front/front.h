@@ -30,6 +30,7 @@
  * - A front pulls when it is the stream's turn and there is room: in `ready`, but also in any other
  *   call, as `writable` and `input`, without being asked again. What it leaves is kept for it.
  * - Nothing is pulled, and nothing ends, within begin, body and end; they do not answer.
+ * - An interim reply is pushed (`interim`): whoever has no use for it at once drops it.
  * - Exactly one of done and cancel is called for each stream. After it the stream is gone.
  *
  * The pull itself. `head` shows how the reply begins. Once that is on its way to the client the
@@ -345,6 +346,13 @@ struct sl_front_ops {
 	 * when this returns.
 	 */
 	void (*ready)(void *state, const struct sl_front_env *env, struct sl_stream *st);
+	/*
+	 * An interim reply to it, as 103, while its head has not been shown: pushed, since it is a hint. It
+	 * goes out now or, where it is not this stream's turn or the client does not read, never. NULL: the
+	 * protocol has no place for it.
+	 */
+	void (*interim)(void *state, const struct sl_front_env *env, struct sl_stream *st,
+			const struct sl_reply *r);
 	/* The connection has room to write again. */
 	void (*writable)(void *state, const struct sl_front_env *env);
 	/*
@@ -387,11 +395,11 @@ const struct sl_front_ops *sl_front_detect(struct sl_span first);
 
 /* --- reply.c: what a reply says --- */
 
-enum sl_reply_side { SL_REPLY_HEAD = 1, SL_REPLY_TAIL = 2 };
+enum sl_reply_side { SL_REPLY_HEAD = 1, SL_REPLY_TAIL = 2, SL_REPLY_INTERIM = 4 };
 
 /*
  * Reads a backend's metadata block, as far as it says how a reply begins (HEAD), how it ends (TAIL)
- * or both, and checks it; false: malformed.
+ * or both, and checks it; false: malformed. INTERIM: it is all of one.
  */
 bool sl_reply_decode(struct sl_span block, unsigned sides, struct sl_reply_parts *out);
 

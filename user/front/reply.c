@@ -60,6 +60,15 @@ static bool head_field(uint16_t tag, struct sl_span v, struct sl_reply_parts *ou
 	}
 }
 
+static bool interim_field(uint16_t tag, struct sl_span v, struct sl_reply_parts *out)
+{
+	if (tag == SL_META_HEADER)
+		return head_field(tag, v, out);
+	if (tag == SL_META_STATUS)
+		out->reply.status = v.len == 2 ? sl_get_le16(v.ptr) : 0;
+	return true;
+}
+
 /* How it ends. */
 static bool tail_field(uint16_t tag, struct sl_span v, struct sl_reply_parts *out)
 {
@@ -90,7 +99,11 @@ bool sl_reply_decode(struct sl_span block, unsigned sides, struct sl_reply_parts
 			return false;
 		if ((sides & SL_REPLY_TAIL) && !tail_field(tag, value, out))
 			return false;
+		if ((sides & SL_REPLY_INTERIM) && !interim_field(tag, value, out))
+			return false;
 	}
+	if ((sides & SL_REPLY_INTERIM) && (out->reply.status <= 101 || out->reply.status > 199))
+		return false;
 	return block.len == 0;
 }
 

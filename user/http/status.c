@@ -4,6 +4,8 @@
 static const char *const status_texts[600] = {
 	[100] = "Continue",
 	[101] = "Switching Protocols",
+	[102] = "Processing",
+	[103] = "Early Hints",
 	[200] = "OK",
 	[201] = "Created",
 	[202] = "Accepted",

@@ -127,11 +127,20 @@ static uint8_t kind_of(const struct sl_rpc_entry *e)
 	return e->flags & (SL_ENTRY_MORE | SL_ENTRY_NO_MESSAGE | SL_ENTRY_COMPRESSED);
 }
 
-/* It says nothing else, its client has waited for it, and neither it nor a reply was there before. */
-static bool is_go_on(const struct sl_pending *p, const struct sl_rpc_entry *e)
+/*
+ * It says nothing else, and no reply was there before: 100 (Continue) once, if its client has waited for
+ * it; with metadata an interim reply, of which there may be some.
+ */
+static bool take_go_on(struct sl_pending *p, const struct sl_rpc_entry *e)
 {
-	return p->expects && e->flags & SL_ENTRY_MORE && !(e->flags & SL_ENTRY_NO_MESSAGE) &&
-	       !e->len && !e->meta_len;
+	bool expected = p->expects;
+
+	if (kind_of(e) != SL_ENTRY_MORE || e->len || p->begun)
+		return false;
+	if (e->meta_len)
+		return p->interims++ < SL_RPC_MAX_INTERIM;
+	p->expects = false;
+	return expected;
 }
 
 /* An entry begins. False: it is beyond the credit, or no continuation of what there is. */
@@ -143,7 +152,7 @@ static bool entry_begins(struct sl_rpc_channel *ch, struct sl_pending *p,
 	if (p->rest && e->status == SL_RPC_OK &&
 	    (e->len + e->rest != p->rest || e->meta_len || kind_of(e) != p->flags))
 		return false;
-	if (e->flags & SL_ENTRY_GO_ON && !is_go_on(p, e))
+	if (e->flags & SL_ENTRY_GO_ON && !take_go_on(p, e))
 		return false;
 	if (cost > p->credit) {
 		ch->stats.over_credit++;
@@ -151,7 +160,7 @@ static bool entry_begins(struct sl_rpc_channel *ch, struct sl_pending *p,
 	}
 	p->credit -= cost;
 	p->flags = kind_of(e);
-	p->expects = false;
+	p->begun |= !(e->flags & SL_ENTRY_GO_ON);
 	return true;
 }
 
@@ -205,7 +214,10 @@ static void on_part(void *ctx, const struct sl_part *part)
 	}
 	cookie = p->cookie;
 	if (e->flags & SL_ENTRY_GO_ON) {
-		r->ops->go_on(r->app, cookie);
+		if (e->meta_len)
+			r->ops->interim(r->app, cookie, part->meta);
+		else
+			r->ops->go_on(r->app, cookie);
 		return;
 	}
 	reply.total_len = e->len + e->rest;

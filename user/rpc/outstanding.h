@@ -47,6 +47,8 @@ struct sl_pending {
 	bool stream, open;              /* the request is one, and not yet whole */
 	bool expects;                   /* a GO_ON may come */
 	bool wide;                      /* a stream that has a window as wide as others */
+	bool begun;                     /* the first entry of its reply has come */
+	uint8_t interims;               /* that have come before it */
 	uint8_t class;
 	uint32_t part_credit; /* of its parts: what we have left */
 	uint32_t given;       /* of a stream's reply, by WINDOW, until it is wide */

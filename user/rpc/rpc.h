@@ -117,6 +117,8 @@ struct sl_rpc_ops {
 	void (*credit)(void *app, void *cookie);
 	/* The backend wants the rest of this stream, which expects to be told: once, before any reply. */
 	void (*go_on)(void *app, void *cookie);
+	/* An interim reply: up to SL_RPC_MAX_INTERIM of them, before any reply. */
+	void (*interim)(void *app, void *cookie, struct sl_span meta);
 	/* Debug builds only, may be NULL: so that the owner can check that it keeps its word. */
 	void (*watch)(void *app, enum sl_rpc_watch what, const struct sl_span *spans, uint32_t cnt);
 };

@@ -144,6 +144,8 @@ static void remember(struct sl_rpc_channel *ch, struct sl_rpc_item *it, struct s
 	p->open = it->stream && it->open;
 	p->expects = expects(it);
 	p->part_credit = SL_RPC_PART_WINDOW;
+	p->begun = false;
+	p->interims = 0;
 	it->id = sl_outstanding_id(&r->out, p);
 	sl_list_add_tail(&ch->requests, &p->node);
 	if (it->budget_us)

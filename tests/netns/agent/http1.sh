@@ -76,8 +76,15 @@ while b"\r\n\r\n" not in raw:
 lines = [l.lower() for l in raw.split(b"\r\n")]
 expect("cookies", [l for l in lines if l.startswith(b"set-cookie")], [b"set-cookie: a=1; path=/", b"set-cookie: b=2; httponly"])
 expect("hop", [l for l in lines if l.startswith((b"x-hop", b"keep-alive", b"connection"))], [])
-r = get("/interim")
-expect("interim", (r.status, r.body), (200, b"final"))
+for path in ("/interim", "/stream/interim"):
+    c = Client()
+    c.send(b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n" % path.encode())
+    r = c.reply()
+    expect("interim", (r.status, r.headers), (103, {"link": "</a>"}))
+    r = c.reply()
+    expect("final", (r.status, r.body), (200, b"final"))
+    r = ask(b"GET %s HTTP/1.0\r\nHost: x\r\n\r\n" % path.encode())
+    expect("HTTP/1.0 has no interim replies", (r.status, r.body), (200, b"final"))
 r = get("/chunks")
 expect("chunks", (r.status, r.body), (200, b"a" * 10 + b"b" * 70000 + b"c"))
 r = get("/until-close")
@@ -93,6 +100,8 @@ for te, end in (b"TE: trailers\r\n", b"\r\n0\r\nx-sum: 70011\r\n\r\n"), (b"", b"
     c.send(b"GET /chunks HTTP/1.1\r\nHost: x\r\n" + te + b"Connection: close\r\n\r\n")
     expect(te, c.rest().endswith(end), True)
 PY
+hints() { [ "$(cl curl -sSv --http2-prior-knowledge "http://$V4:8080/interim" 2>&1 | grep -aE '^< (HTTP/2 103|link: </a>)|final' | tr -d '\r\n')" = "< HTTP/2 103 < link: </a>final" ]; }
+check "early hints reach a client of HTTP/2" hints
 h2() { [ "$(cl curl -sS --http2-prior-knowledge -o "$D/reply" -w '%{http_version} %{size_download}' "http://$V4:8080/bytes?300000")" = "2 300000" ]; }
 check "a client of HTTP/2" h2
 check "a Unix socket" [ "$(cl curl -sS "http://$V4:8080/unix/bytes?5")" = 01234 ]

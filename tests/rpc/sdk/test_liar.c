@@ -649,6 +649,42 @@ static void goes_on_behind_its_end(struct liar *l)
 	say(l, l->ids[0], SL_RPC_OK, SL_ENTRY_GO_ON | SL_ENTRY_MORE, 0);
 }
 
+/* STATUS 103, of which one more than may be is a lie, and so is one behind the head. */
+static void say_interim(struct liar *l)
+{
+	static const uint8_t meta[8] = {SL_META_STATUS, 0, 2, 0, 103};
+	const struct sl_rpc_entry e = {
+		.id = l->ids[0], .meta_len = 6, .flags = SL_ENTRY_GO_ON | SL_ENTRY_MORE};
+	uint8_t body[sizeof(e) + sizeof(meta)];
+	struct sl_rpc_header h = header(1, sizeof(body));
+
+	memcpy(body, &e, sizeof(e));
+	memcpy(body + sizeof(e), meta, sizeof(meta));
+	h.id = message_id(++l->next);
+	say_header(l, &h, body);
+}
+
+static void hints_for_ever(struct liar *l)
+{
+	for (unsigned i = 0; i <= SL_RPC_MAX_INTERIM; i++)
+		say_interim(l);
+}
+
+static void hints_behind_its_head(struct liar *l)
+{
+	say(l, l->ids[0], SL_RPC_OK, SL_ENTRY_MORE, 5);
+	say_interim(l);
+}
+
+static void hints_and_goes_on(struct liar *l)
+{
+	say_interim(l);
+	say(l, l->ids[0], SL_RPC_OK, SL_ENTRY_GO_ON | SL_ENTRY_MORE, 0);
+	say_interim(l);
+	say(l, l->ids[0], SL_RPC_OK, 0, 5);
+	say_interim(l);
+}
+
 static unsigned told;
 
 static void note_go_on(void *app, void *cookie)
@@ -662,9 +698,9 @@ static const struct {
 	unsigned told;
 	bool breach;
 } of_streams[] = {
-	{goes_on_for_ever, 1, true},
-	{goes_on_behind_its_head, 0, true},
-	{goes_on_behind_its_end, 1, false},
+	{goes_on_for_ever, 1, true},        {goes_on_behind_its_head, 0, true},
+	{goes_on_behind_its_end, 1, false}, {hints_for_ever, 0, true},
+	{hints_behind_its_head, 0, true},   {hints_and_goes_on, 1, false},
 };
 
 SUITE_TIMEOUT(4 * harness_timeout_s())

@@ -440,6 +440,100 @@ TEST_EACH(a_cancelled_stream_is_told_once, endpoint_cnt())
 	backend_term(p);
 }
 
+/* --- before a reply --- */
+
+static void hint(struct sl_request_view *rq)
+{
+	static const struct sl_header_arg link = {.name = "link", .value = "</a>", .value_len = 4};
+	struct sl_reply_args a = {.headers = &link, .header_cnt = 1, .body = "not said"};
+	char *large = calloc(1, SL_RPC_MAX_META);
+	const struct sl_header_arg much = {
+		.name = "x", .value = large, .value_len = SL_RPC_MAX_META};
+	const struct sl_reply_args too_much = {.status = 103, .headers = &much, .header_cnt = 1};
+
+	for (unsigned status = 0; status < 600; status++) {
+		a.status = (uint16_t)status;
+		if (status <= 101 || status > 199)
+			ck_assert_int_eq(sl_reply_interim(rq, &a), -EINVAL);
+	}
+	ck_assert_int_eq(sl_reply_interim(rq, &too_much), -EMSGSIZE);
+	free(large);
+	a.status = 103;
+	for (unsigned i = 0; i < SL_RPC_MAX_INTERIM; i++)
+		ck_assert_int_eq(sl_reply_interim(rq, &a), 0);
+	ck_assert_int_eq(sl_reply_interim(rq, &a), -EINVAL);
+}
+
+static void hint_batch(void *arg, struct sl_batch *b)
+{
+	(void)arg;
+	for (unsigned i = 0; i < b->count; i++) {
+		hint(b->requests[i]);
+		ck_assert_int_eq(sl_reply(b->requests[i], &(struct sl_reply_args){.body = NULL}),
+				 0);
+	}
+}
+
+static void hint_open(void *arg, struct sl_request_view *rq)
+{
+	const struct sl_reply_args a = {.status = 103};
+
+	(void)arg;
+	hint(rq);
+	ck_assert_int_eq(sl_reply(rq, &(struct sl_reply_args){.more = true}), 0);
+	ck_assert_int_eq(sl_reply_interim(rq, &a), -EINVAL);
+}
+
+/* What a backend says before its reply comes before it: of a stream, and of what is none. */
+TEST_EACH(interim_replies_come_first, 4 * endpoint_cnt())
+{
+	static const uint8_t want[] = {SL_META_STATUS,
+				       0,
+				       2,
+				       0,
+				       103,
+				       0,
+				       SL_META_HEADER,
+				       0,
+				       9,
+				       0,
+				       4,
+				       'l',
+				       'i',
+				       'n',
+				       'k',
+				       '<',
+				       '/',
+				       'a',
+				       '>'};
+	static const struct sl_stream_ops ops = {
+		.open = hint_open, .data = on_data, .end = on_end, .cancel = on_cancel};
+	const char *ep = endpoint_of(_i / 4);
+	struct backend_proc p = backend_start(&(struct sl_backend_options){
+		.listen = ep, .handle = hint_batch, .on_stream = &ops, .inline_handler = _i & 1});
+	struct gateway g;
+	struct call c;
+
+	open_gateway(&g, ep);
+	if (_i & 2) {
+		open_stream(&g, &c, true);
+		gw_until(&g, c.messages == 1);
+		send_end(&g, &c);
+	} else {
+		call_init(&c, 64);
+		ck_assert_int_eq(
+			gw_send(&g, &c, sl_span_of(NULL, 0), sl_span_str("x"), 0, SL_CLASS_NORMAL),
+			0);
+	}
+	gw_until(&g, c.done);
+	ck_assert_uint_eq(g.interims, SL_RPC_MAX_INTERIM);
+	ck_assert_uint_eq(g.interim_len, sizeof(want));
+	ck_assert_mem_eq(g.interim, want, sizeof(want));
+	call_fini(&c);
+	gw_close(&g);
+	backend_term(p);
+}
+
 /* --- streams of two classes: what is urgent overtakes what waits, both ways --- */
 
 enum { BULKS = 32, BULK_PART = 1000, ROUNDS = 10 };

@@ -49,3 +49,30 @@ TEST(a_server_that_says_much_has_turns)
 	ck_assert_uint_eq(r->len, CHUNKS);
 	bed_request_free(r);
 }
+
+/* But for 100, and without what concerns the connection; as many as a server may say. */
+TEST(interim_replies_go_on)
+{
+	static const char hints[] =
+		"HTTP/1.1 100 Continue\r\n\r\n"
+		"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nConnection: x-hop\r\nX-Hop: no\r\n\r\n";
+	static const char reply[] =
+		"HTTP/1.1 102 \r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+	struct bed_request *r = bed_ask(SL_PROTO_HTTP1, false);
+
+	bed_server_accept();
+	bed_until((bed_server_hear(), bed.heard_len > 0));
+	bed_server_say(hints, sizeof(hints) - 1);
+	bed_until(r->interims == 1);
+	ck_assert_int_eq(r->interim_status, 103);
+	ck_assert_str_eq(r->interim_field, "link: </a>");
+	ck_assert_uint_eq(r->parts, 0);
+	bed_server_say(reply, sizeof(reply) - 1);
+	bed_until(r->ends == 1);
+	ck_assert_uint_eq(r->interims, 2);
+	ck_assert_int_eq(r->interim_status, 102);
+	ck_assert_int_eq(r->status, 200);
+	ck_assert_int_eq(r->error, SL_RPC_OK);
+	ck_assert_uint_eq(r->len, 2);
+	bed_request_free(r);
+}

@@ -198,6 +198,7 @@ TEST_EACH(status_100_goes_on, 3)
 	frame(HEADERS, END_HEADERS, 1, hints, sizeof(hints) - 1);
 	bed_turns(4);
 	ck_assert_uint_eq(r->told, 0);
+	ck_assert_uint_eq(r->interims, 0); /* gRPC has no place for it */
 	frame(HEADERS, END_HEADERS, 1, go_on, sizeof(go_on) - 1);
 	bed_turns(4);
 	ck_assert_uint_eq(r->told, 1);
@@ -209,6 +210,31 @@ TEST_EACH(status_100_goes_on, 3)
 	}
 	ck_assert_uint_eq(r->told, 1);
 	ck_assert_int_eq(r->error, _i < 2 ? SL_RPC_OK : SL_RPC_REFUSED);
+	bed_request_free(r);
+}
+
+/* Each goes on by itself, also where the reply stands right behind it. */
+TEST(interim_replies_go_on)
+{
+	static const uint8_t hints[] = "\x08\x03"
+				       "103\x00\x04link\x04</a>";
+	static const uint8_t reply[] = "\x88";
+	struct bed_request *r = bed_ask(SL_PROTO_HTTP1, false);
+
+	bed_server_accept();
+	frame(SETTINGS, 0, 0, NULL, 0);
+	frame(SETTINGS, ACK, 0, NULL, 0);
+	bed_turns(4);
+	frame(HEADERS, END_HEADERS, 1, hints, sizeof(hints) - 1);
+	bed_until(r->interims == 1);
+	ck_assert_int_eq(r->interim_status, 103);
+	ck_assert_str_eq(r->interim_field, "link: </a>");
+	frame(HEADERS, END_HEADERS, 1, hints, sizeof(hints) - 1);
+	frame(HEADERS, END_HEADERS | END_STREAM, 1, reply, sizeof(reply) - 1);
+	bed_until(r->ends);
+	ck_assert_uint_eq(r->interims, 2);
+	ck_assert_int_eq(r->status, 200);
+	ck_assert_int_eq(r->error, SL_RPC_OK);
 	bed_request_free(r);
 }
 

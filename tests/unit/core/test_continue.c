@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who says 100 (Continue): the gateway, or the backend of a route, through a whole core. */
+/*
+ * Through a whole core: who says 100 (Continue), the gateway or the backend of a route; and interim
+ * replies of backends.
+ */
 #include "core_talk.h"
 #include "suite.h"
 
@@ -163,4 +166,129 @@ TEST(nobody_is_late_who_waits)
 	ck_assert_uint_eq(bed.clients[0].heard_len, 0);
 	go_on();
 	ck_assert(heard(CONTINUE));
+}
+
+/* --- interim replies --- */
+
+#define HINTS "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n"
+
+/* Its status, and a field that is the client's, and one that is not. */
+static struct sl_span interim_meta(unsigned status)
+{
+	static uint8_t meta[] = {SL_META_STATUS,
+				 0,
+				 2,
+				 0,
+				 0,
+				 0,
+				 SL_META_HEADER,
+				 0,
+				 9,
+				 0,
+				 4,
+				 'l',
+				 'i',
+				 'n',
+				 'k',
+				 '<',
+				 '/',
+				 'a',
+				 '>',
+				 SL_META_HEADER,
+				 0,
+				 4,
+				 0,
+				 2,
+				 't',
+				 'e',
+				 'x'};
+
+	sl_put_le16(meta + 4, (uint16_t)status);
+	return sl_span_of(meta, sizeof(meta));
+}
+
+static void hint(unsigned status)
+{
+	reply_with(other()->ids[0], SL_ENTRY_GO_ON | SL_ENTRY_MORE, interim_meta(status), "");
+}
+
+/* Of what is a stream, and of what is not; each at once. */
+TEST_EACH(interim_replies_reach_the_client, 2)
+{
+	if (_i)
+		stream();
+	say(GET("/o"));
+	for (unsigned i = 1; i <= SL_RPC_MAX_INTERIM; i++) {
+		hint(103);
+		ck_assert_uint_eq(count(HINTS), i);
+		ck_assert_uint_eq(bed.clients[0].heard_len, i * strlen(HINTS));
+	}
+	reply(other()->ids[0], 0, "yes");
+	ck_assert(heard("200 OK"));
+	ck_assert(!heard("close"));
+	ck_assert_uint_eq(outcomes(SL_OUTCOME_OK), 1);
+}
+
+TEST(http_1_0_has_no_interim_replies)
+{
+	say("GET /o HTTP/1.0\r\nHost: x\r\n\r\n");
+	hint(103);
+	ck_assert_uint_eq(bed.clients[0].heard_len, 0);
+	reply(other()->ids[0], 0, "yes");
+	ck_assert(heard("200 OK"));
+	ck_assert_uint_eq(count("HTTP/1.1"), 1);
+}
+
+/* Both may come before a body, in either order. */
+TEST_EACH(hints_and_100_are_two_things, 2)
+{
+	backends();
+	say(EXPECTS("1.1"));
+	if (_i)
+		hint(103);
+	go_on();
+	if (!_i)
+		hint(103);
+	ck_assert_uint_eq(count(CONTINUE), 1);
+	ck_assert_uint_eq(count(HINTS), 1);
+	say("hello");
+	ck_sent("hello", 1);
+	reply(other()->ids[0], 0, "yes");
+	ck_assert(heard("200 OK"));
+	ck_assert(is_up());
+}
+
+/* Its request fails, the others of its backend do not. */
+TEST_EACH(a_status_that_is_not_interim_is_an_error, 4)
+{
+	static const unsigned statuses[] = {100, 101, 200, 0};
+
+	say(GET("/o"));
+	hint(statuses[_i]);
+	ck_assert(heard("502 Bad Gateway"));
+	ck_assert_uint_eq(count("HTTP/1.1"), 1);
+	ck_assert(is_up());
+}
+
+/* Each of these ends the channel. */
+TEST_EACH(a_backend_that_lies_of_hints, 4)
+{
+	const uint8_t flags = SL_ENTRY_GO_ON | SL_ENTRY_MORE;
+
+	say(GET("/o"));
+	switch (_i) {
+	case 0:
+		for (unsigned i = 0; i <= SL_RPC_MAX_INTERIM; i++)
+			hint(103);
+		break;
+	case 1:
+		reply(other()->ids[0], SL_ENTRY_MORE, "a");
+		hint(103);
+		break;
+	case 2: reply_with(other()->ids[0], flags, interim_meta(103), "bytes"); break;
+	default: reply_with(other()->ids[0], SL_ENTRY_GO_ON, interim_meta(103), ""); break;
+	}
+	bed_turns(3);
+	ck_assert(!is_up());
+	ck_assert_uint_eq(count(HINTS), _i ? 0 : SL_RPC_MAX_INTERIM);
 }

@@ -156,6 +156,37 @@ TEST_EACH(who_expects_to_continue_may_wait_for_the_host, 2)
 	ck_sound();
 }
 
+/* Before the reply, without what the gateway says itself; a call of gRPC has none. */
+TEST(interim_replies_go_out_at_once)
+{
+	static const struct sl_header hints[] = {
+		{SL_SPAN_LIT("link"), SL_SPAN_LIT("</a>")},
+		{SL_SPAN_LIT("connection"), SL_SPAN_LIT("close")},
+	};
+
+	open_conn();
+	m->answer = MOCK_LATER;
+	talk("-HEADERS 5 1 @get");
+	mock_interim(mock_find(m, 0), 103, hints, 2);
+	collect(1);
+	ck_assert_str_eq(got.fields, ":status: 103\nlink: </a>\n");
+	ck_assert(!got.end);
+	mock_answer(mock_find(m, 0));
+	collect(1);
+	ck_assert_ptr_nonnull(strstr(got.fields, ":status: 200\n"));
+	ck_assert_ptr_null(strstr(got.fields, "link"));
+	ck_assert(got.end);
+	ck_sound();
+	open_conn();
+	m->answer = MOCK_LATER;
+	call(1, "/p.S/M");
+	mock_interim(mock_find(m, 0), 103, hints, 2);
+	collect(1);
+	ck_assert_str_eq(got.fields, "");
+	mock_answer(mock_find(m, 0));
+	ck_sound();
+}
+
 /* A host that takes a message piece by piece gets each byte of it once. */
 TEST(a_host_that_takes_a_message_in_pieces_gets_each_byte_once)
 {

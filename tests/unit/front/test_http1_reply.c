@@ -32,6 +32,56 @@ TEST(the_rest_of_a_refused_body_is_thrown_away)
 	ck_sound();
 }
 
+static const struct sl_header hints[] = {
+	{SL_SPAN_LIT("link"), SL_SPAN_LIT("</a>")},
+	{SL_SPAN_LIT("content-length"), SL_SPAN_LIT("7")},
+	{SL_SPAN_LIT("connection"), SL_SPAN_LIT("close")},
+};
+#define HINTS "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n"
+
+/* Before its reply, in its turn, and without what is the gateway's to say. */
+TEST(interim_replies_go_out_at_once)
+{
+	mock_open(m);
+	m->answer = MOCK_LATER;
+	feed(GET("/1") GET("/2"));
+	mock_interim(&m->streams[1], 103, hints, 3); /* not its turn */
+	ck_out("");
+	mock_interim(&m->streams[0], 103, hints, 3);
+	mock_interim(&m->streams[0], 199, NULL, 0);
+	ck_out(HINTS "HTTP/1.1 199 Unknown\r\n\r\n");
+	m->out_len = 0;
+	mock_answer(&m->streams[0]);
+	mock_interim(&m->streams[1], 103, hints, 3);
+	mock_answer(&m->streams[1]);
+	ck_out(OK2 HINTS OK2);
+	ck_sound();
+	mock_open(m);
+	m->answer = MOCK_LATER;
+	feed("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+	mock_interim(&m->streams[0], 103, hints, 3);
+	mock_answer(&m->streams[0]);
+	ck_out(OK2_KEEP);
+	ck_sound();
+}
+
+/* A line that its fields could break out of is none; nothing waits for who does not read. */
+TEST(interim_replies_that_cannot_go_out_are_dropped)
+{
+	static const struct sl_header bad = {SL_SPAN_LIT("link"), SL_SPAN_LIT("a\r\nb: c")};
+
+	mock_open(m);
+	m->answer = MOCK_LATER;
+	feed(GET("/"));
+	mock_interim(&m->streams[0], 103, &bad, 1);
+	ck_assert_uint_eq(m->errors[SL_FRONT_ERR_BAD_REPLY], 1);
+	m->heads_fail = 1;
+	mock_interim(&m->streams[0], 103, hints, 1);
+	mock_answer(&m->streams[0]);
+	ck_out(OK2);
+	ck_sound();
+}
+
 /* What comes while a reply waits, or goes out slowly, is thrown away up to a limit; beyond it all ends. */
 TEST(what_is_thrown_away_has_a_limit)
 {

@@ -220,6 +220,8 @@ void sl_h2_answer(struct h2_stream *s, unsigned http, enum sl_grpc_status grpc, 
 void sl_h2_cut_off(struct h2_stream *s, enum sl_grpc_status grpc, const char *text);
 /* 100 (Continue), once it is due and the host lets it be said. */
 void sl_h2_continue(struct h2_stream *s);
+/* An interim reply of the host's. */
+void sl_h2_interim(struct h2_stream *s, const struct sl_reply *r);
 /* There is something to pull on a stream of the host. */
 void sl_h2_pull(struct h2_stream *s);
 

@@ -399,6 +399,17 @@ static void ready(void *state, const struct sl_front_env *env, struct sl_stream 
 	sl_h2_settle(c);
 }
 
+static void interim(void *state, const struct sl_front_env *env, struct sl_stream *st,
+		    const struct sl_reply *r)
+{
+	struct h2_conn *c = sl_h2_conn(state);
+
+	(void)env;
+	sl_h2_interim(st->own, r);
+	sl_h2_flush(c);
+	sl_h2_settle(c);
+}
+
 static void writable(void *state, const struct sl_front_env *env)
 {
 	struct h2_conn *c = sl_h2_conn(state);
@@ -524,6 +535,7 @@ const struct sl_front_ops sl_front_h2 = {
 	.input = input,
 	.eof = eof,
 	.ready = ready,
+	.interim = interim,
 	.writable = writable,
 	.drain = drain,
 	.timeout = timeout,

@@ -408,6 +408,24 @@ void sl_h2_continue(struct h2_stream *s)
 	nghttp2_submit_headers(s->conn->session, NGHTTP2_FLAG_NONE, s->id, NULL, &nv, 1, NULL);
 }
 
+void sl_h2_interim(struct h2_stream *s, const struct sl_reply *r)
+{
+	SL_UNSET struct fields f;
+
+	/* Clients of gRPC know nothing of it; who does not read gets no more to be kept. */
+	if (s->flags & (ST_GRPC | ST_HEAD_SENT) || s->conn->out_len)
+		return;
+	f.cnt = f.used = 0;
+	f.full = false;
+	add_u64(&f, sl_span_str(":status"), r->status);
+	add_headers(&f, r, false, r->headers, r->header_cnt);
+	if (f.full)
+		sl_h2_count(s->conn, SL_FRONT_ERR_BAD_REPLY);
+	else
+		nghttp2_submit_headers(s->conn->session, NGHTTP2_FLAG_NONE, s->id, NULL, f.nv,
+				       f.cnt, NULL);
+}
+
 void sl_h2_pull(struct h2_stream *s)
 {
 	SL_UNSET struct sl_reply_parts parts;

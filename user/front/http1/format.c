@@ -123,6 +123,22 @@ size_t sl_http1_format(uint8_t *buf, size_t cap, const struct sl_reply *r, uint6
 	return o.full ? 0 : (size_t)(o.p - buf);
 }
 
+size_t sl_http1_format_interim(uint8_t *buf, size_t cap, const struct sl_reply *r)
+{
+	struct out o = {.p = buf, .end = buf + cap};
+	const char *text = sl_status_text(r->status);
+
+	PUT_LIT(&o, "HTTP/1.1 ");
+	put_u64(&o, r->status);
+	PUT_LIT(&o, " ");
+	put(&o, text, strlen(text));
+	PUT_LIT(&o, "\r\n");
+	if (!put_fields(&o, r, r->headers, r->header_cnt))
+		return 0;
+	PUT_LIT(&o, "\r\n");
+	return o.full ? 0 : (size_t)(o.p - buf);
+}
+
 size_t sl_http1_format_end(uint8_t *buf, size_t cap, const struct sl_reply *r)
 {
 	struct out o = {.p = buf, .end = buf + cap};

@@ -396,6 +396,23 @@ static void ready(void *state, const struct sl_front_env *env, struct sl_stream 
 		sl_http1_advance(h, env);
 }
 
+/* RFC 9110 15.2: HTTP/1.0 has none. */
+static void interim(void *state, const struct sl_front_env *env, struct sl_stream *st,
+		    const struct sl_reply *r)
+{
+	SL_UNSET uint8_t buf[SL_HTTP1_HEAD_OUT];
+	const struct http1 *h = state;
+	size_t n;
+
+	if (st != h->head || st->state != REPLY_NONE || !st->version_minor)
+		return;
+	n = sl_http1_format_interim(buf, sizeof(buf), r);
+	if (n)
+		(void)env->host->write_head(h->host, buf, n);
+	else if (env->errors)
+		env->errors[SL_FRONT_ERR_BAD_REPLY]++;
+}
+
 /* No more will be read; what is incomplete is answered with `status`, behind what is pending. */
 static void stop_reading(struct http1 *h, const struct sl_front_env *env, unsigned status,
 			 enum sl_front_error error)
@@ -543,6 +560,7 @@ const struct sl_front_ops sl_front_http1 = {
 	.input = input,
 	.eof = eof,
 	.ready = ready,
+	.interim = interim,
 	.writable = writable,
 	.drain = drain,
 	.timeout = timeout,

@@ -125,6 +125,8 @@ enum sl_http1_connection {
 size_t sl_http1_format(uint8_t *buf, size_t cap, const struct sl_reply *r, uint64_t len,
 		       const char *date, enum sl_http1_framing framing,
 		       enum sl_http1_connection connection);
+/* An interim reply: r->status and r->headers; 0 as above. */
+size_t sl_http1_format_interim(uint8_t *buf, size_t cap, const struct sl_reply *r);
 /* The last chunk and r->trailers; 0 as above. */
 size_t sl_http1_format_end(uint8_t *buf, size_t cap, const struct sl_reply *r);
 

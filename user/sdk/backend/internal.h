@@ -94,6 +94,8 @@ struct request {
 	_Atomic int64_t room;  /* the same, less what waits for it: below 1 no part is taken */
 	uint32_t message_left; /* of a message of gRPC that the handler gives in pieces */
 	bool message_compressed;
+	bool begun;                           /* the first part of the reply is given */
+	uint8_t interims;                     /* before it */
 	struct reply *waiting, **waiting_end; /* messages for which there was no credit */
 	_Atomic bool gone;                    /* nobody waits */
 	_Atomic bool blocked;                 /* a part was not taken: `writable` is due */

@@ -510,6 +510,7 @@ static int reply_part(struct request *rq, const struct sl_reply_args *args, uint
 	rq->message_left = (uint32_t)rest;
 	rq->message_compressed = args->compressed;
 	rq->expects = false;
+	rq->begun = true;
 	rp->entry.flags = (uint8_t)((args->more ? SL_ENTRY_MORE : 0) |
 				    (args->no_message ? SL_ENTRY_NO_MESSAGE : 0) |
 				    (args->compressed ? SL_ENTRY_COMPRESSED : 0));
@@ -573,6 +574,35 @@ int sl_stream_go_on(struct sl_request_view *view)
 	rq->expects = false;
 	fill_head(rp, rq, SL_RPC_OK);
 	rp->entry.flags = SL_ENTRY_GO_ON | SL_ENTRY_MORE;
+	atomic_fetch_sub(&rq->room, sl_rpc_cost(&rp->entry));
+	hand_over(b, rp);
+	flush_early(b, true, sl_now_ns());
+	return 0;
+}
+
+int sl_reply_interim(struct sl_request_view *view, const struct sl_reply_args *given)
+{
+	const struct sl_reply_args args = {.status = given->status,
+					   .headers = given->headers,
+					   .header_cnt = given->header_cnt};
+	struct request *rq = (struct request *)view;
+	struct sl_backend *b = rq->channel->b;
+	size_t meta_len = meta_len_of(&args);
+	struct reply *rp;
+
+	if (args.status <= 101 || args.status > 199 || rq->begun ||
+	    rq->interims == SL_RPC_MAX_INTERIM)
+		return -EINVAL;
+	if (meta_len > SL_RPC_MAX_META)
+		return -EMSGSIZE;
+	rp = reply_alloc(b, sl_rpc_pad8(meta_len));
+	if (!rp)
+		return -ENOBUFS;
+	rq->interims++;
+	fill_head(rp, rq, SL_RPC_OK);
+	rp->entry.flags = SL_ENTRY_GO_ON | SL_ENTRY_MORE;
+	rp->entry.meta_len = (uint16_t)meta_len;
+	put_bytes(rp, &args);
 	atomic_fetch_sub(&rq->room, sl_rpc_cost(&rp->entry));
 	hand_over(b, rp);
 	flush_early(b, true, sl_now_ns());
