@@ -192,8 +192,11 @@ bool sl_be_stream_part(struct request *rq, const struct sl_part *part)
 {
 	const struct sl_rpc_entry *e = part->entry;
 
-	if (!rq->stream || (part->first && !entry_begins(rq, e)))
+	/* Two messages under way with the same id: only a liar sends them. */
+	if (!rq->stream || rq->in_from != (part->first ? NULL : part->header) ||
+	    (part->first && !entry_begins(rq, e)))
 		return false;
+	rq->in_from = part->last ? NULL : part->header;
 	if (rq->in_compressed && !rq->channel->b->opt.compressed)
 		refuse(rq, part, SL_RPC_COMPRESSED);
 	if (part->meta.len && !keep_trailers(rq, part->meta))
