@@ -45,11 +45,11 @@
  * Credit. So that a slow client stops its backend and nobody stores what the other end cannot use,
  * payload needs credit, per request: SL_RPC_INITIAL_WINDOW bytes of its reply to begin with; of a
  * stream, of which there may be many that stand still, SL_RPC_STREAM_WINDOW of its reply and
- * SL_RPC_PART_WINDOW of its parts; and more as WINDOW says. An entry costs sl_rpc_cost() of it. A message for which the credit is too short is cut into
- * entries: each says in `rest` how much of it is still to come, the next one of that id goes on
- * with it and has no metadata. The end of a reply that has no payload is always free. Who sends
- * beyond its credit has broken the protocol. WINDOW for an id that is not open (any more) does no
- * harm.
+ * SL_RPC_PART_WINDOW of its parts; and more as WINDOW says. An entry costs sl_rpc_cost() of it. A
+ * message for which the credit is too short is cut into entries: each says in `rest` how much of it is
+ * still to come, the next one of that id goes on with it and has no metadata. The end of a reply that
+ * has no payload is always free. Who sends beyond its credit has broken the protocol. WINDOW for an id
+ * that is not open (any more) does no harm.
  *
  * Compressed messages of gRPC. COMPRESSED is what stands in front of the message between client and
  * server, and all lengths and all credit are of the bytes as they are: nobody between the two takes
@@ -175,9 +175,7 @@ enum sl_rpc_entry_flag {
 	SL_ENTRY_STREAM = 1 << 3,     /* request: opens a stream */
 	SL_ENTRY_PART = 1 << 4,       /* request: of a stream that is open */
 	SL_ENTRY_EXPECT = 1 << 5, /* request: with STREAM and MORE: its client waits for GO_ON */
-	SL_ENTRY_GO_ON =
-		1 << 6, /* response: no part of the reply, but 100 (Continue), or an interim
-				     one */
+	SL_ENTRY_GO_ON = 1 << 6,  /* response: no part of the reply: 100 (Continue), or interim */
 	SL_ENTRY_COMPRESSED = 1 << 7, /* gRPC: its message is, as the header grpc-encoding says */
 };
 

@@ -158,8 +158,8 @@ void mock_continue(struct mock_stream *s)
 }
 
 /* Its backend says something before the reply. */
-void mock_interim(struct mock_stream *s, unsigned status,
-				const struct sl_header *fields, uint32_t cnt)
+void mock_interim(struct mock_stream *s, unsigned status, const struct sl_header *fields,
+		  uint32_t cnt)
 {
 	const struct sl_reply r = {
 		.status = (uint16_t)status, .headers = fields, .header_cnt = cnt};

@@ -109,7 +109,7 @@ struct request {
 	uint32_t in_left;           /* of it, not yet here */
 	bool in_compressed;
 	const struct sl_rpc_header
-		*in_from; /* of the message in the midst of which its parts are */
+		*in_from;  /* of the message in the midst of which its parts are */
 	bool wide;         /* its window is one of those that are */
 	uint32_t in_kept;  /* bytes in `parts` */
 	uint32_t in_given; /* credit, until it is wide */
