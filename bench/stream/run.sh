@@ -6,8 +6,8 @@
 #   ratio sse_added_gap_us            what an event takes more than over a direct connection to the same server (median), behind
 #                                     sluice with its agent: 1 stream, 1,000 events/s
 #   ratio sse_added_gap_over_nginx    the same, over nginx's
-#   ratio streams_10k_cpu_over_nginx  processor time per event of all processes of the proxy: STREAMS streams, 20 events/s each. Here
-#                                     2,000: the client and the server share a core, which is full with 40,000 events/s
+#   ratio streams_10k_cpu_over_nginx  processor time per event of all processes of the proxy: STREAMS (9,500; a proxy needs two descriptors
+#                                     for each) with 40,000 events/s in all, with which the core of client and server is full
 #   ratio bidi_messages_over_nginx    gRPC, 64 bidirectional calls on one connection, a message each way at a time: messages/s
 #   ratio upload_over_nginx           a chunked upload of MIB (1,024), bytes per core second of the proxy's processes
 #   ratio cancel_upcall_ms            from a client's reset to the upcall `cancel` of a backend, the longest of LEAVERS (200)
@@ -18,7 +18,7 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd -P)
 export BUILD="${BUILD:-${here%/bench/stream}/build}"
-ROUNDS=${1:-3} SECONDS_EACH=${2:-4} STREAMS=${STREAMS:-2000} MIB=${MIB:-1024} LEAVERS=${LEAVERS:-200}
+ROUNDS=${1:-3} SECONDS_EACH=${2:-4} STREAMS=${STREAMS:-9500} MIB=${MIB:-1024} LEAVERS=${LEAVERS:-200}
 make -s -C "$here/../.." all bench/stream >&2
 . "$here/../arena.sh" sb
 programs=$BUILD/bench/stream
@@ -75,7 +75,7 @@ gap() { cl "$programs/sse" events 10.99.0.1 "$1" 1 1000 "$SECONDS_EACH" | awk '{
 streams() { # PORT PID: processor microseconds per event, events/s
 	local before
 	before=$(cpu_ns "$2")
-	cl "$programs/sse" events 10.99.0.1 "$1" "$STREAMS" 50000 "$SECONDS_EACH" >"$D/events"
+	cl "$programs/sse" events 10.99.0.1 "$1" "$STREAMS" $((STREAMS * 25)) "$SECONDS_EACH" >"$D/events"
 	awk -v b="$before" -v a="$(cpu_ns "$2")" -v s="$SECONDS_EACH" '{ printf "%.3f %.0f\n", (a - b) / 1000 / $8, $2 / s }' "$D/events"
 }
 calls() { cl "$programs/calls" ask 10.99.0.1 "$1" 64 "$SECONDS_EACH" | awk '{ print $2 / $4 }'; }
