@@ -225,17 +225,20 @@ TEST(rapid_resets_end_the_connection)
 }
 
 /* CVE-2025-8671: the client has each request reset by us, for a fault of his. */
-TEST_EACH(resets_that_a_client_provokes_end_the_connection, 3)
+TEST_EACH(resets_that_a_client_provokes_end_the_connection, 4)
 {
 	static const char *const faults[] = {
 		"HEADERS 5 %x @get; WINDOW 0 %x 7fffffff",      /* a window overflows */
 		"HEADERS 4 %x @post @cl5; DATA 1 %x 61",        /* content-length not met */
 		"HEADERS 4 %x @post; HEADERS 4 %x 40016101 62", /* trailers without an end */
+		"HEADERS 4 %x @post; HEADERS 5 %x 400174 0178 7*be", /* and larger than a head */
 	};
 	uint32_t id = 1;
 	char text[80];
 
 	mock_open(m);
+	m->parts = true;
+	m->limits.max_headers = 2;
 	m->answer = MOCK_LATER;
 	talk("");
 	for (; id < 4000 && !m->closed; id += 2) {

@@ -115,7 +115,8 @@ void sl_h2_guard_reset(struct h2_conn *c, uint32_t code)
 	case NGHTTP2_PROTOCOL_ERROR:
 	case NGHTTP2_FLOW_CONTROL_ERROR:
 	case NGHTTP2_STREAM_CLOSED:
-	case NGHTTP2_FRAME_SIZE_ERROR: take_reset(c); break;
+	case NGHTTP2_FRAME_SIZE_ERROR:
+	case NGHTTP2_ENHANCE_YOUR_CALM: take_reset(c); break;
 	default: break; /* not the client's fault */
 	}
 }
