@@ -228,9 +228,9 @@ TEST(rapid_resets_end_the_connection)
 TEST_EACH(resets_that_a_client_provokes_end_the_connection, 4)
 {
 	static const char *const faults[] = {
-		"HEADERS 5 %x @get; WINDOW 0 %x 7fffffff",      /* a window overflows */
-		"HEADERS 4 %x @post @cl5; DATA 1 %x 61",        /* content-length not met */
-		"HEADERS 4 %x @post; HEADERS 4 %x 40016101 62", /* trailers without an end */
+		"HEADERS 5 %x @get; WINDOW 0 %x 7fffffff",           /* a window overflows */
+		"HEADERS 4 %x @post @cl5; DATA 1 %x 61",             /* content-length not met */
+		"HEADERS 4 %x @post; HEADERS 4 %x 40016101 62",      /* trailers without an end */
 		"HEADERS 4 %x @post; HEADERS 5 %x 400174 0178 7*be", /* and larger than a head */
 	};
 	uint32_t id = 1;
@@ -251,6 +251,31 @@ TEST_EACH(resets_that_a_client_provokes_end_the_connection, 4)
 	ck_assert_uint_eq(m->closed, 1);
 	ck_assert_uint_gt(id, 1900);
 	ck_assert_uint_lt(id, 2100);
+	ck_assert_uint_eq(m->errors[SL_FRONT_ERR_H2_FLOOD], 1);
+	ck_sound();
+}
+
+/* HPACK says them again in a byte each, in one head or in many: somebody has to look at all of them. */
+TEST_EACH(fields_that_nobody_keeps_end_the_connection, 3)
+{
+	static const char *const heads[] = {
+		"-HEADERS 5 %x 828684 010161 1000*be", "-HEADERS 5 %x 828684 010161 15*be",
+		"-HEADERS 4 %x 838684 010161 0f10 106170706c69636174696f6e2f67727063;"
+		"HEADERS 5 %x 15*be", /* of gRPC these go nowhere */
+	};
+	static const unsigned kib[] = {1000 * 4001 >> 10, 15 * 4001 >> 10, 15 * 4001 >> 10};
+	uint32_t id = 3, max = 2 * 64 * 1000 / (kib[_i] - 16);
+	char text[160];
+
+	mock_open(m);
+	talk("HEADERS 5 1 828684 010161 400174 7fa11e 4000*61");
+	for (; id / 2 < max && !m->closed; id += 2) {
+		snprintf(text, sizeof(text), heads[_i], id, id);
+		talk(text);
+		m->out_len = 0;
+	}
+	ck_assert_uint_eq(m->closed, 1);
+	ck_assert_uint_gt(id / 2, max / 4);
 	ck_assert_uint_eq(m->errors[SL_FRONT_ERR_H2_FLOOD], 1);
 	ck_sound();
 }

@@ -116,6 +116,8 @@ struct h2_conn {
 	uint64_t drain_ns;       /* when the first GOAWAY was sent */
 	struct h2_bucket resets; /* streams that broke off: by the client, or by us for his fault */
 	struct h2_bucket controls;
+	uint32_t told;   /* bytes of the fields of the head that comes, as HPACK unpacks them */
+	uint32_t beyond; /* of those of all heads, more than one may have, not paid for yet */
 	struct h2_recent recent;
 	struct h2_walk walk;
 	struct sl_h2_budget budget;
@@ -171,6 +173,8 @@ void sl_h2_count(const struct h2_conn *c, enum sl_front_error error);
 void sl_h2_guard_open(struct h2_conn *c);
 /* A stream of the client's was reset by us. */
 void sl_h2_guard_reset(struct h2_conn *c, uint32_t code);
+/* One more field of the head that comes. False: the connection fails. */
+bool sl_h2_guard_field(struct h2_conn *c, size_t len);
 /* nghttp2 has read its bytes up to here. False: the connection fails. */
 bool sl_h2_guard_until(struct h2_conn *c, const uint8_t *end);
 

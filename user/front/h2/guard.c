@@ -16,7 +16,8 @@ enum {
 	PREFACE = 24,
 	FRAME_HEAD = 9,
 	PRIORITY_LEN = 5,
-	DEPENDENCY = 4, /* of it: the stream it depends on */
+	DEPENDENCY = 4,    /* of it: the stream it depends on */
+	BEYOND = 64 << 10, /* bytes of fields that nobody keeps, for the price of a reset */
 };
 
 static bool take(struct h2_bucket *b, uint64_t now_ns, uint32_t per_s)
@@ -119,6 +120,23 @@ void sl_h2_guard_reset(struct h2_conn *c, uint32_t code)
 	case NGHTTP2_ENHANCE_YOUR_CALM: take_reset(c); break;
 	default: break; /* not the client's fault */
 	}
+}
+
+/*
+ * HPACK says thousands of bytes again in one, and nghttp2 looks at each of them: what is more than a
+ * head may have is work for nothing.
+ */
+bool sl_h2_guard_field(struct h2_conn *c, size_t len)
+{
+	c->told += (uint32_t)len;
+	if (c->told <= c->env->limits->max_head)
+		return true;
+	c->beyond += (uint32_t)len;
+	if (c->beyond >= BEYOND) {
+		c->beyond = 0;
+		take_reset(c);
+	}
+	return !(c->flags & H2_FAILED);
 }
 
 /* A PRIORITY frame whose head is there. */

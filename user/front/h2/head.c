@@ -69,12 +69,14 @@ struct sl_span sl_h2_trim(struct sl_span value)
 void sl_h2_head_field(struct h2_conn *c, struct sl_span name, struct sl_span text)
 {
 	struct h2_head *h = &c->head;
-	struct sl_span value = sl_h2_trim(text);
-	size_t need = FIELD_HEAD + name.len + value.len;
+	struct sl_span value;
+	size_t need;
 	uint8_t *p;
 
 	if (!h->buf || h->too_large)
 		return;
+	value = sl_h2_trim(text);
+	need = FIELD_HEAD + name.len + value.len;
 	h->blanks |= value.len < text.len;
 	if (name.len > UINT16_MAX || value.len > UINT16_MAX ||
 	    need > c->env->limits->max_head - h->len ||

@@ -59,6 +59,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 	struct h2_conn *c = arg;
 
 	(void)session;
+	c->told = 0;
 	if (c->flags & H2_FAILED)
 		return 0;
 	if (is_request(frame) && is_late(c))
@@ -82,6 +83,8 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 
 	(void)session;
 	(void)flags;
+	if (!sl_h2_guard_field(c, name_len + value_len))
+		return NGHTTP2_ERR_CALLBACK_FAILURE;
 	if (is_request(frame)) {
 		if (frame->hd.stream_id == c->head.id)
 			sl_h2_head_field(c, sl_span_of(name, name_len), v);
