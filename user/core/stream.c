@@ -269,16 +269,18 @@ bool sl_stream_take(struct sl_exchange *x, struct sl_chunk *chunk)
 	return true;
 }
 
-/* The front and the client learn that there is room; the exchange may be gone afterwards. */
+/*
+ * The front and the client learn that there is room; the exchange may be gone afterwards. Who was shut
+ * out stays so until then, even if more may wait by now than when it was.
+ */
 static void go_on(struct sl_exchange *x)
 {
 	struct sl_client *cl = x->client;
-	bool was_full = sl_stream_is_full(x);
 
 	sl_stream_pump(x);
 	if (x->stream.windowed && x->stream.passed)
 		sl_client_ready(cl, &x->stream);
-	else if (was_full && !sl_stream_is_full(x))
+	else if (cl->paused && !sl_stream_is_full(x))
 		sl_client_progress(cl);
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core_arena.h"
+#include "core/client.h"
 #include "core/group.h"
 #include "rpc/transport.h"
 
@@ -249,6 +250,37 @@ TEST(a_stream_that_its_backend_takes_is_not_the_first)
 	ck_assert_ptr_null(stands->conn);
 	ck_assert_uint_eq(h2_count(moves, RST_STREAM), 0);
 	give_frames_back();
+	stop();
+}
+
+/*
+ * It was shut while little may wait of it, and more may by the time its backend takes that, because
+ * round trips have turned out to be longer.
+ */
+TEST(a_stream_goes_on_though_its_round_trips_grow)
+{
+	enum { TRUSTED = 32, TURNS = 24 };
+	static uint8_t body[64 << 10];
+	struct peer *others, *p;
+	uint64_t before = 0;
+
+	start_stalled(STALLED "address_frames = 1");
+	others = h2_dial(GOOD);
+	for (uint32_t k = 0; k < TRUSTED; k++) {
+		h2_head(others, 2 * k + 1, "/pool", true);
+		data(others, 2 * k + 1, 1);
+	}
+	p = dial(BAD);
+	say_text(p, "POST /pool HTTP/1.1\r\nHost: a\r\nContent-Length: 10000000\r\n\r\n");
+	for (int i = 0; i < TURNS; i++) {
+		if (i == TURNS - 2)
+			sl_client_tcp(sl_client_next(&core, NULL))->srtt_us = 100000;
+		before = core.stats.stream_bytes_in;
+		sl_tcp_send(p->conn, body, sizeof(body));
+		granted = (struct sl_rpc_window){.id = last_id, .bytes = 2 * PIECE};
+		run(10);
+	}
+	ck_assert_uint_ge(core.stats.stream_bytes_in, before + PIECE);
 	stop();
 }
 
