@@ -225,16 +225,17 @@ TEST(rapid_resets_end_the_connection)
 }
 
 /* CVE-2025-8671: the client has each request reset by us, for a fault of his. */
-TEST_EACH(resets_that_a_client_provokes_end_the_connection, 4)
+TEST_EACH(resets_that_a_client_provokes_end_the_connection, 5)
 {
 	static const char *const faults[] = {
 		"HEADERS 5 %x @get; WINDOW 0 %x 7fffffff",           /* a window overflows */
 		"HEADERS 4 %x @post @cl5; DATA 1 %x 61",             /* content-length not met */
 		"HEADERS 4 %x @post; HEADERS 4 %x 40016101 62",      /* trailers without an end */
 		"HEADERS 4 %x @post; HEADERS 5 %x 400174 0178 7*be", /* and larger than a head */
+		EARLY_SEEN "; HEADERS 4 %x @grpc; DATA 0 %x ff00000000", /* no message begins so */
 	};
 	uint32_t id = 1;
-	char text[80];
+	char text[120];
 
 	mock_open(m);
 	m->parts = true;
@@ -249,6 +250,7 @@ TEST_EACH(resets_that_a_client_provokes_end_the_connection, 4)
 		m->out_len = 0;
 	}
 	ck_assert_uint_eq(m->closed, 1);
+	ck_assert_uint_gt(m->cancelled, 900);
 	ck_assert_uint_gt(id, 1900);
 	ck_assert_uint_lt(id, 2100);
 	ck_assert_uint_eq(m->errors[SL_FRONT_ERR_H2_FLOOD], 1);

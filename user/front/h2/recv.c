@@ -121,6 +121,8 @@ static void refuse(struct h2_stream *s, enum sl_grpc_status grpc, const char *te
 
 	s->flags |= ST_DROP;
 	sl_h2_count(c, SL_FRONT_ERR_GRPC_MESSAGE);
+	if (st && st->open_ended) /* a backend has begun with it: no cheaper than a reset */
+		sl_h2_guard_reset(c, NGHTTP2_PROTOCOL_ERROR);
 	s->st = NULL;
 	if (st)
 		c->front->host->cancel(c->host, st);
