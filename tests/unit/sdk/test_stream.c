@@ -148,6 +148,37 @@ TEST(a_paused_stream_is_given_nothing)
 	ck_assert_uint_gt(credit(1), SL_RPC_PART_WINDOW / 2);
 }
 
+/* Those that stand still have what there is: who comes with more is refused, and nobody else is lost. */
+TEST(a_stream_for_which_there_is_no_memory_is_refused)
+{
+	enum { MANY = 128 };
+	unsigned refused = 0;
+
+	b->request_mem.limit = MANY * PART;
+	pauses = true;
+	for (uint64_t id = 1; id <= MANY / 2; id++)
+		say(id, 0, SL_ENTRY_STREAM);
+	for (unsigned i = 0; i < SL_RPC_PART_WINDOW / PART; i++)
+		for (uint64_t id = 1; id <= MANY / 2; id++)
+			say(id, PART, SL_ENTRY_PART);
+	ck_assert(!f->closed);
+	for (uint64_t id = 1; id <= MANY / 2; id++) {
+		struct sl_rpc_entry e;
+		const uint8_t *at;
+
+		if (!fake_answer(f, id, &e, &at))
+			continue;
+		ck_assert_uint_eq(e.status, SL_RPC_REFUSED);
+		ck_assert(sl_request_cancelled(streams[id - 1]));
+		refused++;
+	}
+	ck_assert_uint_gt(refused, 0);
+	ck_assert_uint_lt(refused, MANY / 2);
+	for (unsigned i = 0; i < stream_cnt; i++)
+		sl_reply_error(streams[i], SL_RPC_INTERNAL);
+	fake_settle(b);
+}
+
 /* It is the transport that is slow, not a client: then a program is told to wait as well. */
 TEST(what_the_transport_keeps_back_is_bounded)
 {

@@ -135,28 +135,6 @@ static bool keep(struct request *rq, struct sl_span bytes)
 	return true;
 }
 
-/* They come with the end, and stay as long as the request. False: they are malformed. */
-static bool keep_trailers(struct request *rq, struct sl_span block)
-{
-	struct sl_span rest = block, field;
-	uint16_t tag;
-
-	while (sl_tlv_next(&rest, &tag, &field))
-		;
-	if (rest.len)
-		return false;
-	rq->trailers = sl_mem_alloc(&rq->channel->b->request_mem, block.len);
-	if (!rq->trailers) {
-		rq->channel->link.error = -ENOBUFS;
-		return true;
-	}
-	memcpy(rq->trailers, block.ptr, block.len);
-	rq->view.trailers = rq->trailers;
-	rq->view.trailers_len = (uint16_t)block.len;
-	rq->channel->mem_used += block.len;
-	return true;
-}
-
 /* An entry begins. False: it is beyond the credit, or no continuation of what there is. */
 static bool entry_begins(struct request *rq, const struct sl_rpc_entry *e)
 {
@@ -175,8 +153,8 @@ static bool entry_begins(struct request *rq, const struct sl_rpc_entry *e)
 }
 
 /*
- * It has a message that the program does not take. The gateway forgets it by that, so whatever else
- * is said of it goes nowhere; unless its reply has ended already.
+ * It has a message that the program does not take, or for which there is no memory. The gateway
+ * forgets it by that, so whatever else is said of it goes nowhere; unless its reply has ended already.
  */
 static void refuse(struct request *rq, const struct sl_part *part, enum sl_rpc_status status)
 {
@@ -186,6 +164,28 @@ static void refuse(struct request *rq, const struct sl_part *part, enum sl_rpc_s
 	if (sl_be_refuse(rq->channel, part, status))
 		rq->channel->link.error = -ENOBUFS;
 	sl_be_stream_cancel(rq);
+}
+
+/* They come with the end, and stay as long as the request. False: they are malformed. */
+static bool keep_trailers(struct request *rq, const struct sl_part *part)
+{
+	struct sl_span block = part->meta, rest = block, field;
+	uint16_t tag;
+
+	while (sl_tlv_next(&rest, &tag, &field))
+		;
+	if (rest.len)
+		return false;
+	rq->trailers = sl_mem_alloc(&rq->channel->b->request_mem, block.len);
+	if (!rq->trailers) {
+		refuse(rq, part, SL_RPC_REFUSED);
+		return true;
+	}
+	memcpy(rq->trailers, block.ptr, block.len);
+	rq->view.trailers = rq->trailers;
+	rq->view.trailers_len = (uint16_t)block.len;
+	rq->channel->mem_used += block.len;
+	return true;
 }
 
 bool sl_be_stream_part(struct request *rq, const struct sl_part *part)
@@ -199,13 +199,18 @@ bool sl_be_stream_part(struct request *rq, const struct sl_part *part)
 	rq->in_from = part->last ? NULL : part->header;
 	if (rq->in_compressed && !rq->channel->b->opt.compressed)
 		refuse(rq, part, SL_RPC_COMPRESSED);
-	if (part->meta.len && !keep_trailers(rq, part->meta))
+	if (part->meta.len && !keep_trailers(rq, part))
 		return false;
 	if (part->last)
 		rq->in_rest = e->rest;
 	/* The end has no bytes; a piece without any is worth telling only as a message. */
-	if (!rq->ended && (part->body.len || (part->first && part->last)) && !keep(rq, part->body))
-		rq->channel->link.error = -ENOBUFS;
+	if (!rq->ended && (part->body.len || (part->first && part->last)) &&
+	    !keep(rq, part->body)) {
+		while (rq->parts)
+			drop_first(rq);
+		refuse(rq, part, SL_RPC_REFUSED);
+		return true;
+	}
 	deliver(rq);
 	return true;
 }
