@@ -190,6 +190,7 @@ void sl_stream_answered(struct sl_exchange *x, struct sl_reply *r)
 		x->stream.refused |= x->open;
 		x->open = false;
 		sl_store_free(&x->request, x->core->net->umem);
+		x->trailers_len = 0; /* which lay there too */
 	}
 	x->decided = true;
 	sl_stream_pump(x);

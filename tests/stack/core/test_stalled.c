@@ -10,6 +10,7 @@
 #include "core_arena.h"
 #include "core/client.h"
 #include "core/group.h"
+#include "base/tlv.h"
 #include "rpc/transport.h"
 
 enum { DATA = 0, HEADERS = 1, RST_STREAM = 3, WINDOW_UPDATE = 8, PIECE = 16384 };
@@ -18,6 +19,7 @@ static struct sl_transport backend;
 static unsigned requests; /* that it has heard of */
 static uint64_t last_id;
 static struct sl_rpc_window granted; /* what it says next */
+static uint16_t says;                /* before that: a status, of a reply that goes on */
 
 static int stalled_post(struct sl_transport *t, const struct sl_rpc_header *h,
 			const struct sl_span *spans, unsigned cnt, uint64_t cookie)
@@ -36,11 +38,40 @@ static int stalled_post(struct sl_transport *t, const struct sl_rpc_header *h,
 	return 0;
 }
 
+/* The beginning of a reply to the last request. */
+static void say_status(const struct sl_transport *t, struct sl_message *m)
+{
+	static struct {
+		struct sl_rpc_entry e;
+		uint8_t meta[8];
+	} body;
+	struct sl_tlv_writer w = {.at = body.meta, .end = body.meta + sizeof(body.meta)};
+
+	sl_tlv_put_u16(&w, SL_META_STATUS, says);
+	says = 0;
+	body.e = (struct sl_rpc_entry){
+		.id = last_id, .meta_len = (uint16_t)(w.at - body.meta), .flags = SL_ENTRY_MORE};
+	*m = (struct sl_message){
+		.header = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_RESPONSE,
+			   .flags = SL_RPC_BATCH | SL_RPC_FIRST | SL_RPC_LAST,
+			   .priority = SL_CLASS_NORMAL,
+			   .count = 1,
+			   .fragment_len = sizeof(body),
+			   .total_or_offset = sizeof(body),
+			   .id = t->peer_epoch << 48 | 1},
+		.body = (const uint8_t *)&body,
+	};
+}
+
 static int stalled_poll(struct sl_transport *t, struct sl_message *m, unsigned max)
 {
 	static struct sl_rpc_window body;
 
 	(void)max;
+	if (says) {
+		say_status(t, m);
+		return 1;
+	}
 	if (!granted.bytes)
 		return 0;
 	body = granted;
@@ -281,6 +312,39 @@ TEST(a_stream_goes_on_though_its_round_trips_grow)
 		run(10);
 	}
 	ck_assert_uint_ge(core.stats.stream_bytes_in, before + PIECE);
+	stop();
+}
+
+/* What a client says behind a CONNECT that is refused goes nowhere, trailers neither. */
+TEST(trailers_behind_a_refused_upgrade_go_nowhere)
+{
+	static const char head[] = "\0\0\x29\1\4\0\0\0\1\x02\x07"
+				   "CONNECT\x86\x04\x05/pool\x00\x09"
+				   ":protocol\x09websocket\x01\x01"
+				   "a";
+	static const char trailers[] = "\0\0\5\1\5\0\0\0\1\x40\x01t\x01x";
+	static const char *protocols[] = {"websocket"};
+	struct peer *p;
+
+	start_stalled(STALLED);
+	for (uint32_t i = 0; i < cfg->route_cnt; i++) {
+		cfg->routes[i].upgrades = protocols;
+		cfg->routes[i].upgrade_cnt = 1;
+		cfg->routes[i].forward_all = true;
+	}
+	core.limits.upgrades = true;
+	p = h2_dial(GOOD);
+	say(p, head, sizeof(head) - 1);
+	say(p, trailers, sizeof(trailers) - 1);
+	ck_assert_uint_eq(requests, 1);
+	says = 403;
+	run(5);
+	ck_assert_uint_eq(h2_count(p, HEADERS), 1);
+	ck_assert_uint_eq(core.stats.stream_parts_in, 0);
+	for (uint32_t i = 0; i < cfg->route_cnt; i++) {
+		cfg->routes[i].upgrades = NULL;
+		cfg->routes[i].upgrade_cnt = 0;
+	}
 	stop();
 }
 
