@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fuzz: max_len=2048 */
+/*
+ * What comes back to who says HELLO: of strangers, whose ANSWER gives no connection and no word about
+ * one, and of a listener that has the key and lies.
+ *
+ * Input: datagrams, each with a byte that says of which kind it is and one of its length. One comes at
+ * each look at the door; behind the last one, and where the input says so, the device fails, which ends
+ * the dial at once.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "rpc/rpc.h"
+#include "rpc/ud/hall.h"
+#include "rpc/ud/listen.h"
+
+enum kind { AS_IS, ADDRESSED, PROVEN, GRANTED, FAILS, KINDS };
+enum { MTU = 2048, SLOTS = 64, BACKEND_QPN = 5 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
+
+struct pair {
+	struct ud_pair base;
+	bool is_door;
+};
+
+static const struct sl_secret secret = {.bytes = "of this target only", .len = 19};
+static struct {
+	const uint8_t *at;
+	size_t len;
+} input;
+static bool honest; /* the next answer is */
+static struct sl_ud_hello hello;
+static struct sl_ud_answer answer; /* the last one with a proof, */
+static bool proven;                /* if there was one for this HELLO */
+static uint32_t most;              /* bytes of a datagram that the connection may send */
+static unsigned sent;
+
+static void require(bool holds)
+{
+	if (!holds)
+		abort();
+}
+
+/* --- what comes --- */
+
+static void prove(void)
+{
+	answer.magic = SL_UD_HELLO_MAGIC;
+	answer.version = SL_UD_VERSION;
+	answer.number = hello.number;
+	require(ud_answer_prove(&secret, &hello, &answer) == 0);
+	proven = true;
+}
+
+static struct ud_packet packet_of(const void *bytes, uint32_t len)
+{
+	struct ud_packet p = {.bytes = malloc(len + !len), .len = len, .qpn = BACKEND_QPN};
+
+	require(p.bytes);
+	if (len)
+		memcpy(p.bytes, bytes, len);
+	return p;
+}
+
+static struct ud_packet honest_packet(void)
+{
+	answer = (struct sl_ud_answer){.verdict = hello.flags & SL_HELLO_ASKS ? SL_UD_KNOWN
+									      : SL_UD_GRANTED,
+				       .slots = hello.slots,
+				       .mtu = hello.mtu,
+				       .id = 9,
+				       .qpn = 7};
+	prove();
+	return packet_of(&answer, sizeof(answer));
+}
+
+/* Terms that a dialler may take, or that are beyond one edge or the other. */
+static void nearly_grant(void)
+{
+	answer.verdict = SL_UD_GRANTED;
+	answer.slots = 1U << answer.slots % 16;
+	answer.mtu = SL_UD_MTU_MIN / 2 + answer.mtu % MTU;
+}
+
+/* False: the device fails. */
+static bool next_packet(struct ud_packet *p)
+{
+	enum kind kind;
+	uint32_t want, n;
+
+	if (honest) {
+		*p = honest_packet();
+		return true;
+	}
+	if (input.len < 2)
+		return false;
+	kind = input.at[0] % KINDS;
+	want = input.at[1];
+	n = want < input.len - 2 ? want : (uint32_t)input.len - 2;
+	memset(&answer, 0, sizeof(answer));
+	memcpy(&answer, input.at + 2, n < sizeof(answer) ? n : sizeof(answer));
+	*p = kind == AS_IS ? packet_of(input.at + 2, n) : (struct ud_packet){.bytes = NULL};
+	input.at += 2 + n;
+	input.len -= 2 + n;
+	if (kind == AS_IS || kind == FAILS)
+		return kind == AS_IS;
+	if (kind == GRANTED)
+		nearly_grant();
+	if (kind == ADDRESSED) {
+		answer.magic = SL_UD_HELLO_MAGIC;
+		answer.version = SL_UD_VERSION;
+		answer.number = hello.number;
+	} else {
+		prove();
+	}
+	*p = packet_of(&answer, sizeof(answer));
+	return true;
+}
+
+/* --- the device --- */
+
+static struct ud_pair *dev_open(const struct ud_local *l, uint32_t rx_cnt, uint32_t tx_cnt, int *rc)
+{
+	struct pair *p = calloc(1, sizeof(*p));
+
+	(void)l, (void)tx_cnt;
+	require(p);
+	p->base = (struct ud_pair){.fd = eventfd(0, EFD_CLOEXEC), .qpn = 3, .mtu = MTU};
+	p->is_door = rx_cnt != UD_HALL_RX;
+	*rc = 0;
+	return &p->base;
+}
+
+static void dev_close(struct ud_pair *p)
+{
+	close(p->fd);
+	free(p);
+}
+
+static uint8_t slot[MTU];
+
+static uint8_t *dev_slot(struct ud_pair *p)
+{
+	(void)p;
+	return slot;
+}
+
+static void dev_send(struct ud_pair *base, void *way, uint32_t qpn, uint32_t len)
+{
+	const struct pair *p = (const struct pair *)base;
+
+	(void)way;
+	sent++;
+	if (!p->is_door) {
+		require(len <= most && qpn == answer.qpn);
+		return;
+	}
+	require(len == sizeof(hello) && qpn == BACKEND_QPN);
+	memcpy(&hello, slot, sizeof(hello));
+	require(ud_hello_proven(&secret, &hello));
+	proven = false;
+}
+
+static int dev_ring(struct ud_pair *p)
+{
+	(void)p;
+	return 0;
+}
+
+static int dev_poll(struct ud_pair *base, struct ud_packet *packets, unsigned max)
+{
+	const struct pair *p = (const struct pair *)base;
+
+	if (!p->is_door || !max)
+		return 0;
+	return next_packet(&packets[0]) ? 1 : -EIO;
+}
+
+static int dev_put_back(struct ud_pair *p, const struct ud_packet *packets, unsigned cnt)
+{
+	(void)p;
+	for (unsigned i = 0; i < cnt; i++)
+		free(packets[i].bytes);
+	return 0;
+}
+
+/* There may be more. */
+static bool dev_arm(struct ud_pair *p)
+{
+	(void)p;
+	return false;
+}
+
+static void dev_take_bell(struct ud_pair *p)
+{
+	(void)p;
+}
+
+static void *dev_way_new(const struct ud_local *l, const uint8_t gid[16])
+{
+	(void)gid;
+	return l->device;
+}
+
+static void dev_way_free(void *way)
+{
+	(void)way;
+}
+
+static int dev_ask(const struct ud_question *q, struct ud_host *h, const char **why)
+{
+	static int here;
+
+	(void)q, (void)why;
+	*h = (struct ud_host){.local = {.device = &here, .name = "fuzz", .port = 1},
+			      .qpn = BACKEND_QPN};
+	return 0;
+}
+
+static const struct ud_device device = {
+	.open = dev_open,
+	.close = dev_close,
+	.slot = dev_slot,
+	.send = dev_send,
+	.ring = dev_ring,
+	.poll = dev_poll,
+	.put_back = dev_put_back,
+	.arm = dev_arm,
+	.take_bell = dev_take_bell,
+	.way_new = dev_way_new,
+	.way_free = dev_way_free,
+	.ask = dev_ask,
+};
+
+/* --- who dials --- */
+
+static const char *key_file(void)
+{
+	static char path[64];
+	int key;
+
+	if (path[0])
+		return path;
+	key = memfd_create("key", 0);
+	require(write(key, secret.bytes, secret.len) == (ssize_t)secret.len);
+	require(fchmod(key, 0600) == 0);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", key);
+	return path;
+}
+
+/* By that connection a message leaves as its terms have it. */
+static void use(struct sl_transport *t)
+{
+	static const struct sl_rpc_header ping = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_PING,
+						  .flags = SL_RPC_FIRST | SL_RPC_LAST,
+						  .priority = SL_CLASS_CONTROL};
+	unsigned before = sent;
+
+	most = answer.mtu;
+	require(t->ops->attach(t, &device) == 0);
+	require(t->ops->post(t, &ping, NULL, 0, 0) == 0);
+	t->ops->flush(t);
+	require(sent > before || !answer.qpn);
+	t->ops->close(t);
+	sl_rpc_settle();
+}
+
+static bool dial(const struct sl_rpc_dial_options *opt)
+{
+	struct sl_err err = SL_ERR(256);
+	struct sl_transport *t;
+
+	proven = false;
+	t = sl_rpc_dial(opt, &err);
+	require(t || err.text[0]);
+	if (!t)
+		return false;
+	require(proven && answer.verdict == SL_UD_GRANTED);
+	require(ud_slots_ok(answer.slots) && answer.slots <= SLOTS);
+	require(answer.mtu >= SL_UD_MTU_MIN && answer.mtu <= MTU);
+	use(t);
+	return true;
+}
+
+static enum sl_rpc_word ask(const struct sl_rpc_dial_options *opt)
+{
+	enum sl_rpc_word word;
+
+	proven = false;
+	word = sl_rpc_ask(opt, 9);
+	require(word == SL_RPC_NO_WORD || proven);
+	require(word != SL_RPC_KNOWN || answer.verdict == SL_UD_KNOWN);
+	require(word != SL_RPC_FORGOTTEN || answer.verdict == SL_UD_RESET);
+	require(word != SL_RPC_NOBODY);
+	return word;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
+{
+	const struct sl_rpc_dial_options opt = {.endpoint = "rdma+ud://127.0.0.1:7471",
+						.key_file = key_file(),
+						.slots = SLOTS,
+						.timeout_ms = 1000};
+	bool asks = len && bytes[0] & 1;
+
+	ud_device = &device;
+	honest = false;
+	input.at = bytes + !!len;
+	input.len = len - !!len;
+	while (input.len >= 2) {
+		if (asks)
+			(void)ask(&opt);
+		else
+			(void)dial(&opt);
+		asks = !asks;
+	}
+	/* Whatever was said before: who tells the truth is believed. */
+	honest = true;
+	require(ask(&opt) == SL_RPC_KNOWN);
+	require(dial(&opt));
+	return 0;
+}
