@@ -200,7 +200,8 @@ $(NETNS_TOOLS): $(BUILD)/tests/netns/%: $(BUILD)/obj/tests/netns/tools/%.o $(BUI
 	$(Q)$(CC) $(SL_CFLAGS) $(NO_LTO) $(LDFLAGS) -o $@ $^ $(LD_rpc) -lm
 
 # Programs of the benches, bench/DIR/NAME.c each, with what they need of all modules; `make bench/DIR` builds those of one.
-BENCH_SRC  := bench/batch/batch.c bench/rpc/rpc.c $(filter-out bench/batch/% bench/rpc/%,$(wildcard bench/*/*.c))
+BENCH_SRC  := bench/batch/batch.c bench/rpc/rpc.c bench/connect/connect.c bench/connect/virtual.c \
+	$(filter-out bench/batch/% bench/rpc/% bench/connect/%,$(wildcard bench/*/*.c))
 BENCH_DIRS := $(patsubst %/,%,$(sort $(dir $(BENCH_SRC))))
 BENCH_RUNS := $(patsubst bench/%/run.sh,bench-%,$(wildcard bench/*/run.sh))
 BENCH_LTO  := bench/rpc/rpc bench/micro/request_insns# linked as the product is
@@ -215,6 +216,8 @@ $(BENCH_SRC:%.c=$(BUILD)/%): $(BUILD)/%: $(BUILD)/obj/%.o $(SUPPORT) $(LIBS)
 	$(Q)$(CC) $(SL_CFLAGS) $(if $(filter $(BENCH_LTO),$*),,$(NO_LTO)) $(LDFLAGS) -o $@ $(filter %.o,$^) $(SUPPORT) \
 		-Wl,--as-needed -Wl,--start-group $(LIBS) -Wl,--end-group $(LD_$*) $(ALL_LD)
 $(foreach d,bench/batch bench/rpc,$(eval $(BUILD)/$(d)/$(notdir $(d)): $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard $(d)/*.c))))
+$(BUILD)/bench/connect/connect $(BUILD)/bench/connect/virtual: $(BUILD)/obj/bench/connect/ends.o
+$(BUILD)/bench/connect/virtual: $(BUILD)/obj/bench/connect/crowd.o
 $(foreach d,$(BENCH_DIRS),$(eval $(d): $(patsubst %.c,$(BUILD)/%,$(filter $(d)/%,$(BENCH_SRC)))))
 bench/peers: bench/ceiling
 bench/upstream: bench/rpc $(BUILD)/bench/peers/grpc_server

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The same of virtual connections, which are memory over one queue pair of each end: virtual ADDRESS
+ * PORT; the ports from there on are its own.
+ *
+ *   first    until the first reply by the first connection of a process on a device
+ *   new      by each further one; between them
+ *   hot_rtt  round trips on the first one
+ *   pin      locked memory per connection, from FEW to MANY of them, at both ends together
+ *   qp, cq, fd  how many there are of them with FEW, and with MANY: of the guest, and of both ends
+ *   bootstrap  from the start of 1, 8, 32 backends until each has served a request, beside a load; and
+ *            the same over rdma://
+ *   hot_p99  of round trips, while others connect, and (quiet) while nobody does
+ *   busy     share of dials that come through while the backend's handler computes, of either kind
+ */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/check.h"
+#include "base/clock.h"
+#include "crowd.h"
+#include "ends.h"
+
+enum {
+	PEERS = 4, /* one takes 256 gateways' connections */
+	NEW = 64,
+	HOT_EACH = 8, /* round trips for each new connection */
+	FEW = 8,
+	MANY = 1024,
+	HOT_TURNS = 4,
+	HOT_TURN = 300, /* round trips */
+};
+
+struct held {
+	double pinned_kib, fd, qp, cq;
+};
+
+static const char *address;
+static unsigned next_port;
+static char endpoints[PEERS][ENDPOINT_LEN];
+static pid_t peers[PEERS];
+static struct sl_rpc_channel *channels[MANY];
+
+void name_endpoint(char at[ENDPOINT_LEN], const char *scheme)
+{
+	snprintf(at, ENDPOINT_LEN, "%s://%s:%u", scheme, address, next_port++);
+}
+
+/* --- until the first reply --- */
+
+static void measure_new(void)
+{
+	struct sl_rpc_channel *hot = add_channel(), *ch = add_channel();
+	double new_us[NEW], hot_us[NEW * HOT_EACH];
+
+	row("first", connect_channel(hot, endpoints[0]), "us");
+	for (unsigned i = 0; i < NEW; i++) {
+		new_us[i] = connect_channel(ch, endpoints[0]);
+		for (unsigned k = 0; k < HOT_EACH; k++) {
+			uint64_t start = sl_now_ns();
+
+			request(hot);
+			hot_us[i * HOT_EACH + k] = us_since(start);
+		}
+		end_channels(&ch, 1);
+	}
+	end_channels(&hot, 1);
+	row("new", median(new_us, NEW), "us");
+	row("hot_rtt", median(hot_us, NEW * HOT_EACH), "us");
+}
+
+/* --- what grows with their number --- */
+
+static unsigned fds_of(pid_t pid)
+{
+	char path[64];
+	unsigned cnt = 0;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	d = opendir(path);
+	if (!d)
+		die("cannot list descriptors");
+	while (readdir(d))
+		cnt++;
+	closedir(d);
+	return cnt - 2; /* . and .. */
+}
+
+/* All of the guest: a line per device, "0: rxe0: pd 3 cq 5 qp 3 cm_id 1 ..". */
+static void count_queues(struct held *h)
+{
+	FILE *f = popen("rdma resource show", "re");
+	char line[256];
+
+	while (f && fgets(line, sizeof(line), f)) {
+		const char *cq = strstr(line, " cq "), *qp = strstr(line, " qp ");
+
+		h->cq += cq ? strtod(cq + 4, NULL) : 0;
+		h->qp += qp ? strtod(qp + 4, NULL) : 0;
+	}
+	if (!f || pclose(f) || !h->cq || !h->qp)
+		die("`rdma resource show` says nothing");
+}
+
+static struct held count_held(void)
+{
+	struct held h = {.pinned_kib = pinned_kib(getpid()), .fd = fds_of(getpid())};
+
+	for (unsigned i = 0; i < PEERS; i++) {
+		h.pinned_kib += pinned_kib(peers[i]);
+		h.fd += fds_of(peers[i]);
+	}
+	count_queues(&h);
+	return h;
+}
+
+static void connect_up_to(unsigned from, unsigned cnt)
+{
+	for (unsigned i = from; i < cnt; i++) {
+		channels[i] = add_channel();
+		(void)connect_channel(channels[i], endpoints[i % PEERS]);
+	}
+}
+
+static void measure_growth(void)
+{
+	struct held few, many;
+
+	connect_up_to(0, FEW);
+	few = count_held();
+	connect_up_to(FEW, MANY);
+	many = count_held();
+	row("pin", (many.pinned_kib - few.pinned_kib) / (MANY - FEW), "KiB");
+	row("qp_few", few.qp, "");
+	row("qp_many", many.qp, "");
+	row("cq_few", few.cq, "");
+	row("cq_many", many.cq, "");
+	row("fd_few", few.fd, "");
+	row("fd_many", many.fd, "");
+	/* All of them are still there. */
+	for (unsigned i = 0; i < MANY; i++)
+		request(channels[i]);
+	for (unsigned i = 0; i < MANY; i += MANY / 16)
+		end_channels(channels + i, MANY / 16);
+}
+
+/* --- many at once --- */
+
+static void measure_bootstrap(struct sl_rpc_channel *hot)
+{
+	static const unsigned cnts[] = {1, 8, 32};
+	char name[32];
+
+	/* Frame memory is registered with the device once. */
+	(void)bootstrap(hot, "rdma", 1);
+	for (unsigned i = 0; i < SL_ARRAY_LEN(cnts); i++) {
+		snprintf(name, sizeof(name), "bootstrap_rc_%u", cnts[i]);
+		row(name, bootstrap(hot, "rdma", cnts[i]), "ms");
+		snprintf(name, sizeof(name), "bootstrap_%u", cnts[i]);
+		row(name, bootstrap(hot, "rdma+ud", cnts[i]), "ms");
+	}
+}
+
+static void measure_p99(struct sl_rpc_channel *hot)
+{
+	static double quiet_us[HOT_TURNS * HOT_TURN], beside_us[HOT_TURNS * HOT_TURN];
+
+	keep_process_to(HOT_CPU, getpid());
+	for (unsigned i = 0; i < PEERS; i++)
+		keep_process_to(i ? OTHERS_CPU : HOT_CPU, peers[i]);
+	for (unsigned i = 0; i < HOT_TURNS; i++) {
+		measure_hot(hot, NULL, 0, quiet_us + i * HOT_TURN, HOT_TURN);
+		measure_hot(hot, endpoints + 1, PEERS - 1, beside_us + i * HOT_TURN, HOT_TURN);
+	}
+	row("hot_p99_quiet", percentile(quiet_us, SL_ARRAY_LEN(quiet_us), 99), "us");
+	row("hot_p99", percentile(beside_us, SL_ARRAY_LEN(beside_us), 99), "us");
+}
+
+int main(int argc, char **argv)
+{
+	struct sl_rpc_channel *hot;
+
+	if (argc == 4 && strcmp(argv[1], "serve") == 0) {
+		serve(argv[2], (unsigned)strtoul(argv[3], NULL, 10));
+		return 0;
+	}
+	if (argc != 3) {
+		fputs("Usage: virtual ADDRESS PORT\n", stderr);
+		return 2;
+	}
+	label = "virtual";
+	address = argv[1];
+	next_port = (unsigned)strtoul(argv[2], NULL, 10);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	open_nursery();
+	for (unsigned i = 0; i < PEERS; i++) {
+		name_endpoint(endpoints[i], "rdma+ud");
+		peers[i] = start_backend(endpoints[i], 0);
+	}
+	open_gateway();
+	measure_new();
+	measure_growth();
+	hot = add_channel();
+	(void)connect_channel(hot, endpoints[0]);
+	measure_bootstrap(hot);
+	row("busy", (share_at_busy("rdma+ud") + share_at_busy("rdma")) / 2, "");
+	measure_p99(hot);
+	end_channels(&hot, 1);
+	close_gateway();
+	for (unsigned i = 0; i < PEERS; i++)
+		stop_backend(peers[i]);
+	return 0;
+}
