@@ -95,6 +95,7 @@ struct bed {
 	struct bed_backend backends[BED_BACKENDS];
 	struct bed_backend others[BED_BACKENDS]; /* the same backends, by another way */
 	uint64_t now_ns;
+	uint64_t rx_ns; /* when the device had what comes; 0: it does not say */
 };
 
 static struct bed bed;
@@ -395,7 +396,7 @@ static inline void bed_segment(unsigned i, uint8_t flags, const void *bytes, siz
 	struct pkt p;
 
 	pkt_build(&p, &s);
-	if (sl_fake_inject(&bed.port, p.b, p.len, 0))
+	if (sl_fake_inject(&bed.port, p.b, p.len, bed.rx_ns))
 		cl->seq += (uint32_t)len + !!(flags & (BED_SYN | BED_FIN));
 }
 

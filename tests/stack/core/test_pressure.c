@@ -172,6 +172,27 @@ TEST(nor_do_they_together_with_idle_ones)
 	stop();
 }
 
+/* Not even for longer than others have been idle. */
+TEST(who_is_in_the_midst_of_a_head_is_not_idle)
+{
+	struct peer *slow;
+
+	start("max_connections = 32 max_exchanges = 64 address_connections = 1 header_timeout = 60s");
+	slow = dial(BAD);
+	say_text(slow, "GET / HTTP/1.1\r\nHost");
+	run_by(2000, SL_NS_PER_MS);
+	for (int i = 0; i < 40; i++)
+		try_dial(BAD);
+	for (uint8_t i = 0; i < 3; i++)
+		is_served(dial(GOOD + i));
+	ck_assert_uint_ge(core.stats.closed_for_others, 8);
+	slow->heard_len = 0;
+	say_text(slow, ": a\r\n\r\n");
+	run(20);
+	ck_assert_uint_gt(slow->heard_len, 0);
+	stop();
+}
+
 /* --- bodies while frames get fewer --- */
 
 #define BODIES "max_connections = 32 max_exchanges = 64 body_timeout = 300ms "

@@ -35,6 +35,20 @@ TEST(lone_segment_is_acknowledged_in_time)
 	out_none();
 }
 
+/* The first of them says when, however many follow. */
+TEST(few_bytes_now_and_then_are_acknowledged_in_time)
+{
+	open_plain();
+	for (uint32_t i = 0; i < 4; i++) {
+		in(.seq = 1 + i * 10, .ack = 1, .len = 10);
+		out_none();
+		after(10 * MS);
+	}
+	after(2 * MS);
+	out(.seq = 1, .ack = 41);
+	out_none();
+}
+
 TEST(one_acknowledgement_per_burst)
 {
 	open_plain();

@@ -458,6 +458,18 @@ TEST(request_is_not_sent_to_where_it_failed)
 	ck_assert(!sl_batcher_queued(&items[6]));
 }
 
+/* Whatever decides when it goes; but what queues at its backend may wait for one to come back. */
+TEST_EACH(who_has_no_backend_left_goes, SL_POLICY_CNT)
+{
+	start((struct sl_cfg_batch){.policy = (enum sl_policy)_i, .size = 8}, 2);
+	refuse = -EAGAIN;
+	items[0] = (struct sl_batch_item){
+		.deadline_ns = UINT64_MAX, .policy = -1, .excluded = {1}, .excluded_cnt = 1};
+	ck_assert_int_eq(sl_batcher_submit(b, &items[0], now_ns), SL_OUTCOME_OK);
+	sl_batcher_backend(b, 0, false, now_ns);
+	ck_assert_uint_eq(drops[SL_OUTCOME_NO_BACKEND], _i != SL_POLICY_DIRECT);
+}
+
 TEST(a_backend_that_failed_it_is_none_that_is_idle_for_it)
 {
 	start(adaptive, 2);

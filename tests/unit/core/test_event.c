@@ -85,6 +85,23 @@ TEST(a_request_that_is_answered_has_all_fields)
 	ck_assert_uint_lt(total(e) - e->stage_ns[SL_EVENT_BACKEND], 5 * SL_NS_PER_MS);
 }
 
+/* What the device has had it for before anybody looked is no work of ours. */
+TEST(the_time_on_the_wire_is_a_stage_of_its_own)
+{
+	const struct sl_event *e;
+	unsigned b;
+
+	bed.rx_ns = bed.now_ns;
+	bed.now_ns += 3 * SL_NS_PER_MS;
+	bed_post_request(0, "/e/some", 'z', 7);
+	bed.rx_ns = 0;
+	b = backend_asked();
+	bed_reply(&bed.backends[b], bed.backends[b].ids[0], SL_RPC_OK, 0, "answer");
+	e = take_one();
+	ck_assert_uint_ge(e->stage_ns[SL_EVENT_WIRE], 3 * SL_NS_PER_MS);
+	ck_assert_uint_lt(total(e) - e->stage_ns[SL_EVENT_WIRE], 3 * SL_NS_PER_MS);
+}
+
 TEST(a_request_that_is_sent_again_names_the_backend_that_answered)
 {
 	const struct sl_event *e;
