@@ -16,6 +16,7 @@ void sl_tcp_config_default(struct sl_tcp_config *cfg)
 		.rcv_buf = 256 << 10,
 		.discard_max = SL_DEFAULT_MAX_BODY_MIB << 20,
 		.snd_buf = 512 << 10,
+		.snd_ahead = 16 << 10,
 		.keepalive_ns = SL_DEFAULT_KEEPALIVE_S * SL_NS_PER_SEC,
 		.user_timeout_ns = 120 * SL_NS_PER_SEC,
 		.time_wait_ns = 60 * SL_NS_PER_SEC,
@@ -51,7 +52,7 @@ static bool config_valid(const struct sl_tcp_config *cfg)
 {
 	return cfg->max_conns > 0 && cfg->max_conns < SL_TCP_TW_BASE && cfg->rcv_buf > 0 &&
 	       cfg->rcv_buf <= (1u << 30) && cfg->discard_max <= (1u << 30) && cfg->snd_buf > 0 &&
-	       cfg->snd_buf <= (1u << 30);
+	       cfg->snd_buf <= (1u << 30) && cfg->snd_ahead <= (1u << 30);
 }
 
 static uint8_t window_scale(uint32_t rcv_buf)

@@ -78,10 +78,10 @@ struct sl_tcp_config {
 	uint32_t max_ooo_frames_total; /* of all; then the heaviest gives way */
 	uint32_t rcv_buf;              /* receive window in bytes, at most */
 	uint32_t discard_max;          /* bytes that a peer may still send after sl_tcp_close() */
-	/* unacknowledged and unsent bytes per connection, at most; and 16 KiB beyond the peer's window */
-	uint32_t snd_buf;
-	uint64_t keepalive_ns;    /* idle time before probes; 0 off */
-	uint64_t user_timeout_ns; /* RFC 5482: give up after that long without progress */
+	uint32_t snd_buf;              /* unacknowledged and unsent bytes per connection, at most */
+	uint32_t snd_ahead;            /* and so many beyond what the peer's window lets go */
+	uint64_t keepalive_ns;         /* idle time before probes; 0 off */
+	uint64_t user_timeout_ns;      /* RFC 5482: give up after that long without progress */
 	uint64_t time_wait_ns;
 	uint64_t fin_wait2_ns;
 	uint64_t delayed_ack_ns;

@@ -28,7 +28,6 @@ enum {
 	MIN_FILL = 1024,
 	SPARE_FRAMES = 16,
 	FRAMES_TO_GO_ON = 4,
-	BEYOND_WINDOW = 16 << 10,
 };
 
 /*
@@ -78,7 +77,7 @@ static uint32_t queued(const struct sl_tcp_conn *c)
  */
 uint32_t sl_tcp_send_most(const struct sl_tcp_conn *c)
 {
-	uint32_t most = c->tcp->cfg.snd_buf, ahead = c->snd_wnd + BEYOND_WINDOW;
+	uint32_t most = c->tcp->cfg.snd_buf, ahead = c->snd_wnd + c->tcp->cfg.snd_ahead;
 
 	return ahead < most ? ahead : most;
 }

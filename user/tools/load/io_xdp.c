@@ -247,6 +247,7 @@ int sl_load_xdp_init(struct sl_load *l, struct sl_err *err)
 		cfg.max_conns = l->o->connections * 2 + 64;
 		cfg.max_conns_per_addr = 0;
 		cfg.keepalive_ns = 0;
+		cfg.snd_ahead = cfg.snd_buf; /* a request is sent as a whole, or not yet */
 		io->tcp = sl_tcp_create(&io->net, &cfg, &tcp_ops, io);
 		rc = io->tcp ? 0 : -errno;
 	}
