@@ -42,6 +42,7 @@ struct request {
 	PyObject *held; /* (bytes, keywords) of the reply that waits; or NULL */
 	Py_ssize_t exports;
 	struct ear *ear; /* of a stream */
+	bool heard_end;  /* of it: its trailers are there, and stay as they are */
 };
 
 extern PyTypeObject *request_type;

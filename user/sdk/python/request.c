@@ -276,7 +276,10 @@ static PyObject *get_trailers(PyObject *self, void *unused)
 	struct sl_request_view *v = open_view(self);
 
 	(void)unused;
-	return v ? list_fields(v->trailers, v->trailers_len, SL_META_TRAILER) : NULL;
+	if (!v)
+		return NULL;
+	/* Before that the SDK's thread may be about to write them. */
+	return list_fields(v->trailers, of(self)->heard_end ? v->trailers_len : 0, SL_META_TRAILER);
 }
 
 static PyObject *header(PyObject *self, PyObject *args)

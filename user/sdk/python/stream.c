@@ -202,6 +202,8 @@ static PyObject *event_of(struct backend *b, struct note *n)
 	}
 	if (!rq)
 		return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+	if (n->kind == NOTE_END)
+		ear->request->heard_end = true;
 	if (n->kind == NOTE_CANCEL)
 		request_fail((struct request *)rq, SL_RPC_CANCELLED);
 	event = n->kind == NOTE_DATA ? Py_BuildValue("(sNy#n)", kinds[n->kind], rq, n->bytes,
