@@ -6,7 +6,7 @@
 #   ratio sse_added_gap_us            what an event takes more than over a direct connection to the same server (median), behind
 #                                     sluice with its agent: 1 stream, 1,000 events/s
 #   ratio sse_added_gap_over_nginx    the same, over nginx's
-#   ratio streams_10k_cpu_over_nginx  processor time per event of all processes of the proxy: STREAMS (9,500; a proxy needs two descriptors
+#   ratio streams_10k_cpu_over_nginx  processor time per event of all processes of the proxy: STREAMS (8,000; a proxy needs two descriptors
 #                                     for each) with 40,000 events/s in all, with which the core of client and server is full
 #   ratio bidi_messages_over_nginx    gRPC, 64 bidirectional calls on one connection, a message each way at a time: messages/s
 #   ratio upload_over_nginx           a chunked upload of MIB (1,024), bytes per core second of the proxy's processes
@@ -18,7 +18,7 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd -P)
 export BUILD="${BUILD:-${here%/bench/stream}/build}"
-ROUNDS=${1:-3} SECONDS_EACH=${2:-4} STREAMS=${STREAMS:-9500} MIB=${MIB:-1024} LEAVERS=${LEAVERS:-200}
+ROUNDS=${1:-3} SECONDS_EACH=${2:-4} STREAMS=${STREAMS:-8000} MIB=${MIB:-1024} LEAVERS=${LEAVERS:-200}
 make -s -C "$here/../.." all bench/stream >&2
 . "$here/../arena.sh" sb
 programs=$BUILD/bench/stream
