@@ -30,8 +30,10 @@ run_layer() {
 	deps | lint | fuzz) target=("$1") ;;
 	replay) target=(fuzz FUZZ_REPLAY=1) ;;
 	# What a client or a peer can reach; the rest of the suite is about attaching, operating and volume.
-	asan) target=(asan ASAN_TESTS='http backends hostile/clients hostile/backend hostile/neighbours xdp/workers operate/stop
-		operate/reload tcp/ends h2 grpc/python datagram agent streams tls/clients') ;;
+	asan)
+		target=(asan ASAN_TESTS="http backends hostile/clients hostile/backend hostile/neighbours xdp/workers operate/stop \
+operate/reload tcp/ends h2 grpc/python datagram agent streams tls/clients")
+		;;
 	asan-*) target=("$1") ;;
 	build) target=(all) ;;
 	esac
