@@ -200,7 +200,11 @@ void sl_be_request_free(struct request *rq);
 /* Answers without payload, by the poll thread. */
 void sl_be_request_close(struct request *rq, enum sl_rpc_status status);
 
-/* reply.c */
+/* waiting.c */
+/* Its bytes are on their way, until they leave or wait for its client only. */
+void sl_be_reply_count(struct reply *rp);
+/* Any thread. The poll thread takes it at once, and a request may end with it. */
+void sl_be_reply_hand_over(struct sl_backend *b, struct reply *rp);
 /* A request that could not be taken: 0 or -ENOMEM. */
 int sl_be_refuse(struct channel *ch, const struct sl_part *part, enum sl_rpc_status status);
 /* What other threads have handed over; false: nothing. */

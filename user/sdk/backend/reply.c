@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From sl_reply() to the replies of a channel, which respond.c packs. Read from the bottom: sl_reply ->
- * reply_part -> hand_over -> [the stack, from other threads: sl_be_replies_take] -> take_reply ->
- * send_waiting, as far as there is credit. That is counted twice: `room` for those who reply, who get
- * EAGAIN without it, and `credit` for what leaves.
+ * What a program says becomes a reply. Read from the bottom: sl_reply -> reply_part -> reply_alloc,
+ * fill_head, put_bytes -> sl_be_reply_hand_over, which waiting.c goes on with. Without `room` for it
+ * a part is not taken (EAGAIN), and `writable` follows.
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 #include "sdk/backend/internal.h"
 #include "base/clock.h"
 #include "base/tlv.h"
@@ -17,9 +15,6 @@
  * (a doorbell that is a system call), more of them go together.
  */
 enum { FLUSH_NS = 50000, FLUSH_MAX_NS = 1000000, FLUSH_COSTS = 8 };
-
-/* Of a message that is cut, less than PIECE_MIN is not worth an entry of its own. */
-enum { PIECE_MIN = 4096, CREDIT_MAX = 1 << 30 };
 
 static size_t text_field_len(const char *s)
 {
@@ -65,242 +60,6 @@ static struct reply *reply_alloc(struct sl_backend *b, size_t bytes)
 	return rp;
 }
 
-static size_t size_of(const struct reply *rp)
-{
-	return sizeof(*rp) + sl_rpc_pad8(rp->entry.meta_len) +
-	       (rp->lent ? 0 : sl_rpc_pad8(rp->entry.len));
-}
-
-static void count(struct reply *rp)
-{
-	rp->counted = true;
-	rp->channel = rp->rq->channel;
-	atomic_fetch_add_explicit(&rp->channel->unsent, size_of(rp), memory_order_relaxed);
-}
-
-static void uncount(struct reply *rp)
-{
-	if (!rp->counted)
-		return;
-	rp->counted = false;
-	atomic_fetch_sub_explicit(&rp->channel->unsent, size_of(rp), memory_order_relaxed);
-}
-
-void sl_be_reply_free(struct sl_backend *b, struct reply *rp)
-{
-	struct reply *piece = rp->whole ? rp : NULL;
-	struct sl_backend *outer;
-	sl_reply_done_fn *done;
-	void *arg;
-
-	if (piece) {
-		rp = piece->whole;
-		sl_mem_free(&b->reply_mem, piece);
-	}
-	if (--rp->pieces)
-		return;
-	done = rp->lent ? rp->done : NULL;
-	arg = rp->done_arg;
-	uncount(rp);
-	switch (rp->where) {
-	case REPLY_POOLED: sl_mem_free(&b->reply_mem, rp); break;
-	case REPLY_MALLOC:
-		atomic_fetch_sub_explicit(&b->foreign_used, size_of(rp), memory_order_relaxed);
-		free(rp);
-		break;
-	default: break;
-	}
-	if (done) {
-		outer = sl_be_step_out();
-		done(arg);
-		sl_be_polling = outer;
-	}
-}
-
-void sl_be_replies_drop(struct request *rq)
-{
-	struct reply *rp;
-
-	while ((rp = rq->waiting)) {
-		rq->waiting = rp->next;
-		sl_be_reply_free(rq->channel->b, rp);
-	}
-	rq->waiting_end = &rq->waiting;
-}
-
-static void append(struct channel *ch, struct reply *rp)
-{
-	rp->next = NULL;
-	*ch->replies_end = rp;
-	ch->replies_end = &rp->next;
-}
-
-static struct reply *pop_waiting(struct request *rq)
-{
-	struct reply *rp = rq->waiting;
-
-	rq->waiting = rp->next;
-	if (!rq->waiting)
-		rq->waiting_end = &rq->waiting;
-	return rp;
-}
-
-/* As much of a message as the credit is for. False: that is too little to be worth an entry. */
-static bool cut_piece(struct request *rq, struct reply *rp)
-{
-	struct sl_backend *b = rq->channel->b;
-	uint32_t left = rp->entry.len - rp->cut, len = left;
-	struct reply *piece;
-
-	if (len > rq->credit) {
-		len = rq->credit & ~(uint32_t)7;
-		if (len < PIECE_MIN)
-			return false;
-	}
-	piece = sl_mem_alloc(&b->reply_mem, sizeof(*piece));
-	if (!piece) {
-		rq->channel->link.error = -ENOBUFS;
-		return false;
-	}
-	*piece = *rp;
-	piece->whole = rp;
-	piece->entry.len = len;
-	piece->entry.rest += left - len;
-	if (rp->cut) {
-		piece->entry.meta_len = 0;
-		piece->body += rp->cut;
-	}
-	rp->pieces++;
-	rp->cut += len;
-	rq->credit -= sl_rpc_cost(&piece->entry);
-	if (len == left)
-		sl_be_reply_free(b, pop_waiting(rq));
-	append(rq->channel, piece);
-	return true;
-}
-
-/* What there is credit for goes out; with the last of it the request ends. */
-static void send_waiting(struct request *rq)
-{
-	struct channel *ch = rq->channel;
-	struct reply *rp;
-
-	while ((rp = rq->waiting)) {
-		uint32_t cost = sl_rpc_cost(&rp->entry);
-
-		if (!rp->cut && cost <= rq->credit) {
-			rq->credit -= cost;
-			append(ch, pop_waiting(rq));
-		} else if (cost > rp->entry.len || !cut_piece(rq, rp)) {
-			for (; rp; rp = rp->next)
-				uncount(rp);
-			return;
-		}
-	}
-	if (rq->state == REQUEST_REPLIED) {
-		ch->b->stats.replies++;
-		sl_be_request_free(rq);
-	}
-}
-
-bool sl_be_reply_credit(struct request *rq, uint32_t bytes)
-{
-	struct sl_backend *b = rq->channel->b;
-
-	if (bytes > CREDIT_MAX - rq->credit)
-		return false;
-	rq->credit += bytes;
-	if (rq->state == REQUEST_HANDLED && atomic_fetch_add(&rq->room, bytes) + bytes > 0 &&
-	    !atomic_load(&rq->over) && atomic_exchange(&rq->blocked, false))
-		sl_be_upcall(rq, b->opt.writable);
-	send_waiting(rq);
-	return true;
-}
-
-/* Poll thread: a reply joins those that go out next; the last one of a request ends it. */
-static void take_reply(struct sl_backend *b, struct reply *rp)
-{
-	struct request *rq = rp->rq;
-	struct channel *ch = rq->channel;
-	bool ends = !(rp->entry.flags & SL_ENTRY_MORE);
-
-	if (rp->discard || !ch->up || atomic_load_explicit(&rq->gone, memory_order_relaxed)) {
-		sl_be_reply_free(b, rp);
-		b->stats.cancelled += ends;
-		/* Only REPLY_MALLOC is freed, and that one does not live in the request. */
-		if (ends)
-			sl_be_request_free(rq); /* NOLINT(clang-analyzer-unix.Malloc) */
-		return;
-	}
-	if (rp->where == REPLY_EMBEDDED) { /* in the request, which ends before it is sent */
-		struct reply *copy = sl_mem_alloc(&b->reply_mem, sizeof(*copy));
-
-		if (copy) {
-			memcpy(copy, rp, sizeof(*copy));
-			copy->where = REPLY_POOLED;
-		}
-		rp = copy;
-	}
-	if (!rp) {
-		ch->link.error = -ENOBUFS; /* one that never reads its replies */
-	} else {
-		if (rp->entry.status != SL_RPC_OK)
-			sl_be_replies_drop(rq); /* an error has the last word, at once */
-		rp->next = NULL;
-		*rq->waiting_end = rp;
-		rq->waiting_end = &rp->next;
-	}
-	if (ends)
-		rq->state = REQUEST_REPLIED;
-	send_waiting(rq);
-}
-
-void sl_be_wake(struct sl_backend *b)
-{
-	static const uint64_t one = 1;
-
-	/* Pairs with the fence of sl_be_arm(): one of the two sees the other's store. */
-	atomic_thread_fence(memory_order_seq_cst);
-	/* The first of many that come at once rings. */
-	if (atomic_load_explicit(&b->sleeping, memory_order_relaxed) &&
-	    atomic_exchange_explicit(&b->sleeping, false, memory_order_relaxed) &&
-	    write(b->wake_fd, &one, sizeof(one)) < 0)
-		return; /* full: it rings already */
-}
-
-static void hand_over(struct sl_backend *b, struct reply *rp)
-{
-	if (sl_be_polling == b) {
-		sl_be_replies_take(b); /* earlier parts that another thread has handed over */
-		take_reply(b, rp);
-		return;
-	}
-	rp->next = atomic_load_explicit(&b->handed, memory_order_relaxed);
-	while (!atomic_compare_exchange_weak_explicit(&b->handed, &rp->next, rp,
-						      memory_order_release, memory_order_relaxed))
-		;
-	sl_be_wake(b);
-}
-
-bool sl_be_replies_take(struct sl_backend *b)
-{
-	struct reply *rp, *next, *in_order = NULL;
-
-	if (!atomic_load_explicit(&b->handed, memory_order_relaxed))
-		return false;
-	rp = atomic_exchange_explicit(&b->handed, NULL, memory_order_acquire);
-	for (; rp; rp = next) {
-		next = rp->next;
-		rp->next = in_order;
-		in_order = rp;
-	}
-	for (; in_order; in_order = next) {
-		next = in_order->next;
-		take_reply(b, in_order);
-	}
-	return true;
-}
-
 /* Returns the time. */
 static uint64_t fill_head(struct reply *rp, struct request *rq, enum sl_rpc_status status)
 {
@@ -331,28 +90,12 @@ static void close_with(struct request *rq, enum sl_rpc_status status, bool disca
 	(void)fill_head(rp, rq, status);
 	rp->where = REPLY_EMBEDDED;
 	rp->discard = discard;
-	hand_over(rq->channel->b, rp);
+	sl_be_reply_hand_over(rq->channel->b, rp);
 }
 
 void sl_be_request_close(struct request *rq, enum sl_rpc_status status)
 {
 	close_with(rq, status, false);
-}
-
-int sl_be_refuse(struct channel *ch, const struct sl_part *part, enum sl_rpc_status status)
-{
-	struct reply *rp = sl_mem_alloc(&ch->b->reply_mem, sizeof(*rp));
-
-	if (!rp)
-		return -ENOMEM;
-	*rp = (struct reply){
-		.entry = {.id = part->entry->id, .status = (uint8_t)status},
-		.where = REPLY_POOLED,
-		.pieces = 1,
-		.priority = part->header->priority,
-	};
-	append(ch, rp);
-	return 0;
 }
 
 /* Replies that a long-running handler has made are on their way while it goes on. */
@@ -522,12 +265,12 @@ static int reply_part(struct request *rq, const struct sl_reply_args *args, uint
 	}
 	put_bytes(rp, args);
 	if (args->more) {
-		count(rp);
+		sl_be_reply_count(rp);
 		atomic_fetch_sub(&rq->room, sl_rpc_cost(&rp->entry));
 	} else {
 		atomic_store_explicit(&rq->over, true, memory_order_release);
 	}
-	hand_over(b, rp);
+	sl_be_reply_hand_over(b, rp);
 	flush_early(b, args->more, now_ns);
 	return 0;
 }
@@ -560,23 +303,32 @@ int sl_reply_ref(struct sl_request_view *rq, const struct sl_reply_args *args,
 	return reply((struct request *)rq, args, &(struct loan){done, arg});
 }
 
+/* Before the reply to it, of which it is no part. */
+static void say_before(struct request *rq, struct reply *rp, const struct sl_reply_args *args,
+		       size_t meta_len)
+{
+	fill_head(rp, rq, SL_RPC_OK);
+	rp->entry.flags = SL_ENTRY_GO_ON | SL_ENTRY_MORE;
+	rp->entry.meta_len = (uint16_t)meta_len;
+	put_bytes(rp, args);
+	atomic_fetch_sub(&rq->room, sl_rpc_cost(&rp->entry));
+	sl_be_reply_hand_over(rq->channel->b, rp);
+	flush_early(rq->channel->b, true, sl_now_ns());
+}
+
 int sl_stream_go_on(struct sl_request_view *view)
 {
+	static const struct sl_reply_args nothing;
 	struct request *rq = (struct request *)view;
-	struct sl_backend *b = rq->channel->b;
 	struct reply *rp;
 
 	if (!rq->expects)
 		return -EINVAL;
-	rp = reply_alloc(b, 0);
+	rp = reply_alloc(rq->channel->b, 0);
 	if (!rp)
 		return without_memory(rq, true);
 	rq->expects = false;
-	fill_head(rp, rq, SL_RPC_OK);
-	rp->entry.flags = SL_ENTRY_GO_ON | SL_ENTRY_MORE;
-	atomic_fetch_sub(&rq->room, sl_rpc_cost(&rp->entry));
-	hand_over(b, rp);
-	flush_early(b, true, sl_now_ns());
+	say_before(rq, rp, &nothing, 0);
 	return 0;
 }
 
@@ -586,7 +338,6 @@ int sl_reply_interim(struct sl_request_view *view, const struct sl_reply_args *g
 					   .headers = given->headers,
 					   .header_cnt = given->header_cnt};
 	struct request *rq = (struct request *)view;
-	struct sl_backend *b = rq->channel->b;
 	size_t meta_len = meta_len_of(&args);
 	struct reply *rp;
 
@@ -595,17 +346,11 @@ int sl_reply_interim(struct sl_request_view *view, const struct sl_reply_args *g
 		return -EINVAL;
 	if (meta_len > SL_RPC_MAX_META)
 		return -EMSGSIZE;
-	rp = reply_alloc(b, sl_rpc_pad8(meta_len));
+	rp = reply_alloc(rq->channel->b, sl_rpc_pad8(meta_len));
 	if (!rp)
 		return -ENOBUFS;
 	rq->interims++;
-	fill_head(rp, rq, SL_RPC_OK);
-	rp->entry.flags = SL_ENTRY_GO_ON | SL_ENTRY_MORE;
-	rp->entry.meta_len = (uint16_t)meta_len;
-	put_bytes(rp, &args);
-	atomic_fetch_sub(&rq->room, sl_rpc_cost(&rp->entry));
-	hand_over(b, rp);
-	flush_early(b, true, sl_now_ns());
+	say_before(rq, rp, &args, meta_len);
 	return 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests of a channel, from their first part (channel.c) to their last reply (reply.c): new, with
+ * Requests of a channel, from their first part (channel.c) to their last reply (waiting.c): new, with
  * room for a copy of all; parse of the metadata; a place for the body, which may be the program's;
  * free. At the bottom what handlers ask of one.
  */
