@@ -85,8 +85,7 @@ void sl_be_flush(struct sl_backend *b)
 
 		if (!ch->up)
 			continue;
-		if (ch->replies)
-			sl_be_replies_pack(ch);
+		sl_be_replies_pack(ch);
 		sl_link_flush(&ch->link, b->now_ns);
 	}
 }

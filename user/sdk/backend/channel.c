@@ -251,7 +251,8 @@ static bool add(struct sl_backend *b, struct sl_transport *t)
 	ch->up = true;
 	sl_list_init(&ch->open);
 	sl_list_init(&ch->windows);
-	ch->replies_end = &ch->replies;
+	for (unsigned c = 0; c < SL_CLASS_CNT; c++)
+		ch->replies[c].end = &ch->replies[c].first;
 	ch->link.ops = &link_ops;
 	ch->link.ctx = ch;
 	ch->link.mem = &b->request_mem;
@@ -293,13 +294,7 @@ void sl_be_channel_close(struct channel *ch)
 	}
 	while ((s = sl_link_unsent(&ch->link)))
 		sl_be_replies_sent(b, s);
-	while (ch->replies) {
-		struct reply *rp = ch->replies;
-
-		ch->replies = rp->next;
-		sl_be_reply_free(b, rp);
-	}
-	ch->replies_end = &ch->replies;
+	sl_be_replies_forget(ch);
 	sl_link_fini(&ch->link);
 	ch->up = false;
 	sl_list_for_each_safe (at, next, &ch->open) {

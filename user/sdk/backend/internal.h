@@ -132,7 +132,11 @@ struct channel {
 	struct sl_list windows; /* streams that are given credit */
 	uint32_t open_cnt;
 	size_t mem_used;
-	struct reply *replies, **replies_end; /* to be packed */
+	/* To be packed, by class, the most urgent one first; bit i of `classes`: there are some of class i. */
+	struct {
+		struct reply *first, **end;
+	} replies[SL_CLASS_CNT];
+	uint32_t classes;
 	_Atomic size_t
 		unsent; /* memory of parts that only the transport keeps back, not their clients */
 	_Atomic bool blocked; /* some request is, for want of that */
@@ -211,7 +215,10 @@ int sl_be_refuse(struct channel *ch, const struct sl_part *part, enum sl_rpc_sta
 bool sl_be_replies_take(struct sl_backend *b);
 /* Of the I/O thread, if it sleeps. */
 void sl_be_wake(struct sl_backend *b);
+/* The most urgent class first: packing takes a while, and a fast reader would take all of a bulk reply meanwhile. */
 void sl_be_replies_pack(struct channel *ch);
+/* Of a channel that is down: those that were to be packed. */
+void sl_be_replies_forget(struct channel *ch);
 void sl_be_replies_sent(struct sl_backend *b, struct sl_send *s);
 void sl_be_reply_free(struct sl_backend *b, struct reply *rp);
 /* Of a request: those that wait for credit. */

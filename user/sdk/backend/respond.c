@@ -7,15 +7,13 @@ static const uint8_t zeros[8];
 
 enum { SPANS_MAX = 3 }; /* of a reply */
 
-/* How many of the first replies go together: one class, and not too long unless it is one. */
-static unsigned count_together(const struct channel *ch, uint64_t *total)
+/* How many of these go together: not too long unless it is one. */
+static unsigned count_together(const struct reply *rp, uint64_t *total)
 {
-	const struct reply *rp = ch->replies;
-	uint8_t priority = rp->priority;
 	unsigned cnt = 0;
 
 	*total = 0;
-	for (; rp && cnt < SL_RPC_MAX_BATCH && rp->priority == priority; rp = rp->next) {
+	for (; rp && cnt < SL_RPC_MAX_BATCH; rp = rp->next) {
 		uint64_t more = sizeof(rp->entry) + sl_rpc_pad8(rp->entry.meta_len) +
 				sl_rpc_pad8(rp->entry.len);
 
@@ -46,13 +44,23 @@ static struct sl_span *add_spans(struct sl_span *to, const struct reply *rp)
 	return to;
 }
 
-static bool pack_one(struct channel *ch)
+static void remove_until(struct channel *ch, unsigned class, struct reply *last)
+{
+	ch->replies[class].first = last->next;
+	if (!last->next) {
+		ch->replies[class].end = &ch->replies[class].first;
+		ch->classes &= ~(UINT32_C(1) << class);
+	}
+	last->next = NULL;
+}
+
+static bool pack_one(struct channel *ch, unsigned class)
 {
 	struct sl_backend *b = ch->b;
-	struct reply *rp = ch->replies, *first = rp;
+	struct reply *first = ch->replies[class].first, *rp = first;
 	uint64_t total;
 	uint32_t longest_us = 1; /* 0 says nothing */
-	unsigned cnt = count_together(ch, &total), i;
+	unsigned cnt = count_together(first, &total), i;
 	struct sl_send *s =
 		sl_mem_alloc(&b->reply_mem, sizeof(*s) + cnt * sizeof(struct sl_rpc_entry) +
 						    (cnt * SPANS_MAX + 1) * sizeof(struct sl_span));
@@ -72,10 +80,7 @@ static bool pack_one(struct channel *ch)
 		if (++i == cnt)
 			break;
 	}
-	ch->replies = rp->next;
-	if (!ch->replies)
-		ch->replies_end = &ch->replies;
-	rp->next = NULL;
+	remove_until(ch, class, rp);
 	*s = (struct sl_send){
 		.header = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_RESPONSE,
 			   .count = (uint16_t)cnt,
@@ -86,45 +91,26 @@ static bool pack_one(struct channel *ch)
 		.span_cnt = (uint32_t)(end - spans),
 		.owner = (uintptr_t)first,
 	};
-	sl_link_send(&ch->link, s, first->priority, b->now_ns);
+	sl_link_send(&ch->link, s, class, b->now_ns);
 	return true;
-}
-
-/*
- * The most urgent class first: packing takes a while, and a fast reader would take all of a bulk reply
- * meanwhile. Within a class they stay in order.
- */
-static void sort(struct channel *ch)
-{
-	struct reply *of[SL_CLASS_CNT], **end[SL_CLASS_CNT], *rp;
-	uint8_t mixed = 0;
-
-	for (rp = ch->replies; rp; rp = rp->next)
-		mixed |= rp->priority ^ ch->replies->priority;
-	if (!mixed)
-		return;
-	for (unsigned c = 0; c < SL_CLASS_CNT; c++)
-		end[c] = &of[c];
-	for (rp = ch->replies; rp; rp = rp->next) {
-		*end[rp->priority] = rp;
-		end[rp->priority] = &rp->next;
-	}
-	ch->replies_end = &ch->replies;
-	for (unsigned c = 0; c < SL_CLASS_CNT; c++) {
-		*end[c] = NULL;
-		*ch->replies_end = of[c];
-		if (of[c])
-			ch->replies_end = end[c];
-	}
 }
 
 void sl_be_replies_pack(struct channel *ch)
 {
-	if (ch->replies)
-		sort(ch);
-	while (ch->replies && !ch->link.error) {
-		if (!pack_one(ch))
+	while (ch->classes && !ch->link.error) {
+		if (!pack_one(ch, (unsigned)__builtin_ctz(ch->classes)))
 			return; /* memory comes back when something was sent */
+	}
+}
+
+void sl_be_replies_forget(struct channel *ch)
+{
+	while (ch->classes) {
+		unsigned class = (unsigned)__builtin_ctz(ch->classes);
+		struct reply *rp = ch->replies[class].first;
+
+		remove_until(ch, class, rp);
+		sl_be_reply_free(ch->b, rp);
 	}
 }
 

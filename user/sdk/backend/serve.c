@@ -204,7 +204,7 @@ bool sl_be_arm(struct sl_backend *b)
 	sl_list_for_each (at, &b->channels) {
 		struct channel *ch = sl_container_of(at, struct channel, node);
 
-		if (has_room_again(ch) || (ch->up && (ch->replies || !sl_link_arm(&ch->link))))
+		if (has_room_again(ch) || (ch->up && (ch->classes || !sl_link_arm(&ch->link))))
 			return false;
 	}
 	return sl_hubs_arm(&b->hubs);
@@ -310,7 +310,7 @@ static bool drained(const struct sl_backend *b)
 	sl_list_for_each (at, &b->channels) {
 		const struct channel *ch = sl_container_of(at, struct channel, node);
 
-		if (ch->up && (!ch->peer_goaway || ch->replies || !sl_link_idle(&ch->link)))
+		if (ch->up && (!ch->peer_goaway || ch->classes || !sl_link_idle(&ch->link)))
 			return false;
 	}
 	return true;

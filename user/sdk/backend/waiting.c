@@ -79,8 +79,9 @@ void sl_be_replies_drop(struct request *rq)
 static void append(struct channel *ch, struct reply *rp)
 {
 	rp->next = NULL;
-	*ch->replies_end = rp;
-	ch->replies_end = &rp->next;
+	*ch->replies[rp->priority].end = rp;
+	ch->replies[rp->priority].end = &rp->next;
+	ch->classes |= UINT32_C(1) << rp->priority;
 }
 
 static struct reply *pop_waiting(struct request *rq)
