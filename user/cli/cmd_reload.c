@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reload: lets a gateway read its file again (POST /reload) and prints what is in force now, and what
- * waits for a restart, as control/reload.c tells it.
+ * reload: lets a gateway read its file again (POST /reload), waits until all its workers have done so
+ * (GET /stats), and prints what is in force now, and what waits for a restart, as control/reload.c
+ * tells it.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 
@@ -20,6 +22,30 @@ static void print_names(const char *title, const json_t *names, const char *none
 	putchar('\n');
 }
 
+/* Backends that are new have a second and a half; then the workers follow, one burst later. */
+enum { FOLLOW_MS = 15000, LOOK_MS = 20 };
+
+/* True when reload `number` is in force everywhere; else one line in err. */
+static bool followed(const struct cli_target *t, json_int_t number, struct sl_err *err)
+{
+	for (int ms = 0; ms < FOLLOW_MS; ms += LOOK_MS) {
+		json_t *stats = cli_admin_stats(t, err);
+		const json_t *reload = json_object_get(stats, "reload");
+		bool there = cli_number(reload, "in_force") >= (double)number;
+		bool ended = !stats || !json_is_true(json_object_get(reload, "pending"));
+
+		if (stats && !there && ended)
+			sl_err_set(err, "nothing changed; the log says why");
+		json_decref(stats);
+		if (there || ended)
+			return there;
+		usleep(LOOK_MS * 1000);
+	}
+	sl_err_set(err, "taken, but not in force everywhere after %d s; the log will say when",
+		   FOLLOW_MS / 1000);
+	return false;
+}
+
 int cli_reload(int argc, char **argv)
 {
 	struct cli_options o;
@@ -28,6 +54,7 @@ int cli_reload(int argc, char **argv)
 	char *body = NULL;
 	int status = -1;
 	json_t *diff;
+	bool ok = false;
 
 	if (!cli_take_only_options(argc, argv, "caj", &o))
 		return CLI_USAGE;
@@ -40,13 +67,16 @@ int cli_reload(int argc, char **argv)
 	diff = status == 200 ? json_loads(body, 0, NULL) : NULL;
 	if (!diff) {
 		cli_error("reload", "nothing changed: %s", body);
+	} else if (!followed(&t, json_integer_value(json_object_get(diff, "number")), &err)) {
+		cli_error("reload", "%s", err.text);
 	} else if (o.json) {
-		puts(body);
+		ok = puts(body) >= 0;
 	} else {
 		print_names("in force", json_object_get(diff, "in_force"), "nothing new");
 		print_names("needs a restart", json_object_get(diff, "needs_restart"), "nothing");
+		ok = true;
 	}
 	json_decref(diff);
 	free(body);
-	return diff ? CLI_OK : CLI_FAILED;
+	return ok ? CLI_OK : CLI_FAILED;
 }

@@ -63,6 +63,7 @@ const struct cli_command cli_commands[] = {
 	 "  --json               answer as JSON\n"
 	 "\n"
 	 "The gateway checks the whole file first: if it is wrong, nothing changes.\n"
+	 "Returns when what can change is in force in all workers.\n"
 	 "What cannot change while it runs (interfaces, workers, memory, the admin\n"
 	 "endpoint) is named; `sluice help config` marks those keys. SIGHUP does the\n"
 	 "same and tells the log.\n",

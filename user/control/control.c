@@ -167,7 +167,6 @@ uint32_t sl_control_run(struct sl_control *c)
 
 	for (;;) {
 		bool busy = c->draining || c->reload_wait || c->reloading;
-
 		int wait_ms = busy ? STEP_POLL_MS : c->log ? LOG_POLL_MS : POLL_MS;
 
 		if (poll(fds, 2, wait_ms) < 0 && errno != EINTR)

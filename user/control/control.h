@@ -50,10 +50,16 @@ const char *sl_control_socket(const struct sl_control *c);
 void sl_control_drain(struct sl_control *c);
 /*
  * Reads the file again and checks it. 0: it will be in force in a moment, which the log tells; diff
- * (unless NULL) names settings, {"in_force": [], "needs_restart": []}, for the caller to decref.
+ * (unless NULL) names settings, {"in_force": [], "needs_restart": [], "number": N}, for the caller to
+ * decref; N is that of sl_control_reload_json().
  * -1 and lines in err, one for each mistake, which the log has too: nothing changes.
  */
 int sl_control_reload(struct sl_control *c, json_t **diff, struct sl_err *err);
+/*
+ * {"pending": BOOL, "asked": N, "in_force": N}: the last reload that was taken, and the last that all
+ * workers have; they differ though nothing is pending where the gateway refused it afterwards.
+ */
+json_t *sl_control_reload_json(const struct sl_control *c);
 bool sl_control_ready(struct sl_control *c, struct sl_err *why);
 
 #endif

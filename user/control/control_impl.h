@@ -19,7 +19,10 @@ struct sl_control {
 	bool ready_told, draining, stop, fault;
 	struct sl_config *reload_wait; /* checked, until the gateway can take it */
 	bool reloading;                /* the gateway is on its way to the next one */
-	char reload_text[1400];        /* what is said when it is there */
+	struct {
+		uint64_t asked, handed, in_force; /* reloads count from 1; the last of each kind */
+	} reload;
+	char reload_text[1400]; /* what is said when it is there */
 	bool reload_warns;
 };
 

@@ -106,9 +106,17 @@ static enum MHD_Result get_metrics(struct request *r)
 		     MHD_RESPMEM_MUST_FREE);
 }
 
+static json_t *stats_of(struct sl_admin *a)
+{
+	json_t *o = sl_stats_json(a->g, a->window);
+
+	json_object_set_new(o, "reload", sl_control_reload_json(a->control));
+	return o;
+}
+
 static enum MHD_Result get_stats(struct request *r)
 {
-	return reply_json(r->conn, sl_stats_json(r->admin->g, r->admin->window));
+	return reply_json(r->conn, stats_of(r->admin));
 }
 
 static enum MHD_Result get_dashboard(struct request *r)
@@ -204,7 +212,7 @@ static enum MHD_Result get_events(struct request *r)
 	l->guest = guest;
 	guest->listener = l;
 	r->guests->listener_cnt++;
-	stats = sl_stats_json(a->g, a->window);
+	stats = stats_of(a);
 	text = json_dumps(stats, JSON_COMPACT);
 	json_decref(stats);
 	if (text)
@@ -349,7 +357,7 @@ void sl_pages_tick(struct sl_admin *a)
 
 	if (sl_list_empty(&a->listeners))
 		return;
-	stats = sl_stats_json(a->g, a->window);
+	stats = stats_of(a);
 	text = stats ? json_dumps(stats, JSON_COMPACT) : NULL;
 	json_decref(stats);
 	if (!text)

@@ -65,7 +65,8 @@ static int hand_over(struct sl_control *c, json_t **diff, struct sl_err *err)
 	 */
 	sl_config_diff(now, next, false, add_name, changed);
 	sl_config_diff(c->opt.config, next, true, add_name, restart);
-	d = json_pack("{s:o, s:o}", "in_force", changed, "needs_restart", restart);
+	d = json_pack("{s:o, s:o, s:I}", "in_force", changed, "needs_restart", restart, "number",
+		      (json_int_t)c->reload.asked);
 	rc = d ? sl_gateway_reload(c->opt.gateway, next, err) : -ENOMEM;
 
 	if (!d)
@@ -78,6 +79,7 @@ static int hand_over(struct sl_control *c, json_t **diff, struct sl_err *err)
 			sl_config_free(next);
 		} else {
 			c->reloading = true;
+			c->reload.handed = c->reload.asked;
 			if (c->opt.on_config)
 				c->opt.on_config(c->opt.arg, next);
 			remember_text(c, d);
@@ -124,6 +126,7 @@ static int load_next(struct sl_control *c, json_t **diff, struct sl_err *err)
 	sl_tls_log_ends(next);
 	sl_config_free(c->reload_wait);
 	c->reload_wait = next;
+	c->reload.asked++;
 	return hand_over(c, diff, err) ? -1 : 0;
 }
 
@@ -136,12 +139,19 @@ int sl_control_reload(struct sl_control *c, json_t **diff, struct sl_err *err)
 	return rc;
 }
 
+json_t *sl_control_reload_json(const struct sl_control *c)
+{
+	return json_pack("{s:b, s:I, s:I}", "pending", c->reloading || c->reload_wait, "asked",
+			 (json_int_t)c->reload.asked, "in_force", (json_int_t)c->reload.in_force);
+}
+
 void sl_control_step(struct sl_control *c)
 {
 	struct sl_err err = SL_ERR(600);
 
 	if (!sl_gateway_step(c->opt.gateway) && c->reloading) {
 		c->reloading = false;
+		c->reload.in_force = c->reload.handed;
 		sl_log_at(c->reload_warns ? SL_LOG_WARN : SL_LOG_INFO, "reload: %s",
 			  c->reload_text);
 	}

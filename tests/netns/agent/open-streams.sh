@@ -99,7 +99,7 @@ stays() {
 ws, events = both()
 tell("open")
 told("stays")
-expect("in force", eventually(20, lambda: get("/fixed").body == b"again"), True)
+expect("in force", get("/fixed").body, b"again")
 expect("served", eventually(20, lambda: get("/hand/seen").status == 200), True)
 for _ in range(50):
     expect("served", get("/hand/seen").status, 200)
