@@ -13,10 +13,11 @@ nsenter --net="/run/netns/$C" /usr/bin/python3 "$here/agent/stream_server.py" 12
 pid_of[server]=$!
 within 30 grep -q listening "$D/server.log" || say_failed "the server does not start"
 start_agent() {
+	rm -f "$D/agent.log" # or what the one before said would be found
 	nsenter --net="/run/netns/$C" "$SLUICE" agent --listen tcp://10.99.0.2:7471 --to http://127.0.0.1:8000 --key-file "$D/key" \
 		--concurrency 2000 --user nobody >"$D/agent.log" 2>&1 </dev/null &
 	pid_of[agent]=$!
-	within 30 grep -q '^agent: 1 server' "$D/agent.log"
+	within 30 grep -qs '^agent: 1 server' "$D/agent.log"
 }
 check "the agent starts" start_agent
 walled() { grep -qP "^Uid:\t$(id -u nobody)\t" "/proc/${pid_of[agent]}/status" && grep -q '^NoNewPrivs:.*1$' "/proc/${pid_of[agent]}/status" && grep -q '^Seccomp:.*2$' "/proc/${pid_of[agent]}/status" && grep -q '^CapEff:.*0000$' "/proc/${pid_of[agent]}/status"; }

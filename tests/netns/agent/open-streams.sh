@@ -6,9 +6,10 @@
 
 arena
 start_server() {
+	rm -f "$D/server.log" # or what the one before said would be found
 	nsenter --net="/run/netns/$G" /usr/bin/python3 "$here/agent/upgrade_server.py" 127.0.0.1 8000 8001 >"$D/server.log" 2>&1 </dev/null &
 	pid_of[server]=$!
-	within 30 grep -q listening "$D/server.log" || { cp "$D/server.log" "$D/out"; say_failed "the server does not start"; }
+	within 30 grep -qs listening "$D/server.log" || { cp "$D/server.log" "$D/out"; say_failed "the server does not start"; }
 }
 start_server
 config() {
