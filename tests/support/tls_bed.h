@@ -42,6 +42,7 @@ struct bed_conn {
 	uint8_t *sent;
 	size_t sent_len, laid, opened; /* opened: bytes of `sent` that the client has read */
 	size_t room;
+	size_t dry_at; /* bytes of `sent` from which on there is no frame; 0: never */
 	bool closed, reset, resumed;
 	/* front */
 	uint8_t *got;
@@ -132,7 +133,8 @@ static inline uint8_t *bed_t_lay(void *self, size_t min, bool beyond, size_t *ro
 	*room = BED_SEGMENT - b->sent_len % BED_SEGMENT;
 	if (*room < min)
 		*room = BED_SEGMENT;
-	if ((!beyond && b->room < min) || b->sent_len + *room > BED_KEEP)
+	if ((!beyond && b->room < min) || b->sent_len + *room > BED_KEEP ||
+	    (b->dry_at && b->sent_len >= b->dry_at))
 		return NULL;
 	b->laid = *room;
 	return b->sent + b->sent_len;

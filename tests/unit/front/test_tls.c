@@ -321,6 +321,23 @@ TEST(what_does_not_fit_as_a_whole_is_not_begun)
 	free(bytes);
 }
 
+/* The last frame may go to somebody else between the question and the answer. */
+TEST(a_head_that_is_written_in_part_ends_the_connection)
+{
+	struct bed_conn *b = bed_open(0);
+	uint8_t *bytes = noise(3 * BED_SEGMENT);
+
+	b->dry_at = b->sent_len + BED_SEGMENT;
+	ck_assert(b->filter->offers->write_head(b->filter, bytes, 3 * BED_SEGMENT));
+	ck_assert(b->closed);
+	ck_assert(!b->filter->offers->write(b->filter, "more", 4));
+	ck_assert(b->filter->offers->write_head(b->filter, "more", 4)); /* taken, and not sent */
+	bed_hear(b);
+	ck_assert_uint_lt(b->heard_len, 3 * BED_SEGMENT);
+	ck_assert_mem_eq(b->heard, bytes, b->heard_len);
+	free(bytes);
+}
+
 /* --- the end --- */
 
 TEST(close_notify_goes_both_ways)
