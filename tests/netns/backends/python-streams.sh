@@ -77,6 +77,27 @@ for path in (b"/asked", b"/again/asked"): # by HTTP/2, the second time
     r = c.reply()
     expect("500", (r.status, r.headers.get("connection")), (500, "close"))
 PY
+check_py "interim replies come before the reply, and what is wrong with one is said" <<'PY'
+from raw import *
+for path in (b"/hints", b"/again/hints"): # by HTTP/2, the second time
+    c = Client()
+    c.send(b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+    r = c.reply()
+    expect("103", (r.status, r.headers.get("link"), r.headers.get("x-one")), (103, "</a.css>; rel=preload", "1"))
+    expect("102", c.reply().status, 102)
+    for n in range(6):
+        r = c.reply()
+        expect("up to eight", (r.status, r.headers.get("n")), (103, str(n)))
+    r = c.reply()
+    expect("200", r.status, 200)
+    said = r.body.removeprefix(b"begun").decode().split("\n")
+    expect("101, 200", said[:2], [f"ValueError: status {s}: expected 102 to 199" for s in (101, 200)])
+    expect("by position", said[2].startswith("TypeError: reply_interim() takes"), True)
+    expect("too long", said[3].startswith("ValueError: the headers are too long: expected at most "), True)
+    expect("the first six", said[4:10], ["None"] * 6)
+    late = "ValueError: expected before the reply has begun, and at most 8 of them"
+    expect("the ninth, and a late one", said[10:], [late, late])
+PY
 kill "${pid_of[again]}" && wait "${pid_of[again]}"
 unset "pid_of[again]"
 check_py "exceptions: 500 before a reply has begun, a broken end behind that" <<'PY'

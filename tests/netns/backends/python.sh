@@ -79,6 +79,21 @@ expect("body", body.startswith("ValueError: the request has been replied to"), T
 expect("buffer", buffer.startswith("BufferError: the request has been replied to"), True)
 expect("reply", again.startswith("ValueError: the request has been replied to"), True)
 PY
+for form in run async; do
+	check_py "$form: an interim reply comes before the reply" $form <<'PY'
+from raw import *
+c = Client()
+c.send(b"POST /%s/hint HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n" % sys.argv[1].encode())
+expect("status", c._line(), b"HTTP/1.1 103 Early Hints")
+links = [c._line(), c._line()]
+expect("links", [l.lower() for l in links], [b"link: </a.css>; rel=preload", b"link: </b.js>; rel=preload"])
+expect("end", c._line(), b"")
+r = c.reply()
+expect("reply", (r.status, r.body), (200, b"hinted"))
+if sys.argv[1] == "run":
+    expect("late", post("/run/late", b"").body.startswith(b"ValueError: the request has been replied to"), True)
+PY
+done
 check_py "an array that is kept stays whole, and its reply waits for it" <<'PY'
 from raw import *
 c = Client()

@@ -61,6 +61,16 @@ def drop(request):
     say(request, bytes(kept.pop("array")).decode())
 
 
+def hint(request):
+    request.reply_interim(headers=[("link", "</a.css>; rel=preload"), ("link", "</b.js>; rel=preload")])
+    say(request, "hinted")
+    kept["late"] = attempt(request.reply_interim)
+
+
+def late(request):
+    say(request, kept["late"])
+
+
 def wrong(request):
     request.reply(b"", status=99)
 
@@ -87,7 +97,8 @@ def echo(request):
 
 
 ways = {"about": about, "array": echo_array, "keep": keep, "use": use, "hold": hold, "drop": drop, "wrong": wrong,
-        "fail": fail, "nothing": nothing, "idle": idle, "slow": slow, "echo": echo}
+        "fail": fail, "nothing": nothing, "idle": idle, "hint": hint,
+        "late": late, "slow": slow, "echo": echo}
 
 
 def name(request):
@@ -111,6 +122,8 @@ async def reply_later(request):
     await asyncio.sleep(0.5 if name(request) == "slow" else 0.01)
     if name(request) == "slow":
         say(request, "slow")
+    elif name(request) == "hint":
+        hint(request)
     else:
         echo(request)
 

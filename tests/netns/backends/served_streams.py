@@ -35,6 +35,27 @@ async def asked(stream):
         await stream.reply(part, more=True)
 
 
+def attempt(fn, *args, **keywords):
+    try:
+        return str(fn(*args, **keywords))
+    except (TypeError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+async def hints(stream):
+    """Interim replies before and after its reply has begun; what is wrong is said with the reply."""
+    hint = stream.request.reply_interim
+    await stream.reply_interim(headers={"Link": "</a.css>; rel=preload", "x-one": b"1"})
+    await stream.reply_interim(status=102)
+    wrong = [attempt(hint, status=status) for status in (101, 200)]
+    wrong.append(attempt(hint, 103))
+    wrong.append(attempt(hint, headers={"x": "y" * 70000}))
+    wrong += [attempt(hint, headers=[("n", str(n))]) for n in range(7)]
+    await stream.reply(b"begun", more=True)
+    wrong.append(attempt(hint))
+    await stream.reply("\n".join(wrong).encode())
+
+
 async def trailers(stream):
     async for _ in stream:
         pass
@@ -86,7 +107,7 @@ async def last(stream):
     await stream.reply(b"answered")
 
 
-WAYS = {f.__name__: f for f in (echo, total, asked, trailers, fail, break_off, hold, deaf, wake, flood, told, last)}
+WAYS = {f.__name__: f for f in (echo, total, asked, hints, trailers, fail, break_off, hold, deaf, wake, flood, told, last)}
 
 
 async def serve(stream):

@@ -64,6 +64,8 @@ struct form {
 
 /* False, and an exception, or filled: form_end() then. `keywords` may be NULL. */
 bool form_read(struct form *f, PyObject *keywords);
+/* The same of an interim reply, which has its status and its headers. */
+bool form_read_interim(struct form *f, PyObject *args, PyObject *keywords);
 void form_end(struct form *f);
 
 /* stream.c */

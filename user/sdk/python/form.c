@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The keywords of a reply as the arguments of sl_reply(). Read from the bottom. */
+/* The keywords of a reply as the arguments of sl_reply(), or sl_reply_interim(). Read from the bottom. */
 #include "sdk/python/binding.h"
 
 enum { HEADERS_MAX = 128 };
@@ -102,6 +102,28 @@ bool form_read(struct form *f, PyObject *keywords)
 	f->args.grpc_status = (uint16_t)grpc;
 	f->args.more = more;
 	f->args.no_message = no_message;
+	if (!ok)
+		form_end(f);
+	return ok;
+}
+
+bool form_read_interim(struct form *f, PyObject *args, PyObject *keywords)
+{
+	static char *names[] = {"status", "headers", NULL};
+	PyObject *headers = NULL;
+	int status = 103;
+	bool ok;
+
+	*f = (struct form){0};
+	f->alive = PyList_New(0);
+	ok = f->alive && PyArg_ParseTupleAndKeywords(args, keywords, "|$iO:reply_interim", names,
+						     &status, &headers);
+	if (ok && (status < 102 || status > 199)) {
+		PyErr_Format(PyExc_ValueError, "status %d: expected 102 to 199", status);
+		ok = false;
+	}
+	ok = ok && add_headers(f, headers, false);
+	f->args.status = (uint16_t)status;
 	if (!ok)
 		form_end(f);
 	return ok;

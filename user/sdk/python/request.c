@@ -315,6 +315,31 @@ static PyObject *go_on(PyObject *self, PyObject *unused)
 	Py_RETURN_NONE;
 }
 
+static PyObject *reply_interim(PyObject *self, PyObject *args, PyObject *keywords)
+{
+	struct sl_request_view *v = open_view(self);
+	struct form f;
+	int rc;
+
+	if (!v || !form_read_interim(&f, args, keywords))
+		return NULL;
+	rc = sl_reply_interim(v, &f.args);
+	form_end(&f);
+	if (rc == 0)
+		Py_RETURN_NONE;
+	if (rc == -EMSGSIZE)
+		PyErr_Format(PyExc_ValueError,
+			     "the headers are too long: expected at most %d bytes",
+			     SL_RPC_MAX_META);
+	else if (rc == -EINVAL)
+		PyErr_Format(PyExc_ValueError,
+			     "expected before the reply has begun, and at most %d of them",
+			     SL_RPC_MAX_INTERIM);
+	else
+		PyErr_SetString(PyExc_OSError, "no memory is left for an interim reply");
+	return NULL;
+}
+
 static PyObject *reply(PyObject *self, PyObject *args, PyObject *keywords)
 {
 	struct request *rq = of(self);
@@ -500,6 +525,10 @@ static PyMethodDef methods[] = {
 	 " grpc_message=None, more=False, no_message=False)\n--\n\n"
 	 "Replies with any C-contiguous buffer, once; `more` says that a further part follows,\n"
 	 "`no_message` that this one is no message of gRPC. False if nobody waits any more."},
+	{"reply_interim", (PyCFunction)(void (*)(void))reply_interim, METH_VARARGS | METH_KEYWORDS,
+	 "reply_interim($self, *, status=103, headers=None)\n--\n\n"
+	 "Tells the client something before the reply, up to eight times; a status of 102 to 199.\n"
+	 "A hint: gRPC, HTTP/1.0 and a client that does not read have no place for it."},
 	{"_go_on", go_on, METH_NOARGS, "Its client may send the body."},
 	{"_taken", stream_taken, METH_O, "So many bytes of its parts were read."},
 	{"_fail", fail, METH_NOARGS, "It ends here, broken."},

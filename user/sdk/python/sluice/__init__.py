@@ -16,6 +16,10 @@ with the gateways meanwhile. With asyncio:
         for request in batch:
             request.reply(request.body)
 
+What helps a client before the reply is there goes ahead, as 103 (Early Hints):
+
+    request.reply_interim(headers={"link": "</style.css>; rel=preload"})
+
 Streams, requests of routes with `stream = yes`, are coroutines:
 
     async def chat(stream):
@@ -125,6 +129,10 @@ class Stream:
         heard = await self._when_there_is_room(lambda: self.request.reply(body, **keywords))
         self._begun = True
         return heard
+
+    async def reply_interim(self, **keywords):
+        """As Request.reply_interim(), before the first part of the reply. It does not wait."""
+        self.request.reply_interim(**keywords)
 
     async def go_on(self):
         """Of one whose request `expects`: its client is told to send the body (status 100)."""
