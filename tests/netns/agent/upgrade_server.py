@@ -44,11 +44,13 @@ async def by_hand(reader, writer):
 
     if path == "/eager":
         eager += 1
-        go_on(behind=b"first")
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-        eager -= 1
+        try:
+            go_on(behind=b"first")
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+        finally:
+            eager -= 1
     elif path == "/bye":
         go_on(behind=b"bye")
     elif path == "/wrong":

@@ -16,6 +16,8 @@ pool hand { backend a { endpoint = "http://127.0.0.1:8001" } }
 pool h2c { backend a { endpoint = "h2c://127.0.0.1:8001" } }
 route "/stock" { pool = stock stream = yes upgrade = {"websocket"} }
 route "/hand" { pool = hand stream = yes upgrade = {"websocket"} strip_prefix = yes }
+route "/brief" { pool = hand stream = yes upgrade = {"websocket"} strip_prefix = yes max_duration = 3s }
+route "/quiet" { pool = hand stream = yes upgrade = {"websocket"} strip_prefix = yes idle = 2s }
 route "/h2c" { pool = h2c stream = yes upgrade = {"websocket"} strip_prefix = yes }
 CONF
 
@@ -86,18 +88,21 @@ expect("another protocol", opened("/hand/other").reply().status, 502)
 expect("none there", opened("/h2c/eager").reply().status, 501)
 PY
 
-check_py "WebSocket over HTTP/2: the agent makes the key, and checks what the server makes of it" "$V4" <<'PY'
-import os, socket, sys
+cat >"$D/h2_peer.py" <<'PY'
+import socket, sys
 def frame(kind, flags, stream, body=b""):
     return len(body).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + body
 def field(name, value):
     return bytes([0, len(name)]) + name + bytes([len(value)]) + value
-DATA, HEADERS, SETTINGS = 0, 1, 4
+DATA, HEADERS, RESET, SETTINGS = 0, 1, 3, 4
+END_STREAM, OK = 1, 0x88
 class Peer:
     def __init__(self):
         self.s, self.data = socket.create_connection((sys.argv[1], 8080), timeout=30), b""
         self.s.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0))
     def read(self, *kinds):
+        return self.read_any(*kinds)[:2]
+    def read_any(self, *kinds):
         while True:
             while len(self.data) < 9 or len(self.data) < 9 + int.from_bytes(self.data[:3], "big"):
                 more = self.s.recv(65536)
@@ -106,13 +111,16 @@ class Peer:
             n, kind, flags = int.from_bytes(self.data[:3], "big"), self.data[3], self.data[4]
             body, self.data = self.data[9:9 + n], self.data[9 + n:]
             if kind in kinds:
-                return flags, body
+                return flags, body, kind
     def connect(self, path):
         self.s.sendall(frame(HEADERS, 4, 1, field(b":method", b"CONNECT") + field(b":protocol", b"websocket")
                              + field(b":scheme", b"http") + field(b":path", path) + field(b":authority", b"x")
                              + field(b"sec-websocket-version", b"13")))
         return self.read(HEADERS)[1]
-OK = 0x88
+PY
+check_py "WebSocket over HTTP/2: the agent makes the key, and checks what the server makes of it" "$V4" <<'PY'
+import os
+from h2_peer import *
 p = Peer()
 reply = p.connect(b"/stock/x")
 assert reply[0] == OK and b"sec-websocket-accept" not in reply, reply
@@ -126,5 +134,49 @@ assert got == want, got
 assert Peer().connect(b"/hand/eager")[0] == OK
 assert Peer().connect(b"/hand/wrong")[0] != OK
 PY
+
+# With bytes both ways all the time, and without: it is broken off, on both sides of the gateway, and counted as that.
+count() { metric "sluice_exchanges_total{worker=\"0\",outcome=\"$1\"}"; }
+hand "max_duration and idle: the client sees a break, the server an end" <<'PY'
+for path, talks in (("/brief/eager", True), ("/quiet/eager", False)):
+    c = opened(path)
+    expect("accepted", head(c).split(b"\r\n")[0], b"http/1.1 101 switching protocols")
+    expect("first", c._bytes(5), b"first")
+    expect("there", get("/hand/seen").body, b"1")
+    rounds = 0
+    try:
+        while rounds == 0 or talks:
+            c.send(b"again")
+            expect("again", c._bytes(5), b"again")
+            rounds += 1
+            time.sleep(0.01)
+        expect("silence", c.s.recv(1), None)
+    except (ConnectionResetError, BrokenPipeError):
+        pass
+    expect("rounds", rounds > 0, True)
+    expect("ended at the server", eventually(20, lambda: get("/hand/seen").body == b"0"), True)
+PY
+check "each is counted by its reason" eval '[ "$(count expired) $(count stream_idle)" = "1 1" ]'
+check_py "the same over HTTP/2" "$V4" <<'PY'
+import time
+from h2_peer import *
+from raw import eventually, expect, get
+for path, talks in ((b"/brief/eager", True), (b"/quiet/eager", False)):
+    p = Peer()
+    assert p.connect(path)[0] == OK
+    kind, got, rounds = DATA, b"", 0
+    while kind == DATA:
+        flags, body, kind = p.read_any(DATA, HEADERS, RESET)
+        assert kind == RESET or not flags & END_STREAM, (flags, body)
+        got += body if kind == DATA else b""
+        if kind == DATA and got == b"first" + b"again" * rounds and (rounds == 0 or talks):
+            expect("there", rounds > 0 or get("/hand/seen").body == b"1", True)
+            time.sleep(0.01)
+            p.s.sendall(frame(DATA, 0, 1, b"again"))
+            rounds += 1
+    assert kind == RESET and rounds > 0, (kind, rounds)
+    expect("ended at the server", eventually(20, lambda: get("/hand/seen").body == b"0"), True)
+PY
+check "each is counted once more" eval '[ "$(count expired) $(count stream_idle)" = "2 2" ]'
 check "the log says what was wrong" grep -q "a reply was refused: an upgrade that nobody asked for" "$D/gw.log"
 finish
