@@ -100,6 +100,31 @@ got = list(channel.unary_stream(f"/{service}/count")(b"500", timeout=30))
 expect("messages", got, [b"message %d" % i for i in range(500)])
 expect("none", list(channel.unary_stream(f"/{service}/count")(b"0", timeout=30)), [])
 PY
+# The server computes a message when it is told to, behind the cancel on the same connection; or, where the client has
+# closed one of its own, when it knows.
+grpc "no more than one message is computed for a client that cancels, or closes" <<'PY'
+def walked(name):
+    return [int(word) for word in call("walked", name).split()]
+for i in range(20):
+    closes = i % 2
+    name = f"{service} {i}".encode()
+    own = grpc.insecure_channel("10.99.0.1:8080", options=[("grpc.use_local_subchannel_pool", 1)]) if closes else channel
+    walk = own.unary_stream(f"/{service}/steps")(name, timeout=60)
+    expect("begun", eventually(20, lambda: call("step", name) == b""), True)
+    for n in (b"1", b"2", b"3"):
+        expect("message", next(walk), n)
+        if n != b"3":
+            call("step", name)
+    if closes:
+        own.close()
+        expect("known", eventually(20, lambda: walked(name)[1] == 0), True)
+    else:
+        walk.cancel()
+    for _ in range(5):
+        call("step", name)
+    expect("over", eventually(20, lambda: walked(name)[1:] == [0, 1]), True)
+    expect("messages, fewer than two more", walked(name)[0] < 3 + 2, True)
+PY
 done
 grpc "plain HTTP to a gRPC server is answered by it" <<'PY'
 r = post("/t.S/echo", b"")

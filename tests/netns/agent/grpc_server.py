@@ -8,6 +8,7 @@ from concurrent import futures
 import grpc
 
 active = {}  # name -> when the call was seen to be over
+walks = {}  # name -> Walk
 
 
 def echo(request, context):
@@ -54,6 +55,35 @@ def state(request, context):
 def count(request, context):
     for i in range(int(request)):
         yield b"message %d" % i
+
+
+class Walk:
+    def __init__(self, context):
+        self.context, self.due, self.said, self.over = context, threading.Semaphore(0), 0, False
+
+
+def steps(request, context):
+    """A message for each step() of its name, as long as somebody wants them."""
+    walk = walks[request] = Walk(context)
+    try:
+        while walk.due.acquire(timeout=60) and context.is_active():
+            walk.said += 1
+            yield b"%d" % walk.said
+    finally:
+        walk.over = True
+
+
+def step(request, context):
+    if request not in walks:
+        return b"unknown"
+    walks[request].due.release()
+    return b""
+
+
+def walked(request, context):
+    """How many messages there were, whether somebody wants more, and whether there will be none."""
+    walk = walks[request]
+    return b"%d %d %d" % (walk.said, walk.context.is_active(), walk.over)
 
 
 def total(requests, context):
@@ -103,8 +133,9 @@ def reflect(requests, context):
 def main():
     server = grpc.server(futures.ThreadPoolExecutor(64), options=[("grpc.max_receive_message_length", -1),
                                                                   ("grpc.max_send_message_length", -1)])
-    unary = {f.__name__: grpc.unary_unary_rpc_method_handler(f) for f in (echo, metadata, status, size, left, wait, state)}
+    unary = {f.__name__: grpc.unary_unary_rpc_method_handler(f) for f in (echo, metadata, status, size, left, wait, state, step, walked)}
     unary["count"] = grpc.unary_stream_rpc_method_handler(count)
+    unary["steps"] = grpc.unary_stream_rpc_method_handler(steps)
     unary["total"] = grpc.stream_unary_rpc_method_handler(total)
     unary["talk"] = grpc.stream_stream_rpc_method_handler(talk)
     unary["hold"] = grpc.stream_stream_rpc_method_handler(hold)
