@@ -27,10 +27,11 @@ ulimit -n 20000 2>/dev/null || true
 gw=(ip netns exec "$G" taskset -c) # each becomes the next, so that the id is the program's
 cl() { timeout 120 ip netns exec "$C" taskset -c 1 "$@"; }
 
-# nginx as its documents advise for streams: nothing is buffered in either direction.
+# nginx as its documents advise for streams: nothing is buffered in either direction. It resets clients that have not asked yet
+# when fifteen sixteenths of worker_connections are in use, so there are more of these than descriptors.
 cat >"$D/nginx.conf" <<CONF
 daemon off; worker_processes 1; worker_rlimit_nofile 20000; pid $D/nginx.pid; error_log $D/nginx.err; user root;
-events { worker_connections 20000; multi_accept on; }
+events { worker_connections 24000; multi_accept on; }
 http { access_log off; keepalive_timeout 300s; keepalive_requests 1000000000; tcp_nodelay on; client_max_body_size 0;
 	client_body_temp_path $D/b; proxy_temp_path $D/p; fastcgi_temp_path $D/f; uwsgi_temp_path $D/u; scgi_temp_path $D/s;
 	upstream server { server 127.0.0.1:8000; keepalive 512; keepalive_requests 1000000000; }

@@ -71,6 +71,8 @@ static struct conn *watch(int fd)
 
 	for (unsigned i = 0; i < conn_cnt && !c; i++)
 		c = conns[i].fd < 0 ? &conns[i] : NULL;
+	if (fd < 0)
+		die("no connection");
 	if (!c && conn_cnt == CONNS)
 		die("too many connections");
 	if (!c)
@@ -269,6 +271,15 @@ static int dial(const struct sockaddr_in *a)
 	return fd;
 }
 
+/* What was heard last says who has ended it, where that is an answer and no event. */
+static void ended(const struct conn *c, const char *how)
+{
+	fprintf(stderr,
+		"sse: stream %ld of %u ended: %s; %llu events of all came; its last bytes: \"%.*s\"\n",
+		(long)(c - conns), conn_cnt, how, (unsigned long long)all, (int)c->len, c->buf);
+	exit(1);
+}
+
 static void hear_all(uint64_t from, uint64_t until)
 {
 	struct epoll_event evs[AT_ONCE];
@@ -281,10 +292,8 @@ static void hear_all(uint64_t from, uint64_t until)
 			uint64_t now;
 			ssize_t got = read(c->fd, c->buf + c->len, HEAD - c->len);
 
-			if (got <= 0) {
-				fprintf(stderr, "sse: a stream ended\n");
-				exit(1);
-			}
+			if (got <= 0)
+				ended(c, got ? strerror(errno) : "closed");
 			c->len += (uint32_t)got;
 			now = now_ns();
 			heard(c, now, now >= from);
