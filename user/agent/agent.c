@@ -3,9 +3,11 @@
 #include "agent/agent.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "agent/internal.h"
@@ -16,6 +18,7 @@ enum {
 	EVENTS_MAX = 256,
 	TIMERS_MAX = 1024, /* of a turn */
 	POLLS_MAX = 8,     /* batches of a server in a turn */
+	SPARE_FDS = 256,   /* or a quarter, if that is less */
 };
 #define TICK_NS  (SL_NS_PER_MS / 4)
 #define SLEEP_NS (SL_NS_PER_SEC / 2) /* gateways that fall silent are looked for meanwhile */
@@ -54,6 +57,26 @@ static void on_timer(void *arg, struct sl_timer *t)
 	}
 }
 
+/* As many descriptors as may be. In a sandbox there are, and nobody may ask for more. */
+static int most_fds(void)
+{
+	struct rlimit files;
+	rlim_t spare;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+		return INT_MAX;
+	if (files.rlim_cur < files.rlim_max) {
+		struct rlimit all = {files.rlim_max, files.rlim_max};
+
+		if (setrlimit(RLIMIT_NOFILE, &all) == 0)
+			files = all;
+	}
+	if (files.rlim_cur >= INT_MAX)
+		return INT_MAX;
+	spare = files.rlim_cur / 4 < SPARE_FDS ? files.rlim_cur / 4 : SPARE_FDS;
+	return (int)(files.rlim_cur - spare);
+}
+
 struct agent *sl_agent_open(struct sl_err *err)
 {
 	struct agent *a = calloc(1, sizeof(*a));
@@ -67,6 +90,7 @@ struct agent *sl_agent_open(struct sl_err *err)
 	sl_list_init(&a->watches);
 	sl_list_init(&a->dead);
 	sl_list_init(&a->dirty);
+	a->fd_max = most_fds();
 	a->now_ns = sl_now_ns();
 	(void)sl_rand_bytes(&seed, sizeof(seed));
 	sl_prng_seed(&a->prng, seed ^ a->now_ns);

@@ -123,14 +123,26 @@ static void on_event(struct agent_watch *w, uint32_t events)
 	}
 }
 
+/* Those that are free are given out from the lowest one on, so the number says how many are in use. */
+static int open_socket(const struct agent_server *s)
+{
+	int fd = socket(s->addr.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < s->a->fd_max)
+		return fd;
+	close(fd);
+	errno = EMFILE;
+	return -1;
+}
+
 bool agent_conn_open(struct agent_server *s)
 {
-	int one = 1, fd = socket(s->addr.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int one = 1, fd = open_socket(s);
 	struct agent_conn *c = fd < 0 ? NULL : calloc(1, s->proto->conn_size);
 	int rc;
 
 	if (!c) {
-		agent_server_down(s, fd < 0 ? strerror(errno) : "out of memory");
+		agent_server_short(s, fd < 0 ? strerror(errno) : "out of memory");
 		if (fd >= 0)
 			close(fd);
 		return false;
@@ -141,7 +153,12 @@ bool agent_conn_open(struct agent_server *s)
 	if (rc && rc != EINPROGRESS) {
 		free(c);
 		close(fd);
-		agent_server_down(s, strerror(rc));
+		if (rc == EADDRNOTAVAIL) /* no port is left */
+			agent_server_short(s, strerror(rc));
+		else if (rc == EAGAIN && s->conn_cnt) /* the queue of a Unix socket is full */
+			agent_server_retry(s);
+		else
+			agent_server_down(s, strerror(rc));
 		return false;
 	}
 	c->watch.fn = on_event;

@@ -50,6 +50,7 @@ struct agent_timer {
 
 struct agent {
 	int epoll_fd;
+	int fd_max; /* of connections to servers; those above are for gateways, and what else there is */
 	uint64_t now_ns;
 	struct sl_wheel wheel;
 	struct sl_pool calls;
@@ -176,6 +177,10 @@ void agent_server_pump(struct agent_server *s);
 /* A connection could (not) be made. */
 void agent_server_up(struct agent_server *s);
 void agent_server_down(struct agent_server *s, const char *why);
+/* Again in a moment, if any wait by then. */
+void agent_server_retry(struct agent_server *s);
+/* No further one can be had on this host now: what waits has those that are there. */
+void agent_server_short(struct agent_server *s, const char *why);
 void agent_server_timer(struct agent_server *s);
 struct agent_server *agent_server_new(struct agent *a, const struct sl_agent_options *opt,
 				      struct sl_err *err);

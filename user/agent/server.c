@@ -18,7 +18,8 @@ enum {
 	RETRY_MAX_MS = 500,
 	BATCH_MAX = 256,
 };
-#define PATIENCE_NS (2 * SL_NS_PER_SEC) /* of requests, with a server that is being restarted */
+#define PATIENCE_NS (2 * SL_NS_PER_SEC)  /* of requests, with a server that is being restarted */
+#define SHORT_NS    (10 * SL_NS_PER_SEC) /* between lines about too few connections */
 
 /* --- is it there? --- */
 
@@ -51,14 +52,21 @@ void agent_server_up(struct agent_server *s)
 	tell_ready(s, true);
 }
 
+void agent_server_retry(struct agent_server *s)
+{
+	struct agent *a = s->a;
+
+	if (sl_timer_pending(&s->retry.t))
+		return;
+	agent_timer_set(a, &s->retry, a->now_ns + s->retry_ms * SL_NS_PER_MS);
+	s->retry_ms = s->retry_ms * 2 < RETRY_MAX_MS ? s->retry_ms * 2 : RETRY_MAX_MS;
+}
+
 void agent_server_down(struct agent_server *s, const char *why)
 {
 	struct agent *a = s->a;
 
-	if (!sl_timer_pending(&s->retry.t)) {
-		agent_timer_set(a, &s->retry, a->now_ns + s->retry_ms * SL_NS_PER_MS);
-		s->retry_ms = s->retry_ms * 2 < RETRY_MAX_MS ? s->retry_ms * 2 : RETRY_MAX_MS;
-	}
+	agent_server_retry(s);
 	if (s->conn_cnt > s->connecting)
 		return; /* it answers on others */
 	if (!s->down_ns) {
@@ -69,6 +77,18 @@ void agent_server_down(struct agent_server *s, const char *why)
 		return;
 	refuse_waiting(s);
 	tell_ready(s, false);
+}
+
+void agent_server_short(struct agent_server *s, const char *why)
+{
+	if (!s->conn_cnt) {
+		agent_server_down(s, why);
+		return;
+	}
+	agent_server_retry(s);
+	SL_LOG_EVERY(SHORT_NS, SL_LOG_WARN,
+		     "agent: %s: no further connection: %s; %u are open, %u requests wait", s->name,
+		     why, s->conn_cnt, s->waiting.cnt);
 }
 
 /* Whoever is told to go elsewhere comes back only if somebody looks. */
@@ -129,6 +149,14 @@ static void on_writable(void *arg, struct sl_request_view *rq)
 		call->server->proto->resume(call->conn, call);
 }
 
+static bool may_connect(struct agent_server *s)
+{
+	if (s->conn_cnt < AGENT_CONNS_MAX)
+		return true;
+	agent_server_short(s, "an agent has no more to one server");
+	return false;
+}
+
 void agent_server_pump(struct agent_server *s)
 {
 	uint32_t limit = agent_limit_now(&s->limit), per = s->proto->calls_per_conn, wanted;
@@ -150,7 +178,7 @@ void agent_server_pump(struct agent_server *s)
 		return;
 	wanted = limit - s->busy_cnt < s->waiting.cnt ? limit - s->busy_cnt : s->waiting.cnt;
 	wanted = (wanted + per - 1) / per;
-	while (s->connecting < wanted && s->conn_cnt < AGENT_CONNS_MAX && agent_conn_open(s))
+	while (s->connecting < wanted && may_connect(s) && agent_conn_open(s))
 		;
 }
 
