@@ -104,7 +104,7 @@ static void print_agents(const json_t *stats)
 		double number = cli_number(a, "number");
 
 		printf("agent %.0f: ", number);
-		if (cli_number(a, "up"))
+		if (cli_number(a, "up") > 0)
 			printf("process %.0f", cli_number(a, "pid"));
 		else
 			printf("starts again after %.0f ms", cli_number(a, "backoff_ms"));
@@ -113,7 +113,7 @@ static void print_agents(const json_t *stats)
 			"server %s, agent %.0f: %s; in flight %s of %s at a time, waiting %s, "
 			"connections %s\n",
 			cli_text(s, "name"), number,
-			cli_number(s, "up") ? "up" : "cannot be reached",
+			cli_number(s, "up") > 0 ? "up" : "cannot be reached",
 			term_count(cli_number(s, "in_flight")),
 			term_count(cli_number(s, "concurrency")),
 			term_count(cli_number(s, "waiting")),
