@@ -7,19 +7,23 @@ arena
 gw /usr/bin/python3 "$here/agent/stream_server.py" 127.0.0.1:8000 >"$D/server.log" 2>&1 &
 pid_of[server]=$!
 within 30 grep -q listening "$D/server.log" || say_failed "the server does not start"
-# start_agent NAME
+# start_agent NAME [DESCRIPTORS]
 start_agent() {
-	in_group nsenter --net="/run/netns/$G" "$SLUICE" agent --listen "shm://$D/$1.sock" --to http://127.0.0.1:8000 >"$D/$1.log" 2>&1 </dev/null &
+	in_group prlimit ${2:+--nofile="$2"} nsenter --net="/run/netns/$G" "$SLUICE" agent --listen "shm://$D/$1.sock" \
+		--to http://127.0.0.1:8000 ${2:+--concurrency 1000} >"$D/$1.log" 2>&1 </dev/null &
 	pid_of[$1]=$!
 	within 30 test -S "$D/$1.sock" || say_failed "the agent does not start"
 }
 start_agent agent
 start_agent other # whose memory has not grown for another reason
+start_agent few 80
 gateway <<CONF
 interface "$GIF" { }
 listener v4 { address = "$V4" port = 8080 }
 limits { frame_memory = 256m max_body = 64m send_timeout = 600s send_rate = 0 body_timeout = 600s body_rate = 0 }
 pool web { backend a { endpoint = "shm://$D/agent.sock" } }
+pool few { backend a { endpoint = "shm://$D/few.sock" } }
+route "/few" { pool = few strip_prefix = yes stream = yes }
 pool other { backend a { endpoint = "shm://$D/other.sock" } }
 route "/other" { pool = other strip_prefix = yes stream = yes forward_headers = {"*"} }
 route "/" { pool = web strip_prefix = no stream = yes forward_headers = {"*"} continue = backend }
@@ -152,6 +156,36 @@ for i in range(20):
     other.send(b"GET /seen?%s HTTP/1.1\r\nHost: x\r\n\r\n" % name)
     note = json.loads(other.reply().body)
     expect("parts", (note["gone"], note["parts"] < 3 + 2), (True, True))
+PY
+
+check_py "who finds no descriptor for a connection waits for one, and what has begun goes on" "$D/few.log" <<'PY'
+from raw import *
+N = 150
+waiting = [Client(timeout=60) for _ in range(N)]
+for i, c in enumerate(waiting):
+    c.send(b"GET /few/ticks?f%d HTTP/1.1\r\nHost: x\r\n\r\n" % i)
+    c.s.setblocking(False)
+def begun(clients):
+    """Those that have heard their server; no stream ends."""
+    for c in clients:
+        try:
+            c._more()
+        except BlockingIOError:
+            pass
+    return [c for c in clients if b"tick" in c.buf]
+short = ": no further connection: Too many open files"
+expect("the log says why", eventually(60, lambda: short in open(sys.argv[1]).read()), True)
+expect("some begin", eventually(60, lambda: begun(waiting)), True)
+first = begun(waiting)
+expect("not all", len(first) < 80, True)
+for c in first:
+    c.buf = b""
+expect("they go on", eventually(60, lambda: len(begun(first)) == len(first)), True)
+while waiting:
+    expect("others begin when these leave", eventually(60, lambda: begun(waiting)), True)
+    for c in begun(waiting):
+        c.close()
+        waiting.remove(c)
 PY
 
 cat >"$D/memory.py" <<'PY'
