@@ -40,6 +40,21 @@ static struct agent_server *next_server(struct agent *a, struct sl_list *at)
 	for (struct agent_server *s = next_server((a), &(a)->servers); s;                          \
 	     s = next_server((a), &(s)->link))
 
+/* Of each server the one that was not used for longest is asked: what has a call has no timer. */
+bool agent_close_idle(struct agent *a)
+{
+	for_each_server(a, s)
+	{
+		struct agent_conn *c = sl_container_of(s->ready.prev, struct agent_conn, ready);
+
+		if (sl_list_empty(&s->ready) || !sl_timer_pending(&c->timer.t))
+			continue;
+		agent_conn_close(c, "its descriptor is needed");
+		return true;
+	}
+	return false;
+}
+
 static void on_timer(void *arg, struct sl_timer *t)
 {
 	struct agent_timer *at = sl_container_of(t, struct agent_timer, t);

@@ -135,9 +135,17 @@ static int open_socket(const struct agent_server *s)
 	return -1;
 }
 
+/* One of which its server makes no use gives its place to this one. */
+static int take_socket(struct agent_server *s)
+{
+	int fd = open_socket(s);
+
+	return fd < 0 && errno == EMFILE && agent_close_idle(s->a) ? open_socket(s) : fd;
+}
+
 bool agent_conn_open(struct agent_server *s)
 {
-	int one = 1, fd = open_socket(s);
+	int one = 1, fd = take_socket(s);
 	struct agent_conn *c = fd < 0 ? NULL : calloc(1, s->proto->conn_size);
 	int rc;
 

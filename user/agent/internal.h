@@ -156,6 +156,10 @@ static inline void agent_timer_cancel(struct agent *a, struct agent_timer *t)
 	sl_timer_cancel(&a->wheel, &t->t);
 }
 
+/* agent.c */
+/* A connection without calls, of whichever server; false, and errno as it was: there is none. */
+bool agent_close_idle(struct agent *a);
+
 /* conn.c */
 /* One more connection is under way; false: it cannot even be tried. */
 bool agent_conn_open(struct agent_server *s);

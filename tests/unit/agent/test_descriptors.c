@@ -9,7 +9,7 @@
 /* The server's ends are of this process too, so a connection takes two; those of the last ones come above the agent's. */
 enum { FILES = 128, SPARE = FILES / 4, SURE = 8, ASKED = 80 };
 
-static struct bed_request *asked[ASKED];
+static struct bed_request *asked[ASKED + 1];
 static int ends[FILES]; /* the server's, of those that it has accepted */
 static unsigned end_cnt, asked_cnt;
 static int log_fd;
@@ -121,6 +121,13 @@ static bool all_are_answered(void)
 	return answered() == asked_cnt;
 }
 
+static bool all_are_answered_by_all(void)
+{
+	for (unsigned i = 0; i < end_cnt; i++)
+		answer(ends[i]);
+	return all_are_answered();
+}
+
 static bool first_is_over(void)
 {
 	return asked[0]->ends;
@@ -160,6 +167,32 @@ TEST(who_finds_none_waits_for_one)
 	turns_until(all_are_answered);
 	ck_assert(!bed.unready);
 	ck_assert(!logged("cannot connect"));
+}
+
+/* Connections that a server does not use now are no reason to refuse what waits for another. */
+TEST(idle_ones_make_room_for_another_server)
+{
+	struct sl_backend_options first = bed.opt, second;
+	char text[256] = "", to[128];
+	struct sl_err err = {text, sizeof(text)};
+	int fd = bed.fd;
+
+	bed.fd = eventfd(0, EFD_CLOEXEC);
+	snprintf(to, sizeof(to), "http+unix://%s", bed.path);
+	ck_assert_msg(sl_agent_add(bed.agent, &(struct sl_agent_options){.listen = "y", .to = to},
+				   &err) == 0,
+		      "%s", text);
+	second = bed.opt;
+	bed.opt = first;
+	for (unsigned i = 0; i < ASKED; i++)
+		asked[asked_cnt++] = bed_ask(SL_PROTO_HTTP1, false);
+	turns_until(there_is_none_left);
+	turns_until(all_are_answered_by_all);
+	bed.opt = second;
+	asked[asked_cnt++] = bed_ask(SL_PROTO_HTTP1, false);
+	turns_until(all_are_answered_by_all);
+	ck_assert(!logged("cannot connect"));
+	close(fd);
 }
 
 /* A server that gets no connection at all is as one that is down: gateways are told to go elsewhere, until it has one. */
