@@ -92,13 +92,20 @@ def slow(request):
     say(request, "slow")
 
 
+def last(request):
+    """Is answered although the backend has been told to end meanwhile: the log says when."""
+    print("last", flush=True)
+    time.sleep(2)
+    say(request, "last")
+
+
 def echo(request):
     request.reply(request.body, content_type=request.content_type or None)
 
 
 ways = {"about": about, "array": echo_array, "keep": keep, "use": use, "hold": hold, "drop": drop, "wrong": wrong,
         "fail": fail, "nothing": nothing, "idle": idle, "hint": hint,
-        "late": late, "slow": slow, "echo": echo}
+        "late": late, "slow": slow, "last": last, "echo": echo}
 
 
 def name(request):
@@ -119,9 +126,11 @@ def handle(batch):
 
 
 async def reply_later(request):
-    await asyncio.sleep(0.5 if name(request) == "slow" else 0.01)
-    if name(request) == "slow":
-        say(request, "slow")
+    if name(request) == "last":
+        print("last", flush=True)
+    await asyncio.sleep(2 if name(request) == "last" else 0.01)
+    if name(request) == "last":
+        say(request, "last")
     elif name(request) == "hint":
         hint(request)
     else:
