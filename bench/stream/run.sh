@@ -6,7 +6,8 @@
 #   ratio sse_added_gap_us            what an event takes more than over a direct connection to the same server (median), behind
 #                                     sluice with its agent: 1 stream, 1,000 events/s
 #   ratio sse_added_gap_over_nginx    the same, over nginx's
-#   ratio streams_10k_cpu_over_nginx  processor time per event of all processes of the proxy: STREAMS (8,000; a proxy needs two descriptors
+#   ratio relay_added_gap_us          what it takes behind relay.c, which only reads and writes: the least that a process of its own can
+#   ratio streams_10k_cpu_over_nginx  processor time per event of all processes of the proxy: STREAMS (9,500; a proxy needs two descriptors
 #                                     for each) with 40,000 events/s in all, with which the core of client and server is full
 #   ratio bidi_messages_over_nginx    gRPC, 64 bidirectional calls on one connection, a message each way at a time: messages/s
 #   ratio upload_over_nginx           a chunked upload of MIB (1,024), bytes per core second of the proxy's processes
@@ -18,7 +19,7 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd -P)
 export BUILD="${BUILD:-${here%/bench/stream}/build}"
-ROUNDS=${1:-3} SECONDS_EACH=${2:-4} STREAMS=${STREAMS:-8000} MIB=${MIB:-1024} LEAVERS=${LEAVERS:-200}
+ROUNDS=${1:-3} SECONDS_EACH=${2:-4} STREAMS=${STREAMS:-9500} MIB=${MIB:-1024} LEAVERS=${LEAVERS:-200}
 make -s -C "$here/../.." all bench/stream >&2
 . "$here/../arena.sh" sb
 programs=$BUILD/bench/stream
@@ -66,6 +67,7 @@ CONF
 "${gw[@]}" 1 "$programs/sink" "shm://$D/sink.sock" & pids+=($!)
 "${gw[@]}" 1 "$programs/leave" backend "shm://$D/left.sock" "$D/upcall.times" & pids+=($!)
 "${gw[@]}" 1 "$programs/leave" server 127.0.0.1 8001 "$D/server.times" & pids+=($!)
+"${gw[@]}" 0 "$programs/relay" 10.99.0.1 8083 10.99.0.1 8000 & pids+=($!)
 "${gw[@]}" 0 nginx -c "$D/nginx.conf" & pids+=($!)
 nginx_pid=$!
 "${gw[@]}" 0 "$BUILD/sluice" run -c "$D/gw.conf" >"$D/gw.log" 2>&1 & pids+=($!)
@@ -90,6 +92,7 @@ for _ in $(seq "$ROUNDS"); do
 	gap 8000 >>"$D/direct.gap"
 	gap 8080 >>"$D/sluice.gap"
 	gap 8081 >>"$D/nginx.gap"
+	gap 8083 >>"$D/relay.gap"
 done
 for _ in $(seq "$ROUNDS"); do
 	streams 8080 "$sluice_pid" >>"$D/sluice.streams"
@@ -108,9 +111,10 @@ row() {
 }
 direct=$(median direct.gap)
 added() { awk -v a="$(median "$1.gap")" -v b="$direct" 'BEGIN { print a - b }'; }
-printf 'an event, median us: %24s sluice %10s  nginx %10s  direct %s\n' "" "$(median sluice.gap)" "$(median nginx.gap)" "$direct"
+printf 'an event, median us: sluice %s, nginx %s, relay %s, direct %s\n' "$(median sluice.gap)" "$(median nginx.gap)" "$(median relay.gap)" "$direct"
 ratio sse_added_gap_us "$(added sluice)" 1
 ratio sse_added_gap_over_nginx "$(added sluice)" "$(added nginx)"
+ratio relay_added_gap_us "$(added relay)" 1
 printf 'streams %s, events/s that came: sluice %s, nginx %s\n' "$STREAMS" "$(median sluice.streams 2)" "$(median nginx.streams 2)"
 row "us of processor per event" streams streams_10k_cpu_over_nginx
 row "gRPC messages/s both ways" calls bidi_messages_over_nginx
