@@ -190,8 +190,23 @@ struct sl_rpc_listener_ops {
 struct sl_rpc_listener {
 	const struct sl_rpc_listener_ops *ops;
 	int fd;
-	uint64_t refused; /* peers that failed the handshake */
+	uint64_t refused; /* peers that failed the handshake, or for whom there was no room */
+	/*
+	 * So many links more its owner takes, who says so before each accept(); at first, any number.
+	 * Who comes with one more is told that the backend is full, before anything is made for it.
+	 */
+	_Atomic uint32_t room;
+	_Atomic uint32_t promised; /* of that, granted, and not handed over yet */
 };
+
+/* Its dialler's line. */
+#define SL_RPC_FULL_TEXT "refused: the backend has as many connections as it takes"
+
+/* A transport by which a link goes on takes no room: its link has some already. */
+static inline bool sl_rpc_listener_full(const struct sl_rpc_listener *l, uint32_t hello_flags)
+{
+	return !(hello_flags & SL_HELLO_GOES_ON) && l->promised >= l->room;
+}
 
 /* Of a transport: `size` bytes, of which the first are these. NULL and one line in err: no memory. */
 static inline void *sl_rpc_listener_new(size_t size, const struct sl_rpc_listener_ops *ops,
@@ -205,6 +220,7 @@ static inline void *sl_rpc_listener_new(size_t size, const struct sl_rpc_listene
 	}
 	l->ops = ops;
 	l->fd = -1;
+	l->room = UINT32_MAX;
 	return l;
 }
 

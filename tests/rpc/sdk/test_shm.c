@@ -269,7 +269,7 @@ TEST(a_dialler_of_another_version_is_told_ours)
 	for (unsigned i = 0; (rc = sl_shm_hello_recv(sock, &h, &memfd)) == -EAGAIN && i < 500; i++)
 		usleep(10000);
 	ck_assert_int_eq(rc, 0);
-	ck_assert_uint_eq(h.status, SL_RPC_REFUSED);
+	ck_assert_uint_eq(h.status, SL_RPC_BAD_REQUEST);
 	ck_assert_uint_eq(h.version, SL_RPC_VERSION);
 	ck_assert_int_eq(memfd, -1);
 	close(sock);

@@ -319,7 +319,7 @@ TEST(a_hello_of_another_kind_is_refused)
 		struct sk_stream s = prove_key();
 
 		sk_stream_moved(&s);
-		ck_assert_int_eq(say_hello(&s, &h[i]), i < 3 ? SL_RPC_REFUSED : -1);
+		ck_assert_int_eq(say_hello(&s, &h[i]), i < 3 ? SL_RPC_BAD_REQUEST : -1);
 		sk_stream_close(&s);
 	}
 	check_served();

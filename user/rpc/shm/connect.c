@@ -68,6 +68,7 @@ static const char *why(int rc)
 		return "a stranger listens: expected root, the gateway's user or group, or the "
 		       "owner of the directory";
 	case -EBADMSG: return "answer is no sluice hello: is this a sluice backend?";
+	case -EUSERS: return SL_RPC_FULL_TEXT;
 	case -EPROTO: return "backend speaks another version: build both from one release";
 	default: return strerror(-rc);
 	}
@@ -98,7 +99,7 @@ static struct sl_shm *handshake(int sock, const struct sl_rpc_dial_options *opt,
 		return NULL;
 	g = (struct sl_shm_geometry){.slots = h.slots, .bulk_len = h.bulk_len};
 	if (h.version != SL_RPC_VERSION || h.status != SL_RPC_OK)
-		*rc = -EPROTO;
+		*rc = h.version == SL_RPC_VERSION && h.status == SL_RPC_REFUSED ? -EUSERS : -EPROTO;
 	else if (memfd < 0 || h.slot_size != SL_RPC_SLOT_SIZE || !sl_shm_geometry_ok(&g) ||
 		 g.slots > opt->slots || g.bulk_len > opt->bulk_ring_len)
 		*rc = -EBADMSG;

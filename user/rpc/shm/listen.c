@@ -60,6 +60,13 @@ static struct pending *place_for(struct shm_listener *l)
 	return oldest;
 }
 
+static void refuse(int sock, struct sl_rpc_hello *h, enum sl_rpc_status why)
+{
+	h->version = SL_RPC_VERSION;
+	h->status = (uint8_t)why;
+	(void)sl_shm_hello_send(sock, h, -1);
+}
+
 static struct sl_shm *establish(struct shm_listener *l, int sock, struct sl_rpc_hello *h)
 {
 	struct sl_shm_geometry g = {.slots = sl_rpc_at_most(h->slots, l->most.slots),
@@ -70,9 +77,11 @@ static struct sl_shm *establish(struct shm_listener *l, int sock, struct sl_rpc_
 
 	if (h->version != SL_RPC_VERSION) {
 		/* Its line says which of the two is the older one. */
-		h->version = SL_RPC_VERSION;
-		h->status = SL_RPC_REFUSED;
-		(void)sl_shm_hello_send(sock, h, -1);
+		refuse(sock, h, SL_RPC_BAD_REQUEST);
+		return NULL;
+	}
+	if (sl_rpc_listener_full(&l->base, h->flags)) {
+		refuse(sock, h, SL_RPC_REFUSED);
 		return NULL;
 	}
 	if (!sl_shm_geometry_ok(&g))

@@ -99,6 +99,10 @@ static int talk(struct dialling *d, struct sk_stream *s, struct sk_hello *h)
 		rc = listen_on(d, s);
 	if (rc < 0)
 		return rc;
+	if (h->words.version == SL_RPC_VERSION && h->words.status == SL_RPC_REFUSED) {
+		d->why = SL_RPC_FULL_TEXT;
+		return -EPROTO;
+	}
 	if (h->words.version != SL_RPC_VERSION || h->words.status != SL_RPC_OK) {
 		d->why = "refused: the backend speaks another version: build both from one release";
 		return -EPROTO;

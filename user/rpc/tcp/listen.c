@@ -156,13 +156,16 @@ static struct sl_sock *establish(struct sock_listener *l, struct pending *p)
 	struct sl_rpc_hello h = p->hello.words;
 	struct sl_sock *k = NULL;
 	bool same = h.version == SL_RPC_VERSION && h.slot_size == SL_RPC_SLOT_SIZE;
+	bool full = sl_rpc_listener_full(&l->base, h.flags);
 	char from[SK_NAME_LEN];
 
 	h.slots = sl_rpc_at_most(h.slots, l->slots);
 	h.bulk_len = sl_rpc_at_most(h.bulk_len, l->bulk_len);
 	h.version = SL_RPC_VERSION;
 	h.epoch = sl_rpc_boot_epoch();
-	h.status = same && sk_slots_ok(h.slots) ? SL_RPC_OK : SL_RPC_REFUSED;
+	h.status = !same || !sk_slots_ok(h.slots) ? SL_RPC_BAD_REQUEST
+		   : full                         ? SL_RPC_REFUSED
+						  : SL_RPC_OK;
 	sk_hello_write(&p->s, &h);
 	if (h.status != SL_RPC_OK)
 		return NULL;

@@ -280,7 +280,7 @@ static int make(struct dialling *d, struct ud_conn **c)
 	struct ud_keys keys;
 
 	if (a->verdict == SL_UD_FULL) {
-		d->why = "refused: the backend has as many connections as it takes";
+		d->why = SL_RPC_FULL_TEXT;
 		return -EPROTO;
 	}
 	if (a->verdict != SL_UD_GRANTED || !ud_slots_ok(a->slots) || a->slots > d->hello.slots ||

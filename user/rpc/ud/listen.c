@@ -81,6 +81,7 @@ static void reply(struct ud_listener *l, const struct sl_ud_hello *h, const stru
 static void forget(struct ud_listener *l, struct ud_conn *c)
 {
 	sl_list_del(&c->base.stirred);
+	l->base.promised -= !c->base.goes_on;
 	if (--l->unborn_cnt == 0)
 		(void)epoll_ctl(l->base.fd, EPOLL_CTL_DEL, l->hall->hub.fd, NULL);
 }
@@ -108,6 +109,7 @@ static bool await_birth(struct ud_listener *l, struct ud_conn *c)
 	    (l->unborn_cnt == 0 && epoll_ctl(l->base.fd, EPOLL_CTL_ADD, l->hall->hub.fd, &ev) < 0))
 		return false;
 	sl_list_add_tail(&l->unborn, &c->base.stirred);
+	l->base.promised += !c->base.goes_on;
 	l->unborn_cnt++;
 	return true;
 }
@@ -119,7 +121,7 @@ static bool grant(struct ud_listener *l, const struct sl_ud_hello *h, struct sl_
 	struct ud_conn *c = NULL;
 
 	drop_former(l, h);
-	if (l->unborn_cnt == UNBORN_MAX)
+	if (l->unborn_cnt == UNBORN_MAX || sl_rpc_listener_full(&l->base, h->flags))
 		return false;
 	a->id = ud_id_get();
 	if (a->id && !sl_rand_bytes(a->nonce, sizeof(a->nonce)) &&

@@ -70,7 +70,7 @@ static int refusal(struct dialling *d, const struct vb_answer *a)
 	else if (a->verdict == VB_OTHER_KEY)
 		d->why = "the backend has another key: give both ends the same key file";
 	else if (a->verdict == VB_FULL)
-		d->why = "refused: the backend has as many connections as it takes";
+		d->why = SL_RPC_FULL_TEXT;
 	else
 		d->why = "refused: the backend does not grant these sizes";
 	return -EPROTO;
@@ -224,6 +224,7 @@ static int connect_ends(struct dialling *d)
 		.slots = d->slots,
 		.bulk_len = d->opt->bulk_ring_len,
 		.number = atomic_fetch_add(&number, 1),
+		.flags = d->opt->goes_on ? SL_HELLO_GOES_ON : 0,
 	};
 	if (sl_rand_bytes(d->talk.request.nonce, sizeof(d->talk.request.nonce)))
 		return -EIO;
@@ -266,7 +267,6 @@ static int exchange_keys(struct dialling *d)
 		return rc;
 	}
 	v->keys[0].link = d->opt->link;
-	v->keys[0].flags = d->opt->goes_on ? SL_HELLO_GOES_ON : 0;
 	d->talk.dialler = v->keys[0];
 	rc = vb_prove(&d->secret, &d->talk, VB_DIALLER_KEYS);
 	v->keys[0] = d->talk.dialler;

@@ -74,6 +74,7 @@ static bool watch(struct verbs_listener *l, int fd)
 static void drop_pending(struct verbs_listener *l, struct pending *p)
 {
 	(void)epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, p->v->base.fd, NULL);
+	l->base.promised -= !p->v->base.goes_on;
 	vb_close(&p->v->base);
 	p->v = NULL;
 	l->refused++;
@@ -91,7 +92,9 @@ static enum vb_verdict consider(struct verbs_listener *l, const struct vb_talk *
 		return VB_OTHER_KEY;
 	*g = (struct vb_geometry){.slots = sl_rpc_at_most(rq->slots, l->most.slots),
 				  .bulk_len = sl_rpc_at_most(rq->bulk_len, l->most.bulk_len)};
-	return vb_geometry_ok(g) ? VB_GRANTED : VB_BAD_SIZES;
+	if (!vb_geometry_ok(g))
+		return VB_BAD_SIZES;
+	return sl_rpc_listener_full(&l->base, rq->flags) ? VB_FULL : VB_GRANTED;
 }
 
 /* Queue pair and event channel of its own for a connection that has asked. */
@@ -149,6 +152,8 @@ static void accept_request(struct verbs_listener *l, struct rdma_cm_id *id, stru
 		refuse(l, id, VB_FULL);
 	if (rc)
 		return;
+	p->v->base.goes_on = p->talk.request.flags & SL_HELLO_GOES_ON;
+	l->base.promised += !p->v->base.goes_on;
 	p->talk.answer = (struct vb_answer){
 		.magic = VB_MAGIC,
 		.version = VB_VERSION,
@@ -264,7 +269,6 @@ static int establish(struct verbs_listener *l, struct pending *p)
 	v->base.peer_epoch = p->talk.request.epoch;
 	v->base.peer_worker = p->talk.request.worker;
 	v->base.link = p->talk.dialler.link;
-	v->base.goes_on = p->talk.dialler.flags & SL_HELLO_GOES_ON;
 	snprintf(what, sizeof(what), " worker %u", p->talk.request.worker);
 	vb_describe(v, what);
 	return rc;
@@ -355,6 +359,7 @@ static void start_thread(struct verbs_listener *l, uint64_t now_ns)
 static struct sl_transport *verbs_accept(struct sl_rpc_listener *base, uint64_t now_ns)
 {
 	struct verbs_listener *l = (struct verbs_listener *)base;
+	struct sl_transport *t = NULL;
 	struct sl_list *at;
 	eventfd_t many;
 
@@ -366,7 +371,11 @@ static struct sl_transport *verbs_accept(struct sl_rpc_listener *base, uint64_t 
 	if (!at)
 		(void)eventfd_read(base->fd, &many);
 	pthread_mutex_unlock(&l->lock);
-	return at ? &sl_container_of(at, struct sl_verbs, closing)->base : NULL;
+	if (at) {
+		t = &sl_container_of(at, struct sl_verbs, closing)->base;
+		base->promised -= !t->goes_on;
+	}
+	return t;
 }
 
 static uint64_t verbs_next_ns(const struct sl_rpc_listener *base)

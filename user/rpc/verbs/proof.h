@@ -30,13 +30,14 @@ enum {
 	VB_PROOF_LEN = 32,
 	VB_SHORT_NONCE_LEN = 12,
 	VB_SHORT_PROOF_LEN = 16,
-	VB_VERSION = 7, /* 1: no proof in the request; 2: SL_RPC_VERSION 1; 3: 2; ... 6: 5 */
+	/* 1: no proof in the request; 2: SL_RPC_VERSION 1; 3: 2; ... 6: 5; 7: GOES_ON in the keys */
+	VB_VERSION = 8,
 };
 #define VB_MAGIC 0x76736c75u
 
 struct vb_request {
 	uint32_t magic;
-	uint8_t version, reserved;
+	uint8_t version, flags; /* enum sl_hello_flag */
 	uint16_t worker;
 	uint64_t epoch;
 	uint32_t slots, bulk_len; /* asked for */
@@ -64,7 +65,7 @@ struct vb_keys {
 	uint32_t magic, rkey;
 	uint64_t bulk; /* address of the bulk ring */
 	uint64_t link; /* dialler: as in struct sl_rpc_hello */
-	uint32_t flags, reserved;
+	uint64_t reserved;
 	uint8_t proof[VB_PROOF_LEN];
 };
 _Static_assert(sizeof(struct vb_keys) == 64, "wire format");

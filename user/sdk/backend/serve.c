@@ -26,12 +26,18 @@ static bool is_ending(const struct sl_backend *b)
 	       atomic_load_explicit(&b->quit, memory_order_relaxed);
 }
 
+static struct sl_transport *next_peer(struct sl_backend *b, struct sl_rpc_listener *l)
+{
+	l->room = SL_BE_CHANNELS_MAX - b->channel_cnt;
+	return l->ops->accept(l, b->now_ns);
+}
+
 static void accept_peers(struct sl_backend *b)
 {
 	struct sl_transport *t;
 
 	for (unsigned i = 0; i < b->listener_cnt; i++) {
-		while ((t = b->listeners[i]->ops->accept(b->listeners[i], b->now_ns)))
+		while ((t = next_peer(b, b->listeners[i])))
 			sl_be_channel_add(b, t);
 	}
 }
@@ -42,7 +48,6 @@ static void tick(struct sl_backend *b)
 
 	b->tick_ns = b->now_ns + TICK_NS;
 	sl_be_stats_publish(b);
-	accept_peers(b);
 	sl_list_for_each_safe (at, next, &b->channels) {
 		struct channel *ch = sl_container_of(at, struct channel, node);
 
@@ -51,6 +56,7 @@ static void tick(struct sl_backend *b)
 		else
 			sl_be_channel_reap(ch);
 	}
+	accept_peers(b); /* to those who come there is room of those who have gone */
 }
 
 /* What came by ends that channels share; all of them are polled anyway. */

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A listener whose owner takes no more: who is new is told so, in one line, and nothing is made for it;
+ * a transport by which a link goes on is taken all the same.
+ */
+#include <stdatomic.h>
+#include "rpc_harness.h"
+#include "suite.h"
+#include "rpc/session.h"
+#include "sdk/backend/internal.h"
+
+/* Seen by both processes. */
+static struct shared {
+	_Atomic uint32_t room, accepted, refused;
+} * shared;
+
+/* Takes whoever comes, and keeps it. */
+static void take_all(const void *arg)
+{
+	struct sl_rpc_listen_options opt = {
+		.key_file = harness_key(), .bulk_ring_len = 1 << 20, .slots = 64};
+	struct sl_err err = SL_ERR(256);
+	struct sl_rpc_listener *l = sl_rpc_listen(arg, &opt, &err);
+
+	alarm(3 * harness_timeout_s());
+	for (;;) {
+		l->room = shared->room;
+		shared->accepted += l->ops->accept(l, sl_now_ns()) != NULL;
+		shared->refused = (uint32_t)l->refused;
+		usleep(200);
+	}
+}
+
+static struct sl_transport *dial(const char *endpoint, bool goes_on, struct sl_err *err)
+{
+	struct sl_rpc_dial_options opt = {.endpoint = endpoint,
+					  .key_file = harness_key(),
+					  .bulk_ring_len = 1 << 20,
+					  .slots = 64,
+					  .timeout_ms = harness_timeout_s() * 1000,
+					  .link = 7,
+					  .goes_on = goes_on};
+
+	return sl_rpc_dial(&opt, err);
+}
+
+/* The acceptor knows of a virtual connection when it first hears of it. */
+static void begin(struct sl_transport *t)
+{
+	static const char owner;
+	static const struct sl_rpc_header ping = {.version_type =
+							  SL_RPC_VERSION << 4 | SL_RPC_PING,
+						  .flags = SL_RPC_FIRST | SL_RPC_LAST,
+						  .priority = SL_CLASS_CONTROL};
+
+	if (t->ops->attach)
+		ck_assert_int_eq(t->ops->attach(t, &owner), 0);
+	ck_assert_int_eq(t->ops->post(t, &ping, NULL, 0, 0), 0);
+	t->ops->flush(t);
+}
+
+static void await_accepted(uint32_t cnt)
+{
+	uint64_t until_ns = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
+
+	while (shared->accepted < cnt) {
+		ck_assert(sl_now_ns() < until_ns);
+		usleep(500);
+	}
+}
+
+TEST_EACH(who_is_one_too_many_is_told, endpoint_cnt())
+{
+	const char *ep = endpoint_of(_i);
+	struct sl_err err = SL_ERR(256);
+	struct sl_transport *first, *next;
+	struct backend_proc p;
+
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	shared->room = 1;
+	p.pid = harness_spawn(take_all, ep, strlen(ep) + 1);
+	first = gw_dial(ep, 64, 1 << 20);
+	shared->room = 0;
+	begin(first);
+	await_accepted(1);
+	usleep(10000); /* it has been told by now */
+	for (unsigned i = 1; i <= 3; i++) {
+		ck_assert_ptr_null(dial(ep, false, &err));
+		ck_assert_msg(strstr(err.text, SL_RPC_FULL_TEXT), "%s", err.text);
+	}
+	usleep(10000);
+	ck_assert_uint_ge(shared->refused, 3); /* a HELLO may be said twice */
+	next = dial(ep, true, &err);
+	ck_assert_msg(next != NULL, "%s", err.text);
+	begin(next);
+	await_accepted(2);
+	shared->room = 1;
+	usleep(10000);
+	sl_rpc_dial_drop(next);
+	next = dial(ep, false, &err);
+	ck_assert_msg(next != NULL, "%s", err.text);
+	begin(next);
+	await_accepted(3);
+	sl_rpc_dial_drop(next);
+	sl_rpc_dial_drop(first);
+	backend_kill(p);
+}
+
+/* --- a whole backend --- */
+
+static void echo(void *arg, struct sl_batch *batch)
+{
+	(void)arg;
+	for (unsigned i = 0; i < batch->count; i++)
+		sl_reply(batch->requests[i],
+			 &(struct sl_reply_args){.body = "here", .body_len = 4});
+}
+
+static bool is_virtual(int i)
+{
+	return strncmp(endpoint_of(i), "rdma+ud://", 10) == 0;
+}
+
+static void expect_one_answer(struct gateway *g)
+{
+	unsigned done = g->done;
+	struct call c;
+
+	call_init(&c, 8);
+	ck_assert_int_eq(
+		gw_send(g, &c, sl_span_of(NULL, 0), sl_span_str("x"), 0, SL_CLASS_NORMAL), 0);
+	gw_until(g, g->done == done + 1 && g->batches_done == g->sent);
+}
+
+/* So many links of one gateway; `g.ch` is the last one's. */
+static void open_links(struct gateway *g, const char *ep, unsigned cnt)
+{
+	for (unsigned i = 0; i < cnt; i++) {
+		g->ch = sl_rpc_channel_add(g->r, "test", NULL);
+		ck_assert_int_eq(sl_rpc_adopt(g->ch, gw_dial(ep, 64, 1 << 20), sl_now_ns()), 0);
+		gw_turn(g);
+	}
+}
+
+TEST_EACH(a_backend_has_so_many_links_and_tells_the_next, endpoint_cnt())
+{
+	const char *ep = endpoint_of(_i);
+	struct sl_err err = SL_ERR(256);
+	struct sl_rpc_config cfg;
+	struct backend_proc p;
+	struct gateway g;
+	struct sl_rpc_channel *first;
+
+	if (!is_virtual(_i))
+		return; /* the others' rings are too much for a test */
+	p = backend_start(&(struct sl_backend_options){.listen = ep, .handle = echo});
+	sl_rpc_config_default(&cfg);
+	g = (struct gateway){.r = sl_rpc_create(&cfg, NULL, &gw_ops, &g)};
+	open_links(&g, ep, 1);
+	first = g.ch;
+	expect_one_answer(&g);
+	open_links(&g, ep, SL_BE_CHANNELS_MAX - 1);
+	for (unsigned i = 0; i < 3; i++) {
+		ck_assert_ptr_null(dial(ep, false, &err));
+		ck_assert_msg(strstr(err.text, SL_RPC_FULL_TEXT), "%s", err.text);
+	}
+	expect_one_answer(&g);
+	ck_assert_uint_eq(g.downs, 0);
+	sl_rpc_forgotten(first, sl_rpc_transport_number(first->link.t));
+	gw_until(&g, g.downs == 1);
+	open_links(&g, ep, 1); /* once it is noticed */
+	expect_one_answer(&g);
+	ck_assert_uint_eq(g.downs, 1);
+	gw_close(&g);
+	backend_term(p);
+}
