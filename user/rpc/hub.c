@@ -93,7 +93,7 @@ void *sl_hubs_stirred(struct sl_hubs *hubs)
 bool sl_hubs_arm(struct sl_hubs *hubs)
 {
 	for (unsigned i = 0; i < hubs->cnt; i++) {
-		if (!hubs->of[i]->ops->arm(hubs->of[i]))
+		if (!sl_list_empty(&hubs->of[i]->stirred) || !hubs->of[i]->ops->arm(hubs->of[i]))
 			return false;
 	}
 	return true;

@@ -48,8 +48,7 @@ static struct sl_transport *dial(const char *endpoint, bool goes_on, struct sl_e
 static void begin(struct sl_transport *t)
 {
 	static const char owner;
-	static const struct sl_rpc_header ping = {.version_type =
-							  SL_RPC_VERSION << 4 | SL_RPC_PING,
+	static const struct sl_rpc_header ping = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_PING,
 						  .flags = SL_RPC_FIRST | SL_RPC_LAST,
 						  .priority = SL_CLASS_CONTROL};
 
@@ -128,8 +127,8 @@ static void expect_one_answer(struct gateway *g)
 	struct call c;
 
 	call_init(&c, 8);
-	ck_assert_int_eq(
-		gw_send(g, &c, sl_span_of(NULL, 0), sl_span_str("x"), 0, SL_CLASS_NORMAL), 0);
+	ck_assert_int_eq(gw_send(g, &c, sl_span_of(NULL, 0), sl_span_str("x"), 0, SL_CLASS_NORMAL),
+			 0);
 	gw_until(g, g->done == done + 1 && g->batches_done == g->sent);
 }
 

@@ -17,6 +17,45 @@
 #define SILENCE_NS (UINT64_C(5) * SL_NS_PER_SEC)
 #define PING_NS    SL_NS_PER_SEC
 
+/* In the place of a table; nobody writes to it. */
+static struct request *no_requests[SL_BE_BUCKETS];
+
+/* False: there is no memory. */
+static bool borrow_table(struct channel *ch)
+{
+	struct sl_backend *b = ch->b;
+
+	if (ch->bucket != no_requests)
+		return true;
+	if (!b->spare)
+		b->spare = calloc(SL_BE_BUCKETS, sizeof(*b->spare));
+	if (!b->spare)
+		return false;
+	ch->bucket = b->spare;
+	b->spare = (struct request **)ch->bucket[0];
+	ch->bucket[0] = NULL;
+	return true;
+}
+
+static void return_table(struct channel *ch)
+{
+	if (ch->bucket == no_requests)
+		return;
+	ch->bucket[0] = (struct request *)ch->b->spare;
+	ch->b->spare = ch->bucket;
+	ch->bucket = no_requests;
+}
+
+static void free_tables(struct sl_backend *b)
+{
+	struct request **table;
+
+	while ((table = b->spare)) {
+		b->spare = (struct request **)table[0];
+		free(table);
+	}
+}
+
 static void fail(struct channel *ch, int error)
 {
 	if (!ch->link.error)
@@ -46,7 +85,7 @@ static struct request *begin(struct channel *ch, const struct sl_part *part)
 			fail(ch, -ENOBUFS);
 		return NULL;
 	}
-	rq = sl_be_request_new(ch, part);
+	rq = borrow_table(ch) ? sl_be_request_new(ch, part) : NULL;
 	if (!rq) {
 		if (sl_be_refuse(ch, part, SL_RPC_REFUSED))
 			fail(ch, -ENOBUFS);
@@ -211,6 +250,12 @@ static const struct sl_link_ops link_ops = {
 };
 
 /* Whose peer has said by another transport that it goes on by this one; NULL: nobody's. */
+static bool goes_on_by(const struct channel *ch, const struct sl_transport *t)
+{
+	return ch->up && t->link && ch->link.t->link == t->link &&
+	       ch->link.t->peer_epoch == t->peer_epoch;
+}
+
 static struct channel *that_goes_on(struct sl_backend *b, const struct sl_transport *t)
 {
 	struct sl_list *at;
@@ -218,9 +263,12 @@ static struct channel *that_goes_on(struct sl_backend *b, const struct sl_transp
 	sl_list_for_each (at, &b->channels) {
 		struct channel *ch = sl_container_of(at, struct channel, node);
 
-		if (ch->up && t->link && ch->link.t->link == t->link &&
-		    ch->link.t->peer_epoch == t->peer_epoch)
+		if (goes_on_by(ch, t))
 			return ch;
+	}
+	for (uint32_t i = 0; i < b->resting_cnt; i++) {
+		if (goes_on_by(b->resting[i], t))
+			return b->resting[i];
 	}
 	return NULL;
 }
@@ -231,6 +279,7 @@ static bool go_on(struct sl_backend *b, struct sl_transport *t)
 
 	if (!ch || watch(b, t, ch))
 		return false;
+	sl_be_channel_wake(ch);
 	if (sl_link_migrate(&ch->link, t, b->now_ns) == 0)
 		return true;
 	unwatch(b, t);
@@ -248,7 +297,8 @@ static bool add(struct sl_backend *b, struct sl_transport *t)
 		return false;
 	}
 	ch->b = b;
-	ch->up = true;
+	ch->up = ch->used = true;
+	ch->bucket = no_requests;
 	sl_list_init(&ch->open);
 	sl_list_init(&ch->windows);
 	for (unsigned c = 0; c < SL_CLASS_CNT; c++)
@@ -307,10 +357,66 @@ void sl_be_channel_close(struct channel *ch)
 	}
 }
 
+/* --- rest --- */
+
+/* Whatever is to be done about it comes by its hub. While a backend drains, all are looked at. */
+static bool may_rest(struct channel *ch)
+{
+	return ch->link.t->hub && ch->b->listener_cnt && !ch->classes &&
+	       !sl_link_has_work(&ch->link) && sl_link_arm(&ch->link);
+}
+
+static void rest(struct channel *ch)
+{
+	struct sl_backend *b = ch->b;
+
+	sl_list_del(&ch->node);
+	ch->rest_at = b->resting_cnt;
+	b->resting[b->resting_cnt++] = ch;
+}
+
+void sl_be_channel_wake(struct channel *ch)
+{
+	struct sl_backend *b = ch->b;
+	struct channel *last;
+
+	ch->used = true;
+	if (!sl_list_empty(&ch->node))
+		return;
+	last = b->resting[--b->resting_cnt];
+	b->resting[ch->rest_at] = last;
+	last->rest_at = ch->rest_at;
+	sl_list_add_tail(&b->channels, &ch->node);
+}
+
+void sl_be_channels_wake(struct sl_backend *b)
+{
+	while (b->resting_cnt)
+		sl_be_channel_wake(b->resting[0]);
+}
+
+void sl_be_channels_look(struct sl_backend *b)
+{
+	for (uint32_t i = b->resting_cnt; i--;) {
+		struct sl_link *l = &b->resting[i]->link;
+
+		if (l->t->ops->check(l->t) || b->now_ns >= l->alive.next_ns)
+			sl_be_channel_wake(b->resting[i]);
+	}
+}
+
 void sl_be_channel_tick(struct channel *ch, uint64_t now_ns)
 {
-	sl_link_check(&ch->link);
+	/* An end that came right behind other bytes has no event of its own. */
+	if (ch->link.t->kernel)
+		sl_link_check(&ch->link);
 	sl_link_keep_alive(&ch->link, 0, now_ns);
+	if (!ch->used && !ch->open_cnt) {
+		return_table(ch);
+		if (may_rest(ch))
+			rest(ch);
+	}
+	ch->used = false;
 }
 
 bool sl_be_channel_reap(struct channel *ch)
@@ -318,7 +424,9 @@ bool sl_be_channel_reap(struct channel *ch)
 	if (ch->up || ch->open_cnt)
 		return false;
 	sl_list_del(&ch->node);
-	ch->b->channel_cnt--;
+	return_table(ch);
+	if (!--ch->b->channel_cnt)
+		free_tables(ch->b);
 	free(ch);
 	return true;
 }

@@ -12,6 +12,9 @@
  * the hand-over stack; and the atomics. One batch is out at a time, so requests that come while it
  * is computed stay in the queue, where they can be cancelled, overtaken and expire. A channel
  * outlives its link while handlers still have requests of it.
+ *
+ * A virtual connection that has nothing to do rests: no pass looks at it, until something comes for it
+ * by what it shares with others (rpc/hub.h).
  */
 #ifndef SL_SDK_BACKEND_INTERNAL_H
 #define SL_SDK_BACKEND_INTERNAL_H
@@ -25,7 +28,7 @@
 
 enum {
 	SL_BE_LISTENERS_MAX = 4,
-	SL_BE_CHANNELS_MAX = 256,
+	SL_BE_CHANNELS_MAX = 1024,
 	SL_BE_OPEN_MAX = 16384,         /* requests of one channel */
 	SL_BE_BUCKETS = 4096,           /* of a channel's table of requests by id */
 	SL_BE_RESPONSE_MAX = 256 << 10, /* bytes of one RESPONSE of several replies */
@@ -127,6 +130,8 @@ struct channel {
 	struct sl_list node;
 	struct sl_backend *b;
 	bool up, peer_goaway;
+	bool used;        /* since the last tick */
+	uint32_t rest_at; /* its place among those that rest */
 	struct sl_link link;
 	struct sl_list open;
 	struct sl_list windows; /* streams that are given credit */
@@ -139,8 +144,8 @@ struct channel {
 	uint32_t classes;
 	_Atomic size_t
 		unsent; /* memory of parts that only the transport keeps back, not their clients */
-	_Atomic bool blocked; /* some request is, for want of that */
-	struct request *bucket[SL_BE_BUCKETS];
+	_Atomic bool blocked;    /* some request is, for want of that */
+	struct request **bucket; /* SL_BE_BUCKETS; lent while requests are open */
 };
 
 enum batch_turn { TURN_IO, TURN_HANDLER };
@@ -150,7 +155,11 @@ struct sl_backend {
 	struct sl_backend_options opt;
 	struct sl_rpc_listener *listeners[SL_BE_LISTENERS_MAX];
 	unsigned listener_cnt;
-	struct sl_list channels, queue[SL_CLASS_CNT];
+	struct sl_list channels, queue[SL_CLASS_CNT]; /* `channels`: but those that rest */
+	struct channel *resting[SL_BE_CHANNELS_MAX];
+	uint32_t resting_cnt;
+	uint64_t look_ns;       /* when those are looked at next */
+	struct request **spare; /* tables that no channel has, chained by their first entries */
 	uint32_t channel_cnt, open_cnt, queue_cnt;
 	uint32_t wide_cnt;   /* streams whose windows are */
 	uint32_t kernel_cnt; /* channels whose bytes come by calls of the kernel */
@@ -189,8 +198,13 @@ extern _Thread_local struct sl_backend *sl_be_polling;
 /* channel.c */
 bool sl_be_channel_add(struct sl_backend *b, struct sl_transport *t);
 void sl_be_channel_close(struct channel *ch);
-/* Every millisecond or so: is the gateway still there? */
+/* Every millisecond or so: is the gateway still there, and is there anything to do? */
 void sl_be_channel_tick(struct channel *ch, uint64_t now_ns);
+/* It rests no more, if it did. */
+void sl_be_channel_wake(struct channel *ch);
+void sl_be_channels_wake(struct sl_backend *b);
+/* From time to time: of those that rest, which has ended, or is to be asked whether it is there? */
+void sl_be_channels_look(struct sl_backend *b);
 /* Frees it once it is closed and no handler has a request of it. */
 bool sl_be_channel_reap(struct channel *ch);
 struct request *sl_be_find(const struct channel *ch, uint64_t id);

@@ -10,7 +10,8 @@
 #include "base/clock.h"
 
 enum {
-	TICK_NS = 1000000, /* how often the kernel is asked about connections and peers */
+	TICK_NS = 1000000,   /* how often the kernel is asked about connections and peers */
+	LOOK_NS = 100000000, /* how often those that rest are looked at */
 	SPIN_NS = SL_BE_SPIN_NS,
 	AWAY_NS = 10000, /* longer than one look of somebody who polls as well */
 	EVENTS_MAX = 32,
@@ -48,6 +49,12 @@ static void tick(struct sl_backend *b)
 
 	b->tick_ns = b->now_ns + TICK_NS;
 	sl_be_stats_publish(b);
+	/* One call about all of them: bells, and gateways that have gone. */
+	sl_be_take_events(b, 0);
+	if (b->now_ns >= b->look_ns) {
+		b->look_ns = b->now_ns + LOOK_NS;
+		sl_be_channels_look(b);
+	}
 	sl_list_for_each_safe (at, next, &b->channels) {
 		struct channel *ch = sl_container_of(at, struct channel, node);
 
@@ -59,12 +66,14 @@ static void tick(struct sl_backend *b)
 	accept_peers(b); /* to those who come there is room of those who have gone */
 }
 
-/* What came by ends that channels share; all of them are polled anyway. */
+/* What came by ends that channels share, and whose it is. */
 static void take_shared(struct sl_backend *b)
 {
+	struct channel *ch;
+
 	sl_hubs_take(&b->hubs);
-	while (sl_hubs_stirred(&b->hubs))
-		;
+	while ((ch = sl_hubs_stirred(&b->hubs)))
+		sl_be_channel_wake(ch);
 	b->stats.bad_messages += b->hubs.strays;
 	b->hubs.strays = 0;
 }
@@ -89,6 +98,7 @@ static unsigned poll_channels(struct sl_backend *b)
 				sl_be_channel_close(ch);
 			else
 				n += (unsigned)rc;
+			ch->used |= rc > 0;
 		}
 		sum += n;
 		if (n <= 1 || b->queue_cnt >= b->opt.max_batch)
@@ -160,6 +170,7 @@ static unsigned pass(struct sl_backend *b)
 		sl_be_take_events(b, 0);
 	if (sl_unlikely(unready != b->told_unready)) {
 		b->told_unready = unready;
+		sl_be_channels_wake(b);
 		/* A gateway that drains comes back when it can; so it learns again, at once. */
 		sl_list_for_each (at, &b->channels)
 			sl_container_of(at, struct channel, node)->link.goaway_due |= unready;
@@ -295,8 +306,10 @@ unsigned sl_be_serve(struct sl_backend *b, unsigned wait_us)
 	return n;
 }
 
+/* The end: of all channels, also those that rest. */
 void sl_be_close_listeners(struct sl_backend *b)
 {
+	sl_be_channels_wake(b);
 	while (b->listener_cnt) {
 		struct sl_rpc_listener *l = b->listeners[--b->listener_cnt];
 
