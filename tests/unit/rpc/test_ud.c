@@ -271,6 +271,31 @@ TEST(what_is_long_leaves_room_for_what_is_urgent)
 	close_both();
 }
 
+static size_t memory_of(const struct sl_transport *t)
+{
+	return ((const struct ud_hall *)t->hub)->mem.used;
+}
+
+/* What is under way has it, at both ends, and nobody else. */
+TEST(who_rests_has_no_memory_for_what_is_under_way)
+{
+	uint64_t id = 0;
+
+	connect_both();
+	for (unsigned i = 1; i <= 100; i++)
+		check_goes_on(i);
+	until(nothing_comes(both.backend) && nothing_comes(both.gateway) &&
+	      !memory_of(both.gateway) && !memory_of(both.backend));
+	ck_assert_int_eq(post(both.gateway, 101, UD_BULK_MAX / 2), 0);
+	ck_assert_uint_ge(memory_of(both.gateway), UD_STREAM);
+	until((take(both.gateway), take(both.backend), memory_of(both.backend)));
+	ck_assert_uint_ge(memory_of(both.backend), UD_RX);
+	until(received(both.backend, &id));
+	until(nothing_comes(both.backend) && nothing_comes(both.gateway) &&
+	      !memory_of(both.gateway) && !memory_of(both.backend));
+	close_both();
+}
+
 TEST(who_closes_is_missed_at_once)
 {
 	connect_both();

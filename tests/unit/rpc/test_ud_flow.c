@@ -189,13 +189,22 @@ static void step(struct end e[2], uint64_t until, unsigned reads)
 	}
 }
 
+/* Of one that has nothing under way. */
+static void check_rests(const struct end *e)
+{
+	ck_assert(!e->f.tx && !e->f.hold && !e->f.rx);
+}
+
 /* Until both have all, and know that the other has. */
 static void run(struct end e[2], uint64_t bytes, unsigned reads)
 {
 	for (unsigned i = 0; i < 2000000; i++) {
 		if (e[0].got == bytes && e[1].got == bytes && ud_flow_idle(&e[0].f) &&
-		    ud_flow_idle(&e[1].f))
+		    ud_flow_idle(&e[1].f)) {
+			check_rests(&e[0]);
+			check_rests(&e[1]);
 			return;
+		}
 		step(e, bytes, reads);
 	}
 	ck_abort_msg("stuck at %lu and %lu of %lu bytes", e[0].got, e[1].got, bytes);
@@ -414,4 +423,35 @@ TEST(silence_ends_it_and_only_while_something_is_waited_for)
 	ck_assert_uint_ge(sent, 10);
 	ck_assert_uint_le(sent, 100);
 	finish(e);
+}
+
+/* What finds no memory is as good as lost, or is not put; and then all goes on. */
+TEST(without_memory_nothing_is_taken)
+{
+	struct end e[2];
+	struct sl_mem none, some;
+
+	begin(e, MTU_MAX, 0, 1);
+	sl_mem_init(&none, 0);
+	sl_mem_init(&some, SIZE_MAX);
+	e[0].f.mem = e[1].f.mem = &none;
+	ck_assert(!ud_flow_put(&e[0].f, "x", 1));
+	ck_assert(ud_flow_idle(&e[0].f));
+	e[0].f.mem = &some;
+	e[0].most = e[1].most = 1000;
+	for (unsigned i = 0; i < 1000; i++) {
+		now_ns += STEP_NS;
+		deliver(&e[0].out, &e[1]);
+		put_some(&e[0], 100000);
+		ck_assert_int_eq(ud_flow_tick(&e[0].f, now_ns), 0);
+		send_all(&e[0]);
+	}
+	ck_assert_uint_ge(e[1].f.refused, 1);
+	ck_assert_uint_eq(e[1].f.rx_tail, 0);
+	e[1].f.mem = &some;
+	run(e, 100000, 50);
+	ck_assert_uint_eq(some.used, 0);
+	finish(e);
+	sl_mem_fini(&some);
+	sl_mem_fini(&none);
 }

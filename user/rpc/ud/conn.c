@@ -86,18 +86,21 @@ static int conn_post(struct sl_transport *t, const struct sl_rpc_header *header,
 	uint32_t left = h.fragment_len;
 
 	(void)cookie; /* copied when this returns */
-	if (c->error)
+	if (c->error || !c->hall)
 		return -ENOTCONN;
 	if (!sl_credits_room(&t->credits, kind) || left > t->bulk_max ||
 	    left + sizeof(h) > room_for(c, kind))
 		return -EAGAIN;
 	h.consumed = sl_credits_post(&t->credits);
 	t->credits.done = t->credits.sent;
-	ud_flow_put(&c->flow, &h, sizeof(h));
+	if (!ud_flow_put(&c->flow, &h, sizeof(h))) {
+		fail(c, -ENOMEM);
+		return -ENOTCONN;
+	}
 	for (unsigned i = 0; i < span_cnt; i++) {
 		uint32_t len = spans[i].len < left ? (uint32_t)spans[i].len : left;
 
-		ud_flow_put(&c->flow, spans[i].ptr, len);
+		(void)ud_flow_put(&c->flow, spans[i].ptr, len);
 		left -= len;
 	}
 	SL_CHECK(left == 0); /* or the peer would take the next header for body */
@@ -214,11 +217,12 @@ static void settle(struct ud_conn *c)
 static int take(struct ud_conn *c, struct sl_message *m)
 {
 	struct ud_flow *f = &c->flow;
-	const uint8_t *at = f->rx + f->rx_head;
 	uint32_t len = f->rx_tail - f->rx_head;
+	const uint8_t *at;
 
 	if (len < sizeof(m->header))
 		return 0;
+	at = f->rx + f->rx_head;
 	memcpy(&m->header, at, sizeof(m->header));
 	if (sl_message_check(&m->header, c->base.bulk_max))
 		return -EPROTO;
@@ -259,6 +263,8 @@ static int conn_poll(struct sl_transport *t, struct sl_message *msgs, unsigned m
 			t->credits.consumed = c->rx_next;
 		}
 	}
+	if (!c->lent)
+		ud_flow_rest(&c->flow); /* of CREDIT only */
 	c->dry = rc == 0;
 	if (rc < 0 && !c->error)
 		c->error = rc;
@@ -320,6 +326,7 @@ int ud_conn_enter(struct ud_conn *c, struct ud_hall *h)
 	if (h->pair->mtu < sizeof(struct sl_ud_header) + c->flow.payload)
 		return -EMSGSIZE;
 	c->hall = h;
+	c->flow.mem = &h->mem;
 	h->refs++;
 	h->conns[c->id % UD_CONNS] = c;
 	c->base.hub = &h->hub;
@@ -340,6 +347,7 @@ static void leave(struct ud_conn *c)
 	h->conns[c->id % UD_CONNS] = NULL;
 	sl_list_del(&c->busy);
 	sl_list_del(&c->base.stirred);
+	ud_flow_fini(&c->flow); /* what it has is the hall's */
 	ud_hall_put(h);
 }
 
@@ -351,7 +359,6 @@ static void conn_close(struct sl_transport *t)
 		leave(c);
 	ud_node_put(c->node);
 	ud_id_put(c->id);
-	ud_flow_fini(&c->flow);
 	free(c);
 }
 

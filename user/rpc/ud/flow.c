@@ -15,6 +15,12 @@ static uint32_t slot_of(const struct ud_flow *f, uint64_t number)
 	return (uint32_t)number & (f->window - 1);
 }
 
+/* The first one after a rest is at the beginning: few bytes are few pages. */
+static uint8_t *tx_at(const struct ud_flow *f, uint64_t number)
+{
+	return f->tx + (size_t)slot_of(f, number - f->tx_from) * f->payload;
+}
+
 static uint64_t bit_of(uint64_t number, uint64_t from)
 {
 	return UINT64_C(1) << (number - from);
@@ -51,21 +57,43 @@ int ud_flow_init(struct ud_flow *f, uint32_t mtu)
 	f->rto_ns = UD_RTO_FIRST_NS;
 	f->ack_ns = UINT64_MAX;
 	f->silence_ns = UD_SILENCE_NS;
-	f->tx = malloc((size_t)f->window * f->payload);
-	f->hold = malloc((size_t)f->window * f->payload);
-	f->rx = malloc(UD_RX);
-	if (f->tx && f->hold && f->rx)
-		return 0;
-	ud_flow_fini(f);
-	return -ENOMEM;
+	return 0;
+}
+
+/* False: there is no memory. */
+static bool have(struct ud_flow *f, uint8_t **buffer, size_t len)
+{
+	if (!*buffer)
+		*buffer = f->mem ? sl_mem_alloc(f->mem, len) : malloc(len);
+	return *buffer != NULL;
+}
+
+static void give_back(struct ud_flow *f, uint8_t **buffer)
+{
+	if (f->mem)
+		sl_mem_free(f->mem, *buffer);
+	else
+		free(*buffer);
+	*buffer = NULL;
+}
+
+void ud_flow_rest(struct ud_flow *f)
+{
+	if (!f->bytes)
+		give_back(f, &f->tx);
+	if (!f->held)
+		give_back(f, &f->hold);
+	if (f->lent || f->rx_head != f->rx_tail)
+		return;
+	f->rx_head = f->rx_tail = 0;
+	give_back(f, &f->rx);
 }
 
 void ud_flow_fini(struct ud_flow *f)
 {
-	free(f->tx);
-	free(f->hold);
-	free(f->rx);
-	f->tx = f->hold = f->rx = NULL;
+	give_back(f, &f->tx);
+	give_back(f, &f->hold);
+	give_back(f, &f->rx);
 }
 
 /* --- out --- */
@@ -91,22 +119,27 @@ static bool may_close(const struct ud_flow *f)
 	return f->end - f->una < f->window / 2 && f->tx_len[slot_of(f, f->end)];
 }
 
-void ud_flow_put(struct ud_flow *f, const void *bytes, uint32_t len)
+bool ud_flow_put(struct ud_flow *f, const void *bytes, uint32_t len)
 {
 	const uint8_t *from = bytes;
 
+	if (!f->tx)
+		f->tx_from = f->end;
+	if (!have(f, &f->tx, (size_t)f->window * f->payload))
+		return false;
 	f->bytes += len;
 	while (len) {
-		uint32_t slot = slot_of(f, f->end), have = f->tx_len[slot];
-		uint32_t n = len < f->payload - have ? len : f->payload - have;
+		uint32_t slot = slot_of(f, f->end), filled = f->tx_len[slot];
+		uint32_t n = len < f->payload - filled ? len : f->payload - filled;
 
-		memcpy(f->tx + (size_t)slot * f->payload + have, from, n);
-		f->tx_len[slot] = (uint16_t)(have + n);
+		memcpy(tx_at(f, f->end) + filled, from, n);
+		f->tx_len[slot] = (uint16_t)(filled + n);
 		from += n;
 		len -= n;
-		if (have + n == f->payload)
+		if (filled + n == f->payload)
 			close_filled(f);
 	}
+	return true;
 }
 
 void ud_flow_push(struct ud_flow *f)
@@ -153,7 +186,7 @@ static void send_number(struct ud_flow *f, uint64_t number, uint64_t now_ns, str
 
 	fill_header(f, SL_UD_DATA, number, out);
 	out->header.len = f->tx_len[slot];
-	out->bytes = f->tx + (size_t)slot * f->payload;
+	out->bytes = tx_at(f, number);
 	if (f->una == f->sent)
 		f->heard_ns = now_ns; /* from now on something is waited for */
 	f->tx_ns[slot] = now_ns;
@@ -309,6 +342,8 @@ uint64_t ud_flow_number(const struct ud_flow *f, uint32_t seq)
 
 static bool fits_rx(struct ud_flow *f, uint32_t len)
 {
+	if (!have(f, &f->rx, UD_RX))
+		return false;
 	if (!f->lent && UD_RX - f->rx_tail < len && f->rx_head) {
 		memmove(f->rx, f->rx + f->rx_head, f->rx_tail - f->rx_head);
 		f->rx_tail -= f->rx_head;
@@ -337,6 +372,7 @@ void ud_flow_settle(struct ud_flow *f)
 	/* Half of the window has become free, and the peer may wait for that. */
 	if (f->base + f->window - f->told >= f->window / 2)
 		f->ack_ns = 0;
+	ud_flow_rest(f);
 }
 
 static void owe_ack(struct ud_flow *f, bool at_once, uint64_t now_ns)
@@ -362,6 +398,9 @@ static void take_data(struct ud_flow *f, uint64_t number, const uint8_t *bytes, 
 	}
 	if (number == f->base && fits_rx(f, len)) {
 		append(f, bytes, len);
+	} else if (!have(f, &f->hold, (size_t)f->window * f->payload)) {
+		f->refused++; /* as if it were lost */
+		return;
 	} else {
 		memcpy(f->hold + (size_t)slot * f->payload, bytes, len);
 		f->hold_len[slot] = (uint16_t)len;
@@ -387,6 +426,7 @@ int ud_flow_take(struct ud_flow *f, const struct sl_ud_header *h, const uint8_t 
 	f->bye |= h->kind == SL_UD_BYE;
 	if (h->kind == SL_UD_DATA)
 		take_data(f, ud_flow_number(f, h->seq), bytes, h->len, now_ns);
+	ud_flow_rest(f);
 	return 0;
 }
 

@@ -7,8 +7,9 @@
  *         next: what is to be sent now: lost ones first, then new ones, then an acknowledgement
  *   in:   take -> hold (out of order, or no room in rx) -> rx: bytes in order, lent where they lie
  *
- * Numbers of datagrams have 64 bits here and 32 on the wire. What a peer may make this end keep is
- * `window` datagrams and rx; what it has not acknowledged for `silence_ns`, however often it was
+ * Numbers of datagrams have 64 bits here and 32 on the wire. tx, hold and rx are there while they hold
+ * something, and then go back to `mem`. What a peer may make this end keep is `window` datagrams and
+ * rx; what it has not acknowledged for `silence_ns`, however often it was
  * sent, ends the connection.
  *
  * Loss is known by what came later (UD_REORDER of them), or by time: a multiple of the round trip,
@@ -19,6 +20,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "rpc/mem.h"
 #include "sluice/rpc_wire.h"
 
 enum {
@@ -36,8 +38,9 @@ enum {
 #define UD_PATIENCE_NS UINT64_C(60000000000)
 
 struct ud_flow {
-	uint32_t payload; /* most bytes of a datagram */
-	uint32_t window;  /* datagrams kept, a power of two */
+	uint32_t payload;   /* most bytes of a datagram */
+	uint32_t window;    /* datagrams kept, a power of two */
+	struct sl_mem *mem; /* by hand; NULL: the system's */
 	/* out */
 	uint64_t una, sent, end; /* oldest not acknowledged; next new one; the one being filled */
 	uint64_t edge;           /* the peer has room for those before it */
@@ -49,7 +52,8 @@ struct ud_flow {
 	uint64_t silence_ns;     /* the longest; UD_SILENCE_NS at first */
 	uint64_t srtt_ns, rttvar_ns, rto_ns;
 	unsigned backoff;
-	uint8_t *tx;
+	uint64_t tx_from; /* the datagram at the beginning of tx */
+	uint8_t *tx;      /* NULL: nothing was put that is not acknowledged */
 	uint16_t tx_len[SL_UD_WINDOW_MAX];
 	uint64_t tx_ns[SL_UD_WINDOW_MAX]; /* when sent last */
 	uint64_t again;                   /* bit n: datagram una + n was sent more than once */
@@ -59,9 +63,9 @@ struct ud_flow {
 	uint64_t told;       /* the edge that the peer was told */
 	uint64_t ack_ns;     /* when an acknowledgement is due; UINT64_MAX never */
 	uint32_t unacked;
-	uint8_t *hold;
+	uint8_t *hold; /* NULL: nothing is held */
 	uint16_t hold_len[SL_UD_WINDOW_MAX];
-	uint8_t *rx;
+	uint8_t *rx; /* NULL: it is empty */
 	uint32_t rx_head, rx_tail;
 	bool pushed; /* what is being filled is to go */
 	bool lent;   /* bytes of rx are in use: they stay where they are */
@@ -77,13 +81,14 @@ struct ud_out {
 	const uint8_t *bytes;
 };
 
-/* For datagrams of that many bytes, header included. 0 or -ENOMEM. */
+/* For datagrams of that many bytes, header included. 0: it needs nothing that it may lack. */
 int ud_flow_init(struct ud_flow *f, uint32_t mtu);
 void ud_flow_fini(struct ud_flow *f);
 
 /* Bytes that may be put now. */
 uint32_t ud_flow_room(const struct ud_flow *f);
-void ud_flow_put(struct ud_flow *f, const void *bytes, uint32_t len);
+/* False: nothing was put before that is not acknowledged, and there is no memory. */
+bool ud_flow_put(struct ud_flow *f, const void *bytes, uint32_t len);
 /*
  * What was put goes, even if it fills no datagram; but with half of the window taken, not before some
  * of that has arrived, and with what is put until then: so many small ones take bytes, not numbers.
@@ -104,6 +109,8 @@ int ud_flow_take(struct ud_flow *f, const struct sl_ud_header *h, const uint8_t 
 		 uint64_t now_ns);
 /* Moves what is in order into rx. */
 void ud_flow_settle(struct ud_flow *f);
+/* Bytes of rx were taken: memory that holds nothing goes back. */
+void ud_flow_rest(struct ud_flow *f);
 
 /* Time has passed. 0 or -ETIMEDOUT. */
 int ud_flow_tick(struct ud_flow *f, uint64_t now_ns);

@@ -151,6 +151,7 @@ static void hall_free(struct ud_hall *h)
 		close(h->timer_fd);
 	if (h->hub.fd >= 0)
 		close(h->hub.fd);
+	sl_mem_fini(&h->mem);
 	free(h);
 }
 
@@ -178,6 +179,7 @@ struct ud_hall *ud_hall_new(const struct ud_local *l, int *rc)
 	h->hub.fd = h->timer_fd = -1;
 	h->timer_ns = h->due_ns = UINT64_MAX;
 	h->local = *l;
+	sl_mem_init(&h->mem, SIZE_MAX);
 	sl_list_init(&h->hub.stirred);
 	sl_list_init(&h->node);
 	sl_list_init(&h->busy);

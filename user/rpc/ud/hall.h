@@ -43,6 +43,7 @@ struct ud_hall {
 	struct sl_hub hub; /* fd: epoll over the pair's bell and the timer */
 	struct ud_pair *pair;
 	struct ud_local local;
+	struct sl_mem mem;   /* of connections on which something is under way */
 	uint16_t worker;     /* of the gateway whose it was made for */
 	const void *owner;   /* NULL: nobody's yet, or any more */
 	unsigned refs;       /* connections, and a listener */
@@ -70,6 +71,7 @@ struct ud_conn {
 	bool dry;
 	int error;
 };
+_Static_assert(sizeof(struct ud_conn) <= 1536, "README.md says what an idle one costs");
 
 /* NULL and -errno. */
 struct ud_hall *ud_hall_new(const struct ud_local *l, int *rc);
