@@ -4,7 +4,7 @@
 # timeout: 1500
 # lane: 2
 # Links that go on by another transport, over RDMA: from and to queue pairs of their own, virtual connections and tcp; also
-# while the cable between them is cut half way.
+# while the cable between them is cut half way, and while the backend is killed; and listeners that are full.
 set -euo pipefail
 # shellcheck source=../guest/rxe-lib.sh
 . tests/vm/guest/rxe-lib.sh
@@ -20,4 +20,8 @@ SL_RPC_CUT=$(declare -f rxe_cut | tail -n +2) SL_RPC_MEND=$(declare -f rxe_mend 
 export SL_RPC_CUT SL_RPC_MEND
 # Emulation on a busy machine is slow: give up late.
 export SL_RPC_TIMEOUT_S=100 CK_TIMEOUT_MULTIPLIER=4
-"$BUILD/tests/rpc/sdk/test_migrate"
+failed=0
+for test in migrate killed full; do
+    "$BUILD/tests/rpc/sdk/test_$test" || failed=1
+done
+exit $failed
