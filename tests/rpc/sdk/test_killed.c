@@ -49,8 +49,7 @@ static void echo(void *arg, struct sl_batch *batch)
 
 static void start(struct place *at)
 {
-	at->p = backend_start(
-		&(struct sl_backend_options){.listen = at->listen, .handle = echo});
+	at->p = backend_start(&(struct sl_backend_options){.listen = at->listen, .handle = echo});
 }
 
 static struct sl_transport *dial(const struct place *at, const char *endpoint, bool goes_on)
@@ -162,7 +161,7 @@ static void bring_to(struct place *at, enum state state)
 		sl_rpc_flush(at->g.r, sl_now_ns());
 	if (state == HALF)
 		send_some(at, BEHIND);
-	ck_assert_int_eq(move_of(at), state == HALF                    ? SL_MOVE_HALF
+	ck_assert_int_eq(move_of(at), state == HALF                      ? SL_MOVE_HALF
 				      : state == OFFERED || state == MET ? SL_MOVE_OFFERED
 									 : SL_MOVE_NONE);
 }
