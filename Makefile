@@ -208,6 +208,7 @@ BENCH_LTO  := bench/rpc/rpc bench/micro/request_insns# linked as the product is
 LD_bench/micro/http1 := -w -I/usr/share/include/llhttp /usr/share/llhttp/*.c
 LD_bench/peers/grpc_server := -lgrpc -lgpr
 LD_bench/upstream/sockets := -luring
+LD_bench/ucx/ucx := -lucp -lucs
 .PHONY: $(BENCH_DIRS) $(BENCH_RUNS)
 $(BUILD)/obj/bench/%.o: CPPFLAGS += -Itests/support -isystem /usr/share/include/llhttp
 $(BENCH_SRC:%.c=$(BUILD)/%): $(BUILD)/%: $(BUILD)/obj/%.o $(SUPPORT) $(LIBS)
@@ -220,6 +221,7 @@ $(BUILD)/bench/connect/connect $(BUILD)/bench/connect/virtual: $(BUILD)/obj/benc
 $(BUILD)/bench/connect/virtual: $(BUILD)/obj/bench/connect/crowd.o
 $(foreach d,$(BENCH_DIRS),$(eval $(d): $(patsubst %.c,$(BUILD)/%,$(filter $(d)/%,$(BENCH_SRC)))))
 bench/peers: bench/ceiling
+bench/rpc: bench/ucx
 bench/upstream: bench/rpc $(BUILD)/bench/peers/grpc_server
 bench/tls: netns-tools
 
