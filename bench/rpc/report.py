@@ -9,6 +9,8 @@ RATIOS = {  # of each round, then the median: both of a round saw the same machi
     "latency_over_perftest": ("verbs_rtt_64B_p50", "perftest_rtt_64B_p50"),
     "message_rate_over_perftest": ("verbs_requests_64B", "perftest_messages_64B"),
     "bulk_over_perftest": ("verbs_bulk_64KiB", "perftest_write_64KiB"),
+    "latency_over_ucx": ("verbs_rtt_64B_p50", "ucx_rtt_64B_p50"),
+    "message_rate_over_ucx": ("verbs_requests_64B", "ucx_requests_64B"),
 }
 AS_MEASURED = {
     "urgent_p99_fifo_over_classes": "verbs_urgent_p99_fifo_over_classes",

@@ -75,10 +75,10 @@ static void on_sent(void *request, ucs_status_t status, void *arg)
 /* Takes its turn in buffers; UCX has read it before that buffer's next turn. */
 static void send_next(size_t len)
 {
-	static const ucp_request_param_t param = {
-		.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_FLAGS,
-		.flags = UCP_AM_SEND_FLAG_EAGER,
-		.cb.send = on_sent};
+	static const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
+								  UCP_OP_ATTR_FIELD_FLAGS,
+						  .flags = UCP_AM_SEND_FLAG_EAGER,
+						  .cb.send = on_sent};
 	ucs_status_ptr_t p =
 		ucp_am_send_nbx(peer, AM_ID, NULL, 0, buffers[sent_cnt++ % BUFFERS], len, &param);
 
@@ -110,8 +110,7 @@ static ucp_context_h open_worker(ucp_am_recv_callback_t handle)
 {
 	const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
 				     .features = UCP_FEATURE_AM};
-	const ucp_worker_params_t worker_params = {.field_mask =
-							   UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+	const ucp_worker_params_t worker_params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
 						   .thread_mode = UCS_THREAD_MODE_SINGLE};
 	const ucp_am_handler_param_t am = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
 							 UCP_AM_HANDLER_PARAM_FIELD_CB,
@@ -190,14 +189,13 @@ static void serve(const struct sockaddr_in *sin)
 
 static ucp_context_h dial(const struct sockaddr_in *sin)
 {
-	const ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_FLAGS |
-						      UCP_EP_PARAM_FIELD_SOCK_ADDR |
-						      UCP_EP_PARAM_FIELD_ERR_HANDLER |
-						      UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-					.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
-					.sockaddr = address_of(sin),
-					.err_mode = UCP_ERR_HANDLING_MODE_PEER,
-					.err_handler.cb = on_error};
+	const ucp_ep_params_t params = {
+		.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR |
+			      UCP_EP_PARAM_FIELD_ERR_HANDLER | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+		.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
+		.sockaddr = address_of(sin),
+		.err_mode = UCP_ERR_HANDLING_MODE_PEER,
+		.err_handler.cb = on_error};
 	ucp_context_h context = open_worker(on_reply);
 
 	pin(CPU_CLIENT);
