@@ -11,6 +11,7 @@
 #define CLIP_DEVS    5.0  /* a sample further off is clipped */
 #define CLIP_SHARE   0.02 /* but never one that is less than this off */
 #define FAST_SHARE   0.25 /* of the expected time */
+#define LEAST_SHARE  0.25 /* of the line: less is not expected of a size, when all have changed */
 #define CLEARLY      0.02 /* better in throughput */
 #define PRIOR_SPREAD 0.25 /* weight of the prior: as of sizes that vary by this share */
 
@@ -133,6 +134,17 @@ uint32_t sl_fit_size_within(const struct sl_fit *f, double budget_ns, uint32_t m
 	return b;
 }
 
+/*
+ * What a size differs by changes as the line does, but one pause that was met at a size seldom seen
+ * is no property of it: times the ratio of two pauses it would be minutes.
+ */
+static double scaled(double residual_ns, double ratio, double line_ns)
+{
+	double most = fmax(fabs(residual_ns), line_ns);
+
+	return copysign(fmin(fabs(residual_ns) * ratio, most), residual_ns);
+}
+
 /* The backend has become faster or slower as a whole; what is then left of it is learnt soon. */
 static void change(struct sl_fit *f)
 {
@@ -145,7 +157,7 @@ static void change(struct sl_fit *f)
 	for (uint32_t i = 0; i <= f->max_size; i++) {
 		struct sl_fit_size *s = &f->sizes[i];
 
-		s->residual_ns = (float)(s->residual_ns * ratio);
+		s->residual_ns = (float)scaled(s->residual_ns, ratio, line(f, i));
 		if (s->samples > SIZE_SAMPLES_AFTER_CHANGE)
 			s->samples = SIZE_SAMPLES_AFTER_CHANGE;
 	}
@@ -186,7 +198,11 @@ static double clip(struct sl_fit *f, uint32_t b, double t)
 	}
 	f->streak += off > 0 ? 1 : -1;
 	f->off_sum += t;
-	f->off_expected += expected;
+	/*
+	 * What one size takes less than the line says is of another time than the line: their
+	 * difference may be nearly nothing, or less, and the ratio to that anything.
+	 */
+	f->off_expected += fmax(expected, LEAST_SHARE * line(f, b));
 	if (abs(f->streak) < (fast ? STREAK_FAST : STREAK_CHANGE))
 		return expected + copysign(fmin(limit, fabs(off)), off);
 	change(f);

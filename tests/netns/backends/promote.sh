@@ -80,8 +80,7 @@ loads+=($!)
 check "and so does the next" within 10 has_own c
 wait "${loads[@]}"
 for b in $backends; do
-	cat "$D/wrk.$b"
-	check "no request of $b was lost" eval "! grep -q 'Non-2xx\|Socket errors' $D/wrk.$b && grep -q '[1-9][0-9]* requests in' $D/wrk.$b"
+	check "no request of $b was lost" eval "cat $D/wrk.$b; ! grep -q 'Non-2xx\|Socket errors' $D/wrk.$b && grep -q '[1-9][0-9]* requests in' $D/wrk.$b"
 done
 for u in "${uploads[@]}"; do check "nor was a long one" wait "$u"; done
 for b in $backends; do check "nor a byte of it" cmp "$D/body" "$D/reply.$b"; done

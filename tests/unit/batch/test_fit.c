@@ -200,3 +200,43 @@ TEST(strange_samples_do_no_harm)
 		ck_assert(isfinite(sl_fit_time(&fit, b)) && sl_fit_time(&fit, b) >= 1);
 	ck_assert(fit.alpha_ns >= 0 && fit.beta_ns >= 0 && fit.dev_ns >= 0);
 }
+
+/*
+ * Microseconds, of which a busy machine makes milliseconds for some batches in a row. By whom it was so
+ * by turns, the ratio of what is to what was expected came to be millions, and requests were refused
+ * that had 30 s. The numbers are those that showed it most, of 20,000.
+ */
+TEST(pauses_are_not_multiplied_by_each_other)
+{
+	const uint64_t seeds[] = {9736, 13589, 10385, 3572, 12173, 8031};
+
+	for (unsigned k = 0; k < sizeof(seeds) / sizeof(seeds[0]); k++) {
+		double often, pause, largest = 0;
+		uint32_t most, left = 0;
+
+		sl_prng_seed(&rng, seeds[k]);
+		sl_fit_reset(&fit);
+		often = 0.02 * sl_prng_unit(&rng);
+		often *= sl_prng_unit(&rng);
+		pause = MS * pow(30, sl_prng_unit(&rng));
+		most = 2 + (uint32_t)sl_prng_below(&rng, 8);
+		for (unsigned i = 0; i < 3000; i++) {
+			uint32_t b = 1 + (uint32_t)sl_prng_below(&rng, most);
+			double t = (1500 + 100 * b) * (0.8 + 0.4 * sl_prng_unit(&rng)), part;
+
+			if (sl_prng_unit(&rng) < often)
+				left = 1 + (uint32_t)sl_prng_below(&rng, 12);
+			if (left) {
+				left--;
+				part = sl_prng_unit(&rng);
+				t += pause * part * sl_prng_unit(&rng);
+			}
+			largest = fmax(largest, t);
+			sl_fit_add(&fit, b, (uint64_t)t);
+			if (i % 5 == 0)
+				sl_fit_refresh(&fit);
+			for (uint32_t size = 1; i > 100 && size <= most; size++)
+				ck_assert_double_lt(sl_fit_time(&fit, size), 20 * largest);
+		}
+	}
+}
