@@ -446,3 +446,22 @@ void harness_sleep(int fd)
 
 	ck_assert_msg(poll(&p, 1, 5000) == 1, "no wake-up within 5 s");
 }
+
+void gw_expect_one_answer(struct gateway *g)
+{
+	unsigned done = g->done;
+	struct call c;
+
+	call_init(&c, 8);
+	ck_assert_int_eq(gw_send(g, &c, sl_span_of(NULL, 0), sl_span_str("x"), 0, SL_CLASS_NORMAL),
+			 0);
+	gw_until(g, g->done == done + 1 && g->batches_done == g->sent);
+}
+
+void answer_here(void *arg, struct sl_batch *batch)
+{
+	(void)arg;
+	for (unsigned i = 0; i < batch->count; i++)
+		sl_reply(batch->requests[i],
+			 &(struct sl_reply_args){.body = "here", .body_len = 4});
+}

@@ -94,6 +94,8 @@ struct backend_order {
 
 extern struct sl_backend *harness_backend;
 
+/* A handler: "here" to everything. */
+void answer_here(void *arg, struct sl_batch *batch);
 void backend_main(const void *arg);
 struct backend_proc backend_start(const struct sl_backend_options *opt);
 int backend_wait(struct backend_proc p);
@@ -166,6 +168,8 @@ size_t put_meta(uint8_t *to, unsigned tag, const char *text);
 /* One request with a path and a body, in a batch of its own; the bytes must stay. */
 int gw_send(struct gateway *g, struct call *c, struct sl_span meta, struct sl_span body,
 	    uint32_t budget_us, enum sl_rpc_class class);
+/* One request, and its answer. */
+void gw_expect_one_answer(struct gateway *g);
 /* Waits for an event; one that never comes is a failure. */
 void harness_sleep(int fd);
 

@@ -108,28 +108,9 @@ TEST_EACH(who_is_one_too_many_is_told, endpoint_cnt())
 
 /* --- a whole backend --- */
 
-static void echo(void *arg, struct sl_batch *batch)
-{
-	(void)arg;
-	for (unsigned i = 0; i < batch->count; i++)
-		sl_reply(batch->requests[i],
-			 &(struct sl_reply_args){.body = "here", .body_len = 4});
-}
-
 static bool is_virtual(int i)
 {
 	return strncmp(endpoint_of(i), "rdma+ud://", 10) == 0;
-}
-
-static void expect_one_answer(struct gateway *g)
-{
-	unsigned done = g->done;
-	struct call c;
-
-	call_init(&c, 8);
-	ck_assert_int_eq(gw_send(g, &c, sl_span_of(NULL, 0), sl_span_str("x"), 0, SL_CLASS_NORMAL),
-			 0);
-	gw_until(g, g->done == done + 1 && g->batches_done == g->sent);
 }
 
 /* So many links of one gateway; `g.ch` is the last one's. */
@@ -153,23 +134,23 @@ TEST_EACH(a_backend_has_so_many_links_and_tells_the_next, endpoint_cnt())
 
 	if (!is_virtual(_i))
 		return; /* the others' rings are too much for a test */
-	p = backend_start(&(struct sl_backend_options){.listen = ep, .handle = echo});
+	p = backend_start(&(struct sl_backend_options){.listen = ep, .handle = answer_here});
 	sl_rpc_config_default(&cfg);
 	g = (struct gateway){.r = sl_rpc_create(&cfg, NULL, &gw_ops, &g)};
 	open_links(&g, ep, 1);
 	first = g.ch;
-	expect_one_answer(&g);
+	gw_expect_one_answer(&g);
 	open_links(&g, ep, SL_BE_CHANNELS_MAX - 1);
 	for (unsigned i = 0; i < 3; i++) {
 		ck_assert_ptr_null(dial(ep, false, &err));
 		ck_assert_msg(strstr(err.text, SL_RPC_FULL_TEXT), "%s", err.text);
 	}
-	expect_one_answer(&g);
+	gw_expect_one_answer(&g);
 	ck_assert_uint_eq(g.downs, 0);
 	sl_rpc_forgotten(first, sl_rpc_transport_number(first->link.t));
 	gw_until(&g, g.downs == 1);
 	open_links(&g, ep, 1); /* once it is noticed */
-	expect_one_answer(&g);
+	gw_expect_one_answer(&g);
 	ck_assert_uint_eq(g.downs, 1);
 	gw_close(&g);
 	backend_term(p);

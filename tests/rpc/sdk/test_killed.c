@@ -39,17 +39,10 @@ struct place {
 	struct call calls[BEFORE + BEHIND];
 };
 
-static void echo(void *arg, struct sl_batch *batch)
-{
-	(void)arg;
-	for (unsigned i = 0; i < batch->count; i++)
-		sl_reply(batch->requests[i],
-			 &(struct sl_reply_args){.body = "here", .body_len = 4});
-}
-
 static void start(struct place *at)
 {
-	at->p = backend_start(&(struct sl_backend_options){.listen = at->listen, .handle = echo});
+	at->p = backend_start(
+		&(struct sl_backend_options){.listen = at->listen, .handle = answer_here});
 }
 
 static struct sl_transport *dial(const struct place *at, const char *endpoint, bool goes_on)
@@ -278,7 +271,7 @@ TEST_EACH(a_hello_that_is_not_answered_any_more, endpoint_cnt() * 2)
 {
 	struct backend_proc p;
 	struct dialling d = {.t = NULL};
-	struct sl_backend_options opt = {.listen = d.endpoint, .handle = echo};
+	struct sl_backend_options opt = {.listen = d.endpoint, .handle = answer_here};
 	pthread_t thread;
 
 	/* Of a device nobody sees what is sent. */

@@ -9,32 +9,13 @@
 
 enum { LINKS = 64, REST_MS = 300, GONE_MS = 12000 };
 
-static void echo(void *arg, struct sl_batch *batch)
-{
-	(void)arg;
-	for (unsigned i = 0; i < batch->count; i++)
-		sl_reply(batch->requests[i],
-			 &(struct sl_reply_args){.body = "here", .body_len = 4});
-}
-
-static void expect_one_answer(struct gateway *g)
-{
-	unsigned done = g->done;
-	struct call c;
-
-	call_init(&c, 8);
-	ck_assert_int_eq(gw_send(g, &c, sl_span_of(NULL, 0), sl_span_str("x"), 0, SL_CLASS_NORMAL),
-			 0);
-	gw_until(g, g->done == done + 1 && g->batches_done == g->sent);
-}
-
 /* The others rest meanwhile. */
 static void be_busy(struct gateway *g, unsigned ms)
 {
 	uint64_t until_ns = sl_now_ns() + ms * SL_NS_PER_MS;
 
 	while (sl_now_ns() < until_ns) {
-		expect_one_answer(g);
+		gw_expect_one_answer(g);
 		usleep(200);
 	}
 }
@@ -57,7 +38,7 @@ TEST_EACH(who_rests_is_woken_by_what_comes, endpoint_cnt())
 {
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p =
-		backend_start(&(struct sl_backend_options){.listen = ep, .handle = echo});
+		backend_start(&(struct sl_backend_options){.listen = ep, .handle = answer_here});
 	struct sl_rpc_channel *all[LINKS];
 	struct gateway g;
 
@@ -65,7 +46,7 @@ TEST_EACH(who_rests_is_woken_by_what_comes, endpoint_cnt())
 	be_busy(&g, REST_MS);
 	for (unsigned i = 0; i < LINKS; i++) {
 		g.ch = all[i];
-		expect_one_answer(&g);
+		gw_expect_one_answer(&g);
 	}
 	ck_assert_uint_eq(g.downs, 0);
 	gw_close(&g);
@@ -77,7 +58,7 @@ TEST_EACH(who_rests_is_told_of_the_end, endpoint_cnt())
 {
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p =
-		backend_start(&(struct sl_backend_options){.listen = ep, .handle = echo});
+		backend_start(&(struct sl_backend_options){.listen = ep, .handle = answer_here});
 	struct sl_rpc_channel *all[LINKS];
 	struct gateway g;
 	int status;
@@ -102,7 +83,7 @@ TEST_EACH(who_rests_and_has_gone_is_missed, endpoint_cnt())
 
 	if (strncmp(ep, "rdma+ud://", 10) != 0)
 		return; /* the others rest at no backend */
-	p = backend_start(&(struct sl_backend_options){.listen = ep, .handle = echo});
+	p = backend_start(&(struct sl_backend_options){.listen = ep, .handle = answer_here});
 	open_links(&gone, ep, all);
 	gw_open(&busy, ep);
 	be_busy(&busy, GONE_MS);
