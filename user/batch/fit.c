@@ -202,9 +202,9 @@ static double clip(struct sl_fit *f, uint32_t b, double t)
 	 * What one size takes less than the line says is of another time than the line: their
 	 * difference may be nearly nothing, or less, and the ratio to that anything.
 	 */
-	f->off_expected += fmax(expected, LEAST_SHARE * line(f, b));
+	f->off_expected += fmax(1, fmax(expected, LEAST_SHARE * line(f, b)));
 	if (abs(f->streak) < (fast ? STREAK_FAST : STREAK_CHANGE))
-		return expected + copysign(fmin(limit, fabs(off)), off);
+		return fmax(1, expected + copysign(fmin(limit, fabs(off)), off));
 	change(f);
 	return t;
 }
