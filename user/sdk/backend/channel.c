@@ -249,13 +249,14 @@ static const struct sl_link_ops link_ops = {
 	.left = on_left,
 };
 
-/* Whose peer has said by another transport that it goes on by this one; NULL: nobody's. */
+/* Whether its peer has said by another transport that it goes on by this one. */
 static bool goes_on_by(const struct channel *ch, const struct sl_transport *t)
 {
 	return ch->up && t->link && ch->link.t->link == t->link &&
 	       ch->link.t->peer_epoch == t->peer_epoch;
 }
 
+/* NULL: none. */
 static struct channel *that_goes_on(struct sl_backend *b, const struct sl_transport *t)
 {
 	struct sl_list *at;
