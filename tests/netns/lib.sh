@@ -94,6 +94,10 @@ trap 'exit 130' INT TERM HUP
 
 arena() { "$ARENA" make "$G" "$C" "$@" || exit 1; }
 
+# curl 7.88 loses track of an HTTP/2 upload when a send would block behind a small frame (its cf_h2_send(): what
+# nghttp2 took is sent again, and the stream ends by PROTOCOL_ERROR, or curl by 55): its sockets hold it all.
+curl_never_blocks() { cl sysctl -qw net.ipv4.tcp_wmem="4096 67108864 67108864"; }
+
 alive() { kill -0 "$1" 2>/dev/null; }
 
 # Backends stay root, who can read the build folder wherever it is, in the gateway's group, which they serve.

@@ -4,6 +4,7 @@
 . "$(dirname "$0")/../lib.sh"
 
 arena
+curl_never_blocks
 backend echo echo
 backend part echo --streams 3
 gateway <<CONFIG

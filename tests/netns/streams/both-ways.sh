@@ -5,6 +5,7 @@
 export SL_VERBOSE=1 # gRPC's interoperability cases are shown by name
 
 arena
+curl_never_blocks
 backend echo echo
 backend chat chat
 backend flood chat --repeat 100000000

@@ -18,6 +18,7 @@ certificate b rsa:2048 "DNS:b.example"
 certificate wild "$ec" "DNS:*.wild.example"
 
 arena
+curl_never_blocks
 backend echo echo
 gateway <<EOC
 interface $GIF { }
