@@ -271,25 +271,49 @@ void bench_await(struct bench_gateway *g)
 	}
 }
 
-uint64_t bench_spin_ns(void)
+struct sl_spin bench_hybrid(void)
 {
-	static uint64_t ns;
+	static uint64_t wake_ns;
+	struct sl_spin spin;
 
-	if (!ns)
-		ns = sl_wake_cost_ns((int)cpus[0]);
-	return ns;
+	if (!wake_ns)
+		wake_ns = sl_wake_cost_ns((int)cpus[0]);
+	sl_spin_init(&spin, wake_ns, false);
+	return spin;
 }
 
-unsigned bench_turn_or_sleep(struct bench_gateway *g, uint64_t spin_ns, uint64_t until_ns)
+static bool asked(const struct bench_gateway *g)
+{
+	for (unsigned kind = 0; kind < BENCH_KINDS; kind++) {
+		if (bench_out(g, kind))
+			return true;
+	}
+	return false;
+}
+
+unsigned bench_turn_or_sleep(struct bench_gateway *g, struct sl_spin *spin, uint64_t until_ns)
 {
 	struct pollfd p = {.fd = sl_rpc_fd(g->r), .events = POLLIN};
 	struct timespec ts;
-	uint64_t now_ns, next_ns;
+	uint64_t now_ns, next_ns, idle_ns, ran_ns = g->ran_ns;
+	bool waits = asked(g);
 	unsigned n = bench_turn(g);
 
 	now_ns = sl_now_ns();
-	if (n || now_ns - g->ran_ns < spin_ns)
+	idle_ns = now_ns - ran_ns;
+	if (n) {
+		if (g->idle)
+			sl_spin_end(spin, true, idle_ns);
+		g->idle = false;
 		return n;
+	}
+	if (!g->idle)
+		sl_spin_begin(spin, waits ? SL_SPIN_REPLIES : SL_SPIN_CLIENTS, idle_ns);
+	g->idle = true;
+	if (sl_spin_on(spin, idle_ns))
+		return 0;
+	sl_spin_end(spin, false, idle_ns);
+	g->idle = false;
 	if (sl_rpc_arm(g->r) && !(n = bench_turn(g))) {
 		next_ns = sl_rpc_next_ns(g->r);
 		next_ns = next_ns < until_ns ? next_ns : until_ns;

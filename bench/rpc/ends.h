@@ -13,6 +13,7 @@
 #include <sys/types.h>
 #include "base/clock.h"
 #include "base/hist.h"
+#include "worker/spin.h"
 #include "rpc/rpc.h"
 
 enum {
@@ -42,6 +43,7 @@ struct bench_gateway {
 	uint64_t urgent_sent_ns;
 	struct sl_hist_fine *urgent; /* of BENCH_URGENT, one at a time; NULL none */
 	uint64_t ran_ns;             /* last turn that found something, or last send */
+	bool idle;                   /* a turn since found nothing */
 	uint32_t slots, bulk_len;    /* 0: the defaults */
 	bool one_class;
 };
@@ -70,12 +72,12 @@ static inline uint64_t bench_out(const struct bench_gateway *g, enum bench_kind 
 }
 
 /*
- * A worker's wait point: turns without work go on for spin_ns, then everything is armed, looked at
- * once more, and slept on, until until_ns at most. Messages received.
+ * A worker's wait point: turns without work go on for as long as its law says, then everything is
+ * armed, looked at once more, and slept on, until until_ns at most. Messages received.
  */
-unsigned bench_turn_or_sleep(struct bench_gateway *g, uint64_t spin_ns, uint64_t until_ns);
-/* For how long a worker polls before it sleeps: measured once. */
-uint64_t bench_spin_ns(void);
+unsigned bench_turn_or_sleep(struct bench_gateway *g, struct sl_spin *spin, uint64_t until_ns);
+/* As a worker has it; what a wake-up costs is measured once. */
+struct sl_spin bench_hybrid(void);
 
 /* Processor time of a process so far; 0: this one. */
 uint64_t bench_cpu_ns(pid_t pid);

@@ -9,7 +9,7 @@ enum { BULK_64K = 64 << 10, BULK_DEPTH = 16, RATE_DEPTH = 128 };
 
 static void round_trips(struct bench_gateway *g, unsigned rounds, bool polls)
 {
-	const uint64_t spin_ns = polls ? 0 : bench_spin_ns();
+	struct sl_spin spin = bench_hybrid();
 
 	for (unsigned i = 0; i < rounds; i++) {
 		if (!bench_send(g, 0, BENCH_URGENT, 64, 1))
@@ -19,7 +19,7 @@ static void round_trips(struct bench_gateway *g, unsigned rounds, bool polls)
 			if (polls)
 				sl_rpc_poll(g->r, g->urgent_sent_ns);
 			else
-				bench_turn_or_sleep(g, spin_ns, UINT64_MAX);
+				bench_turn_or_sleep(g, &spin, UINT64_MAX);
 		}
 	}
 }
@@ -62,7 +62,7 @@ void bench_rtt_hybrid(void)
  */
 static double keep_under_way(struct bench_gateway *g, size_t len, unsigned batch, unsigned depth)
 {
-	const uint64_t spin_ns = bench_spin_ns();
+	struct sl_spin spin = bench_hybrid();
 	uint64_t start = sl_now_ns(), end = start + SL_NS_PER_SEC, now = start;
 	uint64_t cpu = bench_cpu_ns(0), done = g->done[BENCH_PLAIN];
 
@@ -71,7 +71,7 @@ static double keep_under_way(struct bench_gateway *g, size_t len, unsigned batch
 			if (!bench_send(g, 0, BENCH_PLAIN, len, batch))
 				break;
 		}
-		bench_turn_or_sleep(g, spin_ns, end);
+		bench_turn_or_sleep(g, &spin, end);
 		now = sl_now_ns();
 	}
 	done = g->done[BENCH_PLAIN] - done;

@@ -21,7 +21,8 @@ void bench_idle(void)
 {
 	struct bench_gateway g = {.one_class = false};
 	pid_t pid = bench_backend_start(false);
-	uint64_t spin_ns = bench_spin_ns(), start, until, cpu[2];
+	struct sl_spin spin = bench_hybrid();
+	uint64_t start, until, cpu[2];
 
 	bench_open(&g, 1);
 	start = sl_now_ns();
@@ -29,7 +30,7 @@ void bench_idle(void)
 	cpu[0] = bench_cpu_ns(0);
 	cpu[1] = bench_cpu_ns(pid);
 	while (sl_now_ns() < until)
-		bench_turn_or_sleep(&g, spin_ns, until);
+		bench_turn_or_sleep(&g, &spin, until);
 	until = sl_now_ns();
 	bench_row("idle_cpu_gateway", share(bench_cpu_ns(0) - cpu[0], until - start), "%");
 	bench_row("idle_cpu_backend", share(bench_cpu_ns(pid) - cpu[1], until - start), "%");
@@ -40,14 +41,14 @@ void bench_idle(void)
 enum wait { SPIN, EVENTS, HYBRID, WAITS };
 
 struct waited {
+	struct sl_spin spin;
 	struct sl_hist_fine latency;
 	uint64_t cpu_ns, wall_ns;
 };
 
 /* One request at a time, now and then, to each channel in turns. */
-static void wait_for_requests(struct bench_gateway *g, enum wait how, struct waited *w)
+static void wait_for_requests(struct bench_gateway *g, struct waited *w)
 {
-	const uint64_t spin_ns[WAITS] = {[SPIN] = UINT64_MAX, [HYBRID] = bench_spin_ns()};
 	uint64_t start = sl_now_ns(), cpu = bench_cpu_ns(0), next = start;
 	uint64_t end = start + 150 * SL_NS_PER_MS * (bench_slow ? 3 : 1), now;
 	unsigned turn = 0;
@@ -59,7 +60,7 @@ static void wait_for_requests(struct bench_gateway *g, enum wait how, struct wai
 			if (!bench_send(g, turn++ % g->channel_cnt, BENCH_URGENT, 64, 1))
 				bench_die("send failed");
 		}
-		bench_turn_or_sleep(g, spin_ns[how],
+		bench_turn_or_sleep(g, &w->spin,
 				    bench_out(g, BENCH_URGENT) ? UINT64_MAX : next);
 	}
 	w->cpu_ns += bench_cpu_ns(0) - cpu;
@@ -91,11 +92,14 @@ static void compare_waits(struct bench_gateway *g)
 {
 	struct waited w[WAITS] = {{.cpu_ns = 0}};
 
+	sl_spin_init(&w[SPIN].spin, UINT64_MAX, true);
+	sl_spin_init(&w[EVENTS].spin, 0, true);
+	w[HYBRID].spin = bench_hybrid();
 	for (unsigned how = 0; how < WAITS; how++)
 		sl_hist_fine_init(&w[how].latency, SL_HIST_FINE_SUB_BITS);
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		for (unsigned how = 0; how < WAITS; how++)
-			wait_for_requests(g, how, &w[how]);
+			wait_for_requests(g, &w[how]);
 	}
 	report(w, g->channel_cnt);
 	for (unsigned how = 0; how < WAITS; how++)

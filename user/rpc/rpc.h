@@ -282,6 +282,8 @@ unsigned sl_rpc_poll(struct sl_rpc *r, uint64_t now_ns);
 /* Posts what is queued, one doorbell per channel. */
 void sl_rpc_flush(struct sl_rpc *r, uint64_t now_ns);
 uint64_t sl_rpc_next_ns(const struct sl_rpc *r);
+/* Requests whose replies are still to come, over all channels. */
+uint32_t sl_rpc_asked(const struct sl_rpc *r);
 
 /*
  * Sleeping: add sl_rpc_fd() (one epoll fd, whose events are the session's to take) to the worker's

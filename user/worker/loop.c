@@ -132,23 +132,17 @@ static void sleep_until_event(struct sl_worker *w)
 }
 
 /*
- * Whether the gateway's own agents or handshake threads compute, who may have to have this processor.
- * A backend has its own; what it answers, asleep, a worker would find later by as much as a wake-up
- * takes.
+ * The gateway's own agents or handshake threads may have to have this processor. A backend has its
+ * own; what it answers, asleep, a worker would find later by as much as a wake-up takes.
  */
-static bool housemates(const struct sl_worker *w)
+static enum sl_spin_for what_is_awaited(const struct sl_worker *w)
 {
 	const struct sl_core *c = &w->core;
-	bool agents = c->cfg->agents.server_cnt && sl_pool_used(&c->exchanges);
+	bool asked = sl_rpc_asked(c->rpc);
 
-	return agents || sl_tls_queued(w->tls);
-}
-
-static void go_on(struct sl_worker *w)
-{
-	if (w->idle)
-		sl_spin_end(&w->spin, w->news);
-	w->idle = false;
+	if ((c->cfg->agents.server_cnt && asked) || sl_tls_queued(w->tls))
+		return SL_SPIN_HOUSEMATES;
+	return asked ? SL_SPIN_REPLIES : SL_SPIN_CLIENTS;
 }
 
 static void idle(struct sl_worker *w)
@@ -156,11 +150,11 @@ static void idle(struct sl_worker *w)
 	uint64_t idle_ns = w->core.now_ns - w->busy_ns;
 
 	if (!w->idle)
-		sl_spin_begin(&w->spin, housemates(w), idle_ns);
+		sl_spin_begin(&w->spin, what_is_awaited(w), idle_ns);
 	w->idle = true;
-	if (w->spin.on && idle_ns <= w->spin.for_ns)
+	if (sl_spin_on(&w->spin, idle_ns))
 		return;
-	sl_spin_end(&w->spin, false);
+	sl_spin_end(&w->spin, false, idle_ns);
 	sleep_until_event(w);
 	w->idle = false;
 }
@@ -169,10 +163,14 @@ void sl_worker_run(struct sl_worker *w)
 {
 	w->busy_ns = sl_now_ns();
 	while (!w->stopping) {
-		if (run_once(w))
-			go_on(w);
-		else
+		uint64_t busy_ns = w->busy_ns;
+
+		if (!run_once(w)) {
 			idle(w);
+		} else if (w->idle) {
+			sl_spin_end(&w->spin, w->news, w->core.now_ns - busy_ns);
+			w->idle = false;
+		}
 		if (w->draining && sl_core_idle(&w->core))
 			atomic_store_explicit(&w->drained, true, memory_order_release);
 	}

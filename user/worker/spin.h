@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a worker that has nothing to do polls on for a while before it sleeps: while polling has
- * found something often enough of late, that is to be computed or has been. Where what it waits for
- * takes longer, or is computed on the same processor, polling finds nothing; then it is tried now and
- * then only. (As KVM's halt polling grows and shrinks by what it finds.) That is learnt apart for two
- * kinds of idle times: while housemates compute, threads that may need this processor, and else.
+ * Whether a worker that has nothing to do polls on for a while before it sleeps: while that is worth
+ * it, of late. What polling has found was found earlier by as much as a wake-up takes; that weighs some
+ * times what polling has cost, with what it did not find. Where nothing is found it is tried now and
+ * then only. (As KVM's halt polling grows and shrinks by what it finds.) That is learnt apart for three
+ * kinds of idle times, by what is waited for.
  */
 #ifndef SL_WORKER_SPIN_H
 #define SL_WORKER_SPIN_H
@@ -12,55 +12,82 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum sl_spin_for {
+	SL_SPIN_CLIENTS,    /* nothing is asked: the next request */
+	SL_SPIN_REPLIES,    /* what a backend computes, on a processor of its own */
+	SL_SPIN_HOUSEMATES, /* what threads compute that may need this processor */
+	SL_SPIN_KINDS,
+};
+
 enum {
-	SL_SPIN_ONE = 1 << 16,
-	/* Found so often: latency weighs more than processor time, its own or the computing one's. */
-	SL_SPIN_WORTH = SL_SPIN_ONE / 8,
-	SL_SPIN_WORTH_HOUSEMATES = SL_SPIN_ONE / 2,
-	SL_SPIN_MEMORY = 16, /* times */
-	SL_SPIN_TRIAL = 32,  /* one in so many, where it is not worth it */
+	SL_SPIN_ONE = 1 << 12, /* a wake-up */
+	SL_SPIN_MEMORY = 16,   /* idle times */
+	SL_SPIN_TRIAL = 32,    /* one in so many, where it is not worth it */
+	/* Latency weighs more than processor time, our own or that of somebody else. */
+	SL_SPIN_WEIGHT = 8,
+	SL_SPIN_WEIGHT_HOUSEMATES = 2,
+	/* A reply takes about as long as the last ones: for as long as is worth it if it always comes. */
+	SL_SPIN_REPLY_WAKES = SL_SPIN_WEIGHT,
 };
 
 struct sl_spin_kind {
-	int32_t found; /* share, of SL_SPIN_ONE */
+	int32_t found, polled; /* averages of what was polled, in wake-ups of SL_SPIN_ONE */
 	uint32_t idles;
 };
 
 struct sl_spin {
-	uint64_t for_ns;
-	bool always;     /* as an operator has written */
-	bool on;         /* this time */
-	bool housemates; /* the kind of this time */
-	struct sl_spin_kind kinds[2];
+	uint64_t wake_ns; /* what a wake-up takes; or for how long it polls */
+	bool always;      /* as an operator has written */
+	bool on;          /* this time */
+	enum sl_spin_for what;
+	struct sl_spin_kind kinds[SL_SPIN_KINDS];
 };
 
-static inline void sl_spin_init(struct sl_spin *s, uint64_t for_ns, bool always)
+static inline void sl_spin_init(struct sl_spin *s, uint64_t wake_ns, bool always)
 {
-	*s = (struct sl_spin){
-		.for_ns = for_ns, .always = always, .kinds = {{SL_SPIN_ONE, 0}, {SL_SPIN_ONE, 0}}};
+	*s = (struct sl_spin){.wake_ns = wake_ns, .always = always};
+	for (unsigned i = 0; i < SL_SPIN_KINDS; i++)
+		s->kinds[i].found = SL_SPIN_ONE;
 }
 
-/*
- * There is nothing to do, after idle_ns of that; `housemates` compute or do not. True: it polls until
- * for_ns.
- */
-static inline bool sl_spin_begin(struct sl_spin *s, bool housemates, uint64_t idle_ns)
+/* For how long it polls at most. */
+static inline uint64_t sl_spin_most_ns(const struct sl_spin *s)
 {
-	struct sl_spin_kind *k = &s->kinds[housemates];
-	int32_t enough = housemates ? SL_SPIN_WORTH_HOUSEMATES : SL_SPIN_WORTH;
-	bool worth = s->always || k->found >= enough || ++k->idles % SL_SPIN_TRIAL == 0;
-
-	s->housemates = housemates;
-	return s->on = worth && idle_ns <= s->for_ns;
+	return s->what == SL_SPIN_REPLIES && !s->always ? SL_SPIN_REPLY_WAKES * s->wake_ns
+							: s->wake_ns;
 }
 
-/* That is over. */
-static inline void sl_spin_end(struct sl_spin *s, bool found)
+/* Of an idle time that has begun: whether it still polls after idle_ns of it. */
+static inline bool sl_spin_on(const struct sl_spin *s, uint64_t idle_ns)
 {
-	struct sl_spin_kind *k = &s->kinds[s->housemates];
+	return s->on && idle_ns <= sl_spin_most_ns(s);
+}
 
-	if (s->on)
+/* There is nothing to do, after idle_ns of that. True: it polls. */
+static inline bool sl_spin_begin(struct sl_spin *s, enum sl_spin_for what, uint64_t idle_ns)
+{
+	struct sl_spin_kind *k = &s->kinds[what];
+	int32_t weight = what == SL_SPIN_HOUSEMATES ? SL_SPIN_WEIGHT_HOUSEMATES : SL_SPIN_WEIGHT;
+	bool worth = s->always || k->found * weight >= k->polled ||
+		     ++k->idles % SL_SPIN_TRIAL == 0;
+
+	s->what = what;
+	s->on = worth;
+	return s->on = sl_spin_on(s, idle_ns);
+}
+
+/* That is over, after idle_ns. */
+static inline void sl_spin_end(struct sl_spin *s, bool found, uint64_t idle_ns)
+{
+	struct sl_spin_kind *k = &s->kinds[s->what];
+	uint64_t most_ns = sl_spin_most_ns(s);
+	uint64_t polled_ns = idle_ns < most_ns ? idle_ns : most_ns;
+
+	if (s->on && s->wake_ns && !s->always) {
 		k->found += ((found ? SL_SPIN_ONE : 0) - k->found) / SL_SPIN_MEMORY;
+		k->polled += ((int32_t)(polled_ns * SL_SPIN_ONE / s->wake_ns) - k->polled) /
+			     SL_SPIN_MEMORY;
+	}
 	s->on = false;
 }
 

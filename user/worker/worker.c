@@ -88,13 +88,14 @@ int sl_worker_start(struct sl_worker *w)
 {
 	int rc;
 
-	if (w->spin.for_ns == SL_AUTO) {
+	if (w->spin.wake_ns == SL_AUTO) {
 		char text[SL_UNIT_TEXT];
 
 		sl_spin_init(&w->spin, sl_wake_cost_ns(w->cpu), false);
 		sl_log_info("worker %u: waking it costs %s, so it polls for as long before it "
-			    "sleeps, while that finds something",
-			    w->index, sl_format_duration(text, w->spin.for_ns));
+			    "sleeps, or %d times that for a reply, while that is worth it",
+			    w->index, sl_format_duration(text, w->spin.wake_ns),
+			    SL_SPIN_REPLY_WAKES);
 	}
 	rc = sl_thread_start(&w->thread, thread_main, w);
 	w->thread_started = !rc;

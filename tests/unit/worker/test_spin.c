@@ -3,35 +3,41 @@
 #include "worker/spin.h"
 #include "suite.h"
 
-enum { FOR_NS = 20000 };
+enum { WAKE_NS = 20000, MOST_NS = SL_SPIN_REPLY_WAKES * WAKE_NS };
 
 static struct sl_spin s;
-static bool housemates;
+static enum sl_spin_for what;
 
 static void set_up(void)
 {
-	sl_spin_init(&s, FOR_NS, false);
-	housemates = false;
+	sl_spin_init(&s, WAKE_NS, false);
+	what = SL_SPIN_CLIENTS;
 }
 
 FIXTURE(set_up, NULL)
 
-/* Polls of so many idle times, of which each nth finds something (0: none). */
-static unsigned polls(unsigned times, unsigned nth)
+/* Polls of so many idle times, of which each nth finds something (0: none) after found_ns. */
+static unsigned polls_until(unsigned times, unsigned nth, uint64_t found_ns)
 {
 	unsigned cnt = 0;
 
 	for (unsigned i = 1; i <= times; i++) {
-		cnt += sl_spin_begin(&s, housemates, 0);
-		sl_spin_end(&s, nth && i % nth == 0);
+		bool found = nth && i % nth == 0;
+
+		cnt += sl_spin_begin(&s, what, 0);
+		sl_spin_end(&s, found, found ? found_ns : MOST_NS + 1);
 	}
 	return cnt;
 }
 
+static unsigned polls(unsigned times, unsigned nth) { return polls_until(times, nth, 0); }
+
 TEST(it_polls_at_first)
 {
-	ck_assert(sl_spin_begin(&s, housemates, FOR_NS));
-	ck_assert(!sl_spin_begin(&s, housemates, FOR_NS + 1)); /* it has done so already */
+	ck_assert(sl_spin_begin(&s, what, WAKE_NS));
+	ck_assert(sl_spin_on(&s, WAKE_NS));
+	ck_assert(!sl_spin_on(&s, WAKE_NS + 1));
+	ck_assert(!sl_spin_begin(&s, what, WAKE_NS + 1)); /* it has done so already */
 }
 
 TEST(what_finds_something_goes_on)
@@ -53,20 +59,47 @@ TEST(what_finds_something_again_is_taken_up_again)
 	ck_assert_uint_eq(polls(1000, 1), 1000);
 }
 
-TEST(waiting_for_housemates_says_nothing_of_waiting_for_clients)
+/* What is learnt of one kind of idle times says nothing of another. */
+TEST(each_kind_is_learnt_apart)
 {
-	housemates = true;
-	polls(1000, 0);
-	housemates = false;
-	ck_assert_uint_eq(polls(1000, 2), 1000);
-	housemates = true;
-	ck_assert_uint_eq(polls(10 * SL_SPIN_TRIAL, 0), 10);
+	static const enum sl_spin_for kinds[] = {SL_SPIN_CLIENTS, SL_SPIN_REPLIES,
+						 SL_SPIN_HOUSEMATES};
+
+	for (unsigned k = 0; k < SL_SPIN_KINDS; k++) {
+		set_up();
+		what = kinds[k];
+		polls(1000, 0);
+		for (unsigned other = 1; other < SL_SPIN_KINDS; other++) {
+			what = kinds[(k + other) % SL_SPIN_KINDS];
+			ck_assert_uint_eq(polls(1000, 1), 1000);
+		}
+		what = kinds[k];
+		ck_assert_uint_eq(polls(10 * SL_SPIN_TRIAL, 0), 10);
+	}
+}
+
+/* A reply that takes longer than a wake-up is waited for all the same: it would come that much later. */
+TEST(replies_are_polled_for_longer)
+{
+	what = SL_SPIN_REPLIES;
+	ck_assert(sl_spin_begin(&s, what, MOST_NS));
+	ck_assert(!sl_spin_on(&s, MOST_NS + 1));
+	sl_spin_end(&s, false, MOST_NS + 1);
+	ck_assert_uint_eq(polls_until(1000, 1, MOST_NS / 2), 1000);
+}
+
+/* Polling costs what it takes, not how often it fails. */
+TEST(longer_polls_have_to_find_more)
+{
+	ck_assert_uint_eq(polls(1000, 4), 1000);
+	what = SL_SPIN_REPLIES;
+	ck_assert_uint_lt(polls(1000, 4), 200);
 }
 
 /* Who polls may keep from its processor what it waits for. */
 TEST(waiting_for_housemates_has_to_find_more)
 {
-	housemates = true;
+	what = SL_SPIN_HOUSEMATES;
 	ck_assert_uint_eq(polls(1000, 1), 1000);
 	ck_assert_uint_lt(polls(1000, 3), 200);
 }
@@ -75,14 +108,17 @@ TEST(waiting_for_housemates_has_to_find_more)
 TEST(only_polls_count)
 {
 	for (unsigned i = 0; i < 1000; i++) {
-		ck_assert(!sl_spin_begin(&s, housemates, FOR_NS + 1));
-		sl_spin_end(&s, false);
+		ck_assert(!sl_spin_begin(&s, what, WAKE_NS + 1));
+		sl_spin_end(&s, false, WAKE_NS + 1);
 	}
-	ck_assert(sl_spin_begin(&s, housemates, 0));
+	ck_assert(sl_spin_begin(&s, what, 0));
 }
 
 TEST(an_operators_figure_is_obeyed)
 {
-	sl_spin_init(&s, FOR_NS, true);
+	sl_spin_init(&s, WAKE_NS, true);
 	ck_assert_uint_eq(polls(1000, 0), 1000);
+	what = SL_SPIN_REPLIES;
+	ck_assert(sl_spin_begin(&s, what, WAKE_NS));
+	ck_assert(!sl_spin_on(&s, WAKE_NS + 1));
 }
