@@ -228,7 +228,8 @@ const struct conf_key conf_keys[] = {
 	     .help = "clients whose packets to the listeners are dropped, and counted as denied"),
 	WORKERS("spin", conf_duration_or_auto, false, spin_ns, 0, 100 * MS, "auto",
 		.help = "how long a worker polls on before it sleeps; auto: as long as waking it "
-			"costs, which is measured at the start, while that finds something"),
+			"costs, which is measured at the start, or eight times that for a "
+			"backend's reply, while that is worth it"),
 
 	LISTENER("address", conf_address, false, false, at, .fallback = "*",
 		 .what = "an IPv4 or IPv6 address, or *",

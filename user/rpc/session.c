@@ -320,7 +320,10 @@ void sl_rpc_flush(struct sl_rpc *r, uint64_t now_ns)
 	}
 }
 
-uint32_t sl_rpc_asked(const struct sl_rpc *r) { return r->out.used; }
+uint32_t sl_rpc_asked(const struct sl_rpc *r)
+{
+	return r->out.used;
+}
 
 uint64_t sl_rpc_next_ns(const struct sl_rpc *r)
 {

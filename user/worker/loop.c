@@ -138,11 +138,11 @@ static void sleep_until_event(struct sl_worker *w)
 static enum sl_spin_for what_is_awaited(const struct sl_worker *w)
 {
 	const struct sl_core *c = &w->core;
-	bool asked = sl_rpc_asked(c->rpc);
+	bool due = sl_rpc_asked(c->rpc);
 
-	if ((c->cfg->agents.server_cnt && asked) || sl_tls_queued(w->tls))
+	if ((c->cfg->agents.server_cnt && due) || sl_tls_queued(w->tls))
 		return SL_SPIN_HOUSEMATES;
-	return asked ? SL_SPIN_REPLIES : SL_SPIN_CLIENTS;
+	return due ? SL_SPIN_REPLIES : SL_SPIN_CLIENTS;
 }
 
 static void idle(struct sl_worker *w)

@@ -68,8 +68,7 @@ static inline bool sl_spin_begin(struct sl_spin *s, enum sl_spin_for what, uint6
 {
 	struct sl_spin_kind *k = &s->kinds[what];
 	int32_t weight = what == SL_SPIN_HOUSEMATES ? SL_SPIN_WEIGHT_HOUSEMATES : SL_SPIN_WEIGHT;
-	bool worth = s->always || k->found * weight >= k->polled ||
-		     ++k->idles % SL_SPIN_TRIAL == 0;
+	bool worth = s->always || k->found * weight >= k->polled || ++k->idles % SL_SPIN_TRIAL == 0;
 
 	s->what = what;
 	s->on = worth;

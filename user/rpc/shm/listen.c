@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The backend's end of a connection over shared memory; it never blocks. Read from the bottom:
- * sl_shm_listen, once; shm_accept -> advance -> establish, for whoever has sent a hello. The kernel
+ * sl_shm_listen, once; shm_accept -> take_who_knocks; advance -> establish, for whoever has sent a hello. The kernel
  * says who it is before a byte is read; who then says nothing has one of a few places, for a second.
  */
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "rpc/shm/shm.h"
 #include "rpc/shm/socket.h"
 
-enum { PENDING_MAX = 16, HELLO_TIMEOUT_MS = 1000 };
+enum { PENDING_MAX = 16, HELLO_TIMEOUT_MS = 1000, RETRY_MS = 100 };
 
 /* Connected, hello not yet here. */
 struct pending {
@@ -25,6 +25,7 @@ struct pending {
 struct shm_listener {
 	struct sl_rpc_listener base; /* fd: epoll over the listening and the pending sockets */
 	int sock;
+	uint64_t retry_ns; /* 0; or there was no descriptor: nobody is listened to until then */
 	struct pending pending[PENDING_MAX];
 	struct sl_shm_geometry most;
 	struct sockaddr_un sa;
@@ -130,27 +131,53 @@ static struct sl_shm *advance(struct shm_listener *l, struct pending *p, uint64_
 	return s;
 }
 
+/* Whoever waits at a door that is not opened would wake its backend again and again. */
+static void listen_again(struct shm_listener *l, uint64_t retry_ns)
+{
+	struct epoll_event ev = {.events = retry_ns ? 0 : EPOLLIN, .data.fd = l->sock};
+
+	l->retry_ns = retry_ns;
+	(void)epoll_ctl(l->base.fd, EPOLL_CTL_MOD, l->sock, &ev);
+}
+
+static void take_in(struct shm_listener *l, int sock, uint64_t now_ns)
+{
+	struct ucred peer = sl_shm_peer(sock);
+	struct pending *p;
+
+	if (!sl_shm_may_connect(&peer) || !watch(l, sock)) {
+		close(sock);
+		l->base.refused++;
+		return;
+	}
+	p = place_for(l);
+	p->sock = sock;
+	p->deadline_ns = now_ns + HELLO_TIMEOUT_MS * SL_NS_PER_MS;
+}
+
+static void take_who_knocks(struct shm_listener *l, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < PENDING_MAX; i++) {
+		int sock = accept4(l->sock, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (sock >= 0) {
+			take_in(l, sock, now_ns);
+			continue;
+		}
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+			listen_again(l, now_ns + RETRY_MS * SL_NS_PER_MS);
+		return;
+	}
+}
+
 static struct sl_transport *shm_accept(struct sl_rpc_listener *base, uint64_t now_ns)
 {
 	struct shm_listener *l = (struct shm_listener *)base;
 
-	for (unsigned i = 0; i < PENDING_MAX; i++) {
-		int sock = accept4(l->sock, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		struct pending *p;
-		struct ucred peer;
-
-		if (sock < 0)
-			break;
-		peer = sl_shm_peer(sock);
-		if (!sl_shm_may_connect(&peer) || !watch(l, sock)) {
-			close(sock);
-			l->base.refused++;
-			continue;
-		}
-		p = place_for(l);
-		p->sock = sock;
-		p->deadline_ns = now_ns + HELLO_TIMEOUT_MS * SL_NS_PER_MS;
-	}
+	if (l->retry_ns && now_ns >= l->retry_ns)
+		listen_again(l, 0);
+	if (!l->retry_ns)
+		take_who_knocks(l, now_ns);
 	for (unsigned i = 0; i < PENDING_MAX; i++) {
 		struct sl_shm *s = NULL;
 
@@ -165,7 +192,7 @@ static struct sl_transport *shm_accept(struct sl_rpc_listener *base, uint64_t no
 static uint64_t shm_next_ns(const struct sl_rpc_listener *base)
 {
 	const struct shm_listener *l = (const struct shm_listener *)base;
-	uint64_t next = UINT64_MAX;
+	uint64_t next = l->retry_ns ? l->retry_ns : UINT64_MAX;
 
 	for (unsigned i = 0; i < PENDING_MAX; i++) {
 		if (l->pending[i].sock >= 0 && l->pending[i].deadline_ns < next)

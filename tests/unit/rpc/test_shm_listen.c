@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who knocks at a backend that has no descriptor left. */
+#include <poll.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "rpc/shm/shm.h"
+#include "rpc/shm/socket.h"
+#include "suite.h"
+
+static struct sl_rpc_listener *l;
+static struct rlimit before;
+static int client;
+static char dir[sizeof("/tmp/sl-unit-listen-XXXXXX")];
+
+static void set_up(void)
+{
+	struct sl_rpc_listen_options opt = {.slots = 64, .bulk_ring_len = 1 << 20};
+	char path[64];
+	struct sockaddr_un sa;
+	struct sl_err err;
+
+	strcpy(dir, "/tmp/sl-unit-listen-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/sock", dir);
+	opt.address = path;
+	l = sl_shm_listen(&opt, &err);
+	ck_assert_msg(l, "%s", err.text);
+	l->room = 1;
+	client = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+	ck_assert_int_ge(client, 0);
+	ck_assert_int_eq(sl_shm_address(path, &sa), 0);
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+	/* It is connected, by the backlog. */
+	ck_assert_int_eq(connect(client, (struct sockaddr *)&sa, sizeof(sa)), 0);
+}
+
+static void tear_down(void)
+{
+	l->ops->close(l);
+	close(client);
+	rmdir(dir);
+}
+
+FIXTURE(set_up, tear_down)
+
+static void descriptors(rlim_t cnt)
+{
+	struct rlimit few = {cnt, before.rlim_max};
+
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+}
+
+static bool wakes(void)
+{
+	struct pollfd p = {.fd = l->fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) == 1;
+}
+
+/* Its loop is not woken again and again by whom it cannot let in, and lets them in as soon as it can. */
+TEST(nobody_is_woken_for_nothing)
+{
+	struct sl_rpc_hello h = {.magic = SL_RPC_HELLO_MAGIC}; /* of version 0 */
+	uint64_t now_ns = sl_now_ns(), later_ns;
+	int stray;
+
+	ck_assert(wakes());
+	descriptors((rlim_t)client + 1); /* all are taken */
+	ck_assert_ptr_null(l->ops->accept(l, now_ns));
+	ck_assert(!wakes());
+	later_ns = l->ops->next_ns(l);
+	ck_assert_uint_gt(later_ns, now_ns);
+	ck_assert_uint_le(later_ns, now_ns + SL_NS_PER_SEC);
+
+	/* Neither before that nor, while there is none, then. */
+	descriptors(before.rlim_cur);
+	ck_assert_ptr_null(l->ops->accept(l, later_ns - 1));
+	ck_assert_uint_eq(l->ops->next_ns(l), later_ns);
+	descriptors((rlim_t)client + 1);
+	ck_assert_ptr_null(l->ops->accept(l, later_ns));
+	ck_assert(!wakes());
+	ck_assert_uint_gt(l->ops->next_ns(l), later_ns);
+
+	descriptors(before.rlim_cur);
+	ck_assert_int_eq(sl_shm_hello_send(client, &h, -1), 0);
+	ck_assert_ptr_null(l->ops->accept(l, l->ops->next_ns(l)));
+	ck_assert_int_eq(sl_shm_hello_recv(client, &h, &stray), 0);
+	ck_assert_uint_eq(h.status, SL_RPC_BAD_REQUEST);
+}
