@@ -60,8 +60,7 @@ static void wait_for_requests(struct bench_gateway *g, struct waited *w)
 			if (!bench_send(g, turn++ % g->channel_cnt, BENCH_URGENT, 64, 1))
 				bench_die("send failed");
 		}
-		bench_turn_or_sleep(g, &w->spin,
-				    bench_out(g, BENCH_URGENT) ? UINT64_MAX : next);
+		bench_turn_or_sleep(g, &w->spin, bench_out(g, BENCH_URGENT) ? UINT64_MAX : next);
 	}
 	w->cpu_ns += bench_cpu_ns(0) - cpu;
 	w->wall_ns += now - start;

@@ -30,7 +30,10 @@ static unsigned polls_until(unsigned times, unsigned nth, uint64_t found_ns)
 	return cnt;
 }
 
-static unsigned polls(unsigned times, unsigned nth) { return polls_until(times, nth, 0); }
+static unsigned polls(unsigned times, unsigned nth)
+{
+	return polls_until(times, nth, 0);
+}
 
 TEST(it_polls_at_first)
 {
