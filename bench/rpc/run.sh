@@ -1,10 +1,10 @@
-#!/bin/sh
+#!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # The RPC's benches: over shared memory here, alone and with the gateway in front (gateway.sh, which needs root), over RDMA
 # (soft-RoCE) in a guest, beside perftest and beside UCX's active messages. Rows name<TAB>value<TAB>unit, the last lines
 # `ratio NAME VALUE`. Writes bench/results/rpc.tsv.
 # Arguments (MODE [ENDPOINT], see rpc.c) run that only, here, and write nothing.
-set -eu
+set -euo pipefail # a bench that failed is not reported
 root=$(cd "$(dirname "$0")/../.." && pwd)
 export BUILD="${BUILD:-$root/build}"
 bench=$BUILD/bench/rpc/rpc
