@@ -451,10 +451,10 @@ const struct conf_key conf_keys[] = {
 	      .help = "share of frame_memory that requests and replies of one address may take; above "
 		      "it 429, and from three quarters of it on its connections send a little at a "
 		      "time"),
-	LIMIT("address_requests", conf_uint, address_requests, 0, 100000000, "0",
+	LIMIT("address_requests", conf_uint, address_requests, 0, 100000000, "250000",
 	      .help = "requests that one address may begin per second and worker, with one second's at "
-		      "once; above it 429; 0: no limit, as one honest connection begins more than "
-		      "100000 a second, and an attacker not many times that"),
+		      "once; above it 429; 0: no limit, as for a proxy in front, or a test of load "
+		      "from one host"),
 	LIMIT("max_exchanges", conf_uint, max_exchanges, 16, 1000000, DEFAULT(MAX_EXCHANGES),
 	      .restart = true, .help = "requests under way per worker"),
 	LIMIT("max_promoted", conf_uint, max_promoted, 0, 65535, "32",

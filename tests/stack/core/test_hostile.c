@@ -114,6 +114,31 @@ TEST(an_address_has_so_many_requests_a_second)
 	stop();
 }
 
+TEST(requests_of_an_address_are_limited_unless_said_otherwise)
+{
+	static const char post[] = "POST /pool HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
+	const struct sl_addr address = {.addr = {10, 0, 0, BAD}, .family = 4};
+	struct sl_account *account;
+	struct peer *bad, *good;
+	uint32_t begun = 0;
+	uint64_t later_ns;
+
+	start("max_connections = 32 max_exchanges = 64");
+	bad = dial(BAD);
+	later_ns = core.now_ns + 100 * SL_NS_PER_MS; /* the bucket gets nothing back before */
+	account = sl_account_open(&core.accounts, &address);
+	while (begun < 1000000 && sl_account_admits_request(&core.accounts, account, later_ns))
+		begun++;
+	ck_assert_uint_eq(begun, 250000);
+	say_text(bad, post);
+	ck_assert_uint_eq(count(bad, "HTTP/1.1 429 "), 1);
+	good = dial(GOOD);
+	say_text(good, post);
+	ck_assert_uint_eq(count(good, "HTTP/1.1 503 "), 1); /* there is no backend */
+	sl_account_close(&core.accounts, account, core.now_ns);
+	stop();
+}
+
 static uint32_t hash_of_host(uint8_t host)
 {
 	uint64_t words[2] = {UINT64_C(0x0a000000) + host, 4};
