@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,4 +53,64 @@ int sl_secret_read(struct sl_secret *s, const char *path, struct sl_err *err)
 void sl_secret_wipe(struct sl_secret *s)
 {
 	OPENSSL_cleanse(s, sizeof(*s));
+}
+
+/* SHA-256's block. */
+enum { BLOCK = 64 };
+
+static EVP_MD *sha256;
+
+static void fetch_sha256(void)
+{
+	sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
+}
+
+static int hash(EVP_MD_CTX *c, const uint8_t *first, size_t first_len, const void *second,
+		size_t second_len, uint8_t out[SL_SECRET_MAC_LEN])
+{
+	return EVP_DigestInit_ex2(c, sha256, NULL) && EVP_DigestUpdate(c, first, first_len) &&
+			       EVP_DigestUpdate(c, second, second_len) &&
+			       EVP_DigestFinal_ex(c, out, NULL)
+		       ? 0
+		       : -EIO;
+}
+
+/* The key as a block, each byte of it changed by `pad`. */
+static int keyed(EVP_MD_CTX *c, const uint8_t key[BLOCK], uint8_t pad, const void *text, size_t len,
+		 uint8_t out[SL_SECRET_MAC_LEN])
+{
+	uint8_t block[BLOCK];
+	int rc;
+
+	for (unsigned i = 0; i < BLOCK; i++)
+		block[i] = key[i] ^ pad;
+	rc = hash(c, block, BLOCK, text, len, out);
+	OPENSSL_cleanse(block, sizeof(block));
+	return rc;
+}
+
+int sl_secret_mac(const struct sl_secret *s, const void *text, size_t len,
+		  uint8_t mac[SL_SECRET_MAC_LEN])
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	uint8_t key[BLOCK] = {0}, inner[SL_SECRET_MAC_LEN];
+	EVP_MD_CTX *c = EVP_MD_CTX_new();
+	int rc = 0;
+
+	(void)pthread_once(&once, fetch_sha256);
+	if (!c || !sha256) {
+		EVP_MD_CTX_free(c);
+		return -EIO;
+	}
+	if (s->len > BLOCK)
+		rc = hash(c, s->bytes, s->len, NULL, 0, key);
+	else
+		memcpy(key, s->bytes, s->len);
+	if (!rc)
+		rc = keyed(c, key, 0x36, text, len, inner);
+	if (!rc)
+		rc = keyed(c, key, 0x5c, inner, sizeof(inner), mac);
+	OPENSSL_cleanse(key, sizeof(key));
+	EVP_MD_CTX_free(c);
+	return rc;
 }

@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -16,7 +14,6 @@ static int compute(const struct sl_secret *s, const char *label, const struct sl
 {
 	uint8_t text[LABEL_LEN + sizeof(*h) + sizeof(*a)] = {0};
 	size_t len = LABEL_LEN + offsetof(struct sl_ud_hello, proof);
-	unsigned out_len = SL_UD_PROOF_LEN;
 
 	memcpy(text, label, strlen(label));
 	memcpy(text + LABEL_LEN, h, offsetof(struct sl_ud_hello, proof));
@@ -24,10 +21,7 @@ static int compute(const struct sl_secret *s, const char *label, const struct sl
 		memcpy(text + len, a, offsetof(struct sl_ud_answer, proof));
 		len += offsetof(struct sl_ud_answer, proof);
 	}
-	return HMAC(EVP_sha256(), s->bytes, (int)s->len, text, len, out, &out_len) &&
-			       out_len == SL_UD_PROOF_LEN
-		       ? 0
-		       : -EIO;
+	return sl_secret_mac(s, text, len, out);
 }
 
 int ud_hello_prove(const struct sl_secret *s, struct sl_ud_hello *h)
