@@ -2,6 +2,7 @@
 #include "suite.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static Suite *suite;
 /* Tests that have the fixture, name and timeout below; NULL when one of those has changed since. */
@@ -31,6 +32,10 @@ static TCase *make_group(void)
 
 void suite_add_test(const TTest *test, int cnt)
 {
+	const char *only = getenv("SUITE_ONLY");
+
+	if (only && strcmp(only, test->name) != 0)
+		return;
 	if (!group)
 		group = make_group();
 	tcase_add_loop_test(group, test, 0, cnt);

@@ -9,7 +9,7 @@
  *   TEST_EACH(every_case_is_refused, SL_ARRAY_LEN(cases)) { ... cases[_i] ... }
  *
  * Tests run in the order of the file, each in a process of its own and each case of TEST_EACH too, for CK_DEFAULT_TIMEOUT
- * seconds at most (120 if it is not set) or what SUITE_TIMEOUT says for those below it.
+ * seconds at most (120 if it is not set) or what SUITE_TIMEOUT says for those below it. SUITE_ONLY=name runs that one only.
  */
 #ifndef SL_TESTS_SUITE_H
 #define SL_TESTS_SUITE_H

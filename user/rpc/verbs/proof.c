@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <string.h>
 
 /* The talk up to and without the proof of that step, behind the step's label. */
@@ -20,14 +18,10 @@ static int compute(const struct sl_secret *s, const struct vb_talk *talk, enum v
 		offsetof(struct vb_talk, acceptor) + offsetof(struct vb_keys, proof),
 	};
 	uint8_t text[32 + sizeof(*talk)] = {0};
-	unsigned len = VB_PROOF_LEN;
 
 	memcpy(text, labels[step], strlen(labels[step]));
 	memcpy(text + 32, talk, lens[step]);
-	return HMAC(EVP_sha256(), s->bytes, (int)s->len, text, 32 + lens[step], proof, &len) &&
-			       len == VB_PROOF_LEN
-		       ? 0
-		       : -EIO;
+	return sl_secret_mac(s, text, 32 + lens[step], proof);
 }
 
 static size_t proof_len(enum vb_step step)
