@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # run.sh [TARGET...]: builds the fuzz targets with libFuzzer, ASan and UBSan, and runs each.
 #   FUZZ_SECONDS  per target (default 600)     FUZZ_JOBS  targets at a time (default 2)
+#   FUZZ_TIMEOUT  seconds that an input may take (default 10; more where the machine is taken away)
 #   FUZZ_REPLAY=1 only gives each target its corpus, once: the same inputs each time
 #   FUZZ_MERGE=1  afterwards minimises what was found into tests/fuzz/corpus (to be committed)
 #   FUZZ_TOTAL=N  goes on for so many seconds, with those that have run least on the code as it stands
@@ -31,7 +32,7 @@ run_one() {
 	how=(-max_total_time="$SECONDS_EACH" -use_value_profile=1 "$out/corpus/$name")
 	[ "${FUZZ_REPLAY:-}" != 1 ] || how=(-runs=0)
 	{ time timeout -k 10 $((SECONDS_EACH + 120)) "$out/$name" "${how[@]}" "tests/fuzz/corpus/$name" \
-		-max_len="${max_len:-4096}" ${dict:+"$dict"} -timeout=10 -rss_limit_mb=2048 \
+		-max_len="${max_len:-4096}" ${dict:+"$dict"} -timeout="${FUZZ_TIMEOUT:-10}" -rss_limit_mb=2048 \
 		-print_final_stats=1 -artifact_prefix="$out/artifacts/$name/" >"$log" 2>&1; } 2>"$out/$name.time"
 	status=$?
 	[ "${FUZZ_REPLAY:-}" = 1 ] ||
