@@ -9,7 +9,10 @@
 #include <poll.h>
 #include <sys/stat.h>
 #include "base/check.h"
+#include "rpc/ud/door.h"
+#include "rpc/ud/node.h"
 #include "rpc/verbs/budget.h"
+#include "rpc/verbs/listener.h"
 #include "rpc/verbs/verbs.h"
 #include "suite.h"
 
@@ -119,6 +122,31 @@ TEST_EACH(a_proof_holds_for_exactly_what_was_said, 4)
 	memcpy(talk.acceptor.proof, talk.dialler.proof, VB_PROOF_LEN);
 	if (step == VB_DIALLER_KEYS)
 		ck_assert(!vb_proven(&key, &talk, VB_ACCEPTOR_KEYS));
+}
+
+/* Of the greetings at a door, those bytes that a step has proven. */
+TEST_EACH(a_greeting_holds_for_exactly_what_was_said, 3)
+{
+	static const size_t ends[] = {offsetof(struct vb_greetings, hello.proof),
+				      offsetof(struct vb_greetings, welcome.proof),
+				      offsetof(struct vb_greetings, welcome.proof)};
+	struct sl_secret key = {.bytes = "0123456789abcdef", .len = 16}, other = key;
+	enum vb_greeting step = (enum vb_greeting)_i, next = (enum vb_greeting)((_i + 1) % 3);
+	uint8_t proof[VB_PROOF_LEN];
+	struct vb_greetings said;
+	uint8_t *bytes = (uint8_t *)&said;
+
+	memset(&said, 0x5a, sizeof(said));
+	other.bytes[15] ^= 1;
+	ck_assert_int_eq(vb_greeting_prove(&key, &said, step, proof), 0);
+	ck_assert(vb_greeting_proven(&key, &said, step, proof));
+	ck_assert(!vb_greeting_proven(&other, &said, step, proof));
+	ck_assert(!vb_greeting_proven(&key, &said, next, proof));
+	for (size_t i = 0; i < sizeof(said); i++) {
+		bytes[i] ^= 1;
+		ck_assert_int_eq(vb_greeting_proven(&key, &said, step, proof), i >= ends[step]);
+		bytes[i] ^= 1;
+	}
 }
 
 /* Each number is taken once, in whatever order they come, over the end of their range. */
@@ -274,7 +302,9 @@ static struct raw connect_raw(const char *ep, const struct vb_request *rq)
 	if (next_event(cm, &raw.talk.answer) != RDMA_CM_EVENT_ESTABLISHED) {
 		vb_free(raw.v);
 		raw.v = NULL;
+		return raw;
 	}
+	ck_assert_int_eq(vb_connected(raw.v), 0);
 	return raw;
 }
 
@@ -895,6 +925,22 @@ TEST_EACH(few_slots_are_told_as_free_before_they_are, rdma_cnt())
 	backend_term(p);
 }
 
+/* With all of its window, which it has once those that have ended are closed at the backend too. */
+static struct sl_transport *dial_whole(const char *ep)
+{
+	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
+	struct sl_transport *t = gw_dial(ep, SLOTS, SL_RPC_MIN_BULK);
+
+	while (t->credits.window != SLOTS) {
+		ck_assert_msg(sl_now_ns() < until, "of %d slots there are %u", SLOTS,
+			      t->credits.window);
+		sl_rpc_dial_drop(t);
+		sl_rpc_settle();
+		t = gw_dial(ep, SLOTS, SL_RPC_MIN_BULK);
+	}
+	return t;
+}
+
 /* Who breaks its channel with the first of many messages leaves none of its peer's slots behind. */
 TEST_EACH(a_broken_channel_leaves_no_slots_behind, rdma_cnt())
 {
@@ -902,9 +948,8 @@ TEST_EACH(a_broken_channel_leaves_no_slots_behind, rdma_cnt())
 	struct backend_proc p = start_echo(ep);
 
 	for (unsigned round = 0; round < 60; round++) {
-		struct sl_transport *t = gw_dial(ep, SLOTS, SL_RPC_MIN_BULK);
+		struct sl_transport *t = dial_whole(ep);
 
-		ck_assert_uint_eq(t->credits.window, SLOTS);
 		backend_pause(p);
 		do_evil((struct sl_verbs *)t, SHORT_HEADER);
 		fill_window(t);
@@ -950,6 +995,249 @@ TEST_EACH(closing_holds_up_nobody, rdma_cnt())
 	ck_assert_uint_lt(closed, CNT / 2 * of_one);
 	ck_assert_uint_lt(of_all, CNT / 2 * of_one);
 	check_served(ep);
+	backend_term(p);
+}
+
+/* --- those who are met already (door.h) --- */
+
+static struct vb_leash *leash_of(struct sl_transport *t)
+{
+	return ((struct sl_verbs *)t)->leash;
+}
+
+/* A ping goes from one end to the other. */
+static void check_carries(struct sl_transport *from, struct sl_transport *to)
+{
+	const struct sl_rpc_header ping = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_PING,
+					   .flags = SL_RPC_FIRST | SL_RPC_LAST};
+	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
+	struct sl_message m;
+	int n;
+
+	ck_assert_int_eq(from->ops->post(from, &ping, NULL, 0, 0), 0);
+	from->ops->flush(from);
+	while ((n = to->ops->poll(to, &m, 1)) == 0)
+		ck_assert_uint_lt(sl_now_ns(), until);
+	ck_assert_int_eq(n, 1);
+	ck_assert_uint_eq(m.header.version_type & 15, SL_RPC_PING);
+	to->ops->release(to, &m);
+}
+
+static void check_pair(struct pair *pair)
+{
+	check_carries(pair->dialler, pair->acceptor);
+	check_carries(pair->acceptor, pair->dialler);
+}
+
+/* Milliseconds until it is known there that the other end is gone. */
+static unsigned ms_until_gone(struct sl_transport *t)
+{
+	uint64_t begun_ns = sl_now_ns();
+	struct sl_message m;
+
+	while (t->ops->check(t) == 0 && t->ops->poll(t, &m, 1) == 0) {
+		ck_assert_uint_lt(sl_now_ns() - begun_ns, harness_timeout_s() * SL_NS_PER_SEC);
+		usleep(1000);
+	}
+	return (unsigned)((sl_now_ns() - begun_ns) / SL_NS_PER_MS);
+}
+
+/* What the device gives up after without a word; whoever is told knows long before. */
+enum { UNTOLD_MS = 3500 };
+
+/*
+ * The connection manager makes the first connection of two processes only, and has no part in how
+ * long the others live; with the last of them its own ends, and the next is made by it again.
+ */
+TEST_EACH(who_is_met_is_joined_by_datagrams, rdma_cnt())
+{
+	const char *ep = rdma_endpoint(_i);
+	struct sl_rpc_listener *l = listen_here(ep);
+	struct pair first = connect_pair(l, ep), second = connect_pair(l, ep), third;
+
+	ck_assert_ptr_eq(leash_of(first.dialler), leash_of(second.dialler));
+	ck_assert_ptr_eq(leash_of(first.acceptor), leash_of(second.acceptor));
+	check_pair(&first);
+	check_pair(&second);
+	drop_pair(&first);
+	sl_rpc_settle();
+	check_pair(&second);
+	third = connect_pair(l, ep);
+	ck_assert_ptr_eq(leash_of(third.dialler), leash_of(second.dialler));
+	check_pair(&third);
+	check_pair(&second);
+	drop_pair(&second);
+	drop_pair(&third);
+	sl_rpc_settle();
+	first = connect_pair(l, ep);
+	check_pair(&first);
+	drop_pair(&first);
+	l->ops->close(l);
+}
+
+/* Whoever closes one of several connections tells the peer of that one. */
+TEST_EACH(the_end_of_one_of_several_is_told, rdma_cnt())
+{
+	const char *ep = rdma_endpoint(_i);
+	struct sl_rpc_listener *l = listen_here(ep);
+	struct pair pairs[3];
+
+	for (unsigned i = 0; i < 3; i++)
+		pairs[i] = connect_pair(l, ep);
+	sl_rpc_dial_drop(pairs[1].dialler);
+	ck_assert_uint_lt(ms_until_gone(pairs[1].acceptor), UNTOLD_MS);
+	sl_rpc_dial_drop(pairs[1].acceptor);
+	sl_rpc_dial_drop(pairs[0].acceptor); /* that of the connection manager */
+	ck_assert_uint_lt(ms_until_gone(pairs[0].dialler), UNTOLD_MS);
+	sl_rpc_dial_drop(pairs[0].dialler);
+	check_pair(&pairs[2]);
+	drop_pair(&pairs[2]);
+	l->ops->close(l);
+}
+
+TEST_EACH(a_killed_process_is_missed_by_all_its_connections, rdma_cnt())
+{
+	const char *ep = rdma_endpoint(_i);
+	struct backend_proc p = start_echo(ep);
+	struct sl_transport *t[4];
+
+	for (unsigned i = 0; i < SL_ARRAY_LEN(t); i++)
+		t[i] = gw_dial(ep, 64, SL_RPC_MIN_BULK);
+	/* The connection manager's own is not among those that miss it. */
+	sl_rpc_dial_drop(t[0]);
+	sl_rpc_settle();
+	backend_kill(p);
+	for (unsigned i = 1; i < SL_ARRAY_LEN(t); i++) {
+		ck_assert_uint_lt(ms_until_gone(t[i]), UNTOLD_MS);
+		sl_rpc_dial_drop(t[i]);
+	}
+}
+
+TEST_EACH(who_was_met_and_has_started_again_is_met_again, rdma_cnt())
+{
+	const char *ep = rdma_endpoint(_i);
+	struct backend_proc p = start_echo(ep);
+	struct sl_transport *t = gw_dial(ep, 64, SL_RPC_MIN_BULK);
+
+	for (unsigned i = 0; i < 3; i++) {
+		backend_kill(p);
+		p = start_echo(ep);
+		check_served(ep);
+		check_served(ep);
+	}
+	sl_rpc_dial_drop(t);
+	backend_term(p);
+}
+
+struct recorded {
+	struct vb_greetings said;
+	struct sl_secret key;
+	unsigned broken; /* byte that is not as it was proven; none beyond the end */
+};
+
+static int say_recorded(void *arg, const struct ud_pair *door, uint8_t *to)
+{
+	struct recorded *r = arg;
+	struct vb_hello *h = &r->said.hello;
+
+	h->answer_qpn = door->qpn;
+	ck_assert_int_eq(vb_greeting_prove(&r->key, &r->said, VB_HELLO, h->proof), 0);
+	memcpy(to, h, sizeof(*h));
+	if (r->broken < sizeof(*h))
+		to[r->broken] ^= 1;
+	return (int)sizeof(*h);
+}
+
+static bool is_welcome(void *arg, const struct ud_packet *p)
+{
+	struct recorded *r = arg;
+
+	if (p->len != sizeof(r->said.welcome))
+		return false;
+	memcpy(&r->said.welcome, p->bytes, sizeof(r->said.welcome));
+	return vb_greeting_proven(&r->key, &r->said, VB_WELCOME, r->said.welcome.proof);
+}
+
+/* Says it at the door of that leash, until it is answered; whoever expects no answer, twice. */
+static bool is_answered(struct recorded *r, const struct vb_leash *l, unsigned tries)
+{
+	struct ud_node *n = ud_node_get(&l->known.local, l->known.way.ah_attr.grh.dgid.raw);
+	int rc;
+
+	ck_assert_ptr_nonnull(n);
+	rc = ud_greet(&(struct ud_greeting){.local = &l->known.local,
+					    .way = n->way,
+					    .qpn = l->known.door,
+					    .tries = tries,
+					    .deadline_ns = sl_now_ns() +
+							   harness_timeout_s() * SL_NS_PER_SEC,
+					    .say = say_recorded,
+					    .is_answer = is_welcome,
+					    .arg = r});
+	ud_node_put(n);
+	ck_assert(rc == 0 || rc == -ETIMEDOUT);
+	return rc == 0;
+}
+
+static struct recorded record(const struct vb_leash *l, uint32_t number)
+{
+	struct recorded r = {.broken = UINT32_MAX};
+	struct sl_err err = SL_ERR(256);
+
+	ck_assert_int_eq(sl_secret_read(&r.key, harness_key(), &err), 0);
+	r.said.hello = (struct vb_hello){.magic = VB_DOOR_MAGIC,
+					 .version = VB_VERSION,
+					 .epoch = sl_rpc_boot_epoch(),
+					 .number = number,
+					 .slots = 64,
+					 .bulk_len = SL_RPC_MIN_BULK,
+					 .qpn = 0x123456};
+	memcpy(r.said.hello.gid, l->known.local.gid, sizeof(r.said.hello.gid));
+	return r;
+}
+
+/* What is not proven, was heard before, or comes from nobody who is met, opens nothing. */
+TEST_EACH(the_door_is_shut_for_who_does_not_prove, rdma_cnt())
+{
+	static const size_t bytes[] = {
+		offsetof(struct vb_hello, flags), offsetof(struct vb_hello, epoch),
+		offsetof(struct vb_hello, qpn),   offsetof(struct vb_hello, bulk),
+		offsetof(struct vb_hello, nonce), offsetof(struct vb_hello, proof) + 31};
+	const char *ep = rdma_endpoint(_i);
+	struct backend_proc p = start_echo(ep);
+	struct sl_transport *t = gw_dial(ep, 64, SL_RPC_MIN_BULK);
+	const struct vb_leash *l = leash_of(t);
+	struct recorded r = record(l, 1000);
+
+	ck_assert_uint_ne(l->known.door, 0);
+	ck_assert(is_answered(&r, l, 0));
+	ck_assert_uint_eq(r.said.welcome.verdict, VB_GRANTED);
+	r.said.welcome.verdict = VB_STRANGER;
+	ck_assert(!is_answered(&r, l, 2)); /* the same once more */
+	for (unsigned i = 0; i < SL_ARRAY_LEN(bytes); i++) {
+		r = record(l, 1001 + i);
+		r.broken = (unsigned)bytes[i];
+		ck_assert(!is_answered(&r, l, 2));
+	}
+	r = record(l, 1100);
+	r.key.bytes[0] ^= 1;
+	ck_assert(!is_answered(&r, l, 2));
+	r = record(l, 1101);
+	r.said.hello.epoch++;
+	ck_assert(is_answered(&r, l, 0));
+	ck_assert_uint_eq(r.said.welcome.verdict, VB_STRANGER);
+	r = record(l, 1102);
+	r.said.hello.slots = 3;
+	ck_assert(is_answered(&r, l, 0));
+	ck_assert_uint_eq(r.said.welcome.verdict, VB_BAD_SIZES);
+	/* Those that were granted and never heard of it keep nobody out. */
+	for (unsigned i = 0; i < 2 * VB_PENDING_MAX; i++) {
+		r = record(l, 1200 + i);
+		r.said.hello.qpn += i;
+		ck_assert(is_answered(&r, l, 0));
+	}
+	ck_assert_uint_eq(r.said.welcome.verdict, VB_FULL);
+	sl_rpc_dial_drop(t);
 	backend_term(p);
 }
 

@@ -380,7 +380,7 @@ TEST(nothing_is_posted_to_a_port_that_is_down)
 	struct sl_verbs *other = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
 	uint32_t posted;
 
-	other->id->port_num = 2;
+	other->port_num = 2;
 	send_from(memory, SMALL, 0);
 	posted = fake_qp(v)->posted;
 	tell_port(v, IBV_EVENT_PORT_ERR, 1, true);

@@ -7,7 +7,6 @@
  * Read from the bottom: sl_ud_dial -> meet -> ask, greet.
  */
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -15,16 +14,13 @@
 #include "base/clock.h"
 #include "base/rand.h"
 #include "rpc/rpc.h"
+#include "rpc/ud/door.h"
 #include "rpc/ud/hall.h"
 #include "rpc/ud/listen.h"
 #include "rpc/verbs/verbs.h"
 
 enum {
 	KNOWN = 256, /* hosts whose answer is remembered */
-	DOOR_RX = 64,
-	DOOR_TX = 16,
-	DOORS = 16,
-	WAIT_MS = 50, /* for an ANSWER; then the next HELLO, to be waited for twice as long */
 	TRIES_KNOWN = 3,
 };
 
@@ -32,12 +28,6 @@ struct known {
 	struct sockaddr_storage sa;
 	struct ud_host host; /* without a queue pair: unused */
 	uint64_t used;
-};
-
-/* Of this process, on a device: answers come here. */
-struct door {
-	struct ud_local local;
-	struct ud_pair *pair; /* NULL: unused */
 };
 
 struct dialling {
@@ -52,17 +42,9 @@ struct dialling {
 	const char *why; /* more than the errno says */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all below; held while one greets */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct known hosts[KNOWN];
-static struct door doors[DOORS];
 static uint64_t turn;
-
-static int left_ms(const struct dialling *d)
-{
-	uint64_t now = sl_now_ns();
-
-	return now < d->deadline_ns ? (int)((d->deadline_ns - now) / SL_NS_PER_MS) + 1 : 0;
-}
 
 /* --- who is known --- */
 
@@ -126,42 +108,24 @@ static int ask(struct dialling *d)
 
 /* --- HELLO and ANSWER --- */
 
-static struct door *door_of(const struct ud_local *l)
-{
-	struct door *door = NULL;
-	int rc;
-
-	for (unsigned i = 0; i < DOORS && !door; i++) {
-		if (!doors[i].pair || ud_local_same(&doors[i].local, l))
-			door = &doors[i];
-	}
-	if (!door || door->pair)
-		return door;
-	door->local = *l;
-	door->pair = ud_device->open(l, DOOR_RX, DOOR_TX, &rc);
-	return door->pair ? door : NULL;
-}
-
-static int say(struct dialling *d, struct door *door, const struct ud_node *n)
+static int say(void *arg, const struct ud_pair *door, uint8_t *to)
 {
 	static _Atomic uint32_t number;
+	struct dialling *d = arg;
 	struct sl_ud_hello *h = &d->hello;
-	uint8_t *to = ud_device->slot(door->pair);
 
-	if (!to)
-		return -EAGAIN;
 	h->number = atomic_fetch_add(&number, 1);
-	h->answer_qpn = door->pair->qpn;
-	h->mtu = d->mtu < door->pair->mtu ? d->mtu : door->pair->mtu;
+	h->answer_qpn = door->qpn;
+	h->mtu = d->mtu < door->mtu ? d->mtu : door->mtu;
 	if (sl_rand_bytes(h->nonce, sizeof(h->nonce)) || ud_hello_prove(&d->secret, h))
 		return -EIO;
 	memcpy(to, h, sizeof(*h));
-	ud_device->send(door->pair, n->way, d->host.qpn, sizeof(*h));
-	return ud_device->ring(door->pair);
+	return (int)sizeof(*h);
 }
 
-static bool is_answer(struct dialling *d, const struct ud_packet *p)
+static bool is_answer(void *arg, const struct ud_packet *p)
 {
+	struct dialling *d = arg;
 	struct sl_ud_answer a;
 
 	if (p->len != sizeof(a))
@@ -172,61 +136,6 @@ static bool is_answer(struct dialling *d, const struct ud_packet *p)
 		return false;
 	d->answer = a;
 	return true;
-}
-
-/* 1, 0 not yet, -EIO. */
-static int look(struct dialling *d, struct door *door)
-{
-	struct ud_packet packets[UD_POLL];
-	int n = ud_device->poll(door->pair, packets, UD_POLL);
-	int found = 0;
-
-	for (int i = 0; i < n && !found; i++)
-		found = is_answer(d, &packets[i]);
-	if (n < 0 || ud_device->put_back(door->pair, packets, (unsigned)n))
-		return -EIO;
-	return found;
-}
-
-static int await_answer(struct dialling *d, struct door *door, int wait_ms)
-{
-	uint64_t until_ns = sl_now_ns() + (uint64_t)wait_ms * SL_NS_PER_MS;
-	struct pollfd p = {.fd = door->pair->fd, .events = POLLIN};
-
-	for (;;) {
-		int rc = look(d, door);
-		uint64_t now_ns = sl_now_ns();
-
-		if (rc)
-			return rc < 0 ? rc : 0;
-		if (now_ns >= until_ns)
-			return -ETIMEDOUT;
-		if (!ud_device->arm(door->pair))
-			continue;
-		if (poll(&p, 1, (int)((until_ns - now_ns) / SL_NS_PER_MS) + 1) > 0)
-			ud_device->take_bell(door->pair);
-	}
-}
-
-/* `tries` HELLOs, 0: until the time is over. With the lock. */
-static int greet_from(struct dialling *d, const struct ud_node *n, unsigned tries)
-{
-	struct door *door = door_of(&d->host.local);
-	int rc = door ? -ETIMEDOUT : -ENOMEM, wait_ms = WAIT_MS;
-
-	memcpy(d->hello.gid, d->host.local.gid, sizeof(d->hello.gid));
-	for (unsigned i = 0; rc == -ETIMEDOUT && left_ms(d) && (!tries || i < tries); i++) {
-		rc = say(d, door, n);
-		if (!rc)
-			rc = await_answer(d, door, wait_ms < left_ms(d) ? wait_ms : left_ms(d));
-		wait_ms *= 2;
-	}
-	/* The device has gone, or was reset: the next dialler finds what there is then. */
-	if (rc == -EIO && door) {
-		ud_device->close(door->pair);
-		door->pair = NULL;
-	}
-	return rc;
 }
 
 static int greet(struct dialling *d, unsigned tries)
@@ -241,9 +150,15 @@ static int greet(struct dialling *d, unsigned tries)
 		ud_node_put(n);
 		return rc;
 	}
-	pthread_mutex_lock(&lock);
-	rc = greet_from(d, n, tries);
-	pthread_mutex_unlock(&lock);
+	memcpy(d->hello.gid, d->host.local.gid, sizeof(d->hello.gid));
+	rc = ud_greet(&(struct ud_greeting){.local = &d->host.local,
+					    .way = n->way,
+					    .qpn = d->host.qpn,
+					    .tries = tries,
+					    .deadline_ns = d->deadline_ns,
+					    .say = say,
+					    .is_answer = is_answer,
+					    .arg = d});
 	ud_node_put(n);
 	if (rc == -ETIMEDOUT)
 		d->why = "it does not answer: give both ends the same key file, or is it too busy?";

@@ -61,8 +61,7 @@ static int gid_index_of(struct ibv_context *device, uint8_t port, const uint8_t 
 	return -EADDRNOTAVAIL;
 }
 
-/* By an id that is bound to a device. */
-static int local_of(struct ud_local *l, const struct rdma_cm_id *id)
+int ud_sidr_local(struct ud_local *l, const struct rdma_cm_id *id)
 {
 	int index;
 
@@ -97,7 +96,7 @@ static int open_sign(struct sign *s, struct sockaddr_storage *sa)
 		return -errno;
 	s->base.fd = s->cm->fd;
 	/* A wildcard has no device, and datagrams need one. */
-	return s->id->verbs ? local_of(&s->base.local, s->id) : -EADDRNOTAVAIL;
+	return s->id->verbs ? ud_sidr_local(&s->base.local, s->id) : -EADDRNOTAVAIL;
 }
 
 int ud_sidr_sign_new(struct ud_sign **sign, struct sockaddr_storage *sa)
@@ -211,7 +210,7 @@ static int ask_by(struct asking *a)
 	if (!rc)
 		rc = await(a, RDMA_CM_EVENT_ROUTE_RESOLVED);
 	if (!rc)
-		rc = local_of(&a->host->local, a->id);
+		rc = ud_sidr_local(&a->host->local, a->id);
 	if (!rc && rdma_connect(a->id, &param))
 		rc = -errno;
 	return rc ? rc : await(a, RDMA_CM_EVENT_ESTABLISHED);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rpc/verbs/arena.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -140,7 +141,7 @@ static bool has_unused(const struct vb_arena *a, size_t len)
 	return false;
 }
 
-static struct vb_slab *make_slab(struct vb_arena *a, size_t len)
+static struct vb_slab *make_slab(size_t len)
 {
 	struct vb_slab *s = calloc(1, sizeof(*s));
 
@@ -149,11 +150,19 @@ static struct vb_slab *make_slab(struct vb_arena *a, size_t len)
 	s->len = len;
 	s->mem = vb_map(len, &s->map_len);
 	if (s->mem)
-		s->mr = ibv_reg_mr(a->pd, s->mem, len, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
-	if (s->mr)
 		return s;
 	free_slab(s);
 	return NULL;
+}
+
+int vb_arena_pin(struct vb_arena *a, struct vb_slab *slab)
+{
+	if (slab->mr)
+		return 0;
+	errno = ENOMEM;
+	slab->mr = ibv_reg_mr(a->pd, slab->mem, slab->len,
+			      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	return slab->mr ? 0 : -errno;
 }
 
 struct vb_slab *vb_arena_get(struct vb_arena *a, size_t len)
@@ -175,7 +184,7 @@ struct vb_slab *vb_arena_get(struct vb_arena *a, size_t len)
 	if (!has_unused(a, len))
 		a->want = len;
 	pthread_mutex_unlock(&a->lock);
-	return s ? s : make_slab(a, len);
+	return s ? s : make_slab(len);
 }
 
 void vb_arena_want(struct vb_arena *a, size_t len)
@@ -203,6 +212,10 @@ static void keep_slab(struct vb_arena *a, struct vb_slab *slab)
 
 void vb_arena_put(struct vb_arena *a, struct vb_slab *slab, size_t written)
 {
+	if (!slab->mr) {
+		free_slab(slab);
+		return;
+	}
 	memset(slab->mem + slab->len - written, 0, written);
 	keep_slab(a, slab);
 }
@@ -216,7 +229,9 @@ void vb_arena_fill(struct vb_arena *a)
 	len = a->want && !has_unused(a, a->want) ? a->want : 0;
 	a->want = 0;
 	pthread_mutex_unlock(&a->lock);
-	s = len ? make_slab(a, len) : NULL;
-	if (s)
+	s = len ? make_slab(len) : NULL;
+	if (s && vb_arena_pin(a, s) == 0)
 		keep_slab(a, s);
+	else if (s)
+		free_slab(s);
 }

@@ -28,7 +28,7 @@ struct vb_slab {
 	struct sl_list node; /* while it has no user */
 	uint8_t *mem;
 	size_t len, map_len;
-	struct ibv_mr *mr; /* windows may be bound to it */
+	struct ibv_mr *mr; /* windows may be bound to it; NULL: not pinned yet */
 };
 
 struct vb_arena {
@@ -49,9 +49,11 @@ void vb_arena_unshare(struct vb_arena *a, const struct ibv_mr *mr);
 
 /* Zeroed; NULL and errno. */
 struct vb_slab *vb_arena_get(struct vb_arena *a, size_t len);
+/* Registers it, which is what takes time, if it is not: 0 or -errno. */
+int vb_arena_pin(struct vb_arena *a, struct vb_slab *slab);
 /* A slab of that length is to be made ahead. */
 void vb_arena_want(struct vb_arena *a, size_t len);
-/* Makes the one ahead that the last get(), or want(), calls for. */
+/* Makes the one ahead, pinned, that the last get(), or want(), calls for. */
 void vb_arena_fill(struct vb_arena *a);
 /* The last `written` bytes may hold what a peer wrote, and no longer can. */
 void vb_arena_put(struct vb_arena *a, struct vb_slab *slab, size_t written);

@@ -26,6 +26,7 @@ enum {
 	QUIET_MS = 5,       /* for devices that do not say when they are done with shared slots */
 	LAST_WQE_MS = 1000, /* for those that do */
 	FLUSH_MS = 1,
+	FILL_MS = 20, /* behind a connection, whose first requests go first */
 	DRAIN = 16,
 };
 
@@ -37,6 +38,7 @@ static struct {
 	struct sl_list closing;
 	bool runs, forks_seen; /* the thread; in_child() is called after a fork */
 	bool fill, filling;    /* homes want to be looked at; are being */
+	uint64_t fill_ns;      /* when */
 	unsigned left;
 } closer = {
 	.work = PTHREAD_RWLOCK_INITIALIZER,
@@ -88,6 +90,13 @@ static uint32_t return_arrived(struct sl_verbs *v)
 	return found;
 }
 
+static int change_state(struct sl_verbs *v, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = {.qp_state = state};
+
+	return ibv_modify_qp(v->end.qp, &attr, IBV_QP_STATE);
+}
+
 /*
  * A driver may forget the completions of a queue pair that goes: they are taken before, and after.
  */
@@ -95,11 +104,16 @@ static void destroy_queue_pair(struct sl_verbs *v)
 {
 	uint32_t found = v->home ? return_arrived(v) : 0, from;
 
-	if (v->id)
-		v->id->qp = NULL;
-	if (v->end.qp)
-		ibv_destroy_qp(v->end.qp);
-	v->end.qp = NULL;
+	/* One that is reset is one that the device has let go of as well. */
+	if (v->leash && vb_leash_keeps(v->leash, v->end.qp)) {
+		(void)change_state(v, IBV_QPS_RESET);
+	} else {
+		if (v->leash && v->leash->id->qp == v->end.qp)
+			v->leash->id->qp = NULL;
+		if (v->end.qp)
+			ibv_destroy_qp(v->end.qp);
+		v->end.qp = NULL;
+	}
 	if (!v->home)
 		return;
 	found += return_arrived(v);
@@ -122,24 +136,15 @@ void vb_free(struct sl_verbs *v)
 	v->end.mw = NULL;
 	destroy_queue_pair(v);
 	free_memory(v);
+	if (v->leash)
+		vb_leash_put(v->leash, v);
 	vb_end_free(&v->end);
 	if (v->home)
 		vb_home_leave(v->home, v->window);
 	else if (v->pd)
 		ibv_dealloc_pd(v->pd);
-	if (v->id)
-		rdma_destroy_id(v->id);
-	if (v->cm)
-		rdma_destroy_event_channel(v->cm);
 	close(v->base.fd);
 	free(v);
-}
-
-static int change_state(struct sl_verbs *v, enum ibv_qp_state state)
-{
-	struct ibv_qp_attr attr = {.qp_state = state};
-
-	return ibv_modify_qp(v->end.qp, &attr, IBV_QP_STATE);
 }
 
 /*
@@ -201,19 +206,35 @@ static bool is_quiet(struct sl_verbs *v, uint64_t now_ns)
 	return true;
 }
 
+/*
+ * The connection manager tells the peer of the last connection only. So each says it itself, by an
+ * empty message behind all others.
+ */
+static void say_bye(struct sl_verbs *v)
+{
+	struct ibv_send_wr bye = {.wr_id = VB_ID_BYE,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED};
+
+	if (v->bye || v->gone || !v->ready)
+		return;
+	v->bye = vb_post_chain(v->end.qp, &bye) ? VB_BYE_DONE : VB_BYE_SAID;
+}
+
 /* True once there is nothing more to wait for. */
 static bool advance(struct sl_verbs *v, uint64_t now_ns)
 {
 	unsigned quiet_ms = 0;
 
 	if (!v->quieting) {
-		if (!v->gone && v->signalled)
+		say_bye(v);
+		if (!v->gone && (v->signalled || v->bye == VB_BYE_SAID))
 			vb_progress(&v->base);
-		if (!v->gone && v->signalled && now_ns < v->until_ns)
+		if (!v->gone && (v->signalled || v->bye == VB_BYE_SAID) && now_ns < v->until_ns)
 			return false;
 		if (v->home && v->ready)
 			quiet_ms = vb_home_tells(v->home) ? LAST_WQE_MS : QUIET_MS;
-		(void)rdma_disconnect(v->id);
+		vb_leash_end(v->leash);
 		if (v->end.qp)
 			(void)change_state(v, IBV_QPS_ERR);
 		v->quieting = true;
@@ -257,8 +278,8 @@ static void fill_homes(void)
 	bool wanted;
 
 	pthread_mutex_lock(&closer.lock);
-	wanted = closer.fill;
-	closer.fill = false;
+	wanted = closer.fill && sl_now_ns() >= closer.fill_ns;
+	closer.fill &= !wanted;
 	closer.filling = wanted;
 	pthread_mutex_unlock(&closer.lock);
 	if (!wanted)
@@ -280,6 +301,21 @@ void vb_work_end(void)
 	pthread_rwlock_unlock(&closer.work);
 }
 
+static int wait_ms(void)
+{
+	uint64_t now_ns = sl_now_ns();
+	int ms = -1;
+
+	pthread_mutex_lock(&closer.lock);
+	if (!sl_list_empty(&closer.closing))
+		ms = 1;
+	else if (closer.fill)
+		ms = now_ns < closer.fill_ns ? (int)((closer.fill_ns - now_ns) / SL_NS_PER_MS) + 1
+					     : 0;
+	pthread_mutex_unlock(&closer.lock);
+	return ms;
+}
+
 static void *closer_main(void *arg)
 {
 	struct epoll_event ev[DRAIN];
@@ -288,16 +324,12 @@ static void *closer_main(void *arg)
 	(void)arg;
 	sl_thread_name_set("closer");
 	for (;;) {
-		int wait_ms, n;
+		int n = epoll_wait(closer.epoll_fd, ev, DRAIN, wait_ms());
 
-		pthread_mutex_lock(&closer.lock);
-		wait_ms = sl_list_empty(&closer.closing) ? -1 : 1;
-		pthread_mutex_unlock(&closer.lock);
-		n = epoll_wait(closer.epoll_fd, ev, DRAIN, wait_ms);
 		vb_work_begin();
 		for (int i = 0; i < n; i++) {
-			if (ev[i].data.ptr)
-				vb_async_take(ev[i].data.ptr);
+			if (ev[i].data.u64)
+				vb_async_take(ev[i].data.u64);
 			else
 				(void)eventfd_read(closer.wake, &cnt);
 		}
@@ -390,7 +422,7 @@ void vb_close(struct sl_transport *t)
 {
 	struct sl_verbs *v = vb_of(t);
 
-	if (!v->gone && v->map)
+	if (!v->gone && v->ready && v->map)
 		vb_flush(t);
 	v->until_ns = sl_now_ns() + WORDS_MS * SL_NS_PER_MS;
 	pthread_mutex_lock(&closer.lock);
@@ -403,6 +435,8 @@ void vb_close(struct sl_transport *t)
 void vb_closer_fill(void)
 {
 	pthread_mutex_lock(&closer.lock);
+	if (!closer.fill)
+		closer.fill_ns = sl_now_ns() + FILL_MS * SL_NS_PER_MS;
 	closer.fill = true;
 	pthread_mutex_unlock(&closer.lock);
 	(void)eventfd_write(closer.wake, 1);

@@ -46,7 +46,7 @@ void vb_describe(struct sl_verbs *v, const char *what)
 	char way[WAY_LEN];
 
 	(void)ibv_query_qp(v->end.qp, &attr, IBV_QP_PATH_MTU, &init);
-	describe_way(v->id, attr.path_mtu, way);
+	describe_way(v->leash->id, attr.path_mtu, way);
 	snprintf(v->base.info, sizeof(v->base.info), "rdma %s, %u %s slots%s", way,
 		 v->base.credits.window, v->home ? "shared" : "own", what);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The gateway's end of an RDMA connection, with the proofs of proof.h. Read from the bottom:
- * sl_verbs_dial -> resolve -> make_ends -> connect_ends -> check_answer -> exchange_keys. It blocks
- * until its deadline: for threads that dial.
+ * sl_verbs_dial -> vb_dial_known (known.c), or else connect_by_manager -> resolve -> make_ends ->
+ * connect_ends -> check_answer -> exchange_keys. It blocks until its deadline: for threads that dial.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/rand.h"
 #include "rpc/rpc.h"
+#include "rpc/verbs/door.h"
 #include "rpc/verbs/verbs.h"
 
 struct dialling {
@@ -211,7 +212,7 @@ static int connect_ends(struct dialling *d)
 		.private_data_len = sizeof(d->talk.request),
 		.responder_resources = 1,
 		.initiator_depth = 1,
-		.retry_count = 6, /* 7 means for ever to soft-RoCE */
+		.retry_count = VB_RETRIES,
 		.rnr_retry_count = VB_RNR_RETRIES,
 	};
 	int rc;
@@ -231,7 +232,7 @@ static int connect_ends(struct dialling *d)
 	rc = vb_prove(&d->secret, &d->talk, VB_REQUEST);
 	if (rc)
 		return rc;
-	if (rdma_connect(d->v->id, &param))
+	if (rdma_connect(d->v->leash->id, &param))
 		return -errno;
 	rc = await(d, RDMA_CM_EVENT_ESTABLISHED);
 	return rc ? rc : vb_connected(d->v);
@@ -302,7 +303,7 @@ static const char *why(const struct dialling *d, int rc)
 
 static void give_up(struct dialling *d)
 {
-	bool owned = d->v && d->v->id;
+	bool owned = d->v && d->v->leash;
 
 	if (owned) {
 		vb_close(&d->v->base);
@@ -314,6 +315,28 @@ static void give_up(struct dialling *d)
 		rdma_destroy_id(d->id);
 	if (d->cm)
 		rdma_destroy_event_channel(d->cm);
+}
+
+static int connect_by_manager(struct dialling *d, struct sockaddr_storage *sa)
+{
+	int rc = resolve(d, sa);
+
+	if (!rc)
+		rc = make_ends(d);
+	if (!rc)
+		rc = connect_ends(d);
+	if (!rc)
+		rc = check_answer(d);
+	if (!rc)
+		rc = exchange_keys(d);
+	if (!rc && d->v->home)
+		vb_leash_share(d->v->leash, d->v->end.qp,
+			       &(struct vb_known){.sa = *sa,
+						  .epoch = d->talk.answer.epoch,
+						  .door = d->talk.answer.door,
+						  .slots = d->talk.answer.slots,
+						  .bulk_len = d->talk.answer.bulk_len});
+	return rc;
 }
 
 struct sl_transport *sl_verbs_dial(const struct sl_rpc_dial_options *opt, const char *address,
@@ -333,15 +356,8 @@ struct sl_transport *sl_verbs_dial(const struct sl_rpc_dial_options *opt, const 
 	}
 	if (sl_secret_read(&d.secret, opt->key_file, err))
 		return NULL;
-	rc = resolve(&d, &sa);
-	if (!rc)
-		rc = make_ends(&d);
-	if (!rc)
-		rc = connect_ends(&d);
-	if (!rc)
-		rc = check_answer(&d);
-	if (!rc)
-		rc = exchange_keys(&d);
+	d.v = vb_dial_known(opt, &sa, &d.secret, d.deadline_ns);
+	rc = d.v ? 0 : connect_by_manager(&d, &sa);
 	sl_secret_wipe(&d.secret);
 	if (rc) {
 		sl_err_set(err, "rdma://%s: %s", address, why(&d, rc));

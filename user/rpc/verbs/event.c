@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a channel is told beside its messages, in vb_check(), and how it is woken, in vb_arm(), both at
- * the bottom: bells of completion queues, and what the connection manager says.
+ * the bottom: bells of completion queues.
  *
  * Asynchronous events come to the descriptor of the device, which all channels of the process
- * share. One thread, that of close.c, reads them and tells those concerned, and wakes their
- * owners: `bell` is always readable, and put among the descriptors that they wait for.
+ * share, and what the connection manager says to that of a leash. One thread, that of close.c, reads
+ * them and tells those concerned, and wakes their owners: `bell` is always readable, and put among
+ * the descriptors that they wait for.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -76,19 +77,35 @@ static int add_device(struct ibv_context *device)
 
 int vb_events_open(struct sl_verbs *v)
 {
-	int rc = watch(v, v->cm->fd);
+	int rc = watch(v, v->end.bell->fd);
 
-	if (!rc)
-		rc = watch(v, v->end.bell->fd);
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&lock);
-	rc = add_device(v->id->verbs);
+	rc = add_device(v->device);
 	if (!rc)
 		sl_list_add_tail(&all, &v->node);
 	v->listed = rc == 0;
+	/* Who is listed hears of it; who was not may have missed it. */
+	v->gone |= v->leash->gone;
 	pthread_mutex_unlock(&lock);
 	return rc;
+}
+
+/* The lowest bit tells them from devices. */
+int vb_async_watch(struct vb_leash *l)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = (uintptr_t)l | 1};
+	int rc = make_nonblocking(l->cm->fd);
+
+	if (!rc && epoll_ctl(async.epoll_fd, EPOLL_CTL_ADD, l->cm->fd, &ev) < 0)
+		rc = -errno;
+	return rc;
+}
+
+void vb_async_unwatch(const struct vb_leash *l)
+{
+	(void)epoll_ctl(async.epoll_fd, EPOLL_CTL_DEL, l->cm->fd, NULL);
 }
 
 void vb_events_close(struct sl_verbs *v)
@@ -118,6 +135,20 @@ static void end_channel(struct sl_verbs *v)
 	wake_owner(v);
 }
 
+void vb_events_end(const struct vb_leash *l)
+{
+	struct sl_list *at;
+
+	pthread_mutex_lock(&lock);
+	sl_list_for_each (at, &all) {
+		struct sl_verbs *v = sl_container_of(at, struct sl_verbs, node);
+
+		if (v->leash == l)
+			end_channel(v);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
 /* Those of the device; of them those of the home, if there is one. */
 static void end_channels(const struct ibv_context *device, const struct vb_home *home)
 {
@@ -127,7 +158,7 @@ static void end_channels(const struct ibv_context *device, const struct vb_home 
 	sl_list_for_each (at, &all) {
 		struct sl_verbs *v = sl_container_of(at, struct sl_verbs, node);
 
-		if (v->id->verbs == device && (!home || v->home == home))
+		if (v->device == device && (!home || v->home == home))
 			end_channel(v);
 	}
 	pthread_mutex_unlock(&lock);
@@ -145,7 +176,7 @@ static void set_port(const struct ibv_context *device, int port, bool down)
 	sl_list_for_each (at, &all) {
 		struct sl_verbs *v = sl_container_of(at, struct sl_verbs, node);
 
-		if (v->id->verbs != device || v->id->port_num != port)
+		if (v->device != device || v->port_num != port)
 			continue;
 		v->port_down = down;
 		wake_owner(v);
@@ -197,7 +228,7 @@ static void tell(struct ibv_context *device, const struct ibv_async_event *ev)
 	}
 }
 
-void vb_async_take(struct ibv_context *device)
+static void take_of_device(struct ibv_context *device)
 {
 	struct ibv_async_event ev;
 
@@ -213,27 +244,12 @@ void vb_async_take(struct ibv_context *device)
 	}
 }
 
-static void take_cm(struct sl_verbs *v)
+void vb_async_take(uint64_t what)
 {
-	struct rdma_cm_event *ev;
-
-	for (int i = 0; i < DRAIN_MAX; i++) {
-		if (rdma_get_cm_event(v->cm, &ev)) {
-			/* Not to be read by this thread (doorbell.c): an end, most likely. */
-			v->gone |= errno == EACCES;
-			return;
-		}
-		switch (ev->event) {
-		case RDMA_CM_EVENT_DISCONNECTED:
-		case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		case RDMA_CM_EVENT_CONNECT_ERROR:
-		case RDMA_CM_EVENT_UNREACHABLE:
-		case RDMA_CM_EVENT_REJECTED:
-		case RDMA_CM_EVENT_TIMEWAIT_EXIT: v->gone = true; break;
-		default: break;
-		}
-		rdma_ack_cm_event(ev);
-	}
+	if (what & 1)
+		vb_leash_take((struct vb_leash *)(uintptr_t)(what & ~UINT64_C(1)));
+	else
+		take_of_device((struct ibv_context *)(uintptr_t)what);
 }
 
 /* One: almost always there is no other, and epoll tells of it if there is. */
@@ -248,6 +264,14 @@ static void take_bell(struct sl_verbs *v)
 	*(cq == v->end.rx_cq ? &v->rx_armed : &v->tx_armed) = false;
 }
 
+/* A peer's BYE is for who reads nothing, too: a way by which a link has yet to go on. */
+static void look_for_bye(struct sl_verbs *v)
+{
+	if (!v->have_wc)
+		v->have_wc = ibv_poll_cq(v->end.rx_cq, 1, &v->wc) == 1;
+	v->gone |= v->have_wc && vb_is_bye(&v->wc);
+}
+
 int vb_check(struct sl_transport *t)
 {
 	struct sl_verbs *v = vb_of(t);
@@ -257,11 +281,11 @@ int vb_check(struct sl_transport *t)
 	for (int i = 0; i < n; i++) {
 		if (ev[i].data.fd == v->end.bell->fd)
 			take_bell(v);
-		else if (ev[i].data.fd == v->cm->fd)
-			take_cm(v);
 		else
 			(void)epoll_ctl(t->fd, EPOLL_CTL_DEL, async.bell, NULL);
 	}
+	if (!v->gone && v->end.rx_cq)
+		look_for_bye(v);
 	return v->gone ? -ENOTCONN : 0;
 }
 

@@ -20,68 +20,17 @@
 #include "base/cpu.h"
 #include "base/rand.h"
 #include "rpc/rpc.h"
-#include "rpc/verbs/verbs.h"
+#include "rpc/verbs/listener.h"
 
 enum {
-	PENDING_MAX = 32,
-	TURN_MAX = 16,  /* requests that are looked at before others have their turn */
-	BACKLOG = 1024, /* those that wait in the kernel; beyond it they are lost silently */
-	/*
-	 * Whoever waits here has proven the key, and there are PENDING_MAX of them at the most: so
-	 * a busy or emulated machine is given the time that making rings takes there.
-	 */
-	HELLO_TIMEOUT_MS = 10000,
+	TURN_MAX = 16,        /* requests that are looked at before others have their turn */
+	BACKLOG = 1024,       /* those that wait in the kernel; beyond it they are lost silently */
 	RELISTEN_MIN_MS = 10, /* after a device has gone, while it is not back */
 	RELISTEN_MAX_MS = 1000,
 };
 
-/* Accepted: has proven the key for its request, but not yet for this connection. */
-struct pending {
-	struct sl_verbs *v; /* NULL free */
-	struct vb_talk talk;
-	uint64_t deadline_ns;
-};
-
-struct verbs_listener {
-	struct sl_rpc_listener base; /* fd: an eventfd, raised while some are established */
-	pthread_t thread;
-	pid_t pid; /* whose thread it is; 0: it does not run */
-	_Atomic bool stop;
-	_Atomic uint64_t refused;
-	pthread_mutex_t lock;
-	struct sl_list established; /* by sl_verbs.closing */
-	int epoll_fd;               /* over the listening id, the pending ones, and `wake` */
-	int wake;                   /* an eventfd: stop */
-	struct rdma_event_channel *cm;
-	struct rdma_cm_id *id; /* NULL: its device is gone; listen again at retry_ns */
-	struct sockaddr_storage sa;
-	uint64_t retry_ns;
-	unsigned retry_ms;
-	struct sl_secret secret;
-	struct vb_seen seen;
-	struct vb_geometry most;
-	struct sl_rpc_memory mem;
-	struct pending pending[PENDING_MAX];
-};
-
-static bool watch(struct verbs_listener *l, int fd)
-{
-	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
-
-	return epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0;
-}
-
-static void drop_pending(struct verbs_listener *l, struct pending *p)
-{
-	(void)epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, p->v->base.fd, NULL);
-	l->base.promised -= !p->v->base.goes_on;
-	vb_close(&p->v->base);
-	p->v = NULL;
-	l->refused++;
-}
-
 /* What of a request can be granted. Nothing is made for one that has not proven the key. */
-static enum vb_verdict consider(struct verbs_listener *l, const struct vb_talk *talk,
+static enum vb_verdict consider(struct vb_listener *l, const struct vb_talk *talk,
 				struct vb_geometry *g)
 {
 	const struct vb_request *rq = &talk->request;
@@ -98,7 +47,7 @@ static enum vb_verdict consider(struct verbs_listener *l, const struct vb_talk *
 }
 
 /* Queue pair and event channel of its own for a connection that has asked. */
-static int open_pending(struct verbs_listener *l, struct pending *p, struct rdma_cm_id *id,
+static int open_pending(struct vb_listener *l, struct vb_pending *p, struct rdma_cm_id *id,
 			struct vb_geometry *g)
 {
 	struct rdma_event_channel *cm = rdma_create_event_channel();
@@ -110,7 +59,7 @@ static int open_pending(struct verbs_listener *l, struct pending *p, struct rdma
 	rc = vb_open(p->v, id, cm, VB_GROUP_BACKEND, g);
 	if (rc)
 		goto back;
-	if (watch(l, p->v->base.fd))
+	if (vb_listener_watch(l, p->v->base.fd))
 		return 0;
 	vb_free(p->v);
 	p->v = NULL;
@@ -126,7 +75,7 @@ fail:
 	return rc;
 }
 
-static void refuse(struct verbs_listener *l, struct rdma_cm_id *id, enum vb_verdict verdict)
+static void refuse(struct vb_listener *l, struct rdma_cm_id *id, enum vb_verdict verdict)
 {
 	const struct vb_answer a = {
 		.magic = VB_MAGIC, .version = VB_VERSION, .verdict = (uint8_t)verdict};
@@ -136,7 +85,7 @@ static void refuse(struct verbs_listener *l, struct rdma_cm_id *id, enum vb_verd
 	l->refused++;
 }
 
-static void accept_request(struct verbs_listener *l, struct rdma_cm_id *id, struct pending *p,
+static void accept_request(struct vb_listener *l, struct rdma_cm_id *id, struct vb_pending *p,
 			   struct vb_geometry *g)
 {
 	struct rdma_conn_param param = {
@@ -152,8 +101,8 @@ static void accept_request(struct verbs_listener *l, struct rdma_cm_id *id, stru
 		refuse(l, id, VB_FULL);
 	if (rc)
 		return;
-	p->v->base.goes_on = p->talk.request.flags & SL_HELLO_GOES_ON;
-	l->base.promised += !p->v->base.goes_on;
+	vb_pending_promise(l, p->v, p->talk.request.flags);
+	vb_listener_door(l, p->v->leash->id);
 	p->talk.answer = (struct vb_answer){
 		.magic = VB_MAGIC,
 		.version = VB_VERSION,
@@ -161,36 +110,36 @@ static void accept_request(struct verbs_listener *l, struct rdma_cm_id *id, stru
 		.epoch = sl_rpc_boot_epoch(),
 		.slots = g->slots,
 		.bulk_len = g->bulk_len,
+		.door = l->door.pair ? l->door.pair->qpn : 0,
 	};
 	if (sl_rand_bytes(p->talk.answer.nonce, VB_NONCE_LEN) ||
 	    vb_prove(&l->secret, &p->talk, VB_ANSWER) || rdma_accept(id, &param) ||
 	    vb_connected(p->v))
-		drop_pending(l, p);
+		vb_pending_drop(l, p);
 }
 
-static void take_request(struct verbs_listener *l, struct rdma_cm_id *id,
-			 const struct vb_request *rq, uint64_t now_ns)
+static void take_request(struct vb_listener *l, struct rdma_cm_id *id, const struct vb_request *rq,
+			 uint64_t now_ns)
 {
 	struct vb_talk talk = {.request = *rq};
 	struct vb_geometry g;
 	enum vb_verdict verdict = consider(l, &talk, &g);
-	struct pending *p = l->pending;
+	struct vb_pending *p = vb_pending_place(l);
 
-	while (p < l->pending + PENDING_MAX && p->v)
-		p++;
 	/* Who comes now has to come again, so that those who are about to be done get done. */
-	if (verdict == VB_GRANTED && p == l->pending + PENDING_MAX)
+	if (verdict == VB_GRANTED && !p)
 		verdict = VB_FULL;
 	if (verdict != VB_GRANTED) {
 		refuse(l, id, verdict);
 		return;
 	}
+	p->by_door = false;
 	p->talk = talk;
-	p->deadline_ns = now_ns + HELLO_TIMEOUT_MS * SL_NS_PER_MS;
+	p->deadline_ns = now_ns + VB_PENDING_MS * SL_NS_PER_MS;
 	accept_request(l, id, p, &g);
 }
 
-static int open_id(struct verbs_listener *l)
+static int open_id(struct vb_listener *l)
 {
 	int rc;
 
@@ -207,7 +156,7 @@ static int open_id(struct verbs_listener *l)
 	return rc;
 }
 
-static void listen_again(struct verbs_listener *l, uint64_t now_ns)
+static void listen_again(struct vb_listener *l, uint64_t now_ns)
 {
 	if (open_id(l) == 0)
 		return;
@@ -215,7 +164,7 @@ static void listen_again(struct verbs_listener *l, uint64_t now_ns)
 	l->retry_ms = 2 * l->retry_ms < RELISTEN_MAX_MS ? 2 * l->retry_ms : RELISTEN_MAX_MS;
 }
 
-static void take_requests(struct verbs_listener *l, uint64_t now_ns)
+static void take_requests(struct vb_listener *l, uint64_t now_ns)
 {
 	struct rdma_cm_event *ev;
 
@@ -237,6 +186,8 @@ static void take_requests(struct verbs_listener *l, uint64_t now_ns)
 		/* The device has failed or is taken away, as when its driver is loaded anew. */
 		rdma_destroy_id(l->id);
 		l->id = NULL;
+		vb_door_close(&l->door);
+		l->door_device = NULL;
 		l->retry_ms = RELISTEN_MIN_MS;
 		l->retry_ns = now_ns;
 		listen_again(l, now_ns);
@@ -244,7 +195,7 @@ static void take_requests(struct verbs_listener *l, uint64_t now_ns)
 }
 
 /* The peer's keys are here: check its proof, make rings, send ours. 0 or -errno. */
-static int establish(struct verbs_listener *l, struct pending *p)
+static int establish(struct vb_listener *l, struct vb_pending *p)
 {
 	const struct vb_geometry g = {.slots = p->talk.answer.slots,
 				      .bulk_len = p->talk.answer.bulk_len};
@@ -269,12 +220,16 @@ static int establish(struct verbs_listener *l, struct pending *p)
 	v->base.peer_epoch = p->talk.request.epoch;
 	v->base.peer_worker = p->talk.request.worker;
 	v->base.link = p->talk.dialler.link;
+	if (v->home)
+		vb_leash_share(v->leash, v->end.qp,
+			       &(struct vb_known){.epoch = v->base.peer_epoch,
+						  .door = l->door.pair ? l->door.pair->qpn : 0});
 	snprintf(what, sizeof(what), " worker %u", p->talk.request.worker);
 	vb_describe(v, what);
 	return rc;
 }
 
-static void advance(struct verbs_listener *l, struct pending *p, uint64_t now_ns)
+static void advance(struct vb_listener *l, struct vb_pending *p, uint64_t now_ns)
 {
 	struct sl_verbs *v = p->v;
 	int rc;
@@ -283,8 +238,8 @@ static void advance(struct verbs_listener *l, struct pending *p, uint64_t now_ns
 	rc = vb_keys_arrived(v);
 	if (rc == 0 && now_ns < p->deadline_ns)
 		return;
-	if (rc <= 0 || establish(l, p)) {
-		drop_pending(l, p);
+	if (rc <= 0 || (p->by_door ? vb_admitted(l, p) : establish(l, p))) {
+		vb_pending_drop(l, p);
 		return;
 	}
 	(void)epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, v->base.fd, NULL);
@@ -295,11 +250,11 @@ static void advance(struct verbs_listener *l, struct pending *p, uint64_t now_ns
 	(void)eventfd_write(l->base.fd, 1);
 }
 
-static uint64_t next_ns(const struct verbs_listener *l)
+static uint64_t next_ns(const struct vb_listener *l)
 {
-	uint64_t next = l->id ? UINT64_MAX : l->retry_ns;
+	uint64_t next = l->door.more ? 0 : l->id ? UINT64_MAX : l->retry_ns;
 
-	for (unsigned i = 0; i < PENDING_MAX; i++) {
+	for (unsigned i = 0; i < VB_PENDING_MAX; i++) {
 		if (l->pending[i].v && l->pending[i].deadline_ns < next)
 			next = l->pending[i].deadline_ns;
 	}
@@ -308,13 +263,14 @@ static uint64_t next_ns(const struct verbs_listener *l)
 
 static void *thread_main(void *arg)
 {
-	struct verbs_listener *l = arg;
+	struct vb_listener *l = arg;
 	struct epoll_event ev;
 
 	sl_thread_name_set("listener");
 	vb_work_begin();
 	/* Who connects first need not wait for what all share. A wildcard's device is not known yet. */
 	if (l->id && l->id->verbs) {
+		vb_listener_door(l, l->id);
 		vb_home_expect(l->id->verbs, VB_GROUP_BACKEND, l->most.slots,
 			       vb_rings_len(&l->most));
 		vb_closer_fill();
@@ -326,7 +282,9 @@ static void *thread_main(void *arg)
 		if (!l->id && now_ns >= l->retry_ns)
 			listen_again(l, now_ns);
 		take_requests(l, now_ns);
-		for (unsigned i = 0; i < PENDING_MAX; i++) {
+		if (l->door.pair)
+			vb_door_look(&l->door, vb_admit, l);
+		for (unsigned i = 0; i < VB_PENDING_MAX; i++) {
 			if (l->pending[i].v)
 				advance(l, &l->pending[i], now_ns);
 		}
@@ -342,7 +300,7 @@ static void *thread_main(void *arg)
 }
 
 /* Not before somebody accepts: until then a program may fork, and go on in the child. */
-static void start_thread(struct verbs_listener *l, uint64_t now_ns)
+static void start_thread(struct vb_listener *l, uint64_t now_ns)
 {
 	sigset_t all, old;
 
@@ -358,7 +316,7 @@ static void start_thread(struct verbs_listener *l, uint64_t now_ns)
 
 static struct sl_transport *verbs_accept(struct sl_rpc_listener *base, uint64_t now_ns)
 {
-	struct verbs_listener *l = (struct verbs_listener *)base;
+	struct vb_listener *l = (struct vb_listener *)base;
 	struct sl_transport *t = NULL;
 	struct sl_list *at;
 	eventfd_t many;
@@ -380,7 +338,7 @@ static struct sl_transport *verbs_accept(struct sl_rpc_listener *base, uint64_t 
 
 static uint64_t verbs_next_ns(const struct sl_rpc_listener *base)
 {
-	const struct verbs_listener *l = (const struct verbs_listener *)base;
+	const struct vb_listener *l = (const struct vb_listener *)base;
 
 	return l->pid ? UINT64_MAX : l->retry_ns;
 }
@@ -393,7 +351,7 @@ static void close_if_open(int fd)
 
 static void verbs_listener_close(struct sl_rpc_listener *base)
 {
-	struct verbs_listener *l = (struct verbs_listener *)base;
+	struct vb_listener *l = (struct vb_listener *)base;
 	struct sl_list *at;
 
 	if (l->pid == getpid()) {
@@ -401,12 +359,13 @@ static void verbs_listener_close(struct sl_rpc_listener *base)
 		(void)eventfd_write(l->wake, 1);
 		pthread_join(l->thread, NULL);
 	}
-	for (unsigned i = 0; i < PENDING_MAX; i++) {
+	for (unsigned i = 0; i < VB_PENDING_MAX; i++) {
 		if (l->pending[i].v)
-			drop_pending(l, &l->pending[i]);
+			vb_pending_drop(l, &l->pending[i]);
 	}
 	while ((at = sl_list_pop_head(&l->established)))
 		vb_close(&sl_container_of(at, struct sl_verbs, closing)->base);
+	vb_door_close(&l->door);
 	if (l->id)
 		rdma_destroy_id(l->id);
 	if (l->cm)
@@ -425,7 +384,7 @@ static const struct sl_rpc_listener_ops listener_ops = {
 	.close = verbs_listener_close,
 };
 
-static int open_listener(struct verbs_listener *l)
+static int open_listener(struct vb_listener *l)
 {
 	int flags;
 
@@ -437,8 +396,8 @@ static int open_listener(struct verbs_listener *l)
 		return -ENODEV;
 	flags = fcntl(l->cm->fd, F_GETFL);
 	if (l->base.fd < 0 || l->wake < 0 || l->epoll_fd < 0 || flags < 0 ||
-	    fcntl(l->cm->fd, F_SETFL, flags | O_NONBLOCK) < 0 || !watch(l, l->cm->fd) ||
-	    !watch(l, l->wake))
+	    fcntl(l->cm->fd, F_SETFL, flags | O_NONBLOCK) < 0 || !vb_listener_watch(l, l->cm->fd) ||
+	    !vb_listener_watch(l, l->wake))
 		return errno ? -errno : -EIO;
 	return open_id(l);
 }
@@ -457,7 +416,7 @@ static const char *why(int rc)
 
 struct sl_rpc_listener *sl_verbs_listen(const struct sl_rpc_listen_options *opt, struct sl_err *err)
 {
-	struct verbs_listener *l = sl_rpc_listener_new(sizeof(*l), &listener_ops, err);
+	struct vb_listener *l = sl_rpc_listener_new(sizeof(*l), &listener_ops, err);
 	int rc;
 
 	if (!l)

@@ -30,8 +30,8 @@ enum {
 	VB_PROOF_LEN = 32,
 	VB_SHORT_NONCE_LEN = 12,
 	VB_SHORT_PROOF_LEN = 16,
-	/* 1: no proof in the request; 2: SL_RPC_VERSION 1; 3: 2; ... 6: 5; 7: GOES_ON in the keys */
-	VB_VERSION = 8,
+	/* 1: no proof in the request; 2: SL_RPC_VERSION 1; 3: 2; ... 6: 5; 7: GOES_ON in the keys; 9: doors, BYE */
+	VB_VERSION = 9,
 };
 #define VB_MAGIC 0x76736c75u
 
@@ -48,7 +48,14 @@ struct vb_request {
 _Static_assert(sizeof(struct vb_request) == 56, "what a CM request over TCP port space carries");
 
 /* Of an answer; all but the first come with a rejection. */
-enum vb_verdict { VB_GRANTED, VB_FULL, VB_OTHER_VERSION, VB_OTHER_KEY, VB_BAD_SIZES };
+enum vb_verdict {
+	VB_GRANTED,
+	VB_FULL,
+	VB_OTHER_VERSION,
+	VB_OTHER_KEY,
+	VB_BAD_SIZES,
+	VB_STRANGER, /* at a door: it knows no such peer */
+};
 
 struct vb_answer {
 	uint32_t magic;
@@ -56,10 +63,12 @@ struct vb_answer {
 	uint16_t reserved;
 	uint64_t epoch;
 	uint32_t slots, bulk_len; /* granted */
+	uint32_t door;            /* queue pair for HELLOs (door.h); 0: it has none */
+	uint32_t reserved2;
 	uint8_t nonce[VB_NONCE_LEN];
 	uint8_t proof[VB_PROOF_LEN];
 };
-_Static_assert(sizeof(struct vb_answer) == 88, "wire format");
+_Static_assert(sizeof(struct vb_answer) == 96, "wire format");
 
 struct vb_keys {
 	uint32_t magic, rkey;

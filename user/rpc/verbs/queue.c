@@ -16,6 +16,7 @@
 enum {
 	PAGE = 4096,
 	SLICE_PACKETS = 16,
+	BIND_MS = 100,
 	ACK_TIMEOUT = 17, /* 4 us << 17, seven times: what is gone is noticed in four seconds */
 };
 
@@ -67,9 +68,39 @@ static int receive_keys(struct sl_verbs *v)
 			      .lkey = v->keys_mr->lkey};
 	struct ibv_recv_wr wr = {.wr_id = VB_ID_KEYS, .sg_list = &sge, .num_sge = 1}, *bad;
 
-	if (rdma_init_qp_attr(v->id, &attr, &mask) || ibv_modify_qp(v->end.qp, &attr, mask))
+	if (rdma_init_qp_attr(v->leash->id, &attr, &mask) || ibv_modify_qp(v->end.qp, &attr, mask))
 		return negative_errno();
 	return ibv_post_recv(v->end.qp, &wr, &bad) ? -EIO : 0;
+}
+
+size_t vb_rings_len(const struct vb_geometry *g)
+{
+	return (size_t)g->slots * SL_RPC_SLOT_SIZE + 2 * (size_t)g->bulk_len;
+}
+
+/* Wherever the others come to lie, and so that what is behind it is nobody's. */
+uint8_t *vb_ring_of(const struct sl_verbs *v, uint32_t bulk_len)
+{
+	return v->slab->mem + v->slab->len - bulk_len;
+}
+
+static int take_slab(struct sl_verbs *v, const struct vb_geometry *g)
+{
+	errno = 0;
+	v->slab = vb_arena_get(vb_home_arena(v->home), vb_rings_len(g));
+	if (!v->slab)
+		return negative_errno();
+	v->map = v->slab->mem;
+	v->bulk_len = g->bulk_len;
+	return 0;
+}
+
+int vb_pin_rings(struct sl_verbs *v)
+{
+	int rc = vb_arena_pin(vb_home_arena(v->home), v->slab);
+
+	v->ring_mr = v->bulk_mr = v->slab->mr;
+	return rc;
 }
 
 static int open_end(struct sl_verbs *v, unsigned group, uint32_t slots)
@@ -83,10 +114,10 @@ static int open_end(struct sl_verbs *v, unsigned group, uint32_t slots)
 		vb_ends_want(ends, slots);
 		rc = vb_ends_get(ends, slots, &v->end);
 	} else {
-		struct vb_place place = {.device = v->id->verbs,
-					 .vector = vb_vector_of(v->id->verbs, group)};
+		struct vb_place place = {.device = v->device,
+					 .vector = vb_vector_of(v->device, group)};
 
-		v->pd = place.pd = ibv_alloc_pd(v->id->verbs);
+		v->pd = place.pd = ibv_alloc_pd(v->device);
 		if (v->pd)
 			v->keys_mr =
 				ibv_reg_mr(v->pd, v->keys, sizeof(v->keys), IBV_ACCESS_LOCAL_WRITE);
@@ -98,15 +129,14 @@ static int open_end(struct sl_verbs *v, unsigned group, uint32_t slots)
 		return rc;
 	v->end.qp->qp_context = v->end.rx_cq->cq_context = v->end.tx_cq->cq_context = v;
 	v->quiet_max = slots / 4 < VB_SIGNAL_MAX ? slots / 4 : VB_SIGNAL_MAX;
-	/* From now on the connection manager leads it from state to state. */
-	v->id->qp = v->end.qp;
-	if (!v->home)
-		rc = receive_keys(v);
-	if (!rc)
-		rc = vb_events_open(v);
-	if (!rc && ibv_req_notify_cq(v->end.rx_cq, 0))
-		rc = -EIO;
-	return rc;
+	return 0;
+}
+
+static int open_events(struct sl_verbs *v)
+{
+	int rc = vb_events_open(v);
+
+	return !rc && ibv_req_notify_cq(v->end.rx_cq, 0) ? -EIO : rc;
 }
 
 int vb_open(struct sl_verbs *v, struct rdma_cm_id *id, struct rdma_event_channel *cm,
@@ -121,17 +151,82 @@ int vb_open(struct sl_verbs *v, struct rdma_cm_id *id, struct rdma_event_channel
 	/* Where it is not known, the network's own, of many seconds, holds. */
 	(void)rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ack_timeout,
 			      sizeof(ack_timeout));
-	v->id = id;
-	v->cm = cm;
+	v->leash = vb_leash_new(id, cm);
+	if (!v->leash)
+		return -ENOMEM;
+	v->device = id->verbs;
+	v->port_num = id->port_num;
 	errno = 0;
 	rc = open_end(v, group, g->slots);
+	/* From now on the connection manager leads it from state to state. */
+	id->qp = v->end.qp;
+	if (!rc && !v->home)
+		rc = receive_keys(v);
+	if (!rc)
+		rc = open_events(v);
 	if (rc) {
 		vb_events_close(v);
-		v->id = NULL; /* still the caller's */
-		v->cm = NULL;
+		vb_leash_drop(v->leash); /* what it held is still the caller's */
+		v->leash = NULL;
 		id->qp = NULL;
 	}
 	return rc;
+}
+
+int vb_open_known(struct sl_verbs *v, struct vb_leash *leash, unsigned group, struct vb_geometry *g)
+{
+	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT,
+				   .port_num = leash->id->port_num,
+				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+	int rc;
+
+	v->leash = leash;
+	v->device = leash->id->verbs;
+	v->port_num = leash->id->port_num;
+	rc = vb_home_join(v->device, group, &g->slots, &v->home);
+	if (rc)
+		return rc;
+	if (!v->home)
+		return -EOPNOTSUPP;
+	v->window = g->slots;
+	errno = 0;
+	rc = open_end(v, group, g->slots);
+	if (!rc &&
+	    ibv_modify_qp(v->end.qp, &init,
+			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
+		rc = -EIO;
+	if (!rc)
+		rc = open_events(v);
+	return rc ? rc : take_slab(v, g);
+}
+
+int vb_reach(struct sl_verbs *v, uint32_t qpn, uint32_t psn, uint32_t own_psn)
+{
+	const struct ibv_qp_attr *way = &v->leash->known.way;
+	struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR,
+				  .ah_attr = way->ah_attr,
+				  .path_mtu = way->path_mtu,
+				  .dest_qp_num = qpn,
+				  .rq_psn = psn,
+				  .max_dest_rd_atomic = 1,
+				  .min_rnr_timer = VB_RNR_TIMER};
+	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS,
+				  .timeout = ACK_TIMEOUT,
+				  .retry_cnt = VB_RETRIES,
+				  .rnr_retry = VB_RNR_RETRIES,
+				  .sq_psn = own_psn,
+				  .max_rd_atomic = 1};
+
+	if (ibv_modify_qp(v->end.qp, &rtr,
+			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				  IBV_QP_MIN_RNR_TIMER) ||
+	    ibv_modify_qp(v->end.qp, &rts,
+			  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC))
+		return -EIO;
+	v->ready = true;
+	return 0;
 }
 
 static uint64_t rate_of(const struct ibv_port_attr *port)
@@ -163,7 +258,7 @@ static void lay_out(struct sl_verbs *v, const struct vb_geometry *g)
 	v->tx_slots = v->map;
 	v->tx_bulk = v->tx_slots + slots_len;
 	v->rx_slots = v->tx_bulk + g->bulk_len;
-	v->rx_bulk = v->rx_slots + (v->home ? 0 : slots_len);
+	v->rx_bulk = v->home ? vb_ring_of(v, g->bulk_len) : v->rx_slots + slots_len;
 	v->mask = g->slots - 1;
 	v->slot_mask = 2 * g->slots - 1;
 }
@@ -188,20 +283,14 @@ static int make_own_rings(struct sl_verbs *v, const struct vb_geometry *g)
 	return v->bulk_mr ? 0 : negative_errno();
 }
 
-size_t vb_rings_len(const struct vb_geometry *g)
-{
-	return (size_t)g->slots * SL_RPC_SLOT_SIZE + 2 * (size_t)g->bulk_len;
-}
-
 static int make_shared_rings(struct sl_verbs *v, const struct vb_geometry *g)
 {
-	v->slab = vb_arena_get(vb_home_arena(v->home), vb_rings_len(g));
-	if (!v->slab)
-		return negative_errno();
-	v->map = v->slab->mem;
+	int rc = v->slab ? 0 : take_slab(v, g);
+
+	if (rc)
+		return rc;
 	lay_out(v, g);
-	v->ring_mr = v->bulk_mr = v->slab->mr;
-	return 0;
+	return vb_pin_rings(v);
 }
 
 int vb_open_rings(struct sl_verbs *v, const struct vb_geometry *g)
@@ -231,12 +320,12 @@ int vb_open_rings(struct sl_verbs *v, const struct vb_geometry *g)
 		vb_home_lower(v->home, v->window, g->slots);
 		v->window = g->slots;
 	}
-	if (ibv_query_port(v->id->verbs, v->id->port_num, &port) ||
+	if (ibv_query_port(v->device, v->port_num, &port) ||
 	    ibv_query_qp(v->end.qp, &way, IBV_QP_PATH_MTU, &init))
 		return -EIO;
 	sl_credits_init(&v->base.credits, g->slots, g->slots, g->bulk_len);
 	v->base.rate_bps = rate_of(&port);
-	v->base.port = (uintptr_t)v->id->verbs + v->id->port_num; /* of one process: unique */
+	v->base.port = (uintptr_t)v->device + v->port_num; /* of one process: unique */
 	v->base.bulk_max = g->bulk_len / 4;
 	/* That of the way, which may be less than the port's: behind a tunnel, or with a VLAN. */
 	v->packet_len = 128u << way.path_mtu;
@@ -264,7 +353,36 @@ int vb_connected(struct sl_verbs *v)
 	struct ibv_qp_attr attr = {.min_rnr_timer = VB_RNR_TIMER};
 
 	v->ready = true;
-	return ibv_modify_qp(v->end.qp, &attr, IBV_QP_MIN_RNR_TIMER) ? -EIO : 0;
+	if (ibv_modify_qp(v->end.qp, &attr, IBV_QP_MIN_RNR_TIMER))
+		return -EIO;
+	return vb_leash_watch(v->leash);
+}
+
+static struct ibv_send_wr bind_of(struct sl_verbs *v)
+{
+	return (struct ibv_send_wr){
+		.wr_id = VB_ID_BOUND,
+		.opcode = IBV_WR_BIND_MW,
+		.bind_mw = {.mw = v->end.mw,
+			    .rkey = v->keys[0].rkey,
+			    .bind_info = {.mr = v->bulk_mr,
+					  .addr = (uintptr_t)v->rx_bulk,
+					  .length = v->base.credits.bulk_len,
+					  .mw_access_flags = IBV_ACCESS_REMOTE_WRITE}},
+	};
+}
+
+int vb_bind(struct sl_verbs *v)
+{
+	struct ibv_send_wr bind = bind_of(v);
+	uint64_t until_ns = sl_now_ns() + BIND_MS * SL_NS_PER_MS;
+
+	bind.send_flags = IBV_SEND_SIGNALED;
+	if (vb_post_chain(v->end.qp, &bind))
+		return -EIO;
+	while (!v->bound && !v->gone && sl_now_ns() < until_ns)
+		vb_progress(&v->base);
+	return v->bound ? 0 : -EIO;
 }
 
 /* Goes from the last of the slots for messages, which is used last. */
@@ -278,18 +396,9 @@ int vb_send_keys(struct sl_verbs *v)
 				 .num_sge = 1,
 				 .opcode = IBV_WR_SEND,
 				 .send_flags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED};
-	struct ibv_send_wr bind = {
-		.wr_id = VB_ID_KEYS,
-		.next = &wr,
-		.opcode = IBV_WR_BIND_MW,
-		.bind_mw = {.mw = v->end.mw,
-			    .rkey = v->keys[0].rkey,
-			    .bind_info = {.mr = v->bulk_mr,
-					  .addr = (uintptr_t)v->rx_bulk,
-					  .length = v->base.credits.bulk_len,
-					  .mw_access_flags = IBV_ACCESS_REMOTE_WRITE}},
-	};
+	struct ibv_send_wr bind = bind_of(v);
 
+	bind.next = &wr;
 	memcpy(slot, &v->keys[0], sizeof(v->keys[0]));
 	return vb_post_chain(v->end.qp, v->end.mw ? &bind : &wr) ? -EIO : 0;
 }
@@ -297,8 +406,11 @@ int vb_send_keys(struct sl_verbs *v)
 int vb_keys_arrived(struct sl_verbs *v)
 {
 	struct ibv_wc wc;
-	int n = ibv_poll_cq(v->end.rx_cq, 1, &wc);
+	int n = v->have_wc ? 1 : ibv_poll_cq(v->end.rx_cq, 1, &wc);
 
+	if (v->have_wc)
+		wc = v->wc;
+	v->have_wc = false;
 	if (n <= 0)
 		return n < 0 ? -EIO : v->gone ? -ECONNRESET : 0;
 	/* The first message of the peer: in a slot of the home's, or in `keys` itself. */
@@ -309,7 +421,8 @@ int vb_keys_arrived(struct sl_verbs *v)
 			memcpy(&v->keys[1], vb_home_slot(v->home, slot), sizeof(v->keys[1]));
 		(void)vb_home_post(v->home, &slot, 1);
 	}
-	if (wc.status != IBV_WC_SUCCESS)
+	v->gone |= wc.status != IBV_WC_SUCCESS || vb_is_bye(&wc);
+	if (v->gone)
 		return -ECONNRESET;
 	if (wc.opcode != IBV_WC_RECV || wc.byte_len != sizeof(struct vb_keys) ||
 	    v->keys[1].magic != VB_MAGIC)

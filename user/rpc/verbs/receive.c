@@ -187,6 +187,11 @@ int vb_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
 			vb_give_back(v, &wc[i]);
 			continue;
 		}
+		if (vb_is_bye(&wc[i])) {
+			v->gone = true;
+			vb_give_back(v, &wc[i]);
+			continue;
+		}
 		rc = take(v, &wc[i], &msgs[n]);
 		if (rc) {
 			/* What came before it still counts; what comes after does not. */

@@ -29,6 +29,10 @@ static void take_completion(struct sl_verbs *v, const struct ibv_wc *wc)
 		v->gone = true;
 		return;
 	}
+	if (wc->wr_id == VB_ID_BYE)
+		v->bye = VB_BYE_DONE;
+	if (wc->wr_id == VB_ID_BOUND)
+		v->bound = true;
 	if (wc->wr_id & VB_ID_KEYS)
 		return;
 	v->signalled--;

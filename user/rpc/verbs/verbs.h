@@ -41,6 +41,7 @@
 #include "rpc/transport.h"
 #include "rpc/verbs/ends.h"
 #include "rpc/verbs/home.h"
+#include "rpc/verbs/leash.h"
 #include "rpc/verbs/proof.h"
 
 enum {
@@ -60,7 +61,7 @@ enum {
  * was lost or others take more than theirs, it is told to come again after 2.56 ms, and after six
  * times gives up. (The connection manager's own would be 655 ms, and for ever.)
  */
-enum { VB_RNR_TIMER = 16, VB_RNR_RETRIES = 6 };
+enum { VB_RNR_TIMER = 16, VB_RNR_RETRIES = 6, VB_RETRIES = 6 /* 7 means for ever to soft-RoCE */ };
 
 /*
  * wr_id of a SEND: messages posted with it in the low half, work requests, of which no more than
@@ -70,6 +71,8 @@ enum { VB_RNR_TIMER = 16, VB_RNR_RETRIES = 6 };
 #define VB_ID_WR_MASK UINT32_C(0x7fffffff)
 #define VB_ID_KEYS    (UINT64_C(1) << 63)
 #define VB_ID_LAST    (VB_ID_KEYS | 1)
+#define VB_ID_BYE     (VB_ID_KEYS | 2)
+#define VB_ID_BOUND   (VB_ID_KEYS | 3)
 
 struct vb_posted {
 	uint64_t bulk_end; /* bulk_sent behind this message */
@@ -86,6 +89,9 @@ struct vb_borrowed {
 struct vb_geometry {
 	uint32_t slots, bulk_len;
 };
+
+/* Whether the peer was told of the end. */
+enum vb_bye { VB_BYE_OPEN, VB_BYE_SAID, VB_BYE_DONE };
 
 struct sl_verbs {
 	struct sl_transport base; /* fd: epoll over completions and CM events */
@@ -128,8 +134,9 @@ struct sl_verbs {
 	bool rx_armed, tx_armed; /* a bell was asked for, and has not rung */
 	struct ibv_wc wc;
 	/* the device */
-	struct rdma_event_channel *cm;
-	struct rdma_cm_id *id;
+	struct vb_leash *leash;
+	struct ibv_context *device;
+	uint8_t port_num;
 	struct vb_home *home; /* NULL: pd and receive slots are this channel's own */
 	uint32_t window;      /* granted by it */
 	struct ibv_pd *pd;
@@ -145,7 +152,9 @@ struct sl_verbs {
 	bool listed;
 	/* close.c */
 	struct sl_list closing;
-	bool quieting, ready;      /* ready: the queue pair can take messages */
+	bool quieting, ready; /* ready: the queue pair can take messages */
+	bool bound;           /* its window is */
+	enum vb_bye bye;
 	_Atomic bool last_receive; /* the device says that it takes no slot any more */
 	uint64_t until_ns;
 };
@@ -167,6 +176,20 @@ struct sl_verbs *vb_new(void);
  */
 int vb_open(struct sl_verbs *v, struct rdma_cm_id *id, struct rdma_event_channel *cm,
 	    unsigned group, struct vb_geometry *g);
+/*
+ * The same of a connection to a peer that is met already: takes the part in its leash, also if it
+ * fails; vb_close() frees what there is. Its ring lies where it will stay.
+ */
+int vb_open_known(struct sl_verbs *v, struct vb_leash *leash, unsigned group,
+		  struct vb_geometry *g);
+/* Its rings can be used; vb_open_rings() does that too. 0 or -errno. */
+int vb_pin_rings(struct sl_verbs *v);
+/* Where that is. */
+uint8_t *vb_ring_of(const struct sl_verbs *v, uint32_t bulk_len);
+/* Such a one's queue pair is ready, with that one of the peer's. 0 or -errno. */
+int vb_reach(struct sl_verbs *v, uint32_t qpn, uint32_t psn, uint32_t own_psn);
+/* Its ring is open to the peer now, without a message to it. 0 or -errno. */
+int vb_bind(struct sl_verbs *v);
 /* Rings, registered, receive slots posted; fills in own addresses in keys[0]. */
 int vb_open_rings(struct sl_verbs *v, const struct vb_geometry *g);
 /* From now on posts may read from there; if the device cannot, they go on being copied. */
@@ -220,6 +243,12 @@ void vb_complete(struct sl_verbs *v, uint32_t upto);
 /* doorbell.c: 0 or -errno. */
 int vb_post_chain(struct ibv_qp *qp, struct ibv_send_wr *first);
 
+/* The last message, behind which nothing comes, is empty. */
+static inline bool vb_is_bye(const struct ibv_wc *wc)
+{
+	return wc->status == IBV_WC_SUCCESS && wc->opcode == IBV_WC_RECV && wc->byte_len == 0;
+}
+
 /* receive.c */
 /* Of a channel without a home. */
 int vb_post_receives(struct sl_verbs *v, uint32_t from, uint32_t to);
@@ -235,11 +264,16 @@ void vb_release(struct sl_transport *t, const struct sl_message *m);
 /* event.c */
 /* Devices' descriptors go into that set, their contexts as its data. 0 or -errno. */
 int vb_async_open(int epoll_fd);
-/* What such a descriptor has to tell. */
-void vb_async_take(struct ibv_context *device);
+/* And leashes'. */
+int vb_async_watch(struct vb_leash *l);
+void vb_async_unwatch(const struct vb_leash *l);
+/* What such a descriptor, by its data, has to tell. */
+void vb_async_take(uint64_t what);
 /* Puts the descriptors into the epoll set; from now on asynchronous events find v. */
 int vb_events_open(struct sl_verbs *v);
 void vb_events_close(struct sl_verbs *v);
+/* All that go by it are gone. */
+void vb_events_end(const struct vb_leash *l);
 bool vb_arm(struct sl_transport *t, bool want_room);
 void vb_disarm(struct sl_transport *t);
 int vb_check(struct sl_transport *t);

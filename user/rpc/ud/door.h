@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Doors of those who dial: of a process there is one on a device, where ANSWERs to its HELLOs come. Who
+ * says HELLO has it alone until that is answered, or was said often enough.
+ */
+#ifndef SL_RPC_UD_DOOR_H
+#define SL_RPC_UD_DOOR_H
+
+#include "rpc/ud/device.h"
+
+struct ud_greeting {
+	const struct ud_local *local;
+	void *way;
+	uint32_t qpn;   /* of the door there */
+	unsigned tries; /* 0: until the time is over */
+	uint64_t deadline_ns;
+	/* Writes the next HELLO, each with a number of its own: its length, or -errno. */
+	int (*say)(void *arg, const struct ud_pair *door, uint8_t *to);
+	bool (*is_answer)(void *arg, const struct ud_packet *p);
+	void (*meanwhile)(void *arg); /* there is time for this, once; NULL: nothing to do */
+	void *arg;
+};
+
+/* Blocks. 0 once it is answered, -ETIMEDOUT, or another -errno. */
+int ud_greet(const struct ud_greeting *g);
+
+#endif
