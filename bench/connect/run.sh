@@ -19,5 +19,5 @@ ${CC:-gcc} -std=gnu17 -O2 -g -Wall -Wextra -D_GNU_SOURCE -I"$out/before/include"
 	-lrdmacm -libverbs -lssl -lcrypto -lm
 rows=$(mktemp)
 trap 'rm -f "$rows"' EXIT
-"$root/tests/vm/vm" run --mem 2048 --timeout 480 -- "$here/guest.sh" "$out" | tee "$rows" >&2
+"$root/tests/vm/vm" run --mem 2048 --prealloc yes --timeout 480 -- "$here/guest.sh" "$out" | tee "$rows" >&2
 python3 "$here/report.py" "$rows" | tee "$root/bench/results/connect.tsv"
