@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "base/check.h"
 #include "base/clock.h"
 #include "rpc/rpc.h"
 #include "rpc/ud/hall.h"
@@ -30,6 +31,11 @@ static unsigned opened;
 static struct ud_packet waiting[PAIRS];
 static unsigned sent[PAIRS];
 static struct sl_ud_answer last_answer; /* by the door */
+static struct {
+	uint32_t id;
+	uint64_t epoch;
+} granted[4096 / 3]; /* whom the door has given a connection */
+static unsigned granted_cnt;
 static struct ud_sign here;
 
 static void require(bool holds)
@@ -182,7 +188,7 @@ static void open_listener(void)
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", key);
 	}
 	ud_device = &device;
-	opened = 0;
+	opened = granted_cnt = 0;
 	listener = sl_rpc_listen("rdma+ud://127.0.0.1:7471", &opt, &err);
 	require(listener);
 }
@@ -294,20 +300,47 @@ static void throw_at_hall(struct ud_hall *h, struct ud_conn *c, enum kind kind,
 		c->flow.heard_ns == before.heard_ns);
 }
 
+static bool was_granted(const struct sl_ud_hello *h)
+{
+	for (unsigned i = 0; i < granted_cnt; i++) {
+		if (granted[i].id == h->id && granted[i].epoch == h->epoch)
+			return true;
+	}
+	return false;
+}
+
+/* Whoever asks gets no connection; and only one that was given is known. */
+static void check_answer(const struct sl_ud_hello *h)
+{
+	if (h->flags & SL_HELLO_ASKS) {
+		require(!last_answer.id);
+		require(last_answer.verdict == SL_UD_RESET ||
+			(last_answer.verdict == SL_UD_KNOWN && was_granted(h)));
+	} else if (last_answer.verdict == SL_UD_GRANTED) {
+		require(granted_cnt < SL_ARRAY_LEN(granted));
+		granted[granted_cnt].id = h->id;
+		granted[granted_cnt++].epoch = h->epoch;
+	} else {
+		require(last_answer.verdict == SL_UD_FULL && !last_answer.id);
+	}
+}
+
 static void throw_at_door(enum kind kind, const uint8_t *bytes, uint32_t len)
 {
 	struct ud_packet p =
 		packet_of(bytes, len, kind == DOOR_AS_IS ? 0 : sizeof(struct sl_ud_hello));
 	unsigned answers = sent[DOOR];
+	struct sl_ud_hello h = {.magic = 0};
 
-	if (kind != DOOR_AS_IS)
+	if (kind != DOOR_AS_IS) {
 		prove(&p, kind == DOOR_ASKS);
+		memcpy(&h, p.bytes, sizeof(h));
+	}
 	waiting[DOOR] = p;
 	require(!listener->ops->accept(listener, sl_now_ns()));
 	require(sent[DOOR] <= answers + (kind != DOOR_AS_IS));
-	/* Whoever asks gets no connection; and there is none of another process. */
-	if (kind == DOOR_ASKS && sent[DOOR] > answers)
-		require(last_answer.verdict == SL_UD_RESET && !last_answer.id);
+	if (sent[DOOR] > answers)
+		check_answer(&h);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
