@@ -31,7 +31,7 @@ struct order {
 	char endpoints[CROWD / 8][ENDPOINT_LEN];
 };
 
-static int orders[2], done[2];
+static int orders[2], done[2], listening[2];
 
 static void start_all(const struct order *o, pid_t *pids)
 {
@@ -52,6 +52,7 @@ static void run_nursery(void)
 	unsigned cnt = 0;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	listening_fd = listening[1];
 	sl_rpc_preload();
 	while (read(orders[0], &o, sizeof(o)) == (ssize_t)sizeof(o)) {
 		start_all(&o, pids);
@@ -66,7 +67,8 @@ static void run_nursery(void)
 
 void open_nursery(void)
 {
-	if (pipe2(orders, O_CLOEXEC) || pipe2(done, O_CLOEXEC))
+	if (pipe2(orders, O_CLOEXEC) || pipe2(done, O_CLOEXEC) ||
+	    pipe2(listening, O_CLOEXEC | O_NONBLOCK))
 		die("no pipe");
 	if (fork() == 0)
 		run_nursery();
@@ -190,17 +192,56 @@ static pthread_t start_dialling(struct crowd *c)
 
 /* --- rows --- */
 
+static void order_backends(struct order *o, const char *scheme, unsigned cnt)
+{
+	o->cnt = cnt;
+	for (unsigned i = 0; i < cnt; i++)
+		name_endpoint(o->endpoints[i], scheme);
+}
+
+/* How many more of the last order say that they listen. */
+static unsigned hear_listening(void)
+{
+	char bytes[CROWD];
+	ssize_t n = read(listening[0], bytes, sizeof(bytes));
+
+	return n > 0 ? (unsigned)n : 0;
+}
+
+double start_up(struct sl_rpc_channel *hot, const char *scheme, unsigned cnt)
+{
+	unsigned left = cnt;
+	bool answered = true;
+	struct order o;
+	uint64_t start;
+	double us;
+
+	order_backends(&o, scheme, cnt);
+	start = sl_now_ns();
+	give(&o);
+	while (left) {
+		if (answered)
+			ask(hot, &answered);
+		turn();
+		left -= hear_listening();
+	}
+	us = us_since(start);
+	while (!answered)
+		turn();
+	give(&(struct order){.cnt = 0});
+	return us / 1000;
+}
+
 double bootstrap(struct sl_rpc_channel *hot, const char *scheme, unsigned cnt)
 {
-	struct order o = {.cnt = cnt};
+	struct order o;
 	struct crowd c = {.endpoints = o.endpoints, .endpoint_cnt = cnt, .cnt = cnt};
 	bool answered = true;
 	pthread_t dialler;
 	uint64_t start;
 	double us;
 
-	for (unsigned i = 0; i < cnt; i++)
-		name_endpoint(o.endpoints[i], scheme);
+	order_backends(&o, scheme, cnt);
 	start = sl_now_ns();
 	give(&o);
 	dialler = start_dialling(&c);
@@ -214,6 +255,8 @@ double bootstrap(struct sl_rpc_channel *hot, const char *scheme, unsigned cnt)
 	while (!answered)
 		turn();
 	end_all(&c);
+	for (unsigned left = cnt; left;)
+		left -= hear_listening();
 	give(&(struct order){.cnt = 0});
 	return us / 1000;
 }

@@ -19,6 +19,9 @@ void name_endpoint(char at[ENDPOINT_LEN], const char *scheme);
  */
 void open_nursery(void);
 
+/* Milliseconds until CNT backends, from their start, listen, while nobody connects to them. */
+double start_up(struct sl_rpc_channel *hot, const char *scheme, unsigned cnt);
+
 /* Milliseconds until CNT backends, from their start, have served a request each, beside `hot`'s. */
 double bootstrap(struct sl_rpc_channel *hot, const char *scheme, unsigned cnt);
 

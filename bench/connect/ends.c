@@ -27,6 +27,7 @@ enum {
 };
 
 const char *label;
+int listening_fd = -1;
 static struct sl_rpc_config cfg;
 static struct sl_rpc_memory umem = {.len = UMEM_LEN};
 static struct sl_rpc *rpc;
@@ -70,6 +71,8 @@ void serve(const char *endpoint, unsigned handler_ms)
 	if (!backend)
 		die(err);
 	signal(SIGTERM, on_term);
+	if (listening_fd >= 0 && write(listening_fd, "", 1) != 1)
+		die("nobody waits for this backend");
 	sl_backend_run(backend);
 	sl_backend_close(backend);
 }

@@ -14,7 +14,8 @@
 
 _Noreturn void die(const char *what);
 
-/* Serves there until SIGTERM; its handler takes so long for each batch. */
+/* Serves there until SIGTERM; its handler takes so long for each batch. A byte to listening_fd, if that is one, once it listens. */
+extern int listening_fd;
 void serve(const char *endpoint, unsigned handler_ms);
 /* The same in a process of its own; main() has to hand `serve ENDPOINT MS` to serve(). */
 pid_t start_backend(const char *endpoint, unsigned handler_ms);

@@ -10,6 +10,7 @@
  *   qp, cq, fd  how many there are of them with FEW, and with MANY: of the guest, and of both ends
  *   bootstrap  from the start of 1, 8, 32 backends until each has served a request, beside a load; and
  *            the same over rdma://
+ *   start    of that until they listen: the start of their processes, whatever connects them
  *   hot_p99  of round trips, while others connect, and (quiet) while nobody does
  *   busy     share of dials that come through while the backend's handler computes, of either kind
  */
@@ -152,15 +153,24 @@ static void measure_growth(void)
 static void measure_bootstrap(struct sl_rpc_channel *hot)
 {
 	static const unsigned cnts[] = {1, 8, 32};
+	static const struct {
+		const char *name, *scheme;
+		double (*measure)(struct sl_rpc_channel *hot, const char *scheme, unsigned cnt);
+	} rows[] = {
+		{"start_rc", "rdma", start_up},
+		{"bootstrap_rc", "rdma", bootstrap},
+		{"start", "rdma+ud", start_up},
+		{"bootstrap", "rdma+ud", bootstrap},
+	};
 	char name[32];
 
 	/* Frame memory is registered with the device once. */
 	(void)bootstrap(hot, "rdma", 1);
 	for (unsigned i = 0; i < SL_ARRAY_LEN(cnts); i++) {
-		snprintf(name, sizeof(name), "bootstrap_rc_%u", cnts[i]);
-		row(name, bootstrap(hot, "rdma", cnts[i]), "ms");
-		snprintf(name, sizeof(name), "bootstrap_%u", cnts[i]);
-		row(name, bootstrap(hot, "rdma+ud", cnts[i]), "ms");
+		for (unsigned k = 0; k < SL_ARRAY_LEN(rows); k++) {
+			snprintf(name, sizeof(name), "%s_%u", rows[k].name, cnts[i]);
+			row(name, rows[k].measure(hot, rows[k].scheme, cnts[i]), "ms");
+		}
 	}
 }
 
