@@ -14,8 +14,9 @@
 
 _Noreturn void die(const char *what);
 
-/* Serves there until SIGTERM; its handler takes so long for each batch. A byte to listening_fd, if that is one, once it listens. */
+/* Where serve() writes a byte once it listens; -1: nowhere. */
 extern int listening_fd;
+/* Serves there until SIGTERM; its handler takes so long for each batch. */
 void serve(const char *endpoint, unsigned handler_ms);
 /* The same in a process of its own; main() has to hand `serve ENDPOINT MS` to serve(). */
 pid_t start_backend(const char *endpoint, unsigned handler_ms);
