@@ -7,15 +7,17 @@ void sl_claim_begin(struct sl_claim *c, const struct sl_rpc_traffic *t, uint64_t
 }
 
 /* Counters that fall are of a link that has begun anew meanwhile. */
-static bool has_grown(uint64_t from, uint64_t to, uint64_t by)
+static bool has_grown(uint64_t from, uint64_t to, double by)
 {
-	return to > from && to - from >= by;
+	return to > from && (double)(to - from) >= by;
 }
 
 void sl_claim_note(struct sl_claim *c, const struct sl_rpc_traffic *t, uint64_t now_ns)
 {
-	bool worth = has_grown(c->from.messages, t->messages, SL_PLACE_MESSAGES) ||
-		     has_grown(c->from.bytes, t->bytes, SL_PLACE_BYTES) ||
+	uint64_t span_ns = now_ns - c->window_ns;
+	double windows = span_ns > SL_PLACE_WINDOW_NS ? (double)span_ns / SL_PLACE_WINDOW_NS : 1;
+	bool worth = has_grown(c->from.messages, t->messages, SL_PLACE_MESSAGES * windows) ||
+		     has_grown(c->from.bytes, t->bytes, SL_PLACE_BYTES * windows) ||
 		     has_grown(c->from.waits, t->waits, 1);
 
 	if (worth) {
@@ -25,7 +27,7 @@ void sl_claim_note(struct sl_claim *c, const struct sl_rpc_traffic *t, uint64_t 
 	} else if (c->worth && now_ns - c->worth_ns >= SL_PLACE_WORTH_NS) {
 		c->worth = c->refused = false;
 	}
-	if (worth || now_ns - c->window_ns >= SL_PLACE_WINDOW_NS) {
+	if (worth || span_ns >= SL_PLACE_WINDOW_NS) {
 		c->from = *t;
 		c->window_ns = now_ns;
 	}

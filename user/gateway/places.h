@@ -4,7 +4,8 @@
  * `first` begins by that. Each worker has `max` places for those that go by their own endpoint.
  *
  *   worth a place  is a link that has carried SL_PLACE_MESSAGES or SL_PLACE_BYTES within SL_PLACE_WINDOW_NS,
- *                  both ways together, or on which something had to wait for room
+ *                  both ways together (as much more as the look comes late), or on which something had to
+ *                  wait for room
  *   a free place   is given to the link that has been worth one for longest
  *   without one    while a link waits for it: of those that have not been worth one for SL_PLACE_WORTH_NS, idle
  *                  or nearly, that which last was longest ago goes back to `first`

@@ -9,6 +9,7 @@ head -c 32 /dev/urandom | base64 >"$D/key"
 chgrp "$(id -g "$RUN_AS")" "$D/key"
 chmod 640 "$D/key"
 backends="a b c"
+declare -A load_of=()
 for b in $backends; do
 	in_group nsenter --net="/run/netns/$G" "$BUILD/echo" --listen "shm://$D/$b.sock,tcp://127.0.0.1:74$((16#$b))" --key-file "$D/key" \
 		>>"$D/$b.log" 2>&1 </dev/null &
@@ -37,7 +38,21 @@ sum_of() { metric "sluice_backend_$1_total"; }
 # Connections to the sockets of shared memory, as the kernel has them.
 own_cnt() { gw ss -xH state connected | grep -c "$D/[$1].sock"; }
 has_own() { [ "$(own_cnt "$1")" -eq 1 ]; }
-load() { cl wrk -t1 -c8 --timeout 20s -d"$2"s "http://$V4:8080/$1" >"$D/wrk.$1"; }
+# Load until it is told to end, which is when it says what it saw.
+load() {
+	nsenter --net="/run/netns/$C" wrk -t1 -c8 --timeout 20s -d60s "http://$V4:8080/$1" >"$D/wrk.$1" &
+	load_of[$1]=$!
+}
+end_load() {
+	within 20 eval "! kill -INT ${load_of[$1]} 2>/dev/null" # before it listens to that, nothing happens
+	wait "${load_of[$1]}"
+}
+# The body, an eighth of what a place is for at a time, and never faster to make up for what was late.
+slowly() { /usr/bin/python3 -c 'import sys, time
+while data := sys.stdin.buffer.read(8192):
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+    time.sleep(0.05)' <"$D/body"; }
 watch() {
 	while [ ! -e "$D/seen" ]; do
 		own_cnt abc
@@ -62,23 +77,22 @@ watcher=$!
 : >"$D/lost"
 chat &
 chatter=$!
-head -c 4000000 /dev/urandom >"$D/body"
+head -c 3000000 /dev/urandom >"$D/body"
 uploads=()
 for b in $backends; do
-	cl curl -sf --max-time 60 --limit-rate 300k --data-binary "@$D/body" -H 'Expect:' -o "$D/reply.$b" "http://$V4:8080/$b" &
+	slowly | cl curl -sf --max-time 60 -X POST -T - -H 'Expect:' -o "$D/reply.$b" "http://$V4:8080/$b" &
 	uploads+=($!)
 done
-load a 3 &
-loads=($!)
-check "what is busy gets a connection of its own" within 5 has_own a
-load b 6 &
-loads+=($!)
-check "while that is used, the next one waits, and is counted" within 3 eval '[ "$(count_of promotions_refused b)" -ge 1 ]'
-check "when it has little to do, it gives it up" within 8 has_own b
-load c 8 &
-loads+=($!)
-check "and so does the next" within 10 has_own c
-wait "${loads[@]}"
+load a
+check "what is busy gets a connection of its own" within 20 has_own a
+load b
+check "while that is used, the next one waits, and is counted" within 20 eval '[ "$(count_of promotions_refused b)" -ge 1 ]'
+end_load a
+check "when it has little to do, it gives it up" within 20 has_own b
+load c
+end_load b
+check "and so does the next" within 20 has_own c
+end_load c
 for b in $backends; do
 	check "no request of $b was lost" eval "cat $D/wrk.$b; ! grep -q 'Non-2xx\|Socket errors' $D/wrk.$b && grep -q '[1-9][0-9]* requests in' $D/wrk.$b"
 done
@@ -88,8 +102,12 @@ touch "$D/seen"
 wait $watcher $chatter
 check "nor a small one" [ ! -s "$D/lost" ]
 check "there never were more than that" [ "$(sort -n "$D/cnt" | tail -1)" -eq 1 ]
+sleep 2 # the replies to those bodies may have been worth it, for a moment
+load c
+check "what is busy last has it" within 20 has_own c
+end_load c
 sleep 2
-check "idle, the last one keeps it" has_own abc
+check "idle, it keeps it" has_own c
 for b in $backends; do
 	check "$b answers still" answers $b
 	check "$b has had it" [ "$(count_of promotions $b)" -ge 1 ]
@@ -103,7 +121,9 @@ check "and none is missing" [ "$(sum_of requests_sent)" -eq "$(sum_of replies)" 
 sed -i 's/max_promoted = 1/max_promoted = 0/' "$D/gw.conf"
 check "a file without places is taken" gw "$SLUICE" reload
 check "the last one goes back" within 10 eval '[ "$(own_cnt abc)" -eq 0 ]'
-load a 2
+load a
+sleep 1
 check "and nobody gets another" [ "$(own_cnt abc)" -eq 0 ]
+end_load a
 for b in $backends; do check "$b answers to the end" answers $b; done
 finish

@@ -68,6 +68,19 @@ TEST(what_is_quiet_stays_with_first)
 	}
 }
 
+TEST(what_a_late_look_finds_is_of_all_that_time)
+{
+	uint64_t windows = 10, ms = windows * SL_PLACE_WINDOW_NS / MS;
+
+	carry(0, windows * SL_PLACE_MESSAGES - 1, windows * SL_PLACE_BYTES - 1);
+	carry(1, windows * SL_PLACE_MESSAGES, 100);
+	carry(2, 1, windows * SL_PLACE_BYTES);
+	look(4, ms);
+	ck_assert(!claims[0].worth);
+	ck_assert(claims[1].worth);
+	ck_assert(claims[2].worth);
+}
+
 TEST(a_body_many_messages_or_a_wait_is_worth_a_place)
 {
 	carry(0, 1, SL_PLACE_BYTES - 1);
