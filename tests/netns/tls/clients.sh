@@ -163,13 +163,13 @@ for cnt in 1 16; do
 	check "h2load over $cnt connections" says "succeeded, 0 failed, 0 errored" cl timeout 60 h2load -n 4000 -c $cnt -m 16 "https://$V4:8443/"
 done
 check "wrk over TLS" says "requests in" cl timeout 60 wrk -t 1 -c 16 -d 1 "https://$V4:8443/"
-# answered OPTION...: by `sluice load`, each of some hundred requests at least
+# answered OPTION...: by `sluice load`, all that it asks, and more than once on each connection; how often is a matter of speed
 answered() {
 	cl timeout 60 "$BUILD/sluice" load --json --connections 8 --depth 4 --time 1s --warmup 0ms "$@" >"$D/load" &&
 		python3 -c '
 import json, sys
 r = json.load(open(sys.argv[1]))
-r["requests"] > 300 and not any(r["errors"].values()) or sys.exit(str(r))' "$D/load"
+r["requests"] >= 16 and not any(r["errors"].values()) or sys.exit(str(r))' "$D/load"
 }
 check "sluice load over TLS" answered "https://$V4:8443/"
 check "sluice load with bodies of several records" answered --size 40000 --echo "https://$V4:8443/echo"
