@@ -4,7 +4,7 @@
 # their sum: "N passed, N failed, N skipped". Fails when a test failed, or a layer ended without its counts.
 #   all   what `make test` runs: the same each time, fuzz targets read their corpora only
 #   long  what `make test-long` adds: load, the sanitized gateway, virtual machines, fuzzing against the clock
-#   FUZZ_SECONDS  per fuzz target (default 6)    SL_LAYER_TIMEOUT  seconds per layer (default 1200)
+#   FUZZ_SECONDS  per fuzz target (default 6)    SL_LAYER_TIMEOUT  seconds per layer (default 3000)
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -38,7 +38,7 @@ operate/reload tcp/ends h2 grpc/python datagram agent streams tls/clients")
 	build) target=(all) ;;
 	esac
 	set -m
-	timeout -k 20 "${SL_LAYER_TIMEOUT:-1200}" make --no-print-directory -j "$jobs" "${target[@]}" 2>&1 </dev/null &
+	timeout -k 20 "${SL_LAYER_TIMEOUT:-3000}" make --no-print-directory -j "$jobs" "${target[@]}" 2>&1 </dev/null &
 	child=$!
 	set +m
 	wait "$child"

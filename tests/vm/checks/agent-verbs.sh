@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # kernel: stable
-# timeout: 300
+# timeout: 600
 # lane: 2
 # Unchanged gRPC programs at both ends, RDMA between: a stock grpcio client, the gateway, an agent behind RDMA, a stock grpcio
 # server. Unary and streaming calls; the agent is killed and comes back.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # kernel: stable
-# timeout: 600
+# timeout: 1200
 # lane: 2
 # Four backends behind a gateway that may have two queue pairs of its own: all begin by virtual connections, traffic goes from
 # one to the next, and the queue pairs go with it.
@@ -47,6 +47,8 @@ for p in $ports; do
     "$BUILD/echo" --listen "rdma://$rxe_server:$p,rdma+ud://$rxe_server:$p" --key-file "$D/key" >> "$D/backend.log" 2>&1 < /dev/null &
     pid_of[$p]=$!
 done
+listen() { [ "$(grep -c 'serving on' "$D/backend.log")" -eq "$1" ]; }
+check "the backends listen" within 60 listen 4
 gateway << CONFIG
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # kernel: stable
-# timeout: 600
+# timeout: 1200
 # lane: 2
 # Downloads over a path that loses 1 % and takes 20 ms there and back: from the gateway's TCP, and from Linux's own with
 # CUBIC at the same address, in turn. Prints both and the ratio, also into $VM_OUT/goodput.txt.

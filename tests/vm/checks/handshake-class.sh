@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # kernel: stable
 # pclmul: yes
-# timeout: 400
+# timeout: 800
 # lane: 2
 # A flood of handshakes: the thread that has spent its credit lets all others go first (SCHED_IDLE); where these leave it
 # nothing, it is owed its part and takes it beside them, so that newcomers get their turn. Here, as it takes a limit of nice

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # kernel: stable
-# timeout: 300
+# timeout: 600
 # lane: 2
 # Streams both ways over a path that loses 1 % in each direction: what comes back is what was sent, byte by byte, and each
 # has its end. HTTP/1.1 in chunks, events, another protocol by Upgrade, and gRPC, all at once.

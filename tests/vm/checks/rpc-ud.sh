@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # kernel: stable
-# timeout: 500
+# timeout: 1000
 # lane: 2
 # Virtual connections, datagrams of one queue pair that all share, over a device. All of the suite of tests/rpc runs over them
 # in `make test`, on datagrams of UDP that get lost; here it is what the device does: queue pairs, memory, completions.

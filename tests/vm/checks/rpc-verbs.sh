@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # kernel: stable
-# timeout: 900
+# timeout: 1800
 # The suite of tests/rpc over RDMA: what shared memory passes, verbs pass.
 set -euo pipefail
 # shellcheck source=../guest/rxe-lib.sh

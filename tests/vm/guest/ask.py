@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Asks over a few connections until SIGTERM, and says what came of it.
 
-usage: ask.py HOST:PORT PATH LIMIT
+usage: ask.py HOST:PORT PATH LIMIT SEEN
 
-One line for each status that came, as in "200 17", sorted. A request that is not answered within LIMIT seconds counts as
-"hung", one whose connection ends first as "broken", one with another body than was sent as "wrong".
+One line for each status that came, as in "200 17", sorted; the file SEEN has each as soon as it has come once. A request
+that is not answered within LIMIT seconds counts as "hung", one whose connection ends first as "broken", one with another
+body than was sent as "wrong".
 """
 import collections
 import http.client
@@ -15,6 +16,7 @@ import threading
 CONNECTIONS = 4
 PAUSE_S = 0.02  # between an answer and the next request: what asks without end leaves emulated CPUs nothing for the rest
 found = collections.Counter()
+lock = threading.Lock()
 stop = threading.Event()
 
 
@@ -32,18 +34,25 @@ def ask(conn, path, body):
     return "wrong" if reply.status == 200 and text != body else str(reply.status)
 
 
-def run(number, address, path, limit):
+def note(what, seen):
+    with lock:
+        found[what] += 1
+        if found[what] == 1:
+            print(what, file=seen, flush=True)
+
+
+def run(number, address, path, limit, seen):
     conn = http.client.HTTPConnection(address, timeout=limit)
     count = 0
     while not stop.wait(PAUSE_S):
         count += 1
-        found[ask(conn, path, b"%d of %d" % (count, number))] += 1
+        note(ask(conn, path, b"%d of %d" % (count, number)), seen)
 
 
 def main():
-    address, path, limit = sys.argv[1], sys.argv[2], float(sys.argv[3])
+    address, path, limit, seen = sys.argv[1], sys.argv[2], float(sys.argv[3]), open(sys.argv[4], "w")
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    threads = [threading.Thread(target=run, args=(n, address, path, limit)) for n in range(CONNECTIONS)]
+    threads = [threading.Thread(target=run, args=(n, address, path, limit, seen)) for n in range(CONNECTIONS)]
     for thread in threads:
         thread.start()
     for thread in threads:
