@@ -121,8 +121,9 @@ check "and none is missing" [ "$(sum_of requests_sent)" -eq "$(sum_of replies)" 
 sed -i 's/max_promoted = 1/max_promoted = 0/' "$D/gw.conf"
 check "a file without places is taken" gw "$SLUICE" reload
 check "the last one goes back" within 10 eval '[ "$(own_cnt abc)" -eq 0 ]'
+before=$(count_of promotions_refused a)
 load a
-sleep 1
+check "who wants one is refused, and counted" within 20 eval '[ "$(count_of promotions_refused a)" -gt "$before" ]'
 check "and nobody gets another" [ "$(own_cnt abc)" -eq 0 ]
 end_load a
 for b in $backends; do check "$b answers to the end" answers $b; done
