@@ -19,7 +19,7 @@ run_one() {
 	child=
 	trap '[ -z "$child" ] || kill -TERM -- "-$child" 2>/dev/null; wait; exit 130' INT TERM HUP
 	set -m
-	timeout -k 15 "${SL_TEST_TIMEOUT:-360}" bash "$test" 9>"$out.counts" >"$out" 2>&1 </dev/null &
+	timeout -k 15 "${SL_TEST_TIMEOUT:-720}" bash "$test" 9>"$out.counts" >"$out" 2>&1 </dev/null &
 	child=$!
 	set +m
 	wait "$child"

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-from wire import ACK, PSH, Wire, interface
+from wire import ACK, PSH, Wire, interface, reset_all
 
 PORT, ADMIN_PORT = 8080, 9900
 TICK = 0.02
@@ -296,7 +296,7 @@ class ByHand(Attack):
             w.open(self.mss)
             self.prepare(w)
         except BaseException:
-            w.reset()
+            reset_all([w])
             w.close()
             raise
         return w
@@ -465,9 +465,7 @@ def hold(attack, under_way, namespace):
     try:
         hold_all(attack, held, under_way)
     finally:
-        for one in held:
-            if isinstance(one, Wire):
-                one.reset()
+        reset_all(one for one in held if isinstance(one, Wire))
 
 
 def hold_all(attack, held, under_way):

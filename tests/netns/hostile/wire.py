@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """TCP by hand, from an address that no kernel here answers for: what is sent is this, and what comes back ends no connection."""
 import ctypes
+import errno
 import ipaddress
 import os
 import random
@@ -51,8 +52,17 @@ class Wire:
         self.s.close()
 
     def reset(self):
-        """There is no kernel that does it when a process ends."""
+        """Says so, and then asks: who knows nothing of a connection answers by a reset."""
         self.put(self.packet(RST | ACK))
+        self.put(self.packet(ACK))
+
+    def is_gone(self):
+        try:
+            while self.get(0):
+                pass
+        except EOFError:
+            return True
+        return False
 
     def packet(self, flags, payload=b"", ahead=0, options=b""):
         """A segment `ahead` of what was sent in order."""
@@ -68,7 +78,12 @@ class Wire:
         return ip[:10] + struct.pack("!H", checksum(ip)) + ip[12:] + tcp
 
     def put(self, packet):
-        self.s.sendto(packet, self.to)
+        """A full wire loses it, as wires do."""
+        try:
+            self.s.sendto(packet, self.to)
+        except OSError as e:
+            if e.errno != errno.ENOBUFS:
+                raise
 
     def get(self, seconds):
         """The next segment: flags, sequence number, payload. None: there was none in that time."""
@@ -132,3 +147,13 @@ class Wire:
             after = (got[1] + len(got[2])) & 0xFFFFFFFF
             end = after if (after - end) & 0x80000000 == 0 else end
         return end
+
+
+def reset_all(wires, seconds=8):
+    """There is no kernel that does it when a process ends, or that says it again where it was lost."""
+    left, until = list(wires), time.monotonic() + seconds
+    while left and time.monotonic() < until:
+        for w in left:
+            w.reset()
+        time.sleep(0.1)
+        left = [w for w in left if not w.is_gone()]
