@@ -42,11 +42,14 @@ static void say_unknown(const char *endpoint, struct sl_err *err)
 
 struct sl_transport *sl_rpc_dial(const struct sl_rpc_dial_options *opt, struct sl_err *err)
 {
+	struct sl_rpc_dial_options o = *opt;
 	const char *address;
 	const struct sl_transport_scheme *s = scheme_of(opt->endpoint, &address);
 
+	if (!o.bulk_ring_len && s)
+		o.bulk_ring_len = s->bulk_ring_len;
 	if (s)
-		return s->dial(opt, address, err);
+		return s->dial(&o, address, err);
 	say_unknown(opt->endpoint, err);
 	return NULL;
 }

@@ -125,7 +125,7 @@ struct sl_rpc_ops {
 
 struct sl_rpc_config {
 	uint32_t max_outstanding; /* requests per worker over all channels */
-	uint32_t bulk_ring_len;   /* bytes per channel and direction */
+	uint32_t bulk_ring_len;   /* bytes per channel and direction; 0: as suits its transport */
 	uint32_t slots;           /* small-message slots per channel and direction */
 	uint64_t ping_interval_ns;
 	/*
@@ -176,7 +176,7 @@ struct sl_rpc_dial_options {
 	const char *endpoint;
 	const char *key_file;
 	const struct sl_rpc_memory *mem;
-	uint32_t bulk_ring_len, slots;
+	uint32_t bulk_ring_len, slots; /* as in sl_rpc_config */
 	unsigned timeout_ms;
 	uint16_t worker; /* told to the backend, for its statistics */
 	struct sl_rpc_rdma rdma;

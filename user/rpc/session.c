@@ -20,7 +20,6 @@ void sl_rpc_config_default(struct sl_rpc_config *cfg)
 {
 	*cfg = (struct sl_rpc_config){
 		.max_outstanding = SL_DEFAULT_MAX_EXCHANGES,
-		.bulk_ring_len = 4 << 20,
 		.slots = 256,
 		.ping_interval_ns = SL_NS_PER_SEC,
 		.patience_ns = 10 * SL_NS_PER_SEC,

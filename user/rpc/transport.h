@@ -240,6 +240,7 @@ struct sl_rpc_listen_options {
 /* One per transport; dial.c holds the list. Both functions give NULL and one line in err. */
 struct sl_transport_scheme {
 	const char *scheme;
+	uint32_t bulk_ring_len; /* that a gateway asks for unless it was told; 0: there are none */
 	struct sl_transport *(*dial)(const struct sl_rpc_dial_options *opt, const char *address,
 				     struct sl_err *err);
 	struct sl_rpc_listener *(*listen)(const struct sl_rpc_listen_options *opt,

@@ -466,6 +466,25 @@ TEST_EACH(no_wake_up_is_lost, endpoint_cnt())
 	backend_term(p);
 }
 
+/* Over RDMA it is pinned, which takes as long as the rest of a connection. */
+TEST_EACH(a_ring_is_as_long_as_suits_its_transport, endpoint_cnt())
+{
+	const char *ep = endpoint_of(_i);
+	struct sl_backend_options opt = {.listen = ep, .handle = echo, .key_file = harness_key()};
+	struct backend_proc p = backend_start(&opt);
+	struct gateway g;
+	uint32_t len;
+
+	gw_open(&g, ep);
+	len = g.ch->link.t->credits.bulk_len;
+	if (strncmp(ep, "shm://", 6) == 0)
+		ck_assert_uint_eq(len, 4 << 20);
+	if (strncmp(ep, "rdma://", 7) == 0)
+		ck_assert_uint_eq(len, 1 << 20);
+	gw_close(&g);
+	backend_term(p);
+}
+
 TEST_EACH(an_unknown_endpoint_is_refused, 1)
 {
 	struct sl_rpc_dial_options opt = {

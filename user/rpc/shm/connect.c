@@ -149,6 +149,7 @@ struct sl_transport *sl_shm_dial(const struct sl_rpc_dial_options *opt, const ch
 
 const struct sl_transport_scheme sl_shm_scheme = {
 	.scheme = "shm",
+	.bulk_ring_len = 4 << 20,
 	.dial = sl_shm_dial,
 	.listen = sl_shm_listen,
 };

@@ -248,6 +248,7 @@ static void sk_preload(void)
 
 const struct sl_transport_scheme sl_sock_scheme = {
 	.scheme = "tcp",
+	.bulk_ring_len = 4 << 20,
 	.dial = sk_dial,
 	.listen = sk_listen,
 	.probe = sk_probe,

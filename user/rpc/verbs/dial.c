@@ -371,6 +371,8 @@ struct sl_transport *sl_verbs_dial(const struct sl_rpc_dial_options *opt, const 
 
 const struct sl_transport_scheme sl_verbs_scheme = {
 	.scheme = "rdma",
+	/* Clearing and pinning it is most of a connection's time; 100 Gbit/s fill it in 80 us. */
+	.bulk_ring_len = 1 << 20,
 	.settle = sl_verbs_settle,
 	.probe = sl_verbs_probe,
 	.preload = sl_verbs_preload,
