@@ -109,6 +109,9 @@ static struct sl_transport *dial_first(struct sl_dialler *d, const struct sl_wor
 		t = sl_dial(d, w, d->backend.first, false, &of_other);
 	if (t)
 		return t;
+	if (d->backend.first && !d->complained)
+		sl_log_info("backend %s/%s: worker %u does not begin by its first endpoint: %s",
+			    d->pool_name, d->backend.name, w->index, of_other.text);
 	*by = BY_OWN;
 	t = sl_dial(d, w, endpoint, false, err);
 	if (t || !d->backend.fallback)

@@ -82,4 +82,10 @@ cl curl -sf --max-time 20 --data-binary "@$D/body" -H 'Expect:' -o "$D/reply" "h
 check "with more it goes on by its own" within 10 grep -q 'p/a: worker 0 goes on by its own endpoint, shm .*fourth.sock' "$D/gw.log"
 check "which is no fallback" on_fallback 0
 check "and answers, as the others did" answers
+kill_backend fourth
+rm -f "$D/fourth.sock"
+listen fifth "shm://$D/fourth.sock"
+check "without the first it begins by its own" within 30 grep -q 'p/a is up for worker 0: shm .*fourth.sock' "$D/gw.log"
+check "and the log says why" grep -q 'p/a: worker 0 does not begin by its first endpoint: tcp://127.0.0.1:7472: ' "$D/gw.log"
+check "it answers, too" within 10 answers
 finish

@@ -49,14 +49,19 @@ for p in $ports; do
 done
 listen() { [ "$(grep -c 'serving on' "$D/backend.log")" -eq "$1" ]; }
 check "the backends listen" within 60 listen 4
-gateway << CONFIG
+gateway_config << CONFIG
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
 limits { max_promoted = 2 }
 $(for p in $ports; do pool_of "$p"; done)
 CONFIG
-for p in $ports; do check "backend $p answers" within 60 answers "$p"; done
-check "by virtual connections" [ "$(grep -c '/echo is up for worker 0: ud rxe1' "$D/gw.log")" -eq 4 ]
+# A first endpoint has a second to answer, which may be too short for a guest on a slow host.
+begins() {
+    gateway_start
+    for p in $ports; do within 60 answers "$p" || return 2; done
+    [ "$(grep -c '/echo is up for worker 0: ud rxe1' "$D/gw.log")" -eq 4 ] || { gateway_stop; cat "$D/gw.log"; return 1; }
+}
+check "all answer, by virtual connections" eval 'begins || begins || begins || begins || begins'
 check "without a queue pair of its own" [ "$(connected_cnt)" -eq 0 ]
 : > "$D/lost"
 watch &
