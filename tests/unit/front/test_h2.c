@@ -206,6 +206,15 @@ TEST(a_reset_cancels_its_request)
 	ck_sound();
 }
 
+/* Bytes of the library's memory. */
+static uint64_t used_memory(void)
+{
+	struct sl_h2_stats s;
+
+	sl_h2_env_stats(h2env, &s);
+	return s.memory;
+}
+
 TEST(rapid_resets_end_the_connection)
 {
 	uint32_t id = 1;
@@ -221,6 +230,7 @@ TEST(rapid_resets_end_the_connection)
 	ck_assert_uint_gt(id, 1900); /* ten seconds' worth may come at once */
 	ck_assert_uint_lt(id, 2100);
 	ck_assert_uint_eq(m->errors[SL_FRONT_ERR_H2_FLOOD], 1);
+	ck_assert_uint_eq(used_memory(), 0); /* for however long its client holds it */
 	ck_sound();
 }
 

@@ -181,6 +181,14 @@ static bool is_over(struct h2_conn *c)
 	return (c->flags & H2_FAILED) || !nghttp2_session_want_read(c->session);
 }
 
+/* Nothing is read or written any more, for however long the client holds the connection. */
+static void end_session(struct h2_conn *c)
+{
+	nghttp2_session_del(c->session);
+	c->session = NULL;
+	c->out_len = 0;
+}
+
 void sl_h2_settle(struct h2_conn *c)
 {
 	free_all(c, &c->ended);
@@ -191,6 +199,7 @@ void sl_h2_settle(struct h2_conn *c)
 	sl_h2_head_drop(c);
 	free_all(c, &c->ended);
 	free_all(c, &c->streams);
+	end_session(c);
 	c->front->host->close(c->host, false);
 }
 
@@ -262,7 +271,7 @@ static void open_budget(struct h2_conn *c)
 
 static void conn_free(struct h2_conn *c)
 {
-	nghttp2_session_del(c->session);
+	end_session(c);
 	c->source->conns--;
 	sl_pool_put(&c->env->conns, c);
 }
