@@ -552,13 +552,30 @@ static void check_verdict(struct gateway *g, const struct call *calls, enum verd
 	ck_assert_uint_eq(g->batches_done, CALLS);
 }
 
+/* The liar answers no PING, and on a slow host takes his time. */
+static struct sl_rpc_config patient(void)
+{
+	struct sl_rpc_config cfg;
+
+	sl_rpc_config_default(&cfg);
+	cfg.patience_ns = harness_timeout_s() * SL_NS_PER_SEC;
+	return cfg;
+}
+
+static void open_patiently(struct gateway *g, const char *ep)
+{
+	struct sl_rpc_config cfg = patient();
+
+	gw_open_with(g, ep, &cfg);
+}
+
 static void ask_liar(const char *ep, void (*lie)(struct liar *l), enum verdict verdict)
 {
 	struct backend_proc p = liar_start(ep, lie, false);
 	struct call calls[CALLS];
 	struct gateway g;
 
-	gw_open(&g, ep);
+	open_patiently(&g, ep);
 	for (unsigned i = 0; i < CALLS; i++) {
 		call_init(&calls[i], 4096);
 		ck_assert_int_eq(gw_send(&g, &calls[i], sl_span_of(NULL, 0), sl_span_str("ask"), 0,
@@ -610,7 +627,7 @@ TEST_EACH(cancelled_requests_may_be_answered_or_not, endpoint_cnt())
 	struct sl_rpc_stats st;
 	struct gateway g;
 
-	gw_open(&g, ep);
+	open_patiently(&g, ep);
 	for (unsigned i = 0; i < CALLS; i++) {
 		call_init(&calls[i], 4096);
 		ck_assert_int_eq(gw_send(&g, &calls[i], sl_span_of(NULL, 0), sl_span_str("ask"), 0,
@@ -712,14 +729,13 @@ TEST_EACH(who_says_go_on_too_often_ends_its_channel, endpoint_cnt() * SL_ARRAY_L
 	struct backend_proc p = liar_start(ep, of_streams[k].lie, false);
 	struct sl_rpc_ops ops = gw_ops;
 	struct call calls[CALLS];
-	struct sl_rpc_config cfg;
+	struct sl_rpc_config cfg = patient();
 	struct sl_rpc_stats st;
 	struct gateway g;
 	uint64_t number;
 
 	told = 0;
 	ops.go_on = note_go_on;
-	sl_rpc_config_default(&cfg);
 	gw_open_ops(&g, ep, &cfg, &ops);
 	for (unsigned i = 0; i < CALLS; i++) {
 		struct sl_rpc_item it = {.cookie = &calls[i],
@@ -802,7 +818,7 @@ TEST_EACH(bytes_of_a_refused_request_stay_until_sent, endpoint_cnt())
 	int status;
 
 	memset(big, 'z', sizeof(big));
-	gw_open(&g, ep);
+	open_patiently(&g, ep);
 	call_init(&c, 16);
 	ck_assert_int_eq(
 		gw_send(&g, &c, sl_span_of(NULL, 0), sl_span_of(big, BIG), 0, SL_CLASS_BULK), 0);
