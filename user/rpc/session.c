@@ -326,11 +326,13 @@ uint32_t sl_rpc_asked(const struct sl_rpc *r)
 
 uint64_t sl_rpc_next_ns(const struct sl_rpc *r)
 {
-	uint64_t next_ns = sl_wheel_next_ns(&r->wheel);
+	uint64_t next_ns = sl_wheel_next_ns(&r->wheel), ping_ns;
 	const struct sl_rpc_channel *ch;
 	struct sl_list *at, *next;
 
-	next_ns = r->next_ping_ns < next_ns ? r->next_ping_ns : next_ns;
+	/* Pings are a tick's: before the next one it would wake for nothing, over and over. */
+	ping_ns = r->next_ping_ns > r->check_ns ? r->next_ping_ns : r->check_ns;
+	next_ns = ping_ns < next_ns ? ping_ns : next_ns;
 	for_each_awake(r, at, next, ch)
 	{
 		/* Draining channels and broken ones end in a tick. */

@@ -384,6 +384,20 @@ TEST(who_rests_is_asked_whether_it_is_there)
 		ck_assert_uint_eq(ends[i].pings, 1);
 }
 
+/* Whom to ask is looked at by ticks: until the next one a worker sleeps, also if somebody is due. */
+TEST(who_is_due_between_two_ticks_keeps_nobody_awake)
+{
+	uint64_t due_ns = sl_rpc_next_ns(rpc);
+
+	turn(due_ns - now_ns - TICK_NS / 2);
+	turn(TICK_NS * 3 / 4);
+	ck_assert_uint_gt(now_ns, due_ns);
+	ck_assert_uint_eq(ends[0].pings, 0);
+	ck_assert_uint_eq(sl_rpc_next_ns(rpc), now_ns + TICK_NS / 4);
+	turn(TICK_NS / 4);
+	ck_assert_uint_eq(ends[0].pings, 1);
+}
+
 /* A backend that takes nothing has its part of the memory, and others theirs. */
 TEST(parts_that_are_not_taken_leave_memory_to_others)
 {
