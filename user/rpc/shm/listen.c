@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The backend's end of a connection over shared memory; it never blocks. Read from the bottom:
- * sl_shm_listen, once; shm_accept -> take_who_knocks; advance -> establish, for whoever has sent a hello. The kernel
- * says who it is before a byte is read; who then says nothing has one of a few places, for a second.
+ * sl_shm_listen, once; shm_accept -> take_who_knocks; advance -> establish, for whoever has sent a
+ * hello. The kernel says who it is before a byte is read; who then says nothing has one of a few
+ * places, for a second.
  */
 #include <errno.h>
 #include <stdio.h>
