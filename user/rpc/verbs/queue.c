@@ -16,7 +16,6 @@
 enum {
 	PAGE = 4096,
 	SLICE_PACKETS = 16,
-	SLICE_MIN = 32 << 10,
 	BIND_MS = 100,
 	ACK_TIMEOUT = 17, /* 4 us << 17, seven times: what is gone is noticed in four seconds */
 };
@@ -330,10 +329,8 @@ int vb_open_rings(struct sl_verbs *v, const struct vb_geometry *g)
 	v->base.bulk_max = g->bulk_len / 4;
 	/* That of the way, which may be less than the port's: behind a tunnel, or with a VLAN. */
 	v->packet_len = 128u << way.path_mtu;
-	/* The announcing SEND is a packet more, and a completion at either end. */
+	/* The announcing SEND is a packet more. */
 	v->base.slice_min = SLICE_PACKETS * v->packet_len;
-	if (v->base.slice_min < SLICE_MIN)
-		v->base.slice_min = SLICE_MIN;
 	if (v->base.bulk_max > port.max_msg_sz)
 		v->base.bulk_max = port.max_msg_sz;
 	return v->home ? 0 : vb_post_receives(v, 0, g->slots);
