@@ -19,7 +19,7 @@ struct pair {
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
 	uint8_t *mem;
-	size_t mem_len;
+	size_t map_len;
 	uint32_t rx_cnt, tx_cnt; /* slots; tx_cnt is a power of two */
 	uint32_t head, posted, done;
 	bool armed;
@@ -88,15 +88,12 @@ static int make_ready(struct ibv_qp *qp, uint8_t port)
 
 static int make_memory(struct pair *p, struct ibv_pd *pd)
 {
-	p->mem_len = (size_t)p->rx_cnt * (GRH + p->base.mtu) + (size_t)p->tx_cnt * p->base.mtu;
-	p->mem = mmap(NULL, p->mem_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (p->mem == MAP_FAILED) {
-		p->mem = NULL;
+	size_t len = (size_t)p->rx_cnt * (GRH + p->base.mtu) + (size_t)p->tx_cnt * p->base.mtu;
+
+	p->mem = vb_map(len, &p->map_len);
+	if (!p->mem)
 		return -ENOMEM;
-	}
-	(void)madvise(p->mem, p->mem_len, MADV_DONTFORK);
-	(void)madvise(p->mem, p->mem_len, MADV_DONTDUMP);
-	p->mr = ibv_reg_mr(pd, p->mem, p->mem_len, IBV_ACCESS_LOCAL_WRITE);
+	p->mr = ibv_reg_mr(pd, p->mem, len, IBV_ACCESS_LOCAL_WRITE);
 	return p->mr ? 0 : -ENOMEM;
 }
 
@@ -173,7 +170,7 @@ void ud_pair_close(struct ud_pair *base)
 	if (p->mr)
 		ibv_dereg_mr(p->mr);
 	if (p->mem)
-		munmap(p->mem, p->mem_len);
+		munmap(p->mem, p->map_len);
 	free(p);
 }
 
