@@ -25,7 +25,10 @@ HARDEN   := $(call takes,-fstack-protector-strong) $(call takes,-fstack-clash-pr
 	$(or $(call takes,$(AUTO_INIT)),$(call takes,$(AUTO_INIT) -enable-trivial-auto-var-init-zero-knowing-it-will-be-removed-from-clang))
 # Checked copies want an optimising compiler, and sanitizers check more.
 FORTIFY  := $(if $(SAN)$(filter -O0,$(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
-SL_CFLAGS += $(HARDEN) $(FORTIFY) -fPIE
+# rep stos, gcc's way to clear small structures, takes longer to begin than the stores do: 11 % of an HTTP/1 request's parsing.
+comma     := ,
+CLEARING  := $(call takes,-mmemset-strategy=unrolled_loop:128:noalign$(comma)libcall:-1:noalign)
+SL_CFLAGS += $(HARDEN) $(FORTIFY) $(CLEARING) -fPIE
 LDFLAGS  += -pie -Wl,-z,relro,-z,now
 # Programs are optimised as a whole by gcc; tests, which are many, are linked as usual from the same objects.
 ifeq ($(SAN)$(DEBUG)$(WALK)$(filter clang%,$(notdir $(CC))),)

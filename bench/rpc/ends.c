@@ -234,7 +234,7 @@ bool bench_send(struct bench_gateway *g, unsigned channel, enum bench_kind kind,
 								[BENCH_URGENT] = SL_CLASS_LATENCY,
 								[BENCH_BULK] = SL_CLASS_BULK};
 	struct sl_span span = sl_span_of(bench_payload, len);
-	struct sl_rpc_item items[BENCH_BATCH];
+	SL_UNSET struct sl_rpc_item items[BENCH_BATCH];
 	uint64_t batch, now_ns = sl_now_ns();
 
 	for (unsigned i = 0; i < cnt; i++)
