@@ -13,10 +13,11 @@ PREFIX   ?= /usr
 Q        := $(if $(V),,@)
 
 WARN     := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla
-CFLAGS   ?= -O2 -g
+# -O2 instead: 4 % more instructions a request, batches of 8 to 32 take 1.13 times as long, a sixth less text.
+CFLAGS   ?= -O3 -g
 CPPFLAGS += -D_GNU_SOURCE -Iinclude -Iuser -I$(BUILD)/gen
 # x86-64-v2 and no more: csum picks wider code at run time. Frame pointers cost 2 % of a request's instructions:
-# `make CFLAGS="-O2 -g -fno-omit-frame-pointer"` has them, for a profiler that follows no other trace.
+# `make CFLAGS="-O3 -g -fno-omit-frame-pointer"` has them, for a profiler that follows no other trace.
 SL_CFLAGS := -std=gnu17 $(WARN) -fno-strict-aliasing -pthread $(CFLAGS)
 # Those of these that the compiler has (clang 14 wants the long one); tests/support/hardening.sh looks at the program.
 takes     = $(shell $(CC) -Werror $(1) -c -x c /dev/null -o /dev/null 2>/dev/null && echo '$(1)')
