@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # kernel: stable
 # pclmul: yes
-# timeout: 800
+# timeout: 1200
 # lane: 2
 # A flood of handshakes: the thread that has spent its credit lets all others go first (SCHED_IDLE); where these leave it
 # nothing, it is owed its part and takes it beside them, so that newcomers get their turn. Here, as it takes a limit of nice
@@ -27,7 +27,7 @@ task=${task%/comm}
 taskset -pc 0 "${task##*/}"
 # The policy of sched(7), 0 is SCHED_OTHER and 5 SCHED_IDLE: the 41st field, of which 2 stand in front of the name's end.
 is_seen() {
-    timeout 60 python3 -c '
+    timeout 200 python3 -c '
 import sys, time
 while int(open(sys.argv[1]).read().rpartition(")")[2].split()[38]) != int(sys.argv[2]):
     time.sleep(0.001)' "$task/stat" "$1" || path_fail "$2"
