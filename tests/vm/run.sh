@@ -125,5 +125,5 @@ for lane in "${lanes[@]}"; do
     read -r p f s < "$shared/counts.$lane" || p=0 f=1 s=0
     sum=($((sum[0] + p)) $((sum[1] + f)) $((sum[2] + s)))
 done
-echo "${sum[0]} passed, ${sum[1]} failed, ${sum[2]} skipped"
+echo "vm: ${sum[0]} passed, ${sum[1]} failed, ${sum[2]} skipped"
 [ "${sum[1]}" -eq 0 ]

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # kernel: stable
 # timeout: 1000
+# lane: 2
 # The whole gateway: clients behind a veth in front, a backend behind RDMA; killed, started again, drained.
 . tests/netns/lib.sh
 . tests/vm/guest/rxe-lib.sh

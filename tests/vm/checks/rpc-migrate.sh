@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # kernel: stable
 # timeout: 3000
-# lane: 2
 # Links that go on by another transport, over RDMA: from and to queue pairs of their own, virtual connections and tcp; also
 # while the cable between them is cut half way, and while the backend is killed; and listeners that are full.
 set -euo pipefail
