@@ -31,7 +31,7 @@ static const struct unit_row size_units[] = {
 static int parse_scaled(struct sl_span s, const struct unit_row *rows, size_t row_cnt, uint64_t *v)
 {
 	size_t digits = 0;
-	uint64_t n;
+	uint64_t n = 0;
 	int err;
 
 	while (digits < s.len && s.ptr[digits] >= '0' && s.ptr[digits] <= '9')
