@@ -44,8 +44,9 @@ static uint8_t *tx_slot(const struct pair *p, uint32_t slot)
 
 static int post_receives(struct pair *p, const uint32_t *slots, unsigned cnt)
 {
-	struct ibv_recv_wr wr[UD_POLL], *bad;
-	struct ibv_sge sge[UD_POLL];
+	SL_UNSET struct ibv_recv_wr wr[UD_POLL];
+	SL_UNSET struct ibv_sge sge[UD_POLL];
+	struct ibv_recv_wr *bad;
 
 	for (unsigned i = 0; i < cnt; i++) {
 		sge[i] = (struct ibv_sge){.addr = (uintptr_t)rx_slot(p, slots[i]),
@@ -176,7 +177,7 @@ void ud_pair_close(struct ud_pair *base)
 
 static void reap(struct pair *p)
 {
-	struct ibv_wc wc[UD_POLL];
+	SL_UNSET struct ibv_wc wc[UD_POLL];
 	int n = ibv_poll_cq(p->tx_cq, UD_POLL, wc);
 
 	/* One that failed is like one that was lost. */
@@ -228,7 +229,7 @@ int ud_pair_ring(struct ud_pair *base)
 int ud_pair_poll(struct ud_pair *base, struct ud_packet *packets, unsigned max)
 {
 	struct pair *p = pair_of(base);
-	struct ibv_wc wc[UD_POLL];
+	SL_UNSET struct ibv_wc wc[UD_POLL];
 	int n = ibv_poll_cq(p->rx_cq, max < UD_POLL ? (int)max : UD_POLL, wc);
 
 	for (int i = 0; i < n; i++) {
@@ -245,7 +246,7 @@ int ud_pair_poll(struct ud_pair *base, struct ud_packet *packets, unsigned max)
 
 int ud_pair_put_back(struct ud_pair *base, const struct ud_packet *packets, unsigned cnt)
 {
-	uint32_t slots[UD_POLL];
+	SL_UNSET uint32_t slots[UD_POLL];
 
 	for (unsigned i = 0; i < cnt; i++)
 		slots[i] = packets[i].slot;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "base/bytes.h"
 #include "base/list.h"
 #include "rpc/verbs/budget.h"
 
@@ -71,8 +72,9 @@ uint8_t *vb_home_slot(const struct vb_home *h, uint32_t slot)
 int vb_home_post(struct vb_home *h, const uint32_t *slots, unsigned cnt)
 {
 	while (cnt) {
-		struct ibv_recv_wr wr[POST], *bad;
-		struct ibv_sge sge[POST];
+		SL_UNSET struct ibv_recv_wr wr[POST];
+		SL_UNSET struct ibv_sge sge[POST];
+		struct ibv_recv_wr *bad;
 		unsigned n = cnt < POST ? cnt : POST;
 
 		for (unsigned i = 0; i < n; i++) {

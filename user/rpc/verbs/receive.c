@@ -20,8 +20,9 @@ static uint8_t *slot_at(const struct sl_verbs *v, uint32_t seq)
 int vb_post_receives(struct sl_verbs *v, uint32_t from, uint32_t to)
 {
 	while (from != to) {
-		struct ibv_recv_wr wr[REPOST_AT], *bad;
-		struct ibv_sge sge[REPOST_AT];
+		SL_UNSET struct ibv_recv_wr wr[REPOST_AT];
+		SL_UNSET struct ibv_sge sge[REPOST_AT];
+		struct ibv_recv_wr *bad;
 		unsigned n = 0;
 
 		for (; from != to && n < REPOST_AT; n++, from++) {
