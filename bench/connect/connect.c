@@ -9,6 +9,7 @@
  *   prepared  the same, when both ends have had time to make ahead what they need
  *   hot     a round trip on a connection that is there
  *   pin     locked memory per further connection, at the gateway and at the backend
+ *   polling_cold, polling_hot_rtt  those between ends that never sleep
  *
  * Rows are LABEL_name<TAB>value<TAB>unit. SL_RPC_KEY_FILE names the key. It is also built with the
  * sources of an older commit (run.sh).
@@ -42,23 +43,31 @@ static double measure_return(unsigned pause_us)
 	return median(us, AGAIN);
 }
 
+/* Each further one. */
+static double measure_cold(void)
+{
+	double us[CHANNELS];
+
+	for (unsigned i = 1; i < CHANNELS; i++)
+		us[i - 1] = connect_channel(channels[i], endpoint);
+	return median(us, CHANNELS - 1);
+}
+
 static void measure_connecting(pid_t peer)
 {
-	double us[CHANNELS], here, there;
+	double here, there;
 
 	row("first", connect_channel(channels[0], endpoint), "us");
 	here = pinned_kib(getpid());
 	there = pinned_kib(peer);
-	for (unsigned i = 1; i < CHANNELS; i++)
-		us[i - 1] = connect_channel(channels[i], endpoint);
-	row("cold", median(us, CHANNELS - 1), "us");
+	row("cold", measure_cold(), "us");
 	row("pin_gateway", (pinned_kib(getpid()) - here) / (CHANNELS - 1), "KiB");
 	row("pin_backend", (pinned_kib(peer) - there) / (CHANNELS - 1), "KiB");
 	row("again", measure_return(0), "us");
 	row("prepared", measure_return(PREPARE_US), "us");
 }
 
-static void measure_hot(void)
+static double measure_hot(void)
 {
 	double us[HOT];
 
@@ -68,15 +77,29 @@ static void measure_hot(void)
 		request(channels[0]);
 		us[i] = us_since(start);
 	}
-	row("hot_rtt", median(us, HOT), "us");
+	return median(us, HOT);
+}
+
+static void measure_polling(void)
+{
+	pid_t peer;
+
+	polling = true;
+	peer = start_backend(endpoint, 0);
+	(void)connect_channel(channels[0], endpoint);
+	row("polling_cold", measure_cold(), "us");
+	row("polling_hot_rtt", measure_hot(), "us");
+	end_channels(channels, CHANNELS);
+	stop_backend(peer);
+	polling = false;
 }
 
 int main(int argc, char **argv)
 {
 	pid_t peer;
 
-	if (argc == 4 && strcmp(argv[1], "serve") == 0) {
-		serve(argv[2], (unsigned)strtoul(argv[3], NULL, 10));
+	if (argc == 5 && strcmp(argv[1], "serve") == 0) {
+		serve_as_told(argv);
 		return 0;
 	}
 	if (argc != 3) {
@@ -91,8 +114,10 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < CHANNELS; i++)
 		channels[i] = add_channel();
 	measure_connecting(peer);
-	measure_hot();
-	close_gateway();
+	row("hot_rtt", measure_hot(), "us");
+	end_channels(channels, CHANNELS);
 	stop_backend(peer);
+	measure_polling();
+	close_gateway();
 	return 0;
 }

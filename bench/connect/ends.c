@@ -28,6 +28,7 @@ enum {
 
 const char *label;
 int listening_fd = -1;
+bool polling;
 static struct sl_rpc_config cfg;
 static struct sl_rpc_memory umem = {.len = UMEM_LEN};
 static struct sl_rpc *rpc;
@@ -64,6 +65,10 @@ void serve(const char *endpoint, unsigned handler_ms)
 	const struct sl_backend_options opt = {.listen = endpoint,
 					       .key_file = getenv("SL_RPC_KEY_FILE"),
 					       .handle = handle,
+#ifndef CONNECT_BEFORE /* its handlers had no thread of their own */
+					       .inline_handler = polling,
+#endif
+					       .busy_poll = polling,
 					       .arg = &handler_ms};
 	char err[256];
 
@@ -77,6 +82,12 @@ void serve(const char *endpoint, unsigned handler_ms)
 	sl_backend_close(backend);
 }
 
+void serve_as_told(char **argv)
+{
+	polling = argv[4][0] == '1';
+	serve(argv[2], (unsigned)strtoul(argv[3], NULL, 10));
+}
+
 pid_t start_backend(const char *endpoint, unsigned handler_ms)
 {
 	pid_t pid = fork();
@@ -86,7 +97,7 @@ pid_t start_backend(const char *endpoint, unsigned handler_ms)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	snprintf(ms, sizeof(ms), "%u", handler_ms);
-	execl("/proc/self/exe", "connect", "serve", endpoint, ms, NULL);
+	execl("/proc/self/exe", "connect", "serve", endpoint, ms, polling ? "1" : "0", NULL);
 	die("cannot start the backend");
 }
 
@@ -188,7 +199,7 @@ struct sl_rpc_channel *add_channel(void)
 	return ch;
 }
 
-/* soft-RoCE works on the same processors: whoever only spins makes it wait for the clock. */
+/* soft-RoCE works on the same processors: whoever only spins may make it wait for the clock. */
 void turn(void)
 {
 	uint64_t now_ns = sl_now_ns();
@@ -196,7 +207,7 @@ void turn(void)
 	struct epoll_event ev;
 
 	sl_rpc_flush(rpc, now_ns);
-	if (n || !sl_rpc_arm(rpc))
+	if (n || polling || !sl_rpc_arm(rpc))
 		return;
 	(void)epoll_wait(sl_rpc_fd(rpc), &ev, 1, SLEEP_MS);
 #ifdef CONNECT_BEFORE /* it asked all of them for what has come */

@@ -14,18 +14,22 @@
 
 _Noreturn void die(const char *what);
 
+/* Neither this end nor the backends that are started meanwhile ever sleep. */
+extern bool polling;
+
 /* Where serve() writes a byte once it listens; -1: nowhere. */
 extern int listening_fd;
 /* Serves there until SIGTERM; its handler takes so long for each batch. */
 void serve(const char *endpoint, unsigned handler_ms);
-/* The same in a process of its own; main() has to hand `serve ENDPOINT MS` to serve(). */
+/* The same in a process of its own; main() has to hand `serve ENDPOINT MS POLLING` to serve_as_told(). */
+void serve_as_told(char **argv);
 pid_t start_backend(const char *endpoint, unsigned handler_ms);
 void stop_backend(pid_t pid);
 
 void open_gateway(void);
 void close_gateway(void);
 struct sl_rpc_channel *add_channel(void);
-/* Progress, and a short sleep if there is none. */
+/* Progress, and a short sleep if there is none, unless it polls. */
 void turn(void);
 /* Any thread. NULL: nobody listens there. */
 struct sl_transport *dial_to(const char *endpoint);

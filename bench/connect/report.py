@@ -16,6 +16,9 @@ RATIOS = {
     "connect_virtual_over_hot_rtt": [("virtual_new", "virtual_hot_rtt")],
     # The older commit's first reply of one more connection, over that of a virtual one: 100 at least.
     "connect_before_over_virtual": [("before_cold", "virtual_new")],
+    # The same two between ends that never sleep.
+    "connect_virtual_over_hot_rtt_polling": [("virtual_polling_new", "virtual_polling_hot_rtt")],
+    "connect_before_over_virtual_polling": [("before_polling_cold", "virtual_polling_new")],
     # Queue pairs, completion queues and descriptors with 1,024 virtual connections, over those with 8: 1.0.
     "qps_grow": [(f"virtual_{what}_many", f"virtual_{what}_few") for what in ("qp", "cq", "fd")],
     # From the start of N backends, beside a load, until each has served a request: 0.17 at most.

@@ -6,6 +6,7 @@
  *   first    until the first reply by the first connection of a process on a device
  *   new      by each further one; between them
  *   hot_rtt  round trips on the first one
+ *   polling_new, polling_hot_rtt  those between ends that never sleep
  *   pin      locked memory per connection, from FEW to MANY of them, at both ends together
  *   qp, cq, fd  how many there are of them with FEW, and with MANY: of the guest, and of both ends
  *   bootstrap  from the start of 1, 8, 32 backends until each has served a request, beside a load; and
@@ -51,14 +52,14 @@ void name_endpoint(char at[ENDPOINT_LEN], const char *scheme)
 
 /* --- until the first reply --- */
 
-static void measure_new(void)
+static void measure_new(const char *endpoint, const char *const names[3])
 {
 	struct sl_rpc_channel *hot = add_channel(), *ch = add_channel();
 	double new_us[NEW], hot_us[NEW * HOT_EACH];
 
-	row("first", connect_channel(hot, endpoints[0]), "us");
+	row(names[0], connect_channel(hot, endpoint), "us");
 	for (unsigned i = 0; i < NEW; i++) {
-		new_us[i] = connect_channel(ch, endpoints[0]);
+		new_us[i] = connect_channel(ch, endpoint);
 		for (unsigned k = 0; k < HOT_EACH; k++) {
 			uint64_t start = sl_now_ns();
 
@@ -68,8 +69,22 @@ static void measure_new(void)
 		end_channels(&ch, 1);
 	}
 	end_channels(&hot, 1);
-	row("new", median(new_us, NEW), "us");
-	row("hot_rtt", median(hot_us, NEW * HOT_EACH), "us");
+	row(names[1], median(new_us, NEW), "us");
+	row(names[2], median(hot_us, NEW * HOT_EACH), "us");
+}
+
+static void measure_polling(void)
+{
+	char endpoint[ENDPOINT_LEN];
+	pid_t pid;
+
+	name_endpoint(endpoint, "rdma+ud");
+	polling = true;
+	pid = start_backend(endpoint, 0);
+	measure_new(endpoint,
+		    (const char *const[]){"polling_first", "polling_new", "polling_hot_rtt"});
+	stop_backend(pid);
+	polling = false;
 }
 
 /* --- what grows with their number --- */
@@ -193,8 +208,8 @@ int main(int argc, char **argv)
 {
 	struct sl_rpc_channel *hot;
 
-	if (argc == 4 && strcmp(argv[1], "serve") == 0) {
-		serve(argv[2], (unsigned)strtoul(argv[3], NULL, 10));
+	if (argc == 5 && strcmp(argv[1], "serve") == 0) {
+		serve_as_told(argv);
 		return 0;
 	}
 	if (argc != 3) {
@@ -211,7 +226,8 @@ int main(int argc, char **argv)
 		peers[i] = start_backend(endpoints[i], 0);
 	}
 	open_gateway();
-	measure_new();
+	measure_new(endpoints[0], (const char *const[]){"first", "new", "hot_rtt"});
+	measure_polling();
 	measure_growth();
 	hot = add_channel();
 	(void)connect_channel(hot, endpoints[0]);

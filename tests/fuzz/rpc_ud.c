@@ -337,7 +337,11 @@ static void throw_at_door(enum kind kind, const uint8_t *bytes, uint32_t len)
 		memcpy(&h, p.bytes, sizeof(h));
 	}
 	waiting[DOOR] = p;
-	require(!listener->ops->accept(listener, sl_now_ns()));
+	/* An owner that is busy, and one that was woken. */
+	if (len & 1)
+		require(!listener->ops->glance(listener, sl_now_ns()));
+	else
+		require(!listener->ops->accept(listener, sl_now_ns()));
 	require(sent[DOOR] <= answers + (kind != DOOR_AS_IS));
 	if (sent[DOOR] > answers)
 		check_answer(&h);

@@ -143,8 +143,8 @@ static const struct sl_transport_ops fake_ops = {
 	.close = fake_close,
 };
 
-/* A gateway has connected. */
-static inline struct fake *fake_connect(struct sl_backend *b)
+/* A gateway's, nobody's yet. */
+static inline struct fake *fake_new(void)
 {
 	struct fake *f = calloc(1, sizeof(*f));
 
@@ -156,6 +156,14 @@ static inline struct fake *fake_connect(struct sl_backend *b)
 					.slice_min = FAKE_BODY, /* replies are not cut */
 					.rate_bps = 1000000000,
 					.peer_epoch = 77};
+	return f;
+}
+
+/* It has connected. */
+static inline struct fake *fake_connect(struct sl_backend *b)
+{
+	struct fake *f = fake_new();
+
 	ck_assert(sl_be_channel_add(b, &f->base));
 	return f;
 }

@@ -183,6 +183,11 @@ struct sl_rpc_listener;
 struct sl_rpc_listener_ops {
 	/* Never blocks: the next established transport, or NULL. */
 	struct sl_transport *(*accept)(struct sl_rpc_listener *l, uint64_t now_ns);
+	/*
+	 * The same as far as it takes no call of the kernel, for an owner that is busy and asks that
+	 * seldom. NULL: everything takes one.
+	 */
+	struct sl_transport *(*glance)(struct sl_rpc_listener *l, uint64_t now_ns);
 	/* When accept() wants to be called without an event (time-outs); UINT64_MAX never. */
 	uint64_t (*next_ns)(const struct sl_rpc_listener *l);
 	void (*close)(struct sl_rpc_listener *l);

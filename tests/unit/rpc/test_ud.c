@@ -147,6 +147,97 @@ TEST(a_door_that_broke_is_another_one_the_next_time)
 	first->ops->close(first);
 }
 
+/* --- an owner that is busy --- */
+
+static struct sl_transport *glanced(void)
+{
+	return listener->ops->glance(listener, sl_now_ns());
+}
+
+static bool nobody_is_seen(void)
+{
+	ck_assert_ptr_null(glanced());
+	return true;
+}
+
+/* These are calls of the kernel. */
+static unsigned calls;
+
+static bool count_arm(struct ud_pair *p)
+{
+	(void)p;
+	calls++;
+	return true;
+}
+
+static void count_bell(struct ud_pair *p)
+{
+	(void)p;
+	calls++;
+}
+
+static void count_question(struct ud_sign *s, uint32_t qpn)
+{
+	(void)s, (void)qpn;
+	calls++;
+}
+
+TEST(who_comes_is_seen_at_a_glance)
+{
+	struct sl_transport *other = dialled(), *t;
+	struct sl_ud_hello h = hello_of(1, 5);
+	const struct ud_device *before = ud_device;
+	struct ud_device counting = *before;
+	struct sl_ud_answer a;
+
+	counting.arm = count_arm;
+	counting.take_bell = count_bell;
+	counting.sign_answer = count_question;
+	ud_device = &counting;
+	throw_at(&h, sizeof(h), door());
+	until(nobody_is_seen() && recv(enemy, &a, sizeof(a), MSG_DONTWAIT) > 0);
+	say_first(&h, &a);
+	until((t = glanced()) != NULL);
+	ck_assert_uint_eq(t->peer_epoch, h.epoch);
+	ck_assert_ptr_null(glanced());
+	ck_assert_uint_eq(calls, 0);
+	ud_device = before;
+	t->ops->close(t);
+	other->ops->close(other);
+}
+
+static unsigned answers(void)
+{
+	struct sl_ud_answer a;
+	unsigned cnt = 0;
+
+	while (recv(enemy, &a, sizeof(a), MSG_DONTWAIT) == (ssize_t)sizeof(a))
+		cnt++;
+	return cnt;
+}
+
+/* A flood of HELLOs takes no more than it takes of an owner that sleeps. */
+TEST(glances_take_as_many_hellos_as_an_accept)
+{
+	struct sl_transport *other = dialled();
+
+	ck_assert_ptr_null(accepted());
+	for (uint32_t i = 0; i < 200; i++) {
+		struct sl_ud_hello h = hello_of(i, 1000 + i);
+
+		throw_at(&h, sizeof(h), door());
+	}
+	for (unsigned i = 0; i < 100; i++)
+		ck_assert_ptr_null(glanced());
+	ck_assert_uint_eq(answers(), 64);
+	ck_assert_ptr_null(accepted());
+	ck_assert_uint_eq(answers(), 64);
+	for (unsigned i = 0; i < 100; i++)
+		ck_assert_ptr_null(glanced());
+	ck_assert_uint_eq(answers(), 64);
+	other->ops->close(other);
+}
+
 /* --- datagrams that nobody should believe --- */
 
 static unsigned of_connection(unsigned i)

@@ -315,9 +315,9 @@ static int conn_attach(struct sl_transport *t, const void *owner)
 		return 0;
 	h = ud_hall_of(&c->local, owner, c->worker);
 	rc = h ? ud_conn_enter(c, h) : -EUSERS;
-	/* So that the peer knows where to. */
+	/* So that the peer knows where to: with what is said first, or soon without it. */
 	if (!rc)
-		c->flow.ack_ns = 0;
+		c->flow.ack_ns = sl_now_ns() + UD_ACK_DELAY_NS;
 	return rc;
 }
 

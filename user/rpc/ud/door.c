@@ -11,7 +11,8 @@ enum {
 	DOOR_RX = 64,
 	DOOR_TX = 16,
 	DOORS = 16,
-	WAIT_MS = 50, /* for an ANSWER; then the next HELLO, to be waited for twice as long */
+	WAIT_MS = 50,    /* for an ANSWER; then the next HELLO, to be waited for twice as long */
+	SPIN_NS = 50000, /* who polls answers by then; to sleep and be woken would take as long */
 };
 
 struct door {
@@ -72,7 +73,7 @@ static int look(const struct ud_greeting *g, struct ud_pair *door)
 
 static int await_answer(const struct ud_greeting *g, struct ud_pair *door, int wait_ms)
 {
-	uint64_t until_ns = sl_now_ns() + (uint64_t)wait_ms * SL_NS_PER_MS;
+	uint64_t said_ns = sl_now_ns(), until_ns = said_ns + (uint64_t)wait_ms * SL_NS_PER_MS;
 	struct pollfd p = {.fd = door->fd, .events = POLLIN};
 
 	for (;;) {
@@ -83,7 +84,7 @@ static int await_answer(const struct ud_greeting *g, struct ud_pair *door, int w
 			return rc < 0 ? rc : 0;
 		if (now_ns >= until_ns)
 			return -ETIMEDOUT;
-		if (!ud_device->arm(door))
+		if (now_ns - said_ns < SPIN_NS || !ud_device->arm(door))
 			continue;
 		if (poll(&p, 1, (int)((until_ns - now_ns) / SL_NS_PER_MS) + 1) > 0)
 			ud_device->take_bell(door);

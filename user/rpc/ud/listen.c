@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Those who are new ask (the sign) for the queue pair of the door, and say HELLO there. To take one costs a proof and memory that no device knows of; so whoever owns the
- * connections does it, and TURN_MAX of them at a time.
+ * Those who are new ask (the sign) for the queue pair of the door, and say HELLO there. To take one
+ * costs a proof and memory that no device knows of; so whoever owns the connections does it, and
+ * TURN_MAX of them at a time.
  *
- * Read from the bottom: ud_accept -> look_at_door -> take_hellos -> consider -> grant;
+ * Read from the bottom: ud_accept, ud_glance -> look_at_door -> take_hellos -> consider -> grant;
  * look_for_births.
  */
 #include "rpc/ud/listen.h"
@@ -34,7 +35,8 @@ struct ud_listener {
 	struct sl_secret secret;
 	struct vb_seen seen;
 	uint32_t slots;
-	bool more; /* HELLOs wait, and no bell will ring for them */
+	bool more;        /* HELLOs wait, and no bell will ring for them */
+	unsigned glances; /* HELLOs that may be taken without a look by accept() */
 	/*
 	 * By sl_transport.stirred, the oldest first: granted, and not heard since. Whoever repeats
 	 * its HELLO knows nothing of what the former one got, so nobody else is given that.
@@ -185,11 +187,11 @@ static void consider(struct ud_listener *l, const struct sl_ud_hello *h)
 	ud_node_put(n);
 }
 
-/* Whether there may be more. */
-static bool take_hellos(struct ud_listener *l)
+/* Up to max; how many. */
+static unsigned take_hellos(struct ud_listener *l, unsigned max)
 {
-	struct ud_packet packets[TURN_MAX];
-	int n = ud_device->poll(l->door, packets, TURN_MAX);
+	SL_UNSET struct ud_packet packets[TURN_MAX];
+	int n = ud_device->poll(l->door, packets, max);
 
 	for (int i = 0; i < n; i++) {
 		struct sl_ud_hello h = {.magic = 0};
@@ -198,10 +200,10 @@ static bool take_hellos(struct ud_listener *l)
 			memcpy(&h, packets[i].bytes, sizeof(h));
 		consider(l, &h);
 	}
+	(void)ud_device->ring(l->door);
 	if (n > 0)
 		(void)ud_device->put_back(l->door, packets, (unsigned)n);
-	(void)ud_device->ring(l->door);
-	return n == TURN_MAX;
+	return n > 0 ? (unsigned)n : 0;
 }
 
 /* Ends armed, or with `more`. */
@@ -211,7 +213,7 @@ static void look_at_door(struct ud_listener *l)
 
 	do {
 		ud_device->take_bell(l->door);
-		l->more = take_hellos(l);
+		l->more = take_hellos(l, TURN_MAX) == TURN_MAX;
 	} while ((l->more || !ud_device->arm(l->door)) && ++turns < TURNS);
 	l->more |= turns == TURNS;
 }
@@ -258,6 +260,21 @@ static struct sl_transport *ud_accept(struct sl_rpc_listener *base, uint64_t now
 	look_at_door(l);
 	if (l->unborn_cnt)
 		look_for_births(l);
+	l->glances = TURNS * TURN_MAX;
+	return take_born(l);
+}
+
+/* Between two calls of accept() as many HELLOs as that takes: a flood of them is to take no more. */
+static struct sl_transport *ud_glance(struct sl_rpc_listener *base, uint64_t now_ns)
+{
+	struct ud_listener *l = (struct ud_listener *)base;
+
+	(void)now_ns;
+	if (l->glances)
+		l->glances -= take_hellos(l, sl_rpc_at_most(l->glances, TURN_MAX));
+	if (!l->unborn_cnt)
+		return NULL;
+	l->hall->hub.ops->take(&l->hall->hub);
 	return take_born(l);
 }
 
@@ -294,6 +311,7 @@ static void ud_listener_close(struct sl_rpc_listener *base)
 
 static const struct sl_rpc_listener_ops listener_ops = {
 	.accept = ud_accept,
+	.glance = ud_glance,
 	.next_ns = ud_next_ns,
 	.close = ud_listener_close,
 };

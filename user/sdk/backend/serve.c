@@ -27,19 +27,32 @@ static bool is_ending(const struct sl_backend *b)
 	       atomic_load_explicit(&b->quit, memory_order_relaxed);
 }
 
-static struct sl_transport *next_peer(struct sl_backend *b, struct sl_rpc_listener *l)
+typedef struct sl_transport *next_peer_fn(struct sl_rpc_listener *l, uint64_t now_ns);
+
+static void take_peers(struct sl_backend *b, struct sl_rpc_listener *l, next_peer_fn *next)
 {
-	l->room = SL_BE_CHANNELS_MAX - b->channel_cnt;
-	return l->ops->accept(l, b->now_ns);
+	struct sl_transport *t;
+
+	do {
+		l->room = SL_BE_CHANNELS_MAX - b->channel_cnt;
+		t = next(l, b->now_ns);
+		if (t)
+			sl_be_channel_add(b, t);
+	} while (t);
 }
 
 static void accept_peers(struct sl_backend *b)
 {
-	struct sl_transport *t;
+	for (unsigned i = 0; i < b->listener_cnt; i++)
+		take_peers(b, b->listeners[i], b->listeners[i]->ops->accept);
+}
 
+/* Who comes to a backend that is busy does not wait for its tick, where that takes no call. */
+static void glance_at_peers(struct sl_backend *b)
+{
 	for (unsigned i = 0; i < b->listener_cnt; i++) {
-		while ((t = next_peer(b, b->listeners[i])))
-			sl_be_channel_add(b, t);
+		if (b->listeners[i]->ops->glance)
+			take_peers(b, b->listeners[i], b->listeners[i]->ops->glance);
 	}
 }
 
@@ -176,6 +189,7 @@ static unsigned pass(struct sl_backend *b)
 			sl_container_of(at, struct channel, node)->link.goaway_due |= unready;
 	}
 	take_shared(b);
+	glance_at_peers(b);
 	if (poll_channels(b))
 		b->active_ns = b->now_ns;
 	tell_writable(b);
