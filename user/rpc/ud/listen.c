@@ -260,11 +260,11 @@ static struct sl_transport *ud_accept(struct sl_rpc_listener *base, uint64_t now
 	look_at_door(l);
 	if (l->unborn_cnt)
 		look_for_births(l);
-	l->glances = TURNS * TURN_MAX;
+	l->glances = TURN_MAX;
 	return take_born(l);
 }
 
-/* Between two calls of accept() as many HELLOs as that takes: a flood of them is to take no more. */
+/* Between two calls of accept() few HELLOs, or a flood of them would take more of a busy owner. */
 static struct sl_transport *ud_glance(struct sl_rpc_listener *base, uint64_t now_ns)
 {
 	struct ud_listener *l = (struct ud_listener *)base;
