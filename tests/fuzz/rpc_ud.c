@@ -337,10 +337,10 @@ static void throw_at_door(enum kind kind, const uint8_t *bytes, uint32_t len)
 		memcpy(&h, p.bytes, sizeof(h));
 	}
 	waiting[DOOR] = p;
-	/* An owner that is busy, and one that was woken. */
+	/* An owner that is busy, and has glanced enough, or one that was woken. */
 	if (len & 1)
 		require(!listener->ops->glance(listener, sl_now_ns()));
-	else
+	if (waiting[DOOR].bytes)
 		require(!listener->ops->accept(listener, sl_now_ns()));
 	require(sent[DOOR] <= answers + (kind != DOOR_AS_IS));
 	if (sent[DOOR] > answers)
