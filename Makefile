@@ -242,7 +242,7 @@ test-unit: $(filter-out $(if $(SAN),$(NOT_SANITIZED:%=$(BUILD)/tests/unit/%)),$(
 test-stack: $(call TEST_BIN,stack) ## packets in, packets out, fake clock
 	$(Q)tests/support/run_bins.sh stack $^
 test-rpc: all $(call TEST_BIN,rpc) ## the RPC suite over shared memory and tcp
-	$(Q)tests/support/run_bins.sh rpc $(call TEST_BIN,rpc)
+	$(Q)SL_TEST_JOBS=$${SL_TEST_JOBS:-$$(($$(nproc) + 1))} tests/support/run_bins.sh rpc $(call TEST_BIN,rpc) # they wait much
 test-bpf: $(call TEST_BIN,bpf) $(BPF_OBJ) ## BPF_PROG_TEST_RUN; needs root
 	$(Q)tests/support/run_bins.sh bpf $(call TEST_BIN,bpf)
 netns-tools: $(NETNS_TOOLS)

@@ -3,7 +3,7 @@
 # run.sh [NAME...]: the real gateway on veth between namespaces, with real clients. All tests, SUBJECT/NAME.sh, or those
 # whose subject, or subject and name, begin with a NAME: `h2`, `tcp/mtu`. Ends with "N passed, N failed, N skipped". Files
 # with a line "# volume" are about load and take long: they run with VOLUME=1, and only they do, or named with their subject.
-# Those with "# volume: alone" compare speeds: they come last, one after the other.
+# Those with "# volume: alone" compare speeds: they come last, one after the other. Those with "# volume: first" take longest.
 #   BUILD         the build folder             SL_SANITIZED=1  it is an ASan build: less load
 #   SL_VERBOSE=1  each check                   SL_KEEP=1       keeps the folders with logs
 #   SL_TEST_JOBS  at a time (default: one more than cores, as they wait much)
@@ -52,10 +52,10 @@ for test in "$here"/*.sh; do
 	[[ $test == */lib.sh || $test == */run.sh ]] || fail "$test has no subject: it belongs into a folder"
 done
 
-together=() alone=()
+first=() together=() alone=()
 for test in "$here"/*/*.sh; do
 	name=${test#"$here"/} about_load=
-	! grep -qE '^# volume(: alone)?$' "$test" || about_load=1
+	! grep -qE '^# volume(: alone|: first)?$' "$test" || about_load=1
 	if [ $# -gt 0 ]; then
 		wanted=
 		for n; do
@@ -65,8 +65,15 @@ for test in "$here"/*/*.sh; do
 	elif [ "$about_load" != "${VOLUME:-}" ]; then
 		continue
 	fi
-	if grep -qx '# volume: alone' "$test"; then alone+=("$test"); else together+=("$test"); fi
+	if grep -qx '# volume: alone' "$test"; then
+		alone+=("$test")
+	elif grep -qx '# volume: first' "$test"; then
+		first+=("$test")
+	else
+		together+=("$test")
+	fi
 done
+together=("${first[@]}" "${together[@]}")
 [ $((${#together[@]} + ${#alone[@]})) -gt 0 ] || fail "no such test"
 outs=$(mktemp -d) || exit 1
 trap 'rm -rf "$outs"' EXIT

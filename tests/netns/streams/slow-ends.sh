@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# volume
+# volume: first
 # Memory: a thousand streams whose client has stopped reading while the other end says what it can, and a thousand whose server
 # has stopped reading; by HTTP/1.1, by HTTP/2 and of gRPC, to a backend of the SDK and through an agent. Each process has less than
 # 64 KiB for each, frames counted, and others are served as before.
