@@ -41,6 +41,28 @@ TEST(who_repeats_its_hello_has_one_connection)
 	other->ops->close(other);
 }
 
+/* What the dialler says first tells the listener of it: a message, or, if there is none in a moment, nothing. */
+TEST(the_first_datagram_waits_a_moment_for_a_message)
+{
+	uint64_t before_ns, id = 0;
+
+	both.gateway = dialled();
+	before_ns = sl_now_ns();
+	ck_assert_int_eq(both.gateway->ops->attach(both.gateway, &both), 0);
+	ck_assert_uint_ge(((struct ud_conn *)both.gateway)->flow.ack_ns,
+			  before_ns + UD_ACK_DELAY_NS);
+	seen_cnt = 0;
+	ck_assert_int_eq(post(both.gateway, 9, BODY), 0);
+	ck_assert_uint_eq(seen_cnt, 1);
+	until((both.backend = accepted()) != NULL);
+	ck_assert_int_eq(both.backend->ops->attach(both.backend, &listener), 0);
+	until(received(both.backend, &id));
+	ck_assert_uint_eq(id, 9);
+	close_both();
+	connect_both(); /* and says nothing */
+	close_both();
+}
+
 TEST(a_hello_is_taken_once)
 {
 	struct sl_ud_answer a;
