@@ -3,7 +3,8 @@
 # run.sh [NAME...]: the real gateway on veth between namespaces, with real clients. All tests, SUBJECT/NAME.sh, or those
 # whose subject, or subject and name, begin with a NAME: `h2`, `tcp/mtu`. Ends with "N passed, N failed, N skipped". Files
 # with a line "# volume" are about load and take long: they run with VOLUME=1, and only they do, or named with their subject.
-# Those with "# volume: alone" compare speeds: they come last, one after the other. Those with "# volume: first" take longest.
+# Those with "# volume: alone" compare speeds: they come last, one after the other. Those with
+# "# volume: first" take longest, and begin before the others.
 #   BUILD         the build folder             SL_SANITIZED=1  it is an ASan build: less load
 #   SL_VERBOSE=1  each check                   SL_KEEP=1       keeps the folders with logs
 #   SL_TEST_JOBS  at a time (default: one more than cores, as they wait much)
