@@ -513,9 +513,13 @@ int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 		 struct ibv_qp_init_attr *init)
 {
+	struct fake_qp *qp = (struct fake_qp *)base;
+	bool knows_way = qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS;
+
 	(void)mask, (void)init;
-	*attr = (struct ibv_qp_attr){.path_mtu = IBV_MTU_1024,
-				     .min_rnr_timer = ((struct fake_qp *)base)->rnr_timer};
+	*attr = (struct ibv_qp_attr){.qp_state = qp->state,
+				     .path_mtu = knows_way ? IBV_MTU_1024 : IBV_MTU_256,
+				     .min_rnr_timer = qp->rnr_timer};
 	return 0;
 }
 

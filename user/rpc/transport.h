@@ -235,6 +235,12 @@ static inline uint32_t sl_rpc_at_most(uint32_t asked, uint32_t most)
 	return asked < most ? asked : most;
 }
 
+/* Whether accept() may succeed later: who tries again at once finds no descriptor or memory either. */
+static inline bool sl_rpc_accept_later(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
 struct sl_rpc_listen_options {
 	const char *address; /* behind "scheme://" */
 	const char *key_file;

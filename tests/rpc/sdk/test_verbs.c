@@ -1075,6 +1075,26 @@ TEST_EACH(who_is_met_is_joined_by_datagrams, rdma_cnt())
 	l->ops->close(l);
 }
 
+/* Slices are so many packets: who takes a packet for shorter than it is cuts large messages small. */
+TEST_EACH(each_end_knows_how_long_its_packets_are, rdma_cnt())
+{
+	const char *ep = rdma_endpoint(_i);
+	struct sl_rpc_listener *l = listen_here(ep);
+	struct pair first = connect_pair(l, ep), second = connect_pair(l, ep);
+	struct sl_transport *ends[] = {first.dialler, first.acceptor, second.dialler,
+				       second.acceptor};
+
+	for (unsigned i = 0; i < 4; i++) {
+		struct ibv_qp_attr attr = attributes(ends[i], IBV_QP_PATH_MTU);
+
+		ck_assert_uint_eq(((struct sl_verbs *)ends[i])->packet_len, 128u << attr.path_mtu);
+		ck_assert_uint_eq(ends[i]->slice_min, ends[0]->slice_min);
+	}
+	drop_pair(&first);
+	drop_pair(&second);
+	l->ops->close(l);
+}
+
 /* Whoever closes one of several connections tells the peer of that one. */
 TEST_EACH(the_end_of_one_of_several_is_told, rdma_cnt())
 {

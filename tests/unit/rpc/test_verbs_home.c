@@ -200,6 +200,16 @@ TEST(the_packet_length_is_that_of_the_path)
 	ck_assert_uint_eq(v->packet_len, 1024);
 }
 
+/* Which a queue pair tells once it knows the way, and before that anything. */
+TEST(before_the_way_is_known_there_are_no_rings)
+{
+	struct vb_geometry g = {.slots = SLOTS, .bulk_len = BULK};
+	struct sl_verbs *early = fake_open(GROUP, &g);
+
+	ck_assert_int_eq(vb_open_rings(early, &g), -EINVAL);
+	early->base.ops->close(&early->base);
+}
+
 /* Bells of different workers ring on different interrupts. */
 TEST(workers_have_interrupts_of_their_own)
 {

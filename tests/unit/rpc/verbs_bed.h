@@ -8,10 +8,9 @@
 
 #include "fake_verbs.h"
 
-/* A connection of that group, as a dialler or acceptor has it once both ends' keys are known. */
-static inline struct sl_verbs *fake_connect(unsigned group, uint32_t slots, uint32_t bulk_len)
+/* One end, whose queue pair does not know another one yet. */
+static inline struct sl_verbs *fake_open(unsigned group, struct vb_geometry *g)
 {
-	struct vb_geometry g = {.slots = slots, .bulk_len = bulk_len};
 	struct rdma_event_channel *cm = rdma_create_event_channel();
 	struct sl_verbs *v = vb_new();
 	struct rdma_cm_id *id;
@@ -20,7 +19,20 @@ static inline struct sl_verbs *fake_connect(unsigned group, uint32_t slots, uint
 	ck_assert_int_eq(rdma_create_id(cm, &id, NULL, RDMA_PS_TCP), 0);
 	id->verbs = &fake.context;
 	id->port_num = 1;
-	ck_assert_int_eq(vb_open(v, id, cm, group, &g), 0);
+	ck_assert_int_eq(vb_open(v, id, cm, group, g), 0);
+	return v;
+}
+
+/* A connection of that group, as a dialler or acceptor has it once both ends' keys are known. */
+static inline struct sl_verbs *fake_connect(unsigned group, uint32_t slots, uint32_t bulk_len)
+{
+	struct vb_geometry g = {.slots = slots, .bulk_len = bulk_len};
+	struct sl_verbs *v = fake_open(group, &g);
+
+	/* As the connection manager does. */
+	ck_assert_int_eq(ibv_modify_qp(v->end.qp, &(struct ibv_qp_attr){.qp_state = IBV_QPS_RTS},
+				       IBV_QP_STATE),
+			 0);
 	ck_assert_int_eq(vb_connected(v), 0);
 	ck_assert_int_eq(vb_open_rings(v, &g), 0);
 	vb_closer_fill();

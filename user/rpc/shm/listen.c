@@ -165,7 +165,7 @@ static void take_who_knocks(struct shm_listener *l, uint64_t now_ns)
 			take_in(l, sock, now_ns);
 			continue;
 		}
-		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+		if (sl_rpc_accept_later(errno))
 			listen_again(l, now_ns + RETRY_MS * SL_NS_PER_MS);
 		return;
 	}

@@ -28,7 +28,7 @@
 enum {
 	SL_SHM_SLOT_STRIDE = 4160, /* not 4096, or all headers would share one cache set */
 	SL_SHM_PAGE = 4096,
-	SL_SHM_SLICE_MIN = 128 << 10, /* of 32 to 160 KiB the shortest that takes a tenth at most */
+	SL_SHM_SLICE_MIN = 128 << 10, /* of 32 to 160 KiB one that takes a tenth at most */
 };
 
 /*

@@ -120,8 +120,7 @@ static bool accept_from(struct sock_listener *l, int listening, uint64_t now_ns)
 
 		if (sock >= 0) {
 			take_in(l, sock, &from, now_ns);
-		} else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
-			   errno == ENOMEM) {
+		} else if (sl_rpc_accept_later(errno)) {
 			l->retry_ns = now_ns + RETRY_MS * SL_NS_PER_MS;
 			return true;
 		} else if (errno == EAGAIN || errno == EWOULDBLOCK) {

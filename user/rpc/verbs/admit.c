@@ -75,13 +75,16 @@ static int open_known(struct vb_listener *l, struct vb_pending *p, struct vb_lea
 
 	if (!rc && !vb_listener_watch(l, v->base.fd))
 		rc = -EIO;
-	if (!rc)
-		rc = vb_open_rings(v, g);
 	if (!rc && sl_rand_bytes(&psn, sizeof(psn)))
 		rc = -EIO;
 	if (rc)
 		return rc;
 	psn &= VB_PSN_MASK;
+	rc = vb_reach(v, h->qpn, h->psn, psn);
+	if (!rc)
+		rc = vb_open_rings(v, g);
+	if (rc)
+		return rc;
 	if (l->mem.addr)
 		vb_borrow_from(v, l->mem.addr, l->mem.len);
 	w->slots = g->slots;
@@ -90,8 +93,7 @@ static int open_known(struct vb_listener *l, struct vb_pending *p, struct vb_lea
 	w->psn = psn;
 	w->rkey = v->keys[0].rkey;
 	w->bulk = v->keys[0].bulk;
-	rc = vb_reach(v, h->qpn, h->psn, psn);
-	return rc ? rc : vb_bind(v);
+	return vb_bind(v);
 }
 
 static enum vb_verdict grant(struct vb_listener *l, const struct vb_hello *h, struct vb_welcome *w)

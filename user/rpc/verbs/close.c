@@ -422,7 +422,7 @@ void vb_close(struct sl_transport *t)
 {
 	struct sl_verbs *v = vb_of(t);
 
-	if (!v->gone && v->ready && v->map)
+	if (!v->gone && v->ready && v->base.credits.window)
 		vb_flush(t);
 	v->until_ns = sl_now_ns() + WORDS_MS * SL_NS_PER_MS;
 	pthread_mutex_lock(&closer.lock);

@@ -137,9 +137,9 @@ static int join(struct knocking *k)
 		return -EBADMSG;
 	v->peer_bulk = w->bulk;
 	v->peer_rkey = w->rkey;
-	rc = vb_open_rings(v, &g);
+	rc = vb_reach(v, w->qpn, w->psn, k->said.hello.psn);
 	if (!rc)
-		rc = vb_reach(v, w->qpn, w->psn, k->said.hello.psn);
+		rc = vb_open_rings(v, &g);
 	if (!rc)
 		rc = vb_greeting_prove(k->secret, &k->said, VB_HEARD, v->keys[0].proof);
 	if (!rc)

@@ -321,8 +321,11 @@ int vb_open_rings(struct sl_verbs *v, const struct vb_geometry *g)
 		v->window = g->slots;
 	}
 	if (ibv_query_port(v->device, v->port_num, &port) ||
-	    ibv_query_qp(v->end.qp, &way, IBV_QP_PATH_MTU, &init))
+	    ibv_query_qp(v->end.qp, &way, IBV_QP_STATE | IBV_QP_PATH_MTU, &init))
 		return -EIO;
+	/* Before that it says anything of the way. */
+	if (way.qp_state != IBV_QPS_RTR && way.qp_state != IBV_QPS_RTS)
+		return -EINVAL;
 	sl_credits_init(&v->base.credits, g->slots, g->slots, g->bulk_len);
 	v->base.rate_bps = rate_of(&port);
 	v->base.port = (uintptr_t)v->device + v->port_num; /* of one process: unique */

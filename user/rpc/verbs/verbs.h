@@ -190,7 +190,10 @@ uint8_t *vb_ring_of(const struct sl_verbs *v, uint32_t bulk_len);
 int vb_reach(struct sl_verbs *v, uint32_t qpn, uint32_t psn, uint32_t own_psn);
 /* Its ring is open to the peer now, without a message to it. 0 or -errno. */
 int vb_bind(struct sl_verbs *v);
-/* Rings, registered, receive slots posted; fills in own addresses in keys[0]. */
+/*
+ * Rings, registered, receive slots posted; fills in own addresses in keys[0]. The queue pair knows
+ * the peer's by now, and with it the way. 0 or -errno.
+ */
 int vb_open_rings(struct sl_verbs *v, const struct vb_geometry *g);
 /* From now on posts may read from there; if the device cannot, they go on being copied. */
 void vb_borrow_from(struct sl_verbs *v, void *mem, size_t len);
