@@ -63,6 +63,8 @@ def main():
             row = f"{transport}_polling_{cnt}_"
             latency = values[row + "hybrid_p50"][0] / values[row + "spin_p50"][0]
             print(f"ratio hybrid_over_spin_p50_{cnt}{suffix} {latency:.3f}")
+            latency = values[row + "awaited_p50"][0] / values[row + "spin_p50"][0]
+            print(f"ratio awaited_over_spin_p50_{cnt}{suffix} {latency:.3f}")
             print(f"ratio hybrid_cpu_over_events_{cnt}{suffix} {values[row + 'cpu_over_events'][0]:.3f}")
 
 
