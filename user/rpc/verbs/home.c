@@ -13,7 +13,7 @@
 
 enum {
 	RXE_VENDOR = 0xffffff, /* soft-RoCE */
-	CHUNK = 256,           /* slots */
+	CHUNK = 512,           /* slots, which fill a huge page */
 	CHUNKS_MAX = VB_HOME_SLOTS / CHUNK,
 	POST = 16,
 };
@@ -97,14 +97,12 @@ int vb_home_post(struct vb_home *h, const uint32_t *slots, unsigned cnt)
 static int add_chunk(struct vb_home *h)
 {
 	uint32_t slots[CHUNK];
-	uint8_t *mem =
-		mmap(NULL, CHUNK_LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t map_len;
+	uint8_t *mem = vb_map(CHUNK_LEN, &map_len);
 	struct ibv_mr *mr;
 
-	if (mem == MAP_FAILED)
+	if (!mem)
 		return -ENOMEM;
-	(void)madvise(mem, CHUNK_LEN, MADV_DONTFORK);
-	(void)madvise(mem, CHUNK_LEN, MADV_DONTDUMP);
 	mr = ibv_reg_mr(h->pd, mem, CHUNK_LEN, IBV_ACCESS_LOCAL_WRITE);
 	if (!mr) {
 		munmap(mem, CHUNK_LEN);
