@@ -38,7 +38,7 @@ void bench_idle(void)
 	bench_backend_stop(pid);
 }
 
-/* AWAITED: spins while a reply is due and sleeps else, which no other that sleeps can better. */
+/* AWAITED: spins while a reply is due and sleeps else: about the best for one that sleeps. */
 enum wait { SPIN, EVENTS, HYBRID, AWAITED, WAITS };
 
 struct waited {

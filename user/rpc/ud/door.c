@@ -12,7 +12,7 @@ enum {
 	DOOR_TX = 16,
 	DOORS = 16,
 	WAIT_MS = 50,    /* for an ANSWER; then the next HELLO, to be waited for twice as long */
-	SPIN_NS = 50000, /* then it sleeps: to be woken takes as long */
+	SPIN_NS = 50000, /* then it sleeps */
 };
 
 struct door {
