@@ -295,7 +295,7 @@ unsigned bench_turn_or_sleep(struct bench_gateway *g, struct sl_spin *spin, uint
 {
 	struct pollfd p = {.fd = sl_rpc_fd(g->r), .events = POLLIN};
 	struct timespec ts;
-	uint64_t now_ns, next_ns, idle_ns, ran_ns = g->ran_ns;
+	uint64_t from_ns, now_ns, next_ns, idle_ns, ran_ns = g->ran_ns, asleep_ns = 0;
 	bool waits = asked(g);
 	unsigned n = bench_turn(g);
 
@@ -314,17 +314,26 @@ unsigned bench_turn_or_sleep(struct bench_gateway *g, struct sl_spin *spin, uint
 		return 0;
 	sl_spin_end(spin, false, idle_ns);
 	g->idle = false;
+	from_ns = now_ns;
 	if (sl_rpc_arm(g->r) && !(n = bench_turn(g))) {
+		uint64_t woken_ns;
+		bool rang;
+
 		next_ns = sl_rpc_next_ns(g->r);
 		next_ns = next_ns < until_ns ? next_ns : until_ns;
 		now_ns = sl_now_ns();
 		next_ns = next_ns > now_ns ? next_ns - now_ns : 0;
 		ts = (struct timespec){.tv_sec = (time_t)(next_ns / SL_NS_PER_SEC),
 				       .tv_nsec = (long)(next_ns % SL_NS_PER_SEC)};
-		if (ppoll(&p, 1, &ts, NULL) > 0)
-			g->ran_ns = sl_now_ns();
+		rang = ppoll(&p, 1, &ts, NULL) > 0;
+		woken_ns = sl_now_ns();
+		asleep_ns = woken_ns - now_ns;
+		if (rang)
+			g->ran_ns = woken_ns;
 	}
 	sl_rpc_disarm(g->r, true);
+	if (asleep_ns)
+		sl_spin_slept(spin, sl_now_ns() - from_ns - asleep_ns);
 	return n;
 }
 

@@ -4,7 +4,8 @@
  *
  * Whoever waits for work polls for about that long before sleeping: never more than twice the cost
  * of having known when the work would come (Karlin et al., "Competitive snoopy caching", 1988).
- * A few microseconds on bare metal, tens of them in a virtual machine whose idle cores halt.
+ * A few microseconds on bare metal, or 100 and more from the deepest idle states; tens of them in a
+ * virtual machine whose idle cores halt, 50 to 130 on slow ones.
  */
 #ifndef SL_BASE_WAKE_H
 #define SL_BASE_WAKE_H
@@ -12,8 +13,8 @@
 #include <stdint.h>
 
 enum {
-	SL_WAKE_MIN_NS = 2000,  /* also when there is only one processor: then it is a switch */
-	SL_WAKE_MAX_NS = 50000, /* more is a busy machine, not the cost of a wake-up */
+	SL_WAKE_MIN_NS = 2000,   /* also when there is only one processor: then it is a switch */
+	SL_WAKE_MAX_NS = 200000, /* more is a busy machine, not the cost of a wake-up */
 };
 
 /*

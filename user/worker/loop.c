@@ -91,12 +91,15 @@ static bool is_among(const struct epoll_event *events, int n, int fd)
 	return false;
 }
 
-/* Until a packet, a message, a completion or a timer. Whether the RPC has something. */
-static bool sleep_well(struct sl_worker *w)
+/*
+ * Until a packet, a message, a completion or a timer. Whether the RPC has something. *asleep_ns: how
+ * long that was.
+ */
+static bool sleep_well(struct sl_worker *w, uint64_t *asleep_ns)
 {
 	SL_UNSET struct epoll_event events[WAIT_EVENTS];
 	struct timespec ts, *timeout = NULL;
-	uint64_t next = next_ns(w), now_ns = sl_now_ns(), count;
+	uint64_t next = next_ns(w), now_ns = sl_now_ns(), woken_ns, count;
 	int n;
 
 	if (next != UINT64_MAX) {
@@ -108,8 +111,10 @@ static bool sleep_well(struct sl_worker *w)
 	}
 	w->sleeps++;
 	n = epoll_pwait2(w->epoll_fd, events, WAIT_EVENTS, timeout, NULL);
+	woken_ns = sl_now_ns();
+	*asleep_ns = woken_ns - now_ns;
 	if (n > 0)
-		w->busy_ns = sl_now_ns();
+		w->busy_ns = woken_ns;
 	/* A call of the kernel only for who has something: most sleeps end with a packet or a bell. */
 	if (is_among(events, n, w->wake_fd) && read(w->wake_fd, &count, sizeof(count)) < 0 &&
 	    errno != EAGAIN)
@@ -122,13 +127,16 @@ static bool sleep_well(struct sl_worker *w)
  */
 static void sleep_until_event(struct sl_worker *w)
 {
+	uint64_t from_ns = sl_now_ns(), asleep_ns = 0;
 	bool rang = true;
 
 	sl_handover_arm(&w->net);
 	if (sl_rpc_arm(w->core.rpc) && !run_once(w))
-		rang = sleep_well(w);
+		rang = sleep_well(w, &asleep_ns);
 	sl_rpc_disarm(w->core.rpc, rang);
 	sl_handover_disarm(&w->net);
+	if (asleep_ns)
+		sl_spin_slept(&w->spin, sl_now_ns() - from_ns - asleep_ns);
 }
 
 /*

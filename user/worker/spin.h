@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether a worker that has nothing to do polls on for a while before it sleeps: while that is worth
- * it, of late. What polling has found was found earlier by as much as a wake-up takes; that weighs some
- * times what polling has cost, with what it did not find. Where nothing is found it is tried now and
- * then only. (As KVM's halt polling grows and shrinks by what it finds.) That is learnt apart for three
- * kinds of idle times, by what is waited for.
+ * it, of late. What polling has found was found earlier by as much as a sleep costs: the wake-up, and
+ * the calls that ask for it and look what it was. That weighs some times what polling has cost, with
+ * what it did not find. Where nothing is found it is tried now and then only. (As KVM's halt polling
+ * grows and shrinks by what it finds.) That is learnt apart for three kinds of idle times, by what is
+ * waited for.
  */
 #ifndef SL_WORKER_SPIN_H
 #define SL_WORKER_SPIN_H
@@ -20,25 +21,27 @@ enum sl_spin_for {
 };
 
 enum {
-	SL_SPIN_ONE = 1 << 12, /* a wake-up */
+	SL_SPIN_ONE = 1 << 12, /* what a sleep costs */
 	SL_SPIN_MEMORY = 16,   /* idle times */
 	SL_SPIN_TRIAL = 32,    /* one in so many, where it is not worth it */
 	/* Latency weighs more than processor time, our own or that of somebody else. */
 	SL_SPIN_WEIGHT = 8,
 	SL_SPIN_WEIGHT_HOUSEMATES = 2,
 	/* A reply takes about as long as the last ones: for as long as is worth it if it always comes. */
-	SL_SPIN_REPLY_WAKES = SL_SPIN_WEIGHT,
+	SL_SPIN_REPLY_SLEEPS = SL_SPIN_WEIGHT,
+	SL_SPIN_STEP = 16, /* the median of sleeps follows by a part of itself, and by as many ns */
 };
 
 struct sl_spin_kind {
-	int32_t found, polled; /* averages of what was polled, in wake-ups of SL_SPIN_ONE */
+	int32_t found, polled; /* averages of what was polled, in sleeps of SL_SPIN_ONE */
 	uint32_t idles;
 };
 
 struct sl_spin {
-	uint64_t wake_ns; /* what a wake-up takes; or for how long it polls */
-	bool always;      /* as an operator has written */
-	bool on;          /* this time */
+	uint64_t wake_ns;   /* what a wake-up takes; or for how long it polls */
+	uint64_t beside_ns; /* what the calls around a sleep take: their median, of late */
+	bool always;        /* as an operator has written */
+	bool on;            /* this time */
 	enum sl_spin_for what;
 	struct sl_spin_kind kinds[SL_SPIN_KINDS];
 };
@@ -50,11 +53,17 @@ static inline void sl_spin_init(struct sl_spin *s, uint64_t wake_ns, bool always
 		s->kinds[i].found = SL_SPIN_ONE;
 }
 
+static inline uint64_t sl_spin_sleep_ns(const struct sl_spin *s)
+{
+	return s->wake_ns + s->beside_ns;
+}
+
 /* For how long it polls at most. */
 static inline uint64_t sl_spin_most_ns(const struct sl_spin *s)
 {
-	return s->what == SL_SPIN_REPLIES && !s->always ? SL_SPIN_REPLY_WAKES * s->wake_ns
-							: s->wake_ns;
+	if (s->always)
+		return s->wake_ns;
+	return sl_spin_sleep_ns(s) * (s->what == SL_SPIN_REPLIES ? SL_SPIN_REPLY_SLEEPS : 1);
 }
 
 /* Of an idle time that has begun: whether it still polls after idle_ns of it. */
@@ -84,10 +93,22 @@ static inline void sl_spin_end(struct sl_spin *s, bool found, uint64_t idle_ns)
 
 	if (s->on && s->wake_ns && !s->always) {
 		k->found += ((found ? SL_SPIN_ONE : 0) - k->found) / SL_SPIN_MEMORY;
-		k->polled += ((int32_t)(polled_ns * SL_SPIN_ONE / s->wake_ns) - k->polled) /
-			     SL_SPIN_MEMORY;
+		k->polled +=
+			((int32_t)(polled_ns * SL_SPIN_ONE / sl_spin_sleep_ns(s)) - k->polled) /
+			SL_SPIN_MEMORY;
 	}
 	s->on = false;
+}
+
+/* It has slept. beside_ns: from its decision until it can work again, less the time asleep. */
+static inline void sl_spin_slept(struct sl_spin *s, uint64_t beside_ns)
+{
+	uint64_t step_ns = s->beside_ns / SL_SPIN_STEP + SL_SPIN_STEP;
+
+	if (beside_ns > s->beside_ns)
+		s->beside_ns += step_ns;
+	else
+		s->beside_ns -= s->beside_ns < step_ns ? s->beside_ns : step_ns;
 }
 
 #endif

@@ -92,10 +92,11 @@ int sl_worker_start(struct sl_worker *w)
 		char text[SL_UNIT_TEXT];
 
 		sl_spin_init(&w->spin, sl_wake_cost_ns(w->cpu), false);
-		sl_log_info("worker %u: waking it costs %s, so it polls for as long before it "
-			    "sleeps, or %d times that for a reply, while that is worth it",
+		sl_log_info("worker %u: waking it costs %s, so it polls for as long, and for what "
+			    "else a sleep takes, before it sleeps, or %d times that for a reply, "
+			    "while that is worth it",
 			    w->index, sl_format_duration(text, w->spin.wake_ns),
-			    SL_SPIN_REPLY_WAKES);
+			    SL_SPIN_REPLY_SLEEPS);
 	}
 	rc = sl_thread_start(&w->thread, thread_main, w);
 	w->thread_started = !rc;

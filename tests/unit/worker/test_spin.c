@@ -3,7 +3,7 @@
 #include "worker/spin.h"
 #include "suite.h"
 
-enum { WAKE_NS = 20000, MOST_NS = SL_SPIN_REPLY_WAKES * WAKE_NS };
+enum { WAKE_NS = 20000, MOST_NS = SL_SPIN_REPLY_SLEEPS * WAKE_NS };
 
 static struct sl_spin s;
 static enum sl_spin_for what;
@@ -91,6 +91,47 @@ TEST(replies_are_polled_for_longer)
 	ck_assert_uint_eq(polls_until(1000, 1, MOST_NS / 2), 1000);
 }
 
+static uint64_t longest_poll_ns(void)
+{
+	uint64_t idle_ns = 0;
+
+	ck_assert(sl_spin_begin(&s, what, 0));
+	while (sl_spin_on(&s, idle_ns))
+		idle_ns += WAKE_NS / 8;
+	sl_spin_end(&s, true, 0);
+	return idle_ns;
+}
+
+static void sleep_often(unsigned times, uint64_t beside_ns)
+{
+	for (unsigned i = 0; i < times; i++)
+		sl_spin_slept(&s, beside_ns);
+}
+
+/* Bells that a device has to be asked for, say, may take more than the wake-up. */
+TEST(it_polls_for_all_that_sleeping_takes)
+{
+	sleep_often(200, 3 * WAKE_NS);
+	ck_assert_uint_ge(longest_poll_ns(), 3 * WAKE_NS);
+	ck_assert_uint_le(longest_poll_ns(), 5 * WAKE_NS);
+	what = SL_SPIN_REPLIES;
+	ck_assert_uint_ge(longest_poll_ns(), 3 * MOST_NS);
+	ck_assert_uint_le(longest_poll_ns(), 5 * MOST_NS);
+	sleep_often(200, 0);
+	ck_assert_uint_le(longest_poll_ns(), MOST_NS + WAKE_NS);
+}
+
+/* As one from which its processor was taken. */
+TEST(one_odd_sleep_changes_little)
+{
+	uint64_t before_ns;
+
+	sleep_often(200, WAKE_NS);
+	before_ns = longest_poll_ns();
+	sleep_often(1, 1000 * WAKE_NS);
+	ck_assert_uint_le(longest_poll_ns(), before_ns + before_ns / 4);
+}
+
 /* Polling costs what it takes, not how often it fails. */
 TEST(longer_polls_have_to_find_more)
 {
@@ -121,6 +162,7 @@ TEST(an_operators_figure_is_obeyed)
 {
 	sl_spin_init(&s, WAKE_NS, true);
 	ck_assert_uint_eq(polls(1000, 0), 1000);
+	sleep_often(200, 10 * WAKE_NS);
 	what = SL_SPIN_REPLIES;
 	ck_assert(sl_spin_begin(&s, what, WAKE_NS));
 	ck_assert(!sl_spin_on(&s, WAKE_NS + 1));
