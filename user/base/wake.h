@@ -4,8 +4,8 @@
  *
  * Whoever waits for work polls for about that long before sleeping: never more than twice the cost
  * of having known when the work would come (Karlin et al., "Competitive snoopy caching", 1988).
- * A few microseconds on bare metal, or 100 and more from the deepest idle states; tens of them in a
- * virtual machine whose idle cores halt, 50 to 130 on slow ones.
+ * A few microseconds on bare metal, tens of them in a virtual machine whose idle cores halt, up to
+ * 150 in an emulated one.
  */
 #ifndef SL_BASE_WAKE_H
 #define SL_BASE_WAKE_H

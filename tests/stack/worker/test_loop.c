@@ -85,6 +85,33 @@ static unsigned rx_request(struct sl_port *p, struct sl_frame **frames, unsigned
 	return 0;
 }
 
+static void *tell_later(void *arg)
+{
+	(void)arg;
+	usleep(1000);
+	ck_assert_int_eq(sl_worker_tell(&w, &(struct sl_worker_msg){.verb = SL_WORKER_STOP}), 0);
+	return NULL;
+}
+
+/* What a sleep takes is known from its calls, without the time asleep. */
+TEST(each_sleep_tells_what_sleeping_takes)
+{
+	enum { SLEEPS = 20, BESIDE_NS = 150000 };
+	pthread_t teller;
+
+	w.port_cnt = 0; /* a sleeper asks sockets what they have not sent, and these are none */
+	sl_spin_init(&w.spin, 0, true);
+	w.spin.beside_ns = BESIDE_NS;
+	for (unsigned i = 0; i < SLEEPS; i++) {
+		ck_assert_int_eq(pthread_create(&teller, NULL, tell_later, NULL), 0);
+		w.stopping = false;
+		sl_worker_run(&w);
+		pthread_join(teller, NULL);
+	}
+	ck_assert_uint_ge(w.sleeps, SLEEPS / 2);
+	ck_assert_uint_lt(w.spin.beside_ns, BESIDE_NS);
+}
+
 /* A round behind an idle time that was polled; what is found so often by now. */
 static int32_t found_behind_poll(void)
 {

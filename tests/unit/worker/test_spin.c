@@ -121,6 +121,13 @@ TEST(it_polls_for_all_that_sleeping_takes)
 	ck_assert_uint_le(longest_poll_ns(), MOST_NS + WAKE_NS);
 }
 
+/* On a machine that takes the processor away again and again it is not polled for that too. */
+TEST(a_busy_machine_is_not_what_sleeping_takes)
+{
+	sleep_often(1000, 1000 * WAKE_NS);
+	ck_assert_uint_le(longest_poll_ns(), SL_WAKE_MAX_NS + SL_WAKE_MAX_NS / 8 + 2 * WAKE_NS);
+}
+
 /* As one from which its processor was taken. */
 TEST(one_odd_sleep_changes_little)
 {
