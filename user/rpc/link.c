@@ -93,12 +93,9 @@ static int take_fragment(struct sl_link *l, const struct sl_message *m)
 	} else {
 		rc = h->total_or_offset == r->offset ? 0 : -EPROTO;
 	}
-	if (!rc && m->head_len)
-		rc = sl_reader_feed(r, sl_span_of(m->head, m->head_len), l->mem, l->scratch,
-				    l->ops->part, l->ctx);
 	if (!rc)
-		rc = sl_reader_feed(r, sl_span_of(m->body, h->fragment_len - m->head_len), l->mem,
-				    l->scratch, l->ops->part, l->ctx);
+		rc = sl_reader_feed(r, sl_span_of(m->body, h->fragment_len), l->mem, l->scratch,
+				    l->ops->part, l->ctx);
 	if (rc < 0)
 		return rc;
 	l->reading += (first ? 1 : 0) - (uint32_t)rc;

@@ -4,12 +4,12 @@
  * ud (datagrams of a queue pair that many share) and tcp (TLS over kernel sockets) implement it, the
  * gateway's session and the backend SDK use it through link.h, and tests/rpc runs one suite over all.
  *
- * A transport carries messages (header + body) of at most slot_len bytes in slots, longer bodies of
- * at most bulk_max bytes through the peer's bulk ring followed by a slot that announces them, or,
- * over tcp, in line. It
- * counts and enforces both windows (peer slots, own send queue), fills in `consumed`, and sends and
- * takes CREDIT by itself. Received bytes are lent to the caller until release(), in order; lend for
- * moments only, since nothing behind a lent message is given back to the peer.
+ * A transport carries messages (header + body) of at most slot_len bytes in slots, longer ones, whose
+ * body has at most bulk_max bytes, through the peer's bulk ring, for the announcement of which they
+ * take a slot too, or, over tcp, in line. It counts and enforces both windows (peer slots, own send
+ * queue), fills in `consumed`, and sends and takes CREDIT by itself. Received bytes are lent to the
+ * caller until release(), in order; lend for moments only, since nothing behind a lent message is
+ * given back to the peer.
  */
 #ifndef SL_RPC_TRANSPORT_H
 #define SL_RPC_TRANSPORT_H
@@ -31,13 +31,11 @@ struct sl_hub;
 
 /*
  * A received message. The header is a private copy; its version, type and fragment_len are checked.
- * The body lies in memory that a hostile peer may be changing: copy what is to be parsed. That of a
- * REQUEST or RESPONSE may lie in two places: head_len bytes at head, the rest at body.
+ * The body lies in memory that a hostile peer may be changing: copy what is to be parsed.
  */
 struct sl_message {
 	struct sl_rpc_header header;
-	const uint8_t *head, *body;
-	uint32_t head_len;
+	const uint8_t *body;
 	uint32_t token; /* the transport's, for release */
 };
 

@@ -92,10 +92,7 @@ static void take_requests(struct channel *ch, const struct sl_message *m)
 	struct sl_rpc_entry e[IDS];
 	uint32_t meta;
 
-	if (m->head_len)
-		memcpy(bytes, m->head, m->head_len);
-	if (h->fragment_len > m->head_len)
-		memcpy(bytes + m->head_len, m->body, h->fragment_len - m->head_len);
+	memcpy(bytes, m->body, h->fragment_len);
 	if (!(h->flags & SL_RPC_FIRST)) {
 		if (ch->left && h->id == ch->message)
 			count(ch, bytes, h->fragment_len);

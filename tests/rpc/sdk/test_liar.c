@@ -55,10 +55,9 @@ static void listen_on(struct liar *l)
 		const struct sl_rpc_header *h = &m[i].header;
 		struct sl_rpc_entry e;
 
-		/* The tables of these tests lie in one piece. */
 		if ((h->version_type & 15) == SL_RPC_REQUEST && h->flags & SL_RPC_FIRST &&
 		    l->id_cnt < CALLS) {
-			memcpy(&e, m[i].head_len >= sizeof(e) ? m[i].head : m[i].body, sizeof(e));
+			memcpy(&e, m[i].body, sizeof(e));
 			l->ids[l->id_cnt++] = e.id;
 		}
 		l->t->ops->release(l->t, &m[i]);
@@ -778,7 +777,7 @@ static _Noreturn void refuse_and_read(struct liar *l)
 
 		if (n != 1)
 			continue;
-		memcpy(&l->ids[0], m[0].head_len >= 8 ? m[0].head : m[0].body, 8);
+		memcpy(&l->ids[0], m[0].body, 8);
 		l->id_cnt = 1;
 	}
 	say(l, l->ids[0], SL_RPC_REFUSED, 0, 0);
@@ -789,12 +788,9 @@ static _Noreturn void refuse_and_read(struct liar *l)
 		if (n < 0)
 			_exit(7);
 		for (int i = 0; i < n; i++) {
-			uint32_t rest = m[i].header.fragment_len - m[i].head_len;
 			bool ours = true;
 
-			for (uint32_t k = 0; k < m[i].head_len; k++)
-				ours &= m[i].head[k] == 'z';
-			for (uint32_t k = 0; k < rest; k++)
+			for (uint32_t k = 0; k < m[i].header.fragment_len; k++)
 				ours &= m[i].body[k] == 'z';
 			if (!ours)
 				_exit(8);

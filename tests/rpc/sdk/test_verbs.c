@@ -477,9 +477,16 @@ enum evil {
 	FORGED_OFFSET,
 	FORGED_ID,
 	LONG_CONTROL,
+	LARGE_IN_A_SLOT,
+	LARGE_OF_NOTHING,
+	LARGE_BEYOND_RING,
+	LARGE_BUT_SHORT,
+	LARGE_BUT_LONG,
 	FLOOD,
 	EVIL_CNT
 };
+
+enum { LARGE = 8 << 10 };
 
 static int post_raw(struct sl_verbs *v, enum ibv_wr_opcode op, uint32_t len, uint64_t at,
 		    uint32_t rkey)
@@ -492,6 +499,24 @@ static int post_raw(struct sl_verbs *v, enum ibv_wr_opcode op, uint32_t len, uin
 	wr.wr.rdma.rkey = rkey;
 	v->base.credits.sent += op == IBV_WR_SEND; /* the peer says what it has taken */
 	return ibv_post_send(v->end.qp, &wr, &bad);
+}
+
+/* A header at the ring's first place, and what announces a message of `said` bytes there. */
+static void announce_raw(struct sl_verbs *v, uint32_t said)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)v->tx_slots,
+			      .length = sizeof(struct sl_rpc_header),
+			      .lkey = v->ring_mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+				 .imm_data = htonl(said)},
+			   *bad;
+
+	wr.wr.rdma.remote_addr = v->peer_bulk;
+	wr.wr.rdma.rkey = v->peer_rkey;
+	v->base.credits.sent++;
+	ck_assert_int_eq(ibv_post_send(v->end.qp, &wr, &bad), 0);
 }
 
 /* A peer that says nothing for seconds is taken for dead: once a second it says that it is not. */
@@ -514,6 +539,17 @@ static void speak(struct sl_verbs *v)
 	post_raw(v, IBV_WR_SEND, sizeof(ping), 0, 0);
 }
 
+/* As long as the announcement says. */
+static uint32_t said_of(enum evil evil)
+{
+	switch (evil) {
+	case LARGE_OF_NOTHING: return 0;
+	case LARGE_IN_A_SLOT: return SL_RPC_SLOT_SIZE;
+	case LARGE_BEYOND_RING: return UINT32_MAX;
+	default: return sizeof(struct sl_rpc_header) + LARGE;
+	}
+}
+
 /* What is false in the header of an otherwise possible message; the length that is really sent. */
 static uint32_t forge(struct sl_rpc_header *h, enum evil evil)
 {
@@ -530,11 +566,21 @@ static uint32_t forge(struct sl_rpc_header *h, enum evil evil)
 		return sizeof(*h) + 64;
 	}
 	if (evil == LONG_CONTROL) {
-		/* Within the ring, if all of it lay there and no part came with the header. */
 		h->version_type = SL_RPC_VERSION << 4 | SL_RPC_CANCEL;
-		h->count = (16 << 10) / sizeof(uint64_t);
-		h->fragment_len = 16 << 10;
-		return sizeof(*h) + VB_BODY_MAX;
+		h->count = LARGE / sizeof(uint64_t);
+		h->fragment_len = LARGE;
+	}
+	if (evil == LARGE_IN_A_SLOT)
+		h->fragment_len = VB_BODY_MAX; /* which nobody reads, of a PING */
+	if (evil >= LARGE_OF_NOTHING && evil <= LARGE_BUT_LONG) {
+		h->version_type = SL_RPC_VERSION << 4 | SL_RPC_REQUEST;
+		h->flags |= SL_RPC_BATCH;
+		h->priority = SL_CLASS_NORMAL;
+		h->count = 1;
+		h->id = sl_rpc_boot_epoch() << 48 | 1;
+		h->fragment_len = said_of(evil) - (uint32_t)sizeof(*h);
+		h->fragment_len += (uint32_t)(evil == LARGE_BUT_LONG) - (evil == LARGE_BUT_SHORT);
+		h->total_or_offset = h->fragment_len;
 	}
 	if (evil == FORGED_CREDIT)
 		h->consumed = 1000; /* of messages that it was never sent */
@@ -562,6 +608,12 @@ static void do_evil(struct sl_verbs *v, enum evil evil)
 	case SHORT_HEADER: post_raw(v, IBV_WR_SEND, len - 1, 0, 0); break;
 	case WRONG_LENGTH: post_raw(v, IBV_WR_SEND, len + 99, 0, 0); break;
 	case TOO_LONG: post_raw(v, IBV_WR_SEND, SL_RPC_SLOT_SIZE + 1, 0, 0); break;
+	case LONG_CONTROL:
+	case LARGE_OF_NOTHING:
+	case LARGE_IN_A_SLOT:
+	case LARGE_BEYOND_RING:
+	case LARGE_BUT_SHORT:
+	case LARGE_BUT_LONG: announce_raw(v, said_of(evil)); break;
 	case FLOOD:
 		/* Far more than its window, without ever reading an answer. */
 		for (unsigned i = 0; i < 128 && !post_raw(v, IBV_WR_SEND, len, 0, 0); i++)

@@ -101,7 +101,6 @@ static int take(struct sl_shm *s, struct sl_message *m)
 	if (rc)
 		return rc;
 	m->body = slot->body;
-	m->head_len = 0;
 	if (m->header.fragment_len > INLINE_MAX) {
 		/* A sender that has not waited for room overwrites its own bytes only. */
 		s->rx_bulk_head = sl_credits_bulk_place(s->base.credits.bulk_len, s->rx_bulk_head,

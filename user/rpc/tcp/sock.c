@@ -175,8 +175,6 @@ static int take(struct sl_sock *k, struct sl_message *m)
 	if (sl_credits_ack(&k->base.credits, m->header.consumed) < 0)
 		return -EPROTO;
 	m->body = at + sizeof(m->header);
-	m->head = NULL;
-	m->head_len = 0;
 	m->token = k->rx_next++;
 	k->rx_head += (uint32_t)sizeof(m->header) + m->header.fragment_len;
 	return 1;

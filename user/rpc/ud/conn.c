@@ -231,8 +231,6 @@ static int take(struct ud_conn *c, struct sl_message *m)
 	if (sl_credits_ack(&c->base.credits, m->header.consumed) < 0)
 		return -EPROTO;
 	m->body = at + sizeof(m->header);
-	m->head = NULL;
-	m->head_len = 0;
 	m->token = c->rx_next++;
 	f->rx_head += (uint32_t)sizeof(m->header) + m->header.fragment_len;
 	return 1;

@@ -6,10 +6,11 @@
 #include <unistd.h>
 #include "rpc/verbs/verbs.h"
 
-enum {
-	SPARE = 16,       /* work requests besides those of messages: first SEND and receive */
-	SEND_ENTRIES = 2, /* per slot: a WRITE and a SEND */
-};
+/*
+ * Work requests besides one for each message: the first SEND and receive, and those of a message that
+ * takes several WRITEs.
+ */
+enum { SPARE = 16 };
 
 /* One that waits for a connection. */
 struct unused {
@@ -39,7 +40,7 @@ static int make_queue_pair(struct vb_end *e, const struct vb_place *place)
 		.recv_cq = e->rx_cq,
 		.srq = place->srq,
 		.qp_type = IBV_QPT_RC,
-		.cap = {.max_send_wr = SEND_ENTRIES * e->slots + SPARE,
+		.cap = {.max_send_wr = e->slots + SPARE,
 			.max_recv_wr = place->srq ? 0 : e->slots + SPARE,
 			.max_send_sge = VB_SGE_MAX,
 			.max_recv_sge = place->srq ? 0 : 1,
@@ -63,16 +64,15 @@ static int make_queue_pair(struct vb_end *e, const struct vb_place *place)
 
 int vb_end_make(struct vb_end *e, const struct vb_place *place, uint32_t slots)
 {
-	int send_cnt = (int)(SEND_ENTRIES * slots + SPARE), rc;
+	int cnt = (int)(slots + SPARE), rc;
 
 	*e = (struct vb_end){.slots = slots};
 	errno = 0;
 	e->bell = ibv_create_comp_channel(place->device);
 	if (e->bell)
-		e->tx_cq = ibv_create_cq(place->device, send_cnt, NULL, e->bell, place->vector);
+		e->tx_cq = ibv_create_cq(place->device, cnt, NULL, e->bell, place->vector);
 	if (e->tx_cq)
-		e->rx_cq = ibv_create_cq(place->device, (int)(slots + SPARE), NULL, e->bell,
-					 place->vector);
+		e->rx_cq = ibv_create_cq(place->device, cnt, NULL, e->bell, place->vector);
 	rc = e->rx_cq ? make_queue_pair(e, place) : negative_errno();
 	if (!rc && place->srq) {
 		e->mw = ibv_alloc_mw(place->pd, IBV_MW_TYPE_2);

@@ -15,7 +15,7 @@
 
 enum {
 	PAGE = 4096,
-	SLICE_PACKETS = 16,
+	SLICE_PACKETS = 20,
 	BIND_MS = 100,
 	ACK_TIMEOUT = 17, /* 4 us << 17, seven times: what is gone is noticed in four seconds */
 };
@@ -332,8 +332,7 @@ int vb_open_rings(struct sl_verbs *v, const struct vb_geometry *g)
 	v->base.bulk_max = g->bulk_len / 4;
 	/* That of the way, which may be less than the port's: behind a tunnel, or with a VLAN. */
 	v->packet_len = 128u << way.path_mtu;
-	/* The announcing SEND is a packet more. */
-	v->base.slice_min = SLICE_PACKETS * v->packet_len;
+	v->base.slice_min = SLICE_PACKETS * v->packet_len - (uint32_t)sizeof(struct sl_rpc_header);
 	if (v->base.bulk_max > port.max_msg_sz)
 		v->base.bulk_max = port.max_msg_sz;
 	return v->home ? 0 : vb_post_receives(v, 0, g->slots);
@@ -348,7 +347,7 @@ void vb_borrow_from(struct sl_verbs *v, void *mem, size_t len)
 	v->mem = mem;
 	v->mem_len = len;
 	v->base.copies = false;
-	v->base.spans_max = v->end.sge_max * VB_WRITES_MAX;
+	v->base.spans_max = v->end.sge_max * VB_WRITES_MAX - 1; /* and the header */
 }
 
 int vb_connected(struct sl_verbs *v)

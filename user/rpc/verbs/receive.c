@@ -4,6 +4,7 @@
  * device says have arrived. vb_release gives a message's slot back: vb_consume tells the peer of it,
  * vb_put_back posts it again; verbs.h says which of the two comes first.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include "rpc/verbs/budget.h"
 #include "rpc/verbs/verbs.h"
@@ -92,17 +93,33 @@ static int take_ack(struct sl_verbs *v, uint32_t consumed)
 	return 0;
 }
 
-/* wc_len: what has really arrived in the slot. */
-static int check_header(const struct sl_verbs *v, const struct sl_rpc_header *h, uint32_t wc_len)
+/* Where it lies: in its receive slot, or at the next place of the bulk ring. NULL: nowhere. */
+static const uint8_t *place_of(struct sl_verbs *v, const struct ibv_wc *wc, uint32_t seq,
+			       uint32_t *len)
 {
-	unsigned type = h->version_type & 15;
-	uint32_t body = h->fragment_len, in_slot = wc_len - (uint32_t)sizeof(*h);
+	uint32_t at;
 
-	if (sl_message_check(h, v->base.bulk_max))
+	if (wc->opcode == IBV_WC_RECV) {
+		*len = wc->byte_len;
+		return *len < sizeof(struct sl_rpc_header) ? NULL : slot_at(v, seq);
+	}
+	if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM)
+		return NULL;
+	*len = ntohl(wc->imm_data);
+	if (*len <= SL_RPC_SLOT_SIZE || *len - sizeof(struct sl_rpc_header) > v->base.bulk_max)
+		return NULL;
+	/* A sender that has not waited for room overwrites its own bytes only. */
+	v->rx_bulk_head =
+		sl_credits_bulk_place(v->base.credits.bulk_len, v->rx_bulk_head, *len, &at);
+	return v->rx_bulk + at;
+}
+
+/* len: what the device, or the sender by it, says that has arrived. */
+static int check_header(const struct sl_verbs *v, const struct sl_rpc_header *h, uint32_t len)
+{
+	if (sl_message_check(h, v->base.bulk_max) || h->fragment_len != len - sizeof(*h))
 		return -EPROTO;
-	if (body > VB_BODY_MAX)
-		return type <= SL_RPC_RESPONSE ? 0 : -EPROTO;
-	return in_slot == body ? 0 : -EPROTO;
+	return len > SL_RPC_SLOT_SIZE && (h->version_type & 15) > SL_RPC_RESPONSE ? -EPROTO : 0;
 }
 
 void vb_give_back(struct sl_verbs *v, const struct ibv_wc *wc)
@@ -115,8 +132,8 @@ void vb_give_back(struct sl_verbs *v, const struct ibv_wc *wc)
 
 static int take(struct sl_verbs *v, const struct ibv_wc *wc, struct sl_message *m)
 {
-	const uint8_t *slot;
-	uint32_t at, seq = v->rx_next;
+	const uint8_t *at;
+	uint32_t len, seq = v->rx_next;
 	int rc;
 
 	if (seq - v->base.credits.consumed > v->mask) {
@@ -129,25 +146,16 @@ static int take(struct sl_verbs *v, const struct ibv_wc *wc, struct sl_message *
 	/* From here the slot is the message's, whatever is wrong with that. */
 	v->rx_slot[seq & v->slot_mask] = (uint32_t)wc->wr_id;
 	v->rx_next++;
-	slot = slot_at(v, seq);
-	if (wc->byte_len < sizeof(m->header) || wc->opcode != IBV_WC_RECV)
+	at = place_of(v, wc, seq, &len);
+	if (!at)
 		return -EPROTO;
-	memcpy(&m->header, slot, sizeof(m->header));
-	rc = check_header(v, &m->header, wc->byte_len);
+	memcpy(&m->header, at, sizeof(m->header));
+	rc = check_header(v, &m->header, len);
 	if (!rc)
 		rc = take_ack(v, m->header.consumed);
 	if (rc)
 		return rc;
-	m->body = slot + sizeof(m->header);
-	m->head_len = 0;
-	if (m->header.fragment_len > VB_BODY_MAX) {
-		m->head = m->body;
-		m->head_len = wc->byte_len - (uint32_t)sizeof(m->header);
-		/* A sender that has not waited for room overwrites its own bytes only. */
-		v->rx_bulk_head = sl_credits_bulk_place(v->base.credits.bulk_len, v->rx_bulk_head,
-							m->header.fragment_len, &at);
-		m->body = v->rx_bulk + at + m->head_len;
-	}
+	m->body = at + sizeof(m->header);
 	m->token = seq;
 	v->rx_bulk_end[seq & v->mask] = v->rx_bulk_head;
 	return 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What goes out. vb_post puts a message into the chain: write_bulk for a large one's bytes, send_slot
- * for what announces it; vb_flush -> ring: one doorbell for the chain. vb_progress takes completions,
+ * What goes out. vb_post puts a message into the chain, by write_bulk if it is large, else by
+ * send_slot; vb_flush -> ring: one doorbell for the chain. vb_progress takes completions,
  * vb_sent says by them which lent bytes are free. sl_verbs_ops at the bottom is the transport.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include "rpc/verbs/verbs.h"
 
@@ -71,7 +72,7 @@ static void ask_completion(struct sl_verbs *v, struct ibv_send_wr *wr)
 }
 
 /*
- * One doorbell for the chain. Its last SEND wakes a sleeping peer. Behind lent bytes there may be
+ * One doorbell for the chain. Its last message wakes a sleeping peer. Behind lent bytes there may be
  * no other message for long, and nobody but the device tells when they are done with.
  */
 static void ring(struct sl_verbs *v)
@@ -127,12 +128,12 @@ static bool is_direct(const struct sl_verbs *v, const struct sl_span *span)
 	       span->len <= v->mem_len - from;
 }
 
-/* Pieces that the spans make: neighbours that are copied make one. 0: none is direct. */
+/* Pieces that the header and the spans make: neighbours that are copied make one. 0: none is direct. */
 static uint32_t count_pieces(const struct sl_verbs *v, const struct sl_span *spans,
 			     unsigned span_cnt)
 {
-	uint32_t pieces = 0, direct = 0;
-	bool copied = false;
+	uint32_t pieces = 1, direct = 0;
+	bool copied = true;
 
 	for (unsigned i = 0; i < span_cnt; i++) {
 		bool d = is_direct(v, &spans[i]);
@@ -144,72 +145,90 @@ static uint32_t count_pieces(const struct sl_verbs *v, const struct sl_span *spa
 	return direct ? pieces : 0;
 }
 
-static void write_pieces(struct sl_verbs *v, uint32_t at, const struct sl_span *spans,
-			 unsigned span_cnt)
+/* A piece of the message, which goes to `at`: of this WRITE, or of another one. */
+static struct ibv_send_wr *write_piece(struct sl_verbs *v, struct ibv_send_wr *wr, uint32_t at,
+				       const uint8_t *bytes, uint32_t len, const struct ibv_mr *mr)
+{
+	if ((uint32_t)wr->num_sge == v->end.sge_max)
+		wr = write_to(v, at);
+	add_piece(v, wr, bytes, len, mr);
+	return wr;
+}
+
+/* Behind the header, which is staged at `at` already. The last WRITE. */
+static struct ibv_send_wr *write_pieces(struct sl_verbs *v, uint32_t at,
+					const struct sl_span *spans, unsigned span_cnt)
 {
 	struct ibv_send_wr *wr = write_to(v, at);
+	uint32_t staged = sizeof(struct sl_rpc_header);
 
-	for (unsigned i = 0; i < span_cnt;) {
-		const struct sl_span *first = &spans[i];
-		uint32_t len = (uint32_t)first->len;
+	at += staged;
+	for (unsigned i = 0; i < span_cnt; i++) {
+		uint32_t len = (uint32_t)spans[i].len;
 
-		if ((uint32_t)wr->num_sge == v->end.sge_max)
-			wr = write_to(v, at);
-		if (is_direct(v, first)) {
-			add_piece(v, wr, first->ptr, len, v->mem_mr);
-			v->lent_to = v->base.credits.sent + 1;
-			v->quiet_lent = true;
-			i++;
-		} else {
-			for (len = 0; i < span_cnt && !is_direct(v, &spans[i]); i++) {
-				sl_message_gather(v->tx_bulk + at + len, spans[i].len, &spans[i],
-						  1);
-				len += (uint32_t)spans[i].len;
-			}
-			add_piece(v, wr, v->tx_bulk + at, len, v->ring_mr);
+		if (!is_direct(v, &spans[i])) {
+			sl_message_gather(v->tx_bulk + at, len, &spans[i], 1);
+			staged += len;
+			at += len;
+			continue;
 		}
+		if (staged)
+			wr = write_piece(v, wr, at - staged, v->tx_bulk + at - staged, staged,
+					 v->ring_mr);
+		wr = write_piece(v, wr, at, spans[i].ptr, len, v->mem_mr);
+		v->lent_to = v->base.credits.sent;
+		v->quiet_lent = true;
+		staged = 0;
 		at += len;
 	}
+	if (staged)
+		wr = write_piece(v, wr, at - staged, v->tx_bulk + at - staged, staged, v->ring_mr);
+	return wr;
 }
 
-/*
- * The bytes of a large message, but for its head: that goes with the SEND (to `head`, at most
- * VB_BODY_MAX bytes), where it costs no packet. It is what has to be copied anyway before the first
- * direct span; if all is copied, what would not fill a packet. Its length.
- */
-static uint32_t write_bulk(struct sl_verbs *v, uint32_t at, uint32_t len,
-			   const struct sl_span *spans, unsigned span_cnt, uint8_t *head)
+/* A large message, header and body, to one place of the peer's bulk ring. The last WRITE tells of it. */
+static struct ibv_send_wr *write_bulk(struct sl_verbs *v, uint32_t at,
+				      const struct sl_rpc_header *h, const struct sl_span *spans,
+				      unsigned span_cnt)
 {
 	uint32_t pieces = v->mem ? count_pieces(v, spans, span_cnt) : 0;
-	uint32_t rest = len % v->packet_len, head_len = 0;
+	struct ibv_send_wr *wr;
 
+	memcpy(v->tx_bulk + at, h, sizeof(*h));
 	if (pieces && pieces <= v->end.sge_max * VB_WRITES_MAX) {
-		for (; !is_direct(v, spans) && spans->len <= VB_BODY_MAX - head_len; spans++) {
-			sl_message_gather(head + head_len, spans->len, spans, 1);
-			head_len += (uint32_t)spans->len;
-			span_cnt--;
-		}
-		if (v->piece_cnt + pieces + 1 > VB_PIECES_MAX)
+		if (v->piece_cnt + pieces > VB_PIECES_MAX)
 			ring(v);
-		write_pieces(v, at + head_len, spans, span_cnt);
-		return head_len;
+		wr = write_pieces(v, at, spans, span_cnt);
+	} else {
+		sl_message_gather(v->tx_bulk + at + sizeof(*h), h->fragment_len, spans, span_cnt);
+		wr = write_to(v, at);
+		add_piece(v, wr, v->tx_bulk + at, (uint32_t)sizeof(*h) + h->fragment_len,
+			  v->ring_mr);
 	}
-	sl_message_gather(v->tx_bulk + at, len, spans, span_cnt);
-	head_len = rest <= VB_BODY_MAX ? rest : 0;
-	memcpy(head, v->tx_bulk + at, head_len);
-	add_piece(v, write_to(v, at + head_len), v->tx_bulk + at + head_len, len - head_len,
-		  v->ring_mr);
-	return head_len;
+	wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+	wr->imm_data = htonl((uint32_t)sizeof(*h) + h->fragment_len);
+	return wr;
 }
 
-static void send_slot(struct sl_verbs *v, const uint8_t *slot, uint32_t len, uint32_t body_len)
+static struct ibv_send_wr *send_slot(struct sl_verbs *v, uint8_t *slot,
+				     const struct sl_rpc_header *h, const struct sl_span *spans,
+				     unsigned span_cnt)
 {
+	uint32_t len = (uint32_t)sizeof(*h) + h->fragment_len;
 	struct ibv_send_wr *wr = work(v, IBV_WR_SEND);
 
+	memcpy(slot, h, sizeof(*h));
+	sl_message_gather(slot + sizeof(*h), h->fragment_len, spans, span_cnt);
 	add_piece(v, wr, slot, len, v->ring_mr);
-	wr->wr_id = (uint64_t)(v->wr_sent & VB_ID_WR_MASK) << 32 | v->base.credits.sent;
 	if (len <= v->end.inline_max)
 		wr->send_flags = IBV_SEND_INLINE;
+	return wr;
+}
+
+/* What the peer's receive queue learns of: the message's last work request. */
+static void announce(struct sl_verbs *v, struct ibv_send_wr *wr, uint32_t body_len)
+{
+	wr->wr_id = (uint64_t)(v->wr_sent & VB_ID_WR_MASK) << 32 | v->base.credits.sent;
 	v->quiet++;
 	v->quiet_bytes += body_len;
 	if (v->quiet >= v->quiet_max)
@@ -232,9 +251,9 @@ int vb_post(struct sl_transport *t, const struct sl_rpc_header *header, const st
 {
 	struct sl_verbs *v = vb_of(t);
 	struct sl_credits *c = &t->credits;
-	uint32_t len = header->fragment_len, seq = c->sent, at, in_slot = sizeof(*header);
-	uint8_t *slot = v->tx_slots + (size_t)(seq & v->mask) * SL_RPC_SLOT_SIZE;
+	uint32_t len = header->fragment_len, seq = c->sent, at;
 	struct sl_rpc_header h = *header;
+	struct ibv_send_wr *wr;
 
 	if (v->gone)
 		return -ENOTCONN;
@@ -242,24 +261,24 @@ int vb_post(struct sl_transport *t, const struct sl_rpc_header *header, const st
 		return -EAGAIN;
 	if (!has_room(v, sl_message_kind(header)) || v->borrowed_cnt - v->returned_cnt > v->mask)
 		return -EAGAIN;
-	if (len > VB_BODY_MAX && (len > t->bulk_max || len > sl_credits_bulk_room(c)))
+	if (len > VB_BODY_MAX && (len > t->bulk_max || len + sizeof(h) > sl_credits_bulk_room(c)))
 		return -EAGAIN;
-	if (v->chain_len + VB_PER_MESSAGE > VB_CHAIN_MAX || v->piece_cnt + 2 > VB_PIECES_MAX)
+	if (v->chain_len + VB_PER_MESSAGE > VB_CHAIN_MAX || v->piece_cnt + 1 > VB_PIECES_MAX)
 		ring(v);
-	if (len > VB_BODY_MAX) {
-		c->bulk_sent = sl_credits_bulk_place(c->bulk_len, c->bulk_sent, len, &at);
-		in_slot += write_bulk(v, at, len, spans, span_cnt, slot + sizeof(h));
-	} else {
-		sl_message_gather(slot + sizeof(h), len, spans, span_cnt);
-		in_slot += len;
-	}
 	/* A reply tells that its request is done with: else an idle channel would lack a slot. */
 	vb_consume(v);
 	h.consumed = sl_credits_post(c);
-	memcpy(slot, &h, sizeof(h));
+	if (len > VB_BODY_MAX) {
+		c->bulk_sent = sl_credits_bulk_place(c->bulk_len, c->bulk_sent,
+						     len + (uint32_t)sizeof(h), &at);
+		wr = write_bulk(v, at, &h, spans, span_cnt);
+	} else {
+		wr = send_slot(v, v->tx_slots + (size_t)(seq & v->mask) * SL_RPC_SLOT_SIZE, &h,
+			       spans, span_cnt);
+	}
 	v->posted[seq & v->mask] = (struct vb_posted){.bulk_end = c->bulk_sent, .body_len = len};
 	t->posted_bytes += len;
-	send_slot(v, slot, in_slot, len);
+	announce(v, wr, len);
 	/*
 	 * It is the last message of those that `cookie` stands for: its bytes are free once all that
 	 * was lent so far is.
@@ -307,7 +326,9 @@ uint32_t vb_window(const struct sl_transport *t)
 {
 	const struct sl_verbs *v = (const struct sl_verbs *)t;
 
-	return v->port_down ? 0 : sl_transport_window(t, VB_BODY_MAX);
+	uint32_t with_header = v->port_down ? 0 : sl_transport_window(t, SL_RPC_SLOT_SIZE);
+
+	return with_header ? with_header - (uint32_t)sizeof(struct sl_rpc_header) : 0;
 }
 
 const struct sl_transport_ops sl_verbs_ops = {

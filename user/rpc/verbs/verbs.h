@@ -8,9 +8,10 @@
  *            writable, and by the peer's queue pair only
  *
  *   small:   gather into tx slot n, SEND              -> a receive slot of the peer
- *   large:   gather into staging at the place, WRITE  -> same place of the peer's bulk ring, then
- *            SEND of the header, which announces it, and of a first part of the body (its length
- *            tells how much) that would have cost a packet of its own
+ *   large:   gather into staging at the place, WRITE  -> same place of the peer's bulk ring, header
+ *            and body. The last WRITE has immediate data, the length of both, which takes a receive
+ *            slot: so one work request, and one acknowledgement, where a SEND that announces it
+ *            would be two of each
  *
  * Where the owner's memory (the UMEM) is registered, long spans in it are not gathered: the WRITE
  * reads them where they lie, and `sent` tells when that is done. Only completions of our own device
@@ -45,13 +46,13 @@
 #include "rpc/verbs/proof.h"
 
 enum {
-	VB_CHAIN_MAX = 64,                  /* work requests behind one doorbell */
-	VB_PIECES_MAX = 256,                /* and pieces of memory in them */
-	VB_WRITES_MAX = 8,                  /* of one message */
-	VB_PER_MESSAGE = VB_WRITES_MAX + 1, /* and the SEND */
-	VB_SGE_MAX = 16,                    /* pieces of one WRITE */
-	VB_DIRECT_MIN = 512,                /* shorter spans are copied */
-	VB_SIGNAL_MAX = 64,                 /* messages without a signalled one at the most */
+	VB_CHAIN_MAX = 64,   /* work requests behind one doorbell */
+	VB_PIECES_MAX = 256, /* and pieces of memory in them */
+	VB_WRITES_MAX = 8,   /* of one message */
+	VB_PER_MESSAGE = VB_WRITES_MAX,
+	VB_SGE_MAX = 16,     /* pieces of one WRITE */
+	VB_DIRECT_MIN = 512, /* shorter spans are copied */
+	VB_SIGNAL_MAX = 64,  /* messages without a signalled one at the most */
 	VB_INLINE_WANT = 192,
 	VB_BODY_MAX = SL_RPC_SLOT_SIZE - sizeof(struct sl_rpc_header),
 };
@@ -64,7 +65,7 @@ enum {
 enum { VB_RNR_TIMER = 16, VB_RNR_RETRIES = 6, VB_RETRIES = 6 /* 7 means for ever to soft-RoCE */ };
 
 /*
- * wr_id of a SEND: messages posted with it in the low half, work requests, of which no more than
+ * wr_id of a message's last: messages posted with it in the low half, work requests, of which no more than
  * VB_ID_WR_MASK are ever under way, in the 31 bits above. Those with the highest bit are counted
  * nowhere: the first SEND and receive of each side, and the last SEND (vb_halt).
  */
@@ -77,7 +78,6 @@ enum { VB_RNR_TIMER = 16, VB_RNR_RETRIES = 6, VB_RETRIES = 6 /* 7 means for ever
 struct vb_posted {
 	uint64_t bulk_end; /* bulk_sent behind this message */
 	uint32_t body_len;
-	uint32_t wr_end; /* work requests posted, this message's included */
 };
 
 /* A post whose spans are in use until our device has completed message `seq`. */
