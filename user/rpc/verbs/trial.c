@@ -4,10 +4,11 @@
  * pair, on queue pairs with a shared receive queue. Few use the two together, and drivers have
  * been seen that have them in name only. The steps are at the bottom, in sl_rpc_try_rdma().
  *
- *   queue pair 1 --WRITE--> window of queue pair 0   arrives
+ *   queue pair 1 --WRITE--> window of queue pair 0   arrives, and its immediate data
  *                --SEND---> shared receive queue     arrives
  *   queue pair 0 --WRITE--> the window, by queue pair 1, whose it is not       is refused
  */
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -15,7 +16,7 @@
 #include "rpc/rpc.h"
 #include "rpc/verbs/verbs.h"
 
-enum { LEN = 4096, WAIT_MS = 1000, RECEIVES = 2, ASKED = 1 };
+enum { LEN = 4096, WAIT_MS = 1000, RECEIVES = 2, ASKED = 1, TOLD = 0x5a5a };
 
 struct trial {
 	struct ibv_context *device;
@@ -27,6 +28,7 @@ struct trial {
 	struct ibv_mw *mw;
 	struct ibv_qp *qp[2];
 	uint32_t rkey;
+	uint32_t told;                       /* the immediate data that have come last */
 	_Alignas(4096) uint8_t mem[2 * LEN]; /* what is sent, and comes in | the window */
 };
 
@@ -141,23 +143,40 @@ static bool connect_both(struct trial *t)
 	return true;
 }
 
+/* The next completion; false: none in time. */
+static bool next(struct trial *t, uint64_t until_ns, struct ibv_wc *wc)
+{
+	int n;
+
+	while (!(n = ibv_poll_cq(t->cq, 1, wc)) && sl_now_ns() < until_ns)
+		usleep(100);
+	if (n == 1 && wc->status == IBV_WC_SUCCESS && wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
+		t->told = ntohl(wc->imm_data);
+	return n == 1;
+}
+
 /* What was asked of that queue pair; false: none in time, or one that says no. */
 static bool await(struct trial *t, const struct ibv_qp *qp)
 {
 	uint64_t until_ns = sl_now_ns() + WAIT_MS * SL_NS_PER_MS;
 	struct ibv_wc wc;
 
-	do {
-		int n = ibv_poll_cq(t->cq, 1, &wc);
-
-		if (n < 0)
-			return false;
-		if (n && wc.wr_id == ASKED && wc.qp_num == qp->qp_num)
+	while (next(t, until_ns, &wc)) {
+		if (wc.wr_id == ASKED && wc.qp_num == qp->qp_num)
 			return wc.status == IBV_WC_SUCCESS;
-		if (!n)
-			usleep(100);
-	} while (sl_now_ns() < until_ns);
+	}
 	return false;
+}
+
+/* It may come behind the sender's own completion. */
+static bool is_told(struct trial *t)
+{
+	uint64_t until_ns = sl_now_ns() + WAIT_MS * SL_NS_PER_MS;
+	struct ibv_wc wc;
+
+	while (!t->told && next(t, until_ns, &wc))
+		;
+	return t->told == TOLD;
 }
 
 static bool bind_window(struct trial *t)
@@ -187,6 +206,7 @@ static bool send_from(struct trial *t, struct ibv_qp *qp, enum ibv_wr_opcode opc
 				 .num_sge = 1,
 				 .opcode = opcode,
 				 .send_flags = IBV_SEND_SIGNALED,
+				 .imm_data = htonl(TOLD),
 				 .wr.rdma = {.remote_addr = (uintptr_t)at, .rkey = t->rkey}};
 
 	return vb_post_chain(qp, &wr) == 0 && await(t, qp);
@@ -194,8 +214,11 @@ static bool send_from(struct trial *t, struct ibv_qp *qp, enum ibv_wr_opcode opc
 
 static bool write_inside(struct trial *t)
 {
+	struct ibv_recv_wr wr = {.num_sge = 0}, *bad;
+
 	memset(t->mem, 0x5a, 64);
-	return send_from(t, t->qp[1], IBV_WR_RDMA_WRITE, t->mem + LEN) &&
+	return ibv_post_srq_recv(t->srq, &wr, &bad) == 0 &&
+	       send_from(t, t->qp[1], IBV_WR_RDMA_WRITE_WITH_IMM, t->mem + LEN) && is_told(t) &&
 	       memcmp(t->mem, t->mem + LEN, 64) == 0;
 }
 
@@ -225,7 +248,7 @@ const char *sl_rpc_try_rdma(struct ibv_context *device, uint8_t port)
 		{make_parts, "a shared receive queue and a memory window cannot be made"},
 		{connect_both, "a queue pair cannot be connected to another of its port"},
 		{bind_window, "a memory window cannot be bound"},
-		{write_inside, "a write into a memory window does not arrive"},
+		{write_inside, "a write with immediate data into a memory window does not arrive"},
 		{send_shared, "a message does not arrive at a shared receive queue"},
 		{is_refused_elsewhere, "a memory window is open to other queue pairs"},
 	};
