@@ -37,6 +37,8 @@ struct fake_send {
 	uint64_t wr_id;
 	enum ibv_wr_opcode opcode;
 	bool signalled, done;
+	uint64_t to;       /* of a WRITE */
+	uint32_t imm_data; /* of one that has it */
 	unsigned sge_cnt;
 	struct ibv_sge sge[VB_SGE_MAX];
 };
@@ -159,21 +161,40 @@ static inline struct fake_slots *fake_slots(struct sl_verbs *v)
 	return v->home ? &((struct fake_srq *)vb_home_srq(v->home))->slots : &fake_qp(v)->own;
 }
 
-/* A message of the peer. False: no slot. */
-static inline bool fake_arrive(struct sl_verbs *v, const void *bytes, uint32_t len)
+/* Something takes the oldest slot, with `len` bytes in it. False: there is none. */
+static inline bool fake_take_slot(struct sl_verbs *v, struct ibv_wc wc, const void *bytes,
+				  uint32_t len)
 {
 	struct fake_slots *s = fake_slots(v);
-	struct ibv_wc wc = {.status = IBV_WC_SUCCESS,
-			    .opcode = IBV_WC_RECV,
-			    .byte_len = len,
-			    .qp_num = v->end.qp->qp_num};
 
 	if (s->put == s->got)
 		return false;
-	memcpy(s->at[s->got % FAKE_QUEUE], bytes, len);
+	if (len)
+		memcpy(s->at[s->got % FAKE_QUEUE], bytes, len);
+	wc.status = IBV_WC_SUCCESS;
+	wc.qp_num = v->end.qp->qp_num;
 	wc.wr_id = s->wr_id[s->got++ % FAKE_QUEUE];
 	fake_push(v->end.rx_cq, &wc);
 	return true;
+}
+
+/* A message of the peer. False: no slot. */
+static inline bool fake_arrive(struct sl_verbs *v, const void *bytes, uint32_t len)
+{
+	return fake_take_slot(v, (struct ibv_wc){.opcode = IBV_WC_RECV, .byte_len = len}, bytes,
+			      len);
+}
+
+/* A WRITE of the peer, to the ring at `at`, that says `imm` of itself. False: no slot. */
+static inline bool fake_write(struct sl_verbs *v, uint32_t at, const void *bytes, uint32_t len,
+			      uint32_t imm)
+{
+	memcpy(v->rx_bulk + at, bytes, len);
+	return fake_take_slot(v,
+			      (struct ibv_wc){.opcode = IBV_WC_RECV_RDMA_WITH_IMM,
+					      .byte_len = len,
+					      .imm_data = htonl(imm)},
+			      NULL, 0);
 }
 
 /* Another thread takes it. */
@@ -237,6 +258,8 @@ static inline int op_post_send(struct ibv_qp *base, struct ibv_send_wr *wr,
 					.signalled = wr->send_flags & IBV_SEND_SIGNALED};
 		if (wr->opcode == IBV_WR_BIND_MW)
 			continue;
+		s->to = wr->wr.rdma.remote_addr;
+		s->imm_data = wr->imm_data;
 		s->sge_cnt = (unsigned)wr->num_sge;
 		for (int i = 0; i < wr->num_sge; i++)
 			s->sge[i] = wr->sg_list[i];

@@ -52,6 +52,113 @@ TEST(copied_bytes_are_their_owners_at_once)
 	ck_assert_uint_eq(cookie, 3);
 }
 
+/* --- large messages --- */
+
+enum { PARTS = 20, PART = 600, SEAM = 8, FRONT = 24 };
+
+/* What the device reads for the WRITEs from the first one on; the length. Each goes behind the last. */
+static uint32_t written(unsigned first, uint8_t *to)
+{
+	const struct fake_qp *qp = fake_qp(v);
+	uint32_t len = 0;
+
+	for (unsigned i = first; i != qp->posted; i++) {
+		const struct fake_send *s = &qp->sends[i % FAKE_SENDS];
+
+		ck_assert_uint_eq(s->to, v->peer_bulk + len);
+		for (unsigned k = 0; k < s->sge_cnt; len += s->sge[k++].length)
+			memcpy(to + len, (const void *)(uintptr_t)s->sge[k].addr, s->sge[k].length);
+	}
+	return len;
+}
+
+/* Header and body lie one behind the other, whatever is copied and whatever is not; the last WRITE tells. */
+TEST(a_large_message_lies_in_one_piece)
+{
+	static uint8_t seams[FRONT + PARTS * SEAM], want[PARTS * (PART + SEAM) + FRONT],
+		got[64 << 10];
+	struct sl_span spans[2 * PARTS + 1] = {sl_span_of(seams, FRONT)};
+	struct sl_rpc_header h = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_REQUEST,
+				  .flags = SL_RPC_BATCH | SL_RPC_FIRST | SL_RPC_LAST,
+				  .count = 1,
+				  .fragment_len = sizeof(want),
+				  .total_or_offset = sizeof(want)};
+	const struct fake_qp *qp = fake_qp(v);
+	unsigned first = qp->posted;
+	uint32_t at = FRONT;
+
+	for (unsigned i = 0; i < sizeof(seams); i++)
+		seams[i] = (uint8_t)i;
+	memcpy(want, seams, FRONT);
+	for (unsigned i = 0; i < PARTS; i++) {
+		uint8_t *part = memory + i * 1000;
+
+		memset(part, 'a' + (int)i, PART);
+		spans[2 * i + 1] = sl_span_of(part, PART);
+		spans[2 * i + 2] = sl_span_of(seams + FRONT + i * SEAM, SEAM);
+		memcpy(want + at, part, PART);
+		memcpy(want + at + PART, seams + FRONT + i * SEAM, SEAM);
+		at += PART + SEAM;
+	}
+	ck_assert_int_eq(t->ops->post(t, &h, spans, 2 * PARTS + 1, 9), 0);
+	t->ops->flush(t);
+	ck_assert_uint_eq(written(first, got), sizeof(h) + sizeof(want));
+	ck_assert_mem_eq(got + sizeof(h), want, sizeof(want));
+	ck_assert_mem_eq(got, &h, sizeof(h));
+	/* 41 pieces: three WRITEs, of which the last takes a slot of the peer. */
+	ck_assert_uint_eq(qp->posted - first, 3);
+	for (unsigned i = first; i != qp->posted; i++) {
+		const struct fake_send *s = &qp->sends[i % FAKE_SENDS];
+		bool last = i + 1 == qp->posted;
+
+		ck_assert_int_eq(s->opcode, last ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE);
+		ck_assert(!last ||
+			  (s->signalled && ntohl(s->imm_data) == sizeof(h) + sizeof(want)));
+	}
+	for (unsigned i = 0; i < PARTS; i++)
+		ck_assert(fake_reads(v, memory + i * 1000, PART));
+}
+
+/* A peer's WRITE of header and body, at the place where the next one goes. */
+static const uint8_t *take_large(uint32_t at, uint32_t len, char c)
+{
+	static uint8_t bytes[BODY + sizeof(struct sl_rpc_header)];
+	const struct sl_rpc_header h = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_RESPONSE,
+					.flags = SL_RPC_BATCH | SL_RPC_FIRST | SL_RPC_LAST,
+					.count = 1,
+					.fragment_len = len,
+					.total_or_offset = len};
+	struct sl_message m;
+
+	memcpy(bytes, &h, sizeof(h));
+	memset(bytes + sizeof(h), c, len);
+	ck_assert(fake_write(v, at, bytes, (uint32_t)sizeof(h) + len, (uint32_t)sizeof(h) + len));
+	ck_assert_int_eq(t->ops->poll(t, &m, 1), 1);
+	ck_assert_mem_eq(&m.header, &h, sizeof(h));
+	ck_assert_mem_eq(m.body, bytes + sizeof(h), len);
+	t->ops->release(t, &m);
+	t->ops->flush(t);
+	return m.body;
+}
+
+/* One behind the other, each at a multiple of 64; what does not fit before the ring's end is at its start. */
+TEST(large_messages_arrive_where_they_were_written)
+{
+	const uint32_t step = (BODY + sizeof(struct sl_rpc_header) + 63) / 64 * 64;
+	uint32_t at = 0;
+
+	for (unsigned i = 0; i < 3 * BULK / step; i++) {
+		const uint8_t *body = take_large(at, BODY, (char)('a' + i % 26));
+
+		ck_assert_ptr_eq(body, v->rx_bulk + at + sizeof(struct sl_rpc_header));
+		at += step;
+		if (at + BODY + sizeof(struct sl_rpc_header) > BULK)
+			at = 0;
+	}
+}
+
+/* --- again what was lent --- */
+
 /* Each doorbell with lent bytes asks for a completion: nothing may come behind that would. */
 TEST(each_doorbell_with_lent_bytes_asks_for_a_completion)
 {
@@ -60,7 +167,8 @@ TEST(each_doorbell_with_lent_bytes_asks_for_a_completion)
 	send_from(memory, SMALL, 1); /* asks, and has no answer yet */
 	ck_assert_uint_eq(sent(&cookie), 1);
 	for (unsigned i = 0; i < 5; i++) {
-		send_from(memory, BODY, 2 + i);
+		/* (8 KiB would ask for that reason.) */
+		send_from(memory, 5000, 2 + i);
 		if (i & 1)
 			send_from(memory, SMALL, 0);
 	}
