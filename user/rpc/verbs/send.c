@@ -239,11 +239,11 @@ static void announce(struct sl_verbs *v, struct ibv_send_wr *wr, uint32_t body_l
 static bool has_room(struct sl_verbs *v, enum sl_credit_kind kind)
 {
 	if (sl_credits_room(&v->base.credits, kind) &&
-	    v->wr_sent - v->wr_done + VB_PER_MESSAGE <= v->end.wr_max)
+	    v->wr_sent - v->wr_done + VB_WRITES_MAX <= v->end.wr_max)
 		return true;
 	vb_progress(&v->base);
 	return sl_credits_room(&v->base.credits, kind) &&
-	       v->wr_sent - v->wr_done + VB_PER_MESSAGE <= v->end.wr_max;
+	       v->wr_sent - v->wr_done + VB_WRITES_MAX <= v->end.wr_max;
 }
 
 int vb_post(struct sl_transport *t, const struct sl_rpc_header *header, const struct sl_span *spans,
@@ -263,7 +263,7 @@ int vb_post(struct sl_transport *t, const struct sl_rpc_header *header, const st
 		return -EAGAIN;
 	if (len > VB_BODY_MAX && (len > t->bulk_max || len + sizeof(h) > sl_credits_bulk_room(c)))
 		return -EAGAIN;
-	if (v->chain_len + VB_PER_MESSAGE > VB_CHAIN_MAX || v->piece_cnt + 1 > VB_PIECES_MAX)
+	if (v->chain_len + VB_WRITES_MAX > VB_CHAIN_MAX || v->piece_cnt + 1 > VB_PIECES_MAX)
 		ring(v);
 	/* A reply tells that its request is done with: else an idle channel would lack a slot. */
 	vb_consume(v);

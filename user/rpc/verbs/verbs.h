@@ -48,8 +48,7 @@
 enum {
 	VB_CHAIN_MAX = 64,   /* work requests behind one doorbell */
 	VB_PIECES_MAX = 256, /* and pieces of memory in them */
-	VB_WRITES_MAX = 8,   /* of one message */
-	VB_PER_MESSAGE = VB_WRITES_MAX,
+	VB_WRITES_MAX = 8,   /* of one message; no other takes more than one */
 	VB_SGE_MAX = 16,     /* pieces of one WRITE */
 	VB_DIRECT_MIN = 512, /* shorter spans are copied */
 	VB_SIGNAL_MAX = 64,  /* messages without a signalled one at the most */
