@@ -34,7 +34,7 @@ enum {
 	BED_BACKENDS = 3, /* a and b of pool 0, o of pool 1 */
 	BED_FRAMES = 1024,
 	BED_QUEUE = 64,       /* messages for the gateway */
-	BED_POSTS = 256,      /* posts that a lending backend has not completed */
+	BED_POSTS = 256,      /* of a lending backend: posts whose cookies are still to be given */
 	BED_KEEP = 256 << 10, /* of bytes heard or taken */
 	BED_BODY = 64 << 10,  /* of one message */
 	BED_EPOCH = 7,        /* of all backends */
@@ -71,8 +71,8 @@ struct bed_backend {
 	size_t taken_len;
 	unsigned cancels, goaways;
 	struct bed_post posts[BED_POSTS];
-	unsigned post_head, post_tail, told; /* [tail, head): not completed; told: cookies given */
-	uint64_t done[BED_POSTS];
+	unsigned post_head, post_tail; /* [tail, head): not completed */
+	uint64_t done[BED_POSTS];      /* cookies of completed ones */
 	unsigned done_cnt;
 	/* for the gateway */
 	struct {
@@ -166,7 +166,7 @@ static inline int bed_post(struct sl_transport *t, const struct sl_rpc_header *h
 {
 	struct bed_backend *be = bed_backend_of(t);
 
-	if (!be->room || be->post_head - be->post_tail == BED_POSTS)
+	if (!be->room || be->post_head - be->post_tail + be->done_cnt == BED_POSTS)
 		return -EAGAIN;
 	be->room--;
 	switch (h->version_type & 15) {
