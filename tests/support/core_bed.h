@@ -571,8 +571,9 @@ static inline void bed_settle(void)
 		bed.backends[i].broken = bed.others[i].broken = -ENOTCONN;
 	bed_turns(BED_QUEUE / 16 + 2);
 	bed_turn(200 * SL_NS_PER_SEC);
+	/* Who was answered before that is first looked at behind it, and has its time to read. */
 	for (unsigned i = 0; i < 8; i++)
-		bed_turn(SL_NS_PER_SEC);
+		bed_turn(10 * SL_NS_PER_SEC);
 	for (unsigned i = 0; i < BED_BACKENDS; i++)
 		bed_require(!bed.backends[i].up && !bed.others[i].up);
 	bed_require(sl_pool_used(&bed.core.exchanges) == 0);
