@@ -103,6 +103,26 @@ for name in $(/usr/bin/python3 "$here/grpc/streams.py" --list); do
 	check "grpcio: $name" cl timeout 90 /usr/bin/python3 "$here/grpc/streams.py" "$V4:8080" "$name"
 done
 
+# A backend gets what has come of a message at once; `chat` says its words when all of it has.
+check_py "a gRPC message that comes in two pieces is answered with its word" "$V4" <<'EOF'
+import socket, sys, time
+def frame(kind, flags, stream, body=b""):
+    return len(body).to_bytes(3, "big") + bytes([kind, flags, 0, 0, 0, stream]) + body
+DATA, HEADERS, SETTINGS = 0, 1, 4
+head = b"\x83\x86\x04\x15/sluice.demo.Slow/Say\x41\x01x\x5f\x10application/grpc\x40\x02te\x08trailers"
+s = socket.create_connection((sys.argv[1], 8080), timeout=20)
+s.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0) + frame(HEADERS, 4, 1, head)
+          + frame(DATA, 0, 1, b"\0\0\0\0\x04wo"))
+time.sleep(0.5)
+s.sendall(frame(DATA, 0, 1, b"rd"))
+got = b""
+while b"word" not in got:
+    more = s.recv(4096)
+    assert more, got
+    got += more
+assert got.count(b"\0\0\0\0\x02") == 0, got
+EOF
+
 # Clients that leave: their backend hears of it, and says none of their words while it says ten of another's.
 late() { metric sluice_backend_late_replies_total; }
 before=$(late)

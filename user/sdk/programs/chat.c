@@ -23,6 +23,7 @@ struct talk {
 	uint64_t next_ns;
 	unsigned long rounds; /* that are left of the text */
 	size_t len, at;       /* bytes of the text; where the next word is */
+	size_t whole;         /* of them, those of messages that have come to their end */
 	bool ended, blocked, begun;
 	char text[TEXT_MAX];
 };
@@ -59,10 +60,10 @@ static size_t next_word(struct talk *t, const char **word)
 {
 	size_t len = 0;
 
-	while (t->at < t->len && t->text[t->at] == ' ')
+	while (t->at < t->whole && t->text[t->at] == ' ')
 		t->at++;
 	*word = t->text + t->at;
-	while (t->at + len < t->len && (*word)[len] != ' ')
+	while (t->at + len < t->whole && (*word)[len] != ' ')
 		len++;
 	return len;
 }
@@ -102,7 +103,7 @@ static uint64_t talk_on(struct talk *t, uint64_t now)
 
 	while (!t->blocked && now >= t->next_ns) {
 		len = next_word(t, &word);
-		if (!len && t->rounds > 1 && t->len) {
+		if (!len && t->rounds > 1 && t->whole) {
 			t->rounds--;
 			t->at = 0;
 			continue;
@@ -161,13 +162,17 @@ static void on_data(void *arg, struct sl_request_view *rq, const void *bytes, si
 	if (chat.opt.repeat <= 1) {
 		memmove(t->text, t->text + t->at, t->len - t->at);
 		t->len -= t->at;
+		t->whole -= t->at;
 		t->at = 0;
 	}
 	n = len < TEXT_MAX - 1 - t->len ? len : TEXT_MAX - 1 - t->len;
 	memcpy(t->text + t->len, bytes, n);
 	t->len += n;
-	if (!left && t->len < TEXT_MAX - 1)
+	if (left)
+		return;
+	if (t->len < TEXT_MAX - 1)
 		t->text[t->len++] = ' ';
+	t->whole = t->len;
 }
 
 static void on_end(void *arg, struct sl_request_view *rq)
