@@ -200,11 +200,10 @@ static int parse_ends(const char *address, int more, char **argv)
 	return 0;
 }
 
-/* A slow flood leaves its processor to others. */
+/* Not by spinning: who floods is elsewhere, and takes no processor from those here. */
 static void wait_for_turn(double seconds)
 {
-	if (seconds > 0.005)
-		usleep(1000);
+	usleep(seconds < 0.001 ? (useconds_t)(seconds * 1e6) : 1000);
 }
 
 int main(int argc, char **argv)
