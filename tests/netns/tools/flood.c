@@ -200,7 +200,7 @@ static int parse_ends(const char *address, int more, char **argv)
 	return 0;
 }
 
-/* Not by spinning: who floods is elsewhere, and takes no processor from those here. */
+/* Not by spinning: who floods is elsewhere, and takes no processor from those here. seconds: above 0. */
 static void wait_for_turn(double seconds)
 {
 	usleep(seconds < 0.001 ? (useconds_t)(seconds * 1e6) : 1000);
@@ -228,10 +228,11 @@ int main(int argc, char **argv)
 	rate = atof(argv[6]);
 	state = (uint64_t)(from * 1e9);
 	while (!ended && now() < until && sent < COUNT_MAX) {
+		double early = (double)sent / rate - (now() - from);
 		int n;
 
-		if ((double)sent > rate * (now() - from)) {
-			wait_for_turn((double)sent / rate - (now() - from));
+		if (early > 0) {
+			wait_for_turn(early);
 			continue;
 		}
 		for (int i = 0; i < BURST; i++) {
