@@ -154,19 +154,20 @@ static int take_message(struct sl_link *l, const struct sl_message *m)
 	}
 }
 
+/* All: their owner may sleep then, and nothing else would tell it of the rest. */
 static void take_sent(struct sl_link *l, struct sl_transport *t, const struct sl_list *in_flight)
 {
 	SL_UNSET uint64_t cookies[SL_LINK_POLL];
-	unsigned n;
+	unsigned n = SL_LINK_POLL;
 
-	if (sl_list_empty(in_flight))
-		return;
-	n = t->ops->sent(t, cookies, SL_LINK_POLL);
-	for (unsigned i = 0; i < n; i++) {
-		struct sl_send *s = (struct sl_send *)(uintptr_t)cookies[i];
+	while (n == SL_LINK_POLL && !sl_list_empty(in_flight)) {
+		n = t->ops->sent(t, cookies, SL_LINK_POLL);
+		for (unsigned i = 0; i < n; i++) {
+			struct sl_send *s = (struct sl_send *)(uintptr_t)cookies[i];
 
-		sl_list_del(&s->node);
-		l->ops->sent(l->ctx, s);
+			sl_list_del(&s->node);
+			l->ops->sent(l->ctx, s);
+		}
 	}
 }
 
