@@ -73,6 +73,7 @@ static struct fake {
 	unsigned flush_after; /* polls of a send queue before a queue pair in error lets go */
 	bool deaf;            /* it never does, and must be reset */
 	unsigned errors, resets;
+	_Atomic unsigned watches; /* of a shared queue that runs short */
 	unsigned registrations, deregistrations;
 	unsigned registered_here, qps_here; /* by the test's thread */
 	pthread_t self;
@@ -453,13 +454,24 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int cnt)
 
 struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
-	struct fake_srq *srq = calloc(1, sizeof(*srq));
+	struct fake_srq *srq = fake_fails() ? NULL : calloc(1, sizeof(*srq));
 
+	if (!srq)
+		return NULL;
 	srq->base = (struct ibv_srq){
 		.context = pd->context, .pd = pd, .srq_context = attr->srq_context};
 	fake.srqs++;
 	fake.srqs_made++;
 	return &srq->base;
+}
+
+int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
+{
+	(void)srq;
+	ck_assert_int_eq(mask, IBV_SRQ_LIMIT);
+	ck_assert_uint_gt(attr->srq_limit, 0);
+	fake.watches++;
+	return 0;
 }
 
 int ibv_destroy_srq(struct ibv_srq *srq)

@@ -25,11 +25,11 @@ int sl_hubs_watch(struct sl_hubs *hubs, int epoll_fd, struct sl_transport *t, vo
 	int rc;
 
 	t->watcher = watcher;
-	if (!t->ops->attach)
-		return add_fd(epoll_fd, t->fd, sl_transport_events(t), watcher);
-	rc = t->ops->attach(t, hubs);
+	rc = t->ops->attach ? t->ops->attach(t, hubs) : 0;
 	if (rc)
 		return rc;
+	if (!t->hub)
+		return add_fd(epoll_fd, t->fd, sl_transport_events(t), watcher);
 	if (!has(hubs, t->hub)) {
 		if (hubs->cnt == SL_HUBS_MAX)
 			return -EUSERS;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What some transports of one owner, a session or a backend, share: one end at the device, and so
- * one descriptor and one poll for all of them. Others have an fd each, and no hub.
+ * one descriptor and one poll for all of them. Others have an fd each, and no hub: those that have no
+ * attach(), or that it leaves without one though it returns 0. Of those with a hub only its fd is
+ * watched, and theirs may be -1.
  *
  *   sl_hubs_take -> hub polls, and puts those for whom something has come among its `stirred`
  *                -> sl_hubs_stirred: one by one, the watcher of each
@@ -16,7 +18,7 @@
 #include "base/list.h"
 #include "rpc/transport.h"
 
-enum { SL_HUBS_MAX = 8 };
+enum { SL_HUBS_MAX = 32 };
 
 struct sl_hub_ops {
 	/* Takes what has come, and does what is due by time. */

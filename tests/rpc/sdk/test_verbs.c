@@ -800,35 +800,39 @@ TEST_EACH(retries_are_short_and_few, rdma_cnt())
 	l->ops->close(l);
 }
 
-/*
- * Who finds no slot, whatever the reason, ends. Here each sends 15 more than it may, which its own
- * completion queue still holds, and the slots that were granted to all do not suffice.
- */
+/* Some, as many as its own queue takes. */
+static void flood(struct sl_verbs *v)
+{
+	for (unsigned i = 0; i < 16; i++)
+		(void)post_raw(v, IBV_WR_SEND, sizeof(struct sl_rpc_header), 0, 0);
+	vb_progress(&v->base);
+}
+
+/* Who finds no slot, whatever the reason, ends: here those of all that comes get lost. */
 TEST_EACH(who_finds_no_slot_ends, rdma_cnt())
 {
-	enum { CNT = 7, WINDOW = 64, MORE = 15 };
 	const char *ep = rdma_endpoint(_i);
 	struct sl_rpc_listener *l = listen_here(ep);
 	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
-	unsigned full = 0;
-	struct pair pairs[CNT];
+	struct pair pair = connect_pair(l, ep);
+	struct sl_verbs *acceptor = (struct sl_verbs *)pair.acceptor;
 	struct sl_message m;
+	int rc;
 
-	for (unsigned i = 0; i < CNT; i++)
-		pairs[i] = connect_pair(l, ep);
-	for (unsigned i = 0; i < CNT * (WINDOW + MORE); i++)
-		ck_assert_int_eq(post_raw((struct sl_verbs *)pairs[i % CNT].dialler, IBV_WR_SEND,
-					  sizeof(struct sl_rpc_header), 0, 0),
-				 0);
-	while (!full) {
-		for (unsigned i = 0; i < CNT; i++) {
-			vb_progress(pairs[i].dialler);
-			full += vb_poll(pairs[i].dialler, &m, 1) == -ENOBUFS;
-		}
+	/* Nobody shuts it out before, who takes what came while this thread did not run. */
+	acceptor->inbox.limit = UINT32_MAX;
+	do {
+		struct vb_arrival a;
+
+		flood((struct sl_verbs *)pair.dialler);
+		vb_pull(acceptor);
+		while (vb_inbox_next(&acceptor->inbox, &a))
+			;
+		rc = vb_poll(pair.dialler, &m, 1);
 		ck_assert_uint_lt(sl_now_ns(), until);
-	}
-	for (unsigned i = 0; i < CNT; i++)
-		drop_pair(&pairs[i]);
+	} while (rc >= 0);
+	ck_assert_int_eq(rc, -ENOBUFS);
+	drop_pair(&pair);
 	l->ops->close(l);
 }
 
@@ -887,6 +891,35 @@ static void await_credit(struct sl_transport *t)
 		take_messages(t);
 		ck_assert_uint_lt(sl_now_ns(), until);
 	}
+}
+
+/* Who takes more than its window, while the backend looks at nothing, is shut out by another thread. */
+TEST_EACH(who_floods_takes_no_slot_from_others, rdma_cnt())
+{
+	enum { CNT = 4 };
+	const char *ep = rdma_endpoint(_i);
+	struct sl_rpc_listener *l = listen_here(ep);
+	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
+	struct pair pairs[CNT];
+	struct sl_message m;
+	int rc;
+
+	for (unsigned i = 0; i < CNT; i++)
+		pairs[i] = connect_pair(l, ep);
+	do {
+		flood((struct sl_verbs *)pairs[0].dialler);
+		rc = vb_poll(pairs[0].dialler, &m, 1);
+		ck_assert_uint_lt(sl_now_ns(), until);
+	} while (rc >= 0);
+	for (unsigned i = 1; i < CNT; i++) {
+		ck_assert_int_eq(post_ping(pairs[i].dialler), 0);
+		pairs[i].dialler->ops->flush(pairs[i].dialler);
+		await_arrival(pairs[i].dialler);
+	}
+	ck_assert_int_eq(vb_poll(pairs[0].acceptor, &m, 1), -EPROTO);
+	for (unsigned i = 0; i < CNT; i++)
+		drop_pair(&pairs[i]);
+	l->ops->close(l);
 }
 
 FIXTURE(NULL, NULL)

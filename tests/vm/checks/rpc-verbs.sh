@@ -16,7 +16,7 @@ export SL_RPC_ENDPOINTS=rdma://$rxe_server:7471 SL_RPC_KEY_FILE=$key SL_RPC_LOAD
 # Emulation on a busy machine is slow: give up late.
 export SL_RPC_TIMEOUT_S=100 CK_TIMEOUT_MULTIPLIER=4
 failed=0
-for test in basic sdk failure liar load memory score verbs window stream; do
+for test in basic sdk failure liar load memory rest score verbs window stream; do
     "$BUILD/tests/rpc/sdk/test_$test" || failed=1
 done
 # Its streams want more memory than the guest has.

@@ -71,7 +71,7 @@ static int open_known(struct vb_listener *l, struct vb_pending *p, struct vb_lea
 	struct vb_welcome *w = &p->said.welcome;
 	struct sl_verbs *v = p->v;
 	uint32_t psn;
-	int rc = vb_open_known(v, leash, VB_GROUP_BACKEND, g);
+	int rc = vb_open_known(v, leash, l->group, g);
 
 	if (!rc && !vb_listener_watch(l, v->base.fd))
 		rc = -EIO;

@@ -27,6 +27,7 @@ enum {
 	LAST_WQE_MS = 1000, /* for those that do */
 	FLUSH_MS = 1,
 	FILL_MS = 20, /* behind a connection, whose first requests go first */
+	WATCH_MS = 2, /* of six times as long an honest peer waits for a slot */
 	DRAIN = 16,
 };
 
@@ -39,6 +40,7 @@ static struct {
 	bool runs, forks_seen; /* the thread; in_child() is called after a fork */
 	bool fill, filling;    /* homes want to be looked at; are being */
 	uint64_t fill_ns;      /* when */
+	uint64_t watch_ns;     /* when queues of slots are watched again; 0: they are */
 	unsigned left;
 } closer = {
 	.work = PTHREAD_RWLOCK_INITIALIZER,
@@ -69,25 +71,20 @@ static void free_memory(struct sl_verbs *v)
 		if (v->map)
 			munmap(v->map, v->map_len);
 	}
+	free(v->inbox.of);
 	free(v->posted);
 	free(v->rx_bulk_end);
 	free(v->rx_slot);
 	free(v->borrowed);
 }
 
-/* Slots that completions name and nobody took. How many. */
-static uint32_t return_arrived(struct sl_verbs *v)
+/* Slots of what has come and nobody took. */
+static void return_arrived(struct sl_verbs *v)
 {
-	struct ibv_wc wc[DRAIN];
-	uint32_t found = 0;
-	int n;
+	struct vb_arrival a;
 
-	while (v->end.rx_cq && (n = ibv_poll_cq(v->end.rx_cq, DRAIN, wc)) > 0) {
-		for (int i = 0; i < n; i++)
-			vb_give_back(v, &wc[i]);
-		found += (uint32_t)n;
-	}
-	return found;
+	while (vb_inbox_next(&v->inbox, &a))
+		vb_give_back(v, &a);
 }
 
 static int change_state(struct sl_verbs *v, enum ibv_qp_state state)
@@ -97,13 +94,12 @@ static int change_state(struct sl_verbs *v, enum ibv_qp_state state)
 	return ibv_modify_qp(v->end.qp, &attr, IBV_QP_STATE);
 }
 
-/*
- * A driver may forget the completions of a queue pair that goes: they are taken before, and after.
- */
 static void destroy_queue_pair(struct sl_verbs *v)
 {
-	uint32_t found = v->home ? return_arrived(v) : 0, from;
+	uint32_t from;
 
+	if (v->desk)
+		vb_desk_part(v->desk, v);
 	/* One that is reset is one that the device has let go of as well. */
 	if (v->leash && vb_leash_keeps(v->leash, v->end.qp)) {
 		(void)change_state(v, IBV_QPS_RESET);
@@ -114,18 +110,13 @@ static void destroy_queue_pair(struct sl_verbs *v)
 			ibv_destroy_qp(v->end.qp);
 		v->end.qp = NULL;
 	}
-	if (!v->home)
+	if (!v->desk)
 		return;
-	found += return_arrived(v);
+	vb_desk_leave(v->desk, v);
+	return_arrived(v);
 	/* And the slots of messages that were taken and not released. */
-	if (v->have_wc)
-		vb_give_back(v, &v->wc);
-	v->have_wc = false;
 	for (from = v->put_back; v->rx_slot && from != v->rx_next; from++)
 		(void)vb_home_post(v->home, &v->rx_slot[from & v->slot_mask], 1);
-	/* A queue of completions that has run over has lost some. */
-	if (found >= v->window)
-		vb_home_spoil(v->home);
 }
 
 void vb_free(struct sl_verbs *v)
@@ -143,7 +134,8 @@ void vb_free(struct sl_verbs *v)
 		vb_home_leave(v->home, v->window);
 	else if (v->pd)
 		ibv_dealloc_pd(v->pd);
-	close(v->base.fd);
+	if (v->base.fd >= 0)
+		close(v->base.fd);
 	free(v);
 }
 
@@ -212,9 +204,8 @@ static bool is_quiet(struct sl_verbs *v, uint64_t now_ns)
  */
 static void say_bye(struct sl_verbs *v)
 {
-	struct ibv_send_wr bye = {.wr_id = VB_ID_BYE,
-				  .opcode = IBV_WR_SEND,
-				  .send_flags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED};
+	struct ibv_send_wr bye = {
+		.wr_id = VB_ID_BYE, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
 
 	if (v->bye || v->gone || !v->ready)
 		return;
@@ -309,11 +300,26 @@ static int wait_ms(void)
 	pthread_mutex_lock(&closer.lock);
 	if (!sl_list_empty(&closer.closing))
 		ms = 1;
+	else if (closer.watch_ns)
+		ms = WATCH_MS;
 	else if (closer.fill)
 		ms = now_ns < closer.fill_ns ? (int)((closer.fill_ns - now_ns) / SL_NS_PER_MS) + 1
 					     : 0;
 	pthread_mutex_unlock(&closer.lock);
 	return ms;
+}
+
+static void watch_homes(void)
+{
+	bool due;
+
+	pthread_mutex_lock(&closer.lock);
+	due = closer.watch_ns && sl_now_ns() >= closer.watch_ns;
+	if (due)
+		closer.watch_ns = 0;
+	pthread_mutex_unlock(&closer.lock);
+	if (due)
+		vb_homes_watch();
 }
 
 static void *closer_main(void *arg)
@@ -334,6 +340,7 @@ static void *closer_main(void *arg)
 				(void)eventfd_read(closer.wake, &cnt);
 		}
 		close_some();
+		watch_homes();
 		fill_homes();
 		vb_work_end();
 	}
@@ -402,6 +409,7 @@ static void in_child(void)
 	closer.runs = false;
 	closer.left = 0;
 	closer.fill = closer.filling = false;
+	closer.watch_ns = 0;
 }
 
 int vb_closer_start(void)
@@ -424,12 +432,20 @@ void vb_close(struct sl_transport *t)
 
 	if (!v->gone && v->ready && v->base.credits.window)
 		vb_flush(t);
+	vb_detach(v);
 	v->until_ns = sl_now_ns() + WORDS_MS * SL_NS_PER_MS;
 	pthread_mutex_lock(&closer.lock);
 	sl_list_add_tail(&closer.closing, &v->closing);
 	closer.left++;
 	pthread_mutex_unlock(&closer.lock);
 	(void)eventfd_write(closer.wake, 1);
+}
+
+void vb_closer_watch(void)
+{
+	pthread_mutex_lock(&closer.lock);
+	closer.watch_ns = sl_now_ns() + WATCH_MS * SL_NS_PER_MS;
+	pthread_mutex_unlock(&closer.lock);
 }
 
 void vb_closer_fill(void)

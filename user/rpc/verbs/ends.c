@@ -20,7 +20,7 @@ struct unused {
 
 int vb_vector_of(const struct ibv_context *device, unsigned group)
 {
-	unsigned number = group == VB_GROUP_BACKEND ? (unsigned)getpid() : group;
+	unsigned number = group >= VB_GROUP_BACKEND ? (unsigned)getpid() : group;
 
 	return device->num_comp_vectors > 1 ? (int)(number % (unsigned)device->num_comp_vectors)
 					    : 0;
@@ -66,12 +66,14 @@ int vb_end_make(struct vb_end *e, const struct vb_place *place, uint32_t slots)
 {
 	int cnt = (int)(slots + SPARE), rc;
 
-	*e = (struct vb_end){.slots = slots};
+	*e = (struct vb_end){.slots = slots, .shares = place->srq != NULL};
 	errno = 0;
-	e->bell = ibv_create_comp_channel(place->device);
+	e->bell = place->srq ? place->bell : ibv_create_comp_channel(place->device);
 	if (e->bell)
 		e->tx_cq = ibv_create_cq(place->device, cnt, NULL, e->bell, place->vector);
-	if (e->tx_cq)
+	if (e->tx_cq && place->srq)
+		e->rx_cq = place->cq;
+	else if (e->tx_cq)
 		e->rx_cq = ibv_create_cq(place->device, cnt, NULL, e->bell, place->vector);
 	rc = e->rx_cq ? make_queue_pair(e, place) : negative_errno();
 	if (!rc && place->srq) {
@@ -91,9 +93,9 @@ void vb_end_free(struct vb_end *e)
 		ibv_destroy_qp(e->qp);
 	if (e->tx_cq)
 		ibv_destroy_cq(e->tx_cq);
-	if (e->rx_cq)
+	if (e->rx_cq && !e->shares)
 		ibv_destroy_cq(e->rx_cq);
-	if (e->bell)
+	if (e->bell && !e->shares)
 		ibv_destroy_comp_channel(e->bell);
 	*e = (struct vb_end){.slots = 0};
 }

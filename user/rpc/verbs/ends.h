@@ -15,17 +15,20 @@
 
 #include <infiniband/verbs.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include "base/list.h"
 
 enum { VB_ENDS_READY = 8 };
 
 struct vb_end {
-	struct ibv_comp_channel *bell;
+	struct ibv_comp_channel
+		*bell; /* with a shared receive queue, this and rx_cq are the place's */
 	struct ibv_cq *tx_cq, *rx_cq;
 	struct ibv_qp *qp;
 	struct ibv_mw *mw; /* with a shared receive queue */
-	uint32_t slots;    /* that its queues have room for */
+	bool shares;
+	uint32_t slots; /* that its queues have room for */
 	uint32_t sge_max, wr_max, inline_max;
 };
 
@@ -33,13 +36,14 @@ struct vb_end {
 struct vb_place {
 	struct ibv_context *device;
 	struct ibv_pd *pd;
-	struct ibv_srq *srq; /* NULL: each has a receive queue of its own */
-	int vector;          /* of its bell */
+	struct ibv_srq *srq; /* NULL: each has a receive queue of its own, and so of these */
+	struct ibv_comp_channel *bell; /* for all */
+	struct ibv_cq *cq;             /* of their receives */
+	int vector;                    /* of their bells */
 };
 
 /*
- * Bells of one worker on one interrupt, of several on several. A backend, which has no number, goes
- * by its process'.
+ * Bells of one worker on one interrupt, of several on several. Listeners go by their process'.
  */
 int vb_vector_of(const struct ibv_context *device, unsigned group);
 

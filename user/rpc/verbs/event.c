@@ -5,8 +5,8 @@
  *
  * Asynchronous events come to the descriptor of the device, which all channels of the process
  * share, and what the connection manager says to that of a leash. One thread, that of close.c, reads
- * them and tells those concerned, and wakes their owners: `bell` is always readable, and put among
- * the descriptors that they wait for.
+ * them and tells those concerned, and wakes their owners: by the desk, or, of those that are not
+ * attached to one, by `bell`, which is always readable, and put among the descriptors that they wait for.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -75,10 +75,37 @@ static int add_device(struct ibv_context *device)
 	return rc;
 }
 
+/*
+ * Of a queue of its own. Asking is a system call: one that has been asked and has not rung need not be
+ * asked again, so that an idle channel costs nothing each time that its owner goes to sleep.
+ */
+static bool request_bell(struct sl_verbs *v)
+{
+	v->rx_armed = v->rx_armed || ibv_req_notify_cq(v->end.rx_cq, 0) == 0;
+	return v->rx_armed;
+}
+
+/* Said before it is done: another thread may take the bell at once. */
+static bool request_send_bell(struct sl_verbs *v)
+{
+	if (atomic_exchange(&v->tx_armed, true) || ibv_req_notify_cq(v->end.tx_cq, 0) == 0)
+		return true;
+	v->tx_armed = false;
+	return false;
+}
+
+/* False: the device cannot. */
+static bool request_receive_bell(struct sl_verbs *v)
+{
+	return v->desk ? vb_desk_sleep(v->desk, v) : request_bell(v);
+}
+
 int vb_events_open(struct sl_verbs *v)
 {
 	int rc = watch(v, v->end.bell->fd);
 
+	if (!rc && !request_receive_bell(v))
+		rc = -EIO;
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&lock);
@@ -118,15 +145,46 @@ void vb_events_close(struct sl_verbs *v)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Its owner may sleep. */
-static void wake_owner(struct sl_verbs *v)
+void vb_wake_by_fd(const struct sl_verbs *v)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.fd = async.bell};
 
-	(void)epoll_ctl(v->base.fd, EPOLL_CTL_ADD, async.bell, &ev);
+	if (v->base.fd >= 0)
+		(void)epoll_ctl(v->base.fd, EPOLL_CTL_ADD, async.bell, &ev);
 }
 
-/* NULL: an end that waits for a connection, which will fail then. */
+/* Its owner may sleep. */
+static void wake_owner(struct sl_verbs *v)
+{
+	if (v->attached)
+		vb_desk_tell(v->desk, v);
+	else
+		vb_wake_by_fd(v);
+}
+
+/* From here on its owner hears of it by the desk. Of another owner's desk it keeps its descriptor. */
+int vb_attach(struct sl_transport *t, const void *owner)
+{
+	struct sl_verbs *v = vb_of(t);
+
+	pthread_mutex_lock(&lock);
+	if (v->desk && vb_desk_attach(v->desk, v, owner)) {
+		close(t->fd);
+		t->fd = -1;
+	}
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+void vb_detach(struct sl_verbs *v)
+{
+	pthread_mutex_lock(&lock);
+	if (v->attached)
+		vb_desk_detach(v->desk, v);
+	pthread_mutex_unlock(&lock);
+}
+
+/* With the lock. NULL: an end that waits for a connection, which will fail then. */
 static void end_channel(struct sl_verbs *v)
 {
 	if (!v)
@@ -160,6 +218,24 @@ static void end_channels(const struct ibv_context *device, const struct vb_home 
 
 		if (v->device == device && (!home || v->home == home))
 			end_channel(v);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* Those whose completions it has: one, or all of a home, which nobody joins any more. */
+static void end_by_queue(const struct ibv_cq *cq)
+{
+	struct sl_list *at;
+
+	pthread_mutex_lock(&lock);
+	sl_list_for_each (at, &all) {
+		struct sl_verbs *v = sl_container_of(at, struct sl_verbs, node);
+
+		if (v->end.tx_cq != cq && v->end.rx_cq != cq)
+			continue;
+		if (v->home && v->end.rx_cq == cq)
+			vb_home_spoil(v->home);
+		end_channel(v);
 	}
 	pthread_mutex_unlock(&lock);
 }
@@ -209,16 +285,24 @@ static void tell(struct ibv_context *device, const struct ibv_async_event *ev)
 	switch (ev->event_type) {
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
-	case IBV_EVENT_QP_ACCESS_ERR: end_channel(ev->element.qp->qp_context); break;
+	case IBV_EVENT_QP_ACCESS_ERR:
+		pthread_mutex_lock(&lock);
+		end_channel(ev->element.qp->qp_context);
+		pthread_mutex_unlock(&lock);
+		break;
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
 		v = ev->element.qp->qp_context;
 		if (v)
 			v->last_receive = true;
 		break;
-	case IBV_EVENT_CQ_ERR: end_channel(ev->element.cq->cq_context); break;
+	case IBV_EVENT_CQ_ERR: end_by_queue(ev->element.cq); break;
 	case IBV_EVENT_SRQ_ERR:
 		end_channels(device, ev->element.srq->srq_context);
 		vb_home_spoil(ev->element.srq->srq_context);
+		break;
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		vb_home_run_short(ev->element.srq->srq_context);
+		vb_closer_watch();
 		break;
 	case IBV_EVENT_PORT_ERR:
 	case IBV_EVENT_PORT_ACTIVE:
@@ -258,66 +342,64 @@ static void take_bell(struct sl_verbs *v)
 	struct ibv_cq *cq;
 	void *context;
 
+	if (v->desk) {
+		vb_desk_rang(v->desk, v);
+		return;
+	}
 	if (ibv_get_cq_event(v->end.bell, &cq, &context))
 		return;
 	ibv_ack_cq_events(cq, 1);
-	*(cq == v->end.rx_cq ? &v->rx_armed : &v->tx_armed) = false;
+	if (cq == v->end.rx_cq)
+		v->rx_armed = false;
+	else
+		v->tx_armed = false;
 }
 
 /* A peer's BYE is for who reads nothing, too: a way by which a link has yet to go on. */
 static void look_for_bye(struct sl_verbs *v)
 {
-	if (!v->have_wc)
-		v->have_wc = ibv_poll_cq(v->end.rx_cq, 1, &v->wc) == 1;
-	v->gone |= v->have_wc && vb_is_bye(&v->wc);
+	const struct vb_arrival *first;
+
+	if (!v->attached)
+		vb_pull(v);
+	first = vb_inbox_first(&v->inbox);
+	v->gone |= first && vb_is_bye(first);
 }
 
 int vb_check(struct sl_transport *t)
 {
 	struct sl_verbs *v = vb_of(t);
 	struct epoll_event ev[EVENTS_MAX];
-	int n = epoll_wait(t->fd, ev, EVENTS_MAX, 0);
+	int n = t->fd < 0 ? 0 : epoll_wait(t->fd, ev, EVENTS_MAX, 0);
 
 	for (int i = 0; i < n; i++) {
-		if (ev[i].data.fd == v->end.bell->fd)
-			take_bell(v);
-		else
+		if (ev[i].data.fd == async.bell)
 			(void)epoll_ctl(t->fd, EPOLL_CTL_DEL, async.bell, NULL);
+		else
+			take_bell(v);
 	}
-	if (!v->gone && v->end.rx_cq)
+	if (!v->gone && v->inbox.of)
 		look_for_bye(v);
 	return v->gone ? -ENOTCONN : 0;
-}
-
-/*
- * Asking is a system call. A queue that has been asked and has not rung need not be asked again, so
- * that an idle channel costs nothing each time that its owner goes to sleep.
- */
-static bool request_bell(struct ibv_cq *cq, int solicited_only, bool *armed)
-{
-	*armed = *armed || ibv_req_notify_cq(cq, solicited_only) == 0;
-	return *armed;
 }
 
 bool vb_arm(struct sl_transport *t, bool want_room)
 {
 	struct sl_verbs *v = vb_of(t);
 	uint32_t done = t->credits.done, reaped = v->reaped;
-	int found;
 
 	/* What is lent out is waited for like room. */
 	want_room |= v->borrowed_cnt != v->returned_cnt;
-	if (v->gone || v->have_wc || !request_bell(v->end.rx_cq, 1, &v->rx_armed) ||
-	    (want_room && !request_bell(v->end.tx_cq, 0, &v->tx_armed)))
+	if (v->gone || (!v->attached && !request_receive_bell(v)))
+		return false;
+	if (want_room && !request_send_bell(v))
 		return false;
 	/* What came before the request rings no bell. */
-	found = ibv_poll_cq(v->end.rx_cq, 1, &v->wc);
-	v->have_wc = found == 1;
-	if (found < 0)
-		v->gone = v->broken = true;
+	if (!v->attached)
+		vb_pull(v);
 	if (v->signalled)
 		vb_progress(t);
-	return !v->have_wc && !v->gone &&
+	return vb_inbox_empty(&v->inbox) && !v->gone &&
 	       (!want_room || (t->credits.done == done && v->reaped == reaped));
 }
 

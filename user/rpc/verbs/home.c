@@ -16,6 +16,7 @@ enum {
 	CHUNK = 512,           /* slots, which fill a huge page */
 	CHUNKS_MAX = VB_HOME_SLOTS / CHUNK,
 	POST = 16,
+	SHORT = 16, /* slots: fewer are left where somebody takes more than its window, and else never */
 };
 #define CHUNK_LEN ((size_t)CHUNK * SL_RPC_SLOT_SIZE)
 
@@ -25,10 +26,12 @@ struct vb_home {
 	unsigned group;
 	pid_t pid;            /* what a fork has copied is not the child's */
 	_Atomic bool spoiled; /* set without the lock */
-	bool tells, filling;  /* filling: not to be freed */
+	_Atomic bool ran_short;
+	bool tells, filling; /* filling: not to be freed */
 	struct vb_budget budget;
 	struct ibv_pd *pd;
 	struct ibv_srq *srq;
+	struct vb_desk desk;
 	struct vb_arena arena;
 	struct vb_ends ends;
 	uint32_t chunk_cnt;
@@ -47,6 +50,11 @@ struct ibv_pd *vb_home_pd(const struct vb_home *h)
 struct ibv_srq *vb_home_srq(const struct vb_home *h)
 {
 	return h->srq;
+}
+
+struct vb_desk *vb_home_desk(struct vb_home *h)
+{
+	return &h->desk;
 }
 
 struct vb_arena *vb_home_arena(struct vb_home *h)
@@ -115,12 +123,43 @@ static int add_chunk(struct vb_home *h)
 	return vb_home_post(h, slots, CHUNK);
 }
 
+/* The device says once when there are fewer. One that cannot does not say it. */
+static void watch_slots(struct vb_home *h)
+{
+	struct ibv_srq_attr attr = {.srq_limit = SHORT};
+
+	(void)ibv_modify_srq(h->srq, &attr, IBV_SRQ_LIMIT);
+}
+
+void vb_home_run_short(struct vb_home *h)
+{
+	h->ran_short = true;
+	vb_desk_pull(&h->desk, NULL);
+}
+
+void vb_homes_watch(void)
+{
+	struct sl_list *at;
+
+	pthread_mutex_lock(&lock);
+	sl_list_for_each (at, &all) {
+		struct vb_home *h = sl_container_of(at, struct vb_home, node);
+
+		if (h->pid != getpid() || !atomic_exchange(&h->ran_short, false))
+			continue;
+		watch_slots(h);
+		vb_desk_pull(&h->desk, NULL); /* of an empty queue the device says nothing */
+	}
+	pthread_mutex_unlock(&lock);
+}
+
 /* Unlisted, without members. */
 static void home_free(struct vb_home *h)
 {
 	vb_ends_fini(&h->ends);
 	if (h->srq)
-		ibv_destroy_srq(h->srq);
+		ibv_destroy_srq(h->srq); /* its events, which are waited for, use the desk */
+	vb_desk_fini(&h->desk);
 	for (uint32_t i = 0; i < h->chunk_cnt; i++) {
 		ibv_dereg_mr(h->mrs[i]);
 		munmap(h->chunks[i], CHUNK_LEN);
@@ -139,6 +178,8 @@ static uint32_t slots_of(const struct ibv_device_attr *a)
 
 	if (!(a->device_cap_flags & windows) || a->max_srq < 1)
 		return 0;
+	if (most > (a->max_cqe > 0 ? (uint32_t)a->max_cqe : 0))
+		most = (uint32_t)a->max_cqe;
 	most = most < VB_HOME_SLOTS ? most : VB_HOME_SLOTS;
 	return most / CHUNK * CHUNK;
 }
@@ -149,6 +190,7 @@ static struct vb_home *home_new(struct ibv_context *device, unsigned group)
 	struct ibv_srq_init_attr attr = {.attr = {.max_sge = 1}};
 	struct ibv_device_attr caps;
 	struct vb_home *h;
+	int error;
 
 	errno = 0;
 	if (ibv_query_device(device, &caps) || !slots_of(&caps))
@@ -158,6 +200,7 @@ static struct vb_home *home_new(struct ibv_context *device, unsigned group)
 	if (!h)
 		return NULL;
 	attr.srq_context = h;
+	h->desk.hub.fd = h->desk.wake = -1;
 	h->device = device;
 	h->group = group;
 	h->pid = getpid();
@@ -168,15 +211,20 @@ static struct vb_home *home_new(struct ibv_context *device, unsigned group)
 	vb_arena_init(&h->arena, h->pd);
 	if (h->pd)
 		h->srq = ibv_create_srq(h->pd, &attr);
+	error = h->srq ? 0 : errno == EOPNOTSUPP || errno == ENOSYS ? 0 : errno;
+	if (h->srq)
+		error = -vb_desk_init(&h->desk, h, device, vb_vector_of(device, group),
+				      h->budget.total);
 	vb_ends_init(&h->ends, &(struct vb_place){.device = device,
 						  .pd = h->pd,
 						  .srq = h->srq,
+						  .bell = h->desk.bell,
+						  .cq = h->desk.cq,
 						  .vector = vb_vector_of(device, group)});
-	if (h->srq)
+	if (h->desk.cq)
 		return h;
-	if (errno == EOPNOTSUPP || errno == ENOSYS)
-		errno = 0;
 	home_free(h);
+	errno = error;
 	return NULL;
 }
 
@@ -203,8 +251,11 @@ static int join(struct vb_home *h, uint32_t *window)
 	if (!granted)
 		return -EUSERS;
 	*window = granted;
-	while (!rc && h->chunk_cnt * CHUNK < h->budget.granted)
+	while (!rc && h->chunk_cnt * CHUNK < h->budget.granted) {
 		rc = add_chunk(h);
+		if (!rc && h->chunk_cnt == 1)
+			watch_slots(h);
+	}
 	if (!rc)
 		return 0;
 	leave(h, granted);
@@ -272,6 +323,22 @@ void vb_home_leave(struct vb_home *h, uint32_t window)
 void vb_home_spoil(struct vb_home *h)
 {
 	h->spoiled = true;
+}
+
+void vb_homes_retire(unsigned group)
+{
+	struct sl_list *at, *next;
+
+	pthread_mutex_lock(&lock);
+	sl_list_for_each_safe (at, next, &all) {
+		struct vb_home *h = sl_container_of(at, struct vb_home, node);
+
+		if (h->group != group || h->pid != getpid())
+			continue;
+		h->spoiled = true;
+		end_if_over(h);
+	}
+	pthread_mutex_unlock(&lock);
 }
 
 void vb_homes_sweep(const struct ibv_context *device)

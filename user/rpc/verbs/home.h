@@ -12,8 +12,8 @@
  * those, or without shared receive queues, has no home: its connections have domains and receive
  * queues of their own, and say so (vb_describe).
  *
- * Rings and the owner's memory are registered once for all (arena.h), and queue pairs are made
- * ahead (ends.h).
+ * Rings and the owner's memory are registered once for all (arena.h), all that arrives comes by one
+ * completion queue (desk.h), and queue pairs are made ahead (ends.h).
  *
  * Any thread; the calls that a burst makes take no lock of ours.
  */
@@ -23,16 +23,18 @@
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 #include "rpc/verbs/arena.h"
+#include "rpc/verbs/desk.h"
 #include "rpc/verbs/ends.h"
 
 struct vb_home;
 
-/* `group` of gateways: the worker's number; of backends this. */
+/* `group` of gateways: the worker's number; of listeners this, and the listener's. */
 enum { VB_GROUP_BACKEND = 1 << 16 };
 
 enum {
-	VB_HOME_SLOTS = 8192,  /* at the most: 32 MiB, if ever */
-	VB_HOME_MEMBERS = 288, /* channels of a backend, and those that have yet to prove the key */
+	VB_HOME_SLOTS = 8192, /* at the most: 32 MiB, if ever */
+	VB_HOME_MEMBERS =
+		288, /* channels of a listener, and those that have yet to prove the key */
 };
 
 /*
@@ -46,11 +48,14 @@ void vb_home_lower(struct vb_home *h, uint32_t from, uint32_t to);
 void vb_home_leave(struct vb_home *h, uint32_t window);
 /* Slots may have got lost with a connection, or the queue has failed: nobody joins any more. */
 void vb_home_spoil(struct vb_home *h);
+/* Nobody of that group joins any more. */
+void vb_homes_retire(unsigned group);
 /* Frees spoiled ones that are empty. All of `device`, which fails or goes, are spoiled before. */
 void vb_homes_sweep(const struct ibv_context *device);
 
 struct ibv_pd *vb_home_pd(const struct vb_home *h);
 struct ibv_srq *vb_home_srq(const struct vb_home *h);
+struct vb_desk *vb_home_desk(struct vb_home *h);
 struct vb_arena *vb_home_arena(struct vb_home *h);
 struct vb_ends *vb_home_ends(struct vb_home *h);
 /* Connections of that size are to come: what they need is made at the next vb_homes_fill(). */
@@ -60,6 +65,13 @@ void vb_homes_fill(void);
 /* Whether the device tells when a queue pair in error has used its last slot. */
 bool vb_home_tells(const struct vb_home *h);
 uint8_t *vb_home_slot(const struct vb_home *h, uint32_t slot);
+/*
+ * Few slots are left in the queue, which those who keep to their windows never bring about: somebody
+ * does not, while the owner does not look. It is found out by whoever calls this, the closer's thread.
+ */
+void vb_home_run_short(struct vb_home *h);
+/* Queues that have run short are watched again. */
+void vb_homes_watch(void);
 /* Slots go (back) to the queue. 0 or -EIO. */
 int vb_home_post(struct vb_home *h, const uint32_t *slots, unsigned cnt);
 

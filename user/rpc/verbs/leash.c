@@ -173,7 +173,6 @@ void vb_leash_put(struct vb_leash *l, struct sl_verbs *v)
 
 	if (l->id->qp && v->end.qp == l->id->qp) {
 		v->end.qp->qp_context = NULL;
-		v->end.rx_cq->cq_context = v->end.tx_cq->cq_context = NULL;
 		vb_home_lower(v->home, v->window, SL_RPC_MIN_SLOTS);
 		l->end = v->end;
 		l->home = v->home;

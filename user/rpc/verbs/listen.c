@@ -56,7 +56,7 @@ static int open_pending(struct vb_listener *l, struct vb_pending *p, struct rdma
 	p->v = vb_new();
 	if (!cm || !p->v || rdma_migrate_id(id, cm))
 		goto fail;
-	rc = vb_open(p->v, id, cm, VB_GROUP_BACKEND, g);
+	rc = vb_open(p->v, id, cm, l->group, g);
 	if (rc)
 		goto back;
 	if (vb_listener_watch(l, p->v->base.fd))
@@ -271,8 +271,7 @@ static void *thread_main(void *arg)
 	/* Who connects first need not wait for what all share. A wildcard's device is not known yet. */
 	if (l->id && l->id->verbs) {
 		vb_listener_door(l, l->id);
-		vb_home_expect(l->id->verbs, VB_GROUP_BACKEND, l->most.slots,
-			       vb_rings_len(&l->most));
+		vb_home_expect(l->id->verbs, l->group, l->most.slots, vb_rings_len(&l->most));
 		vb_closer_fill();
 	}
 	while (!l->stop) {
@@ -365,6 +364,7 @@ static void verbs_listener_close(struct sl_rpc_listener *base)
 	}
 	while ((at = sl_list_pop_head(&l->established)))
 		vb_close(&sl_container_of(at, struct sl_verbs, closing)->base);
+	vb_homes_retire(l->group);
 	vb_door_close(&l->door);
 	if (l->id)
 		rdma_destroy_id(l->id);
@@ -416,11 +416,13 @@ static const char *why(int rc)
 
 struct sl_rpc_listener *sl_verbs_listen(const struct sl_rpc_listen_options *opt, struct sl_err *err)
 {
+	static _Atomic unsigned number;
 	struct vb_listener *l = sl_rpc_listener_new(sizeof(*l), &listener_ops, err);
 	int rc;
 
 	if (!l)
 		return NULL;
+	l->group = VB_GROUP_BACKEND + atomic_fetch_add(&number, 1);
 	l->epoll_fd = l->wake = -1;
 	pthread_mutex_init(&l->lock, NULL);
 	sl_list_init(&l->established);

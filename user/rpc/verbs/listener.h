@@ -33,7 +33,8 @@ struct vb_pending {
 struct vb_listener {
 	struct sl_rpc_listener base; /* fd: an eventfd, raised while some are established */
 	pthread_t thread;
-	pid_t pid; /* whose thread it is; 0: it does not run */
+	pid_t pid;      /* whose thread it is; 0: it does not run */
+	unsigned group; /* of its connections' homes */
 	_Atomic bool stop;
 	_Atomic uint64_t refused;
 	pthread_mutex_t lock;

@@ -17,6 +17,7 @@ enum {
 	PAGE = 4096,
 	SLICE_PACKETS = 20,
 	BIND_MS = 100,
+	BESIDE = 2,       /* messages beside those of a window: keys, and BYE */
 	ACK_TIMEOUT = 17, /* 4 us << 17, seven times: what is gone is noticed in four seconds */
 };
 
@@ -42,6 +43,7 @@ struct sl_verbs *vb_new(void)
 	v->base.copies = true;
 	v->base.slot_len = SL_RPC_SLOT_SIZE;
 	sl_list_init(&v->closing);
+	sl_list_init(&v->base.stirred);
 	v->base.fd = epoll_create1(EPOLL_CLOEXEC);
 	if (v->base.fd < 0 || vb_closer_start()) {
 		if (v->base.fd >= 0)
@@ -127,16 +129,16 @@ static int open_end(struct sl_verbs *v, unsigned group, uint32_t slots)
 	}
 	if (rc)
 		return rc;
-	v->end.qp->qp_context = v->end.rx_cq->cq_context = v->end.tx_cq->cq_context = v;
+	v->end.qp->qp_context = v->end.tx_cq->cq_context = v;
 	v->quiet_max = slots / 4 < VB_SIGNAL_MAX ? slots / 4 : VB_SIGNAL_MAX;
+	v->inbox.size = 2 * slots;
+	v->inbox.limit = slots + BESIDE;
+	v->inbox.of = calloc(v->inbox.size, sizeof(*v->inbox.of));
+	if (!v->inbox.of)
+		return -ENOMEM;
+	if (v->home)
+		vb_desk_enter(vb_home_desk(v->home), v);
 	return 0;
-}
-
-static int open_events(struct sl_verbs *v)
-{
-	int rc = vb_events_open(v);
-
-	return !rc && ibv_req_notify_cq(v->end.rx_cq, 0) ? -EIO : rc;
 }
 
 int vb_open(struct sl_verbs *v, struct rdma_cm_id *id, struct rdma_event_channel *cm,
@@ -163,7 +165,7 @@ int vb_open(struct sl_verbs *v, struct rdma_cm_id *id, struct rdma_event_channel
 	if (!rc && !v->home)
 		rc = receive_keys(v);
 	if (!rc)
-		rc = open_events(v);
+		rc = vb_events_open(v);
 	if (rc) {
 		vb_events_close(v);
 		vb_leash_drop(v->leash); /* what it held is still the caller's */
@@ -196,7 +198,7 @@ int vb_open_known(struct sl_verbs *v, struct vb_leash *leash, unsigned group, st
 			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
 		rc = -EIO;
 	if (!rc)
-		rc = open_events(v);
+		rc = vb_events_open(v);
 	return rc ? rc : take_slab(v, g);
 }
 
@@ -319,6 +321,7 @@ int vb_open_rings(struct sl_verbs *v, const struct vb_geometry *g)
 	if (v->home && g->slots < v->window) {
 		vb_home_lower(v->home, v->window, g->slots);
 		v->window = g->slots;
+		v->inbox.limit = g->slots + BESIDE;
 	}
 	if (ibv_query_port(v->device, v->port_num, &port) ||
 	    ibv_query_qp(v->end.qp, &way, IBV_QP_STATE | IBV_QP_PATH_MTU, &init))
@@ -397,7 +400,7 @@ int vb_send_keys(struct sl_verbs *v)
 				 .sg_list = &sge,
 				 .num_sge = 1,
 				 .opcode = IBV_WR_SEND,
-				 .send_flags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED};
+				 .send_flags = IBV_SEND_SIGNALED};
 	struct ibv_send_wr bind = bind_of(v);
 
 	bind.next = &wr;
@@ -407,27 +410,19 @@ int vb_send_keys(struct sl_verbs *v)
 
 int vb_keys_arrived(struct sl_verbs *v)
 {
-	struct ibv_wc wc;
-	int n = v->have_wc ? 1 : ibv_poll_cq(v->end.rx_cq, 1, &wc);
+	struct vb_arrival a;
 
-	if (v->have_wc)
-		wc = v->wc;
-	v->have_wc = false;
-	if (n <= 0)
-		return n < 0 ? -EIO : v->gone ? -ECONNRESET : 0;
+	vb_pull(v);
+	if (!vb_inbox_next(&v->inbox, &a))
+		return v->gone ? -ECONNRESET : 0;
 	/* The first message of the peer: in a slot of the home's, or in `keys` itself. */
-	if (v->home) {
-		uint32_t slot = (uint32_t)wc.wr_id;
-
-		if (wc.status == IBV_WC_SUCCESS)
-			memcpy(&v->keys[1], vb_home_slot(v->home, slot), sizeof(v->keys[1]));
-		(void)vb_home_post(v->home, &slot, 1);
-	}
-	v->gone |= wc.status != IBV_WC_SUCCESS || vb_is_bye(&wc);
+	if (v->home && a.how == VB_BY_SEND)
+		memcpy(&v->keys[1], vb_home_slot(v->home, a.slot), sizeof(v->keys[1]));
+	vb_give_back(v, &a);
+	v->gone |= a.how == VB_FAILED || vb_is_bye(&a);
 	if (v->gone)
 		return -ECONNRESET;
-	if (wc.opcode != IBV_WC_RECV || wc.byte_len != sizeof(struct vb_keys) ||
-	    v->keys[1].magic != VB_MAGIC)
+	if (a.how != VB_BY_SEND || a.len != sizeof(struct vb_keys) || v->keys[1].magic != VB_MAGIC)
 		return -EBADMSG;
 	/* Not checked: they mean something to the peer's device alone, which does check them. */
 	v->peer_bulk = v->keys[1].bulk;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What comes in: vb_poll -> completions -> take, which holds the header against the bytes that the
+ * What comes in: vb_poll -> inbox (desk.h) -> take, which holds the header against the bytes that the
  * device says have arrived. vb_release gives a message's slot back: vb_consume tells the peer of it,
  * vb_put_back posts it again; verbs.h says which of the two comes first.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include "rpc/verbs/budget.h"
 #include "rpc/verbs/verbs.h"
@@ -94,23 +93,18 @@ static int take_ack(struct sl_verbs *v, uint32_t consumed)
 }
 
 /* Where it lies: in its receive slot, or at the next place of the bulk ring. NULL: nowhere. */
-static const uint8_t *place_of(struct sl_verbs *v, const struct ibv_wc *wc, uint32_t seq,
-			       uint32_t *len)
+static const uint8_t *place_of(struct sl_verbs *v, const struct vb_arrival *a, uint32_t seq)
 {
 	uint32_t at;
 
-	if (wc->opcode == IBV_WC_RECV) {
-		*len = wc->byte_len;
-		return *len < sizeof(struct sl_rpc_header) ? NULL : slot_at(v, seq);
-	}
-	if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM)
-		return NULL;
-	*len = ntohl(wc->imm_data);
-	if (*len <= SL_RPC_SLOT_SIZE || *len - sizeof(struct sl_rpc_header) > v->base.bulk_max)
+	if (a->how == VB_BY_SEND)
+		return a->len < sizeof(struct sl_rpc_header) ? NULL : slot_at(v, seq);
+	if (a->how != VB_BY_WRITE || a->len <= SL_RPC_SLOT_SIZE ||
+	    a->len - sizeof(struct sl_rpc_header) > v->base.bulk_max)
 		return NULL;
 	/* A sender that has not waited for room overwrites its own bytes only. */
 	v->rx_bulk_head =
-		sl_credits_bulk_place(v->base.credits.bulk_len, v->rx_bulk_head, *len, &at);
+		sl_credits_bulk_place(v->base.credits.bulk_len, v->rx_bulk_head, a->len, &at);
 	return v->rx_bulk + at;
 }
 
@@ -122,35 +116,30 @@ static int check_header(const struct sl_verbs *v, const struct sl_rpc_header *h,
 	return len > SL_RPC_SLOT_SIZE && (h->version_type & 15) > SL_RPC_RESPONSE ? -EPROTO : 0;
 }
 
-void vb_give_back(struct sl_verbs *v, const struct ibv_wc *wc)
+void vb_give_back(struct sl_verbs *v, const struct vb_arrival *a)
 {
-	uint32_t slot = (uint32_t)wc->wr_id;
-
 	if (v->home)
-		(void)vb_home_post(v->home, &slot, 1);
+		(void)vb_home_post(v->home, &a->slot, 1);
 }
 
-static int take(struct sl_verbs *v, const struct ibv_wc *wc, struct sl_message *m)
+static int take(struct sl_verbs *v, const struct vb_arrival *a, struct sl_message *m)
 {
 	const uint8_t *at;
-	uint32_t len, seq = v->rx_next;
+	uint32_t seq = v->rx_next;
 	int rc;
 
 	if (seq - v->base.credits.consumed > v->mask) {
-		/* Beyond its window, so maybe beyond what the completion queue holds. */
-		vb_give_back(v, wc);
-		if (v->home)
-			vb_home_spoil(v->home);
+		vb_give_back(v, a); /* beyond its window */
 		return -EPROTO;
 	}
 	/* From here the slot is the message's, whatever is wrong with that. */
-	v->rx_slot[seq & v->slot_mask] = (uint32_t)wc->wr_id;
+	v->rx_slot[seq & v->slot_mask] = a->slot;
 	v->rx_next++;
-	at = place_of(v, wc, seq, &len);
+	at = place_of(v, a, seq);
 	if (!at)
 		return -EPROTO;
 	memcpy(&m->header, at, sizeof(m->header));
-	rc = check_header(v, &m->header, len);
+	rc = check_header(v, &m->header, a->len);
 	if (!rc)
 		rc = take_ack(v, m->header.consumed);
 	if (rc)
@@ -161,47 +150,58 @@ static int take(struct sl_verbs *v, const struct ibv_wc *wc, struct sl_message *
 	return 0;
 }
 
-/* Completions, first the one that arm() has found; negative when there can be no more. */
-static int completions(struct sl_verbs *v, struct ibv_wc *wc, unsigned max)
+/* Of a queue of its own: no more than there is room for. */
+static void pull_own(struct sl_verbs *v)
 {
-	int have = 0, n;
+	SL_UNSET struct ibv_wc wc[POLL];
+	uint32_t room = v->inbox.limit - (v->inbox.in - v->inbox.out);
+	int n = ibv_poll_cq(v->end.rx_cq, room < POLL ? (int)room : POLL, wc);
 
-	if (v->have_wc)
-		wc[have++] = v->wc;
-	v->have_wc = false;
-	max = max < POLL ? max : POLL;
-	n = have < (int)max ? ibv_poll_cq(v->end.rx_cq, (int)max - have, wc + have) : 0;
+	for (int i = 0; i < n; i++)
+		(void)vb_inbox_put(&v->inbox, &wc[i]);
 	if (n < 0)
 		v->gone = v->broken = true;
-	if (n <= 0)
-		return have ? have : n;
-	return have + n;
+}
+
+void vb_pull(struct sl_verbs *v)
+{
+	if (v->desk)
+		vb_desk_pull(v->desk, v);
+	else if (!v->home && v->end.rx_cq)
+		pull_own(v);
 }
 
 int vb_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
 {
 	struct sl_verbs *v = vb_of(t);
-	SL_UNSET struct ibv_wc wc[POLL];
-	unsigned n = 0;
-	int got;
+	struct vb_arrival a;
+	unsigned n = 0, got = 0;
 
+	if (sl_unlikely(v->flooded) && !v->error) {
+		v->error = -EPROTO;
+		v->gone = true;
+	}
 	if (v->error)
 		return v->error;
-	got = completions(v, wc, max);
-	for (int i = 0; i < got; i++) {
+	/* What has come before the end counts, though the owner has not taken it yet. */
+	if (!v->attached || v->gone)
+		vb_pull(v);
+	/* Of what is no message neither more: who sends enough of that would keep its owner. */
+	for (; got < max && vb_inbox_next(&v->inbox, &a); got++) {
 		int rc;
 
-		if (v->error || v->broken || wc[i].status != IBV_WC_SUCCESS) {
+		if (v->error || v->broken || a.how == VB_FAILED) {
 			v->gone = v->broken = true;
-			vb_give_back(v, &wc[i]);
+			vb_give_back(v, &a);
 			continue;
 		}
-		if (vb_is_bye(&wc[i])) {
-			v->gone = true;
-			vb_give_back(v, &wc[i]);
+		if (vb_is_bye(&a)) {
+			v->broken |= v->bye_heard; /* behind it nothing comes */
+			v->gone = v->bye_heard = true;
+			vb_give_back(v, &a);
 			continue;
 		}
-		rc = take(v, &wc[i], &msgs[n]);
+		rc = take(v, &a, &msgs[n]);
 		if (rc) {
 			/* What came before it still counts; what comes after does not. */
 			v->error = rc;
@@ -219,7 +219,7 @@ int vb_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
 		vb_progress(t);
 	if (n == 0 && v->error)
 		return v->error;
-	if (n == 0 && v->gone && (got <= 0 || v->broken))
+	if (n == 0 && v->gone && (!got || v->broken))
 		return v->lost ? v->lost : -ENOTCONN;
 	return (int)n;
 }

@@ -72,8 +72,8 @@ static void ask_completion(struct sl_verbs *v, struct ibv_send_wr *wr)
 }
 
 /*
- * One doorbell for the chain. Its last message wakes a sleeping peer. Behind lent bytes there may be
- * no other message for long, and nobody but the device tells when they are done with.
+ * One doorbell for the chain. Behind lent bytes there may be no other message for long, and nobody but
+ * the device tells when they are done with.
  */
 static void ring(struct sl_verbs *v)
 {
@@ -82,7 +82,6 @@ static void ring(struct sl_verbs *v)
 	if (!v->chain_len)
 		return;
 	last = &v->chain[v->chain_len - 1];
-	last->send_flags |= IBV_SEND_SOLICITED;
 	if (v->quiet && (!v->signalled || v->quiet_lent || v->quiet_bytes > QUIET_BYTES_MAX))
 		ask_completion(v, last);
 	for (uint32_t i = 0; i + 1 < v->chain_len; i++)
@@ -345,4 +344,5 @@ const struct sl_transport_ops sl_verbs_ops = {
 	.check = vb_check,
 	.halt = vb_halt,
 	.close = vb_close,
+	.attach = vb_attach,
 };

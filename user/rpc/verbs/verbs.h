@@ -22,8 +22,8 @@
  * told as consumed by what goes out next, and go back to the receive queue behind that doorbell,
  * where nobody waits for them: a shared queue has VB_BUDGET_EARLY slots for each member to spare.
  * More than those, and all of a queue of its own, go back first. So a peer that keeps to its window
- * never meets an empty receive queue. One that does not is found out by the count, and its slots
- * are taken back.
+ * never meets an empty receive queue. One that does not is found out by the count, or by its inbox
+ * that is full (desk.h), and its slots are taken back.
  *
  * Set-up (proof.h): connection data carry nonces and the acceptor's proof of the shared key; the
  * first SEND of each side, both with a proof, carry the rkeys. Rings are made only then.
@@ -93,10 +93,11 @@ struct vb_geometry {
 enum vb_bye { VB_BYE_OPEN, VB_BYE_SAID, VB_BYE_DONE };
 
 struct sl_verbs {
-	struct sl_transport base; /* fd: epoll over completions and CM events */
+	struct sl_transport
+		base; /* fd: epoll over bells, until it is attached to its home's desk */
 	_Atomic bool gone;
 	_Atomic bool port_down;   /* nothing is posted: what has not left may still go elsewhere */
-	bool broken;              /* the queue pair is in error: nothing to wait for at close */
+	_Atomic bool broken;      /* the queue pair is in error: nothing to wait for at close */
 	int error;                /* why, if the peer broke the protocol */
 	int lost;                 /* why, if the device did not get through to it */
 	uint32_t mask, slot_mask; /* of tables per message; of rx_slot */
@@ -127,17 +128,24 @@ struct sl_verbs {
 	uint32_t released; /* messages before it are done with */
 	uint32_t put_back; /* and the slots of those before this one are in the queue again */
 	uint64_t rx_bulk_head;
-	uint64_t *rx_bulk_end;   /* per message: rx_bulk_head behind it */
-	uint32_t *rx_slot;       /* per message of two windows: its slot, with a home */
-	bool have_wc;            /* found by arm() */
-	bool rx_armed, tx_armed; /* a bell was asked for, and has not rung */
-	struct ibv_wc wc;
+	uint64_t *rx_bulk_end; /* per message: rx_bulk_head behind it */
+	uint32_t *rx_slot;     /* per message of two windows: its slot, with a home */
+	struct vb_inbox inbox;
+	bool rx_armed; /* without a home: a bell was asked for, and has not rung */
+	_Atomic bool tx_armed;
+	_Atomic bool told;    /* its owner is to look */
+	_Atomic bool flooded; /* the peer has sent more than its window allows, and is shut out */
+	bool leaving;         /* with the desk's `taking`: its queue pair may be gone */
 	/* the device */
 	struct vb_leash *leash;
 	struct ibv_context *device;
 	uint8_t port_num;
-	struct vb_home *home; /* NULL: pd and receive slots are this channel's own */
-	uint32_t window;      /* granted by it */
+	struct vb_home *home;  /* NULL: pd and receive slots are this channel's own */
+	struct vb_desk *desk;  /* the home's, while it is there */
+	struct sl_verbs *next; /* of those with such a number */
+	uint32_t qpn;
+	bool attached;   /* with event.c's lock and the desk's `taking` */
+	uint32_t window; /* granted by it */
 	struct ibv_pd *pd;
 	struct vb_slab *slab;                      /* the rings, with a home */
 	struct vb_end end;                         /* its window is over rx bulk */
@@ -154,6 +162,7 @@ struct sl_verbs {
 	bool quieting, ready; /* ready: the queue pair can take messages */
 	bool bound;           /* its window is */
 	enum vb_bye bye;
+	bool bye_heard;
 	_Atomic bool last_receive; /* the device says that it takes no slot any more */
 	uint64_t until_ns;
 };
@@ -229,6 +238,8 @@ void vb_free(struct sl_verbs *v); /* at once */
  * hold up before.
  */
 void vb_closer_fill(void);
+/* It looks again, after a moment, whether a home's slots run short (vb_homes_watch). */
+void vb_closer_watch(void);
 void vb_close(struct sl_transport *t);
 void vb_halt(struct sl_transport *t);
 
@@ -246,16 +257,18 @@ void vb_complete(struct sl_verbs *v, uint32_t upto);
 int vb_post_chain(struct ibv_qp *qp, struct ibv_send_wr *first);
 
 /* The last message, behind which nothing comes, is empty. */
-static inline bool vb_is_bye(const struct ibv_wc *wc)
+static inline bool vb_is_bye(const struct vb_arrival *a)
 {
-	return wc->status == IBV_WC_SUCCESS && wc->opcode == IBV_WC_RECV && wc->byte_len == 0;
+	return a->how == VB_BY_SEND && !a->len;
 }
 
 /* receive.c */
 /* Of a channel without a home. */
 int vb_post_receives(struct sl_verbs *v, uint32_t from, uint32_t to);
+/* Whoever has the connection takes what has come for it; an owner whose desk does so calls nothing. */
+void vb_pull(struct sl_verbs *v);
 /* The slot of a receive that nobody will look at. */
-void vb_give_back(struct sl_verbs *v, const struct ibv_wc *wc);
+void vb_give_back(struct sl_verbs *v, const struct vb_arrival *a);
 /* Released messages count as consumed. */
 void vb_consume(struct sl_verbs *v);
 /* Their slots go back to the receive queue. */
@@ -279,6 +292,10 @@ void vb_events_end(const struct vb_leash *l);
 bool vb_arm(struct sl_transport *t, bool want_room);
 void vb_disarm(struct sl_transport *t);
 int vb_check(struct sl_transport *t);
+int vb_attach(struct sl_transport *t, const void *owner);
+void vb_detach(struct sl_verbs *v);
+/* Whoever sleeps on its descriptor is woken. */
+void vb_wake_by_fd(const struct sl_verbs *v);
 
 extern const struct sl_transport_ops sl_verbs_ops;
 

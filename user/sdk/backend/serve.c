@@ -102,6 +102,7 @@ static unsigned poll_channels(struct sl_backend *b)
 	unsigned sum = 0, n;
 
 	for (;;) {
+		take_shared(b);
 		n = 0;
 		sl_list_for_each (at, &b->channels) {
 			struct channel *ch = sl_container_of(at, struct channel, node);
@@ -188,7 +189,6 @@ static unsigned pass(struct sl_backend *b)
 		sl_list_for_each (at, &b->channels)
 			sl_container_of(at, struct channel, node)->link.goaway_due |= unready;
 	}
-	take_shared(b);
 	glance_at_peers(b);
 	if (poll_channels(b))
 		b->active_ns = b->now_ns;

@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What arrives for connections of one home by the one queue that they share, and who hears of it. */
+#include "verbs_bed.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include "base/clock.h"
+#include "rpc/hub.h"
+#include "suite.h"
+
+enum { CNT = 4 };
+
+/* An owner with connections of its own. */
+struct owner {
+	struct sl_hubs hubs;
+	int epoll_fd;
+};
+
+static struct owner owner, second;
+static struct sl_verbs *all[CNT];
+
+static void own(struct owner *o, struct sl_verbs *of)
+{
+	ck_assert_int_eq(sl_hubs_watch(&o->hubs, o->epoll_fd, &of->base, of), 0);
+}
+
+static void let_go(struct owner *o, struct sl_verbs *of)
+{
+	sl_hubs_unwatch(&o->hubs, o->epoll_fd, &of->base);
+	of->base.ops->close(&of->base);
+}
+
+static bool has_event(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) == 1;
+}
+
+static void set_up_owner(void)
+{
+	set_up();
+	owner = second = (struct owner){.epoll_fd = -1};
+	owner.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	second.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	for (unsigned i = 0; i < CNT; i++) {
+		all[i] = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
+		own(&owner, all[i]);
+	}
+	while (sl_hubs_stirred(&owner.hubs))
+		; /* each, for what had come before */
+}
+
+static void tear_down_owner(void)
+{
+	for (unsigned i = 0; i < CNT; i++)
+		let_go(&owner, all[i]);
+	tear_down();
+	close(owner.epoll_fd);
+	close(second.epoll_fd);
+}
+
+/* A request whose id is to be known again. */
+static void arrive(struct sl_verbs *to, uint64_t id)
+{
+	const struct sl_rpc_header h = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_REQUEST,
+					.flags = SL_RPC_FIRST | SL_RPC_LAST,
+					.id = id};
+
+	ck_assert(fake_arrive(to, &h, sizeof(h)));
+}
+
+/* Takes the next, which must be that one; 0: nothing is there. */
+static void expect(struct sl_verbs *of, uint64_t id)
+{
+	struct sl_message m;
+
+	ck_assert_int_eq(of->base.ops->poll(&of->base, &m, 1), id ? 1 : 0);
+	if (!id)
+		return;
+	ck_assert_uint_eq(m.header.id, id);
+	of->base.ops->release(&of->base, &m);
+}
+
+static unsigned free_slots(void)
+{
+	const struct fake_slots *s = fake_slots(v);
+
+	return s->put - s->got;
+}
+
+FIXTURE(set_up_owner, tear_down_owner)
+
+/* Of queues and bells there are as many for one connection as for many, but for what it sends. */
+TEST(receives_of_all_complete_in_one_queue)
+{
+	unsigned ends = 1 + CNT + VB_ENDS_READY;
+
+	sl_verbs_settle();
+	ck_assert_uint_eq(fake.qps, ends);
+	ck_assert_uint_eq(fake.cqs, 1 + ends);
+	ck_assert_uint_eq(fake.bells, 1);
+	ck_assert_uint_eq(owner.hubs.cnt, 1);
+	for (unsigned i = 0; i < CNT; i++)
+		ck_assert_int_eq(all[i]->base.fd, -1);
+}
+
+/* Whoever it is for has it, in the order in which it came. */
+TEST(each_has_what_came_for_it)
+{
+	for (uint64_t id = 1; id <= 3; id++) {
+		for (unsigned i = 0; i < CNT; i++)
+			arrive(all[i], 10 * i + id);
+	}
+	sl_hubs_take(&owner.hubs);
+	for (unsigned i = CNT; i--;) {
+		for (uint64_t id = 1; id <= 3; id++)
+			expect(all[i], 10 * i + id);
+		expect(all[i], 0);
+	}
+}
+
+/* Its owner, who has put all to rest, is led to whoever has something, and to no other. */
+TEST(who_has_something_is_stirred)
+{
+	for (unsigned i = 0; i < CNT; i++)
+		ck_assert(all[i]->base.ops->arm(&all[i]->base, false));
+	ck_assert(sl_hubs_arm(&owner.hubs));
+	arrive(all[3], 1);
+	arrive(all[1], 2);
+	arrive(all[3], 3);
+	ck_assert(!sl_hubs_arm(&owner.hubs));
+	ck_assert_ptr_eq(sl_hubs_stirred(&owner.hubs), all[3]);
+	ck_assert_ptr_eq(sl_hubs_stirred(&owner.hubs), all[1]);
+	ck_assert_ptr_null(sl_hubs_stirred(&owner.hubs));
+	expect(all[3], 1);
+	expect(all[1], 2);
+	expect(all[3], 3);
+}
+
+/* What has come is not slept on. */
+TEST(who_has_something_does_not_rest)
+{
+	arrive(all[0], 1);
+	sl_hubs_take(&owner.hubs);
+	ck_assert(!all[0]->base.ops->arm(&all[0]->base, false));
+	expect(all[0], 1);
+	ck_assert(all[0]->base.ops->arm(&all[0]->base, false));
+}
+
+/* A thread that sets a connection up takes what is others', whose owner sleeps, and is told. */
+TEST(what_another_thread_takes_is_told)
+{
+	ck_assert(all[3]->base.ops->arm(&all[3]->base, false));
+	ck_assert(sl_hubs_arm(&owner.hubs));
+	ck_assert(!has_event(owner.epoll_fd));
+	arrive(all[3], 7);
+	ck_assert_int_eq(t->ops->check(t), 0); /* v is nobody's yet */
+	ck_assert(has_event(owner.epoll_fd));
+	ck_assert(!sl_hubs_arm(&owner.hubs));
+	ck_assert(sl_hubs_check(&owner.hubs, owner.hubs.of[0]));
+	ck_assert(!has_event(owner.epoll_fd));
+	sl_hubs_take(&owner.hubs);
+	ck_assert_ptr_eq(sl_hubs_stirred(&owner.hubs), all[3]);
+	expect(all[3], 7);
+}
+
+/* And the owner what is for one that is being set up, whose thread sleeps on its descriptor. */
+TEST(who_sets_up_is_woken)
+{
+	ck_assert(!has_event(t->fd));
+	arrive(v, 1);
+	sl_hubs_take(&owner.hubs);
+	ck_assert(has_event(t->fd));
+	ck_assert_int_eq(t->ops->check(t), 0);
+	ck_assert(!has_event(t->fd));
+	expect(v, 1);
+}
+
+/* Nobody asks for it: while somebody else takes, the owner goes on. */
+TEST(the_owner_does_not_wait_for_who_takes)
+{
+	struct vb_desk *d = vb_home_desk(v->home);
+
+	arrive(all[0], 1);
+	ck_assert(!atomic_flag_test_and_set(&d->taking));
+	sl_hubs_take(&owner.hubs);
+	expect(all[0], 0);
+	atomic_flag_clear(&d->taking);
+	sl_hubs_take(&owner.hubs);
+	expect(all[0], 1);
+}
+
+/* One home, two owners: the second one's go by descriptors, and lose nothing. */
+TEST(a_second_owner_goes_by_descriptors)
+{
+	own(&second, v);
+	ck_assert_ptr_null(t->hub);
+	ck_assert_uint_eq(second.hubs.cnt, 0);
+	ck_assert(t->ops->arm(t, false));
+	arrive(v, 1);
+	sl_hubs_take(&owner.hubs); /* takes it for v */
+	ck_assert(has_event(second.epoll_fd));
+	expect(v, 1);
+	arrive(v, 2);
+	expect(v, 2);
+	sl_hubs_unwatch(&second.hubs, second.epoll_fd, t);
+}
+
+/* The last of an owner's leaves the desk to whoever comes next. */
+TEST(who_comes_next_has_the_desk)
+{
+	for (unsigned i = 0; i < CNT; i++)
+		let_go(&owner, all[i]);
+	ck_assert_uint_eq(owner.hubs.cnt, 0);
+	for (unsigned i = 0; i < CNT; i++) {
+		all[i] = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
+		own(&second, all[i]);
+		ck_assert_ptr_nonnull(all[i]->base.hub);
+	}
+	arrive(all[2], 5);
+	sl_hubs_take(&second.hubs);
+	expect(all[2], 5);
+	owner = second;
+	second.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+}
+
+/* Numbers of queue pairs come again: what was for a former one is not for the next. */
+TEST(what_was_for_a_former_one_is_nobodys)
+{
+	struct ibv_qp former = *v->end.qp;
+	struct ibv_qp *now = v->end.qp;
+	unsigned slots = free_slots();
+	struct sl_verbs *next;
+
+	sl_verbs_settle();
+	fake.alone = false;
+	/* The number of the one that is made now, and not ahead. */
+	former.qp_num = fake.next_qpn + 1;
+	v->end.qp = &former;
+	arrive(v, 9);
+	v->end.qp = now;
+	ck_assert_uint_eq(free_slots(), slots - 1);
+	next = fake_connect(GROUP, 2 * SLOTS, SL_RPC_MIN_BULK);
+	ck_assert_uint_eq(next->end.qp->qp_num, former.qp_num);
+	ck_assert_uint_ge(free_slots(), slots);
+	own(&owner, next);
+	sl_hubs_take(&owner.hubs);
+	expect(next, 0);
+	let_go(&owner, next);
+}
+
+/* So many as its window twice over, and one of a neighbour's behind them. */
+static void flood(struct sl_verbs *of, struct sl_verbs *neighbour)
+{
+	for (unsigned i = 0; i < 2 * SLOTS; i++)
+		arrive(of, i + 1);
+	arrive(neighbour, 1);
+}
+
+static void connect_again(struct sl_verbs **of)
+{
+	let_go(&owner, *of);
+	sl_verbs_settle();
+	*of = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
+	own(&owner, *of);
+}
+
+/* A peer that sends more than it may breaks its own connection; the slots are the others' again. */
+TEST(who_sends_more_than_its_window_is_shut_out)
+{
+	unsigned slots = free_slots();
+	struct sl_message m;
+
+	flood(all[0], all[1]);
+	ck_assert_uint_eq(free_slots(), slots - 2 * SLOTS - 1);
+	sl_hubs_take(&owner.hubs);
+	ck_assert_uint_ge(free_slots(), slots - SLOTS - 3);
+	ck_assert_int_eq(fake_qp(all[0])->state, IBV_QPS_ERR);
+	expect(all[1], 1);
+	ck_assert_int_eq(all[0]->base.ops->poll(&all[0]->base, &m, 1), -EPROTO);
+	connect_again(&all[0]);
+	connect_again(&all[1]);
+	ck_assert_uint_eq(free_slots(), slots);
+}
+
+/* Also while its owner looks at nothing: the device says that slots run short. */
+TEST(who_takes_all_slots_is_shut_out_while_the_owner_is_busy)
+{
+	uint64_t end_ns = sl_now_ns() + 20 * SL_NS_PER_SEC;
+	unsigned slots = free_slots(), watches = fake.watches;
+
+	ck_assert_uint_gt(watches, 0);
+	flood(all[2], all[3]);
+	fake_event(&(struct ibv_async_event){.element = {.srq = vb_home_srq(v->home)},
+					     .event_type = IBV_EVENT_SRQ_LIMIT_REACHED});
+	while (fake.watches == watches) {
+		ck_assert_uint_lt(sl_now_ns(), end_ns);
+		usleep(1000);
+	}
+	ck_assert(all[2]->flooded);
+	ck_assert(!all[3]->flooded);
+	ck_assert_uint_ge(free_slots(), slots - SLOTS - 3);
+	ck_assert(has_event(owner.epoll_fd));
+	expect(all[3], 1);
+}
+
+/* And while the device is not watched, which says nothing of a queue that is empty. */
+TEST(who_takes_all_slots_between_two_looks_is_shut_out)
+{
+	vb_home_run_short(v->home);
+	flood(all[0], all[1]);
+	ck_assert(!all[0]->flooded);
+	vb_homes_watch();
+	ck_assert(all[0]->flooded);
+	expect(all[1], 1);
+}
+
+/* Who was promised less than it had asked for has room for no more. */
+TEST(a_window_that_was_lowered_is_the_limit)
+{
+	struct vb_geometry g = {.slots = SLOTS, .bulk_len = SL_RPC_MIN_BULK};
+	struct sl_verbs *low = fake_open(GROUP, &g);
+
+	g.slots = SL_RPC_MIN_SLOTS;
+	ck_assert_int_eq(ibv_modify_qp(low->end.qp, &(struct ibv_qp_attr){.qp_state = IBV_QPS_RTS},
+				       IBV_QP_STATE),
+			 0);
+	ck_assert_int_eq(vb_connected(low), 0);
+	ck_assert_int_eq(vb_open_rings(low, &g), 0);
+	for (unsigned i = 0; i < SL_RPC_MIN_SLOTS + 2; i++)
+		arrive(low, i + 1);
+	sl_hubs_take(&owner.hubs);
+	ck_assert(!low->flooded);
+	arrive(low, 1);
+	sl_hubs_take(&owner.hubs);
+	ck_assert(low->flooded);
+	low->base.ops->close(&low->base);
+}
+
+/* The end is heard by another thread; the last message is in the queue, and not taken yet. */
+TEST(what_came_before_the_end_is_read)
+{
+	struct sl_message m;
+
+	arrive(all[0], 1);
+	all[0]->gone = true;
+	expect(all[0], 1);
+	ck_assert_int_eq(all[0]->base.ops->poll(&all[0]->base, &m, 1), -ENOTCONN);
+}
+
+/* Nothing comes behind a BYE: a peer that goes on saying it keeps nobody. */
+TEST(who_says_bye_again_and_again_is_gone)
+{
+	struct sl_message m;
+
+	ck_assert(fake_arrive(all[0], NULL, 0));
+	sl_hubs_take(&owner.hubs);
+	ck_assert_int_eq(all[0]->base.ops->poll(&all[0]->base, &m, 1), 0);
+	ck_assert(fake_arrive(all[0], NULL, 0));
+	sl_hubs_take(&owner.hubs);
+	ck_assert_int_eq(all[0]->base.ops->poll(&all[0]->base, &m, 1), -ENOTCONN);
+}
+
+/* What had come, and nobody has looked at, is given back. */
+TEST(slots_of_what_nobody_took_are_given_back)
+{
+	unsigned slots = free_slots();
+
+	arrive(all[0], 1);
+	arrive(all[0], 2);
+	sl_hubs_take(&owner.hubs);
+	arrive(all[0], 3);
+	let_go(&owner, all[0]);
+	sl_verbs_settle();
+	ck_assert_uint_eq(free_slots(), slots);
+	all[0] = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
+	own(&owner, all[0]);
+}
+
+/* Another thread hears of the device: the owner, which may sleep, is led to who has ended. */
+TEST(the_owner_hears_who_has_ended)
+{
+	struct pollfd p = {.fd = owner.epoll_fd, .events = POLLIN};
+	struct sl_message m;
+
+	for (unsigned i = 0; i < CNT; i++)
+		ck_assert(all[i]->base.ops->arm(&all[i]->base, false));
+	ck_assert(sl_hubs_arm(&owner.hubs));
+	fake_event(&(struct ibv_async_event){.element = {.qp = all[2]->end.qp},
+					     .event_type = IBV_EVENT_QP_FATAL});
+	ck_assert_int_eq(poll(&p, 1, 20000), 1);
+	ck_assert(sl_hubs_check(&owner.hubs, owner.hubs.of[0]));
+	sl_hubs_take(&owner.hubs);
+	ck_assert_ptr_eq(sl_hubs_stirred(&owner.hubs), all[2]);
+	ck_assert_ptr_null(sl_hubs_stirred(&owner.hubs));
+	ck_assert_int_eq(all[2]->base.ops->poll(&all[2]->base, &m, 1), -ENOTCONN);
+}
+
+/* The queue that all share fails: all end, and nobody comes to it any more. */
+TEST(a_shared_queue_of_completions_that_fails_ends_all)
+{
+	struct sl_message m;
+	struct fake_cq *cq = (struct fake_cq *)v->end.rx_cq;
+	const struct vb_home *before = v->home;
+	struct sl_verbs *next;
+
+	for (unsigned i = 0; i < CNT; i++)
+		ck_assert(all[i]->base.ops->arm(&all[i]->base, false));
+	cq->broken = true;
+	sl_hubs_take(&owner.hubs);
+	for (unsigned i = 0; i < CNT; i++)
+		ck_assert_ptr_nonnull(sl_hubs_stirred(&owner.hubs));
+	for (unsigned i = 0; i < CNT; i++)
+		ck_assert_int_eq(all[i]->base.ops->poll(&all[i]->base, &m, 1), -ENOTCONN);
+	cq->broken = false;
+	next = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
+	ck_assert_ptr_ne(next->home, before);
+	next->base.ops->close(&next->base);
+}
+
+/* A home that cannot be made leaves nothing, and is made when it can. */
+TEST(each_step_of_a_home_that_fails_leaves_nothing)
+{
+	unsigned pds = fake.pds, cqs, bells, srqs = fake.srqs, steps;
+	uint32_t window = SLOTS;
+	struct vb_home *h;
+
+	sl_verbs_settle();
+	cqs = fake.cqs, bells = fake.bells;
+	ck_assert_int_ge(fcntl(STDIN_FILENO, F_GETFD), 0);
+	for (steps = 1;; steps++) {
+		int rc;
+
+		fake.steps = 0;
+		fake.fail_at = steps;
+		rc = vb_home_join(&fake.context, GROUP + 1, &window, &h);
+		if (fake.steps < steps)
+			break; /* that many there are not */
+		ck_assert_int_lt(rc, 0);
+		ck_assert_ptr_null(h);
+		vb_homes_retire(GROUP + 1);
+		ck_assert_uint_eq(fake.pds, pds);
+		ck_assert_uint_eq(fake.cqs, cqs);
+		ck_assert_uint_eq(fake.bells, bells);
+		ck_assert_uint_eq(fake.srqs, srqs);
+		ck_assert_int_ge(fcntl(STDIN_FILENO, F_GETFD), 0);
+	}
+	fake.fail_at = 0;
+	ck_assert_uint_gt(steps, 5);
+	ck_assert_ptr_nonnull(h);
+	vb_home_leave(h, window);
+	vb_homes_retire(GROUP + 1);
+	ck_assert_uint_eq(fake.cqs, cqs);
+}
