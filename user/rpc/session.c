@@ -242,9 +242,10 @@ static void take_shared(struct sl_rpc *r)
 		sl_channel_wake(ch);
 }
 
+/* A hub tells of answers itself; other transports ring for them, which costs their peer a call. */
 static bool is_going_on(const struct sl_rpc_channel *ch)
 {
-	return ch->outstanding || ch->state == SL_RPC_DRAINING || !sl_list_empty(&ch->ended) ||
+	return (ch->outstanding && !ch->link.t->hub) || ch->state == SL_RPC_DRAINING || !sl_list_empty(&ch->ended) ||
 	       sl_link_has_work(&ch->link);
 }
 
@@ -273,7 +274,7 @@ static unsigned tick(struct sl_rpc *r, uint64_t now_ns)
 				sl_channel_wake(ch);
 			continue;
 		}
-		/* Not used for a tick, with nothing to wait for: it is armed and left alone. */
+		/* Not used for a tick, with nothing to look for: it is armed and left alone. */
 		if (!ch->used && !is_going_on(ch) && sl_link_arm(&ch->link))
 			sl_list_del(&ch->awake);
 		ch->used = false;

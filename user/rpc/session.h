@@ -4,9 +4,9 @@
  * what comes in) and send.c (what goes out).
  *
  * A burst looks at channels that are awake: those that were used since the last tick, or on which
- * something is outstanding or due. The others rest: they are armed, as all are when the worker
- * sleeps, and a bell wakes them, at the next tick at the latest. So a burst costs what is going on,
- * and not how many backends there are.
+ * something is due, or, without a hub, outstanding. The others rest: they are armed, as all are when
+ * the worker sleeps, and their hub wakes them at once, or a bell does, at the next tick at the latest.
+ * So a burst costs what is going on, and not how many backends there are.
  */
 #ifndef SL_RPC_SESSION_H
 #define SL_RPC_SESSION_H

@@ -105,6 +105,37 @@ static int end_check(struct sl_transport *t)
 	return 0;
 }
 
+/* Tells, when it is taken from, of ends that have something. */
+static void hub_take(struct sl_hub *hub)
+{
+	for (unsigned i = 0; i < CHANNELS; i++) {
+		if (ends[i].has_in && ends[i].base.hub && sl_list_empty(&ends[i].base.stirred))
+			sl_list_add_tail(&hub->stirred, &ends[i].base.stirred);
+	}
+}
+
+static bool hub_arm(struct sl_hub *hub)
+{
+	(void)hub;
+	return true;
+}
+
+static void hub_check(struct sl_hub *hub)
+{
+	(void)hub;
+}
+
+static const struct sl_hub_ops hub_ops = {.take = hub_take, .arm = hub_arm, .check = hub_check};
+static struct sl_hub hub;
+static bool share; /* ends that are made have the hub */
+
+static int end_attach(struct sl_transport *t, const void *owner)
+{
+	(void)owner;
+	t->hub = share ? &hub : NULL;
+	return 0;
+}
+
 static const struct sl_transport_ops end_ops = {
 	.post = end_post,
 	.flush = nothing,
@@ -116,6 +147,7 @@ static const struct sl_transport_ops end_ops = {
 	.disarm = end_disarm,
 	.check = end_check,
 	.close = nothing,
+	.attach = end_attach,
 };
 
 static void on_reply(void *app, void *cookie, const struct sl_rpc_reply *r)
@@ -169,7 +201,7 @@ static void forget_counts(void)
 }
 
 /* All are up, and nothing has happened for two ticks. */
-static void set_up(void)
+static void open_all(void)
 {
 	struct sl_rpc_config cfg;
 
@@ -186,6 +218,7 @@ static void set_up(void)
 						     .bulk_max = 64 << 10,
 						     .slice_min = 8 << 10,
 						     .peer_epoch = 7};
+		sl_list_init(&ends[i].base.stirred);
 		channels[i] = sl_rpc_channel_add(rpc, "test", NULL);
 		ck_assert_int_eq(sl_rpc_adopt(channels[i], &ends[i].base, now_ns), 0);
 	}
@@ -194,11 +227,32 @@ static void set_up(void)
 	forget_counts();
 }
 
-static void tear_down(void)
+static void close_all(void)
 {
 	sl_rpc_destroy(rpc);
 	for (unsigned i = 0; i < CHANNELS; i++)
 		close(ends[i].base.fd);
+}
+
+static void set_up(void)
+{
+	share = false;
+	open_all();
+}
+
+static void tear_down(void)
+{
+	close_all();
+}
+
+/* The same, but with a hub for all of them. */
+static void share_a_hub(void)
+{
+	close_all();
+	share = true;
+	hub = (struct sl_hub){.ops = &hub_ops, .fd = eventfd(0, EFD_NONBLOCK)};
+	sl_list_init(&hub.stirred);
+	open_all();
 }
 
 static void ask(unsigned i)
@@ -298,6 +352,37 @@ TEST(a_burst_looks_at_what_is_going_on)
 	turn(TICK_NS);
 	turn(TICK_NS);
 	ck_assert_uint_eq(polls_of_ten(), 0);
+}
+
+/* A slow answer costs no look at its channel: the hub tells of it in the burst in which it comes. */
+TEST(who_has_a_hub_is_looked_at_when_something_has_come)
+{
+	share_a_hub();
+	ask(3);
+	ask(4);
+	ck_assert_uint_eq(polls_of_ten(), 20); /* it may come at once */
+	turn(TICK_NS);
+	turn(TICK_NS);
+	ck_assert_uint_eq(polls_of_ten(), 0);
+	answer(3);
+	ck_assert_uint_eq(turn(1), 1);
+	ck_assert_uint_eq(replies, 1);
+	ck_assert_uint_eq(ends[4].polls, 0);
+	/* What is to be sent is no less so. */
+	sl_rpc_cancel(channels[4], ends[4].request);
+	turn(1);
+	ck_assert_uint_eq(ends[4].cancels, 1);
+	/* Nor does one that rests for long go unasked, or unheard. */
+	ask(5);
+	turn(TICK_NS);
+	turn(TICK_NS);
+	ck_assert(sl_rpc_arm(rpc));
+	ck_assert(ends[5].armed);
+	sl_rpc_disarm(rpc, false);
+	answer(5);
+	ck_assert_uint_eq(turn(1), 1);
+	ck_assert_uint_eq(replies, 2);
+	close(hub.fd);
 }
 
 TEST(who_rests_is_armed_and_woken_by_its_bell)
