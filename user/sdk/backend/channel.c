@@ -360,11 +360,14 @@ void sl_be_channel_close(struct channel *ch)
 
 /* --- rest --- */
 
-/* Whatever is to be done about it comes by its hub. While a backend drains, all are looked at. */
+/*
+ * What comes does so by its hub, and what is to be sent wakes it, so its requests may take their time.
+ * While a backend drains, all are looked at.
+ */
 static bool may_rest(struct channel *ch)
 {
 	return ch->link.t->hub && ch->b->listener_cnt && !ch->classes &&
-	       !sl_link_has_work(&ch->link) && sl_link_arm(&ch->link);
+	       !atomic_load(&ch->blocked) && !sl_link_has_work(&ch->link) && sl_link_arm(&ch->link);
 }
 
 static void rest(struct channel *ch)
@@ -396,6 +399,14 @@ void sl_be_channels_wake(struct sl_backend *b)
 		sl_be_channel_wake(b->resting[0]);
 }
 
+void sl_be_channels_wake_blocked(struct sl_backend *b)
+{
+	for (uint32_t i = b->resting_cnt; i--;) {
+		if (atomic_load(&b->resting[i]->blocked))
+			sl_be_channel_wake(b->resting[i]);
+	}
+}
+
 void sl_be_channels_look(struct sl_backend *b)
 {
 	for (uint32_t i = b->resting_cnt; i--;) {
@@ -412,8 +423,9 @@ void sl_be_channel_tick(struct channel *ch, uint64_t now_ns)
 	if (ch->link.t->kernel)
 		sl_link_check(&ch->link);
 	sl_link_keep_alive(&ch->link, 0, now_ns);
-	if (!ch->used && !ch->open_cnt) {
-		return_table(ch);
+	if (!ch->used) {
+		if (!ch->open_cnt)
+			return_table(ch);
 		if (may_rest(ch))
 			rest(ch);
 	}

@@ -13,8 +13,8 @@
  * is computed stay in the queue, where they can be cancelled, overtaken and expire. A channel
  * outlives its link while handlers still have requests of it.
  *
- * A virtual connection that has nothing to do rests: no pass looks at it, until something comes for it
- * by what it shares with others (rpc/hub.h).
+ * A channel with a hub (rpc/hub.h) that has nothing to do rests, though requests of it are open: no
+ * pass looks at it, until its hub tells of something, or a reply, or credit, is to be sent.
  */
 #ifndef SL_SDK_BACKEND_INTERNAL_H
 #define SL_SDK_BACKEND_INTERNAL_H
@@ -189,6 +189,7 @@ struct sl_backend {
 	_Atomic size_t foreign_used;
 	_Atomic bool sleeping;
 	_Atomic bool blocked; /* some request is */
+	_Atomic bool full;    /* some channel's `blocked` was set, which may rest */
 	_Atomic(struct request *) resumed;
 };
 
@@ -203,6 +204,8 @@ void sl_be_channel_tick(struct channel *ch, uint64_t now_ns);
 /* It rests no more, if it did. */
 void sl_be_channel_wake(struct channel *ch);
 void sl_be_channels_wake(struct sl_backend *b);
+/* Those whose parts were not taken for want of room in their transport. */
+void sl_be_channels_wake_blocked(struct sl_backend *b);
 /* From time to time: of those that rest, which has ended, or is to be asked whether it is there? */
 void sl_be_channels_look(struct sl_backend *b);
 /* Frees it once it is closed and no handler has a request of it. */

@@ -152,6 +152,7 @@ static bool is_full(struct request *rq)
 	/* In this order, as in without_memory(). */
 	atomic_store(&rq->blocked, true);
 	atomic_store(&ch->blocked, true);
+	atomic_store(&ch->b->full, true);
 	sl_be_wake(ch->b);
 	return true;
 }

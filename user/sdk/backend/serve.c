@@ -158,8 +158,13 @@ static void tell_writable(struct sl_backend *b)
 	struct sl_list *at;
 
 	/* Before they are looked at: one that is blocked behind that sets it again. */
-	if (sl_unlikely(all))
+	if (sl_unlikely(all)) {
 		atomic_store(&b->blocked, false);
+		sl_be_channels_wake(b);
+	}
+	if (sl_unlikely(atomic_load_explicit(&b->full, memory_order_relaxed)) &&
+	    atomic_exchange(&b->full, false))
+		sl_be_channels_wake_blocked(b);
 	sl_list_for_each (at, &b->channels) {
 		struct channel *ch = sl_container_of(at, struct channel, node);
 		bool due = has_room_again(ch);
@@ -229,7 +234,8 @@ bool sl_be_arm(struct sl_backend *b)
 			      atomic_load_explicit(&b->turn, memory_order_relaxed) == TURN_IO)) ||
 	    atomic_load_explicit(&b->handed, memory_order_relaxed) ||
 	    atomic_load_explicit(&b->resumed, memory_order_relaxed) || b->resumed_next ||
-	    is_writable_due(b) || is_ending(b) ||
+	    atomic_load_explicit(&b->full, memory_order_relaxed) || is_writable_due(b) ||
+	    is_ending(b) ||
 	    atomic_load_explicit(&b->unready, memory_order_relaxed) != b->told_unready)
 		return false;
 	sl_list_for_each (at, &b->channels) {

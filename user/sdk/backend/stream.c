@@ -91,6 +91,7 @@ static void deliver(struct request *rq)
 	sl_list_del(&rq->window);
 	sl_list_add_tail(&rq->channel->windows, &rq->window);
 	rq->channel->link.windows_due = true;
+	sl_be_channel_wake(rq->channel);
 }
 
 void sl_be_stream_open(struct request *rq, const struct sl_part *part)

@@ -82,6 +82,7 @@ static void append(struct channel *ch, struct reply *rp)
 	*ch->replies[rp->priority].end = rp;
 	ch->replies[rp->priority].end = &rp->next;
 	ch->classes |= UINT32_C(1) << rp->priority;
+	sl_be_channel_wake(ch);
 }
 
 static struct reply *pop_waiting(struct request *rq)
@@ -192,6 +193,7 @@ static void take_reply(struct sl_backend *b, struct reply *rp)
 	}
 	if (!rp) {
 		ch->link.error = -ENOBUFS; /* one that never reads its replies */
+		sl_be_channel_wake(ch);
 	} else {
 		if (rp->entry.status != SL_RPC_OK)
 			sl_be_replies_drop(rq); /* an error has the last word, at once */

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which channels a backend's pass looks at: not at one with a hub whose requests take their time. What
+ * comes, a reply, credit and room wake it.
+ */
+#include "sdk_fake.h"
+#include "suite.h"
+
+enum { TURNS_MAX = 100000 };
+
+static struct sl_backend *b;
+static struct fake *f;
+static struct sl_request_view *kept;
+static unsigned polls, told_writable;
+static struct sl_hub hub;
+
+static int count_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
+{
+	polls++;
+	return fake_poll(t, msgs, max);
+}
+
+static int attach(struct sl_transport *t, const void *owner)
+{
+	(void)owner;
+	t->hub = &hub;
+	return 0;
+}
+
+static void hub_take(struct sl_hub *h)
+{
+	if (f->in_next < f->in_cnt && sl_list_empty(&f->base.stirred))
+		sl_list_add_tail(&h->stirred, &f->base.stirred);
+}
+
+static bool hub_arm(struct sl_hub *h)
+{
+	(void)h;
+	return true;
+}
+
+static void hub_check(struct sl_hub *h)
+{
+	(void)h;
+}
+
+static const struct sl_hub_ops hub_ops = {.take = hub_take, .arm = hub_arm, .check = hub_check};
+
+static void keep(void *arg, struct sl_batch *batch)
+{
+	(void)arg;
+	ck_assert_uint_eq(batch->count, 1);
+	kept = batch->requests[0];
+}
+
+static void on_writable(void *arg, struct sl_request_view *rq)
+{
+	(void)arg, (void)rq;
+	told_writable++;
+}
+
+/* What rests is not polled, for however long. */
+static void await_rest(void)
+{
+	for (unsigned i = 0; i < TURNS_MAX && !b->resting_cnt; i++)
+		sl_backend_poll(b, 0);
+	ck_assert_uint_eq(b->resting_cnt, 1);
+	polls = 0;
+	for (unsigned i = 0; i < 100; i++)
+		sl_backend_poll(b, 0);
+	ck_assert_uint_eq(polls, 0);
+}
+
+/* A request that has been handed out, and waits. */
+static void set_up(void)
+{
+	static struct sl_transport_ops ops;
+
+	ops = fake_ops;
+	ops.poll = count_poll;
+	ops.attach = attach;
+	hub = (struct sl_hub){.ops = &hub_ops, .fd = eventfd(0, EFD_NONBLOCK)};
+	sl_list_init(&hub.stirred);
+	kept = NULL;
+	told_writable = 0;
+	b = fake_backend(keep, NULL, 1);
+	b->opt.writable = on_writable;
+	f = fake_new();
+	f->base.ops = &ops;
+	sl_list_init(&f->base.stirred);
+	ck_assert(sl_be_channel_add(b, &f->base));
+	fake_ask(f, 1, "x");
+	fake_settle(b);
+	ck_assert_ptr_nonnull(kept);
+	await_rest();
+}
+
+static void tear_down(void)
+{
+	sl_backend_close(b);
+	fake_free(f);
+	close(hub.fd);
+}
+
+FIXTURE(set_up, tear_down)
+
+TEST(its_answer_leaves_at_once)
+{
+	sl_reply(kept, &(struct sl_reply_args){.body = "y", .body_len = 1});
+	sl_backend_poll(b, 0);
+	ck_assert_int_eq(fake_status(f, 1), SL_RPC_OK);
+	await_rest();
+}
+
+TEST(what_comes_is_taken_at_once)
+{
+	fake_ask(f, 2, "x");
+	sl_backend_poll(b, 0);
+	ck_assert_uint_eq(polls > 0, true);
+	ck_assert_uint_eq(((struct request *)kept)->id, 2);
+}
+
+TEST(who_waits_for_room_is_told_of_it)
+{
+	struct request *rq = (struct request *)kept;
+
+	/* As a thread does that has not seen yet that there is some again. */
+	atomic_store(&rq->blocked, true);
+	atomic_store(&rq->channel->blocked, true);
+	atomic_store(&b->full, true);
+	sl_backend_poll(b, 0);
+	ck_assert_uint_eq(told_writable, 1);
+	await_rest();
+}
+
+TEST(who_waits_for_memory_is_told_of_it)
+{
+	atomic_store(&((struct request *)kept)->blocked, true);
+	atomic_store(&b->blocked, true);
+	sl_backend_poll(b, 0);
+	ck_assert_uint_eq(told_writable, 1);
+	await_rest();
+}
