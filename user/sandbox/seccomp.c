@@ -161,7 +161,7 @@ static const struct rule dialler[] = {
 	ANY(sysinfo),
 	ANY(sched_getaffinity),
 	IF(prlimit64, 2, ALL_BITS, 0), /* to read */
-
+	IF(mbind, 5, ALL_BITS, 0),     /* where rings are to lie; no page is moved */
 };
 
 /* Signals, the admin endpoint, listeners in BPF maps, reload, new diallers, the end. */

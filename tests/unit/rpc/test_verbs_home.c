@@ -5,7 +5,11 @@
  */
 #include "verbs_bed.h"
 
+#include <linux/mempolicy.h>
 #include <poll.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include "base/clock.h"
 #include "suite.h"
 
@@ -192,7 +196,161 @@ TEST(only_so_many_rings_are_kept)
 			  before + VB_ARENA_KEEP + CNT * 2 * SLOTS * SL_RPC_SLOT_SIZE);
 }
 
+/* --- where memory lies --- */
+
+static char sysfs[] = "/tmp/sl-ibdev-XXXXXX";
+
+/* What sysfs says of the device's node; NULL: it has no such file. */
+static void say_node(const char *text)
+{
+	char path[64];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/device/numa_node", sysfs);
+	if (!text) {
+		ck_assert_int_eq(unlink(path), 0);
+		return;
+	}
+	f = fopen(path, "we");
+	ck_assert_ptr_nonnull(f);
+	fputs(text, f);
+	ck_assert_int_eq(fclose(f), 0);
+}
+
+static void set_up_device(void)
+{
+	char path[64];
+
+	fake_start();
+	ck_assert_ptr_nonnull(mkdtemp(sysfs));
+	snprintf(path, sizeof(path), "%s/device", sysfs);
+	ck_assert_int_eq(mkdir(path, 0700), 0);
+	snprintf(fake.device.ibdev_path, sizeof(fake.device.ibdev_path), "%s", sysfs);
+	say_node("0\n");
+}
+
+static void tear_down_device(void)
+{
+	char path[64];
+
+	say_node("");
+	say_node(NULL);
+	snprintf(path, sizeof(path), "%s/device", sysfs);
+	ck_assert_int_eq(rmdir(path), 0);
+	ck_assert_int_eq(rmdir(sysfs), 0);
+	tear_down();
+}
+
+static void connect_first(void)
+{
+	v = fake_connect(GROUP, SLOTS, BULK);
+	t = &v->base;
+}
+
+static bool prefers_node_0(const void *at)
+{
+	unsigned long nodes[1024 / (8 * sizeof(unsigned long))] = {0};
+	int mode = -1;
+	long rc = syscall(SYS_get_mempolicy, &mode, nodes, 1025UL, at, (unsigned long)MPOL_F_ADDR);
+
+	ck_assert_int_eq(rc, 0);
+	ck_assert_int_eq(mode, nodes[0] ? MPOL_PREFERRED : MPOL_DEFAULT);
+	return nodes[0] == 1;
+}
+
+/* Where the kernel knows no nodes, or a container may not ask, nothing is to be seen. */
+static bool has_nodes(void)
+{
+	if (syscall(SYS_get_mempolicy, NULL, NULL, 0UL, NULL, 0UL) == 0)
+		return true;
+	fprintf(stderr, "no policies of memory here: %s\n", strerror(errno));
+	return false;
+}
+
+FIXTURE(set_up_device, tear_down_device)
+
+/* Rings, those made ahead and slots prefer the device's node, which is asked for once. */
+TEST(memory_of_a_home_prefers_the_node_of_the_device)
+{
+	struct sl_verbs *next, *other;
+
+	connect_first();
+	sl_verbs_settle();
+	say_node("-1\n");
+	next = fake_connect(GROUP, SLOTS, BULK);
+	other = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
+	if (has_nodes()) {
+		ck_assert(prefers_node_0(v->map));
+		ck_assert(prefers_node_0(v->rx_bulk + BULK - 1));
+		ck_assert(prefers_node_0(vb_home_slot(v->home, 0)));
+		ck_assert(prefers_node_0(next->map));
+		ck_assert(prefers_node_0(other->map)); /* in small pages */
+	}
+	next->base.ops->close(&next->base);
+	other->base.ops->close(&other->base);
+}
+
+/* So do the rings of one that has no home. */
+TEST(memory_of_its_own_prefers_the_node_of_the_device)
+{
+	fake.alone = true;
+	connect_first();
+	ck_assert_ptr_null(v->home);
+	if (has_nodes())
+		ck_assert(prefers_node_0(v->map));
+}
+
+static const char *const no_nodes[] = {"-1\n", NULL, "", "1023\n", "1024\n", "2147483647\n"};
+
+/* A device whose node is not told, or is not there, has memory all the same. */
+TEST_EACH(without_a_node_memory_is_anywhere, SL_ARRAY_LEN(no_nodes))
+{
+	say_node(no_nodes[_i]);
+	connect_first();
+	if (has_nodes()) {
+		ck_assert(!prefers_node_0(v->map));
+		ck_assert(!prefers_node_0(vb_home_slot(v->home, 0)));
+	}
+	say_node("0\n");
+}
+
+/* By what /proc says of the mapping: asked for, or of those set aside. */
+static bool in_huge_pages(const void *at)
+{
+	FILE *f = fopen("/proc/self/smaps", "re");
+	bool here = false, huge = false;
+	uintptr_t from, to;
+	char line[512];
+
+	ck_assert_ptr_nonnull(f);
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+			here = from <= (uintptr_t)at && (uintptr_t)at < to;
+		else if (here && strncmp(line, "VmFlags:", 8) == 0)
+			huge = strstr(line, " hg") || strstr(line, " ht");
+	}
+	fclose(f);
+	return huge;
+}
+
+/* Large rings and slots ask for huge pages, where the kernel has any; small ones do not. */
+TEST(large_memory_is_in_huge_pages)
+{
+	struct sl_verbs *small;
+
+	connect_first();
+	small = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
+	if (access("/sys/kernel/mm/transparent_hugepage", F_OK) == 0) {
+		ck_assert(in_huge_pages(v->map));
+		ck_assert(in_huge_pages(vb_home_slot(v->home, 0)));
+		ck_assert(!in_huge_pages(small->map));
+	}
+	small->base.ops->close(&small->base);
+}
+
 /* --- the device's ways --- */
+
+FIXTURE(set_up, tear_down)
 
 /* What the queue pair's packets hold, which the port's would not tell. */
 TEST(the_packet_length_is_that_of_the_path)

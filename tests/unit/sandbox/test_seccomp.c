@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/mempolicy.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -176,6 +177,25 @@ static long try_class_of_another(void)
 	return sched_setscheduler(getpid(), SCHED_IDLE, &none);
 }
 
+/* At an address that is none: what the filter lets pass is an error of another kind. */
+static long place_memory(unsigned long flags)
+{
+	return syscall(SYS_mbind, 1UL, 4096UL, MPOL_PREFERRED, NULL, 0UL, flags) < 0 &&
+			       errno != EPERM
+		       ? 0
+		       : -1;
+}
+
+static long try_place_memory(void)
+{
+	return place_memory(0);
+}
+
+static long try_move_memory(void)
+{
+	return place_memory(MPOL_MF_MOVE);
+}
+
 static long try_write(void)
 {
 	return write(STDOUT_FILENO, "", 0);
@@ -208,6 +228,8 @@ static const struct {
 	{"mmap", try_memory, H | W | D | C | A},
 	{"sched_setscheduler of itself", try_own_class, H | W | D | C | A},
 	{"sched_setscheduler of another", try_class_of_another, 0},
+	{"mbind", try_place_memory, D | C | A},
+	{"mbind(MPOL_MF_MOVE)", try_move_memory, 0},
 	{"write", try_write, H | W | D | C | A},
 };
 

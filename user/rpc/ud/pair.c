@@ -91,7 +91,7 @@ static int make_memory(struct pair *p, struct ibv_pd *pd)
 {
 	size_t len = (size_t)p->rx_cnt * (GRH + p->base.mtu) + (size_t)p->tx_cnt * p->base.mtu;
 
-	p->mem = vb_map(len, &p->map_len);
+	p->mem = vb_map(len, vb_node_of(pd->context), &p->map_len);
 	if (!p->mem)
 		return -ENOMEM;
 	p->mr = ibv_reg_mr(pd, p->mem, len, IBV_ACCESS_LOCAL_WRITE);

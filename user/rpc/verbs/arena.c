@@ -2,12 +2,18 @@
 #include "rpc/verbs/arena.h"
 
 #include <errno.h>
+#include <linux/mempolicy.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include "base/check.h"
 
 #define HUGE ((size_t)2 << 20)
+
+enum { NODES = 1024, NODES_PER_WORD = 8 * sizeof(unsigned long) }; /* as many as Linux knows */
 
 /* Memory of the owner's. */
 struct shared {
@@ -18,9 +24,10 @@ struct shared {
 	struct ibv_mr *mr;
 };
 
-void vb_arena_init(struct vb_arena *a, struct ibv_pd *pd)
+void vb_arena_init(struct vb_arena *a, struct ibv_pd *pd, int node)
 {
 	a->pd = pd;
+	a->node = node;
 	a->unused_len = a->want = 0;
 	pthread_mutex_init(&a->lock, NULL);
 	sl_list_init(&a->shared);
@@ -108,7 +115,34 @@ static uint8_t *map_huge(size_t len)
 	return at + skip;
 }
 
-void *vb_map(size_t len, size_t *map_len)
+int vb_node_of(const struct ibv_context *device)
+{
+	char path[IBV_SYSFS_PATH_MAX + sizeof("/device/numa_node")];
+	int node = -1;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/device/numa_node", device->device->ibdev_path);
+	f = fopen(path, "re");
+	if (!f)
+		return -1;
+	if (fscanf(f, "%d", &node) != 1)
+		node = -1;
+	fclose(f);
+	return node;
+}
+
+/* A wish: a kernel without nodes, a node without memory, or a sandbox refuses. */
+static void prefer_node(void *mem, size_t len, int node)
+{
+	unsigned long nodes[NODES / NODES_PER_WORD] = {0};
+
+	if (node < 0 || node >= NODES)
+		return;
+	nodes[node / NODES_PER_WORD] = 1UL << node % NODES_PER_WORD;
+	(void)syscall(SYS_mbind, mem, len, MPOL_PREFERRED, nodes, NODES + 1UL, 0UL);
+}
+
+void *vb_map(size_t len, int node, size_t *map_len)
 {
 	const int prot = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS;
 	uint8_t *at = MAP_FAILED;
@@ -125,6 +159,7 @@ void *vb_map(size_t len, size_t *map_len)
 	}
 	if (!at)
 		return NULL;
+	prefer_node(at, *map_len, node);
 	(void)madvise(at, *map_len, MADV_DONTFORK);
 	(void)madvise(at, *map_len, MADV_DONTDUMP); /* requests and replies of clients */
 	return at;
@@ -141,14 +176,14 @@ static bool has_unused(const struct vb_arena *a, size_t len)
 	return false;
 }
 
-static struct vb_slab *make_slab(size_t len)
+static struct vb_slab *make_slab(const struct vb_arena *a, size_t len)
 {
 	struct vb_slab *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
 	s->len = len;
-	s->mem = vb_map(len, &s->map_len);
+	s->mem = vb_map(len, a->node, &s->map_len);
 	if (s->mem)
 		return s;
 	free_slab(s);
@@ -184,7 +219,7 @@ struct vb_slab *vb_arena_get(struct vb_arena *a, size_t len)
 	if (!has_unused(a, len))
 		a->want = len;
 	pthread_mutex_unlock(&a->lock);
-	return s ? s : make_slab(len);
+	return s ? s : make_slab(a, len);
 }
 
 void vb_arena_want(struct vb_arena *a, size_t len)
@@ -229,7 +264,7 @@ void vb_arena_fill(struct vb_arena *a)
 	len = a->want && !has_unused(a, a->want) ? a->want : 0;
 	a->want = 0;
 	pthread_mutex_unlock(&a->lock);
-	s = len ? make_slab(len) : NULL;
+	s = len ? make_slab(a, len) : NULL;
 	if (s && vb_arena_pin(a, s) == 0)
 		keep_slab(a, s);
 	else if (s)

@@ -11,6 +11,8 @@
  *            off the path: to map and register it takes longer than all else about a connection,
  *            and who accepts has others to serve.
  *
+ * What is mapped prefers the device's NUMA node: else it would lie where the thread runs that registers it.
+ *
  * Any thread.
  */
 #ifndef SL_RPC_VERBS_ARENA_H
@@ -33,13 +35,14 @@ struct vb_slab {
 
 struct vb_arena {
 	struct ibv_pd *pd;
+	int node; /* as vb_node_of */
 	pthread_mutex_t lock;
 	struct sl_list shared, unused;
 	size_t unused_len;
 	size_t want; /* the length of a slab to be made ahead; 0 none */
 };
 
-void vb_arena_init(struct vb_arena *a, struct ibv_pd *pd);
+void vb_arena_init(struct vb_arena *a, struct ibv_pd *pd, int node);
 /* Without users. */
 void vb_arena_fini(struct vb_arena *a);
 
@@ -58,7 +61,13 @@ void vb_arena_fill(struct vb_arena *a);
 /* The last `written` bytes may hold what a peer wrote, and no longer can. */
 void vb_arena_put(struct vb_arena *a, struct vb_slab *slab, size_t written);
 
-/* Anonymous memory that forks do not copy, in huge pages if it is large; NULL and errno. */
-void *vb_map(size_t len, size_t *map_len);
+/* The NUMA node of the device, by sysfs; -1: it is not told. */
+int vb_node_of(const struct ibv_context *device);
+
+/*
+ * Anonymous memory that forks do not copy, in huge pages if it is large, and on that node if there is room;
+ * NULL and errno.
+ */
+void *vb_map(size_t len, int node, size_t *map_len);
 
 #endif

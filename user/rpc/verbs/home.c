@@ -106,7 +106,7 @@ static int add_chunk(struct vb_home *h)
 {
 	uint32_t slots[CHUNK];
 	size_t map_len;
-	uint8_t *mem = vb_map(CHUNK_LEN, &map_len);
+	uint8_t *mem = vb_map(CHUNK_LEN, h->arena.node, &map_len);
 	struct ibv_mr *mr;
 
 	if (!mem)
@@ -208,7 +208,7 @@ static struct vb_home *home_new(struct ibv_context *device, unsigned group)
 	h->tells = caps.vendor_id != RXE_VENDOR;
 	vb_budget_init(&h->budget, attr.attr.max_wr, VB_HOME_MEMBERS);
 	h->pd = ibv_alloc_pd(device);
-	vb_arena_init(&h->arena, h->pd);
+	vb_arena_init(&h->arena, h->pd, vb_node_of(device));
 	if (h->pd)
 		h->srq = ibv_create_srq(h->pd, &attr);
 	error = h->srq ? 0 : errno == EOPNOTSUPP || errno == ENOSYS ? 0 : errno;

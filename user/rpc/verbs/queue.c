@@ -274,7 +274,7 @@ static int make_own_rings(struct sl_verbs *v, const struct vb_geometry *g)
 {
 	size_t len = 2 * ((size_t)g->slots * SL_RPC_SLOT_SIZE + g->bulk_len);
 
-	v->map = vb_map(len, &v->map_len);
+	v->map = vb_map(len, vb_node_of(v->device), &v->map_len);
 	if (!v->map)
 		return -ENOMEM;
 	lay_out(v, g);
