@@ -141,7 +141,7 @@ struct sl_rpc_header {
 	uint32_t total_or_offset; /* FIRST: total body length; else offset of this fragment */
 	uint64_t id;              /* generation in the high 16 bits, sequence in the low 48 */
 	uint32_t consumed;        /* messages consumed from the peer since the start, cumulative */
-	uint32_t time_us; /* request: remaining budget; response: service time of the whole batch */
+	uint32_t time_us; /* response: the longest of its entries, of all batches; informational */
 };
 _Static_assert(sizeof(struct sl_rpc_header) == 32, "wire format");
 

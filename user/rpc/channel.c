@@ -164,16 +164,17 @@ static bool entry_begins(struct sl_rpc_channel *ch, struct sl_pending *p,
 	return true;
 }
 
-static void note_times(struct sl_pending *p, const struct sl_part *part)
+/* The message may have replies of other batches, too: what its header says is not of this one. */
+static void note_times(struct sl_pending *p, const struct sl_rpc_entry *e)
 {
 	struct sl_pending_batch *b = p->batch;
 
 	if (!b)
 		return;
-	if (part->header->time_us > b->service_us)
-		b->service_us = part->header->time_us;
-	if (part->entry->together > b->together)
-		b->together = part->entry->together;
+	if (e->time_us > b->service_us)
+		b->service_us = e->time_us;
+	if (e->together > b->together)
+		b->together = e->together;
 }
 
 static void on_part(void *ctx, const struct sl_part *part)
@@ -223,7 +224,7 @@ static void on_part(void *ctx, const struct sl_part *part)
 	reply.total_len = e->len + e->rest;
 	p->from = part->last ? NULL : part->header;
 	p->rest = part->last ? e->rest : p->rest;
-	note_times(p, part);
+	note_times(p, e);
 	/* Of its last message there is nothing left to compute. */
 	if (reply.status == SL_RPC_OK && !reply.more)
 		answered(ch, p);

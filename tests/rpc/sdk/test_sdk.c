@@ -178,6 +178,10 @@ TEST_EACH(two_gateways_make_one_batch, endpoint_cnt())
 	ck_assert_uint_eq(g[0].batch_ends[0].together, 1);
 	for (unsigned i = 0; i < N; i++)
 		most = calls[1][i].together > most ? calls[1][i].together : most;
+	/* And its own time, whichever reply it came with. */
+	ck_assert_uint_eq(g[0].batch_ends[0].service_us, first.service_us);
+	for (unsigned i = 0; i < N; i++)
+		ck_assert_uint_eq(g[0].batch_ends[1 + i].service_us, calls[0][i].service_us);
 	ck_assert_uint_ge(most, 2);
 	ck_assert_uint_le(most, 2 * N);
 	gw_close(&g[0]);

@@ -30,6 +30,7 @@ static struct sl_rpc_channel *channels[CHANNELS];
 static struct sl_rpc *rpc;
 static uint64_t now_ns;
 static unsigned replies, failed, batches_sent;
+static struct sl_rpc_batch_end last_end;
 
 static int end_post(struct sl_transport *t, const struct sl_rpc_header *h,
 		    const struct sl_span *spans, unsigned cnt, uint64_t cookie)
@@ -164,7 +165,8 @@ static void on_failed(void *app, void *cookie, enum sl_rpc_failure why)
 
 static void on_done(void *app, void *app_data, const struct sl_rpc_batch_end *end)
 {
-	(void)app, (void)app_data, (void)end;
+	(void)app, (void)app_data;
+	last_end = *end;
 }
 
 static void on_sent(void *app, void *app_data, uint64_t batch)
@@ -295,21 +297,30 @@ static size_t fill(unsigned i, unsigned streams)
 	return sum;
 }
 
+/* One message; its header says `longest_us`. */
+static void answer_with(unsigned i, const struct sl_rpc_entry *e, uint16_t cnt, uint32_t longest_us)
+{
+	uint32_t len = cnt * (uint32_t)sizeof(*e);
+
+	ends[i].in = (struct sl_message){
+		.header = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_RESPONSE,
+			   .flags = SL_RPC_BATCH | SL_RPC_FIRST | SL_RPC_LAST,
+			   .priority = SL_CLASS_NORMAL,
+			   .count = cnt,
+			   .fragment_len = len,
+			   .total_or_offset = len,
+			   .id = UINT64_C(7) << 48 | 1,
+			   .time_us = longest_us},
+		.body = (const uint8_t *)e};
+	ends[i].has_in = true;
+}
+
 static void answer(unsigned i)
 {
 	static struct sl_rpc_entry e;
 
 	e = (struct sl_rpc_entry){.id = ends[i].request};
-	ends[i].in = (struct sl_message){
-		.header = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_RESPONSE,
-			   .flags = SL_RPC_BATCH | SL_RPC_FIRST | SL_RPC_LAST,
-			   .priority = SL_CLASS_NORMAL,
-			   .count = 1,
-			   .fragment_len = sizeof(e),
-			   .total_or_offset = sizeof(e),
-			   .id = UINT64_C(7) << 48 | 1},
-		.body = (const uint8_t *)&e};
-	ends[i].has_in = true;
+	answer_with(i, &e, 1, 0);
 }
 
 static void ring(unsigned i)
@@ -667,4 +678,34 @@ TEST(a_channel_that_is_taken_out_while_it_is_up_goes_down_first)
 	ck_assert_uint_eq(failed, 1);
 	ck_assert_uint_eq(rpc->out.used, 0);
 #endif
+}
+
+/* Replies of a slow batch and of a fast one come in one message: each batch took what its own say. */
+TEST_EACH(a_batch_took_as_long_as_its_own_replies_say, 2)
+{
+	static const uint8_t body[8];
+	struct sl_span span = sl_span_of(body, sizeof(body));
+	struct sl_rpc_item two[2];
+	struct sl_rpc_entry e[3] = {{.time_us = 40000}, {.time_us = 20}, {.time_us = 30}};
+	uint64_t slow, fast;
+
+	two[0] = two[1] = (struct sl_rpc_item){
+		.spans = &span, .span_cnt = 1, .len = sizeof(body), .class = SL_CLASS_NORMAL};
+	ck_assert_int_eq(sl_rpc_send(channels[0], two, 1, now_ns, &slow), 0);
+	e[0].id = two[0].id;
+	ck_assert_int_eq(sl_rpc_send(channels[0], two, 2, now_ns, &fast), 0);
+	e[1].id = two[_i].id;
+	e[2].id = two[!_i].id;
+	answer_with(0, e, 3, 40000);
+	turn(1);
+	ck_assert_uint_eq(replies, 3);
+	ck_assert_uint_eq(last_end.batch, fast);
+	ck_assert_uint_eq(last_end.service_us, 30);
+	/* And no other way round. */
+	ck_assert_int_eq(sl_rpc_send(channels[0], two, 1, now_ns, &slow), 0);
+	e[0].id = two[0].id;
+	answer_with(0, e, 1, 0);
+	turn(1);
+	ck_assert_uint_eq(last_end.batch, slow);
+	ck_assert_uint_eq(last_end.service_us, 40000);
 }

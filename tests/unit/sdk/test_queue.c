@@ -119,3 +119,29 @@ TEST(the_service_time_ends_with_the_reply)
 	sl_backend_close(b);
 	fake_free(f);
 }
+
+/* Replies of two batches leave in one message: each says its own time, the header the longest. */
+TEST(what_travels_together_says_its_own_time)
+{
+	struct sl_backend *b = fake_backend(keep, NULL, 0);
+	struct fake *f = fake_connect(b);
+	struct sl_rpc_entry slow, fast;
+	const uint8_t *at;
+
+	fake_ask(f, 1, "x");
+	fake_settle(b);
+	usleep(20000);
+	fake_ask(f, 2, "x");
+	fake_settle(b);
+	end_all(b);
+	ck_assert_uint_eq(fake_count(f, SL_RPC_RESPONSE), 1);
+	ck_assert(fake_answer(f, 1, &slow, &at));
+	ck_assert(fake_answer(f, 2, &fast, &at));
+	ck_assert_uint_ge(slow.time_us, fast.time_us + 10000);
+	for (unsigned i = 0; i < f->out_cnt; i++) {
+		if ((f->out[i].header.version_type & 15) == SL_RPC_RESPONSE)
+			ck_assert_uint_eq(f->out[i].header.time_us, slow.time_us);
+	}
+	sl_backend_close(b);
+	fake_free(f);
+}

@@ -59,7 +59,7 @@ static bool pack_one(struct channel *ch, unsigned class)
 	struct sl_backend *b = ch->b;
 	struct reply *first = ch->replies[class].first, *rp = first;
 	uint64_t total;
-	uint32_t longest_us = 1; /* 0 says nothing */
+	uint32_t longest_us = 1; /* for gateways that go by it, to which 0 says nothing */
 	unsigned cnt = count_together(first, &total), i;
 	struct sl_send *s =
 		sl_mem_alloc(&b->reply_mem, sizeof(*s) + cnt * sizeof(struct sl_rpc_entry) +
