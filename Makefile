@@ -185,6 +185,8 @@ $(SUPPORT): $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/support/*.c))
 	@mkdir -p $(@D)
 	$(Q)$(PACK)
 $(BUILD)/obj/tests/%.o: CPPFLAGS += -Itests/support
+$(BUILD)/obj/tests/rpc/sdk/test_shared.o: user/sdk/backend/libsluice-backend.map
+$(BUILD)/obj/tests/rpc/sdk/test_shared.o: SL_CFLAGS += $(NO_LTO) # symbols of an asm at file level
 define test_rule
 $(BUILD)/tests/$(1): $(BUILD)/obj/tests/$(1).o $(SUPPORT) \
 		$(foreach m,$(call upto,$(word 2,$(subst /, ,$(1))),$(MODULES)),$(call LIB,$(m)))
