@@ -19,6 +19,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "base/check.h"
+#include "rpc/verbs/proof.h"
 #include "rpc/verbs/verbs.h"
 
 #undef ibv_reg_mr
@@ -86,6 +87,8 @@ static struct fake {
 	_Atomic bool absent; /* taken away */
 	_Atomic unsigned binds;
 	struct rdma_cm_id *_Atomic listening;
+	struct vb_answer rejection; /* the last one */
+	_Atomic unsigned accepts;
 	bool alone; /* has no shared receive queues */
 	bool mute;  /* does not tell when a queue pair in error has used its last slot */
 	unsigned steps, fail_at; /* of what may fail, the one that does */
@@ -711,6 +714,43 @@ int rdma_listen(struct rdma_cm_id *id, int backlog)
 	(void)backlog;
 	fake.listening = id;
 	return 0;
+}
+
+int rdma_reject(struct rdma_cm_id *id, const void *answer, uint8_t len)
+{
+	(void)id;
+	ck_assert_uint_eq(len, sizeof(fake.rejection));
+	memcpy(&fake.rejection, answer, len);
+	return 0;
+}
+
+int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *to)
+{
+	id->channel = to;
+	return 0;
+}
+
+int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
+{
+	(void)id, (void)param;
+	fake.accepts++;
+	return 0;
+}
+
+/* Somebody asks the listening id for a connection. */
+static inline void fake_ask(const void *request, uint8_t len)
+{
+	struct rdma_cm_id *id = calloc(1, sizeof(*id));
+
+	id->channel = fake.listening->channel;
+	id->verbs = &fake.context;
+	id->port_num = 1;
+	fake.ids++;
+	fake.cm_event = (struct rdma_cm_event){
+		.id = id,
+		.event = RDMA_CM_EVENT_CONNECT_REQUEST,
+		.param.conn = {.private_data = len ? request : NULL, .private_data_len = len}};
+	ck_assert_int_eq(eventfd_write(id->channel->fd, 1), 0);
 }
 
 /* What was begun has happened, or the listening id's device is taken away. */

@@ -681,3 +681,83 @@ TEST(a_listener_makes_ahead_what_peers_need)
 		wait_a_little(end_ns);
 	l->ops->close(l);
 }
+
+static struct vb_request request(char first_of_key, uint32_t slots)
+{
+	static uint32_t number;
+	struct sl_secret key = {.bytes = "0123456789abcdef", .len = 16};
+	struct vb_talk talk = {.request = {.magic = VB_MAGIC,
+					   .version = VB_VERSION,
+					   .epoch = 7,
+					   .slots = slots,
+					   .bulk_len = SL_RPC_MIN_BULK,
+					   .number = ++number}};
+
+	key.bytes[0] = (uint8_t)first_of_key;
+	ck_assert_int_eq(vb_prove(&key, &talk, VB_REQUEST), 0);
+	return talk.request;
+}
+
+/* It is refused, and the device has not been asked for anything, not even for a while. */
+static void refuse(struct sl_rpc_listener *l, const struct vb_request *rq, size_t len,
+		   enum vb_verdict verdict)
+{
+	uint64_t end_ns = sl_now_ns() + 20 * SL_NS_PER_SEC, refused = l->refused;
+	unsigned steps = fake.steps, qps = fake.qps, cqs = fake.cqs, ids = fake.ids;
+	unsigned registrations = fake.registrations;
+
+	fake_ask(rq, (uint8_t)len);
+	while (l->refused == refused) {
+		wait_a_little(end_ns);
+		ck_assert_ptr_null(l->ops->accept(l, sl_now_ns()));
+	}
+	sl_verbs_settle();
+	ck_assert_uint_eq(fake.rejection.verdict, verdict);
+	ck_assert_uint_eq(fake.steps, steps);
+	ck_assert_uint_eq(fake.qps, qps);
+	ck_assert_uint_eq(fake.cqs, cqs);
+	ck_assert_uint_eq(fake.registrations, registrations);
+	ck_assert_uint_eq(fake.ids, ids);
+}
+
+/* Before who asks has proven the key nothing is made for it. */
+TEST(who_is_refused_costs_no_resources)
+{
+	unsigned qps, steps;
+	uint64_t end_ns = sl_now_ns() + 20 * SL_NS_PER_SEC;
+	struct sl_rpc_listener *l;
+	struct vb_request rq;
+
+	sl_verbs_settle();
+	qps = fake.qps;
+	l = listen_fake();
+	ck_assert_ptr_null(l->ops->accept(l, sl_now_ns()));
+	while (fake.qps < qps + VB_ENDS_READY)
+		wait_a_little(end_ns);
+	sl_verbs_settle();
+	refuse(l, NULL, 0, VB_OTHER_VERSION);
+	rq = request('0', SLOTS);
+	refuse(l, &rq, sizeof(rq) - 1, VB_OTHER_VERSION);
+	rq.magic++;
+	refuse(l, &rq, sizeof(rq), VB_OTHER_VERSION);
+	rq = request('0', SLOTS);
+	rq.version--;
+	refuse(l, &rq, sizeof(rq), VB_OTHER_VERSION);
+	rq = request('1', SLOTS);
+	refuse(l, &rq, sizeof(rq), VB_OTHER_KEY);
+	rq = request('0', SLOTS);
+	rq.slots /= 2;
+	refuse(l, &rq, sizeof(rq), VB_OTHER_KEY);
+	rq = request('0', SLOTS - 1);
+	refuse(l, &rq, sizeof(rq), VB_BAD_SIZES);
+	/* Who has proven it has something, and once. */
+	rq = request('0', SLOTS);
+	steps = fake.steps;
+	fake_ask(&rq, sizeof(rq));
+	while (!fake.accepts)
+		wait_a_little(end_ns);
+	sl_verbs_settle();
+	ck_assert_uint_gt(fake.steps, steps);
+	refuse(l, &rq, sizeof(rq), VB_OTHER_KEY);
+	l->ops->close(l);
+}
