@@ -245,8 +245,8 @@ static void take_shared(struct sl_rpc *r)
 /* A hub tells of answers itself; other transports ring for them, which costs their peer a call. */
 static bool is_going_on(const struct sl_rpc_channel *ch)
 {
-	return (ch->outstanding && !ch->link.t->hub) || ch->state == SL_RPC_DRAINING || !sl_list_empty(&ch->ended) ||
-	       sl_link_has_work(&ch->link);
+	return (ch->outstanding && !ch->link.t->hub) || ch->state == SL_RPC_DRAINING ||
+	       !sl_list_empty(&ch->ended) || sl_link_has_work(&ch->link);
 }
 
 /* Behind the poll: what has arrived counts as heard. */
