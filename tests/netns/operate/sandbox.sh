@@ -51,8 +51,13 @@ config 'user = "no-such-account"'
 check "an account that is not there" refused_in_one_line 'gw.conf:5: found user = "no-such-account"' nsenter --net="/run/netns/$G" "$SLUICE" check -c "$D/gw.conf"
 
 config ""
+# A shell's soft limit is too few for many backends.
+files=$(ulimit -Sn)
+ulimit -Sn 1024
 gateway_start
+ulimit -Sn "$files"
 child=$(gateway_child)
+check "it may open as many files as it is allowed to" eval 'awk "/^Max open files/ { print; exit \$4 <= 1024 || \$4 != \$5 }" /proc/$child/limits'
 field() { awk -v k="$2:" '$1 == k { print $2 }' "/proc/$1/status"; }
 check "the gateway is its account's" test "$(field "$child" Uid) $(field "$child" Gid)" = "$(id -u nobody) $(id -g nobody)"
 check "its supervisor is not" test "$(field "$gateway_pid" Uid)" = 0
