@@ -13,13 +13,12 @@
 #include "base/cpu.h"
 #include "base/log.h"
 #include "config/server.h"
-#include "core/group.h"
 #include "sandbox/sandbox.h"
 
 enum {
 	BACKOFF_MIN_MS = 20,
 	BACKOFF_MAX_MS = 400, /* a backend is to be used again within a second of its return */
-	WATCH_MS = 20,        /* how soon a lost channel is noticed */
+	WATCH_MS = 20,        /* how soon a lost channel is noticed: workers do not say so */
 	FULL_RINGS = 64, /* what the slots of a group take at the most, unless each has SLOTS_MIN */
 	SLOTS_MIN = 32,
 };
@@ -163,27 +162,6 @@ static bool has_no_link(const struct sl_dialler *d, unsigned worker)
 	return sl_member_link(d->workers[worker].member) == SL_LINK_DOWN;
 }
 
-/* Of one that is up. */
-static uint64_t link_due_ns(const struct sl_dialler *d, unsigned worker)
-{
-	uint64_t move = sl_move_due_ns(d, worker), ask = sl_silence_due_ns(d, worker);
-
-	return move < ask ? move : ask;
-}
-
-/* When there is something to be done for one of its workers; UINT64_MAX: there is nothing. */
-static uint64_t due_ns(const struct sl_dialler *d)
-{
-	uint64_t due = UINT64_MAX;
-
-	for (unsigned i = 0; i < d->board->worker_cnt; i++) {
-		uint64_t at = has_no_link(d, i) ? d->due_ns : link_due_ns(d, i);
-
-		due = at < due ? at : due;
-	}
-	return due;
-}
-
 /* For all workers, until one of them fails. False: it did. Those that have a link come behind them. */
 static bool connect_all(struct sl_dialler *d)
 {
@@ -194,7 +172,7 @@ static bool connect_all(struct sl_dialler *d)
 	for (unsigned i = 0; i < d->board->worker_cnt; i++) {
 		uint64_t now_ns = sl_now_ns();
 
-		if (now_ns < link_due_ns(d, i))
+		if (now_ns < sl_due_link_ns(d, i))
 			continue;
 		if (now_ns >= sl_silence_due_ns(d, i))
 			sl_silence_ask(d, &d->board->workers[i]);
@@ -219,28 +197,21 @@ static void set_due(struct sl_dialler *d, bool connected, uint64_t now_ns)
 	d->backoff_ms = d->backoff_ms * 2 < BACKOFF_MAX_MS ? d->backoff_ms * 2 : BACKOFF_MAX_MS;
 }
 
-/* Who has been due for longest; NULL, and when to look again: nobody is. */
-static struct sl_dialler *next_due(struct sl_switchboard *sb, uint64_t now_ns, uint64_t *look_ns)
+/* With the lock, which it lets go meanwhile. One of those that are free watches, the others wait to be woken. */
+static void sleep_on(struct sl_switchboard *sb)
 {
-	struct sl_dialler *first = NULL;
-	struct sl_list *at;
+	uint64_t due_ns = sl_due_next_ns(sb);
+	uint64_t until_ns = due_ns < sb->watch_ns ? due_ns : sb->watch_ns;
+	struct timespec until = {.tv_sec = (time_t)(until_ns / SL_NS_PER_SEC),
+				 .tv_nsec = (long)(until_ns % SL_NS_PER_SEC)};
 
-	*look_ns = now_ns + WATCH_MS * SL_NS_PER_MS;
-	sl_list_for_each (at, &sb->diallers) {
-		struct sl_dialler *d = sl_container_of(at, struct sl_dialler, node);
-		uint64_t due;
-
-		if (d->stop || d->busy)
-			continue;
-		sl_moves_note(d, now_ns);
-		sl_silence_note(d);
-		due = due_ns(d);
-		if (due < *look_ns)
-			*look_ns = due;
-		if (due <= now_ns && (!first || due < due_ns(first)))
-			first = d;
+	if (sb->watched) {
+		pthread_cond_wait(&sb->wake, &sb->lock);
+		return;
 	}
-	return first;
+	sb->watched = true;
+	pthread_cond_timedwait(&sb->wake, &sb->lock, &until);
+	sb->watched = false;
 }
 
 static void *thread_main(void *arg)
@@ -251,27 +222,18 @@ static void *thread_main(void *arg)
 	sl_sandbox_thread(SL_THREAD_DIALLER);
 	pthread_mutex_lock(&sb->lock);
 	while (!sb->stop) {
-		uint64_t look_ns, now_ns = sl_now_ns();
+		uint64_t now_ns = sl_now_ns();
 		struct sl_dialler *d;
 		bool connected;
 
-		if (now_ns >= sb->allot_ns) {
-			sb->allot_ns = now_ns + WATCH_MS * SL_NS_PER_MS;
+		if (now_ns >= sb->watch_ns) {
+			sb->watch_ns = now_ns + WATCH_MS * SL_NS_PER_MS;
 			sl_moves_allot(sb, now_ns);
+			sl_due_watch(sb, now_ns);
 		}
-		d = next_due(sb, now_ns, &look_ns);
-		if (!d && sb->watched) {
-			pthread_cond_wait(&sb->wake, &sb->lock);
-			continue;
-		}
+		d = sl_due_take(sb, now_ns);
 		if (!d) {
-			struct timespec until = {.tv_sec = (time_t)(look_ns / SL_NS_PER_SEC),
-						 .tv_nsec = (long)(look_ns % SL_NS_PER_SEC)};
-
-			/* With the lock, which it lets go meanwhile. */
-			sb->watched = true;
-			pthread_cond_timedwait(&sb->wake, &sb->lock, &until);
-			sb->watched = false;
+			sleep_on(sb);
 			continue;
 		}
 		d->busy = true;
@@ -280,7 +242,10 @@ static void *thread_main(void *arg)
 		connected = connect_all(d);
 		pthread_mutex_lock(&sb->lock);
 		d->busy = false;
-		set_due(d, connected, sl_now_ns());
+		now_ns = sl_now_ns();
+		set_due(d, connected, now_ns);
+		if (!d->stop)
+			sl_due_look(d, now_ns);
 	}
 	pthread_mutex_unlock(&sb->lock);
 	return NULL;
@@ -296,6 +261,7 @@ struct sl_switchboard *sl_switchboard_create(struct sl_worker *workers, unsigned
 	sb->workers = workers;
 	sb->worker_cnt = worker_cnt;
 	sl_list_init(&sb->diallers);
+	sl_list_init(&sb->with_first);
 	sl_prng_seed(&sb->prng, sl_now_ns() ^ (uintptr_t)sb);
 	pthread_mutex_init(&sb->lock, NULL);
 	pthread_condattr_init(&attr);
@@ -341,11 +307,24 @@ static bool copy_names(struct sl_dialler *d, const char *pool, const struct sl_c
 	       copy_text(&d->backend.device, b->device) && copy_text(&d->backend.host, b->host);
 }
 
+static void enter(struct sl_switchboard *sb, struct sl_dialler *d)
+{
+	sl_list_add_tail(&sb->diallers, &d->node);
+	sl_list_init(&d->first_node);
+	if (d->backend.first)
+		sl_list_add_tail(&sb->with_first, &d->first_node);
+	sb->dialler_cnt++;
+	/* In their order, before all that have been dialled. */
+	d->due_ns = sb->added++;
+	sl_due_look(d, sl_now_ns());
+}
+
 struct sl_dialler *sl_dialler_add(struct sl_switchboard *sb, const struct sl_cfg_pool *pool,
 				  uint32_t b, struct sl_member *const *members, uint32_t since,
 				  uint32_t agent_cnt)
 {
-	struct sl_dialler *d = calloc(1, sizeof(*d) + sb->worker_cnt * sizeof(d->workers[0]));
+	size_t each = sizeof(struct way) + sizeof(struct seen);
+	struct sl_dialler *d = calloc(1, sizeof(*d) + sb->worker_cnt * each);
 	struct sl_rpc_config rpc;
 	int rc;
 
@@ -356,14 +335,18 @@ struct sl_dialler *sl_dialler_add(struct sl_switchboard *sb, const struct sl_cfg
 	if (sl_server_is(&pool->backends[b]))
 		d->agent_cnt = agent_cnt;
 	d->backoff_ms = BACKOFF_MIN_MS;
+	d->seen = (struct seen *)&d->workers[sb->worker_cnt];
 	for (unsigned i = 0; i < sb->worker_cnt; i++)
-		d->workers[i].member = members[i];
+		d->seen[i].member = d->workers[i].member = members[i];
 	/* Each of many backends has few messages under way, and slots are resident, even pinned. */
 	sl_rpc_config_default(&rpc);
 	d->slots = rpc.slots;
 	while (d->slots > SLOTS_MIN && d->slots * pool->backend_cnt > FULL_RINGS * rpc.slots)
 		d->slots /= 2;
 	rc = copy_names(d, pool->name, &pool->backends[b]) ? 0 : -ENOMEM;
+	pthread_mutex_lock(&sb->lock);
+	rc = rc ? rc : sl_due_room(sb, sb->dialler_cnt + 1);
+	pthread_mutex_unlock(&sb->lock);
 	/* As many threads as there are diallers, up to a bound. */
 	if (!rc && sb->thread_cnt <= sb->dialler_cnt && sb->thread_cnt < SL_DIAL_THREADS_MAX) {
 		rc = sl_thread_start(&sb->threads[sb->thread_cnt], thread_main, sb);
@@ -375,8 +358,7 @@ struct sl_dialler *sl_dialler_add(struct sl_switchboard *sb, const struct sl_cfg
 		return NULL;
 	}
 	pthread_mutex_lock(&sb->lock);
-	sl_list_add_tail(&sb->diallers, &d->node);
-	sb->dialler_cnt++;
+	enter(sb, d);
 	pthread_cond_signal(&sb->wake);
 	pthread_mutex_unlock(&sb->lock);
 	return d;
@@ -408,10 +390,14 @@ void sl_switchboard_retire(struct sl_switchboard *sb, uint32_t edition)
 	struct sl_list *at;
 
 	pthread_mutex_lock(&sb->lock);
+	sb->stopped_cnt = 0;
 	sl_list_for_each (at, &sb->diallers) {
 		struct sl_dialler *d = sl_container_of(at, struct sl_dialler, node);
 
 		d->stop = d->edition != edition;
+		sb->stopped_cnt += d->stop;
+		if (d->stop)
+			sl_due_drop(d);
 	}
 	pthread_mutex_unlock(&sb->lock);
 }
@@ -420,8 +406,11 @@ static void end_dialler(struct sl_dialler *d)
 {
 	struct sl_switchboard *sb = d->board;
 
+	sl_due_drop(d);
 	sl_list_del(&d->node);
+	sl_list_del(&d->first_node);
 	sb->dialler_cnt--;
+	sb->stopped_cnt -= d->stop;
 	for (unsigned i = 0; i < sb->worker_cnt; i++)
 		atomic_store_explicit(&d->workers[i].member->released, true, memory_order_release);
 	free_dialler(d);
@@ -432,9 +421,10 @@ void sl_switchboard_reap(struct sl_switchboard *sb)
 	struct sl_list *at, *next;
 
 	pthread_mutex_lock(&sb->lock);
-	sl_list_for_each_safe (at, next, &sb->diallers) {
+	for (at = sb->diallers.next; sb->stopped_cnt && at != &sb->diallers; at = next) {
 		struct sl_dialler *d = sl_container_of(at, struct sl_dialler, node);
 
+		next = at->next;
 		if (d->stop && !d->busy)
 			end_dialler(d);
 	}
@@ -457,6 +447,7 @@ void sl_switchboard_destroy(struct sl_switchboard *sb)
 		end_dialler(sl_container_of(at, struct sl_dialler, node));
 	pthread_cond_destroy(&sb->wake);
 	pthread_mutex_destroy(&sb->lock);
+	free(sb->due);
 	free(sb);
 }
 

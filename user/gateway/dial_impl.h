@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of dialling: dial.c has the threads, and connects links that are down; move.c says by which
- * endpoint a link that is up goes on, and brings it there; silence.c asks after those that are not heard.
+ * Inside of dialling: dial.c has the threads, and connects links that are down; dial_due.c says whose
+ * turn it is; move.c says by which endpoint a link that is up goes on, and brings it there; silence.c asks
+ * after those that are not heard.
  *
  * A dialler that is busy is the thread's that has it; what says "locked" is written with the board's
  * lock all the same, for the count of places looks at it.
@@ -11,6 +12,7 @@
 
 #include "base/list.h"
 #include "base/rand.h"
+#include "core/group.h"
 #include "gateway/dial.h"
 #include "gateway/places.h"
 
@@ -44,8 +46,15 @@ struct way {
 	struct sl_dial_stats stats;
 };
 
+/* Of a way, at the last look. In a row, for the watch reads all of them. */
+struct seen {
+	const struct sl_member *member;
+	enum sl_member_link link;
+};
+
 struct sl_dialler {
-	struct sl_list node; /* in the switchboard's */
+	struct sl_list node;       /* in the switchboard's */
+	struct sl_list first_node; /* in its with_first, if it has `first` */
 	struct sl_switchboard *board;
 	char *pool_name;
 	struct sl_cfg_backend backend; /* its texts are ours */
@@ -56,7 +65,16 @@ struct sl_dialler {
 	uint64_t due_ns;               /* not dialled before */
 	unsigned backoff_ms;
 	bool complained;      /* the log says that it is down */
+	bool restless;        /* it may become due though all links stay as they are */
+	uint32_t place;       /* in the board's `due`, plus 1; 0: in none */
+	struct seen *seen;    /* [board->worker_cnt], behind these: */
 	struct way workers[]; /* [board->worker_cnt] */
+};
+
+/* Of a dialler that is not busy, has not stopped, and will be due unless something changes. */
+struct due {
+	uint64_t at_ns;
+	struct sl_dialler *d;
 };
 
 struct sl_switchboard {
@@ -65,10 +83,15 @@ struct sl_switchboard {
 	pthread_mutex_t lock; /* all below, and what is said of diallers */
 	pthread_cond_t wake;
 	struct sl_list diallers;
-	uint32_t dialler_cnt;
+	struct sl_list with_first; /* those that have `first` */
+	uint32_t dialler_cnt, stopped_cnt;
+	uint64_t added;        /* so far */
 	uint32_t max_promoted; /* links of a worker, of backends with `first` */
-	uint64_t allot_ns;     /* when these are looked at next */
-	bool stop, watched;    /* watched: a thread that is free looks at the links */
+	uint64_t watch_ns;     /* when these and what workers change are looked at next */
+	struct due *due;       /* a heap, [due_cnt] of due_room */
+	uint32_t due_cnt, due_room;
+	uint64_t looks;     /* at one dialler each: for tests */
+	bool stop, watched; /* watched: a thread that is free looks at the links */
 	pthread_t threads[SL_DIAL_THREADS_MAX];
 	unsigned thread_cnt;
 	struct sl_prng prng;
@@ -83,6 +106,24 @@ enum sl_rpc_word sl_dial_ask(struct sl_dialler *d, const struct sl_worker *w, un
 /* About the worker's link; the transport, if any, is the worker's from now on. 0 or -errno. */
 int sl_dial_send(struct sl_dialler *d, struct sl_worker *w, enum sl_worker_verb verb,
 		 struct sl_transport *t);
+
+/* dial_due.c, all with the lock but for sl_due_link_ns(). */
+/* Room for so many, one more than before at the most. 0 or -ENOMEM. */
+int sl_due_room(struct sl_switchboard *sb, uint32_t cnt);
+/* By what is known of it: when it has changed. Of one that is not busy and has not stopped. */
+void sl_due_place(struct sl_dialler *d);
+/* The same, and what its workers have changed meanwhile is noted before. */
+void sl_due_look(struct sl_dialler *d, uint64_t now_ns);
+/* It is nowhere any more. */
+void sl_due_drop(struct sl_dialler *d);
+/* Who has been due for longest; it is nowhere until it is placed again. NULL: nobody is due. */
+struct sl_dialler *sl_due_take(struct sl_switchboard *sb, uint64_t now_ns);
+/* When the first of all is due; UINT64_MAX: none is. */
+uint64_t sl_due_next_ns(const struct sl_switchboard *sb);
+/* What workers have changed, told by nobody. */
+void sl_due_watch(struct sl_switchboard *sb, uint64_t now_ns);
+/* Of a link that is up: when there is something to be done; UINT64_MAX: there is nothing. */
+uint64_t sl_due_link_ns(const struct sl_dialler *d, unsigned worker);
 
 /* move.c */
 /* Of the backend: the text of that endpoint. */

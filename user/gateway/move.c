@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "core/group.h"
 #include "gateway/dial_impl.h"
 
 enum {
@@ -150,11 +149,10 @@ static enum sl_claim_state state_of(const struct way *way)
 
 static bool has_claim(const struct sl_dialler *d, unsigned worker)
 {
-	return d->backend.first && !d->stop &&
-	       sl_member_link(d->workers[worker].member) != SL_LINK_DOWN;
+	return !d->stop && sl_member_link(d->workers[worker].member) != SL_LINK_DOWN;
 }
 
-static void send_on(struct sl_claim *c, enum by to, uint64_t now_ns)
+static void send_on(struct sl_claim *c, unsigned worker, enum by to, uint64_t now_ns)
 {
 	struct way *way = c ? sl_container_of(c, struct way, claim) : NULL;
 
@@ -162,6 +160,7 @@ static void send_on(struct sl_claim *c, enum by to, uint64_t now_ns)
 		return;
 	way->to = to;
 	way->next_ns = now_ns;
+	sl_due_place(sl_container_of(way - worker, struct sl_dialler, workers));
 }
 
 static void allot(struct sl_switchboard *sb, unsigned worker, uint64_t now_ns)
@@ -169,8 +168,8 @@ static void allot(struct sl_switchboard *sb, unsigned worker, uint64_t now_ns)
 	struct sl_allot a = {.max = sb->max_promoted};
 	struct sl_list *at;
 
-	sl_list_for_each (at, &sb->diallers) {
-		struct sl_dialler *d = sl_container_of(at, struct sl_dialler, node);
+	sl_list_for_each (at, &sb->with_first) {
+		struct sl_dialler *d = sl_container_of(at, struct sl_dialler, first_node);
 		struct way *way = &d->workers[worker];
 		struct sl_rpc_traffic t;
 
@@ -180,8 +179,8 @@ static void allot(struct sl_switchboard *sb, unsigned worker, uint64_t now_ns)
 		sl_claim_note(&way->claim, &t, now_ns);
 		sl_allot_count(&a, state_of(way));
 	}
-	sl_list_for_each (at, &sb->diallers) {
-		struct sl_dialler *d = sl_container_of(at, struct sl_dialler, node);
+	sl_list_for_each (at, &sb->with_first) {
+		struct sl_dialler *d = sl_container_of(at, struct sl_dialler, first_node);
 		struct way *way = &d->workers[worker];
 		unsigned refused = a.refused;
 
@@ -194,8 +193,8 @@ static void allot(struct sl_switchboard *sb, unsigned worker, uint64_t now_ns)
 		way->stats.promotions_refused += a.refused - refused;
 	}
 	sl_allot_end(&a);
-	send_on(a.next, BY_OWN, now_ns);
-	send_on(a.back, BY_FIRST, now_ns);
+	send_on(a.next, worker, BY_OWN, now_ns);
+	send_on(a.back, worker, BY_FIRST, now_ns);
 }
 
 void sl_moves_allot(struct sl_switchboard *sb, uint64_t now_ns)
