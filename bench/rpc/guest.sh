@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# In the guest: the bench over RDMA, and perftest and UCX with the same sizes, in turns. Prints rows; those that are
-# measured several times, several times. $1: the bench's program, $2: that of UCX (bench/ucx/ucx.c).
+# In the guest: the bench over RDMA, and perftest and UCX with the same sizes, in turns; then what goes through the gateway.
+# Prints rows; those that are measured several times, several times. $1: the bench's program, $2: that of UCX (bench/ucx/ucx.c).
 #
 # ib_send_lat tells half of a round trip, so twice that is set beside ours. Its messages have 64 bytes in all, ours have 64
 # of payload, in 120; so there is a row for its messages of 120 bytes too, for soft-RoCE computes checksums of all of them.
@@ -61,3 +61,4 @@ for ((i = 0; i < rounds && SECONDS < enough; i++)); do
     latency_and_bulk
 done
 for mode in ${RPC_MODES-priority alone idle polling}; do "$bench" $mode "$endpoint"; done
+bench/rpc/gateway.sh verbs

@@ -19,8 +19,10 @@ AS_MEASURED = {
     "bulk_classes_over_fifo_shm": "shm_bulk_classes_over_fifo",
     "bulk_alone_classes_over_fifo": "verbs_alone_classes_over_fifo",
     "bulk_alone_classes_over_fifo_shm": "shm_alone_classes_over_fifo",
-    "gateway_urgent_p99_alike_over_classes": "gateway_urgent_p99_alike_over_classes",
-    "gateway_bulk_classes_over_alike": "gateway_bulk_classes_over_alike",
+    "gateway_urgent_p99_alike_over_classes": "verbs_gateway_urgent_p99_alike_over_classes",
+    "gateway_urgent_p99_alike_over_classes_shm": "shm_gateway_urgent_p99_alike_over_classes",
+    "gateway_bulk_classes_over_alike": "verbs_gateway_bulk_classes_over_alike",
+    "gateway_bulk_classes_over_alike_shm": "shm_gateway_bulk_classes_over_alike",
 }
 POLLING = {"shm": "_shm", "verbs": ""}
 CHANNELS = (1, 16, 256)

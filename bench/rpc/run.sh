@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # The RPC's benches: over shared memory here, alone and with the gateway in front (gateway.sh, which needs root), over RDMA
-# (soft-RoCE) in a guest, beside perftest and beside UCX's active messages. Rows name<TAB>value<TAB>unit, the last lines
-# `ratio NAME VALUE`. Writes bench/results/rpc.tsv.
+# (soft-RoCE) in a guest, with the gateway too, beside perftest and beside UCX's active messages. Rows name<TAB>value<TAB>unit,
+# the last lines `ratio NAME VALUE`. Writes bench/results/rpc.tsv.
 # Arguments (MODE [ENDPOINT], see rpc.c) run that only, here, and write nothing.
 set -euo pipefail # a bench that failed is not reported
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -18,5 +18,5 @@ for mode in rtt rate bulk idle polling priority alone; do
 	"$bench" "$mode" | tee -a "$rows" >&2
 done
 "$root/bench/rpc/gateway.sh" | tee -a "$rows" >&2
-"$root/tests/vm/vm" run --timeout 480 -- "$root/bench/rpc/guest.sh" "$bench" "$BUILD/bench/ucx/ucx" | tee -a "$rows" >&2
+"$root/tests/vm/vm" run --timeout 600 -- "$root/bench/rpc/guest.sh" "$bench" "$BUILD/bench/ucx/ucx" | tee -a "$rows" >&2
 python3 "$root/bench/rpc/report.py" "$rows" | tee "$root/bench/results/rpc.tsv"
