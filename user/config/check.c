@@ -319,15 +319,34 @@ static void check_servers(struct conf_parse *p)
 			  c->agents.cpu_cnt, c->agents.count);
 }
 
+/* What nobody uses would serve nobody, without a word. */
+static void check_subset(struct conf_parse *p, struct sl_cfg_pool *pool)
+{
+	uint32_t least = (pool->backend_cnt + p->cfg->worker_cnt - 1) / p->cfg->worker_cnt;
+
+	if (!pool->subset) {
+		pool->subset = least > SL_CFG_SUBSET ? least : SL_CFG_SUBSET;
+	} else if (pool->subset < least) {
+		conf_fail(p, pool->line, pool,
+			  "found pool \"%s\" with subset = \"%u\", too few for its %u backends and "
+			  "%u workers; allowed: auto, or from %u on",
+			  pool->name, pool->subset, pool->backend_cnt, p->cfg->worker_cnt, least);
+	}
+	if (pool->subset > pool->backend_cnt)
+		pool->subset = pool->backend_cnt;
+}
+
 static void check_pools(struct conf_parse *p)
 {
 	const struct sl_config *c = p->cfg;
 
 	for (uint32_t i = 0; i < c->pool_cnt; i++) {
-		const struct sl_cfg_pool *pool = &c->pools[i];
+		struct sl_cfg_pool *pool = &c->pools[i];
 
 		if (conf_mistaken(&p->mistakes, pool))
 			continue;
+		if (!conf_mistaken(&p->mistakes, &p->line[CONF_WORKERS]))
+			check_subset(p, pool);
 		if (!pool->backend_cnt)
 			conf_fail(p, pool->line, pool,
 				  "found pool \"%s\" without a backend; allowed: backend NAME { "

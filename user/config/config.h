@@ -148,6 +148,7 @@ struct sl_cfg_pool {
 	uint32_t backend_cnt;
 	struct sl_cfg_batch batch;
 	uint32_t max_queue; /* requests waiting, per worker */
+	uint32_t subset;    /* members that each worker uses: at most backend_cnt; 0: all */
 	uint64_t max_body;
 	uint8_t fair; /* enum sl_fair_key */
 	const char *fair_header;
@@ -290,6 +291,7 @@ enum {
 	SL_CFG_MAX_PREFIXES = 4096,   /* of an interface */
 	SL_CFG_MAX_INTERFACES = 16,
 	SL_CFG_MAX_BACKENDS = 1024, /* of a pool; of pools SL_MAX_SERVICES */
+	SL_CFG_SUBSET = 256,        /* of them each worker uses all up to so many, by default */
 	SL_CFG_MAX_ROUTES = 1024,
 	SL_CFG_MAX_HOSTS = 64,         /* of a route */
 	SL_CFG_MAX_CERTIFICATES = 256, /* of a listener */

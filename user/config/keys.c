@@ -286,6 +286,11 @@ const struct conf_key conf_keys[] = {
 	     .help = "requests waiting in each worker; above it 503"),
 	POOL("max_body", conf_size, max_body, 0, SL_RPC_MAX_MESSAGE, .fallback = "0",
 	     .help = "largest request body; 0: as limits.max_body"),
+	POOL("subset", conf_uint_or_auto, subset, 1, SL_CFG_MAX_BACKENDS, "auto",
+	     .help = "backends that each worker uses and connects with, so many that each has a worker; "
+		     "which they are goes by their names, and changes little when one comes or goes; "
+		     "a worker that is connected with few of its own uses others meanwhile; auto: all "
+		     "of up to 256, of more 256 or as many as leave out none"),
 	POOL("fair", conf_enum, fair, .fallback = "address", .names = fair_keys,
 	     .help = "what shares of a full queue go by; datagrams, whose sources nothing proves, "
 		     "have one share together; header: the client chooses whose share it takes, so "

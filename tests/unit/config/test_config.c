@@ -116,6 +116,46 @@ TEST(fills_the_struct)
 	sl_config_free(c);
 }
 
+static char *many_backends(unsigned cnt, unsigned workers, const char *inside)
+{
+	char *text = malloc(100 + cnt * 60UL);
+	int len = sprintf(text, "pool p { %s\n", inside);
+
+	for (unsigned i = 0; i < cnt; i++)
+		len += sprintf(text + len, "backend b%u { endpoint = \"shm:///b\" }\n", i);
+	sprintf(text + len, "}\nworkers { count = %u }\n", workers);
+	return text;
+}
+
+TEST(each_worker_uses_so_many_backends)
+{
+	static const struct {
+		unsigned backends, workers;
+		const char *inside;
+		unsigned subset;
+	} pools[] = {
+		{3, 1, "", 3},
+		{3, 2, "subset = 2", 2},
+		{3, 2, "subset = 1000", 3},
+		{256, 16, "", 256},
+		{257, 16, "", 256},
+		{1024, 16, "", 256},
+		{1024, 16, "subset = auto", 256},
+		{1024, 16, "subset = 64", 64},
+		{1000, 3, "", 334},
+		{1024, 1, "", 1024},
+	};
+
+	for (unsigned i = 0; i < SL_ARRAY_LEN(pools); i++) {
+		char *text = many_backends(pools[i].backends, pools[i].workers, pools[i].inside);
+		struct sl_config *c = parse_ok(text);
+
+		ck_assert_uint_eq(c->pools[0].subset, pools[i].subset);
+		sl_config_free(c);
+		free(text);
+	}
+}
+
 TEST(fills_pools_and_routes)
 {
 	struct sl_config *c = parse_ok(full);
@@ -431,6 +471,13 @@ static const struct {
 	{"route /a { reply = 200 datagram_service = 1 }\nroute /b { reply = 200 datagram_service = "
 	 "1 }",
 	 "t.conf:2: found datagram_service = \"1\" in two routes; allowed: each number once"},
+	{"\npool p { subset = 0 backend a { endpoint = \"shm:///a\" } }",
+	 "t.conf:2: found subset = \"0\"; allowed: auto, or a whole number from 1 to 1024"},
+	{"\npool p { subset = 1 backend a { endpoint = \"shm:///a\" }\n"
+	 "backend b { endpoint = \"shm:///b\" } backend c { endpoint = \"shm:///c\" } }\n"
+	 "workers { count = 2 }",
+	 "t.conf:2: found pool \"p\" with subset = \"1\", too few for its 3 backends and 2 workers; "
+	 "allowed: auto, or from 2 on"},
 	{"\npool p { }", "t.conf:2: found pool \"p\" without a backend; allowed: backend NAME {"},
 	{"pool p { backend b { endpoint = \"http://a\"\nhost = \"a/b\" } }",
 	 "t.conf:2: found host = \"a/b\"; allowed: NAME, NAME:PORT or [IPV6]:PORT"},
