@@ -101,16 +101,6 @@ static void follow_bound(struct sl_batcher *b)
 	}
 }
 
-/* Whether there is a backend that is up and may have it. */
-static bool has_backend(const struct sl_batcher *b, const struct sl_batch_item *item)
-{
-	uint32_t left = sl_roster_up_cnt(&b->roster);
-
-	for (unsigned i = 0; i < item->excluded_cnt; i++)
-		left -= sl_roster_up(&b->roster, item->excluded[i]);
-	return left;
-}
-
 /*
  * Whether all that waits, and one more, can be ready when that one is due. Only for one that is due
  * last; one that overtakes may push others out, which pump finds out.
@@ -181,13 +171,24 @@ static enum sl_outcome make_room(struct sl_batcher *b, const struct sl_batch_ite
 	return blame;
 }
 
+/*
+ * Whether what has no backend may wait for one. Of one whose last backend has just failed it that is not
+ * known to be down yet.
+ */
+static bool may_come(const struct sl_batcher *b)
+{
+	const struct sl_cfg_pool *p = b->pool;
+
+	return p->batch.policy == SL_POLICY_DIRECT || (p->subset && p->subset < p->backend_cnt);
+}
+
 enum sl_outcome sl_batcher_submit(struct sl_batcher *b, struct sl_batch_item *item, uint64_t now_ns)
 {
 	enum sl_outcome o = SL_OUTCOME_OK;
 	uint32_t left;
 
 	b->counts.arrivals++;
-	if (b->pool->batch.policy != SL_POLICY_DIRECT && !has_backend(b, item))
+	if (!may_come(b) && !sl_batch_has_backend(b, item))
 		return SL_OUTCOME_NO_BACKEND;
 	if (now_ns >= item->deadline_ns)
 		return SL_OUTCOME_EXPIRED;
@@ -203,7 +204,7 @@ enum sl_outcome sl_batcher_submit(struct sl_batcher *b, struct sl_batch_item *it
 	item->found_idle = !b->queue.len && left;
 	if (b->queue.len >= b->pool->max_queue)
 		o = make_room(b, item, SL_OUTCOME_QUEUE_FULL);
-	else if (in_time(b, item, now_ns))
+	else if (!sl_batch_has_backend(b, item) || in_time(b, item, now_ns))
 		o = SL_OUTCOME_OK;
 	else if (in_the_way(b, item->lane, now_ns))
 		sl_batch_drop(b, sl_lane_first(&b->queue.lanes[item->lane]), SL_OUTCOME_SHED);
@@ -257,7 +258,7 @@ void sl_batcher_backend(struct sl_batcher *b, unsigned backend, bool up, uint64_
 	b->controller.backends[backend].up = up;
 	b->controller.up_cnt = sl_roster_up_cnt(&b->roster);
 	sl_batch_tick(b, now_ns);
-	if (up)
+	if (up || (may_come(b) && !sl_roster_up_cnt(&b->roster)))
 		return;
 	/* Those that no backend which is up may have: nothing would ever send them. */
 	for (unsigned lane = 0; lane < SL_LANES; lane++) {
@@ -268,7 +269,7 @@ void sl_batcher_backend(struct sl_batcher *b, unsigned backend, bool up, uint64_
 		sl_list_for_each_safe (at, next, &b->queue.lanes[lane].ages) {
 			struct sl_batch_item *item = sl_container_of(at, struct sl_batch_item, age);
 
-			if (!has_backend(b, item))
+			if (!sl_batch_has_backend(b, item))
 				sl_batch_drop(b, item, SL_OUTCOME_NO_BACKEND);
 		}
 	}

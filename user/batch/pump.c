@@ -263,6 +263,20 @@ static void put_off(struct sl_batcher *b, uint64_t until_ns)
 		b->wake_ns = until_ns;
 }
 
+/* No backend is up. False: nothing of the lane has waited long enough to be told so. */
+static bool wait_for_any(struct sl_batcher *b, unsigned lane, uint64_t now_ns)
+{
+	struct sl_batch_item *oldest = sl_lane_oldest(&b->queue.lanes[lane]);
+	uint64_t until_ns = oldest->queued_ns + SL_BATCH_PATIENCE_NS;
+
+	if (now_ns >= until_ns) {
+		sl_batch_drop(b, oldest, SL_OUTCOME_NO_BACKEND);
+		return true;
+	}
+	put_off(b, until_ns);
+	return false;
+}
+
 /* Up to `most` of a direct pool to one backend; false: nobody can have any of it now. */
 static bool step_direct(struct sl_batcher *b, uint32_t most, uint64_t now_ns)
 {
@@ -275,17 +289,8 @@ static bool step_direct(struct sl_batcher *b, uint32_t most, uint64_t now_ns)
 		sl_batch_drop(b, first, SL_OUTCOME_EXPIRED);
 		return true;
 	}
-	if (!sl_roster_up_cnt(&b->roster)) {
-		struct sl_batch_item *oldest = sl_lane_oldest(&b->queue.lanes[SL_POLICY_DIRECT]);
-
-		/* None is up: a while may be what an agent takes to start again. */
-		if (now_ns < oldest->queued_ns + SL_DIRECT_PATIENCE_NS) {
-			put_off(b, oldest->queued_ns + SL_DIRECT_PATIENCE_NS);
-			return false;
-		}
-		sl_batch_drop(b, oldest, SL_OUTCOME_NO_BACKEND);
-		return true;
-	}
+	if (!sl_roster_up_cnt(&b->roster))
+		return wait_for_any(b, SL_POLICY_DIRECT, now_ns);
 	backend = sl_direct_choose(b, first, now_ns);
 	if (backend == UINT32_MAX) {
 		put_off(b, now_ns + STALL_NS);
@@ -319,6 +324,15 @@ static bool pump_lane(struct sl_batcher *b, unsigned lane, uint64_t now_ns)
 	limit = sl_batch_limit(b, first);
 	if (now_ns >= first->deadline_ns) {
 		sl_batch_drop(b, first, SL_OUTCOME_EXPIRED);
+		return true;
+	}
+	if (!sl_roster_up_cnt(&b->roster)) {
+		put_off(b, first->deadline_ns);
+		return wait_for_any(b, lane, now_ns);
+	}
+	/* It has waited for others than those that have failed it. */
+	if (!sl_batch_has_backend(b, first)) {
+		sl_batch_drop(b, first, SL_OUTCOME_NO_BACKEND);
 		return true;
 	}
 	if (now_ns >= limit || (limit != UINT64_MAX && hopeless(b, first, limit, now_ns))) {

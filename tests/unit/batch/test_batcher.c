@@ -470,6 +470,61 @@ TEST_EACH(who_has_no_backend_left_goes, SL_POLICY_CNT)
 	ck_assert_uint_eq(drops[SL_OUTCOME_NO_BACKEND], _i != SL_POLICY_DIRECT);
 }
 
+/* Of a part of a group; others may come in its place. */
+TEST(without_a_backend_of_a_part_requests_wait_for_a_while)
+{
+	start(adaptive, 3);
+	pool.subset = 2;
+	for (unsigned i = 0; i < 3; i++)
+		sl_batcher_backend(b, i, false, now_ns);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_int_eq(submit_for(i, now_ns + 5000 * MS), SL_OUTCOME_OK);
+	pump(1);
+	ck_assert_uint_le(sl_batcher_next_ns(b), now_ns + 2000 * MS);
+	pump(1900 * MS);
+	ck_assert_uint_eq(sl_batcher_queue_len(b), 3);
+	ck_assert_int_eq(submit_for(4, UINT64_MAX), SL_OUTCOME_OK);
+	pump(200 * MS);
+	ck_assert_uint_eq(drops[SL_OUTCOME_NO_BACKEND], 3);
+	ck_assert_uint_eq(sent_cnt, 0);
+	sl_batcher_backend(b, 2, true, now_ns);
+	pump(1);
+	ck_assert_uint_eq(sent_cnt, 1);
+	ck_assert_uint_eq(drops[SL_OUTCOME_NO_BACKEND], 3);
+	ck_assert_uint_eq(drops[SL_OUTCOME_SHED], 0);
+}
+
+TEST(what_waits_for_others_stays_and_goes_to_them)
+{
+	start(adaptive, 3);
+	pool.subset = 2;
+	sl_batcher_backend(b, 2, false, now_ns);
+	refuse = -EAGAIN;
+	items[0] = (struct sl_batch_item){
+		.deadline_ns = UINT64_MAX, .policy = -1, .excluded = {1}, .excluded_cnt = 1};
+	ck_assert_int_eq(sl_batcher_submit(b, &items[0], now_ns), SL_OUTCOME_OK);
+	sl_batcher_backend(b, 1, false, now_ns);
+	/* The last one has failed it, and is about to be down. */
+	items[2] = (struct sl_batch_item){
+		.deadline_ns = UINT64_MAX, .policy = -1, .excluded = {1, 0}, .excluded_cnt = 2};
+	ck_assert_int_eq(sl_batcher_submit(b, &items[2], now_ns), SL_OUTCOME_OK);
+	sl_batcher_backend(b, 0, false, now_ns);
+	ck_assert(sl_batcher_queued(&items[0]) && sl_batcher_queued(&items[2]));
+	refuse = 0;
+	sl_batcher_backend(b, 2, true, now_ns);
+	pump(1);
+	ck_assert_uint_eq(sent[0].backend, 2);
+	/* But not to one that has failed it, when that is the first to come. */
+	answer(&sent[0], 0);
+	sl_batcher_backend(b, 2, false, now_ns);
+	items[1] = (struct sl_batch_item){
+		.deadline_ns = UINT64_MAX, .policy = -1, .excluded = {1}, .excluded_cnt = 1};
+	ck_assert_int_eq(sl_batcher_submit(b, &items[1], now_ns), SL_OUTCOME_OK);
+	sl_batcher_backend(b, 1, true, now_ns);
+	pump(1);
+	ck_assert_uint_eq(drops[SL_OUTCOME_NO_BACKEND], 1);
+}
+
 TEST(a_backend_that_failed_it_is_none_that_is_idle_for_it)
 {
 	start(adaptive, 2);
