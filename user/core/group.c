@@ -127,6 +127,12 @@ void sl_member_forgotten(struct sl_member *m, uint32_t number)
 		sl_rpc_forgotten(m->channel, number);
 }
 
+void sl_member_release(struct sl_member *m)
+{
+	if (m->channel)
+		sl_rpc_channel_drain(m->channel);
+}
+
 /* True when nothing of it is left. */
 static bool member_left(struct sl_member *m)
 {

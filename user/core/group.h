@@ -145,6 +145,8 @@ extern const struct sl_rpc_ops sl_backend_ops;
 void sl_member_adopt(struct sl_member *m, struct sl_transport *t);
 /* Its peer does not have that connection any more. */
 void sl_member_forgotten(struct sl_member *m, uint32_t number);
+/* It gets no more, and its channel goes down after what it has; it may come up again. */
+void sl_member_release(struct sl_member *m);
 /* A step towards the end of all that nobody has any more; core->leaving says if there is more. */
 void sl_groups_leave(struct sl_core *c);
 

@@ -27,6 +27,7 @@ static void set_info(struct sl_dialler *d, unsigned worker, const char *text, en
 {
 	pthread_mutex_lock(&d->board->lock);
 	snprintf(d->workers[worker].text, sizeof(d->workers[worker].text), "%s", text);
+	d->workers[worker].released = false;
 	sl_move_begin(d, worker, by);
 	pthread_mutex_unlock(&d->board->lock);
 }
@@ -157,16 +158,17 @@ static bool connect_worker(struct sl_dialler *d, struct sl_worker *w)
 	return true;
 }
 
-static bool has_no_link(const struct sl_dialler *d, unsigned worker)
+static bool wants_link(const struct sl_dialler *d, unsigned worker)
 {
-	return sl_member_link(d->workers[worker].member) == SL_LINK_DOWN;
+	return sl_dialler_used(d, worker) &&
+	       sl_member_link(d->workers[worker].member) == SL_LINK_DOWN;
 }
 
-/* For all workers, until one of them fails. False: it did. Those that have a link come behind them. */
+/* For all workers that use it, until one of them fails. False: it did. Those that have a link come behind them. */
 static bool connect_all(struct sl_dialler *d)
 {
 	for (unsigned i = 0; i < d->board->worker_cnt; i++) {
-		if (has_no_link(d, i) && !connect_worker(d, &d->board->workers[i]))
+		if (wants_link(d, i) && !connect_worker(d, &d->board->workers[i]))
 			return false;
 	}
 	for (unsigned i = 0; i < d->board->worker_cnt; i++) {
@@ -230,6 +232,7 @@ static void *thread_main(void *arg)
 			sb->watch_ns = now_ns + WATCH_MS * SL_NS_PER_MS;
 			sl_moves_allot(sb, now_ns);
 			sl_due_watch(sb, now_ns);
+			sl_rings_look(sb, now_ns);
 		}
 		d = sl_due_take(sb, now_ns);
 		if (!d) {
@@ -262,6 +265,7 @@ struct sl_switchboard *sl_switchboard_create(struct sl_worker *workers, unsigned
 	sb->worker_cnt = worker_cnt;
 	sl_list_init(&sb->diallers);
 	sl_list_init(&sb->with_first);
+	sl_list_init(&sb->rings);
 	sl_prng_seed(&sb->prng, sl_now_ns() ^ (uintptr_t)sb);
 	pthread_mutex_init(&sb->lock, NULL);
 	pthread_condattr_init(&attr);
@@ -320,9 +324,10 @@ static void enter(struct sl_switchboard *sb, struct sl_dialler *d)
 }
 
 struct sl_dialler *sl_dialler_add(struct sl_switchboard *sb, const struct sl_cfg_pool *pool,
-				  uint32_t b, struct sl_member *const *members, uint32_t since,
+				  uint32_t b, struct sl_member *const *members, uint32_t edition,
 				  uint32_t agent_cnt)
 {
+	uint32_t each_has = sl_subset_size(pool->subset, pool->backend_cnt, sb->worker_cnt);
 	size_t each = sizeof(struct way) + sizeof(struct seen);
 	struct sl_dialler *d = calloc(1, sizeof(*d) + sb->worker_cnt * each);
 	struct sl_rpc_config rpc;
@@ -331,7 +336,7 @@ struct sl_dialler *sl_dialler_add(struct sl_switchboard *sb, const struct sl_cfg
 	if (!d)
 		return NULL;
 	d->board = sb;
-	d->since = d->edition = since;
+	d->edition = edition;
 	if (sl_server_is(&pool->backends[b]))
 		d->agent_cnt = agent_cnt;
 	d->backoff_ms = BACKOFF_MIN_MS;
@@ -341,7 +346,7 @@ struct sl_dialler *sl_dialler_add(struct sl_switchboard *sb, const struct sl_cfg
 	/* Each of many backends has few messages under way, and slots are resident, even pinned. */
 	sl_rpc_config_default(&rpc);
 	d->slots = rpc.slots;
-	while (d->slots > SLOTS_MIN && d->slots * pool->backend_cnt > FULL_RINGS * rpc.slots)
+	while (d->slots > SLOTS_MIN && d->slots * each_has > FULL_RINGS * rpc.slots)
 		d->slots /= 2;
 	rc = copy_names(d, pool->name, &pool->backends[b]) ? 0 : -ENOMEM;
 	pthread_mutex_lock(&sb->lock);
@@ -369,13 +374,9 @@ void sl_dialler_keep(struct sl_dialler *d, uint32_t edition)
 	d->edition = edition;
 }
 
-bool sl_dialler_ready(const struct sl_dialler *d, uint32_t edition)
+bool sl_dialler_used(const struct sl_dialler *d, unsigned worker)
 {
-	for (unsigned i = 0; d->since == edition && i < d->board->worker_cnt; i++) {
-		if (sl_member_link(d->workers[i].member) != SL_LINK_UP)
-			return false;
-	}
-	return true;
+	return atomic_load(&d->workers[worker].used);
 }
 
 void sl_switchboard_allow(struct sl_switchboard *sb, uint32_t max_promoted)
@@ -385,7 +386,7 @@ void sl_switchboard_allow(struct sl_switchboard *sb, uint32_t max_promoted)
 	pthread_mutex_unlock(&sb->lock);
 }
 
-void sl_switchboard_retire(struct sl_switchboard *sb, uint32_t edition)
+void sl_switchboard_switch(struct sl_switchboard *sb, uint32_t edition)
 {
 	struct sl_list *at;
 
@@ -399,6 +400,7 @@ void sl_switchboard_retire(struct sl_switchboard *sb, uint32_t edition)
 		if (d->stop)
 			sl_due_drop(d);
 	}
+	sl_rings_switch(sb, edition);
 	pthread_mutex_unlock(&sb->lock);
 }
 
@@ -443,6 +445,7 @@ void sl_switchboard_destroy(struct sl_switchboard *sb)
 	pthread_mutex_unlock(&sb->lock);
 	for (unsigned i = 0; i < sb->thread_cnt; i++)
 		pthread_join(sb->threads[i], NULL);
+	sl_rings_end(sb);
 	sl_list_for_each_safe (at, next, &sb->diallers)
 		end_dialler(sl_container_of(at, struct sl_dialler, node));
 	pthread_cond_destroy(&sb->wake);

@@ -109,11 +109,16 @@ void sl_due_place(struct sl_dialler *d)
 	d->restless = false;
 	for (unsigned i = 0; i < d->board->worker_cnt; i++) {
 		const struct way *way = &d->workers[i];
+		/* First of all: what it becomes from now on, the watch sees. */
+		enum sl_member_link link = sl_member_link(way->member);
 		uint64_t at;
 
-		/* First of all: what it becomes from now on, the watch sees. */
-		d->seen[i].link = sl_member_link(way->member);
-		at = d->seen[i].link == SL_LINK_DOWN ? d->due_ns : sl_due_link_ns(d, i);
+		if (link != d->seen[i].link)
+			d->board->rings_ns = 0;
+		d->seen[i].link = link;
+		at = link != SL_LINK_DOWN    ? sl_due_link_ns(d, i)
+		     : sl_dialler_used(d, i) ? d->due_ns
+					     : UINT64_MAX;
 		due = at < due ? at : due;
 		d->restless |= way->offered || (way->number && d->seen[i].link != SL_LINK_DOWN);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Inside of dialling: dial.c has the threads, and connects links that are down; dial_due.c says whose
- * turn it is; move.c says by which endpoint a link that is up goes on, and brings it there; silence.c asks
+ * turn it is; ring.c which workers a backend is dialled for; move.c says by which endpoint a link that is up goes on, and brings it there; silence.c asks
  * after those that are not heard.
  *
  * A dialler that is busy is the thread's that has it; what says "locked" is written with the board's
@@ -15,6 +15,7 @@
 #include "core/group.h"
 #include "gateway/dial.h"
 #include "gateway/places.h"
+#include "gateway/subset.h"
 
 enum {
 	SL_DIAL_TIMEOUT_MS = 1000,
@@ -27,6 +28,8 @@ enum by { BY_OWN, BY_FIRST, BY_FALLBACK };
 /* From a backend to a worker. */
 struct way {
 	struct sl_member *member;
+	_Atomic bool used;     /* locked to write: the worker is to be connected with it */
+	bool released;         /* locked: it was asked to let go of the link that there is */
 	uint64_t link;         /* sl_rpc_link_number(), of what there is now */
 	uint64_t peer;         /* sl_rpc_transport_peer() */
 	char text[192];        /* locked */
@@ -52,6 +55,12 @@ struct seen {
 	enum sl_member_link link;
 };
 
+/* Where a dialler stands on the ring of its pool. NULL: on none. */
+struct spot {
+	struct sl_ring *ring;
+	uint32_t at;
+};
+
 struct sl_dialler {
 	struct sl_list node;       /* in the switchboard's */
 	struct sl_list first_node; /* in its with_first, if it has `first` */
@@ -59,7 +68,8 @@ struct sl_dialler {
 	char *pool_name;
 	struct sl_cfg_backend backend; /* its texts are ours */
 	uint32_t agent_cnt;            /* 0: it is no server */
-	uint32_t since, edition;       /* the first and the last one that it is in */
+	uint32_t edition;              /* the last one that it is in */
+	struct spot spot, next_spot;   /* locked: in the edition in force, and in the next */
 	uint32_t slots;                /* of the ring for small messages */
 	bool stop, busy;               /* busy: a thread has it */
 	uint64_t due_ns;               /* not dialled before */
@@ -84,6 +94,8 @@ struct sl_switchboard {
 	pthread_cond_t wake;
 	struct sl_list diallers;
 	struct sl_list with_first; /* those that have `first` */
+	struct sl_list rings;      /* of pools; those of the edition in force first */
+	uint64_t rings_ns;         /* when these are looked at next */
 	uint32_t dialler_cnt, stopped_cnt;
 	uint64_t added;        /* so far */
 	uint32_t max_promoted; /* links of a worker, of backends with `first` */
@@ -124,6 +136,14 @@ uint64_t sl_due_next_ns(const struct sl_switchboard *sb);
 void sl_due_watch(struct sl_switchboard *sb, uint64_t now_ns);
 /* Of a link that is up: when there is something to be done; UINT64_MAX: there is nothing. */
 uint64_t sl_due_link_ns(const struct sl_dialler *d, unsigned worker);
+
+/* ring.c */
+/* What is left when all end; the diallers are still there. */
+void sl_rings_end(struct sl_switchboard *sb);
+/* The next edition, which is that, is in force. With the lock. */
+void sl_rings_switch(struct sl_switchboard *sb, uint32_t edition);
+/* Who borrows, who gives back, and what is let go of. With the lock. */
+void sl_rings_look(struct sl_switchboard *sb, uint64_t now_ns);
 
 /* move.c */
 /* Of the backend: the text of that endpoint. */

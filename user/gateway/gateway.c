@@ -304,20 +304,28 @@ bool sl_gateway_drain(struct sl_gateway *g)
 	return done;
 }
 
+/* A worker that uses a part of the backends may be about to connect with others. */
+static bool is_served(const struct sl_gateway *g, uint32_t pool)
+{
+	bool up = false;
+
+	for (unsigned w = 0; w < g->worker_cnt && !up; w++) {
+		const struct sl_table *t = g->edition->tables[w];
+
+		for (uint32_t b = 0; b < t->cfg->pools[pool].backend_cnt && !up; b++)
+			up = sl_member_link(t->pools[pool].members[b]) == SL_LINK_UP;
+	}
+	return up;
+}
+
 bool sl_gateway_ready(const struct sl_gateway *g, struct sl_err *why)
 {
-	const struct sl_table *t = g->edition->tables[0];
-
 	if (g->draining) {
 		sl_err_set(why, "draining");
 		return false;
 	}
 	for (uint32_t p = 0; p < g->cfg->pool_cnt; p++) {
-		bool up = false;
-
-		for (uint32_t b = 0; b < t->cfg->pools[p].backend_cnt && !up; b++)
-			up = sl_member_link(t->pools[p].members[b]) == SL_LINK_UP;
-		if (!up) {
+		if (!is_served(g, p)) {
 			sl_err_set(why, "no backend of pool %s is up", g->cfg->pools[p].name);
 			return false;
 		}

@@ -84,6 +84,13 @@ struct sl_backend_info {
 	struct sl_rpc_stats stats;
 };
 
+/* Of a pool, for one worker. */
+struct sl_subset_info {
+	uint32_t subset;    /* members that are its own */
+	uint32_t borrowed;  /* and others, as too few of these are connected */
+	uint32_t connected; /* of all */
+};
+
 struct sl_worker_info {
 	int cpu;
 	uint64_t loops, busy_loops, sleeps;
@@ -97,8 +104,9 @@ struct sl_worker_info {
 	uint64_t drops[SL_DROP_CNT];
 	struct sl_port_info ports[SL_MAX_PORTS];
 	uint32_t port_cnt;
-	struct sl_backend_info *backends;
+	struct sl_backend_info *backends; /* those that it uses, or is connected with */
 	uint32_t backend_cnt, backend_max;
+	struct sl_subset_info subsets[SL_MAX_SERVICES]; /* of the pools of cfg */
 };
 
 struct sl_interface_info {

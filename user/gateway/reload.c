@@ -35,7 +35,9 @@ uint32_t sl_edition_backends(const struct sl_config *cfg)
 	return n;
 }
 
-static int dial_member(struct sl_gateway *g, struct sl_edition *e, uint32_t p, uint32_t b)
+/* NULL, and errno: it could not be made. */
+static struct sl_dialler *dial_member(struct sl_gateway *g, struct sl_edition *e, uint32_t p,
+				      uint32_t b)
 {
 	struct sl_member *members[SL_MAX_WORKERS] = {NULL};
 	const struct sl_cfg_pool *pool = &e->cfg->pools[p];
@@ -43,15 +45,15 @@ static int dial_member(struct sl_gateway *g, struct sl_edition *e, uint32_t p, u
 
 	for (unsigned w = 0; w < g->worker_cnt; w++) {
 		if (!SL_HOLDS(e->tables[w]))
-			return -1;
+			return NULL;
 		members[w] = e->tables[w]->pools[p].members[b];
 	}
 	if (!SL_HOLDS(members[0]))
-		return -1;
+		return NULL;
 	d = members[0]->dialler;
 	if (d) {
 		sl_dialler_keep(d, e->number);
-		return 0;
+		return d;
 	}
 	d = sl_dialler_add(g->switchboard, pool, b, members, e->number, e->cfg->agents.count);
 	for (unsigned w = 0; w < g->worker_cnt; w++) {
@@ -59,29 +61,45 @@ static int dial_member(struct sl_gateway *g, struct sl_edition *e, uint32_t p, u
 		if (!d)
 			atomic_store(&members[w]->released, true);
 	}
-	return d ? 0 : -1;
+	return d;
+}
+
+/* 0, or an errno. */
+static int dial_pool(struct sl_gateway *g, struct sl_edition *e, uint32_t p)
+{
+	struct sl_dialler *diallers[SL_CFG_MAX_BACKENDS];
+	const struct sl_cfg_pool *pool = &e->cfg->pools[p];
+	int error = 0, rc;
+
+	for (uint32_t b = 0; b < pool->backend_cnt; b++) {
+		diallers[b] = dial_member(g, e, p, b);
+		error = diallers[b] ? error : errno;
+	}
+	rc = sl_ring_enter(g->switchboard, pool, diallers, e->number);
+	return rc ? -rc : error;
 }
 
 static int dial_edition(struct sl_gateway *g, struct sl_edition *e)
 {
-	int rc = 0, error = 0;
+	int error = 0;
 
 	for (uint32_t p = 0; p < e->cfg->pool_cnt; p++) {
-		for (uint32_t b = 0; b < e->cfg->pools[p].backend_cnt; b++) {
-			if (dial_member(g, e, p, b)) {
-				error = errno;
-				rc = -1;
-			}
-		}
+		int one = dial_pool(g, e, p);
+
+		error = one ? one : error;
 	}
 	errno = error;
-	return rc;
+	return error ? -1 : 0;
 }
 
 int sl_edition_start(struct sl_gateway *g)
 {
+	int rc;
+
 	sl_switchboard_allow(g->switchboard, g->cfg->limits.max_promoted);
-	return dial_edition(g, g->edition);
+	rc = dial_edition(g, g->edition);
+	sl_switchboard_switch(g->switchboard, g->edition->number);
+	return rc;
 }
 
 static void free_edition(struct sl_gateway *g, struct sl_edition *e)
@@ -267,24 +285,6 @@ int sl_gateway_reload(struct sl_gateway *g, struct sl_config *next, struct sl_er
 	return 0;
 }
 
-/* What is dialled for the first time is up with all workers, or has had its time. */
-static bool links_ready(const struct sl_gateway *g)
-{
-	const struct sl_table *t = g->next->tables[0];
-
-	if (sl_now_ns() >= g->dial_until_ns)
-		return true;
-	for (uint32_t p = 0; p < t->cfg->pool_cnt; p++) {
-		for (uint32_t b = 0; b < t->cfg->pools[p].backend_cnt; b++) {
-			const struct sl_dialler *d = t->pools[p].members[b]->dialler;
-
-			if (d && !sl_dialler_ready(d, g->next->number))
-				return false;
-		}
-	}
-	return true;
-}
-
 /* From here on it is the one that is shown; the workers follow between two bursts. */
 static bool switch_editions(struct sl_gateway *g)
 {
@@ -296,7 +296,7 @@ static bool switch_editions(struct sl_gateway *g)
 	e->older = g->edition;
 	g->edition = e;
 	g->cfg = e->cfg;
-	sl_switchboard_retire(g->switchboard, e->number);
+	sl_switchboard_switch(g->switchboard, e->number);
 	sl_switchboard_allow(g->switchboard, e->cfg->limits.max_promoted);
 	g->reload = SL_RELOAD_SWITCH;
 	tell_all(g, SL_WORKER_SWITCH, e);
@@ -310,7 +310,8 @@ bool sl_gateway_step(struct sl_gateway *g)
 	if (g->stale_cnt && !g->edition->older && sl_now_ns() >= g->trim_ns)
 		sl_listeners_trim(g);
 	if (g->reload == SL_RELOAD_PREPARE && all_reached(g, g->next, SL_TABLE_PREPARED) &&
-	    links_ready(g) && !switch_editions(g))
+	    (sl_now_ns() >= g->dial_until_ns || sl_rings_ready(g->switchboard)) &&
+	    !switch_editions(g))
 		return true;
 	if (g->reload == SL_RELOAD_SWITCH && all_reached(g, g->edition, SL_TABLE_SWITCHED)) {
 		struct sl_net_listener *list;

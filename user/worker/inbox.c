@@ -66,6 +66,7 @@ unsigned sl_worker_read_inbox(struct sl_worker *w)
 		switch (m->verb) {
 		case SL_WORKER_ADOPT: sl_member_adopt(m->member, m->transport); break;
 		case SL_WORKER_FORGET: sl_member_forgotten(m->member, m->number); break;
+		case SL_WORKER_RELEASE: sl_member_release(m->member); break;
 		case SL_WORKER_PREPARE: sl_table_prepare(m->table, &w->core); break;
 		case SL_WORKER_SWITCH: sl_table_switch(m->table, &w->core); break;
 		case SL_WORKER_DRAIN:

@@ -22,6 +22,7 @@ struct sl_transport;
 enum sl_worker_verb {
 	SL_WORKER_ADOPT,
 	SL_WORKER_FORGET,  /* the member's link by that connection has ended at the other end */
+	SL_WORKER_RELEASE, /* the member is not used any more: its link ends after its requests */
 	SL_WORKER_PREPARE, /* see core/reload.h */
 	SL_WORKER_SWITCH,
 	SL_WORKER_DRAIN,

@@ -51,8 +51,10 @@ static void add(unsigned i, enum sl_member_link link, uint64_t due_ns)
 	d->backend.name = strdup("b");
 	d->due_ns = due_ns;
 	d->seen = (struct seen *)&d->workers[WORKERS];
-	for (unsigned w = 0; w < WORKERS; w++)
+	for (unsigned w = 0; w < WORKERS; w++) {
 		d->seen[w].member = d->workers[w].member = members[i][w];
+		atomic_store(&d->workers[w].used, true);
+	}
 	sl_list_add_tail(&sb->diallers, &d->node);
 	sl_list_init(&d->first_node);
 	sb->dialler_cnt++;
@@ -311,16 +313,18 @@ static void await_dialled(unsigned cnt)
 	ck_assert_uint_eq(dialled_of(cnt), cnt);
 }
 
+static struct sl_cfg_backend nowhere = {.name = "b", .endpoint = "shm:///nowhere/at.sock"};
+static const struct sl_cfg_pool pool = {.name = "p", .backends = &nowhere, .backend_cnt = 1};
+
 static void start(unsigned cnt)
 {
-	struct sl_cfg_backend b = {.name = "b", .endpoint = "shm:///nowhere/at.sock"};
-	struct sl_cfg_pool pool = {.name = "p", .backends = &b, .backend_cnt = 1};
-
 	for (unsigned i = 0; i < cnt; i++) {
 		make_members(i, SL_LINK_DOWN);
 		diallers[i] = sl_dialler_add(sb, &pool, 0, members[i], 1, 0);
 		ck_assert_ptr_nonnull(diallers[i]);
+		ck_assert_int_eq(sl_ring_enter(sb, &pool, &diallers[i], 1), 0);
 	}
+	sl_switchboard_switch(sb, 1);
 }
 
 TEST(all_that_are_down_are_dialled_again_and_again)
@@ -375,7 +379,9 @@ TEST(those_that_are_retired_go_and_the_others_are_dialled_on)
 	start(FEW);
 	for (unsigned i = 0; i < FEW / 2; i++)
 		sl_dialler_keep(diallers[i], 2);
-	sl_switchboard_retire(sb, 2);
+	for (unsigned i = 0; i < FEW / 2; i++)
+		ck_assert_int_eq(sl_ring_enter(sb, &pool, &diallers[i], 2), 0);
+	sl_switchboard_switch(sb, 2);
 	for (unsigned ms = 0; ms < 10000 && sb->dialler_cnt > FEW / 2; ms += 10) {
 		usleep(10000);
 		sl_switchboard_reap(sb);
