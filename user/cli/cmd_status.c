@@ -121,6 +121,25 @@ static void print_agents(const json_t *stats)
 	}
 }
 
+/* How many each worker uses. */
+static void print_subsets(const json_t *service)
+{
+	json_t *w;
+	size_t k;
+
+	json_array_foreach(json_object_get(service, "subsets"), k, w)
+	{
+		printf("%s worker %zu %.0f", k ? "," : "  backends connected:", k,
+		       cli_number(w, "connected"));
+		if (cli_number(w, "borrowed") > 0)
+			printf(" (of its own %.0f, and %.0f others)", cli_number(w, "subset"),
+			       cli_number(w, "borrowed"));
+		else
+			printf(" of %.0f", cli_number(w, "subset"));
+	}
+	putchar('\n');
+}
+
 static void print_services(const json_t *stats)
 {
 	json_t *s, *total;
@@ -133,6 +152,7 @@ static void print_services(const json_t *stats)
 		       term_count(cli_number(total, "count")),
 		       term_time(cli_number(total, "p50_ns")),
 		       term_time(cli_number(total, "p99_ns")));
+		print_subsets(s);
 	}
 }
 

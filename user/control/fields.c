@@ -167,6 +167,12 @@ static const struct stat_field live_list[] = {
 	COUNTER(sl_svc_live, requests, "requests in them"),
 };
 
+static const struct stat_field subset_list[] = {
+	GAUGE(sl_subset_info, subset, "backends of the pool that the worker uses"),
+	GAUGE(sl_subset_info, borrowed, "others that it uses meanwhile, as it is connected with few of those"),
+	GAUGE(sl_subset_info, connected, "backends of the pool that it is connected with"),
+};
+
 static const struct stat_field agent_list[] = {
 	GAUGE(sl_agent_info, up, "1 while the agent runs"),
 	COUNTER(sl_agent_info, restarts, "times that it has started again"),
@@ -191,7 +197,8 @@ const struct stat_table worker_fields = TABLE(worker_list), tcp_fields = TABLE(t
 			tls_fields = TABLE(tls_list), core_fields = TABLE(core_list),
 			port_fields = TABLE(port_list), backend_fields = TABLE(backend_list),
 			dial_fields = TABLE(dial_list), live_fields = TABLE(live_list),
-			agent_fields = TABLE(agent_list), server_fields = TABLE(server_list);
+			subset_fields = TABLE(subset_list), agent_fields = TABLE(agent_list),
+			server_fields = TABLE(server_list);
 
 uint64_t field_value(const struct stat_field *f, const void *obj)
 {

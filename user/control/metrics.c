@@ -195,6 +195,20 @@ static void visit_live(const struct family *f, struct sl_gateway *g,
 	}
 }
 
+static void visit_subsets(const struct family *f, struct sl_gateway *g,
+			  const struct sl_gateway_info *in)
+{
+	(void)g;
+	for (uint32_t w = 0; w < in->worker_cnt; w++) {
+		for (uint32_t s = 0; s < in->cfg->pool_cnt; s++) {
+			sample_begin(f);
+			sl_strbuf_printf(f->b, "worker=\"%u\",", w);
+			label(f->b, "pool", in->cfg->pools[s].name);
+			sample_end(f, &in->workers[w].subsets[s]);
+		}
+	}
+}
+
 /* A counter per name: sluice_drops_total{worker="0",reason="tcp_rst"} 3 */
 static void visit_agents(const struct family *f, struct sl_gateway *g,
 			 const struct sl_gateway_info *in)
@@ -433,6 +447,7 @@ static void render(struct sl_gateway *g, const struct sl_gateway_info *in, struc
 	render_table(g, in, b, "backend_", &backend_fields, visit_backends);
 	render_table(g, in, b, "backend_", &dial_fields, visit_dialled);
 	render_table(g, in, b, "service_", &live_fields, visit_live);
+	render_table(g, in, b, "service_", &subset_fields, visit_subsets);
 	render_table(g, in, b, "agent_", &agent_fields, visit_agents);
 	render_table(g, in, b, "server_", &server_fields, visit_servers);
 	render_stages(g, b, in);

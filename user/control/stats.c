@@ -177,6 +177,7 @@ static json_t *service_json(struct sl_gateway *g, const struct sl_gateway_info *
 			    const struct sl_window *win, uint32_t s)
 {
 	json_t *o = json_object(), *live = json_array(), *stages = json_object();
+	json_t *subsets = json_array();
 	uint32_t slot = sl_gateway_slot(g, s);
 	uint64_t diff[SL_HIST_BUCKET_CNT];
 	struct sl_svc_hist h;
@@ -186,8 +187,11 @@ static json_t *service_json(struct sl_gateway *g, const struct sl_gateway_info *
 	for (uint32_t w = 0; w < in->worker_cnt; w++) {
 		sl_gateway_live(g, w, slot, &l);
 		json_array_append_new(live, table_json(&live_fields, &l));
+		json_array_append_new(subsets,
+				      table_json(&subset_fields, &in->workers[w].subsets[s]));
 	}
 	json_object_set_new(o, "live", live);
+	json_object_set_new(o, "subsets", subsets);
 	json_object_set_new(o, "override", sl_override_json(sl_gateway_ctl(g, slot)));
 	for (unsigned st = 0; st < SL_STAGE_CNT; st++) {
 		const struct sl_svc_hist *older = &win->older[slot * SL_STAGE_CNT + st];
