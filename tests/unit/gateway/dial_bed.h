@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Diallers of a switchboard without threads, for workers that do not run. */
+#ifndef TEST_DIAL_BED_H
+#define TEST_DIAL_BED_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "gateway/dial_impl.h"
+#include "rpc/session.h"
+#include "suite.h"
+
+enum { WORKERS = 16, MANY = 1024 };
+#define MS UINT64_C(1000000)
+
+static struct sl_worker workers[WORKERS];
+static struct sl_member *members[MANY][WORKERS];
+static struct sl_dialler *diallers[MANY];
+static struct sl_switchboard *sb;
+static struct sl_prng prng;
+static uint64_t now_ns;
+
+static inline void set_up(void)
+{
+	for (unsigned w = 0; w < WORKERS; w++)
+		workers[w].index = w;
+	sb = sl_switchboard_create(workers, WORKERS);
+	sl_prng_seed(&prng, 1);
+	now_ns = 1000 * MS;
+}
+
+static inline void make_members(unsigned i, enum sl_member_link link)
+{
+	for (unsigned w = 0; w < WORKERS; w++) {
+		members[i][w] = calloc(1, sizeof(struct sl_member) + 1);
+		members[i][w]->channel = calloc(1, sizeof(struct sl_rpc_channel));
+		members[i][w]->channel->state = SL_RPC_UP;
+		sl_member_link_set(members[i][w], link);
+	}
+}
+
+/* What sl_dialler_add() makes, without threads. */
+static inline void add(unsigned i, enum sl_member_link link, uint64_t due_ns)
+{
+	size_t each = sizeof(struct way) + sizeof(struct seen);
+	struct sl_dialler *d = calloc(1, sizeof(*d) + WORKERS * each);
+
+	make_members(i, link);
+	diallers[i] = d;
+	d->board = sb;
+	d->pool_name = strdup("pool");
+	d->backend.name = strdup("b");
+	d->due_ns = due_ns;
+	d->seen = (struct seen *)&d->workers[WORKERS];
+	for (unsigned w = 0; w < WORKERS; w++) {
+		d->seen[w].member = d->workers[w].member = members[i][w];
+		atomic_store(&d->workers[w].used, true);
+	}
+	sl_list_add_tail(&sb->diallers, &d->node);
+	sl_list_init(&d->first_node);
+	sb->dialler_cnt++;
+	ck_assert_int_eq(sl_due_room(sb, sb->dialler_cnt), 0);
+	sl_due_look(d, now_ns);
+}
+
+static inline void add_all(unsigned cnt, enum sl_member_link link)
+{
+	for (unsigned i = 0; i < cnt; i++)
+		add(i, link, sl_prng_below(&prng, 2000) * MS);
+	sb->looks = 0;
+}
+
+static inline void tear_down(void)
+{
+	sl_switchboard_destroy(sb);
+	for (unsigned i = 0; i < MANY; i++) {
+		for (unsigned w = 0; w < WORKERS && members[i][w]; w++) {
+			ck_assert(atomic_load(&members[i][w]->released));
+			free(members[i][w]->channel);
+			free(members[i][w]);
+		}
+	}
+}
+
+#endif

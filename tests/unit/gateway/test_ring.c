@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who is dialled for whom, from one edition to the next and as links come and go. */
+#include <stdio.h>
+
+#include "base/mpsc.h"
+#include "dial_bed.h"
+
+enum { CNT = 32, SUBSET = 4 };
+
+static struct sl_cfg_backend backends[CNT];
+static struct sl_cfg_pool pool = {.name = "p", .backends = backends, .subset = SUBSET};
+static char texts[CNT][8];
+static uint32_t edition;
+
+/* The first `cnt` backends, of which the first `skipped` are not in it, in an edition that is being prepared. */
+static void enter(unsigned skipped, unsigned cnt)
+{
+	edition++;
+	pool.backends = backends + skipped;
+	pool.backend_cnt = cnt - skipped;
+	for (unsigned i = skipped; i < cnt; i++)
+		diallers[i]->edition = edition;
+	ck_assert_int_eq(sl_ring_enter(sb, &pool, diallers + skipped, edition), 0);
+}
+
+static void look(unsigned after_ms)
+{
+	now_ns += after_ms * MS;
+	sl_due_watch(sb, now_ns);
+	sl_rings_look(sb, now_ns);
+}
+
+static void set_up_ring(void)
+{
+	set_up();
+	now_ns = sl_now_ns();
+	edition = 0;
+	pool.subset = SUBSET;
+	for (unsigned w = 0; w < WORKERS; w++)
+		ck_assert_int_eq(sl_worker_inbox_open(&workers[w]), 0);
+	for (unsigned i = 0; i < CNT; i++) {
+		snprintf(texts[i], sizeof(texts[i]), "b%u", i);
+		backends[i].name = texts[i];
+		add(i, SL_LINK_DOWN, now_ns);
+		for (unsigned w = 0; w < WORKERS; w++)
+			atomic_store(&diallers[i]->workers[w].used, false);
+		sl_due_place(diallers[i]);
+	}
+}
+
+static void tear_down_ring(void)
+{
+	tear_down();
+	for (unsigned w = 0; w < WORKERS; w++)
+		sl_worker_inbox_close(&workers[w]);
+}
+
+FIXTURE(set_up_ring, tear_down_ring)
+
+static bool uses(unsigned worker, unsigned i)
+{
+	return sl_dialler_used(diallers[i], worker);
+}
+
+static unsigned used_cnt(unsigned worker)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < CNT; i++)
+		n += uses(worker, i);
+	return n;
+}
+
+/* What is dialled is connected with. */
+static void connect_used(void)
+{
+	for (unsigned i = 0; i < CNT; i++) {
+		for (unsigned w = 0; w < WORKERS; w++) {
+			if (uses(w, i))
+				sl_member_link_set(members[i][w], SL_LINK_UP);
+		}
+	}
+	look(20);
+}
+
+static void set_used_of(unsigned worker, enum sl_member_link link)
+{
+	for (unsigned i = 0; i < CNT; i++) {
+		if (uses(worker, i))
+			sl_member_link_set(members[i][worker], link);
+	}
+}
+
+/* Of that worker, in its inbox; their members are noted. */
+static unsigned released(unsigned worker, struct sl_member **of)
+{
+	struct sl_worker_msg *m;
+	unsigned n = 0;
+
+	while ((m = sl_mpsc_get_ptr(workers[worker].inbox))) {
+		ck_assert_int_eq(m->verb, SL_WORKER_RELEASE);
+		of[n++] = m->member;
+		free(m);
+	}
+	return n;
+}
+
+static unsigned released_by_all(void)
+{
+	struct sl_member *of[CNT];
+	unsigned n = 0;
+
+	for (unsigned w = 0; w < WORKERS; w++)
+		n += released(w, of);
+	return n;
+}
+
+TEST(nobody_is_dialled_for_without_a_ring_and_then_a_part_is)
+{
+	ck_assert_uint_eq(sl_due_next_ns(sb), UINT64_MAX);
+	enter(0, CNT);
+	sl_switchboard_switch(sb, edition);
+	ck_assert_uint_le(sl_due_next_ns(sb), now_ns);
+	for (unsigned w = 0; w < WORKERS; w++)
+		ck_assert_uint_eq(used_cnt(w), SUBSET);
+	connect_used();
+	ck_assert_uint_eq(sl_due_next_ns(sb), UINT64_MAX);
+	ck_assert_uint_eq(released_by_all(), 0);
+}
+
+TEST(what_comes_is_dialled_before_it_is_in_force_and_what_leaves_stays_until_then)
+{
+	enter(0, CNT);
+	sl_switchboard_switch(sb, edition);
+	connect_used();
+	ck_assert(sl_rings_ready(sb));
+	pool.subset = 2 * SUBSET;
+	enter(0, CNT);
+	ck_assert(!sl_rings_ready(sb));
+	for (unsigned w = 0; w < WORKERS; w++)
+		ck_assert_uint_eq(used_cnt(w), 2 * SUBSET);
+	connect_used();
+	ck_assert(sl_rings_ready(sb));
+	sl_switchboard_switch(sb, edition);
+	pool.subset = 2;
+	enter(0, CNT);
+	look(20);
+	ck_assert_uint_eq(released_by_all(), 0);
+	ck_assert(sl_rings_ready(sb));
+	sl_switchboard_switch(sb, edition);
+	look(20);
+	ck_assert_uint_eq(released_by_all(), WORKERS * (2 * SUBSET - 2));
+	look(20);
+	ck_assert_uint_eq(released_by_all(), 0); /* once */
+}
+
+TEST(what_leaves_is_kept_until_others_are_connected)
+{
+	struct sl_member *of[CNT];
+
+	pool.subset = 2;
+	enter(0, CNT);
+	sl_switchboard_switch(sb, edition);
+	connect_used();
+	/* Of the 16 that stay none has been connected with by a worker that had others. */
+	enter(CNT / 2, CNT);
+	sl_switchboard_switch(sb, edition);
+	for (unsigned w = 0; w < WORKERS; w++) {
+		unsigned up = 0, left = 0;
+
+		for (unsigned i = CNT / 2; i < CNT; i++) {
+			bool is_up = sl_member_link(members[i][w]) == SL_LINK_UP;
+
+			up += uses(w, i) && is_up;
+			left += !uses(w, i) && is_up;
+		}
+		look(20);
+		ck_assert_uint_eq(released(w, of), up < 2 ? 0 : left);
+	}
+	connect_used();
+	for (unsigned w = 0; w < WORKERS; w++) {
+		(void)released(w, of);
+		for (unsigned i = CNT / 2; i < CNT; i++)
+			ck_assert(uses(w, i) || sl_member_link(members[i][w]) == SL_LINK_DOWN ||
+				  diallers[i]->workers[w].released);
+	}
+}
+
+TEST(who_has_lost_its_own_is_dialled_for_elsewhere_and_goes_back)
+{
+	struct sl_subset_info info;
+	struct sl_member *of[CNT];
+
+	enter(0, CNT);
+	sl_switchboard_switch(sb, edition);
+	connect_used();
+	set_used_of(3, SL_LINK_DOWN);
+	look(20);
+	sl_switchboard_subset(sb, "p", 3, &info);
+	ck_assert_uint_eq(info.subset, SUBSET);
+	ck_assert_uint_eq(info.borrowed, 2);
+	ck_assert_uint_eq(info.connected, 0);
+	ck_assert_uint_eq(used_cnt(3), SUBSET + 2);
+	ck_assert_uint_eq(used_cnt(2), SUBSET);
+	set_used_of(3, SL_LINK_UP);
+	look(20);
+	look(4900);
+	ck_assert_uint_eq(used_cnt(3), SUBSET + 2);
+	look(200);
+	ck_assert_uint_eq(used_cnt(3), SUBSET);
+	ck_assert_uint_eq(released(3, of), 2);
+	for (unsigned k = 0; k < 2; k++)
+		sl_member_link_set(of[k], SL_LINK_DOWN);
+	look(20);
+	sl_switchboard_subset(sb, "p", 3, &info);
+	ck_assert_uint_eq(info.borrowed, 0);
+	ck_assert_uint_eq(info.connected, SUBSET);
+	ck_assert_uint_eq(sl_due_next_ns(sb), UINT64_MAX);
+}
+
+TEST(a_reload_meanwhile_goes_on_with_what_is_borrowed)
+{
+	enter(0, CNT);
+	sl_switchboard_switch(sb, edition);
+	connect_used();
+	set_used_of(3, SL_LINK_DOWN);
+	look(20);
+	enter(0, CNT);
+	sl_switchboard_switch(sb, edition);
+	look(20);
+	ck_assert_uint_eq(used_cnt(3), SUBSET + 2);
+	ck_assert_uint_eq(released_by_all(), 0);
+}
+
+TEST(a_pool_that_all_use_is_not_looked_at)
+{
+	pool.subset = CNT;
+	enter(0, CNT);
+	sl_switchboard_switch(sb, edition);
+	connect_used();
+	set_used_of(3, SL_LINK_DOWN);
+	look(20);
+	for (unsigned w = 0; w < WORKERS; w++)
+		ck_assert_uint_eq(used_cnt(w), CNT);
+	ck_assert_uint_eq(sb->rings_ns, UINT64_MAX);
+}
+
+TEST(one_that_was_used_before_and_is_down_is_not_waited_for)
+{
+	enter(0, CNT);
+	sl_switchboard_switch(sb, edition);
+	connect_used();
+	set_used_of(3, SL_LINK_DOWN);
+	enter(0, CNT);
+	ck_assert(sl_rings_ready(sb));
+}
+
+TEST(nothing_is_borrowed_for_what_is_not_in_force)
+{
+	pool.subset = 2;
+	enter(0, CNT);
+	sl_switchboard_switch(sb, edition);
+	connect_used();
+	enter(CNT / 2, CNT);
+	sb->rings_ns = 0; /* some link has changed */
+	look(20);
+	for (unsigned w = 0; w < WORKERS; w++)
+		ck_assert_uint_le(used_cnt(w), 2 + 2);
+}
