@@ -18,6 +18,13 @@
  * PING. GOAWAY says that its sender starts no more requests (gateway) or wants no more (backend); a
  * gateway answers a backend's GOAWAY with its own, behind its last request.
  *
+ * Windows over RDMA. There each end begins with SL_RPC_MIN_SLOTS slots of the peer's, and goes on with
+ * what the peer's latest CREDIT says, in `total_or_offset`: so many messages beyond those that it has
+ * consumed, no fewer than SL_RPC_MIN_SLOTS and no more than the slots of the handshake. SPENT says that
+ * with this message the window is used up, and the peer may grant more. It may also grant less: then
+ * nothing but CREDIT is sent while that many messages are under way. Once there are fewer, but for two
+ * slots, a CREDIT says in `time_us` that its sender keeps to the new window; before, it is the former.
+ *
  * Migration. A gateway may go on by another transport to the same backend, with all that is open. It
  * connects by that with the link's number and SL_HELLO_GOES_ON, and says PING by it, which the backend
  * answers if it has such a link. Then the gateway says MIGRATE, its last message by the old one; the
@@ -105,6 +112,7 @@ enum sl_rpc_flag {
 	SL_RPC_BATCH = 1 << 0,
 	SL_RPC_FIRST = 1 << 1,
 	SL_RPC_LAST = 1 << 2,
+	SL_RPC_SPENT = 1 << 3, /* verbs: the window is used up */
 };
 
 /* Priority classes of the send queue, most urgent first. */
@@ -138,10 +146,12 @@ struct sl_rpc_header {
 	uint16_t method;          /* enum sl_method of the first entry; informational */
 	uint16_t count;           /* requests in this message */
 	uint32_t fragment_len;    /* bytes of body behind this header */
-	uint32_t total_or_offset; /* FIRST: total body length; else offset of this fragment */
+	uint32_t total_or_offset; /* FIRST: total body length; else offset of this fragment; CREDIT
+				     over verbs: the window that is granted */
 	uint64_t id;              /* generation in the high 16 bits, sequence in the low 48 */
 	uint32_t consumed;        /* messages consumed from the peer since the start, cumulative */
-	uint32_t time_us; /* response: the longest of its entries, of all batches; informational */
+	uint32_t time_us; /* response: the longest of its entries, of all batches; informational;
+			     CREDIT over verbs: the window that is kept to */
 };
 _Static_assert(sizeof(struct sl_rpc_header) == 32, "wire format");
 

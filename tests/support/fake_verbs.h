@@ -25,7 +25,7 @@
 #undef ibv_reg_mr
 #undef ibv_query_port
 
-enum { FAKE_QUEUE = 16384, FAKE_SENDS = 1024, FAKE_EVENTS = 32 };
+enum { FAKE_QUEUE = 32768, FAKE_SENDS = 1024, FAKE_EVENTS = 32 };
 
 struct fake_cq {
 	struct ibv_cq base;
@@ -170,16 +170,20 @@ static inline bool fake_take_slot(struct sl_verbs *v, struct ibv_wc wc, const vo
 				  uint32_t len)
 {
 	struct fake_slots *s = fake_slots(v);
+	bool any;
 
-	if (s->put == s->got)
-		return false;
-	if (len)
+	pthread_mutex_lock(&fake.lock);
+	any = s->put != s->got;
+	if (any && len)
 		memcpy(s->at[s->got % FAKE_QUEUE], bytes, len);
+	if (any)
+		wc.wr_id = s->wr_id[s->got++ % FAKE_QUEUE];
+	pthread_mutex_unlock(&fake.lock);
 	wc.status = IBV_WC_SUCCESS;
 	wc.qp_num = v->end.qp->qp_num;
-	wc.wr_id = s->wr_id[s->got++ % FAKE_QUEUE];
-	fake_push(v->end.rx_cq, &wc);
-	return true;
+	if (any)
+		fake_push(v->end.rx_cq, &wc);
+	return any;
 }
 
 /* A message of the peer. False: no slot. */
@@ -284,7 +288,12 @@ static inline int fake_put(struct fake_slots *s, struct ibv_recv_wr *wr, struct 
 static inline int op_post_srq(struct ibv_srq *base, struct ibv_recv_wr *wr,
 			      struct ibv_recv_wr **bad)
 {
-	return fake_put(&((struct fake_srq *)base)->slots, wr, bad);
+	int rc;
+
+	pthread_mutex_lock(&fake.lock); /* any thread posts */
+	rc = fake_put(&((struct fake_srq *)base)->slots, wr, bad);
+	pthread_mutex_unlock(&fake.lock);
+	return rc;
 }
 
 static inline int op_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr,

@@ -4,7 +4,8 @@
  * transport uses it.
  *
  *   window 1  receive slots of the peer: sent - acked <= window. `acked` is what the peer says that
- *             it has consumed, cumulative, so a lost or repeated statement does no harm.
+ *             it has consumed, cumulative, so a lost or repeated statement does no harm. Over verbs
+ *             the peer moves it (verbs/window.c), and each direction has its own.
  *   window 2  own send queue: sent - done <= sq.
  *   bulk      bytes in the peer's bulk ring: bulk_sent - bulk_acked <= bulk_len; given back with
  *             the message that used them.
@@ -26,7 +27,7 @@ enum sl_credit_kind { SL_CREDIT_DATA, SL_CREDIT_CONTROL, SL_CREDIT_CREDIT };
 enum { SL_CREDIT_RESERVE = 2 };
 
 struct sl_credits {
-	uint32_t window, sq, bulk_len; /* constant */
+	uint32_t window, sq, bulk_len; /* constant, but for the window over verbs */
 	/* towards the peer */
 	uint32_t sent, acked, done;
 	uint64_t bulk_sent, bulk_acked;
@@ -82,11 +83,22 @@ static inline int64_t sl_credits_ack(struct sl_credits *c, uint32_t consumed)
 	return fresh;
 }
 
-/* Is an explicit CREDIT due? */
+/* No data can follow before the peer acknowledges some. */
+static inline bool sl_credits_spent(const struct sl_credits *c)
+{
+	return c->sent - c->acked >= c->window - sl_credits_reserve(c, SL_CREDIT_DATA);
+}
+
+/* Is an explicit CREDIT due to a peer that has that window? */
+static inline bool sl_credits_due_of(const struct sl_credits *c, uint32_t window)
+{
+	return c->consumed - c->told >= window / 2 ||
+	       c->bulk_consumed - c->bulk_told >= c->bulk_len / 2;
+}
+
 static inline bool sl_credits_due(const struct sl_credits *c)
 {
-	return c->consumed - c->told >= c->window / 2 ||
-	       c->bulk_consumed - c->bulk_told >= c->bulk_len / 2;
+	return sl_credits_due_of(c, c->window);
 }
 
 /* For the header of the message that is being posted: counts it and says what we have consumed. */

@@ -253,6 +253,8 @@ static void of_type(struct liar *l, unsigned type, unsigned cnt)
 
 	h.version_type = (uint8_t)(SL_RPC_VERSION << 4 | type);
 	h.id = message_id(1);
+	if (type == SL_RPC_CREDIT)
+		h.total_or_offset = SL_RPC_MIN_SLOTS; /* which may be, over verbs */
 	say_header(l, &h, (const uint8_t *)l->ids);
 }
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The budget of a shared receive queue: whoever comes while there is a place gets a window, and
- * senders that keep to their windows never find the queue empty, however they come, send and go.
+ * senders that keep to their windows never find the queue empty, however they come, send and go, and
+ * their windows move. Larger ones go to those who want them, by no order.
  */
 #include "base/rand.h"
 #include "rpc/credits.h"
 #include "rpc/verbs/budget.h"
 #include "suite.h"
 
-enum { TOTAL = 8192, MEMBERS = 288 };
+enum { TOTAL = 32768, MEMBERS = 1024 };
 
 /* A connection: its sender's credits, and the receiver's side of them. */
 struct member {
@@ -20,18 +21,29 @@ struct member {
 static struct member members[MEMBERS];
 static uint32_t in_queue; /* slots that wait for messages */
 
-static void come(struct vb_budget *b, struct member *m, uint32_t asked)
+static void come(struct vb_budget *b, struct member *m)
 {
-	uint32_t window = vb_budget_join(b, asked);
-
-	ck_assert_uint_ge(window, SL_RPC_MIN_SLOTS);
-	ck_assert_uint_le(window, asked);
-	ck_assert_uint_eq(window & (window - 1), 0);
-	*m = (struct member){.window = window};
-	sl_credits_init(&m->tx, window, window, SL_RPC_MIN_BULK);
-	sl_credits_init(&m->rx, window, window, SL_RPC_MIN_BULK);
+	ck_assert(vb_budget_join(b));
+	*m = (struct member){.window = SL_RPC_MIN_SLOTS};
+	sl_credits_init(&m->tx, m->window, SL_RPC_MAX_SLOTS, SL_RPC_MIN_BULK);
+	sl_credits_init(&m->rx, m->window, SL_RPC_MAX_SLOTS, SL_RPC_MIN_BULK);
 	/* The first message, in a spare slot, is taken at once. */
 	ck_assert_uint_gt(in_queue, 0);
+}
+
+/* A larger one at once; a smaller one once nothing lies in what goes. */
+static void move(struct vb_budget *b, struct member *m, uint32_t window)
+{
+	if (window > m->window) {
+		window = vb_budget_raise(b, TOTAL, m->window, window);
+		ck_assert_uint_ge(window, m->window);
+		ck_assert_uint_eq(window & (window - 1), 0);
+	} else if (m->tx.sent - m->rx.consumed <= window) {
+		vb_budget_lower(b, m->window, window);
+	} else {
+		return;
+	}
+	m->window = m->tx.window = window;
 }
 
 static void go(struct vb_budget *b, struct member *m)
@@ -75,14 +87,16 @@ TEST_EACH(senders_within_their_windows_never_find_it_empty, 6)
 	vb_budget_init(&b, TOTAL, MEMBERS);
 	in_queue = TOTAL;
 	memset(members, 0, sizeof(members));
-	for (unsigned step = 0; step < 40000; step++) {
+	for (unsigned step = 0; step < 80000; step++) {
 		struct member *m = &members[sl_prng_below(&rng, MEMBERS)];
 		/* Waves: times when more come than go, and the other way round. */
-		bool filling = step / 5000 % 2 == 0;
+		bool filling = step / 10000 % 2 == 0;
 
 		if (!m->window && sl_prng_below(&rng, 10) < (filling ? 9 : 2)) {
-			come(&b, m, UINT32_C(16) << sl_prng_below(&rng, 9));
+			come(&b, m);
 			here++;
+		} else if (m->window && sl_prng_below(&rng, 4) == 0) {
+			move(&b, m, UINT32_C(16) << sl_prng_below(&rng, 9));
 		} else if (m->window && sl_prng_below(&rng, 100) < (filling ? 2 : 20)) {
 			go(&b, m);
 			here--;
@@ -95,7 +109,7 @@ TEST_EACH(senders_within_their_windows_never_find_it_empty, 6)
 		most = here > most ? here : most;
 		ck_assert_uint_eq(b.members, here);
 	}
-	ck_assert_uint_gt(most, 200);
+	ck_assert_uint_gt(most, MEMBERS / 2);
 	for (unsigned i = 0; i < MEMBERS; i++) {
 		if (members[i].window)
 			go(&b, &members[i]);
@@ -111,12 +125,12 @@ TEST(late_receivers_leave_nobody_without_slots)
 	enum { FEW = 64 };
 	struct vb_budget b;
 
-	vb_budget_init(&b, FEW * VB_BUDGET_LEAST, FEW);
-	in_queue = FEW * VB_BUDGET_LEAST;
+	vb_budget_init(&b, 4 * FEW * VB_BUDGET_LEAST, FEW);
+	in_queue = FEW * VB_BUDGET_LEAST; /* posted, of those */
 	for (unsigned round = 0; round < 3; round++) {
 		for (unsigned i = 0; i < FEW; i++) {
 			if (round == 0)
-				come(&b, &members[i], SL_RPC_MIN_SLOTS);
+				come(&b, &members[i]);
 			send_all(&members[i]);
 			consume(&members[i], members[i].window, VB_BUDGET_EARLY);
 			send_all(&members[i]);
@@ -127,26 +141,69 @@ TEST(late_receivers_leave_nobody_without_slots)
 	ck_assert_uint_ge(in_queue, 2 * FEW);
 }
 
-/* The first ones get what they ask for, all get something, one more than all nothing. */
 TEST(all_get_something_and_one_more_gets_nothing)
 {
 	struct vb_budget b;
-	uint32_t sum = 0;
 
 	vb_budget_init(&b, TOTAL, MEMBERS);
 	for (unsigned i = 0; i < MEMBERS; i++) {
-		uint32_t window = vb_budget_join(&b, 256);
-
-		if (i < 8)
-			ck_assert_uint_eq(window, 256);
-		ck_assert_uint_ge(window, SL_RPC_MIN_SLOTS);
-		sum += window + VB_BUDGET_SPARE;
+		ck_assert(vb_budget_join(&b));
+		/* The first cannot take what is kept for those that may still come. */
+		if (i == 0)
+			(void)vb_budget_raise(&b, TOTAL, SL_RPC_MIN_SLOTS, TOTAL);
 	}
-	ck_assert_uint_eq(sum, b.granted);
-	ck_assert_uint_le(sum, TOTAL);
-	ck_assert_uint_eq(vb_budget_join(&b, 256), 0);
+	ck_assert_uint_le(b.granted, TOTAL);
+	ck_assert(!vb_budget_join(&b));
 	vb_budget_leave(&b, SL_RPC_MIN_SLOTS);
-	ck_assert_uint_eq(vb_budget_join(&b, 256), SL_RPC_MIN_SLOTS);
+	ck_assert(vb_budget_join(&b));
+}
+
+/* What is registered and posted is the limit, too. */
+TEST(nobody_has_a_slot_that_is_not_posted)
+{
+	enum { POSTED = 512 };
+	struct vb_budget b;
+
+	vb_budget_init(&b, TOTAL, MEMBERS);
+	ck_assert(vb_budget_join(&b));
+	ck_assert(vb_budget_join(&b));
+	ck_assert_uint_eq(vb_budget_raise(&b, POSTED, 16, 512), 256);
+	ck_assert_uint_eq(vb_budget_raise(&b, POSTED, 16, 256), 128);
+	ck_assert_uint_eq(vb_budget_raise(&b, POSTED, 128, 256), 128);
+	ck_assert_uint_le(b.granted, POSTED);
+	ck_assert_uint_eq(vb_budget_raise(&b, TOTAL, 128, 256), 256);
+}
+
+static uint32_t level_of(unsigned few, uint32_t large, unsigned many, uint32_t small)
+{
+	struct vb_wants w = {.cnt = {0}};
+	struct vb_budget b;
+	uint32_t level;
+
+	vb_budget_init(&b, TOTAL, MEMBERS);
+	for (unsigned i = 0; i < few + many; i++) {
+		ck_assert(vb_budget_join(&b));
+		vb_wants_add(&w, i < few ? large : small);
+	}
+	level = vb_budget_level(&b, &w);
+	ck_assert_uint_le(vb_budget_need(&b, &w, level) + (MEMBERS - few - many) * VB_BUDGET_LEAST,
+			  TOTAL);
+	ck_assert(level == SL_RPC_MAX_SLOTS ||
+		  vb_budget_need(&b, &w, 2 * level) + (MEMBERS - few - many) * VB_BUDGET_LEAST >
+			  TOTAL);
+	return level;
+}
+
+/* The level is the highest for which there is enough, and what many do not want is the others'. */
+TEST(all_may_have_as_much_as_there_is)
+{
+	ck_assert_uint_eq(level_of(3, 4096, 0, 0), 4096);
+	ck_assert_uint_eq(level_of(16, 4096, 0, 0), 512);
+	ck_assert_uint_eq(level_of(16, 4096, 900, 16), 512);
+	ck_assert_uint_eq(level_of(100, 256, 0, 0), 128);
+	ck_assert_uint_eq(level_of(100, 256, 900, 16), 128);
+	ck_assert_uint_eq(level_of(512, 256, 512, 16), 32);
+	ck_assert_uint_eq(level_of(1024, 256, 0, 0), 16);
 }
 
 TEST(a_small_device_has_fewer_members)
@@ -154,16 +211,11 @@ TEST(a_small_device_has_fewer_members)
 	struct vb_budget b;
 
 	vb_budget_init(&b, 256, MEMBERS);
-	ck_assert_uint_eq(b.members_max, 256 / VB_BUDGET_LEAST);
-	for (unsigned i = 0; i < b.members_max; i++)
-		ck_assert_uint_ge(vb_budget_join(&b, 4096), SL_RPC_MIN_SLOTS);
+	ck_assert_uint_eq(b.members_max, 192 / VB_BUDGET_LEAST);
+	for (unsigned i = 0; i < b.members_max; i++) {
+		ck_assert(vb_budget_join(&b));
+		(void)vb_budget_raise(&b, 256, SL_RPC_MIN_SLOTS, 4096);
+	}
 	ck_assert_uint_le(b.granted, 256);
-	ck_assert_uint_eq(vb_budget_join(&b, 16), 0);
-	vb_budget_init(&b, TOTAL, MEMBERS);
-	ck_assert_uint_eq(vb_budget_join(&b, SL_RPC_MIN_SLOTS / 2), 0);
-	ck_assert_uint_eq(vb_budget_join(&b, 128), 128);
-	vb_budget_lower(&b, 128, 32);
-	ck_assert_uint_eq(b.granted, 32 + VB_BUDGET_SPARE);
-	vb_budget_leave(&b, 32);
-	ck_assert_uint_eq(b.granted, 0);
+	ck_assert(!vb_budget_join(&b));
 }

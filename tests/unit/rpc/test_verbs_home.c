@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include "base/clock.h"
+#include "rpc/verbs/budget.h"
 #include "suite.h"
 
 /* --- memory of a home --- */
@@ -194,6 +195,34 @@ TEST(only_so_many_rings_are_kept)
 	close_all();
 	ck_assert_uint_le(fake.registered,
 			  before + VB_ARENA_KEEP + CNT * 2 * SLOTS * SL_RPC_SLOT_SIZE);
+}
+
+/* --- who comes --- */
+
+/* As many as a backend takes, whose slots are registered as they come. */
+TEST(a_thousand_and_more_have_a_place_in_one_home)
+{
+	const size_t slots = (VB_HOME_MEMBERS + 1) * VB_BUDGET_LEAST * (size_t)SL_RPC_SLOT_SIZE;
+	struct vb_home *first, *h;
+	size_t before;
+
+	sl_verbs_settle();
+	before = fake.registered;
+	ck_assert_int_eq(vb_home_join(&fake.context, GROUP + 1, &first), 0);
+	ck_assert_uint_le(fake.registered, before + 512 * SL_RPC_SLOT_SIZE);
+	for (unsigned i = 1; i < VB_HOME_MEMBERS; i++) {
+		ck_assert_int_eq(vb_home_join(&fake.context, GROUP + 1, &h), 0);
+		ck_assert_ptr_eq(h, first);
+	}
+	ck_assert_uint_ge(VB_HOME_MEMBERS, 1024);
+	ck_assert_uint_le(fake.registered, before + slots + 512 * SL_RPC_SLOT_SIZE);
+	ck_assert_int_eq(vb_home_join(&fake.context, GROUP + 1, &h), -EUSERS);
+	vb_home_leave(first, SL_RPC_MIN_SLOTS);
+	ck_assert_int_eq(vb_home_join(&fake.context, GROUP + 1, &h), 0);
+	for (unsigned i = 0; i < VB_HOME_MEMBERS; i++)
+		vb_home_leave(first, SL_RPC_MIN_SLOTS);
+	vb_homes_retire(GROUP + 1);
+	ck_assert_uint_eq(fake.registered, before);
 }
 
 /* --- where memory lies --- */
@@ -503,7 +532,7 @@ TEST(what_comes_beyond_the_window_costs_no_slot)
 	struct sl_message m;
 	unsigned left;
 
-	v->rx_next = v->base.credits.consumed + v->mask + 1; /* all of its window */
+	v->rx_next = v->base.credits.consumed + v->held; /* all of its window */
 	left = s->put - s->got;
 	ck_assert(fake_arrive(v, &h, sizeof(h)));
 	ck_assert_uint_eq(s->put - s->got, left - 1);

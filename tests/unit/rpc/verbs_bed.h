@@ -23,7 +23,10 @@ static inline struct sl_verbs *fake_open(unsigned group, struct vb_geometry *g)
 	return v;
 }
 
-/* A connection of that group, as a dialler or acceptor has it once both ends' keys are known. */
+/*
+ * A connection of that group, as a dialler or acceptor has it once both ends' keys are known. The peer
+ * has granted all of a window already, and has the least itself.
+ */
 static inline struct sl_verbs *fake_connect(unsigned group, uint32_t slots, uint32_t bulk_len)
 {
 	struct vb_geometry g = {.slots = slots, .bulk_len = bulk_len};
@@ -35,6 +38,7 @@ static inline struct sl_verbs *fake_connect(unsigned group, uint32_t slots, uint
 			 0);
 	ck_assert_int_eq(vb_connected(v), 0);
 	ck_assert_int_eq(vb_open_rings(v, &g), 0);
+	v->base.credits.window = g.slots;
 	vb_closer_fill();
 	return v;
 }
@@ -86,6 +90,8 @@ static inline void claim(uint32_t consumed)
 {
 	const struct sl_rpc_header h = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_CREDIT,
 					.flags = SL_RPC_FIRST | SL_RPC_LAST,
+					.total_or_offset = v->base.credits.window,
+					.time_us = v->granted,
 					.consumed = consumed};
 	struct sl_message m;
 

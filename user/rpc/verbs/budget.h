@@ -4,12 +4,15 @@
  *
  * A sender that keeps to its window has never more than that in the queue's slots, so the queue is
  * never found empty as long as the windows granted, with what each connection has besides, are no
- * more than its slots. The first connections get what they ask for; a part that suffices for the
- * smallest window is kept back for each that may still come.
+ * more than the slots that were posted. Each begins with the smallest window, and the part that
+ * suffices for that is kept back for each that may still come. The rest goes to whom uses it, in
+ * powers of two and whatever the order in which they came: all may have what they want up to the same
+ * level, the highest for which there is enough.
  */
 #ifndef SL_RPC_VERBS_BUDGET_H
 #define SL_RPC_VERBS_BUDGET_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "sluice/rpc_wire.h"
 
@@ -20,20 +23,36 @@
 enum {
 	VB_BUDGET_EARLY = 2,
 	VB_BUDGET_SPARE = 2 + VB_BUDGET_EARLY,
-	VB_BUDGET_LEAST = SL_RPC_MIN_SLOTS + VB_BUDGET_SPARE
+	VB_BUDGET_LEAST = SL_RPC_MIN_SLOTS + VB_BUDGET_SPARE,
+	VB_BUDGET_LEVELS = 9 /* SL_RPC_MIN_SLOTS << 0 to 8 */
 };
+_Static_assert(SL_RPC_MIN_SLOTS << (VB_BUDGET_LEVELS - 1) == SL_RPC_MAX_SLOTS, "levels");
 
 struct vb_budget {
-	uint32_t total, members_max; /* members_max * VB_BUDGET_LEAST <= total */
+	uint32_t total, members_max; /* members_max * VB_BUDGET_LEAST <= 3/4 total */
 	uint32_t members, granted;   /* slots, spare ones included */
 };
 
-/* As many members as the slots allow, at most members_max. */
+/* How many want windows of SL_RPC_MIN_SLOTS << level; those that are not counted want the least. */
+struct vb_wants {
+	uint32_t cnt[VB_BUDGET_LEVELS];
+};
+
+/* At most members_max, and as many as leave a quarter of the slots to whom needs more than the least. */
 void vb_budget_init(struct vb_budget *b, uint32_t total, uint32_t members_max);
-/* A window of at most `asked`, both powers of two; 0: there are members_max already. */
-uint32_t vb_budget_join(struct vb_budget *b, uint32_t asked);
-/* The peer wants a smaller one. */
-void vb_budget_lower(struct vb_budget *b, uint32_t from, uint32_t to);
+/* With a window of SL_RPC_MIN_SLOTS. False: there are members_max already. */
+bool vb_budget_join(struct vb_budget *b);
 void vb_budget_leave(struct vb_budget *b, uint32_t window);
+
+void vb_wants_add(struct vb_wants *w, uint32_t window);
+/* What nobody's window is to be above, so that all have what they want, up to that. */
+uint32_t vb_budget_level(const struct vb_budget *b, const struct vb_wants *w);
+/* The slots that it takes then. */
+uint32_t vb_budget_need(const struct vb_budget *b, const struct vb_wants *w, uint32_t level);
+
+/* Of `posted` slots: a larger window, as near to `to` as there is room, or `from`. */
+uint32_t vb_budget_raise(struct vb_budget *b, uint32_t posted, uint32_t from, uint32_t to);
+/* The peer keeps to a smaller one. */
+void vb_budget_lower(struct vb_budget *b, uint32_t from, uint32_t to);
 
 #endif

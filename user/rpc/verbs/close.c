@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Closing, off the data path: whoever closes a connection puts it on a list, and a thread of ours
- * does what blocks. The same thread hears what devices have to tell (event.c), and makes ahead
- * what the next connection will need (arena.h).
+ * does what blocks. The same thread hears what devices have to tell (event.c), makes ahead what the
+ * next connection will need (arena.h), and moves windows (home.h).
  *
  *   last words   what was posted right before close() gets a moment to be acknowledged
  *   quiet        queue pair in error: the device lets go of the owner's memory and shared slots
@@ -41,6 +41,7 @@ static struct {
 	bool fill, filling;    /* homes want to be looked at; are being */
 	uint64_t fill_ns;      /* when */
 	uint64_t watch_ns;     /* when queues of slots are watched again; 0: they are */
+	uint64_t share_ns;     /* when windows are looked at; 0: when somebody asks for it */
 	unsigned left;
 } closer = {
 	.work = PTHREAD_RWLOCK_INITIALIZER,
@@ -292,21 +293,24 @@ void vb_work_end(void)
 	pthread_rwlock_unlock(&closer.work);
 }
 
+static uint64_t earlier(uint64_t next_ns, bool due, uint64_t at_ns)
+{
+	return due && at_ns < next_ns ? at_ns : next_ns;
+}
+
 static int wait_ms(void)
 {
-	uint64_t now_ns = sl_now_ns();
-	int ms = -1;
+	uint64_t now_ns = sl_now_ns(), next_ns = UINT64_MAX;
 
 	pthread_mutex_lock(&closer.lock);
-	if (!sl_list_empty(&closer.closing))
-		ms = 1;
-	else if (closer.watch_ns)
-		ms = WATCH_MS;
-	else if (closer.fill)
-		ms = now_ns < closer.fill_ns ? (int)((closer.fill_ns - now_ns) / SL_NS_PER_MS) + 1
-					     : 0;
+	next_ns = earlier(next_ns, !sl_list_empty(&closer.closing), now_ns + 1);
+	next_ns = earlier(next_ns, closer.watch_ns != 0, closer.watch_ns);
+	next_ns = earlier(next_ns, closer.share_ns != 0, closer.share_ns);
+	next_ns = earlier(next_ns, closer.fill, closer.fill_ns);
 	pthread_mutex_unlock(&closer.lock);
-	return ms;
+	if (next_ns == UINT64_MAX)
+		return -1;
+	return next_ns > now_ns ? (int)((next_ns - now_ns) / SL_NS_PER_MS) + 1 : 0;
 }
 
 static void watch_homes(void)
@@ -320,6 +324,25 @@ static void watch_homes(void)
 	pthread_mutex_unlock(&closer.lock);
 	if (due)
 		vb_homes_watch();
+}
+
+static void share_slots(void)
+{
+	uint64_t now_ns = sl_now_ns(), next_ns;
+	bool due;
+
+	pthread_mutex_lock(&closer.lock);
+	due = closer.share_ns && now_ns >= closer.share_ns;
+	if (due)
+		closer.share_ns = 0;
+	pthread_mutex_unlock(&closer.lock);
+	if (!due)
+		return;
+	next_ns = vb_homes_share(now_ns);
+	pthread_mutex_lock(&closer.lock);
+	if (next_ns != UINT64_MAX && !closer.share_ns)
+		closer.share_ns = next_ns;
+	pthread_mutex_unlock(&closer.lock);
 }
 
 static void *closer_main(void *arg)
@@ -341,6 +364,7 @@ static void *closer_main(void *arg)
 		}
 		close_some();
 		watch_homes();
+		share_slots();
 		fill_homes();
 		vb_work_end();
 	}
@@ -409,7 +433,7 @@ static void in_child(void)
 	closer.runs = false;
 	closer.left = 0;
 	closer.fill = closer.filling = false;
-	closer.watch_ns = 0;
+	closer.watch_ns = closer.share_ns = 0;
 }
 
 int vb_closer_start(void)
@@ -446,6 +470,14 @@ void vb_closer_watch(void)
 	pthread_mutex_lock(&closer.lock);
 	closer.watch_ns = sl_now_ns() + WATCH_MS * SL_NS_PER_MS;
 	pthread_mutex_unlock(&closer.lock);
+}
+
+void vb_closer_share(void)
+{
+	pthread_mutex_lock(&closer.lock);
+	closer.share_ns = 1; /* homes know when it is time */
+	pthread_mutex_unlock(&closer.lock);
+	(void)eventfd_write(closer.wake, 1);
 }
 
 void vb_closer_fill(void)

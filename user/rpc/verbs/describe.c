@@ -47,8 +47,8 @@ void vb_describe(struct sl_verbs *v, const char *what)
 
 	(void)ibv_query_qp(v->end.qp, &attr, IBV_QP_PATH_MTU, &init);
 	describe_way(v->leash->id, attr.path_mtu, way);
-	snprintf(v->base.info, sizeof(v->base.info), "rdma %s, %u %s slots%s", way,
-		 v->base.credits.window, v->home ? "shared" : "own", what);
+	snprintf(v->base.info, sizeof(v->base.info), "rdma %s, %u %s slots%s", way, v->mask + 1,
+		 v->home ? "shared" : "own", what);
 }
 
 /* The route is known to this host: no other is asked. */

@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "base/bytes.h"
+#include "rpc/verbs/budget.h"
 #include "rpc/verbs/verbs.h"
 
 enum {
@@ -295,6 +296,68 @@ bool vb_desk_sleep(struct vb_desk *d, const struct sl_verbs *v)
 	take(d, &(struct taker){.for_whom = v});
 	end_take(d);
 	return asked;
+}
+
+static void count(struct sl_verbs *v, struct vb_budget *b, bool idle, struct vb_wants *wants)
+{
+	uint32_t held = v->held, in = v->inbox.in;
+	bool spent = atomic_exchange(&v->spent, false);
+
+	/* Its peer keeps to a smaller one since. */
+	if (held == v->allowed && held < v->window) {
+		vb_budget_lower(b, v->window, held);
+		v->window = held;
+	}
+	v->wants = vb_window_wants(v->window, v->mask + 1, in - v->seen, spent);
+	if (idle && !spent)
+		v->wants = vb_window_needs(v->wants, in - v->seen_idle);
+	v->seen = in;
+	if (idle)
+		v->seen_idle = in;
+	vb_wants_add(wants, v->wants);
+}
+
+void vb_desk_count(struct vb_desk *d, struct vb_budget *b, bool idle, struct vb_wants *wants)
+{
+	begin_take(d);
+	for (unsigned i = 0; i < VB_DESK_BUCKETS; i++) {
+		for (struct sl_verbs *v = d->of[i]; v; v = v->next)
+			count(v, b, idle, wants);
+	}
+	end_take(d);
+}
+
+/* One that is about to move is left alone. */
+static bool move(struct sl_verbs *v, struct vb_budget *b, uint32_t posted, uint32_t level)
+{
+	uint32_t to = v->wants < level ? v->wants : level;
+
+	if (!to || v->allowed != v->window || v->held != v->window)
+		return false;
+	if (to > v->window)
+		v->window = to = vb_budget_raise(b, posted, v->window, to);
+	if (to == v->allowed)
+		return false;
+	v->allowed = to;
+	return true;
+}
+
+bool vb_desk_move(struct vb_desk *d, struct vb_budget *b, uint32_t posted, uint32_t level)
+{
+	static const struct taker nobody = {.owns = false};
+	bool any = false;
+
+	begin_take(d);
+	for (unsigned i = 0; i < VB_DESK_BUCKETS; i++) {
+		for (struct sl_verbs *v = d->of[i]; v; v = v->next) {
+			if (!move(v, b, posted, level))
+				continue;
+			any = true;
+			notify(d, v, &nobody);
+		}
+	}
+	end_take(d);
+	return any;
 }
 
 /* It has rung for all: so it is asked for again, for whoever sleeps. */

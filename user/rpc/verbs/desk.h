@@ -25,9 +25,11 @@
 #include "rpc/hub.h"
 
 struct sl_verbs;
+struct vb_budget;
 struct vb_home;
+struct vb_wants;
 
-enum { VB_DESK_BUCKETS = 512 };
+enum { VB_DESK_BUCKETS = 1024 };
 
 enum vb_how { VB_BY_SEND, VB_BY_WRITE, VB_BY_OTHER, VB_FAILED };
 
@@ -42,7 +44,7 @@ struct vb_arrival {
 struct vb_inbox {
 	struct vb_arrival *of;
 	uint32_t size;          /* a power of two */
-	_Atomic uint32_t limit; /* a window, and what goes before and behind all of one */
+	_Atomic uint32_t limit; /* the window, and what goes before and behind all of one */
 	_Atomic uint32_t in;
 	_Atomic uint32_t out;
 };
@@ -109,6 +111,16 @@ void vb_desk_pull(struct vb_desk *d, const struct sl_verbs *v);
 bool vb_desk_sleep(struct vb_desk *d, const struct sl_verbs *v);
 /* That descriptor says that the bell has rung. */
 void vb_desk_rang(struct vb_desk *d, const struct sl_verbs *v);
+/*
+ * What windows its connections want, by what has come for each since the last time; `idle`: so long
+ * ago that those for whom fewer have come than their window holds need none of that size.
+ */
+void vb_desk_count(struct vb_desk *d, struct vb_budget *b, bool idle, struct vb_wants *wants);
+/*
+ * They are to have that, up to `level`, and those that are to have another are told. A smaller one
+ * counts once its peer keeps to it. Whether anybody's has moved.
+ */
+bool vb_desk_move(struct vb_desk *d, struct vb_budget *b, uint32_t posted, uint32_t level);
 /* The owner of v, which is attached, is to look at it. Any thread that keeps v from being closed. */
 void vb_desk_tell(struct vb_desk *d, struct sl_verbs *v);
 

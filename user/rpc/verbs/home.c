@@ -8,8 +8,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/list.h"
 #include "rpc/verbs/budget.h"
+#include "rpc/verbs/verbs.h"
 
 enum {
 	RXE_VENDOR = 0xffffff, /* soft-RoCE */
@@ -17,6 +19,9 @@ enum {
 	CHUNKS_MAX = VB_HOME_SLOTS / CHUNK,
 	POST = 16,
 	SHORT = 16, /* slots: fewer are left where somebody takes more than its window, and else never */
+	PAUSE_MIN_MS = 4,  /* between two looks at the windows; */
+	PAUSE_MAX_MS = 64, /* where looking changes nothing */
+	IDLE_MS = 100,     /* for which what has come says how large a window need be */
 };
 #define CHUNK_LEN ((size_t)CHUNK * SL_RPC_SLOT_SIZE)
 
@@ -29,6 +34,9 @@ struct vb_home {
 	_Atomic bool ran_short;
 	bool tells, filling; /* filling: not to be freed */
 	struct vb_budget budget;
+	_Atomic bool wanted;       /* a window is used up */
+	unsigned pause_ms;         /* before the next look */
+	uint64_t look_ns, idle_ns; /* not before; since when arrivals are counted */
 	struct ibv_pd *pd;
 	struct ibv_srq *srq;
 	struct vb_desk desk;
@@ -204,6 +212,7 @@ static struct vb_home *home_new(struct ibv_context *device, unsigned group)
 	h->device = device;
 	h->group = group;
 	h->pid = getpid();
+	h->pause_ms = PAUSE_MIN_MS;
 	/* The specification wants the event of all that share; soft-RoCE has none (Linux 6.1). */
 	h->tells = caps.vendor_id != RXE_VENDOR;
 	vb_budget_init(&h->budget, attr.attr.max_wr, VB_HOME_MEMBERS);
@@ -243,22 +252,26 @@ static void leave(struct vb_home *h, uint32_t window)
 	end_if_over(h);
 }
 
-static int join(struct vb_home *h, uint32_t *window)
+/* As many slots, or more. */
+static int add_slots(struct vb_home *h, uint32_t cnt)
 {
-	uint32_t granted = vb_budget_join(&h->budget, *window);
 	int rc = 0;
 
-	if (!granted)
-		return -EUSERS;
-	*window = granted;
-	while (!rc && h->chunk_cnt * CHUNK < h->budget.granted) {
+	while (!rc && h->chunk_cnt * CHUNK < cnt) {
 		rc = add_chunk(h);
 		if (!rc && h->chunk_cnt == 1)
 			watch_slots(h);
 	}
-	if (!rc)
+	return rc;
+}
+
+static int join(struct vb_home *h)
+{
+	if (!vb_budget_join(&h->budget))
+		return -EUSERS;
+	if (add_slots(h, h->budget.granted) == 0)
 		return 0;
-	leave(h, granted);
+	leave(h, SL_RPC_MIN_SLOTS);
 	return -ENOMEM;
 }
 
@@ -279,15 +292,14 @@ static struct vb_home *find_or_make(struct ibv_context *device, unsigned group)
 	return h;
 }
 
-int vb_home_join(struct ibv_context *device, unsigned group, uint32_t *window,
-		 struct vb_home **home)
+int vb_home_join(struct ibv_context *device, unsigned group, struct vb_home **home)
 {
 	struct vb_home *h;
 	int rc;
 
 	pthread_mutex_lock(&lock);
 	h = find_or_make(device, group);
-	rc = h ? join(h, window) : -errno;
+	rc = h ? join(h) : -errno;
 	*home = rc ? NULL : h;
 	pthread_mutex_unlock(&lock);
 	return rc;
@@ -318,6 +330,63 @@ void vb_home_leave(struct vb_home *h, uint32_t window)
 	pthread_mutex_lock(&lock);
 	leave(h, window);
 	pthread_mutex_unlock(&lock);
+}
+
+void vb_home_want(struct vb_home *h)
+{
+	if (!atomic_load_explicit(&h->wanted, memory_order_relaxed) &&
+	    !atomic_exchange(&h->wanted, true))
+		vb_closer_share();
+}
+
+/* Both with the lock, and so nobody joins or leaves; slots are added between the two. */
+static void share(struct vb_home *h, uint64_t now_ns)
+{
+	bool idle = now_ns - h->idle_ns >= IDLE_MS * SL_NS_PER_MS;
+	struct vb_wants wants = {.cnt = {0}};
+	uint32_t level;
+	bool moved;
+
+	h->wanted = false;
+	if (idle)
+		h->idle_ns = now_ns;
+	vb_desk_count(&h->desk, &h->budget, idle, &wants);
+	level = vb_budget_level(&h->budget, &wants);
+	(void)add_slots(h, vb_budget_need(&h->budget, &wants, level));
+	moved = vb_desk_move(&h->desk, &h->budget, h->chunk_cnt * CHUNK, level);
+	h->pause_ms = moved ? PAUSE_MIN_MS : 2 * h->pause_ms;
+	if (h->pause_ms > PAUSE_MAX_MS)
+		h->pause_ms = PAUSE_MAX_MS;
+	h->look_ns = now_ns + h->pause_ms * SL_NS_PER_MS;
+}
+
+static bool has_raised(const struct vb_home *h)
+{
+	return h->budget.granted > h->budget.members * VB_BUDGET_LEAST;
+}
+
+uint64_t vb_homes_share(uint64_t now_ns)
+{
+	uint64_t next_ns = UINT64_MAX;
+	struct sl_list *at;
+
+	pthread_mutex_lock(&lock);
+	sl_list_for_each (at, &all) {
+		struct vb_home *h = sl_container_of(at, struct vb_home, node);
+		uint64_t idle_ns = h->idle_ns + IDLE_MS * SL_NS_PER_MS;
+
+		if (h->pid != getpid() || h->spoiled)
+			continue;
+		if ((h->wanted && now_ns >= h->look_ns) || (has_raised(h) && now_ns >= idle_ns))
+			share(h, now_ns);
+		idle_ns = h->idle_ns + IDLE_MS * SL_NS_PER_MS;
+		if (h->wanted && h->look_ns < next_ns)
+			next_ns = h->look_ns;
+		if (has_raised(h) && idle_ns < next_ns)
+			next_ns = idle_ns;
+	}
+	pthread_mutex_unlock(&lock);
+	return next_ns;
 }
 
 void vb_home_spoil(struct vb_home *h)

@@ -5,6 +5,8 @@
  * (budget.h) and not with the number of connections.
  *
  *   slots     in chunks, registered when the grants need them; a slot's index is its wr_id
+ *   windows   each connection begins with the least; the closer's thread looks at what has come for
+ *             each, when one has used up its own or some time has gone by, and moves them (share)
  *   a slot is in the queue, or of the connection whose completion has named it, until posted again
  *
  * In one protection domain the rkey of one connection's ring would open it to the others' peers. So
@@ -32,17 +34,20 @@ struct vb_home;
 enum { VB_GROUP_BACKEND = 1 << 16 };
 
 enum {
-	VB_HOME_SLOTS = 8192, /* at the most: 32 MiB, if ever */
-	VB_HOME_MEMBERS =
-		288, /* channels of a listener, and those that have yet to prove the key */
+	VB_HOME_SLOTS = 32768, /* at the most: 128 MiB, if ever */
+	/* Channels of a listener, and those that have yet to prove the key, or are parked (leash.h). */
+	VB_HOME_MEMBERS = 1024 + 64,
 };
 
 /*
- * 0, and a home with a window that may be lower than asked for, or NULL in *home where the device
- * cannot share; -EUSERS: it is full; -ENOMEM and the like.
+ * 0, and a home with a window of SL_RPC_MIN_SLOTS, or NULL in *home where the device cannot share;
+ * -EUSERS: it is full; -ENOMEM and the like.
  */
-int vb_home_join(struct ibv_context *device, unsigned group, uint32_t *window,
-		 struct vb_home **home);
+int vb_home_join(struct ibv_context *device, unsigned group, struct vb_home **home);
+/* A window is used up: windows are looked at soon. One call of the kernel, and that seldom. */
+void vb_home_want(struct vb_home *h);
+/* Moves windows where it is time; when it will be, or UINT64_MAX. The closer's thread. */
+uint64_t vb_homes_share(uint64_t now_ns);
 void vb_home_lower(struct vb_home *h, uint32_t from, uint32_t to);
 /* A spoiled one goes with its last; others stay for the next. */
 void vb_home_leave(struct vb_home *h, uint32_t window);

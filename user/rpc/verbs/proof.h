@@ -30,8 +30,8 @@ enum {
 	VB_PROOF_LEN = 32,
 	VB_SHORT_NONCE_LEN = 12,
 	VB_SHORT_PROOF_LEN = 16,
-	/* 1: no proof in the request; 2: SL_RPC_VERSION 1; 3: 2; ... 6: 5; 7: GOES_ON in the keys; 9: doors, BYE; 10: IMM */
-	VB_VERSION = 10,
+	/* 1: no proof in the request; 2: SL_RPC_VERSION 1; 3: 2; ... 6: 5; 7: GOES_ON in the keys; 9: doors, BYE; 10: IMM; 11: windows that move */
+	VB_VERSION = 11,
 };
 #define VB_MAGIC 0x76736c75u
 

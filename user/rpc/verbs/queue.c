@@ -17,7 +17,6 @@ enum {
 	PAGE = 4096,
 	SLICE_PACKETS = 20,
 	BIND_MS = 100,
-	BESIDE = 2,       /* messages beside those of a window: keys, and BYE */
 	ACK_TIMEOUT = 17, /* 4 us << 17, seven times: what is gone is noticed in four seconds */
 };
 
@@ -132,7 +131,7 @@ static int open_end(struct sl_verbs *v, unsigned group, uint32_t slots)
 	v->end.qp->qp_context = v->end.tx_cq->cq_context = v;
 	v->quiet_max = slots / 4 < VB_SIGNAL_MAX ? slots / 4 : VB_SIGNAL_MAX;
 	v->inbox.size = 2 * slots;
-	v->inbox.limit = slots + BESIDE;
+	vb_window_begin(v, slots);
 	v->inbox.of = calloc(v->inbox.size, sizeof(*v->inbox.of));
 	if (!v->inbox.of)
 		return -ENOMEM;
@@ -145,11 +144,11 @@ int vb_open(struct sl_verbs *v, struct rdma_cm_id *id, struct rdma_event_channel
 	    unsigned group, struct vb_geometry *g)
 {
 	uint8_t ack_timeout = ACK_TIMEOUT;
-	int rc = vb_home_join(id->verbs, group, &g->slots, &v->home);
+	int rc = vb_home_join(id->verbs, group, &v->home);
 
 	if (rc)
 		return rc;
-	v->window = g->slots;
+	v->window = SL_RPC_MIN_SLOTS;
 	/* Where it is not known, the network's own, of many seconds, holds. */
 	(void)rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ack_timeout,
 			      sizeof(ack_timeout));
@@ -185,12 +184,12 @@ int vb_open_known(struct sl_verbs *v, struct vb_leash *leash, unsigned group, st
 	v->leash = leash;
 	v->device = leash->id->verbs;
 	v->port_num = leash->id->port_num;
-	rc = vb_home_join(v->device, group, &g->slots, &v->home);
+	rc = vb_home_join(v->device, group, &v->home);
 	if (rc)
 		return rc;
 	if (!v->home)
 		return -EOPNOTSUPP;
-	v->window = g->slots;
+	v->window = SL_RPC_MIN_SLOTS;
 	errno = 0;
 	rc = open_end(v, group, g->slots);
 	if (!rc &&
@@ -318,18 +317,15 @@ int vb_open_rings(struct sl_verbs *v, const struct vb_geometry *g)
 		.rkey = v->home ? ibv_inc_rkey(v->end.mw->rkey) : v->bulk_mr->rkey,
 		.bulk = (uintptr_t)v->rx_bulk,
 	};
-	if (v->home && g->slots < v->window) {
-		vb_home_lower(v->home, v->window, g->slots);
-		v->window = g->slots;
-		v->inbox.limit = g->slots + BESIDE;
-	}
 	if (ibv_query_port(v->device, v->port_num, &port) ||
 	    ibv_query_qp(v->end.qp, &way, IBV_QP_STATE | IBV_QP_PATH_MTU, &init))
 		return -EIO;
 	/* Before that it says anything of the way. */
 	if (way.qp_state != IBV_QPS_RTR && way.qp_state != IBV_QPS_RTS)
 		return -EINVAL;
-	sl_credits_init(&v->base.credits, g->slots, g->slots, g->bulk_len);
+	sl_credits_init(&v->base.credits, SL_RPC_MIN_SLOTS, g->slots, g->bulk_len);
+	if (!v->home)
+		vb_window_begin(v, g->slots);
 	v->base.rate_bps = rate_of(&port);
 	v->base.port = (uintptr_t)v->device + v->port_num; /* of one process: unique */
 	v->base.bulk_max = g->bulk_len / 4;

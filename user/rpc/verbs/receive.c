@@ -84,7 +84,10 @@ static int take_ack(struct sl_verbs *v, uint32_t consumed)
 	if (fresh < 0)
 		return -EPROTO;
 	if (fresh > 0) {
-		c->bulk_acked = v->posted[(consumed - 1) & v->mask].bulk_end;
+		const struct vb_posted *last = &v->posted[(consumed - 1) & v->mask];
+
+		c->bulk_acked = last->bulk_end;
+		v->knows = last->told;
 		/* Room in our own memory, though our completion is yet to come; lent bytes wait. */
 		if (consumed - c->done <= c->sent - c->done)
 			vb_complete(v, consumed);
@@ -128,7 +131,7 @@ static int take(struct sl_verbs *v, const struct vb_arrival *a, struct sl_messag
 	uint32_t seq = v->rx_next;
 	int rc;
 
-	if (seq - v->base.credits.consumed > v->mask) {
+	if (seq - v->base.credits.consumed >= v->held || vb_window_deaf(v)) {
 		vb_give_back(v, a); /* beyond its window */
 		return -EPROTO;
 	}
@@ -142,8 +145,12 @@ static int take(struct sl_verbs *v, const struct vb_arrival *a, struct sl_messag
 	rc = check_header(v, &m->header, a->len);
 	if (!rc)
 		rc = take_ack(v, m->header.consumed);
+	if (!rc && (m->header.version_type & 15) == SL_RPC_CREDIT)
+		rc = vb_window_heard(v, &m->header);
 	if (rc)
 		return rc;
+	if (sl_unlikely(m->header.flags & SL_RPC_SPENT))
+		vb_window_spent(v);
 	m->body = at + sizeof(m->header);
 	m->token = seq;
 	v->rx_bulk_end[seq & v->mask] = v->rx_bulk_head;

@@ -237,12 +237,10 @@ static void announce(struct sl_verbs *v, struct ibv_send_wr *wr, uint32_t body_l
 /* Room in the send queue itself, for entries that completions have not given back yet. */
 static bool has_room(struct sl_verbs *v, enum sl_credit_kind kind)
 {
-	if (sl_credits_room(&v->base.credits, kind) &&
-	    v->wr_sent - v->wr_done + VB_WRITES_MAX <= v->end.wr_max)
+	if (vb_window_room(v, kind) && v->wr_sent - v->wr_done + VB_WRITES_MAX <= v->end.wr_max)
 		return true;
 	vb_progress(&v->base);
-	return sl_credits_room(&v->base.credits, kind) &&
-	       v->wr_sent - v->wr_done + VB_WRITES_MAX <= v->end.wr_max;
+	return vb_window_room(v, kind) && v->wr_sent - v->wr_done + VB_WRITES_MAX <= v->end.wr_max;
 }
 
 int vb_post(struct sl_transport *t, const struct sl_rpc_header *header, const struct sl_span *spans,
@@ -267,6 +265,8 @@ int vb_post(struct sl_transport *t, const struct sl_rpc_header *header, const st
 	/* A reply tells that its request is done with: else an idle channel would lack a slot. */
 	vb_consume(v);
 	h.consumed = sl_credits_post(c);
+	if (sl_unlikely(sl_credits_spent(c)))
+		h.flags |= SL_RPC_SPENT;
 	if (len > VB_BODY_MAX) {
 		c->bulk_sent = sl_credits_bulk_place(c->bulk_len, c->bulk_sent,
 						     len + (uint32_t)sizeof(h), &at);
@@ -275,7 +275,8 @@ int vb_post(struct sl_transport *t, const struct sl_rpc_header *header, const st
 		wr = send_slot(v, v->tx_slots + (size_t)(seq & v->mask) * SL_RPC_SLOT_SIZE, &h,
 			       spans, span_cnt);
 	}
-	v->posted[seq & v->mask] = (struct vb_posted){.bulk_end = c->bulk_sent, .body_len = len};
+	v->posted[seq & v->mask] =
+		(struct vb_posted){.bulk_end = c->bulk_sent, .body_len = len, .told = h.consumed};
 	t->posted_bytes += len;
 	announce(v, wr, len);
 	/*
@@ -290,17 +291,12 @@ int vb_post(struct sl_transport *t, const struct sl_rpc_header *header, const st
 
 void vb_flush(struct sl_transport *t)
 {
-	static const struct sl_rpc_header credit = {
-		.version_type = SL_RPC_VERSION << 4 | SL_RPC_CREDIT,
-		.flags = SL_RPC_FIRST | SL_RPC_LAST,
-		.priority = SL_CLASS_CONTROL,
-	};
 	struct sl_verbs *v = vb_of(t);
 
 	vb_consume(v);
 	/* Without room it stays due; the peer's own CREDIT makes room. */
-	if (sl_credits_due(&t->credits))
-		(void)vb_post(t, &credit, NULL, 0, 0);
+	if (vb_window_due(v))
+		vb_window_tell(v);
 	ring(v);
 	vb_put_back(v);
 }

@@ -54,6 +54,7 @@ enum {
 	VB_SIGNAL_MAX = 64,  /* messages without a signalled one at the most */
 	VB_INLINE_WANT = 192,
 	VB_BODY_MAX = SL_RPC_SLOT_SIZE - sizeof(struct sl_rpc_header),
+	VB_BESIDE = 2, /* messages beside those of a window: keys, and BYE */
 };
 
 /*
@@ -77,6 +78,7 @@ enum { VB_RNR_TIMER = 16, VB_RNR_RETRIES = 6, VB_RETRIES = 6 /* 7 means for ever
 struct vb_posted {
 	uint64_t bulk_end; /* bulk_sent behind this message */
 	uint32_t body_len;
+	uint32_t told; /* by it: consumed */
 };
 
 /* A post whose spans are in use until our device has completed message `seq`. */
@@ -131,6 +133,20 @@ struct sl_verbs {
 	uint64_t *rx_bulk_end; /* per message: rx_bulk_head behind it */
 	uint32_t *rx_slot;     /* per message of two windows: its slot, with a home */
 	struct vb_inbox inbox;
+	/* window.c */
+	uint32_t window;          /* counts in the home's budget */
+	uint32_t granted;         /* it was told */
+	_Atomic uint32_t allowed; /* the peer is to have */
+	_Atomic uint32_t held;    /* may believe to have */
+	_Atomic bool spent;       /* said that it has used up */
+	uint32_t knows; /* so many messages are consumed, as the peer has read for certain */
+	uint32_t wants, seen,
+		seen_idle; /* of who moves it; arrivals, at the last look and a longer one */
+	bool lowering;     /* the peer has yet to say that it keeps to less */
+	uint32_t lowered_in, lowered_out; /* messages that had come, and gone, when it was told */
+	uint32_t over; /* our own window was larger by that: CREDITs may use it */
+	bool owes;     /* to the peer: that word */
+	uint32_t owed; /* once so many messages are consumed */
 	bool rx_armed; /* without a home: a bell was asked for, and has not rung */
 	_Atomic bool tx_armed;
 	_Atomic bool told;    /* its owner is to look */
@@ -144,8 +160,7 @@ struct sl_verbs {
 	struct vb_desk *desk;  /* the home's, while it is there */
 	struct sl_verbs *next; /* of those with such a number */
 	uint32_t qpn;
-	bool attached;   /* with event.c's lock and the desk's `taking` */
-	uint32_t window; /* granted by it */
+	bool attached; /* with event.c's lock and the desk's `taking` */
 	struct ibv_pd *pd;
 	struct vb_slab *slab;                      /* the rings, with a home */
 	struct vb_end end;                         /* its window is over rx bulk */
@@ -178,10 +193,7 @@ size_t vb_rings_len(const struct vb_geometry *g);
 
 /* queue.c: set-up. 0 or -errno; vb_free() frees whatever there is. */
 struct sl_verbs *vb_new(void);
-/*
- * Takes id and cm on success; queue pair, and a receive posted for the peer's keys. The group's
- * home may lower g->slots.
- */
+/* Takes id and cm on success; queue pair, and a receive posted for the peer's keys. */
 int vb_open(struct sl_verbs *v, struct rdma_cm_id *id, struct rdma_event_channel *cm,
 	    unsigned group, struct vb_geometry *g);
 /*
@@ -240,6 +252,8 @@ void vb_free(struct sl_verbs *v); /* at once */
 void vb_closer_fill(void);
 /* It looks again, after a moment, whether a home's slots run short (vb_homes_watch). */
 void vb_closer_watch(void);
+/* Windows are to be looked at (vb_homes_share). */
+void vb_closer_share(void);
 void vb_close(struct sl_transport *t);
 void vb_halt(struct sl_transport *t);
 
@@ -275,6 +289,25 @@ void vb_consume(struct sl_verbs *v);
 void vb_put_back(struct sl_verbs *v);
 int vb_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max);
 void vb_release(struct sl_transport *t, const struct sl_message *m);
+
+/* window.c */
+/* The least of a home's slots, or all of its own. */
+void vb_window_begin(struct sl_verbs *v, uint32_t slots);
+/* What a peer wants, of whom so many messages came since the last look, and who said that it needs more. */
+uint32_t vb_window_wants(uint32_t window, uint32_t most, uint32_t came, bool spent);
+/* And what it needs, of whom so many came in a longer time. */
+uint32_t vb_window_needs(uint32_t window, uint32_t came);
+/* It says that its window is used up. */
+void vb_window_spent(struct sl_verbs *v);
+/* It was told to keep to less long ago, and does not. */
+bool vb_window_deaf(const struct sl_verbs *v);
+/* A CREDIT of the peer's, which counts as taken. 0 or -EPROTO. */
+int vb_window_heard(struct sl_verbs *v, const struct sl_rpc_header *credit);
+/* Messages of this kind that may be posted now. */
+uint32_t vb_window_room(const struct sl_verbs *v, enum sl_credit_kind kind);
+/* Whether a CREDIT is due; then, and with each, the peer is told of its window. */
+bool vb_window_due(struct sl_verbs *v);
+void vb_window_tell(struct sl_verbs *v);
 
 /* event.c */
 /* Devices' descriptors go into that set, their contexts as its data. 0 or -errno. */
