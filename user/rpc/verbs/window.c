@@ -115,8 +115,7 @@ bool vb_window_due(struct sl_verbs *v)
 		v->over = 0;
 	due |= v->owes && !v->over && (int32_t)(c->consumed - v->owed) >= 0;
 	/* The last slot is for a CREDIT that makes room. */
-	return (due && vb_window_room(v, SL_CREDIT_CREDIT) > 1) ||
-	       sl_credits_due_of(c, v->granted);
+	return (due && vb_window_room(v, SL_CREDIT_CREDIT) > 1) || sl_credits_due_of(c, v->granted);
 }
 
 void vb_window_tell(struct sl_verbs *v)
