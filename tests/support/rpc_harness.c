@@ -207,10 +207,10 @@ void harness_command(const char *variable)
 
 int harness_poll(struct sl_transport *t, struct sl_message *m, unsigned max)
 {
-	if (t->kernel)
-		(void)t->ops->check(t);
 	if (t->hub)
 		t->hub->ops->take(t->hub);
+	else if (t->ops->attach)
+		(void)t->ops->check(t);
 	return t->ops->poll(t, m, max);
 }
 

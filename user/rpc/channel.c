@@ -341,21 +341,13 @@ static void on_goaway(void *ctx)
 
 int sl_channel_watch_transport(struct sl_rpc_channel *ch, struct sl_transport *t)
 {
-	struct sl_rpc *r = ch->rpc;
-	int rc = sl_hubs_watch(&r->hubs, r->epoll_fd, t, ch);
-
-	if (!rc)
-		r->kernel_cnt += t->kernel;
-	return rc;
+	return sl_hubs_watch(&ch->rpc->hubs, ch->rpc->epoll_fd, t, ch);
 }
 
 /* No more events of it; what it has counted is kept. */
 static void leave_transport(struct sl_rpc_channel *ch, struct sl_transport *t)
 {
-	struct sl_rpc *r = ch->rpc;
-
-	r->kernel_cnt -= t->kernel;
-	sl_hubs_unwatch(&r->hubs, r->epoll_fd, t);
+	sl_hubs_unwatch(&ch->rpc->hubs, ch->rpc->epoll_fd, t);
 	ch->past_doorbells += t->doorbells;
 	ch->stats.datagrams_resent += t->resent;
 	ch->stats.datagrams_doubled += t->doubled;
@@ -489,9 +481,6 @@ void sl_channel_tick(struct sl_rpc_channel *ch, uint64_t now_ns)
 {
 	struct sl_link *l = &ch->link;
 
-	/* An end that came right behind other bytes has no event of its own. */
-	if (l->t->kernel)
-		sl_link_check(l);
 	sl_link_keep_alive(l, patience_ns(ch, now_ns), now_ns);
 	sl_channel_see(ch);
 	if (ch->state == SL_RPC_DRAINING && !ch->outstanding && !l->goaway_due &&

@@ -13,9 +13,9 @@ static bool has(const struct sl_hubs *hubs, const void *hub)
 	return false;
 }
 
-static int add_fd(int epoll_fd, int fd, uint32_t events, void *data)
+static int add_fd(int epoll_fd, int fd, void *data)
 {
-	struct epoll_event ev = {.events = events, .data.ptr = data};
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = data};
 
 	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
 }
@@ -29,11 +29,11 @@ int sl_hubs_watch(struct sl_hubs *hubs, int epoll_fd, struct sl_transport *t, vo
 	if (rc)
 		return rc;
 	if (!t->hub)
-		return add_fd(epoll_fd, t->fd, sl_transport_events(t), watcher);
+		return add_fd(epoll_fd, t->fd, watcher);
 	if (!has(hubs, t->hub)) {
 		if (hubs->cnt == SL_HUBS_MAX)
 			return -EUSERS;
-		rc = add_fd(epoll_fd, t->hub->fd, EPOLLIN, t->hub);
+		rc = add_fd(epoll_fd, t->hub->fd, t->hub);
 		if (rc)
 			return rc;
 		hubs->of[hubs->cnt++] = t->hub;
@@ -66,16 +66,30 @@ bool sl_hubs_check(struct sl_hubs *hubs, void *data)
 
 	if (!has(hubs, data))
 		return false;
+	hub->rang = true;
 	hub->ops->check(hub);
 	return true;
 }
 
+static void take(struct sl_hubs *hubs, struct sl_hub *hub)
+{
+	hub->rang = false;
+	hub->ops->take(hub);
+	hubs->strays += hub->strays;
+	hub->strays = 0;
+}
+
 void sl_hubs_take(struct sl_hubs *hubs)
 {
+	for (unsigned i = 0; i < hubs->cnt; i++)
+		take(hubs, hubs->of[i]);
+}
+
+void sl_hubs_glance(struct sl_hubs *hubs)
+{
 	for (unsigned i = 0; i < hubs->cnt; i++) {
-		hubs->of[i]->ops->take(hubs->of[i]);
-		hubs->strays += hubs->of[i]->strays;
-		hubs->of[i]->strays = 0;
+		if (!hubs->of[i]->kernel || hubs->of[i]->rang)
+			take(hubs, hubs->of[i]);
 	}
 }
 

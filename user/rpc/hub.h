@@ -8,6 +8,9 @@
  *   sl_hubs_take -> hub polls, and puts those for whom something has come among its `stirred`
  *                -> sl_hubs_stirred: one by one, the watcher of each
  *
+ * To poll one of the `kernel` takes a call of it, so sl_hubs_glance() leaves out those whose descriptor
+ * has had no event.
+ *
  * The owner's thread alone.
  */
 #ifndef SL_RPC_HUB_H
@@ -32,8 +35,9 @@ struct sl_hub_ops {
 struct sl_hub {
 	const struct sl_hub_ops *ops;
 	int fd;
-	unsigned watched; /* transports of the owner */
-	uint64_t strays;  /* what has come, since it was last asked, for none of them */
+	bool kernel, rang; /* rang: since it was last taken from */
+	unsigned watched;  /* transports of the owner */
+	uint64_t strays;   /* what has come, since it was last asked, for none of them */
 	struct sl_list stirred;
 };
 
@@ -50,6 +54,7 @@ void sl_hubs_unwatch(struct sl_hubs *hubs, int epoll_fd, struct sl_transport *t)
 /* An event's data was a hub's: it was looked at. */
 bool sl_hubs_check(struct sl_hubs *hubs, void *data);
 void sl_hubs_take(struct sl_hubs *hubs);
+void sl_hubs_glance(struct sl_hubs *hubs);
 /* A watcher whose transport has something; NULL: no more. */
 void *sl_hubs_stirred(struct sl_hubs *hubs);
 bool sl_hubs_arm(struct sl_hubs *hubs);

@@ -133,7 +133,6 @@ static int go_on_by(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t 
 	if (ch->state != SL_RPC_UP || sl_channel_watch_transport(ch, t))
 		return -1;
 	if (sl_link_migrate(&ch->link, t, now_ns)) {
-		ch->rpc->kernel_cnt -= t->kernel;
 		sl_hubs_unwatch(&ch->rpc->hubs, ch->rpc->epoll_fd, t);
 		return -1;
 	}
@@ -232,14 +231,22 @@ static unsigned take_events(struct sl_rpc *r)
 	return sum;
 }
 
-/* What came by ends that channels share, and whose it is. */
-static void take_shared(struct sl_rpc *r)
+/*
+ * What came by ends that channels share, and whose it is; of how many. Where that takes a call of the
+ * kernel, what comes unasked has until the next tick.
+ */
+static unsigned take_shared(struct sl_rpc *r, bool is_tick)
 {
 	struct sl_rpc_channel *ch;
+	unsigned sum = 0;
 
-	sl_hubs_take(&r->hubs);
-	while ((ch = sl_hubs_stirred(&r->hubs)))
+	if (is_tick || r->out.used)
+		sl_hubs_take(&r->hubs);
+	else
+		sl_hubs_glance(&r->hubs);
+	for (; (ch = sl_hubs_stirred(&r->hubs)); sum++)
 		sl_channel_wake(ch);
+	return sum;
 }
 
 /* A hub tells of answers itself; other transports ring for them, which costs their peer a call. */
@@ -250,11 +257,10 @@ static bool is_going_on(const struct sl_rpc_channel *ch)
 }
 
 /* Behind the poll: what has arrived counts as heard. */
-static unsigned tick(struct sl_rpc *r, uint64_t now_ns)
+static void tick(struct sl_rpc *r, uint64_t now_ns)
 {
 	struct sl_rpc_channel *ch;
 	struct sl_list *at;
-	unsigned n = 0;
 
 	r->check_ns = now_ns + SL_SESSION_CHECK_NS;
 	r->next_ping_ns = UINT64_MAX;
@@ -263,10 +269,6 @@ static unsigned tick(struct sl_rpc *r, uint64_t now_ns)
 		bool rests = sl_list_empty(&ch->awake);
 
 		sl_channel_tick(ch, now_ns);
-		if (rests && ch->link.t->kernel)
-			n += sl_channel_poll(ch, now_ns);
-		if (ch->state == SL_RPC_DOWN)
-			continue;
 		if (ch->link.alive.next_ns < r->next_ping_ns)
 			r->next_ping_ns = ch->link.alive.next_ns;
 		if (rests) {
@@ -279,7 +281,6 @@ static unsigned tick(struct sl_rpc *r, uint64_t now_ns)
 			sl_list_del(&ch->awake);
 		ch->used = false;
 	}
-	return n;
 }
 
 unsigned sl_rpc_poll(struct sl_rpc *r, uint64_t now_ns)
@@ -290,19 +291,18 @@ unsigned sl_rpc_poll(struct sl_rpc *r, uint64_t now_ns)
 	unsigned n = 0, bells = 0;
 
 	r->now_ns = now_ns;
-	/* One call for all of the kernel's; what comes unasked has until the next tick. */
-	if (is_tick || (r->kernel_cnt && r->out.used))
+	if (is_tick)
 		bells = take_events(r);
-	/* One that was taken here will not end the sleep, nor ring again. */
+	bells += take_shared(r, is_tick);
+	/* What was taken here will not end the sleep, nor ring again. */
 	if (r->armed)
 		n += bells;
-	take_shared(r);
 	for_each_awake(r, at, next, ch)
 	{
 		n += sl_channel_poll(ch, now_ns);
 	}
 	if (is_tick)
-		n += tick(r, now_ns);
+		tick(r, now_ns);
 	sl_wheel_advance(&r->wheel, now_ns, on_timer, r, SL_SESSION_TIMERS_MAX);
 	return n;
 }

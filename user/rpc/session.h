@@ -69,7 +69,6 @@ struct sl_rpc {
 	size_t part_bytes; /* of all channels */
 	uint64_t now_ns, check_ns;
 	int epoll_fd;
-	uint32_t kernel_cnt; /* channels whose bytes come by calls of the kernel */
 	struct sl_hubs hubs;
 	struct sl_reader_scratch scratch;
 	struct sl_outlets outlets;

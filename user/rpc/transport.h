@@ -18,7 +18,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include "base/bytes.h"
 #include "base/err.h"
 #include "base/list.h"
@@ -89,12 +88,7 @@ struct sl_transport_ops {
 
 struct sl_transport {
 	const struct sl_transport_ops *ops;
-	int fd; /* to be watched for sl_transport_events() (hub.h) */
-	/*
-	 * Bytes come by calls of the kernel: whoever polls asks epoll first, and tells check(), so
-	 * that a channel that has nothing costs no call of its own.
-	 */
-	bool kernel;
+	int fd;             /* to be watched for EPOLLIN (hub.h) */
 	bool copies;        /* post() has copied the bytes when it returns */
 	uint32_t slot_len;  /* bytes of header + body that fit a slot */
 	uint32_t bulk_max;  /* largest body of one message; a quarter of the ring at the most */
@@ -120,11 +114,6 @@ struct sl_transport {
 	struct sl_list stirred; /* of its hub: something has come for it */
 	char info[128];
 };
-
-static inline uint32_t sl_transport_events(const struct sl_transport *t)
-{
-	return EPOLLIN | (t->kernel ? EPOLLOUT | EPOLLRDHUP | EPOLLET : 0);
-}
 
 /* What a message of this type may take of the peer's slots. */
 static inline enum sl_credit_kind sl_message_kind(const struct sl_rpc_header *h)

@@ -140,3 +140,21 @@ TEST(nobody_sleeps_while_a_hub_has_something)
 	quiet = true;
 	ck_assert(sl_hubs_arm(&hubs));
 }
+
+TEST(one_of_the_kernel_is_asked_when_it_rings_or_something_is_awaited)
+{
+	watch_all();
+	hub.kernel = true;
+	sl_hubs_glance(&hubs);
+	ck_assert_uint_eq(taken, 0);
+	sl_hubs_take(&hubs);
+	ck_assert_uint_eq(taken, 1);
+	ck_assert(sl_hubs_check(&hubs, &hub));
+	sl_hubs_glance(&hubs);
+	ck_assert_uint_eq(taken, 2);
+	sl_hubs_glance(&hubs);
+	ck_assert_uint_eq(taken, 2);
+	hub.kernel = false;
+	sl_hubs_glance(&hubs);
+	ck_assert_uint_eq(taken, 3);
+}

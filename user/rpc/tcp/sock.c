@@ -236,7 +236,9 @@ static int sock_check(struct sl_transport *t)
 {
 	struct sl_sock *k = sock_of(t);
 
-	sk_stream_event(&k->s);
+	/* Nobody else tells. */
+	if (!t->hub)
+		sk_stream_event(&k->s);
 	return k->s.ended ? -ENOTCONN : 0;
 }
 
@@ -246,6 +248,7 @@ static void sock_close(struct sl_transport *t)
 {
 	struct sl_sock *k = sock_of(t);
 
+	sk_hub_leave(k);
 	sk_stream_close(&k->s);
 	free(k->plain);
 	free(k->rx);
@@ -266,6 +269,7 @@ const struct sl_transport_ops sk_ops = {
 	.check = sock_check,
 	.delivered = sock_delivered,
 	.close = sock_close,
+	.attach = sk_hub_join,
 };
 
 void sk_sock_options(int sock)
@@ -285,11 +289,13 @@ struct sl_sock *sk_sock_new(struct sk_stream *s, uint32_t slots)
 		goto fail;
 	k->plain = malloc(SK_RECORD);
 	k->rx = malloc(SK_RX);
-	if (!k->plain || !k->rx || sk_stream_grow(s, SK_IN, SK_OUT + SK_RECORD))
+	k->spare = sk_hub_new();
+	if (!k->plain || !k->rx || !k->spare || sk_stream_grow(s, SK_IN, SK_OUT + SK_RECORD))
 		goto free_k;
 	k->base.ops = &sk_ops;
 	k->base.fd = s->sock;
-	k->base.kernel = k->base.copies = true;
+	k->base.copies = true;
+	sl_list_init(&k->base.stirred);
 	k->base.slot_len = SL_RPC_SLOT_SIZE;
 	k->base.bulk_max = SK_BULK_MAX;
 	k->base.slice_min = SK_SLICE_MIN;
@@ -299,6 +305,7 @@ struct sl_sock *sk_sock_new(struct sk_stream *s, uint32_t slots)
 	sk_stream_moved(&k->s);
 	return k;
 free_k:
+	sk_hub_free(k->spare);
 	free(k->plain);
 	free(k->rx);
 	free(k);

@@ -9,8 +9,8 @@
  * Who does the calls of the kernel: the thread that owns the channel, as it rings verbs' doorbells
  * and wakes AF_XDP. A thread of its own for them would cost each round trip two wake-ups of it at
  * each end, more than the calls that it saves. So a worker makes, per burst and not per request,
- * one epoll_wait() for all its channels, one recv() for each that has something, one send() for
- * each that it has posted to.
+ * one epoll_wait() for all its channels (hub.c), one recv() for each that has something, one send()
+ * for each that it has posted to; however many have nothing.
  *
  * What is handed to the kernel cannot be overtaken: it takes no more than SK_NOTSENT that the
  * network has not taken, and posted_bytes counts what waits here for that.
@@ -48,10 +48,22 @@ struct sl_sock {
 	uint32_t lent;
 	bool dry; /* nothing was left to be read */
 	int error;
+	struct sk_hub *spare; /* until it joins one */
 };
 
 /* A stream whose peer has proven the key becomes a transport, or is closed: NULL. */
 struct sl_sock *sk_sock_new(struct sk_stream *s, uint32_t slots);
+
+/* --- hub.c: an owner's sockets --- */
+
+/* With an epoll that nothing is in; NULL: there is no memory, or no descriptor. */
+struct sk_hub *sk_hub_new(void);
+void sk_hub_free(struct sk_hub *h);
+/* The transport's attach(): 0 or -errno. Its end, joined or not. */
+int sk_hub_join(struct sl_transport *t, const void *owner);
+void sk_hub_leave(struct sl_sock *k);
+
+/* --- */
 
 /* One that does not block or delay, and keeps what is not sent short. */
 void sk_sock_options(int sock);

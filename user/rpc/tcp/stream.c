@@ -88,8 +88,8 @@ static int receive(struct sk_stream *s)
 		b->head = 0;
 		b->tail = (uint32_t)n;
 		s->quota -= s->quota == UINT32_MAX ? 0 : (uint32_t)n;
-		/* Less than was asked for is all there was; what follows has an event. */
-		s->readable = (uint32_t)n == room;
+		/* Less than was asked for is all there was; what follows has an event, or had it. */
+		s->readable = (uint32_t)n == room || s->ending;
 		return 1;
 	}
 	if (n < 0 && errno == EINTR)

@@ -7,8 +7,9 @@
  *
  * OpenSSL never sees the socket: however many records there are, a burst costs one call of the
  * kernel in each direction, and none while the socket is known to have nothing, or to take nothing.
- * That is known from sk_stream_event(): the socket is watched for edges, which come with its
- * number only, so each says "try again", no more.
+ * That is known from sk_stream_event(): the socket is watched for edges, each of which says "try
+ * again". Of an end, which may come with bytes that are read in one piece, the edge is no other than
+ * theirs, so it is kept in mind (`ending`).
  *
  * Before the peer has proven its key it may send `quota` bytes, and the buffers are small.
  */
@@ -38,6 +39,7 @@ struct sk_stream {
 	int sock;
 	SSL *ssl;
 	bool readable, writable; /* for all that is known */
+	bool ending;             /* that is known to come, behind what there is to be read */
 	bool ended;              /* the peer's end, or an error: nothing more comes */
 	uint32_t quota;          /* bytes that may still be received */
 	uint64_t calls;          /* send() */

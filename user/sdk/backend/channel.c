@@ -216,17 +216,12 @@ static void on_goaway(void *ctx)
 
 static int watch(struct sl_backend *b, struct sl_transport *t, struct channel *ch)
 {
-	int rc = sl_hubs_watch(&b->hubs, b->epoll_fd, t, ch);
-
-	if (!rc)
-		b->kernel_cnt += t->kernel;
-	return rc;
+	return sl_hubs_watch(&b->hubs, b->epoll_fd, t, ch);
 }
 
 static void unwatch(struct sl_backend *b, struct sl_transport *t)
 {
 	sl_hubs_unwatch(&b->hubs, b->epoll_fd, t);
-	b->kernel_cnt -= t->kernel;
 }
 
 static void on_left(void *ctx, struct sl_transport *t, bool gone_on)
@@ -419,9 +414,6 @@ void sl_be_channels_look(struct sl_backend *b)
 
 void sl_be_channel_tick(struct channel *ch, uint64_t now_ns)
 {
-	/* An end that came right behind other bytes has no event of its own. */
-	if (ch->link.t->kernel)
-		sl_link_check(&ch->link);
 	sl_link_keep_alive(&ch->link, 0, now_ns);
 	if (!ch->used) {
 		if (!ch->open_cnt)

@@ -161,8 +161,7 @@ struct sl_backend {
 	uint64_t look_ns;       /* when those are looked at next */
 	struct request **spare; /* tables that no channel has, chained by their first entries */
 	uint32_t channel_cnt, open_cnt, queue_cnt;
-	uint32_t wide_cnt;   /* streams whose windows are */
-	uint32_t kernel_cnt; /* channels whose bytes come by calls of the kernel */
+	uint32_t wide_cnt; /* streams whose windows are */
 	struct sl_mem request_mem, reply_mem;
 	struct sl_reader_scratch scratch;
 	struct sl_outlets outlets;

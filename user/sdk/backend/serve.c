@@ -80,11 +80,14 @@ static void tick(struct sl_backend *b)
 }
 
 /* What came by ends that channels share, and whose it is. */
-static void take_shared(struct sl_backend *b)
+static void take_shared(struct sl_backend *b, bool again)
 {
 	struct channel *ch;
 
-	sl_hubs_take(&b->hubs);
+	if (again)
+		sl_hubs_glance(&b->hubs);
+	else
+		sl_hubs_take(&b->hubs);
 	while ((ch = sl_hubs_stirred(&b->hubs)))
 		sl_be_channel_wake(ch);
 	b->stats.bad_messages += b->hubs.strays;
@@ -102,7 +105,7 @@ static unsigned poll_channels(struct sl_backend *b)
 	unsigned sum = 0, n;
 
 	for (;;) {
-		take_shared(b);
+		take_shared(b, sum != 0);
 		n = 0;
 		sl_list_for_each (at, &b->channels) {
 			struct channel *ch = sl_container_of(at, struct channel, node);
@@ -185,8 +188,6 @@ static unsigned pass(struct sl_backend *b)
 
 	if (b->now_ns >= b->tick_ns)
 		tick(b);
-	if (b->kernel_cnt)
-		sl_be_take_events(b, 0);
 	if (sl_unlikely(unready != b->told_unready)) {
 		b->told_unready = unready;
 		sl_be_channels_wake(b);
