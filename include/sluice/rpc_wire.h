@@ -289,7 +289,7 @@ _Static_assert(sizeof(struct sl_ud_header) == 32, "wire format");
 #define SL_UD_HELLO_MAGIC 0x6475736cu
 struct sl_ud_hello {
 	uint32_t magic;
-	uint8_t version, reserved;
+	uint8_t version, tos; /* tos: of packets in both directions */
 	uint16_t worker;
 	uint64_t epoch;
 	uint32_t number; /* of this epoch's, ascending: each is taken once */

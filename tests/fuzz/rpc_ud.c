@@ -46,11 +46,12 @@ static void require(bool holds)
 
 /* --- a device that has what is thrown at it --- */
 
-static struct ud_pair *dev_open(const struct ud_local *l, uint32_t rx_cnt, uint32_t tx_cnt, int *rc)
+static struct ud_pair *dev_open(const struct ud_local *l, unsigned group, uint32_t rx_cnt,
+				uint32_t tx_cnt, int *rc)
 {
 	struct ud_pair *p = &pairs[opened];
 
-	(void)l, (void)rx_cnt, (void)tx_cnt;
+	(void)l, (void)group, (void)rx_cnt, (void)tx_cnt;
 	require(opened < PAIRS);
 	*p = (struct ud_pair){.fd = eventfd(0, EFD_CLOEXEC), .qpn = ++opened, .mtu = MTU};
 	*rc = 0;
@@ -116,9 +117,9 @@ static void dev_take_bell(struct ud_pair *p)
 	(void)p;
 }
 
-static void *dev_way_new(const struct ud_local *l, const uint8_t gid[16])
+static void *dev_way_new(const struct ud_local *l, const uint8_t gid[16], uint8_t tos)
 {
-	(void)gid;
+	(void)gid, (void)tos;
 	return l->device;
 }
 
@@ -136,9 +137,10 @@ static int dev_sign_new(struct ud_sign **sign, struct sockaddr_storage *sa)
 	return 0;
 }
 
-static void dev_sign_answer(struct ud_sign *s, uint32_t qpn)
+static int dev_sign_answer(struct ud_sign *s, uint32_t qpn)
 {
 	(void)s, (void)qpn;
+	return 0;
 }
 
 static void dev_sign_free(struct ud_sign *s)
@@ -200,8 +202,7 @@ static struct ud_conn *open_conn(struct ud_hall *h)
 	struct ud_terms terms = {
 		.id = ud_id_get(), .peer_id = 9, .qpn = 7, .slots = 64, .mtu = MTU};
 	struct ud_keys keys = keys_of(false, &a);
-	struct ud_conn *c =
-		ud_conn_new(&terms, &keys, &h->local, ud_node_get(&h->local, h->local.gid));
+	struct ud_conn *c = ud_conn_new(&terms, &keys, ud_node_get(&h->local, h->local.gid, 0));
 
 	require(c && ud_conn_enter(c, h) == 0);
 	return c;
@@ -354,7 +355,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 	int rc;
 
 	open_listener();
-	h = ud_hall_new(&here.local, &rc);
+	h = ud_hall_new(&here.local, 0, &rc);
 	require(h);
 	h->refs = 1;
 	c = open_conn(h);

@@ -127,11 +127,12 @@ static bool next_packet(struct ud_packet *p)
 
 /* --- the device --- */
 
-static struct ud_pair *dev_open(const struct ud_local *l, uint32_t rx_cnt, uint32_t tx_cnt, int *rc)
+static struct ud_pair *dev_open(const struct ud_local *l, unsigned group, uint32_t rx_cnt,
+				uint32_t tx_cnt, int *rc)
 {
 	struct pair *p = calloc(1, sizeof(*p));
 
-	(void)l, (void)tx_cnt;
+	(void)l, (void)group, (void)tx_cnt;
 	require(p);
 	p->base = (struct ud_pair){.fd = eventfd(0, EFD_CLOEXEC), .qpn = 3, .mtu = MTU};
 	p->is_door = rx_cnt != UD_HALL_RX;
@@ -204,9 +205,9 @@ static void dev_take_bell(struct ud_pair *p)
 	(void)p;
 }
 
-static void *dev_way_new(const struct ud_local *l, const uint8_t gid[16])
+static void *dev_way_new(const struct ud_local *l, const uint8_t gid[16], uint8_t tos)
 {
-	(void)gid;
+	(void)gid, (void)tos;
 	return l->device;
 }
 

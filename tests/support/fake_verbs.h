@@ -55,7 +55,8 @@ struct fake_qp {
 	struct ibv_qp base;
 	enum ibv_qp_state state;
 	uint8_t rnr_timer;
-	bool told; /* of its last slot */
+	struct ibv_ah_attr way; /* of one that was led there by hand */
+	bool told;              /* of its last slot */
 	struct fake_send sends[FAKE_SENDS];
 	unsigned posted, done;
 	struct fake_slots own; /* without a shared queue */
@@ -97,6 +98,9 @@ static struct fake {
 	const void *answer;            /* to who connects; NULL: nobody listens */
 	uint8_t answer_len;
 	uint8_t tos;
+	struct ibv_ah_attr ah;        /* the last address handle's */
+	bool addressed;               /* ids are bound to the address that port 2 has */
+	struct ibv_sa_path_rec path;  /* of ids whose route is resolved, if it says an MTU */
 	struct sockaddr_storage from; /* the source of the last connection; family 0: not said */
 	pthread_mutex_t lock;
 } fake;
@@ -320,6 +324,39 @@ static inline int op_dealloc_mw(struct ibv_mw *mw)
 
 /* --- libibverbs --- */
 
+/* A context of the caller's own. */
+struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	struct ibv_context *own = malloc(sizeof(*own));
+
+	*own = fake.context;
+	own->device = device;
+	own->async_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return own;
+}
+
+int ibv_close_device(struct ibv_context *own)
+{
+	close(own->async_fd);
+	free(own);
+	return 0;
+}
+
+struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	struct ibv_ah *ah = calloc(1, sizeof(*ah));
+
+	*ah = (struct ibv_ah){.context = pd->context, .pd = pd};
+	fake.ah = *attr;
+	return ah;
+}
+
+int ibv_destroy_ah(struct ibv_ah *ah)
+{
+	free(ah);
+	return 0;
+}
+
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
 	(void)context;
@@ -540,6 +577,8 @@ int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 
 	if (mask & IBV_QP_MIN_RNR_TIMER)
 		qp->rnr_timer = attr->min_rnr_timer;
+	if (mask & IBV_QP_AV)
+		qp->way = attr->ah_attr;
 	if (!(mask & IBV_QP_STATE))
 		return 0;
 	qp->state = attr->qp_state;
@@ -566,6 +605,7 @@ int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 	(void)mask, (void)init;
 	*attr = (struct ibv_qp_attr){.qp_state = qp->state,
 				     .path_mtu = knows_way ? IBV_MTU_1024 : IBV_MTU_256,
+				     .ah_attr.grh.traffic_class = fake.tos,
 				     .min_rnr_timer = qp->rnr_timer};
 	return 0;
 }
@@ -677,6 +717,16 @@ static inline int fake_happens(struct rdma_cm_id *id, enum rdma_cm_event_type ty
 	return eventfd_write(id->channel->fd, 1);
 }
 
+/* As to an interface of port 2. */
+static inline void fake_address(struct rdma_cm_id *id)
+{
+	if (!fake.addressed)
+		return;
+	id->port_num = 2;
+	ck_assert_int_eq(
+		inet_pton(AF_INET6, "::ffff:192.0.2.2", id->route.addr.addr.ibaddr.sgid.raw), 1);
+}
+
 int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *from, struct sockaddr *to,
 		      int timeout_ms)
 {
@@ -688,12 +738,15 @@ int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *from, struct socka
 						  : sizeof(struct sockaddr_in6));
 	id->verbs = &fake.context;
 	id->port_num = 1;
+	fake_address(id);
 	return fake_happens(id, RDMA_CM_EVENT_ADDR_RESOLVED);
 }
 
 int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 {
 	(void)timeout_ms;
+	id->route.path_rec = &fake.path;
+	id->route.num_paths = fake.path.mtu ? 1 : 0;
 	return fake_happens(id, RDMA_CM_EVENT_ROUTE_RESOLVED);
 }
 
@@ -711,6 +764,7 @@ int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
 	(void)addr;
 	id->verbs = &fake.context;
+	fake_address(id);
 	fake.binds++;
 	if (!fake.absent)
 		return 0;

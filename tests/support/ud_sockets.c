@@ -26,6 +26,11 @@ struct pair {
 
 static struct ud_faults faults;
 uint32_t ud_sockets_mtu = UD_MTU_MAX;
+uint32_t ud_sockets_way_mtu;
+unsigned ud_sockets_seat;
+int ud_sockets_sign;
+uint8_t ud_sockets_tos;
+unsigned ud_sockets_groups[4];
 bool ud_sockets_break;
 void (*ud_sockets_tap)(const uint8_t *bytes, uint32_t len, uint32_t to_qpn);
 
@@ -57,8 +62,8 @@ static int open_socket(const struct sockaddr *sa, socklen_t len)
 
 /* --- pairs --- */
 
-static struct ud_pair *sockets_open(const struct ud_local *l, uint32_t rx_cnt, uint32_t tx_cnt,
-				    int *rc)
+static struct ud_pair *sockets_open(const struct ud_local *l, unsigned group, uint32_t rx_cnt,
+				    uint32_t tx_cnt, int *rc)
 {
 	static uint64_t seed;
 	struct pair *p = calloc(1, sizeof(*p));
@@ -80,6 +85,8 @@ static struct ud_pair *sockets_open(const struct ud_local *l, uint32_t rx_cnt, u
 	p->base.qpn = ntohs(sa.sin_port);
 	p->base.mtu = ud_sockets_mtu;
 	sl_prng_seed(&p->rng, ++seed);
+	if (group < SL_ARRAY_LEN(ud_sockets_groups))
+		ud_sockets_groups[group]++;
 	return &p->base;
 }
 
@@ -202,14 +209,15 @@ static void sockets_take_bell(struct ud_pair *base)
 
 static struct ud_local here(void)
 {
-	static char device;
+	static char devices[UD_NOWHERE];
 
-	return (struct ud_local){.device = &device, .name = "sockets", .port = 1};
+	return (struct ud_local){.device = &devices[ud_sockets_seat], .name = "sockets", .port = 1};
 }
 
-static void *way_new(const struct ud_local *l, const uint8_t gid[16])
+static void *way_new(const struct ud_local *l, const uint8_t gid[16], uint8_t tos)
 {
 	(void)gid;
+	ud_sockets_tos = tos;
 	return l->device;
 }
 
@@ -235,6 +243,7 @@ static int ask(const struct ud_question *q, struct ud_host *h, const char **why)
 	if (rc == -ECONNREFUSED)
 		*why = "nobody listens: is the backend running?";
 	h->local = here();
+	h->mtu = ud_sockets_way_mtu;
 	if (fd >= 0)
 		close(fd);
 	return rc;
@@ -242,9 +251,12 @@ static int ask(const struct ud_question *q, struct ud_host *h, const char **why)
 
 static int sign_new(struct ud_sign **sign, struct sockaddr_storage *sa)
 {
-	int fd = open_socket((struct sockaddr *)sa, sizeof(struct sockaddr_in));
+	int fd;
 
 	*sign = NULL;
+	if (ud_sockets_seat == UD_NOWHERE)
+		return -ENODEV;
+	fd = open_socket((struct sockaddr *)sa, sizeof(struct sockaddr_in));
 	if (fd < 0)
 		return -errno;
 	*sign = malloc(sizeof(**sign));
@@ -253,14 +265,17 @@ static int sign_new(struct ud_sign **sign, struct sockaddr_storage *sa)
 	return 0;
 }
 
-static void sign_answer(struct ud_sign *s, uint32_t qpn)
+static int sign_answer(struct ud_sign *s, uint32_t qpn)
 {
 	struct sockaddr_in from;
 	socklen_t len = sizeof(from);
+	int rc = ud_sockets_sign;
 	char byte;
 
+	ud_sockets_sign = 0;
 	while (recvfrom(s->fd, &byte, 1, 0, (struct sockaddr *)&from, &len) == 1)
 		(void)!sendto(s->fd, &qpn, sizeof(qpn), 0, (struct sockaddr *)&from, len);
+	return rc;
 }
 
 static void sign_free(struct ud_sign *s)

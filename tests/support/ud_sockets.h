@@ -18,6 +18,15 @@ void ud_sockets_use(struct ud_faults faults);
 
 /* The longest datagram of pairs that are opened from now on. */
 extern uint32_t ud_sockets_mtu;
+/* On the way to who is asked from now on; 0: it is not told. */
+extern uint32_t ud_sockets_way_mtu;
+/* The device that has all addresses; UD_NOWHERE: none has. What a sign says of that, once: 0 or -errno. */
+enum { UD_NOWHERE = 2 };
+extern unsigned ud_sockets_seat;
+extern int ud_sockets_sign;
+/* What was asked for last: of a way, and of each pair, how often by its group below 4. */
+extern uint8_t ud_sockets_tos;
+extern unsigned ud_sockets_groups[4];
 /* Pairs that are rung while it is set are broken from then on. */
 extern bool ud_sockets_break;
 /* Sees what is sent, before the die falls; NULL: nobody looks. */

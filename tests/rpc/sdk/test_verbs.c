@@ -1317,7 +1317,7 @@ static bool is_welcome(void *arg, const struct ud_packet *p)
 /* Says it at the door of that leash, until it is answered; whoever expects no answer, twice. */
 static bool is_answered(struct recorded *r, const struct vb_leash *l, unsigned tries)
 {
-	struct ud_node *n = ud_node_get(&l->known.local, l->known.way.ah_attr.grh.dgid.raw);
+	struct ud_node *n = ud_node_get(&l->known.local, l->known.way.ah_attr.grh.dgid.raw, 0);
 	int rc;
 
 	ck_assert_ptr_nonnull(n);

@@ -30,6 +30,9 @@ enum {
 };
 
 static char endpoint[64], key_path[64];
+static char said[256]; /* when dialling failed */
+static struct sl_rpc_rdma way;
+static uint16_t worker;
 static struct sl_secret secret = {.bytes = "of the tests, for all of them", .len = 29};
 static struct sl_rpc_listener *listener;
 static int enemy;
@@ -117,8 +120,10 @@ static inline void *dial(void *arg)
 	struct sl_rpc_dial_options opt = {.endpoint = endpoint,
 					  .key_file = key_path,
 					  .slots = SLOTS,
+					  .rdma = way,
+					  .worker = worker,
 					  .timeout_ms = WAIT_S * 1000};
-	struct sl_err err = SL_ERR(256);
+	struct sl_err err = {said, sizeof(said)};
 
 	(void)arg;
 	return sl_rpc_dial(&opt, &err);

@@ -201,6 +201,11 @@ bool ud_conn_tick(struct ud_conn *c, uint64_t now_ns)
 	return !c->qpn || !ud_flow_idle(&c->flow) || ud_flow_next_ns(&c->flow) != UINT64_MAX;
 }
 
+void ud_conn_end(struct ud_conn *c)
+{
+	fail(c, -ENOTCONN);
+}
+
 /* What is in order moves on, and the peer may be waiting to hear of the room. */
 static void settle(struct ud_conn *c)
 {
@@ -311,7 +316,7 @@ static int conn_attach(struct sl_transport *t, const void *owner)
 
 	if (c->hall)
 		return 0;
-	h = ud_hall_of(&c->local, owner, c->worker);
+	h = ud_hall_of(&c->node->local, owner, c->worker);
 	rc = h ? ud_conn_enter(c, h) : -EUSERS;
 	/* So that the peer knows where to: with what is said first, or soon without it. */
 	if (!rc)
@@ -323,10 +328,11 @@ int ud_conn_enter(struct ud_conn *c, struct ud_hall *h)
 {
 	if (h->pair->mtu < sizeof(struct sl_ud_header) + c->flow.payload)
 		return -EMSGSIZE;
+	if (ud_hall_put_in(h, c))
+		return -ENOMEM;
 	c->hall = h;
 	c->flow.mem = &h->mem;
 	h->refs++;
-	h->conns[c->id % UD_CONNS] = c;
 	c->base.hub = &h->hub;
 	be_busy(c);
 	return 0;
@@ -342,7 +348,7 @@ static void leave(struct ud_conn *c)
 		(void)send_out(c, &out);
 		(void)ud_device->ring(h->pair);
 	}
-	h->conns[c->id % UD_CONNS] = NULL;
+	ud_hall_take_out(h, c);
 	sl_list_del(&c->busy);
 	sl_list_del(&c->base.stirred);
 	ud_flow_fini(&c->flow); /* what it has is the hall's */
@@ -378,7 +384,7 @@ static const struct sl_transport_ops conn_ops = {
 };
 
 struct ud_conn *ud_conn_new(const struct ud_terms *terms, const struct ud_keys *keys,
-			    const struct ud_local *l, struct ud_node *n)
+			    struct ud_node *n)
 {
 	struct ud_conn *c = calloc(1, sizeof(*c));
 
@@ -402,7 +408,6 @@ struct ud_conn *ud_conn_new(const struct ud_terms *terms, const struct ud_keys *
 	sl_list_init(&c->base.stirred);
 	sl_list_init(&c->busy);
 	c->keys = *keys;
-	c->local = *l;
 	c->node = n;
 	c->id = terms->id;
 	c->peer_id = terms->peer_id;

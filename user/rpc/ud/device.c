@@ -8,11 +8,12 @@
 
 enum { HOPS = 64 };
 
-static void *way_new(const struct ud_local *l, const uint8_t gid[16])
+static void *way_new(const struct ud_local *l, const uint8_t gid[16], uint8_t tos)
 {
-	struct ibv_ah_attr attr = {.is_global = 1,
-				   .port_num = l->port,
-				   .grh = {.sgid_index = l->gid_index, .hop_limit = HOPS}};
+	struct ibv_ah_attr attr = {
+		.is_global = 1,
+		.port_num = l->port,
+		.grh = {.sgid_index = l->gid_index, .hop_limit = HOPS, .traffic_class = tos}};
 
 	memcpy(attr.grh.dgid.raw, gid, 16);
 	return ibv_create_ah(l->device, &attr);

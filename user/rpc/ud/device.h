@@ -40,6 +40,7 @@ struct ud_host {
 	struct ud_local local;
 	uint8_t gid[16];
 	uint32_t qpn;
+	uint32_t mtu; /* most bytes of a datagram on the way there; 0: it is not known */
 };
 
 /* Behind it is the device's own. */
@@ -69,9 +70,12 @@ struct ud_question {
 };
 
 struct ud_device {
-	/* Slots to receive into, and to send from, a power of two. NULL and -errno. */
-	struct ud_pair *(*open)(const struct ud_local *l, uint32_t rx_cnt, uint32_t tx_cnt,
-				int *rc);
+	/*
+	 * Of that group (verbs/ends.h), whose bells have an interrupt; slots to receive into, and to
+	 * send from, a power of two. NULL and -errno.
+	 */
+	struct ud_pair *(*open)(const struct ud_local *l, unsigned group, uint32_t rx_cnt,
+				uint32_t tx_cnt, int *rc);
 	void (*close)(struct ud_pair *p);
 	/* Where the next datagram is to be written, mtu bytes; NULL: all slots are under way. */
 	uint8_t *(*slot)(struct ud_pair *p);
@@ -84,16 +88,19 @@ struct ud_device {
 	bool (*arm)(struct ud_pair *p); /* false: look again */
 	void (*take_bell)(struct ud_pair *p);
 
-	/* To a host. NULL: there is none. */
-	void *(*way_new)(const struct ud_local *l, const uint8_t gid[16]);
+	/* To a host, for packets with that type of service. NULL: there is none. */
+	void *(*way_new)(const struct ud_local *l, const uint8_t gid[16], uint8_t tos);
 	void (*way_free)(void *way);
 
 	/* 0, or -errno and perhaps more about it in *why. */
 	int (*ask)(const struct ud_question *q, struct ud_host *h, const char **why);
 	/* 0 or -errno. */
 	int (*sign_new)(struct ud_sign **sign, struct sockaddr_storage *sa);
-	/* Those who ask are told of that queue pair. */
-	void (*sign_answer)(struct ud_sign *s, uint32_t qpn);
+	/*
+	 * Those who ask are told of that queue pair. 0; -ENODEV: the device has gone, or
+	 * -EADDRNOTAVAIL: the address may be elsewhere: nobody can ask any more.
+	 */
+	int (*sign_answer)(struct ud_sign *s, uint32_t qpn);
 	void (*sign_free)(struct ud_sign *s);
 };
 

@@ -10,8 +10,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
+#include "base/fnv.h"
 #include "base/rand.h"
 #include "rpc/rpc.h"
 #include "rpc/ud/door.h"
@@ -20,19 +22,26 @@
 #include "rpc/verbs/verbs.h"
 
 enum {
-	KNOWN = 256, /* hosts whose answer is remembered */
+	KNOWN = 1024, /* hosts, by each way, whose answer is remembered */
 	TRIES_KNOWN = 3,
 };
 
-struct known {
+/* Who is met, and by which way: without padding. */
+struct whom {
 	struct sockaddr_storage sa;
-	struct ud_host host; /* without a queue pair: unused */
-	uint64_t used;
+	struct vb_way way;
+};
+
+struct known {
+	struct whom whom;
+	struct ud_host host;
+	struct sl_list used; /* the one that was not for longest is the first */
+	struct known *next;  /* of those whose hash is like its own */
 };
 
 struct dialling {
 	const struct sl_rpc_dial_options *opt;
-	struct sockaddr_storage sa;
+	struct whom whom;
 	struct sl_secret secret;
 	struct ud_host host;
 	struct sl_ud_hello hello;
@@ -43,35 +52,59 @@ struct dialling {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct known hosts[KNOWN];
-static uint64_t turn;
+static struct known *hosts[KNOWN]; /* by hash */
+static struct sl_list used = {&used, &used};
+static unsigned known_cnt;
 
 /* --- who is known --- */
 
-static struct known *find_host(const struct sockaddr_storage *sa)
+static struct known **bucket_of(const struct whom *w)
 {
-	for (unsigned i = 0; i < KNOWN; i++) {
-		if (hosts[i].host.qpn && !memcmp(&hosts[i].sa, sa, sizeof(*sa)))
-			return &hosts[i];
+	return &hosts[sl_fnv32(SL_FNV32, w, sizeof(*w)) % KNOWN];
+}
+
+static struct known *find_host(const struct whom *w)
+{
+	struct known *k = *bucket_of(w);
+
+	while (k && memcmp(&k->whom, w, sizeof(*w)) != 0)
+		k = k->next;
+	if (k) {
+		sl_list_del(&k->used);
+		sl_list_add_tail(&used, &k->used);
 	}
-	return NULL;
+	return k;
 }
 
 static bool recall(struct dialling *d)
 {
-	const struct sl_rpc_rdma *way = &d->opt->rdma;
-	struct known *k;
+	const struct known *k;
 
-	if (way->source || way->device || way->port || way->tos)
-		return false; /* these are for the connection manager to choose by */
 	pthread_mutex_lock(&lock);
-	k = find_host(&d->sa);
-	if (k) {
-		k->used = ++turn;
+	k = find_host(&d->whom);
+	if (k)
 		d->host = k->host;
-	}
 	pthread_mutex_unlock(&lock);
 	return k != NULL;
+}
+
+/* Memory for one more: new, or of the one that was not used for longest. */
+static struct known *take_place(void)
+{
+	struct known *k, **at;
+
+	if (known_cnt < KNOWN) {
+		k = malloc(sizeof(*k));
+		known_cnt += k != NULL;
+		return k;
+	}
+	k = sl_list_first(&used, struct known, used);
+	at = bucket_of(&k->whom);
+	while (*at != k)
+		at = &(*at)->next;
+	*at = k->next;
+	sl_list_del(&k->used);
+	return k;
 }
 
 static void remember(const struct dialling *d)
@@ -79,24 +112,23 @@ static void remember(const struct dialling *d)
 	struct known *k;
 
 	pthread_mutex_lock(&lock);
-	k = find_host(&d->sa);
-	for (unsigned i = 0; i < KNOWN && !k; i++) {
-		if (!hosts[i].host.qpn)
-			k = &hosts[i];
+	k = find_host(&d->whom);
+	if (k) {
+		k->host = d->host;
+	} else if ((k = take_place())) {
+		struct known **bucket = bucket_of(&d->whom);
+
+		*k = (struct known){.whom = d->whom, .host = d->host, .next = *bucket};
+		*bucket = k;
+		sl_list_add_tail(&used, &k->used);
 	}
-	if (!k) {
-		k = &hosts[0];
-		for (unsigned i = 1; i < KNOWN; i++)
-			k = hosts[i].used < k->used ? &hosts[i] : k;
-	}
-	*k = (struct known){.sa = d->sa, .host = d->host, .used = ++turn};
 	pthread_mutex_unlock(&lock);
 }
 
 static int ask(struct dialling *d)
 {
 	const struct ud_question q = {
-		.sa = &d->sa, .rdma = &d->opt->rdma, .deadline_ns = d->deadline_ns};
+		.sa = &d->whom.sa, .rdma = &d->opt->rdma, .deadline_ns = d->deadline_ns};
 	int rc;
 
 	d->host = (struct ud_host){.qpn = 0};
@@ -140,12 +172,19 @@ static bool is_answer(void *arg, const struct ud_packet *p)
 
 static int greet(struct dialling *d, unsigned tries)
 {
-	struct ud_node *n = ud_node_get(&d->host.local, d->host.gid);
+	struct ud_node *n = ud_node_get(&d->host.local, d->host.gid, d->hello.tos);
 	int rc;
 
 	if (!n)
 		return -ENETUNREACH;
 	rc = ud_hall_prepare(&d->host.local, d->opt->worker, &d->mtu);
+	if (!rc && d->host.mtu)
+		d->mtu = sl_rpc_at_most(d->mtu, d->host.mtu);
+	if (!rc && d->mtu < SL_UD_MTU_MIN) {
+		d->why =
+			"the way there takes short packets only: its interfaces need an MTU of 1100";
+		rc = -EMSGSIZE;
+	}
 	if (rc) {
 		ud_node_put(n);
 		return rc;
@@ -203,8 +242,8 @@ static int make(struct dialling *d, struct ud_conn **c)
 		return -EBADMSG;
 	if (ud_keys_derive(&d->secret, &d->hello, a, true, &keys))
 		return -EIO;
-	n = ud_node_get(&d->host.local, d->host.gid);
-	*c = n ? ud_conn_new(&terms, &keys, &d->host.local, n) : NULL;
+	n = ud_node_get(&d->host.local, d->host.gid, d->hello.tos);
+	*c = n ? ud_conn_new(&terms, &keys, n) : NULL;
 	if (n && !*c)
 		ud_node_put(n);
 	return *c ? 0 : -ENOMEM;
@@ -215,6 +254,7 @@ static struct sl_ud_hello hello_of(const struct sl_rpc_dial_options *opt, uint32
 {
 	return (struct sl_ud_hello){.magic = SL_UD_HELLO_MAGIC,
 				    .version = SL_UD_VERSION,
+				    .tos = opt->rdma.tos,
 				    .worker = opt->worker,
 				    .epoch = sl_rpc_boot_epoch(),
 				    .slots = opt->slots,
@@ -242,11 +282,12 @@ static struct sl_transport *sl_ud_dial(const struct sl_rpc_dial_options *opt, co
 				       struct sl_err *err)
 {
 	struct dialling d = {.opt = opt,
+			     .whom.way = vb_way_of(&opt->rdma),
 			     .deadline_ns = sl_now_ns() + opt->timeout_ms * SL_NS_PER_MS};
 	struct ud_conn *c = NULL;
 	int rc;
 
-	if (vb_address(address, &d.sa)) {
+	if (vb_address(address, &d.whom.sa)) {
 		sl_err_set(err,
 			   "rdma+ud://%s: expected a numeric address and port, as in "
 			   "rdma+ud://10.0.0.2:7471",
@@ -271,12 +312,13 @@ static enum sl_rpc_word sl_ud_ask(const struct sl_rpc_dial_options *opt, const c
 				  uint32_t number)
 {
 	struct dialling d = {.opt = opt,
+			     .whom.way = vb_way_of(&opt->rdma),
 			     .hello = hello_of(opt, number, SL_HELLO_ASKS),
 			     .deadline_ns = sl_now_ns() + opt->timeout_ms * SL_NS_PER_MS};
 	struct sl_err err = SL_ERR(160);
 	int rc;
 
-	if (vb_address(address, &d.sa) || sl_secret_read(&d.secret, opt->key_file, &err))
+	if (vb_address(address, &d.whom.sa) || sl_secret_read(&d.secret, opt->key_file, &err))
 		return SL_RPC_NO_WORD;
 	rc = ask(&d);
 	if (!rc)

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include "base/clock.h"
+#include "rpc/verbs/home.h"
 
 enum {
 	DOOR_RX = 64,
@@ -42,7 +43,7 @@ static struct door *door_of(const struct ud_local *l)
 	if (!door || door->pair)
 		return door;
 	door->local = *l;
-	door->pair = ud_device->open(l, DOOR_RX, DOOR_TX, &rc);
+	door->pair = ud_device->open(l, VB_GROUP_BACKEND, DOOR_RX, DOOR_TX, &rc);
 	return door->pair ? door : NULL;
 }
 

@@ -16,6 +16,7 @@ enum { ROUNDS = 4 /* polls of one take */ };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sl_list halls = {&halls, &halls};
 static uint64_t ids[UD_CONNS / 64]; /* taken */
+static uint32_t ids_from;           /* all before this word are */
 static uint32_t generation;
 
 uint32_t ud_id_get(void)
@@ -23,16 +24,15 @@ uint32_t ud_id_get(void)
 	uint32_t id = 0;
 
 	pthread_mutex_lock(&lock);
-	for (uint32_t i = 0; i < UD_CONNS / 64 && !id; i++) {
-		uint32_t bit;
+	while (ids_from < UD_CONNS / 64 && ids[ids_from] == UINT64_MAX)
+		ids_from++;
+	if (ids_from < UD_CONNS / 64) {
+		uint32_t bit = (uint32_t)__builtin_ctzll(~ids[ids_from]);
 
-		if (ids[i] == UINT64_MAX)
-			continue;
-		bit = (uint32_t)__builtin_ctzll(~ids[i]);
-		ids[i] |= UINT64_C(1) << bit;
+		ids[ids_from] |= UINT64_C(1) << bit;
 		/* Above the place: which of those that had it. Never 0. */
 		generation = generation % (UINT32_MAX / UD_CONNS) + 1;
-		id = generation * UD_CONNS + 64 * i + bit;
+		id = generation * UD_CONNS + 64 * ids_from + bit;
 	}
 	pthread_mutex_unlock(&lock);
 	return id;
@@ -42,7 +42,52 @@ void ud_id_put(uint32_t id)
 {
 	pthread_mutex_lock(&lock);
 	ids[id % UD_CONNS / 64] &= ~(UINT64_C(1) << id % 64);
+	ids_from = sl_rpc_at_most(ids_from, id % UD_CONNS / 64);
 	pthread_mutex_unlock(&lock);
+}
+
+/* --- who is here --- */
+
+struct ud_conn *ud_hall_conn(const struct ud_hall *h, uint32_t id)
+{
+	struct ud_conn **shelf = h->shelves[id % UD_CONNS / UD_SHELF];
+	struct ud_conn *c = shelf ? shelf[id % UD_SHELF] : NULL;
+
+	return c && c->id == id ? c : NULL;
+}
+
+struct ud_conn *ud_hall_peer(const struct ud_hall *h, uint64_t epoch, uint32_t peer_id)
+{
+	struct ud_conn *c = h->peers[peer_id % UD_PEERS];
+
+	while (c && (c->peer_id != peer_id || c->base.peer_epoch != epoch))
+		c = c->next_peer;
+	return c;
+}
+
+int ud_hall_put_in(struct ud_hall *h, struct ud_conn *c)
+{
+	struct ud_conn ***shelf = &h->shelves[c->id % UD_CONNS / UD_SHELF];
+	struct ud_conn **peers = &h->peers[c->peer_id % UD_PEERS];
+
+	if (!*shelf)
+		*shelf = calloc(UD_SHELF, sizeof(**shelf));
+	if (!*shelf)
+		return -ENOMEM;
+	(*shelf)[c->id % UD_SHELF] = c;
+	c->next_peer = *peers;
+	*peers = c;
+	return 0;
+}
+
+void ud_hall_take_out(struct ud_hall *h, struct ud_conn *c)
+{
+	struct ud_conn **at = &h->peers[c->peer_id % UD_PEERS];
+
+	while (*at != c)
+		at = &(*at)->next_peer;
+	*at = c->next_peer;
+	h->shelves[c->id % UD_CONNS / UD_SHELF][c->id % UD_SHELF] = NULL;
 }
 
 /* --- what comes --- */
@@ -57,8 +102,8 @@ static void receive(struct ud_hall *h, const struct ud_packet *p, uint64_t now_n
 	if (p->len < sizeof(head))
 		return;
 	memcpy(&head, p->bytes, sizeof(head));
-	c = h->conns[head.to % UD_CONNS];
-	if (head.magic != SL_UD_MAGIC || head.version != SL_UD_VERSION || !c || c->id != head.to ||
+	c = ud_hall_conn(h, head.to);
+	if (head.magic != SL_UD_MAGIC || head.version != SL_UD_VERSION || !c ||
 	    head.len != p->len - sizeof(head))
 		return;
 	h->hub.strays--;
@@ -152,6 +197,8 @@ static void hall_free(struct ud_hall *h)
 	if (h->hub.fd >= 0)
 		close(h->hub.fd);
 	sl_mem_fini(&h->mem);
+	for (unsigned i = 0; i < UD_CONNS / UD_SHELF; i++)
+		free(h->shelves[i]);
 	free(h);
 }
 
@@ -168,7 +215,7 @@ static int open_events(struct ud_hall *h)
 	return 0;
 }
 
-struct ud_hall *ud_hall_new(const struct ud_local *l, int *rc)
+struct ud_hall *ud_hall_new(const struct ud_local *l, unsigned group, int *rc)
 {
 	struct ud_hall *h = calloc(1, sizeof(*h));
 
@@ -183,7 +230,7 @@ struct ud_hall *ud_hall_new(const struct ud_local *l, int *rc)
 	sl_list_init(&h->hub.stirred);
 	sl_list_init(&h->node);
 	sl_list_init(&h->busy);
-	h->pair = ud_device->open(l, UD_HALL_RX, UD_HALL_TX, rc);
+	h->pair = ud_device->open(l, group, UD_HALL_RX, UD_HALL_TX, rc);
 	if (h->pair)
 		*rc = open_events(h);
 	if (!*rc)
@@ -205,6 +252,15 @@ void ud_hall_put(struct ud_hall *h)
 	pthread_mutex_unlock(&lock);
 }
 
+void ud_hall_spoil(struct ud_hall *h)
+{
+	h->failed = true;
+	for (unsigned i = 0; i < UD_PEERS; i++) {
+		for (struct ud_conn *c = h->peers[i]; c; c = c->next_peer)
+			ud_conn_end(c);
+	}
+}
+
 static bool is_at(const struct ud_hall *h, const struct ud_local *l)
 {
 	return ud_local_same(&h->local, l) && !h->failed;
@@ -223,6 +279,20 @@ static struct ud_hall *find(const struct ud_local *l, const void *owner)
 	return NULL;
 }
 
+/* Nobody's: that worker's, whose interrupt its bell rings on; or else any. */
+static struct ud_hall *find_unused(const struct ud_local *l, uint16_t worker)
+{
+	struct sl_list *at;
+
+	sl_list_for_each (at, &halls) {
+		struct ud_hall *h = sl_container_of(at, struct ud_hall, node);
+
+		if (h->worker == worker && !h->owner && is_at(h, l))
+			return h;
+	}
+	return find(l, NULL);
+}
+
 static struct ud_hall *find_of_worker(const struct ud_local *l, uint16_t worker)
 {
 	struct sl_list *at;
@@ -238,7 +308,7 @@ static struct ud_hall *find_of_worker(const struct ud_local *l, uint16_t worker)
 
 static struct ud_hall *add(const struct ud_local *l, uint16_t worker, int *rc)
 {
-	struct ud_hall *h = ud_hall_new(l, rc);
+	struct ud_hall *h = ud_hall_new(l, worker, rc);
 
 	if (!h)
 		return NULL;
@@ -270,7 +340,7 @@ struct ud_hall *ud_hall_of(const struct ud_local *l, const void *owner, uint16_t
 	pthread_mutex_lock(&lock);
 	h = find(l, owner);
 	if (!h)
-		h = find(l, NULL);
+		h = find_unused(l, worker);
 	if (!h)
 		h = add(l, worker, &rc);
 	if (h)

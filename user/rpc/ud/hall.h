@@ -23,7 +23,9 @@
 #include "rpc/ud/seal.h"
 
 enum {
-	UD_CONNS = 4096, /* of a process */
+	UD_CONNS = 16384, /* of a process */
+	UD_SHELF = 256,   /* of them, whose places in a hall are made together */
+	UD_PEERS = 1024,  /* lists of them, by the peer's number */
 	UD_HALL_RX = 512,
 	UD_HALL_TX = 256,
 	UD_BULK_MAX = 32 << 10, /* of one body */
@@ -51,8 +53,9 @@ struct ud_hall {
 	struct sl_list busy; /* connections on which something is due by time */
 	uint64_t tick_ns, timer_ns, due_ns;
 	int timer_fd;
-	bool failed; /* the device */
-	struct ud_conn *conns[UD_CONNS];
+	bool failed;                                   /* the device */
+	struct ud_conn **shelves[UD_CONNS / UD_SHELF]; /* NULL: nobody of those was here */
+	struct ud_conn *peers[UD_PEERS];
 };
 
 struct ud_conn {
@@ -60,8 +63,8 @@ struct ud_conn {
 	struct ud_flow flow;
 	struct ud_keys keys;
 	struct ud_hall *hall; /* NULL: not attached yet */
-	struct ud_local local;
 	struct ud_node *node;
+	struct ud_conn *next_peer; /* of the hall's with such a number */
 	uint32_t id, peer_id;
 	uint32_t qpn; /* the peer's; 0: not known yet */
 	uint16_t worker;
@@ -71,11 +74,13 @@ struct ud_conn {
 	bool dry;
 	int error;
 };
-_Static_assert(sizeof(struct ud_conn) <= 1536, "README.md says what an idle one costs");
+_Static_assert(sizeof(struct ud_conn) <= 1504, "README.md says what an idle one costs");
 
-/* NULL and -errno. */
-struct ud_hall *ud_hall_new(const struct ud_local *l, int *rc);
+/* Its bells are that group's (verbs/ends.h). NULL and -errno. */
+struct ud_hall *ud_hall_new(const struct ud_local *l, unsigned group, int *rc);
 void ud_hall_put(struct ud_hall *h);
+/* Its device has gone: nobody comes in any more, and those who are here are told. */
+void ud_hall_spoil(struct ud_hall *h);
 /* That worker has a hall on that device, or will find one, for such datagrams. 0 or -errno. */
 int ud_hall_prepare(const struct ud_local *l, uint16_t worker, uint32_t *mtu);
 
@@ -84,6 +89,13 @@ int ud_hall_prepare(const struct ud_local *l, uint16_t worker, uint32_t *mtu);
  * for it.
  */
 struct ud_hall *ud_hall_of(const struct ud_local *l, const void *owner, uint16_t worker);
+
+/* Its connection of that number, or of that peer by the peer's number; NULL: it has none. */
+struct ud_conn *ud_hall_conn(const struct ud_hall *h, uint32_t id);
+struct ud_conn *ud_hall_peer(const struct ud_hall *h, uint64_t epoch, uint32_t peer_id);
+/* One comes, or goes. 0 or -ENOMEM. */
+int ud_hall_put_in(struct ud_hall *h, struct ud_conn *c);
+void ud_hall_take_out(struct ud_hall *h, struct ud_conn *c);
 
 /* A number that no other connection of this process has; 0: there are too many. */
 uint32_t ud_id_get(void);
@@ -97,12 +109,17 @@ struct ud_terms {
 };
 /* Takes the id and the node, if it succeeds. */
 struct ud_conn *ud_conn_new(const struct ud_terms *terms, const struct ud_keys *keys,
-			    const struct ud_local *l, struct ud_node *n);
+			    struct ud_node *n);
 /* The acceptor's is in its listener's hall from the start. */
-/* 0; -EMSGSIZE: the hall's slots are shorter than what was agreed, the port's MTU has changed. */
+/*
+ * 0; -ENOMEM; -EMSGSIZE: the hall's slots are shorter than what was agreed, the port's MTU has
+ * changed.
+ */
 int ud_conn_enter(struct ud_conn *c, struct ud_hall *h);
 
 /* conn.c, for hall.c */
+/* Its hall has failed. */
+void ud_conn_end(struct ud_conn *c);
 /* A datagram that is this connection's. */
 void ud_conn_receive(struct ud_conn *c, const struct ud_packet *p, uint64_t now_ns);
 /* What is due by time; false: nothing will be. */

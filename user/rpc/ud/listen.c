@@ -61,7 +61,7 @@ static struct ud_conn *make(struct ud_listener *l, const struct sl_ud_hello *h,
 
 	if (ud_keys_derive(&l->secret, h, a, false, &keys))
 		return NULL;
-	c = ud_conn_new(&terms, &keys, &l->sign->local, n);
+	c = ud_conn_new(&terms, &keys, n);
 	if (!c)
 		return NULL;
 	snprintf(c->base.info, sizeof(c->base.info), "ud %s worker %u, %u slots",
@@ -132,8 +132,8 @@ static bool grant(struct ud_listener *l, const struct sl_ud_hello *h, struct sl_
 	if (!c && a->id)
 		ud_id_put(a->id);
 	if (c && !await_birth(l, c)) {
-		(void)ud_node_get(&l->sign->local,
-				  h->gid); /* closing puts one, and so does the caller */
+		(void)ud_node_get(&l->sign->local, h->gid,
+				  h->tos); /* closing puts one, and so does the caller */
 		c->base.ops->close(&c->base);
 		c = NULL;
 	}
@@ -143,13 +143,9 @@ static bool grant(struct ud_listener *l, const struct sl_ud_hello *h, struct sl_
 /* Whether the dialler's connection of that number is one of ours, and has not ended. */
 static bool knows(const struct ud_listener *l, const struct sl_ud_hello *h)
 {
-	for (unsigned i = 0; i < UD_CONNS; i++) {
-		const struct ud_conn *c = l->hall->conns[i];
+	const struct ud_conn *c = ud_hall_peer(l->hall, h->epoch, h->id);
 
-		if (c && c->peer_id == h->id && c->base.peer_epoch == h->epoch)
-			return !c->error && !c->flow.bye;
-	}
-	return false;
+	return c && !c->error && !c->flow.bye;
 }
 
 static void consider(struct ud_listener *l, const struct sl_ud_hello *h)
@@ -168,7 +164,7 @@ static void consider(struct ud_listener *l, const struct sl_ud_hello *h)
 	if (h->magic == SL_UD_HELLO_MAGIC && h->version == SL_UD_VERSION &&
 	    ud_hello_proven(&l->secret, h) && vb_fresh(&l->seen, h->epoch, h->number) &&
 	    ud_slots_ok(h->slots) && mtu >= SL_UD_MTU_MIN)
-		n = ud_node_get(&l->sign->local, h->gid);
+		n = ud_node_get(&l->sign->local, h->gid, h->tos);
 	if (!n) {
 		l->base.refused++;
 		return;
@@ -256,7 +252,7 @@ static struct sl_transport *ud_accept(struct sl_rpc_listener *base, uint64_t now
 	(void)now_ns;
 	if (t)
 		return t;
-	ud_device->sign_answer(l->sign, l->door->qpn);
+	(void)ud_device->sign_answer(l->sign, l->door->qpn);
 	look_at_door(l);
 	if (l->unborn_cnt)
 		look_for_births(l);
@@ -322,9 +318,9 @@ static int open_listener(struct ud_listener *l, struct sockaddr_storage *sa)
 	int rc = ud_device->sign_new(&l->sign, sa);
 
 	if (!rc)
-		l->door = ud_device->open(&l->sign->local, DOOR_RX, DOOR_TX, &rc);
+		l->door = ud_device->open(&l->sign->local, VB_GROUP_BACKEND, DOOR_RX, DOOR_TX, &rc);
 	if (!rc)
-		l->hall = ud_hall_new(&l->sign->local, &rc);
+		l->hall = ud_hall_new(&l->sign->local, VB_GROUP_BACKEND, &rc);
 	if (rc)
 		return rc;
 	l->hall->refs = 1;

@@ -1,28 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ways to hosts, for virtual connections: per host some hundred bytes and an address handle, however
- * many connections there are. Hosts that nobody is connected with any more stay known, the latest
- * UD_NODES of them.
+ * Ways to hosts, for virtual connections: per host, and type of service of its packets, some hundred
+ * bytes and an address handle, however many connections there are. Those that nobody has any more stay
+ * known, the latest of them: UD_NODES in all. One is found at once, and takes memory from when it was
+ * first asked for.
  *
  * Any thread; not on the way of a packet.
  */
 #ifndef SL_RPC_UD_NODE_H
 #define SL_RPC_UD_NODE_H
 
+#include "base/list.h"
 #include "rpc/ud/device.h"
 
 enum { UD_NODES = 1024 };
 
 struct ud_node {
 	struct ud_local local;
-	uint8_t gid[16];
-	void *way; /* NULL: unused */
+	uint8_t gid[16], tos;
+	void *way;
 	uint32_t refs;
-	uint64_t used;
+	struct sl_list idle;  /* without refs: the oldest first */
+	struct ud_node *next; /* of those whose hash is like its own */
 };
 
 /* NULL: too many, or no way there. */
-struct ud_node *ud_node_get(const struct ud_local *l, const uint8_t gid[16]);
+struct ud_node *ud_node_get(const struct ud_local *l, const uint8_t gid[16], uint8_t tos);
 void ud_node_put(struct ud_node *n);
 
 #endif

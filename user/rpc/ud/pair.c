@@ -98,7 +98,7 @@ static int make_memory(struct pair *p, struct ibv_pd *pd)
 	return p->mr ? 0 : -ENOMEM;
 }
 
-static int make_queues(struct pair *p, struct ibv_pd *pd)
+static int make_queues(struct pair *p, struct ibv_pd *pd, int vector)
 {
 	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_UD,
 					.sq_sig_all = 1,
@@ -110,8 +110,8 @@ static int make_queues(struct pair *p, struct ibv_pd *pd)
 	p->bell = ibv_create_comp_channel(pd->context);
 	if (!p->bell || fcntl(p->bell->fd, F_SETFL, O_NONBLOCK) < 0)
 		return -ENOMEM;
-	p->rx_cq = ibv_create_cq(pd->context, (int)p->rx_cnt, NULL, p->bell, 0);
-	p->tx_cq = ibv_create_cq(pd->context, (int)p->tx_cnt, NULL, NULL, 0);
+	p->rx_cq = ibv_create_cq(pd->context, (int)p->rx_cnt, NULL, p->bell, vector);
+	p->tx_cq = ibv_create_cq(pd->context, (int)p->tx_cnt, NULL, NULL, vector);
 	if (!p->rx_cq || !p->tx_cq)
 		return -ENOMEM;
 	attr.recv_cq = p->rx_cq;
@@ -120,7 +120,7 @@ static int make_queues(struct pair *p, struct ibv_pd *pd)
 	return p->qp ? 0 : -ENOMEM;
 }
 
-static int open_pair(struct pair *p, const struct ud_local *l)
+static int open_pair(struct pair *p, const struct ud_local *l, unsigned group)
 {
 	struct ibv_pd *pd = l->device;
 	struct ibv_port_attr attr;
@@ -131,13 +131,14 @@ static int open_pair(struct pair *p, const struct ud_local *l)
 	p->base.mtu = 128U << attr.active_mtu;
 	rc = p->base.mtu <= UD_MTU_MAX ? make_memory(p, pd) : -EIO;
 	if (!rc)
-		rc = make_queues(p, pd);
+		rc = make_queues(p, pd, vb_vector_of(pd->context, group));
 	if (!rc)
 		rc = make_ready(p->qp, l->port);
 	return rc ? rc : post_all_receives(p);
 }
 
-struct ud_pair *ud_pair_open(const struct ud_local *l, uint32_t rx_cnt, uint32_t tx_cnt, int *rc)
+struct ud_pair *ud_pair_open(const struct ud_local *l, unsigned group, uint32_t rx_cnt,
+			     uint32_t tx_cnt, int *rc)
 {
 	struct pair *p = calloc(1, sizeof(*p));
 
@@ -146,7 +147,7 @@ struct ud_pair *ud_pair_open(const struct ud_local *l, uint32_t rx_cnt, uint32_t
 		return NULL;
 	p->rx_cnt = rx_cnt;
 	p->tx_cnt = tx_cnt;
-	*rc = open_pair(p, l);
+	*rc = open_pair(p, l, group);
 	if (*rc) {
 		ud_pair_close(&p->base);
 		return NULL;

@@ -12,7 +12,8 @@
 
 #include "rpc/ud/device.h"
 
-struct ud_pair *ud_pair_open(const struct ud_local *l, uint32_t rx_cnt, uint32_t tx_cnt, int *rc);
+struct ud_pair *ud_pair_open(const struct ud_local *l, unsigned group, uint32_t rx_cnt,
+			     uint32_t tx_cnt, int *rc);
 void ud_pair_close(struct ud_pair *base);
 uint8_t *ud_pair_slot(struct ud_pair *base);
 void ud_pair_send(struct ud_pair *base, void *way, uint32_t qpn, uint32_t len);

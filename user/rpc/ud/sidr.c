@@ -28,19 +28,64 @@ struct asking {
 
 /* --- here --- */
 
-/* Of a process there is one domain on a device, for ways and pairs of all its connections. */
-static struct ibv_pd *domain_of(struct ibv_context *device)
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ibv_pd *domains[DEVICES];
+
+/* Nobody acts on what it says, and the kernel keeps it until it is read. */
+static void ignore_events(struct ibv_context *own)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static struct ibv_pd *domains[DEVICES];
+	struct ibv_async_event ev;
+
+	while (ibv_get_async_event(own, &ev) == 0)
+		ibv_ack_async_event(&ev);
+}
+
+/*
+ * By a context of our own: the connection manager closes its one when a device has gone, and what was
+ * made there is still in use.
+ */
+static struct ibv_pd *open_domain(struct ibv_device *device)
+{
+	struct ibv_context *own = ibv_open_device(device);
+	int flags = own ? fcntl(own->async_fd, F_GETFL) : -1;
 	struct ibv_pd *pd = NULL;
 
+	if (flags >= 0 && fcntl(own->async_fd, F_SETFL, flags | O_NONBLOCK) == 0)
+		pd = ibv_alloc_pd(own);
+	if (own && !pd)
+		ibv_close_device(own);
+	return pd;
+}
+
+/* A place that is free; or of a device that has gone, and has come back by its name. */
+static struct ibv_pd **place_of(struct ibv_device *device)
+{
+	const char *name = ibv_get_device_name(device);
+
+	for (unsigned i = 0; i < DEVICES; i++) {
+		if (!domains[i] || !strcmp(ibv_get_device_name(domains[i]->context->device), name))
+			return &domains[i];
+	}
+	return NULL;
+}
+
+/*
+ * Of a process there is one domain on a device, for ways and pairs of all its connections. That of a
+ * device that has gone is left to what still has it: some memory and a descriptor, each time.
+ */
+static struct ibv_pd *domain_of(struct ibv_device *device)
+{
+	struct ibv_pd **place, *pd = NULL;
+
 	pthread_mutex_lock(&lock);
-	for (unsigned i = 0; i < DEVICES && !pd; i++) {
-		if (!domains[i])
-			domains[i] = ibv_alloc_pd(device);
-		if (domains[i] && domains[i]->context == device)
-			pd = domains[i];
+	place = place_of(device);
+	if (place && *place && (*place)->context->device == device)
+		pd = *place;
+	else if (place)
+		pd = open_domain(device);
+	if (pd) {
+		*place = pd;
+		ignore_events(pd->context);
 	}
 	pthread_mutex_unlock(&lock);
 	return pd;
@@ -72,7 +117,7 @@ int ud_sidr_local(struct ud_local *l, const struct rdma_cm_id *id)
 		return index;
 	l->gid_index = (uint8_t)index;
 	l->name = ibv_get_device_name(id->verbs->device);
-	l->device = domain_of(id->verbs);
+	l->device = domain_of(id->verbs->device);
 	return l->device ? 0 : -ENOMEM;
 }
 
@@ -121,15 +166,21 @@ void ud_sidr_sign_free(struct ud_sign *base)
 	free(s);
 }
 
-void ud_sidr_sign_answer(struct ud_sign *base, uint32_t qpn)
+int ud_sidr_sign_answer(struct ud_sign *base, uint32_t qpn)
 {
-	struct rdma_event_channel *cm = ((struct sign *)base)->cm;
+	const struct sign *s = (const struct sign *)base;
 	struct rdma_conn_param param = {.qp_num = qpn};
 	struct rdma_cm_event *ev;
+	int rc = 0;
 
-	for (unsigned i = 0; i < TURN_MAX && rdma_get_cm_event(cm, &ev) == 0; i++) {
+	for (unsigned i = 0; i < TURN_MAX && !rc && rdma_get_cm_event(s->cm, &ev) == 0; i++) {
 		struct rdma_cm_id *id = ev->id;
 		bool asks = ev->event == RDMA_CM_EVENT_CONNECT_REQUEST;
+
+		if (id == s->id && ev->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
+			rc = -ENODEV;
+		if (id == s->id && ev->event == RDMA_CM_EVENT_ADDR_CHANGE)
+			rc = -EADDRNOTAVAIL;
 
 		rdma_ack_cm_event(ev);
 		if (!asks)
@@ -137,6 +188,7 @@ void ud_sidr_sign_answer(struct ud_sign *base, uint32_t qpn)
 		(void)rdma_accept(id, &param);
 		(void)rdma_destroy_id(id);
 	}
+	return rc;
 }
 
 /* --- who asks --- */
@@ -190,6 +242,16 @@ static int await(struct asking *a, enum rdma_cm_event_type expected)
 	return rc;
 }
 
+/* That of the way, which may be less than the port's: behind a tunnel, or with a VLAN. */
+static uint32_t mtu_of(const struct rdma_cm_id *id)
+{
+	const struct ibv_sa_path_rec *path = id->route.path_rec;
+	bool known =
+		id->route.num_paths > 0 && path->mtu >= IBV_MTU_256 && path->mtu <= IBV_MTU_4096;
+
+	return known ? 128U << path->mtu : 0;
+}
+
 static int ask_by(struct asking *a)
 {
 	struct sockaddr_storage sa = *a->q->sa;
@@ -211,6 +273,8 @@ static int ask_by(struct asking *a)
 		rc = await(a, RDMA_CM_EVENT_ROUTE_RESOLVED);
 	if (!rc)
 		rc = ud_sidr_local(&a->host->local, a->id);
+	if (!rc)
+		a->host->mtu = mtu_of(a->id);
 	if (!rc && rdma_connect(a->id, &param))
 		rc = -errno;
 	return rc ? rc : await(a, RDMA_CM_EVENT_ESTABLISHED);

@@ -15,7 +15,7 @@ int ud_sidr_local(struct ud_local *l, const struct rdma_cm_id *id);
 
 int ud_sidr_ask(const struct ud_question *q, struct ud_host *h, const char **why);
 int ud_sidr_sign_new(struct ud_sign **sign, struct sockaddr_storage *sa);
-void ud_sidr_sign_answer(struct ud_sign *s, uint32_t qpn);
+int ud_sidr_sign_answer(struct ud_sign *s, uint32_t qpn);
 void ud_sidr_sign_free(struct ud_sign *s);
 
 #endif

@@ -112,7 +112,7 @@ static enum vb_verdict grant(struct vb_listener *l, const struct vb_hello *h, st
 	p->v = vb_new();
 	if (!p->v)
 		return VB_FULL;
-	leash = vb_leash_of(l->door_device, h->epoch, h->gid);
+	leash = vb_leash_of(l->door_device, h->epoch, h->gid, h->tos);
 	if (!leash) {
 		vb_free(p->v);
 		p->v = NULL;

@@ -332,6 +332,7 @@ static int connect_by_manager(struct dialling *d, struct sockaddr_storage *sa)
 	if (!rc && d->v->home)
 		vb_leash_share(d->v->leash, d->v->end.qp,
 			       &(struct vb_known){.sa = *sa,
+						  .asked = vb_way_of(&d->opt->rdma),
 						  .epoch = d->talk.answer.epoch,
 						  .door = d->talk.answer.door,
 						  .slots = d->talk.answer.slots,

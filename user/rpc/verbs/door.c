@@ -6,6 +6,7 @@
 #include <string.h>
 #include "rpc/ud/node.h"
 #include "rpc/ud/sidr.h"
+#include "rpc/verbs/home.h"
 
 enum {
 	LABEL_LEN = 32,
@@ -46,7 +47,7 @@ void vb_door_open(struct vb_door *d, const struct rdma_cm_id *id)
 	int rc = ud_sidr_local(&d->local, id);
 
 	if (!rc)
-		d->pair = ud_device->open(&d->local, DOOR_RX, DOOR_TX, &rc);
+		d->pair = ud_device->open(&d->local, VB_GROUP_BACKEND, DOOR_RX, DOOR_TX, &rc);
 	if (d->pair)
 		(void)ud_device->arm(d->pair);
 }
@@ -93,7 +94,7 @@ void vb_door_look(struct vb_door *d, void (*knock)(void *arg, const struct vb_he
 void vb_door_answer(struct vb_door *d, const struct vb_hello *h, const struct vb_welcome *w)
 {
 	uint8_t *to = ud_device->slot(d->pair);
-	struct ud_node *n = to ? ud_node_get(&d->local, h->gid) : NULL;
+	struct ud_node *n = to ? ud_node_get(&d->local, h->gid, h->tos) : NULL;
 
 	if (!n)
 		return; /* as if it were lost */

@@ -42,9 +42,10 @@ struct vb_hello {
 	uint8_t gid[16];
 	uint32_t slots, bulk_len; /* asked for */
 	uint32_t qpn, psn;        /* of the connection */
-	uint32_t rkey, reserved;
-	uint64_t bulk; /* address of the bulk ring */
-	uint64_t link; /* as in struct sl_rpc_hello */
+	uint32_t rkey;
+	uint8_t tos, reserved[3]; /* tos: of packets in both directions */
+	uint64_t bulk;            /* address of the bulk ring */
+	uint64_t link;            /* as in struct sl_rpc_hello */
 	uint8_t nonce[VB_NONCE_LEN];
 	uint8_t proof[VB_PROOF_LEN];
 };

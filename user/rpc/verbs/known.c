@@ -91,6 +91,7 @@ static int open_end(struct knocking *k)
 			       .psn = psn & VB_PSN_MASK,
 			       .rkey = ibv_inc_rkey(k->v->end.mw->rkey),
 			       .bulk = (uintptr_t)vb_ring_of(k->v, k->asked.bulk_len),
+			       .tos = known->asked.tos,
 			       .link = k->opt->link};
 	memcpy(h->gid, known->local.gid, sizeof(h->gid));
 	return 0;
@@ -99,7 +100,8 @@ static int open_end(struct knocking *k)
 static int greet(struct knocking *k)
 {
 	const struct vb_known *known = &k->leash->known;
-	struct ud_node *n = ud_node_get(&known->local, known->way.ah_attr.grh.dgid.raw);
+	struct ud_node *n =
+		ud_node_get(&known->local, known->way.ah_attr.grh.dgid.raw, known->asked.tos);
 	int rc;
 
 	if (!n)
@@ -158,14 +160,12 @@ struct sl_verbs *vb_dial_known(const struct sl_rpc_dial_options *opt,
 			       const struct sockaddr_storage *sa, const struct sl_secret *s,
 			       uint64_t deadline_ns)
 {
-	const struct sl_rpc_rdma *way = &opt->rdma;
+	const struct vb_way asked = vb_way_of(&opt->rdma);
 	struct knocking k = {.opt = opt, .secret = s, .deadline_ns = deadline_ns};
 	int rc;
 
-	if (way->source || way->device || way->port || way->tos)
-		return NULL; /* these are for the connection manager to choose by */
 	k.v = vb_new();
-	k.leash = k.v ? vb_leash_to(sa) : NULL;
+	k.leash = k.v ? vb_leash_to(sa, &asked) : NULL;
 	if (!k.leash) {
 		if (k.v)
 			vb_free(k.v);

@@ -67,12 +67,14 @@ void vb_leash_unshare(struct vb_leash *l)
 	pthread_mutex_unlock(&lock);
 }
 
-static bool leads_to(const struct vb_leash *l, const struct sockaddr_storage *sa)
+static bool leads_to(const struct vb_leash *l, const struct sockaddr_storage *sa,
+		     const struct vb_way *asked)
 {
-	return l->pid == getpid() && memcmp(&l->known.sa, sa, sizeof(*sa)) == 0;
+	return l->pid == getpid() && memcmp(&l->known.sa, sa, sizeof(*sa)) == 0 &&
+	       memcmp(&l->known.asked, asked, sizeof(*asked)) == 0;
 }
 
-struct vb_leash *vb_leash_to(const struct sockaddr_storage *sa)
+struct vb_leash *vb_leash_to(const struct sockaddr_storage *sa, const struct vb_way *asked)
 {
 	struct vb_leash *found = NULL;
 	struct sl_list *at;
@@ -81,7 +83,7 @@ struct vb_leash *vb_leash_to(const struct sockaddr_storage *sa)
 	sl_list_for_each (at, &all) {
 		struct vb_leash *l = sl_container_of(at, struct vb_leash, node);
 
-		if (!found && leads_to(l, sa)) {
+		if (!found && leads_to(l, sa, asked)) {
 			found = l;
 			found->refs++;
 		}
@@ -91,7 +93,7 @@ struct vb_leash *vb_leash_to(const struct sockaddr_storage *sa)
 }
 
 struct vb_leash *vb_leash_of(const struct ibv_context *device, uint64_t epoch,
-			     const uint8_t gid[16])
+			     const uint8_t gid[16], uint8_t tos)
 {
 	struct vb_leash *found = NULL;
 	struct sl_list *at;
@@ -102,6 +104,7 @@ struct vb_leash *vb_leash_of(const struct ibv_context *device, uint64_t epoch,
 
 		if (!found && l->pid == getpid() && l->known.epoch == epoch &&
 		    l->known.sa.ss_family == AF_UNSPEC && l->id->verbs == device &&
+		    l->known.way.ah_attr.grh.traffic_class == tos &&
 		    memcmp(l->known.way.ah_attr.grh.dgid.raw, gid, 16) == 0) {
 			found = l;
 			found->refs++;

@@ -25,6 +25,7 @@
 #include "base/list.h"
 #include "rpc/ud/device.h"
 #include "rpc/verbs/ends.h"
+#include "rpc/verbs/way.h"
 
 struct sl_verbs;
 struct vb_home;
@@ -32,6 +33,7 @@ struct vb_home;
 /* How the peer is reached without the connection manager. */
 struct vb_known {
 	struct sockaddr_storage sa; /* dialled; of no family at an acceptor, which does not dial */
+	struct vb_way asked;        /* by which way */
 	uint64_t epoch;             /* the peer's */
 	uint32_t door;              /* queue pair that takes HELLOs; 0: none */
 	uint32_t slots, bulk_len;   /* granted, last time */
@@ -61,11 +63,11 @@ int vb_leash_watch(struct vb_leash *l);
 /* Others may be made by it, if the device has what that takes. `qp` is connected. */
 void vb_leash_share(struct vb_leash *l, struct ibv_qp *qp, const struct vb_known *k);
 
-/* To what was dialled by that address, or NULL; the caller has a part in it then. */
-struct vb_leash *vb_leash_to(const struct sockaddr_storage *sa);
-/* Of that peer: its process, and the address by which it comes. */
+/* To what was dialled by that address and way, or NULL; the caller has a part in it then. */
+struct vb_leash *vb_leash_to(const struct sockaddr_storage *sa, const struct vb_way *asked);
+/* Of that peer: its process, the address by which it comes, and how packets to it are marked. */
 struct vb_leash *vb_leash_of(const struct ibv_context *device, uint64_t epoch,
-			     const uint8_t gid[16]);
+			     const uint8_t gid[16], uint8_t tos);
 /* A peer that does not answer at its door any more is not looked for there again. */
 void vb_leash_unshare(struct vb_leash *l);
 

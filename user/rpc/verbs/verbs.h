@@ -44,6 +44,7 @@
 #include "rpc/verbs/home.h"
 #include "rpc/verbs/leash.h"
 #include "rpc/verbs/proof.h"
+#include "rpc/verbs/way.h"
 
 enum {
 	VB_CHAIN_MAX = 64,   /* work requests behind one doorbell */
@@ -222,15 +223,6 @@ int vb_connected(struct sl_verbs *v);
 int vb_send_keys(struct sl_verbs *v);
 /* The peer's keys have arrived: 1, 0 not yet, -errno. */
 int vb_keys_arrived(struct sl_verbs *v);
-/* way.c */
-/*
- * Sets the id on the way to that address; RDMA_CM_EVENT_ADDR_RESOLVED follows. 0 or -errno:
- * -ENODEV: no such device, -EADDRNOTAVAIL: it, or this host, has no such source.
- */
-int vb_way_begin(const struct sl_rpc_rdma *way, struct rdma_cm_id *id, struct sockaddr_storage *to,
-		 int timeout_ms);
-/* Whether what was found is what was asked for. */
-bool vb_way_is(const struct sl_rpc_rdma *way, const struct rdma_cm_id *id);
 /* describe.c */
 void vb_describe(struct sl_verbs *v, const char *what);
 int sl_verbs_probe(const char *address, const struct sl_rpc_rdma *way, char *text, size_t len);

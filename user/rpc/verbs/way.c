@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way to a peer: which device and address of ours, and how its packets are marked. */
+#include "rpc/verbs/way.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -68,6 +69,20 @@ static int find_source(const struct sl_rpc_rdma *way, int family, struct sockadd
 	if (all)
 		rdma_free_devices(all);
 	return rc;
+}
+
+struct vb_way vb_way_of(const struct sl_rpc_rdma *asked)
+{
+	struct vb_way way;
+
+	memset(&way, 0, sizeof(way));
+	if (asked->source)
+		snprintf(way.source, sizeof(way.source), "%s", asked->source);
+	if (asked->device)
+		snprintf(way.device, sizeof(way.device), "%s", asked->device);
+	way.port = asked->port;
+	way.tos = asked->tos;
+	return way;
 }
 
 bool vb_way_is(const struct sl_rpc_rdma *way, const struct rdma_cm_id *id)

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What virtual connections ask of a NIC, asked of one that is made up. */
+#include "fake_verbs.h"
+
+#include "rpc/rpc.h"
+#include "rpc/ud/device.h"
+#include "suite.h"
+
+static struct sockaddr_storage sa;
+
+static void set_up(void)
+{
+	fake_start();
+	fake.addressed = true;
+	ck_assert_int_eq(vb_address("192.0.2.2:7471", &sa), 0);
+}
+
+static struct ud_sign *put_up(void)
+{
+	struct ud_sign *s;
+
+	ck_assert_int_eq(ud_device->sign_new(&s, &sa), 0);
+	return s;
+}
+
+FIXTURE(set_up, NULL)
+
+TEST(a_way_marks_what_goes_there)
+{
+	const uint8_t gid[16] = {1, 2, 3};
+	struct ud_sign *s = put_up();
+	void *way = ud_device->way_new(&s->local, gid, 104);
+
+	ck_assert_ptr_nonnull(way);
+	ck_assert_uint_eq(fake.ah.grh.traffic_class, 104);
+	ck_assert_uint_eq(fake.ah.grh.sgid_index, s->local.gid_index);
+	ck_assert_uint_eq(fake.ah.port_num, 2);
+	ck_assert_mem_eq(fake.ah.grh.dgid.raw, gid, 16);
+	ud_device->way_free(way);
+	ud_device->sign_free(s);
+}
+
+/* The interrupts of others have no part in it. */
+TEST_EACH(bells_of_a_worker_are_of_its_interrupt, 4)
+{
+	struct ud_sign *s = put_up();
+	int rc;
+	struct ud_pair *p = ud_device->open(&s->local, 4 + (unsigned)_i, 32, 32, &rc);
+
+	ck_assert_ptr_nonnull(p);
+	for (int vector = 0; vector < 4; vector++)
+		ck_assert_uint_eq(fake.created_vectors[vector], vector == _i ? 2 : 0);
+	ud_device->close(p);
+	ud_device->sign_free(s);
+}
+
+TEST(a_sign_says_when_its_device_has_gone)
+{
+	struct ud_sign *s = put_up();
+
+	ck_assert_int_eq(ud_device->sign_answer(s, 7), 0);
+	fake.absent = true;
+	ck_assert_int_eq(ud_device->sign_answer(s, 7), -ENODEV);
+	ud_device->sign_free(s);
+	ck_assert_int_lt(ud_device->sign_new(&s, &sa), 0);
+	ck_assert_ptr_null(s);
+	fake.absent = false;
+	ud_device->sign_free(put_up());
+	ck_assert_uint_eq(fake.ids + fake.channels, 0);
+}
+
+static int told(struct ud_sign *s, enum rdma_cm_event_type type)
+{
+	fake.cm_event = (struct rdma_cm_event){.id = fake.listening, .event = type};
+	ck_assert_int_eq(eventfd_write(s->fd, 1), 0);
+	return ud_device->sign_answer(s, 7);
+}
+
+TEST(a_sign_says_when_its_address_may_have_moved)
+{
+	struct ud_sign *s = put_up();
+
+	ck_assert_int_eq(told(s, RDMA_CM_EVENT_ADDR_CHANGE), -EADDRNOTAVAIL);
+	ck_assert_int_eq(told(s, RDMA_CM_EVENT_MULTICAST_ERROR), 0);
+	ud_device->sign_free(s);
+}
+
+/* Who asks is answered, and its id goes. */
+TEST(who_asks_is_answered)
+{
+	struct ud_sign *s = put_up();
+
+	fake_ask(NULL, 0);
+	ck_assert_int_eq(ud_device->sign_answer(s, 7), 0);
+	ck_assert_uint_eq(fake.accepts, 1);
+	ck_assert_uint_eq(fake.ids, 1);
+	ud_device->sign_free(s);
+}
+
+/* A device that comes back by its name is another one, and nothing of the former one is used there. */
+TEST(a_device_that_comes_back_is_another_one)
+{
+	struct ibv_device again = fake.device;
+	struct ud_sign *before = put_up(), *same = put_up(), *after;
+	const struct ibv_pd *pd = before->local.device;
+
+	ck_assert_ptr_eq(same->local.device, pd);
+	ck_assert_ptr_ne(pd->context, &fake.context); /* which is closed when the device goes */
+	fake.context.device = &again;
+	after = put_up();
+	ck_assert_ptr_ne(after->local.device, pd);
+	ck_assert(!ud_local_same(&after->local, &before->local));
+	ck_assert_ptr_eq(((struct ibv_pd *)after->local.device)->context->device, &again);
+	ck_assert_uint_eq(fake.pds, 2);
+	ud_device->sign_free(before);
+	ud_device->sign_free(same);
+	ud_device->sign_free(after);
+}
+
+static const struct {
+	uint8_t path;
+	uint32_t mtu;
+} ways[] = {{0, 0}, {IBV_MTU_1024, 1024}, {IBV_MTU_4096, 4096}, {6, 0}, {63, 0}};
+
+TEST_EACH(the_way_tells_how_long_its_packets_are, SL_ARRAY_LEN(ways))
+{
+	const struct sl_rpc_rdma rdma = {.tos = 104};
+	const struct ud_question q = {.sa = &sa, .rdma = &rdma, .deadline_ns = UINT64_MAX / 4};
+	const struct vb_answer answer = {.magic = 0};
+	const char *why = NULL;
+	struct ud_host h;
+
+	fake.answer = &answer;
+	fake.path.mtu = ways[_i].path;
+	ck_assert_int_eq(ud_device->ask(&q, &h, &why), 0);
+	ck_assert_uint_eq(h.mtu, ways[_i].mtu);
+	ck_assert_uint_eq(fake.tos, 104);
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who is met already is dialled by datagrams, by the way by which it was met, and by no other. */
+#include "verbs_bed.h"
+#include "rpc/verbs/door.h"
+#include "suite.h"
+
+static const struct sl_secret secret = {.bytes = "of the tests", .len = 12};
+static struct sockaddr_storage peer;
+static struct vb_hello heard;
+static uint8_t marked; /* the way's, by which it came */
+
+/* --- a door there that grants --- */
+
+static struct ud_pair here = {.qpn = 3, .mtu = UD_MTU_MAX};
+static uint8_t slot[UD_MTU_MAX];
+static struct vb_welcome welcome;
+static bool answered;
+
+static struct ud_pair *door_open(const struct ud_local *l, unsigned group, uint32_t rx_cnt,
+				 uint32_t tx_cnt, int *rc)
+{
+	(void)l, (void)group, (void)rx_cnt, (void)tx_cnt;
+	*rc = 0;
+	return &here;
+}
+
+static uint8_t *door_slot(struct ud_pair *p)
+{
+	(void)p;
+	return slot;
+}
+
+static void door_send(struct ud_pair *p, void *way, uint32_t qpn, uint32_t len)
+{
+	struct vb_greetings said;
+
+	(void)p, (void)way, (void)qpn;
+	ck_assert_uint_eq(len, sizeof(heard));
+	memcpy(&heard, slot, sizeof(heard));
+	said.hello = heard;
+	said.welcome = (struct vb_welcome){.magic = VB_DOOR_MAGIC,
+					   .version = VB_VERSION,
+					   .verdict = VB_GRANTED,
+					   .epoch = 9,
+					   .number = heard.number,
+					   .slots = heard.slots,
+					   .bulk_len = heard.bulk_len,
+					   .qpn = 77};
+	ck_assert_int_eq(vb_greeting_prove(&secret, &said, VB_WELCOME, said.welcome.proof), 0);
+	welcome = said.welcome;
+	answered = true;
+}
+
+static int door_ring(struct ud_pair *p)
+{
+	(void)p;
+	return 0;
+}
+
+static int door_poll(struct ud_pair *p, struct ud_packet *packets, unsigned max)
+{
+	(void)p;
+	if (!answered || !max)
+		return 0;
+	answered = false;
+	packets[0] = (struct ud_packet){.bytes = (uint8_t *)&welcome, .len = sizeof(welcome)};
+	return 1;
+}
+
+static int door_put_back(struct ud_pair *p, const struct ud_packet *packets, unsigned cnt)
+{
+	(void)p, (void)packets, (void)cnt;
+	return 0;
+}
+
+static void *door_way(const struct ud_local *l, const uint8_t gid[16], uint8_t tos)
+{
+	(void)gid;
+	marked = tos;
+	return l->device;
+}
+
+static const struct ud_device device = {
+	.open = door_open,
+	.slot = door_slot,
+	.send = door_send,
+	.ring = door_ring,
+	.poll = door_poll,
+	.put_back = door_put_back,
+	.way_new = door_way,
+};
+
+/* --- who is met --- */
+
+/* The first connection, by that way. */
+static void meet(const struct sl_rpc_rdma *by)
+{
+	set_up();
+	ud_device = &device;
+	ck_assert_int_eq(vb_address("192.0.2.9:7471", &peer), 0);
+	fake.tos = by->tos;
+	fake.addressed = true;
+	fake_address(v->leash->id);
+	vb_leash_share(v->leash, v->end.qp,
+		       &(struct vb_known){.sa = peer,
+					  .asked = vb_way_of(by),
+					  .epoch = 9,
+					  .door = 5,
+					  .slots = SLOTS,
+					  .bulk_len = SL_RPC_MIN_BULK});
+	ck_assert(v->leash->shared);
+}
+
+static struct sl_verbs *dial(const struct sl_rpc_rdma *by)
+{
+	const struct sl_rpc_dial_options opt = {
+		.rdma = *by, .bulk_ring_len = SL_RPC_MIN_BULK, .slots = SLOTS, .worker = GROUP};
+
+	return vb_dial_known(&opt, &peer, &secret, UINT64_MAX / 4);
+}
+
+static const struct sl_rpc_rdma ways[] = {
+	{.port = 0},         {.source = "192.0.2.2"},      {.source = "192.0.2.3"},
+	{.device = "fake0"}, {.device = "fake1"},          {.port = 2},
+	{.tos = 104},        {.device = "fake0", .tos = 8}};
+
+/* With the marks of that way, in its datagram and on its queue pair. */
+TEST_EACH(who_was_met_by_a_way_is_dialled_by_datagrams, SL_ARRAY_LEN(ways))
+{
+	const struct sl_rpc_rdma by = ways[_i];
+	struct sl_verbs *second;
+
+	meet(&by);
+	second = dial(&by);
+	ck_assert_ptr_nonnull(second);
+	ck_assert_ptr_eq(second->leash, v->leash);
+	ck_assert_uint_eq(heard.tos, by.tos);
+	ck_assert_uint_eq(marked, by.tos);
+	ck_assert_uint_eq(fake_qp(second)->way.grh.traffic_class, by.tos);
+	second->base.ops->close(&second->base);
+	tear_down();
+}
+
+TEST_EACH(who_was_met_by_another_way_is_not, SL_ARRAY_LEN(ways))
+{
+	meet(&ways[_i]);
+	for (int i = 0; i < (int)SL_ARRAY_LEN(ways); i++) {
+		if (i != _i)
+			ck_assert_ptr_null(dial(&ways[i]));
+	}
+	ck_assert_uint_eq(heard.magic, 0);
+	tear_down();
+}
+
+/* An acceptor gives a peer that is marked otherwise no connection of these marks. */
+TEST(who_has_come_is_known_by_its_marks)
+{
+	const uint8_t gid[16] = {0};
+	const struct vb_known k = {.epoch = 9, .door = 5};
+	struct vb_leash *l;
+
+	meet(&(struct sl_rpc_rdma){.tos = 0});
+	vb_leash_unshare(v->leash);
+	fake.tos = 104;
+	vb_leash_share(v->leash, v->end.qp, &k);
+	ck_assert_ptr_null(vb_leash_of(v->device, 9, gid, 0));
+	l = vb_leash_of(v->device, 9, gid, 104);
+	ck_assert_ptr_eq(l, v->leash);
+	l->refs--;
+	tear_down();
+}
