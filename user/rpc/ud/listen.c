@@ -5,7 +5,7 @@
  * TURN_MAX of them at a time.
  *
  * Read from the bottom: ud_accept, ud_glance -> look_at_door -> take_hellos -> consider -> grant;
- * look_for_births.
+ * look_for_births; look_at_sign -> put_up_sign.
  */
 #include "rpc/ud/listen.h"
 
@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
+#include "base/clock.h"
 #include "base/rand.h"
 #include "rpc/ud/hall.h"
 #include "rpc/verbs/verbs.h"
@@ -25,12 +26,18 @@ enum {
 	DOOR_RX = 256,
 	DOOR_TX = 64,
 	UNBORN_MAX = 64,
+	RELISTEN_MIN_MS = 10, /* after a device has gone, while it is not back */
+	RELISTEN_MAX_MS = 1000,
 };
 
 struct ud_listener {
 	struct sl_rpc_listener base; /* fd: epoll over sign, door and births */
-	struct ud_sign *sign;
-	struct ud_pair *door;
+	struct sockaddr_storage sa;
+	struct ud_sign *sign; /* NULL: its address is nowhere; it is put up again at retry_ns */
+	uint64_t retry_ns;
+	unsigned retry_ms;
+	struct ud_local local; /* where the next two are */
+	struct ud_pair *door;  /* NULL, as the hall is: the device has gone */
 	struct ud_hall *hall;
 	struct sl_secret secret;
 	struct vb_seen seen;
@@ -64,8 +71,8 @@ static struct ud_conn *make(struct ud_listener *l, const struct sl_ud_hello *h,
 	c = ud_conn_new(&terms, &keys, n);
 	if (!c)
 		return NULL;
-	snprintf(c->base.info, sizeof(c->base.info), "ud %s worker %u, %u slots",
-		 l->sign->local.name, h->worker, a->slots);
+	snprintf(c->base.info, sizeof(c->base.info), "ud %s worker %u, %u slots", l->local.name,
+		 h->worker, a->slots);
 	return c;
 }
 
@@ -132,8 +139,8 @@ static bool grant(struct ud_listener *l, const struct sl_ud_hello *h, struct sl_
 	if (!c && a->id)
 		ud_id_put(a->id);
 	if (c && !await_birth(l, c)) {
-		(void)ud_node_get(&l->sign->local, h->gid,
-				  h->tos); /* closing puts one, and so does the caller */
+		/* Closing puts one, and so does the caller. */
+		(void)ud_node_get(&l->local, h->gid, h->tos);
 		c->base.ops->close(&c->base);
 		c = NULL;
 	}
@@ -164,7 +171,7 @@ static void consider(struct ud_listener *l, const struct sl_ud_hello *h)
 	if (h->magic == SL_UD_HELLO_MAGIC && h->version == SL_UD_VERSION &&
 	    ud_hello_proven(&l->secret, h) && vb_fresh(&l->seen, h->epoch, h->number) &&
 	    ud_slots_ok(h->slots) && mtu >= SL_UD_MTU_MIN)
-		n = ud_node_get(&l->sign->local, h->gid, h->tos);
+		n = ud_node_get(&l->local, h->gid, h->tos);
 	if (!n) {
 		l->base.refused++;
 		return;
@@ -244,15 +251,111 @@ static struct sl_transport *take_born(struct ud_listener *l)
 	return NULL;
 }
 
+/* --- where it listens --- */
+
+static void leave_place(struct ud_listener *l)
+{
+	struct ud_conn *c;
+
+	while ((c = sl_list_first(&l->unborn, struct ud_conn, base.stirred))) {
+		forget(l, c);
+		c->base.ops->close(&c->base);
+	}
+	if (l->hall)
+		ud_hall_put(l->hall);
+	if (l->door)
+		ud_device->close(l->door);
+	l->hall = NULL;
+	l->door = NULL;
+}
+
+/* So have those who were connected there. */
+static void lose_place(struct ud_listener *l)
+{
+	ud_hall_spoil(l->hall);
+	leave_place(l);
+}
+
+static int take_place(struct ud_listener *l)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+	int rc;
+
+	l->local = l->sign->local;
+	l->door = ud_device->open(&l->local, VB_GROUP_BACKEND, DOOR_RX, DOOR_TX, &rc);
+	if (l->door)
+		l->hall = ud_hall_new(&l->local, VB_GROUP_BACKEND, &rc);
+	if (!l->hall)
+		return rc;
+	l->hall->refs = 1;
+	if (epoll_ctl(l->base.fd, EPOLL_CTL_ADD, l->door->fd, &ev) < 0)
+		return -errno;
+	(void)ud_device->arm(l->door);
+	return 0;
+}
+
+static void take_down_sign(struct ud_listener *l)
+{
+	if (l->sign)
+		ud_device->sign_free(l->sign);
+	l->sign = NULL;
+}
+
+/* Where its address is now. Who is connected stays so, if that is where it was. 0 or -errno. */
+static int put_up_sign(struct ud_listener *l)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+	int rc = ud_device->sign_new(&l->sign, &l->sa);
+
+	if (!rc && l->hall && !ud_local_same(&l->sign->local, &l->local))
+		lose_place(l);
+	if (!rc && !l->hall)
+		rc = take_place(l);
+	if (!rc && epoll_ctl(l->base.fd, EPOLL_CTL_ADD, l->sign->fd, &ev) < 0)
+		rc = -errno;
+	if (rc)
+		take_down_sign(l);
+	if (rc && l->door && !l->hall)
+		leave_place(l);
+	return rc;
+}
+
+static void try_again(struct ud_listener *l, uint64_t now_ns)
+{
+	if (put_up_sign(l) == 0)
+		return;
+	l->retry_ns = now_ns + l->retry_ms * SL_NS_PER_MS;
+	l->retry_ms = sl_rpc_at_most(2 * l->retry_ms, RELISTEN_MAX_MS);
+}
+
+static void look_at_sign(struct ud_listener *l, uint64_t now_ns)
+{
+	int rc = ud_device->sign_answer(l->sign, l->door->qpn);
+
+	if (!rc)
+		return;
+	if (rc == -ENODEV)
+		lose_place(l);
+	take_down_sign(l);
+	l->retry_ms = RELISTEN_MIN_MS;
+	try_again(l, now_ns);
+}
+
+/* --- who comes --- */
+
 static struct sl_transport *ud_accept(struct sl_rpc_listener *base, uint64_t now_ns)
 {
 	struct ud_listener *l = (struct ud_listener *)base;
 	struct sl_transport *t = take_born(l);
 
-	(void)now_ns;
 	if (t)
 		return t;
-	(void)ud_device->sign_answer(l->sign, l->door->qpn);
+	if (l->sign)
+		look_at_sign(l, now_ns);
+	else if (now_ns >= l->retry_ns)
+		try_again(l, now_ns);
+	if (!l->hall)
+		return NULL;
 	look_at_door(l);
 	if (l->unborn_cnt)
 		look_for_births(l);
@@ -266,6 +369,8 @@ static struct sl_transport *ud_glance(struct sl_rpc_listener *base, uint64_t now
 	struct ud_listener *l = (struct ud_listener *)base;
 
 	(void)now_ns;
+	if (!l->hall)
+		return NULL;
 	if (l->glances)
 		l->glances -= take_hellos(l, sl_rpc_at_most(l->glances, TURN_MAX));
 	if (!l->unborn_cnt)
@@ -279,26 +384,21 @@ static uint64_t ud_next_ns(const struct sl_rpc_listener *base)
 	const struct ud_listener *l = (const struct ud_listener *)base;
 	const struct ud_conn *oldest = sl_list_first(&l->unborn, struct ud_conn, base.stirred);
 
-	if (l->more)
+	uint64_t next = l->sign ? UINT64_MAX : l->retry_ns;
+
+	if (l->more && l->hall)
 		return 0;
-	return oldest ? oldest->born_ns + UD_BIRTH_NS : UINT64_MAX;
+	if (oldest && oldest->born_ns + UD_BIRTH_NS < next)
+		next = oldest->born_ns + UD_BIRTH_NS;
+	return next;
 }
 
 static void ud_listener_close(struct sl_rpc_listener *base)
 {
 	struct ud_listener *l = (struct ud_listener *)base;
-	struct ud_conn *c;
 
-	while ((c = sl_list_first(&l->unborn, struct ud_conn, base.stirred))) {
-		forget(l, c);
-		c->base.ops->close(&c->base);
-	}
-	if (l->hall)
-		ud_hall_put(l->hall);
-	if (l->door)
-		ud_device->close(l->door);
-	if (l->sign)
-		ud_device->sign_free(l->sign);
+	leave_place(l);
+	take_down_sign(l);
 	if (base->fd >= 0)
 		close(base->fd);
 	sl_secret_wipe(&l->secret);
@@ -311,26 +411,6 @@ static const struct sl_rpc_listener_ops listener_ops = {
 	.next_ns = ud_next_ns,
 	.close = ud_listener_close,
 };
-
-static int open_listener(struct ud_listener *l, struct sockaddr_storage *sa)
-{
-	struct epoll_event ev = {.events = EPOLLIN};
-	int rc = ud_device->sign_new(&l->sign, sa);
-
-	if (!rc)
-		l->door = ud_device->open(&l->sign->local, VB_GROUP_BACKEND, DOOR_RX, DOOR_TX, &rc);
-	if (!rc)
-		l->hall = ud_hall_new(&l->sign->local, VB_GROUP_BACKEND, &rc);
-	if (rc)
-		return rc;
-	l->hall->refs = 1;
-	l->base.fd = epoll_create1(EPOLL_CLOEXEC);
-	if (l->base.fd < 0 || epoll_ctl(l->base.fd, EPOLL_CTL_ADD, l->sign->fd, &ev) < 0 ||
-	    epoll_ctl(l->base.fd, EPOLL_CTL_ADD, l->door->fd, &ev) < 0)
-		return -errno;
-	(void)ud_device->arm(l->door);
-	return 0;
-}
 
 static const char *why(int rc)
 {
@@ -349,14 +429,13 @@ static const char *why(int rc)
 struct sl_rpc_listener *sl_ud_listen(const struct sl_rpc_listen_options *opt, struct sl_err *err)
 {
 	struct ud_listener *l = sl_rpc_listener_new(sizeof(*l), &listener_ops, err);
-	struct sockaddr_storage sa;
 	int rc;
 
 	if (!l)
 		return NULL;
 	sl_list_init(&l->unborn);
 	l->slots = opt->slots;
-	if (vb_address(opt->address, &sa)) {
+	if (vb_address(opt->address, &l->sa)) {
 		sl_err_set(err,
 			   "rdma+ud://%s: expected a numeric address and port, as in "
 			   "rdma+ud://10.0.0.2:7471",
@@ -365,7 +444,8 @@ struct sl_rpc_listener *sl_ud_listen(const struct sl_rpc_listen_options *opt, st
 	}
 	if (sl_secret_read(&l->secret, opt->key_file, err))
 		goto fail;
-	rc = open_listener(l, &sa);
+	l->base.fd = epoll_create1(EPOLL_CLOEXEC);
+	rc = l->base.fd < 0 ? -errno : put_up_sign(l);
 	if (!rc)
 		return &l->base;
 	sl_err_set(err, "rdma+ud://%s: %s", opt->address, why(rc));
