@@ -38,9 +38,14 @@ static void fall_back(struct sl_exchange *x, bool again, bool left_gateway, enum
 
 static void on_failed(void *app, void *cookie, enum sl_rpc_failure why)
 {
+	const struct sl_exchange *x = cookie;
+	const struct sl_member *m = x->member;
 	bool late = why == SL_RPC_FAIL_TIMEOUT;
 
 	(void)app;
+	/* Its channel is down before the state is told: who is served instead is known by now. */
+	if (m->served && sl_rpc_channel_state(m->channel) == SL_RPC_DOWN)
+		sl_group_tell(m->group);
 	fall_back(cookie, !late, why != SL_RPC_FAIL_DOWN,
 		  late ? SL_OUTCOME_EXPIRED : SL_OUTCOME_BACKEND_LOST);
 }
@@ -224,7 +229,7 @@ static void on_state(void *app, void *member, enum sl_rpc_state state)
 	sl_member_link_set(m, state == SL_RPC_DOWN ? SL_LINK_DOWN : SL_LINK_UP);
 	c->serving_changed = true;
 	if (m->joined)
-		sl_batcher_backend(m->group->batcher, m->number, state == SL_RPC_UP, c->now_ns);
+		sl_group_tell(m->group);
 }
 
 static void on_moved(void *app, void *member, bool gone_on)

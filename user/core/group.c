@@ -109,6 +109,37 @@ void sl_groups_reap(struct sl_core *c)
 
 /* --- the worker --- */
 
+static bool is_up(const struct sl_member *m, bool held)
+{
+	return m && m->joined && m->channel && sl_rpc_channel_state(m->channel) == SL_RPC_UP &&
+	       (held || !sl_rpc_channel_held(m->channel));
+}
+
+static void serve(struct sl_group *g, struct sl_member *m, bool served)
+{
+	if (!m || m->served == served)
+		return;
+	m->served = served;
+	sl_batcher_backend(g->batcher, m->number, served, g->core->now_ns);
+}
+
+/* Those who may first: what would be nobody's for a moment would be dropped. */
+void sl_group_tell(struct sl_group *g)
+{
+	bool held = true; /* as there is no other */
+
+	for (uint32_t i = 0; i < g->room; i++)
+		held = held && !is_up(g->numbered[i], false);
+	for (uint32_t i = 0; i < g->room; i++) {
+		if (is_up(g->numbered[i], held))
+			serve(g, g->numbered[i], true);
+	}
+	for (uint32_t i = 0; i < g->room; i++) {
+		if (!is_up(g->numbered[i], held))
+			serve(g, g->numbered[i], false);
+	}
+}
+
 void sl_member_adopt(struct sl_member *m, struct sl_transport *t)
 {
 	if (!m->leaving) {

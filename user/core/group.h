@@ -39,7 +39,8 @@ struct sl_member {
 	uint16_t number;        /* in its group, while it lives */
 	bool leaving;
 	bool known;       /* its channel has joined the session */
-	bool joined;      /* the batcher knows of it */
+	bool joined;      /* it is of the configuration in force */
+	bool served;      /* the batcher may send to it */
 	_Atomic int link; /* enum sl_member_link; dialler: DOWN to OFFERED, worker: all others */
 	/* worker: how often its channel was to go on by another transport, and has; or has not */
 	_Atomic uint32_t moves, stays;
@@ -141,6 +142,11 @@ void sl_groups_reap(struct sl_core *c);
 extern const struct sl_batch_ops sl_service_batch_ops;
 extern const struct sl_rpc_ops sl_backend_ops;
 
+/*
+ * The worker: the batcher is told which members it may send to: those that are up; of them those
+ * that are held only while there is no other.
+ */
+void sl_group_tell(struct sl_group *g);
 /* The worker: the member comes up on this transport, or goes on by it, unless it is leaving. */
 void sl_member_adopt(struct sl_member *m, struct sl_transport *t);
 /* Its peer does not have that connection any more. */

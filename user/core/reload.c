@@ -197,7 +197,6 @@ void sl_table_prepare(struct sl_table *t, struct sl_core *c)
 	atomic_store_explicit(&t->step, SL_TABLE_PREPARED, memory_order_release);
 }
 
-/* New ones are told first: a request that may not go to them anew may go there. */
 static void change_members(struct sl_group *g, const struct sl_table_pool *tp, uint32_t cnt)
 {
 	for (uint32_t i = 0; i < g->room; i++) {
@@ -212,18 +211,14 @@ static void change_members(struct sl_group *g, const struct sl_table_pool *tp, u
 			continue;
 		m->joined = true;
 		sl_batcher_begin(g->batcher, m->number);
-		if (sl_rpc_channel_state(m->channel) == SL_RPC_UP)
-			sl_batcher_backend(g->batcher, m->number, true, g->core->now_ns);
 	}
 	for (uint32_t i = 0; i < g->room; i++) {
 		struct sl_member *m = g->numbered[i];
 
-		if (!m || !m->leaving)
-			continue;
-		if (m->joined)
-			sl_batcher_backend(g->batcher, m->number, false, g->core->now_ns);
-		m->joined = false;
+		if (m && m->leaving)
+			m->joined = false;
 	}
+	sl_group_tell(g);
 }
 
 static void switch_group(struct sl_table *t, uint32_t p)

@@ -30,6 +30,14 @@ enum {
 #define COMPRESSED (UINT32_C(1) << 31)
 _Static_assert(SL_RPC_MAX_MESSAGE < COMPRESSED, "a length does not have that bit");
 
+/* One that is held comes after all that are not. */
+static bool is_better(const struct sl_member *m, const struct sl_member *than)
+{
+	bool held = sl_rpc_channel_held(m->channel), than_held = sl_rpc_channel_held(than->channel);
+
+	return held != than_held ? than_held : m->streams < than->streams;
+}
+
 /* The one that has the fewest streams of this worker; NULL: none is up. */
 static struct sl_member *choose_member(struct sl_group *g)
 {
@@ -39,7 +47,7 @@ static struct sl_member *choose_member(struct sl_group *g)
 		struct sl_member *m = g->numbered[(i + g->stream_turn) % g->room];
 
 		if (m && m->joined && m->channel && sl_rpc_channel_state(m->channel) == SL_RPC_UP &&
-		    (!best || m->streams < best->streams))
+		    (!best || is_better(m, best)))
 			best = m;
 	}
 	g->stream_turn++;

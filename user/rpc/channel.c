@@ -476,6 +476,17 @@ void sl_channel_see(struct sl_rpc_channel *ch)
 	};
 }
 
+/* The port of its transport has gone down, or has come back. */
+static void note_held(struct sl_rpc_channel *ch)
+{
+	bool held = ch->link.t->held;
+
+	if (held == ch->held)
+		return;
+	ch->held = held;
+	ch->rpc->ops->state(ch->rpc->app, ch->app_data, ch->state);
+}
+
 /* Every millisecond or so: does the peer answer, is a drained channel empty? */
 void sl_channel_tick(struct sl_rpc_channel *ch, uint64_t now_ns)
 {
@@ -483,6 +494,7 @@ void sl_channel_tick(struct sl_rpc_channel *ch, uint64_t now_ns)
 
 	sl_link_keep_alive(l, patience_ns(ch, now_ns), now_ns);
 	sl_channel_see(ch);
+	note_held(ch);
 	if (ch->state == SL_RPC_DRAINING && !ch->outstanding && !l->goaway_due &&
 	    sl_list_empty(&ch->ended) && !l->error)
 		l->error = -ESHUTDOWN;

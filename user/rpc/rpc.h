@@ -110,6 +110,7 @@ struct sl_rpc_ops {
 	void (*batch_done)(void *app, void *app_data, const struct sl_rpc_batch_end *end);
 	/* The transport is done with the bytes of a batch. */
 	void (*sent)(void *app, void *app_data, uint64_t batch);
+	/* Also when it is held, or not any more (sl_rpc_channel_held()). */
 	void (*state)(void *app, void *app_data, enum sl_rpc_state state);
 	/* All of the channel goes by the transport that it was to go on by; or (false) it stays. */
 	void (*moved)(void *app, void *app_data, bool gone_on);
@@ -159,6 +160,8 @@ void sl_rpc_channel_drain(struct sl_rpc_channel *ch);
 /* Takes out and frees a channel that is DOWN. Not from within an upcall. */
 void sl_rpc_channel_remove(struct sl_rpc_channel *ch);
 enum sl_rpc_state sl_rpc_channel_state(const struct sl_rpc_channel *ch);
+/* Its port is down: what is sent waits for that to end, or for the end of the channel. */
+bool sl_rpc_channel_held(const struct sl_rpc_channel *ch);
 
 /*
  * Control thread: connects to "shm:///path", "rdma://addr:port" or "tcp://host:port", negotiates

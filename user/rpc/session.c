@@ -127,6 +127,11 @@ enum sl_rpc_state sl_rpc_channel_state(const struct sl_rpc_channel *ch)
 	return ch->state;
 }
 
+bool sl_rpc_channel_held(const struct sl_rpc_channel *ch)
+{
+	return ch->held;
+}
+
 /* 0: the channel, with all that is under way, goes on by it. */
 static int go_on_by(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now_ns)
 {
@@ -160,6 +165,7 @@ static int take_up(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t n
 	ch->asked_ns = 0;
 	sl_channel_see(ch);
 	ch->state = SL_RPC_UP;
+	ch->held = t->held;
 	ch->used = true;
 	sl_list_add_tail(&r->awake, &ch->awake);
 	if (ch->link.alive.next_ns < r->next_ping_ns)

@@ -41,6 +41,7 @@ struct sl_rpc_channel {
 	char name[64];
 	void *app_data;
 	enum sl_rpc_state state;
+	bool held;           /* its transport is, as far as the owner was told */
 	struct sl_link link; /* valid unless DOWN */
 	struct sl_list requests, batches;
 	struct sl_list windows; /* requests whose replies are given credit */

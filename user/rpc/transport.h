@@ -101,6 +101,7 @@ struct sl_transport {
 	bool goes_on;          /* by this: sl_link_migrate(), not a link of its own */
 	uint32_t number;       /* of a virtual connection, this end's; 0: it is none */
 	uint64_t silent_ns;    /* of one: since when the peer has owed a word; 0: it owes none */
+	_Atomic bool held;     /* any thread's: its port is down, and nothing is posted */
 	bool patient;          /* its owner's: the peer may be computing, and not there to answer */
 	uint64_t rate_bps;     /* of the link, for the posted-byte cap */
 	uintptr_t port;        /* whose wire others with the same one share; 0: nobody's */

@@ -582,12 +582,14 @@ TEST(nothing_is_posted_to_a_port_that_is_down)
 	posted = fake_qp(v)->posted;
 	tell_port(v, IBV_EVENT_PORT_ERR, 1, true);
 	ck_assert_int_eq(post_from(memory, SMALL, 0), -EAGAIN);
+	ck_assert(t->held && !other->base.held);
 	ck_assert_uint_eq(t->ops->window(t), 0);
 	t->ops->flush(t);
 	ck_assert_uint_eq(fake_qp(v)->posted, posted);
 	ck_assert(!other->port_down);
 	ck_assert_uint_gt(other->base.ops->window(&other->base), 0);
 	tell_port(v, IBV_EVENT_PORT_ACTIVE, 1, false);
+	ck_assert(!t->held);
 	send_from(memory, SMALL, 0);
 	ck_assert_uint_gt(fake_qp(v)->posted, posted);
 	other->base.ops->close(&other->base);

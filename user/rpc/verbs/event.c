@@ -254,7 +254,7 @@ static void set_port(const struct ibv_context *device, int port, bool down)
 
 		if (v->device != device || v->port_num != port)
 			continue;
-		v->port_down = down;
+		v->port_down = v->base.held = down;
 		wake_owner(v);
 	}
 	pthread_mutex_unlock(&lock);
