@@ -23,12 +23,13 @@ enum {
 	SLOTS_MIN = 32,
 };
 
-static void set_info(struct sl_dialler *d, unsigned worker, const char *text, enum by by)
+static void set_info(struct sl_dialler *d, unsigned worker, const char *text, enum by by,
+		     bool broke)
 {
 	pthread_mutex_lock(&d->board->lock);
 	snprintf(d->workers[worker].text, sizeof(d->workers[worker].text), "%s", text);
 	d->workers[worker].released = false;
-	sl_move_begin(d, worker, by);
+	sl_move_begin(d, worker, by, broke);
 	pthread_mutex_unlock(&d->board->lock);
 }
 
@@ -127,20 +128,22 @@ static bool connect_worker(struct sl_dialler *d, struct sl_worker *w)
 	struct way *way = &d->workers[w->index];
 	struct sl_transport *t;
 	enum by by;
+	bool broke;
 
 	way->link = sl_rpc_link_number();
 	t = dial_first(d, w, &by, &err);
 	if (!t) {
-		set_info(d, w->index, err.text, BY_OWN);
+		set_info(d, w->index, err.text, BY_OWN, false);
 		if (!d->complained)
 			sl_log_warn("backend %s/%s is down: %s", d->pool_name, d->backend.name,
 				    err.text);
 		d->complained = true;
 		return false;
 	}
+	broke = by == BY_FIRST && way->by == BY_OWN && way->peer == sl_rpc_transport_peer(t);
 	way->peer = sl_rpc_transport_peer(t);
 	way->number = sl_rpc_transport_number(t);
-	set_info(d, w->index, sl_rpc_transport_info(t), by);
+	set_info(d, w->index, sl_rpc_transport_info(t), by, broke);
 	if (by == BY_FALLBACK)
 		sl_log_warn("backend %s/%s: %s; worker %u uses its fallback %s: %s", d->pool_name,
 			    d->backend.name, err.text, w->index, d->backend.fallback,

@@ -148,8 +148,11 @@ void sl_rings_look(struct sl_switchboard *sb, uint64_t now_ns);
 /* move.c */
 /* Of the backend: the text of that endpoint. */
 const char *sl_move_endpoint(const struct sl_dialler *d, enum by by);
-/* A link begins, by that. With the lock. */
-void sl_move_begin(struct sl_dialler *d, unsigned worker, enum by by);
+/*
+ * A link begins, by that. `broke`: the former one went by its own endpoint, and the same process is
+ * there: what has broken is tried again after a while. With the lock.
+ */
+void sl_move_begin(struct sl_dialler *d, unsigned worker, enum by by, bool broke);
 /* It is to go on, and is due for it: one attempt. Without the lock, by the thread that has d. */
 void sl_move_try(struct sl_dialler *d, struct sl_worker *w);
 /* When it is due; UINT64_MAX: it stays. */

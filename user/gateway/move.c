@@ -26,7 +26,7 @@ static enum by rest_of(const struct sl_dialler *d, enum by by)
 	return by != BY_FALLBACK ? by : d->backend.first ? BY_FIRST : BY_OWN;
 }
 
-void sl_move_begin(struct sl_dialler *d, unsigned worker, enum by by)
+void sl_move_begin(struct sl_dialler *d, unsigned worker, enum by by, bool broke)
 {
 	struct way *way = &d->workers[worker];
 	uint64_t now_ns = sl_now_ns();
@@ -35,7 +35,7 @@ void sl_move_begin(struct sl_dialler *d, unsigned worker, enum by by)
 	way->by = by;
 	way->to = rest_of(d, by);
 	way->retry_ms = RETRY_MIN_MS;
-	way->next_ns = now_ns + (by == BY_FALLBACK ? RETRY_MIN_MS * SL_NS_PER_MS : 0);
+	way->next_ns = now_ns + (by == BY_FALLBACK || broke ? RETRY_MIN_MS * SL_NS_PER_MS : 0);
 	way->offered = way->strange = false;
 	way->silent_ns = way->ask_ns = 0;
 	if (d->stop)

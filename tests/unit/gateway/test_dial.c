@@ -198,6 +198,31 @@ TEST(who_gets_a_place_is_due_at_once)
 	ck_assert_ptr_eq(sl_due_take(sb, now_ns + 20 * MS), diallers[5]);
 }
 
+/* What has broken would break again, and each time requests are lost with it. */
+TEST_EACH(what_has_broken_is_tried_again_after_a_while, 2)
+{
+	struct way *way;
+	uint64_t at_ns;
+
+	add_all(FEW, SL_LINK_UP);
+	sl_switchboard_allow(sb, 1);
+	diallers[5]->backend.first = strdup("first");
+	sl_list_add_tail(&sb->with_first, &diallers[5]->first_node);
+	way = &diallers[5]->workers[6];
+	for (unsigned w = 0; w < WORKERS; w++)
+		diallers[5]->workers[w].by = diallers[5]->workers[w].to = BY_FIRST;
+	at_ns = sl_now_ns();
+	sl_move_begin(diallers[5], 6, BY_FIRST, _i);
+	for (unsigned i = 0; i < 20; i++, at_ns += 20 * MS) {
+		members[5][6]->channel->link.stats.messages_sent += 10 * SL_PLACE_MESSAGES;
+		sl_moves_allot(sb, at_ns);
+	}
+	ck_assert_int_eq(way->to, _i ? BY_FIRST : BY_OWN);
+	members[5][6]->channel->link.stats.messages_sent += 100 * SL_PLACE_MESSAGES;
+	sl_moves_allot(sb, at_ns + 5000 * MS);
+	ck_assert_int_eq(way->to, BY_OWN);
+}
+
 /* --- with threads, for backends of which there is none --- */
 
 static bool was_dialled(unsigned i)
