@@ -6,7 +6,10 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include "rpc/hub.h"
+#include "rpc/session.h"
 #include "ud_sockets.h"
+
+enum { MOVE_MS = 1000, /* that a dial may take */ };
 
 unsigned harness_timeout_s(void)
 {
@@ -69,6 +72,22 @@ const char *harness_key(void)
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	}
 	return path;
+}
+
+/* False: a link that begins there stays there. `first` may be what endpoint_of() has returned. */
+static bool goes_on_by(const char *first, char other[120])
+{
+	const char *name = getenv("SL_RPC_GOES_ON");
+	char begins[120];
+
+	snprintf(begins, sizeof(begins), "%.119s", first);
+	for (int i = 0; name && i < (int)endpoint_cnt(); i++) {
+		if (strcmp(endpoint_of(i), begins) != 0)
+			continue;
+		snprintf(other, 120, "%.119s", endpoint_named(name, strlen(name)));
+		return strcmp(other, endpoint_of(i)) != 0; /* and that is `first` again */
+	}
+	return false;
 }
 
 struct harness_order {
@@ -152,8 +171,11 @@ void backend_main(const void *arg)
 struct backend_proc backend_start(const struct sl_backend_options *opt)
 {
 	struct backend_order order = {.opt = *opt};
+	char other[120];
 
 	snprintf(order.listen, sizeof(order.listen), "%s", opt->listen);
+	if (goes_on_by(opt->listen, other))
+		snprintf(order.listen, sizeof(order.listen), "%s,%s", opt->listen, other);
 	return (struct backend_proc){harness_spawn(backend_main, &order, sizeof(order))};
 }
 
@@ -306,7 +328,17 @@ static void gw_interim(void *app, void *cookie, struct sl_span meta)
 	memcpy(g->interim, meta.ptr, g->interim_len);
 }
 
+static void gw_moved(void *app, void *app_data, bool gone_on)
+{
+	struct gw_ways *w = &((struct gateway *)app)->ways;
+
+	(void)app_data;
+	*(gone_on ? &w->moves : &w->stays) += 1;
+	w->at ^= gone_on;
+}
+
 const struct sl_rpc_ops gw_ops = {
+	.moved = gw_moved,
 	.reply = gw_reply,
 	.interim = gw_interim,
 	.failed = gw_failed,
@@ -315,13 +347,26 @@ const struct sl_rpc_ops gw_ops = {
 	.state = gw_state,
 };
 
-struct sl_transport *gw_dial(const char *endpoint, uint32_t slots, uint32_t bulk)
+static void check_slots(const struct sl_transport *t)
+{
+	const char *whose = getenv("SL_RPC_SLOTS");
+	char text[32];
+
+	snprintf(text, sizeof(text), " %s slots", whose ? whose : "");
+	ck_assert_msg(!whose || strncmp(t->info, "rdma ", 5) != 0 || strstr(t->info, text), "%s",
+		      t->info);
+}
+
+/* Of the link of that number. */
+static struct sl_transport *dial_for(const char *endpoint, uint32_t slots, uint32_t bulk,
+				     uint64_t link)
 {
 	struct sl_rpc_dial_options opt = {.endpoint = endpoint,
 					  .key_file = harness_key(),
 					  .bulk_ring_len = bulk,
 					  .slots = slots,
-					  .timeout_ms = 2000};
+					  .timeout_ms = 2000,
+					  .link = link};
 	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
 	struct sl_transport *t;
 	struct sl_err err = SL_ERR(256);
@@ -332,7 +377,13 @@ struct sl_transport *gw_dial(const char *endpoint, uint32_t slots, uint32_t bulk
 			usleep(2000);
 	} while (!t && sl_now_ns() < until);
 	ck_assert_msg(t != NULL, "%s", err.text);
+	check_slots(t);
 	return t;
+}
+
+struct sl_transport *gw_dial(const char *endpoint, uint32_t slots, uint32_t bulk)
+{
+	return dial_for(endpoint, slots, bulk, 0);
 }
 
 struct sl_transport *raw_dial(const char *endpoint, uint32_t slots, uint32_t bulk)
@@ -345,14 +396,66 @@ struct sl_transport *raw_dial(const char *endpoint, uint32_t slots, uint32_t bul
 	return t;
 }
 
+/* --- links that go on, to and fro --- */
+
+static void gw_plan(struct gateway *g, const char *endpoint, const struct sl_rpc_config *cfg)
+{
+	struct gw_ways *w = &g->ways;
+
+	if (!goes_on_by(endpoint, w->to[1]))
+		return;
+	snprintf(w->to[0], sizeof(w->to[0]), "%.119s", endpoint);
+	w->cfg = *cfg;
+	w->link = sl_rpc_link_number();
+	ck_assert_uint_ne(w->link, 0);
+}
+
+static unsigned move_after(void)
+{
+	const char *text = getenv("SL_RPC_MOVE_AFTER");
+
+	return text ? (unsigned)strtoul(text, NULL, 10) : 1;
+}
+
+/* A backend that cannot be dialled now, since it stands still or has died, is tried again later. */
+static void gw_go_on(struct gateway *g)
+{
+	struct gw_ways *w = &g->ways;
+	struct sl_rpc_dial_options opt = {.endpoint = w->to[!w->at],
+					  .key_file = harness_key(),
+					  .bulk_ring_len = w->cfg.bulk_ring_len,
+					  .slots = w->cfg.slots,
+					  .timeout_ms = MOVE_MS,
+					  .link = w->link,
+					  .goes_on = true};
+	struct sl_rpc_traffic passed;
+	struct sl_err err = SL_ERR(256);
+	struct sl_transport *t;
+
+	if (g->ch->state != SL_RPC_UP || g->ch->link.move || sl_now_ns() < w->next_ns)
+		return;
+	sl_rpc_channel_traffic(g->ch, &passed);
+	if (passed.messages < w->passed + move_after())
+		return;
+	t = sl_rpc_dial(&opt, &err);
+	if (t)
+		w->offers += sl_rpc_adopt(g->ch, t, sl_now_ns()) == 0;
+	else
+		w->next_ns = sl_now_ns() + MOVE_MS * SL_NS_PER_MS;
+	w->passed = passed.messages;
+}
+
 void gw_open_ops(struct gateway *g, const char *endpoint, const struct sl_rpc_config *cfg,
 		 const struct sl_rpc_ops *ops)
 {
 	*g = (struct gateway){.r = sl_rpc_create(cfg, NULL, ops, g)};
 	ck_assert_ptr_nonnull(g->r);
 	g->ch = sl_rpc_channel_add(g->r, "test", NULL);
+	gw_plan(g, endpoint, cfg);
 	ck_assert_int_eq(
-		sl_rpc_adopt(g->ch, gw_dial(endpoint, cfg->slots, cfg->bulk_ring_len), sl_now_ns()),
+		sl_rpc_adopt(g->ch,
+			     dial_for(endpoint, cfg->slots, cfg->bulk_ring_len, g->ways.link),
+			     sl_now_ns()),
 		0);
 }
 
@@ -376,6 +479,8 @@ void gw_turn(struct gateway *g)
 	if (!sl_rpc_poll(g->r, now))
 		sched_yield();
 	sl_rpc_flush(g->r, now);
+	if (g->ways.link)
+		gw_go_on(g);
 }
 
 /* Nothing may be left: requests, batches, and after a moment all slots. */
@@ -393,9 +498,23 @@ static void gw_check_empty(struct gateway *g)
 		ck_assert_uint_ge(st.slots_free, st.slots / 2 - 1);
 }
 
+/* A link that is there has gone on, unless its backend does not listen there; but for the last time. */
+static void gw_check_moves(const struct gateway *g)
+{
+	const struct gw_ways *w = &g->ways;
+	struct sl_rpc_traffic passed;
+
+	if (!w->link || g->ch->state != SL_RPC_UP)
+		return;
+	sl_rpc_channel_traffic(g->ch, &passed);
+	ck_assert(w->offers || w->next_ns || passed.messages < move_after());
+	ck_assert_uint_ge(w->moves + w->stays + 1, w->offers);
+}
+
 void gw_close(struct gateway *g)
 {
 	gw_check_empty(g);
+	gw_check_moves(g);
 	sl_rpc_destroy(g->r);
 }
 

@@ -7,6 +7,9 @@
  * for each. ud is virtual connections over sockets in the place of a device (ud_sockets.h).
  * SL_RPC_KEY_FILE is the key of rdma endpoints; without it the others have one by themselves.
  * SL_RPC_CUT and SL_RPC_MEND are commands for a cable between both ends, where there is one.
+ * SL_RPC_GOES_ON is another endpoint, spelled as those of the list: each link that gw_open() makes goes on
+ * by that, and back, and so on, whenever SL_RPC_MOVE_AFTER messages [1] have passed, both ways together.
+ * SL_RPC_SLOTS is what connections are to say of theirs: "own" or "shared".
  */
 #ifndef SL_TESTS_RPC_HARNESS_H
 #define SL_TESTS_RPC_HARNESS_H
@@ -125,9 +128,22 @@ struct call {
 
 enum { BATCH_ENDS = 256 };
 
+/* By what a link goes on. */
+struct gw_ways {
+	char to[2][120]; /* its first endpoint, and the other one */
+	struct sl_rpc_config cfg;
+	uint64_t link;    /* 0: it stays where it is */
+	uint64_t passed;  /* messages, when it was last made to go on */
+	uint64_t next_ns; /* not before that */
+	unsigned at;      /* the index in `to` */
+	unsigned offers, moves,
+		stays; /* attempts; those that have ended in the one way, and the other */
+};
+
 struct gateway {
 	struct sl_rpc *r;
 	struct sl_rpc_channel *ch;
+	struct gw_ways ways;
 	unsigned done, failed, batches_done, sent, downs, ups, drains;
 	unsigned interims; /* replies, and the metadata of the last one */
 	uint8_t interim[512];
