@@ -30,6 +30,16 @@ rxe_mend() {
     tc qdisc delete dev sl-rxe1 root
 }
 
+# Loses, doubles and reorders, both ways, until rxe_mend.
+rxe_disturb() {
+    local device
+    for device in sl-rxe0 sl-rxe1; do
+        tc qdisc replace dev $device root netem delay 1ms loss 2% duplicate 2% reorder 90%
+    done
+}
+# Packets that the wire has lost by that.
+rxe_count_lost() { tc -s qdisc show | sed -n 's/^.*(dropped \([0-9]*\),.*/\1/p' | awk '{ n += $1 } END { print n + 0 }'; }
+
 # $1: the server's command, $2: the client's. The client is started anew until the server listens.
 # Each is given RXE_LIMIT seconds [120].
 rxe_run_pair() {
