@@ -396,7 +396,7 @@ struct sl_transport *raw_dial(const char *endpoint, uint32_t slots, uint32_t bul
 	return t;
 }
 
-/* --- links that go on, to and fro --- */
+/* --- links that go on, and back --- */
 
 static void gw_plan(struct gateway *g, const char *endpoint, const struct sl_rpc_config *cfg)
 {
