@@ -2,8 +2,8 @@
 /*
  * Each request is carried out once, by the counters of the handler, and answered once, over ways that lose,
  * double and reorder: datagrams here; in a guest a wire with netem (SL_RPC_LOSSY), also of links that go on
- * by RDMA's own connections, and back (SL_RPC_GOES_ON). Those retry seldom, and end on such a wire now and
- * then: what had not left is asked again, what had was carried out once at the most.
+ * by RDMA's own connections, and back (SL_RPC_GOES_ON). Such a link may end on such a wire: what had not
+ * left is asked again, and what had was carried out once at the most.
  */
 #define HARNESS_ENDPOINTS "shm,tcp,ud,ud-lossy"
 #include "rpc/session.h"
