@@ -31,6 +31,8 @@ struct whom {
 	struct sockaddr_storage sa;
 	struct vb_way way;
 };
+_Static_assert(sizeof(struct whom) == sizeof(struct sockaddr_storage) + sizeof(struct vb_way),
+	       "it is compared by its bytes");
 
 struct known {
 	struct whom whom;

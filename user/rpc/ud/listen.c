@@ -257,7 +257,7 @@ static void leave_place(struct ud_listener *l)
 {
 	struct ud_conn *c;
 
-	while ((c = sl_list_first(&l->unborn, struct ud_conn, base.stirred))) {
+	while (l->hall && (c = sl_list_first(&l->unborn, struct ud_conn, base.stirred))) {
 		forget(l, c);
 		c->base.ops->close(&c->base);
 	}
@@ -283,8 +283,9 @@ static int take_place(struct ud_listener *l)
 
 	l->local = l->sign->local;
 	l->door = ud_device->open(&l->local, VB_GROUP_BACKEND, DOOR_RX, DOOR_TX, &rc);
-	if (l->door)
-		l->hall = ud_hall_new(&l->local, VB_GROUP_BACKEND, &rc);
+	if (!l->door)
+		return rc;
+	l->hall = ud_hall_new(&l->local, VB_GROUP_BACKEND, &rc);
 	if (!l->hall)
 		return rc;
 	l->hall->refs = 1;

@@ -23,7 +23,7 @@ static struct ud_node *find(struct ud_node *first, const struct ud_local *l, con
 {
 	struct ud_node *n = first;
 
-	while (n && (!ud_local_same(&n->local, l) || memcmp(n->gid, gid, 16) || n->tos != tos))
+	while (n && (!ud_local_same(&n->local, l) || memcmp(n->gid, gid, 16) != 0 || n->tos != tos))
 		n = n->next;
 	return n;
 }

@@ -16,7 +16,7 @@ struct sl_rpc_rdma;
 /* What was asked for, without padding and with zeros behind each text: equal bytes, equal ways. */
 struct vb_way {
 	char source[64], device[64];
-	uint8_t port, tos;
+	uint8_t port, tos, reserved[6];
 };
 
 struct vb_way vb_way_of(const struct sl_rpc_rdma *asked);
