@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include "base/clock.h"
 #include "rpc/hub.h"
 #include "suite.h"
