@@ -99,8 +99,8 @@ static void flood(const void *arg)
 	be_bounded(&sa);
 	if (ud_device->ask(&q, &host, &why))
 		_exit(4);
-	pair = ud_device->open(&host.local, UD_POLL, UD_HALL_TX, &rc);
-	way = ud_device->way_new(&host.local, host.gid);
+	pair = ud_device->open(&host.local, 0, UD_POLL, UD_HALL_TX, &rc);
+	way = ud_device->way_new(&host.local, host.gid, 0);
 	if (!pair || !way)
 		_exit(5);
 	for (;;) {
@@ -127,7 +127,7 @@ static void sink(const void *arg)
 	((struct sockaddr_in *)&sa)->sin_port = 0;
 	if (ud_device->sign_new(&sign, &sa))
 		_exit(4);
-	pair = ud_device->open(&sign->local, UD_HALL_RX, UD_HALL_TX, &rc);
+	pair = ud_device->open(&sign->local, VB_GROUP_BACKEND, UD_HALL_RX, UD_HALL_TX, &rc);
 	if (!pair)
 		_exit(5);
 	shared->sink = pair->qpn;
