@@ -86,6 +86,7 @@ static struct fake {
 	struct ibv_async_event events[FAKE_EVENTS];
 	unsigned event_put, event_got, events_acked;
 	_Atomic bool absent; /* taken away */
+	_Atomic bool moved;  /* the listener's address is another device's */
 	_Atomic unsigned binds;
 	struct rdma_cm_id *_Atomic listening;
 	struct vb_answer rejection; /* the last one */
@@ -816,23 +817,28 @@ static inline void fake_ask(const void *request, uint8_t len)
 	ck_assert_int_eq(eventfd_write(id->channel->fd, 1), 0);
 }
 
-/* What was begun has happened, or the listening id's device is taken away. */
+/* What was begun has happened, or the listening id's device is taken away or has lost its address. */
 int rdma_get_cm_event(struct rdma_event_channel *c, struct rdma_cm_event **ev)
 {
-	static struct rdma_cm_event removal = {.event = RDMA_CM_EVENT_DEVICE_REMOVAL};
+	static struct rdma_cm_event of_listener;
+	bool listens = fake.listening && fake.listening->channel == c;
 	eventfd_t told;
 
 	if (eventfd_read(c->fd, &told) == 0) {
 		*ev = &fake.cm_event;
 		return 0;
 	}
-	if (fake.listening && fake.listening->channel == c && fake.absent) {
-		removal.id = fake.listening;
-		*ev = &removal;
-		return 0;
+	if (listens && atomic_exchange(&fake.moved, false)) {
+		of_listener.event = RDMA_CM_EVENT_ADDR_CHANGE;
+	} else if (listens && fake.absent) {
+		of_listener.event = RDMA_CM_EVENT_DEVICE_REMOVAL;
+	} else {
+		errno = EAGAIN;
+		return -1;
 	}
-	errno = EAGAIN;
-	return -1;
+	of_listener.id = fake.listening;
+	*ev = &of_listener;
+	return 0;
 }
 
 int rdma_ack_cm_event(struct rdma_cm_event *ev)

@@ -695,6 +695,23 @@ TEST(a_listener_outlives_its_device)
 	l->ops->close(l);
 }
 
+/* As when two devices are bonded, and the other one takes over: it listens by that. */
+TEST(a_listener_follows_its_address)
+{
+	struct sl_rpc_listener *l = listen_fake();
+	uint64_t now_ns = sl_now_ns(), end_ns = now_ns + 20 * SL_NS_PER_SEC;
+	unsigned binds = fake.binds;
+
+	ck_assert_ptr_null(l->ops->accept(l, now_ns));
+	fake.moved = true;
+	ck_assert_int_eq(eventfd_write(fake.listening->channel->fd, 1), 0);
+	while (fake.binds == binds || !fake.listening)
+		wait_a_little(end_ns);
+	ck_assert_uint_eq(fake.binds, binds + 1);
+	ck_assert_ptr_null(l->ops->accept(l, now_ns));
+	l->ops->close(l);
+}
+
 /* What the first peer will need is there before it comes. */
 TEST(a_listener_makes_ahead_what_peers_need)
 {

@@ -171,7 +171,8 @@ static void take_requests(struct vb_listener *l, uint64_t now_ns)
 	for (unsigned i = 0; i < TURN_MAX && rdma_get_cm_event(l->cm, &ev) == 0; i++) {
 		struct rdma_cm_id *id = ev->id;
 		bool asks = ev->event == RDMA_CM_EVENT_CONNECT_REQUEST;
-		bool ends = ev->event == RDMA_CM_EVENT_DEVICE_REMOVAL && id == l->id;
+		bool ends = id == l->id && (ev->event == RDMA_CM_EVENT_DEVICE_REMOVAL ||
+					    ev->event == RDMA_CM_EVENT_ADDR_CHANGE);
 		struct vb_request rq = {.magic = 0};
 
 		if (asks && ev->param.conn.private_data &&
@@ -183,7 +184,10 @@ static void take_requests(struct vb_listener *l, uint64_t now_ns)
 			take_request(l, id, &rq, now_ns);
 		if (!ends)
 			continue;
-		/* The device has failed or is taken away, as when its driver is loaded anew. */
+		/*
+		 * The device has failed or is taken away, as when its driver is loaded anew, or the
+		 * address is another one's now.
+		 */
 		rdma_destroy_id(l->id);
 		l->id = NULL;
 		vb_door_close(&l->door);
