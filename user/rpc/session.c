@@ -63,13 +63,15 @@ void sl_rpc_destroy(struct sl_rpc *r)
 
 	if (!r)
 		return;
-	while ((node = sl_list_pop_head(&r->channels))) {
+	/* Who is told that one is down looks at the others. */
+	sl_list_for_each (node, &r->channels) {
 		struct sl_rpc_channel *ch = sl_container_of(node, struct sl_rpc_channel, node);
 
 		if (ch->state != SL_RPC_DOWN)
 			sl_channel_down(ch, SL_RPC_FAIL_LOST);
-		free(ch);
 	}
+	while ((node = sl_list_pop_head(&r->channels)))
+		free(sl_container_of(node, struct sl_rpc_channel, node));
 	sl_rpc_settle();
 	SL_CHECK(r->out.used == 0 && r->mem.used == 0 && sl_wheel_count(&r->wheel) == 0);
 	sl_outstanding_fini(&r->out);

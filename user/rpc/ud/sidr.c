@@ -29,7 +29,11 @@ struct asking {
 /* --- here --- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ibv_pd *domains[DEVICES];
+/* Of a device, and of those that had its name before. */
+static struct domain {
+	struct ibv_pd *pd;
+	struct domain *former;
+} * domains[DEVICES];
 
 /* Nobody acts on what it says, and the kernel keeps it until it is read. */
 static void ignore_events(struct ibv_context *own)
@@ -44,26 +48,30 @@ static void ignore_events(struct ibv_context *own)
  * By a context of our own: the connection manager closes its one when a device has gone, and what was
  * made there is still in use.
  */
-static struct ibv_pd *open_domain(struct ibv_device *device)
+static struct domain *open_domain(struct ibv_device *device)
 {
-	struct ibv_context *own = ibv_open_device(device);
+	struct domain *d = calloc(1, sizeof(*d));
+	struct ibv_context *own = d ? ibv_open_device(device) : NULL;
 	int flags = own ? fcntl(own->async_fd, F_GETFL) : -1;
-	struct ibv_pd *pd = NULL;
 
 	if (flags >= 0 && fcntl(own->async_fd, F_SETFL, flags | O_NONBLOCK) == 0)
-		pd = ibv_alloc_pd(own);
-	if (own && !pd)
+		d->pd = ibv_alloc_pd(own);
+	if (d && d->pd)
+		return d;
+	if (own)
 		ibv_close_device(own);
-	return pd;
+	free(d);
+	return NULL;
 }
 
 /* A place that is free; or of a device that has gone, and has come back by its name. */
-static struct ibv_pd **place_of(struct ibv_device *device)
+static struct domain **place_of(struct ibv_device *device)
 {
 	const char *name = ibv_get_device_name(device);
 
 	for (unsigned i = 0; i < DEVICES; i++) {
-		if (!domains[i] || !strcmp(ibv_get_device_name(domains[i]->context->device), name))
+		if (!domains[i] ||
+		    !strcmp(ibv_get_device_name(domains[i]->pd->context->device), name))
 			return &domains[i];
 	}
 	return NULL;
@@ -75,20 +83,20 @@ static struct ibv_pd **place_of(struct ibv_device *device)
  */
 static struct ibv_pd *domain_of(struct ibv_device *device)
 {
-	struct ibv_pd **place, *pd = NULL;
+	struct domain **place, *d = NULL;
 
 	pthread_mutex_lock(&lock);
 	place = place_of(device);
-	if (place && *place && (*place)->context->device == device)
-		pd = *place;
-	else if (place)
-		pd = open_domain(device);
-	if (pd) {
-		*place = pd;
-		ignore_events(pd->context);
+	if (place && *place && (*place)->pd->context->device == device) {
+		d = *place;
+	} else if (place && (d = open_domain(device))) {
+		d->former = *place;
+		*place = d;
 	}
+	if (d)
+		ignore_events(d->pd->context);
 	pthread_mutex_unlock(&lock);
-	return pd;
+	return d ? d->pd : NULL;
 }
 
 static int gid_index_of(struct ibv_context *device, uint8_t port, const uint8_t gid[16])
