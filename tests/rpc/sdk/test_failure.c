@@ -310,6 +310,25 @@ TEST_EACH(each_lying_header_ends_its_channel, endpoint_cnt())
 	backend_term(p);
 }
 
+/* As raw_post(), once the backend has made room. */
+static int raw_post_when_room(struct sl_transport *t, const struct sl_rpc_header *h,
+			      const void *body)
+{
+	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
+	struct sl_message m;
+	int rc;
+
+	while ((rc = raw_post(t, h, body)) == -EAGAIN && sl_now_ns() < until) {
+		if (harness_poll(t, &m, 1) > 0) {
+			answer_ping(t, &m.header);
+			t->ops->release(t, &m);
+		}
+		(void)t->ops->check(t);
+		usleep(100);
+	}
+	return rc;
+}
+
 /* Sequences that no single header gives away. */
 TEST_EACH(each_lying_sequence_ends_its_channel, endpoint_cnt())
 {
@@ -343,7 +362,7 @@ TEST_EACH(each_lying_sequence_ends_its_channel, endpoint_cnt())
 			for (unsigned i = 0; i < SL_RPC_MAX_INTERLEAVE; i++) {
 				h.id++;
 				e->id++;
-				ck_assert_int_eq(raw_post(t, &h, body), 0);
+				ck_assert_int_eq(raw_post_when_room(t, &h, body), 0);
 			}
 		}
 		reject_wait(t);

@@ -1002,7 +1002,8 @@ TEST_EACH(few_slots_are_told_as_free_before_they_are, rdma_cnt())
 	struct sl_transport *t = gw_dial(ep, SLOTS, SL_RPC_MIN_BULK);
 	const struct sl_verbs *v = (struct sl_verbs *)t;
 
-	for (unsigned cnt = 1; cnt < SL_RPC_MIN_SLOTS; cnt++) {
+	/* So few that no window is used up: then CREDITs that move it would come as well. */
+	for (unsigned cnt = 1; cnt < SL_RPC_MIN_SLOTS / 2; cnt++) {
 		take_and_release(t, cnt);
 		ck_assert_uint_eq(v->released - v->put_back, cnt);
 		ck_assert_int_eq(post_ping(t), 0);
