@@ -94,6 +94,7 @@ static struct fake {
 	bool alone; /* has no shared receive queues */
 	bool mute;  /* does not tell when a queue pair in error has used its last slot */
 	unsigned steps, fail_at; /* of what may fail, the one that does */
+	unsigned queries;        /* of ports, their addresses, and queue pairs */
 	unsigned ids, channels;
 	struct rdma_cm_event cm_event; /* the next one, of the channel whose fd is readable */
 	const void *answer;            /* to who connects; NULL: nobody listens */
@@ -375,6 +376,7 @@ int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv
 	struct ibv_port_attr *attr = (struct ibv_port_attr *)out;
 
 	(void)context, (void)port;
+	fake.queries++;
 	attr->active_mtu = IBV_MTU_4096;
 	attr->active_speed = 32;
 	attr->active_width = 2;
@@ -604,6 +606,7 @@ int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 	bool knows_way = qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS;
 
 	(void)mask, (void)init;
+	fake.queries++;
 	*attr = (struct ibv_qp_attr){.qp_state = qp->state,
 				     .path_mtu = knows_way ? IBV_MTU_1024 : IBV_MTU_256,
 				     .ah_attr.grh.traffic_class = fake.tos,

@@ -15,6 +15,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 #include "base/check.h"
 #include "base/clock.h"
@@ -35,7 +36,7 @@ static struct {
 	pthread_rwlock_t work; /* held for reading while threads work; taken before the lock */
 	pthread_mutex_t lock;
 	pthread_cond_t idle;
-	int epoll_fd, wake;
+	int epoll_fd, wake, timer; /* timer: of fill_ns */
 	struct sl_list closing;
 	bool runs, forks_seen; /* the thread; in_child() is called after a fork */
 	bool fill, filling;    /* homes want to be looked at; are being */
@@ -48,6 +49,7 @@ static struct {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.epoll_fd = -1,
 	.wake = -1,
+	.timer = -1,
 	.idle = PTHREAD_COND_INITIALIZER,
 	.closing = {&closer.closing, &closer.closing},
 };
@@ -348,7 +350,7 @@ static void share_slots(void)
 static void *closer_main(void *arg)
 {
 	struct epoll_event ev[DRAIN];
-	eventfd_t cnt;
+	uint64_t cnt;
 
 	(void)arg;
 	sl_thread_name_set("closer");
@@ -359,8 +361,8 @@ static void *closer_main(void *arg)
 		for (int i = 0; i < n; i++) {
 			if (ev[i].data.u64)
 				vb_async_take(ev[i].data.u64);
-			else
-				(void)eventfd_read(closer.wake, &cnt);
+			else if (read(closer.wake, &cnt, sizeof(cnt)) < 0)
+				(void)!read(closer.timer, &cnt, sizeof(cnt));
 		}
 		close_some();
 		watch_homes();
@@ -381,14 +383,17 @@ static int start_thread(void)
 
 	closer.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	closer.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (closer.epoll_fd < 0 || closer.wake < 0 ||
-	    epoll_ctl(closer.epoll_fd, EPOLL_CTL_ADD, closer.wake, &ev) < 0)
+	closer.timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (closer.epoll_fd < 0 || closer.wake < 0 || closer.timer < 0 ||
+	    epoll_ctl(closer.epoll_fd, EPOLL_CTL_ADD, closer.wake, &ev) < 0 ||
+	    epoll_ctl(closer.epoll_fd, EPOLL_CTL_ADD, closer.timer, &ev) < 0)
 		rc = -errno;
 	else
 		rc = vb_async_open(closer.epoll_fd);
 	if (rc) {
 		close(closer.epoll_fd);
 		close(closer.wake);
+		close(closer.timer);
 		return rc;
 	}
 	sigfillset(&all);
@@ -429,6 +434,7 @@ static void in_child(void)
 	if (closer.runs) {
 		close(closer.epoll_fd);
 		close(closer.wake);
+		close(closer.timer);
 	}
 	closer.runs = false;
 	closer.left = 0;
@@ -480,14 +486,22 @@ void vb_closer_share(void)
 	(void)eventfd_write(closer.wake, 1);
 }
 
+/* The thread sleeps on until then: the connection's first request has use for the processor now. */
 void vb_closer_fill(void)
 {
+	uint64_t at_ns = sl_now_ns() + FILL_MS * SL_NS_PER_MS;
+	const struct itimerspec at = {
+		.it_value = {.tv_sec = (time_t)(at_ns / SL_NS_PER_SEC),
+			     .tv_nsec = (long)(at_ns % SL_NS_PER_SEC)},
+	};
+
 	pthread_mutex_lock(&closer.lock);
-	if (!closer.fill)
-		closer.fill_ns = sl_now_ns() + FILL_MS * SL_NS_PER_MS;
+	if (!closer.fill) {
+		closer.fill_ns = at_ns;
+		(void)timerfd_settime(closer.timer, TFD_TIMER_ABSTIME, &at, NULL);
+	}
 	closer.fill = true;
 	pthread_mutex_unlock(&closer.lock);
-	(void)eventfd_write(closer.wake, 1);
 }
 
 void sl_verbs_settle(void)

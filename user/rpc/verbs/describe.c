@@ -7,7 +7,7 @@
 #include "rpc/rpc.h"
 #include "rpc/verbs/verbs.h"
 
-enum { PROBE_MS = 1000, WAY_LEN = 96 };
+enum { PROBE_MS = 1000 };
 
 /* Index of the GID in the port's table, or -1. */
 static int gid_index(const struct rdma_cm_id *id, const union ibv_gid *gid)
@@ -28,27 +28,61 @@ static int gid_index(const struct rdma_cm_id *id, const union ibv_gid *gid)
 }
 
 /* "rxe0/1 gid[1] ::ffff:10.0.0.1 mtu 1024 RC" */
-static void describe_way(const struct rdma_cm_id *id, unsigned mtu_code, char way[WAY_LEN])
+static void describe_way(const struct rdma_cm_id *id, unsigned mtu_code, char way[VB_WAY_LEN])
 {
 	const union ibv_gid *gid = &id->route.addr.addr.ibaddr.sgid;
 	char text[INET6_ADDRSTRLEN] = "?";
 
 	(void)inet_ntop(AF_INET6, gid->raw, text, sizeof(text));
-	snprintf(way, WAY_LEN, "%.16s/%u gid[%d] %s mtu %u RC",
+	snprintf(way, VB_WAY_LEN, "%.16s/%u gid[%d] %s mtu %u RC",
 		 ibv_get_device_name(id->verbs->device), id->port_num, gid_index(id, gid), text,
 		 mtu_code ? 128u << mtu_code : 0);
 }
 
+static uint64_t rate_of(const struct ibv_port_attr *port)
+{
+	static const struct {
+		uint8_t code;
+		uint16_t gbit_x10;
+	} speeds[] = {{1, 25},   {2, 50},   {4, 100},  {8, 100},
+		      {16, 140}, {32, 250}, {64, 500}, {128, 1000}};
+	static const uint8_t widths[][2] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
+	uint64_t rate = 25, width = 1;
+
+	for (unsigned i = 0; i < sizeof(speeds) / sizeof(speeds[0]); i++) {
+		if (speeds[i].code == port->active_speed)
+			rate = speeds[i].gbit_x10;
+	}
+	for (unsigned i = 0; i < sizeof(widths) / sizeof(widths[0]); i++) {
+		if (widths[i][0] == port->active_width)
+			width = widths[i][1];
+	}
+	return rate * width * 100 * 1000 * 1000;
+}
+
+int vb_way_look(struct vb_way_facts *f, const struct rdma_cm_id *id, struct ibv_qp *qp)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_port_attr port;
+	struct ibv_qp_attr way;
+
+	if (ibv_query_port(id->verbs, id->port_num, &port) ||
+	    ibv_query_qp(qp, &way, IBV_QP_STATE | IBV_QP_PATH_MTU, &init))
+		return -EIO;
+	/* Before that it says anything of the way. */
+	if (way.qp_state != IBV_QPS_RTR && way.qp_state != IBV_QPS_RTS)
+		return -EINVAL;
+	f->rate_bps = rate_of(&port);
+	f->message_max = port.max_msg_sz;
+	f->packet_len = 128u << way.path_mtu;
+	describe_way(id, way.path_mtu, f->text);
+	return 0;
+}
+
 void vb_describe(struct sl_verbs *v, const char *what)
 {
-	struct ibv_qp_attr attr = {.path_mtu = 0};
-	struct ibv_qp_init_attr init;
-	char way[WAY_LEN];
-
-	(void)ibv_query_qp(v->end.qp, &attr, IBV_QP_PATH_MTU, &init);
-	describe_way(v->leash->id, attr.path_mtu, way);
-	snprintf(v->base.info, sizeof(v->base.info), "rdma %s, %u %s slots%s", way, v->mask + 1,
-		 v->home ? "shared" : "own", what);
+	snprintf(v->base.info, sizeof(v->base.info), "rdma %s, %u %s slots%s", v->leash->facts.text,
+		 v->mask + 1, v->home ? "shared" : "own", what);
 }
 
 /* The route is known to this host: no other is asked. */
@@ -75,7 +109,7 @@ int sl_verbs_probe(const char *address, const struct sl_rpc_rdma *way, char *tex
 	struct sockaddr_storage sa;
 	struct ibv_port_attr port;
 	struct rdma_cm_id *id;
-	char found[WAY_LEN];
+	char found[VB_WAY_LEN];
 	int rc = vb_address(address, &sa);
 
 	if (!cm)

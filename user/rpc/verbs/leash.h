@@ -41,11 +41,22 @@ struct vb_known {
 	struct ibv_qp_attr way;     /* address vector and path MTU */
 };
 
+enum { VB_WAY_LEN = 96 };
+
+/* What the first connection has found out about the way there; others need not ask the kernel. */
+struct vb_way_facts {
+	uint64_t rate_bps;
+	uint32_t message_max;  /* bytes */
+	uint32_t packet_len;   /* the path's MTU; 0: nothing is known yet */
+	char text[VB_WAY_LEN]; /* for people */
+};
+
 struct vb_leash {
 	struct rdma_event_channel *cm;
 	struct rdma_cm_id *id;
 	_Atomic bool gone; /* the peer's process, or its device */
 	struct vb_known known;
+	struct vb_way_facts facts;
 	/* leash.c's */
 	struct sl_list node;
 	bool shared, watched;

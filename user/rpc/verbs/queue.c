@@ -230,27 +230,6 @@ int vb_reach(struct sl_verbs *v, uint32_t qpn, uint32_t psn, uint32_t own_psn)
 	return 0;
 }
 
-static uint64_t rate_of(const struct ibv_port_attr *port)
-{
-	static const struct {
-		uint8_t code;
-		uint16_t gbit_x10;
-	} speeds[] = {{1, 25},   {2, 50},   {4, 100},  {8, 100},
-		      {16, 140}, {32, 250}, {64, 500}, {128, 1000}};
-	static const uint8_t widths[][2] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
-	uint64_t rate = 25, width = 1;
-
-	for (unsigned i = 0; i < sizeof(speeds) / sizeof(speeds[0]); i++) {
-		if (speeds[i].code == port->active_speed)
-			rate = speeds[i].gbit_x10;
-	}
-	for (unsigned i = 0; i < sizeof(widths) / sizeof(widths[0]); i++) {
-		if (widths[i][0] == port->active_width)
-			width = widths[i][1];
-	}
-	return rate * width * 100 * 1000 * 1000;
-}
-
 static void lay_out(struct sl_verbs *v, const struct vb_geometry *g)
 {
 	size_t slots_len = (size_t)g->slots * SL_RPC_SLOT_SIZE;
@@ -296,9 +275,7 @@ static int make_shared_rings(struct sl_verbs *v, const struct vb_geometry *g)
 
 int vb_open_rings(struct sl_verbs *v, const struct vb_geometry *g)
 {
-	struct ibv_qp_init_attr init;
-	struct ibv_port_attr port;
-	struct ibv_qp_attr way;
+	struct vb_way_facts *way = &v->leash->facts;
 	int rc;
 
 	errno = 0;
@@ -317,23 +294,20 @@ int vb_open_rings(struct sl_verbs *v, const struct vb_geometry *g)
 		.rkey = v->home ? ibv_inc_rkey(v->end.mw->rkey) : v->bulk_mr->rkey,
 		.bulk = (uintptr_t)v->rx_bulk,
 	};
-	if (ibv_query_port(v->device, v->port_num, &port) ||
-	    ibv_query_qp(v->end.qp, &way, IBV_QP_STATE | IBV_QP_PATH_MTU, &init))
-		return -EIO;
-	/* Before that it says anything of the way. */
-	if (way.qp_state != IBV_QPS_RTR && way.qp_state != IBV_QPS_RTS)
-		return -EINVAL;
+	rc = way->packet_len ? 0 : vb_way_look(way, v->leash->id, v->end.qp);
+	if (rc)
+		return rc;
 	sl_credits_init(&v->base.credits, SL_RPC_MIN_SLOTS, g->slots, g->bulk_len);
 	if (!v->home)
 		vb_window_begin(v, g->slots);
-	v->base.rate_bps = rate_of(&port);
+	v->base.rate_bps = way->rate_bps;
 	v->base.port = (uintptr_t)v->device + v->port_num; /* of one process: unique */
 	v->base.bulk_max = g->bulk_len / 4;
 	/* That of the way, which may be less than the port's: behind a tunnel, or with a VLAN. */
-	v->packet_len = 128u << way.path_mtu;
+	v->packet_len = way->packet_len;
 	v->base.slice_min = SLICE_PACKETS * v->packet_len - (uint32_t)sizeof(struct sl_rpc_header);
-	if (v->base.bulk_max > port.max_msg_sz)
-		v->base.bulk_max = port.max_msg_sz;
+	if (v->base.bulk_max > way->message_max)
+		v->base.bulk_max = way->message_max;
 	return v->home ? 0 : vb_post_receives(v, 0, g->slots);
 }
 

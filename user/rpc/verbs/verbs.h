@@ -224,6 +224,8 @@ int vb_send_keys(struct sl_verbs *v);
 /* The peer's keys have arrived: 1, 0 not yet, -errno. */
 int vb_keys_arrived(struct sl_verbs *v);
 /* describe.c */
+/* Of a queue pair that knows its peer. 0, -EIO; -EINVAL: it does not. */
+int vb_way_look(struct vb_way_facts *f, const struct rdma_cm_id *id, struct ibv_qp *qp);
 void vb_describe(struct sl_verbs *v, const char *what);
 int sl_verbs_probe(const char *address, const struct sl_rpc_rdma *way, char *text, size_t len);
 void sl_verbs_preload(void);
