@@ -257,14 +257,17 @@ _Static_assert(sizeof(struct sl_rpc_hello) == 64, "wire format");
  *
  * `mac` is SipHash-2-4 over the datagram, header included, with the upper half of the 64-bit number
  * of the datagram in the place of `mac`: so what was recorded cannot be sent again, not even when
- * `seq` has wrapped. Each direction has a key of its own, of HMAC-SHA-256 over the key file's bytes,
- * HELLO and ANSWER, and so of what both ends have drawn at random.
+ * `seq` has wrapped. Each direction has a key of its own: the halves, dialler's first, of HMAC-SHA-256 by
+ * the key file's bytes over "sluice ud keys" and the ANSWER's proof. That is over "sluice ud answer", the
+ * HELLO's proof and all of ANSWER before it, and the HELLO's over "sluice ud hello" and all of HELLO before
+ * it: so the keys are of what both ends have drawn at random. Labels have 16 bytes, zeros behind the text.
  */
 #define SL_UD_MAGIC 0x7573u
 #define SL_UD_QKEY  0x736c7564u /* of all queue pairs: no secret */
 
 enum {
-	SL_UD_VERSION = 3,     /* 1: no number of the link; 2: no ASKS, SL_RPC_VERSION 5 */
+	SL_UD_VERSION =
+		4, /* 1: no number of the link; 2: no ASKS, SL_RPC_VERSION 5; 3: longer proofs */
 	SL_UD_WINDOW_MAX = 64, /* datagrams of one direction under way */
 	SL_UD_MTU_MIN = 1024,
 	SL_UD_PROOF_LEN = 32,
@@ -301,7 +304,7 @@ struct sl_ud_hello {
 	uint64_t link;
 	uint8_t gid[16];
 	uint8_t nonce[16];
-	uint8_t proof[SL_UD_PROOF_LEN]; /* HMAC-SHA-256 over all before it */
+	uint8_t proof[SL_UD_PROOF_LEN];
 };
 _Static_assert(sizeof(struct sl_ud_hello) == 112, "wire format");
 
@@ -319,7 +322,7 @@ struct sl_ud_answer {
 	uint32_t qpn; /* where datagrams go */
 	uint32_t reserved2;
 	uint8_t nonce[16];
-	uint8_t proof[SL_UD_PROOF_LEN]; /* over HELLO and all before it */
+	uint8_t proof[SL_UD_PROOF_LEN];
 };
 _Static_assert(sizeof(struct sl_ud_answer) == 88, "wire format");
 _Static_assert(sizeof(struct sl_ud_answer) <= sizeof(struct sl_ud_hello), "no door is a lever");

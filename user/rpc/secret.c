@@ -1,32 +1,133 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Six MACs are in each connection. OpenSSL's EVP looks its algorithm up and allocates for each; so
+ * these go by its SHA-256 itself, which is deprecated, and there.
+ */
+#define OPENSSL_SUPPRESS_DEPRECATED
 #include "rpc/secret.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+enum {
+	BLOCK = 64, /* SHA-256's */
+	KNOWN = 8,  /* files that are remembered */
+	OLD_S = 2, /* another change would have another time: the file system's clock is no coarser */
+};
+
+struct known {
+	char path[PATH_MAX];
+	struct stat st; /* when it was read; of no size: nothing is known */
+	uid_t reader;   /* who may not be able to any more after a change of account */
+	struct sl_secret secret;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct known *files; /* KNOWN of them, in memory that no core dump shows */
+static unsigned next_file;
+
+/* --- files --- */
 
 static int refuse(const char *path, const char *what, struct sl_err *err)
 {
 	return sl_fail(err, -1, "key file %s: %s", path, what);
 }
 
-int sl_secret_read(struct sl_secret *s, const char *path, struct sl_err *err)
+static bool same_time(const struct timespec *a, const struct timespec *b)
 {
+	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+/* Its owner and mode cannot change without its change time. */
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+	       same_time(&a->st_mtim, &b->st_mtim) && same_time(&a->st_ctim, &b->st_ctim);
+}
+
+/* With the lock; NULL: it has not been read as it is now. */
+static const struct known *find_file(const char *path)
+{
+	struct stat st;
+
+	if (!files || stat(path, &st) < 0)
+		return NULL;
+	for (unsigned i = 0; i < KNOWN; i++) {
+		if (files[i].st.st_size && strcmp(files[i].path, path) == 0 &&
+		    same_file(&files[i].st, &st) && files[i].reader == geteuid())
+			return &files[i];
+	}
+	return NULL;
+}
+
+static bool recall(struct sl_secret *s, const char *path)
+{
+	const struct known *k;
+
+	pthread_mutex_lock(&lock);
+	k = find_file(path);
+	if (k)
+		*s = k->secret;
+	pthread_mutex_unlock(&lock);
+	return k != NULL;
+}
+
+static bool make_files(void)
+{
+	void *mem;
+
+	if (files)
+		return true;
+	mem = mmap(NULL, KNOWN * sizeof(*files), PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (mem == MAP_FAILED)
+		return false;
+	(void)madvise(mem, KNOWN * sizeof(*files), MADV_DONTDUMP);
+	files = mem;
+	return true;
+}
+
+/* What is new may change again within the same tick of its times. */
+static void remember(const struct sl_secret *s, const char *path, const struct stat *st)
+{
+	struct timespec now;
+	struct known *k;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (strlen(path) >= sizeof(k->path) || now.tv_sec - st->st_ctim.tv_sec < OLD_S)
+		return;
+	pthread_mutex_lock(&lock);
+	if (make_files()) {
+		k = &files[next_file++ % KNOWN];
+		for (unsigned i = 0; i < KNOWN; i++) {
+			if (strcmp(files[i].path, path) == 0)
+				k = &files[i];
+		}
+		k->secret = *s;
+		k->st = *st;
+		k->reader = geteuid();
+		memcpy(k->path, path, strlen(path) + 1);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+static int read_file(struct sl_secret *s, const char *path, struct sl_err *err)
+{
+	uint8_t bytes[SL_KEY_MAX];
 	struct stat st;
 	ssize_t n;
 	int fd;
 
-	if (!path)
-		return sl_fail(
-			err, -1,
-			"an endpoint on the network needs a key file: both ends prove that they have the same key");
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return refuse(path, strerror(errno), err);
@@ -40,14 +141,25 @@ int sl_secret_read(struct sl_secret *s, const char *path, struct sl_err *err)
 			      "the group may not write (chmod 640)",
 			      err);
 	}
-	n = read(fd, s->bytes, sizeof(s->bytes));
+	n = read(fd, bytes, sizeof(bytes));
 	close(fd);
-	while (n > 0 && memchr("\r\n\t ", s->bytes[n - 1], 4))
+	while (n > 0 && memchr("\r\n\t ", bytes[n - 1], 4))
 		n--;
-	s->len = n > 0 ? (size_t)n : 0;
-	if (s->len < SL_KEY_MIN)
-		return refuse(path, "expected 16 to 1024 bytes of key", err);
-	return 0;
+	if (n >= SL_KEY_MIN) {
+		*s = sl_secret_of(bytes, (size_t)n);
+		remember(s, path, &st);
+	}
+	OPENSSL_cleanse(bytes, sizeof(bytes));
+	return n >= SL_KEY_MIN ? 0 : refuse(path, "expected 16 to 1024 bytes of key", err);
+}
+
+int sl_secret_read(struct sl_secret *s, const char *path, struct sl_err *err)
+{
+	if (!path)
+		return sl_fail(
+			err, -1,
+			"an endpoint on the network needs a key file: both ends prove that they have the same key");
+	return recall(s, path) ? 0 : read_file(s, path, err);
 }
 
 void sl_secret_wipe(struct sl_secret *s)
@@ -55,62 +167,46 @@ void sl_secret_wipe(struct sl_secret *s)
 	OPENSSL_cleanse(s, sizeof(*s));
 }
 
-/* SHA-256's block. */
-enum { BLOCK = 64 };
+/* --- HMAC --- */
 
-static EVP_MD *sha256;
-
-static void fetch_sha256(void)
-{
-	sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
-}
-
-static int hash(EVP_MD_CTX *c, const uint8_t *first, size_t first_len, const void *second,
-		size_t second_len, uint8_t out[SL_SECRET_MAC_LEN])
-{
-	return EVP_DigestInit_ex2(c, sha256, NULL) && EVP_DigestUpdate(c, first, first_len) &&
-			       EVP_DigestUpdate(c, second, second_len) &&
-			       EVP_DigestFinal_ex(c, out, NULL)
-		       ? 0
-		       : -EIO;
-}
-
-/* The key as a block, each byte of it changed by `pad`. */
-static int keyed(EVP_MD_CTX *c, const uint8_t key[BLOCK], uint8_t pad, const void *text, size_t len,
-		 uint8_t out[SL_SECRET_MAC_LEN])
+/* Behind the key as a block, each byte of it changed by `pad`. */
+static SHA256_CTX keyed(const uint8_t key[BLOCK], uint8_t pad)
 {
 	uint8_t block[BLOCK];
-	int rc;
+	SHA256_CTX c;
 
 	for (unsigned i = 0; i < BLOCK; i++)
 		block[i] = key[i] ^ pad;
-	rc = hash(c, block, BLOCK, text, len, out);
+	SHA256_Init(&c);
+	SHA256_Update(&c, block, BLOCK);
 	OPENSSL_cleanse(block, sizeof(block));
-	return rc;
+	return c;
 }
 
-int sl_secret_mac(const struct sl_secret *s, const void *text, size_t len,
-		  uint8_t mac[SL_SECRET_MAC_LEN])
+struct sl_secret sl_secret_of(const void *bytes, size_t len)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	uint8_t key[BLOCK] = {0}, inner[SL_SECRET_MAC_LEN];
-	EVP_MD_CTX *c = EVP_MD_CTX_new();
-	int rc = 0;
+	struct sl_secret s = {.len = len};
+	uint8_t key[BLOCK] = {0};
 
-	(void)pthread_once(&once, fetch_sha256);
-	if (!c || !sha256) {
-		EVP_MD_CTX_free(c);
-		return -EIO;
-	}
-	if (s->len > BLOCK)
-		rc = hash(c, s->bytes, s->len, NULL, 0, key);
+	memcpy(s.bytes, bytes, len);
+	if (len > BLOCK)
+		SHA256(s.bytes, len, key);
 	else
-		memcpy(key, s->bytes, s->len);
-	if (!rc)
-		rc = keyed(c, key, 0x36, text, len, inner);
-	if (!rc)
-		rc = keyed(c, key, 0x5c, inner, sizeof(inner), mac);
+		memcpy(key, bytes, len);
+	s.inner = keyed(key, 0x36);
+	s.outer = keyed(key, 0x5c);
 	OPENSSL_cleanse(key, sizeof(key));
-	EVP_MD_CTX_free(c);
-	return rc;
+	return s;
+}
+
+void sl_secret_mac(const struct sl_secret *s, const void *text, size_t len,
+		   uint8_t mac[SL_SECRET_MAC_LEN])
+{
+	SHA256_CTX c = s->inner;
+
+	SHA256_Update(&c, text, len);
+	SHA256_Final(mac, &c);
+	c = s->outer;
+	SHA256_Update(&c, mac, SL_SECRET_MAC_LEN);
+	SHA256_Final(mac, &c);
 }

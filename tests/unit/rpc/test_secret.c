@@ -1,18 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The proof that two ends have the same key, held against RFC 4231 and against OpenSSL's HMAC. */
+/*
+ * The key that two ends have: what proves it, held against RFC 4231 and against OpenSSL's HMAC, and when
+ * its file is read.
+ */
+#include <fcntl.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include "base/check.h"
 #include "rpc/secret.h"
 #include "suite.h"
 
 static struct sl_secret secret_of(uint8_t byte, size_t len)
 {
-	struct sl_secret s = {.len = len};
+	uint8_t bytes[SL_KEY_MAX];
 
-	memset(s.bytes, byte, len);
-	return s;
+	memset(bytes, byte, len);
+	return sl_secret_of(bytes, len);
 }
 
 /* RFC 4231, 4.2 and 4.7: a key shorter than a block, and one that is longer. */
@@ -30,10 +40,10 @@ TEST(the_vectors_of_the_rfc_hold)
 	struct sl_secret s = secret_of(0x0b, 20);
 	uint8_t mac[SL_SECRET_MAC_LEN];
 
-	ck_assert_int_eq(sl_secret_mac(&s, "Hi There", 8, mac), 0);
+	sl_secret_mac(&s, "Hi There", 8, mac);
 	ck_assert_mem_eq(mac, of_short, sizeof(mac));
 	s = secret_of(0xaa, 131);
-	ck_assert_int_eq(sl_secret_mac(&s, long_text, strlen(long_text), mac), 0);
+	sl_secret_mac(&s, long_text, strlen(long_text), mac);
 	ck_assert_mem_eq(mac, of_long, sizeof(mac));
 }
 
@@ -51,8 +61,149 @@ TEST(every_length_of_key_is_what_the_library_makes_of_it)
 		for (size_t len = 0; len <= sizeof(text); len += 25) {
 			ck_assert_ptr_nonnull(HMAC(EVP_sha256(), s.bytes, (int)s.len, text, len,
 						   want, &want_len));
-			ck_assert_int_eq(sl_secret_mac(&s, text, len, mac), 0);
+			sl_secret_mac(&s, text, len, mac);
 			ck_assert_mem_eq(mac, want, sizeof(mac));
 		}
 	}
+}
+
+/* --- its file --- */
+
+static const char first_key[] = "sixteen bytes of", other_key[] = "sixteen bytes, a";
+static char path[64];
+static unsigned opened;
+
+/* In the place of the C library's. */
+int open(const char *at, int flags, ...)
+{
+	va_list args;
+	int mode;
+
+	va_start(args, flags);
+	mode = flags & O_CREAT ? va_arg(args, int) : 0;
+	va_end(args);
+	opened++;
+	return (int)syscall(SYS_openat, AT_FDCWD, at, flags, mode);
+}
+
+static void write_key(const char *key)
+{
+	FILE *f = fopen(path, "we");
+
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_eq(fputs(key, f) < 0, 0);
+	ck_assert_int_eq(fclose(f), 0);
+}
+
+static void make_file(void)
+{
+	int fd;
+
+	snprintf(path, sizeof(path), "/tmp/sluice-key-XXXXXX");
+	fd = mkstemp(path);
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+	write_key(first_key);
+}
+
+static void remove_file(void)
+{
+	unlink(path);
+}
+
+/* The key that is read, NULL if none is, and whether its file was opened for that. */
+static void check_read(const char *key, unsigned opens)
+{
+	struct sl_err err = SL_ERR(256);
+	struct sl_secret s;
+	unsigned before = opened;
+	int rc = sl_secret_read(&s, path, &err);
+
+	ck_assert_int_eq(rc, key ? 0 : -1);
+	if (key) {
+		ck_assert_uint_eq(s.len, strlen(key));
+		ck_assert_mem_eq(s.bytes, key, s.len);
+	}
+	ck_assert_uint_eq(opened - before, opens);
+}
+
+FIXTURE(make_file, remove_file);
+
+/* All that is there is old by now. */
+static void grow_old(void)
+{
+	usleep(2100 * 1000);
+}
+
+TEST(a_new_file_is_read_each_time)
+{
+	check_read(first_key, 1);
+	check_read(first_key, 1);
+	write_key(other_key); /* as long, and perhaps within the same tick */
+	check_read(other_key, 1);
+}
+
+TEST(a_file_that_stays_as_it_is_is_read_once)
+{
+	grow_old();
+	check_read(first_key, 1);
+	check_read(first_key, 0);
+	check_read(first_key, 0);
+}
+
+TEST(a_file_that_changes_is_read_again)
+{
+	char beside[sizeof(path) + 8];
+
+	grow_old();
+	check_read(first_key, 1);
+	write_key(other_key);
+	check_read(other_key, 1);
+	/* Another one in its place, as old as it was. */
+	snprintf(beside, sizeof(beside), "%s.new", path);
+	ck_assert_int_eq(rename(path, beside), 0);
+	write_key(first_key);
+	ck_assert_int_eq(chmod(path, 0600), 0);
+	check_read(first_key, 1);
+	ck_assert_int_eq(rename(beside, path), 0);
+	check_read(other_key, 1);
+}
+
+TEST(who_may_read_it_is_looked_at_again)
+{
+	grow_old();
+	check_read(first_key, 1);
+	check_read(first_key, 0);
+	ck_assert_int_eq(chmod(path, 0604), 0);
+	check_read(NULL, 1);
+	ck_assert_int_eq(chmod(path, 0600), 0);
+	check_read(first_key, 1);
+	ck_assert_int_eq(unlink(path), 0);
+	check_read(NULL, 1);
+}
+
+/* More files than are remembered: each gives its own key. */
+TEST(many_files_are_not_mixed_up)
+{
+	enum { FILES = 12 };
+	char names[FILES][sizeof(path)], key[40];
+	struct sl_secret s;
+	struct sl_err err = SL_ERR(256);
+
+	remove_file();
+	for (unsigned i = 0; i < FILES; i++) {
+		make_file();
+		memcpy(names[i], path, sizeof(path));
+		snprintf(key, sizeof(key), "the key of file %u", i);
+		write_key(key);
+	}
+	grow_old();
+	for (unsigned i = 0; i < 3 * FILES; i++) {
+		ck_assert_int_eq(sl_secret_read(&s, names[i % FILES], &err), 0);
+		snprintf(key, sizeof(key), "the key of file %u", i % FILES);
+		ck_assert_uint_eq(s.len, strlen(key));
+		ck_assert_mem_eq(s.bytes, key, s.len);
+	}
+	for (unsigned i = 0; i < FILES; i++)
+		unlink(names[i]);
 }

@@ -76,7 +76,7 @@ static struct sl_ud_hello question_of(uint32_t number, uint32_t id, uint64_t epo
 
 	h.flags = SL_HELLO_ASKS;
 	h.epoch = epoch;
-	ck_assert_int_eq(ud_hello_prove(&secret, &h), 0);
+	ud_hello_prove(&secret, &h);
 	return h;
 }
 
@@ -190,7 +190,7 @@ static void answer_with(void *(*asks)(void *), void *arg, void **ret, const stru
 			throw_at(&a, sizeof(a), h.answer_qpn); /* as it was recorded */
 			a.number = h.number;
 			if (proven)
-				ck_assert_int_eq(ud_answer_prove(&secret, &h, &a), 0);
+				ud_answer_prove(&secret, &h, &a);
 			throw_at(&a, sizeof(a), h.answer_qpn);
 		}
 	}

@@ -58,7 +58,7 @@ static uint8_t byte_of(uint64_t at)
 /* Two ends of one connection whose first datagram has that number. */
 static void begin(struct end e[2], uint32_t mtu, uint64_t number, uint64_t seed)
 {
-	struct sl_secret s = {.bytes = "of the tests only", .len = 17};
+	struct sl_secret s = sl_secret_of("of the tests only", 17);
 	struct sl_ud_hello h = {.magic = SL_UD_HELLO_MAGIC};
 	struct sl_ud_answer a = {.magic = SL_UD_HELLO_MAGIC};
 
@@ -71,7 +71,7 @@ static void begin(struct end e[2], uint32_t mtu, uint64_t number, uint64_t seed)
 		ck_assert_int_eq(ud_flow_init(f, mtu), 0);
 		f->una = f->sent = f->end = f->next = f->base = number;
 		f->edge = f->told = number + f->window;
-		ck_assert_int_eq(ud_keys_derive(&s, &h, &a, i == 0, &e[i].keys), 0);
+		ud_keys_derive(&s, &a, i == 0, &e[i].keys);
 		e[i].out.packets = calloc(WIRE_MAX, sizeof(struct packet));
 		ck_assert_ptr_nonnull(e[i].out.packets);
 	}
@@ -353,14 +353,14 @@ TEST(a_seal_holds_for_each_byte_and_the_number)
 
 TEST(proofs_hold_for_what_was_said)
 {
-	struct sl_secret s = {.bytes = "of the tests only", .len = 17}, other = s;
+	struct sl_secret s = sl_secret_of("of the tests only", 17);
+	struct sl_secret other = sl_secret_of("of the tests onlz", 17);
 	struct sl_ud_hello h = {.magic = SL_UD_HELLO_MAGIC, .number = 4};
 	struct sl_ud_answer a = {.magic = SL_UD_HELLO_MAGIC, .number = 4};
 	struct ud_keys k[2];
 
-	other.bytes[0] ^= 1;
-	ck_assert_int_eq(ud_hello_prove(&s, &h), 0);
-	ck_assert_int_eq(ud_answer_prove(&s, &h, &a), 0);
+	ud_hello_prove(&s, &h);
+	ud_answer_prove(&s, &h, &a);
 	ck_assert(ud_hello_proven(&s, &h));
 	ck_assert(!ud_hello_proven(&other, &h));
 	ck_assert(ud_answer_proven(&s, &h, &a));
@@ -373,13 +373,26 @@ TEST(proofs_hold_for_what_was_said)
 	for (size_t i = 0; i < sizeof(h); i++) {
 		((uint8_t *)&h)[i] ^= 1;
 		ck_assert(!ud_hello_proven(&s, &h));
+		/* By its proof the answer is to all of it. */
 		ck_assert(ud_answer_proven(&s, &h, &a) ==
-			  (i >= offsetof(struct sl_ud_hello, proof)));
+			  (i < offsetof(struct sl_ud_hello, proof)));
 		((uint8_t *)&h)[i] ^= 1;
 	}
-	ck_assert_int_eq(ud_keys_derive(&s, &h, &a, true, &k[0]), 0);
-	a.nonce[3] ^= 1;
-	ck_assert_int_eq(ud_keys_derive(&s, &h, &a, false, &k[1]), 0);
+	ud_keys_derive(&s, &a, true, &k[0]);
+	ud_keys_derive(&s, &a, false, &k[1]);
+	ck_assert_mem_eq(&k[0].out, &k[1].in, sizeof(k[0].out));
+	ck_assert_mem_eq(&k[0].in, &k[1].out, sizeof(k[0].out));
+	ck_assert_mem_ne(&k[0].in, &k[0].out, sizeof(k[0].out));
+	/* Other nonces, other keys. */
+	for (unsigned i = 0; i < 2; i++) {
+		(i ? h.nonce : a.nonce)[3] ^= 1;
+		ud_hello_prove(&s, &h);
+		ud_answer_prove(&s, &h, &a);
+		ud_keys_derive(&s, &a, false, &k[1]);
+		ck_assert_mem_ne(&k[0].out, &k[1].in, sizeof(k[0].out));
+		ud_keys_derive(&s, &a, true, &k[0]);
+	}
+	ud_keys_derive(&other, &a, false, &k[1]);
 	ck_assert_mem_ne(&k[0].out, &k[1].in, sizeof(k[0].out));
 }
 

@@ -116,7 +116,7 @@ static void full_send(struct ud_pair *p, void *w, uint32_t qpn, uint32_t len)
 				       .version = SL_UD_VERSION,
 				       .verdict = SL_UD_FULL,
 				       .number = h.number};
-	ck_assert_int_eq(ud_answer_prove(&secret, &h, &answer), 0);
+	ud_answer_prove(&secret, &h, &answer);
 	has_answer = true;
 }
 

@@ -33,7 +33,7 @@ static char endpoint[64], key_path[64];
 static char said[256]; /* when dialling failed */
 static struct sl_rpc_rdma way;
 static uint16_t worker;
-static struct sl_secret secret = {.bytes = "of the tests, for all of them", .len = 29};
+static struct sl_secret secret;
 static struct sl_rpc_listener *listener;
 static int enemy;
 
@@ -69,6 +69,7 @@ static inline void set_up(void)
 	int fd = memfd_create("key", 0);
 	unsigned pid = (unsigned)getpid();
 
+	secret = sl_secret_of("of the tests, for all of them", 29);
 	ck_assert_int_eq(write(fd, secret.bytes, secret.len), (ssize_t)secret.len);
 	ck_assert_int_eq(fchmod(fd, 0600), 0);
 	snprintf(key_path, sizeof(key_path), "/proc/self/fd/%d", fd);
@@ -240,7 +241,7 @@ static inline struct sl_ud_hello hello_of(uint32_t number, uint32_t id)
 	throw_at("", 1, 9);
 	ck_assert_int_eq(getsockname(enemy, (struct sockaddr *)&sa, &len), 0);
 	h.answer_qpn = ntohs(sa.sin_port);
-	ck_assert_int_eq(ud_hello_prove(&secret, &h), 0);
+	ud_hello_prove(&secret, &h);
 	return h;
 }
 

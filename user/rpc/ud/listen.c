@@ -66,8 +66,7 @@ static struct ud_conn *make(struct ud_listener *l, const struct sl_ud_hello *h,
 	struct ud_keys keys;
 	struct ud_conn *c;
 
-	if (ud_keys_derive(&l->secret, h, a, false, &keys))
-		return NULL;
+	ud_keys_derive(&l->secret, a, false, &keys);
 	c = ud_conn_new(&terms, &keys, n);
 	if (!c)
 		return NULL;
@@ -133,9 +132,10 @@ static bool grant(struct ud_listener *l, const struct sl_ud_hello *h, struct sl_
 	if (l->unborn_cnt == UNBORN_MAX || sl_rpc_listener_full(&l->base, h->flags))
 		return false;
 	a->id = ud_id_get();
-	if (a->id && !sl_rand_bytes(a->nonce, sizeof(a->nonce)) &&
-	    !ud_answer_prove(&l->secret, h, a))
+	if (a->id && !sl_rand_bytes(a->nonce, sizeof(a->nonce))) {
+		ud_answer_prove(&l->secret, h, a);
 		c = make(l, h, a, n);
+	}
 	if (!c && a->id)
 		ud_id_put(a->id);
 	if (c && !await_birth(l, c)) {
@@ -185,8 +185,8 @@ static void consider(struct ud_listener *l, const struct sl_ud_hello *h)
 		l->base.refused++;
 		a.verdict = SL_UD_FULL;
 	}
-	if (!ud_answer_prove(&l->secret, h, &a))
-		reply(l, h, &a, n);
+	ud_answer_prove(&l->secret, h, &a);
+	reply(l, h, &a, n);
 	ud_node_put(n);
 }
 

@@ -1,45 +1,52 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rpc/ud/seal.h"
 
-#include <errno.h>
 #include <openssl/crypto.h>
 #include <stddef.h>
 #include <string.h>
 
-enum { LABEL_LEN = 24 };
+enum {
+	LABEL_LEN = 16,
+	HELLO_LEN = offsetof(struct sl_ud_hello, proof), /* of what its proof is over */
+	ANSWER_LEN = offsetof(struct sl_ud_answer, proof),
+};
 
-/* Label, HELLO up to its proof, and with an ANSWER that up to its own. */
-static int compute(const struct sl_secret *s, const char *label, const struct sl_ud_hello *h,
-		   const struct sl_ud_answer *a, uint8_t out[SL_UD_PROOF_LEN])
+/* Two blocks of SHA-256 each: what proves a HELLO stands for all of it. */
+static void hello_proof(const struct sl_secret *s, const struct sl_ud_hello *h,
+			uint8_t proof[SL_UD_PROOF_LEN])
 {
-	uint8_t text[LABEL_LEN + sizeof(*h) + sizeof(*a)] = {0};
-	size_t len = LABEL_LEN + offsetof(struct sl_ud_hello, proof);
+	uint8_t text[LABEL_LEN + HELLO_LEN] = "sluice ud hello";
 
-	memcpy(text, label, strlen(label));
-	memcpy(text + LABEL_LEN, h, offsetof(struct sl_ud_hello, proof));
-	if (a) {
-		memcpy(text + len, a, offsetof(struct sl_ud_answer, proof));
-		len += offsetof(struct sl_ud_answer, proof);
-	}
-	return sl_secret_mac(s, text, len, out);
+	memcpy(text + LABEL_LEN, h, HELLO_LEN);
+	sl_secret_mac(s, text, sizeof(text), proof);
 }
 
-int ud_hello_prove(const struct sl_secret *s, struct sl_ud_hello *h)
+static void answer_proof(const struct sl_secret *s, const struct sl_ud_hello *h,
+			 const struct sl_ud_answer *a, uint8_t proof[SL_UD_PROOF_LEN])
 {
-	return compute(s, "sluice ud hello", h, NULL, h->proof);
+	uint8_t text[LABEL_LEN + SL_UD_PROOF_LEN + ANSWER_LEN] = "sluice ud answer";
+
+	memcpy(text + LABEL_LEN, h->proof, SL_UD_PROOF_LEN);
+	memcpy(text + LABEL_LEN + SL_UD_PROOF_LEN, a, ANSWER_LEN);
+	sl_secret_mac(s, text, sizeof(text), proof);
 }
 
-int ud_answer_prove(const struct sl_secret *s, const struct sl_ud_hello *h, struct sl_ud_answer *a)
+void ud_hello_prove(const struct sl_secret *s, struct sl_ud_hello *h)
 {
-	return compute(s, "sluice ud answer", h, a, a->proof);
+	hello_proof(s, h, h->proof);
+}
+
+void ud_answer_prove(const struct sl_secret *s, const struct sl_ud_hello *h, struct sl_ud_answer *a)
+{
+	answer_proof(s, h, a, a->proof);
 }
 
 bool ud_hello_proven(const struct sl_secret *s, const struct sl_ud_hello *h)
 {
 	uint8_t want[SL_UD_PROOF_LEN];
 
-	return compute(s, "sluice ud hello", h, NULL, want) == 0 &&
-	       CRYPTO_memcmp(want, h->proof, sizeof(want)) == 0;
+	hello_proof(s, h, want);
+	return CRYPTO_memcmp(want, h->proof, sizeof(want)) == 0;
 }
 
 bool ud_answer_proven(const struct sl_secret *s, const struct sl_ud_hello *h,
@@ -47,24 +54,23 @@ bool ud_answer_proven(const struct sl_secret *s, const struct sl_ud_hello *h,
 {
 	uint8_t want[SL_UD_PROOF_LEN];
 
-	return compute(s, "sluice ud answer", h, a, want) == 0 &&
-	       CRYPTO_memcmp(want, a->proof, sizeof(want)) == 0;
+	answer_proof(s, h, a, want);
+	return CRYPTO_memcmp(want, a->proof, sizeof(want)) == 0;
 }
 
-int ud_keys_derive(const struct sl_secret *s, const struct sl_ud_hello *h,
-		   const struct sl_ud_answer *a, bool dialler, struct ud_keys *keys)
+void ud_keys_derive(const struct sl_secret *s, const struct sl_ud_answer *a, bool dialler,
+		    struct ud_keys *keys)
 {
-	uint8_t both[SL_UD_PROOF_LEN];
+	uint8_t text[LABEL_LEN + SL_UD_PROOF_LEN] = "sluice ud keys", both[SL_SECRET_MAC_LEN];
 	struct sl_sipkey from_dialler, to_dialler;
 
-	if (compute(s, "sluice ud keys", h, a, both))
-		return -EIO;
+	memcpy(text + LABEL_LEN, a->proof, SL_UD_PROOF_LEN);
+	sl_secret_mac(s, text, sizeof(text), both);
 	from_dialler = sl_sipkey_from(both);
 	to_dialler = sl_sipkey_from(both + 16);
 	keys->out = dialler ? from_dialler : to_dialler;
 	keys->in = dialler ? to_dialler : from_dialler;
 	OPENSSL_cleanse(both, sizeof(both));
-	return 0;
 }
 
 static uint64_t mac_of(const struct sl_sipkey *key, void *datagram, uint32_t len, uint64_t number)

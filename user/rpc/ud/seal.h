@@ -16,15 +16,17 @@ struct ud_keys {
 	struct sl_sipkey out, in;
 };
 
-/* Fill in the proof: 0 or -EIO. */
-int ud_hello_prove(const struct sl_secret *s, struct sl_ud_hello *h);
-int ud_answer_prove(const struct sl_secret *s, const struct sl_ud_hello *h, struct sl_ud_answer *a);
+/* Fill in the proof. */
+void ud_hello_prove(const struct sl_secret *s, struct sl_ud_hello *h);
+void ud_answer_prove(const struct sl_secret *s, const struct sl_ud_hello *h,
+		     struct sl_ud_answer *a);
 bool ud_hello_proven(const struct sl_secret *s, const struct sl_ud_hello *h);
+/* To a HELLO that is proven, or one's own. */
 bool ud_answer_proven(const struct sl_secret *s, const struct sl_ud_hello *h,
 		      const struct sl_ud_answer *a);
-/* Of the two that have said this. 0 or -EIO. */
-int ud_keys_derive(const struct sl_secret *s, const struct sl_ud_hello *h,
-		   const struct sl_ud_answer *a, bool dialler, struct ud_keys *keys);
+/* Of the two of whom the acceptor has proven this, and with it the HELLO. */
+void ud_keys_derive(const struct sl_secret *s, const struct sl_ud_answer *a, bool dialler,
+		    struct ud_keys *keys);
 
 /*
  * The datagram's header and its bytes lie one behind the other, and are written to: `len` in all.

@@ -151,8 +151,7 @@ void vb_admit(void *listener, const struct vb_hello *h)
 	if (sl_rand_bytes(w->nonce, sizeof(w->nonce)))
 		return;
 	w->verdict = (uint8_t)grant(l, h, w);
-	if (vb_greeting_prove(&l->secret, &said, VB_WELCOME, w->proof))
-		return;
+	vb_greeting_prove(&l->secret, &said, VB_WELCOME, w->proof);
 	vb_door_answer(&l->door, h, w);
 }
 

@@ -229,9 +229,7 @@ static int connect_ends(struct dialling *d)
 	};
 	if (sl_rand_bytes(d->talk.request.nonce, sizeof(d->talk.request.nonce)))
 		return -EIO;
-	rc = vb_prove(&d->secret, &d->talk, VB_REQUEST);
-	if (rc)
-		return rc;
+	vb_prove(&d->secret, &d->talk, VB_REQUEST);
 	if (rdma_connect(d->v->leash->id, &param))
 		return -errno;
 	rc = await(d, RDMA_CM_EVENT_ESTABLISHED);
@@ -269,10 +267,9 @@ static int exchange_keys(struct dialling *d)
 	}
 	v->keys[0].link = d->opt->link;
 	d->talk.dialler = v->keys[0];
-	rc = vb_prove(&d->secret, &d->talk, VB_DIALLER_KEYS);
+	vb_prove(&d->secret, &d->talk, VB_DIALLER_KEYS);
 	v->keys[0] = d->talk.dialler;
-	if (!rc)
-		rc = vb_send_keys(v);
+	rc = vb_send_keys(v);
 	if (!rc)
 		rc = await_keys(d);
 	if (rc)

@@ -72,9 +72,9 @@ struct vb_greetings {
 
 enum vb_greeting { VB_HELLO, VB_WELCOME, VB_HEARD };
 
-/* The proof of that step over all before it: of VB_HEARD, that of the first SEND. 0 or -EIO. */
-int vb_greeting_prove(const struct sl_secret *s, const struct vb_greetings *g,
-		      enum vb_greeting step, uint8_t proof[VB_PROOF_LEN]);
+/* The proof of that step over all before it: of VB_HEARD, that of the first SEND. */
+void vb_greeting_prove(const struct sl_secret *s, const struct vb_greetings *g,
+		       enum vb_greeting step, uint8_t proof[VB_PROOF_LEN]);
 bool vb_greeting_proven(const struct sl_secret *s, const struct vb_greetings *g,
 			enum vb_greeting step, const uint8_t proof[VB_PROOF_LEN]);
 

@@ -112,9 +112,9 @@ static void accept_request(struct vb_listener *l, struct rdma_cm_id *id, struct 
 		.bulk_len = g->bulk_len,
 		.door = l->door.pair ? l->door.pair->qpn : 0,
 	};
-	if (sl_rand_bytes(p->talk.answer.nonce, VB_NONCE_LEN) ||
-	    vb_prove(&l->secret, &p->talk, VB_ANSWER) || rdma_accept(id, &param) ||
-	    vb_connected(p->v))
+	rc = sl_rand_bytes(p->talk.answer.nonce, VB_NONCE_LEN);
+	vb_prove(&l->secret, &p->talk, VB_ANSWER);
+	if (rc || rdma_accept(id, &param) || vb_connected(p->v))
 		vb_pending_drop(l, p);
 }
 
@@ -216,10 +216,9 @@ static int establish(struct vb_listener *l, struct vb_pending *p)
 	if (l->mem.addr)
 		vb_borrow_from(v, l->mem.addr, l->mem.len);
 	p->talk.acceptor = v->keys[0];
-	rc = vb_prove(&l->secret, &p->talk, VB_ACCEPTOR_KEYS);
+	vb_prove(&l->secret, &p->talk, VB_ACCEPTOR_KEYS);
 	v->keys[0] = p->talk.acceptor;
-	if (!rc)
-		rc = vb_send_keys(v);
+	rc = vb_send_keys(v);
 	vb_closer_fill();
 	v->base.peer_epoch = p->talk.request.epoch;
 	v->base.peer_worker = p->talk.request.worker;

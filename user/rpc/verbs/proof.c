@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rpc/verbs/proof.h"
 
-#include <errno.h>
 #include <openssl/crypto.h>
 #include <string.h>
 
 /* The talk up to and without the proof of that step, behind the step's label. */
-static int compute(const struct sl_secret *s, const struct vb_talk *talk, enum vb_step step,
-		   uint8_t proof[VB_PROOF_LEN])
+static void compute(const struct sl_secret *s, const struct vb_talk *talk, enum vb_step step,
+		    uint8_t proof[VB_PROOF_LEN])
 {
 	static const char *const labels[] = {"sluice verbs request", "sluice verbs answer",
 					     "sluice verbs dialler", "sluice verbs acceptor"};
@@ -21,7 +20,7 @@ static int compute(const struct sl_secret *s, const struct vb_talk *talk, enum v
 
 	memcpy(text, labels[step], strlen(labels[step]));
 	memcpy(text + 32, talk, lens[step]);
-	return sl_secret_mac(s, text, 32 + lens[step], proof);
+	sl_secret_mac(s, text, 32 + lens[step], proof);
 }
 
 static size_t proof_len(enum vb_step step)
@@ -29,16 +28,14 @@ static size_t proof_len(enum vb_step step)
 	return step == VB_REQUEST ? VB_SHORT_PROOF_LEN : VB_PROOF_LEN;
 }
 
-int vb_prove(const struct sl_secret *s, struct vb_talk *talk, enum vb_step step)
+void vb_prove(const struct sl_secret *s, struct vb_talk *talk, enum vb_step step)
 {
 	uint8_t *const proofs[] = {talk->request.proof, talk->answer.proof, talk->dialler.proof,
 				   talk->acceptor.proof};
 	uint8_t proof[VB_PROOF_LEN];
-	int rc = compute(s, talk, step, proof);
 
-	if (!rc)
-		memcpy(proofs[step], proof, proof_len(step));
-	return rc;
+	compute(s, talk, step, proof);
+	memcpy(proofs[step], proof, proof_len(step));
 }
 
 bool vb_proven(const struct sl_secret *s, const struct vb_talk *talk, enum vb_step step)
@@ -47,8 +44,8 @@ bool vb_proven(const struct sl_secret *s, const struct vb_talk *talk, enum vb_st
 					 talk->dialler.proof, talk->acceptor.proof};
 	uint8_t want[VB_PROOF_LEN];
 
-	return compute(s, talk, step, want) == 0 &&
-	       CRYPTO_memcmp(want, proofs[step], proof_len(step)) == 0;
+	compute(s, talk, step, want);
+	return CRYPTO_memcmp(want, proofs[step], proof_len(step)) == 0;
 }
 
 bool vb_fresh(struct vb_seen *seen, uint64_t epoch, uint32_t number)

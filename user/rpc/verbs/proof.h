@@ -88,8 +88,8 @@ struct vb_talk {
 
 enum vb_step { VB_REQUEST, VB_ANSWER, VB_DIALLER_KEYS, VB_ACCEPTOR_KEYS };
 
-/* Fills in the proof of that step; 0 or -EIO. */
-int vb_prove(const struct sl_secret *s, struct vb_talk *talk, enum vb_step step);
+/* Fills in the proof of that step. */
+void vb_prove(const struct sl_secret *s, struct vb_talk *talk, enum vb_step step);
 bool vb_proven(const struct sl_secret *s, const struct vb_talk *talk, enum vb_step step);
 
 /* Requests that were taken: of the latest VB_EPOCHS processes, the 64 highest numbers. */
