@@ -15,7 +15,7 @@
 
 enum {
 	PAGE = 4096,
-	SLICE_PACKETS = 20,
+	SLICE_PACKETS = 24,
 	BIND_MS = 100,
 	ACK_TIMEOUT = 17, /* 4 us << 17, seven times: what is gone is noticed in four seconds */
 };
