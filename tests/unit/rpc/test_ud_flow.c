@@ -55,6 +55,13 @@ static uint8_t byte_of(uint64_t at)
 	return (uint8_t)(at * 131 + (at >> 8));
 }
 
+static void begin_flow(struct ud_flow *f, uint32_t mtu, uint64_t number)
+{
+	ck_assert_int_eq(ud_flow_init(f, mtu), 0);
+	f->una = f->sent = f->end = f->next = f->base = number;
+	f->edge = f->told = number + f->window;
+}
+
 /* Two ends of one connection whose first datagram has that number. */
 static void begin(struct end e[2], uint32_t mtu, uint64_t number, uint64_t seed)
 {
@@ -65,12 +72,8 @@ static void begin(struct end e[2], uint32_t mtu, uint64_t number, uint64_t seed)
 	now_ns = 1000000;
 	sl_prng_seed(&rng, seed);
 	for (unsigned i = 0; i < 2; i++) {
-		struct ud_flow *f = &e[i].f;
-
 		e[i] = (struct end){.most = 6000};
-		ck_assert_int_eq(ud_flow_init(f, mtu), 0);
-		f->una = f->sent = f->end = f->next = f->base = number;
-		f->edge = f->told = number + f->window;
+		begin_flow(&e[i].f, mtu, number);
 		ud_keys_derive(&s, &a, i == 0, &e[i].keys);
 		e[i].out.packets = calloc(WIRE_MAX, sizeof(struct packet));
 		ck_assert_ptr_nonnull(e[i].out.packets);
@@ -417,6 +420,92 @@ TEST(what_cannot_be_is_the_peers_doing)
 	for (size_t i = 0; i < SL_ARRAY_LEN(lies); i++)
 		ck_assert_int_eq(ud_flow_take(&e[0].f, &lies[i], NULL, now_ns), -EPROTO);
 	finish(e);
+}
+
+/* Numbers, acknowledgements and windows that may be, or are beside that. */
+static struct sl_ud_header any_header(const struct ud_flow *f)
+{
+	uint32_t sent = (uint32_t)(f->sent - f->una);
+	struct sl_ud_header h = {.kind = SL_UD_DATA, .len = 1};
+
+	if (percent(50))
+		h = (struct sl_ud_header){.kind = SL_UD_ACK};
+	else if (percent(50))
+		h.len = (uint16_t)(1 + sl_prng_below(&rng, f->payload));
+	h.seq = (uint32_t)f->next + (uint32_t)sl_prng_below(&rng, 2 * f->window) - f->window / 2;
+	h.ack = (uint32_t)f->una + (uint32_t)sl_prng_below(&rng, sent + 1);
+	if (percent(30))
+		h.ack = (uint32_t)f->una - (uint32_t)sl_prng_below(&rng, 3);
+	h.window = (uint16_t)sl_prng_below(&rng, f->window + 1);
+	if (percent(50) && (int32_t)(h.ack - (uint32_t)f->una) >= 0) {
+		uint64_t left = (uint32_t)f->sent - h.ack;
+
+		h.sacked = (uint32_t)sl_prng_below(&rng, UINT64_C(1) << 32);
+		h.sacked &= left < 2 ? 0 : (uint32_t)(UINT64_MAX >> (65 - left));
+	}
+	if (percent(1))
+		h.ack++;
+	return h;
+}
+
+/* What an end holds whatever its peer says, and what it does not go on with for ever. */
+static void check_sane(struct ud_flow *f)
+{
+	uint64_t unacked = f->sent - f->una, bits = unacked ? UINT64_MAX >> (64 - unacked) : 0;
+	struct ud_out o;
+	unsigned cnt = 0;
+
+	ck_assert(f->una <= f->sent && f->sent <= f->end && f->end - f->una <= f->window);
+	ck_assert(!(f->sacked & f->lost) && !((f->sacked | f->lost | f->again) & ~bits));
+	ck_assert(f->base <= f->next && f->next - f->base <= f->window);
+	ck_assert(f->window == 64 || !(f->held >> f->window));
+	ck_assert(f->rx_head <= f->rx_tail && f->rx_tail <= UD_RX);
+	ck_assert(!f->bytes == !f->tx && !f->held == !f->hold);
+	while (ud_flow_next(f, now_ns, &o))
+		ck_assert_uint_le(++cnt, 2 * f->window + 1);
+	/* Its owner sleeps until then. */
+	ck_assert_uint_gt(ud_flow_next_ns(f), now_ns);
+}
+
+/* It ends, or goes on: the former by what cannot be only, for who is heard is not silent. */
+TEST_EACH(who_lies_at_random_keeps_nobody_busy, 4 * SEEDS)
+{
+	static uint8_t bytes[MTU_MAX];
+	unsigned ended = 0, sent = 0;
+	struct sl_mem mem;
+
+	sl_mem_init(&mem, SIZE_MAX);
+	now_ns = 1000000;
+	sl_prng_seed(&rng, (uint64_t)_i);
+	for (unsigned i = 0; i < 40; i++) {
+		struct end e = {.most = 6000};
+		struct ud_flow *f = &e.f;
+		int rc = 0;
+
+		begin_flow(f, i % 2 ? 1024 : MTU_MAX, i % 3 ? 0 : UINT64_C(0xffffff80));
+		f->mem = &mem;
+		for (unsigned k = 0; k < 400 && !rc; k++) {
+			struct sl_ud_header h = any_header(f);
+
+			now_ns += sl_prng_below(&rng, 3 * UD_RTO_MIN_NS);
+			rc = ud_flow_take(f, &h, bytes, now_ns);
+			ck_assert(rc == 0 || rc == -EPROTO);
+			put_some(&e, UINT64_MAX);
+			ud_flow_push(f);
+			f->lent = percent(20);
+			if (percent(50))
+				f->rx_head = f->rx_tail;
+			ud_flow_settle(f);
+			ck_assert_int_eq(ud_flow_tick(f, now_ns), 0);
+			check_sane(f);
+		}
+		ended += rc != 0;
+		sent += f->una > 0;
+		ud_flow_fini(f);
+		ck_assert_uint_eq(mem.used, 0);
+	}
+	ck_assert(ended && ended < 40 && sent);
+	sl_mem_fini(&mem);
 }
 
 TEST(silence_ends_it_and_only_while_something_is_waited_for)
