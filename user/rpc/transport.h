@@ -42,7 +42,8 @@ struct sl_transport_ops {
 	const char *name;
 	/*
 	 * Posts one message: header, then the concatenation of spans (header->fragment_len bytes).
-	 * 0; -EAGAIN: window full; -ENOTCONN. `cookie` != 0 asks for `sent`.
+	 * 0; -EAGAIN: window full; -ENOTCONN, or why the channel is broken, as of poll().
+	 * `cookie` != 0 asks for `sent`.
 	 */
 	int (*post)(struct sl_transport *t, const struct sl_rpc_header *header,
 		    const struct sl_span *spans, unsigned span_cnt, uint64_t cookie);

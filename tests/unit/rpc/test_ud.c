@@ -425,6 +425,77 @@ TEST(what_is_long_leaves_room_for_what_is_urgent)
 	close_both();
 }
 
+/* --- peers that have the key, and lie --- */
+
+/* As many as go. */
+static uint32_t post_credits(struct sl_transport *t)
+{
+	const struct sl_rpc_header h = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_CREDIT,
+					.flags = SL_RPC_FIRST | SL_RPC_LAST};
+	uint32_t posted = 0;
+
+	do
+		t->credits.acked = t->credits.sent; /* whatever the peer has room for */
+	while (t->ops->post(t, &h, NULL, 0, 0) == 0 && ++posted);
+	t->ops->flush(t);
+	return posted;
+}
+
+/* A look takes some of them, and none is forgotten because there is nothing else. */
+TEST(credits_without_end_are_taken_a_few_at_a_time)
+{
+	enum { AT_A_TIME = 8, MOST = 4 * AT_A_TIME };
+	struct sl_message m[AT_A_TIME];
+	uint32_t posted = 0, before;
+	const struct ud_flow *f;
+
+	connect_both();
+	f = &((struct ud_conn *)both.backend)->flow;
+	/* Until it keeps as many as it ever does. */
+	until((posted += post_credits(both.gateway), take(both.backend), take(both.gateway),
+	       f->next - f->base == f->window));
+	do {
+		before = both.backend->credits.consumed;
+		ck_assert_int_eq(both.backend->ops->poll(both.backend, m, AT_A_TIME), 0);
+		ck_assert_uint_le(both.backend->credits.consumed - before, MOST);
+	} while (!both.backend->ops->arm(both.backend, false));
+	ck_assert_uint_eq(f->held, 0);
+	until((take(both.gateway), take(both.backend),
+	       both.backend->ops->poll(both.backend, m, AT_A_TIME) == 0 &&
+		       both.backend->credits.consumed == posted));
+	close_both();
+}
+
+/* What it has said before counts; nothing that comes behind does. */
+TEST(nothing_is_taken_of_who_has_said_what_cannot_be)
+{
+	struct ud_flow *liars;
+	struct sl_message m[8];
+
+	connect_both();
+	liars = &((struct ud_conn *)both.gateway)->flow;
+	check_goes_on(1);
+	until(nothing_comes(both.backend) && nothing_comes(both.gateway) && ud_flow_idle(liars));
+	ck_assert_int_eq(post(both.gateway, 2, BODY), 0);
+	liars->next += 1000; /* that it has what was never sent */
+	ck_assert_int_eq(post(both.gateway, 3, BODY), 0);
+	liars->next -= 1000;
+	until((take(both.backend), both.backend->ops->check(both.backend) == -EPROTO));
+	ck_assert_int_eq(post(both.gateway, 4, BODY), 0);
+	for (unsigned i = 0; i < 50; i++) {
+		usleep(1000);
+		take(both.gateway); /* sends it again */
+		take(both.backend);
+	}
+	ck_assert_int_eq(both.backend->ops->poll(both.backend, m, 8), 1);
+	ck_assert_uint_eq(m[0].header.id, 2);
+	both.backend->ops->release(both.backend, &m[0]);
+	/* Who answers to that hears why it cannot, before it has looked for more. */
+	ck_assert_int_eq(post(both.backend, 5, BODY), -EPROTO);
+	ck_assert_int_eq(both.backend->ops->poll(both.backend, m, 8), -EPROTO);
+	close_both();
+}
+
 static size_t memory_of(const struct sl_transport *t)
 {
 	return ((const struct ud_hall *)t->hub)->mem.used;

@@ -8,6 +8,10 @@
 #include "rpc/sendq.h"
 #include "rpc/ud/hall.h"
 
+enum {
+	LOOKS_OF_EACH = 4
+}; /* for a message; beyond that are CREDITs, which are for the next poll */
+
 static struct ud_conn *conn_of(struct sl_transport *t)
 {
 	return (struct ud_conn *)t;
@@ -87,7 +91,7 @@ static int conn_post(struct sl_transport *t, const struct sl_rpc_header *header,
 
 	(void)cookie; /* copied when this returns */
 	if (c->error || !c->hall)
-		return -ENOTCONN;
+		return c->error ? c->error : -ENOTCONN;
 	if (!sl_credits_room(&t->credits, kind) || left > t->bulk_max ||
 	    left + sizeof(h) > room_for(c, kind))
 		return -EAGAIN;
@@ -171,6 +175,8 @@ void ud_conn_receive(struct ud_conn *c, const struct ud_packet *p, uint64_t now_
 	struct sl_ud_header h;
 	int rc;
 
+	if (c->error)
+		return; /* or who has broken the protocol could go on as long as it likes */
 	memcpy(&h, p->bytes, sizeof(h));
 	rc = ud_flow_take(&c->flow, &h, p->bytes + sizeof(h), now_ns);
 	/* Whoever sends again what was recorded must not have the answers. */
@@ -252,11 +258,11 @@ static int end_of(const struct ud_conn *c)
 static int conn_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
 {
 	struct ud_conn *c = conn_of(t);
-	unsigned n = 0;
+	unsigned n = 0, looks = LOOKS_OF_EACH * max;
 	int rc = 1;
 
 	settle(c);
-	while (n < max && rc == 1) {
+	while (n < max && rc == 1 && looks--) {
 		rc = take(c, &msgs[n]);
 		if (rc == 1 && (msgs[n].header.version_type & 15) != SL_RPC_CREDIT) {
 			n++;
