@@ -5,14 +5,15 @@
  * once, or it changes nothing and the requests are answered.
  */
 #include "base/check.h"
-/* Each lie ends in a death, which takes seconds to notice over ud. */
-#define HARNESS_ENDPOINTS "shm,tcp"
+#include "rpc/session.h"
+#include "rpc/ud/hall.h"
 #include "rpc_harness.h"
 #include "suite.h"
 
 enum { CALLS = 4, BIG = 12 << 20 /* more than the ring holds */, BODY_MAX = 16 << 10 };
+#define SILENCE_NS (800 * SL_NS_PER_MS)
 
-enum verdict { BREACH, ANSWERED, LOST };
+enum verdict { BREACH, ANSWERED, LOST, DEAD /* by a virtual connection nobody tells of that */ };
 
 /* The liar's end. */
 struct liar {
@@ -65,12 +66,17 @@ static void listen_on(struct liar *l)
 	l->t->ops->flush(l->t);
 }
 
-static void say_header(struct liar *l, const struct sl_rpc_header *h, const uint8_t *body)
+static void put_header(struct liar *l, const struct sl_rpc_header *h, const uint8_t *body)
 {
 	struct sl_span span = sl_span_of(body, h->fragment_len);
 
 	while (l->t->ops->post(l->t, h, &span, h->fragment_len ? 1 : 0, 0) == -EAGAIN)
 		listen_on(l);
+}
+
+static void say_header(struct liar *l, const struct sl_rpc_header *h, const uint8_t *body)
+{
+	put_header(l, h, body);
 	l->t->ops->flush(l->t);
 }
 
@@ -310,6 +316,29 @@ static void longer_than_any_with_its_rest(struct liar *l)
 	say_of_message(l, 0, 64, SL_RPC_MAX_MESSAGE - 63, 0);
 }
 
+static void of_no_type(struct liar *l)
+{
+	of_type(l, SL_RPC_WINDOW + 1, 0);
+}
+
+static void of_another_version(struct liar *l)
+{
+	struct sl_rpc_header h = header(0, 0);
+
+	h.version_type -= 1 << 4;
+	say_header(l, &h, NULL);
+}
+
+/* What is said to the former comes too late: that is no reason to end otherwise. */
+static void asks_and_raves_at_once(struct liar *l)
+{
+	struct sl_rpc_header h = header(0, 0);
+
+	h.version_type = SL_RPC_VERSION << 4 | SL_RPC_PING;
+	put_header(l, &h, NULL);
+	of_no_type(l);
+}
+
 static void windows(struct liar *l)
 {
 	static uint8_t body[16 * 4];
@@ -440,6 +469,14 @@ static void dies_between_replies(struct liar *l)
 	die(l);
 }
 
+static void hangs_up_in_a_reply(struct liar *l)
+{
+	say_piece(l, 0, SL_RPC_OK, 1000, 1, 0, 500);
+	l->t->ops->close(l->t);
+	for (;;)
+		pause();
+}
+
 static const struct {
 	void (*lie)(struct liar *l);
 	enum verdict verdict;
@@ -465,6 +502,9 @@ static const struct {
 	{second_head, BREACH},
 	{rest_of_an_empty_entry, BREACH},
 	{longer_than_any_with_its_rest, BREACH},
+	{of_no_type, BREACH},
+	{of_another_version, BREACH},
+	{asks_and_raves_at_once, BREACH},
 	{windows, ANSWERED},
 	{half_a_window, BREACH},
 	{no_requests, BREACH},
@@ -480,9 +520,10 @@ static const struct {
 	{hello, BREACH},
 	{pings, ANSWERED},
 	{goes_away_often, ANSWERED},
-	{die, LOST},
-	{dies_in_a_reply, LOST},
-	{dies_between_replies, LOST},
+	{die, DEAD},
+	{dies_in_a_reply, DEAD},
+	{dies_between_replies, DEAD},
+	{hangs_up_in_a_reply, LOST},
 };
 
 /* --- the liar's process --- */
@@ -553,6 +594,11 @@ static void check_verdict(struct gateway *g, const struct call *calls, enum verd
 	ck_assert_uint_eq(g->batches_done, CALLS);
 }
 
+static bool is_virtual(const char *ep)
+{
+	return strncmp(ep, "rdma+ud://", 10) == 0;
+}
+
 /* The liar answers no PING, and on a slow host takes his time. */
 static struct sl_rpc_config patient(void)
 {
@@ -570,6 +616,34 @@ static void open_patiently(struct gateway *g, const char *ep)
 	gw_open_with(g, ep, &cfg);
 }
 
+static bool has_died(struct backend_proc p)
+{
+	siginfo_t si = {.si_pid = 0};
+
+	return waitid(P_PID, (id_t)p.pid, &si, WEXITED | WNOHANG | WNOWAIT) == 0 && si.si_pid;
+}
+
+/*
+ * He has died, and the channel goes down. Over ud nobody tells: it is his silence that does, and not
+ * before the patience is over, if he could be computing. From here on that need not be long.
+ */
+static void await_end(struct gateway *g, const char *ep)
+{
+	bool silent = is_virtual(ep) && sl_rpc_channel_state(g->ch) != SL_RPC_DOWN;
+	uint64_t heard_ns = g->ch->link.last_rx_ns;
+	bool computes = g->ch->outstanding;
+
+	if (silent) {
+		g->r->cfg.patience_ns = SILENCE_NS;
+		g->ch->link.alive.silence_ns = g->ch->link.alive.interval_ns = SILENCE_NS / 16;
+		g->ch->link.alive.next_ns = 0;
+	}
+	gw_until(g, sl_rpc_channel_state(g->ch) == SL_RPC_DOWN);
+	ck_assert_uint_eq(g->downs, 1);
+	if (silent && computes)
+		ck_assert_uint_ge(sl_now_ns() - heard_ns, SILENCE_NS);
+}
+
 static void ask_liar(const char *ep, void (*lie)(struct liar *l), enum verdict verdict)
 {
 	struct backend_proc p = liar_start(ep, lie, false);
@@ -583,13 +657,17 @@ static void ask_liar(const char *ep, void (*lie)(struct liar *l), enum verdict v
 					 SL_CLASS_NORMAL),
 				 0);
 	}
+	if (verdict == DEAD) {
+		gw_until(&g, has_died(p));
+		await_end(&g, ep);
+	}
 	gw_until(&g, g.done + g.failed == CALLS && g.batches_done == CALLS);
 	/* What comes behind the last answer. */
 	for (unsigned i = 0; i < 200; i++)
 		gw_turn(&g);
 	check_verdict(&g, calls, verdict, lie);
 	backend_kill(p);
-	gw_until(&g, sl_rpc_channel_state(g.ch) == SL_RPC_DOWN);
+	await_end(&g, ep);
 	for (unsigned i = 0; i < CALLS; i++)
 		call_fini(&calls[i]);
 	gw_close(&g);
@@ -606,10 +684,54 @@ TEST_EACH(each_lie_has_its_verdict, endpoint_cnt() * SL_ARRAY_LEN(lies))
 
 SUITE_TIMEOUT(4 * harness_timeout_s())
 
-/* Over these two, whatever the others run over: test_verbs has its own. */
-TEST_EACH(credit_for_more_than_was_sent_is_a_breach, 2)
+/* Over these, whatever the others run over: test_verbs has its own. */
+TEST_EACH(credit_for_more_than_was_sent_is_a_breach, 3)
 {
-	ask_liar(endpoint_named(_i ? "tcp" : "shm", 3), credit_for_more, BREACH);
+	static const char *const names[] = {"shm", "tcp", "ud"};
+
+	ask_liar(endpoint_named(names[_i], strlen(names[_i])), credit_for_more, BREACH);
+}
+
+/* --- lies about datagrams, below the messages --- */
+
+static struct ud_flow *flow_of(struct liar *l)
+{
+	return &((struct ud_conn *)l->t)->flow;
+}
+
+/* With what is said next. */
+static void has_got_what_was_not_sent(struct liar *l)
+{
+	flow_of(l)->next += 20;
+	flow_of(l)->base += 20;
+	of_type(l, SL_RPC_PING, 0);
+}
+
+static void holds_what_was_not_sent(struct liar *l)
+{
+	flow_of(l)->held = 0xff00;
+	of_type(l, SL_RPC_PING, 0);
+	flow_of(l)->held = 0;
+}
+
+static void has_room_beyond_its_window(struct liar *l)
+{
+	flow_of(l)->base += 1;
+	of_type(l, SL_RPC_PING, 0);
+	flow_of(l)->base -= 1;
+}
+
+static void (*const of_datagrams[])(struct liar *l) = {
+	has_got_what_was_not_sent, holds_what_was_not_sent, has_room_beyond_its_window};
+
+SUITE_TIMEOUT(4 * harness_timeout_s())
+
+TEST_EACH(who_lies_about_datagrams_ends_its_channel, endpoint_cnt() * SL_ARRAY_LEN(of_datagrams))
+{
+	const char *ep = endpoint_of(_i / (int)SL_ARRAY_LEN(of_datagrams));
+
+	if (is_virtual(ep))
+		ask_liar(ep, of_datagrams[(unsigned)_i % SL_ARRAY_LEN(of_datagrams)], BREACH);
 }
 
 static void answer_what_was_cancelled(struct liar *l)
@@ -641,7 +763,7 @@ TEST_EACH(cancelled_requests_may_be_answered_or_not, endpoint_cnt())
 	gw_until(&g, (sl_rpc_channel_stats(g.ch, &st), st.late_replies == 2));
 	ck_assert(!calls[1].parts && !calls[2].parts && !calls[1].failed && !calls[2].failed);
 	backend_kill(p);
-	gw_until(&g, g.downs == 1);
+	await_end(&g, ep);
 	for (unsigned i = 0; i < CALLS; i++)
 		call_fini(&calls[i]);
 	gw_close(&g);
@@ -761,13 +883,23 @@ TEST_EACH(who_says_go_on_too_often_ends_its_channel, endpoint_cnt() * SL_ARRAY_L
 	ck_assert_uint_eq(st.bad_messages, of_streams[k].breach);
 	ck_assert_uint_eq(failed, of_streams[k].breach ? CALLS : 0);
 	backend_kill(p);
-	gw_until(&g, g.downs == 1);
+	await_end(&g, ep);
+	ck_assert_uint_eq(g.failed, of_streams[k].breach ? CALLS : CALLS - 1);
 	for (unsigned i = 0; i < CALLS; i++)
 		call_fini(&calls[i]);
 	gw_close(&g);
 }
 
 /* --- refused before it was read, and read then --- */
+
+/* It takes its time, and has nothing to compute. */
+static void pong(struct liar *l)
+{
+	struct sl_rpc_header h = header(0, 0);
+
+	h.version_type = SL_RPC_VERSION << 4 | SL_RPC_PONG;
+	(void)l->t->ops->post(l->t, &h, NULL, 0, 0);
+}
 
 static _Noreturn void refuse_and_read(struct liar *l)
 {
@@ -792,6 +924,8 @@ static _Noreturn void refuse_and_read(struct liar *l)
 		for (int i = 0; i < n; i++) {
 			bool ours = true;
 
+			if ((m[i].header.version_type & 15) == SL_RPC_PING)
+				pong(l);
 			for (uint32_t k = 0; k < m[i].header.fragment_len; k++)
 				ours &= m[i].body[k] == 'z';
 			if (!ours)
@@ -826,7 +960,8 @@ TEST_EACH(bytes_of_a_refused_request_stay_until_sent, endpoint_cnt())
 	ck_assert_uint_eq(g.sent, 0);
 	gw_until(&g, g.sent == 1);
 	memset(big, 'y', sizeof(big));
-	gw_until(&g, g.downs == 1);
+	gw_until(&g, has_died(p));
+	await_end(&g, ep);
 	status = backend_wait(p);
 	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "liar's status %x", status);
 	gw_close(&g);
