@@ -306,6 +306,38 @@ TEST(halls_have_places_for_those_who_come)
 	close_both();
 }
 
+/* Or each question after one of them would take a look at all. */
+TEST(who_chooses_its_connections_numbers_fills_no_list)
+{
+	enum { CONNS = 256, LONGEST = 8 };
+	static struct ud_conn conns[CONNS];
+	struct ud_hall *h;
+	int rc;
+
+	connect_both();
+	h = ud_hall_new(&hall_of(both.gateway)->local, 0, &rc);
+	ck_assert_ptr_nonnull(h);
+	h->refs = 1;
+	for (unsigned i = 0; i < CONNS; i++) {
+		conns[i].id = i;
+		conns[i].peer_id = 7 + i * UD_PEERS;
+		ck_assert_int_eq(ud_hall_put_in(h, &conns[i]), 0);
+	}
+	for (unsigned i = 0; i < UD_PEERS; i++) {
+		unsigned len = 0;
+
+		for (const struct ud_conn *c = h->peers[i]; c; c = c->next_peer)
+			ck_assert_uint_le(++len, LONGEST);
+	}
+	for (unsigned i = 0; i < CONNS; i++) {
+		ck_assert_ptr_eq(ud_hall_peer(h, 0, 7 + i * UD_PEERS), &conns[i]);
+		ud_hall_take_out(h, &conns[i]);
+		ck_assert_ptr_null(ud_hall_peer(h, 0, 7 + i * UD_PEERS));
+	}
+	ud_hall_put(h);
+	close_both();
+}
+
 /* --- a listener whose device goes --- */
 
 static uint64_t next_ns(void)

@@ -10,6 +10,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/rand.h"
 
 enum { ROUNDS = 4 /* polls of one take */ };
 
@@ -56,9 +57,16 @@ struct ud_conn *ud_hall_conn(const struct ud_hall *h, uint32_t id)
 	return c && c->id == id ? c : NULL;
 }
 
+static unsigned list_of(const struct ud_hall *h, uint64_t epoch, uint32_t peer_id)
+{
+	const uint64_t whose[] = {epoch, peer_id};
+
+	return sl_siphash13_words(&h->peers_key, whose, 2) % UD_PEERS;
+}
+
 struct ud_conn *ud_hall_peer(const struct ud_hall *h, uint64_t epoch, uint32_t peer_id)
 {
-	struct ud_conn *c = h->peers[peer_id % UD_PEERS];
+	struct ud_conn *c = h->peers[list_of(h, epoch, peer_id)];
 
 	while (c && (c->peer_id != peer_id || c->base.peer_epoch != epoch))
 		c = c->next_peer;
@@ -68,7 +76,7 @@ struct ud_conn *ud_hall_peer(const struct ud_hall *h, uint64_t epoch, uint32_t p
 int ud_hall_put_in(struct ud_hall *h, struct ud_conn *c)
 {
 	struct ud_conn ***shelf = &h->shelves[c->id % UD_CONNS / UD_SHELF];
-	struct ud_conn **peers = &h->peers[c->peer_id % UD_PEERS];
+	struct ud_conn **peers = &h->peers[list_of(h, c->base.peer_epoch, c->peer_id)];
 
 	if (!*shelf)
 		*shelf = calloc(UD_SHELF, sizeof(**shelf));
@@ -82,7 +90,7 @@ int ud_hall_put_in(struct ud_hall *h, struct ud_conn *c)
 
 void ud_hall_take_out(struct ud_hall *h, struct ud_conn *c)
 {
-	struct ud_conn **at = &h->peers[c->peer_id % UD_PEERS];
+	struct ud_conn **at = &h->peers[list_of(h, c->base.peer_epoch, c->peer_id)];
 
 	while (*at != c)
 		at = &(*at)->next_peer;
@@ -230,7 +238,9 @@ struct ud_hall *ud_hall_new(const struct ud_local *l, unsigned group, int *rc)
 	sl_list_init(&h->hub.stirred);
 	sl_list_init(&h->node);
 	sl_list_init(&h->busy);
-	h->pair = ud_device->open(l, group, UD_HALL_RX, UD_HALL_TX, rc);
+	*rc = sl_rand_bytes(&h->peers_key, sizeof(h->peers_key));
+	if (!*rc)
+		h->pair = ud_device->open(l, group, UD_HALL_RX, UD_HALL_TX, rc);
 	if (h->pair)
 		*rc = open_events(h);
 	if (!*rc)

@@ -16,6 +16,7 @@
 #ifndef SL_RPC_UD_HALL_H
 #define SL_RPC_UD_HALL_H
 
+#include "base/siphash.h"
 #include "rpc/hub.h"
 #include "rpc/transport.h"
 #include "rpc/ud/flow.h"
@@ -25,7 +26,7 @@
 enum {
 	UD_CONNS = 16384, /* of a process */
 	UD_SHELF = 256,   /* of them, whose places in a hall are made together */
-	UD_PEERS = 1024,  /* lists of them, by the peer's number */
+	UD_PEERS = 1024,  /* lists of them, by a keyed hash of peer and number: it chooses both */
 	UD_HALL_RX = 512,
 	UD_HALL_TX = 256,
 	UD_BULK_MAX = 32 << 10, /* of one body */
@@ -55,6 +56,7 @@ struct ud_hall {
 	int timer_fd;
 	bool failed;                                   /* the device */
 	struct ud_conn **shelves[UD_CONNS / UD_SHELF]; /* NULL: nobody of those was here */
+	struct sl_sipkey peers_key;
 	struct ud_conn *peers[UD_PEERS];
 };
 
@@ -64,7 +66,7 @@ struct ud_conn {
 	struct ud_keys keys;
 	struct ud_hall *hall; /* NULL: not attached yet */
 	struct ud_node *node;
-	struct ud_conn *next_peer; /* of the hall's with such a number */
+	struct ud_conn *next_peer; /* of the same list of the hall's */
 	uint32_t id, peer_id;
 	uint32_t qpn; /* the peer's; 0: not known yet */
 	uint16_t worker;
