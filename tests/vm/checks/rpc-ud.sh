@@ -5,7 +5,7 @@
 # lane: 2
 # The suite of tests/rpc over virtual connections, datagrams of one queue pair that all share, on a device, and what is to be
 # seen there only: what a thousand of them pin, a flood of datagrams beside other connections, a wire that loses, doubles and
-# reorders. Of the suite rpc-migrate.sh runs migrate, killed and full; liar and score are not about datagrams.
+# reorders. Of the suite rpc-migrate.sh runs migrate, killed and full.
 set -euo pipefail
 # shellcheck source=../guest/rxe-lib.sh
 . tests/vm/guest/rxe-lib.sh
@@ -16,7 +16,7 @@ tests/vm/guest/rxe-up.sh
 trap tests/vm/guest/rxe-down.sh EXIT
 
 export SL_RPC_ENDPOINTS=rdma+ud://$rxe_server:7471
-rpc_run basic sdk failure load memory rest window stream silence compressed crowd
+rpc_run basic sdk failure liar load memory rest score window stream silence compressed crowd
 # Its streams want more memory than the guest has.
 CK_RUN_CASE=threads rpc_run threads
 SL_RPC_BESIDE=rdma://$rxe_server:7471 rpc_run flood
