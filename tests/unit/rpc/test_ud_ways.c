@@ -270,6 +270,68 @@ TEST(ways_are_kept_while_there_is_room)
 		ud_node_put(nodes[i]);
 }
 
+/* --- hosts that are not there --- */
+
+enum { AWAY = 66 };
+static pthread_mutex_t resolver = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic unsigned resolved;
+
+/* Hosts there need an answer of the network first. */
+static void *way_when_resolved(const struct ud_local *l, const uint8_t gid[16], uint8_t tos)
+{
+	(void)tos;
+	if (gid[0] == AWAY) {
+		pthread_mutex_lock(&resolver);
+		pthread_mutex_unlock(&resolver);
+		resolved++;
+	}
+	return l->device;
+}
+
+/* A HELLO from there, and whether it was answered. */
+static bool hello_from(uint32_t number, uint8_t net, uint8_t host)
+{
+	struct sl_ud_hello h = hello_of(number, 1000 + number);
+	struct sl_ud_answer a;
+
+	h.gid[0] = net;
+	h.gid[1] = host;
+	ck_assert_int_eq(ud_hello_prove(&secret, &h), 0);
+	throw_at(&h, sizeof(h), door());
+	return answered(&a) && a.verdict == SL_UD_GRANTED;
+}
+
+/* Whoever has the key can name any host as its own. */
+TEST(a_host_that_is_away_keeps_nobody_waiting)
+{
+	const struct ud_device *before = ud_device;
+	struct sl_transport *other;
+	uint32_t number = 5;
+
+	connect_both();
+	counting = *ud_device;
+	counting.way_new = way_when_resolved;
+	ud_device = &counting;
+	pthread_mutex_lock(&resolver);
+	ck_assert(!hello_from(1, AWAY, 1));
+	/* Who is connected, who is known, and those who ask by other threads. */
+	check_goes_on(1);
+	ck_assert(hello_from(2, 0, 0));
+	other = dialled();
+	ud_node_put(ud_node_get(&conn_of(other)->node->local, (uint8_t[16]){5}, 0));
+	/* One at a time is waited for: the next one says HELLO again. */
+	ck_assert(!hello_from(3, AWAY, 2));
+	ck_assert(!hello_from(4, AWAY, 1));
+	pthread_mutex_unlock(&resolver);
+	until(hello_from(number++, AWAY, 1));
+	until(hello_from(number++, AWAY, 2));
+	ck_assert_uint_eq(resolved, 2);
+	check_goes_on(2);
+	other->ops->close(other);
+	close_both();
+	ud_device = before;
+}
+
 /* --- how many --- */
 
 /* 1,024 backends, each by 16 workers. */

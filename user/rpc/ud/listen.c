@@ -171,7 +171,7 @@ static void consider(struct ud_listener *l, const struct sl_ud_hello *h)
 	if (h->magic == SL_UD_HELLO_MAGIC && h->version == SL_UD_VERSION &&
 	    ud_hello_proven(&l->secret, h) && vb_fresh(&l->seen, h->epoch, h->number) &&
 	    ud_slots_ok(h->slots) && mtu >= SL_UD_MTU_MIN)
-		n = ud_node_get(&l->local, h->gid, h->tos);
+		n = ud_node_meet(&l->local, h->gid, h->tos);
 	if (!n) {
 		l->base.refused++;
 		return;

@@ -4,6 +4,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include "base/clock.h"
+#include "base/cpu.h"
 #include "base/fnv.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -46,7 +49,8 @@ static bool forget_one(void)
 	return true;
 }
 
-static struct ud_node *add(const struct ud_local *l, const uint8_t gid[16], uint8_t tos)
+/* By that way, which is the node's from now on, if there is room for it. */
+static struct ud_node *add(const struct ud_local *l, const uint8_t gid[16], uint8_t tos, void *way)
 {
 	struct ud_node **bucket, *n;
 
@@ -55,11 +59,7 @@ static struct ud_node *add(const struct ud_local *l, const uint8_t gid[16], uint
 	n = malloc(sizeof(*n));
 	if (!n)
 		return NULL;
-	*n = (struct ud_node){.local = *l, .tos = tos, .way = ud_device->way_new(l, gid, tos)};
-	if (!n->way) {
-		free(n);
-		return NULL;
-	}
+	*n = (struct ud_node){.local = *l, .tos = tos, .way = way};
 	memcpy(n->gid, gid, 16);
 	sl_list_init(&n->idle);
 	bucket = bucket_of(l, gid, tos);
@@ -69,16 +69,93 @@ static struct ud_node *add(const struct ud_local *l, const uint8_t gid[16], uint
 	return n;
 }
 
+/* With the lock, as all of the above. */
+static struct ud_node *hold(const struct ud_local *l, const uint8_t gid[16], uint8_t tos)
+{
+	struct ud_node *n = find(*bucket_of(l, gid, tos), l, gid, tos);
+
+	if (n && !n->refs++)
+		sl_list_del(&n->idle);
+	return n;
+}
+
 struct ud_node *ud_node_get(const struct ud_local *l, const uint8_t gid[16], uint8_t tos)
 {
 	struct ud_node *n;
+	bool may_add;
+	void *way;
 
 	pthread_mutex_lock(&lock);
-	n = find(*bucket_of(l, gid, tos), l, gid, tos);
-	if (!n)
-		n = add(l, gid, tos);
-	if (n && !n->refs++)
-		sl_list_del(&n->idle);
+	n = hold(l, gid, tos);
+	may_add = !n && (cnt < UD_NODES || !sl_list_empty(&idle));
+	pthread_mutex_unlock(&lock);
+	/* Others go on meanwhile, and may make the same one. */
+	way = may_add ? ud_device->way_new(l, gid, tos) : NULL;
+	if (!way)
+		return n;
+	pthread_mutex_lock(&lock);
+	n = hold(l, gid, tos);
+	if (!n && add(l, gid, tos, way)) {
+		n = hold(l, gid, tos);
+		way = NULL;
+	}
+	pthread_mutex_unlock(&lock);
+	if (way)
+		ud_device->way_free(way);
+	return n;
+}
+
+/* --- for those who do not wait --- */
+
+/* One at a time, of a thread that ends with it. */
+static struct errand {
+	struct ud_local local;
+	uint8_t gid[16], tos;
+} errand;
+static bool under_way;
+static pthread_cond_t back = PTHREAD_COND_INITIALIZER;
+
+static void *run_errand(void *unused)
+{
+	struct ud_node *n = ud_node_get(&errand.local, errand.gid, errand.tos);
+
+	(void)unused;
+	if (n)
+		ud_node_put(n); /* it stays known */
+	pthread_mutex_lock(&lock);
+	under_way = false;
+	pthread_cond_broadcast(&back);
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+static void send_out(const struct ud_local *l, const uint8_t gid[16], uint8_t tos)
+{
+	pthread_t thread;
+
+	errand = (struct errand){.local = *l, .tos = tos};
+	memcpy(errand.gid, gid, 16);
+	under_way = sl_thread_start(&thread, run_errand, NULL) == 0;
+	if (under_way)
+		pthread_detach(thread);
+}
+
+struct ud_node *ud_node_meet(const struct ud_local *l, const uint8_t gid[16], uint8_t tos)
+{
+	uint64_t until_ns = sl_now_ns() + UD_MEET_MS * SL_NS_PER_MS;
+	struct timespec until = {.tv_sec = (time_t)(until_ns / SL_NS_PER_SEC),
+				 .tv_nsec = (long)(until_ns % SL_NS_PER_SEC)};
+	struct ud_node *n;
+
+	pthread_mutex_lock(&lock);
+	n = hold(l, gid, tos);
+	if (!n && !under_way) {
+		send_out(l, gid, tos);
+		while (under_way &&
+		       pthread_cond_clockwait(&back, &lock, CLOCK_MONOTONIC, &until) == 0) {
+		}
+		n = hold(l, gid, tos);
+	}
 	pthread_mutex_unlock(&lock);
 	return n;
 }

@@ -5,6 +5,9 @@
  * known, the latest of them: UD_NODES in all. One is found at once, and takes memory from when it was
  * first asked for.
  *
+ * To make one may take a second, when the host has to be found and is not there. So those who are told
+ * by a peer where it is do not wait for that: the next time it may be known.
+ *
  * Any thread; not on the way of a packet.
  */
 #ifndef SL_RPC_UD_NODE_H
@@ -13,7 +16,7 @@
 #include "base/list.h"
 #include "rpc/ud/device.h"
 
-enum { UD_NODES = 1024 };
+enum { UD_NODES = 1024, UD_MEET_MS = 5 };
 
 struct ud_node {
 	struct ud_local local;
@@ -26,6 +29,8 @@ struct ud_node {
 
 /* NULL: too many, or no way there. */
 struct ud_node *ud_node_get(const struct ud_local *l, const uint8_t gid[16], uint8_t tos);
+/* The same for a thread that others wait for. NULL also: not yet, after UD_MEET_MS at the most. */
+struct ud_node *ud_node_meet(const struct ud_local *l, const uint8_t gid[16], uint8_t tos);
 void ud_node_put(struct ud_node *n);
 
 #endif
