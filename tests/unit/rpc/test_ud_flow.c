@@ -66,7 +66,6 @@ static void begin_flow(struct ud_flow *f, uint32_t mtu, uint64_t number)
 static void begin(struct end e[2], uint32_t mtu, uint64_t number, uint64_t seed)
 {
 	struct sl_secret s = sl_secret_of("of the tests only", 17);
-	struct sl_ud_hello h = {.magic = SL_UD_HELLO_MAGIC};
 	struct sl_ud_answer a = {.magic = SL_UD_HELLO_MAGIC};
 
 	now_ns = 1000000;
