@@ -117,6 +117,23 @@ static void dev_take_bell(struct ud_pair *p)
 	(void)p;
 }
 
+static struct ud_port *dev_watch(const struct ud_local *l, int *rc)
+{
+	struct ud_port *p = calloc(1, sizeof(*p));
+
+	(void)l;
+	require(p);
+	p->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	*rc = 0;
+	return p;
+}
+
+static void dev_unwatch(struct ud_port *p)
+{
+	close(p->fd);
+	free(p);
+}
+
 static void *dev_way_new(const struct ud_local *l, const uint8_t gid[16], uint8_t tos)
 {
 	(void)gid, (void)tos;
@@ -158,6 +175,8 @@ static const struct ud_device device = {
 	.put_back = dev_put_back,
 	.arm = dev_arm,
 	.take_bell = dev_take_bell,
+	.watch = dev_watch,
+	.unwatch = dev_unwatch,
 	.way_new = dev_way_new,
 	.way_free = dev_way_free,
 	.sign_new = dev_sign_new,

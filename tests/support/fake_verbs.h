@@ -100,6 +100,7 @@ static struct fake {
 	const void *answer;            /* to who connects; NULL: nobody listens */
 	uint8_t answer_len;
 	uint8_t tos;
+	enum ibv_port_state port_state;
 	struct ibv_ah_attr ah;        /* the last address handle's */
 	bool addressed;               /* ids are bound to the address that port 2 has */
 	struct ibv_sa_path_rec path;  /* of ids whose route is resolved, if it says an MTU */
@@ -377,6 +378,7 @@ int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv
 
 	(void)context, (void)port;
 	fake.queries++;
+	attr->state = fake.port_state;
 	attr->active_mtu = IBV_MTU_4096;
 	attr->active_speed = 32;
 	attr->active_width = 2;
@@ -857,6 +859,7 @@ static inline void fake_start(void)
 	memset(&fake, 0, sizeof(fake));
 	pthread_mutex_init(&fake.lock, NULL);
 	fake.self = pthread_self();
+	fake.port_state = IBV_PORT_ACTIVE;
 	fake.context = (struct ibv_context){
 		.device = &fake.device,
 		.ops = {.poll_cq = op_poll_send_cq,

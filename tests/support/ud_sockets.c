@@ -4,11 +4,14 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/rand.h"
 
 enum { RCVBUF = 4 << 20, ASK_MS = 50 };
@@ -18,12 +21,23 @@ struct pair {
 	struct sl_prng rng;
 	uint8_t tx[UD_MTU_MAX];
 	unsigned polled; /* not put back yet */
+	unsigned seat;
 	bool broken;
 	/* One that waits to be overtaken. */
 	uint8_t kept[UD_MTU_MAX];
 	uint32_t kept_len, kept_qpn;
 };
 
+struct port {
+	struct ud_port base;
+	unsigned seat;
+	struct sl_list node;
+};
+
+static char devices[UD_NOWHERE];
+static _Atomic bool down[UD_NOWHERE]; /* ports of these */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sl_list ports = {&ports, &ports};
 static struct ud_faults faults;
 uint32_t ud_sockets_mtu = UD_MTU_MAX;
 uint32_t ud_sockets_way_mtu;
@@ -37,6 +51,12 @@ void (*ud_sockets_tap)(const uint8_t *bytes, uint32_t len, uint32_t to_qpn);
 static struct pair *pair_of(struct ud_pair *base)
 {
 	return (struct pair *)base;
+}
+
+/* Some tests have a device of their own. */
+static unsigned seat_of(const struct ud_local *l)
+{
+	return l->device == &devices[1];
 }
 
 static struct sockaddr_in address_of(uint32_t qpn)
@@ -71,8 +91,9 @@ static struct ud_pair *sockets_open(const struct ud_local *l, unsigned group, ui
 	socklen_t len = sizeof(sa);
 	int size = RCVBUF;
 
-	(void)l, (void)rx_cnt, (void)tx_cnt;
+	(void)rx_cnt, (void)tx_cnt;
 	SL_CHECK(p);
+	p->seat = seat_of(l);
 	p->base.fd = open_socket((struct sockaddr *)&sa, sizeof(sa));
 	*rc = p->base.fd < 0 ? -errno : 0;
 	if (*rc) {
@@ -124,7 +145,7 @@ static void sockets_send(struct ud_pair *base, void *way, uint32_t qpn, uint32_t
 	base->unrung = true;
 	if (ud_sockets_tap)
 		ud_sockets_tap(p->tx, len, qpn);
-	if (dice(p, faults.lost))
+	if (down[p->seat] || dice(p, faults.lost))
 		return;
 	if (!p->kept_len && dice(p, faults.overtaken)) {
 		memcpy(p->kept, p->tx, len);
@@ -176,8 +197,12 @@ static int sockets_poll(struct ud_pair *base, struct ud_packet *packets, unsigne
 	unsigned n = 0;
 
 	SL_CHECK(!p->polled && max <= UD_POLL);
-	while (n < max && receive(p, &packets[n]))
-		n++;
+	while (n < max && receive(p, &packets[n])) {
+		if (down[p->seat])
+			free(packets[n].bytes);
+		else
+			n++;
+	}
 	p->polled = n;
 	return (int)n;
 }
@@ -205,12 +230,56 @@ static void sockets_take_bell(struct ud_pair *base)
 	(void)base;
 }
 
+/* --- ports --- */
+
+static struct ud_port *sockets_watch(const struct ud_local *l, int *rc)
+{
+	struct port *p = calloc(1, sizeof(*p));
+
+	SL_CHECK(p);
+	p->seat = seat_of(l);
+	p->base.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	SL_CHECK(p->base.fd >= 0);
+	pthread_mutex_lock(&lock);
+	p->base.down = down[p->seat];
+	sl_list_add_tail(&ports, &p->node);
+	pthread_mutex_unlock(&lock);
+	*rc = 0;
+	return &p->base;
+}
+
+static void sockets_unwatch(struct ud_port *base)
+{
+	struct port *p = (struct port *)base;
+
+	pthread_mutex_lock(&lock);
+	sl_list_del(&p->node);
+	pthread_mutex_unlock(&lock);
+	close(base->fd);
+	free(p);
+}
+
+void ud_sockets_port(unsigned seat, bool is_down)
+{
+	struct sl_list *at;
+
+	pthread_mutex_lock(&lock);
+	down[seat] = is_down;
+	sl_list_for_each (at, &ports) {
+		struct port *p = sl_container_of(at, struct port, node);
+
+		if (p->seat != seat)
+			continue;
+		p->base.down = is_down;
+		(void)eventfd_write(p->base.fd, 1);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
 /* --- ways, questions --- */
 
 static struct ud_local here(void)
 {
-	static char devices[UD_NOWHERE];
-
 	return (struct ud_local){.device = &devices[ud_sockets_seat], .name = "sockets", .port = 1};
 }
 
@@ -294,6 +363,8 @@ static const struct ud_device sockets = {
 	.put_back = sockets_put_back,
 	.arm = sockets_arm,
 	.take_bell = sockets_take_bell,
+	.watch = sockets_watch,
+	.unwatch = sockets_unwatch,
 	.way_new = way_new,
 	.way_free = way_free,
 	.ask = ask,

@@ -24,6 +24,11 @@ extern uint32_t ud_sockets_way_mtu;
 enum { UD_NOWHERE = 2 };
 extern unsigned ud_sockets_seat;
 extern int ud_sockets_sign;
+/*
+ * That device's port goes down, or is back, and those who watch it are told: meanwhile what is sent, and
+ * what comes, is lost. Any thread.
+ */
+void ud_sockets_port(unsigned seat, bool down);
 /* What was asked for last: of a way, and of each pair, how often by its group below 4. */
 extern uint8_t ud_sockets_tos;
 extern unsigned ud_sockets_groups[4];

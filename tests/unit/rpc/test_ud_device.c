@@ -2,9 +2,12 @@
 /* What virtual connections ask of a NIC, asked of one that is made up. */
 #include "fake_verbs.h"
 
+#include <poll.h>
 #include "rpc/rpc.h"
 #include "rpc/ud/device.h"
 #include "suite.h"
+
+enum { WAIT_MS = 20000 };
 
 static struct sockaddr_storage sa;
 
@@ -115,6 +118,67 @@ TEST(a_device_that_comes_back_is_another_one)
 	ud_device->sign_free(before);
 	ud_device->sign_free(same);
 	ud_device->sign_free(after);
+}
+
+/* The device's own thread hears it; by a context of our own, which is another one than others have. */
+static void tell_port(const struct ud_sign *s, enum ibv_event_type type, int port)
+{
+	const struct ibv_pd *pd = s->local.device;
+
+	fake_event(&(struct ibv_async_event){.element = {.port_num = port}, .event_type = type});
+	ck_assert_int_eq(eventfd_write(pd->context->async_fd, 1), 0);
+}
+
+static bool has_event(const struct ud_port *p, int wait_ms)
+{
+	struct pollfd fd = {.fd = p->fd, .events = POLLIN};
+	eventfd_t cnt;
+
+	return poll(&fd, 1, wait_ms) == 1 && eventfd_read(p->fd, &cnt) == 0;
+}
+
+TEST(who_watches_a_port_is_told_of_it)
+{
+	struct ud_sign *s = put_up();
+	struct ud_local other = s->local;
+	struct ud_port *p, *of_other;
+	int rc;
+
+	other.port = 1;
+	p = ud_device->watch(&s->local, &rc);
+	of_other = ud_device->watch(&other, &rc);
+	ck_assert(p && of_other);
+	ck_assert(!p->down && !has_event(p, 0));
+	tell_port(s, IBV_EVENT_PORT_ERR, s->local.port);
+	ck_assert(has_event(p, WAIT_MS) && p->down);
+	tell_port(s, IBV_EVENT_PORT_ERR, s->local.port);
+	ck_assert(has_event(p, WAIT_MS) && p->down);
+	ck_assert(!has_event(of_other, 0) && !of_other->down);
+	tell_port(s, IBV_EVENT_PORT_ACTIVE, s->local.port);
+	ck_assert(has_event(p, WAIT_MS) && !p->down);
+	ud_device->unwatch(p);
+	tell_port(s, IBV_EVENT_PORT_ERR, s->local.port); /* nobody's */
+	tell_port(s, IBV_EVENT_PORT_ERR, 1);
+	ck_assert(has_event(of_other, WAIT_MS) && of_other->down);
+	ud_device->unwatch(of_other);
+	ud_device->sign_free(s);
+}
+
+TEST(who_comes_later_finds_a_port_as_it_is)
+{
+	struct ud_sign *s = put_up();
+	struct ud_port *p;
+	int rc;
+
+	fake.port_state = IBV_PORT_DOWN;
+	p = ud_device->watch(&s->local, &rc);
+	ck_assert(p && p->down);
+	ud_device->unwatch(p);
+	fake.port_state = IBV_PORT_ACTIVE;
+	p = ud_device->watch(&s->local, &rc);
+	ck_assert(p && !p->down);
+	ud_device->unwatch(p);
+	ud_device->sign_free(s);
 }
 
 static const struct {

@@ -531,6 +531,30 @@ TEST(silence_ends_it_and_only_while_something_is_waited_for)
 	finish(e);
 }
 
+TEST(a_pause_is_nobodys_silence)
+{
+	struct end e[2];
+
+	begin(e, 1024, 0, 7);
+	put_some(&e[0], 5000);
+	send_all(&e[0]);
+	while (e[0].f.backoff < 3) { /* and nothing arrives */
+		now_ns = ud_flow_next_ns(&e[0].f);
+		ck_assert_int_eq(ud_flow_tick(&e[0].f, now_ns), 0);
+		e[0].out.loss = 100;
+		send_all(&e[0]);
+	}
+	now_ns += 2 * UD_SILENCE_NS;
+	ud_flow_resume(&e[0].f, now_ns);
+	ck_assert_int_eq(ud_flow_tick(&e[0].f, now_ns), 0);
+	ck_assert_uint_eq(ud_flow_next_ns(&e[0].f), 0);
+	ck_assert_uint_eq(e[0].f.backoff, 0);
+	e[0].out.loss = 0;
+	run(e, 5000, 100);
+	ck_assert_uint_eq(e[1].got, 5000);
+	finish(e);
+}
+
 /* What finds no memory is as good as lost, or is not put; and then all goes on. */
 TEST(without_memory_nothing_is_taken)
 {

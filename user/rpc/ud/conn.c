@@ -62,7 +62,7 @@ static void emit(struct ud_conn *c, uint64_t now_ns)
 {
 	struct ud_out out;
 
-	if (!c->qpn)
+	if (!c->qpn || c->base.held)
 		return;
 	/* What finds no slot is lost like others, and sent again. */
 	while (ud_device->slot(c->hall->pair) && ud_flow_next(&c->flow, now_ns, &out))
@@ -92,7 +92,7 @@ static int conn_post(struct sl_transport *t, const struct sl_rpc_header *header,
 	(void)cookie; /* copied when this returns */
 	if (c->error || !c->hall)
 		return c->error ? c->error : -ENOTCONN;
-	if (!sl_credits_room(&t->credits, kind) || left > t->bulk_max ||
+	if (t->held || !sl_credits_room(&t->credits, kind) || left > t->bulk_max ||
 	    left + sizeof(h) > room_for(c, kind))
 		return -EAGAIN;
 	h.consumed = sl_credits_post(&t->credits);
@@ -140,7 +140,8 @@ static uint32_t conn_window(const struct sl_transport *t)
 {
 	uint32_t room = room_for((const struct ud_conn *)t, SL_CREDIT_DATA);
 
-	if (!sl_credits_room(&t->credits, SL_CREDIT_DATA) || room <= sizeof(struct sl_rpc_header))
+	if (t->held || !sl_credits_room(&t->credits, SL_CREDIT_DATA) ||
+	    room <= sizeof(struct sl_rpc_header))
 		return 0;
 	room -= (uint32_t)sizeof(struct sl_rpc_header);
 	/* The last of it is for small ones: what is urgent does not wait for what is long. */
@@ -166,7 +167,9 @@ static bool conn_delivered(const struct sl_transport *t)
 
 static void note_silence(struct ud_conn *c)
 {
-	c->base.silent_ns = c->flow.una == c->flow.sent ? 0 : c->flow.heard_ns;
+	bool owes = c->flow.una != c->flow.sent && !c->base.held;
+
+	c->base.silent_ns = owes ? c->flow.heard_ns : 0;
 }
 
 void ud_conn_receive(struct ud_conn *c, const struct ud_packet *p, uint64_t now_ns)
@@ -190,10 +193,23 @@ void ud_conn_receive(struct ud_conn *c, const struct ud_packet *p, uint64_t now_
 	stir(c);
 }
 
+void ud_conn_hold(struct ud_conn *c, bool held, uint64_t now_ns)
+{
+	c->base.held = held;
+	if (!held) {
+		ud_flow_resume(&c->flow, now_ns);
+		be_busy(c);
+	}
+	note_silence(c);
+	stir(c);
+}
+
 bool ud_conn_tick(struct ud_conn *c, uint64_t now_ns)
 {
 	int rc;
 
+	if (c->qpn && c->base.held)
+		return false;
 	c->flow.silence_ns = c->base.patient ? UD_PATIENCE_NS : UD_SILENCE_NS;
 	rc = ud_flow_tick(&c->flow, now_ns);
 	note_silence(c);
@@ -338,6 +354,7 @@ int ud_conn_enter(struct ud_conn *c, struct ud_hall *h)
 		return -ENOMEM;
 	c->hall = h;
 	c->flow.mem = &h->mem;
+	c->base.held = h->down;
 	h->refs++;
 	c->base.hub = &h->hub;
 	be_busy(c);

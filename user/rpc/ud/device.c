@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rpc/ud/device.h"
 
-#include <infiniband/verbs.h>
 #include <string.h>
 #include "rpc/ud/pair.h"
 #include "rpc/ud/sidr.h"
+#include "rpc/verbs/verbs.h"
 
 enum { HOPS = 64 };
 
@@ -34,6 +34,8 @@ const struct ud_device ud_verbs_device = {
 	.put_back = ud_pair_put_back,
 	.arm = ud_pair_arm,
 	.take_bell = ud_pair_take_bell,
+	.watch = vb_port_watch,
+	.unwatch = vb_port_unwatch,
 	.way_new = way_new,
 	.way_free = way_free,
 	.ask = ud_sidr_ask,

@@ -6,7 +6,7 @@
  *
  *   tx: slot -> write -> send -> .. -> ring      rx: poll -> look -> put_back
  *
- * A pair is one thread's at a time.
+ * A pair is one thread's at a time; a port changes by itself.
  */
 #ifndef SL_RPC_UD_DEVICE_H
 #define SL_RPC_UD_DEVICE_H
@@ -57,6 +57,15 @@ struct ud_packet {
 	uint32_t qpn; /* the sender's */
 };
 
+/*
+ * Whether a port is down, as whoever watches it is told, by a thread of the device's. Behind it is the
+ * device's own.
+ */
+struct ud_port {
+	_Atomic bool down; /* what is sent by it goes nowhere */
+	int fd;            /* an eventfd: written to when that has changed */
+};
+
 /* By which others ask. */
 struct ud_sign {
 	int fd; /* readable when somebody does */
@@ -87,6 +96,10 @@ struct ud_device {
 	int (*put_back)(struct ud_pair *p, const struct ud_packet *packets, unsigned cnt);
 	bool (*arm)(struct ud_pair *p); /* false: look again */
 	void (*take_bell)(struct ud_pair *p);
+
+	/* From now on it is as it says there. NULL and -errno. */
+	struct ud_port *(*watch)(const struct ud_local *l, int *rc);
+	void (*unwatch)(struct ud_port *p);
 
 	/* To a host, for packets with that type of service. NULL: there is none. */
 	void *(*way_new)(const struct ud_local *l, const uint8_t gid[16], uint8_t tos);

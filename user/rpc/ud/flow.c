@@ -450,6 +450,13 @@ static uint64_t oldest_ns(const struct ud_flow *f)
 	return oldest;
 }
 
+void ud_flow_resume(struct ud_flow *f, uint64_t now_ns)
+{
+	f->heard_ns = now_ns;
+	f->backoff = 0;
+	f->lost = unacked_of(f) & ~f->sacked;
+}
+
 int ud_flow_tick(struct ud_flow *f, uint64_t now_ns)
 {
 	uint64_t wait_ns = timeout_ns(f), oldest;

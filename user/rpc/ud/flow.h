@@ -112,6 +112,11 @@ void ud_flow_settle(struct ud_flow *f);
 /* Bytes of rx were taken: memory that holds nothing goes back. */
 void ud_flow_rest(struct ud_flow *f);
 
+/*
+ * Nothing could come or go for a while, which is not the peer's silence. What it has not acknowledged
+ * is sent again.
+ */
+void ud_flow_resume(struct ud_flow *f, uint64_t now_ns);
 /* Time has passed. 0 or -ETIMEDOUT. */
 int ud_flow_tick(struct ud_flow *f, uint64_t now_ns);
 /* When the next datagram or tick is due by itself: 0 now, UINT64_MAX never. */

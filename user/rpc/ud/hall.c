@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include "base/clock.h"
@@ -134,6 +135,15 @@ static void tick(struct ud_hall *h, uint64_t now_ns)
 	}
 }
 
+static void tell_of_port(struct ud_hall *h, uint64_t now_ns)
+{
+	h->down = h->port->down;
+	for (unsigned i = 0; i < UD_PEERS; i++) {
+		for (struct ud_conn *c = h->peers[i]; c; c = c->next_peer)
+			ud_conn_hold(c, h->down, now_ns);
+	}
+}
+
 static void hall_take(struct sl_hub *hub)
 {
 	struct ud_hall *h = (struct ud_hall *)hub;
@@ -148,6 +158,8 @@ static void hall_take(struct sl_hub *hub)
 		if (n < 0 || ud_device->put_back(h->pair, packets, (unsigned)n))
 			h->failed = true;
 	}
+	if (sl_unlikely(h->port->down != h->down))
+		tell_of_port(h, now_ns);
 	if (now_ns >= h->tick_ns || now_ns >= h->due_ns)
 		tick(h, now_ns);
 }
@@ -184,6 +196,7 @@ static void hall_check(struct sl_hub *hub)
 	uint64_t times;
 
 	ud_device->take_bell(h->pair);
+	(void)eventfd_read(h->port->fd, &times);
 	if (read(h->timer_fd, &times, sizeof(times)) == (ssize_t)sizeof(times))
 		h->timer_ns = UINT64_MAX;
 }
@@ -198,6 +211,8 @@ static const struct sl_hub_ops hall_ops = {
 
 static void hall_free(struct ud_hall *h)
 {
+	if (h->port)
+		ud_device->unwatch(h->port);
 	if (h->pair)
 		ud_device->close(h->pair);
 	if (h->timer_fd >= 0)
@@ -218,6 +233,7 @@ static int open_events(struct ud_hall *h)
 	h->hub.fd = epoll_create1(EPOLL_CLOEXEC);
 	if (h->timer_fd < 0 || h->hub.fd < 0 ||
 	    epoll_ctl(h->hub.fd, EPOLL_CTL_ADD, h->timer_fd, &ev) < 0 ||
+	    epoll_ctl(h->hub.fd, EPOLL_CTL_ADD, h->port->fd, &ev) < 0 ||
 	    epoll_ctl(h->hub.fd, EPOLL_CTL_ADD, h->pair->fd, &ev) < 0)
 		return -errno;
 	return 0;
@@ -242,6 +258,8 @@ struct ud_hall *ud_hall_new(const struct ud_local *l, unsigned group, int *rc)
 	if (!*rc)
 		h->pair = ud_device->open(l, group, UD_HALL_RX, UD_HALL_TX, rc);
 	if (h->pair)
+		h->port = ud_device->watch(l, rc);
+	if (h->port)
 		*rc = open_events(h);
 	if (!*rc)
 		return h;

@@ -10,6 +10,9 @@
  * Where a peer's datagrams come from is learnt from the first one that is sealed, and from new bytes
  * only when that changes: so an acceptor says nothing before its dialler has.
  *
+ * While its port is down a connection is held: it takes nothing from above and sends nothing, and keeps
+ * what it has, to go on with that. Its peer's silence is none then; the pings of the RPC decide.
+ *
  * Halls are made ahead by who dials; an owner's first connection gives it one. But for that, and
  * for numbers of connections, everything here is one thread's.
  */
@@ -43,8 +46,10 @@ enum {
 struct ud_conn;
 
 struct ud_hall {
-	struct sl_hub hub; /* fd: epoll over the pair's bell and the timer */
+	struct sl_hub hub; /* fd: epoll over the pair's bell, the port's and the timer */
 	struct ud_pair *pair;
+	struct ud_port *port;
+	bool down; /* it is, as far as connections were told: they are held */
 	struct ud_local local;
 	struct sl_mem mem;   /* of connections on which something is under way */
 	uint16_t worker;     /* of the gateway whose it was made for */
@@ -124,6 +129,8 @@ int ud_conn_enter(struct ud_conn *c, struct ud_hall *h);
 void ud_conn_end(struct ud_conn *c);
 /* A datagram that is this connection's. */
 void ud_conn_receive(struct ud_conn *c, const struct ud_packet *p, uint64_t now_ns);
+/* Its hall's port has gone down, or is back. */
+void ud_conn_hold(struct ud_conn *c, bool held, uint64_t now_ns);
 /* What is due by time; false: nothing will be. */
 bool ud_conn_tick(struct ud_conn *c, uint64_t now_ns);
 

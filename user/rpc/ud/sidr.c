@@ -35,15 +35,6 @@ static struct domain {
 	struct domain *former;
 } * domains[DEVICES];
 
-/* Nobody acts on what it says, and the kernel keeps it until it is read. */
-static void ignore_events(struct ibv_context *own)
-{
-	struct ibv_async_event ev;
-
-	while (ibv_get_async_event(own, &ev) == 0)
-		ibv_ack_async_event(&ev);
-}
-
 /*
  * By a context of our own: the connection manager closes its one when a device has gone, and what was
  * made there is still in use.
@@ -52,9 +43,8 @@ static struct domain *open_domain(struct ibv_device *device)
 {
 	struct domain *d = calloc(1, sizeof(*d));
 	struct ibv_context *own = d ? ibv_open_device(device) : NULL;
-	int flags = own ? fcntl(own->async_fd, F_GETFL) : -1;
 
-	if (flags >= 0 && fcntl(own->async_fd, F_SETFL, flags | O_NONBLOCK) == 0)
+	if (own)
 		d->pd = ibv_alloc_pd(own);
 	if (d && d->pd)
 		return d;
@@ -93,8 +83,9 @@ static struct ibv_pd *domain_of(struct ibv_device *device)
 		d->former = *place;
 		*place = d;
 	}
-	if (d)
-		ignore_events(d->pd->context);
+	/* The kernel keeps what it says until it is read. */
+	if (d && vb_async_device(d->pd->context))
+		d = NULL;
 	pthread_mutex_unlock(&lock);
 	return d ? d->pd : NULL;
 }

@@ -7,11 +7,13 @@
  * share, and what the connection manager says to that of a leash. One thread, that of close.c, reads
  * them and tells those concerned, and wakes their owners: by the desk, or, of those that are not
  * attached to one, by `bell`, which is always readable, and put among the descriptors that they wait for.
+ * Virtual connections (rpc/ud) hear of their ports only, by what their halls watch.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -21,11 +23,19 @@ enum { EVENTS_MAX = 4, DRAIN_MAX = 16, DEVICES_MAX = 64 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sl_list all = {&all, &all};
+static struct sl_list ports = {&ports, &ports}; /* that are watched */
 static struct {
 	int epoll_fd, bell;
 	unsigned cnt;
 	struct ibv_context *devices[DEVICES_MAX];
 } async = {.epoll_fd = -1, .bell = -1};
+
+struct port {
+	struct ud_port base;
+	struct ibv_context *device;
+	int num;
+	struct sl_list node;
+};
 
 int vb_async_open(int epoll_fd)
 {
@@ -72,6 +82,18 @@ static int add_device(struct ibv_context *device)
 		rc = -errno;
 	if (!rc)
 		async.devices[async.cnt++] = device;
+	return rc;
+}
+
+int vb_async_device(struct ibv_context *device)
+{
+	int rc = vb_closer_start();
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&lock);
+	rc = add_device(device);
+	pthread_mutex_unlock(&lock);
 	return rc;
 }
 
@@ -257,7 +279,51 @@ static void set_port(const struct ibv_context *device, int port, bool down)
 		v->port_down = v->base.held = down;
 		wake_owner(v);
 	}
+	sl_list_for_each (at, &ports) {
+		struct port *p = sl_container_of(at, struct port, node);
+
+		if (p->device != device || p->num != port)
+			continue;
+		p->base.down = down;
+		(void)eventfd_write(p->base.fd, 1);
+	}
 	pthread_mutex_unlock(&lock);
+}
+
+/* What the device has yet to tell ends with how the port is now. */
+struct ud_port *vb_port_watch(const struct ud_local *l, int *rc)
+{
+	struct port *p = calloc(1, sizeof(*p));
+	struct ibv_port_attr attr;
+
+	*rc = -ENOMEM;
+	if (!p)
+		return NULL;
+	p->base.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	*rc = p->base.fd < 0 ? -errno : 0;
+	if (*rc) {
+		free(p);
+		return NULL;
+	}
+	p->device = ((struct ibv_pd *)l->device)->context;
+	p->num = l->port;
+	pthread_mutex_lock(&lock);
+	p->base.down =
+		ibv_query_port(p->device, l->port, &attr) == 0 && attr.state == IBV_PORT_DOWN;
+	sl_list_add_tail(&ports, &p->node);
+	pthread_mutex_unlock(&lock);
+	return &p->base;
+}
+
+void vb_port_unwatch(struct ud_port *base)
+{
+	struct port *p = (struct port *)base;
+
+	pthread_mutex_lock(&lock);
+	sl_list_del(&p->node);
+	pthread_mutex_unlock(&lock);
+	close(p->base.fd);
+	free(p);
 }
 
 static void device_ends(struct ibv_context *device)

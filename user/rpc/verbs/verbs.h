@@ -309,11 +309,16 @@ int vb_async_open(int epoll_fd);
 /* And leashes'. */
 int vb_async_watch(struct vb_leash *l);
 void vb_async_unwatch(const struct vb_leash *l);
+/* And the device's: what it tells is read from now on. 0 or -errno. */
+int vb_async_device(struct ibv_context *device);
 /* What such a descriptor, by its data, has to tell. */
 void vb_async_take(uint64_t what);
 /* Puts the descriptors into the epoll set; from now on asynchronous events find v. */
 int vb_events_open(struct sl_verbs *v);
 void vb_events_close(struct sl_verbs *v);
+/* Members of ud_verbs_device (rpc/ud/device.h). */
+struct ud_port *vb_port_watch(const struct ud_local *l, int *rc);
+void vb_port_unwatch(struct ud_port *p);
 /* All that go by it are gone. */
 void vb_events_end(const struct vb_leash *l);
 bool vb_arm(struct sl_transport *t, bool want_room);

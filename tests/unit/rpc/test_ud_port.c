@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ports that go down below virtual connections, and come back: nothing new is taken meanwhile and nothing
+ * sent, no time counts as the peer's silence, and what was there goes on, once and in order.
+ */
+#include "ud_bed.h"
+
+#include <poll.h>
+
+enum { HERE = 1, THERE = 0 }; /* devices of the dialler, and of the listener */
+
+static struct ud_conn *conn_of(struct sl_transport *t)
+{
+	return (struct ud_conn *)t;
+}
+
+/* Each end at a device of its own. */
+static void connect_two(void)
+{
+	ud_sockets_seat = HERE;
+	connect_both();
+	check_goes_on(1);
+}
+
+static void rest(void)
+{
+	until(nothing_comes(both.backend) && nothing_comes(both.gateway) &&
+	      ud_flow_idle(&conn_of(both.gateway)->flow) &&
+	      conn_of(both.gateway)->flow.ack_ns == UINT64_MAX &&
+	      ud_flow_idle(&conn_of(both.backend)->flow) &&
+	      conn_of(both.backend)->flow.ack_ns == UINT64_MAX);
+}
+
+static bool is_stirred(const struct sl_transport *t)
+{
+	return !sl_list_empty(&t->stirred);
+}
+
+/* What its owner does when its hub's descriptor has an event. */
+static void wake_up(struct sl_transport *t)
+{
+	t->hub->ops->check(t->hub);
+	take(t);
+}
+
+static bool has_event(const struct sl_transport *t)
+{
+	struct pollfd p = {.fd = t->hub->fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) == 1;
+}
+
+static void sleep_well(struct sl_transport *t)
+{
+	until((take(t), t->hub->ops->arm(t->hub)));
+	t->hub->ops->check(t->hub);
+	ck_assert(!has_event(t));
+	sl_list_del(&t->stirred);
+}
+
+static void set_port(unsigned seat, bool down)
+{
+	ud_sockets_port(seat, down);
+	take(both.gateway);
+	take(both.backend);
+	ck_assert_int_eq(both.gateway->held, seat == HERE && down);
+	ck_assert_int_eq(both.backend->held, seat == THERE && down);
+}
+
+/* --- who is told --- */
+
+TEST(who_sleeps_above_a_port_is_woken)
+{
+	connect_two();
+	rest();
+	for (unsigned i = 0; i < 4; i++) {
+		bool down = i % 2 == 0;
+
+		sleep_well(both.gateway);
+		sleep_well(both.backend);
+		ud_sockets_port(HERE, down);
+		ck_assert(has_event(both.gateway));
+		ck_assert(!has_event(both.backend));
+		wake_up(both.gateway);
+		ck_assert(!has_event(both.gateway));
+		ck_assert(is_stirred(both.gateway));
+		ck_assert_int_eq(both.gateway->held, down);
+		ck_assert(!both.backend->held);
+	}
+	check_goes_on(2);
+	close_both();
+}
+
+TEST_EACH(all_of_a_hall_are_told_of_its_port, 2)
+{
+	struct ends first;
+
+	connect_two();
+	first = both;
+	connect_both();
+	ck_assert_ptr_eq(first.gateway->hub, both.gateway->hub);
+	ck_assert_ptr_eq(first.backend->hub, both.backend->hub);
+	set_port((unsigned)_i, true);
+	ck_assert_int_eq(first.gateway->held, both.gateway->held);
+	ck_assert_int_eq(first.backend->held, both.backend->held);
+	set_port((unsigned)_i, false);
+	ck_assert(!first.gateway->held && !first.backend->held);
+	check_goes_on(2);
+	close_both();
+	both = first;
+	check_goes_on(2);
+	close_both();
+}
+
+/*
+ * One that comes to it is held from the start, and says its first word later: by a hall that its owner has,
+ * or has not.
+ */
+TEST_EACH(who_comes_above_a_port_that_is_down_is_held, 2)
+{
+	struct sl_transport *t;
+
+	connect_two();
+	t = dialled();
+	set_port(HERE, true);
+	ck_assert_int_eq(t->ops->attach(t, _i ? (const void *)&t : &both), 0);
+	ck_assert_int_eq(t->hub != both.gateway->hub, _i);
+	take(t);
+	ck_assert(t->held);
+	ck_assert_int_eq(post(t, 9, BODY), -EAGAIN);
+	usleep(5 * UD_ACK_DELAY_NS / 1000); /* the word is due */
+	take(t);
+	ck_assert_ptr_null(accepted());
+	close_both();
+	ud_sockets_port(HERE, false);
+	both.gateway = t;
+	until((take(t), both.backend = accepted()));
+	ck_assert(!t->held);
+	ck_assert_int_eq(both.backend->ops->attach(both.backend, &listener), 0);
+	check_goes_on(2);
+	close_both();
+}
+
+/* --- while it is down --- */
+
+static struct sl_transport *end_of(unsigned seat)
+{
+	return seat == HERE ? both.gateway : both.backend;
+}
+
+/* A message is under way; what comes to meet it is lost. */
+static void send_and_hold(unsigned seat, uint64_t id, uint32_t len)
+{
+	struct ud_flow *f;
+
+	connect_two();
+	rest();
+	f = &conn_of(end_of(seat))->flow;
+	ck_assert_int_eq(post(end_of(seat), id, len), 0);
+	ck_assert_uint_ne(f->una, f->sent);
+	set_port(seat, true);
+}
+
+/* So long ago that it would have been sent again. */
+static void wait_for_acknowledgement(struct ud_flow *f)
+{
+	memset(f->tx_ns, 0, sizeof(f->tx_ns));
+}
+
+static unsigned sent_by(const struct sl_transport *t)
+{
+	const struct sl_transport *peer = t == both.gateway ? both.backend : both.gateway;
+	unsigned cnt = 0;
+
+	for (unsigned i = 0; i < seen_cnt; i++)
+		cnt += seen[i].to == ((const struct ud_hall *)peer->hub)->pair->qpn;
+	return cnt;
+}
+
+TEST_EACH(who_is_held_takes_and_sends_nothing, 2)
+{
+	struct sl_transport *t, *peer;
+	uint64_t id = 0;
+	unsigned came = 0;
+
+	send_and_hold((unsigned)_i, 2, BODY);
+	t = end_of((unsigned)_i);
+	peer = end_of(1 - (unsigned)_i);
+	seen_cnt = 0;
+	ck_assert_int_eq(post(t, 3, BODY), -EAGAIN);
+	ck_assert_uint_eq(t->ops->window(t), 0);
+	for (unsigned i = 0; i < 20; i++) {
+		wait_for_acknowledgement(&conn_of(t)->flow);
+		usleep(2000);
+		take(t);
+		/* As if it had been heard right before. */
+		conn_of(t)->flow.ack_ns = 0;
+		if (sl_list_empty(&conn_of(t)->busy))
+			sl_list_add_tail(&conn_of(t)->hall->busy, &conn_of(t)->busy);
+		t->ops->flush(t);
+	}
+	ck_assert_uint_eq(sent_by(t), 0);
+	ck_assert(!t->ops->delivered(t));
+	set_port((unsigned)_i, false);
+	ck_assert_int_eq(post(t, 3, BODY), 0);
+	until((take(t), came += received(peer, &id), id == 3));
+	ck_assert_uint_eq(came, 2);
+	close_both();
+}
+
+/* Nothing of it is due. */
+TEST(who_is_held_keeps_nobody_awake)
+{
+	send_and_hold(HERE, 2, BODY);
+	wait_for_acknowledgement(&conn_of(both.gateway)->flow);
+	conn_of(both.gateway)->flow.ack_ns = 0;
+	sleep_well(both.gateway);
+	usleep(2 * UD_RTO_MAX_NS / 1000);
+	ck_assert(!has_event(both.gateway));
+	set_port(HERE, false);
+	close_both();
+}
+
+/* The peer is not to be blamed, however long that takes. */
+TEST(the_time_that_a_port_is_down_is_nobodys_silence)
+{
+	struct ud_flow *f;
+	uint64_t id = 0;
+	unsigned came = 0;
+
+	send_and_hold(HERE, 2, BODY);
+	f = &conn_of(both.gateway)->flow;
+	for (unsigned i = 0; i < 2; i++) {
+		f->heard_ns -= 2 * UD_PATIENCE_NS;
+		usleep(2000);
+		take(both.gateway);
+		ck_assert_int_eq(both.gateway->ops->check(both.gateway), 0);
+		ck_assert_uint_eq(both.gateway->silent_ns, 0);
+		came += received(both.backend, &id); /* whose acknowledgement is lost */
+	}
+	set_port(HERE, false);
+	ck_assert_uint_ne(both.gateway->silent_ns, 0); /* from now on it is waited for */
+	until((take(both.gateway), came += received(both.backend, &id), ud_flow_idle(f)));
+	ck_assert_uint_eq(came, 1);
+	ck_assert_uint_eq(id, 2);
+	ck_assert_int_eq(both.gateway->ops->check(both.gateway), 0);
+	close_both();
+}
+
+/* --- again and again --- */
+
+enum { MESSAGES = 3000, STEPS = 200, STEP_US = 3000 };
+
+static _Atomic bool done;
+
+static void *shake(void *arg)
+{
+	(void)arg;
+	for (unsigned i = 0; i < STEPS && !done; i++) {
+		ud_sockets_port(i / 2 % 2, i % 2 == 0);
+		usleep(STEP_US);
+	}
+	ud_sockets_port(HERE, false);
+	ud_sockets_port(THERE, false);
+	return NULL;
+}
+
+/* They come as they were sent. */
+static uint64_t come(struct sl_transport *t, uint64_t before)
+{
+	struct sl_message m[8];
+	int n;
+
+	take(t);
+	while ((n = t->ops->poll(t, m, 8)) > 0) {
+		for (int i = 0; i < n; i++) {
+			ck_assert_uint_eq(m[i].header.id, ++before);
+			t->ops->release(t, &m[i]);
+		}
+	}
+	ck_assert_int_eq(n, 0);
+	return before;
+}
+
+static struct {
+	uint64_t sent[2], came[2]; /* by each end, at each end */
+	unsigned held;
+} both_ways;
+
+static void go_on(unsigned seat)
+{
+	struct sl_transport *t = end_of(seat);
+	uint64_t *sent = &both_ways.sent[seat];
+	int rc;
+
+	both_ways.came[seat] = come(t, both_ways.came[seat]);
+	both_ways.held += t->held;
+	t->ops->flush(t);
+	if (*sent == MESSAGES)
+		return;
+	rc = post(t, *sent + 1, 1000);
+	ck_assert(rc == 0 || rc == -EAGAIN);
+	*sent += rc == 0;
+}
+
+TEST_EACH(what_goes_by_ports_that_come_and_go_arrives_once_and_in_order, 2)
+{
+	pthread_t thread;
+
+	connect_two();
+	ud_sockets_use((struct ud_faults){.lost = (unsigned)_i, .doubled = 2, .overtaken = 2});
+	ck_assert_int_eq(pthread_create(&thread, NULL, shake, NULL), 0);
+	until((go_on(HERE), go_on(THERE),
+	       both_ways.came[HERE] == MESSAGES && both_ways.came[THERE] == MESSAGES));
+	done = true;
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	ck_assert_uint_gt(both_ways.held, 0);
+	close_both();
+}
