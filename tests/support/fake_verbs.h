@@ -93,6 +93,7 @@ static struct fake {
 	_Atomic unsigned accepts;
 	bool alone; /* has no shared receive queues */
 	bool mute;  /* does not tell when a queue pair in error has used its last slot */
+	struct fake_qp *last_qp;
 	unsigned steps, fail_at; /* of what may fail, the one that does */
 	unsigned queries;        /* of ports, their addresses, and queue pairs */
 	unsigned ids, channels;
@@ -550,6 +551,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 				   .qp_num = ++fake.next_qpn};
 	attr->cap.max_inline_data = 0;
 	qp->state = IBV_QPS_INIT;
+	fake.last_qp = qp;
 	fake.qps++;
 	fake.qps_here += pthread_equal(fake.self, pthread_self()) != 0;
 	return &qp->base;

@@ -57,6 +57,51 @@ TEST_EACH(bells_of_a_worker_are_of_its_interrupt, 4)
 	ud_device->sign_free(s);
 }
 
+static void send_one(struct ud_pair *p)
+{
+	ck_assert_ptr_nonnull(ud_device->slot(p));
+	ud_device->send(p, NULL, 5, 100);
+	ck_assert_int_eq(ud_device->ring(p), 0);
+}
+
+/* It is found by what comes back of its receives, or (1) of what was sent. */
+TEST_EACH(a_pair_that_the_device_gives_up_begins_anew, 2)
+{
+	enum { RX = 64, TX = 32 };
+	struct ud_sign *s = put_up();
+	struct ud_packet packets[UD_POLL];
+	int rc;
+	struct ud_pair *p = ud_device->open(&s->local, 0, RX, TX, &rc);
+	struct fake_qp *qp = fake.last_qp;
+	uint32_t qpn = p->qpn;
+
+	for (unsigned i = 0; i < TX; i++)
+		send_one(p);
+	ck_assert_ptr_null(ud_device->slot(p));
+	ck_assert(ud_device->arm(p) || ud_device->arm(p));
+	if (_i)
+		fake_finish(qp, IBV_WC_LOC_QP_OP_ERR);
+	else
+		fake_push(qp->base.recv_cq, &(struct ibv_wc){.status = IBV_WC_WR_FLUSH_ERR});
+	qp->state = IBV_QPS_ERR;
+	if (!_i)
+		ck_assert_int_eq(ud_device->poll(p, packets, UD_POLL), 0);
+	ck_assert(!ud_device->arm(p));
+	ck_assert_int_eq(ud_device->poll(p, packets, UD_POLL), 0);
+	ck_assert_uint_eq(fake.resets, 1);
+	ck_assert_int_eq(qp->state, IBV_QPS_RTS);
+	ck_assert_uint_eq(p->qpn, qpn);
+	ck_assert_uint_eq(qp->own.put, 2 * RX);
+	qp->done = qp->posted; /* the fake keeps what was there before */
+	for (unsigned i = 0; i < TX; i++)
+		send_one(p);
+	ck_assert_int_eq(ud_device->poll(p, packets, UD_POLL), 0);
+	ck_assert_uint_eq(fake.resets, 1);
+	ck_assert(ud_device->arm(p) || ud_device->arm(p));
+	ud_device->close(p);
+	ud_device->sign_free(s);
+}
+
 TEST(a_sign_says_when_its_device_has_gone)
 {
 	struct ud_sign *s = put_up();

@@ -22,7 +22,9 @@ struct pair {
 	size_t map_len;
 	uint32_t rx_cnt, tx_cnt; /* slots; tx_cnt is a power of two */
 	uint32_t head, posted, done;
+	uint8_t port;
 	bool armed;
+	bool broken; /* the device carries out nothing any more */
 	struct ibv_send_wr chain[CHAIN];
 	struct ibv_sge pieces[CHAIN];
 };
@@ -128,6 +130,7 @@ static int open_pair(struct pair *p, const struct ud_local *l, unsigned group)
 
 	if (ibv_query_port(pd->context, l->port, &attr))
 		return -EIO;
+	p->port = l->port;
 	p->base.mtu = 128U << attr.active_mtu;
 	rc = p->base.mtu <= UD_MTU_MAX ? make_memory(p, pd) : -EIO;
 	if (!rc)
@@ -183,6 +186,30 @@ static void reap(struct pair *p)
 
 	/* One that failed is like one that was lost. */
 	p->done += n > 0 ? (uint32_t)n : 0;
+	for (int i = 0; i < n; i++)
+		p->broken |= wc[i].status != IBV_WC_SUCCESS;
+}
+
+/*
+ * A device that could not send, as when its interface had just gone down, gives up the queue pair. What
+ * it had is lost, as on a wire; the number stays.
+ */
+static int begin_anew(struct pair *p)
+{
+	SL_UNSET struct ibv_wc wc[UD_POLL];
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+	int rc;
+
+	if (ibv_modify_qp(p->qp, &reset, IBV_QP_STATE))
+		return -EIO;
+	while (ibv_poll_cq(p->tx_cq, UD_POLL, wc) > 0)
+		;
+	while (ibv_poll_cq(p->rx_cq, UD_POLL, wc) > 0)
+		;
+	p->posted = p->done = p->head;
+	p->base.unrung = p->broken = false;
+	rc = make_ready(p->qp, p->port);
+	return rc ? rc : post_all_receives(p);
 }
 
 uint8_t *ud_pair_slot(struct ud_pair *base)
@@ -231,18 +258,24 @@ int ud_pair_poll(struct ud_pair *base, struct ud_packet *packets, unsigned max)
 {
 	struct pair *p = pair_of(base);
 	SL_UNSET struct ibv_wc wc[UD_POLL];
-	int n = ibv_poll_cq(p->rx_cq, max < UD_POLL ? (int)max : UD_POLL, wc);
+	int n, good = 0;
 
+	if (sl_unlikely(p->broken) && begin_anew(p))
+		return -EIO;
+	n = ibv_poll_cq(p->rx_cq, max < UD_POLL ? (int)max : UD_POLL, wc);
 	for (int i = 0; i < n; i++) {
 		uint32_t slot = (uint32_t)wc[i].wr_id;
-		bool ok = wc[i].status == IBV_WC_SUCCESS && wc[i].byte_len > GRH;
 
-		packets[i] = (struct ud_packet){.bytes = rx_slot(p, slot) + GRH,
-						.len = ok ? wc[i].byte_len - GRH : 0,
-						.slot = slot,
-						.qpn = wc[i].src_qp};
+		p->broken |= wc[i].status != IBV_WC_SUCCESS;
+		if (wc[i].status != IBV_WC_SUCCESS)
+			continue;
+		packets[good++] =
+			(struct ud_packet){.bytes = rx_slot(p, slot) + GRH,
+					   .len = wc[i].byte_len > GRH ? wc[i].byte_len - GRH : 0,
+					   .slot = slot,
+					   .qpn = wc[i].src_qp};
 	}
-	return n < 0 ? -EIO : n;
+	return n < 0 ? -EIO : good;
 }
 
 int ud_pair_put_back(struct ud_pair *base, const struct ud_packet *packets, unsigned cnt)
@@ -258,6 +291,10 @@ bool ud_pair_arm(struct ud_pair *base)
 {
 	struct pair *p = pair_of(base);
 
+	if (p->head != p->done)
+		reap(p);
+	if (p->broken)
+		return false;
 	if (p->armed)
 		return true;
 	/* What came before the request rings no bell: look again, once. */
