@@ -5,7 +5,10 @@
 # The server's address is on rxe0, the client's on rxe1.
 rxe_server=10.77.0.1
 rxe_client=10.77.0.2
-# Routing table of the wire between them.
+# Of a second way, if RXE_WAYS is 2: on rxe2, and on rxe3.
+# shellcheck disable=SC2034  # used by rxe-up.sh and checks
+rxe_server2=10.77.1.1 rxe_client2=10.77.1.2
+# Routing table of the wires between them.
 # shellcheck disable=SC2034  # used by rxe-up.sh and rxe-down.sh
 rxe_table=77
 
@@ -19,8 +22,7 @@ rxe_gid_index() {
     grep -lx "$gid" /sys/class/infiniband/"$1"/ports/1/gids/* | sed 's/.*\///' | sort -n | head -n 1
 }
 
-# Cuts the wire, as pulling a cable does, and joins it again. (Not by taking the link down: after that
-# no connection could be made any more; seen with Linux 6.1.)
+# Cuts the wire where no device sees it, as behind a switch, and joins it again.
 rxe_cut() {
     tc qdisc replace dev sl-rxe0 root netem loss 100%
     tc qdisc replace dev sl-rxe1 root netem loss 100%
@@ -29,6 +31,12 @@ rxe_mend() {
     tc qdisc delete dev sl-rxe0 root
     tc qdisc delete dev sl-rxe1 root
 }
+
+# Takes the ports of rxe0 and rxe1 down, which devices tell of, and up again; for RXE_WAYS=2. They lose their carrier, by the
+# switch's ends: an interface that is taken down itself lets no device send, and soft-RoCE gives up a queue pair that is to,
+# the connection manager's as well; after that no connection can be made any more (seen with Linux 6.1).
+rxe_port_down() { ip link set sl-switch0 down; ip link set sl-switch1 down; }
+rxe_port_up() { ip link set sl-switch0 up; ip link set sl-switch1 up; }
 
 # Loses, doubles and reorders, both ways, until rxe_mend.
 rxe_disturb() {
