@@ -259,7 +259,7 @@ struct ud_hall *ud_hall_new(const struct ud_local *l, unsigned group, int *rc)
 		h->pair = ud_device->open(l, group, UD_HALL_RX, UD_HALL_TX, rc);
 	if (h->pair)
 		h->port = ud_device->watch(l, rc);
-	if (h->port)
+	if (h->pair && h->port)
 		*rc = open_events(h);
 	if (!*rc)
 		return h;
