@@ -93,7 +93,7 @@ void vb_door_look(struct vb_door *d, void (*knock)(void *arg, const struct vb_he
 void vb_door_answer(struct vb_door *d, const struct vb_hello *h, const struct vb_welcome *w)
 {
 	uint8_t *to = ud_device->slot(d->pair);
-	struct ud_node *n = to ? ud_node_get(&d->local, h->gid, h->tos) : NULL;
+	struct ud_node *n = to ? ud_node_meet(&d->local, h->gid, h->tos) : NULL;
 
 	if (!n)
 		return; /* as if it were lost */
