@@ -231,6 +231,20 @@ TEST_EACH(a_window_that_cannot_be_breaks_the_connection, 4)
 	ck_assert_int_eq(verdict(), -EPROTO);
 }
 
+/* Of two messages that come at once the second is wrong: an answer to the first does not hide that. */
+TEST(who_answers_learns_why_the_connection_is_broken)
+{
+	const struct sl_rpc_header pong = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_PONG,
+					   .flags = SL_RPC_FIRST | SL_RPC_LAST,
+					   .priority = SL_CLASS_CONTROL};
+	struct sl_message m[2];
+
+	say(SL_RPC_PING, 0, 0, 0, 0);
+	say(SL_RPC_CREDIT, 0, wrong[0], 0, 0);
+	ck_assert_int_eq(vb_poll(t, m, 2), 1);
+	ck_assert_int_eq(vb_post(t, &pong, NULL, 0, 0), -EPROTO);
+}
+
 /* v has granted all, and takes it back. */
 static void lower(void)
 {

@@ -253,7 +253,7 @@ int vb_post(struct sl_transport *t, const struct sl_rpc_header *header, const st
 	struct ibv_send_wr *wr;
 
 	if (v->gone)
-		return -ENOTCONN;
+		return v->error ? v->error : -ENOTCONN;
 	if (v->port_down)
 		return -EAGAIN;
 	if (!has_room(v, sl_message_kind(header)) || v->borrowed_cnt - v->returned_cnt > v->mask)
