@@ -16,7 +16,7 @@
 #include "base/list.h"
 #include "rpc/ud/device.h"
 
-enum { UD_NODES = 1024, UD_MEET_MS = 5 };
+enum { UD_NODES = 1024, UD_MEET_MS = 25 };
 
 struct ud_node {
 	struct ud_local local;
