@@ -73,7 +73,7 @@ check "whose configuration is right" gw "$SLUICE" check -c "$D/readme.conf"
 sed -n '/^interface "eth0"/,/^\.fi/p' "$MAN/sluice.conf.5" | sed '$d; s/\\-/-/g; s/\\e/\\/g; /rdma/d; /key_file/d; s/fallback = .*/endpoint = "shm:\/\/\/run\/b.sock"/' |
 	sed "s/\"eth0\"/\"$GIF\"/; 1i user = \"$RUN_AS\"" >"$D/page.conf"
 check "and so is that of sluice.conf(5)" gw "$SLUICE" check -c "$D/page.conf"
-check "README: at most 900 words" eval '[ "$(wc -w <"$ROOT/README.md")" -le 900 ]'
+check "README: at most 870 words beside its tables" eval '[ "$(grep -v "^|" "$ROOT/README.md" | wc -w)" -le 870 ]'
 check "no page has a fault" mandoc -T lint -W warning "$MAN"/*
 gateway_stop
 finish
