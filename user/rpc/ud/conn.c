@@ -8,9 +8,8 @@
 #include "rpc/sendq.h"
 #include "rpc/ud/hall.h"
 
-enum {
-	LOOKS_OF_EACH = 4
-}; /* for a message; beyond that are CREDITs, which are for the next poll */
+/* For a message of one poll: beyond that are CREDITs, which are for the next one. */
+enum { LOOKS_OF_EACH = 4 };
 
 static struct ud_conn *conn_of(struct sl_transport *t)
 {
