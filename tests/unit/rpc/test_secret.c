@@ -3,6 +3,7 @@
  * The key that two ends have: what proves it, held against RFC 4231 and against OpenSSL's HMAC, and when
  * its file is read.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -72,8 +73,14 @@ TEST(every_length_of_key_is_what_the_library_makes_of_it)
 static const char first_key[] = "sixteen bytes of", other_key[] = "sixteen bytes, a";
 static char path[64];
 static unsigned opened;
+static bool is_another; /* account, that may not read it */
 
-/* In the place of the C library's. */
+/* In the place of the C library's, as open() is. */
+uid_t geteuid(void)
+{
+	return (uid_t)syscall(SYS_geteuid) + is_another;
+}
+
 int open(const char *at, int flags, ...)
 {
 	va_list args;
@@ -83,6 +90,10 @@ int open(const char *at, int flags, ...)
 	mode = flags & O_CREAT ? va_arg(args, int) : 0;
 	va_end(args);
 	opened++;
+	if (is_another) {
+		errno = EACCES;
+		return -1;
+	}
 	return (int)syscall(SYS_openat, AT_FDCWD, at, flags, mode);
 }
 
@@ -180,6 +191,17 @@ TEST(who_may_read_it_is_looked_at_again)
 	check_read(first_key, 1);
 	ck_assert_int_eq(unlink(path), 0);
 	check_read(NULL, 1);
+}
+
+/* What one account has read is not another's, and is still the first one's. */
+TEST(who_has_become_another_has_to_read_it)
+{
+	grow_old();
+	check_read(first_key, 1);
+	is_another = true;
+	check_read(NULL, 1);
+	is_another = false;
+	check_read(first_key, 0);
 }
 
 /* More files than are remembered: each gives its own key. */
