@@ -6,24 +6,18 @@
  *
  * Input: datagrams, each with a byte that says of which kind it is and two of its length.
  */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include "base/check.h"
 #include "base/clock.h"
 #include "rpc/rpc.h"
 #include "rpc/ud/hall.h"
+#include "ud_bed.h"
 
 enum kind { HALL_AS_IS, HALL_ADDRESSED, HALL_SEALED, DOOR_AS_IS, DOOR_PROVEN, DOOR_ASKS, KINDS };
 enum { MTU = 1024, DOOR = 0, LISTENERS_HALL, HALL, PAIRS /* opened in this order */ };
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 
-static struct sl_secret secret;
 static struct sl_rpc_listener *listener;
 static struct ud_pair pairs[PAIRS];
 static unsigned opened;
@@ -37,12 +31,6 @@ static struct {
 } granted[4096 / 3]; /* whom the door has given a connection */
 static unsigned granted_cnt;
 static struct ud_sign here;
-
-static void require(bool holds)
-{
-	if (!holds)
-		abort();
-}
 
 /* --- a device that has what is thrown at it --- */
 
@@ -63,14 +51,6 @@ static void dev_close(struct ud_pair *p)
 	close(p->fd);
 }
 
-static uint8_t slot[MTU];
-
-static uint8_t *dev_slot(struct ud_pair *p)
-{
-	(void)p;
-	return slot;
-}
-
 static void dev_send(struct ud_pair *p, void *way, uint32_t qpn, uint32_t len)
 {
 	(void)way, (void)qpn;
@@ -78,13 +58,7 @@ static void dev_send(struct ud_pair *p, void *way, uint32_t qpn, uint32_t len)
 	sent[p - pairs]++;
 	require(p != &pairs[DOOR] || len == sizeof(last_answer));
 	if (p == &pairs[DOOR])
-		memcpy(&last_answer, slot, sizeof(last_answer));
-}
-
-static int dev_ring(struct ud_pair *p)
-{
-	(void)p;
-	return 0;
+		memcpy(&last_answer, dev_slot(p), sizeof(last_answer));
 }
 
 static int dev_poll(struct ud_pair *p, struct ud_packet *packets, unsigned max)
@@ -98,51 +72,10 @@ static int dev_poll(struct ud_pair *p, struct ud_packet *packets, unsigned max)
 	return 1;
 }
 
-static int dev_put_back(struct ud_pair *p, const struct ud_packet *packets, unsigned cnt)
-{
-	(void)p;
-	for (unsigned i = 0; i < cnt; i++)
-		free(packets[i].bytes);
-	return 0;
-}
-
 static bool dev_arm(struct ud_pair *p)
 {
 	(void)p;
 	return true;
-}
-
-static void dev_take_bell(struct ud_pair *p)
-{
-	(void)p;
-}
-
-static struct ud_port *dev_watch(const struct ud_local *l, int *rc)
-{
-	struct ud_port *p = calloc(1, sizeof(*p));
-
-	(void)l;
-	require(p);
-	p->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	*rc = 0;
-	return p;
-}
-
-static void dev_unwatch(struct ud_port *p)
-{
-	close(p->fd);
-	free(p);
-}
-
-static void *dev_way_new(const struct ud_local *l, const uint8_t gid[16], uint8_t tos)
-{
-	(void)gid, (void)tos;
-	return l->device;
-}
-
-static void dev_way_free(void *way)
-{
-	(void)way;
 }
 
 static int dev_sign_new(struct ud_sign **sign, struct sockaddr_storage *sa)
@@ -196,18 +129,9 @@ static struct ud_keys keys_of(bool dialler, const struct sl_ud_answer *a)
 
 static void open_listener(void)
 {
-	static char path[64];
-	struct sl_rpc_listen_options opt = {.key_file = path, .slots = 64};
+	struct sl_rpc_listen_options opt = {.key_file = key_file(), .slots = 64};
 	struct sl_err err = SL_ERR(256);
-	static int key = -1;
 
-	if (key < 0) {
-		secret = sl_secret_of("of this target only", 19);
-		key = memfd_create("key", 0);
-		require(write(key, secret.bytes, secret.len) == (ssize_t)secret.len);
-		require(fchmod(key, 0600) == 0);
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", key);
-	}
 	ud_device = &device;
 	opened = granted_cnt = 0;
 	listener = sl_rpc_listen("rdma+ud://127.0.0.1:7471", &opt, &err);

@@ -9,17 +9,12 @@
  * the dial at once.
  */
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include "base/clock.h"
 #include "rpc/rpc.h"
 #include "rpc/ud/hall.h"
 #include "rpc/ud/listen.h"
+#include "ud_bed.h"
 
 enum kind { AS_IS, ADDRESSED, PROVEN, GRANTED, FAILS, KINDS };
 enum { MTU = 2048, SLOTS = 64, BACKEND_QPN = 5 };
@@ -31,7 +26,6 @@ struct pair {
 	bool is_door;
 };
 
-static struct sl_secret secret;
 static struct {
 	const uint8_t *at;
 	size_t len;
@@ -42,12 +36,6 @@ static struct sl_ud_answer answer; /* the last one with a proof, */
 static bool proven;                /* if there was one for this HELLO */
 static uint32_t most;              /* bytes of a datagram that the connection may send */
 static unsigned sent;
-
-static void require(bool holds)
-{
-	if (!holds)
-		abort();
-}
 
 /* --- what comes --- */
 
@@ -146,14 +134,6 @@ static void dev_close(struct ud_pair *p)
 	free(p);
 }
 
-static uint8_t slot[MTU];
-
-static uint8_t *dev_slot(struct ud_pair *p)
-{
-	(void)p;
-	return slot;
-}
-
 static void dev_send(struct ud_pair *base, void *way, uint32_t qpn, uint32_t len)
 {
 	const struct pair *p = (const struct pair *)base;
@@ -165,15 +145,9 @@ static void dev_send(struct ud_pair *base, void *way, uint32_t qpn, uint32_t len
 		return;
 	}
 	require(len == sizeof(hello) && qpn == BACKEND_QPN);
-	memcpy(&hello, slot, sizeof(hello));
+	memcpy(&hello, dev_slot(base), sizeof(hello));
 	require(ud_hello_proven(&secret, &hello));
 	proven = false;
-}
-
-static int dev_ring(struct ud_pair *p)
-{
-	(void)p;
-	return 0;
 }
 
 static int dev_poll(struct ud_pair *base, struct ud_packet *packets, unsigned max)
@@ -185,52 +159,11 @@ static int dev_poll(struct ud_pair *base, struct ud_packet *packets, unsigned ma
 	return next_packet(&packets[0]) ? 1 : -EIO;
 }
 
-static int dev_put_back(struct ud_pair *p, const struct ud_packet *packets, unsigned cnt)
-{
-	(void)p;
-	for (unsigned i = 0; i < cnt; i++)
-		free(packets[i].bytes);
-	return 0;
-}
-
 /* There may be more. */
 static bool dev_arm(struct ud_pair *p)
 {
 	(void)p;
 	return false;
-}
-
-static void dev_take_bell(struct ud_pair *p)
-{
-	(void)p;
-}
-
-static struct ud_port *dev_watch(const struct ud_local *l, int *rc)
-{
-	struct ud_port *p = calloc(1, sizeof(*p));
-
-	(void)l;
-	require(p);
-	p->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	*rc = 0;
-	return p;
-}
-
-static void dev_unwatch(struct ud_port *p)
-{
-	close(p->fd);
-	free(p);
-}
-
-static void *dev_way_new(const struct ud_local *l, const uint8_t gid[16], uint8_t tos)
-{
-	(void)gid, (void)tos;
-	return l->device;
-}
-
-static void dev_way_free(void *way)
-{
-	(void)way;
 }
 
 static int dev_ask(const struct ud_question *q, struct ud_host *h, const char **why)
@@ -261,21 +194,6 @@ static const struct ud_device device = {
 };
 
 /* --- who dials --- */
-
-static const char *key_file(void)
-{
-	static char path[64];
-	int key;
-
-	if (path[0])
-		return path;
-	secret = sl_secret_of("of this target only", 19);
-	key = memfd_create("key", 0);
-	require(write(key, secret.bytes, secret.len) == (ssize_t)secret.len);
-	require(fchmod(key, 0600) == 0);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", key);
-	return path;
-}
 
 /* By that connection a message leaves as its terms have it. */
 static void use(struct sl_transport *t)
