@@ -174,6 +174,24 @@ TEST(the_way_to_who_is_known_is_looked_at_once)
 	tear_down();
 }
 
+/* Its queue pair is kept for the others, in the domain of them all. */
+TEST(the_first_one_may_end_before_the_others)
+{
+	struct sl_verbs *second;
+	unsigned pds;
+
+	meet(&ways[0]);
+	second = dial(&ways[0]);
+	ck_assert_ptr_nonnull(second);
+	pds = fake.pds;
+	t->ops->close(t);
+	sl_verbs_settle();
+	ck_assert_uint_eq(fake.pds, pds);
+	v = second;
+	t = &second->base;
+	tear_down();
+}
+
 /* An acceptor gives a peer that is marked otherwise no connection of these marks. */
 TEST(who_has_come_is_known_by_its_marks)
 {

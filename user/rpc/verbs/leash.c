@@ -181,6 +181,7 @@ void vb_leash_put(struct vb_leash *l, struct sl_verbs *v)
 		l->home = v->home;
 		v->end = (struct vb_end){.slots = 0};
 		v->home = NULL;
+		v->pd = NULL; /* the home's */
 	}
 	pthread_mutex_lock(&lock);
 	last = --l->refs == 0;
