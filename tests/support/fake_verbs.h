@@ -104,6 +104,8 @@ static struct fake {
 	enum ibv_port_state port_state;
 	struct ibv_ah_attr ah;        /* the last address handle's */
 	bool addressed;               /* ids are bound to the address that port 2 has */
+	uint8_t asker;                /* the last byte of the address of who asks */
+	bool opens;                   /* memory windows, at once */
 	struct ibv_sa_path_rec path;  /* of ids whose route is resolved, if it says an MTU */
 	struct sockaddr_storage from; /* the source of the last connection; family 0: not said */
 	pthread_mutex_t lock;
@@ -272,6 +274,8 @@ static inline int op_post_send(struct ibv_qp *base, struct ibv_send_wr *wr,
 		*s = (struct fake_send){.wr_id = wr->wr_id,
 					.opcode = wr->opcode,
 					.signalled = wr->send_flags & IBV_SEND_SIGNALED};
+		if (wr->opcode == IBV_WR_BIND_MW && fake.opens)
+			fake_finish(qp, IBV_WC_SUCCESS);
 		if (wr->opcode == IBV_WR_BIND_MW)
 			continue;
 		s->to = wr->wr.rdma.remote_addr;
@@ -816,6 +820,7 @@ static inline void fake_ask(const void *request, uint8_t len)
 	id->channel = fake.listening->channel;
 	id->verbs = &fake.context;
 	id->port_num = 1;
+	id->route.addr.addr.ibaddr.dgid.raw[15] = fake.asker;
 	fake.ids++;
 	fake.cm_event = (struct rdma_cm_event){
 		.id = id,

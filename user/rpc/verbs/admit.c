@@ -28,13 +28,21 @@ void vb_pending_drop(struct vb_listener *l, struct vb_pending *p)
 	l->refused++;
 }
 
-struct vb_pending *vb_pending_place(struct vb_listener *l)
+struct vb_pending *vb_pending_place(struct vb_listener *l, const uint8_t host[16])
 {
+	struct vb_pending *place = NULL;
+	unsigned of_host = 0;
+
 	for (struct vb_pending *p = l->pending; p < l->pending + VB_PENDING_MAX; p++) {
 		if (!p->v)
-			return p;
+			place = p;
+		else
+			of_host += memcmp(p->host, host, sizeof(p->host)) == 0;
 	}
-	return NULL;
+	if (!place || of_host >= VB_PENDING_OF_HOST)
+		return NULL;
+	memcpy(place->host, host, sizeof(place->host));
+	return place;
 }
 
 void vb_pending_promise(struct vb_listener *l, struct sl_verbs *v, uint32_t hello_flags)
@@ -104,7 +112,7 @@ static enum vb_verdict grant(struct vb_listener *l, const struct vb_hello *h, st
 	struct vb_pending *p;
 
 	drop_former(l, h);
-	p = vb_pending_place(l);
+	p = vb_pending_place(l, h->gid);
 	if (!vb_geometry_ok(&g) || g.bulk_len > l->most.bulk_len)
 		return VB_BAD_SIZES;
 	if (!p || sl_rpc_listener_full(&l->base, h->flags))

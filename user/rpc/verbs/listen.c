@@ -124,7 +124,7 @@ static void take_request(struct vb_listener *l, struct rdma_cm_id *id, const str
 	struct vb_talk talk = {.request = *rq};
 	struct vb_geometry g;
 	enum vb_verdict verdict = consider(l, &talk, &g);
-	struct vb_pending *p = vb_pending_place(l);
+	struct vb_pending *p = vb_pending_place(l, id->route.addr.addr.ibaddr.dgid.raw);
 
 	/* Who comes now has to come again, so that those who are about to be done get done. */
 	if (verdict == VB_GRANTED && !p)

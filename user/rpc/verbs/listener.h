@@ -12,6 +12,7 @@
 
 enum {
 	VB_PENDING_MAX = 32,
+	VB_PENDING_OF_HOST = 8, /* of these: one that lies leaves places to others */
 	/*
 	 * Whoever waits has proven the key, and there are VB_PENDING_MAX of them at the most: so a
 	 * busy or emulated machine is given the time that making rings takes there.
@@ -23,6 +24,7 @@ enum {
 struct vb_pending {
 	struct sl_verbs *v; /* NULL free */
 	bool by_door;
+	uint8_t host[16]; /* the GID that it says it comes from */
 	union {
 		struct vb_talk talk;
 		struct vb_greetings said; /* by_door */
@@ -59,7 +61,8 @@ bool vb_listener_watch(struct vb_listener *l, int fd);
 /* On the device by which the first one comes: a wildcard's is not known before. */
 void vb_listener_door(struct vb_listener *l, const struct rdma_cm_id *id);
 
-struct vb_pending *vb_pending_place(struct vb_listener *l); /* NULL: none is free */
+/* For one of that host. NULL: none is free, or it has as many as one may have. */
+struct vb_pending *vb_pending_place(struct vb_listener *l, const uint8_t host[16]);
 void vb_pending_promise(struct vb_listener *l, struct sl_verbs *v, uint32_t hello_flags);
 void vb_pending_drop(struct vb_listener *l, struct vb_pending *p);
 

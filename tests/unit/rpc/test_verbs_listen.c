@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A listener of RDMA connections: it outlives its device, and what who knocks may have of it. */
+#include "verbs_bed.h"
+
+#include <stdio.h>
+#include "base/clock.h"
+#include "rpc/verbs/listener.h"
+#include "suite.h"
+
+FIXTURE(set_up, tear_down)
+
+static struct sl_rpc_listener *listen_fake(void)
+{
+	char path[] = "/tmp/sl-verbs-XXXXXX";
+	struct sl_err err = SL_ERR(128);
+	const struct sl_rpc_listen_options opt = {.address = "192.0.2.1:7471",
+						  .key_file = path,
+						  .slots = SLOTS,
+						  .bulk_ring_len = SL_RPC_MIN_BULK};
+	int fd = mkstemp(path);
+	struct sl_rpc_listener *l;
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(write(fd, "0123456789abcdef", 16), 16);
+	l = sl_verbs_listen(&opt, &err);
+	close(fd);
+	unlink(path);
+	ck_assert_msg(l != NULL, "%s", err.text);
+	return l;
+}
+
+static void wait_a_little(uint64_t end_ns)
+{
+	ck_assert_uint_lt(sl_now_ns(), end_ns);
+	usleep(1000);
+}
+
+/* A backend outlives its device: it listens again once that is back, and asks now and then. */
+TEST(a_listener_outlives_its_device)
+{
+	struct sl_rpc_listener *l = listen_fake();
+	uint64_t now_ns = sl_now_ns(), end_ns = now_ns + 20 * SL_NS_PER_SEC;
+
+	ck_assert_ptr_null(l->ops->accept(l, now_ns));
+	ck_assert_uint_eq(l->ops->next_ns(l), UINT64_MAX);
+	fake.absent = true;
+	ck_assert_int_eq(eventfd_write(fake.listening->channel->fd, 1), 0);
+	while (fake.binds < 4)
+		wait_a_little(end_ns);
+	ck_assert_ptr_null(fake.listening);
+	fake.absent = false;
+	while (!fake.listening)
+		wait_a_little(end_ns);
+	ck_assert_ptr_null(l->ops->accept(l, now_ns));
+	l->ops->close(l);
+}
+
+/* As when two devices are bonded, and the other one takes over: it listens by that. */
+TEST(a_listener_follows_its_address)
+{
+	struct sl_rpc_listener *l = listen_fake();
+	uint64_t now_ns = sl_now_ns(), end_ns = now_ns + 20 * SL_NS_PER_SEC;
+	unsigned binds = fake.binds;
+
+	ck_assert_ptr_null(l->ops->accept(l, now_ns));
+	fake.moved = true;
+	ck_assert_int_eq(eventfd_write(fake.listening->channel->fd, 1), 0);
+	while (fake.binds == binds || !fake.listening)
+		wait_a_little(end_ns);
+	ck_assert_uint_eq(fake.binds, binds + 1);
+	ck_assert_ptr_null(l->ops->accept(l, now_ns));
+	l->ops->close(l);
+}
+
+/* What the first peer will need is there before it comes. */
+TEST(a_listener_makes_ahead_what_peers_need)
+{
+	struct sl_rpc_listener *l;
+	uint64_t end_ns = sl_now_ns() + 20 * SL_NS_PER_SEC;
+	size_t registered;
+	unsigned qps;
+
+	sl_verbs_settle();
+	qps = fake.qps;
+	registered = fake.registered;
+	l = listen_fake();
+	ck_assert_ptr_null(l->ops->accept(l, sl_now_ns()));
+	while (fake.qps < qps + VB_ENDS_READY || fake.registered == registered)
+		wait_a_little(end_ns);
+	l->ops->close(l);
+}
+
+static struct vb_request request(char first_of_key, uint32_t slots)
+{
+	static uint32_t number;
+	char bytes[] = "0123456789abcdef";
+	struct sl_secret key;
+	struct vb_talk talk = {.request = {.magic = VB_MAGIC,
+					   .version = VB_VERSION,
+					   .epoch = 7,
+					   .slots = slots,
+					   .bulk_len = SL_RPC_MIN_BULK,
+					   .number = ++number}};
+
+	bytes[0] = first_of_key;
+	key = sl_secret_of(bytes, 16);
+	vb_prove(&key, &talk, VB_REQUEST);
+	return talk.request;
+}
+
+/* It is refused, and the device has not been asked for anything, not even for a while. */
+static void refuse(struct sl_rpc_listener *l, const struct vb_request *rq, size_t len,
+		   enum vb_verdict verdict)
+{
+	uint64_t end_ns = sl_now_ns() + 20 * SL_NS_PER_SEC, refused = l->refused;
+	unsigned steps = fake.steps, qps = fake.qps, cqs = fake.cqs, ids = fake.ids;
+	unsigned registrations = fake.registrations;
+
+	fake_ask(rq, (uint8_t)len);
+	while (l->refused == refused) {
+		wait_a_little(end_ns);
+		ck_assert_ptr_null(l->ops->accept(l, sl_now_ns()));
+	}
+	sl_verbs_settle();
+	ck_assert_uint_eq(fake.rejection.verdict, verdict);
+	ck_assert_uint_eq(fake.steps, steps);
+	ck_assert_uint_eq(fake.qps, qps);
+	ck_assert_uint_eq(fake.cqs, cqs);
+	ck_assert_uint_eq(fake.registrations, registrations);
+	ck_assert_uint_eq(fake.ids, ids);
+}
+
+/* Before who asks has proven the key nothing is made for it. */
+TEST(who_is_refused_costs_no_resources)
+{
+	unsigned qps, steps;
+	uint64_t end_ns = sl_now_ns() + 20 * SL_NS_PER_SEC;
+	struct sl_rpc_listener *l;
+	struct vb_request rq;
+
+	sl_verbs_settle();
+	qps = fake.qps;
+	l = listen_fake();
+	ck_assert_ptr_null(l->ops->accept(l, sl_now_ns()));
+	while (fake.qps < qps + VB_ENDS_READY)
+		wait_a_little(end_ns);
+	sl_verbs_settle();
+	refuse(l, NULL, 0, VB_OTHER_VERSION);
+	rq = request('0', SLOTS);
+	refuse(l, &rq, sizeof(rq) - 1, VB_OTHER_VERSION);
+	rq.magic++;
+	refuse(l, &rq, sizeof(rq), VB_OTHER_VERSION);
+	rq = request('0', SLOTS);
+	rq.version--;
+	refuse(l, &rq, sizeof(rq), VB_OTHER_VERSION);
+	rq = request('1', SLOTS);
+	refuse(l, &rq, sizeof(rq), VB_OTHER_KEY);
+	rq = request('0', SLOTS);
+	rq.slots /= 2;
+	refuse(l, &rq, sizeof(rq), VB_OTHER_KEY);
+	rq = request('0', SLOTS - 1);
+	refuse(l, &rq, sizeof(rq), VB_BAD_SIZES);
+	/* Who has proven it has something, and once. */
+	rq = request('0', SLOTS);
+	steps = fake.steps;
+	fake_ask(&rq, sizeof(rq));
+	while (!fake.accepts)
+		wait_a_little(end_ns);
+	sl_verbs_settle();
+	ck_assert_uint_gt(fake.steps, steps);
+	refuse(l, &rq, sizeof(rq), VB_OTHER_KEY);
+	l->ops->close(l);
+}
+
+/* --- a host that begins, and does not go on --- */
+
+static struct sl_rpc_listener *listening(void)
+{
+	struct sl_rpc_listener *l = listen_fake();
+
+	ck_assert_ptr_null(l->ops->accept(l, sl_now_ns()));
+	return l;
+}
+
+/* Whether that host's request is granted, as the connection manager is told. */
+static bool is_accepted(struct sl_rpc_listener *l, uint8_t host)
+{
+	uint64_t end_ns = sl_now_ns() + 20 * SL_NS_PER_SEC;
+	struct vb_request rq = request('0', SLOTS);
+	unsigned accepts = fake.accepts;
+	uint64_t refused = l->refused;
+
+	fake.asker = host;
+	fake_ask(&rq, sizeof(rq));
+	while (fake.accepts == accepts && l->refused == refused) {
+		wait_a_little(end_ns);
+		ck_assert_ptr_null(l->ops->accept(l, sl_now_ns()));
+	}
+	ck_assert(fake.accepts != accepts || fake.rejection.verdict == VB_FULL);
+	return fake.accepts != accepts;
+}
+
+/* By the connection manager: however often it asks, others are taken. */
+TEST(who_does_not_go_on_leaves_places_to_other_hosts)
+{
+	struct sl_rpc_listener *l = listening();
+	unsigned places = 0;
+
+	for (uint8_t host = 1; host <= VB_PENDING_MAX / VB_PENDING_OF_HOST; host++) {
+		for (unsigned i = 0; i < VB_PENDING_OF_HOST; i++)
+			places += is_accepted(l, host);
+		ck_assert(!is_accepted(l, host));
+		ck_assert_uint_eq(places, host * VB_PENDING_OF_HOST);
+	}
+	ck_assert(!is_accepted(l, 100)); /* there are no more */
+	l->ops->close(l);
+}
+
+static uint8_t *no_slot(struct ud_pair *p)
+{
+	(void)p;
+	return NULL;
+}
+
+/* What that host says at the door, of one more queue pair; no answer to it arrives. */
+static void say_hello(struct vb_listener *l, uint8_t host)
+{
+	static const struct ud_device mute = {.slot = no_slot};
+	static uint32_t number;
+	struct vb_greetings said = {.hello = {.magic = VB_DOOR_MAGIC,
+					      .version = VB_VERSION,
+					      .epoch = 9,
+					      .number = ++number,
+					      .gid = {[15] = host},
+					      .slots = SLOTS,
+					      .bulk_len = SL_RPC_MIN_BULK,
+					      .qpn = 1000 + number}};
+
+	ud_device = &mute;
+	l->door_device = &fake.context;
+	vb_greeting_prove(&l->secret, &said, VB_HELLO, said.hello.proof);
+	vb_admit(l, &said.hello);
+}
+
+static unsigned waiting(const struct vb_listener *l)
+{
+	unsigned cnt = 0;
+
+	for (unsigned i = 0; i < VB_PENDING_MAX; i++)
+		cnt += l->pending[i].v != NULL;
+	return cnt;
+}
+
+/* From that host: who comes by the door has been met already. */
+static struct sl_verbs *meet(uint8_t host)
+{
+	struct sl_verbs *met = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
+
+	fake.addressed = true;
+	fake_address(met->leash->id);
+	vb_leash_share(met->leash, met->end.qp, &(struct vb_known){.epoch = 9, .door = 5});
+	ck_assert(met->leash->shared);
+	met->leash->known.way.ah_attr.grh.dgid.raw[15] = host;
+	return met;
+}
+
+/* The same at the door, of a listener whose thread does not run. */
+TEST(who_does_not_go_on_at_the_door_leaves_places_to_other_hosts)
+{
+	struct vb_listener *l = (struct vb_listener *)listen_fake();
+	struct sl_verbs *met[] = {meet(1), meet(2)};
+
+	fake.opens = true;
+	for (uint8_t host = 1; host <= SL_ARRAY_LEN(met); host++) {
+		for (unsigned i = 0; i < 2 * VB_PENDING_OF_HOST; i++)
+			say_hello(l, host);
+		ck_assert_uint_eq(waiting(l), host * VB_PENDING_OF_HOST);
+	}
+	for (unsigned i = 0; i < SL_ARRAY_LEN(met); i++)
+		met[i]->base.ops->close(&met[i]->base);
+	l->base.ops->close(&l->base);
+}
