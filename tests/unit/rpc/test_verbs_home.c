@@ -595,6 +595,33 @@ TEST(nothing_is_posted_to_a_port_that_is_down)
 	other->base.ops->close(&other->base);
 }
 
+/* One that begins there meanwhile is held as well: beside others, or the first one of its port. */
+TEST_EACH(who_begins_at_a_port_that_is_down_is_held, 2)
+{
+	struct sl_verbs *other;
+
+	fake.port_state = IBV_PORT_DOWN;
+	if (_i) {
+		t->ops->close(t);
+		sl_verbs_settle();
+	} else {
+		tell_port(v, IBV_EVENT_PORT_ERR, 1, true);
+	}
+	other = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
+	ck_assert(other->port_down && other->base.held);
+	ck_assert_int_eq(other->base.ops->post(&other->base, &(struct sl_rpc_header){.count = 0},
+					       NULL, 0, 0),
+			 -EAGAIN);
+	fake.port_state = IBV_PORT_ACTIVE;
+	tell_port(other, IBV_EVENT_PORT_ACTIVE, 1, false);
+	ck_assert(!other->base.held);
+	if (!_i) {
+		ck_assert(!t->held);
+		t->ops->close(t);
+	}
+	t = &other->base;
+}
+
 /* A queue pair without a connection yet is nobody's to end. */
 TEST(a_queue_pair_that_waits_may_fail)
 {

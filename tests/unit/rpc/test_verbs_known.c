@@ -101,6 +101,7 @@ static void meet(const struct sl_rpc_rdma *by)
 	fake.tos = by->tos;
 	fake.addressed = true;
 	fake_address(v->leash->id);
+	v->port_num = v->leash->id->port_num;
 	vb_leash_share(v->leash, v->end.qp,
 		       &(struct vb_known){.sa = peer,
 					  .asked = vb_way_of(by),

@@ -122,6 +122,28 @@ static bool request_receive_bell(struct sl_verbs *v)
 	return v->desk ? vb_desk_sleep(v->desk, v) : request_bell(v);
 }
 
+static bool is_port_down(struct ibv_context *device, uint8_t port)
+{
+	struct ibv_port_attr attr;
+
+	return ibv_query_port(device, port, &attr) == 0 && attr.state == IBV_PORT_DOWN;
+}
+
+/* With the lock. What another one of its port has been told need not be asked of the device. */
+static bool is_held(const struct sl_verbs *v)
+{
+	struct sl_list *at;
+
+	sl_list_for_each (at, &all) {
+		const struct sl_verbs *other = sl_container_of(at, struct sl_verbs, node);
+
+		if (other->device == v->device && other->port_num == v->port_num &&
+		    other->leash->pid == v->leash->pid)
+			return other->port_down;
+	}
+	return is_port_down(v->device, v->port_num);
+}
+
 int vb_events_open(struct sl_verbs *v)
 {
 	int rc = watch(v, v->end.bell->fd);
@@ -132,11 +154,12 @@ int vb_events_open(struct sl_verbs *v)
 		return rc;
 	pthread_mutex_lock(&lock);
 	rc = add_device(v->device);
+	/* Who is listed hears of it; who was not may have missed it. */
+	v->gone |= v->leash->gone;
+	v->port_down = v->base.held = is_held(v);
 	if (!rc)
 		sl_list_add_tail(&all, &v->node);
 	v->listed = rc == 0;
-	/* Who is listed hears of it; who was not may have missed it. */
-	v->gone |= v->leash->gone;
 	pthread_mutex_unlock(&lock);
 	return rc;
 }
@@ -294,7 +317,6 @@ static void set_port(const struct ibv_context *device, int port, bool down)
 struct ud_port *vb_port_watch(const struct ud_local *l, int *rc)
 {
 	struct port *p = calloc(1, sizeof(*p));
-	struct ibv_port_attr attr;
 
 	*rc = -ENOMEM;
 	if (!p)
@@ -308,8 +330,7 @@ struct ud_port *vb_port_watch(const struct ud_local *l, int *rc)
 	p->device = ((struct ibv_pd *)l->device)->context;
 	p->num = l->port;
 	pthread_mutex_lock(&lock);
-	p->base.down =
-		ibv_query_port(p->device, l->port, &attr) == 0 && attr.state == IBV_PORT_DOWN;
+	p->base.down = is_port_down(p->device, l->port);
 	sl_list_add_tail(&ports, &p->node);
 	pthread_mutex_unlock(&lock);
 	return &p->base;
