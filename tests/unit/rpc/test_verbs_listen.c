@@ -216,6 +216,69 @@ TEST(who_does_not_go_on_leaves_places_to_other_hosts)
 	l->ops->close(l);
 }
 
+/* --- the door --- */
+
+/* What a device does, time after time: a poll that fails, or finds nothing; and is it armed? */
+static const struct {
+	int polled;
+	bool armed, stays;
+} devices[] = {{-EIO, false, false}, {-EIO, true, false}, {0, false, false}, {0, true, true}};
+static unsigned which, closed;
+
+static int door_poll(struct ud_pair *p, struct ud_packet *packets, unsigned max)
+{
+	(void)p, (void)packets, (void)max;
+	return devices[which].polled;
+}
+
+static bool door_arm(struct ud_pair *p)
+{
+	(void)p;
+	return devices[which].armed;
+}
+
+static int door_ring(struct ud_pair *p)
+{
+	(void)p;
+	return 0;
+}
+
+static void door_take_bell(struct ud_pair *p)
+{
+	(void)p;
+}
+
+static void door_close(struct ud_pair *p)
+{
+	(void)p;
+	closed++;
+}
+
+static void nobody(void *arg, const struct vb_hello *h)
+{
+	(void)arg, (void)h;
+	ck_abort_msg("nobody has knocked");
+}
+
+/* A device that has gone, of which a wildcard's listener hears nothing, keeps nobody awake. */
+TEST_EACH(a_door_whose_device_can_no_more_is_closed, SL_ARRAY_LEN(devices))
+{
+	static const struct ud_device device = {.poll = door_poll,
+						.arm = door_arm,
+						.ring = door_ring,
+						.take_bell = door_take_bell,
+						.close = door_close};
+	struct ud_pair pair = {.fd = -1};
+	struct vb_door d = {.pair = &pair};
+
+	which = (unsigned)_i;
+	ud_device = &device;
+	vb_door_look(&d, nobody, NULL);
+	ck_assert(!d.more);
+	ck_assert_int_eq(d.pair != NULL, devices[_i].stays);
+	ck_assert_uint_eq(closed, !devices[_i].stays);
+}
+
 static uint8_t *no_slot(struct ud_pair *p)
 {
 	(void)p;

@@ -58,9 +58,9 @@ void vb_door_close(struct vb_door *d)
 	d->pair = NULL;
 }
 
-/* Whether there may be more. */
-static bool take_hellos(struct vb_door *d, void (*knock)(void *arg, const struct vb_hello *h),
-			void *arg)
+/* How many datagrams there were, TURN_MAX at the most; or -EIO. */
+static int take_hellos(struct vb_door *d, void (*knock)(void *arg, const struct vb_hello *h),
+		       void *arg)
 {
 	struct ud_packet packets[TURN_MAX];
 	int n = ud_device->poll(d->pair, packets, TURN_MAX);
@@ -76,18 +76,24 @@ static bool take_hellos(struct vb_door *d, void (*knock)(void *arg, const struct
 	if (n > 0)
 		(void)ud_device->put_back(d->pair, packets, (unsigned)n);
 	(void)ud_device->ring(d->pair);
-	return n == TURN_MAX;
+	return n;
 }
 
 void vb_door_look(struct vb_door *d, void (*knock)(void *arg, const struct vb_hello *h), void *arg)
 {
 	unsigned turns = 0;
+	bool armed, came = false;
+	int n;
 
 	do {
 		ud_device->take_bell(d->pair);
-		d->more = take_hellos(d, knock, arg);
-	} while ((d->more || !ud_device->arm(d->pair)) && ++turns < TURNS);
-	d->more |= turns == TURNS;
+		n = take_hellos(d, knock, arg);
+		came |= n > 0;
+		armed = n >= 0 && n < TURN_MAX && ud_device->arm(d->pair);
+	} while (n >= 0 && !armed && ++turns < TURNS);
+	d->more = !armed && came;
+	if (!armed && !came)
+		vb_door_close(d);
 }
 
 void vb_door_answer(struct vb_door *d, const struct vb_hello *h, const struct vb_welcome *w)

@@ -88,7 +88,7 @@ struct vb_door {
 /* On the device that an id is bound to. Without one, everybody comes by the connection manager. */
 void vb_door_open(struct vb_door *d, const struct rdma_cm_id *id);
 void vb_door_close(struct vb_door *d);
-/* Some of those who knock; ends armed, or with `more`. */
+/* Some of those who knock; ends armed, or with `more`, or, if its device can no more, closed. */
 void vb_door_look(struct vb_door *d, void (*knock)(void *arg, const struct vb_hello *h), void *arg);
 void vb_door_answer(struct vb_door *d, const struct vb_hello *h, const struct vb_welcome *w);
 
