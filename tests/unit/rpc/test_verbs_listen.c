@@ -327,18 +327,23 @@ static struct sl_verbs *meet(uint8_t host)
 	return met;
 }
 
-/* The same at the door, of a listener whose thread does not run. */
+/* The same at the door, of a listener whose thread does not run; and who comes otherwise is taken. */
 TEST(who_does_not_go_on_at_the_door_leaves_places_to_other_hosts)
 {
 	struct vb_listener *l = (struct vb_listener *)listen_fake();
-	struct sl_verbs *met[] = {meet(1), meet(2)};
+	struct sl_verbs *met[] = {meet(1), meet(2), meet(3)};
+	const uint8_t gid[16] = {[15] = 1};
 
 	fake.opens = true;
 	for (uint8_t host = 1; host <= SL_ARRAY_LEN(met); host++) {
+		unsigned most = host * VB_PENDING_OF_HOST;
+
 		for (unsigned i = 0; i < 2 * VB_PENDING_OF_HOST; i++)
 			say_hello(l, host);
-		ck_assert_uint_eq(waiting(l), host * VB_PENDING_OF_HOST);
+		ck_assert_uint_eq(waiting(l),
+				  most < VB_PENDING_BY_DOOR ? most : VB_PENDING_BY_DOOR);
 	}
+	ck_assert_ptr_nonnull(vb_pending_place(l, gid, false));
 	for (unsigned i = 0; i < SL_ARRAY_LEN(met); i++)
 		met[i]->base.ops->close(&met[i]->base);
 	l->base.ops->close(&l->base);

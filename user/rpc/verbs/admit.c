@@ -28,19 +28,22 @@ void vb_pending_drop(struct vb_listener *l, struct vb_pending *p)
 	l->refused++;
 }
 
-struct vb_pending *vb_pending_place(struct vb_listener *l, const uint8_t host[16])
+struct vb_pending *vb_pending_place(struct vb_listener *l, const uint8_t host[16], bool by_door)
 {
 	struct vb_pending *place = NULL;
-	unsigned of_host = 0;
+	unsigned cnt = 0, of_host = 0;
 
 	for (struct vb_pending *p = l->pending; p < l->pending + VB_PENDING_MAX; p++) {
-		if (!p->v)
+		if (!p->v) {
 			place = p;
-		else
+		} else if (p->by_door == by_door) {
+			cnt++;
 			of_host += memcmp(p->host, host, sizeof(p->host)) == 0;
+		}
 	}
-	if (!place || of_host >= VB_PENDING_OF_HOST)
+	if (!place || of_host >= VB_PENDING_OF_HOST || (by_door && cnt >= VB_PENDING_BY_DOOR))
 		return NULL;
+	place->by_door = by_door;
 	memcpy(place->host, host, sizeof(place->host));
 	return place;
 }
@@ -112,7 +115,7 @@ static enum vb_verdict grant(struct vb_listener *l, const struct vb_hello *h, st
 	struct vb_pending *p;
 
 	drop_former(l, h);
-	p = vb_pending_place(l, h->gid);
+	p = vb_pending_place(l, h->gid, true);
 	if (!vb_geometry_ok(&g) || g.bulk_len > l->most.bulk_len)
 		return VB_BAD_SIZES;
 	if (!p || sl_rpc_listener_full(&l->base, h->flags))
@@ -126,7 +129,6 @@ static enum vb_verdict grant(struct vb_listener *l, const struct vb_hello *h, st
 		p->v = NULL;
 		return VB_STRANGER;
 	}
-	p->by_door = true;
 	p->said = (struct vb_greetings){.hello = *h, .welcome = *w};
 	p->deadline_ns = sl_now_ns() + VB_PENDING_MS * SL_NS_PER_MS;
 	vb_pending_promise(l, p->v, h->flags);

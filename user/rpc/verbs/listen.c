@@ -124,7 +124,7 @@ static void take_request(struct vb_listener *l, struct rdma_cm_id *id, const str
 	struct vb_talk talk = {.request = *rq};
 	struct vb_geometry g;
 	enum vb_verdict verdict = consider(l, &talk, &g);
-	struct vb_pending *p = vb_pending_place(l, id->route.addr.addr.ibaddr.dgid.raw);
+	struct vb_pending *p = vb_pending_place(l, id->route.addr.addr.ibaddr.dgid.raw, false);
 
 	/* Who comes now has to come again, so that those who are about to be done get done. */
 	if (verdict == VB_GRANTED && !p)
@@ -133,7 +133,6 @@ static void take_request(struct vb_listener *l, struct rdma_cm_id *id, const str
 		refuse(l, id, verdict);
 		return;
 	}
-	p->by_door = false;
 	p->talk = talk;
 	p->deadline_ns = now_ns + VB_PENDING_MS * SL_NS_PER_MS;
 	accept_request(l, id, p, &g);

@@ -12,7 +12,12 @@
 
 enum {
 	VB_PENDING_MAX = 32,
-	VB_PENDING_OF_HOST = 8, /* of these: one that lies leaves places to others */
+	/*
+	 * Of these: so that one that lies leaves places to others. Where a HELLO comes from is its
+	 * word only; who comes by the connection manager has places whatever is said at the door.
+	 */
+	VB_PENDING_OF_HOST = 8, /* by the door, and by the connection manager */
+	VB_PENDING_BY_DOOR = 16,
 	/*
 	 * Whoever waits has proven the key, and there are VB_PENDING_MAX of them at the most: so a
 	 * busy or emulated machine is given the time that making rings takes there.
@@ -61,8 +66,8 @@ bool vb_listener_watch(struct vb_listener *l, int fd);
 /* On the device by which the first one comes: a wildcard's is not known before. */
 void vb_listener_door(struct vb_listener *l, const struct rdma_cm_id *id);
 
-/* For one of that host. NULL: none is free, or it has as many as one may have. */
-struct vb_pending *vb_pending_place(struct vb_listener *l, const uint8_t host[16]);
+/* For one of that host. NULL: none is free, or as many are taken as may be. */
+struct vb_pending *vb_pending_place(struct vb_listener *l, const uint8_t host[16], bool by_door);
 void vb_pending_promise(struct vb_listener *l, struct sl_verbs *v, uint32_t hello_flags);
 void vb_pending_drop(struct vb_listener *l, struct vb_pending *p);
 
