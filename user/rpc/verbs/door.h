@@ -13,7 +13,7 @@
  * connection is one that waits, of which there are so many. Requests go right behind that SEND; what
  * it opens to the peer was opened before. The acceptor says nothing before it.
  *
- * A door answers who it has a leash of only. Whoever is not answered, or refused, goes by the
+ * A door lets in who it has a leash of only. Whoever is not answered, or refused, goes by the
  * connection manager. Little-endian, like all of the RPC.
  */
 #ifndef SL_RPC_VERBS_DOOR_H
