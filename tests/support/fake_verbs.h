@@ -88,6 +88,7 @@ static struct fake {
 	_Atomic bool absent; /* taken away */
 	_Atomic bool moved;  /* the listener's address is another device's */
 	_Atomic unsigned binds;
+	_Atomic unsigned sends; /* messages without a WRITE */
 	struct rdma_cm_id *_Atomic listening;
 	struct vb_answer rejection; /* the last one */
 	_Atomic unsigned accepts;
@@ -271,6 +272,7 @@ static inline int op_post_send(struct ibv_qp *base, struct ibv_send_wr *wr,
 
 		*bad = wr;
 		ck_assert_uint_le(qp->posted - qp->done, FAKE_SENDS);
+		fake.sends += wr->opcode == IBV_WR_SEND;
 		*s = (struct fake_send){.wr_id = wr->wr_id,
 					.opcode = wr->opcode,
 					.signalled = wr->send_flags & IBV_SEND_SIGNALED};

@@ -285,8 +285,8 @@ static uint8_t *no_slot(struct ud_pair *p)
 	return NULL;
 }
 
-/* What that host says at the door, of one more queue pair; no answer to it arrives. */
-static void say_hello(struct vb_listener *l, uint8_t host)
+/* What that host says at the door, of that queue pair; no answer to it arrives. */
+static void say_hello_of(struct vb_listener *l, uint8_t host, uint32_t qpn)
 {
 	static const struct ud_device mute = {.slot = no_slot};
 	static uint32_t number;
@@ -297,12 +297,20 @@ static void say_hello(struct vb_listener *l, uint8_t host)
 					      .gid = {[15] = host},
 					      .slots = SLOTS,
 					      .bulk_len = SL_RPC_MIN_BULK,
-					      .qpn = 1000 + number}};
+					      .qpn = qpn}};
 
 	ud_device = &mute;
 	l->door_device = &fake.context;
 	vb_greeting_prove(&l->secret, &said, VB_HELLO, said.hello.proof);
 	vb_admit(l, &said.hello);
+}
+
+/* Of one more. */
+static void say_hello(struct vb_listener *l, uint8_t host)
+{
+	static uint32_t qpn;
+
+	say_hello_of(l, host, ++qpn);
 }
 
 static unsigned waiting(const struct vb_listener *l)
@@ -347,4 +355,25 @@ TEST(who_does_not_go_on_at_the_door_leaves_places_to_other_hosts)
 	for (unsigned i = 0; i < SL_ARRAY_LEN(met); i++)
 		met[i]->base.ops->close(&met[i]->base);
 	l->base.ops->close(&l->base);
+}
+
+/*
+ * Who has missed the answer says HELLO again, of the same queue pair. The former connection goes without a
+ * word: the next one's peer would hear that, or anybody whose queue pair has been named.
+ */
+TEST(who_says_hello_again_hears_nothing_of_the_former)
+{
+	struct vb_listener *l = (struct vb_listener *)listen_fake();
+	struct sl_verbs *met = meet(1);
+	unsigned sends;
+
+	fake.opens = true;
+	sends = fake.sends;
+	for (unsigned i = 0; i < 3; i++)
+		say_hello_of(l, 1, 77);
+	ck_assert_uint_eq(waiting(l), 1);
+	l->base.ops->close(&l->base);
+	sl_verbs_settle();
+	ck_assert_uint_eq(fake.sends, sends);
+	met->base.ops->close(&met->base);
 }

@@ -23,6 +23,9 @@ void vb_pending_drop(struct vb_listener *l, struct vb_pending *p)
 {
 	(void)epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, p->v->base.fd, NULL);
 	l->base.promised -= !p->v->base.goes_on;
+	/* Who came by the door has not been heard there: nothing is said to whoever that is. */
+	if (p->by_door)
+		p->v->bye = VB_BYE_DONE;
 	vb_close(&p->v->base);
 	p->v = NULL;
 	l->refused++;
