@@ -91,6 +91,7 @@ static struct fake {
 	_Atomic unsigned sends; /* messages without a WRITE */
 	struct rdma_cm_id *_Atomic listening;
 	struct vb_answer rejection; /* the last one */
+	struct vb_request asked;    /* by who has connected last */
 	_Atomic unsigned accepts;
 	bool alone; /* has no shared receive queues */
 	bool mute;  /* does not tell when a queue pair in error has used its last slot */
@@ -768,7 +769,8 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
 	int rc = fake_happens(id, fake.answer ? RDMA_CM_EVENT_ESTABLISHED : RDMA_CM_EVENT_REJECTED);
 
-	(void)param;
+	if (param->private_data_len == sizeof(fake.asked))
+		memcpy(&fake.asked, param->private_data, sizeof(fake.asked));
 	fake.cm_event.param.conn.private_data = fake.answer;
 	fake.cm_event.param.conn.private_data_len = fake.answer_len;
 	return rc;

@@ -181,13 +181,13 @@ TEST(the_latest_processes_are_known)
 {
 	static struct vb_seen seen;
 
-	for (uint64_t epoch = 1; epoch < 3 * VB_EPOCHS; epoch++) {
+	for (uint64_t epoch = 1; epoch < 3 * VB_SERIES; epoch++) {
 		ck_assert(vb_fresh(&seen, epoch, 7));
 		ck_assert(vb_fresh(&seen, 0, (uint32_t)epoch));
 	}
-	for (uint64_t epoch = 2 * VB_EPOCHS + 1; epoch < 3 * VB_EPOCHS; epoch++)
+	for (uint64_t epoch = 2 * VB_SERIES + 1; epoch < 3 * VB_SERIES; epoch++)
 		ck_assert(!vb_fresh(&seen, epoch, 7));
-	ck_assert(!vb_fresh(&seen, 0, 3 * VB_EPOCHS - 1));
+	ck_assert(!vb_fresh(&seen, 0, 3 * VB_SERIES - 1));
 }
 
 TEST(an_address_has_a_host_and_a_port)

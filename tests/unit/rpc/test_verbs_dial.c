@@ -133,6 +133,30 @@ TEST(each_answer_of_a_backend_has_its_meaning)
 	}
 }
 
+/* Who is dialled is told the series of its own numbers, each time. */
+TEST(each_backend_is_told_its_own_series)
+{
+	static const char *const addresses[] = {"192.0.2.1:7471", "192.0.2.1:7471",
+						"192.0.2.2:7471"};
+	struct vb_request of[SL_ARRAY_LEN(addresses)];
+
+	for (size_t i = 0; i < SL_ARRAY_LEN(addresses); i++) {
+		struct sockaddr_storage sa;
+		uint8_t series[VB_SERIES_LEN];
+
+		address = addresses[i];
+		dial_in_vain();
+		of[i] = fake.asked;
+		ck_assert_int_eq(vb_address(address, &sa), 0);
+		ck_assert_int_eq(vb_series_to(&sa, series), 0);
+		ck_assert_mem_eq(of[i].series, series, sizeof(series));
+	}
+	ck_assert_mem_eq(of[1].series, of[0].series, VB_SERIES_LEN);
+	ck_assert_uint_eq(of[1].number, of[0].number + 1);
+	ck_assert_mem_ne(of[2].series, of[0].series, VB_SERIES_LEN);
+	ck_assert_uint_eq(of[2].epoch, of[0].epoch);
+}
+
 static const char *source_text(char text[INET6_ADDRSTRLEN])
 {
 	const struct sockaddr_in *in = (const struct sockaddr_in *)&fake.from;

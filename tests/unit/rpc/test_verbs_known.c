@@ -112,6 +112,14 @@ static void meet(const struct sl_rpc_rdma *by)
 	ck_assert(v->leash->shared);
 }
 
+static uint64_t series_to_peer(void)
+{
+	uint8_t series[VB_SERIES_LEN];
+
+	ck_assert_int_eq(vb_series_to(&peer, series), 0);
+	return vb_series_of(series);
+}
+
 static struct sl_verbs *dial(const struct sl_rpc_rdma *by)
 {
 	const struct sl_rpc_dial_options opt = {
@@ -137,6 +145,7 @@ TEST_EACH(who_was_met_by_a_way_is_dialled_by_datagrams, SL_ARRAY_LEN(ways))
 	ck_assert_ptr_nonnull(second);
 	ck_assert_ptr_eq(second->leash, v->leash);
 	ck_assert_uint_eq(heard.tos, by.tos);
+	ck_assert_uint_eq(vb_series_of(heard.series), series_to_peer());
 	ck_assert_uint_eq(marked, by.tos);
 	ck_assert_uint_eq(fake_qp(second)->way.grh.traffic_class, by.tos);
 	second->base.ops->close(&second->base);

@@ -3,6 +3,7 @@
 #include "verbs_bed.h"
 
 #include <stdio.h>
+#include <sys/wait.h>
 #include "base/clock.h"
 #include "rpc/verbs/listener.h"
 #include "suite.h"
@@ -182,22 +183,31 @@ static struct sl_rpc_listener *listening(void)
 	return l;
 }
 
-/* Whether that host's request is granted, as the connection manager is told. */
-static bool is_accepted(struct sl_rpc_listener *l, uint8_t host)
+/* Whether that request is granted, as the connection manager is told. */
+static bool is_granted(struct sl_rpc_listener *l, const struct vb_request *rq)
 {
 	uint64_t end_ns = sl_now_ns() + 20 * SL_NS_PER_SEC;
-	struct vb_request rq = request('0', SLOTS);
 	unsigned accepts = fake.accepts;
 	uint64_t refused = l->refused;
 
-	fake.asker = host;
-	fake_ask(&rq, sizeof(rq));
+	fake_ask(rq, sizeof(*rq));
 	while (fake.accepts == accepts && l->refused == refused) {
 		wait_a_little(end_ns);
 		ck_assert_ptr_null(l->ops->accept(l, sl_now_ns()));
 	}
-	ck_assert(fake.accepts != accepts || fake.rejection.verdict == VB_FULL);
 	return fake.accepts != accepts;
+}
+
+/* One of that host. */
+static bool is_accepted(struct sl_rpc_listener *l, uint8_t host)
+{
+	struct vb_request rq = request('0', SLOTS);
+	bool granted;
+
+	fake.asker = host;
+	granted = is_granted(l, &rq);
+	ck_assert(granted || fake.rejection.verdict == VB_FULL);
+	return granted;
 }
 
 /* By the connection manager: however often it asks, others are taken. */
@@ -376,4 +386,108 @@ TEST(who_says_hello_again_hears_nothing_of_the_former)
 	sl_verbs_settle();
 	ck_assert_uint_eq(fake.sends, sends);
 	met->base.ops->close(&met->base);
+}
+
+/* --- a series of numbers --- */
+
+static struct sockaddr_storage address_of(const char *text)
+{
+	struct sockaddr_storage sa;
+
+	ck_assert_int_eq(vb_address(text, &sa), 0);
+	return sa;
+}
+
+static uint64_t series_to(const char *text)
+{
+	struct sockaddr_storage sa = address_of(text);
+	uint8_t series[VB_SERIES_LEN];
+
+	ck_assert_int_eq(vb_series_to(&sa, series), 0);
+	return vb_series_of(series);
+}
+
+enum { FAR = 0x7ffffff0 }; /* as far ahead as a number may be */
+
+/* A backend is told of its own only; and a child of none that its parent has. */
+TEST(each_acceptor_is_told_of_another_series)
+{
+	uint64_t here = series_to("192.0.2.1:7471");
+	int status;
+	pid_t pid;
+
+	ck_assert_uint_eq(series_to("192.0.2.1:7471"), here);
+	ck_assert_uint_ne(series_to("192.0.2.1:7472"), here);
+	ck_assert_uint_ne(series_to("192.0.2.2:7471"), here);
+	ck_assert_uint_ne(series_to("[2001:db8::1]:7471"), here);
+	pid = fork();
+	if (!pid)
+		_exit(series_to("192.0.2.1:7471") == here);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+}
+
+static struct vb_request request_of(uint64_t series, uint32_t number)
+{
+	struct sl_secret key = sl_secret_of("0123456789abcdef", 16);
+	struct vb_talk talk = {.request = request('0', SLOTS)};
+
+	memcpy(talk.request.series, &series, sizeof(series));
+	talk.request.number = number;
+	vb_prove(&key, &talk, VB_REQUEST);
+	return talk.request;
+}
+
+/* One that has the key, and has heard which process that is, asks in its name. */
+TEST(the_numbers_of_a_process_are_its_own)
+{
+	struct sl_rpc_listener *l = listening();
+	const struct vb_request own[] = {request_of(1234, 5), request_of(1234, 6)};
+	const struct vb_request others = request_of(4321, FAR);
+
+	ck_assert_uint_eq(own[0].epoch, others.epoch);
+	ck_assert(is_granted(l, &own[0]));
+	ck_assert(is_granted(l, &others));
+	ck_assert(is_granted(l, &own[1]));
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert(!is_granted(l, &own[i])); /* each once */
+		ck_assert_uint_eq(fake.rejection.verdict, VB_OTHER_KEY);
+	}
+	l->ops->close(l);
+}
+
+static void say_hello_as(struct vb_listener *l, uint64_t series, uint32_t number, uint32_t qpn)
+{
+	struct vb_greetings said = {.hello = {.magic = VB_DOOR_MAGIC,
+					      .version = VB_VERSION,
+					      .epoch = 9,
+					      .number = number,
+					      .gid = {[15] = 1},
+					      .slots = SLOTS,
+					      .bulk_len = SL_RPC_MIN_BULK,
+					      .qpn = qpn}};
+
+	memcpy(said.hello.series, &series, sizeof(series));
+	vb_greeting_prove(&l->secret, &said, VB_HELLO, said.hello.proof);
+	vb_admit(l, &said.hello);
+}
+
+/* The same at the door; nor does another one's HELLO take the place of one of the same queue pair. */
+TEST(the_numbers_of_a_process_are_its_own_at_the_door)
+{
+	struct vb_listener *l = (struct vb_listener *)listen_fake();
+	struct sl_verbs *met = meet(1);
+
+	fake.opens = true;
+	say_hello(l, 1);
+	say_hello_as(l, 1234, 5, 77);
+	ck_assert_uint_eq(waiting(l), 2);
+	say_hello_as(l, 4321, FAR, 77);
+	ck_assert_uint_eq(waiting(l), 3);
+	say_hello_as(l, 1234, 6, 78);
+	ck_assert_uint_eq(waiting(l), 4);
+	say_hello_as(l, 1234, 6, 79);
+	ck_assert_uint_eq(waiting(l), 4); /* once */
+	met->base.ops->close(&met->base);
+	l->base.ops->close(&l->base);
 }

@@ -71,8 +71,8 @@ void vb_listener_door(struct vb_listener *l, const struct rdma_cm_id *id)
 static void drop_former(struct vb_listener *l, const struct vb_hello *h)
 {
 	for (struct vb_pending *p = l->pending; p < l->pending + VB_PENDING_MAX; p++) {
-		if (p->v && p->by_door && p->said.hello.epoch == h->epoch &&
-		    p->said.hello.qpn == h->qpn)
+		if (p->v && p->by_door && p->said.hello.qpn == h->qpn &&
+		    vb_series_of(p->said.hello.series) == vb_series_of(h->series))
 			vb_pending_drop(l, p);
 	}
 }
@@ -157,7 +157,7 @@ void vb_admit(void *listener, const struct vb_hello *h)
 
 	if (h->magic != VB_DOOR_MAGIC || h->version != VB_VERSION ||
 	    !vb_greeting_proven(&l->secret, &said, VB_HELLO, h->proof) ||
-	    !vb_fresh(&l->knocked, h->epoch, h->number)) {
+	    !vb_fresh(&l->knocked, vb_series_of(h->series), h->number)) {
 		l->refused++;
 		return;
 	}

@@ -18,6 +18,7 @@
 
 struct dialling {
 	const struct sl_rpc_dial_options *opt;
+	const struct sockaddr_storage *sa;
 	struct rdma_event_channel *cm;
 	struct rdma_cm_id *id;
 	struct sl_verbs *v;
@@ -227,7 +228,8 @@ static int connect_ends(struct dialling *d)
 		.number = atomic_fetch_add(&number, 1),
 		.flags = d->opt->goes_on ? SL_HELLO_GOES_ON : 0,
 	};
-	if (sl_rand_bytes(d->talk.request.nonce, sizeof(d->talk.request.nonce)))
+	if (vb_series_to(d->sa, d->talk.request.series) ||
+	    sl_rand_bytes(d->talk.request.nonce, sizeof(d->talk.request.nonce)))
 		return -EIO;
 	vb_prove(&d->secret, &d->talk, VB_REQUEST);
 	if (rdma_connect(d->v->leash->id, &param))
@@ -340,9 +342,9 @@ static int connect_by_manager(struct dialling *d, struct sockaddr_storage *sa)
 struct sl_transport *sl_verbs_dial(const struct sl_rpc_dial_options *opt, const char *address,
 				   struct sl_err *err)
 {
-	struct dialling d = {.opt = opt,
-			     .deadline_ns = sl_now_ns() + opt->timeout_ms * SL_NS_PER_MS};
 	struct sockaddr_storage sa;
+	struct dialling d = {
+		.opt = opt, .sa = &sa, .deadline_ns = sl_now_ns() + opt->timeout_ms * SL_NS_PER_MS};
 	int rc;
 
 	if (vb_address(address, &sa)) {

@@ -8,7 +8,7 @@
  *                                                 <--  vb_welcome (queue pair, ring, proof)
  *   first SEND:  vb_keys (proof)                  -->
  *
- * HELLO proves the key, and is taken once by its number, as a vb_request is (proof.h); WELCOME proves
+ * HELLO proves the key, and is taken once by series and number, as a vb_request is (proof.h); WELCOME proves
  * it over both nonces. The first SEND proves that the dialler has heard WELCOME: until then the
  * connection is one that waits, of which there are so many. Requests go right behind that SEND; what
  * it opens to the peer was opened before. The acceptor says nothing before it.
@@ -37,7 +37,7 @@ struct vb_hello {
 	uint8_t version, flags; /* VB_VERSION, enum sl_hello_flag */
 	uint16_t worker;
 	uint64_t epoch;
-	uint32_t number;     /* of this epoch's HELLOs to doors, ascending */
+	uint32_t number;     /* of this series' HELLOs, ascending */
 	uint32_t answer_qpn; /* where WELCOME goes, at `gid` */
 	uint8_t gid[16];
 	uint32_t slots, bulk_len; /* asked for */
@@ -46,7 +46,8 @@ struct vb_hello {
 	uint8_t tos, reserved[3]; /* tos: of packets in both directions */
 	uint64_t bulk;            /* address of the bulk ring */
 	uint64_t link;            /* as in struct sl_rpc_hello */
-	uint8_t nonce[VB_NONCE_LEN];
+	uint8_t series[VB_SERIES_LEN];
+	uint8_t nonce[VB_NONCE_LEN - VB_SERIES_LEN];
 	uint8_t proof[VB_PROOF_LEN];
 };
 _Static_assert(sizeof(struct vb_hello) == 144, "wire format");

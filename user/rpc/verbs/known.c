@@ -94,7 +94,7 @@ static int open_end(struct knocking *k)
 			       .tos = known->asked.tos,
 			       .link = k->opt->link};
 	memcpy(h->gid, known->local.gid, sizeof(h->gid));
-	return 0;
+	return vb_series_to(&known->sa, h->series);
 }
 
 static int greet(struct knocking *k)

@@ -37,7 +37,8 @@ static enum vb_verdict consider(struct vb_listener *l, const struct vb_talk *tal
 
 	if (rq->magic != VB_MAGIC || rq->version != VB_VERSION)
 		return VB_OTHER_VERSION;
-	if (!vb_proven(&l->secret, talk, VB_REQUEST) || !vb_fresh(&l->seen, rq->epoch, rq->number))
+	if (!vb_proven(&l->secret, talk, VB_REQUEST) ||
+	    !vb_fresh(&l->seen, vb_series_of(rq->series), rq->number))
 		return VB_OTHER_KEY;
 	*g = (struct vb_geometry){.slots = sl_rpc_at_most(rq->slots, l->most.slots),
 				  .bulk_len = sl_rpc_at_most(rq->bulk_len, l->most.bulk_len)};

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rpc/verbs/proof.h"
 
+#include <errno.h>
 #include <openssl/crypto.h>
+#include <pthread.h>
 #include <string.h>
+#include "base/rand.h"
+#include "base/siphash.h"
+#include "rpc/transport.h"
 
 /* The talk up to and without the proof of that step, behind the step's label. */
 static void compute(const struct sl_secret *s, const struct vb_talk *talk, enum vb_step step,
@@ -48,20 +53,52 @@ bool vb_proven(const struct sl_secret *s, const struct vb_talk *talk, enum vb_st
 	return CRYPTO_memcmp(want, proofs[step], proof_len(step)) == 0;
 }
 
-bool vb_fresh(struct vb_seen *seen, uint64_t epoch, uint32_t number)
+static struct {
+	int rc;
+	struct sl_sipkey key;
+} series_of_all;
+
+static void draw_key(void)
 {
-	struct vb_seen_epoch *e = &seen->epochs[0];
+	uint8_t bytes[16] = {0};
+
+	series_of_all.rc = sl_rand_bytes(bytes, sizeof(bytes)) ? -EIO : 0;
+	series_of_all.key = sl_sipkey_from(bytes);
+}
+
+/* What a fork has copied goes on with numbers that its parent uses, too, but with another epoch. */
+int vb_series_to(const struct sockaddr_storage *sa, uint8_t series[VB_SERIES_LEN])
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct {
+		uint64_t epoch;
+		struct sockaddr_storage sa;
+	} whose;
+	uint64_t word;
+
+	pthread_once(&once, draw_key);
+	memset(&whose, 0, sizeof(whose));
+	whose.epoch = sl_rpc_boot_epoch();
+	whose.sa = *sa;
+	word = sl_siphash24(&series_of_all.key, &whose, sizeof(whose));
+	memcpy(series, &word, sizeof(word));
+	return series_of_all.rc;
+}
+
+bool vb_fresh(struct vb_seen *seen, uint64_t series, uint32_t number)
+{
+	struct vb_seen_series *e = &seen->of[0];
 	uint32_t ahead, behind;
 
-	/* That epoch's, or the one that was used longest ago, emptied. */
-	for (unsigned i = 0; i < VB_EPOCHS && !(e->bits && e->epoch == epoch); i++) {
-		struct vb_seen_epoch *other = &seen->epochs[i];
+	/* Of that series, or the one that was used longest ago, emptied. */
+	for (unsigned i = 0; i < VB_SERIES && !(e->bits && e->series == series); i++) {
+		struct vb_seen_series *other = &seen->of[i];
 
-		if ((other->bits && other->epoch == epoch) || other->used < e->used)
+		if ((other->bits && other->series == series) || other->used < e->used)
 			e = other;
 	}
-	if (!e->bits || e->epoch != epoch)
-		*e = (struct vb_seen_epoch){.epoch = epoch};
+	if (!e->bits || e->series != series)
+		*e = (struct vb_seen_series){.series = series};
 	ahead = number - e->highest;
 	behind = e->highest - number;
 	e->used = ++seen->turn;

@@ -12,8 +12,10 @@
  * A proof is HMAC-SHA-256 over a label of the role and everything said before it, so it serves for
  * one connection, one direction and these sizes only. The request's proof knows no nonce of the
  * acceptor's: who has recorded a request could send it again, and have a queue pair until it fails
- * to go on. So requests of one process are numbered, and each is taken once (vb_fresh). The key is
- * the bytes of a file, without white space at the end. Little-endian, like all of the RPC.
+ * to go on. So requests of one process to one acceptor are a series with numbers, and each is taken
+ * once (vb_fresh). Which series that is nobody else is told: another one that has the key, as each
+ * backend of a gateway may have, cannot use up its numbers. The key is the bytes of a file, without
+ * white space at the end. Little-endian, like all of the RPC.
  *
  * VB_VERSION counts changes of this talk. Who speaks another is refused, and told by which version.
  */
@@ -23,12 +25,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
 #include "rpc/secret.h"
 
 enum {
 	VB_NONCE_LEN = 32,
 	VB_PROOF_LEN = 32,
-	VB_SHORT_NONCE_LEN = 12,
+	VB_SERIES_LEN = 8,
+	VB_SHORT_NONCE_LEN = 4,
 	VB_SHORT_PROOF_LEN = 16,
 	/* 1: no proof in the request; 2: SL_RPC_VERSION 1; 3: 2; ... 6: 5; 7: GOES_ON in the keys; 9: doors, BYE; 10: IMM; 11: windows that move */
 	VB_VERSION = 11,
@@ -41,7 +46,8 @@ struct vb_request {
 	uint16_t worker;
 	uint64_t epoch;
 	uint32_t slots, bulk_len; /* asked for */
-	uint32_t number;          /* of this epoch's requests, ascending */
+	uint32_t number;          /* of this series' requests, ascending */
+	uint8_t series[VB_SERIES_LEN];
 	uint8_t nonce[VB_SHORT_NONCE_LEN];
 	uint8_t proof[VB_SHORT_PROOF_LEN];
 };
@@ -92,17 +98,28 @@ enum vb_step { VB_REQUEST, VB_ANSWER, VB_DIALLER_KEYS, VB_ACCEPTOR_KEYS };
 void vb_prove(const struct sl_secret *s, struct vb_talk *talk, enum vb_step step);
 bool vb_proven(const struct sl_secret *s, const struct vb_talk *talk, enum vb_step step);
 
-/* Requests that were taken: of the latest VB_EPOCHS processes, the 64 highest numbers. */
-enum { VB_EPOCHS = 256 };
+/* Of this process, for who is dialled there: the same each time. 0 or -EIO. */
+int vb_series_to(const struct sockaddr_storage *sa, uint8_t series[VB_SERIES_LEN]);
+
+static inline uint64_t vb_series_of(const uint8_t bytes[VB_SERIES_LEN])
+{
+	uint64_t series;
+
+	memcpy(&series, bytes, sizeof(series));
+	return series;
+}
+
+/* Requests that were taken: of the latest VB_SERIES series, the 64 highest numbers. */
+enum { VB_SERIES = 256 };
 struct vb_seen {
-	struct vb_seen_epoch {
-		uint64_t epoch, bits; /* bit n: number `highest` - n was taken; 0: unused */
+	struct vb_seen_series {
+		uint64_t series, bits; /* bit n: number `highest` - n was taken; 0: unused */
 		uint32_t highest;
 		uint64_t used;
-	} epochs[VB_EPOCHS];
+	} of[VB_SERIES];
 	uint64_t turn;
 };
 /* Of a proven request: true once. A number that lies too far back counts as taken. */
-bool vb_fresh(struct vb_seen *seen, uint64_t epoch, uint32_t number);
+bool vb_fresh(struct vb_seen *seen, uint64_t series, uint32_t number);
 
 #endif
