@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#include "base/clock.h"
 
 enum {
 	BLOCK = 64, /* SHA-256's */
@@ -27,8 +28,9 @@ enum {
 
 struct known {
 	char path[PATH_MAX];
-	struct stat st; /* when it was read; of no size: nothing is known */
-	uid_t reader;   /* who may not be able to any more after a change of account */
+	struct stat st;     /* when it was read; of no size: nothing is known */
+	uint64_t looked_ns; /* when it was last seen to be as it was */
+	uid_t reader;       /* who may not be able to any more after a change of account */
 	struct sl_secret secret;
 };
 
@@ -55,27 +57,36 @@ static bool same_file(const struct stat *a, const struct stat *b)
 	       same_time(&a->st_mtim, &b->st_mtim) && same_time(&a->st_ctim, &b->st_ctim);
 }
 
-/* With the lock; NULL: it has not been read as it is now. */
-static const struct known *find_file(const char *path)
+/* With the lock. */
+static struct known *find_file(const char *path)
 {
-	struct stat st;
-
-	if (!files || stat(path, &st) < 0)
-		return NULL;
-	for (unsigned i = 0; i < KNOWN; i++) {
-		if (files[i].st.st_size && strcmp(files[i].path, path) == 0 &&
-		    same_file(&files[i].st, &st) && files[i].reader == geteuid())
+	for (unsigned i = 0; files && i < KNOWN; i++) {
+		if (files[i].st.st_size && strcmp(files[i].path, path) == 0)
 			return &files[i];
 	}
 	return NULL;
 }
 
+static bool is_as_it_was(const struct known *k)
+{
+	struct stat st;
+
+	return stat(k->path, &st) == 0 && same_file(&k->st, &st) && k->reader == geteuid();
+}
+
 static bool recall(struct sl_secret *s, const char *path)
 {
-	const struct known *k;
+	uint64_t now_ns = sl_now_ns();
+	struct known *k;
 
 	pthread_mutex_lock(&lock);
 	k = find_file(path);
+	if (k && now_ns - k->looked_ns >= SL_SECRET_LOOK_MS * SL_NS_PER_MS) {
+		if (is_as_it_was(k))
+			k->looked_ns = now_ns;
+		else
+			k = NULL;
+	}
 	if (k)
 		*s = k->secret;
 	pthread_mutex_unlock(&lock);
@@ -108,13 +119,12 @@ static void remember(const struct sl_secret *s, const char *path, const struct s
 		return;
 	pthread_mutex_lock(&lock);
 	if (make_files()) {
-		k = &files[next_file++ % KNOWN];
-		for (unsigned i = 0; i < KNOWN; i++) {
-			if (strcmp(files[i].path, path) == 0)
-				k = &files[i];
-		}
+		k = find_file(path);
+		if (!k)
+			k = &files[next_file++ % KNOWN];
 		k->secret = *s;
 		k->st = *st;
+		k->looked_ns = sl_now_ns();
 		k->reader = geteuid();
 		memcpy(k->path, path, strlen(path) + 1);
 	}

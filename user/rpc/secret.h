@@ -19,6 +19,8 @@ struct sl_secret {
 	SHA256_CTX inner, outer; /* behind the first block of either hash of an HMAC */
 };
 
+/* A key file is looked at once in that time at the most: who dials after that has what is there now. */
+enum { SL_SECRET_LOOK_MS = 100 };
 /*
  * 0, or -1 and one line in err. A file that has not changed since it was read last, and is not new, is
  * not read again. Any thread.
