@@ -3,6 +3,9 @@
  * Virtual connections from their HELLO to their end, over sockets in the place of a device, with an
  * enemy beside them who sees everything, sends what it likes, and lacks the key.
  */
+#include <poll.h>
+#include <sys/epoll.h>
+#include "rpc/hub.h"
 #include "ud_bed.h"
 
 /* The dialler's first datagram behind that ANSWER. */
@@ -227,6 +230,56 @@ TEST(who_comes_is_seen_at_a_glance)
 	ud_device = before;
 	t->ops->close(t);
 	other->ops->close(other);
+}
+
+static bool rings(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) == 1;
+}
+
+/* By a connection of the same hall; once it watches none of those, the listener has to. */
+TEST(an_owner_that_is_woken_anyway_is_not_woken_twice)
+{
+	struct sl_hubs hubs = {.cnt = 0};
+	struct sl_ud_hello h = hello_of(1, 5);
+	int fd = epoll_create1(EPOLL_CLOEXEC);
+	struct sl_transport *t;
+	struct sl_ud_answer a;
+
+	both.gateway = dialled();
+	ck_assert_int_eq(both.gateway->ops->attach(both.gateway, &both), 0);
+	until((take(both.gateway), both.backend = accepted()));
+	ck_assert_int_eq(sl_hubs_watch(&hubs, fd, both.backend, &both), 0);
+	throw_at(&h, sizeof(h), door());
+	ck_assert(answered(&a));
+	ck_assert_uint_ne(listener->ops->next_ns(listener), 0);
+	say_first(&a);
+	until(rings(fd));
+	ck_assert(!rings(listener->fd));
+	t = glanced();
+	ck_assert_ptr_nonnull(t);
+	t->ops->close(t);
+	while (recv(enemy, &a, sizeof(a), MSG_DONTWAIT) > 0) /* BYE */
+		;
+
+	h = hello_of(2, 6);
+	throw_at(&h, sizeof(h), door());
+	ck_assert(answered(&a));
+	sl_hubs_unwatch(&hubs, fd, both.backend);
+	ck_assert_uint_eq(listener->ops->next_ns(listener), 0);
+	ck_assert(nobody_comes());
+	ck_assert_uint_ne(listener->ops->next_ns(listener), 0);
+	say_first(&a);
+	until(rings(listener->fd));
+	t = accepted();
+	ck_assert_ptr_nonnull(t);
+	ck_assert(nobody_comes());
+	ck_assert(!rings(listener->fd));
+	t->ops->close(t);
+	close(fd);
+	close_both();
 }
 
 static unsigned answers(void)

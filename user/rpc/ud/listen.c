@@ -50,6 +50,7 @@ struct ud_listener {
 	 */
 	struct sl_list unborn;
 	unsigned unborn_cnt;
+	bool watches; /* the hall, with its fd, for those */
 };
 
 static struct ud_conn *make(struct ud_listener *l, const struct sl_ud_hello *h,
@@ -90,8 +91,10 @@ static void forget(struct ud_listener *l, struct ud_conn *c)
 {
 	sl_list_del(&c->base.stirred);
 	l->base.promised -= !c->base.goes_on;
-	if (--l->unborn_cnt == 0)
+	if (--l->unborn_cnt == 0 && l->watches) {
 		(void)epoll_ctl(l->base.fd, EPOLL_CTL_DEL, l->hall->hub.fd, NULL);
+		l->watches = false;
+	}
 }
 
 /* Of one dialler's connection there is one, however often it says HELLO. */
@@ -109,13 +112,25 @@ static void drop_former(struct ud_listener *l, const struct sl_ud_hello *h)
 	}
 }
 
-static bool await_birth(struct ud_listener *l, struct ud_conn *c)
+/* Nobody wakes the owner when they are born: neither this nor a connection of the hall that it watches. */
+static bool births_are_missed(const struct ud_listener *l)
+{
+	return !l->watches && !l->hall->hub.watched;
+}
+
+static void watch_births(struct ud_listener *l)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
 
-	if (ud_conn_enter(c, l->hall) ||
-	    (l->unborn_cnt == 0 && epoll_ctl(l->base.fd, EPOLL_CTL_ADD, l->hall->hub.fd, &ev) < 0))
+	if (births_are_missed(l))
+		l->watches = epoll_ctl(l->base.fd, EPOLL_CTL_ADD, l->hall->hub.fd, &ev) == 0;
+}
+
+static bool await_birth(struct ud_listener *l, struct ud_conn *c)
+{
+	if (ud_conn_enter(c, l->hall))
 		return false;
+	watch_births(l);
 	sl_list_add_tail(&l->unborn, &c->base.stirred);
 	l->base.promised += !c->base.goes_on;
 	l->unborn_cnt++;
@@ -358,8 +373,10 @@ static struct sl_transport *ud_accept(struct sl_rpc_listener *base, uint64_t now
 	if (!l->hall)
 		return NULL;
 	look_at_door(l);
-	if (l->unborn_cnt)
+	if (l->unborn_cnt) {
+		watch_births(l);
 		look_for_births(l);
+	}
 	l->glances = TURN_MAX;
 	return take_born(l);
 }
@@ -387,7 +404,7 @@ static uint64_t ud_next_ns(const struct sl_rpc_listener *base)
 
 	uint64_t next = l->sign ? UINT64_MAX : l->retry_ns;
 
-	if (l->more && l->hall)
+	if (l->hall && (l->more || (l->unborn_cnt && births_are_missed(l))))
 		return 0;
 	if (oldest && oldest->born_ns + UD_BIRTH_NS < next)
 		next = oldest->born_ns + UD_BIRTH_NS;
