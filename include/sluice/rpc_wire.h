@@ -271,6 +271,7 @@ enum {
 	SL_UD_WINDOW_MAX = 64, /* datagrams of one direction under way */
 	SL_UD_MTU_MIN = 1024,
 	SL_UD_PROOF_LEN = 32,
+	SL_UD_NONCE_LEN = 16,
 };
 
 enum sl_ud_kind { SL_UD_DATA = 1, SL_UD_ACK, SL_UD_BYE };
@@ -303,7 +304,7 @@ struct sl_ud_hello {
 	uint32_t flags; /* enum sl_hello_flag */
 	uint64_t link;
 	uint8_t gid[16];
-	uint8_t nonce[16];
+	uint8_t nonce[SL_UD_NONCE_LEN];
 	uint8_t proof[SL_UD_PROOF_LEN];
 };
 _Static_assert(sizeof(struct sl_ud_hello) == 112, "wire format");
@@ -321,7 +322,7 @@ struct sl_ud_answer {
 	uint32_t mtu;
 	uint32_t qpn; /* where datagrams go */
 	uint32_t reserved2;
-	uint8_t nonce[16];
+	uint8_t nonce[SL_UD_NONCE_LEN];
 	uint8_t proof[SL_UD_PROOF_LEN];
 };
 _Static_assert(sizeof(struct sl_ud_answer) == 88, "wire format");

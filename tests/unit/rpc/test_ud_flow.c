@@ -7,6 +7,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include "base/check.h"
 #include "base/rand.h"
 #include "rpc/ud/flow.h"
@@ -396,6 +399,38 @@ TEST(proofs_hold_for_what_was_said)
 	}
 	ud_keys_derive(&other, &a, false, &k[1]);
 	ck_assert_mem_ne(&k[0].out, &k[1].in, sizeof(k[0].out));
+}
+
+/* In the place of the C library's. */
+static unsigned draws;
+static bool has_random = true;
+
+ssize_t getrandom(void *buf, size_t len, unsigned flags)
+{
+	draws++;
+	if (has_random)
+		return syscall(SYS_getrandom, buf, len, flags);
+	errno = ENOSYS;
+	return -1;
+}
+
+TEST(a_nonce_is_drawn_ahead_and_taken_once)
+{
+	uint8_t first[SL_UD_NONCE_LEN], second[SL_UD_NONCE_LEN], third[SL_UD_NONCE_LEN];
+	struct ud_nonce n = {.drawn = false};
+
+	ck_assert_int_eq(ud_nonce_take(&n, first), 0);
+	ud_nonce_draw(&n);
+	ud_nonce_draw(&n);
+	ck_assert_uint_eq(draws, 2);
+	ck_assert_int_eq(ud_nonce_take(&n, second), 0);
+	ck_assert_uint_eq(draws, 2);
+	ck_assert_int_eq(ud_nonce_take(&n, third), 0);
+	ck_assert_mem_ne(first, second, sizeof(first));
+	ck_assert_mem_ne(second, third, sizeof(first));
+	has_random = false;
+	ud_nonce_draw(&n);
+	ck_assert_int_lt(ud_nonce_take(&n, first), 0);
 }
 
 /* A peer that is authentic and lies. */

@@ -14,7 +14,6 @@
 #include <string.h>
 #include "base/clock.h"
 #include "base/fnv.h"
-#include "base/rand.h"
 #include "rpc/rpc.h"
 #include "rpc/ud/door.h"
 #include "rpc/ud/hall.h"
@@ -142,6 +141,14 @@ static int ask(struct dialling *d)
 
 /* --- HELLO and ANSWER --- */
 
+static struct ud_nonce next_nonce; /* of the door's lock, as what follows is */
+
+static void draw_next(void *arg)
+{
+	(void)arg;
+	ud_nonce_draw(&next_nonce);
+}
+
 static int say(void *arg, const struct ud_pair *door, uint8_t *to)
 {
 	static _Atomic uint32_t number;
@@ -151,7 +158,7 @@ static int say(void *arg, const struct ud_pair *door, uint8_t *to)
 	h->number = atomic_fetch_add(&number, 1);
 	h->answer_qpn = door->qpn;
 	h->mtu = d->mtu < door->mtu ? d->mtu : door->mtu;
-	if (sl_rand_bytes(h->nonce, sizeof(h->nonce)))
+	if (ud_nonce_take(&next_nonce, h->nonce))
 		return -EIO;
 	ud_hello_prove(&d->secret, h);
 	memcpy(to, h, sizeof(*h));
@@ -199,6 +206,7 @@ static int greet(struct dialling *d, unsigned tries)
 					    .tries = tries,
 					    .deadline_ns = d->deadline_ns,
 					    .say = say,
+					    .meanwhile = draw_next,
 					    .is_answer = is_answer,
 					    .arg = d});
 	ud_node_put(n);

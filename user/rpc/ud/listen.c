@@ -16,7 +16,6 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 #include "base/clock.h"
-#include "base/rand.h"
 #include "rpc/ud/hall.h"
 #include "rpc/verbs/verbs.h"
 
@@ -51,6 +50,7 @@ struct ud_listener {
 	struct sl_list unborn;
 	unsigned unborn_cnt;
 	bool watches; /* the hall, with its fd, for those */
+	struct ud_nonce next_nonce;
 };
 
 static struct ud_conn *make(struct ud_listener *l, const struct sl_ud_hello *h,
@@ -147,7 +147,7 @@ static bool grant(struct ud_listener *l, const struct sl_ud_hello *h, struct sl_
 	if (l->unborn_cnt == UNBORN_MAX || sl_rpc_listener_full(&l->base, h->flags))
 		return false;
 	a->id = ud_id_get();
-	if (a->id && !sl_rand_bytes(a->nonce, sizeof(a->nonce))) {
+	if (a->id && !ud_nonce_take(&l->next_nonce, a->nonce)) {
 		ud_answer_prove(&l->secret, h, a);
 		c = make(l, h, a, n);
 	}
@@ -219,8 +219,10 @@ static unsigned take_hellos(struct ud_listener *l, unsigned max)
 		consider(l, &h);
 	}
 	(void)ud_device->ring(l->door);
-	if (n > 0)
+	if (n > 0) {
 		(void)ud_device->put_back(l->door, packets, (unsigned)n);
+		ud_nonce_draw(&l->next_nonce);
+	}
 	return n > 0 ? (unsigned)n : 0;
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rpc/ud/seal.h"
 
+#include <errno.h>
 #include <openssl/crypto.h>
 #include <stddef.h>
 #include <string.h>
+#include "base/rand.h"
 
 enum {
 	LABEL_LEN = 16,
@@ -71,6 +73,22 @@ void ud_keys_derive(const struct sl_secret *s, const struct sl_ud_answer *a, boo
 	keys->out = dialler ? from_dialler : to_dialler;
 	keys->in = dialler ? to_dialler : from_dialler;
 	OPENSSL_cleanse(both, sizeof(both));
+}
+
+void ud_nonce_draw(struct ud_nonce *n)
+{
+	if (!n->drawn)
+		n->drawn = sl_rand_bytes(n->bytes, sizeof(n->bytes)) == 0;
+}
+
+int ud_nonce_take(struct ud_nonce *n, uint8_t to[SL_UD_NONCE_LEN])
+{
+	ud_nonce_draw(n);
+	if (!n->drawn)
+		return -EIO;
+	memcpy(to, n->bytes, sizeof(n->bytes));
+	n->drawn = false;
+	return 0;
 }
 
 static uint64_t mac_of(const struct sl_sipkey *key, void *datagram, uint32_t len, uint64_t number)

@@ -29,6 +29,19 @@ void ud_keys_derive(const struct sl_secret *s, const struct sl_ud_answer *a, boo
 		    struct ud_keys *keys);
 
 /*
+ * Random bytes for a HELLO or an ANSWER, each time others. To draw them takes a call of the kernel, and is
+ * better done ahead, while something is under way. One thread's at a time; what a fork has copied is of
+ * another epoch.
+ */
+struct ud_nonce {
+	uint8_t bytes[SL_UD_NONCE_LEN];
+	bool drawn;
+};
+void ud_nonce_draw(struct ud_nonce *n);
+/* Draws, if that was not done before. 0 or -errno. */
+int ud_nonce_take(struct ud_nonce *n, uint8_t to[SL_UD_NONCE_LEN]);
+
+/*
  * The datagram's header and its bytes lie one behind the other, and are written to: `len` in all.
  * `number` is the datagram's, of 64 bits.
  */
