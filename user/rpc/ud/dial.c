@@ -7,6 +7,7 @@
  * Read from the bottom: sl_ud_dial -> meet -> ask, greet.
  */
 #include <errno.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -59,9 +60,10 @@ static unsigned known_cnt;
 
 /* --- who is known --- */
 
+/* By the address only: all of them would take longer than to look at one by few ways. */
 static struct known **bucket_of(const struct whom *w)
 {
-	return &hosts[sl_fnv32(SL_FNV32, w, sizeof(*w)) % KNOWN];
+	return &hosts[sl_fnv32(SL_FNV32, &w->sa, sizeof(struct sockaddr_in6)) % KNOWN];
 }
 
 static struct known *find_host(const struct whom *w)

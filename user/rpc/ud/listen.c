@@ -10,7 +10,6 @@
 #include "rpc/ud/listen.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -65,15 +64,9 @@ static struct ud_conn *make(struct ud_listener *l, const struct sl_ud_hello *h,
 				       .link = h->link,
 				       .goes_on = h->flags & SL_HELLO_GOES_ON};
 	struct ud_keys keys;
-	struct ud_conn *c;
 
 	ud_keys_derive(&l->secret, a, false, &keys);
-	c = ud_conn_new(&terms, &keys, n);
-	if (!c)
-		return NULL;
-	snprintf(c->base.info, sizeof(c->base.info), "ud %s worker %u, %u slots", l->local.name,
-		 h->worker, a->slots);
-	return c;
+	return ud_conn_new(&terms, &keys, n);
 }
 
 static void reply(struct ud_listener *l, const struct sl_ud_hello *h, const struct sl_ud_answer *a,
