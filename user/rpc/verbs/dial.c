@@ -4,6 +4,7 @@
  * sl_verbs_dial -> vb_dial_known (known.c), or else connect_by_manager -> resolve -> make_ends ->
  * connect_ends -> check_answer -> exchange_keys. It blocks until its deadline: for threads that dial.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
@@ -11,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include "base/clock.h"
+#include "base/num.h"
 #include "base/rand.h"
 #include "rpc/rpc.h"
 #include "rpc/verbs/door.h"
@@ -28,6 +30,20 @@ struct dialling {
 	uint64_t deadline_ns;
 	const char *why; /* more than the errno says */
 };
+
+/* As most are written, which the library takes long for. False: let it look. */
+static bool read_dotted(const char *host, const char *port, struct sockaddr_storage *sa)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET};
+	uint64_t number;
+
+	if (inet_pton(AF_INET, host, &in.sin_addr) != 1 ||
+	    sl_parse_u64_max(sl_span_cstr(port), UINT16_MAX, &number))
+		return false;
+	in.sin_port = htons((uint16_t)number);
+	memcpy(sa, &in, sizeof(in));
+	return true;
+}
 
 int vb_address(const char *text, struct sockaddr_storage *sa)
 {
@@ -47,9 +63,11 @@ int vb_address(const char *text, struct sockaddr_storage *sa)
 	}
 	memcpy(host, text, len);
 	host[len] = '\0';
+	memset(sa, 0, sizeof(*sa));
+	if (read_dotted(host, colon + 1, sa))
+		return 0;
 	if (getaddrinfo(host, colon + 1, &hints, &found))
 		return -EINVAL;
-	memset(sa, 0, sizeof(*sa));
 	memcpy(sa, found->ai_addr, found->ai_addrlen);
 	freeaddrinfo(found);
 	return 0;
