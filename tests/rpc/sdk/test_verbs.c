@@ -192,14 +192,19 @@ TEST(the_latest_processes_are_known)
 
 TEST(an_address_has_a_host_and_a_port)
 {
-	static const char *const bad[] = {"",        ":1",     "10.0.0.1",   "10.0.0.1:",
-					  "host:12", "[::1:5", "10.0.0.1:x", "10.0.0.300:1"};
+	static const char *const bad[] = {
+		"",       ":1",         "10.0.0.1",     "10.0.0.1:",      "host:12",
+		"[::1:5", "10.0.0.1:x", "10.0.0.300:1", "10.0.0.1:65536", "10.0.0.1:-1"};
+	const struct sockaddr_in dotted = {.sin_family = AF_INET,
+					   .sin_port = htons(7471),
+					   .sin_addr.s_addr = htonl(0x0a000001)};
 	struct sockaddr_storage sa;
 	struct sl_err err = SL_ERR(256);
 	struct sl_rpc_listen_options opt = {.bulk_ring_len = 1 << 20, .slots = 64};
 
 	ck_assert_int_eq(vb_address("10.0.0.1:7471", &sa), 0);
 	ck_assert_int_eq(sa.ss_family, AF_INET);
+	ck_assert_mem_eq(&sa, &dotted, sizeof(dotted));
 	ck_assert_int_eq(vb_address("[fd99::1]:7471", &sa), 0);
 	ck_assert_int_eq(sa.ss_family, AF_INET6);
 	for (unsigned i = 0; i < SL_ARRAY_LEN(bad); i++)

@@ -31,30 +31,19 @@ struct dialling {
 	const char *why; /* more than the errno says */
 };
 
-/* As most are written, which the library takes long for. False: let it look. */
-static bool read_dotted(const char *host, const char *port, struct sockaddr_storage *sa)
-{
-	struct sockaddr_in in = {.sin_family = AF_INET};
-	uint64_t number;
-
-	if (inet_pton(AF_INET, host, &in.sin_addr) != 1 ||
-	    sl_parse_u64_max(sl_span_cstr(port), UINT16_MAX, &number))
-		return false;
-	in.sin_port = htons((uint16_t)number);
-	memcpy(sa, &in, sizeof(in));
-	return true;
-}
-
 int vb_address(const char *text, struct sockaddr_storage *sa)
 {
 	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
 				 .ai_socktype = SOCK_STREAM};
+	struct sockaddr_in in = {.sin_family = AF_INET};
 	struct addrinfo *found;
 	const char *colon = strrchr(text, ':');
+	uint64_t port;
 	char host[64];
 	size_t len;
 
-	if (!colon || !colon[1] || colon == text || (size_t)(colon - text) >= sizeof(host))
+	if (!colon || colon == text || (size_t)(colon - text) >= sizeof(host) ||
+	    sl_parse_u64_max(sl_span_cstr(colon + 1), UINT16_MAX, &port))
 		return -EINVAL;
 	len = (size_t)(colon - text);
 	if (text[0] == '[' && text[len - 1] == ']') {
@@ -64,8 +53,12 @@ int vb_address(const char *text, struct sockaddr_storage *sa)
 	memcpy(host, text, len);
 	host[len] = '\0';
 	memset(sa, 0, sizeof(*sa));
-	if (read_dotted(host, colon + 1, sa))
+	/* As most are, which the library takes long for. */
+	if (inet_pton(AF_INET, host, &in.sin_addr) == 1) {
+		in.sin_port = htons((uint16_t)port);
+		memcpy(sa, &in, sizeof(in));
 		return 0;
+	}
 	if (getaddrinfo(host, colon + 1, &hints, &found))
 		return -EINVAL;
 	memcpy(sa, found->ai_addr, found->ai_addrlen);
