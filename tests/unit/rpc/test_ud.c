@@ -3,6 +3,7 @@
  * Virtual connections from their HELLO to their end, over sockets in the place of a device, with an
  * enemy beside them who sees everything, sends what it likes, and lacks the key.
  */
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include "rpc/hub.h"
@@ -280,6 +281,47 @@ TEST(an_owner_that_is_woken_anyway_is_not_woken_twice)
 	t->ops->close(t);
 	close(fd);
 	close_both();
+}
+
+static void change_key(const char *to)
+{
+	int fd = open(key_path, O_WRONLY | O_CLOEXEC);
+
+	ck_assert_int_eq(pwrite(fd, to, secret.len, 0), (ssize_t)secret.len);
+	close(fd);
+}
+
+/* Whether who dials once more has the key that the listener has, while the file has another one. */
+static bool has_former_key(void)
+{
+	struct sl_transport *t = try_to_dial();
+
+	if (t)
+		t->ops->close(t);
+	else
+		ck_assert_ptr_nonnull(strstr(said, "the same key file"));
+	return t != NULL;
+}
+
+/* A machine that stands still may use up the moment, but not each time. */
+TEST(who_dials_has_another_key_after_a_moment)
+{
+	bool had_former_key = false;
+	struct sl_transport *first;
+
+	dial_ms = 500;
+	for (unsigned i = 0; i < 4 && !had_former_key; i++) {
+		usleep(2100 * 1000); /* a file that is new is read each time */
+		first = dialled();
+		change_key("of the tests, for few of them");
+		had_former_key = has_former_key();
+		usleep(SL_SECRET_LOOK_MS * 1000);
+		ck_assert(!has_former_key());
+		change_key((const char *)secret.bytes);
+		ck_assert(has_former_key());
+		first->ops->close(first);
+	}
+	ck_assert(had_former_key);
 }
 
 static unsigned answers(void)

@@ -33,6 +33,7 @@ static char endpoint[64], key_path[64];
 static char said[256]; /* when dialling failed */
 static struct sl_rpc_rdma way;
 static uint16_t worker;
+static unsigned dial_ms = WAIT_S * 1000;
 static struct sl_secret secret;
 static struct sl_rpc_listener *listener;
 static int enemy;
@@ -123,7 +124,7 @@ static inline void *dial(void *arg)
 					  .slots = SLOTS,
 					  .rdma = way,
 					  .worker = worker,
-					  .timeout_ms = WAIT_S * 1000};
+					  .timeout_ms = dial_ms};
 	struct sl_err err = {said, sizeof(said)};
 
 	(void)arg;
