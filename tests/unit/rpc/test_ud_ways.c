@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/wait.h>
 
 static struct ud_conn *conn_of(struct sl_transport *t)
 {
@@ -288,6 +289,12 @@ static void *way_when_resolved(const struct ud_local *l, const uint8_t gid[16], 
 	return l->device;
 }
 
+static bool is_near(const struct ud_local *l, const uint8_t gid[16])
+{
+	(void)l;
+	return gid[0] != AWAY;
+}
+
 /* A HELLO from there, and whether it was answered. */
 static bool hello_from(uint32_t number, uint8_t net, uint8_t host)
 {
@@ -301,17 +308,23 @@ static bool hello_from(uint32_t number, uint8_t net, uint8_t host)
 	return answered(&a) && a.verdict == SL_UD_GRANTED;
 }
 
+static void resolve_first(void)
+{
+	counting = *ud_device;
+	counting.way_new = way_when_resolved;
+	counting.is_near = is_near;
+	ud_device = &counting;
+}
+
 /* Whoever has the key can name any host as its own. */
 TEST(a_host_that_is_away_keeps_nobody_waiting)
 {
 	const struct ud_device *before = ud_device;
 	struct sl_transport *other;
-	uint32_t number = 5;
+	uint32_t number = 8;
 
 	connect_both();
-	counting = *ud_device;
-	counting.way_new = way_when_resolved;
-	ud_device = &counting;
+	resolve_first();
 	pthread_mutex_lock(&resolver);
 	ck_assert(!hello_from(1, AWAY, 1));
 	/* Who is connected, who is known, and those who ask by other threads. */
@@ -319,6 +332,8 @@ TEST(a_host_that_is_away_keeps_nobody_waiting)
 	ck_assert(hello_from(2, 0, 0));
 	other = dialled();
 	ud_node_put(ud_node_get(&conn_of(other)->node->local, (uint8_t[16]){5}, 0));
+	/* A host of whose way the device knows needs no thread. */
+	ck_assert(hello_from(7, 5, 1));
 	/* One at a time is waited for: the next one says HELLO again. */
 	ck_assert(!hello_from(3, AWAY, 2));
 	ck_assert(!hello_from(4, AWAY, 1));
@@ -328,6 +343,36 @@ TEST(a_host_that_is_away_keeps_nobody_waiting)
 	ck_assert_uint_eq(resolved, 2);
 	check_goes_on(2);
 	other->ops->close(other);
+	close_both();
+	ud_device = before;
+}
+
+/* The thread that makes a way is the parent's. */
+TEST(a_child_that_is_forked_meanwhile_makes_ways_of_its_own)
+{
+	const struct ud_device *before = ud_device;
+	const struct ud_local here = {.device = &counting, .port = 1};
+	uint32_t number = 2;
+	int status;
+	pid_t child;
+
+	connect_both();
+	resolve_first();
+	pthread_mutex_lock(&resolver);
+	ck_assert(!hello_from(1, AWAY, 1));
+	child = fork();
+	if (child == 0) {
+		uint64_t until_ns = sl_now_ns() + WAIT_S * SL_NS_PER_SEC;
+
+		pthread_mutex_unlock(&resolver);
+		while (!ud_node_meet(&here, (uint8_t[16]){AWAY, 2}, 0) && sl_now_ns() < until_ns) {
+		}
+		_exit(sl_now_ns() < until_ns ? 0 : 1);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+	pthread_mutex_unlock(&resolver);
+	until(hello_from(number++, AWAY, 1));
 	close_both();
 	ud_device = before;
 }

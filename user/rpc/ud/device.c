@@ -2,6 +2,7 @@
 #include "rpc/ud/device.h"
 
 #include <string.h>
+#include "rpc/ud/near.h"
 #include "rpc/ud/pair.h"
 #include "rpc/ud/sidr.h"
 #include "rpc/verbs/verbs.h"
@@ -38,6 +39,7 @@ const struct ud_device ud_verbs_device = {
 	.unwatch = vb_port_unwatch,
 	.way_new = way_new,
 	.way_free = way_free,
+	.is_near = ud_is_near,
 	.ask = ud_sidr_ask,
 	.sign_new = ud_sidr_sign_new,
 	.sign_answer = ud_sidr_sign_answer,

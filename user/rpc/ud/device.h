@@ -104,6 +104,8 @@ struct ud_device {
 	/* To a host, for packets with that type of service. NULL: there is none. */
 	void *(*way_new)(const struct ud_local *l, const uint8_t gid[16], uint8_t tos);
 	void (*way_free)(void *way);
+	/* Whether that one is made at once, without waiting for a host. NULL: nobody can tell. */
+	bool (*is_near)(const struct ud_local *l, const uint8_t gid[16]);
 
 	/* 0, or -errno and perhaps more about it in *why. */
 	int (*ask)(const struct ud_question *q, struct ud_host *h, const char **why);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/fnv.h"
@@ -113,6 +114,7 @@ static struct errand {
 	uint8_t gid[16], tos;
 } errand;
 static bool under_way;
+static pid_t whose; /* the thread's process */
 static pthread_cond_t back = PTHREAD_COND_INITIALIZER;
 
 static void *run_errand(void *unused)
@@ -135,12 +137,24 @@ static void send_out(const struct ud_local *l, const uint8_t gid[16], uint8_t to
 
 	errand = (struct errand){.local = *l, .tos = tos};
 	memcpy(errand.gid, gid, 16);
+	whose = getpid();
 	under_way = sl_thread_start(&thread, run_errand, NULL) == 0;
 	if (under_way)
 		pthread_detach(thread);
 }
 
-struct ud_node *ud_node_meet(const struct ud_local *l, const uint8_t gid[16], uint8_t tos)
+/* With the lock. A child has not got the thread, nor may it use a condition that others wait for. */
+static bool is_under_way(void)
+{
+	if (under_way && whose != getpid()) {
+		under_way = false;
+		pthread_cond_init(&back, NULL);
+	}
+	return under_way;
+}
+
+/* One that is not known: by a thread, which it is waited for a while. */
+static struct ud_node *fetch(const struct ud_local *l, const uint8_t gid[16], uint8_t tos)
 {
 	uint64_t until_ns = sl_now_ns() + UD_MEET_MS * SL_NS_PER_MS;
 	struct timespec until = {.tv_sec = (time_t)(until_ns / SL_NS_PER_SEC),
@@ -149,7 +163,7 @@ struct ud_node *ud_node_meet(const struct ud_local *l, const uint8_t gid[16], ui
 
 	pthread_mutex_lock(&lock);
 	n = hold(l, gid, tos);
-	if (!n && !under_way) {
+	if (!n && !is_under_way()) {
 		send_out(l, gid, tos);
 		while (under_way &&
 		       pthread_cond_clockwait(&back, &lock, CLOCK_MONOTONIC, &until) == 0) {
@@ -158,6 +172,21 @@ struct ud_node *ud_node_meet(const struct ud_local *l, const uint8_t gid[16], ui
 	}
 	pthread_mutex_unlock(&lock);
 	return n;
+}
+
+struct ud_node *ud_node_meet(const struct ud_local *l, const uint8_t gid[16], uint8_t tos)
+{
+	struct ud_node *n;
+
+	pthread_mutex_lock(&lock);
+	n = hold(l, gid, tos);
+	pthread_mutex_unlock(&lock);
+	if (n)
+		return n;
+	/* A thread would have to get a processor first. */
+	if (ud_device->is_near && ud_device->is_near(l, gid))
+		return ud_node_get(l, gid, tos);
+	return fetch(l, gid, tos);
 }
 
 void ud_node_put(struct ud_node *n)

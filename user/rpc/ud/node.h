@@ -6,7 +6,8 @@
  * first asked for.
  *
  * To make one may take a second, when the host has to be found and is not there. So those who are told
- * by a peer where it is do not wait for that: the next time it may be known.
+ * by a peer where it is do not wait for that, unless it is known to take no time (near.h): the next time
+ * it may be known.
  *
  * Any thread; not on the way of a packet.
  */
