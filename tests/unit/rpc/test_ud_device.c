@@ -67,7 +67,7 @@ static void send_one(struct ud_pair *p)
 /* It is found by what comes back of its receives, or (1) of what was sent. */
 TEST_EACH(a_pair_that_the_device_gives_up_begins_anew, 2)
 {
-	enum { RX = 64, TX = 32 };
+	enum { RX = UD_POLL, TX = 32 };
 	struct ud_sign *s = put_up();
 	struct ud_packet packets[UD_POLL];
 	int rc;

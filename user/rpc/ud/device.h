@@ -80,8 +80,9 @@ struct ud_question {
 
 struct ud_device {
 	/*
-	 * Of that group (verbs/ends.h), whose bells have an interrupt; slots to receive into, and to
-	 * send from, a power of two. NULL and -errno.
+	 * Of that group (verbs/ends.h), whose bells have an interrupt; slots to receive into, a
+	 * multiple of UD_POLL, and to send from, a power of two: those that it may have, when it is
+	 * much used. NULL and -errno.
 	 */
 	struct ud_pair *(*open)(const struct ud_local *l, unsigned group, uint32_t rx_cnt,
 				uint32_t tx_cnt, int *rc);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A queue pair for datagrams, with slots of its own to receive into and to send from, all registered
- * once: what it takes does not grow with those who use it. These are the members of
- * ud_verbs_device (device.h).
+ * A queue pair for datagrams, with slots of its own to receive into and to send from: what it takes does
+ * not grow with those who use it. It begins with a part of them, as registering memory is most of what it
+ * takes to make one. Once a poll finds something in half of these, or none is left to send from, the rest
+ * is made, by the thread that hears of devices (verbs/event.c), and taken by the next polls. These are the members of ud_verbs_device (device.h).
  *
- *   tx: a ring of slots; [done .. posted) are the device's, [posted .. head) chained, behind it unused
+ *   tx: slots in turn; [done .. posted) are the device's, [posted .. head) chained, behind it unused
  *   rx: each slot is in the receive queue, or of whoever polled it until put back
  */
 #ifndef SL_RPC_UD_PAIR_H
@@ -22,5 +23,8 @@ int ud_pair_poll(struct ud_pair *base, struct ud_packet *packets, unsigned max);
 int ud_pair_put_back(struct ud_pair *base, const struct ud_packet *packets, unsigned cnt);
 bool ud_pair_arm(struct ud_pair *base);
 void ud_pair_take_bell(struct ud_pair *base);
+
+/* The rest of those who want it. Blocks, as those do meanwhile who open and close pairs. */
+void ud_pairs_grow(void);
 
 #endif

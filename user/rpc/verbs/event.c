@@ -17,18 +17,20 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+#include "rpc/ud/pair.h"
 #include "rpc/verbs/verbs.h"
 
 enum { EVENTS_MAX = 4, DRAIN_MAX = 16, DEVICES_MAX = 64 };
+enum { LEASH = 1, GROWTH = 2 }; /* in the lowest bits, which pointers to devices lack */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sl_list all = {&all, &all};
 static struct sl_list ports = {&ports, &ports}; /* that are watched */
 static struct {
-	int epoll_fd, bell;
+	int epoll_fd, bell, growth;
 	unsigned cnt;
 	struct ibv_context *devices[DEVICES_MAX];
-} async = {.epoll_fd = -1, .bell = -1};
+} async = {.epoll_fd = -1, .bell = -1, .growth = -1};
 
 struct port {
 	struct ud_port base;
@@ -37,15 +39,43 @@ struct port {
 	struct sl_list node;
 };
 
+/* A parent's is not a child's, whose thread it would wake. */
+static int open_growth(int epoll_fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = GROWTH};
+
+	if (async.growth >= 0)
+		close(async.growth);
+	async.growth = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return async.growth < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, async.growth, &ev) < 0
+		       ? -errno
+		       : 0;
+}
+
 int vb_async_open(int epoll_fd)
 {
+	int rc;
+
 	pthread_mutex_lock(&lock);
 	if (async.bell < 0)
 		async.bell = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+	rc = async.bell < 0 ? -errno : open_growth(epoll_fd);
 	async.epoll_fd = epoll_fd;
 	async.cnt = 0;
 	pthread_mutex_unlock(&lock);
-	return async.bell < 0 ? -errno : 0;
+	return rc;
+}
+
+int vb_async_grow(void)
+{
+	int rc = vb_closer_start();
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&lock);
+	rc = eventfd_write(async.growth, 1) < 0 ? -errno : 0;
+	pthread_mutex_unlock(&lock);
+	return rc;
 }
 
 static int make_nonblocking(int fd)
@@ -164,10 +194,9 @@ int vb_events_open(struct sl_verbs *v)
 	return rc;
 }
 
-/* The lowest bit tells them from devices. */
 int vb_async_watch(struct vb_leash *l)
 {
-	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = (uintptr_t)l | 1};
+	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = (uintptr_t)l | LEASH};
 	int rc = make_nonblocking(l->cm->fd);
 
 	if (!rc && epoll_ctl(async.epoll_fd, EPOLL_CTL_ADD, l->cm->fd, &ev) < 0)
@@ -415,10 +444,20 @@ static void take_of_device(struct ibv_context *device)
 	}
 }
 
+static void grow(void)
+{
+	eventfd_t cnt;
+
+	(void)eventfd_read(async.growth, &cnt);
+	ud_pairs_grow();
+}
+
 void vb_async_take(uint64_t what)
 {
-	if (what & 1)
-		vb_leash_take((struct vb_leash *)(uintptr_t)(what & ~UINT64_C(1)));
+	if (what & LEASH)
+		vb_leash_take((struct vb_leash *)(uintptr_t)(what & ~(uint64_t)LEASH));
+	else if (what == GROWTH)
+		grow();
 	else
 		take_of_device((struct ibv_context *)(uintptr_t)what);
 }

@@ -311,6 +311,8 @@ int vb_async_watch(struct vb_leash *l);
 void vb_async_unwatch(const struct vb_leash *l);
 /* And the device's: what it tells is read from now on. 0 or -errno. */
 int vb_async_device(struct ibv_context *device);
+/* That thread makes memory for the pairs that want it (ud/pair.h). 0 or -errno. */
+int vb_async_grow(void);
 /* What such a descriptor, by its data, has to tell. */
 void vb_async_take(uint64_t what);
 /* Puts the descriptors into the epoll set; from now on asynchronous events find v. */
