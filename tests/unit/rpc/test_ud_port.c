@@ -20,6 +20,7 @@ static void connect_two(void)
 	ud_sockets_seat = HERE;
 	connect_both();
 	check_goes_on(1);
+	until(nobody_comes() && conn_of(both.backend)->hall->port);
 }
 
 static void rest(void)

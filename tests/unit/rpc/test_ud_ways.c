@@ -218,6 +218,7 @@ TEST(a_thousand_hosts_are_remembered)
 }
 
 static struct ud_device counting;
+static const struct ud_device *before_counting;
 static unsigned ways_made, ways_freed;
 
 static void *count_way(const struct ud_local *l, const uint8_t gid[16], uint8_t tos)
@@ -452,6 +453,66 @@ static uint64_t next_ns(void)
 	return listener->ops->next_ns(listener);
 }
 
+static unsigned watched;
+static bool cannot_watch;
+
+static struct ud_port *count_watch(const struct ud_local *l, int *rc)
+{
+	watched++;
+	*rc = -EMFILE;
+	return cannot_watch ? NULL : before_counting->watch(l, rc);
+}
+
+static void count_watches(void)
+{
+	before_counting = ud_device;
+	counting = *ud_device;
+	counting.watch = count_watch;
+	ud_device = &counting;
+}
+
+/* That takes a thread. */
+TEST(a_listener_watches_its_port_behind_the_first_connection)
+{
+	struct sl_transport *t;
+
+	count_watches();
+	t = dialled();
+	ck_assert_uint_eq(watched, 1); /* by the dialler */
+	ck_assert_uint_lt(next_ns(), sl_now_ns() + 100 * SL_NS_PER_MS);
+	ck_assert_ptr_null(listener->ops->accept(listener, next_ns()));
+	ck_assert_uint_eq(watched, 2);
+	both.gateway = t;
+	ck_assert_int_eq(t->ops->attach(t, &both), 0);
+	until((take(t), both.backend = accepted()));
+	ck_assert_int_eq(both.backend->ops->attach(both.backend, &listener), 0);
+	check_goes_on(1);
+	ck_assert_uint_eq(next_ns(), UINT64_MAX);
+	ck_assert_uint_eq(watched, 2);
+	close_both();
+	ud_device = before_counting;
+}
+
+/* Or else what its device says would fill the kernel's memory. */
+TEST(a_listener_to_whom_nobody_comes_watches_its_port_after_a_while)
+{
+	uint64_t at_ns = next_ns();
+
+	count_watches();
+	ck_assert_uint_le(at_ns, sl_now_ns() + SL_NS_PER_SEC);
+	ck_assert_ptr_null(listener->ops->accept(listener, at_ns - 1));
+	ck_assert_uint_eq(watched, 0);
+	cannot_watch = true;
+	ck_assert_ptr_null(listener->ops->accept(listener, at_ns));
+	ck_assert_uint_eq(watched, 1);
+	ck_assert_uint_eq(next_ns(), at_ns + SL_NS_PER_SEC);
+	cannot_watch = false;
+	ck_assert_ptr_null(listener->ops->accept(listener, next_ns()));
+	ck_assert_uint_eq(watched, 2);
+	ck_assert_uint_eq(next_ns(), UINT64_MAX);
+	ud_device = before_counting;
+}
+
 TEST(a_listener_listens_again_once_its_device_is_back)
 {
 	uint64_t now_ns = sl_now_ns(), between_ns;
@@ -535,6 +596,7 @@ TEST(an_address_that_is_away_for_a_while_ends_nobody)
 	ud_sockets_seat = UD_NOWHERE;
 	ud_sockets_sign = -EADDRNOTAVAIL;
 	ck_assert_ptr_null(accepted());
+	until(nobody_comes() && hall_of(both.backend)->port);
 	ck_assert_uint_lt(next_ns(), UINT64_MAX);
 	check_goes_on(1);
 	ud_sockets_seat = 0;

@@ -158,7 +158,7 @@ static void hall_take(struct sl_hub *hub)
 		if (n < 0 || ud_device->put_back(h->pair, packets, (unsigned)n))
 			h->failed = true;
 	}
-	if (sl_unlikely(h->port->down != h->down))
+	if (sl_unlikely(h->port && h->port->down != h->down))
 		tell_of_port(h, now_ns);
 	if (now_ns >= h->tick_ns || now_ns >= h->due_ns)
 		tick(h, now_ns);
@@ -196,7 +196,8 @@ static void hall_check(struct sl_hub *hub)
 	uint64_t times;
 
 	ud_device->take_bell(h->pair);
-	(void)eventfd_read(h->port->fd, &times);
+	if (h->port)
+		(void)eventfd_read(h->port->fd, &times);
 	if (read(h->timer_fd, &times, sizeof(times)) == (ssize_t)sizeof(times))
 		h->timer_ns = UINT64_MAX;
 }
@@ -233,7 +234,6 @@ static int open_events(struct ud_hall *h)
 	h->hub.fd = epoll_create1(EPOLL_CLOEXEC);
 	if (h->timer_fd < 0 || h->hub.fd < 0 ||
 	    epoll_ctl(h->hub.fd, EPOLL_CTL_ADD, h->timer_fd, &ev) < 0 ||
-	    epoll_ctl(h->hub.fd, EPOLL_CTL_ADD, h->port->fd, &ev) < 0 ||
 	    epoll_ctl(h->hub.fd, EPOLL_CTL_ADD, h->pair->fd, &ev) < 0)
 		return -errno;
 	return 0;
@@ -258,13 +258,28 @@ struct ud_hall *ud_hall_new(const struct ud_local *l, unsigned group, int *rc)
 	if (!*rc)
 		h->pair = ud_device->open(l, group, UD_HALL_RX, UD_HALL_TX, rc);
 	if (h->pair)
-		h->port = ud_device->watch(l, rc);
-	if (h->pair && h->port)
 		*rc = open_events(h);
 	if (!*rc)
 		return h;
 	hall_free(h);
 	return NULL;
+}
+
+int ud_hall_watch(struct ud_hall *h)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+	int rc;
+	struct ud_port *port = ud_device->watch(&h->local, &rc);
+
+	if (!port)
+		return rc;
+	if (epoll_ctl(h->hub.fd, EPOLL_CTL_ADD, port->fd, &ev) < 0) {
+		rc = -errno;
+		ud_device->unwatch(port);
+		return rc;
+	}
+	h->port = port;
+	return 0;
 }
 
 /* A listener's goes with its last connection; another waits for the next owner. */
@@ -340,6 +355,11 @@ static struct ud_hall *add(const struct ud_local *l, uint16_t worker, int *rc)
 
 	if (!h)
 		return NULL;
+	*rc = ud_hall_watch(h);
+	if (*rc) {
+		hall_free(h);
+		return NULL;
+	}
 	h->worker = worker;
 	sl_list_add_tail(&halls, &h->node);
 	return h;

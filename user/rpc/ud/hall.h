@@ -48,8 +48,8 @@ struct ud_conn;
 struct ud_hall {
 	struct sl_hub hub; /* fd: epoll over the pair's bell, the port's and the timer */
 	struct ud_pair *pair;
-	struct ud_port *port;
-	bool down; /* it is, as far as connections were told: they are held */
+	struct ud_port *port; /* NULL: it is not watched yet */
+	bool down;            /* it is, as far as connections were told: they are held */
 	struct ud_local local;
 	struct sl_mem mem;   /* of connections on which something is under way */
 	uint16_t worker;     /* of the gateway whose it was made for */
@@ -85,6 +85,8 @@ _Static_assert(sizeof(struct ud_conn) <= 1504, "README.md says what an idle one 
 
 /* Its bells are that group's (verbs/ends.h). NULL and -errno. */
 struct ud_hall *ud_hall_new(const struct ud_local *l, unsigned group, int *rc);
+/* From now on it hears of its port; a dialler's does from the start. 0 or -errno. */
+int ud_hall_watch(struct ud_hall *h);
 void ud_hall_put(struct ud_hall *h);
 /* Its device has gone: nobody comes in any more, and those who are here are told. */
 void ud_hall_spoil(struct ud_hall *h);

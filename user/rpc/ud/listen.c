@@ -26,6 +26,8 @@ enum {
 	UNBORN_MAX = 64,
 	RELISTEN_MIN_MS = 10, /* after a device has gone, while it is not back */
 	RELISTEN_MAX_MS = 1000,
+	WATCH_FIRST_MS = 20, /* behind a connection, whose first request goes first */
+	WATCH_MS = 1000,     /* behind the start */
 };
 
 struct ud_listener {
@@ -37,6 +39,7 @@ struct ud_listener {
 	struct ud_local local; /* where the next two are */
 	struct ud_pair *door;  /* NULL, as the hall is: the device has gone */
 	struct ud_hall *hall;
+	uint64_t watch_ns; /* its port is watched from then on; UINT64_MAX: it is */
 	struct sl_secret secret;
 	struct vb_seen seen;
 	uint32_t slots;
@@ -105,6 +108,13 @@ static void drop_former(struct ud_listener *l, const struct sl_ud_hello *h)
 	}
 }
 
+/* Not later than that. */
+static void watch_by(struct ud_listener *l, uint64_t ns)
+{
+	if (l->watch_ns != UINT64_MAX && ns < l->watch_ns)
+		l->watch_ns = ns;
+}
+
 /* Nobody wakes the owner when they are born: neither this nor a connection of the hall that it watches. */
 static bool births_are_missed(const struct ud_listener *l)
 {
@@ -127,6 +137,7 @@ static bool await_birth(struct ud_listener *l, struct ud_conn *c)
 	sl_list_add_tail(&l->unborn, &c->base.stirred);
 	l->base.promised += !c->base.goes_on;
 	l->unborn_cnt++;
+	watch_by(l, c->born_ns + WATCH_FIRST_MS * SL_NS_PER_MS);
 	return true;
 }
 
@@ -299,6 +310,7 @@ static int take_place(struct ud_listener *l)
 	if (!l->hall)
 		return rc;
 	l->hall->refs = 1;
+	l->watch_ns = sl_now_ns() + WATCH_MS * SL_NS_PER_MS;
 	if (epoll_ctl(l->base.fd, EPOLL_CTL_ADD, l->door->fd, &ev) < 0)
 		return -errno;
 	(void)ud_device->arm(l->door);
@@ -352,6 +364,12 @@ static void look_at_sign(struct ud_listener *l, uint64_t now_ns)
 	try_again(l, now_ns);
 }
 
+/* It takes a thread, for whose start nobody is to wait who waits for this process's. */
+static void watch_port(struct ud_listener *l, uint64_t now_ns)
+{
+	l->watch_ns = ud_hall_watch(l->hall) == 0 ? UINT64_MAX : now_ns + WATCH_MS * SL_NS_PER_MS;
+}
+
 /* --- who comes --- */
 
 static struct sl_transport *ud_accept(struct sl_rpc_listener *base, uint64_t now_ns)
@@ -367,6 +385,8 @@ static struct sl_transport *ud_accept(struct sl_rpc_listener *base, uint64_t now
 		try_again(l, now_ns);
 	if (!l->hall)
 		return NULL;
+	if (now_ns >= l->watch_ns)
+		watch_port(l, now_ns);
 	look_at_door(l);
 	if (l->unborn_cnt) {
 		watch_births(l);
@@ -401,6 +421,8 @@ static uint64_t ud_next_ns(const struct sl_rpc_listener *base)
 
 	if (l->hall && (l->more || (l->unborn_cnt && births_are_missed(l))))
 		return 0;
+	if (l->hall && l->watch_ns < next)
+		next = l->watch_ns;
 	if (oldest && oldest->born_ns + UD_BIRTH_NS < next)
 		next = oldest->born_ns + UD_BIRTH_NS;
 	return next;

@@ -83,9 +83,6 @@ static struct ibv_pd *domain_of(struct ibv_device *device)
 		d->former = *place;
 		*place = d;
 	}
-	/* The kernel keeps what it says until it is read. */
-	if (d && vb_async_device(d->pd->context))
-		d = NULL;
 	pthread_mutex_unlock(&lock);
 	return d ? d->pd : NULL;
 }
@@ -105,7 +102,7 @@ static int gid_index_of(struct ibv_context *device, uint8_t port, const uint8_t 
 	return -EADDRNOTAVAIL;
 }
 
-int ud_sidr_local(struct ud_local *l, const struct rdma_cm_id *id)
+static int find_local(struct ud_local *l, const struct rdma_cm_id *id)
 {
 	int index;
 
@@ -118,6 +115,14 @@ int ud_sidr_local(struct ud_local *l, const struct rdma_cm_id *id)
 	l->name = ibv_get_device_name(id->verbs->device);
 	l->device = domain_of(id->verbs->device);
 	return l->device ? 0 : -ENOMEM;
+}
+
+/* The kernel keeps what the device says until it is read. */
+int ud_sidr_local(struct ud_local *l, const struct rdma_cm_id *id)
+{
+	int rc = find_local(l, id);
+
+	return rc ? rc : vb_async_device(((struct ibv_pd *)l->device)->context);
 }
 
 /* --- who is asked --- */
@@ -139,8 +144,8 @@ static int open_sign(struct sign *s, struct sockaddr_storage *sa)
 	if (rdma_bind_addr(s->id, (struct sockaddr *)sa) || rdma_listen(s->id, BACKLOG))
 		return -errno;
 	s->base.fd = s->cm->fd;
-	/* A wildcard has no device, and datagrams need one. */
-	return s->id->verbs ? ud_sidr_local(&s->base.local, s->id) : -EADDRNOTAVAIL;
+	/* A wildcard has no device, and datagrams need one. What it says is read by who watches its port. */
+	return s->id->verbs ? find_local(&s->base.local, s->id) : -EADDRNOTAVAIL;
 }
 
 int ud_sidr_sign_new(struct ud_sign **sign, struct sockaddr_storage *sa)

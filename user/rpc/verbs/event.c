@@ -345,18 +345,19 @@ static void set_port(const struct ibv_context *device, int port, bool down)
 /* What the device has yet to tell ends with how the port is now. */
 struct ud_port *vb_port_watch(const struct ud_local *l, int *rc)
 {
+	struct ibv_context *device = ((struct ibv_pd *)l->device)->context;
 	struct port *p = calloc(1, sizeof(*p));
 
-	*rc = -ENOMEM;
-	if (!p)
-		return NULL;
-	p->base.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	*rc = p->base.fd < 0 ? -errno : 0;
+	*rc = p ? vb_async_device(device) : -ENOMEM;
+	if (!*rc) {
+		p->base.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		*rc = p->base.fd < 0 ? -errno : 0;
+	}
 	if (*rc) {
 		free(p);
 		return NULL;
 	}
-	p->device = ((struct ibv_pd *)l->device)->context;
+	p->device = device;
 	p->num = l->port;
 	pthread_mutex_lock(&lock);
 	p->base.down = is_port_down(p->device, l->port);
