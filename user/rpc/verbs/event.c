@@ -7,7 +7,8 @@
  * share, and what the connection manager says to that of a leash. One thread, that of close.c, reads
  * them and tells those concerned, and wakes their owners: by the desk, or, of those that are not
  * attached to one, by `bell`, which is always readable, and put among the descriptors that they wait for.
- * Virtual connections (rpc/ud) hear of their ports only, by what their halls watch.
+ * Virtual connections (rpc/ud) hear of their ports only, by what their halls watch. The same thread makes
+ * memory for their pairs.
  */
 #include <errno.h>
 #include <fcntl.h>
