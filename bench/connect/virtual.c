@@ -33,6 +33,8 @@ enum {
 	MANY = 1024,
 	HOT_TURNS = 4,
 	HOT_TURN = 300, /* round trips */
+	/* A backend's first connection is followed by what all of them share: a thread, and its descriptors. */
+	SETTLE_US = 200000,
 };
 
 struct held {
@@ -146,6 +148,7 @@ static void measure_growth(void)
 	struct held few, many;
 
 	connect_up_to(0, FEW);
+	usleep(SETTLE_US);
 	few = count_held();
 	connect_up_to(FEW, MANY);
 	many = count_held();
