@@ -272,6 +272,7 @@ enum {
 	SL_UD_MTU_MIN = 1024,
 	SL_UD_PROOF_LEN = 32,
 	SL_UD_NONCE_LEN = 16,
+	SL_UD_SERIES_LEN = 8,
 };
 
 enum sl_ud_kind { SL_UD_DATA = 1, SL_UD_ACK, SL_UD_BYE };
@@ -296,15 +297,17 @@ struct sl_ud_hello {
 	uint8_t version, tos; /* tos: of packets in both directions */
 	uint16_t worker;
 	uint64_t epoch;
-	uint32_t number; /* of this epoch's, ascending: each is taken once */
+	uint32_t number; /* of this series', ascending: each is taken once */
 	uint32_t slots;  /* asked for */
 	uint32_t id;     /* the connection, by the dialler's number; ASKS: that which there is */
 	uint32_t mtu;    /* of a datagram, header included */
 	uint32_t answer_qpn;
 	uint32_t flags; /* enum sl_hello_flag */
 	uint64_t link;
-	uint8_t gid[16];
-	uint8_t nonce[SL_UD_NONCE_LEN];
+	uint8_t gid[16]; /* the dialler's, which the datagram comes from */
+	/* Of one process' HELLOs to one acceptor: nobody else is told which, and so can use up its numbers. */
+	uint8_t series[SL_UD_SERIES_LEN];
+	uint8_t nonce[SL_UD_NONCE_LEN - SL_UD_SERIES_LEN];
 	uint8_t proof[SL_UD_PROOF_LEN];
 };
 _Static_assert(sizeof(struct sl_ud_hello) == 112, "wire format");

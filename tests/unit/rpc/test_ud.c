@@ -112,6 +112,8 @@ TEST(as_many_as_may_wait_are_granted_and_the_next_is_told)
 	for (uint32_t i = 0; i < 100; i++) {
 		struct sl_ud_hello h = hello_of(i, 1000 + i);
 
+		h.gid[0] = (uint8_t)(1 + i / 16);
+		ud_hello_prove(&secret, &h);
 		throw_at(&h, sizeof(h), door());
 		ck_assert(answered(&a));
 		granted += a.verdict == SL_UD_GRANTED;
@@ -121,16 +123,100 @@ TEST(as_many_as_may_wait_are_granted_and_the_next_is_told)
 	other->ops->close(other);
 }
 
-static enum sl_ud_verdict verdict_on(uint32_t number, uint32_t id, uint32_t flags)
+static enum sl_ud_verdict verdict_for(uint8_t host, uint32_t number, uint32_t id, uint32_t flags)
 {
 	struct sl_ud_hello h = hello_of(number, id);
 	struct sl_ud_answer a;
 
+	h.gid[0] = host;
 	h.flags = flags;
 	ud_hello_prove(&secret, &h);
 	throw_at(&h, sizeof(h), door());
 	ck_assert(answered(&a));
 	return a.verdict;
+}
+
+static enum sl_ud_verdict verdict_on(uint32_t number, uint32_t id, uint32_t flags)
+{
+	return verdict_for(0, number, id, flags);
+}
+
+TEST(one_host_has_a_quarter_of_the_places_of_those_who_wait)
+{
+	struct sl_transport *other = dialled();
+
+	for (uint32_t i = 0; i < 20; i++)
+		ck_assert_uint_eq(verdict_for(1, i, 1000 + i, 0),
+				  i < 16 ? SL_UD_GRANTED : SL_UD_FULL);
+	ck_assert_uint_eq(verdict_for(2, 20, 5, 0), SL_UD_GRANTED);
+	ck_assert_uint_eq(verdict_for(1, 21, 1000, 0), SL_UD_GRANTED); /* instead of its own */
+	ck_assert_uint_eq(verdict_for(1, 22, 5, 0), SL_UD_FULL);       /* of the other's none */
+	ck_assert_uint_eq(verdict_for(2, 23, 5, SL_HELLO_ASKS), SL_UD_KNOWN);
+	other->ops->close(other);
+}
+
+static bool is_from_first(const struct ud_packet *p, const uint8_t gid[16])
+{
+	(void)p;
+	return gid[0] == 1;
+}
+
+/* An ANSWER goes to nobody who has not asked, and what is counted by hosts is theirs. */
+TEST(a_host_says_hello_for_itself_only)
+{
+	const struct ud_device *before = ud_device;
+	struct ud_device with_heads = *ud_device;
+	struct sl_transport *other = dialled();
+	struct sl_ud_hello h = hello_of(1, 5);
+	struct sl_ud_answer a;
+
+	with_heads.is_from = is_from_first;
+	ud_device = &with_heads;
+	h.gid[0] = 2;
+	ud_hello_prove(&secret, &h);
+	throw_at(&h, sizeof(h), door());
+	ck_assert_uint_eq(verdict_for(1, 2, 6, 0), SL_UD_GRANTED);
+	ck_assert(!answered(&a));
+	ud_device = before;
+	other->ops->close(other);
+}
+
+static struct sl_ud_hello last_hello(void)
+{
+	struct sl_ud_hello h = {.magic = 0};
+
+	for (unsigned i = 0; i < seen_cnt; i++) {
+		if (seen[i].len == sizeof(h))
+			memcpy(&h, seen[i].bytes, sizeof(h));
+	}
+	ck_assert_uint_eq(h.magic, SL_UD_HELLO_MAGIC);
+	return h;
+}
+
+/* Which process it is, by its epoch, each backend hears. */
+TEST(who_knows_an_epoch_uses_up_none_of_its_numbers)
+{
+	struct sl_transport *first = dialled(), *second;
+	struct sl_ud_hello said_first = last_hello(), liar = hello_of(1U << 30, 5);
+	struct sl_ud_answer a;
+
+	liar.epoch = said_first.epoch;
+	liar.series[0] = 1;
+	ud_hello_prove(&secret, &liar);
+	throw_at(&liar, sizeof(liar), door());
+	ck_assert(answered(&a));
+	dial_ms = 1000;
+	second = dialled();
+	ck_assert_mem_eq(last_hello().series, said_first.series, sizeof(liar.series));
+	ck_assert_mem_ne(last_hello().nonce, said_first.nonce, sizeof(liar.nonce));
+	/* And its own are taken once. */
+	liar.number = last_hello().number;
+	memcpy(liar.series, said_first.series, sizeof(liar.series));
+	ud_hello_prove(&secret, &liar);
+	throw_at(&liar, sizeof(liar), door());
+	ck_assert(!answered(&a));
+	first->ops->close(first);
+	second->ops->close(second);
 }
 
 /* Those that are granted count, until they are handed over; what a link goes on by does not. */

@@ -419,18 +419,18 @@ TEST(a_nonce_is_drawn_ahead_and_taken_once)
 	uint8_t first[SL_UD_NONCE_LEN], second[SL_UD_NONCE_LEN], third[SL_UD_NONCE_LEN];
 	struct ud_nonce n = {.drawn = false};
 
-	ck_assert_int_eq(ud_nonce_take(&n, first), 0);
+	ck_assert_int_eq(ud_nonce_take(&n, first, sizeof(first)), 0);
 	ud_nonce_draw(&n);
 	ud_nonce_draw(&n);
 	ck_assert_uint_eq(draws, 2);
-	ck_assert_int_eq(ud_nonce_take(&n, second), 0);
+	ck_assert_int_eq(ud_nonce_take(&n, second, sizeof(second)), 0);
 	ck_assert_uint_eq(draws, 2);
-	ck_assert_int_eq(ud_nonce_take(&n, third), 0);
+	ck_assert_int_eq(ud_nonce_take(&n, third, sizeof(third)), 0);
 	ck_assert_mem_ne(first, second, sizeof(first));
 	ck_assert_mem_ne(second, third, sizeof(first));
 	has_random = false;
 	ud_nonce_draw(&n);
-	ck_assert_int_lt(ud_nonce_take(&n, first), 0);
+	ck_assert_int_lt(ud_nonce_take(&n, first, sizeof(first)), 0);
 }
 
 /* A peer that is authentic and lies. */

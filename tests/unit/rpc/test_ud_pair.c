@@ -281,3 +281,30 @@ TEST(a_pair_may_be_closed_while_it_grows)
 		qp = fake.last_qp;
 	}
 }
+
+/* As soft-RoCE and NICs put it in front of a datagram: IPv4 in the latter half. */
+TEST(where_a_datagram_is_from_its_head_says)
+{
+	static const uint8_t v4[16] = {[10] = 0xff, 0xff, 192, 0, 2, 7},
+			     other_v4[16] = {[10] = 0xff, 0xff, 192, 0, 2, 8},
+			     v6[16] = {0xfd, 0x99, [15] = 7}, other_v6[16] = {0xfd, 0x99, [15] = 8};
+	uint8_t bytes[GRH + 1] = {[20] = 0x45};
+	struct ud_packet p = {.bytes = bytes + GRH, .len = 1, .has_head = true};
+
+	memcpy(bytes + 20 + 12, v4 + 12, 4);
+	ck_assert(ud_device->is_from(&p, v4));
+	ck_assert(!ud_device->is_from(&p, other_v4));
+	ck_assert(!ud_device->is_from(&p, v6));
+	memset(bytes, 0, sizeof(bytes));
+	bytes[0] = 0x60;
+	memcpy(bytes + 8, v6, sizeof(v6));
+	memcpy(bytes + 20 + 12, v4 + 12, 4); /* of the address that it goes to */
+	ck_assert(ud_device->is_from(&p, v6));
+	ck_assert(!ud_device->is_from(&p, other_v6));
+	ck_assert(!ud_device->is_from(&p, v4));
+	bytes[0] = 0; /* by IPv4, where nothing is said of those bytes */
+	ck_assert(!ud_device->is_from(&p, v6));
+	/* Within one subnet of InfiniBand there is none. */
+	p.has_head = false;
+	ck_assert(ud_device->is_from(&p, other_v6));
+}

@@ -33,6 +33,7 @@ const struct ud_device ud_verbs_device = {
 	.ring = ud_pair_ring,
 	.poll = ud_pair_poll,
 	.put_back = ud_pair_put_back,
+	.is_from = ud_pair_is_from,
 	.arm = ud_pair_arm,
 	.take_bell = ud_pair_take_bell,
 	.watch = vb_port_watch,

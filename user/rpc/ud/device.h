@@ -54,7 +54,8 @@ struct ud_pair {
 struct ud_packet {
 	uint8_t *bytes;
 	uint32_t len, slot;
-	uint32_t qpn; /* the sender's */
+	uint32_t qpn;  /* the sender's */
+	bool has_head; /* in front of the bytes lies what the network had there (GRH, IBTA 8.3) */
 };
 
 /*
@@ -94,6 +95,8 @@ struct ud_device {
 	int (*ring)(struct ud_pair *p); /* 0 or -EIO */
 	/* Up to max (UD_POLL at the most); or -EIO. They are the caller's until put back, in turn. */
 	int (*poll)(struct ud_pair *p, struct ud_packet *packets, unsigned max);
+	/* False: its head says that it has come from elsewhere. NULL: none has one. */
+	bool (*is_from)(const struct ud_packet *p, const uint8_t gid[16]);
 	int (*put_back)(struct ud_pair *p, const struct ud_packet *packets, unsigned cnt);
 	bool (*arm)(struct ud_pair *p); /* false: look again */
 	void (*take_bell)(struct ud_pair *p);

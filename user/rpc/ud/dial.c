@@ -160,7 +160,8 @@ static int say(void *arg, const struct ud_pair *door, uint8_t *to)
 	h->number = atomic_fetch_add(&number, 1);
 	h->answer_qpn = door->qpn;
 	h->mtu = d->mtu < door->mtu ? d->mtu : door->mtu;
-	if (ud_nonce_take(&next_nonce, h->nonce))
+	if (vb_series_to(&d->whom.sa, h->series) ||
+	    ud_nonce_take(&next_nonce, h->nonce, sizeof(h->nonce)))
 		return -EIO;
 	ud_hello_prove(&d->secret, h);
 	memcpy(to, h, sizeof(*h));

@@ -24,7 +24,8 @@ enum {
 	DOOR_RX = 256,
 	DOOR_TX = 64,
 	UNBORN_MAX = 64,
-	RELISTEN_MIN_MS = 10, /* after a device has gone, while it is not back */
+	UNBORN_OF_HOST = UNBORN_MAX / 4, /* one that lies leaves places to others */
+	RELISTEN_MIN_MS = 10,            /* after a device has gone, while it is not back */
 	RELISTEN_MAX_MS = 1000,
 	WATCH_FIRST_MS = 20, /* behind a connection, whose first request goes first */
 	WATCH_MS = 1000,     /* behind the start */
@@ -93,6 +94,21 @@ static void forget(struct ud_listener *l, struct ud_conn *c)
 	}
 }
 
+static bool is_from(const struct ud_conn *c, const uint8_t gid[16])
+{
+	return memcmp(c->node->gid, gid, sizeof(c->node->gid)) == 0;
+}
+
+static bool has_place(const struct ud_listener *l, const uint8_t gid[16])
+{
+	unsigned of_host = 0;
+	struct sl_list *at;
+
+	sl_list_for_each (at, &l->unborn)
+		of_host += is_from(sl_container_of(at, struct ud_conn, base.stirred), gid);
+	return l->unborn_cnt < UNBORN_MAX && of_host < UNBORN_OF_HOST;
+}
+
 /* Of one dialler's connection there is one, however often it says HELLO. */
 static void drop_former(struct ud_listener *l, const struct sl_ud_hello *h)
 {
@@ -101,7 +117,8 @@ static void drop_former(struct ud_listener *l, const struct sl_ud_hello *h)
 	sl_list_for_each_safe (at, next, &l->unborn) {
 		struct ud_conn *c = sl_container_of(at, struct ud_conn, base.stirred);
 
-		if (c->qpn || c->peer_id != h->id || c->base.peer_epoch != h->epoch)
+		if (c->qpn || c->peer_id != h->id || c->base.peer_epoch != h->epoch ||
+		    !is_from(c, h->gid))
 			continue;
 		forget(l, c);
 		c->base.ops->close(&c->base);
@@ -148,10 +165,10 @@ static bool grant(struct ud_listener *l, const struct sl_ud_hello *h, struct sl_
 	struct ud_conn *c = NULL;
 
 	drop_former(l, h);
-	if (l->unborn_cnt == UNBORN_MAX || sl_rpc_listener_full(&l->base, h->flags))
+	if (!has_place(l, h->gid) || sl_rpc_listener_full(&l->base, h->flags))
 		return false;
 	a->id = ud_id_get();
-	if (a->id && !ud_nonce_take(&l->next_nonce, a->nonce)) {
+	if (a->id && !ud_nonce_take(&l->next_nonce, a->nonce, sizeof(a->nonce))) {
 		ud_answer_prove(&l->secret, h, a);
 		c = make(l, h, a, n);
 	}
@@ -174,7 +191,13 @@ static bool knows(const struct ud_listener *l, const struct sl_ud_hello *h)
 	return c && !c->error && !c->flow.bye;
 }
 
-static void consider(struct ud_listener *l, const struct sl_ud_hello *h)
+/* A host is answered, and counted, for what it has said itself. */
+static bool is_own(const struct ud_packet *p, const struct sl_ud_hello *h)
+{
+	return !ud_device->is_from || ud_device->is_from(p, h->gid);
+}
+
+static void consider(struct ud_listener *l, const struct ud_packet *p, const struct sl_ud_hello *h)
 {
 	uint32_t mtu = sl_rpc_at_most(h->mtu, l->hall->pair->mtu);
 	struct sl_ud_answer a = {.magic = SL_UD_HELLO_MAGIC,
@@ -188,8 +211,9 @@ static void consider(struct ud_listener *l, const struct sl_ud_hello *h)
 	struct ud_node *n = NULL;
 
 	if (h->magic == SL_UD_HELLO_MAGIC && h->version == SL_UD_VERSION &&
-	    ud_hello_proven(&l->secret, h) && vb_fresh(&l->seen, h->epoch, h->number) &&
-	    ud_slots_ok(h->slots) && mtu >= SL_UD_MTU_MIN)
+	    ud_hello_proven(&l->secret, h) &&
+	    vb_fresh(&l->seen, vb_series_of(h->series), h->number) && ud_slots_ok(h->slots) &&
+	    mtu >= SL_UD_MTU_MIN && is_own(p, h))
 		n = ud_node_meet(&l->local, h->gid, h->tos);
 	if (!n) {
 		l->base.refused++;
@@ -220,7 +244,7 @@ static unsigned take_hellos(struct ud_listener *l, unsigned max)
 
 		if (packets[i].len == sizeof(h))
 			memcpy(&h, packets[i].bytes, sizeof(h));
-		consider(l, &h);
+		consider(l, &packets[i], &h);
 	}
 	(void)ud_device->ring(l->door);
 	if (n > 0) {

@@ -4,9 +4,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include "rpc/verbs/verbs.h"
@@ -452,11 +454,24 @@ int ud_pair_poll(struct ud_pair *base, struct ud_packet *packets, unsigned max)
 			(struct ud_packet){.bytes = rx_slot(p, slot).at + GRH,
 					   .len = wc[i].byte_len > GRH ? wc[i].byte_len - GRH : 0,
 					   .slot = slot,
-					   .qpn = wc[i].src_qp};
+					   .qpn = wc[i].src_qp,
+					   .has_head = wc[i].wc_flags & IBV_WC_GRH};
 	}
 	if (sl_unlikely(p->growth != WHOLE) && n >= 0 && see_to_growth(p, (unsigned)n))
 		return -EIO;
 	return n < 0 ? -EIO : good;
+}
+
+/* RoCEv2 by IPv4 has its header in the latter half (IBTA annex 17). */
+bool ud_pair_is_from(const struct ud_packet *p, const uint8_t gid[16])
+{
+	const uint8_t *head = p->bytes - GRH;
+
+	if (!p->has_head)
+		return true;
+	if (IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)gid))
+		return head[20] >> 4 == 4 && memcmp(head + 32, gid + 12, 4) == 0;
+	return head[0] >> 4 == 6 && memcmp(head + 8, gid, 16) == 0;
 }
 
 int ud_pair_put_back(struct ud_pair *base, const struct ud_packet *packets, unsigned cnt)

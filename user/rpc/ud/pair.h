@@ -20,6 +20,7 @@ uint8_t *ud_pair_slot(struct ud_pair *base);
 void ud_pair_send(struct ud_pair *base, void *way, uint32_t qpn, uint32_t len);
 int ud_pair_ring(struct ud_pair *base);
 int ud_pair_poll(struct ud_pair *base, struct ud_packet *packets, unsigned max);
+bool ud_pair_is_from(const struct ud_packet *p, const uint8_t gid[16]);
 int ud_pair_put_back(struct ud_pair *base, const struct ud_packet *packets, unsigned cnt);
 bool ud_pair_arm(struct ud_pair *base);
 void ud_pair_take_bell(struct ud_pair *base);

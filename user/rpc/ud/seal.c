@@ -81,12 +81,12 @@ void ud_nonce_draw(struct ud_nonce *n)
 		n->drawn = sl_rand_bytes(n->bytes, sizeof(n->bytes)) == 0;
 }
 
-int ud_nonce_take(struct ud_nonce *n, uint8_t to[SL_UD_NONCE_LEN])
+int ud_nonce_take(struct ud_nonce *n, uint8_t *to, size_t len)
 {
 	ud_nonce_draw(n);
 	if (!n->drawn)
 		return -EIO;
-	memcpy(to, n->bytes, sizeof(n->bytes));
+	memcpy(to, n->bytes, len);
 	n->drawn = false;
 	return 0;
 }

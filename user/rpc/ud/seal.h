@@ -38,8 +38,8 @@ struct ud_nonce {
 	bool drawn;
 };
 void ud_nonce_draw(struct ud_nonce *n);
-/* Draws, if that was not done before. 0 or -errno. */
-int ud_nonce_take(struct ud_nonce *n, uint8_t to[SL_UD_NONCE_LEN]);
+/* Draws, if that was not done before; len: SL_UD_NONCE_LEN at the most. 0 or -errno. */
+int ud_nonce_take(struct ud_nonce *n, uint8_t *to, size_t len);
 
 /*
  * The datagram's header and its bytes lie one behind the other, and are written to: `len` in all.
