@@ -289,6 +289,61 @@ TEST_EACH(a_door_whose_device_can_no_more_is_closed, SL_ARRAY_LEN(devices))
 	ck_assert_uint_eq(closed, !devices[_i].stays);
 }
 
+static struct vb_hello said_there = {.gid = {[15] = 7}};
+static unsigned left, knocked;
+
+static int one_hello(struct ud_pair *p, struct ud_packet *packets, unsigned max)
+{
+	(void)p, (void)max;
+	packets[0] = (struct ud_packet){.bytes = (uint8_t *)&said_there, .len = sizeof(said_there)};
+	return left ? (int)left-- : 0;
+}
+
+static int put_back_none(struct ud_pair *p, const struct ud_packet *packets, unsigned cnt)
+{
+	(void)p, (void)packets, (void)cnt;
+	return 0;
+}
+
+static bool is_from_seven(const struct ud_packet *p, const uint8_t gid[16])
+{
+	(void)p;
+	return gid[15] == 7;
+}
+
+static bool is_armed(struct ud_pair *p)
+{
+	(void)p;
+	return true;
+}
+
+static void count_knock(void *arg, const struct vb_hello *h)
+{
+	(void)arg, (void)h;
+	knocked++;
+}
+
+TEST(a_host_says_hello_at_a_door_for_itself_only)
+{
+	static const struct ud_device device = {.poll = one_hello,
+						.put_back = put_back_none,
+						.is_from = is_from_seven,
+						.arm = is_armed,
+						.ring = door_ring,
+						.take_bell = door_take_bell};
+	struct ud_pair pair = {.fd = -1};
+	struct vb_door d = {.pair = &pair};
+
+	ud_device = &device;
+	left = 1;
+	vb_door_look(&d, count_knock, NULL);
+	ck_assert_uint_eq(knocked, 1);
+	said_there.gid[15] = 8;
+	left = 1;
+	vb_door_look(&d, count_knock, NULL);
+	ck_assert_uint_eq(knocked, 1);
+}
+
 static uint8_t *no_slot(struct ud_pair *p)
 {
 	(void)p;

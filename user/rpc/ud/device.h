@@ -127,4 +127,10 @@ extern const struct ud_device ud_verbs_device;
 /* The one that there is; changed before anything is opened, by tests only. */
 extern const struct ud_device *ud_device;
 
+/* Who names a host is answered, and counted, for what that has said itself. */
+static inline bool ud_is_from(const struct ud_packet *p, const uint8_t gid[16])
+{
+	return !ud_device->is_from || ud_device->is_from(p, gid);
+}
+
 #endif

@@ -191,12 +191,6 @@ static bool knows(const struct ud_listener *l, const struct sl_ud_hello *h)
 	return c && !c->error && !c->flow.bye;
 }
 
-/* A host is answered, and counted, for what it has said itself. */
-static bool is_own(const struct ud_packet *p, const struct sl_ud_hello *h)
-{
-	return !ud_device->is_from || ud_device->is_from(p, h->gid);
-}
-
 static void consider(struct ud_listener *l, const struct ud_packet *p, const struct sl_ud_hello *h)
 {
 	uint32_t mtu = sl_rpc_at_most(h->mtu, l->hall->pair->mtu);
@@ -213,7 +207,7 @@ static void consider(struct ud_listener *l, const struct ud_packet *p, const str
 	if (h->magic == SL_UD_HELLO_MAGIC && h->version == SL_UD_VERSION &&
 	    ud_hello_proven(&l->secret, h) &&
 	    vb_fresh(&l->seen, vb_series_of(h->series), h->number) && ud_slots_ok(h->slots) &&
-	    mtu >= SL_UD_MTU_MIN && is_own(p, h))
+	    mtu >= SL_UD_MTU_MIN && ud_is_from(p, h->gid))
 		n = ud_node_meet(&l->local, h->gid, h->tos);
 	if (!n) {
 		l->base.refused++;

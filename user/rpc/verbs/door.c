@@ -71,7 +71,8 @@ static int take_hellos(struct vb_door *d, void (*knock)(void *arg, const struct 
 		if (packets[i].len != sizeof(h))
 			continue;
 		memcpy(&h, packets[i].bytes, sizeof(h));
-		knock(arg, &h);
+		if (ud_is_from(&packets[i], h.gid))
+			knock(arg, &h);
 	}
 	if (n > 0)
 		(void)ud_device->put_back(d->pair, packets, (unsigned)n);

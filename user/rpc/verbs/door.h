@@ -11,7 +11,8 @@
  * HELLO proves the key, and is taken once by series and number, as a vb_request is (proof.h); WELCOME proves
  * it over both nonces. The first SEND proves that the dialler has heard WELCOME: until then the
  * connection is one that waits, of which there are so many. Requests go right behind that SEND; what
- * it opens to the peer was opened before. The acceptor says nothing before it.
+ * it opens to the peer was opened before. The acceptor says nothing before it. HELLO is sent by the
+ * address that it names.
  *
  * A door lets in who it has a leash of only. Whoever is not answered, or refused, goes by the
  * connection manager. Little-endian, like all of the RPC.

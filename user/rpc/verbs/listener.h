@@ -13,8 +13,8 @@
 enum {
 	VB_PENDING_MAX = 32,
 	/*
-	 * Of these: so that one that lies leaves places to others. Where a HELLO comes from is its
-	 * word only; who comes by the connection manager has places whatever is said at the door.
+	 * Of these: so that one that lies leaves places to others. Who comes by the connection manager
+	 * has places whatever is said at the door, be it in the name of others.
 	 */
 	VB_PENDING_OF_HOST = 8, /* by the door, and by the connection manager */
 	VB_PENDING_BY_DOOR = 16,
