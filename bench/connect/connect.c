@@ -10,6 +10,8 @@
  *   hot     a round trip on a connection that is there
  *   pin     locked memory per further connection, at the gateway and at the backend
  *   polling_cold, polling_hot_rtt  those between ends that never sleep
+ *   bootstrap  (of an older commit) from the start of 1, 8, 32 backends until each has served a request,
+ *              beside a load, as virtual.c measures it of this one
  *
  * Rows are LABEL_name<TAB>value<TAB>unit. SL_RPC_KEY_FILE names the key. It is also built with the
  * sources of an older commit (run.sh).
@@ -19,6 +21,9 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/clock.h"
+#ifdef CONNECT_BEFORE
+#include "crowd.h"
+#endif
 #include "ends.h"
 
 enum { CHANNELS = 8, AGAIN = 8, HOT = 400, PREPARE_US = 200000 };
@@ -67,7 +72,7 @@ static void measure_connecting(pid_t peer)
 	row("prepared", measure_return(PREPARE_US), "us");
 }
 
-static double measure_hot(void)
+static double measure_round_trip(void)
 {
 	double us[HOT];
 
@@ -88,11 +93,41 @@ static void measure_polling(void)
 	peer = start_backend(endpoint, 0);
 	(void)connect_channel(channels[0], endpoint);
 	row("polling_cold", measure_cold(), "us");
-	row("polling_hot_rtt", measure_hot(), "us");
+	row("polling_hot_rtt", measure_round_trip(), "us");
 	end_channels(channels, CHANNELS);
 	stop_backend(peer);
 	polling = false;
 }
+
+#ifdef CONNECT_BEFORE
+void name_endpoint(char at[ENDPOINT_LEN], const char *scheme)
+{
+	static unsigned port = 7600;
+	const char *address = strstr(endpoint, "://") + 3;
+
+	snprintf(at, ENDPOINT_LEN, "%s://%.*s:%u", scheme, (int)strcspn(address, ":"), address,
+		 port++);
+}
+
+static void measure_bootstrap(void)
+{
+	static const unsigned cnts[] = {1, 8, 32};
+	char name[32];
+
+	for (unsigned i = 0; i < sizeof(cnts) / sizeof(cnts[0]); i++) {
+		snprintf(name, sizeof(name), "bootstrap_%u", cnts[i]);
+		row(name, bootstrap(channels[0], "rdma", cnts[i]), "ms");
+	}
+}
+#else
+static void open_nursery(void)
+{
+}
+
+static void measure_bootstrap(void)
+{
+}
+#endif
 
 int main(int argc, char **argv)
 {
@@ -109,13 +144,16 @@ int main(int argc, char **argv)
 	label = argv[1];
 	endpoint = argv[2];
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	open_nursery();
 	peer = start_backend(endpoint, 0);
 	open_gateway();
 	for (unsigned i = 0; i < CHANNELS; i++)
 		channels[i] = add_channel();
 	measure_connecting(peer);
-	row("hot_rtt", measure_hot(), "us");
-	end_channels(channels, CHANNELS);
+	row("hot_rtt", measure_round_trip(), "us");
+	end_channels(channels + 1, CHANNELS - 1);
+	measure_bootstrap();
+	end_channels(channels, 1);
 	stop_backend(peer);
 	measure_polling();
 	close_gateway();

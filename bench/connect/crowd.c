@@ -53,7 +53,9 @@ static void run_nursery(void)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	listening_fd = listening[1];
+#ifndef CONNECT_BEFORE /* it loaded all of it at its start */
 	sl_rpc_preload();
+#endif
 	while (read(orders[0], &o, sizeof(o)) == (ssize_t)sizeof(o)) {
 		start_all(&o, pids);
 		for (unsigned i = 0; !o.cnt && i < cnt; i++)

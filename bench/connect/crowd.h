@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rows of virtual.c of which there are many at once: one thread carries requests, as a worker
+ * The rows of which there are many at once, of virtual.c, and of connect.c for an older commit: one thread carries requests, as a worker
  * does, and another one dials.
  */
 #ifndef BENCH_CONNECT_CROWD_H

@@ -23,6 +23,8 @@ RATIOS = {
     "qps_grow": [(f"virtual_{what}_many", f"virtual_{what}_few") for what in ("qp", "cq", "fd")],
     # From the start of N backends, beside a load, until each has served a request: 0.17 at most.
     "bootstrap_virtual_over_cold": [(f"virtual_bootstrap_{n}", f"virtual_bootstrap_rc_{n}") for n in (1, 8, 32)],
+    # The same over what the older commit took for it.
+    "bootstrap_virtual_over_before": [(f"virtual_bootstrap_{n}", f"before_bootstrap_{n}") for n in (1, 8, 32)],
     # The part of that which is the start of their processes, whoever connects to them.
     "bootstrap_start_over_cold": [(f"virtual_start_{n}", f"virtual_bootstrap_rc_{n}") for n in (1, 8, 32)],
     # 99th percentile of round trips while others connect on the other processor, over while it only spins: 1.5 at most.

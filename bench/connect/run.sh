@@ -15,7 +15,7 @@ git -C "$root" archive "$BEFORE" | tar -x -C "$out/before"
 make -s -C "$out/before" BUILD="$out/before/build" "$out/before/build/libsluice-backend.a" >&2
 # Not by make: that commit's Makefile does not know this program, and ours does not know that commit's headers.
 ${CC:-gcc} -std=gnu17 -O2 -g -Wall -Wextra -D_GNU_SOURCE -I"$out/before/include" -I"$out/before/user" -pthread -DCONNECT_BEFORE \
-	-o "$out/connect-before" "$here/connect.c" "$here/ends.c" "$out/before/build/libsluice-backend.a" \
+	-o "$out/connect-before" "$here/connect.c" "$here/crowd.c" "$here/ends.c" "$out/before/build/libsluice-backend.a" \
 	-lrdmacm -libverbs -lssl -lcrypto -lm
 rows=$(mktemp)
 trap 'rm -f "$rows"' EXIT
