@@ -6,6 +6,7 @@
 #include "base/rand.h"
 #include "rpc/ud/hall.h"
 #include "suite.h"
+#include "until.h"
 
 enum {
 	RX = UD_HALL_RX,
@@ -14,15 +15,7 @@ enum {
 	FIRST_TX = TX / 8,
 	MTU = 4096,
 	GRH = 40,
-	WAIT_S = 20,
 };
-
-#define until(cond)                                                                                \
-	do {                                                                                       \
-		uint64_t until_ = sl_now_ns() + WAIT_S * SL_NS_PER_SEC;                            \
-		while (!(cond))                                                                    \
-			ck_assert_msg(sl_now_ns() < until_, "no end: " #cond);                     \
-	} while (0)
 
 static struct ud_sign *sign;
 static struct ud_pair *pair;

@@ -21,6 +21,7 @@
 #include "rpc/ud/hall.h"
 #include "suite.h"
 #include "ud_sockets.h"
+#include "until.h"
 
 enum {
 	SLOTS = 256,
@@ -109,13 +110,6 @@ static inline bool nobody_comes(void)
 	ck_assert_ptr_null(accepted());
 	return true;
 }
-
-#define until(cond)                                                                                \
-	do {                                                                                       \
-		uint64_t until_ = sl_now_ns() + WAIT_S * SL_NS_PER_SEC;                            \
-		while (!(cond))                                                                    \
-			ck_assert_msg(sl_now_ns() < until_, "no end: " #cond);                     \
-	} while (0)
 
 static inline void *dial(void *arg)
 {

@@ -31,6 +31,8 @@ enum {
 	WATCH_MS = 1000,     /* behind the start */
 };
 
+_Static_assert((int)SL_UD_SERIES_LEN == (int)VB_SERIES_LEN, "series are of one kind");
+
 struct ud_listener {
 	struct sl_rpc_listener base; /* fd: epoll over sign, door and births */
 	struct sockaddr_storage sa;

@@ -3,7 +3,8 @@
  * A queue pair for datagrams, with slots of its own to receive into and to send from: what it takes does
  * not grow with those who use it. It begins with a part of them, as registering memory is most of what it
  * takes to make one. Once a poll finds something in half of these, or none is left to send from, the rest
- * is made, by the thread that hears of devices (verbs/event.c), and taken by the next polls. These are the members of ud_verbs_device (device.h).
+ * is made, by the thread that hears of devices (verbs/event.c), and taken by the next polls. These are
+ * the members of ud_verbs_device (device.h).
  *
  *   tx: slots in turn; [done .. posted) are the device's, [posted .. head) chained, behind it unused
  *   rx: each slot is in the receive queue, or of whoever polled it until put back
