@@ -11,6 +11,8 @@
 #include "base/log.h"
 #include "base/rand.h"
 
+enum { AMONG = 16 }; /* are compared for one that has most */
+
 static const char *const limit_names[] = {
 #define X(name, metric) metric,
 	SL_ACCOUNT_LIMITS(X)
@@ -63,6 +65,26 @@ static struct sl_account *first_below(struct sl_rank *r, enum sl_account_rank ra
 struct sl_account *sl_account_heaviest(struct sl_accounts *t, enum sl_account_rank rank)
 {
 	return first_below(&t->ranks[rank], rank, UINT32_MAX);
+}
+
+uint32_t sl_account_most_frames(const struct sl_accounts *t)
+{
+	const struct sl_rank *r = &t->ranks[SL_RANK_FRAMES];
+	uint32_t most = 0, n = 0;
+	const struct sl_list *l;
+
+	if (!r->filled)
+		return 0;
+	sl_list_for_each (l, &r->classes[31u - (unsigned)__builtin_clz(r->filled)]) {
+		const struct sl_account *a =
+			sl_container_of(l, struct sl_account, ranks[SL_RANK_FRAMES]);
+
+		if (a->cnt[SL_ACCOUNT_FRAMES] > most)
+			most = a->cnt[SL_ACCOUNT_FRAMES];
+		if (++n == AMONG)
+			break;
+	}
+	return most;
 }
 
 struct sl_account *sl_account_lighter(struct sl_accounts *t, enum sl_account_rank rank,

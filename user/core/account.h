@@ -120,6 +120,8 @@ static inline void sl_account_add_frames(struct sl_accounts *t, struct sl_accoun
 struct sl_account *sl_account_heaviest(struct sl_accounts *t, enum sl_account_rank rank);
 struct sl_account *sl_account_lighter(struct sl_accounts *t, enum sl_account_rank rank,
 				      const struct sl_account *a);
+/* The most that one of some has which are heaviest by class; 0: nobody has much. */
+uint32_t sl_account_most_frames(const struct sl_accounts *t);
 
 const char *sl_account_text(const struct sl_account *a, char text[SL_ACCOUNT_TEXT]);
 

@@ -31,15 +31,11 @@ static enum level level_of(const struct sl_core *c)
 	return free_parts < (uint64_t)u->frame_cnt * SL_NARROW_PARTS ? LEVEL_NARROW : LEVEL_CALM;
 }
 
-/* Its account has a quarter of what the heaviest one has. */
+/* Its account has half of what the heaviest one has. */
 static bool is_heavy(const struct sl_exchange *x)
 {
-	struct sl_accounts *t = &x->core->accounts;
-	const struct sl_account *most = sl_account_heaviest(t, SL_RANK_FRAMES);
-
-	return most && x->frames > SMALL_FRAMES &&
-	       sl_client_account(x->client)->cnt[SL_ACCOUNT_FRAMES] >=
-		       most->cnt[SL_ACCOUNT_FRAMES] / 4;
+	return x->frames > SMALL_FRAMES && sl_client_account(x->client)->cnt[SL_ACCOUNT_FRAMES] >=
+						   sl_account_most_frames(&x->core->accounts) / 2;
 }
 
 static void set_narrow(struct sl_exchange *x, bool narrow)

@@ -270,6 +270,44 @@ TEST(bodies_of_the_heavy_wait_and_go_on)
 	stop();
 }
 
+/* This host's connection has so many frames, as its account counts them. */
+static void weigh(const struct peer *p, uint32_t frames)
+{
+	struct sl_client *cl = NULL;
+
+	while ((cl = sl_client_next(&core, cl))) {
+		if (sl_client_tcp(cl)->remote_port_be == p->conn->local_port_be)
+			sl_account_set_frames(&core.accounts, sl_client_account(cl), frames);
+	}
+}
+
+/* Where others have more, a body goes on, also if the first of these has little more. */
+TEST(only_bodies_of_the_heavy_wait)
+{
+	struct peer *good, *bad[2];
+
+	start(BODIES "body_rate = 0");
+	bad[0] = dial(BAD);
+	bad[1] = dial(GOOD + 1);
+	weigh(bad[0], 160);
+	weigh(bad[1], 250);
+	good = dial(GOOD);
+	say_text(good, half_a_million);
+	while (frames_of(good) < 100)
+		say(good, zeros, 1000);
+	leave_frames(SL_HOLD_PARTS);
+	say(good, zeros, 10000);
+	ck_assert_uint_le(frames_of(good), 120);
+	ck_assert_uint_eq(core.stats.bodies_held, 0);
+	weigh(bad[1], 200);
+	say(good, zeros, 10000);
+	ck_assert_uint_eq(core.stats.bodies_held, 1);
+	for (int i = 0; i < 2; i++)
+		weigh(bad[i], 0);
+	give_frames_back();
+	stop();
+}
+
 TEST(who_waits_in_vain_gives_way)
 {
 	struct peer *bad, *good;
