@@ -26,9 +26,24 @@ static void leave_batch(struct sl_rpc_channel *ch, struct sl_pending *p)
 	}
 }
 
+/* Nobody waits for what has not begun to leave: it would take memory of others' until the peer has room. */
+static void drop_parts(struct sl_rpc_channel *ch, struct sl_pending *p)
+{
+	struct sl_list *at;
+
+	while ((at = sl_list_pop_head(&p->parts))) {
+		struct sl_stream_part *part =
+			sl_container_of(at, struct sl_stream_part, of_request);
+
+		if (!part->send.offset)
+			sl_link_withdraw(&ch->link, &part->send);
+	}
+}
+
 void sl_channel_forget(struct sl_rpc_channel *ch, struct sl_pending *p)
 {
 	leave_batch(ch, p);
+	drop_parts(ch, p);
 	sl_timer_cancel(&ch->rpc->wheel, &p->timer);
 	sl_outstanding_put(&ch->rpc->out, p);
 	ch->outstanding--;
@@ -88,6 +103,7 @@ static void on_sent(void *ctx, struct sl_send *s)
 	struct sl_pending_batch *b;
 
 	if (s->owner == SL_SEND_PART) {
+		sl_list_del(&sl_container_of(s, struct sl_stream_part, send)->of_request);
 		ch->part_bytes[s->header.priority] -= s->total;
 		ch->rpc->part_bytes -= s->total;
 		sl_mem_free(&ch->rpc->mem, s);

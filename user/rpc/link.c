@@ -474,7 +474,7 @@ void sl_link_send(struct sl_link *l, struct sl_send *s, enum sl_rpc_class class,
 	pump(l);
 }
 
-static void withdraw(struct sl_link *l, struct sl_send *s)
+void sl_link_withdraw(struct sl_link *l, struct sl_send *s)
 {
 	sl_sendq_remove(&l->q, s);
 	if (!l->q.cnt)
@@ -490,7 +490,7 @@ void sl_link_cancel(struct sl_link *l, uint64_t id, struct sl_send *alone)
 		alone->cancelled = true;
 		alone->cancel_id = id;
 	} else {
-		withdraw(l, alone);
+		sl_link_withdraw(l, alone);
 	}
 }
 

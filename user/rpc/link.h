@@ -115,6 +115,8 @@ void sl_link_fini(struct sl_link *l);
  * in. Posts at once what may go. Owner gets it back by ops->sent, possibly before this returns.
  */
 void sl_link_send(struct sl_link *l, struct sl_send *s, enum sl_rpc_class class, uint64_t now_ns);
+/* Of which nothing is posted: the peer never hears of it. Owner gets it back by ops->sent. */
+void sl_link_withdraw(struct sl_link *l, struct sl_send *s);
 /*
  * Nobody waits for this request of ours any more. Of one that is alone in a message of which nothing
  * is posted the peer never hears: the owner gets that by ops->sent. Of the others it hears it behind

@@ -17,6 +17,7 @@ int sl_outstanding_init(struct sl_outstanding *o, uint32_t cap)
 	for (uint32_t i = 0; i < cap; i++) {
 		sl_list_add_tail(&o->unused_requests, &o->requests[i].node);
 		sl_list_init(&o->requests[i].window);
+		sl_list_init(&o->requests[i].parts);
 		sl_list_add_tail(&o->unused_batches, &o->batches[i].node);
 	}
 	return 0;

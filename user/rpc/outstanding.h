@@ -40,6 +40,7 @@ struct sl_pending {
 	struct sl_rpc_channel *channel; /* NULL unused */
 	struct sl_pending_batch *batch; /* NULL: that has what it wants to know of it */
 	struct sl_list window;          /* of the channel's `windows`, or unused */
+	struct sl_list parts;           /* of a stream, that have not left */
 	uint32_t due;                   /* credit to be told to the peer */
 	uint32_t credit;                /* of the reply: what the peer has left, with what is due */
 	uint32_t rest;                  /* of the message that its reply is in the midst of */

@@ -249,24 +249,27 @@ int sl_rpc_send(struct sl_rpc_channel *ch, struct sl_rpc_item *items, uint32_t c
 
 /* --- parts of a stream --- */
 
-static struct sl_send *build_part(struct sl_rpc *r, uint64_t id, const struct sl_rpc_part *part,
-				  enum sl_rpc_class class)
+static struct sl_stream_part *build_part(struct sl_rpc *r, uint64_t id,
+					 const struct sl_rpc_part *part, enum sl_rpc_class class)
 {
 	uint64_t padded = sl_rpc_pad8(part->len);
-	struct sl_send *s = sl_mem_alloc(&r->mem, sizeof(*s) + sizeof(struct sl_span) +
-							  sizeof(struct sl_rpc_entry) + padded);
+	struct sl_stream_part *p =
+		sl_mem_alloc(&r->mem, sizeof(*p) + sizeof(struct sl_span) +
+					      sizeof(struct sl_rpc_entry) + padded);
 	struct sl_rpc_entry *e;
+	struct sl_send *s;
 	uint8_t *to;
 
-	if (!s)
+	if (!p)
 		return NULL;
+	s = &p->send;
 	*s = (struct sl_send){
 		.header = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_REQUEST,
 			   .priority = (uint8_t) class,
 			   .count = 1},
 		.total = (uint32_t)(sizeof(*e) + padded),
 		.deadline_ns = UINT64_MAX,
-		.spans = (struct sl_span *)(s + 1),
+		.spans = (struct sl_span *)(p + 1),
 		.span_cnt = 1,
 		.owner = SL_SEND_PART,
 	};
@@ -287,7 +290,7 @@ static struct sl_send *build_part(struct sl_rpc *r, uint64_t id, const struct sl
 		memset(to + padded - 8, 0, 8);
 	for (uint32_t i = 0; i < part->span_cnt; to += part->spans[i++].len)
 		memcpy(to, part->spans[i].ptr, part->spans[i].len);
-	return s;
+	return p;
 }
 
 static uint32_t cost_of(const struct sl_rpc_part *part)
@@ -329,19 +332,21 @@ int sl_rpc_send_part(struct sl_rpc_channel *ch, uint64_t id, const struct sl_rpc
 		     enum sl_rpc_class class, uint64_t now_ns)
 {
 	struct sl_pending *p = find_open(ch, id);
-	struct sl_send *s;
+	struct sl_stream_part *s;
 
 	if (!p || cost_of(part) > p->part_credit || (part->end && part->len > SL_RPC_MAX_META))
 		return -EINVAL;
 	if (is_crowded(ch, true) || !may_wait(ch, class) ||
 	    !(s = build_part(ch->rpc, id, part, class)))
 		return -EAGAIN;
-	ch->part_bytes[class] += s->total;
-	ch->rpc->part_bytes += s->total;
+	ch->part_bytes[class] += s->send.total;
+	ch->rpc->part_bytes += s->send.total;
+	sl_list_init(&s->of_request);
+	sl_list_add_tail(&p->parts, &s->of_request);
 	p->part_credit -= cost_of(part);
 	p->open = !part->end;
 	sl_channel_wake(ch);
-	sl_link_send(&ch->link, s, class, now_ns);
+	sl_link_send(&ch->link, &s->send, class, now_ns);
 	return 0;
 }
 

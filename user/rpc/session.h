@@ -27,6 +27,12 @@ enum {
 /* Owner of a send that belongs to no batch: it has its own bytes. */
 #define SL_SEND_PART UINT64_MAX
 
+/* Such a one, of a stream's request. */
+struct sl_stream_part {
+	struct sl_send send;
+	struct sl_list of_request; /* until it has left, or the request has ended */
+};
+
 /* Of a channel's transport as of the last tick: other threads ask, and it may have gone since. */
 struct sl_channel_seen {
 	uint64_t silent_ns, doorbells, resent, doubled, unsealed;

@@ -518,6 +518,47 @@ TEST(parts_that_are_not_taken_leave_memory_to_others)
 		ck_assert_uint_eq(channels[i]->part_bytes[SL_CLASS_NORMAL], 0);
 }
 
+static void send_parts(uint64_t id, uint32_t len, unsigned cnt)
+{
+	static const uint8_t body[12 << 10];
+	struct sl_span span = sl_span_of(body, len);
+	struct sl_rpc_part part = {.spans = &span, .span_cnt = 1, .len = len};
+
+	for (; cnt; cnt--)
+		ck_assert_int_eq(sl_rpc_send_part(channels[0], id, &part, SL_CLASS_NORMAL, now_ns),
+				 0);
+}
+
+/* Clients that open streams, send as much as goes, and leave, take nothing of others' memory. */
+TEST(parts_that_wait_go_with_their_stream)
+{
+	enum { LONG = 12 << 10, SHORT = 1 << 10, HALF = 9 << 10, CNT = 14 };
+	uint64_t begun = open_stream(0), waits = open_stream(0);
+	size_t entry = sizeof(struct sl_rpc_entry);
+
+	turn(1);
+	send_parts(waits, SHORT, 1); /* one that has left is no concern any more */
+	ck_assert_uint_eq(rpc->part_bytes, 0);
+	ends[0].taken = 0;
+	ends[0].most = HALF;
+	send_parts(begun, LONG, 1);
+	ck_assert_uint_eq(ends[0].taken, HALF);
+	send_parts(waits, SHORT, CNT);
+	ck_assert_uint_eq(rpc->part_bytes, LONG + entry + CNT * (SHORT + entry));
+	sl_rpc_cancel(channels[0], waits);
+	ck_assert_uint_eq(rpc->part_bytes, LONG + entry);
+	/* Of that the peer has a half, and gets the other. */
+	sl_rpc_cancel(channels[0], begun);
+	ck_assert_uint_eq(rpc->part_bytes, LONG + entry);
+	ends[0].most = 0;
+	turn(1);
+	turn(1);
+	ck_assert_uint_eq(rpc->part_bytes, 0);
+	ck_assert_uint_eq(ends[0].taken, LONG + entry);
+	ck_assert_uint_eq(ends[0].cancels, 2);
+	ck_assert_uint_eq(rpc->mem.used, 0);
+}
+
 /* What the peer may send of a stream's reply, once its caller has kept nothing of all that came. */
 static uint32_t read_on(uint64_t id, uint32_t len)
 {
