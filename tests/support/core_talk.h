@@ -106,7 +106,7 @@ static inline uint64_t outcomes(enum sl_outcome o)
 static struct {
 	char bytes[256];
 	size_t len;
-	unsigned opened, parts, ends;
+	unsigned opened, open, parts, ends; /* open: more is to come behind the head */
 } sent;
 
 static inline void look_at(const struct bed_backend *be)
@@ -119,6 +119,7 @@ static inline void look_at(const struct bed_backend *be)
 		memcpy(&e, p, sizeof(e));
 		p += sizeof(e);
 		sent.opened += e.flags & SL_ENTRY_STREAM ? 1 : 0;
+		sent.open += e.flags & SL_ENTRY_STREAM && e.flags & SL_ENTRY_MORE;
 		if (!(e.flags & SL_ENTRY_PART))
 			continue;
 		ck_assert_uint_eq(e.id, be->ids[0]);

@@ -171,11 +171,7 @@ static enum sl_outcome make_room(struct sl_batcher *b, const struct sl_batch_ite
 	return blame;
 }
 
-/*
- * Whether what has no backend may wait for one. Of one whose last backend has just failed it that is not
- * known to be down yet.
- */
-static bool may_come(const struct sl_batcher *b)
+bool sl_batcher_may_come(const struct sl_batcher *b)
 {
 	const struct sl_cfg_pool *p = b->pool;
 
@@ -188,7 +184,7 @@ enum sl_outcome sl_batcher_submit(struct sl_batcher *b, struct sl_batch_item *it
 	uint32_t left;
 
 	b->counts.arrivals++;
-	if (!may_come(b) && !sl_batch_has_backend(b, item))
+	if (!sl_batcher_may_come(b) && !sl_batch_has_backend(b, item))
 		return SL_OUTCOME_NO_BACKEND;
 	if (now_ns >= item->deadline_ns)
 		return SL_OUTCOME_EXPIRED;
@@ -258,7 +254,7 @@ void sl_batcher_backend(struct sl_batcher *b, unsigned backend, bool up, uint64_
 	b->controller.backends[backend].up = up;
 	b->controller.up_cnt = sl_roster_up_cnt(&b->roster);
 	sl_batch_tick(b, now_ns);
-	if (up || (may_come(b) && !sl_roster_up_cnt(&b->roster)))
+	if (up || (sl_batcher_may_come(b) && !sl_roster_up_cnt(&b->roster)))
 		return;
 	/* Those that no backend which is up may have: nothing would ever send them. */
 	for (unsigned lane = 0; lane < SL_LANES; lane++) {

@@ -107,11 +107,6 @@ SL_COLD void sl_batch_drop(struct sl_batcher *b, struct sl_batch_item *item, enu
 /* The controller's turn, and what follows from it. */
 void sl_batch_tick(struct sl_batcher *b, uint64_t now_ns);
 
-/*
- * How long requests wait while no backend is up, where one may come in a moment: agents start again, and
- * a worker that uses a part of a group is connected with others of it when it has lost those.
- */
-#define SL_BATCH_PATIENCE_NS UINT64_C(2000000000)
 /* Whether there is a backend that is up and may have it. */
 static inline bool sl_batch_has_backend(const struct sl_batcher *b,
 					const struct sl_batch_item *item)

@@ -278,9 +278,13 @@ unsigned sl_core_run(struct sl_core *c)
 		c->serving_changed = false;
 		sl_h2_env_serving_changed(c->env.h2);
 	}
-	sl_list_for_each (at, &c->groups)
-		n += sl_batcher_pump(sl_container_of(at, struct sl_group, node)->batcher,
-				     c->now_ns);
+	sl_list_for_each (at, &c->groups) {
+		struct sl_group *g = sl_container_of(at, struct sl_group, node);
+
+		n += sl_batcher_pump(g->batcher, c->now_ns);
+		if (sl_unlikely(!sl_list_empty(&g->streams)))
+			n += sl_streams_begin(g);
+	}
 	n += sl_streams_retry(c);
 	n += sl_bodies_go_on(c);
 	n += sl_core_relieve(c);

@@ -389,5 +389,7 @@ void sl_stream_credit(void *app, void *cookie);
 void sl_stream_wanted(void *app, void *cookie);
 /* The end of a burst: some of those for which the RPC had no room; returns how many it has now. */
 unsigned sl_streams_retry(struct sl_core *c);
+/* The same of those that wait for a backend of this group to come up. */
+unsigned sl_streams_begin(struct sl_group *g);
 
 #endif

@@ -20,6 +20,7 @@ struct sl_group *sl_group_new(struct sl_core *c, uint32_t slot)
 	g->slot = slot;
 	sl_list_init(&g->members);
 	sl_list_init(&g->node);
+	sl_list_init(&g->streams);
 	sl_list_add_tail(&c->groups_made, &g->made);
 	return g;
 }
@@ -128,6 +129,7 @@ void sl_group_tell(struct sl_group *g)
 {
 	bool held = true; /* as there is no other */
 
+	g->told = true;
 	for (uint32_t i = 0; i < g->room; i++)
 		held = held && !is_up(g->numbered[i], false);
 	for (uint32_t i = 0; i < g->room; i++) {

@@ -59,8 +59,10 @@ struct sl_group {
 	struct sl_batcher *batcher;
 	struct sl_member **numbered; /* [room]; NULL: none has that number */
 	uint32_t room;
-	uint32_t slot;        /* in the maps */
-	uint32_t stream_turn; /* where the search for a stream's backend begins */
+	uint32_t slot;          /* in the maps */
+	uint32_t stream_turn;   /* where the search for a stream's backend begins */
+	struct sl_list streams; /* that wait for one to come up, by item.link, oldest first */
+	bool told;              /* one may have, since these were looked at */
 	uint32_t refs;
 	_Atomic bool gone;
 };

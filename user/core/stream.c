@@ -26,6 +26,7 @@ enum {
 	MOVING_MAX = 2 << 10, /* of which nothing more waits than came a moment ago */
 	PART_SPANS = 16,
 	RETRIES_PER_RUN = 64,
+	LOOKED_AT = 16, /* of a group's backends, for one stream */
 };
 #define COMPRESSED (UINT32_C(1) << 31)
 _Static_assert(SL_RPC_MAX_MESSAGE < COMPRESSED, "a length does not have that bit");
@@ -38,16 +39,20 @@ static bool is_better(const struct sl_member *m, const struct sl_member *than)
 	return held != than_held ? than_held : m->streams < than->streams;
 }
 
-/* The one that has the fewest streams of this worker; NULL: none is up. */
+/* Of some, of others each time, the one that has the fewest streams of this worker; NULL: none is up. */
 static struct sl_member *choose_member(struct sl_group *g)
 {
 	struct sl_member *best = NULL;
+	unsigned seen = 0;
 
-	for (uint32_t i = 0; i < g->room; i++) {
+	for (uint32_t i = 0; i < g->room && seen < LOOKED_AT; i++) {
 		struct sl_member *m = g->numbered[(i + g->stream_turn) % g->room];
 
-		if (m && m->joined && m->channel && sl_rpc_channel_state(m->channel) == SL_RPC_UP &&
-		    (!best || is_better(m, best)))
+		if (!m || !m->joined || !m->channel ||
+		    sl_rpc_channel_state(m->channel) != SL_RPC_UP)
+			continue;
+		seen += !sl_rpc_channel_held(m->channel);
+		if (!best || is_better(m, best))
 			best = m;
 	}
 	g->stream_turn++;
@@ -70,20 +75,83 @@ void sl_stream_heard(struct sl_exchange *x, const struct sl_rpc_reply *r)
 
 /* --- to its backend --- */
 
+static int send_head(struct sl_exchange *x, struct sl_member *m)
+{
+	struct sl_batch_item *item = &x->item;
+	int rc = sl_service_send(x->group, m->number, &item, 1);
+
+	if (rc)
+		return rc;
+	m->streams++;
+	x->end_sent = !x->open;
+	x->active_ns = x->core->now_ns;
+	sl_rate_arm(x);
+	return 0;
+}
+
+/* Its head lies where the reply's will, apart from what comes behind it. */
+static void wait_for_backend(struct sl_exchange *x)
+{
+	uint64_t until_ns = x->item.queued_ns + SL_BATCH_PATIENCE_NS;
+
+	x->state = SL_EX_QUEUED;
+	x->reply = x->request;
+	x->request = (struct sl_store){0};
+	sl_list_add_tail(&x->group->streams, &x->item.link);
+	sl_timer_set(&x->core->late, &x->late,
+		     x->deadline_ns < until_ns ? x->deadline_ns : until_ns);
+}
+
 enum sl_outcome sl_stream_open(struct sl_exchange *x)
 {
 	struct sl_member *m = choose_member(x->group);
-	struct sl_batch_item *item = &x->item;
 
-	if (!m)
-		return SL_OUTCOME_NO_BACKEND;
 	x->item.queued_ns = x->core->now_ns;
-	if (sl_service_send(x->group, m->number, &item, 1))
-		return SL_OUTCOME_QUEUE_FULL;
-	m->streams++;
-	x->active_ns = x->core->now_ns;
-	sl_rate_arm(x);
+	if (m)
+		return send_head(x, m) ? SL_OUTCOME_QUEUE_FULL : SL_OUTCOME_OK;
+	if (!sl_batcher_may_come(x->group->batcher))
+		return SL_OUTCOME_NO_BACKEND;
+	wait_for_backend(x);
 	return SL_OUTCOME_OK;
+}
+
+/* False: not now. */
+static bool begin(struct sl_exchange *x, struct sl_member *m)
+{
+	struct sl_store behind = x->request;
+	bool open = x->open;
+
+	x->open |= behind.len != 0;
+	x->request = x->reply;
+	x->reply = (struct sl_store){0};
+	if (send_head(x, m)) {
+		x->open = open;
+		x->reply = x->request;
+		x->request = behind;
+		return false;
+	}
+	x->open = open;
+	x->request = behind;
+	return true;
+}
+
+unsigned sl_streams_begin(struct sl_group *g)
+{
+	unsigned n = 0;
+
+	while (g->told && n < RETRIES_PER_RUN && !sl_list_empty(&g->streams)) {
+		struct sl_exchange *x = sl_list_first(&g->streams, struct sl_exchange, item.link);
+		struct sl_member *m = choose_member(g);
+
+		g->told = m;
+		if (!m || !begin(x, m))
+			break;
+		sl_list_del(&x->item.link);
+		sl_stream_pump(x);
+		sl_exchange_charge(x);
+		n++;
+	}
+	return n;
 }
 
 /* The RPC has no room for it now: again at the end of a burst. */
@@ -299,6 +367,9 @@ void sl_stream_late(struct sl_exchange *x)
 	enum sl_outcome over = sl_rate_over(x);
 	struct sl_client *cl = x->client;
 
+	if (x->state == SL_EX_QUEUED)
+		over = x->core->now_ns < x->deadline_ns ? SL_OUTCOME_NO_BACKEND
+							: SL_OUTCOME_EXPIRED;
 	if (over != SL_OUTCOME_OK) {
 		sl_exchange_fail(x, over);
 		return;
