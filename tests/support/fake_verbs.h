@@ -96,8 +96,9 @@ static struct fake {
 	bool alone; /* has no shared receive queues */
 	bool mute;  /* does not tell when a queue pair in error has used its last slot */
 	struct fake_qp *last_qp;
-	unsigned steps, fail_at; /* of what may fail, the one that does */
-	unsigned queries;        /* of ports, their addresses, and queue pairs */
+	unsigned steps, fail_at;  /* of what may fail, the one that does */
+	_Atomic bool holds, held; /* registrations of other threads; one of these */
+	unsigned queries;         /* of ports, their addresses, and queue pairs */
 	unsigned ids, channels;
 	struct rdma_cm_event cm_event; /* the next one, of the channel whose fd is readable */
 	const void *answer;            /* to who connects; NULL: nobody listens */
@@ -438,6 +439,11 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len, uint6
 	struct ibv_mr *mr = fake_fails() ? NULL : calloc(1, sizeof(*mr));
 
 	(void)iova, (void)access;
+	while (fake.holds && !pthread_equal(fake.self, pthread_self())) {
+		fake.held = true;
+		usleep(100);
+	}
+	fake.held = false;
 	if (!mr)
 		return NULL;
 	*mr = (struct ibv_mr){.context = pd->context, .pd = pd, .addr = addr, .length = len};

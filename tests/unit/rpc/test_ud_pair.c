@@ -2,6 +2,7 @@
 /* Pairs that begin with a part of their slots, and have the rest when they are used. */
 #include "fake_verbs.h"
 
+#include <sys/wait.h>
 #include "base/clock.h"
 #include "base/rand.h"
 #include "rpc/ud/hall.h"
@@ -246,8 +247,14 @@ TEST_EACH(a_pair_that_begins_anew_has_what_it_had, 2)
 	ck_assert_uint_eq(send_all(), _i ? TX : FIRST_TX);
 }
 
-/* It goes on with what it has. */
-TEST(a_pair_for_which_there_is_no_memory_stays_small)
+static bool has_grown_since(void)
+{
+	poll_for(UD_POLL);
+	return posted() == RX;
+}
+
+/* It goes on with what it has, and tries again after a while. */
+TEST(a_pair_for_which_there_is_no_memory_stays_small_for_now)
 {
 	unsigned steps = fake.steps;
 
@@ -256,9 +263,44 @@ TEST(a_pair_for_which_there_is_no_memory_stays_small)
 	until(fake.steps > steps);
 	for (unsigned i = 0; i < 100; i++)
 		poll_for(UD_POLL);
+	usleep(20000);
+	ck_assert_uint_eq(fake.steps, steps + 1);
 	ck_assert_uint_eq(posted(), FIRST_RX);
 	ck_assert_uint_eq(fake.registered, bytes_of(FIRST_RX, FIRST_TX));
 	ck_assert_uint_eq(send_all(), FIRST_TX);
+	until(has_grown_since());
+	check_receives(RX);
+}
+
+/* One that grows, for however long, is in nobody's way but that of who closes it. */
+TEST(others_open_and_close_pairs_while_one_grows)
+{
+	struct ud_pair *one;
+
+	fake.holds = true;
+	want_more();
+	until(fake.held);
+	one = open_pair();
+	ud_device->close(one);
+	ck_assert_uint_eq(posted(), FIRST_RX);
+	fake.holds = false;
+	until(posted() == RX);
+}
+
+/* A child's threads leave those of its parent alone. */
+TEST(a_child_makes_nothing_of_its_parent_s_pairs_grow)
+{
+	int status;
+	pid_t child = fork();
+
+	if (!child) {
+		want_more();
+		usleep(100000);
+		_exit(posted() == FIRST_RX ? 7 : 8);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert(WIFEXITED(status));
+	ck_assert_int_eq(WEXITSTATUS(status), 7);
 }
 
 /* The other thread may be at it. */

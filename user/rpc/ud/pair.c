@@ -11,12 +11,14 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "base/clock.h"
 #include "rpc/verbs/verbs.h"
 
 enum {
-	GRH = 40,   /* in front of each datagram that was received */
-	CHAIN = 32, /* datagrams of one doorbell */
-	SHARE = 8,  /* of its slots it has one in so many at first, and UD_POLL at the least */
+	GRH = 40,        /* in front of each datagram that was received */
+	CHAIN = 32,      /* datagrams of one doorbell */
+	SHARE = 8,       /* of its slots it has one in so many at first, and UD_POLL at the least */
+	AGAIN_MS = 1000, /* after there was no memory */
 };
 
 /* Of what it may have. */
@@ -25,7 +27,7 @@ enum growth {
 	WANTED, /* the rest is to be made */
 	MADE,   /* and is there, which its owner has not taken yet */
 	TAKEN,  /* it has sent slots, and those to receive are posted, poll by poll */
-	WHOLE,  /* or there is no memory: it stays as it is */
+	WHOLE,  /* or no thread: it stays as it is */
 };
 
 /* Slots to receive into, and those to send from behind them: of either kind from that one on. */
@@ -44,7 +46,8 @@ struct pair {
 	struct part first, rest;
 	/* WANTED: the other thread's to change, else the owner's. */
 	_Atomic enum growth growth;
-	pid_t pid; /* of both */
+	uint64_t again_ns; /* SMALL: not before that; 0: at any time */
+	pid_t pid;         /* of both */
 	struct sl_list node;
 	uint32_t rx_cnt, tx_cnt; /* slots that it uses */
 	uint32_t rx_max, tx_max; /* and may have */
@@ -59,6 +62,8 @@ struct pair {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sl_list pairs = {&pairs, &pairs};
+static const struct pair *growing; /* it is not freed meanwhile */
+static pthread_cond_t grown = PTHREAD_COND_INITIALIZER;
 
 static struct pair *pair_of(struct ud_pair *base)
 {
@@ -166,7 +171,7 @@ static void free_part(struct part *part)
 
 static void want_more(struct pair *p)
 {
-	if (p->growth != SMALL)
+	if (p->growth != SMALL || (p->again_ns && sl_now_ns() < p->again_ns))
 		return;
 	p->growth = WANTED;
 	if (vb_async_grow())
@@ -179,7 +184,8 @@ static void grow_pair(struct pair *p)
 
 	if (make_part(p, &rest)) {
 		free_part(&rest);
-		p->growth = WHOLE;
+		p->again_ns = sl_now_ns() + AGAIN_MS * SL_NS_PER_MS;
+		p->growth = SMALL;
 		return;
 	}
 	p->rest = rest;
@@ -187,17 +193,32 @@ static void grow_pair(struct pair *p)
 }
 
 /* A child has the pairs of its parent, and no use for them. */
-void ud_pairs_grow(void)
+static struct pair *that_wants(pid_t pid)
 {
-	pid_t pid = getpid();
 	struct sl_list *at;
 
-	pthread_mutex_lock(&lock);
 	sl_list_for_each (at, &pairs) {
 		struct pair *p = sl_container_of(at, struct pair, node);
 
 		if (p->growth == WANTED && p->pid == pid)
-			grow_pair(p);
+			return p;
+	}
+	return NULL;
+}
+
+void ud_pairs_grow(void)
+{
+	pid_t pid = getpid();
+	struct pair *p;
+
+	pthread_mutex_lock(&lock);
+	while ((p = that_wants(pid))) {
+		growing = p;
+		pthread_mutex_unlock(&lock);
+		grow_pair(p);
+		pthread_mutex_lock(&lock);
+		growing = NULL;
+		pthread_cond_broadcast(&grown);
 	}
 	pthread_mutex_unlock(&lock);
 }
@@ -341,6 +362,8 @@ void ud_pair_close(struct ud_pair *base)
 
 	pthread_mutex_lock(&lock);
 	sl_list_del(&p->node);
+	while (growing == p && p->pid == getpid())
+		pthread_cond_wait(&grown, &lock);
 	pthread_mutex_unlock(&lock);
 	if (p->qp)
 		ibv_destroy_qp(p->qp);
