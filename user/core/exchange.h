@@ -140,6 +140,12 @@ static inline bool sl_exchange_in_flight(const struct sl_exchange *x)
 	return x->state == SL_EX_FLIGHT || x->state == SL_EX_REPLYING;
 }
 
+/* A stream that its backend has, or for which one is to come up. */
+static inline bool sl_exchange_is_passed_on(const struct sl_exchange *x)
+{
+	return x->stream.open_ended && (sl_exchange_in_flight(x) || x->state == SL_EX_QUEUED);
+}
+
 /* Its client is to send more of it, before it can go on. */
 static inline bool sl_exchange_reads(const struct sl_exchange *x)
 {

@@ -95,6 +95,7 @@ static void wait_for_backend(struct sl_exchange *x)
 	uint64_t until_ns = x->item.queued_ns + SL_BATCH_PATIENCE_NS;
 
 	x->state = SL_EX_QUEUED;
+	x->active_ns = x->item.queued_ns;
 	x->reply = x->request;
 	x->request = (struct sl_store){0};
 	sl_list_add_tail(&x->group->streams, &x->item.link);

@@ -300,3 +300,21 @@ TEST_EACH(an_upgrade_that_is_refused_at_once, 3)
 	ck_assert_uint_eq(outcomes(_i == 0 ? SL_OUTCOME_NO_ROUTE : SL_OUTCOME_UPGRADE), 1);
 	ck_assert_uint_eq(sl_pool_used(&bed.core.exchanges), 0);
 }
+
+/* Nor do those that wait for a backend to come up keep others out: they go, the longest first. */
+TEST(who_awaits_a_backend_gives_way)
+{
+	bed.cfg->pools[1].batch.policy = SL_POLICY_DIRECT;
+	bed.core.accounts.limits[SL_ACCOUNT_EXCHANGES] = 0;
+	bed.core.accounts.limits[SL_ACCOUNT_READING] = 0;
+	other()->broken = -ENOTCONN;
+	bed_turns(3);
+	for (uint32_t i = 0; i < 70; i++)
+		post(2 * i + 1);
+	ck_assert_uint_ge(bed.core.stats.ended_for_others[SL_RANK_EXCHANGES], 1);
+	bed_open(1);
+	bed_say(1, GET("/e"), strlen(GET("/e")));
+	bed_turns(3);
+	ck_assert_uint_eq(bed.backends[0].id_cnt + bed.backends[1].id_cnt, 1);
+	ck_assert_uint_eq(outcomes(SL_OUTCOME_NO_MEMORY), 0);
+}
