@@ -26,7 +26,7 @@ static void leave_batch(struct sl_rpc_channel *ch, struct sl_pending *p)
 	}
 }
 
-/* Nobody waits for what has not begun to leave: it would take memory of others' until the peer has room. */
+/* Nobody waits for what has not begun to leave; it would take memory of others' for long. */
 static void drop_parts(struct sl_rpc_channel *ch, struct sl_pending *p)
 {
 	struct sl_list *at;
@@ -103,10 +103,12 @@ static void on_sent(void *ctx, struct sl_send *s)
 	struct sl_pending_batch *b;
 
 	if (s->owner == SL_SEND_PART) {
-		sl_list_del(&sl_container_of(s, struct sl_stream_part, send)->of_request);
+		struct sl_stream_part *part = sl_container_of(s, struct sl_stream_part, send);
+
+		sl_list_del(&part->of_request);
 		ch->part_bytes[s->header.priority] -= s->total;
 		ch->rpc->part_bytes -= s->total;
-		sl_mem_free(&ch->rpc->mem, s);
+		sl_mem_free(&ch->rpc->mem, part);
 		return;
 	}
 	b = &ch->rpc->out.batches[s->owner];

@@ -2,6 +2,7 @@
 /* Pairs that begin with a part of their slots, and have the rest when they are used. */
 #include "fake_verbs.h"
 
+#include <pthread.h>
 #include <sys/wait.h>
 #include "base/clock.h"
 #include "base/rand.h"
@@ -285,6 +286,28 @@ TEST(others_open_and_close_pairs_while_one_grows)
 	ck_assert_uint_eq(posted(), FIRST_RX);
 	fake.holds = false;
 	until(posted() == RX);
+}
+
+static void *let_go(void *arg)
+{
+	usleep(50000);
+	fake.holds = false;
+	return arg;
+}
+
+TEST(who_closes_one_that_grows_waits_for_that)
+{
+	pthread_t other;
+
+	fake.holds = true;
+	want_more();
+	until(fake.held);
+	ck_assert_int_eq(pthread_create(&other, NULL, let_go, NULL), 0);
+	ud_device->close(pair);
+	ck_assert(!fake.holds);
+	ck_assert_uint_eq(fake.registered, 0);
+	pthread_join(other, NULL);
+	pair = open_pair();
 }
 
 /* A child's threads leave those of its parent alone. */

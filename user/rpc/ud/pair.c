@@ -47,7 +47,7 @@ struct pair {
 	/* WANTED: the other thread's to change, else the owner's. */
 	_Atomic enum growth growth;
 	uint64_t again_ns; /* SMALL: not before that; 0: at any time */
-	pid_t pid;         /* of both */
+	pid_t pid;         /* of the process of these two threads */
 	struct sl_list node;
 	uint32_t rx_cnt, tx_cnt; /* slots that it uses */
 	uint32_t rx_max, tx_max; /* and may have */
@@ -62,7 +62,7 @@ struct pair {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sl_list pairs = {&pairs, &pairs};
-static const struct pair *growing; /* it is not freed meanwhile */
+static const struct pair *growing; /* it is not freed meanwhile, and a fork waits (verbs/close.c) */
 static pthread_cond_t grown = PTHREAD_COND_INITIALIZER;
 
 static struct pair *pair_of(struct ud_pair *base)
@@ -362,7 +362,7 @@ void ud_pair_close(struct ud_pair *base)
 
 	pthread_mutex_lock(&lock);
 	sl_list_del(&p->node);
-	while (growing == p && p->pid == getpid())
+	while (growing == p)
 		pthread_cond_wait(&grown, &lock);
 	pthread_mutex_unlock(&lock);
 	if (p->qp)

@@ -26,7 +26,7 @@ int ud_pair_put_back(struct ud_pair *base, const struct ud_packet *packets, unsi
 bool ud_pair_arm(struct ud_pair *base);
 void ud_pair_take_bell(struct ud_pair *base);
 
-/* The rest of those who want it. Blocks, as does meanwhile who closes one of these. One thread's. */
+/* The rest of those who want it. Blocks, as does meanwhile who closes one of these; one thread calls it. */
 void ud_pairs_grow(void);
 
 #endif
