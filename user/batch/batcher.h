@@ -98,7 +98,7 @@ enum sl_outcome sl_batcher_submit(struct sl_batcher *b, struct sl_batch_item *it
  * a worker that uses a part of a group is connected with others of it when it has lost those.
  */
 #define SL_BATCH_PATIENCE_NS UINT64_C(2000000000)
-/* Whether it is so here. Of one whose last backend has just failed it that is not known to be down yet. */
+/* Whether it is so of this group's; also while it is not known yet that the last one is down. */
 bool sl_batcher_may_come(const struct sl_batcher *b);
 /* Takes a queued item out (its client has gone). */
 void sl_batcher_remove(struct sl_batcher *b, struct sl_batch_item *item);

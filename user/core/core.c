@@ -318,9 +318,11 @@ uint64_t sl_core_next_ns(const struct sl_core *c)
 	if (!sl_list_empty(&c->stalled) && c->now_ns + STALLED_NS < next)
 		next = c->now_ns + STALLED_NS;
 	sl_list_for_each (at, &c->groups) {
-		uint64_t due =
-			sl_batcher_next_ns(sl_container_of(at, struct sl_group, node)->batcher);
+		const struct sl_group *g = sl_container_of(at, struct sl_group, node);
+		uint64_t due = sl_batcher_next_ns(g->batcher);
 
+		if (!sl_list_empty(&g->streams) && g->may_begin && c->now_ns + STALLED_NS < due)
+			due = c->now_ns + STALLED_NS;
 		next = due < next ? due : next;
 	}
 	return c->leaving && c->leave_ns < next ? c->leave_ns : next;

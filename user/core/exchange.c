@@ -43,7 +43,9 @@ void sl_exchange_reply_kept(struct sl_exchange *x)
 /* Out of queue or flight: who computes for it need not go on. */
 static void withdraw(struct sl_exchange *x)
 {
-	if (x->state == SL_EX_QUEUED)
+	if (x->state == SL_EX_QUEUED && x->stream.open_ended)
+		sl_stream_withdraw(x);
+	else if (x->state == SL_EX_QUEUED)
 		sl_batcher_remove(x->group->batcher, &x->item);
 	if (sl_exchange_in_flight(x))
 		sl_rpc_cancel(x->member->channel, x->rpc_id);

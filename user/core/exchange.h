@@ -12,11 +12,12 @@
  *
  * Whether more of the request is to come is a fact of its own (`open`). Where requests are read
  * whole, the last of them ends READING. On a route that streams (stream.c), an exchange is sent at its
- * begin, past the queue, and goes through all states while it is open: what comes follows it in
- * parts, and what comes when the reply is WHOLE is refused. It is never sent twice.
+ * begin, past the queue (QUEUED: as soon as a backend is up), and goes through all states while it is
+ * open: what comes follows it in parts, and what comes when the reply is WHOLE is refused. It is never
+ * sent twice.
  *
  * Who has what. The stream (first member) is the front's between begin and done or cancel; `item` is
- * the batcher's while QUEUED; the cookie is the RPC's while FLIGHT and REPLYING. Request and reply
+ * the batcher's, or a stream's group's, while QUEUED; the cookie is the RPC's while FLIGHT and REPLYING. Request and reply
  * are kept in HELD frames that the exchange owns, each list with its metadata block in front.
  *
  * The reply has one way, and is pulled along it:
@@ -78,7 +79,8 @@ struct sl_exchange {
 	struct sl_group *group;           /* referenced */
 	struct sl_svc_hist *hist;         /* [SL_STAGE_CNT], of the group */
 	struct sl_member *member;         /* that it was sent to last, referenced */
-	struct sl_timer late;             /* in core->late, while READING with a deadline */
+	struct sl_timer late; /* in core->late, while READING with a deadline; of streams */
+	struct sl_store head; /* of a stream that waits for a backend; the rest is `request` */
 	struct sl_store request;
 	struct sl_event *note; /* for its record; NULL: nobody reads those */
 	struct sl_hold *hold;  /* flights before the last one still read the request */
@@ -140,8 +142,8 @@ static inline bool sl_exchange_in_flight(const struct sl_exchange *x)
 	return x->state == SL_EX_FLIGHT || x->state == SL_EX_REPLYING;
 }
 
-/* A stream that its backend has, or for which one is to come up. */
-static inline bool sl_exchange_is_passed_on(const struct sl_exchange *x)
+/* A stream that its backend has, or that waits for one. */
+static inline bool sl_exchange_lies_with_backend(const struct sl_exchange *x)
 {
 	return x->stream.open_ended && (sl_exchange_in_flight(x) || x->state == SL_EX_QUEUED);
 }
@@ -229,7 +231,7 @@ static inline bool sl_exchange_may_hold(struct sl_exchange *x, size_t len)
 /* Its account learns what it holds now. */
 static inline void sl_exchange_charge(struct sl_exchange *x)
 {
-	uint32_t now = x->request.frames + x->reply.frames + x->tail.frames;
+	uint32_t now = x->head.frames + x->request.frames + x->reply.frames + x->tail.frames;
 
 	if (now == x->frames)
 		return;
@@ -395,7 +397,9 @@ void sl_stream_credit(void *app, void *cookie);
 void sl_stream_wanted(void *app, void *cookie);
 /* The end of a burst: some of those for which the RPC had no room; returns how many it has now. */
 unsigned sl_streams_retry(struct sl_core *c);
-/* The same of those that wait for a backend of this group to come up. */
+/* The same of those that wait for a backend of this group. */
 unsigned sl_streams_begin(struct sl_group *g);
+/* One of these does not wait any more. */
+void sl_stream_withdraw(struct sl_exchange *x);
 
 #endif

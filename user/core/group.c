@@ -129,7 +129,7 @@ void sl_group_tell(struct sl_group *g)
 {
 	bool held = true; /* as there is no other */
 
-	g->told = true;
+	g->may_begin = true;
 	for (uint32_t i = 0; i < g->room; i++)
 		held = held && !is_up(g->numbered[i], false);
 	for (uint32_t i = 0; i < g->room; i++) {

@@ -61,8 +61,9 @@ struct sl_group {
 	uint32_t room;
 	uint32_t slot;          /* in the maps */
 	uint32_t stream_turn;   /* where the search for a stream's backend begins */
-	struct sl_list streams; /* that wait for one to come up, by item.link, oldest first */
-	bool told;              /* one may have, since these were looked at */
+	struct sl_list streams; /* that wait for a backend, by item.link, oldest first */
+	uint32_t stream_cnt;
+	bool may_begin; /* these may: who is up has changed since they were looked at */
 	uint32_t refs;
 	_Atomic bool gone;
 };

@@ -31,7 +31,7 @@ static enum level level_of(const struct sl_core *c)
 	return free_parts < (uint64_t)u->frame_cnt * SL_NARROW_PARTS ? LEVEL_NARROW : LEVEL_CALM;
 }
 
-/* Its account has half of what the heaviest one has. */
+/* Its account has half of what the heaviest one has, or one that is about as heavy. */
 static bool is_heavy(const struct sl_exchange *x)
 {
 	return x->frames > SMALL_FRAMES && sl_client_account(x->client)->cnt[SL_ACCOUNT_FRAMES] >=

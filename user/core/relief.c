@@ -102,7 +102,7 @@ static uint64_t weight(const struct sl_exchange *x, enum sl_account_rank what)
 	if (turn == SL_TURN_BODY || turn == SL_TURN_REPLY ||
 	    (turn == SL_TURN_BACKEND && what == SL_RANK_FRAMES))
 		return (holds << 32) / (1 + (x->pace >> 10));
-	if (what == SL_RANK_FRAMES || !sl_exchange_is_passed_on(x))
+	if (what == SL_RANK_FRAMES || !sl_exchange_lies_with_backend(x))
 		return 0;
 	return 1 + (x->core->now_ns - x->active_ns) / SL_NS_PER_MS;
 }

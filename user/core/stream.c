@@ -3,6 +3,7 @@
  * Requests of routes that stream: passed on as they come, each by itself, past the batcher.
  *
  *   begin ---> sl_stream_open -----------------------------> backend (head)
+ *                    '--> x->head ---> sl_streams_begin ---'   where one is to come up
  *   message, body ---> x->request: [len] bytes [len] bytes ---> sl_stream_pump ---> backend (parts)
  *
  * COMPRESSED is a bit of the length that no length has.
@@ -15,6 +16,8 @@
  * true. But it is wide where round trips are so long that a narrow one would hold up what the backend
  * takes: of those the path itself keeps most.
  */
+#include <errno.h>
+
 #include "core/client.h"
 #include "core/group.h"
 
@@ -39,13 +42,17 @@ static bool is_better(const struct sl_member *m, const struct sl_member *than)
 	return held != than_held ? than_held : m->streams < than->streams;
 }
 
-/* Of some, of others each time, the one that has the fewest streams of this worker; NULL: none is up. */
+/*
+ * Of some, of the next ones each time, the one that has the fewest streams of this worker; NULL: none
+ * is up.
+ */
 static struct sl_member *choose_member(struct sl_group *g)
 {
 	struct sl_member *best = NULL;
 	unsigned seen = 0;
+	uint32_t i;
 
-	for (uint32_t i = 0; i < g->room && seen < LOOKED_AT; i++) {
+	for (i = 0; i < g->room && seen < LOOKED_AT; i++) {
 		struct sl_member *m = g->numbered[(i + g->stream_turn) % g->room];
 
 		if (!m || !m->joined || !m->channel ||
@@ -55,7 +62,8 @@ static struct sl_member *choose_member(struct sl_group *g)
 		if (!best || is_better(m, best))
 			best = m;
 	}
-	g->stream_turn++;
+	/* Of those that are all looked at each time the first one is another. */
+	g->stream_turn += i < g->room ? i : 1;
 	return best;
 }
 
@@ -89,70 +97,48 @@ static int send_head(struct sl_exchange *x, struct sl_member *m)
 	return 0;
 }
 
-/* Its head lies where the reply's will, apart from what comes behind it. */
-static void wait_for_backend(struct sl_exchange *x)
+/* A datagram's address is anybody's: those would be as many as somebody likes. */
+static enum sl_outcome wait_for_backend(struct sl_exchange *x)
 {
+	struct sl_group *g = x->group;
 	uint64_t until_ns = x->item.queued_ns + SL_BATCH_PATIENCE_NS;
 
+	if (x->client->proto == SL_CLIENT_DATAGRAM ||
+	    (!sl_batcher_may_come(g->batcher) && sl_list_empty(&g->streams)))
+		return SL_OUTCOME_NO_BACKEND;
+	if (g->stream_cnt + sl_batcher_queue_len(g->batcher) >= g->pool->max_queue)
+		return SL_OUTCOME_QUEUE_FULL;
 	x->state = SL_EX_QUEUED;
 	x->active_ns = x->item.queued_ns;
-	x->reply = x->request;
+	x->head = x->request;
 	x->request = (struct sl_store){0};
-	sl_list_add_tail(&x->group->streams, &x->item.link);
+	sl_list_add_tail(&g->streams, &x->item.link);
+	g->stream_cnt++;
 	sl_timer_set(&x->core->late, &x->late,
 		     x->deadline_ns < until_ns ? x->deadline_ns : until_ns);
-}
-
-enum sl_outcome sl_stream_open(struct sl_exchange *x)
-{
-	struct sl_member *m = choose_member(x->group);
-
-	x->item.queued_ns = x->core->now_ns;
-	if (m)
-		return send_head(x, m) ? SL_OUTCOME_QUEUE_FULL : SL_OUTCOME_OK;
-	if (!sl_batcher_may_come(x->group->batcher))
-		return SL_OUTCOME_NO_BACKEND;
-	wait_for_backend(x);
 	return SL_OUTCOME_OK;
 }
 
-/* False: not now. */
-static bool begin(struct sl_exchange *x, struct sl_member *m)
+void sl_stream_withdraw(struct sl_exchange *x)
 {
-	struct sl_store behind = x->request;
-	bool open = x->open;
-
-	x->open |= behind.len != 0;
-	x->request = x->reply;
-	x->reply = (struct sl_store){0};
-	if (send_head(x, m)) {
-		x->open = open;
-		x->reply = x->request;
-		x->request = behind;
-		return false;
-	}
-	x->open = open;
-	x->request = behind;
-	return true;
+	sl_list_del(&x->item.link);
+	x->group->stream_cnt--;
+	sl_store_free(&x->head, x->core->net->umem);
 }
 
-unsigned sl_streams_begin(struct sl_group *g)
+/* Nobody overtakes those that wait. Whose channel has just failed is up for some moments more. */
+enum sl_outcome sl_stream_open(struct sl_exchange *x)
 {
-	unsigned n = 0;
+	struct sl_group *g = x->group;
+	struct sl_member *m = choose_member(g);
+	int rc = -ENOTCONN;
 
-	while (g->told && n < RETRIES_PER_RUN && !sl_list_empty(&g->streams)) {
-		struct sl_exchange *x = sl_list_first(&g->streams, struct sl_exchange, item.link);
-		struct sl_member *m = choose_member(g);
-
-		g->told = m;
-		if (!m || !begin(x, m))
-			break;
-		sl_list_del(&x->item.link);
-		sl_stream_pump(x);
-		sl_exchange_charge(x);
-		n++;
-	}
-	return n;
+	x->item.queued_ns = x->core->now_ns;
+	if (m && sl_list_empty(&g->streams))
+		rc = send_head(x, m);
+	if (!rc)
+		return SL_OUTCOME_OK;
+	return rc == -ENOTCONN ? wait_for_backend(x) : SL_OUTCOME_QUEUE_FULL;
 }
 
 /* The RPC has no room for it now: again at the end of a burst. */
@@ -241,17 +227,21 @@ static void send_end(struct sl_exchange *x, struct sl_rpc_channel *ch)
 	x->end_sent = true;
 }
 
+static bool has_listener(const struct sl_exchange *x)
+{
+	return sl_exchange_in_flight(x) && !x->end_sent && (!x->stream.upgrade || x->decided);
+}
+
 void sl_stream_pump(struct sl_exchange *x)
 {
-	struct sl_rpc_channel *ch;
+	if (has_listener(x)) {
+		struct sl_rpc_channel *ch = x->member->channel;
 
-	if (!sl_exchange_in_flight(x) || x->end_sent || (x->stream.upgrade && !x->decided))
-		return;
-	ch = x->member->channel;
-	while (send_part(x, ch))
-		;
-	if (!x->open && x->request.len == x->trailers_len)
-		send_end(x, ch);
+		while (send_part(x, ch))
+			;
+		if (!x->open && x->request.len == x->trailers_len)
+			send_end(x, ch);
+	}
 	sl_exchange_charge(x);
 }
 
@@ -362,15 +352,58 @@ static void go_on(struct sl_exchange *x)
 		sl_client_progress(cl);
 }
 
+/* False: not now. */
+static bool begin(struct sl_exchange *x, struct sl_member *m)
+{
+	struct sl_store behind = x->request;
+	bool open = x->open;
+	int rc;
+
+	/* As it was at its begin, but for what has come meanwhile. */
+	x->open |= behind.len || x->stream.upgrade;
+	x->stream.awaits &= !behind.len;
+	x->request = x->head;
+	x->head = (struct sl_store){0};
+	rc = send_head(x, m);
+	if (rc)
+		x->head = x->request;
+	x->request = behind;
+	x->open = open;
+	return rc == 0;
+}
+
+unsigned sl_streams_begin(struct sl_group *g)
+{
+	unsigned n = 0;
+
+	while (g->may_begin && n < RETRIES_PER_RUN && !sl_list_empty(&g->streams)) {
+		struct sl_exchange *x = sl_list_first(&g->streams, struct sl_exchange, item.link);
+		struct sl_member *m = choose_member(g);
+
+		g->may_begin = m != NULL;
+		if (!m || !begin(x, m))
+			break;
+		sl_list_del(&x->item.link);
+		g->stream_cnt--;
+		go_on(x);
+		n++;
+	}
+	return n;
+}
+
+static enum sl_outcome over_of(const struct sl_exchange *x)
+{
+	if (x->state != SL_EX_QUEUED)
+		return sl_rate_over(x);
+	return x->core->now_ns < x->deadline_ns ? SL_OUTCOME_NO_BACKEND : SL_OUTCOME_EXPIRED;
+}
+
 /* Lazy: parts only store when they came, and the timer finds out what is due. */
 void sl_stream_late(struct sl_exchange *x)
 {
-	enum sl_outcome over = sl_rate_over(x);
+	enum sl_outcome over = over_of(x);
 	struct sl_client *cl = x->client;
 
-	if (x->state == SL_EX_QUEUED)
-		over = x->core->now_ns < x->deadline_ns ? SL_OUTCOME_NO_BACKEND
-							: SL_OUTCOME_EXPIRED;
 	if (over != SL_OUTCOME_OK) {
 		sl_exchange_fail(x, over);
 		return;

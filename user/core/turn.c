@@ -46,7 +46,7 @@ enum sl_turn sl_exchange_turn(const struct sl_exchange *x)
 {
 	enum sl_turn turn = turn_of_client(x);
 
-	if (turn == SL_TURN_NONE && sl_exchange_is_passed_on(x) && x->request.head)
+	if (turn == SL_TURN_NONE && sl_exchange_lies_with_backend(x) && x->request.head)
 		return SL_TURN_BACKEND;
 	return turn;
 }

@@ -46,3 +46,14 @@ TEST_EACH(a_datagram_is_answered, 2)
 	reply(other()->ids[0], 0, "yes");
 	ck_assert_uint_eq(outcomes(SL_OUTCOME_OK), 1);
 }
+
+/* Anybody's name may be on it: it waits for no backend, where streams of connections do. */
+TEST(a_datagram_for_a_stream_s_route_is_refused_while_no_backend_is_up)
+{
+	stream();
+	bed.cfg->pools[1].batch.policy = SL_POLICY_DIRECT;
+	other()->broken = -ENOTCONN;
+	bed_turns(3);
+	ask("hello");
+	ck_assert_uint_eq(outcomes(SL_OUTCOME_NO_BACKEND), 1);
+}

@@ -301,14 +301,19 @@ TEST_EACH(an_upgrade_that_is_refused_at_once, 3)
 	ck_assert_uint_eq(sl_pool_used(&bed.core.exchanges), 0);
 }
 
-/* Nor do those that wait for a backend to come up keep others out: they go, the longest first. */
-TEST(who_awaits_a_backend_gives_way)
+static void lose_backend(void)
 {
 	bed.cfg->pools[1].batch.policy = SL_POLICY_DIRECT;
-	bed.core.accounts.limits[SL_ACCOUNT_EXCHANGES] = 0;
-	bed.core.accounts.limits[SL_ACCOUNT_READING] = 0;
 	other()->broken = -ENOTCONN;
 	bed_turns(3);
+}
+
+/* Nor do those that wait for a backend to come up keep others out. */
+TEST(who_awaits_a_backend_gives_way)
+{
+	lose_backend();
+	bed.core.accounts.limits[SL_ACCOUNT_EXCHANGES] = 0;
+	bed.core.accounts.limits[SL_ACCOUNT_READING] = 0;
 	for (uint32_t i = 0; i < 70; i++)
 		post(2 * i + 1);
 	ck_assert_uint_ge(bed.core.stats.ended_for_others[SL_RANK_EXCHANGES], 1);
@@ -317,4 +322,23 @@ TEST(who_awaits_a_backend_gives_way)
 	bed_turns(3);
 	ck_assert_uint_eq(bed.backends[0].id_cnt + bed.backends[1].id_cnt, 1);
 	ck_assert_uint_eq(outcomes(SL_OUTCOME_NO_MEMORY), 0);
+}
+
+TEST(so_does_what_it_has_sent)
+{
+	static struct sl_frame *taken[BED_FRAMES];
+	unsigned n = 0;
+
+	lose_backend();
+	post(1);
+	for (unsigned k = 0; k < 2; k++)
+		data(1, PIECE);
+	ck_assert_uint_eq(sl_pool_used(&bed.core.exchanges), 1);
+	while (bed.umem.free_cnt >= BED_FRAMES / 8 - 1)
+		taken[n++] = sl_frame_get(&bed.umem, SL_FRAME_HELD, 0);
+	bed_turns(3);
+	ck_assert_uint_eq(bed.core.stats.ended_for_others[SL_RANK_FRAMES], 1);
+	ck_assert_uint_eq(sl_pool_used(&bed.core.exchanges), 0);
+	while (n)
+		sl_frame_put(&bed.umem, taken[--n]);
 }
