@@ -352,8 +352,7 @@ static void go_on(struct sl_exchange *x)
 		sl_client_progress(cl);
 }
 
-/* False: not now. */
-static bool begin(struct sl_exchange *x, struct sl_member *m)
+static int begin(struct sl_exchange *x, struct sl_member *m)
 {
 	struct sl_store behind = x->request;
 	bool open = x->open;
@@ -369,7 +368,7 @@ static bool begin(struct sl_exchange *x, struct sl_member *m)
 		x->head = x->request;
 	x->request = behind;
 	x->open = open;
-	return rc == 0;
+	return rc;
 }
 
 unsigned sl_streams_begin(struct sl_group *g)
@@ -379,14 +378,19 @@ unsigned sl_streams_begin(struct sl_group *g)
 	while (g->may_begin && n < RETRIES_PER_RUN && !sl_list_empty(&g->streams)) {
 		struct sl_exchange *x = sl_list_first(&g->streams, struct sl_exchange, item.link);
 		struct sl_member *m = choose_member(g);
+		int rc = m ? begin(x, m) : -ENOTCONN;
 
 		g->may_begin = m != NULL;
-		if (!m || !begin(x, m))
+		if (rc == -ENOTCONN || rc == -EAGAIN)
 			break;
+		n++;
+		if (rc) { /* nor will it later, and others wait behind it */
+			sl_exchange_fail(x, SL_OUTCOME_QUEUE_FULL);
+			continue;
+		}
 		sl_list_del(&x->item.link);
 		g->stream_cnt--;
 		go_on(x);
-		n++;
 	}
 	return n;
 }

@@ -280,6 +280,19 @@ TEST(one_that_cannot_be_sent_is_tried_again)
 	ck_assert_uint_lt(other()->ids[0], other()->ids[1]);
 }
 
+/* Not for want of room, but for good: those behind it go on. */
+TEST(one_that_can_never_be_sent_is_in_nobody_s_way)
+{
+	uint32_t cap = bed.core.span_cap;
+
+	say(POST(5) "one");
+	bed.core.span_cap = 0;
+	come_up();
+	ck_assert(heard("HTTP/1.1 503 "));
+	ck_assert_uint_eq(bed.core.table->pools[1].group->stream_cnt, 0);
+	bed.core.span_cap = cap;
+}
+
 /* Where all backends are this worker's there is nobody else to come. */
 TEST(elsewhere_it_is_refused_at_once)
 {
