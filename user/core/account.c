@@ -50,32 +50,32 @@ void sl_account_rank(struct sl_accounts *t, struct sl_account *a, enum sl_accoun
 	r->filled |= 1u << new;
 }
 
-static struct sl_account *first_below(struct sl_rank *r, enum sl_account_rank rank,
-				      uint32_t classes)
+/* Of `classes`, by their bits, the heaviest that has somebody; NULL: none. */
+static const struct sl_list *heaviest_class(const struct sl_rank *r, uint32_t classes)
 {
 	uint32_t filled = r->filled & classes;
-	struct sl_list *l;
 
-	if (!filled)
-		return NULL;
-	l = r->classes[31u - (unsigned)__builtin_clz(filled)].next;
-	return sl_container_of(l, struct sl_account, ranks[rank]);
+	return filled ? &r->classes[31u - (unsigned)__builtin_clz(filled)] : NULL;
+}
+
+static struct sl_account *first_of(const struct sl_list *class, enum sl_account_rank rank)
+{
+	return class ? sl_container_of(class->next, struct sl_account, ranks[rank]) : NULL;
 }
 
 struct sl_account *sl_account_heaviest(struct sl_accounts *t, enum sl_account_rank rank)
 {
-	return first_below(&t->ranks[rank], rank, UINT32_MAX);
+	return first_of(heaviest_class(&t->ranks[rank], UINT32_MAX), rank);
 }
 
 uint32_t sl_account_most_frames(const struct sl_accounts *t)
 {
-	const struct sl_rank *r = &t->ranks[SL_RANK_FRAMES];
+	const struct sl_list *class = heaviest_class(&t->ranks[SL_RANK_FRAMES], UINT32_MAX), *l;
 	uint32_t most = 0, n = 0;
-	const struct sl_list *l;
 
-	if (!r->filled)
+	if (!class)
 		return 0;
-	sl_list_for_each (l, &r->classes[31u - (unsigned)__builtin_clz(r->filled)]) {
+	sl_list_for_each (l, class) {
 		const struct sl_account *a =
 			sl_container_of(l, struct sl_account, ranks[SL_RANK_FRAMES]);
 
@@ -96,7 +96,7 @@ struct sl_account *sl_account_lighter(struct sl_accounts *t, enum sl_account_ran
 
 	if (next != &r->classes[class])
 		return sl_container_of(next, struct sl_account, ranks[rank]);
-	return first_below(r, rank, (1u << class) - 1);
+	return first_of(heaviest_class(r, (1u << class) - 1), rank);
 }
 
 /* --- the table --- */
