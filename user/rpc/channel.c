@@ -51,10 +51,9 @@ void sl_channel_forget(struct sl_rpc_channel *ch, struct sl_pending *p)
 
 void sl_channel_cancel(struct sl_rpc_channel *ch, struct sl_pending *p)
 {
-	const struct sl_pending_batch *b = p->batch;
-	struct sl_send *alone = b && b->cnt == 1 ? b->sends[p->class] : NULL;
+	struct sl_send *s = p->batch ? p->batch->sends[p->class] : NULL;
 
-	sl_link_cancel(&ch->link, sl_outstanding_id(&ch->rpc->out, p), alone);
+	sl_link_cancel(&ch->link, sl_outstanding_id(&ch->rpc->out, p), s);
 	sl_channel_wake(ch);
 	sl_channel_forget(ch, p);
 }

@@ -297,8 +297,8 @@ static void add_cancel(struct sl_link *l, uint64_t id)
 /* All of s was posted. */
 static void posted(struct sl_link *l, struct sl_send *s)
 {
-	if (s->cancelled)
-		add_cancel(l, s->cancel_id);
+	for (uint32_t i = 0; i < s->cancelled_cnt; i++)
+		add_cancel(l, s->cancelled[i]);
 	if (l->t->copies)
 		l->ops->sent(l->ctx, s);
 	else
@@ -482,16 +482,14 @@ void sl_link_withdraw(struct sl_link *l, struct sl_send *s)
 	l->ops->sent(l->ctx, s);
 }
 
-void sl_link_cancel(struct sl_link *l, uint64_t id, struct sl_send *alone)
+void sl_link_cancel(struct sl_link *l, uint64_t id, struct sl_send *s)
 {
-	if (!alone || alone->offset == alone->total) {
+	if (!s || s->offset == s->total)
 		add_cancel(l, id);
-	} else if (alone->offset) {
-		alone->cancelled = true;
-		alone->cancel_id = id;
-	} else {
-		sl_link_withdraw(l, alone);
-	}
+	else if (!s->offset && s->cancelled_cnt + 1U == s->header.count)
+		sl_link_withdraw(l, s);
+	else
+		s->cancelled[s->cancelled_cnt++] = id;
 }
 
 static bool post_list(struct sl_link *l, enum sl_rpc_type type, uint64_t id, uint32_t count,

@@ -118,12 +118,12 @@ void sl_link_send(struct sl_link *l, struct sl_send *s, enum sl_rpc_class class,
 /* Of which nothing is posted: the peer never hears of it. Owner gets it back by ops->sent. */
 void sl_link_withdraw(struct sl_link *l, struct sl_send *s);
 /*
- * Nobody waits for this request of ours any more. Of one that is alone in a message of which nothing
- * is posted the peer never hears: the owner gets that by ops->sent. Of the others it hears it behind
- * their messages, however many they are: what it does not hear of stays open there. `alone`: the
- * message, if that has not come back; or NULL.
+ * Nobody waits for this request of ours any more. Of the last one of a message of which nothing is
+ * posted the peer never hears: the owner gets that by ops->sent. Of the others it hears it behind
+ * their messages, however many they are: what it does not hear of stays open there. `s`: the message,
+ * if that has not come back; or NULL.
  */
-void sl_link_cancel(struct sl_link *l, uint64_t id, struct sl_send *alone);
+void sl_link_cancel(struct sl_link *l, uint64_t id, struct sl_send *s);
 
 /* Its part of what goes out by the way of its transport. */
 static inline void sl_link_join(struct sl_link *l)

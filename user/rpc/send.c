@@ -76,7 +76,7 @@ static struct sl_send *build(struct sl_rpc *r, const struct sl_rpc_item *items, 
 	struct sl_rpc_entry *e;
 	struct sl_send *s;
 	struct sl_span *to;
-	size_t table;
+	size_t table, ids;
 
 	for (uint32_t i = 0; i < cnt; i++) {
 		uint64_t due_ns = now_ns + items[i].budget_us * UINT64_C(1000);
@@ -90,11 +90,12 @@ static struct sl_send *build(struct sl_rpc *r, const struct sl_rpc_item *items, 
 			first_ns = due_ns;
 	}
 	table = of_class * sizeof(*e);
-	s = sl_mem_alloc(&r->mem, sizeof(*s) + table + span_cnt * sizeof(struct sl_span));
+	ids = of_class * sizeof(*s->cancelled);
+	s = sl_mem_alloc(&r->mem, sizeof(*s) + table + ids + span_cnt * sizeof(struct sl_span));
 	if (!s)
 		return NULL;
 	e = (struct sl_rpc_entry *)(s + 1);
-	to = (struct sl_span *)(e + of_class);
+	to = (struct sl_span *)((uint8_t *)(e + of_class) + ids);
 	*s = (struct sl_send){
 		.header = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_REQUEST,
 			   .priority = class,
@@ -102,6 +103,7 @@ static struct sl_send *build(struct sl_rpc *r, const struct sl_rpc_item *items, 
 		.total = (uint32_t)table,
 		.deadline_ns = first_ns, /* the earliest orders it in its class */
 		.spans = to,
+		.cancelled = (uint64_t *)(e + of_class),
 	};
 	to = add_span(to, e, table);
 	for (uint32_t i = 0; i < cnt; i++) {

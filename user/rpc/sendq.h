@@ -51,9 +51,9 @@ struct sl_send {
 	uint32_t span_cnt, span;     /* spans before `span` are posted */
 	size_t span_skip;            /* and so many bytes of that one */
 	struct sl_span *spans;
-	uint64_t owner;     /* the user's */
-	uint64_t cancel_id; /* of the request that is cancelled when all is posted, if one is */
-	bool cancelled;
+	uint64_t owner;      /* the user's */
+	uint64_t *cancelled; /* room for header.count: requests of which CANCEL goes behind all of it */
+	uint32_t cancelled_cnt;
 };
 
 struct sl_sendq {

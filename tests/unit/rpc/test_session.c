@@ -699,6 +699,41 @@ TEST(a_request_is_all_there_before_it_is_cancelled)
 	ck_assert_uint_eq(rpc->mem.used, 0);
 }
 
+/*
+ * Nor of one of several: it is there before CANCEL, or all of them are withdrawn. 0: nothing of it has
+ * left when one is cancelled, 1: a part has, 2: nothing, and then the others are, too.
+ */
+TEST_EACH(a_batch_is_all_there_before_one_of_it_is_cancelled, 3)
+{
+	enum { CNT = 3, LEN = 8192 };
+	static const uint8_t body[LEN];
+	struct sl_span span = sl_span_of(body, sizeof(body));
+	struct sl_rpc_item items[CNT];
+	uint32_t whole = CNT * (sizeof(struct sl_rpc_entry) + LEN);
+	uint64_t batch;
+
+	for (unsigned i = 0; i < CNT; i++)
+		items[i] = (struct sl_rpc_item){
+			.spans = &span, .span_cnt = 1, .len = LEN, .class = SL_CLASS_NORMAL};
+	ends[0].deaf = _i != 1;
+	ends[0].most = 12 << 10;
+	ck_assert_int_eq(sl_rpc_send(channels[0], items, CNT, now_ns, &batch), 0);
+	turn(1);
+	sl_rpc_cancel(channels[0], items[1].id);
+	for (unsigned i = 0; i < CNT && _i == 2; i++)
+		sl_rpc_cancel(channels[0], items[i].id);
+	ck_assert_uint_eq(rpc->out.used, _i == 2 ? 0 : CNT - 1);
+	turn(1);
+	ck_assert_uint_eq(ends[0].cancels, 0);
+	ends[0].deaf = false;
+	ends[0].most = 0;
+	turn(1);
+	turn(1);
+	ck_assert_uint_eq(ends[0].taken, _i == 2 ? 0 : whole);
+	ck_assert_uint_eq(ends[0].cancels, _i != 2);
+	ck_assert_uint_eq(batches_sent, 1);
+}
+
 static void remove_first(void)
 {
 	sl_rpc_channel_remove(channels[0]);
