@@ -5,8 +5,8 @@
  *
  *   message  = header, body of `fragment_len` bytes
  *   body     = (flag BATCH)  entry[count], then per entry: metadata, payload, each padded to 8 bytes
- *              (no BATCH)    CANCEL: u64 request id[count]; WINDOW: struct sl_rpc_window[count];
- *                            the other types have no body
+ *              (no BATCH)    CANCEL: u64 request id[count], SL_RPC_MAX_CANCELS at the most; WINDOW:
+ *                            struct sl_rpc_window[count], SL_RPC_MAX_WINDOWS; others have no body
  *
  * REQUEST and RESPONSE always carry BATCH, also with count = 1. A body larger than one slot or bulk
  * slice is cut into fragments: FIRST states the total length, later ones their offset, LAST ends
@@ -80,6 +80,8 @@ enum {
 	SL_RPC_MAX_BATCH = 1024,
 	SL_RPC_MAX_META = 16384,   /* metadata of one request or reply */
 	SL_RPC_MAX_INTERIM = 8,    /* interim replies to one request */
+	SL_RPC_MAX_CANCELS = 250,  /* ids of one CANCEL */
+	SL_RPC_MAX_WINDOWS = 64,   /* of one WINDOW */
 	SL_RPC_MAX_BODY = 1 << 30, /* of one message, all fragments */
 	SL_RPC_MAX_INTERLEAVE = 16,
 	SL_RPC_MIN_SLOTS = 16,

@@ -4,12 +4,12 @@
 #include "rpc/link.h"
 #include "rpc/migrate.h"
 
-enum { PUMP_MAX = 128 << 10, CANCELS_MAX = 250 };
+enum { PUMP_MAX = 128 << 10 };
 
 struct sl_link_cancels {
 	struct sl_link_cancels *next;
 	uint32_t cnt;
-	uint64_t ids[CANCELS_MAX];
+	uint64_t ids[SL_RPC_MAX_CANCELS];
 };
 
 #define ID_BITS 48
@@ -110,7 +110,8 @@ static int take_cancel(struct sl_link *l, const struct sl_message *m)
 {
 	uint64_t id;
 
-	if (m->header.fragment_len != m->header.count * sizeof(id))
+	if (m->header.count > SL_RPC_MAX_CANCELS ||
+	    m->header.fragment_len != m->header.count * sizeof(id))
 		return -EPROTO;
 	for (unsigned i = 0; i < m->header.count; i++) {
 		memcpy(&id, m->body + i * sizeof(id), sizeof(id));
@@ -123,7 +124,8 @@ static int take_windows(struct sl_link *l, const struct sl_message *m)
 {
 	struct sl_rpc_window w;
 
-	if (m->header.fragment_len != m->header.count * sizeof(w))
+	if (m->header.count > SL_RPC_MAX_WINDOWS ||
+	    m->header.fragment_len != m->header.count * sizeof(w))
 		return -EPROTO;
 	for (unsigned i = 0; i < m->header.count; i++) {
 		memcpy(&w, m->body + i * sizeof(w), sizeof(w));
@@ -286,7 +288,7 @@ static void add_cancel(struct sl_link *l, uint64_t id)
 {
 	struct sl_link_cancels *c;
 
-	if ((!l->cancels || l->last_cancels->cnt == CANCELS_MAX) && !add_cancels(l)) {
+	if ((!l->cancels || l->last_cancels->cnt == SL_RPC_MAX_CANCELS) && !add_cancels(l)) {
 		fail(l, -ENOBUFS); /* the end of the link ends it too */
 		return;
 	}
@@ -536,8 +538,8 @@ static void send_control(struct sl_link *l)
 	send_cancels(l);
 	while (l->window_cnt || l->windows_due) {
 		if (!l->window_cnt) {
-			l->window_cnt = l->ops->grants(l->ctx, l->windows, SL_LINK_WINDOWS);
-			l->windows_due = l->window_cnt == SL_LINK_WINDOWS;
+			l->window_cnt = l->ops->grants(l->ctx, l->windows, SL_RPC_MAX_WINDOWS);
+			l->windows_due = l->window_cnt == SL_RPC_MAX_WINDOWS;
 		}
 		/* What was not posted stays: unlike a cancel, credit must not be lost. */
 		if (l->window_cnt &&

@@ -19,7 +19,7 @@
 #include "rpc/sendq.h"
 #include "rpc/transport.h"
 
-enum { SL_LINK_WINDOWS = 64, SL_LINK_POLL = 16 };
+enum { SL_LINK_POLL = 16 };
 /* A class is about for so long after its last message: others are cut for the next one (start). */
 enum { SL_LINK_QUIET_NS = 100000000 };
 
@@ -94,7 +94,7 @@ struct sl_link {
 	uint64_t pong_id, ping_id;
 	struct sl_link_cancels *cancels, *last_cancels;
 	uint32_t window_cnt;
-	struct sl_rpc_window windows[SL_LINK_WINDOWS];
+	struct sl_rpc_window windows[SL_RPC_MAX_WINDOWS];
 	uint64_t last_rx_ns; /* anything from the peer */
 	struct sl_keepalive alive;
 	uint64_t now_ns;

@@ -52,7 +52,7 @@ struct sl_send {
 	size_t span_skip;            /* and so many bytes of that one */
 	struct sl_span *spans;
 	uint64_t owner;      /* the user's */
-	uint64_t *cancelled; /* room for header.count: requests of which CANCEL goes behind all of it */
+	uint64_t *cancelled; /* of header.count: requests of which CANCEL goes behind all of it */
 	uint32_t cancelled_cnt;
 };
 

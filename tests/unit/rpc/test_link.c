@@ -18,7 +18,8 @@ static struct {
 	unsigned spans[32];
 	uint64_t cookies[32];
 	const struct sl_transport *by[32];
-	unsigned completed_cnt; /* of the posted ones, those that sent() has told of */
+	unsigned completed_cnt;   /* of the posted ones, those that sent() has told of */
+	struct sl_message *comes; /* once */
 } fake;
 
 static unsigned sent_cnt;
@@ -70,13 +71,23 @@ static unsigned complete(struct sl_transport *t, uint64_t *cookies, unsigned max
 
 static int receive(struct sl_transport *t, struct sl_message *m, unsigned max)
 {
-	(void)t, (void)m, (void)max;
-	return 0;
+	(void)t, (void)max;
+	if (!fake.comes)
+		return 0;
+	*m = *fake.comes;
+	fake.comes = NULL;
+	return 1;
+}
+
+static void release(struct sl_transport *t, const struct sl_message *m)
+{
+	(void)t, (void)m;
 }
 
 static const struct sl_transport_ops fake_ops = {.post = post,
 						 .flush = nothing,
 						 .poll = receive,
+						 .release = release,
 						 .sent = complete,
 						 .window = window,
 						 .progress = nothing,
@@ -88,7 +99,22 @@ static void on_sent(void *ctx, struct sl_send *s)
 	sent[sent_cnt++] = s;
 }
 
-static const struct sl_link_ops link_ops = {.sent = on_sent};
+static unsigned heard_cnt;
+
+static void on_cancel(void *ctx, uint64_t id)
+{
+	(void)ctx, (void)id;
+	heard_cnt++;
+}
+
+static void on_window(void *ctx, uint64_t id, uint32_t bytes)
+{
+	(void)ctx, (void)id, (void)bytes;
+	heard_cnt++;
+}
+
+static const struct sl_link_ops link_ops = {
+	.sent = on_sent, .cancel = on_cancel, .window = on_window};
 
 static void setup(unsigned room)
 {
@@ -371,6 +397,39 @@ static void setup_silence(uint64_t silence_ns, uint64_t interval_ns)
 	setup(32);
 	link_.alive = (struct sl_keepalive){.silence_ns = silence_ns, .interval_ns = interval_ns};
 	link_.last_rx_ns = 1;
+}
+
+static void hear_list(enum sl_rpc_type type, unsigned cnt, size_t size)
+{
+	struct sl_message m = {.header = {.version_type = (uint8_t)(SL_RPC_VERSION << 4 | type),
+					  .flags = SL_RPC_FIRST | SL_RPC_LAST,
+					  .count = (uint16_t)cnt,
+					  .fragment_len = (uint32_t)(cnt * size),
+					  .total_or_offset = (uint32_t)(cnt * size)},
+			       .body = payload};
+
+	heard_cnt = 0;
+	link_.takes = SL_RPC_REQUEST;
+	fake.comes = &m;
+	sl_link_poll(&link_, 1);
+}
+
+/* Each is a call of the owner's: a liar would keep it for as long as its ring is large. */
+TEST(a_list_has_a_bound)
+{
+	setup(MESSAGES);
+	hear_list(SL_RPC_CANCEL, SL_RPC_MAX_CANCELS, sizeof(uint64_t));
+	ck_assert_uint_eq(heard_cnt, SL_RPC_MAX_CANCELS);
+	hear_list(SL_RPC_WINDOW, SL_RPC_MAX_WINDOWS, sizeof(struct sl_rpc_window));
+	ck_assert_uint_eq(heard_cnt, SL_RPC_MAX_WINDOWS);
+	ck_assert_int_eq(link_.error, 0);
+	hear_list(SL_RPC_CANCEL, SL_RPC_MAX_CANCELS + 1, sizeof(uint64_t));
+	ck_assert_uint_eq(heard_cnt, 0);
+	ck_assert_int_eq(link_.error, -EPROTO);
+	setup(MESSAGES);
+	hear_list(SL_RPC_WINDOW, SL_RPC_MAX_WINDOWS + 1, sizeof(struct sl_rpc_window));
+	ck_assert_uint_eq(heard_cnt, 0);
+	ck_assert_int_eq(link_.error, -EPROTO);
 }
 
 TEST(three_pings_that_nobody_hears_end_a_link)

@@ -15,8 +15,9 @@ enum { CHANNELS = 8, TICK_NS = SL_SESSION_CHECK_NS };
 struct end {
 	struct sl_transport base;
 	unsigned polls, posts, pings, cancels;
-	uint64_t request; /* the id in the last REQUEST */
-	uint32_t taken;   /* bytes of REQUESTs, of `most` that it takes; 0: all */
+	uint64_t request;       /* the id in the last REQUEST */
+	uint32_t taken;         /* bytes of REQUESTs, of `most` that it takes; 0: all */
+	uint32_t before_cancel; /* of these, when it last heard of one */
 	uint32_t most;
 	bool armed, busy; /* busy: there is something when it is armed */
 	bool deaf;        /* it takes no messages */
@@ -44,6 +45,8 @@ static int end_post(struct sl_transport *t, const struct sl_rpc_header *h,
 	e->posts++;
 	e->pings += (h->version_type & 15) == SL_RPC_PING;
 	e->cancels += (h->version_type & 15) == SL_RPC_CANCEL ? h->count : 0;
+	if ((h->version_type & 15) == SL_RPC_CANCEL)
+		e->before_cancel = e->taken;
 	if ((h->version_type & 15) == SL_RPC_REQUEST) {
 		e->taken += h->fragment_len;
 		memcpy(&entry, spans[0].ptr, sizeof(entry));
@@ -731,6 +734,7 @@ TEST_EACH(a_batch_is_all_there_before_one_of_it_is_cancelled, 3)
 	turn(1);
 	ck_assert_uint_eq(ends[0].taken, _i == 2 ? 0 : whole);
 	ck_assert_uint_eq(ends[0].cancels, _i != 2);
+	ck_assert_uint_eq(ends[0].before_cancel, ends[0].taken);
 	ck_assert_uint_eq(batches_sent, 1);
 }
 
