@@ -16,7 +16,8 @@
  * Every message, CREDIT included, takes one receive slot of the peer, and is given back by the
  * cumulative `consumed` of any later message of the other direction. PONG echoes the id of its
  * PING. GOAWAY says that its sender starts no more requests (gateway) or wants no more (backend); a
- * gateway answers a backend's GOAWAY with its own, behind its last request.
+ * gateway answers a backend's GOAWAY with its own, behind its last request. READY takes it back, on a
+ * connection that has not ended yet; who has answered it answers that, too.
  *
  * Windows over RDMA. There each end begins with SL_RPC_MIN_SLOTS slots of the peer's, and goes on with
  * what the peer's latest CREDIT says, in `total_or_offset`: so many messages beyond those that it has
@@ -72,9 +73,10 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "structs go out as the
 enum {
 	/*
 	 * 1: entries of 24 bytes, no WINDOW; 2: no trailers of requests; 3: no GO_ON; 4: no MIGRATE;
-	 * 5: no COMPRESSED, no interim replies, 64 KiB of credit in both directions to begin with
+	 * 5: no COMPRESSED, no interim replies, 64 KiB of credit in both directions to begin with; 6: no
+	 * READY, proofs that do not say whom they are for
 	 */
-	SL_RPC_VERSION = 6,
+	SL_RPC_VERSION = 7,
 	SL_RPC_SLOT_SIZE = 4096,       /* receive slot, header included */
 	SL_RPC_MAX_MESSAGE = 64 << 20, /* payload of one request or reply; more is refused */
 	SL_RPC_MAX_BATCH = 1024,
@@ -107,6 +109,7 @@ enum sl_rpc_type {
 	SL_RPC_GOAWAY,
 	SL_RPC_HELLO,
 	SL_RPC_WINDOW,
+	SL_RPC_READY,
 };
 
 /* Of a message; the other bits are reserved: sent as zero, and not looked at. */

@@ -347,7 +347,7 @@ static void step_raw(struct reader *r, unsigned k)
 	uint8_t body[256];
 	struct sl_rpc_header h = {
 		.version_type =
-			(uint8_t)(SL_RPC_VERSION << 4 | (SL_RPC_REQUEST + get8(r) % SL_RPC_WINDOW)),
+			(uint8_t)(SL_RPC_VERSION << 4 | (SL_RPC_REQUEST + get8(r) % SL_RPC_READY)),
 		.flags = get8(r),
 		.priority = get8(r),
 		.status = get8(r),

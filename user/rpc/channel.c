@@ -7,10 +7,12 @@
  */
 #include <errno.h>
 #include <sys/epoll.h>
+#include "base/clock.h"
 #include "base/cpu.h"
 #include "rpc/session.h"
 
 enum { CREDIT_MAX = 1 << 30 };
+#define PARTING_NS (UINT64_C(5) * SL_NS_PER_SEC) /* for one that has nothing more to say */
 /* Bytes of a stream beyond its first window, which no caller keeps. */
 enum { HEARD = 4 * SL_RPC_STREAM_WINDOW };
 
@@ -341,19 +343,35 @@ void sl_rpc_reply_kept(struct sl_rpc_channel *ch, uint64_t id, uint64_t kept)
 	sl_channel_wake(ch);
 }
 
-void sl_rpc_channel_drain(struct sl_rpc_channel *ch)
+static void set_away(struct sl_rpc_channel *ch, bool away)
 {
-	if (ch->state != SL_RPC_UP)
-		return;
-	ch->state = SL_RPC_DRAINING;
-	ch->link.goaway_due = true; /* behind our last request */
+	ch->state = away ? SL_RPC_DRAINING : SL_RPC_UP;
+	ch->link.away = away;
 	sl_channel_wake(ch);
 	ch->rpc->ops->state(ch->rpc->app, ch->app_data, ch->state);
 }
 
 static void on_goaway(void *ctx)
 {
-	sl_rpc_channel_drain(ctx);
+	struct sl_rpc_channel *ch = ctx;
+
+	if (ch->state == SL_RPC_UP)
+		set_away(ch, true);
+}
+
+/* Else the streams that it still has would keep it from new ones for as long as they last. */
+static void on_ready(void *ctx)
+{
+	struct sl_rpc_channel *ch = ctx;
+
+	if (ch->state == SL_RPC_DRAINING && !ch->leaving)
+		set_away(ch, false);
+}
+
+void sl_rpc_channel_drain(struct sl_rpc_channel *ch)
+{
+	ch->leaving = true;
+	on_goaway(ch);
 }
 
 int sl_channel_watch_transport(struct sl_rpc_channel *ch, struct sl_transport *t)
@@ -393,6 +411,7 @@ const struct sl_link_ops sl_channel_link_ops = {
 	.window = on_window,
 	.grants = on_grants,
 	.goaway = on_goaway,
+	.ready = on_ready,
 	.left = on_left,
 	.reads = on_reads,
 };
@@ -504,6 +523,19 @@ static void note_held(struct sl_rpc_channel *ch)
 	ch->rpc->ops->state(ch->rpc->app, ch->app_data, ch->state);
 }
 
+/* And its peer knows, if it takes anything at all. */
+static bool is_drained(struct sl_rpc_channel *ch, uint64_t now_ns)
+{
+	if (ch->state != SL_RPC_DRAINING || ch->outstanding) {
+		ch->drained_ns = 0;
+		return false;
+	}
+	if (!ch->drained_ns)
+		ch->drained_ns = now_ns;
+	return (ch->link.said_away && sl_list_empty(&ch->ended)) ||
+	       now_ns - ch->drained_ns > PARTING_NS;
+}
+
 /* Every millisecond or so: does the peer answer, is a drained channel empty? */
 void sl_channel_tick(struct sl_rpc_channel *ch, uint64_t now_ns)
 {
@@ -512,7 +544,6 @@ void sl_channel_tick(struct sl_rpc_channel *ch, uint64_t now_ns)
 	sl_link_keep_alive(l, patience_ns(ch, now_ns), now_ns);
 	sl_channel_see(ch);
 	note_held(ch);
-	if (ch->state == SL_RPC_DRAINING && !ch->outstanding && !l->goaway_due &&
-	    sl_list_empty(&ch->ended) && !l->error)
+	if (is_drained(ch, now_ns) && !l->error)
 		l->error = -ESHUTDOWN;
 }

@@ -151,6 +151,7 @@ static int take_message(struct sl_link *l, const struct sl_message *m)
 		return 0;
 	case SL_RPC_PONG: return 0;
 	case SL_RPC_GOAWAY: l->ops->goaway(l->ctx); return 0;
+	case SL_RPC_READY: l->ops->ready(l->ctx); return 0;
 	case SL_RPC_MIGRATE: return sl_migrate_take(l);
 	default: return -EPROTO;
 	}
@@ -548,9 +549,10 @@ static void send_control(struct sl_link *l)
 			break;
 		l->window_cnt = 0;
 	}
-	/* Behind the last request. */
-	if (l->goaway_due && !l->q.cnt)
-		l->goaway_due = !post_control(l, SL_RPC_GOAWAY, 0);
+	/* GOAWAY behind the last request. */
+	if (l->away != l->said_away && !(l->away && l->q.cnt) &&
+	    post_control(l, l->away ? SL_RPC_GOAWAY : SL_RPC_READY, 0))
+		l->said_away = l->away;
 	if (sl_migrate_may_send(l) && post_control(l, SL_RPC_MIGRATE, 0))
 		sl_migrate_sent(l);
 }
@@ -560,7 +562,7 @@ void sl_link_flush(struct sl_link *l, uint64_t now_ns)
 	if (sl_unlikely(l->error))
 		return;
 	l->now_ns = now_ns;
-	if (l->pong_due | l->ping_due | l->goaway_due | l->windows_due | l->move_due |
+	if (l->pong_due | l->ping_due | (l->away != l->said_away) | l->windows_due | l->move_due |
 	    (l->window_cnt != 0) | (l->cancels != NULL))
 		send_control(l);
 	if (l->q.cnt) {

@@ -5,7 +5,7 @@
  *   out: sl_link_send -> send queue (classes, slices) -> transport.post
  *   in:  transport.poll -> checks -> readers (one per message under way) -> ops->part
  *
- * Control messages (PING, PONG, CANCEL, WINDOW, GOAWAY) are bits and short lists here, not queue
+ * Control messages (PING, PONG, CANCEL, WINDOW, GOAWAY, READY) are bits and short lists here, not queue
  * entries; they go before all else. After an error (negative return of poll) the link does nothing
  * more; its owner takes what was not sent with sl_link_unsent() and closes it.
  *
@@ -35,6 +35,7 @@ struct sl_link_ops {
 	/* Credit that is to be given, if windows_due was set: takes up to max off the owner's list. */
 	unsigned (*grants)(void *ctx, struct sl_rpc_window *to, unsigned max);
 	void (*goaway)(void *ctx);
+	void (*ready)(void *ctx);
 	/*
 	 * This transport is not used any more, and is the owner's to close: the one before, of which
 	 * all has been taken; or (gone_on false) the next one, that the peer has not gone on by.
@@ -89,8 +90,9 @@ struct sl_link {
 	uint64_t generation;      /* high 16 bits of our ids: boot epoch */
 	uint64_t peer_generation;
 	/* control messages that are due */
-	bool pong_due, goaway_due, ping_due;
-	bool windows_due; /* there may be more of them than `windows` */
+	bool pong_due, ping_due;
+	bool away, said_away; /* GOAWAY or READY is due where they differ */
+	bool windows_due;     /* there may be more of them than `windows` */
 	uint64_t pong_id, ping_id;
 	struct sl_link_cancels *cancels, *last_cancels;
 	uint32_t window_cnt;
@@ -169,7 +171,7 @@ static inline bool sl_link_has_work(const struct sl_link *l)
 {
 	return l->error || l->move || (l->out.o->port && l->out.counted) || l->q.cnt ||
 	       !sl_list_empty(&l->in_flight) || l->cancels || l->window_cnt || l->windows_due ||
-	       l->pong_due || l->ping_due || l->goaway_due;
+	       l->pong_due || l->ping_due || l->away != l->said_away;
 }
 
 /* After an error: the sends that had not left whole, one by one; NULL: no more. */

@@ -168,6 +168,8 @@ static int take_up(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t n
 	sl_channel_see(ch);
 	ch->state = SL_RPC_UP;
 	ch->held = t->held;
+	ch->leaving = false;
+	ch->drained_ns = 0;
 	ch->used = true;
 	sl_list_add_tail(&r->awake, &ch->awake);
 	if (ch->link.alive.next_ns < r->next_ping_ns)

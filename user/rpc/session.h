@@ -48,6 +48,8 @@ struct sl_rpc_channel {
 	void *app_data;
 	enum sl_rpc_state state;
 	bool held;           /* its transport is, as far as the owner was told */
+	bool leaving;        /* its owner drains it */
+	uint64_t drained_ns; /* nothing is outstanding since, of one that drains; 0: something is */
 	struct sl_link link; /* valid unless DOWN */
 	struct sl_list requests, batches;
 	struct sl_list windows; /* requests whose replies are given credit */

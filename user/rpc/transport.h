@@ -146,7 +146,7 @@ static inline int sl_message_check(const struct sl_rpc_header *h, uint32_t bulk_
 {
 	unsigned type = h->version_type & 15;
 
-	if (h->version_type >> 4 != SL_RPC_VERSION || type < SL_RPC_REQUEST || type > SL_RPC_WINDOW)
+	if (h->version_type >> 4 != SL_RPC_VERSION || type < SL_RPC_REQUEST || type > SL_RPC_READY)
 		return -EPROTO;
 	if (h->fragment_len > bulk_max || (type == SL_RPC_CREDIT && h->fragment_len))
 		return -EPROTO;

@@ -318,7 +318,7 @@ static void longer_than_any_with_its_rest(struct liar *l)
 
 static void of_no_type(struct liar *l)
 {
-	of_type(l, SL_RPC_WINDOW + 1, 0);
+	of_type(l, SL_RPC_READY + 1, 0);
 }
 
 static void of_another_version(struct liar *l)

@@ -372,7 +372,77 @@ static void readiness(int i, bool is_inline)
 	backend_term(p);
 }
 
+/* The first request is not answered before the second one. */
+static void keep_first(void *arg, struct sl_batch *batch)
+{
+	static struct sl_request_view *kept;
+
+	if (!kept) {
+		kept = batch->requests[0];
+		become_unready(arg, &(struct sl_batch){.count = 0});
+		return;
+	}
+	echo_one(kept);
+	echo_one(batch->requests[0]);
+}
+
+static void give_up(void *arg, struct sl_request_view *rq)
+{
+	(void)arg;
+	sl_reply_error(rq, SL_RPC_CANCELLED);
+}
+
 GROUP(threads)
+
+/* Without a new connection: requests that last keep the one that there is for as long as they like. */
+TEST_EACH(a_backend_that_is_ready_again_is_used_while_requests_last, endpoint_cnt())
+{
+	static struct call c[2];
+	const char *ep = endpoint_of(_i);
+	struct backend_proc p =
+		backend_start(&(struct sl_backend_options){.listen = ep, .handle = keep_first});
+	struct gateway g;
+
+	gw_open(&g, ep);
+	ck_assert_int_eq(ask(&g, &c[0]), 0);
+	gw_until(&g, g.drains == 1);
+	ck_assert_int_eq(ask(&g, &c[1]), -ENOTCONN);
+	shared->go = 1;
+	gw_until(&g, sl_rpc_channel_state(g.ch) == SL_RPC_UP);
+	ck_assert_int_eq(ask(&g, &c[1]), 0);
+	gw_until(&g, c[0].done && c[1].done && g.batches_done == 2);
+	ck_assert_uint_eq(g.downs, 0);
+	/* And drains again like any other. */
+	kill(p.pid, SIGTERM);
+	gw_until(&g, g.downs == 1);
+	ck_assert_uint_eq(g.drains, 2);
+	gw_close(&g);
+	backend_term(p);
+}
+
+/* Not one that its own gateway has done with. */
+TEST_EACH(a_gateway_that_leaves_does_not_come_back_for_that, endpoint_cnt())
+{
+	static struct call c;
+	const char *ep = endpoint_of(_i);
+	struct backend_proc p = backend_start(&(struct sl_backend_options){
+		.listen = ep, .handle = keep_first, .cancelled = give_up});
+	struct gateway g;
+
+	gw_open(&g, ep);
+	ck_assert_int_eq(ask(&g, &c), 0);
+	gw_until(&g, g.drains == 1);
+	sl_rpc_channel_drain(g.ch);
+	shared->go = 1;
+	gw_until(&g, shared->seen == 1);
+	for (unsigned i = 0; i < 50; usleep(1000), i++)
+		gw_turn(&g);
+	ck_assert_int_eq(sl_rpc_channel_state(g.ch), SL_RPC_DRAINING);
+	sl_rpc_cancel(g.ch, c.id);
+	gw_until(&g, g.downs == 1);
+	gw_close(&g);
+	backend_term(p);
+}
 
 TEST_EACH(a_backend_says_when_it_is_ready, endpoint_cnt())
 {

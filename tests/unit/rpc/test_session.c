@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+#include "base/clock.h"
 #include "rpc/session.h"
 #include "broken.h"
 #include "suite.h"
@@ -736,6 +737,26 @@ TEST_EACH(a_batch_is_all_there_before_one_of_it_is_cancelled, 3)
 	ck_assert_uint_eq(ends[0].cancels, _i != 2);
 	ck_assert_uint_eq(ends[0].before_cancel, ends[0].taken);
 	ck_assert_uint_eq(batches_sent, 1);
+}
+
+/* Which lives, and has no room for as much as GOAWAY. */
+TEST(a_channel_that_drains_ends_though_its_peer_takes_nothing)
+{
+	enum { TURNS = 4 * SL_NS_PER_SEC / TICK_NS };
+	struct sl_message ping = {.header = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_PING,
+					     .flags = SL_RPC_FIRST | SL_RPC_LAST}};
+
+	ends[0].deaf = true;
+	sl_rpc_channel_drain(channels[0]);
+	for (unsigned i = 0; i < 2 * TURNS; i++) {
+		if (i == TURNS)
+			ck_assert_int_eq(sl_rpc_channel_state(channels[0]), SL_RPC_DRAINING);
+		ends[0].in = ping;
+		ends[0].has_in = true;
+		ring(0);
+		turn(TICK_NS);
+	}
+	ck_assert_int_eq(sl_rpc_channel_state(channels[0]), SL_RPC_DOWN);
 }
 
 static void remove_first(void)

@@ -214,6 +214,13 @@ static void on_goaway(void *ctx)
 	ch->peer_goaway = true;
 }
 
+static void on_ready(void *ctx)
+{
+	struct channel *ch = ctx;
+
+	ch->peer_goaway = false;
+}
+
 static int watch(struct sl_backend *b, struct sl_transport *t, struct channel *ch)
 {
 	return sl_hubs_watch(&b->hubs, b->epoll_fd, t, ch);
@@ -241,6 +248,7 @@ static const struct sl_link_ops link_ops = {
 	.window = on_window,
 	.grants = on_grants,
 	.goaway = on_goaway,
+	.ready = on_ready,
 	.left = on_left,
 };
 
@@ -307,7 +315,7 @@ static bool add(struct sl_backend *b, struct sl_transport *t)
 	ch->link.takes = SL_RPC_REQUEST;
 	ch->link.alive = (struct sl_keepalive){.silence_ns = SILENCE_NS, .interval_ns = PING_NS};
 	sl_link_init(&ch->link, t, b->now_ns, false);
-	ch->link.goaway_due = atomic_load_explicit(&b->unready, memory_order_relaxed);
+	ch->link.away = atomic_load_explicit(&b->unready, memory_order_relaxed);
 	sl_list_add_tail(&b->channels, &ch->node);
 	b->channel_cnt++;
 	return true;

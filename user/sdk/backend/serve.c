@@ -191,9 +191,10 @@ static unsigned pass(struct sl_backend *b)
 	if (sl_unlikely(unready != b->told_unready)) {
 		b->told_unready = unready;
 		sl_be_channels_wake(b);
-		/* A gateway that drains comes back when it can; so it learns again, at once. */
+		/* A gateway that has drained comes back when it can; so it learns again, at once. */
 		sl_list_for_each (at, &b->channels)
-			sl_container_of(at, struct channel, node)->link.goaway_due |= unready;
+			sl_container_of(at, struct channel, node)->link.away =
+				unready || !b->listener_cnt;
 	}
 	glance_at_peers(b);
 	if (poll_channels(b))
@@ -363,7 +364,7 @@ void sl_be_drain(struct sl_backend *b)
 
 	sl_be_close_listeners(b);
 	sl_list_for_each (at, &b->channels)
-		sl_container_of(at, struct channel, node)->link.goaway_due = true;
+		sl_container_of(at, struct channel, node)->link.away = true;
 	atomic_store(&b->stop, false);
 	while (!drained(b) && sl_now_ns() < until_ns && !is_ending(b))
 		sl_be_serve(b, 1000);
