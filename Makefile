@@ -235,16 +235,20 @@ deps: ## install what is missing (Debian packages of vendor/)
 	$(Q)vendor/install.sh
 test: ## the same each time; needs root
 	$(Q)tests/run.sh all
-test-long: ## load, the sanitized gateway, virtual machines, timed fuzzing
+test-long: ## clang-tidy, load, the sanitized gateway, virtual machines, timed fuzzing
 	$(Q)tests/run.sh long
 # What a sanitizer does not get along with: a sandbox that lets none of its own calls through, tests that count allocations.
 NOT_SANITIZED := sandbox/% batch/test_queue front/test_grpc_descriptors
+# Those that take longest begin first.
+LONGEST  := rpc/sdk/test_migrate rpc/sdk/test_killed rpc/sdk/test_silence unit/rpc/test_ud_flow unit/rpc/test_secret
+in_order  = $(filter $(LONGEST:%=$(BUILD)/tests/%),$(1)) $(filter-out $(LONGEST:%=$(BUILD)/tests/%),$(1))
 test-unit: $(filter-out $(if $(SAN),$(NOT_SANITIZED:%=$(BUILD)/tests/unit/%)),$(call TEST_BIN,unit)) ## each module by itself
-	$(Q)tests/support/run_bins.sh unit $^
+	$(Q)tests/support/run_bins.sh unit $(call in_order,$^)
 test-stack: $(call TEST_BIN,stack) ## packets in, packets out, fake clock
 	$(Q)tests/support/run_bins.sh stack $^
 test-rpc: all $(call TEST_BIN,rpc) ## the RPC suite over shared memory and tcp
-	$(Q)SL_TEST_JOBS=$${SL_TEST_JOBS:-$$(($$(nproc) + 1))} tests/support/run_bins.sh rpc $(call TEST_BIN,rpc) # they wait much
+	$(Q)SL_TEST_JOBS=$${SL_TEST_JOBS:-$$(($$(nproc) * 2))} \
+		tests/support/run_bins.sh rpc $(call in_order,$(call TEST_BIN,rpc)) # they wait much
 test-bpf: $(call TEST_BIN,bpf) $(BPF_OBJ) ## BPF_PROG_TEST_RUN; needs root
 	$(Q)tests/support/run_bins.sh bpf $(call TEST_BIN,bpf)
 netns-tools: $(NETNS_TOOLS)
@@ -262,7 +266,7 @@ asan-unit asan-stack: asan-%: ## those layers under ASan and UBSan
 fuzz: ## every fuzz target, FUZZ_SECONDS each (default 600); FUZZ_REPLAY=1: its corpus only; FUZZ_SHOW=1: for how long so far
 	$(Q)BUILD=$(abspath $(BUILD)) FUZZ_REPLAY=$(FUZZ_REPLAY) tests/fuzz/run.sh
 lint: layers ## clang-format, clang-tidy, cppcheck, spelling, layers
-	$(Q)BUILD=$(abspath $(BUILD)) tests/support/lint.sh
+	$(Q)BUILD=$(abspath $(BUILD)) LINT='$(LINT)' tests/support/lint.sh
 layers: ## fail on an include against the dependency order
 	$(Q)tests/support/layers.sh
 walk: ## how a small GET goes through the files: built for it, some minutes the first time

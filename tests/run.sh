@@ -3,14 +3,14 @@
 # run.sh all | long | LAYER...: layers of tests, cheapest first. A layer ends in a line of counts; the last line here is
 # their sum: "N passed, N failed, N skipped". Fails when a test failed, or a layer ended without its counts.
 #   all   what `make test` runs: the same each time, fuzz targets read their corpora only
-#   long  what `make test-long` adds: load, the sanitized gateway, virtual machines, fuzzing against the clock
+#   long  what `make test-long` adds: clang-tidy, load, the sanitized gateway, virtual machines, fuzzing against the clock
 #   FUZZ_SECONDS  per fuzz target (default 6)    SL_LAYER_TIMEOUT  seconds per layer (default 3000)
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
 case ${1:-all} in
 all) layers=(deps build lint unit stack rpc bpf netns replay) ;;
-long) layers=(deps build volume asan asan-unit asan-stack vm fuzz) ;;
+long) layers=(deps build tidy volume asan asan-unit asan-stack vm fuzz) ;;
 *) layers=("$@") ;;
 esac
 export FUZZ_SECONDS=${FUZZ_SECONDS:-6} FUZZ_JOBS=${FUZZ_JOBS:-$(nproc)}
@@ -27,7 +27,9 @@ began=$SECONDS
 run_layer() {
 	local target=("test-$1")
 	case $1 in
-	deps | lint | fuzz) target=("$1") ;;
+	deps | fuzz) target=("$1") ;;
+	lint) target=(lint LINT="clang-format cppcheck shellcheck codespell mypy") ;;
+	tidy) target=(lint LINT=clang-tidy) ;; # as long as all the others
 	replay) target=(fuzz FUZZ_REPLAY=1) ;;
 	# What a client or a peer can reach; the rest of the suite is about attaching, operating and volume.
 	asan)
