@@ -21,7 +21,8 @@
  * Ownership: a request and the bytes that it points to belong to the handler until the request is
  * replied to (sl_reply with `more` unset, sl_reply_error) by any thread, at once or later, in any
  * order. A request must be replied to exactly once; sl_backend_close() answers what is left with
- * SL_RPC_REFUSED. Reply bytes are copied before sl_reply() returns; sl_reply_ref() copies none. A
+ * SL_RPC_REFUSED, so that it is tried elsewhere, but with SL_RPC_LOST what a handler has had and is
+ * not idempotent. Reply bytes are copied before sl_reply() returns; sl_reply_ref() copies none. A
  * request's bytes are a private copy, made once, in the SDK's memory or where `place` says: a gateway
  * cannot change them while they are parsed. After sl_backend_close() no request may be used.
  *
@@ -207,7 +208,7 @@ void sl_backend_disarm(struct sl_backend *b);
 void sl_backend_ready(struct sl_backend *b, bool ready);
 
 /*
- * Stops accepting, answers what is left with SL_RPC_REFUSED, frees. Not from within a handler or an
+ * Stops accepting, answers what is left, as said above, frees. Not from within a handler or an
  * upcall, nor while a thread is in sl_backend_run() or sl_backend_poll(). NULL does nothing.
  */
 void sl_backend_close(struct sl_backend *b);
@@ -287,7 +288,8 @@ struct sl_reply_args {
  *   -EAGAIN     with `more`: earlier parts wait for a slow client or gateway, this one was not taken:
  *               stays open; `writable` is called when there is room again
  *   -EINVAL     status 101 without `upgrades`: stays open
- *   -ENOBUFS    as before without `more`: it is closed, its client told to try elsewhere
+ *   -ENOBUFS    no memory, without `more`: it is closed; if it is idempotent it is tried elsewhere,
+ *               otherwise, since it may have been carried out, its client told that it is lost
  * What a client has not taken is not sent to its gateway beyond SL_RPC_INITIAL_WINDOW bytes, of
  * most streams SL_RPC_STREAM_WINDOW: the rest waits here. A part is taken if those before it fit, so what
  * waits of one request is a message at the most, and its last one, which is always taken; and if not too

@@ -286,8 +286,6 @@ TEST(a_greedy_gateway_is_refused_and_another_is_not)
 	fake_settle(b);
 	ck_assert_uint_eq(seen.total, SL_BE_OPEN_MAX + 2);
 	sl_backend_close(b);
-	/* What nobody has answered is refused at the end. */
-	ck_assert_int_eq(fake_status(other, 1), SL_RPC_REFUSED);
 	fake_free(greedy);
 	fake_free(other);
 }

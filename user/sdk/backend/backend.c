@@ -177,24 +177,31 @@ void sl_backend_stop(struct sl_backend *b)
 		errno = saved; /* it rings already */
 }
 
+static void end_requests(struct channel *ch)
+{
+	struct sl_list *at, *next;
+
+	sl_list_for_each_safe (at, next, &ch->open) {
+		struct request *rq = sl_container_of(at, struct request, node);
+		bool is_new = rq->state == REQUEST_ARRIVING || rq->state == REQUEST_QUEUED;
+
+		sl_be_request_close(rq, is_new ? SL_RPC_REFUSED : sl_be_unanswered(rq));
+	}
+}
+
 void sl_backend_close(struct sl_backend *b)
 {
-	struct sl_list *at, *rq, *next;
+	struct sl_list *at, *next;
 
 	if (!b)
 		return;
 	sl_be_io_join(b);
 	sl_be_polling = b;
 	sl_be_close_listeners(b);
-	/* What is open is refused, which is sent; who still has such a request must not use it. */
+	/* What is open ends, which is sent; who still has such a request must not use it. */
 	sl_be_replies_take(b);
-	sl_list_for_each (at, &b->channels) {
-		struct channel *ch = sl_container_of(at, struct channel, node);
-
-		sl_list_for_each_safe (rq, next, &ch->open)
-			sl_be_request_close(sl_container_of(rq, struct request, node),
-					    SL_RPC_REFUSED);
-	}
+	sl_list_for_each (at, &b->channels)
+		end_requests(sl_container_of(at, struct channel, node));
 	sl_be_flush(b);
 	sl_list_for_each_safe (at, next, &b->channels) {
 		struct channel *ch = sl_container_of(at, struct channel, node);

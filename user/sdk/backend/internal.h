@@ -192,6 +192,12 @@ struct sl_backend {
 	_Atomic(struct request *) resumed;
 };
 
+/* Of one that a handler has had: it may have been carried out, and is repeated if that does no harm. */
+static inline enum sl_rpc_status sl_be_unanswered(const struct request *rq)
+{
+	return rq->view.idempotent ? SL_RPC_REFUSED : SL_RPC_LOST;
+}
+
 /* The backend whose I/O this thread does. */
 extern _Thread_local struct sl_backend *sl_be_polling;
 

@@ -132,7 +132,7 @@ static bool has_room(struct request *rq)
 static int without_memory(struct request *rq, bool more)
 {
 	if (!more) {
-		close_with(rq, SL_RPC_REFUSED, false);
+		close_with(rq, sl_be_unanswered(rq), false);
 		return -ENOBUFS;
 	}
 	/* In this order: whoever sees the second looks for the first. */

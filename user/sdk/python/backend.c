@@ -266,7 +266,7 @@ static PyMethodDef methods[] = {
 	 "Takes no more requests and answers those that have come; any thread."},
 	{"ready", py_ready, METH_O, "False: gateways go elsewhere, until True."},
 	{"stats", py_stats, METH_NOARGS, "Counters, as a dict."},
-	{"close", py_close, METH_NOARGS, "Refuses what is open and frees everything."},
+	{"close", py_close, METH_NOARGS, "Ends what is open and frees everything."},
 	{NULL, NULL, 0, NULL},
 };
 

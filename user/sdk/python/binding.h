@@ -49,7 +49,7 @@ extern PyTypeObject *request_type;
 
 bool request_type_add(PyObject *module);
 PyObject *request_new(struct backend *backend, struct sl_request_view *view);
-/* At the end of a backend: refused; false: somebody still looks at its bytes. */
+/* At the end of a backend: refused, or lost; false: somebody still looks at its bytes. */
 bool request_abandon(struct request *rq);
 /* It is over without a reply of its own. */
 void request_fail(struct request *rq, enum sl_rpc_status status);

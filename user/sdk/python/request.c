@@ -57,7 +57,7 @@ static PyObject *send(struct request *rq, const struct sl_reply_args *args)
 				"replies wait for a slow gateway: try this part again later");
 	else
 		PyErr_SetString(PyExc_OSError,
-				"no memory is left for replies, the request was refused");
+				"no memory is left for replies, the request has ended");
 	return NULL;
 }
 
@@ -441,8 +441,9 @@ bool request_abandon(struct request *rq)
 	release_body(rq);
 	if (rq->exports)
 		return false;
+	/* A handler has had it: it is repeated elsewhere only if that does no harm. */
 	if (rq->view)
-		request_fail(rq, SL_RPC_REFUSED);
+		request_fail(rq, rq->view->idempotent ? SL_RPC_REFUSED : SL_RPC_LOST);
 	return true;
 }
 

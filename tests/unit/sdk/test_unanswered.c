@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests that get no reply: who learns it, how, and what of the replies of others. */
+#include "sdk_fake.h"
+#include "suite.h"
+
+static struct sl_request_view *held[16];
+static unsigned held_cnt;
+
+static void hold(void *arg, struct sl_batch *batch)
+{
+	(void)arg;
+	for (unsigned i = 0; i < batch->count; i++)
+		held[held_cnt++] = batch->requests[i];
+}
+
+static void setup(void)
+{
+	held_cnt = 0;
+}
+
+FIXTURE(setup, NULL)
+
+static void ask(struct fake *f, uint64_t id, uint8_t flags)
+{
+	struct sl_rpc_entry e;
+	uint8_t *entry;
+
+	fake_ask(f, id, "x");
+	entry = f->in[f->in_cnt - 1].body;
+	memcpy(&e, entry, sizeof(e));
+	e.flags = flags;
+	memcpy(entry, &e, sizeof(e));
+}
+
+/* What may have been carried out is repeated elsewhere only if that does no harm. */
+TEST_EACH(a_reply_without_memory_is_lost, 2)
+{
+	struct sl_backend *b = fake_backend(hold, NULL, 0);
+	struct fake *f = fake_connect(b);
+
+	ask(f, 1, _i ? SL_ENTRY_IDEMPOTENT : 0);
+	fake_settle(b);
+	atomic_store(&b->foreign_used, SL_BE_REPLY_MEM);
+	ck_assert_int_eq(sl_reply(held[0], &(struct sl_reply_args){.body = "x", .body_len = 1}),
+			 -ENOBUFS);
+	atomic_store(&b->foreign_used, 0);
+	fake_settle(b);
+	ck_assert_int_eq(fake_status(f, 1), _i ? SL_RPC_REFUSED : SL_RPC_LOST);
+	ck_assert_uint_eq(b->open_cnt, 0);
+	sl_backend_close(b);
+	fake_free(f);
+}
+
+TEST(at_the_end_what_a_handler_has_had_is_lost)
+{
+	struct sl_backend *b = fake_backend(hold, NULL, 0);
+	struct fake *f = fake_connect(b);
+
+	ask(f, 1, 0);
+	ask(f, 2, SL_ENTRY_IDEMPOTENT);
+	fake_ask_part(f, 3, NULL, 0, "first...second..", 16, 8, SL_CLASS_NORMAL);
+	fake_settle(b);
+	ck_assert_uint_eq(held_cnt, 2);
+	sl_backend_close(b);
+	ck_assert_int_eq(fake_status(f, 1), SL_RPC_LOST);
+	ck_assert_int_eq(fake_status(f, 2), SL_RPC_REFUSED);
+	ck_assert_int_eq(fake_status(f, 3), SL_RPC_REFUSED); /* it has not come as a whole */
+	fake_free(f);
+}
