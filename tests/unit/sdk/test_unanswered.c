@@ -13,9 +13,36 @@ static void hold(void *arg, struct sl_batch *batch)
 		held[held_cnt++] = batch->requests[i];
 }
 
+static void open_stream(void *arg, struct sl_request_view *rq)
+{
+	(void)arg;
+	held[held_cnt++] = rq;
+}
+
+static void on_data(void *arg, struct sl_request_view *rq, const void *bytes, size_t len,
+		    size_t left)
+{
+	(void)arg, (void)rq, (void)bytes, (void)len, (void)left;
+}
+
+static void nothing(void *arg, struct sl_request_view *rq)
+{
+	(void)arg, (void)rq;
+}
+
+static const struct sl_stream_ops stream_ops = {open_stream, on_data, nothing, nothing};
+
+static unsigned done_cnt;
+
+static void on_done(void *arg)
+{
+	(void)arg;
+	done_cnt++;
+}
+
 static void setup(void)
 {
-	held_cnt = 0;
+	held_cnt = done_cnt = 0;
 }
 
 FIXTURE(setup, NULL)
@@ -25,7 +52,7 @@ static void ask(struct fake *f, uint64_t id, uint8_t flags)
 	struct sl_rpc_entry e;
 	uint8_t *entry;
 
-	fake_ask(f, id, "x");
+	fake_ask(f, id, flags & SL_ENTRY_STREAM ? "" : "x");
 	entry = f->in[f->in_cnt - 1].body;
 	memcpy(&e, entry, sizeof(e));
 	e.flags = flags;
@@ -65,5 +92,33 @@ TEST(at_the_end_what_a_handler_has_had_is_lost)
 	ck_assert_int_eq(fake_status(f, 1), SL_RPC_LOST);
 	ck_assert_int_eq(fake_status(f, 2), SL_RPC_REFUSED);
 	ck_assert_int_eq(fake_status(f, 3), SL_RPC_REFUSED); /* it has not come as a whole */
+	fake_free(f);
+}
+
+/* Of a request or a stream, whose client or gateway has gone: before its handler says another word. */
+TEST_EACH(what_was_lent_comes_back_when_nobody_waits, 4)
+{
+	static uint8_t bytes[2 * SL_RPC_INITIAL_WINDOW];
+	const struct sl_reply_args a = {.body = bytes, .body_len = sizeof(bytes), .more = true};
+	struct sl_backend *b = fake_backend(hold, NULL, 0);
+	struct fake *f = fake_connect(b);
+
+	b->opt.on_stream = &stream_ops;
+	ask(f, 1, _i & 1 ? SL_ENTRY_STREAM | SL_ENTRY_MORE : 0);
+	fake_settle(b);
+	ck_assert_int_eq(sl_reply_ref(held[0], &a, on_done, NULL), 0);
+	fake_settle(b);
+	ck_assert_uint_eq(done_cnt, 0); /* the rest of it waits for credit */
+	if (_i & 2)
+		f->broken = true;
+	else
+		fake_cancel(f, 1);
+	fake_settle(b);
+	ck_assert_uint_eq(done_cnt, 1);
+	ck_assert_int_eq(sl_reply_ref(held[0], &a, on_done, NULL), -ECANCELED);
+	fake_settle(b);
+	ck_assert_uint_eq(done_cnt, 1);
+	ck_assert_uint_eq(b->open_cnt, 0);
+	sl_backend_close(b);
 	fake_free(f);
 }

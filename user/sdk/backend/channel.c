@@ -162,20 +162,25 @@ static void on_sent(void *ctx, struct sl_send *s)
  * Its handler learns it once. Whoever waits for room is called for that as well: nobody else could
  * know that no thread is about to try again, and close it.
  */
-static void lose(struct request *rq)
+static void tell_gone(struct request *rq)
 {
 	const struct sl_backend_options *opt = &rq->channel->b->opt;
 
-	if (rq->stream) {
-		sl_be_stream_cancel(rq);
-		return;
-	}
 	/* Its reply may be on its way from another thread: then its handler has done with it. */
 	if (atomic_exchange(&rq->gone, true) || atomic_load(&rq->over))
 		return;
 	sl_be_upcall(rq, opt->cancelled);
 	if (!atomic_load(&rq->over) && atomic_exchange(&rq->blocked, false))
 		sl_be_upcall(rq, opt->writable);
+}
+
+static void lose(struct request *rq)
+{
+	if (rq->stream)
+		sl_be_stream_cancel(rq);
+	else
+		tell_gone(rq);
+	sl_be_replies_drop(rq); /* what waits for credit will have none, and may be lent */
 }
 
 static void on_cancel(void *ctx, uint64_t id)
