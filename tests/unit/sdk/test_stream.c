@@ -148,6 +148,61 @@ TEST(a_paused_stream_is_given_nothing)
 	ck_assert_uint_gt(credit(1), SL_RPC_PART_WINDOW / 2);
 }
 
+/* Its client may have to send all of it before it reads the reply, and nobody is told of it any more. */
+TEST(behind_its_reply_a_stream_is_taken_and_not_kept)
+{
+	static const uint8_t bytes[2 * SL_RPC_STREAM_WINDOW];
+	size_t before;
+
+	pauses = true;
+	say(1, 0, SL_ENTRY_STREAM);
+	before = b->request_mem.used;
+	for (unsigned i = 0; i < 3; i++)
+		part(1);
+	ck_assert_uint_gt(b->request_mem.used, before + 2 * PART);
+	/* Longer than its credit: it waits for its client. */
+	ck_assert_int_eq(sl_reply(streams[0], &(struct sl_reply_args){.body = bytes,
+								      .body_len = sizeof(bytes)}),
+			 0);
+	fake_settle(b);
+	ck_assert_uint_eq(b->open_cnt, 1);
+	ck_assert_uint_eq(b->request_mem.used, before);
+	for (unsigned i = 0; i < MUCH / PART; i++) {
+		ck_assert_uint_ge(credit(1), COST);
+		part(1);
+		ck_assert_uint_eq(b->request_mem.used, before);
+	}
+	fake_cancel(f, 1);
+}
+
+TEST(of_a_stream_that_nobody_waits_for_nothing_is_kept)
+{
+	size_t before;
+
+	pauses = true;
+	say(1, 0, SL_ENTRY_STREAM);
+	before = b->request_mem.used;
+	part(1);
+	part(1);
+	ck_assert_uint_gt(b->request_mem.used, before);
+	fake_cancel(f, 1);
+	fake_settle(b);
+	ck_assert_uint_eq(b->request_mem.used, before);
+	part(1); /* it was on its way */
+	ck_assert_uint_eq(b->request_mem.used, before);
+	sl_reply_error(streams[0], SL_RPC_CANCELLED);
+}
+
+TEST(a_message_without_bytes_counts_as_kept)
+{
+	pauses = true;
+	say(1, 0, SL_ENTRY_STREAM);
+	for (unsigned i = 0; i < 9; i++) /* of which one is told */
+		say(1, 0, SL_ENTRY_PART);
+	ck_assert_uint_eq(((struct request *)streams[0])->in_kept, 8 * SL_RPC_MIN_COST);
+	sl_reply_error(streams[0], SL_RPC_CANCELLED);
+}
+
 /* Those that stand still have what there is: who comes with more is refused, and nobody else is lost. */
 TEST(a_stream_for_which_there_is_no_memory_is_refused)
 {

@@ -114,7 +114,7 @@ struct request {
 	const struct sl_rpc_header
 		*in_from;  /* of the message in the midst of which its parts are */
 	bool wide;         /* its window is one of those that are */
-	uint32_t in_kept;  /* bytes in `parts` */
+	uint32_t in_kept;  /* what is in `parts`, each SL_RPC_MIN_COST at least */
 	uint32_t in_given; /* credit, until it is wide */
 	struct part *parts, **parts_end;
 	uint8_t *trailers;     /* what view.trailers shows */
@@ -254,6 +254,8 @@ void sl_be_stream_open(struct request *rq, const struct sl_part *part);
 /* A further one; false: it breaks the protocol. */
 bool sl_be_stream_part(struct request *rq, const struct sl_part *part);
 void sl_be_stream_cancel(struct request *rq);
+/* It was replied to, if it is one, but is not free yet: more of it may come, and goes nowhere. */
+void sl_be_stream_over(struct request *rq);
 /* Those that other threads have resumed; false: none. */
 bool sl_be_streams_take(struct sl_backend *b);
 unsigned sl_be_stream_grants(struct channel *ch, struct sl_rpc_window *to, unsigned max);

@@ -39,6 +39,12 @@ static void tell_end(void *arg, struct sl_request_view *view)
 	((struct request *)view)->channel->b->opt.on_stream->end(arg, view);
 }
 
+/* One without bytes takes memory, too. */
+static uint32_t count_of(const struct part *p)
+{
+	return p->len > SL_RPC_MIN_COST ? p->len : SL_RPC_MIN_COST;
+}
+
 static void drop_first(struct request *rq)
 {
 	struct part *p = rq->parts;
@@ -46,7 +52,7 @@ static void drop_first(struct request *rq)
 	rq->parts = p->next;
 	if (!rq->parts)
 		rq->parts_end = &rq->parts;
-	rq->in_kept -= p->len;
+	rq->in_kept -= count_of(p);
 	rq->channel->mem_used -= sizeof(*p) + p->len;
 	sl_mem_free(&rq->channel->b->request_mem, p);
 }
@@ -62,10 +68,31 @@ static void widen(struct request *rq)
 	b->wide_cnt++;
 }
 
-static void deliver(struct request *rq)
+/*
+ * Half a window at a time, so that what is kept is never more than a whole one; and none while it is
+ * paused, when whoever was given the last parts has enough of them.
+ */
+static void give_credit(struct request *rq)
 {
 	uint32_t window, most, more;
 
+	widen(rq);
+	window = rq->wide ? SL_RPC_INITIAL_WINDOW : SL_RPC_PART_WINDOW;
+	most = rq->in_kept < window ? window - rq->in_kept : 0;
+	more = rq->in_credit < most ? most - rq->in_credit : 0;
+	if (more < window / 2 || rq->ended || (may_tell(rq) && atomic_load(&rq->paused)))
+		return;
+	rq->in_given += rq->in_given < HEARD ? more : 0;
+	rq->in_credit += more;
+	rq->in_due += more;
+	sl_list_del(&rq->window);
+	sl_list_add_tail(&rq->channel->windows, &rq->window);
+	rq->channel->link.windows_due = true;
+	sl_be_channel_wake(rq->channel);
+}
+
+static void deliver(struct request *rq)
+{
 	while (rq->parts && may_tell(rq) && !atomic_load(&rq->paused)) {
 		sl_be_upcall(rq, tell_data);
 		drop_first(rq);
@@ -75,23 +102,16 @@ static void deliver(struct request *rq)
 		rq->told_end = true;
 		sl_be_upcall(rq, tell_end);
 	}
-	/*
-	 * Half a window at a time, so that what is kept is never more than a whole one; and none while it
-	 * is paused, when whoever was given the last parts has enough of them.
-	 */
-	widen(rq);
-	window = rq->wide ? SL_RPC_INITIAL_WINDOW : SL_RPC_PART_WINDOW;
-	most = rq->in_kept < window ? window - rq->in_kept : 0;
-	more = rq->in_credit < most ? most - rq->in_credit : 0;
-	if (more < window / 2 || rq->ended || atomic_load(&rq->paused))
-		return;
-	rq->in_given += rq->in_given < HEARD ? more : 0;
-	rq->in_credit += more;
-	rq->in_due += more;
-	sl_list_del(&rq->window);
-	sl_list_add_tail(&rq->channel->windows, &rq->window);
-	rq->channel->link.windows_due = true;
-	sl_be_channel_wake(rq->channel);
+	/* The rest of a request that is over is not for anybody, and is taken: its client may read behind it. */
+	while (rq->parts && !may_tell(rq))
+		drop_first(rq);
+	give_credit(rq);
+}
+
+void sl_be_stream_over(struct request *rq)
+{
+	if (rq->stream)
+		deliver(rq);
 }
 
 void sl_be_stream_open(struct request *rq, const struct sl_part *part)
@@ -131,7 +151,7 @@ static bool keep(struct request *rq, struct sl_span bytes)
 		memcpy(p->bytes, bytes.ptr, bytes.len);
 	*rq->parts_end = p;
 	rq->parts_end = &p->next;
-	rq->in_kept += p->len;
+	rq->in_kept += count_of(p);
 	ch->mem_used += size;
 	return true;
 }
@@ -205,13 +225,9 @@ bool sl_be_stream_part(struct request *rq, const struct sl_part *part)
 	if (part->last)
 		rq->in_rest = e->rest;
 	/* The end has no bytes; a piece without any is worth telling only as a message. */
-	if (!rq->ended && (part->body.len || (part->first && part->last)) &&
-	    !keep(rq, part->body)) {
-		while (rq->parts)
-			drop_first(rq);
+	if (!rq->ended && may_tell(rq) && (part->body.len || (part->first && part->last)) &&
+	    !keep(rq, part->body))
 		refuse(rq, part, SL_RPC_REFUSED);
-		return true;
-	}
 	deliver(rq);
 	return true;
 }
@@ -227,6 +243,8 @@ void sl_be_stream_cancel(struct request *rq)
 
 	if (!atomic_exchange_explicit(&rq->gone, true, memory_order_relaxed) && !told)
 		sl_be_upcall(rq, tell_cancel);
+	while (rq->parts)
+		drop_first(rq);
 }
 
 unsigned sl_be_stream_grants(struct channel *ch, struct sl_rpc_window *to, unsigned max)

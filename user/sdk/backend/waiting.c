@@ -201,8 +201,10 @@ static void take_reply(struct sl_backend *b, struct reply *rp)
 		*rq->waiting_end = rp;
 		rq->waiting_end = &rp->next;
 	}
-	if (ends)
+	if (ends) {
 		rq->state = REQUEST_REPLIED;
+		sl_be_stream_over(rq);
+	}
 	send_waiting(rq);
 }
 
