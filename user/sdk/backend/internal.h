@@ -97,16 +97,17 @@ struct request {
 	_Atomic int64_t room;  /* the same, less what waits for it: below 1 no part is taken */
 	uint32_t message_left; /* of a message of gRPC that the handler gives in pieces */
 	bool message_compressed;
-	bool begun;                           /* the first part of the reply is given */
-	uint8_t interims;                     /* before it */
+	_Atomic bool begun;                   /* the first part of the reply is given */
+	_Atomic uint8_t interims;             /* before it */
+	bool taken;                           /* it has come to the I/O thread */
 	struct reply *waiting, **waiting_end; /* messages for which there was no credit */
 	_Atomic bool gone;                    /* nobody waits */
 	_Atomic bool blocked;                 /* a part was not taken: `writable` is due */
 	/* a stream's */
 	bool stream, ended, told_end;
-	bool has_headers; /* its metadata have any */
-	bool expects;     /* nobody has said that it may go on, nor replied */
-	bool ignored;     /* it asks for another protocol, and the program knows nothing of those */
+	bool has_headers;     /* its metadata have any */
+	_Atomic bool expects; /* nobody has said that it may go on, nor replied */
+	bool ignored; /* it asks for another protocol, and the program knows nothing of those */
 	uint32_t in_credit, in_due; /* what the gateway may send; of that, what it is to be told */
 	uint32_t in_rest;           /* of the message that is coming, in further entries */
 	uint32_t in_left;           /* of it, not yet here */

@@ -253,8 +253,8 @@ static int reply_part(struct request *rq, const struct sl_reply_args *args, uint
 	rp->entry.meta_len = (uint16_t)meta_len;
 	rq->message_left = (uint32_t)rest;
 	rq->message_compressed = args->compressed;
-	rq->expects = false;
-	rq->begun = true;
+	atomic_store(&rq->expects, false);
+	atomic_store(&rq->begun, true);
 	rp->entry.flags = (uint8_t)((args->more ? SL_ENTRY_MORE : 0) |
 				    (args->no_message ? SL_ENTRY_NO_MESSAGE : 0) |
 				    (args->compressed ? SL_ENTRY_COMPRESSED : 0));
@@ -323,12 +323,13 @@ int sl_stream_go_on(struct sl_request_view *view)
 	struct request *rq = (struct request *)view;
 	struct reply *rp;
 
-	if (!rq->expects)
+	if (!atomic_exchange(&rq->expects, false))
 		return -EINVAL;
 	rp = reply_alloc(rq->channel->b, 0);
-	if (!rp)
+	if (!rp) {
+		atomic_store(&rq->expects, true);
 		return without_memory(rq, true);
-	rq->expects = false;
+	}
 	say_before(rq, rp, &nothing, 0);
 	return 0;
 }
@@ -342,15 +343,19 @@ int sl_reply_interim(struct sl_request_view *view, const struct sl_reply_args *g
 	size_t meta_len = meta_len_of(&args);
 	struct reply *rp;
 
-	if (args.status <= 101 || args.status > 199 || rq->begun ||
-	    rq->interims == SL_RPC_MAX_INTERIM)
+	if (args.status <= 101 || args.status > 199 || atomic_load(&rq->begun))
 		return -EINVAL;
 	if (meta_len > SL_RPC_MAX_META)
 		return -EMSGSIZE;
+	if (atomic_fetch_add(&rq->interims, 1) >= SL_RPC_MAX_INTERIM) {
+		atomic_fetch_sub(&rq->interims, 1);
+		return -EINVAL;
+	}
 	rp = reply_alloc(rq->channel->b, sl_rpc_pad8(meta_len));
-	if (!rp)
+	if (!rp) {
+		atomic_fetch_sub(&rq->interims, 1);
 		return -ENOBUFS;
-	rq->interims++;
+	}
 	say_before(rq, rp, &args, meta_len);
 	return 0;
 }

@@ -124,8 +124,8 @@ void sl_be_stream_open(struct request *rq, const struct sl_part *part)
 	/* RFC 9110 7.8: who does not know it may ignore it, and then the head is all of the request. */
 	rq->ignored = !b->opt.upgrades && sl_request_header(&rq->view, "upgrade", &protocol, &len);
 	rq->ended = !(part->entry->flags & SL_ENTRY_MORE);
-	rq->expects = part->entry->flags & SL_ENTRY_EXPECT;
-	rq->view.expects = rq->expects;
+	rq->view.expects = part->entry->flags & SL_ENTRY_EXPECT;
+	atomic_store(&rq->expects, rq->view.expects);
 	rq->state = REQUEST_HANDLED;
 	rq->begun_ns = b->now_ns;
 	rq->together = 1;

@@ -167,6 +167,22 @@ bool sl_be_reply_credit(struct request *rq, uint32_t bytes)
 	return true;
 }
 
+/*
+ * Another thread has begun the reply while it was made: a gateway takes nothing of that kind behind it.
+ * Who waits for the room that it took learns it from the next pass, not from within a call of its own.
+ */
+static void drop_late(struct request *rq, struct reply *rp)
+{
+	struct channel *ch = rq->channel;
+
+	atomic_fetch_add(&rq->room, sl_rpc_cost(&rp->entry));
+	sl_be_reply_free(ch->b, rp);
+	if (!atomic_load(&rq->blocked))
+		return;
+	atomic_store(&ch->blocked, true);
+	atomic_store(&ch->b->full, true);
+}
+
 /* Poll thread: a reply joins those that go out next; the last one of a request ends it. */
 static void take_reply(struct sl_backend *b, struct reply *rp)
 {
@@ -182,6 +198,11 @@ static void take_reply(struct sl_backend *b, struct reply *rp)
 			sl_be_request_free(rq); /* NOLINT(clang-analyzer-unix.Malloc) */
 		return;
 	}
+	if (rp->entry.flags & SL_ENTRY_GO_ON && rq->taken) {
+		drop_late(rq, rp);
+		return;
+	}
+	rq->taken |= !(rp->entry.flags & SL_ENTRY_GO_ON);
 	if (rp->where == REPLY_EMBEDDED) { /* in the request, which ends before it is sent */
 		struct reply *copy = sl_mem_alloc(&b->reply_mem, sizeof(*copy));
 
