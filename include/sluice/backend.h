@@ -209,7 +209,8 @@ void sl_backend_ready(struct sl_backend *b, bool ready);
 
 /*
  * Stops accepting, answers what is left, as said above, frees. Not from within a handler or an
- * upcall, nor while a thread is in sl_backend_run() or sl_backend_poll(). NULL does nothing.
+ * upcall, nor while a thread is in sl_backend_run() or sl_backend_poll(). NULL does nothing. What was
+ * lent comes back by it; a `done` may still reply to what is open, which says -ECANCELED.
  */
 void sl_backend_close(struct sl_backend *b);
 

@@ -122,3 +122,39 @@ TEST_EACH(what_was_lent_comes_back_when_nobody_waits, 4)
 	sl_backend_close(b);
 	fake_free(f);
 }
+
+static void reply_to(void *arg)
+{
+	done_cnt++;
+	ck_assert_int_eq(sl_reply(arg, &(struct sl_reply_args){.body = ""}), -ECANCELED);
+}
+
+/*
+ * At the end, to another request as to its own: whether it waited for credit, or a device still reads it.
+ * None is freed before.
+ */
+TEST_EACH(who_gets_back_what_was_lent_may_still_reply, 4)
+{
+	static uint8_t bytes[2 * SL_RPC_INITIAL_WINDOW];
+	const struct sl_reply_args a = {
+		.body = bytes, .body_len = _i & 1 ? sizeof(bytes) : 8, .more = true};
+	struct sl_backend *b = fake_backend(hold, NULL, 0);
+	struct fake *f = fake_connect(b), *other = fake_connect(b);
+
+	f->base.copies = other->base.copies = false;
+	f->reads = other->reads = true;
+	ask(f, 1, 0);
+	ask(f, 2, 0);
+	ask(other, 3, 0);
+	fake_settle(b);
+	ck_assert_uint_eq(held_cnt, 3);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_int_eq(
+			sl_reply_ref(held[i], &a, reply_to, held[_i & 2 ? i : (i + 1) % 3]), 0);
+	fake_settle(b);
+	ck_assert_uint_eq(done_cnt, 0);
+	sl_backend_close(b);
+	ck_assert_uint_eq(done_cnt, 3);
+	fake_free(f);
+	fake_free(other);
+}

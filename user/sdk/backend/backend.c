@@ -177,15 +177,34 @@ void sl_backend_stop(struct sl_backend *b)
 		errno = saved; /* it rings already */
 }
 
-static void end_requests(struct channel *ch)
+/* Also what is said meanwhile, by those who are told that what they have lent comes back. */
+static void take_all(struct sl_backend *b)
 {
-	struct sl_list *at, *next;
+	while (sl_be_replies_take(b))
+		;
+}
 
-	sl_list_for_each_safe (at, next, &ch->open) {
+/* What is open is answered, and stays: a program may still be told that what it has lent comes back. */
+static void answer_requests(struct channel *ch)
+{
+	struct sl_list *at;
+
+	sl_list_for_each (at, &ch->open) {
 		struct request *rq = sl_container_of(at, struct request, node);
 		bool is_new = rq->state == REQUEST_ARRIVING || rq->state == REQUEST_QUEUED;
 
-		sl_be_request_close(rq, is_new ? SL_RPC_REFUSED : sl_be_unanswered(rq));
+		atomic_store(&rq->gone, true);
+		if (ch->up)
+			(void)sl_be_answer(ch, rq->id, rq->view.priority,
+					   is_new ? SL_RPC_REFUSED : sl_be_unanswered(rq));
+	}
+}
+
+static void free_requests(struct channel *ch)
+{
+	while (!sl_list_empty(&ch->open)) {
+		sl_be_request_free(sl_list_first(&ch->open, struct request, node));
+		take_all(ch->b);
 	}
 }
 
@@ -198,15 +217,18 @@ void sl_backend_close(struct sl_backend *b)
 	sl_be_io_join(b);
 	sl_be_polling = b;
 	sl_be_close_listeners(b);
-	/* What is open ends, which is sent; who still has such a request must not use it. */
-	sl_be_replies_take(b);
+	take_all(b);
 	sl_list_for_each (at, &b->channels)
-		end_requests(sl_container_of(at, struct channel, node));
+		answer_requests(sl_container_of(at, struct channel, node));
 	sl_be_flush(b);
+	sl_list_for_each (at, &b->channels)
+		sl_be_channel_close(sl_container_of(at, struct channel, node));
+	/* What the program has said since then; from now on it must not use a request. */
+	take_all(b);
 	sl_list_for_each_safe (at, next, &b->channels) {
 		struct channel *ch = sl_container_of(at, struct channel, node);
 
-		sl_be_channel_close(ch);
+		free_requests(ch);
 		sl_be_channel_reap(ch);
 	}
 	sl_be_polling = NULL;

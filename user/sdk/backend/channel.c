@@ -70,6 +70,12 @@ static enum sl_rpc_status is_beyond(const struct sl_backend_options *opt, uint8_
 	return flags & SL_ENTRY_COMPRESSED && !opt->compressed ? SL_RPC_COMPRESSED : SL_RPC_OK;
 }
 
+static void refuse(struct channel *ch, const struct sl_part *part, enum sl_rpc_status status)
+{
+	if (sl_be_answer(ch, part->entry->id, part->header->priority, status))
+		fail(ch, -ENOBUFS);
+}
+
 /* The first part: room for the whole request, or a refusal. */
 static struct request *begin(struct channel *ch, const struct sl_part *part)
 {
@@ -81,14 +87,12 @@ static struct request *begin(struct channel *ch, const struct sl_part *part)
 		return NULL;
 	}
 	if (beyond) {
-		if (sl_be_refuse(ch, part, beyond))
-			fail(ch, -ENOBUFS);
+		refuse(ch, part, beyond);
 		return NULL;
 	}
 	rq = borrow_table(ch) ? sl_be_request_new(ch, part) : NULL;
 	if (!rq) {
-		if (sl_be_refuse(ch, part, SL_RPC_REFUSED))
-			fail(ch, -ENOBUFS);
+		refuse(ch, part, SL_RPC_REFUSED);
 		return NULL;
 	}
 	if (!sl_be_request_parse(rq, part)) {

@@ -232,8 +232,8 @@ void sl_be_request_close(struct request *rq, enum sl_rpc_status status);
 void sl_be_reply_count(struct reply *rp);
 /* Any thread. The poll thread takes it at once, and a request may end with it. */
 void sl_be_reply_hand_over(struct sl_backend *b, struct reply *rp);
-/* A request that could not be taken: 0 or -ENOMEM. */
-int sl_be_refuse(struct channel *ch, const struct sl_part *part, enum sl_rpc_status status);
+/* Without the request, of which there may be none: 0 or -ENOMEM. */
+int sl_be_answer(struct channel *ch, uint64_t id, uint8_t priority, enum sl_rpc_status status);
 /* What other threads have handed over; false: nothing. */
 bool sl_be_replies_take(struct sl_backend *b);
 /* Of the I/O thread, if it sleeps. */

@@ -182,7 +182,7 @@ static void refuse(struct request *rq, const struct sl_part *part, enum sl_rpc_s
 	if (!may_tell(rq))
 		return;
 	sl_be_replies_drop(rq);
-	if (sl_be_refuse(rq->channel, part, status))
+	if (sl_be_answer(rq->channel, rq->id, part->header->priority, status))
 		rq->channel->link.error = -ENOBUFS;
 	sl_be_stream_cancel(rq);
 }

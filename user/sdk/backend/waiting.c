@@ -275,17 +275,17 @@ bool sl_be_replies_take(struct sl_backend *b)
 	return true;
 }
 
-int sl_be_refuse(struct channel *ch, const struct sl_part *part, enum sl_rpc_status status)
+int sl_be_answer(struct channel *ch, uint64_t id, uint8_t priority, enum sl_rpc_status status)
 {
 	struct reply *rp = sl_mem_alloc(&ch->b->reply_mem, sizeof(*rp));
 
 	if (!rp)
 		return -ENOMEM;
 	*rp = (struct reply){
-		.entry = {.id = part->entry->id, .status = (uint8_t)status},
+		.entry = {.id = id, .status = (uint8_t)status},
 		.where = REPLY_POOLED,
 		.pieces = 1,
-		.priority = part->header->priority,
+		.priority = priority,
 	};
 	append(ch, rp);
 	return 0;
