@@ -296,6 +296,10 @@ struct sl_reply_args {
  * waits of one request is a message at the most, and its last one, which is always taken; and if not too
  * much of all of them is on its way.
  *
+ * Copies of replies of one gateway take no more memory than is left of 512 MiB. Where they have more than
+ * half of that, whole replies whose clients have taken nothing for a second or more end as SL_RPC_LOST,
+ * those that have waited for longest first.
+ *
  * They leave at once; with `inline_handler`, from within the handler, when it returns, or after 50 us
  * if it takes longer, and those with `more` at once.
  */

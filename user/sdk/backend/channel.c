@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include "sdk/backend/internal.h"
+#include "base/check.h"
 #include "base/clock.h"
 
 /*
@@ -157,9 +158,7 @@ static void on_message(void *ctx, const struct sl_rpc_header *h)
 
 static void on_sent(void *ctx, struct sl_send *s)
 {
-	struct channel *ch = ctx;
-
-	sl_be_replies_sent(ch->b, s);
+	sl_be_replies_sent(ctx, s);
 }
 
 /*
@@ -314,6 +313,7 @@ static bool add(struct sl_backend *b, struct sl_transport *t)
 	ch->bucket = no_requests;
 	sl_list_init(&ch->open);
 	sl_list_init(&ch->windows);
+	sl_list_init(&ch->stalled);
 	for (unsigned c = 0; c < SL_CLASS_CNT; c++)
 		ch->replies[c].end = &ch->replies[c].first;
 	ch->link.ops = &link_ops;
@@ -356,7 +356,7 @@ void sl_be_channel_close(struct channel *ch)
 		unwatch(b, ways[i]);
 	}
 	while ((s = sl_link_unsent(&ch->link)))
-		sl_be_replies_sent(b, s);
+		sl_be_replies_sent(ch, s);
 	sl_be_replies_forget(ch);
 	sl_link_fini(&ch->link);
 	ch->up = false;
@@ -432,6 +432,7 @@ void sl_be_channels_look(struct sl_backend *b)
 void sl_be_channel_tick(struct channel *ch, uint64_t now_ns)
 {
 	sl_link_keep_alive(&ch->link, 0, now_ns);
+	sl_be_replies_relieve(ch);
 	if (!ch->used) {
 		if (!ch->open_cnt)
 			return_table(ch);
@@ -445,6 +446,7 @@ bool sl_be_channel_reap(struct channel *ch)
 {
 	if (ch->up || ch->open_cnt)
 		return false;
+	SL_CHECK(atomic_load(&ch->reply_used) == 0);
 	sl_list_del(&ch->node);
 	return_table(ch);
 	if (!--ch->b->channel_cnt)

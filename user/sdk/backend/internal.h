@@ -58,7 +58,7 @@ struct reply {
 	bool discard; /* nobody waits: only ends the request */
 	bool lent;
 	bool counted;            /* in its channel's `unsent` */
-	struct channel *channel; /* if counted; its request may be gone */
+	struct channel *channel; /* its request may be gone */
 	uint8_t priority;
 };
 
@@ -101,8 +101,10 @@ struct request {
 	_Atomic uint8_t interims;             /* before it */
 	bool taken;                           /* it has come to the I/O thread */
 	struct reply *waiting, **waiting_end; /* messages for which there was no credit */
-	_Atomic bool gone;                    /* nobody waits */
-	_Atomic bool blocked;                 /* a part was not taken: `writable` is due */
+	struct sl_list stalled;               /* of the channel's, or unused */
+	uint64_t credit_ns;   /* of those: when it was given some, or began to wait */
+	_Atomic bool gone;    /* nobody waits */
+	_Atomic bool blocked; /* a part was not taken: `writable` is due */
 	/* a stream's */
 	bool stream, ended, told_end;
 	bool has_headers;     /* its metadata have any */
@@ -143,9 +145,12 @@ struct channel {
 		struct reply *first, **end;
 	} replies[SL_CLASS_CNT];
 	uint32_t classes;
+	struct sl_list stalled;    /* REPLIED, and waiting for credit: the longest first */
+	_Atomic size_t reply_used; /* memory of replies, the I/O thread's and others' */
+	_Atomic size_t wanted;     /* of that, by one for which there was none */
 	_Atomic size_t
 		unsent; /* memory of parts that only the transport keeps back, not their clients */
-	_Atomic bool blocked;    /* some request is, for want of that */
+	_Atomic bool blocked;    /* some request is, for want of one of the two */
 	struct request **bucket; /* SL_BE_BUCKETS; lent while requests are open */
 };
 
@@ -188,8 +193,7 @@ struct sl_backend {
 	_Atomic(struct reply *) handed SL_ALIGNED(SL_CACHELINE);
 	_Atomic size_t foreign_used;
 	_Atomic bool sleeping;
-	_Atomic bool blocked; /* some request is */
-	_Atomic bool full;    /* some channel's `blocked` was set, which may rest */
+	_Atomic bool full; /* some channel's `blocked` was set, which may rest */
 	_Atomic(struct request *) resumed;
 };
 
@@ -232,6 +236,18 @@ void sl_be_request_close(struct request *rq, enum sl_rpc_status status);
 void sl_be_reply_count(struct reply *rp);
 /* Any thread. The poll thread takes it at once, and a request may end with it. */
 void sl_be_reply_hand_over(struct sl_backend *b, struct reply *rp);
+/*
+ * Reply memory, of the I/O thread. A channel's replies have no more of it than is left (dynamic
+ * thresholds: Choudhury, Hahne 1998), so whatever others do there is some for its own. What ends a
+ * request is small, and may have several times as much: nobody's link ends for long replies.
+ */
+enum reply_share { REPLY_SHARE = 1, REPLY_SHARE_OF_ENDS = 4 };
+bool sl_be_reply_mem_left(const struct channel *ch, size_t len, enum reply_share share);
+/* NULL: the system's, or that of all of them, is at an end. */
+void *sl_be_reply_mem_take(struct channel *ch, size_t len);
+void sl_be_reply_mem_give(struct channel *ch, void *ptr);
+/* If it has more than half of its share, replies end of which nobody has taken anything for a while. */
+void sl_be_replies_relieve(struct channel *ch);
 /* Without the request, of which there may be none: 0 or -ENOMEM. */
 int sl_be_answer(struct channel *ch, uint64_t id, uint8_t priority, enum sl_rpc_status status);
 /* What other threads have handed over; false: nothing. */
@@ -242,8 +258,8 @@ void sl_be_wake(struct sl_backend *b);
 void sl_be_replies_pack(struct channel *ch);
 /* Of a channel that is down: those that were to be packed. */
 void sl_be_replies_forget(struct channel *ch);
-void sl_be_replies_sent(struct sl_backend *b, struct sl_send *s);
-void sl_be_reply_free(struct sl_backend *b, struct reply *rp);
+void sl_be_replies_sent(struct channel *ch, struct sl_send *s);
+void sl_be_reply_free(struct reply *rp);
 /* Of a request: those that wait for credit. */
 void sl_be_replies_drop(struct request *rq);
 /* So much more of the reply may be sent; false: nobody gives so much. */

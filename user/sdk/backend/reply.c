@@ -39,21 +39,24 @@ static size_t meta_len_of(const struct sl_reply_args *a)
 	return len;
 }
 
-static struct reply *reply_alloc(struct sl_backend *b, size_t bytes)
+/* The I/O thread's, or, with the same rules, another's. */
+static struct reply *reply_alloc(struct channel *ch, size_t bytes)
 {
-	size_t len = sizeof(struct reply) + bytes;
-	struct reply *rp;
+	size_t len = sizeof(struct reply) + bytes, limit = ch->b->reply_mem.limit, used, own;
+	struct reply *rp = NULL;
 
-	if (sl_be_polling == b) {
-		rp = sl_mem_alloc(&b->reply_mem, len);
+	if (sl_be_polling == ch->b) {
+		if (sl_be_reply_mem_left(ch, len, REPLY_SHARE))
+			rp = sl_be_reply_mem_take(ch, len);
 		if (rp)
 			rp->where = REPLY_POOLED;
 		return rp;
 	}
-	if (atomic_fetch_add_explicit(&b->foreign_used, len, memory_order_relaxed) + len >
-		    SL_BE_REPLY_MEM ||
-	    !(rp = malloc(len))) {
-		atomic_fetch_sub_explicit(&b->foreign_used, len, memory_order_relaxed);
+	used = atomic_fetch_add_explicit(&ch->b->foreign_used, len, memory_order_relaxed);
+	own = atomic_fetch_add_explicit(&ch->reply_used, len, memory_order_relaxed);
+	if (used > limit || own + len > limit - used || !(rp = malloc(len))) {
+		atomic_fetch_sub_explicit(&ch->b->foreign_used, len, memory_order_relaxed);
+		atomic_fetch_sub_explicit(&ch->reply_used, len, memory_order_relaxed);
 		return NULL;
 	}
 	rp->where = REPLY_MALLOC;
@@ -66,6 +69,7 @@ static uint64_t fill_head(struct reply *rp, struct request *rq, enum sl_rpc_stat
 	uint64_t now = sl_now_ns();
 
 	rp->rq = rq;
+	rp->channel = rq->channel;
 	rp->whole = NULL;
 	rp->meta = rp->body = reply_bytes(rp);
 	rp->cut = 0;
@@ -128,32 +132,35 @@ static bool has_room(struct request *rq)
 	       atomic_exchange(&rq->blocked, false);
 }
 
+/* `writable` follows. In this order: whoever sees one of them looks for the one before. */
+static void wait_for_room(struct request *rq)
+{
+	struct channel *ch = rq->channel;
+
+	atomic_store(&rq->blocked, true);
+	atomic_store(&ch->blocked, true);
+	atomic_store(&ch->b->full, true);
+	sl_be_wake(ch->b);
+}
+
 /* A part for which there is no memory, or the last one, which cannot wait. */
-static int without_memory(struct request *rq, bool more)
+static int without_memory(struct request *rq, size_t bytes, bool more)
 {
 	if (!more) {
 		close_with(rq, sl_be_unanswered(rq), false);
 		return -ENOBUFS;
 	}
-	/* In this order: whoever sees the second looks for the first. */
-	atomic_store(&rq->blocked, true);
-	atomic_store(&rq->channel->b->blocked, true);
-	sl_be_wake(rq->channel->b);
+	atomic_store(&rq->channel->wanted, sizeof(struct reply) + bytes);
+	wait_for_room(rq);
 	return -EAGAIN;
 }
 
-/* The transport has enough to send for now. True: `writable` follows. */
+/* The transport has enough to send for now. */
 static bool is_full(struct request *rq)
 {
-	struct channel *ch = rq->channel;
-
-	if (atomic_load_explicit(&ch->unsent, memory_order_relaxed) < SL_BE_UNSENT_MEM)
+	if (atomic_load_explicit(&rq->channel->unsent, memory_order_relaxed) < SL_BE_UNSENT_MEM)
 		return false;
-	/* In this order, as in without_memory(). */
-	atomic_store(&rq->blocked, true);
-	atomic_store(&ch->blocked, true);
-	atomic_store(&ch->b->full, true);
-	sl_be_wake(ch->b);
+	wait_for_room(rq);
 	return true;
 }
 
@@ -230,7 +237,7 @@ static int reply_part(struct request *rq, const struct sl_reply_args *args, uint
 		      const struct loan *loan)
 {
 	struct sl_backend *b = rq->channel->b;
-	size_t meta_len = meta_len_of(args);
+	size_t meta_len = meta_len_of(args), bytes;
 	uint64_t now_ns;
 	struct reply *rp;
 
@@ -244,9 +251,10 @@ static int reply_part(struct request *rq, const struct sl_reply_args *args, uint
 	}
 	if (args->more && (!has_room(rq) || is_full(rq)))
 		return -EAGAIN;
-	rp = reply_alloc(b, sl_rpc_pad8(meta_len) + (loan ? 0 : sl_rpc_pad8(args->body_len)));
+	bytes = sl_rpc_pad8(meta_len) + (loan ? 0 : sl_rpc_pad8(args->body_len));
+	rp = reply_alloc(rq->channel, bytes);
 	if (!rp)
-		return without_memory(rq, args->more);
+		return without_memory(rq, bytes, args->more);
 	now_ns = fill_head(rp, rq, SL_RPC_OK);
 	rp->entry.len = (uint32_t)args->body_len;
 	rp->entry.rest = (uint32_t)rest;
@@ -325,10 +333,10 @@ int sl_stream_go_on(struct sl_request_view *view)
 
 	if (!atomic_exchange(&rq->expects, false))
 		return -EINVAL;
-	rp = reply_alloc(rq->channel->b, 0);
+	rp = reply_alloc(rq->channel, 0);
 	if (!rp) {
 		atomic_store(&rq->expects, true);
-		return without_memory(rq, true);
+		return without_memory(rq, 0, true);
 	}
 	say_before(rq, rp, &nothing, 0);
 	return 0;
@@ -351,7 +359,7 @@ int sl_reply_interim(struct sl_request_view *view, const struct sl_reply_args *g
 		atomic_fetch_sub(&rq->interims, 1);
 		return -EINVAL;
 	}
-	rp = reply_alloc(rq->channel->b, sl_rpc_pad8(meta_len));
+	rp = reply_alloc(rq->channel, sl_rpc_pad8(meta_len));
 	if (!rp) {
 		atomic_fetch_sub(&rq->interims, 1);
 		return -ENOBUFS;

@@ -98,6 +98,7 @@ struct request *sl_be_request_new(struct channel *ch, const struct sl_part *part
 	sl_list_add_tail(&ch->open, &rq->node);
 	sl_list_init(&rq->queue);
 	sl_list_init(&rq->window);
+	sl_list_init(&rq->stalled);
 	rq->waiting_end = &rq->waiting;
 	rq->parts_end = &rq->parts;
 	bucket = bucket_of(ch, rq->id);
@@ -153,6 +154,7 @@ void sl_be_request_free(struct request *rq)
 	struct channel *ch = rq->channel;
 	struct request **at = bucket_of(ch, rq->id);
 
+	sl_list_del(&rq->stalled);
 	sl_be_replies_drop(rq);
 	sl_be_stream_free(rq);
 	if (rq->where == BODY_PLACED)

@@ -56,14 +56,13 @@ static void remove_until(struct channel *ch, unsigned class, struct reply *last)
 
 static bool pack_one(struct channel *ch, unsigned class)
 {
-	struct sl_backend *b = ch->b;
 	struct reply *first = ch->replies[class].first, *rp = first;
 	uint64_t total;
 	uint32_t longest_us = 1; /* for gateways that go by it, to which 0 says nothing */
 	unsigned cnt = count_together(first, &total), i;
 	struct sl_send *s =
-		sl_mem_alloc(&b->reply_mem, sizeof(*s) + cnt * sizeof(struct sl_rpc_entry) +
-						    (cnt * SPANS_MAX + 1) * sizeof(struct sl_span));
+		sl_be_reply_mem_take(ch, sizeof(*s) + cnt * sizeof(struct sl_rpc_entry) +
+						 (cnt * SPANS_MAX + 1) * sizeof(struct sl_span));
 	struct sl_rpc_entry *e;
 	struct sl_span *spans, *end;
 
@@ -91,7 +90,7 @@ static bool pack_one(struct channel *ch, unsigned class)
 		.span_cnt = (uint32_t)(end - spans),
 		.owner = (uintptr_t)first,
 	};
-	sl_link_send(&ch->link, s, class, b->now_ns);
+	sl_link_send(&ch->link, s, class, ch->b->now_ns);
 	return true;
 }
 
@@ -110,17 +109,17 @@ void sl_be_replies_forget(struct channel *ch)
 		struct reply *rp = ch->replies[class].first;
 
 		remove_until(ch, class, rp);
-		sl_be_reply_free(ch->b, rp);
+		sl_be_reply_free(rp);
 	}
 }
 
-void sl_be_replies_sent(struct sl_backend *b, struct sl_send *s)
+void sl_be_replies_sent(struct channel *ch, struct sl_send *s)
 {
 	struct reply *rp = (struct reply *)(uintptr_t)s->owner, *next;
 
 	for (; rp; rp = next) {
 		next = rp->next;
-		sl_be_reply_free(b, rp);
+		sl_be_reply_free(rp);
 	}
-	sl_mem_free(&b->reply_mem, s);
+	sl_be_reply_mem_give(ch, s);
 }

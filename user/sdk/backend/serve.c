@@ -126,14 +126,6 @@ static unsigned poll_channels(struct sl_backend *b)
 	}
 }
 
-static bool is_writable_due(const struct sl_backend *b)
-{
-	/* Half of it, so that a part more is worth the call. */
-	return atomic_load_explicit(&b->blocked, memory_order_acquire) &&
-	       b->reply_mem.used < b->reply_mem.limit / 2 &&
-	       atomic_load_explicit(&b->foreign_used, memory_order_relaxed) < SL_BE_REPLY_MEM / 2;
-}
-
 static void tell_requests(struct channel *ch)
 {
 	struct sl_backend *b = ch->b;
@@ -148,34 +140,31 @@ static void tell_requests(struct channel *ch)
 	}
 }
 
-/* Half of it, so that a part more is worth the call. */
+/* Of what is unsent half, so that a part more is worth the call; of memory what was asked for. */
 static bool has_room_again(const struct channel *ch)
 {
 	return atomic_load_explicit(&ch->blocked, memory_order_acquire) &&
-	       atomic_load_explicit(&ch->unsent, memory_order_relaxed) < SL_BE_UNSENT_MEM / 2;
+	       atomic_load_explicit(&ch->unsent, memory_order_relaxed) < SL_BE_UNSENT_MEM / 2 &&
+	       sl_be_reply_mem_left(ch, atomic_load_explicit(&ch->wanted, memory_order_relaxed),
+				    REPLY_SHARE);
 }
 
 static void tell_writable(struct sl_backend *b)
 {
-	bool all = is_writable_due(b);
 	struct sl_list *at;
 
-	/* Before they are looked at: one that is blocked behind that sets it again. */
-	if (sl_unlikely(all)) {
-		atomic_store(&b->blocked, false);
-		sl_be_channels_wake(b);
-	}
 	if (sl_unlikely(atomic_load_explicit(&b->full, memory_order_relaxed)) &&
 	    atomic_exchange(&b->full, false))
 		sl_be_channels_wake_blocked(b);
 	sl_list_for_each (at, &b->channels) {
 		struct channel *ch = sl_container_of(at, struct channel, node);
-		bool due = has_room_again(ch);
 
-		if (sl_unlikely(due))
-			atomic_store(&ch->blocked, false);
-		if (sl_unlikely(all || due))
-			tell_requests(ch);
+		if (sl_likely(!has_room_again(ch)))
+			continue;
+		/* Before they are looked at: one that is blocked behind that sets it again. */
+		atomic_store(&ch->wanted, 0);
+		atomic_store(&ch->blocked, false);
+		tell_requests(ch);
 	}
 }
 
@@ -236,8 +225,7 @@ bool sl_be_arm(struct sl_backend *b)
 			      atomic_load_explicit(&b->turn, memory_order_relaxed) == TURN_IO)) ||
 	    atomic_load_explicit(&b->handed, memory_order_relaxed) ||
 	    atomic_load_explicit(&b->resumed, memory_order_relaxed) || b->resumed_next ||
-	    atomic_load_explicit(&b->full, memory_order_relaxed) || is_writable_due(b) ||
-	    is_ending(b) ||
+	    atomic_load_explicit(&b->full, memory_order_relaxed) || is_ending(b) ||
 	    atomic_load_explicit(&b->unready, memory_order_relaxed) != b->told_unready)
 		return false;
 	sl_list_for_each (at, &b->channels) {

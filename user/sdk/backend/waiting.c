@@ -3,15 +3,19 @@
  * From a reply that reply.c has made to those of its channel, which respond.c packs. Read from the
  * bottom: hand_over -> [the stack, from other threads: sl_be_replies_take] -> take_reply ->
  * send_waiting, as far as there is credit. That is counted twice: `room` for those who reply, who get
- * EAGAIN without it, and `credit` for what leaves.
+ * EAGAIN without it, and `credit` for what leaves. Memory is shared by all channels; one that has
+ * much of it loses replies that wait for too long (sl_be_replies_relieve).
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "sdk/backend/internal.h"
+#include "base/clock.h"
 
 /* Of a message that is cut, less than PIECE_MIN is not worth an entry of its own. */
 enum { PIECE_MIN = 4096, CREDIT_MAX = 1 << 30 };
+
+#define STALLED_NS SL_NS_PER_SEC
 
 static size_t size_of(const struct reply *rp)
 {
@@ -22,7 +26,6 @@ static size_t size_of(const struct reply *rp)
 void sl_be_reply_count(struct reply *rp)
 {
 	rp->counted = true;
-	rp->channel = rp->rq->channel;
 	atomic_fetch_add_explicit(&rp->channel->unsent, size_of(rp), memory_order_relaxed);
 }
 
@@ -34,7 +37,51 @@ static void uncount(struct reply *rp)
 	atomic_fetch_sub_explicit(&rp->channel->unsent, size_of(rp), memory_order_relaxed);
 }
 
-void sl_be_reply_free(struct sl_backend *b, struct reply *rp)
+/* The one of which more is used counts. */
+static size_t memory_left(const struct sl_backend *b)
+{
+	size_t foreign = atomic_load_explicit(&b->foreign_used, memory_order_relaxed);
+	size_t used = foreign > b->reply_mem.used ? foreign : b->reply_mem.used;
+
+	return used < b->reply_mem.limit ? b->reply_mem.limit - used : 0;
+}
+
+bool sl_be_reply_mem_left(const struct channel *ch, size_t len, enum reply_share share)
+{
+	return atomic_load_explicit(&ch->reply_used, memory_order_relaxed) + len <=
+	       memory_left(ch->b) * share;
+}
+
+/* Exact, as the owner of all of it counts. */
+void *sl_be_reply_mem_take(struct channel *ch, size_t len)
+{
+	struct sl_mem *m = &ch->b->reply_mem;
+	size_t before = m->used;
+	void *ptr = sl_mem_alloc(m, len);
+
+	atomic_fetch_add_explicit(&ch->reply_used, m->used - before, memory_order_relaxed);
+	return ptr;
+}
+
+void sl_be_reply_mem_give(struct channel *ch, void *ptr)
+{
+	struct sl_mem *m = &ch->b->reply_mem;
+	size_t before = m->used;
+
+	sl_mem_free(m, ptr);
+	atomic_fetch_sub_explicit(&ch->reply_used, before - m->used, memory_order_relaxed);
+}
+
+static void give_foreign(struct reply *rp)
+{
+	size_t len = size_of(rp);
+
+	atomic_fetch_sub_explicit(&rp->channel->b->foreign_used, len, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&rp->channel->reply_used, len, memory_order_relaxed);
+	free(rp);
+}
+
+void sl_be_reply_free(struct reply *rp)
 {
 	struct reply *piece = rp->whole ? rp : NULL;
 	struct sl_backend *outer;
@@ -43,7 +90,7 @@ void sl_be_reply_free(struct sl_backend *b, struct reply *rp)
 
 	if (piece) {
 		rp = piece->whole;
-		sl_mem_free(&b->reply_mem, piece);
+		sl_be_reply_mem_give(rp->channel, piece);
 	}
 	if (--rp->pieces)
 		return;
@@ -51,11 +98,8 @@ void sl_be_reply_free(struct sl_backend *b, struct reply *rp)
 	arg = rp->done_arg;
 	uncount(rp);
 	switch (rp->where) {
-	case REPLY_POOLED: sl_mem_free(&b->reply_mem, rp); break;
-	case REPLY_MALLOC:
-		atomic_fetch_sub_explicit(&b->foreign_used, size_of(rp), memory_order_relaxed);
-		free(rp);
-		break;
+	case REPLY_POOLED: sl_be_reply_mem_give(rp->channel, rp); break;
+	case REPLY_MALLOC: give_foreign(rp); break;
 	default: break;
 	}
 	if (done) {
@@ -71,7 +115,7 @@ void sl_be_replies_drop(struct request *rq)
 
 	while ((rp = rq->waiting)) {
 		rq->waiting = rp->next;
-		sl_be_reply_free(rq->channel->b, rp);
+		sl_be_reply_free(rp);
 	}
 	rq->waiting_end = &rq->waiting;
 }
@@ -98,7 +142,6 @@ static struct reply *pop_waiting(struct request *rq)
 /* As much of a message as the credit is for. False: that is too little to be worth an entry. */
 static bool cut_piece(struct request *rq, struct reply *rp)
 {
-	struct sl_backend *b = rq->channel->b;
 	uint32_t left = rp->entry.len - rp->cut, len = left;
 	struct reply *piece;
 
@@ -107,7 +150,7 @@ static bool cut_piece(struct request *rq, struct reply *rp)
 		if (len < PIECE_MIN)
 			return false;
 	}
-	piece = sl_mem_alloc(&b->reply_mem, sizeof(*piece));
+	piece = sl_be_reply_mem_take(rq->channel, sizeof(*piece));
 	if (!piece) {
 		rq->channel->link.error = -ENOBUFS;
 		return false;
@@ -124,9 +167,38 @@ static bool cut_piece(struct request *rq, struct reply *rp)
 	rp->cut += len;
 	rq->credit -= sl_rpc_cost(&piece->entry);
 	if (len == left)
-		sl_be_reply_free(b, pop_waiting(rq));
+		sl_be_reply_free(pop_waiting(rq));
 	append(rq->channel, piece);
 	return true;
+}
+
+/* The last of those that wait for credit, if nothing but that is missing. */
+static void stall(struct request *rq)
+{
+	struct channel *ch = rq->channel;
+
+	if (rq->state != REQUEST_REPLIED)
+		return;
+	rq->credit_ns = ch->b->now_ns;
+	sl_list_del(&rq->stalled);
+	sl_list_add_tail(&ch->stalled, &rq->stalled);
+}
+
+void sl_be_replies_relieve(struct channel *ch)
+{
+	struct sl_backend *b = ch->b;
+
+	while (!sl_list_empty(&ch->stalled)) {
+		struct request *rq = sl_list_first(&ch->stalled, struct request, stalled);
+		size_t used = atomic_load_explicit(&ch->reply_used, memory_order_relaxed);
+
+		if (b->now_ns - rq->credit_ns < STALLED_NS || used <= memory_left(b) / 2)
+			return;
+		if (sl_be_answer(ch, rq->id, rq->view.priority, SL_RPC_LOST))
+			ch->link.error = -ENOBUFS;
+		b->stats.cancelled++;
+		sl_be_request_free(rq);
+	}
 }
 
 /* What there is credit for goes out; with the last of it the request ends. */
@@ -144,6 +216,7 @@ static void send_waiting(struct request *rq)
 		} else if (cost > rp->entry.len || !cut_piece(rq, rp)) {
 			for (; rp; rp = rp->next)
 				uncount(rp);
+			stall(rq);
 			return;
 		}
 	}
@@ -167,6 +240,15 @@ bool sl_be_reply_credit(struct request *rq, uint32_t bytes)
 	return true;
 }
 
+/* For what ends a request, and has no bytes. */
+static struct reply *end_alloc(struct channel *ch)
+{
+	size_t len = sizeof(struct reply);
+
+	return sl_be_reply_mem_left(ch, len, REPLY_SHARE_OF_ENDS) ? sl_be_reply_mem_take(ch, len)
+								  : NULL;
+}
+
 /*
  * Another thread has begun the reply while it was made: a gateway takes nothing of that kind behind it.
  * Who waits for the room that it took learns it from the next pass, not from within a call of its own.
@@ -176,7 +258,7 @@ static void drop_late(struct request *rq, struct reply *rp)
 	struct channel *ch = rq->channel;
 
 	atomic_fetch_add(&rq->room, sl_rpc_cost(&rp->entry));
-	sl_be_reply_free(ch->b, rp);
+	sl_be_reply_free(rp);
 	if (!atomic_load(&rq->blocked))
 		return;
 	atomic_store(&ch->blocked, true);
@@ -191,7 +273,7 @@ static void take_reply(struct sl_backend *b, struct reply *rp)
 	bool ends = !(rp->entry.flags & SL_ENTRY_MORE);
 
 	if (rp->discard || !ch->up || atomic_load_explicit(&rq->gone, memory_order_relaxed)) {
-		sl_be_reply_free(b, rp);
+		sl_be_reply_free(rp);
 		b->stats.cancelled += ends;
 		/* Only REPLY_MALLOC is freed, and that one does not live in the request. */
 		if (ends)
@@ -204,7 +286,7 @@ static void take_reply(struct sl_backend *b, struct reply *rp)
 	}
 	rq->taken |= !(rp->entry.flags & SL_ENTRY_GO_ON);
 	if (rp->where == REPLY_EMBEDDED) { /* in the request, which ends before it is sent */
-		struct reply *copy = sl_mem_alloc(&b->reply_mem, sizeof(*copy));
+		struct reply *copy = end_alloc(ch);
 
 		if (copy) {
 			memcpy(copy, rp, sizeof(*copy));
@@ -227,6 +309,7 @@ static void take_reply(struct sl_backend *b, struct reply *rp)
 		sl_be_stream_over(rq);
 	}
 	send_waiting(rq);
+	sl_be_replies_relieve(ch);
 }
 
 void sl_be_wake(struct sl_backend *b)
@@ -277,11 +360,12 @@ bool sl_be_replies_take(struct sl_backend *b)
 
 int sl_be_answer(struct channel *ch, uint64_t id, uint8_t priority, enum sl_rpc_status status)
 {
-	struct reply *rp = sl_mem_alloc(&ch->b->reply_mem, sizeof(*rp));
+	struct reply *rp = end_alloc(ch);
 
 	if (!rp)
 		return -ENOMEM;
 	*rp = (struct reply){
+		.channel = ch,
 		.entry = {.id = id, .status = (uint8_t)status},
 		.where = REPLY_POOLED,
 		.pieces = 1,

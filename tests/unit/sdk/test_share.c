@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reply memory, of which there is some for everybody, whatever one gateway and its clients do. */
+#include "sdk_fake.h"
+#include "suite.h"
+
+enum { POT = 4 << 20, LEN = 32 << 10, LONG = 4 * SL_RPC_INITIAL_WINDOW, ASKED = 2 * POT / LEN };
+
+static struct sl_request_view *held[ASKED];
+static unsigned held_cnt, told_writable;
+static bool at_once; /* the thread that polls replies */
+static unsigned taken;
+static const uint8_t bytes[LONG];
+static struct sl_backend *b;
+static struct fake *greedy, *other;
+static struct sl_transport_ops deaf; /* takes no message, not even a small one */
+
+static int reply(struct sl_request_view *rq)
+{
+	int rc = sl_reply(rq, &(struct sl_reply_args){.body = bytes, .body_len = LEN});
+
+	taken += rc == 0;
+	return rc;
+}
+
+static void handle(void *arg, struct sl_batch *batch)
+{
+	(void)arg;
+	for (unsigned i = 0; i < batch->count; i++) {
+		if (at_once)
+			reply(batch->requests[i]);
+		else
+			held[held_cnt++] = batch->requests[i];
+	}
+}
+
+static void on_writable(void *arg, struct sl_request_view *rq)
+{
+	(void)arg, (void)rq;
+	told_writable++;
+}
+
+static int post_nothing(struct sl_transport *t, const struct sl_rpc_header *h,
+			const struct sl_span *spans, unsigned cnt, uint64_t cookie)
+{
+	(void)t, (void)h, (void)spans, (void)cnt, (void)cookie;
+	return -EAGAIN;
+}
+
+static void set_up(void)
+{
+	deaf = fake_ops;
+	deaf.post = post_nothing;
+	b = fake_backend(handle, NULL, 0);
+	b->opt.writable = on_writable;
+	b->reply_mem.limit = POT;
+	greedy = fake_connect(b);
+	other = fake_connect(b);
+	held_cnt = told_writable = taken = 0;
+	at_once = false;
+}
+
+static void tear_down(void)
+{
+	sl_backend_close(b);
+	fake_free(greedy);
+	fake_free(other);
+}
+
+FIXTURE(set_up, tear_down)
+
+/* What was said last. */
+static enum sl_rpc_status last_status(const struct fake *f, uint64_t id)
+{
+	unsigned found = SL_RPC_COMPRESSED + 1;
+
+	for (unsigned i = 0; i < f->out_cnt; i++) {
+		const struct fake_message *m = &f->out[i];
+
+		for (unsigned k = 0; k < m->header.count; k++) {
+			struct sl_rpc_entry e;
+
+			if ((m->header.version_type & 15) != SL_RPC_RESPONSE)
+				continue;
+			memcpy(&e, m->body + k * sizeof(e), sizeof(e));
+			found = e.id == id ? e.status : found;
+		}
+	}
+	return found;
+}
+
+/* Whoever replies: half of it is left, and the next one may have half of that. */
+TEST_EACH(a_gateway_that_reads_nothing_leaves_room_for_others, 2)
+{
+	at_once = _i;
+	greedy->full = true;
+	for (uint64_t id = 1; id <= ASKED; id++)
+		fake_ask(greedy, id, "x");
+	fake_settle(b);
+	for (unsigned i = 0; i < held_cnt; i++)
+		reply(held[i]);
+	fake_settle(b);
+	ck_assert_uint_ge(taken, POT / LEN / 4);
+	ck_assert_uint_le(taken, POT / LEN / 2);
+	ck_assert_uint_lt(b->reply_mem.used, POT * 2 / 3);
+	ck_assert(!greedy->closed);
+	taken = held_cnt = 0;
+	for (uint64_t id = 1; id <= POT / LEN / 8; id++)
+		fake_ask(other, id, "x");
+	fake_settle(b);
+	for (unsigned i = 0; i < held_cnt; i++)
+		ck_assert_int_eq(reply(held[i]), 0);
+	fake_settle(b);
+	ck_assert_uint_eq(taken, POT / LEN / 8);
+	for (uint64_t id = 1; id <= POT / LEN / 8; id++)
+		ck_assert_int_eq(last_status(other, id), SL_RPC_OK);
+	/* What it had not taken is there; the rest has ended, and itself has not. */
+	greedy->full = false;
+	for (unsigned i = 0; i < ASKED; i++)
+		sl_backend_poll(b, 0);
+	ck_assert_int_eq(last_status(greedy, 1), SL_RPC_OK);
+	ck_assert_int_eq(last_status(greedy, ASKED), SL_RPC_LOST);
+	ck_assert(!greedy->closed);
+}
+
+/* Each of them is small, but nothing bounds how many there are. */
+TEST(refusals_that_nobody_reads_end_their_link_only)
+{
+	uint64_t id = 0;
+
+	b->reply_mem.limit = 256 << 10;
+	greedy->base.ops = &deaf;
+	while (!greedy->closed && id < 4096) {
+		struct sl_rpc_entry e;
+
+		fake_ask_part(greedy, ++id, "\2\0\5\0x", 5, "", 0, 0, SL_CLASS_NORMAL);
+		memcpy(&e, greedy->in[greedy->in_cnt - 1].body, sizeof(e));
+		e.flags = SL_ENTRY_STREAM; /* of which the program knows nothing */
+		memcpy(greedy->in[greedy->in_cnt - 1].body, &e, sizeof(e));
+		sl_backend_poll(b, 0);
+		ck_assert_uint_lt(b->reply_mem.used, b->reply_mem.limit * 7 / 8);
+	}
+	ck_assert(greedy->closed);
+	ck_assert(!other->closed);
+}
+
+/* Parts that find no memory are asked for again when there is some for them. */
+TEST(who_finds_no_memory_is_told_when_there_is_some)
+{
+	struct sl_reply_args a = {.body = bytes, .body_len = LEN, .more = true};
+	int rc = 0;
+
+	greedy->full = true;
+	for (uint64_t id = 1; id <= ASKED; id++)
+		fake_ask(greedy, id, "x");
+	fake_settle(b);
+	for (unsigned i = 0; i < held_cnt && !rc; i++) {
+		rc = sl_reply(held[i], &a);
+		taken += !rc;
+	}
+	ck_assert_int_eq(rc, -EAGAIN);
+	ck_assert_uint_le(taken, POT / LEN / 2);
+	fake_settle(b);
+	fake_settle(b);
+	ck_assert_uint_eq(told_writable, 0);
+	greedy->full = false;
+	fake_settle(b);
+	fake_settle(b);
+	ck_assert_uint_eq(told_writable, 1);
+	ck_assert_int_eq(sl_reply(held[taken], &a), 0);
+}
+
+static void give_credit(struct fake *f, uint64_t id, uint32_t credit)
+{
+	const struct sl_rpc_window w = {.id = id, .bytes = credit};
+	struct fake_message *m = &f->in[f->in_cnt++];
+
+	m->header = (struct sl_rpc_header){.version_type = SL_RPC_VERSION << 4 | SL_RPC_WINDOW,
+					   .flags = SL_RPC_FIRST | SL_RPC_LAST,
+					   .count = 1,
+					   .fragment_len = sizeof(w),
+					   .total_or_offset = sizeof(w)};
+	m->body = malloc(sizeof(w));
+	memcpy(m->body, &w, sizeof(w));
+}
+
+static void reply_long(struct sl_request_view *rq)
+{
+	ck_assert_int_eq(sl_reply(rq, &(struct sl_reply_args){.body = bytes, .body_len = LONG}), 0);
+	fake_settle(b);
+}
+
+/* Clients that read slowly: those that have taken nothing for a while, and no more than it takes. */
+TEST(whose_client_has_stopped_for_longest_ends_first)
+{
+	enum { SLOW = POT / LONG / 3 + 1 };
+	struct request *slow[SLOW];
+
+	for (uint64_t id = 1; id <= SLOW + 1; id++)
+		fake_ask(greedy, id, "x");
+	fake_settle(b);
+	for (unsigned i = 0; i < SLOW; i++) {
+		slow[i] = (struct request *)held[i];
+		reply_long(held[i]);
+	}
+	/* All have begun to wait just now. */
+	ck_assert_uint_eq(b->open_cnt, SLOW + 1);
+	for (unsigned i = 0; i < SLOW; i++)
+		slow[i]->credit_ns -= 2 * SL_NS_PER_SEC;
+	/* One takes a little. */
+	give_credit(greedy, 1, 8 << 10);
+	fake_settle(b);
+	reply_long(held[SLOW]);
+	ck_assert_int_eq(last_status(greedy, 1), SL_RPC_OK);
+	ck_assert_int_eq(last_status(greedy, 2), SL_RPC_LOST);
+	ck_assert_int_eq(last_status(greedy, 3), SL_RPC_LOST);
+	for (uint64_t id = 4; id <= SLOW + 1; id++)
+		ck_assert_int_eq(last_status(greedy, id), SL_RPC_OK);
+	ck_assert_uint_eq(b->open_cnt, SLOW - 1);
+	ck_assert(!greedy->closed);
+}
+
+/* Also if no further reply comes. */
+TEST(who_has_stopped_is_found_by_the_tick)
+{
+	enum { SLOW = POT / LONG / 3 + 1 };
+	struct request *slow[SLOW];
+
+	for (uint64_t id = 1; id <= SLOW; id++)
+		fake_ask(greedy, id, "x");
+	fake_settle(b);
+	for (unsigned i = 0; i < SLOW; i++) {
+		slow[i] = (struct request *)held[i];
+		reply_long(held[i]);
+	}
+	for (unsigned i = 0; i < SLOW; i++)
+		slow[i]->credit_ns -= 2 * SL_NS_PER_SEC;
+	b->tick_ns = 0;
+	fake_settle(b);
+	ck_assert_int_eq(last_status(greedy, 1), SL_RPC_LOST);
+	ck_assert_uint_eq(b->open_cnt, SLOW - 1);
+}
