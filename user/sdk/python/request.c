@@ -531,7 +531,7 @@ static PyMethodDef methods[] = {
 	 "Tells the client something before the reply, up to eight times; a status of 102 to 199.\n"
 	 "A hint: gRPC, HTTP/1.0 and a client that does not read have no place for it."},
 	{"_go_on", go_on, METH_NOARGS, "Its client may send the body."},
-	{"_taken", stream_taken, METH_O, "So many bytes of its parts were read."},
+	{"_taken", stream_taken, METH_O, "A part of it of so many bytes was read."},
 	{"_fail", fail, METH_NOARGS, "It ends here, broken."},
 	{NULL, NULL, 0, NULL},
 };

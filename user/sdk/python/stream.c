@@ -18,6 +18,12 @@
 /* (start) What asyncio has not read yet; beyond it the stream is paused. */
 enum { KEPT_MAX = 16 << 10 };
 
+/* One without bytes takes memory, too. */
+static size_t count_of(size_t len)
+{
+	return len > SL_RPC_MIN_COST ? len : SL_RPC_MIN_COST;
+}
+
 enum note_kind { NOTE_OPEN, NOTE_DATA, NOTE_END, NOTE_CANCEL, NOTE_WRITABLE, NOTE_CNT };
 
 struct ear {
@@ -75,7 +81,7 @@ static void note(struct backend *b, struct sl_request_view *view, enum note_kind
 		*n = (struct note){.kind = kind, .len = len, .left = left};
 		if (len)
 			memcpy(n->bytes, bytes, len);
-		ear->kept += len;
+		ear->kept += kind == NOTE_DATA ? count_of(len) : 0;
 		if (ear->kept >= KEPT_MAX && !ear->paused) {
 			ear->paused = true;
 			sl_stream_pause(view);
@@ -253,6 +259,7 @@ PyObject *stream_taken(PyObject *self, PyObject *len)
 
 	if (PyErr_Occurred())
 		return NULL;
+	n = count_of(n);
 	if (rq->ear) {
 		pthread_mutex_lock(&rq->backend->lock);
 		rq->ear->kept -= n < rq->ear->kept ? n : rq->ear->kept;
