@@ -11,13 +11,14 @@ enum { MANY = 5000, KEPT = 2000 /* more than fits into all windows, less than th
 static const char program[] =
 	"import asyncio, sys, sluice\n"
 	"wake = asyncio.Event()\n"
+	"heard = [b'nothing']\n"
 	"\n"
 	"def handle(batch):\n"
 	"    if bytes(batch[0].body) == b'swap':\n"
 	"        batch[0] = b'x' * 16 + bytes(48)\n"
 	"        return\n"
 	"    for request in batch:\n"
-	"        request.reply(request.body)\n"
+	"        request.reply(heard[0])\n"
 	"\n"
 	"async def upgrade(stream):\n"
 	"    try:\n"
@@ -30,10 +31,12 @@ static const char program[] =
 	"    if stream.request.header('upgrade'):\n"
 	"        try:\n"
 	"            await upgrade(stream)\n"
-	"        except ValueError as error:\n"
-	"            async for part in stream:\n"
-	"                pass\n"
-	"            await stream.reply(str(error).encode())\n"
+	"        except ValueError:\n"
+	"            heard[0] = b'error'\n"
+	"            try:\n"
+	"                await asyncio.Event().wait()\n"
+	"            finally:\n"
+	"                heard[0] = b'cancel'\n"
 	"    elif stream.request.path == 'wake':\n"
 	"        wake.set()\n"
 	"    else:\n"
@@ -143,6 +146,78 @@ TEST(messages_without_bytes_make_their_sender_wait)
 	gw_until(&g, c.done && wake.done);
 	snprintf(expected, sizeof(expected), "%u", all);
 	ck_assert(is(&c, expected));
+	gw_close(&g);
+	backend_kill(p);
+}
+
+static const uint8_t wants_upgrade[] = "\x05\0\x09\0\x07upgradex";
+
+TEST(an_upgrade_is_agreed_to_by_101)
+{
+	const char *ep = endpoint_of(0);
+	struct backend_proc p = start(ep, true);
+	struct gateway g;
+	struct call c;
+
+	gw_open(&g, ep);
+	open_stream(&g, &c, sl_span_of(wants_upgrade, sizeof(wants_upgrade) - 1));
+	gw_until(&g, c.done);
+	ck_assert_uint_eq(c.status, SL_RPC_OK);
+	ck_assert(is(&c, "agreed"));
+	gw_close(&g);
+	backend_kill(p);
+}
+
+/* Asks until that is what it has heard. */
+static void await_heard(struct gateway *g, const char *what)
+{
+	uint64_t until_ns = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
+	struct call c = {.len = 0};
+
+	while (!is(&c, what)) {
+		ck_assert_msg(sl_now_ns() < until_ns, "not heard: %s", what);
+		call_init(&c, 64);
+		ck_assert_int_eq(
+			gw_send(g, &c, sl_span_of(NULL, 0), sl_span_str("?"), 0, SL_CLASS_NORMAL),
+			0);
+		gw_until(g, c.done);
+	}
+}
+
+/* Where none is agreed to that is an error, and the request goes on: its coroutine hears what follows. */
+TEST(who_agrees_to_no_upgrades_still_hears_of_the_request)
+{
+	const char *ep = endpoint_of(0);
+	struct backend_proc p = start(ep, false);
+	struct gateway g;
+	struct call c;
+
+	gw_open(&g, ep);
+	open_stream(&g, &c, sl_span_of(wants_upgrade, sizeof(wants_upgrade) - 1));
+	await_heard(&g, "error");
+	sl_rpc_cancel(g.ch, c.id);
+	await_heard(&g, "cancel");
+	gw_close(&g);
+	backend_kill(p);
+}
+
+/* Of a batch that a handler has put something else into the request is dropped: 500. */
+TEST(a_handler_may_do_with_its_list_what_it_likes)
+{
+	static const uint8_t status[] = "\x06\0\x02\0\xf4\x01";
+	const char *ep = endpoint_of(0);
+	struct backend_proc p = start(ep, false);
+	struct gateway g;
+	struct call c;
+
+	gw_open(&g, ep);
+	call_init(&c, 64);
+	ck_assert_int_eq(
+		gw_send(&g, &c, sl_span_of(NULL, 0), sl_span_str("swap"), 0, SL_CLASS_NORMAL), 0);
+	gw_until(&g, c.done);
+	ck_assert(!c.failed);
+	ck_assert_mem_eq(c.meta, status, sizeof(status) - 1);
+	await_heard(&g, "nothing"); /* it goes on */
 	gw_close(&g);
 	backend_kill(p);
 }

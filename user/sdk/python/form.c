@@ -79,7 +79,7 @@ bool form_read(struct form *f, PyObject *keywords)
 				"more",     "no_message",   NULL};
 	PyObject *none, *headers = NULL, *trailers = NULL;
 	int status = 200, grpc = 0, more = 0, no_message = 0;
-	bool ok;
+	bool ok, is_known;
 
 	*f = (struct form){.args = {.status = 200}};
 	if (!keywords)
@@ -91,9 +91,11 @@ bool form_read(struct form *f, PyObject *keywords)
 					 &f->args.content_type, &headers, &trailers, &grpc,
 					 &f->args.grpc_message, &more, &no_message);
 	Py_XDECREF(none);
-	if (ok && (status < 200 || status > 599 || grpc < 0 || grpc > UINT16_MAX)) {
+	is_known = (status >= 200 && status <= 599) || (status == 101 && more);
+	if (ok && (!is_known || grpc < 0 || grpc > UINT16_MAX)) {
 		PyErr_Format(PyExc_ValueError,
-			     "status %d, grpc_status %d: expected 200 to 599, and 0 or more",
+			     "status %d, grpc_status %d: expected 200 to 599, or 101 with `more`, "
+			     "and 0 or more",
 			     status, grpc);
 		ok = false;
 	}

@@ -52,6 +52,9 @@ static PyObject *send(struct request *rq, const struct sl_reply_args *args)
 			     "the reply is too long: %zu bytes and %u headers, expected at most %d "
 			     "bytes, and %d bytes of headers",
 			     args->body_len, args->header_cnt, SL_RPC_MAX_MESSAGE, SL_RPC_MAX_META);
+	else if (rc == -EINVAL)
+		PyErr_SetString(PyExc_ValueError,
+				"status 101: the backend was not opened with `upgrades`");
 	else if (rc == -EAGAIN)
 		PyErr_SetString(PyExc_BlockingIOError,
 				"replies wait for a slow gateway: try this part again later");
@@ -417,10 +420,13 @@ PyObject *finish(PyObject *module, PyObject *requests)
 
 	(void)module;
 	for (Py_ssize_t i = 0; status && i < PyList_Size(requests); i++) {
-		struct request *rq = of(PyList_GetItem(requests, i));
+		PyObject *item = PyList_GetItem(requests, i), *done = Py_None;
 		struct form f = {.args = {.status = 500}};
-		PyObject *done = Py_None;
+		struct request *rq = of(item);
 
+		/* A handler may have put something else there. */
+		if (!PyObject_TypeCheck(item, request_type))
+			continue;
 		Py_INCREF(done);
 		if (rq->view && !rq->held) {
 			Py_DECREF(done);

@@ -172,7 +172,8 @@ int stream_reply(struct request *rq, const struct sl_reply_args *args, enum sl_r
 	rq->view->own = NULL;
 	rc = status ? sl_reply_error(rq->view, status) : sl_reply(rq->view, args);
 	/* Where it stays open it is still there. */
-	if (!status && ((rc == 0 && args->more) || rc == -EAGAIN || rc == -EMSGSIZE))
+	if (!status &&
+	    ((rc == 0 && args->more) || rc == -EAGAIN || rc == -EMSGSIZE || rc == -EINVAL))
 		rq->view->own = ear;
 	pthread_mutex_unlock(&b->lock);
 	return rc;
