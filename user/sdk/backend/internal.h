@@ -68,7 +68,6 @@ static inline uint8_t *reply_bytes(struct reply *rp)
 	return (uint8_t *)(rp + 1);
 }
 
-/* REPLIED: no handler has it any more; what is left of the reply waits for credit. */
 /* Bytes of a stream that its handler has not had. */
 struct part {
 	struct part *next;
@@ -78,6 +77,7 @@ struct part {
 	uint8_t bytes[];
 };
 
+/* REPLIED: no handler has it any more; what is left of the reply waits for credit. */
 enum request_state { REQUEST_ARRIVING, REQUEST_QUEUED, REQUEST_HANDLED, REQUEST_REPLIED };
 
 struct request {
