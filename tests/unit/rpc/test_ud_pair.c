@@ -248,6 +248,51 @@ TEST_EACH(a_pair_that_begins_anew_has_what_it_had, 2)
 	ck_assert_uint_eq(send_all(), _i ? TX : FIRST_TX);
 }
 
+static void complete(enum ibv_wc_status status)
+{
+	fake_push(qp->base.recv_cq,
+		  &(struct ibv_wc){.wr_id = qp->own.wr_id[qp->own.got++ % FAKE_QUEUE],
+				   .status = status,
+				   .byte_len = GRH + 1});
+}
+
+static const enum ibv_wc_status losses[] = {IBV_WC_LOC_LEN_ERR, IBV_WC_GENERAL_ERR};
+
+/* Anybody may send one, and what others have sent is not lost with it. */
+TEST_EACH(a_datagram_that_fits_no_slot_is_lost_alone, SL_ARRAY_LEN(losses))
+{
+	struct ud_packet packets[UD_POLL];
+
+	complete(IBV_WC_SUCCESS);
+	complete(losses[_i]);
+	complete(IBV_WC_SUCCESS);
+	ck_assert_int_eq(ud_device->poll(pair, packets, UD_POLL), 2);
+	ck_assert_int_eq(ud_device->put_back(pair, packets, 2), 0);
+	for (unsigned i = 0; i < 3 * FIRST_RX; i++) {
+		complete(losses[_i]);
+		ck_assert_int_eq(ud_device->poll(pair, packets, UD_POLL), 0);
+	}
+	ck_assert_uint_eq(fake.resets, 0);
+	check_receives(FIRST_RX);
+	ck_assert(ud_device->arm(pair) || ud_device->arm(pair));
+}
+
+/* As some devices do. */
+TEST_EACH(a_pair_that_is_given_up_for_one_that_fits_no_slot_begins_anew, SL_ARRAY_LEN(losses))
+{
+	struct ud_packet packets[UD_POLL];
+
+	complete(losses[_i]);
+	complete(IBV_WC_WR_FLUSH_ERR);
+	qp->state = IBV_QPS_ERR;
+	ck_assert_int_eq(ud_device->poll(pair, packets, UD_POLL), 0);
+	ck_assert(!ud_device->arm(pair));
+	qp->own.got = qp->own.put;
+	ck_assert_int_eq(ud_device->poll(pair, packets, UD_POLL), 0);
+	ck_assert_uint_eq(fake.resets, 1);
+	check_receives(FIRST_RX);
+}
+
 static bool has_grown_since(void)
 {
 	poll_for(UD_POLL);

@@ -458,28 +458,45 @@ int ud_pair_ring(struct ud_pair *base)
 	return 0;
 }
 
+/* A datagram is too long for its slot, as anybody may send one. */
+static bool is_lost(enum ibv_wc_status status)
+{
+	return status == IBV_WC_LOC_LEN_ERR || status == IBV_WC_GENERAL_ERR;
+}
+
+static struct ud_packet packet_of(const struct pair *p, const struct ibv_wc *wc)
+{
+	uint32_t slot = (uint32_t)wc->wr_id;
+
+	return (struct ud_packet){.bytes = rx_slot(p, slot).at + GRH,
+				  .len = wc->byte_len > GRH ? wc->byte_len - GRH : 0,
+				  .slot = slot,
+				  .qpn = wc->src_qp,
+				  .has_head = wc->wc_flags & IBV_WC_GRH};
+}
+
 int ud_pair_poll(struct ud_pair *base, struct ud_packet *packets, unsigned max)
 {
 	struct pair *p = pair_of(base);
 	SL_UNSET struct ibv_wc wc[UD_POLL];
+	SL_UNSET uint32_t lost[UD_POLL];
+	unsigned lost_cnt = 0;
 	int n, good = 0;
 
 	if (sl_unlikely(p->broken) && begin_anew(p))
 		return -EIO;
 	n = ibv_poll_cq(p->rx_cq, max < UD_POLL ? (int)max : UD_POLL, wc);
 	for (int i = 0; i < n; i++) {
-		uint32_t slot = (uint32_t)wc[i].wr_id;
-
-		p->broken |= wc[i].status != IBV_WC_SUCCESS;
-		if (wc[i].status != IBV_WC_SUCCESS)
-			continue;
-		packets[good++] =
-			(struct ud_packet){.bytes = rx_slot(p, slot).at + GRH,
-					   .len = wc[i].byte_len > GRH ? wc[i].byte_len - GRH : 0,
-					   .slot = slot,
-					   .qpn = wc[i].src_qp,
-					   .has_head = wc[i].wc_flags & IBV_WC_GRH};
+		if (wc[i].status == IBV_WC_SUCCESS)
+			packets[good++] = packet_of(p, &wc[i]);
+		else if (is_lost(wc[i].status))
+			lost[lost_cnt++] = (uint32_t)wc[i].wr_id;
+		else
+			p->broken = true;
 	}
+	/* A device that has given up the queue pair for that flushes the slots, too. */
+	if (sl_unlikely(lost_cnt) && post_receives(p, lost, lost_cnt))
+		p->broken = true;
 	if (sl_unlikely(p->growth != WHOLE) && n >= 0 && see_to_growth(p, (unsigned)n))
 		return -EIO;
 	return n < 0 ? -EIO : good;
