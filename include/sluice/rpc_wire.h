@@ -264,15 +264,19 @@ _Static_assert(sizeof(struct sl_rpc_hello) == 64, "wire format");
  * of the datagram in the place of `mac`: so what was recorded cannot be sent again, not even when
  * `seq` has wrapped. Each direction has a key of its own: the halves, dialler's first, of HMAC-SHA-256 by
  * the key file's bytes over "sluice ud keys" and the ANSWER's proof. That is over "sluice ud answer", the
- * HELLO's proof and all of ANSWER before it, and the HELLO's over "sluice ud hello" and all of HELLO before
- * it: so the keys are of what both ends have drawn at random. Labels have 16 bytes, zeros behind the text.
+ * HELLO's proof and all of ANSWER before it, and the HELLO's over "sluice ud hello", the door that it is for,
+ * and all of HELLO before it: so the keys are of what both ends have drawn at random. Labels have 16 bytes,
+ * zeros behind the text. The door is the acceptor's GID, of the address that the dialler has asked at and the
+ * acceptor listens at, and the number of the queue pair where HELLOs are taken, 32 bits, as the acceptor has
+ * answered: so a HELLO for one acceptor is none for another one that has the same key file.
  */
 #define SL_UD_MAGIC 0x7573u
 #define SL_UD_QKEY  0x736c7564u /* of all queue pairs: no secret */
 
 enum {
 	SL_UD_VERSION =
-		4, /* 1: no number of the link; 2: no ASKS, SL_RPC_VERSION 5; 3: longer proofs */
+		5, /* 1: no number of the link; 2: no ASKS, SL_RPC_VERSION 5; 3: longer proofs; 4:
+		      HELLO is for any door */
 	SL_UD_WINDOW_MAX = 64, /* datagrams of one direction under way */
 	SL_UD_MTU_MIN = 1024,
 	SL_UD_PROOF_LEN = 32,

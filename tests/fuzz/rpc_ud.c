@@ -82,7 +82,7 @@ static int dev_sign_new(struct ud_sign **sign, struct sockaddr_storage *sa)
 {
 	(void)sa;
 	here = (struct ud_sign){.fd = eventfd(0, EFD_CLOEXEC),
-				.local = {.device = &here, .name = "fuzz", .port = 1}};
+				.local = {.device = &here, .name = "fuzz", .port = 1, .gid = {7}}};
 	*sign = &here;
 	return 0;
 }
@@ -199,7 +199,7 @@ static void prove(struct ud_packet *p, bool asks)
 	h.version = SL_UD_VERSION;
 	if (asks)
 		h.flags |= SL_HELLO_ASKS;
-	ud_hello_prove(&secret, &h);
+	ud_hello_prove(&secret, &h, here.local.gid, pairs[DOOR].qpn);
 	memcpy(p->bytes, &h, sizeof(h));
 	p->len = sizeof(h);
 }

@@ -30,6 +30,7 @@ static struct {
 	const uint8_t *at;
 	size_t len;
 } input;
+static const uint8_t backend_gid[16] = {7};
 static bool honest; /* the next answer is */
 static struct sl_ud_hello hello;
 static struct sl_ud_answer answer; /* the last one with a proof, */
@@ -146,7 +147,7 @@ static void dev_send(struct ud_pair *base, void *way, uint32_t qpn, uint32_t len
 	}
 	require(len == sizeof(hello) && qpn == BACKEND_QPN);
 	memcpy(&hello, dev_slot(base), sizeof(hello));
-	require(ud_hello_proven(&secret, &hello));
+	require(ud_hello_proven(&secret, &hello, backend_gid, BACKEND_QPN));
 	proven = false;
 }
 
@@ -173,6 +174,7 @@ static int dev_ask(const struct ud_question *q, struct ud_host *h, const char **
 	(void)q, (void)why;
 	*h = (struct ud_host){.local = {.device = &here, .name = "fuzz", .port = 1},
 			      .qpn = BACKEND_QPN};
+	memcpy(h->gid, backend_gid, sizeof(h->gid));
 	return 0;
 }
 

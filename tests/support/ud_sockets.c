@@ -44,6 +44,7 @@ uint32_t ud_sockets_way_mtu;
 unsigned ud_sockets_seat;
 int ud_sockets_sign;
 uint8_t ud_sockets_tos;
+const uint8_t ud_sockets_gid[16] = {0xfd, [15] = 9};
 unsigned ud_sockets_groups[4];
 bool ud_sockets_break;
 void (*ud_sockets_tap)(const uint8_t *bytes, uint32_t len, uint32_t to_qpn);
@@ -312,6 +313,7 @@ static int ask(const struct ud_question *q, struct ud_host *h, const char **why)
 	if (rc == -ECONNREFUSED)
 		*why = "nobody listens: is the backend running?";
 	h->local = here();
+	memcpy(h->gid, ud_sockets_gid, sizeof(h->gid));
 	h->mtu = ud_sockets_way_mtu;
 	if (fd >= 0)
 		close(fd);
@@ -331,6 +333,7 @@ static int sign_new(struct ud_sign **sign, struct sockaddr_storage *sa)
 	*sign = malloc(sizeof(**sign));
 	SL_CHECK(*sign);
 	**sign = (struct ud_sign){.fd = fd, .local = here()};
+	memcpy((*sign)->local.gid, ud_sockets_gid, sizeof(ud_sockets_gid));
 	return 0;
 }
 

@@ -29,6 +29,8 @@ extern int ud_sockets_sign;
  * what comes, is lost. Any thread.
  */
 void ud_sockets_port(unsigned seat, bool down);
+/* Of all hosts where HELLOs are taken. */
+extern const uint8_t ud_sockets_gid[16];
 /* What was asked for last: of a way, and of each pair, how often by its group below 4. */
 extern uint8_t ud_sockets_tos;
 extern unsigned ud_sockets_groups[4];

@@ -113,7 +113,7 @@ TEST(as_many_as_may_wait_are_granted_and_the_next_is_told)
 		struct sl_ud_hello h = hello_of(i, 1000 + i);
 
 		h.gid[0] = (uint8_t)(1 + i / 16);
-		ud_hello_prove(&secret, &h);
+		prove(&h);
 		throw_at(&h, sizeof(h), door());
 		ck_assert(answered(&a));
 		granted += a.verdict == SL_UD_GRANTED;
@@ -130,7 +130,7 @@ static enum sl_ud_verdict verdict_for(uint8_t host, uint32_t number, uint32_t id
 
 	h.gid[0] = host;
 	h.flags = flags;
-	ud_hello_prove(&secret, &h);
+	prove(&h);
 	throw_at(&h, sizeof(h), door());
 	ck_assert(answered(&a));
 	return a.verdict;
@@ -173,11 +173,14 @@ TEST(a_host_says_hello_for_itself_only)
 	with_heads.is_from = is_from_first;
 	ud_device = &with_heads;
 	h.gid[0] = 2;
-	ud_hello_prove(&secret, &h);
+	prove(&h);
 	throw_at(&h, sizeof(h), door());
 	ck_assert_uint_eq(verdict_for(1, 2, 6, 0), SL_UD_GRANTED);
 	ck_assert(!answered(&a));
 	ud_device = before;
+	/* Nor has its number been used up. */
+	throw_at(&h, sizeof(h), door());
+	ck_assert(answered(&a));
 	other->ops->close(other);
 }
 
@@ -202,7 +205,7 @@ TEST(who_knows_an_epoch_uses_up_none_of_its_numbers)
 
 	liar.epoch = said_first.epoch;
 	liar.series[0] = 1;
-	ud_hello_prove(&secret, &liar);
+	prove(&liar);
 	throw_at(&liar, sizeof(liar), door());
 	ck_assert(answered(&a));
 	dial_ms = 1000;
@@ -212,7 +215,7 @@ TEST(who_knows_an_epoch_uses_up_none_of_its_numbers)
 	/* And its own are taken once. */
 	liar.number = last_hello().number;
 	memcpy(liar.series, said_first.series, sizeof(liar.series));
-	ud_hello_prove(&secret, &liar);
+	prove(&liar);
 	throw_at(&liar, sizeof(liar), door());
 	ck_assert(!answered(&a));
 	first->ops->close(first);
@@ -330,12 +333,13 @@ static bool rings(int fd)
 TEST(an_owner_that_is_woken_anyway_is_not_woken_twice)
 {
 	struct sl_hubs hubs = {.cnt = 0};
-	struct sl_ud_hello h = hello_of(1, 5);
 	int fd = epoll_create1(EPOLL_CLOEXEC);
+	struct sl_ud_hello h;
 	struct sl_transport *t;
 	struct sl_ud_answer a;
 
 	both.gateway = dialled();
+	h = hello_of(1, 5);
 	ck_assert_int_eq(both.gateway->ops->attach(both.gateway, &both), 0);
 	until((take(both.gateway), both.backend = accepted()));
 	ck_assert_int_eq(sl_hubs_watch(&hubs, fd, both.backend, &both), 0);

@@ -76,7 +76,7 @@ static struct sl_ud_hello question_of(uint32_t number, uint32_t id, uint64_t epo
 
 	h.flags = SL_HELLO_ASKS;
 	h.epoch = epoch;
-	ud_hello_prove(&secret, &h);
+	prove(&h);
 	return h;
 }
 
@@ -138,6 +138,60 @@ TEST(a_question_is_answered_once_and_only_with_the_key)
 	throw_at(&h, sizeof(h), door());
 	ck_assert(!answered(&a));
 	ck_assert_uint_eq(listener->refused, sizeof(h) + 1);
+	close_both();
+}
+
+/* Where another one listens that has the same key; until it is closed, `listener` is that one. */
+static struct sl_rpc_listener *listen_beside(void)
+{
+	struct sl_rpc_listen_options opt = {.key_file = key_path, .slots = SLOTS};
+	struct sl_rpc_listener *before = listener;
+	struct sl_err err = SL_ERR(256);
+
+	endpoint[strlen(endpoint) - 1]++;
+	listener = sl_rpc_listen(endpoint, &opt, &err);
+	ck_assert_msg(listener != NULL, "%s", err.text);
+	return before;
+}
+
+/* Of the latest HELLO. */
+static uint32_t latest_door(void)
+{
+	unsigned i = seen_cnt;
+
+	while (seen[--i].len != sizeof(struct sl_ud_hello)) {
+	}
+	return seen[i].to;
+}
+
+/* Or who has read them could end a connection, have one led elsewhere, or use up places. */
+TEST(what_one_listener_was_told_another_one_does_not_hear)
+{
+	struct sl_rpc_listener *before;
+	struct sl_transport *other;
+	unsigned told, copied = 0;
+
+	connect_both();
+	ck_assert_int_eq(word_about(both.gateway->number), SL_RPC_KNOWN);
+	told = seen_cnt;
+	before = listen_beside();
+	other = dialled();
+	for (unsigned i = 0; i < told; i++) {
+		if (seen[i].len != sizeof(struct sl_ud_hello))
+			continue;
+		throw_at(seen[i].bytes, seen[i].len, latest_door());
+		copied++;
+	}
+	told = seen_cnt;
+	ck_assert_uint_eq(copied, 2);
+	ck_assert(nobody_comes());
+	ck_assert_uint_eq(listener->refused, copied);
+	ck_assert_uint_eq(listener->promised, 1); /* `other` */
+	ck_assert_uint_eq(seen_cnt, told);
+	other->ops->close(other);
+	listener->ops->close(listener);
+	listener = before;
+	check_goes_on(1);
 	close_both();
 }
 

@@ -362,12 +362,13 @@ TEST(proofs_hold_for_what_was_said)
 	struct sl_secret other = sl_secret_of("of the tests onlz", 17);
 	struct sl_ud_hello h = {.magic = SL_UD_HELLO_MAGIC, .number = 4};
 	struct sl_ud_answer a = {.magic = SL_UD_HELLO_MAGIC, .number = 4};
+	uint8_t gid[16] = {0xfd, [15] = 1};
 	struct ud_keys k[2];
 
-	ud_hello_prove(&s, &h);
+	ud_hello_prove(&s, &h, gid, 5);
 	ud_answer_prove(&s, &h, &a);
-	ck_assert(ud_hello_proven(&s, &h));
-	ck_assert(!ud_hello_proven(&other, &h));
+	ck_assert(ud_hello_proven(&s, &h, gid, 5));
+	ck_assert(!ud_hello_proven(&other, &h, gid, 5));
 	ck_assert(ud_answer_proven(&s, &h, &a));
 	ck_assert(!ud_answer_proven(&other, &h, &a));
 	for (size_t i = 0; i < sizeof(a); i++) {
@@ -377,11 +378,18 @@ TEST(proofs_hold_for_what_was_said)
 	}
 	for (size_t i = 0; i < sizeof(h); i++) {
 		((uint8_t *)&h)[i] ^= 1;
-		ck_assert(!ud_hello_proven(&s, &h));
+		ck_assert(!ud_hello_proven(&s, &h, gid, 5));
 		/* By its proof the answer is to all of it. */
 		ck_assert(ud_answer_proven(&s, &h, &a) ==
 			  (i < offsetof(struct sl_ud_hello, proof)));
 		((uint8_t *)&h)[i] ^= 1;
+	}
+	/* And a HELLO for one door is none for another one. */
+	ck_assert(!ud_hello_proven(&s, &h, gid, 6));
+	for (size_t i = 0; i < sizeof(gid); i++) {
+		gid[i] ^= 1;
+		ck_assert(!ud_hello_proven(&s, &h, gid, 5));
+		gid[i] ^= 1;
 	}
 	ud_keys_derive(&s, &a, true, &k[0]);
 	ud_keys_derive(&s, &a, false, &k[1]);
@@ -391,7 +399,7 @@ TEST(proofs_hold_for_what_was_said)
 	/* Other nonces, other keys. */
 	for (unsigned i = 0; i < 2; i++) {
 		(i ? h.nonce : a.nonce)[3] ^= 1;
-		ud_hello_prove(&s, &h);
+		ud_hello_prove(&s, &h, gid, 5);
 		ud_answer_prove(&s, &h, &a);
 		ud_keys_derive(&s, &a, false, &k[1]);
 		ck_assert_mem_ne(&k[0].out, &k[1].in, sizeof(k[0].out));

@@ -304,7 +304,7 @@ static bool hello_from(uint32_t number, uint8_t net, uint8_t host)
 
 	h.gid[0] = net;
 	h.gid[1] = host;
-	ud_hello_prove(&secret, &h);
+	prove(&h);
 	throw_at(&h, sizeof(h), door());
 	return answered(&a) && a.verdict == SL_UD_GRANTED;
 }

@@ -220,6 +220,21 @@ static inline void check_goes_on(uint64_t id)
 
 /* --- who is new --- */
 
+/* Where HELLOs go: the first one that was seen. */
+static inline uint32_t door(void)
+{
+	for (unsigned i = 0; i < seen_cnt; i++) {
+		if (seen[i].len == sizeof(struct sl_ud_hello))
+			return seen[i].to;
+	}
+	ck_abort_msg("no HELLO");
+}
+
+static inline void prove(struct sl_ud_hello *h)
+{
+	ud_hello_prove(&secret, h, ud_sockets_gid, door());
+}
+
 static inline struct sl_ud_hello hello_of(uint32_t number, uint32_t id)
 {
 	struct sockaddr_in sa = {.sin_family = AF_INET};
@@ -236,18 +251,8 @@ static inline struct sl_ud_hello hello_of(uint32_t number, uint32_t id)
 	throw_at("", 1, 9);
 	ck_assert_int_eq(getsockname(enemy, (struct sockaddr *)&sa, &len), 0);
 	h.answer_qpn = ntohs(sa.sin_port);
-	ud_hello_prove(&secret, &h);
+	prove(&h);
 	return h;
-}
-
-/* Where HELLOs go: the first one that was seen. */
-static inline uint32_t door(void)
-{
-	for (unsigned i = 0; i < seen_cnt; i++) {
-		if (seen[i].len == sizeof(struct sl_ud_hello))
-			return seen[i].to;
-	}
-	ck_abort_msg("no HELLO");
 }
 
 /* The listener has seen what was thrown at its door; what it says to that. */

@@ -163,7 +163,7 @@ static int say(void *arg, const struct ud_pair *door, uint8_t *to)
 	if (vb_series_to(&d->whom.sa, h->series) ||
 	    ud_nonce_take(&next_nonce, h->nonce, sizeof(h->nonce)))
 		return -EIO;
-	ud_hello_prove(&d->secret, h);
+	ud_hello_prove(&d->secret, h, d->host.gid, d->host.qpn);
 	memcpy(to, h, sizeof(*h));
 	return (int)sizeof(*h);
 }

@@ -206,10 +206,11 @@ static void consider(struct ud_listener *l, const struct ud_packet *p, const str
 				 .qpn = l->hall->pair->qpn};
 	struct ud_node *n = NULL;
 
+	/* Its number is used up by what is to be answered only. */
 	if (h->magic == SL_UD_HELLO_MAGIC && h->version == SL_UD_VERSION &&
-	    ud_hello_proven(&l->secret, h) &&
-	    vb_fresh(&l->seen, vb_series_of(h->series), h->number) && ud_slots_ok(h->slots) &&
-	    mtu >= SL_UD_MTU_MIN && ud_is_from(p, h->gid))
+	    ud_hello_proven(&l->secret, h, l->local.gid, l->door->qpn) && ud_is_from(p, h->gid) &&
+	    ud_slots_ok(h->slots) && mtu >= SL_UD_MTU_MIN &&
+	    vb_fresh(&l->seen, vb_series_of(h->series), h->number))
 		n = ud_node_meet(&l->local, h->gid, h->tos);
 	if (!n) {
 		l->base.refused++;

@@ -9,17 +9,20 @@
 
 enum {
 	LABEL_LEN = 16,
+	DOOR_LEN = 16 + sizeof(uint32_t),                /* its host's GID and its number */
 	HELLO_LEN = offsetof(struct sl_ud_hello, proof), /* of what its proof is over */
 	ANSWER_LEN = offsetof(struct sl_ud_answer, proof),
 };
 
 /* Two blocks of SHA-256 each: what proves a HELLO stands for all of it. */
 static void hello_proof(const struct sl_secret *s, const struct sl_ud_hello *h,
-			uint8_t proof[SL_UD_PROOF_LEN])
+			const uint8_t gid[16], uint32_t qpn, uint8_t proof[SL_UD_PROOF_LEN])
 {
-	uint8_t text[LABEL_LEN + HELLO_LEN] = "sluice ud hello";
+	uint8_t text[LABEL_LEN + DOOR_LEN + HELLO_LEN] = "sluice ud hello";
 
-	memcpy(text + LABEL_LEN, h, HELLO_LEN);
+	memcpy(text + LABEL_LEN, gid, 16);
+	memcpy(text + LABEL_LEN + 16, &qpn, sizeof(qpn));
+	memcpy(text + LABEL_LEN + DOOR_LEN, h, HELLO_LEN);
 	sl_secret_mac(s, text, sizeof(text), proof);
 }
 
@@ -33,9 +36,10 @@ static void answer_proof(const struct sl_secret *s, const struct sl_ud_hello *h,
 	sl_secret_mac(s, text, sizeof(text), proof);
 }
 
-void ud_hello_prove(const struct sl_secret *s, struct sl_ud_hello *h)
+void ud_hello_prove(const struct sl_secret *s, struct sl_ud_hello *h, const uint8_t gid[16],
+		    uint32_t qpn)
 {
-	hello_proof(s, h, h->proof);
+	hello_proof(s, h, gid, qpn, h->proof);
 }
 
 void ud_answer_prove(const struct sl_secret *s, const struct sl_ud_hello *h, struct sl_ud_answer *a)
@@ -43,11 +47,12 @@ void ud_answer_prove(const struct sl_secret *s, const struct sl_ud_hello *h, str
 	answer_proof(s, h, a, a->proof);
 }
 
-bool ud_hello_proven(const struct sl_secret *s, const struct sl_ud_hello *h)
+bool ud_hello_proven(const struct sl_secret *s, const struct sl_ud_hello *h, const uint8_t gid[16],
+		     uint32_t qpn)
 {
 	uint8_t want[SL_UD_PROOF_LEN];
 
-	hello_proof(s, h, want);
+	hello_proof(s, h, gid, qpn, want);
 	return CRYPTO_memcmp(want, h->proof, sizeof(want)) == 0;
 }
 

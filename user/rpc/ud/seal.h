@@ -16,11 +16,13 @@ struct ud_keys {
 	struct sl_sipkey out, in;
 };
 
-/* Fill in the proof. */
-void ud_hello_prove(const struct sl_secret *s, struct sl_ud_hello *h);
+/* Fill in the proof; a HELLO's for the door of that number, at the host of that GID. */
+void ud_hello_prove(const struct sl_secret *s, struct sl_ud_hello *h, const uint8_t gid[16],
+		    uint32_t qpn);
 void ud_answer_prove(const struct sl_secret *s, const struct sl_ud_hello *h,
 		     struct sl_ud_answer *a);
-bool ud_hello_proven(const struct sl_secret *s, const struct sl_ud_hello *h);
+bool ud_hello_proven(const struct sl_secret *s, const struct sl_ud_hello *h, const uint8_t gid[16],
+		     uint32_t qpn);
 /* To a HELLO that is proven, or one's own. */
 bool ud_answer_proven(const struct sl_secret *s, const struct sl_ud_hello *h,
 		      const struct sl_ud_answer *a);
