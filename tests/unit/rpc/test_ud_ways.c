@@ -5,6 +5,7 @@
  */
 #include "ud_bed.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/wait.h>
@@ -542,6 +543,59 @@ TEST(a_listener_listens_again_once_its_device_is_back)
 	connect_both();
 	check_goes_on(2);
 	close_both();
+}
+
+static struct ud_pair *at_door;
+static bool cannot_ring;
+static int bell_of_door;
+
+/* One of those for HELLOs, whose descriptor is none for now. */
+static struct ud_pair *open_mute(const struct ud_local *l, unsigned group, uint32_t rx_cnt,
+				 uint32_t tx_cnt, int *rc)
+{
+	struct ud_pair *p = before_counting->open(l, group, rx_cnt, tx_cnt, rc);
+
+	ck_assert_ptr_nonnull(p);
+	if (rx_cnt == UD_HALL_RX)
+		return p;
+	at_door = p;
+	bell_of_door = p->fd;
+	if (cannot_ring)
+		p->fd = -1;
+	return p;
+}
+
+static void close_mute(struct ud_pair *p)
+{
+	if (p == at_door) {
+		p->fd = bell_of_door;
+		at_door = NULL;
+	}
+	before_counting->close(p);
+}
+
+TEST(a_listener_whose_door_cannot_wake_it_tries_again)
+{
+	struct pollfd bell = {.fd = listener->fd, .events = POLLIN};
+
+	before_counting = ud_device;
+	counting = *ud_device;
+	counting.open = open_mute;
+	counting.close = close_mute;
+	ud_device = &counting;
+	cannot_ring = true;
+	ud_sockets_sign = -ENODEV;
+	ck_assert_ptr_null(listener->ops->accept(listener, sl_now_ns()));
+	ck_assert_ptr_null(at_door);
+	ck_assert_uint_lt(next_ns(), UINT64_MAX);
+	cannot_ring = false;
+	ck_assert_ptr_null(listener->ops->accept(listener, next_ns()));
+	throw_at("", 1, at_door->qpn);
+	ck_assert_int_eq(poll(&bell, 1, 1000), 1);
+	connect_both();
+	check_goes_on(1);
+	close_both();
+	ud_device = before_counting;
 }
 
 /* Who waits for its first datagram then does so in vain. */

@@ -318,6 +318,7 @@ static void lose_place(struct ud_listener *l)
 	leave_place(l);
 }
 
+/* All of it, or nothing. 0 or -errno. */
 static int take_place(struct ud_listener *l)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
@@ -325,15 +326,17 @@ static int take_place(struct ud_listener *l)
 
 	l->local = l->sign->local;
 	l->door = ud_device->open(&l->local, VB_GROUP_BACKEND, DOOR_RX, DOOR_TX, &rc);
-	if (!l->door)
+	if (l->door)
+		l->hall = ud_hall_new(&l->local, VB_GROUP_BACKEND, &rc);
+	if (l->hall)
+		l->hall->refs = 1;
+	if (l->hall && epoll_ctl(l->base.fd, EPOLL_CTL_ADD, l->door->fd, &ev) < 0)
+		rc = -errno;
+	if (rc) {
+		leave_place(l);
 		return rc;
-	l->hall = ud_hall_new(&l->local, VB_GROUP_BACKEND, &rc);
-	if (!l->hall)
-		return rc;
-	l->hall->refs = 1;
+	}
 	l->watch_ns = sl_now_ns() + WATCH_MS * SL_NS_PER_MS;
-	if (epoll_ctl(l->base.fd, EPOLL_CTL_ADD, l->door->fd, &ev) < 0)
-		return -errno;
 	(void)ud_device->arm(l->door);
 	return 0;
 }
@@ -359,8 +362,6 @@ static int put_up_sign(struct ud_listener *l)
 		rc = -errno;
 	if (rc)
 		take_down_sign(l);
-	if (rc && l->door && !l->hall)
-		leave_place(l);
 	return rc;
 }
 
