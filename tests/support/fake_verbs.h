@@ -108,6 +108,7 @@ static struct fake {
 	struct ibv_ah_attr ah;        /* the last address handle's */
 	bool addressed;               /* ids are bound to the address that port 2 has */
 	uint8_t asker;                /* the last byte of the address of who asks */
+	unsigned crowd;               /* so many ask the listening id, one behind the other */
 	bool opens;                   /* memory windows, at once */
 	struct ibv_sa_path_rec path;  /* of ids whose route is resolved, if it says an MTU */
 	struct sockaddr_storage from; /* the source of the last connection; family 0: not said */
@@ -846,6 +847,10 @@ int rdma_get_cm_event(struct rdma_event_channel *c, struct rdma_cm_event **ev)
 	bool listens = fake.listening && fake.listening->channel == c;
 	eventfd_t told;
 
+	if (listens && fake.crowd) {
+		fake.crowd--;
+		fake_ask(NULL, 0);
+	}
 	if (eventfd_read(c->fd, &told) == 0) {
 		*ev = &fake.cm_event;
 		return 0;

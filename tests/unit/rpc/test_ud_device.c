@@ -145,6 +145,23 @@ TEST(who_asks_is_answered)
 	ud_device->sign_free(s);
 }
 
+/* However many they are, whoever answers them has other things to do. */
+TEST(a_crowd_that_asks_is_answered_a_few_at_a_time)
+{
+	enum { CROWD = 10, TURN = 4 };
+	struct ud_sign *s = put_up();
+
+	fake.crowd = CROWD;
+	for (unsigned before = 0; before < CROWD; before = fake.accepts) {
+		ck_assert_int_eq(ud_device->sign_answer(s, 7), 0);
+		ck_assert_uint_gt(fake.accepts, before);
+		ck_assert_uint_le(fake.accepts, before + TURN);
+	}
+	ck_assert_uint_eq(fake.accepts, CROWD);
+	ck_assert_uint_eq(fake.ids, 1);
+	ud_device->sign_free(s);
+}
+
 /* A device that comes back by its name is another one, and nothing of the former one is used there. */
 TEST(a_device_that_comes_back_is_another_one)
 {

@@ -11,7 +11,11 @@
 #include "base/clock.h"
 #include "rpc/verbs/verbs.h"
 
-enum { DEVICES = 16, BACKLOG = 1024, TURN_MAX = 16 /* questions of one call */ };
+enum {
+	DEVICES = 16,
+	BACKLOG = 1024,
+	TURN_MAX = 4, /* questions of one call: some system calls each, of the thread that serves */
+};
 
 struct sign {
 	struct ud_sign base;
