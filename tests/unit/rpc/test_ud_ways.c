@@ -349,6 +349,43 @@ TEST(a_host_that_is_away_keeps_nobody_waiting)
 	ud_device = before;
 }
 
+/* They are there, but take their time to say so. */
+static void *way_when_slow(const struct ud_local *l, const uint8_t gid[16], uint8_t tos)
+{
+	(void)tos;
+	if (gid[0] == AWAY)
+		usleep(10000);
+	return l->device;
+}
+
+TEST(hosts_that_are_slow_take_no_more_time_when_they_are_many)
+{
+	enum { HOSTS = 64, MAX_MS = 300 };
+	const struct ud_device *before = ud_device;
+	struct sl_ud_answer a;
+	uint64_t began_ns;
+	uint32_t number = 1;
+
+	connect_both();
+	resolve_first();
+	counting.way_new = way_when_slow;
+	ck_assert(hello_from(number, AWAY, 0));
+	for (number++; number < 2 + HOSTS; number++) {
+		struct sl_ud_hello h = hello_of(number, 1000 + number);
+
+		h.gid[0] = AWAY;
+		h.gid[1] = (uint8_t)number;
+		prove(&h);
+		throw_at(&h, sizeof(h), door());
+	}
+	began_ns = sl_now_ns();
+	(void)answered(&a);
+	ck_assert_uint_lt(sl_now_ns() - began_ns, MAX_MS * SL_NS_PER_MS);
+	until(hello_from(number++, AWAY, HOSTS));
+	close_both();
+	ud_device = before;
+}
+
 /* The thread that makes a way is the parent's. */
 TEST(a_child_that_is_forked_meanwhile_makes_ways_of_its_own)
 {

@@ -153,21 +153,36 @@ static bool is_under_way(void)
 	return under_way;
 }
 
+/* With the lock, for what is left of the time for that; others may come as often as they like. */
+static void await_errand(void)
+{
+	static uint64_t left_ns, again_ns;
+	uint64_t began_ns = sl_now_ns(), until_ns, took_ns;
+	struct timespec until;
+
+	if (began_ns >= again_ns) {
+		left_ns = UD_MEET_MS * SL_NS_PER_MS;
+		again_ns = began_ns + UD_MEET_EACH_MS * SL_NS_PER_MS;
+	}
+	until_ns = began_ns + left_ns;
+	until = (struct timespec){.tv_sec = (time_t)(until_ns / SL_NS_PER_SEC),
+				  .tv_nsec = (long)(until_ns % SL_NS_PER_SEC)};
+	while (under_way && pthread_cond_clockwait(&back, &lock, CLOCK_MONOTONIC, &until) == 0) {
+	}
+	took_ns = sl_now_ns() - began_ns;
+	left_ns -= took_ns < left_ns ? took_ns : left_ns;
+}
+
 /* One that is not known: by a thread, which it is waited for a while. */
 static struct ud_node *fetch(const struct ud_local *l, const uint8_t gid[16], uint8_t tos)
 {
-	uint64_t until_ns = sl_now_ns() + UD_MEET_MS * SL_NS_PER_MS;
-	struct timespec until = {.tv_sec = (time_t)(until_ns / SL_NS_PER_SEC),
-				 .tv_nsec = (long)(until_ns % SL_NS_PER_SEC)};
 	struct ud_node *n;
 
 	pthread_mutex_lock(&lock);
 	n = hold(l, gid, tos);
 	if (!n && !is_under_way()) {
 		send_out(l, gid, tos);
-		while (under_way &&
-		       pthread_cond_clockwait(&back, &lock, CLOCK_MONOTONIC, &until) == 0) {
-		}
+		await_errand();
 		n = hold(l, gid, tos);
 	}
 	pthread_mutex_unlock(&lock);

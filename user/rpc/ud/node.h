@@ -17,7 +17,7 @@
 #include "base/list.h"
 #include "rpc/ud/device.h"
 
-enum { UD_NODES = 1024, UD_MEET_MS = 25 };
+enum { UD_NODES = 1024, UD_MEET_MS = 25, UD_MEET_EACH_MS = 250 };
 
 struct ud_node {
 	struct ud_local local;
@@ -30,7 +30,10 @@ struct ud_node {
 
 /* NULL: too many, or no way there. */
 struct ud_node *ud_node_get(const struct ud_local *l, const uint8_t gid[16], uint8_t tos);
-/* The same for a thread that others wait for. NULL also: not yet, after UD_MEET_MS at the most. */
+/*
+ * The same for a thread that others wait for: UD_MEET_MS at the most, of each UD_MEET_EACH_MS, for
+ * however many. NULL also: not yet.
+ */
 struct ud_node *ud_node_meet(const struct ud_local *l, const uint8_t gid[16], uint8_t tos);
 void ud_node_put(struct ud_node *n);
 
