@@ -143,7 +143,7 @@ static int ask(struct dialling *d)
 
 /* --- HELLO and ANSWER --- */
 
-static struct ud_nonce next_nonce; /* of the door's lock, as what follows is */
+static _Thread_local struct ud_nonce next_nonce; /* of who dials by this thread */
 
 static void draw_next(void *arg)
 {
@@ -215,6 +215,8 @@ static int greet(struct dialling *d, unsigned tries)
 	ud_node_put(n);
 	if (rc == -ETIMEDOUT)
 		d->why = "it does not answer: give both ends the same key file, or is it too busy?";
+	if (rc == -EBUSY)
+		d->why = "too many that are dialled do not answer";
 	return rc;
 }
 

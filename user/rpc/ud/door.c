@@ -1,28 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read from the bottom: ud_greet -> say, await_answer -> look. */
+/* Read from the bottom: ud_greet -> take_door -> find_door; greet -> say, await_answer -> look. */
 #include "rpc/ud/door.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <time.h>
 #include "base/clock.h"
 #include "rpc/verbs/home.h"
 
 enum {
 	DOOR_RX = 64,
 	DOOR_TX = 16,
-	DOORS = 16,
+	DOORS = 64,
+	OF_DEVICE = 16,
 	WAIT_MS = 50,    /* for an ANSWER; then the next HELLO, to be waited for twice as long */
 	SPIN_NS = 50000, /* then it sleeps */
 };
 
 struct door {
 	struct ud_local local;
-	struct ud_pair *pair; /* NULL: unused */
+	struct ud_pair *pair; /* NULL: it is to be made, by who has taken the door */
+	bool taken;
+	uint64_t used; /* the higher, the later; 0: there is no pair */
 };
 
+/* Of the table, and not of a door that is taken. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t freed = PTHREAD_COND_INITIALIZER;
 static struct door doors[DOORS];
+static uint64_t turn;
 
 static int left_ms(const struct ud_greeting *g)
 {
@@ -31,20 +38,59 @@ static int left_ms(const struct ud_greeting *g)
 	return now < g->deadline_ns ? (int)((g->deadline_ns - now) / SL_NS_PER_MS) + 1 : 0;
 }
 
-static struct door *door_of(const struct ud_local *l)
+/* One that is there; or a place for one, be it that of the door which nobody has used for longest. */
+static struct door *find_door(const struct ud_local *l)
 {
-	struct door *door = NULL;
-	int rc;
+	struct door *found = NULL;
+	unsigned taken = 0;
 
-	for (unsigned i = 0; i < DOORS && !door; i++) {
-		if (!doors[i].pair || ud_local_same(&doors[i].local, l))
-			door = &doors[i];
+	for (unsigned i = 0; i < DOORS; i++) {
+		struct door *door = &doors[i];
+		bool same = ud_local_same(&door->local, l);
+
+		taken += door->taken && same;
+		if (door->taken)
+			continue;
+		if (door->used && same)
+			return door;
+		if (!found || door->used < found->used)
+			found = door;
 	}
-	if (!door || door->pair)
-		return door;
-	door->local = *l;
-	door->pair = ud_device->open(l, VB_GROUP_BACKEND, DOOR_RX, DOOR_TX, &rc);
-	return door->pair ? door : NULL;
+	return taken < OF_DEVICE ? found : NULL;
+}
+
+/* NULL: none is left before the deadline. */
+static struct door *take_door(const struct ud_greeting *g)
+{
+	const struct timespec until = {.tv_sec = (time_t)(g->deadline_ns / SL_NS_PER_SEC),
+				       .tv_nsec = (long)(g->deadline_ns % SL_NS_PER_SEC)};
+	struct ud_pair *former = NULL;
+	struct door *door;
+
+	pthread_mutex_lock(&lock);
+	while (!(door = find_door(g->local)) &&
+	       pthread_cond_clockwait(&freed, &lock, CLOCK_MONOTONIC, &until) == 0) {
+	}
+	if (door && !ud_local_same(&door->local, g->local)) {
+		former = door->pair;
+		door->pair = NULL;
+		door->local = *g->local;
+	}
+	if (door)
+		door->taken = true;
+	pthread_mutex_unlock(&lock);
+	if (former)
+		ud_device->close(former);
+	return door;
+}
+
+static void leave_door(struct door *door)
+{
+	pthread_mutex_lock(&lock);
+	door->taken = false;
+	door->used = door->pair ? ++turn : 0;
+	pthread_cond_broadcast(&freed);
+	pthread_mutex_unlock(&lock);
 }
 
 static int say(const struct ud_greeting *g, struct ud_pair *door)
@@ -92,11 +138,15 @@ static int await_answer(const struct ud_greeting *g, struct ud_pair *door, int w
 	}
 }
 
-static int greet(const struct ud_greeting *g)
+static int greet(const struct ud_greeting *g, struct door *door)
 {
-	struct door *door = door_of(g->local);
-	int rc = door ? -ETIMEDOUT : -ENOMEM, wait_ms = WAIT_MS;
+	int rc, wait_ms = WAIT_MS;
 
+	if (!door->pair)
+		door->pair = ud_device->open(g->local, VB_GROUP_BACKEND, DOOR_RX, DOOR_TX, &rc);
+	if (!door->pair)
+		return rc;
+	rc = -ETIMEDOUT;
 	for (unsigned i = 0; rc == -ETIMEDOUT && left_ms(g) && (!g->tries || i < g->tries); i++) {
 		rc = say(g, door->pair);
 		if (!rc && !i && g->meanwhile)
@@ -107,7 +157,7 @@ static int greet(const struct ud_greeting *g)
 		wait_ms *= 2;
 	}
 	/* The device has gone, or was reset: the next one finds what there is then. */
-	if (rc == -EIO && door) {
+	if (rc == -EIO) {
 		ud_device->close(door->pair);
 		door->pair = NULL;
 	}
@@ -116,10 +166,15 @@ static int greet(const struct ud_greeting *g)
 
 int ud_greet(const struct ud_greeting *g)
 {
+	uint64_t began_ns = sl_now_ns();
+	struct door *door = take_door(g);
+	struct ud_greeting later = *g;
 	int rc;
 
-	pthread_mutex_lock(&lock);
-	rc = greet(g);
-	pthread_mutex_unlock(&lock);
+	if (!door)
+		return -EBUSY;
+	later.deadline_ns += sl_now_ns() - began_ns;
+	rc = greet(&later, door);
+	leave_door(door);
 	return rc;
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Doors of those who dial: of a process there is one on a device, where ANSWERs to its HELLOs come. Who
- * says HELLO has it alone until that is answered, or was said often enough.
+ * Doors of those who dial, where ANSWERs to their HELLOs come. Who says HELLO has one alone until that is
+ * answered, or was said often enough: so who is not answered is in few others' way. Of a device there are as
+ * many as were in use at once, 16 at the most; of all, 64, and then the one that was not used for longest
+ * goes. Any thread.
  */
 #ifndef SL_RPC_UD_DOOR_H
 #define SL_RPC_UD_DOOR_H
@@ -21,7 +23,10 @@ struct ud_greeting {
 	void *arg;
 };
 
-/* Blocks. 0 once it is answered, -ETIMEDOUT, or another -errno. */
+/*
+ * Blocks. 0 once it is answered, -ETIMEDOUT; -EBUSY: until the deadline all doors were in use; or another
+ * -errno. For as long as it has waited for a door the deadline moves.
+ */
 int ud_greet(const struct ud_greeting *g);
 
 #endif
