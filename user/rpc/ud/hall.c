@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read from the bottom: ud_hall_new; take -> receive, tick; arm; check. */
+/* Read from the bottom: ud_hall_of, ud_hall_prepare -> make -> ud_hall_new; hall_take -> receive, tick. */
 #include "rpc/ud/hall.h"
 
 #include <errno.h>
@@ -15,7 +15,10 @@
 
 enum { ROUNDS = 4 /* polls of one take */ };
 
+/* A device may take its time, and workers have this lock whenever a connection comes or goes. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* So who makes a hall has this one, and not that: one at a time, or all who dial would make theirs. */
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 static struct sl_list halls = {&halls, &halls};
 static uint64_t ids[UD_CONNS / 64]; /* taken */
 static uint32_t ids_from;           /* all before this word are */
@@ -285,14 +288,17 @@ int ud_hall_watch(struct ud_hall *h)
 /* A listener's goes with its last connection; another waits for the next owner. */
 void ud_hall_put(struct ud_hall *h)
 {
+	bool ends;
+
 	pthread_mutex_lock(&lock);
-	if (--h->refs == 0 && (sl_list_empty(&h->node) || h->failed)) {
+	ends = --h->refs == 0 && (sl_list_empty(&h->node) || h->failed);
+	if (ends)
 		sl_list_del(&h->node);
-		hall_free(h);
-	} else if (!h->refs) {
+	else if (!h->refs)
 		h->owner = NULL;
-	}
 	pthread_mutex_unlock(&lock);
+	if (ends)
+		hall_free(h);
 }
 
 void ud_hall_spoil(struct ud_hall *h)
@@ -349,7 +355,8 @@ static struct ud_hall *find_of_worker(const struct ud_local *l, uint16_t worker)
 	return NULL;
 }
 
-static struct ud_hall *add(const struct ud_local *l, uint16_t worker, int *rc)
+/* With the lock of those that are made. NULL and -errno. */
+static struct ud_hall *make(const struct ud_local *l, const void *owner, uint16_t worker, int *rc)
 {
 	struct ud_hall *h = ud_hall_new(l, worker, rc);
 
@@ -360,9 +367,28 @@ static struct ud_hall *add(const struct ud_local *l, uint16_t worker, int *rc)
 		hall_free(h);
 		return NULL;
 	}
+	h->owner = owner;
 	h->worker = worker;
-	sl_list_add_tail(&halls, &h->node);
 	return h;
+}
+
+static void add(struct ud_hall *h)
+{
+	pthread_mutex_lock(&lock);
+	sl_list_add_tail(&halls, &h->node);
+	pthread_mutex_unlock(&lock);
+}
+
+static bool is_prepared(const struct ud_local *l, uint16_t worker, uint32_t *mtu)
+{
+	const struct ud_hall *h;
+
+	pthread_mutex_lock(&lock);
+	h = find_of_worker(l, worker);
+	if (h)
+		*mtu = h->pair->mtu;
+	pthread_mutex_unlock(&lock);
+	return h != NULL;
 }
 
 int ud_hall_prepare(const struct ud_local *l, uint16_t worker, uint32_t *mtu)
@@ -370,29 +396,42 @@ int ud_hall_prepare(const struct ud_local *l, uint16_t worker, uint32_t *mtu)
 	struct ud_hall *h;
 	int rc = 0;
 
-	pthread_mutex_lock(&lock);
-	h = find_of_worker(l, worker);
-	if (!h)
-		h = add(l, worker, &rc);
-	if (h)
+	if (is_prepared(l, worker, mtu))
+		return 0;
+	pthread_mutex_lock(&making);
+	if (!is_prepared(l, worker, mtu) && (h = make(l, NULL, worker, &rc))) {
 		*mtu = h->pair->mtu;
-	pthread_mutex_unlock(&lock);
+		add(h);
+	}
+	pthread_mutex_unlock(&making);
 	return rc;
 }
 
-struct ud_hall *ud_hall_of(const struct ud_local *l, const void *owner, uint16_t worker)
+static struct ud_hall *take(const struct ud_local *l, const void *owner, uint16_t worker)
 {
 	struct ud_hall *h;
-	int rc;
 
 	pthread_mutex_lock(&lock);
 	h = find(l, owner);
 	if (!h)
 		h = find_unused(l, worker);
-	if (!h)
-		h = add(l, worker, &rc);
 	if (h)
 		h->owner = owner;
 	pthread_mutex_unlock(&lock);
+	return h;
+}
+
+struct ud_hall *ud_hall_of(const struct ud_local *l, const void *owner, uint16_t worker)
+{
+	struct ud_hall *h = take(l, owner, worker);
+	int rc;
+
+	if (h)
+		return h;
+	pthread_mutex_lock(&making);
+	h = take(l, owner, worker);
+	if (!h && (h = make(l, owner, worker, &rc)))
+		add(h);
+	pthread_mutex_unlock(&making);
 	return h;
 }

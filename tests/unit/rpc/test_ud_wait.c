@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hosts and devices that take their time: who waits for them, and who does not. */
+#include "ud_bed.h"
+
+#include <sys/wait.h>
+
+static struct ud_device slow; /* and what it is like otherwise */
+static const struct ud_device *before;
+
+static void slow_down(void)
+{
+	before = ud_device;
+	slow = *ud_device;
+	ud_device = &slow;
+}
+
+/* --- hosts that are not there --- */
+
+enum { AWAY = 66 };
+static pthread_mutex_t resolver = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic unsigned resolved;
+
+/* Hosts there need an answer of the network first. */
+static void *way_when_resolved(const struct ud_local *l, const uint8_t gid[16], uint8_t tos)
+{
+	(void)tos;
+	if (gid[0] == AWAY) {
+		pthread_mutex_lock(&resolver);
+		pthread_mutex_unlock(&resolver);
+		resolved++;
+	}
+	return l->device;
+}
+
+static bool is_near(const struct ud_local *l, const uint8_t gid[16])
+{
+	(void)l;
+	return gid[0] != AWAY;
+}
+
+/* A HELLO from there, and whether it was answered. */
+static bool hello_from(uint32_t number, uint8_t net, uint8_t host)
+{
+	struct sl_ud_hello h = hello_of(number, 1000 + number);
+	struct sl_ud_answer a;
+
+	h.gid[0] = net;
+	h.gid[1] = host;
+	prove(&h);
+	throw_at(&h, sizeof(h), door());
+	return answered(&a) && a.verdict == SL_UD_GRANTED;
+}
+
+static void resolve_first(void)
+{
+	slow_down();
+	slow.way_new = way_when_resolved;
+	slow.is_near = is_near;
+}
+
+/* Whoever has the key can name any host as its own. */
+TEST(a_host_that_is_away_keeps_nobody_waiting)
+{
+	struct sl_transport *other;
+	uint32_t number = 8;
+
+	connect_both();
+	resolve_first();
+	pthread_mutex_lock(&resolver);
+	ck_assert(!hello_from(1, AWAY, 1));
+	/* Who is connected, who is known, and those who ask by other threads. */
+	check_goes_on(1);
+	ck_assert(hello_from(2, 0, 0));
+	other = dialled();
+	ud_node_put(ud_node_get(&((struct ud_conn *)other)->node->local, (uint8_t[16]){5}, 0));
+	/* A host of whose way the device knows needs no thread. */
+	ck_assert(hello_from(7, 5, 1));
+	/* One at a time is waited for: the next one says HELLO again. */
+	ck_assert(!hello_from(3, AWAY, 2));
+	ck_assert(!hello_from(4, AWAY, 1));
+	pthread_mutex_unlock(&resolver);
+	until(hello_from(number++, AWAY, 1));
+	until(hello_from(number++, AWAY, 2));
+	ck_assert_uint_eq(resolved, 2);
+	check_goes_on(2);
+	other->ops->close(other);
+	close_both();
+	ud_device = before;
+}
+
+/* They are there, but take their time to say so. */
+static void *way_when_slow(const struct ud_local *l, const uint8_t gid[16], uint8_t tos)
+{
+	(void)tos;
+	if (gid[0] == AWAY)
+		usleep(10000);
+	return l->device;
+}
+
+TEST(hosts_that_are_slow_take_no_more_time_when_they_are_many)
+{
+	enum { HOSTS = 64, MAX_MS = 300 };
+	struct sl_ud_answer a;
+	uint64_t began_ns;
+	uint32_t number = 1;
+
+	connect_both();
+	resolve_first();
+	slow.way_new = way_when_slow;
+	until(hello_from(number++, AWAY, 0));
+	for (unsigned i = 0; i < HOSTS; i++, number++) {
+		struct sl_ud_hello h = hello_of(number, 1000 + number);
+
+		h.gid[0] = AWAY;
+		h.gid[1] = (uint8_t)(1 + i);
+		prove(&h);
+		throw_at(&h, sizeof(h), door());
+	}
+	began_ns = sl_now_ns();
+	(void)answered(&a);
+	ck_assert_uint_lt(sl_now_ns() - began_ns, MAX_MS * SL_NS_PER_MS);
+	until(hello_from(number++, AWAY, HOSTS));
+	close_both();
+	ud_device = before;
+}
+
+/* The thread that makes a way is the parent's. */
+TEST(a_child_that_is_forked_meanwhile_makes_ways_of_its_own)
+{
+	const struct ud_local here = {.device = &slow, .port = 1};
+	uint32_t number = 2;
+	int status;
+	pid_t child;
+
+	connect_both();
+	resolve_first();
+	pthread_mutex_lock(&resolver);
+	ck_assert(!hello_from(1, AWAY, 1));
+	child = fork();
+	if (child == 0) {
+		uint64_t until_ns = sl_now_ns() + WAIT_S * SL_NS_PER_SEC;
+
+		pthread_mutex_unlock(&resolver);
+		while (!ud_node_meet(&here, (uint8_t[16]){AWAY, 2}, 0) && sl_now_ns() < until_ns) {
+		}
+		_exit(sl_now_ns() < until_ns ? 0 : 1);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+	pthread_mutex_unlock(&resolver);
+	until(hello_from(number++, AWAY, 1));
+	close_both();
+	ud_device = before;
+}
+
+/* --- a device that takes its time --- */
+
+enum { HANGS_MS = 3000 };
+static _Atomic bool hangs, hung;
+
+static void hang(void)
+{
+	uint64_t until_ns = sl_now_ns() + HANGS_MS * SL_NS_PER_MS;
+
+	while (hangs && sl_now_ns() < until_ns) {
+		hung = true;
+		usleep(1000);
+	}
+	hung = hangs = false;
+}
+
+static struct ud_pair *open_slowly(const struct ud_local *l, unsigned group, uint32_t rx_cnt,
+				   uint32_t tx_cnt, int *rc)
+{
+	hang();
+	return before->open(l, group, rx_cnt, tx_cnt, rc);
+}
+
+static void close_slowly(struct ud_pair *p)
+{
+	hang();
+	before->close(p);
+}
+
+static void *prepare_one(void *local)
+{
+	uint32_t mtu = 0;
+
+	ck_assert_int_eq(ud_hall_prepare(local, 7, &mtu), 0);
+	ck_assert_uint_eq(mtu, ud_sockets_mtu);
+	return NULL;
+}
+
+static void *put_one(void *hall)
+{
+	ud_hall_put(hall);
+	return NULL;
+}
+
+/* Whoever makes a hall there, or (1) closes one. */
+TEST_EACH(a_device_that_hangs_keeps_nobody_from_connecting, 2)
+{
+	struct ends first;
+	struct ud_hall *h;
+	struct ud_local at;
+	pthread_t thread;
+	int rc;
+
+	connect_both();
+	first = both;
+	at = ((struct ud_conn *)both.gateway)->hall->local;
+	h = ud_hall_new(&at, 0, &rc);
+	ck_assert_ptr_nonnull(h);
+	h->refs = 1;
+	slow_down();
+	slow.open = open_slowly;
+	slow.close = close_slowly;
+	hangs = true;
+	ck_assert_int_eq(
+		pthread_create(&thread, NULL, _i ? put_one : prepare_one, _i ? (void *)h : &at), 0);
+	until(hung);
+	connect_both();
+	check_goes_on(1);
+	close_both();
+	both = first;
+	close_both();
+	ck_assert(hung);
+	hangs = false;
+	pthread_join(thread, NULL);
+	if (!_i)
+		ud_hall_put(h);
+	ud_device = before;
+}
+
+static _Atomic unsigned halls_made;
+
+static struct ud_pair *open_and_count(const struct ud_local *l, unsigned group, uint32_t rx_cnt,
+				      uint32_t tx_cnt, int *rc)
+{
+	halls_made++;
+	usleep(20000);
+	return before->open(l, group, rx_cnt, tx_cnt, rc);
+}
+
+/* However many dial at once when there is none yet. */
+TEST(a_worker_s_hall_is_made_once)
+{
+	pthread_t threads[16];
+	struct ud_local at;
+
+	connect_both();
+	at = ((struct ud_conn *)both.gateway)->hall->local;
+	slow_down();
+	slow.open = open_and_count;
+	for (unsigned i = 0; i < SL_ARRAY_LEN(threads); i++)
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, prepare_one, &at), 0);
+	for (unsigned i = 0; i < SL_ARRAY_LEN(threads); i++)
+		pthread_join(threads[i], NULL);
+	ck_assert_uint_eq(halls_made, 1);
+	close_both();
+	ud_device = before;
+}
