@@ -86,7 +86,10 @@ static struct fake {
 	struct ibv_async_event events[FAKE_EVENTS];
 	unsigned event_put, event_got, events_acked;
 	_Atomic bool absent; /* taken away */
-	_Atomic bool moved;  /* the listener's address is another device's */
+	bool forgotten;      /* that, to the library: closed without ids and lists */
+	_Atomic bool closed;
+	_Atomic unsigned lists; /* of devices */
+	_Atomic bool moved;     /* the listener's address is another device's */
 	_Atomic unsigned binds;
 	_Atomic unsigned sends; /* messages without a WRITE */
 	struct rdma_cm_id *_Atomic listening;
@@ -120,6 +123,24 @@ static inline bool fake_fails(void)
 {
 	errno = ENOSPC;
 	return ++fake.steps == fake.fail_at;
+}
+
+/* Nobody uses a context that the library has closed. */
+static inline void fake_is_open(void)
+{
+	ck_assert_msg(!fake.closed, "the device's context has been closed");
+}
+
+static inline void fake_close_unused(void)
+{
+	fake.closed |= fake.forgotten && !fake.ids && !fake.lists;
+}
+
+/* The library looks, and finds that the device has gone. */
+static inline void fake_forget_device(void)
+{
+	fake.forgotten = true;
+	fake_close_unused();
 }
 
 static inline struct fake_qp *fake_qp(struct sl_verbs *v)
@@ -330,6 +351,7 @@ static inline struct ibv_mw *op_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type typ
 
 static inline int op_dealloc_mw(struct ibv_mw *mw)
 {
+	fake_is_open();
 	fake.mws--;
 	free(mw);
 	return 0;
@@ -429,6 +451,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 
 int ibv_dealloc_pd(struct ibv_pd *pd)
 {
+	fake_is_open();
 	fake.pds--;
 	free(pd);
 	return 0;
@@ -462,6 +485,7 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t len, int access)
 
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
+	fake_is_open();
 	fake.deregistrations++;
 	fake.registered -= mr->length;
 	free(mr);
@@ -482,6 +506,7 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel *c)
 {
+	fake_is_open();
 	close(c->fd);
 	fake.bells--;
 	free(c);
@@ -504,6 +529,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 
 int ibv_destroy_cq(struct ibv_cq *cq)
 {
+	fake_is_open();
 	fake.cqs--;
 	free(cq);
 	return 0;
@@ -545,6 +571,7 @@ int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 
 int ibv_destroy_srq(struct ibv_srq *srq)
 {
+	fake_is_open();
 	fake.srqs--;
 	free(srq);
 	return 0;
@@ -584,6 +611,7 @@ static inline void fake_forget(const struct ibv_qp *qp)
 
 int ibv_destroy_qp(struct ibv_qp *base)
 {
+	fake_is_open();
 	fake_forget(base);
 	if (fake_failing == (struct fake_qp *)base)
 		fake_failing = NULL;
@@ -660,6 +688,7 @@ struct ibv_context **rdma_get_devices(int *cnt)
 	struct ibv_context **all = calloc(2, sizeof(*all));
 
 	all[0] = &fake.context;
+	fake.lists++;
 	if (cnt)
 		*cnt = 1;
 	return all;
@@ -668,6 +697,8 @@ struct ibv_context **rdma_get_devices(int *cnt)
 void rdma_free_devices(struct ibv_context **all)
 {
 	free(all);
+	fake.lists--;
+	fake_close_unused();
 }
 
 int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t len)
@@ -697,6 +728,7 @@ int rdma_destroy_id(struct rdma_cm_id *id)
 		fake.listening = NULL;
 	fake.ids--;
 	free(id);
+	fake_close_unused();
 	return 0;
 }
 

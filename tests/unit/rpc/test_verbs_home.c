@@ -450,6 +450,19 @@ TEST(without_shared_queues_each_has_its_own)
 	}
 }
 
+/* The last id closes the context of a device that has gone: what was made there is gone by then. */
+TEST(a_device_that_has_gone_is_let_go_of_last)
+{
+	fake_forget_device();
+	ck_assert(!fake.closed);
+	t->ops->close(t);
+	sl_verbs_settle();
+	ck_assert(fake.closed);
+	fake.forgotten = fake.closed = false;
+	v = fake_connect(GROUP, SLOTS, BULK);
+	t = &v->base;
+}
+
 /* --- what the device tells --- */
 
 /* Another thread hears it. */
@@ -500,6 +513,21 @@ TEST(of_a_device_that_fails_nothing_stays)
 	v = fake_connect(GROUP, SLOTS, BULK);
 	t = &v->base;
 	ck_assert_uint_eq(fake.srqs, 1);
+}
+
+/* Nor does that happen below a home that nobody uses. */
+TEST(a_device_that_has_gone_is_open_while_a_home_is_left)
+{
+	t->ops->close(t);
+	sl_verbs_settle();
+	fake_forget_device();
+	ck_assert(!fake.closed);
+	fake_event(&(struct ibv_async_event){.event_type = IBV_EVENT_DEVICE_FATAL});
+	until(&fake.closed);
+	ck_assert_uint_eq(fake.pds, 0);
+	fake.forgotten = fake.closed = false;
+	v = fake_connect(GROUP, SLOTS, BULK);
+	t = &v->base;
 }
 
 /* A shared queue that fails ends those who share it. */

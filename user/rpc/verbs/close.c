@@ -131,12 +131,14 @@ void vb_free(struct sl_verbs *v)
 	destroy_queue_pair(v);
 	free_memory(v);
 	if (v->leash)
-		vb_leash_put(v->leash, v);
+		vb_leash_park(v->leash, v);
 	vb_end_free(&v->end);
 	if (v->home)
 		vb_home_leave(v->home, v->window);
 	else if (v->pd)
 		ibv_dealloc_pd(v->pd);
+	if (v->leash)
+		vb_leash_put(v->leash);
 	if (v->base.fd >= 0)
 		close(v->base.fd);
 	free(v);

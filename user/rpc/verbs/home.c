@@ -28,6 +28,7 @@ enum {
 struct vb_home {
 	struct sl_list node;
 	struct ibv_context *device;
+	struct ibv_context **held; /* keeps it open, also once it has gone; NULL: nothing does */
 	unsigned group;
 	pid_t pid;            /* what a fork has copied is not the child's */
 	_Atomic bool spoiled; /* set without the lock */
@@ -175,6 +176,8 @@ static void home_free(struct vb_home *h)
 	vb_arena_fini(&h->arena);
 	if (h->pd)
 		ibv_dealloc_pd(h->pd);
+	if (h->held)
+		rdma_free_devices(h->held);
 	free(h);
 }
 
@@ -210,6 +213,7 @@ static struct vb_home *home_new(struct ibv_context *device, unsigned group)
 	attr.srq_context = h;
 	h->desk.hub.fd = h->desk.wake = -1;
 	h->device = device;
+	h->held = rdma_get_devices(NULL);
 	h->group = group;
 	h->pid = getpid();
 	h->pause_ms = PAUSE_MIN_MS;

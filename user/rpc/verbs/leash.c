@@ -170,19 +170,23 @@ bool vb_leash_keeps(struct vb_leash *l, const struct ibv_qp *qp)
 	return keeps;
 }
 
-void vb_leash_put(struct vb_leash *l, struct sl_verbs *v)
+void vb_leash_park(struct vb_leash *l, struct sl_verbs *v)
+{
+	if (!l->id->qp || v->end.qp != l->id->qp)
+		return;
+	v->end.qp->qp_context = NULL;
+	vb_home_lower(v->home, v->window, SL_RPC_MIN_SLOTS);
+	l->end = v->end;
+	l->home = v->home;
+	v->end = (struct vb_end){.slots = 0};
+	v->home = NULL;
+	v->pd = NULL; /* the home's */
+}
+
+void vb_leash_put(struct vb_leash *l)
 {
 	bool last;
 
-	if (l->id->qp && v->end.qp == l->id->qp) {
-		v->end.qp->qp_context = NULL;
-		vb_home_lower(v->home, v->window, SL_RPC_MIN_SLOTS);
-		l->end = v->end;
-		l->home = v->home;
-		v->end = (struct vb_end){.slots = 0};
-		v->home = NULL;
-		v->pd = NULL; /* the home's */
-	}
 	pthread_mutex_lock(&lock);
 	last = --l->refs == 0;
 	if (last)

@@ -88,7 +88,9 @@ void vb_leash_take(struct vb_leash *l);
 void vb_leash_end(struct vb_leash *l);
 /* Whether the queue pair that goes is the leash's, and others still have that. */
 bool vb_leash_keeps(struct vb_leash *l, const struct ibv_qp *qp);
-/* The part of a connection that has been taken apart; `v` has what may have to be parked. */
-void vb_leash_put(struct vb_leash *l, struct sl_verbs *v);
+/* What a connection that is taken apart has and the leash needs for others. */
+void vb_leash_park(struct vb_leash *l, struct sl_verbs *v);
+/* The part of one of which nothing is left: the last id of a device that has gone closes its context. */
+void vb_leash_put(struct vb_leash *l);
 
 #endif
