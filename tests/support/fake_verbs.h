@@ -99,9 +99,10 @@ static struct fake {
 	bool alone; /* has no shared receive queues */
 	bool mute;  /* does not tell when a queue pair in error has used its last slot */
 	struct fake_qp *last_qp;
-	unsigned steps, fail_at;  /* of what may fail, the one that does */
-	_Atomic bool holds, held; /* registrations of other threads; one of these */
-	unsigned queries;         /* of ports, their addresses, and queue pairs */
+	unsigned steps, fail_at;            /* of what may fail, the one that does */
+	_Atomic bool holds, held;           /* registrations of other threads; one of these */
+	_Atomic bool mute_port, port_asked; /* does not say how a port is; and is being asked */
+	unsigned queries;                   /* of ports, their addresses, and queue pairs */
 	unsigned ids, channels;
 	struct rdma_cm_event cm_event; /* the next one, of the channel whose fd is readable */
 	const void *answer;            /* to who connects; NULL: nobody listens */
@@ -411,6 +412,10 @@ int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv
 	(void)context, (void)port;
 	fake.queries++;
 	attr->state = fake.port_state;
+	while (fake.mute_port) {
+		fake.port_asked = true;
+		usleep(100);
+	}
 	attr->active_mtu = IBV_MTU_4096;
 	attr->active_speed = 32;
 	attr->active_width = 2;

@@ -623,6 +623,52 @@ TEST(nothing_is_posted_to_a_port_that_is_down)
 	other->base.ops->close(&other->base);
 }
 
+static void *begin(void *arg)
+{
+	struct vb_geometry g = {.slots = SLOTS, .bulk_len = SL_RPC_MIN_BULK};
+
+	(void)arg;
+	return fake_open(GROUP, &g);
+}
+
+static void *watch_port(void *arg)
+{
+	struct ibv_pd pd = {.context = &fake.context};
+	int rc;
+
+	(void)arg;
+	return vb_port_watch(&(struct ud_local){.device = &pd, .port = 1}, &rc);
+}
+
+/*
+ * A device that does not say how its port is keeps one that begins waiting, and no worker. What is told
+ * meanwhile is newer than what it says then.
+ */
+TEST_EACH(a_device_that_does_not_answer_stops_nobody_else, 2)
+{
+	pthread_t asking;
+	void *came;
+
+	v->port_num = 2; /* and so says nothing of the first */
+	fake.mute_port = true;
+	ck_assert_int_eq(pthread_create(&asking, NULL, _i ? watch_port : begin, NULL), 0);
+	until(&fake.port_asked);
+	ck_assert_int_eq(t->ops->attach(t, &asking), 0);
+	fake_event(&(struct ibv_async_event){.element = {.port_num = 2},
+					     .event_type = IBV_EVENT_PORT_ERR});
+	until(&v->port_down);
+	fake.port_state = IBV_PORT_DOWN;
+	fake.mute_port = false;
+	ck_assert_int_eq(pthread_join(asking, &came), 0);
+	if (_i) {
+		ck_assert(((struct ud_port *)came)->down);
+		vb_port_unwatch(came);
+	} else {
+		ck_assert(((struct sl_verbs *)came)->port_down);
+		vb_close(came);
+	}
+}
+
 /* One that begins there meanwhile is held as well: beside others, or the first one of its port. */
 TEST_EACH(who_begins_at_a_port_that_is_down_is_held, 2)
 {

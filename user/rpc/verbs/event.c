@@ -27,6 +27,7 @@ enum { LEASH = 1, GROWTH = 2 }; /* in the lowest bits, which pointers to devices
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sl_list all = {&all, &all};
 static struct sl_list ports = {&ports, &ports}; /* that are watched */
+static unsigned port_changes;                   /* that were told, of any port */
 static struct {
 	int epoll_fd, bell, growth;
 	unsigned cnt;
@@ -160,7 +161,25 @@ static bool is_port_down(struct ibv_context *device, uint8_t port)
 	return ibv_query_port(device, port, &attr) == 0 && attr.state == IBV_PORT_DOWN;
 }
 
-/* With the lock. What another one of its port has been told need not be asked of the device. */
+/*
+ * With the lock, but not while the device is asked: one that does not answer stops nobody else. What
+ * it has told meanwhile may be newer than the answer.
+ */
+static bool ask_port(struct ibv_context *device, uint8_t port)
+{
+	unsigned before;
+	bool down;
+
+	do {
+		before = port_changes;
+		pthread_mutex_unlock(&lock);
+		down = is_port_down(device, port);
+		pthread_mutex_lock(&lock);
+	} while (port_changes != before);
+	return down;
+}
+
+/* The same; what another one of its port has been told need not be asked of the device. */
 static bool is_held(const struct sl_verbs *v)
 {
 	struct sl_list *at;
@@ -172,7 +191,7 @@ static bool is_held(const struct sl_verbs *v)
 		    other->leash->pid == v->leash->pid)
 			return other->port_down;
 	}
-	return is_port_down(v->device, v->port_num);
+	return ask_port(v->device, v->port_num);
 }
 
 int vb_events_open(struct sl_verbs *v)
@@ -184,10 +203,10 @@ int vb_events_open(struct sl_verbs *v)
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&lock);
+	v->port_down = v->base.held = is_held(v);
 	rc = add_device(v->device);
 	/* Who is listed hears of it; who was not may have missed it. */
 	v->gone |= v->leash->gone;
-	v->port_down = v->base.held = is_held(v);
 	if (!rc)
 		sl_list_add_tail(&all, &v->node);
 	v->listed = rc == 0;
@@ -324,6 +343,7 @@ static void set_port(const struct ibv_context *device, int port, bool down)
 	struct sl_list *at;
 
 	pthread_mutex_lock(&lock);
+	port_changes++;
 	sl_list_for_each (at, &all) {
 		struct sl_verbs *v = sl_container_of(at, struct sl_verbs, node);
 
@@ -361,7 +381,7 @@ struct ud_port *vb_port_watch(const struct ud_local *l, int *rc)
 	p->device = device;
 	p->num = l->port;
 	pthread_mutex_lock(&lock);
-	p->base.down = is_port_down(p->device, l->port);
+	p->base.down = ask_port(p->device, l->port);
 	sl_list_add_tail(&ports, &p->node);
 	pthread_mutex_unlock(&lock);
 	return &p->base;
