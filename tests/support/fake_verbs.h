@@ -62,6 +62,12 @@ struct fake_qp {
 	struct fake_slots own; /* without a shared queue */
 };
 
+/* None is destroyed before the ids that it has. */
+struct fake_channel {
+	struct rdma_event_channel base;
+	unsigned ids;
+};
+
 struct fake_srq {
 	struct ibv_srq base;
 	struct fake_slots slots;
@@ -100,10 +106,12 @@ static struct fake {
 	bool mute;  /* does not tell when a queue pair in error has used its last slot */
 	struct fake_qp *last_qp;
 	unsigned steps, fail_at;            /* of what may fail, the one that does */
+	_Atomic bool fails_qps;             /* there is no room for one more */
 	_Atomic bool holds, held;           /* registrations of other threads; one of these */
 	_Atomic bool mute_port, port_asked; /* does not say how a port is; and is being asked */
 	unsigned queries;                   /* of ports, their addresses, and queue pairs */
 	unsigned ids, channels;
+	unsigned migrates; /* from channel to channel: the one that fails, counted down; 0 none */
 	struct rdma_cm_event cm_event; /* the next one, of the channel whose fd is readable */
 	const void *answer;            /* to who connects; NULL: nobody listens */
 	uint8_t answer_len;
@@ -584,7 +592,7 @@ int ibv_destroy_srq(struct ibv_srq *srq)
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	struct fake_qp *qp = fake_fails() ? NULL : calloc(1, sizeof(*qp));
+	struct fake_qp *qp = fake_fails() || fake.fails_qps ? NULL : calloc(1, sizeof(*qp));
 
 	if (!qp)
 		return NULL;
@@ -727,8 +735,19 @@ int rdma_disconnect(struct rdma_cm_id *id)
 	return 0;
 }
 
+/* NULL: it goes. */
+static inline void fake_move(struct rdma_cm_id *id, struct rdma_event_channel *to)
+{
+	if (id->channel)
+		((struct fake_channel *)id->channel)->ids--;
+	if (to)
+		((struct fake_channel *)to)->ids++;
+	id->channel = to;
+}
+
 int rdma_destroy_id(struct rdma_cm_id *id)
 {
+	fake_move(id, NULL);
 	if (fake.listening == id)
 		fake.listening = NULL;
 	fake.ids--;
@@ -739,7 +758,7 @@ int rdma_destroy_id(struct rdma_cm_id *id)
 
 struct rdma_event_channel *rdma_create_event_channel(void)
 {
-	struct rdma_event_channel *c = fake_fails() ? NULL : calloc(1, sizeof(*c));
+	struct rdma_event_channel *c = fake_fails() ? NULL : calloc(1, sizeof(struct fake_channel));
 
 	if (!c)
 		return NULL;
@@ -750,6 +769,7 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 
 void rdma_destroy_event_channel(struct rdma_event_channel *c)
 {
+	ck_assert_uint_eq(((struct fake_channel *)c)->ids, 0);
 	fake.channels--;
 	close(c->fd);
 	free(c);
@@ -763,7 +783,7 @@ int rdma_create_id(struct rdma_event_channel *c, struct rdma_cm_id **id, void *c
 		return -1;
 	fake.ids++;
 	*id = calloc(1, sizeof(**id));
-	(*id)->channel = c;
+	fake_move(*id, c);
 	return 0;
 }
 
@@ -849,7 +869,9 @@ int rdma_reject(struct rdma_cm_id *id, const void *answer, uint8_t len)
 
 int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *to)
 {
-	id->channel = to;
+	if (fake.migrates && !--fake.migrates)
+		return -1;
+	fake_move(id, to);
 	return 0;
 }
 
@@ -865,7 +887,7 @@ static inline void fake_ask(const void *request, uint8_t len)
 {
 	struct rdma_cm_id *id = calloc(1, sizeof(*id));
 
-	id->channel = fake.listening->channel;
+	fake_move(id, fake.listening->channel);
 	id->verbs = &fake.context;
 	id->port_num = 1;
 	id->route.addr.addr.ibaddr.dgid.raw[15] = fake.asker;

@@ -173,6 +173,31 @@ TEST(who_is_refused_costs_no_resources)
 	l->ops->close(l);
 }
 
+/*
+ * For whom something cannot be made is told that there is no room, and leaves nothing, whether or not
+ * its id can go from channel to channel.
+ */
+TEST_EACH(who_finds_no_room_leaves_nothing, 3)
+{
+	struct vb_listener *l = (struct vb_listener *)listen_fake();
+	struct vb_request rq = request('0', SLOTS);
+	uint64_t end_ns = sl_now_ns() + 20 * SL_NS_PER_SEC;
+	unsigned ids = fake.ids, channels = fake.channels;
+
+	fake.migrates = (unsigned)_i;
+	fake.fails_qps = true;
+	ck_assert_ptr_null(l->base.ops->accept(&l->base, sl_now_ns()));
+	fake_ask(&rq, sizeof(rq));
+	while (!l->refused)
+		wait_a_little(end_ns);
+	ck_assert_uint_eq(fake.rejection.verdict, VB_FULL);
+	fake.fails_qps = false;
+	sl_verbs_settle();
+	ck_assert_uint_eq(fake.ids, ids);
+	ck_assert_uint_eq(fake.channels, channels);
+	l->base.ops->close(&l->base);
+}
+
 /* --- a host that begins, and does not go on --- */
 
 static struct sl_rpc_listener *listening(void)

@@ -47,35 +47,6 @@ static enum vb_verdict consider(struct vb_listener *l, const struct vb_talk *tal
 	return sl_rpc_listener_full(&l->base, rq->flags) ? VB_FULL : VB_GRANTED;
 }
 
-/* Queue pair and event channel of its own for a connection that has asked. */
-static int open_pending(struct vb_listener *l, struct vb_pending *p, struct rdma_cm_id *id,
-			struct vb_geometry *g)
-{
-	struct rdma_event_channel *cm = rdma_create_event_channel();
-	int rc = -ENOMEM;
-
-	p->v = vb_new();
-	if (!cm || !p->v || rdma_migrate_id(id, cm))
-		goto fail;
-	rc = vb_open(p->v, id, cm, l->group, g);
-	if (rc)
-		goto back;
-	if (vb_listener_watch(l, p->v->base.fd))
-		return 0;
-	vb_free(p->v);
-	p->v = NULL;
-	return 1; /* id is gone too */
-back:
-	(void)rdma_migrate_id(id, l->cm);
-fail:
-	if (p->v)
-		vb_free(p->v);
-	p->v = NULL;
-	if (cm)
-		rdma_destroy_event_channel(cm);
-	return rc;
-}
-
 static void refuse(struct vb_listener *l, struct rdma_cm_id *id, enum vb_verdict verdict)
 {
 	const struct vb_answer a = {
@@ -84,6 +55,30 @@ static void refuse(struct vb_listener *l, struct rdma_cm_id *id, enum vb_verdict
 	(void)rdma_reject(id, &a, sizeof(a));
 	(void)rdma_destroy_id(id);
 	l->refused++;
+}
+
+/* Queue pair and event channel of its own for a connection that has asked. False: it was refused. */
+static bool open_pending(struct vb_listener *l, struct vb_pending *p, struct rdma_cm_id *id,
+			 struct vb_geometry *g)
+{
+	struct rdma_event_channel *cm = rdma_create_event_channel();
+	bool opened = false;
+
+	p->v = vb_new();
+	if (cm && p->v && rdma_migrate_id(id, cm) == 0)
+		opened = vb_open(p->v, id, cm, l->group, g) == 0;
+	if (opened && vb_listener_watch(l, p->v->base.fd))
+		return true;
+	/* With what it has opened go id and channel. */
+	if (p->v)
+		vb_free(p->v);
+	p->v = NULL;
+	if (opened)
+		return false;
+	refuse(l, id, VB_FULL);
+	if (cm)
+		rdma_destroy_event_channel(cm);
+	return false;
 }
 
 static void accept_request(struct vb_listener *l, struct rdma_cm_id *id, struct vb_pending *p,
@@ -96,11 +91,9 @@ static void accept_request(struct vb_listener *l, struct rdma_cm_id *id, struct 
 		.initiator_depth = 1,
 		.rnr_retry_count = VB_RNR_RETRIES,
 	};
-	int rc = open_pending(l, p, id, g);
+	int rc;
 
-	if (rc < 0)
-		refuse(l, id, VB_FULL);
-	if (rc)
+	if (!open_pending(l, p, id, g))
 		return;
 	vb_pending_promise(l, p->v, p->talk.request.flags);
 	vb_listener_door(l, p->v->leash->id);
