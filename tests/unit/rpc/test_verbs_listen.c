@@ -314,6 +314,39 @@ TEST_EACH(a_door_whose_device_can_no_more_is_closed, SL_ARRAY_LEN(devices))
 	ck_assert_uint_eq(closed, !devices[_i].stays);
 }
 
+static unsigned doors;
+
+static struct ud_pair *door_open(const struct ud_local *l, unsigned group, uint32_t rx_cnt,
+				 uint32_t tx_cnt, int *rc)
+{
+	static struct ud_pair pair;
+
+	(void)l, (void)group, (void)rx_cnt, (void)tx_cnt;
+	pair.fd = eventfd(0, EFD_CLOEXEC);
+	*rc = doors++ ? 0 : -ENOMEM;
+	return *rc ? NULL : &pair;
+}
+
+/* For which there was no room: there is one for who comes next. */
+TEST(a_door_that_cannot_be_opened_is_tried_again)
+{
+	static const struct ud_device device = {
+		.open = door_open, .arm = door_arm, .close = door_close};
+	struct vb_listener *l = (struct vb_listener *)listen_fake();
+
+	ud_device = &device;
+	fake.addressed = true;
+	fake_address(v->leash->id);
+	vb_listener_door(l, v->leash->id);
+	ck_assert_ptr_null(l->door.pair);
+	vb_listener_door(l, v->leash->id);
+	ck_assert_ptr_nonnull(l->door.pair);
+	ck_assert_ptr_eq(l->door_device, &fake.context);
+	vb_listener_door(l, v->leash->id);
+	ck_assert_uint_eq(doors, 2);
+	l->base.ops->close(&l->base);
+}
+
 static struct vb_hello said_there = {.gid = {[15] = 7}};
 static unsigned left, knocked;
 

@@ -59,12 +59,12 @@ void vb_pending_promise(struct vb_listener *l, struct sl_verbs *v, uint32_t hell
 
 void vb_listener_door(struct vb_listener *l, const struct rdma_cm_id *id)
 {
-	if (l->door.pair || l->door_device)
+	if (l->door.pair)
 		return;
-	l->door_device = id->verbs;
 	vb_door_open(&l->door, id);
 	if (l->door.pair && !vb_listener_watch(l, l->door.pair->fd))
 		vb_door_close(&l->door);
+	l->door_device = l->door.pair ? id->verbs : NULL;
 }
 
 /* Of one dialler's queue pair there is one connection, however often it says HELLO. */

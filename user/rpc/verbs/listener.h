@@ -56,14 +56,17 @@ struct vb_listener {
 	struct sl_secret secret;
 	struct vb_seen seen, knocked; /* requests, HELLOs */
 	struct vb_door door;
-	struct ibv_context *door_device; /* NULL: nobody has come yet */
+	struct ibv_context *door_device; /* NULL: there is no door */
 	struct vb_geometry most;
 	struct sl_rpc_memory mem;
 	struct vb_pending pending[VB_PENDING_MAX];
 };
 
 bool vb_listener_watch(struct vb_listener *l, int fd);
-/* On the device by which the first one comes: a wildcard's is not known before. */
+/*
+ * On the device by which the first one comes: a wildcard's is not known before. If there can be none
+ * now, there may be when the next one comes.
+ */
 void vb_listener_door(struct vb_listener *l, const struct rdma_cm_id *id);
 
 /* For one of that host. NULL: none is free, or as many are taken as may be. */
