@@ -916,6 +916,8 @@ TEST_EACH(who_floods_takes_no_slot_from_others, rdma_cnt())
 
 	for (unsigned i = 0; i < CNT; i++)
 		pairs[i] = connect_pair(l, ep);
+	/* As if it had come from another host than they. */
+	((struct sl_verbs *)pairs[0].acceptor)->host[0] ^= 1;
 	do {
 		flood((struct sl_verbs *)pairs[0].dialler);
 		rc = vb_poll(pairs[0].dialler, &m, 1);

@@ -317,6 +317,40 @@ TEST(who_takes_all_slots_between_two_looks_is_shut_out)
 	expect(all[1], 1);
 }
 
+/* With it go all others of its host that have come to a listener; one after the other would flood. */
+TEST(the_host_of_who_floods_is_shut_out)
+{
+	const uint8_t hosts[CNT] = {1, 2, 1, 1};
+
+	for (unsigned i = 0; i < CNT; i++) {
+		all[i]->has_come = true;
+		all[i]->host[15] = hosts[i];
+	}
+	ck_assert(!vb_homes_shun(GROUP, all[0]->host));
+	flood(all[0], all[1]);
+	sl_hubs_take(&owner.hubs);
+	for (unsigned i = 0; i < CNT; i++) {
+		ck_assert_int_eq(all[i]->flooded, hosts[i] == 1);
+		ck_assert_int_eq(fake_qp(all[i])->state == IBV_QPS_ERR, hosts[i] == 1);
+	}
+	expect(all[1], 1);
+	ck_assert_int_eq(vb_keys_arrived(all[2]),
+			 -ECONNRESET); /* one that had yet to prove the key, too */
+	ck_assert(vb_homes_shun(GROUP, all[0]->host));
+	ck_assert(!vb_homes_shun(GROUP, all[1]->host));
+	ck_assert(!vb_homes_shun(GROUP + 1, all[0]->host));
+}
+
+/* A backend that floods has not come, and cannot come again: others of its host are none of its. */
+TEST(the_host_of_who_was_dialled_is_not)
+{
+	flood(all[0], all[1]);
+	sl_hubs_take(&owner.hubs);
+	ck_assert(all[0]->flooded);
+	ck_assert(!all[2]->flooded);
+	ck_assert(!vb_homes_shun(GROUP, all[0]->host));
+}
+
 /* Who has the least has room for no more, whatever it has asked for. */
 TEST(the_least_window_is_the_limit)
 {

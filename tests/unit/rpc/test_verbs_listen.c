@@ -251,6 +251,33 @@ TEST(who_does_not_go_on_leaves_places_to_other_hosts)
 	l->ops->close(l);
 }
 
+/* A host that was shut out of a desk is kept out for a while: by the connection manager, and below by the door. */
+static void shun(struct vb_listener *l, uint8_t host, bool on)
+{
+	for (unsigned i = 0; i < VB_PENDING_MAX; i++) {
+		struct vb_desk *d = l->pending[i].v ? l->pending[i].v->desk : NULL;
+
+		if (!d)
+			continue;
+		memset(d->shunned, 0, sizeof(d->shunned));
+		d->shunned[15] = host;
+		d->shunned_until_ns = on ? UINT64_MAX : 0;
+	}
+}
+
+TEST(a_host_that_was_shut_out_comes_later)
+{
+	struct sl_rpc_listener *l = listening();
+
+	ck_assert(is_accepted(l, 1));
+	shun((struct vb_listener *)l, 1, true);
+	ck_assert(!is_accepted(l, 1));
+	ck_assert(is_accepted(l, 2));
+	shun((struct vb_listener *)l, 1, false);
+	ck_assert(is_accepted(l, 1));
+	l->ops->close(l);
+}
+
 /* --- the door --- */
 
 /* What a device does, time after time: a poll that fails, or finds nothing; and is it armed? */
@@ -475,6 +502,26 @@ TEST(who_does_not_go_on_at_the_door_leaves_places_to_other_hosts)
 				  most < VB_PENDING_BY_DOOR ? most : VB_PENDING_BY_DOOR);
 	}
 	ck_assert_ptr_nonnull(vb_pending_place(l, gid, false));
+	for (unsigned i = 0; i < SL_ARRAY_LEN(met); i++)
+		met[i]->base.ops->close(&met[i]->base);
+	l->base.ops->close(&l->base);
+}
+
+TEST(a_host_that_was_shut_out_comes_by_the_door_later)
+{
+	struct vb_listener *l = (struct vb_listener *)listen_fake();
+	struct sl_verbs *met[] = {meet(1), meet(2)};
+
+	fake.opens = true;
+	say_hello(l, 1);
+	shun(l, 1, true);
+	say_hello(l, 1);
+	ck_assert_uint_eq(waiting(l), 1);
+	say_hello(l, 2);
+	ck_assert_uint_eq(waiting(l), 2);
+	shun(l, 1, false);
+	say_hello(l, 1);
+	ck_assert_uint_eq(waiting(l), 3);
 	for (unsigned i = 0; i < SL_ARRAY_LEN(met); i++)
 		met[i]->base.ops->close(&met[i]->base);
 	l->base.ops->close(&l->base);

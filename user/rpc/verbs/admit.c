@@ -121,7 +121,7 @@ static enum vb_verdict grant(struct vb_listener *l, const struct vb_hello *h, st
 	p = vb_pending_place(l, h->gid, true);
 	if (!vb_geometry_ok(&g) || g.bulk_len > l->most.bulk_len)
 		return VB_BAD_SIZES;
-	if (!p || sl_rpc_listener_full(&l->base, h->flags))
+	if (!p || sl_rpc_listener_full(&l->base, h->flags) || vb_homes_shun(l->group, h->gid))
 		return VB_FULL;
 	p->v = vb_new();
 	if (!p->v)

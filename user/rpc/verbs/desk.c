@@ -6,10 +6,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "rpc/verbs/budget.h"
 #include "rpc/verbs/verbs.h"
 
@@ -18,6 +20,7 @@ enum {
 	POLLS = VB_HOME_SLOTS / POLL, /* of one take: then all slots have been seen */
 	BELLS = 16,   /* of one look at the bell: of the queue, and of so many that wait for room */
 	TRIES = 1000, /* before another thread has the processor */
+	SHUN_MS = 1000,
 };
 
 /* Whose thread takes, and for the sake of which connection: that one is looked at behind it. */
@@ -109,8 +112,7 @@ bool vb_inbox_put(struct vb_inbox *b, const struct ibv_wc *wc)
 	return true;
 }
 
-/* Its peer has sent more than its window allows: it takes no more of the slots that all share. */
-static void shut_out(struct vb_desk *d, struct sl_verbs *v, const struct taker *by)
+static void end_flood(struct vb_desk *d, struct sl_verbs *v, const struct taker *by)
 {
 	if (v->flooded || v->leaving)
 		return;
@@ -118,6 +120,25 @@ static void shut_out(struct vb_desk *d, struct sl_verbs *v, const struct taker *
 	(void)ibv_modify_qp(v->end.qp, &(struct ibv_qp_attr){.qp_state = IBV_QPS_ERR},
 			    IBV_QP_STATE);
 	notify(d, v, by);
+}
+
+/*
+ * Its peer has sent more than its window allows: it takes no more of the slots that all share. Nor does
+ * its host, by one connection after the other: what process a peer is of is only what it says.
+ */
+static void shut_out(struct vb_desk *d, struct sl_verbs *v, const struct taker *by)
+{
+	end_flood(d, v, by);
+	if (!v->has_come)
+		return;
+	memcpy(d->shunned, v->host, sizeof(d->shunned));
+	d->shunned_until_ns = sl_now_ns() + SHUN_MS * SL_NS_PER_MS;
+	for (unsigned i = 0; i < VB_DESK_BUCKETS; i++) {
+		for (struct sl_verbs *other = d->of[i]; other; other = other->next) {
+			if (!memcmp(other->host, v->host, sizeof(v->host)))
+				end_flood(d, other, by);
+		}
+	}
 }
 
 static void deliver(struct vb_desk *d, const struct ibv_wc *wc, const struct taker *by)
@@ -325,6 +346,16 @@ void vb_desk_count(struct vb_desk *d, struct vb_budget *b, bool idle, struct vb_
 			count(v, b, idle, wants);
 	}
 	end_take(d);
+}
+
+bool vb_desk_shuns(struct vb_desk *d, const uint8_t host[16])
+{
+	bool shuns;
+
+	begin_take(d);
+	shuns = sl_now_ns() < d->shunned_until_ns && !memcmp(d->shunned, host, sizeof(d->shunned));
+	end_take(d);
+	return shuns;
 }
 
 /* One that is about to move is left alone. */

@@ -10,7 +10,8 @@
  * So an idle connection costs no poll. Send queues keep completion queues of their own: what a queue
  * pair in error flushes would fill a shared one, and a queue that runs over ends all that share it.
  * The receive queue's cannot: each entry names a slot, and there are no more of these. A peer that
- * takes more of them than its window is shut out by whoever finds its inbox full.
+ * takes more of them than its window is shut out by whoever finds its inbox full; of a listener's, all
+ * of its host are, and it is refused for a second.
  *
  * `taking` says that somebody takes. The owner's turns never wait for it: whoever else had it tells
  * the owner of what came for its connections.
@@ -86,6 +87,8 @@ struct vb_desk {
 	bool asked;        /* for a bell, which nobody has taken */
 	const void *owner; /* NULL: nobody's */
 	unsigned entered, attached;
+	uint8_t shunned[16]; /* the last host that was shut out, and until when */
+	uint64_t shunned_until_ns;
 	struct sl_verbs *of[VB_DESK_BUCKETS]; /* by number of queue pair */
 };
 
@@ -121,6 +124,8 @@ void vb_desk_count(struct vb_desk *d, struct vb_budget *b, bool idle, struct vb_
  * counts once its peer keeps to it. Whether anybody's has moved.
  */
 bool vb_desk_move(struct vb_desk *d, struct vb_budget *b, uint32_t posted, uint32_t level);
+/* Whether that host was shut out a moment ago. */
+bool vb_desk_shuns(struct vb_desk *d, const uint8_t host[16]);
 /* The owner of v, which is attached, is to look at it. Any thread that keeps v from being closed. */
 void vb_desk_tell(struct vb_desk *d, struct sl_verbs *v);
 

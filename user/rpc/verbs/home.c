@@ -398,6 +398,22 @@ void vb_home_spoil(struct vb_home *h)
 	h->spoiled = true;
 }
 
+bool vb_homes_shun(unsigned group, const uint8_t host[16])
+{
+	bool shun = false;
+	struct sl_list *at;
+
+	pthread_mutex_lock(&lock);
+	sl_list_for_each (at, &all) {
+		struct vb_home *h = sl_container_of(at, struct vb_home, node);
+
+		if (h->group == group && h->pid == getpid())
+			shun |= vb_desk_shuns(&h->desk, host);
+	}
+	pthread_mutex_unlock(&lock);
+	return shun;
+}
+
 void vb_homes_retire(unsigned group)
 {
 	struct sl_list *at, *next;

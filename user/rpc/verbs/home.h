@@ -53,6 +53,8 @@ void vb_home_lower(struct vb_home *h, uint32_t from, uint32_t to);
 void vb_home_leave(struct vb_home *h, uint32_t window);
 /* Slots may have got lost with a connection, or the queue has failed: nobody joins any more. */
 void vb_home_spoil(struct vb_home *h);
+/* Whether a desk of that group shuns that host. */
+bool vb_homes_shun(unsigned group, const uint8_t host[16]);
 /* Nobody of that group joins any more. */
 void vb_homes_retire(unsigned group);
 /* Frees spoiled ones that are empty. All of `device`, which fails or goes, are spoiled before. */

@@ -118,10 +118,11 @@ static void take_request(struct vb_listener *l, struct rdma_cm_id *id, const str
 	struct vb_talk talk = {.request = *rq};
 	struct vb_geometry g;
 	enum vb_verdict verdict = consider(l, &talk, &g);
-	struct vb_pending *p = vb_pending_place(l, id->route.addr.addr.ibaddr.dgid.raw, false);
+	const uint8_t *host = id->route.addr.addr.ibaddr.dgid.raw;
+	struct vb_pending *p = vb_pending_place(l, host, false);
 
 	/* Who comes now has to come again, so that those who are about to be done get done. */
-	if (verdict == VB_GRANTED && !p)
+	if (verdict == VB_GRANTED && (!p || vb_homes_shun(l->group, host)))
 		verdict = VB_FULL;
 	if (verdict != VB_GRANTED) {
 		refuse(l, id, verdict);

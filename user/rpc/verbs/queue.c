@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 #include "base/clock.h"
@@ -135,6 +136,8 @@ static int open_end(struct sl_verbs *v, unsigned group, uint32_t slots)
 	v->inbox.of = calloc(v->inbox.size, sizeof(*v->inbox.of));
 	if (!v->inbox.of)
 		return -ENOMEM;
+	v->has_come = group >= VB_GROUP_BACKEND;
+	memcpy(v->host, v->leash->id->route.addr.addr.ibaddr.dgid.raw, sizeof(v->host));
 	if (v->home)
 		vb_desk_enter(vb_home_desk(v->home), v);
 	return 0;
@@ -384,7 +387,7 @@ int vb_keys_arrived(struct sl_verbs *v)
 
 	vb_pull(v);
 	if (!vb_inbox_next(&v->inbox, &a))
-		return v->gone ? -ECONNRESET : 0;
+		return v->gone || v->flooded ? -ECONNRESET : 0;
 	/* The first message of the peer: in a slot of the home's, or in `keys` itself. */
 	if (v->home && a.how == VB_BY_SEND)
 		memcpy(&v->keys[1], vb_home_slot(v->home, a.slot), sizeof(v->keys[1]));

@@ -152,6 +152,8 @@ struct sl_verbs {
 	_Atomic bool tx_armed;
 	_Atomic bool told;    /* its owner is to look */
 	_Atomic bool flooded; /* the peer has sent more than its window allows, and is shut out */
+	bool has_come;        /* to a listener of ours, from that host */
+	uint8_t host[16];     /* as a GID */
 	bool leaving;         /* with the desk's `taking`: its queue pair may be gone */
 	/* the device */
 	struct vb_leash *leash;
