@@ -124,6 +124,7 @@ static struct fake {
 	bool opens;                   /* memory windows, at once */
 	struct ibv_sa_path_rec path;  /* of ids whose route is resolved, if it says an MTU */
 	struct sockaddr_storage from; /* the source of the last connection; family 0: not said */
+	struct sockaddr_storage here; /* what who asks has dialled */
 	pthread_mutex_t lock;
 } fake;
 
@@ -809,7 +810,9 @@ static inline void fake_address(struct rdma_cm_id *id)
 int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *from, struct sockaddr *to,
 		      int timeout_ms)
 {
-	(void)to, (void)timeout_ms;
+	(void)timeout_ms;
+	memcpy(&id->route.addr.dst_addr, to,
+	       to->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
 	fake.from = (struct sockaddr_storage){0};
 	if (from)
 		memcpy(&fake.from, from,
@@ -842,7 +845,7 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 
 int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
-	(void)addr;
+	memcpy(&fake.here, addr, sizeof(fake.here));
 	id->verbs = &fake.context;
 	fake_address(id);
 	fake.binds++;
@@ -890,7 +893,9 @@ static inline void fake_ask(const void *request, uint8_t len)
 	fake_move(id, fake.listening->channel);
 	id->verbs = &fake.context;
 	id->port_num = 1;
+	fake_address(id);
 	id->route.addr.addr.ibaddr.dgid.raw[15] = fake.asker;
+	memcpy(&id->route.addr.src_storage, &fake.here, sizeof(fake.here));
 	fake.ids++;
 	fake.cm_event = (struct rdma_cm_event){
 		.id = id,

@@ -291,6 +291,14 @@ struct raw {
 	struct vb_talk talk;
 };
 
+static struct vb_dialled dialled_by(const char *ep)
+{
+	struct sockaddr_storage sa;
+
+	ck_assert_int_eq(vb_address(ep + strlen("rdma://"), &sa), 0);
+	return vb_dialled_of((struct sockaddr *)&sa);
+}
+
 static struct raw connect_raw(const char *ep, const struct vb_request *rq)
 {
 	struct vb_geometry g = {.slots = 64, .bulk_len = 64 << 10};
@@ -299,7 +307,7 @@ static struct raw connect_raw(const char *ep, const struct vb_request *rq)
 					.responder_resources = 1,
 					.initiator_depth = 1};
 	struct rdma_event_channel *cm = rdma_create_event_channel();
-	struct raw raw = {.v = vb_new(), .talk = {.request = *rq}};
+	struct raw raw = {.v = vb_new(), .talk = {.dialled = dialled_by(ep), .request = *rq}};
 	struct sockaddr_storage sa;
 	struct rdma_cm_id *id;
 
@@ -328,10 +336,12 @@ static void read_key(struct sl_secret *key)
 }
 
 /* A request as a gateway's, of this process and not sent before. */
-static struct vb_request request(const struct sl_secret *key, uint32_t slots, uint32_t bulk_len)
+static struct vb_request request(const char *ep, const struct sl_secret *key, uint32_t slots,
+				 uint32_t bulk_len)
 {
 	static uint32_t number;
-	struct vb_talk talk = {.request = {.magic = VB_MAGIC,
+	struct vb_talk talk = {.dialled = dialled_by(ep),
+			       .request = {.magic = VB_MAGIC,
 					   .version = VB_VERSION,
 					   .epoch = (uint64_t)getpid(),
 					   .slots = slots,
@@ -364,22 +374,22 @@ TEST_EACH(who_does_not_prove_the_key_gets_nothing, rdma_cnt())
 	check_served(ep);
 	read_key(&key);
 	other = other_than(&key);
-	rq = request(&key, 64, 64 << 10);
+	rq = request(ep, &key, 64, 64 << 10);
 	rq.magic++;
 	check_refused(ep, &rq, VB_OTHER_VERSION);
-	rq = request(&key, 64, 64 << 10);
+	rq = request(ep, &key, 64, 64 << 10);
 	rq.version = 1;
 	check_refused(ep, &rq, VB_OTHER_VERSION);
-	rq = request(&other, 64, 64 << 10);
+	rq = request(ep, &other, 64, 64 << 10);
 	check_refused(ep, &rq, VB_OTHER_KEY);
-	rq = request(&key, 64, 64 << 10);
+	rq = request(ep, &key, 64, 64 << 10);
 	rq.slots = 32;
 	check_refused(ep, &rq, VB_OTHER_KEY);
-	rq = request(&key, 63, 64 << 10);
+	rq = request(ep, &key, 63, 64 << 10);
 	check_refused(ep, &rq, VB_BAD_SIZES);
-	rq = request(&key, 64, 1);
+	rq = request(ep, &key, 64, 1);
 	check_refused(ep, &rq, VB_BAD_SIZES);
-	rq = request(&key, 64, 64 << 10);
+	rq = request(ep, &key, 64, 64 << 10);
 	raw = connect_raw(ep, &rq);
 	ck_assert_ptr_nonnull(raw.v);
 	vb_close(&raw.v->base);
@@ -402,7 +412,7 @@ TEST_EACH(who_goes_on_without_proof_is_thrown_out, rdma_cnt())
 
 	check_served(ep);
 	read_key(&key);
-	rq = request(&key, 64, 64 << 10);
+	rq = request(ep, &key, 64, 64 << 10);
 	v = connect_raw(ep, &rq).v;
 	ck_assert_ptr_nonnull(v);
 	ck_assert_int_eq(vb_open_rings(v, &g), 0);
@@ -455,16 +465,16 @@ TEST_EACH(who_has_begun_gets_done_however_many_knock, rdma_cnt())
 	check_served(ep);
 	read_key(&key);
 	other = other_than(&key);
-	rq = request(&key, 64, 64 << 10);
+	rq = request(ep, &key, 64, 64 << 10);
 	first = connect_raw(ep, &rq);
 	ck_assert_ptr_nonnull(first.v);
 	for (unsigned i = 0; i < STRANGERS; i++) {
-		rq = request(&other, 64, 64 << 10);
+		rq = request(ep, &other, 64, 64 << 10);
 		check_refused(ep, &rq, VB_OTHER_KEY);
 	}
 	do {
 		ck_assert_uint_lt(cnt, TOO_MANY);
-		rq = request(&key, 16, 64 << 10);
+		rq = request(ep, &key, 16, 64 << 10);
 		more[cnt] = connect_raw(ep, &rq);
 	} while (more[cnt++].v);
 	ck_assert_uint_eq(more[--cnt].talk.answer.verdict, VB_FULL);
@@ -1354,6 +1364,7 @@ static struct recorded record(const struct vb_leash *l, uint32_t number)
 	struct sl_err err = SL_ERR(256);
 
 	ck_assert_int_eq(sl_secret_read(&r.key, harness_key(), &err), 0);
+	r.said.to = (struct vb_door_name){.epoch = l->known.epoch, .qpn = l->known.door};
 	r.said.hello = (struct vb_hello){.magic = VB_DOOR_MAGIC,
 					 .version = VB_VERSION,
 					 .epoch = sl_rpc_boot_epoch(),

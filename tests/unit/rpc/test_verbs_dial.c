@@ -157,6 +157,27 @@ TEST(each_backend_is_told_its_own_series)
 	ck_assert_uint_eq(of[2].epoch, of[0].epoch);
 }
 
+/* The proof is for who is dialled, and for nobody else who has the key. */
+TEST(a_request_proves_whom_it_is_for)
+{
+	static const char *const addresses[] = {"192.0.2.1:7471", "[2001:db8::9]:7471",
+						"192.0.2.1:7472"};
+	struct sl_secret key = sl_secret_of("0123456789abcdef", 16);
+
+	for (size_t i = 0; i < SL_ARRAY_LEN(addresses); i++) {
+		address = addresses[i];
+		dial_in_vain();
+		for (size_t k = 0; k < SL_ARRAY_LEN(addresses); k++) {
+			struct vb_talk talk = {.request = fake.asked};
+			struct sockaddr_storage sa;
+
+			ck_assert_int_eq(vb_address(addresses[k], &sa), 0);
+			talk.dialled = vb_dialled_of((struct sockaddr *)&sa);
+			ck_assert_int_eq(vb_proven(&key, &talk, VB_REQUEST), i == k);
+		}
+	}
+}
+
 static const char *source_text(char text[INET6_ADDRSTRLEN])
 {
 	const struct sockaddr_in *in = (const struct sockaddr_in *)&fake.from;

@@ -38,6 +38,8 @@ static void door_send(struct ud_pair *p, void *way, uint32_t qpn, uint32_t len)
 	ck_assert_uint_eq(len, sizeof(heard));
 	memcpy(&heard, slot, sizeof(heard));
 	said.hello = heard;
+	said.to = (struct vb_door_name){.epoch = 9, .qpn = 5};
+	ck_assert(vb_greeting_proven(&secret, &said, VB_HELLO, heard.proof));
 	said.welcome = (struct vb_welcome){.magic = VB_DOOR_MAGIC,
 					   .version = VB_VERSION,
 					   .verdict = VB_GRANTED,

@@ -10,11 +10,13 @@
 
 FIXTURE(set_up, tear_down)
 
+static const char *address = "192.0.2.1:7471";
+
 static struct sl_rpc_listener *listen_fake(void)
 {
 	char path[] = "/tmp/sl-verbs-XXXXXX";
 	struct sl_err err = SL_ERR(128);
-	const struct sl_rpc_listen_options opt = {.address = "192.0.2.1:7471",
+	const struct sl_rpc_listen_options opt = {.address = address,
 						  .key_file = path,
 						  .slots = SLOTS,
 						  .bulk_ring_len = SL_RPC_MIN_BULK};
@@ -91,12 +93,21 @@ TEST(a_listener_makes_ahead_what_peers_need)
 	l->ops->close(l);
 }
 
-static struct vb_request request(char first_of_key, uint32_t slots)
+static struct vb_dialled dialled(const char *whom)
+{
+	struct sockaddr_storage sa;
+
+	ck_assert_int_eq(vb_address(whom, &sa), 0);
+	return vb_dialled_of((struct sockaddr *)&sa);
+}
+
+static struct vb_request request_to(const char *whom, char first_of_key, uint32_t slots)
 {
 	static uint32_t number;
 	char bytes[] = "0123456789abcdef";
 	struct sl_secret key;
-	struct vb_talk talk = {.request = {.magic = VB_MAGIC,
+	struct vb_talk talk = {.dialled = dialled(whom),
+			       .request = {.magic = VB_MAGIC,
 					   .version = VB_VERSION,
 					   .epoch = 7,
 					   .slots = slots,
@@ -107,6 +118,11 @@ static struct vb_request request(char first_of_key, uint32_t slots)
 	key = sl_secret_of(bytes, 16);
 	vb_prove(&key, &talk, VB_REQUEST);
 	return talk.request;
+}
+
+static struct vb_request request(char first_of_key, uint32_t slots)
+{
+	return request_to("192.0.2.1:7471", first_of_key, slots);
 }
 
 /* It is refused, and the device has not been asked for anything, not even for a while. */
@@ -198,6 +214,23 @@ TEST_EACH(who_finds_no_room_leaves_nothing, 3)
 	l->base.ops->close(&l->base);
 }
 
+/* A request that another backend was sent is worth nothing here, as new as it may look. */
+TEST(a_request_is_for_who_was_dialled)
+{
+	static const char *const others[] = {"192.0.2.2:7471", "192.0.2.1:7472",
+					     "[2001:db8::1]:7471", "[::ffff:192.0.2.1]:7471"};
+	struct sl_rpc_listener *l = listen_fake();
+
+	ck_assert_ptr_null(l->ops->accept(l, sl_now_ns()));
+	sl_verbs_settle();
+	for (unsigned i = 0; i < SL_ARRAY_LEN(others); i++) {
+		struct vb_request rq = request_to(others[i], '0', SLOTS);
+
+		refuse(l, &rq, sizeof(rq), VB_OTHER_KEY);
+	}
+	l->ops->close(l);
+}
+
 /* --- a host that begins, and does not go on --- */
 
 static struct sl_rpc_listener *listening(void)
@@ -221,6 +254,22 @@ static bool is_granted(struct sl_rpc_listener *l, const struct vb_request *rq)
 		ck_assert_ptr_null(l->ops->accept(l, sl_now_ns()));
 	}
 	return fake.accepts != accepts;
+}
+
+/* Who listens at all addresses takes what says one of its device, which the kernel does not look at. */
+TEST(a_wildcard_is_dialled_by_an_address_of_the_device)
+{
+	struct sl_rpc_listener *l;
+	struct vb_request rq = request('0', SLOTS);
+
+	address = "0.0.0.0:7471";
+	l = listening();
+	ck_assert_int_eq(vb_address("192.0.2.1:7471", &fake.here), 0);
+	ck_assert(!is_granted(l, &rq));
+	ck_assert_uint_eq(fake.rejection.verdict, VB_OTHER_KEY);
+	fake.addressed = true;
+	ck_assert(is_granted(l, &rq));
+	l->ops->close(l);
 }
 
 /* One of that host. */
@@ -435,12 +484,15 @@ static uint8_t *no_slot(struct ud_pair *p)
 	return NULL;
 }
 
+static struct vb_door_name door; /* that is meant */
+
 /* What that host says at the door, of that queue pair; no answer to it arrives. */
 static void say_hello_of(struct vb_listener *l, uint8_t host, uint32_t qpn)
 {
 	static const struct ud_device mute = {.slot = no_slot};
 	static uint32_t number;
-	struct vb_greetings said = {.hello = {.magic = VB_DOOR_MAGIC,
+	struct vb_greetings said = {.to = door,
+				    .hello = {.magic = VB_DOOR_MAGIC,
 					      .version = VB_VERSION,
 					      .epoch = 9,
 					      .number = ++number,
@@ -482,6 +534,7 @@ static struct sl_verbs *meet(uint8_t host)
 	vb_leash_share(met->leash, met->end.qp, &(struct vb_known){.epoch = 9, .door = 5});
 	ck_assert(met->leash->shared);
 	met->leash->known.way.ah_attr.grh.dgid.raw[15] = host;
+	door.epoch = sl_rpc_boot_epoch();
 	return met;
 }
 
@@ -504,6 +557,26 @@ TEST(who_does_not_go_on_at_the_door_leaves_places_to_other_hosts)
 	ck_assert_ptr_nonnull(vb_pending_place(l, gid, false));
 	for (unsigned i = 0; i < SL_ARRAY_LEN(met); i++)
 		met[i]->base.ops->close(&met[i]->base);
+	l->base.ops->close(&l->base);
+}
+
+/* What was said at another process' door, or another door, opens none here. */
+TEST(a_hello_is_for_one_door)
+{
+	struct vb_listener *l = (struct vb_listener *)listen_fake();
+	struct sl_verbs *met = meet(1);
+
+	fake.opens = true;
+	door.epoch++;
+	say_hello(l, 1);
+	door.epoch--;
+	door.qpn = 1;
+	say_hello(l, 1);
+	ck_assert_uint_eq(waiting(l), 0);
+	door.qpn = 0;
+	say_hello(l, 1);
+	ck_assert_uint_eq(waiting(l), 1);
+	met->base.ops->close(&met->base);
 	l->base.ops->close(&l->base);
 }
 
@@ -590,7 +663,7 @@ TEST(each_acceptor_is_told_of_another_series)
 static struct vb_request request_of(uint64_t series, uint32_t number)
 {
 	struct sl_secret key = sl_secret_of("0123456789abcdef", 16);
-	struct vb_talk talk = {.request = request('0', SLOTS)};
+	struct vb_talk talk = {.dialled = dialled(address), .request = request('0', SLOTS)};
 
 	memcpy(talk.request.series, &series, sizeof(series));
 	talk.request.number = number;
@@ -618,7 +691,8 @@ TEST(the_numbers_of_a_process_are_its_own)
 
 static void say_hello_as(struct vb_listener *l, uint64_t series, uint32_t number, uint32_t qpn)
 {
-	struct vb_greetings said = {.hello = {.magic = VB_DOOR_MAGIC,
+	struct vb_greetings said = {.to = door,
+				    .hello = {.magic = VB_DOOR_MAGIC,
 					      .version = VB_VERSION,
 					      .epoch = 9,
 					      .number = number,

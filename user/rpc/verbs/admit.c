@@ -110,8 +110,9 @@ static int open_known(struct vb_listener *l, struct vb_pending *p, struct vb_lea
 	return vb_bind(v);
 }
 
-static enum vb_verdict grant(struct vb_listener *l, const struct vb_hello *h, struct vb_welcome *w)
+static enum vb_verdict grant(struct vb_listener *l, struct vb_greetings *said)
 {
+	const struct vb_hello *h = &said->hello;
 	struct vb_geometry g = {.slots = sl_rpc_at_most(h->slots, l->most.slots),
 				.bulk_len = h->bulk_len};
 	struct vb_leash *leash;
@@ -132,14 +133,14 @@ static enum vb_verdict grant(struct vb_listener *l, const struct vb_hello *h, st
 		p->v = NULL;
 		return VB_STRANGER;
 	}
-	p->said = (struct vb_greetings){.hello = *h, .welcome = *w};
+	p->said = *said;
 	p->deadline_ns = sl_now_ns() + VB_PENDING_MS * SL_NS_PER_MS;
 	vb_pending_promise(l, p->v, h->flags);
 	if (open_known(l, p, leash, &g)) {
 		vb_pending_drop(l, p);
 		return VB_FULL;
 	}
-	*w = p->said.welcome;
+	said->welcome = p->said.welcome;
 	return VB_GRANTED;
 }
 
@@ -147,6 +148,7 @@ void vb_admit(void *listener, const struct vb_hello *h)
 {
 	struct vb_listener *l = listener;
 	struct vb_greetings said = {
+		.to = {.epoch = sl_rpc_boot_epoch(), .qpn = l->door.pair ? l->door.pair->qpn : 0},
 		.hello = *h,
 		.welcome = {.magic = VB_DOOR_MAGIC,
 			    .version = VB_VERSION,
@@ -163,7 +165,7 @@ void vb_admit(void *listener, const struct vb_hello *h)
 	}
 	if (sl_rand_bytes(w->nonce, sizeof(w->nonce)))
 		return;
-	w->verdict = (uint8_t)grant(l, h, w);
+	w->verdict = (uint8_t)grant(l, &said);
 	vb_greeting_prove(&l->secret, &said, VB_WELCOME, w->proof);
 	vb_door_answer(&l->door, h, w);
 }

@@ -229,6 +229,7 @@ static int connect_ends(struct dialling *d)
 	};
 	int rc;
 
+	d->talk.dialled = vb_dialled_of(rdma_get_peer_addr(d->v->leash->id));
 	d->talk.request = (struct vb_request){
 		.magic = VB_MAGIC,
 		.version = VB_VERSION,

@@ -8,8 +8,8 @@
  *                                                 <--  vb_welcome (queue pair, ring, proof)
  *   first SEND:  vb_keys (proof)                  -->
  *
- * HELLO proves the key, and is taken once by series and number, as a vb_request is (proof.h); WELCOME proves
- * it over both nonces. The first SEND proves that the dialler has heard WELCOME: until then the
+ * HELLO proves the key for one door, which is not said, and is taken once by series and number, as a
+ * vb_request is (proof.h); WELCOME proves it over both nonces. The first SEND proves that the dialler has heard WELCOME: until then the
  * connection is one that waits, of which there are so many. Requests go right behind that SEND; what
  * it opens to the peer was opened before. The acceptor says nothing before it. HELLO is sent by the
  * address that it names.
@@ -67,7 +67,14 @@ struct vb_welcome {
 };
 _Static_assert(sizeof(struct vb_welcome) == 112, "wire format");
 
+/* Whose door it is: not said, for who was met knows it. */
+struct vb_door_name {
+	uint64_t epoch; /* of its process */
+	uint32_t qpn, reserved;
+};
+
 struct vb_greetings {
+	struct vb_door_name to;
 	struct vb_hello hello;
 	struct vb_welcome welcome;
 };

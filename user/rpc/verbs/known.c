@@ -80,6 +80,7 @@ static int open_end(struct knocking *k)
 		return rc;
 	if (sl_rand_bytes(&psn, sizeof(psn)))
 		return -EIO;
+	k->said.to = (struct vb_door_name){.epoch = known->epoch, .qpn = known->door};
 	*h = (struct vb_hello){.magic = VB_DOOR_MAGIC,
 			       .version = VB_VERSION,
 			       .flags = k->opt->goes_on ? SL_HELLO_GOES_ON : 0,

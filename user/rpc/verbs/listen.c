@@ -20,6 +20,7 @@
 #include "base/cpu.h"
 #include "base/rand.h"
 #include "rpc/rpc.h"
+#include "rpc/ud/sidr.h"
 #include "rpc/verbs/listener.h"
 
 enum {
@@ -29,15 +30,28 @@ enum {
 	RELISTEN_MAX_MS = 1000,
 };
 
+/*
+ * Whether it is we who were dialled. That a listener of one address has that the kernel has seen to; one
+ * of all addresses takes it as the request says it.
+ */
+static bool is_ours(const struct vb_listener *l, const struct rdma_cm_id *id)
+{
+	static const uint8_t any[16];
+	struct vb_dialled own = vb_dialled_of((const struct sockaddr *)&l->sa);
+	struct ud_local local;
+
+	return memcmp(own.address, any, sizeof(any)) || ud_sidr_local(&local, id) != -EADDRNOTAVAIL;
+}
+
 /* What of a request can be granted. Nothing is made for one that has not proven the key. */
-static enum vb_verdict consider(struct vb_listener *l, const struct vb_talk *talk,
-				struct vb_geometry *g)
+static enum vb_verdict consider(struct vb_listener *l, const struct rdma_cm_id *id,
+				const struct vb_talk *talk, struct vb_geometry *g)
 {
 	const struct vb_request *rq = &talk->request;
 
 	if (rq->magic != VB_MAGIC || rq->version != VB_VERSION)
 		return VB_OTHER_VERSION;
-	if (!vb_proven(&l->secret, talk, VB_REQUEST) ||
+	if (!vb_proven(&l->secret, talk, VB_REQUEST) || !is_ours(l, id) ||
 	    !vb_fresh(&l->seen, vb_series_of(rq->series), rq->number))
 		return VB_OTHER_KEY;
 	*g = (struct vb_geometry){.slots = sl_rpc_at_most(rq->slots, l->most.slots),
@@ -115,9 +129,9 @@ static void accept_request(struct vb_listener *l, struct rdma_cm_id *id, struct 
 static void take_request(struct vb_listener *l, struct rdma_cm_id *id, const struct vb_request *rq,
 			 uint64_t now_ns)
 {
-	struct vb_talk talk = {.request = *rq};
+	struct vb_talk talk = {.dialled = vb_dialled_of(rdma_get_local_addr(id)), .request = *rq};
 	struct vb_geometry g;
-	enum vb_verdict verdict = consider(l, &talk, &g);
+	enum vb_verdict verdict = consider(l, id, &talk, &g);
 	const uint8_t *host = id->route.addr.addr.ibaddr.dgid.raw;
 	struct vb_pending *p = vb_pending_place(l, host, false);
 

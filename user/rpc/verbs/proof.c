@@ -2,12 +2,31 @@
 #include "rpc/verbs/proof.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <openssl/crypto.h>
 #include <pthread.h>
 #include <string.h>
 #include "base/rand.h"
 #include "base/siphash.h"
 #include "rpc/transport.h"
+
+struct vb_dialled vb_dialled_of(const struct sockaddr *sa)
+{
+	struct vb_dialled d = {.family = sa->sa_family};
+	struct sockaddr_in6 in6;
+	struct sockaddr_in in;
+
+	if (sa->sa_family == AF_INET) {
+		memcpy(&in, sa, sizeof(in));
+		d.port = in.sin_port;
+		memcpy(d.address, &in.sin_addr, sizeof(in.sin_addr));
+	} else if (sa->sa_family == AF_INET6) {
+		memcpy(&in6, sa, sizeof(in6));
+		d.port = in6.sin6_port;
+		memcpy(d.address, &in6.sin6_addr, sizeof(in6.sin6_addr));
+	}
+	return d;
+}
 
 /* The talk up to and without the proof of that step, behind the step's label. */
 static void compute(const struct sl_secret *s, const struct vb_talk *talk, enum vb_step step,
