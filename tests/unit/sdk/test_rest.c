@@ -138,15 +138,22 @@ TEST(who_waits_for_memory_is_told_of_it)
 	struct request *rq = (struct request *)kept;
 	struct channel *ch = rq->channel;
 
-	atomic_store(&ch->wanted, 1000);
 	atomic_store(&ch->reply_used, SL_BE_REPLY_MEM - 999);
 	atomic_store(&rq->blocked, true);
-	atomic_store(&ch->blocked, true);
+	atomic_store(&ch->wanted, 1000);
 	atomic_store(&b->full, true);
 	sl_backend_poll(b, 0);
 	ck_assert_uint_eq(told_writable, 0);
-	atomic_store(&ch->reply_used, 0);
+	/* Who waits for other room does not wait for that. */
+	atomic_store(&ch->blocked, true);
 	sl_backend_poll(b, 0);
 	ck_assert_uint_eq(told_writable, 1);
+	atomic_store(&rq->blocked, true);
+	atomic_store(&ch->wanted, 1000);
+	sl_backend_poll(b, 0);
+	ck_assert_uint_eq(told_writable, 1);
+	atomic_store(&ch->reply_used, 0);
+	sl_backend_poll(b, 0);
+	ck_assert_uint_eq(told_writable, 2);
 	await_rest();
 }

@@ -372,14 +372,19 @@ void sl_be_channel_close(struct channel *ch)
 
 /* --- rest --- */
 
+static bool is_blocked(const struct channel *ch)
+{
+	return atomic_load(&ch->blocked) || atomic_load(&ch->wanted);
+}
+
 /*
  * What comes does so by its hub, and what is to be sent wakes it, so its requests may take their time.
  * While a backend drains, all are looked at.
  */
 static bool may_rest(struct channel *ch)
 {
-	return ch->link.t->hub && ch->b->listener_cnt && !ch->classes &&
-	       !atomic_load(&ch->blocked) && !sl_link_has_work(&ch->link) && sl_link_arm(&ch->link);
+	return ch->link.t->hub && ch->b->listener_cnt && !ch->classes && !is_blocked(ch) &&
+	       !sl_link_has_work(&ch->link) && sl_link_arm(&ch->link);
 }
 
 static void rest(struct channel *ch)
@@ -414,7 +419,7 @@ void sl_be_channels_wake(struct sl_backend *b)
 void sl_be_channels_wake_blocked(struct sl_backend *b)
 {
 	for (uint32_t i = b->resting_cnt; i--;) {
-		if (atomic_load(&b->resting[i]->blocked))
+		if (is_blocked(b->resting[i]))
 			sl_be_channel_wake(b->resting[i]);
 	}
 }

@@ -147,10 +147,11 @@ struct channel {
 	uint32_t classes;
 	struct sl_list stalled;    /* REPLIED, and waiting for credit: the longest first */
 	_Atomic size_t reply_used; /* memory of replies, the I/O thread's and others' */
-	_Atomic size_t wanted;     /* of that, by one for which there was none */
+	_Atomic size_t
+		wanted; /* of that, by some request that is blocked for want of it; 0: none */
 	_Atomic size_t
 		unsent; /* memory of parts that only the transport keeps back, not their clients */
-	_Atomic bool blocked;    /* some request is, for want of one of the two */
+	_Atomic bool blocked;    /* some request is, for want of that */
 	struct request **bucket; /* SL_BE_BUCKETS; lent while requests are open */
 };
 
@@ -193,7 +194,7 @@ struct sl_backend {
 	_Atomic(struct reply *) handed SL_ALIGNED(SL_CACHELINE);
 	_Atomic size_t foreign_used;
 	_Atomic bool sleeping;
-	_Atomic bool full; /* some channel's `blocked` was set, which may rest */
+	_Atomic bool full; /* some channel's `blocked` or `wanted` was set, which may rest */
 	_Atomic(struct request *) resumed;
 };
 

@@ -132,35 +132,35 @@ static bool has_room(struct request *rq)
 	       atomic_exchange(&rq->blocked, false);
 }
 
-/* `writable` follows. In this order: whoever sees one of them looks for the one before. */
-static void wait_for_room(struct request *rq)
-{
-	struct channel *ch = rq->channel;
-
-	atomic_store(&rq->blocked, true);
-	atomic_store(&ch->blocked, true);
-	atomic_store(&ch->b->full, true);
-	sl_be_wake(ch->b);
-}
-
 /* A part for which there is no memory, or the last one, which cannot wait. */
 static int without_memory(struct request *rq, size_t bytes, bool more)
 {
+	struct channel *ch = rq->channel;
+
 	if (!more) {
 		close_with(rq, sl_be_unanswered(rq), false);
 		return -ENOBUFS;
 	}
-	atomic_store(&rq->channel->wanted, sizeof(struct reply) + bytes);
-	wait_for_room(rq);
+	/* In this order: whoever sees one of them looks for the one before. */
+	atomic_store(&rq->blocked, true);
+	atomic_store(&ch->wanted, sizeof(struct reply) + bytes);
+	atomic_store(&ch->b->full, true);
+	sl_be_wake(ch->b);
 	return -EAGAIN;
 }
 
-/* The transport has enough to send for now. */
+/* The transport has enough to send for now. True: `writable` follows. */
 static bool is_full(struct request *rq)
 {
-	if (atomic_load_explicit(&rq->channel->unsent, memory_order_relaxed) < SL_BE_UNSENT_MEM)
+	struct channel *ch = rq->channel;
+
+	if (atomic_load_explicit(&ch->unsent, memory_order_relaxed) < SL_BE_UNSENT_MEM)
 		return false;
-	wait_for_room(rq);
+	/* In this order, as in without_memory(). */
+	atomic_store(&rq->blocked, true);
+	atomic_store(&ch->blocked, true);
+	atomic_store(&ch->b->full, true);
+	sl_be_wake(ch->b);
 	return true;
 }
 

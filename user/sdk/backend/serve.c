@@ -143,10 +143,11 @@ static void tell_requests(struct channel *ch)
 /* Of what is unsent half, so that a part more is worth the call; of memory what was asked for. */
 static bool has_room_again(const struct channel *ch)
 {
-	return atomic_load_explicit(&ch->blocked, memory_order_acquire) &&
-	       atomic_load_explicit(&ch->unsent, memory_order_relaxed) < SL_BE_UNSENT_MEM / 2 &&
-	       sl_be_reply_mem_left(ch, atomic_load_explicit(&ch->wanted, memory_order_relaxed),
-				    REPLY_SHARE);
+	size_t wanted = atomic_load_explicit(&ch->wanted, memory_order_acquire);
+
+	return (atomic_load_explicit(&ch->blocked, memory_order_acquire) &&
+		atomic_load_explicit(&ch->unsent, memory_order_relaxed) < SL_BE_UNSENT_MEM / 2) ||
+	       (wanted && sl_be_reply_mem_left(ch, wanted, REPLY_SHARE));
 }
 
 static void tell_writable(struct sl_backend *b)
