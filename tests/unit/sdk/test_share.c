@@ -179,7 +179,7 @@ static void give_credit(struct fake *f, uint64_t id, uint32_t credit)
 					   .count = 1,
 					   .fragment_len = sizeof(w),
 					   .total_or_offset = sizeof(w)};
-	m->body = malloc(sizeof(w));
+	m->body = malloc(m->header.fragment_len);
 	memcpy(m->body, &w, sizeof(w));
 }
 
