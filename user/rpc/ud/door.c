@@ -59,22 +59,22 @@ static struct door *find_door(const struct ud_local *l)
 	return taken < OF_DEVICE ? found : NULL;
 }
 
-/* NULL: none is left before the deadline. */
-static struct door *take_door(const struct ud_greeting *g)
+/* NULL: none is left by then. */
+static struct door *take_door(const struct ud_local *l, uint64_t until_ns)
 {
-	const struct timespec until = {.tv_sec = (time_t)(g->deadline_ns / SL_NS_PER_SEC),
-				       .tv_nsec = (long)(g->deadline_ns % SL_NS_PER_SEC)};
+	const struct timespec until = {.tv_sec = (time_t)(until_ns / SL_NS_PER_SEC),
+				       .tv_nsec = (long)(until_ns % SL_NS_PER_SEC)};
 	struct ud_pair *former = NULL;
 	struct door *door;
 
 	pthread_mutex_lock(&lock);
-	while (!(door = find_door(g->local)) &&
+	while (!(door = find_door(l)) &&
 	       pthread_cond_clockwait(&freed, &lock, CLOCK_MONOTONIC, &until) == 0) {
 	}
-	if (door && !ud_local_same(&door->local, g->local)) {
+	if (door && !ud_local_same(&door->local, l)) {
 		former = door->pair;
 		door->pair = NULL;
-		door->local = *g->local;
+		door->local = *l;
 	}
 	if (door)
 		door->taken = true;
@@ -167,7 +167,8 @@ static int greet(const struct ud_greeting *g, struct door *door)
 int ud_greet(const struct ud_greeting *g)
 {
 	uint64_t began_ns = sl_now_ns();
-	struct door *door = take_door(g);
+	uint64_t has_ns = g->deadline_ns > began_ns ? g->deadline_ns - began_ns : 0;
+	struct door *door = take_door(g->local, began_ns + has_ns / 2);
 	struct ud_greeting later = *g;
 	int rc;
 

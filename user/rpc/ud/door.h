@@ -24,8 +24,8 @@ struct ud_greeting {
 };
 
 /*
- * Blocks. 0 once it is answered, -ETIMEDOUT; -EBUSY: until the deadline all doors were in use; or another
- * -errno. For as long as it has waited for a door the deadline moves.
+ * Blocks. 0 once it is answered, -ETIMEDOUT; -EBUSY: all doors were in use for half of the time, the other
+ * half is the caller's; or another -errno. For as long as it has waited for a door the deadline moves.
  */
 int ud_greet(const struct ud_greeting *g);
 
