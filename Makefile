@@ -266,7 +266,7 @@ asan-unit asan-stack: asan-%: ## those layers under ASan and UBSan
 fuzz: ## every fuzz target, FUZZ_SECONDS each (default 600); FUZZ_REPLAY=1: its corpus only; FUZZ_SHOW=1: for how long so far
 	$(Q)BUILD=$(abspath $(BUILD)) FUZZ_REPLAY=$(FUZZ_REPLAY) tests/fuzz/run.sh
 lint: layers ## clang-format, clang-tidy, cppcheck, spelling, layers
-	$(Q)BUILD=$(abspath $(BUILD)) LINT='$(LINT)' tests/support/lint.sh
+	$(Q)BUILD=$(abspath $(BUILD)) LINT_STEPS='$(LINT_STEPS)' tests/support/lint.sh
 layers: ## fail on an include against the dependency order
 	$(Q)tests/support/layers.sh
 walk: ## how a small GET goes through the files: built for it, some minutes the first time

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # lint.sh: clang-format, clang-tidy, cppcheck, shellcheck, codespell, mypy. One line per step, findings below it.
 # clang-tidy is run again only for files whose preprocessed text has changed since it passed.
-#   LINT  names of steps (default: all)
+#   LINT_STEPS  names of steps (default: all)
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 export BUILD=${BUILD:-$PWD/build}
@@ -48,7 +48,7 @@ fi
 step() { # name, what it looked at, command...
 	local name=$1 what=$2 start=$SECONDS out status
 	shift 2
-	[ -z "${LINT:-}" ] || [[ " $LINT " == *" $name "* ]] || return 0
+	[ -z "${LINT_STEPS:-}" ] || [[ " $LINT_STEPS " == *" $name "* ]] || return 0
 	out=$("$@" 2>&1)
 	status=$?
 	if [ $status -eq 0 ]; then

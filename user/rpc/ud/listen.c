@@ -326,16 +326,17 @@ static int take_place(struct ud_listener *l)
 
 	l->local = l->sign->local;
 	l->door = ud_device->open(&l->local, VB_GROUP_BACKEND, DOOR_RX, DOOR_TX, &rc);
-	if (l->door)
-		l->hall = ud_hall_new(&l->local, VB_GROUP_BACKEND, &rc);
-	if (l->hall)
-		l->hall->refs = 1;
-	if (l->hall && epoll_ctl(l->base.fd, EPOLL_CTL_ADD, l->door->fd, &ev) < 0)
+	if (!l->door)
+		return rc;
+	if (epoll_ctl(l->base.fd, EPOLL_CTL_ADD, l->door->fd, &ev) < 0)
 		rc = -errno;
-	if (rc) {
+	else
+		l->hall = ud_hall_new(&l->local, VB_GROUP_BACKEND, &rc);
+	if (!l->hall) {
 		leave_place(l);
 		return rc;
 	}
+	l->hall->refs = 1;
 	l->watch_ns = sl_now_ns() + WATCH_MS * SL_NS_PER_MS;
 	(void)ud_device->arm(l->door);
 	return 0;

@@ -40,7 +40,8 @@ static bool is_ours(const struct vb_listener *l, const struct rdma_cm_id *id)
 	struct vb_dialled own = vb_dialled_of((const struct sockaddr *)&l->sa);
 	struct ud_local local;
 
-	return memcmp(own.address, any, sizeof(any)) || ud_sidr_local(&local, id) != -EADDRNOTAVAIL;
+	return memcmp(own.address, any, sizeof(any)) != 0 ||
+	       ud_sidr_local(&local, id) != -EADDRNOTAVAIL;
 }
 
 /* What of a request can be granted. Nothing is made for one that has not proven the key. */
