@@ -1274,6 +1274,36 @@ TEST_EACH(the_end_of_one_of_several_is_told, rdma_cnt())
 	l->ops->close(l);
 }
 
+/*
+ * Anybody can have the connection manager say that the other process has died: those that it has not made
+ * go on.
+ */
+TEST_EACH(who_is_said_to_have_died_and_lives_goes_on, rdma_cnt())
+{
+	const char *ep = rdma_endpoint(_i);
+	struct sl_rpc_listener *l = listen_here(ep);
+	struct pair first = connect_pair(l, ep), second = connect_pair(l, ep), third;
+	uint64_t until_ns;
+
+	ck_assert_int_eq(rdma_disconnect(leash_of(first.dialler)->id), 0);
+	ck_assert_uint_lt(ms_until_gone(first.dialler), UNTOLD_MS);
+	ck_assert_uint_lt(ms_until_gone(first.acceptor), UNTOLD_MS);
+	until_ns = sl_now_ns() + UNTOLD_MS * SL_NS_PER_MS;
+	while (sl_now_ns() < until_ns) {
+		check_pair(&second);
+		ck_assert_int_eq(second.dialler->ops->check(second.dialler), 0);
+		ck_assert_int_eq(second.acceptor->ops->check(second.acceptor), 0);
+		usleep(1000);
+	}
+	third = connect_pair(l, ep);
+	ck_assert_ptr_ne(leash_of(third.dialler), leash_of(second.dialler));
+	check_pair(&third);
+	drop_pair(&first);
+	drop_pair(&second);
+	drop_pair(&third);
+	l->ops->close(l);
+}
+
 TEST_EACH(a_killed_process_is_missed_by_all_its_connections, rdma_cnt())
 {
 	const char *ep = rdma_endpoint(_i);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who is met already is dialled by datagrams, by the way by which it was met, and by no other. */
 #include "verbs_bed.h"
+#include <poll.h>
+#include "base/clock.h"
 #include "rpc/verbs/door.h"
 #include "suite.h"
 
@@ -202,6 +204,129 @@ TEST(the_first_one_may_end_before_the_others)
 	v = second;
 	t = &second->base;
 	tear_down();
+}
+
+/* The connection manager says it, to another thread. */
+static void say(enum rdma_cm_event_type event)
+{
+	fake.cm_event = (struct rdma_cm_event){.id = v->leash->id, .event = event};
+	ck_assert_int_eq(eventfd_write(v->leash->cm->fd, 1), 0);
+}
+
+static void until_gone(struct sl_verbs *of)
+{
+	uint64_t end_ns = sl_now_ns() + 3 * SL_NS_PER_SEC;
+
+	while (of->base.ops->check(&of->base) == 0) {
+		ck_assert_uint_lt(sl_now_ns(), end_ns);
+		usleep(1000);
+	}
+}
+
+/* That the process has died; it is heard of by the one that it has made, and by another. */
+static void disconnect(struct sl_verbs *second)
+{
+	say(RDMA_CM_EVENT_DISCONNECTED);
+	until_gone(v);
+	while (!second->doubt)
+		usleep(1000);
+}
+
+/* One beside the connection manager's, with nothing under way; v is that. */
+static struct sl_verbs *join(void)
+{
+	struct sl_verbs *second;
+
+	meet(&ways[0]);
+	second = dial(&ways[0]);
+	ck_assert_ptr_nonnull(second);
+	fake_complete(second, UINT32_MAX);
+	ck_assert(second->base.ops->arm(&second->base, false));
+	return second;
+}
+
+static void leave(struct sl_verbs *second)
+{
+	second->base.ops->close(&second->base);
+	tear_down();
+}
+
+static unsigned under_way(struct sl_verbs *of)
+{
+	return fake_qp(of)->posted - fake_qp(of)->done;
+}
+
+/*
+ * That the other process has died, as anybody can make it say: it ends the connection that it has made, and
+ * others only if the peer's device does not answer.
+ */
+TEST_EACH(a_process_that_is_said_to_have_died_is_asked_after, 2)
+{
+	struct sl_verbs *second = join();
+	const struct fake_send *asked;
+
+	disconnect(second);
+	ck_assert_ptr_null(dial(&ways[0])); /* nobody joins any more */
+	ck_assert_int_eq(second->base.ops->check(&second->base), 0);
+	ck_assert_uint_eq(under_way(second), 1);
+	asked = &fake_qp(second)->sends[fake_qp(second)->done % FAKE_SENDS];
+	ck_assert_int_eq(asked->opcode, IBV_WR_RDMA_WRITE);
+	ck_assert_uint_eq(asked->sge_cnt, 0);
+	if (_i) {
+		until_gone(second);
+	} else {
+		fake_complete(second, 1);
+		say(RDMA_CM_EVENT_TIMEWAIT_EXIT); /* which follows */
+		usleep(1100 * 1000);
+		ck_assert_int_eq(second->base.ops->check(&second->base), 0);
+		ck_assert(second->base.ops->arm(&second->base, false));
+		ck_assert_uint_eq(under_way(second), 0);
+	}
+	leave(second);
+}
+
+/* Whose owner sleeps is asked after, too: it is woken, and waits for the answer like for room. */
+TEST(who_sleeps_asks_after_its_peer)
+{
+	struct sl_verbs *second = join();
+	struct pollfd p = {.fd = second->base.fd, .events = POLLIN};
+
+	say(RDMA_CM_EVENT_DISCONNECTED);
+	ck_assert_int_eq(poll(&p, 1, 20000), 1);
+	ck_assert(second->base.ops->arm(&second->base, false));
+	ck_assert_uint_eq(under_way(second), 1);
+	ck_assert(second->tx_armed);
+	leave(second);
+}
+
+/* While its port is down it is not asked, and what was asked is waited for. */
+TEST_EACH(who_cannot_be_asked_is_waited_for, 2)
+{
+	struct sl_verbs *second = join();
+
+	second->port_down = _i == 0;
+	disconnect(second);
+	ck_assert_int_eq(second->base.ops->check(&second->base), 0);
+	ck_assert_uint_eq(under_way(second), (unsigned)_i);
+	second->port_down = true;
+	usleep(1100 * 1000);
+	ck_assert_int_eq(second->base.ops->check(&second->base), 0);
+	second->port_down = false;
+	ck_assert_int_eq(second->base.ops->check(&second->base), 0);
+	until_gone(second);
+	leave(second);
+}
+
+/* What it says of the device is true: all end. */
+TEST(a_device_that_is_taken_away_ends_all)
+{
+	struct sl_verbs *second = join();
+
+	say(RDMA_CM_EVENT_DEVICE_REMOVAL);
+	until_gone(v);
+	until_gone(second);
+	ck_assert_uint_eq(under_way(second), 0);
+	leave(second);
 }
 
 /* An acceptor gives a peer that is marked otherwise no connection of these marks. */

@@ -52,7 +52,7 @@ static int make_queue_pair(struct vb_end *e, const struct vb_place *place)
 	if (device.max_sge < VB_SGE_MAX)
 		attr.cap.max_send_sge = (uint32_t)device.max_sge;
 	e->sge_max = attr.cap.max_send_sge;
-	e->wr_max = attr.cap.max_send_wr - 1;
+	e->wr_max = attr.cap.max_send_wr - 2; /* beside what asks after the peer, and the last */
 	e->qp = ibv_create_qp(place->pd, &attr);
 	if (!e->qp) {
 		attr.cap.max_inline_data = 0;

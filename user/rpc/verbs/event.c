@@ -18,10 +18,16 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+#include "base/clock.h"
 #include "rpc/ud/pair.h"
 #include "rpc/verbs/verbs.h"
 
-enum { EVENTS_MAX = 4, DRAIN_MAX = 16, DEVICES_MAX = 64 };
+enum {
+	EVENTS_MAX = 4,
+	DRAIN_MAX = 16,
+	DEVICES_MAX = 64,
+	ANSWER_MS = 1000, /* in which a question that gets lost is sent again */
+};
 enum { LEASH = 1, GROWTH = 2 }; /* in the lowest bits, which pointers to devices lack */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -301,6 +307,26 @@ void vb_events_end(const struct vb_leash *l)
 	pthread_mutex_unlock(&lock);
 }
 
+void vb_events_doubt(const struct vb_leash *l)
+{
+	struct sl_list *at;
+
+	pthread_mutex_lock(&lock);
+	sl_list_for_each (at, &all) {
+		struct sl_verbs *v = sl_container_of(at, struct sl_verbs, node);
+
+		if (v->leash != l)
+			continue;
+		if (v->end.qp == l->id->qp) {
+			end_channel(v);
+		} else {
+			v->doubt = VB_DOUBTED;
+			wake_owner(v);
+		}
+	}
+	pthread_mutex_unlock(&lock);
+}
+
 /* Those of the device; of them those of the home, if there is one. */
 static void end_channels(const struct ibv_context *device, const struct vb_home *home)
 {
@@ -514,6 +540,26 @@ static void look_for_bye(struct sl_verbs *v)
 	v->gone |= first && vb_is_bye(first);
 }
 
+/* An empty WRITE is answered by the peer's device, whatever its process does. */
+static void look_after(struct sl_verbs *v)
+{
+	struct ibv_send_wr ask = {.wr_id = VB_ID_ALIVE,
+				  .opcode = IBV_WR_RDMA_WRITE,
+				  .send_flags = IBV_SEND_SIGNALED,
+				  .wr.rdma = {.remote_addr = v->peer_bulk, .rkey = v->peer_rkey}};
+	uint64_t now_ns = sl_now_ns();
+
+	if (v->doubt == VB_DOUBTED && !v->port_down) {
+		v->gone |= vb_post_chain(v->end.qp, &ask) != 0;
+		v->asked_ns = now_ns;
+		v->doubt = VB_ASKED;
+	}
+	vb_progress(&v->base);
+	if (v->port_down)
+		v->asked_ns = now_ns;
+	v->gone |= v->doubt == VB_ASKED && now_ns - v->asked_ns >= ANSWER_MS * SL_NS_PER_MS;
+}
+
 int vb_check(struct sl_transport *t)
 {
 	struct sl_verbs *v = vb_of(t);
@@ -526,6 +572,8 @@ int vb_check(struct sl_transport *t)
 		else
 			take_bell(v);
 	}
+	if (sl_unlikely(v->doubt) && !v->gone)
+		look_after(v);
 	if (!v->gone && v->inbox.of)
 		look_for_bye(v);
 	return v->gone ? -ENOTCONN : 0;
@@ -536,8 +584,10 @@ bool vb_arm(struct sl_transport *t, bool want_room)
 	struct sl_verbs *v = vb_of(t);
 	uint32_t done = t->credits.done, reaped = v->reaped;
 
-	/* What is lent out is waited for like room. */
-	want_room |= v->borrowed_cnt != v->returned_cnt;
+	if (sl_unlikely(v->doubt) && !v->gone)
+		look_after(v);
+	/* What is lent out is waited for like room, and so is an answer. */
+	want_room |= v->borrowed_cnt != v->returned_cnt || v->doubt;
 	if (v->gone || (!v->attached && !request_receive_bell(v)))
 		return false;
 	if (want_room && !request_send_bell(v))
@@ -545,7 +595,7 @@ bool vb_arm(struct sl_transport *t, bool want_room)
 	/* What came before the request rings no bell. */
 	if (!v->attached)
 		vb_pull(v);
-	if (v->signalled)
+	if (v->signalled || v->doubt)
 		vb_progress(t);
 	return vb_inbox_empty(&v->inbox) && !v->gone &&
 	       (!want_room || (t->credits.done == done && v->reaped == reaped));

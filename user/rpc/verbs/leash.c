@@ -117,7 +117,7 @@ struct vb_leash *vb_leash_of(const struct ibv_context *device, uint64_t epoch,
 void vb_leash_take(struct vb_leash *l)
 {
 	struct rdma_cm_event *ev;
-	bool gone = false;
+	bool gone = false, doubted = false;
 
 	for (int i = 0; i < EVENTS_MAX; i++) {
 		if (rdma_get_cm_event(l->cm, &ev)) {
@@ -126,21 +126,24 @@ void vb_leash_take(struct vb_leash *l)
 			break;
 		}
 		switch (ev->event) {
-		case RDMA_CM_EVENT_DISCONNECTED:
+		/* What makes it say so is not authenticated. */
+		case RDMA_CM_EVENT_DISCONNECTED: doubted = true; break;
 		case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		case RDMA_CM_EVENT_CONNECT_ERROR:
 		case RDMA_CM_EVENT_UNREACHABLE:
-		case RDMA_CM_EVENT_REJECTED:
-		case RDMA_CM_EVENT_TIMEWAIT_EXIT: gone = true; break;
+		case RDMA_CM_EVENT_REJECTED: gone = true; break;
 		default: break;
 		}
 		rdma_ack_cm_event(ev);
 	}
-	if (!gone)
+	if (!gone && !doubted)
 		return;
 	l->gone = true;
 	vb_leash_unshare(l);
-	vb_events_end(l);
+	if (gone)
+		vb_events_end(l);
+	else
+		vb_events_doubt(l);
 }
 
 void vb_leash_end(struct vb_leash *l)

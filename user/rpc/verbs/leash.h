@@ -5,6 +5,9 @@
  * died. Further connections are made by one exchange of datagrams (door.h), and hold on to it: so
  * what the connection manager has does not grow with the connections of two processes.
  *
+ * What makes it tell is not authenticated. So that ends the first connection only; the others ask the
+ * peer's device, which answers as long as their queue pairs live there (look_after() of event.c).
+ *
  *   new --watch--> heard by the closer's thread --share--> may be found by others --end--> not any more
  *
  * It ends with the last connection that has it. The queue pair that it was made for lives as long,
@@ -54,7 +57,7 @@ struct vb_way_facts {
 struct vb_leash {
 	struct rdma_event_channel *cm;
 	struct rdma_cm_id *id;
-	_Atomic bool gone; /* the peer's process, or its device */
+	_Atomic bool gone; /* the peer's process, as it seems, or its device: nobody joins */
 	struct vb_known known;
 	struct vb_way_facts facts;
 	/* leash.c's */

@@ -34,6 +34,8 @@ static void take_completion(struct sl_verbs *v, const struct ibv_wc *wc)
 		v->bye = VB_BYE_DONE;
 	if (wc->wr_id == VB_ID_BOUND)
 		v->bound = true;
+	if (wc->wr_id == VB_ID_ALIVE)
+		v->doubt = VB_SURE;
 	if (wc->wr_id & VB_ID_KEYS)
 		return;
 	v->signalled--;

@@ -68,13 +68,14 @@ enum { VB_RNR_TIMER = 16, VB_RNR_RETRIES = 6, VB_RETRIES = 6 /* 7 means for ever
 /*
  * wr_id of a message's last: messages posted with it in the low half, work requests, of which no more than
  * VB_ID_WR_MASK are ever under way, in the 31 bits above. Those with the highest bit are counted
- * nowhere: the first SEND and receive of each side, and the last SEND (vb_halt).
+ * nowhere: the first SEND and receive of each side, the last SEND (vb_halt), and what asks after the peer.
  */
 #define VB_ID_WR_MASK UINT32_C(0x7fffffff)
 #define VB_ID_KEYS    (UINT64_C(1) << 63)
 #define VB_ID_LAST    (VB_ID_KEYS | 1)
 #define VB_ID_BYE     (VB_ID_KEYS | 2)
 #define VB_ID_BOUND   (VB_ID_KEYS | 3)
+#define VB_ID_ALIVE   (VB_ID_KEYS | 4)
 
 struct vb_posted {
 	uint64_t bulk_end; /* bulk_sent behind this message */
@@ -95,12 +96,17 @@ struct vb_geometry {
 /* Whether the peer was told of the end. */
 enum vb_bye { VB_BYE_OPEN, VB_BYE_SAID, VB_BYE_DONE };
 
+/* Whether the peer lives, after the connection manager has said that it does not. */
+enum vb_doubt { VB_SURE, VB_DOUBTED, VB_ASKED };
+
 struct sl_verbs {
 	struct sl_transport
 		base; /* fd: epoll over bells, until it is attached to its home's desk */
 	_Atomic bool gone;
-	_Atomic bool port_down;   /* nothing is posted: what has not left may still go elsewhere */
-	_Atomic bool broken;      /* the queue pair is in error: nothing to wait for at close */
+	_Atomic bool port_down; /* nothing is posted: what has not left may still go elsewhere */
+	_Atomic bool broken;    /* the queue pair is in error: nothing to wait for at close */
+	_Atomic enum vb_doubt doubt;
+	uint64_t asked_ns;        /* since when the peer's device owes an answer */
 	int error;                /* why, if the peer broke the protocol */
 	int lost;                 /* why, if the device did not get through to it */
 	uint32_t mask, slot_mask; /* of tables per message; of rx_slot */
@@ -325,6 +331,8 @@ struct ud_port *vb_port_watch(const struct ud_local *l, int *rc);
 void vb_port_unwatch(struct ud_port *p);
 /* All that go by it are gone. */
 void vb_events_end(const struct vb_leash *l);
+/* The one that the connection manager has made is; the others are to ask after their peer. */
+void vb_events_doubt(const struct vb_leash *l);
 bool vb_arm(struct sl_transport *t, bool want_room);
 void vb_disarm(struct sl_transport *t);
 int vb_check(struct sl_transport *t);
