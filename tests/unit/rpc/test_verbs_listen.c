@@ -308,6 +308,9 @@ static void shun(struct vb_listener *l, uint8_t host, bool on)
 
 		if (!d)
 			continue;
+		/* By which the desk knows others of its host. */
+		ck_assert(l->pending[i].v->has_come);
+		ck_assert_mem_eq(l->pending[i].v->host, l->pending[i].host, sizeof(d->shunned));
 		memset(d->shunned, 0, sizeof(d->shunned));
 		d->shunned[15] = host;
 		d->shunned_until_ns = on ? UINT64_MAX : 0;
@@ -534,6 +537,7 @@ static struct sl_verbs *meet(uint8_t host)
 	vb_leash_share(met->leash, met->end.qp, &(struct vb_known){.epoch = 9, .door = 5});
 	ck_assert(met->leash->shared);
 	met->leash->known.way.ah_attr.grh.dgid.raw[15] = host;
+	met->leash->id->route.addr.addr.ibaddr.dgid.raw[15] = host;
 	door.epoch = sl_rpc_boot_epoch();
 	return met;
 }
