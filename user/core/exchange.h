@@ -399,7 +399,5 @@ void sl_stream_wanted(void *app, void *cookie);
 unsigned sl_streams_retry(struct sl_core *c);
 /* The same of those that wait for a backend of this group. */
 unsigned sl_streams_begin(struct sl_group *g);
-/* One of these does not wait any more. */
-void sl_stream_withdraw(struct sl_exchange *x);
 
 #endif

@@ -119,13 +119,6 @@ static enum sl_outcome wait_for_backend(struct sl_exchange *x)
 	return SL_OUTCOME_OK;
 }
 
-void sl_stream_withdraw(struct sl_exchange *x)
-{
-	sl_list_del(&x->item.link);
-	x->group->stream_cnt--;
-	sl_store_free(&x->head, x->core->net->umem);
-}
-
 /* Nobody overtakes those that wait. Whose channel has just failed is up for some moments more. */
 enum sl_outcome sl_stream_open(struct sl_exchange *x)
 {

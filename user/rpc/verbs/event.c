@@ -18,7 +18,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-#include "base/clock.h"
 #include "rpc/ud/pair.h"
 #include "rpc/verbs/verbs.h"
 
@@ -26,7 +25,6 @@ enum {
 	EVENTS_MAX = 4,
 	DRAIN_MAX = 16,
 	DEVICES_MAX = 64,
-	ANSWER_MS = 1000, /* in which a question that gets lost is sent again */
 };
 enum { LEASH = 1, GROWTH = 2 }; /* in the lowest bits, which pointers to devices lack */
 
@@ -540,26 +538,6 @@ static void look_for_bye(struct sl_verbs *v)
 	v->gone |= first && vb_is_bye(first);
 }
 
-/* An empty WRITE is answered by the peer's device, whatever its process does. */
-static void look_after(struct sl_verbs *v)
-{
-	struct ibv_send_wr ask = {.wr_id = VB_ID_ALIVE,
-				  .opcode = IBV_WR_RDMA_WRITE,
-				  .send_flags = IBV_SEND_SIGNALED,
-				  .wr.rdma = {.remote_addr = v->peer_bulk, .rkey = v->peer_rkey}};
-	uint64_t now_ns = sl_now_ns();
-
-	if (v->doubt == VB_DOUBTED && !v->port_down) {
-		v->gone |= vb_post_chain(v->end.qp, &ask) != 0;
-		v->asked_ns = now_ns;
-		v->doubt = VB_ASKED;
-	}
-	vb_progress(&v->base);
-	if (v->port_down)
-		v->asked_ns = now_ns;
-	v->gone |= v->doubt == VB_ASKED && now_ns - v->asked_ns >= ANSWER_MS * SL_NS_PER_MS;
-}
-
 int vb_check(struct sl_transport *t)
 {
 	struct sl_verbs *v = vb_of(t);
@@ -573,7 +551,7 @@ int vb_check(struct sl_transport *t)
 			take_bell(v);
 	}
 	if (sl_unlikely(v->doubt) && !v->gone)
-		look_after(v);
+		vb_look_after(v);
 	if (!v->gone && v->inbox.of)
 		look_for_bye(v);
 	return v->gone ? -ENOTCONN : 0;
@@ -585,7 +563,7 @@ bool vb_arm(struct sl_transport *t, bool want_room)
 	uint32_t done = t->credits.done, reaped = v->reaped;
 
 	if (sl_unlikely(v->doubt) && !v->gone)
-		look_after(v);
+		vb_look_after(v);
 	/* What is lent out is waited for like room, and so is an answer. */
 	want_room |= v->borrowed_cnt != v->returned_cnt || v->doubt;
 	if (v->gone || (!v->attached && !request_receive_bell(v)))

@@ -6,7 +6,7 @@
  * what the connection manager has does not grow with the connections of two processes.
  *
  * What makes it tell is not authenticated. So that ends the first connection only; the others ask the
- * peer's device, which answers as long as their queue pairs live there (look_after() of event.c).
+ * peer's device, which answers as long as their queue pairs live there (vb_look_after).
  *
  *   new --watch--> heard by the closer's thread --share--> may be found by others --end--> not any more
  *

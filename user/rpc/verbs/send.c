@@ -6,9 +6,14 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include "base/clock.h"
 #include "rpc/verbs/verbs.h"
 
-enum { QUIET_BYTES_MAX = 8 << 10, REAP = 16 };
+enum {
+	QUIET_BYTES_MAX = 8 << 10,
+	REAP = 16,
+	ANSWER_MS = 1000, /* in which a question that gets lost is sent again */
+};
 
 void vb_complete(struct sl_verbs *v, uint32_t upto)
 {
@@ -301,6 +306,25 @@ void vb_flush(struct sl_transport *t)
 		vb_window_tell(v);
 	ring(v);
 	vb_put_back(v);
+}
+
+void vb_look_after(struct sl_verbs *v)
+{
+	struct ibv_send_wr ask = {.wr_id = VB_ID_ALIVE,
+				  .opcode = IBV_WR_RDMA_WRITE,
+				  .send_flags = IBV_SEND_SIGNALED,
+				  .wr.rdma = {.remote_addr = v->peer_bulk, .rkey = v->peer_rkey}};
+	uint64_t now_ns = sl_now_ns();
+
+	if (v->doubt == VB_DOUBTED && !v->port_down) {
+		v->gone |= vb_post_chain(v->end.qp, &ask) != 0;
+		v->asked_ns = now_ns;
+		v->doubt = VB_ASKED;
+	}
+	vb_progress(&v->base);
+	if (v->port_down)
+		v->asked_ns = now_ns;
+	v->gone |= v->doubt == VB_ASKED && now_ns - v->asked_ns >= ANSWER_MS * SL_NS_PER_MS;
 }
 
 unsigned vb_sent(struct sl_transport *t, uint64_t *cookies, unsigned max)

@@ -333,6 +333,8 @@ void vb_port_unwatch(struct ud_port *p);
 void vb_events_end(const struct vb_leash *l);
 /* The one that the connection manager has made is; the others are to ask after their peer. */
 void vb_events_doubt(const struct vb_leash *l);
+/* Of one in doubt: an empty WRITE is answered by the peer's device, whatever its process does. */
+void vb_look_after(struct sl_verbs *v);
 bool vb_arm(struct sl_transport *t, bool want_room);
 void vb_disarm(struct sl_transport *t);
 int vb_check(struct sl_transport *t);
