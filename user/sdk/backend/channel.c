@@ -451,7 +451,7 @@ bool sl_be_channel_reap(struct channel *ch)
 {
 	if (ch->up || ch->open_cnt)
 		return false;
-	SL_CHECK(atomic_load(&ch->reply_used) == 0);
+	SL_CHECK(atomic_load(&ch->reply_used) + atomic_load(&ch->foreign_used) == 0);
 	sl_list_del(&ch->node);
 	return_table(ch);
 	if (!--ch->b->channel_cnt)

@@ -146,7 +146,8 @@ struct channel {
 	} replies[SL_CLASS_CNT];
 	uint32_t classes;
 	struct sl_list stalled;    /* REPLIED, and waiting for credit: the longest first */
-	_Atomic size_t reply_used; /* memory of replies, the I/O thread's and others' */
+	_Atomic size_t reply_used; /* memory of replies: the I/O thread's, which alone writes it */
+	_Atomic size_t foreign_used; /* and others' */
 	_Atomic size_t
 		wanted; /* of that, by some request that is blocked for want of it; 0: none */
 	_Atomic size_t

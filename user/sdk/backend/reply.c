@@ -53,10 +53,11 @@ static struct reply *reply_alloc(struct channel *ch, size_t bytes)
 		return rp;
 	}
 	used = atomic_fetch_add_explicit(&ch->b->foreign_used, len, memory_order_relaxed);
-	own = atomic_fetch_add_explicit(&ch->reply_used, len, memory_order_relaxed);
+	own = atomic_fetch_add_explicit(&ch->foreign_used, len, memory_order_relaxed) +
+	      atomic_load_explicit(&ch->reply_used, memory_order_relaxed);
 	if (used > limit || own + len > limit - used || !(rp = malloc(len))) {
 		atomic_fetch_sub_explicit(&ch->b->foreign_used, len, memory_order_relaxed);
-		atomic_fetch_sub_explicit(&ch->reply_used, len, memory_order_relaxed);
+		atomic_fetch_sub_explicit(&ch->foreign_used, len, memory_order_relaxed);
 		return NULL;
 	}
 	rp->where = REPLY_MALLOC;

@@ -46,10 +46,23 @@ static size_t memory_left(const struct sl_backend *b)
 	return used < b->reply_mem.limit ? b->reply_mem.limit - used : 0;
 }
 
+static size_t memory_used(const struct channel *ch)
+{
+	return atomic_load_explicit(&ch->reply_used, memory_order_relaxed) +
+	       atomic_load_explicit(&ch->foreign_used, memory_order_relaxed);
+}
+
 bool sl_be_reply_mem_left(const struct channel *ch, size_t len, enum reply_share share)
 {
-	return atomic_load_explicit(&ch->reply_used, memory_order_relaxed) + len <=
-	       memory_left(ch->b) * share;
+	return memory_used(ch) + len <= memory_left(ch->b) * share;
+}
+
+/* Nobody else writes it: so no locked addition for each reply. */
+static void count_own(struct channel *ch, size_t more)
+{
+	size_t used = atomic_load_explicit(&ch->reply_used, memory_order_relaxed);
+
+	atomic_store_explicit(&ch->reply_used, used + more, memory_order_relaxed);
 }
 
 /* Exact, as the owner of all of it counts. */
@@ -59,7 +72,7 @@ void *sl_be_reply_mem_take(struct channel *ch, size_t len)
 	size_t before = m->used;
 	void *ptr = sl_mem_alloc(m, len);
 
-	atomic_fetch_add_explicit(&ch->reply_used, m->used - before, memory_order_relaxed);
+	count_own(ch, m->used - before);
 	return ptr;
 }
 
@@ -69,7 +82,7 @@ void sl_be_reply_mem_give(struct channel *ch, void *ptr)
 	size_t before = m->used;
 
 	sl_mem_free(m, ptr);
-	atomic_fetch_sub_explicit(&ch->reply_used, before - m->used, memory_order_relaxed);
+	count_own(ch, m->used - before);
 }
 
 static void give_foreign(struct reply *rp)
@@ -77,7 +90,7 @@ static void give_foreign(struct reply *rp)
 	size_t len = size_of(rp);
 
 	atomic_fetch_sub_explicit(&rp->channel->b->foreign_used, len, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&rp->channel->reply_used, len, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&rp->channel->foreign_used, len, memory_order_relaxed);
 	free(rp);
 }
 
@@ -190,7 +203,7 @@ void sl_be_replies_relieve(struct channel *ch)
 
 	while (!sl_list_empty(&ch->stalled)) {
 		struct request *rq = sl_list_first(&ch->stalled, struct request, stalled);
-		size_t used = atomic_load_explicit(&ch->reply_used, memory_order_relaxed);
+		size_t used = memory_used(ch);
 
 		if (b->now_ns - rq->credit_ns < STALLED_NS || used <= memory_left(b) / 2)
 			return;
