@@ -111,6 +111,7 @@ static struct fake {
 	_Atomic bool mute_port, port_asked; /* does not say how a port is; and is being asked */
 	unsigned queries;                   /* of ports, their addresses, and queue pairs */
 	unsigned ids, channels;
+	_Atomic unsigned disconnects;
 	unsigned migrates; /* from channel to channel: the one that fails, counted down; 0 none */
 	struct rdma_cm_event cm_event; /* the next one, of the channel whose fd is readable */
 	const void *answer;            /* to who connects; NULL: nobody listens */
@@ -733,6 +734,7 @@ int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask
 int rdma_disconnect(struct rdma_cm_id *id)
 {
 	(void)id;
+	fake.disconnects++;
 	return 0;
 }
 

@@ -228,7 +228,7 @@ static void disconnect(struct sl_verbs *second)
 {
 	say(RDMA_CM_EVENT_DISCONNECTED);
 	until_gone(v);
-	while (!second->doubt)
+	while (!second->doubt || !fake.disconnects)
 		usleep(1000);
 }
 

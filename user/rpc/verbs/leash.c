@@ -140,10 +140,13 @@ void vb_leash_take(struct vb_leash *l)
 		return;
 	l->gone = true;
 	vb_leash_unshare(l);
-	if (gone)
+	if (gone) {
 		vb_events_end(l);
-	else
-		vb_events_doubt(l);
+		return;
+	}
+	vb_events_doubt(l);
+	/* Is answered, so that the other end hears of it as well, if that lives. */
+	(void)rdma_disconnect(l->id);
 }
 
 void vb_leash_end(struct vb_leash *l)
