@@ -219,6 +219,64 @@ TEST(whose_client_has_stopped_for_longest_ends_first)
 	ck_assert(!greedy->closed);
 }
 
+/* Time in which nobody has looked for what they take is not theirs. */
+TEST(who_was_not_looked_at_has_not_stopped)
+{
+	enum { SLOW = POT / LONG / 3 + 2 };
+
+	for (uint64_t id = 1; id <= SLOW; id++)
+		fake_ask(greedy, id, "x");
+	fake_settle(b);
+	for (unsigned i = 0; i < SLOW; i++)
+		reply_long(held[i]);
+	usleep(1100 * 1000);
+	fake_settle(b);
+	ck_assert_uint_eq(b->open_cnt, SLOW);
+	for (unsigned i = 0; i < 12; i++) {
+		usleep(100 * 1000);
+		fake_settle(b);
+	}
+	ck_assert_uint_lt(b->open_cnt, SLOW);
+}
+
+/* What other threads hold, for whomever, keeps nobody from what ends a request. */
+TEST(an_end_needs_little)
+{
+	struct channel *ch;
+
+	fake_ask(greedy, 1, "x");
+	fake_settle(b);
+	ch = ((struct request *)held[0])->channel;
+	atomic_store(&b->foreign_used, POT);
+	atomic_store(&ch->foreign_used, POT);
+	sl_reply_error(held[0], SL_RPC_INTERNAL);
+	fake_settle(b);
+	ck_assert_int_eq(last_status(greedy, 1), SL_RPC_INTERNAL);
+	ck_assert(!greedy->closed);
+	atomic_store(&b->foreign_used, 0);
+	atomic_store(&ch->foreign_used, 0);
+}
+
+/* Who wants little does not wait until there is much, for another one. */
+TEST_EACH(the_least_that_is_wanted_counts, 2)
+{
+	struct sl_reply_args little = {.body = bytes, .body_len = 100, .more = true};
+	struct sl_reply_args much = {.body = bytes, .body_len = LEN, .more = true};
+	struct channel *ch;
+
+	for (uint64_t id = 1; id <= 2; id++)
+		fake_ask(greedy, id, "x");
+	fake_settle(b);
+	ch = ((struct request *)held[0])->channel;
+	atomic_store(&b->foreign_used, POT);
+	ck_assert_int_eq(sl_reply(held[0], _i ? &little : &much), -EAGAIN);
+	ck_assert_int_eq(sl_reply(held[1], _i ? &much : &little), -EAGAIN);
+	ck_assert_uint_le(atomic_load(&ch->wanted), sizeof(struct reply) + 112);
+	atomic_store(&b->foreign_used, 0);
+	fake_settle(b);
+	ck_assert_uint_eq(told_writable, 2);
+}
+
 /* Also if no further reply comes. */
 TEST(who_has_stopped_is_found_by_the_tick)
 {

@@ -128,6 +128,8 @@ static void end_flood(struct vb_desk *d, struct sl_verbs *v, const struct taker 
  */
 static void shut_out(struct vb_desk *d, struct sl_verbs *v, const struct taker *by)
 {
+	if (v->flooded)
+		return; /* and all of its host are */
 	end_flood(d, v, by);
 	if (!v->has_come)
 		return;

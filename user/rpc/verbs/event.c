@@ -18,6 +18,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+#include "base/clock.h"
 #include "rpc/ud/pair.h"
 #include "rpc/verbs/verbs.h"
 
@@ -318,6 +319,7 @@ void vb_events_doubt(const struct vb_leash *l)
 		if (v->end.qp == l->id->qp) {
 			end_channel(v);
 		} else {
+			v->doubted_ns = sl_now_ns();
 			v->doubt = VB_DOUBTED;
 			wake_owner(v);
 		}
@@ -575,6 +577,8 @@ bool vb_arm(struct sl_transport *t, bool want_room)
 		vb_pull(v);
 	if (v->signalled || v->doubt)
 		vb_progress(t);
+	if (v->doubt == VB_DOUBTED && !v->port_down)
+		return false; /* it is to be asked once more */
 	return vb_inbox_empty(&v->inbox) && !v->gone &&
 	       (!want_room || (t->credits.done == done && v->reaped == reaped));
 }

@@ -224,6 +224,8 @@ int vb_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
 	}
 	if (v->signalled)
 		vb_progress(t);
+	if (sl_unlikely(v->doubt) && !v->gone)
+		vb_look_after(v);
 	if (n == 0 && v->error)
 		return v->error;
 	if (n == 0 && v->gone && (!got || v->broken))

@@ -13,6 +13,7 @@ enum {
 	QUIET_BYTES_MAX = 8 << 10,
 	REAP = 16,
 	ANSWER_MS = 1000, /* in which a question that gets lost is sent again */
+	DYING_MS = 250,   /* in which what a process leaves behind may answer */
 };
 
 void vb_complete(struct sl_verbs *v, uint32_t upto)
@@ -40,7 +41,8 @@ static void take_completion(struct sl_verbs *v, const struct ibv_wc *wc)
 	if (wc->wr_id == VB_ID_BOUND)
 		v->bound = true;
 	if (wc->wr_id == VB_ID_ALIVE)
-		v->doubt = VB_SURE;
+		v->doubt = v->asked_ns - v->doubted_ns < DYING_MS * SL_NS_PER_MS ? VB_DOUBTED
+										 : VB_SURE;
 	if (wc->wr_id & VB_ID_KEYS)
 		return;
 	v->signalled--;
@@ -316,14 +318,15 @@ void vb_look_after(struct sl_verbs *v)
 				  .wr.rdma = {.remote_addr = v->peer_bulk, .rkey = v->peer_rkey}};
 	uint64_t now_ns = sl_now_ns();
 
+	vb_progress(&v->base);
 	if (v->doubt == VB_DOUBTED && !v->port_down) {
-		v->gone |= vb_post_chain(v->end.qp, &ask) != 0;
 		v->asked_ns = now_ns;
 		v->doubt = VB_ASKED;
+		v->gone |= vb_post_chain(v->end.qp, &ask) != 0;
 	}
-	vb_progress(&v->base);
-	if (v->port_down)
-		v->asked_ns = now_ns;
+	if (v->port_down || v->was_down)
+		v->asked_ns = now_ns; /* an answer takes as long from then on */
+	v->was_down = v->port_down;
 	v->gone |= v->doubt == VB_ASKED && now_ns - v->asked_ns >= ANSWER_MS * SL_NS_PER_MS;
 }
 

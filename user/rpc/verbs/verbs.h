@@ -106,10 +106,11 @@ struct sl_verbs {
 	_Atomic bool port_down; /* nothing is posted: what has not left may still go elsewhere */
 	_Atomic bool broken;    /* the queue pair is in error: nothing to wait for at close */
 	_Atomic enum vb_doubt doubt;
-	uint64_t asked_ns;        /* since when the peer's device owes an answer */
-	int error;                /* why, if the peer broke the protocol */
-	int lost;                 /* why, if the device did not get through to it */
-	uint32_t mask, slot_mask; /* of tables per message; of rx_slot */
+	uint64_t doubted_ns, asked_ns; /* since when it is, and the peer's device owes an answer */
+	bool was_down;                 /* the port, when that was last looked after */
+	int error;                     /* why, if the peer broke the protocol */
+	int lost;                      /* why, if the device did not get through to it */
+	uint32_t mask, slot_mask;      /* of tables per message; of rx_slot */
 	/* out */
 	uint8_t *tx_slots, *tx_bulk;
 	uint64_t peer_bulk;

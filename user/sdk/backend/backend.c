@@ -193,8 +193,7 @@ static void answer_requests(struct channel *ch)
 		struct request *rq = sl_container_of(at, struct request, node);
 		bool is_new = rq->state == REQUEST_ARRIVING || rq->state == REQUEST_QUEUED;
 
-		atomic_store(&rq->gone, true);
-		if (ch->up)
+		if (!atomic_exchange(&rq->gone, true) && ch->up)
 			(void)sl_be_answer(ch, rq->id, rq->view.priority,
 					   is_new ? SL_RPC_REFUSED : sl_be_unanswered(rq));
 	}

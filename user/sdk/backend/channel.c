@@ -437,7 +437,6 @@ void sl_be_channels_look(struct sl_backend *b)
 void sl_be_channel_tick(struct channel *ch, uint64_t now_ns)
 {
 	sl_link_keep_alive(&ch->link, 0, now_ns);
-	sl_be_replies_relieve(ch);
 	if (!ch->used) {
 		if (!ch->open_cnt)
 			return_table(ch);

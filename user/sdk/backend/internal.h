@@ -102,7 +102,8 @@ struct request {
 	bool taken;                           /* it has come to the I/O thread */
 	struct reply *waiting, **waiting_end; /* messages for which there was no credit */
 	struct sl_list stalled;               /* of the channel's, or unused */
-	uint64_t credit_ns;   /* of those: when it was given some, or began to wait */
+	uint64_t
+		credit_ns; /* of those: when it was given some, or began to wait; without `away_ns` */
 	_Atomic bool gone;    /* nobody waits */
 	_Atomic bool blocked; /* a part was not taken: `writable` is due */
 	/* a stream's */
@@ -177,8 +178,9 @@ struct sl_backend {
 	struct sl_batch batch;
 	struct sl_backend_stats stats;
 	uint64_t hash_key, now_ns, tick_ns, active_ns, flushed_ns, flush_gap_ns;
-	uint64_t taken;               /* requests, from the queue */
-	uint64_t upcalls;             /* about requests and streams; not of batches */
+	uint64_t taken;            /* requests, from the queue */
+	uint64_t pass_ns, away_ns; /* the last pass; all time in which none looked at what comes */
+	uint64_t upcalls;          /* about requests and streams; not of batches */
 	struct request *resumed_next; /* taken off `resumed`, not yet looked at */
 	bool told_unready;
 	int epoll_fd, wake_fd;
@@ -243,8 +245,7 @@ void sl_be_reply_hand_over(struct sl_backend *b, struct reply *rp);
  * thresholds: Choudhury, Hahne 1998), so whatever others do there is some for its own. What ends a
  * request is small, and may have several times as much: nobody's link ends for long replies.
  */
-enum reply_share { REPLY_SHARE = 1, REPLY_SHARE_OF_ENDS = 4 };
-bool sl_be_reply_mem_left(const struct channel *ch, size_t len, enum reply_share share);
+bool sl_be_reply_mem_left(const struct channel *ch, size_t len);
 /* NULL: the system's, or that of all of them, is at an end. */
 void *sl_be_reply_mem_take(struct channel *ch, size_t len);
 void sl_be_reply_mem_give(struct channel *ch, void *ptr);

@@ -46,7 +46,7 @@ static struct reply *reply_alloc(struct channel *ch, size_t bytes)
 	struct reply *rp = NULL;
 
 	if (sl_be_polling == ch->b) {
-		if (sl_be_reply_mem_left(ch, len, REPLY_SHARE))
+		if (sl_be_reply_mem_left(ch, len))
 			rp = sl_be_reply_mem_take(ch, len);
 		if (rp)
 			rp->where = REPLY_POOLED;
@@ -133,6 +133,15 @@ static bool has_room(struct request *rq)
 	       atomic_exchange(&rq->blocked, false);
 }
 
+/* The least that any of those wants who wait: they are told at once, and may ask again. */
+static void want(struct channel *ch, size_t len)
+{
+	size_t least = atomic_load(&ch->wanted);
+
+	while ((!least || len < least) && !atomic_compare_exchange_weak(&ch->wanted, &least, len)) {
+	}
+}
+
 /* A part for which there is no memory, or the last one, which cannot wait. */
 static int without_memory(struct request *rq, size_t bytes, bool more)
 {
@@ -144,7 +153,7 @@ static int without_memory(struct request *rq, size_t bytes, bool more)
 	}
 	/* In this order: whoever sees one of them looks for the one before. */
 	atomic_store(&rq->blocked, true);
-	atomic_store(&ch->wanted, sizeof(struct reply) + bytes);
+	want(ch, sizeof(struct reply) + bytes);
 	atomic_store(&ch->b->full, true);
 	sl_be_wake(ch->b);
 	return -EAGAIN;

@@ -147,7 +147,7 @@ static bool has_room_again(const struct channel *ch)
 
 	return (atomic_load_explicit(&ch->blocked, memory_order_acquire) &&
 		atomic_load_explicit(&ch->unsent, memory_order_relaxed) < SL_BE_UNSENT_MEM / 2) ||
-	       (wanted && sl_be_reply_mem_left(ch, wanted, REPLY_SHARE));
+	       (wanted && sl_be_reply_mem_left(ch, wanted));
 }
 
 static void tell_writable(struct sl_backend *b)
@@ -169,6 +169,24 @@ static void tell_writable(struct sl_backend *b)
 	}
 }
 
+/* Credit may have come long ago that nobody has looked for, as while a handler computes in this thread. */
+static void note_pass(struct sl_backend *b)
+{
+	uint64_t since_ns = b->now_ns - b->pass_ns;
+
+	if (b->pass_ns && since_ns > LOOK_NS)
+		b->away_ns += since_ns - LOOK_NS;
+	b->pass_ns = b->now_ns;
+}
+
+static void relieve(struct sl_backend *b)
+{
+	struct sl_list *at;
+
+	sl_list_for_each (at, &b->channels)
+		sl_be_replies_relieve(sl_container_of(at, struct channel, node));
+}
+
 /* One pass over everything; batches handled, or given to the thread that handles them. */
 static unsigned pass(struct sl_backend *b)
 {
@@ -176,6 +194,7 @@ static unsigned pass(struct sl_backend *b)
 	struct sl_list *at;
 	unsigned n;
 
+	note_pass(b);
 	if (b->now_ns >= b->tick_ns)
 		tick(b);
 	if (sl_unlikely(unready != b->told_unready)) {
@@ -194,6 +213,7 @@ static unsigned pass(struct sl_backend *b)
 		b->active_ns = b->now_ns;
 	if (sl_be_replies_take(b))
 		b->active_ns = b->now_ns;
+	relieve(b);
 	n = b->opt.inline_handler ? sl_be_batch_run(b) : sl_be_batch_offer(b);
 	if (n)
 		b->active_ns = b->now_ns;

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 
 /* Of a message that is cut, less than PIECE_MIN is not worth an entry of its own. */
-enum { PIECE_MIN = 4096, CREDIT_MAX = 1 << 30 };
+enum { PIECE_MIN = 4096, CREDIT_MAX = 1 << 30, ENDS_SHARE = 4 };
 
 #define STALLED_NS SL_NS_PER_SEC
 
@@ -52,9 +52,9 @@ static size_t memory_used(const struct channel *ch)
 	       atomic_load_explicit(&ch->foreign_used, memory_order_relaxed);
 }
 
-bool sl_be_reply_mem_left(const struct channel *ch, size_t len, enum reply_share share)
+bool sl_be_reply_mem_left(const struct channel *ch, size_t len)
 {
-	return memory_used(ch) + len <= memory_left(ch->b) * share;
+	return memory_used(ch) + len <= memory_left(ch->b);
 }
 
 /* Nobody else writes it: so no locked addition for each reply. */
@@ -192,7 +192,7 @@ static void stall(struct request *rq)
 
 	if (rq->state != REQUEST_REPLIED)
 		return;
-	rq->credit_ns = ch->b->now_ns;
+	rq->credit_ns = ch->b->now_ns - ch->b->away_ns;
 	sl_list_del(&rq->stalled);
 	sl_list_add_tail(&ch->stalled, &rq->stalled);
 }
@@ -205,7 +205,8 @@ void sl_be_replies_relieve(struct channel *ch)
 		struct request *rq = sl_list_first(&ch->stalled, struct request, stalled);
 		size_t used = memory_used(ch);
 
-		if (b->now_ns - rq->credit_ns < STALLED_NS || used <= memory_left(b) / 2)
+		if (b->now_ns - b->away_ns - rq->credit_ns < STALLED_NS ||
+		    used <= memory_left(b) / 2)
 			return;
 		if (sl_be_answer(ch, rq->id, rq->view.priority, SL_RPC_LOST))
 			ch->link.error = -ENOBUFS;
@@ -253,13 +254,15 @@ bool sl_be_reply_credit(struct request *rq, uint32_t bytes)
 	return true;
 }
 
-/* For what ends a request, and has no bytes. */
+/* For what ends a request, and has no bytes: whatever other threads hold. */
 static struct reply *end_alloc(struct channel *ch)
 {
-	size_t len = sizeof(struct reply);
+	const struct sl_mem *m = &ch->b->reply_mem;
+	size_t used = atomic_load_explicit(&ch->reply_used, memory_order_relaxed);
 
-	return sl_be_reply_mem_left(ch, len, REPLY_SHARE_OF_ENDS) ? sl_be_reply_mem_take(ch, len)
-								  : NULL;
+	if (used + sizeof(struct reply) > (m->limit - m->used) * ENDS_SHARE)
+		return NULL;
+	return sl_be_reply_mem_take(ch, sizeof(struct reply));
 }
 
 /*
@@ -322,7 +325,6 @@ static void take_reply(struct sl_backend *b, struct reply *rp)
 		sl_be_stream_over(rq);
 	}
 	send_waiting(rq);
-	sl_be_replies_relieve(ch);
 }
 
 void sl_be_wake(struct sl_backend *b)
