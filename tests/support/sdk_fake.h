@@ -238,6 +238,20 @@ static inline void fake_cancel(struct fake *f, uint64_t id)
 	memcpy(m->body, &id, sizeof(id));
 }
 
+static inline void fake_credit(struct fake *f, uint64_t id, uint32_t bytes)
+{
+	const struct sl_rpc_window w = {.id = id, .bytes = bytes};
+	struct fake_message *m = &f->in[f->in_cnt++];
+
+	m->header = (struct sl_rpc_header){.version_type = SL_RPC_VERSION << 4 | SL_RPC_WINDOW,
+					   .flags = SL_RPC_FIRST | SL_RPC_LAST,
+					   .count = 1,
+					   .fragment_len = sizeof(w),
+					   .total_or_offset = sizeof(w)};
+	m->body = malloc(sizeof(w));
+	memcpy(m->body, &w, sizeof(w));
+}
+
 static inline void fake_ask(struct fake *f, uint64_t id, const char *body)
 {
 	uint32_t len = (uint32_t)strlen(body);

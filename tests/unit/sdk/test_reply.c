@@ -187,20 +187,6 @@ TEST(a_lent_body_comes_back_when_it_was_read)
 	fake_free(f);
 }
 
-static void give_credit(struct fake *f, uint64_t id, uint32_t bytes)
-{
-	const struct sl_rpc_window w = {.id = id, .bytes = bytes};
-	struct fake_message *m = &f->in[f->in_cnt++];
-
-	m->header = (struct sl_rpc_header){.version_type = SL_RPC_VERSION << 4 | SL_RPC_WINDOW,
-					   .flags = SL_RPC_FIRST | SL_RPC_LAST,
-					   .count = 1,
-					   .fragment_len = sizeof(w),
-					   .total_or_offset = sizeof(w)};
-	m->body = malloc(sizeof(w));
-	memcpy(m->body, &w, sizeof(w));
-}
-
 /* In pieces, as there is credit; it is lent until the last of them is sent. */
 TEST(a_lent_body_may_be_cut)
 {
@@ -218,7 +204,7 @@ TEST(a_lent_body_may_be_cut)
 	for (unsigned i = 0; i < 4; i++) {
 		fake_settle(b);
 		ck_assert_uint_eq(done_cnt, i == 3);
-		give_credit(f, 1, SL_RPC_INITIAL_WINDOW);
+		fake_credit(f, 1, SL_RPC_INITIAL_WINDOW);
 	}
 	for (unsigned i = 0; i < f->out_cnt; i++) {
 		const struct fake_message *m = &f->out[i];
@@ -267,14 +253,14 @@ TEST(a_message_in_pieces_is_one_on_the_wire)
 		a.body_len = PIECE;
 		while ((rc = sl_reply(rq, &a)) == -EAGAIN) {
 			fake_settle(b);
-			give_credit(f, 1, SL_RPC_INITIAL_WINDOW);
+			fake_credit(f, 1, SL_RPC_INITIAL_WINDOW);
 			fake_settle(b);
 		}
 		ck_assert_int_eq(rc, 0);
 	}
 	ck_assert_int_eq(sl_reply(rq, &(struct sl_reply_args){.no_message = true}), 0);
 	for (unsigned i = 0; i < 4; i++) {
-		give_credit(f, 1, SL_RPC_INITIAL_WINDOW);
+		fake_credit(f, 1, SL_RPC_INITIAL_WINDOW);
 		fake_settle(b);
 	}
 	for (unsigned i = 0; i < f->out_cnt; i++) {

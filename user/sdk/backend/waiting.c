@@ -205,8 +205,10 @@ void sl_be_replies_relieve(struct channel *ch)
 		struct request *rq = sl_list_first(&ch->stalled, struct request, stalled);
 		size_t used = memory_used(ch);
 
-		if (b->now_ns - b->away_ns - rq->credit_ns < STALLED_NS ||
-		    used <= memory_left(b) / 2)
+		/* Less than nothing, of one that began while nobody looked. */
+		int64_t age_ns = (int64_t)(b->now_ns - b->away_ns - rq->credit_ns);
+
+		if (age_ns < (int64_t)STALLED_NS || used <= memory_left(b) / 2)
 			return;
 		if (sl_be_answer(ch, rq->id, rq->view.priority, SL_RPC_LOST))
 			ch->link.error = -ENOBUFS;
