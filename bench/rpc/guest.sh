@@ -4,7 +4,7 @@
 # Prints rows; those that are measured several times, several times. $1: the bench's program, $2: that of UCX (bench/ucx/ucx.c).
 #
 # ib_send_lat tells half of a round trip, so twice that is set beside ours. Its messages have 64 bytes in all, ours have 64
-# of payload, in 120; so there is a row for its messages of 120 bytes too, for soft-RoCE computes checksums of all of them.
+# of payload, in 88; so there is a row for its messages of 88 bytes too, for soft-RoCE computes checksums of all of them.
 # ib_send_bw and ib_write_bw get no reply; each of our requests does, of 64 bytes. So does each of UCX's, which go by
 # reliable connections from device to device, made by the RDMA connection manager; rtt and rate do what ours do.
 set -euo pipefail
@@ -54,7 +54,7 @@ latency_and_bulk() {
 
 for ((i = 0; i < rounds && SECONDS < enough; i++)); do
     latency_and_bulk
-    perftest ib_send_lat 120 1000 perftest_rtt_120B_p50 5 2 us
+    perftest ib_send_lat 88 1000 perftest_rtt_88B_p50 5 2 us
     perftest ib_send_bw 64 5000 perftest_messages_64B 5 1000000 messages/s
     "$bench" rate "$endpoint"
     run_ucx rate

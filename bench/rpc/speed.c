@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What perftest measures of bare verbs, measured of the RPC. A 64-byte request carries 64 bytes of
- * payload; header and entry of the RPC (56 bytes) come on top and are not counted.
+ * payload; what the RPC says of it (24 bytes, the short form) comes on top and is not counted.
  */
 #include "ends.h"
 

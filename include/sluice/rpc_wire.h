@@ -13,6 +13,11 @@
  * it. Fragments of one message arrive in order; those of different ids and classes may interleave,
  * of at most SL_RPC_MAX_INTERLEAVE messages. A message that is whole has FIRST and LAST.
  *
+ * Short form, over RDMA only, where most messages have a few bytes: one with SHORT is a REQUEST or
+ * RESPONSE, whole, of one entry without `rest`, and begins with struct sl_rpc_short, which has what header
+ * and entry would say. Metadata, padded, and payload, not padded, follow; the payload's length is what
+ * is left of the message's, which the device tells. Both forms are taken wherever both can be.
+ *
  * Every message, CREDIT included, takes one receive slot of the peer, and is given back by the
  * cumulative `consumed` of any later message of the other direction. PONG echoes the id of its
  * PING. GOAWAY says that its sender starts no more requests (gateway) or wants no more (backend); a
@@ -78,6 +83,7 @@ enum {
 	 */
 	SL_RPC_VERSION = 7,
 	SL_RPC_SLOT_SIZE = 4096,       /* receive slot, header included */
+	SL_RPC_SHORT_MAX = 192,        /* a message in the short form */
 	SL_RPC_MAX_MESSAGE = 64 << 20, /* payload of one request or reply; more is refused */
 	SL_RPC_MAX_BATCH = 1024,
 	SL_RPC_MAX_META = 16384,   /* metadata of one request or reply */
@@ -118,6 +124,7 @@ enum sl_rpc_flag {
 	SL_RPC_FIRST = 1 << 1,
 	SL_RPC_LAST = 1 << 2,
 	SL_RPC_SPENT = 1 << 3, /* verbs: the window is used up */
+	SL_RPC_SHORT = 1 << 4, /* verbs: struct sl_rpc_short stands here */
 };
 
 /* Priority classes of the send queue, most urgent first. */
@@ -174,6 +181,17 @@ struct sl_rpc_entry {
 	uint32_t reserved;
 };
 _Static_assert(sizeof(struct sl_rpc_entry) == 32, "wire format");
+
+struct sl_rpc_short {
+	uint8_t version_type, flags, priority; /* as in the header */
+	uint8_t status, entry_flags;           /* as in the entry, and so are the other ones */
+	uint8_t meta_len, together;
+	uint8_t reserved;
+	uint32_t consumed; /* as in the header */
+	uint32_t time_us;
+	uint64_t id;
+};
+_Static_assert(sizeof(struct sl_rpc_short) == 24, "wire format");
 
 /* So many bytes more may be sent of the reply to this request, or of its stream. */
 struct sl_rpc_window {

@@ -39,8 +39,8 @@ enum {
 	VB_SERIES_LEN = 8,
 	VB_SHORT_NONCE_LEN = 4,
 	VB_SHORT_PROOF_LEN = 16,
-	/* 1: no proof in the request; 2: SL_RPC_VERSION 1; 3: 2; ... 6: 5; 7: GOES_ON in the keys; 9: doors, BYE; 10: IMM; 11: windows that move; 12: who is dialled */
-	VB_VERSION = 12,
+	/* 1: no proof in the request; 2: SL_RPC_VERSION 1; 3: 2; ... 6: 5; 7: GOES_ON in the keys; 9: doors, BYE; 10: IMM; 11: windows that move; 12: who is dialled; 13: no short form before */
+	VB_VERSION = 13,
 };
 #define VB_MAGIC 0x76736c75u
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What comes in: vb_poll -> inbox (desk.h) -> take, which holds the header against the bytes that the
- * device says have arrived. vb_release gives a message's slot back: vb_consume tells the peer of it,
+ * What comes in: vb_poll -> inbox (desk.h) -> take, which holds the header, or the short form (short.h),
+ * against the bytes that the device says have arrived. vb_release gives a message's slot back: vb_consume tells the peer of it,
  * vb_put_back posts it again; verbs.h says which of the two comes first.
  */
 #include <errno.h>
 #include "rpc/verbs/budget.h"
+#include "rpc/verbs/short.h"
 #include "rpc/verbs/verbs.h"
 
 enum { REPOST_AT = 16, POLL = 16 };
@@ -96,12 +97,12 @@ static int take_ack(struct sl_verbs *v, uint32_t consumed)
 }
 
 /* Where it lies: in its receive slot, or at the next place of the bulk ring. NULL: nowhere. */
-static const uint8_t *place_of(struct sl_verbs *v, const struct vb_arrival *a, uint32_t seq)
+static uint8_t *place_of(struct sl_verbs *v, const struct vb_arrival *a, uint32_t seq)
 {
 	uint32_t at;
 
 	if (a->how == VB_BY_SEND)
-		return a->len < sizeof(struct sl_rpc_header) ? NULL : slot_at(v, seq);
+		return a->len < sizeof(struct sl_rpc_short) ? NULL : slot_at(v, seq);
 	if (a->how != VB_BY_WRITE || a->len <= SL_RPC_SLOT_SIZE ||
 	    a->len - sizeof(struct sl_rpc_header) > v->base.bulk_max)
 		return NULL;
@@ -119,6 +120,24 @@ static int check_header(const struct sl_verbs *v, const struct sl_rpc_header *h,
 	return len > SL_RPC_SLOT_SIZE && (h->version_type & 15) > SL_RPC_RESPONSE ? -EPROTO : 0;
 }
 
+/* In either form. 0 or -EPROTO. */
+static int read_message(const struct sl_verbs *v, const struct vb_arrival *a, uint8_t *at,
+			struct sl_message *m)
+{
+	if (a->how == VB_BY_SEND && vb_is_short(at)) {
+		m->body = at;
+		return vb_short_read(at, a->len, v->base.peer_epoch, &m->header) ||
+				       sl_message_check(&m->header, v->base.bulk_max)
+			       ? -EPROTO
+			       : 0;
+	}
+	if (a->len < sizeof(m->header))
+		return -EPROTO;
+	memcpy(&m->header, at, sizeof(m->header));
+	m->body = at + sizeof(m->header);
+	return check_header(v, &m->header, a->len);
+}
+
 void vb_give_back(struct sl_verbs *v, const struct vb_arrival *a)
 {
 	if (v->home)
@@ -127,7 +146,7 @@ void vb_give_back(struct sl_verbs *v, const struct vb_arrival *a)
 
 static int take(struct sl_verbs *v, const struct vb_arrival *a, struct sl_message *m)
 {
-	const uint8_t *at;
+	uint8_t *at;
 	uint32_t seq = v->rx_next;
 	int rc;
 
@@ -141,8 +160,7 @@ static int take(struct sl_verbs *v, const struct vb_arrival *a, struct sl_messag
 	at = place_of(v, a, seq);
 	if (!at)
 		return -EPROTO;
-	memcpy(&m->header, at, sizeof(m->header));
-	rc = check_header(v, &m->header, a->len);
+	rc = read_message(v, a, at, m);
 	if (!rc)
 		rc = take_ack(v, m->header.consumed);
 	if (!rc && (m->header.version_type & 15) == SL_RPC_CREDIT)
@@ -151,7 +169,6 @@ static int take(struct sl_verbs *v, const struct vb_arrival *a, struct sl_messag
 		return rc;
 	if (sl_unlikely(m->header.flags & SL_RPC_SPENT))
 		vb_window_spent(v);
-	m->body = at + sizeof(m->header);
 	m->token = seq;
 	v->rx_bulk_end[seq & v->mask] = v->rx_bulk_head;
 	return 0;

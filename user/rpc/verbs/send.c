@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include "base/clock.h"
+#include "rpc/verbs/short.h"
 #include "rpc/verbs/verbs.h"
 
 enum {
@@ -222,11 +223,14 @@ static struct ibv_send_wr *send_slot(struct sl_verbs *v, uint8_t *slot,
 				     const struct sl_rpc_header *h, const struct sl_span *spans,
 				     unsigned span_cnt)
 {
-	uint32_t len = (uint32_t)sizeof(*h) + h->fragment_len;
+	uint32_t len = vb_short_write(slot, h, spans, span_cnt);
 	struct ibv_send_wr *wr = work(v, IBV_WR_SEND);
 
-	memcpy(slot, h, sizeof(*h));
-	sl_message_gather(slot + sizeof(*h), h->fragment_len, spans, span_cnt);
+	if (!len) {
+		len = (uint32_t)sizeof(*h) + h->fragment_len;
+		memcpy(slot, h, sizeof(*h));
+		sl_message_gather(slot + sizeof(*h), h->fragment_len, spans, span_cnt);
+	}
 	add_piece(v, wr, slot, len, v->ring_mr);
 	if (len <= v->end.inline_max)
 		wr->send_flags = IBV_SEND_INLINE;

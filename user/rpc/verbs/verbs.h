@@ -7,7 +7,8 @@
  *   memory:  tx slots | tx bulk (staging) | (rx slots) | rx bulk   only rx bulk is remotely
  *            writable, and by the peer's queue pair only
  *
- *   small:   gather into tx slot n, SEND              -> a receive slot of the peer
+ *   small:   gather into tx slot n, SEND              -> a receive slot of the peer; a single request
+ *            or reply of a few bytes in the short form (short.h)
  *   large:   gather into staging at the place, WRITE  -> same place of the peer's bulk ring, header
  *            and body. The last WRITE has immediate data, the length of both, which takes a receive
  *            slot: so one work request, and one acknowledgement, where a SEND that announces it
@@ -53,7 +54,7 @@ enum {
 	VB_SGE_MAX = 16,     /* pieces of one WRITE */
 	VB_DIRECT_MIN = 512, /* shorter spans are copied */
 	VB_SIGNAL_MAX = 64,  /* messages without a signalled one at the most */
-	VB_INLINE_WANT = 192,
+	VB_INLINE_WANT = SL_RPC_SHORT_MAX,
 	VB_BODY_MAX = SL_RPC_SLOT_SIZE - sizeof(struct sl_rpc_header),
 	VB_BESIDE = 2, /* messages beside those of a window: keys, and BYE */
 };
