@@ -241,11 +241,6 @@ static void tell(const struct child *c, uint32_t number)
 							   .backoff_ms = c->pid ? 0 : c->wait_ms});
 }
 
-static uint32_t list_len(const struct keep *k)
-{
-	return (uint32_t)k->list->len[k->list->which];
-}
-
 static bool send_list(const struct keep *k, const struct child *c, int flags)
 {
 	const struct last_list *l = k->list;
@@ -367,7 +362,7 @@ static int start_due(struct keep *k)
 {
 	uint64_t now = sl_now_ns(), next = UINT64_MAX;
 
-	if (list_len(k) <= 1) /* there are no servers */
+	if (k->list->len[k->list->which] <= 1) /* there are no servers */
 		return -1;
 	for (uint32_t i = 0; i < k->cfg->agents.count; i++) {
 		struct child *c = &k->children[i];

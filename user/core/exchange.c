@@ -40,21 +40,16 @@ void sl_exchange_reply_kept(struct sl_exchange *x)
 
 /* --- its end --- */
 
-/* A stream that waits for a backend. */
-static void leave_streams(struct sl_exchange *x)
-{
-	sl_list_del(&x->item.link);
-	x->group->stream_cnt--;
-	sl_store_free(&x->head, x->core->net->umem);
-}
-
 /* Out of queue or flight: who computes for it need not go on. */
 static void withdraw(struct sl_exchange *x)
 {
-	if (x->state == SL_EX_QUEUED && x->stream.open_ended)
-		leave_streams(x);
-	else if (x->state == SL_EX_QUEUED)
+	if (x->state == SL_EX_QUEUED && x->stream.open_ended) {
+		sl_list_del(&x->item.link);
+		x->group->stream_cnt--;
+		sl_store_free(&x->head, x->core->net->umem);
+	} else if (x->state == SL_EX_QUEUED) {
 		sl_batcher_remove(x->group->batcher, &x->item);
+	}
 	if (sl_exchange_in_flight(x))
 		sl_rpc_cancel(x->member->channel, x->rpc_id);
 }

@@ -220,14 +220,9 @@ static void send_end(struct sl_exchange *x, struct sl_rpc_channel *ch)
 	x->end_sent = true;
 }
 
-static bool has_listener(const struct sl_exchange *x)
-{
-	return sl_exchange_in_flight(x) && !x->end_sent && (!x->stream.upgrade || x->decided);
-}
-
 void sl_stream_pump(struct sl_exchange *x)
 {
-	if (has_listener(x)) {
+	if (sl_exchange_in_flight(x) && !x->end_sent && (!x->stream.upgrade || x->decided)) {
 		struct sl_rpc_channel *ch = x->member->channel;
 
 		while (send_part(x, ch))

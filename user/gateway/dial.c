@@ -161,17 +161,12 @@ static bool connect_worker(struct sl_dialler *d, struct sl_worker *w)
 	return true;
 }
 
-static bool wants_link(const struct sl_dialler *d, unsigned worker)
-{
-	return sl_dialler_used(d, worker) &&
-	       sl_member_link(d->workers[worker].member) == SL_LINK_DOWN;
-}
-
 /* For all workers that use it, until one of them fails. False: it did. Those that have a link come behind them. */
 static bool connect_all(struct sl_dialler *d)
 {
 	for (unsigned i = 0; i < d->board->worker_cnt; i++) {
-		if (wants_link(d, i) && !connect_worker(d, &d->board->workers[i]))
+		if (sl_dialler_used(d, i) && sl_member_link(d->workers[i].member) == SL_LINK_DOWN &&
+		    !connect_worker(d, &d->board->workers[i]))
 			return false;
 	}
 	for (unsigned i = 0; i < d->board->worker_cnt; i++) {

@@ -74,13 +74,6 @@ static void fill_backend(const struct sl_worker *w, const struct sl_cfg_pool *po
 	sl_rpc_channel_stats(m->channel, &bi->stats);
 }
 
-/* One that a worker does not use is not down. */
-static bool is_shown(const struct sl_member *m, unsigned worker)
-{
-	return !m->dialler || sl_dialler_used(m->dialler, worker) ||
-	       sl_member_link(m) != SL_LINK_DOWN;
-}
-
 static void fill_worker(struct sl_gateway *g, struct sl_worker *w, struct sl_worker_info *wi)
 {
 	const struct sl_table *t;
@@ -118,9 +111,12 @@ static void fill_worker(struct sl_gateway *g, struct sl_worker *w, struct sl_wor
 		const struct sl_cfg_pool *pool = &t->cfg->pools[p];
 
 		for (uint32_t b = 0; b < pool->backend_cnt; b++) {
-			if (is_shown(t->pools[p].members[b], w->index))
-				fill_backend(w, pool, b, t->pools[p].members[b],
-					     &wi->backends[wi->backend_cnt++]);
+			const struct sl_member *m = t->pools[p].members[b];
+
+			/* One that a worker does not use is not down. */
+			if (!m->dialler || sl_dialler_used(m->dialler, w->index) ||
+			    sl_member_link(m) != SL_LINK_DOWN)
+				fill_backend(w, pool, b, m, &wi->backends[wi->backend_cnt++]);
 		}
 		sl_switchboard_subset(g->switchboard, pool->name, w->index, &wi->subsets[p]);
 	}

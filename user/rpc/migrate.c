@@ -16,22 +16,16 @@ static bool leads(const struct sl_link *l)
 	return l->takes == SL_RPC_RESPONSE;
 }
 
-/* The lent bytes of what was sent by the one that is left. */
-static void give_back(struct sl_link *l)
-{
-	struct sl_list *node;
-
-	while ((node = sl_list_pop_head(&l->left_in_flight)))
-		l->ops->sent(l->ctx, sl_container_of(node, struct sl_send, node));
-}
-
 static void leave(struct sl_link *l, bool gone_on)
 {
 	struct sl_transport *t = l->second;
+	struct sl_list *node;
 
 	if (t->ops->halt)
 		t->ops->halt(t);
-	give_back(l);
+	/* The lent bytes of what was sent by it. */
+	while ((node = sl_list_pop_head(&l->left_in_flight)))
+		l->ops->sent(l->ctx, sl_container_of(node, struct sl_send, node));
 	l->second = NULL;
 	l->move = SL_MOVE_NONE;
 	l->move_due = false;

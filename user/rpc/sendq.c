@@ -197,13 +197,6 @@ struct sl_send *sl_sendq_next(struct sl_sendq *q, const struct sl_send_room *roo
 	return s ? s : round_robin(q, room, len);
 }
 
-static void begin(struct sl_sendq *q, struct sl_send *s)
-{
-	unsigned class = class_of(q, s);
-
-	q->begun[class][q->started[class]++] = s;
-}
-
 static void end(struct sl_sendq *q, const struct sl_send *s)
 {
 	unsigned class = class_of(q, s), kept = 0;
@@ -217,13 +210,14 @@ static void end(struct sl_sendq *q, const struct sl_send *s)
 
 bool sl_sendq_posted(struct sl_sendq *q, struct sl_send *s, uint32_t len)
 {
+	unsigned class = class_of(q, s);
 	bool was_started = s->offset != 0;
 
 	s->offset += len;
 	q->bytes -= len;
 	if (s->offset < s->total) {
 		if (!was_started)
-			begin(q, s);
+			q->begun[class][q->started[class]++] = s;
 		return false;
 	}
 	if (was_started)

@@ -116,14 +116,6 @@ static void *take(struct sl_pool *p, double share, uint32_t *has)
 	return one;
 }
 
-/* Some of them no exchange counts: those that are refused here, those that end early. */
-static struct h2_stream *take_stream(struct h2_conn *c)
-{
-	struct sl_h2_env *e = c->env;
-
-	return take(&e->streams, e->limits->address_streams, &c->source->streams);
-}
-
 static void put_stream(struct h2_conn *c, struct h2_stream *s)
 {
 	c->source->streams--;
@@ -132,7 +124,9 @@ static void put_stream(struct h2_conn *c, struct h2_stream *s)
 
 struct h2_stream *sl_h2_stream_new(struct h2_conn *c, int32_t id)
 {
-	struct h2_stream *s = take_stream(c);
+	struct sl_h2_env *e = c->env;
+	/* Some of them no exchange counts: those that are refused here, those that end early. */
+	struct h2_stream *s = take(&e->streams, e->limits->address_streams, &c->source->streams);
 
 	if (!s)
 		return NULL;

@@ -77,14 +77,6 @@ static void count_in(struct sl_tls_conn *c)
 		sl_list_add_tail(&t->holders[bucket].conns, &c->holders);
 }
 
-static void count_out(struct sl_tls_conn *c)
-{
-	c->tls->held_frames--;
-	c->tls->holders[sl_tls_bucket_of(c)].frames--;
-	if (!c->held.head)
-		sl_list_del(&c->holders);
-}
-
 static void append(struct sl_tls_conn *c, struct sl_frame *f)
 {
 	struct sl_tls_held *h = &c->held;
@@ -150,9 +142,12 @@ struct sl_frame *sl_tls_held_pop(struct sl_tls_conn *c)
 
 	c->held.head = f->next;
 	c->held.len -= f->len;
-	if (!c->held.head)
+	c->tls->held_frames--;
+	c->tls->holders[sl_tls_bucket_of(c)].frames--;
+	if (!c->held.head) {
 		c->held.tail = NULL;
-	count_out(c);
+		sl_list_del(&c->holders);
+	}
 	return f;
 }
 

@@ -127,13 +127,6 @@ static void drop_former(struct ud_listener *l, const struct sl_ud_hello *h)
 	}
 }
 
-/* Not later than that. */
-static void watch_by(struct ud_listener *l, uint64_t ns)
-{
-	if (l->watch_ns != UINT64_MAX && ns < l->watch_ns)
-		l->watch_ns = ns;
-}
-
 /* Nobody wakes the owner when they are born: neither this nor a connection of the hall that it watches. */
 static bool births_are_missed(const struct ud_listener *l)
 {
@@ -150,13 +143,16 @@ static void watch_births(struct ud_listener *l)
 
 static bool await_birth(struct ud_listener *l, struct ud_conn *c)
 {
+	uint64_t watch_by_ns = c->born_ns + WATCH_FIRST_MS * SL_NS_PER_MS;
+
 	if (ud_conn_enter(c, l->hall))
 		return false;
 	watch_births(l);
 	sl_list_add_tail(&l->unborn, &c->base.stirred);
 	l->base.promised += !c->base.goes_on;
 	l->unborn_cnt++;
-	watch_by(l, c->born_ns + WATCH_FIRST_MS * SL_NS_PER_MS);
+	if (l->watch_ns != UINT64_MAX && watch_by_ns < l->watch_ns)
+		l->watch_ns = watch_by_ns;
 	return true;
 }
 
@@ -387,12 +383,6 @@ static void look_at_sign(struct ud_listener *l, uint64_t now_ns)
 	try_again(l, now_ns);
 }
 
-/* It takes a thread, for whose start nobody is to wait who waits for this process's. */
-static void watch_port(struct ud_listener *l, uint64_t now_ns)
-{
-	l->watch_ns = ud_hall_watch(l->hall) == 0 ? UINT64_MAX : now_ns + WATCH_MS * SL_NS_PER_MS;
-}
-
 /* --- who comes --- */
 
 static struct sl_transport *ud_accept(struct sl_rpc_listener *base, uint64_t now_ns)
@@ -408,8 +398,10 @@ static struct sl_transport *ud_accept(struct sl_rpc_listener *base, uint64_t now
 		try_again(l, now_ns);
 	if (!l->hall)
 		return NULL;
+	/* To watch a port takes a thread, for whose start nobody is to wait who waits for this process's. */
 	if (now_ns >= l->watch_ns)
-		watch_port(l, now_ns);
+		l->watch_ns =
+			ud_hall_watch(l->hall) == 0 ? UINT64_MAX : now_ns + WATCH_MS * SL_NS_PER_MS;
 	look_at_door(l);
 	if (l->unborn_cnt) {
 		watch_births(l);

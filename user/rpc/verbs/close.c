@@ -81,15 +81,6 @@ static void free_memory(struct sl_verbs *v)
 	free(v->borrowed);
 }
 
-/* Slots of what has come and nobody took. */
-static void return_arrived(struct sl_verbs *v)
-{
-	struct vb_arrival a;
-
-	while (vb_inbox_next(&v->inbox, &a))
-		vb_give_back(v, &a);
-}
-
 static int change_state(struct sl_verbs *v, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = {.qp_state = state};
@@ -99,6 +90,7 @@ static int change_state(struct sl_verbs *v, enum ibv_qp_state state)
 
 static void destroy_queue_pair(struct sl_verbs *v)
 {
+	struct vb_arrival a;
 	uint32_t from;
 
 	if (v->desk)
@@ -116,7 +108,9 @@ static void destroy_queue_pair(struct sl_verbs *v)
 	if (!v->desk)
 		return;
 	vb_desk_leave(v->desk, v);
-	return_arrived(v);
+	/* Slots of what has come and nobody took. */
+	while (vb_inbox_next(&v->inbox, &a))
+		vb_give_back(v, &a);
 	/* And the slots of messages that were taken and not released. */
 	for (from = v->put_back; v->rx_slot && from != v->rx_next; from++)
 		(void)vb_home_post(v->home, &v->rx_slot[from & v->slot_mask], 1);

@@ -134,16 +134,6 @@ int vb_async_device(struct ibv_context *device)
 	return rc;
 }
 
-/*
- * Of a queue of its own. Asking is a system call: one that has been asked and has not rung need not be
- * asked again, so that an idle channel costs nothing each time that its owner goes to sleep.
- */
-static bool request_bell(struct sl_verbs *v)
-{
-	v->rx_armed = v->rx_armed || ibv_req_notify_cq(v->end.rx_cq, 0) == 0;
-	return v->rx_armed;
-}
-
 /* Said before it is done: another thread may take the bell at once. */
 static bool request_send_bell(struct sl_verbs *v)
 {
@@ -153,10 +143,16 @@ static bool request_send_bell(struct sl_verbs *v)
 	return false;
 }
 
-/* False: the device cannot. */
+/*
+ * False: the device cannot. Asking is a system call: one that has been asked, of a queue of its own, and has
+ * not rung need not be asked again, so that an idle channel costs nothing each time that its owner goes to sleep.
+ */
 static bool request_receive_bell(struct sl_verbs *v)
 {
-	return v->desk ? vb_desk_sleep(v->desk, v) : request_bell(v);
+	if (v->desk)
+		return vb_desk_sleep(v->desk, v);
+	v->rx_armed = v->rx_armed || ibv_req_notify_cq(v->end.rx_cq, 0) == 0;
+	return v->rx_armed;
 }
 
 static bool is_port_down(struct ibv_context *device, uint8_t port)
@@ -492,22 +488,18 @@ static void take_of_device(struct ibv_context *device)
 	}
 }
 
-static void grow(void)
+void vb_async_take(uint64_t what)
 {
 	eventfd_t cnt;
 
-	(void)eventfd_read(async.growth, &cnt);
-	ud_pairs_grow();
-}
-
-void vb_async_take(uint64_t what)
-{
-	if (what & LEASH)
+	if (what & LEASH) {
 		vb_leash_take((struct vb_leash *)(uintptr_t)(what & ~(uint64_t)LEASH));
-	else if (what == GROWTH)
-		grow();
-	else
+	} else if (what == GROWTH) {
+		(void)eventfd_read(async.growth, &cnt);
+		ud_pairs_grow();
+	} else {
 		take_of_device((struct ibv_context *)(uintptr_t)what);
+	}
 }
 
 /* One: almost always there is no other, and epoll tells of it if there is. */

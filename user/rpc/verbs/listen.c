@@ -262,14 +262,6 @@ static void advance(struct vb_listener *l, struct vb_pending *p, uint64_t now_ns
 	(void)eventfd_write(l->base.fd, 1);
 }
 
-/* One that is closed is opened again for who comes next, on the device by which that is. */
-static void look_at_door(struct vb_listener *l)
-{
-	vb_door_look(&l->door, vb_admit, l);
-	if (!l->door.pair)
-		l->door_device = NULL;
-}
-
 static uint64_t next_ns(const struct vb_listener *l)
 {
 	uint64_t next = l->door.more ? 0 : l->id ? UINT64_MAX : l->retry_ns;
@@ -302,7 +294,10 @@ static void *thread_main(void *arg)
 			listen_again(l, now_ns);
 		take_requests(l, now_ns);
 		if (l->door.pair)
-			look_at_door(l);
+			vb_door_look(&l->door, vb_admit, l);
+		/* One that is closed is opened again for who comes next, on the device by which that is. */
+		if (!l->door.pair)
+			l->door_device = NULL;
 		for (unsigned i = 0; i < VB_PENDING_MAX; i++) {
 			if (l->pending[i].v)
 				advance(l, &l->pending[i], now_ns);

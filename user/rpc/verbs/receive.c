@@ -112,30 +112,25 @@ static uint8_t *place_of(struct sl_verbs *v, const struct vb_arrival *a, uint32_
 	return v->rx_bulk + at;
 }
 
-/* len: what the device, or the sender by it, says that has arrived. */
-static int check_header(const struct sl_verbs *v, const struct sl_rpc_header *h, uint32_t len)
-{
-	if (sl_message_check(h, v->base.bulk_max) || h->fragment_len != len - sizeof(*h))
-		return -EPROTO;
-	return len > SL_RPC_SLOT_SIZE && (h->version_type & 15) > SL_RPC_RESPONSE ? -EPROTO : 0;
-}
-
-/* In either form. 0 or -EPROTO. */
+/* In either form, held against what the device, or the sender by it, says that has arrived. 0 or -EPROTO. */
 static int read_message(const struct sl_verbs *v, const struct vb_arrival *a, uint8_t *at,
 			struct sl_message *m)
 {
-	if (a->how == VB_BY_SEND && vb_is_short(at)) {
-		m->body = at;
-		return vb_short_read(at, a->len, v->base.peer_epoch, &m->header) ||
-				       sl_message_check(&m->header, v->base.bulk_max)
+	struct sl_rpc_header *h = &m->header;
+
+	m->body = at;
+	if (a->how == VB_BY_SEND && vb_is_short(at))
+		return vb_short_read(at, a->len, v->base.peer_epoch, h)
 			       ? -EPROTO
-			       : 0;
-	}
-	if (a->len < sizeof(m->header))
+			       : sl_message_check(h, v->base.bulk_max);
+	if (a->len < sizeof(*h))
 		return -EPROTO;
-	memcpy(&m->header, at, sizeof(m->header));
-	m->body = at + sizeof(m->header);
-	return check_header(v, &m->header, a->len);
+	memcpy(h, at, sizeof(*h));
+	m->body += sizeof(*h);
+	if (h->fragment_len != a->len - sizeof(*h) ||
+	    (a->len > SL_RPC_SLOT_SIZE && (h->version_type & 15) > SL_RPC_RESPONSE))
+		return -EPROTO;
+	return sl_message_check(h, v->base.bulk_max);
 }
 
 void vb_give_back(struct sl_verbs *v, const struct vb_arrival *a)

@@ -179,14 +179,6 @@ static void note_pass(struct sl_backend *b)
 	b->pass_ns = b->now_ns;
 }
 
-static void relieve(struct sl_backend *b)
-{
-	struct sl_list *at;
-
-	sl_list_for_each (at, &b->channels)
-		sl_be_replies_relieve(sl_container_of(at, struct channel, node));
-}
-
 /* One pass over everything; batches handled, or given to the thread that handles them. */
 static unsigned pass(struct sl_backend *b)
 {
@@ -213,7 +205,8 @@ static unsigned pass(struct sl_backend *b)
 		b->active_ns = b->now_ns;
 	if (sl_be_replies_take(b))
 		b->active_ns = b->now_ns;
-	relieve(b);
+	sl_list_for_each (at, &b->channels)
+		sl_be_replies_relieve(sl_container_of(at, struct channel, node));
 	n = b->opt.inline_handler ? sl_be_batch_run(b) : sl_be_batch_offer(b);
 	if (n)
 		b->active_ns = b->now_ns;
