@@ -284,6 +284,13 @@ static struct ud_local here(void)
 	return (struct ud_local){.device = &devices[ud_sockets_seat], .name = "sockets", .port = 1};
 }
 
+/* On this machine all are: no test waits for a thread that others keep from the processor. */
+static bool is_near(const struct ud_local *l, const uint8_t gid[16])
+{
+	(void)l, (void)gid;
+	return true;
+}
+
 static void *way_new(const struct ud_local *l, const uint8_t gid[16], uint8_t tos)
 {
 	(void)gid;
@@ -369,6 +376,7 @@ static const struct ud_device sockets = {
 	.watch = sockets_watch,
 	.unwatch = sockets_unwatch,
 	.way_new = way_new,
+	.is_near = is_near,
 	.way_free = way_free,
 	.ask = ask,
 	.sign_new = sign_new,

@@ -303,6 +303,7 @@ TEST(an_answer_fits_what_was_said)
 	ck_assert_ptr_null(t);
 	answer_with(ask, &q, NULL, &granted, 1, true);
 	ck_assert_int_eq(q.word, SL_RPC_NO_WORD);
+	q.timeout_ms = WAIT_S * 1000; /* this one is waited for */
 	answer_with(ask, &q, NULL, &reset, 1, true);
 	ck_assert_int_eq(q.word, SL_RPC_FORGOTTEN);
 	set_up();
