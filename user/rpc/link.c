@@ -390,7 +390,7 @@ static void watch_progress(struct sl_link *l)
 	struct sl_outlet *o = l->out.o;
 	uint32_t before = l->t->posted_bytes;
 
-	if (o->posted < o->limit.least / 2)
+	if (o->posted < o->limit.least / 2 && !sl_outlet_stuck(&l->out))
 		return;
 	l->t->ops->progress(l->t);
 	sl_outlet_count(&l->out, l->t->posted_bytes, l->now_ns);
@@ -413,11 +413,11 @@ static unsigned urgent_class(const struct sl_link *l)
 	return c;
 }
 
-/* Nothing can be posted now. By the cap, or because of a full window: that is the peer's affair. */
+/* Nothing can be posted now: by the cap, or for a peer that gives no room or is stuck. */
 static void stall(struct sl_link *l, const struct sl_send_room *room, bool has_posted)
 {
 	l->stats.stalls++;
-	if (room->window < SL_SENDQ_SLICE_MIN) {
+	if (room->window < SL_SENDQ_SLICE_MIN || sl_outlet_stuck(&l->out)) {
 		sl_list_del(&l->out.node);
 		return;
 	}
@@ -449,7 +449,7 @@ static void pump(struct sl_link *l)
 		watch_progress(l);
 		room.window = l->t->ops->window(l->t);
 		room.own = l->t->posted_bytes;
-		room.posted = sl_outlet_yields(&l->out) ? UINT32_MAX : l->out.o->posted;
+		room.posted = sl_outlet_ahead(&l->out);
 		room.limit = l->out.o->limit.bytes;
 		s = sl_sendq_next(&l->q, &room, &len);
 		if (!s && (!room.begun_only || !sl_migrate_may_send(l))) {

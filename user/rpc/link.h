@@ -130,8 +130,11 @@ void sl_link_cancel(struct sl_link *l, uint64_t id, struct sl_send *s);
 /* Its part of what goes out by the way of its transport. */
 static inline void sl_link_join(struct sl_link *l)
 {
-	sl_outlet_join(&l->out, l->outlets, l->t->port,
-		       sl_sendq_cap(l->t->rate_bps, l->t->slice_min), l->t->credits.bulk_len);
+	const struct sl_transport *t = l->t;
+	uint32_t ring = t->credits.bulk_len, far = sl_sendq_far(t->rate_bps, t->slice_min);
+
+	sl_outlet_join(&l->out, l->outlets, t->port, sl_sendq_cap(t->rate_bps, t->slice_min),
+		       t->port && far < ring ? far : ring);
 }
 
 /* Messages taken, or negative errno: the link is broken. */

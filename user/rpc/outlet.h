@@ -11,7 +11,7 @@
  *
  * Nothing is more urgent than the latency class, so that is held back by its own link's bytes only.
  * Bytes that a peer has not taken for SL_OUTLET_STUCK_NS are not what the port waits for, and are
- * not counted: a backend that is gone must not stop those beside it.
+ * not counted: a backend that is gone must not stop those beside it, and gets no more meanwhile.
  */
 #ifndef SL_RPC_OUTLET_H
 #define SL_RPC_OUTLET_H
@@ -70,11 +70,22 @@ static inline void sl_outlet_count(struct sl_outlet_use *u, uint32_t posted, uin
 	u->counted = counted;
 }
 
-/* Others wait, and it is not this link's turn. */
-static inline bool sl_outlet_yields(const struct sl_outlet_use *u)
+/* Its bytes are not counted: what holds it back is what it has posted itself. */
+static inline bool sl_outlet_stuck(const struct sl_outlet_use *u)
 {
-	return !sl_list_empty(&u->o->waiting) && u->o->waiting.next != &u->node;
+	return u->counted != u->posted;
 }
+
+/* How many posted bytes the link is behind; UINT32_MAX: others wait, and it is not its turn. */
+static inline uint32_t sl_outlet_ahead(const struct sl_outlet_use *u)
+{
+	const struct sl_outlet *o = u->o;
+
+	if (!sl_list_empty(&o->waiting) && o->waiting.next != &u->node)
+		return UINT32_MAX;
+	return sl_outlet_stuck(u) && u->posted > o->posted ? u->posted : o->posted;
+}
+
 /* The cap has held the link back, having posted something or not. */
 void sl_outlet_wait(struct sl_outlet_use *u, bool has_posted);
 

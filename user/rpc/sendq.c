@@ -86,9 +86,19 @@ static struct sl_send *head_of(const struct sl_sendq *q, unsigned class, bool be
 	return best;
 }
 
+static uint32_t min_of(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t moved_in(uint64_t rate_bps, uint64_t ns)
+{
+	return rate_bps / 8 * ns / 1000000000;
+}
+
 uint32_t sl_sendq_cap(uint64_t rate_bps, uint32_t slice_min)
 {
-	uint64_t bytes = rate_bps / 8 * SL_SENDQ_CAP_NS / 1000000000;
+	uint64_t bytes = moved_in(rate_bps, SL_SENDQ_CAP_NS);
 
 	/* Two slices, or nothing moves while the next one is made. */
 	if (bytes < 2 * (uint64_t)slice_min)
@@ -96,9 +106,12 @@ uint32_t sl_sendq_cap(uint64_t rate_bps, uint32_t slice_min)
 	return bytes < SL_SENDQ_CAP_MAX ? (uint32_t)bytes : SL_SENDQ_CAP_MAX;
 }
 
-static uint32_t min_of(uint32_t a, uint32_t b)
+uint32_t sl_sendq_far(uint64_t rate_bps, uint32_t slice_min)
 {
-	return a < b ? a : b;
+	uint64_t bytes = moved_in(rate_bps, SL_SENDQ_FAR_NS);
+	uint32_t caps = 2 * sl_sendq_cap(rate_bps, slice_min);
+
+	return bytes > caps ? (uint32_t)bytes : caps;
 }
 
 /* How long a slice of this class may be; 0: too many bytes are posted. */

@@ -17,7 +17,8 @@
  * slices are SL_SENDQ_WHOLE, and as many may be posted as a ring of the usual size holds, which is
  * what the first urgent message after a while meets. A link that is slower or further away than it
  * says, and a receiver or sender that takes longer to come back to the ring (it sleeps, computes, is
- * not scheduled), need more: limit.h learns how much.
+ * not scheduled), need more: limit.h learns how much. What a port has posted delays all who share it, so
+ * there it learns no more than a network of queue pairs needs (sl_sendq_far).
  *
  * With one_class there is one list in order of arrival, without slices or cap.
  */
@@ -30,6 +31,7 @@
 
 enum {
 	SL_SENDQ_CAP_NS = 10000,
+	SL_SENDQ_FAR_NS = 100000, /* there and back */
 	SL_SENDQ_CAP_MAX = 2 << 20,
 	SL_SENDQ_WHOLE = 1 << 20, /* (start) */
 	SL_SENDQ_WHOLES = 4,
@@ -85,6 +87,8 @@ struct sl_send_room {
 
 /* The cap to begin with, from the rate. */
 uint32_t sl_sendq_cap(uint64_t rate_bps, uint32_t slice_min);
+/* The most worth learning of a port: two caps, or what keeps it busy with peers SL_SENDQ_FAR_NS away. */
+uint32_t sl_sendq_far(uint64_t rate_bps, uint32_t slice_min);
 
 void sl_sendq_init(struct sl_sendq *q, bool one_class);
 void sl_sendq_push(struct sl_sendq *q, struct sl_send *s, enum sl_rpc_class class);

@@ -12,6 +12,7 @@ static struct end {
 	struct sl_span span;
 	uint64_t bytes;  /* posted so far */
 	bool wants_room; /* as it was armed */
+	bool is_taken;   /* what is posted, by the next look */
 } ends[LINKS];
 
 static struct sl_outlets outlets;
@@ -38,6 +39,15 @@ static void nothing(struct sl_transport *t)
 	(void)t;
 }
 
+static void progress(struct sl_transport *t)
+{
+	struct end *e = (struct end *)t;
+
+	if (e->is_taken)
+		t->posted_bytes = 0;
+	e->is_taken = false;
+}
+
 static uint32_t window(const struct sl_transport *t)
 {
 	return t->bulk_max;
@@ -53,7 +63,7 @@ static const struct sl_transport_ops end_ops = {.post = post,
 						.poll = poll_none,
 						.flush = nothing,
 						.window = window,
-						.progress = nothing,
+						.progress = progress,
 						.arm = arm,
 						.close = nothing};
 
@@ -111,6 +121,7 @@ static void open_all(uintptr_t port)
 					   .slot_len = SL_RPC_SLOT_SIZE,
 					   .bulk_max = 64 << 10,
 					   .slice_min = SLICE,
+					   .credits = {.bulk_len = LONG},
 					   .port = port},
 				  .link = {.ops = &link_ops, .ctx = e, .outlets = &outlets}};
 		sl_link_init(&e->link, &e->base, now_ns, false);
@@ -193,6 +204,39 @@ TEST(who_is_stuck_holds_up_nobody)
 	ends[0].base.posted_bytes -= SLICE;
 	flush_all();
 	ck_assert_uint_eq(ends[0].link.out.counted, ends[0].base.posted_bytes);
+}
+
+TEST(who_is_stuck_gets_no_more_than_before)
+{
+	open_all(PORT);
+	send_one(0, LONG, SL_CLASS_BULK);
+	flush_all();
+	ck_assert_uint_eq(ends[0].base.posted_bytes, CAP);
+	now_ns += SL_OUTLET_STUCK_NS;
+	flush_all();
+	ck_assert_uint_eq(ends[0].base.posted_bytes, CAP);
+}
+
+/* Whoever looks is late each time: everything is gone by then. */
+static uint32_t learnt_when_late(uintptr_t port)
+{
+	open_all(port);
+	send_one(0, LONG, SL_CLASS_BULK);
+	for (unsigned i = 0; i < 100; i++) {
+		now_ns += 1000000;
+		ends[0].is_taken = true;
+		send_one(1, 64, SL_CLASS_LATENCY);
+		flush_all();
+	}
+	return ends[0].base.posted_bytes;
+}
+
+/* What a port has posted is in front of whatever is urgent there, however late its owner looks. */
+TEST(who_looks_late_learns_no_more_than_what_a_port_needs)
+{
+	ck_assert_uint_gt(learnt_when_late(0), 4 * CAP);
+	ck_assert_uint_gt(learnt_when_late(PORT), CAP);
+	ck_assert_uint_le(ends[0].base.posted_bytes, 2 * CAP + SLICE + SLICE / 4);
 }
 
 TEST(who_ends_makes_room)
