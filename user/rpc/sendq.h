@@ -17,8 +17,8 @@
  * slices are SL_SENDQ_WHOLE, and as many may be posted as a ring of the usual size holds, which is
  * what the first urgent message after a while meets. A link that is slower or further away than it
  * says, and a receiver or sender that takes longer to come back to the ring (it sleeps, computes, is
- * not scheduled), need more: limit.h learns how much. What a port has posted delays all who share it, so
- * there it learns no more than a network of queue pairs needs (sl_sendq_far).
+ * not scheduled), need more: limit.h learns how much. What a port has posted delays all who share
+ * it, so there it learns no more than a network of queue pairs needs (sl_sendq_far).
  *
  * With one_class there is one list in order of arrival, without slices or cap.
  */
@@ -87,7 +87,7 @@ struct sl_send_room {
 
 /* The cap to begin with, from the rate. */
 uint32_t sl_sendq_cap(uint64_t rate_bps, uint32_t slice_min);
-/* The most worth learning of a port: two caps, or what keeps it busy with peers SL_SENDQ_FAR_NS away. */
+/* What a port may learn: two caps, or what keeps it busy with peers SL_SENDQ_FAR_NS away. */
 uint32_t sl_sendq_far(uint64_t rate_bps, uint32_t slice_min);
 
 void sl_sendq_init(struct sl_sendq *q, bool one_class);

@@ -208,13 +208,21 @@ TEST(who_is_stuck_holds_up_nobody)
 
 TEST(who_is_stuck_gets_no_more_than_before)
 {
+	uint64_t before;
+
 	open_all(PORT);
+	before = ends[0].bytes;
 	send_one(0, LONG, SL_CLASS_BULK);
 	flush_all();
 	ck_assert_uint_eq(ends[0].base.posted_bytes, CAP);
 	now_ns += SL_OUTLET_STUCK_NS;
 	flush_all();
 	ck_assert_uint_eq(ends[0].base.posted_bytes, CAP);
+	ck_assert_uint_eq(ends[0].bytes, before + CAP);
+	/* It has come back: whoever sends next sees that. */
+	ends[0].is_taken = true;
+	sl_link_flush(&ends[0].link, now_ns);
+	ck_assert_uint_gt(ends[0].bytes, before + CAP);
 }
 
 /* Whoever looks is late each time: everything is gone by then. */
