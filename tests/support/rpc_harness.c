@@ -42,18 +42,19 @@ static bool is_ud(const char *at, size_t len)
 
 const char *endpoint_named(const char *at, size_t len)
 {
-	static char text[256];
+	static _Thread_local char text[256];
 	unsigned pid = (unsigned)getpid();
 
-	atexit(harness_unlink);
-	if (len == 3 && strncmp(at, "shm", 3) == 0)
+	if (len == 3 && strncmp(at, "shm", 3) == 0) {
+		atexit(harness_unlink);
 		snprintf(text, sizeof(text), "shm:///tmp/sl-rpc-test-%u.sock", pid);
-	else if ((len == 3 && strncmp(at, "tcp", 3) == 0) || is_ud(at, len))
+	} else if ((len == 3 && strncmp(at, "tcp", 3) == 0) || is_ud(at, len)) {
 		snprintf(text, sizeof(text), "%s://127.%u.%u.%u:7471",
 			 *at == 't' ? "tcp" : "rdma+ud", 1 + (pid >> 16) % 250, pid >> 8 & 255,
 			 pid & 255);
-	else
+	} else {
 		snprintf(text, sizeof(text), "%.*s", (int)len, at);
+	}
 	return text;
 }
 
