@@ -122,6 +122,10 @@ struct crowd {
 	bool answered[CROWD];
 	atomic_bool stop;
 	bool apart; /* the thread keeps to the processor of all but `hot` */
+	/* of those who carry requests */
+	const struct beside *beside;
+	atomic_uint due;
+	unsigned asked;
 };
 
 /* Who does not listen yet is tried again. */
@@ -144,6 +148,18 @@ static void *dial_all(void *arg)
 		if (left)
 			usleep(PAUSE_US);
 	} while (left && !c->stop);
+	return NULL;
+}
+
+static void *call_for_requests(void *arg)
+{
+	struct crowd *c = arg;
+
+	keep_to(OTHERS_CPU, 0);
+	while (!c->stop) {
+		usleep((useconds_t)c->beside->every_us);
+		c->due++;
+	}
 	return NULL;
 }
 
@@ -183,11 +199,11 @@ static void end_all(struct crowd *c)
 	}
 }
 
-static pthread_t start_dialling(struct crowd *c)
+static pthread_t start_thread(struct crowd *c, void *(*fn)(void *))
 {
 	pthread_t thread;
 
-	if (pthread_create(&thread, NULL, dial_all, c))
+	if (pthread_create(&thread, NULL, fn, c))
 		die("no thread");
 	return thread;
 }
@@ -246,7 +262,7 @@ double bootstrap(struct sl_rpc_channel *hot, const char *scheme, unsigned cnt)
 	order_backends(&o, scheme, cnt);
 	start = sl_now_ns();
 	give(&o);
-	dialler = start_dialling(&c);
+	dialler = start_thread(&c, dial_all);
 	while (take_new(&c) < cnt) {
 		if (answered)
 			ask(hot, &answered);
@@ -263,12 +279,26 @@ double bootstrap(struct sl_rpc_channel *hot, const char *scheme, unsigned cnt)
 	return us / 1000;
 }
 
-void measure_hot(struct sl_rpc_channel *hot, const char (*endpoints)[ENDPOINT_LEN], unsigned cnt,
-		 double *us, unsigned us_cnt)
+/* As many as are due; how many there were. */
+static unsigned carry(struct crowd *c)
 {
-	struct crowd c = {
-		.endpoints = endpoints, .endpoint_cnt = cnt, .cnt = cnt ? CROWD : 0, .apart = true};
-	pthread_t dialler = start_dialling(&c);
+	while (c->asked < CROWD && c->asked < c->due) {
+		ask(c->beside->carriers[c->asked % c->beside->cnt], &c->answered[c->asked]);
+		c->asked++;
+	}
+	return c->asked;
+}
+
+double measure_hot(struct sl_rpc_channel *hot, const struct beside *b, double *us, unsigned us_cnt)
+{
+	struct crowd c = {.beside = b,
+			  .endpoints = b->endpoints,
+			  .endpoint_cnt = b->cnt,
+			  .cnt = b->endpoints ? CROWD : 0,
+			  .apart = true};
+	pthread_t thread = start_thread(&c, b->carriers ? call_for_requests : dial_all);
+	unsigned others = 0;
+	double sum = 0;
 
 	for (unsigned i = 0; i < us_cnt; i++) {
 		uint64_t start = sl_now_ns();
@@ -277,13 +307,19 @@ void measure_hot(struct sl_rpc_channel *hot, const char (*endpoints)[ENDPOINT_LE
 		ask(hot, &answered);
 		while (!answered) {
 			turn();
-			(void)take_new(&c);
+			others = b->carriers ? carry(&c) : take_new(&c);
 		}
 		us[i] = us_since(start);
+		sum += us[i];
 	}
 	c.stop = true;
-	pthread_join(dialler, NULL);
+	pthread_join(thread, NULL);
+	for (unsigned i = 0; i < c.asked; i++) {
+		while (!c.answered[i])
+			turn();
+	}
 	end_all(&c);
+	return others ? sum / others : 0;
 }
 
 double share_at_busy(const char *scheme)

@@ -32,13 +32,21 @@ double bootstrap(struct sl_rpc_channel *hot, const char *scheme, unsigned cnt);
 enum { HOT_CPU, OTHERS_CPU };
 void keep_process_to(unsigned cpu, pid_t pid);
 
+/* What goes on beside: connections, one behind the other; or requests over those that are there. */
+struct beside {
+	const char (*endpoints)[ENDPOINT_LEN];
+	struct sl_rpc_channel *
+		*carriers; /* instead of endpoints: a request by one of them each every_us */
+	unsigned cnt;      /* of either */
+	double every_us;
+};
+
 /*
- * Round trips of `hot` while a thread on OTHERS_CPU connects to those endpoints, one behind the other.
- * cnt 0: while it connects to nobody, and only keeps that processor busy, for an emulated one is slower
- * when the other one has work.
+ * Round trips of `hot` while a thread on OTHERS_CPU sees to that; without any it only keeps that
+ * processor busy, for an emulated one is slower when the other one has work. The time per connection,
+ * or per request.
  */
-void measure_hot(struct sl_rpc_channel *hot, const char (*endpoints)[ENDPOINT_LEN], unsigned cnt,
-		 double *us, unsigned us_cnt);
+double measure_hot(struct sl_rpc_channel *hot, const struct beside *b, double *us, unsigned us_cnt);
 
 /* The share of dials that come through while the handler of the only backend there computes. */
 double share_at_busy(const char *scheme);

@@ -29,6 +29,9 @@ RATIOS = {
     "bootstrap_start_over_cold": [(f"virtual_start_{n}", f"virtual_bootstrap_rc_{n}") for n in (1, 8, 32)],
     # 99th percentile of round trips while others connect on the other processor, over while it only spins: 1.5 at most.
     "hot_p99_while_others_connect": [("virtual_hot_p99", "virtual_hot_p99_quiet")],
+    # The same over as many requests by connections that are there: what is left is what connecting costs.
+    "hot_p99_connecting_over_carrying": [("virtual_hot_p99", "virtual_hot_p99_carrying")],
+    "hot_p99_carrying_over_quiet": [("virtual_hot_p99_carrying", "virtual_hot_p99_quiet")],
 }
 PLAIN = {
     "pinned_kib_per_backend": "virtual_pin",  # KiB locked at both ends per virtual connection, from 8 to 1,024: 1 at most

@@ -12,7 +12,8 @@
  *   bootstrap  from the start of 1, 8, 32 backends until each has served a request, beside a load; and
  *            the same over rdma://
  *   start    of that until they listen: the start of their processes, whatever connects them
- *   hot_p99  of round trips, while others connect, and (quiet) while nobody does
+ *   hot_p99  of round trips, while others connect; (quiet) while nobody does; (carrying) beside as many
+ *            requests as those others make, over connections that are there
  *   busy     share of dials that come through while the backend's handler computes, of either kind
  */
 #include <dirent.h>
@@ -31,7 +32,7 @@ enum {
 	HOT_EACH = 8, /* round trips for each new connection */
 	FEW = 8,
 	MANY = 1024,
-	HOT_TURNS = 4,
+	HOT_TURNS = 6,
 	HOT_TURN = 300, /* round trips */
 	/* A backend's first connection is followed by what all of them share: a thread, and its descriptors. */
 	SETTLE_US = 200000,
@@ -194,17 +195,27 @@ static void measure_bootstrap(struct sl_rpc_channel *hot)
 
 static void measure_p99(struct sl_rpc_channel *hot)
 {
-	static double quiet_us[HOT_TURNS * HOT_TURN], beside_us[HOT_TURNS * HOT_TURN];
+	static double us[3][HOT_TURNS * HOT_TURN];
+	static const char *const names[] = {"hot_p99_quiet", "hot_p99", "hot_p99_carrying"};
+	struct beside nothing = {.cnt = 0},
+		      connect = {.endpoints = endpoints + 1, .cnt = PEERS - 1},
+		      requests = {.carriers = channels, .cnt = PEERS - 1};
 
+	for (unsigned i = 0; i < PEERS - 1; i++)
+		(void)connect_channel(channels[i], endpoints[i + 1]);
 	keep_process_to(HOT_CPU, getpid());
 	for (unsigned i = 0; i < PEERS; i++)
 		keep_process_to(i ? OTHERS_CPU : HOT_CPU, peers[i]);
 	for (unsigned i = 0; i < HOT_TURNS; i++) {
-		measure_hot(hot, NULL, 0, quiet_us + i * HOT_TURN, HOT_TURN);
-		measure_hot(hot, endpoints + 1, PEERS - 1, beside_us + i * HOT_TURN, HOT_TURN);
+		unsigned at = i * HOT_TURN;
+
+		(void)measure_hot(hot, &nothing, us[0] + at, HOT_TURN);
+		requests.every_us = measure_hot(hot, &connect, us[1] + at, HOT_TURN);
+		(void)measure_hot(hot, &requests, us[2] + at, HOT_TURN);
 	}
-	row("hot_p99_quiet", percentile(quiet_us, SL_ARRAY_LEN(quiet_us), 99), "us");
-	row("hot_p99", percentile(beside_us, SL_ARRAY_LEN(beside_us), 99), "us");
+	for (unsigned i = 0; i < SL_ARRAY_LEN(names); i++)
+		row(names[i], percentile(us[i], SL_ARRAY_LEN(us[i]), 99), "us");
+	end_channels(channels, PEERS - 1);
 }
 
 int main(int argc, char **argv)

@@ -534,6 +534,8 @@ static void send_control(struct sl_link *l)
 {
 	if (l->pong_due)
 		l->pong_due = !post_control(l, SL_RPC_PONG, l->pong_id);
+	l->ping_due |= l->unheard && !l->stats.messages_sent;
+	l->unheard = false;
 	if (l->ping_due)
 		l->ping_due = !post_control(l, SL_RPC_PING, ++l->ping_id);
 	send_cancels(l);
@@ -562,8 +564,8 @@ void sl_link_flush(struct sl_link *l, uint64_t now_ns)
 	if (sl_unlikely(l->error))
 		return;
 	l->now_ns = now_ns;
-	if (l->pong_due | l->ping_due | (l->away != l->said_away) | l->windows_due | l->move_due |
-	    (l->window_cnt != 0) | (l->cancels != NULL))
+	if (l->pong_due | l->ping_due | l->unheard | (l->away != l->said_away) | l->windows_due |
+	    l->move_due | (l->window_cnt != 0) | (l->cancels != NULL))
 		send_control(l);
 	if (l->q.cnt) {
 		pump(l);

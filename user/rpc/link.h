@@ -91,6 +91,7 @@ struct sl_link {
 	uint64_t peer_generation;
 	/* control messages that are due */
 	bool pong_due, ping_due;
+	bool unheard; /* its peer knows of it by what it hears first: a PING, if nothing else goes */
 	bool away, said_away; /* GOAWAY or READY is due where they differ */
 	bool windows_due;     /* there may be more of them than `windows` */
 	uint64_t pong_id, ping_id;
@@ -174,7 +175,7 @@ static inline bool sl_link_has_work(const struct sl_link *l)
 {
 	return l->error || l->move || (l->out.o->port && l->out.counted) || l->q.cnt ||
 	       !sl_list_empty(&l->in_flight) || l->cancels || l->window_cnt || l->windows_due ||
-	       l->pong_due || l->ping_due || l->away != l->said_away;
+	       l->pong_due || l->ping_due || l->unheard || l->away != l->said_away;
 }
 
 /* After an error: the sends that had not left whole, one by one; NULL: no more. */

@@ -175,7 +175,7 @@ static int take_up(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t n
 	if (ch->link.alive.next_ns < r->next_ping_ns)
 		r->next_ping_ns = ch->link.alive.next_ns;
 	/* Some acceptors know of a connection when they first hear of it. */
-	ch->link.ping_due = t->number != 0;
+	ch->link.unheard = t->number != 0;
 	r->ops->state(r->app, ch->app_data, ch->state);
 	return 0;
 }

@@ -328,6 +328,48 @@ TEST(each_message_that_leaves_is_counted)
 	ck_assert_uint_eq(link_.stats.bytes_sent, bytes);
 }
 
+/* --- what is heard first --- */
+
+TEST(a_new_link_is_heard_of_by_a_ping_if_nothing_else_goes)
+{
+	setup(8);
+	link_.unheard = true;
+	ck_assert(sl_link_has_work(&link_));
+	sl_link_flush(&link_, 1);
+	sl_link_flush(&link_, 2);
+	ck_assert(!sl_link_has_work(&link_));
+	ck_assert_uint_eq(fake.posted_cnt, 1);
+	ck_assert_uint_eq(fake.posted[0].version_type & 15, SL_RPC_PING);
+}
+
+/* The answer to a PING would be one more message each way. */
+TEST(a_new_link_that_has_something_to_say_sends_no_ping)
+{
+	setup(8);
+	link_.unheard = true;
+	send_one(0, SMALL, SL_CLASS_NORMAL);
+	sl_link_flush(&link_, 1);
+	sl_link_flush(&link_, 2);
+	ck_assert_uint_eq(fake.posted_cnt, 1);
+	ck_assert_uint_eq(fake.posted[0].version_type & 15, SL_RPC_REQUEST);
+}
+
+/* Nothing has been heard of what found no room; and the PING waits for room too. */
+TEST(a_new_link_without_room_is_heard_of_later)
+{
+	setup(0);
+	link_.unheard = true;
+	send_one(0, SMALL, SL_CLASS_NORMAL);
+	sl_link_flush(&link_, 1);
+	ck_assert_uint_eq(fake.posted_cnt, 0);
+	ck_assert(sl_link_has_work(&link_));
+	fake.room = 8;
+	sl_link_flush(&link_, 2);
+	ck_assert_uint_eq(fake.posted[0].version_type & 15, SL_RPC_PING);
+	ck_assert_uint_eq(fake.posted[1].version_type & 15, SL_RPC_REQUEST);
+	ck_assert_uint_eq(fake.posted_cnt, 2);
+}
+
 /* Lent bytes are read by one way only. So nothing new begins while a link waits to go on. */
 TEST(a_link_goes_on_between_messages_under_load)
 {
