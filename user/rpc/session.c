@@ -13,7 +13,8 @@ enum {
 	MEM_PER_REQUEST = 512, /* entries and spans of queued batches */
 	MEM_BASE = 32 << 20,
 	EVENTS_MAX = 16,
-	EVENT_TURNS = 16, /* of so many */
+	EVENT_TURNS = 16,  /* of so many */
+	RESTING_EACH = 64, /* channels that a tick passes, for those that rest among them */
 };
 
 void sl_rpc_config_default(struct sl_rpc_config *cfg)
@@ -35,7 +36,7 @@ struct sl_rpc *sl_rpc_create(const struct sl_rpc_config *cfg, const struct sl_rp
 	if (!r)
 		return NULL;
 	r->cfg = *cfg;
-	r->next_ping_ns = UINT64_MAX;
+	r->next_ping_ns = r->round_ping_ns = UINT64_MAX;
 	if (mem)
 		r->mem_area = *mem;
 	r->ops = ops;
@@ -104,6 +105,7 @@ void sl_rpc_channel_free(struct sl_rpc_channel *ch)
 void sl_rpc_channel_join(struct sl_rpc *r, struct sl_rpc_channel *ch)
 {
 	ch->rpc = r;
+	r->channel_cnt++;
 	sl_list_add_tail(&r->channels, &ch->node);
 }
 
@@ -120,6 +122,8 @@ void sl_rpc_channel_remove(struct sl_rpc_channel *ch)
 {
 	if (!SL_HOLDS(ch->state == SL_RPC_DOWN))
 		sl_channel_down(ch, SL_RPC_FAIL_LOST);
+	ch->rpc->channel_cnt--;
+	ch->rpc->round = 0; /* or it would end before all the others were passed */
 	sl_list_del(&ch->node);
 	free(ch);
 }
@@ -147,6 +151,11 @@ static int go_on_by(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t 
 	return 0;
 }
 
+static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
+{
+	return a_ns < b_ns ? a_ns : b_ns;
+}
+
 static int take_up(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now_ns)
 {
 	struct sl_rpc *r = ch->rpc;
@@ -172,8 +181,8 @@ static int take_up(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t n
 	ch->drained_ns = 0;
 	ch->used = true;
 	sl_list_add_tail(&r->awake, &ch->awake);
-	if (ch->link.alive.next_ns < r->next_ping_ns)
-		r->next_ping_ns = ch->link.alive.next_ns;
+	r->next_ping_ns = earlier(r->next_ping_ns, ch->link.alive.next_ns);
+	r->round_ping_ns = earlier(r->round_ping_ns, ch->link.alive.next_ns);
 	/* Some acceptors know of a connection when they first hear of it. */
 	ch->link.unheard = t->number != 0;
 	r->ops->state(r->app, ch->app_data, ch->state);
@@ -209,10 +218,6 @@ static void on_timer(void *arg, struct sl_timer *t)
 	(void)arg;
 	sl_channel_timeout(p->channel, p);
 }
-
-#define for_each_channel(r, at, ch)                                                                \
-	sl_list_for_each (at, &(r)->channels)                                                      \
-		if ((ch = sl_container_of(at, struct sl_rpc_channel, node))->state != SL_RPC_DOWN)
 
 /* Of a channel's upcalls may wake others, and put none but itself to rest. */
 #define for_each_awake(r, at, next, ch)                                                            \
@@ -266,31 +271,51 @@ static bool is_going_on(const struct sl_rpc_channel *ch)
 	       !sl_list_empty(&ch->ended) || sl_link_has_work(&ch->link);
 }
 
-/* Behind the poll: what has arrived counts as heard. */
-static void tick(struct sl_rpc *r, uint64_t now_ns)
+static void tick_awake(struct sl_rpc *r, uint64_t now_ns)
 {
 	struct sl_rpc_channel *ch;
-	struct sl_list *at;
+	struct sl_list *at, *next;
 
-	r->check_ns = now_ns + SL_SESSION_CHECK_NS;
-	r->next_ping_ns = UINT64_MAX;
-	for_each_channel(r, at, ch)
+	for_each_awake(r, at, next, ch)
 	{
-		bool rests = sl_list_empty(&ch->awake);
-
 		sl_channel_tick(ch, now_ns);
-		if (ch->link.alive.next_ns < r->next_ping_ns)
-			r->next_ping_ns = ch->link.alive.next_ns;
-		if (rests) {
-			if (is_going_on(ch))
-				sl_channel_wake(ch);
-			continue;
-		}
 		/* Not used for a tick, with nothing to look for: it is armed and left alone. */
 		if (!ch->used && !is_going_on(ch) && sl_link_arm(&ch->link))
 			sl_list_del(&ch->awake);
 		ch->used = false;
 	}
+}
+
+/* The next ones of all channels, round and round. */
+static void tick_resting(struct sl_rpc *r, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < RESTING_EACH && i < r->channel_cnt; i++) {
+		struct sl_rpc_channel *ch =
+			sl_list_first(&r->channels, struct sl_rpc_channel, node);
+
+		sl_list_del(&ch->node);
+		sl_list_add_tail(&r->channels, &ch->node);
+		if (ch->state != SL_RPC_DOWN && sl_list_empty(&ch->awake)) {
+			sl_channel_tick(ch, now_ns);
+			if (is_going_on(ch))
+				sl_channel_wake(ch);
+		}
+		if (ch->state != SL_RPC_DOWN)
+			r->round_ping_ns = earlier(r->round_ping_ns, ch->link.alive.next_ns);
+		if (++r->round < r->channel_cnt)
+			continue;
+		r->next_ping_ns = r->round_ping_ns;
+		r->round_ping_ns = UINT64_MAX;
+		r->round = 0;
+	}
+}
+
+/* Behind the poll: what has arrived counts as heard. */
+static void tick(struct sl_rpc *r, uint64_t now_ns)
+{
+	r->check_ns = now_ns + SL_SESSION_CHECK_NS;
+	tick_awake(r, now_ns);
+	tick_resting(r, now_ns);
 }
 
 unsigned sl_rpc_poll(struct sl_rpc *r, uint64_t now_ns)

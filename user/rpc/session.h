@@ -6,7 +6,8 @@
  * A burst looks at channels that are awake: those that were used since the last tick, or on which
  * something is due, or, without a hub, outstanding. The others rest: they are armed, as all are when
  * the worker sleeps, and their hub wakes them at once, or a bell does, at the next tick at the latest.
- * So a burst costs what is going on, and not how many backends there are.
+ * A tick looks at all that are awake, and at some of the others in turn: for PINGs, which have the time.
+ * So bursts and ticks cost what is going on, and not how many backends there are.
  */
 #ifndef SL_RPC_SESSION_H
 #define SL_RPC_SESSION_H
@@ -70,8 +71,11 @@ struct sl_rpc {
 	const struct sl_rpc_ops *ops;
 	void *app;
 	struct sl_list channels, awake;
+	unsigned channel_cnt;
 	bool armed; /* those that are awake, too: the worker is about to sleep */
 	uint64_t next_ping_ns;
+	unsigned round;         /* of all channels, how many the ticks of this one have passed */
+	uint64_t round_ping_ns; /* the earliest PING of these, and of who has come meanwhile */
 	struct sl_outstanding out;
 	struct sl_wheel wheel;
 	struct sl_mem mem;
