@@ -118,7 +118,9 @@ struct crowd {
 	const char (*endpoints)[ENDPOINT_LEN];
 	unsigned endpoint_cnt, cnt; /* connections, to each in turn */
 	_Atomic(struct sl_transport *) made[CROWD];
-	struct sl_rpc_channel *channels[CROWD]; /* NULL: not made yet */
+	atomic_uint made_cnt;
+	struct sl_rpc_channel *channels[CROWD]; /* NULL: not made yet, or not taken */
+	unsigned taken;
 	bool answered[CROWD];
 	atomic_bool stop;
 	bool apart; /* the thread keeps to the processor of all but `hot` */
@@ -141,8 +143,9 @@ static void *dial_all(void *arg)
 	do {
 		left = c->cnt;
 		for (unsigned i = 0; i < c->cnt && !c->stop; i++) {
-			if (!c->made[i])
-				c->made[i] = dial_to(c->endpoints[i % c->endpoint_cnt]);
+			if (!c->made[i] &&
+			    (c->made[i] = dial_to(c->endpoints[i % c->endpoint_cnt])))
+				c->made_cnt++;
 			left -= c->made[i] != NULL;
 		}
 		if (left)
@@ -166,32 +169,35 @@ static void *call_for_requests(void *arg)
 /* Channels that can be had again. */
 static struct sl_rpc_channel *spares[CROWD];
 
-/* What was dialled meanwhile sends its first request; how many have had their reply. */
+/* What was dialled meanwhile sends its first request; of how many there are by now. */
 static unsigned take_new(struct crowd *c)
+{
+	for (unsigned i = 0; i < c->cnt && c->taken < c->made_cnt; i++) {
+		if (!c->made[i] || c->channels[i])
+			continue;
+		if (!spares[i])
+			spares[i] = add_channel();
+		c->channels[i] = spares[i];
+		if (sl_rpc_adopt(c->channels[i], c->made[i], sl_now_ns()))
+			die("cannot adopt a connection");
+		ask(c->channels[i], &c->answered[i]);
+		c->taken++;
+	}
+	return c->taken;
+}
+
+static unsigned count_answered(const struct crowd *c)
 {
 	unsigned answered = 0;
 
-	for (unsigned i = 0; i < c->cnt; i++) {
-		if (c->made[i] && !c->channels[i]) {
-			if (!spares[i])
-				spares[i] = add_channel();
-			c->channels[i] = spares[i];
-			if (sl_rpc_adopt(c->channels[i], c->made[i], sl_now_ns()))
-				die("cannot adopt a connection");
-			ask(c->channels[i], &c->answered[i]);
-		}
+	for (unsigned i = 0; i < c->cnt; i++)
 		answered += c->answered[i];
-	}
 	return answered;
 }
 
 static void end_all(struct crowd *c)
 {
-	unsigned made = 0;
-
-	for (unsigned i = 0; i < c->cnt; i++)
-		made += c->made[i] != NULL;
-	while (take_new(c) < made)
+	while (count_answered(c) < take_new(c))
 		turn();
 	for (unsigned i = 0; i < c->cnt; i++) {
 		if (c->channels[i])
@@ -263,7 +269,7 @@ double bootstrap(struct sl_rpc_channel *hot, const char *scheme, unsigned cnt)
 	start = sl_now_ns();
 	give(&o);
 	dialler = start_thread(&c, dial_all);
-	while (take_new(&c) < cnt) {
+	while (take_new(&c) < cnt || count_answered(&c) < cnt) {
 		if (answered)
 			ask(hot, &answered);
 		turn();

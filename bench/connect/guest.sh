@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$VM_REPO"
 # shellcheck source=../../tests/vm/guest/rxe-lib.sh
 . tests/vm/guest/rxe-lib.sh
-rounds=5 enough=220 # seconds: a slow machine gets fewer rounds
+rounds=5 enough=330 # seconds: a slow machine gets fewer rounds
 
 tests/vm/guest/rxe-up.sh > /dev/null
 trap tests/vm/guest/rxe-down.sh EXIT
