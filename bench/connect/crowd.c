@@ -143,9 +143,10 @@ static void *dial_all(void *arg)
 	do {
 		left = c->cnt;
 		for (unsigned i = 0; i < c->cnt && !c->stop; i++) {
-			if (!c->made[i] &&
-			    (c->made[i] = dial_to(c->endpoints[i % c->endpoint_cnt])))
-				c->made_cnt++;
+			if (!c->made[i]) {
+				c->made[i] = dial_to(c->endpoints[i % c->endpoint_cnt]);
+				c->made_cnt += c->made[i] != NULL;
+			}
 			left -= c->made[i] != NULL;
 		}
 		if (left)
