@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/min.h"
 #include "core/client.h"
 #include "core/dgram.h"
 #include "core/event.h"
@@ -323,9 +324,9 @@ uint64_t sl_core_next_ns(const struct sl_core *c)
 
 		if (!sl_list_empty(&g->streams) && g->may_begin && c->now_ns + STALLED_NS < due)
 			due = c->now_ns + STALLED_NS;
-		next = due < next ? due : next;
+		next = sl_min_ns(next, due);
 	}
-	return c->leaving && c->leave_ns < next ? c->leave_ns : next;
+	return c->leaving ? sl_min_ns(next, c->leave_ns) : next;
 }
 
 void sl_core_drain(struct sl_core *c)

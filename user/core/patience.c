@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* For how long a client is waited: what its phase, a head and what TCP has for it leave of the time. */
 #include "base/clock.h"
+#include "base/min.h"
 #include "core/client.h"
 
 enum { TIMER_GRAIN_MS = 250 }; /* time-outs are looked at this often at the most */
@@ -40,7 +41,7 @@ static uint64_t shortest_limit_ns(const struct sl_cfg_limits *l)
 		ns = l->header_timeout_ns;
 	if (l->body_timeout_ns < ns)
 		ns = l->body_timeout_ns;
-	return l->send_timeout_ns < ns ? l->send_timeout_ns : ns;
+	return sl_min_ns(l->send_timeout_ns, ns);
 }
 
 /* Time left for the head that is being read, beside whatever the phase waits for. */

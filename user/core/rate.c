@@ -8,14 +8,10 @@
  *   reply:   sl_reply_peek, sl_reply_take ---> may, take ---> front      in x->reply, then at the backend
  */
 #include "base/clock.h"
+#include "base/min.h"
 #include "core/exchange.h"
 
 enum { LEAST = 1024 };
-
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
 
 /* When it has to end, whatever goes on. */
 static uint64_t end_ns(const struct sl_exchange *x)
@@ -24,8 +20,8 @@ static uint64_t end_ns(const struct sl_exchange *x)
 	uint64_t most = r->max_duration_ns ? x->send_ns + r->max_duration_ns : UINT64_MAX;
 
 	if (x->stream.upgrade && !x->decided && r->upgrade_timeout_ns)
-		most = earlier(most, x->send_ns + r->upgrade_timeout_ns);
-	return earlier(x->deadline_ns, most);
+		most = sl_min_ns(most, x->send_ns + r->upgrade_timeout_ns);
+	return sl_min_ns(x->deadline_ns, most);
 }
 
 static uint64_t idle_end_ns(const struct sl_exchange *x)
@@ -47,10 +43,10 @@ void sl_rate_arm(struct sl_exchange *x)
 	uint64_t at = UINT64_MAX;
 
 	if (sl_exchange_in_flight(x))
-		at = earlier(end_ns(x), idle_end_ns(x));
+		at = sl_min_ns(end_ns(x), idle_end_ns(x));
 	for (unsigned i = 0; i < SL_RATE_CNT; i++) {
 		if (x->rate[i].due_ns)
-			at = earlier(at, x->rate[i].due_ns);
+			at = sl_min_ns(at, x->rate[i].due_ns);
 	}
 	if (at != UINT64_MAX)
 		sl_timer_set(&x->core->late, &x->late, at);

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/log.h"
+#include "base/min.h"
 #include "config/server.h"
 #include "sandbox/sandbox.h"
 
@@ -201,7 +202,7 @@ static void set_due(struct sl_dialler *d, bool connected, uint64_t now_ns)
 static void sleep_on(struct sl_switchboard *sb)
 {
 	uint64_t due_ns = sl_due_next_ns(sb);
-	uint64_t until_ns = due_ns < sb->watch_ns ? due_ns : sb->watch_ns;
+	uint64_t until_ns = sl_min_ns(sb->watch_ns, due_ns);
 	struct timespec until = {.tv_sec = (time_t)(until_ns / SL_NS_PER_SEC),
 				 .tv_nsec = (long)(until_ns % SL_NS_PER_SEC)};
 

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/min.h"
 #include "gateway/dial_impl.h"
 
 struct sl_ring {
@@ -276,7 +277,7 @@ void sl_rings_look(struct sl_switchboard *sb, uint64_t now_ns)
 		for (unsigned w = 0; w < sb->worker_cnt; w++) {
 			uint64_t due_ns = look_for(sb, r, w, well, now_ns);
 
-			sb->rings_ns = due_ns < sb->rings_ns ? due_ns : sb->rings_ns;
+			sb->rings_ns = sl_min_ns(sb->rings_ns, due_ns);
 		}
 	}
 }

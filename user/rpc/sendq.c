@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cpu.h"
 #include "rpc/sendq.h"
+#include "rpc/transport.h"
 
 static const uint32_t weight[SL_SENDQ_CLASSES] = {
 	[SL_CLASS_LATENCY] = 8, [SL_CLASS_NORMAL] = 4, [SL_CLASS_BULK] = 1};
@@ -86,11 +87,6 @@ static struct sl_send *head_of(const struct sl_sendq *q, unsigned class, bool be
 	return best;
 }
 
-static uint32_t min_of(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
-}
-
 static uint64_t moved_in(uint64_t rate_bps, uint64_t ns)
 {
 	return rate_bps / 8 * ns / 1000000000;
@@ -119,7 +115,7 @@ static uint32_t most_of(const struct sl_send_room *room, unsigned class)
 {
 	uint32_t cap = sl_sendq_cap(room->rate_bps, room->slice_min);
 	uint32_t posted = class == SL_CLASS_LATENCY ? room->own : room->posted;
-	uint32_t ring = SL_SENDQ_WHOLES * min_of(SL_SENDQ_WHOLE, room->slice_max);
+	uint32_t ring = SL_SENDQ_WHOLES * sl_rpc_at_most(SL_SENDQ_WHOLE, room->slice_max);
 	uint32_t slice = cap / 4 / SL_SENDQ_SLICE_UNIT * SL_SENDQ_SLICE_UNIT;
 
 	if (slice < room->slice_min)
@@ -130,7 +126,7 @@ static uint32_t most_of(const struct sl_send_room *room, unsigned class)
 	}
 	if (posted >= cap && posted >= room->limit)
 		return 0;
-	return min_of(slice, room->slice_max);
+	return sl_rpc_at_most(slice, room->slice_max);
 }
 
 /* What goes next of a class, and how many bytes of it; NULL: it cannot go now. */

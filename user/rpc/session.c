@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/min.h"
 #include "config/defaults.h"
 #include "rpc/session.h"
 
@@ -151,11 +152,6 @@ static int go_on_by(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t 
 	return 0;
 }
 
-static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
-{
-	return a_ns < b_ns ? a_ns : b_ns;
-}
-
 static int take_up(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now_ns)
 {
 	struct sl_rpc *r = ch->rpc;
@@ -181,8 +177,8 @@ static int take_up(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t n
 	ch->drained_ns = 0;
 	ch->used = true;
 	sl_list_add_tail(&r->awake, &ch->awake);
-	r->next_ping_ns = earlier(r->next_ping_ns, ch->link.alive.next_ns);
-	r->round_ping_ns = earlier(r->round_ping_ns, ch->link.alive.next_ns);
+	r->next_ping_ns = sl_min_ns(r->next_ping_ns, ch->link.alive.next_ns);
+	r->round_ping_ns = sl_min_ns(r->round_ping_ns, ch->link.alive.next_ns);
 	/* Some acceptors know of a connection when they first hear of it. */
 	ch->link.unheard = t->number != 0;
 	r->ops->state(r->app, ch->app_data, ch->state);
@@ -301,7 +297,7 @@ static void tick_resting(struct sl_rpc *r, uint64_t now_ns)
 				sl_channel_wake(ch);
 		}
 		if (ch->state != SL_RPC_DOWN)
-			r->round_ping_ns = earlier(r->round_ping_ns, ch->link.alive.next_ns);
+			r->round_ping_ns = sl_min_ns(r->round_ping_ns, ch->link.alive.next_ns);
 		if (++r->round < r->channel_cnt)
 			continue;
 		r->next_ping_ns = r->round_ping_ns;
@@ -368,7 +364,7 @@ uint64_t sl_rpc_next_ns(const struct sl_rpc *r)
 
 	/* Pings are a tick's: before the next one it would wake for nothing, over and over. */
 	ping_ns = r->next_ping_ns > r->check_ns ? r->next_ping_ns : r->check_ns;
-	next_ns = ping_ns < next_ns ? ping_ns : next_ns;
+	next_ns = sl_min_ns(next_ns, ping_ns);
 	for_each_awake(r, at, next, ch)
 	{
 		/* Draining channels and broken ones end in a tick. */

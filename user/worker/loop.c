@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/min.h"
 #include "front/tls/tls.h"
 #include "net/handover.h"
 #include "xio/xsk_port.h"
@@ -77,9 +78,9 @@ static uint64_t next_ns(struct sl_worker *w)
 		if (sl_xsk_tx_unsent(w->ports[i]))
 			return w->core.now_ns + TX_RETRY_NS;
 	}
-	next = due < next ? due : next;
+	next = sl_min_ns(next, due);
 	due = sl_rpc_next_ns(w->core.rpc);
-	return due < next ? due : next;
+	return sl_min_ns(next, due);
 }
 
 static bool is_among(const struct epoll_event *events, int n, int fd)

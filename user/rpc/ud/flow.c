@@ -4,11 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-static uint64_t min_of(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
+#include "base/min.h"
 
 static uint32_t slot_of(const struct ud_flow *f, uint64_t number)
 {
@@ -253,7 +249,7 @@ static void learn_rtt(struct ud_flow *f, uint64_t rtt_ns)
 	f->rto_ns += UD_ACK_DELAY_NS;
 	if (f->rto_ns < UD_RTO_MIN_NS)
 		f->rto_ns = UD_RTO_MIN_NS;
-	f->rto_ns = min_of(f->rto_ns, UD_RTO_MAX_NS);
+	f->rto_ns = sl_min_ns(f->rto_ns, UD_RTO_MAX_NS);
 }
 
 static void grow(struct ud_flow *f, uint32_t acked)
@@ -381,7 +377,7 @@ static void owe_ack(struct ud_flow *f, bool at_once, uint64_t now_ns)
 	if (at_once || f->unacked >= f->window / 4)
 		f->ack_ns = 0;
 	else
-		f->ack_ns = min_of(f->ack_ns, now_ns + UD_ACK_DELAY_NS);
+		f->ack_ns = sl_min_ns(f->ack_ns, now_ns + UD_ACK_DELAY_NS);
 }
 
 static void take_data(struct ud_flow *f, uint64_t number, const uint8_t *bytes, uint32_t len,
@@ -434,7 +430,7 @@ int ud_flow_take(struct ud_flow *f, const struct sl_ud_header *h, const uint8_t 
 
 static uint64_t timeout_ns(const struct ud_flow *f)
 {
-	return min_of(f->rto_ns << f->backoff, UD_RTO_MAX_NS);
+	return sl_min_ns(f->rto_ns << f->backoff, UD_RTO_MAX_NS);
 }
 
 /* When, of what is under way, that was sent which has waited longest. */
@@ -445,7 +441,7 @@ static uint64_t oldest_ns(const struct ud_flow *f)
 	for (; bits; bits &= bits - 1) {
 		uint64_t number = f->una + (uint64_t)__builtin_ctzll(bits);
 
-		oldest = min_of(oldest, f->tx_ns[slot_of(f, number)]);
+		oldest = sl_min_ns(oldest, f->tx_ns[slot_of(f, number)]);
 	}
 	return oldest;
 }
@@ -486,6 +482,6 @@ uint64_t ud_flow_next_ns(const struct ud_flow *f)
 		return next;
 	oldest = oldest_ns(f);
 	if (oldest != UINT64_MAX)
-		next = min_of(next, oldest + timeout_ns(f));
-	return min_of(next, f->heard_ns + f->silence_ns);
+		next = sl_min_ns(next, oldest + timeout_ns(f));
+	return sl_min_ns(next, f->heard_ns + f->silence_ns);
 }

@@ -11,6 +11,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/min.h"
 #include "base/rand.h"
 
 enum { ROUNDS = 4 /* polls of one take */ };
@@ -180,7 +181,7 @@ static bool hall_arm(struct sl_hub *hub)
 		const struct ud_conn *c = sl_container_of(at, struct ud_conn, busy);
 		uint64_t ns = c->qpn ? ud_flow_next_ns(&c->flow) : c->born_ns + UD_BIRTH_NS;
 
-		next = ns < next ? ns : next;
+		next = sl_min_ns(next, ns);
 	}
 	h->due_ns = next;
 	if (next <= sl_now_ns())

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "sdk/backend/internal.h"
 #include "base/clock.h"
+#include "base/min.h"
 
 enum {
 	TICK_NS = 1000000,   /* how often the kernel is asked about connections and peers */
@@ -283,7 +284,7 @@ static void sleep_until(struct sl_backend *b, uint64_t until_ns)
 	for (unsigned i = 0; i < b->listener_cnt; i++) {
 		uint64_t next = b->listeners[i]->ops->next_ns(b->listeners[i]);
 
-		until_ns = next < until_ns ? next : until_ns;
+		until_ns = sl_min_ns(until_ns, next);
 	}
 	ns = until_ns > b->now_ns ? until_ns - b->now_ns : 0;
 	sl_be_stats_publish(b);
