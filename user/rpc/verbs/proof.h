@@ -9,17 +9,17 @@
  *   first SEND:  vb_keys (ring, proof)           -->
  *                                                <--  first SEND: vb_keys (ring, proof)
  *
- * A proof is HMAC-SHA-256 over a label of the role, who is dialled, and everything said before it, so it
- * serves for one acceptor, one connection, one direction and these sizes only. Who is dialled is not
- * said: it is the address and port that the connection manager brings to both ends (vb_dialled). The
- * kernel compares them with a listener's; a listener of all addresses does that itself.
+ * A proof is HMAC-SHA-256 over a label of the role, who is dialled, and everything said before it, so
+ * it serves for one acceptor, one connection, one direction and these sizes only. Who is dialled is
+ * not said: it is the address and port that the connection manager brings to both ends (vb_dialled).
+ * The kernel compares them with a listener's; a listener of all addresses does that itself.
  *
  * The request's proof knows no nonce of the acceptor's: who has recorded a request could send it
  * again, and have a queue pair until it fails to go on. So requests of one process to one acceptor
  * are a series with numbers, and each is taken once (vb_fresh). Which series that is nobody else is
  * told: another one that has the key, as each backend of a gateway may have, cannot use up its
- * numbers. The key is the bytes of a file, without white space at the end. Little-endian, like all of
- * the RPC.
+ * numbers. The key is the bytes of a file, without white space at the end. Little-endian, like all
+ * of the RPC.
  *
  * VB_VERSION counts changes of this talk. Who speaks another is refused, and told by which version.
  */
@@ -39,7 +39,10 @@ enum {
 	VB_SERIES_LEN = 8,
 	VB_SHORT_NONCE_LEN = 4,
 	VB_SHORT_PROOF_LEN = 16,
-	/* 1: no proof in the request; 2: SL_RPC_VERSION 1; 3: 2; ... 6: 5; 7: GOES_ON in the keys; 9: doors, BYE; 10: IMM; 11: windows that move; 12: who is dialled; 13: no short form before */
+	/*
+	 * 1: no proof in the request; 2: SL_RPC_VERSION 1; 3: 2; ... 6: 5; 7: GOES_ON in the keys;
+	 * 9: doors, BYE; 10: IMM; 11: windows that move; 12: who is dialled; 13: no short form before
+	 */
 	VB_VERSION = 13,
 };
 #define VB_MAGIC 0x76736c75u

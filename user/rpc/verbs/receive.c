@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What comes in: vb_poll -> inbox (desk.h) -> take, which holds the header, or the short form (short.h),
- * against the bytes that the device says have arrived. vb_release gives a message's slot back: vb_consume tells the peer of it,
- * vb_put_back posts it again; verbs.h says which of the two comes first.
+ * What comes in: vb_poll -> inbox (desk.h) -> take, which holds the header, or the short form
+ * (short.h), against the bytes that the device says have arrived. vb_release gives a message's slot
+ * back: vb_consume tells the peer of it, vb_put_back posts it again; verbs.h says which comes first.
  */
 #include <errno.h>
 #include "rpc/verbs/budget.h"
@@ -112,7 +112,10 @@ static uint8_t *place_of(struct sl_verbs *v, const struct vb_arrival *a, uint32_
 	return v->rx_bulk + at;
 }
 
-/* In either form, held against what the device, or the sender by it, says that has arrived. 0 or -EPROTO. */
+/*
+ * In either form, held against what the device, or the sender by it, says that has arrived. 0 or
+ * -EPROTO.
+ */
 static int read_message(const struct sl_verbs *v, const struct vb_arrival *a, uint8_t *at,
 			struct sl_message *m)
 {
