@@ -185,6 +185,8 @@ $(SUPPORT): $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/support/*.c))
 	@mkdir -p $(@D)
 	$(Q)$(PACK)
 $(BUILD)/obj/tests/%.o: CPPFLAGS += -Itests/support
+# They are many, and each runs once: to optimise them takes longer than they do.
+$(BUILD)/obj/tests/unit/%.o: SL_CFLAGS += $(if $(SAN),,$(NO_LTO) -O0 -U_FORTIFY_SOURCE)
 $(BUILD)/obj/tests/rpc/sdk/test_shared.o: user/sdk/backend/libsluice-backend.map
 $(BUILD)/obj/tests/rpc/sdk/test_shared.o: SL_CFLAGS += $(NO_LTO) # symbols of an asm at file level
 define test_rule
@@ -240,7 +242,8 @@ test-long: ## clang-tidy, load, the sanitized gateway, virtual machines, timed f
 # What a sanitizer does not get along with: a sandbox that lets none of its own calls through, tests that count allocations.
 NOT_SANITIZED := sandbox/% batch/test_queue front/test_grpc_descriptors
 # Those that take longest begin first.
-LONGEST  := rpc/sdk/test_migrate rpc/sdk/test_killed rpc/sdk/test_silence unit/rpc/test_ud_flow unit/rpc/test_secret
+LONGEST  := rpc/sdk/test_migrate rpc/sdk/test_killed rpc/sdk/test_silence unit/rpc/test_ud_flow unit/rpc/test_secret \
+	unit/rpc/test_verbs_home unit/rpc/test_verbs_known unit/rpc/test_verbs_window
 in_order  = $(filter $(LONGEST:%=$(BUILD)/tests/%),$(1)) $(filter-out $(LONGEST:%=$(BUILD)/tests/%),$(1))
 test-unit: $(filter-out $(if $(SAN),$(NOT_SANITIZED:%=$(BUILD)/tests/unit/%)),$(call TEST_BIN,unit)) ## each module by itself
 	$(Q)tests/support/run_bins.sh unit $(call in_order,$^)

@@ -60,7 +60,7 @@ whole = how.endswith("sends")
 N, LARGE, FRAME = 50, 12000000 if whole else 48000000, 2048
 # Half of each: for blocks and frames are larger than what is in them. A stream, and a reply, keeps a window of the RPC, and the agent
 # a part and what it reads ahead, or what goes to the server (AGENT_BODY_HIGH). Of so few, some 32 in the gateway and as many in the
-# agent have the wide ones (SL_RPC_WIDE_MAX, TRUSTED_MAX), which of who sends is what TCP may receive (rcv_buf); slow-ends.sh has many.
+# agent have the wide ones (SL_RPC_WIDE_MAX, TRUSTED_MAX), which of who sends is what TCP may receive (rcv_buf); slow-servers.sh has many.
 MOST = {"agent": 2 * (64 + 16 << 10), "gateway": 2 * (64 + 16 + (128 if "sends" in how else 0) << 10)}
 # Of whole messages, what all of them may be: of a client's address half of frame_memory, and in an agent what a gateway may have
 # there (SL_BE_CHANNEL_MEM).

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # volume: first
 # Memory: a thousand streams whose client has stopped reading while the other end says what it can, and a thousand whose server
-# has stopped reading; by HTTP/1.1, by HTTP/2 and of gRPC, to a backend of the SDK and through an agent. Each process has less than
-# 64 KiB for each, frames counted, and others are served as before.
+# has stopped reading; by HTTP/1.1, by HTTP/2 and of gRPC, to a backend of the SDK; streams/slow-servers has those through an
+# agent. Each process has less than 64 KiB for each, frames counted, and others are served as before.
 . "$(dirname "$0")/../lib.sh"
 
 arena
@@ -15,13 +15,14 @@ N=1000 most=65536
 [ "${SL_SANITIZED:-}" != 1 ] || N=200 most=$((2 << 20))
 backend chat chat
 port=8000
-# Each case has a gateway and a backend of its own, whose memory has not grown for another reason.
-for where in sdk agent; do
+# slow_ends sdk | agent. Each case has a gateway and a backend of its own, whose memory has not grown for another reason.
+slow_ends() {
+	local where=$1 slow protocol name way kind
 	for slow in client server; do
 		for protocol in h1 h2 grpc; do
 			name=$where-$slow-$protocol
 			[ $slow = client ] && way=flood || way=deaf
-			if [ $where = agent ]; then
+			if [ "$where" = agent ]; then
 				[ $protocol = h1 ] && kind=http || kind=h2c
 				port=$((port + 1))
 				gw /usr/bin/python3 "$here/streams/slow_server.py" $kind-$way $port >"$D/server.log" 2>&1 &
@@ -53,8 +54,11 @@ CONFIG
 			check "$name: none was refused anything" eval '[ "$(metric sluice_address_limits_total)" = 0 ]'
 			gateway_end
 			kill_backend "$name"
-			[ $where = sdk ] || kill_backend server
+			[ "$where" = sdk ] || kill_backend server
 		done
 	done
-done
+}
+
+[ "$NAME" = streams/slow-ends ] || return 0
+slow_ends sdk
 finish

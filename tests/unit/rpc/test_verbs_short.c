@@ -99,12 +99,13 @@ TEST(an_entry_and_its_bytes_in_one_span_go_so)
 		struct sl_rpc_entry entry;
 		uint8_t bytes[8];
 	} one;
-	struct sl_span span = sl_span_of(&one, sizeof(one));
 	struct sl_message m;
+	struct sl_span span;
 
 	make(0, 8);
 	one.entry = entry;
 	memset(one.bytes, 'p', sizeof(one.bytes));
+	span = sl_span_of(&one, sizeof(one));
 	ck_assert_int_eq(t->ops->post(t, &header, &span, 1, 0), 0);
 	t->ops->flush(t);
 	ck_assert_uint_eq(sent_piece()->length, sizeof(struct sl_rpc_short) + 8);
@@ -129,7 +130,7 @@ TEST(the_longest_goes_so_and_a_byte_more_does_not)
 	make(0, most + 1);
 	post_reply();
 	ck_assert_uint_eq(sent_piece()->length, sizeof(header) + header.fragment_len);
-	make(most - 8, 8);
+	make((uint16_t)(most - 8), 8);
 	post_reply();
 	ck_assert_uint_eq(sent_piece()->length, SL_RPC_SHORT_MAX);
 }
