@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Channels of a session that rest, by the thousand: what a tick does about them, and that their PINGs have their time. */
+/*
+ * Channels of a session that rest, by the thousand: what a tick does about them, and that their PINGs
+ * have their time.
+ */
 #include <sys/epoll.h>
 #include <unistd.h>
 #include "base/clock.h"
@@ -161,7 +164,10 @@ TEST(each_of_many_is_asked_in_its_time)
 {
 	add(0, MANY);
 	bring_up(0, MANY);
-	sleep_until(now_ns + cfg.ping_interval_ns * 3 / 2);
+	turn(TICK_NS);
+	turn(2 * TICK_NS);
+	ck_assert(sl_list_empty(&rpc->awake)); /* they rest */
+	sleep_until(cfg.ping_interval_ns * 3 / 2);
 	check_pinged(0, MANY, 1);
 }
 
