@@ -32,12 +32,14 @@ double bootstrap(struct sl_rpc_channel *hot, const char *scheme, unsigned cnt);
 enum { HOT_CPU, OTHERS_CPU };
 void keep_process_to(unsigned cpu, pid_t pid);
 
-/* What goes on beside: connections, one behind the other; or requests over those that are there. */
+/*
+ * What goes on beside: connections to endpoints, one behind the other; or requests by carriers, which
+ * are connected, one of them each every_us.
+ */
 struct beside {
 	const char (*endpoints)[ENDPOINT_LEN];
-	struct sl_rpc_channel *
-		*carriers; /* instead of endpoints: a request by one of them each every_us */
-	unsigned cnt;      /* of either */
+	struct sl_rpc_channel **carriers; /* instead of endpoints */
+	unsigned cnt;                     /* of either */
 	double every_us;
 };
 

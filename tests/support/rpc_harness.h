@@ -58,7 +58,10 @@ static inline unsigned endpoint_cnt(void)
 	return n;
 }
 
-/* "shm": a path, "tcp", "ud": an address of this process; or what it is. The thread's, until its next call. */
+/*
+ * "shm": a path, "tcp", "ud": an address of this process; or what it is. The thread's, until its next
+ * call.
+ */
 const char *endpoint_named(const char *at, size_t len);
 
 /* The i-th of the list. */

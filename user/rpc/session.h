@@ -6,8 +6,8 @@
  * A burst looks at channels that are awake: those that were used since the last tick, or on which
  * something is due, or, without a hub, outstanding. The others rest: they are armed, as all are when
  * the worker sleeps, and their hub wakes them at once, or a bell does, at the next tick at the latest.
- * A tick looks at all that are awake, and at some of the others in turn: for PINGs, which have the time.
- * So bursts and ticks cost what is going on, and not how many backends there are.
+ * A tick looks at all that are awake, and at some of the others in turn: for PINGs, which have the
+ * time. So bursts and ticks cost what is going on, and not how many backends there are.
  */
 #ifndef SL_RPC_SESSION_H
 #define SL_RPC_SESSION_H
