@@ -6,6 +6,8 @@
 #   make SAN=1      ASan and UBSan (used by `make asan` with its own build folder)
 
 BUILD    ?= build
+# Object names in dependency files must equal those of the rules below, whatever way BUILD is written.
+override BUILD := $(patsubst $(CURDIR)/%,%,$(abspath $(BUILD)))
 CC       := $(if $(filter default,$(origin CC)),gcc,$(CC))
 CLANG    ?= clang
 BPFTOOL  ?= $(firstword $(wildcard /usr/sbin/bpftool) bpftool)
@@ -133,8 +135,7 @@ $(call LIB,$(1)): $(call OBJ,$(1))
 endef
 $(foreach m,$(MODULES),$(eval $(call lib_rule,$(m))))
 
-# By both names of an object: whoever names the folder another way would not see what it depends on.
-DEPENDS   = -MMD -MP -MT $(abspath $@) -MT $(patsubst $(CURDIR)/%,%,$(abspath $@))
+DEPENDS   = -MMD -MP -MT $@
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  CC      $<"
