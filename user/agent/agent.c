@@ -18,7 +18,8 @@ enum {
 	EVENTS_MAX = 256,
 	TIMERS_MAX = 1024, /* of a turn */
 	POLLS_MAX = 8,     /* batches of a server in a turn */
-	SPARE_FDS = 256,   /* or a quarter, if that is less */
+	PUMPS_MAX = 4,   /* times that waiting calls are sent in a turn, before others are heard */
+	SPARE_FDS = 256, /* or a quarter, if that is less */
 };
 #define TICK_NS  (SL_NS_PER_MS / 4)
 #define SLEEP_NS (SL_NS_PER_SEC / 2) /* gateways that fall silent are looked for meanwhile */
@@ -241,6 +242,22 @@ static void sleep_and_take(struct agent *a, bool more)
 	}
 }
 
+/*
+ * Gives waiting calls to connections and writes. Writing can end calls, which frees places for others,
+ * and calls that it loses wait again. True: some still do, so the loop must not sleep.
+ */
+static bool send_calls(struct agent *a)
+{
+	for (unsigned i = 0; i < PUMPS_MAX; i++) {
+		a->pump = false;
+		for_each_server(a, s) agent_server_pump(s);
+		agent_conns_write(a);
+		if (!a->pump)
+			return false;
+	}
+	return true;
+}
+
 static void turn(struct agent *a)
 {
 	struct sl_list *at, *next;
@@ -255,12 +272,10 @@ static void turn(struct agent *a)
 		while (n > 0 && ++polls < POLLS_MAX);
 		more |= n > 0;
 	}
-	for_each_server(a, s) agent_server_pump(s);
-	agent_conns_write(a);
+	more |= send_calls(a);
 	sleep_and_take(a, more);
 	(void)sl_wheel_advance(&a->wheel, a->now_ns, on_timer, a, TIMERS_MAX);
-	for_each_server(a, s) agent_server_pump(s);
-	agent_conns_write(a);
+	(void)send_calls(a);
 	agent_conns_free(a);
 	for_each_server(a, s) agent_server_tell(s);
 	sl_list_for_each_safe (at, next, &a->servers) {

@@ -56,6 +56,7 @@ static void count(struct agent_call *call)
 static void uncount(struct agent_call *call)
 {
 	call->server->busy_cnt -= call->counted;
+	call->server->a->pump |= call->counted;
 	call->counted = false;
 }
 
@@ -165,6 +166,7 @@ void agent_call_lost(struct agent_call *call, const char *why)
 	call->conn = NULL;
 	call->stream = NULL;
 	call->written = call->over = false;
+	s->a->pump = true;
 	uncount(call);
 	if (call->body.on)
 		agent_body_stop(call);

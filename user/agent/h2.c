@@ -59,14 +59,41 @@ void agent_h2_stream_free(struct h2_stream *s)
 
 /* --- bytes out --- */
 
-/* What nghttp2 has to say, as far as the server takes it. */
-static void h2_writable(struct agent_conn *c)
+/* Passes on what has come for each touched stream. True: there were some, and frames may be due. */
+static bool settle_touched(struct h2 *h)
 {
-	struct h2 *h = h2_of(c);
+	struct h2_stream *s;
+	bool any = false;
+
+	while ((s = sl_list_first(&h->touched, struct h2_stream, touched))) {
+		agent_h2_settle(s);
+		any = true;
+	}
+	if (any)
+		agent_conn_room(&h->c);
+	return any;
+}
+
+/* Asserts that each stream that has ended is settled: its call has ended too, or waits for its client. */
+static void check_settled(const struct h2 *h)
+{
+#ifdef SL_DEBUG
+	for (const struct sl_list *l = h->streams.next; l != &h->streams; l = l->next) {
+		const struct h2_stream *s = sl_container_of(l, struct h2_stream, link);
+
+		SL_CHECK(!s->ended || s->blocked);
+	}
+#endif
+	SL_CHECK(sl_list_empty(&h->touched));
+}
+
+/* Writes the frames of nghttp2 until the socket is full. False: the connection is closed. */
+static bool write_frames(struct h2 *h)
+{
+	struct agent_conn *c = &h->c;
 	const uint8_t *bytes;
 	ssize_t n = 0;
 
-	sl_list_del(&c->dirty);
 	for (;;) {
 		while (h->out_len < AGENT_OUT_LEN / 2 &&
 		       (n = nghttp2_session_mem_send(h->session, &bytes)) > 0) {
@@ -75,20 +102,36 @@ static void h2_writable(struct agent_conn *c)
 		}
 		if (n < 0) {
 			agent_conn_close(c, nghttp2_strerror((int)n));
-			return;
+			return false;
 		}
 		if (h->out_len == h->out_sent)
-			break;
+			return true;
 		n = send(c->fd, h->out + h->out_sent, h->out_len - h->out_sent, MSG_NOSIGNAL);
 		if (n < 0 && errno != EAGAIN && errno != EINTR) {
 			agent_conn_close(c, strerror(errno));
-			return;
+			return false;
 		}
 		h->out_sent += n > 0 ? (size_t)n : 0;
 		if (h->out_sent < h->out_len)
-			break;
+			return true;
 		h->out_len = h->out_sent = 0;
 	}
+}
+
+/*
+ * Writes what nghttp2 has to say, as far as the server takes it. nghttp2 closes a stream that it
+ * resets itself while it writes the frame (RFC 9113 8.1.1), so streams are settled here too.
+ */
+static void h2_writable(struct agent_conn *c)
+{
+	struct h2 *h = h2_of(c);
+
+	do {
+		if (!write_frames(h))
+			return;
+	} while (settle_touched(h));
+	sl_list_del(&c->dirty);
+	check_settled(h);
 	agent_conn_wait_for(c, EPOLLIN | (h->out_len > h->out_sent ? EPOLLOUT : 0));
 	if (!nghttp2_session_want_read(h->session) && !nghttp2_session_want_write(h->session) &&
 	    h->out_len == h->out_sent)
@@ -306,15 +349,14 @@ static void h2_readable(struct agent_conn *c)
 {
 	static uint8_t buf[256 << 10];
 	struct h2 *h = h2_of(c);
-	struct h2_stream *s;
 	ssize_t n = recv(c->fd, buf, sizeof(buf), 0), rc;
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	agent_h2_relieve(c->server->a);
 	rc = n > 0 ? nghttp2_session_mem_recv(h->session, buf, (size_t)n) : 0;
-	while ((s = sl_list_first(&h->touched, struct h2_stream, touched)))
-		agent_h2_settle(s);
+	(void)settle_touched(h);
+	check_settled(h);
 	agent_conn_write_soon(c);
 	agent_conn_room(c);
 	if (n <= 0)

@@ -42,7 +42,8 @@ struct h2_stream {
 	bool many;       /* fields than can be taken */
 	bool starved;    /* no memory was left for what came */
 	bool to_head;
-	bool go_on; /* the server wants the body */
+	bool go_on;        /* the server wants the body */
+	const char *wrong; /* the reply is malformed: what about it; or NULL */
 	/* the request */
 	uint8_t prefix[SL_GRPC_PREFIX];
 	size_t sent; /* of prefix and body */

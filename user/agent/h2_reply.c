@@ -152,6 +152,10 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 		h->going = true;
 	if (!s)
 		return 0;
+	if (frame->hd.type == NGHTTP2_HEADERS && s->status < 100) {
+		s->wrong = "a status that is none";
+		touch(s);
+	}
 	if (frame->hd.type == NGHTTP2_HEADERS && s->status >= 200 && !s->call->answered) {
 		agent_call_answered(s->call);
 		s->call->answered = true;
@@ -236,8 +240,12 @@ static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, v
 	struct h2_stream *s = stream_of(session, frame->hd.stream_id);
 
 	(void)arg;
-	if (s)
-		s->call->written = true;
+	if (!s)
+		return 0;
+	s->call->written = true;
+	/* The agent forgets a stream that it resets: nghttp2 resets this one, for what came on it. */
+	if (frame->hd.type == NGHTTP2_RST_STREAM && !s->wrong)
+		s->wrong = "it is malformed";
 	return 0;
 }
 
@@ -472,6 +480,10 @@ void agent_h2_settle(struct h2_stream *s)
 	sl_list_del(&s->touched);
 	if (s->starved) {
 		end_with(s, SL_RPC_LOST, "no memory is left for it");
+		return;
+	}
+	if (s->wrong) {
+		end_with(s, SL_RPC_INTERNAL, s->wrong);
 		return;
 	}
 	if (s->blocked)

@@ -60,7 +60,8 @@ struct agent {
 	struct sl_list servers, watches;
 	struct sl_list dead;  /* connections to be freed */
 	struct sl_list dirty; /* those that have something to write at the end of the turn */
-	struct sl_prng prng;  /* of trace ids, which are no secrets */
+	bool pump;           /* a call waits again, or a place is free, since servers were pumped */
+	struct sl_prng prng; /* of trace ids, which are no secrets */
 	volatile int stop;
 };
 

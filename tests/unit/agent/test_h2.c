@@ -102,9 +102,9 @@ static void check_heard(const struct bed_request *r, size_t len)
 	ck_assert_uint_eq(wrong, 0);
 }
 
-static struct bed_request *ask(bool stream)
+static struct bed_request *ask_as(enum sl_proto proto, bool stream)
 {
-	struct bed_request *r = bed_ask(SL_PROTO_GRPC, stream);
+	struct bed_request *r = bed_ask(proto, stream);
 
 	if (bed.server_fd < 0) {
 		bed_server_accept();
@@ -113,6 +113,11 @@ static struct bed_request *ask(bool stream)
 	}
 	bed_turns(4);
 	return r;
+}
+
+static struct bed_request *ask(bool stream)
+{
+	return ask_as(SL_PROTO_GRPC, stream);
 }
 
 static void set_up(void)
@@ -427,6 +432,92 @@ TEST_EACH(a_broken_message_is_an_error, SL_ARRAY_LEN(broken))
 	bed_turns(2);
 	ck_assert_uint_eq(said(RST_STREAM, 1, &sum), !broken[_i].ends);
 	bed_request_free(r);
+}
+
+/* --- malformed replies --- */
+
+#define FIELD(name_len, name, value_len, value) "\x00" name_len name value_len value
+static const struct {
+	const char *head, *data, *tail; /* data NULL: none */
+	size_t head_len, tail_len;
+} malformed[] = {
+#define BAD_HEAD(text)                                                                             \
+	{                                                                                          \
+		.head = (text), .head_len = sizeof(text) - 1                                       \
+	}
+	BAD_HEAD("\x88" FIELD("\x0a", "connection", "\x0a", "keep-alive")),
+	BAD_HEAD("\x88" FIELD("\x11", "transfer-encoding", "\x07", "chunked")),
+	BAD_HEAD("\x88" FIELD("\x01", "x", "\x03", "a\nb")),
+	BAD_HEAD("\x88" FIELD("\x01", "X", "\x01", "a")),
+	BAD_HEAD("\x88" FIELD("\x0e", "content-length", "\x01", "1")
+			 FIELD("\x0e", "content-length", "\x01", "2")),
+	BAD_HEAD("\x88\x88"),
+	BAD_HEAD(FIELD("\x01", "x", "\x01", "a")),
+	BAD_HEAD("\x88" FIELD("\x05", ":path", "\x01", "/")),
+	BAD_HEAD("\x08\x03"
+		 "101"),
+	BAD_HEAD("\x08\x03"
+		 "099"),
+	BAD_HEAD("\x08\x03"
+		 "999"),
+	{"\x88" FIELD("\x0e", "content-length", "\x02", "20"), "\0\0\0\0\1x", NULL, 20, 0},
+	{"\x88" FIELD("\x0e", "content-length", "\x01", "2"), "\0\0\0\0\1x", NULL, 19, 0},
+	{"\x88", "\0\0\0\0\1x", FIELD("\x07", ":status", "\x03", "200"), 1, 13},
+};
+
+/*
+ * nghttp2 resets such a stream when it writes, and the server says no more: the call ends nevertheless,
+ * no call is counted, and the connection serves others.
+ */
+TEST_EACH(a_malformed_reply_ends_its_call, SL_ARRAY_LEN(malformed) * 4)
+{
+	unsigned kind = (unsigned)_i / 4;
+	enum sl_proto proto = _i & 1 ? SL_PROTO_GRPC : SL_PROTO_HTTP1;
+	struct bed_request *r = ask_as(proto, _i & 2), *after;
+	const struct agent_server *server =
+		sl_list_first(&bed.agent->servers, struct agent_server, link);
+
+	r->view->idempotent = true;
+	frame(HEADERS, END_HEADERS, 1, malformed[kind].head, malformed[kind].head_len);
+	if (malformed[kind].data)
+		frame(DATA, malformed[kind].tail ? 0 : END_STREAM, 1, malformed[kind].data, 6);
+	if (malformed[kind].tail)
+		frame(HEADERS, END_HEADERS | END_STREAM, 1, malformed[kind].tail,
+		      malformed[kind].tail_len);
+	bed_until(r->ends);
+	ck_assert_int_eq(r->error, SL_RPC_INTERNAL);
+	ck_assert_uint_eq(server->busy_cnt, 0);
+	bed_request_free(r);
+	after = ask(false);
+	head(3);
+	frame(DATA, 0, 3, "\0\0\0\0\1x", 6);
+	tail(3);
+	bed_until(after->ends);
+	ck_assert_int_eq(after->error, SL_RPC_OK);
+	bed_request_free(after);
+}
+
+/* 32 of them, in one read, take all places that there are in the beginning: they become free. */
+TEST(malformed_replies_free_their_places)
+{
+	enum { PLACES = 32 };
+	struct bed_request *r[PLACES], *waits;
+
+	for (unsigned i = 0; i < PLACES; i++)
+		r[i] = ask(false);
+	waits = ask(false);
+	for (uint32_t i = 0; i < PLACES; i++)
+		frame(HEADERS, END_HEADERS, 2 * i + 1, malformed[0].head, malformed[0].head_len);
+	for (unsigned i = 0; i < PLACES; i++) {
+		bed_until(r[i]->ends);
+		ck_assert_int_eq(r[i]->error, SL_RPC_INTERNAL);
+		bed_request_free(r[i]);
+	}
+	head(2 * PLACES + 1);
+	tail(2 * PLACES + 1);
+	bed_until(waits->ends);
+	ck_assert_int_eq(waits->error, SL_RPC_OK);
+	bed_request_free(waits);
 }
 
 /* --- ends at any point --- */
