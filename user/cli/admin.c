@@ -9,7 +9,6 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
-#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,24 +92,6 @@ static bool in_this_netns(int fd)
 	       theirs.st_ino == ours.st_ino;
 }
 
-/* "eth0.sock" or "eth0@4026531840.sock", of an interface that is here. */
-static bool is_of_here(const char *file)
-{
-	char name[IF_NAMESIZE];
-	size_t len = strcspn(file, "@");
-	const char *end = strrchr(file, '.');
-
-	if (!end || strcmp(end, ".sock") != 0)
-		return false;
-	if (!file[len])
-		len = (size_t)(end - file);
-	if (!len || len >= sizeof(name))
-		return false;
-	memcpy(name, file, len);
-	name[len] = 0;
-	return if_nametoindex(name) != 0;
-}
-
 /* Looks for the gateways of this network namespace. 0, or -1 and a line in err. */
 static int find_running(struct cli_target *t, struct sl_err *err)
 {
@@ -124,7 +105,7 @@ static int find_running(struct cli_target *t, struct sl_err *err)
 		int fd;
 
 		snprintf(path, sizeof(path), SL_RUN_DIR "/%s", e->d_name);
-		if (!is_of_here(e->d_name) || strlen(path) >= sizeof(t->socket))
+		if (!sl_config_is_admin_socket(e->d_name) || strlen(path) >= sizeof(t->socket))
 			continue;
 		fd = dial_unix(path);
 		/* One that is not for this account counts: the question then goes to TCP. */

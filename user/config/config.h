@@ -322,6 +322,11 @@ void sl_config_free(struct sl_config *c);
  * namespace where another one has that name; false if there is no such.
  */
 bool sl_config_admin_socket(const struct sl_config *c, bool in_netns, char path[108]);
+/*
+ * Returns true if `file` is a default name, "eth0.sock" or "eth0@4026531840.sock", of an interface
+ * of this network namespace. Other names in SL_RUN_DIR are not a gateway's.
+ */
+bool sl_config_is_admin_socket(const char *file);
 
 /*
  * Calls fn for each setting that only one of the two files has, or has with another value; of those

@@ -264,3 +264,20 @@ bool sl_config_admin_socket(const struct sl_config *c, bool in_netns, char path[
 			 (unsigned long)ns.st_ino);
 	return path[0];
 }
+
+bool sl_config_is_admin_socket(const char *file)
+{
+	char name[IF_NAMESIZE];
+	size_t len = strcspn(file, "@");
+	const char *end = strrchr(file, '.');
+
+	if (!end || strcmp(end, ".sock") != 0)
+		return false;
+	if (!file[len])
+		len = (size_t)(end - file);
+	if (!len || len >= sizeof(name))
+		return false;
+	memcpy(name, file, len);
+	name[len] = 0;
+	return if_nametoindex(name) != 0;
+}

@@ -17,11 +17,14 @@
 
 enum { BACKLOG = 256 };
 
-/* Of a gateway that has died: a socket, and nobody behind it. */
+/*
+ * Removes the socket of a gateway that has died; returns true if it did. Only ECONNREFUSED proves
+ * that no process listens there: EPROTOTYPE, for example, comes from a living socket of another type.
+ */
 static bool remove_stale(const struct sockaddr_un *sun)
 {
 	struct stat st;
-	bool heard;
+	bool refused;
 	int fd;
 
 	if (lstat(sun->sun_path, &st) != 0 || !S_ISSOCK(st.st_mode))
@@ -29,9 +32,10 @@ static bool remove_stale(const struct sockaddr_un *sun)
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return false;
-	heard = connect(fd, (const struct sockaddr *)sun, sizeof(*sun)) == 0 || errno == EAGAIN;
+	refused = connect(fd, (const struct sockaddr *)sun, sizeof(*sun)) != 0 &&
+		  errno == ECONNREFUSED;
 	close(fd);
-	return !heard && unlink(sun->sun_path) == 0;
+	return refused && unlink(sun->sun_path) == 0;
 }
 
 /* -EADDRINUSE: somebody listens there. */
@@ -108,7 +112,7 @@ void sl_admin_sweep(void)
 	while (d && (e = readdir(d))) {
 		size_t len = strlen(e->d_name);
 
-		if (len < 5 || strcmp(e->d_name + len - 5, ".sock") != 0 ||
+		if (!sl_config_is_admin_socket(e->d_name) ||
 		    len >= sizeof(sun.sun_path) - sizeof(SL_RUN_DIR))
 			continue;
 		snprintf(sun.sun_path, sizeof(sun.sun_path), SL_RUN_DIR "/%.*s", (int)len,

@@ -22,7 +22,10 @@ int sl_admin_bind(const struct sl_config *cfg, const struct sl_guard *g, struct 
 /* Takes the name away, where it still may. */
 void sl_admin_unbind(struct sl_admin_socket *s);
 
-/* Removes sockets of SL_RUN_DIR at which nobody listens: of gateways that died, or could not. */
+/*
+ * Removes sockets in SL_RUN_DIR that dead gateways left: default names of admin sockets at which no
+ * process listens. Backends' sockets in the same folder stay.
+ */
 void sl_admin_sweep(void);
 
 /* A listening TCP socket, or -1 and one line in err. */
