@@ -6,6 +6,7 @@
 arena
 python_backend run backends/served.py run
 python_backend async backends/served.py async
+python_backend stress backends/stressed.py
 python_backend numpy ../../user/sdk/python/examples/numpy_model.py
 python_backend sklearn ../../user/sdk/python/examples/sklearn_model.py
 pool() { echo "pool $1 { batch { bound = 10s } backend a { endpoint = \"shm://$D/$1.sock\" } } route \"/$1\" { pool = $1 deadline = 60s ${2:-} }"; }
@@ -14,6 +15,7 @@ interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
 $(pool run 'strip_prefix = yes forward_headers = {"x-one"}')
 $(pool async)
+$(pool stress)
 $(pool numpy)
 $(pool sklearn)
 CONF
@@ -60,7 +62,77 @@ for _ in range(20):
 expect("more than one at once", largest > 1, True)
 expect("an array that does not fit", post("/run/short", b"").status, 500)
 PY
-check "the log says why an array does not fit" grep -q 'ValueError: a reply to a batch: expected a two-dimensional array of 1 rows, found 2 dimensions and 2 rows' "$D/run.log"
+check "the log says why an array does not fit" grep -q 'ValueError: a reply to a batch: expected an array of 1 rows, found 2 dimensions and 2 rows' "$D/run.log"
+# Sixteen requests at a time, sent while the handler is busy, so that they come as one batch.
+cat >"$D/together.py" <<'PY'
+from raw import *
+import threading
+def together(path, bodies):
+    seen, slow = {}, threading.Thread(target=post, args=("/run/slow", b""))
+    def ask(i, body):
+        r = post(path, body)
+        seen[i] = (r.status, r.body)
+    slow.start()
+    time.sleep(0.1)
+    threads = [threading.Thread(target=ask, args=a) for a in enumerate(bodies)]
+    [t.start() for t in threads]
+    [t.join() for t in threads + [slow]]
+    return [seen[i] for i in range(len(bodies))]
+def until(fn):
+    """A request can come to the batch of the slow one, and gets 503 then."""
+    for _ in range(20):
+        seen = fn()
+        if seen:
+            return
+    expect("one batch in 20 rounds", None, "a batch of several requests")
+PY
+check_py "stack(): a body that does not fit is a 400, the others of its batch are served" <<'PY'
+from together import *
+import struct
+def round():
+    good = [struct.pack("<3I", i, i + 1, i + 2) for i in range(15)]
+    seen = together("/run/stack", good + [b"odd"])
+    if any(status == 503 for status, _ in seen):
+        return False
+    expect("odd", seen[15], (400, b"body: expected 12 bytes (uint32 of shape (3,)), found 3\n"))
+    largest = 0
+    for i, (status, body) in enumerate(seen[:15]):
+        row = struct.unpack("<4I", body)
+        expect("row", (status, row[:3]), (200, (i + 1, i + 2, i + 3)))
+        largest = max(largest, row[3])
+    return largest > 1
+until(round)
+PY
+check_py "a batch whose handler raises: only the request that makes it raise is a 500" <<'PY'
+from together import *
+def round():
+    seen = together("/run/guilty", [b"good"] * 7 + [b"guilty"] + [b"good"] * 8)
+    if any(status == 503 for status, _ in seen):
+        return False
+    expect("statuses", [status for status, _ in seen], [200] * 7 + [500] + [200] * 8)
+    return any(int(body) > 1 for status, body in seen if status == 200)
+until(round)
+PY
+check_py "a handler returns a list of bytes, or bytes for all" <<'PY'
+from raw import *
+expect("list", post("/run/list", b"abc").body, b"ABC")
+expect("bytes", post("/run/same", b"abc").body, b"same")
+PY
+check_py "headers that reply to their request end neither it nor the process" <<'PY'
+from raw import *
+expect("reply", post("/run/mapping", b"x").body, b"first")
+expect("second", post("/run/second", b"").body.startswith(b"ValueError: the request has been replied to"), True)
+PY
+check_py "names and values that are no header are refused" <<'PY'
+from raw import *
+said = post("/run/odd-headers", b"").body.decode().split("|")
+expect("NUL in a name", said[0].startswith("ValueError: header name 'a\\x00b'"), True)
+expect("line end in a value", said[1].startswith("ValueError: header a: found NUL or a line end"), True)
+expect("line end in bytes", said[2].startswith("ValueError: header a: found NUL or a line end"), True)
+expect("blank in a name", said[3].startswith("ValueError: header name 'a b'"), True)
+expect("empty name", said[4].startswith("ValueError: header name ''"), True)
+expect("no pair", said[5].startswith("TypeError: expected pairs"), True)
+PY
 check_py "an exception is a 500" <<'PY'
 from raw import *
 for path in ("fail", "wrong", "nothing"):
@@ -134,6 +206,24 @@ expect("sklearn: digits of 20", sum(a == b for a, b in zip(found, digits)) >= 18
 expect("sklearn, too long", post("/sklearn/", b"x" * 65).status, 400)
 PY
 check "the examples" cl timeout 90 /usr/bin/python3 "$D/examples.py"
+
+check_py "threads and collections in the middle of replies: every request ends" <<'PY'
+from raw import *
+import threading
+counts, lock = {}, threading.Lock()
+def ask():
+    for i in range(40):
+        r = post("/stress/%d" % i, b"y" * (i * 97 % 5000), headers="X-One: \xff\r\n")
+        with lock:
+            counts[r.status] = counts.get(r.status, 0) + 1
+threads = [threading.Thread(target=ask) for _ in range(12)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+expect("statuses", set(counts) <= {200, 500}, True)
+expect("replies", sum(counts.values()), 480)
+PY
+check "and the process lives" kill -0 "${pid_of[stress]}"
+check "without a word of faulthandler" eval '! grep -E "Fatal Python error|Current thread" "$D/stress.log"'
 
 # In-flight requests are answered behind SIGTERM, and the program ends by itself.
 drains() {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The backend of python.sh, served.py ENDPOINT run|async: what it does with a request is its path."""
 import asyncio
+import collections.abc
 import sys
 import threading
 import time
@@ -18,8 +19,8 @@ def count_turns():
         time.sleep(0.01)
 
 
-def say(request, *words):
-    request.reply(" ".join(map(str, words)).encode(), content_type="text/plain")
+def say(request, *words, sep=" "):
+    request.reply(sep.join(map(str, words)).encode(), content_type="text/plain")
 
 
 def attempt(fn):
@@ -103,9 +104,39 @@ def echo(request):
     request.reply(request.body, content_type=request.content_type or None)
 
 
+class Replying(collections.abc.Mapping):
+    """Headers that reply to their own request when they are read."""
+
+    def __init__(self, request):
+        self.request = request
+
+    def __len__(self):
+        return 1
+
+    def __iter__(self):
+        self.request.reply(b"first")
+        return iter(["x-a"])
+
+    def __getitem__(self, name):
+        return "b"
+
+
+def mapping(request):
+    kept["second"] = attempt(lambda: request.reply(b"second", headers=Replying(request)))
+
+
+def second(request):
+    say(request, kept["second"])
+
+
+def odd_headers(request):
+    say(request, *(attempt(lambda: request.reply(b"", headers=headers)) for headers in (
+        {"a\0b": "c"}, {"a": "b\r\nc: d"}, {"a": b"b\n"}, {"a b": "c"}, {"": "c"}, [["x"]])), sep="|")
+
+
 ways = {"about": about, "array": echo_array, "keep": keep, "use": use, "hold": hold, "drop": drop, "wrong": wrong,
         "fail": fail, "nothing": nothing, "idle": idle, "hint": hint,
-        "late": late, "slow": slow, "last": last, "echo": echo}
+        "late": late, "mapping": mapping, "second": second, "odd-headers": odd_headers, "slow": slow, "last": last, "echo": echo}
 
 
 def name(request):
@@ -116,10 +147,21 @@ def handle(batch):
     if all(name(request) == "rows" for request in batch):
         x = np.stack([np.frombuffer(request.body, "<u4") for request in batch])
         return np.concatenate([x + 1, np.full((len(batch), 1), len(batch), "<u4")], axis=1)
+    if all(name(request) == "stack" for request in batch):
+        x = batch.stack("<u4", (3,))
+        return np.concatenate([x + 1, np.full((len(batch), 1), len(batch), "<u4")], axis=1)
+    if all(name(request) == "list" for request in batch):
+        return [bytes(request.body).upper() for request in batch]
+    if all(name(request) == "same" for request in batch):
+        return b"same"
+    if all(name(request) == "guilty" for request in batch):
+        if any(request.body == b"guilty" for request in batch):
+            raise ValueError("guilty")
+        return [b"%d" % len(batch) for _ in batch]
     if all(name(request) == "short" for request in batch):
         return np.zeros((len(batch) + 1, 2))
     for request in batch:
-        if name(request) == "rows":
+        if name(request) in ("rows", "stack", "list", "same", "guilty"):
             request.reply(b"", status=503)
         else:
             ways[name(request)](request)

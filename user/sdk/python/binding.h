@@ -38,8 +38,8 @@ struct request {
 	PyObject_HEAD struct sl_list node; /* of the backend's open ones */
 	struct backend *backend;           /* strong */
 	struct sl_request_view *view;      /* NULL once it was replied to */
-	PyObject *body; /* weak reference to the memoryview that was given out; or NULL */
-	PyObject *held; /* (bytes, keywords) of the reply that waits; or NULL */
+	PyObject *body;    /* weak reference to the memoryview that was given out; or NULL */
+	struct form *held; /* the reply that waits; or NULL */
 	Py_ssize_t exports;
 	struct ear *ear; /* of a stream */
 	bool heard_end;  /* of it: its trailers are there, and stay as they are */
@@ -55,11 +55,12 @@ bool request_abandon(struct request *rq);
 void request_fail(struct request *rq, enum sl_rpc_status status);
 
 /* form.c */
-/* The keywords of a reply, and what the pointers in args look into. */
+/* The arguments of a reply, and references to the objects whose bytes they point to. */
 struct form {
 	struct sl_reply_args args;
 	struct sl_header_arg *headers; /* NULL: most replies have none */
-	PyObject *alive;
+	PyObject *alive;               /* a list; NULL without keywords */
+	PyObject *body;                /* of form_keep(); else NULL */
 };
 
 /* False, and an exception, or filled: form_end() then. `keywords` may be NULL. */
@@ -67,6 +68,12 @@ bool form_read(struct form *f, PyObject *keywords);
 /* The same of an interim reply, which has its status and its headers. */
 bool form_read_interim(struct form *f, PyObject *args, PyObject *keywords);
 void form_end(struct form *f);
+/*
+ * Returns a copy with a body of its own, for form_free(); NULL and an exception if memory is missing.
+ * Runs no Python code.
+ */
+struct form *form_keep(const struct form *f);
+void form_free(struct form *f); /* NULL: nothing happens */
 
 /* stream.c */
 /* Into the options of a backend that takes streams; false: no descriptor. */

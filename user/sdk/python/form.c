@@ -1,39 +1,87 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The keywords of a reply as the arguments of sl_reply(), or sl_reply_interim(). Read from the bottom. */
+#include <string.h>
 #include "sdk/python/binding.h"
 
 enum { HEADERS_MAX = 128 };
 
-static bool add_header(struct form *f, PyObject *pair, bool trailer)
+/* RFC 9110 5.6.2, in lower case. */
+static bool is_token(const char *name, Py_ssize_t len)
 {
-	PyObject *name, *value, *lower;
-	struct sl_header_arg *h;
-	Py_ssize_t len;
+	static const char marks[] = "!#$%&'*+-.^_`|~";
+
+	for (Py_ssize_t i = 0; i < len; i++) {
+		char c = name[i];
+
+		if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || (c && strchr(marks, c))))
+			return false;
+	}
+	return len > 0;
+}
+
+/* RFC 9110 5.5: neither NUL nor a line end. */
+static bool is_value(const char *value, Py_ssize_t len)
+{
+	for (Py_ssize_t i = 0; i < len; i++)
+		if (value[i] == 0 || value[i] == '\r' || value[i] == '\n')
+			return false;
+	return true;
+}
+
+/* Points `h` to the bytes of a name and a value, which `f` keeps alive. */
+static bool point_header(struct form *f, struct sl_header_arg *h, PyObject *name, PyObject *value)
+{
+	PyObject *lower = PyObject_CallMethod(name, "lower", NULL);
+	Py_ssize_t name_len, len;
 	bool ok;
 
-	if (!PyArg_ParseTuple(pair, "UO;expected pairs of a header's name and its value", &name,
-			      &value))
-		return false;
-	if (f->args.header_cnt == HEADERS_MAX) {
-		PyErr_Format(PyExc_ValueError, "expected at most %d headers", HEADERS_MAX);
-		return false;
-	}
-	lower = PyObject_CallMethod(name, "lower", NULL);
-	if (!lower)
-		return false;
-	ok = PyList_Append(f->alive, lower) == 0 && PyList_Append(f->alive, value) == 0;
-	Py_DECREF(lower);
+	ok = lower && PyList_Append(f->alive, lower) == 0 && PyList_Append(f->alive, value) == 0;
+	Py_XDECREF(lower);
 	if (!ok)
 		return false;
-	h = &f->headers[f->args.header_cnt];
-	h->name = PyUnicode_AsUTF8AndSize(lower, NULL);
+	h->name = PyUnicode_AsUTF8AndSize(lower, &name_len);
+	if (!h->name)
+		return false;
 	if (PyBytes_Check(value))
 		ok = PyBytes_AsStringAndSize(value, (char **)(uintptr_t)&h->value, &len) == 0;
 	else
 		ok = (h->value = PyUnicode_AsUTF8AndSize(value, &len)) != NULL;
-	if (!ok || !h->name)
+	if (!ok)
 		return false;
 	h->value_len = (size_t)len;
+	if (!is_token(h->name, name_len)) {
+		PyErr_Format(PyExc_ValueError, "header name %R: expected a token of RFC 9110",
+			     name);
+		return false;
+	}
+	if (!is_value(h->value, len)) {
+		PyErr_Format(PyExc_ValueError, "header %U: found NUL or a line end in its value %R",
+			     lower, value);
+		return false;
+	}
+	return true;
+}
+
+static bool add_header(struct form *f, PyObject *pair, bool trailer)
+{
+	struct sl_header_arg *h;
+	PyObject *fixed, *name, *value;
+	bool ok;
+
+	if (f->args.header_cnt == HEADERS_MAX) {
+		PyErr_Format(PyExc_ValueError, "expected at most %d headers", HEADERS_MAX);
+		return false;
+	}
+	fixed = PySequence_Tuple(pair);
+	if (!fixed)
+		return false;
+	h = &f->headers[f->args.header_cnt];
+	ok = PyArg_ParseTuple(fixed, "UO;expected pairs of a header's name and its value", &name,
+			      &value) &&
+	     point_header(f, h, name, value);
+	Py_DECREF(fixed);
+	if (!ok)
+		return false;
 	h->trailer = trailer;
 	f->args.header_cnt++;
 	return true;
@@ -60,8 +108,13 @@ static bool add_headers(struct form *f, PyObject *headers, bool trailer)
 		Py_XDECREF(pairs);
 		return false;
 	}
-	for (Py_ssize_t i = 0; ok && i < PyList_Size(pairs); i++)
-		ok = add_header(f, PyList_GetItem(pairs, i), trailer);
+	/* Names and values can run Python code, which can change the list. */
+	for (Py_ssize_t i = 0; ok && i < PyList_Size(pairs); i++) {
+		PyObject *pair = Py_NewRef(PyList_GetItem(pairs, i));
+
+		ok = add_header(f, pair, trailer);
+		Py_DECREF(pair);
+	}
 	Py_DECREF(pairs);
 	return ok;
 }
@@ -70,6 +123,41 @@ void form_end(struct form *f)
 {
 	PyMem_Free(f->headers);
 	Py_CLEAR(f->alive);
+	Py_CLEAR(f->body);
+}
+
+struct form *form_keep(const struct form *f)
+{
+	size_t headers_len = f->args.header_cnt * sizeof(*f->headers);
+	struct form *kept = PyMem_Calloc(1, sizeof(*kept));
+
+	if (!kept)
+		goto no_memory;
+	kept->args = f->args;
+	kept->alive = Py_XNewRef(f->alive);
+	kept->headers = headers_len ? PyMem_Malloc(headers_len) : NULL;
+	if (headers_len && !kept->headers)
+		goto no_memory;
+	if (headers_len)
+		memcpy(kept->headers, f->headers, headers_len);
+	kept->args.headers = kept->headers;
+	kept->body = PyBytes_FromStringAndSize(f->args.body, (Py_ssize_t)f->args.body_len);
+	if (!kept->body)
+		goto no_memory;
+	kept->args.body = PyBytes_AsString(kept->body);
+	return kept;
+no_memory:
+	form_free(kept);
+	PyErr_NoMemory();
+	return NULL;
+}
+
+void form_free(struct form *f)
+{
+	if (!f)
+		return;
+	form_end(f);
+	PyMem_Free(f);
 }
 
 bool form_read(struct form *f, PyObject *keywords)
@@ -77,7 +165,7 @@ bool form_read(struct form *f, PyObject *keywords)
 	static char *names[] = {"status",   "content_type", "headers",
 				"trailers", "grpc_status",  "grpc_message",
 				"more",     "no_message",   NULL};
-	PyObject *none, *headers = NULL, *trailers = NULL;
+	PyObject *none, *values, *headers = NULL, *trailers = NULL;
 	int status = 200, grpc = 0, more = 0, no_message = 0;
 	bool ok, is_known;
 
@@ -91,12 +179,21 @@ bool form_read(struct form *f, PyObject *keywords)
 					 &f->args.content_type, &headers, &trailers, &grpc,
 					 &f->args.grpc_message, &more, &no_message);
 	Py_XDECREF(none);
+	/* The pointers to text look into these objects. */
+	values = ok ? PyDict_Values(keywords) : NULL;
+	ok = values && PyList_Append(f->alive, values) == 0;
+	Py_XDECREF(values);
 	is_known = (status >= 200 && status <= 599) || (status == 101 && more);
 	if (ok && (!is_known || grpc < 0 || grpc > UINT16_MAX)) {
 		PyErr_Format(PyExc_ValueError,
 			     "status %d, grpc_status %d: expected 200 to 599, or 101 with `more`, "
 			     "and 0 or more",
 			     status, grpc);
+		ok = false;
+	}
+	if (ok && f->args.content_type &&
+	    !is_value(f->args.content_type, (Py_ssize_t)strlen(f->args.content_type))) {
+		PyErr_SetString(PyExc_ValueError, "content_type: found a line end");
 		ok = false;
 	}
 	ok = ok && add_headers(f, headers, false) && add_headers(f, trailers, true);

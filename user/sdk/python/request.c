@@ -64,13 +64,23 @@ static PyObject *send(struct request *rq, const struct sl_reply_args *args)
 	return NULL;
 }
 
-/* The memoryview that `body` gave ends, unless somebody has a buffer of that. */
+/* Returns a new reference to the memoryview that `body` gave; NULL if it is gone. */
+static PyObject *body_view(struct request *rq)
+{
+	PyObject *view = rq->body ? PyObject_CallNoArgs(rq->body) : NULL;
+
+	if (view != Py_None)
+		return view;
+	Py_DECREF(view);
+	return NULL;
+}
+
+/* Releases the memoryview that `body` gave, unless another object has a buffer of that view. */
 static void release_body(struct request *rq)
 {
-	PyObject *view = rq->body ? PyWeakref_GetObject(rq->body) : NULL, *done;
+	PyObject *view = body_view(rq), *done;
 
-	if (view && view != Py_None) {
-		Py_INCREF(view);
+	if (view) {
 		done = PyObject_CallMethod(view, "release", NULL);
 		if (!done)
 			PyErr_Clear();
@@ -81,23 +91,19 @@ static void release_body(struct request *rq)
 }
 
 /*
- * A part leaves at once, the whole reply when nobody looks at the request's bytes any more. It is
- * copied until then: the caller may fill the same array again.
+ * Sends a part at once, and a whole reply when no object looks at the request's bytes any more. A
+ * reply that waits is copied, as the caller may fill the same array again.
  */
-static PyObject *answer(struct request *rq, const struct form *f, PyObject *keywords)
+static PyObject *answer(struct request *rq, const struct form *f)
 {
-	PyObject *body;
-
-	if (f->args.more)
-		return send(rq, &f->args);
-	if (f->args.body_len > SL_RPC_MAX_MESSAGE)
-		return send(rq, &f->args); /* says so, and the request stays as it is */
+	if (f->args.more || f->args.body_len > SL_RPC_MAX_MESSAGE)
+		return open_view((PyObject *)rq) ? send(rq, &f->args) : NULL;
 	release_body(rq);
+	if (!open_view((PyObject *)rq))
+		return NULL;
 	if (rq->exports == 0)
 		return send(rq, &f->args);
-	body = PyBytes_FromStringAndSize(f->args.body, (Py_ssize_t)f->args.body_len);
-	rq->held = body ? PyTuple_Pack(2, body, keywords ? keywords : Py_None) : NULL;
-	Py_XDECREF(body);
+	rq->held = form_keep(f);
 	if (!rq->held)
 		return NULL;
 	Py_RETURN_TRUE;
@@ -119,35 +125,27 @@ static int get_buffer(PyObject *self, Py_buffer *out, int flags)
 	return 0;
 }
 
-/* When nobody looks at the bytes any more, in the midst of whatever, the reply that was held goes. */
+/* Sends a held reply when the last buffer over the request's bytes is released. Runs no Python code before that. */
 static void release_buffer(PyObject *self, Py_buffer *unused)
 {
-	PyObject *type, *value, *trace, *held, *keywords, *done = NULL;
+	PyObject *type, *value, *trace, *done;
 	struct request *rq = of(self);
-	struct form f;
+	struct form *held = rq->held;
 
 	(void)unused;
-	if (--rq->exports || !rq->held)
+	if (--rq->exports || !held)
 		return;
 	PyErr_Fetch(&type, &value, &trace);
-	held = rq->held;
 	rq->held = NULL;
-	keywords = PyTuple_GetItem(held, 1);
-	if (form_read(&f, keywords == Py_None ? NULL : keywords)) {
-		f.args.body = PyBytes_AsString(PyTuple_GetItem(held, 0));
-		f.args.body_len = (size_t)PyBytes_Size(PyTuple_GetItem(held, 0));
-		done = send(rq, &f.args);
-		form_end(&f);
+	done = send(rq, &held->args);
+	if (!done && rq->view) {
+		(void)stream_reply(rq, NULL, SL_RPC_INTERNAL);
+		close_request(rq);
 	}
-	if (!done) {
+	if (!done)
 		PyErr_WriteUnraisable(self);
-		if (rq->view) {
-			(void)stream_reply(rq, NULL, SL_RPC_INTERNAL);
-			close_request(rq);
-		}
-	}
 	Py_XDECREF(done);
-	Py_DECREF(held);
+	form_free(held);
 	PyErr_Restore(type, value, trace);
 }
 
@@ -159,16 +157,15 @@ static PyObject *get_body(PyObject *self, void *unused)
 	(void)unused;
 	if (!open_view(self))
 		return NULL;
-	view = rq->body ? PyWeakref_GetObject(rq->body) : NULL;
-	if (view && view != Py_None) {
+	view = body_view(rq);
+	if (view) {
 		PyObject *len =
 			PyObject_GetAttrString(view, "nbytes"); /* fails on a released one */
 
 		Py_XDECREF(len);
-		if (len) {
-			Py_INCREF(view);
+		if (len)
 			return view;
-		}
+		Py_DECREF(view);
 		PyErr_Clear();
 	}
 	Py_CLEAR(rq->body);
@@ -177,10 +174,22 @@ static PyObject *get_body(PyObject *self, void *unused)
 	return rq->body ? view : NULL;
 }
 
-/* Bytes that are not UTF-8 come as surrogates, as they do of the file system. */
+/*
+ * Returns text; bytes that are not UTF-8 become surrogates, as in names of files. An error handler is
+ * Python code, which can reply to the request: it gets a copy of the bytes.
+ */
 static PyObject *text(const char *ptr, size_t len)
 {
-	return PyUnicode_DecodeUTF8(ptr ? ptr : "", (Py_ssize_t)len, "surrogateescape");
+	PyObject *str = PyUnicode_DecodeUTF8(ptr ? ptr : "", (Py_ssize_t)len, "strict"), *copy;
+
+	if (str || !PyErr_ExceptionMatches(PyExc_UnicodeDecodeError))
+		return str;
+	PyErr_Clear();
+	copy = PyBytes_FromStringAndSize(ptr, (Py_ssize_t)len);
+	if (copy)
+		str = PyUnicode_FromEncodedObject(copy, "utf-8", "surrogateescape");
+	Py_XDECREF(copy);
+	return str;
 }
 
 #define TEXT_GETTER(field)                                                                         \
@@ -239,14 +248,19 @@ static PyObject *get_cancelled(PyObject *self, void *unused)
 	return v ? PyBool_FromLong(sl_request_cancelled(v)) : NULL;
 }
 
-/* Those fields of sluice/rpc_wire.h's metadata that are headers, or trailers. */
+/*
+ * Returns the fields of tag `want` in metadata of sluice/rpc_wire.h, as a list of pairs. Reads a copy:
+ * an allocation can run finalizers, and one of these can reply to the request.
+ */
 static PyObject *list_fields(const uint8_t *meta, size_t meta_len, unsigned want)
 {
-	PyObject *list = PyList_New(0);
-	unsigned at = 0;
+	PyObject *copy = PyBytes_FromStringAndSize((const char *)meta, (Py_ssize_t)meta_len);
+	PyObject *list = copy ? PyList_New(0) : NULL;
+	const char *bytes = list ? PyBytes_AsString(copy) : NULL;
+	size_t at = 0;
 
 	while (list && at + TLV_HEAD <= meta_len) {
-		const uint8_t *p = meta + at;
+		const uint8_t *p = (const uint8_t *)bytes + at;
 		unsigned tag = p[0] | (unsigned)p[1] << 8, len = p[2] | (unsigned)p[3] << 8;
 		const char *name = (const char *)p + TLV_HEAD + 1;
 
@@ -263,6 +277,7 @@ static PyObject *list_fields(const uint8_t *meta, size_t meta_len, unsigned want
 			Py_XDECREF(pair);
 		}
 	}
+	Py_XDECREF(copy);
 	return list;
 }
 
@@ -287,12 +302,12 @@ static PyObject *get_trailers(PyObject *self, void *unused)
 
 static PyObject *header(PyObject *self, PyObject *args)
 {
-	struct sl_request_view *v = open_view(self);
 	PyObject *otherwise = Py_None;
 	const char *name, *value;
+	struct sl_request_view *v;
 	size_t len;
 
-	if (!v || !PyArg_ParseTuple(args, "s|O:header", &name, &otherwise))
+	if (!PyArg_ParseTuple(args, "s|O:header", &name, &otherwise) || !(v = open_view(self)))
 		return NULL;
 	if (sl_request_header(v, name, &value, &len))
 		return text(value, len);
@@ -320,14 +335,17 @@ static PyObject *go_on(PyObject *self, PyObject *unused)
 
 static PyObject *reply_interim(PyObject *self, PyObject *args, PyObject *keywords)
 {
-	struct sl_request_view *v = open_view(self);
+	struct sl_request_view *v;
 	struct form f;
 	int rc;
 
-	if (!v || !form_read_interim(&f, args, keywords))
+	if (!open_view(self) || !form_read_interim(&f, args, keywords))
 		return NULL;
-	rc = sl_reply_interim(v, &f.args);
+	v = open_view(self); /* reading the headers can have run Python code */
+	rc = v ? sl_reply_interim(v, &f.args) : 0;
 	form_end(&f);
+	if (!v)
+		return NULL;
 	if (rc == 0)
 		Py_RETURN_NONE;
 	if (rc == -EMSGSIZE)
@@ -346,24 +364,27 @@ static PyObject *reply_interim(PyObject *self, PyObject *args, PyObject *keyword
 static PyObject *reply(PyObject *self, PyObject *args, PyObject *keywords)
 {
 	struct request *rq = of(self);
-	PyObject *body = NULL, *done = NULL;
+	PyObject *body = NULL, *done = NULL, *own;
+	struct sl_request_view *v;
 	Py_buffer bytes = {0};
 	struct form f;
+	bool is_own;
 
 	if (!open_view(self) || !PyArg_ParseTuple(args, "|O:reply", &body) ||
 	    !form_read(&f, keywords))
 		return NULL;
-	/* The memoryview of `body` itself, which its own reply ends, is read without a buffer. */
-	if (body && rq->body && PyWeakref_GetObject(rq->body) == body) {
-		f.args.body = rq->view->body;
-		f.args.body_len = rq->view->body_len;
-		done = answer(rq, &f, keywords);
-	} else if (!body || !PyObject_GetBuffer(body, &bytes, PyBUF_C_CONTIGUOUS)) {
-		f.args.body = bytes.buf;
-		f.args.body_len = (size_t)bytes.len;
-		done = answer(rq, &f, keywords);
+	own = body_view(rq);
+	is_own = own && own == body;
+	Py_XDECREF(own);
+	/* Python code can have replied: the headers' mapping, the buffer's owner, another thread. */
+	if (!body || is_own || !PyObject_GetBuffer(body, &bytes, PyBUF_C_CONTIGUOUS)) {
+		v = open_view(self);
+		/* The memoryview of `body` itself, which its own reply ends, is read without a buffer. */
+		f.args.body = v && is_own ? v->body : bytes.buf;
+		f.args.body_len = v && is_own ? v->body_len : (size_t)bytes.len;
+		done = v ? answer(rq, &f) : NULL;
 	}
-	/* The last export of the request itself, perhaps: then the reply, which was held, leaves. */
+	/* This may release the last buffer over the request itself: a held reply is sent then. */
 	if (bytes.obj)
 		PyBuffer_Release(&bytes);
 	form_end(&f);
@@ -383,10 +404,10 @@ PyObject *reply_rows(PyObject *module, PyObject *args, PyObject *keywords)
 	    PyObject_GetBuffer(array, &rows, PyBUF_C_CONTIGUOUS))
 		return NULL;
 	count = PyList_Size(requests);
-	ok = rows.ndim >= 2 && rows.shape && rows.shape[0] == count;
+	ok = rows.ndim >= 1 && rows.shape && rows.shape[0] == count;
 	if (!ok)
 		PyErr_Format(PyExc_ValueError,
-			     "a reply to a batch: expected a two-dimensional array of %zd rows, "
+			     "a reply to a batch: expected an array of %zd rows, "
 			     "found %d dimensions and %zd rows",
 			     count, rows.ndim, rows.ndim && rows.shape ? rows.shape[0] : 0);
 	ok = ok && form_read(&f, keywords);
@@ -394,15 +415,14 @@ PyObject *reply_rows(PyObject *module, PyObject *args, PyObject *keywords)
 		f.args.body_len = count ? (size_t)(rows.len / count) : 0;
 		for (Py_ssize_t i = 0; ok && i < count; i++) {
 			f.args.body = (const char *)rows.buf + (size_t)i * f.args.body_len;
-			rq = PyList_GetItem(requests, i);
-			if (!rq || !PyObject_TypeCheck(rq, request_type)) {
+			rq = Py_XNewRef(PyList_GetItem(requests, i));
+			ok = rq && PyObject_TypeCheck(rq, request_type);
+			if (rq && !ok)
 				PyErr_SetString(PyExc_TypeError, "expected a list of requests");
-				ok = false;
-				break;
-			}
-			done = open_view(rq) ? answer(of(rq), &f, keywords) : NULL;
+			done = ok ? answer(of(rq), &f) : NULL;
 			ok = done != NULL;
 			Py_XDECREF(done);
+			Py_XDECREF(rq);
 		}
 		form_end(&f);
 	}
@@ -412,34 +432,38 @@ PyObject *reply_rows(PyObject *module, PyObject *args, PyObject *keywords)
 	Py_RETURN_NONE;
 }
 
-/* After a handler: (how many had no reply and get a 500, how many replies wait for an array). */
+/* Answers 500 to a request that the handler has left open. Returns true if it was. */
+static bool finish_one(struct request *rq)
+{
+	struct form f = {.args = {.status = 500}};
+	PyObject *done;
+
+	if (!rq->view || rq->held)
+		return false;
+	done = answer(rq, &f);
+	if (!done)
+		PyErr_WriteUnraisable((PyObject *)rq);
+	Py_XDECREF(done);
+	return true;
+}
+
+/* After a handler: (number of requests that get a 500, number of replies that wait for an array). */
 PyObject *finish(PyObject *module, PyObject *requests)
 {
 	unsigned left = 0, held = 0;
-	PyObject *status = Py_BuildValue("{s:i}", "status", 500);
 
 	(void)module;
-	for (Py_ssize_t i = 0; status && i < PyList_Size(requests); i++) {
-		PyObject *item = PyList_GetItem(requests, i), *done = Py_None;
-		struct form f = {.args = {.status = 500}};
-		struct request *rq = of(item);
+	for (Py_ssize_t i = 0; i < PyList_Size(requests); i++) {
+		PyObject *item = Py_NewRef(PyList_GetItem(requests, i));
 
-		/* A handler may have put something else there. */
-		if (!PyObject_TypeCheck(item, request_type))
-			continue;
-		Py_INCREF(done);
-		if (rq->view && !rq->held) {
-			Py_DECREF(done);
-			done = answer(rq, &f, status);
-			left++;
+		/* The list is the handler's, too, and can have other items. */
+		if (PyObject_TypeCheck(item, request_type)) {
+			left += finish_one(of(item));
+			held += of(item)->held != NULL;
 		}
-		if (!done)
-			PyErr_WriteUnraisable((PyObject *)rq);
-		Py_XDECREF(done);
-		held += rq->held != NULL;
+		Py_DECREF(item);
 	}
-	Py_XDECREF(status);
-	return status ? Py_BuildValue("(II)", left, held) : NULL;
+	return Py_BuildValue("(II)", left, held);
 }
 
 bool request_abandon(struct request *rq)
@@ -480,7 +504,7 @@ static void dealloc(PyObject *self)
 		PySys_WriteStderr("sluice: a request was dropped without a reply: 500\n");
 	}
 	Py_XDECREF(rq->body);
-	Py_XDECREF(rq->held);
+	form_free(rq->held);
 	Py_XDECREF((PyObject *)rq->backend);
 	((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
 	Py_DECREF((PyObject *)type);

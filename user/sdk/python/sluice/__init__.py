@@ -29,6 +29,11 @@ Streams, requests of routes with `stream = yes`, are coroutines:
 
     sluice.Backend("shm:///run/chat.sock", stream=chat).run()
 
+A handler can return the replies instead: an array with a row for each request, or a list of bytes.
+
+    def handle(batch):
+        return model(batch.stack("<f4", (8,)))
+
 A request and its `body`, a view without a copy, are valid until its reply, and no longer than the
 handler; a later use raises ValueError. What still looks at the bytes then, as an array of
 numpy.frombuffer() does, stays valid, and the reply waits until it is gone.
@@ -37,8 +42,10 @@ import asyncio
 import collections
 import contextlib
 import logging
+import math
 import signal
 import threading
+import time
 
 from . import _backend
 from ._backend import Request
@@ -46,6 +53,7 @@ from ._backend import Request
 __all__ = ["Backend", "Batch", "Request", "Stream"]
 
 _log = logging.getLogger("sluice")
+_GRPC = 2  # Request.protocol
 _POLL_US = 100_000  # how soon a signal is seen
 
 
@@ -54,12 +62,56 @@ class Batch(list):
 
     __slots__ = ()
 
-    def reply(self, array, **keywords):
-        """Replies to each request with its row of a C-contiguous array of two or more dimensions.
+    def reply(self, replies, **keywords):
+        """Replies to each request of the batch.
 
-        Keywords as of Request.reply(), the same for all.
+        replies   a C-contiguous array with a row for each request; or a list or tuple with a
+                  bytes-like object for each; or bytes: the same reply to each
+        keywords  as of Request.reply(), the same for all
+
+        ValueError if the number of replies is not that of the requests.
         """
-        _backend.reply_rows(self, array, **keywords)
+        if isinstance(replies, (bytes, bytearray)):
+            replies = [replies] * len(self)
+        if not isinstance(replies, (list, tuple)):
+            _backend.reply_rows(self, replies, **keywords)
+            return
+        if len(replies) != len(self):
+            raise ValueError(f"a reply to a batch: expected {len(self)} replies, found {len(replies)}")
+        for request, body in zip(self, replies):
+            request.reply(body, **keywords)
+
+    def stack(self, dtype, shape=()):
+        """Returns a NumPy array of the bodies, of shape (len(batch), *shape): a copy.
+
+        A request whose body is not exactly one array of `dtype` and `shape` is answered 400 (gRPC:
+        INVALID_ARGUMENT) and removed from the batch. So the rows are those of the requests that are
+        left, which may be none.
+        """
+        import numpy as np
+
+        item = np.dtype(dtype)
+        if item.hasobject:
+            raise TypeError("dtype: expected one without Python objects")
+        shape = tuple(shape)
+        row = item.itemsize * math.prod(shape)
+        unfit = [request for request in self if len(request.body) != row]
+        if unfit:
+            self[:] = [request for request in self if len(request.body) == row]
+        for request in unfit:
+            _refuse(request, f"body: expected {row} bytes ({item} of shape {shape}), found {len(request.body)}")
+        array = np.empty((len(self), *shape), item)
+        rows = array.reshape(len(self), -1).view("u1") if len(self) and row else ()
+        for into, request in zip(rows, self):
+            into[:] = np.frombuffer(request.body, "u1")
+        return array
+
+
+def _refuse(request, why):
+    if request.protocol == _GRPC:
+        request.reply(status=400, grpc_status=3, grpc_message=why, no_message=True)
+    else:
+        request.reply(why.encode() + b"\n", status=400, content_type="text/plain")
 
 
 def _where(error):
@@ -70,6 +122,27 @@ def _where(error):
         at = at.tb_next
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}{place}"
+
+
+class _Failures:
+    """Logs failed requests: at once after a quiet time, in a row at most one line a second."""
+
+    _BURST = 5
+
+    def __init__(self):
+        self._tokens, self._at, self._unsaid = self._BURST, time.monotonic(), 0
+
+    def report(self, errors, left, count):
+        now = time.monotonic()
+        self._tokens, self._at = min(self._BURST, self._tokens + now - self._at), now
+        if self._tokens < 1:
+            self._unsaid += left
+            return
+        self._tokens -= 1
+        more = f"; {self._unsaid} more since the last line" if self._unsaid else ""
+        why = errors[-1] if errors else "the handler did not reply"
+        _log.error("%s: %d of %d requests are answered 500%s", why, left, count, more)
+        self._unsaid = 0
 
 
 class Stream:
@@ -144,9 +217,12 @@ class Backend(_backend.Backend):
 
     listen     "shm:///path", "rdma://address:port", "rdma+ud://address:port" or
                "tcp://host:port"
-    handler    called with a Batch; it replies to each request, or returns an array of a row for
-               each; what it leaves open, and all that is open when it raises, is answered 500.
+    handler    called with a Batch; it replies to each request, or returns what Batch.reply() takes;
+               a request that it leaves open is answered 500.
                None: the backend is iterated, `async for batch in backend`
+    isolate    when the handler raises, the requests without a reply are given to it again, in
+               halves and halves of these, so that only those that make it raise are answered 500.
+               False, for a handler that must see a request once: all are answered 500
     stream     a coroutine function, called with a Stream; what it has not ended when it returns ends
                then, and when it raises is answered 500, or broken off
     max_batch  largest batch for one call; 0: 256
@@ -158,7 +234,7 @@ class Backend(_backend.Backend):
     OSError says what is wrong with an endpoint.
     """
 
-    def __init__(self, listen, handler=None, stream=None, **options):
+    def __init__(self, listen, handler=None, stream=None, isolate=True, **options):
         if handler is not None and not callable(handler):
             raise TypeError("handler: expected a function of a batch, or None")
         if stream is not None and not asyncio.iscoroutinefunction(stream):
@@ -169,6 +245,8 @@ class Backend(_backend.Backend):
         self._handler = handler
         self._batches = collections.deque()
         self._stopped = False
+        self._isolate = isolate
+        self._failures = _Failures()
 
     def stop(self):
         """Ends run() or the iteration, after what has come is answered; any thread.
@@ -192,20 +270,33 @@ class Backend(_backend.Backend):
             self._compute(batch)
 
     def _compute(self, batch):
-        why = None
+        requests, errors = list(batch), []
         try:
-            rows = self._handler(batch)
-            if rows is not None:
-                batch.reply(rows)
-        except Exception as error:
-            why = _where(error)
+            self._attempt(batch, errors)
         finally:
-            left, held = _backend.finish(batch)
-        if why or left:
-            why = why or "the handler did not reply"
-            _log.error("%s: %d of %d requests are answered 500", why, left, len(batch))
+            left, held = _backend.finish(requests)
+        if left:
+            self._failures.report(errors, left, len(requests))
         if held:
             _log.warning("%d replies wait: the handler has kept arrays over requests, not copies", held)
+
+    def _attempt(self, batch, errors):
+        """Calls the handler; after an exception again with each half of the requests that are open."""
+        requests = list(batch)
+        try:
+            replies = self._handler(batch)
+            if replies is not None:
+                batch.reply(replies)
+            return
+        except Exception as error:
+            errors.append(_where(error))
+        if not self._isolate or len(requests) == 1:
+            return
+        still = [request for request in requests if request.is_open]
+        half = len(still) // 2
+        for part in (still[:half], still[half:]):
+            if part:
+                self._attempt(Batch(part), errors)
 
     @contextlib.contextmanager
     def _signals(self):

@@ -69,9 +69,10 @@ class Request:
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 class Batch(list[Request]):
+    def stack(self, dtype: Any, shape: Iterable[int] = ()) -> Any: ...
     def reply(
         self,
-        array: _Buffer,
+        replies: _Buffer | list[_Buffer] | tuple[_Buffer, ...],
         *,
         status: int = 200,
         content_type: str | None = None,
@@ -108,6 +109,7 @@ class Backend:
         listen: str,
         handler: Callable[[Batch], Any] | None = None,
         stream: Callable[[Stream], Coroutine[Any, Any, Any]] | None = None,
+        isolate: bool = True,
         *,
         max_batch: int = 0,
         key_file: str | None = None,
