@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static void set(struct sl_err *e, const char *fmt, va_list ap)
 {
@@ -21,6 +22,15 @@ void sl_err_set(struct sl_err *e, const char *fmt, ...)
 	va_start(ap, fmt);
 	set(e, fmt, ap);
 	va_end(ap);
+}
+
+bool sl_err_add(struct sl_err *e, const char *lines)
+{
+	const size_t len = e && e->size ? strlen(e->text) : 0;
+
+	if (e && e->size)
+		snprintf(e->text + len, e->size - len, "%s%s", len ? "\n" : "", lines);
+	return false;
 }
 
 int sl_fail(struct sl_err *e, int res, const char *fmt, ...)

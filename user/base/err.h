@@ -15,6 +15,7 @@
 #ifndef SL_BASE_ERR_H
 #define SL_BASE_ERR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/cpu.h"
@@ -32,7 +33,13 @@ struct sl_err {
 
 void sl_err_set(struct sl_err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* The same; returns res, so that a step can fail in one statement. */
+/*
+ * Appends lines to those that are there; text must be initialised. Returns false, so that a list of
+ * checks can note that one has failed.
+ */
+bool sl_err_add(struct sl_err *e, const char *lines);
+
+/* Like sl_err_set(); returns res, so that a step can fail in one statement. */
 SL_COLD int sl_fail(struct sl_err *e, int res, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 

@@ -36,25 +36,26 @@ int cli_check(int argc, char **argv)
 	struct sl_err err = {text, sizeof(text)};
 	bool ok;
 
-	argc = cli_take_options(argc, argv, "cjd", &o);
+	argc = cli_take_options(argc, argv, "cjdo", &o);
 	if (argc < 0)
 		return CLI_USAGE;
 	if (o.defaults)
 		return cli_print_reference("config", o.json ? CLI_JSON : CLI_TEXT) ? CLI_OK
 										   : CLI_FAILED;
 	if (argc > 1 || !o.config)
-		return cli_usage("check", "found %s; allowed: -c FILE or --defaults",
+		return cli_usage("check",
+				 "found %s; allowed: -c FILE, -c FILE --offline, --defaults",
 				 argc > 1 ? argv[1] : "no configuration");
-	c = cli_config_load(o.config, &err);
+	c = o.offline ? sl_config_load_offline(o.config, &err) : cli_config_load(o.config, &err);
 	ok = c;
 	warnings = json_array();
-	if (ok) {
+	if (ok && !o.offline) {
 		sl_config_each_warning(c, add_warning, warnings);
 		sl_tls_each_warning(c, add_warning, warnings);
 	}
 	if (o.json) {
-		json_t *j = json_pack("{s:b, s:o, s:o}", "ok", ok, "errors", list_lines(err.text),
-				      "warnings", warnings);
+		json_t *j = json_pack("{s:b, s:o, s:o}", "ok", ok, "errors",
+				      list_lines(ok ? "" : err.text), "warnings", warnings);
 
 		json_dumpf(j, stdout, 0);
 		putchar('\n');

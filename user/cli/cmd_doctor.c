@@ -263,7 +263,7 @@ int cli_doctor(int argc, char **argv)
 	if (argc < 0)
 		return CLI_USAGE;
 	if (o.config) {
-		c = sl_config_load(o.config, &err);
+		c = sl_config_load_offline(o.config, &err);
 		if (!c)
 			return cli_error("doctor", "%s", err.text);
 	}

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "config/config.h"
 
 static void print_names(const char *title, const json_t *names, const char *none)
 {
@@ -50,7 +51,8 @@ int cli_reload(int argc, char **argv)
 {
 	struct cli_options o;
 	struct cli_target t;
-	struct sl_err err = SL_ERR(600);
+	static char text[SL_CFG_ERR_LEN];
+	struct sl_err err = {text, sizeof(text)};
 	char *body = NULL;
 	int status = -1;
 	json_t *diff;

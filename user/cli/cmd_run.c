@@ -180,15 +180,14 @@ static size_t list_places(const struct sl_config *c, const char *file,
 	/* Where a backend is called by a name, the resolver has to work inside the walls. */
 	for (size_t i = 0; i < SL_ARRAY_LEN(resolver) && any_endpoint(c, sl_rpc_has_name); i++)
 		places[cnt++] = resolver[i];
-	sl_sandbox_folder(file, folders[n++], PATH_MAX);
-	for (uint32_t i = 0; i < c->descriptor_set_cnt && n < FOLDERS_MAX; i++)
-		sl_sandbox_folder(c->descriptor_sets[i], folders[n++], PATH_MAX);
+	n = add_folder(file, folders, n);
+	for (uint32_t i = 0; i < c->source_cnt; i++)
+		n = add_folder(c->sources[i], folders, n);
+	for (uint32_t i = 0; i < c->descriptor_set_cnt; i++)
+		n = add_folder(c->descriptor_sets[i], folders, n);
 	for (uint32_t p = 0; p < c->pool_cnt; p++) {
-		for (uint32_t b = 0; b < c->pools[p].backend_cnt && n < FOLDERS_MAX; b++) {
-			if (c->pools[p].backends[b].key_file)
-				sl_sandbox_folder(c->pools[p].backends[b].key_file, folders[n++],
-						  PATH_MAX);
-		}
+		for (uint32_t b = 0; b < c->pools[p].backend_cnt; b++)
+			n = add_folder(c->pools[p].backends[b].key_file, folders, n);
 	}
 	n = list_tls_folders(c, folders, n);
 	for (size_t i = 0; i < n; i++)

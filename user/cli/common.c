@@ -13,20 +13,36 @@
 #include "front/grpc/descriptors.h"
 #include "front/tls/server.h"
 
+/* 0, or -1 and a line in err. */
+static int load_descriptors(struct sl_config *c, struct sl_err *err)
+{
+	const struct sl_cfg_place at = sl_config_place(c, c->descriptor_sets_line);
+	struct sl_err why = SL_ERR(500);
+
+	if (!c->descriptor_set_cnt)
+		return 0;
+	c->descriptors = sl_descriptors_load(c->descriptor_sets, c->descriptor_set_cnt, &why);
+	return c->descriptors ? 0 : sl_fail(err, -1, "%s:%d: %s", at.file, at.line, why.text);
+}
+
 struct sl_config *cli_config_load(const char *file, struct sl_err *err)
 {
 	struct sl_config *c = sl_config_load(file, err);
-	bool ok = c && sl_config_check_system(c, err) == 0;
-	struct sl_err why = SL_ERR(500);
+	static char text[SL_CFG_ERR_LEN];
+	struct sl_err more = {text, sizeof(text)};
+	bool ok = true;
 
-	if (ok && c->descriptor_set_cnt) {
-		c->descriptors =
-			sl_descriptors_load(c->descriptor_sets, c->descriptor_set_cnt, &why);
-		ok = c->descriptors;
-		if (!ok)
-			sl_err_set(err, "%s:%d: %s", c->file, c->descriptor_sets_line, why.text);
-	}
-	if (ok && sl_tls_load(c, err) == 0)
+	if (!c)
+		return NULL;
+	/* One round: whatever is wrong is told before the first of it is mended. */
+	sl_err_set(err, "%s", "");
+	if (sl_config_check_system(c, &more) != 0)
+		ok = sl_err_add(err, more.text);
+	if (load_descriptors(c, &more) != 0)
+		ok = sl_err_add(err, more.text);
+	if (sl_tls_load(c, &more) != 0)
+		ok = sl_err_add(err, more.text);
+	if (ok)
 		return c;
 	cli_config_free(c);
 	return NULL;
@@ -84,6 +100,7 @@ int cli_take_options(int argc, char **argv, const char *allowed, struct cli_opti
 		{'k', "-k", "--keep", NULL, &o->keep},
 		{'d', "", "--defaults", NULL, &o->defaults},
 		{'m', "", "--maps", NULL, &o->maps},
+		{'o', "", "--offline", NULL, &o->offline},
 		{'r', "", "--roff", NULL, &o->roff},
 		{'u', "", "--no-supervise", NULL, &o->no_supervise},
 		{'w', "-w", "--wait", NULL, &o->wait},

@@ -92,7 +92,7 @@ static void section(const struct page *p, const char *title)
 static void entry(const struct page *p, const char *list, const char *name, const char *help,
 		  const char *more_title, const char *more)
 {
-	char text[400];
+	char text[1000];
 
 	if (p->form == CLI_JSON) {
 		json_array_append_new(p->list,
@@ -125,7 +125,7 @@ static const char *block_shape(const char *block)
 static void print_key(void *arg, const struct sl_config_key *k)
 {
 	struct page *p = arg;
-	char text[300];
+	char text[sizeof(k->allowed) + 60];
 
 	if (p->form == CLI_JSON) {
 		json_array_append_new(
@@ -167,8 +167,10 @@ static void print_keys(struct page *p)
 	if (p->form == CLI_TEXT)
 		puts("A configuration is made of blocks: NAME { KEY = VALUE ... }. Texts with "
 		     "blanks or\nspecial characters are quoted, # begins a comment, lists are { "
-		     "VALUE, VALUE }. A\nrunning gateway takes what has changed with SIGHUP or "
-		     "`sluice reload`, but for what\nneeds a restart.");
+		     "VALUE, VALUE }.\n${NAME} alone or in double quotes is a variable of the "
+		     "environment, ${NAME:-TEXT} has\na default; in single quotes it is as it "
+		     "stands. A running gateway takes what has\nchanged with SIGHUP or `sluice "
+		     "reload`, but for what needs a restart.");
 	sl_config_each_key(print_key, p);
 }
 

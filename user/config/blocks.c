@@ -44,6 +44,16 @@ enum conf_block conf_block_parent(enum conf_block block)
 	return block == CONF_BACKEND || block == CONF_BATCH ? CONF_POOL : CONF_ROOT;
 }
 
+enum conf_block conf_block_child(enum conf_block b, const char *name)
+{
+	for (int k = CONF_ROOT + 1; k < CONF_BLOCK_CNT; k++) {
+		if (conf_block_parent((enum conf_block)k) == b &&
+		    strcmp(conf_block_bare((enum conf_block)k), name) == 0)
+			return (enum conf_block)k;
+	}
+	return CONF_ROOT;
+}
+
 int conf_key_find(enum conf_block block, const char *name)
 {
 	for (size_t i = 0; i < conf_key_cnt; i++) {

@@ -172,6 +172,8 @@ static bool same_header(const struct sl_cfg_route *a, const struct sl_cfg_route 
 static void check_overlap(struct conf_parse *p, const struct sl_cfg_route *route,
 			  const struct sl_cfg_route *before)
 {
+	char other[CONF_LINE_NAME];
+
 	if (route->prefix_len != before->prefix_len ||
 	    memcmp(route->prefix, before->prefix, route->prefix_len) != 0 ||
 	    !share_host(route, before) || !share_listener(route, before) ||
@@ -184,10 +186,10 @@ static void check_overlap(struct conf_parse *p, const struct sl_cfg_route *route
 			  route->prefix);
 	else if (route->methods & before->methods)
 		conf_fail(p, route->line, NULL,
-			  "found a second route \"%.64s\" with a method of that on line %d; "
+			  "found a second route \"%.64s\" with a method of that on %s; "
 			  "allowed: each method in one of them, or another host, listener or "
 			  "header",
-			  route->prefix, before->line);
+			  route->prefix, conf_line_name(p, before->line, route->line, other));
 }
 
 static void check_routes(struct conf_parse *p)
@@ -227,15 +229,15 @@ static void check_routes(struct conf_parse *p)
 static void check_prefix(struct conf_parse *p, const struct sl_cfg_interface *f, uint32_t at)
 {
 	const struct sl_cfg_prefix *of = &f->prefixes.list[at], *before = f->prefixes.list;
+	char other[CONF_LINE_NAME];
 
 	while (before != of && memcmp(&before->of, &of->of, sizeof(of->of)) != 0)
 		before++;
 	if (before != of)
-		conf_fail(
-			p, of->line, f,
-			"found a prefix of interface \"%s\" that line %d has; allowed: each once, "
-			"in allow or deny",
-			f->name, before->line);
+		conf_fail(p, of->line, f,
+			  "found a prefix of interface \"%s\" that %s has; allowed: each once, "
+			  "in allow or deny",
+			  f->name, conf_line_name(p, before->line, of->line, other));
 }
 
 static void check_interfaces(struct conf_parse *p)

@@ -252,8 +252,23 @@ struct sl_cfg_agents {
 	uint32_t server_cnt; /* backends that are served by them; 0: none is started */
 };
 
+/* Lines of `sl_config` and its parts count through the file and all that it includes. */
+struct sl_cfg_place {
+	const char *file;
+	int line;
+};
+
+struct sl_cfg_piece {
+	int first; /* line of this piece's first line */
+	struct sl_cfg_place at;
+};
+
 struct sl_config {
 	const char *file;
+	struct sl_cfg_piece *pieces; /* of the file and what it includes */
+	uint32_t piece_cnt;
+	const char **sources; /* included files, and "FOLDER/" where patterns look for them */
+	uint32_t source_cnt;
 	struct sl_cfg_interface *interfaces;
 	uint32_t interface_cnt;
 	uint32_t worker_cnt;
@@ -287,6 +302,9 @@ bool sl_config_parse_prefix(const char *text, struct sl_addr_prefix *p);
 bool sl_config_covers(const struct sl_cfg_prefixes *p, const struct sl_addr *a);
 
 enum {
+	SL_CFG_FILE_MAX = 4 << 20,    /* bytes of a file and all that it includes */
+	SL_CFG_INCLUDE_DEPTH = 8,     /* files that include each other, one in the other */
+	SL_CFG_MAX_INCLUDES = 512,    /* files that a configuration includes */
 	SL_CFG_TARGET_MAX = 32 << 10, /* of a request line */
 	SL_CFG_MAX_PREFIXES = 4096,   /* of an interface */
 	SL_CFG_MAX_INTERFACES = 16,
@@ -305,6 +323,12 @@ enum {
  */
 enum { SL_CFG_ERR_LEN = 32 << 10 }; /* holds most of what a file can have wrong */
 struct sl_config *sl_config_load(const char *file, struct sl_err *err);
+/*
+ * The same, but nothing of this host is looked at: neither accounts nor the file's owner and mode.
+ * sl_config_load() requires a file that root or the caller's account owns and no other account can
+ * write. If it returns NULL, err has the mistakes of sl_config_check_system() too.
+ */
+struct sl_config *sl_config_load_offline(const char *file, struct sl_err *err);
 struct sl_config *sl_config_parse(const char *text, const char *name, struct sl_err *err);
 /* Interfaces exist and have those queues, key files can be read. 0 or -1 and lines as above. */
 int sl_config_check_system(const struct sl_config *c, struct sl_err *err);
@@ -315,6 +339,8 @@ int sl_config_check_system(const struct sl_config *c, struct sl_err *err);
 typedef void sl_config_warn_fn(void *arg, const char *line);
 void sl_config_each_warning(const struct sl_config *c, sl_config_warn_fn *fn, void *arg);
 void sl_config_free(struct sl_config *c);
+/* The file and line of a line that a part of the configuration has. */
+struct sl_cfg_place sl_config_place(const struct sl_config *c, int line);
 
 /*
  * Where the admin endpoint's Unix socket is: what the file says, or by default
@@ -342,7 +368,7 @@ void sl_config_keep(struct sl_config *next, const struct sl_config *now);
 /* The reference: each key of each block, in the order of the table. */
 struct sl_config_key {
 	const char *block, *name;
-	char allowed[160];
+	char allowed[400];
 	const char *fallback; /* the default as it would be written; NULL: none */
 	bool list, required, restart;
 	const char *help;

@@ -196,6 +196,13 @@ const struct conf_key conf_keys[] = {
 		     "without capabilities"),
 	ROOT("log_level", conf_log_level, log_level, .fallback = "info",
 	     .what = "one of err, warn, info, debug", .help = "what is logged"),
+	/* Its text replaces the statement before any key is read, include.h. */
+	ROOT_LIST("include", conf_nowhere, file,
+		  .what = "paths, or patterns such as \"conf.d/*.conf\", outside of all blocks",
+		  .help = "files that are read in its place, those of a pattern in the order of their "
+			  "names; paths are relative to the folder of the file that includes them. "
+			  "Included files may include others, up to 8 levels and 512 files; their "
+			  "owner and mode are checked as those of this file; a reload reads them again"),
 	ROOT_LIST("descriptor_sets", conf_files, descriptor_sets,
 		  .restart = true, .what = "paths of compiled descriptor sets (protoc -o)",
 		  .help = "gRPC services that reflection tells about"),
@@ -212,11 +219,6 @@ const struct conf_key conf_keys[] = {
 	INTERFACE("ring_size", conf_pow2, false, ring_size, 64, 16384, "2048",
 		  .help = "descriptors in each AF_XDP ring"),
 
-	WORKERS("count", conf_uint, false, worker_cnt, 1, SL_MAX_WORKERS, "1",
-		.help = "worker threads; queues are dealt out to them in turn"),
-	WORKERS("cpus", conf_cpus, true, cpus, 0, 4095,
-		.what = "processors from 0 to 4095, one per worker",
-		.help = "processors the workers are pinned to; none: not pinned"),
 	EDGE("vlan", conf_vlan, false, vlan, .fallback = "none",
 	     .what = "none, any, or a number from 1 to 4094",
 	     .help = "VLAN from which the listeners are reached; what has another tag is the "
@@ -226,6 +228,12 @@ const struct conf_key conf_keys[] = {
 		     "allow and deny the longest prefix decides"),
 	EDGE("deny", conf_deny, true, prefixes, .what = "prefixes like 192.0.2.0/24 or fd00::/8",
 	     .help = "clients whose packets to the listeners are dropped, and counted as denied"),
+
+	WORKERS("count", conf_uint, false, worker_cnt, 1, SL_MAX_WORKERS, "1",
+		.help = "worker threads; queues are dealt out to them in turn"),
+	WORKERS("cpus", conf_cpus, true, cpus, 0, 4095,
+		.what = "processors from 0 to 4095, one per worker",
+		.help = "processors the workers are pinned to; none: not pinned"),
 	WORKERS("spin", conf_duration_or_auto, false, spin_ns, 0, 100 * MS, "auto",
 		.help = "how long a worker polls on before it sleeps; auto: as long as waking it "
 			"costs, which is measured at the start, or eight times that for a "
@@ -552,3 +560,4 @@ const struct conf_key conf_keys[] = {
 };
 /* clang-format on */
 const size_t conf_key_cnt = SL_ARRAY_LEN(conf_keys);
+_Static_assert(SL_ARRAY_LEN(conf_keys) <= CONF_MAX_KEYS, "a parser has a flag for each key");

@@ -39,6 +39,7 @@ struct conf_value {
 	const struct conf_key *key;
 	const char *text;
 	int line;
+	bool offline; /* nothing of this host is looked at: accounts may be of another one */
 };
 
 struct conf_type {
@@ -68,6 +69,10 @@ struct conf_key {
 	bool restart; /* memory, threads or sockets hang on it: not reloaded */
 };
 
+enum {
+	CONF_MAX_KEYS = 256,
+	CONF_ALLOWED_LEN = 400, /* of the text of what is allowed */
+};
 extern const struct conf_key conf_keys[];
 extern const size_t conf_key_cnt;
 
@@ -78,6 +83,8 @@ const char *conf_block_name(enum conf_block block);
 /* The same without the block it lies in, as the file has it. */
 const char *conf_block_bare(enum conf_block block);
 enum conf_block conf_block_parent(enum conf_block block);
+/* Returns the block of that name in b, or CONF_ROOT if there is none. */
+enum conf_block conf_block_child(enum conf_block b, const char *name);
 void conf_key_allowed(const struct conf_key *k, char *buf, size_t len);
 
 /* Types, in types.c and type_texts.c. */
@@ -101,7 +108,7 @@ extern const struct conf_type conf_string, conf_account, conf_bool, conf_uint, c
 	conf_proxies, conf_files, conf_reference, conf_body, conf_numeric, conf_socket,
 	conf_admin_hosts, conf_vlan, conf_allow, conf_deny, conf_uid, conf_log_file,
 	conf_backend_endpoint, conf_authority, conf_uint_or_auto, conf_agent_cpus, conf_file,
-	conf_certificates, conf_private_keys, conf_route_listeners, conf_header_field;
+	conf_certificates, conf_private_keys, conf_route_listeners, conf_header_field, conf_nowhere;
 
 /* Parses "10.0.0.1", "fd00::1" or "*"; false if it is none. */
 bool conf_parse_address(const char *text, struct sl_addr *a);

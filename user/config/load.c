@@ -1,90 +1,108 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a file or a text to a configuration that is checked, or to a line for each mistake. */
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/parse.h"
+#include "config/include.h"
 
-enum { MAX_FILE = 4 << 20 };
-
-static struct sl_config *parse(const char *text, const char *name, bool complete,
-			       struct sl_err *err)
+/* What no file that is run may be without. */
+static void check_complete(struct conf_parse *p)
 {
-	struct conf_parse p = {.mistakes = {.file = name}};
+	if (!p->cfg->interface_cnt)
+		conf_fail(p, 1, NULL, "found no interface; allowed: at least one");
+	if (!p->cfg->listener_cnt)
+		conf_fail(p, 1, NULL, "found no listener; allowed: at least one");
+	if (!p->cfg->route_cnt)
+		conf_fail(p, 1, NULL, "found no route; allowed: at least one");
+}
 
-	p.arena = conf_arena_create();
-	p.cfg = p.arena ? conf_arena_alloc(p.arena, sizeof(*p.cfg)) : NULL;
-	if (!p.cfg) {
-		conf_arena_free(p.arena);
-		sl_err_set(err, "%s:0: found too little memory", name);
-		return NULL;
-	}
-	p.cfg->arena = p.arena;
-	p.cfg->file = conf_arena_strndup(p.arena, name, strlen(name));
-	memset(p.cfg->cpus, 0xff, sizeof(p.cfg->cpus));
-	conf_parse_text(&p, text);
-	/* Of half a file nothing can be said that goes beyond one block. */
-	if (!p.stopped)
-		conf_check(&p);
-	/* What no file that is run may be without. */
-	if (complete && !p.stopped) {
-		if (!p.cfg->interface_cnt)
-			conf_fail(&p, 1, NULL, "found no interface; allowed: at least one");
-		if (!p.cfg->listener_cnt)
-			conf_fail(&p, 1, NULL, "found no listener; allowed: at least one");
-		if (!p.cfg->route_cnt)
-			conf_fail(&p, 1, NULL, "found no route; allowed: at least one");
-	}
-	if (!p.mistakes.cnt)
-		return p.cfg;
-	conf_mistakes_print(&p.mistakes, err);
-	conf_mistakes_free(&p.mistakes);
-	conf_arena_free(p.arena);
+/* Frees the configuration and returns NULL, and a line in err for each mistake, if there are any. */
+static struct sl_config *finish(struct conf_parse *p, struct sl_err *err)
+{
+	if (!p->mistakes.cnt)
+		return p->cfg;
+	conf_mistakes_print(&p->mistakes, err);
+	conf_mistakes_free(&p->mistakes);
+	conf_arena_free(p->arena);
 	return NULL;
+}
+
+static bool begin(struct conf_parse *p, const char *name, struct sl_err *err)
+{
+	p->arena = conf_arena_create();
+	p->cfg = p->arena ? conf_arena_alloc(p->arena, sizeof(*p->cfg)) : NULL;
+	if (!p->cfg) {
+		conf_arena_free(p->arena);
+		sl_err_set(err, "%s:0: found too little memory", name);
+		return false;
+	}
+	p->mistakes.cfg = p->cfg;
+	p->cfg->arena = p->arena;
+	p->cfg->file = conf_arena_strndup(p->arena, name, strlen(name));
+	memset(p->cfg->cpus, 0xff, sizeof(p->cfg->cpus));
+	return true;
+}
+
+static void parse(struct conf_parse *p, const struct conf_file_id *id, char *text)
+{
+	struct sl_strbuf all;
+
+	sl_strbuf_grow(&all, SL_CFG_FILE_MAX + 1);
+	conf_include(p, p->mistakes.file, id, text, &all);
+	if (!all.err)
+		conf_parse_text(p, sl_strbuf_cstr(&all));
+	sl_strbuf_fini(&all);
+	/* Of half a file nothing can be said that goes beyond one block. */
+	if (!p->stopped)
+		conf_check(p);
 }
 
 struct sl_config *sl_config_parse(const char *text, const char *name, struct sl_err *err)
 {
-	return parse(text, name, false, err);
-}
+	struct conf_parse p = {.mistakes = {.file = name}};
+	char *own = strdup(text);
 
-static char *read_file(const char *file, struct sl_err *err)
-{
-	FILE *f = fopen(file, "re");
-	char *text = f ? malloc(MAX_FILE + 1) : NULL;
-	size_t len;
-
-	if (!text) {
-		sl_err_set(err, "%s:0: found no readable file (%s); allowed: a configuration", file,
-			   strerror(errno));
-		if (f)
-			fclose(f);
+	if (!own || !begin(&p, name, err)) {
+		free(own);
 		return NULL;
 	}
-	len = fread(text, 1, MAX_FILE + 1, f);
-	if (ferror(f) || len > MAX_FILE || memchr(text, 0, len)) {
-		sl_err_set(err, "%s:0: found %s; allowed: a text of at most 4 MiB", file,
-			   ferror(f)        ? strerror(errno)
-			   : len > MAX_FILE ? "a larger file"
-					    : "a NUL byte");
-		free(text);
-		text = NULL;
-	} else {
-		text[len] = 0;
+	parse(&p, NULL, own);
+	free(own);
+	return finish(&p, err);
+}
+
+static struct sl_config *load(const char *file, bool offline, struct sl_err *err)
+{
+	struct conf_parse p = {.mistakes = {.file = file}, .offline = offline};
+	struct sl_err why = SL_ERR(300);
+	struct conf_file_id id;
+	char *text = conf_file_read(file, SL_CFG_FILE_MAX, offline, &id, &why);
+
+	if (!text) {
+		sl_err_set(err, "%s:0: found %s", file, why.text);
+		return NULL;
 	}
-	fclose(f);
-	return text;
+	if (!begin(&p, file, err)) {
+		free(text);
+		return NULL;
+	}
+	parse(&p, &id, text);
+	free(text);
+	if (!p.mistakes.cnt)
+		check_complete(&p);
+	if (p.mistakes.cnt && !p.stopped && !offline)
+		conf_check_system(p.cfg, &p.mistakes);
+	return finish(&p, err);
 }
 
 struct sl_config *sl_config_load(const char *file, struct sl_err *err)
 {
-	char *text = read_file(file, err);
-	struct sl_config *c = text ? parse(text, file, true, err) : NULL;
+	return load(file, false, err);
+}
 
-	free(text);
-	return c;
+struct sl_config *sl_config_load_offline(const char *file, struct sl_err *err)
+{
+	return load(file, true, err);
 }
 
 void sl_config_free(struct sl_config *c)

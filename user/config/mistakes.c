@@ -34,6 +34,17 @@ void conf_fail(struct conf_parse *p, int line, const void *of, const char *fmt, 
 	va_end(ap);
 }
 
+const char *conf_line_name(const struct conf_parse *p, int line, int from, char buf[CONF_LINE_NAME])
+{
+	const struct sl_cfg_place at = sl_config_place(p->cfg, line);
+
+	if (strcmp(at.file, sl_config_place(p->cfg, from).file) == 0)
+		snprintf(buf, CONF_LINE_NAME, "line %d", at.line);
+	else
+		snprintf(buf, CONF_LINE_NAME, "%.270s:%d", at.file, at.line);
+	return buf;
+}
+
 bool conf_mistaken(const struct conf_mistakes *m, const void *of)
 {
 	for (uint32_t i = 0; i < m->cnt; i++) {
@@ -52,17 +63,9 @@ bool conf_mistakes_within(const struct conf_mistakes *m, int first, int last)
 	return false;
 }
 
-void conf_mistakes_print(struct conf_mistakes *m, struct sl_err *err)
+/* By insertion: mistakes of one line keep the order in which they were found. */
+static void sort_mistakes(struct conf_mistakes *m)
 {
-	const size_t reserve = strlen(m->file) + MORE_LEN;
-	const size_t len = err ? err->size : 0;
-	char *buf = err ? err->text : NULL;
-	size_t at = 0;
-
-	if (!len)
-		return;
-	buf[0] = 0;
-	/* By insertion: those of one line keep the order in which they were found. */
 	for (uint32_t i = 1; i < m->cnt; i++) {
 		struct conf_mistake x = m->list[i];
 		uint32_t to = i;
@@ -71,25 +74,47 @@ void conf_mistakes_print(struct conf_mistakes *m, struct sl_err *err)
 			m->list[to] = m->list[to - 1];
 		m->list[to] = x;
 	}
+}
+
+static struct sl_cfg_place place_of(const struct conf_mistakes *m, int line)
+{
+	if (m->cfg)
+		return sl_config_place(m->cfg, line);
+	return (struct sl_cfg_place){m->file, line};
+}
+
+void conf_mistakes_print(struct conf_mistakes *m, struct sl_err *err)
+{
+	const size_t len = err ? err->size : 0;
+	char *buf = err ? err->text : NULL;
+	struct sl_cfg_place at = {m->file, 0};
+	size_t used = 0;
+
+	if (!len)
+		return;
+	buf[0] = 0;
+	sort_mistakes(m);
 	for (uint32_t i = 0; i < m->cnt; i++) {
 		const struct conf_mistake *k = &m->list[i];
 		const char *text = k->text ? k->text : "found too little memory";
-		const size_t need = strlen(m->file) + strlen(text) + 16;
+		size_t need;
 
+		at = place_of(m, k->line);
+		need = strlen(at.file) + strlen(text) + 16;
 		/* The first is told as far as it goes. */
-		if (i && at + need + reserve > len) {
-			snprintf(buf + at, len - at, "\n%s:%d: and %u more mistakes", m->file,
-				 k->line, m->cnt - i);
+		if (i && used + need + strlen(at.file) + MORE_LEN > len) {
+			snprintf(buf + used, len - used, "\n%s:%d: and %u more mistakes", at.file,
+				 at.line, m->cnt - i);
 			return;
 		}
-		at += (size_t)snprintf(buf + at, len - at, "%s%s:%d: %s", i ? "\n" : "", m->file,
-				       k->line, text);
-		if (at >= len)
+		used += (size_t)snprintf(buf + used, len - used, "%s%s:%d: %s", i ? "\n" : "",
+					 at.file, at.line, text);
+		if (used >= len)
 			return;
 	}
 	if (conf_mistakes_full(m))
-		snprintf(buf + at, len - at, "\n%s:%d: the rest was not looked at", m->file,
-			 m->list[m->cnt - 1].line);
+		snprintf(buf + used, len - used, "\n%s:%d: the rest was not looked at", at.file,
+			 at.line);
 }
 
 void conf_mistakes_free(struct conf_mistakes *m)

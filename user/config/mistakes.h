@@ -19,6 +19,8 @@
 
 enum { CONF_MISTAKES_MAX = 100, CONF_MISTAKE_LEN = 1200 };
 
+struct sl_config;
+
 struct conf_mistake {
 	int line;
 	const void *of; /* the object whose block it is in; NULL: of none */
@@ -27,6 +29,7 @@ struct conf_mistake {
 
 struct conf_mistakes {
 	const char *file;
+	const struct sl_config *cfg; /* tells the file of a line; NULL: all are of `file` */
 	struct conf_mistake list[CONF_MISTAKES_MAX];
 	uint32_t cnt;
 };

@@ -13,7 +13,7 @@
 
 #include "base/check.h"
 
-enum { MAX_BLOCK_KEYS = 40 };
+enum { MAX_BLOCK_KEYS = 64 };
 
 /* libconfuse hands no user data to its callbacks. */
 static _Thread_local struct conf_parse *now;
@@ -46,8 +46,9 @@ static void set_key(struct conf_parse *p, const struct conf_key *k, const char *
 		.key = k,
 		.text = text,
 		.line = line,
+		.offline = p->offline,
 	};
-	char allowed[160];
+	char allowed[CONF_ALLOWED_LEN];
 
 	if (!v.obj || k->type->set(&v))
 		return;
@@ -351,7 +352,7 @@ static int end_block(cfg_t *parent, cfg_opt_t *opt)
 	/* A name that is not known is most often the one that is missing. */
 	bool typo = conf_mistakes_within(&p->mistakes, p->line[b], parent->line);
 
-	for (size_t i = 0; i < conf_key_cnt && p->obj[b] && !typo; i++) {
+	for (size_t i = 0; i < conf_key_cnt && p->obj[b] && !typo && !p->stopped; i++) {
 		const struct conf_key *k = &conf_keys[i];
 
 		if (k->block == b && k->required && !p->key_seen[i])
@@ -373,8 +374,8 @@ static void take_error(cfg_t *sec, const char *fmt, va_list ap)
 		{"missing equal sign after option '%s'",
 		 "found %s without a value; allowed: NAME = VALUE"},
 		{"unexpected closing brace", "found } without its {; allowed: as many } as {"},
-		{"premature end of file", "found the end of the file inside a block, a list or a "
-					  "text; allowed: each {, \" and = complete"},
+		{"premature end of file", "found the end of the file inside a block or a list; "
+					  "allowed: each { and = complete"},
 		{"missing title for section '%s'",
 		 "found %s without a name; allowed: NAME before its {"},
 		{"missing opening brace for section '%s'",
@@ -464,23 +465,20 @@ void conf_parse_text(struct conf_parse *p, const char *text)
 						 CONF_ADMIN, CONF_ACCESS_LOG, CONF_AGENTS};
 	struct sl_config *c = p->cfg;
 	struct block_opts *opts = calloc(1, sizeof(*opts));
-	char *own = strdup(text);
 
 	c->interfaces = conf_arena_alloc(p->arena, SL_CFG_MAX_INTERFACES * sizeof(*c->interfaces));
 	c->listeners = conf_arena_alloc(p->arena, SL_MAX_LISTENERS * sizeof(*c->listeners));
 	c->pools = conf_arena_alloc(p->arena, SL_MAX_SERVICES * sizeof(*c->pools));
 	p->routes = conf_arena_alloc(p->arena, SL_CFG_MAX_ROUTES * sizeof(*p->routes));
-	if (opts && own && c->interfaces && c->listeners && c->pools && p->routes) {
+	if (opts && c->interfaces && c->listeners && c->pools && p->routes) {
 		for (size_t i = 0; i < SL_ARRAY_LEN(always); i++) {
 			p->obj[always[i]] = c;
 			set_defaults(p, always[i], false);
 		}
 		build_opts(opts);
-		conf_scan(p, own);
-		run_libconfuse(p, opts, own);
+		run_libconfuse(p, opts, text);
 	} else {
 		conf_fail(p, 0, NULL, "found too little memory");
 	}
-	free(own);
 	free(opts);
 }

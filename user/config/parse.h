@@ -8,13 +8,12 @@
 #include "config/keys.h"
 #include "config/mistakes.h"
 
-enum { CONF_MAX_KEYS = 160 };
-
 struct conf_parse {
 	struct sl_config *cfg;
 	struct conf_arena *arena;
 	struct conf_mistakes mistakes;
-	bool stopped; /* libconfuse did: what comes behind is not known */
+	bool stopped; /* scan or libconfuse did: what comes behind is not known */
+	bool offline; /* nothing of this host is looked at */
 	/*
 	 * The innermost block of each kind that has begun; obj is NULL where it is not looked at.
 	 */
@@ -30,14 +29,19 @@ struct conf_parse {
 void conf_fail(struct conf_parse *p, int line, const void *of, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
+/* mistakes.c: names a line in a mistake of another line: "line 7", or "FILE:7" of another file. */
+enum { CONF_LINE_NAME = 300 };
+const char *conf_line_name(const struct conf_parse *p, int line, int from,
+			   char buf[CONF_LINE_NAME]);
+
 /* Which object stands for the block that is being read: that of a name, or the block itself. */
 const void *conf_owner(const struct conf_parse *p, enum conf_block b);
 
 /* parse.c: fills cfg and routes, as far as the text can be taken apart. */
 void conf_parse_text(struct conf_parse *p, const char *text);
-/* scan.c: tells unknown names and what is not closed; the former are blanks then. */
-void conf_scan(struct conf_parse *p, char *text);
 /* check.c: what no key can see by itself; fills pools of routes and sorts them. */
 void conf_check(struct conf_parse *p);
+/* system.c: what the configuration asks of this host. Objects may be incomplete. */
+void conf_check_system(const struct sl_config *c, struct conf_mistakes *m);
 
 #endif

@@ -1,118 +1,133 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A look at the names in a file before libconfuse reads it. That one stops at the first name that
- * it does not know, and takes the end of the file for the end of all blocks. So each unknown name
- * is told here and overwritten with blanks, with all that belongs to it, and a block that is not
- * closed is told as well. Anything else that is out of order ends the scan: libconfuse says what it
- * is.
- */
+/* Read from the bottom: conf_scan_run -> scan_block -> scan_statement -> stop. */
+#include "config/scan.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "config/parse.h"
+#include "config/names.h"
 
-enum token { END, WORD, ASSIGN, OPEN, CLOSE, COMMA, OTHER };
+/* --- tokens, with what is wrong inside of one --- */
 
-struct scan {
-	struct conf_parse *p;
-	char *at;    /* behind the token */
-	char *start; /* of the token */
-	int line, start_line;
-	bool stopped;
-};
-
-static void advance(struct scan *s, size_t len)
+/*
+ * A text whose closing quote is missing ends at the opening quote of the next text, and each text
+ * behind begins where the one before has ended. The first one of such a chain is the mistake.
+ */
+static void note_span(struct conf_scan *s)
 {
-	for (const char *end = s->at + len; s->at < end; s->at++)
-		s->line += *s->at == '\n';
-}
+	const struct conf_lexer *l = &s->lex;
 
-/* Of a comment or blanks at the border between two tokens; 0: a token begins. */
-static size_t gap_len(const char *at)
-{
-	const char *end;
-
-	if (*at == '#' || (at[0] == '/' && at[1] == '/'))
-		return strcspn(at, "\n");
-	if (at[0] == '/' && at[1] == '*') {
-		end = strstr(at + 2, "*/");
-		return end ? (size_t)(end - at) + 2 : strlen(at);
+	if (l->line == l->start_line && !l->unclosed)
+		return;
+	if (!s->span.line || s->span.end != l->start_line) {
+		s->span.line = l->start_line;
+		s->span.statement = s->statement ? s->statement : l->start;
 	}
-	return strspn(at, " \t\r\n");
+	s->span.end = l->line;
+	s->unclosed = s->unclosed || l->unclosed;
 }
 
-static size_t quoted_len(const char *at)
+static void check_variable(struct conf_scan *s, const char *at)
 {
-	const char *end = at + 1;
+	const int line = s->lex.start_line + s->shift;
+	size_t len = conf_variable_len(at), value_len;
 
-	for (; *end && *end != *at; end++)
-		end += end[0] == '\\' && end[1];
-	return (size_t)(end - at) + (*end != 0);
+	if (len && conf_variable_value(at, &value_len))
+		return;
+	s->spoilt = true;
+	if (len)
+		conf_fail(s->p, line, NULL,
+			  "found %.*s, which is not set in the environment; allowed: a variable "
+			  "that is set, ${NAME:-DEFAULT}, or '${' in single quotes",
+			  (int)(len < 100 ? len : 100), at);
+	else
+		conf_fail(s->p, line, NULL,
+			  "found \"%.*s\" with an incomplete variable; allowed: ${NAME}, "
+			  "${NAME:-DEFAULT}, or '${' in single quotes",
+			  (int)strcspn(at, " \t\r\n\"") % 40, at);
 }
 
-static size_t word_len(const char *at)
+static void check_variables(struct conf_scan *s)
 {
-	const char *end = at;
+	const bool quoted = *s->lex.start == '"';
+	const char *at = s->lex.start, *end = s->lex.at;
+	bool found = false;
 
-	if (*at == '"' || *at == '\'')
-		return quoted_len(at);
-	while (*end && !strchr(" \t\r\n\"'={}(),#", *end) && !(end[0] == '+' && end[1] == '=')) {
-		if (end[0] == '$' && end[1] == '{') /* of the environment */
-			end += strcspn(end, "}");
-		end += *end != 0;
+	for (; at < end && *s->lex.start != '\''; at += at[0] == '\\' && quoted ? 2 : 1) {
+		if (at[0] != '$' || at[1] != '{')
+			continue;
+		found = true;
+		check_variable(s, at);
 	}
-	return (size_t)(end - at);
+	if (!found || quoted || s->spoilt ||
+	    conf_variable_len(s->lex.start) == (size_t)(end - s->lex.start))
+		return;
+	s->spoilt = true;
+	conf_fail(s->p, s->lex.start_line + s->shift, NULL,
+		  "found %.*s without quotes; allowed: quotes around a text with a variable in it",
+		  (int)(end - s->lex.start < 100 ? end - s->lex.start : 100), s->lex.start);
 }
 
-static void blank(char *from, const char *to)
+static enum conf_token next(struct conf_scan *s)
 {
-	for (; from < to; from++)
-		*from = *from == '\n' ? '\n' : ' ';
+	enum conf_token t = conf_token_next(&s->lex);
+
+	if (t != CONF_WORD)
+		return t;
+	if (strchr("\"'", *s->lex.start))
+		note_span(s);
+	check_variables(s);
+	return t;
 }
 
-static enum token next(struct scan *s)
+/* --- the end of the scan --- */
+
+/*
+ * Reports the text without closing quote that explains why the scan ends here, if there is one: the
+ * text ends on the line of the syntax error, or the end of the file cuts off the last text.
+ */
+static bool blame_quote(struct conf_scan *s)
 {
-	static const struct {
-		const char *text;
-		enum token t;
-	} signs[] = {{"+=", ASSIGN}, {"=", ASSIGN}, {"{", OPEN}, {"}", CLOSE}, {",", COMMA}};
-	size_t len;
+	bool found = s->span.line && *s->lex.start && s->lex.start_line == s->span.end;
+	enum conf_token t = CONF_OTHER;
 
-	while ((len = gap_len(s->at))) {
-		if (s->at[0] == '/' && s->at[1] == '*') /* libconfuse counts a line too many */
-			blank(s->at, s->at + len);
-		advance(s, len);
+	while (!found && !s->unclosed && t != CONF_END) {
+		t = conf_token_next(&s->lex);
+		if (t == CONF_WORD && strchr("\"'", *s->lex.start))
+			note_span(s);
 	}
-	s->start = s->at;
-	s->start_line = s->line;
-	if (!*s->at)
-		return END;
-	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++) {
-		len = strlen(signs[i].text);
-		if (strncmp(s->at, signs[i].text, len) == 0) {
-			advance(s, len);
-			return signs[i].t;
-		}
-	}
-	len = word_len(s->at);
-	advance(s, len ? len : 1);
-	return len ? WORD : OTHER;
+	if (!found && !s->unclosed)
+		return false;
+	s->cut = s->span.statement;
+	conf_fail(s->p, s->span.line + s->shift, NULL,
+		  "found a text without its closing quote; allowed: a quote at both ends, and \\ "
+		  "before a quote in the text");
+	return true;
 }
 
-/* To the end of what a { has opened. */
-static void skip_braces(struct scan *s, int opened)
+/* opened: the line of a { that is not closed; 0: another syntax error, which libconfuse reports. */
+static void stop(struct conf_scan *s, int opened)
+{
+	s->stopped = s->p->stopped = true;
+	if (!blame_quote(s) && opened)
+		conf_fail(s->p, opened + s->shift, NULL,
+			  "found { without its }; allowed: as many } as {");
+}
+
+/* --- statements --- */
+
+/* Skips to the end of what a { has opened. */
+static void skip_braces(struct conf_scan *s, int opened)
 {
 	unsigned depth = 1;
 
 	while (depth) {
-		enum token t = next(s);
+		enum conf_token t = next(s);
 
-		depth += t == OPEN;
-		depth -= t == CLOSE;
-		if (t == END) {
-			conf_fail(s->p, opened, NULL,
-				  "found { without its }; allowed: as many } as {");
-			s->stopped = true;
+		depth += t == CONF_OPEN;
+		depth -= t == CONF_CLOSE;
+		if (t == CONF_END) {
+			stop(s, opened);
 			return;
 		}
 	}
@@ -135,72 +150,148 @@ static void list_names(enum conf_block b, char *buf, size_t len)
 	}
 }
 
-/* The block of that name in b, or CONF_ROOT: there is none. */
-static enum conf_block child_of(enum conf_block b, const char *name)
+static void report_unknown(struct conf_scan *s, enum conf_block b, const char *name, int line)
 {
-	for (int k = CONF_ROOT + 1; k < CONF_BLOCK_CNT; k++) {
-		if (conf_block_parent((enum conf_block)k) == b &&
-		    strcmp(conf_block_bare((enum conf_block)k), name) == 0)
-			return (enum conf_block)k;
-	}
-	return CONF_ROOT;
-}
+	char names[900], hint[100];
 
-static void scan_block(struct scan *s, enum conf_block b, int opened);
-
-/* NAME = VALUE, NAME { ... } or NAME TITLE { ... }, where the name has been read. */
-static void scan_statement(struct scan *s, enum conf_block b)
-{
-	char name[64], names[900], *start = s->start;
-	const int line = s->start_line;
-	enum conf_block child;
-	bool known;
-	enum token t, value = OTHER;
-
-	snprintf(name, sizeof(name), "%.*s", (int)(s->at - start), start);
-	child = child_of(b, name);
-	known = child != CONF_ROOT || conf_key_find(b, name) >= 0;
-	t = next(s);
-	if (t == WORD)
-		t = next(s) == OPEN ? OPEN : OTHER;
-	else if (t == ASSIGN)
-		value = next(s);
-	if (t == OPEN && child != CONF_ROOT)
-		scan_block(s, child, s->start_line);
-	else if (t == OPEN || value == OPEN)
-		skip_braces(s, s->start_line);
-	else if (value != WORD)
-		s->stopped = true;
-	if (known || s->stopped)
-		return;
 	list_names(b, names, sizeof(names));
-	conf_fail(s->p, line, NULL, "found unknown key \"%s\"; allowed: %s", name, names);
-	blank(start, s->at);
+	conf_names_hint(b, name, hint, sizeof(hint));
+	conf_fail(s->p, line + s->shift, NULL, "found unknown key \"%s\"%s; allowed: %s", name,
+		  hint, names);
 }
 
-static void scan_block(struct scan *s, enum conf_block b, int opened)
+static void scan_block(struct conf_scan *s, enum conf_block b, int opened);
+
+/* Takes what stands behind a name: = VALUE, { ... } or TITLE { ... }. */
+static void scan_rest(struct conf_scan *s, enum conf_block child, bool *spoilt)
+{
+	enum conf_token t = next(s), value = CONF_OTHER;
+
+	if (t == CONF_WORD)
+		t = next(s) == CONF_OPEN ? CONF_OPEN : CONF_OTHER;
+	else if (t == CONF_ASSIGN)
+		value = next(s);
+	*spoilt = s->spoilt;
+	if (t == CONF_OPEN && child != CONF_ROOT) {
+		scan_block(s, child, s->lex.start_line);
+		return;
+	}
+	if (t == CONF_OPEN || value == CONF_OPEN)
+		skip_braces(s, s->lex.start_line);
+	else if (value != CONF_WORD)
+		stop(s, 0);
+	*spoilt = s->spoilt;
+}
+
+/* A statement whose name has been read. */
+static void scan_statement(struct conf_scan *s, enum conf_block b)
+{
+	char name[64], *start = s->lex.start;
+	const int line = s->lex.start_line;
+	enum conf_block child;
+	bool known, spoilt, was_stopped = s->stopped;
+
+	snprintf(name, sizeof(name), "%.*s", (int)(s->lex.at - start), start);
+	child = conf_block_child(b, name);
+	known = child != CONF_ROOT || conf_key_find(b, name) >= 0;
+	s->statement = start;
+	scan_rest(s, child, &spoilt);
+	if (s->stopped && !was_stopped && !known && !s->cut) {
+		/* libconfuse would report this name too. */
+		s->cut = start;
+		report_unknown(s, b, name, line);
+	} else if (!known && !s->stopped) {
+		report_unknown(s, b, name, line);
+	}
+	if (!s->stopped && (!known || spoilt))
+		conf_blank(start, s->lex.at);
+}
+
+static void scan_block(struct conf_scan *s, enum conf_block b, int opened)
 {
 	while (!s->stopped) {
-		enum token t = next(s);
+		enum conf_token t;
 
-		if (t == WORD) {
+		s->spoilt = false;
+		t = next(s);
+		if (t == CONF_WORD) {
 			scan_statement(s, b);
 			continue;
 		}
-		if (t == END && b != CONF_ROOT) {
-			conf_fail(s->p, opened, NULL,
-				  "found { without its }; allowed: as many } as {");
-			s->stopped = true;
-		}
-		if (t != END && !(t == CLOSE && b != CONF_ROOT))
-			s->stopped = true;
+		if (t != CONF_CLOSE)
+			stop(s, t == CONF_END ? opened : 0);
 		return;
 	}
 }
 
-void conf_scan(struct conf_parse *p, char *text)
-{
-	struct scan s = {.p = p, .at = text, .line = 1};
+/* --- include, outside of all blocks --- */
 
-	scan_block(&s, CONF_ROOT, 0);
+static bool is_include(const struct conf_lexer *l)
+{
+	static const char word[] = "include";
+
+	return (size_t)(l->at - l->start) == strlen(word) &&
+	       memcmp(l->start, word, strlen(word)) == 0;
+}
+
+static void take_word(struct conf_scan *s)
+{
+	if (s->word_cnt < CONF_MAX_WORDS)
+		s->words[s->word_cnt++] =
+			(struct conf_word){conf_word_text(s->p->arena, s->lex.start,
+							  (size_t)(s->lex.at - s->lex.start)),
+					   s->lex.start_line};
+	else
+		conf_fail(s->p, s->lex.start_line + s->shift, NULL,
+			  "found more than %d patterns in an include; allowed: a further include",
+			  CONF_MAX_WORDS);
+}
+
+/* Takes = WORD or = { WORD, ... }; false: this is out of order, or has an unset variable. */
+static bool scan_include(struct conf_scan *s)
+{
+	enum conf_token t;
+
+	s->statement = s->lex.start;
+	s->word_cnt = 0;
+	t = next(s) == CONF_ASSIGN ? next(s) : CONF_OTHER;
+	if (t == CONF_WORD)
+		take_word(s);
+	if (t == CONF_OPEN) {
+		while ((t = next(s)) == CONF_WORD || t == CONF_COMMA) {
+			if (t == CONF_WORD)
+				take_word(s);
+		}
+		t = t == CONF_CLOSE ? CONF_WORD : CONF_OTHER;
+	}
+	if (t != CONF_WORD) {
+		stop(s, 0);
+		return false;
+	}
+	conf_blank(s->statement, s->lex.at);
+	return !s->spoilt;
+}
+
+void conf_scan_begin(struct conf_scan *s, struct conf_parse *p, char *text, int shift)
+{
+	*s = (struct conf_scan){.p = p, .shift = shift, .lex = {.at = text, .line = 1}};
+}
+
+bool conf_scan_run(struct conf_scan *s)
+{
+	while (!s->stopped) {
+		enum conf_token t;
+
+		s->spoilt = false;
+		t = next(s);
+		if (t == CONF_END && !s->unclosed)
+			return false;
+		if (t != CONF_WORD)
+			stop(s, 0);
+		else if (!is_include(&s->lex))
+			scan_statement(s, CONF_ROOT);
+		else if (scan_include(s))
+			return true;
+	}
+	return false;
 }

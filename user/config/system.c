@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 #include "config/config.h"
-#include "config/mistakes.h"
+#include "config/parse.h"
 
 struct check {
 	const struct sl_config *c;
-	struct conf_mistakes mistakes;
+	struct conf_mistakes *mistakes;
 };
 
 static void fail(struct check *k, int line, const char *fmt, ...)
@@ -30,7 +30,7 @@ static void fail(struct check *k, int line, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	conf_mistake_add(&k->mistakes, line, NULL, fmt, ap);
+	conf_mistake_add(k->mistakes, line, NULL, fmt, ap);
 	va_end(ap);
 }
 
@@ -72,9 +72,9 @@ static void check_interfaces(struct check *k)
 
 	for (uint32_t i = 0; i < k->c->interface_cnt; i++) {
 		const struct sl_cfg_interface *f = &k->c->interfaces[i];
-		unsigned have = count_queues(f->name);
+		unsigned have = f->name[0] ? count_queues(f->name) : 0;
 
-		if (!if_nametoindex(f->name))
+		if (f->name[0] && !if_nametoindex(f->name))
 			fail(k, f->line,
 			     "found no interface \"%s\" here; allowed: one that `ip link` lists",
 			     f->name);
@@ -169,10 +169,9 @@ static void check_account(struct check *k)
 		     k->c->user, k->c->user);
 }
 
-int sl_config_check_system(const struct sl_config *c, struct sl_err *err)
+void conf_check_system(const struct sl_config *c, struct conf_mistakes *m)
 {
-	struct check k = {.c = c, .mistakes = {.file = c->file}};
-	bool ok;
+	struct check k = {c, m};
 
 	check_interfaces(&k);
 	for (uint32_t i = 0; i < c->pool_cnt; i++) {
@@ -188,10 +187,18 @@ int sl_config_check_system(const struct sl_config *c, struct sl_err *err)
 	for (uint32_t i = 0; i < c->descriptor_set_cnt; i++)
 		check_file(&k, c->descriptor_sets_line, "descriptor_sets", c->descriptor_sets[i]);
 	check_account(&k);
-	ok = !k.mistakes.cnt;
+}
+
+int sl_config_check_system(const struct sl_config *c, struct sl_err *err)
+{
+	struct conf_mistakes mistakes = {.file = c->file, .cfg = c};
+	bool ok;
+
+	conf_check_system(c, &mistakes);
+	ok = !mistakes.cnt;
 	if (!ok)
-		conf_mistakes_print(&k.mistakes, err);
-	conf_mistakes_free(&k.mistakes);
+		conf_mistakes_print(&mistakes, err);
+	conf_mistakes_free(&mistakes);
 	return ok ? 0 : -1;
 }
 
@@ -217,26 +224,30 @@ void sl_config_each_warning(const struct sl_config *c, sl_config_warn_fn *fn, vo
 
 	for (uint32_t i = 0; i < c->listener_cnt; i++) {
 		const struct sl_cfg_listener *l = &c->listeners[i];
+		const struct sl_cfg_place at = sl_config_place(c, l->line);
 
 		if (!known || !l->at.family || has_address(all, l))
 			continue;
-		snprintf(line, sizeof(line),
-			 "%s:%d: listener \"%.64s\": no interface here has its address: nothing "
-			 "comes in until one has",
-			 c->file, l->line, l->name);
+		snprintf(
+			line, sizeof(line),
+			"%.400s:%d: listener \"%.64s\": no interface here has its address: nothing "
+			"comes in until one has",
+			at.file, at.line, l->name);
 		fn(arg, line);
 	}
 	for (uint32_t i = 0; i < c->pool_cnt; i++) {
+		const struct sl_cfg_place at = sl_config_place(c, c->pools[i].line);
 		uint32_t route = 0;
 
 		while (route < c->route_cnt && c->routes[route].pool != (int32_t)i)
 			route++;
 		if (route < c->route_cnt)
 			continue;
-		snprintf(line, sizeof(line),
-			 "%s:%d: pool \"%.64s\": no route leads to it, yet its backends decide on "
-			 "whether the gateway is ready",
-			 c->file, c->pools[i].line, c->pools[i].name);
+		snprintf(
+			line, sizeof(line),
+			"%.400s:%d: pool \"%.64s\": no route leads to it, yet its backends decide on "
+			"whether the gateway is ready",
+			at.file, at.line, c->pools[i].name);
 		fn(arg, line);
 	}
 	if (known)

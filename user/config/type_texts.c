@@ -229,3 +229,12 @@ static bool set_methods(struct conf_value *v)
 }
 
 const struct conf_type conf_methods = {set_methods, NULL};
+
+/* Of a key that the scan takes out of the text: no value comes here. */
+static bool set_nowhere(struct conf_value *v)
+{
+	(void)v;
+	return false;
+}
+
+const struct conf_type conf_nowhere = {set_nowhere, NULL};

@@ -441,7 +441,9 @@ static bool set_owner(struct conf_value *v)
 
 	if (sl_parse_u64_max(sl_span_cstr(v->text), UINT32_MAX - 1, &n) == 0)
 		return store(v, n);
-	pw = v->text[0] ? getpwnam(v->text) : NULL;
+	pw = v->text[0] && !v->offline ? getpwnam(v->text) : NULL;
+	if (v->offline && v->text[0] && strlen(v->text) <= 32)
+		return true;
 	return pw && store(v, pw->pw_uid);
 }
 

@@ -108,6 +108,21 @@ static void say_refused(const char *lines)
 	}
 }
 
+/* False, and a line in err for each mistake. */
+static bool check(struct sl_config *next, struct sl_err *err)
+{
+	static char text[SL_CFG_ERR_LEN];
+	struct sl_err more = {text, sizeof(text)};
+	bool ok = true;
+
+	sl_err_set(err, "%s", "");
+	if (sl_config_check_system(next, &more) != 0)
+		ok = sl_err_add(err, more.text);
+	if (sl_tls_load(next, &more) != 0)
+		ok = sl_err_add(err, more.text);
+	return ok;
+}
+
 static int load_next(struct sl_control *c, json_t **diff, struct sl_err *err)
 {
 	struct sl_config *next;
@@ -117,7 +132,7 @@ static int load_next(struct sl_control *c, json_t **diff, struct sl_err *err)
 	if (c->draining)
 		return sl_fail(err, -1, "draining");
 	next = sl_config_load(c->opt.config_file, err);
-	if (!next || sl_config_check_system(next, err) != 0 || sl_tls_load(next, err) != 0) {
+	if (!next || !check(next, err)) {
 		sl_config_free(next);
 		return -1;
 	}

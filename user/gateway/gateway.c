@@ -35,6 +35,7 @@ static int open_interfaces(struct sl_gateway *g, struct sl_err *err)
 			.generic = ci->mode == SL_ATTACH_GENERIC,
 			.share = i ? &g->xdp[0] : NULL,
 		};
+		const struct sl_cfg_place at = sl_config_place(g->cfg, ci->line);
 		int rc = sl_xdp_open(&g->xdp[i], ci->name, &o, err);
 
 		if (rc)
@@ -44,15 +45,15 @@ static int open_interfaces(struct sl_gateway *g, struct sl_err *err)
 			g->service_max = g->xdp[i].service_cnt;
 		if (ci->mode == SL_ATTACH_NATIVE && g->xdp[i].generic)
 			return sl_fail(err, -EOPNOTSUPP,
-				       "%s:%d: interface %s: mode = native, but: %s", g->cfg->file,
-				       ci->line, ci->name, g->xdp[i].mode);
+				       "%s:%d: interface %s: mode = native, but: %s", at.file,
+				       at.line, ci->name, g->xdp[i].mode);
 		if (ci->mode == SL_ATTACH_ADOPT && g->xdp[i].attach != SL_XDP_ADOPTED)
 			return sl_fail(
 				err, -ENOENT,
 				"%s:%d: interface %s: mode = adopt, but no sluice program is "
 				"attached; "
 				"attach it with ip link or xdp-loader first",
-				g->cfg->file, ci->line, ci->name);
+				at.file, at.line, ci->name);
 	}
 	return 0;
 }
@@ -63,6 +64,7 @@ static int choose_frame_size(struct sl_gateway *g, struct sl_err *err)
 	uint32_t need = 0;
 
 	for (uint32_t i = 0; i < g->cfg->interface_cnt; i++) {
+		const struct sl_cfg_place at = sl_config_place(g->cfg, g->cfg->interfaces[i].line);
 		struct sl_nic_info nic;
 		int rc = sl_probe_nic(g->cfg->interfaces[i].name, &nic);
 
@@ -74,8 +76,8 @@ static int choose_frame_size(struct sl_gateway *g, struct sl_err *err)
 				err, -EMSGSIZE,
 				"%s:%d: interface %s: MTU %u needs frames of %u bytes; AF_XDP "
 				"allows %d, so lower the MTU",
-				g->cfg->file, g->cfg->interfaces[i].line,
-				g->cfg->interfaces[i].name, nic.mtu, need, FRAME_SIZE_MAX);
+				at.file, at.line, g->cfg->interfaces[i].name, nic.mtu, need,
+				FRAME_SIZE_MAX);
 	}
 	g->frame_size = need <= FRAME_SIZE_MIN ? FRAME_SIZE_MIN : FRAME_SIZE_MAX;
 	return 0;
@@ -85,6 +87,7 @@ static int open_port(struct sl_gateway *g, uint32_t iface, uint16_t queue, struc
 		     struct sl_err *err)
 {
 	const struct sl_cfg_interface *ci = &g->cfg->interfaces[iface];
+	const struct sl_cfg_place at = sl_config_place(g->cfg, ci->line);
 	struct sl_xsk_options o = {
 		.rx_size = ci->ring_size,
 		.tx_size = ci->ring_size,
@@ -100,7 +103,7 @@ static int open_port(struct sl_gateway *g, uint32_t iface, uint16_t queue, struc
 		return sl_fail(err, -E2BIG,
 			       "%s:%d: interface %s: more than %d queues for worker %u; "
 			       "raise workers { count }",
-			       g->cfg->file, ci->line, ci->name, SL_MAX_PORTS, w->index);
+			       at.file, at.line, ci->name, SL_MAX_PORTS, w->index);
 	rc = sl_xsk_open(&w->ports[w->port_cnt], &w->umem, &g->xdp[iface], queue, &o, err);
 	if (!rc)
 		w->port_cnt++;

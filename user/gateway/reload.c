@@ -145,6 +145,7 @@ static int choose_slots(struct sl_gateway *g, struct sl_edition *e, struct sl_er
 	for (uint32_t p = 0; p < e->cfg->pool_cnt; p++) {
 		const struct sl_cfg_pool *pool = &e->cfg->pools[p];
 		const struct sl_table_pool *was = sl_table_find(now, pool->name);
+		const struct sl_cfg_place at = sl_config_place(e->cfg, pool->line);
 
 		if (was) {
 			e->slots[p] = was->group->slot;
@@ -158,7 +159,7 @@ static int choose_slots(struct sl_gateway *g, struct sl_edition *e, struct sl_er
 				"%s:%d: found pool \"%s\" beyond the %u that the maps have room "
 				"for with those that are being removed; allowed: fewer, or a "
 				"restart",
-				e->cfg->file, pool->line, pool->name, g->service_max);
+				at.file, at.line, pool->name, g->service_max);
 		/* Nothing is counted and nothing overridden before a batcher looks at it. */
 		memset(&g->xdp[0].ctl[slot], 0, sizeof(struct sl_svc_ctl));
 		for (unsigned w = 0; w < g->worker_cnt; w++) {

@@ -29,7 +29,7 @@ one_line() {
 }
 for command in check run; do
 	config "limits { max_bdy = 1m }"
-	check "$command: an unknown key" one_line "gw.conf:6: found unknown key \"max_bdy\"; allowed: " gw "$SLUICE" $command -c "$D/gw.conf"
+	check "$command: an unknown key" one_line "gw.conf:6: found unknown key \"max_bdy\" (did you mean max_body?); allowed: " gw "$SLUICE" $command -c "$D/gw.conf"
 	config "limits { max_body = 99g }"
 	check "$command: out of range" one_line "gw.conf:6: found max_body = \"99g\"; allowed: " gw "$SLUICE" $command -c "$D/gw.conf"
 	config "interface nosuch0 { }"
@@ -43,6 +43,19 @@ config ""
 check "check: a right one" gw "$SLUICE" check -c "$D/gw.conf"
 config "listener far { address = \"10.98.0.1\" port = 80 } pool idle { backend a { endpoint = \"shm:///x\" } }"
 check "check warns of what is seldom meant" eval 'gw "$SLUICE" check -c "$D/gw.conf" >"$D/said"; cat "$D/said"; [ "$(wc -l <"$D/said")" -eq 3 ] && grep -q "^warning: .*gw.conf:6: listener \"far\": no interface here has its address" "$D/said" && grep -q "^warning: .*gw.conf:6: pool \"idle\": no route" "$D/said"'
+# A pipeline has neither the interface nor the account, and gets all mistakes in one round.
+config "user = nosuchuser interface nosuch0 { } listener far { address = \"10.98.0.1\" port = 80 }"
+check "check --offline looks at the file alone" eval '"$SLUICE" check --offline -c "$D/gw.conf" >"$D/said" 2>&1; r=$?; cat "$D/said"; [ $r -eq 0 ] && [ "$(wc -l <"$D/said")" -eq 1 ]'
+config "user = nosuchuser interface nosuch0 { } listener s { port = 44 tls { certificate = \"/none.pem\" key = \"/none.key\" } }"
+check "check tells what the host lacks in one round" eval '! gw "$SLUICE" check -c "$D/gw.conf" >"$D/said" 2>&1; cat "$D/said"; grep -q "no interface \"nosuch0\"" "$D/said" && grep -q "user = \"nosuchuser\"" "$D/said" && grep -q /none.pem "$D/said"'
+# Files that a stranger could change, and what never ends.
+config ""
+chmod 666 "$D/gw.conf"
+check "a file that others may write is refused" one_line "gw.conf:0: found a file that others may write (mode 666); allowed: " gw "$SLUICE" run -c "$D/gw.conf"
+rm "$D/gw.conf"
+mkfifo "$D/gw.conf"
+check "and a FIFO, at once" one_line "gw.conf:0: found a FIFO; allowed: a regular file" gw timeout 20 "$SLUICE" run -c "$D/gw.conf"
+rm "$D/gw.conf"
 config ""
 check "check --json" eval 'gw "$SLUICE" check --json -c "$D/gw.conf" | python3 -c "import json, sys; sys.exit(not json.load(sys.stdin)[\"ok\"])"'
 

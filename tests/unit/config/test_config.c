@@ -42,7 +42,7 @@ static const char full[] =
 	"admin { address = \"::1\" port = 99 owner = nobody group = daemon group_role = operate\n"
 	"  token_file = /etc/token hosts = {gate.example, \"gate:80\"} }\n";
 
-static struct sl_err err = SL_ERR(512);
+static struct sl_err err = SL_ERR(4096);
 
 static struct sl_config *parse_ok(const char *text)
 {
@@ -328,6 +328,30 @@ TEST(braces_in_text_and_comments_are_none)
 	sl_config_free(c);
 }
 
+static const struct {
+	const char *text, *user;
+} variables[] = {
+	{"user = ${SL_TEST_SET}", "value"},
+	{"user = \"a ${SL_TEST_SET}.${SL_TEST_SET}\"", "a value.value"},
+	{"user = ${SL_TEST_UNSET:-other}", "other"},
+	{"user = \"${SL_TEST_UNSET:-}x\"", "x"},
+	{"user = \"${SL_TEST_SET:-x}\"", "value"},
+	{"user = \"${SL_TEST_UNSET:-a\"b}\"", "a\"b"},
+	{"user = '${SL_TEST_UNSET} ${'", "${SL_TEST_UNSET} ${"},
+	{"user = \"\\${SL_TEST_UNSET} $ {\"", "${SL_TEST_UNSET} $ {"},
+	{"# ${SL_TEST_UNSET}\nuser = a /* ${ */", "a"},
+};
+
+TEST_EACH(a_value_may_be_of_the_environment, SL_ARRAY_LEN(variables))
+{
+	struct sl_config *c;
+
+	setenv("SL_TEST_SET", "value", 1);
+	c = parse_ok(variables[_i].text);
+	ck_assert_str_eq(c->user, variables[_i].user);
+	sl_config_free(c);
+}
+
 TEST(cpus_tell_the_number_of_workers)
 {
 	struct sl_config *c = parse_ok("workers { cpus = {0, 1, 2} }");
@@ -340,9 +364,10 @@ TEST(cpus_tell_the_number_of_workers)
 static const struct {
 	const char *text, *line;
 } wrong[] = {
-	{"\nlisener web { port = 1 }", "t.conf:2: found unknown key \"lisener\"; allowed: user, "},
+	{"\nlisener web { port = 1 }",
+	 "t.conf:2: found unknown key \"lisener\" (did you mean listener?); allowed: user, "},
 	{"listener web {\n\nprot = 1\n}",
-	 "t.conf:3: found unknown key \"prot\"; allowed: address, port, protocols"},
+	 "t.conf:3: found unknown key \"prot\" (did you mean port?); allowed: address, port, protocols"},
 	{"listener web {\nport = http\n}",
 	 "t.conf:2: found port = \"http\"; allowed: a whole number from 1 to 65535"},
 	{"listener web {\n\n\nport = 65536 }",
@@ -536,15 +561,49 @@ static const struct {
 	{"listener web {\nport = 80\n", "t.conf:1: found { without its }; allowed: as many } as {"},
 	{"# {\nlistener web { /* } */ port = 80 // }\n # }\nprotocols = \"http\"\n",
 	 "t.conf:2: found { without its }"},
-	{"user = \"abc", "t.conf:1: found the end of the file inside a block"},
+	{"listener web { max_body = 1 }",
+	 "t.conf:1: found unknown key \"max_body\" (it belongs into pool); allowed: address, "},
+	{"listener web { port = 1\npool p { } }",
+	 "t.conf:2: found unknown key \"pool\" (it belongs outside of all blocks); allowed: add"},
+	{"route / { reply = 200\ninclude = x }",
+	 "t.conf:2: found unknown key \"include\" (it belongs outside of all blocks); allowed: "},
+	{"worker_processes 4;\nuser = www;",
+	 "t.conf:1: found unknown key \"worker_processes\"; allowed: user, log_level, include, "},
+	{"user = \"abc", "t.conf:1: found a text without its closing quote; allowed: a quote at"},
+	{"interface \"eth0 { }\nlistener \"web\" { port = 1 }\nuser = \"www\"",
+	 "t.conf:1: found a text without its closing quote; allowed: a quote at"},
+	{"user = a\nlistener web { port = 1\n address = \"10.0.0.1 }\n"
+	 "listener b { port = 2 address = \"10.0.0.2\" }\nroute / { reply = 200 body = \"x\" }",
+	 "t.conf:3: found a text without its closing quote; allowed: a quote at"},
+	{"user = a\nadmin { hosts = {\"a\", \"b, \"c\"}\n address = \"::1\" }\nlog_level = 'info'",
+	 "t.conf:2: found a text without its closing quote; allowed: a quote at"},
+	{"route /a { reply = 200 body = \"two\nlines\" }\nroute /b { reply = 200 body = 'x }\n",
+	 "t.conf:3: found a text without its closing quote; allowed: a quote at"},
+	{"route /a { reply = 200 body = \"two\nlines\" }\n\nroute /b {",
+	 "t.conf:4: found { without its }; allowed: as many } as {"},
+	{"\nuser = ${SL_TEST_UNSET}",
+	 "t.conf:2: found ${SL_TEST_UNSET}, which is not set in the environment; allowed: a var"},
+	{"listener a { port = 1 }\nroute / { reply = 200\nbody = \"a ${SL_TEST_UNSET} b\" }",
+	 "t.conf:3: found ${SL_TEST_UNSET}, which is not set in the environment; allowed: a var"},
+	{"listener ${SL_TEST_UNSET} {\nport = 1 }",
+	 "t.conf:1: found ${SL_TEST_UNSET}, which is not set in the environment; allowed: a var"},
+	{"admin { hosts = {a,\n${SL_TEST_UNSET}} }",
+	 "t.conf:2: found ${SL_TEST_UNSET}, which is not set in the environment; allowed: a var"},
+	{"user = \"${\"", "t.conf:1: found \"${\" with an incomplete variable; allowed: ${NAME}, "},
+	{"user = \"${A-b}\"", "t.conf:1: found \"${A-b}\" with an incomplete variable; allowed: "},
+	{"user = \"${A:b}\"", "t.conf:1: found \"${A:b}\" with an incomplete variable; allowed: "},
+	{"user = x${SL_TEST_SET}y",
+	 "t.conf:1: found x${SL_TEST_SET}y without quotes; allowed: quotes around a text with"},
 	{"}", "t.conf:1: found } without its {"},
 	{"user += a", "t.conf:1: found user += ...; allowed: ="},
 };
 
 TEST_EACH(tells_what_is_wrong, SL_ARRAY_LEN(wrong))
 {
-	struct sl_config *c = sl_config_parse(wrong[_i].text, "t.conf", &err);
+	struct sl_config *c;
 
+	setenv("SL_TEST_SET", "value", 1);
+	c = sl_config_parse(wrong[_i].text, "t.conf", &err);
 	ck_assert_msg(!c, "accepted: %s", wrong[_i].text);
 	ck_assert_msg(strncmp(err.text, wrong[_i].line, strlen(wrong[_i].line)) == 0,
 		      "\nexpected: %s\nfound:    %s", wrong[_i].line, err.text);
@@ -640,11 +699,17 @@ TEST(loads_complete_files_only)
 	static const struct {
 		const char *text, *err;
 	} files[] = {
-		{"listener a { port = 1 } route / { reply = 200 }",
+		{"user = root listener a { port = 1 } route / { reply = 200 }",
 		 ":1: found no interface; allowed:"},
-		{"listener a { port = 1 }", ":1: found no interface; allowed: at least one\n"},
-		{"interface a { } route / { reply = 200 }", ":1: found no listener; allowed:"},
-		{"interface a { } listener a { port = 1 }", ":1: found no route; allowed:"},
+		{"user = root listener a { port = 1 }",
+		 ":1: found no interface; allowed: at least one\n"},
+		{"user = root interface lo { } route / { reply = 200 }",
+		 ":1: found no listener; allowed:"},
+		{"user = root interface lo { } listener a { port = 1 }",
+		 ":1: found no route; allowed:"},
+		/* What the file asks of this host, in the same round. */
+		{"user = root interface nosuch0 { }\nlistener a { port = 0 } route / { reply = 200 }",
+		 ":1: found no interface \"nosuch0\" here; allowed: one that `ip link` lists\n"},
 	};
 	char path[32];
 	struct sl_config *c;
@@ -855,6 +920,8 @@ TEST(what_needs_a_restart_stays)
 static void check_key(void *arg, const struct sl_config_key *k)
 {
 	ck_assert_msg(k->allowed[0] && k->help && k->help[0], "%s.%s", k->block, k->name);
+	ck_assert_msg(strlen(k->allowed) < sizeof(k->allowed) - 1, "%s.%s is cut: %s", k->block,
+		      k->name, k->allowed);
 	++*(unsigned *)arg;
 }
 

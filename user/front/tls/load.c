@@ -30,7 +30,7 @@ static void release(struct sl_config *c)
 
 int sl_tls_load(struct sl_config *c, struct sl_err *err)
 {
-	struct conf_mistakes mistakes = {.file = c->file};
+	struct conf_mistakes mistakes = {.file = c->file, .cfg = c};
 
 	c->release = release;
 	for (uint32_t i = 0; i < c->listener_cnt; i++) {
@@ -76,14 +76,16 @@ void sl_tls_each_warning(const struct sl_config *c, sl_config_warn_fn *fn, void 
 
 		for (unsigned k = 0; l->tls_server && (cert = sl_tls_server_cert(l->tls_server, k));
 		     k++) {
+			const struct sl_cfg_place at =
+				sl_config_place(c, l->tls->certificates[k].line);
 			int64_t left = cert->ends - (int64_t)time(NULL);
 			char line[600], day[32];
 
 			if (left > (int64_t)WARN_DAYS * DAY_S)
 				continue;
-			snprintf(line, sizeof(line), "%s:%d: certificate \"%.300s\" %s on %s",
-				 c->file, l->tls->certificates[k].line, cert->file,
-				 left < 0 ? "ended" : "ends", day_of(cert->ends, day));
+			snprintf(line, sizeof(line), "%.200s:%d: certificate \"%.300s\" %s on %s",
+				 at.file, at.line, cert->file, left < 0 ? "ended" : "ends",
+				 day_of(cert->ends, day));
 			fn(arg, line);
 		}
 	}

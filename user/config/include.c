@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Read from the bottom: conf_include -> take_text -> include_word -> include_file -> take_text. */
+#include "config/include.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/scan.h"
+
+struct source {
+	const char *file;
+	const struct source *parent; /* the file that includes this one; NULL: the first */
+	struct conf_file_id id;
+	unsigned depth;
+};
+
+struct merge {
+	struct conf_parse *p;
+	struct sl_strbuf *out;
+	int line;      /* of the merged text that comes next */
+	unsigned cnt;  /* files so far */
+	bool complete; /* no more text: what came last cannot be read to its end */
+};
+
+static void append(struct merge *m, const char *text, size_t len)
+{
+	sl_strbuf_add(m->out, text, len);
+	for (size_t i = 0; i < len; i++)
+		m->line += text[i] == '\n';
+}
+
+/* What is appended from here on is of that line of the file, and of those behind it. */
+static void begin_piece(struct merge *m, const char *file, int line)
+{
+	struct sl_config *c = m->p->cfg;
+	struct sl_cfg_piece *more =
+		conf_arena_grow(m->p->arena, c->pieces, c->piece_cnt, sizeof(*more));
+
+	if (!more)
+		return;
+	c->pieces = more;
+	c->pieces[c->piece_cnt++] = (struct sl_cfg_piece){m->line, {file, line}};
+}
+
+static void add_source(struct merge *m, const char *path)
+{
+	struct sl_config *c = m->p->cfg;
+	const char **more = conf_arena_grow(m->p->arena, c->sources, c->source_cnt, sizeof(*more));
+
+	if (!more)
+		return;
+	c->sources = more;
+	c->sources[c->source_cnt++] = path;
+}
+
+static bool is_open(const struct source *s, const struct conf_file_id *id)
+{
+	for (; s; s = s->parent) {
+		if (s->id.inode == id->inode && s->id.device == id->device)
+			return true;
+	}
+	return false;
+}
+
+static void take_text(struct merge *m, const struct source *s, char *text);
+
+static void include_file(struct merge *m, const struct source *parent, int line, const char *path)
+{
+	struct source s = {.file = path, .parent = parent, .depth = parent->depth + 1};
+	struct sl_err why = SL_ERR(300);
+	char *text;
+
+	if (s.depth > SL_CFG_INCLUDE_DEPTH || ++m->cnt > SL_CFG_MAX_INCLUDES) {
+		m->complete = true;
+		conf_fail(m->p, line, NULL,
+			  "found include of \"%.300s\" beyond %d %s; allowed: fewer", path,
+			  s.depth > SL_CFG_INCLUDE_DEPTH ? SL_CFG_INCLUDE_DEPTH
+							 : SL_CFG_MAX_INCLUDES,
+			  s.depth > SL_CFG_INCLUDE_DEPTH ? "levels" : "files");
+		return;
+	}
+	text = conf_file_read(path, SL_CFG_FILE_MAX, m->p->offline, &s.id, &why);
+	if (!text) {
+		conf_fail(m->p, line, NULL, "found include of \"%.300s\": %s", path, why.text);
+		return;
+	}
+	add_source(m, path);
+	if (is_open(parent, &s.id))
+		conf_fail(
+			m->p, line, NULL,
+			"found include of \"%.300s\" in itself; allowed: files that do not include "
+			"each other",
+			path);
+	else
+		take_text(m, &s, text);
+	free(text);
+}
+
+/* --- patterns --- */
+
+static _Thread_local int glob_error;
+
+/* A folder that is not there has no file that matches. */
+static int on_glob_error(const char *path, int error)
+{
+	(void)path;
+	if (error == ENOENT || error == ENOTDIR)
+		return 0;
+	glob_error = error;
+	return 1;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The folder of a file with its last slash, with \ before what a pattern would take for its own. */
+static char *folder_of(struct merge *m, const char *file, bool escaped)
+{
+	const char *slash = strrchr(file, '/');
+	size_t len = slash ? (size_t)(slash - file) + 1 : 0;
+	char *folder = conf_arena_alloc(m->p->arena, 2 * len + 1), *to = folder;
+
+	for (size_t i = 0; folder && i < len; i++) {
+		if (escaped && strchr("*?[\\", file[i]))
+			*to++ = '\\';
+		*to++ = file[i];
+	}
+	return folder;
+}
+
+static void include_pattern(struct merge *m, const struct source *s, int line, const char *pattern)
+{
+	glob_t found = {0};
+	int rc;
+
+	glob_error = 0;
+	rc = glob(pattern, GLOB_NOSORT, on_glob_error, &found);
+	if (rc && rc != GLOB_NOMATCH)
+		conf_fail(m->p, line, NULL,
+			  "found include of \"%.300s\" (%s); allowed: a folder that can be listed",
+			  pattern, strerror(glob_error ? glob_error : ENOMEM));
+	if (!rc)
+		qsort(found.gl_pathv, found.gl_pathc, sizeof(*found.gl_pathv), by_name);
+	for (size_t i = 0; !rc && i < found.gl_pathc && !m->complete; i++) {
+		const char *path = conf_arena_strndup(m->p->arena, found.gl_pathv[i],
+						      strlen(found.gl_pathv[i]));
+
+		if (path)
+			include_file(m, s, line, path);
+	}
+	globfree(&found);
+}
+
+static void include_word(struct merge *m, const struct source *s, int line, const char *value)
+{
+	const char *folder, *path;
+	const size_t plain = value ? strcspn(value, "*?[") : 0;
+	const bool pattern = value && value[plain];
+
+	folder = !value ? NULL : value[0] == '/' ? "" : folder_of(m, s->file, pattern);
+	path = folder ? conf_arena_printf(m->p->arena, "%s%s", folder, value) : NULL;
+	if (!path) {
+		conf_fail(m->p, line, NULL, "found too little memory");
+	} else if (!value[0]) {
+		conf_fail(m->p, line, NULL,
+			  "found include = \"\"; allowed: the path of a file, or a "
+			  "pattern such as conf.d/*.conf");
+	} else if (!pattern) {
+		include_file(m, s, line, path);
+	} else {
+		/* The folder counts also without a file in it: a reload may find one. */
+		const char *first = conf_arena_printf(
+			m->p->arena, "%s%.*s", value[0] == '/' ? "" : folder_of(m, s->file, false),
+			(int)plain, value);
+
+		if (first)
+			add_source(m, first);
+		include_pattern(m, s, line, path);
+	}
+}
+
+/* --- texts --- */
+
+static void take_text(struct merge *m, const struct source *s, char *text)
+{
+	struct conf_scan scan;
+	char *from = text;
+
+	begin_piece(m, s->file, 1);
+	conf_scan_begin(&scan, m->p, text, m->line - 1);
+	while (!m->complete && conf_scan_run(&scan)) {
+		append(m, from, (size_t)(scan.lex.at - from));
+		append(m, "\n", 1);
+		from = scan.lex.at;
+		for (unsigned i = 0; i < scan.word_cnt && !m->complete; i++)
+			include_word(m, s, scan.words[i].line + scan.shift, scan.words[i].value);
+		begin_piece(m, s->file, scan.lex.line);
+		scan.shift = m->line - scan.lex.line;
+	}
+	if (m->complete)
+		return;
+	append(m, from, scan.cut ? (size_t)(scan.cut > from ? scan.cut - from : 0) : strlen(from));
+	append(m, "\n", s->parent ? 1 : 0);
+	m->complete = scan.stopped;
+}
+
+void conf_include(struct conf_parse *p, const char *name, const struct conf_file_id *id, char *text,
+		  struct sl_strbuf *out)
+{
+	const struct source s = {.file = name, .id = id ? *id : (struct conf_file_id){0}};
+	struct merge m = {.p = p, .out = out, .line = 1};
+
+	take_text(&m, &s, text);
+	if (out->err)
+		conf_fail(p, 0, NULL, "found %s; allowed: at most 4 MiB in all",
+			  out->err == -ENOSPC ? "larger files" : "too little memory");
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which key or block a name that is not known may stand for. */
+#ifndef SL_CONFIG_NAMES_H
+#define SL_CONFIG_NAMES_H
+
+#include "config/keys.h"
+
+/*
+ * Writes " (did you mean NAME?)" for the nearest name in the block, " (it belongs into BLOCK)" if
+ * another block has the name, or nothing.
+ */
+void conf_names_hint(enum conf_block b, const char *name, char *buf, size_t len);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A look at the names in a file before libconfuse reads it. libconfuse stops at the first name that
+ * it does not know, and takes the end of the text for the end of all blocks. So the scan reports
+ * unknown names, texts and blocks that are not closed, and variables that are not set. A statement
+ * with an unknown name or variable becomes blanks. Any other syntax error ends the scan; libconfuse
+ * reports it.
+ *
+ *   conf_scan_begin -> conf_scan_run ... true: an include statement in `words`; false: the end
+ *
+ * Mistakes get the file's line plus `shift`, which the caller may change between two runs.
+ */
+#ifndef SL_CONFIG_SCAN_H
+#define SL_CONFIG_SCAN_H
+
+#include "config/parse.h"
+#include "config/token.h"
+
+enum { CONF_MAX_WORDS = 16 /* of an include statement */ };
+
+struct conf_word {
+	const char *value; /* NULL: out of memory */
+	int line;          /* of the file */
+};
+
+struct conf_scan {
+	struct conf_parse *p;
+	struct conf_lexer lex;
+	int shift;
+	bool stopped; /* nothing behind lex.at was looked at */
+	char *cut;    /* NULL, or where text begins that libconfuse must not see */
+	struct conf_word words[CONF_MAX_WORDS];
+	unsigned word_cnt;
+
+	/* private */
+	bool spoilt;     /* the statement has a variable that is not set */
+	bool unclosed;   /* the end of the file has cut off a quoted text */
+	char *statement; /* begin of the innermost statement */
+	struct {
+		int line, end; /* of quoted texts that span lines, one behind the other */
+		char *statement;
+	} span;
+};
+
+void conf_scan_begin(struct conf_scan *s, struct conf_parse *p, char *text, int shift);
+bool conf_scan_run(struct conf_scan *s);
+
+#endif
