@@ -13,6 +13,9 @@ CC       := $(if $(filter default,$(origin CC)),gcc,$(CC))
 CLANG    ?= clang
 BPFTOOL  ?= $(firstword $(wildcard /usr/sbin/bpftool) bpftool)
 PREFIX   ?= /usr
+LIBDIR   ?= $(PREFIX)/lib
+UNITDIR  ?= $(PREFIX)/lib/systemd/system
+VERSION  := $(shell sed -n 's/^.define SL_VERSION "\(.*\)"/\1/p' user/cli/cli.h)
 Q        := $(if $(V),,@)
 
 WARN     := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla
@@ -89,14 +92,19 @@ PY_FILES := $(PY_SO) $(patsubst user/sdk/%,$(BUILD)/%,$(PY_SRC))
 PY_DIR    = $(if $(filter /usr,$(PREFIX)),lib/python3,$(shell $(PYTHON) -c 'import sys; print("lib/python%d.%d" % sys.version_info[:2])'))/dist-packages/sluice
 
 .PHONY: all deps help demo test test-long test-unit test-stack test-bpf test-netns test-volume test-vm test-rpc asan fuzz lint \
-        netns-tools layers walk format bench clean install man house mutate
+        netns-tools layers walk format bench clean install uninstall man house mutate
 .SECONDARY:
 .DELETE_ON_ERROR:
 
-all: $(BUILD)/sluice $(foreach b,$(BACKENDS) $(CLIENTS),$(BUILD)/$(b)) $(SDKS) $(BUILD)/$(SDK_SO) $(PY_FILES) $(MANS) ## build everything
+all: $(BUILD)/sluice $(BUILD)/sluice-agent $(foreach b,$(BACKENDS) $(CLIENTS),$(BUILD)/$(b)) $(SDKS) $(BUILD)/$(SDK_SO) $(PY_FILES) $(MANS) ## build everything
 $(BUILD)/sluice: $(LIBS) $(BPF_OBJ)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(SL_CFLAGS) $(LDFLAGS) -o $@ -Wl,--start-group $(LIBS) -Wl,--end-group $(ALL_LD)
+
+# The agent alone, for hosts without a gateway: it needs fewer libraries.
+$(BUILD)/sluice-agent: $(BUILD)/obj/user/service/sluice-agent.o $(LIBS)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(SL_CFLAGS) $(LDFLAGS) -o $@ $< -Wl,--gc-sections -Wl,--as-needed -Wl,--start-group $(LIBS) -Wl,--end-group $(ALL_LD)
 
 # The SDKs carry what they need of other modules, so that a backend or a client links one archive.
 $(BUILD)/libsluice-backend.a: $(foreach m,base rpc sdk/backend,$(call OBJ,$(m)))
@@ -293,24 +301,13 @@ man: $(MANS) ## manual pages; what is a table in the program is taken from it
 $(BUILD)/man/%: user/cli/man/%.in user/cli/man/make.sh include/sluice/backend.h $(BUILD)/sluice
 	@mkdir -p $(@D)
 	$(Q)user/cli/man/make.sh $(BUILD)/sluice $< >$@
-# Packages make the account from sysusers.d; without DESTDIR it is made here.
-install: all ## to $(DESTDIR)$(PREFIX), and the account that the gateway runs as
-	install -D -m 755 $(BUILD)/sluice $(DESTDIR)$(PREFIX)/sbin/sluice
-	install -D -m 644 $(BPF_OBJ) $(DESTDIR)$(PREFIX)/lib/bpf/sluice.bpf.o
-	install -D -m 644 user/cli/sluice.service $(DESTDIR)$(PREFIX)/lib/systemd/system/sluice.service
-	install -D -m 644 user/cli/sluice.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/sluice.conf
-	install -D -m 644 user/SECURITY.md $(DESTDIR)$(PREFIX)/share/doc/sluice/SECURITY.md
-	$(foreach m,$(MANS),install -D -m 644 $(m) $(DESTDIR)$(PREFIX)/share/man/man$(subst .,,$(suffix $(m)))/$(notdir $(m));)
-	$(if $(DESTDIR),,id sluice >/dev/null 2>&1 || useradd --system --user-group --no-create-home --shell /usr/sbin/nologin sluice)
-	install -d $(foreach d,include/sluice bin lib,$(DESTDIR)$(PREFIX)/$(d))
-	install -m 644 $(SDKS) $(DESTDIR)$(PREFIX)/lib/
-	install -m 755 $(BUILD)/$(SDK_SO).$(SDK_ABI) $(DESTDIR)$(PREFIX)/lib/
-	ln -sf $(SDK_SO).$(SDK_ABI) $(DESTDIR)$(PREFIX)/lib/$(SDK_SO)
-	$(if $(DESTDIR),,ldconfig)
-	install -d $(DESTDIR)$(PREFIX)/$(PY_DIR)
-	install -m 644 $(PY_FILES) $(DESTDIR)$(PREFIX)/$(PY_DIR)/
-	install -m 644 include/sluice/*.h $(DESTDIR)$(PREFIX)/include/sluice/
-	$(foreach b,$(BACKENDS) $(CLIENTS),install -m 755 $(BUILD)/$(b) $(DESTDIR)$(PREFIX)/bin/sluice-$(b);)
+# A package passes DESTDIR, and leaves the account to sysusers.d.
+put_files = BUILD='$(BUILD)' DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' UNITDIR='$(UNITDIR)' \
+	PYDIR='$(PREFIX)/$(PY_DIR)' VERSION='$(VERSION)' user/service/install.sh
+install: all ## to $(DESTDIR)$(PREFIX): programs, the service and its account, libraries, /etc/sluice if there is none
+	$(Q)$(put_files) install
+uninstall: ## remove what `make install` has put there; a configuration that was changed stays
+	$(Q)$(put_files) uninstall
 clean: ## remove the build folder (keeps its cache of VM kernels)
 	$(Q)find $(BUILD) -mindepth 1 -maxdepth 1 ! -name vm -exec rm -rf {} + 2>/dev/null || true
 help:

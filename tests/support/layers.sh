@@ -115,6 +115,7 @@ BEGIN {
 	allow["agent"] = "base sandbox http config front rpc"
 	allow["tools"] = "base wire xio net tcp control/fields.h front/tls/record.h"
 	allow["cli"] = "all"
+	allow["service"] = "cli/cli.h"
 	allow["bench"] = "all"
 	allow["bpf"] = ""
 	build = ENVIRON["BUILD"]

@@ -112,7 +112,7 @@ gateway_end
 chmod 644 "$D/gw.conf"
 
 # What the unit for systemd leaves of root's capabilities is enough.
-unit=$here/../../user/cli/sluice.service
+unit=$here/../../user/service/sluice.service
 kept=$(sed -n 's/^CapabilityBoundingSet=//p' "$unit" | tr 'A-Z' 'a-z' | sed 's/cap_/+/g; s/ /,/g')
 : >"$D/gw.log"
 nsenter --net="/run/netns/$G" setpriv --bounding-set "-all,$kept" "$SLUICE" run -c "$D/gw.conf" >>"$D/gw.log" 2>&1 </dev/null &
