@@ -209,9 +209,16 @@ static double clip(struct sl_fit *f, uint32_t b, double t)
 	return t;
 }
 
+/* Stops at MANY: an endless count returns to 0 within hours, and the gain is infinite. */
+static uint32_t count_sample(struct sl_fit *f)
+{
+	f->samples += f->samples < MANY;
+	return f->samples;
+}
+
 static void update_line(struct sl_fit *f, uint32_t b, double t)
 {
-	double gain = fmax(1.0 / ++f->samples, 1 - DECAY);
+	double gain = fmax(1.0 / count_sample(f), 1 - DECAY);
 	double db = b - f->mean_b, dt = t - f->mean_t;
 	double rho;
 

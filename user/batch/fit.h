@@ -30,9 +30,9 @@ struct sl_fit {
 	double var_b, cov_bt;
 	double off_sum, off_expected; /* of the samples in `streak` */
 	int streak;                   /* clipped in a row: above 0 too slow, below 0 too fast */
-	uint32_t samples;             /* since the start or the last change, for the gain */
-	uint32_t batches;             /* since the start, up to a number that is many */
-	uint32_t largest;             /* size seen */
+	uint32_t samples; /* since the start or the last change, for the gain; up to many, too */
+	uint32_t batches; /* since the start, up to a number that is many */
+	uint32_t largest; /* size seen */
 	uint32_t max_size;
 	struct sl_fit_size *sizes; /* [max_size + 1] */
 	float *curve;              /* [max_size + 1] time(b) as of the last refresh */

@@ -240,3 +240,12 @@ TEST(pauses_are_not_multiplied_by_each_other)
 		}
 	}
 }
+
+/* One sample a batch, 300,000 a second: a count of 32 bits would be at its end within four hours. */
+TEST(the_count_of_samples_has_an_end)
+{
+	feed(2 * MS, 0.05 * MS, 0.1, 1, 100, 200);
+	fit.samples = UINT32_MAX - 2;
+	feed(2 * MS, 0.05 * MS, 0.1, 1, 100, 10);
+	ck_assert_double_lt(error_at(2 * MS, 0.05 * MS, 50), 0.06);
+}
