@@ -75,6 +75,8 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "structs go out as they lie in memory");
 
+#define SL_RPC_TIME_MAX UINT32_MAX /* 71 min 35 s */
+
 enum {
 	/*
 	 * 1: entries of 24 bytes, no WINDOW; 2: no trailers of requests; 3: no GO_ON; 4: no MIGRATE;
@@ -171,8 +173,8 @@ struct sl_rpc_entry {
 	uint64_t id;       /* of the request, unique on this channel while it is outstanding */
 	uint32_t len;      /* payload */
 	uint32_t rest;     /* of the same message: payload of further entries */
-	uint32_t time_us;  /* request: remaining budget, 0 none; response: service time of this
-			      request */
+	uint32_t time_us;  /* request: remaining budget; 0 or SL_RPC_TIME_MAX: none, or longer than
+			      the field holds; response: service time of this request */
 	uint32_t together; /* response: requests that the backend computed at once, perhaps of
 			      several gateways; 0 not known */
 	uint16_t meta_len;

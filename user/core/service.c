@@ -12,16 +12,14 @@ static struct sl_exchange *exchange_of(struct sl_batch_item *item)
 	return sl_container_of(item, struct sl_exchange, item);
 }
 
-static uint32_t budget_us(const struct sl_exchange *x, uint64_t now_ns)
+static uint64_t budget_us(const struct sl_exchange *x, uint64_t now_ns)
 {
 	uint64_t left;
 
 	if (x->deadline_ns == UINT64_MAX)
 		return 0;
 	left = x->deadline_ns > now_ns ? (x->deadline_ns - now_ns) / SL_NS_PER_US : 0;
-	if (left > UINT32_MAX)
-		return UINT32_MAX;
-	return left ? (uint32_t)left : 1; /* 0 would mean "no deadline" */
+	return left ? left : 1; /* 0 would mean "no deadline" */
 }
 
 /* One item of a batch; spans are taken from the core's scratch. Returns how many, 0: no room. */

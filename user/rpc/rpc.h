@@ -56,7 +56,7 @@ struct sl_rpc_item {
 	bool open;          /* of which more is to come */
 	bool expects;       /* and its client waits until a backend says so */
 	uint8_t class;      /* enum sl_rpc_class: its own, whatever it is batched with */
-	uint32_t budget_us; /* 0 none */
+	uint64_t budget_us; /* 0 none */
 	uint64_t id;        /* out: for sl_rpc_cancel() */
 };
 

@@ -5,6 +5,7 @@
  * streams, which are copied: sl_rpc_send_part -> build_part -> link.
  */
 #include <errno.h>
+#include "base/clock.h"
 #include "base/cpu.h"
 #include "rpc/session.h"
 
@@ -67,6 +68,12 @@ static bool expects(const struct sl_rpc_item *it)
 	return it->stream && it->open && it->expects;
 }
 
+/* Returns the time that is so many microseconds behind `ns`; UINT64_MAX if it is beyond the clock. */
+static uint64_t later_ns(uint64_t ns, uint64_t us)
+{
+	return us < (UINT64_MAX - ns) / SL_NS_PER_US ? ns + us * SL_NS_PER_US : UINT64_MAX;
+}
+
 /* The message of the items of one class; NULL: no memory. */
 static struct sl_send *build(struct sl_rpc *r, const struct sl_rpc_item *items, uint32_t cnt,
 			     uint8_t class, uint64_t now_ns)
@@ -79,7 +86,7 @@ static struct sl_send *build(struct sl_rpc *r, const struct sl_rpc_item *items, 
 	size_t table, ids;
 
 	for (uint32_t i = 0; i < cnt; i++) {
-		uint64_t due_ns = now_ns + items[i].budget_us * UINT64_C(1000);
+		uint64_t due_ns = later_ns(now_ns, items[i].budget_us);
 
 		if (items[i].class != class)
 			continue;
@@ -120,7 +127,7 @@ static struct sl_send *build(struct sl_rpc *r, const struct sl_rpc_item *items, 
 					   (it->stream ? SL_ENTRY_STREAM : 0) |
 					   (it->stream && it->open ? SL_ENTRY_MORE : 0) |
 					   (expects(it) ? SL_ENTRY_EXPECT : 0)),
-			.time_us = it->budget_us,
+			.time_us = it->budget_us < SL_RPC_TIME_MAX ? (uint32_t)it->budget_us : 0,
 		};
 		s->total += (uint32_t)(sl_rpc_pad8(it->meta_len) + sl_rpc_pad8(it->len));
 		to = add_item(to, it);
@@ -152,7 +159,7 @@ static void remember(struct sl_rpc_channel *ch, struct sl_rpc_item *it, struct s
 	sl_list_add_tail(&ch->requests, &p->node);
 	if (it->budget_us)
 		sl_timer_set(&r->wheel, &p->timer,
-			     now_ns + it->budget_us * UINT64_C(1000) + r->cfg.grace_ns);
+			     later_ns(now_ns + r->cfg.grace_ns, it->budget_us));
 }
 
 static void forget_batch(struct sl_rpc_channel *ch, const struct sl_rpc_item *items,

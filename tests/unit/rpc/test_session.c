@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+#include "base/check.h"
 #include "base/clock.h"
 #include "rpc/session.h"
 #include "broken.h"
@@ -17,6 +18,7 @@ struct end {
 	struct sl_transport base;
 	unsigned polls, posts, pings, cancels;
 	uint64_t request;       /* the id in the last REQUEST */
+	uint32_t time_us;       /* the budget in it */
 	uint32_t taken;         /* bytes of REQUESTs, of `most` that it takes; 0: all */
 	uint32_t before_cancel; /* of these, when it last heard of one */
 	uint32_t most;
@@ -52,6 +54,7 @@ static int end_post(struct sl_transport *t, const struct sl_rpc_header *h,
 		e->taken += h->fragment_len;
 		memcpy(&entry, spans[0].ptr, sizeof(entry));
 		e->request = entry.id;
+		e->time_us = entry.time_us;
 	}
 	return 0;
 }
@@ -270,6 +273,18 @@ static void ask(unsigned i)
 	uint64_t batch;
 
 	ck_assert_int_eq(sl_rpc_send(channels[i], &item, 1, now_ns, &batch), 0);
+}
+
+/* Returns when the request is given up. */
+static uint64_t ask_within(unsigned i, uint64_t budget_us)
+{
+	struct sl_rpc_item item = {.class = SL_CLASS_NORMAL, .budget_us = budget_us};
+	uint64_t batch;
+
+	ck_assert_int_eq(sl_rpc_send(channels[i], &item, 1, now_ns, &batch), 0);
+	turn(1);
+	return sl_timer_expires_ns(&rpc->wheel,
+				   &sl_outstanding_find(&rpc->out, channels[i], item.id)->timer);
 }
 
 static uint64_t open_stream(unsigned i)
@@ -809,4 +824,21 @@ TEST_EACH(a_batch_took_as_long_as_its_own_replies_say, 2)
 	turn(1);
 	ck_assert_uint_eq(last_end.batch, slow);
 	ck_assert_uint_eq(last_end.service_us, 40000);
+}
+
+/* A longer budget than the wire holds is the gateway's alone to keep: the backend has none. */
+TEST(a_deadline_beyond_32_bits_of_microseconds_is_kept)
+{
+	static const uint64_t budgets_us[] = {1, SL_RPC_TIME_MAX - 1, SL_RPC_TIME_MAX,
+					      SL_RPC_TIME_MAX + UINT64_C(1),
+					      UINT64_C(3) * 3600 * 1000000};
+
+	for (unsigned i = 0; i < SL_ARRAY_LEN(budgets_us); i++) {
+		uint64_t due_ns = now_ns + budgets_us[i] * SL_NS_PER_US;
+
+		ck_assert_uint_ge(ask_within(i, budgets_us[i]), due_ns);
+		ck_assert_uint_eq(ends[i].time_us, i < 2 ? budgets_us[i] : 0);
+	}
+	ck_assert_uint_eq(ask_within(5, UINT64_MAX), UINT64_MAX);
+	ck_assert_uint_eq(ends[5].time_us, 0);
 }

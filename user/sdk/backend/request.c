@@ -84,13 +84,13 @@ struct request *sl_be_request_new(struct channel *ch, const struct sl_part *part
 			 .compressed = e->flags & SL_ENTRY_COMPRESSED,
 			 .body_len = e->len,
 			 .priority = part->header->priority,
-			 .budget_us = e->time_us,
+			 .budget_us = e->time_us < SL_RPC_TIME_MAX ? e->time_us : 0,
 			 .arrived_ns = ch->b->now_ns,
 			 .meta_len = e->meta_len,
 			 .length = UINT64_MAX},
 	};
-	if (e->time_us)
-		rq->deadline_ns = ch->b->now_ns + e->time_us * UINT64_C(1000);
+	if (rq->view.budget_us)
+		rq->deadline_ns = ch->b->now_ns + rq->view.budget_us * UINT64_C(1000);
 	rq->view.meta = rq->bytes;
 	if (!apart)
 		rq->body = (uint8_t *)(((uintptr_t)rq->bytes + meta + 15) & ~(uintptr_t)15);
