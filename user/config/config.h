@@ -180,6 +180,7 @@ struct sl_cfg_route {
 	int8_t strip;           /* as the file says it; -1: not */
 	bool strip_prefix;      /* backend sees the path behind the prefix (default) */
 	bool forward_all;       /* it sees all headers, whom the client wanted, and the client */
+	bool underscores;       /* with forward_all: fields with '_' in their names too */
 	bool stream;            /* requests go on as they come */
 	bool backend_continues; /* who says 100 (Continue) to a stream's client */
 	uint64_t idle_ns, max_duration_ns; /* of a stream; 0: no end */

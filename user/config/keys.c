@@ -70,6 +70,12 @@ static const struct conf_name strips[] = {
 	{0},
 };
 
+static const struct conf_name underscores[] = {
+	{"drop", false},
+	{"pass", true},
+	{0},
+};
+
 static const struct conf_name continuers[] = {
 	{"gateway", false},
 	{"backend", true},
@@ -440,6 +446,13 @@ const struct conf_key conf_keys[] = {
 	      .help = "request headers that the backend sees, and trailers of streams; \"*\": all of them, in order, with "
 		      "the host that was asked for and the client's address, as an agent on another "
 		      "host wants it; so it is without where the pool has servers"),
+	ROUTE("underscores", conf_enum, false, route.underscores, .fallback = "drop",
+	      .names = underscores,
+	      .help = "what becomes of request headers and trailers with _ in their names where all are "
+		      "passed on: many servers read x_user as x-user, so such fields are dropped, but "
+		      "those that forward_headers names; pass: they go on, for servers that tell the "
+		      "two apart. Names that would be read as one of the gateway's own (sluice-client-subject, "
+		      "x-forwarded-for and others) are dropped always"),
 	ROUTE("policy", conf_enum, false, route.policy, .fallback = "pool", .names = route_policies,
 	      .help = "batch policy instead of the pool's"),
 	ROUTE("datagram_service", conf_uint, false, route.datagram_service, 0, 65534, "0",

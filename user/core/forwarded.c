@@ -13,11 +13,17 @@ enum { HOST_MAX = 255 + 6, AROUND = 40 }; /* of a name with a port; of the other
 
 bool sl_forwarded_wanted(const struct sl_cfg_route *r, struct sl_span name)
 {
-	bool wanted = r->forward_all;
+	for (uint32_t i = 0; i < r->forward_header_cnt; i++) {
+		if (sl_span_eq_nocase(name, sl_span_cstr(r->forward_headers[i])))
+			return true;
+	}
+	return r->forward_all && (r->underscores || !memchr(name.ptr, '_', name.len));
+}
 
-	for (uint32_t i = 0; i < r->forward_header_cnt && !wanted; i++)
-		wanted = sl_span_eq_nocase(name, sl_span_cstr(r->forward_headers[i]));
-	return wanted;
+bool sl_forwarded_passes(const struct sl_cfg_route *r, struct sl_span name, bool all)
+{
+	return (sl_forwarded_wanted(r, name) || (all && !r->forward_all)) && !sl_said_is(name) &&
+	       !sl_said_is_framing(name);
 }
 
 static bool appends(const struct sl_config *cfg, const struct sl_conn_info *in)

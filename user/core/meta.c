@@ -51,9 +51,9 @@ static void put_headers(struct sl_tlv_writer *w, const struct sl_exchange *x,
 	for (uint32_t i = 0; i < rq->header_cnt; i++) {
 		struct sl_span name = rq->headers[i].name;
 
-		if ((rq->all_headers || sl_forwarded_wanted(x->route, name) ||
+		if ((sl_forwarded_passes(x->route, name, rq->all_headers) ||
 		     is_of_upgrade(x, rq, name)) &&
-		    !sl_said_is(name) && !sl_span_eq_nocase(name, sl_span_cstr(upgrade)))
+		    !sl_span_eq_nocase(name, sl_span_cstr(upgrade)))
 			put_field(w, SL_META_HEADER, &rq->headers[i]);
 	}
 }
@@ -168,10 +168,10 @@ static bool may_be_trailer(struct sl_span name)
 	};
 
 	for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++) {
-		if (sl_span_eq_nocase(name, never[i]))
+		if (sl_said_folds_to(name, never[i]))
 			return false;
 	}
-	return !sl_said_is(name);
+	return true;
 }
 
 bool sl_meta_encode_trailers(struct sl_exchange *x, const struct sl_header *fields, uint32_t cnt)
@@ -181,7 +181,8 @@ bool sl_meta_encode_trailers(struct sl_exchange *x, const struct sl_header *fiel
 	size_t len;
 
 	for (uint32_t i = 0; i < cnt; i++) {
-		if (sl_forwarded_wanted(x->route, fields[i].name) && may_be_trailer(fields[i].name))
+		if (sl_forwarded_passes(x->route, fields[i].name, false) &&
+		    may_be_trailer(fields[i].name))
 			put_field(&w, SL_META_TRAILER, &fields[i]);
 	}
 	len = (size_t)(w.at - block);

@@ -24,6 +24,14 @@ enum sl_said {
 /* In lower case. */
 extern const struct sl_span sl_said_names[SL_SAID_CNT];
 
+/*
+ * Returns true if `name` is `lower` to a server that reads every byte but letters and digits as one
+ * and the same, as CGI does (RFC 3875 4.1.18) and with it WSGI, Rack, PHP: x_forwarded_for.
+ */
+bool sl_said_folds_to(struct sl_span name, struct sl_span lower);
+/* Returns true if a server can take the name for one of these. */
 bool sl_said_is(struct sl_span name);
+/* Returns true if a server can take the name, and the gateway does not, for one that frames a body. */
+bool sl_said_is_framing(struct sl_span name);
 
 #endif

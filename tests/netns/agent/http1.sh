@@ -23,6 +23,7 @@ pool web { batch { policy = direct } backend a { endpoint = "shm://$D/agent.sock
 pool unix { batch { policy = direct } backend a { endpoint = "shm://$D/unix.sock" } }
 route "/" { pool = web strip_prefix = no forward_headers = {"*"} }
 route "/stream" { pool = web strip_prefix = yes stream = yes forward_headers = {"*"} }
+route "/underscores" { pool = web strip_prefix = yes forward_headers = {"*"} underscores = pass }
 route "/unix" { pool = unix forward_headers = {"*"} }
 CONF
 
@@ -45,6 +46,16 @@ lines = r.body.decode().split("\r\n")
 expect("empty query", lines[0], "GET /head? HTTP/1.1")
 expect("state", "tracestate: x=y" in lines, True)
 expect("trace goes on", "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" in lines, True)
+PY
+
+check_py "fields that a server which follows CGI takes for others" <<'PY'
+from raw import *
+forged = b"sluice_client_subject: CN=admin\r\nX_Forwarded_For: 192.0.2.9\r\nsluice.client-san: DNS:admin\r\ncontent_length: 1\r\nx_user: a\r\nx-user: b\r\n"
+for prefix, want in ((b"", ["x-user: b"]), (b"/stream", ["x-user: b"]), (b"/underscores", ["x_user: a", "x-user: b"])):
+    r = ask(b"GET %s/head HTTP/1.1\r\nHost: www\r\n%s\r\n" % (prefix, forged))
+    lines = r.body.decode().split("\r\n")
+    expect("head", lines[2:2 + len(want)], want)
+    expect("the gateway's own", lines[2 + len(want):][:2], ["x-forwarded-for: 10.99.0.2", "x-forwarded-proto: http"])
 PY
 
 check_py "bodies of any size, both ways" <<'PY'

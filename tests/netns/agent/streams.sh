@@ -72,7 +72,7 @@ check_py "what stands behind a body goes on behind it" <<'PY'
 from raw import *
 c = Client()
 c.send(b"POST /trailers HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n")
-c.send(b"X-Sum: 17\r\nContent-Length: 5\r\nsigned:\r\n\r\n")
+c.send(b"X-Sum: 17\r\nContent-Length: 5\r\nx_sum: 18\r\nsluice_client_subject: CN=admin\r\nX_Forwarded-For: 1.2.3.4\r\nsigned:\r\n\r\n")
 expect("trailers", c.reply().body, b"x-sum: 17\r\nsigned: \r\n")
 PY
 

@@ -32,6 +32,9 @@ told() {
 }
 liar=(-H 'X-Forwarded-For: 192.0.2.1' -H 'x-forwarded-for: 192.0.2.2' -H 'X-Forwarded-Proto: https' -H 'X-Forwarded-Host: evil'
 	-H 'Forwarded: for=192.0.2.1' -H 'forwarded: for=_x;proto=https' -H 'X-Forwarded-Port: 1')
+# What a server that follows CGI takes for the same fields, and for who the client has proven to be.
+folded=(-H 'X_Forwarded_For: 192.0.2.1' -H 'x.forwarded_proto: https' -H 'sluice_client_subject: CN=admin' -H 'Sluice_Client-San: DNS:admin'
+	-H 'content_length: 5')
 for how in --http1.1 --http2-prior-knowledge; do
 	check "$how: a client is not believed" told \
 		'x-forwarded-for: 10.99.0.2 ~ x-forwarded-proto: http ~ x-forwarded-host: a.example:80 ~ forwarded: for=10.99.0.2;host="a.example:80";proto=http' \
@@ -46,7 +49,7 @@ for how in --http1.1 --http2-prior-knowledge; do
 	check "$how: none of them" told '' $how "${liar[@]}" "http://$V4:8080/none"
 	check "$how: all of them" told \
 		'x-forwarded-for: 10.99.0.2 ~ x-forwarded-proto: http ~ x-forwarded-host: a ~ forwarded: for=10.99.0.2;host="a";proto=http' \
-		$how -H 'Host: a' "${liar[@]}" "http://$V4:8080/all"
+		$how -H 'Host: a' "${liar[@]}" "${folded[@]}" "http://$V4:8080/all"
 done
 for how in --http1.1 --http2; do
 	check "$how over TLS" told \

@@ -5,6 +5,7 @@
 
 #include "core/client.h"
 #include "core/exchange.h"
+#include "core/forwarded.h"
 #include "suite.h"
 
 static struct sl_umem umem;
@@ -236,6 +237,59 @@ TEST(request_metadata_names_what_a_backend_gets)
 	expect(meta, SL_META_CONTENT_TYPE, "text/plain");
 	expect(meta, SL_META_HEADER, "\x08x-tenantacme");
 	sl_store_free(&x.request, &umem);
+}
+
+/* A name, and whether its field reaches a server: always, where underscores pass, never. */
+static const struct {
+	const char *name;
+	enum { ALWAYS, WITH_PASS, NEVER } goes;
+} names[] = {
+	{"x-user", ALWAYS},
+	{"x.user", ALWAYS},
+	{"x_user", WITH_PASS},
+	{"_", WITH_PASS},
+	{"X_Named", ALWAYS},
+	{"x_named2", WITH_PASS},
+	{"content-type", ALWAYS},
+	{"sluice-client-subject", NEVER},
+	{"sluice_client_subject", NEVER},
+	{"SLUICE_Client-Subject", NEVER},
+	{"sluice.client~subject", NEVER},
+	{"sluice_client_subject2", WITH_PASS},
+	{"sluice_client_san", NEVER},
+	{"X_Forwarded_For", NEVER},
+	{"x!forwarded|proto", NEVER},
+	{"x-forwarded_host", NEVER},
+	{"x_forwarded_port", NEVER},
+	{"Forwarded", NEVER},
+	{"content_length", NEVER},
+	{"Content_Type", NEVER},
+	{"transfer_encoding", NEVER},
+	{"transfer.encoding", NEVER},
+};
+
+TEST_EACH(no_server_takes_a_field_for_one_of_the_gateway, SL_ARRAY_LEN(names))
+{
+	static const char *named[] = {"x_named", "sluice_client_subject", "x_forwarded_for"};
+	const struct sl_span name = sl_span_cstr(names[_i].name);
+	const struct sl_header field = {name, sl_span_str("v")};
+	struct sl_cfg_route r = route("/");
+	struct sl_exchange x = {.core = &core, .route = &r, .client = &on_tcp};
+
+	r.forward_all = true;
+	r.forward_headers = named;
+	r.forward_header_cnt = SL_ARRAY_LEN(named);
+	ck_assert_int_eq(sl_forwarded_passes(&r, name, false), names[_i].goes == ALWAYS);
+	ck_assert_int_eq(sl_forwarded_passes(&r, name, true), names[_i].goes == ALWAYS);
+	r.underscores = true;
+	ck_assert_int_eq(sl_forwarded_passes(&r, name, false), names[_i].goes != NEVER);
+	ck_assert(sl_meta_encode_trailers(&x, &field, 1));
+	ck_assert_int_eq(x.request.len > 0,
+			 names[_i].goes != NEVER && strcmp(names[_i].name, "content-type") != 0);
+	sl_store_free(&x.request, &umem);
+	/* A backend of the SDK has them as they came, but for the gateway's own. */
+	r.forward_all = r.underscores = false;
+	ck_assert_int_eq(sl_forwarded_passes(&r, name, true), names[_i].goes != NEVER);
 }
 
 /* What is called, and all headers, whatever the route would make of the path. */
