@@ -222,6 +222,10 @@ enum sl_rpc_entry_flag {
  * Of a reply in parts (MORE), the first part's block says how it begins: status, content type,
  * headers. The last part's block says how it ends: gRPC status, gRPC message, trailers; in HTTP/1.1
  * these have no place. Whatever else the blocks of a reply in parts hold is skipped.
+ *
+ * gRPC: CONTENT_TYPE is the one that the server sent, e.g. application/grpc+json; absent: application/
+ * grpc. A reply of one part with NO_MESSAGE and without HEADERs is Trailers-Only. Any other reply begins
+ * with its HEADERs, also if its status is an error; its message, if it has one, reaches the client.
  */
 enum sl_meta_tag {
 	SL_META_METHOD = 1, /* request: "GET", "POST" ...; absent for gRPC and datagrams */

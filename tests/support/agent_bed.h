@@ -43,6 +43,8 @@ struct bed_request {
 	unsigned ends;          /* last replies and errors */
 	int error;              /* enum sl_rpc_status; SL_RPC_OK: none */
 	int status, grpc_status;
+	char type[64], message[128];    /* content-type; grpc-message */
+	unsigned head_cnt, trailer_cnt; /* fields of its head; of its end */
 	unsigned parts, messages;
 	unsigned compressed; /* of the messages */
 	size_t largest, len; /* of parts; of all */
@@ -204,6 +206,14 @@ int sl_reply(struct sl_request_view *rq, const struct sl_reply_args *a)
 	r->parts++;
 	r->status = a->status ? a->status : r->status;
 	r->grpc_status = a->grpc_status;
+	if (a->content_type)
+		snprintf(r->type, sizeof(r->type), "%s", a->content_type);
+	if (a->grpc_message)
+		snprintf(r->message, sizeof(r->message), "%s", a->grpc_message);
+	for (unsigned i = 0; i < a->header_cnt; i++) {
+		r->head_cnt += !a->headers[i].trailer;
+		r->trailer_cnt += a->headers[i].trailer;
+	}
 	if (!a->no_message && a->body_len) {
 		if (a->body_len > BED_HEARD - r->len)
 			abort();

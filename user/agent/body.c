@@ -51,16 +51,48 @@ void agent_body_begin(struct agent_call *call, enum agent_framing framing, uint6
 {
 	struct agent_body *b = &call->body;
 
-	b->framing = (uint8_t)framing;
-	b->left = length;
-	b->ended |= !length;
+	if (!b->taken) {
+		b->framing = (uint8_t)framing;
+		b->left = length;
+		b->ended |= !length;
+	}
 	b->begun = true;
 	set_flow(call);
 }
 
+static void drop_first(struct agent_call *call)
+{
+	struct agent_body *b = &call->body;
+	struct agent_piece *p = b->first;
+
+	b->kept -= p->len - p->at;
+	b->first = p->next;
+	if (!b->first)
+		b->end = &b->first;
+	sl_mem_free(memory_of(call), p);
+}
+
+void agent_body_once(struct agent_call *call)
+{
+	struct agent_body *b = &call->body;
+
+	b->once = true;
+	while (b->first && b->first != b->out)
+		drop_first(call);
+}
+
 void agent_body_stop(struct agent_call *call)
 {
-	call->body.begun = false;
+	struct agent_body *b = &call->body;
+
+	b->begun = false;
+	if (!b->once) {
+		for (struct agent_piece *p = b->first; p; p = p->next) {
+			b->kept += p->at;
+			p->at = 0;
+		}
+		b->out = b->first;
+	}
 	set_flow(call);
 }
 
@@ -81,6 +113,21 @@ static struct agent_piece *add_piece(struct agent_call *call, size_t most)
 	b->end = &p->next;
 	b->taken = true;
 	return p;
+}
+
+/* Bytes were put into the last piece p, which had `before` of them. */
+static void note_added(struct agent_call *call, struct agent_piece *p, uint32_t before)
+{
+	struct agent_body *b = &call->body;
+
+	b->kept += p->len - before;
+	if (!b->out)
+		b->out = p;
+	if (b->once)
+		return;
+	b->total += p->len - before;
+	if (b->total > AGENT_BODY_REPEAT)
+		agent_body_once(call);
 }
 
 static void put(struct agent_piece *p, const void *bytes, size_t len)
@@ -116,7 +163,7 @@ bool agent_body_add(struct agent_call *call, const void *bytes, size_t len, size
 		put(p, "\r\n", 2);
 	b->left -= b->left == SL_LEN_UNKNOWN ? 0 : len;
 	b->ended = !b->left;
-	b->kept += p->len - before;
+	note_added(call, p, before);
 	set_flow(call);
 	return true;
 }
@@ -149,7 +196,7 @@ bool agent_body_end(struct agent_call *call)
 		put(p, "\r\n", 2);
 	}
 	put(p, "\r\n", 2);
-	b->kept += p->len - before;
+	note_added(call, p, before);
 	return true;
 }
 
@@ -157,40 +204,34 @@ unsigned agent_body_peek(const struct agent_call *call, struct iovec *to, unsign
 {
 	unsigned n = 0;
 
-	for (struct agent_piece *p = call->body.first; p && n < max; p = p->next)
+	for (struct agent_piece *p = call->body.out; p && n < max; p = p->next)
 		to[n++] = (struct iovec){p->bytes + p->at, p->len - p->at};
 	return n;
-}
-
-static void drop_first(struct agent_call *call)
-{
-	struct agent_body *b = &call->body;
-	struct agent_piece *p = b->first;
-
-	b->kept -= p->len - p->at;
-	b->first = p->next;
-	if (!b->first)
-		b->end = &b->first;
-	sl_mem_free(memory_of(call), p);
 }
 
 void agent_body_skip(struct agent_call *call, size_t len)
 {
 	struct agent_body *b = &call->body;
 
-	while (b->first && len >= b->first->len - b->first->at) {
-		len -= b->first->len - b->first->at;
-		drop_first(call);
+	while (b->out && len) {
+		uint32_t left = b->out->len - b->out->at;
+		uint32_t n = len < left ? (uint32_t)len : left;
+
+		b->out->at += n;
+		b->kept -= n;
+		len -= n;
+		if (n == left)
+			b->out = b->out->next;
 	}
-	if (len && b->first) {
-		b->first->at += (uint32_t)len;
-		b->kept -= (uint32_t)len;
-	}
+	if (b->once)
+		agent_body_once(call);
 	set_flow(call);
 }
 
 void agent_body_drop(struct agent_call *call)
 {
+	call->body.out = NULL;
+	call->body.once = true;
 	while (call->body.first)
 		drop_first(call);
 }

@@ -8,6 +8,9 @@
  *
  * Where AGENT_BODY_HIGH bytes are kept the SDK is told to wait, so there are never more than these, and
  * what the gateway has had credit for: SL_RPC_PART_WINDOW, of a few streams SL_RPC_INITIAL_WINDOW.
+ *
+ * Pieces stay when they have been sent, so that the request can be sent again, until the reply begins
+ * or AGENT_BODY_REPEAT bytes have come.
  */
 #ifndef SL_AGENT_BODY_H
 #define SL_AGENT_BODY_H
@@ -21,7 +24,7 @@ struct agent_call;
 struct agent_piece;
 struct iovec;
 
-enum { AGENT_BODY_HIGH = 16 << 10 };
+enum { AGENT_BODY_HIGH = 16 << 10, AGENT_BODY_REPEAT = 16 << 10 };
 
 enum agent_framing {
 	AGENT_PLAIN,    /* as it is: its length was said, or frames of HTTP/2 go around it */
@@ -31,22 +34,27 @@ enum agent_framing {
 
 struct agent_body {
 	struct agent_piece *first, **end;
-	uint64_t left; /* that are to come; SL_LEN_UNKNOWN: nobody knows */
-	uint32_t kept;
-	uint8_t framing; /* enum agent_framing */
-	bool on;         /* the request comes in parts */
-	bool ended;      /* no more of it comes */
-	bool begun;      /* its connection takes it */
-	bool flows;      /* the SDK gives parts; otherwise it was told to wait */
-	bool taken;      /* some of it: nobody could say it a second time */
-	bool in_message; /* of gRPC: there is more of it to come */
+	struct agent_piece *out; /* the first one that has bytes to send; NULL: none */
+	uint64_t left;           /* that are to come; SL_LEN_UNKNOWN: nobody knows */
+	uint32_t kept;           /* bytes to send */
+	uint32_t total;          /* bytes ever added, up to AGENT_BODY_REPEAT */
+	uint8_t framing;         /* enum agent_framing */
+	bool on;                 /* the request comes in parts */
+	bool ended;              /* no more of it comes */
+	bool begun;              /* its connection takes it */
+	bool flows;              /* the SDK gives parts; otherwise it was told to wait */
+	bool taken;              /* some of it */
+	bool once;               /* what has been sent is gone */
+	bool in_message;         /* of gRPC: there is more of it to come */
 };
 
 /* Of a new call; nothing comes before the next one. */
 void agent_body_init(struct agent_call *call);
 /* The connection wants it, `length` bytes. */
 void agent_body_begin(struct agent_call *call, enum agent_framing framing, uint64_t length);
-/* The call waits for a connection (again). */
+/* Frees what has been sent, now and from now on: the request cannot be sent again. */
+void agent_body_once(struct agent_call *call);
+/* The call waits for a connection (again); what was sent and is still here is sent again. */
 void agent_body_stop(struct agent_call *call);
 /* False: more than was announced, or no memory. */
 bool agent_body_add(struct agent_call *call, const void *bytes, size_t len, size_t left);

@@ -156,8 +156,8 @@ void agent_call_lost(struct agent_call *call, const char *why)
 
 	call->over = true;
 	/* RFC 9110 9.2.2: what is not idempotent goes again only if none of it can have been read. */
-	if (call->answered || call->tries >= AGENT_TRIES_MAX || call->body.taken ||
-	    (call->written && !call->rq->idempotent)) {
+	if (call->answered || call->tries >= AGENT_TRIES_MAX ||
+	    (call->body.taken && call->body.once) || (call->written && !call->rq->idempotent)) {
 		SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_WARN, "agent: %s: a request was lost: %s",
 			     s->name, why);
 		agent_call_fail(call, SL_RPC_LOST);
@@ -188,7 +188,7 @@ void agent_call_assign(struct agent_call *call, struct agent_conn *c)
 	call->conn = c;
 	call->tries++;
 	call->written = false;
-	if (!call->body.on || !call->rq->length || s->limit.fixed)
+	if (!call->body.on || call->body.ended || !call->rq->length || s->limit.fixed)
 		count(call);
 }
 
@@ -198,8 +198,10 @@ void agent_call_answered(struct agent_call *call)
 
 	if (!call->begun && call->counted)
 		agent_limit_sample(&s->limit, s->a->now_ns - call->start_ns, s->busy_cnt);
-	if (call->body.on)
-		let_go(call);
+	if (!call->body.on)
+		return;
+	agent_body_once(call);
+	let_go(call);
 }
 
 bool agent_call_go_on(struct agent_call *call)

@@ -152,7 +152,7 @@ static ssize_t read_body(struct agent_call *call, uint8_t *buf, size_t cap, uint
 		agent_body_skip(call, len);
 		n += len;
 	}
-	if (call->body.ended && !call->body.first)
+	if (call->body.ended && !call->body.out)
 		*flags |= NGHTTP2_DATA_FLAG_EOF;
 	else if (!n)
 		return NGHTTP2_ERR_DEFERRED;
@@ -330,7 +330,7 @@ static void h2_start(struct agent_conn *c, struct agent_call *call)
 	s->why[0] = 0;
 	s->h = h;
 	s->call = call;
-	s->grpc_status = -1;
+	s->grpc_status = s->foreign = -1;
 	s->length = SL_LEN_UNKNOWN;
 	s->to_head = sl_span_eq(made.method, sl_span_str("HEAD"));
 	sl_list_init(&s->touched);

@@ -15,6 +15,7 @@
 enum {
 	AGENT_RX_LEN = 24 << 10, /* window of a stream */
 	AGENT_OUT_LEN = 64 << 10,
+	AGENT_TYPE_MAX = 128,
 };
 
 struct h2 {
@@ -36,14 +37,18 @@ struct h2_stream {
 	uint32_t error;  /* of its end */
 	uint16_t status; /* HTTP; below 200: the head is not here */
 	int grpc_status; /* -1: not said */
+	int foreign;     /* status of a call whose reply is none of gRPC's; -1: it is one */
 	bool ended;      /* nothing more comes */
 	bool whole;      /* and nothing is missing */
 	bool blocked;    /* the gateway has no room */
 	bool many;       /* fields than can be taken */
 	bool starved;    /* no memory was left for what came */
 	bool to_head;
-	bool go_on;        /* the server wants the body */
-	const char *wrong; /* the reply is malformed: what about it; or NULL */
+	bool reset;         /* by the server */
+	bool trailers_only; /* gRPC: the head is the end as well */
+	bool foreign_type;  /* gRPC: the content-type is another one */
+	bool go_on;         /* the server wants the body */
+	const char *wrong;  /* the reply is malformed: what about it; or NULL */
 	/* the request */
 	uint8_t prefix[SL_GRPC_PREFIX];
 	size_t sent; /* of prefix and body */
@@ -55,7 +60,8 @@ struct h2_stream {
 	uint32_t rx_at, rx_len; /* what is in rx; from there on it is of use */
 	uint32_t rx_cap;
 	uint32_t text_len;
-	char why[1024]; /* grpc-message */
+	char type[AGENT_TYPE_MAX]; /* content-type of gRPC; "": none, or a longer one */
+	char why[1024];            /* grpc-message */
 	char text[AGENT_HEAD_MAX];
 };
 
@@ -70,5 +76,20 @@ void agent_h2_settle(struct h2_stream *s);
 void agent_h2_relieve(struct agent *a);
 /* What has come of the body is of no more use. */
 void agent_h2_rx_free(struct h2_stream *s);
+/* Returns what has come of the body and is of use. */
+struct sl_span agent_h2_rx(const struct h2_stream *s);
+/* Drops the first n bytes of it. */
+void agent_h2_consume(struct h2_stream *s, size_t n);
+/* Passes on a part of the reply. False: it stays, or the stream is gone. */
+bool agent_h2_reply(struct h2_stream *s, struct sl_reply_args *a);
+/* Ends the call with an error of the agent's, and resets the stream. */
+void agent_h2_end_with(struct h2_stream *s, enum sl_rpc_status status, const char *why);
+/* Gives the call back: the stream ended before its reply did. */
+void agent_h2_lost(struct h2_stream *s);
+
+/* h2_grpc.c */
+/* Decides by the head, before any body, whether the reply is one of gRPC. */
+void agent_h2_judge_head(struct h2_stream *s, bool ends);
+void agent_h2_settle_grpc(struct h2_stream *s);
 
 #endif

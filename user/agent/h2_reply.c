@@ -35,6 +35,9 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 		s->status = 0;
 		s->headers.cnt = 0;
 		s->text_len = 0;
+		s->type[0] = 0;
+		s->foreign_type = false;
+		s->grpc_status = -1;
 	}
 	return 0;
 }
@@ -100,6 +103,16 @@ static void keep_binary(struct h2_stream *s, struct agent_fields *f, struct sl_s
 	} while (list.len);
 }
 
+/* The type of a gRPC reply goes on as it is, with its suffix and parameters, unless it is too long. */
+static void keep_type(struct h2_stream *s, struct sl_span v)
+{
+	s->foreign_type = !sl_grpc_content_type(v);
+	if (s->foreign_type || v.len >= sizeof(s->type))
+		return;
+	memcpy(s->type, v.ptr, v.len);
+	s->type[v.len] = 0;
+}
+
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
 		     size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags,
 		     void *arg)
@@ -126,6 +139,8 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 			sl_parse_u64_max(v, UINT16_MAX, &number) ? SL_GRPC_UNKNOWN : (int)number;
 	else if (sl_span_eq(n, sl_span_str("grpc-message")))
 		decode_why(s, v);
+	else if (sl_span_eq(n, sl_span_str("content-type")) && !s->call->answered)
+		keep_type(s, v);
 	else if (sl_grpc_is_binary(n))
 		keep_binary(s, f, n, v);
 	else if (!sl_grpc_is_reserved(n))
@@ -152,11 +167,14 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 		h->going = true;
 	if (!s)
 		return 0;
+	s->reset |= frame->hd.type == NGHTTP2_RST_STREAM;
 	if (frame->hd.type == NGHTTP2_HEADERS && s->status < 100) {
 		s->wrong = "a status that is none";
 		touch(s);
 	}
 	if (frame->hd.type == NGHTTP2_HEADERS && s->status >= 200 && !s->call->answered) {
+		if (s->call->grpc)
+			agent_h2_judge_head(s, frame->hd.flags & NGHTTP2_FLAG_END_STREAM);
 		agent_call_answered(s->call);
 		s->call->answered = true;
 		touch(s);
@@ -274,14 +292,12 @@ void agent_h2_callbacks(nghttp2_session_callbacks *cb)
 
 /* --- the reply --- */
 
-/* What has come of the body and is of use. */
-static struct sl_span rx_of(const struct h2_stream *s)
+struct sl_span agent_h2_rx(const struct h2_stream *s)
 {
 	return sl_span_of(s->rx + s->rx_at, s->rx_len - s->rx_at);
 }
 
-/* So many bytes of rx are of no more use. */
-static void consume(struct h2_stream *s, size_t n)
+void agent_h2_consume(struct h2_stream *s, size_t n)
 {
 	s->rx_at += (uint32_t)n;
 	if (s->rx_at == s->rx_len)
@@ -292,7 +308,7 @@ static void consume(struct h2_stream *s, size_t n)
 	}
 }
 
-static void end_with(struct h2_stream *s, enum sl_rpc_status status, const char *why)
+void agent_h2_end_with(struct h2_stream *s, enum sl_rpc_status status, const char *why)
 {
 	struct agent_call *call = s->call;
 	struct h2 *h = s->h;
@@ -308,8 +324,7 @@ static void end_with(struct h2_stream *s, enum sl_rpc_status status, const char 
 	agent_call_fail(call, status);
 }
 
-/* A part of the reply; false: it stays, or the stream is gone. */
-static bool reply(struct h2_stream *s, struct sl_reply_args *a)
+bool agent_h2_reply(struct h2_stream *s, struct sl_reply_args *a)
 {
 	static struct agent_reply_fields fields;
 	struct agent_call *call = s->call;
@@ -317,14 +332,17 @@ static bool reply(struct h2_stream *s, struct sl_reply_args *a)
 	unsigned before = h->freed;
 
 	fields.cnt = 0;
-	if (s->many || (!call->begun && !agent_reply_take(&fields, &s->headers, false)) ||
+	if (s->many ||
+	    (!call->begun && !agent_reply_take(&fields, &s->headers, s->trailers_only)) ||
 	    (!a->more && !agent_reply_take(&fields, &s->trailers, true))) {
-		end_with(s, SL_RPC_INTERNAL, "fields that cannot go on");
+		agent_h2_end_with(s, SL_RPC_INTERNAL, "fields that cannot go on");
 		return false;
 	}
 	a->headers = fields.at;
 	a->header_cnt = fields.cnt;
-	a->status = call->begun ? 0 : s->status;
+	a->status = call->begun || s->status < 200 ? 0 : s->status;
+	if (call->grpc && !call->begun && strcmp(s->type, "application/grpc") != 0 && s->type[0])
+		a->content_type = s->type;
 	call->over = !a->more;
 	if (!agent_call_reply(call, a)) {
 		s->blocked = true;
@@ -345,8 +363,7 @@ static bool reply(struct h2_stream *s, struct sl_reply_args *a)
 	return false;
 }
 
-/* It ended before its reply did. */
-static void fail(struct h2_stream *s)
+void agent_h2_lost(struct h2_stream *s)
 {
 	struct agent_call *call = s->call;
 	const char *why = nghttp2_http2_strerror(s->error);
@@ -362,12 +379,12 @@ static bool settle_parts(struct h2_stream *s)
 {
 	struct sl_span in;
 
-	while ((in = rx_of(s)).len > AGENT_PART_MAX && s->call->begun) {
+	while ((in = agent_h2_rx(s)).len > AGENT_PART_MAX && s->call->begun) {
 		struct sl_reply_args a = {.body = in.ptr, .body_len = AGENT_PART_MAX, .more = true};
 
-		if (!reply(s, &a))
+		if (!agent_h2_reply(s, &a))
 			return false;
-		consume(s, AGENT_PART_MAX);
+		agent_h2_consume(s, AGENT_PART_MAX);
 	}
 	return true;
 }
@@ -379,91 +396,19 @@ static void settle_http(struct h2_stream *s)
 
 	if (!settle_parts(s))
 		return;
-	in = rx_of(s);
+	in = agent_h2_rx(s);
 	a = (struct sl_reply_args){.body = in.ptr, .body_len = in.len, .more = !s->whole};
 	if (!s->call->begun) {
 		a.has_total = s->length != SL_LEN_UNKNOWN && s->status != 204;
 		a.total_len = s->length;
 	}
 	if (s->ended && !s->whole)
-		fail(s);
+		agent_h2_lost(s);
 	else if (s->whole)
-		(void)reply(s, &a);
+		(void)agent_h2_reply(s, &a);
 	else if ((s->call->begun ? in.len : s->call->body.on || s->length > AGENT_RX_LEN) &&
-		 reply(s, &a))
-		consume(s, a.body_len);
-}
-
-/*
- * The next message in rx, or a piece of one that is longer than what should be kept of it here: half
- * of rx, so that its server never waits for a window. How many bytes of rx that is; 0: there is none.
- */
-static size_t find_piece(const struct h2_stream *s, struct sl_reply_args *a)
-{
-	struct sl_span in = rx_of(s);
-	size_t prefix = s->message_left ? 0 : SL_GRPC_PREFIX;
-
-	*a = (struct sl_reply_args){.more = true};
-	if (in.len < (prefix ? prefix : 1))
-		return 0;
-	a->total_len = prefix ? sl_get_be32(in.ptr + 1) : s->message_left;
-	if (in.len - prefix < a->total_len && in.len < AGENT_RX_LEN / 2)
-		return 0;
-	a->body = in.ptr + prefix;
-	a->body_len = in.len - prefix < a->total_len ? in.len - prefix : a->total_len;
-	a->in_pieces = prefix && a->body_len < a->total_len;
-	a->compressed = prefix && in.ptr[0]; /* of further pieces the first one has said it */
-	return prefix + a->body_len;
-}
-
-/* What no message begins with ends the stream. */
-static bool is_refused(struct h2_stream *s)
-{
-	struct sl_span in = rx_of(s);
-
-	if (s->message_left || in.len < SL_GRPC_PREFIX)
-		return false;
-	if (in.ptr[0] > SL_GRPC_COMPRESSED)
-		end_with(s, SL_RPC_INTERNAL, "a message with reserved bits set in its prefix");
-	else if (sl_get_be32(in.ptr + 1) > SL_RPC_MAX_MESSAGE)
-		end_with(s, SL_RPC_TOO_LARGE, "a message that is too large");
-	else
-		return false;
-	return true;
-}
-
-static void settle_grpc(struct h2_stream *s)
-{
-	struct sl_reply_args a;
-	size_t n;
-
-	for (;;) {
-		if (is_refused(s))
-			return;
-		n = find_piece(s, &a);
-		/* The last one goes with the status. */
-		if (!n || (s->whole && n == rx_of(s).len && !s->message_left && !a.in_pieces))
-			break;
-		if (!reply(s, &a))
-			return;
-		s->message_left = (uint32_t)(a.total_len - a.body_len);
-		consume(s, n);
-	}
-	if (s->whole ? n < rx_of(s).len || s->message_left : s->ended) {
-		fail(s);
-		return;
-	}
-	a.no_message = !n;
-	if (s->whole) {
-		a.more = false;
-		a.grpc_message = s->why[0] ? s->why : NULL;
-		if (s->grpc_status >= 0)
-			a.grpc_status = (uint16_t)s->grpc_status;
-		else if (s->status == 200) /* of others the gateway makes it */
-			a.grpc_status = SL_GRPC_UNKNOWN;
-	}
-	if (s->whole || !s->call->begun)
-		(void)reply(s, &a);
+		 agent_h2_reply(s, &a))
+		agent_h2_consume(s, a.body_len);
 }
 
 void agent_h2_relieve(struct agent *a)
@@ -472,18 +417,18 @@ void agent_h2_relieve(struct agent *a)
 
 	while (a->bodies.used > a->bodies.limit - a->bodies.limit / RESERVE &&
 	       (s = sl_list_first(&a->unread, struct h2_stream, unread)))
-		end_with(s, SL_RPC_LOST, "its client does not read, and memory is short");
+		agent_h2_end_with(s, SL_RPC_LOST, "its client does not read, and memory is short");
 }
 
 void agent_h2_settle(struct h2_stream *s)
 {
 	sl_list_del(&s->touched);
 	if (s->starved) {
-		end_with(s, SL_RPC_LOST, "no memory is left for it");
+		agent_h2_end_with(s, SL_RPC_LOST, "no memory is left for it");
 		return;
 	}
 	if (s->wrong) {
-		end_with(s, SL_RPC_INTERNAL, s->wrong);
+		agent_h2_end_with(s, SL_RPC_INTERNAL, s->wrong);
 		return;
 	}
 	if (s->blocked)
@@ -491,11 +436,12 @@ void agent_h2_settle(struct h2_stream *s)
 	if (s->go_on && !agent_call_go_on(s->call))
 		return;
 	s->go_on = false;
-	if (s->status < 200) { /* nothing but interim replies */
-		if (s->ended)
-			fail(s);
-	} else if (s->call->grpc) {
-		settle_grpc(s);
+	if (s->status < 200 && !s->ended)
+		return; /* nothing but interim replies */
+	if (s->call->grpc) {
+		agent_h2_settle_grpc(s);
+	} else if (s->status < 200) {
+		agent_h2_lost(s);
 	} else {
 		settle_http(s);
 	}

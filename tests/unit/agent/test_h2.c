@@ -1,58 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Servers of HTTP/2, frame by frame: what goes on of their replies, and streams that end at any point. */
-#include "agent/h2.h"
-#include "base/bytes.h"
-#include "agent_bed.h"
-
-enum { DATA = 0, HEADERS = 1, RST_STREAM = 3, SETTINGS = 4, WINDOW_UPDATE = 8 };
-enum { ACK = 1, END_STREAM = 1, END_HEADERS = 4, FRAME_MAX = 16384, PREFACE = 24, FRAME_HEAD = 9 };
-
-static const uint8_t ok[] = {0x88}; /* :status 200 */
-static const uint8_t trailers[] = "\x00\x0bgrpc-status\x01"
-				  "0";
-
-static void frame(uint8_t type, uint8_t flags, uint32_t id, const void *payload, size_t len)
-{
-	uint8_t bytes[FRAME_HEAD + FRAME_MAX] = {(uint8_t)(len >> 16), (uint8_t)(len >> 8),
-						 (uint8_t)len, type, flags};
-
-	sl_put_be32(bytes + 5, id);
-	if (len)
-		memcpy(bytes + FRAME_HEAD, payload, len);
-	bed_server_say(bytes, FRAME_HEAD + len);
-}
-
-static void head(uint32_t id)
-{
-	frame(HEADERS, END_HEADERS, id, ok, sizeof(ok));
-}
-
-static void tail(uint32_t id)
-{
-	frame(HEADERS, END_HEADERS | END_STREAM, id, trailers, sizeof(trailers) - 1);
-}
-
-/* How many frames of this kind the agent has said on a stream; *sum: of their first words. */
-static unsigned said(uint8_t type, uint32_t id, uint64_t *sum)
-{
-	unsigned n = 0;
-
-	*sum = 0;
-	bed_server_hear();
-	for (size_t at = PREFACE; at + FRAME_HEAD <= bed.heard_len;) {
-		const uint8_t *f = bed.heard + at;
-		size_t len = (size_t)f[0] << 16 | (size_t)f[1] << 8 | f[2];
-
-		if (at + FRAME_HEAD + len > bed.heard_len)
-			break;
-		if (f[3] == type && sl_get_be32(f + 5) == id) {
-			*sum += len >= 4 ? sl_get_be32(f + FRAME_HEAD) : 0;
-			n++;
-		}
-		at += FRAME_HEAD + len;
-	}
-	return n;
-}
+#include "agent_h2.h"
 
 static uint32_t window_of(uint32_t id, size_t sent)
 {
@@ -100,19 +48,6 @@ static void check_heard(const struct bed_request *r, size_t len)
 	for (size_t i = 0; i < len; i++)
 		wrong += r->heard[i] != byte_at(i);
 	ck_assert_uint_eq(wrong, 0);
-}
-
-static struct bed_request *ask_as(enum sl_proto proto, bool stream)
-{
-	struct bed_request *r = bed_ask(proto, stream);
-
-	if (bed.server_fd < 0) {
-		bed_server_accept();
-		frame(SETTINGS, 0, 0, NULL, 0);
-		frame(SETTINGS, ACK, 0, NULL, 0);
-	}
-	bed_turns(4);
-	return r;
 }
 
 static struct bed_request *ask(bool stream)
@@ -414,8 +349,8 @@ static const struct {
 	{"\2\0\0\0\1x", 6, false, SL_RPC_INTERNAL},          /* a reserved bit */
 	{"\0\4\0\0\1x", 6, false, SL_RPC_TOO_LARGE},         /* longer than any may be */
 	{"\0\xff\xff\xff\xffx", 6, false, SL_RPC_TOO_LARGE}, /* and than its number */
-	{"\0\0\0\0\5abcd", 9, true, SL_RPC_LOST},            /* cut off by a status */
-	{"\0\0\0\0\1x\0\0\0", 9, true, SL_RPC_LOST},         /* in a prefix */
+	{"\0\0\0\0\5abcd", 9, true, SL_RPC_INTERNAL},        /* cut off by a status */
+	{"\0\0\0\0\1x\0\0\0", 9, true, SL_RPC_INTERNAL},     /* in a prefix */
 };
 
 TEST_EACH(a_broken_message_is_an_error, SL_ARRAY_LEN(broken))
@@ -430,13 +365,12 @@ TEST_EACH(a_broken_message_is_an_error, SL_ARRAY_LEN(broken))
 	bed_until(r->ends);
 	ck_assert_int_eq(r->error, broken[_i].error);
 	bed_turns(2);
-	ck_assert_uint_eq(said(RST_STREAM, 1, &sum), !broken[_i].ends);
+	ck_assert_uint_eq(said(RST_STREAM, 1, &sum), !broken[_i].ends || (_i & 1));
 	bed_request_free(r);
 }
 
 /* --- malformed replies --- */
 
-#define FIELD(name_len, name, value_len, value) "\x00" name_len name value_len value
 static const struct {
 	const char *head, *data, *tail; /* data NULL: none */
 	size_t head_len, tail_len;
@@ -518,6 +452,77 @@ TEST(malformed_replies_free_their_places)
 	bed_until(waits->ends);
 	ck_assert_int_eq(waits->error, SL_RPC_OK);
 	bed_request_free(waits);
+}
+
+/* --- requests that the server has not processed --- */
+
+static void say_settings(void)
+{
+	frame(SETTINGS, 0, 0, NULL, 0);
+	frame(SETTINGS, ACK, 0, NULL, 0);
+	bed_turns(4);
+}
+
+/* A POST, whole or as a stream of `len` bytes that has been sent to its end. */
+static struct bed_request *post(bool stream, size_t len)
+{
+	struct bed_request *r = ask_as(SL_PROTO_HTTP1, stream);
+	static uint8_t bytes[4096];
+
+	for (size_t at = 0, n; stream && at < len; at += n) {
+		n = len - at < sizeof(bytes) ? len - at : sizeof(bytes);
+		for (size_t i = 0; i < n; i++)
+			bytes[i] = byte_at(at + i);
+		bed.opt.on_stream->data(bed.opt.arg, r->view, bytes, n, 0);
+		bed_turns(2);
+	}
+	if (stream)
+		bed.opt.on_stream->end(bed.opt.arg, r->view);
+	bed_turns(2);
+	return r;
+}
+
+/* RFC 9113 6.8, 8.7: nothing of it was processed, so it is sent again, with what was sent of its body. */
+TEST_EACH(a_request_that_was_not_processed_is_sent_again, 4)
+{
+	bool stream = _i & 1;
+	size_t len = stream ? 6000 : 5;
+	struct bed_request *r = post(stream, len);
+	uint32_t id = 1;
+	uint64_t sum;
+
+	ck_assert_uint_ge(said(DATA, 1, &sum), 1);
+	if (_i & 2) {
+		frame(GOAWAY, 0, 0, "\0\0\0\0\0\0\0\0", 8);
+		bed_turns(2);
+		bed_server_close();
+		bed_server_accept();
+		say_settings();
+	} else {
+		frame(RST_STREAM, 0, 1, "\0\0\0\7", 4);
+		id = 3;
+		bed_turns(4);
+	}
+	ck_assert_int_eq(r->ends, 0);
+	ck_assert_uint_eq(said(HEADERS, id, &sum), 1);
+	ck_assert_uint_eq(data_of(id), len);
+	frame(HEADERS, END_HEADERS | END_STREAM, id, ok, sizeof(ok));
+	bed_until(r->ends);
+	ck_assert_int_eq(r->error, SL_RPC_OK);
+	ck_assert_uint_eq(bed.agent->bodies.used, 0);
+	bed_request_free(r);
+}
+
+/* More of it has gone than the agent keeps. */
+TEST(a_long_upload_that_was_not_processed_is_lost)
+{
+	struct bed_request *r = post(true, 40000);
+
+	frame(RST_STREAM, 0, 1, "\0\0\0\7", 4);
+	bed_until(r->ends);
+	ck_assert_int_eq(r->error, SL_RPC_LOST);
+	ck_assert_uint_eq(bed.agent->bodies.used, 0);
+	bed_request_free(r);
 }
 
 /* --- ends at any point --- */
