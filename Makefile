@@ -4,9 +4,12 @@
 #   make BUILD=dir  builds elsewhere      make CC=clang   the other compiler
 #   make V=1        shows the commands    make DEBUG=1    frame and pool checks on, -O1
 #   make SAN=1      ASan and UBSan (used by `make asan` with its own build folder)
+#   make CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar SLUICE_HOST=FILE  a cross build; FILE: a `sluice` that runs here
 #   make DEV=1      development build in build/dev: -O1, no link-time optimisation; one changed .c file takes seconds
 
 BUILD    ?= build$(if $(DEV),/dev)
+$(if $(word 2,$(CURDIR)),$(error sluice cannot be built in a folder whose path has a blank: $(CURDIR)))
+$(if $(word 2,$(BUILD)),$(error BUILD: found a path with a blank: $(BUILD); allowed: a path without one))
 # Object names in dependency files must equal those of the rules below, whatever way BUILD is written.
 override BUILD := $(patsubst $(CURDIR)/%,%,$(abspath $(BUILD)))
 CC       := $(if $(filter default,$(origin CC)),gcc,$(CC))
@@ -16,19 +19,25 @@ PREFIX   ?= /usr
 LIBDIR   ?= $(PREFIX)/lib
 UNITDIR  ?= $(PREFIX)/lib/systemd/system
 VERSION  := $(shell sed -n 's/^.define SL_VERSION "\(.*\)"/\1/p' user/cli/cli.h)
+MULTIARCH := $(or $(shell $(CC) -print-multiarch 2>/dev/null),$(shell uname -m)-linux-gnu)
 Q        := $(if $(V),,@)
 
 WARN     := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla
 # -O2 instead: 4 % more instructions a request, batches of 8 and 32 take 1.12 and 1.15 times as long, a seventh less text.
 CFLAGS   ?= $(if $(DEV),-O1,-O3) -g
-CPPFLAGS += -D_GNU_SOURCE -Iinclude -Iuser -I$(BUILD)/gen
+# CFLAGS, CPPFLAGS and LDFLAGS are the user's: they are appended to what the sources need.
+SL_CPPFLAGS := -D_GNU_SOURCE -Iinclude -Iuser -I$(BUILD)/gen
+SL_LDFLAGS :=
+# Debug information and __FILE__ contain no path of this machine, so builds in different folders are identical.
+PATH_MAPS := -ffile-prefix-map=$(CURDIR)=. -ffile-prefix-map=$(BUILD)/gen=gen
 # x86-64-v2 and no more: csum picks wider code at run time. Frame pointers cost 2 % of a request's instructions:
 # `make CFLAGS="-O3 -g -fno-omit-frame-pointer"` has them, for a profiler that follows no other trace.
-SL_CFLAGS := -std=gnu17 $(WARN) -fno-strict-aliasing -pthread $(CFLAGS)
+SL_CFLAGS := -std=gnu17 $(WARN) -fno-strict-aliasing -pthread $(PATH_MAPS) $(CFLAGS)
 # Those of these that the compiler has (clang 14 wants the long one); tests/support/hardening.sh looks at the program.
 takes     = $(shell $(CC) -Werror $(1) -c -x c /dev/null -o /dev/null 2>/dev/null && echo '$(1)')
 AUTO_INIT := -ftrivial-auto-var-init=zero
-HARDEN   := $(call takes,-fstack-protector-strong) $(call takes,-fstack-clash-protection) $(call takes,-fcf-protection) \
+HARDEN   := $(call takes,-fstack-protector-strong) $(call takes,-fstack-clash-protection) \
+	$(call takes,-fcf-protection) $(call takes,-mbranch-protection=standard) \
 	$(or $(call takes,$(AUTO_INIT)),$(call takes,$(AUTO_INIT) -enable-trivial-auto-var-init-zero-knowing-it-will-be-removed-from-clang))
 # Checked copies want an optimising compiler, and sanitizers check more.
 FORTIFY  := $(if $(SAN)$(filter -O0,$(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
@@ -36,7 +45,7 @@ FORTIFY  := $(if $(SAN)$(filter -O0,$(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOU
 comma     := ,
 CLEARING  := $(call takes,-mmemset-strategy=unrolled_loop:128:noalign$(comma)libcall:-1:noalign)
 SL_CFLAGS += $(HARDEN) $(FORTIFY) $(CLEARING) -fPIE
-LDFLAGS  += -pie -Wl,-z,relro,-z,now
+SL_LDFLAGS += -pie -Wl,-z,relro,-z,now
 # Programs are optimised as a whole by gcc; tests, which are many, are linked as usual from the same objects.
 ifeq ($(DEV)$(SAN)$(DEBUG)$(WALK)$(filter clang%,$(notdir $(CC))),)
 SL_CFLAGS += -flto=auto -ffat-lto-objects
@@ -48,11 +57,11 @@ SL_CFLAGS += -DSL_DEBUG -O1
 endif
 ifdef WALK
 SL_CFLAGS += -finstrument-functions -fno-pie
-LDFLAGS   += -no-pie
+SL_LDFLAGS += -no-pie
 endif
 ifdef SAN
 SL_CFLAGS += -DSL_DEBUG -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
-LDFLAGS  += -fsanitize=address,undefined
+SL_LDFLAGS += -fsanitize=address,undefined
 endif
 
 # Left never includes right (tests/support/layers.sh holds the exact table).
@@ -62,7 +71,7 @@ OBJ       = $(patsubst %.c,$(BUILD)/obj/%.o,$(call SRC,$(1)))
 LIB       = $(BUILD)/lib/libsl_$(1).a
 LIBS     := $(foreach m,$(MODULES),$(call LIB,$(m)))
 # Objects of two folders may have one name: q keeps both where r, which looks for names, would replace.
-PACK      = rm -f $@ && ar qcsD $@ $^
+PACK      = rm -f $@ && $(AR) qcsD $@ $^
 # Each module's own system libraries; a test links those of its module and of all to the left.
 LD_sandbox := -lseccomp -lcap-ng
 LD_config  := -lconfuse
@@ -99,12 +108,12 @@ PY_DIR    = $(if $(filter /usr,$(PREFIX)),lib/python3,$(shell $(PYTHON) -c 'impo
 all: $(BUILD)/sluice $(BUILD)/sluice-agent $(foreach b,$(BACKENDS) $(CLIENTS),$(BUILD)/$(b)) $(SDKS) $(BUILD)/$(SDK_SO) $(PY_FILES) $(MANS) ## build everything
 $(BUILD)/sluice: $(LIBS) $(BPF_OBJ)
 	@echo "  LD      $@"
-	$(Q)$(CC) $(SL_CFLAGS) $(LDFLAGS) -o $@ -Wl,--start-group $(LIBS) -Wl,--end-group $(ALL_LD)
+	$(Q)$(CC) $(SL_CFLAGS) $(SL_LDFLAGS) $(LDFLAGS) -o $@ -Wl,--start-group $(LIBS) -Wl,--end-group $(ALL_LD)
 
 # The agent alone, for hosts without a gateway: it needs fewer libraries.
 $(BUILD)/sluice-agent: $(BUILD)/obj/user/service/sluice-agent.o $(LIBS)
 	@echo "  LD      $@"
-	$(Q)$(CC) $(SL_CFLAGS) $(LDFLAGS) -o $@ $< -Wl,--gc-sections -Wl,--as-needed -Wl,--start-group $(LIBS) -Wl,--end-group $(ALL_LD)
+	$(Q)$(CC) $(SL_CFLAGS) $(SL_LDFLAGS) $(LDFLAGS) -o $@ $< -Wl,--gc-sections -Wl,--as-needed -Wl,--start-group $(LIBS) -Wl,--end-group $(ALL_LD)
 
 # The SDKs carry what they need of other modules, so that a backend or a client links one archive.
 $(BUILD)/libsluice-backend.a: $(foreach m,base rpc sdk/backend,$(call OBJ,$(m)))
@@ -116,25 +125,25 @@ $(SDKS):
 # the names of sluice/backend.h only.
 $(BUILD)/$(SDK_SO): $(patsubst $(BUILD)/obj/%,$(BUILD)/pic/%,$(foreach m,base rpc sdk/backend,$(call OBJ,$(m)))) user/sdk/backend/libsluice-backend.map
 	@echo "  LD      $@"
-	$(Q)$(CC) $(SL_CFLAGS) $(NO_LTO) $(LDFLAGS) -shared -Wl,-soname,$(@F).$(SDK_ABI) $(if $(SAN),,-Wl,-z,defs) \
+	$(Q)$(CC) $(SL_CFLAGS) $(NO_LTO) $(filter-out -pie,$(SL_LDFLAGS)) $(LDFLAGS) -shared -Wl,-soname,$(@F).$(SDK_ABI) $(if $(SAN),,-Wl,-z,defs) \
 		-Wl,--version-script=user/sdk/backend/libsluice-backend.map -o $@.$(SDK_ABI) $(filter %.o,$^) $(LD_rpc) -lm
 	$(Q)ln -sf $(@F).$(SDK_ABI) $@
 # It finds the library beside the build folder it lies in, and from dist-packages in the PREFIX of both.
 $(PY_SO): $(patsubst %.c,$(BUILD)/pic/%.o,$(wildcard user/sdk/python/*.c)) $(BUILD)/$(SDK_SO)
 	@mkdir -p $(@D)
 	@echo "  LD      $@"
-	$(Q)$(CC) $(SL_CFLAGS) $(NO_LTO) $(filter-out -pie,$(LDFLAGS)) -shared -o $@ $(filter %.o,$^) -L$(BUILD) -lsluice-backend \
+	$(Q)$(CC) $(SL_CFLAGS) $(NO_LTO) $(filter-out -pie,$(SL_LDFLAGS)) $(LDFLAGS) -shared -o $@ $(filter %.o,$^) -L$(BUILD) -lsluice-backend \
 		-Wl,-rpath,'$$ORIGIN/../..:$$ORIGIN/../../..'
-$(BUILD)/pic/user/sdk/python/%.o: CPPFLAGS += -isystem $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')
+$(BUILD)/pic/user/sdk/python/%.o: SL_CPPFLAGS += -isystem $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')
 $(BUILD)/python/sluice/%: user/sdk/python/sluice/%
 	@mkdir -p $(@D)
 	$(Q)cp $< $@
 $(foreach b,$(BACKENDS),$(BUILD)/$(b)): $(BUILD)/%: $(BUILD)/obj/user/sdk/programs/%.o $(BUILD)/libsluice-backend.a
 	@echo "  LD      $@"
-	$(Q)$(CC) $(SL_CFLAGS) $(NO_LTO_$*) $(LDFLAGS) -o $@ $^ $(LD_rpc) -lopenblas -lprotobuf-c -lm
+	$(Q)$(CC) $(SL_CFLAGS) $(NO_LTO_$*) $(SL_LDFLAGS) $(LDFLAGS) -o $@ $^ $(LD_rpc) -lopenblas -lprotobuf-c -lm
 $(foreach b,$(CLIENTS),$(BUILD)/$(b)): $(BUILD)/%: $(BUILD)/obj/user/sdk/programs/%.o $(BUILD)/libsluice-datagram.a
 	@echo "  LD      $@"
-	$(Q)$(CC) $(SL_CFLAGS) $(LDFLAGS) -o $@ $^ -lm
+	$(Q)$(CC) $(SL_CFLAGS) $(SL_LDFLAGS) $(LDFLAGS) -o $@ $^ -lm
 
 define lib_rule
 $(call LIB,$(1)): $(call OBJ,$(1))
@@ -148,11 +157,11 @@ DEPENDS   = -MMD -MP -MT $@
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  CC      $<"
-	$(Q)$(CC) $(CPPFLAGS) $(SL_CFLAGS) $(DEPENDS) -c -o $@ $<
+	$(Q)$(CC) $(SL_CPPFLAGS) $(CPPFLAGS) $(SL_CFLAGS) $(DEPENDS) -c -o $@ $<
 $(BUILD)/pic/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  CC      $< (shared)"
-	$(Q)$(CC) $(CPPFLAGS) $(SL_CFLAGS) $(NO_LTO) -fPIC $(DEPENDS) -c -o $@ $<
+	$(Q)$(CC) $(SL_CPPFLAGS) $(CPPFLAGS) $(SL_CFLAGS) $(NO_LTO) -fPIC $(DEPENDS) -c -o $@ $<
 $(call OBJ,xio): | $(SKEL)
 # The example with protobuf-c includes what is generated of its .proto.
 $(BUILD)/gen/%.pb-c.c: user/sdk/programs/%.proto
@@ -176,7 +185,7 @@ $(BUILD)/gen/chat.py.inc $(BUILD)/gen/arena.sh.inc:
 	$(Q)od -An -v -tx1 $< | sed 's/ \(..\)/0x\1,/g' >$@
 $(BUILD)/obj/user/tools/demo/arena.o: $(addprefix $(BUILD)/gen/,demo_echo.pb.inc chat.py.inc arena.sh.inc)
 
-BPF_CFLAGS := -O2 -g -Wall -Wextra -target bpf -mcpu=v3 -Iinclude -Ibpf -I/usr/include/$(shell uname -m)-linux-gnu
+BPF_CFLAGS := -O2 -g -Wall -Wextra -target bpf -mcpu=v3 $(PATH_MAPS) -fdebug-compilation-dir=. -Iinclude -Ibpf -I/usr/include/$(MULTIARCH)
 $(BPF_OBJ): bpf/sluice.bpf.c $(wildcard bpf/*.h include/sluice/*.h)
 	@mkdir -p $(@D)
 	@echo "  BPF     $@"
@@ -194,7 +203,7 @@ SUPPORT  := $(BUILD)/lib/libsl_support.a
 $(SUPPORT): $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/support/*.c))
 	@mkdir -p $(@D)
 	$(Q)$(PACK)
-$(BUILD)/obj/tests/%.o: CPPFLAGS += -Itests/support
+$(BUILD)/obj/tests/%.o: SL_CPPFLAGS += -Itests/support
 # They are many, and each runs once: to optimise them takes longer than they do.
 $(BUILD)/obj/tests/unit/%.o: SL_CFLAGS += $(if $(SAN),,$(NO_LTO) -O0 -U_FORTIFY_SOURCE)
 $(BUILD)/obj/tests/rpc/sdk/test_shared.o: user/sdk/backend/libsluice-backend.map
@@ -204,7 +213,7 @@ $(BUILD)/tests/$(1): $(BUILD)/obj/tests/$(1).o $(SUPPORT) \
 		$(foreach m,$(call upto,$(word 2,$(subst /, ,$(1))),$(MODULES)),$(call LIB,$(m)))
 	@mkdir -p $$(@D)
 	@echo "  LD      $$@"
-	$$(Q)$(CC) $(SL_CFLAGS) $(NO_LTO) $(LDFLAGS) -o $$@ $(BUILD)/obj/tests/$(1).o $(SUPPORT) \
+	$$(Q)$(CC) $(SL_CFLAGS) $(NO_LTO) $(SL_LDFLAGS) $(LDFLAGS) -o $$@ $(BUILD)/obj/tests/$(1).o $(SUPPORT) \
 		$(call link_libs,$(call upto,$(word 2,$(subst /, ,$(1))),$(MODULES))) -lcheck -lsubunit -lrt -lm
 endef
 ALL_TESTS := $(foreach l,unit stack rpc bpf,$(call TEST_SRC,$(l)))
@@ -215,7 +224,7 @@ NETNS_TOOLS := $(patsubst tests/netns/tools/%.c,$(BUILD)/tests/netns/%,$(wildcar
 $(NETNS_TOOLS): $(BUILD)/tests/netns/%: $(BUILD)/obj/tests/netns/tools/%.o $(BUILD)/libsluice-backend.a
 	@mkdir -p $(@D)
 	@echo "  LD      $@"
-	$(Q)$(CC) $(SL_CFLAGS) $(NO_LTO) $(LDFLAGS) -o $@ $^ $(LD_rpc) -lm
+	$(Q)$(CC) $(SL_CFLAGS) $(NO_LTO) $(SL_LDFLAGS) $(LDFLAGS) -o $@ $^ $(LD_rpc) -lm
 
 # Programs of the benches, bench/DIR/NAME.c each, with what they need of all modules; `make bench/DIR` builds those of one.
 BENCH_SRC  := bench/batch/batch.c bench/rpc/rpc.c bench/connect/connect.c bench/connect/virtual.c \
@@ -228,11 +237,11 @@ LD_bench/peers/grpc_server := -lgrpc -lgpr
 LD_bench/upstream/sockets := -luring
 LD_bench/ucx/ucx := -lucp -lucs
 .PHONY: $(BENCH_DIRS) $(BENCH_RUNS)
-$(BUILD)/obj/bench/%.o: CPPFLAGS += -Itests/support -isystem /usr/share/include/llhttp
+$(BUILD)/obj/bench/%.o: SL_CPPFLAGS += -Itests/support -isystem /usr/share/include/llhttp
 $(BENCH_SRC:%.c=$(BUILD)/%): $(BUILD)/%: $(BUILD)/obj/%.o $(SUPPORT) $(LIBS)
 	@mkdir -p $(@D)
 	@echo "  LD      $@"
-	$(Q)$(CC) $(SL_CFLAGS) $(if $(filter $(BENCH_LTO),$*),,$(NO_LTO)) $(LDFLAGS) -o $@ $(filter %.o,$^) $(SUPPORT) \
+	$(Q)$(CC) $(SL_CFLAGS) $(if $(filter $(BENCH_LTO),$*),,$(NO_LTO)) $(SL_LDFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(SUPPORT) \
 		-Wl,--as-needed -Wl,--start-group $(LIBS) -Wl,--end-group $(LD_$*) $(ALL_LD)
 $(foreach d,bench/batch bench/rpc,$(eval $(BUILD)/$(d)/$(notdir $(d)): $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard $(d)/*.c))))
 $(BUILD)/bench/connect/connect $(BUILD)/bench/connect/virtual: $(BUILD)/obj/bench/connect/ends.o
@@ -298,9 +307,11 @@ bench: $(BENCH_RUNS) ## all benches
 $(BENCH_RUNS): bench-%: all bench/%
 	$(Q)BUILD=$(abspath $(BUILD)) bench/$*/run.sh
 man: $(MANS) ## manual pages; what is a table in the program is taken from it
-$(BUILD)/man/%: user/cli/man/%.in user/cli/man/make.sh include/sluice/backend.h $(BUILD)/sluice
+# A cross build names a program that runs on this machine: SLUICE_HOST=FILE.
+SLUICE_HOST ?= $(BUILD)/sluice
+$(BUILD)/man/%: user/cli/man/%.in user/cli/man/make.sh include/sluice/backend.h $(SLUICE_HOST)
 	@mkdir -p $(@D)
-	$(Q)user/cli/man/make.sh $(BUILD)/sluice $< >$@
+	$(Q)user/cli/man/make.sh $(SLUICE_HOST) $< >$@
 # A package passes DESTDIR, and leaves the account to sysusers.d.
 put_files = BUILD='$(BUILD)' DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' UNITDIR='$(UNITDIR)' \
 	PYDIR='$(PREFIX)/$(PY_DIR)' VERSION='$(VERSION)' user/service/install.sh
