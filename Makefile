@@ -5,6 +5,7 @@
 #   make V=1        shows the commands    make DEBUG=1    frame and pool checks on, -O1
 #   make SAN=1      ASan and UBSan (used by `make asan` with its own build folder)
 #   make CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar SLUICE_HOST=FILE  a cross build; FILE: a `sluice` that runs here
+#   make AEAD=openssl  TLS records by OpenSSL instead of libipsec-mb, which only x86-64 has
 #   make DEV=1      development build in build/dev: -O1, no link-time optimisation; one changed .c file takes seconds
 
 BUILD    ?= build$(if $(DEV),/dev)
@@ -66,7 +67,11 @@ endif
 
 # Left never includes right (tests/support/layers.sh holds the exact table).
 MODULES  := base sandbox wire http config xio net tcp udp front batch rpc sdk core worker gateway control agent tools cli
-SRC       = $(filter-out user/sdk/programs/% user/sdk/python/%,$(sort $(wildcard user/$(1)/*.c user/$(1)/*/*.c)))
+# Ciphers of TLS records: libipsec-mb where its header is, else OpenSSL. Another one than before needs another BUILD.
+AEAD     ?= $(if $(call takes,-include intel-ipsec-mb.h),ipsec_mb,openssl)
+override AEAD := $(or $(filter ipsec_mb openssl,$(AEAD)),$(error AEAD: found $(AEAD); allowed: ipsec_mb, openssl))
+NOT_BUILT := user/sdk/programs/% user/sdk/python/% $(filter-out %_$(AEAD).c,$(wildcard user/front/tls/aead_*.c))
+SRC       = $(filter-out $(NOT_BUILT),$(sort $(wildcard user/$(1)/*.c user/$(1)/*/*.c)))
 OBJ       = $(patsubst %.c,$(BUILD)/obj/%.o,$(call SRC,$(1)))
 LIB       = $(BUILD)/lib/libsl_$(1).a
 LIBS     := $(foreach m,$(MODULES),$(call LIB,$(m)))
@@ -76,7 +81,7 @@ PACK      = rm -f $@ && $(AR) qcsD $@ $^
 LD_sandbox := -lseccomp -lcap-ng
 LD_config  := -lconfuse
 LD_xio     := -lxdp -lbpf -lelf -lz
-LD_front   := -lnghttp2 -lssl -lcrypto -lIPSec_MB
+LD_front   := -lnghttp2 -lssl -lcrypto $(if $(filter ipsec_mb,$(AEAD)),-lIPSec_MB)
 LD_rpc     := -lrdmacm -libverbs -lssl -lcrypto
 LD_agent   := -lnghttp2 -lcrypto
 LD_control := -lmicrohttpd -ljansson

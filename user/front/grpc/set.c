@@ -100,7 +100,7 @@ static bool file_name_ok(struct sl_span s)
 bool sl_set_each(struct sl_descriptors *d, struct sl_span in, sl_set_field_fn *fn, void *arg)
 {
 	size_t len = in.len;
-	struct sl_pb_field f;
+	struct sl_pb_field f = {0};
 
 	while (sl_pb_next(&in, &f)) {
 		if (!fn(d, arg, &f))

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ciphers of TLS 1.3's records, RFC 8446 5.2: bytes in, bytes out, in place. OpenSSL's EVP asks
- * so many questions for each record that a small one takes six times as long as with this, which is
- * Intel's library of functions per cipher; that one chooses its code by the processor at the start.
+ * Ciphers of TLS 1.3 records, RFC 8446 5.2: encrypts and decrypts in place.
+ *
+ * One of two files is built, as the Makefile's AEAD says: aead_ipsec_mb.c on Intel's libipsec-mb
+ * (x86-64), aead_openssl.c on OpenSSL's EVP (all processors). A small record takes several times as
+ * long with EVP. Tests: tests/unit/front/test_tls_record.c, for both.
  */
 #ifndef SL_FRONT_TLS_AEAD_H
 #define SL_FRONT_TLS_AEAD_H
@@ -18,9 +20,11 @@ enum sl_tls_suite {
 	SL_TLS_SUITE_CNT
 };
 
-enum { SL_AEAD_TAG = 16, SL_AEAD_NONCE = 12, SL_AEAD_AAD = 5, SL_AEAD_KEY_BYTES = 1008 };
+/* Key bytes: the largest gcm_key_data, that of libipsec-mb 2.0, rounded up to whole cache lines with
+ * the owner that record.c keeps beside it. */
+enum { SL_AEAD_TAG = 16, SL_AEAD_NONCE = 12, SL_AEAD_AAD = 5, SL_AEAD_KEY_BYTES = 1264 };
 
-/* A key made ready: round keys, powers of the hash's key. As secret as itself. */
+/* A prepared key: round keys and powers of the hash key. It is as secret as the key. */
 struct sl_aead_key {
 	_Alignas(16) uint8_t bytes[SL_AEAD_KEY_BYTES];
 };
@@ -33,8 +37,10 @@ struct sl_tls_piece {
 
 struct sl_aead;
 
-/* Whether this processor can do it: the library wants AES-NI and PCLMULQDQ. */
+/* Returns true if this processor has the instructions that the library needs. */
 bool sl_aead_supported(void);
+/* Returns the library's name. */
+const char *sl_aead_library(void);
 /* For one thread. NULL: no memory, or not supported. */
 struct sl_aead *sl_aead_new(void);
 void sl_aead_free(struct sl_aead *a);
@@ -44,9 +50,12 @@ void sl_aead_set_key(const struct sl_aead *a, enum sl_tls_suite suite, const uin
 void sl_aead_seal(const struct sl_aead *a, enum sl_tls_suite suite, const struct sl_aead_key *key,
 		  const uint8_t nonce[SL_AEAD_NONCE], const uint8_t aad[SL_AEAD_AAD],
 		  uint8_t *bytes, size_t len, uint8_t tag[SL_AEAD_TAG]);
-/* Of the first len bytes of the pieces; the tag is the caller's to compare. */
-void sl_aead_open(const struct sl_aead *a, enum sl_tls_suite suite, const struct sl_aead_key *key,
+/*
+ * Decrypts the first len bytes of the pieces. Returns true if the record has this tag; otherwise
+ * the bytes must not be used.
+ */
+bool sl_aead_open(const struct sl_aead *a, enum sl_tls_suite suite, const struct sl_aead_key *key,
 		  const uint8_t nonce[SL_AEAD_NONCE], const uint8_t aad[SL_AEAD_AAD],
-		  const struct sl_tls_piece *pieces, size_t len, uint8_t tag[SL_AEAD_TAG]);
+		  const struct sl_tls_piece *pieces, size_t len, const uint8_t tag[SL_AEAD_TAG]);
 
 #endif

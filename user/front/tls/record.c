@@ -32,7 +32,7 @@ struct slot {
 	const struct sl_tls_dir *owner;
 	uint64_t unused;
 };
-_Static_assert(sizeof(struct slot) == 1024, "whole lines");
+_Static_assert(sizeof(struct slot) % SL_CACHELINE == 0, "whole lines");
 
 struct sl_tls_ciphers {
 	struct sl_aead *aead;
@@ -214,7 +214,7 @@ size_t sl_tls_seal(struct sl_tls_ciphers *c, struct sl_tls_dir *dir, uint8_t typ
 bool sl_tls_open(struct sl_tls_ciphers *c, struct sl_tls_dir *dir, const uint8_t head[SL_TLS_HEAD],
 		 const struct sl_tls_piece *pieces, unsigned cnt)
 {
-	uint8_t nonce[SL_TLS_IV], sent[SL_TLS_TAG], tag[SL_TLS_TAG];
+	uint8_t nonce[SL_TLS_IV], sent[SL_TLS_TAG];
 	size_t len = 0, want = SL_TLS_TAG;
 
 	for (unsigned i = 0; i < cnt; i++)
@@ -228,9 +228,8 @@ bool sl_tls_open(struct sl_tls_ciphers *c, struct sl_tls_dir *dir, const uint8_t
 		memcpy(sent + want - n, pieces[cnt].ptr + pieces[cnt].len - n, n);
 		want -= n;
 	}
-	sl_aead_open(c->aead, dir->suite, begin(c, dir, nonce), nonce, head, pieces,
-		     len - SL_TLS_TAG, tag);
-	if (CRYPTO_memcmp(tag, sent, SL_TLS_TAG) != 0)
+	if (!sl_aead_open(c->aead, dir->suite, begin(c, dir, nonce), nonce, head, pieces,
+			  len - SL_TLS_TAG, sent))
 		return false;
 	dir->seq++;
 	return true;

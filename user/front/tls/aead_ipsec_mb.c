@@ -2,10 +2,13 @@
 #include "front/tls/aead.h"
 
 #include <intel-ipsec-mb.h>
+#include <openssl/crypto.h>
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(sizeof(struct sl_aead_key) == sizeof(struct gcm_key_data), "what the library wants");
+_Static_assert(sizeof(struct sl_aead_key) >= sizeof(struct gcm_key_data) &&
+		       _Alignof(struct sl_aead_key) >= _Alignof(struct gcm_key_data),
+	       "the library's key fits");
 
 enum { CHACHA_KEY = 32 };
 
@@ -26,6 +29,11 @@ bool sl_aead_supported(void)
 	const uint64_t wants = IMB_FEATURE_AESNI | IMB_FEATURE_PCLMULQDQ | IMB_FEATURE_SSE4_2;
 
 	return (imb_get_feature_flags() & wants) == wants;
+}
+
+const char *sl_aead_library(void)
+{
+	return "libipsec-mb";
 }
 
 struct sl_aead *sl_aead_new(void)
@@ -116,10 +124,11 @@ static void open_pieces(struct opening *o, const struct sl_tls_piece *pieces, si
 	}
 }
 
-void sl_aead_open(const struct sl_aead *a, enum sl_tls_suite suite, const struct sl_aead_key *key,
+bool sl_aead_open(const struct sl_aead *a, enum sl_tls_suite suite, const struct sl_aead_key *key,
 		  const uint8_t nonce[SL_AEAD_NONCE], const uint8_t aad[SL_AEAD_AAD],
-		  const struct sl_tls_piece *pieces, size_t len, uint8_t tag[SL_AEAD_TAG])
+		  const struct sl_tls_piece *pieces, size_t len, const uint8_t tag[SL_AEAD_TAG])
 {
+	uint8_t found[SL_AEAD_TAG];
 	struct opening o = {.a = a, .suite = suite, .key = key};
 	const struct gcm_key_data *keys = (const struct gcm_key_data *)key;
 	struct gcm gcm = gcm_of(a->lib, suite);
@@ -127,13 +136,14 @@ void sl_aead_open(const struct sl_aead *a, enum sl_tls_suite suite, const struct
 	if (suite == SL_TLS_CHACHA20_POLY1305_SHA256) {
 		IMB_CHACHA20_POLY1305_INIT(a->lib, key->bytes, &o.chacha, nonce, aad, SL_AEAD_AAD);
 		open_pieces(&o, pieces, len);
-		IMB_CHACHA20_POLY1305_DEC_FINALIZE(a->lib, &o.chacha, tag, SL_AEAD_TAG);
+		IMB_CHACHA20_POLY1305_DEC_FINALIZE(a->lib, &o.chacha, found, SL_AEAD_TAG);
 	} else if (len <= pieces->len) { /* as nearly all: in one go */
-		gcm.open(keys, &o.gcm, pieces->ptr, pieces->ptr, len, nonce, aad, SL_AEAD_AAD, tag,
-			 SL_AEAD_TAG);
+		gcm.open(keys, &o.gcm, pieces->ptr, pieces->ptr, len, nonce, aad, SL_AEAD_AAD,
+			 found, SL_AEAD_TAG);
 	} else {
 		gcm.init(keys, &o.gcm, nonce, aad, SL_AEAD_AAD);
 		open_pieces(&o, pieces, len);
-		gcm.open_end(keys, &o.gcm, tag, SL_AEAD_TAG);
+		gcm.open_end(keys, &o.gcm, found, SL_AEAD_TAG);
 	}
+	return CRYPTO_memcmp(found, tag, SL_AEAD_TAG) == 0;
 }
