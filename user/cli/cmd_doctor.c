@@ -17,6 +17,7 @@
 #include "cli/cli.h"
 #include "config/server.h"
 #include "config/config.h"
+#include "front/tls/aead.h"
 #include "rpc/rpc.h"
 #include "xio/probe.h"
 #include "xio/xsk_port.h"
@@ -88,6 +89,17 @@ static void look_at_host(struct doctor *d)
 		     sl_format_size(size, h.memlock_bytes));
 }
 
+static void look_at_tls(struct doctor *d)
+{
+	if (sl_aead_supported())
+		tell(d, FINE, "TLS", "records are protected by %s", sl_aead_library());
+	else
+		tell(d, NOTE, "TLS",
+		     "no listener can have it: %s needs AES-NI and PCLMULQDQ; a build with "
+		     "AEAD=openssl needs neither",
+		     sl_aead_library());
+}
+
 static void try_interface(struct doctor *d, const char *name, const struct sl_nic_info *nic)
 {
 	char what[40];
@@ -139,6 +151,25 @@ static void look_at_interface(struct doctor *d, const char *name, bool try)
 		     nic.mtu);
 	if (try)
 		try_interface(d, name, &nic);
+}
+
+static void look_at_busy_poll(struct doctor *d, const char *name)
+{
+	unsigned long deferred, flush_ns;
+	char what[40];
+
+	snprintf(what, sizeof(what), "%s busy poll", name);
+	if (sl_probe_busy_poll(name, &deferred, &flush_ns))
+		tell(d, NOTE, what, "sysfs does not tell whether interrupts are deferred");
+	else if (deferred && flush_ns)
+		tell(d, FINE, what, "napi_defer_hard_irqs %lu, gro_flush_timeout %lu ns", deferred,
+		     flush_ns);
+	else
+		tell(d, NOTE, what,
+		     "without effect while napi_defer_hard_irqs (%lu) or gro_flush_timeout (%lu) "
+		     "is 0: echo 2 >/sys/class/net/%s/napi_defer_hard_irqs; "
+		     "echo 200000 >/sys/class/net/%s/gro_flush_timeout",
+		     deferred, flush_ns, name, name);
 }
 
 static void look_at_rdma_port(struct doctor *d, struct ibv_context *device, uint8_t port_num,
@@ -269,14 +300,18 @@ int cli_doctor(int argc, char **argv)
 	}
 	d.list = o.json ? json_array() : NULL;
 	look_at_host(&d);
+	look_at_tls(&d);
 	rc = sl_probe_freplace();
 	if (!rc)
 		tell(&d, FINE, "XDP dispatcher", "other XDP programs can share an interface");
 	else
 		tell(&d, NOTE, "XDP dispatcher",
 		     "refused (%s): sluice attaches as the single program", strerror(-rc));
-	for (uint32_t i = 0; c && i < c->interface_cnt; i++)
+	for (uint32_t i = 0; c && i < c->interface_cnt; i++) {
 		look_at_interface(&d, c->interfaces[i].name, true);
+		if (c->interfaces[i].busy_poll)
+			look_at_busy_poll(&d, c->interfaces[i].name);
+	}
 	for (int i = 1; i < argc; i++)
 		look_at_interface(&d, argv[i], true);
 	all = !c && argc == 1 ? if_nameindex() : NULL;

@@ -218,7 +218,8 @@ const struct conf_key conf_keys[] = {
 	INTERFACE("zero_copy", conf_bool, false, zero_copy, .fallback = "yes",
 		  .help = "use zero-copy AF_XDP where the driver has it"),
 	INTERFACE("busy_poll", conf_bool, false, busy_poll, .fallback = "no",
-		  .help = "SO_PREFER_BUSY_POLL on the sockets"),
+		  .help = "SO_PREFER_BUSY_POLL on the sockets; effective only if the interface's "
+			  "napi_defer_hard_irqs and gro_flush_timeout in sysfs are not 0"),
 	INTERFACE("queues", conf_queues, true, queues, 0, SL_MAX_QUEUES - 1,
 		  .what = "receive queues from 0 to 63, each once",
 		  .help = "queues to serve; none: all of them"),

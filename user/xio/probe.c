@@ -9,6 +9,7 @@
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
@@ -127,6 +128,34 @@ fail:
 	err = -errno;
 	close(fd);
 	return err;
+}
+
+/* A number of the interface's folder in sysfs. */
+static bool read_attribute(const char *ifname, const char *name, unsigned long *out)
+{
+	char path[96], text[24] = "", *end;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/class/net/%.15s/%s", ifname, name);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	if (!fgets(text, sizeof(text), f))
+		text[0] = 0;
+	fclose(f);
+	*out = strtoul(text, &end, 10);
+	return end != text;
+}
+
+int sl_probe_busy_poll(const char *ifname, unsigned long *deferred, unsigned long *flush_ns)
+{
+	unsigned long index;
+
+	if (!read_attribute(ifname, "ifindex", &index) || index != if_nametoindex(ifname) ||
+	    !read_attribute(ifname, "napi_defer_hard_irqs", deferred) ||
+	    !read_attribute(ifname, "gro_flush_timeout", flush_ns))
+		return -ENOENT;
+	return 0;
 }
 
 static const struct bpf_insn pass_insns[] = {

@@ -43,6 +43,13 @@ struct sl_nic_info {
 int sl_probe_nic(const char *ifname, struct sl_nic_info *out);
 
 /*
+ * Reads from sysfs what SO_PREFER_BUSY_POLL depends on: how many interrupts the interface defers,
+ * and its timeout in nanoseconds. The preference has no effect while one of them is 0. Returns 0, or
+ * -ENOENT if this network namespace has no sysfs of its own or the kernel no such attributes.
+ */
+int sl_probe_busy_poll(const char *ifname, unsigned long *deferred, unsigned long *flush_ns);
+
+/*
  * Whether programs can replace functions of others, which libxdp's dispatcher needs to let several
  * XDP programs share an interface: 0, or -errno of the step that the kernel refused.
  */

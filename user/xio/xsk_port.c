@@ -13,6 +13,8 @@
 #include <bpf/bpf.h>
 #include <xdp/xsk.h>
 #include "base/check.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "xio/probe.h"
 #include "xio/xsk_port.h"
 
@@ -431,6 +433,10 @@ static void tune_socket(struct xsk_port *x, const struct sl_xsk_options *o)
 	    setsockopt(fd, SOL_SOCKET, SO_BUSY_POLL, &us, sizeof(us)) == 0 &&
 	    setsockopt(fd, SOL_SOCKET, SO_BUSY_POLL_BUDGET, &budget, sizeof(budget)) == 0)
 		x->busy_poll = true;
+	else
+		SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_WARN,
+			     "interface %s, queue %u: busy_poll refused: %s; using interrupts",
+			     x->port.ifname, x->port.queue, strerror(errno));
 }
 
 static struct xsk_port *new_port(struct sl_umem *u, uint16_t queue, uint8_t index)

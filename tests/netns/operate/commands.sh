@@ -139,6 +139,11 @@ check "no pins are left, though its account may not remove them" test ! -e "/sys
 
 check "doctor" eval 'gw "$SLUICE" doctor "$GIF" | tee "$D/doctor"; grep -qE "^ok +kernel" "$D/doctor" && grep -qE "$GIF XDP +native" "$D/doctor" && grep -qE "$GIF AF_XDP +(zero-copy|copy|generic)" "$D/doctor" && grep -q RDMA "$D/doctor"'
 check "doctor --json" eval 'gw "$SLUICE" doctor --json "$GIF" | python3 -c "import json, sys; sys.exit(len(json.load(sys.stdin)) < 8)"'
+sed '/^interface/s/{ }/{ busy_poll = yes }/' "$D/gw.conf" >"$D/busy.conf"
+busy_poll() { ip netns exec "$G" "$SLUICE" doctor -c "$D/busy.conf" | tee /dev/stderr | grep -qE "^$1 +$GIF busy poll +$2"; }
+check "doctor: busy_poll that interrupts make ineffective" busy_poll note 'without effect while napi_defer_hard_irqs \(0\)'
+ip netns exec "$G" sh -c "echo 2 >/sys/class/net/$GIF/napi_defer_hard_irqs; echo 200000 >/sys/class/net/$GIF/gro_flush_timeout"
+check "doctor: busy_poll with interrupts deferred" busy_poll ok 'napi_defer_hard_irqs 2, gro_flush_timeout 200000 ns'
 check "doctor on an interface that is not there" eval '! gw "$SLUICE" doctor nosuch0'
 check "version" eval '"$SLUICE" version | grep -qE "^sluice [0-9]+\.[0-9]+"'
 check "help lists every command" eval '"$SLUICE" help >"$D/help"; for c in run check demo status top set drain doctor trace; do grep -q "^  $c " "$D/help" || exit 1; "$SLUICE" $c --help | grep -q "^Usage: sluice $c" || exit 1; done'
