@@ -431,6 +431,8 @@ unsigned sl_handover_poll(struct sl_net *n)
 	if (!self || !atomic_load_explicit(&self->filled, memory_order_relaxed))
 		return 0;
 	bits = atomic_exchange(&self->filled, 0);
+	/* Orders the exchange before the loads of the rings' heads; pairs with the fence in notify(). */
+	atomic_thread_fence(memory_order_seq_cst);
 	while (bits) {
 		unsigned giver = (unsigned)__builtin_ctz(bits);
 		bool more;
@@ -450,8 +452,11 @@ int sl_handover_fd(const struct sl_net *n)
 
 void sl_handover_arm(struct sl_net *n)
 {
-	if (n->handover)
-		atomic_store(&n->handover->armed, 1);
+	if (!n->handover)
+		return;
+	atomic_store(&n->handover->armed, 1);
+	/* Orders the store before the next poll's load of `filled`; pairs with the fence in notify(). */
+	atomic_thread_fence(memory_order_seq_cst);
 }
 
 void sl_handover_disarm(struct sl_net *n)
