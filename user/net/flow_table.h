@@ -27,9 +27,10 @@
 
 enum {
 	SL_FLOW_SLOTS = 4,
-	SL_FLOW_NONE = 0xffffffff, /* no value: not found */
 	SL_FLOW_BYTES_MAX = 20, /* memory per entry once there are many: 16 at four fifths full */
 };
+/* An enum of its own: the value makes the enum unsigned. */
+enum { SL_FLOW_NONE = 0xffffffff }; /* no value: not found */
 
 /* Addresses of IPv4 in the first four bytes, the rest zero. */
 struct sl_flow_key {

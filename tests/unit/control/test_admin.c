@@ -210,7 +210,7 @@ static int status_for(uid_t uid, gid_t gid, gid_t further, const char *line)
 		    setuid(uid) != 0)
 			_exit(255);
 		fd = dial_unix();
-		snprintf(request, sizeof(request), "%s HTTP/1.1\r\n\r\n", line);
+		snprintf(request, sizeof(request), "%s HTTP/1.1\r\nHost: x\r\n\r\n", line);
 		if (fd >= 0 && write(fd, request, strlen(request)) > 0)
 			n = read(fd, answer, sizeof(answer) - 1);
 		if (not_told && strstr(answer, not_told))

@@ -458,7 +458,8 @@ TEST(a_device_that_has_gone_is_let_go_of_last)
 	t->ops->close(t);
 	sl_verbs_settle();
 	ck_assert(fake.closed);
-	fake.forgotten = fake.closed = false;
+	fake.forgotten = false;
+	fake.closed = false;
 	v = fake_connect(GROUP, SLOTS, BULK);
 	t = &v->base;
 }
@@ -525,7 +526,8 @@ TEST(a_device_that_has_gone_is_open_while_a_home_is_left)
 	fake_event(&(struct ibv_async_event){.event_type = IBV_EVENT_DEVICE_FATAL});
 	until(&fake.closed);
 	ck_assert_uint_eq(fake.pds, 0);
-	fake.forgotten = fake.closed = false;
+	fake.forgotten = false;
+	fake.closed = false;
 	v = fake_connect(GROUP, SLOTS, BULK);
 	t = &v->base;
 }
