@@ -57,7 +57,7 @@ void sl_hist_merge(uint64_t *dst, const uint64_t *src)
 void sl_hist_diff(uint64_t *dst, const uint64_t *a, const uint64_t *b)
 {
 	for (uint32_t i = 0; i < SL_HIST_BUCKETS; i++)
-		dst[i] = a[i] - b[i];
+		dst[i] = a[i] >= b[i] ? a[i] - b[i] : a[i];
 }
 
 uint64_t sl_hist_quantile(const uint64_t *b, double q)

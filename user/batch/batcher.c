@@ -56,6 +56,14 @@ void sl_batcher_destroy(struct sl_batcher *b)
 	free(b);
 }
 
+void sl_batcher_unpublish(struct sl_batcher *b, struct sl_svc_live *own)
+{
+	*own = *b->live;
+	b->live = b->controller.live = own;
+	b->controller.ctl = NULL;
+	b->controller.forced = (struct sl_svc_ctl){0};
+}
+
 void sl_batcher_seed(struct sl_batcher *b, uint64_t seed)
 {
 	sl_prng_seed(&b->prng, seed);

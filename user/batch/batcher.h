@@ -137,6 +137,12 @@ struct sl_batcher *sl_batcher_create_next(const struct sl_cfg_pool *pool, uint32
 					  void *app, struct sl_svc_live *live,
 					  const struct sl_svc_ctl *ctl);
 
+/*
+ * Nobody reads any more what the batcher publishes, and nobody overrides it: it goes on in `own`,
+ * which lives as long as the batcher.
+ */
+void sl_batcher_unpublish(struct sl_batcher *b, struct sl_svc_live *own);
+
 /* Sends and sheds what is due, and runs the controller; once per loop. Requests that left the queue. */
 unsigned sl_batcher_pump(struct sl_batcher *b, uint64_t now_ns);
 /* When pump wants to be called at the latest; UINT64_MAX: not before the next event. */

@@ -139,6 +139,27 @@ static int longest_first(const void *a, const void *b)
 	return !x->methods - !y->methods;
 }
 
+/* An address of any family, and each of TCP and UDP, is one more for the XDP program. */
+static void check_listener_cnt(struct conf_parse *p)
+{
+	const struct sl_config *c = p->cfg;
+	uint32_t cnt = 0;
+
+	for (uint32_t i = 0; i < c->listener_cnt; i++) {
+		const struct sl_cfg_listener *l = &c->listeners[i];
+
+		cnt += ((uint32_t)l->http + l->datagram) * (l->at.family ? 1 : 2);
+		if (cnt <= SL_MAX_LISTENERS)
+			continue;
+		conf_fail(
+			p, l->line, l,
+			"found listener \"%.64s\" beyond %d addresses and protocols; allowed: that "
+			"many, of which address = \"*\" takes two for each protocol",
+			l->name, SL_MAX_LISTENERS);
+		return;
+	}
+}
+
 static bool share_host(const struct sl_cfg_route *a, const struct sl_cfg_route *b)
 {
 	for (uint32_t i = 0; i < a->host_cnt; i++) {
@@ -417,6 +438,7 @@ void conf_check(struct conf_parse *p)
 			  "found access_log without file; allowed: access_log { file = ... }");
 	check_interfaces(p);
 	check_workers(p);
+	check_listener_cnt(p);
 	if (l->max_target > l->max_head)
 		conf_fail(p, p->line[CONF_LIMITS], NULL,
 			  "found max_target above max_head; allowed: at most max_head");

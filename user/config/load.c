@@ -55,6 +55,7 @@ static void parse(struct conf_parse *p, const struct conf_file_id *id, char *tex
 	/* Of half a file nothing can be said that goes beyond one block. */
 	if (!p->stopped)
 		conf_check(p);
+	conf_parse_settle(p);
 }
 
 struct sl_config *sl_config_parse(const char *text, const char *name, struct sl_err *err)

@@ -466,10 +466,10 @@ void conf_parse_text(struct conf_parse *p, const char *text)
 	struct sl_config *c = p->cfg;
 	struct block_opts *opts = calloc(1, sizeof(*opts));
 
-	c->interfaces = conf_arena_alloc(p->arena, SL_CFG_MAX_INTERFACES * sizeof(*c->interfaces));
-	c->listeners = conf_arena_alloc(p->arena, SL_MAX_LISTENERS * sizeof(*c->listeners));
-	c->pools = conf_arena_alloc(p->arena, SL_MAX_SERVICES * sizeof(*c->pools));
-	p->routes = conf_arena_alloc(p->arena, SL_CFG_MAX_ROUTES * sizeof(*p->routes));
+	c->interfaces = calloc(SL_CFG_MAX_INTERFACES, sizeof(*c->interfaces));
+	c->listeners = calloc(SL_MAX_LISTENERS, sizeof(*c->listeners));
+	c->pools = calloc(SL_MAX_SERVICES, sizeof(*c->pools));
+	p->routes = calloc(SL_CFG_MAX_ROUTES, sizeof(*p->routes));
 	if (opts && c->interfaces && c->listeners && c->pools && p->routes) {
 		for (size_t i = 0; i < SL_ARRAY_LEN(always); i++) {
 			p->obj[always[i]] = c;
@@ -481,4 +481,28 @@ void conf_parse_text(struct conf_parse *p, const char *text)
 		conf_fail(p, 0, NULL, "found too little memory");
 	}
 	free(opts);
+}
+
+/* A copy of an array in the arena; NULL and a mistake: no memory. Frees the array. */
+static void *settle(struct conf_parse *p, void *array, uint32_t cnt, size_t size)
+{
+	void *copy = conf_arena_alloc(p->arena, (cnt + 1) * size);
+
+	if (!copy)
+		conf_fail(p, 0, NULL, "found too little memory");
+	if (copy && array)
+		memcpy(copy, array, cnt * size);
+	free(array);
+	return copy;
+}
+
+void conf_parse_settle(struct conf_parse *p)
+{
+	struct sl_config *c = p->cfg;
+
+	c->interfaces = settle(p, c->interfaces, c->interface_cnt, sizeof(*c->interfaces));
+	c->listeners = settle(p, c->listeners, c->listener_cnt, sizeof(*c->listeners));
+	c->pools = settle(p, c->pools, c->pool_cnt, sizeof(*c->pools));
+	free(p->routes);
+	p->routes = NULL;
 }

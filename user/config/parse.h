@@ -39,6 +39,11 @@ const void *conf_owner(const struct conf_parse *p, enum conf_block b);
 
 /* parse.c: fills cfg and routes, as far as the text can be taken apart. */
 void conf_parse_text(struct conf_parse *p, const char *text);
+/*
+ * parse.c: gives back what was allocated for as much as a file may have. A gateway keeps older
+ * configurations for as long as streams have them, so these take no more than they need.
+ */
+void conf_parse_settle(struct conf_parse *p);
 /* check.c: what no key can see by itself; fills pools of routes and sorts them. */
 void conf_check(struct conf_parse *p);
 /* system.c: what the configuration asks of this host. Objects may be incomplete. */

@@ -54,8 +54,13 @@ void sl_window_tick(struct sl_window *w, struct sl_gateway *g, uint64_t now_ns)
 	w->older = w->newer;
 	w->newer = swap;
 	in = sl_gateway_info(g);
-	for (uint32_t i = 0; i < w->cnt; i++)
-		sum_hist(g, in->worker_cnt, i / SL_STAGE_CNT, i % SL_STAGE_CNT, &w->newer[i]);
+	/* A slot that a reload gives to another pool begins at zero (sl_hist_diff). */
+	for (uint32_t p = 0; p < in->cfg->pool_cnt; p++) {
+		const uint32_t slot = sl_gateway_slot(g, p);
+
+		for (unsigned st = 0; st < SL_STAGE_CNT; st++)
+			sum_hist(g, in->worker_cnt, slot, st, &w->newer[slot * SL_STAGE_CNT + st]);
+	}
 }
 
 static void set_int(json_t *o, const char *key, uint64_t v)

@@ -132,7 +132,8 @@ static int create_memory(struct sl_core *c)
 	c->span_cap = c->net->umem->frame_cnt;
 	c->spans = calloc(c->span_cap, sizeof(*c->spans));
 	c->meta_buf = malloc(SL_RPC_MAX_META);
-	return c->spans && c->meta_buf ? 0 : -ENOMEM;
+	c->unread = calloc(SL_STAGE_CNT, sizeof(*c->unread));
+	return c->spans && c->meta_buf && c->unread ? 0 : -ENOMEM;
 }
 
 /* What the gateway starts with: pools have the slots of their order in the file. */
@@ -232,6 +233,7 @@ void sl_core_fini(struct sl_core *c)
 	sl_pool_fini(&c->exchanges);
 	sl_events_fini(c);
 	free(c->meta_buf);
+	free(c->unread);
 	free(c->spans);
 }
 

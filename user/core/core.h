@@ -108,6 +108,7 @@ struct sl_core {
 	struct sl_dgram *dgram;
 	const struct sl_udp_peer *datagram_from; /* of the one that is being read */
 	struct sl_core_maps maps;
+	struct sl_svc_hist *unread; /* [SL_STAGE_CNT], of groups without a slot */
 	struct sl_core_stats stats;
 	uint32_t hand;        /* in clients, of the search for idle ones (relief.c) */
 	struct sl_list turns; /* exchanges that wait for their clients (turn.c) */

@@ -77,7 +77,7 @@ struct sl_exchange {
 	struct sl_account *account;       /* of the client */
 	const struct sl_cfg_route *route; /* NULL: none matches */
 	struct sl_group *group;           /* referenced */
-	struct sl_svc_hist *hist;         /* [SL_STAGE_CNT], of the group */
+	struct sl_svc_hist **hist;        /* of the group: [SL_STAGE_CNT] */
 	struct sl_member *member;         /* that it was sent to last, referenced */
 	struct sl_timer late; /* in core->late, while READING with a deadline; of streams */
 	struct sl_store head; /* of a stream that waits for a backend; the rest is `request` */
@@ -244,7 +244,7 @@ void sl_exchange_reply_kept(struct sl_exchange *x);
 /* Adds to the histogram of the exchange's group and stage. */
 static inline void sl_stage_add(const struct sl_exchange *x, enum sl_stage stage, uint64_t ns)
 {
-	struct sl_svc_hist *h = x->hist ? &x->hist[stage] : NULL;
+	struct sl_svc_hist *h = x->hist ? &(*x->hist)[stage] : NULL;
 
 	if (!h)
 		return;

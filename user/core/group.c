@@ -17,7 +17,8 @@ struct sl_group *sl_group_new(struct sl_core *c, uint32_t slot)
 	if (!g)
 		return NULL;
 	g->core = c;
-	g->slot = slot;
+	atomic_store(&g->slot, slot);
+	g->hist = &c->maps.hist[slot * SL_STAGE_CNT];
 	sl_list_init(&g->members);
 	sl_list_init(&g->node);
 	sl_list_init(&g->streams);

@@ -9,7 +9,8 @@
  *         routes --|                         |        |
  *                  '------- exchange --------'--------'
  *
- * A group lives until no table in force and no exchange has it: then its members leave, each when
+ * A group has a slot in the BPF maps while a table in force has it. Afterwards it counts for nobody.
+ * It lives until no table in force and no exchange has it: then its members leave, each when
  * nothing of it is outstanding any more. A backend that stays in the configuration keeps its member,
  * with the channel and all that is counted and learnt; one that goes and comes back has a new one.
  *
@@ -49,6 +50,8 @@ struct sl_member {
 	char name[];
 };
 
+#define SL_NO_SLOT UINT32_MAX
+
 struct sl_group {
 	struct sl_list made;    /* control: in core->groups_made */
 	struct sl_list members; /* control: all that were made and not yet freed */
@@ -59,9 +62,11 @@ struct sl_group {
 	struct sl_batcher *batcher;
 	struct sl_member **numbered; /* [room]; NULL: none has that number */
 	uint32_t room;
-	uint32_t slot;          /* in the maps */
-	uint32_t stream_turn;   /* where the search for a stream's backend begins */
-	struct sl_list streams; /* that wait for a backend, by item.link, oldest first */
+	_Atomic uint32_t slot;    /* in the maps, or SL_NO_SLOT; worker, control reads */
+	struct sl_svc_hist *hist; /* [SL_STAGE_CNT], of the slot, or for nobody */
+	struct sl_svc_live live;  /* what the batcher publishes once it has no slot */
+	uint32_t stream_turn;     /* where the search for a stream's backend begins */
+	struct sl_list streams;   /* that wait for a backend, by item.link, oldest first */
 	uint32_t stream_cnt;
 	bool may_begin; /* these may: who is up has changed since they were looked at */
 	uint32_t refs;

@@ -172,6 +172,29 @@ void sl_table_free(struct sl_table *t)
 
 /* --- the worker --- */
 
+/*
+ * Takes groups off the maps that t does not have: all of them, or those whose slot a group of t is
+ * about to have.
+ */
+static void give_up_slots(struct sl_core *c, const struct sl_table *t, bool all)
+{
+	const struct sl_group *next[SL_MAX_SERVICES] = {NULL};
+	struct sl_list *at;
+
+	for (uint32_t p = 0; p < t->cfg->pool_cnt; p++)
+		next[atomic_load(&t->pools[p].group->slot)] = t->pools[p].group;
+	sl_list_for_each (at, &c->groups) {
+		struct sl_group *g = sl_container_of(at, struct sl_group, node);
+		const uint32_t slot = atomic_load(&g->slot);
+
+		if (slot == SL_NO_SLOT || next[slot] == g || !(all || next[slot]))
+			continue;
+		g->hist = c->unread;
+		sl_batcher_unpublish(g->batcher, &g->live);
+		atomic_store(&g->slot, SL_NO_SLOT);
+	}
+}
+
 void sl_table_prepare(struct sl_table *t, struct sl_core *c)
 {
 	for (uint32_t p = 0; p < t->cfg->pool_cnt; p++) {
@@ -194,6 +217,7 @@ void sl_table_prepare(struct sl_table *t, struct sl_core *c)
 		g->room = tp->room;
 		tp->numbered = numbered;
 	}
+	give_up_slots(c, t, false);
 	atomic_store_explicit(&t->step, SL_TABLE_PREPARED, memory_order_release);
 }
 
@@ -271,6 +295,7 @@ void sl_table_switch(struct sl_table *t, struct sl_core *c)
 		switch_group(t, p);
 	c->table = t;
 	c->cfg = t->cfg;
+	give_up_slots(c, t, true);
 	if (before) {
 		/* It stays for as long as an exchange has one of its routes. */
 		for (uint32_t p = 0; p < before->cfg->pool_cnt; p++)

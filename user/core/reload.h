@@ -19,7 +19,8 @@
 /*
  * Control thread. A group of `before` (the table in force, or NULL) is taken over by its name, a
  * backend by all that the configuration says of it. slots: places in the maps, for each pool of
- * cfg; those of groups that are taken over are the same. The listeners are the caller's to set.
+ * cfg, below SL_MAX_SERVICES; those of groups that are taken over are the same. The place of a group
+ * that cfg does not have may be given away: it is free once the table is prepared. The listeners are the caller's to set.
  * NULL: no memory, and nothing has changed.
  */
 struct sl_table *sl_table_create(struct sl_core *c, const struct sl_config *cfg,

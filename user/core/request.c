@@ -138,7 +138,7 @@ static enum sl_outcome admit(struct sl_exchange *x, const struct sl_route_match 
 		return SL_OUTCOME_ADDRESS_LIMIT;
 	x->group = x->table->pools[x->route->pool].group;
 	sl_group_get(x->group);
-	x->hist = &c->maps.hist[x->group->slot * SL_STAGE_CNT];
+	x->hist = &x->group->hist;
 	pool = x->group->pool;
 	x->body_max = body_max(x, rq);
 	if (rq->content_length != SL_LEN_UNKNOWN && rq->content_length > x->body_max)

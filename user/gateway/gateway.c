@@ -15,7 +15,7 @@
 #include "xio/probe.h"
 
 /* A half page packs twice as many small segments into the same memory, and holds an MTU of 1500. */
-enum { FRAME_SIZE_MIN = 2048, FRAME_SIZE_MAX = 4096, BUSY_POLL_US = 20, SPARE_SERVICES = 8 };
+enum { FRAME_SIZE_MIN = 2048, FRAME_SIZE_MAX = 4096, BUSY_POLL_US = 20 };
 
 static int fail(struct sl_err *err, int rc, const char *what)
 {
@@ -32,6 +32,7 @@ static int open_interfaces(struct sl_gateway *g, struct sl_err *err)
 		struct sl_xdp_options o = {
 			.worker_cnt = g->cfg->worker_cnt,
 			.service_cnt = g->service_max,
+			.service_least = g->cfg->pool_cnt ? g->cfg->pool_cnt : 1,
 			.generic = ci->mode == SL_ATTACH_GENERIC,
 			.share = i ? &g->xdp[0] : NULL,
 		};
@@ -235,16 +236,14 @@ static int open_listeners(struct sl_gateway *g, struct sl_err *err)
 struct sl_gateway *sl_gateway_open(const struct sl_config *cfg, struct sl_err *err)
 {
 	struct sl_gateway *g = calloc(1, sizeof(*g));
-	uint32_t max;
 	int rc;
 
 	if (!g)
 		return NULL;
 	g->cfg = g->first.cfg = cfg;
 	g->edition = &g->first;
-	/* Room for pools that a reload brings. */
-	max = cfg->pool_cnt + SPARE_SERVICES;
-	g->service_max = max < SL_MAX_SERVICES ? max : SL_MAX_SERVICES;
+	/* Maps cannot grow: there is room for all pools that a reload may bring. */
+	g->service_max = SL_MAX_SERVICES;
 	g->start_ns = sl_now_ns();
 	g->xdp = calloc(cfg->interface_cnt, sizeof(*g->xdp));
 	rc = g->xdp ? 0 : fail(err, -ENOMEM, "gateway");

@@ -12,7 +12,7 @@
 
 enum {
 	DIAL_WAIT_MS = 1500,  /* a new backend that is not there must not put off the reload */
-	EDITIONS_MAX = 64,    /* kept by requests that do not end */
+	EDITIONS_MAX = 1024,  /* kept by streams that do not end */
 	LAST_WORDS_MS = 2000, /* for replies that were given, and for connections that close */
 };
 
@@ -123,53 +123,82 @@ void sl_editions_free(struct sl_gateway *g)
 
 /* --- slots in the maps --- */
 
-static bool is_taken(const struct sl_gateway *g, uint32_t slot)
+enum slot_use { SLOT_FREE, SLOT_LEAVING /* free once all workers are prepared */, SLOT_TAKEN };
+
+static void look_at_slots(const struct sl_gateway *g, const struct sl_config *next,
+			  uint8_t use[SL_MAX_SERVICES])
 {
 	const struct sl_list *at;
 
 	for (unsigned w = 0; w < g->worker_cnt; w++) {
 		sl_list_for_each (at, &g->workers[w].core.groups_made) {
-			if (sl_container_of(at, struct sl_group, made)->slot == slot)
-				return true;
+			uint32_t slot = sl_container_of(at, struct sl_group, made)->slot;
+
+			if (slot != SL_NO_SLOT)
+				use[slot] = SLOT_LEAVING;
 		}
 	}
-	return false;
+	for (uint32_t p = 0; p < next->pool_cnt; p++) {
+		const struct sl_table_pool *was =
+			sl_table_find(g->edition->tables[0], next->pools[p].name);
+
+		if (was)
+			use[was->group->slot] = SLOT_TAKEN;
+	}
 }
 
-/* A group keeps its slot; a new one has one that no group has, also none that is about to end. */
+/* Returns service_max if none is left. */
+static uint32_t take_slot(const struct sl_gateway *g, uint8_t use[SL_MAX_SERVICES])
+{
+	for (int free = SLOT_FREE; free <= SLOT_LEAVING; free++) {
+		for (uint32_t slot = 0; slot < g->service_max; slot++) {
+			if (use[slot] != free)
+				continue;
+			use[slot] = SLOT_TAKEN;
+			return slot;
+		}
+	}
+	return g->service_max;
+}
+
+/* A group keeps its slot; a new one has one of no group, or of a group that is removed. */
 static int choose_slots(struct sl_gateway *g, struct sl_edition *e, struct sl_err *err)
 {
-	const struct sl_table *now = g->edition->tables[0];
-	uint32_t slot = 0;
+	uint8_t use[SL_MAX_SERVICES] = {SLOT_FREE};
 
+	look_at_slots(g, e->cfg, use);
 	for (uint32_t p = 0; p < e->cfg->pool_cnt; p++) {
 		const struct sl_cfg_pool *pool = &e->cfg->pools[p];
-		const struct sl_table_pool *was = sl_table_find(now, pool->name);
+		const struct sl_table_pool *was = sl_table_find(g->edition->tables[0], pool->name);
 		const struct sl_cfg_place at = sl_config_place(e->cfg, pool->line);
 
-		if (was) {
-			e->slots[p] = was->group->slot;
-			continue;
-		}
-		while (slot < g->service_max && is_taken(g, slot))
-			slot++;
-		if (slot == g->service_max)
+		e->slots[p] = was ? was->group->slot : take_slot(g, use);
+		if (e->slots[p] == g->service_max)
 			return sl_fail(
 				err, -EINVAL,
-				"%s:%d: found pool \"%s\" beyond the %u that the maps have room "
-				"for with those that are being removed; allowed: fewer, or a "
-				"restart",
+				"%s:%d: found pool \"%s\" beyond the %u that the adopted XDP "
+				"program's maps have room for; allowed: fewer, or a program "
+				"that the gateway attaches",
 				at.file, at.line, pool->name, g->service_max);
-		/* Nothing is counted and nothing overridden before a batcher looks at it. */
+	}
+	return 0;
+}
+
+/* Nothing is counted and nothing overridden before a batcher looks at it. */
+static void clear_slots(struct sl_gateway *g, const struct sl_edition *e)
+{
+	for (uint32_t p = 0; p < e->cfg->pool_cnt; p++) {
+		const uint32_t slot = e->slots[p];
+
+		if (sl_table_find(g->edition->tables[0], e->cfg->pools[p].name))
+			continue;
 		memset(&g->xdp[0].ctl[slot], 0, sizeof(struct sl_svc_ctl));
 		for (unsigned w = 0; w < g->worker_cnt; w++) {
 			memset(sl_xdp_hist(&g->xdp[0], w, slot, 0), 0,
 			       SL_STAGE_CNT * sizeof(struct sl_svc_hist));
 			memset(sl_xdp_live(&g->xdp[0], w, slot), 0, sizeof(struct sl_svc_live));
 		}
-		e->slots[p] = slot++;
 	}
-	return 0;
 }
 
 /* --- the steps --- */
@@ -260,8 +289,9 @@ int sl_gateway_reload(struct sl_gateway *g, struct sl_config *next, struct sl_er
 		editions++;
 	if (editions == EDITIONS_MAX)
 		return sl_fail(err, -EAGAIN,
-			       "%s: requests that do not end keep %d older configurations",
-			       next->file, EDITIONS_MAX - 1);
+			       "%s:0: found %d older configurations that streams still have; "
+			       "allowed: %d; end some (routes with max_duration), or restart",
+			       next->file, EDITIONS_MAX - 1, EDITIONS_MAX - 2);
 	e = calloc(1, sizeof(*e));
 	if (!e)
 		return sl_fail(err, -ENOMEM, "%s: out of memory", next->file);
@@ -293,6 +323,7 @@ static bool switch_editions(struct sl_gateway *g)
 
 	if (sl_info_resize(g, e->cfg))
 		return false; /* tried again at the next step */
+	clear_slots(g, e);
 	g->next = NULL;
 	e->older = g->edition;
 	g->edition = e;

@@ -107,6 +107,61 @@ check "then the kernel has the port again" within 30 eval 'cl timeout 2 nc -zv -
 kill_backend slow
 check "the pool is gone from the metrics" eval '! admin /metrics | grep -F "pool=\"slow\""'
 
+# As many pools as there may be, whatever there was at the start; then as many others, in whose place the first still
+# have requests under way.
+backend held2 tests/netns/hold --until "$D/go2"
+many() { # PREFIX: with the two that are always there, 256
+	local i
+	for i in {1..253}; do echo "pool $1$i { backend x { endpoint = \"shm://$D/nobody.sock\" } }"; done
+}
+config "$(pool echo "a b") $(pool held held2) $(many p) pool last { backend x { endpoint = \"shm://$D/a.sock\" } }
+route /held { pool = held } route /echo { pool = echo } route /last { pool = last } route / { reply = 200 body = many }"
+check "256 pools" reload
+check "the last of them serves" eval '[ "$(cl curl -sS --max-time 10 -d hello "http://$V4:8080/last")" = hello ]'
+cl curl -sS --max-time 60 "http://$V4:8080/held/hold" >"$D/answer" 2>&1 &
+waiting=$!
+check "a request is under way" within 30 grep -q "took /hold" "$D/held2.log"
+for round in 1 2; do
+	config "$(many q$round) $(pool new$round a) $(pool echo "a b") pool last { backend x { endpoint = \"shm://$D/b.sock\" } }
+route /new { pool = new$round } route /last { pool = last } route / { reply = 200 body = q$round }"
+	check "others instead, $round" reload
+	check "they serve, $round" eval '[ "$(get /)" = q$round ] && [ "$(cl curl -sS --max-time 10 -d hello "http://$V4:8080/new")" = hello ]'
+	check "and count for themselves, $round" eval 'admin /stats | python3 -c "import json, sys
+counts = {s[\"pool\"]: s[\"stages\"][\"total\"][\"count\"] for s in json.load(sys.stdin)[\"services\"]}
+print(counts[\"new$round\"], counts[\"q${round}1\"])
+sys.exit((counts[\"new$round\"], counts[\"q${round}1\"], len(counts)) != (1, 0, 256))"'
+done
+config "$(many q) $(pool new a) $(pool echo "a b") pool more { backend x { endpoint = \"shm://$D/a.sock\" } } pool last { backend x { endpoint = \"shm://$D/b.sock\" } }"
+check "257 are a mistake of the file" eval '! gw "$SLUICE" reload >"$D/said" 2>&1; cat "$D/said"; grep -q "found one pool too many; allowed: 256" "$D/said"'
+config "$(pool echo "a b")
+route /echo { pool = echo } route / { reply = 200 body = three }"
+check "and none of them any more" reload
+check "the old request is still under way" alive $waiting
+touch "$D/go2"
+check "and is answered" eval 'wait $waiting && [ "$(cat "$D/answer")" = x ]'
+kill_backend held2
+
+# Files that are included: a reload reads those there are now, also from a folder that was empty at the start.
+mkdir "$D/conf.d"
+included() {
+	config "$(pool echo "a b") include = \"conf.d/*.conf\" route /echo { pool = echo } route / { reply = 200 body = three }"
+}
+included
+check "nothing to include" reload
+echo 'route /inc { reply = 200 body = included }' >"$D/conf.d/a.conf"
+check "a file more" reload
+check "is in force" eval '[ "$(get /inc)" = included ]'
+printf '\nroute /inc { reply = 2000 }' >"$D/conf.d/b.conf"
+check "sluice reload names the file and line of a mistake" eval '! gw "$SLUICE" reload >"$D/said" 2>&1; cat "$D/said"; grep -q "nothing changed: .*conf.d/b.conf:2: found reply = \"2000\"" "$D/said"'
+chmod 666 "$D/conf.d/b.conf"
+check "and refuses one that others may write" eval '! gw "$SLUICE" reload >"$D/said" 2>&1; cat "$D/said"; grep -q "conf.d/b.conf\": a file that others may write" "$D/said"'
+rm "$D/conf.d/b.conf" "$D/gw.conf"
+mkfifo "$D/gw.conf"
+check "a FIFO does not stop the control thread" eval '! gw "$SLUICE" reload >"$D/said" 2>&1; cat "$D/said"; grep -q "gw.conf:0: found a FIFO" "$D/said" && [ "$(admin /livez)" = ok ]'
+rm "$D/gw.conf"
+included
+check "and the file is taken again" reload
+
 # Other ways to say it, and mistakes.
 config "$(pool echo "a b") nonsense"
 check "sluice reload of a bad file is one line" eval '! gw "$SLUICE" reload >"$D/said" 2>&1; cat "$D/said"; [ "$(wc -l <"$D/said")" -eq 1 ] && grep -q "sluice reload: nothing changed: .*gw.conf:[0-9]*: found" "$D/said"'

@@ -894,6 +894,21 @@ TEST(there_are_up_to_256_pools)
 	free(text);
 }
 
+TEST(listeners_at_any_address_count_twice)
+{
+	char *text = malloc(129 * 60), *at = text;
+
+	for (int i = 0; i < 128; i++)
+		at += sprintf(at, "listener l%d { port = %d }\n", i, i + 1);
+	sl_config_free(parse_ok(text));
+	sprintf(at, "listener last { port = 5000 }\n");
+	ck_assert_ptr_null(sl_config_parse(text, "t.conf", &err));
+	ck_assert_msg(strstr(err.text, "t.conf:129: found listener \"last\" beyond 256 addr") ==
+			      err.text,
+		      "%s", err.text);
+	free(text);
+}
+
 TEST(what_needs_a_restart_stays)
 {
 	struct sl_config *a =

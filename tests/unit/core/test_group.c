@@ -204,6 +204,50 @@ TEST(a_group_that_is_removed_lives_until_its_last_exchange_has_ended)
 	ck_assert(heard(1, "404"));
 }
 
+static uint64_t counted(uint32_t slot)
+{
+	return bed.core.maps.hist[slot * SL_STAGE_CNT + SL_STAGE_TOTAL].count;
+}
+
+/* Its streams and requests may last for days, and pools come and go meanwhile. */
+TEST(a_group_that_is_removed_has_no_slot_in_the_maps)
+{
+	struct sl_group *echo = bed.core.table->pools[0].group;
+	unsigned k = ask(0);
+	struct sl_table *t;
+
+	ck_assert_uint_eq(echo->slot, 0);
+	/* Another one gets its slot while it is in force: the slot is free once that is prepared. */
+	slots[1] = 0;
+	slots[0] = 1;
+	t = prepare(OTHER "pool third { " BACKEND("x") "}" TO_OTHER);
+	ck_assert_uint_eq(echo->slot, SL_NO_SLOT);
+	ck_assert_uint_eq(bed.core.table->pools[1].group->slot, 1);
+	ck_assert_uint_eq(t->pools[1].group->slot, 0);
+	sl_table_switch(t, &bed.core);
+	sl_table_tidy(t);
+	memset(bed.core.maps.hist, 0, SL_STAGE_CNT * sizeof(*bed.core.maps.hist));
+	answer(k, "late");
+	ck_assert(heard(0, "late"));
+	ck_assert_uint_eq(counted(0), 0);
+	ck_assert_uint_eq(bed.core.unread[SL_STAGE_TOTAL].count, 1);
+}
+
+TEST(a_group_gives_its_slot_up_when_it_is_not_in_force_any_more)
+{
+	struct sl_group *echo = bed.core.table->pools[0].group;
+	unsigned k = ask(0);
+
+	slots[0] = 1;
+	prepare(OTHER TO_OTHER);
+	ck_assert_uint_eq(echo->slot, 0);
+	reload(OTHER TO_OTHER);
+	ck_assert_uint_eq(echo->slot, SL_NO_SLOT);
+	answer(k, "late");
+	ck_assert(heard(0, "late"));
+	ck_assert_uint_eq(counted(0), 0);
+}
+
 TEST(a_backend_that_is_removed_answers_what_it_has_and_gets_nothing_new)
 {
 	unsigned k = ask(0);

@@ -108,7 +108,8 @@ static int check_queues(struct sl_xdp_setup *s)
 
 static int set_up_maps(struct sl_xdp_setup *s)
 {
-	const uint32_t services = s->o->service_cnt ? s->o->service_cnt : 1;
+	const uint32_t wanted = s->o->service_least ? s->o->service_least : s->o->service_cnt;
+	const uint32_t services = wanted ? wanted : 1;
 	struct sl_xdp *x = s->x;
 	int res = sl_xdp_find_maps(x, s->prog_fd, s->err);
 

@@ -61,6 +61,7 @@ struct xdp_program;
 struct sl_xdp_options {
 	uint32_t worker_cnt;        /* 1 .. SL_MAX_WORKERS */
 	uint32_t service_cnt;       /* 0 (as 1) .. SL_MAX_SERVICES */
+	uint32_t service_least;     /* that an adopted program must have; 0: as service_cnt */
 	bool generic;               /* do not try native mode */
 	bool no_dispatcher;         /* single program even if the kernel has the dispatcher */
 	const struct sl_xdp *share; /* use the sl_svc_* maps of this one: a further interface */
