@@ -279,6 +279,7 @@ struct sl_reply_args {
 	 */
 	bool in_pieces;
 	uint64_t total_len;
+	const char *reason; /* HTTP/1.1: what follows the status; NULL: the usual text */
 };
 
 /*

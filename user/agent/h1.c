@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "front/grpc/grpc.h"
+#include "http/status.h"
 
 enum {
 	RX_LOW = 4 << 10,
@@ -150,6 +151,7 @@ static struct sl_reply_args part(const struct h1 *h, bool more)
 	if (h->call->begun)
 		return a;
 	a.status = r->status;
+	a.reason = h->reason[0] ? h->reason : NULL;
 	a.has_total = r->length != SL_LEN_UNKNOWN && r->status != 204;
 	a.total_len = r->length;
 	return a;
@@ -216,6 +218,19 @@ static void go_opaque(struct h1 *h)
 	agent_body_begin(h->call, AGENT_PLAIN, SL_LEN_UNKNOWN);
 }
 
+/* Keeps the reason of the server, unless it is the usual one, or longer than any should be. */
+static void keep_reason(struct h1 *h)
+{
+	struct sl_span reason = h->reply.reason;
+
+	if (reason.len >= sizeof(h->reason) ||
+	    sl_span_eq(reason, sl_span_cstr(sl_status_text(h->reply.status))))
+		reason.len = 0;
+	if (reason.len)
+		memcpy(h->reason, reason.ptr, reason.len);
+	h->reason[reason.len] = 0;
+}
+
 static ssize_t parse_head(struct h1 *h)
 {
 	return agent_h1_head(sl_span_of(h->rx + h->raw, h->end - h->raw), h->to_head, &h->reply);
@@ -270,6 +285,7 @@ static enum step read_head(struct h1 *h)
 	}
 	if (upgraded)
 		go_opaque(h);
+	keep_reason(h);
 	agent_call_answered(h->call);
 	h->body_at = h->raw;
 	h->body_len = 0;

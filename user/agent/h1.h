@@ -21,6 +21,7 @@ enum {
 	AGENT_H1_RX = AGENT_PART_MAX,
 	AGENT_H1_RX_MAX = 64 << 10,
 	AGENT_H1_TX = 28 << 10,
+	AGENT_REASON_MAX = 128,
 };
 
 enum h1_state { H1_IDLE, H1_HEAD, H1_BODY, H1_CHUNKS, H1_TRAILERS, H1_UNTIL_CLOSE };
@@ -46,6 +47,7 @@ struct h1 {
 	size_t body_sent;
 	uint32_t body_at, body_len, raw, end;
 	struct agent_h1_reply reply;
+	char reason[AGENT_REASON_MAX]; /* "": the usual one */
 	struct agent_reply_fields fields;
 	uint32_t rx_size, tx_size;
 	uint8_t *rx, *tx; /* tx: head_len */

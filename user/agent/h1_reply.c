@@ -57,8 +57,12 @@ static enum step status_line(struct cursor *c, struct agent_h1_reply *out)
 	if (c->p == c->end)
 		return STEP_PARTIAL;
 	/* The blank behind the status is left out by some where no reason follows. */
-	if (*c->p == ' ')
-		c->p = sl_scan_value(c->p, c->lo, c->end);
+	if (*c->p == ' ') {
+		const uint8_t *from = ++c->p;
+
+		c->p = sl_scan_value(from, c->lo, c->end);
+		out->reason = sl_span_of(from, (size_t)(c->p - from));
+	}
 	return take_crlf(c);
 }
 
@@ -125,17 +129,31 @@ ssize_t agent_h1_fields(struct sl_span in, struct agent_fields *out, const char 
 
 enum { SEEN_LENGTH = 1 << 0, SEEN_CODING = 1 << 1, SEEN_CLOSE = 1 << 2, SEEN_KEEP = 1 << 3 };
 
-/* NULL, or what is wrong: each of them once, and no coding but "chunked". */
+/* RFC 9112 6.3: a list, or a repetition, of one and the same length is that length. */
+static const char *take_length(struct sl_span list, struct agent_h1_reply *out, unsigned *seen)
+{
+	struct sl_span e;
+	uint64_t length;
+
+	do {
+		if (!sl_span_next_element(&list, &e) || sl_parse_u64(e, &length) ||
+		    length == SL_LEN_UNKNOWN)
+			return "a Content-Length that is no length";
+		if (*seen & SEEN_LENGTH && length != out->length)
+			return "two Content-Lengths that differ";
+		*seen |= SEEN_LENGTH;
+		out->length = length;
+	} while (list.len);
+	return NULL;
+}
+
+/* Returns NULL, or what is wrong. No coding but "chunked", once. */
 static const char *look_at(const struct sl_header *h, struct agent_h1_reply *out, unsigned *seen)
 {
 	struct sl_span options = h->value, e;
 
 	if (h->name.len == 14 && SL_NAME_IS(h->name, "content-length")) {
-		if (*seen & SEEN_LENGTH)
-			return "Content-Length twice";
-		*seen |= SEEN_LENGTH;
-		if (sl_parse_u64(h->value, &out->length) || out->length == SL_LEN_UNKNOWN)
-			return "a Content-Length that is no length";
+		return take_length(h->value, out, seen);
 	} else if (h->name.len == 17 && SL_NAME_IS(h->name, "transfer-encoding")) {
 		if (*seen & SEEN_CODING)
 			return "Transfer-Encoding twice";
@@ -157,14 +175,22 @@ static const char *look_at(const struct sl_header *h, struct agent_h1_reply *out
 static const char *frame(struct agent_h1_reply *out, unsigned seen, bool to_head)
 {
 	bool coded = seen & SEEN_CODING, bare = out->status < 200 || out->status == 204;
+	bool announced = coded || ((seen & SEEN_LENGTH) && out->length);
 
-	if (coded && (seen & SEEN_LENGTH))
-		return "both Content-Length and Transfer-Encoding";
-	if (coded && out->minor == 0)
-		return "Transfer-Encoding in HTTP/1.0";
-	if (bare && (coded || ((seen & SEEN_LENGTH) && out->length)))
-		return "a body announced where there can be none";
 	out->keep_alive = !(seen & SEEN_CLOSE) && (out->minor || (seen & SEEN_KEEP));
+	/* Rule 1 of 6.3: they end at the empty line, whatever fields say; then a body may follow. */
+	if (out->status == 204 && announced)
+		out->keep_alive = false;
+	else if (out->status < 200 && announced)
+		return "a body announced where there can be none";
+	if (out->status == 304 && coded)
+		out->keep_alive = false;
+	if (out->status != 204 && out->status != 304) {
+		if (coded && (seen & SEEN_LENGTH))
+			return "both Content-Length and Transfer-Encoding";
+		if (coded && out->minor == 0)
+			return "Transfer-Encoding in HTTP/1.0";
+	}
 	if (bare || to_head || out->status == 304)
 		out->body = AGENT_NO_BODY;
 	else if (coded)
@@ -183,6 +209,7 @@ ssize_t agent_h1_head(struct sl_span in, bool to_head, struct agent_h1_reply *ou
 	enum step step;
 
 	out->length = SL_LEN_UNKNOWN;
+	out->reason = sl_span_of(NULL, 0);
 	out->fields.cnt = 0;
 	step = status_line(&c, out);
 	if (step == STEP_OK)

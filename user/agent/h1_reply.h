@@ -31,11 +31,12 @@ enum agent_delimiter { AGENT_NO_BODY, AGENT_LENGTH, AGENT_CHUNKS, AGENT_UNTIL_CL
 
 struct agent_h1_reply {
 	uint16_t status;
-	uint8_t minor;     /* of HTTP/1.x */
-	uint8_t body;      /* enum agent_delimiter */
-	bool keep_alive;   /* another request may follow */
-	uint64_t length;   /* Content-Length; SL_LEN_UNKNOWN: not stated */
-	const char *wrong; /* refused: what about it */
+	uint8_t minor;         /* of HTTP/1.x */
+	uint8_t body;          /* enum agent_delimiter */
+	bool keep_alive;       /* another request may follow */
+	uint64_t length;       /* Content-Length; SL_LEN_UNKNOWN: not stated */
+	struct sl_span reason; /* behind the status; may be empty */
+	const char *wrong;     /* refused: what about it */
 	struct agent_fields fields;
 };
 

@@ -85,8 +85,8 @@ bool sl_reply_head(void *host, struct sl_stream *st, struct sl_reply_parts *out)
 		own_head(x, out);
 	} else {
 		/* What it states counts where the body is not here: still to come, or of a HEAD. */
-		if (out->reply.body_len == SL_LEN_UNKNOWN || x->stream.prefix ||
-		    (!x->in_parts && x->reply_len))
+		if ((out->reply.body_len == SL_LEN_UNKNOWN && st->method != SL_METHOD_HEAD) ||
+		    x->stream.prefix || (!x->in_parts && x->reply_len))
 			out->reply.body_len = x->reply_len;
 		if (out->reply.status == 101)
 			out->reply.body_len = SL_LEN_UNKNOWN;

@@ -103,7 +103,9 @@ struct sl_reply {
 	uint32_t service_us;    /* that the backend took; 0 not known */
 	struct sl_span grpc_message;
 	struct sl_span content_type;
-	struct sl_span upgrade; /* of status 101: what follows is of this protocol */
+	struct sl_span reason;     /* HTTP/1: behind the status; empty: the usual text */
+	bool has_server, has_date; /* among the headers: the front adds none of its own */
+	struct sl_span upgrade;    /* of status 101: what follows is of this protocol */
 	/* Names in lower case, without CR, LF, NUL; values too, unless the name ends with -bin. */
 	const struct sl_header *headers;
 	uint32_t header_cnt;
@@ -141,7 +143,7 @@ struct sl_stream {
 	};
 	uint64_t reply_left; /* bytes of reply body still to come */
 	uint64_t body_left;  /* bytes of request body still to come */
-	uint8_t method;
+	uint8_t method;      /* set by each front: the host asks whether it is HEAD */
 	uint8_t state;
 	uint8_t flags;
 	uint8_t version_minor; /* http1: 0 or 1 */

@@ -38,6 +38,20 @@ static bool is_binary(struct sl_span v)
 	return len >= 4 && v.len > len && memcmp(v.ptr + 1 + len - 4, "-bin", 4) == 0;
 }
 
+/* A field of the head; Server and Date of the backend take the place of the gateway's. */
+static bool head_header(struct sl_span v, struct sl_reply_parts *out)
+{
+	struct sl_reply *r = &out->reply;
+	struct sl_header *h = &out->headers[r->header_cnt];
+
+	if (r->header_cnt == SL_ARRAY_LEN(out->headers) || !decode_header(v, h, !is_binary(v)))
+		return false;
+	r->header_cnt++;
+	r->has_date |= h->name.len == 4 && memcmp(h->name.ptr, "date", 4) == 0;
+	r->has_server |= h->name.len == 6 && memcmp(h->name.ptr, "server", 6) == 0;
+	return true;
+}
+
 /* How it begins. */
 static bool head_field(uint16_t tag, struct sl_span v, struct sl_reply_parts *out)
 {
@@ -53,9 +67,8 @@ static bool head_field(uint16_t tag, struct sl_span v, struct sl_reply_parts *ou
 			return false;
 		r->body_len = sl_get_le64(v.ptr);
 		return true;
-	case SL_META_HEADER:
-		return r->header_cnt < SL_ARRAY_LEN(out->headers) &&
-		       decode_header(v, &out->headers[r->header_cnt++], !is_binary(v));
+	case SL_META_REASON: r->reason = v; return clean_value(v);
+	case SL_META_HEADER: return head_header(v, out);
 	default: return true;
 	}
 }
@@ -147,8 +160,6 @@ bool sl_reply_is_ours(const struct sl_reply *r, struct sl_span name)
 {
 	static const struct sl_span ours[] = {
 		SL_SPAN_LIT("te"),
-		SL_SPAN_LIT("date"),
-		SL_SPAN_LIT("server"),
 		SL_SPAN_LIT("trailer"),
 		SL_SPAN_LIT("upgrade"),
 		SL_SPAN_LIT("connection"),
@@ -158,7 +169,7 @@ bool sl_reply_is_ours(const struct sl_reply *r, struct sl_span name)
 		SL_SPAN_LIT("transfer-encoding"),
 	};
 
-	/* The lengths of those, of content-type and of retry-after: most names have another. */
+	/* The lengths of those, and of the ones below: most names have another. */
 	static const uint32_t lengths = 1u << 2 | 1u << 4 | 1u << 6 | 1u << 7 | 1u << 10 |
 					1u << 11 | 1u << 12 | 1u << 14 | 1u << 16 | 1u << 17;
 
@@ -170,6 +181,10 @@ bool sl_reply_is_ours(const struct sl_reply *r, struct sl_span name)
 		if (ours[i].len == name.len && sl_span_eq_nocase(ours[i], name))
 			return true;
 	}
+	if (sl_span_eq_nocase(name, sl_span_str("date")))
+		return !r->has_date;
+	if (sl_span_eq_nocase(name, sl_span_str("server")))
+		return !r->has_server;
 	if (r->content_type.len && sl_span_eq_nocase(name, sl_span_str("content-type")))
 		return true;
 	return r->retry_after_s && sl_span_eq_nocase(name, sl_span_str("retry-after"));

@@ -102,6 +102,27 @@ r = get("/until-close")
 expect("until close", (r.status, r.body), (200, b"z" * 100000))
 PY
 
+check_py "what real servers send: framing of 204 and 304, blanks in chunks, lengths twice, reasons, Server and Date" <<'PY'
+from raw import *
+for prefix in "", "/stream":
+    for name in "204-chunked", "204-length", "304-chunked":
+        r = get(prefix + "/odd/" + name)
+        expect(name, (r.status, r.headers.get("content-length"), r.body), (int(name[:3]), None, b""))
+    r = ask(b"HEAD %s/odd/head HTTP/1.1\r\nHost: x\r\n\r\n" % prefix.encode(), head_only=True)
+    expect("HEAD", (r.status, r.headers.get("content-length"), r.headers["x-a"]), (200, None, "b"))
+    expect("blanks", get(prefix + "/odd/blanks").body, b"hello!")
+    expect("lengths", get(prefix + "/odd/lengths").body, b"hi")
+    expect("no reason", get(prefix + "/odd/no-reason").body, b"hi")
+    c = Client()
+    c.send(b"GET %s/odd/reason HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % prefix.encode())
+    lines = c.rest().decode().lower().split("\r\n")
+    expect("reason", lines[0], "http/1.1 404 not here")
+    expect("server", [l for l in lines if l.startswith("server")], ["server: odd/1"])
+    expect("date", [l for l in lines if l.startswith("date")], ["date: thu, 01 jan 1970 00:00:00 gmt"])
+PY
+own() { [ "$(cl curl -sS -o /dev/null -D - --http2-prior-knowledge "http://$V4:8080/odd/reason" | tr -d '\r' | grep -cxE 'server: odd/1|date: Thu, 01 Jan 1970 00:00:00 GMT|(server|date): .*')" = 2 ]; }
+check "over HTTP/2 Server and Date of the server stand once, too" own
+
 trailers() { cl nghttp -nv "http://$V4:8080/chunks" | grep -q 'x-sum: 70011'; }
 check "trailers reach a client that has a place for them" trailers
 check_py "and one of HTTP/1.1 that asks for them" <<'PY'

@@ -38,6 +38,16 @@ MALFORMED = {
     "many-fields": b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 200 + b"Content-Length: 0\r\n\r\n",
     "cut-head": b"HTTP/1.1 200 OK\r\nContent-Le",
 }
+ODD = {
+    "204-chunked": b"HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "204-length": b"HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n",
+    "304-chunked": b"HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\n",
+    "head": b"HTTP/1.1 200 OK\r\nX-A: b\r\n\r\n",
+    "blanks": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5 ; a = b\r\nhello\r\n1   \r\n!\r\n0 \r\n\r\n",
+    "lengths": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\ncontent-length: 2, 2\r\n\r\nhi",
+    "reason": b"HTTP/1.1 404 Not here\r\nServer: odd/1\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Length: 0\r\n\r\n",
+    "no-reason": b"HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nhi",
+}
 BROKEN = {
     "cut-length": b"HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n" + b"x" * 100000,
     "cut-chunks": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
@@ -87,6 +97,9 @@ class Conn(threading.Thread):
         if path.startswith("/malformed/"):
             self.s.sendall(MALFORMED[name])
             return False
+        if path.startswith("/odd/"):
+            self.s.sendall(ODD[name])
+            return True
         if path.startswith("/broken/"):
             self.s.sendall(BROKEN[name])
             return False

@@ -72,8 +72,9 @@ static const struct {
 	BAD("no colon", OK "Ab\r\n\r\n"),
 	BAD("obs-fold", OK "A: b\r\n c\r\n\r\n"),
 	BAD("a name with a quote", OK "A\": b\r\n\r\n"),
-	BAD("two lengths", OK "Content-Length: 1\r\nContent-Length: 1\r\n\r\n"),
-	BAD("a list of lengths", OK "Content-Length: 1, 1\r\n\r\n"),
+	BAD("two lengths", OK "Content-Length: 1\r\nContent-Length: 2\r\n\r\n"),
+	BAD("a list of lengths", OK "Content-Length: 1, 2\r\n\r\n"),
+	BAD("a list with another thing", OK "Content-Length: 1, x\r\n\r\n"),
 	BAD("an empty length", OK "Content-Length:\r\n\r\n"),
 	BAD("a signed length", OK "Content-Length: +1\r\n\r\n"),
 	BAD("a hexadecimal length", OK "Content-Length: 0x1\r\n\r\n"),
@@ -88,8 +89,8 @@ static const struct {
 	BAD("an empty coding", OK "Transfer-Encoding:\r\n\r\n"),
 	BAD("a disguised coding", OK "Transfer-Encoding: \013chunked\r\n\r\n"),
 	BAD("a coding in HTTP/1.0", "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
-	BAD("204 with a length", "HTTP/1.1 204 N\r\nContent-Length: 5\r\n\r\n"),
-	BAD("204 with chunks", "HTTP/1.1 204 N\r\nTransfer-Encoding: chunked\r\n\r\n"),
+	BAD("204 with an odd coding", "HTTP/1.1 204 N\r\nTransfer-Encoding: gzip\r\n\r\n"),
+	BAD("100 with chunks", "HTTP/1.1 100 C\r\nTransfer-Encoding: chunked\r\n\r\n"),
 	BAD("100 with a length", "HTTP/1.1 100 C\r\nContent-Length: 5\r\n\r\n"),
 #undef BAD
 };
@@ -138,6 +139,15 @@ static const struct {
 	 AGENT_LENGTH, false, true, 2, 2},
 	{"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n", 204, AGENT_NO_BODY, false, true, 0,
 	 1},
+	{"HTTP/1.1 204 N\r\nContent-Length: 5\r\n\r\n", 204, AGENT_NO_BODY, false, false, 5, 1},
+	{"HTTP/1.1 204 N\r\nTransfer-Encoding: chunked\r\n\r\n", 204, AGENT_NO_BODY, false, false,
+	 SL_LEN_UNKNOWN, 1},
+	{"HTTP/1.1 204 N\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n", 204,
+	 AGENT_NO_BODY, false, false, 5, 2},
+	{"HTTP/1.1 304 N\r\nTransfer-Encoding: chunked\r\n\r\n", 304, AGENT_NO_BODY, false, false,
+	 SL_LEN_UNKNOWN, 1},
+	{OK "Content-Length: 5\r\ncontent-length: 5\r\n\r\n", 200, AGENT_LENGTH, false, true, 5, 2},
+	{OK "Content-Length: 5, 5\r\n\r\n", 200, AGENT_LENGTH, false, true, 5, 1},
 	{"HTTP/1.1 304 N\r\nContent-Length: 9\r\n\r\n", 304, AGENT_NO_BODY, false, true, 9, 1},
 	{"HTTP/1.1 100 Continue\r\n\r\n", 100, AGENT_NO_BODY, false, true, SL_LEN_UNKNOWN, 0},
 	{"HTTP/1.1 200\r\nContent-Length: 1\r\n\r\n", 200, AGENT_LENGTH, false, true, 1, 1},
@@ -162,6 +172,16 @@ TEST(what_is_taken_is_framed_as_rfc_9112_says)
 			ck_assert_msg(parse(taken[i].bytes, cut, false) == 0, "%zu cut at %zu", i,
 				      cut);
 	}
+}
+
+TEST(the_reason_is_what_follows_the_status)
+{
+	static const char bytes[] = "HTTP/1.1 404 Nothing \344 here \r\n\r\n";
+
+	ck_assert_int_eq(parse(bytes, sizeof(bytes) - 1, false), (ssize_t)sizeof(bytes) - 1);
+	ck_assert(sl_span_eq(reply.reason, sl_span_str("Nothing \344 here ")));
+	ck_assert_int_gt(parse("HTTP/1.1 404\r\n\r\n", 16, false), 0);
+	ck_assert_uint_eq(reply.reason.len, 0);
 }
 
 TEST(fields_keep_their_order_and_duplicates)

@@ -211,6 +211,35 @@ TEST(reply_in_parts_may_state_its_length)
 	ck_assert(heard("\r\n\r\nfine"));
 }
 
+/* RFC 9110 8.6: what a GET would get is not known. One with bytes says how long they are. */
+TEST(reply_to_head_gets_no_length_that_no_backend_has_said)
+{
+	say("HEAD /o HTTP/1.1\r\nHost: a\r\n\r\n");
+	reply(other()->ids[0], 0, "");
+	ck_assert(heard("HTTP/1.1 200 OK\r\n") && !heard("Content-Length"));
+	say("HEAD /o HTTP/1.1\r\nHost: a\r\n\r\n");
+	reply(other()->ids[1], 0, "abc");
+	ck_assert(heard("Content-Length: 3\r\n\r\n") && !heard("abc"));
+	say(GET("/o"));
+	reply(other()->ids[2], 0, "");
+	ck_assert(heard("Content-Length: 0\r\n"));
+}
+
+/* HTTP/1.1 has a place for the reason; Server and Date stand there once. */
+TEST(reply_keeps_reason_server_and_date)
+{
+	static const uint8_t block[] = "\x06\0\2\0\x94\1" /* 404 */
+				       "\x0f\0\4\0Lost"
+				       "\5\0\x0c\0\6servernginx"
+				       "\5\0\x08\0\4datenow";
+
+	say(GET("/o"));
+	reply_with(other()->ids[0], 0, sl_span_of(block, sizeof(block) - 1), "");
+	ck_assert(heard(
+		"HTTP/1.1 404 Lost\r\nContent-Length: 0\r\nserver: nginx\r\ndate: now\r\n\r\n"));
+	ck_assert(!heard("sluice") && !heard("Date"));
+}
+
 /* Short of it the client must not take it for whole; a whole one has the length that it has. */
 TEST(reply_that_ends_short_of_its_length_is_broken_off)
 {

@@ -177,6 +177,22 @@ TEST(a_reply_to_head_without_a_length_gets_none)
 	ck_sound();
 }
 
+/* What could end the line fails the head, and so do bytes that no reason has. */
+TEST(a_reason_goes_on_unless_it_breaks_out_of_its_line)
+{
+	mock_open(m);
+	reply_is(200, "", SL_LEN_UNKNOWN);
+	m->reply.reason = sl_span_str("All right");
+	feed(GET("/"));
+	ck_out("HTTP/1.1 200 All right\r\nServer: sluice\r\nDate: " MOCK_DATE
+	       "\r\nContent-Length: 0\r\n\r\n");
+	m->out_len = 0;
+	m->reply.reason = sl_span_str("A\r\nx: y");
+	feed(GET("/"));
+	ck_assert_ptr_null(strstr((char *)m->out, "x: y"));
+	ck_assert_mem_eq(m->out, "HTTP/1.1 502 ", 13);
+}
+
 /* RFC 9110 6.5.1: for who has said that it takes them, and where there is a place. */
 TEST(trailers_are_for_who_asks_for_them)
 {

@@ -327,6 +327,7 @@ static void begin(struct parse *p, struct h2_stream *s)
 	st->prefix_len = s->flags & ST_GRPC ? SL_GRPC_PREFIX : 0;
 	st->windowed = !rq->end || st->upgrade;
 	s->st = st;
+	st->method = rq->method;
 	s->flags &= (uint16_t)~ST_LOCAL;
 	if ((s->flags & (ST_GRPC | ST_RX_OVER)) == (ST_GRPC | ST_RX_OVER))
 		sl_h2_request_over(s);

@@ -103,13 +103,17 @@ static void add_headers(struct fields *f, const struct sl_reply *r, bool grpc,
 	}
 }
 
-static void add_start(struct fields *f, const struct h2_conn *c, unsigned status)
+/* Begins a head; r, or NULL, is the reply, whose Server and Date take the place of the gateway's. */
+static void add_start(struct fields *f, const struct h2_conn *c, unsigned status,
+		      const struct sl_reply *r)
 {
 	f->cnt = f->used = 0;
 	f->full = false;
 	add_u64(f, sl_span_str(":status"), status);
-	ADD(f, "server", sl_span_str("sluice"));
-	ADD(f, "date", sl_span_of(c->front->date, 29));
+	if (!r || !r->has_server)
+		ADD(f, "server", sl_span_str("sluice"));
+	if (!r || !r->has_date)
+		ADD(f, "date", sl_span_of(c->front->date, 29));
 }
 
 static void start_trailers(struct fields *f)
@@ -286,9 +290,10 @@ static bool submit(struct h2_stream *s, const struct fields *f,
 	return true;
 }
 
-static void add_grpc_start(struct fields *f, const struct h2_stream *s, bool encodings)
+static void add_grpc_start(struct fields *f, const struct h2_stream *s, bool encodings,
+			   const struct sl_reply *r)
 {
-	add_start(f, s->conn, 200);
+	add_start(f, s->conn, 200, r);
 	ADD(f, "content-type", sl_span_str("application/grpc"));
 	if (encodings)
 		add_identity(f);
@@ -301,7 +306,7 @@ static bool trailers_only(struct h2_stream *s, const struct sl_reply *r, enum sl
 	SL_UNSET struct fields f;
 
 	/* Compression may be why, where the gateway says so: what a backend's takes, its headers say. */
-	add_grpc_start(&f, s, status == SL_GRPC_UNIMPLEMENTED && (!r || r->gateway));
+	add_grpc_start(&f, s, status == SL_GRPC_UNIMPLEMENTED && (!r || r->gateway), r);
 	add_status(&f, status, message);
 	if (r) {
 		add_headers(&f, r, true, r->headers, r->header_cnt);
@@ -317,7 +322,7 @@ static bool start_grpc(struct h2_stream *s, const struct sl_reply *r)
 
 	if (r->gateway || status)
 		return trailers_only(s, r, status, r->grpc_message);
-	add_grpc_start(&f, s, false);
+	add_grpc_start(&f, s, false, r);
 	add_headers(&f, r, true, r->headers, r->header_cnt);
 	return submit(s, &f, read_body);
 }
@@ -327,7 +332,7 @@ static bool start_upgraded(struct h2_stream *s, const struct sl_reply *r)
 {
 	SL_UNSET struct fields f;
 
-	add_start(&f, s->conn, 200);
+	add_start(&f, s->conn, 200, r);
 	for (uint32_t i = 0; i < r->header_cnt; i++) {
 		if (!sl_span_eq(r->headers[i].name, sl_span_str("sec-websocket-accept")))
 			add_headers(&f, r, false, &r->headers[i], 1);
@@ -346,7 +351,7 @@ static bool start_http(struct h2_stream *s, const struct sl_reply *r, uint64_t l
 		return start_upgraded(s, r);
 	if (r->status < 200 || r->status > 599 || (r->status < 300 && s->flags & ST_CONNECT))
 		return false;
-	add_start(&f, s->conn, r->status);
+	add_start(&f, s->conn, r->status, r);
 	if (r->content_type.len)
 		ADD(&f, "content-type", r->content_type);
 	if (!bare && len != SL_LEN_UNKNOWN)
@@ -390,7 +395,7 @@ static uint64_t length_of(const struct h2_stream *s, const struct sl_reply *r)
 {
 	struct sl_piece piece;
 
-	if (r->body_len != SL_LEN_UNKNOWN || r->upgrade.len)
+	if (r->body_len != SL_LEN_UNKNOWN || r->upgrade.len || s->method == SL_METHOD_HEAD)
 		return r->body_len;
 	piece = s->conn->front->host->peek(s->conn->host, s->st);
 	return piece.behind == SL_END ? piece.bytes.len : SL_LEN_UNKNOWN;
@@ -488,7 +493,7 @@ void sl_h2_call_head(struct h2_stream *s, nghttp2_data_source_read_callback read
 {
 	SL_UNSET struct fields f;
 
-	add_grpc_start(&f, s, true);
+	add_grpc_start(&f, s, true, NULL);
 	if (!submit(s, &f, read))
 		reset(s, NGHTTP2_INTERNAL_ERROR);
 }

@@ -27,31 +27,47 @@ static bool size_digit(struct sl_http1_chunked *c, int digit, const struct sl_fr
 }
 
 /*
- * The next state after byte b of an extension, -1: refused. Extensions are ignored, but only in the
- * form that RFC 9112 7.1.1 gives them, and without the blanks that it tolerates: where an extension
- * ends must not be a matter of taste.
+ * Returns the next state after byte b of an extension or of a blank behind the size; -1: refused.
+ * Extensions are ignored, but only in the form that RFC 9112 7.1.1 gives them. Blanks around ";" and
+ * "=" are removed (RFC 9110 5.6.3, BWS); those in front of the line's end, which some servers pad
+ * sizes with, are removed as well.
  */
 static int extension(struct sl_http1_chunked *c, uint8_t b)
 {
-	bool token = sl_http_is(b, SL_CT_TOKEN);
+	bool token = sl_http_is(b, SL_CT_TOKEN), blank = b == ' ' || b == '\t';
 
 	if (++c->extra > SL_HTTP1_CHUNK_EXT_MAX)
 		return -1;
 	switch (c->state) {
-	case SL_CHUNKED_EXT: return token ? SL_CHUNKED_EXT_NAME : -1;
+	case SL_CHUNKED_EXT:
+		if (blank)
+			return SL_CHUNKED_EXT;
+		return token ? SL_CHUNKED_EXT_NAME : -1;
 	case SL_CHUNKED_EXT_NAME:
 		if (token)
 			return SL_CHUNKED_EXT_NAME;
+		if (blank)
+			return SL_CHUNKED_EXT_NAME_OVER;
+		if (b == '=')
+			return SL_CHUNKED_EXT_VALUE;
+		break;
+	case SL_CHUNKED_EXT_NAME_OVER:
+		if (blank)
+			return SL_CHUNKED_EXT_NAME_OVER;
 		if (b == '=')
 			return SL_CHUNKED_EXT_VALUE;
 		break;
 	case SL_CHUNKED_EXT_VALUE:
+		if (blank)
+			return SL_CHUNKED_EXT_VALUE;
 		if (b == '"')
 			return SL_CHUNKED_EXT_QUOTED;
 		return token ? SL_CHUNKED_EXT_TOKEN : -1;
 	case SL_CHUNKED_EXT_TOKEN:
 		if (token)
 			return SL_CHUNKED_EXT_TOKEN;
+		if (blank)
+			return SL_CHUNKED_EXT_OVER;
 		break;
 	case SL_CHUNKED_EXT_QUOTED:
 		if (b == '"')
@@ -60,7 +76,10 @@ static int extension(struct sl_http1_chunked *c, uint8_t b)
 			return SL_CHUNKED_EXT_PAIR;
 		return sl_http_is(b, SL_CT_VALUE) ? SL_CHUNKED_EXT_QUOTED : -1;
 	case SL_CHUNKED_EXT_PAIR: return sl_http_is(b, SL_CT_VALUE) ? SL_CHUNKED_EXT_QUOTED : -1;
-	default: break; /* EXT_OVER */
+	default: /* EXT_OVER */
+		if (blank)
+			return SL_CHUNKED_EXT_OVER;
+		break;
 	}
 	if (b == ';')
 		return SL_CHUNKED_EXT;
@@ -78,6 +97,8 @@ static int size_line(struct sl_http1_chunked *c, uint8_t b, const struct sl_fron
 			return size_digit(c, digit, limits, status) ? SL_CHUNKED_SIZE : -1;
 		if (!c->digits)
 			return -1;
+		if (b == ' ' || b == '\t')
+			return SL_CHUNKED_EXT_OVER;
 		if (b == ';')
 			return SL_CHUNKED_EXT;
 		return b == '\r' ? SL_CHUNKED_SIZE_LF : -1;

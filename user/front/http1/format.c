@@ -33,20 +33,29 @@ static void put_u64(struct out *o, uint64_t v)
 	put(o, digits, sl_format_u64(digits, v));
 }
 
-static void put_status(struct out *o, unsigned status)
+/* Puts the status line, and Server and Date unless the backend has sent them; no last line end. */
+static void put_start(struct out *o, const struct sl_reply *r, const char *date)
 {
-	const char *text;
+	const char *text = sl_status_text(r->status);
 
-	if (sl_likely(status == 200)) {
+	if (sl_likely(r->status == 200 && !r->reason.len && !r->has_server && !r->has_date)) {
 		PUT_LIT(o, "HTTP/1.1 200 OK\r\nServer: sluice\r\nDate: ");
+		put(o, date, 29);
 		return;
 	}
 	PUT_LIT(o, "HTTP/1.1 ");
-	put_u64(o, status);
+	put_u64(o, r->status);
 	PUT_LIT(o, " ");
-	text = sl_status_text(status);
-	put(o, text, strlen(text));
-	PUT_LIT(o, "\r\nServer: sluice\r\nDate: ");
+	if (r->reason.len)
+		put(o, r->reason.ptr, r->reason.len);
+	else
+		put(o, text, strlen(text));
+	if (!r->has_server)
+		PUT_LIT(o, "\r\nServer: sluice");
+	if (!r->has_date) {
+		PUT_LIT(o, "\r\nDate: ");
+		put(o, date, 29);
+	}
 }
 
 static bool value_ok(struct sl_span v)
@@ -83,10 +92,9 @@ size_t sl_http1_format(uint8_t *buf, size_t cap, const struct sl_reply *r, uint6
 
 	if (upgrade ? r->status != 101 : r->status < 200 || r->status > 599)
 		return 0;
-	if (!value_ok(r->content_type))
+	if (!value_ok(r->content_type) || !value_ok(r->reason))
 		return 0;
-	put_status(&o, r->status);
-	put(&o, date, 29);
+	put_start(&o, r, date);
 	if (r->content_type.len) {
 		PUT_LIT(&o, "\r\nContent-Type: ");
 		put(&o, r->content_type.ptr, r->content_type.len);

@@ -76,11 +76,12 @@ enum sl_http1_chunked_state {
 	SL_CHUNKED_SIZE,
 	SL_CHUNKED_EXT, /* start of an extension's name */
 	SL_CHUNKED_EXT_NAME,
-	SL_CHUNKED_EXT_VALUE, /* start of its value */
+	SL_CHUNKED_EXT_NAME_OVER, /* blanks behind it */
+	SL_CHUNKED_EXT_VALUE,     /* start of its value */
 	SL_CHUNKED_EXT_TOKEN,
 	SL_CHUNKED_EXT_QUOTED,
 	SL_CHUNKED_EXT_PAIR, /* behind a backslash */
-	SL_CHUNKED_EXT_OVER, /* behind the closing quote */
+	SL_CHUNKED_EXT_OVER, /* behind its value, or blanks behind the size */
 	SL_CHUNKED_SIZE_LF,
 	/* the caller takes `left` bytes, and subtracts them, before it calls again */
 	SL_CHUNKED_DATA,

@@ -26,6 +26,7 @@ static size_t meta_len_of(const struct sl_reply_args *a)
 {
 	size_t len = text_field_len(a->content_type) + text_field_len(a->grpc_message);
 
+	len += text_field_len(a->reason);
 	len += a->status ? 6 : 0;
 	len += a->grpc_status ? 6 : 0;
 	len += a->has_total ? SL_TLV_HEAD + sizeof(uint64_t) : 0;
@@ -187,6 +188,8 @@ static void put_bytes(struct reply *rp, const struct sl_reply_args *args)
 		sl_tlv_put(&w, SL_META_CONTENT_TYPE, sl_span_cstr(args->content_type));
 	if (args->status)
 		sl_tlv_put_u16(&w, SL_META_STATUS, args->status);
+	if (args->reason)
+		sl_tlv_put(&w, SL_META_REASON, sl_span_cstr(args->reason));
 	if (args->grpc_status)
 		sl_tlv_put_u16(&w, SL_META_GRPC_STATUS, args->grpc_status);
 	if (args->has_total)
