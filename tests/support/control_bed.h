@@ -327,7 +327,7 @@ static const char *ask_until(const char *request, const char *until)
 
 static const char *ask(const char *line, const char *header)
 {
-	char request[400];
+	char request[1000];
 
 	snprintf(request, sizeof(request), "%s HTTP/1.1\r\n%s\r\n", line, header);
 	return ask_until(request, NULL);
@@ -337,7 +337,7 @@ static const char *ask(const char *line, const char *header)
 __attribute__((unused)) static void expect_local(const char *line, const char *status,
 						 const char *text)
 {
-	char request[400];
+	char request[1000];
 	const char *answer;
 
 	snprintf(request, sizeof(request), "%s HTTP/1.1\r\nHost: x\r\n\r\n", line);

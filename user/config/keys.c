@@ -549,7 +549,8 @@ const struct conf_key conf_keys[] = {
 	ADMIN("port", conf_uint, false, port, 0, 65535, "9900", .help = "its port; 0: no TCP"),
 	ADMIN("token_file", conf_absolute, false, token_file, .what = "the absolute path of a file",
 	      .help = "file (mode 600) with a token of 16 to 256 characters, which whoever asks "
-		      "over TCP must show (Authorization: Bearer TOKEN); /livez and /readyz are "
+		      "over TCP must show (Authorization: Bearer TOKEN, or in a browser as the "
+		      "password of any user); /livez and /readyz are "
 		      "answered without"),
 	ADMIN("hosts", conf_admin_hosts, true, hosts, .what = "names, or NAME:PORT",
 	      .help = "names besides the address and localhost that a Host header over TCP may have"),

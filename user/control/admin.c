@@ -54,7 +54,8 @@ static unsigned check_tcp(struct request *r, bool probe, const char **why)
 	}
 	r->known = sl_guard_token(g, header(r, "Authorization"));
 	if (!r->known && !probe) {
-		*why = "found no token; allowed: Authorization: Bearer TOKEN";
+		*why = "found no token; allowed: Authorization: Bearer TOKEN, or Basic with the token as "
+		       "password";
 		return MHD_HTTP_UNAUTHORIZED;
 	}
 	r->role = SL_ADMIN_READ;

@@ -12,9 +12,10 @@
 #include <unistd.h>
 
 #include "base/num.h"
+#include "front/grpc/grpc.h"
 #include "wire/addr.h"
 
-enum { GROUPS_MAX = 256 };
+enum { GROUPS_MAX = 256, USER_MAX = 127 /* bytes of a name in Basic credentials */ };
 
 /* --- what is set up --- */
 
@@ -164,22 +165,54 @@ bool sl_guard_fetch_site(const char *site)
 	return strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0;
 }
 
-bool sl_guard_token(const struct sl_guard *g, const char *authorization)
+/* Takes as long for a wrong token as for the right one. */
+static bool is_token(const struct sl_guard *g, const char *shown, size_t len)
 {
-	static const char scheme[] = "Bearer ";
 	const size_t want = strlen(g->token);
-	const char *shown;
-	size_t len;
-	unsigned diff;
+	unsigned diff = len != want;
 
-	if (!want)
-		return true;
-	if (!authorization || strncasecmp(authorization, scheme, sizeof(scheme) - 1) != 0)
-		return false;
-	shown = authorization + sizeof(scheme) - 1;
-	len = strlen(shown);
-	diff = len != want;
 	for (size_t i = 0; i < want; i++)
 		diff |= (unsigned char)(g->token[i] ^ (i < len ? shown[i] : 0));
 	return !diff;
+}
+
+/* RFC 7617: base64 of USER:PASSWORD. The user's name says nothing. */
+static bool is_password(const struct sl_guard *g, const char *credentials)
+{
+	char text[SL_CFG_TOKEN_MAX + USER_MAX + 1];
+	const struct sl_span coded = sl_span_cstr(credentials);
+	const char *colon;
+	size_t len;
+	bool ok;
+
+	if (coded.len > sizeof(text) / 3 * 4)
+		return false;
+	len = sl_base64_decode((uint8_t *)text, coded);
+	colon = len == SIZE_MAX ? NULL : memchr(text, ':', len);
+	ok = colon && is_token(g, colon + 1, len - (size_t)(colon + 1 - text));
+	explicit_bzero(text, sizeof(text));
+	return ok;
+}
+
+/* What stands behind the scheme; NULL: it is another scheme. */
+static const char *behind(const char *authorization, const char *scheme)
+{
+	const size_t len = strlen(scheme);
+
+	return strncasecmp(authorization, scheme, len) == 0 ? authorization + len : NULL;
+}
+
+bool sl_guard_token(const struct sl_guard *g, const char *authorization)
+{
+	const char *token, *credentials;
+
+	if (!g->token[0])
+		return true;
+	if (!authorization)
+		return false;
+	token = behind(authorization, "Bearer ");
+	credentials = behind(authorization, "Basic ");
+	if (token)
+		return is_token(g, token, strlen(token));
+	return credentials && is_password(g, credentials);
 }

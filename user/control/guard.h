@@ -49,7 +49,10 @@ enum sl_admin_role sl_guard_role_of(const struct sl_guard *g, uint32_t uid, uint
 bool sl_guard_host(const struct sl_guard *g, const char *host, const struct sockaddr *local);
 bool sl_guard_origin(const struct sl_guard *g, const char *origin, const struct sockaddr *local);
 bool sl_guard_fetch_site(const char *site);
-/* authorization: the header, or NULL. Takes as long for a wrong token as for the right one. */
+/*
+ * authorization: the header, or NULL. The token is shown as Bearer TOKEN, or as the password of
+ * Basic credentials, which a browser asks for. Takes as long for a wrong token as for the right one.
+ */
 bool sl_guard_token(const struct sl_guard *g, const char *authorization);
 
 #endif

@@ -48,8 +48,10 @@ static enum MHD_Result reply(struct MHD_Connection *conn, unsigned status, const
 	MHD_add_response_header(r, "Connection", "close"); /* the door looks at each head */
 	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
 		MHD_add_response_header(r, "Allow", "GET, HEAD, POST");
-	if (status == MHD_HTTP_UNAUTHORIZED)
+	if (status == MHD_HTTP_UNAUTHORIZED) {
 		MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
+		MHD_add_response_header(r, "WWW-Authenticate", "Basic realm=\"sluice\"");
+	}
 	res = MHD_queue_response(conn, status, r);
 	MHD_destroy_response(r);
 	return res;

@@ -151,6 +151,8 @@ within 30 is_ready
 check "without the token" refused 401 gw curl "$URL/stats"
 check "with another one" refused 401 gw curl -H 'Authorization: Bearer 0123456789abcdef0124' "$URL/stats"
 check "with it" refused 200 gw curl -H 'Authorization: Bearer 0123456789abcdef0123' "$URL/stats"
+check "with it as a password, as a browser shows it" refused 200 gw curl -u admin:0123456789abcdef0123 "$URL/"
+check "with a wrong password" refused 401 gw curl -u 0123456789abcdef0123: "$URL/"
 check "probes need none" eval '[ "$(gw curl -sS --max-time 5 "$URL/livez")" = ok ]'
 check "the command line shows it" eval 'gw "$SLUICE" status -c "$D/gw.conf" --admin 127.0.0.1:9900 | grep -q "^ready"'
 check "and is refused without" eval '! gw "$SLUICE" status --admin 127.0.0.1:9900'

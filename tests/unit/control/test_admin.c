@@ -358,6 +358,9 @@ static void set_up_token(void)
 
 FIXTURE(set_up_token, tear_down)
 
+#define A50        "YWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFh"
+#define LONG_BASIC HOST "Authorization: Basic " A50 A50 A50 A50 A50 A50 A50 A50 A50 A50 A50 "\r\n"
+
 TEST(a_token_is_asked_for)
 {
 	struct runner r = {0};
@@ -368,6 +371,20 @@ TEST(a_token_is_asked_for)
 	expect("GET /stats", HOST "Authorization: Bearer 0123456789abcde\r\n", "401", "no token");
 	expect("GET /stats", HOST "Authorization: Bearer 0123456789abcdef0\r\n", "401", "no");
 	expect("GET /stats", HOST "Authorization: Basic 0123456789abcdef\r\n", "401", "no token");
+	/* What a browser asks for and sends: the token is the password, of any user. */
+	expect("GET /stats", HOST, "401", "WWW-Authenticate: Basic realm=\"sluice\"");
+	expect("GET /stats", HOST "Authorization: Basic YWRtaW46MDEyMzQ1Njc4OWFiY2RlZg==\r\n",
+	       "200", "ready"); /* admin:0123456789abcdef */
+	expect("GET /stats", HOST "Authorization: basic OjAxMjM0NTY3ODlhYmNkZWY=\r\n", "200",
+	       "ready"); /* :0123456789abcdef */
+	expect("GET /stats", HOST "Authorization: Basic YWRtaW46MDEyMzQ1Njc4OWFiY2RlRg==\r\n",
+	       "401", "no token"); /* ...deF */
+	expect("GET /stats", HOST "Authorization: Basic MDEyMzQ1Njc4OWFiY2RlZg==\r\n", "401",
+	       "no token"); /* no user */
+	expect("GET /stats", HOST "Authorization: Basic YWRtaW46\r\n", "401", "no token");
+	expect("GET /stats", HOST "Authorization: Basic \r\n", "401", "no token");
+	expect("GET /stats", HOST "Authorization: Basic YWRt!W46\r\n", "401", "no token");
+	expect("GET /stats", LONG_BASIC, "401", "no token");
 	expect("GET /stats", HOST "Authorization: Bearer 0123456789abcdef\r\n", "200", "ready");
 	expect("GET /stats", "Host: gate.example\r\nAuthorization: bearer 0123456789abcdef\r\n",
 	       "200", "ready");
