@@ -290,16 +290,23 @@ static bool submit(struct h2_stream *s, const struct fields *f,
 	return true;
 }
 
+/* r: what the backend has said, or NULL. A content type other than gRPC's has no meaning here. */
 static void add_grpc_start(struct fields *f, const struct h2_stream *s, bool encodings,
 			   const struct sl_reply *r)
 {
+	struct sl_span type = r ? r->content_type : sl_span_of(NULL, 0);
+	const uint8_t *end = type.ptr + type.len;
+
 	add_start(f, s->conn, 200, r);
-	ADD(f, "content-type", sl_span_str("application/grpc"));
+	if (sl_grpc_content_type(type) && sl_scan_value(type.ptr, type.ptr, end) == end)
+		ADD(f, "content-type", type);
+	else
+		ADD(f, "content-type", sl_span_str("application/grpc"));
 	if (encodings)
 		add_identity(f);
 }
 
-/* A reply that is a status and nothing else: one HEADERS frame. */
+/* Sends a reply that is a status and nothing else: one HEADERS frame. */
 static bool trailers_only(struct h2_stream *s, const struct sl_reply *r, enum sl_grpc_status status,
 			  struct sl_span message)
 {
@@ -315,13 +322,23 @@ static bool trailers_only(struct h2_stream *s, const struct sl_reply *r, enum sl
 	return submit(s, &f, NULL);
 }
 
-static bool start_grpc(struct h2_stream *s, const struct sl_reply *r)
+/*
+ * PROTOCOL-HTTP2.md: Trailers-Only is for replies that have neither a head nor a message. A page of
+ * HTTP has none of gRPC's.
+ */
+static bool is_trailers_only(const struct sl_reply *r, uint64_t len)
 {
-	enum sl_grpc_status status = status_of(r);
+	if (r->gateway || (!r->grpc_status && r->status != 200))
+		return true;
+	return r->grpc_status && !r->header_cnt && len == 0;
+}
+
+static bool start_grpc(struct h2_stream *s, const struct sl_reply *r, uint64_t len)
+{
 	SL_UNSET struct fields f;
 
-	if (r->gateway || status)
-		return trailers_only(s, r, status, r->grpc_message);
+	if (is_trailers_only(r, len))
+		return trailers_only(s, r, status_of(r), r->grpc_message);
 	add_grpc_start(&f, s, false, r);
 	add_headers(&f, r, true, r->headers, r->header_cnt);
 	return submit(s, &f, read_body);
@@ -387,7 +404,7 @@ static bool start_bad_gateway(struct h2_stream *s)
 
 	sl_h2_count(s->conn, SL_FRONT_ERR_BAD_REPLY);
 	sl_reply_own(SL_OUTCOME_BACKEND_ERROR, &own);
-	return s->flags & ST_GRPC ? start_grpc(s, &own.reply) : start_http(s, &own.reply, 0, NULL);
+	return s->flags & ST_GRPC ? start_grpc(s, &own.reply, 0) : start_http(s, &own.reply, 0, NULL);
 }
 
 /* Its length, if that is known after all: there is nothing behind what is here. */
@@ -447,7 +464,7 @@ void sl_h2_pull(struct h2_stream *s)
 	len = length_of(s, &parts.reply);
 	ok = !parts.reply.trailer_cnt || trailers_ok(&parts.reply, grpc);
 	if (ok && grpc)
-		ok = start_grpc(s, &parts.reply);
+		ok = start_grpc(s, &parts.reply, len);
 	else if (ok)
 		ok = start_http(s, &parts.reply, len, read_body);
 	s->st->started = true;
