@@ -7,6 +7,8 @@
 #include "core/flight.h"
 #include "core/group.h"
 
+enum { SHED_TOLD_NS = 1000000 }; /* about what a reply takes to its client */
+
 static struct sl_exchange *exchange_of(struct sl_batch_item *item)
 {
 	return sl_container_of(item, struct sl_exchange, item);
@@ -95,10 +97,23 @@ int sl_service_send(void *group, unsigned backend, struct sl_batch_item **items,
 	return 0;
 }
 
+/*
+ * Returns why a request ends that the batcher refuses. A deadline that has passed is the reason, and so
+ * is one that passes before its client can read that it cannot be met.
+ */
+static enum sl_outcome refusal_of(const struct sl_exchange *x, enum sl_outcome why)
+{
+	uint64_t by_ns = x->core->now_ns + (why == SL_OUTCOME_SHED ? SHED_TOLD_NS : 0);
+
+	return why != SL_OUTCOME_OK && by_ns >= x->deadline_ns ? SL_OUTCOME_EXPIRED : why;
+}
+
 static void drop_item(void *app, struct sl_batch_item *item, enum sl_outcome why)
 {
+	struct sl_exchange *x = exchange_of(item);
+
 	(void)app;
-	sl_exchange_fail(exchange_of(item), why);
+	sl_exchange_fail(x, refusal_of(x, why));
 }
 
 const struct sl_batch_ops sl_service_batch_ops = {.send = sl_service_send, .drop = drop_item};
@@ -118,5 +133,5 @@ enum sl_outcome sl_service_submit(struct sl_exchange *x)
 	o = sl_batcher_submit(x->group->batcher, &x->item, x->core->now_ns);
 	if (o == SL_OUTCOME_OK)
 		x->state = SL_EX_QUEUED;
-	return o;
+	return refusal_of(x, o);
 }

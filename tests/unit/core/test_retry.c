@@ -3,6 +3,7 @@
  * A request that is sent again, and what the backends do that had it: nothing that the first one
  * says later reaches anybody, and nothing but the request's own bytes reaches the first one.
  */
+#include "batch/internal.h"
 #include "core_bed.h"
 #include "core/flight.h"
 #include "broken.h"
@@ -301,4 +302,30 @@ TEST(a_flight_too_many_writes_over_nothing)
 	ck_assert_uint_eq(full.hold.refs, 2);
 #endif
 	sl_flight_sent(&bed.core, &member, 5);
+}
+
+/* The batcher gives up a request that waits. A deadline that passes before its client reads of it is why. */
+TEST_EACH(a_request_that_is_given_up_at_its_deadline_has_expired, 2)
+{
+	struct sl_flight *f[4096];
+	struct sl_batcher *b;
+	struct sl_batch_item *item = NULL;
+	unsigned n = 0;
+
+	for (uint32_t i = 0; i < bed.cfg->route_cnt; i++)
+		bed.cfg->routes[i].deadline_ns = _i ? 600 * SL_NS_PER_MS : 600 * SL_NS_PER_US;
+	begin(false, 1000);
+	while ((f[n] = sl_pool_get(&bed.core.flights))) /* nothing can be sent */
+		n++;
+	bed_post_request(0, "/e", 'z', 100);
+	b = bed.core.table->pools[0].group->batcher;
+	for (unsigned lane = 0; lane < SL_LANES && !item; lane++)
+		item = sl_lane_first(&b->queue.lanes[lane]);
+	ck_assert_ptr_nonnull(item);
+	sl_batch_drop(b, item, SL_OUTCOME_SHED);
+	while (n)
+		sl_pool_put(&bed.core.flights, f[--n]);
+	bed_turns(2);
+	ck_assert(heard(0, _i ? "HTTP/1.1 503 " : "HTTP/1.1 504 "));
+	ck_assert_uint_eq(bed.core.stats.outcomes[_i ? SL_OUTCOME_SHED : SL_OUTCOME_EXPIRED], 1);
 }
