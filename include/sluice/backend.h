@@ -264,7 +264,12 @@ struct sl_reply_args {
 	 * trailers from the last one, which is the one without `more`.
 	 */
 	bool more;
-	bool no_message; /* gRPC: this part carries no message; `body` is ignored */
+	/*
+	 * gRPC: this part carries no message; `body` is ignored. The last part of a reply whose grpc_status
+	 * is an error carries none either if its body is empty; any other body reaches the client in front
+	 * of the status.
+	 */
+	bool no_message;
 	/*
 	 * gRPC: this message is compressed, by a coding that the client's grpc-accept-encoding has and
 	 * the header grpc-encoding of this reply names. Of one in pieces, as its first says.

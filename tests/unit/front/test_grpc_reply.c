@@ -61,7 +61,7 @@ TEST_EACH(a_failing_reply_keeps_its_head_and_message, 4)
 	reply(what, 200, SL_GRPC_OUT_OF_RANGE, "application/grpc");
 	ck_got(1, what & MESSAGES ? S(MESSAGE) : S(""), SL_GRPC_OUT_OF_RANGE);
 	ck_blocks(what & MESSAGES ? "HEADERS 1; DATA 1 7; HEADERS 1 end"
-		  : what & HEAD	  ? "HEADERS 1; HEADERS 1 end"
+		  : what & HEAD   ? "HEADERS 1; HEADERS 1 end"
 				  : "HEADERS 1 end");
 	ck_assert_ptr_nonnull(strstr(got.fields, "x-end: 8\n"));
 	ck_assert_ptr_nonnull(strstr(got.fields, "grpc-message: why\n"));
@@ -97,10 +97,10 @@ TEST(the_type_of_a_reply_is_kept)
 		if (i & 1)
 			reply(NOTHING, 200, SL_GRPC_NOT_FOUND, cases[i / 2].type);
 		else
-			mock_head(mock_find(m, 0),
-				  &(struct sl_reply){.status = 200,
-						     .content_type = sl_span_cstr(cases[i / 2].type),
-						     .body_len = SL_LEN_UNKNOWN});
+			mock_head(mock_find(m, 0), &(struct sl_reply){.status = 200,
+								      .content_type = sl_span_cstr(
+									      cases[i / 2].type),
+								      .body_len = SL_LEN_UNKNOWN});
 		collect(1);
 		snprintf(want, sizeof(want), "content-type: %s\n", cases[i / 2].sent);
 		ck_assert_msg(strstr(got.fields, want), "%s: %s", cases[i / 2].type, got.fields);

@@ -495,6 +495,28 @@ TEST_EACH(bulk_is_cut_once_an_urgent_request_has_come, 2)
 	fake_free(f);
 }
 
+/* --- gRPC --- */
+
+/* A message is empty only where its call succeeds, or where it is not the last part. */
+TEST_EACH(a_failing_status_without_a_body_has_no_message, 4)
+{
+	const struct sl_reply_args a = {
+		.body = "x", .body_len = _i & 1, .grpc_status = _i & 2 ? 5 : 0};
+	struct sl_backend *b = fake_backend(hold, NULL, 0);
+	struct fake *f = fake_connect(b);
+	struct sl_rpc_entry e;
+	const uint8_t *at;
+
+	fake_ask(f, 1, "x");
+	fake_settle(b);
+	ck_assert_int_eq(sl_reply(held[0], &a), 0);
+	fake_settle(b);
+	ck_assert(fake_answer(f, 1, &e, &at));
+	ck_assert_int_eq(e.flags & SL_ENTRY_NO_MESSAGE, _i == 2 ? SL_ENTRY_NO_MESSAGE : 0);
+	sl_backend_close(b);
+	fake_free(f);
+}
+
 /* --- limits --- */
 
 TEST(each_limit_of_a_reply_holds)

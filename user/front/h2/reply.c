@@ -404,7 +404,8 @@ static bool start_bad_gateway(struct h2_stream *s)
 
 	sl_h2_count(s->conn, SL_FRONT_ERR_BAD_REPLY);
 	sl_reply_own(SL_OUTCOME_BACKEND_ERROR, &own);
-	return s->flags & ST_GRPC ? start_grpc(s, &own.reply, 0) : start_http(s, &own.reply, 0, NULL);
+	return s->flags & ST_GRPC ? start_grpc(s, &own.reply, 0)
+				  : start_http(s, &own.reply, 0, NULL);
 }
 
 /* Its length, if that is known after all: there is nothing behind what is here. */

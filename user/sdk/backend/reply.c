@@ -245,6 +245,12 @@ static int as_piece(const struct request *rq, struct sl_reply_args *a, uint64_t 
 	return 0;
 }
 
+/* A status that is an error needs no message in front of it: an empty body is none then. */
+static bool is_no_message(const struct sl_reply_args *a)
+{
+	return a->no_message || (!a->more && !a->body_len && a->grpc_status);
+}
+
 /* Copies the body unless it is lent; of the message `rest` bytes follow. */
 static int reply_part(struct request *rq, const struct sl_reply_args *args, uint64_t rest,
 		      const struct loan *loan)
@@ -277,7 +283,7 @@ static int reply_part(struct request *rq, const struct sl_reply_args *args, uint
 	atomic_store(&rq->expects, false);
 	atomic_store(&rq->begun, true);
 	rp->entry.flags = (uint8_t)((args->more ? SL_ENTRY_MORE : 0) |
-				    (args->no_message ? SL_ENTRY_NO_MESSAGE : 0) |
+				    (is_no_message(args) ? SL_ENTRY_NO_MESSAGE : 0) |
 				    (args->compressed ? SL_ENTRY_COMPRESSED : 0));
 	if (loan) {
 		rp->lent = true;
