@@ -7,7 +7,7 @@
  * this target only.
  *
  * The other direction does not hold on purpose: http1 refuses what llhttp lets pass, such as other
- * methods' targets, '"' '<' '>' in targets, absent or repeated Host, several empty lines in front,
+ * methods' targets, absent or repeated Host, several empty lines in front,
  * blanks behind a chunk size, list members around "chunked", whatever exceeds its limits. Left out
  * of the comparison:
  *   - methods that llhttp does not know (http1 passes them on, the route decides)

@@ -126,6 +126,8 @@ static void check_route(struct conf_parse *p, struct conf_route_ref *r)
 	route->strip_prefix = route->strip != 0;
 	if (r->pool)
 		use_pool(p, r);
+	if (route->prefix[0] == '*') /* there is nothing behind it */
+		route->strip_prefix = false;
 }
 
 static int longest_first(const void *a, const void *b)

@@ -51,7 +51,14 @@ enum sl_policy {
 		SL_POLICY_CNT
 };
 enum sl_bound_mode { SL_BOUND_SOFT, SL_BOUND_HARD };
-enum sl_path_policy { SL_PATH_REFUSE, SL_PATH_NORMALISE, SL_PATH_RAW };
+/* What becomes of paths that servers read in several ways. */
+enum sl_path_policy {
+	SL_PATH_AUTO = -1, /* of a route: as limits say */
+	SL_PATH_CHECK,
+	SL_PATH_REFUSE,
+	SL_PATH_NORMALISE,
+	SL_PATH_RAW
+};
 enum sl_fair_key { SL_FAIR_ADDRESS, SL_FAIR_HEADER, SL_FAIR_NONE };
 
 /* Of clients. */
@@ -156,7 +163,8 @@ struct sl_cfg_pool {
 };
 
 struct sl_cfg_route {
-	const char *prefix; /* path prefix; or "/pkg.Service/" for gRPC; matches at '/' borders */
+	const char *
+		prefix; /* decoded path; or "/pkg.Service/" for gRPC; matches at '/' borders; "*" */
 	uint32_t prefix_len;
 	const char **hosts; /* names and "*.suffix", lower case; none: any host */
 	uint32_t host_cnt;
@@ -177,6 +185,7 @@ struct sl_cfg_route {
 	uint64_t max_body;
 	int8_t priority;        /* enum sl_rpc_class; -1: from the request's urgency */
 	int8_t idempotent;      /* 1 yes, 0 no, -1 by method */
+	int8_t path;            /* enum sl_path_policy */
 	int8_t strip;           /* as the file says it; -1: not */
 	bool strip_prefix;      /* backend sees the path behind the prefix (default) */
 	bool forward_all;       /* it sees all headers, whom the client wanted, and the client */

@@ -82,11 +82,10 @@ static const struct conf_name continuers[] = {
 	{0},
 };
 
+/* Of routes; of limits behind the first. */
 static const struct conf_name path_policies[] = {
-	{"refuse", SL_PATH_REFUSE},
-	{"normalise", SL_PATH_NORMALISE},
-	{"raw", SL_PATH_RAW},
-	{0},
+	{"auto", SL_PATH_AUTO},           {"check", SL_PATH_CHECK}, {"refuse", SL_PATH_REFUSE},
+	{"normalise", SL_PATH_NORMALISE}, {"raw", SL_PATH_RAW},     {0},
 };
 
 static const struct conf_name log_formats[] = {
@@ -442,6 +441,9 @@ const struct conf_key conf_keys[] = {
 	ROUTE("strip_prefix", conf_enum, false, route.strip, .fallback = "auto", .names = strips,
 	      .help = "the backend sees the path behind the prefix only, but for calls of gRPC, which "
 		      "keep theirs; auto: yes, but not where it is a server"),
+	ROUTE("path", conf_enum, false, route.path, .fallback = "auto", .names = path_policies,
+	      .help = "what becomes of paths that servers read in several ways, where they lead to this "
+		      "route; auto: as limits say"),
 	ROUTE("forward_headers", conf_headers, true, route.forward_headers,
 	      .what = "names of headers, none of them hop by hop, or \"*\"",
 	      .help = "request headers that the backend sees, and trailers of streams; \"*\": all of them, in order, with "
@@ -496,10 +498,12 @@ const struct conf_key conf_keys[] = {
 	      .restart = true, .help = "request line and headers; above it 431"),
 	LIMIT("max_target", conf_size, max_target, 64, SL_CFG_TARGET_MAX, DEFAULT(MAX_TARGET_KIB) "k",
 	      .help = "request line; above it 414"),
-	LIMIT("path", conf_enum, path, .fallback = "refuse", .names = path_policies,
-	      .help = "what becomes of paths that a backend may read in another way than the "
-		      "routes do (dot segments, empty ones, %2f, letters that are encoded): 400, "
-		      "a plain path is made of them where that can be, or they stay"),
+	LIMIT("path", conf_enum, path, .fallback = "check", .names = path_policies + 1,
+	      .help = "what becomes of paths that servers read in several ways (dot segments, empty "
+		      "ones, %2f, letters that are encoded). check: they are passed on as they were "
+		      "sent where all readings lead to one route, and get 400 where decoded and "
+		      "resolved they leave it or climb above the root; refuse: 400; normalise: a "
+		      "plain path is made of them, or 400; raw: they are passed on unchecked"),
 	LIMIT("max_headers", conf_uint, max_headers, 8, SL_MAX_HEADERS_LIMIT, DEFAULT(MAX_HEADERS),
 	      .help = "header fields of a request; above it 431"),
 	LIMIT("max_pipeline", conf_uint, max_pipeline, 1, 1024, DEFAULT(MAX_PIPELINE),

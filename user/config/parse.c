@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/num.h"
 
 enum { MAX_BLOCK_KEYS = 64 };
 
@@ -225,23 +226,50 @@ static void *new_backend(struct conf_parse *p, const char *title, int line)
 	return b;
 }
 
+/*
+ * Decodes the prefix of a route in place: requests are matched as they read decoded. False: no path is
+ * read so, since it has encoded slashes, backslashes, NULs or a % that begins no encoding. `%25` stays.
+ */
+static bool decode_prefix(char *text)
+{
+	char *to = text;
+
+	for (const char *p = text; *p; p++) {
+		int high = *p == '%' ? sl_hex_digit((uint8_t)p[1]) : -1;
+		int low = high >= 0 ? sl_hex_digit((uint8_t)p[2]) : -1;
+		int c = low < 0 ? -1 : high << 4 | low;
+
+		if (*p != '%' || c == '%') {
+			*to++ = *p;
+			continue;
+		}
+		if (c <= 0 || c == '/' || c == '\\')
+			return false;
+		*to++ = (char)c;
+		p += 2;
+	}
+	*to = 0;
+	return true;
+}
+
 static void *new_route(struct conf_parse *p, const char *title, int line)
 {
 	struct sl_config *c = p->cfg;
 	struct conf_route_ref *r = next_of(p->routes, sizeof(*r), &c->route_cnt, SL_CFG_MAX_ROUTES);
-	size_t len = strlen(title);
+	char *prefix = conf_arena_strndup(p->arena, title, strlen(title));
 
-	if (!r)
+	if (!r || !prefix)
 		return NULL;
-	r->route.prefix = title;
-	r->route.prefix_len = (uint32_t)len;
 	r->route.pool = -1;
 	r->route.line = line;
-	if (title[0] != '/' || len > 1024 || strpbrk(title, "?# \t\r\n"))
+	if ((title[0] != '/' && strcmp(title, "*") != 0) || strlen(title) > 1024 ||
+	    strpbrk(title, "?# \t\r\n") || !decode_prefix(prefix))
 		conf_fail(p, line, r,
 			  "found route \"%.64s\"; allowed: a path that begins with / and has no ?, "
-			  "# or blank",
+			  "#, blank, %%2F or %%5C, or \"*\"",
 			  title);
+	r->route.prefix = prefix;
+	r->route.prefix_len = (uint32_t)strlen(prefix);
 	return r;
 }
 

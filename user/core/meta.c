@@ -9,6 +9,7 @@
 #include "base/tlv.h"
 #include "core/client.h"
 #include "core/forwarded.h"
+#include "front/path.h"
 #include "front/said.h"
 
 static void put_nonempty(struct sl_tlv_writer *w, uint16_t tag, struct sl_span value)
@@ -62,7 +63,7 @@ static void write_fields(struct sl_tlv_writer *w, const struct sl_exchange *x,
 			 const struct sl_request *rq)
 {
 	const struct sl_cfg_route *r = x->route;
-	struct sl_span path = r->strip_prefix ? sl_span_skip(rq->path, r->prefix_len) : rq->path;
+	struct sl_span path = r->strip_prefix ? sl_path_behind(rq->path, r->prefix_len) : rq->path;
 
 	if (!rq->call.len)
 		put_nonempty(w, SL_META_METHOD, rq->method_name);

@@ -23,6 +23,22 @@ static void put(struct text *t, struct sl_span s)
 	t->at += s.len;
 }
 
+/* A client may send what no URI has: `"`, `<`, `>` and bytes above ASCII. */
+static void put_encoded(struct text *t, struct sl_span s)
+{
+	static const char digits[] = "0123456789ABCDEF";
+
+	for (size_t i = 0; i < s.len; i++) {
+		uint8_t c = s.ptr[i];
+		char code[3] = {'%', digits[c >> 4], digits[c & 15]};
+
+		if (c >= 0x80 || strchr("\"<>\\^`{|}", c))
+			put(t, sl_span_of(code, sizeof(code)));
+		else
+			put(t, sl_span_of(&s.ptr[i], 1));
+	}
+}
+
 /* What may stand between "//" and the path of a URI (RFC 3986 3.2), without user information. */
 static bool is_host(struct sl_span host)
 {
@@ -50,10 +66,10 @@ enum sl_outcome sl_redirect_encode(struct sl_exchange *x, const struct sl_reques
 			put(&t, sl_router_host(rq->authority));
 			left = sl_span_skip(left, host.len);
 		} else if (sl_span_starts(left, path)) {
-			put(&t, rq->path);
+			put_encoded(&t, rq->path);
 			if (rq->query.len) {
 				put(&t, sl_span_str("?"));
-				put(&t, rq->query);
+				put_encoded(&t, rq->query);
 			}
 			left = sl_span_skip(left, path.len);
 		} else {

@@ -33,7 +33,9 @@ static void own_head(const struct sl_exchange *x, struct sl_reply_parts *out)
 	sl_reply_own((enum sl_outcome)x->outcome, out);
 	r->body_len = own_text(x).len;
 	r->whole = true;
-	if (x->outcome == SL_OUTCOME_METHOD)
+	/* Also of `OPTIONS *`, which is about no resource. */
+	if (x->outcome == SL_OUTCOME_METHOD ||
+	    (x->outcome == SL_OUTCOME_FIXED && x->route->prefix[0] == '*'))
 		r->allow = x->allowed;
 	if (x->outcome != SL_OUTCOME_FIXED)
 		return;

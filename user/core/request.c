@@ -280,25 +280,87 @@ static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_reques
 
 /* --- where to --- */
 
+/* `OPTIONS *` asks the gateway itself, where no route has it: RFC 9110 9.3.7. */
+static const struct sl_cfg_route own_options = {
+	.prefix = "*", .prefix_len = 1, .pool = -1, .reply_status = 200};
+
+static struct sl_route_match find(const struct sl_client *cl, const struct sl_request *rq,
+				  struct sl_span path)
+{
+	struct sl_request read_so = *rq;
+
+	read_so.path = path;
+	return sl_router_find(cl->core->table->router, sl_client_listener(cl), &read_so);
+}
+
 static struct sl_exchange *begin_by_path(struct sl_client *cl, const struct sl_request *rq)
 {
-	const struct sl_route_match match =
+	struct sl_route_match match =
 		sl_router_find(cl->core->table->router, sl_client_listener(cl), rq);
 
+	if (!match.route && rq->method == SL_METHOD_OPTIONS &&
+	    sl_span_eq(rq->path, sl_span_str("*")))
+		match = (struct sl_route_match){&own_options, SL_METHODS_SERVED, true};
 	return begin_at(cl, rq, &match, SL_OUTCOME_NO_ROUTE);
 }
 
-/* Not inlined: its buffer would be a part of every request's stack. */
+static struct sl_exchange *refuse_path(struct sl_client *cl, const struct sl_request *rq)
+{
+	return begin_at(cl, rq, &(struct sl_route_match){0}, SL_OUTCOME_PATH);
+}
+
+/* A plain path is passed on in place of the one that came. */
+static struct sl_exchange *begin_normalised(struct sl_client *cl, const struct sl_request *rq,
+					    uint8_t *buf, uint8_t *literal, uint8_t *resolved)
+{
+	struct sl_path_readings readings;
+	struct sl_request plain = *rq;
+	struct sl_route_match match;
+
+	if (!sl_path_normalise(rq->path, buf, &plain.path) ||
+	    !sl_path_read(plain.path, literal, resolved, &readings))
+		return refuse_path(cl, rq);
+	if (plain.call.len)
+		plain.call = sl_span_skip(plain.path, 1);
+	match = find(cl, &plain, readings.literal);
+	return begin_at(cl, &plain, &match, SL_OUTCOME_NO_ROUTE);
+}
+
+/* A route whose backends see what is behind its prefix has nothing to climb to. */
+static bool stays_within(const struct sl_cfg_route *route, const struct sl_cfg_route *resolved,
+			 bool climbs)
+{
+	return route == resolved &&
+	       !(climbs && route && route->pool >= 0 && route->strip_prefix);
+}
+
+/* Not inlined: its buffers would be a part of every request's stack. */
 static __attribute__((noinline)) struct sl_exchange *begin_devious(struct sl_client *cl,
 								   const struct sl_request *rq)
 {
-	SL_UNSET uint8_t buf[SL_CFG_TARGET_MAX];
-	struct sl_request plain = *rq;
+	SL_UNSET uint8_t literal[SL_CFG_TARGET_MAX], resolved[SL_CFG_TARGET_MAX],
+		plain[SL_CFG_TARGET_MAX];
+	struct sl_path_readings readings;
+	struct sl_route_match match;
+	int8_t policy;
+	bool ok;
 
-	if (cl->core->cfg->limits.path == SL_PATH_NORMALISE && rq->path.len <= sizeof(buf) &&
-	    sl_path_normalise(rq->path, buf, &plain.path))
-		return begin_by_path(cl, &plain);
-	return begin_at(cl, rq, &(struct sl_route_match){0}, SL_OUTCOME_PATH);
+	if (rq->path.len > sizeof(literal))
+		return refuse_path(cl, rq);
+	ok = sl_path_read(rq->path, literal, resolved, &readings);
+	match = find(cl, rq, ok ? readings.literal : rq->path);
+	policy = match.route ? match.route->path : SL_PATH_AUTO;
+	switch (policy == SL_PATH_AUTO ? (int)cl->core->cfg->limits.path : policy) {
+	case SL_PATH_RAW: ok = true; break;
+	case SL_PATH_NORMALISE: return begin_normalised(cl, rq, plain, literal, resolved);
+	case SL_PATH_REFUSE: ok = ok && sl_path_is_plain(rq->path); break;
+	default:
+		ok = ok && stays_within(match.route, find(cl, rq, readings.resolved).route,
+					readings.climbs);
+	}
+	if (!ok)
+		return refuse_path(cl, rq);
+	return begin_at(cl, rq, &match, SL_OUTCOME_NO_ROUTE);
 }
 
 static struct sl_exchange *begin(struct sl_client *cl, const struct sl_request *rq)
@@ -312,9 +374,7 @@ static struct sl_exchange *begin(struct sl_client *cl, const struct sl_request *
 						router, sl_client_listener(cl), rq->service),
 					.method_ok = true},
 				SL_OUTCOME_NO_ROUTE);
-	if (cl->core->cfg->limits.path == SL_PATH_RAW || sl_path_is_plain(rq->path))
-		return begin_by_path(cl, rq);
-	return begin_devious(cl, rq);
+	return sl_path_is_simple(rq->path) ? begin_by_path(cl, rq) : begin_devious(cl, rq);
 }
 
 struct sl_stream *sl_request_begin(void *host, const struct sl_request *rq)

@@ -3,13 +3,7 @@
 
 #include <string.h>
 
-static int hex(uint8_t c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
+#include "base/num.h"
 
 /* One character from p, decoded; how many bytes it took, or 0: it is none that may stand here. */
 static size_t take_char(const uint8_t *p, const uint8_t *end, uint8_t *c)
@@ -21,8 +15,8 @@ static size_t take_char(const uint8_t *p, const uint8_t *end, uint8_t *c)
 		return 0;
 	if (*p != '%')
 		return 1;
-	high = end - p > 2 ? hex(p[1]) : -1;
-	low = end - p > 2 ? hex(p[2]) : -1;
+	high = end - p > 2 ? sl_hex_digit(p[1]) : -1;
+	low = end - p > 2 ? sl_hex_digit(p[2]) : -1;
 	if (high < 0 || low < 0)
 		return 0;
 	*c = (uint8_t)(high << 4 | low);
@@ -138,4 +132,179 @@ bool sl_path_normalise(struct sl_span path, uint8_t *buf, struct sl_span *out)
 		*at++ = '/';
 	*out = sl_span_of(buf, (size_t)(at - buf));
 	return true;
+}
+
+/* --- readings --- */
+
+bool sl_path_is_simple(struct sl_span path)
+{
+	const uint8_t *p = path.ptr, *end = path.ptr + path.len;
+
+	if (!path.len || *p != '/')
+		return true;
+	for (; p < end; p++) {
+		if (*p == '%' || *p == '\\' || *p >= 0x80)
+			return false;
+		/* A segment that is empty or begins with a dot. */
+		if (*p == '/' && end - p > 1 && (p[1] == '/' || p[1] == '.'))
+			return false;
+	}
+	return true;
+}
+
+/* Returns the length of the UTF-8 sequence at p, which does not begin with ASCII; 0: it is none. */
+static size_t utf8_len(const uint8_t *p, const uint8_t *end)
+{
+	size_t n = *p >= 0xf0 ? 4 : *p >= 0xe0 ? 3 : 2;
+
+	if (*p < 0xc2 || *p > 0xf4 || (size_t)(end - p) < n)
+		return 0;
+	for (size_t i = 1; i < n; i++) {
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+	}
+	/* Overlong forms, surrogates, and what is beyond U+10FFFF. */
+	if ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f) ||
+	    (*p == 0xf0 && p[1] < 0x90) || (*p == 0xf4 && p[1] > 0x8f))
+		return 0;
+	return n;
+}
+
+/* Decodes one character; returns how many bytes it took, or 0: it may not stand here. */
+static size_t decode(const uint8_t *p, const uint8_t *end, uint8_t *c)
+{
+	int high, low;
+
+	*c = *p;
+	if (*p != '%')
+		return *p ? 1 : 0;
+	high = end - p > 2 ? sl_hex_digit(p[1]) : -1;
+	low = end - p > 2 ? sl_hex_digit(p[2]) : -1;
+	if (high < 0 || low < 0)
+		return 0;
+	*c = (uint8_t)(high << 4 | low);
+	return *c ? 3 : 0;
+}
+
+/* Returns true if the literal reading keeps the encoding of this character. */
+static bool stays_encoded(uint8_t c)
+{
+	return c == '/' || c == '\\' || c == '%';
+}
+
+static bool read_literal(struct sl_span path, uint8_t *to, struct sl_span *out, bool *odd_slash)
+{
+	const uint8_t *p = path.ptr, *end = path.ptr + path.len;
+	uint8_t *at = to;
+	uint8_t c;
+
+	for (size_t n, whole; p < end; p += n) {
+		n = decode(p, end, &c);
+		whole = *p >= 0x80 ? utf8_len(p, end) : 1;
+		if (!n || !whole)
+			return false;
+		*odd_slash |= c == '\\' || (c == '/' && n == 3);
+		if (n == 3 && stays_encoded(c)) {
+			*at++ = '%';
+			*at++ = (uint8_t)(c == '\\' ? '5' : '2');
+			*at++ = (uint8_t)(c == '\\' ? 'C' : c == '/' ? 'F' : '5');
+			continue;
+		}
+		*at++ = c;
+		for (n = whole > 1 ? 1 : n; n < whole; n++)
+			*at++ = p[n];
+	}
+	*out = sl_span_of(to, (size_t)(at - to));
+	return true;
+}
+
+/* Where the segment ends that begins at p: a slash in any form. */
+static const uint8_t *segment_end(const uint8_t *p, const uint8_t *end, size_t *slash)
+{
+	for (; p < end; p++) {
+		*slash = 1;
+		if (*p == '/' || *p == '\\')
+			return p;
+		*slash = 3;
+		if (end - p > 2 && (memcmp(p, "%2F", 3) == 0 || memcmp(p, "%5C", 3) == 0))
+			return p;
+	}
+	*slash = 0;
+	return end;
+}
+
+/* What a segment of the literal reading is. */
+static enum segment segment_kind(const uint8_t *p, const uint8_t *end)
+{
+	const uint8_t *name = memchr(p, ';', (size_t)(end - p));
+	size_t len = (size_t)((name ? name : end) - p);
+
+	if (p == end)
+		return EMPTY;
+	if (len != 1 && len != 2)
+		return NAME;
+	if (p[0] != '.' || p[len - 1] != '.')
+		return NAME;
+	if (name)
+		return WITH_PARAMETERS;
+	return len == 1 ? HERE : UP;
+}
+
+/* Of the literal reading, which begins with a slash. */
+static bool resolve(struct sl_span literal, uint8_t *to, struct sl_path_readings *out, bool *empty)
+{
+	const uint8_t *p = literal.ptr, *end = literal.ptr + literal.len, *next;
+	bool slash = false;
+	uint8_t *at = to;
+
+	for (size_t n = 1; n; p = next) {
+		enum segment s;
+
+		p += n;
+		next = segment_end(p, end, &n);
+		s = segment_kind(p, next);
+		if (s == WITH_PARAMETERS || (s == UP && at == to))
+			return false;
+		*empty |= s == EMPTY && n;
+		out->climbs |= s == UP;
+		slash = s != NAME;
+		if (s == NAME) {
+			*at++ = '/';
+			memcpy(at, p, (size_t)(next - p));
+			at += next - p;
+		}
+		while (s == UP && *--at != '/')
+			;
+	}
+	if (slash)
+		*at++ = '/';
+	out->resolved = sl_span_of(to, (size_t)(at - to));
+	return true;
+}
+
+bool sl_path_read(struct sl_span path, uint8_t *literal, uint8_t *resolved,
+		  struct sl_path_readings *out)
+{
+	bool odd_slash = false, empty = false;
+
+	out->climbs = false;
+	return read_literal(path, literal, &out->literal, &odd_slash) &&
+	       resolve(out->literal, resolved, out, &empty) &&
+	       !(out->climbs && (odd_slash || empty));
+}
+
+struct sl_span sl_path_behind(struct sl_span path, size_t len)
+{
+	const uint8_t *p = path.ptr, *end = path.ptr + path.len;
+	uint8_t c;
+
+	if (len <= path.len && !memchr(path.ptr, '%', len))
+		return sl_span_skip(path, len);
+	while (len && p < end) {
+		size_t n = decode(p, end, &c), reads = n == 3 && stays_encoded(c) ? 3 : 1;
+
+		p += n ? n : 1;
+		len -= len < reads ? len : reads;
+	}
+	return sl_span_skip(path, (size_t)(p - path.ptr));
 }

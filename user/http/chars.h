@@ -8,10 +8,11 @@
 
 /* Character classes, by byte. */
 enum {
-	SL_CT_TOKEN = 1 << 0,  /* RFC 9110 5.6.2 */
-	SL_CT_VALUE = 1 << 1,  /* of a field: no control byte except TAB */
-	SL_CT_TARGET = 1 << 2, /* of a request target */
-	SL_CT_HOST = 1 << 3,   /* of a registered name or IPv4 address */
+	SL_CT_TOKEN = 1 << 0, /* RFC 9110 5.6.2 */
+	SL_CT_VALUE = 1 << 1, /* of a field: no control byte except TAB */
+	SL_CT_TARGET =
+		1 << 2, /* of a request target, also what browsers and curl send beyond RFC 3986 */
+	SL_CT_HOST = 1 << 3, /* of a registered name or IPv4 address */
 	SL_CT_HEX = 1 << 4,
 };
 extern const uint8_t sl_http_ctype[256];

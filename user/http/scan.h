@@ -52,15 +52,13 @@ SL_SCAN_INLINE unsigned sl_stop_name(__m128i v)
 	return (unsigned)_mm_movemask_epi8(go) ^ 0xffff;
 }
 
-/* Blanks, control bytes, bytes above 0x7e, and what a URI may not hold in any case. */
+/* Blanks, control bytes and '#', at which the fragment begins that no request has. */
 SL_SCAN_INLINE unsigned sl_stop_target(__m128i v)
 {
-	__m128i go = _mm_cmpgt_epi8(v, _mm_set1_epi8(0x20));
+	__m128i ctl = _mm_cmpeq_epi8(_mm_min_epu8(v, _mm_set1_epi8(0x20)), v);
 	__m128i stop = _mm_or_si128(sl_scan_eq(v, '#'), sl_scan_eq(v, 0x7f));
 
-	stop = _mm_or_si128(stop, _mm_or_si128(sl_scan_eq(v, '<'), sl_scan_eq(v, '>')));
-	stop = _mm_or_si128(stop, sl_scan_eq(v, '"'));
-	return (unsigned)_mm_movemask_epi8(_mm_andnot_si128(stop, go)) ^ 0xffff;
+	return (unsigned)_mm_movemask_epi8(_mm_or_si128(stop, ctl));
 }
 
 SL_SCAN_INLINE __m128i sl_scan_load(const uint8_t *p)

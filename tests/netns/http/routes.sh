@@ -46,6 +46,17 @@ for how in --http1.1 --http2-prior-knowledge; do
 	check "$how: it is there" eval '[ "$(status '$how' "http://$V4:8081/secret")" = 200 ]'
 done
 
+# Of the gateway as a whole, not of a path: RFC 9110 9.3.7.
+for how in --http1.1 --http2-prior-knowledge; do
+	check "$how: OPTIONS * names the methods" eval "cl curl -sSi --max-time 10 $how -X OPTIONS --request-target '*' 'http://$V4:8080' >'$D/star' && head -n1 '$D/star' | grep -q '^HTTP/[12.]* 200' && grep -qi '^allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH' '$D/star'"
+done
+check "no other method is about it" eval '[ "$(status --http1.1 --request-target "*" "http://$V4:8080")" = 400 ]'
+serve "$web" "$inner" "$(printf 'route "*" { pool = canary }')" | gateway_config
+check "reload" gw "$SLUICE" reload
+for how in --http1.1 --http2-prior-knowledge; do
+	check "$how: a route * answers it" eval '[ "$(cl curl -sS --max-time 10 '$how' -X OPTIONS -d hello --request-target "*" http://$V4:8080)" = hello ]'
+done
+
 # Connections that stay while the listeners change their places in the file.
 cat >"$D/stay.py" <<EOC
 import os, time

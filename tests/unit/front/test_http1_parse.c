@@ -69,10 +69,7 @@ static const struct refusal refusals[] = {
 	BAD("trailing blank", 400, BAD_REQUEST, "GET / HTTP/1.1 \r\n" H END),
 	BAD("target with NUL", 400, BAD_REQUEST, "GET /\0 HTTP/1.1\r\n" H END),
 	BAD("target with DEL", 400, BAD_REQUEST, "GET /\177 HTTP/1.1\r\n" H END),
-	BAD("target with 8 bits", 400, BAD_REQUEST, "GET /\303\244 HTTP/1.1\r\n" H END),
 	BAD("target with fragment", 400, BAD_REQUEST, "GET /a#b HTTP/1.1\r\n" H END),
-	BAD("target with quote", 400, BAD_REQUEST, "GET /\" HTTP/1.1\r\n" H END),
-	BAD("target with bracket", 400, BAD_REQUEST, "GET /<a> HTTP/1.1\r\n" H END),
 	BAD("late bad byte in a long target", 400, BAD_REQUEST,
 	    "GET /aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\001 HTTP/1.1\r\n" H END),
 	BAD("relative target", 400, BAD_REQUEST, "GET a HTTP/1.1\r\n" H END),
@@ -370,7 +367,7 @@ TEST(classes_of_bytes_follow_the_grammar)
 			(c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 		bool token = alnum || (c && strchr(tchar, c));
 		bool value = c == '\t' || (c >= ' ' && c != 127);
-		bool target = c > ' ' && c < 127 && !strchr("#\"<>", c);
+		bool target = c > ' ' && c != 127 && c != '#';
 		int n;
 
 		ck_assert_int_eq(sl_http_is((uint8_t)c, SL_CT_TOKEN), token);

@@ -93,3 +93,107 @@ TEST_EACH(each_path_is_plain_or_has_one_normal_form, SL_ARRAY_LEN(paths))
 	free(buf);
 	free(again);
 }
+
+/* Both readings; NULL: there are none. `rest`: what stands behind the first four bytes of the literal one. */
+static const struct {
+	const char *path, *literal, *resolved;
+	bool climbs;
+} readings[] = {
+	{"/", "/", "/", false},
+	{"/a/b", "/a/b", "/a/b", false},
+	{"/a/", "/a/", "/a/", false},
+	{"/@sc%2fpkg", "/@sc%2Fpkg", "/@sc/pkg", false},
+	{"/%7Euser/%41", "/~user/A", "/~user/A", false},
+	{"/a%20b%3F%23", "/a b?#", "/a b?#", false},
+	{"/%61dmin", "/admin", "/admin", false},
+	{"/%C3%A4\xc3\xa4", "/\xc3\xa4\xc3\xa4", "/\xc3\xa4\xc3\xa4", false},
+	{"/./Packages", "/./Packages", "/Packages", false},
+	{"/a/.", "/a/.", "/a/", false},
+	{"/a/%2e", "/a/.", "/a/", false},
+	{"//admin", "//admin", "/admin", false},
+	{"/a//b", "/a//b", "/a/b", false},
+	{"/a//", "/a//", "/a/", false},
+	{"/p/x%5Cy", "/p/x%5Cy", "/p/x/y", false},
+	{"/p\\x", "/p\\x", "/p/x", false},
+	{"/a%2F", "/a%2F", "/a/", false},
+	{"/a%2f/b", "/a%2F/b", "/a/b", false},
+	{"/a%2f.%2fb", "/a%2F.%2Fb", "/a/b", false},
+	{"/%252fa", "/%252fa", "/%252fa", false},
+	{"/a/%252e%252e", "/a/%252e%252e", "/a/%252e%252e", false},
+	{"/public/../admin", "/public/../admin", "/admin", true},
+	{"/public/%2e%2E/admin", "/public/../admin", "/admin", true},
+	{"/a/b/../../c/..", "/a/b/../../c/..", "/", true},
+	{"/a/./../b", "/a/./../b", "/b", true},
+	{"/..a/...", "/..a/...", "/..a/...", false},
+	{"/a;x=1/b;..;", "/a;x=1/b;..;", "/a;x=1/b;..;", false},
+	{"/..", NULL, NULL, false},
+	{"/a/../..", NULL, NULL, false},
+	{"/a//../b", NULL, NULL, false},
+	{"/a%2fb/../c", NULL, NULL, false},
+	{"/public%2f..%2fadmin", NULL, NULL, false},
+	{"/public/..%5cadmin", NULL, NULL, false},
+	{"/public\\..\\admin", NULL, NULL, false},
+	{"/public/..;/admin", NULL, NULL, false},
+	{"/public/%2e%2e%3bx/admin", NULL, NULL, false},
+	{"/a%2f.;x", NULL, NULL, false},
+	{"/a%00", NULL, NULL, false},
+	{"/a%", NULL, NULL, false},
+	{"/a%4", NULL, NULL, false},
+	{"/a%g4", NULL, NULL, false},
+	{"/\xc0\xaf", NULL, NULL, false},
+	{"/\xe0\x80\xaf", NULL, NULL, false},
+	{"/\xed\xa0\x80", NULL, NULL, false},
+	{"/\xf5\x80\x80\x80", NULL, NULL, false},
+	{"/\xe4", NULL, NULL, false},
+	{"/\xc3x", NULL, NULL, false},
+};
+
+static void ck_reads(struct sl_span got, const char *want, const char *path)
+{
+	ck_assert_msg(sl_span_eq(got, sl_span_cstr(want)), "%s: %.*s", path, (int)got.len, got.ptr);
+}
+
+TEST_EACH(each_path_has_two_readings_or_none, SL_ARRAY_LEN(readings))
+{
+	const char *text = readings[_i].path;
+	const size_t len = strlen(text);
+	uint8_t *mem = malloc(len), *literal = malloc(len), *resolved = malloc(len);
+	struct sl_span path = at_end(mem, text);
+	struct sl_path_readings r;
+
+	ck_assert_msg(sl_path_read(path, literal, resolved, &r) == (readings[_i].literal != NULL),
+		      "%s", text);
+	if (readings[_i].literal) {
+		ck_reads(r.literal, readings[_i].literal, text);
+		ck_reads(r.resolved, readings[_i].resolved, text);
+		ck_assert_int_eq(r.climbs, readings[_i].climbs);
+	}
+	if (sl_path_is_simple(path)) {
+		ck_assert_str_eq(readings[_i].literal, text);
+		ck_assert_str_eq(readings[_i].resolved, text);
+	}
+	free(mem);
+	free(literal);
+	free(resolved);
+}
+
+/* A prefix of the literal reading, and what of the path stands behind it. */
+static const struct {
+	const char *path, *prefix, *rest;
+} stripped[] = {
+	{"/api/x", "/api", "/x"},
+	{"/api", "/api", ""},
+	{"/%61pi/%78", "/api", "/%78"},
+	{"/a%70i//x", "/api", "//x"},
+	{"/a%20b/c%2Fd", "/a b", "/c%2Fd"},
+	{"/%C3%A4/x", "/\xc3\xa4", "/x"},
+	{"/a%2fb/x", "/a%2Fb", "/x"},
+	{"/%25x/y", "/%25x", "/y"},
+	{"/a", "/abc", ""},
+};
+
+TEST_EACH(what_stands_behind_a_prefix_is_as_it_was_sent, SL_ARRAY_LEN(stripped))
+{
+	ck_reads(sl_path_behind(sl_span_cstr(stripped[_i].path), strlen(stripped[_i].prefix)),
+		 stripped[_i].rest, stripped[_i].path);
+}
