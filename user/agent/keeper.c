@@ -403,7 +403,11 @@ static int confine(const struct sl_config *cfg, const char *folder, struct sl_er
 		{"/lib", SL_SANDBOX_READ},
 	};
 	struct sl_sandbox_options opt = {
-		.user = cfg->user, .places = places, .place_cnt = SL_ARRAY_LEN(places)};
+		.user = cfg->user,
+		.places = places,
+		.place_cnt = SL_ARRAY_LEN(places),
+		.writes_files = true, /* the rings of shm, whose size counts as that of a file */
+	};
 
 	return sl_sandbox_enter(&opt, err);
 }

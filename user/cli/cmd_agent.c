@@ -144,7 +144,10 @@ static int serve(struct agent *a, const struct command *o)
 	}
 	if (o->user) {
 		sl_rpc_preload();
-		if (sl_sandbox_enter(&(struct sl_sandbox_options){.user = o->user}, &err))
+		/* The rings of shm count as files. */
+		if (sl_sandbox_enter(
+			    &(struct sl_sandbox_options){.user = o->user, .writes_files = true},
+			    &err))
 			return cli_error("agent", "%s", err.text);
 		sl_sandbox_thread(SL_THREAD_AGENT);
 	}

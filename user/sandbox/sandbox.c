@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,7 @@ int sl_sandbox_enter(const struct sl_sandbox_options *opt, struct sl_err *err)
 	limit(RLIMIT_CORE, "core dumps", 0); /* they hold what clients sent */
 	if (!opt->writes_files && !writes_files())
 		limit(RLIMIT_FSIZE, "the size of files", 0);
+	signal(SIGXFSZ, SIG_IGN); /* beyond the limit is an error, not the end of the process */
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
 		(void)setrlimit(RLIMIT_NOFILE, &files);

@@ -33,7 +33,8 @@ struct sl_sandbox_options {
 	const char *user;   /* "root": stays uid 0 */
 	const struct sl_sandbox_place *places;
 	size_t place_cnt;
-	bool writes_files; /* beside what standard output and error are */
+	/* It writes to files other than standard output and error, or makes memory by memfd_create(). */
+	bool writes_files;
 };
 
 /*
