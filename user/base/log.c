@@ -7,16 +7,40 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/output.h"
 
 static const char *const level_names[] = {"err", "warn", "info", "debug"};
 
 _Atomic int sl_log_level_now = SL_LOG_INFO;
 static _Atomic int log_fd = STDERR_FILENO;
+static _Atomic bool cut; /* the last line was written in part */
+
+struct lost {
+	_Atomic uint64_t total, untold;
+};
+static struct lost lost_here;
+static struct lost *lost = &lost_here;
+
+void sl_log_open(void)
+{
+	void *shared = mmap(NULL, sizeof(*lost), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			    -1, 0);
+
+	sl_output_open();
+	if (shared != MAP_FAILED)
+		lost = shared;
+}
+
+uint64_t sl_log_lost(void)
+{
+	return atomic_load_explicit(&lost->total, memory_order_relaxed);
+}
 
 void sl_log_level_set(enum sl_log_level level)
 {
@@ -55,20 +79,44 @@ static size_t put_prefix(char *line, size_t cap, enum sl_log_level level)
 	return n < 0 ? 0 : (size_t)n;
 }
 
-static void write_line(const char *line, size_t len)
+/* Writes the line at once, or counts it as lost. Returns true if all of it was written. */
+static bool write_line(const char *line, size_t len)
 {
 	int fd = atomic_load_explicit(&log_fd, memory_order_relaxed);
+	ssize_t n = 1;
 
-	while (len) {
-		ssize_t n = write(fd, line, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return;
-		line += n;
-		len -= (size_t)n;
+	if (atomic_exchange_explicit(&cut, false, memory_order_relaxed))
+		n = sl_output_write(fd, "\n", 1);
+	for (size_t done = 0; n > 0; done += (size_t)n) {
+		n = sl_output_write(fd, line + done, len - done);
+		if (n > 0 && done + (size_t)n == len)
+			return true;
+		if (n <= 0 && done)
+			atomic_store_explicit(&cut, true, memory_order_relaxed);
 	}
+	atomic_fetch_add_explicit(&lost->total, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&lost->untold, 1, memory_order_relaxed);
+	return false;
+}
+
+void sl_log_tell_lost(void)
+{
+	uint64_t n = atomic_load_explicit(&lost->untold, memory_order_relaxed);
+	char line[128];
+	size_t len;
+
+	/* The exchange lets one of several threads and processes report. */
+	if (!n || !atomic_compare_exchange_strong(&lost->untold, &n, 0))
+		return;
+	len = put_prefix(line, sizeof(line), SL_LOG_WARN);
+	len += (size_t)snprintf(line + len, sizeof(line) - len,
+				"%llu lines of the log were lost: no room, or no reader\n",
+				(unsigned long long)n);
+	if (write_line(line, len))
+		return;
+	/* The report itself is not a lost line. */
+	atomic_fetch_sub_explicit(&lost->total, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&lost->untold, n - 1, memory_order_relaxed);
 }
 
 static void log_vwrite(enum sl_log_level level, uint64_t suppressed, const char *fmt, va_list ap)
@@ -94,7 +142,8 @@ static void log_vwrite(enum sl_log_level level, uint64_t suppressed, const char 
 			*c = '?';
 	}
 	line[len++] = '\n';
-	write_line(line, len);
+	sl_log_tell_lost();
+	(void)write_line(line, len);
 	errno = saved;
 }
 

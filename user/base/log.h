@@ -7,6 +7,9 @@
  * A message is cut at SL_LOG_LINE_MAX; control characters in it become '?', so a peer's bytes can
  * neither end a line nor drive a terminal. Any thread may log; errno is kept. On a path that a peer
  * can reach use SL_LOG_EVERY.
+ *
+ * A log never stops its program: a line that cannot be written at once is lost, and counted
+ * (output.h). The next line that can be written tells how many were lost before it.
  */
 #ifndef SL_BASE_LOG_H
 #define SL_BASE_LOG_H
@@ -26,6 +29,18 @@ void sl_log_level_set(enum sl_log_level level);
 
 /* "err", "warn", "info", "debug"; -EINVAL for any other name. */
 int sl_log_level_parse(const char *name, enum sl_log_level *level);
+
+/*
+ * Prepares standard output and error of a service (sl_output_open). The count of lost lines is then
+ * shared with the processes that this one forks. With one thread.
+ */
+void sl_log_open(void);
+
+/* Returns the number of lines that were lost. */
+uint64_t sl_log_lost(void);
+
+/* Logs how many lines were lost since the last report, if any. Each line that is logged does so. */
+void sl_log_tell_lost(void);
 
 /* Where lines go instead of stderr (tests); -1 restores stderr. */
 void sl_log_fd_set(int fd);

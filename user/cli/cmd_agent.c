@@ -12,6 +12,7 @@
 #include "agent/agent.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "base/output.h"
 #include "cli/cli.h"
 #include "rpc/rpc.h"
 #include "sandbox/sandbox.h"
@@ -151,8 +152,8 @@ static int serve(struct agent *a, const struct command *o)
 			return cli_error("agent", "%s", err.text);
 		sl_sandbox_thread(SL_THREAD_AGENT);
 	}
-	printf("agent: %u server%s\n", o->server_cnt, o->server_cnt == 1 ? "" : "s");
-	fflush(stdout);
+	sl_output_line(STDOUT_FILENO, "agent: %u server%s", o->server_cnt,
+		       o->server_cnt == 1 ? "" : "s");
 	sl_agent_run(a);
 	return CLI_OK;
 }
@@ -166,6 +167,7 @@ int cli_agent(int argc, char **argv)
 
 	if (rc)
 		return rc;
+	sl_log_open();
 	a = sl_agent_open(&err);
 	if (!a)
 		return cli_error("agent", "%s", err.text);

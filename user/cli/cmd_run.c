@@ -17,6 +17,7 @@
 #include "agent/keeper.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "base/output.h"
 #include "cli/cli.h"
 #include "control/control.h"
 #include "control/listen.h"
@@ -30,48 +31,49 @@
 
 enum { FIXED_MAX = 8, FOLDERS_MAX = 256 };
 
+/* A line on standard output, which nothing may read any more. */
+#define say(...) sl_output_line(STDOUT_FILENO, __VA_ARGS__)
+
 static void print_start(struct sl_gateway *g, const struct sl_config *c, const char *socket)
 {
 	const struct sl_gateway_info *in = sl_gateway_info(g);
 
 	for (uint32_t i = 0; i < in->interface_cnt; i++)
-		printf("interface %s: %s\n", in->interfaces[i].name, in->interfaces[i].attach);
+		say("interface %s: %s", in->interfaces[i].name, in->interfaces[i].attach);
 	for (uint32_t w = 0; w < in->worker_cnt; w++) {
 		for (uint32_t i = 0; i < in->workers[w].port_cnt; i++) {
 			const struct sl_port_info *p = &in->workers[w].ports[i];
 
-			printf("socket %s queue %u: %s, worker %u\n", p->ifname, p->queue,
-			       sl_port_mode_name((enum sl_port_mode)p->mode), w);
+			say("socket %s queue %u: %s, worker %u", p->ifname, p->queue,
+			    sl_port_mode_name((enum sl_port_mode)p->mode), w);
 		}
 	}
 	for (uint32_t i = 0; i < c->listener_cnt; i++) {
 		const struct sl_cfg_listener *l = &c->listeners[i];
 		char addr[SL_ADDR_TEXT];
 
-		printf("listener %s: %s port %u%s%s%s\n", l->name, sl_addr_text(&l->at, addr),
-		       ntohs(l->at.port_be), l->tls ? " tls" : "", l->http ? " http" : "",
-		       l->datagram ? " datagram" : "");
+		say("listener %s: %s port %u%s%s%s", l->name, sl_addr_text(&l->at, addr),
+		    ntohs(l->at.port_be), l->tls ? " tls" : "", l->http ? " http" : "",
+		    l->datagram ? " datagram" : "");
 	}
 	for (uint32_t p = 0; p < c->pool_cnt; p++) {
 		for (uint32_t b = 0; b < c->pools[p].backend_cnt; b++)
-			printf("backend %s/%s: %s\n", c->pools[p].name,
-			       c->pools[p].backends[b].name, c->pools[p].backends[b].endpoint);
+			say("backend %s/%s: %s", c->pools[p].name, c->pools[p].backends[b].name,
+			    c->pools[p].backends[b].endpoint);
 	}
 	if (socket[0])
-		printf("admin: unix:%s\n", socket);
+		say("admin: unix:%s", socket);
 	if (c->admin.port)
-		printf("admin: http://%s%s%s:%u/\n", strchr(c->admin.address, ':') ? "[" : "",
-		       c->admin.address, strchr(c->admin.address, ':') ? "]" : "", c->admin.port);
+		say("admin: http://%s%s%s:%u/", strchr(c->admin.address, ':') ? "[" : "",
+		    c->admin.address, strchr(c->admin.address, ':') ? "]" : "", c->admin.port);
 	if (!socket[0] && !c->admin.port)
-		puts("admin: none");
-	fflush(stdout);
+		say("admin: none");
 }
 
 static void on_ready(void *arg)
 {
 	(void)arg;
-	puts("ready");
-	fflush(stdout);
+	say("ready");
 }
 
 /* Is it so of the endpoint of a backend, or of its fallback? */
@@ -264,7 +266,7 @@ static int serve(struct sl_gateway *g, const struct sl_config *c, const char *fi
 	sl_control_close(ctl);
 	if (cut)
 		return cli_error("run", "stopped with %u requests cut off", cut);
-	puts("stopped");
+	say("stopped");
 	return CLI_OK;
 }
 
@@ -288,7 +290,7 @@ static int run_gateway(void *arg)
 	sl_control_block_signals();
 	c = cli_config_load(file, &err);
 	if (!c) {
-		fprintf(stderr, "%s\n", err.text);
+		sl_output_text(STDERR_FILENO, err.text);
 		return CLI_FAILED;
 	}
 	sl_log_level_set((enum sl_log_level)c->log_level);
@@ -303,7 +305,7 @@ static int run_gateway(void *arg)
 		rc = serve(g, c, file, keeper);
 		sl_gateway_close(g);
 	} else {
-		fprintf(stderr, "%s\n", err.text);
+		sl_output_text(STDERR_FILENO, err.text);
 		rc = CLI_FAILED;
 	}
 	sl_keeper_close(keeper);
@@ -332,6 +334,7 @@ int cli_run(int argc, char **argv)
 		return cli_usage("run", "found %s; allowed: -c FILE, --no-supervise",
 				 argc > 1 ? argv[1] : "no configuration");
 	gateway.arg = (void *)(uintptr_t)o.config;
+	sl_log_open();
 	clean_up(NULL);
 	return o.no_supervise ? run_gateway(gateway.arg) : sl_supervise(&gateway);
 }

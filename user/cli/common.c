@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/output.h"
 #include "cli/cli.h"
 #include "config/config.h"
 #include "front/grpc/descriptors.h"
@@ -56,10 +58,14 @@ void cli_config_free(struct sl_config *c)
 }
 
 static void say(const char *command, const char *fmt, va_list ap)
+	__attribute__((format(printf, 2, 0)));
+static void say(const char *command, const char *fmt, va_list ap)
 {
-	fprintf(stderr, "sluice %s: ", command);
-	vfprintf(stderr, fmt, ap);
-	fputc('\n', stderr);
+	char line[4096];
+	int n = snprintf(line, sizeof(line), "sluice %s: ", command);
+
+	vsnprintf(line + n, sizeof(line) - (size_t)n, fmt, ap);
+	sl_output_text(STDERR_FILENO, line);
 }
 
 int cli_error(const char *command, const char *fmt, ...)

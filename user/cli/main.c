@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/output.h"
 #include "cli/cli.h"
 
 #define ADMIN_OPTIONS                                                                              \
@@ -135,6 +136,7 @@ int main(int argc, char **argv)
 	const char *name = argc > 1 ? argv[1] : "help";
 	bool wants_help = false;
 
+	sl_output_fill();
 	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
 		name = "help";
 	else if (strcmp(name, "--version") == 0)

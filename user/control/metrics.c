@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/hist.h"
+#include "base/log.h"
 #include "config/board.h"
 #include "control/fields.h"
 
@@ -410,6 +411,9 @@ static void render_gateway(struct sl_gateway *g, struct sl_strbuf *b,
 			 (double)(sl_now_ns() - in->start_ns) / 1e9);
 	head(b, "", "broken_checks", "counter", "faults of our own that were stepped around");
 	sl_strbuf_printf(b, "sluice_broken_checks_total %" PRIu64 "\n", sl_checks_broken());
+	head(b, "", "log_lines_lost", "counter",
+	     "lines that standard error did not take at once, of the gateway and its agents");
+	sl_strbuf_printf(b, "sluice_log_lines_lost_total %" PRIu64 "\n", sl_log_lost());
 }
 
 static void render(struct sl_gateway *g, const struct sl_gateway_info *in, struct sl_strbuf *b)

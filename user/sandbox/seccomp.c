@@ -34,6 +34,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/output.h"
 #include "sandbox/internal.h"
 
 enum { CALLS_MAX = 64, FILTER_MAX = 4096, CALL_NUMBERS = 1024 };
@@ -60,10 +61,16 @@ struct rule {
 #define IOCTL_TYPE  UINT64_C(0xff00)
 #define UVERBS_TYPE UINT64_C(0x1b00)
 
-/* Computes: its ring, memory, random numbers, and an eventfd to wait at and others to wake. */
+/*
+ * Computes: its ring, memory, random numbers, and an eventfd to wait at and others to wake. Logs:
+ * poll, and sendto without an address, which is a write (base/output.h).
+ */
 static const struct rule handshake[] = {
 	ANY(read),
 	ANY(write),
+	ANY(poll),
+	ANY(ppoll),
+	IF(sendto, 4, ALL_BITS, 0),
 	ANY(futex),
 	ANY(clock_gettime),
 	ANY(clock_getres),
@@ -98,26 +105,12 @@ static const struct rule handshake[] = {
  * (close, munmap, ioctl and write on uverbs), and memory for new ones is made by it too.
  */
 static const struct rule worker[] = {
-	ANY(epoll_pwait2),
-	ANY(epoll_pwait),
-	ANY(epoll_wait),
-	ANY(epoll_ctl),
-	ANY(poll),
-	ANY(ppoll),
-	ANY(sendto),
-	ANY(recvfrom),
-	ANY(sendmsg),
-	ANY(recvmsg),
-	ANY(getsockopt),
-	ANY(shutdown),
-	ANY(writev),
-	ANY(close),
-	ANY(clock_nanosleep),
-	ANY(nanosleep),
-	ANY(getppid),
-	ANY(lseek),
-	ANY(timerfd_settime),
-	IF(ioctl, 1, IOCTL_TYPE, UVERBS_TYPE),
+	ANY(epoll_pwait2),    ANY(epoll_pwait),     ANY(epoll_wait),
+	ANY(epoll_ctl),       ANY(sendto),          ANY(recvfrom),
+	ANY(sendmsg),         ANY(recvmsg),         ANY(getsockopt),
+	ANY(shutdown),        ANY(writev),          ANY(close),
+	ANY(clock_nanosleep), ANY(nanosleep),       ANY(getppid),
+	ANY(lseek),           ANY(timerfd_settime), IF(ioctl, 1, IOCTL_TYPE, UVERBS_TYPE),
 };
 
 /*
@@ -240,7 +233,6 @@ static void tell_refused(unsigned call, uint64_t arg0, uint64_t arg1)
 	static _Atomic uint64_t told[CALL_NUMBERS / 64];
 	char line[160], name[16] = "", *at = line;
 	unsigned bit = call < CALL_NUMBERS ? call : CALL_NUMBERS - 1;
-	ssize_t n;
 
 	if (atomic_fetch_or(&told[bit / 64], UINT64_C(1) << bit % 64) & UINT64_C(1) << bit % 64)
 		return;
@@ -254,8 +246,7 @@ static void tell_refused(unsigned call, uint64_t arg0, uint64_t arg1)
 	at = put_text(at, ") of thread ");
 	at = put_text(at, name);
 	at = put_text(at, "\n");
-	n = write(STDERR_FILENO, line, (size_t)(at - line));
-	(void)n;
+	(void)sl_output_write(STDERR_FILENO, line, (size_t)(at - line));
 }
 
 static void on_refused(int sig, siginfo_t *info, void *context)

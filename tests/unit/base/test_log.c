@@ -107,3 +107,45 @@ TEST(a_call_site_is_limited_and_says_how_much_it_withheld)
 	}
 	ck_assert_ptr_nonnull(strstr(logged(), "(1 like this withheld) bad frame 2\n"));
 }
+
+/* All that the pipe holds. */
+static const char *drain(int fd)
+{
+	size_t len = 0;
+	ssize_t n;
+
+	while ((n = read(fd, text + len, sizeof(text) - 1 - len)) > 0)
+		len += (size_t)n;
+	text[len] = '\0';
+	return text;
+}
+
+TEST(lines_without_room_are_lost_and_counted)
+{
+	uint64_t lost = sl_log_lost(), more;
+	char want[64];
+	int ends[2];
+
+	ck_assert_int_eq(pipe(ends), 0);
+	ck_assert_int_eq(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
+	ck_assert_int_eq(fcntl(ends[1], F_SETPIPE_SZ, 8192), 8192);
+	sl_log_fd_set(ends[1]);
+	for (int i = 0; i < 1000; i++)
+		sl_log_err("line %d", i);
+	more = sl_log_lost() - lost;
+	ck_assert_uint_gt(more, 800);
+	ck_assert_uint_lt(more, 1000);
+	sl_log_tell_lost();
+	ck_assert_uint_eq(sl_log_lost() - lost, more);
+	drain(ends[0]);
+	sl_log_err("after");
+	snprintf(want, sizeof(want), "] %u lines of the log were lost", (unsigned)more);
+	ck_assert_ptr_nonnull(strstr(drain(ends[0]), want));
+	ck_assert_ptr_nonnull(strstr(text, "] after\n"));
+	sl_log_err("once");
+	ck_assert_ptr_null(strstr(drain(ends[0]), "lost"));
+	ck_assert_uint_eq(sl_log_lost() - lost, more);
+	close(ends[0]);
+	sl_log_err("without a reader");
+	ck_assert_uint_eq(sl_log_lost() - lost, more + 1);
+}
