@@ -189,7 +189,11 @@ int sl_agent_add(struct agent *a, const struct sl_agent_options *opt, struct sl_
 		return -1;
 	}
 	sl_list_add_tail(&a->servers, &s->link);
-	sl_log_info("agent: %s: %s, reached by %s", s->name, opt->to, s->listen);
+	if (strcmp(s->name, opt->to) == 0)
+		sl_log_info("agent: %s: gateways connect to %s", s->name, s->listen);
+	else
+		sl_log_info("agent: %s: server %s, gateways connect to %s", s->name, opt->to,
+			    s->listen);
 	return 0;
 }
 

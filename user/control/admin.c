@@ -199,7 +199,8 @@ static void log_line(void *arg, const char *fmt, va_list ap)
 		return;
 	vsnprintf(line, sizeof(line), fmt, ap);
 	line[strcspn(line, "\n")] = 0;
-	if (h->kind == OPERATOR && strstr(line, "TCP_NODELAY")) /* of a Unix socket */
+	/* TCP_NODELAY and TCP_CORK, which the library sets on Unix sockets too. */
+	if (h->kind == OPERATOR && strstr(line, "Setting TCP_"))
 		return;
 	SL_LOG_EVERY(UINT64_C(1000000000), SL_LOG_WARN, "admin: %s", line);
 }

@@ -229,11 +229,13 @@ static void give_way(struct thread *t, const char *name)
 		sl_log_warn("%s: cannot give way to workers: errno %d", name, errno);
 	getrlimit(RLIMIT_NICE, &nice);
 	t->may_idle = nice.rlim_cur >= SL_HANDSHAKE_RLIMIT;
+	/* INVOCATION_ID: systemd has started this, whose unit can raise the limit. */
 	if (!t->may_idle)
-		sl_log_warn("%s: gives way by nice %d only: the limit of nice is %llu, expected %d "
-			    "(LimitNICE=%d)",
-			    name, SL_HANDSHAKE_NICE, (unsigned long long)nice.rlim_cur,
-			    SL_HANDSHAKE_RLIMIT, SL_HANDSHAKE_RLIMIT);
+		sl_log_at(getenv("INVOCATION_ID") ? SL_LOG_WARN : SL_LOG_DEBUG,
+			  "%s: gives way by nice %d only: the limit of nice is %llu, expected %d "
+			  "(LimitNICE=%d)",
+			  name, SL_HANDSHAKE_NICE, (unsigned long long)nice.rlim_cur,
+			  SL_HANDSHAKE_RLIMIT, SL_HANDSHAKE_RLIMIT);
 	sl_share_reckon(&t->share, sl_now_ns(), used_ns());
 }
 

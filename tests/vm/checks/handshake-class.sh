@@ -47,4 +47,3 @@ is_seen 0 "the thread is not given what it is owed"
 is_newcomer_served
 kill "${pids[-1]}"
 is_seen 5 "the thread keeps its place beside all others"
-! grep "gives way by nice" "$dir/gateway.log" || path_fail "the limit of nice is not there"
