@@ -23,8 +23,7 @@
 
 enum {
 	RX_LOW = 4 << 10,
-	INTERIM_MAX = 32, /* 1xx in front of a reply */
-	READS_MAX = 16,   /* of a connection, before others have their turn */
+	READS_MAX = 16, /* of a connection, before others have their turn */
 };
 #define IDLE_NS (50 * SL_NS_PER_SEC)
 
@@ -50,15 +49,14 @@ static const struct sl_reply_args no_grpc = {
 };
 
 /*
- * A kept connection on which the server has said something since, or which it has closed: what comes
- * there is no reply to what is asked next. The loop has looked at it a moment ago; where a request
- * could not be repeated it is looked at once more.
+ * Returns true if the server has said something on a kept connection, or has closed it: what comes there
+ * is no reply to the next request. The loop has seen neither when it looked last.
  */
-static bool is_stale(const struct h1 *h, const struct agent_call *call)
+static bool is_stale(const struct h1 *h)
 {
 	char byte;
 
-	return h->used && !call->rq->idempotent &&
+	return h->used &&
 	       (recv(h->c.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN);
 }
 
@@ -73,7 +71,7 @@ static void h1_start(struct agent_conn *c, struct agent_call *call)
 		(void)agent_call_reply(call, &no_grpc);
 		return;
 	}
-	if (is_stale(h, call)) {
+	if (is_stale(h)) {
 		call->tries--;
 		agent_conn_close(c, "not as it was left");
 		agent_call_lost(call, NULL);
@@ -266,7 +264,7 @@ static enum step read_head(struct h1 *h)
 	upgraded = n > 0 && h->reply.status == 101;
 	if (upgraded)
 		h->reply.wrong = check_upgrade(h);
-	else if (n > 0 && h->reply.status < 200 && ++h->interim > INTERIM_MAX)
+	else if (n > 0 && h->reply.status < 200 && ++h->interim > AGENT_INTERIM_MAX)
 		h->reply.wrong = "too many interim replies";
 	h->fields.cnt = 0;
 	if (n > 0 && !agent_reply_take(&h->fields, &h->reply.fields, false))

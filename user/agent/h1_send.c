@@ -43,11 +43,15 @@ static bool needs_no_length(struct sl_span method)
 	return false;
 }
 
-/* RFC 9110 7.8. Its body begins when the server agrees. False: there is no key. */
+/*
+ * RFC 9110 7.8. The body begins when the server agrees. A client of HTTP/2 has no Sec-WebSocket-Key (RFC
+ * 8441 5), so the agent makes one; a handshake of HTTP/1.1 goes on as it is, also if its key is missing.
+ * Returns false if no key can be made.
+ */
 static bool put_upgrade(struct out *o, struct h1 *h, const struct agent_request *rq)
 {
 	char key[AGENT_WS_KEY + 1];
-	bool keyed = false; /* the client itself has sent a key */
+	bool keyed = h->call->rq->protocol == SL_PROTO_HTTP1; /* or the client has sent a key */
 
 	PUT(o, "connection: upgrade\r\nupgrade: ");
 	h->upgrade = sl_span_of(o->p, rq->upgrade.len);

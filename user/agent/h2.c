@@ -298,6 +298,22 @@ static void submit(struct h2 *h, struct h2_stream *s, const struct head *head)
 	agent_call_lost(call, "no stream is left");
 }
 
+static void h2_readable(struct agent_conn *c);
+
+/*
+ * An idle connection on which bytes wait, or which the server has closed: they are read first, since
+ * there may be a GOAWAY among them. Returns false if the connection takes no calls then.
+ */
+static bool is_usable(struct h2 *h)
+{
+	char byte;
+
+	if (h->stream_cnt || recv(h->c.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0)
+		return true;
+	h2_readable(&h->c);
+	return h->c.state == AGENT_UP && !h->going;
+}
+
 static const struct sl_reply_args no_upgrade = {.status = 501};
 
 static void h2_start(struct agent_conn *c, struct agent_call *call)
@@ -308,6 +324,11 @@ static void h2_start(struct agent_conn *c, struct agent_call *call)
 	struct h2_stream *s;
 	uint64_t trace[3];
 
+	if (!is_usable(h)) {
+		call->tries--;
+		agent_call_lost(call, NULL);
+		return;
+	}
 	for (unsigned i = 0; i < 3; i++)
 		trace[i] = sl_prng_u64(&c->server->a->prng);
 	if (!agent_request_make(&made, call->rq, c->server->authority, (uint8_t *)trace) ||

@@ -44,6 +44,7 @@ struct h2_stream {
 	bool many;       /* fields than can be taken */
 	bool starved;    /* no memory was left for what came */
 	bool to_head;
+	uint8_t interim;    /* heads of interim replies so far */
 	bool reset;         /* by the server */
 	bool trailers_only; /* gRPC: the head is the end as well */
 	bool foreign_type;  /* gRPC: the content-type is another one */

@@ -123,7 +123,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	uint64_t number;
 
 	(void)flags, (void)arg;
-	if (!s)
+	if (!s || s->wrong)
 		return 0;
 	f = s->call->answered ? &s->trailers : &s->headers;
 	if (sl_span_eq(n, sl_span_str(":status"))) {
@@ -168,9 +168,15 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 	if (!s)
 		return 0;
 	s->reset |= frame->hd.type == NGHTTP2_RST_STREAM;
-	if (frame->hd.type == NGHTTP2_HEADERS && s->status < 100) {
+	if (frame->hd.type == NGHTTP2_HEADERS && s->status < 100)
 		s->wrong = "a status that is none";
+	else if (frame->hd.type == NGHTTP2_HEADERS && s->status < 200 &&
+		 ++s->interim > AGENT_INTERIM_MAX)
+		s->wrong = "too many interim replies";
+	if (s->wrong) { /* what else comes on it until it is settled is not looked at */
+		s->interim = AGENT_INTERIM_MAX;
 		touch(s);
+		return 0;
 	}
 	if (frame->hd.type == NGHTTP2_HEADERS && s->status >= 200 && !s->call->answered) {
 		if (s->call->grpc)
@@ -240,7 +246,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 
 	(void)flags, (void)arg;
 	nghttp2_session_consume_connection(session, len);
-	if (!s || s->starved || !len)
+	if (!s || s->starved || s->wrong || !len)
 		return 0;
 	if (len > AGENT_RX_LEN - (s->rx_len - s->rx_at))
 		return NGHTTP2_ERR_CALLBACK_FAILURE;

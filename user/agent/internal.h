@@ -33,6 +33,7 @@ enum {
 	AGENT_CALLS_MAX = 65536,
 	AGENT_CONNS_MAX = 16384, /* to one server */
 	AGENT_TRIES_MAX = 3,
+	AGENT_INTERIM_MAX = 32, /* 1xx in front of a reply */
 };
 #define AGENT_BODIES_MEM ((size_t)1 << 30) /* of what comes in parts, and of replies by HTTP/2 */
 

@@ -57,6 +57,16 @@ def head(c):
 PY
 hand() { local text=$1; { cat "$D/opened.py"; cat; } >"$D/all.py"; check "$text" cl timeout 90 python3 "$D/all.py"; }
 
+cat >"$D/bare.py" <<'PY'
+from raw import *
+for name, fields in (("no key", b"Sec-WebSocket-Version: 13\r\n"),
+                     ("old version", b"Sec-WebSocket-Version: 7\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n")):
+    c = Client(timeout=30)
+    c.send(b"GET /stock HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" + fields + b"\r\n")
+    expect(name, c.reply().status, 400)
+PY
+check "a handshake that its server refuses reaches it as it is" cl timeout 90 python3 "$D/bare.py"
+
 hand "bytes right behind the 101, an end of one half, an end of the server's" <<'PY'
 c = opened("/hand/eager")
 h = head(c)

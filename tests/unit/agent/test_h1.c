@@ -76,3 +76,33 @@ TEST(interim_replies_go_on)
 	ck_assert_uint_eq(r->len, 2);
 	bed_request_free(r);
 }
+
+/* What the server says behind its reply is no reply to the next request, whoever makes that. */
+TEST_EACH(a_kept_connection_is_looked_at_before_it_is_used, 4)
+{
+	static const char reply[] = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+	static const char forged[] = "HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nforged";
+	struct bed_request *r = bed_ask(SL_PROTO_HTTP1, false);
+
+	bed_server_accept();
+	bed_until((bed_server_hear(), bed.heard_len > 0));
+	bed_server_say(reply, sizeof(reply) - 1);
+	bed_until(r->ends == 1);
+	bed_request_free(r);
+	bed_turns(2);
+	/* Between the loop's last look at the connection and the next request. */
+	if (_i & 2)
+		shutdown(bed.server_fd, SHUT_WR);
+	else
+		bed_server_say(forged, sizeof(forged) - 1);
+	r = bed_ask(SL_PROTO_HTTP1, false);
+	r->view->idempotent = _i & 1;
+	bed_server_accept();
+	bed_until((bed_server_hear(), bed.heard_len > 0));
+	bed_server_say(reply, sizeof(reply) - 1);
+	bed_until(r->ends == 1);
+	ck_assert_int_eq(r->error, SL_RPC_OK);
+	ck_assert_uint_eq(r->len, 2);
+	ck_assert_mem_eq(r->heard, "ok", 2);
+	bed_request_free(r);
+}

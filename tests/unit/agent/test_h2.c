@@ -55,6 +55,13 @@ static struct bed_request *ask(bool stream)
 	return ask_as(SL_PROTO_GRPC, stream);
 }
 
+static void say_settings(void)
+{
+	frame(SETTINGS, 0, 0, NULL, 0);
+	frame(SETTINGS, ACK, 0, NULL, 0);
+	bed_turns(4);
+}
+
 static void set_up(void)
 {
 	bed_start("h2c");
@@ -174,6 +181,56 @@ TEST(interim_replies_go_on)
 	bed_until(r->ends);
 	ck_assert_uint_eq(r->interims, 2);
 	ck_assert_int_eq(r->status, 200);
+	ck_assert_int_eq(r->error, SL_RPC_OK);
+	bed_request_free(r);
+}
+
+/* As over HTTP/1.1 there are at most AGENT_INTERIM_MAX, in one read or in many. */
+TEST_EACH(interim_replies_are_bounded, 4)
+{
+	static const uint8_t hints[] = "\x08\x03"
+				       "103\x00\x04link\x04</a>";
+	struct bed_request *r = ask_as(_i & 1 ? SL_PROTO_GRPC : SL_PROTO_HTTP1, _i & 2);
+	uint64_t sum;
+
+	for (unsigned i = 0; i <= AGENT_INTERIM_MAX; i++) {
+		ck_assert_uint_eq(r->ends, 0);
+		frame(HEADERS, END_HEADERS, 1, hints, sizeof(hints) - 1);
+		if (_i & 1)
+			bed_turns(1);
+	}
+	bed_until(r->ends);
+	ck_assert_int_eq(r->error, SL_RPC_INTERNAL);
+	ck_assert_uint_le(r->interims, AGENT_INTERIM_MAX);
+	bed_turns(2);
+	ck_assert_uint_eq(said(RST_STREAM, 1, &sum), 1);
+	bed_request_free(r);
+}
+
+/* A GOAWAY, or an end, that came just before a request: it goes by another connection. */
+TEST_EACH(an_idle_connection_is_looked_at_before_it_is_used, 2)
+{
+	struct bed_request *r = ask(false);
+	uint64_t sum;
+
+	head(1);
+	tail(1);
+	bed_until(r->ends);
+	bed_request_free(r);
+	if (_i)
+		frame(GOAWAY, 0, 0, "\0\0\0\1\0\0\0\0", 8);
+	else
+		shutdown(bed.server_fd, SHUT_WR);
+	r = bed_ask(SL_PROTO_GRPC, false);
+	bed_turns(4);
+	ck_assert_uint_eq(said(HEADERS, 3, &sum), 0);
+	ck_assert_int_eq(r->ends, 0);
+	bed_server_close();
+	bed_server_accept();
+	say_settings();
+	head(1);
+	tail(1);
+	bed_until(r->ends);
 	ck_assert_int_eq(r->error, SL_RPC_OK);
 	bed_request_free(r);
 }
@@ -455,13 +512,6 @@ TEST(malformed_replies_free_their_places)
 }
 
 /* --- requests that the server has not processed --- */
-
-static void say_settings(void)
-{
-	frame(SETTINGS, 0, 0, NULL, 0);
-	frame(SETTINGS, ACK, 0, NULL, 0);
-	bed_turns(4);
-}
 
 /* A POST, whole or as a stream of `len` bytes that has been sent to its end. */
 static struct bed_request *post(bool stream, size_t len)
