@@ -20,6 +20,7 @@ list_files() {
 	echo "644 user/service/sluice.logrotate /etc/logrotate.d/sluice"
 	for file in README.md user/OPERATING.md user/SECURITY.md; do echo "644 $file $PREFIX/share/doc/sluice/${file##*/}"; done
 	echo "644 user/sandbox/README.md $PREFIX/share/doc/sluice/sandbox.md"
+	echo "644 user/cli/completion/sluice $PREFIX/share/bash-completion/completions/sluice"
 	for file in "$BUILD"/man/*.[1-8]; do echo "644 $file $PREFIX/share/man/man${file##*.}/${file##*/}"; done
 	for file in include/sluice/*.h; do echo "644 $file $PREFIX/include/sluice/${file##*/}"; done
 	for file in "$BUILD"/libsluice-*.a; do echo "644 $file $LIBDIR/${file##*/}"; done

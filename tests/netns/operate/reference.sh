@@ -73,6 +73,33 @@ check "whose configuration is right" gw "$SLUICE" check -c "$D/readme.conf"
 sed -n '/^interface "eth0"/,/^\.fi/p' "$MAN/sluice.conf.5" | sed '$d; s/\\-/-/g; s/\\e/\\/g; /rdma/d; /key_file/d; s/fallback = .*/endpoint = "shm:\/\/\/run\/b.sock"/' |
 	sed "s/\"eth0\"/\"$GIF\"/; 1i user = \"$RUN_AS\"" >"$D/page.conf"
 check "and so is that of sluice.conf(5)" gw "$SLUICE" check -c "$D/page.conf"
+# Bash's completion, in a shell of its own: complete WORD...: what it offers for the last one.
+complete() {
+	bash --norc -c '. "$1"; shift; COMP_WORDS=(sluice "$@"); COMP_CWORD=$#; _sluice; printf "%s\n" "${COMPREPLY[@]}" | sort -u' _ \
+		"$ROOT/user/cli/completion/sluice" "$@"
+}
+options() { { "$SLUICE" "$1" --help | grep -oE '(^|[ ,])--?[a-zA-Z][a-z-]*' | tr -d ' ,'; echo --help; } | sort -u; }
+# takes_value COMMAND OPTION: its --help has a name in capitals behind it.
+takes_value() { "$SLUICE" "$1" --help | grep -qE -- "(^|[ ,])$2(, --[a-z-]+)? [A-Z]+"; }
+completes_options() {
+	local command option
+	for command in $(names commands commands); do
+		same "$(options "$command")" "$(complete "$command" -)" || { echo "$command"; return 1; }
+		for option in $(options "$command"); do
+			if takes_value "$command" "$option"; then
+				[ -z "$(complete "$command" "$option" --)" ] || { echo "$command $option has a value"; return 1; }
+			else
+				[ -n "$(complete "$command" "$option" --)" ] || { echo "$command $option has no value"; return 1; }
+			fi
+		done
+	done
+}
+check "completion: commands" same "$(names commands commands)" "$(complete "")"
+check "options of each, and which have a value" completes_options
+check "of a word that has begun" same check "$(complete ch)"
+check "topics of help" same "$(printf '%s\n' commands config)" "$(complete help co)"
+touch "$D/some file.conf"
+check "files" same "$(printf '%s\n' "$D/some file.conf")" "$(complete check -c "$D/so")"
 check "README: at most 870 words beside its tables" eval '[ "$(grep -v "^|" "$ROOT/README.md" | wc -w)" -le 870 ]'
 check "no page has a fault" mandoc -T lint -W warning "$MAN"/*
 gateway_stop
