@@ -63,7 +63,7 @@ int cli_reload(int argc, char **argv)
 	if (cli_find_admin(&o, &t, &err) == 0)
 		status = cli_admin_ask(&t, "POST", "/reload", &body, &err);
 	if (status < 0)
-		return cli_error("reload", "%s", err.text);
+		return cli_error("reload", "nothing changed: %s", err.text);
 	for (size_t len = strlen(body); len && body[len - 1] == '\n'; len--)
 		body[len - 1] = 0;
 	diff = status == 200 ? json_loads(body, 0, NULL) : NULL;

@@ -66,8 +66,11 @@ const struct cli_command cli_commands[] = {
 	 ADMIN_OPTIONS
 	 "  --json               answer as JSON\n"
 	 "\n"
-	 "The gateway checks the whole file first: if it is wrong, nothing changes.\n"
-	 "Returns when what can change is in force in all workers.\n"
+	 "The gateway checks the whole file first, with all that it includes: if it is\n"
+	 "wrong, nothing changes, and the exit status is 1 after a line for each mistake.\n"
+	 "Returns 0 when what can change is in force in all workers. This is for scripts\n"
+	 "and ExecReload= of a unit, where -c names the gateway: its socket follows from\n"
+	 "the first interface of FILE, or is admin { socket }.\n"
 	 "What cannot change while it runs (interfaces, workers, memory, the admin\n"
 	 "endpoint) is named; `sluice help config` marks those keys. SIGHUP does the\n"
 	 "same and tells the log.\n",
