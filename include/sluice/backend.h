@@ -71,6 +71,8 @@ struct sl_request_view {
 	/* Of a stream, from its `end` on: all fields behind its body, for sl_request_trailer(). */
 	const uint8_t *trailers;
 	uint16_t trailers_len;
+	/* Hash of the client's address, the same in all requests of an address by a gateway; 0: unknown. */
+	uint32_t client;
 };
 
 struct sl_batch {

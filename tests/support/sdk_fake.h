@@ -252,6 +252,15 @@ static inline void fake_credit(struct fake *f, uint64_t id, uint32_t bytes)
 	memcpy(m->body, &w, sizeof(w));
 }
 
+/* The same of a client, by the hash of its address. */
+static inline void fake_ask_of(struct fake *f, uint64_t id, uint32_t client)
+{
+	uint8_t meta[8] = {SL_META_CLIENT, 0, 4, 0};
+
+	sl_put_le32(meta + 4, client);
+	fake_ask_part(f, id, meta, sizeof(meta), "x", 1, 1, SL_CLASS_NORMAL);
+}
+
 static inline void fake_ask(struct fake *f, uint64_t id, const char *body)
 {
 	uint32_t len = (uint32_t)strlen(body);

@@ -66,6 +66,14 @@ static inline void sl_tlv_put_u64(struct sl_tlv_writer *w, uint16_t tag, uint64_
 		sl_put_le64(to, value);
 }
 
+static inline void sl_tlv_put_u32(struct sl_tlv_writer *w, uint16_t tag, uint32_t value)
+{
+	uint8_t *to = sl_tlv_room(w, tag, sizeof(value));
+
+	if (to)
+		sl_put_le32(to, value);
+}
+
 static inline void sl_tlv_put_u16(struct sl_tlv_writer *w, uint16_t tag, uint16_t value)
 {
 	uint8_t *to = sl_tlv_room(w, tag, sizeof(value));

@@ -113,14 +113,24 @@ static void account_init(struct sl_account *a)
 	sl_list_init(&a->idle);
 }
 
+/* One key for all workers: a backend counts the requests of an address from all of them together. */
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static uint8_t process_key[16];
+static int key_err;
+
+static void draw_key(void)
+{
+	key_err = sl_rand_bytes(process_key, sizeof(process_key));
+}
+
 int sl_accounts_init(struct sl_accounts *t, uint32_t cap, uint64_t *refused, struct sl_refused *who)
 {
 	uint32_t slots = 64;
-	uint8_t key[16];
-	int rc = sl_rand_bytes(key, sizeof(key));
+	int rc;
 
-	if (rc)
-		return rc;
+	pthread_once(&key_once, draw_key);
+	if (key_err)
+		return key_err;
 	while (slots < 2 * (cap + 1))
 		slots *= 2;
 	/* One more than can have something: a newcomer always finds an idle one, or this. */
@@ -129,7 +139,7 @@ int sl_accounts_init(struct sl_accounts *t, uint32_t cap, uint64_t *refused, str
 		return rc;
 	t->slots = calloc(slots, sizeof(*t->slots));
 	t->mask = slots - 1;
-	t->key = sl_sipkey_from(key);
+	t->key = sl_sipkey_from(process_key);
 	t->refused = refused;
 	t->who = who;
 	sl_list_init(&t->idle);

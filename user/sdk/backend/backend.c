@@ -63,11 +63,15 @@ static int listen_on_all(struct sl_backend *b, struct sl_err *err)
 
 static struct sl_backend *backend_new(const struct sl_backend_options *opt)
 {
-	struct sl_backend *b = aligned_alloc(SL_CACHELINE, sizeof(*b));
+	struct client_share **shares = calloc(SL_BE_SHARES, sizeof(struct client_share *));
+	struct sl_backend *b = shares ? aligned_alloc(SL_CACHELINE, sizeof(*b)) : NULL;
 
-	if (!b)
+	if (!b) {
+		free(shares);
 		return NULL;
+	}
 	*b = (struct sl_backend){.opt = *opt, .epoll_fd = -1, .wake_fd = -1, .work_fd = -1};
+	b->shares = shares;
 	if (!b->opt.max_batch)
 		b->opt.max_batch = BATCH_DEFAULT;
 	if (!b->opt.bulk_ring_len)
@@ -244,6 +248,7 @@ void sl_backend_close(struct sl_backend *b)
 	if (b->epoll_fd >= 0)
 		close(b->epoll_fd);
 	pthread_mutex_destroy(&b->stats_lock);
+	free(b->shares);
 	free(b);
 }
 

@@ -314,6 +314,7 @@ static bool add(struct sl_backend *b, struct sl_transport *t)
 	sl_list_init(&ch->open);
 	sl_list_init(&ch->windows);
 	sl_list_init(&ch->stalled);
+	sl_be_share_init(&ch->unknown, ch, 0);
 	for (unsigned c = 0; c < SL_CLASS_CNT; c++)
 		ch->replies[c].end = &ch->replies[c].first;
 	ch->link.ops = &link_ops;

@@ -31,6 +31,7 @@ enum {
 	SL_BE_CHANNELS_MAX = 1024,
 	SL_BE_OPEN_MAX = 16384,         /* requests of one channel */
 	SL_BE_BUCKETS = 4096,           /* of a channel's table of requests by id */
+	SL_BE_SHARES = 4096,            /* buckets of the table of client shares */
 	SL_BE_RESPONSE_MAX = 256 << 10, /* bytes of one RESPONSE of several replies */
 	/* A gateway's next request mostly is there by then; longer keeps the core from its clients. */
 	SL_BE_SPIN_NS = 15000,
@@ -38,6 +39,7 @@ enum {
 #define SL_BE_CHANNEL_MEM ((size_t)256 << 20) /* requests of one channel */
 #define SL_BE_REQUEST_MEM ((size_t)1 << 30)
 #define SL_BE_REPLY_MEM   ((size_t)512 << 20) /* and as much again for other threads' replies */
+#define SL_BE_WANT_NS     (10 * SL_NS_PER_MS) /* until a share without room is looked at again */
 #define SL_BE_UNSENT_MEM  ((size_t)4 << 20)   /* of one channel, unsent: no more parts are taken */
 
 struct request;
@@ -57,9 +59,23 @@ struct reply {
 	enum { REPLY_POOLED, REPLY_MALLOC, REPLY_EMBEDDED } where;
 	bool discard; /* nobody waits: only ends the request */
 	bool lent;
-	bool counted;            /* in its channel's `unsent` */
-	struct channel *channel; /* its request may be gone */
+	bool counted;               /* in its channel's `unsent` */
+	struct client_share *share; /* whose memory it is; its request may be gone */
 	uint8_t priority;
+};
+
+/* Reply memory of the requests of one client address at one channel: see share.c. */
+struct client_share {
+	struct client_share *next; /* in its bucket of the backend's `shares` */
+	struct channel *channel;
+	struct sl_list stalled;    /* REPLIED requests that wait for credit: the longest first */
+	struct sl_list node;       /* of the channel's `stalled`, or unused */
+	uint32_t client;           /* of the view of its requests */
+	uint32_t request_cnt;      /* that refer to it; of `unknown` not counted */
+	uint32_t look;             /* see find_largest() */
+	_Atomic size_t reply_used; /* memory of replies: the I/O thread's, which alone writes it */
+	_Atomic size_t foreign_used; /* and that of other threads */
+	_Atomic size_t wanted;       /* the least that a blocked request wants; 0: none */
 };
 
 /* Behind it: metadata, payload unless it is lent, each padded to 8. */
@@ -84,6 +100,7 @@ struct request {
 	struct sl_request_view view; /* first: what the handler has */
 	struct sl_list node;         /* of the channel's open ones */
 	struct sl_list queue;        /* of the backend's queue */
+	struct client_share *share;
 	struct request *hash_next;
 	struct channel *channel;
 	uint64_t id, deadline_ns; /* UINT64_MAX none */
@@ -101,7 +118,7 @@ struct request {
 	_Atomic uint8_t interims;             /* before it */
 	bool taken;                           /* it has come to the I/O thread */
 	struct reply *waiting, **waiting_end; /* messages for which there was no credit */
-	struct sl_list stalled;               /* of the channel's, or unused */
+	struct sl_list stalled;               /* of its share's, or unused */
 	uint64_t
 		credit_ns; /* of those: when it was given some, or began to wait; without `away_ns` */
 	_Atomic bool gone;    /* nobody waits */
@@ -146,7 +163,10 @@ struct channel {
 		struct reply *first, **end;
 	} replies[SL_CLASS_CNT];
 	uint32_t classes;
-	struct sl_list stalled;    /* REPLIED, and waiting for credit: the longest first */
+	struct sl_list stalled;      /* shares with requests that wait for credit */
+	struct client_share unknown; /* of requests that name no client */
+	uint32_t share_cnt, looks;
+	uint64_t want_ns;          /* `wanted` is looked at from then on */
 	_Atomic size_t reply_used; /* memory of replies: the I/O thread's, which alone writes it */
 	_Atomic size_t foreign_used; /* and others' */
 	_Atomic size_t
@@ -167,7 +187,8 @@ struct sl_backend {
 	struct sl_list channels, queue[SL_CLASS_CNT]; /* `channels`: but those that rest */
 	struct channel *resting[SL_BE_CHANNELS_MAX];
 	uint32_t resting_cnt;
-	uint64_t look_ns;       /* when those are looked at next */
+	uint64_t look_ns; /* when those are looked at next */
+	struct client_share **shares;
 	struct request **spare; /* tables that no channel has, chained by their first entries */
 	uint32_t channel_cnt, open_cnt, queue_cnt;
 	uint32_t wide_cnt; /* streams whose windows are */
@@ -240,17 +261,6 @@ void sl_be_request_close(struct request *rq, enum sl_rpc_status status);
 void sl_be_reply_count(struct reply *rp);
 /* Any thread. The poll thread takes it at once, and a request may end with it. */
 void sl_be_reply_hand_over(struct sl_backend *b, struct reply *rp);
-/*
- * Reply memory, of the I/O thread. A channel's replies have no more of it than is left (dynamic
- * thresholds: Choudhury, Hahne 1998), so whatever others do there is some for its own. What ends a
- * request is small, and may have several times as much: nobody's link ends for long replies.
- */
-bool sl_be_reply_mem_left(const struct channel *ch, size_t len);
-/* NULL: the system's, or that of all of them, is at an end. */
-void *sl_be_reply_mem_take(struct channel *ch, size_t len);
-void sl_be_reply_mem_give(struct channel *ch, void *ptr);
-/* If it has more than half of its share, replies end of which nobody has taken anything for a while. */
-void sl_be_replies_relieve(struct channel *ch);
 /* Without the request, of which there may be none: 0 or -ENOMEM. */
 int sl_be_answer(struct channel *ch, uint64_t id, uint8_t priority, enum sl_rpc_status status);
 /* What other threads have handed over; false: nothing. */
@@ -267,6 +277,34 @@ void sl_be_reply_free(struct reply *rp);
 void sl_be_replies_drop(struct request *rq);
 /* So much more of the reply may be sent; false: nobody gives so much. */
 bool sl_be_reply_credit(struct request *rq, uint32_t bytes);
+
+/* share.c: I/O thread, but for sl_be_foreign_take() and sl_be_foreign_undo() */
+void sl_be_share_init(struct client_share *share, struct channel *ch, uint32_t client);
+/* Moves a request from `unknown` to the share of its client; without memory it stays. */
+void sl_be_share_join(struct request *rq);
+/* Called once, before the request is freed. */
+void sl_be_share_leave(struct request *rq);
+/* Queues a REPLIED request as the last one of its share that waits for credit. */
+void sl_be_share_stall(struct request *rq);
+/*
+ * Returns true if a reply of `len` bytes is within the share. What ends a request is small and can
+ * have several times as much: no link ends for long replies of its clients.
+ */
+bool sl_be_reply_mem_left(const struct client_share *share, size_t len);
+/* The same of the channel: false means that it is beyond every share, too. */
+bool sl_be_channel_mem_left(const struct channel *ch, size_t len);
+/* Returns NULL at the limit of all channels, or without memory. The share can be freed by give. */
+void *sl_be_reply_mem_take(struct client_share *share, size_t len);
+void sl_be_reply_mem_give(struct client_share *share, void *ptr);
+/* The same for memory of other threads; false beyond the share. Undo: while its request is open. */
+bool sl_be_foreign_take(struct client_share *share, size_t len);
+void sl_be_foreign_undo(struct client_share *share, size_t len);
+void sl_be_foreign_give(struct client_share *share, size_t len);
+/*
+ * While the channel has more than a quarter of what is left: ends replies of which the client has taken nothing
+ * for a while, of the share that holds most.
+ */
+void sl_be_replies_relieve(struct channel *ch);
 
 /* stream.c */
 /* Its first entry has come. */

@@ -41,27 +41,25 @@ static size_t meta_len_of(const struct sl_reply_args *a)
 }
 
 /* The I/O thread's, or, with the same rules, another's. */
-static struct reply *reply_alloc(struct channel *ch, size_t bytes)
+static struct reply *reply_alloc(struct request *rq, size_t bytes)
 {
-	size_t len = sizeof(struct reply) + bytes, limit = ch->b->reply_mem.limit, used, own;
+	size_t len = sizeof(struct reply) + bytes;
 	struct reply *rp = NULL;
 
-	if (sl_be_polling == ch->b) {
-		if (sl_be_reply_mem_left(ch, len))
-			rp = sl_be_reply_mem_take(ch, len);
+	if (sl_be_polling == rq->channel->b) {
+		if (sl_be_reply_mem_left(rq->share, len))
+			rp = sl_be_reply_mem_take(rq->share, len);
 		if (rp)
 			rp->where = REPLY_POOLED;
 		return rp;
 	}
-	used = atomic_fetch_add_explicit(&ch->b->foreign_used, len, memory_order_relaxed);
-	own = atomic_fetch_add_explicit(&ch->foreign_used, len, memory_order_relaxed) +
-	      atomic_load_explicit(&ch->reply_used, memory_order_relaxed);
-	if (used > limit || own + len > limit - used || !(rp = malloc(len))) {
-		atomic_fetch_sub_explicit(&ch->b->foreign_used, len, memory_order_relaxed);
-		atomic_fetch_sub_explicit(&ch->foreign_used, len, memory_order_relaxed);
+	if (!sl_be_foreign_take(rq->share, len))
 		return NULL;
-	}
-	rp->where = REPLY_MALLOC;
+	rp = malloc(len);
+	if (rp)
+		rp->where = REPLY_MALLOC;
+	else
+		sl_be_foreign_undo(rq->share, len);
 	return rp;
 }
 
@@ -71,7 +69,7 @@ static uint64_t fill_head(struct reply *rp, struct request *rq, enum sl_rpc_stat
 	uint64_t now = sl_now_ns();
 
 	rp->rq = rq;
-	rp->channel = rq->channel;
+	rp->share = rq->share;
 	rp->whole = NULL;
 	rp->meta = rp->body = reply_bytes(rp);
 	rp->cut = 0;
@@ -135,11 +133,11 @@ static bool has_room(struct request *rq)
 }
 
 /* The least that any of those wants who wait: they are told at once, and may ask again. */
-static void want(struct channel *ch, size_t len)
+static void want(_Atomic size_t *wanted, size_t len)
 {
-	size_t least = atomic_load(&ch->wanted);
+	size_t least = atomic_load(wanted);
 
-	while ((!least || len < least) && !atomic_compare_exchange_weak(&ch->wanted, &least, len)) {
+	while ((!least || len < least) && !atomic_compare_exchange_weak(wanted, &least, len)) {
 	}
 }
 
@@ -154,7 +152,8 @@ static int without_memory(struct request *rq, size_t bytes, bool more)
 	}
 	/* In this order: whoever sees one of them looks for the one before. */
 	atomic_store(&rq->blocked, true);
-	want(ch, sizeof(struct reply) + bytes);
+	want(&rq->share->wanted, sizeof(struct reply) + bytes);
+	want(&ch->wanted, sizeof(struct reply) + bytes);
 	atomic_store(&ch->b->full, true);
 	sl_be_wake(ch->b);
 	return -EAGAIN;
@@ -271,7 +270,7 @@ static int reply_part(struct request *rq, const struct sl_reply_args *args, uint
 	if (args->more && (!has_room(rq) || is_full(rq)))
 		return -EAGAIN;
 	bytes = sl_rpc_pad8(meta_len) + (loan ? 0 : sl_rpc_pad8(args->body_len));
-	rp = reply_alloc(rq->channel, bytes);
+	rp = reply_alloc(rq, bytes);
 	if (!rp)
 		return without_memory(rq, bytes, args->more);
 	now_ns = fill_head(rp, rq, SL_RPC_OK);
@@ -352,7 +351,7 @@ int sl_stream_go_on(struct sl_request_view *view)
 
 	if (!atomic_exchange(&rq->expects, false))
 		return -EINVAL;
-	rp = reply_alloc(rq->channel, 0);
+	rp = reply_alloc(rq, 0);
 	if (!rp) {
 		atomic_store(&rq->expects, true);
 		return without_memory(rq, 0, true);
@@ -378,7 +377,7 @@ int sl_reply_interim(struct sl_request_view *view, const struct sl_reply_args *g
 		atomic_fetch_sub(&rq->interims, 1);
 		return -EINVAL;
 	}
-	rp = reply_alloc(rq->channel, sl_rpc_pad8(meta_len));
+	rp = reply_alloc(rq, sl_rpc_pad8(meta_len));
 	if (!rp) {
 		atomic_fetch_sub(&rq->interims, 1);
 		return -ENOBUFS;

@@ -53,6 +53,10 @@ static void set_field(struct request *rq, unsigned tag, const uint8_t *ptr, uint
 		if (len == sizeof(uint16_t))
 			v->protocol = (uint8_t)sl_get_le16(ptr);
 		break;
+	case SL_META_CLIENT:
+		if (len == sizeof(uint32_t))
+			v->client = sl_get_le32(ptr);
+		break;
 	default: break;
 	}
 }
@@ -74,6 +78,7 @@ struct request *sl_be_request_new(struct channel *ch, const struct sl_part *part
 		return NULL;
 	*rq = (struct request){
 		.channel = ch,
+		.share = &ch->unknown,
 		.id = e->id,
 		.size = size,
 		.deadline_ns = UINT64_MAX,
@@ -122,6 +127,7 @@ bool sl_be_request_parse(struct request *rq, const struct sl_part *part)
 		rq->has_headers |= tag == SL_META_HEADER;
 		set_field(rq, tag, value.ptr, (uint16_t)value.len);
 	}
+	sl_be_share_join(rq);
 	return rest.len == 0;
 }
 
@@ -154,8 +160,8 @@ void sl_be_request_free(struct request *rq)
 	struct channel *ch = rq->channel;
 	struct request **at = bucket_of(ch, rq->id);
 
-	sl_list_del(&rq->stalled);
 	sl_be_replies_drop(rq);
+	sl_be_share_leave(rq);
 	sl_be_stream_free(rq);
 	if (rq->where == BODY_PLACED)
 		sl_be_upcall(rq, ch->b->opt.unplace);

@@ -60,9 +60,9 @@ static bool pack_one(struct channel *ch, unsigned class)
 	uint64_t total;
 	uint32_t longest_us = 1; /* for gateways that go by it, to which 0 says nothing */
 	unsigned cnt = count_together(first, &total), i;
-	struct sl_send *s =
-		sl_be_reply_mem_take(ch, sizeof(*s) + cnt * sizeof(struct sl_rpc_entry) +
-						 (cnt * SPANS_MAX + 1) * sizeof(struct sl_span));
+	struct sl_send *s = sl_be_reply_mem_take(
+		&ch->unknown, sizeof(*s) + cnt * sizeof(struct sl_rpc_entry) +
+				      (cnt * SPANS_MAX + 1) * sizeof(struct sl_span));
 	struct sl_rpc_entry *e;
 	struct sl_span *spans, *end;
 
@@ -121,5 +121,5 @@ void sl_be_replies_sent(struct channel *ch, struct sl_send *s)
 		next = rp->next;
 		sl_be_reply_free(rp);
 	}
-	sl_be_reply_mem_give(ch, s);
+	sl_be_reply_mem_give(&ch->unknown, s);
 }

@@ -127,6 +127,19 @@ static unsigned poll_channels(struct sl_backend *b)
 	}
 }
 
+/* True if the share has no room yet for any of its requests that are blocked for want of memory. */
+static bool is_short(struct client_share *share)
+{
+	size_t wanted = atomic_load(&share->wanted);
+
+	if (!wanted)
+		return false;
+	if (!sl_be_reply_mem_left(share, wanted))
+		return true;
+	atomic_store(&share->wanted, 0);
+	return false;
+}
+
 static void tell_requests(struct channel *ch)
 {
 	struct sl_backend *b = ch->b;
@@ -134,10 +147,20 @@ static void tell_requests(struct channel *ch)
 
 	sl_list_for_each (at, &ch->open) {
 		struct request *rq = sl_container_of(at, struct request, node);
+		size_t wanted, least;
 
-		if (rq->state == REQUEST_HANDLED && atomic_exchange(&rq->blocked, false) &&
-		    !atomic_load(&rq->gone) && !atomic_load(&rq->over))
+		if (rq->state != REQUEST_HANDLED || !atomic_load(&rq->blocked))
+			continue;
+		if (is_short(rq->share)) {
+			wanted = atomic_load(&rq->share->wanted);
+			least = atomic_load(&ch->wanted);
+			if (!least || wanted < least)
+				atomic_store(&ch->wanted, wanted);
+			ch->want_ns = b->now_ns + SL_BE_WANT_NS;
+		} else if (atomic_exchange(&rq->blocked, false) && !atomic_load(&rq->gone) &&
+			   !atomic_load(&rq->over)) {
 			sl_be_upcall(rq, b->opt.writable);
+		}
 	}
 }
 
@@ -148,7 +171,7 @@ static bool has_room_again(const struct channel *ch)
 
 	return (atomic_load_explicit(&ch->blocked, memory_order_acquire) &&
 		atomic_load_explicit(&ch->unsent, memory_order_relaxed) < SL_BE_UNSENT_MEM / 2) ||
-	       (wanted && sl_be_reply_mem_left(ch, wanted));
+	       (wanted && ch->b->now_ns >= ch->want_ns && sl_be_channel_mem_left(ch, wanted));
 }
 
 static void tell_writable(struct sl_backend *b)

@@ -3,8 +3,7 @@
  * From a reply that reply.c has made to those of its channel, which respond.c packs. Read from the
  * bottom: hand_over -> [the stack, from other threads: sl_be_replies_take] -> take_reply ->
  * send_waiting, as far as there is credit. That is counted twice: `room` for those who reply, who get
- * EAGAIN without it, and `credit` for what leaves. Memory is shared by all channels; one that has
- * much of it loses replies that wait for too long (sl_be_replies_relieve).
+ * EAGAIN without it, and `credit` for what leaves. Their memory: share.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,8 +14,6 @@
 /* Of a message that is cut, less than PIECE_MIN is not worth an entry of its own. */
 enum { PIECE_MIN = 4096, CREDIT_MAX = 1 << 30, ENDS_SHARE = 4 };
 
-#define STALLED_NS SL_NS_PER_SEC
-
 static size_t size_of(const struct reply *rp)
 {
 	return sizeof(*rp) + sl_rpc_pad8(rp->entry.meta_len) +
@@ -26,7 +23,7 @@ static size_t size_of(const struct reply *rp)
 void sl_be_reply_count(struct reply *rp)
 {
 	rp->counted = true;
-	atomic_fetch_add_explicit(&rp->channel->unsent, size_of(rp), memory_order_relaxed);
+	atomic_fetch_add_explicit(&rp->share->channel->unsent, size_of(rp), memory_order_relaxed);
 }
 
 static void uncount(struct reply *rp)
@@ -34,64 +31,16 @@ static void uncount(struct reply *rp)
 	if (!rp->counted)
 		return;
 	rp->counted = false;
-	atomic_fetch_sub_explicit(&rp->channel->unsent, size_of(rp), memory_order_relaxed);
-}
-
-/* The one of which more is used counts. */
-static size_t memory_left(const struct sl_backend *b)
-{
-	size_t foreign = atomic_load_explicit(&b->foreign_used, memory_order_relaxed);
-	size_t used = foreign > b->reply_mem.used ? foreign : b->reply_mem.used;
-
-	return used < b->reply_mem.limit ? b->reply_mem.limit - used : 0;
-}
-
-static size_t memory_used(const struct channel *ch)
-{
-	return atomic_load_explicit(&ch->reply_used, memory_order_relaxed) +
-	       atomic_load_explicit(&ch->foreign_used, memory_order_relaxed);
-}
-
-bool sl_be_reply_mem_left(const struct channel *ch, size_t len)
-{
-	return memory_used(ch) + len <= memory_left(ch->b);
-}
-
-/* Nobody else writes it: so no locked addition for each reply. */
-static void count_own(struct channel *ch, size_t more)
-{
-	size_t used = atomic_load_explicit(&ch->reply_used, memory_order_relaxed);
-
-	atomic_store_explicit(&ch->reply_used, used + more, memory_order_relaxed);
-}
-
-/* Exact, as the owner of all of it counts. */
-void *sl_be_reply_mem_take(struct channel *ch, size_t len)
-{
-	struct sl_mem *m = &ch->b->reply_mem;
-	size_t before = m->used;
-	void *ptr = sl_mem_alloc(m, len);
-
-	count_own(ch, m->used - before);
-	return ptr;
-}
-
-void sl_be_reply_mem_give(struct channel *ch, void *ptr)
-{
-	struct sl_mem *m = &ch->b->reply_mem;
-	size_t before = m->used;
-
-	sl_mem_free(m, ptr);
-	count_own(ch, m->used - before);
+	atomic_fetch_sub_explicit(&rp->share->channel->unsent, size_of(rp), memory_order_relaxed);
 }
 
 static void give_foreign(struct reply *rp)
 {
 	size_t len = size_of(rp);
+	struct client_share *share = rp->share;
 
-	atomic_fetch_sub_explicit(&rp->channel->b->foreign_used, len, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&rp->channel->foreign_used, len, memory_order_relaxed);
 	free(rp);
+	sl_be_foreign_give(share, len);
 }
 
 void sl_be_reply_free(struct reply *rp)
@@ -103,7 +52,7 @@ void sl_be_reply_free(struct reply *rp)
 
 	if (piece) {
 		rp = piece->whole;
-		sl_be_reply_mem_give(rp->channel, piece);
+		sl_be_reply_mem_give(rp->share, piece);
 	}
 	if (--rp->pieces)
 		return;
@@ -111,7 +60,7 @@ void sl_be_reply_free(struct reply *rp)
 	arg = rp->done_arg;
 	uncount(rp);
 	switch (rp->where) {
-	case REPLY_POOLED: sl_be_reply_mem_give(rp->channel, rp); break;
+	case REPLY_POOLED: sl_be_reply_mem_give(rp->share, rp); break;
 	case REPLY_MALLOC: give_foreign(rp); break;
 	default: break;
 	}
@@ -163,7 +112,7 @@ static bool cut_piece(struct request *rq, struct reply *rp)
 		if (len < PIECE_MIN)
 			return false;
 	}
-	piece = sl_be_reply_mem_take(rq->channel, sizeof(*piece));
+	piece = sl_be_reply_mem_take(rp->share, sizeof(*piece));
 	if (!piece) {
 		rq->channel->link.error = -ENOBUFS;
 		return false;
@@ -188,33 +137,12 @@ static bool cut_piece(struct request *rq, struct reply *rp)
 /* The last of those that wait for credit, if nothing but that is missing. */
 static void stall(struct request *rq)
 {
-	struct channel *ch = rq->channel;
+	const struct sl_backend *b = rq->channel->b;
 
 	if (rq->state != REQUEST_REPLIED)
 		return;
-	rq->credit_ns = ch->b->now_ns - ch->b->away_ns;
-	sl_list_del(&rq->stalled);
-	sl_list_add_tail(&ch->stalled, &rq->stalled);
-}
-
-void sl_be_replies_relieve(struct channel *ch)
-{
-	struct sl_backend *b = ch->b;
-
-	while (!sl_list_empty(&ch->stalled)) {
-		struct request *rq = sl_list_first(&ch->stalled, struct request, stalled);
-		size_t used = memory_used(ch);
-
-		/* Less than nothing, of one that began while nobody looked. */
-		int64_t age_ns = (int64_t)(b->now_ns - b->away_ns - rq->credit_ns);
-
-		if (age_ns < (int64_t)STALLED_NS || used <= memory_left(b) / 2)
-			return;
-		if (sl_be_answer(ch, rq->id, rq->view.priority, SL_RPC_LOST))
-			ch->link.error = -ENOBUFS;
-		b->stats.cancelled++;
-		sl_be_request_free(rq);
-	}
+	rq->credit_ns = b->now_ns - b->away_ns;
+	sl_be_share_stall(rq);
 }
 
 /* What there is credit for goes out; with the last of it the request ends. */
@@ -264,7 +192,7 @@ static struct reply *end_alloc(struct channel *ch)
 
 	if (used + sizeof(struct reply) > (m->limit - m->used) * ENDS_SHARE)
 		return NULL;
-	return sl_be_reply_mem_take(ch, sizeof(struct reply));
+	return sl_be_reply_mem_take(&ch->unknown, sizeof(struct reply));
 }
 
 /*
@@ -309,6 +237,7 @@ static void take_reply(struct sl_backend *b, struct reply *rp)
 		if (copy) {
 			memcpy(copy, rp, sizeof(*copy));
 			copy->where = REPLY_POOLED;
+			copy->share = &ch->unknown;
 		}
 		rp = copy;
 	}
@@ -382,7 +311,7 @@ int sl_be_answer(struct channel *ch, uint64_t id, uint8_t priority, enum sl_rpc_
 	if (!rp)
 		return -ENOMEM;
 	*rp = (struct reply){
-		.channel = ch,
+		.share = &ch->unknown,
 		.entry = {.id = id, .status = (uint8_t)status},
 		.where = REPLY_POOLED,
 		.pieces = 1,
