@@ -11,8 +11,6 @@
 BUILD    ?= build$(if $(DEV),/dev)
 $(if $(word 2,$(CURDIR)),$(error sluice cannot be built in a folder whose path has a blank: $(CURDIR)))
 $(if $(word 2,$(BUILD)),$(error BUILD: found a path with a blank: $(BUILD); allowed: a path without one))
-# Object names in dependency files must equal those of the rules below, whatever way BUILD is written.
-override BUILD := $(patsubst $(CURDIR)/%,%,$(abspath $(BUILD)))
 CC       := $(if $(filter default,$(origin CC)),gcc,$(CC))
 CLANG    ?= clang
 BPFTOOL  ?= $(firstword $(wildcard /usr/sbin/bpftool) bpftool)
@@ -158,7 +156,8 @@ $(call LIB,$(1)): $(call OBJ,$(1))
 endef
 $(foreach m,$(MODULES),$(eval $(call lib_rule,$(m))))
 
-DEPENDS   = -MMD -MP -MT $@
+# By each name that an object can have, as BUILD is written in several ways: x, x/, ../x, /path/x.
+DEPENDS   = -MMD -MP $(addprefix -MT ,$(sort $@ $(abspath $@) $(patsubst $(CURDIR)/%,%,$(abspath $@))))
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  CC      $<"
