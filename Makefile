@@ -11,6 +11,8 @@
 BUILD    ?= build$(if $(DEV),/dev)
 $(if $(word 2,$(CURDIR)),$(error sluice cannot be built in a folder whose path has a blank: $(CURDIR)))
 $(if $(word 2,$(BUILD)),$(error BUILD: found a path with a blank: $(BUILD); allowed: a path without one))
+# One of the names that DEPENDS writes: x or /path/x.
+override BUILD := $(if $(findstring ..,$(BUILD)),$(abspath $(BUILD)),$(patsubst %/,%,$(BUILD)))
 CC       := $(if $(filter default,$(origin CC)),gcc,$(CC))
 CLANG    ?= clang
 BPFTOOL  ?= $(firstword $(wildcard /usr/sbin/bpftool) bpftool)
@@ -156,7 +158,7 @@ $(call LIB,$(1)): $(call OBJ,$(1))
 endef
 $(foreach m,$(MODULES),$(eval $(call lib_rule,$(m))))
 
-# By each name that an object can have, as BUILD is written in several ways: x, x/, ../x, /path/x.
+# By each name that an object can have, whatever way BUILD was written before.
 DEPENDS   = -MMD -MP $(addprefix -MT ,$(sort $@ $(abspath $@) $(patsubst $(CURDIR)/%,%,$(abspath $@))))
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
