@@ -181,12 +181,16 @@ static const struct rule control[] = {
 	ANY(unlinkat),
 	ANY(rmdir),
 	ANY(dup2),
+	ANY(dup3), /* arm64 has no dup2 */
 };
 
-/* Passes requests on: sockets for gateways, and to servers, whose names it looks up. */
+/*
+ * Passes requests on: sockets for gateways, and to servers, whose names it looks up. arm64 has
+ * neither chmod nor unlink.
+ */
 static const struct rule agent[] = {
-	ANY(accept4),      ANY(listen),    ANY(chmod),    ANY(unlink),
-	ANY(memfd_create), ANY(ftruncate), ANY(sendmmsg), ANY(rt_sigaction),
+	ANY(accept4),  ANY(listen),       ANY(chmod),     ANY(unlink),   ANY(fchmodat),
+	ANY(unlinkat), ANY(memfd_create), ANY(ftruncate), ANY(sendmmsg), ANY(rt_sigaction),
 };
 
 static const struct {
