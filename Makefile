@@ -67,8 +67,10 @@ endif
 
 # Left never includes right (tests/support/layers.sh holds the exact table).
 MODULES  := base sandbox wire http config xio net tcp udp front batch rpc sdk core worker gateway control agent tools cli
-# Ciphers of TLS records: libipsec-mb where its header is, else OpenSSL. Another one than before needs another BUILD.
-AEAD     ?= $(if $(call takes,-include intel-ipsec-mb.h),ipsec_mb,openssl)
+# Ciphers of TLS records: libipsec-mb if programs link with it, else OpenSSL.
+has_ipsec_mb = $(shell echo 'int main(void) { return 0; }' | \
+	$(CC) -include intel-ipsec-mb.h -o /dev/null -x c - -lIPSec_MB 2>/dev/null && echo yes)
+AEAD     ?= $(if $(has_ipsec_mb),ipsec_mb,openssl)
 override AEAD := $(or $(filter ipsec_mb openssl,$(AEAD)),$(error AEAD: found $(AEAD); allowed: ipsec_mb, openssl))
 NOT_BUILT := user/sdk/programs/% user/sdk/python/% $(filter-out %_$(AEAD).c,$(wildcard user/front/tls/aead_*.c))
 SRC       = $(filter-out $(NOT_BUILT),$(sort $(wildcard user/$(1)/*.c user/$(1)/*/*.c)))
@@ -157,6 +159,8 @@ $(call LIB,$(1)): $(call OBJ,$(1))
 	$$(Q)$$(PACK)
 endef
 $(foreach m,$(MODULES),$(eval $(call lib_rule,$(m))))
+# An archive that was made with another AEAD is made again.
+AEAD_OLD := $(shell f=$(call LIB,front); [ ! -e $$f ] || $(AR) t $$f | grep -q '^aead_$(AEAD)\.o$$' || rm -f $$f)
 
 # By each name that an object can have, whatever way BUILD was written before.
 DEPENDS   = -MMD -MP $(addprefix -MT ,$(sort $@ $(abspath $@) $(patsubst $(CURDIR)/%,%,$(abspath $@))))
