@@ -17,11 +17,14 @@ static struct sl_plan plan(const struct sl_controller *c, const struct sl_contro
 
 const struct sl_policy_ops sl_policy_direct = {.plan = plan};
 
-/* UINT32_MAX: none may have it now. */
+/*
+ * The one with least; one of those at random, so that the first one does not get all of a low load.
+ * UINT32_MAX: none may have it now.
+ */
 unsigned sl_direct_choose(struct sl_batcher *b, const struct sl_batch_item *item, uint64_t now_ns)
 {
 	uint32_t least = UINT32_MAX, up = sl_roster_up_cnt(&b->roster);
-	unsigned best = UINT32_MAX, second = UINT32_MAX;
+	unsigned best = UINT32_MAX, second = UINT32_MAX, ties = 0;
 
 	/* Of a few all, of many some by chance. */
 	for (uint32_t k = 0; k < up && k < SL_BATCH_FEW; k++) {
@@ -32,10 +35,12 @@ unsigned sl_direct_choose(struct sl_batcher *b, const struct sl_batch_item *item
 		if (be->stalled_ns > now_ns)
 			continue;
 		second = i; /* one that has failed it before is better than none */
-		if (sl_batch_excludes(item, i) || be->direct_requests >= least)
+		if (sl_batch_excludes(item, i) || be->direct_requests > least)
 			continue;
+		ties = be->direct_requests < least ? 1 : ties + 1;
 		least = be->direct_requests;
-		best = i;
+		if (ties == 1 || !sl_prng_below(&b->prng, ties))
+			best = i;
 	}
 	return best == UINT32_MAX ? second : best;
 }

@@ -53,6 +53,23 @@ TEST(what_comes_together_is_dealt_out)
 	outstanding(0, 2, 30);
 }
 
+/* One request at a time: no backend is left out because another one is asked first. */
+TEST(a_low_load_goes_to_each_of_equal_backends)
+{
+	unsigned got[3] = {0};
+
+	start(direct, 3);
+	sl_batcher_seed(b, 7);
+	for (unsigned i = 0; i < 60; i++) {
+		now_ns += MS;
+		submit_many(1);
+		got[sent[sent_cnt - 1].backend]++;
+		sl_batcher_done(b, sent[sent_cnt - 1].backend, 1, now_ns, 1, MS, now_ns);
+	}
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_uint_ge(got[i], 10);
+}
+
 TEST(one_without_credit_is_left_alone_for_a_while)
 {
 	start(direct, 1);
