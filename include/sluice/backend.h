@@ -205,9 +205,15 @@ void sl_backend_disarm(struct sl_backend *b);
 
 /*
  * False: gateways finish what they have sent and go elsewhere, and those that connect are told so
- * again, until true. What comes meanwhile is handled as ever. Any thread; at first it is true.
+ * again, until true. Gateways keep their connections. What comes meanwhile is handled as ever. Any
+ * thread; at first it is true.
  */
 void sl_backend_ready(struct sl_backend *b, bool ready);
+/*
+ * True: as if it was not ready, and gateways close their connections once their requests have ended.
+ * For a program with a loop of its own that is about to end. False takes it back. Any thread.
+ */
+void sl_backend_leave(struct sl_backend *b, bool leave);
 
 /*
  * Stops accepting, answers what is left, as said above, frees. Not from within a handler or an

@@ -22,7 +22,9 @@
  * cumulative `consumed` of any later message of the other direction. PONG echoes the id of its
  * PING. GOAWAY says that its sender starts no more requests (gateway) or wants no more (backend); a
  * gateway answers a backend's GOAWAY with its own, behind its last request. READY takes it back, on a
- * connection that has not ended yet; who has answered it answers that, too.
+ * connection that has not ended yet; who has answered it answers that, too. A backend's GOAWAY with the
+ * id SL_GOAWAY_STAYS says that the backend is not ready for now: the gateway keeps the connection. After
+ * any other one the gateway closes the connection as soon as its requests have ended.
  *
  * Windows over RDMA. There each end begins with SL_RPC_MIN_SLOTS slots of the peer's, and goes on with
  * what the peer's latest CREDIT says, in `total_or_offset`: so many messages beyond those that it has
@@ -120,6 +122,8 @@ enum sl_rpc_type {
 	SL_RPC_READY,
 };
 
+enum { SL_GOAWAY_STAYS = 1 };
+
 /* Of a message; the other bits are reserved: sent as zero, and not looked at. */
 enum sl_rpc_flag {
 	SL_RPC_BATCH = 1 << 0,
@@ -150,6 +154,7 @@ enum sl_rpc_status {
 	SL_RPC_INTERNAL,
 	SL_RPC_LOST, /* what computes it went away, and it may have been at work: not to be repeated */
 	SL_RPC_COMPRESSED, /* its message is, and the backend takes none such */
+	SL_RPC_UNANSWERED, /* as LOST, but nothing has answered it: may be repeated if idempotent */
 };
 
 struct sl_rpc_header {

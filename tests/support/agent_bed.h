@@ -124,6 +124,12 @@ void sl_backend_ready(struct sl_backend *b, bool ready)
 	bed.unready = !ready;
 }
 
+void sl_backend_leave(struct sl_backend *b, bool leave)
+{
+	(void)b;
+	bed.unready = leave;
+}
+
 void sl_backend_stats(struct sl_backend *b, struct sl_backend_stats *out)
 {
 	(void)b;

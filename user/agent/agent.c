@@ -66,6 +66,9 @@ static void on_timer(void *arg, struct sl_timer *t)
 	case AGENT_TIMER_CONN:
 		agent_conn_late(sl_container_of(at, struct agent_conn, timer));
 		break;
+	case AGENT_TIMER_LOOKUP:
+		agent_address_look_up(sl_container_of(at, struct agent_server, lookup));
+		break;
 	case AGENT_TIMER_REST:
 		agent_calls_rested(sl_container_of(at, struct agent_server, rest));
 		break;
@@ -93,6 +96,11 @@ static int most_fds(void)
 	return (int)(files.rlim_cur - spare);
 }
 
+static void on_names(void *arg)
+{
+	agent_address_answers(arg);
+}
+
 struct agent *sl_agent_open(struct sl_err *err)
 {
 	struct agent *a = calloc(1, sizeof(*a));
@@ -114,8 +122,10 @@ struct agent *sl_agent_open(struct sl_err *err)
 	sl_list_init(&a->unread);
 	sl_wheel_init(&a->wheel, a->now_ns, TICK_NS);
 	a->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (a->epoll_fd >= 0 &&
-	    sl_pool_init(&a->calls, sizeof(struct agent_call), 64, AGENT_CALLS_MAX) == 0)
+	a->names = agent_names_new();
+	if (a->epoll_fd >= 0 && a->names &&
+	    sl_pool_init(&a->calls, sizeof(struct agent_call), 64, AGENT_CALLS_MAX) == 0 &&
+	    sl_agent_watch(a, agent_names_fd(a->names), on_names, a) == 0)
 		return a;
 	sl_err_set(err, "agent: %s", strerror(errno));
 	sl_agent_close(a);
@@ -152,6 +162,11 @@ int sl_agent_watch(struct agent *a, int fd, void (*fn)(void *arg), void *arg)
 	return 0;
 }
 
+void sl_agent_look_up(struct agent *a)
+{
+	for_each_server(a, s) agent_address_look_up(s);
+}
+
 /* Its requests are taken in each turn of the loop anyway. */
 static void on_backend(struct agent_watch *w, uint32_t events)
 {
@@ -166,7 +181,7 @@ static bool stays(struct agent *a, const char *listen)
 		if (!s->leaving || strcmp(s->listen, listen) != 0)
 			continue;
 		s->leaving = false;
-		sl_backend_ready(s->backend, !s->told_unready);
+		sl_backend_leave(s->backend, false);
 		sl_log_info("agent: %s stays", s->name);
 		return true;
 	}
@@ -203,7 +218,7 @@ void sl_agent_remove(struct agent *a, const char *listen)
 	{
 		if (!s->leaving && strcmp(s->listen, listen) == 0) {
 			s->leaving = true;
-			sl_backend_ready(s->backend, false);
+			sl_backend_leave(s->backend, true);
 		}
 	}
 }
@@ -299,7 +314,7 @@ void sl_agent_run(struct agent *a)
 	for_each_server(a, s)
 	{
 		s->leaving = true;
-		sl_backend_ready(s->backend, false);
+		sl_backend_leave(s->backend, true);
 	}
 	until = sl_now_ns() + DRAIN_NS;
 	while (a->stop < 2 && sl_now_ns() < until) {
@@ -328,6 +343,7 @@ void sl_agent_close(struct agent *a)
 		agent_server_free(s);
 	while ((l = sl_list_pop_head(&a->watches)))
 		free(sl_container_of(l, struct foreign, link));
+	agent_names_free(a->names);
 	agent_conns_free(a);
 	sl_pool_fini(&a->calls);
 	sl_mem_fini(&a->bodies);

@@ -31,6 +31,8 @@ struct agent *sl_agent_open(struct sl_err *err);
  * still has requests is that server's, which then stays.
  */
 int sl_agent_add(struct agent *a, const struct sl_agent_options *opt, struct sl_err *err);
+/* Looks the names of all servers up again. */
+void sl_agent_look_up(struct agent *a);
 /* The server that is reached by this endpoint gets no more requests, and goes when it is idle. */
 void sl_agent_remove(struct agent *a, const char *listen);
 /* Calls fn when fd can be read, from sl_agent_run(). 0 or -errno. */

@@ -103,6 +103,11 @@ void agent_call_fail(struct agent_call *call, enum sl_rpc_status status)
 	agent_call_end(call);
 }
 
+void agent_call_refuse(struct agent_call *call)
+{
+	agent_call_fail(call, call->repeated ? SL_RPC_UNANSWERED : SL_RPC_REFUSED);
+}
+
 void agent_call_data(struct agent_call *call, const void *bytes, size_t len, size_t left)
 {
 	if (!agent_body_add(call, bytes, len, left))
@@ -132,6 +137,7 @@ static void rest(struct agent_call *call)
 
 	call->rest_ns = s->a->now_ns + REST_NS;
 	sl_list_add_tail(&s->resting, &call->link);
+	s->probe = true;
 	if (!sl_timer_pending(&s->rest.t))
 		agent_timer_set(s->a, &s->rest, call->rest_ns);
 }
@@ -165,6 +171,7 @@ void agent_call_lost(struct agent_call *call, const char *why)
 	}
 	call->conn = NULL;
 	call->stream = NULL;
+	call->repeated |= call->written;
 	call->written = call->over = false;
 	s->a->pump = true;
 	uncount(call);

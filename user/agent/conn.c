@@ -28,7 +28,7 @@ void agent_conn_wait_for(struct agent_conn *c, uint32_t events)
 void agent_conn_room(struct agent_conn *c)
 {
 	sl_list_del(&c->ready);
-	if (c->state == AGENT_UP && c->server->proto->room(c))
+	if (c->state == AGENT_UP && !c->stale && c->server->proto->room(c))
 		sl_list_add_head(&c->server->ready, &c->ready);
 }
 

@@ -18,6 +18,7 @@
 #include "agent/agent.h"
 #include "agent/body.h"
 #include "agent/limit.h"
+#include "agent/names.h"
 #include "agent/queue.h"
 #include "agent/request.h"
 #include "base/list.h"
@@ -42,7 +43,13 @@ struct agent_watch {
 	void (*fn)(struct agent_watch *w, uint32_t events);
 };
 
-enum agent_timer_kind { AGENT_TIMER_CALL, AGENT_TIMER_CONN, AGENT_TIMER_SERVER, AGENT_TIMER_REST };
+enum agent_timer_kind {
+	AGENT_TIMER_CALL,
+	AGENT_TIMER_CONN,
+	AGENT_TIMER_SERVER,
+	AGENT_TIMER_REST,
+	AGENT_TIMER_LOOKUP,
+};
 
 struct agent_timer {
 	struct sl_timer t;
@@ -62,7 +69,8 @@ struct agent {
 	struct sl_list dead;  /* connections to be freed */
 	struct sl_list dirty; /* those that have something to write at the end of the turn */
 	bool pump;           /* a call waits again, or a place is free, since servers were pumped */
-	struct sl_prng prng; /* of trace ids, which are no secrets */
+	struct sl_prng prng; /* of trace ids, which are no secrets, and of jitter */
+	struct agent_names *names;
 	volatile int stop;
 };
 
@@ -98,7 +106,9 @@ struct agent_server {
 	const struct agent_proto *proto;
 	struct sl_server_url url;
 	struct sockaddr_storage addr;
-	socklen_t addr_len;
+	socklen_t addr_len; /* 0: its name has not been resolved yet */
+	struct agent_query query;
+	struct agent_timer lookup; /* of its name, the next one */
 	char *name, *listen;
 	struct agent_authority *authority;
 	struct agent_queue waiting; /* calls */
@@ -110,7 +120,12 @@ struct agent_server {
 	struct agent_timer retry; /* of connecting */
 	struct agent_timer rest;  /* of the first of `resting` */
 	uint64_t down_ns;         /* since when it refuses connections; 0: it does not */
+	uint64_t said_ns;         /* when the log said so last */
 	uint32_t retry_ms;
+	char why[96];          /* it is down */
+	bool named, lost_name; /* it has a name; which was not found the last time */
+	bool found;            /* it has had an address */
+	bool probe;            /* a connection is to be tried, for calls that rest */
 	bool told_unready, leaving;
 	struct sl_board_server *board; /* NULL: nobody reads of it */
 };
@@ -127,6 +142,7 @@ struct agent_call {
 	uint8_t tries;
 	bool grpc;
 	bool written;  /* some of it, since the last try */
+	bool repeated; /* some of it was written in an earlier try */
 	bool answered; /* bytes of a reply have come */
 	bool begun;    /* a part of the reply is out */
 	bool over;     /* its connection has nothing to do with it any more */
@@ -145,6 +161,7 @@ struct agent_conn {
 	int fd;
 	uint32_t events; /* that are waited for */
 	uint8_t state;
+	bool stale;               /* its server has moved: no further calls */
 	struct agent_timer timer; /* connecting takes too long; or it has been idle for too long */
 };
 
@@ -188,11 +205,23 @@ void agent_server_retry(struct agent_server *s);
 /* No further one can be had on this host now: what waits has those that are there. */
 void agent_server_short(struct agent_server *s, const char *why);
 void agent_server_timer(struct agent_server *s);
+/* It has another address. */
+void agent_server_moved(struct agent_server *s);
 struct agent_server *agent_server_new(struct agent *a, const struct sl_agent_options *opt,
 				      struct sl_err *err);
 void agent_server_free(struct agent_server *s);
 /* How it is, on the board. */
 void agent_server_tell(const struct agent_server *s);
+
+/* address.c */
+/* Finds its address, or begins to. */
+void agent_address_begin(struct agent_server *s);
+/* Looks its name up, if it has one. */
+void agent_address_look_up(struct agent_server *s);
+/* Takes what look-ups have found. */
+void agent_address_answers(struct agent *a);
+/* For people: ADDRESS:PORT, NAME:PORT or the path of a socket. */
+void agent_address_text(const struct agent_server *s, char *to, size_t len);
 
 /* call.c */
 /* A new one waits for a connection; NULL: there are too many. */
@@ -200,6 +229,8 @@ struct agent_call *agent_call_new(struct agent_server *s, struct sl_request_view
 /* What the SDK says about a stream. */
 void agent_call_data(struct agent_call *call, const void *bytes, size_t len, size_t left);
 void agent_call_data_end(struct agent_call *call);
+/* No server of this agent will have it: gateways may try it elsewhere. */
+void agent_call_refuse(struct agent_call *call);
 /* Its reply is out, or it is refused; it is gone afterwards. Not to be used with it on a list. */
 void agent_call_end(struct agent_call *call);
 void agent_call_fail(struct agent_call *call, enum sl_rpc_status status);

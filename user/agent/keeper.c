@@ -192,6 +192,7 @@ static void on_list(void *arg)
 	}
 	cnt = parse_list(text, l->number, next, SL_CFG_MAX_SERVERS);
 	change(l, next, cnt);
+	sl_agent_look_up(l->agent); /* a reload may be for that */
 	free(l->now);
 	free(l->text);
 	l->now = next;
@@ -221,8 +222,8 @@ static _Noreturn void be_agent(const struct keep *k, uint32_t number, int fd, pi
 	snprintf(name, sizeof(name), "agent-%u", number);
 	sl_thread_name_set(name);
 	pin(&k->cfg->agents, number);
+	lists.agent = sl_agent_open(&err); /* which starts a thread */
 	sl_sandbox_thread(SL_THREAD_AGENT);
-	lists.agent = sl_agent_open(&err);
 	if (!lists.agent || sl_agent_watch(lists.agent, fd, on_list, &lists)) {
 		sl_log_err("agent %u: %s", number, lists.agent ? "out of memory" : err.text);
 		_exit(1);

@@ -3,34 +3,33 @@
  * A server: what waits for it, its connections, and whether it is there. Read from the bottom:
  * agent_server_new; on_batch -> waiting; agent_server_pump -> connections.
  */
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/un.h>
 
 #include "agent/internal.h"
 #include "base/clock.h"
 #include "base/log.h"
 
 enum {
-	RETRY_MIN_MS = 10, /* (start) */
-	RETRY_MAX_MS = 500,
+	RETRY_MIN_MS = 20, /* (start) */
+	RETRY_MAX_MS = 5000,
+	SHORT_MAX_MS = 500, /* while it has connections */
 	BATCH_MAX = 256,
 };
-#define PATIENCE_NS (2 * SL_NS_PER_SEC)  /* of requests, with a server that is being restarted */
-#define SHORT_NS    (10 * SL_NS_PER_SEC) /* between lines about too few connections */
+#define SHORT_NS (10 * SL_NS_PER_SEC) /* between lines about too few connections */
+#define SAY_NS   (60 * SL_NS_PER_SEC) /* between lines about a server that is not there */
 
 /* --- is it there? --- */
 
-/* It gets none, so others may have them. */
+/* It gets none, so others may have them: whether to wait for it the gateway knows. */
 static void refuse_waiting(struct agent_server *s)
 {
 	struct sl_list *next;
 
 	while ((next = agent_queue_next(&s->waiting)) ||
 	       (next = sl_list_empty(&s->resting) ? NULL : s->resting.next))
-		agent_call_fail(sl_container_of(next, struct agent_call, link), SL_RPC_REFUSED);
+		agent_call_refuse(sl_container_of(next, struct agent_call, link));
 }
 
 static void tell_ready(struct agent_server *s, bool ready)
@@ -38,7 +37,13 @@ static void tell_ready(struct agent_server *s, bool ready)
 	if (s->told_unready == !ready)
 		return;
 	s->told_unready = !ready;
-	sl_backend_ready(s->backend, ready && !s->leaving);
+	sl_backend_ready(s->backend, ready);
+}
+
+static void tell_why(const struct agent_server *s)
+{
+	if (s->board)
+		sl_board_server_why(s->board, s->why);
 }
 
 void agent_server_up(struct agent_server *s)
@@ -47,36 +52,63 @@ void agent_server_up(struct agent_server *s)
 	agent_timer_cancel(s->a, &s->retry);
 	if (!s->down_ns)
 		return;
-	sl_log_info("agent: %s: the server is back", s->name);
-	s->down_ns = 0;
+	if (s->said_ns)
+		sl_log_info("agent: %s: the server is back", s->name);
+	s->down_ns = s->said_ns = 0;
+	s->why[0] = 0;
+	tell_why(s);
 	tell_ready(s, true);
 }
 
 void agent_server_retry(struct agent_server *s)
 {
 	struct agent *a = s->a;
+	uint32_t max = s->down_ns ? RETRY_MAX_MS : SHORT_MAX_MS;
+	uint64_t jitter = sl_prng_below(&a->prng, s->retry_ms / 2 + 1);
 
 	if (sl_timer_pending(&s->retry.t))
 		return;
-	agent_timer_set(a, &s->retry, a->now_ns + s->retry_ms * SL_NS_PER_MS);
-	s->retry_ms = s->retry_ms * 2 < RETRY_MAX_MS ? s->retry_ms * 2 : RETRY_MAX_MS;
+	agent_timer_set(a, &s->retry, a->now_ns + (s->retry_ms + jitter) * SL_NS_PER_MS);
+	s->retry_ms = s->retry_ms * 2 < max ? s->retry_ms * 2 : max;
+}
+
+static void say_down(struct agent_server *s)
+{
+	struct agent *a = s->a;
+	uint64_t at_ns = sl_timer_expires_ns(&a->wheel, &s->retry.t);
+	char where[128];
+
+	s->said_ns = a->now_ns;
+	agent_address_text(s, where, sizeof(where));
+	sl_log_warn(
+		"agent: %s: %s%s%s%s; retrying in %llu ms", s->name,
+		s->addr_len ? "cannot connect to " : "", s->addr_len ? where : "",
+		s->addr_len ? ": " : "", s->why,
+		(unsigned long long)(at_ns > a->now_ns ? (at_ns - a->now_ns) / SL_NS_PER_MS : 0));
 }
 
 void agent_server_down(struct agent_server *s, const char *why)
 {
 	struct agent *a = s->a;
 
-	agent_server_retry(s);
-	if (s->conn_cnt > s->connecting)
-		return; /* it answers on others */
-	if (!s->down_ns) {
-		s->down_ns = a->now_ns;
-		sl_log_warn("agent: %s: cannot connect: %s", s->name, why);
-	}
-	if (a->now_ns - s->down_ns < PATIENCE_NS)
+	bool is_new = !s->down_ns;
+
+	if (s->conn_cnt > s->connecting) {
+		agent_server_retry(s); /* it answers on others */
 		return;
+	}
+	if (is_new)
+		s->down_ns = a->now_ns;
+	agent_server_retry(s);
+	if (is_new || strncmp(s->why, why, sizeof(s->why) - 1) != 0) {
+		snprintf(s->why, sizeof(s->why), "%s", why);
+		tell_why(s);
+		is_new |= !s->said_ns;
+	}
+	if (is_new || a->now_ns >= s->said_ns + SAY_NS)
+		say_down(s);
+	tell_ready(s, false); /* ahead of what is refused */
 	refuse_waiting(s);
-	tell_ready(s, false);
 }
 
 void agent_server_short(struct agent_server *s, const char *why)
@@ -91,11 +123,26 @@ void agent_server_short(struct agent_server *s, const char *why)
 		     why, s->conn_cnt, s->waiting.cnt);
 }
 
-/* Whoever is told to go elsewhere comes back only if somebody looks. */
+/* Gateways come back only if the agent tries; calls that rest go elsewhere once it knows. */
 void agent_server_timer(struct agent_server *s)
 {
-	if (s->told_unready && !s->connecting)
+	if (!s->addr_len)
+		agent_address_look_up(s);
+	else if ((s->told_unready || !sl_list_empty(&s->resting)) && !s->connecting)
 		(void)agent_conn_open(s);
+}
+
+void agent_server_moved(struct agent_server *s)
+{
+	bool untried = s->down_ns && !s->found;
+
+	agent_timer_cancel(s->a, &s->retry);
+	s->retry_ms = RETRY_MIN_MS;
+	s->found = true;
+	if (untried)
+		agent_server_up(s); /* as one that has an address from the start */
+	else
+		agent_server_timer(s);
 }
 
 /* --- its requests --- */
@@ -172,6 +219,9 @@ void agent_server_pump(struct agent_server *s)
 		s->proto->start(c, call);
 		agent_conn_room(c);
 	}
+	if (s->probe && !s->connecting && !sl_timer_pending(&s->retry.t))
+		(void)agent_conn_open(s);
+	s->probe = false;
 	if (!next || s->busy_cnt >= limit)
 		return;
 	if (sl_timer_pending(&s->retry.t))
@@ -199,30 +249,6 @@ static void call_it(struct agent_server *s, const char *host)
 			 s->url.host, s->url.port);
 }
 
-/* Where it is. */
-static int resolve(struct agent_server *s, struct sl_err *err)
-{
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
-	struct sockaddr_un *un = (struct sockaddr_un *)&s->addr;
-	char port[8];
-	int rc;
-
-	if (s->url.local) {
-		un->sun_family = AF_UNIX;
-		memcpy(un->sun_path, s->url.path, sizeof(un->sun_path));
-		s->addr_len = sizeof(*un);
-		return 0;
-	}
-	snprintf(port, sizeof(port), "%u", s->url.port);
-	rc = getaddrinfo(s->url.host, port, &hints, &found);
-	if (rc)
-		return sl_fail(err, -1, "%s: %s", s->url.host, gai_strerror(rc));
-	memcpy(&s->addr, found->ai_addr, found->ai_addrlen);
-	s->addr_len = found->ai_addrlen;
-	freeaddrinfo(found);
-	return 0;
-}
-
 static int open_backend(struct agent_server *s, const struct sl_agent_options *opt,
 			struct sl_err *err)
 {
@@ -246,6 +272,19 @@ static int open_backend(struct agent_server *s, const struct sl_agent_options *o
 	return s->backend ? 0 : -1;
 }
 
+/* Until its name is resolved it gets no requests. */
+static void begin(struct agent_server *s)
+{
+	agent_address_begin(s);
+	s->found = s->addr_len != 0;
+	if (s->found)
+		return;
+	s->down_ns = s->a->now_ns;
+	snprintf(s->why, sizeof(s->why), "%.64s is being resolved", s->url.host);
+	tell_why(s);
+	tell_ready(s, false);
+}
+
 struct agent_server *agent_server_new(struct agent *a, const struct sl_agent_options *opt,
 				      struct sl_err *err)
 {
@@ -259,6 +298,8 @@ struct agent_server *agent_server_new(struct agent *a, const struct sl_agent_opt
 	s->retry_ms = RETRY_MIN_MS;
 	s->retry.kind = AGENT_TIMER_SERVER;
 	s->rest.kind = AGENT_TIMER_REST;
+	s->lookup.kind = AGENT_TIMER_LOOKUP;
+	sl_list_init(&s->query.link);
 	sl_list_init(&s->link);
 	agent_queue_init(&s->waiting);
 	sl_list_init(&s->resting);
@@ -278,10 +319,11 @@ struct agent_server *agent_server_new(struct agent *a, const struct sl_agent_opt
 	else if (opt->host && !sl_server_authority_ok(opt->host))
 		sl_err_set(err, "found host \"%s\"; allowed: NAME, NAME:PORT or [IPV6]:PORT",
 			   opt->host);
-	else if (!resolve(s, err) && !open_backend(s, opt, err)) {
+	else if (!open_backend(s, opt, err)) {
 		call_it(s, opt->host);
 		s->board = sl_board_server_add(opt->number, s->name);
 		s->proto = s->url.proto == SL_SERVER_H2C ? &agent_h2 : &agent_h1;
+		begin(s);
 		return s;
 	}
 	agent_server_free(s);
@@ -298,6 +340,8 @@ void agent_server_free(struct agent_server *s)
 	refuse_waiting(s);
 	agent_timer_cancel(s->a, &s->retry);
 	agent_timer_cancel(s->a, &s->rest);
+	agent_timer_cancel(s->a, &s->lookup);
+	agent_names_forget(s->a->names, &s->query);
 	sl_list_del(&s->link);
 	if (s->board)
 		sl_board_server_remove(s->board);

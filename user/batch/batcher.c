@@ -179,11 +179,26 @@ static enum sl_outcome make_room(struct sl_batcher *b, const struct sl_batch_ite
 	return blame;
 }
 
-bool sl_batcher_may_come(const struct sl_batcher *b)
+/*
+ * Backends are up, and have all refused the item. Policy `direct` sends it to one of these, and a
+ * worker that uses a part of the group may get others.
+ */
+static bool is_refused_by_all(const struct sl_batcher *b, const struct sl_batch_item *item)
 {
 	const struct sl_cfg_pool *p = b->pool;
+	bool has_others = p->subset && p->subset < p->backend_cnt;
 
-	return p->batch.policy == SL_POLICY_DIRECT || (p->subset && p->subset < p->backend_cnt);
+	return p->batch.policy != SL_POLICY_DIRECT && !has_others && sl_roster_up_cnt(&b->roster) &&
+	       !sl_batch_has_backend(b, item);
+}
+
+bool sl_batcher_is_out(struct sl_batcher *b, uint64_t now_ns)
+{
+	if (sl_roster_up_cnt(&b->roster))
+		return false;
+	if (!b->lost_ns)
+		b->lost_ns = now_ns;
+	return now_ns - b->lost_ns >= SL_BATCH_OUTAGE_NS;
 }
 
 enum sl_outcome sl_batcher_submit(struct sl_batcher *b, struct sl_batch_item *item, uint64_t now_ns)
@@ -192,7 +207,7 @@ enum sl_outcome sl_batcher_submit(struct sl_batcher *b, struct sl_batch_item *it
 	uint32_t left;
 
 	b->counts.arrivals++;
-	if (!sl_batcher_may_come(b) && !sl_batch_has_backend(b, item))
+	if (is_refused_by_all(b, item) || sl_batcher_is_out(b, now_ns))
 		return SL_OUTCOME_NO_BACKEND;
 	if (now_ns >= item->deadline_ns)
 		return SL_OUTCOME_EXPIRED;
@@ -254,6 +269,8 @@ void sl_batcher_begin(struct sl_batcher *b, unsigned backend)
 /* What is outstanding stays so until it is reported as done, which the RPC does for each batch. */
 void sl_batcher_backend(struct sl_batcher *b, unsigned backend, bool up, uint64_t now_ns)
 {
+	bool had = sl_roster_up_cnt(&b->roster);
+
 	b->backends[backend].stalled_ns = 0;
 	if (up)
 		sl_roster_add(&b->roster, backend, b->backends[backend].batches);
@@ -261,8 +278,12 @@ void sl_batcher_backend(struct sl_batcher *b, unsigned backend, bool up, uint64_
 		sl_roster_remove(&b->roster, backend);
 	b->controller.backends[backend].up = up;
 	b->controller.up_cnt = sl_roster_up_cnt(&b->roster);
+	if (sl_roster_up_cnt(&b->roster))
+		b->lost_ns = 0;
+	else if (had)
+		b->lost_ns = now_ns;
 	sl_batch_tick(b, now_ns);
-	if (up || (sl_batcher_may_come(b) && !sl_roster_up_cnt(&b->roster)))
+	if (up || !sl_roster_up_cnt(&b->roster))
 		return;
 	/* Those that no backend which is up may have: nothing would ever send them. */
 	for (unsigned lane = 0; lane < SL_LANES; lane++) {

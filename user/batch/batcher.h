@@ -94,12 +94,14 @@ void sl_batcher_seed(struct sl_batcher *b, uint64_t seed);
 enum sl_outcome sl_batcher_submit(struct sl_batcher *b, struct sl_batch_item *item,
 				  uint64_t now_ns);
 /*
- * How long requests wait while no backend is up, where one may come in a moment: agents start again, and
- * a worker that uses a part of a group is connected with others of it when it has lost those.
+ * How long requests wait while no backend is up: one may come in a moment. Backends and agents start
+ * again, and a worker that uses a part of a group is connected with others of it when it has lost those.
  */
 #define SL_BATCH_PATIENCE_NS UINT64_C(2000000000)
-/* Whether it is so of this group's; also while it is not known yet that the last one is down. */
-bool sl_batcher_may_come(const struct sl_batcher *b);
+/* After so long without any backend a pool is not restarting: requests do not wait any more. */
+#define SL_BATCH_OUTAGE_NS UINT64_C(10000000000)
+/* No backend has been up for as long as that. */
+bool sl_batcher_is_out(struct sl_batcher *b, uint64_t now_ns);
 /* Takes a queued item out (its client has gone). */
 void sl_batcher_remove(struct sl_batcher *b, struct sl_batch_item *item);
 /* True while the item is in the queue. */

@@ -45,6 +45,7 @@ struct sl_batcher {
 	struct sl_roster roster;
 	uint64_t wake_ns;    /* when a decision that was put off is due */
 	uint64_t due_max;    /* latest that was ever queued */
+	uint64_t lost_ns;    /* since when no backend is up; 0: not asked, or one is */
 	double due_bound_ns; /* the bound that what waits is due by, or a narrower one */
 	struct sl_controller_counts counts;
 	struct sl_prng prng;

@@ -51,6 +51,7 @@ void sl_batcher_take_over(struct sl_batcher *b, struct sl_batcher *from)
 	b->due_bound_ns = from->due_bound_ns;
 	b->counts = from->counts;
 	b->overload = from->overload;
+	b->lost_ns = from->lost_ns;
 	move_controller(&b->controller, &from->controller);
 	/* Oldest first, as they came: a share's order is that of its ages. */
 	for (unsigned lane = 0; lane < SL_LANES; lane++) {

@@ -110,10 +110,11 @@ static void print_agents(const json_t *stats)
 			printf("starts again after %.0f ms", cli_number(a, "backoff_ms"));
 		printf(", %.0f restarts\n", cli_number(a, "restarts"));
 		json_array_foreach(json_object_get(a, "servers"), k, s) printf(
-			"server %s, agent %.0f: %s; in flight %s of %s at a time, waiting %s, "
+			"server %s, agent %.0f: %s%s%s; in flight %s of %s at a time, waiting %s, "
 			"connections %s\n",
 			cli_text(s, "name"), number,
 			cli_number(s, "up") > 0 ? "up" : "cannot be reached",
+			*cli_text(s, "why") ? ": " : "", cli_text(s, "why"),
 			term_count(cli_number(s, "in_flight")),
 			term_count(cli_number(s, "concurrency")),
 			term_count(cli_number(s, "waiting")),

@@ -11,7 +11,7 @@
 
 struct sl_board_server {
 	_Atomic uint32_t used, up, in_flight, waiting, concurrency, connections;
-	char name[SL_BOARD_NAME];
+	char name[SL_BOARD_NAME], why[SL_BOARD_WHY];
 };
 
 struct line {
@@ -53,6 +53,7 @@ struct sl_board_server *sl_board_server_add(uint32_t agent, const char *name)
 		if (atomic_load(&s->used))
 			continue;
 		snprintf(s->name, sizeof(s->name), "%s", name);
+		s->why[0] = 0;
 		sl_board_server_set(s, &(struct sl_server_info){0});
 		atomic_store(&s->used, 1);
 		return s;
@@ -67,6 +68,11 @@ void sl_board_server_set(struct sl_board_server *s, const struct sl_server_info 
 	atomic_store_explicit(&s->waiting, info->waiting, memory_order_relaxed);
 	atomic_store_explicit(&s->concurrency, info->concurrency, memory_order_relaxed);
 	atomic_store_explicit(&s->connections, info->connections, memory_order_relaxed);
+}
+
+void sl_board_server_why(struct sl_board_server *s, const char *why)
+{
+	snprintf(s->why, sizeof(s->why), "%s", why);
 }
 
 void sl_board_server_remove(struct sl_board_server *s)
@@ -89,6 +95,17 @@ bool sl_board_agent(uint32_t agent, struct sl_agent_info *out)
 	return true;
 }
 
+/* Text for people, whatever an agent has written there. */
+static void copy_text(char *to, const char *from, size_t size)
+{
+	memcpy(to, from, size);
+	to[size - 1] = 0;
+	for (char *c = to; *c; c++) {
+		if (*c < ' ' || *c > '~')
+			*c = '?';
+	}
+}
+
 bool sl_board_server(uint32_t agent, uint32_t line, struct sl_server_info *out)
 {
 	const struct sl_board_server *s;
@@ -105,12 +122,7 @@ bool sl_board_server(uint32_t agent, uint32_t line, struct sl_server_info *out)
 		.concurrency = atomic_load(&s->concurrency),
 		.connections = atomic_load(&s->connections),
 	};
-	/* Text for people, whatever an agent has written there. */
-	memcpy(out->name, s->name, sizeof(out->name));
-	out->name[sizeof(out->name) - 1] = 0;
-	for (char *c = out->name; *c; c++) {
-		if (*c < ' ' || *c > '~')
-			*c = '?';
-	}
+	copy_text(out->name, s->name, sizeof(out->name));
+	copy_text(out->why, s->why, sizeof(out->why));
 	return true;
 }

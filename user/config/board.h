@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SL_BOARD_NAME = 128 };
+enum { SL_BOARD_NAME = 128, SL_BOARD_WHY = 96 };
 
 struct sl_agent_info {
 	uint32_t up; /* it runs */
@@ -22,6 +22,7 @@ struct sl_agent_info {
 /* A server as one agent sees it. */
 struct sl_server_info {
 	char name[SL_BOARD_NAME]; /* "pool/backend" */
+	char why[SL_BOARD_WHY];   /* it is not up; empty: it is */
 	uint32_t up;              /* connections can be made */
 	uint32_t in_flight, waiting;
 	uint32_t concurrency; /* requests that it gets at a time: given, or learnt */
@@ -37,6 +38,8 @@ void sl_board_agent_set(uint32_t agent, const struct sl_agent_info *info);
 /* NULL: there is no board, or it is full: then nobody reads of this server. */
 struct sl_board_server *sl_board_server_add(uint32_t agent, const char *name);
 void sl_board_server_set(struct sl_board_server *s, const struct sl_server_info *info);
+/* Why it is down, for people; read while it is written it may be mixed up. */
+void sl_board_server_why(struct sl_board_server *s, const char *why);
 void sl_board_server_remove(struct sl_board_server *s);
 
 /* False: there is none. */

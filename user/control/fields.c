@@ -270,7 +270,7 @@ const char *rpc_state_name(unsigned state)
 		[SL_RPC_DOWN] = "down",
 		[SL_RPC_CONNECTING] = "connecting",
 		[SL_RPC_UP] = "up",
-		[SL_RPC_DRAINING] = "draining",
+		[SL_RPC_DRAINING] = "not ready",
 	};
 
 	return state < SL_ARRAY_LEN(names) ? names[state] : "unknown";

@@ -254,6 +254,8 @@ static json_t *agents_json(void)
 				continue;
 			server = table_json(&server_fields, &s);
 			json_object_set_new(server, "name", json_string(s.name));
+			if (*s.why)
+				json_object_set_new(server, "why", json_string(s.why));
 			json_array_append_new(servers, server);
 		}
 		set_int(o, "number", i);

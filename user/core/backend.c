@@ -10,29 +10,45 @@
 
 /* --- what was lost --- */
 
-/* Elsewhere, if that cannot do harm and can still help. */
-static bool try_again(struct sl_exchange *x, bool left_gateway)
+/* Whether a retry cannot do harm and can still help. */
+static bool may_try(const struct sl_exchange *x, bool begun, bool counts)
+{
+	if ((begun && !x->idempotent) || x->core->now_ns >= x->deadline_ns)
+		return false;
+	return counts ? x->repeats < SL_MAX_RETRIES : x->retries < SL_MAX_ELSEWHERE;
+}
+
+/*
+ * Elsewhere, or at the same backend when it is up again. begun: a backend may have carried it out. Only
+ * a backend that stays up is excluded: the others are not chosen.
+ */
+static bool try_again(struct sl_exchange *x, bool begun)
 {
 	struct sl_core *c = x->core;
+	bool up = x->member->served, counts = begun || up;
 
-	if (x->route->stream || (left_gateway && !x->idempotent) || x->retries >= SL_MAX_RETRIES ||
-	    c->now_ns >= x->deadline_ns || !sl_flight_hold(x))
+	if (!may_try(x, begun, counts) ||
+	    !(x->route->stream ? sl_stream_may_go_again(x) : sl_flight_hold(x)))
 		return false;
 	x->retries++;
-	x->item.excluded[x->item.excluded_cnt++] = x->member->number;
-	if (sl_service_submit(x) != SL_OUTCOME_OK)
+	x->repeats += counts;
+	if (up)
+		x->item.excluded[x->item.excluded_cnt++] = x->member->number;
+	if (x->route->stream)
+		sl_stream_again(x);
+	else if (sl_service_submit(x) != SL_OUTCOME_OK)
 		return false;
 	c->stats.retried++;
 	return true;
 }
 
 /* The RPC has forgotten it: its cookie is that of the next flight, if there is one. */
-static void fall_back(struct sl_exchange *x, bool again, bool left_gateway, enum sl_outcome why)
+static void fall_back(struct sl_exchange *x, bool again, bool may_be_done, enum sl_outcome why)
 {
 	bool begun = x->state == SL_EX_REPLYING;
 
 	x->state = SL_EX_READING;
-	if (begun || !again || !try_again(x, left_gateway))
+	if (begun || !again || !try_again(x, may_be_done))
 		sl_exchange_fail(x, why);
 }
 
@@ -57,7 +73,8 @@ static enum sl_outcome outcome_of(uint8_t status)
 	case SL_RPC_EXPIRED: return SL_OUTCOME_EXPIRED;
 	case SL_RPC_NO_METHOD: return SL_OUTCOME_NO_ROUTE;
 	case SL_RPC_TOO_LARGE: return SL_OUTCOME_TOO_LARGE;
-	case SL_RPC_LOST: return SL_OUTCOME_BACKEND_LOST;
+	case SL_RPC_LOST:
+	case SL_RPC_UNANSWERED: return SL_OUTCOME_BACKEND_LOST;
 	case SL_RPC_COMPRESSED: return SL_OUTCOME_COMPRESSED;
 	default: return SL_OUTCOME_BACKEND_ERROR;
 	}
@@ -129,6 +146,7 @@ static void take_reply(struct sl_exchange *x, const struct sl_rpc_reply *r)
 	struct sl_client *cl = x->client;
 	bool begins = x->state == SL_EX_FLIGHT;
 
+	sl_flight_release_head(x);
 	if (begins) {
 		x->in_parts = r->more;
 		x->reply_len = r->more ? SL_LEN_UNKNOWN : 0;
@@ -177,7 +195,8 @@ static void on_reply(void *app, void *cookie, const struct sl_rpc_reply *r)
 		return;
 	}
 	x->reply_ns = 0;
-	fall_back(x, r->status == SL_RPC_REFUSED, false, outcome_of(r->status));
+	fall_back(x, r->status == SL_RPC_REFUSED || r->status == SL_RPC_UNANSWERED,
+		  r->status == SL_RPC_UNANSWERED, outcome_of(r->status));
 }
 
 /* It is lent to the front for the length of this call, and not kept. */
@@ -189,6 +208,7 @@ static void on_interim(void *app, void *cookie, struct sl_span meta)
 
 	(void)app;
 	x->active_ns = x->core->now_ns;
+	sl_flight_release_head(x);
 	if (!sl_reply_decode(meta, SL_REPLY_INTERIM, &parts))
 		sl_exchange_fail(x, SL_OUTCOME_BACKEND_ERROR);
 	else if (sl_client_front(cl)->interim)
@@ -221,12 +241,19 @@ static void on_sent(void *app, void *member, uint64_t batch)
 	sl_flight_sent(app, member, batch);
 }
 
+static enum sl_member_link link_of(enum sl_rpc_state state)
+{
+	if (state == SL_RPC_DOWN)
+		return SL_LINK_DOWN;
+	return state == SL_RPC_DRAINING ? SL_LINK_UNREADY : SL_LINK_UP;
+}
+
 static void on_state(void *app, void *member, enum sl_rpc_state state)
 {
 	struct sl_core *c = app;
 	struct sl_member *m = member;
 
-	sl_member_link_set(m, state == SL_RPC_DOWN ? SL_LINK_DOWN : SL_LINK_UP);
+	sl_member_link_set(m, link_of(state));
 	c->serving_changed = true;
 	if (m->joined)
 		sl_group_tell(m->group);

@@ -141,7 +141,7 @@ void sl_event_end(struct sl_exchange *x, enum sl_outcome outcome)
 	e->begun = x->stream.started;
 	e->outcome = (uint8_t)outcome;
 	e->version_minor = x->stream.version_minor;
-	e->retries = x->retries;
+	e->retries = x->retries < UINT8_MAX ? (uint8_t)x->retries : UINT8_MAX;
 	e->service_us = x->service_us;
 	e->request_len = x->body_len;
 	put(c, e);

@@ -46,7 +46,6 @@ static void withdraw(struct sl_exchange *x)
 	if (x->state == SL_EX_QUEUED && x->stream.open_ended) {
 		sl_list_del(&x->item.link);
 		x->group->stream_cnt--;
-		sl_store_free(&x->head, x->core->net->umem);
 	} else if (x->state == SL_EX_QUEUED) {
 		sl_batcher_remove(x->group->batcher, &x->item);
 	}
@@ -70,6 +69,7 @@ void sl_exchange_fail(struct sl_exchange *x, enum sl_outcome why)
 {
 	sl_timer_cancel(&x->core->late, &x->late);
 	withdraw(x);
+	sl_flight_release_head(x);
 	sl_flight_release(x);
 	drop_reply(x);
 	sl_exchange_charge(x);
@@ -109,6 +109,7 @@ static void exchange_free(struct sl_exchange *x, enum sl_outcome outcome)
 		sl_event_end(x, outcome);
 	sl_timer_cancel(&c->late, &x->late);
 	withdraw(x);
+	sl_flight_release_head(x);
 	sl_flight_release(x);
 	drop_reply(x);
 	leave(x);

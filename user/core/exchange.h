@@ -80,7 +80,7 @@ struct sl_exchange {
 	struct sl_svc_hist **hist;        /* of the group: [SL_STAGE_CNT] */
 	struct sl_member *member;         /* that it was sent to last, referenced */
 	struct sl_timer late; /* in core->late, while READING with a deadline; of streams */
-	struct sl_store head; /* of a stream that waits for a backend; the rest is `request` */
+	struct sl_store head; /* of a stream, until a backend answers; the rest is `request` */
 	struct sl_store request;
 	struct sl_event *note; /* for its record; NULL: nobody reads those */
 	struct sl_hold *hold;  /* flights before the last one still read the request */
@@ -116,9 +116,10 @@ struct sl_exchange {
 	uint16_t trailers_len; /* of a stream's: the end of `request` */
 	uint8_t state;         /* enum sl_exchange_state */
 	uint8_t turn;          /* enum sl_turn, at the last look */
-	uint8_t retries;
-	uint8_t rpc_class; /* enum sl_rpc_class */
-	uint8_t outcome;   /* enum sl_outcome; all but OK: the gateway's own reply, or why BROKEN */
+	uint8_t repeats;       /* retries of what a backend may have begun, or refused while up */
+	uint16_t retries;      /* all */
+	uint8_t rpc_class;     /* enum sl_rpc_class */
+	uint8_t outcome; /* enum sl_outcome; all but OK: the gateway's own reply, or why BROKEN */
 	bool idempotent;
 	bool open;            /* more of the request is to come */
 	bool end_sent;        /* of a stream */
@@ -340,10 +341,17 @@ int sl_service_send(void *group, unsigned member, struct sl_batch_item **items, 
 
 /* flight.c: frees the request's frames, at once or when the transport has read them. */
 void sl_flight_leave(struct sl_exchange *x);
+/* The same of a stream's head, if it is kept. */
+void sl_flight_leave_head(struct sl_exchange *x);
 static inline void sl_flight_release(struct sl_exchange *x)
 {
 	if (x->request.head || x->hold)
 		sl_flight_leave(x);
+}
+static inline void sl_flight_release_head(struct sl_exchange *x)
+{
+	if (x->head.head)
+		sl_flight_leave_head(x);
 }
 
 /* rate.c: time and rate of streams; other exchanges have none. */
@@ -378,6 +386,9 @@ void sl_rate_arm(struct sl_exchange *x);
 
 /* stream.c: requests that are passed on as they come */
 enum sl_outcome sl_stream_open(struct sl_exchange *x);
+/* A stream of which nothing has been answered, and no part sent, goes to a backend once more. */
+bool sl_stream_may_go_again(struct sl_exchange *x);
+void sl_stream_again(struct sl_exchange *x);
 /* A message of so many bytes begins; false: no frame. */
 bool sl_stream_message(struct sl_exchange *x, uint32_t len, bool compressed);
 /* Nothing more is taken before something was passed on. */

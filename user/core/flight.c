@@ -76,14 +76,32 @@ static struct sl_flight *flight_of(const struct sl_exchange *x)
 	return at ? sl_pool_at(&c->flights, at - 1) : NULL;
 }
 
+/* For so many flights more. */
+static unsigned hold_room(const struct sl_hold *h)
+{
+	unsigned room = (unsigned)SL_ARRAY_LEN(h->flights) - h->flight_cnt;
+
+	for (unsigned i = 0; i < h->flight_cnt; i++)
+		room += sl_list_empty(&h->flights[i].link);
+	return room;
+}
+
+static struct sl_hold_ref *spare_ref(struct sl_hold *h)
+{
+	for (unsigned i = 0; i < h->flight_cnt; i++) {
+		if (sl_list_empty(&h->flights[i].link))
+			return &h->flights[i];
+	}
+	return h->flight_cnt < SL_ARRAY_LEN(h->flights) ? &h->flights[h->flight_cnt++] : NULL;
+}
+
 static void hold_for(struct sl_hold *h, struct sl_flight *f)
 {
-	struct sl_hold_ref *ref;
+	struct sl_hold_ref *ref = spare_ref(h);
 
 	h->refs++;
-	if (!SL_HOLDS(h->flight_cnt < SL_ARRAY_LEN(h->flights)))
+	if (!SL_HOLDS(ref))
 		return; /* its bytes are never given back, rather than while they are read */
-	ref = &h->flights[h->flight_cnt++];
 	ref->hold = h;
 	sl_list_add_tail(&f->shared, &ref->link);
 }
@@ -100,6 +118,9 @@ bool sl_flight_hold(struct sl_exchange *x)
 {
 	struct sl_flight *f = flight_of(x);
 
+	/* One is left for the flight that it is sent by now. */
+	if (f && x->hold && hold_room(x->hold) < 2)
+		return false;
 	if (f && !x->hold) {
 		x->hold = sl_pool_get(&x->core->holds);
 		if (!x->hold)
@@ -127,6 +148,38 @@ void sl_flight_leave(struct sl_exchange *x)
 	} else {
 		sl_store_free(&x->request, x->core->net->umem);
 	}
+}
+
+void sl_flight_leave_head(struct sl_exchange *x)
+{
+	struct sl_flight *f = flight_of(x);
+
+	if (f)
+		sl_store_splice(&f->limbo, &x->head);
+	else
+		sl_store_free(&x->head, x->core->net->umem);
+}
+
+bool sl_flight_copy_head(struct sl_exchange *x)
+{
+	struct sl_umem *u = x->core->net->umem;
+	struct sl_store copy = {0};
+
+	if (flight_of(x)) {
+		for (const struct sl_frame *f = x->head.head; f; f = f->next) {
+			uint32_t skip = f == x->head.head ? x->head.off : 0;
+			size_t len = (size_t)f->len - skip;
+
+			if (sl_store_copy(&copy, u, f->data + skip, len) == len)
+				continue;
+			sl_store_free(&copy, u);
+			return false;
+		}
+		sl_flight_leave_head(x);
+		x->head = copy;
+	}
+	x->send_ns = 0;
+	return true;
 }
 
 void sl_flight_sent(struct sl_core *c, const struct sl_member *m, uint64_t batch)

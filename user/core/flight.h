@@ -19,7 +19,11 @@ struct sl_flight {
 	struct sl_list shared; /* struct sl_hold_ref */
 };
 
-enum { SL_MAX_RETRIES = SL_MAX_EXCLUDED };
+/*
+ * A request that a backend may have begun, or that was refused by one which stays up, goes elsewhere so
+ * often. One that was not begun by a backend which is not up any more goes to the next in any case.
+ */
+enum { SL_MAX_RETRIES = SL_MAX_EXCLUDED, SL_MAX_ELSEWHERE = SL_MAX_BACKENDS };
 
 /*
  * The bytes of a request that was sent again while a flight that has it was not `sent`: that one
@@ -32,8 +36,8 @@ struct sl_hold_ref {
 };
 
 struct sl_hold {
-	struct sl_store store; /* once the exchange does without */
-	struct sl_hold_ref flights[SL_MAX_RETRIES + 1];
+	struct sl_store store;                          /* once the exchange does without */
+	struct sl_hold_ref flights[SL_MAX_RETRIES + 1]; /* a link that is empty: free again */
 	uint8_t flight_cnt;
 	uint8_t refs;
 };
@@ -49,6 +53,8 @@ void sl_flight_begin(struct sl_core *c, const struct sl_member *m, struct sl_fli
  * False: there are too many like that.
  */
 bool sl_flight_hold(struct sl_exchange *x);
+/* The same of a stream's head: the flight keeps what it reads, the exchange has a copy. */
+bool sl_flight_copy_head(struct sl_exchange *x);
 /* The transport has read this batch. */
 void sl_flight_sent(struct sl_core *c, const struct sl_member *m, uint64_t batch);
 

@@ -24,8 +24,11 @@
 #include <stdatomic.h>
 #include "core/core.h"
 
-/* Whether a member has a channel. OFFERED: a transport is on its way to the worker. */
-enum sl_member_link { SL_LINK_DOWN, SL_LINK_OFFERED, SL_LINK_UP };
+/*
+ * Whether a member has a channel. OFFERED: a transport is on its way to the worker. UNREADY: the
+ * channel is there, and its backend takes no new requests.
+ */
+enum sl_member_link { SL_LINK_DOWN, SL_LINK_OFFERED, SL_LINK_UP, SL_LINK_UNREADY };
 
 /* A backend of a group: what a channel's upcalls find. */
 struct sl_member {

@@ -56,8 +56,10 @@ static void mark_sent(struct sl_core *c, struct sl_exchange *x, struct sl_member
 	x->batch = batch;
 	x->send_ns = c->now_ns;
 	sl_stage_add(x, SL_STAGE_QUEUE, c->now_ns - x->item.queued_ns);
-	if (x->route->stream) /* sent once; what is still to come is kept apart from it */
-		sl_flight_release(x);
+	if (x->route->stream) { /* what is still to come is kept apart from it */
+		x->head = x->request;
+		x->request = (struct sl_store){0};
+	}
 }
 
 int sl_service_send(void *group, unsigned backend, struct sl_batch_item **items, unsigned cnt)

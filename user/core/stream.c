@@ -19,6 +19,7 @@
 #include <errno.h>
 
 #include "core/client.h"
+#include "core/flight.h"
 #include "core/group.h"
 
 enum {
@@ -34,20 +35,30 @@ enum {
 #define COMPRESSED (UINT32_C(1) << 31)
 _Static_assert(SL_RPC_MAX_MESSAGE < COMPRESSED, "a length does not have that bit");
 
-/* One that is held comes after all that are not. */
-static bool is_better(const struct sl_member *m, const struct sl_member *than)
+/* One that is held, or has refused the stream, comes after all that are not. */
+static unsigned rank(const struct sl_exchange *x, const struct sl_member *m)
 {
-	bool held = sl_rpc_channel_held(m->channel), than_held = sl_rpc_channel_held(than->channel);
+	unsigned held = sl_rpc_channel_held(m->channel),
+		 refused = sl_batch_excludes(&x->item, m->number);
 
-	return held != than_held ? than_held : m->streams < than->streams;
+	return 2 * held + refused;
+}
+
+static bool is_better(const struct sl_exchange *x, const struct sl_member *m,
+		      const struct sl_member *than)
+{
+	unsigned own = rank(x, m), other = rank(x, than);
+
+	return own != other ? own < other : m->streams < than->streams;
 }
 
 /*
  * Of some, of the next ones each time, the one that has the fewest streams of this worker; NULL: none
  * is up.
  */
-static struct sl_member *choose_member(struct sl_group *g)
+static struct sl_member *choose_member(const struct sl_exchange *x)
 {
+	struct sl_group *g = x->group;
 	struct sl_member *best = NULL;
 	unsigned seen = 0;
 	uint32_t i;
@@ -58,8 +69,8 @@ static struct sl_member *choose_member(struct sl_group *g)
 		if (!m || !m->joined || !m->channel ||
 		    sl_rpc_channel_state(m->channel) != SL_RPC_UP)
 			continue;
-		seen += !sl_rpc_channel_held(m->channel);
-		if (!best || is_better(m, best))
+		seen += !rank(x, m);
+		if (!best || is_better(x, m, best))
 			best = m;
 	}
 	/* Of those that are all looked at each time the first one is another. */
@@ -97,33 +108,55 @@ static int send_head(struct sl_exchange *x, struct sl_member *m)
 	return 0;
 }
 
+/* It is on the list of those that wait. */
+static void begin_to_wait(struct sl_exchange *x)
+{
+	uint64_t until_ns = x->item.queued_ns + SL_BATCH_PATIENCE_NS;
+
+	x->state = SL_EX_QUEUED;
+	x->active_ns = x->item.queued_ns;
+	x->group->stream_cnt++;
+	sl_timer_set(&x->core->late, &x->late,
+		     x->deadline_ns < until_ns ? x->deadline_ns : until_ns);
+}
+
 /* A datagram's address is anybody's: those would be as many as somebody likes. */
 static enum sl_outcome wait_for_backend(struct sl_exchange *x)
 {
 	struct sl_group *g = x->group;
-	uint64_t until_ns = x->item.queued_ns + SL_BATCH_PATIENCE_NS;
 
 	if (x->client->proto == SL_CLIENT_DATAGRAM ||
-	    (!sl_batcher_may_come(g->batcher) && sl_list_empty(&g->streams)))
+	    sl_batcher_is_out(g->batcher, x->core->now_ns))
 		return SL_OUTCOME_NO_BACKEND;
 	if (g->stream_cnt + sl_batcher_queue_len(g->batcher) >= g->pool->max_queue)
 		return SL_OUTCOME_QUEUE_FULL;
-	x->state = SL_EX_QUEUED;
-	x->active_ns = x->item.queued_ns;
 	x->head = x->request;
 	x->request = (struct sl_store){0};
 	sl_list_add_tail(&g->streams, &x->item.link);
-	g->stream_cnt++;
-	sl_timer_set(&x->core->late, &x->late,
-		     x->deadline_ns < until_ns ? x->deadline_ns : until_ns);
+	begin_to_wait(x);
 	return SL_OUTCOME_OK;
+}
+
+bool sl_stream_may_go_again(struct sl_exchange *x)
+{
+	return x->head.head && sl_flight_copy_head(x);
+}
+
+void sl_stream_again(struct sl_exchange *x)
+{
+	sl_list_del(&x->item.link); /* of those whose parts found no room */
+	sl_list_add_head(&x->group->streams, &x->item.link);
+	x->end_sent = false;
+	x->item.queued_ns = x->core->now_ns;
+	x->group->may_begin = true;
+	begin_to_wait(x);
 }
 
 /* Nobody overtakes those that wait. Whose channel has just failed is up for some moments more. */
 enum sl_outcome sl_stream_open(struct sl_exchange *x)
 {
 	struct sl_group *g = x->group;
-	struct sl_member *m = choose_member(g);
+	struct sl_member *m = choose_member(x);
 	int rc = -ENOTCONN;
 
 	x->item.queued_ns = x->core->now_ns;
@@ -193,6 +226,7 @@ static bool send_part(struct sl_exchange *x, struct sl_rpc_channel *ch)
 		try_later(x);
 		return false;
 	}
+	sl_flight_release_head(x); /* it cannot go again as a whole */
 	sl_store_skip(s, x->core->net->umem, off + part.len);
 	x->part_left = part.rest;
 	x->part_compressed = part.compressed;
@@ -215,6 +249,8 @@ static void send_end(struct sl_exchange *x, struct sl_rpc_channel *ch)
 		try_later(x);
 		return;
 	}
+	if (end.len)
+		sl_flight_release_head(x);
 	sl_store_skip(&x->request, x->core->net->umem, end.len);
 	x->trailers_len = 0;
 	x->end_sent = true;
@@ -351,7 +387,7 @@ static int begin(struct sl_exchange *x, struct sl_member *m)
 	x->stream.awaits &= !behind.len;
 	x->request = x->head;
 	x->head = (struct sl_store){0};
-	rc = send_head(x, m);
+	rc = send_head(x, m); /* which keeps it as the head */
 	if (rc)
 		x->head = x->request;
 	x->request = behind;
@@ -365,7 +401,7 @@ unsigned sl_streams_begin(struct sl_group *g)
 
 	while (g->may_begin && n < RETRIES_PER_RUN && !sl_list_empty(&g->streams)) {
 		struct sl_exchange *x = sl_list_first(&g->streams, struct sl_exchange, item.link);
-		struct sl_member *m = choose_member(g);
+		struct sl_member *m = choose_member(x);
 		int rc = m ? begin(x, m) : -ENOTCONN;
 
 		g->may_begin = m != NULL;
@@ -422,6 +458,7 @@ void sl_stream_wanted(void *app, void *cookie)
 	struct sl_exchange *x = cookie;
 
 	(void)app;
+	sl_flight_release_head(x);
 	x->stream.awaits = false;
 	x->active_ns = x->core->now_ns;
 	sl_client_ready(x->client, &x->stream);

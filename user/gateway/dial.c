@@ -18,11 +18,15 @@
 
 enum {
 	BACKOFF_MIN_MS = 20,
-	BACKOFF_MAX_MS = 400, /* a backend is to be used again within a second of its return */
-	WATCH_MS = 20,        /* how soon a lost channel is noticed: workers do not say so */
+	BACKOFF_MAX_MS = 5000,
+	WATCH_MS = 20,   /* how soon a lost channel is noticed: workers do not say so */
 	FULL_RINGS = 64, /* what the slots of a group take at the most, unless each has SLOTS_MIN */
 	SLOTS_MIN = 32,
 };
+#define WELL_NS SL_NS_PER_SEC /* a connection of that length ends the back-off */
+
+/* What a thread has done for a dialler. */
+enum attempt { ATTEMPT_NONE, ATTEMPT_CONNECTED, ATTEMPT_FAILED };
 
 static void set_info(struct sl_dialler *d, unsigned worker, const char *text, enum by by,
 		     bool broke)
@@ -122,6 +126,32 @@ static struct sl_transport *dial_first(struct sl_dialler *d, const struct sl_wor
 	return sl_dial(d, w, d->backend.fallback, false, &of_other);
 }
 
+/* Half as much again at random, so that many gateways do not dial at the same moment. */
+static void draw_due(struct sl_dialler *d, unsigned *wait_ms, uint64_t now_ns)
+{
+	uint64_t jitter;
+
+	pthread_mutex_lock(&d->board->lock);
+	jitter = sl_prng_below(&d->board->prng, *wait_ms / 2 + 1);
+	pthread_mutex_unlock(&d->board->lock);
+	d->due_ns = now_ns + (*wait_ms + jitter) * SL_NS_PER_MS;
+	*wait_ms = *wait_ms * 2 < BACKOFF_MAX_MS ? *wait_ms * 2 : BACKOFF_MAX_MS;
+}
+
+static void note_failure(struct sl_dialler *d, const char *why)
+{
+	uint64_t now_ns = sl_now_ns();
+
+	draw_due(d, &d->backoff_ms, now_ns);
+	d->connected_ns = 0;
+	if (d->complained && now_ns < d->said_ns + SL_DIAL_SAY_NS)
+		return;
+	sl_log_warn("backend %s/%s: %s; retrying in %llu ms", d->pool_name, d->backend.name, why,
+		    (unsigned long long)((d->due_ns - now_ns) / SL_NS_PER_MS));
+	d->complained = true;
+	d->said_ns = now_ns;
+}
+
 /* One attempt for one worker. */
 static bool connect_worker(struct sl_dialler *d, struct sl_worker *w)
 {
@@ -135,10 +165,7 @@ static bool connect_worker(struct sl_dialler *d, struct sl_worker *w)
 	t = dial_first(d, w, &by, &err);
 	if (!t) {
 		set_info(d, w->index, err.text, BY_OWN, false);
-		if (!d->complained)
-			sl_log_warn("backend %s/%s is down: %s", d->pool_name, d->backend.name,
-				    err.text);
-		d->complained = true;
+		note_failure(d, err.text);
 		return false;
 	}
 	broke = by == BY_FIRST && way->by == BY_OWN && way->peer == sl_rpc_transport_peer(t);
@@ -157,19 +184,38 @@ static bool connect_worker(struct sl_dialler *d, struct sl_worker *w)
 	if (sl_dial_send(d, w, SL_WORKER_ADOPT, t)) {
 		sl_member_link_set(d->workers[w->index].member, SL_LINK_DOWN);
 		sl_rpc_dial_drop(t);
+		draw_due(d, &d->backoff_ms, sl_now_ns());
 		return false;
 	}
 	return true;
 }
 
-/* For all workers that use it, until one of them fails. False: it did. Those that have a link come behind them. */
-static bool connect_all(struct sl_dialler *d)
+/* For all workers that use it, until one of them fails. */
+static enum attempt connect_all(struct sl_dialler *d)
 {
+	enum attempt done = ATTEMPT_NONE;
+
 	for (unsigned i = 0; i < d->board->worker_cnt; i++) {
-		if (sl_dialler_used(d, i) && sl_member_link(d->workers[i].member) == SL_LINK_DOWN &&
-		    !connect_worker(d, &d->board->workers[i]))
-			return false;
+		if (!sl_dialler_used(d, i) || sl_member_link(d->workers[i].member) != SL_LINK_DOWN)
+			continue;
+		if (d->connected_ns && sl_now_ns() >= d->connected_ns + WELL_NS)
+			d->short_ms = BACKOFF_MIN_MS;
+		if (!connect_worker(d, &d->board->workers[i]))
+			return ATTEMPT_FAILED;
+		done = ATTEMPT_CONNECTED;
 	}
+	/* A connection that ends at once is dialled again no sooner than one that was refused. */
+	if (done == ATTEMPT_CONNECTED) {
+		d->connected_ns = sl_now_ns();
+		d->backoff_ms = BACKOFF_MIN_MS;
+		draw_due(d, &d->short_ms, d->connected_ns);
+	}
+	return done;
+}
+
+/* One step for one link that is up. */
+static void tend_links(struct sl_dialler *d)
+{
 	for (unsigned i = 0; i < d->board->worker_cnt; i++) {
 		uint64_t now_ns = sl_now_ns();
 
@@ -181,21 +227,6 @@ static bool connect_all(struct sl_dialler *d)
 			sl_move_try(d, &d->board->workers[i]);
 		break;
 	}
-	return true;
-}
-
-/* Half of the time is jitter, so that many gateways do not knock at the same moment. */
-static void set_due(struct sl_dialler *d, bool connected, uint64_t now_ns)
-{
-	unsigned half = d->backoff_ms / 2;
-
-	if (connected) {
-		d->backoff_ms = BACKOFF_MIN_MS;
-		d->due_ns = now_ns;
-		return;
-	}
-	d->due_ns = now_ns + (half + sl_prng_below(&d->board->prng, half + 1)) * SL_NS_PER_MS;
-	d->backoff_ms = d->backoff_ms * 2 < BACKOFF_MAX_MS ? d->backoff_ms * 2 : BACKOFF_MAX_MS;
 }
 
 /* With the lock, which it lets go meanwhile. One of those that are free watches, the others wait to be woken. */
@@ -225,7 +256,8 @@ static void *thread_main(void *arg)
 	while (!sb->stop) {
 		uint64_t now_ns = sl_now_ns();
 		struct sl_dialler *d;
-		bool connected;
+		enum attempt done = ATTEMPT_NONE;
+		bool is_due;
 
 		if (now_ns >= sb->watch_ns) {
 			sb->watch_ns = now_ns + WATCH_MS * SL_NS_PER_MS;
@@ -239,15 +271,18 @@ static void *thread_main(void *arg)
 			continue;
 		}
 		d->busy = true;
+		is_due = d->due_ns <= now_ns;
 		pthread_cond_signal(&sb->wake); /* another one watches, or takes the next */
 		pthread_mutex_unlock(&sb->lock);
-		connected = connect_all(d);
+		if (is_due)
+			done = connect_all(d);
+		if (done != ATTEMPT_FAILED)
+			tend_links(d);
 		pthread_mutex_lock(&sb->lock);
 		d->busy = false;
-		now_ns = sl_now_ns();
-		set_due(d, connected, now_ns);
+		d->tried |= done != ATTEMPT_NONE;
 		if (!d->stop)
-			sl_due_look(d, now_ns);
+			sl_due_look(d, sl_now_ns());
 	}
 	pthread_mutex_unlock(&sb->lock);
 	return NULL;
@@ -338,7 +373,7 @@ struct sl_dialler *sl_dialler_add(struct sl_switchboard *sb, const struct sl_cfg
 	d->edition = edition;
 	if (sl_server_is(&pool->backends[b]))
 		d->agent_cnt = agent_cnt;
-	d->backoff_ms = BACKOFF_MIN_MS;
+	d->backoff_ms = d->short_ms = BACKOFF_MIN_MS;
 	d->seen = (struct seen *)&d->workers[sb->worker_cnt];
 	for (unsigned i = 0; i < sb->worker_cnt; i++)
 		d->seen[i].member = d->workers[i].member = members[i];
@@ -376,6 +411,36 @@ void sl_dialler_keep(struct sl_dialler *d, uint32_t edition)
 bool sl_dialler_used(const struct sl_dialler *d, unsigned worker)
 {
 	return atomic_load(&d->workers[worker].used);
+}
+
+/* Agents of the gateway's own start beside it: that they do not listen yet is no failure. */
+static bool is_tried(const struct sl_dialler *d)
+{
+	bool has_links = true;
+
+	for (unsigned i = 0; i < d->board->worker_cnt; i++) {
+		enum sl_member_link link = sl_member_link(d->workers[i].member);
+
+		if (link == SL_LINK_OFFERED)
+			return false;
+		has_links &= link != SL_LINK_DOWN || !sl_dialler_used(d, i);
+	}
+	return has_links || (d->tried && !d->connected_ns && !d->agent_cnt);
+}
+
+bool sl_switchboard_tried(struct sl_switchboard *sb)
+{
+	struct sl_list *at;
+	bool tried = true;
+
+	pthread_mutex_lock(&sb->lock);
+	sl_list_for_each (at, &sb->diallers) {
+		const struct sl_dialler *d = sl_container_of(at, struct sl_dialler, node);
+
+		tried = tried && (d->stop || (!d->busy && is_tried(d)));
+	}
+	pthread_mutex_unlock(&sb->lock);
+	return tried;
 }
 
 void sl_switchboard_allow(struct sl_switchboard *sb, uint32_t max_promoted)

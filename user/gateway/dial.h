@@ -49,6 +49,9 @@ bool sl_rings_ready(struct sl_switchboard *sb);
 void sl_switchboard_subset(struct sl_switchboard *sb, const char *pool_name, unsigned worker,
 			   struct sl_subset_info *out);
 
+/* Each backend was dialled once: its workers have a link, or the attempt has failed. */
+bool sl_switchboard_tried(struct sl_switchboard *sb);
+
 /* So many links of each worker, of backends with `first`, go by their own endpoint; 0 at first. */
 void sl_switchboard_allow(struct sl_switchboard *sb, uint32_t max_promoted);
 /* This edition is in force; those that are not in it dial no more. */

@@ -12,6 +12,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
+#include "base/log.h"
+
 static bool before(const struct due *a, const struct due *b)
 {
 	return a->at_ns < b->at_ns;
@@ -120,14 +123,41 @@ void sl_due_place(struct sl_dialler *d)
 		     : sl_dialler_used(d, i) ? d->due_ns
 					     : UINT64_MAX;
 		due = at < due ? at : due;
-		d->restless |= way->offered || (way->number && d->seen[i].link != SL_LINK_DOWN);
+		d->restless |= way->offered || (way->number && d->seen[i].link != SL_LINK_DOWN) ||
+			       (d->unready && !d->agent_cnt);
 	}
 	put(d, due);
+}
+
+/*
+ * The log says when all links have become unready, and again while that lasts. An agent of the gateway's
+ * own repeats it by itself, with the cause.
+ */
+static void say_readiness(struct sl_dialler *d, uint64_t now_ns)
+{
+	bool has_unready = false, has_up = false, again;
+
+	for (unsigned i = 0; i < d->board->worker_cnt; i++) {
+		enum sl_member_link link = sl_member_link(d->workers[i].member);
+
+		has_unready |= link == SL_LINK_UNREADY && sl_dialler_used(d, i);
+		has_up |= link == SL_LINK_UP;
+	}
+	again = d->unready && !d->agent_cnt && now_ns >= d->said_ns + SL_DIAL_SAY_NS;
+	if (has_unready && !has_up && (!d->unready || again)) {
+		sl_log_warn("backend %s/%s is not ready; it gets no new requests", d->pool_name,
+			    d->backend.name);
+		d->said_ns = now_ns;
+	} else if (d->unready && has_up) {
+		sl_log_info("backend %s/%s is ready again", d->pool_name, d->backend.name);
+	}
+	d->unready = has_unready && !has_up;
 }
 
 void sl_due_look(struct sl_dialler *d, uint64_t now_ns)
 {
 	d->board->looks++;
+	say_readiness(d, now_ns);
 	sl_moves_note(d, now_ns);
 	sl_silence_note(d);
 	sl_due_place(d);

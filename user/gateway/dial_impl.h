@@ -21,6 +21,7 @@ enum {
 	SL_DIAL_TIMEOUT_MS = 1000,
 	SL_DIAL_THREADS_MAX = 64, /* attempts at a time: one without answer takes the time-out */
 };
+#define SL_DIAL_SAY_NS (60 * SL_NS_PER_SEC) /* between lines about the same state */
 
 /* By which of a backend's endpoints. */
 enum by { BY_OWN, BY_FIRST, BY_FALLBACK };
@@ -73,8 +74,14 @@ struct sl_dialler {
 	uint32_t slots;                /* of the ring for small messages */
 	bool stop, busy;               /* busy: a thread has it */
 	uint64_t due_ns;               /* not dialled before */
-	unsigned backoff_ms;
+	uint64_t
+		connected_ns; /* when the last attempt succeeded; 0: it failed, or there was none */
+	uint64_t said_ns;     /* when the log has said last that it is down or unready */
+	unsigned backoff_ms;  /* after an attempt that failed; jitter comes on top */
+	unsigned short_ms;    /* after one that succeeded, while connections end soon */
 	bool complained;      /* the log says that it is down */
+	bool unready;         /* locked: it has links, and none of them takes requests */
+	bool tried;           /* locked: an attempt has ended */
 	bool restless;        /* it may become due though all links stay as they are */
 	uint32_t place;       /* in the board's `due`, plus 1; 0: in none */
 	struct seen *seen;    /* [board->worker_cnt], behind these: */

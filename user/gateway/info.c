@@ -67,6 +67,7 @@ static void fill_backend(const struct sl_worker *w, const struct sl_cfg_pool *po
 	bi->pool = pool->name;
 	bi->name = pool->backends[b].name;
 	bi->state = link == SL_LINK_UP        ? SL_RPC_UP
+		    : link == SL_LINK_UNREADY ? SL_RPC_DRAINING
 		    : link == SL_LINK_OFFERED ? SL_RPC_CONNECTING
 					      : SL_RPC_DOWN;
 	if (m->dialler) /* else: not started yet */

@@ -156,7 +156,8 @@ bool sl_rings_ready(struct sl_switchboard *sb)
 
 		for (unsigned w = 0; w < sb->worker_cnt; w++)
 			ready &= !is_used(sb, &d->next_spot, w) || is_used(sb, &d->spot, w) ||
-				 sl_member_link(d->workers[w].member) == SL_LINK_UP;
+				 sl_member_link(d->workers[w].member) == SL_LINK_UP ||
+				 sl_member_link(d->workers[w].member) == SL_LINK_UNREADY;
 	}
 	pthread_mutex_unlock(&sb->lock);
 	return ready;
@@ -199,6 +200,13 @@ static bool is_up(const struct sl_dialler *d, unsigned worker)
 	       !d->workers[worker].released;
 }
 
+/* It may be unready. */
+static bool has_link(const struct sl_dialler *d, unsigned worker)
+{
+	return (is_up(d, worker) || sl_member_link(d->workers[worker].member) == SL_LINK_UNREADY) &&
+	       !d->workers[worker].released;
+}
+
 /* Whether somebody is connected with it. */
 static bool is_well(const struct sl_dialler *d)
 {
@@ -226,7 +234,7 @@ static bool release_unused(struct sl_switchboard *sb, const struct sl_ring *r, u
 	for (uint32_t i = 0; i < r->cnt; i++) {
 		struct sl_dialler *d = r->at[i];
 
-		if (d && !d->workers[worker].used && is_up(d, worker) &&
+		if (d && !d->workers[worker].used && has_link(d, worker) &&
 		    !release(d, &sb->workers[worker]))
 			return false;
 	}

@@ -346,17 +346,20 @@ void sl_rpc_reply_kept(struct sl_rpc_channel *ch, uint64_t id, uint64_t kept)
 static void set_away(struct sl_rpc_channel *ch, bool away)
 {
 	ch->state = away ? SL_RPC_DRAINING : SL_RPC_UP;
-	ch->link.away = away;
+	ch->link.away = away ? SL_AWAY_ENDS : SL_AWAY_NOT;
 	sl_channel_wake(ch);
 	ch->rpc->ops->state(ch->rpc->app, ch->app_data, ch->state);
 }
 
-static void on_goaway(void *ctx)
+static void on_goaway(void *ctx, bool stays)
 {
 	struct sl_rpc_channel *ch = ctx;
 
+	ch->ends = !stays;
 	if (ch->state == SL_RPC_UP)
 		set_away(ch, true);
+	else
+		sl_channel_wake(ch);
 }
 
 /* Else the streams that it still has would keep it from new ones for as long as they last. */
@@ -364,6 +367,7 @@ static void on_ready(void *ctx)
 {
 	struct sl_rpc_channel *ch = ctx;
 
+	ch->ends = false;
 	if (ch->state == SL_RPC_DRAINING && !ch->leaving)
 		set_away(ch, false);
 }
@@ -371,7 +375,10 @@ static void on_ready(void *ctx)
 void sl_rpc_channel_drain(struct sl_rpc_channel *ch)
 {
 	ch->leaving = true;
-	on_goaway(ch);
+	if (ch->state == SL_RPC_UP)
+		set_away(ch, true);
+	else if (ch->state == SL_RPC_DRAINING)
+		sl_channel_wake(ch);
 }
 
 int sl_channel_watch_transport(struct sl_rpc_channel *ch, struct sl_transport *t)
@@ -526,7 +533,7 @@ static void note_held(struct sl_rpc_channel *ch)
 /* And its peer knows, if it takes anything at all. */
 static bool is_drained(struct sl_rpc_channel *ch, uint64_t now_ns)
 {
-	if (ch->state != SL_RPC_DRAINING || ch->outstanding) {
+	if (!sl_channel_parts(ch) || ch->outstanding) {
 		ch->drained_ns = 0;
 		return false;
 	}

@@ -150,7 +150,7 @@ static int take_message(struct sl_link *l, const struct sl_message *m)
 		l->pong_id = m->header.id;
 		return 0;
 	case SL_RPC_PONG: return 0;
-	case SL_RPC_GOAWAY: l->ops->goaway(l->ctx); return 0;
+	case SL_RPC_GOAWAY: l->ops->goaway(l->ctx, m->header.id == SL_GOAWAY_STAYS); return 0;
 	case SL_RPC_READY: l->ops->ready(l->ctx); return 0;
 	case SL_RPC_MIGRATE: return sl_migrate_take(l);
 	default: return -EPROTO;
@@ -551,9 +551,10 @@ static void send_control(struct sl_link *l)
 			break;
 		l->window_cnt = 0;
 	}
-	/* GOAWAY behind the last request. */
-	if (l->away != l->said_away && !(l->away && l->q.cnt) &&
-	    post_control(l, l->away ? SL_RPC_GOAWAY : SL_RPC_READY, 0))
+	/* A gateway's GOAWAY goes behind its last request, a backend's ahead of replies that refuse. */
+	if (l->away != l->said_away && !(l->away && l->q.cnt && l->takes == SL_RPC_RESPONSE) &&
+	    post_control(l, l->away ? SL_RPC_GOAWAY : SL_RPC_READY,
+			 l->away == SL_AWAY_UNREADY ? SL_GOAWAY_STAYS : 0))
 		l->said_away = l->away;
 	if (sl_migrate_may_send(l) && post_control(l, SL_RPC_MIGRATE, 0))
 		sl_migrate_sent(l);

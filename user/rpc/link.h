@@ -34,7 +34,7 @@ struct sl_link_ops {
 	void (*window)(void *ctx, uint64_t id, uint32_t bytes);
 	/* Credit that is to be given, if windows_due was set: takes up to max off the owner's list. */
 	unsigned (*grants)(void *ctx, struct sl_rpc_window *to, unsigned max);
-	void (*goaway)(void *ctx);
+	void (*goaway)(void *ctx, bool stays); /* stays: the backend is not ready for now */
 	void (*ready)(void *ctx);
 	/*
 	 * This transport is not used any more, and is the owner's to close: the one before, of which
@@ -44,6 +44,9 @@ struct sl_link_ops {
 	/* Debug builds, may be NULL: a post reads these bytes now. */
 	void (*reads)(void *ctx, const struct sl_span *spans, unsigned cnt);
 };
+
+/* What the peer is told of new requests. UNREADY: none for now. ENDS: none any more. */
+enum sl_away { SL_AWAY_NOT, SL_AWAY_UNREADY, SL_AWAY_ENDS };
 
 struct sl_link_stats {
 	uint64_t messages_sent, messages_received, bytes_sent, bytes_received;
@@ -92,8 +95,8 @@ struct sl_link {
 	/* control messages that are due */
 	bool pong_due, ping_due;
 	bool unheard; /* its peer knows of it by what it hears first: a PING, if nothing else goes */
-	bool away, said_away; /* GOAWAY or READY is due where they differ */
-	bool windows_due;     /* there may be more of them than `windows` */
+	uint8_t away, said_away; /* enum sl_away; GOAWAY or READY is due where they differ */
+	bool windows_due;        /* there may be more of them than `windows` */
 	uint64_t pong_id, ping_id;
 	struct sl_link_cancels *cancels, *last_cancels;
 	uint32_t window_cnt;

@@ -173,7 +173,7 @@ static int take_up(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t n
 	sl_channel_see(ch);
 	ch->state = SL_RPC_UP;
 	ch->held = t->held;
-	ch->leaving = false;
+	ch->leaving = ch->ends = false;
 	ch->drained_ns = 0;
 	ch->used = true;
 	sl_list_add_tail(&r->awake, &ch->awake);
@@ -263,7 +263,7 @@ static unsigned take_shared(struct sl_rpc *r, bool is_tick)
 /* A hub tells of answers itself; other transports ring for them, which costs their peer a call. */
 static bool is_going_on(const struct sl_rpc_channel *ch)
 {
-	return (ch->outstanding && !ch->link.t->hub) || ch->state == SL_RPC_DRAINING ||
+	return (ch->outstanding && !ch->link.t->hub) || sl_channel_parts(ch) ||
 	       !sl_list_empty(&ch->ended) || sl_link_has_work(&ch->link);
 }
 
@@ -368,7 +368,7 @@ uint64_t sl_rpc_next_ns(const struct sl_rpc *r)
 	for_each_awake(r, at, next, ch)
 	{
 		/* Draining channels and broken ones end in a tick. */
-		if ((ch->state == SL_RPC_DRAINING || ch->link.error) && r->check_ns < next_ns)
+		if ((sl_channel_parts(ch) || ch->link.error) && r->check_ns < next_ns)
 			next_ns = r->check_ns;
 		if (sl_link_next_ns(&ch->link) < next_ns)
 			next_ns = sl_link_next_ns(&ch->link);

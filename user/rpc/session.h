@@ -50,6 +50,7 @@ struct sl_rpc_channel {
 	enum sl_rpc_state state;
 	bool held;           /* its transport is, as far as the owner was told */
 	bool leaving;        /* its owner drains it */
+	bool ends;           /* its peer does; else a peer that drains may be ready again */
 	uint64_t drained_ns; /* nothing is outstanding since, of one that drains; 0: something is */
 	struct sl_link link; /* valid unless DOWN */
 	struct sl_list requests, batches;
@@ -98,6 +99,12 @@ static inline void sl_channel_wake(struct sl_rpc_channel *ch)
 	sl_list_add_tail(&r->awake, &ch->awake);
 	if (!r->armed)
 		sl_link_disarm(&ch->link);
+}
+
+/* It goes down when nothing is outstanding any more. */
+static inline bool sl_channel_parts(const struct sl_rpc_channel *ch)
+{
+	return ch->state == SL_RPC_DRAINING && (ch->leaving || ch->ends);
 }
 
 /* channel.c */

@@ -14,7 +14,6 @@ TEST(outstanding_is_counted_until_done_whatever_happens)
 	assert_outstanding(0, 1, 5);
 	sl_batcher_backend(b, 0, false, now_ns); /* lost, or draining: not yet reported */
 	assert_outstanding(0, 1, 5);
-	ck_assert_int_eq(submit_for(1, UINT64_MAX), SL_OUTCOME_NO_BACKEND);
 	answer(&sent[0], 0);
 	assert_outstanding(0, 0, 0);
 	sl_batcher_backend(b, 0, true, now_ns);
@@ -470,11 +469,12 @@ TEST_EACH(who_has_no_backend_left_goes, SL_POLICY_CNT)
 	ck_assert_uint_eq(drops[SL_OUTCOME_NO_BACKEND], _i != SL_POLICY_DIRECT);
 }
 
-/* Of a part of a group; others may come in its place. */
-TEST(without_a_backend_of_a_part_requests_wait_for_a_while)
+/* Whatever decides when they go, and whether others may come in place of those that went. */
+TEST_EACH(without_a_backend_requests_wait_for_a_while, 2 * SL_POLICY_CNT)
 {
-	start(adaptive, 3);
-	pool.subset = 2;
+	start((struct sl_cfg_batch){.policy = (enum sl_policy)(_i / 2), .max_size = 32, .size = 8},
+	      3);
+	pool.subset = _i % 2 ? 2 : 0;
 	for (unsigned i = 0; i < 3; i++)
 		sl_batcher_backend(b, i, false, now_ns);
 	for (unsigned i = 0; i < 3; i++)
@@ -492,6 +492,20 @@ TEST(without_a_backend_of_a_part_requests_wait_for_a_while)
 	ck_assert_uint_eq(sent_cnt, 1);
 	ck_assert_uint_eq(drops[SL_OUTCOME_NO_BACKEND], 3);
 	ck_assert_uint_eq(drops[SL_OUTCOME_SHED], 0);
+}
+
+/* A pool whose backends have been away for long is not restarting. */
+TEST(after_a_long_outage_requests_are_refused_at_once_until_a_backend_is_up)
+{
+	start(adaptive, 1);
+	sl_batcher_backend(b, 0, false, now_ns);
+	pump(9999 * MS);
+	ck_assert_int_eq(submit_for(1, UINT64_MAX), SL_OUTCOME_OK);
+	pump(1 * MS);
+	ck_assert_int_eq(submit_for(2, UINT64_MAX), SL_OUTCOME_NO_BACKEND);
+	sl_batcher_backend(b, 0, true, now_ns);
+	sl_batcher_backend(b, 0, false, now_ns);
+	ck_assert_int_eq(submit_for(3, UINT64_MAX), SL_OUTCOME_OK);
 }
 
 TEST(what_waits_for_others_stays_and_goes_to_them)

@@ -293,10 +293,12 @@ TEST(one_that_can_never_be_sent_is_in_nobody_s_way)
 	bed.core.span_cap = cap;
 }
 
-/* Where all backends are this worker's there is nobody else to come. */
-TEST(elsewhere_it_is_refused_at_once)
+/* A backend that starts again is awaited in a pool of any policy. */
+TEST_EACH(it_waits_whatever_the_policy, SL_POLICY_CNT)
 {
-	bed.cfg->pools[1].batch.policy = SL_POLICY_ADAPTIVE;
-	say(POST(5) "one");
-	ck_assert(heard("HTTP/1.1 503 "));
+	bed.cfg->pools[1].batch.policy = (enum sl_policy)_i;
+	say(POST(5) "hello");
+	ck_assert(!heard("HTTP"));
+	come_up();
+	ck_sent("hello", 1);
 }

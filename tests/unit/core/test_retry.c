@@ -280,7 +280,7 @@ static struct {
 
 static void hold_once_more(void)
 {
-	sl_flight_hold(&again);
+	sl_flight_leave(&again);
 }
 
 /* Its bytes are lost for good then, but not read by another while they are somebody's. */
@@ -299,7 +299,7 @@ TEST(a_flight_too_many_writes_over_nothing)
 	ck_assert_uint_eq(full.neighbour, 77);
 	ck_assert(sl_list_empty(&flight->shared));
 #ifndef SL_DEBUG
-	ck_assert_uint_eq(full.hold.refs, 2);
+	ck_assert_uint_eq(full.hold.refs, 1); /* two, without the exchange's */
 #endif
 	sl_flight_sent(&bed.core, &member, 5);
 }
@@ -328,4 +328,128 @@ TEST_EACH(a_request_that_is_given_up_at_its_deadline_has_expired, 2)
 	bed_turns(2);
 	ck_assert(heard(0, _i ? "HTTP/1.1 503 " : "HTTP/1.1 504 "));
 	ck_assert_uint_eq(bed.core.stats.outcomes[_i ? SL_OUTCOME_SHED : SL_OUTCOME_EXPIRED], 1);
+}
+
+/* --- backends that are not ready --- */
+
+static void tell(unsigned backend, enum sl_rpc_type type)
+{
+	struct sl_rpc_header h = {.version_type = (uint8_t)(SL_RPC_VERSION << 4 | type),
+				  .flags = SL_RPC_FIRST | SL_RPC_LAST,
+				  .priority = SL_CLASS_CONTROL,
+				  .id = type == SL_RPC_GOAWAY ? SL_GOAWAY_STAYS : 0};
+
+	ck_assert(bed_message(&bed.backends[backend], &h, NULL));
+}
+
+static void ask_by(bool stream)
+{
+	static const char get[] = "GET /e HTTP/1.1\r\nHost: x\r\n\r\n";
+
+	for (uint32_t i = 0; i < bed.cfg->route_cnt; i++)
+		bed.cfg->routes[i].stream = stream;
+	bed_say(0, get, sizeof(get) - 1);
+}
+
+/* The backend says so in front of the reply, and the other one is ready again. */
+static void pass_on(unsigned from, enum sl_rpc_status status)
+{
+	struct bed_backend *be = &bed.backends[from];
+
+	tell(1 - from, SL_RPC_READY);
+	bed_turns(1);
+	tell(from, SL_RPC_GOAWAY);
+	bed_reply(be, be->ids[be->id_cnt - 1], status, 0, "");
+	bed_turns(3);
+	bed_complete(be, 100);
+	bed_turns(1);
+}
+
+/* Of whole requests and of streams, also while their bytes are being read. */
+TEST_EACH(a_request_passes_any_number_of_backends_that_are_not_ready, 4)
+{
+	enum { ROUNDS = 6 };
+	unsigned at;
+
+	begin(_i & 1, 1000);
+	ask_by(_i / 2);
+	first_id();
+	at = first;
+	for (unsigned n = 0; n < ROUNDS; n++, at = 1 - at) {
+		pass_on(at, SL_RPC_REFUSED);
+		ck_assert_uint_eq(bed.backends[1 - at].id_cnt, n / 2 + 1 + (1 - at == first));
+		ck_assert(!heard(0, "HTTP"));
+	}
+	ck_assert(bed_reply(&bed.backends[at], bed.backends[at].ids[bed.backends[at].id_cnt - 1],
+			    SL_RPC_OK, 0, "at last"));
+	bed_turns(3);
+	ck_assert(heard(0, "at last"));
+	ck_assert_uint_eq(bed.core.stats.retried, ROUNDS);
+}
+
+/* Nobody else is there: it waits for the first one to be ready again. */
+TEST_EACH(a_request_waits_where_no_backend_is_ready, 2)
+{
+	begin(false, 1000);
+	ask_by(_i);
+	first_id();
+	tell(second, SL_RPC_GOAWAY);
+	bed_turns(1);
+	tell(first, SL_RPC_GOAWAY);
+	bed_reply(&bed.backends[first], bed.backends[first].ids[0], SL_RPC_REFUSED, 0, "");
+	bed_turns(3);
+	ck_assert(!heard(0, "HTTP"));
+	ck_assert_uint_eq(bed.backends[first].id_cnt, 1);
+	tell(first, SL_RPC_READY);
+	bed_turns(3);
+	ck_assert_uint_eq(bed.backends[first].id_cnt, 2);
+	ck_assert(
+		bed_reply(&bed.backends[first], bed.backends[first].ids[1], SL_RPC_OK, 0, "back"));
+	bed_turns(3);
+	ck_assert(heard(0, "back"));
+}
+
+/* What a server has read, and did not answer, may be what ends servers. */
+TEST_EACH(a_request_that_was_not_answered_is_repeated_twice_at_the_most, 2)
+{
+	unsigned at;
+
+	begin(false, 1000);
+	ask_by(_i);
+	first_id();
+	at = first;
+	for (unsigned n = 0; n < SL_MAX_RETRIES; n++, at = 1 - at)
+		pass_on(at, SL_RPC_UNANSWERED);
+	ck_assert(!heard(0, "HTTP"));
+	pass_on(at, SL_RPC_UNANSWERED);
+	ck_assert(heard(0, "HTTP/1.1 502 "));
+	ck_assert_uint_eq(bed.core.stats.retried, SL_MAX_RETRIES);
+}
+
+TEST(one_that_is_not_idempotent_and_was_not_answered_is_not_repeated)
+{
+	begin(false, 1000);
+	for (uint32_t i = 0; i < bed.cfg->route_cnt; i++)
+		bed.cfg->routes[i].idempotent = -1; /* as the method is */
+	bed_post_request(0, "/e", 'z', 100);
+	first_id();
+	pass_on(first, SL_RPC_UNANSWERED);
+	ck_assert(heard(0, "HTTP/1.1 502 "));
+	ck_assert_uint_eq(bed.core.stats.retried, 0);
+}
+
+/* A part of its body is gone. */
+TEST(a_stream_of_which_a_part_was_sent_is_not_repeated)
+{
+	begin(false, 1000);
+	for (uint32_t i = 0; i < bed.cfg->route_cnt; i++)
+		bed.cfg->routes[i].stream = true;
+	bed_post_request(0, "/e", 'z', 100);
+	bed_turns(3);
+	first = bed.backends[0].id_cnt ? 0 : 1;
+	tell(first, SL_RPC_GOAWAY);
+	bed_reply(&bed.backends[first], bed.backends[first].ids[0], SL_RPC_REFUSED, 0, "");
+	bed_turns(3);
+	ck_assert(heard(0, "HTTP/1.1 503 "));
+	ck_assert_uint_eq(bed.core.stats.retried, 0);
 }

@@ -774,6 +774,40 @@ TEST(a_channel_that_drains_ends_though_its_peer_takes_nothing)
 	ck_assert_int_eq(sl_rpc_channel_state(channels[0]), SL_RPC_DOWN);
 }
 
+static void come(unsigned i, enum sl_rpc_type type, uint64_t id)
+{
+	ends[i].in = (struct sl_message){
+		.header = {.version_type = (uint8_t)(SL_RPC_VERSION << 4 | type),
+			   .flags = SL_RPC_FIRST | SL_RPC_LAST,
+			   .id = id}};
+	ends[i].has_in = true;
+	ring(i);
+	turn(TICK_NS);
+}
+
+TEST(a_channel_whose_peer_is_not_ready_stays_and_rests_until_the_peer_is_ready)
+{
+	come(0, SL_RPC_GOAWAY, SL_GOAWAY_STAYS);
+	ck_assert_int_eq(sl_rpc_channel_state(channels[0]), SL_RPC_DRAINING);
+	for (unsigned i = 0; i < 4; i++)
+		turn(TICK_NS);
+	ck_assert_int_eq(sl_rpc_channel_state(channels[0]), SL_RPC_DRAINING);
+	ck_assert(sl_list_empty(&channels[0]->awake));
+	ck_assert_uint_gt(sl_rpc_next_ns(rpc), now_ns + TICK_NS);
+	come(0, SL_RPC_READY, 0);
+	ck_assert_int_eq(sl_rpc_channel_state(channels[0]), SL_RPC_UP);
+}
+
+TEST(a_channel_whose_unready_peer_ends_goes_down)
+{
+	come(0, SL_RPC_GOAWAY, SL_GOAWAY_STAYS);
+	for (unsigned i = 0; i < 4; i++)
+		turn(TICK_NS);
+	come(0, SL_RPC_GOAWAY, 0);
+	turn(TICK_NS);
+	ck_assert_int_eq(sl_rpc_channel_state(channels[0]), SL_RPC_DOWN);
+}
+
 static void remove_first(void)
 {
 	sl_rpc_channel_remove(channels[0]);

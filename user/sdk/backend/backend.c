@@ -258,6 +258,12 @@ void sl_backend_ready(struct sl_backend *b, bool ready)
 	sl_be_wake(b);
 }
 
+void sl_backend_leave(struct sl_backend *b, bool leave)
+{
+	atomic_store_explicit(&b->leaves, leave, memory_order_relaxed);
+	sl_be_wake(b);
+}
+
 static void stats_now(const struct sl_backend *b, struct sl_backend_stats *out)
 {
 	*out = b->stats;

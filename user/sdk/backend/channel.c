@@ -215,10 +215,11 @@ static unsigned on_grants(void *ctx, struct sl_rpc_window *to, unsigned max)
 	return sl_be_stream_grants(ctx, to, max);
 }
 
-static void on_goaway(void *ctx)
+static void on_goaway(void *ctx, bool stays)
 {
 	struct channel *ch = ctx;
 
+	(void)stays;
 	ch->peer_goaway = true;
 }
 
@@ -325,7 +326,7 @@ static bool add(struct sl_backend *b, struct sl_transport *t)
 	ch->link.takes = SL_RPC_REQUEST;
 	ch->link.alive = (struct sl_keepalive){.silence_ns = SILENCE_NS, .interval_ns = PING_NS};
 	sl_link_init(&ch->link, t, b->now_ns, false);
-	ch->link.away = atomic_load_explicit(&b->unready, memory_order_relaxed);
+	ch->link.away = (uint8_t)sl_be_away(b);
 	sl_list_add_tail(&b->channels, &ch->node);
 	b->channel_cnt++;
 	return true;

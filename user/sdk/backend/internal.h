@@ -203,10 +203,10 @@ struct sl_backend {
 	uint64_t pass_ns, away_ns; /* the last pass; all time in which none looked at what comes */
 	uint64_t upcalls;          /* about requests and streams; not of batches */
 	struct request *resumed_next; /* taken off `resumed`, not yet looked at */
-	bool told_unready;
+	enum sl_away told_away;
 	int epoll_fd, wake_fd;
 	int work_fd; /* rings when a batch waits for the handler's thread */
-	_Atomic bool stop, quit, unready, entered;
+	_Atomic bool stop, quit, unready, leaves, entered;
 	pthread_t io_thread; /* of io_state != IO_NONE */
 	_Atomic int io_state;
 	pthread_mutex_t stats_lock;
@@ -226,6 +226,15 @@ struct sl_backend {
 static inline enum sl_rpc_status sl_be_unanswered(const struct request *rq)
 {
 	return rq->view.idempotent ? SL_RPC_REFUSED : SL_RPC_LOST;
+}
+
+/* What gateways are told about new requests. */
+static inline enum sl_away sl_be_away(const struct sl_backend *b)
+{
+	if (!b->listener_cnt || atomic_load_explicit(&b->leaves, memory_order_relaxed))
+		return SL_AWAY_ENDS;
+	return atomic_load_explicit(&b->unready, memory_order_relaxed) ? SL_AWAY_UNREADY
+								       : SL_AWAY_NOT;
 }
 
 /* The backend whose I/O this thread does. */

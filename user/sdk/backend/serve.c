@@ -203,24 +203,36 @@ static void note_pass(struct sl_backend *b)
 	b->pass_ns = b->now_ns;
 }
 
+/*
+ * Gateways learn it ahead of replies that refuse, so that they try these requests elsewhere. A gateway
+ * that has drained comes back when it can; so it learns again, at once.
+ */
+static void tell_away(struct sl_backend *b)
+{
+	struct sl_list *at;
+
+	b->told_away = sl_be_away(b);
+	sl_be_channels_wake(b);
+	sl_list_for_each (at, &b->channels) {
+		struct channel *ch = sl_container_of(at, struct channel, node);
+
+		ch->link.away = (uint8_t)b->told_away;
+		if (ch->up)
+			sl_link_flush(&ch->link, b->now_ns);
+	}
+}
+
 /* One pass over everything; batches handled, or given to the thread that handles them. */
 static unsigned pass(struct sl_backend *b)
 {
-	bool unready = atomic_load_explicit(&b->unready, memory_order_relaxed);
 	struct sl_list *at;
 	unsigned n;
 
 	note_pass(b);
 	if (b->now_ns >= b->tick_ns)
 		tick(b);
-	if (sl_unlikely(unready != b->told_unready)) {
-		b->told_unready = unready;
-		sl_be_channels_wake(b);
-		/* A gateway that has drained comes back when it can; so it learns again, at once. */
-		sl_list_for_each (at, &b->channels)
-			sl_container_of(at, struct channel, node)->link.away =
-				unready || !b->listener_cnt;
-	}
+	if (sl_unlikely(sl_be_away(b) != b->told_away))
+		tell_away(b);
 	glance_at_peers(b);
 	if (poll_channels(b))
 		b->active_ns = b->now_ns;
@@ -264,7 +276,7 @@ bool sl_be_arm(struct sl_backend *b)
 	    atomic_load_explicit(&b->handed, memory_order_relaxed) ||
 	    atomic_load_explicit(&b->resumed, memory_order_relaxed) || b->resumed_next ||
 	    atomic_load_explicit(&b->full, memory_order_relaxed) || is_ending(b) ||
-	    atomic_load_explicit(&b->unready, memory_order_relaxed) != b->told_unready)
+	    sl_be_away(b) != b->told_away)
 		return false;
 	sl_list_for_each (at, &b->channels) {
 		struct channel *ch = sl_container_of(at, struct channel, node);
@@ -386,11 +398,9 @@ static bool drained(const struct sl_backend *b)
 void sl_be_drain(struct sl_backend *b)
 {
 	uint64_t until_ns = sl_now_ns() + DRAIN_MS * SL_NS_PER_MS;
-	struct sl_list *at;
 
 	sl_be_close_listeners(b);
-	sl_list_for_each (at, &b->channels)
-		sl_container_of(at, struct channel, node)->link.away = true;
+	tell_away(b);
 	atomic_store(&b->stop, false);
 	while (!drained(b) && sl_now_ns() < until_ns && !is_ending(b))
 		sl_be_serve(b, 1000);

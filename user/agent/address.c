@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a server is. A name is looked up before the server is used, and again every 30 s and at each
+ * reload: the resolver does not tell for how long an answer holds. A server without an address is down.
+ */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/un.h>
+
+#include "agent/internal.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+#define LOOK_UP_NS (30 * SL_NS_PER_SEC)
+
+void agent_address_text(const struct agent_server *s, char *to, size_t len)
+{
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&s->addr;
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&s->addr;
+	char text[INET6_ADDRSTRLEN] = "";
+
+	if (s->url.local)
+		snprintf(to, len, "%s", s->url.path);
+	else if (!s->addr_len)
+		snprintf(to, len, "%s:%u", s->url.host, s->url.port);
+	else if (s->addr.ss_family == AF_INET6)
+		snprintf(to, len, "[%s]:%u",
+			 inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof(text)), s->url.port);
+	else
+		snprintf(to, len, "%s:%u", inet_ntop(AF_INET, &v4->sin_addr, text, sizeof(text)),
+			 s->url.port);
+}
+
+static void use_address(struct agent_server *s, unsigned i)
+{
+	s->addr = s->query.addrs[i];
+	s->addr_len = s->query.lens[i];
+}
+
+void agent_address_begin(struct agent_server *s)
+{
+	struct sockaddr_un *un = (struct sockaddr_un *)&s->addr;
+
+	s->query = (struct agent_query){.owner = s, .host = s->url.host, .port = s->url.port};
+	if (s->url.local) {
+		un->sun_family = AF_UNIX;
+		memcpy(un->sun_path, s->url.path, sizeof(un->sun_path));
+		s->addr_len = sizeof(*un);
+		return;
+	}
+	agent_names_resolve(&s->query, true);
+	if (s->query.cnt) {
+		use_address(s, 0);
+		return;
+	}
+	s->named = true;
+	agent_address_look_up(s);
+}
+
+void agent_address_look_up(struct agent_server *s)
+{
+	if (s->named)
+		agent_names_ask(s->a->names, &s->query);
+}
+
+static bool is_among(const struct agent_server *s)
+{
+	for (unsigned i = 0; i < s->query.cnt; i++) {
+		if (s->addr_len == s->query.lens[i] &&
+		    memcmp(&s->addr, &s->query.addrs[i], s->addr_len) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Connections to the former address take no further requests. */
+static void move(struct agent_server *s)
+{
+	bool first = !s->addr_len;
+	struct sl_list *at, *next;
+	char text[128];
+
+	use_address(s, 0);
+	agent_address_text(s, text, sizeof(text));
+	if (!first)
+		sl_log_info("agent: %s: %s has moved to %s", s->name, s->url.host, text);
+	sl_list_for_each_safe (at, next, &s->conns) {
+		struct agent_conn *c = sl_container_of(at, struct agent_conn, link);
+
+		c->stale = true;
+		if (c->state == AGENT_UP && !sl_list_empty(&c->ready) &&
+		    sl_timer_pending(&c->timer.t))
+			agent_conn_close(c, "its server has moved");
+		else
+			agent_conn_room(c);
+	}
+	agent_server_moved(s);
+}
+
+/* The next look-up is a little later or sooner, so that not all come at the same moment. */
+static void answer(struct agent_server *s)
+{
+	struct agent *a = s->a;
+	char why[sizeof(s->why) + 96];
+
+	agent_timer_set(a, &s->lookup,
+			a->now_ns + LOOK_UP_NS - LOOK_UP_NS / 8 +
+				sl_prng_below(&a->prng, LOOK_UP_NS / 4));
+	if (s->query.cnt) {
+		s->lost_name = false;
+		if (!is_among(s))
+			move(s);
+		return;
+	}
+	snprintf(why, sizeof(why), "%.64s: %s", s->url.host,
+		 s->query.error[0] ? s->query.error : "it has no address");
+	if (!s->addr_len) {
+		agent_server_down(s, why);
+	} else if (!s->lost_name) {
+		s->lost_name = true;
+		sl_log_warn("agent: %s: %s; its last address stays", s->name, why);
+	}
+}
+
+void agent_address_answers(struct agent *a)
+{
+	struct agent_query *q;
+
+	while ((q = agent_names_take(a->names)))
+		answer(q->owner);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names of servers are looked up by a thread of its own, since the resolver blocks:
+ *
+ *   loop: ask ---> [ asked ] ---> thread: getaddrinfo ---> [ answers ] ---> loop: take
+ *
+ * A query is the caller's; it is lent from ask until take returns it or forget. All calls but the
+ * thread's own are the loop's. Errors: `error` of a query is text for people, empty if there is none.
+ */
+#ifndef SL_AGENT_NAMES_H
+#define SL_AGENT_NAMES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include "base/err.h"
+#include "base/list.h"
+
+enum { AGENT_ADDRESSES_MAX = 8 };
+
+struct agent_query {
+	struct sl_list link;
+	void *owner;
+	const char *host;
+	uint16_t port;
+	bool asked; /* it is lent */
+	char error[96];
+	unsigned cnt;
+	struct sockaddr_storage addrs[AGENT_ADDRESSES_MAX];
+	socklen_t lens[AGENT_ADDRESSES_MAX];
+};
+
+struct agent_names;
+
+/* Starts the thread, which confines itself as agents are confined. NULL, and errno. */
+struct agent_names *agent_names_new(void);
+/* A look-up that is under way ends by itself later. */
+void agent_names_free(struct agent_names *n);
+/* Becomes readable when there are answers. */
+int agent_names_fd(const struct agent_names *n);
+/* The host stays as it is while the query is lent. Nothing happens if it is lent already. */
+void agent_names_ask(struct agent_names *n, struct agent_query *q);
+/* Returns a query that has been answered, or NULL. */
+struct agent_query *agent_names_take(struct agent_names *n);
+/* The query will not be answered, and is not read or written any more. */
+void agent_names_forget(struct agent_names *n, struct agent_query *q);
+
+/* Fills in addresses or error; blocks. numeric: the host is an address, and no server is asked. */
+void agent_names_resolve(struct agent_query *q, bool numeric);
+
+#endif
