@@ -315,10 +315,13 @@ TEST(resets_for_a_backends_fault_are_free)
 	ck_sound();
 }
 
-TEST_EACH(frames_that_cost_more_than_they_say_end_the_connection, 4)
+TEST_EACH(frames_that_cost_more_than_they_say_end_the_connection, 8)
 {
-	static const char *const frames[] = {"-PING 0 0 8*00", "-SETTINGS 0 0", "-DATA 0 1",
-					     "-PRIORITY 0 1 0000000010"};
+	static const char *const frames[] = {
+		"-PING 0 0 8*00",       "-SETTINGS 0 0",        "-DATA 0 1",
+		"-DATA 8 1 00",         "-DATA 8 1 04 4*00",    "-PRIORITY 0 1 0000000010",
+		"-WINDOW 0 0 00000001", "-WINDOW 0 1 00000001",
+	};
 	int n = 0;
 
 	mock_open(m);

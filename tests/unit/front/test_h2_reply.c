@@ -121,6 +121,45 @@ TEST(names_that_resemble_others_are_not_taken_for_them)
 	munmap(p, 2 * page);
 }
 
+static uint32_t count(char c, const char *text)
+{
+	uint32_t n = 0;
+
+	for (; *text; text++)
+		n += *text == c;
+	return n;
+}
+
+/* RFC 9113 8.2.3: the crumbs of a cookie are one field, in trailers of no meaning. */
+TEST_EACH(crumbs_of_a_cookie_count_as_one_field, 4)
+{
+	static const uint8_t get[] = {0x82, 0x86, 0x84, 0x41, 1, 'a'};
+	uint32_t crumbs = _i & 1 ? 600 : 150, others = _i & 2 ? m->limits.max_headers : 5;
+	static uint8_t head[16000];
+	size_t len = sizeof(get);
+
+	memcpy(head, get, len);
+	for (uint32_t i = 0; i < others; i++)
+		len += put_literal(head + len, "z", "");
+	for (uint32_t i = 0; i < crumbs; i++)
+		len += put_literal(head + len, "cookie", "a=b");
+	open_conn();
+	m->log_all = true;
+	send_frame(1, 5, 1, sl_span_of(head, len));
+	collect(1);
+	/* The sum of names and values has a limit of its own. */
+	ck_assert_ptr_nonnull(strstr(got.fields, _i & 2 ? ":status: 431\n" : ":status: 200\n"));
+	if (!(_i & 2))
+		ck_assert_uint_eq(count(';', m->log), crumbs - 1);
+	ck_sound();
+	open_conn();
+	m->parts = true;
+	talk("-HEADERS 4 1 @post");
+	send_frame(1, 5, 1, sl_span_of(head + sizeof(get), len - sizeof(get)));
+	ck_assert_ptr_null(strstr(m->log, "cookie"));
+	ck_sound();
+}
+
 TEST(who_expects_to_continue_is_told_to)
 {
 	open_conn();

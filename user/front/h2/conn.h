@@ -26,6 +26,7 @@ enum {
 	 * half a window that lacks a byte nothing is given back.
 	 */
 	H2_FIRST_WINDOW = 48 << 10,
+	H2_HELD = 13, /* bytes of an RST_STREAM frame */
 };
 
 /* What all connections of one client address have. */
@@ -53,10 +54,10 @@ struct sl_h2_env {
 struct h2_head {
 	uint8_t *buf; /* env->head, or one of sl_front_env.heads between bursts; NULL: none begun */
 	uint32_t len;
-	uint16_t fields;
-	uint16_t cookies;
+	uint16_t fields; /* RFC 9113 8.2.3: all crumbs of a cookie are one */
 	bool pooled;
 	bool too_large;
+	bool cookie; /* a crumb has come */
 	bool blanks; /* around a value: dropped, allowed in gRPC only */
 	int32_t id;
 	uint64_t rx_ns, take_ns;
@@ -82,20 +83,24 @@ struct h2_recent {
 
 /* Where the input stands between frames. */
 struct h2_walk {
-	uint32_t left;       /* bytes to skip */
-	uint8_t have;        /* bytes in `head` */
-	uint8_t head[9 + 4]; /* of a frame; of a PRIORITY also the stream it depends on */
+	uint32_t left; /* bytes to skip */
+	uint8_t have;  /* bytes in `head` */
+	uint8_t head
+		[9 +
+		 4]; /* of a frame; of a PRIORITY also the stream it depends on, of padded DATA the
+				length of the padding */
 };
 
 enum h2_conn_flag {
-	H2_CLOSED = 1 << 0, /* host->close was called, or the connection is gone */
-	H2_EOF = 1 << 1,    /* the client closed its half */
-	H2_DRAIN = 1 << 2,  /* the first GOAWAY was sent */
-	H2_LAST = 1 << 3,   /* the second one */
-	H2_READY = 1 << 4,  /* the client's SETTINGS have come */
-	H2_FAILED = 1 << 5, /* no further input is understood */
-	H2_BROKEN = 1 << 6, /* nghttp2 cannot go on: nothing more is written either */
-	H2_ASKED = 1 << 7,  /* whether early replies were seen */
+	H2_CLOSED = 1 << 0,    /* host->close was called, or the connection is gone */
+	H2_EOF = 1 << 1,       /* the client closed its half */
+	H2_DRAIN = 1 << 2,     /* the first GOAWAY was sent */
+	H2_LAST = 1 << 3,      /* the second one */
+	H2_READY = 1 << 4,     /* the client's SETTINGS have come */
+	H2_FAILED = 1 << 5,    /* no further input is understood */
+	H2_BROKEN = 1 << 6,    /* nghttp2 cannot go on: nothing more is written either */
+	H2_ASKED = 1 << 7,     /* whether early replies were seen */
+	H2_GRPC_CORE = 1 << 8, /* idle.c: it resets streams that have not begun */
 };
 
 struct h2_conn {
@@ -116,16 +121,19 @@ struct h2_conn {
 	uint64_t drain_ns;       /* when the first GOAWAY was sent */
 	struct h2_bucket resets; /* streams that broke off: by the client, or by us for his fault */
 	struct h2_bucket controls;
-	uint32_t told;   /* bytes of the fields of the head that comes, as HPACK unpacks them */
-	uint32_t beyond; /* of those of all heads, more than one may have, not paid for yet */
+	uint32_t updates; /* WINDOW_UPDATEs that may still come and count as nothing */
+	uint32_t told;    /* bytes of the fields of the head that comes, as HPACK unpacks them */
+	uint32_t beyond;  /* of those of all heads, more than one may have, not paid for yet */
 	struct h2_recent recent;
 	struct h2_walk walk;
 	struct sl_h2_budget budget;
 	uint16_t flags;
 	uint8_t continuations;
-	uint16_t watches;  /* health watches that are open, and their request is whole */
-	uint16_t watching; /* all of them */
-	uint32_t taken;    /* bytes of replies, of all streams, by windows that let them */
+	uint8_t held_len;
+	uint8_t held[H2_HELD]; /* idle.c: the beginning of a frame that nghttp2 has not read yet */
+	uint16_t watches;      /* health watches that are open, and their request is whole */
+	uint16_t watching;     /* all of them */
+	uint32_t taken;        /* bytes of replies, of all streams, by windows that let them */
 };
 
 enum h2_stream_flag {
@@ -150,6 +158,7 @@ struct h2_stream {
 	uint16_t flags;
 	uint8_t method;
 	uint8_t cut_off;          /* enum sl_grpc_status: its reply ends with that */
+	uint64_t deadline_ns;     /* that its client has set; 0: none */
 	uint32_t given;           /* bytes of its body for which the host has not made room yet */
 	uint32_t came;            /* of its body, while they count for its window */
 	uint32_t window;          /* how much the client may send ahead */
@@ -171,12 +180,24 @@ void sl_h2_count(const struct h2_conn *c, enum sl_front_error error);
 
 /* guard.c: whatever is too much ends the connection. */
 void sl_h2_guard_open(struct h2_conn *c);
+/* The client has reset this stream; NULL: it knows of none. */
+void sl_h2_guard_abandoned(struct h2_conn *c, const struct h2_stream *s);
+/* A reply has gone out whole: a client that lets requests end may also give some up. */
+void sl_h2_guard_served(struct h2_conn *c);
+/* A stream, or bytes of a reply, for which WINDOW_UPDATEs are expected. */
+void sl_h2_guard_credit(struct h2_conn *c);
 /* A stream of the client's was reset by us. */
 void sl_h2_guard_reset(struct h2_conn *c, uint32_t code);
 /* One more field of the head that comes. False: the connection fails. */
 bool sl_h2_guard_field(struct h2_conn *c, size_t len);
 /* nghttp2 has read its bytes up to here. False: the connection fails. */
 bool sl_h2_guard_until(struct h2_conn *c, const uint8_t *end);
+
+/* idle.c */
+/* The client's SETTINGS may say what it is. */
+void sl_h2_idle_settings(struct h2_conn *c, const nghttp2_settings *s);
+/* As nghttp2_session_mem_recv(), without frames that nghttp2 need not see. c->walked is p. */
+ssize_t sl_h2_idle_read(struct h2_conn *c, const uint8_t *p, size_t len);
 
 /* recv.c */
 int sl_h2_callbacks(nghttp2_session_callbacks **out);

@@ -16,8 +16,11 @@ enum {
 	PREFACE = 24,
 	FRAME_HEAD = 9,
 	PRIORITY_LEN = 5,
-	DEPENDENCY = 4,    /* of it: the stream it depends on */
-	BEYOND = 64 << 10, /* bytes of fields that nobody keeps, for the price of a reset */
+	DEPENDENCY = 4, /* of it: the stream it depends on */
+	PAD_LENGTH = 1,
+	UPDATES_FREE = 10, /* WINDOW_UPDATEs for each stream, and for each DATA frame of a reply */
+	UPDATES_MAX = 10 << 10, /* of those that are not used */
+	BEYOND = 64 << 10,      /* bytes of fields that nobody keeps, for the price of a reset */
 };
 
 static bool take(struct h2_bucket *b, uint64_t now_ns, uint32_t per_s)
@@ -32,27 +35,48 @@ static bool take(struct h2_bucket *b, uint64_t now_ns, uint32_t per_s)
 	return true;
 }
 
+/* Takes back what one of them has cost. */
+static void give_back(struct h2_bucket *b, uint32_t per_s)
+{
+	uint64_t step = SL_NS_PER_SEC / (per_s ? per_s : 1);
+
+	b->full_ns -= b->full_ns < step ? b->full_ns : step;
+}
+
 static void take_reset(struct h2_conn *c)
 {
 	if (!take(&c->resets, *c->front->now_ns, c->env->limits->max_resets_per_s))
 		sl_h2_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, SL_FRONT_ERR_H2_FLOOD);
 }
 
-/* Frames that cost us work and the peer nothing. */
-static bool is_control(const nghttp2_frame_hd *hd)
+void sl_h2_guard_credit(struct h2_conn *c)
+{
+	c->updates = c->updates < UPDATES_MAX ? c->updates + UPDATES_FREE : UPDATES_MAX;
+}
+
+/* Returns true if the frame is one for which streams and replies have given credit. */
+static bool take_update(struct h2_conn *c)
+{
+	if (!c->updates)
+		return false;
+	c->updates--;
+	return true;
+}
+
+/* Returns true for frames that cost us work and the peer nothing; `padding`: bytes that are no data. */
+static bool is_control(struct h2_conn *c, const nghttp2_frame_hd *hd, uint32_t padding)
 {
 	switch (hd->type) {
-	case NGHTTP2_DATA: return !hd->length && !(hd->flags & NGHTTP2_FLAG_END_STREAM);
+	case NGHTTP2_DATA: return hd->length <= padding && !(hd->flags & NGHTTP2_FLAG_END_STREAM);
+	case NGHTTP2_WINDOW_UPDATE: return !take_update(c);
 	case NGHTTP2_HEADERS:
-	case NGHTTP2_CONTINUATION:
-	case NGHTTP2_RST_STREAM:
-	case NGHTTP2_WINDOW_UPDATE: return false;
-	default: return true;
+	case NGHTTP2_CONTINUATION: return false;
+	default: return true; /* RST_STREAM too; what else it costs, sl_h2_guard_abandoned() says */
 	}
 }
 
 /* Each frame takes what it costs. */
-static void spend(struct h2_conn *c, const nghttp2_frame_hd *hd)
+static void spend(struct h2_conn *c, const nghttp2_frame_hd *hd, uint32_t padding)
 {
 	uint32_t rate = c->env->limits->max_resets_per_s * CONTROLS;
 	bool ok = true;
@@ -61,9 +85,9 @@ static void spend(struct h2_conn *c, const nghttp2_frame_hd *hd)
 		ok = ++c->continuations <= MAX_CONTINUATIONS;
 	else
 		c->continuations = 0;
-	if (hd->type == NGHTTP2_RST_STREAM)
-		take_reset(c);
-	else if (is_control(hd))
+	if (hd->type == NGHTTP2_HEADERS)
+		sl_h2_guard_credit(c);
+	if (is_control(c, hd, padding))
 		ok = take(&c->controls, *c->front->now_ns, rate);
 	if (!ok)
 		sl_h2_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, SL_FRONT_ERR_H2_FLOOD);
@@ -123,6 +147,24 @@ void sl_h2_guard_reset(struct h2_conn *c, uint32_t code)
 }
 
 /*
+ * A stream that a backend works at was in vain. One that has its reply, or whose time is over, the
+ * gateway has ended itself or is about to: its RST_STREAM costs no more than any control frame.
+ */
+void sl_h2_guard_abandoned(struct h2_conn *c, const struct h2_stream *s)
+{
+	if (!s || (s->flags & ST_END_SENT) || ((s->flags & ST_LOCAL) && !(s->flags & ST_CALL)))
+		return;
+	if (s->deadline_ns && *c->front->now_ns >= s->deadline_ns)
+		return;
+	take_reset(c);
+}
+
+void sl_h2_guard_served(struct h2_conn *c)
+{
+	give_back(&c->resets, c->env->limits->max_resets_per_s);
+}
+
+/*
  * HPACK says thousands of bytes again in one, and nghttp2 looks at each of them: what is more than a
  * head may have is work for nothing.
  */
@@ -137,6 +179,17 @@ bool sl_h2_guard_field(struct h2_conn *c, size_t len)
 		take_reset(c);
 	}
 	return !(c->flags & H2_FAILED);
+}
+
+/* Returns how many bytes of the payload are looked at too, of a frame whose head is there. */
+static uint32_t payload_wanted(const struct h2_walk *w)
+{
+	uint32_t len = sl_get_be24(w->head);
+
+	if (w->head[3] == NGHTTP2_PRIORITY && len == PRIORITY_LEN)
+		return DEPENDENCY;
+	return w->head[3] == NGHTTP2_DATA && (w->head[4] & NGHTTP2_FLAG_PADDED) && len ? PAD_LENGTH
+										       : 0;
 }
 
 /* A PRIORITY frame whose head is there. */
@@ -163,6 +216,8 @@ static void frame(struct h2_conn *c, const struct h2_walk *w)
 		.type = w->head[3],
 		.flags = w->head[4],
 	};
+	bool padded = hd.type == NGHTTP2_DATA && payload_wanted(w);
+	uint32_t padding = padded ? PAD_LENGTH + (uint32_t)w->head[FRAME_HEAD] : 0;
 	uint32_t error = judge(&c->recent, &hd);
 
 	if (is_priority(w) && depends_on_itself(w))
@@ -172,7 +227,7 @@ static void frame(struct h2_conn *c, const struct h2_walk *w)
 	if (error)
 		sl_h2_fail(c, error, SL_FRONT_ERR_H2_PROTOCOL);
 	else
-		spend(c, &hd);
+		spend(c, &hd, padding);
 }
 
 bool sl_h2_guard_until(struct h2_conn *c, const uint8_t *end)
@@ -188,11 +243,11 @@ bool sl_h2_guard_until(struct h2_conn *c, const uint8_t *end)
 			w->left -= (uint32_t)n;
 			continue;
 		}
-		want = is_priority(w) ? FRAME_HEAD + DEPENDENCY : FRAME_HEAD;
+		want = FRAME_HEAD + (w->have >= FRAME_HEAD ? payload_wanted(w) : 0);
 		n = len < want - w->have ? len : want - w->have;
 		memcpy(w->head + w->have, p, n);
 		w->have = (uint8_t)(w->have + n);
-		if (w->have < want || (want == FRAME_HEAD && is_priority(w)))
+		if (w->have < want || want - FRAME_HEAD < payload_wanted(w))
 			continue;
 		frame(c, w);
 		w->left = sl_get_be24(w->head) - (uint32_t)(want - FRAME_HEAD);

@@ -36,6 +36,8 @@ static int create_option(struct sl_h2_env *e)
 	nghttp2_option_set_max_settings(e->option, MAX_SETTINGS);
 	/* nghttp2 counts how often it is called, so a slow network would look like a flood. */
 	nghttp2_option_set_max_continuations(e->option, SIZE_MAX);
+	/* nghttp2 counts all resets alike: guard.c counts them by the work that they cost. */
+	nghttp2_option_set_stream_reset_rate_limit(e->option, UINT64_MAX, UINT64_MAX);
 	nghttp2_option_set_no_closed_streams(e->option, 1);
 	/* gRPC's metadata may have blanks around them: sl_h2_head_end() knows what is gRPC. */
 	nghttp2_option_set_no_rfc9113_leading_and_trailing_ws_validation(e->option, 1);
@@ -320,6 +322,7 @@ static bool input_stuck(struct h2_conn *c, struct sl_chunk *chunk, size_t *used)
 
 static size_t read_input(struct h2_conn *c, struct sl_chunk *chunk)
 {
+	bool core = c->flags & H2_GRPC_CORE;
 	size_t used = 0;
 	ssize_t n;
 
@@ -327,7 +330,10 @@ static size_t read_input(struct h2_conn *c, struct sl_chunk *chunk)
 	c->walked = chunk->ptr + (c->stuck_len < chunk->len ? c->stuck_len : chunk->len);
 	if (c->stuck_len && !input_stuck(c, chunk, &used))
 		return used;
-	n = nghttp2_session_mem_recv(c->session, chunk->ptr + used, chunk->len - used);
+	if (core)
+		n = sl_h2_idle_read(c, chunk->ptr + used, chunk->len - used);
+	else
+		n = nghttp2_session_mem_recv(c->session, chunk->ptr + used, chunk->len - used);
 	if (n < 0) {
 		switch (n) {
 		case NGHTTP2_ERR_BAD_CLIENT_MAGIC:
@@ -340,7 +346,8 @@ static size_t read_input(struct h2_conn *c, struct sl_chunk *chunk)
 		}
 		return chunk->len;
 	}
-	sl_h2_guard_until(c, chunk->ptr + used + (size_t)n);
+	if (!core)
+		sl_h2_guard_until(c, chunk->ptr + used + (size_t)n);
 	return used + (size_t)n - c->stuck_len;
 }
 

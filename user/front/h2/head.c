@@ -69,6 +69,8 @@ struct sl_span sl_h2_trim(struct sl_span value)
 void sl_h2_head_field(struct h2_conn *c, struct sl_span name, struct sl_span text)
 {
 	struct h2_head *h = &c->head;
+	bool cookie = SL_NAME_IS(name, "cookie");
+	uint32_t fields = h->fields + (!cookie || !h->cookie);
 	struct sl_span value;
 	size_t need;
 	uint8_t *p;
@@ -79,9 +81,8 @@ void sl_h2_head_field(struct h2_conn *c, struct sl_span name, struct sl_span tex
 	need = FIELD_HEAD + name.len + value.len;
 	h->blanks |= value.len < text.len;
 	if (name.len > UINT16_MAX || value.len > UINT16_MAX ||
-	    need > c->env->limits->max_head - h->len ||
-	    h->fields >= c->env->limits->max_headers + 4 ||
-	    h->fields >= SL_HTTP1_HEADERS_MAX) { /* + 4: what HTTP/1 has in its first line */
+	    need > c->env->limits->max_head - h->len || fields > c->env->limits->max_headers + 4 ||
+	    fields > SL_HTTP1_HEADERS_MAX) { /* + 4: what HTTP/1 has in its first line */
 		h->too_large = true;
 		return;
 	}
@@ -92,7 +93,8 @@ void sl_h2_head_field(struct h2_conn *c, struct sl_span name, struct sl_span tex
 	if (value.len)
 		memcpy(p + FIELD_HEAD + name.len, value.ptr, value.len);
 	h->len += (uint32_t)need;
-	h->fields++;
+	h->fields = (uint16_t)fields;
+	h->cookie |= cookie;
 }
 
 /* What a head says, on its way to the host. */
@@ -328,6 +330,7 @@ static void begin(struct parse *p, struct h2_stream *s)
 	st->windowed = !rq->end || st->upgrade;
 	s->st = st;
 	st->method = rq->method;
+	s->deadline_ns = rq->timeout_ns ? *c->front->now_ns + rq->timeout_ns : 0;
 	s->flags &= (uint16_t)~ST_LOCAL;
 	if ((s->flags & (ST_GRPC | ST_RX_OVER)) == (ST_GRPC | ST_RX_OVER))
 		sl_h2_request_over(s);
@@ -347,8 +350,11 @@ void sl_h2_trailers(struct h2_conn *c, struct h2_stream *s)
 		nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, s->id,
 					  NGHTTP2_ENHANCE_YOUR_CALM);
 	} else {
-		while (off < h->len)
-			fields[cnt++] = read_field(h, &off);
+		while (off < h->len) {
+			fields[cnt] = read_field(h, &off);
+			/* RFC 9110 6.5.1: it has no place there. */
+			cnt += !SL_NAME_IS(fields[cnt].name, "cookie");
+		}
 		c->front->host->request_trailers(c->host, s->st, fields, cnt);
 	}
 	sl_h2_head_drop(c);

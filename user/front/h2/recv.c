@@ -365,7 +365,11 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
 		if (s && end)
 			sl_h2_request_over(s);
 		break;
-	case NGHTTP2_SETTINGS: c->flags |= H2_READY; break;
+	case NGHTTP2_RST_STREAM: sl_h2_guard_abandoned(c, s); break;
+	case NGHTTP2_SETTINGS:
+		c->flags |= H2_READY;
+		sl_h2_idle_settings(c, &frame->settings);
+		break;
 	case NGHTTP2_PING:
 		if (!(frame->hd.flags & NGHTTP2_FLAG_ACK))
 			break;
@@ -397,6 +401,8 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
 	(void)session;
 	if (frame->hd.type == NGHTTP2_RST_STREAM)
 		sl_h2_guard_reset(c, frame->rst_stream.error_code);
+	if (frame->hd.type == NGHTTP2_DATA)
+		sl_h2_guard_credit(c);
 	if ((frame->hd.type != NGHTTP2_DATA && frame->hd.type != NGHTTP2_HEADERS) ||
 	    !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
 		return 0;
@@ -404,6 +410,8 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
 	if (!s)
 		return 0;
 	s->flags |= ST_END_SENT;
+	if (s->st)
+		sl_h2_guard_served(c);
 	if (sl_h2_early(s))
 		sl_h2_early_ask(c);
 	return 0;
