@@ -32,10 +32,11 @@ struct foreign {
 	void *arg;
 };
 
-static struct agent_server *next_server(struct agent *a, struct sl_list *at)
+static struct agent_server *next_server(const struct agent *a, const struct sl_list *at)
 {
-	at = at->next;
-	return at == &a->servers ? NULL : sl_container_of(at, struct agent_server, link);
+	struct sl_list *next = at->next;
+
+	return next == &a->servers ? NULL : sl_container_of(next, struct agent_server, link);
 }
 #define for_each_server(a, s)                                                                      \
 	for (struct agent_server *s = next_server((a), &(a)->servers); s;                          \
@@ -74,6 +75,48 @@ static void on_timer(void *arg, struct sl_timer *t)
 		break;
 	default: agent_server_timer(sl_container_of(at, struct agent_server, retry)); break;
 	}
+}
+
+/* Of descriptors, one half is divided among the servers, and the other one is for whichever needs it. */
+static int part_of_server(const struct agent *a)
+{
+	int n = 0;
+
+	for_each_server(a, s) n++;
+	return a->fd_max / 2 / (n ? n : 1);
+}
+
+int agent_fds_of(const struct agent_server *server)
+{
+	const struct agent *a = server->a;
+	int part = part_of_server(a), left = a->fd_max;
+
+	for_each_server(a, s)
+	{
+		if (s != server && (int)s->conn_cnt < part)
+			left -= part - (int)s->conn_cnt;
+	}
+	return (int)server->conn_cnt < part ? a->fd_max : left;
+}
+
+/* How many streams one address may have: half of the connections that they could take. */
+static uint32_t streams_of_address(const struct agent_server *s)
+{
+	int most = s->a->fd_max / 2 + part_of_server(s->a);
+
+	if (most > AGENT_CONNS_MAX || s->proto->calls_per_conn > 1)
+		most = AGENT_CONNS_MAX;
+	return most > 1 ? (uint32_t)most / 2 : 1;
+}
+
+struct agent_shares agent_server_shares(const struct agent_server *s)
+{
+	return (struct agent_shares){
+		.places = agent_limit_now(&s->limit),
+		.busy = s->busy_cnt,
+		.exact = s->limit.fixed,
+		.streams = streams_of_address(s),
+	};
 }
 
 /* As many descriptors as may be. In a sandbox there are, and nobody may ask for more. */
@@ -115,6 +158,11 @@ struct agent *sl_agent_open(struct sl_err *err)
 	sl_list_init(&a->dead);
 	sl_list_init(&a->dirty);
 	a->fd_max = most_fds();
+	if (a->fd_max < AGENT_CONNS_MAX)
+		sl_log_warn(
+			"agent: few descriptors are allowed: at most %d connections to servers; "
+			"for %d RLIMIT_NOFILE (LimitNOFILE of systemd) must be %d",
+			a->fd_max, AGENT_CONNS_MAX, AGENT_CONNS_MAX + SPARE_FDS);
 	a->now_ns = sl_now_ns();
 	(void)sl_rand_bytes(&seed, sizeof(seed));
 	sl_prng_seed(&a->prng, seed ^ a->now_ns);
@@ -125,6 +173,7 @@ struct agent *sl_agent_open(struct sl_err *err)
 	a->names = agent_names_new();
 	if (a->epoll_fd >= 0 && a->names &&
 	    sl_pool_init(&a->calls, sizeof(struct agent_call), 64, AGENT_CALLS_MAX) == 0 &&
+	    sl_pool_init(&a->clients, sizeof(struct agent_client), 64, AGENT_CALLS_MAX) == 0 &&
 	    sl_agent_watch(a, agent_names_fd(a->names), on_names, a) == 0)
 		return a;
 	sl_err_set(err, "agent: %s", strerror(errno));
@@ -346,6 +395,7 @@ void sl_agent_close(struct agent *a)
 	agent_names_free(a->names);
 	agent_conns_free(a);
 	sl_pool_fini(&a->calls);
+	sl_pool_fini(&a->clients);
 	sl_mem_fini(&a->bodies);
 	if (a->epoll_fd >= 0)
 		close(a->epoll_fd);

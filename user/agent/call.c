@@ -34,6 +34,10 @@ struct agent_call *agent_call_new(struct agent_server *s, struct sl_request_view
 		.grpc = rq->protocol == SL_PROTO_GRPC,
 	};
 	sl_list_init(&call->link);
+	if (!agent_queue_enter(&s->waiting, call, rq->client)) {
+		sl_pool_put(&a->calls, call);
+		return NULL;
+	}
 	rq->own = call;
 	if (rq->budget_us) {
 		call->deadline_ns = rq->arrived_ns + rq->budget_us * SL_NS_PER_US;
@@ -41,30 +45,49 @@ struct agent_call *agent_call_new(struct agent_server *s, struct sl_request_view
 	}
 	if (stream)
 		agent_body_init(call);
-	agent_queue_add(&s->waiting, &call->link, rq->priority);
+	agent_queue_add(&s->waiting, call);
 	return call;
+}
+
+/* A stream on a connection that the server does not work at, or no longer. */
+static void set_stream(struct agent_call *call, bool is)
+{
+	call->client->streams_cnt += is;
+	call->client->streams_cnt -= call->streams;
+	call->server->a->pump |= call->streams && !is;
+	call->streams = is;
 }
 
 /* Of those that the server works at. */
 static void count(struct agent_call *call)
 {
 	call->start_ns = call->server->a->now_ns;
-	call->server->busy_cnt += !call->counted;
+	set_stream(call, false);
+	if (call->counted)
+		return;
+	agent_queue_hold(&call->server->waiting, call);
+	call->server->busy_cnt++;
 	call->counted = true;
 }
 
 static void uncount(struct agent_call *call)
 {
-	call->server->busy_cnt -= call->counted;
-	call->server->a->pump |= call->counted;
+	set_stream(call, false);
+	if (!call->counted)
+		return;
+	agent_queue_release(&call->server->waiting, call);
+	call->server->busy_cnt--;
+	call->server->a->pump = true;
 	call->counted = false;
 }
 
 /* Who waits for a client keeps nobody from the server. A number that was set is one, whatever they wait for. */
 static void let_go(struct agent_call *call)
 {
-	if (!call->server->limit.fixed)
-		uncount(call);
+	if (call->server->limit.fixed)
+		return;
+	uncount(call);
+	set_stream(call, true);
 }
 
 void agent_call_end(struct agent_call *call)
@@ -72,6 +95,7 @@ void agent_call_end(struct agent_call *call)
 	struct agent_server *s = call->server;
 
 	uncount(call);
+	agent_queue_leave(&s->waiting, call);
 	agent_body_drop(call);
 	agent_timer_cancel(s->a, &call->late);
 	sl_pool_put(&s->a->calls, call);
@@ -88,7 +112,7 @@ static void take_off(struct agent_call *call)
 	} else if (call->rest_ns) {
 		sl_list_del(&call->link);
 	} else if (!sl_list_empty(&call->link)) {
-		agent_queue_remove(&s->waiting, &call->link);
+		agent_queue_remove(&s->waiting, call);
 	}
 }
 
@@ -150,7 +174,7 @@ void agent_calls_rested(struct agent_server *s)
 	       call->rest_ns <= s->a->now_ns) {
 		call->rest_ns = 0;
 		sl_list_del(&call->link);
-		agent_queue_again(&s->waiting, &call->link, call->rq->priority);
+		agent_queue_again(&s->waiting, call);
 	}
 	if (call)
 		agent_timer_set(s->a, &s->rest, call->rest_ns);
@@ -180,7 +204,7 @@ void agent_call_lost(struct agent_call *call, const char *why)
 	if (call->tries > 1)
 		rest(call);
 	else
-		agent_queue_again(&s->waiting, &call->link, call->rq->priority);
+		agent_queue_again(&s->waiting, call);
 }
 
 void agent_call_late(struct agent_call *call)
@@ -197,6 +221,8 @@ void agent_call_assign(struct agent_call *call, struct agent_conn *c)
 	call->written = false;
 	if (!call->body.on || call->body.ended || !call->rq->length || s->limit.fixed)
 		count(call);
+	else
+		set_stream(call, true);
 }
 
 void agent_call_answered(struct agent_call *call)

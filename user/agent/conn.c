@@ -128,7 +128,7 @@ static int open_socket(const struct agent_server *s)
 {
 	int fd = socket(s->addr.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
-	if (fd < s->a->fd_max)
+	if (fd < agent_fds_of(s))
 		return fd;
 	close(fd);
 	errno = EMFILE;

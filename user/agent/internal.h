@@ -61,7 +61,7 @@ struct agent {
 	int fd_max; /* of connections to servers; those above are for gateways, and what else there is */
 	uint64_t now_ns;
 	struct sl_wheel wheel;
-	struct sl_pool calls;
+	struct sl_pool calls, clients;
 	struct sl_mem bodies;
 	struct sl_list
 		unread; /* streams of HTTP/2 for which the gateway has no room, oldest first */
@@ -131,7 +131,8 @@ struct agent_server {
 };
 
 struct agent_call {
-	struct sl_list link; /* of its server's, or of its connection's */
+	struct sl_list link;         /* of its server's, or of its connection's */
+	struct agent_client *client; /* at that server */
 	struct agent_server *server;
 	struct sl_request_view *rq; /* NULL: answered */
 	struct agent_conn *conn;    /* NULL: it waits */
@@ -147,6 +148,7 @@ struct agent_call {
 	bool begun;    /* a part of the reply is out */
 	bool over;     /* its connection has nothing to do with it any more */
 	bool counted;  /* in server->busy_cnt */
+	bool streams;  /* in client->streams_cnt */
 	void *stream;  /* the protocol's */
 	struct agent_body body;
 };
@@ -178,6 +180,11 @@ static inline void agent_timer_cancel(struct agent *a, struct agent_timer *t)
 /* agent.c */
 /* A connection without calls, of whichever server; false, and errno as it was: there is none. */
 bool agent_close_idle(struct agent *a);
+
+/* Returns the number above which a further connection of this server may have no descriptor. */
+int agent_fds_of(const struct agent_server *server);
+/* What its clients have to share now. */
+struct agent_shares agent_server_shares(const struct agent_server *s);
 
 /* conn.c */
 /* One more connection is under way; false: it cannot even be tried. */

@@ -1,35 +1,79 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What waits for a server, and which of it goes next: the order in which a backend of the SDK gets
- * requests (sluice/backend.h), kept for streams and for whatever the server has no room for. No
- * clock, no I/O.
+ * Calls that wait for a server, and which of them goes next.
  *
- *   control, latency, normal, bulk    urgent classes first; inside a class in order of arrival
- *   each sixteenth that goes          is the first of the least urgent class that waits
+ *   class: most urgent first; each 16th call is of the least urgent class that waits
+ *     `-- client addresses, in turns
+ *           `-- calls of the address, in order of arrival
+ *
+ * While other addresses of its class wait, an address gets no further place once it has half of them:
+ * so a client with many slow requests leaves places for others. With a learnt number of places, an
+ * address that has less than half may go beyond it by as many as another one has beyond half: the
+ * latter took them while nobody waited. Streams that hold no place are limited by themselves, since
+ * each may hold a connection. An address is the 32-bit number of the gateway (`client` of a request);
+ * 0 stands for all that are not known, which have no limit of streams.
+ *
+ * One thread. What belongs to an address lives as long as it has calls, in a pool of the agent.
  */
 #ifndef SL_AGENT_QUEUE_H
 #define SL_AGENT_QUEUE_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
 #include "base/list.h"
 #include "sluice/rpc_wire.h"
 
-enum { AGENT_QUEUE_TURN_OF_LEAST = 16 };
+enum { AGENT_QUEUE_TURN_OF_LEAST = 16, AGENT_QUEUE_BUCKETS = 256 };
+
+struct agent_call;
+struct sl_pool;
+
+/* A client's address at one server. */
+struct agent_client {
+	struct sl_list link;  /* of its bucket */
+	uint32_t key;         /* of the address */
+	uint32_t calls;       /* that name it */
+	uint32_t held;        /* places that it has */
+	uint32_t streams_cnt; /* on connections, without a place */
+	struct agent_line {
+		struct sl_list turn;  /* of the class, if calls wait */
+		struct sl_list calls; /* that wait, the first first */
+	} of[SL_CLASS_CNT];
+};
 
 struct agent_queue {
-	struct sl_list of[SL_CLASS_CNT]; /* what waits, by class, its first first */
+	struct sl_list turns[SL_CLASS_CNT]; /* of clients that wait */
+	struct sl_list buckets[AGENT_QUEUE_BUCKETS];
+	struct sl_pool *clients;
+	struct agent_client *heaviest; /* about: the one that had most places when it took one */
 	uint32_t cnt, taken;
 };
 
-void agent_queue_init(struct agent_queue *q);
-void agent_queue_add(struct agent_queue *q, struct sl_list *node, enum sl_rpc_class class);
+/* What there is to share. */
+struct agent_shares {
+	uint32_t places, busy; /* requests that the server gets at a time; and has */
+	bool exact;            /* no more than these, ever */
+	uint32_t streams;      /* that an address may have */
+};
+
+void agent_queue_init(struct agent_queue *q, struct sl_pool *clients);
+/* The call belongs to the client with this key until it leaves. False: no memory. */
+bool agent_queue_enter(struct agent_queue *q, struct agent_call *call, uint32_t key);
+void agent_queue_leave(struct agent_queue *q, struct agent_call *call);
+void agent_queue_add(struct agent_queue *q, struct agent_call *call);
 /* One that has had its turn before: in front of its class. */
-void agent_queue_again(struct agent_queue *q, struct sl_list *node, enum sl_rpc_class class);
-/* It stays until it is taken; NULL: nothing waits. */
-struct sl_list *agent_queue_next(const struct agent_queue *q);
+void agent_queue_again(struct agent_queue *q, struct agent_call *call);
+/* Returns the call that may go now; it stays until it is taken. NULL: none. */
+struct agent_call *agent_queue_next(const struct agent_queue *q, const struct agent_shares *s);
+/* Returns any call that waits; NULL: none. */
+struct agent_call *agent_queue_any(const struct agent_queue *q);
 /* The next one goes. */
-void agent_queue_take(struct agent_queue *q, struct sl_list *node);
-/* Any of them leaves, which is nobody's turn. */
-void agent_queue_remove(struct agent_queue *q, struct sl_list *node);
+void agent_queue_take(struct agent_queue *q, struct agent_call *call);
+/* Any of them leaves the queue without a turn. */
+void agent_queue_remove(struct agent_queue *q, struct agent_call *call);
+/* The call's client has a place more, or less. */
+void agent_queue_hold(struct agent_queue *q, struct agent_call *call);
+void agent_queue_release(struct agent_queue *q, struct agent_call *call);
 
 #endif

@@ -25,11 +25,11 @@ enum {
 /* It gets none, so others may have them: whether to wait for it the gateway knows. */
 static void refuse_waiting(struct agent_server *s)
 {
-	struct sl_list *next;
+	struct agent_call *next;
 
-	while ((next = agent_queue_next(&s->waiting)) ||
-	       (next = sl_list_empty(&s->resting) ? NULL : s->resting.next))
-		agent_call_refuse(sl_container_of(next, struct agent_call, link));
+	while ((next = agent_queue_any(&s->waiting)) ||
+	       (next = sl_list_first(&s->resting, struct agent_call, link)))
+		agent_call_refuse(next);
 }
 
 static void tell_ready(struct agent_server *s, bool ready)
@@ -206,27 +206,28 @@ static bool may_connect(struct agent_server *s)
 
 void agent_server_pump(struct agent_server *s)
 {
-	uint32_t limit = agent_limit_now(&s->limit), per = s->proto->calls_per_conn, wanted;
+	uint32_t per = s->proto->calls_per_conn, wanted;
+	struct agent_shares shares = agent_server_shares(s);
 	struct agent_conn *c;
-	struct sl_list *next;
+	struct agent_call *call;
 
-	while ((next = agent_queue_next(&s->waiting)) && s->busy_cnt < limit &&
+	while ((call = agent_queue_next(&s->waiting, &shares)) &&
 	       (c = sl_list_first(&s->ready, struct agent_conn, ready))) {
-		struct agent_call *call = sl_container_of(next, struct agent_call, link);
-
-		agent_queue_take(&s->waiting, next);
+		agent_queue_take(&s->waiting, call);
 		agent_call_assign(call, c);
 		s->proto->start(c, call);
 		agent_conn_room(c);
+		shares.busy = s->busy_cnt;
 	}
 	if (s->probe && !s->connecting && !sl_timer_pending(&s->retry.t))
 		(void)agent_conn_open(s);
 	s->probe = false;
-	if (!next || s->busy_cnt >= limit)
+	if (!call)
 		return;
 	if (sl_timer_pending(&s->retry.t))
 		return;
-	wanted = limit - s->busy_cnt < s->waiting.cnt ? limit - s->busy_cnt : s->waiting.cnt;
+	wanted = shares.busy < shares.places ? shares.places - shares.busy : 1;
+	wanted = wanted < s->waiting.cnt ? wanted : s->waiting.cnt;
 	wanted = (wanted + per - 1) / per;
 	while (s->connecting < wanted && may_connect(s) && agent_conn_open(s))
 		;
@@ -301,7 +302,7 @@ struct agent_server *agent_server_new(struct agent *a, const struct sl_agent_opt
 	s->lookup.kind = AGENT_TIMER_LOOKUP;
 	sl_list_init(&s->query.link);
 	sl_list_init(&s->link);
-	agent_queue_init(&s->waiting);
+	agent_queue_init(&s->waiting, &a->clients);
 	sl_list_init(&s->resting);
 	sl_list_init(&s->ready);
 	sl_list_init(&s->conns);

@@ -169,10 +169,9 @@ TEST(who_finds_none_waits_for_one)
 	ck_assert(!logged("cannot connect"));
 }
 
-/* Connections that a server does not use now are no reason to refuse what waits for another. */
-TEST(idle_ones_make_room_for_another_server)
+/* Adds a second one, to which `bed.opt` belongs then. Returns the descriptor of the first one. */
+static int add_server(void)
 {
-	struct sl_backend_options first = bed.opt, second;
 	char text[256] = "", to[128];
 	struct sl_err err = {text, sizeof(text)};
 	int fd = bed.fd;
@@ -182,6 +181,46 @@ TEST(idle_ones_make_room_for_another_server)
 	ck_assert_msg(sl_agent_add(bed.agent, &(struct sl_agent_options){.listen = "y", .to = to},
 				   &err) == 0,
 		      "%s", text);
+	return fd;
+}
+
+static unsigned end_cnt_before;
+
+static bool another_is_accepted(void)
+{
+	return end_cnt > end_cnt_before;
+}
+
+/* Those that a server uses, however many it wants, leave another one its part. */
+TEST(busy_ones_leave_a_part_to_another_server)
+{
+	struct sl_backend_options first = bed.opt, second;
+	int fd = add_server();
+
+	ck_assert(logged("agent: few descriptors are allowed: at most 96 connections"));
+	second = bed.opt;
+	bed.opt = first;
+	for (unsigned i = 0; i < ASKED; i++)
+		asked[asked_cnt++] = bed_ask(SL_PROTO_HTTP1, false);
+	turns_until(there_is_none_left);
+	end_cnt_before = end_cnt;
+	bed.opt = second;
+	asked[asked_cnt++] = bed_ask(SL_PROTO_HTTP1, false);
+	turns_until(another_is_accepted);
+	bed_turns(2);
+	answer(ends[end_cnt - 1]);
+	bed_until(asked[asked_cnt - 1]->ends);
+	ck_assert_int_eq(asked[asked_cnt - 1]->error, SL_RPC_OK);
+	ck_assert_int_eq(asked[0]->ends, 0);
+	close(fd);
+}
+
+/* Connections that a server does not use now are no reason to refuse what waits for another. */
+TEST(idle_ones_make_room_for_another_server)
+{
+	struct sl_backend_options first = bed.opt, second;
+	int fd = add_server();
+
 	second = bed.opt;
 	bed.opt = first;
 	for (unsigned i = 0; i < ASKED; i++)
