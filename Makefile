@@ -108,7 +108,7 @@ PY_FILES := $(PY_SO) $(patsubst user/sdk/%,$(BUILD)/%,$(PY_SRC))
 PY_DIR    = $(if $(filter /usr,$(PREFIX)),lib/python3,$(shell $(PYTHON) -c 'import sys; print("lib/python%d.%d" % sys.version_info[:2])'))/dist-packages/sluice
 
 .PHONY: all deps help demo test test-long test-unit test-stack test-bpf test-netns test-volume test-vm test-rpc asan fuzz lint \
-        netns-tools layers walk format bench clean install uninstall man house mutate
+        netns-tools layers walk format bench clean install uninstall deb wheel man house mutate
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -135,12 +135,13 @@ $(BUILD)/$(SDK_SO): $(patsubst $(BUILD)/obj/%,$(BUILD)/pic/%,$(foreach m,base rp
 	$(Q)$(CC) $(SL_CFLAGS) $(NO_LTO) $(filter-out -pie,$(SL_LDFLAGS)) $(LDFLAGS) -shared -Wl,-soname,$(@F).$(SDK_ABI) $(if $(SAN),,-Wl,-z,defs) \
 		-Wl,--version-script=user/sdk/backend/libsluice-backend.map -o $@.$(SDK_ABI) $(filter %.o,$^) $(LD_rpc) -lm
 	$(Q)ln -sf $(@F).$(SDK_ABI) $@
-# It finds the library beside the build folder it lies in, and from dist-packages in the PREFIX of both.
+# It finds the library beside itself (wheel), beside the build folder it lies in, and from dist-packages in the PREFIX of both.
+PY_RPATH ?= -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../..:$$ORIGIN/../../..'
 $(PY_SO): $(patsubst %.c,$(BUILD)/pic/%.o,$(wildcard user/sdk/python/*.c)) $(BUILD)/$(SDK_SO)
 	@mkdir -p $(@D)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(SL_CFLAGS) $(NO_LTO) $(filter-out -pie,$(SL_LDFLAGS)) $(LDFLAGS) -shared -o $@ $(filter %.o,$^) -L$(BUILD) -lsluice-backend \
-		-Wl,-rpath,'$$ORIGIN/../..:$$ORIGIN/../../..'
+		$(PY_RPATH)
 $(BUILD)/pic/user/sdk/python/%.o: SL_CPPFLAGS += -isystem $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')
 $(BUILD)/python/sluice/%: user/sdk/python/sluice/%
 	@mkdir -p $(@D)
@@ -329,6 +330,10 @@ install: all ## to $(DESTDIR)$(PREFIX): programs, the service and its account, l
 	$(Q)$(put_files) install
 uninstall: ## remove what `make install` has put there; a configuration that was changed stays
 	$(Q)$(put_files) uninstall
+deb: ## Debian packages of the tracked files, in $(BUILD)/deb
+	$(Q)BUILD='$(BUILD)' vendor/deb.sh
+wheel: $(PY_FILES) ## the Python package for virtual environments, in $(BUILD)/wheel
+	$(Q)user/sdk/python/wheel.py $(BUILD) $(VERSION) $(shell uname -m)
 clean: ## remove the build folder (keeps its cache of VM kernels)
 	$(Q)find $(BUILD) -mindepth 1 -maxdepth 1 ! -name vm -exec rm -rf {} + 2>/dev/null || true
 help:

@@ -53,14 +53,14 @@ struct cli_options {
 	const char *interface; /* --interface NAME */
 	const char *interval;  /* --interval DURATION */
 	const char *count;     /* --count N */
-	bool json, roff, keep, maps, defaults, wait, no_supervise, offline;
+	bool json, roff, keep, maps, defaults, wait, no_supervise, offline, has_interface;
 };
 
 /*
  * Takes them out of argv, which then holds the command's name and what is left, and returns the new
  * argc. `allowed` names those of this command: "c" config, "a" admin, "j" json, "k" keep, "m" maps,
- * "d" defaults, "f" interface, "i" interval, "n" count, "o" offline, "r" roff, "u" no-supervise, "w"
- * wait. -1 after a line on stderr.
+ * "d" defaults, "f" interface, "g" has-interface, "i" interval, "n" count, "o" offline, "r" roff, "u"
+ * no-supervise, "w" wait. -1 after a line on stderr.
  */
 int cli_take_options(int argc, char **argv, const char *allowed, struct cli_options *o);
 /* The same for commands that take nothing else. False after a line on stderr. */

@@ -27,6 +27,16 @@ static json_t *list_lines(const char *text)
 	return lines;
 }
 
+/* For a condition of a service: a file with mistakes passes, so that `run` tells them. */
+static int check_interface(const char *file)
+{
+	if (!sl_config_lacks_interface(file))
+		return CLI_OK;
+	printf("%s names no interface, so the gateway is not started; name one, and start it\n",
+	       file);
+	return CLI_FAILED;
+}
+
 int cli_check(int argc, char **argv)
 {
 	json_t *warnings;
@@ -36,16 +46,20 @@ int cli_check(int argc, char **argv)
 	struct sl_err err = {text, sizeof(text)};
 	bool ok;
 
-	argc = cli_take_options(argc, argv, "cjdo", &o);
+	argc = cli_take_options(argc, argv, "cjdog", &o);
 	if (argc < 0)
 		return CLI_USAGE;
 	if (o.defaults)
 		return cli_print_reference("config", o.json ? CLI_JSON : CLI_TEXT) ? CLI_OK
 										   : CLI_FAILED;
 	if (argc > 1 || !o.config)
-		return cli_usage("check",
-				 "found %s; allowed: -c FILE, -c FILE --offline, --defaults",
-				 argc > 1 ? argv[1] : "no configuration");
+		return cli_usage(
+			"check",
+			"found %s; allowed: -c FILE, with --offline or --has-interface, or "
+			"--defaults",
+			argc > 1 ? argv[1] : "no configuration");
+	if (o.has_interface)
+		return check_interface(o.config);
 	c = o.offline ? sl_config_load_offline(o.config, &err) : cli_config_load(o.config, &err);
 	ok = c;
 	warnings = json_array();

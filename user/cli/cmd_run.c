@@ -251,11 +251,14 @@ static int serve(struct sl_gateway *g, const struct sl_config *c, const char *fi
 	uint32_t cut;
 
 	ctl = sl_control_open(&opt, &err);
-	if (!ctl)
+	if (!ctl) {
+		sl_notify_status(err.text);
 		return cli_error("run", "%s", err.text);
+	}
 	print_start(g, c, sl_control_socket(ctl));
 	if (confine(c, file, &err) != 0 || sl_gateway_start(g, &err) != 0) {
 		sl_control_close(ctl);
+		sl_notify_status(err.text);
 		return cli_error("run", "%s", err.text);
 	}
 	sl_sandbox_thread(SL_THREAD_CONTROL);
@@ -276,6 +279,15 @@ static void warn(void *arg, const char *line)
 	sl_log_warn("%s", line);
 }
 
+/* Tells why it does not start: the log, and in one line the service manager. */
+static int refuse(const struct sl_err *err)
+{
+	sl_output_text(STDERR_FILENO, err->text);
+	sl_notify_open();
+	sl_notify_status(err->text);
+	return CLI_FAILED;
+}
+
 /* The gateway, from its configuration to its end: a process of its own, unless not supervised. */
 static int run_gateway(void *arg)
 {
@@ -289,10 +301,8 @@ static int run_gateway(void *arg)
 
 	sl_control_block_signals();
 	c = cli_config_load(file, &err);
-	if (!c) {
-		sl_output_text(STDERR_FILENO, err.text);
-		return CLI_FAILED;
-	}
+	if (!c)
+		return refuse(&err);
 	sl_log_level_set((enum sl_log_level)c->log_level);
 	sl_config_each_warning(c, warn, NULL);
 	sl_tls_each_warning(c, warn, NULL);
@@ -305,8 +315,7 @@ static int run_gateway(void *arg)
 		rc = serve(g, c, file, keeper);
 		sl_gateway_close(g);
 	} else {
-		sl_output_text(STDERR_FILENO, err.text);
-		rc = CLI_FAILED;
+		rc = refuse(&err);
 	}
 	sl_keeper_close(keeper);
 	cli_config_free(c);

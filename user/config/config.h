@@ -339,6 +339,8 @@ struct sl_config *sl_config_load(const char *file, struct sl_err *err);
  * write. If it returns NULL, err has the mistakes of sl_config_check_system() too.
  */
 struct sl_config *sl_config_load_offline(const char *file, struct sl_err *err);
+/* Returns true if the file is correct as far as it goes, but names no interface. */
+bool sl_config_lacks_interface(const char *file);
 struct sl_config *sl_config_parse(const char *text, const char *name, struct sl_err *err);
 /* Interfaces exist and have those queues, key files can be read. 0 or -1 and lines as above. */
 int sl_config_check_system(const struct sl_config *c, struct sl_err *err);

@@ -72,23 +72,31 @@ struct sl_config *sl_config_parse(const char *text, const char *name, struct sl_
 	return finish(&p, err);
 }
 
-static struct sl_config *load(const char *file, bool offline, struct sl_err *err)
+static bool read_file(struct conf_parse *p, const char *file, struct sl_err *err)
 {
-	struct conf_parse p = {.mistakes = {.file = file}, .offline = offline};
 	struct sl_err why = SL_ERR(300);
 	struct conf_file_id id;
-	char *text = conf_file_read(file, SL_CFG_FILE_MAX, offline, &id, &why);
+	char *text = conf_file_read(file, SL_CFG_FILE_MAX, p->offline, &id, &why);
 
 	if (!text) {
 		sl_err_set(err, "%s:0: found %s", file, why.text);
-		return NULL;
+		return false;
 	}
-	if (!begin(&p, file, err)) {
+	if (!begin(p, file, err)) {
 		free(text);
-		return NULL;
+		return false;
 	}
-	parse(&p, &id, text);
+	parse(p, &id, text);
 	free(text);
+	return true;
+}
+
+static struct sl_config *load(const char *file, bool offline, struct sl_err *err)
+{
+	struct conf_parse p = {.mistakes = {.file = file}, .offline = offline};
+
+	if (!read_file(&p, file, err))
+		return NULL;
 	if (!p.mistakes.cnt)
 		check_complete(&p);
 	if (p.mistakes.cnt && !p.stopped && !offline)
@@ -104,6 +112,20 @@ struct sl_config *sl_config_load(const char *file, struct sl_err *err)
 struct sl_config *sl_config_load_offline(const char *file, struct sl_err *err)
 {
 	return load(file, true, err);
+}
+
+bool sl_config_lacks_interface(const char *file)
+{
+	struct conf_parse p = {.mistakes = {.file = file}};
+	struct sl_err err = SL_ERR(300);
+	bool lacks;
+
+	if (!read_file(&p, file, &err))
+		return false;
+	lacks = !p.mistakes.cnt && !p.cfg->interface_cnt;
+	conf_mistakes_free(&p.mistakes);
+	sl_config_free(p.cfg);
+	return lacks;
 }
 
 void sl_config_free(struct sl_config *c)

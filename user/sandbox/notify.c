@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -48,4 +49,14 @@ void sl_notify(const char *state)
 {
 	if (told_fd >= 0 && send(told_fd, state, strlen(state), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		sl_log_warn("cannot tell the service manager %s: %s", state, strerror(errno));
+}
+
+void sl_notify_status(const char *text)
+{
+	char line[SL_NOTIFY_MAX];
+	size_t len = strcspn(text, "\n");
+
+	snprintf(line, sizeof(line), SL_NOTIFY_STATUS "%.*s%s", (int)(len < 400 ? len : 400), text,
+		 text[len] && text[len + 1] ? " (and more, see the log)" : "");
+	sl_notify(line);
 }

@@ -10,6 +10,9 @@
 #define SL_NOTIFY_STARTED  "STARTED" /* to the supervisor only: from now on a death is a crash */
 #define SL_NOTIFY_READY    "READY=1"
 #define SL_NOTIFY_STOPPING "STOPPING=1"
+#define SL_NOTIFY_STATUS   "STATUS=" /* and one line of text */
+
+enum { SL_NOTIFY_MAX = 512 };
 
 /*
  * Connects to $NOTIFY_SOCKET, if there is one: before rights are dropped, which may be needed for
@@ -22,5 +25,8 @@ void sl_notify_use(int fd);
 
 /* Says it, if anybody wants to know. Never blocks. */
 void sl_notify(const char *state);
+
+/* Tells the first line of `text` as the status that the service manager shows of the unit. */
+void sl_notify_status(const char *text);
 
 #endif

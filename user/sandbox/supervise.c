@@ -103,7 +103,7 @@ static int start(struct supervisor *v, const struct sl_supervised *s)
 static void relay(struct supervisor *v)
 {
 	static const char *const known[] = {SL_NOTIFY_READY, SL_NOTIFY_STOPPING};
-	char word[32];
+	char word[SL_NOTIFY_MAX];
 	ssize_t n;
 
 	while (v->channel >= 0 &&
@@ -115,6 +115,10 @@ static void relay(struct supervisor *v)
 		}
 		if (strcmp(word, SL_NOTIFY_STARTED) == 0)
 			v->serves = v->served_once = true;
+		/* A text cannot bring another assignment along. */
+		if (strncmp(word, SL_NOTIFY_STATUS, strlen(SL_NOTIFY_STATUS)) == 0 &&
+		    !strchr(word, '\n'))
+			sl_notify(word);
 		for (unsigned i = 0; i < SL_ARRAY_LEN(known); i++) {
 			if (strcmp(word, known[i]) == 0)
 				sl_notify(known[i]);

@@ -59,7 +59,7 @@ install_all() {
 	local mode from to
 	while read -r mode from to; do put "$mode" "$from" "$to"; done < <(list_files)
 	make_account
-	install -d -m 755 "$DESTDIR/etc/sluice"
+	install -d -m 755 "$DESTDIR/etc/sluice/conf.d"
 	[ -e "$DESTDIR/$configuration" ] || install -m 644 user/service/sluice.conf "$DESTDIR/$configuration"
 }
 
@@ -72,7 +72,7 @@ uninstall_all() {
 	elif [ -e "$DESTDIR/$configuration" ]; then
 		echo "uninstall: $DESTDIR/$configuration was changed, and stays"
 	fi
-	for folder in "$PREFIX"/{include/sluice,share/doc/sluice} "$PYDIR" /etc/sluice; do
+	for folder in "$PREFIX"/{include/sluice,share/doc/sluice} "$PYDIR" /etc/sluice/conf.d /etc/sluice; do
 		rmdir "$DESTDIR$folder" 2>/dev/null || true
 	done
 	[ -n "$DESTDIR" ] || ldconfig

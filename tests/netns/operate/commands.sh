@@ -45,6 +45,11 @@ config "listener far { address = \"10.98.0.1\" port = 80 } pool idle { backend a
 check "check warns of what is seldom meant" eval 'gw "$SLUICE" check -c "$D/gw.conf" >"$D/said"; cat "$D/said"; [ "$(wc -l <"$D/said")" -eq 3 ] && grep -q "^warning: .*gw.conf:6: listener \"far\": no interface here has its address" "$D/said" && grep -q "^warning: .*gw.conf:6: pool \"idle\": no route" "$D/said"'
 # A pipeline has neither the interface nor the account, and gets all mistakes in one round.
 config "user = nosuchuser interface nosuch0 { } listener far { address = \"10.98.0.1\" port = 80 }"
+installed=$here/../../user/service/sluice.conf # names none
+check "check --has-interface: the installed configuration names none" eval '"$SLUICE" check --has-interface -c "$installed" >"$D/said"; r=$?; cat "$D/said"; [ $r -eq 1 ] && grep -q "names no interface" "$D/said"'
+check "but for its interface it is right" eval '{ echo "interface \"eth0\" { }"; cat "$installed"; } >"$D/installed.conf"; "$SLUICE" check --offline -c "$D/installed.conf"'
+check "check --has-interface: one that does passes" "$SLUICE" check --has-interface -c "$D/gw.conf"
+check "check --has-interface: mistakes are left to run" eval 'echo nonsense >"$D/broken.conf"; "$SLUICE" check --has-interface -c "$D/broken.conf"'
 check "check --offline looks at the file alone" eval '"$SLUICE" check --offline -c "$D/gw.conf" >"$D/said" 2>&1; r=$?; cat "$D/said"; [ $r -eq 0 ] && [ "$(wc -l <"$D/said")" -eq 1 ]'
 config "user = nosuchuser interface nosuch0 { } listener s { port = 44 tls { certificate = \"/none.pem\" key = \"/none.key\" } }"
 check "check tells what the host lacks in one round" eval '! gw "$SLUICE" check -c "$D/gw.conf" >"$D/said" 2>&1; cat "$D/said"; grep -q "no interface \"nosuch0\"" "$D/said" && grep -q "user = \"nosuchuser\"" "$D/said" && grep -q /none.pem "$D/said"'
@@ -110,18 +115,27 @@ check_leftovers
 gateway_stop
 
 # A service manager wants to be told, by the process that it started.
-config ""
-python3 - "$D/notify" "$D/notified" <<'EOF' &
+manager_start() {
+	rm -f "$D/notify"
+	python3 - "$D/notify" "$D/notified" <<'EOF' &
 import os, socket, sys
 s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 s.bind(sys.argv[1])
 os.chmod(sys.argv[1], 0o777)
 s.settimeout(30)
-open(sys.argv[2], "w").write(s.recv(100).decode())
+open(sys.argv[2], "w").write(s.recv(600).decode())
 EOF
-manager=$!
-within 30 test -S "$D/notify"
-export NOTIFY_SOCKET=$D/notify
+	manager=$!
+	within 30 test -S "$D/notify"
+	export NOTIFY_SOCKET=$D/notify
+}
+config "nonsense"
+manager_start
+check "a start that is refused" eval '! gw timeout 20 "$SLUICE" run -c "$D/gw.conf"'
+wait $manager
+check "tells its reason as the status of the unit, in one line" eval 'cat "$D/notified"; grep -qE "^STATUS=$D/gw.conf:[0-9]+: found .*nonsense.*" "$D/notified" && [ "$(grep -c "" "$D/notified")" -eq 1 ]'
+config ""
+manager_start
 gateway_start
 unset NOTIFY_SOCKET
 check "runs as another account" eval 'grep -qE "^Uid:\s+$(id -u nobody)\s+$(id -u nobody)" /proc/$(gateway_child)/status'
