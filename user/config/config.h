@@ -335,8 +335,8 @@ enum { SL_CFG_ERR_LEN = 32 << 10 }; /* holds most of what a file can have wrong 
 struct sl_config *sl_config_load(const char *file, struct sl_err *err);
 /*
  * The same, but nothing of this host is looked at: neither accounts nor the file's owner and mode.
- * sl_config_load() requires a file that root or the caller's account owns and no other account can
- * write. If it returns NULL, err has the mistakes of sl_config_check_system() too.
+ * sl_config_load() requires a file that root, the caller's account or the account behind sudo
+ * owns and no other account can write. If it returns NULL, err has the mistakes of sl_config_check_system() too.
  */
 struct sl_config *sl_config_load_offline(const char *file, struct sl_err *err);
 /* Returns true if the file is correct as far as it goes, but names no interface. */

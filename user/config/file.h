@@ -15,9 +15,9 @@ struct conf_file_id {
 };
 
 /*
- * Returns the text of a regular file of at most `limit` bytes, which the caller frees. It must be
- * root's or of the caller's account, and no other account may be able to write it, unless
- * `any_owner`. Returns NULL, and in why "X; allowed: Y", where X is what was found. Never blocks.
+ * Returns the text of a regular file of at most `limit` bytes, which the caller frees. Its owner must
+ * be root, this process's account or the account that has called sudo, and no other account may be
+ * able to write it, unless `any_owner`. Returns NULL, and in why "X; allowed: Y", where X is what was found. Never blocks.
  */
 char *conf_file_read(const char *path, size_t limit, bool any_owner, struct conf_file_id *id,
 		     struct sl_err *why);

@@ -212,11 +212,17 @@ TEST(a_file_of_others_is_refused)
 		"write (mode 664); allowed: one that only its owner may write",
 		folder, folder);
 	chmod(at("conf.d/a.conf"), 0644);
+	unsetenv("SUDO_UID");
 	if (chown(at("conf.d/a.conf"), 12345, 0) == 0) {
 		refused("%s/main.conf:5: found include of \"%s/conf.d/a.conf\": a file of account "
 			"12345; allowed: one of root's",
 			folder, folder);
 		sl_config_free(sl_config_load_offline(at("main.conf"), &err));
+		setenv("SUDO_UID", "12345", 1);
+		sl_config_free(accepted());
+		setenv("SUDO_UID", "12346", 1);
+		ck_assert_ptr_null(sl_config_load(at("main.conf"), &err));
+		unsetenv("SUDO_UID");
 	}
 	unlink(at("conf.d/a.conf"));
 	mkfifo(at("conf.d/a.conf"), 0600);
