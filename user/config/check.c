@@ -16,6 +16,23 @@ static bool has_server(const struct sl_cfg_pool *pool)
 	return false;
 }
 
+/* Returns true if all backends are servers; `http1`: that speak HTTP/1.1. */
+static bool all_servers(const struct sl_cfg_pool *pool, bool http1)
+{
+	struct sl_server_url url;
+
+	for (uint32_t i = 0; i < pool->backend_cnt; i++) {
+		if (!sl_server_is(&pool->backends[i]) ||
+		    (http1 && sl_server_url_parse(pool->backends[i].endpoint, &url) &&
+		     url.proto != SL_SERVER_HTTP1))
+			return false;
+	}
+	return pool->backend_cnt;
+}
+
+/* What clients of a server may go on in unless its route says otherwise. */
+static const char *server_upgrades[] = {"websocket"};
+
 /* Both begin with their name. */
 _Static_assert(!offsetof(struct sl_cfg_pool, name) && !offsetof(struct sl_cfg_listener, name),
 	       "looked for by one function");
@@ -83,6 +100,30 @@ static void use_pool(struct conf_parse *p, struct conf_route_ref *r)
 		route->forward_all = true;
 		route->strip_prefix = route->strip > 0;
 	}
+	route->stream_auto = route->streams < 0 && all_servers(pool, false);
+	route->stream |= route->stream_auto;
+	if (all_servers(pool, true) && route->stream && !route->upgrade_cnt &&
+	    !route->upgrade_none) {
+		route->upgrades = server_upgrades;
+		route->upgrade_cnt = 1;
+	}
+}
+
+static void check_stream(struct conf_parse *p, struct conf_route_ref *r)
+{
+	const struct sl_cfg_route *route = &r->route;
+
+	if (route->upgrade_cnt && !route->stream)
+		conf_fail(p, route->line, r,
+			  "found upgrade on route \"%s\" without stream; allowed: with a pool and "
+			  "stream = yes",
+			  route->prefix);
+	if (route->backend_continues && !route->stream)
+		conf_fail(
+			p, route->line, r,
+			"found continue = backend on route \"%s\" without stream; allowed: with a "
+			"pool and stream = yes",
+			route->prefix);
 }
 
 static void check_route(struct conf_parse *p, struct conf_route_ref *r)
@@ -112,20 +153,11 @@ static void check_route(struct conf_parse *p, struct conf_route_ref *r)
 	if (route->reply_body_len && (route->reply_status == 204 || route->reply_status == 304))
 		conf_fail(p, route->line, r, "found a body for reply = \"%u\"; allowed: none",
 			  route->reply_status);
-	if (route->upgrade_cnt && !(r->pool && route->stream))
-		conf_fail(p, route->line, r,
-			  "found upgrade on route \"%s\" without stream; allowed: with a pool and "
-			  "stream = yes",
-			  route->prefix);
-	if (route->backend_continues && !(r->pool && route->stream))
-		conf_fail(
-			p, route->line, r,
-			"found continue = backend on route \"%s\" without stream; allowed: with a "
-			"pool and stream = yes",
-			route->prefix);
+	route->stream = r->pool && route->streams > 0;
 	route->strip_prefix = route->strip != 0;
 	if (r->pool)
 		use_pool(p, r);
+	check_stream(p, r);
 	if (route->prefix[0] == '*') /* there is nothing behind it */
 		route->strip_prefix = false;
 }

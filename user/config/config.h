@@ -190,7 +190,10 @@ struct sl_cfg_route {
 	bool strip_prefix;      /* backend sees the path behind the prefix (default) */
 	bool forward_all;       /* it sees all headers, whom the client wanted, and the client */
 	bool underscores;       /* with forward_all: fields with '_' in their names too */
+	int8_t streams;         /* as the file says it; -1: not */
 	bool stream;            /* requests go on as they come */
+	bool stream_auto;       /* but small ones, which are read first */
+	bool upgrade_none;      /* the file says so */
 	bool backend_continues; /* who says 100 (Continue) to a stream's client */
 	uint64_t idle_ns, max_duration_ns; /* of a stream; 0: no end */
 	uint64_t upgrade_timeout_ns;       /* of its backend to agree to an upgrade; 0: no end */

@@ -76,6 +76,10 @@ static const struct conf_name underscores[] = {
 	{0},
 };
 
+static const struct conf_name streams[] = {
+	{"auto", -1}, {"yes", 1}, {"no", 0}, {"true", 1}, {"false", 0}, {"on", 1}, {"off", 0}, {0},
+};
+
 static const struct conf_name continuers[] = {
 	{"gateway", false},
 	{"backend", true},
@@ -413,10 +417,12 @@ const struct conf_key conf_keys[] = {
 		      "then may put itself before all others"),
 	ROUTE("idempotent", conf_enum, false, route.idempotent, .fallback = "auto",
 	      .names = idempotence, .help = "may be sent again; auto: by its method"),
-	ROUTE("stream", conf_bool, false, route.stream, .fallback = "no",
+	ROUTE("stream", conf_enum, false, route.streams, .fallback = "auto", .names = streams,
 	      .help = "requests are passed on as they come, each by itself, and replies may come "
 		      "meanwhile; backends need on_stream; max_body of the route is the only limit "
-		      "of their length"),
+		      "of their length; auto: where all backends of the pool are servers, but requests "
+		      "of at most 64 KiB are read first, so that they can go to another server, and "
+		      "max_body of the pool counts too"),
 	ROUTE("continue", conf_enum, false, route.backend_continues, .fallback = "gateway",
 	      .names = continuers,
 	      .help = "with stream: who says 100 (Continue) to a client that expects it; backend: one "
@@ -431,10 +437,11 @@ const struct conf_key conf_keys[] = {
 	      .help = "of streams: bytes per second of each in each direction, an eighth of a second's "
 		      "worth at once; what is beyond waits where it comes from; 0: any"),
 	ROUTE("upgrade", conf_upgrades, true, route.upgrades,
-	      .what = "names of protocols such as websocket, but none that carries HTTP (h2c, http, tls)",
+	      .what = "auto, none, or names of protocols such as websocket, but none that carries HTTP (h2c, http, tls)",
 	      .help = "with stream: protocols that a client may ask to go on in, by Upgrade (HTTP/1.1) or "
 		      "extended CONNECT (HTTP/2); the backend gets the field upgrade and agrees by "
-		      "status 101, then bytes go both ways as they are; none: such fields are ignored"),
+		      "status 101, then bytes go both ways as they are; none: such fields are ignored; "
+		      "auto: websocket where all backends are servers of HTTP/1.1, else none"),
 	ROUTE("upgrade_timeout", conf_duration, false, route.upgrade_timeout_ns, 0, 86400 * SEC, "30s",
 	      .help = "of upgrades: longest time until the backend agrees or refuses, then 504; 0: no "
 		      "end"),

@@ -133,7 +133,11 @@ static bool set_upgrades(struct conf_value *v)
 	static const char *const carriers[] = {"h2c", "h2", "http", "tls", NULL};
 	struct sl_cfg_route *r = &((struct conf_route_ref *)v->obj)->route;
 
-	if (!conf_is_token(v->text, 32) || r->upgrade_cnt >= 8)
+	if (strcmp(v->text, "auto") == 0 || strcmp(v->text, "none") == 0) {
+		r->upgrade_none = v->text[0] == 'n';
+		return !r->upgrade_cnt;
+	}
+	if (r->upgrade_none || !conf_is_token(v->text, 32) || r->upgrade_cnt >= 8)
 		return false;
 	for (const char *const *c = carriers; *c; c++) {
 		if (strcasecmp(*c, v->text) == 0)

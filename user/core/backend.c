@@ -28,13 +28,13 @@ static bool try_again(struct sl_exchange *x, bool begun)
 	bool up = x->member->served, counts = begun || up;
 
 	if (!may_try(x, begun, counts) ||
-	    !(x->route->stream ? sl_stream_may_go_again(x) : sl_flight_hold(x)))
+	    !(x->stream.open_ended ? sl_stream_may_go_again(x) : sl_flight_hold(x)))
 		return false;
 	x->retries++;
 	x->repeats += counts;
 	if (up)
 		x->item.excluded[x->item.excluded_cnt++] = x->member->number;
-	if (x->route->stream)
+	if (x->stream.open_ended)
 		sl_stream_again(x);
 	else if (sl_service_submit(x) != SL_OUTCOME_OK)
 		return false;
@@ -162,7 +162,7 @@ static void take_reply(struct sl_exchange *x, const struct sl_rpc_reply *r)
 		x->stream.refused |= x->open;
 	}
 	/* Once the backend has answered there is nothing left to repeat; a stream may have more. */
-	if (x->state == SL_EX_WHOLE || (begins && !x->route->stream))
+	if (x->state == SL_EX_WHOLE || (begins && !x->stream.open_ended))
 		sl_flight_release(x);
 	sl_client_ready(cl, &x->stream);
 	end_loan(c);
@@ -178,7 +178,7 @@ static void first_part(struct sl_exchange *x, const struct sl_rpc_reply *r)
 
 	x->reply_ns = c->now_ns;
 	sl_stage_add(x, SL_STAGE_COMPUTE, service_ns);
-	if (x->route->stream ||
+	if (x->stream.open_ended ||
 	    sl_batcher_replied(x->group->batcher, x->member->number, x->send_ns, trip_ns))
 		sl_stage_add(x, SL_STAGE_RPC, trip_ns);
 }

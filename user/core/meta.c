@@ -78,7 +78,7 @@ static void write_fields(struct sl_tlv_writer *w, const struct sl_exchange *x,
 	put_nonempty(w, SL_META_CONTENT_TYPE, rq->content_type);
 	if (r->forward_all)
 		put_nonempty(w, SL_META_AUTHORITY, rq->authority);
-	if (r->stream && (!x->open || rq->content_length != SL_LEN_UNKNOWN))
+	if (x->stream.open_ended && (!x->open || rq->content_length != SL_LEN_UNKNOWN))
 		sl_tlv_put_u64(w, SL_META_LENGTH, x->open ? rq->content_length : 0);
 	if (x->stream.upgrade)
 		put_field(w, SL_META_HEADER,

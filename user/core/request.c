@@ -92,8 +92,9 @@ static uint64_t body_max(const struct sl_exchange *x, const struct sl_request *r
 {
 	if (x->stream.upgrade)
 		return UINT64_MAX;
-	if (x->route->stream)
-		return x->route->max_body ? x->route->max_body : UINT64_MAX;
+	if (x->stream.open_ended)
+		return least(least(UINT64_MAX, x->route->max_body),
+			     x->route->stream_auto ? x->group->pool->max_body : 0);
 	return least(least(rq->body_max, x->group->pool->max_body), x->route->max_body);
 }
 
@@ -185,7 +186,7 @@ static void submit(struct sl_exchange *x)
 	x->parse_ns = c->now_ns;
 	sl_stage_add(x, SL_STAGE_WIRE, x->take_ns - x->first_ns);
 	sl_stage_add(x, SL_STAGE_PARSE, c->now_ns > x->take_ns ? c->now_ns - x->take_ns : 0);
-	o = x->route->stream ? sl_stream_open(x) : sl_service_submit(x);
+	o = x->stream.open_ended ? sl_stream_open(x) : sl_service_submit(x);
 	if (o != SL_OUTCOME_OK)
 		sl_exchange_fail(x, o);
 }
@@ -225,6 +226,21 @@ static void enter(struct sl_exchange *x)
 	x->client->streams++;
 }
 
+enum { WHOLE_MAX = 64 << 10 };
+
+/*
+ * Returns true if a request for a backend is passed on as it comes. Where the route does not say so, a
+ * small one is read first: as long as it is whole it can go to another server.
+ */
+static bool is_stream(const struct sl_cfg_route *r, const struct sl_request *rq, bool upgrades)
+{
+	if (!r->stream || !r->stream_auto || upgrades)
+		return r->stream;
+	if (rq->expect && r->backend_continues)
+		return true;
+	return !rq->end && (rq->content_length == SL_LEN_UNKNOWN || rq->content_length > WHOLE_MAX);
+}
+
 /* `unless`: what is answered where there is no route. */
 static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_request *rq,
 				    const struct sl_route_match *match, enum sl_outcome unless)
@@ -259,8 +275,8 @@ static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_reques
 	sl_table_get(x->table);
 	c->stats.requests++;
 	c->stats.protocols[rq->proto]++;
-	x->stream.open_ended = for_backend && x->route->stream;
-	x->stream.upgrade = x->stream.open_ended && may_upgrade(x, rq);
+	x->stream.upgrade = for_backend && x->route->stream && may_upgrade(x, rq);
+	x->stream.open_ended = for_backend && is_stream(x->route, rq, x->stream.upgrade);
 	x->stream.awaits = x->stream.open_ended && x->route->backend_continues && rq->expect;
 	x->open |= x->stream.upgrade;
 	c->stats.streams += x->stream.open_ended;
@@ -330,8 +346,7 @@ static struct sl_exchange *begin_normalised(struct sl_client *cl, const struct s
 static bool stays_within(const struct sl_cfg_route *route, const struct sl_cfg_route *resolved,
 			 bool climbs)
 {
-	return route == resolved &&
-	       !(climbs && route && route->pool >= 0 && route->strip_prefix);
+	return route == resolved && !(climbs && route && route->pool >= 0 && route->strip_prefix);
 }
 
 /* Not inlined: its buffers would be a part of every request's stack. */

@@ -38,7 +38,7 @@ static uint32_t fill_item(struct sl_core *c, struct sl_exchange *x, struct sl_rp
 		.meta_len = x->request_meta_len,
 		.idempotent = x->idempotent,
 		.compressed = x->stream.compressed,
-		.stream = x->route->stream,
+		.stream = x->stream.open_ended,
 		.open = x->open,
 		.expects = x->stream.awaits,
 		.class = x->rpc_class,
@@ -56,7 +56,7 @@ static void mark_sent(struct sl_core *c, struct sl_exchange *x, struct sl_member
 	x->batch = batch;
 	x->send_ns = c->now_ns;
 	sl_stage_add(x, SL_STAGE_QUEUE, c->now_ns - x->item.queued_ns);
-	if (x->route->stream) { /* what is still to come is kept apart from it */
+	if (x->stream.open_ended) { /* what is still to come is kept apart from it */
 		x->head = x->request;
 		x->request = (struct sl_store){0};
 	}

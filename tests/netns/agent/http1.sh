@@ -24,6 +24,11 @@ pool unix { batch { policy = direct } backend a { endpoint = "shm://$D/unix.sock
 route "/" { pool = web strip_prefix = no forward_headers = {"*"} }
 route "/stream" { pool = web strip_prefix = yes stream = yes forward_headers = {"*"} }
 route "/underscores" { pool = web strip_prefix = yes forward_headers = {"*"} underscores = pass }
+pool own { backend a { endpoint = "http://127.0.0.1:8000" } }
+route "/own" { pool = own strip_prefix = yes }
+route "/whole" { pool = own strip_prefix = yes stream = no }
+pool least { max_body = 1m backend a { endpoint = "http://127.0.0.1:8000" } }
+route "/least" { pool = least strip_prefix = yes }
 route "/unix" { pool = unix forward_headers = {"*"} }
 CONF
 
@@ -46,6 +51,19 @@ lines = r.body.decode().split("\r\n")
 expect("empty query", lines[0], "GET /head? HTTP/1.1")
 expect("state", "tracestate: x=y" in lines, True)
 expect("trace goes on", "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" in lines, True)
+PY
+
+check_py "without a word about streams a server gets bodies of any size, within max_body of its pool" <<'PY'
+from raw import *
+import hashlib
+for n, path, status in ((65 << 20, "/own", 200), (65 << 20, "/whole", 413), (2 << 20, "/least", 413), (1 << 20, "/least", 200), (1000, "/own", 200)):
+    c = Client(timeout=60)
+    c.send(f"POST {path}/sum HTTP/1.1\r\nHost: x\r\nContent-Length: {n}\r\n\r\n".encode())
+    if status == 200:
+        c.send(b"x" * n)
+    r = c.reply()
+    expect(path, (r.status, r.body.decode()) if status == 200 else r.status,
+           (200, hashlib.sha256(b"x" * n).hexdigest()) if status == 200 else 413)
 PY
 
 check_py "fields that a server which follows CGI takes for others" <<'PY'

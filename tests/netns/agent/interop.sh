@@ -14,7 +14,7 @@ interface "$GIF" { }
 listener v4 { address = "$V4" port = 8080 }
 limits { frame_memory = 256m max_message = 16m }
 pool grpc { backend a { endpoint = "h2c://127.0.0.1:50051" } }
-route "/" { pool = grpc stream = yes }
+route "/" { pool = grpc }
 CONF
 
 unary=(empty_unary large_unary custom_metadata status_code_and_message every_status special_status_message

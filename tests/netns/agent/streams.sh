@@ -27,6 +27,8 @@ route "/few" { pool = few strip_prefix = yes stream = yes }
 pool other { backend a { endpoint = "shm://$D/other.sock" } }
 route "/other" { pool = other strip_prefix = yes stream = yes forward_headers = {"*"} }
 route "/" { pool = web strip_prefix = no stream = yes forward_headers = {"*"} continue = backend }
+pool own { backend a { endpoint = "http://127.0.0.1:8000" } }
+route "/own" { pool = own strip_prefix = yes }
 admin { address = "127.0.0.1" port = 9900 }
 CONF
 
@@ -66,6 +68,16 @@ for _ in range(20):
     expect("GET", (r.status, r.body, r.headers["x-framing"]), (200, b"", "length 0"))
     c.send(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
     expect("POST", c.reply().headers["x-framing"], "length 0")
+PY
+
+check_py "without a word about streams a body is passed on as it comes" <<'PY'
+from raw import *
+c = Client(timeout=60)
+c.send(b"POST /own/echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+for i in range(3):
+    c.send(b"3\r\nab%d\r\n" % i)
+    while b"ab%d" % i not in c.buf:
+        c._more()
 PY
 
 check_py "what stands behind a body goes on behind it" <<'PY'

@@ -14,7 +14,7 @@ listener v4 { address = "$V4" port = 8080 }
 pool stock { backend a { endpoint = "http://127.0.0.1:8000" } }
 pool hand { backend a { endpoint = "http://127.0.0.1:8001" } }
 pool h2c { backend a { endpoint = "h2c://127.0.0.1:8001" } }
-route "/stock" { pool = stock stream = yes upgrade = {"websocket"} }
+route "/stock" { pool = stock }
 route "/hand" { pool = hand stream = yes upgrade = {"websocket"} strip_prefix = yes }
 route "/brief" { pool = hand stream = yes upgrade = {"websocket"} strip_prefix = yes max_duration = 3s }
 route "/quiet" { pool = hand stream = yes upgrade = {"websocket"} strip_prefix = yes idle = 2s }

@@ -492,7 +492,7 @@ static const struct {
 	 "t.conf:1: found forward_headers = \"Connection\"; allowed: names of headers, none of "
 	 "them hop"},
 	{"route /a { reply = 200 upgrade = {h2c} }",
-	 "t.conf:1: found upgrade = \"h2c\"; allowed: names of protocols such as websocket, but none"},
+	 "t.conf:1: found upgrade = \"h2c\"; allowed: auto, none, or names of protocols such as websocket, but none"},
 	{"route /a { reply = 200 upgrade = {TLS} }", "t.conf:1: found upgrade = \"TLS\""},
 	{"route /a { reply = 200 upgrade = {\"a b\"} }", "t.conf:1: found upgrade = \"a b\""},
 	{"route /a { pool = p upgrade = {x} }\npool p { backend b { endpoint = \"shm:///b\" } }",
