@@ -100,8 +100,8 @@ TEST(a_call_site_is_limited_and_says_how_much_it_withheld)
 	catch_log();
 	for (int i = 0; i < 3; i++) {
 		if (i == 2)
-			usleep(30000);
-		SL_LOG_EVERY(20 * SL_NS_PER_MS, SL_LOG_WARN, "bad frame %d", i);
+			usleep(600000);
+		SL_LOG_EVERY(500 * SL_NS_PER_MS, SL_LOG_WARN, "bad frame %d", i);
 		if (i == 1)
 			ck_assert_ptr_null(strstr(logged(), "frame 1"));
 	}
