@@ -5,10 +5,15 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-# "PACKAGE" or "PACKAGE unless COMMAND": the latter is not wanted where the command came from elsewhere.
+# "PACKAGE", "PACKAGE unless COMMAND" (not wanted where the command came from elsewhere), or "PACKAGE on ARCHITECTURE".
+arch=$(dpkg --print-architecture)
 mapfile -t wanted < <(sed -E 's/#.*//' packages*.txt | while read -r package word command; do
 	[ -n "$package" ] || continue
-	[ "$word" = unless ] && command -v "$command" >/dev/null || echo "$package"
+	case $word in
+	unless) command -v "$command" >/dev/null && continue ;;
+	on) [ "$command" = "$arch" ] || continue ;;
+	esac
+	echo "$package"
 done | sort -u)
 mapfile -t missing < <(
 	dpkg-query -W -f '${Package} ${db:Status-Status}\n' "${wanted[@]}" 2>/dev/null |
