@@ -44,7 +44,7 @@ struct sl_gateway {
 	struct sl_svc_live live[2];
 	struct sl_svc_ctl ctl;
 	struct sl_ring *events[2];
-	atomic_bool ready, faulty, drain_called, drain_done;
+	atomic_bool ready, closed, faulty, drain_called, drain_done;
 	struct sl_config *reloaded; /* what it was given, and takes after `busy` steps */
 	int busy, refuses;
 };
@@ -93,6 +93,19 @@ bool sl_gateway_ready(const struct sl_gateway *g, struct sl_err *why)
 	if (!g->ready)
 		sl_err_set(why, "no backend of pool score is up");
 	return g->ready;
+}
+
+bool sl_gateway_is_open(const struct sl_gateway *g)
+{
+	return !g->closed;
+}
+
+void sl_gateway_status(const struct sl_gateway *g, char *text, size_t len)
+{
+	snprintf(text, len, "%s",
+		 g->closed  ? "connecting"
+		 : g->ready ? "serving"
+			    : "no backend: a");
 }
 
 bool sl_gateway_fault(const struct sl_gateway *g, struct sl_err *why)

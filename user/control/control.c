@@ -131,6 +131,18 @@ static void take_signals(struct sl_control *c)
 	}
 }
 
+/* The service manager shows it; told when it changes. */
+static void tell_status(struct sl_control *c)
+{
+	char text[STATUS_LEN];
+
+	sl_gateway_status(c->opt.gateway, text, sizeof(text));
+	if (strcmp(text, c->status_told) == 0)
+		return;
+	memcpy(c->status_told, text, sizeof(text));
+	sl_notify_status(text);
+}
+
 static void watch(struct sl_control *c, uint64_t now_ns)
 {
 	struct sl_err why = SL_ERR(160);
@@ -140,11 +152,16 @@ static void watch(struct sl_control *c, uint64_t now_ns)
 		c->ready_told = true;
 		if (c->opt.on_ready)
 			c->opt.on_ready(c->opt.arg);
+	}
+	if (!c->open_told && sl_gateway_is_open(c->opt.gateway)) {
+		c->open_told = true;
 		sl_notify(SL_NOTIFY_READY);
+		tell_status(c);
 	}
 	if (now_ns < c->tick_ns)
 		return;
 	c->tick_ns = now_ns + TICK_NS;
+	tell_status(c);
 	sl_log_tell_lost();
 	sl_window_tick(&c->window, c->opt.gateway, now_ns);
 	if (c->admin)
@@ -167,7 +184,7 @@ uint32_t sl_control_run(struct sl_control *c)
 	};
 
 	for (;;) {
-		bool busy = c->draining || c->reload_wait || c->reloading;
+		bool busy = c->draining || c->reload_wait || c->reloading || !c->open_told;
 		int wait_ms = busy ? STEP_POLL_MS : c->log ? LOG_POLL_MS : POLL_MS;
 
 		if (poll(fds, 2, wait_ms) < 0 && errno != EINTR)

@@ -7,6 +7,8 @@
 #include "control/admin.h"
 #include "control/control.h"
 
+enum { STATUS_LEN = 256 }; /* of what a service manager shows */
+
 struct sl_control {
 	struct sl_control_options opt;
 	struct sl_admin *admin;
@@ -16,6 +18,8 @@ struct sl_control {
 	int signal_fd;
 	uint64_t tick_ns;
 	uint64_t drain_until_ns;
+	char status_told[STATUS_LEN];
+	bool open_told; /* that the listeners are open */
 	bool ready_told, draining, stop, fault;
 	struct sl_config *reload_wait; /* checked, until the gateway can take it */
 	bool reloading;                /* the gateway is on its way to the next one */

@@ -413,36 +413,6 @@ bool sl_dialler_used(const struct sl_dialler *d, unsigned worker)
 	return atomic_load(&d->workers[worker].used);
 }
 
-/* Agents of the gateway's own start beside it: that they do not listen yet is no failure. */
-static bool is_tried(const struct sl_dialler *d)
-{
-	bool has_links = true;
-
-	for (unsigned i = 0; i < d->board->worker_cnt; i++) {
-		enum sl_member_link link = sl_member_link(d->workers[i].member);
-
-		if (link == SL_LINK_OFFERED)
-			return false;
-		has_links &= link != SL_LINK_DOWN || !sl_dialler_used(d, i);
-	}
-	return has_links || (d->tried && !d->connected_ns && !d->agent_cnt);
-}
-
-bool sl_switchboard_tried(struct sl_switchboard *sb)
-{
-	struct sl_list *at;
-	bool tried = true;
-
-	pthread_mutex_lock(&sb->lock);
-	sl_list_for_each (at, &sb->diallers) {
-		const struct sl_dialler *d = sl_container_of(at, struct sl_dialler, node);
-
-		tried = tried && (d->stop || (!d->busy && is_tried(d)));
-	}
-	pthread_mutex_unlock(&sb->lock);
-	return tried;
-}
-
 void sl_switchboard_allow(struct sl_switchboard *sb, uint32_t max_promoted)
 {
 	pthread_mutex_lock(&sb->lock);

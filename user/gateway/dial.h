@@ -45,12 +45,11 @@ int sl_ring_enter(struct sl_switchboard *sb, const struct sl_cfg_pool *pool,
 		  struct sl_dialler *const *diallers, uint32_t edition);
 /* False: the next edition has a worker use a backend with which it has no channel yet. */
 bool sl_rings_ready(struct sl_switchboard *sb);
+/* Each worker has a backend of each pool in force, or was dialled in vain for each of its backends. */
+bool sl_rings_tried(struct sl_switchboard *sb);
 /* Of the pool in force; all 0: there is none of that name. */
 void sl_switchboard_subset(struct sl_switchboard *sb, const char *pool_name, unsigned worker,
 			   struct sl_subset_info *out);
-
-/* Each backend was dialled once: its workers have a link, or the attempt has failed. */
-bool sl_switchboard_tried(struct sl_switchboard *sb);
 
 /* So many links of each worker, of backends with `first`, go by their own endpoint; 0 at first. */
 void sl_switchboard_allow(struct sl_switchboard *sb, uint32_t max_promoted);

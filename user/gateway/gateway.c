@@ -10,12 +10,15 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/strbuf.h"
 #include "core/group.h"
 #include "net/handover.h"
 #include "xio/probe.h"
 
 /* A half page packs twice as many small segments into the same memory, and holds an MTU of 1500. */
 enum { FRAME_SIZE_MIN = 2048, FRAME_SIZE_MAX = 4096, BUSY_POLL_US = 20 };
+enum { MORE_LEN = 48 }; /* of a status: what names of pools leave room for */
+#define OPEN_WAIT_NS (2 * SL_NS_PER_SEC)
 
 static int fail(struct sl_err *err, int rc, const char *what)
 {
@@ -213,10 +216,12 @@ int sl_gateway_start(struct sl_gateway *g, struct sl_err *err)
 		return fail(err, rc, "cannot start handshakes");
 	if (sl_edition_start(g))
 		return fail(err, -errno, "cannot start a dialler");
+	g->open_until_ns = sl_now_ns() + OPEN_WAIT_NS;
 	return 0;
 }
 
-static int open_listeners(struct sl_gateway *g, struct sl_err *err)
+/* Before the first packet is ours. */
+static int prepare_listeners(struct sl_gateway *g, struct sl_err *err)
 {
 	uint32_t cnt;
 	struct sl_net_listener *l = sl_listeners_list(g->cfg, &cnt);
@@ -225,11 +230,9 @@ static int open_listeners(struct sl_gateway *g, struct sl_err *err)
 	for (unsigned w = 0; w < g->worker_cnt && !rc; w++)
 		rc = sl_net_set_listeners(&g->workers[w].net, l, cnt);
 	if (!rc)
-		rc = sl_edge_apply(g, g->cfg); /* before the first packet is ours */
-	if (rc)
-		free(l);
-	else
-		rc = sl_listeners_apply(g, g->edition, l, cnt);
+		rc = sl_edge_apply(g, g->cfg);
+	g->opening = l;
+	g->opening_cnt = cnt;
 	return rc ? fail(err, rc, "cannot set the listeners") : 0;
 }
 
@@ -263,7 +266,7 @@ struct sl_gateway *sl_gateway_open(const struct sl_config *cfg, struct sl_err *e
 	if (!rc)
 		rc = sl_info_init(g) ? fail(err, -ENOMEM, "gateway") : 0;
 	if (!rc)
-		rc = open_listeners(g, err);
+		rc = prepare_listeners(g, err);
 	if (!rc)
 		return g;
 	sl_gateway_close(g);
@@ -285,6 +288,7 @@ void sl_gateway_close(struct sl_gateway *g)
 	sl_info_fini(g);
 	sl_editions_free(g);
 	free(g->listening);
+	free(g->opening);
 	free(g->workers);
 	free(g->xdp);
 	free(g);
@@ -333,6 +337,36 @@ bool sl_gateway_ready(const struct sl_gateway *g, struct sl_err *why)
 		}
 	}
 	return true;
+}
+
+bool sl_gateway_is_open(const struct sl_gateway *g)
+{
+	return !g->opening;
+}
+
+/* As many names as there is room for. */
+void sl_gateway_status(const struct sl_gateway *g, char *text, size_t len)
+{
+	struct sl_strbuf b;
+	uint32_t without = 0, more = 0;
+
+	sl_strbuf_fixed(&b, text, len);
+	if (g->draining)
+		sl_strbuf_str(&b, "draining");
+	else
+		sl_strbuf_str(&b, sl_gateway_is_open(g) ? "serving" : "connecting to backends");
+	for (uint32_t p = 0; p < g->cfg->pool_cnt && !g->draining; p++) {
+		const char *name = g->cfg->pools[p].name;
+
+		if (is_served(g, p))
+			continue;
+		if (b.len + strlen(name) + MORE_LEN >= len)
+			more++;
+		else
+			sl_strbuf_printf(&b, "%s%s", without++ ? ", " : "; no backend: ", name);
+	}
+	if (more)
+		sl_strbuf_printf(&b, " and %u more", more);
 }
 
 bool sl_gateway_fault(const struct sl_gateway *g, struct sl_err *why)

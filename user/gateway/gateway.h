@@ -34,12 +34,19 @@ struct sl_gateway;
 struct sl_ring;
 
 /*
- * Attaches and allocates: all that needs capabilities, and no thread yet. Packets to the listeners
- * wait in the sockets' rings from now on. Returns NULL and one line in err.
+ * Attaches and allocates: all that needs capabilities, and no thread yet. Returns NULL and one line
+ * in err.
  */
 struct sl_gateway *sl_gateway_open(const struct sl_config *cfg, struct sl_err *err);
-/* Starts workers and diallers. 0, or -errno and one line in err. */
+/*
+ * Starts workers and diallers. sl_gateway_step() opens the listeners as soon as each pool has a backend
+ * or was dialled in vain. 0, or -errno and one line in err.
+ */
 int sl_gateway_start(struct sl_gateway *g, struct sl_err *err);
+/* The listeners are open. */
+bool sl_gateway_is_open(const struct sl_gateway *g);
+/* For people, one line: what it does, and which pools have no backend. */
+void sl_gateway_status(const struct sl_gateway *g, char *text, size_t len);
 
 /* Ready: every worker runs and at least one backend of each pool is up (or there are no pools). */
 bool sl_gateway_ready(const struct sl_gateway *g, struct sl_err *why);

@@ -42,6 +42,10 @@ struct sl_gateway {
 	struct sl_switchboard *switchboard;
 	struct sl_net_listener *listening; /* what the program sends to us */
 	uint32_t listening_cnt;
+	struct sl_net_listener
+		*opening; /* what it is to send once backends were dialled; NULL: it does */
+	uint32_t opening_cnt;
+	uint64_t open_until_ns;                         /* it does by then */
 	struct sl_net_listener stale[SL_MAX_LISTENERS]; /* the kernel's again at trim_ns */
 	uint32_t stale_cnt;
 	uint64_t trim_ns;
@@ -65,6 +69,8 @@ struct sl_net_listener *sl_listeners_list(const struct sl_config *cfg, uint32_t 
 int sl_listeners_apply(struct sl_gateway *g, const struct sl_edition *ed,
 		       struct sl_net_listener *list, uint32_t cnt);
 void sl_listeners_trim(struct sl_gateway *g);
+/* Applies those that are to be opened, if it is time for that. */
+void sl_listeners_open(struct sl_gateway *g);
 
 /* edge.c: the VLANs and prefixes of the file are in force. 0 or -errno. */
 int sl_edge_apply(struct sl_gateway *g, const struct sl_config *cfg);

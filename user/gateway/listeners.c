@@ -8,6 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/log.h"
+#include "gateway/dial.h"
+
 /* The service whose overload refuses connections: that of all routes, if they share one. */
 static uint16_t shed_service(const struct sl_edition *ed)
 {
@@ -88,6 +92,20 @@ void sl_listeners_trim(struct sl_gateway *g)
 	g->stale_cnt = 0;
 }
 
+/* Clients that came sooner would be told that there is no backend. */
+void sl_listeners_open(struct sl_gateway *g)
+{
+	struct sl_net_listener *list = g->opening;
+	int rc;
+
+	if (!list || (!sl_rings_tried(g->switchboard) && sl_now_ns() < g->open_until_ns))
+		return;
+	g->opening = NULL;
+	rc = sl_listeners_apply(g, g->edition, list, g->opening_cnt);
+	if (rc)
+		sl_log_err("cannot set the listeners: %s", strerror(-rc));
+}
+
 int sl_listeners_apply(struct sl_gateway *g, const struct sl_edition *ed,
 		       struct sl_net_listener *list, uint32_t cnt)
 {
@@ -101,6 +119,8 @@ int sl_listeners_apply(struct sl_gateway *g, const struct sl_edition *ed,
 			g->stale[kept++] = g->stale[k];
 	}
 	g->stale_cnt = kept;
+	free(g->opening); /* a reload was sooner */
+	g->opening = NULL;
 	for (uint32_t k = 0; k < g->listening_cnt; k++) {
 		if (listed(list, cnt, &g->listening[k]))
 			continue;

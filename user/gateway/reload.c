@@ -337,6 +337,8 @@ static bool switch_editions(struct sl_gateway *g)
 
 bool sl_gateway_step(struct sl_gateway *g)
 {
+	if (g->reload != SL_RELOAD_SWITCH)
+		sl_listeners_open(g);
 	if (g->reload == SL_RELOAD_NONE)
 		reap(g);
 	if (g->stale_cnt && !g->edition->older && sl_now_ns() >= g->trim_ns)

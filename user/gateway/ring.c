@@ -163,6 +163,47 @@ bool sl_rings_ready(struct sl_switchboard *sb)
 	return ready;
 }
 
+/* Agents of the gateway's own start beside it: that they do not listen yet is no failure. */
+static bool is_tried(const struct sl_dialler *d, unsigned worker)
+{
+	enum sl_member_link link = sl_member_link(d->workers[worker].member);
+
+	if (link == SL_LINK_DOWN)
+		return d->tried && !d->busy && !d->connected_ns && !d->agent_cnt;
+	return link != SL_LINK_OFFERED;
+}
+
+static bool ring_is_tried(const struct sl_ring *r, unsigned worker)
+{
+	bool has_up = false, all = true;
+
+	for (uint32_t i = 0; i < r->cnt; i++) {
+		const struct sl_dialler *d = r->at[i];
+
+		if (!d || !sl_dialler_used(d, worker))
+			continue;
+		has_up |= sl_member_link(d->workers[worker].member) == SL_LINK_UP;
+		all = all && is_tried(d, worker);
+	}
+	return has_up || all;
+}
+
+bool sl_rings_tried(struct sl_switchboard *sb)
+{
+	struct sl_list *at;
+	bool tried = true;
+
+	pthread_mutex_lock(&sb->lock);
+	sl_list_for_each (at, &sb->rings) {
+		const struct sl_ring *r = sl_container_of(at, struct sl_ring, node);
+
+		for (unsigned w = 0; w < sb->worker_cnt && r->in_force; w++)
+			tried = tried && ring_is_tried(r, w);
+	}
+	pthread_mutex_unlock(&sb->lock);
+	return tried;
+}
+
 void sl_rings_switch(struct sl_switchboard *sb, uint32_t edition)
 {
 	struct sl_list *at, *next;

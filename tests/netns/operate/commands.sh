@@ -123,7 +123,9 @@ s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 s.bind(sys.argv[1])
 os.chmod(sys.argv[1], 0o777)
 s.settimeout(30)
-open(sys.argv[2], "w").write(s.recv(600).decode())
+with open(sys.argv[2], "w", buffering=1) as told:
+    while True:
+        told.write(s.recv(600).decode() + "\n")
 EOF
 	manager=$!
 	within 30 test -S "$D/notify"
@@ -132,7 +134,8 @@ EOF
 config "nonsense"
 manager_start
 check "a start that is refused" eval '! gw timeout 20 "$SLUICE" run -c "$D/gw.conf"'
-wait $manager
+within 30 grep -q '^STATUS=' "$D/notified"
+kill $manager
 check "tells its reason as the status of the unit, in one line" eval 'cat "$D/notified"; grep -qE "^STATUS=$D/gw.conf:[0-9]+: found .*nonsense.*" "$D/notified" && [ "$(grep -c "" "$D/notified")" -eq 1 ]'
 config ""
 manager_start
@@ -141,12 +144,14 @@ unset NOTIFY_SOCKET
 check "runs as another account" eval 'grep -qE "^Uid:\s+$(id -u nobody)\s+$(id -u nobody)" /proc/$(gateway_child)/status'
 check "no thread has a capability left then" no_caps
 check "serves as another account" cl curl -sf --max-time 10 "http://$V4:8080/echo"
+check "READY=1 was sent" within 30 grep -q '^READY=1$' "$D/notified"
+check "the status says that it serves" within 30 grep -q '^STATUS=serving$' "$D/notified"
 kill_backend echo
 rm -f "$D/echo.sock"
+check "the status names the pool without a backend" within 30 grep -q '^STATUS=serving; no backend: echo$' "$D/notified"
 backend echo echo
 check "and a backend that comes back" within 30 cl curl -sf --max-time 10 "http://$V4:8080/echo"
-wait $manager
-check "READY=1 was sent" grep -q '^READY=1$' "$D/notified"
+kill $manager
 check_leftovers
 gateway_stop
 check "no pins are left, though its account may not remove them" test ! -e "/sys/fs/bpf/sluice/$GIF"

@@ -44,7 +44,7 @@ gateway_pid=$!
 within 30 eval 'gateway_child >/dev/null'
 within 30 eval 'grep -q "^Uid:\s*4321\s" /proc/$(gateway_child)/status'
 check "with it, that is what the gateway runs as" eval 'grep -E "^(Uid|Gid|Groups)" /proc/$(gateway_child)/status | tr "\n\t" "  " | grep -q "Uid: 4321 4321 4321 4321 Gid: 4322 4322 4322 4322 Groups: 4322 "'
-check "whom a backend of strangers does not serve, which is said" within 30 grep -q "backend echo/a is down: .*serves root, its own user and group" "$D/gw.log"
+check "whom a backend of strangers does not serve, which is said" within 30 grep -q "backend echo/a: .*serves root, its own user and group" "$D/gw.log"
 end_process "$gateway_pid" 20
 gateway_pid=
 config 'user = "no-such-account"'

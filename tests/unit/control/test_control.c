@@ -282,25 +282,64 @@ TEST(reloads_what_can_be)
 	sl_log_fd_set(-1);
 }
 
-TEST(tells_the_service_manager)
+static int notify_socket(void)
 {
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
-	char text[32] = "", path[64];
+	char path[64];
 
 	snprintf(path, sizeof(path), "@sl-notify-%d", getpid());
 	memcpy(sun.sun_path + 1, path + 1, strlen(path) - 1);
 	ck_assert_int_eq(bind(fd, (struct sockaddr *)&sun,
 			      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path))),
 			 0);
+	setenv("NOTIFY_SOCKET", path, 1);
+	sl_notify_open();
+	return fd;
+}
+
+static void ck_told(int fd, const char *want)
+{
+	char text[SL_NOTIFY_MAX] = "";
+
+	ck_assert_int_ge(recv(fd, text, sizeof(text) - 1, 0), 1);
+	ck_assert_str_eq(text, want);
+}
+
+TEST(tells_the_service_manager)
+{
+	int fd;
+
 	unsetenv("NOTIFY_SOCKET");
 	sl_notify_open();
 	sl_notify(SL_NOTIFY_READY); /* nobody asked: nothing happens */
-	setenv("NOTIFY_SOCKET", path, 1);
-	sl_notify_open();
+	fd = notify_socket();
 	sl_notify(SL_NOTIFY_READY);
-	ck_assert_int_eq(recv(fd, text, sizeof(text) - 1, 0), 7);
-	ck_assert_str_eq(text, "READY=1");
+	ck_told(fd, "READY=1");
+	close(fd);
+}
+
+/* A pool without a backend keeps no other pool from its clients. */
+TEST(it_is_ready_when_the_listeners_are_open_whatever_the_pools_have)
+{
+	int fd = notify_socket();
+	struct runner r = {0};
+
+	gw.ready = false;
+	gw.closed = true;
+	start(&r);
+	ck_told(fd, "STATUS=connecting");
+	gw.closed = false;
+	ck_told(fd, "READY=1");
+	ck_told(fd, "STATUS=no backend: a");
+	gw.ready = true;
+	ck_told(fd, "STATUS=serving");
+	gw.ready = false;
+	ck_told(fd, "STATUS=no backend: a");
+	gw.drain_done = true;
+	kill(getpid(), SIGTERM);
+	ck_told(fd, "STOPPING=1");
+	finish(&r);
 	close(fd);
 }
 

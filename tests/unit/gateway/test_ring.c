@@ -267,3 +267,28 @@ TEST(nothing_is_borrowed_for_what_is_not_in_force)
 	for (unsigned w = 0; w < WORKERS; w++)
 		ck_assert_uint_le(used_cnt(w), 2 + 2);
 }
+
+/* Whether clients may come: each worker has a backend, or there is none to be had. */
+TEST(a_pool_is_tried_when_its_workers_have_a_backend_or_all_attempts_have_failed)
+{
+	enter(0, CNT);
+	ck_assert(sl_rings_tried(sb)); /* it is not in force */
+	sl_switchboard_switch(sb, edition);
+	ck_assert(!sl_rings_tried(sb));
+	set_used_of(3, SL_LINK_OFFERED);
+	connect_used();
+	ck_assert(sl_rings_tried(sb));
+	set_used_of(3, SL_LINK_OFFERED);
+	ck_assert(!sl_rings_tried(sb));
+	set_used_of(3, SL_LINK_UNREADY);
+	ck_assert(sl_rings_tried(sb));
+	set_used_of(3, SL_LINK_DOWN);
+	ck_assert(!sl_rings_tried(sb));
+	for (unsigned i = 0; i < CNT; i++)
+		diallers[i]->tried = true;
+	ck_assert(sl_rings_tried(sb));
+	/* An agent of the gateway's own may just be starting. */
+	for (unsigned i = 0; i < CNT; i++)
+		diallers[i]->agent_cnt = 1;
+	ck_assert(!sl_rings_tried(sb));
+}
