@@ -17,111 +17,6 @@
 #define GIB                (KIB * MIB)
 #define DEFAULT(name)      SL_DEFAULT_TEXT(SL_DEFAULT_##name)
 
-static const struct conf_name attach_modes[] = {
-	{"auto", SL_ATTACH_AUTO},
-	{"native", SL_ATTACH_NATIVE},
-	{"generic", SL_ATTACH_GENERIC},
-	{"adopt", SL_ATTACH_ADOPT},
-	{0},
-};
-static const struct conf_name fair_keys[] = {
-	{"address", SL_FAIR_ADDRESS},
-	{"header", SL_FAIR_HEADER},
-	{"none", SL_FAIR_NONE},
-	{0},
-};
-/* clang-format off */
-#define X(number, NAME, name) {#name, SL_POLICY_##NAME},
-static const struct conf_name policies[] = {
-	{"auto", SL_POLICY_CNT},
-	SL_POLICIES(X)
-	{0},
-};
-static const struct conf_name route_policies[] = {
-	{"pool", -1},
-	SL_POLICIES(X)
-	{0},
-};
-#undef X
-/* clang-format on */
-static const struct conf_name bound_modes[] = {
-	{"soft", SL_BOUND_SOFT},
-	{"hard", SL_BOUND_HARD},
-	{0},
-};
-static const struct conf_name priorities[] = {
-	{"auto", -1},
-	{"latency", SL_CLASS_LATENCY},
-	{"normal", SL_CLASS_NORMAL},
-	{"bulk", SL_CLASS_BULK},
-	{0},
-};
-static const struct conf_name idempotence[] = {
-	{"auto", -1},
-	{"yes", 1},
-	{"no", 0},
-	{0},
-};
-
-static const struct conf_name strips[] = {
-	{"auto", -1},
-	{"yes", 1},
-	{"no", 0},
-	{0},
-};
-
-static const struct conf_name underscores[] = {
-	{"drop", false},
-	{"pass", true},
-	{0},
-};
-
-static const struct conf_name streams[] = {
-	{"auto", -1}, {"yes", 1}, {"no", 0}, {"true", 1}, {"false", 0}, {"on", 1}, {"off", 0}, {0},
-};
-
-static const struct conf_name continuers[] = {
-	{"gateway", false},
-	{"backend", true},
-	{0},
-};
-
-/* Of routes; of limits behind the first. */
-static const struct conf_name path_policies[] = {
-	{"auto", SL_PATH_AUTO},           {"check", SL_PATH_CHECK}, {"refuse", SL_PATH_REFUSE},
-	{"normalise", SL_PATH_NORMALISE}, {"raw", SL_PATH_RAW},     {0},
-};
-
-static const struct conf_name log_formats[] = {
-	{"json", SL_ACCESS_LOG_JSON},
-	{"combined", SL_ACCESS_LOG_COMBINED},
-	{0},
-};
-
-static const struct conf_name forwarded_ways[] = {
-	{"replace", SL_FORWARDED_REPLACE},
-	{"append", SL_FORWARDED_APPEND},
-	{0},
-};
-
-static const struct conf_name half_closes[] = {
-	{"cancel", SL_HALF_CLOSE_CANCEL},
-	{"answer", SL_HALF_CLOSE_ANSWER},
-	{0},
-};
-
-static const struct conf_name client_certs[] = {
-	{"require", SL_CLIENT_CERT_REQUIRE},
-	{"optional", SL_CLIENT_CERT_OPTIONAL},
-	{0},
-};
-
-static const struct conf_name roles[] = {
-	{"read", SL_ADMIN_READ},
-	{"operate", SL_ADMIN_OPERATE},
-	{0},
-};
-
 #define ROOT(name_, type_, f, ...)                                                                 \
 	{                                                                                          \
 		CONF_ROOT, false, false, FIELD(struct sl_config, f), name_, &type_, __VA_ARGS__    \
@@ -216,7 +111,7 @@ const struct conf_key conf_keys[] = {
 		  .restart = true, .what = "paths of compiled descriptor sets (protoc -o)",
 		  .help = "gRPC services that reflection tells about"),
 
-	INTERFACE("mode", conf_enum, false, mode, .fallback = "auto", .names = attach_modes,
+	INTERFACE("mode", conf_enum, false, mode, .fallback = "auto", .names = conf_attach_modes,
 		  .help = "how the XDP program is attached; adopt: an operator has attached it"),
 	INTERFACE("zero_copy", conf_bool, false, zero_copy, .fallback = "yes",
 		  .help = "use zero-copy AF_XDP where the driver has it"),
@@ -264,14 +159,14 @@ const struct conf_key conf_keys[] = {
 			 "from others such a header is an error"),
 
 	LISTENER("forwarded", conf_enum, false, false, forwarded, .fallback = "replace",
-		 .names = forwarded_ways,
+		 .names = conf_forwarded_ways,
 		 .help = "x-forwarded-for, -proto, -host and forwarded (RFC 7239) that clients send here: "
 			 "replace drops them for the gateway's own; append, for listeners that only "
 			 "proxies reach, adds the client to the lists and leaves proto and host; servers "
 			 "behind an agent get all of them, other backends those in forward_headers"),
 
 	LISTENER("half_close", conf_enum, false, false, half_close, .fallback = "cancel",
-		 .names = half_closes,
+		 .names = conf_half_closes,
 		 .help = "what becomes of requests whose client has closed its side of the connection: "
 			 "cancel ends those that have no whole answer yet, and the backend stops "
 			 "computing, since nothing tells a client that is gone from one that reads on; "
@@ -290,7 +185,7 @@ const struct conf_key conf_keys[] = {
 		    "subject (RFC 2253) and alternative names as sluice-client-subject and "
 		    "sluice-client-san, a comma in a name as %2C; who has a text of more than 256 "
 		    "bytes, or of other than printable ASCII, is refused"),
-	TLS("client", conf_enum, false, client, .fallback = "require", .names = client_certs,
+	TLS("client", conf_enum, false, client, .fallback = "require", .names = conf_client_certs,
 	    .help = "with client_ca: whether a client without a certificate is refused"),
 	TLS("ticket_keys", conf_file, false, ticket_keys, .what = "the absolute path of a file",
 	    .help = "keys of session tickets, 80 random bytes each, of which the first seals; for "
@@ -309,7 +204,7 @@ const struct conf_key conf_keys[] = {
 		     "which they are goes by their names, and changes little when one comes or goes; "
 		     "a worker that is connected with few of its own uses others meanwhile; auto: all "
 		     "of up to 256, of more 256 or as many as leave out none"),
-	POOL("fair", conf_enum, fair, .fallback = "address", .names = fair_keys,
+	POOL("fair", conf_enum, fair, .fallback = "address", .names = conf_fair_keys,
 	     .help = "what shares of a full queue go by; datagrams, whose sources nothing proves, "
 		     "have one share together; header: the client chooses whose share it takes, so "
 		     "only where somebody trusted sets that header"),
@@ -358,7 +253,7 @@ const struct conf_key conf_keys[] = {
 		.help = "account that may listen at an shm endpoint, beside root and the gateway's "
 			"own: whoever listens gets the requests"),
 
-	BATCH("policy", conf_enum, policy, .fallback = "auto", .names = policies,
+	BATCH("policy", conf_enum, policy, .fallback = "auto", .names = conf_policies,
 	      .help = "what decides on the size of batches; direct: nothing waits for others, as "
 		      "for backends that queue by themselves; auto: adaptive, but direct where a "
 		      "backend is a server"),
@@ -366,7 +261,7 @@ const struct conf_key conf_keys[] = {
 	      .help = "no batch is larger"),
 	BATCH("bound", conf_duration, bound_ns, 50 * US, 600 * SEC, "50ms",
 	      .help = "adaptive, aimd: latency that 99 of 100 requests must keep"),
-	BATCH("bound_mode", conf_enum, bound_mode, .fallback = "soft", .names = bound_modes,
+	BATCH("bound_mode", conf_enum, bound_mode, .fallback = "soft", .names = conf_bound_modes,
 	      .help = "soft: a request that will miss the bound is refused only while more comes, "
 		      "for some time, than can be served within it; hard: it always is"),
 	BATCH("size", conf_uint, size, 1, SL_RPC_MAX_BATCH, "1", .help = "fixed: requests per batch"),
@@ -412,19 +307,19 @@ const struct conf_key conf_keys[] = {
 	ROUTE("max_body", conf_size, false, route.max_body, 0, SL_RPC_MAX_MESSAGE, "0",
 	      .help = "largest request body, above it 413; 0: as its pool"),
 	ROUTE("priority", conf_enum, false, route.priority, .fallback = "normal",
-	      .names = priorities,
+	      .names = conf_priorities,
 	      .help = "class on the way to the backend; auto: as the client says (RFC 9218), who "
 		      "then may put itself before all others"),
 	ROUTE("idempotent", conf_enum, false, route.idempotent, .fallback = "auto",
-	      .names = idempotence, .help = "may be sent again; auto: by its method"),
-	ROUTE("stream", conf_enum, false, route.streams, .fallback = "auto", .names = streams,
+	      .names = conf_idempotence, .help = "may be sent again; auto: by its method"),
+	ROUTE("stream", conf_enum, false, route.streams, .fallback = "auto", .names = conf_streams,
 	      .help = "requests are passed on as they come, each by itself, and replies may come "
 		      "meanwhile; backends need on_stream; max_body of the route is the only limit "
 		      "of their length; auto: where all backends of the pool are servers, but requests "
 		      "of at most 64 KiB are read first, so that they can go to another server, and "
 		      "max_body of the pool counts too"),
 	ROUTE("continue", conf_enum, false, route.backend_continues, .fallback = "gateway",
-	      .names = continuers,
+	      .names = conf_continuers,
 	      .help = "with stream: who says 100 (Continue) to a client that expects it; backend: one "
 		      "that calls sl_stream_go_on(), or a server; if it answers without, the body is "
 		      "not awaited"),
@@ -445,10 +340,10 @@ const struct conf_key conf_keys[] = {
 	ROUTE("upgrade_timeout", conf_duration, false, route.upgrade_timeout_ns, 0, 86400 * SEC, "30s",
 	      .help = "of upgrades: longest time until the backend agrees or refuses, then 504; 0: no "
 		      "end"),
-	ROUTE("strip_prefix", conf_enum, false, route.strip, .fallback = "auto", .names = strips,
+	ROUTE("strip_prefix", conf_enum, false, route.strip, .fallback = "auto", .names = conf_strips,
 	      .help = "the backend sees the path behind the prefix only, but for calls of gRPC, which "
 		      "keep theirs; auto: yes, but not where it is a server"),
-	ROUTE("path", conf_enum, false, route.path, .fallback = "auto", .names = path_policies,
+	ROUTE("path", conf_enum, false, route.path, .fallback = "auto", .names = conf_path_policies,
 	      .help = "what becomes of paths that servers read in several ways, where they lead to this "
 		      "route; auto: as limits say"),
 	ROUTE("forward_headers", conf_headers, true, route.forward_headers,
@@ -457,13 +352,13 @@ const struct conf_key conf_keys[] = {
 		      "the host that was asked for and the client's address, as an agent on another "
 		      "host wants it; so it is without where the pool has servers"),
 	ROUTE("underscores", conf_enum, false, route.underscores, .fallback = "drop",
-	      .names = underscores,
+	      .names = conf_underscores,
 	      .help = "what becomes of request headers and trailers with _ in their names where all are "
 		      "passed on: many servers read x_user as x-user, so such fields are dropped, but "
 		      "those that forward_headers names; pass: they go on, for servers that tell the "
 		      "two apart. Names that would be read as one of the gateway's own (sluice-client-subject, "
 		      "x-forwarded-for and others) are dropped always"),
-	ROUTE("policy", conf_enum, false, route.policy, .fallback = "pool", .names = route_policies,
+	ROUTE("policy", conf_enum, false, route.policy, .fallback = "pool", .names = conf_route_policies,
 	      .help = "batch policy instead of the pool's"),
 	ROUTE("datagram_service", conf_uint, false, route.datagram_service, 0, 65534, "0",
 	      .help = "number by which datagrams name this route; 0: not reachable by them"),
@@ -505,7 +400,7 @@ const struct conf_key conf_keys[] = {
 	      .restart = true, .help = "request line and headers; above it 431"),
 	LIMIT("max_target", conf_size, max_target, 64, SL_CFG_TARGET_MAX, DEFAULT(MAX_TARGET_KIB) "k",
 	      .help = "request line; above it 414"),
-	LIMIT("path", conf_enum, path, .fallback = "check", .names = path_policies + 1,
+	LIMIT("path", conf_enum, path, .fallback = "check", .names = conf_path_policies + 1,
 	      .help = "what becomes of paths that servers read in several ways (dot segments, empty "
 		      "ones, %2f, letters that are encoded). check: they are passed on as they were "
 		      "sent where all readings lead to one route, and get 400 where decoded and "
@@ -551,7 +446,7 @@ const struct conf_key conf_keys[] = {
 	      .help = "account that owns the socket and operates, beside root and the gateway's own"),
 	ADMIN("group", conf_string, false, group, 1, 32, .what = "the name of a group",
 	      .help = "group whose members may use the socket, as group_role says"),
-	ADMIN("group_role", conf_enum, false, group_role, .fallback = "read", .names = roles,
+	ADMIN("group_role", conf_enum, false, group_role, .fallback = "read", .names = conf_roles,
 	      .help = "what members of the group may do: look, or change things too"),
 	ADMIN("address", conf_numeric, false, address, .fallback = "127.0.0.1",
 	      .what = "an IPv4 or IPv6 address",
@@ -577,7 +472,7 @@ const struct conf_key conf_keys[] = {
 		   .help = "a line for each request that was read; opened again on SIGUSR1, and when "
 			   "it was renamed or removed, for which its folder has to let the gateway's "
 			   "account make files; -: standard output"),
-	ACCESS_LOG("format", conf_enum, format, .fallback = "json", .names = log_formats,
+	ACCESS_LOG("format", conf_enum, format, .fallback = "json", .names = conf_log_formats,
 		   .help = "json: an object in each line; combined: as other servers have it, with "
 			   "less in it"),
 	ACCESS_LOG("sample", conf_share, sample, .fallback = "1",

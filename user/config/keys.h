@@ -69,6 +69,12 @@ struct conf_key {
 	bool restart; /* memory, threads or sockets hang on it: not reloaded */
 };
 
+/* Words of keys of the type conf_enum, in key_names.c. */
+extern const struct conf_name conf_attach_modes[], conf_fair_keys[], conf_policies[],
+	conf_route_policies[], conf_bound_modes[], conf_priorities[], conf_idempotence[],
+	conf_strips[], conf_underscores[], conf_streams[], conf_continuers[], conf_path_policies[],
+	conf_log_formats[], conf_forwarded_ways[], conf_half_closes[], conf_client_certs[],
+	conf_roles[];
 enum {
 	CONF_MAX_KEYS = 256,
 	CONF_ALLOWED_LEN = 400, /* of the text of what is allowed */
