@@ -432,6 +432,7 @@ static inline void bed_finish(struct sl_tls_hs *hs, struct bed_conn *b)
 	bed_require(sl_tls_dir_derive(&hs->rx, 0) && sl_tls_dir_derive(&hs->tx, 0));
 	b->tx = hs->rx;
 	b->rx = hs->tx;
+	hs->piece_max = SL_TLS_PLAIN_MAX;
 	hs->step = SL_TLS_DONE;
 	hs->in_used = hs->in_len;
 	sl_tls_result(bed.tls, hs);

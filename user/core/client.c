@@ -391,6 +391,21 @@ static void open_front(struct sl_client *cl, const struct sl_front_ops *front)
 	front->open(cl->state, &cl->core->env, cl, cl->account);
 }
 
+/* The protocol that TLS agreed on, RFC 7301 3.2; else the one that the first bytes are of. */
+static const struct sl_front_ops *find_front(const struct sl_client *cl, struct sl_span first)
+{
+	struct sl_conn stream = sl_client_stream(cl);
+	struct sl_conn_info info = {0};
+
+	if (cl->filtered)
+		stream.ops->info(stream.self, &info);
+	switch (info.tls.alpn) {
+	case SL_TLS_ALPN_H2: return &sl_front_h2;
+	case SL_TLS_ALPN_HTTP1: return &sl_front_http1;
+	default: return sl_front_detect(first);
+	}
+}
+
 /*
  * Which protocol? Decided by the first four bytes; those of a shorter first segment are kept here
  * until more have come. Returns bytes of the chunk used, with cl->proto set once it is known.
@@ -404,7 +419,7 @@ static size_t detect(struct sl_client *cl, const struct sl_chunk *chunk)
 
 	memcpy(first, cl->first, cl->first_len);
 	memcpy(first + cl->first_len, chunk->ptr, n);
-	front = sl_front_detect(sl_span_of(first, cl->first_len + n));
+	front = find_front(cl, sl_span_of(first, cl->first_len + n));
 	if (!front) {
 		memcpy(cl->first + cl->first_len, chunk->ptr, n);
 		cl->first_len = (unsigned)(cl->first_len + n) & 7;

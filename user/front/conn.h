@@ -32,6 +32,9 @@
 struct sl_tls_cert;
 struct sl_config;
 
+/* The protocol that the client and the listener agreed on, RFC 7301. */
+enum sl_tls_alpn { SL_TLS_ALPN_NONE, SL_TLS_ALPN_HTTP1, SL_TLS_ALPN_H2 };
+
 /* What TLS knows of a connection; texts are its own and live as long as it. */
 struct sl_conn_tls {
 	const char *cipher;             /* NULL: no TLS, or its handshake is not over */
@@ -39,6 +42,7 @@ struct sl_conn_tls {
 	struct sl_span subject, san;    /* of the client's certificate; empty: it has shown none */
 	const struct sl_tls_cert *cert; /* ours: sl_tls_cert_covers() of tls/cert.h */
 	bool resumed;
+	uint8_t alpn; /* enum sl_tls_alpn */
 };
 
 /* Who is at the ends. A filter may know better than the transport: PROXY tells another peer. */

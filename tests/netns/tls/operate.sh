@@ -5,12 +5,13 @@
 
 cd "$D" || exit 1
 key() { openssl ecparam -name prime256v1 -genkey -noout -out "$1.key" && chown "$RUN_AS" "$1.key" && chmod 600 "$1.key"; }
-# ca NAME; issue CA NAME SUBJECT SAN DAYS: a certificate of it, NAME.pem with the CA's behind it in NAME.chain
+# ca NAME; issue CA NAME SUBJECT SAN DAYS [N]: a certificate of it, longer by N times 16 KB; with the CA's behind it: NAME.chain
+pad() { for ((i = 1; i <= $1; i++)); do echo "1.2.3.4.$i=ASN1:UTF8String:$(head -c 16000 /dev/zero | tr '\0' p)"; done; }
 ca() { key "$1" && openssl req -x509 -key "$1.key" -subj "/CN=$1" -days 90 -out "$1.pem" -addext "basicConstraints=critical,CA:TRUE"; }
 issue() {
 	key "$2" && openssl req -new -key "$2.key" -subj "$3" -out "$2.csr" &&
 		openssl x509 -req -in "$2.csr" -CA "$1.pem" -CAkey "$1.key" -CAcreateserial -days "$5" -out "$2.pem" \
-			-extfile <(echo "subjectAltName=$4") && cat "$2.pem" "$1.pem" >"$2.chain"
+			-extfile <(echo "subjectAltName=$4"; pad "${6:-0}") && cat "$2.pem" "$1.pem" >"$2.chain"
 }
 {
 	ca root && ca stranger && ca clients
@@ -18,6 +19,10 @@ issue() {
 	issue root new /CN=new "DNS:a.example" 80
 	issue root soon /CN=soon "DNS:soon.example" 5
 	issue clients alice "/O=Shop/CN=alice" "URI:spiffe://shop/alice,DNS:alice.example" 90
+	issue clients large /CN=large DNS:a.example 90 2
+	issue clients huge /CN=huge DNS:a.example 90 5
+	issue root long /CN=long DNS:a.example 90 5
+	issue root longer /CN=longer DNS:a.example 90 9
 	issue stranger mallory "/O=Shop/CN=alice" "DNS:alice.example" 90
 	openssl rand 80 >tickets && chown "$RUN_AS" tickets && chmod 600 tickets
 	cat root.pem a.pem >wrong.chain
@@ -53,6 +58,7 @@ check "a certificate without a key" mistakes "certificate = {\"$D/a.pem\"}" "1 c
 check "no certificate" mistakes "" "0 certificates"
 check "keys of tickets of another length" mistakes "$(pair a.pem a.key) ticket_keys = \"$D/short\"" "81 bytes"
 check "clients' issuers that are not there" mistakes "$(pair a.pem a.key) client_ca = \"$D/none\"" "No such file"
+check "a chain that is too long" mistakes "$(pair longer.chain longer.key)" "more than 131072 bytes"
 check "an unknown word" mistakes "$(pair a.pem a.key) client = maybe" "client = .maybe."
 
 config() { # config CERTIFICATE: four listeners
@@ -62,6 +68,7 @@ listener safe { address = "$V4" port = 8443 tls { certificate = {"$D/$1.chain"} 
 listener soon { address = "$V4" port = 8444 tls { certificate = {"$D/soon.chain"} key = {"$D/soon.key"} ticket_keys = "$D/tickets" } }
 listener must { address = "$V4" port = 8445 tls { certificate = {"$D/a.chain"} key = {"$D/a.key"} client_ca = "$D/clients.pem" } }
 listener may { address = "$V4" port = 8446 tls { certificate = {"$D/a.chain"} key = {"$D/a.key"} client_ca = "$D/clients.pem" client = optional } }
+listener long { address = "$V4" port = 8447 tls { certificate = {"$D/long.chain"} key = {"$D/long.key"} } }
 pool echo { batch { bound = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
 route "/echo" { pool = echo forward_headers = {"sluice-client-subject", "x-more"} }
 route "/" { reply = 200 body = "hello\n" }
@@ -100,6 +107,36 @@ fails() { ! "$@" >"$D/said" 2>&1; }
 	check "nor without TLS's asking" eval '! safe 8443 -H "sluice-client-subject: CN=admin" -H "sluice-client-san: DNS:x" | grep -i client'
 	check "nor beside a true one" eval '[ "$(safe 8445 $(as alice) -H "sluice-client-subject: CN=admin" | grep -c subject)" = 1 ]'
 }
+# shellcheck disable=SC2046
+{
+	check "a client's certificate of 32 KB is taken" eval 'safe 8446 $(as large) | grep -qx "sluice-client-subject: CN=large"'
+	check "one of 80 KB is refused" fails safe 8446 $(as huge)
+}
+check "by an alert" grep -qi "alert" "$D/said"
+check "and a line of the log" within 30 grep -q "tls: a client's certificates were refused: found more than 65536 bytes" "$D/gw.log"
+check "a server's certificate of 80 KB arrives" eval 'safe 8447 | grep -qx "GET "'
+check_py "the protocol is the one that ALPN has chosen" "$D/root.pem" <<'PY'
+from raw import *
+import ssl
+def answer(protocol, said):
+    ctx = ssl.create_default_context(cafile=sys.argv[1])
+    ctx.set_alpn_protocols([protocol])
+    s = ctx.wrap_socket(connect(port=8443), server_hostname="a.example")
+    s.sendall(said)
+    got = b""
+    try:
+        while len(got) < 200 and (piece := s.recv(4096)):
+            got += piece
+    except OSError:
+        pass
+    return got
+http1 = b"GET /echo HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n"
+h2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
+expect("http/1.1", answer("http/1.1", http1)[:12], b"HTTP/1.1 200")
+expect("http/1.1 behind h2", b"HTTP/1.1" in answer("h2", http1), False)
+expect("h2 behind http/1.1", answer("http/1.1", h2)[:9], b"HTTP/1.1 ")
+expect("h2 behind http/1.1: status", answer("http/1.1", h2)[9:10] in (b"4", b"5"), True)
+PY
 check "that is counted as certificate_required" eval '[ "$(metric "sluice_tls_ends_total{worker=\"0\",reason=\"certificate_required\"}")" -ge 1 ]'
 check "the access log has cipher and name" within 30 grep -q '"listener": "safe", "tls": "TLSv1.3", "cipher": "TLS_AES_[^"]*", "resumed": false, "sni": "a.example"' "$D/log/access"
 

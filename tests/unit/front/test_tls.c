@@ -208,15 +208,95 @@ TEST(a_flood_of_key_updates_ends_it)
 
 TEST(other_messages_of_a_handshake_end_it)
 {
-	static const uint8_t messages[][8] = {{1, 0, 0, 0}, {4, 0, 0, 0}, {24, 0, 0, 2, 0}};
+	/* RFC 8446 4.6.3, 5.1, 5.4 */
+	static const struct {
+		uint8_t type, bytes[10], len, alert;
+	} said[] = {
+		{SL_TLS_HANDSHAKE, {1, 0, 0, 0}, 5, 10},
+		{SL_TLS_HANDSHAKE, {4, 0, 0, 0}, 5, 10},
+		{SL_TLS_HANDSHAKE, {24, 0, 0, 2, 0}, 5, 50},
+		{SL_TLS_HANDSHAKE, {24, 0, 0, 0}, 4, 50},
+		{SL_TLS_HANDSHAKE, {24, 0, 0, 1, 2}, 5, 47},
+		{SL_TLS_HANDSHAKE, {24, 0, 0, 1, 0, 24, 0, 0, 1, 0}, 10, 10},
+		{SL_TLS_HANDSHAKE, {0}, 0, 10},
+		{SL_TLS_ALERT, {0}, 0, 10},
+		{SL_TLS_ALERT, {1}, 1, 50},
+		{SL_TLS_ALERT, {1, 90, 1}, 3, 50},
+		{0, {0}, 0, 10},
+	};
 
-	for (unsigned i = 0; i < 3; i++) {
-		struct bed_conn *b = bed_open(i);
+	for (unsigned i = 0; i < SL_ARRAY_LEN(said); i++) {
+		struct bed_conn *b = bed_open(i % 4);
 
-		bed_say(b, SL_TLS_HANDSHAKE, messages[i], 5);
+		bed_say(b, said[i].type, said[i].bytes, said[i].len);
 		bed_hear(b);
-		ck_assert_uint_eq(b->alert, 10);
+		ck_assert_msg(b->alert == said[i].alert, "%u: alert %u", i, b->alert);
+		b->filter->below_tells->closed(b->filter);
+		bed_release(b);
 	}
+}
+
+TEST(a_key_update_may_come_in_several_records)
+{
+	struct bed_conn *b = bed_open(0);
+
+	for (unsigned i = 0; i < sizeof(update_asking); i++)
+		bed_say(b, SL_TLS_HANDSHAKE, update_asking + i, 1);
+	ck_assert(sl_tls_dir_update(bed.ciphers, &b->tx));
+	bed_say(b, SL_TLS_DATA, "a", 1);
+	b->filter->offers->write(b->filter, "1", 1);
+	bed_hear(b);
+	ck_assert_uint_eq(b->updates, 1);
+	ck_assert_mem_eq(b->got, "a", 1);
+	/* Nothing may stand between the parts. */
+	bed_say(b, SL_TLS_HANDSHAKE, update, 2);
+	bed_say(b, SL_TLS_DATA, "b", 1);
+	bed_hear(b);
+	ck_assert_uint_eq(b->got_len, 1);
+	ck_assert_uint_eq(b->alert, 10);
+}
+
+/* Data between them does not make them free. */
+TEST(key_updates_are_paid_for_by_records)
+{
+	struct bed_conn *b = bed_open(0);
+	unsigned updates = 0;
+
+	for (; updates < 100 && !b->closed; updates++) {
+		client_updates(b, update);
+		bed_say(b, SL_TLS_DATA, "x", 1);
+	}
+	bed_hear(b);
+	ck_assert_uint_eq(b->alert, 10);
+	ck_assert_uint_ge(updates, SL_TLS_UPDATE_MAX / SL_TLS_UPDATE_COST);
+	ck_assert_uint_le(updates, SL_TLS_UPDATE_MAX / SL_TLS_UPDATE_COST + 1);
+	b = bed_open(1);
+	for (updates = 0; updates < 20; updates++) {
+		for (unsigned i = 0; i < SL_TLS_UPDATE_COST; i++)
+			bed_say(b, SL_TLS_DATA, "x", 1);
+		client_updates(b, update);
+	}
+	bed_hear(b);
+	ck_assert(!b->closed);
+}
+
+/* RFC 6066 4: both ways. */
+TEST(records_keep_to_the_length_that_was_agreed_on)
+{
+	static const uint8_t bytes[2000];
+	struct bed_conn *b = bed_open(0);
+	struct sl_tls_conn *c = sl_container_of(b->filter, struct sl_tls_conn, filter);
+
+	c->piece_max = 512;
+	b->filter->offers->write(b->filter, bytes, sizeof(bytes));
+	bed_hear(b);
+	ck_assert_uint_eq(b->heard_len, sizeof(bytes));
+	ck_assert_uint_ge(b->records, 4);
+	bed_say(b, SL_TLS_DATA, bytes, 512);
+	ck_assert_uint_eq(b->got_len, 512);
+	bed_say(b, SL_TLS_DATA, bytes, 513);
+	bed_hear(b);
+	ck_assert_uint_eq(b->alert, 22);
 }
 
 /* What a middlebox may see, and drop, between two hellos is no part of what follows them. */

@@ -185,6 +185,22 @@ TEST(h2_is_chosen_where_both_are_spoken)
 	talk_stop();
 }
 
+TEST(a_length_of_records_is_answered_and_kept)
+{
+	struct bed_conn *b;
+	SSL *ssl;
+
+	start();
+	ssl = talk_client("X25519");
+	ck_assert_int_eq(SSL_set_tlsext_max_fragment_length(ssl, TLSEXT_max_fragment_length_1024),
+			 1);
+	b = bed_accept(0);
+	talk(ssl, b, BED_SEGMENT);
+	ck_assert_uint_eq(sl_container_of(b->filter, struct sl_tls_conn, filter)->piece_max, 1024);
+	talk_leave(ssl, b);
+	talk_stop();
+}
+
 TEST(each_group_and_suite_is_spoken)
 {
 	start();

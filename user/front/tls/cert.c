@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front/tls/cert.h"
+#include "front/tls/server.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -208,6 +209,21 @@ static bool check_chain(const struct sl_tls_pair *p, const char *file, const str
 	return true;
 }
 
+/* A longer one would not leave in a flight: RFC 8446 4.4.2, three bytes of length and two for extensions each. */
+static bool check_length(const struct sl_tls_pair *p, const char *file,
+			 const struct sl_tls_told *to)
+{
+	int len = i2d_X509(p->leaf, NULL) + 5;
+
+	for (int i = 0; i < sk_X509_num(p->chain) && len <= SL_TLS_CHAIN_MAX; i++)
+		len += i2d_X509(sk_X509_value(p->chain, i), NULL) + 5;
+	if (len <= SL_TLS_CHAIN_MAX)
+		return true;
+	sl_tls_tell(to, "found certificates of more than %d bytes in \"%s\"; allowed: %d together",
+		    SL_TLS_CHAIN_MAX, file, SL_TLS_CHAIN_MAX);
+	return false;
+}
+
 bool sl_tls_pair_load(struct sl_tls_pair *p, const struct sl_cfg_file *cert,
 		      const struct sl_cfg_file *key, struct conf_mistakes *mistakes)
 {
@@ -231,7 +247,7 @@ bool sl_tls_pair_load(struct sl_tls_pair *p, const struct sl_cfg_file *cert,
 			    key->path, cert->path);
 		return false;
 	}
-	return check_chain(p, cert->path, &to);
+	return check_chain(p, cert->path, &to) && check_length(p, cert->path, &to);
 }
 
 void sl_tls_pair_free(struct sl_tls_pair *p)

@@ -14,6 +14,10 @@ enum {
 	SL_TLS_QUEUE = 1024,      /* of them with threads; new clients leave a quarter to others */
 	SL_TLS_BUCKETS = 1024,    /* clients' addresses, by hash */
 	SL_TLS_NAME_INLINE = 46,
+	SL_TLS_KEY_UPDATE_LEN = 5,
+	/* Each record gives 1, a KeyUpdate costs 100: RFC 8446 5.5 wants one in 2^24 records. */
+	SL_TLS_UPDATE_COST = 100,
+	SL_TLS_UPDATE_MAX = 16 * SL_TLS_UPDATE_COST,
 	SL_TLS_QUIET_MAX = 32, /* records without data in a row: empty, KeyUpdate, warnings */
 };
 
@@ -56,6 +60,11 @@ struct sl_tls_conn {
 	uint64_t shed_ns;
 	uint8_t state; /* enum sl_tls_state */
 	uint8_t quiet;
+	uint8_t alpn; /* enum sl_tls_alpn */
+	uint8_t message_len;
+	uint8_t message[SL_TLS_KEY_UPDATE_LEN]; /* the part of one that has come */
+	uint16_t update_credit;                 /* see take_update() */
+	uint16_t piece_max;                     /* bytes of content in a record, both ways */
 	uint8_t depth; /* calls into the layer above that are on the stack */
 	bool paused;   /* the layer above did not take all of `plain` */
 	bool update_due;
@@ -120,6 +129,8 @@ enum sl_tls_end sl_tls_end_of(uint8_t alert);
 uint16_t sl_tls_bucket_of(struct sl_tls_conn *c);
 /* Bytes of the handshake are in `held`. */
 void sl_tls_hello(struct sl_tls_conn *c);
+/* Writes what is left of the handshake's output; behind that the step counts. */
+void sl_tls_hs_send(struct sl_tls_conn *c);
 /* The connection goes, whoever has its handshake. */
 void sl_tls_hs_leave(struct sl_tls_conn *c);
 

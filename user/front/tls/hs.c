@@ -16,6 +16,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "front/tls/conn.h"
 
 enum {
@@ -24,6 +25,7 @@ enum {
 	SHARE = SL_TLS_HANDSHAKES / 32, /* of a bucket, when there are many */
 	LAST = SL_TLS_HANDSHAKES / 8,   /* places for buckets without one */
 	FEW = 16,                       /* as a browser, or a client that measures, begins */
+	HEAD_MAX = 16 << 10,            /* of write_head() */
 };
 
 uint16_t sl_tls_bucket_of(struct sl_tls_conn *c)
@@ -109,6 +111,7 @@ static struct sl_tls_hs *new_hs(struct sl_tls_conn *c)
 		return NULL;
 	memset(hs, 0, offsetof(struct sl_tls_hs, in));
 	hs->conn = c;
+	hs->out = hs->here;
 	hs->server = sl_tls_server_get(c->server);
 	hs->bucket = bucket;
 	hs->few = ++t->shares[bucket] <= FEW;
@@ -222,6 +225,8 @@ static void open_conn(struct sl_tls_conn *c, struct sl_tls_hs *hs)
 	c->rx = hs->rx;
 	c->tx = hs->tx;
 	c->resumed = hs->resumed;
+	c->alpn = hs->alpn;
+	c->piece_max = hs->piece_max;
 	if (!keep_who(c, hs)) {
 		sl_tls_break(c, SL_TLS_END_NO_MEMORY);
 		return;
@@ -244,29 +249,23 @@ static void open_conn(struct sl_tls_conn *c, struct sl_tls_hs *hs)
 		sl_tls_go_on(c);
 }
 
-void sl_tls_result(struct sl_tls *t, struct sl_tls_hs *hs)
+/* All of its output has been written. */
+static void take_result(struct sl_tls_conn *c, struct sl_tls_hs *hs)
 {
-	struct sl_tls_conn *c = hs->conn;
+	struct sl_tls *t = c->tls;
 
-	t->queued--;
-	hs->away = false;
-	if (hs->step != SL_TLS_LEFT) { /* else what it waited for the step before is still there */
-		t->stats.steps++;
-		t->stats.waited_ns += hs->waited_ns;
-	}
-	if (!c) {
-		end_hs(t, hs);
-		return;
-	}
-	c->state = SL_TLS_HELLO; /* it is here */
-	if (hs->out_len &&
-	    !c->filter.below.ops->write_head(c->filter.below.self, hs->out, hs->out_len)) {
-		sl_tls_break(c, SL_TLS_END_NO_MEMORY);
-		return;
-	}
+	c->state = SL_TLS_HELLO;
 	sl_tls_held_drop(c, hs->in_used);
 	if (hs->step == SL_TLS_DONE) {
 		open_conn(c, hs);
+		return;
+	}
+	if (hs->too_large) {
+		SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_WARN,
+			     "tls: a client's certificates were refused: found more than %d bytes; "
+			     "allowed: %d",
+			     SL_TLS_CLIENT_CERT_MAX, SL_TLS_CLIENT_CERT_MAX);
+		sl_tls_end(c, SL_TLS_END_TOO_LARGE);
 		return;
 	}
 	if (hs->step != SL_TLS_MORE) {
@@ -281,4 +280,42 @@ void sl_tls_result(struct sl_tls *t, struct sl_tls_hs *hs)
 		sl_tls_hello(c);
 	if (sl_tls_leave(c))
 		sl_tls_go_on(c);
+}
+
+/* A flight with a long chain is more than the transport takes at once. */
+void sl_tls_hs_send(struct sl_tls_conn *c)
+{
+	const struct sl_conn *below = &c->filter.below;
+	struct sl_tls_hs *hs = c->hs;
+
+	while (hs->out_sent < hs->out_len) {
+		size_t left = hs->out_len - hs->out_sent, n;
+
+		if (left <= HEAD_MAX &&
+		    below->ops->write_head(below->self, hs->out + hs->out_sent, left))
+			break;
+		n = below->ops->write(below->self, hs->out + hs->out_sent, left);
+		if (!n)
+			return; /* `writable` follows */
+		hs->out_sent += (uint32_t)n;
+	}
+	hs->out_sent = hs->out_len;
+	take_result(c, hs);
+}
+
+void sl_tls_result(struct sl_tls *t, struct sl_tls_hs *hs)
+{
+	struct sl_tls_conn *c = hs->conn;
+
+	t->queued--;
+	hs->away = false;
+	if (hs->step != SL_TLS_LEFT) { /* else what it waited for the step before is still there */
+		t->stats.steps++;
+		t->stats.waited_ns += hs->waited_ns;
+	}
+	if (!c) {
+		end_hs(t, hs);
+		return;
+	}
+	sl_tls_hs_send(c);
 }

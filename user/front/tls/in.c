@@ -27,10 +27,11 @@ static bool quiet(struct sl_tls_conn *c)
 	return false;
 }
 
+/* RFC 8446 5.4: one without content is out of turn; 5.1: one is a record, and neither part of one nor more. */
 static bool take_alert(struct sl_tls_conn *c, const uint8_t *bytes, size_t len)
 {
 	if (len != 2) {
-		sl_tls_fail(c, SL_TLS_END_DECODE);
+		sl_tls_fail(c, len ? SL_TLS_END_DECODE : SL_TLS_END_UNEXPECTED);
 		return false;
 	}
 	if (bytes[1] == USER_CANCELED)
@@ -47,27 +48,63 @@ static bool take_alert(struct sl_tls_conn *c, const uint8_t *bytes, size_t len)
 	return false;
 }
 
-/* Only KeyUpdate may follow a handshake: tickets are ours to give, certificates were not asked for. */
-static bool take_message(struct sl_tls_conn *c, const uint8_t *bytes, size_t len)
+/* What is wrong with a KeyUpdate of which so many bytes are here, RFC 8446 4.6.3; CNT: nothing. */
+static enum sl_tls_end find_mistake(const uint8_t *message, size_t len)
 {
-	static const uint8_t head[] = {KEY_UPDATE, 0, 0, 1};
+	static const uint8_t length[] = {0, 0, 1};
+	size_t n = len < 4 ? len : 4;
 
-	if (len != 5 || memcmp(bytes, head, sizeof(head)) != 0) {
+	if (message[0] != KEY_UPDATE)
+		return SL_TLS_END_UNEXPECTED;
+	if (memcmp(message + 1, length, n - 1) != 0)
+		return SL_TLS_END_DECODE;
+	if (len > SL_TLS_KEY_UPDATE_LEN) /* the next message would have the next key */
+		return SL_TLS_END_UNEXPECTED;
+	if (len == SL_TLS_KEY_UPDATE_LEN && message[4] > 1)
+		return SL_TLS_END_ILLEGAL;
+	return SL_TLS_END_CNT;
+}
+
+/* A KeyUpdate costs as much as hundreds of records, and few are needed. */
+static bool take_update(struct sl_tls_conn *c)
+{
+	if (!quiet(c))
+		return false;
+	if (c->update_credit < SL_TLS_UPDATE_COST) {
 		sl_tls_fail(c, SL_TLS_END_UNEXPECTED);
 		return false;
 	}
-	if (bytes[4] > 1) {
-		sl_tls_fail(c, SL_TLS_END_ILLEGAL);
-		return false;
-	}
-	if (!quiet(c))
-		return false;
+	c->update_credit = (uint16_t)(c->update_credit - SL_TLS_UPDATE_COST);
 	c->tls->stats.key_updates++;
-	c->update_due |= bytes[4];
+	c->update_due |= c->message[4];
 	if (sl_tls_dir_update(c->tls->ciphers, &c->rx))
 		return true;
 	sl_tls_fail(c, SL_TLS_END_INTERNAL);
 	return false;
+}
+
+/*
+ * Only KeyUpdate may follow a handshake: tickets are ours to give, certificates were not asked for. It
+ * may come in several records.
+ */
+static bool take_message(struct sl_tls_conn *c, const uint8_t *bytes, size_t len)
+{
+	size_t room = sizeof(c->message) - c->message_len, n = len < room ? len : room;
+	enum sl_tls_end mistake = SL_TLS_END_UNEXPECTED; /* without content, 5.4 */
+
+	if (n) {
+		memcpy(c->message + c->message_len, bytes, n);
+		mistake = find_mistake(c->message, c->message_len + len);
+	}
+	if (mistake != SL_TLS_END_CNT) {
+		sl_tls_fail(c, mistake);
+		return false;
+	}
+	c->message_len = (uint8_t)(c->message_len + n);
+	if (c->message_len < sizeof(c->message))
+		return quiet(c);
+	c->message_len = 0;
+	return take_update(c);
 }
 
 /* What is no data, or empty. False: nothing of this connection is to be looked at any more. */
@@ -125,10 +162,12 @@ static bool open_record(struct sl_tls_conn *c, const uint8_t head[SL_TLS_HEAD],
 		return false;
 	}
 	c->tls->stats.records_in++;
+	c->update_credit = (uint16_t)(c->update_credit + (c->update_credit < SL_TLS_UPDATE_MAX));
 	*content = strip_padding(pieces, cnt, type);
-	if (*content <= SL_TLS_PLAIN_MAX)
+	if (sl_likely(*content <= c->piece_max && (!c->message_len || *type == SL_TLS_HANDSHAKE)))
 		return true;
-	sl_tls_fail(c, SL_TLS_END_OVERFLOW);
+	/* RFC 8446 5.1: nothing may stand between the records of a message. */
+	sl_tls_fail(c, *content > c->piece_max ? SL_TLS_END_OVERFLOW : SL_TLS_END_UNEXPECTED);
 	return false;
 }
 

@@ -102,6 +102,8 @@ static bool open_record(struct sl_tls_conn *c, bool beyond)
 		return false;
 	if (t->room > SL_TLS_PLAIN_MAX)
 		t->room = SL_TLS_PLAIN_MAX;
+	if (t->room > c->piece_max + (size_t)SL_TLS_OVERHEAD)
+		t->room = c->piece_max + (size_t)SL_TLS_OVERHEAD;
 	t->writer = c;
 	t->content = 0;
 	return true;

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { TICKET_CERT_MAX = 8 << 10, CERT_LIST_SLACK = 1 << 10 };
+
 static const char groups[] = "X25519:P-256:P-384";
 static const char ciphersuites[] = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:"
 				   "TLS_CHACHA20_POLY1305_SHA256";
@@ -50,7 +52,9 @@ static int choose_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_l
 	    OPENSSL_NPN_NEGOTIATED)
 		return SSL_TLSEXT_ERR_ALERT_FATAL; /* no_application_protocol */
 	*out = found;
-	hs_of(ssl)->h2 = *out_len == alpn_h2[0] && memcmp(found, alpn_h2 + 1, *out_len) == 0;
+	hs_of(ssl)->alpn = *out_len == alpn_h2[0] && memcmp(found, alpn_h2 + 1, *out_len) == 0
+				   ? SL_TLS_ALPN_H2
+				   : SL_TLS_ALPN_HTTP1;
 	return SSL_TLSEXT_ERR_OK;
 }
 
@@ -202,16 +206,30 @@ static bool describe_client(struct sl_tls_hs *hs, const X509 *x)
 /* Whom the backend could not be told of is refused like one whose certificate is wrong. */
 static int check_client(int good, X509_STORE_CTX *store)
 {
-	const SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
+	SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
+	X509 *x = X509_STORE_CTX_get_current_cert(store);
 
-	if (!good || X509_STORE_CTX_get_error_depth(store) > 0 ||
-	    describe_client(hs_of(ssl), X509_STORE_CTX_get_current_cert(store)))
+	if (!good || X509_STORE_CTX_get_error_depth(store) > 0)
+		return good;
+	/* A ticket holds the client's certificate, and its length is a field of 16 bits. */
+	if (i2d_X509(x, NULL) > TICKET_CERT_MAX)
+		SSL_set_num_tickets(ssl, 0);
+	if (describe_client(hs_of(ssl), x))
 		return good;
 	X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REJECTED);
 	return 0;
 }
 
 /* --- a step --- */
+
+/* OpenSSL answers max_fragment_length: its values 1 to 4 stand for 512 to 4096 bytes. */
+static uint16_t piece_max(const SSL *ssl)
+{
+	const SSL_SESSION *session = SSL_get_session(ssl);
+	uint8_t code = session ? SSL_SESSION_get_max_fragment_length(session) : 0;
+
+	return code >= 1 && code <= 4 ? (uint16_t)(256u << code) : SL_TLS_PLAIN_MAX;
+}
 
 static bool finish(struct sl_tls_hs *hs)
 {
@@ -229,6 +247,7 @@ static bool finish(struct sl_tls_hs *hs)
 		sealed += hs->out[at] == SL_TLS_DATA;
 	hs->rx.suite = hs->tx.suite = (uint8_t)suite;
 	hs->resumed = SSL_session_reused(hs->ssl);
+	hs->piece_max = piece_max(hs->ssl);
 	if (suite == SL_TLS_SUITE_CNT || !sl_tls_dir_derive(&hs->rx, 0) ||
 	    !sl_tls_dir_derive(&hs->tx, sealed))
 		return false;
@@ -239,6 +258,24 @@ static bool finish(struct sl_tls_hs *hs)
 	while (i < s->cert_cnt && s->leaves[i] != used)
 		i++;
 	hs->cert = sl_tls_cert_get(s->certs[i < s->cert_cnt ? i : 0]);
+	return true;
+}
+
+/* What OpenSSL has written. False: it is too long, or there is no memory. */
+static bool take_out(struct sl_tls_hs *hs)
+{
+	BIO *bio = SSL_get_wbio(hs->ssl);
+	int len = BIO_pending(bio);
+
+	if (len > SL_TLS_HS_BYTES)
+		hs->out = len <= SL_TLS_FLIGHT_MAX ? malloc((size_t)len) : NULL;
+	if (!hs->out) {
+		hs->out = hs->here;
+		return false;
+	}
+	hs->out_len = (uint32_t)len;
+	if (len)
+		BIO_read(bio, hs->out, len);
 	return true;
 }
 
@@ -263,22 +300,28 @@ static enum sl_tls_step step(struct sl_tls_hs *hs)
 	BIO_write(SSL_get_rbio(hs->ssl), hs->in, (int)hs->in_len);
 	rc = SSL_do_handshake(hs->ssl);
 	hs->in_used = hs->in_len - (uint32_t)BIO_pending(SSL_get_rbio(hs->ssl));
-	if (BIO_pending(SSL_get_wbio(hs->ssl)) > SL_TLS_HS_BYTES)
-		return SL_TLS_FAILED;
 	rc = rc == 1 ? 1 : SSL_get_error(hs->ssl, rc);
-	hs->out_len = (uint32_t)BIO_pending(SSL_get_wbio(hs->ssl));
-	if (hs->out_len)
-		BIO_read(SSL_get_wbio(hs->ssl), hs->out, (int)hs->out_len);
+	hs->too_large = ERR_GET_REASON(ERR_peek_error()) == SSL_R_EXCESSIVE_MESSAGE_SIZE;
+	if (!take_out(hs))
+		return SL_TLS_FAILED;
 	if (rc == SSL_ERROR_WANT_READ && SSL_get_shutdown(hs->ssl) == 0)
 		return SL_TLS_MORE;
 	return SSL_is_init_finished(hs->ssl) && finish(hs) ? SL_TLS_DONE : SL_TLS_FAILED;
+}
+
+static void free_out(struct sl_tls_hs *hs)
+{
+	if (hs->out != hs->here)
+		free(hs->out);
+	hs->out = hs->here;
+	hs->out_len = hs->out_sent = 0;
 }
 
 void sl_tls_hs_step(struct sl_tls_hs *hs, uint64_t now_ns)
 {
 	hs->waited_ns = now_ns - hs->queued_ns;
 	hs->alert = UINT8_MAX;
-	hs->out_len = 0;
+	free_out(hs);
 	hs->step = (uint8_t)step(hs);
 	if (hs->step == SL_TLS_MORE) {
 		/* What was not a whole record yet is OpenSSL's already. */
@@ -291,6 +334,7 @@ void sl_tls_hs_step(struct sl_tls_hs *hs, uint64_t now_ns)
 
 void sl_tls_hs_end(struct sl_tls_hs *hs)
 {
+	free_out(hs);
 	SSL_free(hs->ssl);
 	sl_tls_server_put(hs->server);
 	sl_tls_cert_put(hs->cert);
@@ -352,6 +396,7 @@ static SSL_CTX *make_ctx(const struct sl_cfg_tls *cfg, STACK_OF(X509) * cas)
 	SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_max_early_data(ctx, 0);
+	SSL_CTX_set_max_cert_list(ctx, SL_TLS_CLIENT_CERT_MAX + CERT_LIST_SLACK);
 	SSL_CTX_set_num_tickets(ctx, 1); /* OpenSSL's two: a twentieth of a handshake more */
 	SSL_CTX_set_alpn_select_cb(ctx, choose_alpn, NULL);
 	SSL_CTX_set_tlsext_servername_callback(ctx, choose_group);

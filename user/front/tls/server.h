@@ -21,8 +21,12 @@ struct sl_tls_server;
 struct sl_tls_conn;
 
 enum {
-	SL_TLS_HS_BYTES = 17 << 10,
-	/* a record, and a little more */ SL_TLS_WHO_MAX = 256,
+	SL_TLS_HS_BYTES = 17 << 10,   /* a record, and a little more */
+	SL_TLS_CHAIN_MAX = 128 << 10, /* certificates of a listener, one behind the other */
+	SL_TLS_FLIGHT_MAX =
+		SL_TLS_CHAIN_MAX + (8 << 10), /* with the other messages of the flight */
+	SL_TLS_CLIENT_CERT_MAX = 64 << 10,
+	SL_TLS_WHO_MAX = 256,
 	SL_TLS_NAME_MAX = 256
 };
 
@@ -47,17 +51,22 @@ struct sl_tls_hs {
 	_Atomic bool gone;             /* meanwhile its client has left: spare the work */
 	bool begun;                    /* not its first step */
 	bool few;                      /* its address has few of them */
-	bool resumed, h2;
-	uint8_t thread;  /* which has its SSL, below sl_tls_server_threads() */
-	uint8_t worker;  /* the thread's: whom to give it back */
-	uint16_t bucket; /* the worker's: of the client's address */
-	uint32_t in_len, in_used, out_len;
-	struct sl_tls_dir rx, tx; /* DONE; until then their secrets by and by */
-	struct sl_tls_cert *cert; /* a reference */
+	bool resumed;
+	bool too_large;     /* FAILED: the client's certificates are above SL_TLS_CLIENT_CERT_MAX */
+	uint8_t alpn;       /* enum sl_tls_alpn */
+	uint16_t piece_max; /* DONE: bytes of content in a record, RFC 6066 4 */
+	uint8_t thread;     /* which has its SSL, below sl_tls_server_threads() */
+	uint8_t worker;     /* the thread's: whom to give it back */
+	uint16_t bucket;    /* the worker's: of the client's address */
+	uint32_t in_len, in_used;
+	uint32_t out_len, out_sent; /* the worker's: bytes of `out` that are on their way */
+	uint8_t *out;               /* `here`, or allocated for a longer flight */
+	struct sl_tls_dir rx, tx;   /* DONE; until then their secrets by and by */
+	struct sl_tls_cert *cert;   /* a reference */
 	uint16_t sni_len, subject_len, san_len;
 	char sni[SL_TLS_NAME_MAX], subject[SL_TLS_WHO_MAX], san[SL_TLS_WHO_MAX];
 	uint8_t in[SL_TLS_HS_BYTES];
-	uint8_t out[SL_TLS_HS_BYTES];
+	uint8_t here[SL_TLS_HS_BYTES];
 };
 
 /* Any thread. Takes hs->in, fills hs->out and step. */

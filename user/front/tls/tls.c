@@ -204,6 +204,8 @@ static void below_writable(void *user)
 
 	if (c->state == SL_TLS_OPEN)
 		c->filter.up->writable(c->filter.user);
+	else if (c->state == SL_TLS_AWAY && c->hs && !c->hs->away)
+		sl_tls_hs_send(c);
 }
 
 static void below_closed(void *user)
@@ -330,6 +332,7 @@ static void up_info(const void *self, struct sl_conn_info *out)
 		.sni = sl_span_of(w ? w->sni : c->sni, c->sni_len),
 		.cert = c->cert,
 		.resumed = c->resumed,
+		.alpn = c->alpn,
 	};
 	if (w) {
 		out->tls.subject = sl_span_of(w->subject, w->subject_len);
@@ -368,6 +371,7 @@ bool sl_tls_open_conn(void *arg, struct sl_conn transport, const struct sl_conn_
 		.below_tells = &below_tells, .offers = &offers, .below = transport, .talks = true};
 	c->tls = t;
 	c->server = sl_tls_server_get(s);
+	c->update_credit = SL_TLS_UPDATE_MAX;
 	sl_list_init(&c->holders);
 	*top = &c->filter;
 	return true;

@@ -32,6 +32,7 @@ struct sl_tls;
 	X(NO_MEMORY, 255, "no_memory", "no buffers were left")                                     \
 	X(SLOW_RECORD, 255, "slow_record", "part of a record, when others needed its memory")      \
 	X(TRUNCATED, 255, "truncated", "the connection ended without close_notify")                \
+	X(TOO_LARGE, 255, "too_large", "client certificates above 64 KiB")                         \
 	X(VERSION, 70, "protocol_version", "TLS 1.2 or older")                                     \
 	X(NO_ALPN, 120, "no_application_protocol", "neither h2 nor http/1.1 is spoken")            \
 	X(NO_CERTIFICATE, 116, "certificate_required", "the client has shown no certificate")      \
