@@ -140,8 +140,8 @@ struct sl_batcher *sl_batcher_create_next(const struct sl_cfg_pool *pool, uint32
 					  const struct sl_svc_ctl *ctl);
 
 /*
- * Nobody reads any more what the batcher publishes, and nobody overrides it: it goes on in `own`,
- * which lives as long as the batcher.
+ * Detaches a batcher from the maps: it publishes into `own`, which lives as long as the batcher, and
+ * has no overrides any more.
  */
 void sl_batcher_unpublish(struct sl_batcher *b, struct sl_svc_live *own);
 

@@ -129,7 +129,7 @@ static int find_running(struct cli_target *t, struct sl_err *err)
 
 static int find_by_config(const char *file, bool explicit, struct cli_target *t, struct sl_err *err)
 {
-	/* Which endpoint it names is all that counts here. */
+	/* Only the endpoint that the file names counts here. */
 	struct sl_config *c = sl_config_load_offline(file, err);
 	FILE *token;
 	bool ok;

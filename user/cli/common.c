@@ -36,7 +36,7 @@ struct sl_config *cli_config_load(const char *file, struct sl_err *err)
 
 	if (!c)
 		return NULL;
-	/* One round: whatever is wrong is told before the first of it is mended. */
+	/* All mistakes are reported in one round. */
 	sl_err_set(err, "%s", "");
 	if (sl_config_check_system(c, &more) != 0)
 		ok = sl_err_add(err, more.text);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <glob.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +32,7 @@ static void append(struct merge *m, const char *text, size_t len)
 		m->line += text[i] == '\n';
 }
 
-/* What is appended from here on is of that line of the file, and of those behind it. */
+/* Begins a piece: the text that is appended next is of this line of the file. */
 static void begin_piece(struct merge *m, const char *file, int line)
 {
 	struct sl_config *c = m->p->cfg;
@@ -53,6 +54,19 @@ static void add_source(struct merge *m, const char *path)
 		return;
 	c->sources = more;
 	c->sources[c->source_cnt++] = path;
+}
+
+/* A sandbox must let a reload read the file also if it is a link. */
+static void add_sources(struct merge *m, const char *path)
+{
+	char target[PATH_MAX];
+	const char *copy = realpath(path, target)
+				   ? conf_arena_strndup(m->p->arena, target, strlen(target))
+				   : NULL;
+
+	add_source(m, path);
+	if (copy && strcmp(copy, path) != 0)
+		add_source(m, copy);
 }
 
 static bool is_open(const struct source *s, const struct conf_file_id *id)
@@ -86,7 +100,7 @@ static void include_file(struct merge *m, const struct source *parent, int line,
 		conf_fail(m->p, line, NULL, "found include of \"%.300s\": %s", path, why.text);
 		return;
 	}
-	add_source(m, path);
+	add_sources(m, path);
 	if (is_open(parent, &s.id))
 		conf_fail(
 			m->p, line, NULL,

@@ -162,7 +162,7 @@ static void report_unknown(struct conf_scan *s, enum conf_block b, const char *n
 
 static void scan_block(struct conf_scan *s, enum conf_block b, int opened);
 
-/* Takes what stands behind a name: = VALUE, { ... } or TITLE { ... }. */
+/* Takes the rest of a statement: = VALUE, { ... } or TITLE { ... }. */
 static void scan_rest(struct conf_scan *s, enum conf_block child, bool *spoilt)
 {
 	enum conf_token t = next(s), value = CONF_OTHER;

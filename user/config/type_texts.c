@@ -234,7 +234,7 @@ static bool set_methods(struct conf_value *v)
 
 const struct conf_type conf_methods = {set_methods, NULL};
 
-/* Of a key that the scan takes out of the text: no value comes here. */
+/* The scan removes this key from the text, so no value comes here. */
 static bool set_nowhere(struct conf_value *v)
 {
 	(void)v;

@@ -176,7 +176,7 @@ static bool is_token(const struct sl_guard *g, const char *shown, size_t len)
 	return !diff;
 }
 
-/* RFC 7617: base64 of USER:PASSWORD. The user's name says nothing. */
+/* RFC 7617: base64 of USER:PASSWORD. Any name of a user will do. */
 static bool is_password(const struct sl_guard *g, const char *credentials)
 {
 	char text[SL_CFG_TOKEN_MAX + USER_MAX + 1];
@@ -194,7 +194,7 @@ static bool is_password(const struct sl_guard *g, const char *credentials)
 	return ok;
 }
 
-/* What stands behind the scheme; NULL: it is another scheme. */
+/* Returns the text behind the scheme, or NULL if it is another scheme. */
 static const char *behind(const char *authorization, const char *scheme)
 {
 	const size_t len = strlen(scheme);

@@ -9,7 +9,7 @@
  *         routes --|                         |        |
  *                  '------- exchange --------'--------'
  *
- * A group has a slot in the BPF maps while a table in force has it. Afterwards it counts for nobody.
+ * A group has a slot in the BPF maps while a table in force has it. Afterwards its counts are not shown.
  * It lives until no table in force and no exchange has it: then its members leave, each when
  * nothing of it is outstanding any more. A backend that stays in the configuration keeps its member,
  * with the channel and all that is counted and learnt; one that goes and comes back has a new one.
@@ -66,7 +66,7 @@ struct sl_group {
 	struct sl_member **numbered; /* [room]; NULL: none has that number */
 	uint32_t room;
 	_Atomic uint32_t slot;    /* in the maps, or SL_NO_SLOT; worker, control reads */
-	struct sl_svc_hist *hist; /* [SL_STAGE_CNT], of the slot, or for nobody */
+	struct sl_svc_hist *hist; /* [SL_STAGE_CNT], of the slot, or core->unread */
 	struct sl_svc_live live;  /* what the batcher publishes once it has no slot */
 	uint32_t stream_turn;     /* where the search for a stream's backend begins */
 	struct sl_list streams;   /* that wait for a backend, by item.link, oldest first */

@@ -149,7 +149,7 @@ TEST(a_mistake_names_its_file_and_line)
 	tear_down();
 }
 
-TEST(what_the_host_lacks_is_said_of_the_included_file)
+TEST(a_mistake_of_the_host_names_the_included_file)
 {
 	struct sl_config *c;
 	char line[200];
@@ -200,7 +200,7 @@ TEST(files_that_include_each_other_are_refused)
 	tear_down();
 }
 
-/* Whoever can write a file could name backends that get all requests. */
+/* An account that can write a file can name backends that get all requests. */
 TEST(a_file_of_others_is_refused)
 {
 	set_up();
