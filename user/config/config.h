@@ -244,11 +244,43 @@ struct sl_cfg_admin {
 
 enum sl_access_log_format { SL_ACCESS_LOG_JSON, SL_ACCESS_LOG_COMBINED };
 
+/*
+ * What a line has beside its time, peer, request, status, outcome, reason and bytes: name in the file.
+ * Keys and lines are made of it.
+ */
+#define SL_LOG_FIELDS(X)                                                                           \
+	X(LISTENER, "listener")                                                                    \
+	X(TLS, "tls")                                                                              \
+	X(TLS_SUBJECT, "tls_subject")                                                              \
+	X(HOST, "host")                                                                            \
+	X(USER_AGENT, "user_agent")                                                                \
+	X(REFERER, "referer")                                                                      \
+	X(REQUEST_ID, "request_id")                                                                \
+	X(TRACE_ID, "trace_id")                                                                    \
+	X(ROUTE, "route")                                                                          \
+	X(POOL, "pool")                                                                            \
+	X(BACKEND, "backend")                                                                      \
+	X(BATCH, "batch")                                                                          \
+	X(TIMES, "times")
+enum sl_log_field {
+#define X(name, text) SL_LOG_##name,
+	SL_LOG_FIELDS(X)
+#undef X
+		SL_LOG_NONE,
+	SL_LOG_FIELD_CNT = SL_LOG_NONE
+};
+
 struct sl_cfg_access_log {
 	const char *file; /* a path, or "-"; NULL: none */
 	uint8_t format;   /* enum sl_access_log_format */
+	uint32_t fields;  /* bit per enum sl_log_field; 0: all of them */
 	double sample;    /* share of the requests that went well; all others are logged */
 };
+
+static inline uint32_t sl_log_fields(const struct sl_cfg_access_log *l)
+{
+	return l->fields ? l->fields : (1u << SL_LOG_FIELD_CNT) - 1;
+}
 
 #define SL_AUTO UINT64_MAX /* of a duration: not given, but measured */
 

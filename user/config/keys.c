@@ -85,9 +85,9 @@
 		CONF_AGENTS, list_, false, FIELD(struct sl_config, agents.f), name_, &type_,       \
 			__VA_ARGS__, .restart = true                                               \
 	}
-#define ACCESS_LOG(name_, type_, f, ...)                                                           \
+#define ACCESS_LOG(name_, type_, list_, f, ...)                                                    \
 	{                                                                                          \
-		CONF_ACCESS_LOG, false, false, FIELD(struct sl_config, access_log.f), name_,       \
+		CONF_ACCESS_LOG, list_, false, FIELD(struct sl_config, access_log.f), name_,       \
 			&type_, __VA_ARGS__                                                        \
 	}
 
@@ -468,14 +468,20 @@ const struct conf_key conf_keys[] = {
 	       .what = "processors from 0 to 4095, one per agent",
 	       .help = "processors the agents are pinned to; none: not pinned"),
 
-	ACCESS_LOG("file", conf_log_file, file, .restart = true, .what = "an absolute path, or -",
+	ACCESS_LOG("file", conf_log_file, false, file, .restart = true, .what = "an absolute path, or -",
 		   .help = "a line for each request that was read; opened again on SIGUSR1, and when "
 			   "it was renamed or removed, for which its folder has to let the gateway's "
 			   "account make files; -: standard output"),
-	ACCESS_LOG("format", conf_enum, format, .fallback = "json", .names = conf_log_formats,
+	ACCESS_LOG("format", conf_enum, false, format, .fallback = "json", .names = conf_log_formats,
 		   .help = "json: an object in each line; combined: as other servers have it, with "
 			   "less in it"),
-	ACCESS_LOG("sample", conf_share, sample, .fallback = "1",
+	ACCESS_LOG("fields", conf_log_fields, true, fields,
+		   .what = "none, or names of listener, tls, tls_subject, host, user_agent, referer, "
+			   "request_id, trace_id, route, pool, backend, batch, times",
+		   .help = "what lines have beside time, peer, method, path, status, outcome, reason "
+			   "and bytes; by default all. request_id is the client's X-Request-Id, trace_id "
+			   "of its traceparent"),
+	ACCESS_LOG("sample", conf_share, false, sample, .fallback = "1",
 		   .help = "share of the requests answered below 400 that gets a line; all others "
 			   "do"),
 };

@@ -224,6 +224,27 @@ static bool set_admin_hosts(struct conf_value *v)
 
 const struct conf_type conf_admin_hosts = {set_admin_hosts, NULL};
 
+static bool set_log_fields(struct conf_value *v)
+{
+	static const char *const names[] = {
+#define X(name, text) [SL_LOG_##name] = (text),
+		SL_LOG_FIELDS(X)
+#undef X
+			[SL_LOG_NONE] = "none",
+	};
+	uint32_t *fields = &((struct sl_config *)v->obj)->access_log.fields;
+
+	for (unsigned i = 0; i <= SL_LOG_NONE; i++) {
+		if (strcmp(v->text, names[i]) == 0) {
+			*fields |= 1u << i;
+			return i != SL_LOG_NONE || *fields == 1u << i;
+		}
+	}
+	return false;
+}
+
+const struct conf_type conf_log_fields = {set_log_fields, NULL};
+
 static bool set_methods(struct conf_value *v)
 {
 	uint32_t bit = 1u << sl_method_parse(sl_span_cstr(v->text)) & SL_METHODS_SERVED;

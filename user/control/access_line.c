@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <time.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "control/fields.h"
 #include "front/front.h"
@@ -67,12 +68,22 @@ static void put_address(struct sl_strbuf *b, const struct sl_addr *a)
 
 /* --- json --- */
 
-static void put_name(struct sl_strbuf *b, const char *key, const char *text)
+static bool has(uint32_t fields, enum sl_log_field field)
 {
-	if (!text[0])
+	return fields & 1u << field;
+}
+
+static void put_span(struct sl_strbuf *b, const char *key, struct sl_span text)
+{
+	if (!text.len)
 		return;
 	sl_strbuf_printf(b, ", \"%s\": ", key);
-	sl_strbuf_json_str(b, sl_span_cstr(text));
+	sl_strbuf_json_str(b, text);
+}
+
+static void put_name(struct sl_strbuf *b, const char *key, const char *text)
+{
+	put_span(b, key, sl_span_cstr(text));
 }
 
 static void put_number(struct sl_strbuf *b, const char *key, uint64_t v)
@@ -97,7 +108,7 @@ static void put_times(struct sl_strbuf *b, const struct sl_event *e)
 	put_number(b, "service_ns", (uint64_t)e->service_us * SL_NS_PER_US);
 }
 
-static void put_json(struct sl_strbuf *b, const struct sl_event *e, uint64_t unix_ns)
+static void put_time(struct sl_strbuf *b, uint64_t unix_ns)
 {
 	time_t t = (time_t)(unix_ns / SL_NS_PER_SEC);
 	char text[32];
@@ -107,36 +118,76 @@ static void put_json(struct sl_strbuf *b, const struct sl_event *e, uint64_t uni
 	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
 	sl_strbuf_printf(b, "{\"time\": \"%s.%06" PRIu64 "Z\"", text,
 			 unix_ns % SL_NS_PER_SEC / SL_NS_PER_US);
+}
+
+/* By which connection it came. */
+static void put_connection(struct sl_strbuf *b, const struct sl_event *e, uint32_t fields)
+{
 	sl_strbuf_str(b, ", \"peer\": \"");
 	put_address(b, &e->peer);
 	sl_strbuf_char(b, '"');
 	put_number(b, "peer_port", ntohs(e->peer.port_be));
-	put_name(b, "listener", e->listener);
-	if (e->cipher) {
+	if (has(fields, SL_LOG_LISTENER))
+		put_name(b, "listener", e->listener);
+	if (has(fields, SL_LOG_TLS) && e->cipher) {
 		put_name(b, "tls", "TLSv1.3");
 		put_name(b, "cipher", e->cipher);
 		sl_strbuf_printf(b, ", \"resumed\": %s", e->resumed ? "true" : "false");
-		put_name(b, "sni", e->sni_len ? e->path + e->path_len + 1 : "");
+		put_span(b, "sni", sl_event_text(e, SL_EVENT_SNI));
 	}
+	if (has(fields, SL_LOG_TLS_SUBJECT))
+		put_span(b, "tls_subject", sl_event_text(e, SL_EVENT_SUBJECT));
+}
+
+static void put_request(struct sl_strbuf *b, const struct sl_event *e, uint32_t fields)
+{
+	static const struct {
+		const char *key;
+		enum sl_log_field field;
+		enum sl_event_text text;
+	} texts[] = {
+		{"host", SL_LOG_HOST, SL_EVENT_HOST},
+		{"user_agent", SL_LOG_USER_AGENT, SL_EVENT_USER_AGENT},
+		{"referer", SL_LOG_REFERER, SL_EVENT_REFERER},
+		{"request_id", SL_LOG_REQUEST_ID, SL_EVENT_REQUEST_ID},
+		{"trace_id", SL_LOG_TRACE_ID, SL_EVENT_TRACE_ID},
+	};
+
 	put_name(b, "protocol", protocol_names[e->proto].name);
 	put_name(b, "method", method_of(e));
 	sl_strbuf_str(b, ", \"path\": ");
 	sl_strbuf_json_str(b, path_of(e));
-	put_name(b, "route", e->route);
-	put_name(b, "pool", e->pool);
-	put_name(b, "backend", e->backend);
+	for (unsigned i = 0; i < SL_ARRAY_LEN(texts); i++) {
+		if (has(fields, texts[i].field))
+			put_span(b, texts[i].key, sl_event_text(e, texts[i].text));
+	}
+}
+
+static void put_json(struct sl_strbuf *b, const struct sl_event *e, uint32_t fields,
+		     uint64_t unix_ns)
+{
+	put_time(b, unix_ns);
+	put_connection(b, e, fields);
+	put_request(b, e, fields);
+	if (has(fields, SL_LOG_ROUTE))
+		put_name(b, "route", e->route);
+	if (has(fields, SL_LOG_POOL))
+		put_name(b, "pool", e->pool);
+	if (has(fields, SL_LOG_BACKEND))
+		put_name(b, "backend", e->backend);
 	put_number(b, "status", sl_access_status(e));
 	if (e->proto == SL_PROTO_GRPC)
 		put_number(b, "grpc_status", grpc_status(e));
 	put_name(b, "outcome", outcome_names[e->outcome].name);
-	if (e->outcome != SL_OUTCOME_OK)
-		put_name(b, "reason",
-			 (const char *)sl_outcome_text((enum sl_outcome)e->outcome).ptr);
-	put_number(b, "batch", e->together);
-	put_number(b, "retries", e->retries);
+	put_span(b, "reason", sl_outcome_text((enum sl_outcome)e->outcome));
+	if (has(fields, SL_LOG_BATCH)) {
+		put_number(b, "batch", e->together);
+		put_number(b, "retries", e->retries);
+	}
 	put_number(b, "request_bytes", e->request_len);
 	put_number(b, "reply_bytes", e->reply_len);
-	put_times(b, e);
+	if (has(fields, SL_LOG_TIMES))
+		put_times(b, e);
 	sl_strbuf_str(b, "}\n");
 }
 
@@ -151,6 +202,13 @@ static void put_escaped(struct sl_strbuf *b, struct sl_span s)
 		else
 			sl_strbuf_char(b, (char)s.ptr[i]);
 	}
+}
+
+static void put_quoted(struct sl_strbuf *b, struct sl_span s)
+{
+	sl_strbuf_str(b, " \"");
+	put_escaped(b, s.len ? s : sl_span_str("-"));
+	sl_strbuf_char(b, '"');
 }
 
 static void put_combined(struct sl_strbuf *b, const struct sl_event *e, uint64_t unix_ns)
@@ -170,14 +228,17 @@ static void put_combined(struct sl_strbuf *b, const struct sl_event *e, uint64_t
 	case SL_PROTO_DATAGRAM: sl_strbuf_str(b, " DATAGRAM\""); break;
 	default: sl_strbuf_str(b, " HTTP/2.0\""); break;
 	}
-	sl_strbuf_printf(b, " %u %" PRIu64 " \"-\" \"-\"\n", sl_access_status(e), e->reply_len);
+	sl_strbuf_printf(b, " %u %" PRIu64, sl_access_status(e), e->reply_len);
+	put_quoted(b, sl_event_text(e, SL_EVENT_REFERER));
+	put_quoted(b, sl_event_text(e, SL_EVENT_USER_AGENT));
+	sl_strbuf_char(b, '\n');
 }
 
-void sl_access_line(struct sl_strbuf *b, const struct sl_event *e, enum sl_access_log_format format,
-		    uint64_t unix_ns)
+void sl_access_line(struct sl_strbuf *b, const struct sl_event *e,
+		    const struct sl_cfg_access_log *cfg, uint64_t unix_ns)
 {
-	if (format == SL_ACCESS_LOG_COMBINED)
+	if (cfg->format == SL_ACCESS_LOG_COMBINED)
 		put_combined(b, e, unix_ns);
 	else
-		put_json(b, e, unix_ns);
+		put_json(b, e, sl_log_fields(cfg), unix_ns);
 }

@@ -26,11 +26,10 @@ enum {
 struct sl_access_log {
 	const char *path; /* NULL: standard output */
 	int fd;
-	struct stat st; /* of the file that is open */
-	enum sl_access_log_format format;
-	double sample;
-	double share;         /* of the next line: at 1 it is written */
-	bool stuck, homeless; /* said already: cannot be written; cannot be opened again */
+	struct stat st;               /* of the file that is open */
+	struct sl_cfg_access_log cfg; /* of the last tick; its file is not used */
+	double share;                 /* of the next line: at 1 it is written */
+	bool stuck, homeless;         /* said already: cannot be written; cannot be opened again */
 	struct sl_strbuf lines;
 	size_t written; /* of them */
 	char buffer[BUFFER];
@@ -62,8 +61,8 @@ static int open_any(const char *path, bool *is_new)
 
 static void use(struct sl_access_log *l, const struct sl_cfg_access_log *cfg)
 {
-	l->format = (enum sl_access_log_format)cfg->format;
-	l->sample = cfg->sample;
+	l->cfg = *cfg;
+	l->cfg.file = NULL;
 }
 
 struct sl_access_log *sl_access_log_open(const struct sl_config *cfg, struct sl_err *err)
@@ -139,7 +138,7 @@ static bool is_wanted(struct sl_access_log *l, const struct sl_event *e)
 
 	if (!well || sl_access_status(e) >= 400)
 		return true;
-	l->share += l->sample;
+	l->share += l->cfg.sample;
 	if (l->share < 1)
 		return false;
 	l->share -= 1;
@@ -169,7 +168,7 @@ static void take_from(struct sl_access_log *l, struct sl_ring *ring)
 			return;
 		for (unsigned i = 0; i < n; i++) {
 			if (is_wanted(l, &events[i]))
-				sl_access_line(&l->lines, &events[i], l->format,
+				sl_access_line(&l->lines, &events[i], &l->cfg,
 					       epoch + events[i].end_ns);
 		}
 	}

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/check.h"
+#include "base/num.h"
 #include "core/client.h"
 #include "core/group.h"
 
@@ -59,21 +61,91 @@ static void copy_name(char *to, size_t size, const char *name)
 	copy_text(to, size, name, name ? strlen(name) : 0);
 }
 
-/* Behind the path, which gives way to it. */
-static void put_sni(struct sl_event *e, struct sl_span sni)
+static const uint8_t text_most[SL_EVENT_TEXT_CNT] = {
+#define X(name, most) [SL_EVENT_##name] = (most),
+	SL_EVENT_TEXTS(X)
+#undef X
+};
+
+static size_t text_at(const struct sl_event *e, enum sl_event_text which)
 {
-	size_t room = sizeof(e->path) - 1 - e->path_len;
+	size_t at = 0;
 
-	if (!sni.len)
-		return;
-	if (room < sni.len + 1) {
-		size_t keep = sni.len + 2 < sizeof(e->path) ? sizeof(e->path) - sni.len - 2 : 0;
+	for (unsigned i = 0; i < which; i++)
+		at += e->text_len[i];
+	return at;
+}
 
-		e->path_len = (uint16_t)(keep < e->path_len ? keep : e->path_len);
-		e->path[e->path_len] = 0;
-		room = sizeof(e->path) - 1 - e->path_len;
+struct sl_span sl_event_text(const struct sl_event *e, enum sl_event_text which)
+{
+	return sl_span_of(e->texts + text_at(e, which), e->text_len[which]);
+}
+
+/* 00-<32 hex>-...: the part that all who handle a request share. */
+static struct sl_span trace_id(struct sl_span traceparent)
+{
+	struct sl_span id = sl_span_first(sl_span_skip(traceparent, 3), 32);
+
+	if (traceparent.len < 55 || traceparent.ptr[2] != '-' || traceparent.ptr[35] != '-')
+		return sl_span_of(NULL, 0);
+	for (size_t i = 0; i < id.len; i++) {
+		if (sl_hex_digit(id.ptr[i]) < 0)
+			return sl_span_of(NULL, 0);
 	}
-	e->sni_len = (uint8_t)copy_text(e->path + e->path_len + 1, room, sni.ptr, sni.len);
+	return id;
+}
+
+/* The first of each name counts. */
+static void find_texts(const struct sl_request *rq, uint32_t fields, struct sl_span *texts)
+{
+	static const struct {
+		struct sl_span name;
+		uint32_t field;
+		enum sl_event_text text;
+	} wanted[] = {
+		{SL_SPAN_LIT("traceparent"), SL_LOG_TRACE_ID, SL_EVENT_TRACE_ID},
+		{SL_SPAN_LIT("x-request-id"), SL_LOG_REQUEST_ID, SL_EVENT_REQUEST_ID},
+		{SL_SPAN_LIT("user-agent"), SL_LOG_USER_AGENT, SL_EVENT_USER_AGENT},
+		{SL_SPAN_LIT("referer"), SL_LOG_REFERER, SL_EVENT_REFERER},
+	};
+
+	for (uint32_t i = 0; i < rq->header_cnt; i++) {
+		for (unsigned k = 0; k < SL_ARRAY_LEN(wanted); k++) {
+			struct sl_span *to = &texts[wanted[k].text];
+
+			if (!(fields & 1u << wanted[k].field) || to->len ||
+			    !sl_span_eq_nocase(rq->headers[i].name, wanted[k].name))
+				continue;
+			*to = rq->headers[i].value;
+			if (wanted[k].text == SL_EVENT_TRACE_ID)
+				*to = trace_id(*to);
+		}
+	}
+}
+
+static void put_texts(struct sl_event *e, const struct sl_request *rq,
+		      const struct sl_conn_info *in, uint32_t fields)
+{
+	struct sl_span texts[SL_EVENT_TEXT_CNT] = {0};
+	size_t used = 0;
+
+	if (fields & 1u << SL_LOG_TLS)
+		texts[SL_EVENT_SNI] = in->tls.sni;
+	if (fields & 1u << SL_LOG_TLS_SUBJECT)
+		texts[SL_EVENT_SUBJECT] = in->tls.subject;
+	if (fields & 1u << SL_LOG_HOST)
+		texts[SL_EVENT_HOST] = rq->authority;
+	find_texts(rq, fields, texts);
+	for (unsigned i = 0; i < SL_EVENT_TEXT_CNT; i++) {
+		size_t room = sizeof(e->texts) - used;
+		size_t n = texts[i].len < text_most[i] ? texts[i].len : text_most[i];
+
+		n = n < room ? n : room;
+		if (n)
+			memcpy(e->texts + used, texts[i].ptr, n);
+		e->text_len[i] = (uint8_t)n;
+		used += n;
+	}
 }
 
 static void fill_request(struct sl_event *e, const struct sl_client *cl,
@@ -89,7 +161,7 @@ static void fill_request(struct sl_event *e, const struct sl_client *cl,
 	e->peer = in.peer;
 	e->cipher = in.tls.cipher;
 	e->resumed = in.tls.resumed;
-	put_sni(e, in.tls.sni);
+	put_texts(e, rq, &in, sl_log_fields(&cfg->access_log));
 	if (in.listener < cfg->listener_cnt)
 		copy_name(e->listener, sizeof(e->listener), cfg->listeners[in.listener].name);
 	if (!route)

@@ -30,7 +30,26 @@ enum sl_event_stage {
 	SL_EVENT_STAGE_CNT
 };
 
-/* Texts end with a NUL and are cut to fit; `path` is as the client sent it, any bytes. */
+/*
+ * What a client says of itself, as far as the access log has the field: any bytes. Each is cut at the
+ * length that stands here, and at what those before it leave of `texts`.
+ */
+#define SL_EVENT_TEXTS(X)                                                                          \
+	X(TRACE_ID, 32)                                                                            \
+	X(REQUEST_ID, 64)                                                                          \
+	X(SNI, 64)                                                                                 \
+	X(HOST, 100)                                                                               \
+	X(SUBJECT, 100)                                                                            \
+	X(USER_AGENT, 160)                                                                         \
+	X(REFERER, 250)
+enum sl_event_text {
+#define X(name, most) SL_EVENT_##name,
+	SL_EVENT_TEXTS(X)
+#undef X
+		SL_EVENT_TEXT_CNT
+};
+
+/* Names end with a NUL and are cut to fit; `path` too, as the client sent it, any bytes. */
 struct sl_event {
 	uint64_t end_ns; /* sl_now_ns() */
 	uint64_t sent_ns;
@@ -45,22 +64,26 @@ struct sl_event {
 	uint8_t method;        /* enum sl_method */
 	uint8_t version_minor; /* HTTP/1 */
 	uint8_t retries;
-	bool begun;         /* the client got the head of a reply */
-	bool resumed;       /* TLS: by a ticket */
-	uint8_t sni_len;    /* TLS: of the name behind path's NUL, which ends with one too */
+	bool begun;   /* the client got the head of a reply */
+	bool resumed; /* TLS: by a ticket */
+	uint8_t text_len[SL_EVENT_TEXT_CNT];
 	const char *cipher; /* TLS: its name; NULL: none */
 	struct sl_addr peer;
 	char listener[24], pool[32], backend[32], route[80];
-	char path[220];
+	char path[256];
+	char texts[468]; /* one behind the other */
 };
 
 enum {
 	SL_EVENT_WORDS = sizeof(struct sl_event) / sizeof(uint64_t),
 	SL_EVENT_RING =
-		16384, /* records: 8 MiB for each worker, and a burst of 100 ms at 160,000/s */
+		16384, /* records: 16 MiB for each worker, and a burst of 100 ms at 160,000/s */
 };
 /* In the ring of words a record is put whole or not at all, as its size divides the ring's. */
-_Static_assert(sizeof(struct sl_event) == 512, "a record is a power of two");
+_Static_assert(sizeof(struct sl_event) == 1024, "a record is a power of two");
+
+/* One of the texts; empty: the client did not say it, or nobody asked. */
+struct sl_span sl_event_text(const struct sl_event *e, enum sl_event_text which);
 
 /* 0 or -ENOMEM. */
 int sl_events_init(struct sl_core *c);

@@ -227,6 +227,70 @@ TEST(a_long_path_is_cut)
 	ck_assert_mem_eq(e->path, text + 4, e->path_len);
 }
 
+static void ck_text(const struct sl_event *e, enum sl_event_text which, const char *want)
+{
+	struct sl_span text = sl_event_text(e, which);
+
+	ck_assert_msg(sl_span_eq(text, sl_span_cstr(want)), "%u: %.*s", which, (int)text.len,
+		      text.ptr);
+}
+
+#define ABOUT_ITSELF                                                                               \
+	"GET /none HTTP/1.1\r\nHost: a.example\r\nUser-Agent: curl\r\nReferer: http://r/\r\n"      \
+	"X-Request-ID: 17\r\nX-Request-ID: 18\r\n"                                                 \
+	"traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n\r\n"
+
+TEST(what_a_client_says_of_itself_is_kept)
+{
+	const struct sl_event *e;
+
+	say(ABOUT_ITSELF);
+	e = take_one();
+	ck_text(e, SL_EVENT_HOST, "a.example");
+	ck_text(e, SL_EVENT_USER_AGENT, "curl");
+	ck_text(e, SL_EVENT_REFERER, "http://r/");
+	ck_text(e, SL_EVENT_REQUEST_ID, "17");
+	ck_text(e, SL_EVENT_TRACE_ID, "0af7651916cd43dd8448eb211c80319c");
+	ck_text(e, SL_EVENT_SNI, "");
+	ck_assert_str_eq(e->path, "/none");
+}
+
+TEST(what_no_line_has_is_not_kept)
+{
+	const struct sl_event *e;
+
+	bed.cfg->access_log.fields = 1u << SL_LOG_USER_AGENT;
+	say(ABOUT_ITSELF);
+	e = take_one();
+	for (unsigned i = 0; i < SL_EVENT_TEXT_CNT; i++)
+		ck_text(e, i, i == SL_EVENT_USER_AGENT ? "curl" : "");
+}
+
+/* None takes the place of the path, or of another one's first bytes. */
+TEST(long_texts_are_cut)
+{
+	char text[4000];
+	const struct sl_event *e;
+	size_t sum = 0;
+
+	snprintf(
+		text, sizeof(text),
+		"GET /none HTTP/1.1\r\nHost: %0200d\r\nReferer: %0600d\r\nUser-Agent: %0600d\r\n"
+		"X-Request-Id: %0600d\r\ntraceparent: 00-0af7651916cd43dd8448eb211c80319x-b7ad6b7169203331-01\r\n\r\n",
+		1, 2, 3, 4);
+	say(text);
+	e = take_one();
+	ck_assert_str_eq(e->path, "/none");
+	ck_text(e, SL_EVENT_TRACE_ID, "");
+	ck_assert_uint_eq(sl_event_text(e, SL_EVENT_REQUEST_ID).len, 64);
+	ck_assert_uint_eq(sl_event_text(e, SL_EVENT_HOST).len, 100);
+	ck_assert_uint_eq(sl_event_text(e, SL_EVENT_USER_AGENT).len, 160);
+	ck_assert_uint_gt(sl_event_text(e, SL_EVENT_REFERER).len, 100);
+	for (unsigned i = 0; i < SL_EVENT_TEXT_CNT; i++)
+		sum += e->text_len[i];
+	ck_assert_uint_le(sum, sizeof(e->texts));
+}
+
 /* Nobody takes any: requests are answered as before, and what is not kept is counted. */
 TEST(records_for_which_there_is_no_room_are_counted)
 {
