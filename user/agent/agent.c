@@ -211,6 +211,11 @@ int sl_agent_watch(struct agent *a, int fd, void (*fn)(void *arg), void *arg)
 	return 0;
 }
 
+int sl_agent_start(struct agent *a)
+{
+	return agent_names_start(a->names);
+}
+
 void sl_agent_look_up(struct agent *a)
 {
 	for_each_server(a, s) agent_address_look_up(s);
@@ -357,7 +362,10 @@ static void turn(struct agent *a)
 void sl_agent_run(struct agent *a)
 {
 	uint64_t until;
+	int rc = sl_agent_start(a);
 
+	if (rc)
+		sl_log_err("agent: names cannot be looked up: %s", strerror(-rc));
 	while (!a->stop)
 		turn(a);
 	for_each_server(a, s)

@@ -31,6 +31,11 @@ struct agent *sl_agent_open(struct sl_err *err);
  * still has requests is that server's, which then stays.
  */
 int sl_agent_add(struct agent *a, const struct sl_agent_options *opt, struct sl_err *err);
+/*
+ * Starts the thread that looks up names: inside of the sandbox, before the agent's own thread may start
+ * none any more. sl_agent_run() does it otherwise. 0 or -errno.
+ */
+int sl_agent_start(struct agent *a);
 /* Looks the names of all servers up again. */
 void sl_agent_look_up(struct agent *a);
 /* The server that is reached by this endpoint gets no more requests, and goes when it is idle. */

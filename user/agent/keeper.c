@@ -222,7 +222,9 @@ static _Noreturn void be_agent(const struct keep *k, uint32_t number, int fd, pi
 	snprintf(name, sizeof(name), "agent-%u", number);
 	sl_thread_name_set(name);
 	pin(&k->cfg->agents, number);
-	lists.agent = sl_agent_open(&err); /* which starts a thread */
+	lists.agent = sl_agent_open(&err);
+	if (lists.agent && sl_agent_start(lists.agent))
+		sl_log_err("agent %u: names cannot be looked up", number);
 	sl_sandbox_thread(SL_THREAD_AGENT);
 	if (!lists.agent || sl_agent_watch(lists.agent, fd, on_list, &lists)) {
 		sl_log_err("agent %u: %s", number, lists.agent ? "out of memory" : err.text);

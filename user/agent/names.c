@@ -20,7 +20,8 @@ struct agent_names {
 	struct sl_list asked, answers;
 	struct agent_query *current; /* the thread looks it up; NULL: none, or forgotten */
 	int fd;
-	bool ended; /* its owner is gone: the thread frees it */
+	bool started; /* there is a thread */
+	bool ended;   /* its owner is gone: the thread frees it */
 };
 
 void agent_names_resolve(struct agent_query *q, bool numeric)
@@ -106,8 +107,6 @@ static void *thread_main(void *arg)
 struct agent_names *agent_names_new(void)
 {
 	struct agent_names *n = calloc(1, sizeof(*n));
-	pthread_t thread;
-	int rc;
 
 	if (!n)
 		return NULL;
@@ -116,20 +115,32 @@ struct agent_names *agent_names_new(void)
 	sl_list_init(&n->asked);
 	sl_list_init(&n->answers);
 	n->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	rc = n->fd < 0 ? -errno : sl_thread_start(&thread, thread_main, n);
-	if (!rc) {
-		pthread_detach(thread);
+	if (n->fd >= 0)
 		return n;
-	}
 	free_names(n);
-	errno = -rc;
 	return NULL;
+}
+
+int agent_names_start(struct agent_names *n)
+{
+	pthread_t thread;
+	int rc = n->started ? 0 : sl_thread_start(&thread, thread_main, n);
+
+	if (rc || n->started)
+		return rc;
+	pthread_detach(thread);
+	n->started = true;
+	return 0;
 }
 
 void agent_names_free(struct agent_names *n)
 {
 	if (!n)
 		return;
+	if (!n->started) {
+		free_names(n);
+		return;
+	}
 	pthread_mutex_lock(&n->lock);
 	n->ended = true;
 	n->current = NULL;

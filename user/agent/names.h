@@ -32,8 +32,10 @@ struct agent_query {
 
 struct agent_names;
 
-/* Starts the thread, which confines itself as agents are confined. NULL, and errno. */
+/* Without its thread: nothing is answered. NULL: no memory or descriptor. */
 struct agent_names *agent_names_new(void);
+/* Starts the thread, which confines itself as agents are confined, once. 0 or -errno. */
+int agent_names_start(struct agent_names *n);
 /* A look-up that is under way ends by itself later. */
 void agent_names_free(struct agent_names *n);
 /* Becomes readable when there are answers. */

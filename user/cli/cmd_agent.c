@@ -150,6 +150,7 @@ static int serve(struct agent *a, const struct command *o)
 			    &(struct sl_sandbox_options){.user = o->user, .writes_files = true},
 			    &err))
 			return cli_error("agent", "%s", err.text);
+		(void)sl_agent_start(a); /* if it cannot, sl_agent_run() says so */
 		sl_sandbox_thread(SL_THREAD_AGENT);
 	}
 	sl_output_line(STDOUT_FILENO, "agent: %u server%s", o->server_cnt,

@@ -213,3 +213,58 @@ TEST(one_that_is_brought_back_before_it_has_gone_stays)
 	ck_assert_str_eq(serve(), "second");
 	all_answered();
 }
+
+/* --- a server that is not there --- */
+
+static void stop_listening(void)
+{
+	close(bed.listen_fd);
+	bed.listen_fd = -1;
+}
+
+static void listen_again(void)
+{
+	struct sockaddr_un sun = {.sun_family = AF_UNIX};
+
+	unlink(bed.path);
+	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s", bed.path);
+	bed.listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	ck_assert_int_eq(bind(bed.listen_fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
+	ck_assert_int_eq(listen(bed.listen_fd, 16), 0);
+}
+
+/* Its agent does not wait for it: others of the pool may be up, and the gateway waits if none is. */
+TEST(what_waits_for_a_server_that_is_not_there_is_refused_at_once)
+{
+	uint64_t begun;
+
+	stop_listening();
+	ask(SL_CLASS_NORMAL, "first", false);
+	ask(SL_CLASS_NORMAL, "second", true);
+	begun = sl_now_ns();
+	bed_until(asked[0]->ends == 1 && asked[1]->ends == 1);
+	ck_assert_int_eq(asked[0]->error, SL_RPC_REFUSED);
+	ck_assert_int_eq(asked[1]->error, SL_RPC_REFUSED);
+	ck_assert(bed.unready);
+	/* Nor what comes meanwhile, and gateways hear of the server when it is back. */
+	ask(SL_CLASS_NORMAL, "third", false);
+	ck_assert_int_eq(asked[2]->error, SL_RPC_REFUSED);
+	listen_again();
+	while (bed.unready && sl_now_ns() - begun < 20 * SL_NS_PER_SEC)
+		bed_turns(1);
+	ck_assert(!bed.unready);
+}
+
+/* The gateway may repeat it, but not as often as what no server has seen. */
+TEST(what_a_server_has_read_before_it_went_is_not_refused_as_new)
+{
+	ask(SL_CLASS_NORMAL, "again", false);
+	asked[0]->view->idempotent = true;
+	bed_server_accept();
+	bed_until((bed_server_hear(), bed.heard_len > 10));
+	stop_listening();
+	bed_server_close();
+	bed_until(asked[0]->ends == 1);
+	ck_assert_int_eq(asked[0]->error, SL_RPC_UNANSWERED);
+	ck_assert(bed.unready);
+}

@@ -1,0 +1,87 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Servers that cannot be reached: others get their requests, attempts back off, and names are looked up again.
+# In a mount namespace of its own, for a file of hosts.
+[ -n "${SL_OWN_HOSTS:-}" ] || SL_OWN_HOSTS=1 exec unshare -m --propagation slave bash "$0" "$@"
+. "$(dirname "$0")/../lib.sh"
+
+arena
+cp /etc/hosts "$D/hosts"
+mount --bind "$D/hosts" /etc/hosts || exit 1
+for a in 127.0.0.1 127.0.0.2; do
+	gw /usr/bin/python3 "$here/agent/server.py" $a:8000 >"$D/server-$a.log" 2>&1 </dev/null &
+	pid_of[$a]=$!
+	within 30 grep -q listening "$D/server-$a.log" || say_failed "the server $a does not start"
+done
+dead=$(for i in {1..10}; do echo "backend dead$i { endpoint = \"http://127.0.0.1:$((9000 + i))\" }"; done)
+gateway <<CONF
+interface "$GIF" { }
+listener v4 { address = "$V4" port = 8080 }
+pool most { $dead backend live { endpoint = "http://127.0.0.1:8000" } }
+pool streamed { $dead backend live { endpoint = "http://127.0.0.1:8000" } }
+pool named { backend dead { endpoint = "http://127.0.0.1:9001" }  backend named { endpoint = "http://moves.test:8000" } }
+route "/bytes" { pool = most stream = no }
+route "/chunks" { pool = streamed stream = yes }
+route "/sum" { pool = named }
+admin { address = "127.0.0.1" port = 9900 }
+workers { count = 1 }
+CONF
+
+# Sixteen clients of a gateway that has not met its dead servers yet.
+cat >"$D/load.py" <<'PY'
+import collections, threading
+from raw import *
+seen, lock, longest = collections.Counter(), threading.Lock(), 0
+def run():
+    global longest
+    c = Client(timeout=20)
+    for _ in range(15):
+        start = time.monotonic()
+        c.send(f"GET {sys.argv[1]} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        status = c.reply().status
+        with lock:
+            seen[status] += 1
+            longest = max(longest, time.monotonic() - start)
+threads = [threading.Thread(target=run) for _ in range(16)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+print(dict(seen), f"longest {longest * 1000:.0f} ms")
+sys.exit(seen != {200: 240})
+PY
+all_answered() { cl timeout 90 python3 "$D/load.py" "$1"; }
+check "ten of eleven servers are dead: all requests are answered" all_answered '/bytes?3'
+check "and all of a route that streams" all_answered '/chunks'
+lines() { grep -cE '(most|streamed)/dead.*(cannot connect|not ready|up for worker)' "$D/gw.log"; }
+# That it is up, of each worker; that the agent cannot connect, and that it is not ready.
+few_lines() { [ "$(lines)" -le 60 ]; }
+check "the log has one line for each change" few_lines
+
+# Attempts to connect in the gateway's namespace, of agents and dialler.
+attempts() { gw awk '$1 == "Tcp:" { if (n++) print $6 }' /proc/net/snmp; }
+# A host that is slow makes fewer.
+rarely() {
+	local before lines start took
+	sleep 12
+	before=$(attempts) lines=$(lines) start=${EPOCHREALTIME/./}
+	sleep 6
+	took=$((${EPOCHREALTIME/./} - start))
+	echo "$(($(attempts) - before)) attempts of 20 dead servers in $((took / 1000)) ms, $(($(lines) - lines)) lines"
+	[ $((($(attempts) - before) * 1000000)) -le $((took * 4)) ] && [ "$(lines)" = "$lines" ]
+}
+check "twenty dead servers: less than four attempts a second, and no line" rarely
+
+# A name that is not known at the start is tried again.
+server() { gw "$SLUICE" status -c "$D/gw.conf" | grep "^server named/named,"; }
+check "the status says why a server has no address" eval 'server | grep -q "cannot be reached: moves.test: "'
+echo "127.0.0.1 moves.test" >>"$D/hosts"
+check "it is used when it has one" within 40 eval '[ "$(cl curl -s -m 5 -o /dev/null -w "%{http_code}" "http://$V4:8080/sum")" = 200 ]'
+check "and the status says so" within 20 eval 'server | grep -q ": up;"'
+# It moves; a reload looks it up at once.
+sed 's/^127.0.0.1 moves.test/127.0.0.2 moves.test/' "$D/hosts" >"$D/hosts.new"
+cat "$D/hosts.new" >"$D/hosts" # the file that is mounted
+kill -HUP "$gateway_pid"
+check "a server that has moved is found" within 20 grep -q "named/named: moves.test has moved to 127.0.0.2:8000" "$D/gw.log"
+end_process "${pid_of[127.0.0.1]}" 10
+unset 'pid_of[127.0.0.1]'
+check "and asked there" within 20 eval '[ "$(cl curl -s -m 5 -o /dev/null -w "%{http_code}" "http://$V4:8080/sum")" = 200 ]'
+finish
