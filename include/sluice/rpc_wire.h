@@ -83,14 +83,17 @@ enum {
 	/*
 	 * 1: entries of 24 bytes, no WINDOW; 2: no trailers of requests; 3: no GO_ON; 4: no MIGRATE;
 	 * 5: no COMPRESSED, no interim replies, 64 KiB of credit in both directions to begin with; 6: no
-	 * READY, proofs that do not say whom they are for
+	 * READY, proofs that do not say whom they are for; 7: metadata of 16 KiB at the most
 	 */
-	SL_RPC_VERSION = 7,
+	SL_RPC_VERSION = 8,
 	SL_RPC_SLOT_SIZE = 4096,       /* receive slot, header included */
 	SL_RPC_SHORT_MAX = 192,        /* a message in the short form */
 	SL_RPC_MAX_MESSAGE = 64 << 20, /* payload of one request or reply; more is refused */
 	SL_RPC_MAX_BATCH = 1024,
-	SL_RPC_MAX_META = 16384,   /* metadata of one request or reply */
+	SL_RPC_MAX_META = 65528,  /* metadata of one reply */
+	SL_RPC_MAX_ASKED = 16384, /* of one request, and of the end of a stream */
+	SL_RPC_MAX_FIELDS = 256,  /* HEADERs of one reply; TRAILERs: SL_RPC_MAX_TRAILERS */
+	SL_RPC_MAX_TRAILERS = 128,
 	SL_RPC_MAX_INTERIM = 8,    /* interim replies to one request */
 	SL_RPC_MAX_CANCELS = 250,  /* ids of one CANCEL */
 	SL_RPC_MAX_WINDOWS = 64,   /* of one WINDOW */

@@ -496,7 +496,7 @@ static bool mock_write_head(void *host, const void *bytes, size_t len)
 {
 	struct mock *m = host;
 
-	MOCK_MUST(!m->closed && len && len <= 16384);
+	MOCK_MUST(!m->closed && len && len <= SL_FRONT_HEAD_OUT);
 	if (m->heads_fail) {
 		m->heads_fail--;
 		return false;

@@ -19,7 +19,7 @@
  */
 enum {
 	AGENT_H1_RX = AGENT_PART_MAX,
-	AGENT_H1_RX_MAX = 64 << 10,
+	AGENT_H1_RX_MAX = 68 << 10,
 	AGENT_H1_TX = 28 << 10,
 	AGENT_REASON_MAX = 128,
 };

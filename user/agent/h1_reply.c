@@ -97,7 +97,7 @@ static enum step fields(struct cursor *c, struct agent_fields *out)
 	out->cnt = 0;
 	while (c->p < c->end && *c->p != '\r') {
 		if (out->cnt == AGENT_FIELDS_MAX)
-			return refuse(c, "too many fields");
+			return refuse(c, "more fields than max_reply_fields can allow");
 		step = field_line(c, &out->at[out->cnt]);
 		if (step != STEP_OK)
 			return step;
@@ -112,7 +112,7 @@ static ssize_t verdict(const struct cursor *c, enum step step, const char **wron
 	if (step == STEP_PARTIAL && c->end - c->lo < AGENT_HEAD_MAX)
 		return 0;
 	if (step == STEP_PARTIAL)
-		*wrong = "fields larger than the limit";
+		*wrong = "fields of more bytes than max_reply_head can allow";
 	return step == STEP_OK ? c->p - c->lo : -1;
 }
 

@@ -17,8 +17,8 @@
 #include "front/front.h"
 
 enum {
-	AGENT_HEAD_MAX = 16 << 10, /* bytes of a head, and of trailers */
-	AGENT_FIELDS_MAX = 96,
+	AGENT_HEAD_MAX = 64 << 10, /* bytes of a head, and of trailers */
+	AGENT_FIELDS_MAX = 288,    /* with those of this hop */
 };
 
 struct agent_fields {

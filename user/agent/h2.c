@@ -210,7 +210,7 @@ struct head {
 	nghttp2_nv nv[FIELDS_MAX];
 	size_t cnt;
 	char timeout[TIMEOUT_LEN], length[SL_U64_DIGITS];
-	uint8_t target[SL_RPC_MAX_META];
+	uint8_t target[SL_RPC_MAX_ASKED];
 };
 
 static void add(struct head *h, struct sl_span name, struct sl_span value)
@@ -347,6 +347,7 @@ static void h2_start(struct agent_conn *c, struct agent_call *call)
 		return;
 	}
 	memset(s, 0, offsetof(struct h2_stream, why));
+	s->headers.cnt = s->trailers.cnt = 0;
 	sl_list_init(&s->unread);
 	s->why[0] = 0;
 	s->h = h;

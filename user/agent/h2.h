@@ -41,7 +41,8 @@ struct h2_stream {
 	bool ended;      /* nothing more comes */
 	bool whole;      /* and nothing is missing */
 	bool blocked;    /* the gateway has no room */
-	bool many;       /* fields than can be taken */
+	bool many;       /* fields that cannot go on: too many, or malformed */
+	bool over;       /* of them there are more than any limit can allow */
 	bool starved;    /* no memory was left for what came */
 	bool to_head;
 	uint8_t interim;    /* heads of interim replies so far */
@@ -54,8 +55,7 @@ struct h2_stream {
 	uint8_t prefix[SL_GRPC_PREFIX];
 	size_t sent; /* of prefix and body */
 	/* the reply */
-	uint64_t length; /* content-length; SL_LEN_UNKNOWN */
-	struct agent_fields headers, trailers;
+	uint64_t length;       /* content-length; SL_LEN_UNKNOWN */
 	uint32_t message_left; /* of one of gRPC that is passed on in pieces */
 	uint8_t *rx; /* what has come of the body, in the agent's `bodies`; NULL: nothing */
 	uint32_t rx_at, rx_len; /* what is in rx; from there on it is of use */
@@ -63,6 +63,8 @@ struct h2_stream {
 	uint32_t text_len;
 	char type[AGENT_TYPE_MAX]; /* content-type of gRPC; "": none, or a longer one */
 	char why[1024];            /* grpc-message */
+	/* Not cleared at its start, but for their counts. */
+	struct agent_fields headers, trailers;
 	char text[AGENT_HEAD_MAX];
 };
 

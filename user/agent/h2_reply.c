@@ -70,6 +70,7 @@ static void keep_field(struct h2_stream *s, struct agent_fields *f, struct sl_sp
 
 	if (f->cnt == AGENT_FIELDS_MAX || need > sizeof(s->text) - s->text_len) {
 		s->many = true;
+		s->over = true;
 		return;
 	}
 	memcpy(at, name.ptr, name.len);
@@ -341,7 +342,9 @@ bool agent_h2_reply(struct h2_stream *s, struct sl_reply_args *a)
 	if (s->many ||
 	    (!call->begun && !agent_reply_take(&fields, &s->headers, s->trailers_only)) ||
 	    (!a->more && !agent_reply_take(&fields, &s->trailers, true))) {
-		agent_h2_end_with(s, SL_RPC_INTERNAL, "fields that cannot go on");
+		agent_h2_end_with(s, SL_RPC_INTERNAL,
+				  s->over ? "more than max_reply_head or max_reply_fields can allow"
+					  : "fields that cannot go on");
 		return false;
 	}
 	a->headers = fields.at;

@@ -9,7 +9,8 @@
 #include "agent/h1_reply.h"
 #include "sluice/backend.h"
 
-enum { AGENT_HEADERS_MAX = 64, AGENT_TRAILERS_MAX = 32 };
+enum { AGENT_HEADERS_MAX = SL_RPC_MAX_FIELDS, AGENT_TRAILERS_MAX = SL_RPC_MAX_TRAILERS };
+_Static_assert(AGENT_FIELDS_MAX > (int)AGENT_HEADERS_MAX, "a hop has fields of its own");
 
 struct agent_reply_fields {
 	struct sl_header_arg at[AGENT_HEADERS_MAX + AGENT_TRAILERS_MAX];

@@ -157,7 +157,9 @@ struct sl_cfg_pool {
 	uint32_t max_queue; /* requests waiting, per worker */
 	uint32_t subset;    /* members that each worker uses: at most backend_cnt; 0: all */
 	uint64_t max_body;
-	uint8_t fair; /* enum sl_fair_key */
+	uint64_t max_reply_head;   /* bytes */
+	uint32_t max_reply_fields; /* of a head */
+	uint8_t fair;              /* enum sl_fair_key */
 	const char *fair_header;
 	int line;
 };
@@ -183,18 +185,20 @@ struct sl_cfg_route {
 	uint64_t deadline_ns; /* 0: none */
 	const char *deadline_header; /* milliseconds; NULL none */
 	uint64_t max_body;
-	int8_t priority;        /* enum sl_rpc_class; -1: from the request's urgency */
-	int8_t idempotent;      /* 1 yes, 0 no, -1 by method */
-	int8_t path;            /* enum sl_path_policy */
-	int8_t strip;           /* as the file says it; -1: not */
-	bool strip_prefix;      /* backend sees the path behind the prefix (default) */
-	bool forward_all;       /* it sees all headers, whom the client wanted, and the client */
-	bool underscores;       /* with forward_all: fields with '_' in their names too */
-	int8_t streams;         /* as the file says it; -1: not */
-	bool stream;            /* requests go on as they come */
-	bool stream_auto;       /* but small ones, which are read first */
-	bool upgrade_none;      /* the file says so */
-	bool backend_continues; /* who says 100 (Continue) to a stream's client */
+	uint64_t max_reply_head;   /* 0: as its pool */
+	uint32_t max_reply_fields; /* 0: as its pool */
+	int8_t priority;           /* enum sl_rpc_class; -1: from the request's urgency */
+	int8_t idempotent;         /* 1 yes, 0 no, -1 by method */
+	int8_t path;               /* enum sl_path_policy */
+	int8_t strip;              /* as the file says it; -1: not */
+	bool strip_prefix;         /* backend sees the path behind the prefix (default) */
+	bool forward_all;          /* it sees all headers, whom the client wanted, and the client */
+	bool underscores;          /* with forward_all: fields with '_' in their names too */
+	int8_t streams;            /* as the file says it; -1: not */
+	bool stream;               /* requests go on as they come */
+	bool stream_auto;          /* but small ones, which are read first */
+	bool upgrade_none;         /* the file says so */
+	bool backend_continues;    /* who says 100 (Continue) to a stream's client */
 	uint64_t idle_ns, max_duration_ns; /* of a stream; 0: no end */
 	uint64_t upgrade_timeout_ns;       /* of its backend to agree to an upgrade; 0: no end */
 	uint64_t max_rate;                 /* bytes per second of a stream and direction; 0: any */

@@ -199,6 +199,10 @@ const struct conf_key conf_keys[] = {
 	     .help = "requests waiting in each worker; above it 503"),
 	POOL("max_body", conf_size, max_body, 0, SL_RPC_MAX_MESSAGE, .fallback = "0",
 	     .help = "largest request body; 0: as limits.max_body"),
+	POOL("max_reply_head", conf_size, max_reply_head, 1024, SL_RPC_MAX_META, "65528",
+	     .help = "bytes of the head of a reply, above it 502"),
+	POOL("max_reply_fields", conf_uint, max_reply_fields, 1, SL_RPC_MAX_FIELDS, "256",
+	     .help = "fields of the head of a reply, above it 502"),
 	POOL("subset", conf_uint_or_auto, subset, 1, SL_CFG_MAX_BACKENDS, "auto",
 	     .help = "backends that each worker uses and connects with, so many that each has a worker; "
 		     "which they are goes by their names, and changes little when one comes or goes; "
@@ -306,6 +310,10 @@ const struct conf_key conf_keys[] = {
 	      .help = "request header with the time that is left, in milliseconds"),
 	ROUTE("max_body", conf_size, false, route.max_body, 0, SL_RPC_MAX_MESSAGE, "0",
 	      .help = "largest request body, above it 413; 0: as its pool"),
+	ROUTE("max_reply_head", conf_size, false, route.max_reply_head, 0, SL_RPC_MAX_META, "0",
+	      .help = "bytes of the head of a reply, above it 502; 0: as its pool"),
+	ROUTE("max_reply_fields", conf_uint, false, route.max_reply_fields, 0, SL_RPC_MAX_FIELDS,
+	      "0", .help = "fields of the head of a reply, above it 502; 0: as its pool"),
 	ROUTE("priority", conf_enum, false, route.priority, .fallback = "normal",
 	      .names = conf_priorities,
 	      .help = "class on the way to the backend; auto: as the client says (RFC 9218), who "

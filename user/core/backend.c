@@ -129,6 +129,8 @@ static void end_loan(struct sl_core *c)
 		return; /* it is over, or has another reply now */
 	c->loan.x = NULL;
 	left = c->loan.body[0].len + c->loan.body[1].len;
+	if (c->loan.is_head && !x->stream.started)
+		left += c->loan.head.len;
 	if (left && !sl_exchange_may_hold(x, left))
 		sl_exchange_fail(x, SL_OUTCOME_ADDRESS_LIMIT);
 	else if (!keep_rest(x, &c->loan))

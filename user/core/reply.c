@@ -3,7 +3,13 @@
  * Replies, pulled by fronts: from what a backend's upcall lends, from what is kept of it (backend.c),
  * or from what the gateway itself has to say. Head, peek, take and trailers show the three as one.
  */
+#include <inttypes.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "core/event.h"
+#include "core/group.h"
 
 /* --- the gateway's own --- */
 
@@ -50,6 +56,44 @@ static void own_head(const struct sl_exchange *x, struct sl_reply_parts *out)
 		r->content_type = sl_span_cstr(x->route->reply_type);
 }
 
+/* --- limits of a backend's --- */
+
+static void tell_excess(const struct sl_exchange *x, const char *key, uint64_t found, uint64_t max)
+{
+	SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_WARN,
+		     "pool %s: backend %s sent the head of a reply with %s = %" PRIu64
+		     "; allowed: %" PRIu64 "; its client gets 502",
+		     x->group->pool->name, x->member->name, key, found, max);
+}
+
+/* Returns true if the head is as long as route and pool allow; the reason is told otherwise. */
+static bool is_within(const struct sl_exchange *x, size_t len, const struct sl_reply *r)
+{
+	const struct sl_cfg_pool *p = x->group->pool;
+	const struct sl_cfg_route *rt = x->route;
+	uint64_t head = rt->max_reply_head ? rt->max_reply_head : p->max_reply_head;
+	uint32_t fields = rt->max_reply_fields ? rt->max_reply_fields : p->max_reply_fields;
+
+	if (head && len > head)
+		tell_excess(x, "max_reply_head", len, head);
+	else if (fields && r->header_cnt > fields)
+		tell_excess(x, "max_reply_fields", r->header_cnt, fields);
+	else
+		return true;
+	return false;
+}
+
+/* Reads how a reply begins. False: malformed, or beyond a limit. */
+static bool read_head(const struct sl_exchange *x, struct sl_span block, unsigned sides,
+		      struct sl_reply_parts *out)
+{
+	if (sl_reply_decode(block, sides, out))
+		return is_within(x, block.len, &out->reply);
+	if (out->reply.header_cnt == SL_ARRAY_LEN(out->headers)) /* there was no room for more */
+		tell_excess(x, "max_reply_fields", SL_RPC_MAX_FIELDS + 1, SL_RPC_MAX_FIELDS);
+	return false;
+}
+
 /* --- as the front sees it --- */
 
 static struct sl_span head_block(const struct sl_exchange *x)
@@ -78,7 +122,7 @@ bool sl_reply_head(void *host, struct sl_stream *st, struct sl_reply_parts *out)
 	if (x->state != SL_EX_REPLYING && x->state != SL_EX_WHOLE)
 		return false;
 	/* Who did not ask for another protocol gets none. */
-	if (!is_own(x) && (!sl_reply_decode(head_block(x), sides, out) ||
+	if (!is_own(x) && (!read_head(x, head_block(x), sides, out) ||
 			   (out->reply.status == 101 && !x->stream.upgrade)))
 		sl_exchange_fail(x, SL_OUTCOME_BACKEND_ERROR);
 	if (!is_own(x) && x->stream.upgrade)

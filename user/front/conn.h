@@ -56,7 +56,7 @@ struct sl_conn_info {
 /* What a stream does for the layer above it. */
 struct sl_conn_ops {
 	size_t (*write)(void *self, const void *bytes, size_t len);
-	/* Up to 16 KiB beyond the room, all or nothing: heads, whole chunks, frames. */
+	/* Up to SL_FRONT_HEAD_OUT bytes beyond the room, all or nothing: heads, whole chunks, frames. */
 	bool (*write_head)(void *self, const void *bytes, size_t len);
 	size_t (*room)(const void *self); /* bytes that `write` would take now */
 	void (*want_room)(void *self);

@@ -49,6 +49,7 @@
 #include "http/field.h"
 #include "http/method.h"
 #include "sluice/outcome.h"
+#include "sluice/rpc_wire.h"
 #include "xio/frame.h"
 
 struct sl_pool;
@@ -118,8 +119,8 @@ struct sl_reply {
 /* A reply and the room for its fields. */
 struct sl_reply_parts {
 	struct sl_reply reply;
-	struct sl_header headers[64];
-	struct sl_header trailers[32];
+	struct sl_header headers[SL_RPC_MAX_FIELDS];
+	struct sl_header trailers[SL_RPC_MAX_TRAILERS];
 };
 
 /* The next bytes of a reply, as far as they lie together, and what stands behind them. */
@@ -132,7 +133,11 @@ struct sl_piece {
 	} behind;
 };
 
-enum { SL_PREFIX_MAX = 8 };
+enum {
+	SL_PREFIX_MAX = 8,
+	/* The longest head of a reply: what a backend can say of it, and 2 KiB of the gateway's. */
+	SL_FRONT_HEAD_OUT = SL_RPC_MAX_META + 2048,
+};
 
 /* A request as its front sees it. Zeroed by the host; the front's from begin until done or cancel. */
 struct sl_stream {
@@ -243,7 +248,7 @@ struct sl_host_ops {
 
 	/* --- the connection --- */
 
-	/* Bytes to the client; `write` may take fewer, `write_head` (up to 16 KiB) takes all or
+	/* Bytes to the client; `write` may take fewer, `write_head` (up to SL_FRONT_HEAD_OUT) takes all or
 	 * fails. */
 	size_t (*write)(void *host, const void *bytes, size_t len);
 	bool (*write_head)(void *host, const void *bytes, size_t len);

@@ -262,7 +262,7 @@ struct sl_rpc_part {
 	uint32_t len;    /* sum of spans */
 	uint32_t rest;   /* of the message: in further parts */
 	bool compressed; /* the message is; the same in all parts of it */
-	bool end;        /* of the stream: the spans are its metadata, up to SL_RPC_MAX_META */
+	bool end;        /* of the stream: the spans are its metadata, up to SL_RPC_MAX_ASKED */
 };
 /* What a part may cost now: its length, SL_RPC_MIN_COST at the least. 0: nothing, or it is not open. */
 uint32_t sl_rpc_part_credit(struct sl_rpc_channel *ch, uint64_t id);

@@ -22,7 +22,7 @@ static uint64_t body_of(const struct sl_rpc_item *items, uint32_t cnt)
 
 		for (uint32_t k = 0; k < it->span_cnt; k++)
 			sum += it->spans[k].len;
-		if (it->len > SL_RPC_MAX_MESSAGE || it->meta_len > SL_RPC_MAX_META ||
+		if (it->len > SL_RPC_MAX_MESSAGE || it->meta_len > SL_RPC_MAX_ASKED ||
 		    sum != (uint64_t)it->len + it->meta_len)
 			return 0;
 		total += sl_rpc_pad8(it->meta_len) + sl_rpc_pad8(it->len);
@@ -343,7 +343,7 @@ int sl_rpc_send_part(struct sl_rpc_channel *ch, uint64_t id, const struct sl_rpc
 	struct sl_pending *p = find_open(ch, id);
 	struct sl_stream_part *s;
 
-	if (!p || cost_of(part) > p->part_credit || (part->end && part->len > SL_RPC_MAX_META))
+	if (!p || cost_of(part) > p->part_credit || (part->end && part->len > SL_RPC_MAX_ASKED))
 		return -EINVAL;
 	if (is_crowded(ch, true) || !may_wait(ch, class) ||
 	    !(s = build_part(ch->rpc, id, part, class)))

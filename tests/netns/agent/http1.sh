@@ -141,6 +141,17 @@ PY
 own() { [ "$(cl curl -sS -o /dev/null -D - --http2-prior-knowledge "http://$V4:8080/odd/reason" | tr -d '\r' | grep -cxE 'server: odd/1|date: Thu, 01 Jan 1970 00:00:00 GMT|(server|date): .*')" = 2 ]; }
 check "over HTTP/2 Server and Date of the server stand once, too" own
 
+large() { # NAME LENGTH: one field or many, and as long in all, to both kinds of clients
+	for version in --http1.1 --http2-prior-knowledge; do
+		[ "$(cl curl -sS -D - $version "http://$V4:8080/odd/$1" | grep -aE '^[aA]: ' | tr -d '\r\n' | wc -c)" = "$2" ] || return
+	done
+}
+check "a head of 250 fields passes" large many-fields $((250 * 4))
+check "one field of 65,000 bytes" large large-field 65003
+check "130 fields of 480 bytes" large large-fields $((130 * 483))
+named() { cl curl -sS -o /dev/null "http://$V4:8080/malformed/huge-head" && grep -q "more bytes than max_reply_head" "$D/agent.log"; }
+check "the log names the limit of one that is larger" within 10 named
+
 trailers() { cl nghttp -nv "http://$V4:8080/chunks" | grep -q 'x-sum: 70011'; }
 check "trailers reach a client that has a place for them" trailers
 check_py "and one of HTTP/1.1 that asks for them" <<'PY'

@@ -34,8 +34,8 @@ MALFORMED = {
     "switching": b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
     "chunk-size": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nhi\r\n0\r\n\r\n",
     "coding": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
-    "huge-head": b"HTTP/1.1 200 OK\r\nA: " + b"x" * 20000 + b"\r\n\r\n",
-    "many-fields": b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 200 + b"Content-Length: 0\r\n\r\n",
+    "huge-head": b"HTTP/1.1 200 OK\r\nA: " + b"x" * 70000 + b"\r\n\r\n",
+    "many-fields": b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 300 + b"Content-Length: 0\r\n\r\n",
     "cut-head": b"HTTP/1.1 200 OK\r\nContent-Le",
 }
 ODD = {
@@ -46,6 +46,9 @@ ODD = {
     "blanks": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5 ; a = b\r\nhello\r\n1   \r\n!\r\n0 \r\n\r\n",
     "lengths": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\ncontent-length: 2, 2\r\n\r\nhi",
     "reason": b"HTTP/1.1 404 Not here\r\nServer: odd/1\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Length: 0\r\n\r\n",
+    "many-fields": b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 250 + b"Content-Length: 2\r\n\r\nhi",
+    "large-field": b"HTTP/1.1 200 OK\r\nA: " + b"x" * 65000 + b"\r\nContent-Length: 2\r\n\r\nhi",
+    "large-fields": b"HTTP/1.1 200 OK\r\n" + b"A: %s\r\n" % (b"x" * 480) * 130 + b"Content-Length: 2\r\n\r\nhi",
     "no-reason": b"HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nhi",
 }
 BROKEN = {

@@ -23,7 +23,7 @@ static const char full[] =
 	"listener any { port = 81 }\n"
 	"route /score { pool = score methods = {GET, POST} deadline = 1s priority = bulk\n"
 	"  idempotent = yes strip_prefix = no forward_headers = {X-A, x-b} policy = aimd\n"
-	"  deadline_header = X-Deadline max_body = 1k datagram_service = 7\n"
+	"  deadline_header = X-Deadline max_body = 1k max_reply_fields = 9 datagram_service = 7\n"
 	"  stream = yes upgrade = {WebSocket, raw} max_rate = 64k upgrade_timeout = 3s\n"
 	"  continue = backend }\n"
 	"route / { reply = 200 body = \"hello\\n\" type = text/html }\n"
@@ -33,7 +33,7 @@ static const char full[] =
 	"              first = \"rdma+ud://[fd99::7]:4420\" key_file = /etc/key owner = nobody }\n"
 	"  batch { policy = fixed size = 16 delay = 2ms bound = 5ms bound_mode = hard max_size = "
 	"32 eta = 0.25 }\n"
-	"  max_queue = 77 max_body = 2m fair = header fair_header = X-Client\n"
+	"  max_queue = 77 max_body = 2m max_reply_head = 8k fair = header fair_header = X-Client\n"
 	"}\n"
 	"pool plain { backend a { endpoint = \"shm:///run/p.sock\" } }\n"
 	"pool sites { backend a { endpoint = \"http://[::1]:8000\" host = \"site.example:8\" } }\n"
@@ -185,6 +185,8 @@ TEST(fills_pools_and_routes)
 	ck_assert_double_eq(p->batch.eta, 0.25);
 	ck_assert_uint_eq(p->max_queue, 77);
 	ck_assert_uint_eq(p->max_body, 2 << 20);
+	ck_assert_uint_eq(p->max_reply_head, 8 << 10);
+	ck_assert_uint_eq(p->max_reply_fields, 256);
 	ck_assert_uint_eq(p->fair, SL_FAIR_HEADER);
 	ck_assert_str_eq(p->fair_header, "x-client");
 	/* The second pool has a batch block though none is written. */
@@ -201,6 +203,8 @@ TEST(fills_pools_and_routes)
 	ck_assert_uint_eq(r->deadline_ns, 1000000000);
 	ck_assert_str_eq(r->deadline_header, "x-deadline");
 	ck_assert_uint_eq(r->max_body, 1024);
+	ck_assert_uint_eq(r->max_reply_head, 0);
+	ck_assert_uint_eq(r->max_reply_fields, 9);
 	ck_assert_int_eq(r->priority, SL_CLASS_BULK);
 	ck_assert_int_eq(r->idempotent, 1);
 	ck_assert(!r->strip_prefix);

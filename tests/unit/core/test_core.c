@@ -322,7 +322,7 @@ TEST(request_metadata_of_a_call_names_it)
 
 TEST(large_metadata_spreads_over_frames_and_too_large_is_refused)
 {
-	static char query[SL_RPC_MAX_META + 1];
+	static char query[SL_RPC_MAX_ASKED + 1];
 	struct sl_cfg_route r = route("/");
 	struct sl_request rq = {.method_name = sl_span_str("GET"), .path = sl_span_str("/")};
 	struct sl_exchange x = {
@@ -333,7 +333,7 @@ TEST(large_metadata_spreads_over_frames_and_too_large_is_refused)
 	ck_assert(sl_meta_encode(&x, &rq));
 	ck_assert_uint_gt(x.request.frames, 1);
 	sl_store_free(&x.request, &umem);
-	rq.query = sl_span_of(query, SL_RPC_MAX_META);
+	rq.query = sl_span_of(query, SL_RPC_MAX_ASKED);
 	ck_assert(!sl_meta_encode(&x, &rq));
 	sl_store_free(&x.request, &umem);
 }

@@ -25,6 +25,41 @@ TEST(replies_leave_in_their_turn)
 	ck_assert_uint_eq(outcomes(SL_OUTCOME_OK), 3);
 }
 
+/* The keys of the route come before those of its pool. */
+TEST_EACH(heads_beyond_a_limit_are_refused, 6)
+{
+	static const struct {
+		unsigned fields, len, pool_fields, pool_head, route_fields, route_head;
+		const char *status;
+	} cases[] = {
+		{200, 10, 256, 65528, 0, 0, "200 "},    {200, 10, 199, 65528, 0, 0, "502 "},
+		{200, 10, 199, 65528, 200, 0, "200 "},  {3, 1000, 256, 2048, 0, 0, "502 "},
+		{3, 1000, 256, 65528, 0, 2048, "502 "}, {200, 10, 256, 65528, 199, 0, "502 "},
+	};
+	static uint8_t meta[8192];
+	char want[32];
+	size_t n = 0;
+
+	for (unsigned i = 0; i < cases[_i].fields; i++) {
+		sl_put_le16(meta + n, SL_META_HEADER);
+		sl_put_le16(meta + n + 2, (uint16_t)(2 + cases[_i].len));
+		meta[n + 4] = 1;
+		memset(meta + n + 5, 'x', 1 + cases[_i].len);
+		n += 6 + cases[_i].len;
+	}
+	bed.cfg->pools[1].max_reply_fields = cases[_i].pool_fields;
+	bed.cfg->pools[1].max_reply_head = cases[_i].pool_head;
+	for (uint32_t i = 0; i < bed.cfg->route_cnt; i++) {
+		bed.cfg->routes[i].max_reply_fields = cases[_i].route_fields;
+		bed.cfg->routes[i].max_reply_head = cases[_i].route_head;
+	}
+	say(GET("/o"));
+	reply_with(other()->ids[0], 0, sl_span_of(meta, n), "body");
+	snprintf(want, sizeof(want), "HTTP/1.1 %s", cases[_i].status);
+	ck_assert(heard(want));
+	ck_assert_uint_eq(outcomes(SL_OUTCOME_BACKEND_ERROR), cases[_i].status[0] == '5');
+}
+
 /* Which route it means nobody knows, so it is nobody's: no backend sees it. */
 TEST(a_path_with_dot_segments_is_refused)
 {

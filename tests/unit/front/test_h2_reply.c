@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include "front/h2/conn.h"
 #include "grpc_talk.h"
+#include "base/check.h"
 #include "suite.h"
 
 static void ck_log(const char *want)
@@ -437,6 +438,57 @@ TEST_EACH(a_call_that_is_refused_behind_its_head_hears_why, 4)
 	talk("-PING 1 0 736c6561726c7900");
 	collect(1);
 	ck_assert_uint_eq(m->errors[SL_FRONT_ERR_GRPC_MESSAGE], 1);
+	ck_sound();
+}
+
+/* --- large heads --- */
+
+static struct sl_header many[SL_RPC_MAX_FIELDS];
+
+/* As many fields as a backend may send, and of all bytes. */
+static void fill_head(struct sl_reply *r, size_t len)
+{
+	static uint8_t bytes[SL_RPC_MAX_META];
+	size_t each = len / SL_ARRAY_LEN(many) - 8;
+
+	memset(bytes, 'v', each);
+	for (size_t i = 0; i < SL_ARRAY_LEN(many); i++)
+		many[i] = (struct sl_header){S("name"), sl_span_of(bytes, each)};
+	r->headers = many;
+	r->header_cnt = SL_ARRAY_LEN(many);
+}
+
+static uint64_t used_memory(void)
+{
+	struct sl_h2_stats s;
+
+	sl_h2_env_stats(h2env, &s);
+	return s.memory;
+}
+
+/* Each waits with its host while the client does not read. */
+TEST_EACH(large_heads_of_many_replies_end_no_connection, 2)
+{
+	enum { STREAMS = 40 };
+
+	open_conn();
+	fill_head(&m->reply, 60 << 10);
+	m->room = _i ? SIZE_MAX : 100;
+	for (uint32_t id = 1; id < 2 * STREAMS; id += 2) {
+		char text[40];
+
+		snprintf(text, sizeof(text), "-HEADERS 5 %x @get", id);
+		talk(text);
+	}
+	ck_assert_uint_eq(m->done, _i ? STREAMS : 0);
+	ck_assert_uint_lt(used_memory(), 512 << 10);
+	for (unsigned i = 0; i < 4000 && m->done < STREAMS; i++) {
+		m->room = 1000;
+		mock_writable(m);
+	}
+	ck_assert_uint_eq(m->done, STREAMS);
+	ck_assert_uint_eq(m->closed, 0);
+	ck_assert_uint_gt(m->out_len, STREAMS * 256);
 	ck_sound();
 }
 

@@ -32,6 +32,26 @@ TEST(the_rest_of_a_refused_body_is_thrown_away)
 	ck_sound();
 }
 
+/* As many fields as a backend may send, and of all bytes that its metadata may have. */
+TEST(the_largest_head_goes_out_whole)
+{
+	static struct sl_header fields[SL_RPC_MAX_FIELDS];
+	static uint8_t bytes[SL_RPC_MAX_META];
+	size_t each = SL_RPC_MAX_META / SL_RPC_MAX_FIELDS - 9; /* "name", and what is around it */
+
+	memset(bytes, 'v', each);
+	for (size_t i = 0; i < SL_RPC_MAX_FIELDS; i++)
+		fields[i] = (struct sl_header){sl_span_str("name"), sl_span_of(bytes, each)};
+	mock_open(m);
+	m->reply.headers = fields;
+	m->reply.header_cnt = SL_RPC_MAX_FIELDS;
+	feed(GET("/"));
+	ck_assert_uint_gt(m->out_len, SL_RPC_MAX_FIELDS * (each + 8));
+	ck_assert_uint_eq(m->errors[SL_FRONT_ERR_BAD_REPLY], 0);
+	ck_assert_mem_eq(m->out + m->out_len - 6, "\r\n\r\nok", 6);
+	ck_sound();
+}
+
 static const struct sl_header hints[] = {
 	{SL_SPAN_LIT("link"), SL_SPAN_LIT("</a>")},
 	{SL_SPAN_LIT("content-length"), SL_SPAN_LIT("7")},

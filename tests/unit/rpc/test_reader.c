@@ -239,7 +239,7 @@ TEST(forged_entries_are_refused)
 	ck_assert_int_eq(
 		one_entry(SL_RPC_MAX_MESSAGE + 8, 0, TABLE + SL_RPC_MAX_MESSAGE + 8, &seen),
 		-EPROTO);
-	ck_assert_int_eq(one_entry(0, SL_RPC_MAX_META + 8, TABLE + SL_RPC_MAX_META + 8, &seen),
+	ck_assert_int_eq(one_entry(0, SL_RPC_MAX_META + 1, TABLE + SL_RPC_MAX_META + 8, &seen),
 			 -EPROTO);
 	ck_assert_uint_eq(seen.parts, 0);
 	ck_assert_uint_eq(mem.used, 0);

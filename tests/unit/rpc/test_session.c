@@ -692,7 +692,7 @@ TEST(cancels_go_with_their_channel)
 /* To whom only half of a request has been said, CANCEL would be about nobody. */
 TEST(a_request_is_all_there_before_it_is_cancelled)
 {
-	static const uint8_t meta[SL_RPC_MAX_META];
+	static const uint8_t meta[SL_RPC_MAX_ASKED];
 	struct sl_span span = sl_span_of(meta, sizeof(meta));
 	struct sl_rpc_item item = {.spans = &span,
 				   .span_cnt = 1,

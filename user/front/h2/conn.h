@@ -100,6 +100,7 @@ enum h2_conn_flag {
 	H2_FAILED = 1 << 5,    /* no further input is understood */
 	H2_BROKEN = 1 << 6,    /* nghttp2 cannot go on: nothing more is written either */
 	H2_ASKED = 1 << 7,     /* whether early replies were seen */
+	H2_WAITS = 1 << 9,     /* heads of replies, until the client reads */
 	H2_GRPC_CORE = 1 << 8, /* idle.c: it resets streams that have not begun */
 };
 
@@ -146,6 +147,7 @@ enum h2_stream_flag {
 	ST_CALL = 1 << 6,      /* ST_LOCAL: `call`, see grpc/call.h */
 	ST_LENGTH = 1 << 7,    /* the host's reply_left counts */
 	ST_ASKED = 1 << 8,     /* early, and behind its end there is a PING */
+	ST_WAITS = 1 << 9,     /* its head, until the client reads */
 	ST_EXPECT = 1 << 11,   /* 100 (Continue) is due before its body */
 	ST_CONNECT = 1 << 10,  /* RFC 8441: success is to go on in another protocol */
 };
@@ -249,6 +251,8 @@ void sl_h2_continue(struct h2_stream *s);
 void sl_h2_interim(struct h2_stream *s, const struct sl_reply *r);
 /* There is something to pull on a stream of the host. */
 void sl_h2_pull(struct h2_stream *s);
+/* Pulls one of the heads that waited for the client to read. False: there is none, or it has not. */
+bool sl_h2_pull_waiting(struct h2_conn *c);
 
 static inline struct h2_conn *sl_h2_conn(void *state)
 {

@@ -7,8 +7,9 @@
 #include "front/h2/conn.h"
 
 enum {
-	MAX_ACKS = 1000,   /* answers to PING and SETTINGS that wait to be written */
-	MAX_SETTINGS = 32, /* entries of one frame */
+	MAX_ACKS = 1000,      /* answers to PING and SETTINGS that wait to be written */
+	MAX_SETTINGS = 32,    /* entries of one frame */
+	HEAD_OUT = 128 << 10, /* of a reply's head, as nghttp2 estimates it: more than a host has */
 };
 
 void sl_h2_config_default(struct sl_h2_config *cfg)
@@ -41,7 +42,7 @@ static int create_option(struct sl_h2_env *e)
 	nghttp2_option_set_no_closed_streams(e->option, 1);
 	/* gRPC's metadata may have blanks around them: sl_h2_head_end() knows what is gRPC. */
 	nghttp2_option_set_no_rfc9113_leading_and_trailing_ws_validation(e->option, 1);
-	nghttp2_option_set_max_send_header_block_length(e->option, 64u << 10);
+	nghttp2_option_set_max_send_header_block_length(e->option, HEAD_OUT);
 	return 0;
 }
 
@@ -212,12 +213,11 @@ static bool write_out(struct h2_conn *c)
 	return c->out_len == 0;
 }
 
-void sl_h2_flush(struct h2_conn *c)
+/* Writes what nghttp2 has, as far as the host takes it. */
+static void write_frames(struct h2_conn *c)
 {
 	ssize_t n;
 
-	if (c->flags & (H2_CLOSED | H2_BROKEN))
-		return;
 	while (write_out(c)) {
 		n = nghttp2_session_mem_send(c->session, &c->out);
 		if (n < 0)
@@ -226,6 +226,15 @@ void sl_h2_flush(struct h2_conn *c)
 			break;
 		c->out_len = (size_t)n;
 	}
+}
+
+void sl_h2_flush(struct h2_conn *c)
+{
+	do {
+		if (c->flags & (H2_CLOSED | H2_BROKEN))
+			return;
+		write_frames(c);
+	} while (sl_h2_pull_waiting(c));
 }
 
 static int start_session(struct h2_conn *c)

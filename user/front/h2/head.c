@@ -70,7 +70,7 @@ void sl_h2_head_field(struct h2_conn *c, struct sl_span name, struct sl_span tex
 {
 	struct h2_head *h = &c->head;
 	bool cookie = SL_NAME_IS(name, "cookie");
-	uint32_t fields = h->fields + (!cookie || !h->cookie);
+	uint32_t fields = (uint32_t)h->fields + (!cookie || !h->cookie);
 	struct sl_span value;
 	size_t need;
 	uint8_t *p;

@@ -11,9 +11,11 @@
 #include "http/status.h"
 
 enum {
-	FIELDS_MAX = 112,   /* of a head: the host's 64 and 32, and ours */
-	SCRATCH = 16 << 10, /* encoded -bin values and messages of one reply */
-	TEXT_MAX = 2048,    /* of grpc-message, encoded */
+	FIELDS_MAX =
+		SL_RPC_MAX_FIELDS + SL_RPC_MAX_TRAILERS + 16, /* of a head: the host's, and ours */
+	/* Encoded -bin values and the message of one reply; base64 takes 4 bytes for 3. */
+	SCRATCH = SL_RPC_MAX_META / 3 * 4 + 4096,
+	TEXT_MAX = 2048, /* of grpc-message, encoded */
 };
 
 /* Header fields on their way to nghttp2, which copies them. */
@@ -449,6 +451,21 @@ void sl_h2_interim(struct h2_stream *s, const struct sl_reply *r)
 				       f.cnt, NULL);
 }
 
+/*
+ * Returns true if the client does not read and nghttp2 holds much already: further heads stay with the
+ * host, whose memory has a limit for each address. Beyond its own limit nghttp2 would end the connection.
+ */
+static bool is_crowded(struct h2_stream *s)
+{
+	struct h2_conn *c = s->conn;
+
+	if (!c->out_len || c->budget.used < c->budget.max / 4)
+		return false;
+	c->flags |= H2_WAITS;
+	s->flags |= ST_WAITS;
+	return true;
+}
+
 void sl_h2_pull(struct h2_stream *s)
 {
 	SL_UNSET struct sl_reply_parts parts;
@@ -460,7 +477,7 @@ void sl_h2_pull(struct h2_stream *s)
 		nghttp2_session_resume_data(c->session, s->id);
 		return;
 	}
-	if (!c->front->host->head(c->host, s->st, &parts))
+	if (is_crowded(s) || !c->front->host->head(c->host, s->st, &parts))
 		return;
 	len = length_of(s, &parts.reply);
 	ok = !parts.reply.trailer_cnt || trailers_ok(&parts.reply, grpc);
@@ -474,6 +491,26 @@ void sl_h2_pull(struct h2_stream *s)
 		s->flags |= ST_LENGTH;
 	if (!ok && !start_bad_gateway(s))
 		reset(s, NGHTTP2_INTERNAL_ERROR);
+}
+
+bool sl_h2_pull_waiting(struct h2_conn *c)
+{
+	struct sl_list *l;
+
+	if (c->out_len || !(c->flags & H2_WAITS))
+		return false;
+	sl_list_for_each (l, &c->streams) {
+		struct h2_stream *s = sl_container_of(l, struct h2_stream, link);
+
+		if (!(s->flags & ST_WAITS))
+			continue;
+		s->flags &= (uint16_t)~ST_WAITS;
+		if (s->st)
+			sl_h2_pull(s);
+		return true;
+	}
+	c->flags &= (uint16_t)~H2_WAITS;
+	return false;
 }
 
 /* --- what is answered here --- */

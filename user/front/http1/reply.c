@@ -105,7 +105,7 @@ static void break_off(struct http1 *h, struct sl_stream *st)
 /* The last chunk, with the trailers of who asked for them. No room: again when there is. */
 static void write_end(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st)
 {
-	SL_UNSET uint8_t buf[SL_HTTP1_HEAD_OUT];
+	SL_UNSET uint8_t buf[SL_FRONT_HEAD_OUT];
 	SL_UNSET struct sl_reply_parts parts;
 	size_t n = 0;
 
@@ -126,7 +126,7 @@ static void write_end(struct http1 *h, const struct sl_front_env *env, struct sl
 static size_t write_chunks(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st,
 			   struct sl_piece piece)
 {
-	SL_UNSET uint8_t buf[SL_HTTP1_HEAD_OUT];
+	SL_UNSET uint8_t buf[SL_HTTP1_PART_OUT];
 	size_t taken = 0, room;
 
 	do {
@@ -219,7 +219,7 @@ static enum start write_head(struct http1 *h, const struct sl_front_env *env, st
 		[SL_HTTP1_CHUNKS] = REPLY_CHUNKS,
 		[SL_HTTP1_UNTIL_CLOSE] = REPLY_UNTIL_CLOSE,
 	};
-	SL_UNSET uint8_t buf[SL_HTTP1_HEAD_OUT];
+	SL_UNSET uint8_t buf[SL_FRONT_HEAD_OUT];
 	bool whole = r->body_len == SL_LEN_UNKNOWN && piece.behind == SL_END && !r->upgrade.len &&
 		     st->method != SL_METHOD_HEAD;
 	uint64_t len = whole ? piece.bytes.len : r->body_len;

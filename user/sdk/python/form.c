@@ -3,7 +3,7 @@
 #include <string.h>
 #include "sdk/python/binding.h"
 
-enum { HEADERS_MAX = 128 };
+enum { HEADERS_MAX = SL_RPC_MAX_FIELDS };
 
 /* RFC 9110 5.6.2, in lower case. */
 static bool is_token(const char *name, Py_ssize_t len)
