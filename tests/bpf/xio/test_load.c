@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -233,6 +234,7 @@ TEST(generic_when_asked_or_native_refused)
 TEST(what_cannot_be_attached_is_refused_with_the_reason)
 {
 	struct sl_xdp_options o = plain;
+	char folder[] = "/tmp/sl-pins-XXXXXX";
 
 	expect_refused("nosuch0", &plain, -ENODEV, "interface nosuch0 does not exist");
 	expect_refused("a-name-that-no-interface-can-have", &plain, -ENODEV, "does not exist");
@@ -249,11 +251,39 @@ TEST(what_cannot_be_attached_is_refused_with_the_reason)
 	o.pin_root = "/proc/nowhere";
 	expect_refused("sl0", &o, -ENOENT, "cannot pin the maps");
 	ck_assert_uint_eq(attached("sl0"), 0);
-	o.pin_root = "/tmp";
-	expect_refused("sl0", &o, -EPERM, "cannot pin the maps in /tmp/sl0");
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	o.pin_root = folder;
+	expect_refused("sl0", &o, -EPERM, "/sl0: Operation not permitted");
+	ck_assert_ptr_null(strstr(err.text, "another account"));
 	ck_assert_uint_eq(attached("sl0"), 0);
+	rmdir(folder);
 	expect_open(&plain);
 	sl_xdp_close(&xdp);
+}
+
+/* Its owner, and everyone who may write to it, could put other maps in place of the pinned ones. */
+TEST(folder_of_another_account_gets_no_pins)
+{
+	const char *at = SL_BPFFS "/sl-test-owner";
+	struct sl_xdp_options o = plain;
+
+	o.pin_root = at;
+	ck_assert_int_eq(mkdir(at, 0700), 0);
+	ck_assert_int_eq(chown(at, 1234, 1234), 0);
+	expect_refused("sl0", &o, -EPERM,
+		       "sl-test-owner: Operation not permitted (found a folder that another");
+	ck_assert_int_eq(chown(at, 0, 0), 0);
+	ck_assert_int_eq(chmod(at, 0770), 0);
+	expect_refused("sl0", &o, -EPERM, "another account owns or may write");
+	ck_assert_int_eq(chmod(at, 0700), 0);
+	ck_assert_int_eq(mkdir(SL_BPFFS "/sl-test-owner/sl0", 0777), 0);
+	ck_assert_int_eq(chown(SL_BPFFS "/sl-test-owner/sl0", 1234, 1234), 0);
+	expect_refused("sl0", &o, -EPERM, "sl-test-owner/sl0: Operation not permitted (found");
+	ck_assert_int_eq(rmdir(SL_BPFFS "/sl-test-owner/sl0"), 0);
+	ck_assert_uint_eq(attached("sl0"), 0);
+	expect_open(&o);
+	sl_xdp_close(&xdp);
+	ck_assert_int_eq(rmdir(at), 0);
 }
 
 TEST(no_dispatcher_when_not_wanted)

@@ -18,9 +18,28 @@
 
 enum { LOCK_TRIES = 8 };
 
+/*
+ * The owner of a directory can replace what is in it, and so can others if they may write to it. On a
+ * BPF file system that all may write to, another account may have made it first. 0 or -errno.
+ */
+static int check_owner(const char *path)
+{
+	struct stat st;
+
+	if (lstat(path, &st) != 0)
+		return -errno;
+	if (!S_ISDIR(st.st_mode))
+		return -ENOTDIR;
+	if ((st.st_uid && st.st_uid != geteuid()) || st.st_mode & (S_IWGRP | S_IWOTH))
+		return -EPERM;
+	return 0;
+}
+
 static int make_dir(const char *path)
 {
-	return mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : 0;
+	if (mkdir(path, 0700) == 0)
+		return 0;
+	return errno == EEXIST ? check_owner(path) : -errno;
 }
 
 /* The directory of a living gateway is locked by it. A descriptor, or -errno. */
@@ -70,7 +89,9 @@ static int choose_dir(struct sl_xdp *x, const char *root)
 	struct stat st;
 	int err = make_dir(root);
 
-	if (!err)
+	if (err)
+		snprintf(x->pin_dir, sizeof(x->pin_dir), "%s", root); /* for the message */
+	else
 		err = take_dir(x, root, x->ifname);
 	if (err != -EWOULDBLOCK)
 		return err;
@@ -88,7 +109,8 @@ static void remove_pins(int dir_fd)
 
 void sl_xdp_sweep_pins(const char *root)
 {
-	DIR *dir = opendir(root ? root : SL_PIN_ROOT);
+	DIR *dir = check_owner(root ? root : SL_PIN_ROOT) == 0 ? opendir(root ? root : SL_PIN_ROOT)
+							       : NULL;
 	char path[PATH_MAX];
 	struct dirent *e;
 
@@ -112,6 +134,7 @@ void sl_xdp_sweep_pins(const char *root)
 int sl_xdp_pin(struct sl_xdp *x, const char *root, struct sl_err *err)
 {
 	char path[192];
+	bool foreign;
 	int res = 0;
 
 	if (root && !*root)
@@ -124,6 +147,7 @@ int sl_xdp_pin(struct sl_xdp *x, const char *root, struct sl_err *err)
 				       SL_BPFFS, strerror(-res));
 	}
 	res = choose_dir(x, root);
+	foreign = res == -EPERM;
 	if (!res)
 		remove_pins(x->pin_lock_fd); /* of a gateway that died: nobody holds the lock */
 	for (uint32_t i = 0; i < SL_MAP_CNT && !res; i++) {
@@ -132,7 +156,10 @@ int sl_xdp_pin(struct sl_xdp *x, const char *root, struct sl_err *err)
 			res = -errno;
 	}
 	if (res) {
-		sl_err_set(err, "cannot pin the maps in %s: %s", x->pin_dir, strerror(-res));
+		sl_err_set(err, "cannot pin the maps in %s: %s%s", x->pin_dir, strerror(-res),
+			   foreign ? " (found a folder that another account owns or may write; "
+				     "allowed: root's, mode 0700)"
+				   : "");
 		sl_xdp_unpin(x);
 	}
 	return res;
