@@ -10,29 +10,33 @@
  *
  * All run as the gateway's account, without rights. The guard ends with the gateway, the keeper with
  * its guard, and agents with the keeper, however that ends. The next keeper knows the last list.
+ * A guard that dies cannot be started again by the gateway, which has keys in its memory: the gateway
+ * ends as well, and the supervisor starts all again.
  */
 #ifndef SL_AGENT_KEEPER_H
 #define SL_AGENT_KEEPER_H
+
+#include <stdbool.h>
 
 #include "base/err.h"
 #include "config/config.h"
 
 struct sl_keeper;
-enum { SL_KEEPER_FOLDER_LEN = 64 };
 
-/* As root, with one thread, before the walls. NULL: one line in err. */
-struct sl_keeper *sl_keeper_start(const struct sl_config *cfg, struct sl_err *err);
+/*
+ * Forks the guard, which waits, with all rights, until sl_keeper_start(). To be called as root, with
+ * one thread, and before certificates, keys and tokens are read, so that neither the guard nor agents
+ * have them in their memory. `folder` stays the caller's. NULL: one line in err.
+ */
+struct sl_keeper *sl_keeper_fork(const struct sl_config *cfg, const char *folder,
+				 struct sl_err *err);
+/* As root, before the walls: agents may start. 0, or -1 and one line in err. */
+int sl_keeper_start(struct sl_keeper *k, const struct sl_config *cfg, struct sl_err *err);
 /* Another configuration is to be in force; any thread. False: it could not be told. */
 bool sl_keeper_tell(struct sl_keeper *k, const struct sl_config *cfg);
-/* They end; whoever still may removes their folder. */
+/* Returns false if the guard has died, and with it all agents. */
+bool sl_keeper_alive(const struct sl_keeper *k);
+/* Ends the guard and all agents; waits up to 2 s for it. */
 void sl_keeper_close(struct sl_keeper *k);
-/*
- * A folder in SL_RUN_DIR that only the account may use. Returns a descriptor with its lock, without
- * which it counts as one of a keeper that has gone; -1: one line in err.
- */
-int sl_keeper_folder_make(const char *account, char folder[SL_KEEPER_FOLDER_LEN],
-			  struct sl_err *err);
-/* Removes folders of keepers that have gone; by root. */
-void sl_keeper_sweep(void);
 
 #endif

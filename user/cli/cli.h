@@ -76,6 +76,8 @@ int cli_usage(const char *command, const char *fmt, ...) __attribute__((format(p
  * descriptor sets. NULL and a line in err for each mistake (SL_CFG_ERR_LEN holds them).
  */
 struct sl_config *cli_config_load(const char *file, struct sl_err *err);
+/* The second half of it, which reads certificates and keys. False: lines in err. */
+bool cli_config_complete(struct sl_config *c, struct sl_err *err);
 void cli_config_free(struct sl_config *c);
 
 /* Where a gateway's admin endpoint is: on a Unix socket, or, for what only looks, on TCP. */

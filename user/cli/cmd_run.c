@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "agent/folder.h"
 #include "agent/keeper.h"
 #include "base/check.h"
 #include "base/log.h"
@@ -232,8 +233,13 @@ static int confine(const struct sl_config *c, const char *file, struct sl_err *e
 
 static void on_config(void *arg, const struct sl_config *next)
 {
-	if (arg && !sl_keeper_tell(arg, next))
+	if (!sl_keeper_tell(arg, next))
 		sl_log_err("agents: cannot be told of the new configuration");
+}
+
+static bool is_whole(void *arg)
+{
+	return sl_keeper_alive(arg);
 }
 
 static int serve(struct sl_gateway *g, const struct sl_config *c, const char *file,
@@ -244,6 +250,7 @@ static int serve(struct sl_gateway *g, const struct sl_config *c, const char *fi
 					 .config_file = file,
 					 .on_ready = on_ready,
 					 .on_config = on_config,
+					 .is_whole = is_whole,
 					 .arg = keeper};
 	struct sl_control *ctl;
 	struct sl_err err = SL_ERR(600);
@@ -267,6 +274,11 @@ static int serve(struct sl_gateway *g, const struct sl_config *c, const char *fi
 		sl_log_info("not ready yet: %s", why.text);
 	cut = sl_control_run(ctl);
 	sl_control_close(ctl);
+	if (!sl_keeper_alive(keeper)) {
+		sl_log_err("the guard of the agents' keeper has died, and with it all agents: the "
+			   "gateway ends, and its supervisor starts all again");
+		return SL_SUPERVISE_AGAIN;
+	}
 	if (cut)
 		return cli_error("run", "stopped with %u requests cut off", cut);
 	say("stopped");
@@ -280,42 +292,54 @@ static void warn(void *arg, const char *line)
 }
 
 /* Tells why it does not start: the log, and in one line the service manager. */
-static int refuse(const struct sl_err *err)
+static void refuse(const struct sl_err *err)
 {
 	sl_output_text(STDERR_FILENO, err->text);
 	sl_notify_open();
 	sl_notify_status(err->text);
-	return CLI_FAILED;
 }
+
+/* With a guard that waits. Returns NULL and lines in err. */
+static struct sl_gateway *open_gateway(struct sl_config *c, struct sl_keeper *keeper,
+				       struct sl_err *err)
+{
+	if (!cli_config_complete(c, err))
+		return NULL;
+	sl_config_each_warning(c, warn, NULL);
+	sl_tls_each_warning(c, warn, NULL);
+	sl_tls_log_ends(c);
+	raise_limits();
+	sl_notify_open();
+	return sl_keeper_start(keeper, c, err) == 0 ? sl_gateway_open(c, err) : NULL;
+}
+
+static struct sl_keeper_folder agents_folder; /* the supervisor's */
 
 /* The gateway, from its configuration to its end: a process of its own, unless not supervised. */
 static int run_gateway(void *arg)
 {
 	const char *file = arg;
 	struct sl_config *c;
-	struct sl_keeper *keeper;
-	struct sl_gateway *g;
+	struct sl_keeper *keeper = NULL;
+	struct sl_gateway *g = NULL;
 	static char text[SL_CFG_ERR_LEN];
 	struct sl_err err = {text, sizeof(text)};
-	int rc;
+	int rc = CLI_FAILED;
 
 	sl_control_block_signals();
-	c = cli_config_load(file, &err);
-	if (!c)
-		return refuse(&err);
-	sl_log_level_set((enum sl_log_level)c->log_level);
-	sl_config_each_warning(c, warn, NULL);
-	sl_tls_each_warning(c, warn, NULL);
-	sl_tls_log_ends(c);
-	raise_limits();
-	sl_notify_open();
-	keeper = sl_keeper_start(c, &err);
-	g = keeper ? sl_gateway_open(c, &err) : NULL;
+	c = sl_config_load(file, &err);
+	if (c) {
+		sl_log_level_set((enum sl_log_level)c->log_level);
+		/* Before anything secret is read, which agents would inherit. */
+		keeper = sl_keeper_fork(c, agents_folder.path, &err);
+	}
+	if (keeper)
+		g = open_gateway(c, keeper, &err);
 	if (g) {
 		rc = serve(g, c, file, keeper);
 		sl_gateway_close(g);
 	} else {
-		rc = refuse(&err);
+		refuse(&err);
 	}
 	sl_keeper_close(keeper);
 	cli_config_free(c);
@@ -331,10 +355,18 @@ static void clean_up(void *arg)
 	sl_keeper_sweep();
 }
 
+static void look(void *arg)
+{
+	(void)arg;
+	sl_keeper_folder_restore(&agents_folder);
+}
+
 int cli_run(int argc, char **argv)
 {
-	struct sl_supervised gateway = {.run = run_gateway, .clean = clean_up};
+	struct sl_supervised gateway = {.run = run_gateway, .clean = clean_up, .look = look};
+	struct sl_err err = SL_ERR(200);
 	struct cli_options o;
+	int rc;
 
 	argc = cli_take_options(argc, argv, "cu", &o);
 	if (argc < 0)
@@ -345,5 +377,9 @@ int cli_run(int argc, char **argv)
 	gateway.arg = (void *)(uintptr_t)o.config;
 	sl_log_open();
 	clean_up(NULL);
-	return o.no_supervise ? run_gateway(gateway.arg) : sl_supervise(&gateway);
+	if (sl_keeper_folder_make(&agents_folder, &err) != 0)
+		return cli_error("run", "%s", err.text);
+	rc = o.no_supervise ? run_gateway(gateway.arg) : sl_supervise(&gateway);
+	sl_keeper_folder_remove(&agents_folder);
+	return rc;
 }

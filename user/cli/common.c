@@ -27,15 +27,12 @@ static int load_descriptors(struct sl_config *c, struct sl_err *err)
 	return c->descriptors ? 0 : sl_fail(err, -1, "%s:%d: %s", at.file, at.line, why.text);
 }
 
-struct sl_config *cli_config_load(const char *file, struct sl_err *err)
+bool cli_config_complete(struct sl_config *c, struct sl_err *err)
 {
-	struct sl_config *c = sl_config_load(file, err);
 	static char text[SL_CFG_ERR_LEN];
 	struct sl_err more = {text, sizeof(text)};
 	bool ok = true;
 
-	if (!c)
-		return NULL;
 	/* All mistakes are reported in one round. */
 	sl_err_set(err, "%s", "");
 	if (sl_config_check_system(c, &more) != 0)
@@ -44,7 +41,14 @@ struct sl_config *cli_config_load(const char *file, struct sl_err *err)
 		ok = sl_err_add(err, more.text);
 	if (sl_tls_load(c, &more) != 0)
 		ok = sl_err_add(err, more.text);
-	if (ok)
+	return ok;
+}
+
+struct sl_config *cli_config_load(const char *file, struct sl_err *err)
+{
+	struct sl_config *c = sl_config_load(file, err);
+
+	if (c && cli_config_complete(c, err))
 		return c;
 	cli_config_free(c);
 	return NULL;

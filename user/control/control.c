@@ -174,6 +174,8 @@ static void watch(struct sl_control *c, uint64_t now_ns)
 	else if (!fault && c->fault)
 		sl_log_info("all interfaces are back");
 	c->fault = fault;
+	if (c->opt.is_whole && !c->opt.is_whole(c->opt.arg))
+		c->broken = true;
 }
 
 uint32_t sl_control_run(struct sl_control *c)
@@ -195,8 +197,8 @@ uint32_t sl_control_run(struct sl_control *c)
 		if (c->log)
 			sl_access_log_run(c->log, c->opt.gateway);
 		sl_control_step(c);
-		if (c->draining && (sl_gateway_drain(c->opt.gateway) || c->stop ||
-				    sl_now_ns() >= c->drain_until_ns)) {
+		if (c->broken || (c->draining && (sl_gateway_drain(c->opt.gateway) || c->stop ||
+						  sl_now_ns() >= c->drain_until_ns))) {
 			const struct sl_gateway_info *in = sl_gateway_info(c->opt.gateway);
 			uint32_t n = 0;
 

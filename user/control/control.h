@@ -32,6 +32,8 @@ struct sl_control_options {
 	void (*on_ready)(void *arg); /* once */
 	/* Another configuration comes into force. */
 	void (*on_config)(void *arg, const struct sl_config *next);
+	/* Once a second. False: part of the gateway has died, and the loop ends at once. NULL: none. */
+	bool (*is_whole)(void *arg);
 	void *arg;
 };
 

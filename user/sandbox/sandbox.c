@@ -97,6 +97,32 @@ int sl_sandbox_enter(const struct sl_sandbox_options *opt, struct sl_err *err)
 	return sl_seccomp_compile(err);
 }
 
+const struct sl_sandbox_place sl_sandbox_resolver[SL_SANDBOX_RESOLVER_CNT] = {
+	{"/etc/resolv.conf", SL_SANDBOX_READ},
+	{"/etc/hosts", SL_SANDBOX_READ},
+	{"/etc/nsswitch.conf", SL_SANDBOX_READ},
+	{"/etc/gai.conf", SL_SANDBOX_READ},
+	{"/etc/host.conf", SL_SANDBOX_READ},
+	{"/etc/services", SL_SANDBOX_READ},
+	/* Where /etc/resolv.conf may lead to. */
+	{"/run/systemd/resolve", SL_SANDBOX_READ},
+	{"/run/resolvconf", SL_SANDBOX_READ},
+	{"/run/NetworkManager", SL_SANDBOX_READ},
+	/* Modules of nsswitch.conf. */
+	{"/etc/ld.so.cache", SL_SANDBOX_READ},
+	{"/usr/lib", SL_SANDBOX_READ},
+	{"/lib", SL_SANDBOX_READ},
+};
+
+int sl_sandbox_narrow(const struct sl_sandbox_place *places, size_t place_cnt, struct sl_err *err)
+{
+	int abi = 0, ruleset = sl_landlock_prepare(places, place_cnt, &abi);
+	/* Without Landlock sl_sandbox_enter() has said so. */
+	int rc = ruleset < 0 ? 0 : sl_landlock_restrict(ruleset);
+
+	return rc ? sl_fail(err, rc, "sandbox: Landlock (ABI %d): %s", abi, strerror(-rc)) : 0;
+}
+
 void sl_sandbox_folder(const char *file, char *folder, size_t len)
 {
 	const char *slash = strrchr(file, '/');

@@ -44,13 +44,14 @@ struct sl_sandbox_options {
  */
 int sl_sandbox_enter(const struct sl_sandbox_options *opt, struct sl_err *err);
 
-/* The later ones may what the earlier ones may, but for the last. */
+/* The later ones may what the earlier ones may, but the last two not what control may. */
 enum sl_thread_kind {
 	SL_THREAD_HANDSHAKE,
 	SL_THREAD_WORKER,
 	SL_THREAD_DIALLER,
 	SL_THREAD_CONTROL,
-	SL_THREAD_AGENT, /* the only one of its process */
+	SL_THREAD_AGENT,
+	SL_THREAD_KEEPER, /* starts agents: may fork, and give them less than it may itself */
 	SL_THREAD_KIND_CNT
 };
 
@@ -60,6 +61,19 @@ enum sl_thread_kind {
  * tests of other rooms, nothing happens.
  */
 void sl_sandbox_thread(enum sl_thread_kind kind);
+
+/*
+ * Allows this process, within what it is allowed already, nothing but these places from now on. With
+ * one thread. 0, or -errno and one line in err.
+ */
+int sl_sandbox_narrow(const struct sl_sandbox_place *places, size_t place_cnt, struct sl_err *err);
+
+/*
+ * What the C library's resolver reads. Files of /etc one by one: a file that takes the place of one
+ * of them can only be read after the next sl_sandbox_narrow().
+ */
+enum { SL_SANDBOX_RESOLVER_CNT = 12, SL_SANDBOX_RESOLVER_FILES = 6 };
+extern const struct sl_sandbox_place sl_sandbox_resolver[SL_SANDBOX_RESOLVER_CNT];
 
 /* A folder's path for a place: that of a file, in which an editor may put another of that name. */
 void sl_sandbox_folder(const char *file, char *folder, size_t len);

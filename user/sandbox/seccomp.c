@@ -61,6 +61,10 @@ struct rule {
 #define IOCTL_TYPE  UINT64_C(0xff00)
 #define UVERBS_TYPE UINT64_C(0x1b00)
 
+#define NEW_NAMESPACES                                                                             \
+	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |             \
+	 CLONE_NEWPID | CLONE_NEWNET)
+
 /*
  * Computes: its ring, memory, random numbers, and an eventfd to wait at and others to wake. Logs:
  * poll, and sendto without an address, which is a write (base/output.h).
@@ -193,6 +197,20 @@ static const struct rule agent[] = {
 	ANY(unlinkat), ANY(memfd_create), ANY(ftruncate), ANY(sendmmsg), ANY(rt_sigaction),
 };
 
+/* Starts agents and waits for them: fork (add_clones), and the walls of its children. */
+static const struct rule keeper[] = {
+	ANY(kill), /* Landlock: of its own processes */
+	ANY(wait4),
+	ANY(socketpair),
+	ANY(signalfd4),
+	ANY(sched_setaffinity),
+	ANY(landlock_create_ruleset),
+	ANY(landlock_add_rule),
+	ANY(landlock_restrict_self),
+	IF(seccomp, 0, ALL_BITS, SECCOMP_SET_MODE_FILTER),
+	IF(prctl, 0, ALL_BITS, PR_SET_PDEATHSIG),
+};
+
 static const struct {
 	const struct rule *rules;
 	size_t cnt;
@@ -203,6 +221,7 @@ static const struct {
 	[SL_THREAD_DIALLER] = {dialler, SL_ARRAY_LEN(dialler), "dialler"},
 	[SL_THREAD_CONTROL] = {control, SL_ARRAY_LEN(control), "control"},
 	[SL_THREAD_AGENT] = {agent, SL_ARRAY_LEN(agent), "agent"},
+	[SL_THREAD_KEEPER] = {keeper, SL_ARRAY_LEN(keeper), "keeper"},
 };
 
 static struct sock_fprog filters[SL_THREAD_KIND_CNT]; /* len 0: none */
@@ -322,10 +341,14 @@ static int read_back(scmp_filter_ctx ctx, struct sock_fprog *out)
  * end the process, so they are refused by number. The flags of clone3 lie in memory, where no
  * filter sees them: without it the C library takes clone.
  */
-static int add_clones(scmp_filter_ctx ctx, bool may_start_threads)
+static int add_clones(scmp_filter_ctx ctx, enum sl_thread_kind kind)
 {
+	bool may_start_threads = kind == SL_THREAD_DIALLER || kind == SL_THREAD_CONTROL;
 	int rc = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
 
+	if (!rc && kind == SL_THREAD_KEEPER)
+		return seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
+					SCMP_CMP64(0, SCMP_CMP_MASKED_EQ, NEW_NAMESPACES, 0));
 	if (!rc && !may_start_threads)
 		return seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 0);
 	if (!rc)
@@ -344,10 +367,10 @@ static int compile(enum sl_thread_kind kind)
 	int rc = ctx ? 0 : -ENOMEM;
 
 	for (unsigned k = 0; k <= (unsigned)kind && !rc; k++)
-		if (k != SL_THREAD_CONTROL || kind == SL_THREAD_CONTROL) /* an agent has none */
+		if (k != SL_THREAD_CONTROL || kind == SL_THREAD_CONTROL) /* not in agents */
 			rc = add_list(ctx, lists[k].rules, lists[k].cnt);
 	if (!rc)
-		rc = add_clones(ctx, kind == SL_THREAD_DIALLER || kind == SL_THREAD_CONTROL);
+		rc = add_clones(ctx, kind);
 	/* To itself only, as abort() does. */
 	if (!rc)
 		rc = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,

@@ -28,12 +28,13 @@ enum {
 	WELL_S = 60, /* a life of that length ends the back-off (start) */
 	SIGNALLED = 128,
 };
+#define LOOK_NS SL_NS_PER_SEC
 
 struct supervisor {
 	int signal_fd, channel;
-	pid_t child; /* 0: none */
-	uint64_t start_ns;
-	bool serves, served_once; /* this child has come to serve; one of them has */
+	pid_t child;                /* 0: none */
+	uint64_t start_ns, look_ns; /* when to look next */
+	bool serves, served_once;   /* this child has come to serve; one of them has */
 	bool stopping;
 	unsigned failures, backoff_s;
 };
@@ -151,8 +152,20 @@ static void listen_until(struct supervisor *v, uint64_t until_ns)
 	}
 }
 
+/* Waits for what comes, and looks around meanwhile. */
+static void listen_and_look(struct supervisor *v, const struct sl_supervised *s)
+{
+	bool looks = s->look && v->serves;
+
+	listen_until(v, looks ? v->look_ns : UINT64_MAX);
+	if (!looks || sl_now_ns() < v->look_ns)
+		return;
+	s->look(s->arg);
+	v->look_ns = sl_now_ns() + LOOK_NS;
+}
+
 /* The child's status. As process 1 of a container we get other people's children too. */
-static int wait_for_end(struct supervisor *v)
+static int wait_for_end(struct supervisor *v, const struct sl_supervised *s)
 {
 	int status;
 
@@ -162,7 +175,7 @@ static int wait_for_end(struct supervisor *v)
 		if (pid == v->child)
 			break;
 		if (pid <= 0)
-			listen_until(v, UINT64_MAX);
+			listen_and_look(v, s);
 	}
 	relay(v); /* its last words */
 	if (v->channel >= 0)
@@ -178,8 +191,9 @@ static int wait_for_end(struct supervisor *v)
  */
 static bool judge(struct supervisor *v, int status)
 {
-	bool crashed =
-		WIFSIGNALED(status) || (v->served_once && !v->serves && WEXITSTATUS(status) != 0);
+	bool again = !WIFSIGNALED(status) && v->serves && WEXITSTATUS(status) == SL_SUPERVISE_AGAIN;
+	bool crashed = again || WIFSIGNALED(status) ||
+		       (v->served_once && !v->serves && WEXITSTATUS(status) != 0);
 	char what[80];
 
 	if (!crashed || v->stopping)
@@ -193,6 +207,8 @@ static bool judge(struct supervisor *v, int status)
 	if (WIFSIGNALED(status))
 		snprintf(what, sizeof(what), "died of signal %d (%s)", WTERMSIG(status),
 			 strsignal(WTERMSIG(status)));
+	else if (again)
+		snprintf(what, sizeof(what), "ended, to be started again");
 	else
 		snprintf(what, sizeof(what), "ended with status %d before it served",
 			 WEXITSTATUS(status));
@@ -217,7 +233,7 @@ static int run(struct supervisor *v, const struct sl_supervised *s)
 			sl_log_err("supervisor: cannot fork: %s", strerror(-status));
 			return 1;
 		}
-		status = wait_for_end(v);
+		status = wait_for_end(v, s);
 		s->clean(s->arg);
 		if (!judge(v, status))
 			return WIFEXITED(status) ? WEXITSTATUS(status)

@@ -10,8 +10,8 @@
  *      v                              |
  *   gateway     (its account, no rights, sandbox.h)
  *
- * The gateway ends by itself: so does the supervisor, with its status. It dies of a signal: what it
- * left is cleaned up, so that packets are the kernel's meanwhile, and it is started again, after 1
+ * The gateway ends by itself: so does the supervisor, with its status. It dies of a signal, or ends
+ * with SL_SUPERVISE_AGAIN: what it left is cleaned up, so that packets are the kernel's meanwhile, and it is started again, after 1
  * s and then twice as long each time up to 30 s. A gateway that has lived for a minute counts as
  * well again. One that has not come to serve anybody TRIES times in a row is not started again: its
  * status, or 128 + its signal, is the supervisor's. When the supervisor dies, so does the gateway.
@@ -22,8 +22,15 @@
 struct sl_supervised {
 	int (*run)(void *arg);    /* in the child; its status */
 	void (*clean)(void *arg); /* in the parent, after each death of the child */
+	void (*look)(void *arg);  /* in the parent, about once a second while the child serves */
 	void *arg;
 };
+
+/*
+ * A child that ends with this status, having served, is started again: a part of it that it cannot
+ * start itself has died.
+ */
+enum { SL_SUPERVISE_AGAIN = 75 };
 
 /* Returns the status to exit with; only in the parent: the child exits with what run() returns. */
 int sl_supervise(const struct sl_supervised *s);

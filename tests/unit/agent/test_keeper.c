@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Folders of agents, while another gateway on the host removes those of the dead. */
-#include "agent/keeper.h"
+#include "agent/folder.h"
 
 #include <signal.h>
 #include <sys/stat.h>
@@ -25,35 +25,50 @@ static pid_t sweep_for_ever(void)
 /* Each is of its own, has the lock, and stays until that is given up. */
 TEST(a_folder_is_there_while_other_gateways_sweep)
 {
-	char folder[SL_KEEPER_FOLDER_LEN], text[200];
-	struct sl_err err = {text, sizeof(text)};
+	struct sl_keeper_folder folder;
+	struct sl_err err = SL_ERR(200);
 	pid_t sweepers[SWEEPERS];
 
 	for (int i = 0; i < SWEEPERS; i++)
 		sweepers[i] = sweep_for_ever();
 	for (int i = 0; i < FOLDERS; i++) {
 		struct stat at, by_name;
-		int fd = sl_keeper_folder_make("nobody", folder, &err);
 
-		ck_assert_msg(fd >= 0, "folder %d: %s", i, text);
-		ck_assert_int_eq(fstat(fd, &at), 0);
-		ck_assert_msg(stat(folder, &by_name) == 0, "folder %d has gone", i);
-		ck_assert(at.st_ino == by_name.st_ino && (at.st_mode & 077) == 0 && at.st_uid != 0);
-		close(fd);
+		ck_assert_msg(!sl_keeper_folder_make(&folder, &err), "%d: %s", i, err.text);
+		ck_assert_int_eq(fstat(folder.lock, &at), 0);
+		ck_assert_msg(stat(folder.path, &by_name) == 0, "folder %d has gone", i);
+		ck_assert(at.st_ino == by_name.st_ino && (at.st_mode & 077) == 0);
+		close(folder.lock);
 	}
 	for (int i = 0; i < SWEEPERS; i++) {
 		ck_assert_int_eq(kill(sweepers[i], SIGKILL), 0);
 		ck_assert_int_eq(waitpid(sweepers[i], NULL, 0), sweepers[i]);
 	}
 	sl_keeper_sweep();
-	ck_assert_int_ne(access(folder, F_OK), 0);
+	ck_assert_int_ne(access(folder.path, F_OK), 0);
 }
 
-TEST(an_account_that_nobody_has_is_an_error)
+TEST(folder_that_was_removed_is_made_again)
 {
-	char folder[SL_KEEPER_FOLDER_LEN], text[200] = "";
-	struct sl_err err = {text, sizeof(text)};
+	struct sl_keeper_folder folder;
+	struct sl_err err = SL_ERR(200);
+	struct agent_seen before, after;
+	struct stat st;
 
-	ck_assert_int_eq(sl_keeper_folder_make("no such account", folder, &err), -1);
-	ck_assert_str_eq(text, "agents: there is no account no such account");
+	ck_assert_int_eq(sl_keeper_folder_make(&folder, &err), 0);
+	ck_assert_int_eq(chown(folder.path, 65534, 65534), 0);
+	before = agent_look(folder.path);
+	sl_keeper_folder_restore(&folder);
+	after = agent_look(folder.path);
+	ck_assert(before.dev == after.dev && before.ino == after.ino);
+	ck_assert_uint_eq(before.resolver, after.resolver);
+	ck_assert_int_eq(rmdir(folder.path), 0);
+	ck_assert(agent_look(folder.path).dev == 0);
+	sl_keeper_folder_restore(&folder);
+	ck_assert_int_eq(stat(folder.path, &st), 0);
+	ck_assert(st.st_uid == 65534 && st.st_gid == 65534 && (st.st_mode & 07777) == 0700);
+	sl_keeper_sweep(); /* it is locked */
+	ck_assert_int_eq(access(folder.path, F_OK), 0);
+	sl_keeper_folder_remove(&folder);
+	ck_assert_int_ne(access(folder.path, F_OK), 0);
 }

@@ -32,7 +32,8 @@ enum {
 	W = 1 << SL_THREAD_WORKER,
 	D = 1 << SL_THREAD_DIALLER,
 	C = 1 << SL_THREAD_CONTROL,
-	A = 1 << SL_THREAD_AGENT
+	A = 1 << SL_THREAD_AGENT,
+	K = 1 << SL_THREAD_KEEPER
 };
 
 /* Each returns what the system call returned. */
@@ -44,6 +45,15 @@ static long try_execve(void)
 static long try_fork(void)
 {
 	long pid = syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+
+	if (pid == 0)
+		_exit(0);
+	return pid;
+}
+
+static long try_namespace(void)
+{
+	long pid = syscall(SYS_clone, SIGCHLD | CLONE_NEWUSER, NULL, NULL, NULL, NULL);
 
 	if (pid == 0)
 		_exit(0);
@@ -65,9 +75,9 @@ static long try_setuid(void)
 	return syscall(SYS_setuid, 0);
 }
 
-static long try_kill_parent(void)
+static long try_kill(void)
 {
-	return kill(getppid(), 0);
+	return kill(getpid(), 0); /* of others Landlock lets none be signalled, from ABI 6 on */
 }
 
 static long try_exec_memory(void)
@@ -207,11 +217,12 @@ static const struct {
 	unsigned may; /* kinds */
 } calls[] = {
 	{"execve", try_execve, 0},
-	{"fork", try_fork, 0},
+	{"fork", try_fork, K},
+	{"fork into a user namespace", try_namespace, 0},
 	{"ptrace", try_ptrace, 0},
 	{"bpf(PROG_LOAD)", try_bpf_load, 0},
 	{"setuid", try_setuid, 0},
-	{"kill", try_kill_parent, 0},
+	{"kill", try_kill, K},
 	{"mmap(PROT_EXEC)", try_exec_memory, 0},
 	{"mprotect(PROT_EXEC)", try_exec_protect, 0},
 	{"socket(AF_PACKET)", try_socket_packet, 0},
@@ -220,17 +231,17 @@ static const struct {
 	{"setrlimit", try_raise_limit, 0},
 	{"process_vm_readv", try_process_read, 0},
 	{"io_uring_setup", try_io_uring, 0},
-	{"openat", try_open, D | C | A},
-	{"socket(AF_UNIX)", try_socket_unix, D | C | A},
-	{"unlink", try_unlink, C | A},
-	{"a thread", try_thread, D | C},
-	{"epoll_pwait2", try_epoll, W | D | C | A},
-	{"mmap", try_memory, H | W | D | C | A},
-	{"sched_setscheduler of itself", try_own_class, H | W | D | C | A},
+	{"openat", try_open, D | C | A | K},
+	{"socket(AF_UNIX)", try_socket_unix, D | C | A | K},
+	{"unlink", try_unlink, C | A | K},
+	{"a thread", try_thread, D | C | K},
+	{"epoll_pwait2", try_epoll, W | D | C | A | K},
+	{"mmap", try_memory, H | W | D | C | A | K},
+	{"sched_setscheduler of itself", try_own_class, H | W | D | C | A | K},
 	{"sched_setscheduler of another", try_class_of_another, 0},
-	{"mbind", try_place_memory, D | C | A},
+	{"mbind", try_place_memory, D | C | A | K},
 	{"mbind(MPOL_MF_MOVE)", try_move_memory, 0},
-	{"write", try_write, H | W | D | C | A},
+	{"write", try_write, H | W | D | C | A | K},
 };
 
 static void *in_thread(void *arg)

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fnv.h"
+#include "base/log.h"
+#include "config/config.h"
+#include "sandbox/sandbox.h"
+
+enum { FOLDER_TRIES = 100, SWEEP_TRIES = 200, SWEEP_MS = 10, PARTS_MAX = 64 };
+static const char folder_prefix[] = "agents-";
+
+/* A descriptor with the folder's lock, or -1 and errno. */
+static int lock_folder(const char *folder)
+{
+	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), saved;
+	struct stat st;
+
+	/* Without its lock another gateway may take it for one of the dead, and remove it. */
+	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_nlink > 0)
+		return fd;
+	saved = errno;
+	if (fd >= 0)
+		close(fd);
+	errno = saved;
+	return -1;
+}
+
+int sl_keeper_folder_make(struct sl_keeper_folder *f, struct sl_err *err)
+{
+	*f = (struct sl_keeper_folder){.lock = -1};
+	(void)mkdir(SL_RUN_DIR, 0755);
+	for (int tries = 0; tries < FOLDER_TRIES && f->lock < 0; tries++) {
+		snprintf(f->path, sizeof(f->path), "%s/%sXXXXXX", SL_RUN_DIR, folder_prefix);
+		if (!mkdtemp(f->path))
+			break;
+		f->lock = lock_folder(f->path);
+	}
+	if (f->lock >= 0 && stat(SL_RUN_DIR, &f->run) == 0)
+		return 0;
+	return sl_fail(err, -1, "agents: %s: %s", f->path, strerror(errno));
+}
+
+void sl_keeper_folder_restore(struct sl_keeper_folder *f)
+{
+	struct stat st;
+	int fd;
+
+	if (fstat(f->lock, &st) != 0 || st.st_nlink > 0)
+		return;
+	/* As both were: the account may listen in the one, and backends perhaps in the other. */
+	if (mkdir(SL_RUN_DIR, f->run.st_mode & 07777) == 0 &&
+	    chown(SL_RUN_DIR, f->run.st_uid, f->run.st_gid) != 0)
+		sl_log_err("%s: %s", SL_RUN_DIR, strerror(errno));
+	fd = mkdir(f->path, 0700) == 0 ? lock_folder(f->path) : -1;
+	if (fd < 0 || fchown(fd, st.st_uid, st.st_gid) != 0) {
+		SL_LOG_EVERY(60 * SL_NS_PER_SEC, SL_LOG_ERR,
+			     "%s was removed, and cannot be made again: %s", f->path,
+			     strerror(errno));
+		if (fd >= 0) {
+			(void)rmdir(f->path);
+			close(fd);
+		}
+		return;
+	}
+	sl_log_warn("%s was removed: it is made again", f->path);
+	close(f->lock);
+	f->lock = fd;
+}
+
+static void empty(int fd)
+{
+	int copy = dup(fd);
+	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+	struct dirent *file;
+
+	while (dir && (file = readdir(dir)))
+		(void)unlinkat(fd, file->d_name, 0);
+	if (dir)
+		closedir(dir);
+	else if (copy >= 0)
+		close(copy);
+}
+
+void sl_keeper_folder_remove(struct sl_keeper_folder *f)
+{
+	/* Agents of a gateway that was killed may end a moment later than it has. */
+	for (int tries = 0; f->lock >= 0 && tries < SWEEP_TRIES; tries++) {
+		empty(f->lock);
+		if (rmdir(f->path) == 0 || errno != ENOTEMPTY)
+			break;
+		(void)poll(NULL, 0, SWEEP_MS);
+	}
+	if (f->lock >= 0)
+		close(f->lock);
+	f->lock = -1;
+}
+
+void sl_keeper_sweep(void)
+{
+	DIR *run = opendir(SL_RUN_DIR);
+	struct dirent *e;
+	int fd;
+
+	while (run && (e = readdir(run))) {
+		if (strncmp(e->d_name, folder_prefix, strlen(folder_prefix)) != 0)
+			continue;
+		fd = openat(dirfd(run), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+			empty(fd);
+			(void)unlinkat(dirfd(run), e->d_name, AT_REMOVEDIR);
+		}
+		if (fd >= 0)
+			close(fd);
+	}
+	if (run)
+		closedir(run);
+}
+
+/* A hash of what the resolver's files say, whatever file has the name now. */
+static uint64_t hash_resolver(void)
+{
+	uint64_t hash = SL_FNV64;
+	char text[4096];
+
+	for (size_t i = 0; i < SL_SANDBOX_RESOLVER_FILES; i++) {
+		int fd = open(sl_sandbox_resolver[i].path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+		ssize_t n;
+
+		for (int part = 0; fd >= 0 && part < PARTS_MAX; part++) {
+			n = read(fd, text, sizeof(text));
+			if (n <= 0)
+				break;
+			hash = sl_fnv64(hash, text, (size_t)n);
+		}
+		if (fd >= 0)
+			close(fd);
+		hash = sl_fnv64(hash, &(char){fd >= 0}, 1);
+	}
+	return hash;
+}
+
+struct agent_seen agent_look(const char *folder)
+{
+	struct agent_seen now = {.resolver = hash_resolver()};
+	struct stat st;
+
+	if (stat(folder, &st) == 0) {
+		now.dev = st.st_dev;
+		now.ino = st.st_ino;
+	}
+	return now;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The folder in which a gateway's agents listen, SL_RUN_DIR/agents-XXXXXX. The process that was
+ * started makes it as root and holds its lock: a folder without a lock is that of a dead gateway,
+ * and is removed at the start of the next one. It is the account's only (sl_keeper_start).
+ */
+#ifndef SL_AGENT_FOLDER_H
+#define SL_AGENT_FOLDER_H
+
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "base/err.h"
+
+struct sl_keeper_folder {
+	char path[64];
+	int lock;        /* -1: there is no folder */
+	struct stat run; /* SL_RUN_DIR as it was */
+};
+
+/* As root. 0, or -1 and one line in err. */
+int sl_keeper_folder_make(struct sl_keeper_folder *f, struct sl_err *err);
+/* Makes it, and SL_RUN_DIR, again as they were, if they were removed; logs that. */
+void sl_keeper_folder_restore(struct sl_keeper_folder *f);
+/* Removes it; waits up to 2 s for agents that still end. */
+void sl_keeper_folder_remove(struct sl_keeper_folder *f);
+/* Removes folders of gateways that have gone. */
+void sl_keeper_sweep(void);
+
+/* What agents depend on, and can be replaced while they run. */
+struct agent_seen {
+	dev_t dev; /* of the folder; 0: it is not there */
+	ino_t ino;
+	uint64_t resolver; /* a hash of what the resolver's files say */
+};
+struct agent_seen agent_look(const char *folder);
+
+#endif
