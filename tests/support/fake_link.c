@@ -160,7 +160,8 @@ uint32_t sl_fake_link_step(struct sl_fake_link *l, uint64_t now_ns)
 
 		while (from->tx_seen != from->tx_head)
 			wire_send(w, from->tx[from->tx_seen++ % SL_FAKE_RING], now_ns);
-		sl_fake_complete(from, UINT32_MAX);
+		if (!happens(w, w->cfg.late))
+			sl_fake_complete(from, UINT32_MAX);
 		while (w->cnt && w->heap[0].due_ns <= now_ns) {
 			struct sl_fake_packet p = wire_pop(w);
 			const uint8_t *bytes = w->bytes + (size_t)p.slot * w->frame_len;

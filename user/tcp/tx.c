@@ -328,12 +328,24 @@ static void send_data(struct sl_tcp_conn *c)
 		c->flags |= SL_TCPF_CWND_LIMITED;
 	else if (in_flight(c) == 0 || why != BY_NOTHING)
 		c->flags &= ~(uint32_t)SL_TCPF_CWND_LIMITED;
-	if (any) {
+	if (any || (c->rtx_kind == SL_RTX_NONE && c->snd_una != c->snd_nxt)) {
 		sl_tcp_rearm_rtx(c);
 	} else if (why == BY_WINDOW && c->snd_una == c->snd_nxt && c->rtx_kind == SL_RTX_NONE) {
 		sl_tcp_set_rtx(c, SL_RTX_PERSIST, (uint64_t)sl_tcp_rto_us(c) * SL_NS_PER_US);
 	}
 	if (why == BY_RING && c->rtx_kind == SL_RTX_NONE)
+		sl_tcp_set_rtx(c, SL_RTX_NO_FRAME, SL_TCP_NO_FRAME_NS);
+}
+
+/*
+ * Whatever is queued and was not sent waits for a timer: without one the connection would be silent
+ * until the application's own time-out.
+ */
+static void check_armed(struct sl_tcp_conn *c)
+{
+	if (sl_likely(c->rtx_kind != SL_RTX_NONE || !c->txq_head))
+		return;
+	if (!SL_HOLDS(c->rtx_kind != SL_RTX_NONE))
 		sl_tcp_set_rtx(c, SL_RTX_NO_FRAME, SL_TCP_NO_FRAME_NS);
 }
 
@@ -345,6 +357,7 @@ static void output_conn(struct sl_tcp_conn *c)
 		return;
 	if (c->txq_head || (c->flags & SL_TCPF_FIN_WANTED))
 		send_data(c);
+	check_armed(c);
 	if (c->flags & SL_TCPF_PROBE_NOW) {
 		c->flags &= ~(uint32_t)SL_TCPF_PROBE_NOW;
 		sl_tcp_send_probe(c);

@@ -266,7 +266,8 @@ void sl_tcp_queue_fin(struct sl_tcp_conn *c)
 	if (!f || !c->txq_send)
 		f = append_frame(c);
 	if (!f) {
-		sl_tcp_set_rtx(c, SL_RTX_NO_FRAME, SL_TCP_NO_FRAME_NS);
+		if (c->rtx_kind == SL_RTX_NONE) /* else that one comes by here again */
+			sl_tcp_set_rtx(c, SL_RTX_NO_FRAME, SL_TCP_NO_FRAME_NS);
 		return;
 	}
 	if (c->snd_end == c->snd_una)

@@ -583,6 +583,48 @@ TEST_EACH(too_big_counts_whatever_length_it_quotes, 2)
 	ck_assert_uint_eq(out_skip(), 4);
 }
 
+/* Takes what was injected with `hold`, without a completion of what was sent. */
+static void take_held(void)
+{
+	struct sl_frame *frames[4];
+	unsigned cnt = bed.port.port.ops->rx_burst(&bed.port.port, frames, 4, bed.net.now_ns);
+
+	sl_net_input(&bed.net, frames, cnt, bed.net.now_ns);
+	sl_tcp_output(bed.tcp);
+	sl_net_flush(&bed.net);
+}
+
+/*
+ * A duplicate acknowledgement ends the wait for reordering while the lost frame is still in the ring:
+ * nothing is sent, and the connection must not fall silent.
+ */
+TEST(a_loss_that_cannot_be_sent_yet_has_a_timer)
+{
+	struct sl_tcp_conn *c;
+
+	open_sack();
+	c = bed.app.conn;
+	ck_assert_uint_eq(app_send(1, 10000), 10000);
+	sl_tcp_output(bed.tcp);
+	sl_net_flush(&bed.net);
+	c->flags |= SL_TCPF_REORDER;
+	c->min_rtt_us = c->srtt_us = 100000;
+	sl_net_set_now(&bed.net, bed.net.now_ns + 100 * MS);
+	in(.seq = 1, .ack = 1001, .sacks = 1, .sack = {{4001, 9001}}, .hold = true);
+	take_held();
+	ck_assert_int_eq(c->rtx_kind, SL_RTX_REORDER);
+	sl_net_set_now(&bed.net, bed.net.now_ns + 50 * MS);
+	in(.seq = 1, .ack = 1001, .sacks = 1, .sack = {{4001, 9001}}, .hold = true);
+	take_held();
+	ck_assert_uint_gt(c->lost_out, 0);
+	ck_assert_uint_eq(stats().retransmits, 0);
+	ck_assert_int_ne(c->rtx_kind, SL_RTX_NONE);
+	sl_fake_complete(&bed.port, UINT32_MAX);
+	after(2 * SEC);
+	ck_assert_uint_gt(stats().retransmits, 0);
+	out_skip();
+}
+
 TEST(frames_in_the_ring_are_not_touched)
 {
 	struct sl_frame *f;

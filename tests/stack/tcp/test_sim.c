@@ -72,6 +72,7 @@ TEST(every_seed_is_byte_exact)
 			.corrupt = sl_prng_unit(&prng) * 0.03,
 			.reorder = sl_prng_unit(&prng) * 0.1,
 			.reorder_ns = sl_prng_below(&prng, 5000000),
+			.late = seed % 2 ? 0 : sl_prng_unit(&prng) * 0.95,
 		};
 
 		cfg.newreno = seed % 3 == 0;
