@@ -47,6 +47,7 @@ struct h2_stream {
 	bool to_head;
 	uint8_t interim;    /* heads of interim replies so far */
 	bool reset;         /* by the server */
+	bool in_frame;      /* of HEADERS or DATA, which nghttp2 has not taken yet */
 	bool trailers_only; /* gRPC: the head is the end as well */
 	bool foreign_type;  /* gRPC: the content-type is another one */
 	bool go_on;         /* the server wants the body */

@@ -137,7 +137,7 @@ static void end_early(struct h2_stream *s)
 		snprintf(why, sizeof(why), "the server reset the call: %s",
 			 nghttp2_http2_strerror(s->error));
 		a.grpc_message = why;
-		if (s->status < 200) /* of interim replies */
+		if (!call->answered) /* of interim replies */
 			s->headers.cnt = 0;
 		(void)agent_h2_reply(s, &a);
 	}
@@ -165,7 +165,7 @@ void agent_h2_settle_grpc(struct h2_stream *s)
 		answer_foreign(s);
 		return;
 	}
-	if (s->status >= 200 && !s->call->begun && !is_one_part(s) && !agent_h2_reply(s, &a))
+	if (s->call->answered && !s->call->begun && !is_one_part(s) && !agent_h2_reply(s, &a))
 		return;
 	for (;;) {
 		if (is_refused(s))
@@ -178,7 +178,9 @@ void agent_h2_settle_grpc(struct h2_stream *s)
 		s->message_left = (uint32_t)(a.total_len - a.body_len);
 		agent_h2_consume(s, n);
 	}
-	if (s->whole)
+	if (s->wrong)
+		agent_h2_end_with(s, SL_RPC_INTERNAL, s->wrong);
+	else if (s->whole)
 		end_whole(s, &a, n);
 	else if (s->ended)
 		end_early(s);

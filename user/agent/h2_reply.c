@@ -26,6 +26,25 @@ static struct h2_stream *stream_of(nghttp2_session *session, int32_t id)
 	return nghttp2_session_get_stream_user_data(session, id);
 }
 
+/*
+ * nghttp2 does not tell of a frame that it refuses, for which it resets the stream later. Frames may
+ * follow in the same read, also RST_STREAM: the reply stays malformed.
+ */
+static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *arg)
+{
+	struct h2_stream *s = stream_of(session, hd->stream_id);
+
+	(void)arg;
+	if (!s || s->whole || hd->type == NGHTTP2_CONTINUATION)
+		return 0;
+	if (s->in_frame && !s->wrong) {
+		s->wrong = "it is malformed";
+		touch(s);
+	}
+	s->in_frame = hd->type == NGHTTP2_HEADERS || hd->type == NGHTTP2_DATA;
+	return 0;
+}
+
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
 	struct h2_stream *s = stream_of(session, frame->hd.stream_id);
@@ -35,7 +54,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 		s->status = 0;
 		s->headers.cnt = 0;
 		s->text_len = 0;
-		s->type[0] = 0;
+		s->type[0] = s->why[0] = 0;
 		s->foreign_type = false;
 		s->grpc_status = -1;
 	}
@@ -124,7 +143,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	uint64_t number;
 
 	(void)flags, (void)arg;
-	if (!s || s->wrong)
+	if (!s || s->wrong || s->foreign >= 0)
 		return 0;
 	f = s->call->answered ? &s->trailers : &s->headers;
 	if (sl_span_eq(n, sl_span_str(":status"))) {
@@ -168,6 +187,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 		h->going = true;
 	if (!s)
 		return 0;
+	s->in_frame = false;
 	s->reset |= frame->hd.type == NGHTTP2_RST_STREAM;
 	if (frame->hd.type == NGHTTP2_HEADERS && s->status < 100)
 		s->wrong = "a status that is none";
@@ -289,6 +309,7 @@ static int on_close(nghttp2_session *session, int32_t id, uint32_t error, void *
 
 void agent_h2_callbacks(nghttp2_session_callbacks *cb)
 {
+	nghttp2_session_callbacks_set_on_begin_frame_callback(cb, on_begin_frame);
 	nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
 	nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
 	nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame);
@@ -301,7 +322,7 @@ void agent_h2_callbacks(nghttp2_session_callbacks *cb)
 
 struct sl_span agent_h2_rx(const struct h2_stream *s)
 {
-	return sl_span_of(s->rx + s->rx_at, s->rx_len - s->rx_at);
+	return sl_span_of(s->rx ? s->rx + s->rx_at : NULL, s->rx_len - s->rx_at);
 }
 
 void agent_h2_consume(struct h2_stream *s, size_t n)
@@ -349,7 +370,7 @@ bool agent_h2_reply(struct h2_stream *s, struct sl_reply_args *a)
 	}
 	a->headers = fields.at;
 	a->header_cnt = fields.cnt;
-	a->status = call->begun || s->status < 200 ? 0 : s->status;
+	a->status = call->begun || !call->answered ? 0 : s->status;
 	if (call->grpc && !call->begun && strcmp(s->type, "application/grpc") != 0 && s->type[0])
 		a->content_type = s->type;
 	call->over = !a->more;
@@ -436,7 +457,8 @@ void agent_h2_settle(struct h2_stream *s)
 		agent_h2_end_with(s, SL_RPC_LOST, "no memory is left for it");
 		return;
 	}
-	if (s->wrong) {
+	/* What a client of gRPC has been sent before reaches it, if it reads. */
+	if (s->wrong && (s->blocked || !s->call->grpc || !s->call->answered)) {
 		agent_h2_end_with(s, SL_RPC_INTERNAL, s->wrong);
 		return;
 	}
@@ -445,11 +467,11 @@ void agent_h2_settle(struct h2_stream *s)
 	if (s->go_on && !agent_call_go_on(s->call))
 		return;
 	s->go_on = false;
-	if (s->status < 200 && !s->ended)
+	if (!s->call->answered && !s->ended)
 		return; /* nothing but interim replies */
 	if (s->call->grpc) {
 		agent_h2_settle_grpc(s);
-	} else if (s->status < 200) {
+	} else if (!s->call->answered) {
 		agent_h2_lost(s);
 	} else {
 		settle_http(s);

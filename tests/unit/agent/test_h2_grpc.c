@@ -120,7 +120,8 @@ static void put_reply(enum reply kind)
 		break;
 	case PAGE_OF_SUCCESS:
 		PUT_HEAD("\x88" TYPE_OF("text/html", "\x09"));
-		PUT(DATA, END_STREAM, "<html>hello");
+		PUT(DATA, 0, "<html>hello");
+		PUT_TAIL(STATUS("0") WHY);
 		break;
 	case PAGE_WITH_STATUS:
 		PUT_HEAD(FIELD("\x07", ":status", "\x03", "503") STATUS("8") WHY);
