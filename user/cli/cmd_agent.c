@@ -4,6 +4,7 @@
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -145,9 +146,14 @@ static int serve(struct agent *a, const struct command *o)
 	}
 	if (o->user) {
 		sl_rpc_preload();
+		/* A new resolv.conf could not be read: glibc would ask no name server then. */
+		setenv("RES_OPTIONS", "no-reload", 0);
 		/* The rings of shm count as files. */
 		if (sl_sandbox_enter(
-			    &(struct sl_sandbox_options){.user = o->user, .writes_files = true},
+			    &(struct sl_sandbox_options){.user = o->user,
+							 .places = sl_sandbox_resolver,
+							 .place_cnt = SL_SANDBOX_RESOLVER_CNT,
+							 .writes_files = true},
 			    &err))
 			return cli_error("agent", "%s", err.text);
 		(void)sl_agent_start(a); /* if it cannot, sl_agent_run() says so */

@@ -14,7 +14,7 @@ pid_of[server]=$!
 within 30 grep -q listening "$D/server.log" || say_failed "the server does not start"
 start_agent() {
 	rm -f "$D/agent.log" # or what the one before said would be found
-	nsenter --net="/run/netns/$C" "$SLUICE" agent --listen tcp://10.99.0.2:7471 --to http://127.0.0.1:8000 --key-file "$D/key" \
+	nsenter --net="/run/netns/$C" "$SLUICE" agent --listen tcp://10.99.0.2:7471 --to http://localhost:8000 --key-file "$D/key" \
 		--concurrency 2000 --user nobody >"$D/agent.log" 2>&1 </dev/null &
 	pid_of[agent]=$!
 	within 30 grep -qs '^agent: 1 server' "$D/agent.log"

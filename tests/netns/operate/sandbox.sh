@@ -111,6 +111,78 @@ check "at the start it is warned of" grep -q "user nobody cannot read $D/gw.conf
 gateway_end
 chmod 644 "$D/gw.conf"
 
+# --- keys, and the other processes ---
+
+# tree PID: that process and all below it.
+tree() {
+	local p
+	echo "$1"
+	for p in $(pgrep -P "$1"); do tree "$p"; done
+}
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 9 -subj /CN=a.test -keyout "$D/a.key" -out "$D/a.pem" 2>/dev/null
+printf '%s' "token-$RANDOM$RANDOM$RANDOM-of-an-operator" >"$D/token"
+head -c 32 /dev/urandom | base64 >"$D/psk"
+chgrp "$(id -g nobody)" "$D/a.key" "$D/psk"
+chmod 640 "$D/a.key" "$D/psk"
+chmod 600 "$D/token"
+# Prints those processes that have a secret in memory, with its name.
+cat >"$D/holders.py" <<'EOF'
+import base64, re, subprocess, sys
+D, pids = sys.argv[1], sys.argv[2:]
+text = subprocess.run(["openssl", "ec", "-in", D + "/a.key", "-text", "-noout"], capture_output=True, text=True).stdout
+key = bytes.fromhex(re.sub(r"[\s:]", "", re.search(r"priv:\n((?:\s+[0-9a-f:]+\n)+)", text)[1]))[-32:]
+psk = open(D + "/psk", "rb").read().strip()
+secrets = {"key": key, "reversed key": key[::-1], "file of the key": open(D + "/a.key", "rb").read().split(b"\n")[1],
+           "token": open(D + "/token", "rb").read(), "shared key": psk, "decoded shared key": base64.b64decode(psk)}
+for pid in pids:
+    found = set()
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as mem:
+        for line in maps:
+            where, access = line.split()[:2]
+            low, high = (int(x, 16) for x in where.split("-"))
+            if access[:2] != "rw" or high - low > 1 << 29:
+                continue
+            try:
+                mem.seek(low)
+                block = mem.read(high - low)
+            except (OSError, ValueError, OverflowError):
+                continue
+            found |= {name for name, secret in secrets.items() if secret in block}
+    if found:
+        print(open(f"/proc/{pid}/comm").read().strip(), *sorted(found), sep=", ")
+EOF
+config "listener tls { address = \"$V4\" port = 8443 tls { certificate = {\"$D/a.pem\"} key = {\"$D/a.key\"} } }
+admin { token_file = \"$D/token\" }
+pool far { backend f { endpoint = \"tcp://127.0.0.1:9\" key_file = \"$D/psk\" } }
+pool app { backend s { endpoint = \"http://127.0.0.1:9001\" } }
+route \"/far\" { pool = far }
+route \"/\" { pool = app }"
+gateway_spawn
+within 30 eval '[ "$(tree "$gateway_pid" | wc -l)" -eq 5 ]'
+handshaken() { cl curl -sk --max-time 5 -o /dev/null "https://$V4:8443/echo"; }
+check "TLS with that key" within 30 handshaken
+mapfile -t pids < <(tree "$gateway_pid")
+one_holder() {
+	python3 "$D/holders.py" "$D" "${pids[@]}" >"$D/holders"
+	cat "$D/holders"
+	[ "$(wc -l <"$D/holders")" -eq 1 ] && grep -q "^sluice, .*key.*token" "$D/holders"
+}
+check "there are supervisor, gateway, guard, keeper and agent" test "${#pids[@]}" -eq 5
+check "of them the gateway has keys in its memory, and no other process" one_holder
+if [ "${SL_SANITIZED:-}" != 1 ]; then
+	all_processes_filtered() {
+		local p bad=0
+		for p in "${pids[@]:1}"; do
+			awk '$1 == "Name:" { n = $2 } $1 == "Seccomp:" { s = $2 } END { print n, s; exit s != 2 }' "/proc/$p/status" || bad=1
+		done
+		return $bad
+	}
+	check "all processes but the supervisor have a filter of system calls" all_processes_filtered
+fi
+end_process "$gateway_pid" 20
+gateway_pid=
+config ""
+
 # What the unit for systemd leaves of root's capabilities is enough.
 unit=$here/../../user/service/sluice.service
 kept=$(sed -n 's/^CapabilityBoundingSet=//p' "$unit" | tr 'A-Z' 'a-z' | sed 's/cap_/+/g; s/ /,/g')

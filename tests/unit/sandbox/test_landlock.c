@@ -148,6 +148,42 @@ TEST(another_account_sees_what_it_may_see)
 	run_confined("nobody", SL_SANDBOX_READ, look_as_nobody);
 }
 
+/* First all of /tmp and /etc, then what the resolver reads and one folder. */
+static void look_narrowed(void)
+{
+	struct sl_sandbox_place places[1 + SL_SANDBOX_RESOLVER_CNT] = {{in, SL_SANDBOX_READ}};
+	struct sl_err err = SL_ERR(256);
+
+	EXPECT(0, try_open("/etc", "passwd", O_RDONLY));
+	memcpy(places + 1, sl_sandbox_resolver, sizeof(sl_sandbox_resolver));
+	EXPECT(0, -sl_sandbox_narrow(places, SL_ARRAY_LEN(places), &err));
+	EXPECT(0, try_open(in, "f", O_RDONLY));
+	EXPECT(EACCES, try_open(out, "f", O_RDONLY));
+	EXPECT(EACCES, try_open("/etc", "passwd", O_RDONLY));
+	EXPECT(EACCES, try_open("/etc", "", O_RDONLY | O_DIRECTORY));
+	EXPECT(0, try_open("/etc", "nsswitch.conf", O_RDONLY));
+	EXPECT(0, try_open("/etc", "hosts", O_RDONLY));
+}
+
+TEST(narrowed_process_reads_the_files_of_the_resolver_only)
+{
+	static const struct sl_sandbox_place places[] = {{"/tmp", SL_SANDBOX_READ},
+							 {"/etc", SL_SANDBOX_READ}};
+	struct sl_sandbox_options opt = {.user = "root", .places = places, .place_cnt = 2};
+	struct sl_err err = SL_ERR(256);
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		if (sl_sandbox_enter(&opt, &err))
+			_exit(2);
+		look_narrowed();
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_msg(status == 0, "status %x", status);
+}
+
 static void look_removing(int abi)
 {
 	char file[80];
