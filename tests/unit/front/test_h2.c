@@ -271,12 +271,12 @@ TEST_EACH(resets_that_a_client_provokes_end_the_connection, 5)
 TEST_EACH(fields_that_nobody_keeps_end_the_connection, 3)
 {
 	static const char *const heads[] = {
-		"-HEADERS 5 %x 828684 010161 1000*be", "-HEADERS 5 %x 828684 010161 15*be",
+		"-HEADERS 5 %x 828684 010161 31*be", "-HEADERS 5 %x 828684 010161 15*be",
 		"-HEADERS 4 %x 838684 010161 0f10 106170706c69636174696f6e2f67727063;"
 		"HEADERS 5 %x 15*be", /* of gRPC these go nowhere */
 	};
-	static const unsigned kib[] = {1000 * 4001 >> 10, 15 * 4001 >> 10, 15 * 4001 >> 10};
-	uint32_t id = 3, max = 2 * 64 * 1000 / (kib[_i] - 16);
+	static const unsigned kib[] = {31 * 4001 >> 10, 15 * 4001 >> 10, 15 * 4001 >> 10};
+	uint32_t id = 3, max = 2 * 16 * 1000 / (kib[_i] - 16);
 	char text[160];
 
 	mock_open(m);
@@ -289,6 +289,19 @@ TEST_EACH(fields_that_nobody_keeps_end_the_connection, 3)
 	ck_assert_uint_eq(m->closed, 1);
 	ck_assert_uint_gt(id / 2, max / 4);
 	ck_assert_uint_eq(m->errors[SL_FRONT_ERR_H2_FLOOD], 1);
+	ck_sound();
+}
+
+/* The rest of a head that is far too long is not unpacked: the work that one frame can cost has an end. */
+TEST(a_head_of_many_times_the_limit_ends_the_connection)
+{
+	mock_open(m);
+	talk("HEADERS 5 1 828684 010161 400174 7fa11e 4000*61");
+	m->out_len = 0;
+	talk("-HEADERS 5 3 828684 010161 8000*be");
+	ck_assert_uint_eq(m->closed, 1);
+	ck_assert_uint_eq(m->errors[SL_FRONT_ERR_H2_FLOOD], 1);
+	ck_frames("GOAWAY b");
 	ck_sound();
 }
 

@@ -20,7 +20,8 @@ enum {
 	PAD_LENGTH = 1,
 	UPDATES_FREE = 10, /* WINDOW_UPDATEs for each stream, and for each DATA frame of a reply */
 	UPDATES_MAX = 10 << 10, /* of those that are not used */
-	BEYOND = 64 << 10,      /* bytes of fields that nobody keeps, for the price of a reset */
+	BEYOND = 16 << 10,      /* bytes of fields that nothing keeps, for the price of a reset */
+	HEADS_MAX = 8,          /* so many times the longest head may be unpacked for one */
 };
 
 static bool take(struct h2_bucket *b, uint64_t now_ns, uint32_t per_s)
@@ -165,19 +166,20 @@ void sl_h2_guard_served(struct h2_conn *c)
 }
 
 /*
- * HPACK says thousands of bytes again in one, and nghttp2 looks at each of them: what is more than a
- * head may have is work for nothing.
+ * HPACK repeats thousands of bytes for one, and nghttp2 looks at each of them. Bytes beyond what a head
+ * may have are paid for; a head of many times that ends the connection before the rest is unpacked.
  */
 bool sl_h2_guard_field(struct h2_conn *c, size_t len)
 {
+	uint32_t max = c->env->limits->max_head;
+
 	c->told += (uint32_t)len;
-	if (c->told <= c->env->limits->max_head)
+	if (c->told <= max)
 		return true;
-	c->beyond += (uint32_t)len;
-	if (c->beyond >= BEYOND) {
-		c->beyond = 0;
+	if (c->told / HEADS_MAX >= max)
+		sl_h2_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, SL_FRONT_ERR_H2_FLOOD);
+	for (c->beyond += (uint32_t)len; c->beyond >= BEYOND; c->beyond -= BEYOND)
 		take_reset(c);
-	}
 	return !(c->flags & H2_FAILED);
 }
 

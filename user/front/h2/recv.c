@@ -9,6 +9,10 @@
 #include "front/grpc/call.h"
 #include "front/h2/conn.h"
 
+/* What a client of another kind of call is told. */
+#define ONE_MESSAGE                                                                                \
+	"more than one message: the route needs stream = yes for calls of clients that stream"
+
 enum {
 	NARROW_WINDOW = 32 << 10,
 	WIDE_FROM = 16 << 10, /* bytes of a body: short ones need no update */
@@ -176,7 +180,7 @@ static bool pass_message(struct h2_stream *s)
 static bool message_begins(struct h2_stream *s)
 {
 	if (s->in.messages > 1 && !s->st->open_ended)
-		refuse(s, SL_GRPC_UNIMPLEMENTED, "more than one message in a unary call");
+		refuse(s, SL_GRPC_UNIMPLEMENTED, ONE_MESSAGE);
 	else if (s->in.prefix[0] > SL_GRPC_COMPRESSED)
 		refuse(s, SL_GRPC_INTERNAL, "reserved bits set in a message's prefix");
 	else if (s->in.left > s->conn->env->limits->max_message)
