@@ -164,6 +164,20 @@ struct sl_cfg_pool {
 	int line;
 };
 
+/* What becomes of a header field. */
+struct sl_cfg_rule {
+	const char *name;  /* lower case */
+	const char *value; /* that it gets; NULL: it is dropped */
+	const char *from;  /* not NULL: the prefix in its place, of a field that has it */
+	bool varies;       /* the value has places, as {host} */
+};
+
+struct sl_cfg_rules {
+	const struct sl_cfg_rule *list; /* each name once */
+	uint32_t cnt;
+	bool varies; /* one of them does */
+};
+
 struct sl_cfg_route {
 	const char *
 		prefix; /* decoded path; or "/pkg.Service/" for gRPC; matches at '/' borders; "*" */
@@ -206,6 +220,7 @@ struct sl_cfg_route {
 	uint32_t upgrade_cnt;
 	const char **forward_headers; /* lower case */
 	uint32_t forward_header_cnt;
+	struct sl_cfg_rules request_rules, reply_rules;
 	int8_t policy;             /* overrides the pool's batch policy; -1 not */
 	uint16_t datagram_service; /* id by which datagrams name this route; 0 none */
 	int line;

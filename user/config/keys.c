@@ -359,6 +359,20 @@ const struct conf_key conf_keys[] = {
 	      .help = "request headers that the backend sees, and trailers of streams; \"*\": all of them, in order, with "
 		      "the host that was asked for and the client's address, as an agent on another "
 		      "host wants it; so it is without where the pool has servers"),
+	ROUTE("set_header", conf_set_header, true, route.request_rules,
+	      .what = "up to 32 texts as \"name: value\", each name once, none of a connection, a body or the gateway's own",
+	      .help = "request headers that the backend gets, whatever the client says: with {host}, "
+		      "{path} (and its query), {scheme} and {client} in the value; or \"name: {replace FROM "
+		      "TO}\", which puts TO in the place of FROM at the begin of what the client says"),
+	ROUTE("drop_header", conf_drop_header, true, route.request_rules,
+	      .what = "names of headers, each once, none of a connection, a body or the gateway's own",
+	      .help = "request headers and trailers that the backend does not get"),
+	ROUTE("set_reply_header", conf_set_header, true, route.reply_rules,
+	      .what = "up to 32 texts as \"name: value\", each name once, none of a connection, a body or the gateway's own",
+	      .help = "as set_header, of replies: in place of what the backend says; also of the gateway's own"),
+	ROUTE("drop_reply_header", conf_drop_header, true, route.reply_rules,
+	      .what = "names of headers, each once, none of a connection, a body or the gateway's own",
+	      .help = "reply headers that the client does not get"),
 	ROUTE("underscores", conf_enum, false, route.underscores, .fallback = "drop",
 	      .names = conf_underscores,
 	      .help = "what becomes of request headers and trailers with _ in their names where all are "

@@ -114,8 +114,8 @@ extern const struct conf_type conf_string, conf_account, conf_bool, conf_uint, c
 	conf_proxies, conf_files, conf_reference, conf_body, conf_numeric, conf_socket,
 	conf_admin_hosts, conf_vlan, conf_allow, conf_deny, conf_uid, conf_log_file,
 	conf_backend_endpoint, conf_authority, conf_uint_or_auto, conf_agent_cpus, conf_file,
-	conf_certificates, conf_log_fields, conf_private_keys, conf_route_listeners,
-	conf_header_field, conf_nowhere;
+	conf_certificates, conf_log_fields, conf_set_header, conf_drop_header, conf_private_keys,
+	conf_route_listeners, conf_header_field, conf_nowhere;
 
 /* Parses "10.0.0.1", "fd00::1" or "*"; false if it is none. */
 bool conf_parse_address(const char *text, struct sl_addr *a);

@@ -14,6 +14,7 @@
 #include "core/flight.h"
 #include "core/exchange.h"
 #include "core/reload.h"
+#include "core/rules.h"
 #include "front/h2/h2.h"
 #include "http/date.h"
 
@@ -132,8 +133,9 @@ static int create_memory(struct sl_core *c)
 	c->span_cap = c->net->umem->frame_cnt;
 	c->spans = calloc(c->span_cap, sizeof(*c->spans));
 	c->meta_buf = malloc(SL_RPC_MAX_META);
+	c->rule_buf = malloc(sl_rules_room());
 	c->unread = calloc(SL_STAGE_CNT, sizeof(*c->unread));
-	return c->spans && c->meta_buf && c->unread ? 0 : -ENOMEM;
+	return c->spans && c->meta_buf && c->rule_buf && c->unread ? 0 : -ENOMEM;
 }
 
 /* What the gateway starts with: pools have the slots of their order in the file. */
@@ -233,6 +235,7 @@ void sl_core_fini(struct sl_core *c)
 	sl_pool_fini(&c->exchanges);
 	sl_events_fini(c);
 	free(c->meta_buf);
+	free(c->rule_buf);
 	free(c->unread);
 	free(c->spans);
 }

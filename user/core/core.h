@@ -124,6 +124,7 @@ struct sl_core {
 	uint32_t span_cap;
 	char date[32];
 	uint64_t date_ns;  /* when `date` was formatted */
+	uint8_t *rule_buf; /* scratch: values of fields of a reply, sl_rules_room() */
 	uint8_t *meta_buf; /* scratch: a stored metadata block, SL_RPC_MAX_META */
 	uint64_t now_ns;
 	bool draining;

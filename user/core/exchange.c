@@ -112,6 +112,7 @@ static void exchange_free(struct sl_exchange *x, enum sl_outcome outcome)
 	sl_flight_release_head(x);
 	sl_flight_release(x);
 	drop_reply(x);
+	sl_store_free(&x->said, c->net->umem);
 	leave(x);
 	sl_turn_leave(x);
 	sl_list_del(&x->item.link);

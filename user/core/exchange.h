@@ -86,6 +86,7 @@ struct sl_exchange {
 	struct sl_hold *hold;  /* flights before the last one still read the request */
 	struct sl_store reply; /* what the front has left: the block of its head, then its body */
 	struct sl_store tail;  /* the block that says how it ends, if that is another one */
+	struct sl_store said;  /* what rules of the reply say of the request (rules.c) */
 	uint64_t reply_len;    /* of the body, as the front will pull it; SL_LEN_UNKNOWN */
 	uint64_t body_len;     /* of the request, so far */
 	uint64_t body_max;
@@ -232,7 +233,8 @@ static inline bool sl_exchange_may_hold(struct sl_exchange *x, size_t len)
 /* Its account learns what it holds now. */
 static inline void sl_exchange_charge(struct sl_exchange *x)
 {
-	uint32_t now = x->head.frames + x->request.frames + x->reply.frames + x->tail.frames;
+	uint32_t now = x->head.frames + x->request.frames + x->reply.frames + x->tail.frames +
+		       x->said.frames;
 
 	if (now == x->frames)
 		return;

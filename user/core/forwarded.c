@@ -7,6 +7,7 @@
 #include "base/strbuf.h"
 #include "base/tlv.h"
 #include "core/client.h"
+#include "core/rules.h"
 #include "front/said.h"
 
 enum { HOST_MAX = 255 + 6, AROUND = 40 }; /* of a name with a port; of the other words */
@@ -23,7 +24,7 @@ bool sl_forwarded_wanted(const struct sl_cfg_route *r, struct sl_span name)
 bool sl_forwarded_passes(const struct sl_cfg_route *r, struct sl_span name, bool all)
 {
 	return (sl_forwarded_wanted(r, name) || (all && !r->forward_all)) && !sl_said_is(name) &&
-	       !sl_said_is_framing(name);
+	       !sl_said_is_framing(name) && !sl_rules_hide(&r->request_rules, name);
 }
 
 static bool appends(const struct sl_config *cfg, const struct sl_conn_info *in)

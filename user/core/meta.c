@@ -9,6 +9,7 @@
 #include "base/tlv.h"
 #include "core/client.h"
 #include "core/forwarded.h"
+#include "core/rules.h"
 #include "front/path.h"
 #include "front/said.h"
 
@@ -83,6 +84,8 @@ static void write_fields(struct sl_tlv_writer *w, const struct sl_exchange *x,
 	if (x->stream.upgrade)
 		put_field(w, SL_META_HEADER,
 			  &(struct sl_header){sl_span_cstr(upgrade), sl_exchange_upgrade(x)});
+	if (r->request_rules.cnt)
+		sl_rules_put_request(w, x, rq);
 	if (r->forward_header_cnt || rq->all_headers || r->forward_all || x->stream.upgrade)
 		put_headers(w, x, rq);
 	/* Of a route that names no header, only what a filter has proven. */

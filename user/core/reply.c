@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "core/event.h"
 #include "core/group.h"
+#include "core/rules.h"
 
 /* --- the gateway's own --- */
 
@@ -138,6 +139,10 @@ bool sl_reply_head(void *host, struct sl_stream *st, struct sl_reply_parts *out)
 			out->reply.body_len = SL_LEN_UNKNOWN;
 		out->reply.whole = x->state == SL_EX_WHOLE;
 		out->reply.service_us = x->service_us;
+	}
+	if (x->route && x->route->reply_rules.cnt && !sl_rules_apply_reply(x, out)) {
+		sl_exchange_fail(x, SL_OUTCOME_BACKEND_ERROR);
+		own_head(x, out);
 	}
 	if (x->note) {
 		x->note->status = out->reply.status;

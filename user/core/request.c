@@ -10,6 +10,7 @@
 #include "core/event.h"
 #include "core/group.h"
 #include "core/router.h"
+#include "core/rules.h"
 #include "front/path.h"
 #include "front/tls/cert.h"
 
@@ -226,6 +227,11 @@ static void enter(struct sl_exchange *x)
 	x->client->streams++;
 }
 
+static bool keep_rules(struct sl_exchange *x, const struct sl_request *rq)
+{
+	return !x->route || !x->route->reply_rules.varies || sl_rules_keep_reply(x, rq);
+}
+
 enum { WHOLE_MAX = 64 << 10 };
 
 /*
@@ -281,7 +287,7 @@ static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_reques
 	x->open |= x->stream.upgrade;
 	c->stats.streams += x->stream.open_ended;
 	enter(x);
-	o = admit(x, match, unless, rq);
+	o = !keep_rules(x, rq) ? SL_OUTCOME_NO_MEMORY : admit(x, match, unless, rq);
 	sl_exchange_charge(x);
 	if (o != SL_OUTCOME_OK)
 		answer(x, rq, o);

@@ -49,3 +49,51 @@ TEST_EACH(a_route_streams_by_the_kind_of_its_pool, SL_ARRAY_LEN(routes))
 		ck_assert_str_eq(c->routes[0].upgrades[0], routes[_i].upgrade);
 	sl_config_free(c);
 }
+
+/* A header rule, and whether a route may have it. */
+static const struct {
+	const char *rule;
+	bool ok;
+} rules[] = {
+	{"set_header = {\"x-a: b\"}", true},
+	{"set_header = {\"X-A: {scheme}://{host}{path} {client}\", \"x-b:c\"}", true},
+	{"set_header = {\"destination: {replace https:// http://}\"}", true},
+	{"set_reply_header = {\"location: {replace http://a https://b}\", \"server: x\"}", true},
+	{"drop_header = {\"cookie\"} set_header = {\"x-a: b\"}", true},
+	{"drop_reply_header = {\"server\", \"x-b\"}", true},
+	{"set_header = {\"x-a\"}", false},
+	{"set_header = {\"x-a:\"}", false},
+	{"set_header = {\"x-a: b \"}", false},
+	{"set_header = {\"x a: b\"}", false},
+	{"set_header = {\": b\"}", false},
+	{"set_header = {\"x-a: b\", \"X-A: c\"}", false},
+	{"set_header = {\"x-a: b\"} drop_header = {\"x-a\"}", false},
+	{"set_header = {\"x-a: {user}\"}", false},
+	{"set_header = {\"x-a: {host\"}", false},
+	{"set_header = {\"x-a: b}\"}", false},
+	{"set_header = {\"x-a: {replace a}\"}", false},
+	{"set_header = {\"x-a: {replace a b c}\"}", false},
+	{"set_header = {\"x-a: {replace  b}\"}", false},
+	{"set_header = {\"host: b\"}", false},
+	{"set_header = {\"Content-Length: 1\"}", false},
+	{"set_header = {\"transfer-encoding: chunked\"}", false},
+	{"set_header = {\"connection: x-a\"}", false},
+	{"set_header = {\"x-forwarded-for: 1\"}", false},
+	{"set_header = {\"sluice-client-subject: CN=a\"}", false},
+	{"drop_header = {\"Forwarded\"}", false},
+	{"drop_header = {\"a b\"}", false},
+	{"drop_header = {\"\"}", false},
+};
+
+TEST_EACH(header_rules_name_what_is_not_the_gateways_own, SL_ARRAY_LEN(rules))
+{
+	char text[256];
+	struct sl_err err = SL_ERR(512);
+	struct sl_config *c;
+
+	snprintf(text, sizeof(text), "route / { reply = 200 %s }\n", rules[_i].rule);
+	c = sl_config_parse(text, "t.conf", &err);
+	ck_assert_msg(!c == !rules[_i].ok, "%s: %s", text, c ? "" : err.text);
+	ck_assert(c || strstr(err.text, "t.conf:1: found ") == err.text);
+	sl_config_free(c);
+}
