@@ -46,7 +46,7 @@ static struct bed_call *run(uint8_t flags, const uint8_t *cuts, size_t cut_cnt,
 /* What a client has not read when its call fails, or its connection to the server does, is lost. */
 static void same(const struct bed_call *a, const struct bed_call *b, bool slow)
 {
-	if (slow && broken)
+	if (slow && (broken || (a->error && b->error)))
 		return;
 	must(a->error == b->error || (broken && a->error && b->error), "another error");
 	if (a->error && (slow || broken))

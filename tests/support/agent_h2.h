@@ -7,7 +7,15 @@
 #include "base/bytes.h"
 #include "agent_bed.h"
 
-enum { DATA = 0, HEADERS = 1, RST_STREAM = 3, SETTINGS = 4, GOAWAY = 7, WINDOW_UPDATE = 8 };
+enum {
+	DATA = 0,
+	HEADERS = 1,
+	RST_STREAM = 3,
+	SETTINGS = 4,
+	GOAWAY = 7,
+	WINDOW_UPDATE = 8,
+	CONTINUATION = 9
+};
 enum { ACK = 1, END_STREAM = 1, END_HEADERS = 4, FRAME_MAX = 16384, PREFACE = 24, FRAME_HEAD = 9 };
 
 static const uint8_t ok[] = {0x88}; /* :status 200 */

@@ -50,6 +50,7 @@ void agent_h2_stream_free(struct h2_stream *s)
 	sl_list_del(&s->touched);
 	sl_list_del(&s->unread);
 	agent_h2_rx_free(s);
+	agent_h2_text_free(s);
 	h->stream_cnt--;
 	h->freed++;
 	free(s);
@@ -392,7 +393,8 @@ static bool h2_up(struct agent_conn *c)
 	static const nghttp2_settings_entry settings[] = {
 		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, AGENT_RX_LEN},
 		{NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
-		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, AGENT_HEAD_MAX},
+		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE,
+		 AGENT_HEAD_MAX + 32 * AGENT_FIELDS_MAX}, /* RFC 9113 6.5.2 */
 	};
 	struct h2 *h = h2_of(c);
 	nghttp2_session_callbacks *cb = NULL;

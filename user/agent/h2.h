@@ -61,12 +61,12 @@ struct h2_stream {
 	uint8_t *rx; /* what has come of the body, in the agent's `bodies`; NULL: nothing */
 	uint32_t rx_at, rx_len; /* what is in rx; from there on it is of use */
 	uint32_t rx_cap;
-	uint32_t text_len;
+	struct h2_text *text;      /* of fields, in the agent's `bodies`; NULL: none */
+	uint32_t text_len;         /* of all of it */
 	char type[AGENT_TYPE_MAX]; /* content-type of gRPC; "": none, or a longer one */
 	char why[1024];            /* grpc-message */
 	/* Not cleared at its start, but for their counts. */
 	struct agent_fields headers, trailers;
-	char text[AGENT_HEAD_MAX];
 };
 
 /* It goes; its call, if it still has one, is the caller's. */
@@ -80,6 +80,8 @@ void agent_h2_settle(struct h2_stream *s);
 void agent_h2_relieve(struct agent *a);
 /* What has come of the body is of no more use. */
 void agent_h2_rx_free(struct h2_stream *s);
+/* Frees the text of the fields: nothing may point into it. */
+void agent_h2_text_free(struct h2_stream *s);
 /* Returns what has come of the body and is of use. */
 struct sl_span agent_h2_rx(const struct h2_stream *s);
 /* Drops the first n bytes of it. */

@@ -100,7 +100,7 @@ static bool is_one_part(const struct h2_stream *s)
 	if (s->trailers_only)
 		return s->whole;
 	n = find_piece(s, &a);
-	return is_last(s, n, &a);
+	return is_last(s, n, &a) && (!n || agent_h2_rx(s).ptr[0] <= SL_GRPC_COMPRESSED);
 }
 
 /* PROTOCOL-HTTP2.md, "Errors". */

@@ -12,6 +12,8 @@
 
 /* Of the budget, what is left to those who read. */
 enum { RESERVE = 16, RX_LEAST = 1024 - sizeof(struct sl_mem_block) };
+/* With its heads a block of 2 KiB. */
+enum { TEXT_PIECE = 2048 - 48 };
 
 static void touch(struct h2_stream *s)
 {
@@ -53,7 +55,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 	if (s && s->status < 200) { /* the last head was an interim one */
 		s->status = 0;
 		s->headers.cnt = 0;
-		s->text_len = 0;
+		agent_h2_text_free(s);
 		s->type[0] = s->why[0] = 0;
 		s->foreign_type = false;
 		s->grpc_status = -1;
@@ -80,23 +82,69 @@ static void decode_why(struct h2_stream *s, struct sl_span v)
 	s->why[n] = 0;
 }
 
+static struct sl_mem *memory_of(const struct h2_stream *s)
+{
+	return &s->h->c.server->a->bodies;
+}
+
+/* A piece of the text of fields; a field lies in one. */
+struct h2_text {
+	struct h2_text *next;
+	uint32_t len, size;
+	char bytes[];
+};
+
+void agent_h2_text_free(struct h2_stream *s)
+{
+	struct h2_text *t;
+
+	while ((t = s->text)) {
+		s->text = t->next;
+		sl_mem_free(memory_of(s), t);
+	}
+	s->text_len = 0;
+}
+
+/* Returns room for so much text; NULL: there is more than a head may have, or no memory. */
+static char *text_room(struct h2_stream *s, size_t need)
+{
+	size_t size = need > TEXT_PIECE ? need : TEXT_PIECE;
+	struct h2_text *t = s->text;
+
+	if (need > AGENT_HEAD_MAX - s->text_len) {
+		s->many = s->over = true;
+		return NULL;
+	}
+	if (!t || need > t->size - t->len) {
+		t = sl_mem_alloc(memory_of(s), sizeof(*t) + size);
+		if (!t) {
+			s->starved = true;
+			return NULL;
+		}
+		*t = (struct h2_text){.next = s->text, .size = (uint32_t)size};
+		s->text = t;
+	}
+	s->text_len += (uint32_t)need;
+	t->len += (uint32_t)need;
+	return t->bytes + t->len - need;
+}
+
 /* A copy in the stream's own memory, its name with a NUL behind it. */
 static void keep_field(struct h2_stream *s, struct agent_fields *f, struct sl_span name,
 		       struct sl_span value)
 {
-	size_t need = name.len + 1 + value.len;
-	char *at = s->text + s->text_len;
+	char *at = NULL;
 
-	if (f->cnt == AGENT_FIELDS_MAX || need > sizeof(s->text) - s->text_len) {
-		s->many = true;
-		s->over = true;
+	if (f->cnt == AGENT_FIELDS_MAX)
+		s->many = s->over = true;
+	else
+		at = text_room(s, name.len + 1 + value.len);
+	if (!at)
 		return;
-	}
 	memcpy(at, name.ptr, name.len);
 	at[name.len] = 0;
 	if (value.len)
 		memcpy(at + name.len + 1, value.ptr, value.len);
-	s->text_len += (uint32_t)need;
 	f->at[f->cnt++] = (struct sl_header){sl_span_of(at, name.len),
 					     sl_span_of(at + name.len + 1, value.len)};
 }
@@ -218,11 +266,6 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 		touch(s);
 	}
 	return 0;
-}
-
-static struct sl_mem *memory_of(const struct h2_stream *s)
-{
-	return &s->h->c.server->a->bodies;
 }
 
 void agent_h2_rx_free(struct h2_stream *s)
@@ -381,6 +424,8 @@ bool agent_h2_reply(struct h2_stream *s, struct sl_reply_args *a)
 	}
 	if (h->freed != before) /* nobody waits for it */
 		return false;
+	if (a->more && !s->trailers.cnt) /* the head has been copied */
+		agent_h2_text_free(s);
 	if (a->more)
 		return true;
 	if (!s->ended) { /* the server has not waited for the end of the request */

@@ -280,6 +280,35 @@ TEST(what_waits_of_a_reply_is_counted)
 	bed_request_free(r);
 }
 
+/* So is the head, which may be long, until the gateway has it. */
+TEST(a_head_that_waits_is_counted)
+{
+	enum { VALUE = 9000, FIELDS = 6 };
+	struct bed_request *r = ask(false);
+	uint8_t block[16 + VALUE] = {0, 1, 'x', 0x7f};
+	size_t n = 4;
+
+	/* HPACK: an integer of 7 bits and more */
+	for (size_t left = VALUE - 0x7f; left || n == 4; left >>= 7)
+		block[n++] = (uint8_t)((left & 0x7f) | (left > 0x7f ? 0x80 : 0));
+	memset(block + n, 'v', VALUE);
+	r->full = true;
+	frame(HEADERS, 0, 1, ok, sizeof(ok));
+	for (unsigned i = 0; i < FIELDS; i++)
+		frame(CONTINUATION, i + 1 == FIELDS ? END_HEADERS : 0, 1, block, n + VALUE);
+	bed_turns(4);
+	ck_assert(r->blocked);
+	ck_assert_uint_ge(bed.agent->bodies.used, FIELDS * VALUE);
+	bed_room(r);
+	bed_turns(2);
+	ck_assert_uint_eq(r->head_cnt, FIELDS);
+	ck_assert_uint_eq(bed.agent->bodies.used, 0);
+	tail(1);
+	bed_until(r->ends);
+	ck_assert_int_eq(r->error, SL_RPC_OK);
+	bed_request_free(r);
+}
+
 /* Whose client has not read for longest goes first; others are served, with long replies too. */
 TEST(who_does_not_read_gives_way_when_memory_is_short)
 {

@@ -55,6 +55,8 @@ enum reply {
 	RESET_BEHIND_A_MESSAGE,
 	RESET_WITHIN_A_MESSAGE,
 	CUT_OFF,
+	RESERVED_BITS,
+	MALFORMED_BEHIND_A_MESSAGE,
 	REPLIES
 };
 
@@ -80,6 +82,8 @@ static const struct {
 	[RESET_WITHIN_A_MESSAGE] = {0, 13, "", "the server reset the call: INTERNAL_ERROR", "", 0,
 				    0},
 	[CUT_OFF] = {SL_RPC_INTERNAL, 0, "hello", "", "", 0, 0},
+	[RESERVED_BITS] = {SL_RPC_INTERNAL, 0, "", "", "", 1, 0},
+	[MALFORMED_BEHIND_A_MESSAGE] = {SL_RPC_INTERNAL, 0, "hello", "", "", 1, 0},
 };
 
 static void put_reply(enum reply kind)
@@ -142,6 +146,17 @@ static void put_reply(enum reply kind)
 		PUT_HEAD(GRPC);
 		PUT(DATA, 0, "\0\0\0\0\5hel");
 		PUT(RST_STREAM, 0, "\0\0\0\2");
+		break;
+	case RESERVED_BITS:
+		PUT_HEAD(GRPC META);
+		PUT(DATA, 0, "\2\0\0\0\5hello");
+		PUT_TAIL(STATUS("0"));
+		break;
+	case MALFORMED_BEHIND_A_MESSAGE:
+		PUT_HEAD(GRPC META);
+		PUT(DATA, 0, MESSAGE);
+		PUT_TAIL(STATUS("0") FIELD("\x01", "X", "\x01", "1"));
+		PUT(RST_STREAM, 0, "\0\0\0\x08");
 		break;
 	default:
 		PUT_HEAD(GRPC);
