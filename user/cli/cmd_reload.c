@@ -36,7 +36,7 @@ static bool followed(const struct cli_target *t, json_int_t number, struct sl_er
 		bool ended = !stats || !json_is_true(json_object_get(reload, "pending"));
 
 		if (stats && !there && ended)
-			sl_err_set(err, "nothing changed; the log says why");
+			sl_err_set(err, "nothing changed: %s", cli_text(reload, "refused"));
 		json_decref(stats);
 		if (there || ended)
 			return there;

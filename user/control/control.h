@@ -58,8 +58,9 @@ void sl_control_drain(struct sl_control *c);
  */
 int sl_control_reload(struct sl_control *c, json_t **diff, struct sl_err *err);
 /*
- * {"pending": BOOL, "asked": N, "in_force": N}: the last reload that was taken, and the last that all
- * workers have; they differ though nothing is pending where the gateway refused it afterwards.
+ * {"pending": BOOL, "asked": N, "in_force": N, "refused": TEXT}: the last reload that was taken, and
+ * the last that all workers have. They differ, and TEXT says why, if nothing is pending and the
+ * gateway has refused the last one afterwards.
  */
 json_t *sl_control_reload_json(const struct sl_control *c);
 bool sl_control_ready(struct sl_control *c, struct sl_err *why);

@@ -27,6 +27,8 @@ struct sl_control {
 	struct {
 		uint64_t asked, handed, in_force; /* reloads count from 1; the last of each kind */
 	} reload;
+	char reload_refused
+		[600]; /* why the gateway refused the last one afterwards; "": it did not */
 	char reload_text[1400]; /* what is said when it is there */
 	bool reload_warns;
 };

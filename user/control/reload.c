@@ -141,6 +141,7 @@ static int load_next(struct sl_control *c, json_t **diff, struct sl_err *err)
 	sl_tls_log_ends(next);
 	sl_config_free(c->reload_wait);
 	c->reload_wait = next;
+	c->reload_refused[0] = 0;
 	c->reload.asked++;
 	return hand_over(c, diff, err) ? -1 : 0;
 }
@@ -156,13 +157,14 @@ int sl_control_reload(struct sl_control *c, json_t **diff, struct sl_err *err)
 
 json_t *sl_control_reload_json(const struct sl_control *c)
 {
-	return json_pack("{s:b, s:I, s:I}", "pending", c->reloading || c->reload_wait, "asked",
-			 (json_int_t)c->reload.asked, "in_force", (json_int_t)c->reload.in_force);
+	return json_pack("{s:b, s:I, s:I, s:s}", "pending", c->reloading || c->reload_wait, "asked",
+			 (json_int_t)c->reload.asked, "in_force", (json_int_t)c->reload.in_force,
+			 "refused", c->reload_refused);
 }
 
 void sl_control_step(struct sl_control *c)
 {
-	struct sl_err err = SL_ERR(600);
+	struct sl_err err = {c->reload_refused, sizeof(c->reload_refused)};
 
 	if (!sl_gateway_step(c->opt.gateway) && c->reloading) {
 		c->reloading = false;

@@ -271,6 +271,13 @@ TEST(reloads_what_can_be)
 	gw.refuses = 1;
 	kill(getpid(), SIGHUP);
 	wait_for_log(fds[0], "reload: nothing changed: no room", log, sizeof(log));
+	/* Also if that is only known later. */
+	gw.busy = 3;
+	kill(getpid(), SIGHUP);
+	for (int i = 0; i < 5000 && !strstr(ask("GET /stats", HOST), "\"refused\":\"no room\"");
+	     i++)
+		usleep(1000);
+	expect("GET /stats", HOST, "200", "\"refused\":\"no room\"");
 	gw.refuses = 0;
 	gw.busy = 3;
 	kill(getpid(), SIGHUP);
