@@ -517,6 +517,14 @@ static size_t mock_room(void *host)
 	return m->room;
 }
 
+static void mock_later(void *host)
+{
+	struct mock *m = host;
+
+	MOCK_MUST(m->inside && !m->closed);
+	m->later++;
+}
+
 static bool mock_hold(void *host, int32_t frames)
 {
 	struct mock *m = host;
@@ -550,6 +558,7 @@ static const struct sl_host_ops mock_ops = {
 	.write = mock_write,
 	.write_head = mock_write_head,
 	.room = mock_room,
+	.later = mock_later,
 	.hold = mock_hold,
 	.close = mock_close,
 };
@@ -590,7 +599,7 @@ void mock_open(struct mock *m)
 	m->reply_body = sl_span_str("ok");
 	m->log_all = m->echo = m->in_parts = m->take_frames = m->parts = m->awaits = false;
 	m->room = m->body_max = m->peek_max = SIZE_MAX;
-	m->exhausted = m->heads_fail = 0;
+	m->exhausted = m->heads_fail = m->later = 0;
 	m->part_max = 7;
 	memset(m->state, 0, sizeof(m->state));
 	MOCK_CALL(m, m->ops->open(m->state, &m->env, m, m->source));

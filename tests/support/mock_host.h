@@ -78,6 +78,7 @@ struct mock {
 	size_t part_max;
 	uint32_t source;
 	size_t peek_max;     /* bytes that lie together */
+	unsigned later;      /* how often a front has asked to be called again */
 	uint32_t held;       /* frames of what is incomplete */
 	unsigned heads_fail; /* that many calls of write_head find no frame */
 	size_t room;         /* what the client's window takes; SIZE_MAX no limit */

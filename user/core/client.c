@@ -260,6 +260,15 @@ size_t sl_client_room(void *host)
 	return room;
 }
 
+void sl_client_later(void *host)
+{
+	struct sl_client *cl = host;
+	struct sl_conn s = sl_client_stream(cl);
+
+	if (cl->conn)
+		s.ops->want_room(s.self);
+}
+
 bool sl_client_hold(void *host, int32_t frames)
 {
 	struct sl_client *cl = host;

@@ -70,6 +70,7 @@ extern const struct sl_front_ops *const sl_client_fronts[]; /* by enum sl_client
 size_t sl_client_write(void *host, const void *bytes, size_t len);
 bool sl_client_write_head(void *host, const void *bytes, size_t len);
 size_t sl_client_room(void *host);
+void sl_client_later(void *host);
 bool sl_client_hold(void *host, int32_t frames);
 void sl_client_close(void *host, bool at_once);
 

@@ -43,6 +43,7 @@ static const struct sl_host_ops host_ops = {
 	.write = sl_client_write,
 	.write_head = sl_client_write_head,
 	.room = sl_client_room,
+	.later = sl_client_later,
 	.hold = sl_client_hold,
 	.close = sl_client_close,
 };

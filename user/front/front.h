@@ -253,6 +253,11 @@ struct sl_host_ops {
 	size_t (*write)(void *host, const void *bytes, size_t len);
 	bool (*write_head)(void *host, const void *bytes, size_t len);
 	size_t (*room)(void *host);
+	/*
+	 * Its input has cost much in this burst: what `input` does not use comes again behind those of
+	 * others, after a call of `writable`, and in 10 ms at the latest.
+	 */
+	void (*later)(void *host);
 	/* A frame more for what has begun of the client's, -1: one less. False: it has too many. */
 	bool (*hold)(void *host, int32_t frames);
 	/*

@@ -155,3 +155,53 @@ TEST(a_flood_of_such_resets_ends_the_connection)
 	ck_assert_uint_eq(m->errors[SL_FRONT_ERR_H2_FLOOD], 1);
 	ck_sound();
 }
+
+/* --- bytes that HPACK repeats --- */
+
+/* Gives input once, as a burst does. Returns how many requests were read to their end. */
+static unsigned read_burst(const struct bytes *b, size_t *at)
+{
+	struct sl_chunk c = {.ptr = b->p + *at, .len = b->len - *at};
+	uint64_t before = m->errors[SL_FRONT_ERR_HEAD_TOO_LARGE];
+
+	if (c.len)
+		*at += mock_chunk(m, &c);
+	m->out_len = 0;
+	return (unsigned)(m->errors[SL_FRONT_ERR_HEAD_TOO_LARGE] - before);
+}
+
+/* Heads of 100 KiB in 40 bytes. The address has 256 KiB in a burst, by however many connections. */
+TEST_EACH(an_address_has_a_share_of_each_burst_for_repeated_fields, 2)
+{
+	enum { HEADS = 40 };
+	char text[HEADS * 60] = "-";
+	struct bytes b;
+	unsigned heads = 0, bursts = 0;
+	size_t at = 0;
+
+	open_conn();
+	talk("-HEADERS 5 1 828684 010161 400174 7fa11e 4000*61");
+	m->out_len = 0;
+	for (uint32_t id = 3; id < 3 + 2 * HEADS; id += 2)
+		sprintf(text + strlen(text), "HEADERS 5 %x 828684 010161 25*be;", id);
+	b = frames_of(text);
+	for (; at < b.len && bursts < 100; bursts++) {
+		unsigned n = read_burst(&b, &at);
+
+		ck_assert_uint_le(n, 4);
+		heads += n;
+		if (_i == 1 && at < b.len) { /* in the same burst there is no more for it */
+			size_t before = at;
+
+			ck_assert_uint_eq(read_burst(&b, &at), 0);
+			ck_assert_uint_le(at - before, 2);
+		}
+		ck_assert_uint_eq(m->later > 0, at < b.len || bursts > 0);
+		m->now_ns += 1000;
+	}
+	free(b.p);
+	ck_assert_uint_eq(heads, HEADS);
+	ck_assert_uint_ge(bursts, HEADS / 4);
+	ck_assert_uint_eq(m->closed, 0);
+	ck_sound();
+}

@@ -33,7 +33,9 @@ enum {
 struct h2_source {
 	uint64_t memory; /* bytes of sl_h2_env.mem */
 	uint32_t conns, streams;
-	uint32_t calls; /* of sl_h2_env.calls */
+	uint32_t calls;    /* of sl_h2_env.calls */
+	uint32_t beyond;   /* bytes of fields in this burst that no head may have */
+	uint64_t burst_ns; /* the burst */
 };
 
 struct sl_h2_env {
@@ -190,8 +192,9 @@ void sl_h2_guard_served(struct h2_conn *c);
 void sl_h2_guard_credit(struct h2_conn *c);
 /* A stream of the client's was reset by us. */
 void sl_h2_guard_reset(struct h2_conn *c, uint32_t code);
-/* One more field of the head that comes. False: the connection fails. */
-bool sl_h2_guard_field(struct h2_conn *c, size_t len);
+/* One more field of the head that comes. */
+enum h2_verdict { H2_GO_ON, H2_PAUSE, H2_END };
+enum h2_verdict sl_h2_guard_field(struct h2_conn *c, size_t len);
 /* nghttp2 has read its bytes up to here. False: the connection fails. */
 bool sl_h2_guard_until(struct h2_conn *c, const uint8_t *end);
 

@@ -21,7 +21,8 @@ enum {
 	UPDATES_FREE = 10, /* WINDOW_UPDATEs for each stream, and for each DATA frame of a reply */
 	UPDATES_MAX = 10 << 10, /* of those that are not used */
 	BEYOND = 16 << 10,      /* bytes of fields that nothing keeps, for the price of a reset */
-	HEADS_MAX = 8,          /* so many times the longest head may be unpacked for one */
+	BURST_BEYOND = 256 << 10,
+	HEADS_MAX = 8, /* so many times the longest head may be unpacked for one */
 };
 
 static bool take(struct h2_bucket *b, uint64_t now_ns, uint32_t per_s)
@@ -166,21 +167,42 @@ void sl_h2_guard_served(struct h2_conn *c)
 }
 
 /*
+ * The connections of one address share what such bytes may cost in a burst. Behind that a connection
+ * waits, so that the input of others is read. False: there was too much.
+ */
+static bool has_its_share(struct h2_conn *c, uint32_t len)
+{
+	struct h2_source *src = c->source;
+
+	if (src->burst_ns != *c->front->now_ns) {
+		src->burst_ns = *c->front->now_ns;
+		src->beyond = 0;
+	}
+	src->beyond += len;
+	if (src->beyond <= BURST_BEYOND)
+		return true;
+	c->front->host->later(c->host);
+	return false;
+}
+
+/*
  * HPACK repeats thousands of bytes for one, and nghttp2 looks at each of them. Bytes beyond what a head
  * may have are paid for; a head of many times that ends the connection before the rest is unpacked.
  */
-bool sl_h2_guard_field(struct h2_conn *c, size_t len)
+enum h2_verdict sl_h2_guard_field(struct h2_conn *c, size_t len)
 {
 	uint32_t max = c->env->limits->max_head;
 
 	c->told += (uint32_t)len;
 	if (c->told <= max)
-		return true;
+		return H2_GO_ON;
 	if (c->told / HEADS_MAX >= max)
 		sl_h2_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, SL_FRONT_ERR_H2_FLOOD);
 	for (c->beyond += (uint32_t)len; c->beyond >= BEYOND; c->beyond -= BEYOND)
 		take_reset(c);
-	return !(c->flags & H2_FAILED);
+	if (c->flags & H2_FAILED)
+		return H2_END;
+	return has_its_share(c, (uint32_t)len) ? H2_GO_ON : H2_PAUSE;
 }
 
 /* Returns how many bytes of the payload are looked at too, of a frame whose head is there. */

@@ -83,23 +83,28 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 {
 	struct h2_conn *c = arg;
 	struct sl_span v = sl_span_of(value, value_len);
+	int rc = 0;
+	enum h2_verdict verdict;
 	struct h2_stream *s;
 
 	(void)session;
 	(void)flags;
-	if (!sl_h2_guard_field(c, name_len + value_len))
+	verdict = sl_h2_guard_field(c, name_len + value_len);
+	if (verdict == H2_END)
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
+	if (verdict == H2_PAUSE)
+		rc = NGHTTP2_ERR_PAUSE;
 	if (is_request(frame)) {
 		if (frame->hd.stream_id == c->head.id)
 			sl_h2_head_field(c, sl_span_of(name, name_len), v);
-		return 0;
+		return rc;
 	}
 	s = stream_of(c, frame->hd.stream_id);
 	if (s && !(s->flags & (ST_GRPC | ST_DROP)) && sl_h2_trim(v).len < v.len)
 		sl_h2_malformed(s);
 	if (s && frame->hd.stream_id == c->head.id)
 		sl_h2_head_field(c, sl_span_of(name, name_len), v);
-	return 0;
+	return rc;
 }
 
 static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *frame,
