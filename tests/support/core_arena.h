@@ -183,6 +183,12 @@ static inline void run(unsigned ms)
 	run_by(ms, SL_NS_PER_MS / 10);
 }
 
+/* For as long as a request waits for a backend before its 503. */
+static inline void wait_for_no_backend(void)
+{
+	run_by((unsigned)(SL_BATCH_PATIENCE_NS / SL_NS_PER_MS) + 10, SL_NS_PER_MS);
+}
+
 /* So many of 16 parts of the frames are left, and one less. */
 static inline void leave_frames(unsigned parts)
 {
