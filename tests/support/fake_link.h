@@ -22,8 +22,8 @@ struct sl_fake_link_config {
 	uint64_t bits_per_s; /* 0: infinite */
 	uint32_t queue_cnt;  /* packets waiting for the wire; 0: the size of the link's memory */
 	double loss, duplicate, corrupt, reorder; /* probabilities per packet */
-	double late; /* share of steps in which frames that were sent stay in the ring */
-	uint64_t reorder_ns;                      /* how much later a reordered packet arrives */
+	double late;         /* share of steps in which frames that were sent stay in the ring */
+	uint64_t reorder_ns; /* how much later a reordered packet arrives */
 };
 
 struct sl_fake_packet {
