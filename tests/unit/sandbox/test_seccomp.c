@@ -211,6 +211,22 @@ static long try_write(void)
 	return write(STDOUT_FILENO, "", 0);
 }
 
+static int sockets[2]; /* made before the filters */
+
+/* As a line of the log is written to a socket. */
+static long try_send(void)
+{
+	return send(sockets[0], "x", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static long try_send_to(void)
+{
+	static const struct sockaddr_in sa = {.sin_family = AF_INET};
+	long rc = sendto(sockets[0], "x", 1, 0, (const struct sockaddr *)&sa, sizeof(sa));
+
+	return rc < 0 && errno == EISCONN ? 0 : rc; /* past the filter */
+}
+
 static const struct {
 	const char *name;
 	long (*call)(void);
@@ -241,6 +257,8 @@ static const struct {
 	{"sched_setscheduler of another", try_class_of_another, 0},
 	{"mbind", try_place_memory, D | C | A | K},
 	{"mbind(MPOL_MF_MOVE)", try_move_memory, 0},
+	{"send", try_send, H | W | D | C | A | K},
+	{"sendto", try_send_to, W | D | C | A | K},
 	{"write", try_write, H | W | D | C | A | K},
 };
 
@@ -271,7 +289,7 @@ static _Noreturn void be_gateway(int kind, int call)
 	sigset_t all;
 	pthread_t t;
 
-	if (sl_sandbox_enter(&opt, &err)) {
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) || sl_sandbox_enter(&opt, &err)) {
 		fprintf(stderr, "%s\n", err.text);
 		_exit(2);
 	}
