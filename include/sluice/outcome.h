@@ -21,7 +21,7 @@
 	  "the certificate of this connection does not cover this host")                           \
 	X(METHOD, "method", 405, UNIMPLEMENTED, NO_SERVICE, 0, "method not allowed on this path")  \
 	X(UPGRADE, "upgrade", 501, UNIMPLEMENTED, NO_SERVICE, 0,                                   \
-	  "this protocol is not offered on this path")                                             \
+	  "this protocol is not among those of its route (key upgrade)")                           \
 	X(TOO_LARGE, "too_large", 413, RESOURCE_EXHAUSTED, TOO_LARGE, 0, "request body too large") \
 	X(SHED, "shed", 503, RESOURCE_EXHAUSTED, OVERLOADED, 1,                                    \
 	  "overloaded: the deadline cannot be met")                                                \

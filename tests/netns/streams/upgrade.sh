@@ -148,7 +148,7 @@ assert p.read(DATA) == (1, b"")
 for path, protocol in ((b"/ws", b"other"), (b"/plain", b"websocket")):
     p = Peer()
     assert p.connect(path, protocol)[0] != OK
-    assert p.read(DATA)[1] == b"this protocol is not offered on this path"
+    assert p.read(DATA)[1] == b"this protocol is not among those of its route (key upgrade)"
 assert Peer().connect(b"/none", b"websocket")[0] == NOT_FOUND
 assert Peer().connect(b"/no", b"websocket")[0] != OK
 assert Peer().connect(b"/deaf", b"websocket")[0] != OK
