@@ -34,6 +34,9 @@ CASES = {
     "PRIORITY on itself": (PROTOCOL_ERROR, [OPEN + frame(2, 0, 3, b"\0\0\0\x03\x10")]),
     "HEADERS on itself": (PROTOCOL_ERROR, [OPEN + frame(1, 37, 1, b"\0\0\0\x01\x10" + GET)]),
     "resets by a window": (ENHANCE_YOUR_CALM, [again(get, lambda n: frame(8, 0, n, b"\x7f\xff\xff\xff"))]),
+    "padded DATA without data": (ENHANCE_YOUR_CALM, [OPEN + frame(1, 4, 1, POST) + frame(0, 8, 1, b"\0") * 20000]),
+    "WINDOW_UPDATEs for nothing": (ENHANCE_YOUR_CALM, [OPEN + frame(8, 0, 0, b"\0\0\0\1") * 20000]),
+    "a head of 4 MB in 5 KB": (ENHANCE_YOUR_CALM, [OPEN + frame(1, 5, 1, GET + b"\x40\x01t\x7f\xa1\x1e" + b"a" * 4000 + b"\xbe" * 1000)]),
     "resets by a length": (ENHANCE_YOUR_CALM, [again(lambda n: frame(1, 4, n, POST + b"\x0f\x0d\x015"), lambda n: frame(0, 1, n, b"a"))]),
 }
 
