@@ -50,6 +50,7 @@ struct sl_h2_env {
 	nghttp2_option *option;
 	uint8_t *head;   /* [limits->max_head]: a request head, while a burst of input is read */
 	uint8_t *cookie; /* the same size: its cookie, joined */
+	void *fields;    /* reply.c: of the reply that goes to nghttp2, which copies them */
 };
 
 /* Fields of a request as they come: {u16 name length, u16 value length, name, value}... */
@@ -241,6 +242,8 @@ void sl_h2_head_keep(struct h2_conn *c);
 void sl_h2_head_drop(struct h2_conn *c);
 
 /* reply.c */
+/* Bytes of sl_h2_env.fields. */
+size_t sl_h2_reply_scratch(void);
 /* ST_CALL: response headers, with bytes from `read`; the trailers, when these are over. */
 void sl_h2_call_head(struct h2_stream *s, nghttp2_data_source_read_callback read);
 bool sl_h2_call_trailers(struct h2_stream *s, enum sl_grpc_status status, const char *text);

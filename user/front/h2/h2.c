@@ -58,8 +58,9 @@ struct sl_h2_env *sl_h2_env_create(const struct sl_h2_config *cfg,
 	sl_list_init(&e->watches);
 	e->head = malloc(limits->max_head);
 	e->cookie = malloc(limits->max_head);
+	e->fields = malloc(sl_h2_reply_scratch());
 	e->sources = calloc(cfg->sources, sizeof(*e->sources));
-	if (!e->head || !e->cookie || !e->sources || create_option(e) ||
+	if (!e->head || !e->cookie || !e->fields || !e->sources || create_option(e) ||
 	    sl_h2_callbacks(&e->callbacks) || sl_h2_mem_init(&e->mem, cfg->memory) ||
 	    sl_pool_init(&e->conns, sizeof(struct h2_conn), 64, cfg->max_connections) ||
 	    sl_pool_init(&e->streams, sizeof(struct h2_stream), 64, cfg->max_streams) ||
@@ -81,6 +82,7 @@ void sl_h2_env_destroy(struct sl_h2_env *e)
 	nghttp2_session_callbacks_del(e->callbacks);
 	nghttp2_option_del(e->option);
 	free(e->sources);
+	free(e->fields);
 	free(e->cookie);
 	free(e->head);
 	free(e);

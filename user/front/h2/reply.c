@@ -27,6 +27,11 @@ struct fields {
 	bool full; /* or one of them cannot be sent */
 };
 
+size_t sl_h2_reply_scratch(void)
+{
+	return sizeof(struct fields);
+}
+
 static void add(struct fields *f, struct sl_span name, struct sl_span value)
 {
 	if (f->cnt == FIELDS_MAX) {
@@ -166,28 +171,28 @@ enum { RESET_STREAM = NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE };
 static int end_broken(struct h2_stream *s, uint32_t *flags)
 {
 	SL_UNSET struct sl_reply_parts why;
-	SL_UNSET struct fields f;
+	struct fields *f = s->conn->env->fields;
 
 	if (!(s->flags & ST_GRPC))
 		return RESET_STREAM;
 	(void)s->conn->front->host->trailers(s->conn->host, s->st, &why);
-	start_trailers(&f);
-	add_status(&f, status_of(&why.reply), why.reply.grpc_message);
+	start_trailers(f);
+	add_status(f, status_of(&why.reply), why.reply.grpc_message);
 	if (why.reply.outcome == SL_OUTCOME_COMPRESSED)
-		add_identity(&f);
+		add_identity(f);
 	*flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
-	return submit_trailers(s, &f) ? 0 : RESET_STREAM;
+	return submit_trailers(s, f) ? 0 : RESET_STREAM;
 }
 
 /* The gateway has refused the rest of the request, and nobody has a reply any more. */
 static int end_cut_off(struct h2_stream *s, uint32_t *flags)
 {
-	SL_UNSET struct fields f;
+	struct fields *f = s->conn->env->fields;
 
-	start_trailers(&f);
-	add_status(&f, s->cut_off, s->text_left);
+	start_trailers(f);
+	add_status(f, s->cut_off, s->text_left);
 	*flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
-	return submit_trailers(s, &f) ? 0 : RESET_STREAM;
+	return submit_trailers(s, f) ? 0 : RESET_STREAM;
 }
 
 static int end_body(struct h2_stream *s, uint32_t *flags)
@@ -195,21 +200,21 @@ static int end_body(struct h2_stream *s, uint32_t *flags)
 	bool grpc = s->flags & ST_GRPC;
 	SL_UNSET struct sl_reply_parts parts;
 	const struct sl_reply *r = &parts.reply;
-	SL_UNSET struct fields f;
+	struct fields *f = s->conn->env->fields;
 
 	if (s->flags & ST_LENGTH && s->st->reply_left) /* short of what was promised */
 		return RESET_STREAM;
 	if (!s->conn->front->host->trailers(s->conn->host, s->st, &parts))
 		return end_broken(s, flags);
 	*flags |= NGHTTP2_DATA_FLAG_EOF;
-	start_trailers(&f);
+	start_trailers(f);
 	if (grpc)
-		add_status(&f, status_of(r), r->grpc_message);
-	add_headers(&f, r, grpc, r->trailers, r->trailer_cnt);
-	if (!f.cnt && !f.full)
+		add_status(f, status_of(r), r->grpc_message);
+	add_headers(f, r, grpc, r->trailers, r->trailer_cnt);
+	if (!f->cnt && !f->full)
 		return 0;
 	*flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-	if (submit_trailers(s, &f))
+	if (submit_trailers(s, f))
 		return 0;
 	sl_h2_count(s->conn, SL_FRONT_ERR_BAD_REPLY);
 	return RESET_STREAM;
@@ -312,16 +317,16 @@ static void add_grpc_start(struct fields *f, const struct h2_stream *s, bool enc
 static bool trailers_only(struct h2_stream *s, const struct sl_reply *r, enum sl_grpc_status status,
 			  struct sl_span message)
 {
-	SL_UNSET struct fields f;
+	struct fields *f = s->conn->env->fields;
 
 	/* Compression may be why, where the gateway says so: what a backend's takes, its headers say. */
-	add_grpc_start(&f, s, status == SL_GRPC_UNIMPLEMENTED && (!r || r->gateway), r);
-	add_status(&f, status, message);
+	add_grpc_start(f, s, status == SL_GRPC_UNIMPLEMENTED && (!r || r->gateway), r);
+	add_status(f, status, message);
 	if (r) {
-		add_headers(&f, r, true, r->headers, r->header_cnt);
-		add_headers(&f, r, true, r->trailers, r->trailer_cnt);
+		add_headers(f, r, true, r->headers, r->header_cnt);
+		add_headers(f, r, true, r->trailers, r->trailer_cnt);
 	}
-	return submit(s, &f, NULL);
+	return submit(s, f, NULL);
 }
 
 /*
@@ -337,26 +342,26 @@ static bool is_trailers_only(const struct sl_reply *r, uint64_t len)
 
 static bool start_grpc(struct h2_stream *s, const struct sl_reply *r, uint64_t len)
 {
-	SL_UNSET struct fields f;
+	struct fields *f = s->conn->env->fields;
 
 	if (is_trailers_only(r, len))
 		return trailers_only(s, r, status_of(r), r->grpc_message);
-	add_grpc_start(&f, s, false, r);
-	add_headers(&f, r, true, r->headers, r->header_cnt);
-	return submit(s, &f, read_body);
+	add_grpc_start(f, s, false, r);
+	add_headers(f, r, true, r->headers, r->header_cnt);
+	return submit(s, f, read_body);
 }
 
 /* RFC 8441 5: by a success, both ends go on in the other protocol, and nothing else is one. */
 static bool start_upgraded(struct h2_stream *s, const struct sl_reply *r)
 {
-	SL_UNSET struct fields f;
+	struct fields *f = s->conn->env->fields;
 
-	add_start(&f, s->conn, 200, r);
+	add_start(f, s->conn, 200, r);
 	for (uint32_t i = 0; i < r->header_cnt; i++) {
 		if (!sl_span_eq(r->headers[i].name, sl_span_str("sec-websocket-accept")))
-			add_headers(&f, r, false, &r->headers[i], 1);
+			add_headers(f, r, false, &r->headers[i], 1);
 	}
-	return submit(s, &f, read_body);
+	return submit(s, f, read_body);
 }
 
 static bool start_http(struct h2_stream *s, const struct sl_reply *r, uint64_t len,
@@ -364,23 +369,23 @@ static bool start_http(struct h2_stream *s, const struct sl_reply *r, uint64_t l
 {
 	bool bare = r->status == 204 || r->status == 304;
 	bool none = bare || s->method == SL_METHOD_HEAD || len == 0;
-	SL_UNSET struct fields f;
+	struct fields *f = s->conn->env->fields;
 
 	if (r->upgrade.len)
 		return start_upgraded(s, r);
 	if (r->status < 200 || r->status > 599 || (r->status < 300 && s->flags & ST_CONNECT))
 		return false;
-	add_start(&f, s->conn, r->status, r);
+	add_start(f, s->conn, r->status, r);
 	if (r->content_type.len)
-		ADD(&f, "content-type", r->content_type);
+		ADD(f, "content-type", r->content_type);
 	if (!bare && len != SL_LEN_UNKNOWN)
-		add_u64(&f, sl_span_str("content-length"), len);
+		add_u64(f, sl_span_str("content-length"), len);
 	if (r->retry_after_s)
-		add_u64(&f, sl_span_str("retry-after"), r->retry_after_s);
+		add_u64(f, sl_span_str("retry-after"), r->retry_after_s);
 	if (r->allow)
-		add_allow(&f, r->allow);
-	add_headers(&f, r, false, r->headers, r->header_cnt);
-	return submit(s, &f, none ? NULL : read);
+		add_allow(f, r->allow);
+	add_headers(f, r, false, r->headers, r->header_cnt);
+	return submit(s, f, none ? NULL : read);
 }
 
 static void reset(struct h2_stream *s, uint32_t code)
@@ -390,13 +395,13 @@ static void reset(struct h2_stream *s, uint32_t code)
 }
 
 /* Trailers that are known already must be sendable too. */
-static bool trailers_ok(const struct sl_reply *r, bool grpc)
+static bool trailers_ok(const struct h2_stream *s, const struct sl_reply *r, bool grpc)
 {
-	SL_UNSET struct fields f;
+	struct fields *f = s->conn->env->fields;
 
-	start_trailers(&f);
-	add_headers(&f, r, grpc, r->trailers, r->trailer_cnt);
-	return !f.full;
+	start_trailers(f);
+	add_headers(f, r, grpc, r->trailers, r->trailer_cnt);
+	return !f->full;
 }
 
 /* In place of a reply that no client should see. */
@@ -435,20 +440,20 @@ void sl_h2_continue(struct h2_stream *s)
 
 void sl_h2_interim(struct h2_stream *s, const struct sl_reply *r)
 {
-	SL_UNSET struct fields f;
+	struct fields *f = s->conn->env->fields;
 
 	/* Clients of gRPC know nothing of it; who does not read gets no more to be kept. */
 	if (s->flags & (ST_GRPC | ST_HEAD_SENT) || s->conn->out_len)
 		return;
-	f.cnt = f.used = 0;
-	f.full = false;
-	add_u64(&f, sl_span_str(":status"), r->status);
-	add_headers(&f, r, false, r->headers, r->header_cnt);
-	if (f.full)
+	f->cnt = f->used = 0;
+	f->full = false;
+	add_u64(f, sl_span_str(":status"), r->status);
+	add_headers(f, r, false, r->headers, r->header_cnt);
+	if (f->full)
 		sl_h2_count(s->conn, SL_FRONT_ERR_BAD_REPLY);
 	else
-		nghttp2_submit_headers(s->conn->session, NGHTTP2_FLAG_NONE, s->id, NULL, f.nv,
-				       f.cnt, NULL);
+		nghttp2_submit_headers(s->conn->session, NGHTTP2_FLAG_NONE, s->id, NULL, f->nv,
+				       f->cnt, NULL);
 }
 
 /*
@@ -480,7 +485,7 @@ void sl_h2_pull(struct h2_stream *s)
 	if (is_crowded(s) || !c->front->host->head(c->host, s->st, &parts))
 		return;
 	len = length_of(s, &parts.reply);
-	ok = !parts.reply.trailer_cnt || trailers_ok(&parts.reply, grpc);
+	ok = !parts.reply.trailer_cnt || trailers_ok(s, &parts.reply, grpc);
 	if (ok && grpc)
 		ok = start_grpc(s, &parts.reply, len);
 	else if (ok)
@@ -546,18 +551,18 @@ void sl_h2_cut_off(struct h2_stream *s, enum sl_grpc_status grpc, const char *te
 
 void sl_h2_call_head(struct h2_stream *s, nghttp2_data_source_read_callback read)
 {
-	SL_UNSET struct fields f;
+	struct fields *f = s->conn->env->fields;
 
-	add_grpc_start(&f, s, true, NULL);
-	if (!submit(s, &f, read))
+	add_grpc_start(f, s, true, NULL);
+	if (!submit(s, f, read))
 		reset(s, NGHTTP2_INTERNAL_ERROR);
 }
 
 bool sl_h2_call_trailers(struct h2_stream *s, enum sl_grpc_status status, const char *text)
 {
-	SL_UNSET struct fields f;
+	struct fields *f = s->conn->env->fields;
 
-	start_trailers(&f);
-	add_status(&f, status, text ? sl_span_cstr(text) : sl_span_of(NULL, 0));
-	return submit_trailers(s, &f);
+	start_trailers(f);
+	add_status(f, status, text ? sl_span_cstr(text) : sl_span_of(NULL, 0));
+	return submit_trailers(s, f);
 }

@@ -400,7 +400,7 @@ static void ready(void *state, const struct sl_front_env *env, struct sl_stream 
 static void interim(void *state, const struct sl_front_env *env, struct sl_stream *st,
 		    const struct sl_reply *r)
 {
-	SL_UNSET uint8_t buf[SL_FRONT_HEAD_OUT];
+	SL_UNSET uint8_t buf[SL_HTTP1_PART_OUT];
 	const struct http1 *h = state;
 	size_t n;
 

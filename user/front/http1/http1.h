@@ -20,7 +20,7 @@ enum {
 	SL_HTTP1_HEADERS_MAX = SL_MAX_HEADERS_LIMIT + 4, /* HTTP/2 has four more than fields */
 	SL_HTTP1_METHOD_MAX = 32,      /* a longer method is none that anybody implements: 501 */
 	SL_HTTP1_CHUNK_EXT_MAX = 4096, /* bytes of chunk extensions in one body */
-	SL_HTTP1_PART_OUT = 16384,     /* longest chunk of a reply */
+	SL_HTTP1_PART_OUT = 16384,     /* longest chunk of a reply, and of most heads */
 };
 
 /* A request head. Views point into the parsed bytes. */

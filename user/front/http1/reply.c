@@ -103,7 +103,8 @@ static void break_off(struct http1 *h, struct sl_stream *st)
 }
 
 /* The last chunk, with the trailers of who asked for them. No room: again when there is. */
-static void write_end(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st)
+static __attribute__((noinline)) void write_end(struct http1 *h, const struct sl_front_env *env,
+						struct sl_stream *st)
 {
 	SL_UNSET uint8_t buf[SL_FRONT_HEAD_OUT];
 	SL_UNSET struct sl_reply_parts parts;
@@ -210,8 +211,9 @@ static bool write_piece(struct http1 *h, const struct sl_front_env *env, struct 
 enum start { STARTED, NO_ROOM, BAD };
 
 /* Head and, if it is small, body in one write, which may be all; *taken says how much of the piece. */
-static enum start write_head(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st,
-			     const struct sl_reply *r, struct sl_piece piece, size_t *taken)
+static enum start write_head_by(struct http1 *h, const struct sl_front_env *env,
+				struct sl_stream *st, const struct sl_reply *r,
+				struct sl_piece piece, size_t *taken, uint8_t *buf, size_t cap)
 {
 	static const uint8_t states[] = {
 		[SL_HTTP1_NO_BODY] = REPLY_SWALLOW,
@@ -219,7 +221,6 @@ static enum start write_head(struct http1 *h, const struct sl_front_env *env, st
 		[SL_HTTP1_CHUNKS] = REPLY_CHUNKS,
 		[SL_HTTP1_UNTIL_CLOSE] = REPLY_UNTIL_CLOSE,
 	};
-	SL_UNSET uint8_t buf[SL_FRONT_HEAD_OUT];
 	bool whole = r->body_len == SL_LEN_UNKNOWN && piece.behind == SL_END && !r->upgrade.len &&
 		     st->method != SL_METHOD_HEAD;
 	uint64_t len = whole ? piece.bytes.len : r->body_len;
@@ -228,11 +229,11 @@ static enum start write_head(struct http1 *h, const struct sl_front_env *env, st
 
 	*taken = 0;
 	decide_close(h, env, st, framing);
-	n = sl_http1_format(buf, sizeof(buf), r, len, env->date, framing, connection_of(st, r));
+	n = sl_http1_format(buf, cap, r, len, env->date, framing, connection_of(st, r));
 	if (!n)
 		return BAD;
 	if (framing == SL_HTTP1_LENGTH && piece.bytes.len <= INLINE_BODY &&
-	    piece.bytes.len <= sizeof(buf) - n && piece.bytes.len <= len) {
+	    piece.bytes.len <= cap - n && piece.bytes.len <= len) {
 		*taken = piece.bytes.len;
 		if (*taken)
 			memcpy(buf + n, piece.bytes.ptr, *taken);
@@ -245,6 +246,26 @@ static enum start write_head(struct http1 *h, const struct sl_front_env *env, st
 	    *taken == piece.bytes.len)
 		st->state = REPLY_DONE;
 	return STARTED;
+}
+
+/* Not inlined: its buffer would be a part of every reply's stack. */
+static __attribute__((noinline)) enum start
+write_large_head(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st,
+		 const struct sl_reply *r, struct sl_piece piece, size_t *taken)
+{
+	SL_UNSET uint8_t buf[SL_FRONT_HEAD_OUT];
+
+	return write_head_by(h, env, st, r, piece, taken, buf, sizeof(buf));
+}
+
+static enum start write_head(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st,
+			     const struct sl_reply *r, struct sl_piece piece, size_t *taken)
+{
+	SL_UNSET uint8_t buf[SL_HTTP1_PART_OUT];
+	enum start start = write_head_by(h, env, st, r, piece, taken, buf, sizeof(buf));
+
+	/* It may only be too large for this buffer. */
+	return start == BAD ? write_large_head(h, env, st, r, piece, taken) : start;
 }
 
 /* False: there is no reply, or no room: a client that does not read gets no further ones. */
