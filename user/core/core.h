@@ -114,6 +114,7 @@ struct sl_core {
 	struct sl_list turns; /* exchanges that wait for their clients (turn.c) */
 	uint32_t
 		trusted; /* streams that may send much before their backends have taken any (stream.c) */
+	uint32_t keeping;       /* streams that keep what was sent of them (stream.c) */
 	struct sl_list stalled; /* members with parts that wait for room, by `turn` (stream.c) */
 	struct sl_list held_bodies; /* that are not read for now, by item.link (pressure.c) */
 	uint64_t held_ns;           /* since when none of them has gone on */

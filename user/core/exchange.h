@@ -81,6 +81,7 @@ struct sl_exchange {
 	struct sl_member *member;         /* that it was sent to last, referenced */
 	struct sl_timer late; /* in core->late, while READING with a deadline; of streams */
 	struct sl_store head; /* of a stream, until a backend answers; the rest is `request` */
+	struct sl_store kept; /* of a stream: the begin of its body, which was sent */
 	struct sl_store request;
 	struct sl_event *note; /* for its record; NULL: nobody reads those */
 	struct sl_hold *hold;  /* flights before the last one still read the request */
@@ -105,8 +106,9 @@ struct sl_exchange {
 		uint64_t full_ns; /* when it may move as much as ever again */
 		uint64_t due_ns;  /* when what waits for that goes on; 0: nothing does */
 	} rate[SL_RATE_CNT];
-	uint32_t part_left;         /* of a stream's message that was sent in pieces */
-	uint32_t message_left;      /* of the one that its front is giving */
+	uint32_t part_left;    /* of a stream's message that was sent in pieces */
+	uint32_t again;        /* bytes at the begin of a stream's body that are sent once more */
+	uint32_t message_left; /* of the one that its front is giving */
 	struct sl_list turns, held; /* in core->turns and its account's, while in turn.c's care */
 	uint64_t look_ns, due_ns;   /* when it is looked at; when its client is late */
 	uint32_t withheld; /* of a stream's window: bytes that have come while its body was held */
@@ -233,8 +235,8 @@ static inline bool sl_exchange_may_hold(struct sl_exchange *x, size_t len)
 /* Its account learns what it holds now. */
 static inline void sl_exchange_charge(struct sl_exchange *x)
 {
-	uint32_t now = x->head.frames + x->request.frames + x->reply.frames + x->tail.frames +
-		       x->said.frames;
+	uint32_t now = x->head.frames + x->kept.frames + x->request.frames + x->reply.frames +
+		       x->tail.frames + x->said.frames;
 
 	if (now == x->frames)
 		return;
@@ -343,7 +345,7 @@ int sl_service_send(void *group, unsigned member, struct sl_batch_item **items, 
 
 /* flight.c: frees the request's frames, at once or when the transport has read them. */
 void sl_flight_leave(struct sl_exchange *x);
-/* The same of a stream's head, if it is kept. */
+/* The same of a stream's head, and of what is kept beside it: it cannot go again. */
 void sl_flight_leave_head(struct sl_exchange *x);
 static inline void sl_flight_release(struct sl_exchange *x)
 {

@@ -150,7 +150,7 @@ void sl_flight_leave(struct sl_exchange *x)
 	}
 }
 
-void sl_flight_leave_head(struct sl_exchange *x)
+static void leave_head(struct sl_exchange *x)
 {
 	struct sl_flight *f = flight_of(x);
 
@@ -158,6 +158,13 @@ void sl_flight_leave_head(struct sl_exchange *x)
 		sl_store_splice(&f->limbo, &x->head);
 	else
 		sl_store_free(&x->head, x->core->net->umem);
+}
+
+void sl_flight_leave_head(struct sl_exchange *x)
+{
+	leave_head(x);
+	x->core->keeping -= x->kept.len != 0;
+	sl_store_free(&x->kept, x->core->net->umem); /* the RPC has a copy */
 }
 
 bool sl_flight_copy_head(struct sl_exchange *x)
@@ -175,7 +182,7 @@ bool sl_flight_copy_head(struct sl_exchange *x)
 			sl_store_free(&copy, u);
 			return false;
 		}
-		sl_flight_leave_head(x);
+		leave_head(x);
 		x->head = copy;
 	}
 	x->send_ns = 0;

@@ -123,6 +123,9 @@ void sl_store_splice(struct sl_store *s, struct sl_store *from)
 {
 	if (!from->head)
 		return;
+	/* What is taken of its first frame is in front of nothing any more. */
+	from->head->data += from->off;
+	from->head->len = (uint16_t)(from->head->len - from->off);
 	if (s->tail)
 		s->tail->next = from->head;
 	else

@@ -29,6 +29,8 @@ enum {
 	TRUSTED_MAX = 32,
 	MOVING_MAX = 2 << 10, /* of which nothing more waits than came a moment ago */
 	PART_SPANS = 16,
+	KEEPING_MAX = 64,                          /* streams of a worker that keep what was sent */
+	KEPT_MAX = SL_RPC_PART_WINDOW + (1 << 10), /* and lengths */
 	RETRIES_PER_RUN = 64,
 	LOOKED_AT = 16, /* of a group's backends, for one stream */
 };
@@ -144,9 +146,17 @@ bool sl_stream_may_go_again(struct sl_exchange *x)
 
 void sl_stream_again(struct sl_exchange *x)
 {
+	struct sl_store rest = x->request;
+
 	sl_list_del(&x->item.link); /* of those whose parts found no room */
 	sl_list_add_head(&x->group->streams, &x->item.link);
-	x->end_sent = false;
+	x->end_sent = x->part_compressed = false;
+	x->part_left = 0;
+	x->again += (uint32_t)x->kept.len;
+	x->core->keeping -= x->kept.len != 0;
+	x->request = x->kept;
+	x->kept = (struct sl_store){0};
+	sl_store_splice(&x->request, &rest);
 	x->item.queued_ns = x->core->now_ns;
 	x->group->may_begin = true;
 	begin_to_wait(x);
@@ -196,6 +206,44 @@ static uint32_t gather(const struct sl_store *s, uint32_t off, uint32_t len, str
 	return n;
 }
 
+/*
+ * A stream may go to another backend as long as all that was sent of it is here: what a backend takes
+ * without giving credit. off: the length in front of the part.
+ */
+static void keep_sent(struct sl_exchange *x, uint32_t off, const struct sl_rpc_part *part)
+{
+	struct sl_umem *u = x->core->net->umem;
+	uint32_t left = (part->len + part->rest) | (part->compressed ? COMPRESSED : 0);
+	struct sl_core *c = x->core;
+	bool kept = x->kept.len + off + part->len <= KEPT_MAX &&
+		    (x->kept.len || c->keeping < KEEPING_MAX);
+
+	if (!x->head.head)
+		return;
+	c->keeping += kept && !x->kept.len;
+	if (kept && off)
+		kept = sl_store_copy(&x->kept, u, &left, off) == off;
+	for (uint32_t i = 0; kept && i < part->span_cnt; i++)
+		kept = sl_store_copy(&x->kept, u, part->spans[i].ptr, part->spans[i].len) ==
+		       part->spans[i].len;
+	if (!kept)
+		sl_flight_release_head(x);
+}
+
+/* Once: what is sent again was counted when it was sent for the first time. */
+static void count_sent(struct sl_exchange *x, uint32_t off, uint32_t len)
+{
+	uint32_t old = x->again < off + len ? x->again : off + len;
+	uint32_t fresh = old > off ? off + len - old : len;
+
+	x->again -= old;
+	x->stream.passed += fresh + (off && !old ? x->stream.prefix_len : 0);
+	x->given += fresh;
+	sl_rate_take(x, SL_RATE_IN, fresh);
+	x->core->stats.stream_parts_in += fresh || !old;
+	x->core->stats.stream_bytes_in += fresh;
+}
+
 /* The next message or piece of one. False: there is none, no credit, or no memory. */
 static bool send_part(struct sl_exchange *x, struct sl_rpc_channel *ch)
 {
@@ -226,16 +274,12 @@ static bool send_part(struct sl_exchange *x, struct sl_rpc_channel *ch)
 		try_later(x);
 		return false;
 	}
-	sl_flight_release_head(x); /* it cannot go again as a whole */
+	keep_sent(x, off, &part);
 	sl_store_skip(s, x->core->net->umem, off + part.len);
 	x->part_left = part.rest;
 	x->part_compressed = part.compressed;
-	x->stream.passed += part.len + (off ? x->stream.prefix_len : 0);
-	x->given += part.len;
 	x->active_ns = x->core->now_ns;
-	sl_rate_take(x, SL_RATE_IN, part.len);
-	x->core->stats.stream_parts_in++;
-	x->core->stats.stream_bytes_in += part.len;
+	count_sent(x, off, part.len);
 	return true;
 }
 
@@ -450,6 +494,7 @@ void sl_stream_late(struct sl_exchange *x)
 void sl_stream_credit(void *app, void *cookie)
 {
 	(void)app;
+	sl_flight_release_head(cookie); /* some of it was taken */
 	go_on(cookie);
 }
 

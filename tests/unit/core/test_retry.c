@@ -438,18 +438,85 @@ TEST(one_that_is_not_idempotent_and_was_not_answered_is_not_repeated)
 	ck_assert_uint_eq(bed.core.stats.retried, 0);
 }
 
-/* A part of its body is gone. */
-TEST(a_stream_of_which_a_part_was_sent_is_not_repeated)
+enum { HALF = 50 };
+
+/* Half of its body has come, and is on its way to the backend. */
+static void begin_stream(void)
 {
-	begin(false, 1000);
+	static const char head[] = "POST /e HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n";
+	char body[HALF];
+
 	for (uint32_t i = 0; i < bed.cfg->route_cnt; i++)
 		bed.cfg->routes[i].stream = true;
-	bed_post_request(0, "/e", 'z', 100);
+	memset(body, 'z', sizeof(body));
+	bed_say(0, head, sizeof(head) - 1);
+	bed_say(0, body, sizeof(body));
 	bed_turns(3);
 	first = bed.backends[0].id_cnt ? 0 : 1;
-	tell(first, SL_RPC_GOAWAY);
-	bed_reply(&bed.backends[first], bed.backends[first].ids[0], SL_RPC_REFUSED, 0, "");
+}
+
+/* What was sent of it was all that a backend takes without giving credit, and is sent once more. */
+TEST_EACH(a_stream_goes_on_to_another_backend_with_what_was_sent_of_it, 4)
+{
+	static const char rest[] = "yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy";
+	const struct bed_backend *be;
+	char want[HALF];
+
+	begin(_i & 1, 1000);
+	begin_stream();
+	if (_i / 2) /* all of it, and its end */
+		bed_say(0, rest, HALF);
 	bed_turns(3);
-	ck_assert(heard(0, "HTTP/1.1 503 "));
+	be = &bed.backends[1 - first];
+	pass_on(first, SL_RPC_REFUSED);
+	if (!(_i / 2))
+		bed_say(0, rest, HALF);
+	bed_turns(3);
+	bed_complete(&bed.backends[1 - first], 100);
+	memset(want, 'z', HALF);
+	ck_assert(memmem(be->taken, be->taken_len, want, HALF));
+	ck_assert(memmem(be->taken, be->taken_len, rest, HALF));
+	ck_assert(bed_reply(&bed.backends[1 - first], be->ids[0], SL_RPC_OK, 0, "whole"));
+	bed_turns(3);
+	ck_assert(heard(0, "whole"));
+	ck_assert_uint_eq(bed.core.stats.stream_bytes_in, 100); /* counted once */
+}
+
+/* More than that, and the begin of it is gone. */
+TEST(a_stream_of_which_a_backend_has_taken_some_is_not_repeated)
+{
+	struct sl_rpc_window w = {.bytes = 1000};
+	struct sl_rpc_header h = bed_header(SL_RPC_WINDOW, 1, 0, sizeof(w));
+
+	begin(false, 1000);
+	begin_stream();
+	w.id = bed.backends[first].ids[0];
+	ck_assert(bed_message(&bed.backends[first], &h, (const uint8_t *)&w));
+	bed_turns(1);
+	pass_on(first, SL_RPC_REFUSED);
+	ck_assert(heard(0, "HTTP/1.1 503"));
 	ck_assert_uint_eq(bed.core.stats.retried, 0);
+}
+
+/* What was taken of the second one does not come back. */
+TEST_EACH(stores_that_are_joined_hold_what_is_left_of_both, 2)
+{
+	struct sl_store one = {0}, two = {0};
+	struct sl_span spans[4];
+	uint8_t text[8];
+	uint32_t n, len = 0;
+
+	bed_connect(0, false);
+	if (_i)
+		ck_assert_uint_eq(sl_store_copy(&one, &bed.umem, "ab", 2), 2);
+	ck_assert_uint_eq(sl_store_copy(&two, &bed.umem, "xyzcd", 5), 5);
+	sl_store_skip(&two, &bed.umem, 3);
+	sl_store_splice(&one, &two);
+	n = sl_store_spans(&one, spans, 4);
+	for (uint32_t i = 0; i < n; len += (uint32_t)spans[i++].len)
+		memcpy(text + len, spans[i].ptr, spans[i].len);
+	ck_assert_uint_eq(len, one.len);
+	ck_assert_uint_eq(len, _i ? 4 : 2);
+	ck_assert_mem_eq(text, _i ? "abcd" : "cd", len);
+	sl_store_free(&one, &bed.umem);
 }

@@ -95,6 +95,7 @@ TEST(few_may_send_far_ahead)
 	const uint32_t last = 2 * STREAMS - 1;
 
 	bed.core.accounts.limits[SL_ACCOUNT_FRAMES] = 0;
+	bed.core.keeping = UINT32_MAX / 2; /* for which there are too few frames here */
 	for (uint32_t i = 0; i < STREAMS; i++) {
 		post(2 * i + 1);
 		for (unsigned k = 0; k < 3; k++)
