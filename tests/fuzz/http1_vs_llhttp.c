@@ -8,11 +8,12 @@
  *
  * The other direction does not hold on purpose: http1 refuses what llhttp lets pass, such as other
  * methods' targets, absent or repeated Host, several empty lines in front,
- * blanks behind a chunk size, list members around "chunked", whatever exceeds its limits. Left out
+ * list members around "chunked", whatever exceeds its limits. Left out
  * of the comparison:
  *   - methods that llhttp does not know (http1 passes them on, the route decides)
  *   - chunk extensions with values: llhttp 8.1 takes what follows an unquoted value and ';' for a
  *     chunk size, and knows no quoted pairs; both parsers drop extensions anyway
+ *   - blanks around the ';' of an extension (RFC 9110 5.6.3) and behind a size: llhttp refuses them
  *   - a TAB in or behind a length, Connection or a coding: RFC 9110 5.6.3 makes it a blank, llhttp
  *     an error or a part of the word
  *   - trailers that repeat a field of framing or of the connection: http1 ignores all trailers,
@@ -231,6 +232,18 @@ static bool contains(struct sl_span s, const char *word)
 	return false;
 }
 
+/* Returns true if there is a blank in the size line of a chunk, behind the end of the one before. */
+static bool has_blank(struct sl_span framing)
+{
+	size_t i = framing.len && framing.ptr[0] == '\r' ? 1 : 0;
+
+	for (; i < framing.len && framing.ptr[i] != '\r'; i++) {
+		if (framing.ptr[i] == ' ' || framing.ptr[i] == '\t')
+			return true;
+	}
+	return false;
+}
+
 /* Records a chunked body. Returns what is behind it; len 0 with *ok false if it is not whole. */
 static struct sl_span chunked(struct sl_span in, const struct sl_front_limits *limits, bool *ok)
 {
@@ -246,7 +259,7 @@ static struct sl_span chunked(struct sl_span in, const struct sl_front_limits *l
 		if (status)
 			return in;
 		trailer = sl_span_first(in, n);
-		if (n && memchr(trailer.ptr, '=', n))
+		if (n && (memchr(trailer.ptr, '=', n) || has_blank(trailer)))
 			comparable = false;
 		in = sl_span_skip(in, n);
 		if (c.state == SL_CHUNKED_DATA) {

@@ -223,7 +223,7 @@ const struct conf_key conf_keys[] = {
 			"sluice, in front of which the gateway starts an agent of its own"),
 	BACKEND("concurrency", conf_uint_or_auto, false, concurrency, 1, 65535, "auto",
 		.help = "requests that such a server gets at a time from each agent; auto: learnt from its "
-			"latency"),
+			"latency; while others wait, a client address gets half of them at most"),
 	BACKEND("host", conf_authority, false, host, .what = "NAME, NAME:PORT or [IPV6]:PORT",
 		.help = "what such a server is asked for (Host, and :authority of HTTP/2), where it "
 			"tells its sites apart by names that clients do not use; none: what the "

@@ -167,6 +167,27 @@ h2() { [ "$(cl curl -sS --http2-prior-knowledge -o "$D/reply" -w '%{http_version
 check "a client of HTTP/2" h2
 check "a Unix socket" [ "$(cl curl -sS "http://$V4:8080/unix/bytes?5")" = 01234 ]
 
+cl ip addr add 10.99.0.3/24 dev "$CIF"
+check_py "one client's slow requests leave places for another" <<'PY'
+from raw import *
+def other(path):
+    s = socket.create_connection((V4, 8080), timeout=15, source_address=("10.99.0.3", 0))
+    s.sendall(b"GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % path)
+    got = b""
+    while data := s.recv(1 << 16):
+        got += data
+    return got
+slow = [Client() for _ in range(60)]
+for c in slow:
+    c.send(b"GET /wait/fair HTTP/1.1\r\nHost: x\r\n\r\n")
+# The learnt number of places is 32 in the beginning, and the server answers none of these.
+expect("all places are taken", eventually(20, lambda: int(other(b"/count?/wait/fair").split(b"\r\n\r\n")[1]) >= 16), True)
+for _ in range(20):
+    expect("beside", other(b"/head").startswith(b"HTTP/1.1 200 OK\r\n"), True)
+for c in slow:
+    c.s.close()
+PY
+
 check_py "connections are kept, and not those that must not be" <<'PY'
 from raw import *
 seen = {get("/bytes?1").headers["x-conn"] for _ in range(20)}
