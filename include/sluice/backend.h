@@ -57,11 +57,12 @@ struct sl_request_view {
 	size_t body_len;
 	const char *method, *path, *query, *content_type;
 	uint16_t method_len, path_len, query_len, content_type_len;
-	uint8_t protocol;    /* enum sl_proto: HTTP, gRPC, datagram */
-	uint8_t priority;    /* enum sl_rpc_class */
-	uint32_t budget_us;  /* time left when it was sent; 0: none */
-	uint64_t arrived_ns; /* CLOCK_MONOTONIC of this host */
-	const uint8_t *meta; /* all metadata fields, for sl_request_header() */
+	uint8_t protocol;        /* enum sl_proto: HTTP, gRPC, datagram */
+	uint8_t priority;        /* enum sl_rpc_class */
+	uint32_t budget_us;      /* time left when it was sent; 0: none */
+	uint64_t arrived_ns;     /* CLOCK_MONOTONIC of this host */
+	uint64_t long_budget_us; /* time left, where that is more than budget_us can say; 0: none */
+	const uint8_t *meta;     /* all metadata fields, for sl_request_header() */
 	uint16_t meta_len;
 	bool idempotent; /* may be computed twice */
 	bool expects;    /* of a stream: its client waits, see sl_stream_go_on() */

@@ -250,6 +250,8 @@ enum sl_meta_tag {
 	SL_META_REASON = 15,      /* reply: text behind the status, for HTTP/1.1 */
 	SL_META_CLIENT = 14,      /* request: u32 hash of the client's address, by a key of the
 				     gateway; absent: unknown */
+	SL_META_BUDGET = 16,      /* request: u64 microseconds left at its begin, where the entry's
+				     time_us is too short for them */
 	SL_META_LENGTH = 13,      /* u64 length of the body, where that is not all here; of a
 				     request: of a stream, where the client has said it */
 };

@@ -24,6 +24,7 @@ struct agent_call *agent_call_new(struct agent_server *s, struct sl_request_view
 {
 	struct agent *a = s->a;
 	struct agent_call *call = sl_pool_get(&a->calls);
+	uint64_t budget_us;
 
 	if (!call)
 		return NULL;
@@ -39,8 +40,9 @@ struct agent_call *agent_call_new(struct agent_server *s, struct sl_request_view
 		return NULL;
 	}
 	rq->own = call;
-	if (rq->budget_us) {
-		call->deadline_ns = rq->arrived_ns + rq->budget_us * SL_NS_PER_US;
+	budget_us = rq->long_budget_us ? rq->long_budget_us : rq->budget_us;
+	if (budget_us && budget_us < (UINT64_MAX - rq->arrived_ns) / SL_NS_PER_US) {
+		call->deadline_ns = rq->arrived_ns + budget_us * SL_NS_PER_US;
 		agent_timer_set(a, &call->late, call->deadline_ns);
 	}
 	if (stream)

@@ -225,6 +225,21 @@ static void add(struct head *h, struct sl_span name, struct sl_span value)
 }
 #define ADD(h, lit, value) add((h), sl_span_str(lit), (value))
 
+/* At most eight digits, in the finest unit that has as few. */
+static int format_timeout(char *to, size_t size, uint64_t us)
+{
+	static const struct {
+		uint64_t us;
+		char name;
+	} units[] = {{1, 'u'}, {1000, 'm'}, {1000000, 'S'}, {60000000, 'M'}};
+	unsigned i = 0;
+
+	while (i + 1 < SL_ARRAY_LEN(units) && us / units[i].us >= 100000000)
+		i++;
+	us = us / units[i].us < 99999999 ? us / units[i].us : 99999999;
+	return snprintf(to, size, "%" PRIu64 "%c", us, units[i].name);
+}
+
 /* False: the target is too long. */
 static bool make_head(struct head *h, const struct agent_request *made,
 		      const struct agent_call *call, uint64_t now_ns)
@@ -254,9 +269,7 @@ static bool make_head(struct head *h, const struct agent_request *made,
 			uint64_t us = call->deadline_ns > now_ns
 					      ? (call->deadline_ns - now_ns) / SL_NS_PER_US
 					      : 1;
-			char unit = us < 100000000 ? 'u' : 'm'; /* at most eight digits */
-			int n = snprintf(h->timeout, sizeof(h->timeout), "%" PRIu64 "%c",
-					 unit == 'u' ? us : us / 1000, unit);
+			int n = format_timeout(h->timeout, sizeof(h->timeout), us);
 
 			ADD(h, "grpc-timeout", sl_span_of(h->timeout, (size_t)n));
 		}

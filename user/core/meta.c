@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/tlv.h"
 #include "core/client.h"
 #include "core/forwarded.h"
@@ -60,6 +61,16 @@ static void put_headers(struct sl_tlv_writer *w, const struct sl_exchange *x,
 	}
 }
 
+/* A deadline that the entry has no bits for; that it is a moment old when it is sent does not matter. */
+static void put_budget(struct sl_tlv_writer *w, const struct sl_exchange *x)
+{
+	uint64_t left_us = (x->deadline_ns - x->core->now_ns) / SL_NS_PER_US;
+
+	if (x->deadline_ns != UINT64_MAX && x->deadline_ns > x->core->now_ns &&
+	    left_us >= SL_RPC_TIME_MAX)
+		sl_tlv_put_u64(w, SL_META_BUDGET, left_us);
+}
+
 static void write_fields(struct sl_tlv_writer *w, const struct sl_exchange *x,
 			 const struct sl_request *rq)
 {
@@ -79,6 +90,7 @@ static void write_fields(struct sl_tlv_writer *w, const struct sl_exchange *x,
 	put_nonempty(w, SL_META_CONTENT_TYPE, rq->content_type);
 	if (r->forward_all)
 		put_nonempty(w, SL_META_AUTHORITY, rq->authority);
+	put_budget(w, x);
 	if (x->stream.open_ended && (!x->open || rq->content_length != SL_LEN_UNKNOWN))
 		sl_tlv_put_u64(w, SL_META_LENGTH, x->open ? rq->content_length : 0);
 	if (x->stream.upgrade)

@@ -145,9 +145,9 @@ static enum sl_outcome admit(struct sl_exchange *x, const struct sl_route_match 
 	x->body_max = body_max(x, rq);
 	if (rq->content_length != SL_LEN_UNKNOWN && rq->content_length > x->body_max)
 		return SL_OUTCOME_TOO_LARGE;
+	x->deadline_ns = deadline_of(c, x->route, rq);
 	if (!sl_meta_encode(x, rq))
 		return SL_OUTCOME_NO_MEMORY;
-	x->deadline_ns = deadline_of(c, x->route, rq);
 	x->item.client = fair_key(pool, (uint32_t)x->account->hash, rq);
 	x->item.unproven = rq->unproven && pool->fair != SL_FAIR_NONE;
 	x->rpc_class = class_of(x->route, rq);

@@ -72,6 +72,10 @@ grpc "a deadline reaches the server as what is left" <<'PY'
 expect("none", stub("left")(b""), b"none")
 left = float(call("left", b"", timeout=15))  # grpc-timeout is sent rounded up to two figures or three
 expect(f"left of 15 s: {left}", 5 < left < 16, True)
+left = float(call("left", b"", timeout=10800))  # more than 2^32 microseconds
+expect(f"left of 3 h: {left}", 10700 < left < 11000, True)
+left = float(call("left", b"", timeout=400000))
+expect(f"left of 111 h: {left}", 390000 < left < 410000, True)
 try:
     call("wait", b"late", timeout=0.3)
     expect("late", None, "DEADLINE_EXCEEDED")

@@ -53,6 +53,10 @@ static void set_field(struct request *rq, unsigned tag, const uint8_t *ptr, uint
 		if (len == sizeof(uint16_t))
 			v->protocol = (uint8_t)sl_get_le16(ptr);
 		break;
+	case SL_META_BUDGET:
+		if (len == sizeof(uint64_t) && !v->budget_us)
+			v->long_budget_us = sl_get_le64(ptr);
+		break;
 	case SL_META_CLIENT:
 		if (len == sizeof(uint32_t))
 			v->client = sl_get_le32(ptr);
