@@ -182,17 +182,20 @@ uint32_t sl_control_run(struct sl_control *c)
 {
 	struct pollfd fds[2] = {
 		{.fd = c->signal_fd, .events = POLLIN},
-		{.fd = c->admin ? sl_admin_fd(c->admin) : -1, .events = POLLIN},
+		{.fd = -1, .events = POLLIN},
 	};
 
 	for (;;) {
 		bool busy = c->draining || c->reload_wait || c->reloading || !c->open_told;
 		int wait_ms = busy ? STEP_POLL_MS : c->log ? LOG_POLL_MS : POLL_MS;
 
+		/* Whoever is told that the gateway lives can connect to it. */
+		if (c->admin && c->open_told)
+			fds[1].fd = sl_admin_fd(c->admin);
 		if (poll(fds, 2, wait_ms) < 0 && errno != EINTR)
 			sl_log_err("control: poll: %s", strerror(errno));
 		take_signals(c);
-		if (c->admin)
+		if (c->admin && c->open_told)
 			sl_admin_run(c->admin);
 		if (c->log)
 			sl_access_log_run(c->log, c->opt.gateway);
