@@ -302,10 +302,13 @@ static void add_grpc_start(struct fields *f, const struct h2_stream *s, bool enc
 			   const struct sl_reply *r)
 {
 	struct sl_span type = r ? r->content_type : sl_span_of(NULL, 0);
-	const uint8_t *end = type.ptr + type.len;
+	bool kept = sl_grpc_content_type(type);
 
+	if (kept)
+		kept = sl_scan_value(type.ptr, type.ptr, type.ptr + type.len) ==
+		       type.ptr + type.len;
 	add_start(f, s->conn, 200, r);
-	if (sl_grpc_content_type(type) && sl_scan_value(type.ptr, type.ptr, end) == end)
+	if (kept)
 		ADD(f, "content-type", type);
 	else
 		ADD(f, "content-type", sl_span_str("application/grpc"));
