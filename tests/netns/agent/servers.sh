@@ -25,7 +25,9 @@ for name in ("empty", "small", "large"):
     r = get(f"/{s}/{name}")
     expect(name, (r.status, r.headers["content-length"], r.body == want), (200, str(len(want)), True))
     h = ask(f"HEAD /{s}/{name} HTTP/1.1\r\nHost: x\r\n\r\n".encode(), head_only=True)
-    expect("HEAD", (h.status, h.headers["content-length"]), (200, str(len(want))))
+    # Apache leaves a length of 0 out.
+    length = h.headers.get("content-length", None if want else "0")
+    expect("HEAD", (h.status, length), (200, str(len(want))))
     m = get(f"/{s}/{name}", headers=f"If-Modified-Since: {r.headers['last-modified']}\r\n")
     expect("not modified", (m.status, m.body), (304, b""))
 if s != "python":
