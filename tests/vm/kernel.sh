@@ -16,6 +16,8 @@ cache=$(cd "$here/../.." && pwd -P)/build/vm
 arch=$(dpkg --print-architecture)
 # What stands between the kernel and its root: the rest is loaded by modprobe once that root is there.
 boot_modules=(virtio_pci 9pnet_virtio 9p overlay)
+# The same for a root that is an image.
+image_modules=(virtio_blk ext4)
 
 die() { echo "kernel.sh: $*" >&2; exit 1; }
 
@@ -84,17 +86,11 @@ fetch() {
     rm -rf "$dir/apt" "$dir/debs" "$dir/root"
 }
 
-# insmod of busybox knows neither dependencies nor xz: the modules go in unpacked, in loading order.
-make_initrd() {
-    local dir=$1 version tree module path
-    version=$(cat "$dir/version")
-    tree=$dir/initrd.d
-    rm -rf "$tree"
-    mkdir -p "$tree"/{bin,modules,proc,dev,host,rw,root}
-    cp "$(command -v busybox)" "$tree/bin/busybox"
-    cp "$here/guest/init" "$tree/init"
-    chmod 755 "$tree/init"
-    for module in "${boot_modules[@]}"; do
+# insmod of busybox knows neither dependencies nor xz: the modules go in unpacked, in the loading order that file $1 has.
+add_modules() {
+    local order=$tree/modules/$1 module path
+    shift
+    for module; do
         modprobe -d "$dir" -S "$version" --show-depends "$module"
     done | sed -n 's/^insmod \(.*[^ ]\) *$/\1/p' | awk '!seen[$0]++' | while read -r path; do
         module=$(basename "${path%%.ko*}").ko
@@ -102,8 +98,21 @@ make_initrd() {
             *.xz) xz -dc "$path" > "$tree/modules/$module" ;;
             *)    cp "$path" "$tree/modules/$module" ;;
         esac
-        echo "$module" >> "$tree/modules/order"
+        echo "$module" >> "$order"
     done
+}
+
+make_initrd() {
+    local dir=$1 version tree
+    version=$(cat "$dir/version")
+    tree=$dir/initrd.d
+    rm -rf "$tree"
+    mkdir -p "$tree"/{bin,modules,proc,dev,host,image,rw,root}
+    cp "$(command -v busybox)" "$tree/bin/busybox"
+    cp "$here/guest/init" "$tree/init"
+    chmod 755 "$tree/init"
+    add_modules order "${boot_modules[@]}"
+    add_modules order.image "${image_modules[@]}"
     (cd "$tree" && find . | busybox cpio -o -H newc 2>/dev/null | gzip -1) > "$dir/initrd.new"
     mv "$dir/initrd.new" "$dir/initrd"
     rm -rf "$tree"

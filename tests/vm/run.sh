@@ -11,6 +11,7 @@ set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd -P)
 repo=$(cd "$here/../.." && pwd -P)
+export BUILD=${BUILD:-$repo/build}
 # Value of a field of a check's header, or a default.
 field() {
     local value
@@ -20,7 +21,7 @@ field() {
 
 # What decides which machine a check runs in.
 machine_of() {
-    echo "$(field "$1" kernel stable) $(field "$1" net none) $(field "$1" cpus 2) $(field "$1" mem 1024) $(field "$1" pclmul no)"
+    echo "$(field "$1" kernel stable) $(field "$1" net none) $(field "$1" cpus 2) $(field "$1" mem 1024) $(field "$1" pclmul no) $(field "$1" image none)"
 }
 
 choose_checks() {
@@ -36,14 +37,23 @@ choose_checks() {
     done
 }
 
+# Checks in an image install the packages, as they are built now. VM_DEBS=keep: as they were built before.
+build_debs() {
+    local log=$shared/deb.log
+    [ "${VM_DEBS:-build}" = build ] || return 0
+    echo "building the packages"
+    BUILD=$BUILD "$repo/vendor/deb.sh" > "$log" 2>&1 || { tail -n 30 "$log"; return 1; }
+}
+
 # Boots one machine for all of "${pending[@]}". In the background and waited for, so that a signal is acted upon at once.
 boot_once() {
-    local kernel=$1 net=$2 cpus=$3 mem=$4 pclmul=$5 limit=30 file options
+    local kernel=$1 net=$2 cpus=$3 mem=$4 pclmul=$5 image=$6 limit=30 file options
     for file in "${pending[@]}"; do limit=$((limit + $(field "$file" timeout 60) + 15)); done
-    options=(--kernel "$kernel" --cpus "$cpus" --mem "$mem" --pclmul "$pclmul" --timeout "$limit")
+    options=(--kernel "$kernel" --cpus "$cpus" --mem "$mem" --pclmul "$pclmul" --image "$image" --timeout "$limit")
     [ "$net" = none ] || options+=(--net "$net")
     rm -rf "$results"
     mkdir -p "$results"
+    [ "$image" = none ] || build_debs || return 0
     "$here/vm" run "${options[@]}" -- "$here/guest/run-checks" "$results" "${pending[@]}" &
     vm_pid=$!
     wait "$vm_pid" || true
@@ -89,7 +99,7 @@ run_lane() {
             [ "$(field "$file" lane 1) $(machine_of "$file")" != "$lane $machine" ] || pending+=("$file")
         done
         while [ ${#pending[@]} -gt 0 ]; do
-            # shellcheck disable=SC2086  # four words
+            # shellcheck disable=SC2086  # six words
             boot_once $machine
             settle
         done
