@@ -107,7 +107,7 @@ PY_SO    := $(BUILD)/python/sluice/_backend.abi3.so
 PY_FILES := $(PY_SO) $(patsubst user/sdk/%,$(BUILD)/%,$(PY_SRC))
 PY_DIR    = $(if $(filter /usr,$(PREFIX)),lib/python3,$(shell $(PYTHON) -c 'import sys; print("lib/python%d.%d" % sys.version_info[:2])'))/dist-packages/sluice
 
-.PHONY: all deps help demo test test-long test-unit test-stack test-bpf test-netns test-volume test-vm test-rpc asan fuzz lint \
+.PHONY: all deps help demo test test-long test-unit test-stack test-bpf test-netns test-volume test-vm test-rpc test-debian13 test-arm64 asan fuzz lint \
         netns-tools layers walk format bench clean install uninstall deb wheel man house mutate
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -289,6 +289,8 @@ test-netns: all netns-tools ## the real gateway, real clients, namespaces; needs
 	$(Q)BUILD=$(abspath $(BUILD)) tests/netns/run.sh
 test-vm: all $(call TEST_BIN,rpc) ## soft-RoCE, dispatcher, zero-copy in QEMU; needs root
 	$(Q)BUILD=$(abspath $(BUILD)) tests/vm/run.sh
+test-debian13 test-arm64: test-%: ## builds and tests in a Debian 13 chroot, for x86-64 and for arm64; needs root
+	$(Q)tests/chroot/run.sh $*
 test-volume: all netns-tools ## those of test-netns that are about load; needs root
 	$(Q)BUILD=$(abspath $(BUILD)) VOLUME=1 tests/netns/run.sh
 asan: ## the netns suite under ASan and UBSan (ASAN_TESTS="http h2/clients": some of it)
@@ -334,9 +336,9 @@ deb: ## Debian packages of the tracked files, in $(BUILD)/deb
 	$(Q)BUILD='$(BUILD)' vendor/deb.sh
 wheel: $(PY_FILES) ## the Python package for virtual environments, in $(BUILD)/wheel
 	$(Q)user/sdk/python/wheel.py $(BUILD) $(VERSION) $(shell uname -m)
-clean: ## remove the build folder (keeps its cache of VM kernels)
-	$(Q)find $(BUILD) -mindepth 1 -maxdepth 1 ! -name vm -exec rm -rf {} + 2>/dev/null || true
+clean: ## remove the build folder (keeps its cache of VM kernels and chroots)
+	$(Q)find $(BUILD) -mindepth 1 -maxdepth 1 ! -name vm ! -name chroot -exec rm -rf {} + 2>/dev/null || true
 help:
-	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  make %-12s %s\n",$$1,$$2}' Makefile
+	@awk -F':.*## ' '/^[a-z][a-z0-9 -]*:.*## /{printf "  make %-24s %s\n",$$1,$$2}' Makefile
 
 -include $(shell find $(BUILD)/obj $(BUILD)/pic -name '*.d' 2>/dev/null)

@@ -21,7 +21,7 @@ die() { echo "chroot.sh: $*" >&2; exit 1; }
 section() { sed -nE "/^# ($1)\$/,/^\$/{/^[a-z]/p}" "$list" | sed -E 's/[ #].*//'; }
 
 # All names of the list, for whatever they are: each must exist in this release.
-all_names() { sed -E 's/#.*//; s/ unless .*//' "$list" | tr -s ' \n' ' '; }
+all_names() { sed -nE 's/^([a-z][^ ]*).*/\1/p' "$list"; }
 
 # Besides building: the test framework, and what tests of unit, stack and bpf start.
 native() {
@@ -42,23 +42,26 @@ mirror() {
 }
 proxies() { apt-config dump --format '%f "%v";%n' Acquire | grep -iE '^Acquire::[a-z]+::proxy' || true; }
 
-# Debian 13's archive is signed with keys of Debian 12 too.
+# Debian 13's archive is signed with keys of Debian 12 too. A mount namespace takes the mounts of an interrupted run with
+# it, so that none is left to remove files through.
 make_chroot() {
-	local new=$root.new site keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+	local new=$root.new site missing keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 	site=$(mirror)
 	[ -n "$site" ] || die "no Debian mirror among this machine's apt sources: add one, run apt-get update, and try again"
 	[ -r $keyring ] || die "$keyring is missing: apt-get install debian-archive-keyring"
 	command -v mmdebstrap >/dev/null || die "mmdebstrap is missing: run \`make deps\`"
-	rm -rf "$new"
+	rm -rf --one-file-system "$new"
 	proxies >"$cache/apt.conf"
-	mmdebstrap --quiet --mode=root --variant=apt --architectures=amd64,arm64 --keyring=$keyring \
+	unshare --mount --propagation private mmdebstrap --quiet --mode=root --variant=apt --architectures=amd64,arm64 --keyring=$keyring \
 		--aptopt="$cache/apt.conf" --aptopt='APT::Install-Recommends "false"' --aptopt='Acquire::Retries "3"' \
 		--dpkgopt=force-unsafe-io --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
 		--include="$( (native; foreign) | paste -sd,)" \
-		--customize-hook="chroot \"\$1\" apt-get install -qq -s --no-install-recommends $(all_names) >/dev/null" \
+		--customize-hook="chroot \"\$1\" apt-cache pkgnames >'$cache/names'" \
 		trixie "$new" "$site" >"$cache/log" 2>&1 || { tail -n 20 "$cache/log" >&2; die "trixie was not made"; }
+	missing=$(all_names | sort -u | comm -23 - <(sort -u "$cache/names"))
+	[ -z "$missing" ] || die "trixie has no" $missing
 	echo "$wanted" >"$new/made-of"
-	rm -rf "$root"
+	rm -rf --one-file-system "$root"
 	mv "$new" "$root"
 }
 
@@ -82,7 +85,7 @@ enter() {
 
 case ${1:-} in
 make)
-	wanted=$(cat "$0" "$list" | sha256sum | cut -d' ' -f1)
+	wanted=$( (cat "$here/chroot.sh"; native; foreign; all_names) | sha256sum | cut -d' ' -f1)
 	mkdir -p "$cache"
 	# Two callers at once: one makes it, the other waits and then finds it.
 	exec {lock}>"$cache/lock"
