@@ -21,7 +21,7 @@ struct sl_control {
 	char status_told[STATUS_LEN];
 	bool open_told; /* that the listeners are open */
 	bool ready_told, draining, stop, fault;
-	bool broken; /* is_whole() was false */
+	bool broken;                   /* is_whole() was false */
 	struct sl_config *reload_wait; /* checked, until the gateway can take it */
 	bool reloading;                /* the gateway is on its way to the next one */
 	struct {

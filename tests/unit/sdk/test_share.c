@@ -99,7 +99,7 @@ TEST_EACH(a_gateway_that_reads_nothing_leaves_room_for_others, 2)
 	for (unsigned i = 0; i < held_cnt; i++)
 		reply(held[i]);
 	fake_settle(b);
-	ck_assert_uint_ge(taken, POT / LEN / 4);
+	ck_assert_uint_ge(taken, POT / LEN / 6); /* blocks of memory may be twice as long */
 	ck_assert_uint_le(taken, POT / LEN / 2);
 	ck_assert_uint_lt(b->reply_mem.used, POT * 2 / 3);
 	ck_assert(!greedy->closed);
@@ -135,7 +135,7 @@ TEST_EACH(an_address_that_reads_nothing_leaves_memory_for_others, 2)
 	for (unsigned i = 0; i < held_cnt; i++)
 		reply(held[i]);
 	fake_settle(b);
-	ck_assert_uint_ge(taken, POT / LEN / 4);
+	ck_assert_uint_ge(taken, POT / LEN / 6); /* blocks of memory may be twice as long */
 	ck_assert_uint_le(taken, POT / LEN / 3 + 1);
 	for (uint32_t k = 0; k < OTHERS; k++) {
 		taken = held_cnt = 0;
