@@ -207,10 +207,11 @@ static inline void bed_start(void)
 	ck_assert_ptr_nonnull(bed.tcp);
 }
 
-/* Takes what we sent off the ring, so that frames complete at once. */
-static inline void bed_collect(void)
+/* One turn of output, off the ring, so that frames complete at once. Returns true if more waits. */
+static inline bool bed_turn(void)
 {
-	sl_tcp_output(bed.tcp);
+	bool more = sl_tcp_output(bed.tcp);
+
 	sl_net_flush(&bed.net);
 	for (uint32_t i = 0; i < sl_fake_sent_cnt(&bed.port); i++) {
 		struct sl_frame *f = sl_fake_sent(&bed.port, i);
@@ -220,6 +221,13 @@ static inline void bed_collect(void)
 		bed.outq[bed.out_head++ % BED_OUT].len = f->len;
 	}
 	sl_fake_complete(&bed.port, UINT32_MAX);
+	return more;
+}
+
+static inline void bed_collect(void)
+{
+	while (bed_turn())
+		;
 }
 
 static inline void bed_burst(void)

@@ -45,6 +45,8 @@ static const struct stat_field tcp_list[] = {
 	COUNTER(sl_tcp_stats, challenge_acks, "challenge ACKs sent"),
 	COUNTER(sl_tcp_stats, ooo_segs, "segments received out of order"),
 	COUNTER(sl_tcp_stats, acks_not_walked, "acknowledgements with SACK blocks that were not looked at: too many before had no news"),
+	COUNTER(sl_tcp_stats, acks_put_off, "acknowledgements with SACK blocks that were not looked at: their address had used its share of the turn"),
+	COUNTER(sl_tcp_stats, sends_put_off, "times that a connection had used its share of a turn and continued behind others"),
 	COUNTER(sl_tcp_stats, discards_cut, "connections reset because their peers went on sending, beyond the limit, after they were closed"),
 	COUNTER(sl_tcp_stats, zero_windows, "zero windows told to peers: bytes came faster than they were taken"),
 	GAUGE(sl_tcp_stats, conns, "connections in the table"),

@@ -70,6 +70,18 @@ static void update_rtt(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, stru
 }
 
 /*
+ * The address has had its share of walks in this turn. The timer looks for losses soon; the blocks
+ * come again with the next acknowledgement.
+ */
+static void put_off(struct sl_tcp_conn *c, struct sl_tcp_acked *a)
+{
+	c->tcp->stats.acks_put_off++;
+	a->put_off = true;
+	if (a->whole && c->snd_una != c->snd_nxt)
+		sl_tcp_set_rtx(c, SL_RTX_REORDER, SL_NS_PER_MS);
+}
+
+/*
  * The segment's acknowledgement lies between snd_una and snd_nxt. No upcall from here: the caller
  * tells the application when the connection's state is consistent.
  */
@@ -84,6 +96,8 @@ void sl_tcp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, bool window
 	bool duplicate = seg->ack == c->snd_una && seg->len == 0 && !window_changed &&
 			 !(seg->flags & (SL_TCP_SYN | SL_TCP_FIN)) && c->snd_una != c->snd_nxt;
 	bool recovering = c->recovery == SL_RECOVERY_FAST;
+	struct sl_tcp_share *share;
+	uint64_t before;
 	bool walks, sacks = !seg->plain && seg->opts.sack_cnt && (c->flags & SL_TCPF_SACK);
 
 	if (a.acked) {
@@ -98,6 +112,17 @@ void sl_tcp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, bool window
 			sl_tcp_dirty(c);
 		return;
 	}
+	share = walks ? sl_tcp_share_of(t, &c->path) : NULL;
+	if (share && sl_unlikely(share->walks >= SL_TCP_ADDR_WALKS)) {
+		put_off(c, &a);
+		if (!a.whole) {
+			if (window_changed)
+				sl_tcp_dirty(c);
+			return;
+		}
+		sacks = false;
+	}
+	before = t->walked;
 	if (sacks)
 		sl_tcp_sack_mark(c, seg, &a);
 	update_rtt(c, seg, &a);
@@ -105,8 +130,10 @@ void sl_tcp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, bool window
 		sl_tcp_tlp_ack(c, seg, &a);
 	if (c->recovery != SL_RECOVERY_OPEN || sacks || duplicate || has_dupacks(c))
 		sl_tcp_recover(c, seg, &a, duplicate);
-	if (walks)
+	if (share && !a.put_off) {
+		share->walks += (uint32_t)(t->walked - before);
 		sl_tcp_walked(c, &a);
+	}
 	recovering |= c->recovery == SL_RECOVERY_FAST;
 	if (a.acked && !recovering && (c->flags & SL_TCPF_CWND_LIMITED))
 		t->cc->acked(c, a.acked, a.rtt_us);

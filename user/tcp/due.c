@@ -6,21 +6,41 @@
  */
 #include "tcp/internal.h"
 
-void sl_tcp_dirty(struct sl_tcp_conn *c)
+static void append(struct sl_tcp_queue *q, struct sl_tcp_conn *c)
 {
-	struct sl_tcp *t = c->tcp;
-	uint32_t link;
+	uint32_t link = conn_link(c);
 
-	if (c->flags & SL_TCPF_DIRTY)
-		return;
-	link = conn_link(c);
 	c->flags |= SL_TCPF_DIRTY;
 	c->dirty_next = 0;
-	if (t->dirty_tail)
-		conn_of(t, t->dirty_tail)->dirty_next = link;
+	if (q->tail)
+		conn_of(c->tcp, q->tail)->dirty_next = link;
 	else
-		t->dirty_head = link;
-	t->dirty_tail = link;
+		q->head = link;
+	q->tail = link;
+}
+
+void sl_tcp_dirty(struct sl_tcp_conn *c)
+{
+	if (!(c->flags & SL_TCPF_DIRTY))
+		append(&c->tcp->dirty, c);
+}
+
+void sl_tcp_later(struct sl_tcp_conn *c)
+{
+	SL_CHECK(!(c->flags & SL_TCPF_DIRTY));
+	c->tcp->stats.sends_put_off++;
+	append(&c->tcp->later, c);
+}
+
+struct sl_tcp_conn *sl_tcp_queue_pop(struct sl_tcp *t, struct sl_tcp_queue *q)
+{
+	struct sl_tcp_conn *c = conn_of(t, q->head);
+
+	q->head = c->dirty_next;
+	if (!q->head)
+		q->tail = 0;
+	c->flags &= ~(uint32_t)SL_TCPF_DIRTY;
+	return c;
 }
 
 static uint32_t earlier(uint32_t a, uint32_t b)

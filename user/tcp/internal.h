@@ -7,7 +7,7 @@
  *          \-> listen.c -> syncookie.c, addr_limit.c, rx_slow.c       timewait.c, icmp.c, timers.c
  *
  * What these call, those on the left call those on the right and never the other way:
- *   open.c -> close.c -> timewait.c -> tx.c -> conn.c -> tx_queue.c, ooo.c -> rto.c -> due.c
+ *   open.c -> close.c -> timewait.c -> tx.c -> conn.c -> tx_queue.c, ooo.c -> rto.c -> due.c, share.c
  */
 #ifndef SL_TCP_INTERNAL_H
 #define SL_TCP_INTERNAL_H
@@ -34,6 +34,11 @@ enum {
 	SL_TCP_DEFAULT_MSS4 = 536, /* RFC 9293 3.7.1 */
 	SL_TCP_DEFAULT_MSS6 = 1220,
 	SL_TCP_TIMER_BURST = 256,
+	/* Work in one turn: share.c. */
+	SL_TCP_CONN_SEGS = 32,       /* segments that a connection may send before others */
+	SL_TCP_ADDR_SEGS = 128,      /* the same for all connections of one address */
+	SL_TCP_LATER_SEGS = 256,     /* segments of all connections that had used their share */
+	SL_TCP_ADDR_WALKS = 16384,   /* sent frames compared with SACK blocks of one address */
 	SL_TCP_TW_BASE = 0x40000000, /* flow-table values from here on are TIME-WAIT entries */
 };
 
@@ -77,12 +82,25 @@ struct sl_tcp_acked {
 	bool whole; /* a frame or more has left the send queue */
 	bool dsack;
 	bool retx_acked; /* a repeated segment was acknowledged */
+	bool put_off;    /* no walk: the address had its share of the turn */
 };
 
 struct sl_tcp_tw;
 struct sl_tcp_addr_slot;
 
-enum { SL_TCP_RST_COUNTERS = 1024 };
+/* Connections linked by dirty_next; index + 1, 0: none. */
+struct sl_tcp_queue {
+	uint32_t head, tail;
+};
+
+/* What an address has caused in a turn. */
+struct sl_tcp_share {
+	uint32_t turn; /* to which the counters belong */
+	uint32_t segs;
+	uint32_t walks;
+};
+
+enum { SL_TCP_SHARE_BITS = 10, SL_TCP_RST_COUNTERS = 1024 };
 
 struct sl_tcp_rst_budget {
 	uint64_t second; /* to which it belongs */
@@ -101,8 +119,9 @@ struct sl_tcp {
 	struct sl_pool conns;
 	struct sl_flow_table flows;
 	struct sl_wheel wheel;
-	uint32_t dirty_head; /* index + 1 */
-	uint32_t dirty_tail;
+	struct sl_tcp_queue dirty;
+	struct sl_tcp_queue later; /* these have used their share, and have more to send */
+	uint32_t segs_left;        /* that the connection may send now */
 	uint32_t dead_head;
 	uint32_t ooo_total;
 	uint32_t ooo_first, ooo_last; /* connections that hold some, index + 1 */
@@ -120,6 +139,9 @@ struct sl_tcp {
 	struct sl_tcp_addr_slot *addrs;
 	uint32_t addr_mask;
 	struct sl_tcp_rst_budget rsts;
+	uint64_t share_key;
+	uint32_t turn; /* number of calls of sl_tcp_output() */
+	struct sl_tcp_share shares[1 << SL_TCP_SHARE_BITS];
 	uint64_t walked; /* frames that acknowledgements were compared with */
 	struct sl_tcp_stats stats;
 };
@@ -243,10 +265,16 @@ static inline bool sl_tcp_coalesce(struct sl_tcp *t, struct sl_frame *tail, stru
 
 /* due.c: in the next sl_tcp_output(), or when it is time. */
 void sl_tcp_dirty(struct sl_tcp_conn *c);
+/* Continues in sl_tcp_output() behind the connections that wait there already. */
+void sl_tcp_later(struct sl_tcp_conn *c);
+struct sl_tcp_conn *sl_tcp_queue_pop(struct sl_tcp *t, struct sl_tcp_queue *q);
 void sl_tcp_arm(struct sl_tcp_conn *c);
 void sl_tcp_set_idle(struct sl_tcp_conn *c, uint64_t delay_ns);
 void sl_tcp_set_ack(struct sl_tcp_conn *c);
 void sl_tcp_set_rtx(struct sl_tcp_conn *c, enum sl_tcp_rtx kind, uint64_t delay_ns);
+
+/* share.c: what the address of that path has caused in this turn. */
+struct sl_tcp_share *sl_tcp_share_of(struct sl_tcp *t, const struct sl_net_path *path);
 
 /* conn.c */
 struct sl_tcp_conn *sl_tcp_conn_new(struct sl_tcp *t, const struct sl_net_path *path,

@@ -347,10 +347,10 @@ void sl_tcp_recover(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, struct 
 			c->sacked_out = 0;
 		}
 	}
-	if (c->flags & SL_TCPF_SACK)
-		sl_tcp_rack_detect(c);
-	else
+	if (!(c->flags & SL_TCPF_SACK))
 		newreno(c, a, duplicate);
+	else if (!a->put_off)
+		sl_tcp_rack_detect(c);
 	if (c->recovery < SL_RECOVERY_FAST && c->lost_out)
 		enter_recovery(c);
 	if (c->recovery == SL_RECOVERY_FAST)

@@ -46,6 +46,7 @@ static void init_keys(struct sl_tcp *t)
 	t->ts_key = derive_key(t->net, 2);
 	t->cookie_key = derive_key(t->net, 3);
 	sl_prng_seed(&t->prng, seed.k0 ^ (uintptr_t)t);
+	t->share_key = sl_prng_u64(&t->prng) | 1;
 }
 
 static bool config_valid(const struct sl_tcp_config *cfg)

@@ -99,8 +99,11 @@ struct sl_tcp *sl_tcp_create(struct sl_net *net, const struct sl_tcp_config *cfg
 			     const struct sl_tcp_ops *ops, void *app);
 void sl_tcp_destroy(struct sl_tcp *t);
 
-/* Sends what all dirty connections have to send; once per burst. */
-void sl_tcp_output(struct sl_tcp *t);
+/*
+ * Sends what all dirty connections have to send; once per turn of the loop, which is a burst. Returns
+ * true if some of it waits for the next turn, as bulk does beyond its share.
+ */
+bool sl_tcp_output(struct sl_tcp *t);
 /* Runs timers that are due; sl_tcp_next_ns() says when the next one may be. */
 void sl_tcp_timer(struct sl_tcp *t);
 uint64_t sl_tcp_next_ns(const struct sl_tcp *t);
@@ -163,7 +166,7 @@ struct sl_tcp_stats {
 	uint64_t accepted, active_opens, closed, resets_in, resets_out, timeouts;
 	uint64_t segs_in, segs_out, bytes_in, bytes_out, retransmits, fast_retransmits, rto_fired;
 	uint64_t tlp_probes, syn_cookies_sent, syn_cookies_ok, challenge_acks, ooo_segs,
-		zero_windows, acks_not_walked, discards_cut;
+		zero_windows, acks_not_walked, acks_put_off, sends_put_off, discards_cut;
 	uint32_t conns, half_open, time_wait, conn_bytes;
 };
 void sl_tcp_stats(const struct sl_tcp *t, struct sl_tcp_stats *out);

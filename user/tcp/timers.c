@@ -142,5 +142,7 @@ uint64_t sl_tcp_next_ns(const struct sl_tcp *t)
 {
 	uint64_t wheel = sl_wheel_next_ns(&t->wheel), tw = sl_tcp_tw_next_ns(t);
 
+	if (t->later.head)
+		return now_ns(t);
 	return wheel < tw ? wheel : tw;
 }

@@ -238,6 +238,8 @@ static bool send_lost(struct sl_tcp_conn *c)
 	     f = f->next) {
 		if ((f->flags & (SL_TXF_LOST | SL_TXF_RETX)) != SL_TXF_LOST)
 			continue;
+		if (!t->segs_left)
+			break;
 		if (f->state != SL_FRAME_TX && f->payload_len > c->mss &&
 		    !sl_tcp_txq_split(c, f, c->mss))
 			break;
@@ -247,12 +249,13 @@ static bool send_lost(struct sl_tcp_conn *c)
 			break;
 		if (!resend(c, f))
 			break;
+		t->segs_left--;
 		any = true;
 	}
 	return any;
 }
 
-enum blocked { BY_NOTHING, BY_CWND, BY_WINDOW, BY_RING, BY_WAITING };
+enum blocked { BY_NOTHING, BY_CWND, BY_WINDOW, BY_RING, BY_WAITING, BY_SHARE };
 
 /* RFC 9293 3.8.6.2.1: what part of a frame that exceeds the window is worth a segment. */
 static uint32_t fitting_part(const struct sl_tcp_conn *c, const struct sl_frame *f)
@@ -294,15 +297,20 @@ static enum blocked may_send(struct sl_tcp_conn *c, struct sl_frame *f)
 
 static enum blocked send_new(struct sl_tcp_conn *c, bool *any)
 {
+	struct sl_tcp *t = c->tcp;
 	struct sl_frame *f;
 
-	while ((f = frame_of(c->tcp, c->txq_send))) {
-		enum blocked why = may_send(c, f);
+	while ((f = frame_of(t, c->txq_send))) {
+		enum blocked why;
 
+		if (sl_unlikely(!t->segs_left))
+			return BY_SHARE;
+		why = may_send(c, f);
 		if (why != BY_NOTHING)
 			return why;
 		if (!sl_tcp_send_frame(c, f))
 			return BY_RING;
+		t->segs_left--;
 		c->txq_send = frame_link(f->next);
 		c->snd_nxt = txf_end(f);
 		if (c->recovery == SL_RECOVERY_FAST)
@@ -312,7 +320,8 @@ static enum blocked send_new(struct sl_tcp_conn *c, bool *any)
 	return BY_NOTHING;
 }
 
-static void send_data(struct sl_tcp_conn *c)
+/* Returns true if the share of this turn is used up and the connection has more to send. */
+static bool send_data(struct sl_tcp_conn *c)
 {
 	enum blocked why = BY_NOTHING;
 	bool any = false;
@@ -326,7 +335,7 @@ static void send_data(struct sl_tcp_conn *c)
 	/* cwnd grows only while it is what holds us back: RFC 9293 3.8.2, RFC 7661. */
 	if (why == BY_CWND || (c->cwnd < c->ssthresh && 2 * in_flight(c) >= c->cwnd))
 		c->flags |= SL_TCPF_CWND_LIMITED;
-	else if (in_flight(c) == 0 || why != BY_NOTHING)
+	else if (why != BY_SHARE && (in_flight(c) == 0 || why != BY_NOTHING))
 		c->flags &= ~(uint32_t)SL_TCPF_CWND_LIMITED;
 	if (any || (c->rtx_kind == SL_RTX_NONE && c->snd_una != c->snd_nxt)) {
 		sl_tcp_rearm_rtx(c);
@@ -335,6 +344,7 @@ static void send_data(struct sl_tcp_conn *c)
 	}
 	if (why == BY_RING && c->rtx_kind == SL_RTX_NONE)
 		sl_tcp_set_rtx(c, SL_RTX_NO_FRAME, SL_TCP_NO_FRAME_NS);
+	return !c->tcp->segs_left && (why == BY_SHARE || c->lost_out > c->retrans_out);
 }
 
 /*
@@ -351,13 +361,18 @@ static void check_armed(struct sl_tcp_conn *c)
 
 static void output_conn(struct sl_tcp_conn *c)
 {
+	bool later = false;
+
 	if (c->flags & SL_TCPF_SYN_NOW)
 		send_syn(c);
 	if (c->state < SL_TCPS_ESTABLISHED)
 		return;
 	if (c->txq_head || (c->flags & SL_TCPF_FIN_WANTED))
-		send_data(c);
-	check_armed(c);
+		later = send_data(c);
+	if (later)
+		sl_tcp_later(c);
+	else
+		check_armed(c);
 	if (c->flags & SL_TCPF_PROBE_NOW) {
 		c->flags &= ~(uint32_t)SL_TCPF_PROBE_NOW;
 		sl_tcp_send_probe(c);
@@ -366,20 +381,40 @@ static void output_conn(struct sl_tcp_conn *c)
 		sl_tcp_set_ack(c);
 }
 
-void sl_tcp_output(struct sl_tcp *t)
+/* Takes a connection off a queue. It may send `segs` segments. Returns how many it has sent. */
+static uint32_t output_first(struct sl_tcp *t, struct sl_tcp_queue *q, uint32_t segs)
 {
+	struct sl_tcp_conn *c = sl_tcp_queue_pop(t, q);
+
+	t->segs_left = segs < SL_TCP_CONN_SEGS ? segs : SL_TCP_CONN_SEGS;
+	segs = t->segs_left;
+	if (sl_likely(c->state != SL_TCPS_CLOSED))
+		output_conn(c);
+	else
+		sl_pool_put(&t->conns, c);
+	return segs - t->segs_left;
+}
+
+/*
+ * What is new comes first, in the limits of connection and address. Then the connections whose share
+ * was used up continue in turns, until the limit for all of them.
+ */
+bool sl_tcp_output(struct sl_tcp *t)
+{
+	uint32_t left = SL_TCP_LATER_SEGS;
+
 	if (t->dead_head)
 		sl_tcp_reap(t);
-	while (t->dirty_head) {
-		struct sl_tcp_conn *c = conn_of(t, t->dirty_head);
+	while (t->dirty.head) {
+		struct sl_tcp_share *s = sl_tcp_share_of(t, &conn_of(t, t->dirty.head)->path);
 
-		t->dirty_head = c->dirty_next;
-		if (!t->dirty_head)
-			t->dirty_tail = 0;
-		c->flags &= ~(uint32_t)SL_TCPF_DIRTY;
-		if (sl_likely(c->state != SL_TCPS_CLOSED))
-			output_conn(c);
-		else
-			sl_pool_put(&t->conns, c);
+		s->segs += output_first(t, &t->dirty, SL_TCP_ADDR_SEGS - s->segs);
 	}
+	while (sl_unlikely(t->later.head) && left) {
+		uint32_t sent = output_first(t, &t->later, left);
+
+		left -= sent ? sent : 1;
+	}
+	t->turn++;
+	return t->later.head != 0;
 }

@@ -58,7 +58,7 @@ static unsigned run_once(struct sl_worker *w)
 	n += sl_core_run(c);
 	sl_rpc_flush(c->rpc, now_ns); /* first: backends compute while we transmit */
 	sl_core_flush(&w->core);
-	sl_tcp_output(w->core.tcp);
+	n += sl_tcp_output(w->core.tcp);
 	sl_net_flush(&w->net);
 	w->loops++;
 	if (n) {
