@@ -86,5 +86,5 @@ check "those that have left are gone" within 30 up $ALL
 check "their descriptors too" within 30 eval '[ "$(find "/proc/$(gateway_child)/fd" | wc -l)" -le $((files + 20)) ]'
 
 config 0 1024
-check "a pool of 1,025 is one line" eval '! "$SLUICE" check -c "$D/gw.conf" >"$D/said" 2>&1; cat "$D/said"; [ "$(wc -l <"$D/said")" -eq 1 ] && grep -q "gw.conf:[0-9]*: found one backend too many; allowed: 1024" "$D/said"'
+check "a pool of 1,025 is one line" eval '! "$SLUICE" check --offline -c "$D/gw.conf" >"$D/said" 2>&1; cat "$D/said"; [ "$(wc -l <"$D/said")" -eq 1 ] && grep -q "gw.conf:[0-9]*: found one backend too many; allowed: 1024" "$D/said"'
 finish
