@@ -261,7 +261,7 @@ $(foreach d,$(BENCH_DIRS),$(eval $(d): $(patsubst %.c,$(BUILD)/%,$(filter $(d)/%
 bench/peers: bench/ceiling
 bench/rpc: bench/ucx
 bench/upstream: bench/rpc $(BUILD)/bench/peers/grpc_server
-bench/tls: netns-tools
+bench/tls bench/hostile: netns-tools
 
 deps: ## install what is missing (Debian packages of vendor/)
 	$(Q)vendor/install.sh

@@ -229,4 +229,5 @@ def main():
     sys.exit(1 if wrong else ONLY_LATE if late else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -3,7 +3,7 @@
 # What clients at some addresses hold, leave waiting or repeat is nothing that one at another address notices. The time-outs
 # are longer than the attacks, so that it is not they that help, and what the attacks take is more than there is. Here for
 # seconds; hostile/ipv4 and hostile/ipv6 hold all of them for longer, and compare latencies.
-. "$(dirname "$0")/../lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
 # A client's kernel says once that its process was killed; where that is lost, time-outs of the gateway have to end it: one
 # for what he owes, and one more for the answer that nobody takes.
