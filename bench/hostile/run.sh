@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # run.sh [ATTACK...]: each attack of tests/netns/hostile beside an honest client at another address, alternating with no attack.
 # Prints, for each attack, medians of ROUNDS rounds of the client's 99th percentiles and of their ratio, and its extremes. Needs
-# root, and some five minutes for all attacks (ROUNDS=3, WINDOW=1 seconds); TIME_MAX seconds (900) are the end in any case.
+# root, and some six minutes for all attacks (ROUNDS=3, WINDOW=1 seconds); TIME_MAX seconds (900) are the end in any case.
 set -u
 bench=$(cd "$(dirname "$0")" && pwd -P)
 export BUILD="${BUILD:-${bench%/bench/hostile}/build}"
