@@ -93,6 +93,7 @@ static void start(struct host *h, uint8_t side)
 	sl_tcp_config_default(&cfg);
 	cfg.rcv_buf = 1 << 20;
 	cfg.snd_buf = 1 << 20;
+	cfg.snd_ahead = 1 << 20; /* a burst is queued before the first window has grown */
 	h->tcp = sl_tcp_create(&h->net, &cfg, &ops, h);
 	if (!h->tcp)
 		exit(1);
