@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(sizeof(struct sl_aead_key) >= sizeof(struct gcm_key_data) &&
-		       _Alignof(struct sl_aead_key) >= _Alignof(struct gcm_key_data),
-	       "the library's key fits");
+_Static_assert(sizeof(struct sl_aead_key) >= sizeof(struct gcm_key_data), "the library's key fits");
+_Static_assert(_Alignof(struct sl_aead_key) >= _Alignof(struct gcm_key_data), "and is aligned");
 
 enum { CHACHA_KEY = 32 };
 
