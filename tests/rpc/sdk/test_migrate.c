@@ -326,6 +326,9 @@ TEST_EACH(a_cut_half_way_costs_no_request_twice, 2 * PAIRS)
 	backend_term(p);
 }
 
+/* Sleeps of 100 ms and more that nothing has ended before their time. */
+static unsigned slept_out;
+
 /* As a worker turns that has nothing else to do: it sleeps until something is due or has come. */
 static void sleepy_turn(struct gateway *g)
 {
@@ -337,7 +340,8 @@ static void sleepy_turn(struct gateway *g)
 		next = sl_rpc_next_ns(g->r);
 		if (next > now + harness_timeout_s() * SL_NS_PER_SEC)
 			next = now + harness_timeout_s() * SL_NS_PER_SEC;
-		(void)poll(&fd, 1, next > now ? (int)((next - now) / SL_NS_PER_MS) + 1 : 0);
+		if (!poll(&fd, 1, next > now ? (int)((next - now) / SL_NS_PER_MS) + 1 : 0))
+			slept_out += next > now + 100 * SL_NS_PER_MS;
 		sl_rpc_disarm(g->r, true);
 	}
 	(void)sl_rpc_poll(g->r, sl_now_ns());
@@ -361,10 +365,10 @@ TEST_EACH(who_sleeps_is_woken_for_each_step, PAIRS)
 	struct sl_rpc_config cfg = load_config(false);
 	struct backend_proc p = backend_start(
 		&(struct sl_backend_options){.listen = pair->listen, .handle = load_echo});
-	uint64_t began_ns = sl_now_ns();
 	unsigned turns = 0;
 	struct side s;
 
+	slept_out = 0;
 	cfg.ping_interval_ns = 1000 * SL_NS_PER_SEC; /* it wakes nobody */
 	side_open(&s, pair, &cfg);
 	expect_one_answer(&s);
@@ -381,8 +385,8 @@ TEST_EACH(who_sleeps_is_woken_for_each_step, PAIRS)
 		ck_assert_uint_eq(s.g.downs, 0);
 	}
 	ck_assert_uint_le(turns, SLEEPY_MOVES * TURNS);
-	/* One that is not woken sleeps until the move is late. */
-	ck_assert_uint_le(sl_now_ns() - began_ns, 4 * SL_NS_PER_SEC);
+	/* One that is not woken sleeps until the move is late, in each of them. */
+	ck_assert_uint_lt(slept_out, SLEEPY_MOVES / 2);
 	gw_until(&s.g, s.g.batches_done == s.g.sent);
 	gw_close(&s.g);
 	backend_term(p);
