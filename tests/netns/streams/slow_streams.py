@@ -189,7 +189,10 @@ def measure():
     print(f"{path} {protocol}: slow {slow}: " + ", ".join(f"{(after[n] - before[n]) // N} bytes of the {n}'s" for n in pids) + " for each")
     if slow == "server":
         print(f"  at most {max(c.most() for c in conns)} bytes of one could be sent, kernels and all")
-    expect("of which memory is not bounded", [name for name in pids if after[name] - before[name] >= N * most], [])
+    # The agent keeps the first bytes of a body until its reply begins, to send them again.
+    kept = {"agent": 16 << 10}
+    expect("of which memory is not bounded",
+           [name for name in pids if after[name] - before[name] >= N * (most + kept.get(name, 0))], [])
     best = late()
     for _ in range(TRIES):
         if best > TIMES * before_late:
