@@ -35,7 +35,7 @@ enum agent_framing {
 struct agent_body {
 	struct agent_piece *first, **end;
 	struct agent_piece *out; /* the first one that has bytes to send; NULL: none */
-	uint64_t left;           /* that are to come; SL_LEN_UNKNOWN: nobody knows */
+	uint64_t left;           /* bytes to come; SL_LEN_UNKNOWN: not known */
 	uint32_t kept;           /* bytes to send */
 	uint32_t total;          /* bytes ever added, up to AGENT_BODY_REPEAT */
 	uint8_t framing;         /* enum agent_framing */

@@ -27,7 +27,7 @@ void sl_keeper_folder_remove(struct sl_keeper_folder *f);
 /* Removes folders of gateways that have gone. */
 void sl_keeper_sweep(void);
 
-/* What agents depend on, and can be replaced while they run. */
+/* Files that agents depend on and that can be replaced while they run. */
 struct agent_seen {
 	dev_t dev; /* of the folder; 0: it is not there */
 	ino_t ino;

@@ -67,7 +67,7 @@ static size_t find_piece(const struct h2_stream *s, struct sl_reply_args *a)
 	return prefix + a->body_len;
 }
 
-/* What no message begins with ends the stream. */
+/* A byte with which no message begins ends the stream. */
 static bool is_refused(struct h2_stream *s)
 {
 	struct sl_span in = agent_h2_rx(s);

@@ -51,7 +51,7 @@ enum sl_policy {
 		SL_POLICY_CNT
 };
 enum sl_bound_mode { SL_BOUND_SOFT, SL_BOUND_HARD };
-/* What becomes of paths that servers read in several ways. */
+/* Treatment of paths that servers read in several ways. */
 enum sl_path_policy {
 	SL_PATH_AUTO = -1, /* of a route: as limits say */
 	SL_PATH_CHECK,
@@ -164,7 +164,7 @@ struct sl_cfg_pool {
 	int line;
 };
 
-/* What becomes of a header field. */
+/* A rule for one header field. */
 struct sl_cfg_rule {
 	const char *name;  /* lower case */
 	const char *value; /* that it gets; NULL: it is dropped */
