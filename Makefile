@@ -108,7 +108,7 @@ PY_FILES := $(PY_SO) $(patsubst user/sdk/%,$(BUILD)/%,$(PY_SRC))
 PY_DIR    = $(if $(filter /usr,$(PREFIX)),lib/python3,$(shell $(PYTHON) -c 'import sys; print("lib/python%d.%d" % sys.version_info[:2])'))/dist-packages/sluice
 
 .PHONY: all deps help demo test test-long test-unit test-stack test-bpf test-netns test-volume test-vm test-rpc test-debian13 test-arm64 asan fuzz lint \
-        netns-tools layers walk format bench clean install uninstall deb wheel man house mutate
+        netns-tools layers walk format bench clean install uninstall deb wheel man house mutate prose
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -300,7 +300,7 @@ asan-unit asan-stack: asan-%: ## those layers under ASan and UBSan
 	$(Q)$(MAKE) --no-print-directory SAN=1 CFLAGS=-g1 BUILD=$(BUILD)/asan test-$*
 fuzz: ## every fuzz target, FUZZ_SECONDS each (default 600); FUZZ_REPLAY=1: its corpus only; FUZZ_SHOW=1: for how long so far
 	$(Q)BUILD=$(abspath $(BUILD)) FUZZ_REPLAY=$(FUZZ_REPLAY) tests/fuzz/run.sh
-lint: layers ## clang-format, clang-tidy, cppcheck, spelling, layers
+lint: layers ## clang-format, clang-tidy, cppcheck, spelling, prose, layers
 	$(Q)BUILD=$(abspath $(BUILD)) LINT_STEPS='$(LINT_STEPS)' tests/support/lint.sh
 layers: ## fail on an include against the dependency order
 	$(Q)tests/support/layers.sh
@@ -309,6 +309,8 @@ walk: ## how a small GET goes through the files: built for it, some minutes the 
 	$(Q)tests/support/walk.py $(BUILD)/walk/tests/stack/core/walk $(BUILD)/walk/stops
 house: walk ## figures of the house: longest function and file, circles, duplicates
 	$(Q)tests/support/house.py
+prose: ## language rules: figures per room, the worst places (PROSE="PATH...": only those)
+	$(Q)tests/support/prose.py $(PROSE)
 mutate: ## do the tests notice wrong code? SEED, N, FILES; takes half an hour
 	$(Q)tests/support/mutate.py
 format:

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# lint.sh: clang-format, clang-tidy, cppcheck, shellcheck, codespell, mypy. One line per step, findings below it.
+# lint.sh: clang-format, clang-tidy, cppcheck, shellcheck, codespell, mypy, prose. One line per step, findings below it.
 # clang-tidy is run again only for files whose preprocessed text has changed since it passed.
 #   LINT_STEPS  names of steps (default: all)
 set -u
@@ -100,6 +100,11 @@ types() {
 		PYTHONPATH=. /usr/bin/python3 -m mypy.stubtest sluice --allowlist <(echo 'sluice.Request.__buffer__')
 }
 
+# Commits before this one were made without the rule.
+prose() {
+	tests/support/test_prose.py --quiet && tests/support/prose.py --limits ceilings --commits 748b6ee
+}
+
 if [ ${#units[@]} -eq 0 ]; then
 	echo "lint: no tracked sources"
 	exit 1
@@ -110,5 +115,6 @@ step cppcheck "${#units[@]} files" cpp
 step shellcheck "${#scripts[@]} files" shell
 step codespell "${#text[@]} files" spell
 step mypy "package sluice" types
+step prose "comments and documents" prose
 echo "lint: $passed passed, $failed failed, 0 skipped"
 [ $failed -eq 0 ] && [ $passed -gt 0 ]
