@@ -24,7 +24,7 @@
 #include "base/cpu.h"
 #include "base/err.h"
 #include "base/hist.h"
-#include "base/wake.h"
+#include "base/wakeup_cost.h"
 #include "tools/load/route.h"
 #include "wire/csum.h"
 #include "wire/eth.h"
@@ -193,7 +193,7 @@ static int run_echo(const struct options *o)
 	if (!rc) {
 		uint64_t now_ns = sl_now_ns(), busy_ns = now_ns;
 		uint64_t end_ns = now_ns + (uint64_t)(o->seconds * 1e9);
-		uint64_t spin_ns = sl_wake_cost_ns(sched_getcpu());
+		uint64_t spin_ns = sl_wakeup_cost_ns(sched_getcpu());
 
 		fprintf(stderr, "ready\n");
 		while (!stopped && now_ns < end_ns) {

@@ -13,7 +13,7 @@
 #include "base/bytes.h"
 #include "base/cpu.h"
 #include "base/err.h"
-#include "base/wake.h"
+#include "base/wakeup_cost.h"
 #include "ends.h"
 #include "sluice/backend.h"
 
@@ -234,7 +234,7 @@ bool bench_send(struct bench_gateway *g, unsigned channel, enum bench_kind kind,
 								[BENCH_URGENT] = SL_CLASS_LATENCY,
 								[BENCH_BULK] = SL_CLASS_BULK};
 	struct sl_span span = sl_span_of(bench_payload, len);
-	SL_UNSET struct sl_rpc_item items[BENCH_BATCH];
+	SL_UNINIT struct sl_rpc_item items[BENCH_BATCH];
 	uint64_t batch, now_ns = sl_now_ns();
 
 	for (unsigned i = 0; i < cnt; i++)
@@ -277,7 +277,7 @@ struct sl_spin bench_hybrid(void)
 	struct sl_spin spin;
 
 	if (!wake_ns)
-		wake_ns = sl_wake_cost_ns((int)cpus[0]);
+		wake_ns = sl_wakeup_cost_ns((int)cpus[0]);
 	sl_spin_init(&spin, wake_ns, false);
 	return spin;
 }

@@ -344,8 +344,8 @@ static void bed_close(void)
 		agent_call_fail(call, SL_RPC_LOST);
 	for (unsigned i = 0; i < BED_CALLS; i++)
 		must(!bed.calls[i].used || bed.calls[i].ends == 1, "a call has no end");
-	must(!bed.server->busy_cnt && !sl_pool_used(&bed.a->calls) &&
-		     !sl_pool_used(&bed.a->clients) && !bed.a->bodies.used,
+	must(!bed.server->busy_cnt && !sl_mempool_used(&bed.a->calls) &&
+		     !sl_mempool_used(&bed.a->clients) && !bed.a->bodies.used,
 	     "something is left of calls that have ended");
 	agent_conns_free(bed.a);
 	bed.c = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A step that a check of our own is about (SL_HOLDS): in builds for use it is counted, left out, and the
+ * A step that a check of our own is about (SL_ENSURE): in builds for use it is counted, left out, and the
  * process lives, which the test goes on to show; in debug builds it ends the process.
  */
 #ifndef SL_TESTS_BROKEN_H

@@ -576,10 +576,10 @@ static inline void bed_settle(void)
 		bed_turn(10 * SL_NS_PER_SEC);
 	for (unsigned i = 0; i < BED_BACKENDS; i++)
 		bed_require(!bed.backends[i].up && !bed.others[i].up);
-	bed_require(sl_pool_used(&bed.core.exchanges) == 0);
-	bed_require(sl_pool_used(&bed.core.flights) == 0);
-	bed_require(sl_pool_used(&bed.core.holds) == 0);
-	bed_require(sl_pool_used(&bed.core.clients) == 0);
+	bed_require(sl_mempool_used(&bed.core.exchanges) == 0);
+	bed_require(sl_mempool_used(&bed.core.flights) == 0);
+	bed_require(sl_mempool_used(&bed.core.holds) == 0);
+	bed_require(sl_mempool_used(&bed.core.clients) == 0);
 	bed_frames_are_free();
 }
 

@@ -573,7 +573,7 @@ struct mock *mock_new(const struct sl_front_ops *ops)
 	sl_front_limits_default(&m->limits);
 	if (sl_umem_init(&m->umem, 2048, 64))
 		abort();
-	if (sl_pool_init(&m->heads, m->limits.max_head, 64, 4))
+	if (sl_mempool_init(&m->heads, m->limits.max_head, 64, 4))
 		abort();
 	m->env = (struct sl_front_env){
 		.umem = &m->umem,
@@ -652,7 +652,7 @@ const char *mock_shut(struct mock *m)
 	sl_umem_census(&m->umem, census);
 	MOCK_MUST(m->begun == m->done + m->cancelled);
 	MOCK_MUST(census[SL_FRAME_FREE] == m->umem.frame_cnt);
-	MOCK_MUST(sl_pool_used(&m->heads) == 0);
+	MOCK_MUST(sl_mempool_used(&m->heads) == 0);
 	MOCK_MUST(m->held == 0);
 	for (unsigned i = 0; i < MOCK_STREAMS; i++)
 		MOCK_MUST(!m->streams[i].live);
@@ -667,7 +667,7 @@ void mock_free(struct mock *m)
 		free(m->streams[i].body);
 		free(m->streams[i].reply);
 	}
-	sl_pool_fini(&m->heads);
+	sl_mempool_fini(&m->heads);
 	sl_umem_fini(&m->umem);
 	free(m->log);
 	free(m->out);

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/pool.h"
+#include "base/mempool.h"
 #include "front/front.h"
 
 #define MOCK_DATE "Sun, 06 Nov 1994 08:49:37 GMT"
@@ -55,7 +55,7 @@ struct mock {
 	struct sl_front_env env;
 	struct sl_front_limits limits;
 	struct sl_umem umem;
-	struct sl_pool heads;
+	struct sl_mempool heads;
 	uint64_t rx_ns, take_ns; /* of the last request */
 	uint64_t now_ns, errors[SL_FRONT_ERR_CNT];
 	struct mock_stream streams[MOCK_STREAMS];

@@ -495,10 +495,11 @@ static inline void bed_end(void)
 	uint32_t census[SL_FRAME_STATE_CNT];
 	int64_t held = 0;
 
-	for (uint32_t i = 0; i < sl_pool_capacity(&bed.tcp->conns); i++) {
-		const struct sl_tcp_conn *c = sl_pool_at(&bed.tcp->conns, i);
+	for (uint32_t i = 0; i < sl_mempool_capacity(&bed.tcp->conns); i++) {
+		const struct sl_tcp_conn *c = sl_mempool_at(&bed.tcp->conns, i);
 
-		if (sl_pool_in_use(&bed.tcp->conns, i) && c->state != SL_TCPS_CLOSED && c->handle)
+		if (sl_mempool_in_use(&bed.tcp->conns, i) && c->state != SL_TCPS_CLOSED &&
+		    c->handle)
 			held += sl_tcp_held_frames(c);
 	}
 	ck_assert_int_eq(bed.held, held);

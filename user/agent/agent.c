@@ -172,8 +172,8 @@ struct agent *sl_agent_open(struct sl_err *err)
 	a->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	a->names = agent_names_new();
 	if (a->epoll_fd >= 0 && a->names &&
-	    sl_pool_init(&a->calls, sizeof(struct agent_call), 64, AGENT_CALLS_MAX) == 0 &&
-	    sl_pool_init(&a->clients, sizeof(struct agent_client), 64, AGENT_CALLS_MAX) == 0 &&
+	    sl_mempool_init(&a->calls, sizeof(struct agent_call), 64, AGENT_CALLS_MAX) == 0 &&
+	    sl_mempool_init(&a->clients, sizeof(struct agent_client), 64, AGENT_CALLS_MAX) == 0 &&
 	    sl_agent_watch(a, agent_names_fd(a->names), on_names, a) == 0)
 		return a;
 	sl_err_set(err, "agent: %s", strerror(errno));
@@ -402,8 +402,8 @@ void sl_agent_close(struct agent *a)
 		free(sl_container_of(l, struct foreign, link));
 	agent_names_free(a->names);
 	agent_conns_free(a);
-	sl_pool_fini(&a->calls);
-	sl_pool_fini(&a->clients);
+	sl_mempool_fini(&a->calls);
+	sl_mempool_fini(&a->clients);
 	sl_mem_fini(&a->bodies);
 	if (a->epoll_fd >= 0)
 		close(a->epoll_fd);

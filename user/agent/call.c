@@ -23,7 +23,7 @@
 struct agent_call *agent_call_new(struct agent_server *s, struct sl_request_view *rq, bool stream)
 {
 	struct agent *a = s->a;
-	struct agent_call *call = sl_pool_get(&a->calls);
+	struct agent_call *call = sl_mempool_get(&a->calls);
 	uint64_t budget_us;
 
 	if (!call)
@@ -36,7 +36,7 @@ struct agent_call *agent_call_new(struct agent_server *s, struct sl_request_view
 	};
 	sl_list_init(&call->link);
 	if (!agent_queue_enter(&s->waiting, call, rq->client)) {
-		sl_pool_put(&a->calls, call);
+		sl_mempool_put(&a->calls, call);
 		return NULL;
 	}
 	rq->own = call;
@@ -100,7 +100,7 @@ void agent_call_end(struct agent_call *call)
 	agent_queue_leave(&s->waiting, call);
 	agent_body_drop(call);
 	agent_timer_cancel(s->a, &call->late);
-	sl_pool_put(&s->a->calls, call);
+	sl_mempool_put(&s->a->calls, call);
 }
 
 static void take_off(struct agent_call *call)

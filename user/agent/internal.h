@@ -22,7 +22,7 @@
 #include "agent/queue.h"
 #include "agent/request.h"
 #include "base/list.h"
-#include "base/pool.h"
+#include "base/mempool.h"
 #include "base/rand.h"
 #include "base/wheel.h"
 #include "config/board.h"
@@ -61,7 +61,7 @@ struct agent {
 	int fd_max; /* of connections to servers; those above are for gateways, and what else there is */
 	uint64_t now_ns;
 	struct sl_wheel wheel;
-	struct sl_pool calls, clients;
+	struct sl_mempool calls, clients;
 	struct sl_mem bodies;
 	struct sl_list
 		unread; /* streams of HTTP/2 for which the gateway has no room, oldest first */

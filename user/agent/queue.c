@@ -3,7 +3,7 @@
 
 #include "agent/internal.h"
 
-void agent_queue_init(struct agent_queue *q, struct sl_pool *clients)
+void agent_queue_init(struct agent_queue *q, struct sl_mempool *clients)
 {
 	*q = (struct agent_queue){.clients = clients};
 	for (unsigned i = 0; i < SL_CLASS_CNT; i++)
@@ -28,7 +28,7 @@ static struct agent_client *find_client(const struct agent_queue *q, uint32_t ke
 
 static struct agent_client *new_client(struct agent_queue *q, uint32_t key)
 {
-	struct agent_client *c = sl_pool_get(q->clients);
+	struct agent_client *c = sl_mempool_get(q->clients);
 
 	if (!c)
 		return NULL;
@@ -62,7 +62,7 @@ void agent_queue_leave(struct agent_queue *q, struct agent_call *call)
 	if (q->heaviest == c)
 		q->heaviest = NULL;
 	sl_list_del(&c->link);
-	sl_pool_put(q->clients, c);
+	sl_mempool_put(q->clients, c);
 }
 
 static struct agent_line *line_of(const struct agent_call *call)

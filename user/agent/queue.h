@@ -27,7 +27,7 @@
 enum { AGENT_QUEUE_TURN_OF_LEAST = 16, AGENT_QUEUE_BUCKETS = 256 };
 
 struct agent_call;
-struct sl_pool;
+struct sl_mempool;
 
 /* A client's address at one server. */
 struct agent_client {
@@ -45,7 +45,7 @@ struct agent_client {
 struct agent_queue {
 	struct sl_list turns[SL_CLASS_CNT]; /* of clients that wait */
 	struct sl_list buckets[AGENT_QUEUE_BUCKETS];
-	struct sl_pool *clients;
+	struct sl_mempool *clients;
 	struct agent_client *heaviest; /* about: the one that had most places when it took one */
 	uint32_t cnt, taken;
 };
@@ -57,7 +57,7 @@ struct agent_shares {
 	uint32_t streams;      /* that an address may have */
 };
 
-void agent_queue_init(struct agent_queue *q, struct sl_pool *clients);
+void agent_queue_init(struct agent_queue *q, struct sl_mempool *clients);
 /* The call belongs to the client with this key until it leaves. False: no memory. */
 bool agent_queue_enter(struct agent_queue *q, struct agent_call *call, uint32_t key);
 void agent_queue_leave(struct agent_queue *q, struct agent_call *call);

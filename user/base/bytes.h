@@ -15,7 +15,7 @@
  * For large locals of the data path, of which a count or a length says how much is filled: builds
  * clear locals first (-ftrivial-auto-var-init), which would take longer than the work.
  */
-#define SL_UNSET __attribute__((uninitialized))
+#define SL_UNINIT __attribute__((uninitialized))
 
 /* A view of bytes that somebody else owns. An empty span may have a NULL pointer. */
 struct sl_span {

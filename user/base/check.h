@@ -3,7 +3,7 @@
  * Assertions about our own code, never about what a peer sent: with SL_DEBUG they print and abort.
  * Without, SL_CHECK compiles to nothing (the condition is not evaluated, but must compile).
  *
- * SL_HOLDS is for what costs next to nothing to ask, and others' data to get wrong: it stays in
+ * SL_ENSURE is for what costs next to nothing to ask, and others' data to get wrong: it stays in
  * every build, where it counts and says what is broken. It is false then, and the caller does
  * without the step: an object, an exchange or a connection is lost, the process is not.
  */
@@ -23,7 +23,7 @@
 
 _Noreturn void sl_check_failed(const char *cond, const char *file, int line);
 
-#define SL_HOLDS(cond)                                                                             \
+#define SL_ENSURE(cond)                                                                            \
 	(__builtin_expect(!!(cond), 1) || (sl_check_broken(#cond, __FILE__, __LINE__), false))
 
 /* False; aborts with SL_DEBUG. */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void set(struct sl_err *e, const char *fmt, va_list ap)
+static void format_text(struct sl_err *e, const char *fmt, va_list ap)
 {
 	const int kept = errno;
 
@@ -20,7 +20,7 @@ void sl_err_set(struct sl_err *e, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	set(e, fmt, ap);
+	format_text(e, fmt, ap);
 	va_end(ap);
 }
 
@@ -38,7 +38,7 @@ int sl_fail(struct sl_err *e, int res, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	set(e, fmt, ap);
+	format_text(e, fmt, ap);
 	va_end(ap);
 	return res;
 }

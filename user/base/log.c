@@ -21,11 +21,11 @@ _Atomic int sl_log_level_now = SL_LOG_INFO;
 static _Atomic int log_fd = STDERR_FILENO;
 static _Atomic bool cut; /* the last line was written in part */
 
-struct lost {
-	_Atomic uint64_t total, untold;
+struct log_losses {
+	_Atomic uint64_t total, unreported;
 };
-static struct lost lost_here;
-static struct lost *lost = &lost_here;
+static struct log_losses lost_here;
+static struct log_losses *lost = &lost_here;
 
 void sl_log_open(void)
 {
@@ -95,18 +95,18 @@ static bool write_line(const char *line, size_t len)
 			atomic_store_explicit(&cut, true, memory_order_relaxed);
 	}
 	atomic_fetch_add_explicit(&lost->total, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&lost->untold, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&lost->unreported, 1, memory_order_relaxed);
 	return false;
 }
 
-void sl_log_tell_lost(void)
+void sl_log_report_lost(void)
 {
-	uint64_t n = atomic_load_explicit(&lost->untold, memory_order_relaxed);
+	uint64_t n = atomic_load_explicit(&lost->unreported, memory_order_relaxed);
 	char line[128];
 	size_t len;
 
 	/* The exchange lets one of several threads and processes report. */
-	if (!n || !atomic_compare_exchange_strong(&lost->untold, &n, 0))
+	if (!n || !atomic_compare_exchange_strong(&lost->unreported, &n, 0))
 		return;
 	len = put_prefix(line, sizeof(line), SL_LOG_WARN);
 	len += (size_t)snprintf(line + len, sizeof(line) - len,
@@ -116,7 +116,7 @@ void sl_log_tell_lost(void)
 		return;
 	/* The report itself is not a lost line. */
 	atomic_fetch_sub_explicit(&lost->total, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&lost->untold, n - 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&lost->unreported, n - 1, memory_order_relaxed);
 }
 
 static void log_vwrite(enum sl_log_level level, uint64_t suppressed, const char *fmt, va_list ap)
@@ -142,7 +142,7 @@ static void log_vwrite(enum sl_log_level level, uint64_t suppressed, const char 
 			*c = '?';
 	}
 	line[len++] = '\n';
-	sl_log_tell_lost();
+	sl_log_report_lost();
 	(void)write_line(line, len);
 	errno = saved;
 }

@@ -40,7 +40,7 @@ void sl_log_open(void);
 uint64_t sl_log_lost(void);
 
 /* Logs how many lines were lost since the last report, if any. Each line that is logged does so. */
-void sl_log_tell_lost(void);
+void sl_log_report_lost(void);
 
 /* Where lines go instead of stderr (tests); -1 restores stderr. */
 void sl_log_fd_set(int fd);

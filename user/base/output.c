@@ -69,7 +69,7 @@ void sl_output_open(void)
 	}
 }
 
-static ssize_t write_anything(int fd, const void *bytes, size_t len)
+static ssize_t write_bytes(int fd, const void *bytes, size_t len)
 {
 	struct pollfd p = {.fd = fd, .events = POLLOUT};
 	ssize_t n = send(fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -99,7 +99,7 @@ ssize_t sl_output_write(int fd, const void *bytes, size_t len)
 		else if (kind == SOCKET)
 			n = send(fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 		else
-			n = write_anything(fd, bytes, len);
+			n = write_bytes(fd, bytes, len);
 	} while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : n;
 }

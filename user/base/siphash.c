@@ -8,7 +8,7 @@ struct sl_sipkey sl_sipkey_from(const uint8_t bytes[16])
 	return (struct sl_sipkey){.k0 = sl_get_le64(bytes), .k1 = sl_get_le64(bytes + 8)};
 }
 
-static inline void absorb(struct sl_sipstate *s, uint64_t word)
+static inline void absorb_word(struct sl_sipstate *s, uint64_t word)
 {
 	s->v3 ^= word;
 	sl_sip_round(s);
@@ -24,10 +24,10 @@ uint64_t sl_siphash24(const struct sl_sipkey *key, const void *ptr, size_t len)
 
 	sl_sip_init(&s, key);
 	for (; len >= 8; p += 8, len -= 8)
-		absorb(&s, sl_get_le64(p));
+		absorb_word(&s, sl_get_le64(p));
 	for (size_t i = 0; i < len; i++)
 		last |= (uint64_t)p[i] << (8 * i);
-	absorb(&s, last);
+	absorb_word(&s, last);
 	s.v2 ^= 0xff;
 	for (int i = 0; i < 4; i++)
 		sl_sip_round(&s);

@@ -53,7 +53,7 @@ static int grow_to(struct sl_strbuf *b, size_t need)
 }
 
 /* Room for n more bytes and the NUL. */
-static bool reserve(struct sl_strbuf *b, size_t n)
+static bool reserve_bytes(struct sl_strbuf *b, size_t n)
 {
 	if (b->err)
 		return false;
@@ -65,7 +65,7 @@ static bool reserve(struct sl_strbuf *b, size_t n)
 
 void sl_strbuf_add(struct sl_strbuf *b, const void *ptr, size_t len)
 {
-	if (!len || !reserve(b, len))
+	if (!len || !reserve_bytes(b, len))
 		return;
 	memcpy(b->ptr + b->len, ptr, len);
 	b->len += len;
@@ -89,7 +89,7 @@ void sl_strbuf_vprintf(struct sl_strbuf *b, const char *fmt, va_list ap)
 
 	va_copy(again, ap);
 	n = vsnprintf(NULL, 0, fmt, ap);
-	if (n > 0 && reserve(b, (size_t)n)) {
+	if (n > 0 && reserve_bytes(b, (size_t)n)) {
 		vsnprintf(b->ptr + b->len, (size_t)n + 1, fmt, again);
 		b->len += (size_t)n;
 	}

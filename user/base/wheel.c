@@ -136,8 +136,8 @@ static bool fire_slot(struct sl_wheel *w, uint32_t index, sl_timer_fn cb, void *
 	return true;
 }
 
-static uint32_t advance(struct sl_wheel *w, uint64_t now_ns, sl_timer_fn cb, void *arg,
-			uint32_t max)
+static uint32_t advance_to(struct sl_wheel *w, uint64_t now_ns, sl_timer_fn cb, void *arg,
+			   uint32_t max)
 {
 	uint64_t moves = UINT64_C(4) * max + 64, target;
 	uint32_t left = max, index;
@@ -168,7 +168,7 @@ static uint32_t advance(struct sl_wheel *w, uint64_t now_ns, sl_timer_fn cb, voi
 uint32_t sl_wheel_advance_due(struct sl_wheel *w, uint64_t now_ns, sl_timer_fn cb, void *arg,
 			      uint32_t max)
 {
-	uint32_t n = advance(w, now_ns, cb, arg, max);
+	uint32_t n = advance_to(w, now_ns, cb, arg, max);
 
 	w->due_ns = sl_wheel_next_ns(w);
 	return n;

@@ -309,7 +309,7 @@ void sl_batcher_done(struct sl_batcher *b, unsigned backend, unsigned cnt, uint6
 
 	if (be->direct_batches && sl_direct_done(b, backend, cnt, sent_ns))
 		return;
-	if (!SL_HOLDS(be->batches && be->requests >= cnt))
+	if (!SL_ENSURE(be->batches && be->requests >= cnt))
 		return;
 	/* Batches of one time and size are alike but for their lane, so either will do. */
 	while (which + 1 < be->batches &&

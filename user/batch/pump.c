@@ -209,7 +209,7 @@ static int send_items(struct sl_batcher *b, const struct choice *c, unsigned lan
 static uint32_t take(struct sl_batcher *b, unsigned lane, unsigned backend, uint32_t n,
 		     struct sl_batch_item **items)
 {
-	SL_UNSET struct sl_batch_item *passed[PASSED_OVER_MAX];
+	SL_UNINIT struct sl_batch_item *passed[PASSED_OVER_MAX];
 	struct sl_batch_item *item;
 	uint32_t taken = 0, over = 0;
 	uint64_t bytes = 0;
@@ -236,7 +236,7 @@ static bool send_first(struct sl_batcher *b, unsigned lane, const struct choice 
 		       uint64_t now_ns)
 {
 	unsigned backend = c->backend;
-	SL_UNSET struct sl_batch_item *items[SL_RPC_MAX_BATCH];
+	SL_UNINIT struct sl_batch_item *items[SL_RPC_MAX_BATCH];
 	uint32_t taken = take(b, lane, backend, n, items), try = taken;
 	int rc = -EAGAIN;
 

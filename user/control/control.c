@@ -162,7 +162,7 @@ static void watch(struct sl_control *c, uint64_t now_ns)
 		return;
 	c->tick_ns = now_ns + TICK_NS;
 	tell_status(c);
-	sl_log_tell_lost();
+	sl_log_report_lost();
 	sl_window_tick(&c->window, c->opt.gateway, now_ns);
 	if (c->admin)
 		sl_admin_tick(c->admin);

@@ -134,7 +134,7 @@ int sl_accounts_init(struct sl_accounts *t, uint32_t cap, uint64_t *refused, str
 	while (slots < 2 * (cap + 1))
 		slots *= 2;
 	/* One more than can have something: a newcomer always finds an idle one, or this. */
-	rc = sl_pool_init(&t->pool, sizeof(struct sl_account), 64, cap + 1);
+	rc = sl_mempool_init(&t->pool, sizeof(struct sl_account), 64, cap + 1);
 	if (rc)
 		return rc;
 	t->slots = calloc(slots, sizeof(*t->slots));
@@ -154,7 +154,7 @@ int sl_accounts_init(struct sl_accounts *t, uint32_t cap, uint64_t *refused, str
 void sl_accounts_fini(struct sl_accounts *t)
 {
 	free(t->slots);
-	sl_pool_fini(&t->pool);
+	sl_mempool_fini(&t->pool);
 }
 
 static uint64_t hash_of(const struct sl_accounts *t, const struct sl_addr *peer)
@@ -168,7 +168,7 @@ static uint64_t hash_of(const struct sl_accounts *t, const struct sl_addr *peer)
 
 static struct sl_account *at(struct sl_accounts *t, uint32_t slot)
 {
-	return sl_pool_at(&t->pool, t->slots[slot] - 1);
+	return sl_mempool_at(&t->pool, t->slots[slot] - 1);
 }
 
 /* The slot of the account, or the empty one where it would stand. */
@@ -199,25 +199,25 @@ static void forget(struct sl_accounts *t, struct sl_account *a)
 {
 	delete_slot(t, find_slot(t, a->hash));
 	sl_list_del(&a->idle);
-	sl_pool_put(&t->pool, a);
+	sl_mempool_put(&t->pool, a);
 }
 
 static struct sl_account *new_account(struct sl_accounts *t, uint64_t hash,
 				      const struct sl_addr *peer)
 {
 	struct sl_account *idle = sl_list_first(&t->idle, struct sl_account, idle);
-	struct sl_account *a = sl_pool_get(&t->pool);
+	struct sl_account *a = sl_mempool_get(&t->pool);
 
 	if (!a && idle) {
 		forget(t, idle);
-		a = sl_pool_get(&t->pool);
+		a = sl_mempool_get(&t->pool);
 	}
 	if (!a)
 		return NULL;
 	account_init(a);
 	a->hash = hash;
 	a->addr = *peer;
-	t->slots[find_slot(t, hash)] = sl_pool_index(&t->pool, a) + 1;
+	t->slots[find_slot(t, hash)] = sl_mempool_index(&t->pool, a) + 1;
 	return a;
 }
 

@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include "base/cpu.h"
 #include "base/list.h"
-#include "base/pool.h"
+#include "base/mempool.h"
 #include "base/siphash.h"
 #include "core/refused.h"
 #include "wire/addr.h"
@@ -47,7 +47,7 @@ struct sl_rank {
 };
 
 struct sl_accounts {
-	struct sl_pool pool;
+	struct sl_mempool pool;
 	uint32_t *slots; /* index + 1; 0: empty */
 	uint32_t mask;
 	struct sl_sipkey key;

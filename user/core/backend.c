@@ -206,7 +206,7 @@ static void on_interim(void *app, void *cookie, struct sl_span meta)
 {
 	struct sl_exchange *x = cookie;
 	struct sl_client *cl = x->client;
-	SL_UNSET struct sl_reply_parts parts;
+	SL_UNINIT struct sl_reply_parts parts;
 
 	(void)app;
 	x->active_ns = x->core->now_ns;

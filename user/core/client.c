@@ -27,13 +27,13 @@ struct sl_client *sl_client_next(struct sl_core *c, const struct sl_client *cl)
 {
 	uint32_t link = cl ? cl->next : c->client_head;
 
-	return link ? sl_pool_at(&c->clients, link - 1) : NULL;
+	return link ? sl_mempool_at(&c->clients, link - 1) : NULL;
 }
 
 static void list_add(struct sl_core *c, struct sl_client *cl)
 {
 	struct sl_client *old = sl_client_next(c, NULL);
-	uint32_t link = sl_pool_index(&c->clients, cl) + 1;
+	uint32_t link = sl_mempool_index(&c->clients, cl) + 1;
 
 	cl->next = c->client_head;
 	c->client_head = link;
@@ -46,7 +46,7 @@ static void list_del(struct sl_core *c, const struct sl_client *cl)
 	struct sl_client *next = sl_client_next(c, cl);
 
 	if (cl->prev)
-		((struct sl_client *)sl_pool_at(&c->clients, cl->prev - 1))->next = cl->next;
+		((struct sl_client *)sl_mempool_at(&c->clients, cl->prev - 1))->next = cl->next;
 	else
 		c->client_head = cl->next;
 	if (next)
@@ -323,14 +323,14 @@ static bool open_account(struct sl_client *cl, const struct sl_addr *peer)
 	struct sl_accounts *t = &cl->core->accounts;
 	struct sl_account *a = sl_account_open(t, peer);
 
-	cl->account = a ? sl_pool_index(&t->pool, a) + 1 : 0;
+	cl->account = a ? sl_mempool_index(&t->pool, a) + 1 : 0;
 	return a;
 }
 
 struct sl_client *sl_client_open(struct sl_core *c, struct sl_tcp_conn *conn,
 				 const struct sl_conn_info *info, bool hearsay)
 {
-	struct sl_client *cl = c->draining ? NULL : sl_pool_get(&c->clients);
+	struct sl_client *cl = c->draining ? NULL : sl_mempool_get(&c->clients);
 
 	if (!cl)
 		return NULL;
@@ -339,7 +339,7 @@ struct sl_client *sl_client_open(struct sl_core *c, struct sl_tcp_conn *conn,
 	cl->conn = conn;
 	cl->listener = info->listener;
 	if (!hearsay && !open_account(cl, &info->peer)) {
-		sl_pool_put(&c->clients, cl);
+		sl_mempool_put(&c->clients, cl);
 		return NULL;
 	}
 	/* Until a body comes for which there is room, or streams with windows of their own do. */
@@ -363,7 +363,7 @@ static void on_named(void *handle)
 {
 	struct sl_client *cl = handle;
 	struct sl_accounts *t = &cl->core->accounts;
-	SL_UNSET struct sl_conn_info info;
+	SL_UNINIT struct sl_conn_info info;
 	int32_t frames;
 
 	if (cl->account)
@@ -510,7 +510,7 @@ static void client_free(struct sl_client *cl)
 	if (cl->account)
 		sl_account_close(&c->accounts, sl_client_account(cl), c->now_ns);
 	list_del(c, cl);
-	sl_pool_put(&c->clients, cl);
+	sl_mempool_put(&c->clients, cl);
 	c->stats.clients--;
 }
 

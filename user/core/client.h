@@ -149,7 +149,7 @@ static inline struct sl_account *sl_client_account(const struct sl_client *cl)
 {
 	struct sl_accounts *t = &cl->core->accounts;
 
-	return cl->account ? sl_pool_at(&t->pool, cl->account - 1) : &t->unproven;
+	return cl->account ? sl_mempool_at(&t->pool, cl->account - 1) : &t->unproven;
 }
 
 /* The client that stands for all who send datagrams; on no list, never idle. */

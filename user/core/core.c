@@ -100,7 +100,7 @@ static struct sl_h2_env *create_h2(struct sl_core *c)
 	sl_h2_config_default(&h);
 	if (h.max_connections > l->max_connections)
 		h.max_connections = l->max_connections;
-	h.sources = sl_pool_capacity(&c->accounts.pool) + 1;
+	h.sources = sl_mempool_capacity(&c->accounts.pool) + 1;
 	return sl_h2_env_create(&h, &c->limits);
 }
 
@@ -111,17 +111,18 @@ static int create_memory(struct sl_core *c)
 				  &c->stats.refused);
 
 	if (!rc)
-		rc = sl_pool_init(&c->clients, sizeof(struct sl_client), 64, l->max_connections);
+		rc = sl_mempool_init(&c->clients, sizeof(struct sl_client), 64, l->max_connections);
 	if (!rc)
-		rc = sl_pool_init(&c->exchanges, sizeof(struct sl_exchange), 64, l->max_exchanges);
+		rc = sl_mempool_init(&c->exchanges, sizeof(struct sl_exchange), 64,
+				     l->max_exchanges);
 	if (!rc)
-		rc = sl_pool_init(&c->heads, l->max_head, 64, HEADS_MAX);
+		rc = sl_mempool_init(&c->heads, l->max_head, 64, HEADS_MAX);
 	if (!rc && !(c->head_hosts = calloc(HEADS_MAX, sizeof(*c->head_hosts))))
 		rc = -ENOMEM;
 	if (!rc)
 		rc = sl_flights_init(c, l->max_exchanges);
 	if (!rc)
-		rc = sl_pool_init(&c->holds, sizeof(struct sl_hold), 8, l->max_exchanges);
+		rc = sl_mempool_init(&c->holds, sizeof(struct sl_hold), 8, l->max_exchanges);
 	if (!rc && c->cfg->access_log.file)
 		rc = sl_events_init(c);
 	if (rc)
@@ -228,12 +229,12 @@ void sl_core_fini(struct sl_core *c)
 		sl_tcp_destroy(c->tcp);
 	sl_h2_env_destroy(c->env.h2);
 	free(c->head_hosts);
-	sl_pool_fini(&c->heads);
+	sl_mempool_fini(&c->heads);
 	sl_flights_fini(c);
-	sl_pool_fini(&c->holds);
-	sl_pool_fini(&c->clients);
+	sl_mempool_fini(&c->holds);
+	sl_mempool_fini(&c->clients);
 	sl_accounts_fini(&c->accounts);
-	sl_pool_fini(&c->exchanges);
+	sl_mempool_fini(&c->exchanges);
 	sl_events_fini(c);
 	free(c->meta_buf);
 	free(c->rule_buf);
@@ -349,5 +350,5 @@ void sl_core_drain(struct sl_core *c)
 
 bool sl_core_idle(const struct sl_core *c)
 {
-	return sl_pool_used(&c->exchanges) == 0 && sl_pool_used(&c->clients) == 0;
+	return sl_mempool_used(&c->exchanges) == 0 && sl_mempool_used(&c->clients) == 0;
 }

@@ -41,7 +41,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include "base/pool.h"
+#include "base/mempool.h"
 #include "base/wheel.h"
 #include "config/config.h"
 #include "core/account.h"
@@ -94,17 +94,17 @@ struct sl_core {
 	struct sl_wheel wheel;
 	struct sl_wheel late; /* deadlines of exchanges whose request is still coming */
 	struct sl_accounts accounts;
-	struct sl_pool clients;
-	struct sl_pool exchanges;
-	struct sl_pool flights; /* struct sl_flight */
-	uint32_t *flight_slots; /* flight.c */
+	struct sl_mempool clients;
+	struct sl_mempool exchanges;
+	struct sl_mempool flights; /* struct sl_flight */
+	uint32_t *flight_slots;    /* flight.c */
 	uint32_t flight_mask;
-	struct sl_pool holds;   /* struct sl_hold */
-	struct sl_pool heads;   /* env.heads */
-	void **head_hosts;      /* env.head_hosts: clients */
-	struct sl_pool notes;   /* struct sl_event, if there are events */
-	struct sl_ring *events; /* of this worker; NULL: nobody reads any */
-	struct sl_list groups;  /* that are in force, or that an exchange has still */
+	struct sl_mempool holds; /* struct sl_hold */
+	struct sl_mempool heads; /* env.heads */
+	void **head_hosts;       /* env.head_hosts: clients */
+	struct sl_mempool notes; /* struct sl_event, if there are events */
+	struct sl_ring *events;  /* of this worker; NULL: nobody reads any */
+	struct sl_list groups;   /* that are in force, or that an exchange has still */
 	struct sl_dgram *dgram;
 	const struct sl_udp_peer *datagram_from; /* of the one that is being read */
 	struct sl_core_maps maps;

@@ -12,7 +12,8 @@
 
 int sl_events_init(struct sl_core *c)
 {
-	int rc = sl_pool_init(&c->notes, sizeof(struct sl_event), 64, c->cfg->limits.max_exchanges);
+	int rc = sl_mempool_init(&c->notes, sizeof(struct sl_event), 64,
+				 c->cfg->limits.max_exchanges);
 
 	if (rc)
 		return rc;
@@ -23,7 +24,7 @@ int sl_events_init(struct sl_core *c)
 void sl_events_fini(struct sl_core *c)
 {
 	sl_ring_free(c->events);
-	sl_pool_fini(&c->notes);
+	sl_mempool_fini(&c->notes);
 }
 
 static void put(struct sl_core *c, const struct sl_event *e)
@@ -173,7 +174,7 @@ static void fill_request(struct sl_event *e, const struct sl_client *cl,
 
 void sl_event_begin(struct sl_exchange *x, const struct sl_request *rq)
 {
-	x->note = sl_pool_get(&x->core->notes);
+	x->note = sl_mempool_get(&x->core->notes);
 	if (x->note)
 		fill_request(x->note, x->client, rq, x->route);
 	else
@@ -217,7 +218,7 @@ void sl_event_end(struct sl_exchange *x, enum sl_outcome outcome)
 	e->service_us = x->service_us;
 	e->request_len = x->body_len;
 	put(c, e);
-	sl_pool_put(&c->notes, e);
+	sl_mempool_put(&c->notes, e);
 	x->note = NULL;
 }
 

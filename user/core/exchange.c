@@ -120,7 +120,7 @@ static void exchange_free(struct sl_exchange *x, enum sl_outcome outcome)
 	if (x->group)
 		sl_group_put(x->group);
 	sl_table_put(x->table);
-	sl_pool_put(&c->exchanges, x);
+	sl_mempool_put(&c->exchanges, x);
 }
 
 void sl_exchange_done(void *host, struct sl_stream *st)

@@ -318,9 +318,10 @@ enum {
 };
 static inline bool sl_core_has_exchange(const struct sl_core *c, bool for_backend)
 {
-	uint32_t cap = sl_pool_capacity(&c->exchanges);
+	uint32_t cap = sl_mempool_capacity(&c->exchanges);
 
-	return cap - sl_pool_used(&c->exchanges) > (for_backend ? cap / SL_RESERVE_EXCHANGES : 0);
+	return cap - sl_mempool_used(&c->exchanges) >
+	       (for_backend ? cap / SL_RESERVE_EXCHANGES : 0);
 }
 /* Ends those whose clients are late; returns how many were looked at. */
 unsigned sl_core_end_late(struct sl_core *c);

@@ -16,7 +16,7 @@
 int sl_flights_init(struct sl_core *c, uint32_t cap)
 {
 	uint32_t slots = 64;
-	int rc = sl_pool_init(&c->flights, sizeof(struct sl_flight), 8, cap);
+	int rc = sl_mempool_init(&c->flights, sizeof(struct sl_flight), 8, cap);
 
 	if (rc)
 		return rc;
@@ -30,7 +30,7 @@ int sl_flights_init(struct sl_core *c, uint32_t cap)
 void sl_flights_fini(struct sl_core *c)
 {
 	free(c->flight_slots);
-	sl_pool_fini(&c->flights);
+	sl_mempool_fini(&c->flights);
 }
 
 /* Numbers of batches follow each other: those of a member have slots side by side. */
@@ -47,7 +47,7 @@ static uint32_t *find_place(const struct sl_core *c, const struct sl_member *m, 
 	uint32_t *at = slot_of(c, m, batch);
 
 	while (*at) {
-		struct sl_flight *f = sl_pool_at(&c->flights, *at - 1);
+		struct sl_flight *f = sl_mempool_at(&c->flights, *at - 1);
 
 		if (f->member == m && f->batch == batch)
 			break;
@@ -64,7 +64,7 @@ void sl_flight_begin(struct sl_core *c, const struct sl_member *m, struct sl_fli
 	f->limbo = (struct sl_store){0};
 	sl_list_init(&f->shared);
 	f->next = *slot;
-	*slot = sl_pool_index(&c->flights, f) + 1;
+	*slot = sl_mempool_index(&c->flights, f) + 1;
 }
 
 /* The one that has its request, while that may be read; NULL: not sent, or read. */
@@ -73,7 +73,7 @@ static struct sl_flight *flight_of(const struct sl_exchange *x)
 	const struct sl_core *c = x->core;
 	uint32_t at = x->send_ns ? *find_place(c, x->member, x->batch) : 0;
 
-	return at ? sl_pool_at(&c->flights, at - 1) : NULL;
+	return at ? sl_mempool_at(&c->flights, at - 1) : NULL;
 }
 
 /* For so many flights more. */
@@ -100,7 +100,7 @@ static void hold_for(struct sl_hold *h, struct sl_flight *f)
 	struct sl_hold_ref *ref = spare_ref(h);
 
 	h->refs++;
-	if (!SL_HOLDS(ref))
+	if (!SL_ENSURE(ref))
 		return; /* its bytes are never given back, rather than while they are read */
 	ref->hold = h;
 	sl_list_add_tail(&f->shared, &ref->link);
@@ -111,7 +111,7 @@ static void hold_drop(struct sl_core *c, struct sl_hold *h)
 	if (--h->refs)
 		return;
 	sl_store_free(&h->store, c->net->umem);
-	sl_pool_put(&c->holds, h);
+	sl_mempool_put(&c->holds, h);
 }
 
 bool sl_flight_hold(struct sl_exchange *x)
@@ -122,7 +122,7 @@ bool sl_flight_hold(struct sl_exchange *x)
 	if (f && x->hold && hold_room(x->hold) < 2)
 		return false;
 	if (f && !x->hold) {
-		x->hold = sl_pool_get(&x->core->holds);
+		x->hold = sl_mempool_get(&x->core->holds);
 		if (!x->hold)
 			return false;
 		*x->hold = (struct sl_hold){.refs = 1};
@@ -196,7 +196,7 @@ void sl_flight_sent(struct sl_core *c, const struct sl_member *m, uint64_t batch
 
 	if (!*at)
 		return;
-	f = sl_pool_at(&c->flights, *at - 1);
+	f = sl_mempool_at(&c->flights, *at - 1);
 	*at = f->next;
 	while (!sl_list_empty(&f->shared)) {
 		struct sl_hold_ref *ref = sl_list_first(&f->shared, struct sl_hold_ref, link);
@@ -205,5 +205,5 @@ void sl_flight_sent(struct sl_core *c, const struct sl_member *m, uint64_t batch
 		hold_drop(c, ref->hold);
 	}
 	sl_store_free(&f->limbo, c->net->umem);
-	sl_pool_put(&c->flights, f);
+	sl_mempool_put(&c->flights, f);
 }

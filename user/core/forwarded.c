@@ -128,7 +128,7 @@ static void describe(struct sl_strbuf *to, const char *address, struct sl_span h
 /* From where the request came. */
 static void put_way(struct saying *s, const struct sl_conn_info *in, struct sl_span host)
 {
-	SL_UNSET char address[SL_ADDR_TEXT], text[SL_ADDR_TEXT + HOST_MAX + AROUND];
+	SL_UNINIT char address[SL_ADDR_TEXT], text[SL_ADDR_TEXT + HOST_MAX + AROUND];
 	const char *proto = in->tls.cipher ? "https" : "http";
 	struct sl_strbuf element;
 
@@ -148,7 +148,7 @@ void sl_forwarded_put(struct sl_tlv_writer *w, const struct sl_exchange *x,
 		      const struct sl_request *rq)
 {
 	struct saying s = {.w = w, .route = x->route};
-	SL_UNSET struct sl_conn_info in;
+	SL_UNINIT struct sl_conn_info in;
 	bool way = false;
 
 	/* Most that name headers name none of these. */

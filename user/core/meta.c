@@ -142,7 +142,7 @@ static bool encode_in_frame(struct sl_exchange *x, const struct sl_request *rq)
 
 bool sl_meta_encode(struct sl_exchange *x, const struct sl_request *rq)
 {
-	SL_UNSET uint8_t block[SL_RPC_MAX_ASKED];
+	SL_UNINIT uint8_t block[SL_RPC_MAX_ASKED];
 	struct sl_tlv_writer w = {.at = block, .end = block + sizeof(block)};
 	size_t len;
 
@@ -194,7 +194,7 @@ static bool may_be_trailer(struct sl_span name)
 
 bool sl_meta_encode_trailers(struct sl_exchange *x, const struct sl_header *fields, uint32_t cnt)
 {
-	SL_UNSET uint8_t block[SL_RPC_MAX_ASKED];
+	SL_UNINIT uint8_t block[SL_RPC_MAX_ASKED];
 	struct sl_tlv_writer w = {.at = block, .end = block + sizeof(block)};
 	size_t len;
 

@@ -53,7 +53,7 @@ static bool is_host(struct sl_span host)
 
 enum sl_outcome sl_redirect_encode(struct sl_exchange *x, const struct sl_request *rq)
 {
-	SL_UNSET char location[LOCATION_MAX];
+	SL_UNINIT char location[LOCATION_MAX];
 	struct text t = {.at = location, .end = location + sizeof(location)};
 	struct sl_span left = sl_span_cstr(x->route->redirect);
 	const struct sl_span host = sl_span_str("{host}"), path = sl_span_str("{path}");

@@ -21,31 +21,31 @@ enum {
 static bool short_of(const struct sl_core *c, enum sl_account_rank what)
 {
 	const struct sl_umem *u = c->net->umem;
-	uint32_t most = sl_pool_capacity(&c->exchanges);
+	uint32_t most = sl_mempool_capacity(&c->exchanges);
 
 	if (what == SL_RANK_FRAMES)
 		return u->free_cnt < u->frame_cnt / SL_SHORT_FRAMES || sl_bodies_are_stuck(c);
-	return most - sl_pool_used(&c->exchanges) <= most / SL_SHORT_EXCHANGES;
+	return most - sl_mempool_used(&c->exchanges) <= most / SL_SHORT_EXCHANGES;
 }
 
 /* TCP's places: half-open connections have one too, and so have those of which only an end is left. */
 static bool short_of_clients(const struct sl_core *c)
 {
-	return sl_tcp_free_places(c->tcp) < sl_pool_capacity(&c->clients) / SL_SHORT_CLIENTS;
+	return sl_tcp_free_places(c->tcp) < sl_mempool_capacity(&c->clients) / SL_SHORT_CLIENTS;
 }
 
 static bool short_of_heads(const struct sl_core *c)
 {
-	uint32_t cap = sl_pool_capacity(&c->heads);
+	uint32_t cap = sl_mempool_capacity(&c->heads);
 
-	return cap - sl_pool_used(&c->heads) < cap / SL_SHORT_HEADS;
+	return cap - sl_mempool_used(&c->heads) < cap / SL_SHORT_HEADS;
 }
 
 /* The client at the next place that ever had one; NULL: it has none now. */
 static struct sl_client *pass_hand(struct sl_core *c)
 {
 	c->hand = c->hand + 1 < c->clients.fresh ? c->hand + 1 : 0;
-	return sl_pool_in_use(&c->clients, c->hand) ? sl_pool_at(&c->clients, c->hand) : NULL;
+	return sl_mempool_in_use(&c->clients, c->hand) ? sl_mempool_at(&c->clients, c->hand) : NULL;
 }
 
 /* --- those who are late --- */
@@ -225,7 +225,7 @@ static bool end_unread(struct sl_core *c, const struct sl_exchange *x)
 static unsigned end_exchanges(struct sl_core *c, enum sl_account_rank what)
 {
 	static const char *const names[] = {"exchanges", "frames"};
-	SL_UNSET char who[SL_ACCOUNT_TEXT];
+	SL_UNINIT char who[SL_ACCOUNT_TEXT];
 	unsigned n = 0;
 
 	for (; n < ENDS_PER_RUN && short_of(c, what); n++) {
@@ -272,7 +272,7 @@ static struct sl_client *most_idle(struct sl_core *c)
 
 static unsigned close_clients(struct sl_core *c)
 {
-	SL_UNSET char who[SL_ACCOUNT_TEXT];
+	SL_UNINIT char who[SL_ACCOUNT_TEXT];
 	unsigned n = 0;
 
 	for (; n < CLOSES_PER_RUN && short_of_clients(c); n++) {
@@ -297,7 +297,7 @@ static struct sl_client *slowest_head(const struct sl_core *c)
 	struct sl_client *best = NULL;
 	uint64_t most = 0;
 
-	for (uint32_t i = 0; i < sl_pool_capacity(&c->heads); i++) {
+	for (uint32_t i = 0; i < sl_mempool_capacity(&c->heads); i++) {
 		struct sl_client *cl = c->head_hosts[i];
 		uint64_t n;
 
@@ -315,7 +315,7 @@ static struct sl_client *slowest_head(const struct sl_core *c)
 
 static unsigned end_heads(struct sl_core *c)
 {
-	SL_UNSET char who[SL_ACCOUNT_TEXT];
+	SL_UNINIT char who[SL_ACCOUNT_TEXT];
 	unsigned n = 0;
 
 	for (; n < CLOSES_PER_RUN && short_of_heads(c); n++) {

@@ -106,8 +106,8 @@ static uint64_t body_max(const struct sl_exchange *x, const struct sl_request *r
 static bool is_misdirected(const struct sl_client *cl, const struct sl_request *rq)
 {
 	struct sl_span host = sl_router_host(rq->authority);
-	SL_UNSET uint8_t lower[256];
-	SL_UNSET struct sl_conn_info info;
+	SL_UNINIT uint8_t lower[256];
+	SL_UNINIT struct sl_conn_info info;
 
 	sl_client_ends(cl, &info);
 	if (!info.tls.sni.len || sl_span_eq_nocase(host, info.tls.sni))
@@ -165,7 +165,7 @@ static struct sl_exchange *new_exchange(struct sl_core *c, const struct sl_clien
 	bool may = sl_account_admits(t, a, SL_ACCOUNT_EXCHANGES, 1) &&
 		   (whole || sl_account_admits(t, a, SL_ACCOUNT_READING, 1));
 	bool has = may && sl_core_has_exchange(c, for_backend);
-	struct sl_exchange *x = has ? sl_pool_get(&c->exchanges) : NULL;
+	struct sl_exchange *x = has ? sl_mempool_get(&c->exchanges) : NULL;
 
 	if (!x) {
 		*why = may ? SL_OUTCOME_NO_MEMORY : SL_OUTCOME_ADDRESS_LIMIT;
@@ -359,7 +359,7 @@ static bool stays_within(const struct sl_cfg_route *route, const struct sl_cfg_r
 static __attribute__((noinline)) struct sl_exchange *begin_devious(struct sl_client *cl,
 								   const struct sl_request *rq)
 {
-	SL_UNSET uint8_t literal[SL_CFG_TARGET_MAX], resolved[SL_CFG_TARGET_MAX],
+	SL_UNINIT uint8_t literal[SL_CFG_TARGET_MAX], resolved[SL_CFG_TARGET_MAX],
 		plain[SL_CFG_TARGET_MAX];
 	struct sl_path_readings readings;
 	struct sl_route_match match;

@@ -43,7 +43,7 @@ struct facts {
 
 static void learn(struct facts *f, const struct sl_exchange *x, const struct sl_request *rq)
 {
-	SL_UNSET struct sl_conn_info in;
+	SL_UNINIT struct sl_conn_info in;
 
 	sl_client_ends(x->client, &in);
 	f->address[0] = 0;
@@ -149,7 +149,7 @@ void sl_rules_put_request(struct sl_tlv_writer *w, const struct sl_exchange *x,
 			  const struct sl_request *rq)
 {
 	const struct sl_cfg_rules *rules = &x->route->request_rules;
-	SL_UNSET struct facts f;
+	SL_UNINIT struct facts f;
 
 	learn(&f, x, rq);
 	for (uint32_t i = 0; i < rules->cnt; i++) {
@@ -171,8 +171,8 @@ void sl_rules_put_request(struct sl_tlv_writer *w, const struct sl_exchange *x,
 bool sl_rules_keep_reply(struct sl_exchange *x, const struct sl_request *rq)
 {
 	const struct sl_cfg_rules *rules = &x->route->reply_rules;
-	SL_UNSET uint8_t kept[KEPT_MAX];
-	SL_UNSET struct facts f;
+	SL_UNINIT uint8_t kept[KEPT_MAX];
+	SL_UNINIT struct facts f;
 	size_t n = 0;
 
 	learn(&f, x, rq);

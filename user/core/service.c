@@ -67,8 +67,8 @@ int sl_service_send(void *group, unsigned backend, struct sl_batch_item **items,
 	struct sl_group *g = group;
 	struct sl_core *c = g->core;
 	struct sl_member *m = g->numbered[backend];
-	SL_UNSET struct sl_rpc_item rpc[SL_RPC_MAX_BATCH];
-	struct sl_flight *flight = sl_pool_get(&c->flights);
+	SL_UNINIT struct sl_rpc_item rpc[SL_RPC_MAX_BATCH];
+	struct sl_flight *flight = sl_mempool_get(&c->flights);
 	uint32_t used = 0;
 	int rc = flight ? 0 : -EAGAIN;
 
@@ -83,7 +83,7 @@ int sl_service_send(void *group, unsigned backend, struct sl_batch_item **items,
 		rc = sl_rpc_send(m->channel, rpc, cnt, c->now_ns, &flight->batch);
 	if (rc) {
 		if (flight)
-			sl_pool_put(&c->flights, flight);
+			sl_mempool_put(&c->flights, flight);
 		return rc;
 	}
 	sl_flight_begin(c, m, flight);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front/front.h"
 
-#include "base/pool.h"
+#include "base/mempool.h"
 #include "config/defaults.h"
 
 void sl_front_limits_default(struct sl_front_limits *l)
@@ -24,12 +24,12 @@ void sl_front_limits_default(struct sl_front_limits *l)
 static void note_head(const struct sl_front_env *env, const uint8_t *buf, void *host)
 {
 	if (env->head_hosts)
-		env->head_hosts[sl_pool_index(env->heads, buf)] = host;
+		env->head_hosts[sl_mempool_index(env->heads, buf)] = host;
 }
 
 uint8_t *sl_front_head_get(const struct sl_front_env *env, void *host)
 {
-	uint8_t *buf = env->heads ? sl_pool_get(env->heads) : NULL;
+	uint8_t *buf = env->heads ? sl_mempool_get(env->heads) : NULL;
 
 	if (buf)
 		note_head(env, buf, host);
@@ -39,5 +39,5 @@ uint8_t *sl_front_head_get(const struct sl_front_env *env, void *host)
 void sl_front_head_put(const struct sl_front_env *env, uint8_t *buf)
 {
 	note_head(env, buf, NULL);
-	sl_pool_put(env->heads, buf);
+	sl_mempool_put(env->heads, buf);
 }

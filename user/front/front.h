@@ -52,7 +52,7 @@
 #include "sluice/rpc_wire.h"
 #include "xio/frame.h"
 
-struct sl_pool;
+struct sl_mempool;
 struct sl_descriptors;
 
 enum sl_proto { SL_PROTO_HTTP1, SL_PROTO_HTTP2, SL_PROTO_GRPC, SL_PROTO_DATAGRAM, SL_PROTO_CNT };
@@ -280,8 +280,8 @@ enum sl_asked { SL_ASKED_ALL, SL_ASKED_POOL, SL_ASKED_ROUTE };
  */
 struct sl_front_env {
 	struct sl_umem *umem;
-	struct sl_pool *heads; /* NULL: a split head must fit in a frame, 431 otherwise */
-	void **head_hosts;     /* by place in `heads`: whose it is, or NULL; NULL: not kept */
+	struct sl_mempool *heads; /* NULL: a split head must fit in a frame, 431 otherwise */
+	void **head_hosts;        /* by place in `heads`: whose it is, or NULL; NULL: not kept */
 	const struct sl_front_limits *limits;
 	const struct sl_host_ops *host;
 	const uint64_t *now_ns; /* the worker's time, advanced once per burst */

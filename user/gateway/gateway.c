@@ -127,7 +127,7 @@ static int open_ports(struct sl_gateway *g, struct sl_err *err)
 			return fail(err, rc, ci->name);
 		if (!cnt)
 			cnt = nic.queue_cnt;
-		if (!SL_HOLDS(g->cfg->worker_cnt))
+		if (!SL_ENSURE(g->cfg->worker_cnt))
 			return -EINVAL;
 		if (cnt < g->cfg->worker_cnt)
 			sl_log_warn(

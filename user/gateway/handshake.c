@@ -16,7 +16,7 @@
 #include "base/cpu.h"
 #include "base/log.h"
 #include "base/ring.h"
-#include "base/share.h"
+#include "base/fair_share.h"
 #include "sandbox/sandbox.h"
 #include "worker/worker.h"
 
@@ -34,7 +34,7 @@ struct thread {
 	_Atomic bool asleep;
 	struct sl_list todo[RANK_CNT];
 	unsigned served; /* since the last new one */
-	struct sl_share share;
+	struct sl_fair_share share;
 	bool may_idle, idle; /* SCHED_IDLE, and back again */
 	struct sl_ring *in[SL_MAX_WORKERS], *out[SL_MAX_WORKERS];
 	uint64_t untold_ns[SL_MAX_WORKERS]; /* when `out` got what is not told yet; 0: nothing */
@@ -236,7 +236,7 @@ static void give_way(struct thread *t, const char *name)
 			  "(LimitNICE=%d)",
 			  name, SL_HANDSHAKE_NICE, (unsigned long long)nice.rlim_cur,
 			  SL_HANDSHAKE_RLIMIT, SL_HANDSHAKE_RLIMIT);
-	sl_share_reckon(&t->share, sl_now_ns(), used_ns());
+	sl_fair_share_update(&t->share, sl_now_ns(), used_ns());
 }
 
 static void *thread_main(void *arg)
@@ -253,7 +253,7 @@ static void *thread_main(void *arg)
 	while (!atomic_load_explicit(&t->all->stopping, memory_order_relaxed)) {
 		if (work(t)) {
 			tell(t, has_work(t));
-			take_class(t, sl_share_reckon(&t->share, sl_now_ns(), used_ns()));
+			take_class(t, sl_fair_share_update(&t->share, sl_now_ns(), used_ns()));
 		} else {
 			uint64_t count;
 
@@ -264,7 +264,7 @@ static void *thread_main(void *arg)
 				SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_ERR,
 					     "handshakes cannot wait: %d", errno);
 			atomic_store_explicit(&t->asleep, false, memory_order_relaxed);
-			sl_share_begin(&t->share, sl_now_ns(), used_ns());
+			sl_fair_share_begin(&t->share, sl_now_ns(), used_ns());
 			take_class(t, t->share.credit_ns > 0);
 		}
 	}

@@ -8,7 +8,7 @@
  * are on their way first, then those with a ticket of ours, then new ones, of addresses with few of
  * them before the others; of eight one is of those others, so that nobody waits for ever.
  *
- * A thread is owed a tenth of a processor (base/share.h), which it takes beside everybody else, at
+ * A thread is owed a tenth of a processor (base/fair_share.h), which it takes beside everybody else, at
  * nice 10. What it needs beyond that it takes at SCHED_IDLE, of processors that nobody else wants:
  * there a worker that wakes has the processor at once, however many handshakes wait, and where
  * nothing is left, new clients still get their tenth.

@@ -85,9 +85,9 @@ static void fill_worker(struct sl_gateway *g, struct sl_worker *w, struct sl_wor
 	wi->sleeps = w->sleeps;
 	wi->frames = w->umem.frame_cnt;
 	wi->frames_free = w->umem.free_cnt;
-	wi->exchanges = sl_pool_capacity(&w->core.exchanges);
-	wi->exchanges_used = sl_pool_used(&w->core.exchanges);
-	wi->clients = sl_pool_used(&w->core.clients);
+	wi->exchanges = sl_mempool_capacity(&w->core.exchanges);
+	wi->exchanges_used = sl_mempool_used(&w->core.exchanges);
+	wi->clients = sl_mempool_used(&w->core.clients);
 	wi->core = w->core.stats;
 	(void)sl_refused_read(&w->core.stats.refused, &wi->core.refused);
 	wi->core.stray_datagrams = sl_rpc_strays(w->core.rpc);

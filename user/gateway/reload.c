@@ -44,11 +44,11 @@ static struct sl_dialler *dial_member(struct sl_gateway *g, struct sl_edition *e
 	struct sl_dialler *d;
 
 	for (unsigned w = 0; w < g->worker_cnt; w++) {
-		if (!SL_HOLDS(e->tables[w]))
+		if (!SL_ENSURE(e->tables[w]))
 			return NULL;
 		members[w] = e->tables[w]->pools[p].members[b];
 	}
-	if (!SL_HOLDS(members[0]))
+	if (!SL_ENSURE(members[0]))
 		return NULL;
 	d = members[0]->dialler;
 	if (d) {

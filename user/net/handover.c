@@ -404,8 +404,8 @@ static unsigned drain_ring(struct sl_net *n, unsigned giver, bool *more)
 	struct ring *r = &h->ring[self][giver];
 	uint32_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
 	uint32_t have = atomic_load_explicit(&r->head, memory_order_acquire) - tail;
-	SL_UNSET struct sl_frame *frames[SL_BURST];
-	SL_UNSET uint8_t protocols[SL_BURST];
+	SL_UNINIT struct sl_frame *frames[SL_BURST];
+	SL_UNINIT uint8_t protocols[SL_BURST];
 
 	*more = have > SL_BURST;
 	if (have > SL_BURST)

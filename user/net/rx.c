@@ -145,7 +145,7 @@ static void find_flows(const struct sl_net *n, struct sl_frame **frames, const u
 void sl_net_deliver(struct sl_net *n, struct sl_frame **frames, const uint8_t *protocols,
 		    unsigned cnt)
 {
-	SL_UNSET struct sl_flow_key keys[SL_BURST];
+	SL_UNINIT struct sl_flow_key keys[SL_BURST];
 
 	SL_CHECK(cnt <= SL_BURST);
 	find_flows(n, frames, protocols, keys, cnt);
@@ -186,8 +186,8 @@ static unsigned classify(struct sl_net *n, struct sl_frame **frames, unsigned cn
 
 void sl_net_input(struct sl_net *n, struct sl_frame **frames, unsigned cnt, uint64_t now_ns)
 {
-	SL_UNSET struct sl_frame *kept[SL_BURST];
-	SL_UNSET uint8_t protocols[SL_BURST];
+	SL_UNINIT struct sl_frame *kept[SL_BURST];
+	SL_UNINIT uint8_t protocols[SL_BURST];
 
 	n->now_ns = now_ns;
 	while (cnt) {

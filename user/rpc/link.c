@@ -160,7 +160,7 @@ static int take_message(struct sl_link *l, const struct sl_message *m)
 /* All: their owner may sleep then, and nothing else would tell it of the rest. */
 static void take_sent(struct sl_link *l, struct sl_transport *t, const struct sl_list *in_flight)
 {
-	SL_UNSET uint64_t cookies[SL_LINK_POLL];
+	SL_UNINIT uint64_t cookies[SL_LINK_POLL];
 	unsigned n = SL_LINK_POLL;
 
 	while (n == SL_LINK_POLL && !sl_list_empty(in_flight)) {
@@ -201,7 +201,7 @@ static void look_at_move(struct sl_link *l)
 
 int sl_link_poll(struct sl_link *l, uint64_t now_ns)
 {
-	SL_UNSET struct sl_message m[SL_LINK_POLL];
+	SL_UNINIT struct sl_message m[SL_LINK_POLL];
 	struct sl_transport *t;
 	int n;
 

@@ -86,7 +86,7 @@ static inline void sl_mem_free(struct sl_mem *m, void *ptr)
 	if (!ptr)
 		return;
 	b = (struct sl_mem_block *)ptr - 1;
-	if (!SL_HOLDS(m->used >= b->len))
+	if (!SL_ENSURE(m->used >= b->len))
 		return; /* what is not ours, or was freed, is given to nobody */
 	m->used -= b->len;
 	if (b->len > SL_MEM_CARVED || b->class == SL_MEM_SYSTEM) {

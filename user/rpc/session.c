@@ -121,7 +121,7 @@ struct sl_rpc_channel *sl_rpc_channel_add(struct sl_rpc *r, const char *name, vo
 
 void sl_rpc_channel_remove(struct sl_rpc_channel *ch)
 {
-	if (!SL_HOLDS(ch->state == SL_RPC_DOWN))
+	if (!SL_ENSURE(ch->state == SL_RPC_DOWN))
 		sl_channel_down(ch, SL_RPC_FAIL_LOST);
 	ch->rpc->channel_cnt--;
 	ch->rpc->round = 0; /* or it would end before all the others were passed */
@@ -223,7 +223,7 @@ static void on_timer(void *arg, struct sl_timer *t)
 /* Bells and hang-ups, of the channels that have them; how many. */
 static unsigned take_events(struct sl_rpc *r)
 {
-	SL_UNSET struct epoll_event ev[EVENTS_MAX];
+	SL_UNINIT struct epoll_event ev[EVENTS_MAX];
 	unsigned sum = 0;
 	int n, turns = 0;
 

@@ -33,7 +33,7 @@ int sl_tcp_listener(const struct sl_tcp_conn *c)
 struct sl_tcp_conn *sl_tcp_conn_new(struct sl_tcp *t, const struct sl_net_path *path,
 				    const struct sl_flow_key *key, uint64_t hash)
 {
-	struct sl_tcp_conn *c = sl_pool_get(&t->conns);
+	struct sl_tcp_conn *c = sl_mempool_get(&t->conns);
 
 	if (!c)
 		return NULL;
@@ -49,7 +49,7 @@ struct sl_tcp_conn *sl_tcp_conn_new(struct sl_tcp *t, const struct sl_net_path *
 		.challenged_at = sl_tcp_never_challenged(t),
 	};
 	if (sl_flow_insert(&t->flows, hash, conn_link(c) - 1)) {
-		sl_pool_put(&t->conns, c);
+		sl_mempool_put(&t->conns, c);
 		return NULL;
 	}
 	if (t->net->handover)
@@ -160,7 +160,7 @@ void sl_tcp_conn_gone(struct sl_tcp_conn *c, enum sl_tcp_close_reason why)
 
 uint32_t sl_tcp_free_places(const struct sl_tcp *t)
 {
-	return sl_pool_capacity(&t->conns) - t->conn_cnt;
+	return sl_mempool_capacity(&t->conns) - t->conn_cnt;
 }
 
 void sl_tcp_reap(struct sl_tcp *t)
@@ -169,6 +169,6 @@ void sl_tcp_reap(struct sl_tcp *t)
 		struct sl_tcp_conn *c = conn_of(t, t->dead_head);
 
 		t->dead_head = c->dirty_next;
-		sl_pool_put(&t->conns, c);
+		sl_mempool_put(&t->conns, c);
 	}
 }

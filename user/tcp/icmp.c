@@ -67,7 +67,7 @@ void sl_tcp_icmp_error(void *ctx, const void *ip_header, const uint8_t *l4, uint
 	value = sl_flow_find(&t->flows, sl_flow_hash(&t->flows, &key), &key);
 	if (value >= SL_TCP_TW_BASE)
 		goto ignored;
-	c = sl_pool_at(&t->conns, value);
+	c = sl_mempool_at(&t->conns, value);
 	/* RFC 5927 4: it quotes something that is in flight. */
 	if (!sl_seq_in(seq, c->snd_una, c->snd_nxt - c->snd_una))
 		goto ignored;

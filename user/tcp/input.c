@@ -58,7 +58,7 @@ bool sl_tcp_flow_match(const void *ctx, uint32_t value, const struct sl_flow_key
 
 	if (sl_unlikely(value >= SL_TCP_TW_BASE))
 		return sl_tcp_tw_match(t, value, key);
-	c = sl_pool_at(&t->conns, value);
+	c = sl_mempool_at(&t->conns, value);
 	return c->local_port_be == key->local_port_be && c->remote_port_be == key->remote_port_be &&
 	       c->path.family == key->family && !memcmp(c->path.remote, key->remote, 16) &&
 	       !memcmp(c->path.local, key->local, 16);
@@ -102,7 +102,7 @@ void sl_tcp_input(void *ctx, struct sl_frame *f, const struct sl_flow_key *key)
 		return;
 	value = sl_flow_find(&t->flows, f->flow_hash, key);
 	if (sl_likely(value < SL_TCP_TW_BASE)) {
-		rx_conn(sl_pool_at(&t->conns, value), &seg);
+		rx_conn(sl_mempool_at(&t->conns, value), &seg);
 	} else if (value == SL_FLOW_NONE) {
 		rx_no_conn(t, &seg, key);
 	} else {

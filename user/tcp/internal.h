@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/list.h"
-#include "base/pool.h"
+#include "base/mempool.h"
 #include "base/rand.h"
 #include "net/flow_table.h"
 #include "net/handover.h"
@@ -116,7 +116,7 @@ struct sl_tcp {
 	void *app;
 	struct sl_tcp_config cfg;
 
-	struct sl_pool conns;
+	struct sl_mempool conns;
 	struct sl_flow_table flows;
 	struct sl_wheel wheel;
 	struct sl_tcp_queue dirty;
@@ -134,7 +134,7 @@ struct sl_tcp {
 	uint64_t cookie_until_ns; /* cookies may still come back until then */
 	uint16_t ephemeral;
 
-	struct sl_pool tw;
+	struct sl_mempool tw;
 	uint32_t tw_head, tw_tail; /* index + 1, in order of expiry */
 	struct sl_tcp_addr_slot *addrs;
 	uint32_t addr_mask;
@@ -205,12 +205,12 @@ static inline uint32_t frame_link(const struct sl_frame *f)
 
 static inline struct sl_tcp_conn *conn_of(const struct sl_tcp *t, uint32_t link)
 {
-	return sl_pool_at(&t->conns, link - 1);
+	return sl_mempool_at(&t->conns, link - 1);
 }
 
 static inline uint32_t conn_link(const struct sl_tcp_conn *c)
 {
-	return sl_pool_index(&c->tcp->conns, c) + 1;
+	return sl_mempool_index(&c->tcp->conns, c) + 1;
 }
 
 /* Sequence space that a frame of the send queue takes. */

@@ -89,13 +89,13 @@ struct sl_tcp *sl_tcp_create(struct sl_net *net, const struct sl_tcp_config *cfg
 	init_keys(t);
 	sl_wheel_init(&t->wheel, now_ns(t), UINT64_C(1) << SL_TCP_TICK_SHIFT);
 
-	err = sl_pool_init(&t->conns, sizeof(struct sl_tcp_conn), SL_CACHELINE, cfg->max_conns);
+	err = sl_mempool_init(&t->conns, sizeof(struct sl_tcp_conn), SL_CACHELINE, cfg->max_conns);
 	if (err)
 		goto free_tcp;
 	err = sl_tcp_tw_init(t);
 	if (err)
 		goto fini_conns;
-	err = sl_flow_table_init(&t->flows, cfg->max_conns + sl_pool_capacity(&t->tw), &flow_key,
+	err = sl_flow_table_init(&t->flows, cfg->max_conns + sl_mempool_capacity(&t->tw), &flow_key,
 				 sl_tcp_flow_match, t);
 	if (err)
 		goto fini_tw;
@@ -115,7 +115,7 @@ fini_flows:
 fini_tw:
 	sl_tcp_tw_fini(t);
 fini_conns:
-	sl_pool_fini(&t->conns);
+	sl_mempool_fini(&t->conns);
 free_tcp:
 	free(t);
 fail:
@@ -140,7 +140,7 @@ void sl_tcp_destroy(struct sl_tcp *t)
 	sl_tcp_addr_fini(t);
 	sl_flow_table_fini(&t->flows);
 	sl_tcp_tw_fini(t);
-	sl_pool_fini(&t->conns);
+	sl_mempool_fini(&t->conns);
 	free(t);
 }
 
@@ -149,7 +149,7 @@ void sl_tcp_stats(const struct sl_tcp *t, struct sl_tcp_stats *out)
 	*out = t->stats;
 	out->conns = t->conn_cnt;
 	out->half_open = t->half_open;
-	out->time_wait = sl_pool_used(&t->tw);
+	out->time_wait = sl_mempool_used(&t->tw);
 	out->conn_bytes = (uint32_t)sizeof(struct sl_tcp_conn) + SL_FLOW_BYTES_MAX;
 	if (t->net->handover)
 		out->conn_bytes += SL_HANDOVER_FLOW_BYTES_MAX;

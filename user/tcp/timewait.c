@@ -23,27 +23,27 @@ SL_ASSERT_SIZE(struct sl_tcp_tw, 96);
 
 int sl_tcp_tw_init(struct sl_tcp *t)
 {
-	return sl_pool_init(&t->tw, sizeof(struct sl_tcp_tw), 0, t->cfg.max_conns);
+	return sl_mempool_init(&t->tw, sizeof(struct sl_tcp_tw), 0, t->cfg.max_conns);
 }
 
 void sl_tcp_tw_fini(struct sl_tcp *t)
 {
-	sl_pool_fini(&t->tw);
+	sl_mempool_fini(&t->tw);
 }
 
 static struct sl_tcp_tw *tw_of(const struct sl_tcp *t, uint32_t link)
 {
-	return sl_pool_at(&t->tw, link - 1);
+	return sl_mempool_at(&t->tw, link - 1);
 }
 
 static uint32_t tw_link(const struct sl_tcp *t, const struct sl_tcp_tw *w)
 {
-	return sl_pool_index(&t->tw, w) + 1;
+	return sl_mempool_index(&t->tw, w) + 1;
 }
 
 bool sl_tcp_tw_match(const struct sl_tcp *t, uint32_t value, const struct sl_flow_key *key)
 {
-	const struct sl_tcp_tw *w = sl_pool_at(&t->tw, value - SL_TCP_TW_BASE);
+	const struct sl_tcp_tw *w = sl_mempool_at(&t->tw, value - SL_TCP_TW_BASE);
 	struct sl_flow_key mine;
 
 	sl_tcp_path_key(&w->path, w->local_port_be, w->remote_port_be, &mine);
@@ -85,7 +85,7 @@ static void tw_free(struct sl_tcp *t, struct sl_tcp_tw *w)
 	    t->net->handover)
 		sl_handover_release(t->net, &key);
 	list_remove(t, w);
-	sl_pool_put(&t->tw, w);
+	sl_mempool_put(&t->tw, w);
 }
 
 static void tw_ack(struct sl_tcp *t, const struct sl_tcp_tw *w)
@@ -112,11 +112,11 @@ static void tw_ack(struct sl_tcp *t, const struct sl_tcp_tw *w)
 
 static struct sl_tcp_tw *tw_new(struct sl_tcp *t, const struct sl_tcp_conn *c)
 {
-	struct sl_tcp_tw *w = sl_pool_get(&t->tw);
+	struct sl_tcp_tw *w = sl_mempool_get(&t->tw);
 
 	if (!w && t->tw_head) {
 		tw_free(t, tw_of(t, t->tw_head));
-		w = sl_pool_get(&t->tw);
+		w = sl_mempool_get(&t->tw);
 	}
 	if (!w)
 		return NULL;
@@ -145,7 +145,7 @@ static void tw_insert(struct sl_tcp *t, struct sl_tcp_tw *w)
 	if (sl_flow_insert(&t->flows, sl_flow_hash(&t->flows, &key),
 			   SL_TCP_TW_BASE + tw_link(t, w) - 1)) {
 		list_remove(t, w);
-		sl_pool_put(&t->tw, w);
+		sl_mempool_put(&t->tw, w);
 		return;
 	}
 	if (t->net->handover)
@@ -180,7 +180,7 @@ static bool syn_is_newer(const struct sl_tcp_tw *w, const struct sl_tcp_seg *seg
 
 bool sl_tcp_tw_input(struct sl_tcp *t, uint32_t value, struct sl_tcp_seg *seg, uint32_t *isn)
 {
-	struct sl_tcp_tw *w = sl_pool_at(&t->tw, value - SL_TCP_TW_BASE);
+	struct sl_tcp_tw *w = sl_mempool_at(&t->tw, value - SL_TCP_TW_BASE);
 	bool old_ts = w->ts && seg->has_ts && sl_seq_lt(seg->ts_val, w->ts_recent);
 
 	if (seg->flags & SL_TCP_RST) { /* RFC 1337: or an old duplicate could kill it */

@@ -355,7 +355,7 @@ static void check_armed(struct sl_tcp_conn *c)
 {
 	if (sl_likely(c->rtx_kind != SL_RTX_NONE || !c->txq_head))
 		return;
-	if (!SL_HOLDS(c->rtx_kind != SL_RTX_NONE))
+	if (!SL_ENSURE(c->rtx_kind != SL_RTX_NONE))
 		sl_tcp_set_rtx(c, SL_RTX_NO_FRAME, SL_TCP_NO_FRAME_NS);
 }
 
@@ -391,7 +391,7 @@ static uint32_t output_first(struct sl_tcp *t, struct sl_tcp_queue *q, uint32_t 
 	if (sl_likely(c->state != SL_TCPS_CLOSED))
 		output_conn(c);
 	else
-		sl_pool_put(&t->conns, c);
+		sl_mempool_put(&t->conns, c);
 	return segs - t->segs_left;
 }
 

@@ -20,7 +20,7 @@ enum { WAIT_EVENTS = 32, TX_RETRY_NS = 50000 };
 
 static unsigned receive(struct sl_worker *w, uint64_t now_ns)
 {
-	SL_UNSET struct sl_frame *frames[SL_BURST];
+	SL_UNINIT struct sl_frame *frames[SL_BURST];
 	unsigned total = 0;
 
 	for (unsigned i = 0; i < w->port_cnt; i++) {
@@ -98,7 +98,7 @@ static bool is_among(const struct epoll_event *events, int n, int fd)
  */
 static bool sleep_well(struct sl_worker *w, uint64_t *asleep_ns)
 {
-	SL_UNSET struct epoll_event events[WAIT_EVENTS];
+	SL_UNINIT struct epoll_event events[WAIT_EVENTS];
 	struct timespec ts, *timeout = NULL;
 	uint64_t next = next_ns(w), now_ns = sl_now_ns(), woken_ns, count;
 	int n;

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/wake.h"
+#include "base/wakeup_cost.h"
 
 enum sl_spin_for {
 	SL_SPIN_CLIENTS,    /* nothing is asked: the next request */
@@ -108,7 +108,7 @@ static inline void sl_spin_slept(struct sl_spin *s, uint64_t beside_ns)
 	uint64_t step_ns = s->beside_ns / SL_SPIN_STEP + SL_SPIN_STEP;
 
 	/* As of a wake-up: more is a busy machine. */
-	if (beside_ns > s->beside_ns && s->beside_ns < SL_WAKE_MAX_NS)
+	if (beside_ns > s->beside_ns && s->beside_ns < SL_WAKEUP_MAX_NS)
 		s->beside_ns += step_ns;
 	else
 		s->beside_ns -= s->beside_ns < step_ns ? s->beside_ns : step_ns;

@@ -11,7 +11,7 @@
 #include "base/cpu.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "base/wake.h"
+#include "base/wakeup_cost.h"
 #include "net/handover.h"
 #include "rpc/rpc.h"
 #include "sandbox/sandbox.h"
@@ -91,7 +91,7 @@ int sl_worker_start(struct sl_worker *w)
 	if (w->spin.wake_ns == SL_AUTO) {
 		char text[SL_UNIT_TEXT];
 
-		sl_spin_init(&w->spin, sl_wake_cost_ns(w->cpu), false);
+		sl_spin_init(&w->spin, sl_wakeup_cost_ns(w->cpu), false);
 		sl_log_info("worker %u: waking it costs %s, so it polls for as long, and for what "
 			    "else a sleep takes, before it sleeps, or %d times that for a reply, "
 			    "while that is worth it",

@@ -116,7 +116,7 @@ static void flood(const void *arg)
 /* At the backend's end: takes what comes, as that does, and that is all. */
 static void sink(const void *arg)
 {
-	SL_UNSET struct ud_packet packets[UD_POLL];
+	SL_UNINIT struct ud_packet packets[UD_POLL];
 	struct sockaddr_storage sa;
 	struct ud_pair *pair;
 	struct ud_sign *sign;

@@ -351,7 +351,8 @@ TEST_EACH(a_proxy_header_that_trickles_is_ended_in_time, 2)
 	ck_assert_uint_eq(headers, 0);
 	run((unsigned)(core.cfg->limits.send_timeout_ns / SL_NS_PER_MS) + 1000);
 	ck_assert(closed_seen); /* it did not close its own half */
-	ck_assert_uint_eq(sl_pool_used(&balancers.filters) + sl_pool_used(&balancers.heads), 0);
+	ck_assert_uint_eq(sl_mempool_used(&balancers.filters) + sl_mempool_used(&balancers.heads),
+			  0);
 	stop();
 	sl_proxy_env_fini(&balancers);
 }
@@ -465,10 +466,10 @@ TEST(a_request_that_never_ends_is_ended_by_its_deadline)
 	say(bytes, sizeof(bytes) - 1);
 	run(250);
 	ck_assert_uint_eq(core.stats.outcomes[SL_OUTCOME_EXPIRED], 0);
-	ck_assert_uint_eq(sl_pool_used(&core.exchanges), 1);
+	ck_assert_uint_eq(sl_mempool_used(&core.exchanges), 1);
 	run(100);
 	ck_assert_uint_eq(core.stats.outcomes[SL_OUTCOME_EXPIRED], 1);
-	ck_assert_uint_eq(sl_pool_used(&core.exchanges), 0);
+	ck_assert_uint_eq(sl_mempool_used(&core.exchanges), 0);
 	ck_assert(!eof_seen && !closed_seen);
 	stop();
 }

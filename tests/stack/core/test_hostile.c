@@ -16,13 +16,13 @@ TEST(an_address_has_its_part_of_the_exchanges_that_read)
 	for (uint32_t id = 1; id < 2 * 40; id += 2)
 		h2_head(bad, id, "/pool", true);
 	run(10);
-	ck_assert_uint_eq(sl_pool_used(&core.exchanges), 16);
+	ck_assert_uint_eq(sl_mempool_used(&core.exchanges), 16);
 	ck_assert_uint_eq(core.stats.address_limits[SL_ACCOUNT_READING], 24);
 	ck_assert_uint_eq(core.stats.outcomes[SL_OUTCOME_ADDRESS_LIMIT], 24);
 
 	good = dial(GOOD);
 	say_text(good, "POST /pool HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n1");
-	ck_assert_uint_eq(sl_pool_used(&core.exchanges), 17);
+	ck_assert_uint_eq(sl_mempool_used(&core.exchanges), 17);
 	stop();
 }
 
@@ -36,12 +36,12 @@ TEST(an_address_has_its_part_of_all_exchanges)
 	for (uint32_t id = 1; id < 2 * 60; id += 2)
 		h2_head(bad, id, "/long", false);
 	run(10);
-	ck_assert_uint_eq(sl_pool_used(&core.exchanges), 32);
+	ck_assert_uint_eq(sl_mempool_used(&core.exchanges), 32);
 	ck_assert_uint_eq(core.stats.address_limits[SL_ACCOUNT_EXCHANGES], 28);
 	is_served(dial(GOOD));
 	sl_tcp_abort(bad->conn);
 	run(5);
-	ck_assert_uint_eq(sl_pool_used(&core.exchanges), 0);
+	ck_assert_uint_eq(sl_mempool_used(&core.exchanges), 0);
 	stop();
 }
 
@@ -58,7 +58,7 @@ TEST(an_address_has_its_part_of_the_connections)
 	sl_tcp_abort(peers[0].conn);
 	run(5);
 	is_served(dial(BAD));
-	ck_assert_uint_eq(sl_pool_used(&core.accounts.pool), 2);
+	ck_assert_uint_eq(sl_mempool_used(&core.accounts.pool), 2);
 	stop();
 }
 
@@ -214,9 +214,9 @@ TEST(a_reply_that_no_window_lets_out_ends_by_itself)
 	h2_begin(bad, 0);
 	h2_head(bad, 1, "/long", false);
 	ping_for(bad, 600);
-	ck_assert_uint_eq(sl_pool_used(&core.exchanges), 1);
+	ck_assert_uint_eq(sl_mempool_used(&core.exchanges), 1);
 	ping_for(bad, 1400);
-	ck_assert_uint_eq(sl_pool_used(&core.exchanges), 0);
+	ck_assert_uint_eq(sl_mempool_used(&core.exchanges), 0);
 	ck_assert_uint_eq(h2_count(bad, RST_STREAM), 1);
 	ck_assert_uint_eq(core.stats.slow_readers, 1);
 	ck_assert_ptr_nonnull(bad->conn); /* the others of its streams go on */
@@ -255,7 +255,7 @@ TEST(a_window_that_opens_fast_enough_is_left_alone)
 		run_by(198, SL_NS_PER_MS);
 	}
 	ck_assert_uint_eq(core.stats.slow_readers, 0);
-	ck_assert_uint_eq(sl_pool_used(&core.exchanges), 1);
+	ck_assert_uint_eq(sl_mempool_used(&core.exchanges), 1);
 	stop();
 }
 
@@ -275,7 +275,7 @@ TEST(a_stream_behind_others_that_move_is_left_alone)
 		run_by(198, SL_NS_PER_MS);
 	}
 	ck_assert_uint_eq(core.stats.slow_readers, 0);
-	ck_assert_uint_ge(sl_pool_used(&core.exchanges), 3);
+	ck_assert_uint_ge(sl_mempool_used(&core.exchanges), 3);
 	stop();
 }
 
@@ -289,9 +289,9 @@ TEST(a_body_that_stands_still_ends_although_the_connection_is_busy)
 	h2_begin(bad, 65535);
 	h2_head(bad, 1, "/pool", true);
 	ping_for(bad, 600);
-	ck_assert_uint_eq(sl_pool_used(&core.exchanges), 1);
+	ck_assert_uint_eq(sl_mempool_used(&core.exchanges), 1);
 	ping_for(bad, 1400);
-	ck_assert_uint_eq(sl_pool_used(&core.exchanges), 0);
+	ck_assert_uint_eq(sl_mempool_used(&core.exchanges), 0);
 	ck_assert_uint_eq(core.stats.outcomes[SL_OUTCOME_REQUEST_TIMEOUT], 1);
 	ck_assert_uint_eq(core.stats.slow_bodies, 1);
 	ck_assert_uint_eq(h2_count(bad, RST_STREAM), 0);
@@ -323,7 +323,7 @@ TEST(a_body_that_trickles_is_too_slow)
 	send_slowly(bad, 40, 15);
 	ck_assert_uint_eq(count(bad, "HTTP/1.1 408 "), 1);
 	ck_assert_uint_eq(core.stats.slow_bodies, 1);
-	ck_assert_uint_eq(sl_pool_used(&core.exchanges), 0);
+	ck_assert_uint_eq(sl_mempool_used(&core.exchanges), 0);
 	stop();
 }
 
@@ -377,7 +377,7 @@ TEST(the_heaviest_gives_up_exchanges_for_newcomers)
 			h2_head(bad[i], id, "/pool", true);
 	}
 	run(20);
-	ck_assert_uint_lt(sl_pool_used(&core.exchanges), 61);
+	ck_assert_uint_lt(sl_mempool_used(&core.exchanges), 61);
 	ck_assert_uint_ge(core.stats.ended_for_others[SL_RANK_EXCHANGES], 40);
 	ck_assert_uint_eq(core.stats.outcomes[SL_OUTCOME_NO_MEMORY], 0);
 	ck_assert_uint_eq(h2_count(good, RST_STREAM), 0);
@@ -506,8 +506,8 @@ TEST(heads_that_do_not_end_give_way_to_newcomers)
 	unsigned n = 0;
 
 	start("max_connections = 64 max_exchanges = 64 header_timeout = 60s");
-	while (sl_pool_used(&core.heads) + 8 < sl_pool_capacity(&core.heads) * 7 / 8)
-		taken[n++] = sl_pool_get(&core.heads);
+	while (sl_mempool_used(&core.heads) + 8 < sl_mempool_capacity(&core.heads) * 7 / 8)
+		taken[n++] = sl_mempool_get(&core.heads);
 	for (int i = 0; i < 30; i++)
 		begin_long_head(dial(BAD));
 	good = dial(GOOD);
@@ -520,7 +520,7 @@ TEST(heads_that_do_not_end_give_way_to_newcomers)
 	ck_assert_uint_ge(core.stats.heads_for_others, 20);
 	ck_assert_uint_eq(count(good, "503"), 0);
 	while (n)
-		sl_pool_put(&core.heads, taken[--n]);
+		sl_mempool_put(&core.heads, taken[--n]);
 	stop();
 }
 
@@ -546,14 +546,14 @@ TEST(the_last_exchanges_are_for_what_the_gateway_answers_itself)
 	unsigned n = 0;
 
 	start("max_connections = 32 max_exchanges = 64");
-	while (sl_pool_used(&core.exchanges) < 63)
-		taken[n++] = sl_pool_get(&core.exchanges);
+	while (sl_mempool_used(&core.exchanges) < 63)
+		taken[n++] = sl_mempool_get(&core.exchanges);
 	p = dial(GOOD);
 	is_served(p);
 	say_text(p, "POST /pool HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
 	ck_assert_uint_eq(core.stats.outcomes[SL_OUTCOME_NO_MEMORY], 1);
 	is_served(dial(GOOD));
 	while (n)
-		sl_pool_put(&core.exchanges, taken[--n]);
+		sl_mempool_put(&core.exchanges, taken[--n]);
 	stop();
 }

@@ -55,7 +55,7 @@ TEST(what_tcp_has_for_a_client_is_its_address_s)
 	for (int i = 0; i < 50; i++)
 		sl_tcp_abort(peers[i].conn);
 	run(5);
-	ck_assert_uint_eq(sl_pool_used(&core.accounts.pool), 1);
+	ck_assert_uint_eq(sl_mempool_used(&core.accounts.pool), 1);
 	client_rcv_buf = 0;
 	stop();
 }

@@ -122,7 +122,7 @@ TEST(a_connection_may_end_while_it_waits)
 		sl_tcp_abort(bulk[i]);
 	bed_collect();
 	ck_assert_uint_eq(stats().conns, 4);
-	ck_assert_uint_eq(sl_pool_used(&bed.tcp->conns), 4);
+	ck_assert_uint_eq(sl_mempool_used(&bed.tcp->conns), 4);
 }
 
 /* Blocks with news in each acknowledgement: each is compared with all that was sent, but not all in one turn. */

@@ -5,7 +5,7 @@
 
 enum { CALLS = 4096 };
 
-static struct sl_pool pool;
+static struct sl_mempool pool;
 static struct agent_queue q;
 static struct agent_shares shares;
 static struct agent_call calls[CALLS];
@@ -14,14 +14,14 @@ static unsigned call_cnt;
 
 static void set_up(void)
 {
-	ck_assert_int_eq(sl_pool_init(&pool, sizeof(struct agent_client), 64, CALLS), 0);
+	ck_assert_int_eq(sl_mempool_init(&pool, sizeof(struct agent_client), 64, CALLS), 0);
 	agent_queue_init(&q, &pool);
 	shares = (struct agent_shares){.places = 32, .streams = 8};
 }
 
 static void tear_down(void)
 {
-	sl_pool_fini(&pool);
+	sl_mempool_fini(&pool);
 }
 
 FIXTURE(set_up, tear_down)
@@ -150,7 +150,7 @@ TEST(a_single_place_goes_around)
 		ck_assert_uint_eq(take(NULL), 0);
 		end(call);
 	}
-	ck_assert_uint_eq(sl_pool_used(&pool), 0);
+	ck_assert_uint_eq(sl_mempool_used(&pool), 0);
 }
 
 /* Streams hold connections: an address has so many; other requests and other addresses go on. */
@@ -201,5 +201,5 @@ TEST(calls_leave_from_any_place)
 	}
 	ck_assert_uint_eq(taken, 250);
 	ck_assert_uint_eq(q.cnt, 0);
-	ck_assert_uint_eq(sl_pool_used(&pool), 0);
+	ck_assert_uint_eq(sl_mempool_used(&pool), 0);
 }

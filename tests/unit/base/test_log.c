@@ -135,7 +135,7 @@ TEST(lines_without_room_are_lost_and_counted)
 	more = sl_log_lost() - lost;
 	ck_assert_uint_gt(more, 800);
 	ck_assert_uint_lt(more, 1000);
-	sl_log_tell_lost();
+	sl_log_report_lost();
 	ck_assert_uint_eq(sl_log_lost() - lost, more);
 	drain(ends[0]);
 	sl_log_err("after");

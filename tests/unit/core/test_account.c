@@ -72,7 +72,7 @@ TEST(all_come_and_go_in_any_order)
 			sl_account_close(&t, a[i], 0);
 			sl_account_close(&t, a[i], 0);
 		}
-		ck_assert_uint_eq(sl_pool_used(&t.pool), 0);
+		ck_assert_uint_eq(sl_mempool_used(&t.pool), 0);
 		for (uint32_t i = 0; i <= t.mask; i++)
 			ck_assert_uint_eq(t.slots[i], 0);
 	}
@@ -94,7 +94,7 @@ TEST(an_empty_bucket_outlives_connections_until_the_place_is_wanted)
 	ck_assert_uint_eq(refused[SL_ACCOUNT_REQUESTS], 2);
 	for (uint32_t i = 10; i < 10 + CAP + 1; i++)
 		ck_assert_ptr_nonnull(open4(i));
-	ck_assert_uint_eq(sl_pool_used(&t.pool), CAP + 1);
+	ck_assert_uint_eq(sl_mempool_used(&t.pool), CAP + 1);
 }
 
 TEST(a_class_is_left_downwards_at_three_quarters)

@@ -264,7 +264,7 @@ TEST(one_that_cannot_be_sent_is_tried_again)
 	unsigned n = 0;
 
 	say(POST(5) "one");
-	while ((f[n] = sl_pool_get(&bed.core.flights)))
+	while ((f[n] = sl_mempool_get(&bed.core.flights)))
 		n++;
 	come_up();
 	ck_assert_uint_eq(other()->id_cnt, 0);
@@ -274,7 +274,7 @@ TEST(one_that_cannot_be_sent_is_tried_again)
 	ck_assert_uint_eq(bed.clients[1].heard_len, 0);
 	ck_assert_uint_le(sl_core_next_ns(&bed.core) - bed.core.now_ns, SL_NS_PER_MS);
 	while (n)
-		sl_pool_put(&bed.core.flights, f[--n]);
+		sl_mempool_put(&bed.core.flights, f[--n]);
 	bed_turns(3);
 	ck_assert_uint_eq(other()->id_cnt, 2);
 	ck_assert_uint_lt(other()->ids[0], other()->ids[1]);

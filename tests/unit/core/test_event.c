@@ -32,7 +32,7 @@ static const struct sl_event *take_one(void)
 {
 	bed_turns(3);
 	ck_assert_uint_eq(sl_events_take(bed.core.events, got, 80), 1);
-	ck_assert_uint_eq(sl_pool_used(&bed.core.notes), 0);
+	ck_assert_uint_eq(sl_mempool_used(&bed.core.notes), 0);
 	return &got[0];
 }
 
@@ -204,14 +204,14 @@ TEST(a_request_without_an_exchange_has_its_record_too)
 	unsigned n = 0;
 	const struct sl_event *e;
 
-	while (n < 64 && (taken[n] = sl_pool_get(&bed.core.exchanges)))
+	while (n < 64 && (taken[n] = sl_mempool_get(&bed.core.exchanges)))
 		n++;
 	say("GET /e HTTP/1.1\r\nHost: x\r\n\r\n");
 	e = take_one();
 	ck_assert_uint_eq(e->outcome, SL_OUTCOME_NO_MEMORY);
 	ck_assert_str_eq(e->route, "/e");
 	while (n)
-		sl_pool_put(&bed.core.exchanges, taken[--n]);
+		sl_mempool_put(&bed.core.exchanges, taken[--n]);
 }
 
 TEST(a_long_path_is_cut)
@@ -323,5 +323,5 @@ TEST(without_a_reader_nothing_is_kept)
 	ck_assert_uint_eq(bed.core.stats.events_dropped, 0);
 	bed.core.events = ring;
 	ck_assert_uint_eq(sl_events_take(bed.core.events, got, 80), 0);
-	ck_assert_uint_eq(sl_pool_used(&bed.core.notes), 0);
+	ck_assert_uint_eq(sl_mempool_used(&bed.core.notes), 0);
 }

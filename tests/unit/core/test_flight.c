@@ -15,7 +15,7 @@ static uint64_t batches[MEMBERS];
 
 static void begin(unsigned m)
 {
-	struct sl_flight *f = sl_pool_get(&core.flights);
+	struct sl_flight *f = sl_mempool_get(&core.flights);
 
 	ck_assert_ptr_nonnull(f);
 	f->batch = ++batches[m];
@@ -32,7 +32,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-	ck_assert_uint_eq(sl_pool_used(&core.flights), 0);
+	ck_assert_uint_eq(sl_mempool_used(&core.flights), 0);
 	sl_flights_fini(&core);
 }
 
@@ -85,12 +85,12 @@ TEST(each_ends_by_its_own_number)
 
 		sl_flight_sent(&core, &members[i % 2], batch);
 		sl_flight_sent(&core, &members[i % 2], batch);
-		ck_assert_uint_eq(sl_pool_used(&core.flights), 2 * CNT - i - 1);
+		ck_assert_uint_eq(sl_mempool_used(&core.flights), 2 * CNT - i - 1);
 	}
 	for (unsigned i = 0; i < CNT; i++) {
 		uint64_t batch = 1 + i * 7 % CNT;
 
 		sl_flight_sent(&core, &members[1 - i % 2], batch);
-		ck_assert_uint_eq(sl_pool_used(&core.flights), CNT - i - 1);
+		ck_assert_uint_eq(sl_mempool_used(&core.flights), CNT - i - 1);
 	}
 }

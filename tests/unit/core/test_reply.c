@@ -365,7 +365,7 @@ TEST(own_replies_keep_their_order)
 	bed_turns(5);
 	ck_assert_uint_eq(count("HTTP/1.1 404 Not Found\r\n"), 100);
 	ck_assert_uint_eq(outcomes(SL_OUTCOME_NO_ROUTE), 100);
-	ck_assert_uint_eq(sl_pool_used(&bed.core.exchanges), 0);
+	ck_assert_uint_eq(sl_mempool_used(&bed.core.exchanges), 0);
 }
 
 /* No frame is left for what the front cannot take yet: the reply is given up, nothing else. */
@@ -476,7 +476,7 @@ TEST(open_request_that_is_answered_keeps_nothing)
 	before = bed.umem.free_cnt;
 	bed_say(0, more, sizeof(more));
 	bed_turns(3);
-	ck_assert_uint_eq(sl_pool_used(&bed.core.exchanges), 1);
+	ck_assert_uint_eq(sl_mempool_used(&bed.core.exchanges), 1);
 	ck_assert_uint_eq(bed.umem.free_cnt, before);
 }
 
@@ -514,7 +514,7 @@ TEST_EACH(open_request_that_ends_early_is_cancelled, 2)
 	bed_turns(3);
 	ck_assert_uint_eq(other()->id_cnt, 1);
 	ck_assert_uint_eq(other()->cancels, 1);
-	ck_assert_uint_eq(sl_pool_used(&bed.core.exchanges), 0);
+	ck_assert_uint_eq(sl_mempool_used(&bed.core.exchanges), 0);
 }
 
 /* What is passed on as it comes is not bounded by what others may keep. */

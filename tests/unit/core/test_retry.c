@@ -187,7 +187,7 @@ TEST_EACH(not_sent_again_without_a_place, 2)
 	uint64_t id;
 
 	begin(_i, 1);
-	while (sl_pool_get(&bed.core.holds))
+	while (sl_mempool_get(&bed.core.holds))
 		;
 	bed_post_request(0, "/e", 'z', BODY);
 	id = first_id();
@@ -290,7 +290,7 @@ static void hold_once_more(void)
 TEST(a_flight_too_many_writes_over_nothing)
 {
 	static struct sl_member member;
-	struct sl_flight *flight = sl_pool_get(&bed.core.flights);
+	struct sl_flight *flight = sl_mempool_get(&bed.core.flights);
 
 	flight->batch = 5;
 	sl_flight_begin(&bed.core, &member, flight);
@@ -318,7 +318,7 @@ TEST_EACH(a_request_that_is_given_up_at_its_deadline_has_expired, 2)
 	for (uint32_t i = 0; i < bed.cfg->route_cnt; i++)
 		bed.cfg->routes[i].deadline_ns = _i ? 600 * SL_NS_PER_MS : 600 * SL_NS_PER_US;
 	begin(false, 1000);
-	while ((f[n] = sl_pool_get(&bed.core.flights))) /* nothing can be sent */
+	while ((f[n] = sl_mempool_get(&bed.core.flights))) /* nothing can be sent */
 		n++;
 	bed_post_request(0, "/e", 'z', 100);
 	b = bed.core.table->pools[0].group->batcher;
@@ -327,7 +327,7 @@ TEST_EACH(a_request_that_is_given_up_at_its_deadline_has_expired, 2)
 	ck_assert_ptr_nonnull(item);
 	sl_batch_drop(b, item, SL_OUTCOME_SHED);
 	while (n)
-		sl_pool_put(&bed.core.flights, f[--n]);
+		sl_mempool_put(&bed.core.flights, f[--n]);
 	bed_turns(2);
 	ck_assert(heard(0, _i ? "HTTP/1.1 503 " : "HTTP/1.1 504 "));
 	ck_assert_uint_eq(bed.core.stats.outcomes[_i ? SL_OUTCOME_SHED : SL_OUTCOME_EXPIRED], 1);

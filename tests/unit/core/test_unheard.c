@@ -216,7 +216,7 @@ TEST(heads_that_are_not_taken_leave_flights_to_others)
 		post(id);
 		frame(RST, 0, id, "\0\0\0\x8", 4);
 	}
-	ck_assert_uint_eq(sl_pool_used(&bed.core.exchanges), 0);
+	ck_assert_uint_eq(sl_mempool_used(&bed.core.exchanges), 0);
 	frame(HEADERS, 4, id, head, sizeof(head) - 1);
 	ck_assert_uint_eq(echo->id_cnt + bed.backends[1].id_cnt, 1);
 	/* Those that it takes make room for more. */
@@ -299,7 +299,7 @@ TEST_EACH(an_upgrade_that_is_refused_at_once, 3)
 	bed_say(0, bytes, len + sizeof(end) - 1);
 	bed_turns(3);
 	ck_assert_uint_eq(outcomes(_i == 0 ? SL_OUTCOME_NO_ROUTE : SL_OUTCOME_UPGRADE), 1);
-	ck_assert_uint_eq(sl_pool_used(&bed.core.exchanges), 0);
+	ck_assert_uint_eq(sl_mempool_used(&bed.core.exchanges), 0);
 }
 
 static void lose_backend(void)
@@ -334,12 +334,12 @@ TEST(so_does_what_it_has_sent)
 	post(1);
 	for (unsigned k = 0; k < 2; k++)
 		data(1, PIECE);
-	ck_assert_uint_eq(sl_pool_used(&bed.core.exchanges), 1);
+	ck_assert_uint_eq(sl_mempool_used(&bed.core.exchanges), 1);
 	while (bed.umem.free_cnt >= BED_FRAMES / 8 - 1)
 		taken[n++] = sl_frame_get(&bed.umem, SL_FRAME_HELD, 0);
 	bed_turns(3);
 	ck_assert_uint_eq(bed.core.stats.ended_for_others[SL_RANK_FRAMES], 1);
-	ck_assert_uint_eq(sl_pool_used(&bed.core.exchanges), 0);
+	ck_assert_uint_eq(sl_mempool_used(&bed.core.exchanges), 0);
 	while (n)
 		sl_frame_put(&bed.umem, taken[--n]);
 }

@@ -142,10 +142,10 @@ TEST(trailers_of_a_stream_that_was_refused_meanwhile_are_forgotten)
 	m->parts = true;
 	talk("HEADERS 4 1 @post; DATA 0 1 6162");
 	talk("-HEADERS 1 1 40017401 78");
-	ck_assert_uint_eq(sl_pool_used(&m->heads), 1);
+	ck_assert_uint_eq(sl_mempool_used(&m->heads), 1);
 	m->streams[0].st.refused = true;
 	talk("-CONTINUATION 4 1 40017500");
-	ck_assert_uint_eq(sl_pool_used(&m->heads), 0);
+	ck_assert_uint_eq(sl_mempool_used(&m->heads), 0);
 	ck_assert_uint_eq(m->ops->head_since(m->state), 0);
 	ck_sound();
 }

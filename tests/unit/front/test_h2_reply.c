@@ -77,7 +77,7 @@ static void move_head_to_edge(uint8_t *edge)
 
 	ck_assert(h->buf && h->pooled);
 	memcpy(edge - h->len, h->buf, h->len);
-	sl_pool_put(&m->heads, h->buf);
+	sl_mempool_put(&m->heads, h->buf);
 	h->buf = edge - h->len;
 	h->pooled = false;
 	m->limits.max_head = h->len; /* there is no room behind it */

@@ -87,12 +87,12 @@ TEST(a_partial_head_costs_a_frame_then_a_buffer)
 	ck_assert(m->ops->rest(m->state) == SL_FRONT_BUSY);
 	mock_input(m, head + 1, 2046);
 	ck_assert_uint_eq(frames_held(), 1);
-	ck_assert_uint_eq(sl_pool_used(&m->heads), 0);
+	ck_assert_uint_eq(sl_mempool_used(&m->heads), 0);
 	mock_input(m, head + 2047, 1000);
 	ck_assert_uint_eq(frames_held(), 0);
-	ck_assert_uint_eq(sl_pool_used(&m->heads), 1);
+	ck_assert_uint_eq(sl_mempool_used(&m->heads), 1);
 	mock_input(m, head + 3047, n - 3047);
-	ck_assert_uint_eq(sl_pool_used(&m->heads), 0);
+	ck_assert_uint_eq(sl_mempool_used(&m->heads), 0);
 	ck_assert(m->ops->rest(m->state) == SL_FRONT_IDLE);
 	ck_out(OK2);
 	ck_assert_uint_eq(m->log_len, strlen("GET / @a a:() end\n") + 12000);
@@ -130,7 +130,7 @@ TEST(a_head_that_finds_no_buffer_is_refused)
 		ck_assert_uint_eq(m->ops->input(st, env, &c), c.len);
 		ck_assert_uint_eq(m->ops->input(st, env, &d), d.len);
 	}
-	ck_assert_uint_eq(sl_pool_used(&m->heads), 4);
+	ck_assert_uint_eq(sl_mempool_used(&m->heads), 4);
 	feed(start);
 	mock_input(m, fill, sizeof(fill));
 	ck_out(E503);

@@ -308,7 +308,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-	ck_assert_uint_eq(sl_pool_used(&env.heads), 0);
+	ck_assert_uint_eq(sl_mempool_used(&env.heads), 0);
 	sl_proxy_env_fini(&env);
 }
 
@@ -344,7 +344,7 @@ TEST(what_is_behind_the_header_goes_up_and_the_told_address_holds)
 		ck_assert_uint_eq(seen.closed, 1);
 	}
 	ck_assert_uint_eq(headers, len);
-	ck_assert_uint_eq(sl_pool_used(&env.filters), 0);
+	ck_assert_uint_eq(sl_mempool_used(&env.filters), 0);
 }
 
 TEST(bytes_that_the_client_leaves_are_not_counted_as_used)
@@ -372,7 +372,7 @@ TEST(who_sends_none_is_reset)
 	ck_assert_uint_eq(seen.closed, 1);
 	ck_assert_uint_eq(seen.opened, 0);
 	ck_assert_uint_eq(malformed, 1);
-	ck_assert_uint_eq(sl_pool_used(&env.filters), 0);
+	ck_assert_uint_eq(sl_mempool_used(&env.filters), 0);
 }
 
 TEST(who_ends_within_it_is_reset)
@@ -384,16 +384,16 @@ TEST(who_ends_within_it_is_reset)
 	ck_assert_uint_eq(seen.resets, 1);
 	ck_assert_uint_eq(seen.closed, 1);
 	ck_assert_uint_eq(seen.eofs, 0);
-	ck_assert_uint_eq(sl_pool_used(&env.filters), 0);
+	ck_assert_uint_eq(sl_mempool_used(&env.filters), 0);
 }
 
 TEST(without_memory_for_a_piece_it_is_reset)
 {
-	void *held[2] = {sl_pool_get(&env.heads), sl_pool_get(&env.heads)};
+	void *held[2] = {sl_mempool_get(&env.heads), sl_mempool_get(&env.heads)};
 	struct sl_filter *f = open_one();
 
 	ck_assert_uint_eq(feed(f, told, 10), 10);
 	ck_assert_uint_eq(seen.resets, 1);
-	sl_pool_put(&env.heads, held[0]);
-	sl_pool_put(&env.heads, held[1]);
+	sl_mempool_put(&env.heads, held[0]);
+	sl_mempool_put(&env.heads, held[1]);
 }

@@ -626,7 +626,7 @@ TEST(a_part_of_a_record_takes_no_handshake)
 
 	for (size_t i = 0; i + 1 < sizeof(bed_hello); i++)
 		bed_offer(b, bed_hello + i, 1, i & 1);
-	ck_assert_uint_eq(sl_pool_used(&bed.tls->hs), 0);
+	ck_assert_uint_eq(sl_mempool_used(&bed.tls->hs), 0);
 	bed_offer(b, bed_hello + sizeof(bed_hello) - 1, 1, true);
 	ck_assert_uint_eq(bed.submitted_cnt, 1);
 }
@@ -686,7 +686,7 @@ TEST(who_floods_waits_behind_himself)
 	ck_assert(!is_heard(5, 2));
 	ck_assert(is_heard(6, 3)); /* the first of its address */
 	ck_assert_uint_eq(ends(SL_TLS_END_SHED), 2);
-	*all = sl_pool_used(&bed.tls->hs);
+	*all = sl_mempool_used(&bed.tls->hs);
 	*flooding = 2;
 }
 
@@ -775,12 +775,12 @@ TEST(a_client_that_leaves_meanwhile_leaves_nothing)
 	bed_offer(b, bed_hello, sizeof(bed_hello), true);
 	b->filter->below_tells->closed(b->filter);
 	ck_assert(b->ended);
-	ck_assert_uint_eq(sl_pool_used(&bed.tls->conns), 0);
-	ck_assert_uint_eq(sl_pool_used(&bed.tls->hs), 1);
+	ck_assert_uint_eq(sl_mempool_used(&bed.tls->conns), 0);
+	ck_assert_uint_eq(sl_mempool_used(&bed.tls->hs), 1);
 	hs = bed.submitted[--bed.submitted_cnt];
 	hs->step = SL_TLS_MORE;
 	sl_tls_result(bed.tls, hs);
-	ck_assert_uint_eq(sl_pool_used(&bed.tls->hs), 0);
+	ck_assert_uint_eq(sl_mempool_used(&bed.tls->hs), 0);
 }
 
 /* So many clients say hello and no more: the oldest goes, once it has had its time. */
@@ -794,7 +794,7 @@ TEST(the_handshake_that_waits_for_longest_gives_way)
 	hs->step = SL_TLS_MORE;
 	hs->in_used = hs->in_len;
 	sl_tls_result(bed.tls, hs);
-	while (sl_pool_get(&bed.tls->hs))
+	while (sl_mempool_get(&bed.tls->hs))
 		;
 	bed.now_ns += 500000000;
 	bed_offer(next, bed_hello, sizeof(bed_hello), true);
@@ -806,9 +806,9 @@ TEST(the_handshake_that_waits_for_longest_gives_way)
 	ck_assert(b->ended && !next->ended);
 	ck_assert_uint_eq(ends(SL_TLS_END_SHED), 1);
 	for (uint32_t i = 0; i < SL_TLS_HANDSHAKES; i++) {
-		struct sl_tls_hs *at = sl_pool_at(&bed.tls->hs, i);
+		struct sl_tls_hs *at = sl_mempool_at(&bed.tls->hs, i);
 
 		if (at != bed.submitted[0])
-			sl_pool_put(&bed.tls->hs, at);
+			sl_mempool_put(&bed.tls->hs, at);
 	}
 }

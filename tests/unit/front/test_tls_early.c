@@ -74,6 +74,6 @@ TEST(too_much_early_data_end_it)
 	talk_exchange(ssl, b, BED_SEGMENT);
 	ck_assert(b->closed && !b->opened_told);
 	ck_assert_uint_eq(b->got_len, 0);
-	ck_assert_uint_eq(sl_pool_used(&bed.tls->hs), 0);
+	ck_assert_uint_eq(sl_mempool_used(&bed.tls->hs), 0);
 	SSL_free(ssl);
 }

@@ -131,7 +131,7 @@ TEST(a_handshake_behind_a_balancer_is_its_client_s)
 	ck_assert_uint_ne(bed.submitted[2]->bucket, bed.submitted[3]->bucket);
 	for (unsigned i = 0; i < 4; i++)
 		bed.conns[i].filter->below_tells->closed(bed.conns[i].filter);
-	ck_assert_uint_eq(sl_pool_used(&env.filters), 0);
+	ck_assert_uint_eq(sl_mempool_used(&env.filters), 0);
 	sl_proxy_env_fini(&env);
 }
 

@@ -23,7 +23,8 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-	ck_assert_uint_eq(sl_pool_used(&workers[1]->conns) + sl_pool_used(&workers[1]->hs), 0);
+	ck_assert_uint_eq(sl_mempool_used(&workers[1]->conns) + sl_mempool_used(&workers[1]->hs),
+			  0);
 	sl_tls_destroy(workers[1]);
 	bed.tls = workers[0];
 	talk_stop();

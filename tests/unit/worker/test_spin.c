@@ -125,7 +125,7 @@ TEST(it_polls_for_all_that_sleeping_takes)
 TEST(a_busy_machine_is_not_what_sleeping_takes)
 {
 	sleep_often(1000, 1000 * WAKE_NS);
-	ck_assert_uint_le(longest_poll_ns(), SL_WAKE_MAX_NS + SL_WAKE_MAX_NS / 8 + 2 * WAKE_NS);
+	ck_assert_uint_le(longest_poll_ns(), SL_WAKEUP_MAX_NS + SL_WAKEUP_MAX_NS / 8 + 2 * WAKE_NS);
 }
 
 /* As one from which its processor was taken. */

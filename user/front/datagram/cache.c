@@ -195,7 +195,7 @@ void sl_datagram_answered(struct sl_datagram_cache *c, uint32_t slot,
 	struct sl_datagram_slot *s = &c->slots[slot];
 	uint8_t *copy = c->replies + (size_t)slot * c->reply_cap;
 
-	if (!SL_HOLDS(slot < c->slot_cnt && s->state == SLOT_PENDING))
+	if (!SL_ENSURE(slot < c->slot_cnt && s->state == SLOT_PENDING))
 		return;
 	if (payload.len > c->reply_cap - SL_DATAGRAM_HEAD) {
 		slot_free(c, slot + 1);
@@ -212,7 +212,7 @@ void sl_datagram_answered(struct sl_datagram_cache *c, uint32_t slot,
 
 void sl_datagram_forget(struct sl_datagram_cache *c, uint32_t slot)
 {
-	if (!SL_HOLDS(slot < c->slot_cnt && c->slots[slot].state == SLOT_PENDING))
+	if (!SL_ENSURE(slot < c->slot_cnt && c->slots[slot].state == SLOT_PENDING))
 		return;
 	slot_free(c, slot + 1);
 }

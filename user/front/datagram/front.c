@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/list.h"
-#include "base/pool.h"
+#include "base/mempool.h"
 #include "front/datagram/datagram.h"
 
 enum {
@@ -28,7 +28,7 @@ struct sl_datagrams {
 	const struct sl_datagram_host_ops *ops;
 	void *host;
 	struct sl_list open; /* requests */
-	struct sl_pool requests;
+	struct sl_mempool requests;
 	struct sl_datagram_cache cache;
 	uint8_t payload[PAYLOAD_MAX]; /* of a reply that lies in several pieces */
 };
@@ -109,7 +109,7 @@ static void ready(void *state, const struct sl_front_env *env, struct sl_stream 
 	struct sl_datagrams *d = datagrams_of(state);
 	struct sl_span payload = sl_span_of(NULL, 0);
 	struct request *q = st->own;
-	SL_UNSET struct sl_reply_parts parts;
+	SL_UNINIT struct sl_reply_parts parts;
 	const struct sl_reply *r = &parts.reply;
 	struct answer a = {.status = SL_DATAGRAM_OK};
 	bool fits;
@@ -134,7 +134,7 @@ static void ready(void *state, const struct sl_front_env *env, struct sl_stream 
 	if (payload.len && payload.ptr != d->payload) /* it was sent from where it lies */
 		env->host->take(d->host, st, payload.len);
 	sl_list_del(&q->link);
-	sl_pool_put(&d->requests, q);
+	sl_mempool_put(&d->requests, q);
 	env->host->done(d->host, st);
 }
 
@@ -159,12 +159,12 @@ static void start(struct sl_datagrams *d, const struct sl_front_env *env,
 		.rx_ns = chunk->rx_ns,
 		.take_ns = chunk->take_ns,
 	};
-	struct request *q = sl_pool_get(&d->requests);
+	struct request *q = sl_mempool_get(&d->requests);
 	struct sl_stream *st = q ? env->host->begin(d->host, &head) : NULL;
 
 	if (!st) {
 		if (q)
-			sl_pool_put(&d->requests, q);
+			sl_mempool_put(&d->requests, q);
 		refuse(d, env, rq, way, SL_DATAGRAM_OVERLOADED, &slot);
 		return;
 	}
@@ -223,8 +223,8 @@ struct sl_datagrams *sl_datagrams_create(const struct sl_datagram_host_ops *ops,
 		return NULL;
 	d->ops = ops;
 	sl_list_init(&d->open);
-	if (sl_pool_init(&d->requests, sizeof(struct request), 8,
-			 requests < SLOTS ? requests : SLOTS) ||
+	if (sl_mempool_init(&d->requests, sizeof(struct request), 8,
+			    requests < SLOTS ? requests : SLOTS) ||
 	    sl_datagram_cache_init(&d->cache, SLOTS, REPLY_KEPT, TTL_S * SL_NS_PER_SEC, key)) {
 		sl_datagrams_destroy(d);
 		return NULL;
@@ -237,7 +237,7 @@ void sl_datagrams_destroy(struct sl_datagrams *d)
 	if (!d)
 		return;
 	sl_datagram_cache_fini(&d->cache);
-	sl_pool_fini(&d->requests);
+	sl_mempool_fini(&d->requests);
 	free(d);
 }
 
@@ -259,7 +259,7 @@ static void close_front(void *state, const struct sl_front_env *env)
 		sl_list_del(&q->link);
 		sl_datagram_forget(&d->cache, q->slot);
 		env->host->cancel(d->host, q->st);
-		sl_pool_put(&d->requests, q);
+		sl_mempool_put(&d->requests, q);
 	}
 }
 

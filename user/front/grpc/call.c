@@ -296,7 +296,7 @@ static struct h2_call *call_new(struct h2_conn *c, enum sl_call_kind kind)
 	if (c->source->calls >= cfg->max_calls_per_source ||
 	    (kind == SL_CALL_WATCH && c->watching >= cfg->max_watches))
 		return NULL;
-	k = sl_pool_get(&c->env->calls);
+	k = sl_mempool_get(&c->env->calls);
 	if (!k)
 		return NULL;
 	c->source->calls++;
@@ -346,7 +346,7 @@ void sl_call_free(struct h2_stream *s)
 		c->source->calls--;
 		if (k->kind == SL_CALL_WATCH)
 			c->watching--;
-		sl_pool_put(&c->env->calls, k);
+		sl_mempool_put(&c->env->calls, k);
 	}
 	s->call = NULL;
 }

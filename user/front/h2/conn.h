@@ -15,7 +15,7 @@
 #define SL_FRONT_H2_CONN_H
 
 #include "base/list.h"
-#include "base/pool.h"
+#include "base/mempool.h"
 #include "front/grpc/grpc.h"
 #include "front/h2/h2.h"
 #include "front/h2/mem.h"
@@ -41,8 +41,8 @@ struct h2_source {
 struct sl_h2_env {
 	struct sl_h2_config cfg;
 	const struct sl_front_limits *limits;
-	struct sl_pool conns, streams;
-	struct sl_pool calls;      /* struct h2_call, of those that may last for ever */
+	struct sl_mempool conns, streams;
+	struct sl_mempool calls;   /* struct h2_call, of those that may last for ever */
 	struct h2_source *sources; /* [cfg.sources] */
 	struct sl_list watches;    /* of `calls`, those who want to hear about a change */
 	struct sl_h2_mem mem;

@@ -62,9 +62,9 @@ struct sl_h2_env *sl_h2_env_create(const struct sl_h2_config *cfg,
 	e->sources = calloc(cfg->sources, sizeof(*e->sources));
 	if (!e->head || !e->cookie || !e->fields || !e->sources || create_option(e) ||
 	    sl_h2_callbacks(&e->callbacks) || sl_h2_mem_init(&e->mem, cfg->memory) ||
-	    sl_pool_init(&e->conns, sizeof(struct h2_conn), 64, cfg->max_connections) ||
-	    sl_pool_init(&e->streams, sizeof(struct h2_stream), 64, cfg->max_streams) ||
-	    sl_pool_init(&e->calls, sizeof(struct h2_call), 64, cfg->max_calls)) {
+	    sl_mempool_init(&e->conns, sizeof(struct h2_conn), 64, cfg->max_connections) ||
+	    sl_mempool_init(&e->streams, sizeof(struct h2_stream), 64, cfg->max_streams) ||
+	    sl_mempool_init(&e->calls, sizeof(struct h2_call), 64, cfg->max_calls)) {
 		sl_h2_env_destroy(e);
 		return NULL;
 	}
@@ -75,9 +75,9 @@ void sl_h2_env_destroy(struct sl_h2_env *e)
 {
 	if (!e)
 		return;
-	sl_pool_fini(&e->calls);
-	sl_pool_fini(&e->streams);
-	sl_pool_fini(&e->conns);
+	sl_mempool_fini(&e->calls);
+	sl_mempool_fini(&e->streams);
+	sl_mempool_fini(&e->conns);
 	sl_h2_mem_fini(&e->mem);
 	nghttp2_session_callbacks_del(e->callbacks);
 	nghttp2_option_del(e->option);
@@ -90,9 +90,9 @@ void sl_h2_env_destroy(struct sl_h2_env *e)
 
 void sl_h2_env_stats(const struct sl_h2_env *e, struct sl_h2_stats *out)
 {
-	out->connections = sl_pool_used(&e->conns);
-	out->streams = sl_pool_used(&e->streams);
-	out->calls = sl_pool_used(&e->calls);
+	out->connections = sl_mempool_used(&e->conns);
+	out->streams = sl_mempool_used(&e->streams);
+	out->calls = sl_mempool_used(&e->calls);
 	out->memory = e->mem.used;
 }
 
@@ -113,9 +113,9 @@ void sl_h2_fail(struct h2_conn *c, uint32_t code, enum sl_front_error error)
 }
 
 /* One of a pool, for a source that has so many of them; NULL: that, or the pool, has no more. */
-static void *take(struct sl_pool *p, double share, uint32_t *has)
+static void *take(struct sl_mempool *p, double share, uint32_t *has)
 {
-	void *one = share < 1 && *has >= share * sl_pool_capacity(p) ? NULL : sl_pool_get(p);
+	void *one = share < 1 && *has >= share * sl_mempool_capacity(p) ? NULL : sl_mempool_get(p);
 
 	*has += one != NULL;
 	return one;
@@ -124,7 +124,7 @@ static void *take(struct sl_pool *p, double share, uint32_t *has)
 static void put_stream(struct h2_conn *c, struct h2_stream *s)
 {
 	c->source->streams--;
-	sl_pool_put(&c->env->streams, s);
+	sl_mempool_put(&c->env->streams, s);
 }
 
 struct h2_stream *sl_h2_stream_new(struct h2_conn *c, int32_t id)
@@ -280,7 +280,7 @@ static void conn_free(struct h2_conn *c)
 {
 	end_session(c);
 	c->source->conns--;
-	sl_pool_put(&c->env->conns, c);
+	sl_mempool_put(&c->env->conns, c);
 }
 
 static void conn_open(void *state, const struct sl_front_env *env, void *host, uint32_t source)
@@ -288,7 +288,7 @@ static void conn_open(void *state, const struct sl_front_env *env, void *host, u
 	struct sl_h2_env *e = env->h2;
 	struct h2_conn *c = NULL;
 
-	if (e && SL_HOLDS(source < e->cfg.sources))
+	if (e && SL_ENSURE(source < e->cfg.sources))
 		c = take(&e->conns, e->limits->address_connections, &e->sources[source].conns);
 	if (c) {
 		memset(c, 0, sizeof(*c));

@@ -340,7 +340,7 @@ static void begin(struct parse *p, struct h2_stream *s)
 
 void sl_h2_trailers(struct h2_conn *c, struct h2_stream *s)
 {
-	SL_UNSET struct sl_header fields[SL_HTTP1_HEADERS_MAX];
+	SL_UNINIT struct sl_header fields[SL_HTTP1_HEADERS_MAX];
 	const struct h2_head *h = &c->head;
 	uint32_t cnt = 0, off = 0;
 
@@ -405,7 +405,7 @@ void sl_h2_head_end(struct h2_conn *c, struct h2_stream *s, bool end)
 {
 	uint32_t len = c->head.len, max = c->env->limits->max_head;
 	uint8_t *buf = c->head.buf;
-	SL_UNSET struct parse p;
+	SL_UNINIT struct parse p;
 
 	if (!s) {
 		nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, c->head.id,

@@ -162,7 +162,7 @@ void sl_h2_free(struct sl_h2_budget *b, void *ptr)
 	if (!ptr)
 		return;
 	s = slab_of(ptr);
-	if (!SL_HOLDS(s->used && b->used >= s->size))
+	if (!SL_ENSURE(s->used && b->used >= s->size))
 		return; /* nobody gets it again: somebody may have it */
 #ifdef SL_DEBUG
 	memset(ptr, 0xa5, s->size);

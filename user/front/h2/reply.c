@@ -170,7 +170,7 @@ enum { RESET_STREAM = NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE };
 /* The reply broke off: gRPC has a place to say why. */
 static int end_broken(struct h2_stream *s, uint32_t *flags)
 {
-	SL_UNSET struct sl_reply_parts why;
+	SL_UNINIT struct sl_reply_parts why;
 	struct fields *f = s->conn->env->fields;
 
 	if (!(s->flags & ST_GRPC))
@@ -198,7 +198,7 @@ static int end_cut_off(struct h2_stream *s, uint32_t *flags)
 static int end_body(struct h2_stream *s, uint32_t *flags)
 {
 	bool grpc = s->flags & ST_GRPC;
-	SL_UNSET struct sl_reply_parts parts;
+	SL_UNINIT struct sl_reply_parts parts;
 	const struct sl_reply *r = &parts.reply;
 	struct fields *f = s->conn->env->fields;
 
@@ -410,7 +410,7 @@ static bool trailers_ok(const struct h2_stream *s, const struct sl_reply *r, boo
 /* In place of a reply that no client should see. */
 static bool start_bad_gateway(struct h2_stream *s)
 {
-	SL_UNSET struct sl_reply_parts own;
+	SL_UNINIT struct sl_reply_parts own;
 
 	sl_h2_count(s->conn, SL_FRONT_ERR_BAD_REPLY);
 	sl_reply_own(SL_OUTCOME_BACKEND_ERROR, &own);
@@ -476,7 +476,7 @@ static bool is_crowded(struct h2_stream *s)
 
 void sl_h2_pull(struct h2_stream *s)
 {
-	SL_UNSET struct sl_reply_parts parts;
+	SL_UNINIT struct sl_reply_parts parts;
 	struct h2_conn *c = s->conn;
 	bool grpc = s->flags & ST_GRPC, ok;
 	uint64_t len;

@@ -173,7 +173,7 @@ static size_t gather(struct http1 *h, const struct sl_front_env *env, const uint
 {
 	size_t old = h->part_len;
 	struct sl_span part = sl_http1_keep_part(h, env, ptr, &len);
-	SL_UNSET struct sl_http1_head head;
+	SL_UNINIT struct sl_http1_head head;
 	ssize_t n = part.len ? sl_http1_parse(part, env->limits, &head) : 0;
 
 	if (n == 0)
@@ -192,7 +192,7 @@ static size_t input_head(struct http1 *h, const struct sl_front_env *env,
 			 const struct sl_chunk *chunk, size_t off)
 {
 	struct sl_span in = sl_span_of(chunk->ptr + off, chunk->len - off);
-	SL_UNSET struct sl_http1_head head;
+	SL_UNINIT struct sl_http1_head head;
 	ssize_t n;
 
 	if (h->part_len)
@@ -234,7 +234,7 @@ static size_t deliver(struct http1 *h, const struct sl_front_env *env, struct sl
 		return len;
 	}
 	taken = env->host->body(h->host, st, &part);
-	if (!SL_HOLDS(taken <= len)) {
+	if (!SL_ENSURE(taken <= len)) {
 		sl_http1_fail(h, env, 500, SL_FRONT_ERR_BAD_REPLY);
 		return len;
 	}
@@ -311,7 +311,7 @@ static size_t input_trailers(struct http1 *h, const struct sl_front_env *env,
 	struct sl_span in = sl_span_of(chunk->ptr + off, chunk->len - off);
 	struct sl_stream *st = sl_http1_rx(h);
 	size_t old = h->part_len;
-	SL_UNSET struct sl_http1_head head;
+	SL_UNINIT struct sl_http1_head head;
 	ssize_t n = old ? 0 : sl_http1_trailers(in, env->limits, &head);
 
 	if (n == 0) {
@@ -400,7 +400,7 @@ static void ready(void *state, const struct sl_front_env *env, struct sl_stream 
 static void interim(void *state, const struct sl_front_env *env, struct sl_stream *st,
 		    const struct sl_reply *r)
 {
-	SL_UNSET uint8_t buf[SL_HTTP1_PART_OUT];
+	SL_UNINIT uint8_t buf[SL_HTTP1_PART_OUT];
 	const struct http1 *h = state;
 	size_t n;
 

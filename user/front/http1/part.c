@@ -3,7 +3,7 @@
  * Heads and trailers of HTTP/1 that come in several segments: gathered in a frame, and one that outgrows
  * it in a buffer of which there are few.
  */
-#include "base/pool.h"
+#include "base/mempool.h"
 #include "front/http1/conn.h"
 #include "http/scan.h"
 

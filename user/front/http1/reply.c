@@ -106,8 +106,8 @@ static void break_off(struct http1 *h, struct sl_stream *st)
 static __attribute__((noinline)) void write_end(struct http1 *h, const struct sl_front_env *env,
 						struct sl_stream *st)
 {
-	SL_UNSET uint8_t buf[SL_FRONT_HEAD_OUT];
-	SL_UNSET struct sl_reply_parts parts;
+	SL_UNINIT uint8_t buf[SL_FRONT_HEAD_OUT];
+	SL_UNINIT struct sl_reply_parts parts;
 	size_t n = 0;
 
 	if (env->host->trailers(h->host, st, &parts))
@@ -127,7 +127,7 @@ static __attribute__((noinline)) void write_end(struct http1 *h, const struct sl
 static size_t write_chunks(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st,
 			   struct sl_piece piece)
 {
-	SL_UNSET uint8_t buf[SL_HTTP1_PART_OUT];
+	SL_UNINIT uint8_t buf[SL_HTTP1_PART_OUT];
 	size_t taken = 0, room;
 
 	do {
@@ -253,7 +253,7 @@ static __attribute__((noinline)) enum start
 write_large_head(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st,
 		 const struct sl_reply *r, struct sl_piece piece, size_t *taken)
 {
-	SL_UNSET uint8_t buf[SL_FRONT_HEAD_OUT];
+	SL_UNINIT uint8_t buf[SL_FRONT_HEAD_OUT];
 
 	return write_head_by(h, env, st, r, piece, taken, buf, sizeof(buf));
 }
@@ -261,7 +261,7 @@ write_large_head(struct http1 *h, const struct sl_front_env *env, struct sl_stre
 static enum start write_head(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st,
 			     const struct sl_reply *r, struct sl_piece piece, size_t *taken)
 {
-	SL_UNSET uint8_t buf[SL_HTTP1_PART_OUT];
+	SL_UNINIT uint8_t buf[SL_HTTP1_PART_OUT];
 	enum start start = write_head_by(h, env, st, r, piece, taken, buf, sizeof(buf));
 
 	/* It may only be too large for this buffer. */
@@ -271,7 +271,7 @@ static enum start write_head(struct http1 *h, const struct sl_front_env *env, st
 /* False: there is no reply, or no room: a client that does not read gets no further ones. */
 static bool start(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st)
 {
-	SL_UNSET struct sl_reply_parts parts;
+	SL_UNINIT struct sl_reply_parts parts;
 	struct sl_piece piece;
 	struct sl_reply own;
 	enum start start;

@@ -25,10 +25,10 @@ int sl_proxy_env_init(struct sl_proxy_env *env, uint32_t conns, uint64_t *header
 	int err;
 
 	*env = (struct sl_proxy_env){.headers = headers, .malformed = malformed};
-	err = sl_pool_init(&env->filters, sizeof(struct sl_proxy), 0, conns);
+	err = sl_mempool_init(&env->filters, sizeof(struct sl_proxy), 0, conns);
 	if (!err)
-		err = sl_pool_init(&env->heads, SL_PROXY_HEADER_MAX, 0,
-				   conns < HEADS ? conns : HEADS);
+		err = sl_mempool_init(&env->heads, SL_PROXY_HEADER_MAX, 0,
+				      conns < HEADS ? conns : HEADS);
 	if (err)
 		sl_proxy_env_fini(env);
 	return err;
@@ -36,21 +36,21 @@ int sl_proxy_env_init(struct sl_proxy_env *env, uint32_t conns, uint64_t *header
 
 void sl_proxy_env_fini(struct sl_proxy_env *env)
 {
-	sl_pool_fini(&env->filters);
-	sl_pool_fini(&env->heads);
+	sl_mempool_fini(&env->filters);
+	sl_mempool_fini(&env->heads);
 }
 
 static void drop_head(struct sl_proxy *p)
 {
 	if (p->head)
-		sl_pool_put(&p->env->heads, p->head);
+		sl_mempool_put(&p->env->heads, p->head);
 	p->head = NULL;
 }
 
 static void proxy_free(struct sl_proxy *p)
 {
 	drop_head(p);
-	sl_pool_put(&p->env->filters, p);
+	sl_mempool_put(&p->env->filters, p);
 }
 
 /* --- upward --- */
@@ -77,7 +77,7 @@ static bool gather(struct sl_proxy *p, struct sl_span *bytes)
 	size_t n = SL_PROXY_HEADER_MAX - p->head_len;
 
 	if (!p->head)
-		p->head = sl_pool_get(&p->env->heads);
+		p->head = sl_mempool_get(&p->env->heads);
 	if (!p->head)
 		return false;
 	if (n > bytes->len)
@@ -256,7 +256,7 @@ static const struct sl_conn_ops offers = {
 
 struct sl_filter *sl_proxy_open(struct sl_proxy_env *env, struct sl_conn transport)
 {
-	struct sl_proxy *p = sl_pool_get(&env->filters);
+	struct sl_proxy *p = sl_mempool_get(&env->filters);
 
 	if (!p)
 		return NULL;

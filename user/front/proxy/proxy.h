@@ -11,7 +11,7 @@
 #define SL_FRONT_PROXY_H
 
 #include "base/bytes.h"
-#include "base/pool.h"
+#include "base/mempool.h"
 #include "front/conn.h"
 
 enum {
@@ -29,8 +29,8 @@ int sl_proxy_parse(struct sl_span bytes, struct sl_proxy_header *out);
 
 /* What the connections of a worker share. */
 struct sl_proxy_env {
-	struct sl_pool filters;
-	struct sl_pool heads;          /* of headers that came in pieces */
+	struct sl_mempool filters;
+	struct sl_mempool heads;       /* of headers that came in pieces */
 	uint64_t *headers, *malformed; /* counters */
 };
 

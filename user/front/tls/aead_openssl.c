@@ -108,7 +108,7 @@ void sl_aead_seal(const struct sl_aead *a, enum sl_tls_suite suite, const struct
 		  EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_GET_TAG, SL_AEAD_TAG, tag) == 1;
 
 	/* Plain text must not leave: the peer ends the connection at a record of zeros. */
-	if (!SL_HOLDS(ok)) {
+	if (!SL_ENSURE(ok)) {
 		memset(bytes, 0, len);
 		memset(tag, 0, SL_AEAD_TAG);
 	}

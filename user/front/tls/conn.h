@@ -5,7 +5,7 @@
 
 #include "base/cpu.h"
 #include "base/list.h"
-#include "base/pool.h"
+#include "base/mempool.h"
 #include "base/siphash.h"
 #include "front/tls/tls.h"
 
@@ -82,7 +82,7 @@ _Static_assert(sizeof(struct sl_tls_conn) <= 448, "the aim for an idle connectio
 struct sl_tls {
 	struct sl_tls_config cfg;
 	struct sl_tls_ciphers *ciphers;
-	struct sl_pool conns, who, hs;
+	struct sl_mempool conns, who, hs;
 	/* The record that is being written: content that is not sealed yet, in the frame it leaves in. */
 	struct sl_tls_conn *writer;
 	uint8_t *record;

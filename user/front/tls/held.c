@@ -171,7 +171,7 @@ void sl_tls_held_drop(struct sl_tls_conn *c, size_t len)
 		len -= f->len;
 		sl_frame_put(umem_of(c), f);
 	}
-	if (len && SL_HOLDS(h->head)) { /* who drops knows how much there is */
+	if (len && SL_ENSURE(h->head)) { /* who drops knows how much there is */
 		h->head->data += len;
 		h->head->len = (uint16_t)(h->head->len - len);
 		h->len -= (uint32_t)len;

@@ -47,7 +47,7 @@ static void put_hs(struct sl_tls *t, struct sl_tls_hs *hs)
 	sl_tls_hs_end(hs);
 	OPENSSL_cleanse(hs->in, hs->in_len);
 	t->shares[hs->bucket]--;
-	sl_pool_put(&t->hs, hs);
+	sl_mempool_put(&t->hs, hs);
 	t->stats.handshakes--;
 }
 
@@ -98,14 +98,14 @@ static struct sl_tls_hs *new_hs(struct sl_tls_conn *c)
 
 	if (all >= MANY && share && (share >= SHARE || all >= SL_TLS_HANDSHAKES - LAST))
 		return NULL;
-	hs = sl_pool_get(&t->hs);
+	hs = sl_mempool_get(&t->hs);
 	if (!hs) {
 		struct sl_tls_hs *old = sl_list_first(&t->waiting, struct sl_tls_hs, link);
 
 		/* The one that has waited for its client for longest makes room, if it had its time. */
 		if (old && *t->cfg.now_ns - old->queued_ns > GRACE_MS * SL_NS_PER_MS)
 			sl_tls_break(old->conn, SL_TLS_END_GONE);
-		hs = sl_pool_get(&t->hs);
+		hs = sl_mempool_get(&t->hs);
 	}
 	if (!hs)
 		return NULL;
@@ -203,7 +203,7 @@ static bool keep_who(struct sl_tls_conn *c, const struct sl_tls_hs *hs)
 		memcpy(c->sni, hs->sni, hs->sni_len);
 	if (hs->sni_len <= SL_TLS_NAME_INLINE && !hs->subject_len && !hs->san_len)
 		return true;
-	w = c->who = sl_pool_get(&c->tls->who);
+	w = c->who = sl_mempool_get(&c->tls->who);
 	if (!w)
 		return false;
 	w->subject_len = hs->subject_len;

@@ -56,9 +56,9 @@ static void free_conn(struct sl_tls_conn *c)
 	sl_tls_dir_wipe(t->ciphers, &c->tx);
 	if (c->who) {
 		OPENSSL_cleanse(c->who, sizeof(*c->who));
-		sl_pool_put(&t->who, c->who);
+		sl_mempool_put(&t->who, c->who);
 	}
-	sl_pool_put(&t->conns, c);
+	sl_mempool_put(&t->conns, c);
 }
 
 /* Not while somebody above or within it is on the stack. */
@@ -363,7 +363,7 @@ bool sl_tls_open_conn(void *arg, struct sl_conn transport, const struct sl_conn_
 
 	if (!s)
 		return true;
-	c = sl_pool_get(&t->conns);
+	c = sl_mempool_get(&t->conns);
 	if (!c)
 		return false;
 	memset(c, 0, sizeof(*c));
@@ -384,7 +384,7 @@ unsigned sl_tls_poll(void *arg)
 
 	for (; sl_tls_next_ns(t) <= *t->cfg.now_ns; n++)
 		reset(sl_container_of(sl_list_pop_head(&t->shed), struct sl_tls_conn, holders));
-	if (t->cfg.collect && sl_pool_used(&t->hs)) /* else no thread has any */
+	if (t->cfg.collect && sl_mempool_used(&t->hs)) /* else no thread has any */
 		n += t->cfg.collect(t->cfg.arg, t);
 	return n;
 }
@@ -406,9 +406,9 @@ void sl_tls_set_listeners(struct sl_tls *t, const struct sl_config *cfg)
 	}
 }
 
-static int make_pool(struct sl_pool *p, size_t size, uint32_t cnt)
+static int make_pool(struct sl_mempool *p, size_t size, uint32_t cnt)
 {
-	int rc = sl_pool_init(p, size, SL_CACHELINE, cnt);
+	int rc = sl_mempool_init(p, size, SL_CACHELINE, cnt);
 
 	if (!rc)
 		madvise(p->base, p->map_len, MADV_DONTDUMP); /* keys, and who clients are */
@@ -449,13 +449,13 @@ void sl_tls_destroy(struct sl_tls *t)
 	if (!t)
 		return;
 	for (uint32_t i = 0; t->hs.base && i < t->hs.fresh; i++) {
-		if (sl_pool_in_use(&t->hs, i))
-			sl_tls_hs_end(sl_pool_at(&t->hs, i));
+		if (sl_mempool_in_use(&t->hs, i))
+			sl_tls_hs_end(sl_mempool_at(&t->hs, i));
 	}
 	sl_tls_set_listeners(t, NULL);
-	sl_pool_fini(&t->conns);
-	sl_pool_fini(&t->who);
-	sl_pool_fini(&t->hs);
+	sl_mempool_fini(&t->conns);
+	sl_mempool_fini(&t->who);
+	sl_mempool_fini(&t->hs);
 	sl_tls_ciphers_free(t->ciphers);
 	free(t);
 }

@@ -152,7 +152,7 @@ static void hall_take(struct sl_hub *hub)
 {
 	struct ud_hall *h = (struct ud_hall *)hub;
 	uint64_t now_ns = sl_now_ns();
-	SL_UNSET struct ud_packet packets[UD_POLL];
+	SL_UNINIT struct ud_packet packets[UD_POLL];
 	int n = UD_POLL;
 
 	for (unsigned i = 0; i < ROUNDS && n == UD_POLL; i++) {

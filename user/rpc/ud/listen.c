@@ -229,7 +229,7 @@ static void consider(struct ud_listener *l, const struct ud_packet *p, const str
 /* Up to max; how many. */
 static unsigned take_hellos(struct ud_listener *l, unsigned max)
 {
-	SL_UNSET struct ud_packet packets[TURN_MAX];
+	SL_UNINIT struct ud_packet packets[TURN_MAX];
 	int n = ud_device->poll(l->door, packets, max);
 
 	for (int i = 0; i < n; i++) {

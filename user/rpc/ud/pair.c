@@ -111,8 +111,8 @@ static void add_send_slots(struct pair *p, const struct part *of)
 
 static int post_receives(struct pair *p, const uint32_t *slots, unsigned cnt)
 {
-	SL_UNSET struct ibv_recv_wr wr[UD_POLL];
-	SL_UNSET struct ibv_sge sge[UD_POLL];
+	SL_UNINIT struct ibv_recv_wr wr[UD_POLL];
+	SL_UNINIT struct ibv_sge sge[UD_POLL];
 	struct ibv_recv_wr *bad;
 
 	for (unsigned i = 0; i < cnt; i++) {
@@ -380,7 +380,7 @@ void ud_pair_close(struct ud_pair *base)
 
 static void reap(struct pair *p)
 {
-	SL_UNSET struct ibv_wc wc[UD_POLL];
+	SL_UNINIT struct ibv_wc wc[UD_POLL];
 	int n = ibv_poll_cq(p->tx_cq, UD_POLL, wc);
 
 	/* One that failed is like one that was lost. */
@@ -395,7 +395,7 @@ static void reap(struct pair *p)
  */
 static int begin_anew(struct pair *p)
 {
-	SL_UNSET struct ibv_wc wc[UD_POLL];
+	SL_UNINIT struct ibv_wc wc[UD_POLL];
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
 	int rc;
 
@@ -478,8 +478,8 @@ static struct ud_packet packet_of(const struct pair *p, const struct ibv_wc *wc)
 int ud_pair_poll(struct ud_pair *base, struct ud_packet *packets, unsigned max)
 {
 	struct pair *p = pair_of(base);
-	SL_UNSET struct ibv_wc wc[UD_POLL];
-	SL_UNSET uint32_t lost[UD_POLL];
+	SL_UNINIT struct ibv_wc wc[UD_POLL];
+	SL_UNINIT uint32_t lost[UD_POLL];
 	unsigned lost_cnt = 0;
 	int n, good = 0;
 
@@ -516,7 +516,7 @@ bool ud_pair_is_from(const struct ud_packet *p, const uint8_t gid[16])
 
 int ud_pair_put_back(struct ud_pair *base, const struct ud_packet *packets, unsigned cnt)
 {
-	SL_UNSET uint32_t slots[UD_POLL];
+	SL_UNINIT uint32_t slots[UD_POLL];
 
 	for (unsigned i = 0; i < cnt; i++)
 		slots[i] = packets[i].slot;

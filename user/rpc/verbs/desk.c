@@ -175,7 +175,7 @@ static void end_all(struct vb_desk *d, const struct taker *by)
 /* All that is there. */
 static void take(struct vb_desk *d, const struct taker *by)
 {
-	SL_UNSET struct ibv_wc wc[POLL];
+	SL_UNINIT struct ibv_wc wc[POLL];
 	int n = POLL;
 
 	for (unsigned i = 0; i < POLLS && n == POLL; i++) {

@@ -89,8 +89,8 @@ uint8_t *vb_home_slot(const struct vb_home *h, uint32_t slot)
 int vb_home_post(struct vb_home *h, const uint32_t *slots, unsigned cnt)
 {
 	while (cnt) {
-		SL_UNSET struct ibv_recv_wr wr[POST];
-		SL_UNSET struct ibv_sge sge[POST];
+		SL_UNINIT struct ibv_recv_wr wr[POST];
+		SL_UNINIT struct ibv_sge sge[POST];
 		struct ibv_recv_wr *bad;
 		unsigned n = cnt < POST ? cnt : POST;
 

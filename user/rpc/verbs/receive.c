@@ -21,8 +21,8 @@ static uint8_t *slot_at(const struct sl_verbs *v, uint32_t seq)
 int vb_post_receives(struct sl_verbs *v, uint32_t from, uint32_t to)
 {
 	while (from != to) {
-		SL_UNSET struct ibv_recv_wr wr[REPOST_AT];
-		SL_UNSET struct ibv_sge sge[REPOST_AT];
+		SL_UNINIT struct ibv_recv_wr wr[REPOST_AT];
+		SL_UNINIT struct ibv_sge sge[REPOST_AT];
 		struct ibv_recv_wr *bad;
 		unsigned n = 0;
 
@@ -175,7 +175,7 @@ static int take(struct sl_verbs *v, const struct vb_arrival *a, struct sl_messag
 /* Of a queue of its own: no more than there is room for. */
 static void pull_own(struct sl_verbs *v)
 {
-	SL_UNSET struct ibv_wc wc[POLL];
+	SL_UNINIT struct ibv_wc wc[POLL];
 	uint32_t room = v->inbox.limit - (v->inbox.in - v->inbox.out);
 	int n = ibv_poll_cq(v->end.rx_cq, room < POLL ? (int)room : POLL, wc);
 

@@ -60,7 +60,7 @@ static void take_completion(struct sl_verbs *v, const struct ibv_wc *wc)
 void vb_progress(struct sl_transport *t)
 {
 	struct sl_verbs *v = vb_of(t);
-	SL_UNSET struct ibv_wc wc[REAP];
+	SL_UNINIT struct ibv_wc wc[REAP];
 	int n;
 
 	do {

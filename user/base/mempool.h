@@ -7,12 +7,12 @@
  *
  * The mapping is reserved without backing (MAP_NORESERVE), so capacity costs address space until
  * objects are used. Whoever gets an object owns it until it puts it back. Contents after get are
- * undefined. A double put, or of a foreign pointer, is left out (SL_HOLDS). With SL_DEBUG, a put
- * object is filled with SL_POOL_POISON, and those and a write after put abort; under ASan free
+ * undefined. A double put, or of a foreign pointer, is left out (SL_ENSURE). With SL_DEBUG, a put
+ * object is filled with SL_MEMPOOL_POISON, and those and a write after put abort; under ASan free
  * objects are poisoned as well.
  */
-#ifndef SL_BASE_POOL_H
-#define SL_BASE_POOL_H
+#ifndef SL_BASE_MEMPOOL_H
+#define SL_BASE_MEMPOOL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,9 +22,9 @@
 #include "base/check.h"
 #include "base/poison.h"
 
-#define SL_POOL_POISON 0xa5
+#define SL_MEMPOOL_POISON 0xa5
 
-struct sl_pool {
+struct sl_mempool {
 	uint8_t *base;
 	void *free_head;
 	size_t stride;
@@ -38,50 +38,50 @@ struct sl_pool {
 };
 
 /* Objects are aligned to align (a power of two up to 4096; 0 means 8). 0 or -errno. */
-int sl_pool_init(struct sl_pool *p, size_t obj_size, size_t align, uint32_t capacity);
+int sl_mempool_init(struct sl_mempool *p, size_t obj_size, size_t align, uint32_t capacity);
 
 /* Frees the mapping, objects still in use included. A zeroed pool is allowed. */
-void sl_pool_fini(struct sl_pool *p);
+void sl_mempool_fini(struct sl_mempool *p);
 
-static inline uint32_t sl_pool_used(const struct sl_pool *p)
+static inline uint32_t sl_mempool_used(const struct sl_mempool *p)
 {
 	return p->used;
 }
 
-static inline uint32_t sl_pool_capacity(const struct sl_pool *p)
+static inline uint32_t sl_mempool_capacity(const struct sl_mempool *p)
 {
 	return p->cap;
 }
 
 /* Of an object of this pool. */
-static inline uint32_t sl_pool_index(const struct sl_pool *p, const void *obj)
+static inline uint32_t sl_mempool_index(const struct sl_mempool *p, const void *obj)
 {
 	uint64_t off = (uint64_t)((const uint8_t *)obj - p->base);
 
 	return (uint32_t)((off >> p->shift) * p->odd_inv);
 }
 
-static inline void *sl_pool_at(const struct sl_pool *p, uint32_t index)
+static inline void *sl_mempool_at(const struct sl_mempool *p, uint32_t index)
 {
 	SL_CHECK(index < p->cap);
 	return p->base + (size_t)index * p->stride;
 }
 
-static inline bool sl_pool_in_use(const struct sl_pool *p, uint32_t index)
+static inline bool sl_mempool_in_use(const struct sl_mempool *p, uint32_t index)
 {
 	return p->in_use[index / 64] >> index % 64 & 1;
 }
 
-static inline void sl_pool_flip_(struct sl_pool *p, uint32_t index)
+static inline void sl_mempool_flip_(struct sl_mempool *p, uint32_t index)
 {
 	p->in_use[index / 64] ^= UINT64_C(1) << index % 64;
 }
 
 /* Debug builds: nobody has it, and nobody has written to it since it was put. */
-void sl_pool_check_get(const struct sl_pool *p, const uint8_t *obj, bool was_free);
+void sl_mempool_check_get(const struct sl_mempool *p, const uint8_t *obj, bool was_free);
 
 /* NULL when all are in use. */
-static inline void *sl_pool_get(struct sl_pool *p)
+static inline void *sl_mempool_get(struct sl_mempool *p)
 {
 	bool was_free = p->free_head != NULL;
 	void *obj = p->free_head;
@@ -95,28 +95,28 @@ static inline void *sl_pool_get(struct sl_pool *p)
 	if (was_free)
 		memcpy(&p->free_head, obj, sizeof(p->free_head));
 #ifdef SL_DEBUG
-	sl_pool_check_get(p, obj, was_free);
+	sl_mempool_check_get(p, obj, was_free);
 #endif
-	sl_pool_flip_(p, sl_pool_index(p, obj));
+	sl_mempool_flip_(p, sl_mempool_index(p, obj));
 	p->used++;
 	return obj;
 }
 
 /* An object of ours that somebody has: a second put would hand it out to two. */
-static inline bool sl_pool_may_put_(const struct sl_pool *p, const void *obj)
+static inline bool sl_mempool_may_put_(const struct sl_mempool *p, const void *obj)
 {
-	uint32_t i = sl_pool_index(p, obj);
+	uint32_t i = sl_mempool_index(p, obj);
 
-	return i < p->cap && p->base + (size_t)i * p->stride == obj && sl_pool_in_use(p, i);
+	return i < p->cap && p->base + (size_t)i * p->stride == obj && sl_mempool_in_use(p, i);
 }
 
-static inline void sl_pool_put(struct sl_pool *p, void *obj)
+static inline void sl_mempool_put(struct sl_mempool *p, void *obj)
 {
-	if (!SL_HOLDS(sl_pool_may_put_(p, obj)))
+	if (!SL_ENSURE(sl_mempool_may_put_(p, obj)))
 		return;
-	sl_pool_flip_(p, sl_pool_index(p, obj));
+	sl_mempool_flip_(p, sl_mempool_index(p, obj));
 #ifdef SL_DEBUG
-	memset(obj, SL_POOL_POISON, p->stride);
+	memset(obj, SL_MEMPOOL_POISON, p->stride);
 #endif
 	memcpy(obj, &p->free_head, sizeof(p->free_head));
 	SL_POISON(obj, p->stride);

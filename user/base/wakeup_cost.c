@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/wake.h"
+#include "base/wakeup_cost.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -18,14 +18,14 @@ enum {
 	REST_NS = 1000000, /* between two: long enough for the core to go idle */
 };
 
-struct sleeper {
+struct wakeup_sleeper {
 	int cpu, fd;
 	_Atomic uint64_t woken_ns; /* 0: sleeps again */
 };
 
-static void *sleep_and_tell(void *arg)
+static void *sleep_and_stamp(void *arg)
 {
-	struct sleeper *s = arg;
+	struct wakeup_sleeper *s = arg;
 	uint64_t count;
 
 	if (s->cpu >= 0)
@@ -38,7 +38,7 @@ static void *sleep_and_tell(void *arg)
 	return NULL;
 }
 
-static uint64_t wake_once(struct sleeper *s)
+static uint64_t wake_once(struct wakeup_sleeper *s)
 {
 	static const struct timespec rest = {.tv_nsec = REST_NS};
 	static const uint64_t one = 1;
@@ -61,7 +61,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static uint64_t median_of_wakes(struct sleeper *s)
+static uint64_t median_of_wakes(struct wakeup_sleeper *s)
 {
 	uint64_t cost[SAMPLES];
 
@@ -72,10 +72,10 @@ static uint64_t median_of_wakes(struct sleeper *s)
 }
 
 /*
- * To any processor but the sleeper's, also if our own mask has no other; false: there is none. The
+ * To any processor but the wakeup_sleeper's, also if our own mask has no other; false: there is none. The
  * kernel takes those off that we may not have.
  */
-static bool step_aside(int cpu, cpu_set_t *before)
+static bool move_off_cpu(int cpu, cpu_set_t *before)
 {
 	cpu_set_t set;
 
@@ -89,24 +89,24 @@ static bool step_aside(int cpu, cpu_set_t *before)
 	return sched_setaffinity(0, sizeof(set), &set) == 0;
 }
 
-uint64_t sl_wake_cost_ns(int cpu)
+uint64_t sl_wakeup_cost_ns(int cpu)
 {
-	struct sleeper s = {.cpu = cpu, .fd = eventfd(0, EFD_CLOEXEC)};
+	struct wakeup_sleeper s = {.cpu = cpu, .fd = eventfd(0, EFD_CLOEXEC)};
 	uint64_t cost = 0;
 	cpu_set_t before;
 	pthread_t thread;
 
 	if (s.fd < 0)
-		return SL_WAKE_MIN_NS;
-	if (step_aside(cpu, &before)) {
-		if (pthread_create(&thread, NULL, sleep_and_tell, &s) == 0) {
+		return SL_WAKEUP_MIN_NS;
+	if (move_off_cpu(cpu, &before)) {
+		if (pthread_create(&thread, NULL, sleep_and_stamp, &s) == 0) {
 			cost = median_of_wakes(&s);
 			pthread_join(thread, NULL);
 		}
 		(void)sched_setaffinity(0, sizeof(before), &before);
 	}
 	close(s.fd);
-	if (cost < SL_WAKE_MIN_NS)
-		return SL_WAKE_MIN_NS;
-	return cost < SL_WAKE_MAX_NS ? cost : SL_WAKE_MAX_NS;
+	if (cost < SL_WAKEUP_MIN_NS)
+		return SL_WAKEUP_MIN_NS;
+	return cost < SL_WAKEUP_MAX_NS ? cost : SL_WAKEUP_MAX_NS;
 }

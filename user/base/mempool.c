@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/pool.h"
+#include "base/mempool.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -7,11 +7,11 @@
 
 enum { LINK_LEN = sizeof(void *), ALIGN_MAX = 4096 };
 
-int sl_pool_init(struct sl_pool *p, size_t obj_size, size_t align, uint32_t capacity)
+int sl_mempool_init(struct sl_mempool *p, size_t obj_size, size_t align, uint32_t capacity)
 {
 	int err;
 
-	*p = (struct sl_pool){0};
+	*p = (struct sl_mempool){0};
 	if (!obj_size || obj_size > UINT32_MAX || !capacity || align > ALIGN_MAX ||
 	    (align & (align - 1)) != 0)
 		return -EINVAL;
@@ -41,25 +41,25 @@ int sl_pool_init(struct sl_pool *p, size_t obj_size, size_t align, uint32_t capa
 unmap:
 	munmap(p->base, p->map_len);
 out:
-	*p = (struct sl_pool){0};
+	*p = (struct sl_mempool){0};
 	return err;
 }
 
-void sl_pool_fini(struct sl_pool *p)
+void sl_mempool_fini(struct sl_mempool *p)
 {
 	if (p->base) {
 		SL_UNPOISON(p->base, p->map_len);
 		munmap(p->base, p->map_len);
 	}
 	free(p->in_use);
-	*p = (struct sl_pool){0};
+	*p = (struct sl_mempool){0};
 }
 
 #ifdef SL_DEBUG
-void sl_pool_check_get(const struct sl_pool *p, const uint8_t *obj, bool was_free)
+void sl_mempool_check_get(const struct sl_mempool *p, const uint8_t *obj, bool was_free)
 {
-	SL_CHECK(!sl_pool_in_use(p, sl_pool_index(p, obj)));
+	SL_CHECK(!sl_mempool_in_use(p, sl_mempool_index(p, obj)));
 	for (size_t k = LINK_LEN; was_free && k < p->stride; k++)
-		SL_CHECK(obj[k] == SL_POOL_POISON);
+		SL_CHECK(obj[k] == SL_MEMPOOL_POISON);
 }
 #endif
