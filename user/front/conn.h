@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A byte stream: what the protocol of a client reads from and writes to, without knowing what
- * carries it. A filter stands between two layers: it uses the stream below and offers one above.
+ * Byte stream between a transport and a client protocol, independent of what carries it. A filter
+ * (TLS, PROXY) sits between two layers: it uses the stream below and offers one to the layer above.
  *
  *             input eof writable closed
  *   transport ------------------------> filter ------------------------> client and its front
  *             <------------------------ (TLS, PROXY ...) <--------------
  *             write room close reset resume
  *
- * Rules, the same at each border:
- * - `input` returns how many bytes it used; the rest is offered again, with what follows, after
- *   `resume`, perhaps from within it. All other calls upward come from below, never from within a
- *   call downward.
- * - `write` may take less than it is given; then, and after `want_room`, `writable` follows.
- * - After `close` bytes that were written still leave; no input is wanted. `closed` follows.
- * - `reset` ends the stream at once. Neither `closed` nor anything else follows; `self` is gone.
- * - In `closed` the layer below is gone already. A filter tells the layer above, then frees itself.
+ * Rules between any two layers:
+ * - `input` returns the number of bytes consumed. The layer below offers the rest again, with later
+ *   bytes, after `resume`, possibly from within it. Other upcalls never happen within a downcall.
+ * - `write` may take fewer bytes than offered. `writable` follows then, and after `want_room`.
+ * - `close` still sends the bytes that were written. No input is delivered any more. `closed`
+ *   follows.
+ * - `reset` ends the stream at once: no upcall follows, and `self` is freed.
+ * - The layer below is already freed when `closed` is called. A filter calls the `closed` of the
+ *   layer above, then frees itself.
  *
- * Everything belongs to one worker; nothing here is called per packet more than once.
+ * One worker owns all objects. No call is made more than once per packet.
  */
 #ifndef SL_FRONT_CONN_H
 #define SL_FRONT_CONN_H
@@ -32,31 +33,34 @@
 struct sl_tls_cert;
 struct sl_config;
 
-/* The protocol that the client and the listener agreed on, RFC 7301. */
+/* Protocol negotiated by ALPN, RFC 7301. */
 enum sl_tls_alpn { SL_TLS_ALPN_NONE, SL_TLS_ALPN_HTTP1, SL_TLS_ALPN_H2 };
 
-/* What TLS knows of a connection; texts are its own and live as long as it. */
+/* TLS state of a connection. The connection owns the texts. */
 struct sl_conn_tls {
-	const char *cipher;             /* NULL: no TLS, or its handshake is not over */
-	struct sl_span sni;             /* lower case; empty: the client named no host */
-	struct sl_span subject, san;    /* of the client's certificate; empty: it has shown none */
-	const struct sl_tls_cert *cert; /* ours: sl_tls_cert_covers() of tls/cert.h */
+	const char *cipher;          /* NULL: no TLS, or handshake not complete */
+	struct sl_span sni;          /* lower case; empty: no server name sent */
+	struct sl_span subject, san; /* of the client's certificate; empty: none sent */
+	/* server certificate, for sl_tls_cert_covers() of tls/cert.h */
+	const struct sl_tls_cert *cert;
 	bool resumed;
 	uint8_t alpn; /* enum sl_tls_alpn */
 };
 
-/* Who is at the ends. A filter may know better than the transport: PROXY tells another peer. */
+/* Addresses and TLS state. The PROXY filter replaces the addresses that the transport reports. */
 struct sl_conn_info {
 	struct sl_addr local, peer;
-	uint16_t
-		listener; /* by which door it came in: told when it is accepted, and by no stream */
+	uint16_t listener; /* index of the listener; set at accept, not by `info` */
 	struct sl_conn_tls tls;
 };
 
-/* What a stream does for the layer above it. */
+/* Downcalls: operations of a stream, called by the layer above. */
 struct sl_conn_ops {
 	size_t (*write)(void *self, const void *bytes, size_t len);
-	/* Up to SL_FRONT_HEAD_OUT bytes beyond the room, all or nothing: heads, whole chunks, frames. */
+	/*
+	 * Writes up to SL_FRONT_HEAD_OUT bytes beyond the room, all or nothing: heads, chunks,
+	 * frames.
+	 */
 	bool (*write_head)(void *self, const void *bytes, size_t len);
 	size_t (*room)(const void *self); /* bytes that `write` would take now */
 	void (*want_room)(void *self);
@@ -65,10 +69,10 @@ struct sl_conn_ops {
 	void (*reset)(void *self);
 	void (*info)(const void *self, struct sl_conn_info *out);
 	/*
-	 * For a writer that makes its bytes where they leave: room for at least min, `commit` takes
-	 * some of it before anything else is called. `beyond` as write_head, if `fits_head` said so.
-	 * NULL: none now, `writable` follows. Offered by the transport, and by filters that change
-	 * no byte.
+	 * Returns a buffer of at least `min` bytes in the output, and its size in *room; NULL if
+	 * there is none now (`writable` follows). `commit` must follow before any other call.
+	 * `beyond`: the buffer may exceed the room as in write_head; needs a true `fits_head`. Only
+	 * the transport, and filters that pass bytes unchanged, offer these three.
 	 */
 	uint8_t *(*lay)(void *self, size_t min, bool beyond, size_t *room);
 	void (*commit)(void *self, size_t len);
@@ -80,44 +84,57 @@ struct sl_conn {
 	void *self;
 };
 
-/* What a stream tells the layer above it. */
+/* Upcalls: events of a stream, called by the layer below. */
 struct sl_conn_user {
-	/* A filter below has learnt who the peer is, once; its talk, or another's, may go on. */
+	/*
+	 * The peer's address is known now. Called at most once; handshakes of filters may still
+	 * run.
+	 */
 	void (*named)(void *user);
-	/* A filter's own talk is over: input may follow. Not told of connections without filters. */
+	/*
+	 * The handshakes of all filters are complete; input may follow. Not called without filters.
+	 */
 	void (*opened)(void *user);
 	size_t (*input)(void *user, struct sl_chunk *chunk);
-	void (*eof)(void *user); /* the peer closed its half, behind all input */
+	void (*eof)(void *user); /* the peer closed its half, after all input */
 	void (*writable)(void *user);
 	void (*closed)(void *user);
 };
 
-/* The head of each filter's state. */
+/* First member of each filter's state. */
 struct sl_filter {
-	const struct sl_conn_user *below_tells; /* called with the filter by what is below it */
-	const struct sl_conn_ops *offers;       /* called with the filter by what is above it */
+	/* upcalls from the layer below; their argument is the filter */
+	const struct sl_conn_user *below_tells;
+	/* downcalls from the layer above; their argument is the filter */
+	const struct sl_conn_ops *offers;
 	struct sl_conn below;
-	struct sl_filter *under; /* the filter that `below` is of; NULL: it is the transport's */
+	struct sl_filter *under; /* the filter that offers `below`; NULL: the transport */
 	const struct sl_conn_user *up;
-	void *user; /* of `up` */
-	bool talks; /* it has something to say first, whose end `opened` tells */
+	void *user; /* argument of `up` */
+	bool talks; /* has a handshake of its own, whose end `opened` reports */
 };
 
 /*
- * Makes the filters of a connection that was accepted: *top is the topmost, whose `up` and `user` the
- * caller sets; it stays NULL where there are none. False: the connection is refused. No `open`:
- * connections have no filters.
+ * Creates the filters of an accepted connection. *top is the topmost filter, whose `up` and `user`
+ * the caller sets, or NULL if there is none. Returns false to refuse the connection. A NULL `open`
+ * means that connections have no filters.
  */
 struct sl_filter_maker {
 	bool (*open)(void *arg, struct sl_conn transport, const struct sl_conn_info *info,
 		     struct sl_filter **top);
-	/* Whether a filter will say by `named` who the peer is: the address that it has stands for
-	   many. NULL: never. */
+	/*
+	 * Returns true if a filter will call `named`; until then the peer address is that of a
+	 * proxy. NULL: never.
+	 */
 	bool (*tells_peer)(void *arg, const struct sl_conn_info *info);
-	unsigned (*poll)(void *arg); /* what others have done for them; returns how much; or NULL */
-	uint64_t (*next_ns)(void *arg); /* when poll() has to be called, whatever comes; or NULL */
-	void (*listeners)(void *arg, const struct sl_config *cfg); /* of new connections */
-	void (*flush)(void *arg); /* before output is made: what filters hold back; or NULL */
+	/* applies results of other threads; returns their number; NULL: none */
+	unsigned (*poll)(void *arg);
+	/* time at which poll() must be called at the latest; NULL: never */
+	uint64_t (*next_ns)(void *arg);
+	/* replaces the listeners for new connections */
+	void (*listeners)(void *arg, const struct sl_config *cfg);
+	/* writes what filters hold back, before output is built; NULL: none */
+	void (*flush)(void *arg);
 	void *arg;
 };
 

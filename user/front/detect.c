@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Which front a connection gets, by its first bytes, within TLS if there is any. core/client.c asks with
- * more of them as long as that is not clear.
- */
+/* Selects the front of a connection; core/client.c calls again while more bytes are needed. */
 #include "front/front.h"
 
 const struct sl_front_ops *sl_front_detect(struct sl_span first)
 {
-	/* The rest of the preface is the h2 front's to check: no HTTP/1 method is called PRI. */
+	/* The h2 front checks the rest of the preface; no HTTP/1 method is called PRI. */
 	static const struct sl_span magic = SL_SPAN_LIT("PRI ");
 
 	if (first.len < magic.len)

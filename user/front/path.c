@@ -5,7 +5,7 @@
 
 #include "base/num.h"
 
-/* One character from p, decoded; how many bytes it took, or 0: it is none that may stand here. */
+/* Decodes one character. Returns its encoded length, or 0 if it is not allowed here. */
 static size_t take_char(const uint8_t *p, const uint8_t *end, uint8_t *c)
 {
 	int high, low;
@@ -30,12 +30,12 @@ static bool is_unreserved(uint8_t c)
 }
 
 /*
- * ENCODED is a name with characters that need not be. "." or "..", decoded, is a way and no name;
- * so it is with parameters (";x") behind it.
+ * ENCODED: a name with needlessly encoded characters. HERE and UP: "." and "..", decoded.
+ * WITH_PARAMETERS: one of these followed by ";x".
  */
 enum segment { NAME, ENCODED, EMPTY, HERE, UP, WITH_PARAMETERS, BROKEN };
 
-/* Looks at the segment from p to the next slash, and leaves *end there. */
+/* Classifies the segment from p to the next slash; *end is set to that slash. */
 static enum segment segment_at(const uint8_t *p, const uint8_t *limit, const uint8_t **end)
 {
 	const uint8_t *at = p;
@@ -85,7 +85,7 @@ bool sl_path_is_plain(struct sl_span path)
 	return true;
 }
 
-/* Copies a name; what has to stay encoded does, in capitals (RFC 3986 6.2.2.1). */
+/* Copies a segment. Characters that must stay encoded use capital digits (RFC 3986 6.2.2.1). */
 static uint8_t *copy_name(uint8_t *out, const uint8_t *p, const uint8_t *end)
 {
 	static const char digits[] = "0123456789ABCDEF";
@@ -109,8 +109,8 @@ static uint8_t *copy_name(uint8_t *out, const uint8_t *p, const uint8_t *end)
 bool sl_path_normalise(struct sl_span path, uint8_t *buf, struct sl_span *out)
 {
 	const uint8_t *p = path.ptr, *limit = path.ptr + path.len, *end;
-	uint8_t *at = buf;  /* behind the last name: no slash yet */
-	bool slash = false; /* the path ends with one */
+	uint8_t *at = buf;  /* end of the last segment, without a slash */
+	bool slash = false; /* the path ends with a slash */
 
 	*out = path;
 	if (!path.len || *p != '/')
@@ -134,7 +134,7 @@ bool sl_path_normalise(struct sl_span path, uint8_t *buf, struct sl_span *out)
 	return true;
 }
 
-/* --- readings --- */
+/* --- interpretations --- */
 
 bool sl_path_is_simple(struct sl_span path)
 {
@@ -145,14 +145,14 @@ bool sl_path_is_simple(struct sl_span path)
 	for (; p < end; p++) {
 		if (*p == '%' || *p == '\\' || *p >= 0x80)
 			return false;
-		/* A segment that is empty or begins with a dot. */
+		/* An empty segment, or one that begins with a dot. */
 		if (*p == '/' && end - p > 1 && (p[1] == '/' || p[1] == '.'))
 			return false;
 	}
 	return true;
 }
 
-/* Returns the length of the UTF-8 sequence at p, which does not begin with ASCII; 0: it is none. */
+/* Returns the length of the UTF-8 sequence of a non-ASCII byte at p, or 0 if invalid. */
 static size_t utf8_len(const uint8_t *p, const uint8_t *end)
 {
 	size_t n = *p >= 0xf0 ? 4 : *p >= 0xe0 ? 3 : 2;
@@ -163,14 +163,14 @@ static size_t utf8_len(const uint8_t *p, const uint8_t *end)
 		if ((p[i] & 0xc0) != 0x80)
 			return 0;
 	}
-	/* Overlong forms, surrogates, and what is beyond U+10FFFF. */
+	/* Overlong forms, surrogates, and values above U+10FFFF. */
 	if ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f) ||
 	    (*p == 0xf0 && p[1] < 0x90) || (*p == 0xf4 && p[1] > 0x8f))
 		return 0;
 	return n;
 }
 
-/* Decodes one character; returns how many bytes it took, or 0: it may not stand here. */
+/* Decodes one character. Returns its encoded length, or 0 if it is invalid. */
 static size_t decode(const uint8_t *p, const uint8_t *end, uint8_t *c)
 {
 	int high, low;
@@ -186,7 +186,7 @@ static size_t decode(const uint8_t *p, const uint8_t *end, uint8_t *c)
 	return *c ? 3 : 0;
 }
 
-/* Returns true if the literal reading keeps the encoding of this character. */
+/* Returns true if the literal interpretation keeps this character encoded. */
 static bool stays_encoded(uint8_t c)
 {
 	return c == '/' || c == '\\' || c == '%';
@@ -218,7 +218,7 @@ static bool read_literal(struct sl_span path, uint8_t *to, struct sl_span *out, 
 	return true;
 }
 
-/* Where the segment ends that begins at p: a slash in any form. */
+/* Returns the end of the segment at p: a slash or backslash, encoded or not, of length *slash. */
 static const uint8_t *segment_end(const uint8_t *p, const uint8_t *end, size_t *slash)
 {
 	for (; p < end; p++) {
@@ -233,7 +233,7 @@ static const uint8_t *segment_end(const uint8_t *p, const uint8_t *end, size_t *
 	return end;
 }
 
-/* What a segment of the literal reading is. */
+/* Classifies a segment of the literal interpretation. */
 static enum segment segment_kind(const uint8_t *p, const uint8_t *end)
 {
 	const uint8_t *name = memchr(p, ';', (size_t)(end - p));
@@ -250,7 +250,7 @@ static enum segment segment_kind(const uint8_t *p, const uint8_t *end)
 	return len == 1 ? HERE : UP;
 }
 
-/* Of the literal reading, which begins with a slash. */
+/* Resolves the literal interpretation, which begins with a slash. */
 static bool resolve(struct sl_span literal, uint8_t *to, struct sl_path_readings *out, bool *empty)
 {
 	const uint8_t *p = literal.ptr, *end = literal.ptr + literal.len, *next;

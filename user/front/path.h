@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Paths that two readers read in two ways: a backend may decode a path, merge slashes and climb up
- * dots, or do none of that, and so be asked for what another route guards.
+ * Detects paths that servers interpret differently. A backend may decode a path, merge slashes and
+ * resolve dot segments, or do none of that, and so serve a path that another route protects:
  *
  *   /public/../admin   /public/%2e%2e/admin   /public/..;x/admin   //admin   /public%2f..%2fadmin
  *   /%61dmin
  *
- * A plain path has nothing of that: no segment that is a dot or two (decoded, with or without
- * parameters), none that is empty but the last one, no slash or backslash or NUL in disguise, no
- * unreserved character (letters, digits, - . _ ~) that is encoded, and no % that does not begin two
- * hexadecimal digits (RFC 3986 2.1, 5.2.4, 6.2.2).
+ * A plain path has one interpretation (RFC 3986 2.1, 5.2.4, 6.2.2). It contains none of these:
+ * - a segment "." or "..", decoded, with or without parameters
+ * - an empty segment other than the last
+ * - a backslash, or an encoded slash, backslash or NUL
+ * - an encoded unreserved character (letters, digits, - . _ ~)
+ * - a % that does not begin two hexadecimal digits
  *
- * Pure functions of bytes. What does not begin with a slash ("*" of OPTIONS) is plain.
+ * All functions are pure. A path without a leading slash ("*" of OPTIONS) is plain.
  */
 #ifndef SL_FRONT_PATH_H
 #define SL_FRONT_PATH_H
@@ -22,10 +24,10 @@
 bool sl_path_is_plain(struct sl_span path);
 
 /*
- * The two readings of a path that is passed on as it was sent. Both are decoded; `literal` keeps what
- * could be a slash or begin another encoding (%2F, %5C, %25, in capitals), and empty and dot segments.
- * `resolved` has these as slashes, slashes merged, dots climbed, as a server that maps paths to files
- * does. Where both lead to one route, all servers stay within it:
+ * Two interpretations of a path that is passed on as it was sent, both decoded. `literal` keeps
+ * %2F, %5C and %25 (in capitals) and empty and dot segments. `resolved` decodes them to slashes,
+ * merges slashes and resolves dot segments, as a server that maps paths to files does. If both
+ * match the same route, every server stays within it:
  *
  *   sent                  literal               resolved
  *   /@scope%2fpkg         /@scope%2Fpkg         /@scope/pkg
@@ -35,25 +37,27 @@ bool sl_path_is_plain(struct sl_span path);
  */
 struct sl_path_readings {
 	struct sl_span literal, resolved;
-	bool climbs; /* it has a segment `..` */
+	bool climbs; /* has a segment `..` */
 };
 
-/* Returns true if both readings are the path itself: no look at them is needed. */
+/* Returns true if both interpretations equal the path, so sl_path_read() is not needed. */
 bool sl_path_is_simple(struct sl_span path);
 /*
- * Reads the path, whose first byte is a slash; both buffers have room for path.len bytes. Returns false
- * if it has no two readings that stand for all: it climbs above the root, or beside encoded or empty
- * segments; dots with parameters; NULs; a % that begins no encoding; bytes that are no UTF-8.
+ * Reads a path that begins with a slash. Both buffers must have room for path.len bytes. Returns
+ * false if the interpretations are ambiguous: `..` above the root, `..` together with encoded or
+ * empty segments, dot segments with parameters, NUL, an invalid % sequence, or invalid UTF-8.
  */
 bool sl_path_read(struct sl_span path, uint8_t *literal, uint8_t *resolved,
 		  struct sl_path_readings *out);
-/* Returns what stands behind the first `len` bytes of the literal reading, as it was sent. */
+/*
+ * Returns the rest of the path as sent, after the first `len` bytes of the literal interpretation.
+ */
 struct sl_span sl_path_behind(struct sl_span path, size_t len);
 
 /*
- * Makes a plain path of one that is not: unreserved characters decoded, dots climbed, slashes
- * merged. `buf` has room for path.len bytes; *out lies in it. False where that cannot be done:
- * encoded slashes, backslashes and NULs, dots with parameters or that lead above the root.
+ * Normalises a path: decodes unreserved characters, resolves dot segments, merges slashes. `buf`
+ * must have room for path.len bytes; *out points into it. Returns false for encoded slashes,
+ * backslashes or NULs, and for dot segments with parameters or above the root.
  */
 bool sl_path_normalise(struct sl_span path, uint8_t *buf, struct sl_span *out);
 

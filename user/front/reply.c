@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a reply says: read from a backend's metadata block, or the gateway's own. */
+/* Decodes replies from a backend's metadata block, and builds the gateway's own. */
 #include "base/check.h"
 #include "base/tlv.h"
 #include "front/front.h"
 #include "front/grpc/grpc.h"
 #include "sluice/rpc_wire.h"
 
-/* --- a backend's --- */
+/* --- backend replies --- */
 
-/* Neither may end a header line, nor smuggle one in. */
+/* Returns true if the value has no CR, LF or NUL, which could inject another field line. */
 static bool clean_value(struct sl_span s)
 {
 	return !s.len || !(memchr(s.ptr, '\r', s.len) || memchr(s.ptr, '\n', s.len) ||
@@ -30,7 +30,7 @@ static bool decode_header(struct sl_span v, struct sl_header *h, bool check_valu
 	return h->name.len && (!check_value || clean_value(h->value));
 }
 
-/* gRPC's -bin values are raw bytes: the front encodes them, so they need no check. */
+/* The front base64-encodes -bin values (gRPC), so their raw bytes need no check. */
 static bool is_binary(struct sl_span v)
 {
 	size_t len = v.len ? v.ptr[0] : 0;
@@ -38,7 +38,7 @@ static bool is_binary(struct sl_span v)
 	return len >= 4 && v.len > len && memcmp(v.ptr + 1 + len - 4, "-bin", 4) == 0;
 }
 
-/* A field of the head; Server and Date of the backend take the place of the gateway's. */
+/* Decodes one field of the head. Server and Date of the backend replace the gateway's. */
 static bool head_header(struct sl_span v, struct sl_reply_parts *out)
 {
 	struct sl_reply *r = &out->reply;
@@ -52,7 +52,6 @@ static bool head_header(struct sl_span v, struct sl_reply_parts *out)
 	return true;
 }
 
-/* How it begins. */
 static bool head_field(uint16_t tag, struct sl_span v, struct sl_reply_parts *out)
 {
 	struct sl_reply *r = &out->reply;
@@ -82,7 +81,6 @@ static bool interim_field(uint16_t tag, struct sl_span v, struct sl_reply_parts 
 	return true;
 }
 
-/* How it ends. */
 static bool tail_field(uint16_t tag, struct sl_span v, struct sl_reply_parts *out)
 {
 	struct sl_reply *r = &out->reply;
@@ -120,7 +118,7 @@ bool sl_reply_decode(struct sl_span block, unsigned sides, struct sl_reply_parts
 	return block.len == 0;
 }
 
-/* --- the gateway's --- */
+/* --- the gateway's own replies --- */
 
 static const struct {
 	uint16_t http;
@@ -154,7 +152,7 @@ struct sl_span sl_outcome_text(enum sl_outcome why)
 	return own[why].text;
 }
 
-/* --- which fields go through --- */
+/* --- field filter --- */
 
 bool sl_reply_is_ours(const struct sl_reply *r, struct sl_span name)
 {
@@ -169,7 +167,7 @@ bool sl_reply_is_ours(const struct sl_reply *r, struct sl_span name)
 		SL_SPAN_LIT("transfer-encoding"),
 	};
 
-	/* The lengths of those, and of the ones below: most names have another. */
+	/* Lengths of all names tested below: most names have another length. */
 	static const uint32_t lengths = 1u << 2 | 1u << 4 | 1u << 6 | 1u << 7 | 1u << 10 |
 					1u << 11 | 1u << 12 | 1u << 14 | 1u << 16 | 1u << 17;
 

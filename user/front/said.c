@@ -13,7 +13,7 @@ const struct sl_span sl_said_names[SL_SAID_CNT] = {
 	[SL_SAID_SAN] = SL_SPAN_LIT("sluice-client-san"),
 };
 
-/* The byte as a server may read it. */
+/* Maps a byte as such a server does. */
 static uint8_t fold(uint8_t c)
 {
 	c = sl_ascii_lower(c);

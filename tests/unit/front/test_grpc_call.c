@@ -389,11 +389,11 @@ TEST_EACH(reflection_answers_each_question, 2)
 	ck_assert(sl_descriptors_extension_numbers(m->env.descriptors, S("p.M"), &numbers));
 	ck_got(1, expect(&want, 6, S("p.M"), 5, numbers), -1);
 	reflect(1, 4, S("p.T"), false);
-	ck_got(1, expect_error(&want, 4, S("p.T"), 5, "no descriptor set has it"), -1);
+	ck_got(1, expect_error(&want, 4, S("p.T"), 5, "not found in the descriptor sets"), -1);
 	reflect(1, 5, S("\x0a\3p.M\x10"), false);
-	ck_got(1, expect_error(&want, 5, S("\x0a\3p.M\x10"), 5, "no descriptor set has it"), -1);
+	ck_got(1, expect_error(&want, 5, S("\x0a\3p.M\x10"), 5, "not found in the descriptor sets"), -1);
 	reflect(1, 8, S("x"), true);
-	ck_got(1, expect_error(&want, 8, S("x"), 3, "nothing known is asked for"), 0);
+	ck_got(1, expect_error(&want, 8, S("x"), 3, "unknown kind of request"), 0);
 	ck_assert_uint_eq(m->begun, 0);
 	ck_sound();
 }
@@ -459,7 +459,7 @@ TEST(questions_that_come_ahead_are_answered_in_order)
 			send_frame(0, 0, 3, sl_span_of(part, sizeof(part)));
 		}
 		if (i % 2)
-			expect_error(&want, 4, text, 5, "no descriptor set has it");
+			expect_error(&want, 4, text, 5, "not found in the descriptor sets");
 		else
 			expect_file(&want, 4, text, "a.proto");
 	}

@@ -243,18 +243,18 @@ TEST(a_set_is_refused_with_what_is_wrong)
 	one_file("a b", 0, NULL);
 	refused("a file without a name");
 	one_file("a", 4, "a b");
-	refused("no allowed name");
+	refused("invalid name of a definition");
 	one_file("a", 4, "");
-	refused("no allowed name");
+	refused("invalid name of a definition");
 	one_file("a", 4, "a.b");
-	refused("no allowed name");
+	refused("invalid name of a definition");
 	one_file("a", 3, "x");
-	refused("a nameless import"); /* it has control characters */
+	refused("import without a name"); /* it has control characters */
 	one_file("a", 0, NULL);
 	pb_text(&file, 3, "x");
 	set.len = 0;
 	pb_bytes(&set, 1, pb_span(&file));
-	refused("a imports x, which no set holds");
+	refused("a imports x, which is in no set");
 	one_file("a", 7, "x");
 	refused("an extension without");
 	one_file("a", 4, "A");
@@ -280,7 +280,7 @@ TEST(a_set_is_refused_with_what_is_wrong)
 	ck_assert_ptr_nonnull(
 		strstr(err.text, "found descriptor_sets \"/nowhere.pb\" (No such file"));
 	ck_assert_ptr_null(sl_descriptors_load((const char *[]){"/dev/zero"}, 1, &err));
-	ck_assert_ptr_nonnull(strstr(err.text, "it is no file"));
+	ck_assert_ptr_nonnull(strstr(err.text, "not a regular file"));
 }
 
 /* Whatever a byte of a good set is changed to, and wherever it is cut: an index, or one line. */

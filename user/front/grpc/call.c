@@ -44,7 +44,7 @@ static bool draining(const struct h2_call *k)
 	return k->s->conn->front->draining || (k->s->conn->flags & H2_DRAIN);
 }
 
-/* --- the answer --- */
+/* --- answers --- */
 
 void sl_call_part(struct h2_call *k, struct sl_span bytes)
 {
@@ -67,7 +67,7 @@ void sl_call_small_part(struct h2_call *k, const uint8_t *end)
 
 static void pump(struct h2_call *k);
 
-/* The answer is out: the next request, if there is one. */
+/* Starts with the next request after an answer was written. */
 static void answered(struct h2_call *k)
 {
 	k->answering = false;
@@ -107,7 +107,7 @@ static ssize_t read_answer(nghttp2_session *session, int32_t id, uint8_t *buf, s
 	return (ssize_t)n;
 }
 
-/* Response headers leave with the first thing that there is to say. */
+/* Resumes the body, or sends the response headers first. */
 static void go_on(struct h2_call *k)
 {
 	struct h2_stream *s = k->s;
@@ -143,16 +143,14 @@ void sl_call_finish(struct h2_call *k, enum sl_grpc_status status, const char *w
 		sl_h2_answer(k->s, 200, status, why);
 }
 
-/* --- requests --- */
-
-/* The first of the requests that wait, whole; k->asked says how long it is. */
+/* Finds the first complete waiting request and sets k->asked to its length. */
 static bool next_request(struct h2_call *k)
 {
 	uint32_t have = k->tail - k->head, len;
 	const uint8_t *p;
 
 	k->asked = 0;
-	if (have < SL_GRPC_PREFIX) /* without any there is no buffer either */
+	if (have < SL_GRPC_PREFIX) /* `buf` may be NULL then */
 		return false;
 	p = k->buf + k->head;
 	len = sl_get_be32(p + 1);
@@ -173,7 +171,7 @@ static void begin_answer(struct h2_call *k)
 	k->part = k->part_cnt = 0;
 }
 
-/* Unary and server streaming: one message, then the end. */
+/* Answers unary and server-streaming calls: one message, then END_STREAM. */
 static void answer_one(struct h2_call *k)
 {
 	if (!k->whole || k->finished)
@@ -223,7 +221,7 @@ static void pump(struct h2_call *k)
 		sl_call_finish(k, SL_GRPC_UNAVAILABLE, "the connection is being closed");
 }
 
-/* Room for len more bytes; the answer that is on its way may point into what moves. */
+/* Makes room for `len` bytes, and relocates parts of the current answer that point into `buf`. */
 static bool make_room(struct h2_call *k, size_t len)
 {
 	size_t have = k->tail - k->head, cap = k->cap ? k->cap : BUF_MIN;
@@ -282,9 +280,9 @@ void sl_call_end(struct h2_stream *s)
 }
 
 /*
- * A watch and reflection may last for ever, so there is a bound to them, a share of each source, and
- * so many watches as a client can mean. A check ends by itself: it takes memory of its connection
- * only, and no other client can have it refused.
+ * Allocates a call. Watches and reflection may last forever, so they are limited in total, per
+ * client address, and watches also per connection. A check ends by itself and uses only memory of
+ * its connection, so other clients cannot exhaust it.
  */
 static struct h2_call *call_new(struct h2_conn *c, enum sl_call_kind kind)
 {
@@ -366,14 +364,16 @@ void sl_h2_env_serving_changed(struct sl_h2_env *e)
 	struct h2_call *k;
 
 	sl_list_splice_tail(&now, &e->watches);
-	/* One by one: telling a client may end its connection, and others' watches with it. */
+	/*
+	 * `now` may change meanwhile: writing to a client can end its connection and its watches.
+	 */
 	while ((k = sl_list_first(&now, struct h2_call, link))) {
 		struct h2_conn *c = k->s->conn;
 
 		sl_list_del(&k->link);
 		sl_list_add_tail(&e->watches, &k->link);
 		if (k->answering)
-			continue; /* it looks again once that is out */
+			continue; /* answered() calls pump() again */
 		pump(k);
 		sl_h2_flush(c);
 		sl_h2_settle(c);

@@ -14,8 +14,6 @@ static const uint8_t own_set[] = {
 #include "grpc_own.pb.inc"
 };
 
-/* --- the index --- */
-
 static int compare_spans(struct sl_span a, struct sl_span b)
 {
 	size_t len = a.len < b.len ? a.len : b.len;
@@ -74,7 +72,7 @@ static bool import_field(struct sl_descriptors *d, void *arg, const struct sl_pb
 
 	if (f->no != FILE_IMPORT || f->type != SL_PB_BYTES || find_file(d, f->bytes))
 		return true;
-	return sl_set_fail(d, "%.*s imports %.*s, which no set holds", SL_SET_SHOW(*importer),
+	return sl_set_fail(d, "%.*s imports %.*s, which is in no set", SL_SET_SHOW(*importer),
 			   SL_SET_SHOW(f->bytes));
 }
 
@@ -90,7 +88,7 @@ static bool has_symbol(const struct sl_descriptors *d, struct sl_span scope, str
 	return false;
 }
 
-/* The gateway's own services, but for what a set has brought along. */
+/* Adds the gateway's own services, unless a set defines them. */
 static bool add_own(struct sl_descriptors *d)
 {
 	struct sl_span set = sl_span_of(own_set, sizeof(own_set));
@@ -135,7 +133,7 @@ static bool list_services(struct sl_descriptors *d)
 	return true;
 }
 
-/* ExtensionNumberResponse of one type, whose extensions stand together. */
+/* Builds the ExtensionNumberResponse of one type; its extensions are adjacent. */
 static bool list_numbers(struct sl_descriptors *d, struct sl_symbol *s,
 			 const struct sl_extension *e, size_t cnt)
 {
@@ -164,7 +162,7 @@ static bool index_extensions(struct sl_descriptors *d)
 			continue;
 		while (i < d->extensions.cnt &&
 		       compare_spans(e[i].type, sl_set_symbols(d)[k].name) < 0)
-			i++; /* of a type that no set holds */
+			i++; /* extends a type that no set defines */
 		for (n = 0; i + n < d->extensions.cnt &&
 			    sl_span_eq(e[i + n].type, sl_set_symbols(d)[k].name);
 		     n++)
@@ -194,8 +192,6 @@ static bool finish(struct sl_descriptors *d)
 	return list_services(d) && index_extensions(d);
 }
 
-/* --- loading --- */
-
 static bool read_set(struct sl_descriptors *d, const char *path, struct sl_span *set)
 {
 	FILE *f = fopen(path, "re");
@@ -206,9 +202,9 @@ static bool read_set(struct sl_descriptors *d, const char *path, struct sl_span 
 	if (!f)
 		return sl_set_fail(d, "%s", strerror(errno));
 	if (fstat(fileno(f), &st) != 0 || !S_ISREG(st.st_mode))
-		sl_set_fail(d, "it is no file");
+		sl_set_fail(d, "not a regular file");
 	else if (st.st_size > SET_MAX)
-		sl_set_fail(d, "it is larger than %d MiB", SET_MAX >> 20);
+		sl_set_fail(d, "larger than %d MiB", SET_MAX >> 20);
 	else
 		p = sl_set_keep(d, (size_t)st.st_size);
 	if (p)
@@ -239,7 +235,7 @@ struct sl_descriptors *sl_descriptors_load(const char *const *paths, uint32_t cn
 		if (!d || !read_set(d, paths[i], &set) || !sl_set_add(d, set))
 			return explain(d, paths[i], err);
 	}
-	if (!d || !add_own(d) || !finish(d)) /* what each set is, all may not be together */
+	if (!d || !add_own(d) || !finish(d)) /* each set may be valid, but not all together */
 		return explain(d, cnt ? paths[cnt - 1] : "", err);
 	return d;
 }
@@ -268,8 +264,6 @@ void sl_descriptors_free(struct sl_descriptors *d)
 	free(d->extensions.at);
 	free(d);
 }
-
-/* --- answers --- */
 
 bool sl_descriptors_file(const struct sl_descriptors *d, struct sl_span name, struct sl_span *proto)
 {

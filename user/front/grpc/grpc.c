@@ -46,10 +46,10 @@ bool sl_grpc_timeout(struct sl_span text, uint64_t *ns)
 	case 'n': unit = 1; break;
 	default: return false;
 	}
-	/* 8 digits of hours exceed 64 bits of nanoseconds: that is for ever. */
+	/* 8 digits of hours exceed 64 bits of nanoseconds: no limit. */
 	*ns = n > UINT64_MAX / 2 / unit ? UINT64_MAX / 2 : n * unit;
 	if (!*ns)
-		*ns = 1; /* 0 would mean "none" */
+		*ns = 1; /* 0 means no timeout */
 	return true;
 }
 
@@ -191,7 +191,7 @@ bool sl_grpc_is_reserved(struct sl_span name)
 	if (sl_span_eq(name, sl_span_str("grpc-encoding")) ||
 	    sl_span_eq(name, sl_span_str("grpc-accept-encoding")))
 		return false;
-	/* Tracing and status details travel as grpc-...-bin. */
+	/* Tracing and status details are grpc-...-bin metadata. */
 	if (sl_span_starts(name, sl_span_str("grpc-")) && !sl_grpc_is_binary(name))
 		return true;
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gRPC over HTTP/2 in pure functions: the message prefix, grpc-timeout, statuses, and what a header
- * value may hold.
+ * Pure functions for gRPC over HTTP/2: message prefix, grpc-timeout, statuses, header values.
  *
- * Compressed messages go through as they are, with grpc-encoding and grpc-accept-encoding, which are
- * for client and server to agree on: nothing is decompressed here, so none costs more memory than its
- * bytes. A backend that takes none says so, and the calls that the gateway answers itself take none:
- * then the client is told UNIMPLEMENTED and offered `identity`, as the protocol asks.
+ * Compressed messages pass through unchanged, together with grpc-encoding and grpc-accept-encoding:
+ * client and server negotiate them. The gateway decompresses nothing, so a message costs no more
+ * memory than its bytes. A compressed message to a backend that supports none, or to a call that
+ * the gateway answers itself, gets UNIMPLEMENTED and grpc-accept-encoding `identity`, as gRPC
+ * requires.
  */
 #ifndef SL_FRONT_GRPC_H
 #define SL_FRONT_GRPC_H
@@ -35,18 +35,19 @@ enum sl_grpc_status {
 	SL_GRPC_STATUS_CNT,
 };
 
-enum { SL_GRPC_PREFIX = 5 }; /* in front of each message: compressed flag, length */
+enum { SL_GRPC_PREFIX = 5 }; /* length of the prefix of each message: compressed flag, length */
 
-/* application/grpc, perhaps with "+proto" or parameters. */
+/* Returns true for application/grpc, also with a suffix (+proto) or parameters. */
 bool sl_grpc_content_type(struct sl_span type);
 
-/* The status of a call whose HTTP reply is not from a gRPC server. */
+/* Returns the status of a call whose HTTP reply is not from a gRPC server. */
 enum sl_grpc_status sl_grpc_from_http(unsigned http);
 
-/* "100m": at most 8 digits and one unit. False: malformed. */
+/* Parses "100m": at most 8 digits and a unit. Returns false if malformed. */
 bool sl_grpc_timeout(struct sl_span text, uint64_t *ns);
 
-enum { SL_GRPC_COMPRESSED = 1 }; /* the first byte of that; all others are reserved */
+/* value of the first prefix byte; other non-zero values are reserved */
+enum { SL_GRPC_COMPRESSED = 1 };
 
 static inline void sl_grpc_put_prefix(uint8_t *p, uint32_t len)
 {
@@ -54,38 +55,44 @@ static inline void sl_grpc_put_prefix(uint8_t *p, uint32_t len)
 	sl_put_be32(p + 1, len);
 }
 
-/* As sl_stream.prefix. */
+/* See sl_stream.prefix. */
 size_t sl_grpc_prefix(uint8_t *to, uint64_t message_len, bool compressed);
 
-/* One direction of a call: messages out of a stream of bytes. All zero at its start. */
+/* Splits one direction of a call into messages. Initially zero. */
 struct sl_grpc_reader {
-	uint64_t left; /* of the message */
+	uint64_t left; /* bytes of the message not yet read */
 	uint8_t prefix[SL_GRPC_PREFIX];
-	uint8_t have; /* bytes of the prefix */
+	uint8_t have; /* bytes of the prefix read */
 	bool in_message;
-	uint32_t messages; /* begun */
+	uint32_t messages; /* messages started */
 };
 
 enum sl_grpc_event {
-	SL_GRPC_NEED,   /* all bytes used, more are needed */
-	SL_GRPC_BEGIN,  /* a prefix is whole: `left` and prefix[0] are known */
-	SL_GRPC_DATA,   /* `data` belongs to the message */
-	SL_GRPC_FINISH, /* the message is whole */
+	SL_GRPC_NEED,   /* all bytes used, more needed */
+	SL_GRPC_BEGIN,  /* prefix complete: `left` and prefix[0] are valid */
+	SL_GRPC_DATA,   /* `data` is part of the message */
+	SL_GRPC_FINISH, /* message complete */
 };
 
-/* Takes bytes off `in` up to the next event. */
+/* Reads up to the next event, and removes those bytes from `in`. */
 enum sl_grpc_event sl_grpc_read(struct sl_grpc_reader *r, struct sl_span *in, struct sl_span *data);
 
-/* Of text that fits into buf; what does not is cut off at a character. Returns the length. */
+/* Encodes as much of `text` as fits in `buf`, without splitting a character. Returns the length. */
 size_t sl_grpc_percent_encode(char *buf, size_t cap, struct sl_span text);
 
-/* Standard alphabet, padding optional when decoding. In place is allowed. SIZE_MAX: malformed. */
+/*
+ * Decodes the standard alphabet; padding is optional. `to` may equal the input. Returns the length,
+ * or SIZE_MAX if malformed.
+ */
 size_t sl_base64_decode(uint8_t *to, struct sl_span text);
-/* Without padding; `to` has room for (len * 4 + 2) / 3. Returns the length. */
+/* Encodes without padding; `to` needs (len * 4 + 2) / 3 bytes. Returns the length. */
 size_t sl_base64_encode(char *to, struct sl_span bytes);
 
-bool sl_grpc_is_binary(struct sl_span name); /* metadata whose name ends with -bin */
-/* The protocol's own, and of one hop: not metadata. What says how messages are compressed goes on. */
+bool sl_grpc_is_binary(struct sl_span name); /* name ends with -bin */
+/*
+ * Returns true for fields of the protocol itself, which are not metadata. The compression fields
+ * are passed on.
+ */
 bool sl_grpc_is_reserved(struct sl_span name);
 
 #endif

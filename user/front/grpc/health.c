@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grpc.health.v1.Health: Check tells a status, Watch tells it again whenever it changes. */
+/* grpc.health.v1.Health: Check returns a status, Watch sends each change. */
 #include "front/grpc/call.h"
 
 enum { REQUEST_SERVICE = 1, RESPONSE_STATUS = 1 };
 enum { SERVING = 1, NOT_SERVING, SERVICE_UNKNOWN }; /* HealthCheckResponse.ServingStatus */
 
-/* The route of pkg.Service is "/pkg.Service/" or "/pkg.Service". Before a pool of the same name. */
+/* Looks up the routes "/pkg.Service/" and "/pkg.Service", then a pool of this name. */
 static enum sl_serving ask(const struct sl_front_env *env, struct sl_span name)
 {
 	char path[SL_CALL_MESSAGE_MAX + 2];
@@ -30,7 +30,7 @@ static unsigned status_now(const struct h2_call *k)
 	struct sl_span in = sl_call_request(k), name = sl_span_of(NULL, 0);
 	struct sl_pb_field f;
 
-	/* HealthCheckRequest.service, of which the last one counts. */
+	/* HealthCheckRequest.service; the last occurrence is used, as protobuf requires. */
 	while (sl_pb_next(&in, &f)) {
 		if (f.no == REQUEST_SERVICE && f.type == SL_PB_BYTES)
 			name = f.bytes;

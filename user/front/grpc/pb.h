@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Protobuf's wire format, as far as the services of the gateway need it: a strict reader of one
- * message's fields, and what a writer puts in front of bytes.
- */
+/* Strict reader of protobuf fields, and writer of field headers, for the gateway's own services. */
 #ifndef SL_FRONT_GRPC_PB_H
 #define SL_FRONT_GRPC_PB_H
 
@@ -19,14 +16,14 @@ struct sl_pb_field {
 };
 
 /*
- * Takes the next field off `in`. False at the end (`in` is empty), or where it is malformed (`in`
- * is not): a length beyond the end, a number of more than 64 bits, field 0, a group.
+ * Reads the next field and removes it from `in`. Returns false at the end (`in` is empty) or if
+ * malformed (`in` is not empty): length beyond the end, number above 64 bits, field 0, group.
  */
 bool sl_pb_next(struct sl_span *in, struct sl_pb_field *f);
 
-enum { SL_PB_HEAD_MAX = 12 }; /* what sl_pb_put_head writes at the most */
+enum { SL_PB_HEAD_MAX = 12 }; /* most bytes that sl_pb_put_head() writes */
 
-/* Key and length of a BYTES field; a VARINT field. Return where the next byte goes. */
+/* Write the header of a BYTES field, or a VARINT field. Return the end of the written bytes. */
 uint8_t *sl_pb_put_head(uint8_t *to, uint32_t no, size_t len);
 uint8_t *sl_pb_put_number(uint8_t *to, uint32_t no, uint64_t value);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grpc.reflection.v1 and v1alpha, which differ in their names only. */
+/* grpc.reflection.v1 and v1alpha, which differ only in their names. */
 #include "front/grpc/call.h"
 #include "front/grpc/descriptors.h"
 
@@ -8,20 +8,20 @@ enum { EXTENSION_TYPE = 1, EXTENSION_NUMBER };
 enum { VALID_HOST = 1, ORIGINAL_REQUEST, FILE_RESPONSE = 4, NUMBERS, SERVICES, ERROR };
 enum { FILE_PROTO = 1, ERROR_CODE = 1, ERROR_MESSAGE };
 
-/* A request: what is asked for, and by what. */
+/* Parsed request. */
 struct ask {
 	struct sl_span host, text;
-	uint32_t kind; /* the field that asks; 0: none that is known */
+	uint32_t kind; /* number of the field that asks; 0: none known */
 };
 
-/* What is answered: field `no` of the response, with `body` in it. */
+/* Answer: field `no` of the response, containing `body`. */
 struct found {
 	uint32_t no;
 	struct sl_span body;
-	enum sl_grpc_status error; /* ERROR, with `body` as its message */
+	enum sl_grpc_status error; /* status for ERROR, whose message is `body` */
 };
 
-/* Of several that ask, the last one counts, as in any oneof. */
+/* Parses a request. The last of several oneof fields is used. */
 static bool read_ask(struct sl_span in, struct ask *a)
 {
 	struct sl_pb_field f;
@@ -76,12 +76,13 @@ static struct found look_up(const struct sl_descriptors *d, const struct ask *a)
 	case LIST_SERVICES:
 		return (struct found){.no = SERVICES, .body = sl_descriptors_services(d)};
 	default:
-		return (struct found){ERROR, sl_span_str("nothing known is asked for"),
+		return (struct found){ERROR, sl_span_str("unknown kind of request"),
 				      SL_GRPC_INVALID_ARGUMENT};
 	}
 	if (ok)
 		return file;
-	return (struct found){ERROR, sl_span_str("no descriptor set has it"), SL_GRPC_NOT_FOUND};
+	return (struct found){ERROR, sl_span_str("not found in the descriptor sets"),
+			      SL_GRPC_NOT_FOUND};
 }
 
 void sl_reflect(struct h2_call *k)
@@ -93,12 +94,11 @@ void sl_reflect(struct h2_call *k)
 	size_t n;
 
 	if (!read_ask(request, &a)) {
-		sl_call_finish(k, SL_GRPC_INVALID_ARGUMENT,
-			       "the message is no ServerReflectionRequest");
+		sl_call_finish(k, SL_GRPC_INVALID_ARGUMENT, "malformed ServerReflectionRequest");
 		return;
 	}
 	f = look_up(k->s->conn->front->descriptors, &a);
-	/* What stands in front of the body inside its field. */
+	/* Headers of the fields that enclose the body. */
 	if (f.no == FILE_RESPONSE)
 		p = sl_pb_put_head(p, FILE_PROTO, f.body.len);
 	if (f.no == ERROR) {

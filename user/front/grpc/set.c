@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 enum {
-	NESTING_MAX = 64, /* messages in messages */
+	NESTING_MAX = 64, /* depth of nested messages */
 	NAME_MAX_LEN = 4096,
 	EXTENSION_MAX = (1 << 29) - 1,
 };
@@ -27,7 +27,7 @@ bool sl_set_fail(struct sl_descriptors *d, const char *fmt, ...)
 	return false;
 }
 
-/* Room for one more at the end; NULL: no memory. */
+/* Returns space for one more element, or NULL without memory. */
 static void *append(struct sl_descriptors *d, struct sl_array *a, size_t size)
 {
 	if (a->cnt == a->cap) {
@@ -56,15 +56,13 @@ uint8_t *sl_set_keep(struct sl_descriptors *d, size_t len)
 	return *slot;
 }
 
-/* --- names --- */
-
 static bool name_char(uint8_t c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
 	       c == '_';
 }
 
-/* "a" or, with dots, "a.b": no part of it empty. */
+/* Returns true for an identifier "a" or, if `dots`, a qualified name "a.b". */
 static bool name_ok(struct sl_span s, bool dots)
 {
 	bool part = false;
@@ -83,7 +81,7 @@ static bool name_ok(struct sl_span s, bool dots)
 	return part;
 }
 
-/* The name of a file is shown to people. */
+/* Printable ASCII only, because the name is printed. */
 static bool file_name_ok(struct sl_span s)
 {
 	if (!s.len || s.len > NAME_MAX_LEN)
@@ -94,8 +92,6 @@ static bool file_name_ok(struct sl_span s)
 	}
 	return true;
 }
-
-/* --- reading --- */
 
 bool sl_set_each(struct sl_descriptors *d, struct sl_span in, sl_set_field_fn *fn, void *arg)
 {
@@ -121,13 +117,13 @@ struct sl_span sl_set_find(struct sl_span in, uint32_t no)
 	return sl_span_of(NULL, 0);
 }
 
-/* The file that is being read. */
+/* Returns the file being read. */
 static struct sl_span proto_now(const struct sl_descriptors *d)
 {
 	return sl_set_files(d)[d->files.cnt - 1].proto;
 }
 
-/* The full name of a definition, which becomes a symbol. Empty: it failed. */
+/* Adds a symbol for a definition and returns its full name, or an empty span on error. */
 static struct sl_span define(struct sl_descriptors *d, struct sl_span scope, struct sl_span def,
 			     enum sl_symbol_kind kind)
 {
@@ -136,7 +132,7 @@ static struct sl_span define(struct sl_descriptors *d, struct sl_span scope, str
 	uint8_t *p;
 
 	if (!name_ok(name, false) || scope.len + name.len > NAME_MAX_LEN) {
-		sl_set_fail(d, "a definition in \"%.*s\" has no allowed name", SL_SET_SHOW(scope));
+		sl_set_fail(d, "invalid name of a definition in \"%.*s\"", SL_SET_SHOW(scope));
 		return none;
 	}
 	full.len = scope.len + (scope.len > 0) + name.len;
@@ -155,7 +151,7 @@ static struct sl_span define(struct sl_descriptors *d, struct sl_span scope, str
 
 struct scope {
 	struct sl_span name;
-	struct sl_span self; /* of an enum or service: its own */
+	struct sl_span self; /* scope of a service's methods: its own name */
 	unsigned depth;
 };
 
@@ -182,7 +178,7 @@ static bool add_extension(struct sl_descriptors *d, const struct scope *in, stru
 	return true;
 }
 
-/* Values of an enum stand beside it, not in it. */
+/* Enum values belong to the scope that encloses the enum. */
 static bool enum_field(struct sl_descriptors *d, void *arg, const struct sl_pb_field *f)
 {
 	const struct scope *in = arg;
@@ -240,7 +236,7 @@ static bool file_field(struct sl_descriptors *d, void *arg, const struct sl_pb_f
 	if (f->type != SL_PB_BYTES)
 		return true;
 	switch (f->no) {
-	case FILE_IMPORT: return file_name_ok(f->bytes) || sl_set_fail(d, "a nameless import");
+	case FILE_IMPORT: return file_name_ok(f->bytes) || sl_set_fail(d, "import without a name");
 	case FILE_MESSAGE: return add_message(d, in, f->bytes);
 	case FILE_ENUM: return add_enum(d, in, f->bytes);
 	case FILE_SERVICE:
@@ -262,7 +258,7 @@ bool sl_set_add_file(struct sl_descriptors *d, void *unused, const struct sl_pb_
 	if (!file_name_ok(sl_set_find(f->bytes, FILE_NAME)))
 		return sl_set_fail(d, "a file without a name");
 	if (in.name.len && !name_ok(in.name, true))
-		return sl_set_fail(d, "the package of a file is not allowed");
+		return sl_set_fail(d, "invalid package name");
 	for (size_t i = 0; i < d->files.cnt; i++) {
 		if (sl_span_eq(sl_set_files(d)[i].name, sl_set_find(f->bytes, FILE_NAME)))
 			return true;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replies that were whole before their requests. RFC 9113 8.1: RST_STREAM(NO_ERROR) says then that the
- * rest is not needed; but clients (curl 7.88) that find it in the same read as the reply throw that
- * away. So it follows when a PING behind the reply has come back; what comes meanwhile is dropped. Until
- * then the client has a stream, of which the host knows nothing any more.
+ * Replies that are complete before their requests. RST_STREAM(NO_ERROR) then tells the client to
+ * stop sending (RFC 9113 8.1). Some clients (curl 7.88) discard a reply if that frame arrives in
+ * the same read. So it is sent only after a PING behind the reply has been acknowledged. Request
+ * bytes are dropped meanwhile. Until then nghttp2 has a stream that the core no longer has.
  */
 #include "front/h2/conn.h"
 

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a client may send, and how often: judged frame by frame, behind nghttp2, which does not show
- * all of them (not DATA that it ignores, not PRIORITY when RFC 7540's priorities are off).
- *
- * Read from the bottom: sl_h2_guard_until -> frame -> judge, spend.
+ * Limits on a client's frames. Frames are checked after nghttp2 has read them, because nghttp2 does
+ * not report all of them (ignored DATA, and PRIORITY without RFC 7540 priorities). Call order:
+ * sl_h2_guard_until -> frame -> judge, spend.
  */
 #include "base/clock.h"
 #include "front/h2/conn.h"
 
 enum {
-	BURST_S = 10,          /* of the rates below may come at once */
-	CONTROLS = 10,         /* PING, SETTINGS and the like: so many times the resets */
-	MAX_CONTINUATIONS = 8, /* frames behind one HEADERS */
+	BURST_S = 10,          /* seconds of the rates below that may be used at once */
+	CONTROLS = 10,         /* PING, SETTINGS and similar, as a multiple of the resets */
+	MAX_CONTINUATIONS = 8, /* frames after one HEADERS */
 	RECENT = 64,           /* bits of h2_recent */
 	PREFACE = 24,
 	FRAME_HEAD = 9,
 	PRIORITY_LEN = 5,
-	DEPENDENCY = 4, /* of it: the stream it depends on */
+	DEPENDENCY = 4, /* length of the stream dependency */
 	PAD_LENGTH = 1,
-	UPDATES_FREE = 10, /* WINDOW_UPDATEs for each stream, and for each DATA frame of a reply */
-	UPDATES_MAX = 10 << 10, /* of those that are not used */
-	BEYOND = 16 << 10,      /* bytes of fields that nothing keeps, for the price of a reset */
+	/* WINDOW_UPDATEs allowed for each stream and each DATA frame of a reply */
+	UPDATES_FREE = 10,
+	UPDATES_MAX = 10 << 10, /* limit of unused ones */
+	BEYOND = 16 << 10,      /* bytes of dropped fields that cost one reset */
 	BURST_BEYOND = 256 << 10,
-	HEADS_MAX = 8, /* so many times the longest head may be unpacked for one */
+	HEADS_MAX = 8, /* maximum uncompressed head, as a multiple of the head limit */
 };
 
 static bool take(struct h2_bucket *b, uint64_t now_ns, uint32_t per_s)
@@ -37,7 +37,7 @@ static bool take(struct h2_bucket *b, uint64_t now_ns, uint32_t per_s)
 	return true;
 }
 
-/* Takes back what one of them has cost. */
+/* Returns the cost of one action. */
 static void give_back(struct h2_bucket *b, uint32_t per_s)
 {
 	uint64_t step = SL_NS_PER_SEC / (per_s ? per_s : 1);
@@ -56,7 +56,7 @@ void sl_h2_guard_credit(struct h2_conn *c)
 	c->updates = c->updates < UPDATES_MAX ? c->updates + UPDATES_FREE : UPDATES_MAX;
 }
 
-/* Returns true if the frame is one for which streams and replies have given credit. */
+/* Uses one allowed WINDOW_UPDATE. Returns false if none is left. */
 static bool take_update(struct h2_conn *c)
 {
 	if (!c->updates)
@@ -65,7 +65,10 @@ static bool take_update(struct h2_conn *c)
 	return true;
 }
 
-/* Returns true for frames that cost us work and the peer nothing; `padding`: bytes that are no data. */
+/*
+ * Returns true for frames that cost the gateway work and the peer little. `padding`: padding bytes
+ * in the payload, including their length.
+ */
 static bool is_control(struct h2_conn *c, const nghttp2_frame_hd *hd, uint32_t padding)
 {
 	switch (hd->type) {
@@ -73,11 +76,11 @@ static bool is_control(struct h2_conn *c, const nghttp2_frame_hd *hd, uint32_t p
 	case NGHTTP2_WINDOW_UPDATE: return !take_update(c);
 	case NGHTTP2_HEADERS:
 	case NGHTTP2_CONTINUATION: return false;
-	default: return true; /* RST_STREAM too; what else it costs, sl_h2_guard_abandoned() says */
+	default: return true; /* including RST_STREAM, see also sl_h2_guard_abandoned() */
 	}
 }
 
-/* Each frame takes what it costs. */
+/* Charges a frame. */
 static void spend(struct h2_conn *c, const nghttp2_frame_hd *hd, uint32_t padding)
 {
 	uint32_t rate = c->env->limits->max_resets_per_s * CONTROLS;
@@ -95,7 +98,7 @@ static void spend(struct h2_conn *c, const nghttp2_frame_hd *hd, uint32_t paddin
 		sl_h2_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, SL_FRONT_ERR_H2_FLOOD);
 }
 
-/* The bit of a stream in h2_recent; 0: it was too long ago, or is none that a client opens. */
+/* Returns the bit of a stream in h2_recent, or 0 if too old or not opened by a client. */
 static uint64_t bit_of(struct h2_recent *r, const nghttp2_frame_hd *hd)
 {
 	uint32_t back;
@@ -104,7 +107,7 @@ static uint64_t bit_of(struct h2_recent *r, const nghttp2_frame_hd *hd)
 		return 0;
 	if (hd->stream_id > r->top) {
 		if (hd->type != NGHTTP2_HEADERS)
-			return 0; /* an idle stream: nghttp2 says so */
+			return 0; /* idle stream: nghttp2 reports the error */
 		back = ((uint32_t)hd->stream_id - (uint32_t)r->top) / 2;
 		r->opened = back < RECENT ? r->opened << back : 0;
 		r->over = back < RECENT ? r->over << back : 0;
@@ -115,13 +118,13 @@ static uint64_t bit_of(struct h2_recent *r, const nghttp2_frame_hd *hd)
 	return back < RECENT ? UINT64_C(1) << back : 0;
 }
 
-/* RFC 9113 5.1, 5.1.1: the error of a connection on which such a frame comes now. */
+/* Returns the connection error for a frame on a stream in this state, RFC 9113 5.1, 5.1.1. */
 static uint32_t judge(struct h2_recent *r, const nghttp2_frame_hd *hd)
 {
 	bool head = hd->type == NGHTTP2_HEADERS, part = head || hd->type == NGHTTP2_DATA;
 	uint64_t bit = bit_of(r, hd);
 
-	if (part && bit && !(r->opened & bit)) /* jumped over */
+	if (part && bit && !(r->opened & bit)) /* skipped by the client */
 		return head ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_STREAM_CLOSED;
 	if (part && (r->over & bit))
 		return NGHTTP2_STREAM_CLOSED;
@@ -144,13 +147,13 @@ void sl_h2_guard_reset(struct h2_conn *c, uint32_t code)
 	case NGHTTP2_STREAM_CLOSED:
 	case NGHTTP2_FRAME_SIZE_ERROR:
 	case NGHTTP2_ENHANCE_YOUR_CALM: take_reset(c); break;
-	default: break; /* not the client's fault */
+	default: break; /* not a client error */
 	}
 }
 
 /*
- * A stream that a backend works at was in vain. One that has its reply, or whose time is over, the
- * gateway has ended itself or is about to: its RST_STREAM costs no more than any control frame.
+ * A reset wastes backend work only while the backend computes. A stream that has its reply, or
+ * whose deadline has passed, ends anyway: its RST_STREAM costs only a control frame.
  */
 void sl_h2_guard_abandoned(struct h2_conn *c, const struct h2_stream *s)
 {
@@ -167,8 +170,8 @@ void sl_h2_guard_served(struct h2_conn *c)
 }
 
 /*
- * The connections of one address share what such bytes may cost in a burst. Behind that a connection
- * waits, so that the input of others is read. False: there was too much.
+ * Charges header bytes above the limit to the client address. Returns false if its connections have
+ * used their share of this burst; this connection then waits for the input of others.
  */
 static bool has_its_share(struct h2_conn *c, uint32_t len)
 {
@@ -186,8 +189,9 @@ static bool has_its_share(struct h2_conn *c, uint32_t len)
 }
 
 /*
- * HPACK repeats thousands of bytes for one, and nghttp2 looks at each of them. Bytes beyond what a head
- * may have are paid for; a head of many times that ends the connection before the rest is unpacked.
+ * HPACK can expand one byte to thousands, and nghttp2 processes each of them. Bytes above the limit
+ * of a head are charged. A head of HEADS_MAX times the limit ends the connection before more is
+ * unpacked.
  */
 enum h2_verdict sl_h2_guard_field(struct h2_conn *c, size_t len)
 {
@@ -205,7 +209,7 @@ enum h2_verdict sl_h2_guard_field(struct h2_conn *c, size_t len)
 	return has_its_share(c, (uint32_t)len) ? H2_GO_ON : H2_PAUSE;
 }
 
-/* Returns how many bytes of the payload are looked at too, of a frame whose head is there. */
+/* Returns how many payload bytes must be examined, given a complete frame header. */
 static uint32_t payload_wanted(const struct h2_walk *w)
 {
 	uint32_t len = sl_get_be24(w->head);
@@ -216,14 +220,14 @@ static uint32_t payload_wanted(const struct h2_walk *w)
 										       : 0;
 }
 
-/* A PRIORITY frame whose head is there. */
+/* Returns true for a PRIORITY frame with a complete header. */
 static bool is_priority(const struct h2_walk *w)
 {
 	return w->have >= FRAME_HEAD && w->head[3] == NGHTTP2_PRIORITY &&
 	       sl_get_be24(w->head) == PRIORITY_LEN;
 }
 
-/* RFC 7540 5.3.1; the first bits are flags. */
+/* RFC 7540 5.3.1; the first bit of each word is a flag. */
 static bool depends_on_itself(const struct h2_walk *w)
 {
 	uint32_t id = sl_get_be32(w->head + FRAME_HEAD - 4);

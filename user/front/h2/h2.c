@@ -7,9 +7,9 @@
 #include "front/h2/conn.h"
 
 enum {
-	MAX_ACKS = 1000,      /* answers to PING and SETTINGS that wait to be written */
-	MAX_SETTINGS = 32,    /* entries of one frame */
-	HEAD_OUT = 128 << 10, /* of a reply's head, as nghttp2 estimates it: more than a host has */
+	MAX_ACKS = 1000,      /* unsent acknowledgements of PING and SETTINGS */
+	MAX_SETTINGS = 32,    /* entries in one frame */
+	HEAD_OUT = 128 << 10, /* reply head as nghttp2 estimates it; above the core's limit */
 };
 
 void sl_h2_config_default(struct sl_h2_config *cfg)
@@ -35,12 +35,12 @@ static int create_option(struct sl_h2_env *e)
 	nghttp2_option_set_no_auto_window_update(e->option, 1);
 	nghttp2_option_set_max_outbound_ack(e->option, MAX_ACKS);
 	nghttp2_option_set_max_settings(e->option, MAX_SETTINGS);
-	/* nghttp2 counts how often it is called, so a slow network would look like a flood. */
+	/* nghttp2 counts calls, so a slow network would look like a flood. */
 	nghttp2_option_set_max_continuations(e->option, SIZE_MAX);
-	/* nghttp2 counts all resets alike: guard.c counts them by the work that they cost. */
+	/* nghttp2 counts all resets alike; guard.c charges them by the work they cost. */
 	nghttp2_option_set_stream_reset_rate_limit(e->option, UINT64_MAX, UINT64_MAX);
 	nghttp2_option_set_no_closed_streams(e->option, 1);
-	/* gRPC's metadata may have blanks around them: sl_h2_head_end() knows what is gRPC. */
+	/* gRPC metadata may have surrounding blanks; sl_h2_head_end() checks other requests. */
 	nghttp2_option_set_no_rfc9113_leading_and_trailing_ws_validation(e->option, 1);
 	nghttp2_option_set_max_send_header_block_length(e->option, HEAD_OUT);
 	return 0;
@@ -112,7 +112,10 @@ void sl_h2_fail(struct h2_conn *c, uint32_t code, enum sl_front_error error)
 		c->flags |= H2_BROKEN;
 }
 
-/* One of a pool, for a source that has so many of them; NULL: that, or the pool, has no more. */
+/*
+ * Takes an object from a pool for an address that already has *has of them. Returns NULL if its
+ * share or the pool is used up.
+ */
 static void *take(struct sl_mempool *p, double share, uint32_t *has)
 {
 	void *one = share < 1 && *has >= share * sl_mempool_capacity(p) ? NULL : sl_mempool_get(p);
@@ -130,7 +133,7 @@ static void put_stream(struct h2_conn *c, struct h2_stream *s)
 struct h2_stream *sl_h2_stream_new(struct h2_conn *c, int32_t id)
 {
 	struct sl_h2_env *e = c->env;
-	/* Some of them no exchange counts: those that are refused here, those that end early. */
+	/* Streams that are refused here or end early have no exchange, so they are limited here. */
 	struct h2_stream *s = take(&e->streams, e->limits->address_streams, &c->source->streams);
 
 	if (!s)
@@ -160,7 +163,7 @@ static void free_all(struct h2_conn *c, struct sl_list *list)
 		sl_list_del(&s->link);
 		sl_call_free(s);
 		if (c->stuck == s)
-			c->stuck = NULL; /* its bytes go nowhere */
+			c->stuck = NULL; /* its bytes are dropped */
 		put_stream(c, s);
 		if (st && whole)
 			c->front->host->done(c->host, st);
@@ -180,7 +183,7 @@ static bool is_over(struct h2_conn *c)
 	return (c->flags & H2_FAILED) || !nghttp2_session_want_read(c->session);
 }
 
-/* Nothing is read or written any more, for however long the client holds the connection. */
+/* Frees the session; nothing is read or written any more while the client keeps the connection. */
 static void end_session(struct h2_conn *c)
 {
 	nghttp2_session_del(c->session);
@@ -202,7 +205,7 @@ void sl_h2_settle(struct h2_conn *c)
 	c->front->host->close(c->host, false);
 }
 
-/* False: the host takes no more now. */
+/* Returns false if the core takes no more bytes now. */
 static bool write_out(struct h2_conn *c)
 {
 	size_t n;
@@ -215,7 +218,6 @@ static bool write_out(struct h2_conn *c)
 	return c->out_len == 0;
 }
 
-/* Writes what nghttp2 has, as far as the host takes it. */
 static void write_frames(struct h2_conn *c)
 {
 	ssize_t n;
@@ -248,7 +250,7 @@ static int start_session(struct h2_conn *c)
 		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, H2_FIRST_WINDOW},
 		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, l->max_head},
 		{NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
-		{NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1}, /* last: only if there is one */
+		{NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1}, /* last, because it is optional */
 	};
 	size_t cnt = sizeof(iv) / sizeof(iv[0]) - !l->upgrades;
 
@@ -261,7 +263,9 @@ static int start_session(struct h2_conn *c)
 						     (int32_t)cfg->conn_window);
 }
 
-/* Its address has no more of the memory than of the connections, and enough for one. */
+/*
+ * Limits the memory of the address to its share of the connections, but at least the memory of one.
+ */
 static void open_budget(struct h2_conn *c)
 {
 	struct sl_h2_env *e = c->env;
@@ -313,7 +317,7 @@ static void conn_open(void *state, const struct sl_front_env *env, void *host, u
 	env->host->close(host, false);
 }
 
-/* Body bytes that the host did not take when nghttp2 gave them. False: it still does not. */
+/* Offers again body bytes that the core did not take. Returns false if it still does not. */
 static bool input_stuck(struct h2_conn *c, struct sl_chunk *chunk, size_t *used)
 {
 	size_t len = chunk->len < c->stuck_len ? chunk->len : c->stuck_len;
@@ -337,7 +341,7 @@ static size_t read_input(struct h2_conn *c, struct sl_chunk *chunk)
 	size_t used = 0;
 	ssize_t n;
 
-	/* What is stuck has been read, and so guarded, before. */
+	/* Bytes that were not taken have already passed the guard. */
 	c->walked = chunk->ptr + (c->stuck_len < chunk->len ? c->stuck_len : chunk->len);
 	if (c->stuck_len && !input_stuck(c, chunk, &used))
 		return used;
@@ -379,7 +383,10 @@ static size_t input(void *state, const struct sl_front_env *env, struct sl_chunk
 	return c->flags & H2_FAILED ? len : used;
 }
 
-/* What has not come whole never will, a watch would wait for ever, and who is gone needs no answer. */
+/*
+ * Returns true if a half-close by the client ends this stream: the request is incomplete, a watch
+ * would wait forever, or the client is gone and has no complete reply.
+ */
 static bool ends_with_its_client(const struct h2_conn *c, const struct h2_stream *s, bool listens)
 {
 	if (!(s->flags & ST_RX_OVER) || ((s->flags & ST_CALL) && sl_call_rests(s)))
@@ -443,8 +450,8 @@ static void writable(void *state, const struct sl_front_env *env)
 }
 
 /*
- * RFC 9113 6.8: first a notice with the highest id, so that requests under way are not lost; the
- * answer to the ping behind it says that the client knows.
+ * RFC 9113 6.8: sends GOAWAY with the highest identifier first, so that requests in flight are not
+ * lost. The acknowledgement of the PING behind it shows that the client knows.
  */
 static void drain(void *state, const struct sl_front_env *env)
 {
@@ -470,7 +477,7 @@ static void drain(void *state, const struct sl_front_env *env)
 		nghttp2_session_terminate_session(c->session, NGHTTP2_NO_ERROR);
 	} else {
 		nghttp2_submit_shutdown_notice(c->session);
-		sl_h2_flush(c); /* or the ping would overtake it */
+		sl_h2_flush(c); /* otherwise the PING would overtake the GOAWAY */
 		nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, mark);
 	}
 	sl_h2_flush(c);
@@ -505,7 +512,9 @@ static void conn_close(void *state, const struct sl_front_env *env)
 	conn_free(c);
 }
 
-/* Streams that rest are neither an upload nor a reply: the newest come last, and rest least. */
+/*
+ * Waiting calls and early replies count as idle. The newest streams are the most likely busy ones.
+ */
 static enum sl_front_rest rest(const void *state)
 {
 	const struct h2_conn *c = *(struct h2_conn *const *)state;

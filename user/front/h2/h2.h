@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the HTTP/2 front keeps per worker: connections and streams in bounded pools, the memory that
- * nghttp2 works in. The core makes one at start and puts it into sl_front_env.h2.
+ * Per-worker state of the HTTP/2 front: bounded pools of connections and streams, and the memory of
+ * nghttp2. The core creates one at start and sets sl_front_env.h2.
  */
 #ifndef SL_FRONT_H2_H
 #define SL_FRONT_H2_H
@@ -13,23 +13,26 @@ struct sl_h2_env;
 struct sl_h2_config {
 	uint32_t max_connections;
 	uint32_t max_streams; /* of all connections */
-	uint32_t max_calls;   /* of them, health watches and reflection */
+	uint32_t max_calls;   /* of these streams, health watches and reflection */
 	uint32_t max_calls_per_source;
-	uint32_t max_watches; /* of one connection */
-	uint32_t sources;     /* sl_front_ops.open has lower ones only */
-	uint64_t memory;      /* of all sessions together */
-	uint64_t conn_memory; /* of one session */
+	uint32_t max_watches; /* per connection */
+	uint32_t sources;     /* exclusive upper bound of the `source` of sl_front_ops.open */
+	uint64_t memory;      /* bytes of all sessions together */
+	uint64_t conn_memory; /* bytes of one session */
 	uint32_t stream_window, conn_window;
 };
 void sl_h2_config_default(struct sl_h2_config *cfg);
 
-/* NULL when memory is short. `limits` must outlive it. */
+/* Returns NULL if memory is short. `limits` must outlive the result. */
 struct sl_h2_env *sl_h2_env_create(const struct sl_h2_config *cfg,
 				   const struct sl_front_limits *limits);
-/* After the last connection was closed. NULL is allowed. */
+/* Frees `e`, which may be NULL. All connections must be closed. */
 void sl_h2_env_destroy(struct sl_h2_env *e);
 
-/* What sl_front_env.serving says may have changed: who watches is told. From no front's call. */
+/*
+ * Sends changes of sl_front_env.serving to health watches. Must not be called from within a call of
+ * a front.
+ */
 void sl_h2_env_serving_changed(struct sl_h2_env *e);
 
 struct sl_h2_stats {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Request heads of HTTP/2 (RFC 9113 8). Fields are gathered in a buffer as nghttp2 tells them, and
- * looked at when the head is whole. Read from the bottom: sl_h2_head_end -> start -> parse, with the
- * checks that HTTP/1 has too -> begin at the host; or sl_call_begin() for calls that the gateway
- * answers itself. Trailers are gathered the same way.
+ * Request heads of HTTP/2 (RFC 9113 8). Fields are gathered in a buffer as nghttp2 reports them,
+ * and parsed when the head is complete: sl_h2_head_end -> start -> parse, with the checks shared
+ * with HTTP/1. Then the request begins at the core, or sl_call_begin() starts a call that the
+ * gateway answers itself. Trailers are gathered in the same way.
  */
 #include "base/poison.h"
 #include "front/grpc/call.h"
@@ -43,7 +43,7 @@ void sl_h2_head_keep(struct h2_conn *c)
 		return;
 	buf = sl_front_head_get(c->front, c->host);
 	if (!buf) {
-		h->buf = NULL; /* its end refuses it */
+		h->buf = NULL; /* sl_h2_head_end() refuses the request */
 		sl_h2_count(c, SL_FRONT_ERR_NO_FRAME);
 		return;
 	}
@@ -82,7 +82,8 @@ void sl_h2_head_field(struct h2_conn *c, struct sl_span name, struct sl_span tex
 	h->blanks |= value.len < text.len;
 	if (name.len > UINT16_MAX || value.len > UINT16_MAX ||
 	    need > c->env->limits->max_head - h->len || fields > c->env->limits->max_headers + 4 ||
-	    fields > SL_HTTP1_HEADERS_MAX) { /* + 4: what HTTP/1 has in its first line */
+	    /* + 4: pseudo-fields, which HTTP/1 has in its request line */
+	    fields > SL_HTTP1_HEADERS_MAX) {
 		h->too_large = true;
 		return;
 	}
@@ -97,18 +98,18 @@ void sl_h2_head_field(struct h2_conn *c, struct sl_span name, struct sl_span tex
 	h->cookie |= cookie;
 }
 
-/* What a head says, on its way to the host. */
+/* A request head being parsed. */
 struct parse {
 	struct h2_conn *c;
-	struct sl_http1_head head; /* the request, and the checks that HTTP/1 has too */
+	struct sl_http1_head head; /* request, with the checks shared with HTTP/1 */
 	struct sl_span path, grpc_timeout, host, protocol;
 	uint8_t *cookie;
 	size_t cookie_len;
 	struct sl_header *cookie_at;
-	struct sl_header metadata[SL_HTTP1_HEADERS_MAX]; /* gRPC: what of the headers is */
+	struct sl_header metadata[SL_HTTP1_HEADERS_MAX]; /* fields that are gRPC metadata */
 };
 
-/* RFC 9113 8.2.3: crumbs are joined before they leave HTTP/2. The buffer has room for a head. */
+/* Joins crumbs of a cookie, RFC 9113 8.2.3. The buffer has room for a whole head. */
 static void cookie(struct parse *p, struct sl_header *at, struct sl_span value, uint32_t *cnt)
 {
 	if (!p->cookie_at) {
@@ -156,7 +157,7 @@ static bool field(struct parse *p, struct sl_span name, struct sl_span value)
 	return sl_http1_field(at, &p->head);
 }
 
-/* The one that begins at *off, and on to the next. */
+/* Reads the field at *off and advances *off. */
 static struct sl_header read_field(const struct h2_head *h, uint32_t *off)
 {
 	const uint8_t *at = h->buf + *off;
@@ -180,7 +181,7 @@ static bool read_fields(struct parse *p, const struct h2_head *h)
 	return true;
 }
 
-/* One value of a list of them, decoded where it lies. */
+/* Decodes one base64 value in place. */
 static bool decode_binary(struct sl_header *h)
 {
 	size_t n = sl_base64_decode((uint8_t *)h->value.ptr, h->value);
@@ -191,9 +192,7 @@ static bool decode_binary(struct sl_header *h)
 	return true;
 }
 
-/*
- * Metadata is what is not the protocol's own; -bin values are decoded, lists of them taken apart.
- */
+/* Removes fields reserved by gRPC. Decodes -bin values and splits lists of them. */
 static bool grpc_metadata(struct sl_request *rq, struct sl_header *to)
 {
 	uint32_t n = 0;
@@ -226,7 +225,7 @@ static bool grpc_metadata(struct sl_request *rq, struct sl_header *to)
 	return true;
 }
 
-/* RFC 8441: what over HTTP/1.1 is a GET with Upgrade. Its stream has to stay open. */
+/* Converts an extended CONNECT (RFC 8441) to a GET with Upgrade. Its stream must stay open. */
 static bool extended_connect(struct parse *p)
 {
 	struct sl_request *rq = &p->head.rq;
@@ -257,7 +256,7 @@ static bool target_ok(struct parse *p)
 	return sl_http1_target(p->path, head);
 }
 
-/* RFC 9113 8.3.1: two that disagree could be read in two ways. */
+/* RFC 9113 8.3.1: refuses an authority and a Host field that disagree. */
 static bool authority_ok(struct parse *p)
 {
 	struct sl_request *rq = &p->head.rq;
@@ -291,7 +290,7 @@ static bool grpc_ok(struct parse *p, struct h2_stream *s)
 	struct sl_request *rq = &p->head.rq;
 	const char *why = NULL;
 
-	rq->content_length = SL_LEN_UNKNOWN; /* that of the frames, not of the message */
+	rq->content_length = SL_LEN_UNKNOWN; /* length of the frames, not of the message */
 	rq->body_max = p->c->env->limits->max_message;
 	rq->call = sl_span_skip(rq->path, 1);
 	rq->all_headers = true;
@@ -301,7 +300,7 @@ static bool grpc_ok(struct parse *p, struct h2_stream *s)
 		why = "malformed grpc-timeout";
 	else if (!grpc_metadata(rq, p->metadata))
 		why = "malformed or too many metadata";
-	rq->end = false; /* a call without a message ends behind its begin */
+	rq->end = false; /* a call without a message ends right after its head */
 	if (!why)
 		return true;
 	sl_h2_count(p->c, SL_FRONT_ERR_GRPC_MESSAGE);
@@ -352,7 +351,7 @@ void sl_h2_trailers(struct h2_conn *c, struct h2_stream *s)
 	} else {
 		while (off < h->len) {
 			fields[cnt] = read_field(h, &off);
-			/* RFC 9110 6.5.1: it has no place there. */
+			/* RFC 9110 6.5.1: not allowed in trailers. */
 			cnt += !SL_NAME_IS(fields[cnt].name, "cookie");
 		}
 		c->front->host->request_trailers(c->host, s->st, fields, cnt);
@@ -368,7 +367,7 @@ void sl_h2_malformed(struct h2_stream *s)
 				  NGHTTP2_PROTOCOL_ERROR);
 }
 
-/* A request begins, or a call that the gateway answers itself, or it is refused. */
+/* Starts a request or a call that the gateway answers itself, or refuses it. */
 static void start(struct parse *p, struct h2_stream *s)
 {
 	struct sl_request *rq = &p->head.rq;
@@ -433,7 +432,7 @@ void sl_h2_head_end(struct h2_conn *c, struct h2_stream *s, bool end)
 	};
 	if (end)
 		s->flags |= ST_RX_OVER;
-	if (buf) /* old bytes behind the head are not the head */
+	if (buf) /* bytes after the head must not be read */
 		SL_POISON(buf + len, max - len);
 	start(&p, s);
 	if (buf)

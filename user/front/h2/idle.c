@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * RST_STREAM of streams that have not begun. RFC 9113 6.4 makes it an error of the connection, and
- * nghttp2 ends it. But the C core of gRPC sends such a frame for each call whose deadline passes before
- * its HEADERS are written, and its servers ignore it. From such clients, which SETTINGS tell, the frame
- * is taken out of what nghttp2 reads; guard.c counts it.
+ * RST_STREAM of streams that are not open. RFC 9113 6.4 makes it a connection error, and nghttp2
+ * treats it so. But the gRPC C core sends it for each call whose deadline passes before its HEADERS
+ * are written, and its servers ignore it. The SETTINGS identify such clients. Their frames are
+ * removed before nghttp2 reads them, and guard.c counts them.
  *
- * A frame that is split over chunks is held back until it is known to be another one.
+ * The start of a frame that is split over chunks is held back until its type is known.
  */
 #include "base/check.h"
 #include "front/h2/conn.h"
@@ -31,7 +31,7 @@ static int32_t stream_of(const uint8_t *head)
 	return (int32_t)(sl_get_be32(head + FRAME_HEAD - 4) & INT32_MAX);
 }
 
-/* Returns true for the head of such a frame; `top`: the highest stream that the client has opened. */
+/* Returns true for the header of such a frame. `top`: highest stream the client has opened. */
 static bool is_idle_reset(const uint8_t *head, int32_t top)
 {
 	int32_t id = stream_of(head);
@@ -40,13 +40,13 @@ static bool is_idle_reset(const uint8_t *head, int32_t top)
 	       id > top;
 }
 
-/* Returns true if so many bytes at the start of a frame do not show yet that it is another one. */
+/* Returns true if the first `len` bytes of a frame may belong to an RST_STREAM. */
 static bool may_be_reset(const uint8_t *p, size_t len)
 {
 	return len <= TYPE_AT || p[TYPE_AT] == NGHTTP2_RST_STREAM;
 }
 
-/* Returns where the next such frame begins, or what may become one; len: there is none. */
+/* Returns the offset of the next such frame, or of bytes that may start one; `len` if none. */
 static size_t find_reset(const struct h2_conn *c, const uint8_t *p, size_t len)
 {
 	struct h2_walk w = c->walk;
@@ -78,7 +78,7 @@ static size_t find_reset(const struct h2_conn *c, const uint8_t *p, size_t len)
 	return len;
 }
 
-/* Gives bytes to nghttp2, then to the guard. Returns how many were used, or an error of nghttp2. */
+/* Passes bytes to nghttp2, then to the guard. Returns how many were used, or an nghttp2 error. */
 static ssize_t read_part(struct h2_conn *c, const uint8_t *p, size_t len)
 {
 	ssize_t n = len ? nghttp2_session_mem_recv(c->session, p, len) : 0;
@@ -88,7 +88,10 @@ static ssize_t read_part(struct h2_conn *c, const uint8_t *p, size_t len)
 	return n;
 }
 
-/* Bytes were held back. Returns how many of [p, p + len) go with them, or an error of nghttp2. */
+/*
+ * Completes held bytes with bytes of [p, p + len). Returns how many of these were used, or an
+ * nghttp2 error.
+ */
 static ssize_t read_held(struct h2_conn *c, const uint8_t *p, size_t len)
 {
 	size_t had = c->held_len, n = H2_HELD - had < len ? H2_HELD - had : len;
@@ -125,7 +128,7 @@ ssize_t sl_h2_idle_read(struct h2_conn *c, const uint8_t *p, size_t len)
 			return n;
 		used += (size_t)n;
 		if (used < at || at == len || c->stuck_len)
-			break; /* it waits, or all is read */
+			break; /* input paused or complete */
 		if (len - at < H2_HELD) {
 			c->held_len = (uint8_t)(len - at);
 			memcpy(c->held, p + at, len - at);

@@ -8,16 +8,16 @@
 #include "base/check.h"
 
 struct sl_h2_slab {
-	struct sl_h2_slab *next, *prev; /* partial; next alone: empty */
+	struct sl_h2_slab *next, *prev; /* partial list; `next` alone: empty list */
 	void *free_head;
-	uint32_t size;  /* of its objects */
-	uint32_t used;  /* objects */
-	uint32_t fresh; /* offset of the first byte that was never handed out */
+	uint32_t size;  /* of one object */
+	uint32_t used;  /* objects in use */
+	uint32_t fresh; /* offset of the first byte never allocated */
 	uint8_t class;
 	bool listed;
 };
 
-/* Ascending; the largest leaves room for a slab's head. */
+/* Ascending; the largest leaves room for the slab's header. */
 static const uint32_t sizes[] = {
 	32,
 	48,
@@ -57,7 +57,7 @@ int sl_h2_mem_init(struct sl_h2_mem *m, size_t bytes)
 	*m = (struct sl_h2_mem){0};
 	if (p == MAP_FAILED)
 		return -errno;
-	/* Slabs are aligned to their size: an object's slab is found by a mask. */
+	/* Slabs are aligned to their size, so a mask gives the slab of an object. */
 	if (base != (uintptr_t)p)
 		munmap(p, base - (uintptr_t)p);
 	m->base = (uint8_t *)base;
@@ -163,7 +163,7 @@ void sl_h2_free(struct sl_h2_budget *b, void *ptr)
 		return;
 	s = slab_of(ptr);
 	if (!SL_ENSURE(s->used && b->used >= s->size))
-		return; /* nobody gets it again: somebody may have it */
+		return; /* inconsistent: leak the object, because it may be in use twice */
 #ifdef SL_DEBUG
 	memset(ptr, 0xa5, s->size);
 #endif

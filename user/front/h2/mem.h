@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory for libnghttp2: size classes in slabs of one region that is mapped at start.
+ * Memory for nghttp2: size classes in slabs of one region that is mapped at start.
  *
  *   region  [ slab | slab | slab | ... never used: no memory behind it ]
- *   slab    [ head | obj | obj | ... ]   of one class while any object of it is in use
+ *   slab    [ head | obj | obj | ... ]   all of one class while an object is in use
  *
- * Bounded three times: the region bounds all connections together, a budget bounds each, and those of
- * one source together. What exceeds any of these gets NULL, and its connection ends. One thread.
+ * Three limits apply: the region, a budget per connection, and one per client address. An
+ * allocation above a limit returns NULL, and its connection ends. Single thread.
  */
 #ifndef SL_FRONT_H2_MEM_H
 #define SL_FRONT_H2_MEM_H
@@ -23,22 +23,22 @@ struct sl_h2_slab;
 struct sl_h2_mem {
 	uint8_t *base;
 	size_t map_len;
-	uint32_t slabs, fresh; /* all; index of the first that was never used */
+	uint32_t slabs, fresh; /* number of slabs; index of the first never used */
 	struct sl_h2_slab *empty;
 	struct sl_h2_slab *partial[SL_H2_MEM_CLASSES]; /* doubly linked */
-	uint64_t used;                                 /* bytes, as classes have them */
+	uint64_t used;                                 /* bytes, rounded up to size classes */
 };
 
-/* One connection's share, and its source's. `mem` is what nghttp2 is given. */
+/* Limits of one connection and of its client address. `mem` is passed to nghttp2. */
 struct sl_h2_budget {
 	nghttp2_mem mem;
 	struct sl_h2_mem *from;
 	size_t used, max;
-	uint64_t *of_source; /* bytes that all of its connections have; NULL: not counted */
+	uint64_t *of_source; /* bytes used by all connections of the address; NULL: not limited */
 	uint64_t source_max;
 };
 
-/* 0 or -errno. */
+/* Maps the region. Returns 0 or -errno. */
 int sl_h2_mem_init(struct sl_h2_mem *m, size_t bytes);
 void sl_h2_mem_fini(struct sl_h2_mem *m);
 

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nghttp2's callbacks, listed at the bottom in sl_h2_callbacks(): what the client's frames mean.
+ * Callbacks of nghttp2, registered in sl_h2_callbacks().
  *
- *   HEADERS -> head.c        DATA -> on_data -> sl_h2_deliver -> give -> host; gRPC: out of messages
- *   END_STREAM -> sl_h2_request_over        windows open as far as bytes have found a place: consume
+ *   HEADERS -> head.c        DATA -> on_data -> sl_h2_deliver -> give -> core
+ *   END_STREAM -> sl_h2_request_over        consume(): windows open as bytes are taken
  */
 #include "base/clock.h"
 #include "front/grpc/call.h"
 #include "front/h2/conn.h"
 
-/* What a client of another kind of call is told. */
+/* grpc-message for streaming calls on a route without streams. */
 #define ONE_MESSAGE                                                                                \
 	"more than one message: the route needs stream = yes for calls of clients that stream"
 
 enum {
 	NARROW_WINDOW = 32 << 10,
-	WIDE_FROM = 16 << 10, /* bytes of a body: short ones need no update */
-	DRAIN_GRACE_S = 5,    /* for a client's answer to the first GOAWAY */
+	/* body bytes from which the window is widened; shorter bodies need no update */
+	WIDE_FROM = 16 << 10,
+	DRAIN_GRACE_S = 5, /* time for the client's answer to the first GOAWAY */
 };
 
 static struct h2_stream *stream_of(struct h2_conn *c, int32_t id)
@@ -34,13 +35,13 @@ static bool unwanted(const struct h2_stream *s)
 	return (s->flags & (ST_DROP | ST_END_SENT)) || !s->st || s->st->refused;
 }
 
-/* What comes behind its body goes on: of gRPC nothing does. */
+/* Returns true if trailers are passed on; gRPC requests have none. */
 static bool wants_trailers(const struct h2_stream *s)
 {
 	return s && !(s->flags & ST_GRPC) && !unwanted(s) && s->st->open_ended;
 }
 
-/* The client has seen the first GOAWAY, or had time to: now the one that counts. */
+/* Sends the final GOAWAY, once the client has seen the first or had time to. */
 static void last_goaway(struct h2_conn *c)
 {
 	if (!(c->flags & H2_DRAIN) || (c->flags & H2_LAST))
@@ -51,7 +52,7 @@ static void last_goaway(struct h2_conn *c)
 			      NULL, 0);
 }
 
-/* A request behind the first GOAWAY may be of a client that has not seen it yet, but not for ever. */
+/* Returns true if requests after the first GOAWAY can no longer be explained by a race. */
 static bool is_late(const struct h2_conn *c)
 {
 	return c->flags & H2_DRAIN &&
@@ -70,7 +71,8 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 		last_goaway(c);
 	if (is_request(frame))
 		sl_h2_stream_new(
-			c, frame->hd.stream_id); /* if there is none, the head's end refuses it */
+			/* on failure sl_h2_head_end() refuses the request */
+			c, frame->hd.stream_id);
 	else if (!wants_trailers(stream_of(c, frame->hd.stream_id)))
 		return 0;
 	sl_h2_head_begin(c, frame->hd.stream_id);
@@ -122,7 +124,7 @@ static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *fram
 	return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* PROTOCOL_ERROR: RFC 9113 8.2.1 */
 }
 
-/* A call that the gateway refuses itself: the host hears `cancel`, the client a status. */
+/* Refuses a call: `cancel` to the core, a status to the client. */
 static void refuse(struct h2_stream *s, enum sl_grpc_status grpc, const char *text)
 {
 	struct h2_conn *c = s->conn;
@@ -130,7 +132,7 @@ static void refuse(struct h2_stream *s, enum sl_grpc_status grpc, const char *te
 
 	s->flags |= ST_DROP;
 	sl_h2_count(c, SL_FRONT_ERR_GRPC_MESSAGE);
-	if (st && st->open_ended) /* a backend has begun with it: no cheaper than a reset */
+	if (st && st->open_ended) /* a backend has started: charge it like a reset */
 		sl_h2_guard_reset(c, NGHTTP2_PROTOCOL_ERROR);
 	s->st = NULL;
 	if (st)
@@ -141,14 +143,14 @@ static void refuse(struct h2_stream *s, enum sl_grpc_status grpc, const char *te
 		sl_h2_answer(s, 0, grpc, text);
 }
 
-/* The last bytes of the input may be taken with their frame. */
+/* Passes body bytes to the core; the last bytes of the input may be taken with their frame. */
 static size_t give(struct h2_stream *s, struct sl_span bytes)
 {
 	struct h2_conn *c = s->conn;
 	struct sl_chunk *in = c->chunk;
 	bool rest = in && bytes.ptr + bytes.len == in->ptr + in->len;
 
-	/* What the body takes may be gone before the guard comes to it. */
+	/* The core may free the frame, so the guard must check it before. */
 	if (rest && in->frame && !sl_h2_guard_until(c, in->ptr + in->len))
 		return bytes.len;
 
@@ -169,7 +171,7 @@ static size_t give(struct h2_stream *s, struct sl_span bytes)
 	return n;
 }
 
-/* False: the host has refused it. */
+/* Returns false if the core has refused the stream. */
 static bool pass_message(struct h2_stream *s)
 {
 	bool compressed = s->in.prefix[0];
@@ -181,7 +183,7 @@ static bool pass_message(struct h2_stream *s)
 	return true;
 }
 
-/* The prefix of a message is there. */
+/* Handles a complete message prefix. Returns false if the call was refused. */
 static bool message_begins(struct h2_stream *s)
 {
 	if (s->in.messages > 1 && !s->st->open_ended)
@@ -195,7 +197,7 @@ static bool message_begins(struct h2_stream *s)
 	return false;
 }
 
-/* What stands before a message that is passed on takes of the window too: the host keeps its length. */
+/* The prefix of a message that is passed on uses window too, because the core stores its length. */
 static void give_prefix(struct h2_stream *s, size_t n)
 {
 	if (s->st->windowed && s->st->open_ended)
@@ -219,7 +221,7 @@ static size_t deliver_messages(struct h2_stream *s, struct sl_span in)
 		case SL_GRPC_FINISH: break;
 		case SL_GRPC_DATA:
 			n = give(s, data);
-			if (n < data.len) { /* the rest comes again */
+			if (n < data.len) { /* the rest is delivered again */
 				s->in.left += data.len - n;
 				return len - in.len - (data.len - n);
 			}
@@ -249,7 +251,7 @@ void sl_h2_passed(struct h2_stream *s)
 	if (!n)
 		return;
 	s->st->passed = 0;
-	/* What was refused is not passed on, and a window that nobody uses need not open. */
+	/* Bytes refused are not passed on, and the window of an unused stream need not open. */
 	n = n < s->given ? n : s->given;
 	s->given -= n;
 	if (n)
@@ -257,8 +259,8 @@ void sl_h2_passed(struct h2_stream *s)
 }
 
 /*
- * So large that the sender need not wait for each of our updates, and no larger; and not before it is
- * known that there is something to send.
+ * Adjusts the window: wide enough that the sender need not wait for each update, but only once the
+ * client has sent a body.
  */
 static void fit_window(struct h2_conn *c, struct h2_stream *s)
 {
@@ -276,8 +278,8 @@ static void fit_window(struct h2_conn *c, struct h2_stream *s)
 }
 
 /*
- * The connection's window opens as far as the bytes have found a place; that of a stream, as far as
- * the host says so: of an open-ended request, when they have gone on to its backend.
+ * Opens the connection's window for bytes taken by the core. A stream's window opens as the core
+ * passes bytes on, which for `open_ended` requests is when the backend gets them.
  */
 static int consume(struct h2_conn *c, int32_t id, struct h2_stream *s, size_t n, uint32_t before)
 {
@@ -342,7 +344,7 @@ static void trailers_over(struct h2_conn *c, struct h2_stream *s)
 		if (wants_trailers(s))
 			sl_h2_trailers(c, s);
 		else
-			sl_h2_head_drop(c); /* refused since they began */
+			sl_h2_head_drop(c); /* refused since the trailers began */
 	}
 	sl_h2_request_over(s);
 }

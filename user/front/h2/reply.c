@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replies over HTTP/2 and gRPC. The head is pulled when it is ready: sl_h2_pull -> start_grpc |
- * start_http. The body is pulled when nghttp2 asks for it: read_body -> end_body | end_broken.
+ * Replies over HTTP/2 and gRPC. `ready` pulls the head: sl_h2_pull -> start_grpc | start_http.
+ * nghttp2 pulls the body: read_body -> end_body | end_broken.
  */
 #include <stdio.h>
 
@@ -12,19 +12,20 @@
 
 enum {
 	FIELDS_MAX =
-		SL_RPC_MAX_FIELDS + SL_RPC_MAX_TRAILERS + 16, /* of a head: the host's, and ours */
-	/* Encoded -bin values and the message of one reply; base64 takes 4 bytes for 3. */
+		/* fields of a head: the core's and the gateway's */
+	SL_RPC_MAX_FIELDS + SL_RPC_MAX_TRAILERS + 16,
+	/* Encoded -bin values and grpc-message of one reply; base64 uses 4 bytes for 3. */
 	SCRATCH = SL_RPC_MAX_META / 3 * 4 + 4096,
-	TEXT_MAX = 2048, /* of grpc-message, encoded */
+	TEXT_MAX = 2048, /* encoded grpc-message */
 };
 
-/* Header fields on their way to nghttp2, which copies them. */
+/* Header fields to be submitted to nghttp2, which copies them. */
 struct fields {
 	nghttp2_nv nv[FIELDS_MAX];
 	size_t cnt;
 	char scratch[SCRATCH];
 	size_t used;
-	bool full; /* or one of them cannot be sent */
+	bool full; /* too many, or a field cannot be sent */
 };
 
 size_t sl_h2_reply_scratch(void)
@@ -99,8 +100,7 @@ static void add_headers(struct fields *f, const struct sl_reply *r, bool grpc,
 			const uint8_t *p = h[i].value.ptr, *end = p + h[i].value.len;
 
 			/*
-			 * Raw values go out as they are: they may hold what HTTP/1 lets pass, no
-			 * more.
+			 * Raw values are sent unchanged, so only bytes that HTTP/1 allows may pass.
 			 */
 			if (h[i].value.len && sl_scan_value(p, p, end) != end)
 				f->full = true;
@@ -110,7 +110,7 @@ static void add_headers(struct fields *f, const struct sl_reply *r, bool grpc,
 	}
 }
 
-/* Begins a head; r, or NULL, is the reply, whose Server and Date take the place of the gateway's. */
+/* Starts a head. Server and Date of `r`, which may be NULL, replace the gateway's. */
 static void add_start(struct fields *f, const struct h2_conn *c, unsigned status,
 		      const struct sl_reply *r)
 {
@@ -144,7 +144,7 @@ static void add_status(struct fields *f, enum sl_grpc_status status, struct sl_s
 	ADD(f, "grpc-message", sl_span_of(p, n));
 }
 
-/* What is taken of compressed messages here: none. */
+/* Announces that no compression is supported. */
 static void add_identity(struct fields *f)
 {
 	ADD(f, "grpc-accept-encoding", sl_span_str("identity"));
@@ -162,12 +162,12 @@ static bool submit_trailers(struct h2_stream *s, const struct fields *f)
 	return !f->full && nghttp2_submit_trailer(s->conn->session, s->id, f->nv, f->cnt) == 0;
 }
 
-/* --- bytes of a reply, when nghttp2 asks for them --- */
+/* --- reply body, pulled by nghttp2 --- */
 
-/* Without an END_STREAM of its own, nghttp2 resets the stream: a reply that is not whole. */
+/* This error makes nghttp2 reset the stream: the client sees an incomplete reply. */
 enum { RESET_STREAM = NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE };
 
-/* The reply broke off: gRPC has a place to say why. */
+/* Ends a reply that broke off; gRPC trailers carry the cause. */
 static int end_broken(struct h2_stream *s, uint32_t *flags)
 {
 	SL_UNINIT struct sl_reply_parts why;
@@ -184,7 +184,7 @@ static int end_broken(struct h2_stream *s, uint32_t *flags)
 	return submit_trailers(s, f) ? 0 : RESET_STREAM;
 }
 
-/* The gateway has refused the rest of the request, and nobody has a reply any more. */
+/* Ends a reply after the gateway refused the rest of the request. */
 static int end_cut_off(struct h2_stream *s, uint32_t *flags)
 {
 	struct fields *f = s->conn->env->fields;
@@ -202,7 +202,7 @@ static int end_body(struct h2_stream *s, uint32_t *flags)
 	const struct sl_reply *r = &parts.reply;
 	struct fields *f = s->conn->env->fields;
 
-	if (s->flags & ST_LENGTH && s->st->reply_left) /* short of what was promised */
+	if (s->flags & ST_LENGTH && s->st->reply_left) /* shorter than announced */
 		return RESET_STREAM;
 	if (!s->conn->front->host->trailers(s->conn->host, s->st, &parts))
 		return end_broken(s, flags);
@@ -220,7 +220,7 @@ static int end_body(struct h2_stream *s, uint32_t *flags)
 	return RESET_STREAM;
 }
 
-/* Takes up to cap bytes of a piece; those beyond the promised length go nowhere. */
+/* Copies up to `cap` bytes of a piece; bytes beyond the announced length are dropped. */
 static size_t take_bytes(struct h2_stream *s, struct sl_span bytes, uint8_t *to, size_t cap)
 {
 	size_t len = bytes.len < cap ? bytes.len : cap, n = len;
@@ -284,7 +284,7 @@ static ssize_t read_text(nghttp2_session *session, int32_t id, uint8_t *buf, siz
 
 /* --- heads --- */
 
-/* read NULL: nothing stands behind the head. */
+/* Submits a head; `read` is NULL if no body follows. */
 static bool submit(struct h2_stream *s, const struct fields *f,
 		   nghttp2_data_source_read_callback read)
 {
@@ -297,7 +297,10 @@ static bool submit(struct h2_stream *s, const struct fields *f,
 	return true;
 }
 
-/* r: what the backend has said, or NULL. A content type other than gRPC's has no meaning here. */
+/*
+ * Starts a gRPC head. `r`: reply of the backend, or NULL. Its content type is kept only if it is
+ * one of gRPC.
+ */
 static void add_grpc_start(struct fields *f, const struct h2_stream *s, bool encodings,
 			   const struct sl_reply *r)
 {
@@ -316,13 +319,15 @@ static void add_grpc_start(struct fields *f, const struct h2_stream *s, bool enc
 		add_identity(f);
 }
 
-/* Sends a reply that is a status and nothing else: one HEADERS frame. */
+/* Sends a reply that consists of a status only: one HEADERS frame. */
 static bool trailers_only(struct h2_stream *s, const struct sl_reply *r, enum sl_grpc_status status,
 			  struct sl_span message)
 {
 	struct fields *f = s->conn->env->fields;
 
-	/* Compression may be why, where the gateway says so: what a backend's takes, its headers say. */
+	/*
+	 * UNIMPLEMENTED by the gateway may concern compression; a backend lists its own encodings.
+	 */
 	add_grpc_start(f, s, status == SL_GRPC_UNIMPLEMENTED && (!r || r->gateway), r);
 	add_status(f, status, message);
 	if (r) {
@@ -333,8 +338,8 @@ static bool trailers_only(struct h2_stream *s, const struct sl_reply *r, enum sl
 }
 
 /*
- * PROTOCOL-HTTP2.md: Trailers-Only is for replies that have neither a head nor a message. A page of
- * HTTP has none of gRPC's.
+ * Returns true for replies with neither head fields nor a message (gRPC PROTOCOL-HTTP2.md,
+ * Trailers-Only), and for HTTP error pages, which are no gRPC messages.
  */
 static bool is_trailers_only(const struct sl_reply *r, uint64_t len)
 {
@@ -354,7 +359,7 @@ static bool start_grpc(struct h2_stream *s, const struct sl_reply *r, uint64_t l
 	return submit(s, f, read_body);
 }
 
-/* RFC 8441 5: by a success, both ends go on in the other protocol, and nothing else is one. */
+/* RFC 8441 5: a 2xx status switches protocols, so no other reply may use one. */
 static bool start_upgraded(struct h2_stream *s, const struct sl_reply *r)
 {
 	struct fields *f = s->conn->env->fields;
@@ -397,7 +402,7 @@ static void reset(struct h2_stream *s, uint32_t code)
 	s->flags |= ST_HEAD_SENT;
 }
 
-/* Trailers that are known already must be sendable too. */
+/* Returns true if the trailers that are already known can be sent. */
 static bool trailers_ok(const struct h2_stream *s, const struct sl_reply *r, bool grpc)
 {
 	struct fields *f = s->conn->env->fields;
@@ -407,7 +412,7 @@ static bool trailers_ok(const struct h2_stream *s, const struct sl_reply *r, boo
 	return !f->full;
 }
 
-/* In place of a reply that no client should see. */
+/* Sends 502 in place of an invalid reply. */
 static bool start_bad_gateway(struct h2_stream *s)
 {
 	SL_UNINIT struct sl_reply_parts own;
@@ -418,7 +423,7 @@ static bool start_bad_gateway(struct h2_stream *s)
 				  : start_http(s, &own.reply, 0, NULL);
 }
 
-/* Its length, if that is known after all: there is nothing behind what is here. */
+/* Returns the body length, also if it is only known because the whole body is available. */
 static uint64_t length_of(const struct h2_stream *s, const struct sl_reply *r)
 {
 	struct sl_piece piece;
@@ -445,7 +450,7 @@ void sl_h2_interim(struct h2_stream *s, const struct sl_reply *r)
 {
 	struct fields *f = s->conn->env->fields;
 
-	/* Clients of gRPC know nothing of it; who does not read gets no more to be kept. */
+	/* gRPC clients ignore interim replies; a client that does not read gets none. */
 	if (s->flags & (ST_GRPC | ST_HEAD_SENT) || s->conn->out_len)
 		return;
 	f->cnt = f->used = 0;
@@ -460,8 +465,9 @@ void sl_h2_interim(struct h2_stream *s, const struct sl_reply *r)
 }
 
 /*
- * Returns true if the client does not read and nghttp2 holds much already: further heads stay with the
- * host, whose memory has a limit for each address. Beyond its own limit nghttp2 would end the connection.
+ * Returns true if the client does not read and nghttp2 buffers much already. Further heads then
+ * stay in the core, whose memory is limited per address. nghttp2 would end the connection at its
+ * own limit.
  */
 static bool is_crowded(struct h2_stream *s)
 {
@@ -521,7 +527,7 @@ bool sl_h2_pull_waiting(struct h2_conn *c)
 	return false;
 }
 
-/* --- what is answered here --- */
+/* --- replies of the front itself --- */
 
 void sl_h2_answer(struct h2_stream *s, unsigned http, enum sl_grpc_status grpc, const char *text)
 {
@@ -548,7 +554,7 @@ void sl_h2_cut_off(struct h2_stream *s, enum sl_grpc_status grpc, const char *te
 	s->flags |= ST_LOCAL;
 	s->cut_off = (uint8_t)grpc;
 	s->text_left = sl_span_cstr(text);
-	/* A reply that has ended before, and waits to be sent, stays what it is. */
+	/* A reply that has already ended, but waits to be sent, is not changed. */
 	nghttp2_session_resume_data(s->conn->session, s->id);
 }
 

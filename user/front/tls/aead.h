@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ciphers of TLS 1.3 records, RFC 8446 5.2: encrypts and decrypts in place.
+ * Ciphers of TLS 1.3 records (RFC 8446 5.2), which encrypt and decrypt in place.
  *
- * One of two files is built, as the Makefile's AEAD says: aead_ipsec_mb.c on Intel's libipsec-mb
- * (x86-64), aead_openssl.c on OpenSSL's EVP (all processors). A small record takes several times as
- * long with EVP. Tests: tests/unit/front/test_tls_record.c, for both.
+ * The Makefile variable AEAD selects one of two implementations: aead_ipsec_mb.c with Intel's
+ * libipsec-mb (x86-64), or aead_openssl.c with OpenSSL's EVP (all processors). EVP takes several
+ * times as long for a small record. Tests: tests/unit/front/test_tls_record.c, for both.
  */
 #ifndef SL_FRONT_TLS_AEAD_H
 #define SL_FRONT_TLS_AEAD_H
@@ -20,16 +20,18 @@ enum sl_tls_suite {
 	SL_TLS_SUITE_CNT
 };
 
-/* Key bytes: the largest gcm_key_data, that of libipsec-mb 2.0, rounded up to whole cache lines with
- * the owner that record.c keeps beside it. */
+/*
+ * SL_AEAD_KEY_BYTES holds the largest gcm_key_data (libipsec-mb 2.0) and fills whole cache lines
+ * with the owner that record.c stores beside it.
+ */
 enum { SL_AEAD_TAG = 16, SL_AEAD_NONCE = 12, SL_AEAD_AAD = 5, SL_AEAD_KEY_BYTES = 1264 };
 
-/* A prepared key: round keys and powers of the hash key. It is as secret as the key. */
+/* Expanded key: round keys and powers of the hash key. As secret as the key. */
 struct sl_aead_key {
 	_Alignas(16) uint8_t bytes[SL_AEAD_KEY_BYTES];
 };
 
-/* A record's content, wherever its pieces lie. */
+/* Part of a record's content. */
 struct sl_tls_piece {
 	uint8_t *ptr;
 	size_t len;
@@ -37,11 +39,11 @@ struct sl_tls_piece {
 
 struct sl_aead;
 
-/* Returns true if this processor has the instructions that the library needs. */
+/* Returns true if the processor has the instructions that the library needs. */
 bool sl_aead_supported(void);
-/* Returns the library's name. */
+/* Returns the name of the library. */
 const char *sl_aead_library(void);
-/* For one thread. NULL: no memory, or not supported. */
+/* Returns ciphers for one thread, or NULL without memory or processor support. */
 struct sl_aead *sl_aead_new(void);
 void sl_aead_free(struct sl_aead *a);
 
@@ -51,8 +53,8 @@ void sl_aead_seal(const struct sl_aead *a, enum sl_tls_suite suite, const struct
 		  const uint8_t nonce[SL_AEAD_NONCE], const uint8_t aad[SL_AEAD_AAD],
 		  uint8_t *bytes, size_t len, uint8_t tag[SL_AEAD_TAG]);
 /*
- * Decrypts the first len bytes of the pieces. Returns true if the record has this tag; otherwise
- * the bytes must not be used.
+ * Decrypts the first `len` bytes of the pieces. Returns true if the tag matches; otherwise the
+ * bytes must not be used.
  */
 bool sl_aead_open(const struct sl_aead *a, enum sl_tls_suite suite, const struct sl_aead_key *key,
 		  const uint8_t nonce[SL_AEAD_NONCE], const uint8_t aad[SL_AEAD_AAD],

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 
-/* A prepared key is the key itself: OpenSSL expands it again for each record. */
+/* The prepared key is the key itself; OpenSSL expands it for each record. */
 enum { KEY_MAX = 32 };
 _Static_assert(sizeof(struct sl_aead_key) >= KEY_MAX, "a key fits");
 
@@ -20,7 +20,7 @@ static const struct {
 	[SL_TLS_CHACHA20_POLY1305_SHA256] = {"ChaCha20-Poly1305", 32},
 };
 
-/* Contexts with their cipher set: a record sets key and nonce only, which allocates nothing. */
+/* Contexts with a cipher set: a record only sets key and nonce, without allocation. */
 struct sl_aead {
 	EVP_CIPHER_CTX *seal[SL_TLS_SUITE_CNT], *open[SL_TLS_SUITE_CNT];
 };
@@ -107,7 +107,7 @@ void sl_aead_seal(const struct sl_aead *a, enum sl_tls_suite suite, const struct
 		  EVP_EncryptFinal_ex(ctx, bytes + len, &rest) == 1 && rest == 0 &&
 		  EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_GET_TAG, SL_AEAD_TAG, tag) == 1;
 
-	/* Plain text must not leave: the peer ends the connection at a record of zeros. */
+	/* Plaintext must not leave; the peer ends the connection at a record of zeros. */
 	if (!SL_ENSURE(ok)) {
 		memset(bytes, 0, len);
 		memset(tag, 0, SL_AEAD_TAG);

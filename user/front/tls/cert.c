@@ -23,8 +23,6 @@ void sl_tls_tell(const struct sl_tls_told *to, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* --- files --- */
-
 STACK_OF(X509) * sl_tls_read_certs(const struct sl_cfg_file *f, const struct sl_tls_told *to)
 {
 	STACK_OF(X509) *all = sk_X509_new_null();
@@ -75,7 +73,7 @@ static EVP_PKEY *read_key(const struct sl_cfg_file *f, const struct sl_tls_told 
 	uint8_t *buf = OPENSSL_malloc(KEY_FILE_MAX);
 	int n = buf ? sl_tls_read_secret(f, "key", buf, KEY_FILE_MAX, to) : -1;
 	BIO *in = n >= 0 ? BIO_new_mem_buf(buf, n) : NULL;
-	/* An empty passphrase, so that nobody is asked for one. */
+	/* An empty passphrase, so that OpenSSL does not prompt for one. */
 	EVP_PKEY *key = in ? PEM_read_bio_PrivateKey(in, NULL, NULL, (void *)(uintptr_t) "") : NULL;
 
 	if (n >= 0 && !key)
@@ -86,7 +84,7 @@ static EVP_PKEY *read_key(const struct sl_cfg_file *f, const struct sl_tls_told 
 	return key;
 }
 
-/* --- what a certificate says --- */
+/* --- names --- */
 
 static char *lower_name(const uint8_t *text, int len)
 {
@@ -99,7 +97,7 @@ static char *lower_name(const uint8_t *text, int len)
 	return s;
 }
 
-/* Names of hosts among the alternative ones; without any, the common name, as old tools make it. */
+/* Collects DNS names of subjectAltName, or the common name if there is no such extension. */
 static uint32_t take_names(const X509 *x, char **names)
 {
 	GENERAL_NAMES *all = X509_get_ext_d2i(x, NID_subject_alt_name, NULL, NULL);
@@ -209,7 +207,10 @@ static bool check_chain(const struct sl_tls_pair *p, const char *file, const str
 	return true;
 }
 
-/* A longer one would not leave in a flight: RFC 8446 4.4.2, three bytes of length and two for extensions each. */
+/*
+ * Checks that the chain fits in a flight. RFC 8446 4.4.2: each certificate has a 3-byte length and
+ * a 2-byte length of extensions.
+ */
 static bool check_length(const struct sl_tls_pair *p, const char *file,
 			 const struct sl_tls_told *to)
 {

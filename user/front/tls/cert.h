@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Certificates of a listener, from their files: the private key goes into an SSL_CTX and nowhere
- * else; what people and other rooms ask about a certificate is in struct sl_tls_cert, which
- * connections keep alive beyond a reload.
+ * Certificates of a listener, loaded from files. The private key is stored in an SSL_CTX only.
+ * struct sl_tls_cert holds what other modules need; connections keep it alive across a reload.
  */
 #ifndef SL_FRONT_TLS_CERT_H
 #define SL_FRONT_TLS_CERT_H
@@ -13,24 +12,24 @@
 #include "config/config.h"
 #include "config/mistakes.h"
 
-/* Constant but for the count. */
+/* Immutable, except for the reference count. */
 struct sl_tls_cert {
 	_Atomic uint32_t refs;
-	int64_t ends; /* seconds of Unix */
+	int64_t ends; /* end of validity, seconds since the epoch */
 	const char *file;
 	uint32_t name_cnt;
-	char *names[]; /* lower case, "*." in front of those that stand for one label more */
+	char *names[]; /* lower case; wildcards begin with "*." */
 };
 
-/* A certificate with its chain and key while its SSL_CTX is made. */
+/* Certificate, chain and key while the SSL_CTX is created. */
 struct sl_tls_pair {
 	struct sl_tls_cert *cert;
 	X509 *leaf;
-	STACK_OF(X509) * chain; /* behind the leaf */
+	STACK_OF(X509) * chain; /* without the leaf */
 	EVP_PKEY *key;
 };
 
-/* Where mistakes are told: FILE:LINE of the configuration. */
+/* Destination of configuration errors: FILE:LINE. */
 struct sl_tls_told {
 	struct conf_mistakes *mistakes;
 	int line;
@@ -38,13 +37,17 @@ struct sl_tls_told {
 void sl_tls_tell(const struct sl_tls_told *to, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* False: told. What was made is to be freed all the same. */
+/*
+ * Loads a pair. Returns false after reporting an error; the caller must free the pair in any case.
+ */
 bool sl_tls_pair_load(struct sl_tls_pair *p, const struct sl_cfg_file *cert,
 		      const struct sl_cfg_file *key, struct conf_mistakes *mistakes);
 void sl_tls_pair_free(struct sl_tls_pair *p);
-/* All certificates of a file; NULL: told. */
+/* Reads all certificates of a file. Returns NULL after reporting an error. */
 STACK_OF(X509) * sl_tls_read_certs(const struct sl_cfg_file *f, const struct sl_tls_told *to);
-/* A file with secrets in it, of at most max bytes. -1: told. */
+/*
+ * Reads a secret file of at most `max` bytes. Returns its length, or -1 after reporting an error.
+ */
 int sl_tls_read_secret(const struct sl_cfg_file *f, const char *what, uint8_t *buf, size_t max,
 		       const struct sl_tls_told *to);
 
@@ -56,9 +59,9 @@ static inline struct sl_tls_cert *sl_tls_cert_get(struct sl_tls_cert *c)
 	return c;
 }
 
-/* RFC 6125: a wildcard stands for one label, the leftmost. `name` is lower case. */
+/* Returns true if `name` (lower case) matches; a wildcard matches the leftmost label (RFC 6125). */
 bool sl_tls_cert_covers(const struct sl_tls_cert *c, struct sl_span name);
-/* By the name itself, rather than by a wildcard. */
+/* Returns true if `name` is listed, not only matched by a wildcard. */
 bool sl_tls_cert_names(const struct sl_tls_cert *c, struct sl_span name);
 
 #endif

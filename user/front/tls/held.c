@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes that wait for the rest of their record, or for the layer above: frames of the worker, of one
- * connection at most a record's worth and one frame more. All connections together have an eighth of
- * the frames; beyond it, of the addresses that have most, those go that have kept theirs for longest.
+ * Backlog of received bytes: incomplete records, or content that the layer above has not taken.
+ * Stored in frames of the worker, at most one record and one more frame per connection. All
+ * connections together may hold an eighth of the frames. Beyond that, connections of the addresses
+ * that hold most are evicted, oldest first.
  */
 #include <string.h>
 
@@ -24,7 +25,7 @@ static uint32_t frames_of(const struct sl_tls_conn *c)
 	return n;
 }
 
-/* The bucket that has most, without what `but` has. */
+/* Returns the bucket that holds most frames, not counting those of `but`. */
 static struct sl_list *heaviest(struct sl_tls *t, struct sl_tls_conn *but)
 {
 	uint32_t own = sl_tls_bucket_of(but), most = 0;
@@ -41,7 +42,10 @@ static struct sl_list *heaviest(struct sl_tls *t, struct sl_tls_conn *but)
 	return conns;
 }
 
-/* One that waits for its client rather than for us, among the oldest; else the oldest. */
+/*
+ * Returns the connection to evict: preferably one that waits for its client, among the oldest, and
+ * otherwise the oldest.
+ */
 static struct sl_tls_conn *find_holder(struct sl_tls *t, struct sl_tls_conn *but)
 {
 	const struct sl_list *l, *conns = heaviest(t, but);
@@ -65,7 +69,7 @@ static struct sl_tls_conn *find_holder(struct sl_tls *t, struct sl_tls_conn *but
 	return oldest;
 }
 
-/* A frame more on its list, or one less. */
+/* Counts one more frame. */
 static void count_in(struct sl_tls_conn *c)
 {
 	struct sl_tls *t = c->tls;
@@ -171,7 +175,7 @@ void sl_tls_held_drop(struct sl_tls_conn *c, size_t len)
 		len -= f->len;
 		sl_frame_put(umem_of(c), f);
 	}
-	if (len && SL_ENSURE(h->head)) { /* who drops knows how much there is */
+	if (len && SL_ENSURE(h->head)) { /* callers never drop more than is held */
 		h->head->data += len;
 		h->head->len = (uint16_t)(h->head->len - len);
 		h->len -= (uint32_t)len;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The handshake as the worker sees it: whole records go to a thread, what comes back is sent.
+ * The worker's side of handshakes: complete records go to a thread, whose output is sent.
  *
- *   HELLO --whole records--> AWAY --MORE--> HELLO ...
+ *   HELLO --complete records--> AWAY --MORE--> HELLO ...
  *                              '---DONE--> OPEN     '---FAILED--> CLOSED
  *
- * A handshake that waits for its client can be given up for another one: then the oldest goes, if it
- * had its time. With threads there are so many at the most; new clients leave a quarter of that to
- * those that show a ticket or are on their way already. Once there are many, nobody gets more than a
- * small share of them, and the last places are for addresses that have none; a thread takes those of
- * addresses with few first: whoever floods waits behind himself.
+ * Overload: the oldest handshake that waits for its client for more than GRACE_MS is evicted for a
+ * new one. The number held by threads is limited; new clients cannot use the last quarter, which is
+ * for clients with tickets or later steps. When many handshakes run, each address bucket gets a
+ * small share, and the last ones are for buckets without one. Threads first serve addresses with
+ * few.
  */
 #include <openssl/crypto.h>
 #include <string.h>
@@ -22,10 +22,10 @@
 enum {
 	GRACE_MS = 1000,
 	MANY = SL_TLS_HANDSHAKES / 4,
-	SHARE = SL_TLS_HANDSHAKES / 32, /* of a bucket, when there are many */
-	LAST = SL_TLS_HANDSHAKES / 8,   /* places for buckets without one */
-	FEW = 16,                       /* as a browser, or a client that measures, begins */
-	HEAD_MAX = 16 << 10,            /* of write_head() */
+	SHARE = SL_TLS_HANDSHAKES / 32, /* per bucket, when there are MANY */
+	LAST = SL_TLS_HANDSHAKES / 8,   /* reserved for buckets without one */
+	FEW = 16,                       /* typical number of a browser at start */
+	HEAD_MAX = 16 << 10,            /* limit of write_head() */
 };
 
 uint16_t sl_tls_bucket_of(struct sl_tls_conn *c)
@@ -51,7 +51,7 @@ static void put_hs(struct sl_tls *t, struct sl_tls_hs *hs)
 	t->stats.handshakes--;
 }
 
-/* From then on it is the thread's; false: it has no room. */
+/* Passes the handshake to a thread. Returns false if the queue is full. */
 static bool submit(struct sl_tls *t, struct sl_tls_hs *hs)
 {
 	hs->queued_ns = *t->cfg.now_ns;
@@ -64,7 +64,7 @@ static bool submit(struct sl_tls *t, struct sl_tls_hs *hs)
 	return false;
 }
 
-/* What a thread has of it is freed there. */
+/* Ends a handshake; a thread frees its SSL. */
 static void end_hs(struct sl_tls *t, struct sl_tls_hs *hs)
 {
 	hs->step = SL_TLS_LEFT;
@@ -83,7 +83,7 @@ void sl_tls_hs_leave(struct sl_tls_conn *c)
 	hs->conn = NULL;
 	if (hs->away) {
 		atomic_store_explicit(&hs->gone, true, memory_order_relaxed);
-		return; /* until it is back */
+		return; /* freed when it returns */
 	}
 	sl_list_del(&hs->link);
 	end_hs(c->tls, hs);
@@ -102,7 +102,7 @@ static struct sl_tls_hs *new_hs(struct sl_tls_conn *c)
 	if (!hs) {
 		struct sl_tls_hs *old = sl_list_first(&t->waiting, struct sl_tls_hs, link);
 
-		/* The one that has waited for its client for longest makes room, if it had its time. */
+		/* Evict the one that waits for its client longest, after GRACE_MS. */
 		if (old && *t->cfg.now_ns - old->queued_ns > GRACE_MS * SL_NS_PER_MS)
 			sl_tls_break(old->conn, SL_TLS_END_GONE);
 		hs = sl_mempool_get(&t->hs);
@@ -120,7 +120,7 @@ static struct sl_tls_hs *new_hs(struct sl_tls_conn *c)
 	return hs;
 }
 
-/* How many bytes of hs->in are whole records. */
+/* Returns the length of the complete records in hs->in. */
 static size_t whole_records(const struct sl_tls_hs *hs, size_t len)
 {
 	size_t at = 0;
@@ -135,7 +135,10 @@ static size_t whole_records(const struct sl_tls_hs *hs, size_t len)
 	return at;
 }
 
-/* What a record of a handshake may begin with; the first one can be nothing but a ClientHello. */
+/*
+ * Checks the header of the first held record, which must be a ClientHello if it is the first of the
+ * connection. Returns true if the record is complete.
+ */
 static bool begins_well(struct sl_tls_conn *c)
 {
 	static const char plain[] = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n"
@@ -144,7 +147,7 @@ static bool begins_well(struct sl_tls_conn *c)
 	uint8_t head[SL_TLS_HEAD];
 	size_t n = sl_tls_held_copy(c, head, sizeof(head)), body;
 
-	/* Whoever forgot the s of https is told so. */
+	/* Plain HTTP gets an explanation. */
 	if (!c->hs && n && head[0] >= 'A' && head[0] <= 'Z') {
 		c->filter.below.ops->write_head(c->filter.below.self, plain, sizeof(plain) - 1);
 		sl_tls_end(c, SL_TLS_END_PLAIN);
@@ -192,7 +195,7 @@ void sl_tls_hello(struct sl_tls_conn *c)
 		sl_tls_shed(c);
 }
 
-/* --- what comes back --- */
+/* --- results --- */
 
 static bool keep_who(struct sl_tls_conn *c, const struct sl_tls_hs *hs)
 {
@@ -242,14 +245,14 @@ static void open_conn(struct sl_tls_conn *c, struct sl_tls_hs *hs)
 	c->filter.up->opened(c->filter.user);
 	if (!sl_tls_leave(c))
 		return;
-	/* Below, more may have been held back: that is offered when this is used up. */
+	/* The layer below may hold more; it is offered after these bytes are used. */
 	sl_tls_enter(c);
 	sl_tls_pump(c);
 	if (sl_tls_leave(c))
 		sl_tls_go_on(c);
 }
 
-/* All of its output has been written. */
+/* Applies a step's result after its output was written. */
 static void take_result(struct sl_tls_conn *c, struct sl_tls_hs *hs)
 {
 	struct sl_tls *t = c->tls;
@@ -282,7 +285,7 @@ static void take_result(struct sl_tls_conn *c, struct sl_tls_hs *hs)
 		sl_tls_go_on(c);
 }
 
-/* A flight with a long chain is more than the transport takes at once. */
+/* A flight with a long chain may exceed what the transport takes at once. */
 void sl_tls_hs_send(struct sl_tls_conn *c)
 {
 	const struct sl_conn *below = &c->filter.below;
@@ -309,7 +312,7 @@ void sl_tls_result(struct sl_tls *t, struct sl_tls_hs *hs)
 
 	t->queued--;
 	hs->away = false;
-	if (hs->step != SL_TLS_LEFT) { /* else what it waited for the step before is still there */
+	if (hs->step != SL_TLS_LEFT) { /* otherwise waited_ns is that of the step before */
 		t->stats.steps++;
 		t->stats.waited_ns += hs->waited_ns;
 	}

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading: records that are whole in what comes are opened where they lie and offered at once.
- * Whatever else, the rest of a record or what the layer above has not taken, is held (held.c), and
- * opened and offered from there.
+ * Receiving: complete records are decrypted in place and offered at once. Incomplete records, and
+ * content that the layer above does not take, are held (held.c) and processed later.
  *
- * Read from the bottom: sl_tls_take -> open_record, offer_at; sl_tls_pump -> open_held, offer_held.
+ * Call order: sl_tls_take -> open_record, offer_at; sl_tls_pump -> open_held, offer_held.
  */
 #include <string.h>
 
@@ -18,7 +17,7 @@ enum {
 	USER_CANCELED = 90,
 };
 
-/* A record with one of these, or with nothing: few of them may follow each other. */
+/* Counts a record without data. Returns false if too many follow each other. */
 static bool quiet(struct sl_tls_conn *c)
 {
 	if (++c->quiet <= SL_TLS_QUIET_MAX)
@@ -27,7 +26,7 @@ static bool quiet(struct sl_tls_conn *c)
 	return false;
 }
 
-/* RFC 8446 5.4: one without content is out of turn; 5.1: one is a record, and neither part of one nor more. */
+/* RFC 8446 5.1: an alert is exactly one record; 5.4: an empty one is unexpected. */
 static bool take_alert(struct sl_tls_conn *c, const uint8_t *bytes, size_t len)
 {
 	if (len != 2) {
@@ -48,7 +47,7 @@ static bool take_alert(struct sl_tls_conn *c, const uint8_t *bytes, size_t len)
 	return false;
 }
 
-/* What is wrong with a KeyUpdate of which so many bytes are here, RFC 8446 4.6.3; CNT: nothing. */
+/* Checks the first `len` bytes of a KeyUpdate, RFC 8446 4.6.3. CNT: valid so far. */
 static enum sl_tls_end find_mistake(const uint8_t *message, size_t len)
 {
 	static const uint8_t length[] = {0, 0, 1};
@@ -58,14 +57,14 @@ static enum sl_tls_end find_mistake(const uint8_t *message, size_t len)
 		return SL_TLS_END_UNEXPECTED;
 	if (memcmp(message + 1, length, n - 1) != 0)
 		return SL_TLS_END_DECODE;
-	if (len > SL_TLS_KEY_UPDATE_LEN) /* the next message would have the next key */
+	if (len > SL_TLS_KEY_UPDATE_LEN) /* the next message would need the next key */
 		return SL_TLS_END_UNEXPECTED;
 	if (len == SL_TLS_KEY_UPDATE_LEN && message[4] > 1)
 		return SL_TLS_END_ILLEGAL;
 	return SL_TLS_END_CNT;
 }
 
-/* A KeyUpdate costs as much as hundreds of records, and few are needed. */
+/* Applies a KeyUpdate. It costs as much as hundreds of records, so the number is limited. */
 static bool take_update(struct sl_tls_conn *c)
 {
 	if (!quiet(c))
@@ -84,13 +83,13 @@ static bool take_update(struct sl_tls_conn *c)
 }
 
 /*
- * Only KeyUpdate may follow a handshake: tickets are ours to give, certificates were not asked for. It
- * may come in several records.
+ * Handles a handshake message after the handshake. Only KeyUpdate is allowed; it may be split over
+ * records.
  */
 static bool take_message(struct sl_tls_conn *c, const uint8_t *bytes, size_t len)
 {
 	size_t room = sizeof(c->message) - c->message_len, n = len < room ? len : room;
-	enum sl_tls_end mistake = SL_TLS_END_UNEXPECTED; /* without content, 5.4 */
+	enum sl_tls_end mistake = SL_TLS_END_UNEXPECTED; /* empty record, RFC 8446 5.4 */
 
 	if (n) {
 		memcpy(c->message + c->message_len, bytes, n);
@@ -107,7 +106,7 @@ static bool take_message(struct sl_tls_conn *c, const uint8_t *bytes, size_t len
 	return take_update(c);
 }
 
-/* What is no data, or empty. False: nothing of this connection is to be looked at any more. */
+/* Handles a record without data. Returns false if input processing must stop. */
 static bool take_control(struct sl_tls_conn *c, uint8_t type, const uint8_t *bytes, size_t len)
 {
 	switch (type) {
@@ -131,7 +130,7 @@ static bool head_is_good(struct sl_tls_conn *c, const uint8_t head[SL_TLS_HEAD])
 	return false;
 }
 
-/* Behind the content stands its type, behind that zeros. Returns how long the content is. */
+/* Finds the type behind the content, skipping zero padding. Returns the content's length. */
 static size_t strip_padding(const struct sl_tls_piece *pieces, unsigned cnt, uint8_t *type)
 {
 	size_t end = 0, limit;
@@ -166,7 +165,7 @@ static bool open_record(struct sl_tls_conn *c, const uint8_t head[SL_TLS_HEAD],
 	*content = strip_padding(pieces, cnt, type);
 	if (sl_likely(*content <= c->piece_max && (!c->message_len || *type == SL_TLS_HANDSHAKE)))
 		return true;
-	/* RFC 8446 5.1: nothing may stand between the records of a message. */
+	/* RFC 8446 5.1: the records of one message must be adjacent. */
 	sl_tls_fail(c, *content > c->piece_max ? SL_TLS_END_OVERFLOW : SL_TLS_END_UNEXPECTED);
 	return false;
 }
@@ -183,9 +182,9 @@ static size_t offer(struct sl_tls_conn *c, struct sl_chunk *piece, bool *alive)
 	return used;
 }
 
-/* --- from what is held --- */
+/* --- held bytes --- */
 
-/* Offers a frame of content; it is off the list meanwhile, since it may be taken. */
+/* Offers a frame of content, removed from the list meanwhile because it may be taken. */
 static bool offer_frame(struct sl_tls_conn *c)
 {
 	struct sl_umem *u = c->tls->cfg.umem;
@@ -211,7 +210,7 @@ static bool offer_frame(struct sl_tls_conn *c)
 	return !c->paused;
 }
 
-/* False: the layer above wants no more now, or is gone. */
+/* Returns false if the layer above takes no more now or is gone. */
 static bool offer_held(struct sl_tls_conn *c)
 {
 	const struct sl_frame *f = c->held.head;
@@ -231,7 +230,7 @@ static bool offer_held(struct sl_tls_conn *c)
 	return !c->paused;
 }
 
-/* The next record of what is held. False: it is not whole, or there is nothing more to do. */
+/* Decrypts the next held record. Returns false if it is incomplete or processing must stop. */
 static bool open_held(struct sl_tls_conn *c)
 {
 	struct sl_tls_piece pieces[PIECES_MAX];
@@ -283,7 +282,7 @@ void sl_tls_pump(struct sl_tls_conn *c)
 	}
 }
 
-/* --- from what comes --- */
+/* --- new bytes --- */
 
 static bool hold(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at)
 {
@@ -293,7 +292,10 @@ static bool hold(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at)
 	return false;
 }
 
-/* Content of a record that ends at `end`. False: the rest of the chunk is held, or all is over. */
+/*
+ * Offers content of a record that ends at `end`. Returns false if the rest of the chunk was held or
+ * the connection is over.
+ */
 static bool offer_at(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at, size_t n, size_t end)
 {
 	struct sl_chunk piece = {
@@ -302,7 +304,7 @@ static bool offer_at(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at, s
 	bool alive;
 	size_t used;
 
-	if (f) { /* nothing else is in it: whoever wants to keep it may */
+	if (f) { /* the frame contains nothing else, so the layer above may take it */
 		f->data = (uint8_t *)(uintptr_t)piece.ptr;
 		f->len = (uint16_t)n;
 		piece.frame = f;
@@ -328,7 +330,7 @@ static bool offer_at(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at, s
 	return false;
 }
 
-/* The record at `at`, which is whole. False: nothing more is to be done with the chunk. */
+/* Processes the complete record at `at`. Returns false if the chunk is finished. */
 static bool take_record(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at)
 {
 	uint8_t *head = (uint8_t *)(uintptr_t)chunk->ptr + at, type;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a configuration to the servers of its listeners. */
+/* Creates the TLS state of all listeners of a configuration. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -10,7 +10,7 @@
 
 enum { WARN_DAYS = 30, DAY_S = 86400 };
 
-/* Of all configurations of this process, so that tickets outlive a reload. */
+/* One set for all configurations of the process, so that tickets survive a reload. */
 static struct sl_tls_tickets *own_tickets(void)
 {
 	static struct sl_tls_tickets *own;

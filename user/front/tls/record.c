@@ -26,7 +26,7 @@ static const struct suite {
 	{"TLS_CHACHA20_POLY1305_SHA256", EVP_sha256, 0x1303, 32, 32},
 };
 
-/* A schedule, of the key of `owner`. */
+/* Expanded key of `owner`. */
 struct slot {
 	struct sl_aead_key key;
 	const struct sl_tls_dir *owner;
@@ -36,7 +36,7 @@ _Static_assert(sizeof(struct slot) % SL_CACHELINE == 0, "whole lines");
 
 struct sl_tls_ciphers {
 	struct sl_aead *aead;
-	struct slot *slots; /* of memory of its own: no core dump has it */
+	struct slot *slots; /* mapped separately, excluded from core dumps */
 };
 
 struct sl_tls_ciphers *sl_tls_ciphers_new(void)
@@ -50,7 +50,7 @@ struct sl_tls_ciphers *sl_tls_ciphers_new(void)
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (c->slots == MAP_FAILED)
 		c->slots = NULL;
-	/* Where records cannot be protected no listener with TLS is let in: sl_tls_load(). */
+	/* Without AEAD support, sl_tls_load() rejects listeners with TLS. */
 	if ((c->aead || !sl_aead_supported()) && c->slots &&
 	    madvise(c->slots, SLOTS * sizeof(*c->slots), MADV_DONTDUMP) == 0)
 		return c;
@@ -120,7 +120,7 @@ bool sl_tls_expand(enum sl_tls_suite suite, const uint8_t *secret, const char *l
 	memcpy(at + 6, label, label_len);
 	at += 6 + label_len;
 	*at++ = 0; /* no context */
-	*at++ = 1; /* one block of HKDF-Expand, as no output is longer than the hash */
+	*at++ = 1; /* one block of HKDF-Expand, because the output is not longer than the hash */
 	ok = HMAC(s->hash(), secret, s->secret_len, info, (size_t)(at - info), block, NULL);
 	if (ok)
 		memcpy(out, block, len);
@@ -144,7 +144,7 @@ static struct slot *slot_of(struct sl_tls_ciphers *c, const struct sl_tls_dir *d
 	return &c->slots[h >> (64 - SLOT_BITS)];
 }
 
-/* The schedule goes too. */
+/* Wipes the cached key. */
 static void forget(struct sl_tls_ciphers *c, const struct sl_tls_dir *dir)
 {
 	struct slot *s = slot_of(c, dir);
@@ -175,7 +175,7 @@ void sl_tls_dir_wipe(struct sl_tls_ciphers *c, struct sl_tls_dir *dir)
 
 /* --- records --- */
 
-/* The schedule of this direction's key, and the nonce of its next record: RFC 8446 5.3. */
+/* Returns the expanded key, and the nonce of the next record (RFC 8446 5.3). */
 static const struct sl_aead_key *begin(struct sl_tls_ciphers *c, const struct sl_tls_dir *dir,
 				       uint8_t nonce[SL_TLS_IV])
 {
@@ -221,7 +221,7 @@ bool sl_tls_open(struct sl_tls_ciphers *c, struct sl_tls_dir *dir, const uint8_t
 		len += pieces[i].len;
 	if (len <= SL_TLS_TAG)
 		return false;
-	/* The last bytes of the pieces. */
+	/* Copies the tag from the end of the pieces. */
 	while (want && cnt--) {
 		size_t n = pieces[cnt].len < want ? pieces[cnt].len : want;
 

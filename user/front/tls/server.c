@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One SSL_CTX for each group of certificates with the same names, which may differ in their kind of
- * key: the client's signature algorithms choose among them.
- *
- * Read from the bottom: sl_tls_server_new -> make_ctx; choose_group is called by OpenSSL.
+ * TLS state of a listener. Certificates with the same names form a group, and may have keys of
+ * different types: OpenSSL selects by the client's signature algorithms. Each group has one SSL_CTX
+ * per thread. Call order: sl_tls_server_new -> make_ctx; OpenSSL calls choose_group.
  */
 #include "front/tls/server.h"
 
@@ -22,15 +21,15 @@ static const uint8_t alpn_h2[] = {2, 'h', '2'};
 static const uint8_t alpn_all[] = {2, 'h', '2', 8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
 
 struct group {
-	SSL_CTX **ctxs;                 /* one for each thread */
-	const struct sl_tls_cert *cert; /* the first of it, whose names it has */
+	SSL_CTX **ctxs;                 /* one per thread */
+	const struct sl_tls_cert *cert; /* its first certificate, whose names identify the group */
 };
 
 struct sl_tls_server {
 	_Atomic uint32_t refs;
 	struct sl_tls_tickets *tickets;
-	struct sl_tls_cert **certs; /* NULL behind the last */
-	X509 **leaves;              /* as `certs` */
+	struct sl_tls_cert **certs; /* ends with NULL */
+	X509 **leaves;              /* parallel to `certs` */
 	unsigned cert_cnt, group_cnt, thread_cnt;
 	struct group *groups;
 };
@@ -40,7 +39,7 @@ static struct sl_tls_hs *hs_of(const SSL *ssl)
 	return SSL_get_app_data(ssl);
 }
 
-/* --- what OpenSSL asks --- */
+/* --- callbacks of OpenSSL --- */
 
 static int choose_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
 		       const unsigned char *in, unsigned in_len, void *arg)
@@ -58,7 +57,7 @@ static int choose_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_l
 	return SSL_TLSEXT_ERR_OK;
 }
 
-/* By the exact name, then by a wildcard, else the first. */
+/* Finds a group by exact name, then by wildcard; otherwise returns the first. */
 static const struct group *find_group(const struct sl_tls_server *s, struct sl_span name)
 {
 	for (unsigned i = 0; i < s->group_cnt; i++) {
@@ -92,9 +91,9 @@ static int choose_group(SSL *ssl, int *alert, void *arg)
 }
 
 /*
- * To write five secrets as text takes OpenSSL a twelfth of a handshake, so it is asked for none but
- * what follows a Finished, the server's and the client's: those of application data, and one for
- * exporters that is written in front of the server's.
+ * Stores an application traffic secret. Formatting all five secrets as text costs a twelfth of a
+ * handshake. So the callback is installed only after a Finished message: OpenSSL then logs the
+ * wanted secrets and, before the server's, the exporter secret.
  */
 static void take_secret(const SSL *ssl, const char *line)
 {
@@ -104,7 +103,7 @@ static void take_secret(const SSL *ssl, const char *line)
 		SSL_CTX_set_keylog_callback(SSL_get_SSL_CTX(ssl), NULL);
 }
 
-/* A message of the handshake that was sent, or has come and was not looked at yet. */
+/* Called for a message that was sent, or received and not processed yet. */
 static void note_message(int sent, int version, int type, const void *bytes, size_t len, SSL *ssl,
 			 void *arg)
 {
@@ -132,7 +131,7 @@ static int use_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPH
 				  hs->queued_ns + hs->waited_ns);
 }
 
-/* --- who the client is --- */
+/* --- client identity --- */
 
 static uint16_t text_of_bio(BIO *bio, char *to, size_t size)
 {
@@ -146,7 +145,7 @@ static uint16_t text_of_bio(BIO *bio, char *to, size_t size)
 	return (uint16_t)len;
 }
 
-/* Kind and name; a comma in a name, which would begin another one, is written as in a URI. */
+/* Prints kind and name; a comma in a name is percent-encoded, because it separates names. */
 static void print_name(BIO *to, const char *kind, const ASN1_STRING *name)
 {
 	const uint8_t *text = ASN1_STRING_get0_data(name);
@@ -174,7 +173,7 @@ static void print_san(BIO *to, const X509 *x)
 	GENERAL_NAMES_free(all);
 }
 
-/* A field of a header: printable ASCII, no more. */
+/* Returns true for printable ASCII, which is safe in a header field. */
 static bool is_clean(const char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
@@ -184,7 +183,7 @@ static bool is_clean(const char *text, size_t len)
 	return true;
 }
 
-/* What a client has proven to be. False: there is no room for it, or no way to say it. */
+/* Formats the identity of a client. Returns false if too long or not printable. */
 static bool describe_client(struct sl_tls_hs *hs, const X509 *x)
 {
 	BIO *subject = BIO_new(BIO_s_mem()), *san = BIO_new(BIO_s_mem());
@@ -203,7 +202,7 @@ static bool describe_client(struct sl_tls_hs *hs, const X509 *x)
 	return ok;
 }
 
-/* Whom the backend could not be told of is refused like one whose certificate is wrong. */
+/* Rejects a certificate whose identity cannot be passed to the backend. */
 static int check_client(int good, X509_STORE_CTX *store)
 {
 	SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
@@ -211,7 +210,7 @@ static int check_client(int good, X509_STORE_CTX *store)
 
 	if (!good || X509_STORE_CTX_get_error_depth(store) > 0)
 		return good;
-	/* A ticket holds the client's certificate, and its length is a field of 16 bits. */
+	/* A ticket contains the client's certificate, and its length field has 16 bits. */
 	if (i2d_X509(x, NULL) > TICKET_CERT_MAX)
 		SSL_set_num_tickets(ssl, 0);
 	if (describe_client(hs_of(ssl), x))
@@ -220,9 +219,9 @@ static int check_client(int good, X509_STORE_CTX *store)
 	return 0;
 }
 
-/* --- a step --- */
+/* --- one step --- */
 
-/* OpenSSL answers max_fragment_length: its values 1 to 4 stand for 512 to 4096 bytes. */
+/* max_fragment_length: the values 1 to 4 stand for 512 to 4096 bytes. */
 static uint16_t piece_max(const SSL *ssl)
 {
 	const SSL_SESSION *session = SSL_get_session(ssl);
@@ -241,7 +240,7 @@ static bool finish(struct sl_tls_hs *hs)
 	uint64_t sealed = 0;
 	unsigned i = 0;
 
-	/* Records of tickets are sealed with the key that is ours from now on. */
+	/* Records of tickets already use our application key. */
 	for (size_t at = 0; at + SL_TLS_HEAD <= hs->out_len;
 	     at += SL_TLS_HEAD + ((size_t)hs->out[at + 3] << 8 | hs->out[at + 4]))
 		sealed += hs->out[at] == SL_TLS_DATA;
@@ -251,7 +250,7 @@ static bool finish(struct sl_tls_hs *hs)
 	if (suite == SL_TLS_SUITE_CNT || !sl_tls_dir_derive(&hs->rx, 0) ||
 	    !sl_tls_dir_derive(&hs->tx, sealed))
 		return false;
-	/* Else check_client() has. */
+	/* check_client() has done this in a full handshake. */
 	if (hs->resumed && SSL_get0_peer_certificate(hs->ssl) &&
 	    !describe_client(hs, SSL_get0_peer_certificate(hs->ssl)))
 		return false;
@@ -261,7 +260,7 @@ static bool finish(struct sl_tls_hs *hs)
 	return true;
 }
 
-/* What OpenSSL has written. False: it is too long, or there is no memory. */
+/* Takes OpenSSL's output. Returns false if too long or without memory. */
 static bool take_out(struct sl_tls_hs *hs)
 {
 	BIO *bio = SSL_get_wbio(hs->ssl);
@@ -324,7 +323,7 @@ void sl_tls_hs_step(struct sl_tls_hs *hs, uint64_t now_ns)
 	free_out(hs);
 	hs->step = (uint8_t)step(hs);
 	if (hs->step == SL_TLS_MORE) {
-		/* What was not a whole record yet is OpenSSL's already. */
+		/* OpenSSL keeps an incomplete record. */
 		hs->in_used = hs->in_len;
 		return;
 	}
@@ -345,11 +344,11 @@ void sl_tls_hs_end(struct sl_tls_hs *hs)
 	hs->cert = NULL;
 }
 
-/* --- making one --- */
+/* --- creation --- */
 
 /*
- * A ticket is good where its session would have been: with the same demands on the client. The
- * files of CAs may differ between gateways that share keys, so what is in them counts.
+ * Sets the session ID context: a ticket is valid only with the same client authentication. It
+ * covers the contents of the CA files, which may differ between gateways that share ticket keys.
  */
 static bool set_context(SSL_CTX *ctx, const struct sl_cfg_tls *cfg, STACK_OF(X509) * cas)
 {
@@ -397,7 +396,8 @@ static SSL_CTX *make_ctx(const struct sl_cfg_tls *cfg, STACK_OF(X509) * cas)
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_max_early_data(ctx, 0);
 	SSL_CTX_set_max_cert_list(ctx, SL_TLS_CLIENT_CERT_MAX + CERT_LIST_SLACK);
-	SSL_CTX_set_num_tickets(ctx, 1); /* OpenSSL's two: a twentieth of a handshake more */
+	/* the default of two costs a twentieth of a handshake more */
+	SSL_CTX_set_num_tickets(ctx, 1);
 	SSL_CTX_set_alpn_select_cb(ctx, choose_alpn, NULL);
 	SSL_CTX_set_tlsext_servername_callback(ctx, choose_group);
 	SSL_CTX_set_msg_callback(ctx, note_message);
@@ -434,7 +434,7 @@ static bool add_group(struct sl_tls_server *s, const struct sl_tls_cert *cert,
 	return ok;
 }
 
-/* Into the group of its names, which may be a new one. */
+/* Adds a pair to the group with its names, or to a new one. */
 static bool add_pair(struct sl_tls_server *s, const struct sl_tls_pair *p,
 		     const struct sl_cfg_tls *cfg, STACK_OF(X509) * cas)
 {
@@ -465,8 +465,7 @@ static bool fill(struct sl_tls_server *s, const struct sl_cfg_tls *cfg, STACK_OF
 
 		ok = loaded && ok;
 		if (loaded && !add_pair(s, &p, cfg, cas)) {
-			sl_tls_tell(&to,
-				    "found certificate \"%s\", which OpenSSL does not take (%s)",
+			sl_tls_tell(&to, "found certificate \"%s\", rejected by OpenSSL (%s)",
 				    cfg->certificates[i].path,
 				    ERR_reason_error_string(ERR_peek_last_error()));
 			ok = false;

@@ -12,7 +12,7 @@
 
 enum { NAME = 16, SECRET = 32, KEYS_MAX = 8, IV = 16, LIFE_S = 3600 };
 
-/* As a file has it. */
+/* Format of the file. */
 struct key {
 	uint8_t name[NAME], hmac[SECRET], aes[SECRET];
 };
@@ -22,12 +22,12 @@ struct sl_tls_tickets {
 	_Atomic uint32_t refs;
 	bool own;
 	unsigned cnt;
-	uint64_t since_ns; /* of the first key; 0: not used yet */
+	uint64_t since_ns; /* start of the first key; 0: not used yet */
 	pthread_mutex_t lock;
 	struct key keys[KEYS_MAX];
 };
 
-/* In memory of its own, which no core dump has. */
+/* Allocates pages of their own, excluded from core dumps. */
 static struct sl_tls_tickets *create(bool own)
 {
 	struct sl_tls_tickets *t =
@@ -90,7 +90,7 @@ void sl_tls_tickets_put(struct sl_tls_tickets *t)
 	munmap(t, sizeof(*t));
 }
 
-/* A new key every hour; the one before it stays, older ones go. */
+/* Creates a new key every hour and keeps only the previous one. */
 static void rotate(struct sl_tls_tickets *t, uint64_t now_ns)
 {
 	struct key next;
@@ -100,7 +100,7 @@ static void rotate(struct sl_tls_tickets *t, uint64_t now_ns)
 	if (!t->own || now_ns - t->since_ns < LIFE_S * SL_NS_PER_SEC ||
 	    RAND_bytes((uint8_t *)&next, sizeof(next)) != 1)
 		return;
-	/* After two hours without a handshake the one before is too old too. */
+	/* After two hours without a handshake the previous key has expired too. */
 	t->cnt = now_ns - t->since_ns < 2 * LIFE_S * SL_NS_PER_SEC ? 2 : 1;
 	t->keys[1] = t->keys[0];
 	t->keys[0] = next;
@@ -108,7 +108,7 @@ static void rotate(struct sl_tls_tickets *t, uint64_t now_ns)
 	OPENSSL_cleanse(&next, sizeof(next));
 }
 
-/* Index, or -1. */
+/* Returns the index of the key, or -1. */
 static int find(const struct sl_tls_tickets *t, const uint8_t name[NAME])
 {
 	for (unsigned i = 0; i < t->cnt; i++) {
@@ -158,6 +158,6 @@ int sl_tls_tickets_use(struct sl_tls_tickets *t, uint8_t name[NAME], uint8_t *iv
 		     ? 1
 		     : -1;
 	OPENSSL_cleanse(&k, sizeof(k));
-	/* RFC 8446 C.4: a ticket is for one connection, so who shows one gets the next. */
+	/* RFC 8446 C.4: tickets are used once, so a client that presents one gets a new one. */
 	return rc == 1 && !seal ? 2 : rc;
 }

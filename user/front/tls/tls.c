@@ -11,7 +11,7 @@
 #include "base/rand.h"
 #include "front/tls/conn.h"
 
-enum { NO_ALERT = 255, FATAL = 2, WARNING = 1, SHED_MS = 1000 /* as long as a lost SYN takes */ };
+enum { NO_ALERT = 255, FATAL = 2, WARNING = 1, SHED_MS = 1000 /* about the delay of a lost SYN */ };
 
 static const uint8_t alerts[SL_TLS_END_CNT] = {
 #define X(name, alert, metric, help) [SL_TLS_END_##name] = (alert),
@@ -24,19 +24,17 @@ uint8_t sl_tls_alert_of(enum sl_tls_end why)
 	return alerts[why];
 }
 
-/* Those that say the same in other words are one. */
+/* Maps an alert to its cause; certificate alerts share one. */
 enum sl_tls_end sl_tls_end_of(uint8_t alert)
 {
 	unsigned i = SL_TLS_END_VERSION;
 
-	if (alert >= 43 && alert <= 46 && alert != 45) /* of a certificate */
+	if (alert >= 43 && alert <= 46 && alert != 45) /* alerts about certificates */
 		return SL_TLS_END_BAD_CERTIFICATE;
 	while (i < SL_TLS_END_OTHER && alerts[i] != alert)
 		i++;
 	return (enum sl_tls_end)i;
 }
-
-/* --- the end of a connection --- */
 
 static void free_conn(struct sl_tls_conn *c)
 {
@@ -61,7 +59,7 @@ static void free_conn(struct sl_tls_conn *c)
 	sl_mempool_put(&t->conns, c);
 }
 
-/* Not while somebody above or within it is on the stack. */
+/* Frees the connection, or marks it if calls of the layer above are on the stack. */
 static void let_go(struct sl_tls_conn *c)
 {
 	c->state = SL_TLS_CLOSED;
@@ -140,7 +138,7 @@ uint64_t sl_tls_next_ns(void *arg)
 	return c ? c->shed_ns + SHED_MS * SL_NS_PER_MS : UINT64_MAX;
 }
 
-/* --- what is below tells --- */
+/* --- upcalls from the layer below --- */
 
 static size_t below_input(void *user, struct sl_chunk *chunk)
 {
@@ -166,7 +164,7 @@ static size_t below_input(void *user, struct sl_chunk *chunk)
 	return len;
 }
 
-/* Bytes are here that nobody has looked at: one of them may say that they are all. */
+/* Returns true if input is unprocessed; it may contain close_notify. */
 static bool waits(const struct sl_tls_conn *c)
 {
 	if (c->state == SL_TLS_AWAY)
@@ -174,7 +172,7 @@ static bool waits(const struct sl_tls_conn *c)
 	return c->state == SL_TLS_OPEN && c->paused;
 }
 
-/* Without close_notify nobody knows whether that was all: RFC 8446 6.1. */
+/* RFC 8446 6.1: without close_notify the data may be truncated. */
 static void below_eof(void *user)
 {
 	struct sl_tls_conn *c = user;
@@ -227,7 +225,7 @@ static void below_named(void *user)
 
 static void below_opened(void *user)
 {
-	(void)user; /* a header in front of the handshake: that is still to come */
+	(void)user; /* a header before the handshake was read; the handshake follows */
 }
 
 static const struct sl_conn_user below_tells = {
@@ -239,7 +237,7 @@ static const struct sl_conn_user below_tells = {
 	.closed = below_closed,
 };
 
-/* --- what is above asks --- */
+/* --- downcalls from the layer above --- */
 
 static size_t up_write(void *self, const void *bytes, size_t len)
 {
@@ -254,7 +252,7 @@ static bool up_write_head(void *self, const void *bytes, size_t len)
 		return c->state == SL_TLS_CLOSED;
 	if (sl_tls_write(c, bytes, len, true) == len)
 		return true;
-	/* A part of it is written: there is no way to say so. */
+	/* A part is already written, and the interface cannot report that. */
 	c->state = SL_TLS_CLOSED;
 	c->filter.below.ops->close(c->filter.below.self);
 	return true;
@@ -351,7 +349,7 @@ static const struct sl_conn_ops offers = {
 	.info = up_info,
 };
 
-/* --- all of a worker --- */
+/* --- state of a worker --- */
 
 bool sl_tls_open_conn(void *arg, struct sl_conn transport, const struct sl_conn_info *info,
 		      struct sl_filter **top)
@@ -384,7 +382,7 @@ unsigned sl_tls_poll(void *arg)
 
 	for (; sl_tls_next_ns(t) <= *t->cfg.now_ns; n++)
 		reset(sl_container_of(sl_list_pop_head(&t->shed), struct sl_tls_conn, holders));
-	if (t->cfg.collect && sl_mempool_used(&t->hs)) /* else no thread has any */
+	if (t->cfg.collect && sl_mempool_used(&t->hs)) /* otherwise no thread has one */
 		n += t->cfg.collect(t->cfg.arg, t);
 	return n;
 }
@@ -411,7 +409,7 @@ static int make_pool(struct sl_mempool *p, size_t size, uint32_t cnt)
 	int rc = sl_mempool_init(p, size, SL_CACHELINE, cnt);
 
 	if (!rc)
-		madvise(p->base, p->map_len, MADV_DONTDUMP); /* keys, and who clients are */
+		madvise(p->base, p->map_len, MADV_DONTDUMP); /* keys and client identities */
 	return rc;
 }
 
