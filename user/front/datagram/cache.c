@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests that were seen and the replies to them, so that a retry is answered and not carried out
- * again. front.c asks sl_datagram_seen() first; a NEW one ends by answered or forget. All is linked by
- * index: free slots, the chain of each bucket, and answered ones by age, of which the oldest gives way.
+ * Cache of requests and their replies, so that a retry is answered without being executed again.
+ * front.c calls sl_datagram_seen() first; a NEW request ends with answered or forget. Lists are
+ * linked by index: free slots, the chain of each bucket, and answered slots by age, of which the
+ * oldest is reused.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,14 +12,14 @@
 
 enum { SLOT_FREE, SLOT_PENDING, SLOT_ANSWERED };
 
-/* Links are indices plus one, so that zero ends a chain. */
+/* Links are index + 1, so zero ends a list. */
 struct sl_datagram_slot {
 	struct sl_datagram_source src;
 	uint64_t id;
-	uint64_t sent_ns;      /* ANSWERED: when its reply was sent last */
-	uint32_t next;         /* of its bucket, or of the free list */
-	uint32_t older, newer; /* ANSWERED */
-	uint16_t len;          /* of the reply */
+	uint64_t sent_ns;      /* ANSWERED: time of the last reply */
+	uint32_t next;         /* in its bucket or the free list */
+	uint32_t older, newer; /* ANSWERED: by age */
+	uint16_t len;          /* length of the reply */
 	uint8_t state;
 	uint8_t reserved[9];
 };
@@ -77,7 +78,7 @@ static uint32_t *bucket_of(const struct sl_datagram_cache *c, const struct sl_da
 	return &c->buckets[sl_siphash13_words(&c->key, words, 4) & c->bucket_mask];
 }
 
-/* Out of the list of answered ones. */
+/* Removes from the list of answered slots. */
 static void unage(struct sl_datagram_cache *c, struct sl_datagram_slot *s)
 {
 	if (s->older)
@@ -164,10 +165,13 @@ enum sl_datagram_seen sl_datagram_seen(struct sl_datagram_cache *c,
 		s = slot_at(c, link);
 		if (s->state == SLOT_PENDING)
 			return SL_DATAGRAM_PENDING;
-		/* A short retry must not fetch a reply that a long request has paid for. */
+		/*
+		 * Prevents amplification: a short retry does not get the long reply of a longer
+		 * request.
+		 */
 		if (s->len > reply_max)
 			return SL_DATAGRAM_AMPLIFY;
-		/* As long as it goes on asking, it must not be carried out again. */
+		/* Refreshes the age: a request that is still retried must not be executed again. */
 		unage(c, s);
 		age(c, s, now_ns);
 		*reply = sl_span_of(c->replies + (size_t)(link - 1) * c->reply_cap, s->len);

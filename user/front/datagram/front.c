@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The front of datagrams. Read from the bottom: sl_datagram_input -> start; ready -> answer. */
+/* Front for datagrams. Call order: sl_datagram_input -> start; ready -> answer. */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -10,16 +10,16 @@
 
 enum {
 	SLOTS = 16384,
-	REPLY_KEPT = 1472, /* what an MTU of 1500 takes; longer ones are computed again */
+	REPLY_KEPT = 1472, /* fits an MTU of 1500; longer replies are not cached */
 	TTL_S = 10,
 	PAYLOAD_MAX = 4096, /* more than a frame, and so a datagram, can hold */
 };
 
-/* One that is with the host: where its reply goes. */
+/* Request passed to the core. */
 struct request {
 	struct sl_list link;
 	struct sl_stream *st;
-	struct sl_datagram rq; /* its views are not valid any more */
+	struct sl_datagram rq; /* the views are no longer valid */
 	uint32_t slot;
 	uint8_t way[SL_DATAGRAM_WAY_SIZE];
 };
@@ -27,10 +27,10 @@ struct request {
 struct sl_datagrams {
 	const struct sl_datagram_host_ops *ops;
 	void *host;
-	struct sl_list open; /* requests */
+	struct sl_list open; /* passed to the core */
 	struct sl_mempool requests;
 	struct sl_datagram_cache cache;
-	uint8_t payload[PAYLOAD_MAX]; /* of a reply that lies in several pieces */
+	uint8_t payload[PAYLOAD_MAX]; /* a reply gathered from several pieces */
 };
 
 static struct sl_datagrams *datagrams_of(void *state)
@@ -50,16 +50,14 @@ enum sl_datagram_status sl_datagram_status_of(enum sl_outcome why)
 	return (enum sl_datagram_status)statuses[why];
 }
 
-/* --- replies --- */
-
-/* What a datagram says beside its payload. */
+/* Fields of a reply datagram, except its payload. */
 struct answer {
 	enum sl_datagram_status status;
 	uint16_t code;
 	uint32_t service_us;
 };
 
-/* Formats and sends; slot: remember it for retries, unless it is NULL. */
+/* Sends a reply and caches it for retries, unless `slot` is NULL. */
 static void answer(struct sl_datagrams *d, const struct sl_front_env *env,
 		   const struct sl_datagram *rq, const void *way, struct answer a,
 		   struct sl_span payload, const uint32_t *slot)
@@ -70,7 +68,7 @@ static void answer(struct sl_datagrams *d, const struct sl_front_env *env,
 			   &payload, head);
 	if (a.status == SL_DATAGRAM_REPLY_TOO_LARGE)
 		d->ops->drop(d->host, SL_DROP_DGRAM_AMPLIFY);
-	/* What was not carried out is worth another try. */
+	/* A request that was not executed may be retried. */
 	if (slot && (a.status == SL_DATAGRAM_OVERLOADED || a.status == SL_DATAGRAM_NO_SERVICE))
 		sl_datagram_forget(&d->cache, *slot);
 	else if (slot)
@@ -78,7 +76,7 @@ static void answer(struct sl_datagrams *d, const struct sl_front_env *env,
 	d->ops->send(d->host, way, sl_span_of(head, sizeof(head)), payload);
 }
 
-/* An answer that is a status and nothing else. */
+/* Sends a status without payload. */
 static void refuse(struct sl_datagrams *d, const struct sl_front_env *env,
 		   const struct sl_datagram *rq, const void *way, enum sl_datagram_status status,
 		   const uint32_t *slot)
@@ -86,7 +84,7 @@ static void refuse(struct sl_datagrams *d, const struct sl_front_env *env,
 	answer(d, env, rq, way, (struct answer){.status = status}, sl_span_of(NULL, 0), slot);
 }
 
-/* The body of a whole reply of at most PAYLOAD_MAX, together. */
+/* Returns the body of a complete reply of at most PAYLOAD_MAX bytes, made contiguous. */
 static struct sl_span gather(struct sl_datagrams *d, const struct sl_front_env *env,
 			     struct sl_stream *st)
 {
@@ -116,8 +114,10 @@ static void ready(void *state, const struct sl_front_env *env, struct sl_stream 
 
 	if (!env->host->head(d->host, st, &parts))
 		return;
-	/* A batch of replies is cut anywhere, also in the middle of one; what is streamed does not
-	 * fit a datagram. */
+	/*
+	 * A reply may arrive in parts, because batches are cut anywhere. Streams do not fit a
+	 * datagram.
+	 */
 	fits = r->body_len <= PAYLOAD_MAX;
 	if (fits && !r->whole)
 		return;
@@ -131,7 +131,7 @@ static void ready(void *state, const struct sl_front_env *env, struct sl_stream 
 	if (a.status == SL_DATAGRAM_OK)
 		payload = gather(d, env, st);
 	answer(d, env, &q->rq, q->way, a, payload, &q->slot);
-	if (payload.len && payload.ptr != d->payload) /* it was sent from where it lies */
+	if (payload.len && payload.ptr != d->payload) /* sent in place */
 		env->host->take(d->host, st, payload.len);
 	sl_list_del(&q->link);
 	sl_mempool_put(&d->requests, q);
@@ -201,7 +201,7 @@ void sl_datagram_input(void *state, const struct sl_front_env *env,
 	case SL_DATAGRAM_NEW: start(d, env, &rq, way, way_len, chunk, slot); return;
 	case SL_DATAGRAM_PENDING: d->ops->drop(d->host, SL_DROP_DGRAM_DUPLICATE); return;
 	case SL_DATAGRAM_ANSWERED:
-		/* The path may be narrower than it was for the reply that was lost on it. */
+		/* The path MTU may have shrunk since the first reply. */
 		if (kept.len > d->ops->room(d->host, way))
 			refuse(d, env, &rq, way, SL_DATAGRAM_REPLY_TOO_LARGE, NULL);
 		else
@@ -211,8 +211,6 @@ void sl_datagram_input(void *state, const struct sl_front_env *env,
 	case SL_DATAGRAM_FULL: refuse(d, env, &rq, way, SL_DATAGRAM_OVERLOADED, NULL); return;
 	}
 }
-
-/* --- its life --- */
 
 struct sl_datagrams *sl_datagrams_create(const struct sl_datagram_host_ops *ops, uint32_t requests,
 					 const uint8_t key[16])

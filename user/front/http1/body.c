@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chunked coding, RFC 9112 7.1. Framing is read byte by byte: there are few of them, and any byte
- * may be the last one of a segment. Read from the bottom: sl_http1_chunked_next -> next_state ->
- * size_line, extension, trailer. The data between go from http1.c to the host.
+ * Chunked coding, RFC 9112 7.1. Framing is parsed byte by byte, because any byte may end a segment.
+ * Call order: sl_http1_chunked_next -> next_state -> size_line, extension, trailer. http1.c passes
+ * the data between to the core.
  */
 #include "base/num.h"
 #include "front/http1/http1.h"
@@ -11,7 +11,7 @@
 static bool size_digit(struct sl_http1_chunked *c, int digit, const struct sl_front_limits *limits,
 		       unsigned *status)
 {
-	/* Leading zeros count as well, so a size can neither go on for ever nor overflow. */
+	/* Leading zeros count, so a size can neither be endless nor overflow. */
 	if (c->digits == 16) {
 		*status = 400;
 		return false;
@@ -27,10 +27,9 @@ static bool size_digit(struct sl_http1_chunked *c, int digit, const struct sl_fr
 }
 
 /*
- * Returns the next state after byte b of an extension or of a blank behind the size; -1: refused.
- * Extensions are ignored, but only in the form that RFC 9112 7.1.1 gives them. Blanks around ";" and
- * "=" are removed (RFC 9110 5.6.3, BWS); those in front of the line's end, which some servers pad
- * sizes with, are removed as well.
+ * Returns the next state after byte b of an extension or a blank after the size, or -1 to refuse.
+ * Extensions are ignored, but must have the syntax of RFC 9112 7.1.1. Blanks around ";" and "="
+ * (BWS, RFC 9110 5.6.3) are allowed, and before the line end, where some servers pad sizes.
  */
 static int extension(struct sl_http1_chunked *c, uint8_t b)
 {
@@ -86,7 +85,7 @@ static int extension(struct sl_http1_chunked *c, uint8_t b)
 	return b == '\r' ? SL_CHUNKED_SIZE_LF : -1;
 }
 
-/* The next state after byte b of the chunk size and its line end; -1: refused. */
+/* Returns the next state after byte b of the size and its line end, or -1 to refuse. */
 static int size_line(struct sl_http1_chunked *c, uint8_t b, const struct sl_front_limits *limits,
 		     unsigned *status)
 {
@@ -109,11 +108,11 @@ static int size_line(struct sl_http1_chunked *c, uint8_t b, const struct sl_fron
 	c->total += c->left;
 	if (c->left)
 		return SL_CHUNKED_DATA;
-	c->extra = 0; /* trailers have a limit of their own */
+	c->extra = 0; /* trailers have their own limit */
 	return SL_CHUNKED_TRAILER;
 }
 
-/* The same behind the last chunk: trailer fields are checked like header fields, and ignored. */
+/* Same after the last chunk: trailer fields are checked like header fields, and ignored. */
 static int trailer(struct sl_http1_chunked *c, uint8_t b, const struct sl_front_limits *limits,
 		   unsigned *status)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * State of one HTTP/1 connection, shared by http1.c (input, events), part.c (partial heads)
- * and reply.c (replies).
+ * State of one HTTP/1 connection, shared by http1.c (input, events), part.c (partial heads) and
+ * reply.c (replies).
  *
- *   head -> stream -> stream -> tail      requests without a whole answer, oldest first;
+ *   head -> stream -> stream -> tail      requests without a complete reply, oldest first;
  *    |                           |        only the head may write, only the tail may be receiving
- *    +-- its turn to reply       +-- CONN_RX: its body is arriving
+ *    +-- its reply is next       +-- CONN_RX: its body is being received
  *
- * Replies are pulled, and streams given back, in sl_http1_advance() only: behind each input, and when
- * a reply or room for one has come.
+ * sl_http1_advance() alone pulls replies and ends streams. It runs after input, and when a reply or
+ * room to write arrives.
  */
 #ifndef SL_FRONT_HTTP1_CONN_H
 #define SL_FRONT_HTTP1_CONN_H
@@ -20,20 +20,20 @@ enum http1_phase {
 	PHASE_HEAD,
 	PHASE_BODY,     /* Content-Length: rx->body_left */
 	PHASE_CHUNKED,  /* http1.chunked */
-	PHASE_TRAILERS, /* of a stream: behind its last chunk */
-	PHASE_DEAD,     /* no further request: what arrives is thrown away */
+	PHASE_TRAILERS, /* open_ended stream: after the last chunk */
+	PHASE_DEAD,     /* no further request: input is dropped */
 };
 
 enum http1_flag {
 	CONN_DRAIN = 1 << 0,
-	CONN_CLOSED = 1 << 1,  /* host->close has been called, or the connection is gone */
-	CONN_CLOSE = 1 << 2,   /* close when the last stream is done */
-	CONN_POOLED = 1 << 3,  /* part is of env->heads, not a frame */
-	CONN_NO_BODY = 1 << 4, /* the error answers a HEAD */
-	CONN_RX = 1 << 5,      /* the tail's body is arriving */
+	CONN_CLOSED = 1 << 1,  /* host->close was called, or the connection is gone */
+	CONN_CLOSE = 1 << 2,   /* close after the last stream */
+	CONN_POOLED = 1 << 3,  /* `part` is from env->heads, not a frame */
+	CONN_NO_BODY = 1 << 4, /* the error answers a HEAD request */
+	CONN_RX = 1 << 5,      /* the tail's body is being received */
 };
 
-/* A partial head, or trailers, and a body do not meet, so their state shares its place: idle ones are many. */
+/* A partial head or trailers and a body exclude each other, so they share memory. */
 struct http1 {
 	void *host;
 	struct sl_stream *head, *tail;
@@ -43,39 +43,39 @@ struct http1 {
 			union {
 				struct sl_frame *frame;
 				uint8_t *buf;
-			} part;                  /* of them, while part_len > 0 */
-			uint64_t rx_ns, take_ns; /* of its first byte */
+			} part; /* storage of the partial head or trailers while part_len > 0 */
+			uint64_t rx_ns, take_ns; /* arrival of its first byte */
 		};
 	};
 	uint32_t part_len;
-	uint16_t count; /* streams on the list */
-	uint16_t error; /* status to answer when the list is empty, then close */
+	uint16_t count; /* streams in the list */
+	uint16_t error; /* status to send when the list is empty, then close */
 	uint8_t flags;
 	uint8_t phase;
-	uint32_t
-		discarded; /* bytes that came while the oldest reply was on its way, and went nowhere */
+	uint32_t discarded; /* bytes dropped while the oldest reply is written */
 };
 _Static_assert(sizeof(struct http1) <= SL_FRONT_STATE_SIZE, "fits into the client connection");
 
 /* sl_stream.flags */
 enum {
-	ST_CLOSE = 1 << 0,   /* the connection ends with this reply */
-	ST_EXPECT = 1 << 1,  /* 100 (Continue) is due before its body */
-	ST_RX_OVER = 1 << 2, /* the request is whole, or the rest of it is thrown away */
-	ST_RESET = 1 << 3,   /* the connection must not end in order: the client would believe it */
+	ST_CLOSE = 1 << 0,   /* the connection closes after this reply */
+	ST_EXPECT = 1 << 1,  /* 100 (Continue) is due */
+	ST_RX_OVER = 1 << 2, /* the request is complete, or its rest is dropped */
+	/* the connection must be reset: the client would take a FIN for the end of the reply */
+	ST_RESET = 1 << 3,
 };
 
 /* sl_stream.state */
 enum {
 	REPLY_NONE,
-	REPLY_SWALLOW, /* HEAD, 204, 304, or answered otherwise: body bytes go nowhere */
+	REPLY_SWALLOW, /* HEAD, 204, 304, or replaced reply: drop the body */
 	REPLY_LENGTH,
 	REPLY_CHUNKS,
 	REPLY_UNTIL_CLOSE,
 	REPLY_DONE,
 };
 
-/* The stream whose body is arriving, or NULL. */
+/* Returns the stream whose body is being received, or NULL. */
 static inline struct sl_stream *sl_http1_rx(const struct http1 *h)
 {
 	return h->flags & CONN_RX ? h->tail : NULL;
@@ -86,7 +86,7 @@ static inline void sl_http1_rx_over(struct http1 *h)
 	h->flags &= (uint8_t)~CONN_RX;
 }
 
-/* A request body that nobody wants, and that no request follows, need not be understood. */
+/* Stops parsing input if only an unneeded request body can follow. */
 static inline void sl_http1_stop_input(struct http1 *h, struct sl_stream *st)
 {
 	if (!(st->flags & ST_CLOSE) || st->state == REPLY_NONE || st != h->tail)
@@ -99,27 +99,24 @@ static inline void sl_http1_stop_input(struct http1 *h, struct sl_stream *st)
 		sl_http1_rx_over(h);
 }
 
-/* http1.c */
-/* Pulls the replies whose turn it is, gives back finished streams, closes what is over. */
+/* http1.c. Pulls replies in order, ends finished streams, and closes if nothing is left. */
 void sl_http1_advance(struct http1 *h, const struct sl_front_env *env);
-/* The client broke the protocol: what came before is answered, then the error, then the end. */
+/* Handles a protocol error: earlier requests are answered, then the error, then close. */
 void sl_http1_fail(struct http1 *h, const struct sl_front_env *env, unsigned status,
 		   enum sl_front_error error);
 
-/* part.c */
 void sl_http1_drop_part(struct http1 *h, const struct sl_front_env *env);
 /*
- * Appends to what is partial, as far as there is room: *len. It is parsed again only when a line of it
- * has become complete, so a client that sends byte by byte costs at most one parse per field. Empty:
- * no parse could say more now, or it was refused.
+ * part.c. Appends input to the partial head or trailers; *len is reduced to what fits. Returns the
+ * gathered bytes if a line has become complete, so that byte-wise input costs one parse per field.
+ * Returns an empty span if parsing cannot get further, or if the request was refused.
  */
 struct sl_span sl_http1_keep_part(struct http1 *h, const struct sl_front_env *env,
 				  const uint8_t *ptr, size_t *len);
 
-/* reply.c */
-/* As much of a reply as there is and fits. It is over when the state is DONE. */
+/* reply.c. Writes as much of a reply as is available and fits; sets REPLY_DONE at its end. */
 void sl_http1_pull(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st);
-/* The answer to what could not become a stream; the connection closes behind it. */
+/* Writes h->error as the last reply. */
 void sl_http1_write_error(struct http1 *h, const struct sl_front_env *env);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What of a head frames or routes its request: the target (RFC 9112 3.2), then each field by itself,
- * then all together, in sl_http1_framing() (RFC 9112 6.3). parse.c calls these three as it goes; the
- * head of h2/ takes the first two, so that both protocols refuse the same.
+ * Fields of a head that frame or route the request: first the target (RFC 9112 3.2), then each
+ * field, then their combination in sl_http1_framing() (RFC 9112 6.3). parse.c calls all three. The
+ * HTTP/2 front calls the first two, so both protocols refuse the same requests.
  */
 #include <errno.h>
 #include "base/num.h"
@@ -17,7 +17,7 @@ enum {
 	SEEN_KEEP_ALIVE = 1 << 4,
 	SEEN_EXPECT = 1 << 5,
 	SEEN_AUTHORITY = 1 << 6, /* in the request target */
-	SEEN_UPGRADE = 1 << 7,   /* as an option of the connection */
+	SEEN_UPGRADE = 1 << 7,   /* option of the Connection field */
 };
 
 static bool port_ok(struct sl_span port)
@@ -27,7 +27,7 @@ static bool port_ok(struct sl_span port)
 	return port.len == 0 || (port.len <= 5 && sl_parse_u64_max(port, 65535, &n) == 0);
 }
 
-/* IP-literal [ ":" port ]; what is between the brackets is of its alphabet, no more is checked. */
+/* Checks IP-literal [ ":" port ]; only the alphabet between the brackets is checked. */
 static bool ip_literal_ok(struct sl_span a)
 {
 	size_t i = 1;
@@ -40,7 +40,7 @@ static bool ip_literal_ok(struct sl_span a)
 	return a.len == 0 || (a.ptr[0] == ':' && port_ok(sl_span_skip(a, 1)));
 }
 
-/* uri-host [ ":" port ] without userinfo: RFC 9110 4.2.4, 7.2. Empty is for the caller to judge. */
+/* Checks uri-host [ ":" port ] without userinfo, RFC 9110 4.2.4, 7.2. Empty is accepted. */
 bool sl_http1_authority_ok(struct sl_span a)
 {
 	const uint8_t *end;
@@ -68,7 +68,7 @@ static void split_query(struct sl_span target, struct sl_request *rq)
 	}
 }
 
-/* absolute-form; its authority replaces Host: RFC 9112 3.2.2 */
+/* Parses absolute-form; its authority replaces Host, RFC 9112 3.2.2. */
 static bool absolute_target(struct sl_span target, struct sl_http1_head *head)
 {
 	static const struct sl_span http = SL_SPAN_LIT("http://"), https = SL_SPAN_LIT("https://");
@@ -88,7 +88,7 @@ static bool absolute_target(struct sl_span target, struct sl_http1_head *head)
 	if (n == 0 || !sl_http1_authority_ok(head->rq.authority))
 		return sl_http1_refuse(head, 400, SL_FRONT_ERR_BAD_REQUEST);
 	split_query(sl_span_skip(rest, n), &head->rq);
-	if (!head->rq.path.len) /* RFC 9112 3.2.4: OPTIONS without a path is for the server */
+	if (!head->rq.path.len) /* RFC 9112 3.2.4: OPTIONS without a path concerns the server */
 		head->rq.path = head->rq.method == SL_METHOD_OPTIONS && n == rest.len
 					? sl_span_str("*")
 					: sl_span_str("/");
@@ -121,7 +121,7 @@ static bool field_host(struct sl_span v, struct sl_http1_head *head)
 	return true;
 }
 
-/* Also two equal lengths are refused, though RFC 9112 6.3 would allow to merge them. */
+/* Refuses repeated lengths even if equal; RFC 9112 6.3 would allow merging them. */
 static bool field_length(struct sl_span v, struct sl_http1_head *head)
 {
 	int err = sl_parse_u64(v, &head->rq.content_length);
@@ -135,9 +135,9 @@ static bool field_length(struct sl_span v, struct sl_http1_head *head)
 }
 
 /*
- * Only "chunked" and only once; a coding in front of it that we do not know is a 501: RFC 9112 6.1.
- * Empty elements, which RFC 9110 5.6.1.2 lets a recipient ignore, are refused: "chunked," is no
- * chunked message to llhttp and others.
+ * Accepts "chunked" once; another coding before it gives 501 (RFC 9112 6.1). Empty list elements,
+ * which RFC 9110 5.6.1.2 allows to ignore, are refused: llhttp and others do not take "chunked,"
+ * for chunked.
  */
 static bool field_coding(struct sl_span v, struct sl_http1_head *head)
 {
@@ -189,7 +189,7 @@ static bool field_te(struct sl_span v, struct sl_http1_head *head)
 	return true;
 }
 
-/* To be ignored in HTTP/1.0: RFC 9110 10.1.1 */
+/* HTTP/1.0 ignores Expect, RFC 9110 10.1.1. */
 static bool field_expect(struct sl_span v, struct sl_http1_head *head)
 {
 	if (head->minor == 0)
@@ -200,9 +200,7 @@ static bool field_expect(struct sl_span v, struct sl_http1_head *head)
 	return true;
 }
 
-/*
- * RFC 9218 4.1: the last "u" that is an integer of 0..7 counts; whatever else is there is ignored.
- */
+/* RFC 9218 4.1: the last valid "u" of 0 to 7 is used; other parameters are ignored. */
 static bool field_priority(struct sl_span v, struct sl_http1_head *head)
 {
 	struct sl_span e;
@@ -245,7 +243,7 @@ bool sl_http1_framing(struct sl_http1_head *head)
 
 	if (head->minor == 1 && !(head->seen & SEEN_HOST)) /* RFC 9112 3.2 */
 		return sl_http1_refuse(head, 400, SL_FRONT_ERR_BAD_REQUEST);
-	/* RFC 9112 6.1: both lengths, or a coding in a version that has none, is an attack */
+	/* RFC 9112 6.1: both framings, or a coding in HTTP/1.0, indicate an attack */
 	if ((head->seen & SEEN_CODING) && ((head->seen & SEEN_LENGTH) || head->minor == 0))
 		return sl_http1_refuse(head, 400, SL_FRONT_ERR_SMUGGLING);
 	if (!(head->seen & SEEN_AUTHORITY))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The head of a reply as bytes (RFC 9112 4 to 6), and what ends a chunked one, for reply.c. Names and
- * values come from backends: one that could break out of its line fails the whole head.
+ * Formats heads of replies (RFC 9112 4 to 6) and the end of a chunked one. Names and values come
+ * from backends: one with control characters fails the whole head.
  */
 #include "base/cpu.h"
 #include "base/num.h"
@@ -9,7 +9,7 @@
 #include "http/scan.h"
 #include "http/status.h"
 
-/* Where the head grows; `full` once something did not fit. */
+/* Output buffer; `full` is set if something did not fit. */
 struct out {
 	uint8_t *p, *end;
 	bool full;
@@ -33,7 +33,9 @@ static void put_u64(struct out *o, uint64_t v)
 	put(o, digits, sl_format_u64(digits, v));
 }
 
-/* Puts the status line, and Server and Date unless the backend has sent them; no last line end. */
+/*
+ * Writes the status line, and Server and Date unless the backend set them, without the final CRLF.
+ */
 static void put_start(struct out *o, const struct sl_reply *r, const char *date)
 {
 	const char *text = sl_status_text(r->status);
@@ -120,7 +122,7 @@ size_t sl_http1_format(uint8_t *buf, size_t cap, const struct sl_reply *r, uint6
 	if (r->allow) {
 		char text[SL_METHODS_TEXT];
 
-		/* RFC 9110 15.5.6: a 405 names what is allowed. */
+		/* RFC 9110 15.5.6: a 405 lists the allowed methods. */
 		PUT_LIT(&o, "\r\nallow: ");
 		put(&o, text, sl_methods_text(text, r->allow));
 	}

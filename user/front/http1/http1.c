@@ -32,7 +32,7 @@ static void cancel_all(struct http1 *h, const struct sl_front_env *env)
 	}
 }
 
-/* Ends the connection in order (or by reset), cancelling what is left. */
+/* Closes or resets the connection, and cancels remaining streams. */
 static void shut_down(struct http1 *h, const struct sl_front_env *env, bool reset)
 {
 	if (h->flags & CONN_CLOSED)
@@ -55,13 +55,13 @@ void sl_http1_advance(struct http1 *h, const struct sl_front_env *env)
 		if (st->state == REPLY_NONE && (st->flags & ST_EXPECT) && !st->awaits) {
 			static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
-			/* RFC 9110 10.1.1: an interim answer, so it waits for its turn as well. */
+			/* RFC 9110 10.1.1: an interim reply also waits for its turn. */
 			if (st->refused || env->host->write_head(h->host, text, sizeof(text) - 1))
 				st->flags &= (uint8_t)~ST_EXPECT;
 		}
 		if (st->state != REPLY_DONE || !(st->flags & (ST_RX_OVER | ST_CLOSE)))
 			return;
-		/* The oldest stream is over on both sides. */
+		/* Request and reply of the oldest stream are complete. */
 		flags = st->flags;
 		if (sl_http1_rx(h) == st)
 			h->phase = PHASE_DEAD;
@@ -96,7 +96,7 @@ void sl_http1_fail(struct http1 *h, const struct sl_front_env *env, unsigned sta
 			h->flags |= CONN_NO_BODY;
 		unlink_stream(h, st);
 		env->host->cancel(h->host, st);
-		if (started) { /* no error can follow a broken reply */
+		if (started) { /* no error can follow a partial reply */
 			shut_down(h, env, reset);
 			return;
 		}
@@ -112,7 +112,7 @@ static void refuse_head(struct http1 *h, const struct sl_front_env *env,
 	sl_http1_fail(h, env, head->status, head->error);
 }
 
-/* A stream joins the list. */
+/* Appends a stream to the list. */
 static void adopt(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st,
 		  const struct sl_http1_head *head)
 {
@@ -123,8 +123,8 @@ static void adopt(struct http1 *h, const struct sl_front_env *env, struct sl_str
 	if (head->rq.expect)
 		st->flags |= ST_EXPECT;
 	/*
-	 * What comes behind its head is of another protocol. If the reply refuses that, it must not be
-	 * read as requests either: whoever wrote it may not be who wrote the head.
+	 * Bytes after the head belong to another protocol. They must not be parsed as requests even
+	 * if the upgrade is refused, because their author may differ from that of the head.
 	 */
 	if (st->upgrade) {
 		st->body_left = SL_LEN_UNKNOWN;
@@ -140,7 +140,7 @@ static void adopt(struct http1 *h, const struct sl_front_env *env, struct sl_str
 	h->count++;
 }
 
-/* A whole head. `more`: bytes of the client follow it, so it does not wait for 100 (Continue). */
+/* Starts a request. `more`: client bytes follow, so it does not wait for 100 (Continue). */
 static void begin(struct http1 *h, const struct sl_front_env *env, struct sl_http1_head *head,
 		  bool more)
 {
@@ -213,7 +213,7 @@ static size_t input_head(struct http1 *h, const struct sl_front_env *env,
 	return gather(h, env, in.ptr, in.len);
 }
 
-/* Body bytes to the host, which may keep the frame if they are the rest of it. */
+/* Passes body bytes to the core, which may take the frame if they are its last bytes. */
 static size_t deliver(struct http1 *h, const struct sl_front_env *env, struct sl_chunk *chunk,
 		      size_t off, size_t len)
 {
@@ -228,7 +228,7 @@ static size_t deliver(struct http1 *h, const struct sl_front_env *env, struct sl
 	struct sl_stream *st = sl_http1_rx(h);
 	size_t taken;
 
-	st->flags &= (uint8_t)~ST_EXPECT; /* it did not wait */
+	st->flags &= (uint8_t)~ST_EXPECT; /* the client did not wait */
 	if (st->refused) {
 		h->discarded += (uint32_t)len;
 		return len;
@@ -332,17 +332,17 @@ static size_t input_trailers(struct http1 *h, const struct sl_front_env *env,
 	return (size_t)n - old;
 }
 
-/* Returns how many bytes were used; 0: the rest has to wait. */
+/* Processes input in the current phase. Returns the bytes used; 0: the rest must wait. */
 static size_t input_step(struct http1 *h, const struct sl_front_env *env, struct sl_chunk *chunk,
 			 size_t off)
 {
 	const struct sl_stream *rx = sl_http1_rx(h);
 
-	if (rx && rx->refused) /* its answer may be the end of the input */
+	if (rx && rx->refused) /* its reply may end the input */
 		sl_http1_advance(h, env);
 	switch (h->phase) {
 	case PHASE_HEAD:
-		/* Unless too many wait for their replies; some of these may be there already. */
+		/* At the pipeline limit, replies that are ready are written first. */
 		if (h->count >= env->limits->max_pipeline)
 			sl_http1_advance(h, env);
 		if (h->count >= env->limits->max_pipeline || h->phase == PHASE_DEAD)
@@ -356,8 +356,8 @@ static size_t input_step(struct http1 *h, const struct sl_front_env *env, struct
 }
 
 /*
- * Bytes that nobody wants, while replies are on their way: up to a limit, as nothing else holds up who
- * goes on sending. Behind the last reply the transport does the same.
+ * Resets a client that sends more than max_discard dropped bytes while replies are pending. After
+ * the last reply the transport does the same.
  */
 static void limit_discard(struct http1 *h, const struct sl_front_env *env)
 {
@@ -377,7 +377,7 @@ static size_t input(void *state, const struct sl_front_env *env, struct sl_chunk
 		n = input_step(h, env, chunk, used);
 		used += n;
 	}
-	/* When a reply begins is for ready() to say. */
+	/* A reply that has not begun is started by ready(). */
 	if (!h->head || h->head->state != REPLY_NONE || h->head->flags & ST_EXPECT)
 		sl_http1_advance(h, env);
 	if (h->phase == PHASE_DEAD) {
@@ -396,7 +396,7 @@ static void ready(void *state, const struct sl_front_env *env, struct sl_stream 
 		sl_http1_advance(h, env);
 }
 
-/* RFC 9110 15.2: HTTP/1.0 has none. */
+/* RFC 9110 15.2: not for HTTP/1.0. */
 static void interim(void *state, const struct sl_front_env *env, struct sl_stream *st,
 		    const struct sl_reply *r)
 {
@@ -413,7 +413,7 @@ static void interim(void *state, const struct sl_front_env *env, struct sl_strea
 		env->errors[SL_FRONT_ERR_BAD_REPLY]++;
 }
 
-/* No more will be read; what is incomplete is answered with `status`, behind what is pending. */
+/* Stops reading. An incomplete request is answered with `status`, after pending replies. */
 static void stop_reading(struct http1 *h, const struct sl_front_env *env, unsigned status,
 			 enum sl_front_error error)
 {
@@ -421,7 +421,7 @@ static void stop_reading(struct http1 *h, const struct sl_front_env *env, unsign
 
 	if (h->phase == PHASE_DEAD)
 		return;
-	if (st && st->state == REPLY_DONE) /* it has its answer */
+	if (st && st->state == REPLY_DONE) /* already answered */
 		st->flags |= ST_CLOSE;
 	else if (st || h->part_len)
 		sl_http1_fail(h, env, status, error);
@@ -433,8 +433,8 @@ static void stop_reading(struct http1 *h, const struct sl_front_env *env, unsign
 }
 
 /*
- * Of what has gone on in another protocol: no more of the client's comes to its backend, which ends
- * its own side then. False: there is no such thing.
+ * Ends the client's side of an upgraded stream, so that the backend can end its own. Returns false
+ * if there is none.
  */
 static bool end_upgraded(struct http1 *h, const struct sl_front_env *env)
 {
@@ -448,8 +448,8 @@ static bool end_upgraded(struct http1 *h, const struct sl_front_env *env)
 }
 
 /*
- * Nobody waits for replies that are still to come: from the first whole request on that has no whole
- * reply, all is cancelled. False: there is none.
+ * The client is gone: cancels all streams from the first complete request without a complete reply.
+ * Returns false if there is none.
  */
 static bool give_up(struct http1 *h, const struct sl_front_env *env)
 {
@@ -484,8 +484,7 @@ static void eof(void *state, const struct sl_front_env *env, bool listens)
 
 	if (end_upgraded(h, env) || (!listens && give_up(h, env)))
 		return;
-	if (h->part_len &&
-	    h->phase == PHASE_HEAD) { /* it may be refusable for a better reason than its end */
+	if (h->part_len && h->phase == PHASE_HEAD) { /* prefer the status of a parse error */
 		buf = h->flags & CONN_POOLED ? h->part.buf : h->part.frame->data;
 		if (sl_http1_parse(sl_span_of(buf, h->part_len), env->limits, &head) >= 0)
 			sl_http1_refuse(&head, 400, SL_FRONT_ERR_BAD_REQUEST);

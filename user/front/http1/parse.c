@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A request's head (RFC 9112 2 to 5), and trailers. Read from the bottom: sl_http1_parse ->
- * limited_request_line, field_section -> field_line. A step moves the cursor, lacks bytes, or
- * refuses; nothing is kept of a head that lacks some, so it is parsed again with more of them.
+ * Parser of request heads (RFC 9112 2 to 5) and trailers. Call order: sl_http1_parse ->
+ * limited_request_line, field_section -> field_line. Each step advances the cursor, lacks bytes, or
+ * refuses. No state is kept: an incomplete head is parsed again with more bytes.
  */
 #include "base/cpu.h"
 #include "front/http1/http1.h"
@@ -10,7 +10,7 @@
 
 enum step { STEP_OK, STEP_PARTIAL, STEP_REFUSED };
 
-/* What is being parsed: [lo, end) are the bytes that may be looked at, p the next one. */
+/* Parse position: [lo, end) may be read, p is next. */
 struct cursor {
 	const uint8_t *lo, *p, *end;
 };
@@ -26,7 +26,7 @@ static struct sl_span between(const uint8_t *from, const uint8_t *to)
 	return sl_span_of(from, (size_t)(to - from));
 }
 
-/* CR LF at p, nothing else: a bare CR or LF ends a line for some recipients only. */
+/* Parses CR LF. A bare CR or LF ends a line for some recipients only, so it is refused. */
 static enum step take_crlf(struct cursor *c, struct sl_http1_head *head)
 {
 	if (c->p == c->end)
@@ -61,7 +61,7 @@ static enum step take_method(struct cursor *c, struct sl_http1_head *head)
 	return STEP_OK;
 }
 
-/* "HTTP/" DIGIT "." DIGIT */
+/* Parses "HTTP/" DIGIT "." DIGIT. */
 static enum step take_version(struct cursor *c, struct sl_http1_head *head)
 {
 	static const uint8_t name[] = "HTTP/0.0", usual[] = "HTTP/1.1";
@@ -109,7 +109,7 @@ static enum step request_line(struct cursor *c, struct sl_http1_head *head)
 	return sl_http1_target(target, head) ? STEP_OK : STEP_REFUSED;
 }
 
-/* The request line within its limit; a limit that cuts it off is a 414. */
+/* Parses the request line within its limit; exceeding it gives 414. */
 static enum step limited_request_line(struct cursor *c, const struct sl_front_limits *limits,
 				      struct sl_http1_head *head)
 {
@@ -128,7 +128,7 @@ static enum step limited_request_line(struct cursor *c, const struct sl_front_li
 	return step;
 }
 
-/* field-line = field-name ":" OWS field-value OWS CRLF; RFC 9112 5.1, 5.2 */
+/* Parses field-name ":" OWS field-value OWS CRLF, RFC 9112 5.1, 5.2. */
 static enum step field_line(struct cursor *c, struct sl_header *out, struct sl_http1_head *head)
 {
 	const uint8_t *from = c->p, *to;
@@ -141,8 +141,7 @@ static enum step field_line(struct cursor *c, struct sl_header *out, struct sl_h
 		bool blank = *p == ' ' || *p == '\t' || *p == '\r' || *p == '\n';
 
 		/*
-		 * A line without a name in front of a colon: obs-fold, a blank before the colon, a
-		 * cut line.
+		 * No token before a colon: obs-fold, a blank before the colon, or a truncated line.
 		 */
 		return refuse(head, 400, blank ? SL_FRONT_ERR_SMUGGLING : SL_FRONT_ERR_BAD_REQUEST);
 	}
@@ -162,7 +161,7 @@ static enum step field_line(struct cursor *c, struct sl_header *out, struct sl_h
 	return STEP_OK;
 }
 
-/* Of a head, whose fields may say more than that they are there; or of trailers. */
+/* Parses the fields of a head (`of_head`), which are also interpreted, or of trailers. */
 static enum step field_section(struct cursor *c, const struct sl_front_limits *limits,
 			       struct sl_http1_head *head, bool of_head)
 {
@@ -205,7 +204,7 @@ ssize_t sl_http1_parse(struct sl_span in, const struct sl_front_limits *limits,
 	head->error = 0;
 	head->seen = 0;
 	head->host = sl_span_of(NULL, 0);
-	/* One empty line in front is forgiven: RFC 9112 2.2. */
+	/* RFC 9112 2.2: one empty line before the request is ignored. */
 	if (view.len && *c.p == '\r')
 		step = take_crlf(&c, head);
 	if (step == STEP_OK)

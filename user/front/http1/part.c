@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Heads and trailers of HTTP/1 that come in several segments: gathered in a frame, and one that outgrows
- * it in a buffer of which there are few.
+ * Heads and trailers of HTTP/1 that arrive in several segments. They are gathered in a frame, and
+ * in a larger pooled buffer if they outgrow it.
  */
 #include "base/mempool.h"
 #include "front/http1/conn.h"
 #include "http/scan.h"
 
-/* Of a head that is incomplete: counted to the client. NULL: it has too many, or there is none. */
+/* Allocates a frame, counted for the client. Returns NULL at its limit or if frames are short. */
 static struct sl_frame *take_frame(struct http1 *h, const struct sl_front_env *env)
 {
 	struct sl_frame *f;
@@ -39,7 +39,7 @@ void sl_http1_drop_part(struct http1 *h, const struct sl_front_env *env)
 	h->flags &= (uint8_t)~CONN_POOLED;
 }
 
-/* Memory for at least one more byte of what is partial; empty if it was refused for want of it. */
+/* Returns space for at least one more byte, or an empty span after refusing the request. */
 static struct sl_mspan part_space(struct http1 *h, const struct sl_front_env *env)
 {
 	size_t max = env->limits->max_head, cap = env->umem->frame_size;
@@ -53,7 +53,7 @@ static struct sl_mspan part_space(struct http1 *h, const struct sl_front_env *en
 		sl_http1_fail(h, env, 503, SL_FRONT_ERR_NO_FRAME);
 		return sl_mspan_of(NULL, 0);
 	}
-	/* A partial head has filled its frame: on to a buffer that holds any head. */
+	/* The frame is full: continue in a buffer that fits any head. */
 	if (!(h->flags & CONN_POOLED) && h->part_len == cap) {
 		uint8_t *buf = env->heads ? sl_front_head_get(env, h->host) : NULL;
 
@@ -73,7 +73,7 @@ static struct sl_mspan part_space(struct http1 *h, const struct sl_front_env *en
 	return sl_mspan_of(h->part.frame->data, cap);
 }
 
-/* Whether bytes that were added to a partial head may complete it or make it refusable. */
+/* Returns true if the added bytes can complete the part or make it invalid. */
 static bool worth_parsing(const struct sl_front_limits *limits, struct sl_span part, size_t old)
 {
 	size_t line = (size_t)limits->max_target + 2;
@@ -84,7 +84,7 @@ static bool worth_parsing(const struct sl_front_limits *limits, struct sl_span p
 		return true;
 	while ((p = sl_scan_value(p, part.ptr, end)) < end && *p == '\r')
 		p++;
-	return p < end; /* LF: the end of a line; else one that is nowhere allowed */
+	return p < end; /* LF ends a line; any other byte is invalid */
 }
 
 struct sl_span sl_http1_keep_part(struct http1 *h, const struct sl_front_env *env,
@@ -101,6 +101,6 @@ struct sl_span sl_http1_keep_part(struct http1 *h, const struct sl_front_env *en
 	memcpy(space.ptr + old, ptr, *len);
 	part = sl_span_of(space.ptr, old + *len);
 	h->part_len = (uint32_t)part.len;
-	/* The first piece has been found incomplete already. */
+	/* The first piece was already found incomplete. */
 	return old && worth_parsing(env->limits, part, old) ? part : sl_span_of(NULL, 0);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replies of HTTP/1, pulled. Read from the bottom: sl_http1_pull -> start -> write_head
- *                                                               -> write_piece -> write_body
+ * Replies of HTTP/1. Call order: sl_http1_pull -> start -> write_head
+ *                                            -> write_piece -> write_body
  */
 #include <stdio.h>
 #include "base/num.h"
@@ -9,14 +9,14 @@
 #include "http/status.h"
 
 enum {
-	INLINE_BODY = 4096,     /* up to here one copy costs less than a second write */
-	DISCARD_MAX = 64 << 10, /* of an unwanted body, rather than closing the connection */
+	INLINE_BODY = 4096,     /* up to this size one copy costs less than a second write */
+	DISCARD_MAX = 64 << 10, /* unneeded request body that is read instead of closing */
 	CHUNK_OVERHEAD = 32,    /* size line, CRLF and last chunk */
 };
 
 static const struct sl_span last_chunk = SL_SPAN_LIT("0\r\n\r\n");
 
-/* A reply that the front makes up by itself. `text` holds its body, which is returned. */
+/* Builds a reply of the front. `text` stores its body, which is returned. */
 static struct sl_span own_reply(struct sl_reply *r, unsigned status, char text[64])
 {
 	int n = snprintf(text, 64, "%u %s\n", status, sl_status_text(status));
@@ -35,16 +35,18 @@ static enum sl_http1_framing choose_framing(const struct sl_stream *st, const st
 {
 	if (st->method == SL_METHOD_HEAD || r->status == 204 || r->status == 304)
 		return SL_HTTP1_NO_BODY;
-	if (r->upgrade.len) /* what follows has no end but that of the connection */
+	if (r->upgrade.len) /* the bytes end with the connection */
 		return SL_HTTP1_UNTIL_CLOSE;
-	if (st->trailers && r->trailer_cnt) /* they have a place behind chunks only */
+	if (st->trailers && r->trailer_cnt) /* trailers need chunks */
 		return SL_HTTP1_CHUNKS;
 	if (len != SL_LEN_UNKNOWN)
 		return SL_HTTP1_LENGTH;
 	return st->version_minor ? SL_HTTP1_CHUNKS : SL_HTTP1_UNTIL_CLOSE;
 }
 
-/* Whether the connection can outlive this reply: what the client still sends must be skippable. */
+/*
+ * Decides whether the connection must close: the rest of the request must be short enough to skip.
+ */
 static void decide_close(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st,
 			 enum sl_http1_framing framing)
 {
@@ -67,7 +69,7 @@ static enum sl_http1_connection connection_of(const struct sl_stream *st, const 
 	return st->version_minor ? SL_HTTP1_PERSIST : SL_HTTP1_KEEP_ALIVE;
 }
 
-/* "size CRLF data CRLF" and, behind the last one, the last chunk. */
+/* Formats "size CRLF data CRLF" and, if `last`, the last chunk. */
 static size_t put_chunk(uint8_t *p, struct sl_span data, bool last)
 {
 	uint8_t *from = p;
@@ -88,13 +90,13 @@ static size_t put_chunk(uint8_t *p, struct sl_span data, bool last)
 	return (size_t)(p - from);
 }
 
-/* --- the body --- */
+/* --- body --- */
 
-/* The client must not take it for a whole reply, so the connection ends here. */
+/* Ends the connection after a truncated reply, so that the client notices. */
 static void break_off(struct http1 *h, struct sl_stream *st)
 {
 	st->flags |= ST_CLOSE | ST_RX_OVER;
-	if (st->state == REPLY_UNTIL_CLOSE) /* an orderly end would be the end of the reply */
+	if (st->state == REPLY_UNTIL_CLOSE) /* an orderly close would end the reply */
 		st->flags |= ST_RESET;
 	st->state = REPLY_DONE;
 	h->phase = PHASE_DEAD;
@@ -102,7 +104,7 @@ static void break_off(struct http1 *h, struct sl_stream *st)
 		sl_http1_rx_over(h);
 }
 
-/* The last chunk, with the trailers of who asked for them. No room: again when there is. */
+/* Writes the last chunk and trailers; called again if there is no room. */
 static __attribute__((noinline)) void write_end(struct http1 *h, const struct sl_front_env *env,
 						struct sl_stream *st)
 {
@@ -121,8 +123,8 @@ static __attribute__((noinline)) void write_end(struct http1 *h, const struct sl
 }
 
 /*
- * Chunks of what there is room for. Each is written as a whole or not at all, so a chunk never
- * promises bytes that might not come; the last bytes and the last chunk go together.
+ * Writes chunks of the bytes that fit. Each chunk is written completely or not at all, so its size
+ * is always true. The last data and the last chunk go together.
  */
 static size_t write_chunks(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st,
 			   struct sl_piece piece)
@@ -150,7 +152,7 @@ static size_t write_chunks(struct http1 *h, const struct sl_front_env *env, stru
 	return taken;
 }
 
-/* Returns how many of the piece's bytes are not needed any more; DONE if that was the end. */
+/* Returns how many bytes of the piece are done; sets REPLY_DONE at the end of the reply. */
 static size_t write_body(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st,
 			 struct sl_piece piece)
 {
@@ -163,7 +165,10 @@ static size_t write_body(struct http1 *h, const struct sl_front_env *env, struct
 		write_end(h, env, st);
 		return 0;
 	case REPLY_LENGTH:
-		/* What exceeds the stated length would be read as the next reply: it is swallowed. */
+		/*
+		 * Bytes beyond the announced length would be parsed as the next reply, so they are
+		 * dropped.
+		 */
 		within = st->reply_left < len ? (size_t)st->reply_left : len;
 		taken = within ? env->host->write(h->host, piece.bytes.ptr, within) : 0;
 		st->reply_left -= taken;
@@ -181,7 +186,7 @@ static size_t write_body(struct http1 *h, const struct sl_front_env *env, struct
 	return taken;
 }
 
-/* The next piece of a reply. False: the rest of it is not there, or there is no room. */
+/* Writes the next piece. Returns false if no more is available or fits. */
 static bool write_piece(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st)
 {
 	struct sl_piece piece = env->host->peek(h->host, st);
@@ -198,19 +203,19 @@ static bool write_piece(struct http1 *h, const struct sl_front_env *env, struct 
 		env->host->take(h->host, st, taken);
 	if (taken < piece.bytes.len)
 		return false;
-	/* Trailers are told behind what has been taken. */
+	/* Trailers are available after all bytes were taken. */
 	if (piece.behind == SL_MORE || (taken && st->state == REPLY_CHUNKS))
 		return true;
-	if (st->reply_left) /* it ended short of its length */
+	if (st->reply_left) /* shorter than announced */
 		break_off(h, st);
 	return false;
 }
 
-/* --- the head --- */
+/* --- head --- */
 
 enum start { STARTED, NO_ROOM, BAD };
 
-/* Head and, if it is small, body in one write, which may be all; *taken says how much of the piece. */
+/* Writes the head, and a small body with it. *taken: bytes of the piece that were written. */
 static enum start write_head_by(struct http1 *h, const struct sl_front_env *env,
 				struct sl_stream *st, const struct sl_reply *r,
 				struct sl_piece piece, size_t *taken, uint8_t *buf, size_t cap)
@@ -248,7 +253,7 @@ static enum start write_head_by(struct http1 *h, const struct sl_front_env *env,
 	return STARTED;
 }
 
-/* Not inlined: its buffer would be a part of every reply's stack. */
+/* Not inlined, because of the size of its buffer. */
 static __attribute__((noinline)) enum start
 write_large_head(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st,
 		 const struct sl_reply *r, struct sl_piece piece, size_t *taken)
@@ -264,11 +269,11 @@ static enum start write_head(struct http1 *h, const struct sl_front_env *env, st
 	SL_UNINIT uint8_t buf[SL_HTTP1_PART_OUT];
 	enum start start = write_head_by(h, env, st, r, piece, taken, buf, sizeof(buf));
 
-	/* It may only be too large for this buffer. */
+	/* Possibly too large for this buffer only. */
 	return start == BAD ? write_large_head(h, env, st, r, piece, taken) : start;
 }
 
-/* False: there is no reply, or no room: a client that does not read gets no further ones. */
+/* Starts a reply. Returns false if there is none, or no room because the client does not read. */
 static bool start(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st)
 {
 	SL_UNINIT struct sl_reply_parts parts;
@@ -283,7 +288,7 @@ static bool start(struct http1 *h, const struct sl_front_env *env, struct sl_str
 	piece = env->host->peek(h->host, st);
 	start = write_head(h, env, st, &parts.reply, piece, &taken);
 	if (start == BAD) {
-		/* In place of a reply that no client should see; that one's body is swallowed. */
+		/* Replaces an invalid reply by 502 and drops its body. */
 		if (env->errors)
 			env->errors[SL_FRONT_ERR_BAD_REPLY]++;
 		piece.bytes = own_reply(&own, 502, text);
@@ -321,7 +326,7 @@ void sl_http1_write_error(struct http1 *h, const struct sl_front_env *env)
 	size_t n;
 
 	body = own_reply(&r, h->error, text);
-	if (h->error == 405) /* of any resource: CONNECT and TRACE */
+	if (h->error == 405) /* CONNECT and TRACE, which no resource allows */
 		r.allow = SL_METHODS_SERVED;
 	if (h->error == 503)
 		r.retry_after_s = 1;
@@ -331,6 +336,6 @@ void sl_http1_write_error(struct http1 *h, const struct sl_front_env *env)
 		memcpy(buf + n, body.ptr, body.len);
 		n += body.len;
 	}
-	/* If even that does not fit, the client learns from the close. */
+	/* If it does not fit, the connection just closes. */
 	(void)env->host->write_head(h->host, buf, n);
 }

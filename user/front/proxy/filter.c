@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The filter: gathers the header, then hands through. A header that comes whole, as all do, is read
- * where it lies; one in pieces is gathered in memory that is held only until it is complete.
+ * PROXY filter: parses the header, then passes bytes through. A header in one piece, the usual
+ * case, is parsed in place. Otherwise it is gathered in a buffer that is freed once it is complete.
  */
 #include <errno.h>
 
@@ -12,7 +12,7 @@ enum { HEADS = 1024 };
 struct sl_proxy {
 	struct sl_filter filter;
 	struct sl_proxy_env *env;
-	uint8_t *head; /* NULL: none has begun, or it is complete */
+	uint8_t *head; /* partial header; NULL: none */
 	uint16_t head_len;
 	bool complete;
 	bool told;
@@ -53,7 +53,7 @@ static void proxy_free(struct sl_proxy *p)
 	sl_mempool_put(&p->env->filters, p);
 }
 
-/* --- upward --- */
+/* --- upcalls from the transport --- */
 
 static void closed(void *user)
 {
@@ -63,7 +63,7 @@ static void closed(void *user)
 	proxy_free(p);
 }
 
-/* Nobody can say whose bytes these are. */
+/* Resets the connection: the source of its bytes is unknown. */
 static void refuse(struct sl_proxy *p)
 {
 	++*p->env->malformed;
@@ -71,7 +71,7 @@ static void refuse(struct sl_proxy *p)
 	closed(p);
 }
 
-/* The header so far: what was gathered and what has come now. False: there is no memory for it. */
+/* Appends to the gathered header and returns it in *bytes. Returns false without memory. */
 static bool gather(struct sl_proxy *p, struct sl_span *bytes)
 {
 	size_t n = SL_PROXY_HEADER_MAX - p->head_len;
@@ -88,7 +88,9 @@ static bool gather(struct sl_proxy *p, struct sl_span *bytes)
 	return true;
 }
 
-/* Returns how many bytes of the chunk belong to the header; SIZE_MAX: the connection is gone. */
+/*
+ * Returns how many bytes of the chunk belong to the header, or SIZE_MAX if the connection is gone.
+ */
 static size_t take_header(struct sl_proxy *p, const struct sl_chunk *chunk)
 {
 	struct sl_span bytes = sl_span_of(chunk->ptr, chunk->len);
@@ -131,7 +133,7 @@ static size_t input(void *user, struct sl_chunk *chunk)
 	}
 	if (used == chunk->len)
 		return used;
-	/* The frame begins with the header and stays with who lends it. */
+	/* The frame contains the header, so it is not passed on. */
 	rest.ptr = (const uint8_t *)chunk->ptr + used;
 	rest.len -= used;
 	rest.frame = NULL;
@@ -158,7 +160,7 @@ static void writable(void *user)
 static const struct sl_conn_user below_tells = {
 	.input = input, .eof = eof, .writable = writable, .closed = closed};
 
-/* --- downward --- */
+/* --- downcalls to the transport --- */
 
 static size_t out_write(void *self, const void *bytes, size_t len)
 {

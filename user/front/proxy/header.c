@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Reads the header, of either version. filter.c asks sl_proxy_parse(), at the bottom, with the first
- * bytes of a connection, and again with more of them until it is whole.
- */
+/* Parser of PROXY headers. filter.c calls it again with more bytes until the header is complete. */
 #include <string.h>
 
 #include "base/num.h"
 #include "front/proxy/proxy.h"
 
-/* --- version 1: a line of text --- */
+/* --- version 1: text --- */
 
 enum { V1_MAX = 107 };
 
-/* The next word of a line; one space tells them apart. Empty: there is none. */
+/* Returns the next word of a line; words are separated by one space. Empty: none. */
 static struct sl_span next_word(struct sl_span *line)
 {
 	const uint8_t *space = memchr(line->ptr, ' ', line->len);
@@ -46,7 +43,7 @@ static bool parse_port(struct sl_span word, struct sl_addr *a)
 
 static int parse_v1(struct sl_span bytes, struct sl_proxy_header *out)
 {
-	struct sl_span line = sl_span_first(bytes, V1_MAX - 1); /* and a line feed */
+	struct sl_span line = sl_span_first(bytes, V1_MAX - 1); /* without LF */
 	const uint8_t *cr = memchr(line.ptr, '\r', line.len);
 	struct sl_span protocol;
 	int used;
@@ -78,8 +75,6 @@ static int parse_v1(struct sl_span bytes, struct sl_proxy_header *out)
 	return used;
 }
 
-/* --- version 2: binary --- */
-
 enum {
 	V2_FIXED = 16,
 	V2_LOCAL = 0x20,
@@ -93,20 +88,20 @@ enum {
 
 static const uint8_t v2_signature[12] = "\r\n\r\n\0\r\nQUIT\n";
 
-/* RFC 3720 B.4, a bit at a time: once per connection, and only if its sender wants it. */
+/* CRC-32C of RFC 3720 B.4, bitwise: at most once per connection. */
 static uint32_t crc32c(const uint8_t *p, size_t len, size_t hole)
 {
 	uint32_t crc = UINT32_MAX;
 
 	for (size_t i = 0; i < len; i++) {
-		crc ^= i - hole < 4 ? 0 : p[i]; /* its own four bytes count as zeros */
+		crc ^= i - hole < 4 ? 0 : p[i]; /* the checksum's own bytes count as zeros */
 		for (int bit = 0; bit < 8; bit++)
 			crc = crc >> 1 ^ (crc & 1 ? UINT32_C(0x82f63b78) : 0);
 	}
 	return ~crc;
 }
 
-/* The fields behind the addresses: told apart, and the checksum compared if there is one. */
+/* Checks the TLVs after the addresses, and the checksum if present. */
 static bool check_tlvs(struct sl_span header, size_t at)
 {
 	while (at < header.len) {
@@ -144,7 +139,7 @@ static int parse_v2(struct sl_span bytes, struct sl_proxy_header *out)
 		one = 4;
 	else if (bytes.ptr[13] == V2_TCP6)
 		one = 16;
-	else /* of a socket that has no address here, or not of a stream */
+	else /* no IP address, or not a stream */
 		return bytes.ptr[13] == V2_UNSPEC || bytes.ptr[13] == V2_UNIX_STREAM ? (int)len
 										     : -1;
 	if (len - V2_FIXED < 2 * one + 4)
