@@ -100,9 +100,9 @@ struct echo {
 	uint8_t out[4096];
 };
 
-static struct sl_stream *echo_begin(void *host, const struct sl_request *rq)
+static struct sl_stream *echo_begin(void *conn, const struct sl_request *rq)
 {
-	struct echo *e = host;
+	struct echo *e = conn;
 
 	(void)rq;
 	e->st = (struct sl_stream){0};
@@ -110,9 +110,9 @@ static struct sl_stream *echo_begin(void *host, const struct sl_request *rq)
 	return &e->st;
 }
 
-static bool echo_head(void *host, struct sl_stream *st, struct sl_reply_parts *out)
+static bool echo_head(void *conn, struct sl_stream *st, struct sl_reply_parts *out)
 {
-	(void)host;
+	(void)conn;
 	(void)st;
 	out->reply = (struct sl_reply){
 		.status = 200,
@@ -122,51 +122,51 @@ static bool echo_head(void *host, struct sl_stream *st, struct sl_reply_parts *o
 	return true;
 }
 
-static struct sl_piece echo_peek(void *host, struct sl_stream *st)
+static struct sl_piece echo_peek(void *conn, struct sl_stream *st)
 {
-	struct echo *e = host;
+	struct echo *e = conn;
 
 	(void)st;
 	return (struct sl_piece){.bytes = e->body, .behind = SL_END};
 }
 
-static void echo_take(void *host, struct sl_stream *st, size_t n)
+static void echo_take(void *conn, struct sl_stream *st, size_t n)
 {
-	struct echo *e = host;
+	struct echo *e = conn;
 
 	(void)st;
 	e->body = sl_span_skip(e->body, n);
 }
 
-static void echo_done(void *host, struct sl_stream *st)
+static void echo_done(void *conn, struct sl_stream *st)
 {
-	(void)host;
+	(void)conn;
 	(void)st;
 }
 
-static bool echo_write(void *host, const void *bytes, size_t len)
+static bool echo_write(void *conn, const void *bytes, size_t len)
 {
-	struct echo *e = host;
+	struct echo *e = conn;
 
 	memcpy(e->out, bytes, len);
 	return true;
 }
 
-static size_t echo_room(void *host)
+static size_t echo_room(void *conn)
 {
-	(void)host;
+	(void)conn;
 	return 65536;
 }
 
-static bool echo_hold(void *host, int32_t frames)
+static bool echo_hold(void *conn, int32_t frames)
 {
-	(void)host, (void)frames;
+	(void)conn, (void)frames;
 	return true;
 }
 
 static void run_front(struct sl_span in)
 {
-	static const struct sl_host_ops ops = {
+	static const struct sl_front_cb ops = {
 		.begin = echo_begin,
 		.head = echo_head,
 		.peek = echo_peek,
@@ -180,7 +180,7 @@ static void run_front(struct sl_span in)
 
 	e.env = (struct sl_front_env){
 		.limits = &limits,
-		.host = &ops,
+		.cb = &ops,
 		.date = "Sun, 06 Nov 1994 08:49:37 GMT",
 	};
 	sl_front_http1.open(e.state, &e.env, &e, 0);

@@ -249,9 +249,9 @@ void mock_go_on(struct mock_stream *s, bool end)
 		mock_bytes(s, sl_span_str("some"));
 }
 
-static struct sl_stream *mock_begin(void *host, const struct sl_request *rq)
+static struct sl_stream *mock_begin(void *conn, const struct sl_request *rq)
 {
-	struct mock *m = host;
+	struct mock *m = conn;
 	struct mock_stream *s = NULL;
 
 	MOCK_MUST(!m->upcall && !m->closed);
@@ -314,9 +314,9 @@ static struct sl_stream *mock_begin(void *host, const struct sl_request *rq)
 	return &s->st;
 }
 
-static size_t mock_body(void *host, struct sl_stream *st, struct sl_chunk *chunk)
+static size_t mock_body(void *conn, struct sl_stream *st, struct sl_chunk *chunk)
 {
-	struct mock *m = host;
+	struct mock *m = conn;
 	struct mock_stream *s = (struct mock_stream *)st;
 	size_t n = chunk->len < m->body_max ? chunk->len : m->body_max;
 
@@ -347,9 +347,9 @@ static size_t mock_body(void *host, struct sl_stream *st, struct sl_chunk *chunk
 	return n;
 }
 
-static bool mock_body_message(void *host, struct sl_stream *st, uint32_t len, bool compressed)
+static bool mock_body_message(void *conn, struct sl_stream *st, uint32_t len, bool compressed)
 {
-	struct mock *m = host;
+	struct mock *m = conn;
 	struct mock_stream *s = (struct mock_stream *)st;
 
 	MOCK_MUST(s->live && !s->whole && !st->refused && st->open_ended && !m->upcall);
@@ -359,10 +359,10 @@ static bool mock_body_message(void *host, struct sl_stream *st, uint32_t len, bo
 	return true;
 }
 
-static void mock_request_trailers(void *host, struct sl_stream *st, const struct sl_header *fields,
+static void mock_request_trailers(void *conn, struct sl_stream *st, const struct sl_header *fields,
 				  uint32_t cnt)
 {
-	struct mock *m = host;
+	struct mock *m = conn;
 	struct mock_stream *s = (struct mock_stream *)st;
 
 	MOCK_MUST(s->live && !s->whole && !st->refused && st->open_ended && !m->upcall);
@@ -371,9 +371,9 @@ static void mock_request_trailers(void *host, struct sl_stream *st, const struct
 			 (int)fields[i].value.len, fields[i].value.ptr);
 }
 
-static void mock_request_end(void *host, struct sl_stream *st)
+static void mock_request_end(void *conn, struct sl_stream *st)
 {
-	struct mock *m = host;
+	struct mock *m = conn;
 	struct mock_stream *s = (struct mock_stream *)st;
 
 	MOCK_MUST(s->live && !s->whole && !st->refused && !m->upcall);
@@ -386,9 +386,9 @@ static void mock_request_end(void *host, struct sl_stream *st)
 	m->upcall--;
 }
 
-static bool mock_pull_head(void *host, struct sl_stream *st, struct sl_reply_parts *out)
+static bool mock_pull_head(void *conn, struct sl_stream *st, struct sl_reply_parts *out)
 {
-	struct mock *m = host;
+	struct mock *m = conn;
 	struct mock_stream *s = (struct mock_stream *)st;
 
 	MOCK_MUST(s->live && m->inside && !m->upcall && !st->started);
@@ -398,9 +398,9 @@ static bool mock_pull_head(void *host, struct sl_stream *st, struct sl_reply_par
 	return s->has_head;
 }
 
-static struct sl_piece mock_peek(void *host, struct sl_stream *st)
+static struct sl_piece mock_peek(void *conn, struct sl_stream *st)
 {
-	struct mock *m = host;
+	struct mock *m = conn;
 	struct mock_stream *s = (struct mock_stream *)st;
 	size_t left = s->reply_len - s->taken;
 	struct sl_piece p = {.behind = SL_MORE};
@@ -421,9 +421,9 @@ static struct sl_piece mock_peek(void *host, struct sl_stream *st)
 	return p;
 }
 
-static void mock_take(void *host, struct sl_stream *st, size_t n)
+static void mock_take(void *conn, struct sl_stream *st, size_t n)
 {
-	struct mock *m = host;
+	struct mock *m = conn;
 	struct mock_stream *s = (struct mock_stream *)st;
 
 	MOCK_MUST(s->live && m->inside && !m->upcall && st->started && n && n <= s->shown);
@@ -432,15 +432,15 @@ static void mock_take(void *host, struct sl_stream *st, size_t n)
 	s->shown -= n;
 }
 
-static bool mock_whole(void *host, const struct sl_stream *st)
+static bool mock_whole(void *conn, const struct sl_stream *st)
 {
-	(void)host;
+	(void)conn;
 	return ((const struct mock_stream *)st)->ended;
 }
 
-static bool mock_trailers(void *host, struct sl_stream *st, struct sl_reply_parts *out)
+static bool mock_trailers(void *conn, struct sl_stream *st, struct sl_reply_parts *out)
 {
-	struct mock *m = host;
+	struct mock *m = conn;
 	struct mock_stream *s = (struct mock_stream *)st;
 
 	MOCK_MUST(s->live && m->inside && !m->upcall && st->started && st->trailers);
@@ -450,9 +450,9 @@ static bool mock_trailers(void *host, struct sl_stream *st, struct sl_reply_part
 }
 
 /* Nothing that the client was to get may be left, unless it has no place for a body. */
-static void mock_done(void *host, struct sl_stream *st)
+static void mock_done(void *conn, struct sl_stream *st)
 {
-	struct mock *m = host;
+	struct mock *m = conn;
 	struct mock_stream *s = (struct mock_stream *)st;
 
 	MOCK_MUST(s->live && m->inside && !m->upcall && st->started);
@@ -461,9 +461,9 @@ static void mock_done(void *host, struct sl_stream *st)
 	memset(st, 0xdd, sizeof(*st));
 }
 
-static void mock_cancel(void *host, struct sl_stream *st)
+static void mock_cancel(void *conn, struct sl_stream *st)
 {
-	struct mock *m = host;
+	struct mock *m = conn;
 	struct mock_stream *s = (struct mock_stream *)st;
 
 	MOCK_MUST(s->live && m->inside && !m->upcall);
@@ -476,9 +476,9 @@ static void mock_cancel(void *host, struct sl_stream *st)
 	memset(st, 0xdd, sizeof(*st));
 }
 
-static size_t mock_write(void *host, const void *bytes, size_t len)
+static size_t mock_write(void *conn, const void *bytes, size_t len)
 {
-	struct mock *m = host;
+	struct mock *m = conn;
 
 	MOCK_MUST(!m->closed);
 	if (len > m->room)
@@ -492,9 +492,9 @@ static size_t mock_write(void *host, const void *bytes, size_t len)
 	return len;
 }
 
-static bool mock_write_head(void *host, const void *bytes, size_t len)
+static bool mock_write_head(void *conn, const void *bytes, size_t len)
 {
-	struct mock *m = host;
+	struct mock *m = conn;
 
 	MOCK_MUST(!m->closed && len && len <= SL_FRONT_HEAD_OUT);
 	if (m->heads_fail) {
@@ -510,39 +510,39 @@ static bool mock_write_head(void *host, const void *bytes, size_t len)
 	return true;
 }
 
-static size_t mock_room(void *host)
+static size_t mock_room(void *conn)
 {
-	struct mock *m = host;
+	struct mock *m = conn;
 
 	return m->room;
 }
 
-static void mock_later(void *host)
+static void mock_later(void *conn)
 {
-	struct mock *m = host;
+	struct mock *m = conn;
 
 	MOCK_MUST(m->inside && !m->closed);
 	m->later++;
 }
 
-static bool mock_hold(void *host, int32_t frames)
+static bool mock_hold(void *conn, int32_t frames)
 {
-	struct mock *m = host;
+	struct mock *m = conn;
 
 	m->held += (uint32_t)frames;
 	return true;
 }
 
-static void mock_close(void *host, bool at_once)
+static void mock_close(void *conn, bool at_once)
 {
-	struct mock *m = host;
+	struct mock *m = conn;
 
 	MOCK_MUST(!m->closed && m->begun == m->done + m->cancelled);
 	m->closed++;
 	m->reset += at_once;
 }
 
-static const struct sl_host_ops mock_ops = {
+static const struct sl_front_cb mock_ops = {
 	.begin = mock_begin,
 	.body = mock_body,
 	.message = mock_body_message,
@@ -579,7 +579,7 @@ struct mock *mock_new(const struct sl_front_ops *ops)
 		.umem = &m->umem,
 		.heads = &m->heads,
 		.limits = &m->limits,
-		.host = &mock_ops,
+		.cb = &mock_ops,
 		.now_ns = &m->now_ns,
 		.date = MOCK_DATE,
 		.errors = m->errors,

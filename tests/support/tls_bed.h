@@ -526,7 +526,7 @@ static inline void bed_stop(void)
 	while (bed.submitted_cnt)
 		sl_tls_result(bed.tls, bed.submitted[--bed.submitted_cnt]);
 	bed_require(sl_mempool_used(&bed.tls->conns) == 0 && sl_mempool_used(&bed.tls->hs) == 0);
-	bed_require(sl_mempool_used(&bed.tls->who) == 0 && bed.tls->held_frames == 0);
+	bed_require(sl_mempool_used(&bed.tls->identity) == 0 && bed.tls->backlog_frames == 0);
 	sl_umem_census(&bed.umem, census);
 	bed_require(census[SL_FRAME_FREE] == BED_FRAMES);
 	sl_tls_destroy(bed.tls);

@@ -10,7 +10,7 @@
 #include "front/grpc/grpc.h"
 #include "front/http1/http1.h"
 #include "http/scan.h"
-#include "front/said.h"
+#include "front/trusted_headers.h"
 #include "sluice/backend.h"
 
 enum { TRACE_LEN = 55 };
@@ -190,7 +190,7 @@ static void take_fields(struct maker *m)
 			m->wrong = true;
 		else if (sl_span_eq(h.name, sl_span_str("via")))
 			m->via = joined(m, m->via, h.value);
-		else if (sl_said_is(h.name) || !is_of_this_hop(m, h.name))
+		else if (sl_trusted_header_is(h.name) || !is_of_this_hop(m, h.name))
 			add(m, h.name, h.value);
 	}
 }

@@ -217,9 +217,9 @@ const struct sl_conn_ops sl_client_tcp_stream = {
 
 /* --- what a front asks of its client --- */
 
-size_t sl_client_write(void *host, const void *bytes, size_t len)
+size_t sl_client_write(void *conn, const void *bytes, size_t len)
 {
-	struct sl_client *cl = host;
+	struct sl_client *cl = conn;
 	struct sl_conn s = sl_client_stream(cl);
 	size_t n = cl->conn ? s.ops->write(s.self, bytes, len) : 0;
 
@@ -235,9 +235,9 @@ static void wait_for_room(struct sl_client *cl)
 	s.ops->want_room(s.self);
 }
 
-bool sl_client_write_head(void *host, const void *bytes, size_t len)
+bool sl_client_write_head(void *conn, const void *bytes, size_t len)
 {
-	struct sl_client *cl = host;
+	struct sl_client *cl = conn;
 	struct sl_conn s = sl_client_stream(cl);
 
 	if (!cl->conn)
@@ -248,9 +248,9 @@ bool sl_client_write_head(void *host, const void *bytes, size_t len)
 	return false;
 }
 
-size_t sl_client_room(void *host)
+size_t sl_client_room(void *conn)
 {
-	struct sl_client *cl = host;
+	struct sl_client *cl = conn;
 	struct sl_conn s = sl_client_stream(cl);
 	size_t room = cl->conn ? s.ops->room(s.self) : 0;
 
@@ -260,18 +260,18 @@ size_t sl_client_room(void *host)
 	return room;
 }
 
-void sl_client_later(void *host)
+void sl_client_later(void *conn)
 {
-	struct sl_client *cl = host;
+	struct sl_client *cl = conn;
 	struct sl_conn s = sl_client_stream(cl);
 
 	if (cl->conn)
 		s.ops->want_room(s.self);
 }
 
-bool sl_client_hold(void *host, int32_t frames)
+bool sl_client_hold(void *conn, int32_t frames)
 {
-	struct sl_client *cl = host;
+	struct sl_client *cl = conn;
 	struct sl_accounts *t = &cl->core->accounts;
 	struct sl_account *a = sl_client_account(cl);
 
@@ -281,9 +281,9 @@ bool sl_client_hold(void *host, int32_t frames)
 	return true;
 }
 
-void sl_client_close(void *host, bool at_once)
+void sl_client_close(void *conn, bool at_once)
 {
-	struct sl_client *cl = host;
+	struct sl_client *cl = conn;
 	bool again = cl->closing;
 
 	if (!cl->conn)

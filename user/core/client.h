@@ -66,13 +66,13 @@ extern const struct sl_tcp_ops sl_client_tcp_ops;  /* transport.c */
 extern const struct sl_conn_user sl_client_events; /* what the stream below tells a client */
 extern const struct sl_front_ops *const sl_client_fronts[]; /* by enum sl_client_proto */
 
-/* What a front asks of its client, as in struct sl_host_ops. */
-size_t sl_client_write(void *host, const void *bytes, size_t len);
-bool sl_client_write_head(void *host, const void *bytes, size_t len);
-size_t sl_client_room(void *host);
-void sl_client_later(void *host);
-bool sl_client_hold(void *host, int32_t frames);
-void sl_client_close(void *host, bool at_once);
+/* What a front asks of its client, as in struct sl_front_cb. */
+size_t sl_client_write(void *conn, const void *bytes, size_t len);
+bool sl_client_write_head(void *conn, const void *bytes, size_t len);
+size_t sl_client_room(void *conn);
+void sl_client_later(void *conn);
+bool sl_client_hold(void *conn, int32_t frames);
+void sl_client_close(void *conn, bool at_once);
 
 /*
  * A client on an accepted connection. NULL: there is no room, or the worker drains. `hearsay`: who it

@@ -27,7 +27,7 @@ enum {
 };
 
 /* What a front asks: of the connection, of the exchange that its stream is. */
-static const struct sl_host_ops host_ops = {
+static const struct sl_front_cb front_cb = {
 	.begin = sl_request_begin,
 	.body = sl_request_body,
 	.message = sl_request_message,
@@ -52,7 +52,7 @@ static void set_env(struct sl_core *c)
 {
 	c->env.umem = c->net->umem;
 	c->env.limits = &c->limits;
-	c->env.host = &host_ops;
+	c->env.cb = &front_cb;
 	c->env.now_ns = &c->now_ns;
 	c->env.date = c->date;
 	c->env.errors = c->stats.front_errors;
@@ -117,7 +117,7 @@ static int create_memory(struct sl_core *c)
 				     l->max_exchanges);
 	if (!rc)
 		rc = sl_mempool_init(&c->heads, l->max_head, 64, HEADS_MAX);
-	if (!rc && !(c->head_hosts = calloc(HEADS_MAX, sizeof(*c->head_hosts))))
+	if (!rc && !(c->head_conns = calloc(HEADS_MAX, sizeof(*c->head_conns))))
 		rc = -ENOMEM;
 	if (!rc)
 		rc = sl_flights_init(c, l->max_exchanges);
@@ -131,7 +131,7 @@ static int create_memory(struct sl_core *c)
 	if (!c->env.h2)
 		return -ENOMEM;
 	c->env.heads = &c->heads;
-	c->env.head_hosts = c->head_hosts;
+	c->env.head_conns = c->head_conns;
 	c->span_cap = c->net->umem->frame_cnt;
 	c->spans = calloc(c->span_cap, sizeof(*c->spans));
 	c->meta_buf = malloc(SL_RPC_MAX_META);
@@ -228,7 +228,7 @@ void sl_core_fini(struct sl_core *c)
 	if (c->tcp)
 		sl_tcp_destroy(c->tcp);
 	sl_h2_env_destroy(c->env.h2);
-	free(c->head_hosts);
+	free(c->head_conns);
 	sl_mempool_fini(&c->heads);
 	sl_flights_fini(c);
 	sl_mempool_fini(&c->holds);

@@ -101,7 +101,7 @@ struct sl_core {
 	uint32_t flight_mask;
 	struct sl_mempool holds; /* struct sl_hold */
 	struct sl_mempool heads; /* env.heads */
-	void **head_hosts;       /* env.head_hosts: clients */
+	void **head_conns;       /* env.head_conns: clients */
 	struct sl_mempool notes; /* struct sl_event, if there are events */
 	struct sl_ring *events;  /* of this worker; NULL: nobody reads any */
 	struct sl_list groups;   /* that are in force, or that an exchange has still */
@@ -151,7 +151,7 @@ void sl_core_flush(struct sl_core *c);
 uint64_t sl_core_next_ns(const struct sl_core *c);
 /* For sl_front_env.serving, arg: the core; and for .routed. */
 enum sl_serving sl_core_serving(void *arg, enum sl_asked what, struct sl_span name);
-bool sl_core_routed(void *host, const struct sl_request *rq, struct sl_span service);
+bool sl_core_routed(void *conn, const struct sl_request *rq, struct sl_span service);
 
 /* limits.c: what fronts and addresses may take, from the configuration in force. */
 void sl_core_set_limits(struct sl_core *c);

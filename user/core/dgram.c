@@ -17,29 +17,29 @@ struct sl_dgram {
 	struct sl_datagrams *front;
 };
 
-static struct sl_core *core_of(void *host)
+static struct sl_core *core_of(void *conn)
 {
-	return ((struct sl_client *)host)->core;
+	return ((struct sl_client *)conn)->core;
 }
 
-static void send_datagram(void *host, const void *way, struct sl_span head, struct sl_span payload)
+static void send_datagram(void *conn, const void *way, struct sl_span head, struct sl_span payload)
 {
 	struct sl_span spans[2] = {head, payload};
 
-	(void)sl_udp_send(core_of(host)->udp, way, spans, 2); /* counted by net if it fails */
+	(void)sl_udp_send(core_of(conn)->udp, way, spans, 2); /* counted by net if it fails */
 }
 
-static size_t room(void *host, const void *way)
+static size_t room(void *conn, const void *way)
 {
-	return sl_udp_max_payload(core_of(host)->udp, way);
+	return sl_udp_max_payload(core_of(conn)->udp, way);
 }
 
-static void drop(void *host, enum sl_drop why)
+static void drop(void *conn, enum sl_drop why)
 {
-	sl_net_drop(core_of(host)->net, why);
+	sl_net_drop(core_of(conn)->net, why);
 }
 
-static const struct sl_datagram_host_ops host_ops = {
+static const struct sl_datagram_cb datagram_cb = {
 	.send = send_datagram,
 	.room = room,
 	.drop = drop,
@@ -68,7 +68,7 @@ int sl_dgram_init(struct sl_core *c)
 	if (!c->dgram)
 		return -ENOMEM;
 	memset(c->dgram, 0, sizeof(*c->dgram));
-	c->dgram->front = sl_datagrams_create(&host_ops, c->cfg->limits.max_exchanges, key);
+	c->dgram->front = sl_datagrams_create(&datagram_cb, c->cfg->limits.max_exchanges, key);
 	c->env.datagram = c->dgram->front;
 	if (!c->dgram->front)
 		return -ENOMEM;

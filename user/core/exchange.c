@@ -123,12 +123,12 @@ static void exchange_free(struct sl_exchange *x, enum sl_outcome outcome)
 	sl_mempool_put(&c->exchanges, x);
 }
 
-void sl_exchange_done(void *host, struct sl_stream *st)
+void sl_exchange_done(void *conn, struct sl_stream *st)
 {
 	struct sl_exchange *x = (struct sl_exchange *)st;
 	struct sl_core *c = x->core;
 
-	(void)host;
+	(void)conn;
 	if (x->reply_ns) {
 		sl_stage_add(x, SL_STAGE_REPLY, c->now_ns - x->reply_ns);
 		sl_stage_add(x, SL_STAGE_TOTAL, c->now_ns - x->first_ns);
@@ -136,11 +136,11 @@ void sl_exchange_done(void *host, struct sl_stream *st)
 	exchange_free(x, (enum sl_outcome)x->outcome);
 }
 
-void sl_exchange_cancel(void *host, struct sl_stream *st)
+void sl_exchange_cancel(void *conn, struct sl_stream *st)
 {
 	struct sl_exchange *x = (struct sl_exchange *)st;
 	bool broken = x->state == SL_EX_BROKEN; /* that is why the client was reset */
 
-	(void)host;
+	(void)conn;
 	exchange_free(x, broken ? (enum sl_outcome)x->outcome : SL_OUTCOME_CLIENT_GONE);
 }

@@ -202,17 +202,17 @@ static inline uint32_t sl_store_spans(const struct sl_store *s, struct sl_span *
 	return n;
 }
 
-/* request.c: as its front pushes it, as in struct sl_host_ops; the host is the client. */
-struct sl_stream *sl_request_begin(void *host, const struct sl_request *rq);
-size_t sl_request_body(void *host, struct sl_stream *st, struct sl_chunk *chunk);
-bool sl_request_message(void *host, struct sl_stream *st, uint32_t len, bool compressed);
-void sl_request_trailers(void *host, struct sl_stream *st, const struct sl_header *fields,
+/* request.c: as its front pushes it, as in struct sl_front_cb; the host is the client. */
+struct sl_stream *sl_request_begin(void *conn, const struct sl_request *rq);
+size_t sl_request_body(void *conn, struct sl_stream *st, struct sl_chunk *chunk);
+bool sl_request_message(void *conn, struct sl_stream *st, uint32_t len, bool compressed);
+void sl_request_trailers(void *conn, struct sl_stream *st, const struct sl_header *fields,
 			 uint32_t cnt);
-void sl_request_end(void *host, struct sl_stream *st);
+void sl_request_end(void *conn, struct sl_stream *st);
 
-/* exchange.c: of struct sl_host_ops too. */
-void sl_exchange_done(void *host, struct sl_stream *st);
-void sl_exchange_cancel(void *host, struct sl_stream *st);
+/* exchange.c: of struct sl_front_cb too. */
+void sl_exchange_done(void *conn, struct sl_stream *st);
+void sl_exchange_cancel(void *conn, struct sl_stream *st);
 /* Its request is whole: neither client nor account count it any more as one that is read. */
 void sl_exchange_has_read(struct sl_exchange *x);
 /*
@@ -270,12 +270,12 @@ static inline bool sl_exchange_keep(struct sl_exchange *x, struct sl_store *s, s
 	return sl_store_copy(s, x->core->net->umem, bytes.ptr, bytes.len) == bytes.len;
 }
 
-/* reply.c: as its front pulls it, as in struct sl_host_ops. */
-bool sl_reply_head(void *host, struct sl_stream *st, struct sl_reply_parts *out);
-struct sl_piece sl_reply_peek(void *host, struct sl_stream *st);
-void sl_reply_take(void *host, struct sl_stream *st, size_t n);
-bool sl_reply_whole(void *host, const struct sl_stream *st);
-bool sl_reply_trailers(void *host, struct sl_stream *st, struct sl_reply_parts *out);
+/* reply.c: as its front pulls it, as in struct sl_front_cb. */
+bool sl_reply_head(void *conn, struct sl_stream *st, struct sl_reply_parts *out);
+struct sl_piece sl_reply_peek(void *conn, struct sl_stream *st);
+void sl_reply_take(void *conn, struct sl_stream *st, size_t n);
+bool sl_reply_whole(void *conn, const struct sl_stream *st);
+bool sl_reply_trailers(void *conn, struct sl_stream *st, struct sl_reply_parts *out);
 
 /* turn.c: clients that are too slow */
 enum sl_turn sl_exchange_turn(const struct sl_exchange *x);

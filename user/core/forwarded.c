@@ -8,7 +8,7 @@
 #include "base/tlv.h"
 #include "core/client.h"
 #include "core/rules.h"
-#include "front/said.h"
+#include "front/trusted_headers.h"
 
 enum { HOST_MAX = 255 + 6, AROUND = 40 }; /* of a name with a port; of the other words */
 
@@ -23,8 +23,9 @@ bool sl_forwarded_wanted(const struct sl_cfg_route *r, struct sl_span name)
 
 bool sl_forwarded_passes(const struct sl_cfg_route *r, struct sl_span name, bool all)
 {
-	return (sl_forwarded_wanted(r, name) || (all && !r->forward_all)) && !sl_said_is(name) &&
-	       !sl_said_is_framing(name) && !sl_rules_hide(&r->request_rules, name);
+	return (sl_forwarded_wanted(r, name) || (all && !r->forward_all)) &&
+	       !sl_trusted_header_is(name) && !sl_trusted_header_is_framing(name) &&
+	       !sl_rules_hide(&r->request_rules, name);
 }
 
 static bool appends(const struct sl_config *cfg, const struct sl_conn_info *in)
@@ -41,9 +42,9 @@ struct saying {
 };
 
 /* Room for the value of a field. */
-static uint8_t *begin(struct saying *s, enum sl_said what, size_t len)
+static uint8_t *begin(struct saying *s, enum sl_trusted_header what, size_t len)
 {
-	struct sl_span name = sl_said_names[what];
+	struct sl_span name = sl_trusted_header_names[what];
 	uint8_t *to = sl_tlv_room(s->w, SL_META_HEADER, 1 + name.len + len);
 
 	if (!to)
@@ -53,7 +54,7 @@ static uint8_t *begin(struct saying *s, enum sl_said what, size_t len)
 	return to + name.len;
 }
 
-static void put(struct saying *s, enum sl_said what, struct sl_span value)
+static void put(struct saying *s, enum sl_trusted_header what, struct sl_span value)
 {
 	uint8_t *to = value.len ? begin(s, what, value.len) : NULL;
 
@@ -62,25 +63,26 @@ static void put(struct saying *s, enum sl_said what, struct sl_span value)
 }
 
 /* What the client has said, if that is to stay; the next from *i on. NULL: no more. */
-static const struct sl_header *next_kept(const struct saying *s, enum sl_said what, uint32_t *i)
+static const struct sl_header *next_kept(const struct saying *s, enum sl_trusted_header what,
+					 uint32_t *i)
 {
 	while (s->kept && *i < s->kept->header_cnt) {
 		const struct sl_header *h = &s->kept->headers[(*i)++];
 
-		if (h->value.len && sl_span_eq_nocase(h->name, sl_said_names[what]))
+		if (h->value.len && sl_span_eq_nocase(h->name, sl_trusted_header_names[what]))
 			return h;
 	}
 	return NULL;
 }
 
 /* Each who hands on adds an element. */
-static void put_list(struct saying *s, enum sl_said what, struct sl_span own)
+static void put_list(struct saying *s, enum sl_trusted_header what, struct sl_span own)
 {
 	const struct sl_header *h;
 	size_t len = own.len;
 	uint8_t *to;
 
-	if (!sl_forwarded_wanted(s->route, sl_said_names[what]))
+	if (!sl_forwarded_wanted(s->route, sl_trusted_header_names[what]))
 		return;
 	for (uint32_t i = 0; (h = next_kept(s, what, &i));)
 		len += h->value.len + 2;
@@ -96,12 +98,12 @@ static void put_list(struct saying *s, enum sl_said what, struct sl_span own)
 }
 
 /* The first who hands on says it for all. */
-static void put_first(struct saying *s, enum sl_said what, struct sl_span own)
+static void put_first(struct saying *s, enum sl_trusted_header what, struct sl_span own)
 {
 	const struct sl_header *h;
 	uint32_t i = 0;
 
-	if (!sl_forwarded_wanted(s->route, sl_said_names[what]))
+	if (!sl_forwarded_wanted(s->route, sl_trusted_header_names[what]))
 		return;
 	h = next_kept(s, what, &i);
 	put(s, what, h ? h->value : own);
@@ -137,11 +139,11 @@ static void put_way(struct saying *s, const struct sl_conn_info *in, struct sl_s
 	sl_addr_text(&in->peer, address);
 	sl_strbuf_fixed(&element, text, sizeof(text));
 	describe(&element, address, host, proto);
-	put_list(s, SL_SAID_FOR, sl_span_cstr(address));
-	put_first(s, SL_SAID_PROTO, sl_span_cstr(proto));
-	put_first(s, SL_SAID_HOST, host);
-	put_first(s, SL_SAID_PORT, sl_span_of(NULL, 0));
-	put_list(s, SL_SAID_FORWARDED, sl_strbuf_span(&element));
+	put_list(s, SL_TRUSTED_FOR, sl_span_cstr(address));
+	put_first(s, SL_TRUSTED_PROTO, sl_span_cstr(proto));
+	put_first(s, SL_TRUSTED_HOST, host);
+	put_first(s, SL_TRUSTED_PORT, sl_span_of(NULL, 0));
+	put_list(s, SL_TRUSTED_FORWARDED, sl_strbuf_span(&element));
 }
 
 void sl_forwarded_put(struct sl_tlv_writer *w, const struct sl_exchange *x,
@@ -152,8 +154,8 @@ void sl_forwarded_put(struct sl_tlv_writer *w, const struct sl_exchange *x,
 	bool way = false;
 
 	/* Most that name headers name none of these. */
-	for (unsigned i = SL_SAID_FOR; i <= SL_SAID_FORWARDED && !way; i++)
-		way = sl_forwarded_wanted(x->route, sl_said_names[i]);
+	for (unsigned i = SL_TRUSTED_FOR; i <= SL_TRUSTED_FORWARDED && !way; i++)
+		way = sl_forwarded_wanted(x->route, sl_trusted_header_names[i]);
 	if (!way && !x->client->filtered)
 		return;
 	sl_client_ends(x->client, &in);
@@ -161,6 +163,6 @@ void sl_forwarded_put(struct sl_tlv_writer *w, const struct sl_exchange *x,
 		s.kept = rq;
 	if (way && in.peer.family)
 		put_way(&s, &in, rq->authority);
-	put(&s, SL_SAID_SUBJECT, in.tls.subject);
-	put(&s, SL_SAID_SAN, in.tls.san);
+	put(&s, SL_TRUSTED_SUBJECT, in.tls.subject);
+	put(&s, SL_TRUSTED_SAN, in.tls.san);
 }

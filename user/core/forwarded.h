@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What backends are told of a client beside what it says itself (front/said.h). What it has sent
+ * What backends are told of a client beside what it says itself (front/trusted_headers.h). What it has sent
  * under the same names is dropped, or, where its listener says `forwarded = append`, stands in front
  * of from where it came: x-forwarded-*, forwarded.
  */

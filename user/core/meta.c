@@ -12,7 +12,7 @@
 #include "core/forwarded.h"
 #include "core/rules.h"
 #include "front/path.h"
-#include "front/said.h"
+#include "front/trusted_headers.h"
 
 static void put_nonempty(struct sl_tlv_writer *w, uint16_t tag, struct sl_span value)
 {
@@ -186,7 +186,7 @@ static bool may_be_trailer(struct sl_span name)
 	};
 
 	for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++) {
-		if (sl_said_folds_to(name, never[i]))
+		if (sl_trusted_header_folds_to(name, never[i]))
 			return false;
 	}
 	return true;

@@ -298,7 +298,7 @@ static struct sl_client *slowest_head(const struct sl_core *c)
 	uint64_t most = 0;
 
 	for (uint32_t i = 0; i < sl_mempool_capacity(&c->heads); i++) {
-		struct sl_client *cl = c->head_hosts[i];
+		struct sl_client *cl = c->head_conns[i];
 		uint64_t n;
 
 		if (!cl)

@@ -113,13 +113,13 @@ static struct sl_span tail_block(const struct sl_exchange *x)
 	return head_block(x);
 }
 
-bool sl_reply_head(void *host, struct sl_stream *st, struct sl_reply_parts *out)
+bool sl_reply_head(void *conn, struct sl_stream *st, struct sl_reply_parts *out)
 {
 	struct sl_exchange *x = (struct sl_exchange *)st;
 	/* How a reply in parts ends is for the last of them to say. */
 	unsigned sides = x->in_parts ? SL_REPLY_HEAD : SL_REPLY_HEAD | SL_REPLY_TAIL;
 
-	(void)host;
+	(void)conn;
 	if (x->state != SL_EX_REPLYING && x->state != SL_EX_WHOLE)
 		return false;
 	/* Who did not ask for another protocol gets none. */
@@ -156,7 +156,7 @@ static struct sl_piece piece(struct sl_span bytes, bool last)
 	return (struct sl_piece){.bytes = bytes, .behind = last ? SL_END : SL_MORE};
 }
 
-struct sl_piece sl_reply_peek(void *host, struct sl_stream *st)
+struct sl_piece sl_reply_peek(void *conn, struct sl_stream *st)
 {
 	struct sl_exchange *x = (struct sl_exchange *)st;
 	const struct sl_span *lent = x->core->loan.body;
@@ -165,7 +165,7 @@ struct sl_piece sl_reply_peek(void *host, struct sl_stream *st)
 	uint64_t left;
 	size_t may;
 
-	(void)host;
+	(void)conn;
 	if (x->state == SL_EX_BROKEN)
 		return (struct sl_piece){.behind = SL_BROKEN};
 	if (is_own(x))
@@ -198,12 +198,12 @@ static bool drop_head(struct sl_exchange *x)
 	return true;
 }
 
-void sl_reply_take(void *host, struct sl_stream *st, size_t n)
+void sl_reply_take(void *conn, struct sl_stream *st, size_t n)
 {
 	struct sl_exchange *x = (struct sl_exchange *)st;
 	struct sl_span *lent = x->core->loan.body;
 
-	(void)host;
+	(void)conn;
 	x->taken += (uint32_t)n;
 	if (x->note)
 		x->note->reply_len += n;
@@ -227,17 +227,17 @@ void sl_reply_take(void *host, struct sl_stream *st, size_t n)
 	*lent = sl_span_skip(*lent, n);
 }
 
-bool sl_reply_whole(void *host, const struct sl_stream *st)
+bool sl_reply_whole(void *conn, const struct sl_stream *st)
 {
-	(void)host;
+	(void)conn;
 	return ((const struct sl_exchange *)st)->state == SL_EX_WHOLE;
 }
 
-bool sl_reply_trailers(void *host, struct sl_stream *st, struct sl_reply_parts *out)
+bool sl_reply_trailers(void *conn, struct sl_stream *st, struct sl_reply_parts *out)
 {
 	struct sl_exchange *x = (struct sl_exchange *)st;
 
-	(void)host;
+	(void)conn;
 	if (!is_own(x) && !sl_reply_decode(tail_block(x), SL_REPLY_TAIL, out))
 		sl_exchange_fail(x, SL_OUTCOME_BACKEND_ERROR);
 	if (is_own(x))

@@ -398,31 +398,31 @@ static struct sl_exchange *begin(struct sl_client *cl, const struct sl_request *
 	return sl_path_is_simple(rq->path) ? begin_by_path(cl, rq) : begin_devious(cl, rq);
 }
 
-struct sl_stream *sl_request_begin(void *host, const struct sl_request *rq)
+struct sl_stream *sl_request_begin(void *conn, const struct sl_request *rq)
 {
-	struct sl_exchange *x = begin(host, rq);
+	struct sl_exchange *x = begin(conn, rq);
 
 	return x ? &x->stream : NULL;
 }
 
 /* --- its body --- */
 
-bool sl_request_message(void *host, struct sl_stream *st, uint32_t len, bool compressed)
+bool sl_request_message(void *conn, struct sl_stream *st, uint32_t len, bool compressed)
 {
 	struct sl_exchange *x = (struct sl_exchange *)st;
 
-	(void)host;
+	(void)conn;
 	if (!x->stream.refused && !sl_stream_message(x, len, compressed))
 		sl_exchange_fail(x, SL_OUTCOME_NO_MEMORY);
 	return !x->stream.refused;
 }
 
-size_t sl_request_body(void *host, struct sl_stream *st, struct sl_chunk *chunk)
+size_t sl_request_body(void *conn, struct sl_stream *st, struct sl_chunk *chunk)
 {
 	struct sl_exchange *x = (struct sl_exchange *)st;
 	size_t len = chunk->len;
 
-	(void)host;
+	(void)conn;
 	if (x->stream.refused)
 		return len;
 	if (x->stream.open_ended ? sl_stream_is_full(x) : x->group && !sl_body_may_come(x))
@@ -445,21 +445,21 @@ size_t sl_request_body(void *host, struct sl_stream *st, struct sl_chunk *chunk)
 	return len;
 }
 
-void sl_request_trailers(void *host, struct sl_stream *st, const struct sl_header *fields,
+void sl_request_trailers(void *conn, struct sl_stream *st, const struct sl_header *fields,
 			 uint32_t cnt)
 {
 	struct sl_exchange *x = (struct sl_exchange *)st;
 
-	(void)host;
+	(void)conn;
 	if (!sl_meta_encode_trailers(x, fields, cnt))
 		sl_exchange_fail(x, SL_OUTCOME_NO_MEMORY);
 }
 
-void sl_request_end(void *host, struct sl_stream *st)
+void sl_request_end(void *conn, struct sl_stream *st)
 {
 	struct sl_exchange *x = (struct sl_exchange *)st;
 
-	(void)host;
+	(void)conn;
 	x->open = false;
 	if (x->stream.open_ended) {
 		sl_stream_pump(x);

@@ -6,7 +6,7 @@
 #include "core/client.h"
 #include "core/exchange.h"
 #include "core/router.h"
-#include "front/said.h"
+#include "front/trusted_headers.h"
 #include "sluice/rpc_wire.h"
 
 enum { KEPT_MAX = 8192 };
@@ -99,7 +99,7 @@ static size_t render(const struct facts *f, const char *value, uint8_t *to)
 bool sl_rules_hide(const struct sl_cfg_rules *rules, struct sl_span name)
 {
 	for (uint32_t i = 0; i < rules->cnt; i++) {
-		if (sl_said_folds_to(name, sl_span_cstr(rules->list[i].name)))
+		if (sl_trusted_header_folds_to(name, sl_span_cstr(rules->list[i].name)))
 			return true;
 	}
 	return false;

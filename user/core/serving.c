@@ -36,9 +36,9 @@ enum sl_serving sl_core_serving(void *arg, enum sl_asked what, struct sl_span na
 	return found;
 }
 
-bool sl_core_routed(void *host, const struct sl_request *rq, struct sl_span service)
+bool sl_core_routed(void *conn, const struct sl_request *rq, struct sl_span service)
 {
-	const struct sl_client *cl = host;
+	const struct sl_client *cl = conn;
 	const struct sl_cfg_route *r =
 		sl_router_find(cl->core->table->router, sl_client_listener(cl), rq).route;
 

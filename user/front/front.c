@@ -21,18 +21,18 @@ void sl_front_limits_default(struct sl_front_limits *l)
 	};
 }
 
-static void note_head(const struct sl_front_env *env, const uint8_t *buf, void *host)
+static void note_head(const struct sl_front_env *env, const uint8_t *buf, void *conn)
 {
-	if (env->head_hosts)
-		env->head_hosts[sl_mempool_index(env->heads, buf)] = host;
+	if (env->head_conns)
+		env->head_conns[sl_mempool_index(env->heads, buf)] = conn;
 }
 
-uint8_t *sl_front_head_get(const struct sl_front_env *env, void *host)
+uint8_t *sl_front_head_get(const struct sl_front_env *env, void *conn)
 {
 	uint8_t *buf = env->heads ? sl_mempool_get(env->heads) : NULL;
 
 	if (buf)
-		note_head(env, buf, host);
+		note_head(env, buf, conn);
 	return buf;
 }
 

@@ -20,7 +20,7 @@
  *                                            core takes the stream back
  *
  * Calls have one direction. The core calls the front (struct sl_front_ops). From within such a
- * call, the front calls the core (struct sl_host_ops). The core never calls back from within that
+ * call, the front calls the core (struct sl_front_cb). The core never calls back from within that
  * call, so neither side must be re-entrant:
  *
  * - `ready` reports a change of a stream: a reply head, more reply bytes, its end, or that it broke
@@ -208,8 +208,8 @@ struct sl_front_limits {
 };
 void sl_front_limits_default(struct sl_front_limits *l);
 
-/* Operations of the core. `host` is the core's client connection. */
-struct sl_host_ops {
+/* Operations of the core. `conn` is the core's client connection. */
+struct sl_front_cb {
 	/* --- request, pushed --- */
 
 	/*
@@ -217,26 +217,26 @@ struct sl_host_ops {
 	 * answers 503 itself and closes. Sets `refused` if the request is already answered, unless
 	 * rq->end is set.
 	 */
-	struct sl_stream *(*begin)(void *host, const struct sl_request *rq);
+	struct sl_stream *(*begin)(void *conn, const struct sl_request *rq);
 	/*
 	 * Passes body bytes and returns how many were taken. Fewer than chunk->len: stop reading
 	 * and offer the rest when sl_front_ops.input is called again. May take chunk->frame if all
 	 * bytes are taken.
 	 */
-	size_t (*body)(void *host, struct sl_stream *st, struct sl_chunk *chunk);
+	size_t (*body)(void *conn, struct sl_stream *st, struct sl_chunk *chunk);
 	/*
 	 * Announces that the next `len` body bytes are one message. For `open_ended` streams of
 	 * protocols with messages. Returns false if the stream has been refused.
 	 */
-	bool (*message)(void *host, struct sl_stream *st, uint32_t len, bool compressed);
+	bool (*message)(void *conn, struct sl_stream *st, uint32_t len, bool compressed);
 	/*
 	 * Passes the trailers of an `open_ended` request, directly before `end`. If the stream is
 	 * refused by this call, `end` is not called.
 	 */
-	void (*request_trailers)(void *host, struct sl_stream *st, const struct sl_header *fields,
+	void (*request_trailers)(void *conn, struct sl_stream *st, const struct sl_header *fields,
 				 uint32_t cnt);
 	/* Ends the request. Not called if rq->end was set. */
-	void (*end)(void *host, struct sl_stream *st);
+	void (*end)(void *conn, struct sl_stream *st);
 
 	/* --- reply, pulled --- */
 
@@ -244,27 +244,27 @@ struct sl_host_ops {
 	 * Gets the reply head; repeatable until st->started. Returns false if there is no reply
 	 * yet.
 	 */
-	bool (*head)(void *host, struct sl_stream *st, struct sl_reply_parts *out);
+	bool (*head)(void *conn, struct sl_stream *st, struct sl_reply_parts *out);
 	/*
 	 * Returns the next bytes, the same ones until they are taken. BROKEN only after
 	 * st->started.
 	 */
-	struct sl_piece (*peek)(void *host, struct sl_stream *st);
+	struct sl_piece (*peek)(void *conn, struct sl_stream *st);
 	/* Releases the first n bytes that `peek` returned. Only after st->started. */
-	void (*take)(void *host, struct sl_stream *st, size_t n);
+	void (*take)(void *conn, struct sl_stream *st, size_t n);
 	/* Returns true if the reply has arrived completely, taken or not. */
-	bool (*whole)(void *host, const struct sl_stream *st);
+	bool (*whole)(void *conn, const struct sl_stream *st);
 	/*
 	 * After END, if st->trailers is set: gets gRPC status, message and trailers, or returns
 	 * false if the reply is BROKEN after all. After BROKEN: gets the gateway's own reply with
 	 * the cause.
 	 */
-	bool (*trailers)(void *host, struct sl_stream *st, struct sl_reply_parts *out);
+	bool (*trailers)(void *conn, struct sl_stream *st, struct sl_reply_parts *out);
 
 	/* --- end of the stream --- */
 
-	void (*done)(void *host, struct sl_stream *st);
-	void (*cancel)(void *host, struct sl_stream *st);
+	void (*done)(void *conn, struct sl_stream *st);
+	void (*cancel)(void *conn, struct sl_stream *st);
 
 	/* --- the connection --- */
 
@@ -272,25 +272,25 @@ struct sl_host_ops {
 	 * `write` may take fewer bytes than offered. `write_head` takes all, up to
 	 * SL_FRONT_HEAD_OUT, or fails. `room` returns the bytes that `write` would take.
 	 */
-	size_t (*write)(void *host, const void *bytes, size_t len);
-	bool (*write_head)(void *host, const void *bytes, size_t len);
-	size_t (*room)(void *host);
+	size_t (*write)(void *conn, const void *bytes, size_t len);
+	bool (*write_head)(void *conn, const void *bytes, size_t len);
+	size_t (*room)(void *conn);
 	/*
 	 * Defers the rest of this connection's input, because it has cost much in this burst.
 	 * `input` is called again after other connections and a `writable`, within 10 ms.
 	 */
-	void (*later)(void *host);
+	void (*later)(void *conn);
 	/*
 	 * Counts frames that incomplete requests of this client use: 1 more or -1 less. Returns
 	 * false if the client has too many.
 	 */
-	bool (*hold)(void *host, int32_t frames);
+	bool (*hold)(void *conn, int32_t frames);
 	/*
 	 * Closes after the bytes that were written. `at_once`: sends RST, so that the client does
 	 * not take a truncated reply for a complete one. No input follows. The core calls
 	 * sl_front_ops.close later, when the connection is gone, never from within this call.
 	 */
-	void (*close)(void *host, bool at_once);
+	void (*close)(void *conn, bool at_once);
 };
 
 enum sl_serving { SL_SERVING_UNKNOWN, SL_SERVING_YES, SL_SERVING_NO };
@@ -307,9 +307,9 @@ struct sl_front_env {
 	struct sl_umem *umem;
 	struct sl_mempool *heads; /* NULL: a split head must fit in a frame, otherwise 431 */
 	/* connection per object of `heads`, or NULL if free; NULL: not recorded */
-	void **head_hosts;
+	void **head_conns;
 	const struct sl_front_limits *limits;
-	const struct sl_host_ops *host;
+	const struct sl_front_cb *cb;
 	const uint64_t *now_ns; /* the worker's time, updated once per burst */
 	const char *date;       /* IMF-fixdate of this second, 29 bytes */
 	void *h2;               /* per-worker state of the h2 front */
@@ -321,13 +321,13 @@ struct sl_front_env {
 	/*
 	 * Returns true if a route matches that names this service, "/pkg.Service"; NULL: none does.
 	 */
-	bool (*routed)(void *host, const struct sl_request *rq, struct sl_span service);
+	bool (*routed)(void *conn, const struct sl_request *rq, struct sl_span service);
 	void *serving_arg;
 	const struct sl_descriptors *descriptors; /* gRPC reflection; NULL: not offered */
 };
 
-/* Returns a buffer of `heads` for connection `host`, or NULL if none is free or configured. */
-uint8_t *sl_front_head_get(const struct sl_front_env *env, void *host);
+/* Returns a buffer of `heads` for connection `conn`, or NULL if none is free or configured. */
+uint8_t *sl_front_head_get(const struct sl_front_env *env, void *conn);
 void sl_front_head_put(const struct sl_front_env *env, uint8_t *buf);
 
 /* Protocol errors with their metric names. */
@@ -371,7 +371,7 @@ struct sl_front_ops {
 	 * connection. `source` identifies the client address (IPv6: its /64) while any connection
 	 * of it is open; 0: unknown.
 	 */
-	void (*open)(void *state, const struct sl_front_env *env, void *host, uint32_t source);
+	void (*open)(void *state, const struct sl_front_env *env, void *conn, uint32_t source);
 	/*
 	 * Parses client bytes and returns how many were used. The rest waits for a reply to be
 	 * written or for room in the core. It is offered again, with later bytes, after `ready` and

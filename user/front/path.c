@@ -171,7 +171,7 @@ static size_t utf8_len(const uint8_t *p, const uint8_t *end)
 }
 
 /* Decodes one character. Returns its encoded length, or 0 if it is invalid. */
-static size_t decode(const uint8_t *p, const uint8_t *end, uint8_t *c)
+static size_t decode_byte(const uint8_t *p, const uint8_t *end, uint8_t *c)
 {
 	int high, low;
 
@@ -199,7 +199,7 @@ static bool read_literal(struct sl_span path, uint8_t *to, struct sl_span *out, 
 	uint8_t c;
 
 	for (size_t n, whole; p < end; p += n) {
-		n = decode(p, end, &c);
+		n = decode_byte(p, end, &c);
 		whole = *p >= 0x80 ? utf8_len(p, end) : 1;
 		if (!n || !whole)
 			return false;
@@ -251,7 +251,8 @@ static enum segment segment_kind(const uint8_t *p, const uint8_t *end)
 }
 
 /* Resolves the literal interpretation, which begins with a slash. */
-static bool resolve(struct sl_span literal, uint8_t *to, struct sl_path_readings *out, bool *empty)
+static bool resolve_path(struct sl_span literal, uint8_t *to, struct sl_path_readings *out,
+			 bool *empty)
 {
 	const uint8_t *p = literal.ptr, *end = literal.ptr + literal.len, *next;
 	bool slash = false;
@@ -289,7 +290,7 @@ bool sl_path_read(struct sl_span path, uint8_t *literal, uint8_t *resolved,
 
 	out->climbs = false;
 	return read_literal(path, literal, &out->literal, &odd_slash) &&
-	       resolve(out->literal, resolved, out, &empty) &&
+	       resolve_path(out->literal, resolved, out, &empty) &&
 	       !(out->climbs && (odd_slash || empty));
 }
 
@@ -301,7 +302,7 @@ struct sl_span sl_path_behind(struct sl_span path, size_t len)
 	if (len <= path.len && !memchr(path.ptr, '%', len))
 		return sl_span_skip(path, len);
 	while (len && p < end) {
-		size_t n = decode(p, end, &c), reads = n == 3 && stays_encoded(c) ? 3 : 1;
+		size_t n = decode_byte(p, end, &c), reads = n == 3 && stays_encoded(c) ? 3 : 1;
 
 		p += n ? n : 1;
 		len -= len < reads ? len : reads;

@@ -80,11 +80,11 @@ TEST(a_datagram_that_is_answered_twice_keeps_its_first_reply)
 
 /* --- HTTP/1 --- */
 
-static struct sl_host_ops lying;
+static struct sl_front_cb lying;
 
-static size_t more_than_there_was(void *host, struct sl_stream *st, struct sl_chunk *chunk)
+static size_t more_than_there_was(void *conn, struct sl_stream *st, struct sl_chunk *chunk)
 {
-	(void)host, (void)st;
+	(void)conn, (void)st;
 	return chunk->len + 1;
 }
 
@@ -101,9 +101,9 @@ TEST(a_host_that_takes_more_than_there_was_costs_its_connection)
 {
 	static const char text[] = GET("/b");
 
-	lying = *m->env.host;
+	lying = *m->env.cb;
 	lying.body = more_than_there_was;
-	m->env.host = &lying;
+	m->env.cb = &lying;
 	mock_open(m);
 	ck_broken(post);
 #ifndef SL_DEBUG

@@ -12,9 +12,9 @@ static size_t out_len, room;
 static unsigned out_cnt, drops[SL_DROP_CNT];
 static char way[4];
 
-static void send_one(void *host, const void *to, struct sl_span head, struct sl_span payload)
+static void send_one(void *conn, const void *to, struct sl_span head, struct sl_span payload)
 {
-	ck_assert_ptr_eq(host, m);
+	ck_assert_ptr_eq(conn, m);
 	memcpy(way, to, sizeof(way));
 	memcpy(out, head.ptr, head.len);
 	if (payload.len)
@@ -23,20 +23,20 @@ static void send_one(void *host, const void *to, struct sl_span head, struct sl_
 	out_cnt++;
 }
 
-static size_t room_now(void *host, const void *to)
+static size_t room_now(void *conn, const void *to)
 {
-	(void)host;
+	(void)conn;
 	(void)to;
 	return room;
 }
 
-static void drop(void *host, enum sl_drop why)
+static void drop(void *conn, enum sl_drop why)
 {
-	(void)host;
+	(void)conn;
 	drops[why]++;
 }
 
-static const struct sl_datagram_host_ops ops = {.send = send_one, .room = room_now, .drop = drop};
+static const struct sl_datagram_cb ops = {.send = send_one, .room = room_now, .drop = drop};
 
 static void set_up(void)
 {

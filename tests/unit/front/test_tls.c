@@ -493,7 +493,7 @@ TEST(parts_of_records_hold_a_share_of_the_frames_only)
 		memset(wire, 0, sizeof(wire));
 		sl_tls_seal(bed.ciphers, &b->tx, SL_TLS_DATA, wire, SL_TLS_PLAIN_MAX);
 		bed_feed(b, wire, 8000, BED_SEGMENT, NULL);
-		ck_assert_uint_le(bed.tls->held_frames, BED_FRAMES / 8 + 1);
+		ck_assert_uint_le(bed.tls->backlog_frames, BED_FRAMES / 8 + 1);
 	}
 	for (unsigned i = 0; i < BED_CONNS; i++)
 		left += !bed.conns[i].ended;
@@ -517,7 +517,7 @@ TEST(who_holds_parts_of_many_records_ends_nobody_else_s)
 	for (unsigned i = 1; i < BED_CONNS; i++) {
 		bed_open(i);
 		bed_offer(&bed.conns[i], wire, SL_TLS_HEAD, true);
-		ck_assert_uint_le(bed.tls->held_frames, BED_FRAMES / 8 + 1);
+		ck_assert_uint_le(bed.tls->backlog_frames, BED_FRAMES / 8 + 1);
 	}
 	for (unsigned i = 1; i < BED_CONNS; i++)
 		left += !bed.conns[i].ended;
@@ -590,7 +590,7 @@ TEST(keys_are_in_no_core_dump)
 	ck_assert(!is_left_out_of_dumps(&bed));
 	ck_assert(is_left_out_of_dumps(bed.tls->conns.base));
 	ck_assert(is_left_out_of_dumps(bed.tls->hs.base));
-	ck_assert(is_left_out_of_dumps(bed.tls->who.base));
+	ck_assert(is_left_out_of_dumps(bed.tls->identity.base));
 	ck_assert(is_left_out_of_dumps(sl_tls_server_tickets(bed.server)));
 }
 

@@ -79,7 +79,7 @@ static uint32_t *bucket_of(const struct sl_datagram_cache *c, const struct sl_da
 }
 
 /* Removes from the list of answered slots. */
-static void unage(struct sl_datagram_cache *c, struct sl_datagram_slot *s)
+static void age_remove(struct sl_datagram_cache *c, struct sl_datagram_slot *s)
 {
 	if (s->older)
 		slot_at(c, s->older)->newer = s->newer;
@@ -92,7 +92,7 @@ static void unage(struct sl_datagram_cache *c, struct sl_datagram_slot *s)
 	c->answered--;
 }
 
-static void age(struct sl_datagram_cache *c, struct sl_datagram_slot *s, uint64_t now_ns)
+static void age_append(struct sl_datagram_cache *c, struct sl_datagram_slot *s, uint64_t now_ns)
 {
 	const uint32_t link = (uint32_t)(s - c->slots) + 1;
 
@@ -113,7 +113,7 @@ static void slot_free(struct sl_datagram_cache *c, uint32_t link)
 	uint32_t *at = bucket_of(c, &s->src, s->id);
 
 	if (s->state == SLOT_ANSWERED)
-		unage(c, s);
+		age_remove(c, s);
 	else
 		c->pending--;
 	while (*at != link)
@@ -136,8 +136,8 @@ static uint32_t slot_take(struct sl_datagram_cache *c)
 	return link;
 }
 
-static uint32_t find(const struct sl_datagram_cache *c, const struct sl_datagram_source *src,
-		     uint64_t id)
+static uint32_t find_slot(const struct sl_datagram_cache *c, const struct sl_datagram_source *src,
+			  uint64_t id)
 {
 	uint32_t link = *bucket_of(c, src, id);
 
@@ -160,7 +160,7 @@ enum sl_datagram_seen sl_datagram_seen(struct sl_datagram_cache *c,
 
 	while (c->oldest && now_ns - slot_at(c, c->oldest)->sent_ns > c->ttl_ns)
 		slot_free(c, c->oldest);
-	link = find(c, src, id);
+	link = find_slot(c, src, id);
 	if (link) {
 		s = slot_at(c, link);
 		if (s->state == SLOT_PENDING)
@@ -172,8 +172,8 @@ enum sl_datagram_seen sl_datagram_seen(struct sl_datagram_cache *c,
 		if (s->len > reply_max)
 			return SL_DATAGRAM_AMPLIFY;
 		/* Refreshes the age: a request that is still retried must not be executed again. */
-		unage(c, s);
-		age(c, s, now_ns);
+		age_remove(c, s);
+		age_append(c, s, now_ns);
 		*reply = sl_span_of(c->replies + (size_t)(link - 1) * c->reply_cap, s->len);
 		return SL_DATAGRAM_ANSWERED;
 	}
@@ -211,7 +211,7 @@ void sl_datagram_answered(struct sl_datagram_cache *c, uint32_t slot,
 	s->len = (uint16_t)(SL_DATAGRAM_HEAD + payload.len);
 	s->state = SLOT_ANSWERED;
 	c->pending--;
-	age(c, s, now_ns);
+	age_append(c, s, now_ns);
 }
 
 void sl_datagram_forget(struct sl_datagram_cache *c, uint32_t slot)

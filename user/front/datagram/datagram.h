@@ -103,16 +103,16 @@ struct sl_datagrams;
 
 /* Opaque return path of a reply, private to the core. */
 enum { SL_DATAGRAM_WAY_SIZE = 64 };
-struct sl_datagram_host_ops {
+struct sl_datagram_cb {
 	/* Sends a reply. It may be lost like any datagram; a retry gets it again. */
-	void (*send)(void *host, const void *way, struct sl_span head, struct sl_span payload);
+	void (*send)(void *conn, const void *way, struct sl_span head, struct sl_span payload);
 	/* Returns the longest datagram that is sent without fragmentation. */
-	size_t (*room)(void *host, const void *way);
-	void (*drop)(void *host, enum sl_drop why);
+	size_t (*room)(void *conn, const void *way);
+	void (*drop)(void *conn, enum sl_drop why);
 };
 
 /* Allocates state for `requests` concurrent requests. Returns NULL without memory. */
-struct sl_datagrams *sl_datagrams_create(const struct sl_datagram_host_ops *ops, uint32_t requests,
+struct sl_datagrams *sl_datagrams_create(const struct sl_datagram_cb *ops, uint32_t requests,
 					 const uint8_t key[16]);
 /* Frees the state after close; NULL is allowed. */
 void sl_datagrams_destroy(struct sl_datagrams *d);

@@ -16,7 +16,7 @@ enum {
 };
 
 /* Request passed to the core. */
-struct request {
+struct datagram_request {
 	struct sl_list link;
 	struct sl_stream *st;
 	struct sl_datagram rq; /* the views are no longer valid */
@@ -25,8 +25,8 @@ struct request {
 };
 
 struct sl_datagrams {
-	const struct sl_datagram_host_ops *ops;
-	void *host;
+	const struct sl_datagram_cb *ops;
+	void *conn;
 	struct sl_list open; /* passed to the core */
 	struct sl_mempool requests;
 	struct sl_datagram_cache cache;
@@ -51,44 +51,45 @@ enum sl_datagram_status sl_datagram_status_of(enum sl_outcome why)
 }
 
 /* Fields of a reply datagram, except its payload. */
-struct answer {
+struct datagram_answer {
 	enum sl_datagram_status status;
 	uint16_t code;
 	uint32_t service_us;
 };
 
 /* Sends a reply and caches it for retries, unless `slot` is NULL. */
-static void answer(struct sl_datagrams *d, const struct sl_front_env *env,
-		   const struct sl_datagram *rq, const void *way, struct answer a,
-		   struct sl_span payload, const uint32_t *slot)
+static void send_answer(struct sl_datagrams *d, const struct sl_front_env *env,
+			const struct sl_datagram *rq, const void *way, struct datagram_answer a,
+			struct sl_span payload, const uint32_t *slot)
 {
 	uint8_t head[SL_DATAGRAM_HEAD];
 
-	sl_datagram_format(rq, &a.status, a.code, a.service_us, d->ops->room(d->host, way),
+	sl_datagram_format(rq, &a.status, a.code, a.service_us, d->ops->room(d->conn, way),
 			   &payload, head);
 	if (a.status == SL_DATAGRAM_REPLY_TOO_LARGE)
-		d->ops->drop(d->host, SL_DROP_DGRAM_AMPLIFY);
+		d->ops->drop(d->conn, SL_DROP_DGRAM_AMPLIFY);
 	/* A request that was not executed may be retried. */
 	if (slot && (a.status == SL_DATAGRAM_OVERLOADED || a.status == SL_DATAGRAM_NO_SERVICE))
 		sl_datagram_forget(&d->cache, *slot);
 	else if (slot)
 		sl_datagram_answered(&d->cache, *slot, head, payload, *env->now_ns);
-	d->ops->send(d->host, way, sl_span_of(head, sizeof(head)), payload);
+	d->ops->send(d->conn, way, sl_span_of(head, sizeof(head)), payload);
 }
 
 /* Sends a status without payload. */
-static void refuse(struct sl_datagrams *d, const struct sl_front_env *env,
-		   const struct sl_datagram *rq, const void *way, enum sl_datagram_status status,
-		   const uint32_t *slot)
+static void refuse_request(struct sl_datagrams *d, const struct sl_front_env *env,
+			   const struct sl_datagram *rq, const void *way,
+			   enum sl_datagram_status status, const uint32_t *slot)
 {
-	answer(d, env, rq, way, (struct answer){.status = status}, sl_span_of(NULL, 0), slot);
+	send_answer(d, env, rq, way, (struct datagram_answer){.status = status},
+		    sl_span_of(NULL, 0), slot);
 }
 
 /* Returns the body of a complete reply of at most PAYLOAD_MAX bytes, made contiguous. */
-static struct sl_span gather(struct sl_datagrams *d, const struct sl_front_env *env,
-			     struct sl_stream *st)
+static struct sl_span gather_reply(struct sl_datagrams *d, const struct sl_front_env *env,
+				   struct sl_stream *st)
 {
-	struct sl_piece piece = env->host->peek(d->host, st);
+	struct sl_piece piece = env->cb->peek(d->conn, st);
 	size_t len = 0;
 
 	if (piece.behind == SL_END)
@@ -96,23 +97,23 @@ static struct sl_span gather(struct sl_datagrams *d, const struct sl_front_env *
 	while (piece.bytes.len && piece.bytes.len <= PAYLOAD_MAX - len) {
 		memcpy(d->payload + len, piece.bytes.ptr, piece.bytes.len);
 		len += piece.bytes.len;
-		env->host->take(d->host, st, piece.bytes.len);
-		piece = env->host->peek(d->host, st);
+		env->cb->take(d->conn, st, piece.bytes.len);
+		piece = env->cb->peek(d->conn, st);
 	}
 	return sl_span_of(d->payload, len);
 }
 
-static void ready(void *state, const struct sl_front_env *env, struct sl_stream *st)
+static void reply_ready(void *state, const struct sl_front_env *env, struct sl_stream *st)
 {
 	struct sl_datagrams *d = datagrams_of(state);
 	struct sl_span payload = sl_span_of(NULL, 0);
-	struct request *q = st->own;
+	struct datagram_request *q = st->own;
 	SL_UNINIT struct sl_reply_parts parts;
 	const struct sl_reply *r = &parts.reply;
-	struct answer a = {.status = SL_DATAGRAM_OK};
+	struct datagram_answer a = {.status = SL_DATAGRAM_OK};
 	bool fits;
 
-	if (!env->host->head(d->host, st, &parts))
+	if (!env->cb->head(d->conn, st, &parts))
 		return;
 	/*
 	 * A reply may arrive in parts, because batches are cut anywhere. Streams do not fit a
@@ -129,20 +130,20 @@ static void ready(void *state, const struct sl_front_env *env, struct sl_stream 
 	else if (!fits)
 		a.status = SL_DATAGRAM_REPLY_TOO_LARGE;
 	if (a.status == SL_DATAGRAM_OK)
-		payload = gather(d, env, st);
-	answer(d, env, &q->rq, q->way, a, payload, &q->slot);
+		payload = gather_reply(d, env, st);
+	send_answer(d, env, &q->rq, q->way, a, payload, &q->slot);
 	if (payload.len && payload.ptr != d->payload) /* sent in place */
-		env->host->take(d->host, st, payload.len);
+		env->cb->take(d->conn, st, payload.len);
 	sl_list_del(&q->link);
 	sl_mempool_put(&d->requests, q);
-	env->host->done(d->host, st);
+	env->cb->done(d->conn, st);
 }
 
 /* --- requests --- */
 
-static void start(struct sl_datagrams *d, const struct sl_front_env *env,
-		  const struct sl_datagram *rq, const void *way, size_t way_len,
-		  const struct sl_chunk *chunk, uint32_t slot)
+static void start_request(struct sl_datagrams *d, const struct sl_front_env *env,
+			  const struct sl_datagram *rq, const void *way, size_t way_len,
+			  const struct sl_chunk *chunk, uint32_t slot)
 {
 	struct sl_chunk body = {.ptr = rq->payload.ptr, .len = rq->payload.len};
 	struct sl_request head = {
@@ -159,25 +160,25 @@ static void start(struct sl_datagrams *d, const struct sl_front_env *env,
 		.rx_ns = chunk->rx_ns,
 		.take_ns = chunk->take_ns,
 	};
-	struct request *q = sl_mempool_get(&d->requests);
-	struct sl_stream *st = q ? env->host->begin(d->host, &head) : NULL;
+	struct datagram_request *q = sl_mempool_get(&d->requests);
+	struct sl_stream *st = q ? env->cb->begin(d->conn, &head) : NULL;
 
 	if (!st) {
 		if (q)
 			sl_mempool_put(&d->requests, q);
-		refuse(d, env, rq, way, SL_DATAGRAM_OVERLOADED, &slot);
+		refuse_request(d, env, rq, way, SL_DATAGRAM_OVERLOADED, &slot);
 		return;
 	}
-	*q = (struct request){.st = st, .rq = *rq, .slot = slot};
+	*q = (struct datagram_request){.st = st, .rq = *rq, .slot = slot};
 	memcpy(q->way, way, way_len);
 	sl_list_add_tail(&d->open, &q->link);
 	st->own = q;
 	if (!body.len)
 		return;
 	if (!st->refused)
-		env->host->body(d->host, st, &body);
+		env->cb->body(d->conn, st, &body);
 	if (!st->refused)
-		env->host->end(d->host, st);
+		env->cb->end(d->conn, st);
 }
 
 void sl_datagram_input(void *state, const struct sl_front_env *env,
@@ -191,28 +192,30 @@ void sl_datagram_input(void *state, const struct sl_front_env *env,
 
 	SL_CHECK(way_len <= SL_DATAGRAM_WAY_SIZE);
 	switch (sl_datagram_parse(sl_span_of(chunk->ptr, chunk->len), &rq)) {
-	case SL_DATAGRAM_IS_MALFORMED: d->ops->drop(d->host, SL_DROP_DGRAM_MALFORMED); return;
+	case SL_DATAGRAM_IS_MALFORMED: d->ops->drop(d->conn, SL_DROP_DGRAM_MALFORMED); return;
 	case SL_DATAGRAM_IS_OTHER_VERSION:
-		refuse(d, env, &rq, way, SL_DATAGRAM_VERSION, NULL);
+		refuse_request(d, env, &rq, way, SL_DATAGRAM_VERSION, NULL);
 		return;
 	case SL_DATAGRAM_IS_REQUEST: break;
 	}
 	switch (sl_datagram_seen(&d->cache, src, rq.id, rq.reply_max, *env->now_ns, &slot, &kept)) {
-	case SL_DATAGRAM_NEW: start(d, env, &rq, way, way_len, chunk, slot); return;
-	case SL_DATAGRAM_PENDING: d->ops->drop(d->host, SL_DROP_DGRAM_DUPLICATE); return;
+	case SL_DATAGRAM_NEW: start_request(d, env, &rq, way, way_len, chunk, slot); return;
+	case SL_DATAGRAM_PENDING: d->ops->drop(d->conn, SL_DROP_DGRAM_DUPLICATE); return;
 	case SL_DATAGRAM_ANSWERED:
 		/* The path MTU may have shrunk since the first reply. */
-		if (kept.len > d->ops->room(d->host, way))
-			refuse(d, env, &rq, way, SL_DATAGRAM_REPLY_TOO_LARGE, NULL);
+		if (kept.len > d->ops->room(d->conn, way))
+			refuse_request(d, env, &rq, way, SL_DATAGRAM_REPLY_TOO_LARGE, NULL);
 		else
-			d->ops->send(d->host, way, kept, sl_span_of(NULL, 0));
+			d->ops->send(d->conn, way, kept, sl_span_of(NULL, 0));
 		return;
-	case SL_DATAGRAM_AMPLIFY: d->ops->drop(d->host, SL_DROP_DGRAM_AMPLIFY); return;
-	case SL_DATAGRAM_FULL: refuse(d, env, &rq, way, SL_DATAGRAM_OVERLOADED, NULL); return;
+	case SL_DATAGRAM_AMPLIFY: d->ops->drop(d->conn, SL_DROP_DGRAM_AMPLIFY); return;
+	case SL_DATAGRAM_FULL:
+		refuse_request(d, env, &rq, way, SL_DATAGRAM_OVERLOADED, NULL);
+		return;
 	}
 }
 
-struct sl_datagrams *sl_datagrams_create(const struct sl_datagram_host_ops *ops, uint32_t requests,
+struct sl_datagrams *sl_datagrams_create(const struct sl_datagram_cb *ops, uint32_t requests,
 					 const uint8_t key[16])
 {
 	struct sl_datagrams *d = calloc(1, sizeof(*d));
@@ -221,7 +224,7 @@ struct sl_datagrams *sl_datagrams_create(const struct sl_datagram_host_ops *ops,
 		return NULL;
 	d->ops = ops;
 	sl_list_init(&d->open);
-	if (sl_mempool_init(&d->requests, sizeof(struct request), 8,
+	if (sl_mempool_init(&d->requests, sizeof(struct datagram_request), 8,
 			    requests < SLOTS ? requests : SLOTS) ||
 	    sl_datagram_cache_init(&d->cache, SLOTS, REPLY_KEPT, TTL_S * SL_NS_PER_SEC, key)) {
 		sl_datagrams_destroy(d);
@@ -239,24 +242,24 @@ void sl_datagrams_destroy(struct sl_datagrams *d)
 	free(d);
 }
 
-static void open_front(void *state, const struct sl_front_env *env, void *host, uint32_t source)
+static void open_front(void *state, const struct sl_front_env *env, void *conn, uint32_t source)
 {
 	struct sl_datagrams *d = env->datagram;
 
 	(void)source;
-	d->host = host;
+	d->conn = conn;
 	*(struct sl_datagrams **)state = d;
 }
 
 static void close_front(void *state, const struct sl_front_env *env)
 {
 	struct sl_datagrams *d = datagrams_of(state);
-	struct request *q;
+	struct datagram_request *q;
 
-	while ((q = sl_list_first(&d->open, struct request, link))) {
+	while ((q = sl_list_first(&d->open, struct datagram_request, link))) {
 		sl_list_del(&q->link);
 		sl_datagram_forget(&d->cache, q->slot);
-		env->host->cancel(d->host, q->st);
+		env->cb->cancel(d->conn, q->st);
 		sl_mempool_put(&d->requests, q);
 	}
 }
@@ -264,6 +267,6 @@ static void close_front(void *state, const struct sl_front_env *env)
 const struct sl_front_ops sl_front_datagram = {
 	.name = "datagram",
 	.open = open_front,
-	.ready = ready,
+	.ready = reply_ready,
 	.close = close_front,
 };

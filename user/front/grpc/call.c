@@ -34,12 +34,12 @@ enum sl_call_kind sl_call_kind_of(const struct h2_conn *c, const struct sl_reque
 	const struct sl_front_env *env = c->front;
 
 	if (!a || (a->kind == SL_CALL_REFLECT ? !env->descriptors : !env->serving) ||
-	    (env->routed && env->routed(c->host, rq, a->service)))
+	    (env->routed && env->routed(c->conn, rq, a->service)))
 		return SL_CALL_NONE;
 	return a->kind;
 }
 
-static bool draining(const struct h2_call *k)
+static bool is_draining(const struct h2_call *k)
 {
 	return k->s->conn->front->draining || (k->s->conn->flags & H2_DRAIN);
 }
@@ -65,10 +65,10 @@ void sl_call_small_part(struct h2_call *k, const uint8_t *end)
 	sl_call_part(k, sl_span_of(start, (size_t)(end - start)));
 }
 
-static void pump(struct h2_call *k);
+static void pump_call(struct h2_call *k);
 
 /* Starts with the next request after an answer was written. */
-static void answered(struct h2_call *k)
+static void send_answer(struct h2_call *k)
 {
 	k->answering = false;
 	k->part = k->part_cnt = 0;
@@ -76,7 +76,7 @@ static void answered(struct h2_call *k)
 		sl_call_finish(k, SL_GRPC_OK, NULL);
 	else if (k->kind == SL_CALL_REFLECT)
 		k->head += k->asked;
-	pump(k);
+	pump_call(k);
 }
 
 static ssize_t read_answer(nghttp2_session *session, int32_t id, uint8_t *buf, size_t cap,
@@ -97,7 +97,7 @@ static ssize_t read_answer(nghttp2_session *session, int32_t id, uint8_t *buf, s
 		n += len;
 		*p = sl_span_skip(*p, len);
 		if (!p->len && ++k->part == k->part_cnt)
-			answered(k);
+			send_answer(k);
 	}
 	if (k->answering || !k->finished)
 		return n ? (ssize_t)n : NGHTTP2_ERR_DEFERRED;
@@ -204,12 +204,12 @@ static void answer_next(struct h2_call *k)
 		sl_call_finish(k, SL_GRPC_INTERNAL, "the stream ended inside a message");
 	} else if (k->whole) {
 		sl_call_finish(k, SL_GRPC_OK, NULL);
-	} else if (draining(k)) {
+	} else if (is_draining(k)) {
 		sl_call_finish(k, SL_GRPC_UNAVAILABLE, "the connection is being closed");
 	}
 }
 
-static void pump(struct h2_call *k)
+static void pump_call(struct h2_call *k)
 {
 	if (k->answering || k->finished)
 		return;
@@ -217,7 +217,7 @@ static void pump(struct h2_call *k)
 		answer_next(k);
 	else
 		answer_one(k);
-	if (k->kind == SL_CALL_WATCH && k->whole && !k->answering && draining(k))
+	if (k->kind == SL_CALL_WATCH && k->whole && !k->answering && is_draining(k))
 		sl_call_finish(k, SL_GRPC_UNAVAILABLE, "the connection is being closed");
 }
 
@@ -266,7 +266,7 @@ void sl_call_input(struct h2_stream *s, struct sl_span bytes)
 	}
 	memcpy(k->buf + k->tail, bytes.ptr, bytes.len);
 	k->tail += (uint32_t)bytes.len;
-	pump(k);
+	pump_call(k);
 }
 
 void sl_call_end(struct h2_stream *s)
@@ -276,7 +276,7 @@ void sl_call_end(struct h2_stream *s)
 		sl_list_add_tail(&s->conn->env->watches, &s->call->link);
 		s->conn->watches++;
 	}
-	pump(s->call);
+	pump_call(s->call);
 }
 
 /*
@@ -324,7 +324,7 @@ void sl_call_begin(struct h2_stream *s, enum sl_call_kind kind)
 
 void sl_call_drain(struct h2_stream *s)
 {
-	pump(s->call);
+	pump_call(s->call);
 }
 
 void sl_call_free(struct h2_stream *s)
@@ -373,8 +373,8 @@ void sl_h2_env_serving_changed(struct sl_h2_env *e)
 		sl_list_del(&k->link);
 		sl_list_add_tail(&e->watches, &k->link);
 		if (k->answering)
-			continue; /* answered() calls pump() again */
-		pump(k);
+			continue; /* send_answer() calls pump_call() again */
+		pump_call(k);
 		sl_h2_flush(c);
 		sl_h2_settle(c);
 	}

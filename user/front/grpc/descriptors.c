@@ -42,28 +42,28 @@ static int file_by_name(const void *a, const void *b)
 			     ((const struct sl_proto_file *)b)->name);
 }
 
-static void sort(struct sl_array *a, size_t size, int (*compare)(const void *, const void *))
+static void sort_array(struct sl_array *a, size_t size, int (*compare)(const void *, const void *))
 {
 	if (a->cnt)
 		qsort(a->at, a->cnt, size, compare);
 }
 
-static const void *search(const struct sl_array *a, const void *key, size_t size,
-			  int (*compare)(const void *, const void *))
+static const void *search_array(const struct sl_array *a, const void *key, size_t size,
+				int (*compare)(const void *, const void *))
 {
 	return a->cnt ? bsearch(key, a->at, a->cnt, size, compare) : NULL;
 }
 
 static const struct sl_proto_file *find_file(const struct sl_descriptors *d, struct sl_span name)
 {
-	return search(&d->files, &(struct sl_proto_file){.name = name},
-		      sizeof(struct sl_proto_file), file_by_name);
+	return search_array(&d->files, &(struct sl_proto_file){.name = name},
+			    sizeof(struct sl_proto_file), file_by_name);
 }
 
 static const struct sl_symbol *find_symbol(const struct sl_descriptors *d, struct sl_span name)
 {
-	return search(&d->symbols, &(struct sl_symbol){.name = name}, sizeof(struct sl_symbol),
-		      by_name);
+	return search_array(&d->symbols, &(struct sl_symbol){.name = name},
+			    sizeof(struct sl_symbol), by_name);
 }
 
 static bool import_field(struct sl_descriptors *d, void *arg, const struct sl_pb_field *f)
@@ -156,7 +156,7 @@ static bool index_extensions(struct sl_descriptors *d)
 	struct sl_extension *e = sl_set_extensions(d);
 	size_t i = 0, n;
 
-	sort(&d->extensions, sizeof(*e), by_type);
+	sort_array(&d->extensions, sizeof(*e), by_type);
 	for (size_t k = 0; k < d->symbols.cnt; k++) {
 		if (sl_set_symbols(d)[k].kind != KIND_MESSAGE)
 			continue;
@@ -174,16 +174,16 @@ static bool index_extensions(struct sl_descriptors *d)
 	return true;
 }
 
-static bool finish(struct sl_descriptors *d)
+static bool index_sets(struct sl_descriptors *d)
 {
 	struct sl_symbol *s = sl_set_symbols(d);
 
-	sort(&d->symbols, sizeof(*s), by_name);
+	sort_array(&d->symbols, sizeof(*s), by_name);
 	for (size_t i = 1; i < d->symbols.cnt; i++) {
 		if (sl_span_eq(s[i - 1].name, s[i].name))
 			return sl_set_fail(d, "%.*s is defined twice", SL_SET_SHOW(s[i].name));
 	}
-	sort(&d->files, sizeof(struct sl_proto_file), file_by_name);
+	sort_array(&d->files, sizeof(struct sl_proto_file), file_by_name);
 	for (size_t i = 0; i < d->files.cnt; i++) {
 		if (!sl_set_each(d, sl_set_files(d)[i].proto, import_field,
 				 &sl_set_files(d)[i].name))
@@ -214,8 +214,8 @@ static bool read_set(struct sl_descriptors *d, const char *path, struct sl_span 
 	return p;
 }
 
-static struct sl_descriptors *explain(struct sl_descriptors *d, const char *path,
-				      struct sl_err *err)
+static struct sl_descriptors *read_failed(struct sl_descriptors *d, const char *path,
+					  struct sl_err *err)
 {
 	sl_err_set(err,
 		   "found descriptor_sets \"%s\" (%s); allowed: what protoc --include_imports "
@@ -233,10 +233,10 @@ struct sl_descriptors *sl_descriptors_load(const char *const *paths, uint32_t cn
 
 	for (uint32_t i = 0; i < cnt; i++) {
 		if (!d || !read_set(d, paths[i], &set) || !sl_set_add(d, set))
-			return explain(d, paths[i], err);
+			return read_failed(d, paths[i], err);
 	}
-	if (!d || !add_own(d) || !finish(d)) /* each set may be valid, but not all together */
-		return explain(d, cnt ? paths[cnt - 1] : "", err);
+	if (!d || !add_own(d) || !index_sets(d)) /* each set may be valid, but not all together */
+		return read_failed(d, cnt ? paths[cnt - 1] : "", err);
 	return d;
 }
 
@@ -247,8 +247,8 @@ struct sl_descriptors *sl_descriptors_parse(struct sl_span set, struct sl_err *e
 
 	if (copy && set.len)
 		memcpy(copy, set.ptr, set.len);
-	if (!copy || !sl_set_add(d, sl_span_of(copy, set.len)) || !add_own(d) || !finish(d))
-		return explain(d, "in memory", err);
+	if (!copy || !sl_set_add(d, sl_span_of(copy, set.len)) || !add_own(d) || !index_sets(d))
+		return read_failed(d, "in memory", err);
 	return d;
 }
 
@@ -288,7 +288,7 @@ bool sl_descriptors_extension(const struct sl_descriptors *d, struct sl_span typ
 			      struct sl_span *proto)
 {
 	struct sl_extension key = {.type = type, .number = number};
-	const struct sl_extension *e = search(&d->extensions, &key, sizeof(key), by_type);
+	const struct sl_extension *e = search_array(&d->extensions, &key, sizeof(key), by_type);
 
 	if (e)
 		*proto = e->proto;

@@ -6,7 +6,7 @@ enum { REQUEST_SERVICE = 1, RESPONSE_STATUS = 1 };
 enum { SERVING = 1, NOT_SERVING, SERVICE_UNKNOWN }; /* HealthCheckResponse.ServingStatus */
 
 /* Looks up the routes "/pkg.Service/" and "/pkg.Service", then a pool of this name. */
-static enum sl_serving ask(const struct sl_front_env *env, struct sl_span name)
+static enum sl_serving serving_status(const struct sl_front_env *env, struct sl_span name)
 {
 	char path[SL_CALL_MESSAGE_MAX + 2];
 	enum sl_serving found;
@@ -37,14 +37,14 @@ static unsigned status_now(const struct h2_call *k)
 	}
 	if (in.len)
 		return SERVICE_UNKNOWN;
-	switch (ask(env, name)) {
+	switch (serving_status(env, name)) {
 	case SL_SERVING_YES: return SERVING;
 	case SL_SERVING_NO: return NOT_SERVING;
 	default: return SERVICE_UNKNOWN;
 	}
 }
 
-static void say(struct h2_call *k, unsigned status)
+static void send_status(struct h2_call *k, unsigned status)
 {
 	uint8_t *p = sl_call_small(k);
 
@@ -60,7 +60,7 @@ void sl_health_check(struct h2_call *k)
 	if (status == SERVICE_UNKNOWN)
 		sl_call_finish(k, SL_GRPC_NOT_FOUND, "no pool or route of this name");
 	else
-		say(k, status);
+		send_status(k, status);
 }
 
 void sl_health_watch(struct h2_call *k)
@@ -70,5 +70,5 @@ void sl_health_watch(struct h2_call *k)
 	if (status == k->told)
 		return;
 	k->told = (uint8_t)status;
-	say(k, status);
+	send_status(k, status);
 }

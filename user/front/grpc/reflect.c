@@ -9,24 +9,24 @@ enum { VALID_HOST = 1, ORIGINAL_REQUEST, FILE_RESPONSE = 4, NUMBERS, SERVICES, E
 enum { FILE_PROTO = 1, ERROR_CODE = 1, ERROR_MESSAGE };
 
 /* Parsed request. */
-struct ask {
+struct reflect_query {
 	struct sl_span host, text;
 	uint32_t kind; /* number of the field that asks; 0: none known */
 };
 
 /* Answer: field `no` of the response, containing `body`. */
-struct found {
+struct reflect_result {
 	uint32_t no;
 	struct sl_span body;
 	enum sl_grpc_status error; /* status for ERROR, whose message is `body` */
 };
 
 /* Parses a request. The last of several oneof fields is used. */
-static bool read_ask(struct sl_span in, struct ask *a)
+static bool read_ask(struct sl_span in, struct reflect_query *a)
 {
 	struct sl_pb_field f;
 
-	*a = (struct ask){0};
+	*a = (struct reflect_query){0};
 	while (sl_pb_next(&in, &f)) {
 		if (f.type != SL_PB_BYTES)
 			continue;
@@ -55,9 +55,9 @@ static bool read_extension(struct sl_span in, struct sl_span *type, int32_t *num
 	return !in.len;
 }
 
-static struct found look_up(const struct sl_descriptors *d, const struct ask *a)
+static struct reflect_result look_up(const struct sl_descriptors *d, const struct reflect_query *a)
 {
-	struct found file = {.no = FILE_RESPONSE}, numbers = {.no = NUMBERS};
+	struct reflect_result file = {.no = FILE_RESPONSE}, numbers = {.no = NUMBERS};
 	struct sl_span type;
 	int32_t number;
 	bool ok = false;
@@ -74,23 +74,23 @@ static struct found look_up(const struct sl_descriptors *d, const struct ask *a)
 			return numbers;
 		break;
 	case LIST_SERVICES:
-		return (struct found){.no = SERVICES, .body = sl_descriptors_services(d)};
+		return (struct reflect_result){.no = SERVICES, .body = sl_descriptors_services(d)};
 	default:
-		return (struct found){ERROR, sl_span_str("unknown kind of request"),
-				      SL_GRPC_INVALID_ARGUMENT};
+		return (struct reflect_result){ERROR, sl_span_str("unknown kind of request"),
+					       SL_GRPC_INVALID_ARGUMENT};
 	}
 	if (ok)
 		return file;
-	return (struct found){ERROR, sl_span_str("not found in the descriptor sets"),
-			      SL_GRPC_NOT_FOUND};
+	return (struct reflect_result){ERROR, sl_span_str("not found in the descriptor sets"),
+				       SL_GRPC_NOT_FOUND};
 }
 
 void sl_reflect(struct h2_call *k)
 {
 	struct sl_span request = sl_call_request(k);
 	uint8_t inner[2 * SL_PB_HEAD_MAX], *p = inner;
-	struct found f;
-	struct ask a;
+	struct reflect_result f;
+	struct reflect_query a;
 	size_t n;
 
 	if (!read_ask(request, &a)) {

@@ -28,7 +28,7 @@ bool sl_set_fail(struct sl_descriptors *d, const char *fmt, ...)
 }
 
 /* Returns space for one more element, or NULL without memory. */
-static void *append(struct sl_descriptors *d, struct sl_array *a, size_t size)
+static void *array_append(struct sl_descriptors *d, struct sl_array *a, size_t size)
 {
 	if (a->cnt == a->cap) {
 		size_t cap = a->cap ? a->cap * 2 : 64;
@@ -46,7 +46,7 @@ static void *append(struct sl_descriptors *d, struct sl_array *a, size_t size)
 
 uint8_t *sl_set_keep(struct sl_descriptors *d, size_t len)
 {
-	void **slot = append(d, &d->memory, sizeof(void *));
+	void **slot = array_append(d, &d->memory, sizeof(void *));
 
 	if (!slot)
 		return NULL;
@@ -124,8 +124,8 @@ static struct sl_span proto_now(const struct sl_descriptors *d)
 }
 
 /* Adds a symbol for a definition and returns its full name, or an empty span on error. */
-static struct sl_span define(struct sl_descriptors *d, struct sl_span scope, struct sl_span def,
-			     enum sl_symbol_kind kind)
+static struct sl_span define_symbol(struct sl_descriptors *d, struct sl_span scope,
+				    struct sl_span def, enum sl_symbol_kind kind)
 {
 	struct sl_span name = sl_set_find(def, ANY_NAME), none = {0}, full;
 	struct sl_symbol *s;
@@ -137,7 +137,7 @@ static struct sl_span define(struct sl_descriptors *d, struct sl_span scope, str
 	}
 	full.len = scope.len + (scope.len > 0) + name.len;
 	full.ptr = p = sl_set_keep(d, full.len);
-	s = p ? append(d, &d->symbols, sizeof(*s)) : NULL;
+	s = p ? array_append(d, &d->symbols, sizeof(*s)) : NULL;
 	if (!s)
 		return none;
 	if (scope.len) {
@@ -162,7 +162,7 @@ static bool add_extension(struct sl_descriptors *d, const struct scope *in, stru
 	struct sl_pb_field f;
 	int32_t number = 0;
 
-	if (!define(d, in->name, def, KIND_OTHER).len)
+	if (!define_symbol(d, in->name, def, KIND_OTHER).len)
 		return false;
 	while (sl_pb_next(&rest, &f)) {
 		if (f.no == EXT_NUMBER && f.type == SL_PB_VARINT && f.number <= EXTENSION_MAX)
@@ -171,7 +171,7 @@ static bool add_extension(struct sl_descriptors *d, const struct scope *in, stru
 	if (rest.len || !type.len || type.ptr[0] != '.' || !name_ok(sl_span_skip(type, 1), true) ||
 	    number <= 0)
 		return sl_set_fail(d, "an extension without a type or number");
-	e = append(d, &d->extensions, sizeof(*e));
+	e = array_append(d, &d->extensions, sizeof(*e));
 	if (!e)
 		return false;
 	*e = (struct sl_extension){sl_span_skip(type, 1), proto_now(d), number};
@@ -184,12 +184,13 @@ static bool enum_field(struct sl_descriptors *d, void *arg, const struct sl_pb_f
 	const struct scope *in = arg;
 
 	return f->no != ENUM_VALUE || f->type != SL_PB_BYTES ||
-	       define(d, in->name, f->bytes, KIND_OTHER).len;
+	       define_symbol(d, in->name, f->bytes, KIND_OTHER).len;
 }
 
 static bool add_enum(struct sl_descriptors *d, struct scope *in, struct sl_span def)
 {
-	return define(d, in->name, def, KIND_OTHER).len && sl_set_each(d, def, enum_field, in);
+	return define_symbol(d, in->name, def, KIND_OTHER).len &&
+	       sl_set_each(d, def, enum_field, in);
 }
 
 static bool service_field(struct sl_descriptors *d, void *arg, const struct sl_pb_field *f)
@@ -197,7 +198,7 @@ static bool service_field(struct sl_descriptors *d, void *arg, const struct sl_p
 	const struct scope *in = arg;
 
 	return f->no != SERVICE_METHOD || f->type != SL_PB_BYTES ||
-	       define(d, in->self, f->bytes, KIND_OTHER).len;
+	       define_symbol(d, in->self, f->bytes, KIND_OTHER).len;
 }
 
 static bool add_message(struct sl_descriptors *d, const struct scope *in, struct sl_span def);
@@ -210,7 +211,7 @@ static bool message_field(struct sl_descriptors *d, void *arg, const struct sl_p
 		return true;
 	switch (f->no) {
 	case MSG_FIELD:
-	case MSG_ONEOF: return define(d, in->name, f->bytes, KIND_OTHER).len;
+	case MSG_ONEOF: return define_symbol(d, in->name, f->bytes, KIND_OTHER).len;
 	case MSG_NESTED: return add_message(d, in, f->bytes);
 	case MSG_ENUM: return add_enum(d, in, f->bytes);
 	case MSG_EXT: return add_extension(d, in, f->bytes);
@@ -225,7 +226,7 @@ static bool add_message(struct sl_descriptors *d, const struct scope *in, struct
 
 	if (inner.depth > NESTING_MAX)
 		return sl_set_fail(d, "messages nested more than %d deep", NESTING_MAX);
-	inner.name = define(d, in->name, def, KIND_MESSAGE);
+	inner.name = define_symbol(d, in->name, def, KIND_MESSAGE);
 	return inner.name.len && sl_set_each(d, def, message_field, &inner);
 }
 
@@ -240,7 +241,7 @@ static bool file_field(struct sl_descriptors *d, void *arg, const struct sl_pb_f
 	case FILE_MESSAGE: return add_message(d, in, f->bytes);
 	case FILE_ENUM: return add_enum(d, in, f->bytes);
 	case FILE_SERVICE:
-		in->self = define(d, in->name, f->bytes, KIND_SERVICE);
+		in->self = define_symbol(d, in->name, f->bytes, KIND_SERVICE);
 		return in->self.len && sl_set_each(d, f->bytes, service_field, in);
 	case FILE_EXT: return add_extension(d, in, f->bytes);
 	default: return true;
@@ -263,7 +264,7 @@ bool sl_set_add_file(struct sl_descriptors *d, void *unused, const struct sl_pb_
 		if (sl_span_eq(sl_set_files(d)[i].name, sl_set_find(f->bytes, FILE_NAME)))
 			return true;
 	}
-	file = append(d, &d->files, sizeof(*file));
+	file = array_append(d, &d->files, sizeof(*file));
 	if (!file)
 		return false;
 	*file = (struct sl_proto_file){sl_set_find(f->bytes, FILE_NAME), f->bytes};

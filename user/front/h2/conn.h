@@ -3,7 +3,7 @@
  * State of one HTTP/2 connection, shared by the files of this folder.
  *
  *   bytes in  -> nghttp2 -> recv.c (frames, bodies) -> head.c (request heads) -> core
- *                        guard.c (which frames are allowed, and how many)
+ *                        flood.c (which frames are allowed, and how many)
  *   bytes out <- nghttp2 <- reply.c, which nghttp2 calls for body bytes         <- core
  *
  * nghttp2 pulls: it asks for reply bytes when priorities and windows allow, and reply.c asks the
@@ -99,7 +99,7 @@ struct h2_walk {
 };
 
 enum h2_conn_flag {
-	H2_CLOSED = 1 << 0,    /* host->close was called, or the connection is gone */
+	H2_CLOSED = 1 << 0,    /* cb->close was called, or the connection is gone */
 	H2_EOF = 1 << 1,       /* the client closed its half */
 	H2_DRAIN = 1 << 2,     /* first GOAWAY sent */
 	H2_LAST = 1 << 3,      /* final GOAWAY sent */
@@ -116,7 +116,7 @@ struct h2_conn {
 	struct sl_h2_env *env;
 	struct h2_source *source;
 	const struct sl_front_env *front;
-	void *host;
+	void *conn;
 	struct sl_list streams; /* open streams, by h2_stream.link */
 	struct sl_list ended;   /* closed by nghttp2, to be freed */
 	const uint8_t *out;     /* output of nghttp2 not yet written */
@@ -188,21 +188,21 @@ void sl_h2_settle(struct h2_conn *c);
 SL_COLD void sl_h2_fail(struct h2_conn *c, uint32_t code, enum sl_front_error error);
 void sl_h2_count(const struct h2_conn *c, enum sl_front_error error);
 
-/* guard.c: exceeding a limit ends the connection. */
-void sl_h2_guard_open(struct h2_conn *c);
+/* flood.c: exceeding a limit ends the connection. */
+void sl_h2_flood_open(struct h2_conn *c);
 /* Charges an RST_STREAM of the client. `s` is NULL for an unknown stream. */
-void sl_h2_guard_abandoned(struct h2_conn *c, const struct h2_stream *s);
+void sl_h2_flood_abandoned(struct h2_conn *c, const struct h2_stream *s);
 /* Returns the cost of one reset to the client after a complete reply. */
-void sl_h2_guard_served(struct h2_conn *c);
+void sl_h2_flood_served(struct h2_conn *c);
 /* Expects more WINDOW_UPDATEs, for a new stream or for reply bytes. */
-void sl_h2_guard_credit(struct h2_conn *c);
+void sl_h2_flood_credit(struct h2_conn *c);
 /* Charges a reset sent by us, if `code` shows a client error. */
-void sl_h2_guard_reset(struct h2_conn *c, uint32_t code);
+void sl_h2_flood_reset(struct h2_conn *c, uint32_t code);
 /* Charges one field of the current head, of `len` uncompressed bytes. */
 enum h2_verdict { H2_GO_ON, H2_PAUSE, H2_END };
-enum h2_verdict sl_h2_guard_field(struct h2_conn *c, size_t len);
+enum h2_verdict sl_h2_flood_field(struct h2_conn *c, size_t len);
 /* Checks all frames up to `end`, which nghttp2 has read. Returns false if the connection failed. */
-bool sl_h2_guard_until(struct h2_conn *c, const uint8_t *end);
+bool sl_h2_flood_until(struct h2_conn *c, const uint8_t *end);
 
 /* idle.c. Detects clients of the gRPC C core from their SETTINGS. */
 void sl_h2_idle_settings(struct h2_conn *c, const nghttp2_settings *s);
@@ -225,15 +225,15 @@ void sl_h2_upgrade_drain(struct h2_stream *s);
 /* Reopens the stream's window for bytes that the core has passed on. */
 void sl_h2_passed(struct h2_stream *s);
 
-/* early.c. Returns true if the reply was sent before the request was complete. */
-bool sl_h2_early(const struct h2_stream *s);
+/* early_reply.c. Returns true if the reply was sent before the request was complete. */
+bool sl_h2_early_reply_pending(const struct h2_stream *s);
 /* Sends a PING behind early replies that have none yet. */
-void sl_h2_early_ask(struct h2_conn *c);
+void sl_h2_early_reply_ping(struct h2_conn *c);
 /* Returns true if `mark` is the payload of that PING. */
-bool sl_h2_early_is(const uint8_t mark[8]);
-void sl_h2_early_seen(struct h2_conn *c);
+bool sl_h2_early_reply_is_mark(const uint8_t mark[8]);
+void sl_h2_early_reply_acked(struct h2_conn *c);
 /* Returns the core's streams of early replies. Must not be called within nghttp2. */
-void sl_h2_early_settle(struct h2_conn *c);
+void sl_h2_early_reply_finish(struct h2_conn *c);
 
 /* head.c */
 void sl_h2_head_begin(struct h2_conn *c, int32_t id);

@@ -37,7 +37,7 @@ static int create_option(struct sl_h2_env *e)
 	nghttp2_option_set_max_settings(e->option, MAX_SETTINGS);
 	/* nghttp2 counts calls, so a slow network would look like a flood. */
 	nghttp2_option_set_max_continuations(e->option, SIZE_MAX);
-	/* nghttp2 counts all resets alike; guard.c charges them by the work they cost. */
+	/* nghttp2 counts all resets alike; flood.c charges them by the work they cost. */
 	nghttp2_option_set_stream_reset_rate_limit(e->option, UINT64_MAX, UINT64_MAX);
 	nghttp2_option_set_no_closed_streams(e->option, 1);
 	/* gRPC metadata may have surrounding blanks; sl_h2_head_end() checks other requests. */
@@ -116,7 +116,7 @@ void sl_h2_fail(struct h2_conn *c, uint32_t code, enum sl_front_error error)
  * Takes an object from a pool for an address that already has *has of them. Returns NULL if its
  * share or the pool is used up.
  */
-static void *take(struct sl_mempool *p, double share, uint32_t *has)
+static void *take_share(struct sl_mempool *p, double share, uint32_t *has)
 {
 	void *one = share < 1 && *has >= share * sl_mempool_capacity(p) ? NULL : sl_mempool_get(p);
 
@@ -134,7 +134,8 @@ struct h2_stream *sl_h2_stream_new(struct h2_conn *c, int32_t id)
 {
 	struct sl_h2_env *e = c->env;
 	/* Streams that are refused here or end early have no exchange, so they are limited here. */
-	struct h2_stream *s = take(&e->streams, e->limits->address_streams, &c->source->streams);
+	struct h2_stream *s =
+		take_share(&e->streams, e->limits->address_streams, &c->source->streams);
 
 	if (!s)
 		return NULL;
@@ -166,9 +167,9 @@ static void free_all(struct h2_conn *c, struct sl_list *list)
 			c->stuck = NULL; /* its bytes are dropped */
 		put_stream(c, s);
 		if (st && whole)
-			c->front->host->done(c->host, st);
+			c->front->cb->done(c->conn, st);
 		else if (st)
-			c->front->host->cancel(c->host, st);
+			c->front->cb->cancel(c->conn, st);
 	}
 }
 
@@ -194,7 +195,7 @@ static void end_session(struct h2_conn *c)
 void sl_h2_settle(struct h2_conn *c)
 {
 	free_all(c, &c->ended);
-	sl_h2_early_settle(c);
+	sl_h2_early_reply_finish(c);
 	if (c->flags & H2_CLOSED || !is_over(c))
 		return;
 	c->flags |= H2_CLOSED | H2_FAILED;
@@ -202,7 +203,7 @@ void sl_h2_settle(struct h2_conn *c)
 	free_all(c, &c->ended);
 	free_all(c, &c->streams);
 	end_session(c);
-	c->front->host->close(c->host, false);
+	c->front->cb->close(c->conn, false);
 }
 
 /* Returns false if the core takes no more bytes now. */
@@ -212,7 +213,7 @@ static bool write_out(struct h2_conn *c)
 
 	if (!c->out_len)
 		return true;
-	n = c->front->host->write(c->host, c->out, c->out_len);
+	n = c->front->cb->write(c->conn, c->out, c->out_len);
 	c->out += n;
 	c->out_len -= n;
 	return c->out_len == 0;
@@ -287,22 +288,23 @@ static void conn_free(struct h2_conn *c)
 	sl_mempool_put(&c->env->conns, c);
 }
 
-static void conn_open(void *state, const struct sl_front_env *env, void *host, uint32_t source)
+static void conn_open(void *state, const struct sl_front_env *env, void *conn, uint32_t source)
 {
 	struct sl_h2_env *e = env->h2;
 	struct h2_conn *c = NULL;
 
 	if (e && SL_ENSURE(source < e->cfg.sources))
-		c = take(&e->conns, e->limits->address_connections, &e->sources[source].conns);
+		c = take_share(&e->conns, e->limits->address_connections,
+			       &e->sources[source].conns);
 	if (c) {
 		memset(c, 0, sizeof(*c));
 		c->env = e;
 		c->front = env;
-		c->host = host;
+		c->conn = conn;
 		c->source = &e->sources[source];
 		sl_list_init(&c->streams);
 		sl_list_init(&c->ended);
-		sl_h2_guard_open(c);
+		sl_h2_flood_open(c);
 		open_budget(c);
 		if (start_session(c)) {
 			conn_free(c);
@@ -314,7 +316,7 @@ static void conn_open(void *state, const struct sl_front_env *env, void *host, u
 		return;
 	if (env->errors)
 		env->errors[SL_FRONT_ERR_NO_EXCHANGE]++;
-	env->host->close(host, false);
+	env->cb->close(conn, false);
 }
 
 /* Offers again body bytes that the core did not take. Returns false if it still does not. */
@@ -362,11 +364,11 @@ static size_t read_input(struct h2_conn *c, struct sl_chunk *chunk)
 		return chunk->len;
 	}
 	if (!core)
-		sl_h2_guard_until(c, chunk->ptr + used + (size_t)n);
+		sl_h2_flood_until(c, chunk->ptr + used + (size_t)n);
 	return used + (size_t)n - c->stuck_len;
 }
 
-static size_t input(void *state, const struct sl_front_env *env, struct sl_chunk *chunk)
+static size_t conn_input(void *state, const struct sl_front_env *env, struct sl_chunk *chunk)
 {
 	struct h2_conn *c = sl_h2_conn(state);
 	size_t used, len = chunk->len;
@@ -391,10 +393,10 @@ static bool ends_with_its_client(const struct h2_conn *c, const struct h2_stream
 {
 	if (!(s->flags & ST_RX_OVER) || ((s->flags & ST_CALL) && sl_call_rests(s)))
 		return true;
-	return !listens && s->st && !c->front->host->whole(c->host, s->st);
+	return !listens && s->st && !c->front->cb->whole(c->conn, s->st);
 }
 
-static void eof(void *state, const struct sl_front_env *env, bool listens)
+static void conn_eof(void *state, const struct sl_front_env *env, bool listens)
 {
 	struct h2_conn *c = sl_h2_conn(state);
 	struct sl_list *l, *tmp;
@@ -415,7 +417,7 @@ static void eof(void *state, const struct sl_front_env *env, bool listens)
 	sl_h2_settle(c);
 }
 
-static void ready(void *state, const struct sl_front_env *env, struct sl_stream *st)
+static void conn_ready(void *state, const struct sl_front_env *env, struct sl_stream *st)
 {
 	struct h2_conn *c = sl_h2_conn(state);
 
@@ -427,8 +429,8 @@ static void ready(void *state, const struct sl_front_env *env, struct sl_stream 
 	sl_h2_settle(c);
 }
 
-static void interim(void *state, const struct sl_front_env *env, struct sl_stream *st,
-		    const struct sl_reply *r)
+static void conn_interim(void *state, const struct sl_front_env *env, struct sl_stream *st,
+			 const struct sl_reply *r)
 {
 	struct h2_conn *c = sl_h2_conn(state);
 
@@ -438,7 +440,7 @@ static void interim(void *state, const struct sl_front_env *env, struct sl_strea
 	sl_h2_settle(c);
 }
 
-static void writable(void *state, const struct sl_front_env *env)
+static void conn_writable(void *state, const struct sl_front_env *env)
 {
 	struct h2_conn *c = sl_h2_conn(state);
 
@@ -453,7 +455,7 @@ static void writable(void *state, const struct sl_front_env *env)
  * RFC 9113 6.8: sends GOAWAY with the highest identifier first, so that requests in flight are not
  * lost. The acknowledgement of the PING behind it shows that the client knows.
  */
-static void drain(void *state, const struct sl_front_env *env)
+static void conn_drain(void *state, const struct sl_front_env *env)
 {
 	static const uint8_t mark[8] = "sldrain";
 	struct h2_conn *c = sl_h2_conn(state);
@@ -484,7 +486,7 @@ static void drain(void *state, const struct sl_front_env *env)
 	sl_h2_settle(c);
 }
 
-static void timeout(void *state, const struct sl_front_env *env)
+static void conn_timeout(void *state, const struct sl_front_env *env)
 {
 	struct h2_conn *c = sl_h2_conn(state);
 
@@ -515,7 +517,7 @@ static void conn_close(void *state, const struct sl_front_env *env)
 /*
  * Waiting calls and early replies count as idle. The newest streams are the most likely busy ones.
  */
-static enum sl_front_rest rest(const void *state)
+static enum sl_front_rest conn_rest(const void *state)
 {
 	const struct h2_conn *c = *(struct h2_conn *const *)state;
 
@@ -526,7 +528,7 @@ static enum sl_front_rest rest(const void *state)
 	for (const struct sl_list *l = c->streams.prev; l != &c->streams; l = l->prev) {
 		const struct h2_stream *s = sl_container_of(l, struct h2_stream, link);
 
-		if (!sl_h2_early(s) && !sl_call_rests(s))
+		if (!sl_h2_early_reply_pending(s) && !sl_call_rests(s))
 			return SL_FRONT_BUSY;
 	}
 	return c->watches ? SL_FRONT_TELLS : SL_FRONT_IDLE;
@@ -539,7 +541,7 @@ static uint64_t head_since(const void *state)
 	return c ? c->head.since_ns : 0;
 }
 
-static bool flow(const void *state, const struct sl_stream *st, uint32_t *bytes)
+static bool conn_flow(const void *state, const struct sl_stream *st, uint32_t *bytes)
 {
 	const struct h2_conn *c = *(struct h2_conn *const *)state;
 	const struct h2_stream *s = st->own;
@@ -548,7 +550,7 @@ static bool flow(const void *state, const struct sl_stream *st, uint32_t *bytes)
 	return nghttp2_session_get_stream_remote_window_size(c->session, s->id) > 0;
 }
 
-static void abandon(void *state, const struct sl_front_env *env, struct sl_stream *st)
+static void conn_abandon(void *state, const struct sl_front_env *env, struct sl_stream *st)
 {
 	struct h2_conn *c = sl_h2_conn(state);
 	const struct h2_stream *s = st->own;
@@ -562,16 +564,16 @@ static void abandon(void *state, const struct sl_front_env *env, struct sl_strea
 const struct sl_front_ops sl_front_h2 = {
 	.name = "h2",
 	.open = conn_open,
-	.input = input,
-	.eof = eof,
-	.ready = ready,
-	.interim = interim,
-	.writable = writable,
-	.drain = drain,
-	.timeout = timeout,
+	.input = conn_input,
+	.eof = conn_eof,
+	.ready = conn_ready,
+	.interim = conn_interim,
+	.writable = conn_writable,
+	.drain = conn_drain,
+	.timeout = conn_timeout,
 	.close = conn_close,
-	.rest = rest,
+	.rest = conn_rest,
 	.head_since = head_since,
-	.flow = flow,
-	.abandon = abandon,
+	.flow = conn_flow,
+	.abandon = conn_abandon,
 };

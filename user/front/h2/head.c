@@ -41,7 +41,7 @@ void sl_h2_head_keep(struct h2_conn *c)
 
 	if (!h->buf || h->pooled)
 		return;
-	buf = sl_front_head_get(c->front, c->host);
+	buf = sl_front_head_get(c->front, c->conn);
 	if (!buf) {
 		h->buf = NULL; /* sl_h2_head_end() refuses the request */
 		sl_h2_count(c, SL_FRONT_ERR_NO_FRAME);
@@ -110,7 +110,7 @@ struct parse {
 };
 
 /* Joins crumbs of a cookie, RFC 9113 8.2.3. The buffer has room for a whole head. */
-static void cookie(struct parse *p, struct sl_header *at, struct sl_span value, uint32_t *cnt)
+static void add_cookie(struct parse *p, struct sl_header *at, struct sl_span value, uint32_t *cnt)
 {
 	if (!p->cookie_at) {
 		p->cookie_at = at;
@@ -126,7 +126,7 @@ static void cookie(struct parse *p, struct sl_header *at, struct sl_span value, 
 	p->cookie_at->value = sl_span_of(p->cookie, p->cookie_len);
 }
 
-static bool field(struct parse *p, struct sl_span name, struct sl_span value)
+static bool parse_field(struct parse *p, struct sl_span name, struct sl_span value)
 {
 	struct sl_request *rq = &p->head.rq;
 	struct sl_header *at = &p->head.headers[rq->header_cnt];
@@ -143,7 +143,7 @@ static bool field(struct parse *p, struct sl_span name, struct sl_span value)
 		return true;
 	}
 	if (SL_NAME_IS(name, "cookie")) {
-		cookie(p, at, value, &rq->header_cnt);
+		add_cookie(p, at, value, &rq->header_cnt);
 		return true;
 	}
 	if (SL_NAME_IS(name, "grpc-timeout"))
@@ -175,7 +175,7 @@ static bool read_fields(struct parse *p, const struct h2_head *h)
 	while (off < h->len) {
 		struct sl_header f = read_field(h, &off);
 
-		if (!field(p, f.name, f.value))
+		if (!parse_field(p, f.name, f.value))
 			return false;
 	}
 	return true;
@@ -269,7 +269,7 @@ static bool authority_ok(struct parse *p)
 	       sl_http1_refuse(&p->head, 400, SL_FRONT_ERR_BAD_REQUEST);
 }
 
-static bool parse(struct parse *p, const struct h2_head *h)
+static bool parse_head(struct parse *p, const struct h2_head *h)
 {
 	struct sl_request *rq = &p->head.rq;
 
@@ -308,14 +308,14 @@ static bool grpc_ok(struct parse *p, struct h2_stream *s)
 	return false;
 }
 
-static void begin(struct parse *p, struct h2_stream *s)
+static void begin_request(struct parse *p, struct h2_stream *s)
 {
 	struct h2_conn *c = p->c;
 	struct sl_request *rq = &p->head.rq;
 	struct sl_stream *st;
 
 	rq->expect &= !rq->end && !(s->flags & ST_RX_OVER);
-	st = c->front->host->begin(c->host, rq);
+	st = c->front->cb->begin(c->conn, rq);
 
 	if (!st) {
 		sl_h2_count(c, SL_FRONT_ERR_NO_EXCHANGE);
@@ -354,7 +354,7 @@ void sl_h2_trailers(struct h2_conn *c, struct h2_stream *s)
 			/* RFC 9110 6.5.1: not allowed in trailers. */
 			cnt += !SL_NAME_IS(fields[cnt].name, "cookie");
 		}
-		c->front->host->request_trailers(c->host, s->st, fields, cnt);
+		c->front->cb->request_trailers(c->conn, s->st, fields, cnt);
 	}
 	sl_h2_head_drop(c);
 }
@@ -368,12 +368,12 @@ void sl_h2_malformed(struct h2_stream *s)
 }
 
 /* Starts a request or a call that the gateway answers itself, or refuses it. */
-static void start(struct parse *p, struct h2_stream *s)
+static void start_stream(struct parse *p, struct h2_stream *s)
 {
 	struct sl_request *rq = &p->head.rq;
 	struct h2_conn *c = p->c;
 	enum sl_call_kind kind;
-	bool ok = parse(p, &c->head);
+	bool ok = parse_head(p, &c->head);
 
 	s->method = rq->method;
 	if (rq->must_upgrade)
@@ -397,7 +397,7 @@ static void start(struct parse *p, struct h2_stream *s)
 	if (kind)
 		sl_call_begin(s, kind);
 	else
-		begin(p, s);
+		begin_request(p, s);
 }
 
 void sl_h2_head_end(struct h2_conn *c, struct h2_stream *s, bool end)
@@ -434,7 +434,7 @@ void sl_h2_head_end(struct h2_conn *c, struct h2_stream *s, bool end)
 		s->flags |= ST_RX_OVER;
 	if (buf) /* bytes after the head must not be read */
 		SL_POISON(buf + len, max - len);
-	start(&p, s);
+	start_stream(&p, s);
 	if (buf)
 		SL_UNPOISON(buf + len, max - len);
 	sl_h2_head_drop(c);

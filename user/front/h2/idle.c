@@ -3,7 +3,7 @@
  * RST_STREAM of streams that are not open. RFC 9113 6.4 makes it a connection error, and nghttp2
  * treats it so. But the gRPC C core sends it for each call whose deadline passes before its HEADERS
  * are written, and its servers ignore it. The SETTINGS identify such clients. Their frames are
- * removed before nghttp2 reads them, and guard.c counts them.
+ * removed before nghttp2 reads them, and flood.c counts them.
  *
  * The start of a frame that is split over chunks is held back until its type is known.
  */
@@ -84,7 +84,7 @@ static ssize_t read_part(struct h2_conn *c, const uint8_t *p, size_t len)
 	ssize_t n = len ? nghttp2_session_mem_recv(c->session, p, len) : 0;
 
 	if (n > 0)
-		sl_h2_guard_until(c, p + n);
+		sl_h2_flood_until(c, p + n);
 	return n;
 }
 
@@ -103,7 +103,7 @@ static ssize_t read_held(struct h2_conn *c, const uint8_t *p, size_t len)
 		return (ssize_t)n;
 	c->walked = c->held;
 	if (c->held_len == H2_HELD && is_idle_reset(c->held, c->recent.top)) {
-		sl_h2_guard_until(c, c->held + H2_HELD);
+		sl_h2_flood_until(c, c->held + H2_HELD);
 		rc = (ssize_t)n;
 	} else {
 		rc = read_part(c, c->held, had);
@@ -135,7 +135,7 @@ ssize_t sl_h2_idle_read(struct h2_conn *c, const uint8_t *p, size_t len)
 			used = len;
 		} else {
 			used = at + H2_HELD;
-			sl_h2_guard_until(c, p + used);
+			sl_h2_flood_until(c, p + used);
 		}
 	}
 	return (ssize_t)used;

@@ -3,7 +3,7 @@
  * Callbacks of nghttp2, registered in sl_h2_callbacks().
  *
  *   HEADERS -> head.c        DATA -> on_data -> sl_h2_deliver -> give -> core
- *   END_STREAM -> sl_h2_request_over        consume(): windows open as bytes are taken
+ *   END_STREAM -> sl_h2_request_over        consume_bytes(): windows open as bytes are taken
  */
 #include "base/clock.h"
 #include "front/grpc/call.h"
@@ -30,7 +30,7 @@ static bool is_request(const nghttp2_frame *frame)
 	return frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST;
 }
 
-static bool unwanted(const struct h2_stream *s)
+static bool is_unwanted(const struct h2_stream *s)
 {
 	return (s->flags & (ST_DROP | ST_END_SENT)) || !s->st || s->st->refused;
 }
@@ -38,7 +38,7 @@ static bool unwanted(const struct h2_stream *s)
 /* Returns true if trailers are passed on; gRPC requests have none. */
 static bool wants_trailers(const struct h2_stream *s)
 {
-	return s && !(s->flags & ST_GRPC) && !unwanted(s) && s->st->open_ended;
+	return s && !(s->flags & ST_GRPC) && !is_unwanted(s) && s->st->open_ended;
 }
 
 /* Sends the final GOAWAY, once the client has seen the first or had time to. */
@@ -91,7 +91,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 
 	(void)session;
 	(void)flags;
-	verdict = sl_h2_guard_field(c, name_len + value_len);
+	verdict = sl_h2_flood_field(c, name_len + value_len);
 	if (verdict == H2_END)
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
 	if (verdict == H2_PAUSE)
@@ -125,7 +125,7 @@ static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *fram
 }
 
 /* Refuses a call: `cancel` to the core, a status to the client. */
-static void refuse(struct h2_stream *s, enum sl_grpc_status grpc, const char *text)
+static void refuse_stream(struct h2_stream *s, enum sl_grpc_status grpc, const char *text)
 {
 	struct h2_conn *c = s->conn;
 	struct sl_stream *st = s->st;
@@ -133,10 +133,10 @@ static void refuse(struct h2_stream *s, enum sl_grpc_status grpc, const char *te
 	s->flags |= ST_DROP;
 	sl_h2_count(c, SL_FRONT_ERR_GRPC_MESSAGE);
 	if (st && st->open_ended) /* a backend has started: charge it like a reset */
-		sl_h2_guard_reset(c, NGHTTP2_PROTOCOL_ERROR);
+		sl_h2_flood_reset(c, NGHTTP2_PROTOCOL_ERROR);
 	s->st = NULL;
 	if (st)
-		c->front->host->cancel(c->host, st);
+		c->front->cb->cancel(c->conn, st);
 	if (s->flags & ST_HEAD_SENT)
 		sl_h2_cut_off(s, grpc, text);
 	else
@@ -144,14 +144,14 @@ static void refuse(struct h2_stream *s, enum sl_grpc_status grpc, const char *te
 }
 
 /* Passes body bytes to the core; the last bytes of the input may be taken with their frame. */
-static size_t give(struct h2_stream *s, struct sl_span bytes)
+static size_t give_body(struct h2_stream *s, struct sl_span bytes)
 {
 	struct h2_conn *c = s->conn;
 	struct sl_chunk *in = c->chunk;
 	bool rest = in && bytes.ptr + bytes.len == in->ptr + in->len;
 
 	/* The core may free the frame, so the guard must check it before. */
-	if (rest && in->frame && !sl_h2_guard_until(c, in->ptr + in->len))
+	if (rest && in->frame && !sl_h2_flood_until(c, in->ptr + in->len))
 		return bytes.len;
 
 	struct sl_chunk part = {
@@ -163,7 +163,7 @@ static size_t give(struct h2_stream *s, struct sl_span bytes)
 	};
 	size_t n;
 
-	n = c->front->host->body(c->host, s->st, &part);
+	n = c->front->cb->body(c->conn, s->st, &part);
 	if (rest && n == bytes.len && !part.frame)
 		in->frame = NULL;
 	if (s->st->windowed)
@@ -177,8 +177,8 @@ static bool pass_message(struct h2_stream *s)
 	bool compressed = s->in.prefix[0];
 
 	if (s->st->open_ended)
-		return s->conn->front->host->message(s->conn->host, s->st, (uint32_t)s->in.left,
-						     compressed);
+		return s->conn->front->cb->message(s->conn->conn, s->st, (uint32_t)s->in.left,
+						   compressed);
 	s->st->compressed = compressed;
 	return true;
 }
@@ -187,11 +187,11 @@ static bool pass_message(struct h2_stream *s)
 static bool message_begins(struct h2_stream *s)
 {
 	if (s->in.messages > 1 && !s->st->open_ended)
-		refuse(s, SL_GRPC_UNIMPLEMENTED, ONE_MESSAGE);
+		refuse_stream(s, SL_GRPC_UNIMPLEMENTED, ONE_MESSAGE);
 	else if (s->in.prefix[0] > SL_GRPC_COMPRESSED)
-		refuse(s, SL_GRPC_INTERNAL, "reserved bits set in a message's prefix");
+		refuse_stream(s, SL_GRPC_INTERNAL, "reserved bits set in a message's prefix");
 	else if (s->in.left > s->conn->env->limits->max_message)
-		refuse(s, SL_GRPC_RESOURCE_EXHAUSTED, "message larger than the limit");
+		refuse_stream(s, SL_GRPC_RESOURCE_EXHAUSTED, "message larger than the limit");
 	else
 		return pass_message(s);
 	return false;
@@ -209,7 +209,7 @@ static size_t deliver_messages(struct h2_stream *s, struct sl_span in)
 	size_t len = in.len, n, left;
 	struct sl_span data;
 
-	while (!unwanted(s)) {
+	while (!is_unwanted(s)) {
 		left = in.len;
 		switch (sl_grpc_read(&s->in, &in, &data)) {
 		case SL_GRPC_NEED: give_prefix(s, left - in.len); return len;
@@ -220,7 +220,7 @@ static size_t deliver_messages(struct h2_stream *s, struct sl_span in)
 			break;
 		case SL_GRPC_FINISH: break;
 		case SL_GRPC_DATA:
-			n = give(s, data);
+			n = give_body(s, data);
 			if (n < data.len) { /* the rest is delivered again */
 				s->in.left += data.len - n;
 				return len - in.len - (data.len - n);
@@ -237,11 +237,11 @@ size_t sl_h2_deliver(struct h2_stream *s, const uint8_t *ptr, size_t len)
 		sl_call_input(s, sl_span_of(ptr, len));
 		return len;
 	}
-	if (unwanted(s))
+	if (is_unwanted(s))
 		return len;
 	if (s->flags & ST_GRPC)
 		return deliver_messages(s, sl_span_of(ptr, len));
-	return give(s, sl_span_of(ptr, len));
+	return give_body(s, sl_span_of(ptr, len));
 }
 
 void sl_h2_passed(struct h2_stream *s)
@@ -281,7 +281,8 @@ static void fit_window(struct h2_conn *c, struct h2_stream *s)
  * Opens the connection's window for bytes taken by the core. A stream's window opens as the core
  * passes bytes on, which for `open_ended` requests is when the backend gets them.
  */
-static int consume(struct h2_conn *c, int32_t id, struct h2_stream *s, size_t n, uint32_t before)
+static int consume_bytes(struct h2_conn *c, int32_t id, struct h2_stream *s, size_t n,
+			 uint32_t before)
 {
 	if (!s || s->given == before)
 		return nghttp2_session_consume(c->session, id, n);
@@ -307,7 +308,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 
 	(void)flags;
 	(void)session;
-	if (consume(c, id, s, n, before) != 0)
+	if (consume_bytes(c, id, s, n, before) != 0)
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
 	if (n == len)
 		return 0;
@@ -323,19 +324,19 @@ void sl_h2_request_over(struct h2_stream *s)
 		sl_call_end(s);
 		return;
 	}
-	if (unwanted(s))
+	if (is_unwanted(s))
 		return;
 	if (s->flags & ST_GRPC) {
 		if (s->in.in_message || s->in.have) {
-			refuse(s, SL_GRPC_INTERNAL, "the stream ended inside a message");
+			refuse_stream(s, SL_GRPC_INTERNAL, "the stream ended inside a message");
 			return;
 		}
 		if (!s->in.messages && !s->st->open_ended) {
-			refuse(s, SL_GRPC_UNIMPLEMENTED, "no message in a unary call");
+			refuse_stream(s, SL_GRPC_UNIMPLEMENTED, "no message in a unary call");
 			return;
 		}
 	}
-	s->conn->front->host->end(s->conn->host, s->st);
+	s->conn->front->cb->end(s->conn->conn, s->st);
 }
 
 static void trailers_over(struct h2_conn *c, struct h2_stream *s)
@@ -376,7 +377,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
 		if (s && end)
 			sl_h2_request_over(s);
 		break;
-	case NGHTTP2_RST_STREAM: sl_h2_guard_abandoned(c, s); break;
+	case NGHTTP2_RST_STREAM: sl_h2_flood_abandoned(c, s); break;
 	case NGHTTP2_SETTINGS:
 		c->flags |= H2_READY;
 		sl_h2_idle_settings(c, &frame->settings);
@@ -384,8 +385,8 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
 	case NGHTTP2_PING:
 		if (!(frame->hd.flags & NGHTTP2_FLAG_ACK))
 			break;
-		if (sl_h2_early_is(frame->ping.opaque_data))
-			sl_h2_early_seen(c);
+		if (sl_h2_early_reply_is_mark(frame->ping.opaque_data))
+			sl_h2_early_reply_acked(c);
 		else
 			last_goaway(c);
 		break;
@@ -411,9 +412,9 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
 
 	(void)session;
 	if (frame->hd.type == NGHTTP2_RST_STREAM)
-		sl_h2_guard_reset(c, frame->rst_stream.error_code);
+		sl_h2_flood_reset(c, frame->rst_stream.error_code);
 	if (frame->hd.type == NGHTTP2_DATA)
-		sl_h2_guard_credit(c);
+		sl_h2_flood_credit(c);
 	if ((frame->hd.type != NGHTTP2_DATA && frame->hd.type != NGHTTP2_HEADERS) ||
 	    !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
 		return 0;
@@ -422,9 +423,9 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
 		return 0;
 	s->flags |= ST_END_SENT;
 	if (s->st)
-		sl_h2_guard_served(c);
-	if (sl_h2_early(s))
-		sl_h2_early_ask(c);
+		sl_h2_flood_served(c);
+	if (sl_h2_early_reply_pending(s))
+		sl_h2_early_reply_ping(c);
 	return 0;
 }
 

@@ -33,7 +33,7 @@ size_t sl_h2_reply_scratch(void)
 	return sizeof(struct fields);
 }
 
-static void add(struct fields *f, struct sl_span name, struct sl_span value)
+static void add_field(struct fields *f, struct sl_span name, struct sl_span value)
 {
 	if (f->cnt == FIELDS_MAX) {
 		f->full = true;
@@ -46,7 +46,7 @@ static void add(struct fields *f, struct sl_span name, struct sl_span value)
 		.valuelen = value.len,
 	};
 }
-#define ADD(f, lit, value) add((f), sl_span_str(lit), (value))
+#define ADD(f, lit, value) add_field((f), sl_span_str(lit), (value))
 
 static void add_u64(struct fields *f, struct sl_span name, uint64_t v)
 {
@@ -57,7 +57,7 @@ static void add_u64(struct fields *f, struct sl_span name, uint64_t v)
 		return;
 	}
 	f->used += sl_format_u64(p, v);
-	add(f, name, sl_span_of(p, (size_t)(f->scratch + f->used - p)));
+	add_field(f, name, sl_span_of(p, (size_t)(f->scratch + f->used - p)));
 }
 
 static void add_binary(struct fields *f, const struct sl_header *h)
@@ -71,7 +71,7 @@ static void add_binary(struct fields *f, const struct sl_header *h)
 	}
 	n = sl_base64_encode(p, h->value);
 	f->used += n;
-	add(f, h->name, sl_span_of(p, n));
+	add_field(f, h->name, sl_span_of(p, n));
 }
 
 static void add_allow(struct fields *f, uint32_t methods)
@@ -105,7 +105,7 @@ static void add_headers(struct fields *f, const struct sl_reply *r, bool grpc,
 			if (h[i].value.len && sl_scan_value(p, p, end) != end)
 				f->full = true;
 			else
-				add(f, h[i].name, h[i].value);
+				add_field(f, h[i].name, h[i].value);
 		}
 	}
 }
@@ -175,7 +175,7 @@ static int end_broken(struct h2_stream *s, uint32_t *flags)
 
 	if (!(s->flags & ST_GRPC))
 		return RESET_STREAM;
-	(void)s->conn->front->host->trailers(s->conn->host, s->st, &why);
+	(void)s->conn->front->cb->trailers(s->conn->conn, s->st, &why);
 	start_trailers(f);
 	add_status(f, status_of(&why.reply), why.reply.grpc_message);
 	if (why.reply.outcome == SL_OUTCOME_COMPRESSED)
@@ -204,7 +204,7 @@ static int end_body(struct h2_stream *s, uint32_t *flags)
 
 	if (s->flags & ST_LENGTH && s->st->reply_left) /* shorter than announced */
 		return RESET_STREAM;
-	if (!s->conn->front->host->trailers(s->conn->host, s->st, &parts))
+	if (!s->conn->front->cb->trailers(s->conn->conn, s->st, &parts))
 		return end_broken(s, flags);
 	*flags |= NGHTTP2_DATA_FLAG_EOF;
 	start_trailers(f);
@@ -233,7 +233,7 @@ static size_t take_bytes(struct h2_stream *s, struct sl_span bytes, uint8_t *to,
 	}
 	memcpy(to, bytes.ptr, n);
 	s->conn->taken += (uint32_t)len;
-	s->conn->front->host->take(s->conn->host, s->st, len);
+	s->conn->front->cb->take(s->conn->conn, s->st, len);
 	return n;
 }
 
@@ -250,7 +250,7 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, siz
 	if (!s->st)
 		return end_cut_off(s, flags);
 	for (;;) {
-		struct sl_piece piece = c->front->host->peek(c->host, s->st);
+		struct sl_piece piece = c->front->cb->peek(c->conn, s->st);
 		bool all = piece.bytes.len <= cap - n;
 		int rc;
 
@@ -285,8 +285,8 @@ static ssize_t read_text(nghttp2_session *session, int32_t id, uint8_t *buf, siz
 /* --- heads --- */
 
 /* Submits a head; `read` is NULL if no body follows. */
-static bool submit(struct h2_stream *s, const struct fields *f,
-		   nghttp2_data_source_read_callback read)
+static bool submit_head(struct h2_stream *s, const struct fields *f,
+			nghttp2_data_source_read_callback read)
 {
 	nghttp2_data_provider body = {.source = {.ptr = s}, .read_callback = read};
 
@@ -334,7 +334,7 @@ static bool trailers_only(struct h2_stream *s, const struct sl_reply *r, enum sl
 		add_headers(f, r, true, r->headers, r->header_cnt);
 		add_headers(f, r, true, r->trailers, r->trailer_cnt);
 	}
-	return submit(s, f, NULL);
+	return submit_head(s, f, NULL);
 }
 
 /*
@@ -356,7 +356,7 @@ static bool start_grpc(struct h2_stream *s, const struct sl_reply *r, uint64_t l
 		return trailers_only(s, r, status_of(r), r->grpc_message);
 	add_grpc_start(f, s, false, r);
 	add_headers(f, r, true, r->headers, r->header_cnt);
-	return submit(s, f, read_body);
+	return submit_head(s, f, read_body);
 }
 
 /* RFC 8441 5: a 2xx status switches protocols, so no other reply may use one. */
@@ -369,7 +369,7 @@ static bool start_upgraded(struct h2_stream *s, const struct sl_reply *r)
 		if (!sl_span_eq(r->headers[i].name, sl_span_str("sec-websocket-accept")))
 			add_headers(f, r, false, &r->headers[i], 1);
 	}
-	return submit(s, f, read_body);
+	return submit_head(s, f, read_body);
 }
 
 static bool start_http(struct h2_stream *s, const struct sl_reply *r, uint64_t len,
@@ -393,10 +393,10 @@ static bool start_http(struct h2_stream *s, const struct sl_reply *r, uint64_t l
 	if (r->allow)
 		add_allow(f, r->allow);
 	add_headers(f, r, false, r->headers, r->header_cnt);
-	return submit(s, f, none ? NULL : read);
+	return submit_head(s, f, none ? NULL : read);
 }
 
-static void reset(struct h2_stream *s, uint32_t code)
+static void reset_stream(struct h2_stream *s, uint32_t code)
 {
 	nghttp2_submit_rst_stream(s->conn->session, NGHTTP2_FLAG_NONE, s->id, code);
 	s->flags |= ST_HEAD_SENT;
@@ -430,7 +430,7 @@ static uint64_t length_of(const struct h2_stream *s, const struct sl_reply *r)
 
 	if (r->body_len != SL_LEN_UNKNOWN || r->upgrade.len || s->method == SL_METHOD_HEAD)
 		return r->body_len;
-	piece = s->conn->front->host->peek(s->conn->host, s->st);
+	piece = s->conn->front->cb->peek(s->conn->conn, s->st);
 	return piece.behind == SL_END ? piece.bytes.len : SL_LEN_UNKNOWN;
 }
 
@@ -491,7 +491,7 @@ void sl_h2_pull(struct h2_stream *s)
 		nghttp2_session_resume_data(c->session, s->id);
 		return;
 	}
-	if (is_crowded(s) || !c->front->host->head(c->host, s->st, &parts))
+	if (is_crowded(s) || !c->front->cb->head(c->conn, s->st, &parts))
 		return;
 	len = length_of(s, &parts.reply);
 	ok = !parts.reply.trailer_cnt || trailers_ok(s, &parts.reply, grpc);
@@ -504,7 +504,7 @@ void sl_h2_pull(struct h2_stream *s)
 	if (len != SL_LEN_UNKNOWN)
 		s->flags |= ST_LENGTH;
 	if (!ok && !start_bad_gateway(s))
-		reset(s, NGHTTP2_INTERNAL_ERROR);
+		reset_stream(s, NGHTTP2_INTERNAL_ERROR);
 }
 
 bool sl_h2_pull_waiting(struct h2_conn *c)
@@ -546,7 +546,7 @@ void sl_h2_answer(struct h2_stream *s, unsigned http, enum sl_grpc_status grpc, 
 		ok = start_http(s, &r, s->text_left.len, read_text);
 	}
 	if (!ok)
-		reset(s, NGHTTP2_INTERNAL_ERROR);
+		reset_stream(s, NGHTTP2_INTERNAL_ERROR);
 }
 
 void sl_h2_cut_off(struct h2_stream *s, enum sl_grpc_status grpc, const char *text)
@@ -563,8 +563,8 @@ void sl_h2_call_head(struct h2_stream *s, nghttp2_data_source_read_callback read
 	struct fields *f = s->conn->env->fields;
 
 	add_grpc_start(f, s, true, NULL);
-	if (!submit(s, f, read))
-		reset(s, NGHTTP2_INTERNAL_ERROR);
+	if (!submit_head(s, f, read))
+		reset_stream(s, NGHTTP2_INTERNAL_ERROR);
 }
 
 bool sl_h2_call_trailers(struct h2_stream *s, enum sl_grpc_status status, const char *text)

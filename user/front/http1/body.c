@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Chunked coding, RFC 9112 7.1. Framing is parsed byte by byte, because any byte may end a segment.
- * Call order: sl_http1_chunked_next -> next_state -> size_line, extension, trailer. http1.c passes
+ * Call order: sl_http1_chunked_next -> next_state -> size_line, parse_extension, trailer. http1.c passes
  * the data between to the core.
  */
 #include "base/num.h"
@@ -31,7 +31,7 @@ static bool size_digit(struct sl_http1_chunked *c, int digit, const struct sl_fr
  * Extensions are ignored, but must have the syntax of RFC 9112 7.1.1. Blanks around ";" and "="
  * (BWS, RFC 9110 5.6.3) are allowed, and before the line end, where some servers pad sizes.
  */
-static int extension(struct sl_http1_chunked *c, uint8_t b)
+static int parse_extension(struct sl_http1_chunked *c, uint8_t b)
 {
 	bool token = sl_http_is(b, SL_CT_TOKEN), blank = b == ' ' || b == '\t';
 
@@ -113,8 +113,8 @@ static int size_line(struct sl_http1_chunked *c, uint8_t b, const struct sl_fron
 }
 
 /* Same after the last chunk: trailer fields are checked like header fields, and ignored. */
-static int trailer(struct sl_http1_chunked *c, uint8_t b, const struct sl_front_limits *limits,
-		   unsigned *status)
+static int parse_trailer(struct sl_http1_chunked *c, uint8_t b,
+			 const struct sl_front_limits *limits, unsigned *status)
 {
 	if (++c->extra > limits->max_head) {
 		*status = 431;
@@ -148,7 +148,8 @@ static int next_state(struct sl_http1_chunked *c, uint8_t b, const struct sl_fro
 	case SL_CHUNKED_DATA_LF: return b == '\n' ? SL_CHUNKED_SIZE : -1;
 	default: break;
 	}
-	return c->state < SL_CHUNKED_DATA ? extension(c, b) : trailer(c, b, limits, status);
+	return c->state < SL_CHUNKED_DATA ? parse_extension(c, b)
+					  : parse_trailer(c, b, limits, status);
 }
 
 size_t sl_http1_chunked_next(struct sl_http1_chunked *c, struct sl_span in,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * State of one HTTP/1 connection, shared by http1.c (input, events), part.c (partial heads) and
+ * State of one HTTP/1 connection, shared by http1.c (input, events), partial_head.c (partial heads) and
  * reply.c (replies).
  *
  *   head -> stream -> stream -> tail      requests without a complete reply, oldest first;
@@ -26,7 +26,7 @@ enum http1_phase {
 
 enum http1_flag {
 	CONN_DRAIN = 1 << 0,
-	CONN_CLOSED = 1 << 1,  /* host->close was called, or the connection is gone */
+	CONN_CLOSED = 1 << 1,  /* cb->close was called, or the connection is gone */
 	CONN_CLOSE = 1 << 2,   /* close after the last stream */
 	CONN_POOLED = 1 << 3,  /* `part` is from env->heads, not a frame */
 	CONN_NO_BODY = 1 << 4, /* the error answers a HEAD request */
@@ -35,7 +35,7 @@ enum http1_flag {
 
 /* A partial head or trailers and a body exclude each other, so they share memory. */
 struct http1 {
-	void *host;
+	void *conn;
 	struct sl_stream *head, *tail;
 	union {
 		struct sl_http1_chunked chunked; /* PHASE_CHUNKED */
@@ -107,7 +107,7 @@ void sl_http1_fail(struct http1 *h, const struct sl_front_env *env, unsigned sta
 
 void sl_http1_drop_part(struct http1 *h, const struct sl_front_env *env);
 /*
- * part.c. Appends input to the partial head or trailers; *len is reduced to what fits. Returns the
+ * partial_head.c. Appends input to the partial head or trailers; *len is reduced to what fits. Returns the
  * gathered bytes if a line has become complete, so that byte-wise input costs one parse per field.
  * Returns an empty span if parsing cannot get further, or if the request was refused.
  */

@@ -10,12 +10,12 @@
 #include "http/status.h"
 
 /* Output buffer; `full` is set if something did not fit. */
-struct out {
+struct http1_out {
 	uint8_t *p, *end;
 	bool full;
 };
 
-static inline void put(struct out *o, const void *bytes, size_t len)
+static inline void put_bytes(struct http1_out *o, const void *bytes, size_t len)
 {
 	if (sl_unlikely((size_t)(o->end - o->p) < len)) {
 		o->full = true;
@@ -24,39 +24,39 @@ static inline void put(struct out *o, const void *bytes, size_t len)
 	memcpy(o->p, bytes, len);
 	o->p += len;
 }
-#define PUT_LIT(o, lit) put((o), (lit), sizeof(lit) - 1)
+#define PUT_LIT(o, lit) put_bytes((o), (lit), sizeof(lit) - 1)
 
-static void put_u64(struct out *o, uint64_t v)
+static void put_u64(struct http1_out *o, uint64_t v)
 {
 	char digits[SL_U64_DIGITS];
 
-	put(o, digits, sl_format_u64(digits, v));
+	put_bytes(o, digits, sl_format_u64(digits, v));
 }
 
 /*
  * Writes the status line, and Server and Date unless the backend set them, without the final CRLF.
  */
-static void put_start(struct out *o, const struct sl_reply *r, const char *date)
+static void put_start(struct http1_out *o, const struct sl_reply *r, const char *date)
 {
 	const char *text = sl_status_text(r->status);
 
 	if (sl_likely(r->status == 200 && !r->reason.len && !r->has_server && !r->has_date)) {
 		PUT_LIT(o, "HTTP/1.1 200 OK\r\nServer: sluice\r\nDate: ");
-		put(o, date, 29);
+		put_bytes(o, date, 29);
 		return;
 	}
 	PUT_LIT(o, "HTTP/1.1 ");
 	put_u64(o, r->status);
 	PUT_LIT(o, " ");
 	if (r->reason.len)
-		put(o, r->reason.ptr, r->reason.len);
+		put_bytes(o, r->reason.ptr, r->reason.len);
 	else
-		put(o, text, strlen(text));
+		put_bytes(o, text, strlen(text));
 	if (!r->has_server)
 		PUT_LIT(o, "\r\nServer: sluice");
 	if (!r->has_date) {
 		PUT_LIT(o, "\r\nDate: ");
-		put(o, date, 29);
+		put_bytes(o, date, 29);
 	}
 }
 
@@ -65,8 +65,8 @@ static bool value_ok(struct sl_span v)
 	return !v.len || sl_scan_value(v.ptr, v.ptr, v.ptr + v.len) == v.ptr + v.len;
 }
 
-static bool put_fields(struct out *o, const struct sl_reply *r, const struct sl_header *fields,
-		       uint32_t cnt)
+static bool put_fields(struct http1_out *o, const struct sl_reply *r,
+		       const struct sl_header *fields, uint32_t cnt)
 {
 	for (uint32_t i = 0; i < cnt; i++) {
 		const struct sl_header *h = &fields[i];
@@ -76,9 +76,9 @@ static bool put_fields(struct out *o, const struct sl_reply *r, const struct sl_
 			return false;
 		if (sl_reply_is_ours(r, h->name))
 			continue;
-		put(o, h->name.ptr, h->name.len);
+		put_bytes(o, h->name.ptr, h->name.len);
 		PUT_LIT(o, ": ");
-		put(o, h->value.ptr, h->value.len);
+		put_bytes(o, h->value.ptr, h->value.len);
 		PUT_LIT(o, "\r\n");
 	}
 	return true;
@@ -88,7 +88,7 @@ size_t sl_http1_format(uint8_t *buf, size_t cap, const struct sl_reply *r, uint6
 		       const char *date, enum sl_http1_framing framing,
 		       enum sl_http1_connection connection)
 {
-	struct out o = {.p = buf, .end = buf + cap};
+	struct http1_out o = {.p = buf, .end = buf + cap};
 	bool bare = r->status == 204 || r->status == 304; /* RFC 9110 8.6 */
 	bool upgrade = connection == SL_HTTP1_UPGRADE && r->upgrade.len;
 
@@ -99,7 +99,7 @@ size_t sl_http1_format(uint8_t *buf, size_t cap, const struct sl_reply *r, uint6
 	put_start(&o, r, date);
 	if (r->content_type.len) {
 		PUT_LIT(&o, "\r\nContent-Type: ");
-		put(&o, r->content_type.ptr, r->content_type.len);
+		put_bytes(&o, r->content_type.ptr, r->content_type.len);
 	}
 	if (framing == SL_HTTP1_CHUNKS) {
 		PUT_LIT(&o, "\r\nTransfer-Encoding: chunked");
@@ -109,7 +109,7 @@ size_t sl_http1_format(uint8_t *buf, size_t cap, const struct sl_reply *r, uint6
 	}
 	if (upgrade) {
 		PUT_LIT(&o, "\r\nConnection: upgrade\r\nUpgrade: ");
-		put(&o, r->upgrade.ptr, r->upgrade.len);
+		put_bytes(&o, r->upgrade.ptr, r->upgrade.len);
 	} else if (connection == SL_HTTP1_CLOSE) {
 		PUT_LIT(&o, "\r\nConnection: close");
 	} else if (connection == SL_HTTP1_KEEP_ALIVE) {
@@ -124,7 +124,7 @@ size_t sl_http1_format(uint8_t *buf, size_t cap, const struct sl_reply *r, uint6
 
 		/* RFC 9110 15.5.6: a 405 lists the allowed methods. */
 		PUT_LIT(&o, "\r\nallow: ");
-		put(&o, text, sl_methods_text(text, r->allow));
+		put_bytes(&o, text, sl_methods_text(text, r->allow));
 	}
 	PUT_LIT(&o, "\r\n");
 	if (!put_fields(&o, r, r->headers, r->header_cnt))
@@ -135,13 +135,13 @@ size_t sl_http1_format(uint8_t *buf, size_t cap, const struct sl_reply *r, uint6
 
 size_t sl_http1_format_interim(uint8_t *buf, size_t cap, const struct sl_reply *r)
 {
-	struct out o = {.p = buf, .end = buf + cap};
+	struct http1_out o = {.p = buf, .end = buf + cap};
 	const char *text = sl_status_text(r->status);
 
 	PUT_LIT(&o, "HTTP/1.1 ");
 	put_u64(&o, r->status);
 	PUT_LIT(&o, " ");
-	put(&o, text, strlen(text));
+	put_bytes(&o, text, strlen(text));
 	PUT_LIT(&o, "\r\n");
 	if (!put_fields(&o, r, r->headers, r->header_cnt))
 		return 0;
@@ -151,7 +151,7 @@ size_t sl_http1_format_interim(uint8_t *buf, size_t cap, const struct sl_reply *
 
 size_t sl_http1_format_end(uint8_t *buf, size_t cap, const struct sl_reply *r)
 {
-	struct out o = {.p = buf, .end = buf + cap};
+	struct http1_out o = {.p = buf, .end = buf + cap};
 
 	PUT_LIT(&o, "0\r\n");
 	if (!put_fields(&o, r, r->trailers, r->trailer_cnt))

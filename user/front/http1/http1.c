@@ -28,7 +28,7 @@ static void cancel_all(struct http1 *h, const struct sl_front_env *env)
 		struct sl_stream *st = h->head;
 
 		unlink_stream(h, st);
-		env->host->cancel(h->host, st);
+		env->cb->cancel(h->conn, st);
 	}
 }
 
@@ -41,7 +41,7 @@ static void shut_down(struct http1 *h, const struct sl_front_env *env, bool rese
 	h->phase = PHASE_DEAD;
 	sl_http1_drop_part(h, env);
 	cancel_all(h, env);
-	env->host->close(h->host, reset);
+	env->cb->close(h->conn, reset);
 }
 
 void sl_http1_advance(struct http1 *h, const struct sl_front_env *env)
@@ -56,7 +56,7 @@ void sl_http1_advance(struct http1 *h, const struct sl_front_env *env)
 			static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
 			/* RFC 9110 10.1.1: an interim reply also waits for its turn. */
-			if (st->refused || env->host->write_head(h->host, text, sizeof(text) - 1))
+			if (st->refused || env->cb->write_head(h->conn, text, sizeof(text) - 1))
 				st->flags &= (uint8_t)~ST_EXPECT;
 		}
 		if (st->state != REPLY_DONE || !(st->flags & (ST_RX_OVER | ST_CLOSE)))
@@ -66,7 +66,7 @@ void sl_http1_advance(struct http1 *h, const struct sl_front_env *env)
 		if (sl_http1_rx(h) == st)
 			h->phase = PHASE_DEAD;
 		unlink_stream(h, st);
-		env->host->done(h->host, st);
+		env->cb->done(h->conn, st);
 		h->discarded = 0;
 		if (flags & ST_CLOSE)
 			shut_down(h, env, flags & ST_RESET);
@@ -95,7 +95,7 @@ void sl_http1_fail(struct http1 *h, const struct sl_front_env *env, unsigned sta
 		if (st->method == SL_METHOD_HEAD)
 			h->flags |= CONN_NO_BODY;
 		unlink_stream(h, st);
-		env->host->cancel(h->host, st);
+		env->cb->cancel(h->conn, st);
 		if (started) { /* no error can follow a partial reply */
 			shut_down(h, env, reset);
 			return;
@@ -113,8 +113,8 @@ static void refuse_head(struct http1 *h, const struct sl_front_env *env,
 }
 
 /* Appends a stream to the list. */
-static void adopt(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st,
-		  const struct sl_http1_head *head)
+static void adopt_stream(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st,
+			 const struct sl_http1_head *head)
 {
 	st->body_left = head->rq.end ? 0 : head->rq.content_length;
 	st->method = head->rq.method;
@@ -141,15 +141,15 @@ static void adopt(struct http1 *h, const struct sl_front_env *env, struct sl_str
 }
 
 /* Starts a request. `more`: client bytes follow, so it does not wait for 100 (Continue). */
-static void begin(struct http1 *h, const struct sl_front_env *env, struct sl_http1_head *head,
-		  bool more)
+static void begin_request(struct http1 *h, const struct sl_front_env *env,
+			  struct sl_http1_head *head, bool more)
 {
 	struct sl_stream *st;
 
 	if (more)
 		head->rq.expect = false;
 	head->rq.body_max = env->limits->max_body;
-	st = env->host->begin(h->host, &head->rq);
+	st = env->cb->begin(h->conn, &head->rq);
 	sl_http1_drop_part(h, env);
 	memset(&h->chunked, 0, sizeof(h->chunked));
 	if (!st) {
@@ -157,7 +157,7 @@ static void begin(struct http1 *h, const struct sl_front_env *env, struct sl_htt
 		refuse_head(h, env, head);
 		return;
 	}
-	adopt(h, env, st, head);
+	adopt_stream(h, env, st, head);
 	st->trailers = head->trailers && head->minor;
 	h->chunked.unbounded = h->chunked.stops = st->open_ended;
 	if (!head->rq.end || st->upgrade) {
@@ -168,8 +168,8 @@ static void begin(struct http1 *h, const struct sl_front_env *env, struct sl_htt
 	}
 }
 
-static size_t gather(struct http1 *h, const struct sl_front_env *env, const uint8_t *ptr,
-		     size_t len)
+static size_t gather_head(struct http1 *h, const struct sl_front_env *env, const uint8_t *ptr,
+			  size_t len)
 {
 	size_t old = h->part_len;
 	struct sl_span part = sl_http1_keep_part(h, env, ptr, &len);
@@ -184,7 +184,7 @@ static size_t gather(struct http1 *h, const struct sl_front_env *env, const uint
 	}
 	head.rq.rx_ns = h->rx_ns;
 	head.rq.take_ns = h->take_ns;
-	begin(h, env, &head, (size_t)n < part.len);
+	begin_request(h, env, &head, (size_t)n < part.len);
 	return (size_t)n - old;
 }
 
@@ -196,12 +196,12 @@ static size_t input_head(struct http1 *h, const struct sl_front_env *env,
 	ssize_t n;
 
 	if (h->part_len)
-		return gather(h, env, in.ptr, in.len);
+		return gather_head(h, env, in.ptr, in.len);
 	n = sl_http1_parse(in, env->limits, &head);
 	if (n > 0) {
 		head.rq.rx_ns = chunk->rx_ns;
 		head.rq.take_ns = chunk->take_ns;
-		begin(h, env, &head, (size_t)n < in.len);
+		begin_request(h, env, &head, (size_t)n < in.len);
 		return (size_t)n;
 	}
 	if (n < 0) {
@@ -210,12 +210,12 @@ static size_t input_head(struct http1 *h, const struct sl_front_env *env,
 	}
 	h->rx_ns = chunk->rx_ns;
 	h->take_ns = chunk->take_ns;
-	return gather(h, env, in.ptr, in.len);
+	return gather_head(h, env, in.ptr, in.len);
 }
 
 /* Passes body bytes to the core, which may take the frame if they are its last bytes. */
-static size_t deliver(struct http1 *h, const struct sl_front_env *env, struct sl_chunk *chunk,
-		      size_t off, size_t len)
+static size_t deliver_body(struct http1 *h, const struct sl_front_env *env, struct sl_chunk *chunk,
+			   size_t off, size_t len)
 {
 	bool rest = off + len == chunk->len;
 	struct sl_chunk part = {
@@ -233,7 +233,7 @@ static size_t deliver(struct http1 *h, const struct sl_front_env *env, struct sl
 		h->discarded += (uint32_t)len;
 		return len;
 	}
-	taken = env->host->body(h->host, st, &part);
+	taken = env->cb->body(h->conn, st, &part);
 	if (!SL_ENSURE(taken <= len)) {
 		sl_http1_fail(h, env, 500, SL_FRONT_ERR_BAD_REPLY);
 		return len;
@@ -251,7 +251,7 @@ static void body_over(struct http1 *h, const struct sl_front_env *env)
 	st->flags |= ST_RX_OVER;
 	h->phase = st->flags & ST_CLOSE ? PHASE_DEAD : PHASE_HEAD;
 	if (!st->refused)
-		env->host->end(h->host, st);
+		env->cb->end(h->conn, st);
 }
 
 static size_t input_body(struct http1 *h, const struct sl_front_env *env, struct sl_chunk *chunk,
@@ -262,7 +262,7 @@ static size_t input_body(struct http1 *h, const struct sl_front_env *env, struct
 
 	if (len > st->body_left)
 		len = (size_t)st->body_left;
-	taken = deliver(h, env, chunk, off, len);
+	taken = deliver_body(h, env, chunk, off, len);
 	st->body_left -= taken;
 	if (st->body_left == 0)
 		body_over(h, env);
@@ -300,7 +300,7 @@ static size_t input_chunked(struct http1 *h, const struct sl_front_env *env, str
 		return framing;
 	if (len > c->left)
 		len = (size_t)c->left;
-	taken = deliver(h, env, chunk, off, len);
+	taken = deliver_body(h, env, chunk, off, len);
 	c->left -= taken;
 	return framing + taken;
 }
@@ -326,7 +326,7 @@ static size_t input_trailers(struct http1 *h, const struct sl_front_env *env,
 		return in.len;
 	}
 	if (head.rq.header_cnt && !st->refused)
-		env->host->request_trailers(h->host, st, head.headers, head.rq.header_cnt);
+		env->cb->request_trailers(h->conn, st, head.headers, head.rq.header_cnt);
 	sl_http1_drop_part(h, env);
 	body_over(h, env);
 	return (size_t)n - old;
@@ -368,7 +368,7 @@ static void limit_discard(struct http1 *h, const struct sl_front_env *env)
 	shut_down(h, env, true);
 }
 
-static size_t input(void *state, const struct sl_front_env *env, struct sl_chunk *chunk)
+static size_t conn_input(void *state, const struct sl_front_env *env, struct sl_chunk *chunk)
 {
 	struct http1 *h = state;
 	size_t used = 0, n = 1;
@@ -377,7 +377,7 @@ static size_t input(void *state, const struct sl_front_env *env, struct sl_chunk
 		n = input_step(h, env, chunk, used);
 		used += n;
 	}
-	/* A reply that has not begun is started by ready(). */
+	/* A reply that has not begun is started by conn_ready(). */
 	if (!h->head || h->head->state != REPLY_NONE || h->head->flags & ST_EXPECT)
 		sl_http1_advance(h, env);
 	if (h->phase == PHASE_DEAD) {
@@ -388,7 +388,7 @@ static size_t input(void *state, const struct sl_front_env *env, struct sl_chunk
 	return used;
 }
 
-static void ready(void *state, const struct sl_front_env *env, struct sl_stream *st)
+static void conn_ready(void *state, const struct sl_front_env *env, struct sl_stream *st)
 {
 	struct http1 *h = state;
 
@@ -397,8 +397,8 @@ static void ready(void *state, const struct sl_front_env *env, struct sl_stream 
 }
 
 /* RFC 9110 15.2: not for HTTP/1.0. */
-static void interim(void *state, const struct sl_front_env *env, struct sl_stream *st,
-		    const struct sl_reply *r)
+static void conn_interim(void *state, const struct sl_front_env *env, struct sl_stream *st,
+			 const struct sl_reply *r)
 {
 	SL_UNINIT uint8_t buf[SL_HTTP1_PART_OUT];
 	const struct http1 *h = state;
@@ -408,7 +408,7 @@ static void interim(void *state, const struct sl_front_env *env, struct sl_strea
 		return;
 	n = sl_http1_format_interim(buf, sizeof(buf), r);
 	if (n)
-		(void)env->host->write_head(h->host, buf, n);
+		(void)env->cb->write_head(h->conn, buf, n);
 	else if (env->errors)
 		env->errors[SL_FRONT_ERR_BAD_REPLY]++;
 }
@@ -456,7 +456,7 @@ static bool give_up(struct http1 *h, const struct sl_front_env *env)
 	struct sl_stream *st = h->head, *next;
 	bool reset;
 
-	while (st && (st == sl_http1_rx(h) || env->host->whole(h->host, st)))
+	while (st && (st == sl_http1_rx(h) || env->cb->whole(h->conn, st)))
 		st = st->next;
 	if (!st)
 		return false;
@@ -464,7 +464,7 @@ static bool give_up(struct http1 *h, const struct sl_front_env *env)
 	for (; st; st = next) {
 		next = st->next;
 		unlink_stream(h, st);
-		env->host->cancel(h->host, st);
+		env->cb->cancel(h->conn, st);
 	}
 	sl_http1_drop_part(h, env);
 	h->phase = PHASE_DEAD;
@@ -476,7 +476,7 @@ static bool give_up(struct http1 *h, const struct sl_front_env *env)
 	return true;
 }
 
-static void eof(void *state, const struct sl_front_env *env, bool listens)
+static void conn_eof(void *state, const struct sl_front_env *env, bool listens)
 {
 	struct http1 *h = state;
 	struct sl_http1_head head = {.status = 400, .error = SL_FRONT_ERR_BAD_REQUEST};
@@ -494,12 +494,12 @@ static void eof(void *state, const struct sl_front_env *env, bool listens)
 	stop_reading(h, env, head.status, head.error);
 }
 
-static void timeout(void *state, const struct sl_front_env *env)
+static void conn_timeout(void *state, const struct sl_front_env *env)
 {
 	stop_reading(state, env, 408, SL_FRONT_ERR_TIMEOUT);
 }
 
-static void drain(void *state, const struct sl_front_env *env)
+static void conn_drain(void *state, const struct sl_front_env *env)
 {
 	struct http1 *h = state;
 
@@ -515,16 +515,16 @@ static void drain(void *state, const struct sl_front_env *env)
 	sl_http1_advance(h, env);
 }
 
-static void conn_open(void *state, const struct sl_front_env *env, void *host, uint32_t source)
+static void conn_open(void *state, const struct sl_front_env *env, void *conn, uint32_t source)
 {
 	struct http1 *h = state;
 
 	(void)env, (void)source;
 	memset(h, 0, sizeof(*h));
-	h->host = host;
+	h->conn = conn;
 }
 
-static void writable(void *state, const struct sl_front_env *env)
+static void conn_writable(void *state, const struct sl_front_env *env)
 {
 	sl_http1_advance(state, env);
 }
@@ -539,7 +539,7 @@ static void conn_close(void *state, const struct sl_front_env *env)
 	cancel_all(h, env);
 }
 
-static enum sl_front_rest rest(const void *state)
+static enum sl_front_rest conn_rest(const void *state)
 {
 	const struct http1 *h = state;
 
@@ -556,14 +556,14 @@ static uint64_t head_since(const void *state)
 const struct sl_front_ops sl_front_http1 = {
 	.name = "http1",
 	.open = conn_open,
-	.input = input,
-	.eof = eof,
-	.ready = ready,
-	.interim = interim,
-	.writable = writable,
-	.drain = drain,
-	.timeout = timeout,
+	.input = conn_input,
+	.eof = conn_eof,
+	.ready = conn_ready,
+	.interim = conn_interim,
+	.writable = conn_writable,
+	.drain = conn_drain,
+	.timeout = conn_timeout,
 	.close = conn_close,
-	.rest = rest,
+	.rest = conn_rest,
 	.head_since = head_since,
 };

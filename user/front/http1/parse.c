@@ -8,53 +8,55 @@
 #include "front/http1/http1.h"
 #include "http/scan.h"
 
-enum step { STEP_OK, STEP_PARTIAL, STEP_REFUSED };
+enum http1_step { STEP_OK, STEP_PARTIAL, STEP_REFUSED };
 
 /* Parse position: [lo, end) may be read, p is next. */
-struct cursor {
+struct http1_cursor {
 	const uint8_t *lo, *p, *end;
 };
 
-static enum step refuse(struct sl_http1_head *head, unsigned status, enum sl_front_error error)
+static enum http1_step refuse_head(struct sl_http1_head *head, unsigned status,
+				   enum sl_front_error error)
 {
 	sl_http1_refuse(head, status, error);
 	return STEP_REFUSED;
 }
 
-static struct sl_span between(const uint8_t *from, const uint8_t *to)
+static struct sl_span span_between(const uint8_t *from, const uint8_t *to)
 {
 	return sl_span_of(from, (size_t)(to - from));
 }
 
 /* Parses CR LF. A bare CR or LF ends a line for some recipients only, so it is refused. */
-static enum step take_crlf(struct cursor *c, struct sl_http1_head *head)
+static enum http1_step take_crlf(struct http1_cursor *c, struct sl_http1_head *head)
 {
 	if (c->p == c->end)
 		return STEP_PARTIAL;
 	if (*c->p != '\r')
-		return refuse(head, 400,
-			      *c->p == '\n' ? SL_FRONT_ERR_SMUGGLING : SL_FRONT_ERR_BAD_REQUEST);
+		return refuse_head(head, 400,
+				   *c->p == '\n' ? SL_FRONT_ERR_SMUGGLING
+						 : SL_FRONT_ERR_BAD_REQUEST);
 	if (c->p + 1 == c->end)
 		return STEP_PARTIAL;
 	if (c->p[1] != '\n')
-		return refuse(head, 400, SL_FRONT_ERR_SMUGGLING);
+		return refuse_head(head, 400, SL_FRONT_ERR_SMUGGLING);
 	c->p += 2;
 	return STEP_OK;
 }
 
-static enum step take_method(struct cursor *c, struct sl_http1_head *head)
+static enum http1_step take_method(struct http1_cursor *c, struct sl_http1_head *head)
 {
 	const uint8_t *from = c->p;
 	struct sl_span name;
 
 	c->p = sl_scan_table(from, c->end, SL_CT_TOKEN);
-	name = between(from, c->p);
+	name = span_between(from, c->p);
 	if (name.len > SL_HTTP1_METHOD_MAX)
-		return refuse(head, 501, SL_FRONT_ERR_METHOD);
+		return refuse_head(head, 501, SL_FRONT_ERR_METHOD);
 	if (c->p == c->end)
 		return STEP_PARTIAL;
 	if (*c->p != ' ' || name.len == 0)
-		return refuse(head, 400, SL_FRONT_ERR_BAD_REQUEST);
+		return refuse_head(head, 400, SL_FRONT_ERR_BAD_REQUEST);
 	head->rq.method_name = name;
 	head->rq.method = (uint8_t)sl_method_parse(name);
 	c->p++;
@@ -62,7 +64,7 @@ static enum step take_method(struct cursor *c, struct sl_http1_head *head)
 }
 
 /* Parses "HTTP/" DIGIT "." DIGIT. */
-static enum step take_version(struct cursor *c, struct sl_http1_head *head)
+static enum http1_step take_version(struct http1_cursor *c, struct sl_http1_head *head)
 {
 	static const uint8_t name[] = "HTTP/0.0", usual[] = "HTTP/1.1";
 	const uint8_t *p = c->p;
@@ -76,20 +78,20 @@ static enum step take_version(struct cursor *c, struct sl_http1_head *head)
 		if (p == c->end)
 			return STEP_PARTIAL;
 		if (name[i] == '0' ? *p < '0' || *p > '9' : *p != name[i])
-			return refuse(head, 400, SL_FRONT_ERR_BAD_REQUEST);
+			return refuse_head(head, 400, SL_FRONT_ERR_BAD_REQUEST);
 	}
 	head->minor = (uint8_t)(p[-1] - '0');
 	if (p[-3] != '1' || head->minor > 1)
-		return refuse(head, 505, SL_FRONT_ERR_VERSION);
+		return refuse_head(head, 505, SL_FRONT_ERR_VERSION);
 	c->p = p;
 	return STEP_OK;
 }
 
-static enum step request_line(struct cursor *c, struct sl_http1_head *head)
+static enum http1_step request_line(struct http1_cursor *c, struct sl_http1_head *head)
 {
 	struct sl_span target;
 	const uint8_t *from;
-	enum step step = take_method(c, head);
+	enum http1_step step = take_method(c, head);
 
 	if (step != STEP_OK)
 		return step;
@@ -98,8 +100,8 @@ static enum step request_line(struct cursor *c, struct sl_http1_head *head)
 	if (c->p == c->end)
 		return STEP_PARTIAL;
 	if (*c->p != ' ' || c->p == from)
-		return refuse(head, 400, SL_FRONT_ERR_BAD_REQUEST);
-	target = between(from, c->p);
+		return refuse_head(head, 400, SL_FRONT_ERR_BAD_REQUEST);
+	target = span_between(from, c->p);
 	c->p++;
 	step = take_version(c, head);
 	if (step == STEP_OK)
@@ -110,12 +112,13 @@ static enum step request_line(struct cursor *c, struct sl_http1_head *head)
 }
 
 /* Parses the request line within its limit; exceeding it gives 414. */
-static enum step limited_request_line(struct cursor *c, const struct sl_front_limits *limits,
-				      struct sl_http1_head *head)
+static enum http1_step limited_request_line(struct http1_cursor *c,
+					    const struct sl_front_limits *limits,
+					    struct sl_http1_head *head)
 {
 	const uint8_t *end = c->end;
 	size_t max = (size_t)limits->max_target + 2;
-	enum step step;
+	enum http1_step step;
 
 	if ((size_t)(end - c->p) > max)
 		c->end = c->p + max;
@@ -123,17 +126,18 @@ static enum step limited_request_line(struct cursor *c, const struct sl_front_li
 		max = SIZE_MAX;
 	step = request_line(c, head);
 	if (step == STEP_PARTIAL && (max != SIZE_MAX || (size_t)(end - c->lo) >= limits->max_head))
-		return refuse(head, 414, SL_FRONT_ERR_TARGET_TOO_LONG);
+		return refuse_head(head, 414, SL_FRONT_ERR_TARGET_TOO_LONG);
 	c->end = end;
 	return step;
 }
 
 /* Parses field-name ":" OWS field-value OWS CRLF, RFC 9112 5.1, 5.2. */
-static enum step field_line(struct cursor *c, struct sl_header *out, struct sl_http1_head *head)
+static enum http1_step field_line(struct http1_cursor *c, struct sl_header *out,
+				  struct sl_http1_head *head)
 {
 	const uint8_t *from = c->p, *to;
 	const uint8_t *p = sl_scan_token(from, c->lo, c->end);
-	enum step step;
+	enum http1_step step;
 
 	if (p == c->end)
 		return STEP_PARTIAL;
@@ -143,9 +147,10 @@ static enum step field_line(struct cursor *c, struct sl_header *out, struct sl_h
 		/*
 		 * No token before a colon: obs-fold, a blank before the colon, or a truncated line.
 		 */
-		return refuse(head, 400, blank ? SL_FRONT_ERR_SMUGGLING : SL_FRONT_ERR_BAD_REQUEST);
+		return refuse_head(head, 400,
+				   blank ? SL_FRONT_ERR_SMUGGLING : SL_FRONT_ERR_BAD_REQUEST);
 	}
-	out->name = between(from, p);
+	out->name = span_between(from, p);
 	do {
 		p++;
 	} while (p < c->end && (*p == ' ' || *p == '\t'));
@@ -157,22 +162,22 @@ static enum step field_line(struct cursor *c, struct sl_header *out, struct sl_h
 		return step;
 	for (to = p; to > from && (to[-1] == ' ' || to[-1] == '\t');)
 		to--;
-	out->value = between(from, to);
+	out->value = span_between(from, to);
 	return STEP_OK;
 }
 
 /* Parses the fields of a head (`of_head`), which are also interpreted, or of trailers. */
-static enum step field_section(struct cursor *c, const struct sl_front_limits *limits,
-			       struct sl_http1_head *head, bool of_head)
+static enum http1_step field_section(struct http1_cursor *c, const struct sl_front_limits *limits,
+				     struct sl_http1_head *head, bool of_head)
 {
 	uint32_t max = limits->max_headers < SL_HTTP1_HEADERS_MAX ? limits->max_headers
 								  : SL_HTTP1_HEADERS_MAX;
 	uint32_t n = 0;
-	enum step step;
+	enum http1_step step;
 
 	while (c->p < c->end && *c->p != '\r') {
 		if (n == max)
-			return refuse(head, 431, SL_FRONT_ERR_HEAD_TOO_LARGE);
+			return refuse_head(head, 431, SL_FRONT_ERR_HEAD_TOO_LARGE);
 		step = field_line(c, &head->headers[n], head);
 		if (step != STEP_OK)
 			return step;
@@ -188,8 +193,8 @@ ssize_t sl_http1_parse(struct sl_span in, const struct sl_front_limits *limits,
 		       struct sl_http1_head *head)
 {
 	struct sl_span view = sl_span_first(in, limits->max_head);
-	struct cursor c = {.lo = view.ptr, .p = view.ptr, .end = view.ptr + view.len};
-	enum step step = STEP_OK;
+	struct http1_cursor c = {.lo = view.ptr, .p = view.ptr, .end = view.ptr + view.len};
+	enum http1_step step = STEP_OK;
 
 	memset(&head->rq, 0, sizeof(head->rq));
 	head->rq.proto = SL_PROTO_HTTP1;
@@ -214,7 +219,7 @@ ssize_t sl_http1_parse(struct sl_span in, const struct sl_front_limits *limits,
 	if (step == STEP_PARTIAL) {
 		if (view.len < limits->max_head)
 			return 0;
-		step = refuse(head, 431, SL_FRONT_ERR_HEAD_TOO_LARGE);
+		step = refuse_head(head, 431, SL_FRONT_ERR_HEAD_TOO_LARGE);
 	}
 	if (step == STEP_REFUSED || !sl_http1_framing(head))
 		return -1;
@@ -225,11 +230,11 @@ ssize_t sl_http1_trailers(struct sl_span in, const struct sl_front_limits *limit
 			  struct sl_http1_head *head)
 {
 	struct sl_span view = sl_span_first(in, limits->max_head);
-	struct cursor c = {.lo = view.ptr, .p = view.ptr, .end = view.ptr + view.len};
-	enum step step = field_section(&c, limits, head, false);
+	struct http1_cursor c = {.lo = view.ptr, .p = view.ptr, .end = view.ptr + view.len};
+	enum http1_step step = field_section(&c, limits, head, false);
 
 	if (step == STEP_PARTIAL && view.len == limits->max_head)
-		step = refuse(head, 431, SL_FRONT_ERR_HEAD_TOO_LARGE);
+		step = refuse_head(head, 431, SL_FRONT_ERR_HEAD_TOO_LARGE);
 	if (step == STEP_REFUSED)
 		return -1;
 	return step == STEP_OK ? c.p - c.lo : 0;

@@ -112,13 +112,13 @@ static __attribute__((noinline)) void write_end(struct http1 *h, const struct sl
 	SL_UNINIT struct sl_reply_parts parts;
 	size_t n = 0;
 
-	if (env->host->trailers(h->host, st, &parts))
+	if (env->cb->trailers(h->conn, st, &parts))
 		n = sl_http1_format_end(buf, sizeof(buf), &parts.reply);
 	if (!n && env->errors)
 		env->errors[SL_FRONT_ERR_BAD_REPLY]++;
 	if (!n)
 		break_off(h, st);
-	else if (env->host->write_head(h->host, buf, n))
+	else if (env->cb->write_head(h->conn, buf, n))
 		st->state = REPLY_DONE;
 }
 
@@ -137,13 +137,13 @@ static size_t write_chunks(struct http1 *h, const struct sl_front_env *env, stru
 						    sizeof(buf) - CHUNK_OVERHEAD);
 		bool last;
 
-		room = env->host->room(h->host);
+		room = env->cb->room(h->conn);
 		if (part.len && room <= CHUNK_OVERHEAD)
 			break;
 		part = sl_span_first(part, part.len ? room - CHUNK_OVERHEAD : 0);
 		last = piece.behind == SL_END && taken + part.len == piece.bytes.len;
 		last &= !st->trailers;
-		if (!env->host->write_head(h->host, buf, put_chunk(buf, part, last)))
+		if (!env->cb->write_head(h->conn, buf, put_chunk(buf, part, last)))
 			break;
 		taken += part.len;
 		if (last)
@@ -170,14 +170,14 @@ static size_t write_body(struct http1 *h, const struct sl_front_env *env, struct
 		 * dropped.
 		 */
 		within = st->reply_left < len ? (size_t)st->reply_left : len;
-		taken = within ? env->host->write(h->host, piece.bytes.ptr, within) : 0;
+		taken = within ? env->cb->write(h->conn, piece.bytes.ptr, within) : 0;
 		st->reply_left -= taken;
 		if (taken == within)
 			taken = len;
 		break;
 	case REPLY_UNTIL_CLOSE:
 		if (len)
-			taken = env->host->write(h->host, piece.bytes.ptr, len);
+			taken = env->cb->write(h->conn, piece.bytes.ptr, len);
 		break;
 	default: break; /* SWALLOW */
 	}
@@ -189,7 +189,7 @@ static size_t write_body(struct http1 *h, const struct sl_front_env *env, struct
 /* Writes the next piece. Returns false if no more is available or fits. */
 static bool write_piece(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st)
 {
-	struct sl_piece piece = env->host->peek(h->host, st);
+	struct sl_piece piece = env->cb->peek(h->conn, st);
 	size_t taken;
 
 	if (piece.behind == SL_BROKEN) {
@@ -200,7 +200,7 @@ static bool write_piece(struct http1 *h, const struct sl_front_env *env, struct 
 		return false;
 	taken = write_body(h, env, st, piece);
 	if (taken)
-		env->host->take(h->host, st, taken);
+		env->cb->take(h->conn, st, taken);
 	if (taken < piece.bytes.len)
 		return false;
 	/* Trailers are available after all bytes were taken. */
@@ -243,7 +243,7 @@ static enum start write_head_by(struct http1 *h, const struct sl_front_env *env,
 		if (*taken)
 			memcpy(buf + n, piece.bytes.ptr, *taken);
 	}
-	if (!env->host->write_head(h->host, buf, n + *taken))
+	if (!env->cb->write_head(h->conn, buf, n + *taken))
 		return NO_ROOM;
 	st->state = states[framing];
 	st->reply_left = framing == SL_HTTP1_LENGTH ? len - *taken : 0;
@@ -274,7 +274,7 @@ static enum start write_head(struct http1 *h, const struct sl_front_env *env, st
 }
 
 /* Starts a reply. Returns false if there is none, or no room because the client does not read. */
-static bool start(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st)
+static bool start_reply(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st)
 {
 	SL_UNINIT struct sl_reply_parts parts;
 	struct sl_piece piece;
@@ -283,9 +283,9 @@ static bool start(struct http1 *h, const struct sl_front_env *env, struct sl_str
 	char text[64];
 	size_t taken;
 
-	if (!env->host->head(h->host, st, &parts) || !env->host->room(h->host))
+	if (!env->cb->head(h->conn, st, &parts) || !env->cb->room(h->conn))
 		return false;
-	piece = env->host->peek(h->host, st);
+	piece = env->cb->peek(h->conn, st);
 	start = write_head(h, env, st, &parts.reply, piece, &taken);
 	if (start == BAD) {
 		/* Replaces an invalid reply by 502 and drops its body. */
@@ -304,14 +304,14 @@ static bool start(struct http1 *h, const struct sl_front_env *env, struct sl_str
 		return false;
 	st->started = true;
 	if (taken)
-		env->host->take(h->host, st, taken);
+		env->cb->take(h->conn, st, taken);
 	sl_http1_stop_input(h, st);
 	return true;
 }
 
 void sl_http1_pull(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st)
 {
-	if (st->state == REPLY_NONE && !start(h, env, st))
+	if (st->state == REPLY_NONE && !start_reply(h, env, st))
 		return;
 	while (st->state != REPLY_DONE && write_piece(h, env, st))
 		;
@@ -337,5 +337,5 @@ void sl_http1_write_error(struct http1 *h, const struct sl_front_env *env)
 		n += body.len;
 	}
 	/* If it does not fit, the connection just closes. */
-	(void)env->host->write_head(h->host, buf, n);
+	(void)env->cb->write_head(h->conn, buf, n);
 }

@@ -55,7 +55,7 @@ static void proxy_free(struct sl_proxy *p)
 
 /* --- upcalls from the transport --- */
 
-static void closed(void *user)
+static void filter_closed(void *user)
 {
 	struct sl_proxy *p = user;
 
@@ -64,15 +64,15 @@ static void closed(void *user)
 }
 
 /* Resets the connection: the source of its bytes is unknown. */
-static void refuse(struct sl_proxy *p)
+static void refuse_conn(struct sl_proxy *p)
 {
 	++*p->env->malformed;
 	p->filter.below.ops->reset(p->filter.below.self);
-	closed(p);
+	filter_closed(p);
 }
 
 /* Appends to the gathered header and returns it in *bytes. Returns false without memory. */
-static bool gather(struct sl_proxy *p, struct sl_span *bytes)
+static bool gather_header(struct sl_proxy *p, struct sl_span *bytes)
 {
 	size_t n = SL_PROXY_HEADER_MAX - p->head_len;
 
@@ -100,10 +100,10 @@ static size_t take_header(struct sl_proxy *p, const struct sl_chunk *chunk)
 
 	if (!p->head)
 		len = sl_proxy_parse(bytes, &header);
-	if ((p->head || len == 0) && gather(p, &bytes))
+	if ((p->head || len == 0) && gather_header(p, &bytes))
 		len = sl_proxy_parse(bytes, &header);
 	if (len < 0 || (len == 0 && (!p->head || p->head_len == SL_PROXY_HEADER_MAX))) {
-		refuse(p);
+		refuse_conn(p);
 		return SIZE_MAX;
 	}
 	if (len == 0)
@@ -116,7 +116,7 @@ static size_t take_header(struct sl_proxy *p, const struct sl_chunk *chunk)
 	return (size_t)len - before;
 }
 
-static size_t input(void *user, struct sl_chunk *chunk)
+static size_t filter_input(void *user, struct sl_chunk *chunk)
 {
 	struct sl_proxy *p = user;
 	struct sl_chunk rest = *chunk;
@@ -140,25 +140,27 @@ static size_t input(void *user, struct sl_chunk *chunk)
 	return used + p->filter.up->input(p->filter.user, &rest);
 }
 
-static void eof(void *user)
+static void filter_eof(void *user)
 {
 	struct sl_proxy *p = user;
 
 	if (p->complete)
 		p->filter.up->eof(p->filter.user);
 	else
-		refuse(p);
+		refuse_conn(p);
 }
 
-static void writable(void *user)
+static void filter_writable(void *user)
 {
 	struct sl_proxy *p = user;
 
 	p->filter.up->writable(p->filter.user);
 }
 
-static const struct sl_conn_user below_tells = {
-	.input = input, .eof = eof, .writable = writable, .closed = closed};
+static const struct sl_conn_user below_tells = {.input = filter_input,
+						.eof = filter_eof,
+						.writable = filter_writable,
+						.closed = filter_closed};
 
 /* --- downcalls to the transport --- */
 

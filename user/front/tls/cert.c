@@ -14,7 +14,7 @@
 
 enum { KEY_FILE_MAX = 64 << 10, NAMES_MAX = 512 };
 
-void sl_tls_tell(const struct sl_tls_told *to, const char *fmt, ...)
+void sl_tls_diagnose(const struct sl_tls_diag *to, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -23,44 +23,46 @@ void sl_tls_tell(const struct sl_tls_told *to, const char *fmt, ...)
 	va_end(ap);
 }
 
-STACK_OF(X509) * sl_tls_read_certs(const struct sl_cfg_file *f, const struct sl_tls_told *to)
+STACK_OF(X509) * sl_tls_read_certs(const struct sl_cfg_file *f, const struct sl_tls_diag *to)
 {
 	STACK_OF(X509) *all = sk_X509_new_null();
 	BIO *in = BIO_new_file(f->path, "r");
 	X509 *x;
 
 	if (!in)
-		sl_tls_tell(to, "found certificate \"%s\" (%s); allowed: a file that can be read",
-			    f->path, strerror(errno));
+		sl_tls_diagnose(to,
+				"found certificate \"%s\" (%s); allowed: a file that can be read",
+				f->path, strerror(errno));
 	while (in && all && (x = PEM_read_bio_X509(in, NULL, NULL, NULL)))
 		sk_X509_push(all, x);
 	BIO_free(in);
 	if (in && sk_X509_num(all) > 0)
 		return all;
 	if (in)
-		sl_tls_tell(to, "found no certificate in \"%s\"; allowed: PEM", f->path);
+		sl_tls_diagnose(to, "found no certificate in \"%s\"; allowed: PEM", f->path);
 	sk_X509_pop_free(all, X509_free);
 	return NULL;
 }
 
 int sl_tls_read_secret(const struct sl_cfg_file *f, const char *what, uint8_t *buf, size_t max,
-		       const struct sl_tls_told *to)
+		       const struct sl_tls_diag *to)
 {
 	int fd = open(f->path, O_RDONLY | O_CLOEXEC);
 	struct stat st;
 	ssize_t n = -1;
 
 	if (fd < 0 || fstat(fd, &st) != 0) {
-		sl_tls_tell(to, "found %s \"%s\" (%s); allowed: a file that can be read", what,
-			    f->path, strerror(errno));
+		sl_tls_diagnose(to, "found %s \"%s\" (%s); allowed: a file that can be read", what,
+				f->path, strerror(errno));
 	} else if (!S_ISREG(st.st_mode) || st.st_mode & (S_IRWXO | S_IWGRP)) {
-		sl_tls_tell(to,
-			    "found %s \"%s\" that others may use; allowed: a file with mode 600, "
-			    "or 640 with the gateway's group",
-			    what, f->path);
+		sl_tls_diagnose(
+			to,
+			"found %s \"%s\" that others may use; allowed: a file with mode 600, "
+			"or 640 with the gateway's group",
+			what, f->path);
 	} else if ((n = read(fd, buf, max)) < 0 || (size_t)st.st_size > max) {
-		sl_tls_tell(to, "found %s \"%s\" (%s); allowed: at most %zu bytes", what, f->path,
-			    n < 0 ? strerror(errno) : "too long", max);
+		sl_tls_diagnose(to, "found %s \"%s\" (%s); allowed: at most %zu bytes", what,
+				f->path, n < 0 ? strerror(errno) : "too long", max);
 		n = -1;
 	}
 	if (fd >= 0)
@@ -68,7 +70,7 @@ int sl_tls_read_secret(const struct sl_cfg_file *f, const char *what, uint8_t *b
 	return (int)n;
 }
 
-static EVP_PKEY *read_key(const struct sl_cfg_file *f, const struct sl_tls_told *to)
+static EVP_PKEY *read_key(const struct sl_cfg_file *f, const struct sl_tls_diag *to)
 {
 	uint8_t *buf = OPENSSL_malloc(KEY_FILE_MAX);
 	int n = buf ? sl_tls_read_secret(f, "key", buf, KEY_FILE_MAX, to) : -1;
@@ -77,8 +79,8 @@ static EVP_PKEY *read_key(const struct sl_cfg_file *f, const struct sl_tls_told 
 	EVP_PKEY *key = in ? PEM_read_bio_PrivateKey(in, NULL, NULL, (void *)(uintptr_t) "") : NULL;
 
 	if (n >= 0 && !key)
-		sl_tls_tell(to, "found no private key in \"%s\"; allowed: PEM, not encrypted",
-			    f->path);
+		sl_tls_diagnose(to, "found no private key in \"%s\"; allowed: PEM, not encrypted",
+				f->path);
 	BIO_free(in);
 	OPENSSL_clear_free(buf, KEY_FILE_MAX);
 	return key;
@@ -128,7 +130,7 @@ static uint32_t take_names(const X509 *x, char **names)
 	return cnt;
 }
 
-static struct sl_tls_cert *describe(const X509 *x, const char *file)
+static struct sl_tls_cert *describe_cert(const X509 *x, const char *file)
 {
 	char *names[NAMES_MAX];
 	uint32_t cnt = take_names(x, names);
@@ -188,7 +190,7 @@ bool sl_tls_cert_covers(const struct sl_tls_cert *c, struct sl_span name)
 
 /* --- pairs --- */
 
-static bool check_chain(const struct sl_tls_pair *p, const char *file, const struct sl_tls_told *to)
+static bool check_chain(const struct sl_tls_pair *p, const char *file, const struct sl_tls_diag *to)
 {
 	X509 *below = p->leaf;
 
@@ -196,10 +198,11 @@ static bool check_chain(const struct sl_tls_pair *p, const char *file, const str
 		X509 *issuer = sk_X509_value(p->chain, i);
 
 		if (X509_check_issued(issuer, below) != X509_V_OK) {
-			sl_tls_tell(to,
-				    "found certificate %d of \"%s\", which did not issue the one "
-				    "before it; allowed: the host's first, then each one's issuer",
-				    i + 2, file);
+			sl_tls_diagnose(
+				to,
+				"found certificate %d of \"%s\", which did not issue the one "
+				"before it; allowed: the host's first, then each one's issuer",
+				i + 2, file);
 			return false;
 		}
 		below = issuer;
@@ -212,7 +215,7 @@ static bool check_chain(const struct sl_tls_pair *p, const char *file, const str
  * a 2-byte length of extensions.
  */
 static bool check_length(const struct sl_tls_pair *p, const char *file,
-			 const struct sl_tls_told *to)
+			 const struct sl_tls_diag *to)
 {
 	int len = i2d_X509(p->leaf, NULL) + 5;
 
@@ -220,15 +223,16 @@ static bool check_length(const struct sl_tls_pair *p, const char *file,
 		len += i2d_X509(sk_X509_value(p->chain, i), NULL) + 5;
 	if (len <= SL_TLS_CHAIN_MAX)
 		return true;
-	sl_tls_tell(to, "found certificates of more than %d bytes in \"%s\"; allowed: %d together",
-		    SL_TLS_CHAIN_MAX, file, SL_TLS_CHAIN_MAX);
+	sl_tls_diagnose(to,
+			"found certificates of more than %d bytes in \"%s\"; allowed: %d together",
+			SL_TLS_CHAIN_MAX, file, SL_TLS_CHAIN_MAX);
 	return false;
 }
 
 bool sl_tls_pair_load(struct sl_tls_pair *p, const struct sl_cfg_file *cert,
 		      const struct sl_cfg_file *key, struct conf_mistakes *mistakes)
 {
-	struct sl_tls_told to = {mistakes, cert->line}, to_key = {mistakes, key->line};
+	struct sl_tls_diag to = {mistakes, cert->line}, to_key = {mistakes, key->line};
 
 	*p = (struct sl_tls_pair){0};
 	p->chain = sl_tls_read_certs(cert, &to);
@@ -236,16 +240,16 @@ bool sl_tls_pair_load(struct sl_tls_pair *p, const struct sl_cfg_file *cert,
 	if (!p->chain || !p->key)
 		return false;
 	p->leaf = sk_X509_shift(p->chain);
-	p->cert = describe(p->leaf, cert->path);
+	p->cert = describe_cert(p->leaf, cert->path);
 	if (!p->cert) {
-		sl_tls_tell(&to, "found too little memory");
+		sl_tls_diagnose(&to, "found too little memory");
 		return false;
 	}
 	if (X509_check_private_key(p->leaf, p->key) != 1) {
-		sl_tls_tell(&to_key,
-			    "found key \"%s\", which is not that of \"%s\"; allowed: one "
-			    "key for each certificate, in their order",
-			    key->path, cert->path);
+		sl_tls_diagnose(&to_key,
+				"found key \"%s\", which is not that of \"%s\"; allowed: one "
+				"key for each certificate, in their order",
+				key->path, cert->path);
 		return false;
 	}
 	return check_chain(p, cert->path, &to) && check_length(p, cert->path, &to);

@@ -30,11 +30,11 @@ struct sl_tls_pair {
 };
 
 /* Destination of configuration errors: FILE:LINE. */
-struct sl_tls_told {
+struct sl_tls_diag {
 	struct conf_mistakes *mistakes;
 	int line;
 };
-void sl_tls_tell(const struct sl_tls_told *to, const char *fmt, ...)
+void sl_tls_diagnose(const struct sl_tls_diag *to, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*
@@ -44,12 +44,12 @@ bool sl_tls_pair_load(struct sl_tls_pair *p, const struct sl_cfg_file *cert,
 		      const struct sl_cfg_file *key, struct conf_mistakes *mistakes);
 void sl_tls_pair_free(struct sl_tls_pair *p);
 /* Reads all certificates of a file. Returns NULL after reporting an error. */
-STACK_OF(X509) * sl_tls_read_certs(const struct sl_cfg_file *f, const struct sl_tls_told *to);
+STACK_OF(X509) * sl_tls_read_certs(const struct sl_cfg_file *f, const struct sl_tls_diag *to);
 /*
  * Reads a secret file of at most `max` bytes. Returns its length, or -1 after reporting an error.
  */
 int sl_tls_read_secret(const struct sl_cfg_file *f, const char *what, uint8_t *buf, size_t max,
-		       const struct sl_tls_told *to);
+		       const struct sl_tls_diag *to);
 
 void sl_tls_cert_put(struct sl_tls_cert *c);
 static inline struct sl_tls_cert *sl_tls_cert_get(struct sl_tls_cert *c)

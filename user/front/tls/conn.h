@@ -34,16 +34,16 @@ enum sl_tls_state {
 };
 
 /* Names too long for the connection, or of a client with a certificate. */
-struct sl_tls_who {
+struct sl_tls_identity {
 	uint16_t subject_len, san_len;
-	char sni[SL_TLS_NAME_MAX], subject[SL_TLS_WHO_MAX], san[SL_TLS_WHO_MAX];
+	char sni[SL_TLS_NAME_MAX], subject[SL_TLS_IDENTITY_MAX], san[SL_TLS_IDENTITY_MAX];
 };
 
 /*
  * Received bytes that are not consumed yet, as a list of frames. The first frame begins with
  * `plain` bytes of decrypted content, followed by `skip` bytes that end the same record.
  */
-struct sl_tls_held {
+struct sl_tls_backlog {
 	struct sl_frame *head, *tail;
 	uint32_t len;
 	uint16_t plain, skip;
@@ -53,15 +53,15 @@ struct sl_tls_conn {
 	struct sl_filter filter;
 	struct sl_tls *tls;
 	struct sl_tls_dir rx, tx;
-	struct sl_tls_held held;
+	struct sl_tls_backlog backlog;
 	union {
 		/* during the handshake; NULL before the first complete record */
 		struct sl_tls_hs *hs;
 		struct sl_tls_cert *cert; /* SL_TLS_OPEN; a reference */
 	};
 	struct sl_tls_server *server; /* during the handshake; a reference */
-	struct sl_tls_who *who;
-	/* in the list of its bucket while `held` is not empty, or in tls->shed */
+	struct sl_tls_identity *identity;
+	/* in the list of its bucket while `backlog` is not empty, or in tls->shed */
 	struct sl_list holders;
 	uint64_t shed_ns;
 	uint8_t state; /* enum sl_tls_state */
@@ -80,7 +80,7 @@ struct sl_tls_conn {
 	bool gone;  /* to be freed when `depth` is zero */
 	bool resumed;
 	uint16_t bucket; /* 1 + bucket of the client address; 0: not computed yet */
-	uint8_t sni_len; /* length in `sni`; if longer, in `who` */
+	uint8_t sni_len; /* length in `sni`; if longer, in `identity` */
 	char sni[SL_TLS_NAME_INLINE];
 };
 _Static_assert(sizeof(struct sl_tls_conn) <= 448, "the aim for an idle connection, beside TCP's");
@@ -88,7 +88,7 @@ _Static_assert(sizeof(struct sl_tls_conn) <= 448, "the aim for an idle connectio
 struct sl_tls {
 	struct sl_tls_config cfg;
 	struct sl_tls_ciphers *ciphers;
-	struct sl_mempool conns, who, hs;
+	struct sl_mempool conns, identity, hs;
 	/* Open record: plaintext being gathered in the frame that leaves next. */
 	struct sl_tls_conn *writer;
 	uint8_t *record;
@@ -97,9 +97,9 @@ struct sl_tls {
 		struct sl_list conns; /* connections with held frames, oldest first */
 		uint32_t frames;
 	} holders[SL_TLS_BUCKETS];
-	uint32_t held_frames;   /* of all buckets */
-	struct sl_list shed;    /* connections in SL_TLS_SHED, oldest first */
-	struct sl_list waiting; /* handshakes waiting for their client, oldest first */
+	uint32_t backlog_frames; /* of all buckets */
+	struct sl_list shed;     /* connections in SL_TLS_SHED, oldest first */
+	struct sl_list waiting;  /* handshakes waiting for their client, oldest first */
 	struct sl_tls_server *servers[SL_MAX_LISTENERS];
 	uint32_t queued;
 	struct sl_sipkey key;            /* hash key of buckets */
@@ -129,31 +129,31 @@ void sl_tls_go_on(struct sl_tls_conn *c);
 uint8_t sl_tls_alert_of(enum sl_tls_end why);
 enum sl_tls_end sl_tls_end_of(uint8_t alert);
 
-/* hs.c. Returns the bucket of the client address (IPv6: /64). Valid once the address is known. */
+/* handshake.c. Returns the bucket of the client address (IPv6: /64). Valid once the address is known. */
 uint16_t sl_tls_bucket_of(struct sl_tls_conn *c);
-/* Processes handshake bytes in `held`. */
+/* Processes handshake bytes in `backlog`. */
 void sl_tls_hello(struct sl_tls_conn *c);
 /* Writes pending handshake output, then applies the result of the step. */
 void sl_tls_hs_send(struct sl_tls_conn *c);
 /* Detaches the handshake from a connection that ends. */
 void sl_tls_hs_leave(struct sl_tls_conn *c);
 
-/* held.c. Appends bytes of a chunk from `at`, taking its frame if it has one. False: no memory. */
-bool sl_tls_hold(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at);
-bool sl_tls_hold_copy(struct sl_tls_conn *c, const uint8_t *bytes, size_t len);
-void sl_tls_held_drop(struct sl_tls_conn *c, size_t len);
+/* rx_backlog.c. Appends bytes of a chunk from `at`, taking its frame if it has one. False: no memory. */
+bool sl_tls_backlog_add(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at);
+bool sl_tls_backlog_add_copy(struct sl_tls_conn *c, const uint8_t *bytes, size_t len);
+void sl_tls_backlog_drop(struct sl_tls_conn *c, size_t len);
 /* Remove or insert the first frame. */
-struct sl_frame *sl_tls_held_pop(struct sl_tls_conn *c);
-void sl_tls_held_push(struct sl_tls_conn *c, struct sl_frame *f);
-void sl_tls_held_free(struct sl_tls_conn *c);
-size_t sl_tls_held_copy(const struct sl_tls_conn *c, uint8_t *to, size_t max);
+struct sl_frame *sl_tls_backlog_pop(struct sl_tls_conn *c);
+void sl_tls_backlog_push(struct sl_tls_conn *c, struct sl_frame *f);
+void sl_tls_backlog_free(struct sl_tls_conn *c);
+size_t sl_tls_backlog_peek(const struct sl_tls_conn *c, uint8_t *to, size_t max);
 
-/* in.c. Process held bytes, or a chunk. sl_tls_take() returns the bytes used. */
+/* rx.c. Process held bytes, or a chunk. sl_tls_take() returns the bytes used. */
 void sl_tls_pump(struct sl_tls_conn *c);
 size_t sl_tls_take(struct sl_tls_conn *c, struct sl_chunk *chunk);
 
 size_t sl_tls_write(struct sl_tls_conn *c, const uint8_t *bytes, size_t len, bool beyond);
-/* out.c. Seals the open record of the worker, if there is one. */
+/* tx.c. Seals the open record of the worker, if there is one. */
 void sl_tls_seal_open(struct sl_tls *t);
 size_t sl_tls_room(const struct sl_tls_conn *c);
 bool sl_tls_fits(const struct sl_tls_conn *c, size_t len);

@@ -20,7 +20,7 @@ static struct sl_tls_tickets *own_tickets(void)
 	return own;
 }
 
-static void release(struct sl_config *c)
+static void free_servers(struct sl_config *c)
 {
 	for (uint32_t i = 0; i < c->listener_cnt; i++) {
 		sl_tls_server_put(c->listeners[i].tls_server);
@@ -32,15 +32,15 @@ int sl_tls_load(struct sl_config *c, struct sl_err *err)
 {
 	struct conf_mistakes mistakes = {.file = c->file, .cfg = c};
 
-	c->release = release;
+	c->release = free_servers;
 	for (uint32_t i = 0; i < c->listener_cnt; i++) {
 		struct sl_cfg_listener *l = &c->listeners[i];
 
 		if (!l->tls)
 			continue;
 		if (!sl_aead_supported()) {
-			sl_tls_tell(
-				&(struct sl_tls_told){&mistakes, l->tls->line},
+			sl_tls_diagnose(
+				&(struct sl_tls_diag){&mistakes, l->tls->line},
 				"found a processor without AES-NI or PCLMULQDQ; allowed: tls on "
 				"one that has them");
 			continue;
@@ -48,8 +48,8 @@ int sl_tls_load(struct sl_config *c, struct sl_err *err)
 		if (own_tickets())
 			l->tls_server = sl_tls_server_new(l->tls, own_tickets(), &mistakes);
 		if (!l->tls_server && !mistakes.cnt)
-			sl_tls_tell(&(struct sl_tls_told){&mistakes, l->tls->line},
-				    "found too little memory or randomness");
+			sl_tls_diagnose(&(struct sl_tls_diag){&mistakes, l->tls->line},
+					"found too little memory or randomness");
 	}
 	if (!mistakes.cnt)
 		return 0;

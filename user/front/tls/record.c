@@ -27,16 +27,16 @@ static const struct suite {
 };
 
 /* Expanded key of `owner`. */
-struct slot {
+struct cipher_slot {
 	struct sl_aead_key key;
 	const struct sl_tls_dir *owner;
 	uint64_t unused;
 };
-_Static_assert(sizeof(struct slot) % SL_CACHELINE == 0, "whole lines");
+_Static_assert(sizeof(struct cipher_slot) % SL_CACHELINE == 0, "whole lines");
 
 struct sl_tls_ciphers {
 	struct sl_aead *aead;
-	struct slot *slots; /* mapped separately, excluded from core dumps */
+	struct cipher_slot *slots; /* mapped separately, excluded from core dumps */
 };
 
 struct sl_tls_ciphers *sl_tls_ciphers_new(void)
@@ -137,7 +137,7 @@ bool sl_tls_dir_derive(struct sl_tls_dir *dir, uint64_t seq)
 	       sl_tls_expand(suite, dir->secret, "iv", dir->iv, SL_TLS_IV);
 }
 
-static struct slot *slot_of(struct sl_tls_ciphers *c, const struct sl_tls_dir *dir)
+static struct cipher_slot *slot_of(struct sl_tls_ciphers *c, const struct sl_tls_dir *dir)
 {
 	uint64_t h = (uint64_t)(uintptr_t)dir * UINT64_C(0x9e3779b97f4a7c15);
 
@@ -145,9 +145,9 @@ static struct slot *slot_of(struct sl_tls_ciphers *c, const struct sl_tls_dir *d
 }
 
 /* Wipes the cached key. */
-static void forget(struct sl_tls_ciphers *c, const struct sl_tls_dir *dir)
+static void forget_slot(struct sl_tls_ciphers *c, const struct sl_tls_dir *dir)
 {
-	struct slot *s = slot_of(c, dir);
+	struct cipher_slot *s = slot_of(c, dir);
 
 	if (s->owner != dir)
 		return;
@@ -159,7 +159,7 @@ bool sl_tls_dir_update(struct sl_tls_ciphers *c, struct sl_tls_dir *dir)
 	enum sl_tls_suite suite = (enum sl_tls_suite)dir->suite;
 	uint8_t next[SL_TLS_SECRET_MAX];
 
-	forget(c, dir);
+	forget_slot(c, dir);
 	if (!sl_tls_expand(suite, dir->secret, "traffic upd", next, suites[suite].secret_len))
 		return false;
 	memcpy(dir->secret, next, suites[suite].secret_len);
@@ -169,17 +169,17 @@ bool sl_tls_dir_update(struct sl_tls_ciphers *c, struct sl_tls_dir *dir)
 
 void sl_tls_dir_wipe(struct sl_tls_ciphers *c, struct sl_tls_dir *dir)
 {
-	forget(c, dir);
+	forget_slot(c, dir);
 	OPENSSL_cleanse(dir, sizeof(*dir));
 }
 
 /* --- records --- */
 
 /* Returns the expanded key, and the nonce of the next record (RFC 8446 5.3). */
-static const struct sl_aead_key *begin(struct sl_tls_ciphers *c, const struct sl_tls_dir *dir,
-				       uint8_t nonce[SL_TLS_IV])
+static const struct sl_aead_key *
+begin_record(struct sl_tls_ciphers *c, const struct sl_tls_dir *dir, uint8_t nonce[SL_TLS_IV])
 {
-	struct slot *s = slot_of(c, dir);
+	struct cipher_slot *s = slot_of(c, dir);
 	uint64_t seq = htobe64(dir->seq), low;
 
 	memcpy(nonce, dir->iv, SL_TLS_IV);
@@ -205,7 +205,7 @@ size_t sl_tls_seal(struct sl_tls_ciphers *c, struct sl_tls_dir *dir, uint8_t typ
 	rec[3] = (uint8_t)((inner + SL_TLS_TAG) >> 8);
 	rec[4] = (uint8_t)(inner + SL_TLS_TAG);
 	body[len] = type;
-	sl_aead_seal(c->aead, dir->suite, begin(c, dir, nonce), nonce, rec, body, inner,
+	sl_aead_seal(c->aead, dir->suite, begin_record(c, dir, nonce), nonce, rec, body, inner,
 		     body + inner);
 	dir->seq++;
 	return len + SL_TLS_OVERHEAD;
@@ -228,7 +228,7 @@ bool sl_tls_open(struct sl_tls_ciphers *c, struct sl_tls_dir *dir, const uint8_t
 		memcpy(sent + want - n, pieces[cnt].ptr + pieces[cnt].len - n, n);
 		want -= n;
 	}
-	if (!sl_aead_open(c->aead, dir->suite, begin(c, dir, nonce), nonce, head, pieces,
+	if (!sl_aead_open(c->aead, dir->suite, begin_record(c, dir, nonce), nonce, head, pieces,
 			  len - SL_TLS_TAG, sent))
 		return false;
 	dir->seq++;

@@ -20,7 +20,7 @@ static const char ciphersuites[] = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA38
 static const uint8_t alpn_h2[] = {2, 'h', '2'};
 static const uint8_t alpn_all[] = {2, 'h', '2', 8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
 
-struct group {
+struct tls_group {
 	SSL_CTX **ctxs;                 /* one per thread */
 	const struct sl_tls_cert *cert; /* its first certificate, whose names identify the group */
 };
@@ -31,7 +31,7 @@ struct sl_tls_server {
 	struct sl_tls_cert **certs; /* ends with NULL */
 	X509 **leaves;              /* parallel to `certs` */
 	unsigned cert_cnt, group_cnt, thread_cnt;
-	struct group *groups;
+	struct tls_group *groups;
 };
 
 static struct sl_tls_hs *hs_of(const SSL *ssl)
@@ -58,7 +58,7 @@ static int choose_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_l
 }
 
 /* Finds a group by exact name, then by wildcard; otherwise returns the first. */
-static const struct group *find_group(const struct sl_tls_server *s, struct sl_span name)
+static const struct tls_group *find_group(const struct sl_tls_server *s, struct sl_span name)
 {
 	for (unsigned i = 0; i < s->group_cnt; i++) {
 		if (sl_tls_cert_names(s->groups[i].cert, name))
@@ -230,7 +230,7 @@ static uint16_t piece_max(const SSL *ssl)
 	return code >= 1 && code <= 4 ? (uint16_t)(256u << code) : SL_TLS_PLAIN_MAX;
 }
 
-static bool finish(struct sl_tls_hs *hs)
+static bool finish_handshake(struct sl_tls_hs *hs)
 {
 	const struct sl_tls_server *s = hs->server;
 	const X509 *used = SSL_get_certificate(hs->ssl);
@@ -278,7 +278,7 @@ static bool take_out(struct sl_tls_hs *hs)
 	return true;
 }
 
-static enum sl_tls_step step(struct sl_tls_hs *hs)
+static enum sl_tls_step step_handshake(struct sl_tls_hs *hs)
 {
 	int rc;
 
@@ -305,7 +305,7 @@ static enum sl_tls_step step(struct sl_tls_hs *hs)
 		return SL_TLS_FAILED;
 	if (rc == SSL_ERROR_WANT_READ && SSL_get_shutdown(hs->ssl) == 0)
 		return SL_TLS_MORE;
-	return SSL_is_init_finished(hs->ssl) && finish(hs) ? SL_TLS_DONE : SL_TLS_FAILED;
+	return SSL_is_init_finished(hs->ssl) && finish_handshake(hs) ? SL_TLS_DONE : SL_TLS_FAILED;
 }
 
 static void free_out(struct sl_tls_hs *hs)
@@ -321,7 +321,7 @@ void sl_tls_hs_step(struct sl_tls_hs *hs, uint64_t now_ns)
 	hs->waited_ns = now_ns - hs->queued_ns;
 	hs->alert = UINT8_MAX;
 	free_out(hs);
-	hs->step = (uint8_t)step(hs);
+	hs->step = (uint8_t)step_handshake(hs);
 	if (hs->step == SL_TLS_MORE) {
 		/* OpenSSL keeps an incomplete record. */
 		hs->in_used = hs->in_len;
@@ -423,10 +423,10 @@ static bool same_names(const struct sl_tls_cert *a, const struct sl_tls_cert *b)
 static bool add_group(struct sl_tls_server *s, const struct sl_tls_cert *cert,
 		      const struct sl_cfg_tls *cfg, STACK_OF(X509) * cas)
 {
-	struct group *g = &s->groups[s->group_cnt];
+	struct tls_group *g = &s->groups[s->group_cnt];
 	bool ok;
 
-	*g = (struct group){calloc(s->thread_cnt, sizeof(*g->ctxs)), cert};
+	*g = (struct tls_group){calloc(s->thread_cnt, sizeof(*g->ctxs)), cert};
 	ok = g->ctxs;
 	s->group_cnt += ok;
 	for (unsigned i = 0; ok && i < s->thread_cnt; i++)
@@ -453,21 +453,21 @@ static bool add_pair(struct sl_tls_server *s, const struct sl_tls_pair *p,
 	return ok;
 }
 
-static bool fill(struct sl_tls_server *s, const struct sl_cfg_tls *cfg, STACK_OF(X509) * cas,
-		 struct conf_mistakes *mistakes)
+static bool fill_server(struct sl_tls_server *s, const struct sl_cfg_tls *cfg, STACK_OF(X509) * cas,
+			struct conf_mistakes *mistakes)
 {
 	bool ok = true;
 
 	for (uint32_t i = 0; i < cfg->certificate_cnt; i++) {
-		struct sl_tls_told to = {mistakes, cfg->certificates[i].line};
+		struct sl_tls_diag to = {mistakes, cfg->certificates[i].line};
 		struct sl_tls_pair p;
 		bool loaded = sl_tls_pair_load(&p, &cfg->certificates[i], &cfg->keys[i], mistakes);
 
 		ok = loaded && ok;
 		if (loaded && !add_pair(s, &p, cfg, cas)) {
-			sl_tls_tell(&to, "found certificate \"%s\", rejected by OpenSSL (%s)",
-				    cfg->certificates[i].path,
-				    ERR_reason_error_string(ERR_peek_last_error()));
+			sl_tls_diagnose(&to, "found certificate \"%s\", rejected by OpenSSL (%s)",
+					cfg->certificates[i].path,
+					ERR_reason_error_string(ERR_peek_last_error()));
 			ok = false;
 		}
 		sl_tls_pair_free(&p);
@@ -478,7 +478,7 @@ static bool fill(struct sl_tls_server *s, const struct sl_cfg_tls *cfg, STACK_OF
 struct sl_tls_server *sl_tls_server_new(const struct sl_cfg_tls *cfg, struct sl_tls_tickets *own,
 					struct conf_mistakes *mistakes)
 {
-	struct sl_tls_told to = {mistakes, cfg->line};
+	struct sl_tls_diag to = {mistakes, cfg->line};
 	struct sl_tls_server *s = calloc(1, sizeof(*s));
 	STACK_OF(X509) *cas = NULL;
 	bool ok;
@@ -492,7 +492,7 @@ struct sl_tls_server *sl_tls_server_new(const struct sl_cfg_tls *cfg, struct sl_
 	s->groups = calloc(cfg->certificate_cnt + 1, sizeof(*s->groups));
 	ok = s->certs && s->leaves && s->groups;
 	if (!ok)
-		sl_tls_tell(&to, "found too little memory");
+		sl_tls_diagnose(&to, "found too little memory");
 	if (ok && cfg->client_ca.path) {
 		to.line = cfg->client_ca.line;
 		cas = sl_tls_read_certs(&cfg->client_ca, &to);
@@ -501,7 +501,7 @@ struct sl_tls_server *sl_tls_server_new(const struct sl_cfg_tls *cfg, struct sl_
 	s->tickets = cfg->ticket_keys.path ? sl_tls_tickets_load(&cfg->ticket_keys, mistakes)
 					   : sl_tls_tickets_get(own);
 	if (s->certs && s->leaves && s->groups)
-		ok = fill(s, cfg, cas, mistakes) && ok;
+		ok = fill_server(s, cfg, cas, mistakes) && ok;
 	sk_X509_pop_free(cas, X509_free);
 	if (ok && s->tickets)
 		return s;

@@ -25,7 +25,7 @@ enum {
 	SL_TLS_CHAIN_MAX = 128 << 10, /* certificates of a listener, concatenated */
 	SL_TLS_FLIGHT_MAX = SL_TLS_CHAIN_MAX + (8 << 10), /* the server's whole flight */
 	SL_TLS_CLIENT_CERT_MAX = 64 << 10,
-	SL_TLS_WHO_MAX = 256,
+	SL_TLS_IDENTITY_MAX = 256,
 	SL_TLS_NAME_MAX = 256
 };
 
@@ -63,7 +63,7 @@ struct sl_tls_hs {
 	struct sl_tls_dir rx, tx;   /* valid when DONE; secrets are stored earlier */
 	struct sl_tls_cert *cert;   /* a reference */
 	uint16_t sni_len, subject_len, san_len;
-	char sni[SL_TLS_NAME_MAX], subject[SL_TLS_WHO_MAX], san[SL_TLS_WHO_MAX];
+	char sni[SL_TLS_NAME_MAX], subject[SL_TLS_IDENTITY_MAX], san[SL_TLS_IDENTITY_MAX];
 	uint8_t in[SL_TLS_HS_BYTES];
 	uint8_t here[SL_TLS_HS_BYTES];
 };

@@ -13,10 +13,10 @@
 enum { NAME = 16, SECRET = 32, KEYS_MAX = 8, IV = 16, LIFE_S = 3600 };
 
 /* Format of the file. */
-struct key {
+struct ticket_key {
 	uint8_t name[NAME], hmac[SECRET], aes[SECRET];
 };
-_Static_assert(sizeof(struct key) == 80, "no padding");
+_Static_assert(sizeof(struct ticket_key) == 80, "no padding");
 
 struct sl_tls_tickets {
 	_Atomic uint32_t refs;
@@ -24,11 +24,11 @@ struct sl_tls_tickets {
 	unsigned cnt;
 	uint64_t since_ns; /* start of the first key; 0: not used yet */
 	pthread_mutex_t lock;
-	struct key keys[KEYS_MAX];
+	struct ticket_key keys[KEYS_MAX];
 };
 
 /* Allocates pages of their own, excluded from core dumps. */
-static struct sl_tls_tickets *create(bool own)
+static struct sl_tls_tickets *create_tickets(bool own)
 {
 	struct sl_tls_tickets *t =
 		mmap(NULL, sizeof(*t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -44,7 +44,7 @@ static struct sl_tls_tickets *create(bool own)
 
 struct sl_tls_tickets *sl_tls_tickets_new(void)
 {
-	struct sl_tls_tickets *t = create(true);
+	struct sl_tls_tickets *t = create_tickets(true);
 
 	if (t && RAND_bytes((uint8_t *)&t->keys[0], sizeof(t->keys[0])) == 1) {
 		t->cnt = 1;
@@ -57,20 +57,21 @@ struct sl_tls_tickets *sl_tls_tickets_new(void)
 struct sl_tls_tickets *sl_tls_tickets_load(const struct sl_cfg_file *f,
 					   struct conf_mistakes *mistakes)
 {
-	struct sl_tls_told to = {mistakes, f->line};
-	struct sl_tls_tickets *t = create(false);
+	struct sl_tls_diag to = {mistakes, f->line};
+	struct sl_tls_tickets *t = create_tickets(false);
 	int n = t ? sl_tls_read_secret(f, "ticket_keys", (uint8_t *)t->keys, sizeof(t->keys), &to)
 		  : -1;
 
-	if (n > 0 && n % (int)sizeof(struct key) == 0) {
-		t->cnt = (unsigned)n / (unsigned)sizeof(struct key);
+	if (n > 0 && n % (int)sizeof(struct ticket_key) == 0) {
+		t->cnt = (unsigned)n / (unsigned)sizeof(struct ticket_key);
 		return t;
 	}
 	if (n >= 0)
-		sl_tls_tell(&to,
-			    "found %d bytes in ticket_keys \"%s\"; allowed: 80 for each of at most "
-			    "%d keys (openssl rand 80)",
-			    n, f->path, KEYS_MAX);
+		sl_tls_diagnose(
+			&to,
+			"found %d bytes in ticket_keys \"%s\"; allowed: 80 for each of at most "
+			"%d keys (openssl rand 80)",
+			n, f->path, KEYS_MAX);
 	sl_tls_tickets_put(t);
 	return NULL;
 }
@@ -91,9 +92,9 @@ void sl_tls_tickets_put(struct sl_tls_tickets *t)
 }
 
 /* Creates a new key every hour and keeps only the previous one. */
-static void rotate(struct sl_tls_tickets *t, uint64_t now_ns)
+static void rotate_keys(struct sl_tls_tickets *t, uint64_t now_ns)
 {
-	struct key next;
+	struct ticket_key next;
 
 	if (!t->since_ns)
 		t->since_ns = now_ns;
@@ -109,7 +110,7 @@ static void rotate(struct sl_tls_tickets *t, uint64_t now_ns)
 }
 
 /* Returns the index of the key, or -1. */
-static int find(const struct sl_tls_tickets *t, const uint8_t name[NAME])
+static int find_key(const struct sl_tls_tickets *t, const uint8_t name[NAME])
 {
 	for (unsigned i = 0; i < t->cnt; i++) {
 		if (memcmp(t->keys[i].name, name, NAME) == 0)
@@ -123,7 +124,7 @@ bool sl_tls_tickets_know(struct sl_tls_tickets *t, const uint8_t name[NAME])
 	bool known;
 
 	pthread_mutex_lock(&t->lock);
-	known = find(t, name) >= 0;
+	known = find_key(t, name) >= 0;
 	pthread_mutex_unlock(&t->lock);
 	return known;
 }
@@ -132,7 +133,7 @@ int sl_tls_tickets_use(struct sl_tls_tickets *t, uint8_t name[NAME], uint8_t *iv
 		       EVP_MAC_CTX *h, int seal, uint64_t now_ns)
 {
 	char digest[] = "SHA256";
-	struct key k;
+	struct ticket_key k;
 	OSSL_PARAM params[] = {
 		OSSL_PARAM_construct_octet_string(OSSL_MAC_PARAM_KEY, k.hmac, SECRET),
 		OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
@@ -141,9 +142,9 @@ int sl_tls_tickets_use(struct sl_tls_tickets *t, uint8_t name[NAME], uint8_t *iv
 	int at = 0, rc;
 
 	pthread_mutex_lock(&t->lock);
-	rotate(t, now_ns);
+	rotate_keys(t, now_ns);
 	if (!seal)
-		at = find(t, name);
+		at = find_key(t, name);
 	if (at >= 0)
 		k = t->keys[at];
 	pthread_mutex_unlock(&t->lock);

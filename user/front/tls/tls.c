@@ -42,7 +42,7 @@ static void free_conn(struct sl_tls_conn *c)
 
 	if (t->writer == c)
 		t->writer = NULL;
-	sl_tls_held_free(c);
+	sl_tls_backlog_free(c);
 	sl_list_del(&c->holders);
 	if (c->server) {
 		sl_tls_hs_leave(c);
@@ -52,9 +52,9 @@ static void free_conn(struct sl_tls_conn *c)
 	}
 	sl_tls_dir_wipe(t->ciphers, &c->rx);
 	sl_tls_dir_wipe(t->ciphers, &c->tx);
-	if (c->who) {
-		OPENSSL_cleanse(c->who, sizeof(*c->who));
-		sl_mempool_put(&t->who, c->who);
+	if (c->identity) {
+		OPENSSL_cleanse(c->identity, sizeof(*c->identity));
+		sl_mempool_put(&t->identity, c->identity);
 	}
 	sl_mempool_put(&t->conns, c);
 }
@@ -84,7 +84,7 @@ void sl_tls_end(struct sl_tls_conn *c, enum sl_tls_end why)
 	c->filter.below.ops->close(c->filter.below.self);
 	if (c->server)
 		sl_tls_hs_leave(c);
-	sl_tls_held_free(c);
+	sl_tls_backlog_free(c);
 	c->state = SL_TLS_CLOSED;
 	if (!c->gone)
 		c->filter.up->eof(c->filter.user);
@@ -102,7 +102,7 @@ void sl_tls_fail(struct sl_tls_conn *c, enum sl_tls_end why)
 	sl_tls_end(c, why);
 }
 
-static void reset(struct sl_tls_conn *c)
+static void reset_conn(struct sl_tls_conn *c)
 {
 	const struct sl_conn_user *up = c->filter.up;
 	void *user = c->filter.user;
@@ -115,7 +115,7 @@ static void reset(struct sl_tls_conn *c)
 void sl_tls_break(struct sl_tls_conn *c, enum sl_tls_end why)
 {
 	c->tls->stats.ends[why]++;
-	reset(c);
+	reset_conn(c);
 }
 
 void sl_tls_shed(struct sl_tls_conn *c)
@@ -124,7 +124,7 @@ void sl_tls_shed(struct sl_tls_conn *c)
 
 	t->stats.ends[SL_TLS_END_SHED]++;
 	sl_tls_hs_leave(c);
-	sl_tls_held_free(c);
+	sl_tls_backlog_free(c);
 	c->state = SL_TLS_SHED;
 	c->shed_ns = *t->cfg.now_ns;
 	sl_list_add_tail(&t->shed, &c->holders);
@@ -153,10 +153,10 @@ static size_t below_input(void *user, struct sl_chunk *chunk)
 		sl_tls_leave(c);
 		return len;
 	}
-	if (c->state == SL_TLS_AWAY && c->held.len >= SL_TLS_HS_BYTES)
+	if (c->state == SL_TLS_AWAY && c->backlog.len >= SL_TLS_HS_BYTES)
 		return 0;
 	sl_tls_enter(c);
-	if (!sl_tls_hold(c, chunk, 0))
+	if (!sl_tls_backlog_add(c, chunk, 0))
 		sl_tls_break(c, SL_TLS_END_NO_MEMORY);
 	else if (c->state == SL_TLS_HELLO)
 		sl_tls_hello(c);
@@ -165,10 +165,10 @@ static size_t below_input(void *user, struct sl_chunk *chunk)
 }
 
 /* Returns true if input is unprocessed; it may contain close_notify. */
-static bool waits(const struct sl_tls_conn *c)
+static bool is_waiting(const struct sl_tls_conn *c)
 {
 	if (c->state == SL_TLS_AWAY)
-		return c->held.len > c->hs->in_len;
+		return c->backlog.len > c->hs->in_len;
 	return c->state == SL_TLS_OPEN && c->paused;
 }
 
@@ -178,19 +178,19 @@ static void below_eof(void *user)
 	struct sl_tls_conn *c = user;
 
 	c->fin = true;
-	if (waits(c))
+	if (is_waiting(c))
 		return;
 	if (c->state == SL_TLS_OPEN && !c->eof)
 		sl_tls_break(c, SL_TLS_END_TRUNCATED);
 	else if (c->state == SL_TLS_SHED)
-		reset(c);
+		reset_conn(c);
 	else if (c->state == SL_TLS_HELLO || c->state == SL_TLS_AWAY)
 		sl_tls_end(c, SL_TLS_END_GONE);
 }
 
 void sl_tls_go_on(struct sl_tls_conn *c)
 {
-	if (c->fin && !waits(c))
+	if (c->fin && !is_waiting(c))
 		below_eof(c);
 	else if (c->state == SL_TLS_HELLO || (c->state == SL_TLS_OPEN && !c->paused))
 		c->filter.below.ops->resume(c->filter.below.self);
@@ -282,7 +282,7 @@ static void up_resume(void *self)
 	}
 	c->paused = false;
 	sl_tls_enter(c);
-	if (c->held.len)
+	if (c->backlog.len)
 		sl_tls_pump(c);
 	if (sl_tls_leave(c))
 		sl_tls_go_on(c);
@@ -320,7 +320,7 @@ static void up_reset(void *self)
 static void up_info(const void *self, struct sl_conn_info *out)
 {
 	const struct sl_tls_conn *c = self;
-	const struct sl_tls_who *w = c->who;
+	const struct sl_tls_identity *w = c->identity;
 
 	c->filter.below.ops->info(c->filter.below.self, out);
 	if (c->server)
@@ -381,7 +381,8 @@ unsigned sl_tls_poll(void *arg)
 	unsigned n = 0;
 
 	for (; sl_tls_next_ns(t) <= *t->cfg.now_ns; n++)
-		reset(sl_container_of(sl_list_pop_head(&t->shed), struct sl_tls_conn, holders));
+		reset_conn(
+			sl_container_of(sl_list_pop_head(&t->shed), struct sl_tls_conn, holders));
 	if (t->cfg.collect && sl_mempool_used(&t->hs)) /* otherwise no thread has one */
 		n += t->cfg.collect(t->cfg.arg, t);
 	return n;
@@ -432,7 +433,7 @@ struct sl_tls *sl_tls_create(const struct sl_tls_config *cfg)
 	if (!rc)
 		rc = make_pool(&t->conns, sizeof(struct sl_tls_conn), cfg->max_conns);
 	if (!rc)
-		rc = make_pool(&t->who, sizeof(struct sl_tls_who), cfg->max_conns);
+		rc = make_pool(&t->identity, sizeof(struct sl_tls_identity), cfg->max_conns);
 	if (!rc)
 		rc = make_pool(&t->hs, sizeof(struct sl_tls_hs), SL_TLS_HANDSHAKES);
 	if (!rc)
@@ -452,7 +453,7 @@ void sl_tls_destroy(struct sl_tls *t)
 	}
 	sl_tls_set_listeners(t, NULL);
 	sl_mempool_fini(&t->conns);
-	sl_mempool_fini(&t->who);
+	sl_mempool_fini(&t->identity);
 	sl_mempool_fini(&t->hs);
 	sl_tls_ciphers_free(t->ciphers);
 	free(t);

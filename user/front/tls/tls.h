@@ -2,9 +2,9 @@
 /*
  * TLS 1.3 as a filter on a byte stream (front/conn.h), for the connections of one worker:
  *
- *   transport --> [ hs.c: handshake bytes ] --> handshake threads --> keys
- *   transport --> [ in.c: records decrypted in place ] --> front
- *   transport <-- [ out.c: records encrypted in place ] <-- front
+ *   transport --> [ handshake.c: handshake bytes ] --> handshake threads --> keys
+ *   transport --> [ rx.c: records decrypted in place ] --> front
+ *   transport <-- [ tx.c: records encrypted in place ] <-- front
  *
  * Output of a front is written directly into the frame that leaves, behind space for a record
  * header. It is sealed when the frame is full, when another connection writes, or before output is

@@ -20,13 +20,13 @@ static uint32_t frames_of(const struct sl_tls_conn *c)
 {
 	uint32_t n = 0;
 
-	for (const struct sl_frame *f = c->held.head; f; f = f->next)
+	for (const struct sl_frame *f = c->backlog.head; f; f = f->next)
 		n++;
 	return n;
 }
 
 /* Returns the bucket that holds most frames, not counting those of `but`. */
-static struct sl_list *heaviest(struct sl_tls *t, struct sl_tls_conn *but)
+static struct sl_list *heaviest_bucket(struct sl_tls *t, struct sl_tls_conn *but)
 {
 	uint32_t own = sl_tls_bucket_of(but), most = 0;
 	struct sl_list *conns = NULL;
@@ -48,7 +48,7 @@ static struct sl_list *heaviest(struct sl_tls *t, struct sl_tls_conn *but)
  */
 static struct sl_tls_conn *find_holder(struct sl_tls *t, struct sl_tls_conn *but)
 {
-	const struct sl_list *l, *conns = heaviest(t, but);
+	const struct sl_list *l, *conns = heaviest_bucket(t, but);
 	struct sl_tls_conn *oldest = NULL;
 	unsigned n = 0;
 
@@ -75,15 +75,15 @@ static void count_in(struct sl_tls_conn *c)
 	struct sl_tls *t = c->tls;
 	uint16_t bucket = sl_tls_bucket_of(c);
 
-	t->held_frames++;
+	t->backlog_frames++;
 	t->holders[bucket].frames++;
 	if (sl_list_empty(&c->holders))
 		sl_list_add_tail(&t->holders[bucket].conns, &c->holders);
 }
 
-static void append(struct sl_tls_conn *c, struct sl_frame *f)
+static void append_frame(struct sl_tls_conn *c, struct sl_frame *f)
 {
-	struct sl_tls_held *h = &c->held;
+	struct sl_tls_backlog *h = &c->backlog;
 	struct sl_tls *t = c->tls;
 
 	f->next = NULL;
@@ -94,7 +94,7 @@ static void append(struct sl_tls_conn *c, struct sl_frame *f)
 	h->tail = f;
 	h->len += f->len;
 	count_in(c);
-	while (t->held_frames > umem_of(c)->frame_cnt / SHARE) {
+	while (t->backlog_frames > umem_of(c)->frame_cnt / SHARE) {
 		struct sl_tls_conn *old = find_holder(t, c);
 
 		if (!old)
@@ -103,74 +103,74 @@ static void append(struct sl_tls_conn *c, struct sl_frame *f)
 	}
 }
 
-bool sl_tls_hold_copy(struct sl_tls_conn *c, const uint8_t *bytes, size_t len)
+bool sl_tls_backlog_add_copy(struct sl_tls_conn *c, const uint8_t *bytes, size_t len)
 {
 	while (len) {
-		struct sl_frame *f = c->held.tail;
+		struct sl_frame *f = c->backlog.tail;
 		size_t n = f ? sl_frame_tailroom(umem_of(c), f) : 0;
 
 		if (!n) {
 			f = sl_frame_get(umem_of(c), SL_FRAME_HELD, 0);
 			if (!f)
 				return false;
-			append(c, f);
+			append_frame(c, f);
 			continue;
 		}
 		n = n < len ? n : len;
 		memcpy(f->data + f->len, bytes, n);
 		f->len = (uint16_t)(f->len + n);
-		c->held.len += (uint32_t)n;
+		c->backlog.len += (uint32_t)n;
 		bytes += n;
 		len -= n;
 	}
 	return true;
 }
 
-bool sl_tls_hold(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at)
+bool sl_tls_backlog_add(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at)
 {
 	struct sl_frame *f = chunk->frame;
 	size_t len = chunk->len - at;
 
-	if (!f || (c->held.tail && len <= sl_frame_tailroom(umem_of(c), c->held.tail)))
-		return sl_tls_hold_copy(c, chunk->ptr + at, len);
+	if (!f || (c->backlog.tail && len <= sl_frame_tailroom(umem_of(c), c->backlog.tail)))
+		return sl_tls_backlog_add_copy(c, chunk->ptr + at, len);
 	f->data += at;
 	f->len = (uint16_t)len;
 	chunk->frame = NULL;
-	append(c, f);
+	append_frame(c, f);
 	return true;
 }
 
-struct sl_frame *sl_tls_held_pop(struct sl_tls_conn *c)
+struct sl_frame *sl_tls_backlog_pop(struct sl_tls_conn *c)
 {
-	struct sl_frame *f = c->held.head;
+	struct sl_frame *f = c->backlog.head;
 
-	c->held.head = f->next;
-	c->held.len -= f->len;
-	c->tls->held_frames--;
+	c->backlog.head = f->next;
+	c->backlog.len -= f->len;
+	c->tls->backlog_frames--;
 	c->tls->holders[sl_tls_bucket_of(c)].frames--;
-	if (!c->held.head) {
-		c->held.tail = NULL;
+	if (!c->backlog.head) {
+		c->backlog.tail = NULL;
 		sl_list_del(&c->holders);
 	}
 	return f;
 }
 
-void sl_tls_held_push(struct sl_tls_conn *c, struct sl_frame *f)
+void sl_tls_backlog_push(struct sl_tls_conn *c, struct sl_frame *f)
 {
-	f->next = c->held.head;
-	c->held.head = f;
+	f->next = c->backlog.head;
+	c->backlog.head = f;
 	if (!f->next)
-		c->held.tail = f;
-	c->held.len += f->len;
+		c->backlog.tail = f;
+	c->backlog.len += f->len;
 	count_in(c);
 }
 
-void sl_tls_held_drop(struct sl_tls_conn *c, size_t len)
+void sl_tls_backlog_drop(struct sl_tls_conn *c, size_t len)
 {
-	struct sl_tls_held *h = &c->held;
+	struct sl_tls_backlog *h = &c->backlog;
 
 	while (h->head && len >= h->head->len) {
-		struct sl_frame *f = sl_tls_held_pop(c);
+		struct sl_frame *f = sl_tls_backlog_pop(c);
 
 		len -= f->len;
 		sl_frame_put(umem_of(c), f);
@@ -182,17 +182,17 @@ void sl_tls_held_drop(struct sl_tls_conn *c, size_t len)
 	}
 }
 
-void sl_tls_held_free(struct sl_tls_conn *c)
+void sl_tls_backlog_free(struct sl_tls_conn *c)
 {
-	sl_tls_held_drop(c, c->held.len);
-	c->held = (struct sl_tls_held){0};
+	sl_tls_backlog_drop(c, c->backlog.len);
+	c->backlog = (struct sl_tls_backlog){0};
 }
 
-size_t sl_tls_held_copy(const struct sl_tls_conn *c, uint8_t *to, size_t max)
+size_t sl_tls_backlog_peek(const struct sl_tls_conn *c, uint8_t *to, size_t max)
 {
 	size_t done = 0;
 
-	for (const struct sl_frame *f = c->held.head; f && done < max; f = f->next) {
+	for (const struct sl_frame *f = c->backlog.head; f && done < max; f = f->next) {
 		size_t n = f->len < max - done ? f->len : max - done;
 
 		memcpy(to + done, f->data, n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Receiving: complete records are decrypted in place and offered at once. Incomplete records, and
- * content that the layer above does not take, are held (held.c) and processed later.
+ * content that the layer above does not take, are held (rx_backlog.c) and processed later.
  *
  * Call order: sl_tls_take -> open_record, offer_at; sl_tls_pump -> open_held, offer_held.
  */
@@ -18,7 +18,7 @@ enum {
 };
 
 /* Counts a record without data. Returns false if too many follow each other. */
-static bool quiet(struct sl_tls_conn *c)
+static bool note_quiet_record(struct sl_tls_conn *c)
 {
 	if (++c->quiet <= SL_TLS_QUIET_MAX)
 		return true;
@@ -34,13 +34,13 @@ static bool take_alert(struct sl_tls_conn *c, const uint8_t *bytes, size_t len)
 		return false;
 	}
 	if (bytes[1] == USER_CANCELED)
-		return quiet(c);
+		return note_quiet_record(c);
 	if (bytes[1] != CLOSE_NOTIFY) {
 		sl_tls_break(c, SL_TLS_END_PEER);
 		return false;
 	}
 	c->eof = true;
-	sl_tls_held_free(c);
+	sl_tls_backlog_free(c);
 	sl_tls_enter(c);
 	c->filter.up->eof(c->filter.user);
 	sl_tls_leave(c);
@@ -67,7 +67,7 @@ static enum sl_tls_end find_mistake(const uint8_t *message, size_t len)
 /* Applies a KeyUpdate. It costs as much as hundreds of records, so the number is limited. */
 static bool take_update(struct sl_tls_conn *c)
 {
-	if (!quiet(c))
+	if (!note_quiet_record(c))
 		return false;
 	if (c->update_credit < SL_TLS_UPDATE_COST) {
 		sl_tls_fail(c, SL_TLS_END_UNEXPECTED);
@@ -101,7 +101,7 @@ static bool take_message(struct sl_tls_conn *c, const uint8_t *bytes, size_t len
 	}
 	c->message_len = (uint8_t)(c->message_len + n);
 	if (c->message_len < sizeof(c->message))
-		return quiet(c);
+		return note_quiet_record(c);
 	c->message_len = 0;
 	return take_update(c);
 }
@@ -110,7 +110,7 @@ static bool take_message(struct sl_tls_conn *c, const uint8_t *bytes, size_t len
 static bool take_control(struct sl_tls_conn *c, uint8_t type, const uint8_t *bytes, size_t len)
 {
 	switch (type) {
-	case SL_TLS_DATA: return quiet(c);
+	case SL_TLS_DATA: return note_quiet_record(c);
 	case SL_TLS_ALERT: return take_alert(c, bytes, len);
 	case SL_TLS_HANDSHAKE: return take_message(c, bytes, len);
 	default: sl_tls_fail(c, SL_TLS_END_UNEXPECTED); return false;
@@ -170,7 +170,7 @@ static bool open_record(struct sl_tls_conn *c, const uint8_t head[SL_TLS_HEAD],
 	return false;
 }
 
-static size_t offer(struct sl_tls_conn *c, struct sl_chunk *piece, bool *alive)
+static size_t offer_piece(struct sl_tls_conn *c, struct sl_chunk *piece, bool *alive)
 {
 	size_t used;
 
@@ -188,14 +188,14 @@ static size_t offer(struct sl_tls_conn *c, struct sl_chunk *piece, bool *alive)
 static bool offer_frame(struct sl_tls_conn *c)
 {
 	struct sl_umem *u = c->tls->cfg.umem;
-	struct sl_frame *f = sl_tls_held_pop(c);
+	struct sl_frame *f = sl_tls_backlog_pop(c);
 	size_t n = f->len, used;
 	struct sl_chunk piece = {
 		.ptr = f->data, .len = n, .frame = f, .rx_ns = f->rx_ns, .take_ns = f->take_ns};
 	bool alive;
 
-	c->held.plain = (uint16_t)(c->held.plain - n);
-	used = offer(c, &piece, &alive);
+	c->backlog.plain = (uint16_t)(c->backlog.plain - n);
+	used = offer_piece(c, &piece, &alive);
 	if (!piece.frame)
 		return alive;
 	if (!alive || used == n) {
@@ -204,47 +204,47 @@ static bool offer_frame(struct sl_tls_conn *c)
 	}
 	f->data += used;
 	f->len = (uint16_t)(n - used);
-	sl_tls_held_push(c, f);
-	c->held.plain = (uint16_t)(c->held.plain + f->len);
+	sl_tls_backlog_push(c, f);
+	c->backlog.plain = (uint16_t)(c->backlog.plain + f->len);
 	c->paused = !(used && c->again);
 	return !c->paused;
 }
 
 /* Returns false if the layer above takes no more now or is gone. */
-static bool offer_held(struct sl_tls_conn *c)
+static bool offer_backlog(struct sl_tls_conn *c)
 {
-	const struct sl_frame *f = c->held.head;
+	const struct sl_frame *f = c->backlog.head;
 	struct sl_chunk piece = {
-		.ptr = f->data, .len = c->held.plain, .rx_ns = f->rx_ns, .take_ns = f->take_ns};
+		.ptr = f->data, .len = c->backlog.plain, .rx_ns = f->rx_ns, .take_ns = f->take_ns};
 	bool alive;
 	size_t used;
 
-	if (f->len <= c->held.plain)
+	if (f->len <= c->backlog.plain)
 		return offer_frame(c);
-	used = offer(c, &piece, &alive);
+	used = offer_piece(c, &piece, &alive);
 	if (!alive)
 		return false;
-	c->paused = used < c->held.plain && !(used && c->again);
-	c->held.plain = (uint16_t)(c->held.plain - used);
-	sl_tls_held_drop(c, used);
+	c->paused = used < c->backlog.plain && !(used && c->again);
+	c->backlog.plain = (uint16_t)(c->backlog.plain - used);
+	sl_tls_backlog_drop(c, used);
 	return !c->paused;
 }
 
 /* Decrypts the next held record. Returns false if it is incomplete or processing must stop. */
-static bool open_held(struct sl_tls_conn *c)
+static bool open_backlog(struct sl_tls_conn *c)
 {
 	struct sl_tls_piece pieces[PIECES_MAX];
 	uint8_t head[SL_TLS_HEAD], bytes[CONTROL_MAX], type;
 	size_t body, content, left;
 	unsigned cnt = 0;
 
-	if (sl_tls_held_copy(c, head, SL_TLS_HEAD) < SL_TLS_HEAD || !head_is_good(c, head))
+	if (sl_tls_backlog_peek(c, head, SL_TLS_HEAD) < SL_TLS_HEAD || !head_is_good(c, head))
 		return false;
 	body = left = body_len(head);
-	if (c->held.len < SL_TLS_HEAD + body)
+	if (c->backlog.len < SL_TLS_HEAD + body)
 		return false;
-	sl_tls_held_drop(c, SL_TLS_HEAD);
-	for (struct sl_frame *f = c->held.head; left && cnt < PIECES_MAX; f = f->next) {
+	sl_tls_backlog_drop(c, SL_TLS_HEAD);
+	for (struct sl_frame *f = c->backlog.head; left && cnt < PIECES_MAX; f = f->next) {
 		size_t n = f->len < left ? f->len : left;
 
 		pieces[cnt++] = (struct sl_tls_piece){f->data, n};
@@ -257,36 +257,36 @@ static bool open_held(struct sl_tls_conn *c)
 	if (!open_record(c, head, pieces, cnt, &type, &content))
 		return false;
 	if (type == SL_TLS_DATA && content) {
-		c->held.plain = (uint16_t)content;
-		c->held.skip = (uint16_t)(body - content);
+		c->backlog.plain = (uint16_t)content;
+		c->backlog.skip = (uint16_t)(body - content);
 		return true;
 	}
 	content = content < CONTROL_MAX ? content : CONTROL_MAX;
-	sl_tls_held_copy(c, bytes, content);
-	sl_tls_held_drop(c, body);
+	sl_tls_backlog_peek(c, bytes, content);
+	sl_tls_backlog_drop(c, body);
 	return take_control(c, type, bytes, content);
 }
 
 void sl_tls_pump(struct sl_tls_conn *c)
 {
 	for (;;) {
-		if (c->held.plain) {
-			if (!offer_held(c))
+		if (c->backlog.plain) {
+			if (!offer_backlog(c))
 				return;
 			continue;
 		}
-		sl_tls_held_drop(c, c->held.skip);
-		c->held.skip = 0;
-		if (!open_held(c))
+		sl_tls_backlog_drop(c, c->backlog.skip);
+		c->backlog.skip = 0;
+		if (!open_backlog(c))
 			return;
 	}
 }
 
 /* --- new bytes --- */
 
-static bool hold(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at)
+static bool keep_chunk(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at)
 {
-	if (sl_tls_hold(c, chunk, at))
+	if (sl_tls_backlog_add(c, chunk, at))
 		return true;
 	sl_tls_break(c, SL_TLS_END_NO_MEMORY);
 	return false;
@@ -309,7 +309,7 @@ static bool offer_at(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at, s
 		f->len = (uint16_t)n;
 		piece.frame = f;
 	}
-	used = offer(c, &piece, &alive);
+	used = offer_piece(c, &piece, &alive);
 	if (f && !piece.frame) {
 		chunk->frame = NULL;
 		return alive;
@@ -321,10 +321,10 @@ static bool offer_at(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at, s
 	if (!alive || used == n)
 		return alive;
 	c->paused = !(used && c->again);
-	if (!hold(c, chunk, at + used))
+	if (!keep_chunk(c, chunk, at + used))
 		return false;
-	c->held.plain = (uint16_t)(n - used);
-	c->held.skip = (uint16_t)(end - at - n);
+	c->backlog.plain = (uint16_t)(n - used);
+	c->backlog.skip = (uint16_t)(end - at - n);
 	if (!c->paused)
 		sl_tls_pump(c);
 	return false;
@@ -352,8 +352,8 @@ size_t sl_tls_take(struct sl_tls_conn *c, struct sl_chunk *chunk)
 
 	if (c->paused)
 		return 0;
-	if (c->held.len) {
-		if (hold(c, chunk, 0))
+	if (c->backlog.len) {
+		if (keep_chunk(c, chunk, 0))
 			sl_tls_pump(c);
 		return len;
 	}
@@ -369,6 +369,6 @@ size_t sl_tls_take(struct sl_tls_conn *c, struct sl_chunk *chunk)
 		at += whole;
 	}
 	if (at < len)
-		hold(c, chunk, at);
+		keep_chunk(c, chunk, at);
 	return len;
 }

@@ -17,7 +17,7 @@ enum {
 };
 
 /* Estimates the overhead of `len` bytes, assuming records of about a segment. */
-static size_t overhead(size_t len)
+static size_t record_overhead(size_t len)
 {
 	return (len / RECORD_GUESS + 1) * SL_TLS_OVERHEAD;
 }
@@ -29,16 +29,16 @@ size_t sl_tls_room(const struct sl_tls_conn *c)
 	if (c->state != SL_TLS_OPEN)
 		return 0;
 	below = c->filter.below.ops->room(c->filter.below.self);
-	return below > overhead(below) ? below - overhead(below) : 0;
+	return below > record_overhead(below) ? below - record_overhead(below) : 0;
 }
 
 bool sl_tls_fits(const struct sl_tls_conn *c, size_t len)
 {
 	return c->state == SL_TLS_OPEN &&
-	       c->filter.below.ops->fits_head(c->filter.below.self, len + 2 * overhead(len));
+	       c->filter.below.ops->fits_head(c->filter.below.self, len + 2 * record_overhead(len));
 }
 
-static void seal(struct sl_tls_conn *c, uint8_t type, uint8_t *record, size_t len)
+static void seal_record(struct sl_tls_conn *c, uint8_t type, uint8_t *record, size_t len)
 {
 	size_t n = sl_tls_seal(c->tls->ciphers, &c->tx, type, record, len);
 
@@ -53,7 +53,7 @@ void sl_tls_seal_open(struct sl_tls *t)
 
 	t->writer = NULL;
 	if (c && t->content)
-		seal(c, SL_TLS_DATA, t->record, t->content);
+		seal_record(c, SL_TLS_DATA, t->record, t->content);
 }
 
 bool sl_tls_say(struct sl_tls_conn *c, uint8_t type, const uint8_t *bytes, size_t len)
@@ -66,7 +66,7 @@ bool sl_tls_say(struct sl_tls_conn *c, uint8_t type, const uint8_t *bytes, size_
 	if (!record)
 		return false;
 	memcpy(record + SL_TLS_HEAD, bytes, len);
-	seal(c, type, record, len);
+	seal_record(c, type, record, len);
 	return true;
 }
 

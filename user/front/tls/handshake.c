@@ -52,7 +52,7 @@ static void put_hs(struct sl_tls *t, struct sl_tls_hs *hs)
 }
 
 /* Passes the handshake to a thread. Returns false if the queue is full. */
-static bool submit(struct sl_tls *t, struct sl_tls_hs *hs)
+static bool submit_handshake(struct sl_tls *t, struct sl_tls_hs *hs)
 {
 	hs->queued_ns = *t->cfg.now_ns;
 	hs->away = true;
@@ -69,7 +69,7 @@ static void end_hs(struct sl_tls *t, struct sl_tls_hs *hs)
 {
 	hs->step = SL_TLS_LEFT;
 	hs->conn = NULL;
-	if (!hs->ssl || !submit(t, hs))
+	if (!hs->ssl || !submit_handshake(t, hs))
 		put_hs(t, hs);
 }
 
@@ -145,7 +145,7 @@ static bool begins_well(struct sl_tls_conn *c)
 				    "Content-Length: 37\r\nConnection: close\r\n\r\n"
 				    "this port speaks https, and not http\n";
 	uint8_t head[SL_TLS_HEAD];
-	size_t n = sl_tls_held_copy(c, head, sizeof(head)), body;
+	size_t n = sl_tls_backlog_peek(c, head, sizeof(head)), body;
 
 	/* Plain HTTP gets an explanation. */
 	if (!c->hs && n && head[0] >= 'A' && head[0] <= 'Z') {
@@ -165,7 +165,7 @@ static bool begins_well(struct sl_tls_conn *c)
 		sl_tls_fail(c, SL_TLS_END_OVERFLOW);
 		return false;
 	}
-	return c->held.len >= SL_TLS_HEAD + body;
+	return c->backlog.len >= SL_TLS_HEAD + body;
 }
 
 void sl_tls_hello(struct sl_tls_conn *c)
@@ -184,14 +184,14 @@ void sl_tls_hello(struct sl_tls_conn *c)
 		sl_tls_shed(c);
 		return;
 	}
-	hs->in_len = (uint32_t)whole_records(hs, sl_tls_held_copy(c, hs->in, sizeof(hs->in)));
+	hs->in_len = (uint32_t)whole_records(hs, sl_tls_backlog_peek(c, hs->in, sizeof(hs->in)));
 	if (!hs->begun)
 		hs->ticket = sl_tls_hello_ticket(sl_span_of(hs->in, hs->in_len), name);
 	sl_list_del(&hs->link);
 	c->state = SL_TLS_AWAY;
 	if (!hs->begun && !hs->ticket && t->shares[hs->bucket] != 1)
 		places = SL_TLS_QUEUE / 4 * 3;
-	if (t->queued >= places || !submit(t, hs))
+	if (t->queued >= places || !submit_handshake(t, hs))
 		sl_tls_shed(c);
 }
 
@@ -199,14 +199,14 @@ void sl_tls_hello(struct sl_tls_conn *c)
 
 static bool keep_who(struct sl_tls_conn *c, const struct sl_tls_hs *hs)
 {
-	struct sl_tls_who *w;
+	struct sl_tls_identity *w;
 
 	c->sni_len = (uint8_t)hs->sni_len;
 	if (hs->sni_len <= SL_TLS_NAME_INLINE)
 		memcpy(c->sni, hs->sni, hs->sni_len);
 	if (hs->sni_len <= SL_TLS_NAME_INLINE && !hs->subject_len && !hs->san_len)
 		return true;
-	w = c->who = sl_mempool_get(&c->tls->who);
+	w = c->identity = sl_mempool_get(&c->tls->identity);
 	if (!w)
 		return false;
 	w->subject_len = hs->subject_len;
@@ -258,7 +258,7 @@ static void take_result(struct sl_tls_conn *c, struct sl_tls_hs *hs)
 	struct sl_tls *t = c->tls;
 
 	c->state = SL_TLS_HELLO;
-	sl_tls_held_drop(c, hs->in_used);
+	sl_tls_backlog_drop(c, hs->in_used);
 	if (hs->step == SL_TLS_DONE) {
 		open_conn(c, hs);
 		return;
@@ -279,7 +279,7 @@ static void take_result(struct sl_tls_conn *c, struct sl_tls_hs *hs)
 	hs->queued_ns = *t->cfg.now_ns;
 	sl_list_add_tail(&t->waiting, &hs->link);
 	sl_tls_enter(c);
-	if (c->held.len)
+	if (c->backlog.len)
 		sl_tls_hello(c);
 	if (sl_tls_leave(c))
 		sl_tls_go_on(c);

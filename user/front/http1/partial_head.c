@@ -12,18 +12,18 @@ static struct sl_frame *take_frame(struct http1 *h, const struct sl_front_env *e
 {
 	struct sl_frame *f;
 
-	if (sl_umem_low(env->umem) || !env->host->hold(h->host, 1))
+	if (sl_umem_low(env->umem) || !env->cb->hold(h->conn, 1))
 		return NULL;
 	f = sl_frame_get(env->umem, SL_FRAME_HELD, 0);
 	if (!f)
-		env->host->hold(h->host, -1);
+		env->cb->hold(h->conn, -1);
 	return f;
 }
 
 static void put_frame(struct http1 *h, const struct sl_front_env *env)
 {
 	sl_frame_put(env->umem, h->part.frame);
-	env->host->hold(h->host, -1);
+	env->cb->hold(h->conn, -1);
 }
 
 void sl_http1_drop_part(struct http1 *h, const struct sl_front_env *env)
@@ -55,7 +55,7 @@ static struct sl_mspan part_space(struct http1 *h, const struct sl_front_env *en
 	}
 	/* The frame is full: continue in a buffer that fits any head. */
 	if (!(h->flags & CONN_POOLED) && h->part_len == cap) {
-		uint8_t *buf = env->heads ? sl_front_head_get(env, h->host) : NULL;
+		uint8_t *buf = env->heads ? sl_front_head_get(env, h->conn) : NULL;
 
 		if (!buf) {
 			sl_http1_fail(h, env, env->heads ? 503 : 431,

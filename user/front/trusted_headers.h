@@ -4,36 +4,36 @@
  * identity that the client proved by certificate. The gateway writes them. Values that a client
  * sends are not passed on unchanged, and its Connection field cannot remove them.
  */
-#ifndef SL_FRONT_SAID_H
-#define SL_FRONT_SAID_H
+#ifndef SL_FRONT_TRUSTED_HEADERS_H
+#define SL_FRONT_TRUSTED_HEADERS_H
 
 #include <stdbool.h>
 #include "base/bytes.h"
 
-enum sl_said {
-	SL_SAID_FOR,
-	SL_SAID_PROTO,
-	SL_SAID_HOST,
-	SL_SAID_PORT, /* passed on only; the gateway's port is part of the host field */
-	SL_SAID_FORWARDED,
-	SL_SAID_SUBJECT,
-	SL_SAID_SAN,
-	SL_SAID_CNT
+enum sl_trusted_header {
+	SL_TRUSTED_FOR,
+	SL_TRUSTED_PROTO,
+	SL_TRUSTED_HOST,
+	SL_TRUSTED_PORT, /* passed on only; the gateway's port is part of the host field */
+	SL_TRUSTED_FORWARDED,
+	SL_TRUSTED_SUBJECT,
+	SL_TRUSTED_SAN,
+	SL_TRUSTED_CNT
 };
 
 /* Names in lower case. */
-extern const struct sl_span sl_said_names[SL_SAID_CNT];
+extern const struct sl_span sl_trusted_header_names[SL_TRUSTED_CNT];
 
 /*
  * Returns true if `name` equals `lower` for a server that maps all bytes but letters and digits to
  * one character. CGI (RFC 3875 4.1.18), WSGI, Rack and PHP do so: x_forwarded_for.
  */
-bool sl_said_folds_to(struct sl_span name, struct sl_span lower);
+bool sl_trusted_header_folds_to(struct sl_span name, struct sl_span lower);
 /* Returns true if a server could read `name` as one of these fields. */
-bool sl_said_is(struct sl_span name);
+bool sl_trusted_header_is(struct sl_span name);
 /*
  * Returns true if a server, but not the gateway, could read `name` as a field that frames a body.
  */
-bool sl_said_is_framing(struct sl_span name);
+bool sl_trusted_header_is_framing(struct sl_span name);
 
 #endif

@@ -9,17 +9,17 @@
 
 static const uint8_t early_mark[8] = "slearly";
 
-bool sl_h2_early_is(const uint8_t mark[8])
+bool sl_h2_early_reply_is_mark(const uint8_t mark[8])
 {
 	return !memcmp(mark, early_mark, sizeof(early_mark));
 }
 
-bool sl_h2_early(const struct h2_stream *s)
+bool sl_h2_early_reply_pending(const struct h2_stream *s)
 {
 	return (s->flags & (ST_END_SENT | ST_RX_OVER)) == ST_END_SENT;
 }
 
-void sl_h2_early_ask(struct h2_conn *c)
+void sl_h2_early_reply_ping(struct h2_conn *c)
 {
 	struct sl_list *l;
 
@@ -28,7 +28,7 @@ void sl_h2_early_ask(struct h2_conn *c)
 	sl_list_for_each (l, &c->streams) {
 		struct h2_stream *s = sl_container_of(l, struct h2_stream, link);
 
-		if (!sl_h2_early(s) || (s->flags & ST_ASKED))
+		if (!sl_h2_early_reply_pending(s) || (s->flags & ST_ASKED))
 			continue;
 		s->flags |= ST_ASKED;
 		c->flags |= H2_ASKED;
@@ -37,7 +37,7 @@ void sl_h2_early_ask(struct h2_conn *c)
 		nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, early_mark);
 }
 
-void sl_h2_early_seen(struct h2_conn *c)
+void sl_h2_early_reply_acked(struct h2_conn *c)
 {
 	struct sl_list *l;
 
@@ -49,10 +49,10 @@ void sl_h2_early_seen(struct h2_conn *c)
 						  NGHTTP2_NO_ERROR);
 	}
 	c->flags &= (uint16_t)~H2_ASKED;
-	sl_h2_early_ask(c);
+	sl_h2_early_reply_ping(c);
 }
 
-void sl_h2_early_settle(struct h2_conn *c)
+void sl_h2_early_reply_finish(struct h2_conn *c)
 {
 	struct sl_list *l;
 
@@ -62,9 +62,9 @@ void sl_h2_early_settle(struct h2_conn *c)
 		struct h2_stream *s = sl_container_of(l, struct h2_stream, link);
 		struct sl_stream *st = s->st;
 
-		if (!st || !sl_h2_early(s))
+		if (!st || !sl_h2_early_reply_pending(s))
 			continue;
 		s->st = NULL;
-		c->front->host->done(c->host, st);
+		c->front->cb->done(c->conn, st);
 	}
 }

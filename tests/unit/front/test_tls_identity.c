@@ -363,13 +363,13 @@ TEST(letters_beyond_ascii_are_written_in_it)
 /* Half a name would be another's. */
 TEST(what_cannot_be_said_in_full_is_refused)
 {
-	static char long_text[SL_TLS_WHO_MAX + 1];
+	static char long_text[SL_TLS_IDENTITY_MAX + 1];
 	static const struct name zero = {GEN_DNS, "a\0.example", 10},
 				 lines = {GEN_URI, "x\r\ny: z", 0},
 				 too_long = {GEN_DNS, long_text, 0};
 	const struct name *all[] = {&zero, &lines, &too_long};
 
-	memset(long_text, 'x', SL_TLS_WHO_MAX);
+	memset(long_text, 'x', SL_TLS_IDENTITY_MAX);
 	for (unsigned i = 0; i < SL_ARRAY_LEN(all); i++) {
 		bed.tls->stats.ends[SL_TLS_END_BAD_CERTIFICATE] = 0;
 		bed.tls->stats.full = 0;

@@ -2,7 +2,7 @@
 /*
  * Limits on a client's frames. Frames are checked after nghttp2 has read them, because nghttp2 does
  * not report all of them (ignored DATA, and PRIORITY without RFC 7540 priorities). Call order:
- * sl_h2_guard_until -> frame -> judge, spend.
+ * sl_h2_flood_until -> frame -> judge, spend.
  */
 #include "base/clock.h"
 #include "front/h2/conn.h"
@@ -25,7 +25,7 @@ enum {
 	HEADS_MAX = 8, /* maximum uncompressed head, as a multiple of the head limit */
 };
 
-static bool take(struct h2_bucket *b, uint64_t now_ns, uint32_t per_s)
+static bool bucket_take(struct h2_bucket *b, uint64_t now_ns, uint32_t per_s)
 {
 	uint64_t step = SL_NS_PER_SEC / (per_s ? per_s : 1);
 
@@ -38,7 +38,7 @@ static bool take(struct h2_bucket *b, uint64_t now_ns, uint32_t per_s)
 }
 
 /* Returns the cost of one action. */
-static void give_back(struct h2_bucket *b, uint32_t per_s)
+static void bucket_return(struct h2_bucket *b, uint32_t per_s)
 {
 	uint64_t step = SL_NS_PER_SEC / (per_s ? per_s : 1);
 
@@ -47,11 +47,11 @@ static void give_back(struct h2_bucket *b, uint32_t per_s)
 
 static void take_reset(struct h2_conn *c)
 {
-	if (!take(&c->resets, *c->front->now_ns, c->env->limits->max_resets_per_s))
+	if (!bucket_take(&c->resets, *c->front->now_ns, c->env->limits->max_resets_per_s))
 		sl_h2_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, SL_FRONT_ERR_H2_FLOOD);
 }
 
-void sl_h2_guard_credit(struct h2_conn *c)
+void sl_h2_flood_credit(struct h2_conn *c)
 {
 	c->updates = c->updates < UPDATES_MAX ? c->updates + UPDATES_FREE : UPDATES_MAX;
 }
@@ -76,12 +76,12 @@ static bool is_control(struct h2_conn *c, const nghttp2_frame_hd *hd, uint32_t p
 	case NGHTTP2_WINDOW_UPDATE: return !take_update(c);
 	case NGHTTP2_HEADERS:
 	case NGHTTP2_CONTINUATION: return false;
-	default: return true; /* including RST_STREAM, see also sl_h2_guard_abandoned() */
+	default: return true; /* including RST_STREAM, see also sl_h2_flood_abandoned() */
 	}
 }
 
 /* Charges a frame. */
-static void spend(struct h2_conn *c, const nghttp2_frame_hd *hd, uint32_t padding)
+static void charge_frame(struct h2_conn *c, const nghttp2_frame_hd *hd, uint32_t padding)
 {
 	uint32_t rate = c->env->limits->max_resets_per_s * CONTROLS;
 	bool ok = true;
@@ -91,9 +91,9 @@ static void spend(struct h2_conn *c, const nghttp2_frame_hd *hd, uint32_t paddin
 	else
 		c->continuations = 0;
 	if (hd->type == NGHTTP2_HEADERS)
-		sl_h2_guard_credit(c);
+		sl_h2_flood_credit(c);
 	if (is_control(c, hd, padding))
-		ok = take(&c->controls, *c->front->now_ns, rate);
+		ok = bucket_take(&c->controls, *c->front->now_ns, rate);
 	if (!ok)
 		sl_h2_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, SL_FRONT_ERR_H2_FLOOD);
 }
@@ -119,7 +119,7 @@ static uint64_t bit_of(struct h2_recent *r, const nghttp2_frame_hd *hd)
 }
 
 /* Returns the connection error for a frame on a stream in this state, RFC 9113 5.1, 5.1.1. */
-static uint32_t judge(struct h2_recent *r, const nghttp2_frame_hd *hd)
+static uint32_t stream_error(struct h2_recent *r, const nghttp2_frame_hd *hd)
 {
 	bool head = hd->type == NGHTTP2_HEADERS, part = head || hd->type == NGHTTP2_DATA;
 	uint64_t bit = bit_of(r, hd);
@@ -133,13 +133,13 @@ static uint32_t judge(struct h2_recent *r, const nghttp2_frame_hd *hd)
 	return NGHTTP2_NO_ERROR;
 }
 
-void sl_h2_guard_open(struct h2_conn *c)
+void sl_h2_flood_open(struct h2_conn *c)
 {
 	c->recent.top = -1;
 	c->walk.left = PREFACE;
 }
 
-void sl_h2_guard_reset(struct h2_conn *c, uint32_t code)
+void sl_h2_flood_reset(struct h2_conn *c, uint32_t code)
 {
 	switch (code) {
 	case NGHTTP2_PROTOCOL_ERROR:
@@ -155,7 +155,7 @@ void sl_h2_guard_reset(struct h2_conn *c, uint32_t code)
  * A reset wastes backend work only while the backend computes. A stream that has its reply, or
  * whose deadline has passed, ends anyway: its RST_STREAM costs only a control frame.
  */
-void sl_h2_guard_abandoned(struct h2_conn *c, const struct h2_stream *s)
+void sl_h2_flood_abandoned(struct h2_conn *c, const struct h2_stream *s)
 {
 	if (!s || (s->flags & ST_END_SENT) || ((s->flags & ST_LOCAL) && !(s->flags & ST_CALL)))
 		return;
@@ -164,9 +164,9 @@ void sl_h2_guard_abandoned(struct h2_conn *c, const struct h2_stream *s)
 	take_reset(c);
 }
 
-void sl_h2_guard_served(struct h2_conn *c)
+void sl_h2_flood_served(struct h2_conn *c)
 {
-	give_back(&c->resets, c->env->limits->max_resets_per_s);
+	bucket_return(&c->resets, c->env->limits->max_resets_per_s);
 }
 
 /*
@@ -184,7 +184,7 @@ static bool has_its_share(struct h2_conn *c, uint32_t len)
 	src->beyond += len;
 	if (src->beyond <= BURST_BEYOND)
 		return true;
-	c->front->host->later(c->host);
+	c->front->cb->later(c->conn);
 	return false;
 }
 
@@ -193,7 +193,7 @@ static bool has_its_share(struct h2_conn *c, uint32_t len)
  * of a head are charged. A head of HEADS_MAX times the limit ends the connection before more is
  * unpacked.
  */
-enum h2_verdict sl_h2_guard_field(struct h2_conn *c, size_t len)
+enum h2_verdict sl_h2_flood_field(struct h2_conn *c, size_t len)
 {
 	uint32_t max = c->env->limits->max_head;
 
@@ -236,7 +236,7 @@ static bool depends_on_itself(const struct h2_walk *w)
 	return !((id ^ on) << 1);
 }
 
-static void frame(struct h2_conn *c, const struct h2_walk *w)
+static void check_frame(struct h2_conn *c, const struct h2_walk *w)
 {
 	const nghttp2_frame_hd hd = {
 		.length = sl_get_be24(w->head),
@@ -246,7 +246,7 @@ static void frame(struct h2_conn *c, const struct h2_walk *w)
 	};
 	bool padded = hd.type == NGHTTP2_DATA && payload_wanted(w);
 	uint32_t padding = padded ? PAD_LENGTH + (uint32_t)w->head[FRAME_HEAD] : 0;
-	uint32_t error = judge(&c->recent, &hd);
+	uint32_t error = stream_error(&c->recent, &hd);
 
 	if (is_priority(w) && depends_on_itself(w))
 		error = NGHTTP2_PROTOCOL_ERROR;
@@ -255,10 +255,10 @@ static void frame(struct h2_conn *c, const struct h2_walk *w)
 	if (error)
 		sl_h2_fail(c, error, SL_FRONT_ERR_H2_PROTOCOL);
 	else
-		spend(c, &hd, padding);
+		charge_frame(c, &hd, padding);
 }
 
-bool sl_h2_guard_until(struct h2_conn *c, const uint8_t *end)
+bool sl_h2_flood_until(struct h2_conn *c, const uint8_t *end)
 {
 	struct h2_walk *w = &c->walk;
 	const uint8_t *p = c->walked;
@@ -277,7 +277,7 @@ bool sl_h2_guard_until(struct h2_conn *c, const uint8_t *end)
 		w->have = (uint8_t)(w->have + n);
 		if (w->have < want || want - FRAME_HEAD < payload_wanted(w))
 			continue;
-		frame(c, w);
+		check_frame(c, w);
 		w->left = sl_get_be24(w->head) - (uint32_t)(want - FRAME_HEAD);
 		w->have = 0;
 	}
