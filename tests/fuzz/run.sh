@@ -4,13 +4,14 @@
 #   FUZZ_SECONDS  per target (default 600)     FUZZ_JOBS  targets at a time (default 2)
 #   FUZZ_TIMEOUT  seconds that an input may take (default 10; more where the machine is taken away)
 #   FUZZ_REPLAY=1 only gives each target its corpus, once: the same inputs each time
-#   FUZZ_MERGE=1  afterwards minimises what was found into tests/fuzz/corpus (to be committed)
+#   FUZZ_MERGE=1  afterwards minimises what was found into tests/fuzz/corpus/TARGET.zip (to be committed)
 #   FUZZ_TOTAL=N  goes on for so many seconds, with those that have run least on the code as it stands
 #   FUZZ_SHOW=1   only says for how long each has, by ledger.sh, whose file is to be committed too
 # A target states its longest input in a line "/* fuzz: max_len=N */" (default 4096), words of its
 # language in "/* fuzz: dict=FILE */" (a file of libFuzzer's, beside the target), what else its
 # compilation needs in a line "// FUZZ_LDFLAGS: ..." (globs are expanded). Inputs that
-# it finds are kept in $BUILD/fuzz/corpus, those that fail in $BUILD/fuzz/artifacts.
+# it finds are kept in $BUILD/fuzz/corpus, those that fail in $BUILD/fuzz/artifacts. A new input to keep is a file with
+# a name in tests/fuzz/corpus/TARGET, or is added to the archive by corpus.py.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 BUILD=${BUILD:-$PWD/build}
@@ -19,8 +20,19 @@ out=$BUILD/fuzz
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:allocator_may_return_null=1}
 sanitize='-fsanitize=address,undefined -fno-sanitize-recover=undefined'
 
+# Minimises the archive and the inputs that were found. Inputs with a name of their own stay, and the archive gets only
+# inputs that reach more than these do.
+merge_one() { # NAME OPTION-OR-FOLDER...
+	local name=$1 merged=$out/merged/$1 own=tests/fuzz/corpus/$1
+	shift
+	rm -rf "$merged" && mkdir -p "$merged"
+	[ ! -d "$own" ] || find "$own" -type f -regextype posix-extended -not -regex '.*/[0-9a-f]{40}' \
+		-exec cp -t "$merged" {} +
+	"$out/$name" -merge=1 "$merged" "$@" && tests/fuzz/corpus.py pack "$name" "$merged" || return
+	[ ! -d "$own" ] || find "$own" -type f -regextype posix-extended -regex '.*/[0-9a-f]{40}' -delete
+}
 run_one() {
-	local name=$1 log=$out/$1.log max_len dict status stat how TIMEFORMAT='%U %S'
+	local name=$1 log=$out/$1.log max_len dict status stat how seeds TIMEFORMAT='%U %S'
 	if [ ! -x "$out/$name" ]; then
 		echo "FAIL $name: does not build"
 		tail -n 20 "$log" | sed 's/^/     | /'
@@ -28,10 +40,16 @@ run_one() {
 	fi
 	max_len=$(sed -nE 's|^/\* fuzz: max_len=([0-9]+) \*/$|\1|p' "tests/fuzz/$name.c")
 	dict=$(sed -nE 's|^/\* fuzz: dict=(\S+) \*/$|-dict=tests/fuzz/\1|p' "tests/fuzz/$name.c")
-	mkdir -p "$out/corpus/$name" "$out/artifacts/$name" "tests/fuzz/corpus/$name"
+	mkdir -p "$out/corpus/$name" "$out/artifacts/$name"
+	seeds=("$out/seeds/$name")
+	if ! tests/fuzz/corpus.py unpack "$name" "${seeds[0]}" >"$log" 2>&1; then
+		echo "FAIL $name: $(cat "$log")"
+		return 1
+	fi
+	[ ! -d "tests/fuzz/corpus/$name" ] || seeds+=("tests/fuzz/corpus/$name")
 	how=(-max_total_time="$SECONDS_EACH" -use_value_profile=1 "$out/corpus/$name")
 	[ "${FUZZ_REPLAY:-}" != 1 ] || how=(-runs=0)
-	{ time timeout -k 10 $((SECONDS_EACH + 120)) "$out/$name" "${how[@]}" "tests/fuzz/corpus/$name" \
+	{ time timeout -k 10 $((SECONDS_EACH + 120)) "$out/$name" "${how[@]}" "${seeds[@]}" \
 		-max_len="${max_len:-4096}" ${dict:+"$dict"} -timeout="${FUZZ_TIMEOUT:-10}" -rss_limit_mb=2048 \
 		-print_final_stats=1 -artifact_prefix="$out/artifacts/$name/" >"$log" 2>&1; } 2>"$out/$name.time"
 	status=$?
@@ -47,11 +65,10 @@ run_one() {
 	fi
 	printf 'ok   %-20s %s\n' "$name" "$stat"
 	if [ "${FUZZ_MERGE:-}" = 1 ]; then
-		rm -rf "$out/merged/$name" && mkdir -p "$out/merged/$name"
-		"$out/$name" -merge=1 -max_len="${max_len:-4096}" "$out/merged/$name" \
-			"tests/fuzz/corpus/$name" "$out/corpus/$name" >>"$log" 2>&1 &&
-			rm -f "tests/fuzz/corpus/$name"/* &&
-			cp "$out/merged/$name"/* "tests/fuzz/corpus/$name/"
+		merge_one "$name" -max_len="${max_len:-4096}" "${seeds[@]}" "$out/corpus/$name" >>"$log" 2>&1 || {
+			echo "FAIL $name: merge failed, see $log"
+			return 1
+		}
 	fi
 	return 0
 }
