@@ -108,7 +108,7 @@ PY_FILES := $(PY_SO) $(patsubst user/sdk/%,$(BUILD)/%,$(PY_SRC))
 PY_DIR    = $(if $(filter /usr,$(PREFIX)),lib/python3,$(shell $(PYTHON) -c 'import sys; print("lib/python%d.%d" % sys.version_info[:2])'))/dist-packages/sluice
 
 .PHONY: all deps help demo test test-long test-unit test-stack test-bpf test-netns test-volume test-vm test-rpc test-debian13 test-arm64 asan fuzz lint \
-        netns-tools layers walk format bench clean install uninstall deb wheel man house mutate prose
+        netns-tools layers walk format bench clean install uninstall deb wheel man docs house mutate prose
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -300,7 +300,7 @@ asan-unit asan-stack: asan-%: ## those layers under ASan and UBSan
 	$(Q)$(MAKE) --no-print-directory SAN=1 CFLAGS=-g1 BUILD=$(BUILD)/asan test-$*
 fuzz: ## every fuzz target, FUZZ_SECONDS each (default 600); FUZZ_REPLAY=1: its corpus only; FUZZ_SHOW=1: for how long so far
 	$(Q)BUILD=$(abspath $(BUILD)) FUZZ_REPLAY=$(FUZZ_REPLAY) tests/fuzz/run.sh
-lint: layers ## clang-format, clang-tidy, cppcheck, spelling, prose, layers
+lint: layers ## clang-format, clang-tidy, cppcheck, spelling, prose, links, layers
 	$(Q)BUILD=$(abspath $(BUILD)) LINT_STEPS='$(LINT_STEPS)' tests/support/lint.sh
 layers: ## fail on an include against the dependency order
 	$(Q)tests/support/layers.sh
@@ -324,6 +324,8 @@ $(BENCH_RUNS): bench-%: all bench/%
 man: $(MANS) ## manual pages; what is a table in the program is taken from it
 # A cross build names a program that runs on this machine: SLUICE_HOST=FILE.
 SLUICE_HOST ?= $(BUILD)/sluice
+docs: $(SLUICE_HOST) ## the tables of keys in user/docs/configuration.md, taken from the program
+	$(Q)user/cli/man/reference.py $(SLUICE_HOST) user/docs/configuration.md
 $(BUILD)/man/%: user/cli/man/%.in user/cli/man/make.sh include/sluice/backend.h $(SLUICE_HOST)
 	@mkdir -p $(@D)
 	$(Q)user/cli/man/make.sh $(SLUICE_HOST) $< >$@

@@ -60,7 +60,7 @@ function look_at_order(  line, rooms, map, place, words, n, i, module, target) {
 	while ((getline line < "Makefile") > 0)
 		if (sub(/^MODULES *:= */, "", line))
 			rooms = line
-	while ((getline line < "user/README.md") > 0 && line !~ /^## Words/)
+	while ((getline line < "user/README.md") > 0 && line !~ /^## Path/)
 		if (line ~ /^\| `/) {
 			sub(/^\| /, "", line)
 			sub(/ \|.*/, "", line)

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# lint.sh: clang-format, clang-tidy, cppcheck, shellcheck, codespell, mypy, prose. One line per step, findings below it.
+# lint.sh: clang-format, clang-tidy, cppcheck, shellcheck, codespell, mypy, prose, links. One line per step, findings below it.
 # clang-tidy is run again only for files whose preprocessed text has changed since it passed.
 #   LINT_STEPS  names of steps (default: all)
 set -u
@@ -116,5 +116,6 @@ step shellcheck "${#scripts[@]} files" shell
 step codespell "${#text[@]} files" spell
 step mypy "package sluice" types
 step prose "comments and documents" prose
+step links "documents" tests/support/links.py
 echo "lint: $passed passed, $failed failed, 0 skipped"
 [ $failed -eq 0 ] && [ $passed -gt 0 ]

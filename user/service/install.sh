@@ -18,8 +18,7 @@ list_files() {
 	for file in user/service/*.sysusers; do echo "644 $file $PREFIX/lib/sysusers.d/$(basename "$file" .sysusers).conf"; done
 	for file in user/service/*.tmpfiles; do echo "644 $file $PREFIX/lib/tmpfiles.d/$(basename "$file" .tmpfiles).conf"; done
 	echo "644 user/service/sluice.logrotate /etc/logrotate.d/sluice"
-	for file in README.md user/OPERATING.md user/SECURITY.md; do echo "644 $file $PREFIX/share/doc/sluice/${file##*/}"; done
-	echo "644 user/sandbox/README.md $PREFIX/share/doc/sluice/sandbox.md"
+	for file in README.md user/docs/*; do echo "644 $file $PREFIX/share/doc/sluice/${file##*/}"; done
 	echo "644 user/cli/completion/sluice $PREFIX/share/bash-completion/completions/sluice"
 	for file in "$BUILD"/man/*.[1-8]; do echo "644 $file $PREFIX/share/man/man${file##*.}/${file##*/}"; done
 	for file in include/sluice/*.h; do echo "644 $file $PREFIX/include/sluice/${file##*/}"; done

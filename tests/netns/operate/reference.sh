@@ -58,6 +58,7 @@ each() {
 	done
 	[ $cnt -gt 0 ]
 }
+check "configuration.md: the keys" "$ROOT/user/cli/man/reference.py" "$SLUICE" "$ROOT/user/docs/configuration.md" --check
 check "each command" eval 'names commands commands | each sluice.8 "^\.B " "( |\$)"'
 keys() { "$SLUICE" help config --json | python3 -c 'import json, sys
 print(*sorted({e["key"] for e in json.load(sys.stdin)}), sep="\n")'; }
