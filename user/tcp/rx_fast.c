@@ -13,7 +13,7 @@ static inline bool needs_slow_path(const struct sl_tcp_conn *c, const struct sl_
 	slow |= (seg->flags & ~SL_TCP_PSH) != SL_TCP_ACK;
 	slow |= seg->seq != c->rcv_nxt;
 	slow |= !seg->plain;       /* SACK blocks or something unknown */
-	slow |= seg->has_ts != ts; /* RFC 7323 3.2 */
+	slow |= seg->has_ts != ts;
 	slow |= ts & (sl_seq_lt(seg->ts_val, c->ts_recent));
 	slow |= acked > c->snd_nxt - c->snd_una;
 	slow |= seg->wnd == 0;

@@ -36,14 +36,13 @@ static uint32_t seg_space(const struct sl_tcp_seg *seg)
 }
 
 /*
- * RFC 7323 5: an old duplicate, unless the connection was idle for so long that the clock lapped.
+ * Returns true for an old duplicate, RFC 7323 5. A timestamp after 24 days without segments proves
+ * nothing, because the peer's clock may have wrapped. Segments without a timestamp pass, as in Linux.
  */
 static bool fails_paws(const struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 {
-	if (!(c->flags & SL_TCPF_TS) || (seg->flags & SL_TCP_RST))
+	if (!(c->flags & SL_TCPF_TS) || !seg->has_ts || (seg->flags & SL_TCP_RST))
 		return false;
-	if (!seg->has_ts) /* RFC 7323 3.2 */
-		return true;
 	return sl_seq_lt(seg->ts_val, c->ts_recent) &&
 	       now_tick(c->tcp) - c->heard_at < SL_TCP_PAWS_IDLE_TICK;
 }
@@ -115,7 +114,7 @@ static enum verdict check_sequence(struct sl_tcp_conn *c, struct sl_tcp_seg *seg
 		/* One without text could be the answer to our answer: that needs a budget. */
 		if (seg_space(seg))
 			ack_now(c);
-		else if (seg->has_ts)
+		else
 			challenge(c);
 		return DONE;
 	}

@@ -183,8 +183,14 @@ bool sl_tcp_tw_input(struct sl_tcp *t, uint32_t value, struct sl_tcp_seg *seg, u
 	struct sl_tcp_tw *w = sl_mempool_at(&t->tw, value - SL_TCP_TW_BASE);
 	bool old_ts = w->ts && seg->has_ts && sl_seq_lt(seg->ts_val, w->ts_recent);
 
-	if (seg->flags & SL_TCP_RST) { /* RFC 1337: or an old duplicate could kill it */
-		sl_net_drop_frame(t->net, seg->f, SL_DROP_TCP_RST);
+	if (seg->flags & SL_TCP_RST) {
+		/* RFC 9293 3.10.7.4, with the exact number that RFC 5961 3.2 asks for. */
+		if (seg->seq == w->rcv_nxt) {
+			tw_free(t, w);
+			sl_frame_put(t->umem, seg->f);
+		} else {
+			sl_net_drop_frame(t->net, seg->f, SL_DROP_TCP_RST);
+		}
 		return false;
 	}
 	if ((seg->flags & (SL_TCP_SYN | SL_TCP_ACK)) == SL_TCP_SYN && syn_is_newer(w, seg)) {

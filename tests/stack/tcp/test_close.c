@@ -415,12 +415,32 @@ TEST(time_wait_answers_and_ends)
 	after(59 * SEC);
 	in(.flags = F | A, .seq = 1, .ack = 2); /* our ACK was lost: wait again */
 	out(.seq = 2, .ack = 2);
-	in(.flags = R, .seq = 2); /* RFC 1337 */
-	ck_assert_uint_eq(drops(SL_DROP_TCP_RST), 1);
+	in(.flags = R, .seq = 3); /* RFC 5961 3.2: not the next number */
+	in(.flags = R, .seq = 1);
+	ck_assert_uint_eq(drops(SL_DROP_TCP_RST), 2);
 	after(59 * SEC);
 	ck_assert_uint_eq(stats().time_wait, 1);
 	after(2 * SEC);
 	ck_assert_uint_eq(stats().time_wait, 0);
+}
+
+/*
+ * RFC 9293 3.10.7.4: a client that opens the same port again answers our acknowledgement with this
+ * RST, and its next SYN opens the connection.
+ */
+TEST(exact_rst_ends_time_wait)
+{
+	open_full();
+	into_time_wait();
+	in(.flags = S, .seq = (uint32_t)-500000, .no_ts = true); /* neither number nor time is newer */
+	out_skip();
+	ck_assert_uint_eq(stats().time_wait, 1);
+	in(.flags = R, .seq = 2, .no_ts = true);
+	ck_assert_uint_eq(stats().time_wait, 0);
+	bed.peer_isn -= 500000;
+	bed.know_isn = false;
+	in(.flags = S, .no_ts = true);
+	out(.flags = S | A, .ack = 1);
 }
 
 TEST(time_wait_gives_way_to_a_newer_syn)
@@ -593,11 +613,20 @@ TEST(an_old_timestamp_is_refused)
 	in(.seq = 11, .ack = 1, .len = 10, .ts = true, .ts_val = bed.peer_ts - 1);
 	ck_assert_uint_eq(drops(SL_DROP_TCP_PAWS), 1);
 	out(.seq = 1, .ack = 11);
-	in(.seq = 11, .ack = 1, .len = 10, .no_ts = true); /* RFC 7323 3.2 */
-	ck_assert_uint_eq(drops(SL_DROP_TCP_PAWS), 2);
 	ck_assert_uint_eq(bed.app.got, 10);
-	in(.flags = R, .seq = 11, .no_ts = true); /* but a RST needs none */
+	in(.flags = R, .seq = 11, .no_ts = true);
 	ck_assert_uint_eq(bed.app.closed, 1);
+}
+
+/* RFC 7323 3.2 lets them be dropped; Linux accepts them, as some peers and middleboxes send them. */
+TEST(segments_without_the_agreed_timestamp_are_accepted)
+{
+	open_full();
+	in(.seq = 1, .ack = 1, .len = 10, .no_ts = true);
+	ck_assert_uint_eq(bed.app.got, 10);
+	in(.flags = F | A, .seq = 11, .ack = 1, .no_ts = true);
+	out(.seq = 1, .ack = 12);
+	ck_assert_uint_eq(drops(SL_DROP_TCP_PAWS), 0);
 }
 
 /* Two ends that find each other's acknowledgements old must not answer each other for ever. */
