@@ -262,21 +262,21 @@ double bootstrap(struct sl_rpc_channel *hot, const char *scheme, unsigned cnt)
 	struct order o;
 	struct crowd c = {.endpoints = o.endpoints, .endpoint_cnt = cnt, .cnt = cnt};
 	bool answered = true;
-	pthread_t dialler;
+	pthread_t dialer;
 	uint64_t start;
 	double us;
 
 	order_backends(&o, scheme, cnt);
 	start = sl_now_ns();
 	give(&o);
-	dialler = start_thread(&c, dial_all);
+	dialer = start_thread(&c, dial_all);
 	while (take_new(&c) < cnt || count_answered(&c) < cnt) {
 		if (answered)
 			ask(hot, &answered);
 		turn();
 	}
 	us = us_since(start);
-	pthread_join(dialler, NULL);
+	pthread_join(dialer, NULL);
 	while (!answered)
 		turn();
 	end_all(&c);

@@ -271,14 +271,14 @@ void bench_await(struct bench_gateway *g)
 	}
 }
 
-struct sl_spin bench_hybrid(void)
+struct sl_adaptive_poll bench_hybrid(void)
 {
 	static uint64_t wake_ns;
-	struct sl_spin spin;
+	struct sl_adaptive_poll spin;
 
 	if (!wake_ns)
 		wake_ns = sl_wakeup_cost_ns((int)cpus[0]);
-	sl_spin_init(&spin, wake_ns, false);
+	sl_adaptive_poll_init(&spin, wake_ns, false);
 	return spin;
 }
 
@@ -291,7 +291,8 @@ static bool asked(const struct bench_gateway *g)
 	return false;
 }
 
-unsigned bench_turn_or_sleep(struct bench_gateway *g, struct sl_spin *spin, uint64_t until_ns)
+unsigned bench_turn_or_sleep(struct bench_gateway *g, struct sl_adaptive_poll *spin,
+			     uint64_t until_ns)
 {
 	struct pollfd p = {.fd = sl_rpc_fd(g->r), .events = POLLIN};
 	struct timespec ts;
@@ -303,16 +304,16 @@ unsigned bench_turn_or_sleep(struct bench_gateway *g, struct sl_spin *spin, uint
 	idle_ns = now_ns - ran_ns;
 	if (n) {
 		if (g->idle)
-			sl_spin_end(spin, true, idle_ns);
+			sl_adaptive_poll_end(spin, true, idle_ns);
 		g->idle = false;
 		return n;
 	}
 	if (!g->idle)
-		sl_spin_begin(spin, waits ? SL_SPIN_REPLIES : SL_SPIN_CLIENTS, idle_ns);
+		sl_adaptive_poll_begin(spin, waits ? SL_POLL_REPLIES : SL_POLL_CLIENTS, idle_ns);
 	g->idle = true;
-	if (sl_spin_on(spin, idle_ns))
+	if (sl_adaptive_poll_on(spin, idle_ns))
 		return 0;
-	sl_spin_end(spin, false, idle_ns);
+	sl_adaptive_poll_end(spin, false, idle_ns);
 	g->idle = false;
 	from_ns = now_ns;
 	if (sl_rpc_arm(g->r) && !(n = bench_turn(g))) {
@@ -333,7 +334,7 @@ unsigned bench_turn_or_sleep(struct bench_gateway *g, struct sl_spin *spin, uint
 	}
 	sl_rpc_disarm(g->r, true);
 	if (asleep_ns)
-		sl_spin_slept(spin, sl_now_ns() - from_ns - asleep_ns);
+		sl_adaptive_poll_slept(spin, sl_now_ns() - from_ns - asleep_ns);
 	return n;
 }
 

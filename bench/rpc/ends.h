@@ -13,7 +13,7 @@
 #include <sys/types.h>
 #include "base/clock.h"
 #include "base/hist.h"
-#include "worker/spin.h"
+#include "worker/adaptive_poll.h"
 #include "rpc/rpc.h"
 
 enum {
@@ -75,9 +75,10 @@ static inline uint64_t bench_out(const struct bench_gateway *g, enum bench_kind 
  * A worker's wait point: turns without work go on for as long as its law says, then everything is
  * armed, looked at once more, and slept on, until until_ns at most. Messages received.
  */
-unsigned bench_turn_or_sleep(struct bench_gateway *g, struct sl_spin *spin, uint64_t until_ns);
+unsigned bench_turn_or_sleep(struct bench_gateway *g, struct sl_adaptive_poll *spin,
+			     uint64_t until_ns);
 /* As a worker has it; what a wake-up costs is measured once. */
-struct sl_spin bench_hybrid(void);
+struct sl_adaptive_poll bench_hybrid(void);
 
 /* Processor time of a process so far; 0: this one. */
 uint64_t bench_cpu_ns(pid_t pid);

@@ -9,7 +9,7 @@ enum { BULK_64K = 64 << 10, BULK_DEPTH = 16, RATE_DEPTH = 128 };
 
 static void round_trips(struct bench_gateway *g, unsigned rounds, bool polls)
 {
-	struct sl_spin spin = bench_hybrid();
+	struct sl_adaptive_poll spin = bench_hybrid();
 
 	for (unsigned i = 0; i < rounds; i++) {
 		if (!bench_send(g, 0, BENCH_URGENT, 64, 1))
@@ -62,7 +62,7 @@ void bench_rtt_hybrid(void)
  */
 static double keep_under_way(struct bench_gateway *g, size_t len, unsigned batch, unsigned depth)
 {
-	struct sl_spin spin = bench_hybrid();
+	struct sl_adaptive_poll spin = bench_hybrid();
 	uint64_t start = sl_now_ns(), end = start + SL_NS_PER_SEC, now = start;
 	uint64_t cpu = bench_cpu_ns(0), done = g->done[BENCH_PLAIN];
 

@@ -21,7 +21,7 @@ void bench_idle(void)
 {
 	struct bench_gateway g = {.one_class = false};
 	pid_t pid = bench_backend_start(false);
-	struct sl_spin spin = bench_hybrid();
+	struct sl_adaptive_poll spin = bench_hybrid();
 	uint64_t start, until, cpu[2];
 
 	bench_open(&g, 1);
@@ -42,7 +42,7 @@ void bench_idle(void)
 enum wait { SPIN, EVENTS, HYBRID, AWAITED, WAITS };
 
 struct waited {
-	struct sl_spin spin, *between; /* between: while no reply is due */
+	struct sl_adaptive_poll spin, *between; /* between: while no reply is due */
 	struct sl_hist_fine latency;
 	uint64_t cpu_ns, wall_ns;
 };
@@ -94,8 +94,8 @@ static void compare_waits(struct bench_gateway *g)
 {
 	struct waited w[WAITS] = {{.cpu_ns = 0}};
 
-	sl_spin_init(&w[SPIN].spin, UINT64_MAX, true);
-	sl_spin_init(&w[EVENTS].spin, 0, true);
+	sl_adaptive_poll_init(&w[SPIN].spin, UINT64_MAX, true);
+	sl_adaptive_poll_init(&w[EVENTS].spin, 0, true);
 	w[HYBRID].spin = bench_hybrid();
 	w[AWAITED].spin = w[SPIN].spin;
 	for (unsigned how = 0; how < WAITS; how++) {

@@ -269,13 +269,13 @@ struct sl_rpc_hello {
 	uint32_t magic;
 	uint8_t version;
 	uint8_t status;    /* acceptor: enum sl_rpc_status, OK or why not */
-	uint16_t worker;   /* dialler: which worker of its gateway */
+	uint16_t worker;   /* dialer: which worker of its gateway */
 	uint64_t epoch;    /* drawn at random when the process started */
 	uint32_t slots;    /* per direction, a power of two */
 	uint32_t bulk_len; /* bytes per direction, a power of two */
 	uint32_t slot_size;
-	uint32_t flags; /* dialler: enum sl_hello_flag */
-	uint64_t link;  /* dialler: of its own, drawn at random for each that it begins */
+	uint32_t flags; /* dialer: enum sl_hello_flag */
+	uint64_t link;  /* dialer: of its own, drawn at random for each that it begins */
 	uint8_t reserved[24];
 };
 _Static_assert(sizeof(struct sl_rpc_hello) == 64, "wire format");
@@ -291,7 +291,7 @@ _Static_assert(sizeof(struct sl_rpc_hello) == 64, "wire format");
  *   BYE   like ACK: the sender has closed the connection
  *
  * A peer that has started again has other queue pairs: what is sent to the former ones reaches nobody.
- * So a dialler that has not been heard for a while asks, where HELLOs are taken now, after its
+ * So a dialer that has not been heard for a while asks, where HELLOs are taken now, after its
  * connection, by a HELLO with ASKS, the epoch and the `id` that the connection began with. It makes no
  * connection; the ANSWER says KNOWN, or RESET: there is no such connection here, whatever is sent to it
  * is not carried out, and it may end at once. Question and answer are proven and are good for once as
@@ -299,11 +299,11 @@ _Static_assert(sizeof(struct sl_rpc_hello) == 64, "wire format");
  *
  * `mac` is SipHash-2-4 over the datagram, header included, with the upper half of the 64-bit number
  * of the datagram in the place of `mac`: so what was recorded cannot be sent again, not even when
- * `seq` has wrapped. Each direction has a key of its own: the halves, dialler's first, of HMAC-SHA-256 by
+ * `seq` has wrapped. Each direction has a key of its own: the halves, dialer's first, of HMAC-SHA-256 by
  * the key file's bytes over "sluice ud keys" and the ANSWER's proof. That is over "sluice ud answer", the
  * HELLO's proof and all of ANSWER before it, and the HELLO's over "sluice ud hello", the door that it is for,
  * and all of HELLO before it: so the keys are of what both ends have drawn at random. Labels have 16 bytes,
- * zeros behind the text. The door is the acceptor's GID, of the address that the dialler has asked at and the
+ * zeros behind the text. The door is the acceptor's GID, of the address that the dialer has asked at and the
  * acceptor listens at, and the number of the queue pair where HELLOs are taken, 32 bits, as the acceptor has
  * answered: so a HELLO for one acceptor is none for another one that has the same key file.
  */
@@ -345,12 +345,12 @@ struct sl_ud_hello {
 	uint64_t epoch;
 	uint32_t number; /* of this series', ascending: each is taken once */
 	uint32_t slots;  /* asked for */
-	uint32_t id;     /* the connection, by the dialler's number; ASKS: that which there is */
+	uint32_t id;     /* the connection, by the dialer's number; ASKS: that which there is */
 	uint32_t mtu;    /* of a datagram, header included */
 	uint32_t answer_qpn;
 	uint32_t flags; /* enum sl_hello_flag */
 	uint64_t link;
-	uint8_t gid[16]; /* the dialler's, which the datagram comes from */
+	uint8_t gid[16]; /* the dialer's, which the datagram comes from */
 	/* Of one process' HELLOs to one acceptor: nobody else is told which, and so can use up its numbers. */
 	uint8_t series[SL_UD_SERIES_LEN];
 	uint8_t nonce[SL_UD_NONCE_LEN - SL_UD_SERIES_LEN];

@@ -119,11 +119,11 @@ static const struct ud_device device = {
 
 /* --- both ends --- */
 
-static struct ud_keys keys_of(bool dialler, const struct sl_ud_answer *a)
+static struct ud_keys keys_of(bool dialer, const struct sl_ud_answer *a)
 {
 	struct ud_keys keys;
 
-	ud_keys_derive(&secret, a, dialler, &keys);
+	ud_keys_derive(&secret, a, dialer, &keys);
 	return keys;
 }
 

@@ -71,7 +71,7 @@ static struct ud_packet honest_packet(void)
 	return packet_of(&answer, sizeof(answer));
 }
 
-/* Terms that a dialler may take, or that are beyond one edge or the other. */
+/* Terms that a dialer may take, or that are beyond one edge or the other. */
 static void nearly_grant(void)
 {
 	answer.verdict = SL_UD_GRANTED;

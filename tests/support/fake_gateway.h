@@ -109,11 +109,11 @@ bool sl_gateway_step(struct sl_gateway *g)
 	return g->busy && g->busy--;
 }
 
-static struct sl_edge_rule edge_rules[8];
+static struct sl_acl_rule edge_rules[8];
 static uint32_t edge_cnt;
 
-int sl_gateway_edge_change(struct sl_gateway *g, const char *ifname,
-			   const struct sl_edge_rule *rules, uint32_t cnt, struct sl_err *why)
+int sl_gateway_acl_change(struct sl_gateway *g, const char *ifname, const struct sl_acl_rule *rules,
+			  uint32_t cnt, struct sl_err *why)
 {
 	(void)g;
 	if (strcmp(ifname, "sl0") != 0)
@@ -123,8 +123,8 @@ int sl_gateway_edge_change(struct sl_gateway *g, const char *ifname,
 	return 0;
 }
 
-int sl_gateway_edge_list(struct sl_gateway *g, const char *ifname, struct sl_edge_rule *rules,
-			 uint32_t max)
+int sl_gateway_acl_list(struct sl_gateway *g, const char *ifname, struct sl_acl_rule *rules,
+			uint32_t max)
 {
 	(void)g, (void)ifname, (void)max;
 	memcpy(rules, edge_rules, edge_cnt * sizeof(*rules));

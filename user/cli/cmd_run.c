@@ -23,7 +23,7 @@
 #include "control/control.h"
 #include "control/listen.h"
 #include "front/tls/server.h"
-#include "gateway/handshake.h"
+#include "gateway/tls_threads.h"
 #include "sandbox/notify.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/supervise.h"
@@ -105,8 +105,8 @@ static void raise_limits(void)
 
 	/* Whether that is enough is for handshakes to say, if there are any. */
 	(void)getrlimit(RLIMIT_NICE, &nice);
-	if (nice.rlim_cur < SL_HANDSHAKE_RLIMIT) {
-		nice.rlim_cur = SL_HANDSHAKE_RLIMIT;
+	if (nice.rlim_cur < SL_TLS_THREAD_RLIMIT) {
+		nice.rlim_cur = SL_TLS_THREAD_RLIMIT;
 		if (nice.rlim_max < nice.rlim_cur)
 			nice.rlim_max = nice.rlim_cur;
 		(void)setrlimit(RLIMIT_NICE, &nice);
@@ -160,7 +160,7 @@ static size_t list_tls_folders(const struct sl_config *c, char (*folders)[PATH_M
 	return n;
 }
 
-/* Where files are that are used after the start: by a reload, diallers, libraries, logrotate. */
+/* Where files are that are used after the start: by a reload, dialers, libraries, logrotate. */
 static size_t list_places(const struct sl_config *c, const char *file,
 			  struct sl_sandbox_place *places, char (*folders)[PATH_MAX])
 {

@@ -34,7 +34,7 @@ int sl_edge_take(struct sl_edge_change *c, const char *key, const char *value, s
 			return sl_fail(err, -EINVAL,
 				       "found more than %d prefixes; allowed: that many",
 				       SL_EDGE_CHANGES);
-		c->rules[c->cnt++] = (struct sl_edge_rule){
+		c->rules[c->cnt++] = (struct sl_acl_rule){
 			.prefix = p, .action = verbs[i].action, .origin = SL_PREFIX_OF_OPERATOR};
 		return 0;
 	}
@@ -45,12 +45,12 @@ int sl_edge_take(struct sl_edge_change *c, const char *key, const char *value, s
 json_t *sl_edge_json(struct sl_gateway *g, const char *interface)
 {
 	const uint32_t max = 2 * SL_MAX_PREFIXES;
-	struct sl_edge_rule *rules = calloc(max, sizeof(*rules));
-	int cnt = rules ? sl_gateway_edge_list(g, interface, rules, max) : -ENOMEM;
+	struct sl_acl_rule *rules = calloc(max, sizeof(*rules));
+	int cnt = rules ? sl_gateway_acl_list(g, interface, rules, max) : -ENOMEM;
 	json_t *list = cnt < 0 ? NULL : json_array();
 
 	for (int i = 0; i < cnt && i < (int)max; i++) {
-		const struct sl_edge_rule *r = &rules[i];
+		const struct sl_acl_rule *r = &rules[i];
 		const struct sl_addr from = sl_addr_of(r->prefix.family, r->prefix.addr, 0);
 		char text[SL_ADDR_TEXT], prefix[SL_ADDR_TEXT + 8];
 

@@ -13,7 +13,7 @@ enum { SL_EDGE_CHANGES = 64 };
 /* What one request asks for; nothing is done before all of it is understood. */
 struct sl_edge_change {
 	const char *interface;
-	struct sl_edge_rule rules[SL_EDGE_CHANGES];
+	struct sl_acl_rule rules[SL_EDGE_CHANGES];
 	uint32_t cnt;
 };
 

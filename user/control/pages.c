@@ -329,8 +329,8 @@ static enum MHD_Result post_edge(struct request *r)
 	MHD_get_connection_values(r->conn, MHD_GET_ARGUMENT_KIND, take_prefix, &e);
 	if (e.err.text[0])
 		return sl_page_text(r->conn, MHD_HTTP_BAD_REQUEST, e.err.text);
-	rc = sl_gateway_edge_change(r->admin->g, e.change.interface, e.change.rules, e.change.cnt,
-				    &e.err);
+	rc = sl_gateway_acl_change(r->admin->g, e.change.interface, e.change.rules, e.change.cnt,
+				   &e.err);
 	if (rc)
 		return sl_page_text(r->conn,
 				    rc == -ENODEV ? MHD_HTTP_NOT_FOUND : MHD_HTTP_BAD_REQUEST,

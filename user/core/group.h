@@ -32,8 +32,8 @@ enum sl_member_link { SL_LINK_DOWN, SL_LINK_OFFERED, SL_LINK_UP, SL_LINK_UNREADY
 
 /* A backend of a group: what a channel's upcalls find. */
 struct sl_member {
-	struct sl_list made;        /* control: in its group's list */
-	struct sl_dialler *dialler; /* control: who connects it; it knows what that is */
+	struct sl_list made;      /* control: in its group's list */
+	struct sl_dialer *dialer; /* control: who connects it; it knows what that is */
 	struct sl_group *group;
 	struct sl_rpc_channel *channel; /* NULL: it has left */
 	struct sl_list stalled; /* streams whose parts found no room, by item.link (stream.c) */
@@ -45,7 +45,7 @@ struct sl_member {
 	bool known;       /* its channel has joined the session */
 	bool joined;      /* it is of the configuration in force */
 	bool served;      /* the batcher may send to it */
-	_Atomic int link; /* enum sl_member_link; dialler: DOWN to OFFERED, worker: all others */
+	_Atomic int link; /* enum sl_member_link; dialer: DOWN to OFFERED, worker: all others */
 	/* worker: how often its channel was to go on by another transport, and has; or has not */
 	_Atomic uint32_t moves, stays;
 	_Atomic bool released; /* control: nobody dials for it any more */

@@ -17,10 +17,10 @@
 
 /* A half page packs twice as many small segments into the same memory, and holds an MTU of 1500. */
 enum { FRAME_SIZE_MIN = 2048, FRAME_SIZE_MAX = 4096, BUSY_POLL_US = 20 };
-enum { MORE_LEN = 48 }; /* of a status: what names of pools leave room for */
+enum { POOL_NAMES_LEN = 48 }; /* of a status: what names of pools leave room for */
 #define OPEN_WAIT_NS (2 * SL_NS_PER_SEC)
 
-static int fail(struct sl_err *err, int rc, const char *what)
+static int fail_errno(struct sl_err *err, int rc, const char *what)
 {
 	sl_err_set(err, "%s: %s", what, strerror(rc < 0 ? -rc : rc));
 	return rc < 0 ? rc : -rc;
@@ -73,7 +73,7 @@ static int choose_frame_size(struct sl_gateway *g, struct sl_err *err)
 		int rc = sl_probe_nic(g->cfg->interfaces[i].name, &nic);
 
 		if (rc)
-			return fail(err, rc, g->cfg->interfaces[i].name);
+			return fail_errno(err, rc, g->cfg->interfaces[i].name);
 		need = sl_xsk_frame_need(nic.mtu) > need ? sl_xsk_frame_need(nic.mtu) : need;
 		if (need > FRAME_SIZE_MAX)
 			return sl_fail(
@@ -124,7 +124,7 @@ static int open_ports(struct sl_gateway *g, struct sl_err *err)
 		int rc = sl_probe_nic(ci->name, &nic);
 
 		if (rc)
-			return fail(err, rc, ci->name);
+			return fail_errno(err, rc, ci->name);
 		if (!cnt)
 			cnt = nic.queue_cnt;
 		if (!SL_ENSURE(g->cfg->worker_cnt))
@@ -154,12 +154,12 @@ static int create_workers(struct sl_gateway *g, struct sl_err *err)
 		return rc;
 	g->workers = calloc(g->cfg->worker_cnt, sizeof(*g->workers));
 	if (!g->workers)
-		return fail(err, -ENOMEM, "workers");
+		return fail_errno(err, -ENOMEM, "workers");
 	for (unsigned i = 0; i < g->cfg->worker_cnt; i++) {
 		g->worker_cnt++;
 		rc = sl_worker_init(&g->workers[i], g->cfg, i, g->frame_size);
 		if (rc)
-			return fail(
+			return fail_errno(
 				err, rc,
 				"cannot allocate a worker's frames; lower limits { frame_memory }");
 	}
@@ -175,11 +175,11 @@ static int build_workers(struct sl_gateway *g, struct sl_err *err)
 						g->cfg->limits.max_connections * g->worker_cnt,
 						g->frame_size);
 		if (!g->hub)
-			return fail(err, -errno, "hand-over directory");
+			return fail_errno(err, -errno, "hand-over directory");
 	}
-	g->handshakers = sl_handshakers_new(g->cfg, g->workers, g->worker_cnt);
-	if (!g->handshakers)
-		return fail(err, -ENOMEM, "handshakes");
+	g->tls_threads = sl_tls_threads_new(g->cfg, g->workers, g->worker_cnt);
+	if (!g->tls_threads)
+		return fail_errno(err, -ENOMEM, "handshakes");
 	for (unsigned i = 0; i < g->worker_cnt; i++) {
 		struct sl_worker *w = &g->workers[i];
 		struct sl_tls_config tls = {0};
@@ -192,11 +192,11 @@ static int build_workers(struct sl_gateway *g, struct sl_err *err)
 
 		if (g->hub)
 			rc = sl_handover_join(g->hub, i, &w->net);
-		sl_handshakers_join(g->handshakers, i, &tls);
+		sl_tls_threads_join(g->tls_threads, i, &tls);
 		if (!rc)
 			rc = sl_worker_build(w, g->cfg, &maps, &tls);
 		if (rc)
-			return fail(err, rc, "cannot build a worker");
+			return fail_errno(err, rc, "cannot build a worker");
 	}
 	return 0;
 }
@@ -209,13 +209,13 @@ int sl_gateway_start(struct sl_gateway *g, struct sl_err *err)
 		rc = sl_worker_start(&g->workers[i]);
 
 		if (rc)
-			return fail(err, rc, "cannot start a worker");
+			return fail_errno(err, rc, "cannot start a worker");
 	}
-	rc = sl_handshakers_start(g->handshakers, g->cfg);
+	rc = sl_tls_threads_start(g->tls_threads, g->cfg);
 	if (rc)
-		return fail(err, rc, "cannot start handshakes");
-	if (sl_edition_start(g))
-		return fail(err, -errno, "cannot start a dialler");
+		return fail_errno(err, rc, "cannot start handshakes");
+	if (sl_cfg_gen_start(g))
+		return fail_errno(err, -errno, "cannot start a dialer");
 	g->open_until_ns = sl_now_ns() + OPEN_WAIT_NS;
 	return 0;
 }
@@ -230,10 +230,10 @@ static int prepare_listeners(struct sl_gateway *g, struct sl_err *err)
 	for (unsigned w = 0; w < g->worker_cnt && !rc; w++)
 		rc = sl_net_set_listeners(&g->workers[w].net, l, cnt);
 	if (!rc)
-		rc = sl_edge_apply(g, g->cfg);
+		rc = sl_acl_apply(g, g->cfg);
 	g->opening = l;
 	g->opening_cnt = cnt;
-	return rc ? fail(err, rc, "cannot set the listeners") : 0;
+	return rc ? fail_errno(err, rc, "cannot set the listeners") : 0;
 }
 
 struct sl_gateway *sl_gateway_open(const struct sl_config *cfg, struct sl_err *err)
@@ -244,12 +244,12 @@ struct sl_gateway *sl_gateway_open(const struct sl_config *cfg, struct sl_err *e
 	if (!g)
 		return NULL;
 	g->cfg = g->first.cfg = cfg;
-	g->edition = &g->first;
+	g->generation = &g->first;
 	/* Maps cannot grow: there is room for all pools that a reload may bring. */
 	g->service_max = SL_MAX_SERVICES;
 	g->start_ns = sl_now_ns();
 	g->xdp = calloc(cfg->interface_cnt, sizeof(*g->xdp));
-	rc = g->xdp ? 0 : fail(err, -ENOMEM, "gateway");
+	rc = g->xdp ? 0 : fail_errno(err, -ENOMEM, "gateway");
 	if (!rc)
 		rc = create_workers(g, err);
 	if (!rc)
@@ -259,12 +259,12 @@ struct sl_gateway *sl_gateway_open(const struct sl_config *cfg, struct sl_err *e
 	if (!rc)
 		rc = build_workers(g, err);
 	if (!rc) {
-		sl_edition_open(g);
-		g->switchboard = sl_switchboard_create(g->workers, g->worker_cnt);
-		rc = g->switchboard ? 0 : fail(err, -ENOMEM, "gateway");
+		sl_cfg_gen_open(g);
+		g->conn_mgr = sl_conn_mgr_create(g->workers, g->worker_cnt);
+		rc = g->conn_mgr ? 0 : fail_errno(err, -ENOMEM, "gateway");
 	}
 	if (!rc)
-		rc = sl_info_init(g) ? fail(err, -ENOMEM, "gateway") : 0;
+		rc = sl_snapshot_init(g) ? fail_errno(err, -ENOMEM, "gateway") : 0;
 	if (!rc)
 		rc = prepare_listeners(g, err);
 	if (!rc)
@@ -275,18 +275,18 @@ struct sl_gateway *sl_gateway_open(const struct sl_config *cfg, struct sl_err *e
 
 void sl_gateway_close(struct sl_gateway *g)
 {
-	sl_switchboard_destroy(g->switchboard);
+	sl_conn_mgr_destroy(g->conn_mgr);
 	for (unsigned i = 0; i < g->worker_cnt; i++)
 		sl_worker_stop(&g->workers[i]);
-	sl_handshakers_stop(g->handshakers);
+	sl_tls_threads_stop(g->tls_threads);
 	for (unsigned i = 0; i < g->worker_cnt; i++)
 		sl_worker_fini(&g->workers[i]);
-	sl_handshakers_free(g->handshakers);
+	sl_tls_threads_free(g->tls_threads);
 	sl_handover_hub_destroy(g->hub);
 	for (uint32_t i = 0; i < g->xdp_cnt; i++)
 		sl_xdp_close(&g->xdp[g->xdp_cnt - 1 - i]); /* the first one lends its maps */
-	sl_info_fini(g);
-	sl_editions_free(g);
+	sl_snapshot_fini(g);
+	sl_cfg_gens_free(g);
 	free(g->listening);
 	free(g->opening);
 	free(g->workers);
@@ -316,7 +316,7 @@ static bool is_served(const struct sl_gateway *g, uint32_t pool)
 	bool up = false;
 
 	for (unsigned w = 0; w < g->worker_cnt && !up; w++) {
-		const struct sl_table *t = g->edition->tables[w];
+		const struct sl_table *t = g->generation->tables[w];
 
 		for (uint32_t b = 0; b < t->cfg->pools[pool].backend_cnt && !up; b++)
 			up = sl_member_link(t->pools[pool].members[b]) == SL_LINK_UP;
@@ -360,7 +360,7 @@ void sl_gateway_status(const struct sl_gateway *g, char *text, size_t len)
 
 		if (is_served(g, p))
 			continue;
-		if (b.len + strlen(name) + MORE_LEN >= len)
+		if (b.len + strlen(name) + POOL_NAMES_LEN >= len)
 			more++;
 		else
 			sl_strbuf_printf(&b, "%s%s", without++ ? ", " : "; no backend: ", name);

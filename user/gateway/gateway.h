@@ -28,7 +28,7 @@
 #include "rpc/rpc.h"
 #include "tcp/tcp.h"
 #include "udp/udp.h"
-#include "xio/xdp/edge.h"
+#include "xio/xdp/acl_map.h"
 
 struct sl_gateway;
 struct sl_ring;
@@ -39,7 +39,7 @@ struct sl_ring;
  */
 struct sl_gateway *sl_gateway_open(const struct sl_config *cfg, struct sl_err *err);
 /*
- * Starts workers and diallers. sl_gateway_step() opens the listeners as soon as each pool has a backend
+ * Starts workers and dialers. sl_gateway_step() opens the listeners as soon as each pool has a backend
  * or was dialled in vain. 0, or -errno and one line in err.
  */
 int sl_gateway_start(struct sl_gateway *g, struct sl_err *err);
@@ -150,14 +150,14 @@ struct sl_svc_ctl *sl_gateway_ctl(struct sl_gateway *g, uint32_t slot);
 struct sl_ring *sl_gateway_events(struct sl_gateway *g, uint32_t worker);
 
 /*
- * The edge of an interface, by the interface's name: who reaches its listeners (xio/xdp/edge.h). A
+ * The edge of an interface, by the interface's name: who reaches its listeners (xio/xdp/acl_map.h). A
  * rule with action 0 takes the one with its prefix away; all or nothing, but for a full map. 0, or
  * -errno and one line in err.
  */
-int sl_gateway_edge_change(struct sl_gateway *g, const char *ifname,
-			   const struct sl_edge_rule *rules, uint32_t cnt, struct sl_err *err);
+int sl_gateway_acl_change(struct sl_gateway *g, const char *ifname, const struct sl_acl_rule *rules,
+			  uint32_t cnt, struct sl_err *err);
 /* The rules, at most max of them; returns how many there are, or -ENODEV. */
-int sl_gateway_edge_list(struct sl_gateway *g, const char *ifname, struct sl_edge_rule *rules,
-			 uint32_t max);
+int sl_gateway_acl_list(struct sl_gateway *g, const char *ifname, struct sl_acl_rule *rules,
+			uint32_t max);
 
 #endif

@@ -4,7 +4,7 @@
 #define SL_GATEWAY_INTERNAL_H
 
 #include "gateway/dial.h"
-#include "gateway/handshake.h"
+#include "gateway/tls_threads.h"
 #include "gateway/gateway.h"
 #include "worker/worker.h"
 #include "xio/xdp/xdp.h"
@@ -14,8 +14,8 @@ struct sl_table;
 struct sl_handover_hub;
 
 /* A configuration that is in force, was, or is about to be; the newest first. */
-struct sl_edition {
-	struct sl_edition *older;
+struct sl_cfg_gen {
+	struct sl_cfg_gen *older;
 	const struct sl_config *cfg;
 	struct sl_config *own; /* the same, unless it is the one that the gateway was opened with */
 	struct sl_table *tables[SL_MAX_WORKERS]; /* made of it for each worker */
@@ -26,8 +26,8 @@ struct sl_edition {
 enum sl_reload_state { SL_RELOAD_NONE, SL_RELOAD_PREPARE, SL_RELOAD_SWITCH };
 
 struct sl_gateway {
-	const struct sl_config *cfg; /* edition->cfg */
-	struct sl_edition first, *edition, *next;
+	const struct sl_config *cfg; /* generation->cfg */
+	struct sl_cfg_gen first, *generation, *next;
 	enum sl_reload_state reload;
 	uint64_t dial_until_ns; /* new backends are waited for until then */
 	uint32_t service_max;
@@ -37,9 +37,9 @@ struct sl_gateway {
 	uint32_t xdp_cnt;
 	struct sl_worker *workers;
 	unsigned worker_cnt;
-	struct sl_handshakers *handshakers;
+	struct sl_tls_threads *tls_threads;
 	struct sl_handover_hub *hub; /* NULL with one worker */
-	struct sl_switchboard *switchboard;
+	struct sl_conn_mgr *conn_mgr;
 	struct sl_net_listener *listening; /* what the program sends to us */
 	uint32_t listening_cnt;
 	struct sl_net_listener
@@ -53,10 +53,10 @@ struct sl_gateway {
 	struct sl_gateway_info info;
 };
 
-int sl_info_init(struct sl_gateway *g);
-void sl_info_fini(struct sl_gateway *g);
+int sl_snapshot_init(struct sl_gateway *g);
+void sl_snapshot_fini(struct sl_gateway *g);
 /* Makes room for the backends of a configuration. 0 or -ENOMEM, and all is as before. */
-int sl_info_resize(struct sl_gateway *g, const struct sl_config *cfg);
+int sl_snapshot_resize(struct sl_gateway *g, const struct sl_config *cfg);
 
 /* listeners.c */
 /* What the listeners of a configuration come to; the caller frees it. NULL: errno. */
@@ -66,23 +66,23 @@ struct sl_net_listener *sl_listeners_list(const struct sl_config *cfg, uint32_t 
  * that are not listed are still sent, for the connections that they have, until the trim. Takes the
  * list. 0 or -errno.
  */
-int sl_listeners_apply(struct sl_gateway *g, const struct sl_edition *ed,
+int sl_listeners_apply(struct sl_gateway *g, const struct sl_cfg_gen *ed,
 		       struct sl_net_listener *list, uint32_t cnt);
 void sl_listeners_trim(struct sl_gateway *g);
 /* Applies those that are to be opened, if it is time for that. */
 void sl_listeners_open(struct sl_gateway *g);
 
-/* edge.c: the VLANs and prefixes of the file are in force. 0 or -errno. */
-int sl_edge_apply(struct sl_gateway *g, const struct sl_config *cfg);
+/* acl.c: the VLANs and prefixes of the file are in force. 0 or -errno. */
+int sl_acl_apply(struct sl_gateway *g, const struct sl_config *cfg);
 
 /* reload.c */
 /* The first configuration, whose tables the workers have. */
-void sl_edition_open(struct sl_gateway *g);
+void sl_cfg_gen_open(struct sl_gateway *g);
 /* Backends in a configuration. */
-uint32_t sl_edition_backends(const struct sl_config *cfg);
+uint32_t sl_cfg_gen_backends(const struct sl_config *cfg);
 /* Its backends are dialled. 0, or -1 and errno. */
-int sl_edition_start(struct sl_gateway *g);
-/* Once no worker and no dialler is left. */
-void sl_editions_free(struct sl_gateway *g);
+int sl_cfg_gen_start(struct sl_gateway *g);
+/* Once no worker and no dialer is left. */
+void sl_cfg_gens_free(struct sl_gateway *g);
 
 #endif

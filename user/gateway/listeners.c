@@ -13,7 +13,7 @@
 #include "gateway/dial.h"
 
 /* The service whose overload refuses connections: that of all routes, if they share one. */
-static uint16_t shed_service(const struct sl_edition *ed)
+static uint16_t shed_service(const struct sl_cfg_gen *ed)
 {
 	const struct sl_config *cfg = ed->cfg;
 	int32_t pool = -1;
@@ -67,8 +67,8 @@ static struct sl_listener_key key_of(const struct sl_net_listener *l)
 	return key;
 }
 
-static bool listed(const struct sl_net_listener *list, uint32_t cnt,
-		   const struct sl_net_listener *wanted)
+static bool is_listed(const struct sl_net_listener *list, uint32_t cnt,
+		      const struct sl_net_listener *wanted)
 {
 	struct sl_listener_key want = key_of(wanted);
 
@@ -98,15 +98,15 @@ void sl_listeners_open(struct sl_gateway *g)
 	struct sl_net_listener *list = g->opening;
 	int rc;
 
-	if (!list || (!sl_rings_tried(g->switchboard) && sl_now_ns() < g->open_until_ns))
+	if (!list || (!sl_hash_rings_tried(g->conn_mgr) && sl_now_ns() < g->open_until_ns))
 		return;
 	g->opening = NULL;
-	rc = sl_listeners_apply(g, g->edition, list, g->opening_cnt);
+	rc = sl_listeners_apply(g, g->generation, list, g->opening_cnt);
 	if (rc)
 		sl_log_err("cannot set the listeners: %s", strerror(-rc));
 }
 
-int sl_listeners_apply(struct sl_gateway *g, const struct sl_edition *ed,
+int sl_listeners_apply(struct sl_gateway *g, const struct sl_cfg_gen *ed,
 		       struct sl_net_listener *list, uint32_t cnt)
 {
 	struct sl_listener value = {.shed_service = shed_service(ed)};
@@ -115,14 +115,14 @@ int sl_listeners_apply(struct sl_gateway *g, const struct sl_edition *ed,
 
 	/* Moves those that are not listed any more from one list to the other. */
 	for (uint32_t k = 0; k < g->stale_cnt; k++) {
-		if (!listed(list, cnt, &g->stale[k]))
+		if (!is_listed(list, cnt, &g->stale[k]))
 			g->stale[kept++] = g->stale[k];
 	}
 	g->stale_cnt = kept;
 	free(g->opening); /* a reload was sooner */
 	g->opening = NULL;
 	for (uint32_t k = 0; k < g->listening_cnt; k++) {
-		if (listed(list, cnt, &g->listening[k]))
+		if (is_listed(list, cnt, &g->listening[k]))
 			continue;
 		if (g->stale_cnt == SL_MAX_LISTENERS) /* then without the courtesy */
 			sl_listeners_trim(g);

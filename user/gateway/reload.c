@@ -11,14 +11,14 @@
 #include "gateway/internal.h"
 
 enum {
-	DIAL_WAIT_MS = 1500,  /* a new backend that is not there must not put off the reload */
-	EDITIONS_MAX = 1024,  /* kept by streams that do not end */
-	LAST_WORDS_MS = 2000, /* for replies that were given, and for connections that close */
+	DIAL_WAIT_MS = 1500,    /* a new backend that is not there must not put off the reload */
+	GENERATIONS_MAX = 1024, /* kept by streams that do not end */
+	LINGER_MS = 2000,       /* for replies that were given, and for connections that close */
 };
 
-/* --- editions --- */
+/* --- generations --- */
 
-void sl_edition_open(struct sl_gateway *g)
+void sl_cfg_gen_open(struct sl_gateway *g)
 {
 	for (unsigned w = 0; w < g->worker_cnt; w++)
 		g->first.tables[w] = g->workers[w].core.table;
@@ -26,7 +26,7 @@ void sl_edition_open(struct sl_gateway *g)
 		g->first.slots[p] = p;
 }
 
-uint32_t sl_edition_backends(const struct sl_config *cfg)
+uint32_t sl_cfg_gen_backends(const struct sl_config *cfg)
 {
 	uint32_t n = 0;
 
@@ -36,12 +36,12 @@ uint32_t sl_edition_backends(const struct sl_config *cfg)
 }
 
 /* NULL, and errno: it could not be made. */
-static struct sl_dialler *dial_member(struct sl_gateway *g, struct sl_edition *e, uint32_t p,
-				      uint32_t b)
+static struct sl_dialer *dial_member(struct sl_gateway *g, struct sl_cfg_gen *e, uint32_t p,
+				     uint32_t b)
 {
 	struct sl_member *members[SL_MAX_WORKERS] = {NULL};
 	const struct sl_cfg_pool *pool = &e->cfg->pools[p];
-	struct sl_dialler *d;
+	struct sl_dialer *d;
 
 	for (unsigned w = 0; w < g->worker_cnt; w++) {
 		if (!SL_ENSURE(e->tables[w]))
@@ -50,14 +50,14 @@ static struct sl_dialler *dial_member(struct sl_gateway *g, struct sl_edition *e
 	}
 	if (!SL_ENSURE(members[0]))
 		return NULL;
-	d = members[0]->dialler;
+	d = members[0]->dialer;
 	if (d) {
-		sl_dialler_keep(d, e->number);
+		sl_dialer_keep(d, e->number);
 		return d;
 	}
-	d = sl_dialler_add(g->switchboard, pool, b, members, e->number, e->cfg->agents.count);
+	d = sl_dialer_add(g->conn_mgr, pool, b, members, e->number, e->cfg->agents.count);
 	for (unsigned w = 0; w < g->worker_cnt; w++) {
-		members[w]->dialler = d;
+		members[w]->dialer = d;
 		if (!d)
 			atomic_store(&members[w]->released, true);
 	}
@@ -65,21 +65,21 @@ static struct sl_dialler *dial_member(struct sl_gateway *g, struct sl_edition *e
 }
 
 /* 0, or an errno. */
-static int dial_pool(struct sl_gateway *g, struct sl_edition *e, uint32_t p)
+static int dial_pool(struct sl_gateway *g, struct sl_cfg_gen *e, uint32_t p)
 {
-	struct sl_dialler *diallers[SL_CFG_MAX_BACKENDS];
+	struct sl_dialer *dialers[SL_CFG_MAX_BACKENDS];
 	const struct sl_cfg_pool *pool = &e->cfg->pools[p];
 	int error = 0, rc;
 
 	for (uint32_t b = 0; b < pool->backend_cnt; b++) {
-		diallers[b] = dial_member(g, e, p, b);
-		error = diallers[b] ? error : errno;
+		dialers[b] = dial_member(g, e, p, b);
+		error = dialers[b] ? error : errno;
 	}
-	rc = sl_ring_enter(g->switchboard, pool, diallers, e->number);
+	rc = sl_hash_ring_enter(g->conn_mgr, pool, dialers, e->number);
 	return rc ? -rc : error;
 }
 
-static int dial_edition(struct sl_gateway *g, struct sl_edition *e)
+static int dial_generation(struct sl_gateway *g, struct sl_cfg_gen *e)
 {
 	int error = 0;
 
@@ -92,32 +92,32 @@ static int dial_edition(struct sl_gateway *g, struct sl_edition *e)
 	return error ? -1 : 0;
 }
 
-int sl_edition_start(struct sl_gateway *g)
+int sl_cfg_gen_start(struct sl_gateway *g)
 {
 	int rc;
 
-	sl_switchboard_allow(g->switchboard, g->cfg->limits.max_promoted);
-	rc = dial_edition(g, g->edition);
-	sl_switchboard_switch(g->switchboard, g->edition->number);
+	sl_conn_mgr_set_max_promoted(g->conn_mgr, g->cfg->limits.max_promoted);
+	rc = dial_generation(g, g->generation);
+	sl_conn_mgr_switch(g->conn_mgr, g->generation->number);
 	return rc;
 }
 
-static void free_edition(struct sl_gateway *g, struct sl_edition *e)
+static void free_generation(struct sl_gateway *g, struct sl_cfg_gen *e)
 {
 	sl_config_free(e->own);
 	if (e != &g->first)
 		free(e);
 }
 
-void sl_editions_free(struct sl_gateway *g)
+void sl_cfg_gens_free(struct sl_gateway *g)
 {
-	struct sl_edition *older;
+	struct sl_cfg_gen *older;
 
 	if (g->next)
-		free_edition(g, g->next);
-	for (struct sl_edition *e = g->edition; e; e = older) {
+		free_generation(g, g->next);
+	for (struct sl_cfg_gen *e = g->generation; e; e = older) {
 		older = e->older;
-		free_edition(g, e);
+		free_generation(g, e);
 	}
 }
 
@@ -125,8 +125,8 @@ void sl_editions_free(struct sl_gateway *g)
 
 enum slot_use { SLOT_FREE, SLOT_LEAVING /* free once all workers are prepared */, SLOT_TAKEN };
 
-static void look_at_slots(const struct sl_gateway *g, const struct sl_config *next,
-			  uint8_t use[SL_MAX_SERVICES])
+static void scan_slots(const struct sl_gateway *g, const struct sl_config *next,
+		       uint8_t use[SL_MAX_SERVICES])
 {
 	const struct sl_list *at;
 
@@ -140,7 +140,7 @@ static void look_at_slots(const struct sl_gateway *g, const struct sl_config *ne
 	}
 	for (uint32_t p = 0; p < next->pool_cnt; p++) {
 		const struct sl_table_pool *was =
-			sl_table_find(g->edition->tables[0], next->pools[p].name);
+			sl_table_find(g->generation->tables[0], next->pools[p].name);
 
 		if (was)
 			use[was->group->slot] = SLOT_TAKEN;
@@ -162,14 +162,15 @@ static uint32_t take_slot(const struct sl_gateway *g, uint8_t use[SL_MAX_SERVICE
 }
 
 /* A group keeps its slot; a new one has one of no group, or of a group that is removed. */
-static int choose_slots(struct sl_gateway *g, struct sl_edition *e, struct sl_err *err)
+static int choose_slots(struct sl_gateway *g, struct sl_cfg_gen *e, struct sl_err *err)
 {
 	uint8_t use[SL_MAX_SERVICES] = {SLOT_FREE};
 
-	look_at_slots(g, e->cfg, use);
+	scan_slots(g, e->cfg, use);
 	for (uint32_t p = 0; p < e->cfg->pool_cnt; p++) {
 		const struct sl_cfg_pool *pool = &e->cfg->pools[p];
-		const struct sl_table_pool *was = sl_table_find(g->edition->tables[0], pool->name);
+		const struct sl_table_pool *was =
+			sl_table_find(g->generation->tables[0], pool->name);
 		const struct sl_cfg_place at = sl_config_place(e->cfg, pool->line);
 
 		e->slots[p] = was ? was->group->slot : take_slot(g, use);
@@ -185,12 +186,12 @@ static int choose_slots(struct sl_gateway *g, struct sl_edition *e, struct sl_er
 }
 
 /* Nothing is counted and nothing overridden before a batcher looks at it. */
-static void clear_slots(struct sl_gateway *g, const struct sl_edition *e)
+static void clear_slots(struct sl_gateway *g, const struct sl_cfg_gen *e)
 {
 	for (uint32_t p = 0; p < e->cfg->pool_cnt; p++) {
 		const uint32_t slot = e->slots[p];
 
-		if (sl_table_find(g->edition->tables[0], e->cfg->pools[p].name))
+		if (sl_table_find(g->generation->tables[0], e->cfg->pools[p].name))
 			continue;
 		memset(&g->xdp[0].ctl[slot], 0, sizeof(struct sl_svc_ctl));
 		for (unsigned w = 0; w < g->worker_cnt; w++) {
@@ -203,14 +204,14 @@ static void clear_slots(struct sl_gateway *g, const struct sl_edition *e)
 
 /* --- the steps --- */
 
-static void tell_all(struct sl_gateway *g, enum sl_worker_verb verb, const struct sl_edition *e)
+static void send_all(struct sl_gateway *g, enum sl_worker_verb verb, const struct sl_cfg_gen *e)
 {
 	for (unsigned w = 0; w < g->worker_cnt; w++)
 		sl_worker_tell(&g->workers[w],
 			       &(struct sl_worker_msg){.verb = verb, .table = e->tables[w]});
 }
 
-static bool all_reached(const struct sl_gateway *g, const struct sl_edition *e,
+static bool all_reached(const struct sl_gateway *g, const struct sl_cfg_gen *e,
 			enum sl_table_step step)
 {
 	for (unsigned w = 0; w < g->worker_cnt; w++) {
@@ -221,17 +222,17 @@ static bool all_reached(const struct sl_gateway *g, const struct sl_edition *e,
 }
 
 /* Frees what nobody has any more. */
-static void reap(struct sl_gateway *g)
+static void reap_generations(struct sl_gateway *g)
 {
-	struct sl_edition **at = &g->edition->older;
+	struct sl_cfg_gen **at = &g->generation->older;
 	bool had = *at != NULL;
 
-	sl_switchboard_reap(g->switchboard);
+	sl_conn_mgr_reap(g->conn_mgr);
 	for (unsigned w = 0; w < g->worker_cnt; w++)
 		sl_groups_reap(&g->workers[w].core);
 	/* Of the older ones, those that no exchange and no group of any worker has any more. */
 	while (*at) {
-		struct sl_edition *e = *at;
+		struct sl_cfg_gen *e = *at;
 		bool gone = true;
 
 		for (unsigned w = 0; w < g->worker_cnt; w++)
@@ -243,13 +244,13 @@ static void reap(struct sl_gateway *g)
 		*at = e->older;
 		for (unsigned w = 0; w < g->worker_cnt; w++)
 			sl_table_free(e->tables[w]);
-		free_edition(g, e);
+		free_generation(g, e);
 	}
-	if (had && !g->edition->older)
-		g->trim_ns = sl_now_ns() + LAST_WORDS_MS * SL_NS_PER_MS;
+	if (had && !g->generation->older)
+		g->trim_ns = sl_now_ns() + LINGER_MS * SL_NS_PER_MS;
 }
 
-static int make_edition(struct sl_gateway *g, struct sl_edition *e, struct sl_err *err)
+static int make_generation(struct sl_gateway *g, struct sl_cfg_gen *e, struct sl_err *err)
 {
 	int rc = choose_slots(g, e, err);
 
@@ -257,7 +258,7 @@ static int make_edition(struct sl_gateway *g, struct sl_edition *e, struct sl_er
 		return rc;
 	for (unsigned w = 0; w < g->worker_cnt && !rc; w++) {
 		struct sl_table *t = sl_table_create(&g->workers[w].core, e->cfg,
-						     g->edition->tables[w], e->slots);
+						     g->generation->tables[w], e->slots);
 
 		e->tables[w] = t;
 		if (t)
@@ -278,27 +279,27 @@ static int make_edition(struct sl_gateway *g, struct sl_edition *e, struct sl_er
 
 int sl_gateway_reload(struct sl_gateway *g, struct sl_config *next, struct sl_err *err)
 {
-	struct sl_edition *e;
-	unsigned editions = 1;
+	struct sl_cfg_gen *e;
+	unsigned generations = 1;
 	int rc;
 
-	reap(g);
+	reap_generations(g);
 	if (g->reload != SL_RELOAD_NONE)
 		return -EBUSY;
-	for (e = g->edition; e->older; e = e->older)
-		editions++;
-	if (editions == EDITIONS_MAX)
+	for (e = g->generation; e->older; e = e->older)
+		generations++;
+	if (generations == GENERATIONS_MAX)
 		return sl_fail(err, -EAGAIN,
 			       "%s:0: found %d older configurations that streams still have; "
 			       "allowed: %d; end some (routes with max_duration), or restart",
-			       next->file, EDITIONS_MAX - 1, EDITIONS_MAX - 2);
+			       next->file, GENERATIONS_MAX - 1, GENERATIONS_MAX - 2);
 	e = calloc(1, sizeof(*e));
 	if (!e)
 		return sl_fail(err, -ENOMEM, "%s: out of memory", next->file);
 	sl_config_keep(next, g->cfg);
 	e->cfg = next;
-	e->number = g->edition->number + 1;
-	rc = make_edition(g, e, err);
+	e->number = g->generation->number + 1;
+	rc = make_generation(g, e, err);
 	if (rc) {
 		free(e);
 		return rc;
@@ -307,31 +308,31 @@ int sl_gateway_reload(struct sl_gateway *g, struct sl_config *next, struct sl_er
 	g->next = e;
 	g->reload = SL_RELOAD_PREPARE;
 	g->dial_until_ns = sl_now_ns() + DIAL_WAIT_MS * SL_NS_PER_MS;
-	rc = sl_handshakers_start(g->handshakers, next);
+	rc = sl_tls_threads_start(g->tls_threads, next);
 	if (rc)
 		sl_log_err("reload: cannot start handshakes: %s", strerror(-rc));
-	tell_all(g, SL_WORKER_PREPARE, e);
-	if (dial_edition(g, e))
+	send_all(g, SL_WORKER_PREPARE, e);
+	if (dial_generation(g, e))
 		sl_log_err("reload: cannot dial a backend: %s", strerror(errno));
 	return 0;
 }
 
 /* From here on it is the one that is shown; the workers follow between two bursts. */
-static bool switch_editions(struct sl_gateway *g)
+static bool switch_generations(struct sl_gateway *g)
 {
-	struct sl_edition *e = g->next;
+	struct sl_cfg_gen *e = g->next;
 
-	if (sl_info_resize(g, e->cfg))
+	if (sl_snapshot_resize(g, e->cfg))
 		return false; /* tried again at the next step */
 	clear_slots(g, e);
 	g->next = NULL;
-	e->older = g->edition;
-	g->edition = e;
+	e->older = g->generation;
+	g->generation = e;
 	g->cfg = e->cfg;
-	sl_switchboard_switch(g->switchboard, e->number);
-	sl_switchboard_allow(g->switchboard, e->cfg->limits.max_promoted);
+	sl_conn_mgr_switch(g->conn_mgr, e->number);
+	sl_conn_mgr_set_max_promoted(g->conn_mgr, e->cfg->limits.max_promoted);
 	g->reload = SL_RELOAD_SWITCH;
-	tell_all(g, SL_WORKER_SWITCH, e);
+	send_all(g, SL_WORKER_SWITCH, e);
 	return true;
 }
 
@@ -340,26 +341,26 @@ bool sl_gateway_step(struct sl_gateway *g)
 	if (g->reload != SL_RELOAD_SWITCH)
 		sl_listeners_open(g);
 	if (g->reload == SL_RELOAD_NONE)
-		reap(g);
-	if (g->stale_cnt && !g->edition->older && sl_now_ns() >= g->trim_ns)
+		reap_generations(g);
+	if (g->stale_cnt && !g->generation->older && sl_now_ns() >= g->trim_ns)
 		sl_listeners_trim(g);
 	if (g->reload == SL_RELOAD_PREPARE && all_reached(g, g->next, SL_TABLE_PREPARED) &&
-	    (sl_now_ns() >= g->dial_until_ns || sl_rings_ready(g->switchboard)) &&
-	    !switch_editions(g))
+	    (sl_now_ns() >= g->dial_until_ns || sl_hash_rings_ready(g->conn_mgr)) &&
+	    !switch_generations(g))
 		return true;
-	if (g->reload == SL_RELOAD_SWITCH && all_reached(g, g->edition, SL_TABLE_SWITCHED)) {
+	if (g->reload == SL_RELOAD_SWITCH && all_reached(g, g->generation, SL_TABLE_SWITCHED)) {
 		struct sl_net_listener *list;
 		uint32_t cnt;
 		int rc = 0;
 
 		for (unsigned w = 0; w < g->worker_cnt; w++)
-			sl_table_tidy(g->edition->tables[w]);
+			sl_table_tidy(g->generation->tables[w]);
 		g->reload = SL_RELOAD_NONE;
-		rc = sl_edge_apply(g, g->cfg);
+		rc = sl_acl_apply(g, g->cfg);
 		if (rc)
 			sl_log_err("reload: cannot set the prefixes: %s", strerror(-rc));
 		list = sl_listeners_list(g->cfg, &cnt);
-		rc = list ? sl_listeners_apply(g, g->edition, list, cnt) : -errno;
+		rc = list ? sl_listeners_apply(g, g->generation, list, cnt) : -errno;
 		if (rc)
 			sl_log_err("reload: cannot set the listeners: %s", strerror(-rc));
 	}

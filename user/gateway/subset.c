@@ -11,7 +11,7 @@ enum { FEW = 2, FEW_OF = 8 };
 
 /* --- the ring --- */
 
-struct named {
+struct subset_member {
 	uint64_t hash;
 	const char *name;
 	uint16_t at;
@@ -19,7 +19,7 @@ struct named {
 
 static int by_hash(const void *a, const void *b)
 {
-	const struct named *x = a, *y = b;
+	const struct subset_member *x = a, *y = b;
 
 	if (x->hash != y->hash)
 		return x->hash < y->hash ? -1 : 1;
@@ -38,12 +38,12 @@ static uint64_t hash_of(const char *name)
 
 int sl_subset_order(const char *const *names, uint32_t cnt, uint16_t *order)
 {
-	struct named *all = calloc(cnt + 1, sizeof(*all));
+	struct subset_member *all = calloc(cnt + 1, sizeof(*all));
 
 	if (!all)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < cnt; i++)
-		all[i] = (struct named){
+		all[i] = (struct subset_member){
 			.hash = hash_of(names[i]), .name = names[i], .at = (uint16_t)i};
 	qsort(all, cnt, sizeof(*all), by_hash);
 	for (uint32_t i = 0; i < cnt; i++)
@@ -69,12 +69,12 @@ static uint32_t few_of(const struct sl_subset *s)
 	return few < s->own ? few : s->own;
 }
 
-static uint32_t up_of(const uint8_t *spots, uint32_t cnt)
+static uint32_t up_of(const uint8_t *states, uint32_t cnt)
 {
 	uint32_t up = 0;
 
 	for (uint32_t i = 0; i < cnt; i++)
-		up += spots[i] == SL_SPOT_UP;
+		up += states[i] == SL_SUBSET_UP;
 	return up;
 }
 
@@ -88,21 +88,22 @@ void sl_subset_begin(struct sl_subset *s, uint32_t own, uint32_t cnt,
 				.grow_ns = before ? before->grow_ns : now_ns + SL_SUBSET_START_NS};
 }
 
-static void borrow(struct sl_subset *s, const uint8_t *spots, uint32_t cnt, uint32_t missing)
+static void borrow_members(struct sl_subset *s, const uint8_t *states, uint32_t cnt,
+			   uint32_t missing)
 {
 	for (uint32_t i = s->width; i < cnt && missing; i++) {
-		if (spots[i] == SL_SPOT_NONE)
+		if (states[i] == SL_SUBSET_NONE)
 			continue;
 		s->width = i + 1;
 		missing--;
 	}
 }
 
-void sl_subset_look(struct sl_subset *s, const uint8_t *spots, uint32_t cnt, uint64_t now_ns)
+void sl_subset_look(struct sl_subset *s, const uint8_t *states, uint32_t cnt, uint64_t now_ns)
 {
-	uint32_t few = few_of(s), width = s->width, up = up_of(spots, width);
+	uint32_t few = few_of(s), width = s->width, up = up_of(states, width);
 
-	if (up_of(spots, s->own) >= few) {
+	if (up_of(states, s->own) >= few) {
 		s->enough_ns = s->enough_ns ? s->enough_ns : now_ns;
 		s->grow_ns = 0; /* if that ends, others are wanted at once */
 		if (now_ns - s->enough_ns >= SL_SUBSET_BACK_NS)
@@ -112,14 +113,14 @@ void sl_subset_look(struct sl_subset *s, const uint8_t *spots, uint32_t cnt, uin
 	s->enough_ns = 0;
 	if (up >= few || now_ns < s->grow_ns)
 		return;
-	borrow(s, spots, cnt, few - up);
+	borrow_members(s, states, cnt, few - up);
 	if (s->width != width)
 		s->grow_ns = now_ns + SL_SUBSET_TRY_NS;
 }
 
-bool sl_subset_enough(const struct sl_subset *s, const uint8_t *spots)
+bool sl_subset_enough(const struct sl_subset *s, const uint8_t *states)
 {
-	return up_of(spots, s->width) >= few_of(s);
+	return up_of(states, s->width) >= few_of(s);
 }
 
 uint64_t sl_subset_due_ns(const struct sl_subset *s, uint64_t now_ns)

@@ -43,15 +43,15 @@ struct sl_subset {
 };
 
 /* Of a member, for one worker: connected with it, with others only, or with nobody. */
-enum sl_subset_spot { SL_SPOT_NONE, SL_SPOT_OTHERS, SL_SPOT_UP };
+enum sl_subset_state { SL_SUBSET_NONE, SL_SUBSET_OTHERS, SL_SUBSET_UP };
 
 /* before: of the same worker, when the ring was another one; NULL: there was none. */
 void sl_subset_begin(struct sl_subset *s, uint32_t own, uint32_t cnt,
 		     const struct sl_subset *before, uint64_t now_ns);
 /* spots: of all cnt members from where it begins. Width is what it is from now on. */
-void sl_subset_look(struct sl_subset *s, const uint8_t *spots, uint32_t cnt, uint64_t now_ns);
+void sl_subset_look(struct sl_subset *s, const uint8_t *states, uint32_t cnt, uint64_t now_ns);
 /* Whether what it uses is enough of it connected, so that it can let go of others. */
-bool sl_subset_enough(const struct sl_subset *s, const uint8_t *spots);
+bool sl_subset_enough(const struct sl_subset *s, const uint8_t *states);
 /* When it is to be looked at though no spot has changed; UINT64_MAX: not before. */
 uint64_t sl_subset_due_ns(const struct sl_subset *s, uint64_t now_ns);
 

@@ -98,7 +98,7 @@ struct sl_transport {
 		spans_max; /* that one message reads where they lie; of more, all are copied. 0: all */
 	uint64_t peer_epoch;   /* boot epoch of the peer, from its HELLO */
 	uint16_t peer_worker;  /* at the acceptor: the gateway's worker */
-	uint64_t link;         /* that it is for, the dialler's number */
+	uint64_t link;         /* that it is for, the dialer's number */
 	bool goes_on;          /* by this: sl_link_migrate(), not a link of its own */
 	uint32_t number;       /* of a virtual connection, this end's; 0: it is none */
 	uint64_t silent_ns;    /* of one: since when the peer has owed a word; 0: it owes none */
@@ -193,7 +193,7 @@ struct sl_rpc_listener {
 	_Atomic uint32_t promised; /* of that, granted, and not handed over yet */
 };
 
-/* Its dialler's line. */
+/* Its dialer's line. */
 #define SL_RPC_FULL_TEXT "refused: the backend has as many connections as it takes"
 
 /* A transport by which a link goes on takes no room: its link has some already. */

@@ -48,7 +48,7 @@ int sl_sandbox_enter(const struct sl_sandbox_options *opt, struct sl_err *err);
 enum sl_thread_kind {
 	SL_THREAD_HANDSHAKE,
 	SL_THREAD_WORKER,
-	SL_THREAD_DIALLER,
+	SL_THREAD_DIALER,
 	SL_THREAD_CONTROL,
 	SL_THREAD_AGENT,
 	SL_THREAD_KEEPER, /* starts agents: may fork, and give them less than it may itself */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Filters of system calls: what is not in the list of a thread's kind is refused. A kind's list
- * contains those above it, since the control thread starts diallers, and a thread has its parent's
+ * contains those above it, since the control thread starts dialers, and a thread has its parent's
  * filter beside its own.
  *
  * Refused is EPERM, by a SIGSYS whose handler says so once per call: whoever has taken a thread
@@ -121,7 +121,7 @@ static const struct rule worker[] = {
  * Looks for backends: sockets, and what librdmacm and libibverbs read and open for a queue pair;
  * starts the thread that closes these.
  */
-static const struct rule dialler[] = {
+static const struct rule dialer[] = {
 	IF(socket, 0, ALL_BITS, AF_UNIX),
 	IF(socket, 0, ALL_BITS, AF_NETLINK),
 	IF(socket, 0, ALL_BITS, AF_INET),
@@ -161,7 +161,7 @@ static const struct rule dialler[] = {
 	IF(mbind, 5, ALL_BITS, 0),     /* where rings are to lie; no page is moved */
 };
 
-/* Signals, the admin endpoint, listeners in BPF maps, reload, new diallers, the end. */
+/* Signals, the admin endpoint, listeners in BPF maps, reload, new dialers, the end. */
 static const struct rule control[] = {
 	IF(bpf, 0, ALL_BITS, BPF_MAP_LOOKUP_ELEM),
 	IF(bpf, 0, ALL_BITS, BPF_MAP_UPDATE_ELEM),
@@ -172,7 +172,7 @@ static const struct rule control[] = {
 	IF(ioctl, 1, ALL_BITS, SIOCGIFFLAGS),
 	IF(ioctl, 1, ALL_BITS, SIOCGIFINDEX),
 	IF(ioctl, 1, ALL_BITS, TCGETS), /* the configuration's scanner asks: is this a terminal? */
-	IF(seccomp, 0, ALL_BITS, SECCOMP_SET_MODE_FILTER), /* of diallers that a reload starts */
+	IF(seccomp, 0, ALL_BITS, SECCOMP_SET_MODE_FILTER), /* of dialers that a reload starts */
 	ANY(accept4),
 	ANY(sendfile),
 	ANY(select),
@@ -218,7 +218,7 @@ static const struct {
 } lists[SL_THREAD_KIND_CNT] = {
 	[SL_THREAD_HANDSHAKE] = {handshake, SL_ARRAY_LEN(handshake), "handshake"},
 	[SL_THREAD_WORKER] = {worker, SL_ARRAY_LEN(worker), "worker"},
-	[SL_THREAD_DIALLER] = {dialler, SL_ARRAY_LEN(dialler), "dialler"},
+	[SL_THREAD_DIALER] = {dialer, SL_ARRAY_LEN(dialer), "dialer"},
 	[SL_THREAD_CONTROL] = {control, SL_ARRAY_LEN(control), "control"},
 	[SL_THREAD_AGENT] = {agent, SL_ARRAY_LEN(agent), "agent"},
 	[SL_THREAD_KEEPER] = {keeper, SL_ARRAY_LEN(keeper), "keeper"},
@@ -343,7 +343,7 @@ static int read_back(scmp_filter_ctx ctx, struct sock_fprog *out)
  */
 static int add_clones(scmp_filter_ctx ctx, enum sl_thread_kind kind)
 {
-	bool may_start_threads = kind == SL_THREAD_DIALLER || kind == SL_THREAD_CONTROL;
+	bool may_start_threads = kind == SL_THREAD_DIALER || kind == SL_THREAD_CONTROL;
 	int rc = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
 
 	if (!rc && kind == SL_THREAD_KEEPER)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A worker's thread. Read from the bottom: sl_worker_run -> run_once, the burst as a list of steps;
- * without work idle -> sleep_until_event -> sleep_well, as spin.h says when.
+ * without work idle -> sleep_until_event -> sleep_in_epoll, as adaptive_poll.h says when.
  */
 #include "worker/worker.h"
 
@@ -18,7 +18,7 @@
 
 enum { WAIT_EVENTS = 32, TX_RETRY_NS = 50000 };
 
-static unsigned receive(struct sl_worker *w, uint64_t now_ns)
+static unsigned receive_frames(struct sl_worker *w, uint64_t now_ns)
 {
 	SL_UNINIT struct sl_frame *frames[SL_BURST];
 	unsigned total = 0;
@@ -35,7 +35,7 @@ static unsigned receive(struct sl_worker *w, uint64_t now_ns)
 }
 
 /* So much has come of clients that is to be computed; their ACKs are no reason to have polled. */
-static uint64_t asked(const struct sl_core *c)
+static uint64_t requests_seen(const struct sl_core *c)
 {
 	return c->stats.requests + c->stats.stream_parts_in;
 }
@@ -45,13 +45,13 @@ static unsigned run_once(struct sl_worker *w)
 {
 	struct sl_core *c = &w->core;
 	uint64_t now_ns = sl_now_ns();
-	uint64_t before = asked(c);
+	uint64_t before = requests_seen(c);
 	unsigned n, answers;
 
 	sl_core_set_now(c, now_ns);
 	sl_net_set_now(&w->net, now_ns);
-	n = sl_worker_read_inbox(w);
-	n += receive(w, now_ns);
+	n = sl_worker_read_mailbox(w);
+	n += receive_frames(w, now_ns);
 	answers = sl_rpc_poll(c->rpc, now_ns);
 	n += answers;
 	sl_tcp_timer(c->tcp);
@@ -65,7 +65,7 @@ static unsigned run_once(struct sl_worker *w)
 		w->busy_loops++;
 		w->busy_ns = now_ns;
 	}
-	w->news = answers || asked(c) != before;
+	w->news = answers || requests_seen(c) != before;
 	return n;
 }
 
@@ -96,7 +96,7 @@ static bool is_among(const struct epoll_event *events, int n, int fd)
  * Until a packet, a message, a completion or a timer. Whether the RPC has something. *asleep_ns: how
  * long that was.
  */
-static bool sleep_well(struct sl_worker *w, uint64_t *asleep_ns)
+static bool sleep_in_epoll(struct sl_worker *w, uint64_t *asleep_ns)
 {
 	SL_UNINIT struct epoll_event events[WAIT_EVENTS];
 	struct timespec ts, *timeout = NULL;
@@ -133,37 +133,37 @@ static void sleep_until_event(struct sl_worker *w)
 
 	sl_handover_arm(&w->net);
 	if (sl_rpc_arm(w->core.rpc) && !run_once(w))
-		rang = sleep_well(w, &asleep_ns);
+		rang = sleep_in_epoll(w, &asleep_ns);
 	sl_rpc_disarm(w->core.rpc, rang);
 	sl_handover_disarm(&w->net);
 	if (asleep_ns)
-		sl_spin_slept(&w->spin, sl_now_ns() - from_ns - asleep_ns);
+		sl_adaptive_poll_slept(&w->poll, sl_now_ns() - from_ns - asleep_ns);
 }
 
 /*
  * The gateway's own agents or handshake threads may have to have this processor. A backend has its
  * own; what it answers, asleep, a worker would find later by as much as a wake-up takes.
  */
-static enum sl_spin_for what_is_awaited(const struct sl_worker *w)
+static enum sl_adaptive_poll_for awaited_kind(const struct sl_worker *w)
 {
 	const struct sl_core *c = &w->core;
 	bool due = sl_rpc_asked(c->rpc);
 
 	if ((c->cfg->agents.server_cnt && due) || sl_tls_queued(w->tls))
-		return SL_SPIN_HOUSEMATES;
-	return due ? SL_SPIN_REPLIES : SL_SPIN_CLIENTS;
+		return SL_POLL_LOCAL_THREADS;
+	return due ? SL_POLL_REPLIES : SL_POLL_CLIENTS;
 }
 
-static void idle(struct sl_worker *w)
+static void idle_step(struct sl_worker *w)
 {
 	uint64_t idle_ns = w->core.now_ns - w->busy_ns;
 
 	if (!w->idle)
-		sl_spin_begin(&w->spin, what_is_awaited(w), idle_ns);
+		sl_adaptive_poll_begin(&w->poll, awaited_kind(w), idle_ns);
 	w->idle = true;
-	if (sl_spin_on(&w->spin, idle_ns))
+	if (sl_adaptive_poll_on(&w->poll, idle_ns))
 		return;
-	sl_spin_end(&w->spin, false, idle_ns);
+	sl_adaptive_poll_end(&w->poll, false, idle_ns);
 	sleep_until_event(w);
 	w->idle = false;
 }
@@ -175,9 +175,9 @@ void sl_worker_run(struct sl_worker *w)
 		uint64_t busy_ns = w->busy_ns;
 
 		if (!run_once(w)) {
-			idle(w);
+			idle_step(w);
 		} else if (w->idle) {
-			sl_spin_end(&w->spin, w->news, w->core.now_ns - busy_ns);
+			sl_adaptive_poll_end(&w->poll, w->news, w->core.now_ns - busy_ns);
 			w->idle = false;
 		}
 		if (w->draining && sl_core_idle(&w->core))

@@ -24,14 +24,14 @@ int sl_worker_init(struct sl_worker *w, const struct sl_config *cfg, unsigned in
 
 	*w = (struct sl_worker){
 		.index = index, .cpu = cfg->cpus[index], .epoll_fd = -1, .wake_fd = -1};
-	sl_spin_init(&w->spin, cfg->spin_ns, true);
+	sl_adaptive_poll_init(&w->poll, cfg->spin_ns, true);
 	rc = sl_umem_init(&w->umem, frame_size, (uint32_t)(cfg->limits.frame_memory / frame_size));
 	if (!rc)
 		rc = sl_net_init(&w->net, &w->umem);
 	return rc;
 }
 
-static int watch(struct sl_worker *w, int fd)
+static int watch_fd(struct sl_worker *w, int fd)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
 
@@ -52,19 +52,19 @@ int sl_worker_build(struct sl_worker *w, const struct sl_config *cfg,
 	if (!rc)
 		rc = sl_worker_filters_init(w, cfg, tls);
 	if (!rc)
-		rc = sl_worker_inbox_open(w);
+		rc = sl_worker_mailbox_open(w);
 	if (rc)
 		return rc;
 	w->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (w->epoll_fd < 0)
 		return -errno;
-	rc = watch(w, w->wake_fd);
+	rc = watch_fd(w, w->wake_fd);
 	if (!rc)
-		rc = watch(w, sl_rpc_fd(w->core.rpc));
+		rc = watch_fd(w, sl_rpc_fd(w->core.rpc));
 	if (!rc)
-		rc = watch(w, sl_handover_fd(&w->net));
+		rc = watch_fd(w, sl_handover_fd(&w->net));
 	for (unsigned i = 0; i < w->port_cnt && !rc; i++)
-		rc = watch(w, w->ports[i]->fd);
+		rc = watch_fd(w, w->ports[i]->fd);
 	return rc;
 }
 
@@ -88,15 +88,15 @@ int sl_worker_start(struct sl_worker *w)
 {
 	int rc;
 
-	if (w->spin.wake_ns == SL_AUTO) {
+	if (w->poll.wake_ns == SL_AUTO) {
 		char text[SL_UNIT_TEXT];
 
-		sl_spin_init(&w->spin, sl_wakeup_cost_ns(w->cpu), false);
+		sl_adaptive_poll_init(&w->poll, sl_wakeup_cost_ns(w->cpu), false);
 		sl_log_info("worker %u: waking it costs %s, so it polls for as long, and for what "
 			    "else a sleep takes, before it sleeps, or %d times that for a reply, "
 			    "while that is worth it",
-			    w->index, sl_format_duration(text, w->spin.wake_ns),
-			    SL_SPIN_REPLY_SLEEPS);
+			    w->index, sl_format_duration(text, w->poll.wake_ns),
+			    SL_POLL_REPLY_SLEEPS);
 	}
 	rc = sl_thread_start(&w->thread, thread_main, w);
 	w->thread_started = !rc;
@@ -114,7 +114,7 @@ void sl_worker_stop(struct sl_worker *w)
 
 void sl_worker_fini(struct sl_worker *w)
 {
-	sl_worker_inbox_close(w);
+	sl_worker_mailbox_close(w);
 	if (w->core.cfg)
 		sl_core_fini(&w->core);
 	sl_worker_filters_fini(w);

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include "core/core.h"
 #include "front/proxy/proxy.h"
-#include "worker/spin.h"
+#include "worker/adaptive_poll.h"
 
 struct sl_member;
 struct sl_mpsc;
@@ -44,7 +44,7 @@ struct sl_worker_msg {
 struct sl_worker {
 	unsigned index;
 	int cpu; /* -1: not pinned */
-	struct sl_spin spin;
+	struct sl_adaptive_poll poll;
 	struct sl_umem umem;
 	struct sl_net net;
 	struct sl_core core;
@@ -53,7 +53,7 @@ struct sl_worker {
 	struct sl_port *ports[SL_MAX_PORTS];
 	unsigned port_cnt;
 	int epoll_fd, wake_fd;
-	struct sl_mpsc *inbox;
+	struct sl_mpsc *mailbox;
 	pthread_t thread;
 	bool thread_started;
 	bool stopping, draining; /* the worker's own */
@@ -78,14 +78,14 @@ int sl_worker_start(struct sl_worker *w);
 void sl_worker_stop(struct sl_worker *w);
 void sl_worker_fini(struct sl_worker *w);
 
-/* inbox.c. Any thread. 0, or -EAGAIN: the inbox is full and the message still the caller's. */
+/* mailbox.c. Any thread. 0, or -EAGAIN: the mailbox is full and the message still the caller's. */
 int sl_worker_send(struct sl_worker *w, struct sl_worker_msg *msg);
 /* The control thread: the same for a copy of it, waiting for room. 0 or -ENOMEM. */
 int sl_worker_tell(struct sl_worker *w, const struct sl_worker_msg *msg);
 /* The worker's own: 0 or -errno; what is left in it is freed; how many messages it had. */
-int sl_worker_inbox_open(struct sl_worker *w);
-void sl_worker_inbox_close(struct sl_worker *w);
-unsigned sl_worker_read_inbox(struct sl_worker *w);
+int sl_worker_mailbox_open(struct sl_worker *w);
+void sl_worker_mailbox_close(struct sl_worker *w);
+unsigned sl_worker_read_mailbox(struct sl_worker *w);
 
 /* loop.c */
 void sl_worker_run(struct sl_worker *w);

@@ -66,7 +66,7 @@ lines() { grep -cE '(most|streamed)/dead.*(cannot connect|not ready|up for worke
 few_lines() { [ "$(lines)" -le 60 ]; }
 check "the log has one line for each change" few_lines
 
-# Attempts to connect in the gateway's namespace, of agents and dialler.
+# Attempts to connect in the gateway's namespace, of agents and dialer.
 attempts() { gw awk '$1 == "Tcp:" { if (n++) print $6 }' /proc/net/snmp; }
 # A host that is slow makes fewer.
 rarely() {

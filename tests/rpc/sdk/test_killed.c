@@ -13,7 +13,7 @@
 enum { BEFORE = 8, BEHIND = 8 };
 
 enum state {
-	GRANTED, /* its dialler has the ANSWER, the backend has heard nothing more */
+	GRANTED, /* its dialer has the ANSWER, the backend has heard nothing more */
 	IDLE,
 	IN_FLIGHT,
 	OFFERED,  /* the next transport is there, and nobody has been met by it */
@@ -159,7 +159,7 @@ static void bring_to(struct place *at, enum state state)
 									 : SL_MOVE_NONE);
 }
 
-/* What a gateway's dialler does meanwhile. */
+/* What a gateway's dialer does meanwhile. */
 static void look_after(struct place *at)
 {
 	const struct sl_rpc_dial_options opt = {

@@ -276,7 +276,7 @@ TEST(a_dialler_of_another_version_is_told_ours)
 	backend_term(p);
 }
 
-/* --- a listener that lies to the dialler --- */
+/* --- a listener that lies to the dialer --- */
 
 enum listener_lie { NO_MEMORY, NOT_SEALED, TOO_SHORT, NO_MEMFD, LARGER, GARBAGE, REFUSES, LIES };
 
@@ -443,7 +443,7 @@ static void backend_as(const void *arg)
 	backend_main(&a->order);
 }
 
-/* Listens as `uid` in a directory of `owner`, where all may write; what a dialler says of it. */
+/* Listens as `uid` in a directory of `owner`, where all may write; what a dialer says of it. */
 static void dial_listener_of(uid_t uid, uid_t owner, bool trusted)
 {
 	struct sl_rpc_dial_options opt = {

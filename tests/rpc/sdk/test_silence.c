@@ -13,7 +13,7 @@ static bool is_virtual(int i)
 	return strncmp(endpoint_of(i), "rdma+ud://", 10) == 0;
 }
 
-/* What a gateway's dialler does meanwhile. */
+/* What a gateway's dialer does meanwhile. */
 static enum sl_rpc_word look_after(struct gateway *g, const char *endpoint, uint32_t number)
 {
 	const struct sl_rpc_dial_options opt = {

@@ -94,7 +94,7 @@ TEST(a_key_file_is_its_owners_alone)
 static size_t covered(enum vb_step step)
 {
 	static const size_t ends[] = {offsetof(struct vb_talk, answer),
-				      offsetof(struct vb_talk, dialler),
+				      offsetof(struct vb_talk, dialer),
 				      offsetof(struct vb_talk, acceptor), sizeof(struct vb_talk)};
 
 	return ends[step];
@@ -127,7 +127,7 @@ TEST_EACH(a_proof_holds_for_exactly_what_was_said, 4)
 		bytes[i] ^= 1;
 	}
 	/* Handed back in another role it is worth nothing. */
-	memcpy(talk.acceptor.proof, talk.dialler.proof, VB_PROOF_LEN);
+	memcpy(talk.acceptor.proof, talk.dialer.proof, VB_PROOF_LEN);
 	if (step == VB_DIALLER_KEYS)
 		ck_assert(!vb_proven(&key, &talk, VB_ACCEPTOR_KEYS));
 }
@@ -437,9 +437,9 @@ static void go_on(struct raw *raw, const struct sl_secret *key)
 	int arrived;
 
 	ck_assert_int_eq(vb_open_rings(raw->v, &g), 0);
-	raw->talk.dialler = raw->v->keys[0];
+	raw->talk.dialer = raw->v->keys[0];
 	vb_prove(key, &raw->talk, VB_DIALLER_KEYS);
-	raw->v->keys[0] = raw->talk.dialler;
+	raw->v->keys[0] = raw->talk.dialer;
 	ck_assert_int_eq(vb_send_keys(raw->v), 0);
 	while ((arrived = vb_keys_arrived(raw->v)) == 0) {
 		(void)vb_check(&raw->v->base);
@@ -732,14 +732,14 @@ static unsigned long rnr_cnt(void)
 /* Both ends of a connection in this process. */
 struct pair {
 	const char *endpoint;
-	struct sl_transport *dialler, *acceptor;
+	struct sl_transport *dialer, *acceptor;
 };
 
 static void *dial_pair(void *arg)
 {
 	struct pair *p = arg;
 
-	p->dialler = gw_dial(p->endpoint, 64, SL_RPC_MIN_BULK);
+	p->dialer = gw_dial(p->endpoint, 64, SL_RPC_MIN_BULK);
 	return NULL;
 }
 
@@ -758,20 +758,20 @@ static struct pair connect_pair(struct sl_rpc_listener *l, const char *ep)
 {
 	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
 	struct pair pair = {.endpoint = ep};
-	pthread_t dialler;
+	pthread_t dialer;
 
-	ck_assert_int_eq(pthread_create(&dialler, NULL, dial_pair, &pair), 0);
+	ck_assert_int_eq(pthread_create(&dialer, NULL, dial_pair, &pair), 0);
 	while (!(pair.acceptor = l->ops->accept(l, sl_now_ns()))) {
 		ck_assert_uint_lt(sl_now_ns(), until);
 		sched_yield();
 	}
-	ck_assert_int_eq(pthread_join(dialler, NULL), 0);
+	ck_assert_int_eq(pthread_join(dialer, NULL), 0);
 	return pair;
 }
 
 static void drop_pair(struct pair *pair)
 {
-	sl_rpc_dial_drop(pair->dialler);
+	sl_rpc_dial_drop(pair->dialer);
 	sl_rpc_dial_drop(pair->acceptor);
 }
 
@@ -807,7 +807,7 @@ TEST_EACH(retries_are_short_and_few, rdma_cnt())
 	const char *ep = rdma_endpoint(_i);
 	struct sl_rpc_listener *l = listen_here(ep);
 	struct pair pair = connect_pair(l, ep);
-	struct sl_transport *ends[] = {pair.dialler, pair.acceptor};
+	struct sl_transport *ends[] = {pair.dialer, pair.acceptor};
 
 	for (unsigned i = 0; i < 2; i++) {
 		struct ibv_qp_attr attr =
@@ -844,11 +844,11 @@ TEST_EACH(who_finds_no_slot_ends, rdma_cnt())
 	do {
 		struct vb_arrival a;
 
-		flood((struct sl_verbs *)pair.dialler);
+		flood((struct sl_verbs *)pair.dialer);
 		vb_pull(acceptor);
 		while (vb_inbox_next(&acceptor->inbox, &a))
 			;
-		rc = vb_poll(pair.dialler, &m, 1);
+		rc = vb_poll(pair.dialer, &m, 1);
 		ck_assert_uint_lt(sl_now_ns(), until);
 	} while (rc >= 0);
 	ck_assert_int_eq(rc, -ENOBUFS);
@@ -929,14 +929,14 @@ TEST_EACH(who_floods_takes_no_slot_from_others, rdma_cnt())
 	/* As if it had come from another host than they. */
 	((struct sl_verbs *)pairs[0].acceptor)->host[0] ^= 1;
 	do {
-		flood((struct sl_verbs *)pairs[0].dialler);
-		rc = vb_poll(pairs[0].dialler, &m, 1);
+		flood((struct sl_verbs *)pairs[0].dialer);
+		rc = vb_poll(pairs[0].dialer, &m, 1);
 		ck_assert_uint_lt(sl_now_ns(), until);
 	} while (rc >= 0);
 	for (unsigned i = 1; i < CNT; i++) {
-		ck_assert_int_eq(post_ping(pairs[i].dialler), 0);
-		pairs[i].dialler->ops->flush(pairs[i].dialler);
-		await_arrival(pairs[i].dialler);
+		ck_assert_int_eq(post_ping(pairs[i].dialer), 0);
+		pairs[i].dialer->ops->flush(pairs[i].dialer);
+		await_arrival(pairs[i].dialer);
 	}
 	ck_assert_int_eq(vb_poll(pairs[0].acceptor, &m, 1), -EPROTO);
 	for (unsigned i = 0; i < CNT; i++)
@@ -1184,8 +1184,8 @@ static void check_carries(struct sl_transport *from, struct sl_transport *to)
 
 static void check_pair(struct pair *pair)
 {
-	check_carries(pair->dialler, pair->acceptor);
-	check_carries(pair->acceptor, pair->dialler);
+	check_carries(pair->dialer, pair->acceptor);
+	check_carries(pair->acceptor, pair->dialer);
 }
 
 /* Milliseconds until it is known there that the other end is gone. */
@@ -1214,7 +1214,7 @@ TEST_EACH(who_is_met_is_joined_by_datagrams, rdma_cnt())
 	struct sl_rpc_listener *l = listen_here(ep);
 	struct pair first = connect_pair(l, ep), second = connect_pair(l, ep), third;
 
-	ck_assert_ptr_eq(leash_of(first.dialler), leash_of(second.dialler));
+	ck_assert_ptr_eq(leash_of(first.dialer), leash_of(second.dialer));
 	ck_assert_ptr_eq(leash_of(first.acceptor), leash_of(second.acceptor));
 	check_pair(&first);
 	check_pair(&second);
@@ -1222,7 +1222,7 @@ TEST_EACH(who_is_met_is_joined_by_datagrams, rdma_cnt())
 	sl_rpc_settle();
 	check_pair(&second);
 	third = connect_pair(l, ep);
-	ck_assert_ptr_eq(leash_of(third.dialler), leash_of(second.dialler));
+	ck_assert_ptr_eq(leash_of(third.dialer), leash_of(second.dialer));
 	check_pair(&third);
 	check_pair(&second);
 	drop_pair(&second);
@@ -1240,7 +1240,7 @@ TEST_EACH(each_end_knows_how_long_its_packets_are, rdma_cnt())
 	const char *ep = rdma_endpoint(_i);
 	struct sl_rpc_listener *l = listen_here(ep);
 	struct pair first = connect_pair(l, ep), second = connect_pair(l, ep);
-	struct sl_transport *ends[] = {first.dialler, first.acceptor, second.dialler,
+	struct sl_transport *ends[] = {first.dialer, first.acceptor, second.dialer,
 				       second.acceptor};
 
 	for (unsigned i = 0; i < 4; i++) {
@@ -1263,12 +1263,12 @@ TEST_EACH(the_end_of_one_of_several_is_told, rdma_cnt())
 
 	for (unsigned i = 0; i < 3; i++)
 		pairs[i] = connect_pair(l, ep);
-	sl_rpc_dial_drop(pairs[1].dialler);
+	sl_rpc_dial_drop(pairs[1].dialer);
 	ck_assert_uint_lt(ms_until_gone(pairs[1].acceptor), UNTOLD_MS);
 	sl_rpc_dial_drop(pairs[1].acceptor);
 	sl_rpc_dial_drop(pairs[0].acceptor); /* that of the connection manager */
-	ck_assert_uint_lt(ms_until_gone(pairs[0].dialler), UNTOLD_MS);
-	sl_rpc_dial_drop(pairs[0].dialler);
+	ck_assert_uint_lt(ms_until_gone(pairs[0].dialer), UNTOLD_MS);
+	sl_rpc_dial_drop(pairs[0].dialer);
 	check_pair(&pairs[2]);
 	drop_pair(&pairs[2]);
 	l->ops->close(l);
@@ -1285,18 +1285,18 @@ TEST_EACH(who_is_said_to_have_died_and_lives_goes_on, rdma_cnt())
 	struct pair first = connect_pair(l, ep), second = connect_pair(l, ep), third;
 	uint64_t until_ns;
 
-	ck_assert_int_eq(rdma_disconnect(leash_of(first.dialler)->id), 0);
-	ck_assert_uint_lt(ms_until_gone(first.dialler), UNTOLD_MS);
+	ck_assert_int_eq(rdma_disconnect(leash_of(first.dialer)->id), 0);
+	ck_assert_uint_lt(ms_until_gone(first.dialer), UNTOLD_MS);
 	ck_assert_uint_lt(ms_until_gone(first.acceptor), UNTOLD_MS);
 	until_ns = sl_now_ns() + UNTOLD_MS * SL_NS_PER_MS;
 	while (sl_now_ns() < until_ns) {
 		check_pair(&second);
-		ck_assert_int_eq(second.dialler->ops->check(second.dialler), 0);
+		ck_assert_int_eq(second.dialer->ops->check(second.dialer), 0);
 		ck_assert_int_eq(second.acceptor->ops->check(second.acceptor), 0);
 		usleep(1000);
 	}
 	third = connect_pair(l, ep);
-	ck_assert_ptr_ne(leash_of(third.dialler), leash_of(second.dialler));
+	ck_assert_ptr_ne(leash_of(third.dialer), leash_of(second.dialer));
 	check_pair(&third);
 	drop_pair(&first);
 	drop_pair(&second);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The worker's loop over fake ports: how often it asks them for what costs a call of the kernel, and
- * what it learns of having polled. Its inbox: nothing is lost that others put in.
+ * what it learns of having polled. Its mailbox: nothing is lost that others put in.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -100,8 +100,8 @@ TEST(each_sleep_tells_what_sleeping_takes)
 	pthread_t teller;
 
 	w.port_cnt = 0; /* a sleeper asks sockets what they have not sent, and these are none */
-	sl_spin_init(&w.spin, 0, true);
-	w.spin.beside_ns = BESIDE_NS;
+	sl_adaptive_poll_init(&w.poll, 0, true);
+	w.poll.beside_ns = BESIDE_NS;
 	for (unsigned i = 0; i < SLEEPS; i++) {
 		ck_assert_int_eq(pthread_create(&teller, NULL, tell_later, NULL), 0);
 		w.stopping = false;
@@ -109,18 +109,18 @@ TEST(each_sleep_tells_what_sleeping_takes)
 		pthread_join(teller, NULL);
 	}
 	ck_assert_uint_ge(w.sleeps, SLEEPS / 2);
-	ck_assert_uint_lt(w.spin.beside_ns, BESIDE_NS);
+	ck_assert_uint_lt(w.poll.beside_ns, BESIDE_NS);
 }
 
 /* A round behind an idle time that was polled; what is found so often by now. */
 static int32_t found_behind_poll(void)
 {
-	sl_spin_init(&w.spin, 1, false);
-	w.idle = sl_spin_begin(&w.spin, false, 0);
+	sl_adaptive_poll_init(&w.poll, 1, false);
+	w.idle = sl_adaptive_poll_begin(&w.poll, false, 0);
 	ck_assert(w.idle);
 	round_once();
 	ck_assert(!w.idle);
-	return w.spin.kinds[false].found;
+	return w.poll.kinds[false].found;
 }
 
 /* An ACK, or any other frame, could have waited. */
@@ -129,11 +129,11 @@ TEST(polling_is_worth_it_for_requests_only)
 	static struct sl_port_ops ops;
 
 	ck_assert(sl_fake_inject(&ports[0], "not for us, and of no known kind", 32, 1));
-	ck_assert_int_lt(found_behind_poll(), SL_SPIN_ONE);
+	ck_assert_int_lt(found_behind_poll(), SL_POLL_ONE_SLEEP);
 	ops = *ports[0].port.ops;
 	ops.rx_burst = rx_request;
 	ports[0].port.ops = &ops;
-	ck_assert_int_eq(found_behind_poll(), SL_SPIN_ONE);
+	ck_assert_int_eq(found_behind_poll(), SL_POLL_ONE_SLEEP);
 }
 
 static void *tell_many(void *arg)
@@ -154,14 +154,14 @@ TEST(messages_of_several_threads_all_arrive)
 
 	for (unsigned i = 0; i < TELLERS; i++)
 		ck_assert_int_eq(pthread_create(&t[i], NULL, tell_many, NULL), 0);
-	/* More than the inbox holds: they wait for room, and the worker for them. */
+	/* More than the mailbox holds: they wait for room, and the worker for them. */
 	while (heard < TELLERS * EACH)
-		heard += sl_worker_read_inbox(&w);
+		heard += sl_worker_read_mailbox(&w);
 	for (unsigned i = 0; i < TELLERS; i++) {
 		ck_assert_int_eq(pthread_join(t[i], &failed), 0);
 		ck_assert_ptr_null(failed);
 	}
-	ck_assert_uint_eq(sl_worker_read_inbox(&w), 0);
+	ck_assert_uint_eq(sl_worker_read_mailbox(&w), 0);
 	ck_assert(w.draining);
 }
 
@@ -179,7 +179,7 @@ TEST(a_full_inbox_leaves_the_message_with_its_sender)
 		sent++;
 	}
 	ck_assert_int_eq(sl_worker_send(&w, m), -EAGAIN);
-	ck_assert_uint_eq(sl_worker_read_inbox(&w), sent);
+	ck_assert_uint_eq(sl_worker_read_mailbox(&w), sent);
 	ck_assert_int_eq(sl_worker_send(&w, m), 0);
-	ck_assert_uint_eq(sl_worker_read_inbox(&w), 1);
+	ck_assert_uint_eq(sl_worker_read_mailbox(&w), 1);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Diallers of a switchboard without threads, for workers that do not run. */
+/* Dialers of a connection manager without threads, for workers that do not run. */
 #ifndef TEST_DIAL_BED_H
 #define TEST_DIAL_BED_H
 
@@ -16,8 +16,8 @@ enum { WORKERS = 16, MANY = 1024 };
 
 static struct sl_worker workers[WORKERS];
 static struct sl_member *members[MANY][WORKERS];
-static struct sl_dialler *diallers[MANY];
-static struct sl_switchboard *sb;
+static struct sl_dialer *dialers[MANY];
+static struct sl_conn_mgr *cm;
 static struct sl_prng prng;
 static uint64_t now_ns;
 
@@ -25,7 +25,7 @@ static inline void set_up(void)
 {
 	for (unsigned w = 0; w < WORKERS; w++)
 		workers[w].index = w;
-	sb = sl_switchboard_create(workers, WORKERS);
+	cm = sl_conn_mgr_create(workers, WORKERS);
 	sl_prng_seed(&prng, 1);
 	now_ns = 1000 * MS;
 }
@@ -40,40 +40,40 @@ static inline void make_members(unsigned i, enum sl_member_link link)
 	}
 }
 
-/* What sl_dialler_add() makes, without threads. */
+/* What sl_dialer_add() makes, without threads. */
 static inline void add(unsigned i, enum sl_member_link link, uint64_t due_ns)
 {
-	size_t each = sizeof(struct way) + sizeof(struct seen);
-	struct sl_dialler *d = calloc(1, sizeof(*d) + WORKERS * each);
+	size_t each = sizeof(struct worker_link) + sizeof(struct link_snapshot);
+	struct sl_dialer *d = calloc(1, sizeof(*d) + WORKERS * each);
 
 	make_members(i, link);
-	diallers[i] = d;
-	d->board = sb;
+	dialers[i] = d;
+	d->mgr = cm;
 	d->pool_name = strdup("pool");
 	d->backend.name = strdup("b");
 	d->due_ns = due_ns;
-	d->seen = (struct seen *)&d->workers[WORKERS];
+	d->seen = (struct link_snapshot *)&d->workers[WORKERS];
 	for (unsigned w = 0; w < WORKERS; w++) {
 		d->seen[w].member = d->workers[w].member = members[i][w];
 		atomic_store(&d->workers[w].used, true);
 	}
-	sl_list_add_tail(&sb->diallers, &d->node);
-	sl_list_init(&d->first_node);
-	sb->dialler_cnt++;
-	ck_assert_int_eq(sl_due_room(sb, sb->dialler_cnt), 0);
-	sl_due_look(d, now_ns);
+	sl_list_add_tail(&cm->dialers, &d->node);
+	sl_list_init(&d->bootstrap_node);
+	cm->dialer_cnt++;
+	ck_assert_int_eq(sl_dial_timer_reserve(cm, cm->dialer_cnt), 0);
+	sl_dial_timer_update(d, now_ns);
 }
 
 static inline void add_all(unsigned cnt, enum sl_member_link link)
 {
 	for (unsigned i = 0; i < cnt; i++)
 		add(i, link, sl_prng_below(&prng, 2000) * MS);
-	sb->looks = 0;
+	cm->update_cnt = 0;
 }
 
 static inline void tear_down(void)
 {
-	sl_switchboard_destroy(sb);
+	sl_conn_mgr_destroy(cm);
 	for (unsigned i = 0; i < MANY; i++) {
 		for (unsigned w = 0; w < WORKERS && members[i][w]; w++) {
 			ck_assert(atomic_load(&members[i][w]->released));

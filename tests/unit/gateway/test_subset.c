@@ -135,19 +135,19 @@ TEST(one_more_brings_two_at_most_to_a_worker)
 /* --- borrowing: of RING members, from where a worker begins --- */
 
 static struct sl_subset s;
-static uint8_t spots[RING];
+static uint8_t states[RING];
 
 static void begin(unsigned own)
 {
-	memset(spots, SL_SPOT_OTHERS, sizeof(spots));
-	memset(spots, SL_SPOT_UP, own);
+	memset(states, SL_SUBSET_OTHERS, sizeof(states));
+	memset(states, SL_SUBSET_UP, own);
 	sl_subset_begin(&s, own, RING, NULL, now_ns);
 }
 
 static unsigned look(unsigned after_ms)
 {
 	now_ns += after_ms * MS;
-	sl_subset_look(&s, spots, RING, now_ns);
+	sl_subset_look(&s, states, RING, now_ns);
 	return s.width;
 }
 
@@ -155,10 +155,10 @@ TEST(as_long_as_enough_are_connected_nothing_is_borrowed)
 {
 	begin(8);
 	for (unsigned i = 0; i < 6; i++) {
-		spots[i] = SL_SPOT_NONE;
+		states[i] = SL_SUBSET_NONE;
 		ck_assert_uint_eq(look(100), 8);
 	}
-	ck_assert(sl_subset_enough(&s, spots));
+	ck_assert(sl_subset_enough(&s, states));
 	ck_assert_uint_eq(sl_subset_due_ns(&s, now_ns), UINT64_MAX);
 }
 
@@ -166,19 +166,19 @@ TEST(who_has_lost_its_own_borrows_at_once_as_many_as_are_missing)
 {
 	begin(8);
 	look(0);
-	memset(spots, SL_SPOT_NONE, 8);
+	memset(states, SL_SUBSET_NONE, 8);
 	ck_assert_uint_eq(look(1), 10);
-	ck_assert(!sl_subset_enough(&s, spots));
-	spots[8] = spots[9] = SL_SPOT_UP;
+	ck_assert(!sl_subset_enough(&s, states));
+	states[8] = states[9] = SL_SUBSET_UP;
 	ck_assert_uint_eq(look(2000), 10);
-	ck_assert(sl_subset_enough(&s, spots));
+	ck_assert(sl_subset_enough(&s, states));
 }
 
 TEST(a_small_subset_borrows_no_more_than_it_has)
 {
 	begin(1);
 	look(0);
-	spots[0] = SL_SPOT_NONE;
+	states[0] = SL_SUBSET_NONE;
 	ck_assert_uint_eq(look(1), 2);
 }
 
@@ -187,14 +187,14 @@ TEST(of_a_large_one_an_eighth_is_enough)
 	enum { LARGE = 1024 };
 	static uint8_t many[LARGE];
 
-	memset(many, SL_SPOT_OTHERS, sizeof(many));
-	memset(many, SL_SPOT_UP, 256);
+	memset(many, SL_SUBSET_OTHERS, sizeof(many));
+	memset(many, SL_SUBSET_UP, 256);
 	sl_subset_begin(&s, 256, LARGE, NULL, now_ns);
 	sl_subset_look(&s, many, LARGE, now_ns);
-	memset(many, SL_SPOT_NONE, 224);
+	memset(many, SL_SUBSET_NONE, 224);
 	sl_subset_look(&s, many, LARGE, now_ns);
 	ck_assert_uint_eq(s.width, 256);
-	many[224] = SL_SPOT_NONE;
+	many[224] = SL_SUBSET_NONE;
 	sl_subset_look(&s, many, LARGE, now_ns);
 	ck_assert_uint_eq(s.width, 257);
 }
@@ -203,7 +203,7 @@ TEST(who_is_connected_with_nobody_is_not_borrowed)
 {
 	begin(4);
 	look(0);
-	memset(spots, SL_SPOT_NONE, 10);
+	memset(states, SL_SUBSET_NONE, 10);
 	ck_assert_uint_eq(look(1), 12);
 }
 
@@ -211,33 +211,33 @@ TEST(nothing_is_borrowed_where_there_is_nothing)
 {
 	begin(4);
 	look(0);
-	memset(spots, SL_SPOT_NONE, sizeof(spots));
+	memset(states, SL_SUBSET_NONE, sizeof(states));
 	ck_assert_uint_eq(look(1), 4);
 	ck_assert_uint_eq(sl_subset_due_ns(&s, now_ns), UINT64_MAX);
-	spots[13] = SL_SPOT_OTHERS; /* as soon as there is */
+	states[13] = SL_SUBSET_OTHERS; /* as soon as there is */
 	ck_assert_uint_eq(look(1), 14);
 }
 
 TEST(those_that_do_not_come_up_are_not_waited_for_and_it_ends)
 {
-	unsigned looks = 0;
+	unsigned update_cnt = 0;
 
 	begin(4);
 	look(0);
-	memset(spots, SL_SPOT_NONE, 4);
+	memset(states, SL_SUBSET_NONE, 4);
 	ck_assert_uint_eq(look(1), 6);
 	ck_assert_uint_eq(look(1), 6);
 	ck_assert_uint_eq(sl_subset_due_ns(&s, now_ns), now_ns - MS + SL_SUBSET_TRY_NS);
 	ck_assert_uint_eq(look(300), 8);
 	while (look(300) < RING)
-		ck_assert_uint_lt(looks++, RING);
+		ck_assert_uint_lt(update_cnt++, RING);
 	ck_assert_uint_eq(look(300), RING);
 }
 
 TEST(at_first_its_own_have_time_to_come_up)
 {
 	begin(4);
-	memset(spots, SL_SPOT_NONE, 4);
+	memset(states, SL_SUBSET_NONE, 4);
 	ck_assert_uint_eq(look(1000), 4);
 	ck_assert_uint_eq(sl_subset_due_ns(&s, now_ns), now_ns + 500 * MS);
 	ck_assert_uint_eq(look(500), 6);
@@ -247,12 +247,12 @@ TEST(what_is_borrowed_goes_back_when_its_own_are_there_for_a_while)
 {
 	begin(4);
 	look(0);
-	memset(spots, SL_SPOT_NONE, 4);
+	memset(states, SL_SUBSET_NONE, 4);
 	look(1);
-	spots[4] = spots[5] = SL_SPOT_UP;
-	spots[0] = SL_SPOT_UP;
+	states[4] = states[5] = SL_SUBSET_UP;
+	states[0] = SL_SUBSET_UP;
 	ck_assert_uint_eq(look(6000), 6); /* one is not enough */
-	spots[1] = SL_SPOT_UP;
+	states[1] = SL_SUBSET_UP;
 	ck_assert_uint_eq(look(0), 6);
 	ck_assert_uint_eq(sl_subset_due_ns(&s, now_ns), now_ns + SL_SUBSET_BACK_NS);
 	ck_assert_uint_eq(look(4999), 6);
@@ -263,11 +263,11 @@ TEST(one_that_comes_and_goes_changes_nothing)
 {
 	begin(4);
 	look(0);
-	memset(spots, SL_SPOT_NONE, 4);
+	memset(states, SL_SUBSET_NONE, 4);
 	look(1);
-	spots[4] = spots[5] = SL_SPOT_UP;
+	states[4] = states[5] = SL_SUBSET_UP;
 	for (unsigned i = 0; i < 20; i++) {
-		spots[0] = spots[1] = i % 2 ? SL_SPOT_UP : SL_SPOT_NONE;
+		states[0] = states[1] = i % 2 ? SL_SUBSET_UP : SL_SUBSET_NONE;
 		ck_assert_uint_eq(look(4000), 6);
 	}
 }
@@ -278,7 +278,7 @@ TEST(another_ring_goes_on_with_what_is_borrowed)
 
 	begin(4);
 	look(0);
-	memset(spots, SL_SPOT_NONE, 4);
+	memset(states, SL_SUBSET_NONE, 4);
 	look(1);
 	sl_subset_begin(&next, 5, RING, &s, now_ns);
 	ck_assert_uint_eq(next.width, 7);

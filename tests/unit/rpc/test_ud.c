@@ -9,7 +9,7 @@
 #include "rpc/hub.h"
 #include "ud_bed.h"
 
-/* The dialler's first datagram behind that ANSWER. */
+/* The dialer's first datagram behind that ANSWER. */
 static void say_first(const struct sl_ud_answer *a)
 {
 	struct sl_ud_header first = {.magic = SL_UD_MAGIC,
@@ -45,7 +45,7 @@ TEST(who_repeats_its_hello_has_one_connection)
 	other->ops->close(other);
 }
 
-/* What the dialler says first tells the listener of it: a message, or, if there is none in a moment, nothing. */
+/* What the dialer says first tells the listener of it: a message, or, if there is none in a moment, nothing. */
 TEST(the_first_datagram_waits_a_moment_for_a_message)
 {
 	uint64_t before_ns, id = 0;
@@ -119,7 +119,7 @@ TEST(as_many_as_may_wait_are_granted_and_the_next_is_told)
 		granted += a.verdict == SL_UD_GRANTED;
 		ck_assert_uint_eq(a.verdict, i < 63 ? SL_UD_GRANTED : SL_UD_FULL);
 	}
-	ck_assert_uint_eq(granted, 63); /* and the dialler above */
+	ck_assert_uint_eq(granted, 63); /* and the dialer above */
 	other->ops->close(other);
 }
 

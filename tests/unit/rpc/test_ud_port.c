@@ -7,7 +7,7 @@
 
 #include <poll.h>
 
-enum { HERE = 1, THERE = 0 }; /* devices of the dialler, and of the listener */
+enum { HERE = 1, THERE = 0 }; /* devices of the dialer, and of the listener */
 
 static struct ud_conn *conn_of(struct sl_transport *t)
 {

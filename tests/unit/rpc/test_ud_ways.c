@@ -372,7 +372,7 @@ TEST(a_listener_watches_its_port_behind_the_first_connection)
 
 	count_watches();
 	t = dialled();
-	ck_assert_uint_eq(watched, 1); /* by the dialler */
+	ck_assert_uint_eq(watched, 1); /* by the dialer */
 	ck_assert_uint_lt(next_ns(), sl_now_ns() + 100 * SL_NS_PER_MS);
 	ck_assert_ptr_null(listener->ops->accept(listener, next_ns()));
 	ck_assert_uint_eq(watched, 2);

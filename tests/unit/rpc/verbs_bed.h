@@ -24,7 +24,7 @@ static inline struct sl_verbs *fake_open(unsigned group, struct vb_geometry *g)
 }
 
 /*
- * A connection of that group, as a dialler or acceptor has it once both ends' keys are known. The peer
+ * A connection of that group, as a dialer or acceptor has it once both ends' keys are known. The peer
  * has granted all of a window already, and has the least itself.
  */
 static inline struct sl_verbs *fake_connect(unsigned group, uint32_t slots, uint32_t bulk_len)

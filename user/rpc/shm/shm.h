@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The shm transport: one sealed memfd per channel, made by the acceptor, and the Unix socket over
- * which it was handed to the dialler.
+ * which it was handed to the dialer.
  *
- *   memfd:  control page | slots to acceptor | slots to dialler | bulk to acceptor | to dialler
+ *   memfd:  control page | slots to acceptor | slots to dialer | bulk to acceptor | to dialer
  *
  *   sender:    bytes into slot or bulk ring, then slot.seq = number of the message (release)
  *   receiver:  sees the next number (acquire), copies the header, checks the copy

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What dialler and listener of shm share: addresses, hello packets with a descriptor, credentials.
+ * What dialer and listener of shm share: addresses, hello packets with a descriptor, credentials.
  */
 #ifndef SL_RPC_SHM_SOCKET_H
 #define SL_RPC_SHM_SOCKET_H

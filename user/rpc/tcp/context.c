@@ -2,7 +2,7 @@
 /*
  * TLS 1.3 by an external pre-shared key alone. Beside it there is an ephemeral exchange, so that
  * who learns the key later cannot read what was recorded. Neither end has a certificate, nor takes
- * one: a dialler that is shown one finds nobody who vouches for it, and ends.
+ * one: a dialer that is shown one finds nobody who vouches for it, and ends.
  */
 #include <errno.h>
 #include <openssl/crypto.h>

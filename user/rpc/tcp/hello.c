@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What two ends say before the first message. In the clear, the first record of a dialler, which
+ * What two ends say before the first message. In the clear, the first record of a dialer, which
  * listen.c looks at before TLS may have memory for it (RFC 8446 4, 5.1); within TLS, the hello of each
  * end (sluice/rpc_wire.h).
  */

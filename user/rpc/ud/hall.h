@@ -8,7 +8,7 @@
  *   hub: take -> pair -> whose is it, is it sealed -> flow -> stirred
  *
  * Where a peer's datagrams come from is learnt from the first one that is sealed, and from new bytes
- * only when that changes: so an acceptor says nothing before its dialler has.
+ * only when that changes: so an acceptor says nothing before its dialer has.
  *
  * While its port is down a connection is held: it takes nothing from above and sends nothing, and keeps
  * what it has, to go on with that. Its peer's silence is none then; the pings of the RPC decide.
@@ -40,7 +40,7 @@ enum {
 };
 /* Nobody tells: for the first guess at what is on its way, from which limit.h learns. */
 #define UD_RATE_BPS (UINT64_C(10) * 1000 * 1000 * 1000)
-/* For a dialler's first datagram. */
+/* For a dialer's first datagram. */
 #define UD_BIRTH_NS UINT64_C(10000000000)
 
 struct ud_conn;
@@ -55,7 +55,7 @@ struct ud_hall {
 	uint16_t worker;     /* of the gateway whose it was made for */
 	const void *owner;   /* NULL: nobody's yet, or any more */
 	unsigned refs;       /* connections, and a listener */
-	struct sl_list node; /* of all halls of diallers */
+	struct sl_list node; /* of all halls of dialers */
 	struct sl_list busy; /* connections on which something is due by time */
 	uint64_t tick_ns, timer_ns, due_ns;
 	int timer_fd;
@@ -85,7 +85,7 @@ _Static_assert(sizeof(struct ud_conn) <= 1504, "README.md says what an idle one 
 
 /* Its bells are that group's (verbs/ends.h). NULL and -errno. */
 struct ud_hall *ud_hall_new(const struct ud_local *l, unsigned group, int *rc);
-/* From now on it hears of its port; a dialler's does from the start. 0 or -errno. */
+/* From now on it hears of its port; a dialer's does from the start. 0 or -errno. */
 int ud_hall_watch(struct ud_hall *h);
 void ud_hall_put(struct ud_hall *h);
 /* Its device has gone: nobody comes in any more, and those who are here are told. */

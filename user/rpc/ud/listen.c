@@ -111,7 +111,7 @@ static bool has_place(const struct ud_listener *l, const uint8_t gid[16])
 	return l->unborn_cnt < UNBORN_MAX && of_host < UNBORN_OF_HOST;
 }
 
-/* Of one dialler's connection there is one, however often it says HELLO. */
+/* Of one dialer's connection there is one, however often it says HELLO. */
 static void drop_former(struct ud_listener *l, const struct sl_ud_hello *h)
 {
 	struct sl_list *at, *next;
@@ -181,7 +181,7 @@ static bool grant(struct ud_listener *l, const struct sl_ud_hello *h, struct sl_
 	return c != NULL;
 }
 
-/* Whether the dialler's connection of that number is one of ours, and has not ended. */
+/* Whether the dialer's connection of that number is one of ours, and has not ended. */
 static bool knows(const struct ud_listener *l, const struct sl_ud_hello *h)
 {
 	const struct ud_conn *c = ud_hall_peer(l->hall, h->epoch, h->id);

@@ -65,7 +65,7 @@ bool ud_answer_proven(const struct sl_secret *s, const struct sl_ud_hello *h,
 	return CRYPTO_memcmp(want, a->proof, sizeof(want)) == 0;
 }
 
-void ud_keys_derive(const struct sl_secret *s, const struct sl_ud_answer *a, bool dialler,
+void ud_keys_derive(const struct sl_secret *s, const struct sl_ud_answer *a, bool dialer,
 		    struct ud_keys *keys)
 {
 	uint8_t text[LABEL_LEN + SL_UD_PROOF_LEN] = "sluice ud keys", both[SL_SECRET_MAC_LEN];
@@ -75,8 +75,8 @@ void ud_keys_derive(const struct sl_secret *s, const struct sl_ud_answer *a, boo
 	sl_secret_mac(s, text, sizeof(text), both);
 	from_dialler = sl_sipkey_from(both);
 	to_dialler = sl_sipkey_from(both + 16);
-	keys->out = dialler ? from_dialler : to_dialler;
-	keys->in = dialler ? to_dialler : from_dialler;
+	keys->out = dialer ? from_dialler : to_dialler;
+	keys->in = dialer ? to_dialler : from_dialler;
 	OPENSSL_cleanse(both, sizeof(both));
 }
 

@@ -27,7 +27,7 @@ bool ud_hello_proven(const struct sl_secret *s, const struct sl_ud_hello *h, con
 bool ud_answer_proven(const struct sl_secret *s, const struct sl_ud_hello *h,
 		      const struct sl_ud_answer *a);
 /* Of the two of whom the acceptor has proven this, and with it the HELLO. */
-void ud_keys_derive(const struct sl_secret *s, const struct sl_ud_answer *a, bool dialler,
+void ud_keys_derive(const struct sl_secret *s, const struct sl_ud_answer *a, bool dialer,
 		    struct ud_keys *keys);
 
 /*

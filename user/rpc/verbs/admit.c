@@ -67,7 +67,7 @@ void vb_listener_door(struct vb_listener *l, const struct rdma_cm_id *id)
 	l->door_device = l->door.pair ? id->verbs : NULL;
 }
 
-/* Of one dialler's queue pair there is one connection, however often it says HELLO. */
+/* Of one dialer's queue pair there is one connection, however often it says HELLO. */
 static void drop_former(struct vb_listener *l, const struct vb_hello *h)
 {
 	for (struct vb_pending *p = l->pending; p < l->pending + VB_PENDING_MAX; p++) {

@@ -280,9 +280,9 @@ static int exchange_keys(struct dialling *d)
 		return rc;
 	}
 	v->keys[0].link = d->opt->link;
-	d->talk.dialler = v->keys[0];
+	d->talk.dialer = v->keys[0];
 	vb_prove(&d->secret, &d->talk, VB_DIALLER_KEYS);
-	v->keys[0] = d->talk.dialler;
+	v->keys[0] = d->talk.dialer;
 	rc = vb_send_keys(v);
 	if (!rc)
 		rc = await_keys(d);

@@ -3,13 +3,13 @@
  * One more connection to a process that is met already (leash.h): its queue pairs lie ready, and one
  * exchange of datagrams joins them. No connection manager takes part.
  *
- *   dialler                                          door
+ *   dialer                                          door
  *   datagram:    vb_hello (queue pair, ring, proof) -->
  *                                                 <--  vb_welcome (queue pair, ring, proof)
  *   first SEND:  vb_keys (proof)                  -->
  *
  * HELLO proves the key for one door, which is not said, and is taken once by series and number, as a
- * vb_request is (proof.h); WELCOME proves it over both nonces. The first SEND proves that the dialler has heard WELCOME: until then the
+ * vb_request is (proof.h); WELCOME proves it over both nonces. The first SEND proves that the dialer has heard WELCOME: until then the
  * connection is one that waits, of which there are so many. Requests go right behind that SEND; what
  * it opens to the peer was opened before. The acceptor says nothing before it. HELLO is sent by the
  * address that it names.

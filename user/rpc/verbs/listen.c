@@ -216,7 +216,7 @@ static int establish(struct vb_listener *l, struct vb_pending *p)
 	char what[32];
 	int rc;
 
-	p->talk.dialler = v->keys[1];
+	p->talk.dialer = v->keys[1];
 	if (!vb_proven(&l->secret, &p->talk, VB_DIALLER_KEYS))
 		return -EACCES;
 	rc = vb_open_rings(v, &g);
@@ -231,7 +231,7 @@ static int establish(struct vb_listener *l, struct vb_pending *p)
 	vb_closer_fill();
 	v->base.peer_epoch = p->talk.request.epoch;
 	v->base.peer_worker = p->talk.request.worker;
-	v->base.link = p->talk.dialler.link;
+	v->base.link = p->talk.dialer.link;
 	if (v->home)
 		vb_leash_share(v->leash, v->end.qp,
 			       &(struct vb_known){.epoch = v->base.peer_epoch,

@@ -33,11 +33,11 @@ static void compute(const struct sl_secret *s, const struct vb_talk *talk, enum 
 		    uint8_t proof[VB_PROOF_LEN])
 {
 	static const char *const labels[] = {"sluice verbs request", "sluice verbs answer",
-					     "sluice verbs dialler", "sluice verbs acceptor"};
+					     "sluice verbs dialer", "sluice verbs acceptor"};
 	static const size_t lens[] = {
 		offsetof(struct vb_talk, request) + offsetof(struct vb_request, proof),
 		offsetof(struct vb_talk, answer) + offsetof(struct vb_answer, proof),
-		offsetof(struct vb_talk, dialler) + offsetof(struct vb_keys, proof),
+		offsetof(struct vb_talk, dialer) + offsetof(struct vb_keys, proof),
 		offsetof(struct vb_talk, acceptor) + offsetof(struct vb_keys, proof),
 	};
 	uint8_t text[32 + sizeof(*talk)] = {0};
@@ -54,7 +54,7 @@ static size_t proof_len(enum vb_step step)
 
 void vb_prove(const struct sl_secret *s, struct vb_talk *talk, enum vb_step step)
 {
-	uint8_t *const proofs[] = {talk->request.proof, talk->answer.proof, talk->dialler.proof,
+	uint8_t *const proofs[] = {talk->request.proof, talk->answer.proof, talk->dialer.proof,
 				   talk->acceptor.proof};
 	uint8_t proof[VB_PROOF_LEN];
 
@@ -65,7 +65,7 @@ void vb_prove(const struct sl_secret *s, struct vb_talk *talk, enum vb_step step
 bool vb_proven(const struct sl_secret *s, const struct vb_talk *talk, enum vb_step step)
 {
 	const uint8_t *const proofs[] = {talk->request.proof, talk->answer.proof,
-					 talk->dialler.proof, talk->acceptor.proof};
+					 talk->dialer.proof, talk->acceptor.proof};
 	uint8_t want[VB_PROOF_LEN];
 
 	compute(s, talk, step, want);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How two ends of verbs prove to each other that they have the same key, before the acceptor makes
- * anything for the dialler, and before either tells the other about its memory.
+ * anything for the dialer, and before either tells the other about its memory.
  *
- *   dialler                                         acceptor
+ *   dialer                                         acceptor
  *   CM request:  vb_request (nonce, short proof) -->
  *                                                <--  CM reply: vb_answer (nonce, proof)
  *   first SEND:  vb_keys (ring, proof)           -->
@@ -86,7 +86,7 @@ _Static_assert(sizeof(struct vb_answer) == 96, "wire format");
 struct vb_keys {
 	uint32_t magic, rkey;
 	uint64_t bulk; /* address of the bulk ring */
-	uint64_t link; /* dialler: as in struct sl_rpc_hello */
+	uint64_t link; /* dialer: as in struct sl_rpc_hello */
 	uint64_t reserved;
 	uint8_t proof[VB_PROOF_LEN];
 };
@@ -105,7 +105,7 @@ struct vb_talk {
 	struct vb_dialled dialled;
 	struct vb_request request;
 	struct vb_answer answer;
-	struct vb_keys dialler, acceptor;
+	struct vb_keys dialer, acceptor;
 };
 
 enum vb_step { VB_REQUEST, VB_ANSWER, VB_DIALLER_KEYS, VB_ACCEPTOR_KEYS };

@@ -12,7 +12,7 @@
 #include <bpf/bpf.h>
 #include <xdp/libxdp.h>
 #include "base/log.h"
-#include "xio/xdp/guard.h"
+#include "xio/xdp/detach_watchdog.h"
 #include "xio/xdp/maps.h"
 #include "xio/xdp/setup.h"
 

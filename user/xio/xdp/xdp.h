@@ -9,7 +9,7 @@
  *   LINK        Single program, held by a BPF link of this process. The kernel detaches it when the
  *               process ends, whatever ends it. The way when the kernel refuses the dispatcher.
  *   DISPATCHER  By libxdp, beside other programs. libxdp attaches by netlink and pins its links, so
- *               its programs outlive the process; a guard process (guard.h) detaches ours when
+ *               its programs outlive the process; a guard process (detach_watchdog.h) detaches ours when
  *               this one ends. If the guard is killed as well, the program left behind passes all
  *               packets, since it has no sockets; the next start recognises and replaces it.
  *   ADOPTED     The operator attached our object by hand; it is used, and left there at the end.
@@ -36,7 +36,7 @@
 #include "base/err.h"
 #include "sluice/abi.h"
 #include "sluice/drop.h"
-#include "xio/xdp/guard.h"
+#include "xio/xdp/detach_watchdog.h"
 
 enum sl_xdp_attach { SL_XDP_LINK, SL_XDP_DISPATCHER, SL_XDP_ADOPTED };
 
@@ -87,7 +87,7 @@ struct sl_xdp {
 
 	/* private */
 	int link_fd, if_lock_fd, pin_lock_fd;
-	struct sl_xdp_guard guard;
+	struct sl_detach_watchdog watchdog;
 	bool shared_svc;
 	struct sluice_bpf *skel;
 	struct xdp_program *dispatched;

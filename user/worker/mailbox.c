@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What other threads want of a worker: the control thread and the diallers put messages in, the
+ * What other threads want of a worker: the control thread and the dialers put messages in, the
  * worker takes them out between two bursts. None of them waits for another.
  */
 #include <errno.h>
@@ -13,25 +13,25 @@
 #include "rpc/rpc.h"
 #include "worker/worker.h"
 
-enum { INBOX_LEN = 1024 };
+enum { MAILBOX_LEN = 1024 };
 
-int sl_worker_inbox_open(struct sl_worker *w)
+int sl_worker_mailbox_open(struct sl_worker *w)
 {
-	w->inbox = sl_mpsc_new(INBOX_LEN);
+	w->mailbox = sl_mpsc_new(MAILBOX_LEN);
 	w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	return w->inbox && w->wake_fd >= 0 ? 0 : -errno;
+	return w->mailbox && w->wake_fd >= 0 ? 0 : -errno;
 }
 
-void sl_worker_inbox_close(struct sl_worker *w)
+void sl_worker_mailbox_close(struct sl_worker *w)
 {
 	struct sl_worker_msg *m;
 
-	while (w->inbox && (m = sl_mpsc_get_ptr(w->inbox))) {
+	while (w->mailbox && (m = sl_mpsc_get_ptr(w->mailbox))) {
 		if (m->verb == SL_WORKER_ADOPT)
 			sl_rpc_dial_drop(m->transport);
 		free(m);
 	}
-	sl_mpsc_free(w->inbox);
+	sl_mpsc_free(w->mailbox);
 	if (w->wake_fd >= 0)
 		close(w->wake_fd);
 }
@@ -40,7 +40,7 @@ int sl_worker_send(struct sl_worker *w, struct sl_worker_msg *msg)
 {
 	uint64_t one = 1;
 
-	if (!sl_mpsc_put_ptr(w->inbox, msg))
+	if (!sl_mpsc_put_ptr(w->mailbox, msg))
 		return -EAGAIN;
 	return write(w->wake_fd, &one, sizeof(one)) == sizeof(one) || errno == EAGAIN ? 0 : -errno;
 }
@@ -53,16 +53,16 @@ int sl_worker_tell(struct sl_worker *w, const struct sl_worker_msg *msg)
 		return -ENOMEM;
 	*m = *msg;
 	while (sl_worker_send(w, m) == -EAGAIN)
-		usleep(1000); /* the worker empties its inbox in every loop */
+		usleep(1000); /* the worker empties its mailbox in every loop */
 	return 0;
 }
 
-unsigned sl_worker_read_inbox(struct sl_worker *w)
+unsigned sl_worker_read_mailbox(struct sl_worker *w)
 {
 	struct sl_worker_msg *m;
 	unsigned n = 0;
 
-	while ((m = sl_mpsc_get_ptr(w->inbox))) {
+	while ((m = sl_mpsc_get_ptr(w->mailbox))) {
 		switch (m->verb) {
 		case SL_WORKER_ADOPT: sl_member_adopt(m->member, m->transport); break;
 		case SL_WORKER_FORGET: sl_member_forgotten(m->member, m->number); break;

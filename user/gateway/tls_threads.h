@@ -13,27 +13,27 @@
  * there a worker that wakes has the processor at once, however many handshakes wait, and where
  * nothing is left, new clients still get their tenth.
  */
-#ifndef SL_GATEWAY_HANDSHAKE_H
-#define SL_GATEWAY_HANDSHAKE_H
+#ifndef SL_GATEWAY_TLS_THREADS_H
+#define SL_GATEWAY_TLS_THREADS_H
 
 #include "front/tls/tls.h"
 
 /* And the limit of nice that the process needs for it. */
-enum { SL_HANDSHAKE_NICE = 10, SL_HANDSHAKE_RLIMIT = 20 - SL_HANDSHAKE_NICE };
+enum { SL_TLS_THREAD_NICE = 10, SL_TLS_THREAD_RLIMIT = 20 - SL_TLS_THREAD_NICE };
 
-struct sl_handshakers;
+struct sl_tls_threads;
 struct sl_worker;
 
 /* Rings, and no thread yet. NULL: no memory. */
-struct sl_handshakers *sl_handshakers_new(const struct sl_config *cfg, struct sl_worker *workers,
+struct sl_tls_threads *sl_tls_threads_new(const struct sl_config *cfg, struct sl_worker *workers,
 					  unsigned worker_cnt);
 /* Once a listener has TLS; what runs already stays. 0 or -errno. */
-int sl_handshakers_start(struct sl_handshakers *h, const struct sl_config *cfg);
+int sl_tls_threads_start(struct sl_tls_threads *h, const struct sl_config *cfg);
 /* Ends the threads; what they have stays the workers', to be freed by them. */
-void sl_handshakers_stop(struct sl_handshakers *h);
-void sl_handshakers_free(struct sl_handshakers *h);
+void sl_tls_threads_stop(struct sl_tls_threads *h);
+void sl_tls_threads_free(struct sl_tls_threads *h);
 
 /* What a worker's connections take to reach them. */
-void sl_handshakers_join(struct sl_handshakers *h, unsigned worker, struct sl_tls_config *cfg);
+void sl_tls_threads_join(struct sl_tls_threads *h, unsigned worker, struct sl_tls_config *cfg);
 
 #endif

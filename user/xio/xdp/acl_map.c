@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "xio/xdp/edge.h"
+#include "xio/xdp/acl_map.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static int map_of(const struct sl_xdp *x, uint8_t family)
 	return x->map_fd[family == 4 ? SL_MAP_PREFIX4 : SL_MAP_PREFIX6];
 }
 
-static union prefix_key key_of(const struct sl_edge_rule *r)
+static union prefix_key key_of(const struct sl_acl_rule *r)
 {
 	union prefix_key key;
 
@@ -29,7 +29,7 @@ static union prefix_key key_of(const struct sl_edge_rule *r)
 	return key;
 }
 
-int sl_xdp_edge_vlan(const struct sl_xdp *x, uint32_t vlan)
+int sl_xdp_acl_vlan(const struct sl_xdp *x, uint32_t vlan)
 {
 	const uint32_t zero = 0;
 	const struct sl_edge edge = {.vlan = vlan};
@@ -37,7 +37,7 @@ int sl_xdp_edge_vlan(const struct sl_xdp *x, uint32_t vlan)
 	return bpf_map_update_elem(x->map_fd[SL_MAP_EDGE], &zero, &edge, BPF_ANY) < 0 ? -errno : 0;
 }
 
-int sl_xdp_edge_set(const struct sl_xdp *x, const struct sl_edge_rule *r)
+int sl_xdp_acl_set(const struct sl_xdp *x, const struct sl_acl_rule *r)
 {
 	const union prefix_key key = key_of(r);
 	const struct sl_prefix value = {.action = r->action, .origin = r->origin};
@@ -46,14 +46,14 @@ int sl_xdp_edge_set(const struct sl_xdp *x, const struct sl_edge_rule *r)
 											   : 0;
 }
 
-int sl_xdp_edge_remove(const struct sl_xdp *x, const struct sl_edge_rule *r)
+int sl_xdp_acl_remove(const struct sl_xdp *x, const struct sl_acl_rule *r)
 {
 	const union prefix_key key = key_of(r);
 
 	return bpf_map_delete_elem(map_of(x, r->prefix.family), &key) < 0 ? -errno : 0;
 }
 
-static void list_family(const struct sl_xdp *x, uint8_t family, struct sl_edge_rule *rules,
+static void list_family(const struct sl_xdp *x, uint8_t family, struct sl_acl_rule *rules,
 			uint32_t max, uint32_t *cnt)
 {
 	const int fd = map_of(x, family);
@@ -63,7 +63,7 @@ static void list_family(const struct sl_xdp *x, uint8_t family, struct sl_edge_r
 
 	/* Bounded even if somebody else changes the map meanwhile. */
 	for (uint32_t i = 0; i < SL_MAX_PREFIXES; i++, first = false, key = next) {
-		struct sl_edge_rule r = {.prefix.family = family};
+		struct sl_acl_rule r = {.prefix.family = family};
 
 		if (bpf_map_get_next_key(fd, first ? NULL : &key, &next) < 0)
 			return;
@@ -80,7 +80,7 @@ static void list_family(const struct sl_xdp *x, uint8_t family, struct sl_edge_r
 	}
 }
 
-int sl_xdp_edge_list(const struct sl_xdp *x, struct sl_edge_rule *rules, uint32_t max)
+int sl_xdp_acl_list(const struct sl_xdp *x, struct sl_acl_rule *rules, uint32_t max)
 {
 	uint32_t cnt = 0;
 
@@ -91,7 +91,7 @@ int sl_xdp_edge_list(const struct sl_xdp *x, struct sl_edge_rule *rules, uint32_
 
 static int by_prefix(const void *a, const void *b)
 {
-	const struct sl_edge_rule *x = a, *y = b;
+	const struct sl_acl_rule *x = a, *y = b;
 
 	if (x->prefix.family != y->prefix.family)
 		return x->prefix.family - y->prefix.family;
@@ -100,9 +100,9 @@ static int by_prefix(const void *a, const void *b)
 	return memcmp(x->prefix.addr, y->prefix.addr, sizeof(x->prefix.addr));
 }
 
-int sl_xdp_edge_apply(const struct sl_xdp *x, const struct sl_edge_rule *rules, uint32_t cnt)
+int sl_xdp_acl_apply(const struct sl_xdp *x, const struct sl_acl_rule *rules, uint32_t cnt)
 {
-	struct sl_edge_rule *there = calloc(2 * SL_MAX_PREFIXES, sizeof(*there)), *wanted;
+	struct sl_acl_rule *there = calloc(2 * SL_MAX_PREFIXES, sizeof(*there)), *wanted;
 	int there_cnt, rc = 0;
 
 	wanted = calloc(cnt + 1, sizeof(*wanted));
@@ -114,20 +114,20 @@ int sl_xdp_edge_apply(const struct sl_xdp *x, const struct sl_edge_rule *rules, 
 	if (cnt)
 		memcpy(wanted, rules, cnt * sizeof(*wanted));
 	qsort(wanted, cnt, sizeof(*wanted), by_prefix);
-	there_cnt = sl_xdp_edge_list(x, there, 2 * SL_MAX_PREFIXES);
+	there_cnt = sl_xdp_acl_list(x, there, 2 * SL_MAX_PREFIXES);
 	qsort(there, (size_t)there_cnt, sizeof(*there), by_prefix);
 	/* The longest first: an exception is there before its rule. */
 	for (uint32_t i = cnt; i-- && !rc;) {
-		const struct sl_edge_rule *is =
+		const struct sl_acl_rule *is =
 			bsearch(&wanted[i], there, (size_t)there_cnt, sizeof(*there), by_prefix);
 
 		if (!is || is->origin != SL_PREFIX_OF_OPERATOR)
-			rc = sl_xdp_edge_set(x, &wanted[i]);
+			rc = sl_xdp_acl_set(x, &wanted[i]);
 	}
 	for (int i = 0; i < there_cnt && !rc; i++) {
 		if (there[i].origin == SL_PREFIX_OF_FILE &&
 		    !bsearch(&there[i], wanted, cnt, sizeof(*wanted), by_prefix))
-			rc = sl_xdp_edge_remove(x, &there[i]);
+			rc = sl_xdp_acl_remove(x, &there[i]);
 	}
 	free(there);
 	free(wanted);

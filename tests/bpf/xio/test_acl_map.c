@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who reaches the listeners of an interface: prefixes that are allowed and denied, and VLANs. */
-#include "xio/xdp/edge.h"
+#include "xio/xdp/acl_map.h"
 #include "steer_bed.h"
 #include "suite.h"
 
-static struct sl_edge_rule rule(const char *prefix, enum sl_prefix_action action,
-				enum sl_prefix_origin origin)
+static struct sl_acl_rule rule(const char *prefix, enum sl_prefix_action action,
+			       enum sl_prefix_origin origin)
 {
-	struct sl_edge_rule r = {.action = (uint8_t)action, .origin = (uint8_t)origin};
+	struct sl_acl_rule r = {.action = (uint8_t)action, .origin = (uint8_t)origin};
 	char addr[64];
 	int len;
 
@@ -21,16 +21,16 @@ static struct sl_edge_rule rule(const char *prefix, enum sl_prefix_action action
 
 static void set(const char *prefix, enum sl_prefix_action action)
 {
-	struct sl_edge_rule r = rule(prefix, action, SL_PREFIX_OF_OPERATOR);
+	struct sl_acl_rule r = rule(prefix, action, SL_PREFIX_OF_OPERATOR);
 
-	ck_assert_int_eq(sl_xdp_edge_set(&xdp, &r), 0);
+	ck_assert_int_eq(sl_xdp_acl_set(&xdp, &r), 0);
 }
 
 static void forget(const char *prefix, int want)
 {
-	struct sl_edge_rule r = rule(prefix, SL_PREFIX_DENY, SL_PREFIX_OF_OPERATOR);
+	struct sl_acl_rule r = rule(prefix, SL_PREFIX_DENY, SL_PREFIX_OF_OPERATOR);
 
-	ck_assert_int_eq(sl_xdp_edge_remove(&xdp, &r), want);
+	ck_assert_int_eq(sl_xdp_acl_remove(&xdp, &r), want);
 }
 
 /* What becomes of a packet of this client: of a connection that exists, or of none. */
@@ -140,21 +140,21 @@ TEST(denied_without_a_socket)
 
 static void apply(const char *const *allowed, const char *const *denied)
 {
-	struct sl_edge_rule rules[16];
+	struct sl_acl_rule rules[16];
 	uint32_t cnt = 0;
 
 	for (; *allowed; allowed++)
 		rules[cnt++] = rule(*allowed, SL_PREFIX_ALLOW, SL_PREFIX_OF_FILE);
 	for (; *denied; denied++)
 		rules[cnt++] = rule(*denied, SL_PREFIX_DENY, SL_PREFIX_OF_FILE);
-	ck_assert_int_eq(sl_xdp_edge_apply(&xdp, rules, cnt), 0);
+	ck_assert_int_eq(sl_xdp_acl_apply(&xdp, rules, cnt), 0);
 }
 
 #define LIST(...) ((const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
 
 TEST(the_file_is_read_again)
 {
-	struct sl_edge_rule rules[8];
+	struct sl_acl_rule rules[8];
 
 	apply(LIST("10.9.0.0/16"), LIST("10.0.0.0/8", "fd99::/64"));
 	client("10.8.0.1", SL_RX_DENIED);
@@ -167,10 +167,10 @@ TEST(the_file_is_read_again)
 	client("fd99::9", SL_RX_REDIRECT);
 	client("192.0.2.1", SL_RX_DENIED);  /* the operator's stays */
 	client("10.8.0.1", SL_RX_REDIRECT); /* and wins */
-	ck_assert_int_eq(sl_xdp_edge_list(&xdp, rules, SL_ARRAY_LEN(rules)), 3);
+	ck_assert_int_eq(sl_xdp_acl_list(&xdp, rules, SL_ARRAY_LEN(rules)), 3);
 	apply(LIST(), LIST());
 	client("10.9.9.9", SL_RX_REDIRECT);
-	ck_assert_int_eq(sl_xdp_edge_list(&xdp, rules, 1), 2);
+	ck_assert_int_eq(sl_xdp_acl_list(&xdp, rules, 1), 2);
 }
 
 /* --- VLANs --- */
@@ -213,7 +213,7 @@ TEST(each_vlan_reaches_whom_it_may)
 	};
 
 	for (size_t i = 0; i < SL_ARRAY_LEN(tests); i++) {
-		ck_assert_int_eq(sl_xdp_edge_vlan(&xdp, tests[i].serves), 0);
+		ck_assert_int_eq(sl_xdp_acl_vlan(&xdp, tests[i].serves), 0);
 		ck_assert_uint_eq(tagged(NO_TAG, NO_TAG), tests[i].untagged);
 		ck_assert_uint_eq(tagged(PRIORITY, NO_TAG), tests[i].prio_only);
 		ck_assert_uint_eq(tagged(100, NO_TAG), tests[i].vlan100);

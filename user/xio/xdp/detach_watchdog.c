@@ -9,7 +9,7 @@
 #include <xdp/libxdp.h>
 
 #include "base/child.h"
-#include "xio/xdp/guard.h"
+#include "xio/xdp/detach_watchdog.h"
 
 int sl_xdp_undispatch(int ifindex, uint32_t prog_id)
 {
@@ -31,7 +31,7 @@ int sl_xdp_undispatch(int ifindex, uint32_t prog_id)
 	return err;
 }
 
-static int print_nothing(enum libxdp_print_level level, const char *fmt, va_list args)
+static int ignore_libxdp_log(enum libxdp_print_level level, const char *fmt, va_list args)
 {
 	(void)level;
 	(void)fmt;
@@ -39,7 +39,7 @@ static int print_nothing(enum libxdp_print_level level, const char *fmt, va_list
 	return 0;
 }
 
-static int say_nothing(enum libbpf_print_level level, const char *fmt, va_list args)
+static int ignore_libbpf_log(enum libbpf_print_level level, const char *fmt, va_list args)
 {
 	(void)level;
 	(void)fmt;
@@ -47,7 +47,7 @@ static int say_nothing(enum libbpf_print_level level, const char *fmt, va_list a
 	return 0;
 }
 
-static _Noreturn void guard(int end_fd, int ifindex, uint32_t prog_id)
+static _Noreturn void watchdog(int end_fd, int ifindex, uint32_t prog_id)
 {
 	char none;
 	int null_fd = open("/dev/null", O_RDWR);
@@ -60,17 +60,17 @@ static _Noreturn void guard(int end_fd, int ifindex, uint32_t prog_id)
 	dup2(end_fd, 3);
 	syscall(SYS_close_range, 4u, ~0u, 0u);
 	setsid();
-	prctl(PR_SET_NAME, "sluice-guard");
+	prctl(PR_SET_NAME, "sluice-watchdog");
 	for (int sig = 1; sig < NSIG; sig++)
 		signal(sig, SIG_IGN);
-	libxdp_set_print(print_nothing);
-	libbpf_set_print(say_nothing);
+	libxdp_set_print(ignore_libxdp_log);
+	libbpf_set_print(ignore_libbpf_log);
 	while (read(3, &none, 1) < 0 && errno == EINTR)
 		;
 	_exit(sl_xdp_undispatch(ifindex, prog_id) ? 1 : 0);
 }
 
-int sl_xdp_guard_start(struct sl_xdp_guard *g, int ifindex, uint32_t prog_id)
+int sl_detach_watchdog_start(struct sl_detach_watchdog *g, int ifindex, uint32_t prog_id)
 {
 	int ends[2];
 
@@ -78,7 +78,7 @@ int sl_xdp_guard_start(struct sl_xdp_guard *g, int ifindex, uint32_t prog_id)
 		return -errno;
 	g->pid = fork();
 	if (g->pid == 0)
-		guard(ends[0], ifindex, prog_id);
+		watchdog(ends[0], ifindex, prog_id);
 	close(ends[0]);
 	g->hold_fd = ends[1];
 	if (g->pid > 0)
@@ -88,7 +88,7 @@ int sl_xdp_guard_start(struct sl_xdp_guard *g, int ifindex, uint32_t prog_id)
 	return -errno;
 }
 
-bool sl_xdp_guard_end(struct sl_xdp_guard *g)
+bool sl_detach_watchdog_end(struct sl_detach_watchdog *g)
 {
 	int status = -1;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is dialled for whom, from one edition to the next and as links come and go. */
+/* Who is dialled for whom, from one generation to the next and as links come and go. */
 #include <stdio.h>
 
 #include "base/mpsc.h"
@@ -10,41 +10,41 @@ enum { CNT = 32, SUBSET = 4 };
 static struct sl_cfg_backend backends[CNT];
 static struct sl_cfg_pool pool = {.name = "p", .backends = backends, .subset = SUBSET};
 static char texts[CNT][8];
-static uint32_t edition;
+static uint32_t generation;
 
-/* The first `cnt` backends, of which the first `skipped` are not in it, in an edition that is being prepared. */
+/* The first `cnt` backends, of which the first `skipped` are not in it, in a generation that is being prepared. */
 static void enter(unsigned skipped, unsigned cnt)
 {
-	edition++;
+	generation++;
 	pool.backends = backends + skipped;
 	pool.backend_cnt = cnt - skipped;
 	for (unsigned i = skipped; i < cnt; i++)
-		diallers[i]->edition = edition;
-	ck_assert_int_eq(sl_ring_enter(sb, &pool, diallers + skipped, edition), 0);
+		dialers[i]->generation = generation;
+	ck_assert_int_eq(sl_hash_ring_enter(cm, &pool, dialers + skipped, generation), 0);
 }
 
 static void look(unsigned after_ms)
 {
 	now_ns += after_ms * MS;
-	sl_due_watch(sb, now_ns);
-	sl_rings_look(sb, now_ns);
+	sl_dial_timer_scan(cm, now_ns);
+	sl_hash_rings_update(cm, now_ns);
 }
 
 static void set_up_ring(void)
 {
 	set_up();
 	now_ns = sl_now_ns();
-	edition = 0;
+	generation = 0;
 	pool.subset = SUBSET;
 	for (unsigned w = 0; w < WORKERS; w++)
-		ck_assert_int_eq(sl_worker_inbox_open(&workers[w]), 0);
+		ck_assert_int_eq(sl_worker_mailbox_open(&workers[w]), 0);
 	for (unsigned i = 0; i < CNT; i++) {
 		snprintf(texts[i], sizeof(texts[i]), "b%u", i);
 		backends[i].name = texts[i];
 		add(i, SL_LINK_DOWN, now_ns);
 		for (unsigned w = 0; w < WORKERS; w++)
-			atomic_store(&diallers[i]->workers[w].used, false);
-		sl_due_place(diallers[i]);
+			atomic_store(&dialers[i]->workers[w].used, false);
+		sl_dial_timer_set(dialers[i]);
 	}
 }
 
@@ -52,14 +52,14 @@ static void tear_down_ring(void)
 {
 	tear_down();
 	for (unsigned w = 0; w < WORKERS; w++)
-		sl_worker_inbox_close(&workers[w]);
+		sl_worker_mailbox_close(&workers[w]);
 }
 
 FIXTURE(set_up_ring, tear_down_ring)
 
 static bool uses(unsigned worker, unsigned i)
 {
-	return sl_dialler_used(diallers[i], worker);
+	return sl_dialer_used(dialers[i], worker);
 }
 
 static unsigned used_cnt(unsigned worker)
@@ -97,7 +97,7 @@ static unsigned released(unsigned worker, struct sl_member **of)
 	struct sl_worker_msg *m;
 	unsigned n = 0;
 
-	while ((m = sl_mpsc_get_ptr(workers[worker].inbox))) {
+	while ((m = sl_mpsc_get_ptr(workers[worker].mailbox))) {
 		ck_assert_int_eq(m->verb, SL_WORKER_RELEASE);
 		of[n++] = m->member;
 		free(m);
@@ -117,37 +117,37 @@ static unsigned released_by_all(void)
 
 TEST(nobody_is_dialled_for_without_a_ring_and_then_a_part_is)
 {
-	ck_assert_uint_eq(sl_due_next_ns(sb), UINT64_MAX);
+	ck_assert_uint_eq(sl_dial_timer_next_ns(cm), UINT64_MAX);
 	enter(0, CNT);
-	sl_switchboard_switch(sb, edition);
-	ck_assert_uint_le(sl_due_next_ns(sb), now_ns);
+	sl_conn_mgr_switch(cm, generation);
+	ck_assert_uint_le(sl_dial_timer_next_ns(cm), now_ns);
 	for (unsigned w = 0; w < WORKERS; w++)
 		ck_assert_uint_eq(used_cnt(w), SUBSET);
 	connect_used();
-	ck_assert_uint_eq(sl_due_next_ns(sb), UINT64_MAX);
+	ck_assert_uint_eq(sl_dial_timer_next_ns(cm), UINT64_MAX);
 	ck_assert_uint_eq(released_by_all(), 0);
 }
 
 TEST(what_comes_is_dialled_before_it_is_in_force_and_what_leaves_stays_until_then)
 {
 	enter(0, CNT);
-	sl_switchboard_switch(sb, edition);
+	sl_conn_mgr_switch(cm, generation);
 	connect_used();
-	ck_assert(sl_rings_ready(sb));
+	ck_assert(sl_hash_rings_ready(cm));
 	pool.subset = 2 * SUBSET;
 	enter(0, CNT);
-	ck_assert(!sl_rings_ready(sb));
+	ck_assert(!sl_hash_rings_ready(cm));
 	for (unsigned w = 0; w < WORKERS; w++)
 		ck_assert_uint_eq(used_cnt(w), 2 * SUBSET);
 	connect_used();
-	ck_assert(sl_rings_ready(sb));
-	sl_switchboard_switch(sb, edition);
+	ck_assert(sl_hash_rings_ready(cm));
+	sl_conn_mgr_switch(cm, generation);
 	pool.subset = 2;
 	enter(0, CNT);
 	look(20);
 	ck_assert_uint_eq(released_by_all(), 0);
-	ck_assert(sl_rings_ready(sb));
-	sl_switchboard_switch(sb, edition);
+	ck_assert(sl_hash_rings_ready(cm));
+	sl_conn_mgr_switch(cm, generation);
 	look(20);
 	ck_assert_uint_eq(released_by_all(), WORKERS * (2 * SUBSET - 2));
 	look(20);
@@ -160,11 +160,11 @@ TEST(what_leaves_is_kept_until_others_are_connected)
 
 	pool.subset = 2;
 	enter(0, CNT);
-	sl_switchboard_switch(sb, edition);
+	sl_conn_mgr_switch(cm, generation);
 	connect_used();
 	/* Of the 16 that stay none has been connected with by a worker that had others. */
 	enter(CNT / 2, CNT);
-	sl_switchboard_switch(sb, edition);
+	sl_conn_mgr_switch(cm, generation);
 	for (unsigned w = 0; w < WORKERS; w++) {
 		unsigned up = 0, left = 0;
 
@@ -182,7 +182,7 @@ TEST(what_leaves_is_kept_until_others_are_connected)
 		(void)released(w, of);
 		for (unsigned i = CNT / 2; i < CNT; i++)
 			ck_assert(uses(w, i) || sl_member_link(members[i][w]) == SL_LINK_DOWN ||
-				  diallers[i]->workers[w].released);
+				  dialers[i]->workers[w].released);
 	}
 }
 
@@ -192,11 +192,11 @@ TEST(who_has_lost_its_own_is_dialled_for_elsewhere_and_goes_back)
 	struct sl_member *of[CNT];
 
 	enter(0, CNT);
-	sl_switchboard_switch(sb, edition);
+	sl_conn_mgr_switch(cm, generation);
 	connect_used();
 	set_used_of(3, SL_LINK_DOWN);
 	look(20);
-	sl_switchboard_subset(sb, "p", 3, &info);
+	sl_conn_mgr_subset(cm, "p", 3, &info);
 	ck_assert_uint_eq(info.subset, SUBSET);
 	ck_assert_uint_eq(info.borrowed, 2);
 	ck_assert_uint_eq(info.connected, 0);
@@ -212,21 +212,21 @@ TEST(who_has_lost_its_own_is_dialled_for_elsewhere_and_goes_back)
 	for (unsigned k = 0; k < 2; k++)
 		sl_member_link_set(of[k], SL_LINK_DOWN);
 	look(20);
-	sl_switchboard_subset(sb, "p", 3, &info);
+	sl_conn_mgr_subset(cm, "p", 3, &info);
 	ck_assert_uint_eq(info.borrowed, 0);
 	ck_assert_uint_eq(info.connected, SUBSET);
-	ck_assert_uint_eq(sl_due_next_ns(sb), UINT64_MAX);
+	ck_assert_uint_eq(sl_dial_timer_next_ns(cm), UINT64_MAX);
 }
 
 TEST(a_reload_meanwhile_goes_on_with_what_is_borrowed)
 {
 	enter(0, CNT);
-	sl_switchboard_switch(sb, edition);
+	sl_conn_mgr_switch(cm, generation);
 	connect_used();
 	set_used_of(3, SL_LINK_DOWN);
 	look(20);
 	enter(0, CNT);
-	sl_switchboard_switch(sb, edition);
+	sl_conn_mgr_switch(cm, generation);
 	look(20);
 	ck_assert_uint_eq(used_cnt(3), SUBSET + 2);
 	ck_assert_uint_eq(released_by_all(), 0);
@@ -236,33 +236,33 @@ TEST(a_pool_that_all_use_is_not_looked_at)
 {
 	pool.subset = CNT;
 	enter(0, CNT);
-	sl_switchboard_switch(sb, edition);
+	sl_conn_mgr_switch(cm, generation);
 	connect_used();
 	set_used_of(3, SL_LINK_DOWN);
 	look(20);
 	for (unsigned w = 0; w < WORKERS; w++)
 		ck_assert_uint_eq(used_cnt(w), CNT);
-	ck_assert_uint_eq(sb->rings_ns, UINT64_MAX);
+	ck_assert_uint_eq(cm->rings_check_ns, UINT64_MAX);
 }
 
 TEST(one_that_was_used_before_and_is_down_is_not_waited_for)
 {
 	enter(0, CNT);
-	sl_switchboard_switch(sb, edition);
+	sl_conn_mgr_switch(cm, generation);
 	connect_used();
 	set_used_of(3, SL_LINK_DOWN);
 	enter(0, CNT);
-	ck_assert(sl_rings_ready(sb));
+	ck_assert(sl_hash_rings_ready(cm));
 }
 
 TEST(nothing_is_borrowed_for_what_is_not_in_force)
 {
 	pool.subset = 2;
 	enter(0, CNT);
-	sl_switchboard_switch(sb, edition);
+	sl_conn_mgr_switch(cm, generation);
 	connect_used();
 	enter(CNT / 2, CNT);
-	sb->rings_ns = 0; /* some link has changed */
+	cm->rings_check_ns = 0; /* some link has changed */
 	look(20);
 	for (unsigned w = 0; w < WORKERS; w++)
 		ck_assert_uint_le(used_cnt(w), 2 + 2);
@@ -272,23 +272,23 @@ TEST(nothing_is_borrowed_for_what_is_not_in_force)
 TEST(a_pool_is_tried_when_its_workers_have_a_backend_or_all_attempts_have_failed)
 {
 	enter(0, CNT);
-	ck_assert(sl_rings_tried(sb)); /* it is not in force */
-	sl_switchboard_switch(sb, edition);
-	ck_assert(!sl_rings_tried(sb));
+	ck_assert(sl_hash_rings_tried(cm)); /* it is not in force */
+	sl_conn_mgr_switch(cm, generation);
+	ck_assert(!sl_hash_rings_tried(cm));
 	set_used_of(3, SL_LINK_OFFERED);
 	connect_used();
-	ck_assert(sl_rings_tried(sb));
+	ck_assert(sl_hash_rings_tried(cm));
 	set_used_of(3, SL_LINK_OFFERED);
-	ck_assert(!sl_rings_tried(sb));
+	ck_assert(!sl_hash_rings_tried(cm));
 	set_used_of(3, SL_LINK_UNREADY);
-	ck_assert(sl_rings_tried(sb));
+	ck_assert(sl_hash_rings_tried(cm));
 	set_used_of(3, SL_LINK_DOWN);
-	ck_assert(!sl_rings_tried(sb));
+	ck_assert(!sl_hash_rings_tried(cm));
 	for (unsigned i = 0; i < CNT; i++)
-		diallers[i]->tried = true;
-	ck_assert(sl_rings_tried(sb));
+		dialers[i]->tried = true;
+	ck_assert(sl_hash_rings_tried(cm));
 	/* An agent of the gateway's own may just be starting. */
 	for (unsigned i = 0; i < CNT; i++)
-		diallers[i]->agent_cnt = 1;
-	ck_assert(!sl_rings_tried(sb));
+		dialers[i]->agent_cnt = 1;
+	ck_assert(!sl_hash_rings_tried(cm));
 }

@@ -15,7 +15,7 @@
 #include "core/group.h"
 #include "xio/xsk_port.h"
 
-int sl_info_init(struct sl_gateway *g)
+int sl_snapshot_init(struct sl_gateway *g)
 {
 	struct sl_gateway_info *in = &g->info;
 
@@ -27,12 +27,12 @@ int sl_info_init(struct sl_gateway *g)
 	in->interfaces = calloc(g->xdp_cnt, sizeof(*in->interfaces));
 	if (!in->workers || !in->interfaces)
 		return -1;
-	return sl_info_resize(g, g->cfg);
+	return sl_snapshot_resize(g, g->cfg);
 }
 
-int sl_info_resize(struct sl_gateway *g, const struct sl_config *cfg)
+int sl_snapshot_resize(struct sl_gateway *g, const struct sl_config *cfg)
 {
-	uint32_t n = sl_edition_backends(cfg);
+	uint32_t n = sl_cfg_gen_backends(cfg);
 
 	for (unsigned i = 0; i < g->worker_cnt; i++) {
 		struct sl_worker_info *wi = &g->info.workers[i];
@@ -51,7 +51,7 @@ int sl_info_resize(struct sl_gateway *g, const struct sl_config *cfg)
 	return 0;
 }
 
-void sl_info_fini(struct sl_gateway *g)
+void sl_snapshot_fini(struct sl_gateway *g)
 {
 	for (unsigned i = 0; g->info.workers && i < g->info.worker_cnt; i++)
 		free(g->info.workers[i].backends);
@@ -70,8 +70,8 @@ static void fill_backend(const struct sl_worker *w, const struct sl_cfg_pool *po
 		    : link == SL_LINK_UNREADY ? SL_RPC_DRAINING
 		    : link == SL_LINK_OFFERED ? SL_RPC_CONNECTING
 					      : SL_RPC_DOWN;
-	if (m->dialler) /* else: not started yet */
-		sl_dialler_info(m->dialler, w->index, bi);
+	if (m->dialer) /* else: not started yet */
+		sl_dialer_info(m->dialer, w->index, bi);
 	sl_rpc_channel_stats(m->channel, &bi->stats);
 }
 
@@ -106,7 +106,7 @@ static void fill_worker(struct sl_gateway *g, struct sl_worker *w, struct sl_wor
 		wi->ports[i].mode = p->mode;
 		sl_xsk_stats(p, &wi->ports[i].stats);
 	}
-	t = g->edition->tables[w->index];
+	t = g->generation->tables[w->index];
 	wi->backend_cnt = 0;
 	for (uint32_t p = 0; p < t->cfg->pool_cnt; p++) {
 		const struct sl_cfg_pool *pool = &t->cfg->pools[p];
@@ -115,11 +115,11 @@ static void fill_worker(struct sl_gateway *g, struct sl_worker *w, struct sl_wor
 			const struct sl_member *m = t->pools[p].members[b];
 
 			/* One that a worker does not use is not down. */
-			if (!m->dialler || sl_dialler_used(m->dialler, w->index) ||
+			if (!m->dialer || sl_dialer_used(m->dialer, w->index) ||
 			    sl_member_link(m) != SL_LINK_DOWN)
 				fill_backend(w, pool, b, m, &wi->backends[wi->backend_cnt++]);
 		}
-		sl_switchboard_subset(g->switchboard, pool->name, w->index, &wi->subsets[p]);
+		sl_conn_mgr_subset(g->conn_mgr, pool->name, w->index, &wi->subsets[p]);
 	}
 }
 
@@ -146,7 +146,7 @@ const struct sl_gateway_info *sl_gateway_info(struct sl_gateway *g)
 
 uint32_t sl_gateway_slot(const struct sl_gateway *g, uint32_t pool)
 {
-	return g->edition->slots[pool];
+	return g->generation->slots[pool];
 }
 
 const struct sl_svc_hist *sl_gateway_hist(const struct sl_gateway *g, uint32_t worker,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/handshake.h"
+#include "gateway/tls_threads.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -20,13 +20,13 @@
 #include "sandbox/sandbox.h"
 #include "worker/worker.h"
 
-enum { RING = 4096, NEW_EACH = 8, TELL_NS = 500000 };
+enum { RING_LEN = 4096, NEW_EACH = 8, WAKE_DELAY_NS = 500000 };
 
 /* Whom a thread serves first. */
-enum rank { UNDER_WAY, WITH_TICKET, OF_FEW, NEW, RANK_CNT };
+enum hs_rank { UNDER_WAY, WITH_TICKET, OF_FEW, NEW, RANK_CNT };
 
-struct thread {
-	struct sl_handshakers *all;
+struct tls_thread {
+	struct sl_tls_threads *all;
 	unsigned index;
 	pthread_t id;
 	bool started;
@@ -37,31 +37,32 @@ struct thread {
 	struct sl_fair_share share;
 	bool may_idle, idle; /* SCHED_IDLE, and back again */
 	struct sl_ring *in[SL_MAX_WORKERS], *out[SL_MAX_WORKERS];
-	uint64_t untold_ns[SL_MAX_WORKERS]; /* when `out` got what is not told yet; 0: nothing */
+	uint64_t
+		unsignaled_ns[SL_MAX_WORKERS]; /* when `out` got what is not told yet; 0: nothing */
 };
 
 /* What a worker submits to. */
-struct port {
-	struct sl_handshakers *all;
+struct tls_queue {
+	struct sl_tls_threads *all;
 	unsigned worker, next; /* thread for the next handshake */
 };
 
-struct sl_handshakers {
+struct sl_tls_threads {
 	struct sl_worker *workers;
 	unsigned worker_cnt, thread_cnt;
 	bool running;
 	_Atomic bool stopping;
-	struct port ports[SL_MAX_WORKERS];
-	struct thread threads[SL_CFG_MAX_HANDSHAKE_THREADS];
+	struct tls_queue queues[SL_MAX_WORKERS];
+	struct tls_thread threads[SL_CFG_MAX_HANDSHAKE_THREADS];
 };
 
-static bool put(struct sl_ring *r, struct sl_tls_hs *hs)
+static bool put_hs(struct sl_ring *r, struct sl_tls_hs *hs)
 {
 	return sl_ring_put(r, (uint64_t)(uintptr_t)hs);
 }
 
 /* NULL: empty. */
-static struct sl_tls_hs *get(struct sl_ring *r)
+static struct sl_tls_hs *get_hs(struct sl_ring *r)
 {
 	uint64_t v;
 
@@ -70,12 +71,12 @@ static struct sl_tls_hs *get(struct sl_ring *r)
 
 /* --- the worker's side --- */
 
-static bool submit(void *arg, struct sl_tls_hs *hs)
+static bool submit_hs(void *arg, struct sl_tls_hs *hs)
 {
-	struct port *p = arg;
-	struct sl_handshakers *all = p->all;
+	struct tls_queue *p = arg;
+	struct sl_tls_threads *all = p->all;
 	unsigned cnt = sl_tls_server_threads(hs->server);
-	struct thread *t;
+	struct tls_thread *t;
 	uint64_t one = 1;
 
 	if (!all->running)
@@ -83,7 +84,7 @@ static bool submit(void *arg, struct sl_tls_hs *hs)
 	if (!hs->begun && !hs->ssl)
 		hs->thread = (uint8_t)(p->next++ % (cnt < all->thread_cnt ? cnt : all->thread_cnt));
 	t = &all->threads[hs->thread];
-	if (!put(t->in[p->worker], hs))
+	if (!put_hs(t->in[p->worker], hs))
 		return false;
 	/* As it says that it sleeps before it looks once more. */
 	atomic_thread_fence(memory_order_seq_cst);
@@ -93,32 +94,32 @@ static bool submit(void *arg, struct sl_tls_hs *hs)
 	return true;
 }
 
-static unsigned collect(void *arg, struct sl_tls *tls)
+static unsigned collect_hs(void *arg, struct sl_tls *tls)
 {
-	struct port *p = arg;
+	struct tls_queue *p = arg;
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < p->all->thread_cnt; i++) {
 		struct sl_ring *ring = p->all->threads[i].out[p->worker];
 		struct sl_tls_hs *hs;
 
-		for (; (hs = get(ring)); n++)
+		for (; (hs = get_hs(ring)); n++)
 			sl_tls_result(tls, hs);
 	}
 	return n;
 }
 
-void sl_handshakers_join(struct sl_handshakers *h, unsigned worker, struct sl_tls_config *cfg)
+void sl_tls_threads_join(struct sl_tls_threads *h, unsigned worker, struct sl_tls_config *cfg)
 {
-	h->ports[worker] = (struct port){.all = h, .worker = worker};
-	cfg->submit = submit;
-	cfg->collect = collect;
-	cfg->arg = &h->ports[worker];
+	h->queues[worker] = (struct tls_queue){.all = h, .worker = worker};
+	cfg->submit = submit_hs;
+	cfg->collect = collect_hs;
+	cfg->arg = &h->queues[worker];
 }
 
 /* --- the thread --- */
 
-static enum rank rank_of(struct sl_tls_hs *hs)
+static enum hs_rank rank_of(struct sl_tls_hs *hs)
 {
 	uint8_t name[16];
 
@@ -130,21 +131,21 @@ static enum rank rank_of(struct sl_tls_hs *hs)
 	return hs->few ? OF_FEW : NEW;
 }
 
-static bool work(struct thread *t)
+static bool run_next(struct tls_thread *t)
 {
 	struct sl_list *next = NULL;
 	struct sl_tls_hs *hs;
-	bool turn_of_new;
+	bool new_is_due;
 	unsigned w;
 
 	for (unsigned i = 0; i < t->all->worker_cnt; i++) {
-		while ((hs = get(t->in[i]))) {
+		while ((hs = get_hs(t->in[i]))) {
 			hs->worker = (uint8_t)i; /* which it is of goes along with it */
 			sl_list_add_tail(&t->todo[rank_of(hs)], &hs->link);
 		}
 	}
-	turn_of_new = t->served >= NEW_EACH && !sl_list_empty(&t->todo[NEW]);
-	for (unsigned r = turn_of_new ? NEW : 0; r < RANK_CNT && !next; r++) {
+	new_is_due = t->served >= NEW_EACH && !sl_list_empty(&t->todo[NEW]);
+	for (unsigned r = new_is_due ? NEW : 0; r < RANK_CNT && !next; r++) {
 		next = sl_list_pop_head(&t->todo[r]);
 		if (next)
 			t->served = r == NEW ? 0 : t->served + 1;
@@ -160,13 +161,13 @@ static bool work(struct thread *t)
 		sl_tls_hs_step(hs, sl_now_ns());
 	sl_list_init(&hs->link);
 	w = hs->worker; /* afterwards it is that one's */
-	if (!t->untold_ns[w])
-		t->untold_ns[w] = sl_now_ns();
-	(void)put(t->out[w], hs); /* there is room: RING */
+	if (!t->unsignaled_ns[w])
+		t->unsignaled_ns[w] = sl_now_ns();
+	(void)put_hs(t->out[w], hs); /* there is room: RING */
 	return true;
 }
 
-static bool has_work(const struct thread *t)
+static bool has_work(const struct tls_thread *t)
 {
 	for (unsigned r = 0; r < RANK_CNT; r++) {
 		if (!sl_list_empty(&t->todo[r]))
@@ -183,14 +184,14 @@ static bool has_work(const struct thread *t)
  * Wakes workers for their results. One that shares the thread's processor takes it away each time, so
  * while there is more to do a result waits for the next, but not for long.
  */
-static void tell(struct thread *t, bool more)
+static void wake_workers(struct tls_thread *t, bool more)
 {
 	uint64_t now_ns = sl_now_ns(), one = 1;
 
 	for (unsigned w = 0; w < t->all->worker_cnt; w++) {
-		if (!t->untold_ns[w] || (more && now_ns - t->untold_ns[w] < TELL_NS))
+		if (!t->unsignaled_ns[w] || (more && now_ns - t->unsignaled_ns[w] < WAKE_DELAY_NS))
 			continue;
-		t->untold_ns[w] = 0;
+		t->unsignaled_ns[w] = 0;
 		if (sl_ring_count(t->out[w]) &&
 		    write(t->all->workers[w].wake_fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
 			SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_ERR, "cannot wake worker %u: %d", w,
@@ -198,7 +199,7 @@ static void tell(struct thread *t, bool more)
 	}
 }
 
-static uint64_t used_ns(void)
+static uint64_t thread_cpu_ns(void)
 {
 	struct timespec ts;
 
@@ -207,7 +208,7 @@ static uint64_t used_ns(void)
 }
 
 /* Beside everybody else while it has credit, behind them without. */
-static void take_class(struct thread *t, bool has_credit)
+static void set_sched_class(struct tls_thread *t, bool has_credit)
 {
 	const struct sched_param none = {0};
 
@@ -221,39 +222,40 @@ static void take_class(struct thread *t, bool has_credit)
 }
 
 /* To leave SCHED_IDLE again takes the right to what it was before. */
-static void give_way(struct thread *t, const char *name)
+static void lower_priority(struct tls_thread *t, const char *name)
 {
 	struct rlimit nice = {0};
 
-	if (setpriority(PRIO_PROCESS, (id_t)gettid(), SL_HANDSHAKE_NICE) != 0)
+	if (setpriority(PRIO_PROCESS, (id_t)gettid(), SL_TLS_THREAD_NICE) != 0)
 		sl_log_warn("%s: cannot give way to workers: errno %d", name, errno);
 	getrlimit(RLIMIT_NICE, &nice);
-	t->may_idle = nice.rlim_cur >= SL_HANDSHAKE_RLIMIT;
+	t->may_idle = nice.rlim_cur >= SL_TLS_THREAD_RLIMIT;
 	/* INVOCATION_ID: systemd has started this, whose unit can raise the limit. */
 	if (!t->may_idle)
 		sl_log_at(getenv("INVOCATION_ID") ? SL_LOG_WARN : SL_LOG_DEBUG,
 			  "%s: gives way by nice %d only: the limit of nice is %llu, expected %d "
 			  "(LimitNICE=%d)",
-			  name, SL_HANDSHAKE_NICE, (unsigned long long)nice.rlim_cur,
-			  SL_HANDSHAKE_RLIMIT, SL_HANDSHAKE_RLIMIT);
-	sl_fair_share_update(&t->share, sl_now_ns(), used_ns());
+			  name, SL_TLS_THREAD_NICE, (unsigned long long)nice.rlim_cur,
+			  SL_TLS_THREAD_RLIMIT, SL_TLS_THREAD_RLIMIT);
+	sl_fair_share_update(&t->share, sl_now_ns(), thread_cpu_ns());
 }
 
 static void *thread_main(void *arg)
 {
-	struct thread *t = arg;
+	struct tls_thread *t = arg;
 	char name[16];
 
 	snprintf(name, sizeof(name), "handshake-%u", t->index);
 	sl_thread_name_set(name);
 	if (mallopt(M_TRIM_THRESHOLD, INT_MAX) != 1) /* it opens a file of /proc before it trims */
 		sl_log_warn("%s: cannot keep freed memory", name);
-	give_way(t, name);
+	lower_priority(t, name);
 	sl_sandbox_thread(SL_THREAD_HANDSHAKE);
 	while (!atomic_load_explicit(&t->all->stopping, memory_order_relaxed)) {
-		if (work(t)) {
-			tell(t, has_work(t));
-			take_class(t, sl_fair_share_update(&t->share, sl_now_ns(), used_ns()));
+		if (run_next(t)) {
+			wake_workers(t, has_work(t));
+			set_sched_class(
+				t, sl_fair_share_update(&t->share, sl_now_ns(), thread_cpu_ns()));
 		} else {
 			uint64_t count;
 
@@ -264,17 +266,17 @@ static void *thread_main(void *arg)
 				SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_ERR,
 					     "handshakes cannot wait: %d", errno);
 			atomic_store_explicit(&t->asleep, false, memory_order_relaxed);
-			sl_fair_share_begin(&t->share, sl_now_ns(), used_ns());
-			take_class(t, t->share.credit_ns > 0);
+			sl_fair_share_begin(&t->share, sl_now_ns(), thread_cpu_ns());
+			set_sched_class(t, t->share.credit_ns > 0);
 		}
 	}
-	tell(t, false);
+	wake_workers(t, false);
 	return NULL;
 }
 
 /* --- starting and stopping --- */
 
-static unsigned wanted(const struct sl_config *cfg, bool *any)
+static unsigned threads_needed(const struct sl_config *cfg, bool *any)
 {
 	unsigned most = 1;
 
@@ -289,10 +291,10 @@ static unsigned wanted(const struct sl_config *cfg, bool *any)
 	return most;
 }
 
-struct sl_handshakers *sl_handshakers_new(const struct sl_config *cfg, struct sl_worker *workers,
+struct sl_tls_threads *sl_tls_threads_new(const struct sl_config *cfg, struct sl_worker *workers,
 					  unsigned worker_cnt)
 {
-	struct sl_handshakers *h = calloc(1, sizeof(*h));
+	struct sl_tls_threads *h = calloc(1, sizeof(*h));
 	unsigned cnt;
 	bool any;
 
@@ -300,9 +302,9 @@ struct sl_handshakers *sl_handshakers_new(const struct sl_config *cfg, struct sl
 		return NULL;
 	h->workers = workers;
 	h->worker_cnt = worker_cnt;
-	cnt = wanted(cfg, &any);
+	cnt = threads_needed(cfg, &any);
 	while (h->thread_cnt < cnt) {
-		struct thread *t = &h->threads[h->thread_cnt];
+		struct tls_thread *t = &h->threads[h->thread_cnt];
 		bool ok;
 
 		t->all = h;
@@ -312,28 +314,28 @@ struct sl_handshakers *sl_handshakers_new(const struct sl_config *cfg, struct sl
 		for (unsigned r = 0; r < RANK_CNT; r++)
 			sl_list_init(&t->todo[r]);
 		for (unsigned w = 0; w < worker_cnt && ok; w++) {
-			t->in[w] = sl_ring_new(RING);
-			t->out[w] = sl_ring_new(RING);
+			t->in[w] = sl_ring_new(RING_LEN);
+			t->out[w] = sl_ring_new(RING_LEN);
 			ok = t->in[w] && t->out[w];
 		}
 		if (!ok) {
-			sl_handshakers_free(h);
+			sl_tls_threads_free(h);
 			return NULL;
 		}
 	}
 	return h;
 }
 
-int sl_handshakers_start(struct sl_handshakers *h, const struct sl_config *cfg)
+int sl_tls_threads_start(struct sl_tls_threads *h, const struct sl_config *cfg)
 {
 	bool any;
 	int rc = 0;
 
-	wanted(cfg, &any);
+	threads_needed(cfg, &any);
 	if (!any || h->running)
 		return 0;
 	for (unsigned i = 0; i < h->thread_cnt && !rc; i++) {
-		struct thread *t = &h->threads[i];
+		struct tls_thread *t = &h->threads[i];
 
 		rc = t->started ? 0 : sl_thread_start(&t->id, thread_main, t);
 		t->started = !rc;
@@ -342,7 +344,7 @@ int sl_handshakers_start(struct sl_handshakers *h, const struct sl_config *cfg)
 	return rc;
 }
 
-void sl_handshakers_stop(struct sl_handshakers *h)
+void sl_tls_threads_stop(struct sl_tls_threads *h)
 {
 	uint64_t one = 1;
 
@@ -351,7 +353,7 @@ void sl_handshakers_stop(struct sl_handshakers *h)
 	atomic_store(&h->stopping, true);
 	h->running = false;
 	for (unsigned i = 0; i < h->thread_cnt; i++) {
-		struct thread *t = &h->threads[i];
+		struct tls_thread *t = &h->threads[i];
 
 		if (t->started && write(t->wake_fd, &one, sizeof(one)) == sizeof(one))
 			pthread_join(t->id, NULL);
@@ -359,7 +361,7 @@ void sl_handshakers_stop(struct sl_handshakers *h)
 	}
 }
 
-void sl_handshakers_free(struct sl_handshakers *h)
+void sl_tls_threads_free(struct sl_tls_threads *h)
 {
 	if (!h)
 		return;

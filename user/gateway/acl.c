@@ -21,7 +21,7 @@ static struct sl_xdp *find_xdp(struct sl_gateway *g, const char *name)
 static int apply_to(const struct sl_xdp *x, const struct sl_cfg_interface *ci)
 {
 	static const uint8_t families[DEFAULTS] = {4, 6};
-	struct sl_edge_rule *rules = calloc(ci->prefixes.cnt + DEFAULTS, sizeof(*rules));
+	struct sl_acl_rule *rules = calloc(ci->prefixes.cnt + DEFAULTS, sizeof(*rules));
 	uint32_t cnt = 0;
 	int rc;
 
@@ -30,7 +30,7 @@ static int apply_to(const struct sl_xdp *x, const struct sl_cfg_interface *ci)
 	for (; cnt < ci->prefixes.cnt; cnt++) {
 		const struct sl_cfg_prefix *p = &ci->prefixes.list[cnt];
 
-		rules[cnt] = (struct sl_edge_rule){
+		rules[cnt] = (struct sl_acl_rule){
 			.prefix = p->of,
 			.action = p->deny ? SL_PREFIX_DENY : SL_PREFIX_ALLOW,
 			.origin = SL_PREFIX_OF_FILE,
@@ -38,24 +38,24 @@ static int apply_to(const struct sl_xdp *x, const struct sl_cfg_interface *ci)
 	}
 	/* "Only these" denies all others, unless the file itself has a rule for all. */
 	for (int i = 0; i < DEFAULTS && ci->allow_cnt; i++) {
-		bool said = false;
+		bool listed = false;
 
 		for (uint32_t k = 0; k < ci->prefixes.cnt; k++)
-			said |= ci->prefixes.list[k].of.family == families[i] &&
-				!ci->prefixes.list[k].of.len;
-		if (!said)
-			rules[cnt++] = (struct sl_edge_rule){.prefix.family = families[i],
-							     .action = SL_PREFIX_DENY,
-							     .origin = SL_PREFIX_OF_FILE};
+			listed |= ci->prefixes.list[k].of.family == families[i] &&
+				  !ci->prefixes.list[k].of.len;
+		if (!listed)
+			rules[cnt++] = (struct sl_acl_rule){.prefix.family = families[i],
+							    .action = SL_PREFIX_DENY,
+							    .origin = SL_PREFIX_OF_FILE};
 	}
-	rc = sl_xdp_edge_vlan(x, ci->vlan);
+	rc = sl_xdp_acl_vlan(x, ci->vlan);
 	if (!rc)
-		rc = sl_xdp_edge_apply(x, rules, cnt);
+		rc = sl_xdp_acl_apply(x, rules, cnt);
 	free(rules);
 	return rc;
 }
 
-int sl_edge_apply(struct sl_gateway *g, const struct sl_config *cfg)
+int sl_acl_apply(struct sl_gateway *g, const struct sl_config *cfg)
 {
 	int rc = 0;
 
@@ -70,8 +70,8 @@ int sl_edge_apply(struct sl_gateway *g, const struct sl_config *cfg)
 	return rc;
 }
 
-int sl_gateway_edge_change(struct sl_gateway *g, const char *ifname,
-			   const struct sl_edge_rule *rules, uint32_t cnt, struct sl_err *err)
+int sl_gateway_acl_change(struct sl_gateway *g, const char *ifname, const struct sl_acl_rule *rules,
+			  uint32_t cnt, struct sl_err *err)
 {
 	struct sl_xdp *x = find_xdp(g, ifname);
 	int rc = 0;
@@ -83,10 +83,10 @@ int sl_gateway_edge_change(struct sl_gateway *g, const char *ifname,
 			ifname);
 	for (uint32_t i = 0; i < cnt && !rc; i++) {
 		if (rules[i].action) {
-			rc = sl_xdp_edge_set(x, &rules[i]);
+			rc = sl_xdp_acl_set(x, &rules[i]);
 			continue;
 		}
-		rc = sl_xdp_edge_remove(x, &rules[i]);
+		rc = sl_xdp_acl_remove(x, &rules[i]);
 		if (rc == -ENOENT)
 			rc = 0;
 	}
@@ -96,10 +96,10 @@ int sl_gateway_edge_change(struct sl_gateway *g, const char *ifname,
 	return rc;
 }
 
-int sl_gateway_edge_list(struct sl_gateway *g, const char *ifname, struct sl_edge_rule *rules,
-			 uint32_t max)
+int sl_gateway_acl_list(struct sl_gateway *g, const char *ifname, struct sl_acl_rule *rules,
+			uint32_t max)
 {
 	const struct sl_xdp *x = find_xdp(g, ifname);
 
-	return x ? sl_xdp_edge_list(x, rules, max) : -ENODEV;
+	return x ? sl_xdp_acl_list(x, rules, max) : -ENODEV;
 }

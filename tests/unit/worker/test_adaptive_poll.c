@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When a worker polls on, by what polling has found. */
-#include "worker/spin.h"
+#include "worker/adaptive_poll.h"
 #include "suite.h"
 
-enum { WAKE_NS = 20000, MOST_NS = SL_SPIN_REPLY_SLEEPS * WAKE_NS };
+enum { WAKE_NS = 20000, MOST_NS = SL_POLL_REPLY_SLEEPS * WAKE_NS };
 
-static struct sl_spin s;
-static enum sl_spin_for what;
+static struct sl_adaptive_poll s;
+static enum sl_adaptive_poll_for what;
 
 static void set_up(void)
 {
-	sl_spin_init(&s, WAKE_NS, false);
-	what = SL_SPIN_CLIENTS;
+	sl_adaptive_poll_init(&s, WAKE_NS, false);
+	what = SL_POLL_CLIENTS;
 }
 
 FIXTURE(set_up, NULL)
@@ -24,8 +24,8 @@ static unsigned polls_until(unsigned times, unsigned nth, uint64_t found_ns)
 	for (unsigned i = 1; i <= times; i++) {
 		bool found = nth && i % nth == 0;
 
-		cnt += sl_spin_begin(&s, what, 0);
-		sl_spin_end(&s, found, found ? found_ns : MOST_NS + 1);
+		cnt += sl_adaptive_poll_begin(&s, what, 0);
+		sl_adaptive_poll_end(&s, found, found ? found_ns : MOST_NS + 1);
 	}
 	return cnt;
 }
@@ -37,10 +37,10 @@ static unsigned polls(unsigned times, unsigned nth)
 
 TEST(it_polls_at_first)
 {
-	ck_assert(sl_spin_begin(&s, what, WAKE_NS));
-	ck_assert(sl_spin_on(&s, WAKE_NS));
-	ck_assert(!sl_spin_on(&s, WAKE_NS + 1));
-	ck_assert(!sl_spin_begin(&s, what, WAKE_NS + 1)); /* it has done so already */
+	ck_assert(sl_adaptive_poll_begin(&s, what, WAKE_NS));
+	ck_assert(sl_adaptive_poll_on(&s, WAKE_NS));
+	ck_assert(!sl_adaptive_poll_on(&s, WAKE_NS + 1));
+	ck_assert(!sl_adaptive_poll_begin(&s, what, WAKE_NS + 1)); /* it has done so already */
 }
 
 TEST(what_finds_something_goes_on)
@@ -52,42 +52,42 @@ TEST(what_finds_something_goes_on)
 TEST(what_finds_nothing_is_tried_now_and_then)
 {
 	polls(100, 0);
-	ck_assert_uint_eq(polls(320 * SL_SPIN_TRIAL, 0), 320);
+	ck_assert_uint_eq(polls(320 * SL_POLL_TRIAL, 0), 320);
 }
 
 TEST(what_finds_something_again_is_taken_up_again)
 {
 	polls(1000, 0);
-	polls(20 * SL_SPIN_TRIAL, 1);
+	polls(20 * SL_POLL_TRIAL, 1);
 	ck_assert_uint_eq(polls(1000, 1), 1000);
 }
 
 /* What is learnt of one kind of idle times says nothing of another. */
 TEST(each_kind_is_learnt_apart)
 {
-	static const enum sl_spin_for kinds[] = {SL_SPIN_CLIENTS, SL_SPIN_REPLIES,
-						 SL_SPIN_HOUSEMATES};
+	static const enum sl_adaptive_poll_for kinds[] = {SL_POLL_CLIENTS, SL_POLL_REPLIES,
+							  SL_POLL_LOCAL_THREADS};
 
-	for (unsigned k = 0; k < SL_SPIN_KINDS; k++) {
+	for (unsigned k = 0; k < SL_POLL_KINDS; k++) {
 		set_up();
 		what = kinds[k];
 		polls(1000, 0);
-		for (unsigned other = 1; other < SL_SPIN_KINDS; other++) {
-			what = kinds[(k + other) % SL_SPIN_KINDS];
+		for (unsigned other = 1; other < SL_POLL_KINDS; other++) {
+			what = kinds[(k + other) % SL_POLL_KINDS];
 			ck_assert_uint_eq(polls(1000, 1), 1000);
 		}
 		what = kinds[k];
-		ck_assert_uint_eq(polls(10 * SL_SPIN_TRIAL, 0), 10);
+		ck_assert_uint_eq(polls(10 * SL_POLL_TRIAL, 0), 10);
 	}
 }
 
 /* A reply that takes longer than a wake-up is waited for all the same: it would come that much later. */
 TEST(replies_are_polled_for_longer)
 {
-	what = SL_SPIN_REPLIES;
-	ck_assert(sl_spin_begin(&s, what, MOST_NS));
-	ck_assert(!sl_spin_on(&s, MOST_NS + 1));
-	sl_spin_end(&s, false, MOST_NS + 1);
+	what = SL_POLL_REPLIES;
+	ck_assert(sl_adaptive_poll_begin(&s, what, MOST_NS));
+	ck_assert(!sl_adaptive_poll_on(&s, MOST_NS + 1));
+	sl_adaptive_poll_end(&s, false, MOST_NS + 1);
 	ck_assert_uint_eq(polls_until(1000, 1, MOST_NS / 2), 1000);
 }
 
@@ -95,17 +95,17 @@ static uint64_t longest_poll_ns(void)
 {
 	uint64_t idle_ns = 0;
 
-	ck_assert(sl_spin_begin(&s, what, 0));
-	while (sl_spin_on(&s, idle_ns))
+	ck_assert(sl_adaptive_poll_begin(&s, what, 0));
+	while (sl_adaptive_poll_on(&s, idle_ns))
 		idle_ns += WAKE_NS / 8;
-	sl_spin_end(&s, true, 0);
+	sl_adaptive_poll_end(&s, true, 0);
 	return idle_ns;
 }
 
 static void sleep_often(unsigned times, uint64_t beside_ns)
 {
 	for (unsigned i = 0; i < times; i++)
-		sl_spin_slept(&s, beside_ns);
+		sl_adaptive_poll_slept(&s, beside_ns);
 }
 
 /* Bells that a device has to be asked for, say, may take more than the wake-up. */
@@ -114,7 +114,7 @@ TEST(it_polls_for_all_that_sleeping_takes)
 	sleep_often(200, 3 * WAKE_NS);
 	ck_assert_uint_ge(longest_poll_ns(), 3 * WAKE_NS);
 	ck_assert_uint_le(longest_poll_ns(), 5 * WAKE_NS);
-	what = SL_SPIN_REPLIES;
+	what = SL_POLL_REPLIES;
 	ck_assert_uint_ge(longest_poll_ns(), 3 * MOST_NS);
 	ck_assert_uint_le(longest_poll_ns(), 5 * MOST_NS);
 	sleep_often(200, 0);
@@ -143,14 +143,14 @@ TEST(one_odd_sleep_changes_little)
 TEST(longer_polls_have_to_find_more)
 {
 	ck_assert_uint_eq(polls(1000, 4), 1000);
-	what = SL_SPIN_REPLIES;
+	what = SL_POLL_REPLIES;
 	ck_assert_uint_lt(polls(1000, 4), 200);
 }
 
 /* Who polls may keep from its processor what it waits for. */
 TEST(waiting_for_housemates_has_to_find_more)
 {
-	what = SL_SPIN_HOUSEMATES;
+	what = SL_POLL_LOCAL_THREADS;
 	ck_assert_uint_eq(polls(1000, 1), 1000);
 	ck_assert_uint_lt(polls(1000, 3), 200);
 }
@@ -159,18 +159,18 @@ TEST(waiting_for_housemates_has_to_find_more)
 TEST(only_polls_count)
 {
 	for (unsigned i = 0; i < 1000; i++) {
-		ck_assert(!sl_spin_begin(&s, what, WAKE_NS + 1));
-		sl_spin_end(&s, false, WAKE_NS + 1);
+		ck_assert(!sl_adaptive_poll_begin(&s, what, WAKE_NS + 1));
+		sl_adaptive_poll_end(&s, false, WAKE_NS + 1);
 	}
-	ck_assert(sl_spin_begin(&s, what, 0));
+	ck_assert(sl_adaptive_poll_begin(&s, what, 0));
 }
 
 TEST(an_operators_figure_is_obeyed)
 {
-	sl_spin_init(&s, WAKE_NS, true);
+	sl_adaptive_poll_init(&s, WAKE_NS, true);
 	ck_assert_uint_eq(polls(1000, 0), 1000);
 	sleep_often(200, 10 * WAKE_NS);
-	what = SL_SPIN_REPLIES;
-	ck_assert(sl_spin_begin(&s, what, WAKE_NS));
-	ck_assert(!sl_spin_on(&s, WAKE_NS + 1));
+	what = SL_POLL_REPLIES;
+	ck_assert(sl_adaptive_poll_begin(&s, what, WAKE_NS));
+	ck_assert(!sl_adaptive_poll_on(&s, WAKE_NS + 1));
 }

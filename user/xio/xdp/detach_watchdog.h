@@ -11,22 +11,22 @@
  * the gateway holds open, in a session of its own so that signals to the gateway's group or
  * terminal do not reach it.
  */
-#ifndef SL_XIO_XDP_GUARD_H
-#define SL_XIO_XDP_GUARD_H
+#ifndef SL_XIO_XDP_DETACH_WATCHDOG_H
+#define SL_XIO_XDP_DETACH_WATCHDOG_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-struct sl_xdp_guard {
+struct sl_detach_watchdog {
 	int pid; /* 0: none */
 	int hold_fd;
 };
 
 /* 0 or -errno. Call before threads are started and sockets are opened. */
-int sl_xdp_guard_start(struct sl_xdp_guard *g, int ifindex, uint32_t prog_id);
+int sl_detach_watchdog_start(struct sl_detach_watchdog *g, int ifindex, uint32_t prog_id);
 
 /* The guard detaches the program and ends; waits for that. True if it did. Takes no rights. */
-bool sl_xdp_guard_end(struct sl_xdp_guard *g);
+bool sl_detach_watchdog_end(struct sl_detach_watchdog *g);
 
 /* Takes program `prog_id` out of the interface's dispatcher; 0 (also when it is not there) or
  * -errno. */

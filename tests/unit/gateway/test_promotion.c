@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who has a connection of its own, by what it carries. */
-#include "gateway/places.h"
+#include "gateway/promotion.h"
 #include "suite.h"
 
 enum { LINKS = 4 };
 #define MS UINT64_C(1000000)
 
-static struct sl_claim claims[LINKS];
+static struct promo_candidate candidates[LINKS];
 static struct sl_rpc_traffic traffic[LINKS];
-static enum sl_claim_state states[LINKS];
+static enum promo_state states[LINKS];
 static bool stuck[LINKS]; /* its last attempt has just failed */
-static struct sl_allot a;
+static struct promo_round a;
 static uint64_t now_ns;
 
 static void set_up(void)
@@ -18,8 +18,8 @@ static void set_up(void)
 	now_ns = 1000 * MS;
 	for (unsigned i = 0; i < LINKS; i++) {
 		traffic[i] = (struct sl_rpc_traffic){.messages = 1000, .bytes = 1000000};
-		sl_claim_begin(&claims[i], &traffic[i], now_ns);
-		states[i] = SL_CLAIM_FIRST;
+		promo_candidate_begin(&candidates[i], &traffic[i], now_ns);
+		states[i] = PROMO_BOOTSTRAP;
 		stuck[i] = false;
 	}
 }
@@ -30,14 +30,14 @@ FIXTURE(set_up, NULL)
 static void look(unsigned max, uint64_t after_ms)
 {
 	now_ns += after_ms * MS;
-	a = (struct sl_allot){.max = max};
+	a = (struct promo_round){.max = max};
 	for (unsigned i = 0; i < LINKS; i++) {
-		sl_claim_note(&claims[i], &traffic[i], now_ns);
-		sl_allot_count(&a, states[i]);
+		promo_candidate_note(&candidates[i], &traffic[i], now_ns);
+		promo_round_count(&a, states[i]);
 	}
 	for (unsigned i = 0; i < LINKS; i++)
-		sl_allot_claim(&a, &claims[i], states[i], !stuck[i], now_ns);
-	sl_allot_end(&a);
+		promo_round_add(&a, &candidates[i], states[i], !stuck[i], now_ns);
+	promo_round_end(&a);
 }
 
 /* Looks like that for so long. */
@@ -55,7 +55,7 @@ static void carry(unsigned i, uint64_t messages, uint64_t bytes)
 
 static void make_worth(unsigned i)
 {
-	carry(i, 1, SL_PLACE_BYTES);
+	carry(i, 1, PROMO_BYTES);
 }
 
 TEST(what_is_quiet_stays_with_first)
@@ -63,49 +63,49 @@ TEST(what_is_quiet_stays_with_first)
 	for (unsigned n = 0; n < 200; n++) {
 		carry(0, 2, 100); /* a hundred messages a second */
 		look(4, 20);
-		ck_assert_ptr_null(a.next);
-		ck_assert_ptr_null(a.back);
+		ck_assert_ptr_null(a.promote);
+		ck_assert_ptr_null(a.demote);
 	}
 }
 
 TEST(what_a_late_look_finds_is_of_all_that_time)
 {
-	uint64_t windows = 10, ms = windows * SL_PLACE_WINDOW_NS / MS;
+	uint64_t windows = 10, ms = windows * PROMO_WINDOW_NS / MS;
 
-	carry(0, windows * SL_PLACE_MESSAGES - 1, windows * SL_PLACE_BYTES - 1);
-	carry(1, windows * SL_PLACE_MESSAGES, 100);
-	carry(2, 1, windows * SL_PLACE_BYTES);
+	carry(0, windows * PROMO_MESSAGES - 1, windows * PROMO_BYTES - 1);
+	carry(1, windows * PROMO_MESSAGES, 100);
+	carry(2, 1, windows * PROMO_BYTES);
 	look(4, ms);
-	ck_assert(!claims[0].worth);
-	ck_assert(claims[1].worth);
-	ck_assert(claims[2].worth);
+	ck_assert(!candidates[0].busy);
+	ck_assert(candidates[1].busy);
+	ck_assert(candidates[2].busy);
 }
 
 TEST(a_body_many_messages_or_a_wait_is_worth_a_place)
 {
-	carry(0, 1, SL_PLACE_BYTES - 1);
-	carry(1, SL_PLACE_MESSAGES - 1, 100);
+	carry(0, 1, PROMO_BYTES - 1);
+	carry(1, PROMO_MESSAGES - 1, 100);
 	look(4, 20);
-	ck_assert_ptr_null(a.next);
+	ck_assert_ptr_null(a.promote);
 	carry(0, 0, 1);
 	look(4, 20);
-	ck_assert_ptr_eq(a.next, &claims[0]);
-	states[0] = SL_CLAIM_OWN;
+	ck_assert_ptr_eq(a.promote, &candidates[0]);
+	states[0] = PROMO_PROMOTED;
 	carry(1, 1, 1);
 	look(4, 20);
-	ck_assert_ptr_eq(a.next, &claims[1]);
-	states[1] = SL_CLAIM_OWN;
+	ck_assert_ptr_eq(a.promote, &candidates[1]);
+	states[1] = PROMO_PROMOTED;
 	traffic[2].waits++;
 	look(4, 20);
-	ck_assert_ptr_eq(a.next, &claims[2]);
+	ck_assert_ptr_eq(a.promote, &candidates[2]);
 }
 
 TEST(what_comes_slowly_adds_up_to_nothing)
 {
 	for (unsigned n = 0; n < 100; n++) {
-		carry(0, SL_PLACE_MESSAGES / 2 - 1, SL_PLACE_BYTES / 2 - 1);
+		carry(0, PROMO_MESSAGES / 2 - 1, PROMO_BYTES / 2 - 1);
 		look(4, 100);
-		ck_assert_ptr_null(a.next);
+		ck_assert_ptr_null(a.promote);
 	}
 }
 
@@ -117,10 +117,10 @@ TEST(who_has_waited_longest_is_first)
 	make_worth(2); /* again: it goes on waiting */
 	look(0, 20);
 	look(1, 20);
-	ck_assert_ptr_eq(a.next, &claims[2]);
+	ck_assert_ptr_eq(a.promote, &candidates[2]);
 	stuck[2] = true;
 	look(1, 20);
-	ck_assert_ptr_eq(a.next, &claims[1]);
+	ck_assert_ptr_eq(a.promote, &candidates[1]);
 }
 
 TEST(what_was_worth_a_place_is_not_for_ever)
@@ -128,30 +128,30 @@ TEST(what_was_worth_a_place_is_not_for_ever)
 	make_worth(0);
 	look_on(0, 1000);
 	look(1, 0);
-	ck_assert_ptr_eq(a.next, &claims[0]);
+	ck_assert_ptr_eq(a.promote, &candidates[0]);
 	look(1, 20);
-	ck_assert_ptr_null(a.next);
+	ck_assert_ptr_null(a.promote);
 }
 
 TEST(without_places_nobody_is_promoted)
 {
 	make_worth(0);
 	look(0, 20);
-	ck_assert_ptr_null(a.next);
-	ck_assert_ptr_null(a.back);
+	ck_assert_ptr_null(a.promote);
+	ck_assert_ptr_null(a.demote);
 	ck_assert_uint_eq(a.refused, 1);
 }
 
 TEST(idle_ones_keep_their_places_while_nobody_wants_one)
 {
-	states[0] = states[1] = SL_CLAIM_OWN;
+	states[0] = states[1] = PROMO_PROMOTED;
 	look_on(2, 5000);
-	ck_assert_ptr_null(a.back);
+	ck_assert_ptr_null(a.demote);
 }
 
 TEST(what_was_worth_a_place_longest_ago_goes_back)
 {
-	states[0] = states[1] = states[2] = SL_CLAIM_OWN;
+	states[0] = states[1] = states[2] = PROMO_PROMOTED;
 	make_worth(2);
 	look_on(3, 200);
 	make_worth(0);
@@ -160,62 +160,62 @@ TEST(what_was_worth_a_place_longest_ago_goes_back)
 		make_worth(1); /* it is at work */
 		make_worth(3);
 		look(3, 20);
-		ck_assert_ptr_null(a.next);
-		ck_assert(!a.back || a.back == &claims[2]);
-		ck_assert_int_eq(a.back != NULL, now_ns - claims[2].worth_ns >= SL_PLACE_WORTH_NS);
+		ck_assert_ptr_null(a.promote);
+		ck_assert(!a.demote || a.demote == &candidates[2]);
+		ck_assert_int_eq(a.demote != NULL, now_ns - candidates[2].busy_ns >= PROMO_IDLE_NS);
 	}
-	ck_assert_ptr_eq(a.back, &claims[2]);
+	ck_assert_ptr_eq(a.demote, &candidates[2]);
 	stuck[2] = true;
 	look(3, 200);
-	ck_assert_ptr_eq(a.back, &claims[0]);
+	ck_assert_ptr_eq(a.demote, &candidates[0]);
 }
 
 /* A request now and then, and PINGs. */
 TEST(what_does_little_does_not_keep_others_out)
 {
-	states[0] = SL_CLAIM_OWN;
+	states[0] = PROMO_PROMOTED;
 	for (unsigned n = 0; n < 60; n++) {
 		carry(0, 4, 1000);
 		make_worth(1);
 		look(1, 20);
 	}
-	ck_assert_ptr_eq(a.back, &claims[0]);
+	ck_assert_ptr_eq(a.demote, &candidates[0]);
 }
 
 TEST(one_goes_back_for_one_that_waits)
 {
-	states[0] = states[1] = SL_CLAIM_OWN;
+	states[0] = states[1] = PROMO_PROMOTED;
 	look(2, 2000);
 	make_worth(2);
 	look(2, 20);
-	ck_assert_ptr_eq(a.back, &claims[0]);
-	states[0] = SL_CLAIM_LEAVING;
+	ck_assert_ptr_eq(a.demote, &candidates[0]);
+	states[0] = PROMO_DEMOTING;
 	look(2, 20);
-	ck_assert_ptr_null(a.back);
-	ck_assert_ptr_null(a.next); /* it has not left yet */
-	states[0] = SL_CLAIM_FIRST;
+	ck_assert_ptr_null(a.demote);
+	ck_assert_ptr_null(a.promote); /* it has not left yet */
+	states[0] = PROMO_BOOTSTRAP;
 	look(2, 20);
-	ck_assert_ptr_eq(a.next, &claims[2]);
+	ck_assert_ptr_eq(a.promote, &candidates[2]);
 }
 
 /* Their `first` was not there; or a reload has lowered the bound. */
 TEST(what_is_above_the_bound_goes_back_by_itself)
 {
-	states[0] = states[1] = SL_CLAIM_OWN;
+	states[0] = states[1] = PROMO_PROMOTED;
 	look(1, 20);
-	ck_assert_ptr_null(a.back); /* they have just begun */
+	ck_assert_ptr_null(a.demote); /* they have just begun */
 	look(1, 1000);
-	ck_assert_ptr_eq(a.back, &claims[0]);
-	states[0] = SL_CLAIM_LEAVING;
+	ck_assert_ptr_eq(a.demote, &candidates[0]);
+	states[0] = PROMO_DEMOTING;
 	look(1, 20);
-	ck_assert_ptr_null(a.back);
+	ck_assert_ptr_null(a.demote);
 }
 
 TEST(who_is_refused_is_counted_once)
 {
 	unsigned cnt = 0;
 
-	states[0] = SL_CLAIM_OWN;
+	states[0] = PROMO_PROMOTED;
 	for (unsigned n = 0; n < 50; n++) {
 		make_worth(1);
 		carry(0, 1, 1);
@@ -233,12 +233,12 @@ TEST(counters_that_fall_are_nothing)
 {
 	traffic[0] = (struct sl_rpc_traffic){.messages = 0};
 	look(4, 20);
-	ck_assert_ptr_null(a.next);
-	carry(0, 1, SL_PLACE_BYTES);
+	ck_assert_ptr_null(a.promote);
+	carry(0, 1, PROMO_BYTES);
 	look(4, 100);
 	look(4, 20);
-	ck_assert_ptr_null(a.next); /* below what the last window began with */
+	ck_assert_ptr_null(a.promote); /* below what the last window began with */
 	make_worth(0);
 	look(4, 20);
-	ck_assert_ptr_eq(a.next, &claims[0]);
+	ck_assert_ptr_eq(a.promote, &candidates[0]);
 }

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Read from the bottom: sl_promotion_update -> allot -> send_on; sl_ep_switch_try; sl_ep_switch_note. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "gateway/dial_impl.h"
+
+enum {
+	RETRY_MIN_MS = 1000, /* how often another endpoint is tried that is not there */
+	RETRY_MAX_MS = 30000,
+	SWITCH_MS = 30000, /* a move that was begun is over by then, or was given up */
+};
+
+const char *sl_dialer_endpoint(const struct sl_dialer *d, enum ep_kind ep)
+{
+	return ep == EP_PRIMARY     ? d->backend.endpoint
+	       : ep == EP_BOOTSTRAP ? d->backend.first
+				    : d->backend.fallback;
+}
+
+/* Where it stays, or, from a fallback, where it wants to be. */
+static enum ep_kind resting_ep(const struct sl_dialer *d, enum ep_kind ep)
+{
+	return ep != EP_FALLBACK ? ep : d->backend.first ? EP_BOOTSTRAP : EP_PRIMARY;
+}
+
+void sl_ep_switch_reset(struct sl_dialer *d, unsigned worker, enum ep_kind ep, bool broke)
+{
+	struct worker_link *wl = &d->workers[worker];
+	uint64_t now_ns = sl_now_ns();
+	struct sl_rpc_traffic t;
+
+	wl->ep = ep;
+	wl->to_ep = resting_ep(d, ep);
+	wl->retry_ms = RETRY_MIN_MS;
+	wl->next_ns = now_ns + (ep == EP_FALLBACK || broke ? RETRY_MIN_MS * SL_NS_PER_MS : 0);
+	wl->offered = wl->peer_mismatch = false;
+	wl->silent_ns = wl->probe_ns = 0;
+	if (d->stop)
+		return; /* its members may be leaving */
+	sl_rpc_channel_traffic(wl->member->channel, &t);
+	promo_candidate_begin(&wl->promo, &t, now_ns);
+}
+
+uint64_t sl_ep_switch_due_ns(const struct sl_dialer *d, unsigned worker)
+{
+	const struct worker_link *wl = &d->workers[worker];
+	bool due = wl->to_ep != wl->ep && !wl->offered;
+
+	return due && sl_member_link(wl->member) == SL_LINK_UP ? wl->next_ns : UINT64_MAX;
+}
+
+/* With the lock: it was in vain, and not for the last time. */
+static void retry_later(struct sl_dialer *d, struct worker_link *wl, uint64_t now_ns)
+{
+	wl->offered = false;
+	wl->to_ep = resting_ep(d, wl->ep);
+	wl->next_ns = now_ns + wl->retry_ms * SL_NS_PER_MS;
+	wl->retry_ms = wl->retry_ms < RETRY_MAX_MS / 2 ? 2 * wl->retry_ms : RETRY_MAX_MS;
+}
+
+static bool is_same_peer(struct sl_dialer *d, struct worker_link *wl, unsigned worker,
+			 const struct sl_transport *t)
+{
+	if (sl_rpc_transport_peer(t) == wl->peer)
+		return true;
+	if (!wl->peer_mismatch)
+		sl_log_warn("backend %s/%s: %s is there, but of another process than %s; worker %u "
+			    "stays with that",
+			    d->pool_name, d->backend.name, sl_dialer_endpoint(d, wl->to_ep),
+			    sl_dialer_endpoint(d, wl->ep), worker);
+	wl->peer_mismatch = true;
+	return false;
+}
+
+/* With all that is under way. Nothing is said of attempts in vain. */
+void sl_ep_switch_try(struct sl_dialer *d, struct sl_worker *w)
+{
+	struct sl_err err = SL_ERR(160);
+	struct worker_link *wl = &d->workers[w->index];
+	struct sl_transport *t = sl_dial(d, w, sl_dialer_endpoint(d, wl->to_ep), true, &err);
+	bool handed = false;
+
+	pthread_mutex_lock(&d->mgr->lock);
+	if (t && is_same_peer(d, wl, w->index, t)) {
+		snprintf(wl->next_text, sizeof(wl->next_text), "%s", sl_rpc_transport_info(t));
+		wl->moves = atomic_load(&wl->member->moves);
+		wl->stays = atomic_load(&wl->member->stays);
+		wl->next_number = sl_rpc_transport_number(t);
+		handed = sl_dial_send(d, w, SL_WORKER_ADOPT, t) == 0;
+	}
+	if (handed) {
+		wl->offered = true;
+		wl->next_ns = sl_now_ns() + SWITCH_MS * SL_NS_PER_MS;
+	} else {
+		retry_later(d, wl, sl_now_ns());
+	}
+	pthread_mutex_unlock(&d->mgr->lock);
+	if (!handed)
+		sl_rpc_dial_drop(t);
+}
+
+static void count_switch(struct sl_dialer *d, struct worker_link *wl, unsigned worker)
+{
+	wl->stats.promotions += wl->ep == EP_BOOTSTRAP;
+	wl->stats.demotions += wl->to_ep == EP_BOOTSTRAP && wl->ep == EP_PRIMARY;
+	if (wl->to_ep == EP_PRIMARY)
+		SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_INFO,
+			     "backend %s/%s: worker %u goes on by its own endpoint, %s",
+			     d->pool_name, d->backend.name, worker, wl->next_text);
+	else
+		SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_INFO,
+			     "backend %s/%s: worker %u goes on by its first endpoint, %s",
+			     d->pool_name, d->backend.name, worker, wl->next_text);
+}
+
+void sl_ep_switch_note(struct sl_dialer *d, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < d->mgr->worker_cnt; i++) {
+		struct worker_link *wl = &d->workers[i];
+
+		if (!wl->offered)
+			continue;
+		if (atomic_load(&wl->member->moves) != wl->moves) {
+			count_switch(d, wl, i);
+			wl->ep = wl->to_ep;
+			wl->number = wl->next_number;
+			wl->offered = wl->peer_mismatch = false;
+			wl->retry_ms = RETRY_MIN_MS;
+			wl->next_ns = now_ns;
+			memcpy(wl->text, wl->next_text, sizeof(wl->text));
+		} else if (atomic_load(&wl->member->stays) != wl->stays || now_ns >= wl->next_ns) {
+			retry_later(d, wl, now_ns);
+		}
+	}
+}
+
+/* --- who has a connection of its own --- */
+
+static enum promo_state state_of(const struct worker_link *wl)
+{
+	if (wl->ep == EP_PRIMARY)
+		return wl->to_ep == EP_PRIMARY ? PROMO_PROMOTED : PROMO_DEMOTING;
+	return wl->to_ep == EP_PRIMARY ? PROMO_PROMOTED : PROMO_BOOTSTRAP;
+}
+
+static bool is_candidate(const struct sl_dialer *d, unsigned worker)
+{
+	return !d->stop && sl_member_link(d->workers[worker].member) != SL_LINK_DOWN;
+}
+
+static void start_switch(struct promo_candidate *c, unsigned worker, enum ep_kind to_ep,
+			 uint64_t now_ns)
+{
+	struct worker_link *wl = c ? sl_container_of(c, struct worker_link, promo) : NULL;
+
+	if (!wl)
+		return;
+	wl->to_ep = to_ep;
+	wl->next_ns = now_ns;
+	sl_dial_timer_set(sl_container_of(wl - worker, struct sl_dialer, workers));
+}
+
+static void run_promo_round(struct sl_conn_mgr *cm, unsigned worker, uint64_t now_ns)
+{
+	struct promo_round a = {.max = cm->max_promoted};
+	struct sl_list *at;
+
+	sl_list_for_each (at, &cm->with_bootstrap) {
+		struct sl_dialer *d = sl_container_of(at, struct sl_dialer, bootstrap_node);
+		struct worker_link *wl = &d->workers[worker];
+		struct sl_rpc_traffic t;
+
+		if (!is_candidate(d, worker))
+			continue;
+		sl_rpc_channel_traffic(wl->member->channel, &t);
+		promo_candidate_note(&wl->promo, &t, now_ns);
+		promo_round_count(&a, state_of(wl));
+	}
+	sl_list_for_each (at, &cm->with_bootstrap) {
+		struct sl_dialer *d = sl_container_of(at, struct sl_dialer, bootstrap_node);
+		struct worker_link *wl = &d->workers[worker];
+		unsigned refused = a.refused;
+
+		if (!is_candidate(d, worker))
+			continue;
+		promo_round_add(&a, &wl->promo, state_of(wl),
+				!d->busy && wl->ep == wl->to_ep && now_ns >= wl->next_ns &&
+					sl_member_link(wl->member) == SL_LINK_UP,
+				now_ns);
+		wl->stats.promotions_refused += a.refused - refused;
+	}
+	promo_round_end(&a);
+	start_switch(a.promote, worker, EP_PRIMARY, now_ns);
+	start_switch(a.demote, worker, EP_BOOTSTRAP, now_ns);
+}
+
+void sl_promotion_update(struct sl_conn_mgr *cm, uint64_t now_ns)
+{
+	for (unsigned w = 0; w < cm->worker_cnt; w++)
+		run_promo_round(cm, w, now_ns);
+}
