@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One channel: what comes in on it, and the end of all that was sent. sl_channel_poll -> link -> the
- * upcalls in sl_channel_link_ops, above all on_part -> the caller's `reply`. A request ends by its
- * last reply, by cancel, time-out or sl_channel_down(), always through sl_channel_forget(); a batch
- * when none of its requests computes any more and its bytes are the caller's again (sl_channel_tell).
+ * Input of a channel, and the end of requests and batches. A request ends in sl_channel_forget(),
+ * by its last reply, cancel, time-out or sl_channel_down(). A batch ends in sl_channel_tell(), when
+ * no request of it is computed and its bytes are returned.
  */
 #include <errno.h>
 #include <sys/epoll.h>
@@ -12,11 +11,11 @@
 #include "rpc/session.h"
 
 enum { CREDIT_MAX = 1 << 30 };
-#define PARTING_NS (UINT64_C(5) * SL_NS_PER_SEC) /* for one that has nothing more to say */
-/* Bytes of a stream beyond its first window, which no caller keeps. */
+/* wait for the GOAWAY of a drained channel to leave */
+#define PARTING_NS (UINT64_C(5) * SL_NS_PER_SEC)
+/* Reply bytes of a stream after which its window may widen. */
 enum { HEARD = 4 * SL_RPC_STREAM_WINDOW };
 
-/* Its batch need not wait for it. */
 static void leave_batch(struct sl_rpc_channel *ch, struct sl_pending *p)
 {
 	struct sl_pending_batch *b = p->batch;
@@ -28,7 +27,7 @@ static void leave_batch(struct sl_rpc_channel *ch, struct sl_pending *p)
 	}
 }
 
-/* Nobody waits for what has not begun to leave; it would take memory of others' for long. */
+/* Parts that have not begun to leave are of no use, and their memory is shared. */
 static void drop_parts(struct sl_rpc_channel *ch, struct sl_pending *p)
 {
 	struct sl_list *at;
@@ -60,7 +59,7 @@ void sl_channel_cancel(struct sl_rpc_channel *ch, struct sl_pending *p)
 	sl_channel_forget(ch, p);
 }
 
-/* `sent` comes before batch_done, so a batch that is still being sent waits for that. */
+/* `sent` precedes batch_done, so a batch that is still being sent waits. */
 void sl_channel_tell(struct sl_rpc_channel *ch)
 {
 	struct sl_rpc *r = ch->rpc;
@@ -116,14 +115,13 @@ static void on_sent(void *ctx, struct sl_send *s)
 	sl_channel_watch(ch, SL_RPC_RETURNED, s->spans, s->span_cnt);
 	b->sends[s->header.priority] = NULL;
 	if (--b->unsent == 0) {
-		/* Told later: this may be inside of sl_rpc_send(). */
+		/* Reported later: this may be inside sl_rpc_send(). */
 		sl_list_del(&b->node);
 		sl_list_add_tail(&ch->ended, &b->node);
 	}
 	sl_mem_free(&ch->rpc->mem, s);
 }
 
-/* It has this much time from now on, if its time would end sooner. */
 static void allow_grace(struct sl_rpc_channel *ch, struct sl_pending *p)
 {
 	struct sl_rpc *r = ch->rpc;
@@ -140,15 +138,15 @@ static void answered(struct sl_rpc_channel *ch, struct sl_pending *p)
 	leave_batch(ch, p);
 }
 
-/* What stays the same in all entries of a message. */
+/* Returns the flags that all entries of a message share. */
 static uint8_t kind_of(const struct sl_rpc_entry *e)
 {
 	return e->flags & (SL_ENTRY_MORE | SL_ENTRY_NO_MESSAGE | SL_ENTRY_COMPRESSED);
 }
 
 /*
- * It says nothing else, and no reply was there before: 100 (Continue) once, if its client has waited for
- * it; with metadata an interim reply, of which there may be some.
+ * Checks a GO_ON entry, which carries no payload and precedes the reply. Without metadata it is 100
+ * (Continue), once, if the client waits for it. With metadata it is one of some interim replies.
  */
 static bool take_go_on(struct sl_pending *p, const struct sl_rpc_entry *e)
 {
@@ -162,7 +160,7 @@ static bool take_go_on(struct sl_pending *p, const struct sl_rpc_entry *e)
 	return expected;
 }
 
-/* An entry begins. False: it is beyond the credit, or no continuation of what there is. */
+/* Returns false if the entry exceeds the credit or does not continue the reply. */
 static bool entry_begins(struct sl_rpc_channel *ch, struct sl_pending *p,
 			 const struct sl_rpc_entry *e)
 {
@@ -183,7 +181,6 @@ static bool entry_begins(struct sl_rpc_channel *ch, struct sl_pending *p,
 	return true;
 }
 
-/* The message may have replies of other batches, too: what its header says is not of this one. */
 static void note_times(struct sl_pending *p, const struct sl_rpc_entry *e)
 {
 	struct sl_pending_batch *b = p->batch;
@@ -216,12 +213,12 @@ static void on_part(void *ctx, const struct sl_part *part)
 
 	if (sl_unlikely(ch->link.error))
 		return;
-	/* Cancelled, timed out, or made up; or the rest of something like that. */
+	/* Cancelled, timed out, or invented; or the rest of such a reply. */
 	if (!p || (!part->first && !p->from)) {
 		ch->stats.late_replies += part->last;
 		return;
 	}
-	/* Two messages under way with one id: a reply would get the bytes of another. */
+	/* Two messages with one id would mix the bytes of two replies. */
 	if (sl_unlikely(p->from != (part->first ? NULL : part->header))) {
 		ch->link.error = -EPROTO;
 		return;
@@ -244,14 +241,14 @@ static void on_part(void *ctx, const struct sl_part *part)
 	p->from = part->last ? NULL : part->header;
 	p->rest = part->last ? e->rest : p->rest;
 	note_times(p, e);
-	/* Of its last message there is nothing left to compute. */
+	/* The backend has computed its last message. */
 	if (reply.status == SL_RPC_OK && !reply.more)
 		answered(ch, p);
 	if (reply.last && !reply.more) {
 		ch->stats.replies++;
 		sl_channel_forget(ch, p);
 	} else {
-		allow_grace(ch, p); /* what is arriving is not given up */
+		allow_grace(ch, p);
 	}
 	r->ops->reply(r->app, cookie, &reply);
 }
@@ -293,7 +290,7 @@ static unsigned on_grants(void *ctx, struct sl_rpc_window *to, unsigned max)
 	return n;
 }
 
-/* The rest of a last message, or all of it, needs no more credit. */
+/* Returns true if the last message, or its rest, needs no more credit. */
 static bool has_all(const struct sl_pending *p)
 {
 	return !(p->flags & SL_ENTRY_MORE) && p->credit >= p->rest;
@@ -304,7 +301,10 @@ static uint32_t window_of(const struct sl_pending *p)
 	return p->stream && !p->wide ? SL_RPC_STREAM_WINDOW : SL_RPC_INITIAL_WINDOW;
 }
 
-/* A few of the streams whose callers have kept nothing of much: only many windows cost memory. */
+/*
+ * Widens some streams whose callers keep nothing. Not all: wide windows cost memory if the callers
+ * stop reading.
+ */
 static void widen(struct sl_outstanding *o, struct sl_pending *p, uint64_t kept)
 {
 	if (!p->stream || p->wide || kept || p->given < HEARD || o->wide_cnt == SL_RPC_WIDE_MAX)
@@ -314,8 +314,8 @@ static void widen(struct sl_outstanding *o, struct sl_pending *p, uint64_t kept)
 }
 
 /*
- * Half a window at a time, and none for the end of a last message that has all it needs. Who keeps
- * as much does not let the batch end, so that goes on without.
+ * Grants half a window at a time. A caller that keeps more than that does not delay the end of the
+ * batch.
  */
 void sl_rpc_reply_kept(struct sl_rpc_channel *ch, uint64_t id, uint64_t kept)
 {
@@ -332,7 +332,7 @@ void sl_rpc_reply_kept(struct sl_rpc_channel *ch, uint64_t id, uint64_t kept)
 	more = p->credit < most ? most - p->credit : 0;
 	if (more < window / 2 || has_all(p))
 		return;
-	/* A timer that has waited for the caller now waits for the peer. */
+	/* The timer has waited for the caller; now it waits for the peer. */
 	allow_grace(ch, p);
 	p->credit += more;
 	p->due += more;
@@ -362,7 +362,7 @@ static void on_goaway(void *ctx, bool stays)
 		sl_channel_wake(ch);
 }
 
-/* Else the streams that it still has would keep it from new ones for as long as they last. */
+/* Otherwise its open streams would keep the channel draining. */
 static void on_ready(void *ctx)
 {
 	struct sl_rpc_channel *ch = ctx;
@@ -386,7 +386,6 @@ int sl_channel_watch_transport(struct sl_rpc_channel *ch, struct sl_transport *t
 	return sl_hubs_watch(&ch->rpc->hubs, ch->rpc->epoll_fd, t, ch);
 }
 
-/* No more events of it; what it has counted is kept. */
 static void leave_transport(struct sl_rpc_channel *ch, struct sl_transport *t)
 {
 	sl_hubs_unwatch(&ch->rpc->hubs, ch->rpc->epoll_fd, t);
@@ -428,7 +427,7 @@ void sl_channel_timeout(struct sl_rpc_channel *ch, struct sl_pending *p)
 	struct sl_rpc *r = ch->rpc;
 	void *cookie = p->cookie;
 
-	/* It is the caller who does not take it. */
+	/* The peer waits for credit: the caller delays it. */
 	if (p->credit < window_of(p) / 2 && !has_all(p)) {
 		sl_timer_set(&r->wheel, &p->timer, r->now_ns + r->cfg.grace_ns);
 		return;
@@ -448,7 +447,7 @@ void sl_channel_down(struct sl_rpc_channel *ch, enum sl_rpc_failure why_left)
 	/* First: no upcall may send here any more. */
 	ch->state = SL_RPC_DOWN;
 	sl_list_del(&ch->awake);
-	/* The upcalls give their bytes back to those who will write into them. */
+	/* The upcalls return bytes to owners that overwrite them. */
 	for (unsigned i = 0; i < SL_ARRAY_LEN(ways) && ways[i]; i++) {
 		if (ways[i]->ops->halt)
 			ways[i]->ops->halt(ways[i]);
@@ -493,7 +492,7 @@ unsigned sl_channel_poll(struct sl_rpc_channel *ch, uint64_t now_ns)
 	return (unsigned)n;
 }
 
-/* What the peer computes may have been given up here meanwhile: it is no less busy for that. */
+/* The peer may still be computing requests that were given up here. */
 static uint64_t patience_ns(struct sl_rpc_channel *ch, uint64_t now_ns)
 {
 	struct sl_link *l = &ch->link;
@@ -519,7 +518,6 @@ void sl_channel_see(struct sl_rpc_channel *ch)
 	};
 }
 
-/* The port of its transport has gone down, or has come back. */
 static void note_held(struct sl_rpc_channel *ch)
 {
 	bool held = ch->link.t->held;
@@ -530,7 +528,7 @@ static void note_held(struct sl_rpc_channel *ch)
 	ch->rpc->ops->state(ch->rpc->app, ch->app_data, ch->state);
 }
 
-/* And its peer knows, if it takes anything at all. */
+/* The peer knows, or takes nothing at all. */
 static bool is_drained(struct sl_rpc_channel *ch, uint64_t now_ns)
 {
 	if (!sl_channel_parts(ch) || ch->outstanding) {
@@ -543,7 +541,6 @@ static bool is_drained(struct sl_rpc_channel *ch, uint64_t now_ns)
 	       now_ns - ch->drained_ns > PARTING_NS;
 }
 
-/* Every millisecond or so: does the peer answer, is a drained channel empty? */
 void sl_channel_tick(struct sl_rpc_channel *ch, uint64_t now_ns)
 {
 	struct sl_link *l = &ch->link;

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Flow control of one channel: two windows and the peer's bulk ring. Counts only, no I/O; every
- * transport uses it.
+ * Flow control of one channel: two windows and the peer's bulk ring. Counts only, no I/O.
  *
- *   window 1  receive slots of the peer: sent - acked <= window. `acked` is what the peer says that
- *             it has consumed, cumulative, so a lost or repeated statement does no harm. Over verbs
- *             the peer moves it (verbs/window.c), and each direction has its own.
+ *   window 1  receive slots of the peer: sent - acked <= window. `acked` is cumulative, so a lost or
+ *             repeated statement does no harm. Over RC the peer moves the window, and each direction
+ *             has its own.
  *   window 2  own send queue: sent - done <= sq.
  *   bulk      bytes in the peer's bulk ring: bulk_sent - bulk_acked <= bulk_len; given back with
  *             the message that used them.
  *
- * A tail of window 1 is reserved: data leaves RESERVE slots free, control messages leave two, and
- * those are for CREDIT alone. A CREDIT is due when half of the window (or of the bulk ring) has
- * been consumed and not been told. So when both sides consume what they get, one of them can
- * always send: if data is stuck, at least half a window is untold at the peer, whose CREDIT has
- * its own slots. Indices run freely and wrap.
+ * Data leaves some slots of window 1 to control messages, and these leave SL_CREDIT_RESERVE to
+ * CREDIT. CREDIT is due when half of the window (or of the ring) is consumed and not reported. If
+ * data is stuck, the peer has that much to report, and slots for it: two ends that consume never
+ * block each other. Indices run freely and wrap.
  */
 #ifndef SL_RPC_CREDITS_H
 #define SL_RPC_CREDITS_H
@@ -27,7 +25,7 @@ enum sl_credit_kind { SL_CREDIT_DATA, SL_CREDIT_CONTROL, SL_CREDIT_CREDIT };
 enum { SL_CREDIT_RESERVE = 2 };
 
 struct sl_credits {
-	uint32_t window, sq, bulk_len; /* constant, but for the window over verbs */
+	uint32_t window, sq, bulk_len; /* constant, except the window over RC */
 	/* towards the peer */
 	uint32_t sent, acked, done;
 	uint64_t bulk_sent, bulk_acked;
@@ -36,9 +34,10 @@ struct sl_credits {
 	uint64_t bulk_consumed, bulk_told;
 };
 
+/* Initialises unused windows. */
 void sl_credits_init(struct sl_credits *c, uint32_t window, uint32_t sq, uint32_t bulk_len);
 
-/* Slots that a kind leaves free for more important ones. */
+/* Returns the slots that a kind leaves to more important ones. */
 static inline uint32_t sl_credits_reserve(const struct sl_credits *c, enum sl_credit_kind kind)
 {
 	switch (kind) {
@@ -48,12 +47,13 @@ static inline uint32_t sl_credits_reserve(const struct sl_credits *c, enum sl_cr
 	}
 }
 
+/* Returns the unused part of a window. */
 static inline uint32_t sl_credits_left(uint32_t window, uint32_t used)
 {
 	return used < window ? window - used : 0;
 }
 
-/* Messages of this kind that may be posted now. */
+/* Returns how many messages of this kind may be posted now. */
 static inline uint32_t sl_credits_room(const struct sl_credits *c, enum sl_credit_kind kind)
 {
 	uint32_t reserve = sl_credits_reserve(c, kind);
@@ -64,15 +64,15 @@ static inline uint32_t sl_credits_room(const struct sl_credits *c, enum sl_credi
 }
 
 /*
- * Bulk bytes come in one piece: what does not fit before the ring's end starts at its beginning,
- * and the rest is skipped. Both sides compute the place from the lengths alone, so no offset is
- * sent or trusted. Places are multiples of 64.
+ * Returns the longest body that the peer's bulk ring takes now. A body lies in one piece: one that
+ * does not fit before the ring's end starts at its beginning. Both ends compute its offset, a
+ * multiple of 64, from the lengths, so none is sent or trusted.
  */
 uint32_t sl_credits_bulk_room(const struct sl_credits *c);
-/* The end (cumulative) of a body of len that starts at or behind `head`; *at is its place. */
+/* Returns the cumulative end of a body that starts at or behind `head`; *at is its offset. */
 uint64_t sl_credits_bulk_place(uint32_t bulk_len, uint64_t head, uint32_t len, uint32_t *at);
 
-/* A statement of the peer. The number of newly acknowledged messages, or -EPROTO. */
+/* Takes an acknowledgement. Returns the number of newly acknowledged messages, or -EPROTO. */
 static inline int64_t sl_credits_ack(struct sl_credits *c, uint32_t consumed)
 {
 	uint32_t fresh = consumed - c->acked;
@@ -83,25 +83,26 @@ static inline int64_t sl_credits_ack(struct sl_credits *c, uint32_t consumed)
 	return fresh;
 }
 
-/* No data can follow before the peer acknowledges some. */
+/* Returns true if no data can follow before an acknowledgement. */
 static inline bool sl_credits_spent(const struct sl_credits *c)
 {
 	return c->sent - c->acked >= c->window - sl_credits_reserve(c, SL_CREDIT_DATA);
 }
 
-/* Is an explicit CREDIT due to a peer that has that window? */
+/* Returns true if CREDIT is due to a peer with that window. */
 static inline bool sl_credits_due_of(const struct sl_credits *c, uint32_t window)
 {
 	return c->consumed - c->told >= window / 2 ||
 	       c->bulk_consumed - c->bulk_told >= c->bulk_len / 2;
 }
 
+/* Returns true if CREDIT is due. */
 static inline bool sl_credits_due(const struct sl_credits *c)
 {
 	return sl_credits_due_of(c, c->window);
 }
 
-/* For the header of the message that is being posted: counts it and says what we have consumed. */
+/* Counts a message that is being posted; returns `consumed` for its header. */
 static inline uint32_t sl_credits_post(struct sl_credits *c)
 {
 	c->sent++;

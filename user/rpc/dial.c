@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * From an endpoint, scheme://address, to the transport that knows it: dialling, asking, probing for
- * the gateway, listening for the SDK. And the number by which a peer knows this process again.
- */
+/* Finds the transport of an endpoint, scheme://address, and draws the number of this process. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -147,7 +144,7 @@ static void draw_boot_epoch(void)
 		boot_epoch = 1; /* no secret, only a mark */
 }
 
-/* What a fork has copied is another process. */
+/* A forked child is another process. */
 static void begin_boot_epochs(void)
 {
 	draw_boot_epoch();

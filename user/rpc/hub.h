@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What some transports of one owner, a session or a backend, share: one end at the device, and so
- * one descriptor and one poll for all of them. Others have an fd each, and no hub: those that have no
- * attach(), or that it leaves without one though it returns 0. Of those with a hub only its fd is
- * watched, and theirs may be -1.
+ * Poll group: transports of one owner (a session or a backend) that share one end at the device,
+ * one fd and one poll. Transports without attach(), or that attach() leaves without a group, have
+ * an fd each.
  *
- *   sl_hubs_take -> hub polls, and puts those for whom something has come among its `stirred`
- *                -> sl_hubs_stirred: one by one, the watcher of each
+ *   sl_hubs_take -> the group polls, and lists transports with input in `stirred`
+ *                -> sl_hubs_stirred: the watcher of each, one by one
  *
- * To poll one of the `kernel` takes a call of it, so sl_hubs_glance() leaves out those whose descriptor
- * has had no event.
- *
- * The owner's thread alone.
+ * Polling a group with `kernel` set takes a system call, so sl_hubs_glance() skips it unless its fd
+ * had an event. Owner's thread only.
  */
 #ifndef SL_RPC_HUB_H
 #define SL_RPC_HUB_H
@@ -24,39 +21,43 @@
 enum { SL_HUBS_MAX = 32 };
 
 struct sl_hub_ops {
-	/* Takes what has come, and does what is due by time. */
+	/* Takes what has arrived, and does what is due by time. */
 	void (*take)(struct sl_hub *hub);
-	/* Event mode, as of a transport: false: something has come, or is due, already. */
+	/* Event mode. Returns false if something has arrived, or is due, already. */
 	bool (*arm)(struct sl_hub *hub);
-	/* Its descriptor has an event. */
+	/* The fd has an event. */
 	void (*check)(struct sl_hub *hub);
 };
 
 struct sl_hub {
 	const struct sl_hub_ops *ops;
 	int fd;
-	bool kernel, rang; /* rang: since it was last taken from */
+	bool kernel, rang; /* rang: an event since the last take */
 	unsigned watched;  /* transports of the owner */
-	uint64_t strays;   /* what has come, since it was last asked, for none of them */
+	uint64_t strays;   /* arrivals for no transport, since last asked */
 	struct sl_list stirred;
 };
 
-/* Of one owner; zeroed at first. */
+/* The groups of one owner; zeroed at first. */
 struct sl_hubs {
 	struct sl_hub *of[SL_HUBS_MAX];
 	unsigned cnt;
-	uint64_t strays; /* of all, ever */
+	uint64_t strays; /* total of all groups */
 };
 
-/* Events of the transport, or of its hub, have `watcher`, or the hub, as data. 0 or -errno. */
+/* Watches a transport, or its group. Event data is `watcher`, or the group. Returns 0 or -errno. */
 int sl_hubs_watch(struct sl_hubs *hubs, int epoll_fd, struct sl_transport *t, void *watcher);
+/* Stops watching the transport. */
 void sl_hubs_unwatch(struct sl_hubs *hubs, int epoll_fd, struct sl_transport *t);
-/* An event's data was a hub's: it was looked at. */
+/* Handles an event whose data is a group; returns false for other data. */
 bool sl_hubs_check(struct sl_hubs *hubs, void *data);
+/* Polls all groups. */
 void sl_hubs_take(struct sl_hubs *hubs);
+/* Polls the groups that need no system call or had an event. */
 void sl_hubs_glance(struct sl_hubs *hubs);
-/* A watcher whose transport has something; NULL: no more. */
+/* Returns the watcher of the next transport with input; NULL: no more. */
 void *sl_hubs_stirred(struct sl_hubs *hubs);
+/* Arms all groups. Returns false if one has input. */
 bool sl_hubs_arm(struct sl_hubs *hubs);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a peer is alive: a PING per interval of silence; three unheard end the link. Pings are
- * counted, not time: who did not run, because a handler took long or the host stood still, has not
- * asked meanwhile. Both ends ask, by the ticks of their channels.
+ * Detects a dead peer: one PING per interval of silence; three unanswered ones end the link. Not
+ * time but PINGs are counted: an end that did not run meanwhile has sent none.
  */
 #include <errno.h>
 #include "rpc/link.h"
@@ -18,7 +17,7 @@ void sl_link_keep_alive(struct sl_link *l, uint64_t patience_ns, uint64_t now_ns
 		return;
 	if (silence < k->silence_ns) {
 		k->pings = 0;
-		/* A time in the past would keep its owner awake. */
+		/* A time in the past would keep the owner awake. */
 		k->next_ns = l->last_rx_ns + k->silence_ns;
 		return;
 	}

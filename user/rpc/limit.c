@@ -26,7 +26,7 @@ void sl_limit_look(struct sl_limit *l, uint32_t left)
 	l->spare = left < l->spare ? left : l->spare;
 	if (++l->looks < LOOKS)
 		return;
-	/* Half of what has been to spare: it has been so for a moment only. */
+	/* Only half: the slack may be momentary. */
 	l->bytes -= l->spare / 2 < l->bytes ? l->spare / 2 : l->bytes;
 	l->bytes = l->bytes > l->least ? l->bytes : l->least;
 	start_over(l);

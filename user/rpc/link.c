@@ -72,7 +72,7 @@ static struct sl_reader *reader_of(struct sl_link *l, const struct sl_rpc_header
 	return unused;
 }
 
-/* A fragment of a REQUEST or RESPONSE. 0 or negative errno. */
+/* Takes a fragment of a REQUEST or RESPONSE. Returns 0 or -errno. */
 static int take_fragment(struct sl_link *l, const struct sl_message *m)
 {
 	const struct sl_rpc_header *h = &m->header;
@@ -81,13 +81,13 @@ static int take_fragment(struct sl_link *l, const struct sl_message *m)
 	int rc;
 
 	if (h->id >> ID_BITS != l->peer_generation >> ID_BITS)
-		return -EPROTO; /* of a peer that has restarted, or a lie */
-	/* None left, a second FIRST, or a fragment of nothing. */
+		return -EPROTO; /* a restarted peer, or a forged id */
+	/* No reader is unused, a second FIRST, or no FIRST. */
 	if (!r || (r->phase == SL_READ_IDLE) != first)
 		return -EPROTO;
 	if (first) {
 		rc = sl_reader_start(r, h, l->mem, l->scratch);
-		/* It will be answered as urgently, and others may be on their way behind it. */
+		/* The answer will be as urgent, and more such messages may follow. */
 		if (h->priority < SL_CLASS_CNT)
 			l->out.o->seen_ns[h->priority] = l->now_ns;
 	} else {
@@ -145,7 +145,7 @@ static int take_message(struct sl_link *l, const struct sl_message *m)
 	case SL_RPC_CANCEL: return l->takes == SL_RPC_REQUEST ? take_cancel(l, m) : -EPROTO;
 	case SL_RPC_WINDOW: return take_windows(l, m);
 	case SL_RPC_PING:
-		/* One answer to any number that have come: a flood costs its sender only. */
+		/* One PONG answers any number of PINGs: a flood costs its sender only. */
 		l->pong_due = true;
 		l->pong_id = m->header.id;
 		return 0;
@@ -157,7 +157,7 @@ static int take_message(struct sl_link *l, const struct sl_message *m)
 	}
 }
 
-/* All: their owner may sleep then, and nothing else would tell it of the rest. */
+/* Takes all: the owner may sleep then, and nothing reports the rest. */
 static void take_sent(struct sl_link *l, struct sl_transport *t, const struct sl_list *in_flight)
 {
 	SL_UNINIT uint64_t cookies[SL_LINK_POLL];
@@ -174,7 +174,7 @@ static void take_sent(struct sl_link *l, struct sl_transport *t, const struct sl
 	}
 }
 
-/* Messages, of which MIGRATE is the last by its transport. */
+/* MIGRATE must be the last message of its transport. */
 static void take_messages(struct sl_link *l, struct sl_transport *t, const struct sl_message *m,
 			  int n)
 {
@@ -236,7 +236,7 @@ static void will_read(const struct sl_link *l, const struct sl_span *spans, unsi
 #endif
 }
 
-/* Cuts the spans to [offset, offset + len) in place, posts, and puts them back. */
+/* Cuts the spans to the slice in place, posts, and restores them. */
 static int post_slice(struct sl_link *l, struct sl_send *s, const struct sl_rpc_header *h)
 {
 	uint32_t first = s->span, last = first, len = h->fragment_len;
@@ -290,14 +290,13 @@ static void add_cancel(struct sl_link *l, uint64_t id)
 	struct sl_link_cancels *c;
 
 	if ((!l->cancels || l->last_cancels->cnt == SL_RPC_MAX_CANCELS) && !add_cancels(l)) {
-		fail(l, -ENOBUFS); /* the end of the link ends it too */
+		fail(l, -ENOBUFS); /* the end of the link cancels it, too */
 		return;
 	}
 	c = l->last_cancels;
 	c->ids[c->cnt++] = id;
 }
 
-/* All of s was posted. */
 static void posted(struct sl_link *l, struct sl_send *s)
 {
 	for (uint32_t i = 0; i < s->cancelled_cnt; i++)
@@ -308,7 +307,7 @@ static void posted(struct sl_link *l, struct sl_send *s)
 		sl_list_add_tail(&l->in_flight, &s->node);
 }
 
-/* No longer than the transport can do without a copy, if that is worth a message. */
+/* Shortens a slice to what the transport reads without a copy, unless that is too little. */
 static uint32_t within_spans(const struct sl_link *l, const struct sl_send *s, uint32_t len)
 {
 	uint32_t max = l->t->spans_max;
@@ -322,7 +321,7 @@ static uint32_t within_spans(const struct sl_link *l, const struct sl_send *s, u
 	return have < len && have >= l->t->slice_min ? (uint32_t)have : len;
 }
 
-/* Posts the next slice of s. False: the transport does not take it now. */
+/* Returns false if the transport does not take the slice now. */
 static bool send_slice(struct sl_link *l, struct sl_send *s, uint32_t len)
 {
 	struct sl_rpc_header h = s->header;
@@ -346,7 +345,7 @@ static bool send_slice(struct sl_link *l, struct sl_send *s, uint32_t len)
 	return true;
 }
 
-/* What is posted leaves room for a message of this class, and nobody waits for that room. */
+/* Returns true if the cap allows a message of this class, and no other link waits. */
 static bool is_free_for(const struct sl_link *l, enum sl_rpc_class class)
 {
 	const struct sl_outlet *o = l->out.o;
@@ -357,8 +356,8 @@ static bool is_free_for(const struct sl_link *l, enum sl_rpc_class class)
 }
 
 /*
- * The usual case: nothing else waits, and the message fits a slot. The queue would choose the same.
- * False: it is for the queue.
+ * Fast path: nothing waits and the message fits a slot. The queue would choose the same. Returns
+ * false if the queue must handle it.
  */
 static bool send_whole(struct sl_link *l, struct sl_send *s, enum sl_rpc_class class)
 {
@@ -384,7 +383,7 @@ static bool send_whole(struct sl_link *l, struct sl_send *s, enum sl_rpc_class c
 	return true;
 }
 
-/* Brings posted_bytes up to date; what was taken while something waited for that teaches. */
+/* Updates posted_bytes. What was taken while the cap held something back trains the limit. */
 static void watch_progress(struct sl_link *l)
 {
 	struct sl_outlet *o = l->out.o;
@@ -401,7 +400,7 @@ static void watch_progress(struct sl_link *l)
 	o->held = false;
 }
 
-/* The most urgent class that is about, whose messages others are cut for. */
+/* Returns the most urgent active class, for which others are cut. */
 static unsigned urgent_class(const struct sl_link *l)
 {
 	const uint64_t *seen_ns = l->out.o->seen_ns;
@@ -413,7 +412,6 @@ static unsigned urgent_class(const struct sl_link *l)
 	return c;
 }
 
-/* Nothing can be posted now: by the cap, or for a peer that gives no room or is stuck. */
 static void stall(struct sl_link *l, const struct sl_send_room *room, bool has_posted)
 {
 	l->stats.stalls++;
@@ -422,11 +420,11 @@ static void stall(struct sl_link *l, const struct sl_send_room *room, bool has_p
 		return;
 	}
 	sl_outlet_wait(&l->out, has_posted);
-	/* What keeps nobody waiting teaches nothing. */
+	/* A cap that delays nothing urgent teaches nothing. */
 	l->out.o->held |= room->urgent < SL_CLASS_BULK;
 }
 
-/* A fast reader could keep this going for as long as there is anything: replies wait meanwhile. */
+/* Bounded: a fast reader would otherwise delay replies. */
 static void pump(struct sl_link *l)
 {
 	uint64_t bytes = 0;
@@ -544,14 +542,17 @@ static void send_control(struct sl_link *l)
 			l->window_cnt = l->ops->grants(l->ctx, l->windows, SL_RPC_MAX_WINDOWS);
 			l->windows_due = l->window_cnt == SL_RPC_MAX_WINDOWS;
 		}
-		/* What was not posted stays: unlike a cancel, credit must not be lost. */
+		/* Grants stay until they are posted: credit must not be lost. */
 		if (l->window_cnt &&
 		    !post_list(l, SL_RPC_WINDOW, 0, l->window_cnt,
 			       sl_span_of(l->windows, l->window_cnt * sizeof(l->windows[0]))))
 			break;
 		l->window_cnt = 0;
 	}
-	/* A gateway's GOAWAY goes behind its last request, a backend's ahead of replies that refuse. */
+	/*
+	 * A gateway's GOAWAY follows its last request; a backend's precedes the replies that
+	 * refuse.
+	 */
 	if (l->away != l->said_away && !(l->away && l->q.cnt && l->takes == SL_RPC_RESPONSE) &&
 	    post_control(l, l->away ? SL_RPC_GOAWAY : SL_RPC_READY,
 			 l->away == SL_AWAY_UNREADY ? SL_GOAWAY_STAYS : 0))
@@ -570,7 +571,7 @@ void sl_link_flush(struct sl_link *l, uint64_t now_ns)
 		send_control(l);
 	if (l->q.cnt) {
 		pump(l);
-		send_cancels(l); /* of what is all there now */
+		send_cancels(l); /* for messages that are complete now */
 	}
 	l->t->ops->flush(l->t);
 	if (sl_unlikely(l->second != NULL))
@@ -584,7 +585,7 @@ bool sl_link_arm(struct sl_link *l)
 	bool wants_room = l->q.cnt + l->window_cnt != 0 || l->cancels ||
 			  (!sl_list_empty(&o->waiting) && l->out.counted);
 
-	/* Nothing of ours will complete; that of others, which we wait for, soon does. */
+	/* No completion of ours will come; those of others will soon. */
 	if (l->error || (l->cut && l->q.cnt) || (waits && !l->out.posted))
 		return false;
 	return l->move ? sl_migrate_arm(l, wants_room) : l->t->ops->arm(l->t, wants_room);

@@ -41,7 +41,7 @@ void sl_mem_fini(struct sl_mem *m)
 	m->bump_left = 0;
 }
 
-/* A block that has never been used: small ones out of a chunk, others from the system. */
+/* Returns a block that was never used: small ones from a chunk, others from the system. */
 static struct sl_mem_block *fresh_block(struct sl_mem *m, size_t len)
 {
 	struct sl_mem_block *b;

@@ -5,12 +5,12 @@
 
 #include "base/clock.h"
 
-#define FOLLOW_NS (5 * SL_NS_PER_SEC) /* for the other end's next step */
-/* The same, half way: it may be computing. Pings end it before. */
+#define FOLLOW_NS (5 * SL_NS_PER_SEC) /* time for each step of the peer */
+/* HALF: the peer may be computing. PINGs end the link earlier. */
 #define HALF_NS    (15 * SL_NS_PER_SEC)
-#define OFFERED_NS (30 * SL_NS_PER_SEC) /* at the backend: until the gateway makes its first one */
+#define OFFERED_NS (30 * SL_NS_PER_SEC) /* backend: until the gateway's MIGRATE */
 
-/* A gateway's link: whose MIGRATE is the first. */
+/* A gateway's link sends the first MIGRATE. */
 static bool leads(const struct sl_link *l)
 {
 	return l->takes == SL_RPC_RESPONSE;
@@ -23,7 +23,7 @@ static void leave(struct sl_link *l, bool gone_on)
 
 	if (t->ops->halt)
 		t->ops->halt(t);
-	/* The lent bytes of what was sent by it. */
+	/* The lent bytes of what was sent on it. */
 	while ((node = sl_list_pop_head(&l->left_in_flight)))
 		l->ops->sent(l->ctx, sl_container_of(node, struct sl_send, node));
 	l->second = NULL;
@@ -47,7 +47,10 @@ int sl_link_migrate(struct sl_link *l, struct sl_transport *t, uint64_t now_ns)
 {
 	int rc;
 
-	/* A gateway does not come by a third one before it has left the first, or given up the second. */
+	/*
+	 * A gateway offers a third transport only after it has left the first or given up the
+	 * second.
+	 */
 	if (!leads(l) && (l->move == SL_MOVE_LEFT || l->move == SL_MOVE_OFFERED))
 		leave(l, l->move == SL_MOVE_LEFT);
 	if (l->error || l->move)
@@ -110,8 +113,9 @@ void sl_migrate_sent(struct sl_link *l)
 }
 
 /*
- * The first words by the next one: the gateway's, which make it known to acceptors that learn of a
- * connection by what comes, and the backend's, who has found the link. 0 or -errno.
+ * Exchanges the first messages on the next transport. The gateway's PING makes it known to
+ * acceptors that learn of a connection by its input; the backend's PONG shows that the link was
+ * found. Returns 0 or -errno.
  */
 static int meet(struct sl_link *l)
 {
@@ -135,7 +139,7 @@ static int meet(struct sl_link *l)
 	return leads(l) ? 0 : say(t, SL_RPC_PONG);
 }
 
-/* Credit still comes by it, and nothing else may. 0 or -errno. */
+/* Only CREDIT may arrive by this transport. Returns 0 or -errno. */
 static int expect_credit(struct sl_transport *t)
 {
 	struct sl_message m;
@@ -154,7 +158,6 @@ static bool is_late(const struct sl_link *l)
 	return l->now_ns >= l->move_until_ns;
 }
 
-/* A gateway that has left needs nothing more of it. */
 static bool may_close(const struct sl_link *l)
 {
 	return l->move == SL_MOVE_LEFT && leads(l) && sl_list_empty(&l->left_in_flight);
@@ -186,7 +189,7 @@ int sl_migrate_look(struct sl_link *l)
 	return !rc && is_late(l) ? -ETIMEDOUT : rc;
 }
 
-/* A gateway that is half way takes nothing that comes by it. */
+/* A gateway receives nothing on `t` in HALF. */
 static bool arm_first(struct sl_link *l, bool wants_room)
 {
 	bool is_deaf = l->move == SL_MOVE_HALF && !l->move_due;
@@ -196,10 +199,10 @@ static bool arm_first(struct sl_link *l, bool wants_room)
 	return l->t->ops->arm(l->t, wants_room);
 }
 
-/* The other end may take its time for each step of a move, or never make it. */
+/* The peer may take long for each step, or never make it. */
 static bool arm_second(struct sl_link *l)
 {
-	/* Once both have met there, nothing comes by it before the first MIGRATE. */
+	/* Nothing arrives between PONG and the first MIGRATE. */
 	if (l->move == SL_MOVE_OFFERED && l->met)
 		return true;
 	return l->second->ops->arm(l->second, !sl_list_empty(&l->left_in_flight));

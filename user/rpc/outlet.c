@@ -6,7 +6,7 @@ void sl_outlet_join(struct sl_outlet_use *u, struct sl_outlets *all, uintptr_t p
 {
 	struct sl_outlet *o = NULL;
 
-	/* The port's, or an unused one; where there is none, one of its own. */
+	/* The port's entry, or an unused one, or the link's own. */
 	for (unsigned i = 0; port && i < SL_OUTLETS_MAX; i++) {
 		struct sl_outlet *at = &all->of[i];
 		bool same = at->links && at->port == port;

@@ -3,7 +3,7 @@
 #include "base/cpu.h"
 #include "rpc/reader.h"
 
-/* The compiler must not read the shared bytes again after they were copied. */
+/* The compiler must not read shared bytes again after they were copied. */
 static void copy_out(void *to, const void *from, size_t len)
 {
 	memcpy(to, from, len);
@@ -86,7 +86,7 @@ static int take_entries(struct sl_reader *r, struct sl_span b, uint32_t *used)
 	for (unsigned i = 0; i < r->header.count; i++) {
 		const struct sl_rpc_entry *e = &r->entries[i];
 
-		/* Behind an error nothing follows: it could only be taken for somebody else's. */
+		/* Nothing may follow an error: it would be taken for another reply. */
 		if (e->len > SL_RPC_MAX_MESSAGE || e->meta_len > SL_RPC_MAX_META ||
 		    e->rest > SL_RPC_MAX_MESSAGE - e->len || (e->rest && !e->len) ||
 		    (e->status != SL_RPC_OK && (e->len || e->rest || (e->flags & SL_ENTRY_MORE))))
@@ -103,9 +103,7 @@ static int take_meta(struct sl_reader *r, struct sl_span b, uint32_t *used, stru
 
 	*used = min_len(len - r->have, b.len);
 	if (*used && !r->have) {
-		/*
-		 * The scratch is gone with this fragment; a cut or unfinished entry keeps its own.
-		 */
+		/* The scratch is valid for this fragment only. */
 		r->own_meta = r->own_entries;
 		r->meta = r->own_meta ? sl_mem_alloc(mem, len) : scratch->meta;
 		if (!r->meta) {
@@ -145,7 +143,7 @@ static void take_body(struct sl_reader *r, struct sl_span b, uint32_t *used, sl_
 		enter(r, SL_READ_BODY_PAD);
 }
 
-/* The usual case in one step: an entry of which everything is here. */
+/* Fast path: all of the entry is in this fragment. */
 static bool take_whole(struct sl_reader *r, struct sl_span b, uint32_t *used,
 		       struct sl_reader_scratch *scratch, sl_part_fn *fn, void *ctx)
 {
@@ -170,7 +168,7 @@ static bool take_whole(struct sl_reader *r, struct sl_span b, uint32_t *used,
 	return true;
 }
 
-/* One step; the phases that need no bytes end by themselves, also at the end of a fragment. */
+/* Phases that need no bytes end by themselves, also at the end of a fragment. */
 static int step(struct sl_reader *r, struct sl_span b, uint32_t *used, struct sl_mem *mem,
 		struct sl_reader_scratch *scratch, sl_part_fn *fn, void *ctx)
 {
@@ -213,11 +211,11 @@ int sl_reader_feed(struct sl_reader *r, struct sl_span body, struct sl_mem *mem,
 			return rc;
 		body = sl_span_skip(body, used);
 		if (r->phase == SL_READ_IDLE) {
-			/* take_entries() has made sure that nothing is left over. */
+			/* take_entries() has checked that nothing is left over. */
 			sl_reader_reset(r, mem);
 			return 1;
 		}
-		/* Out of bytes, and the phase waits for some. */
+		/* Out of bytes: waits for the next fragment. */
 		if (!used && r->phase == phase && r->index == index)
 			return 0;
 	}

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gateway's end of the RPC: batches out, replies in. One struct sl_rpc per worker, one channel
- * per (worker, backend). Messages and their rules are in sluice/rpc_wire.h.
+ * The gateway's end of the RPC: sends batches of requests, receives replies. A worker has one
+ * struct sl_rpc, and one channel per backend. sluice/rpc_wire.h defines the messages.
  *
  *   core -> sl_rpc_send() -> session (ids, fragments) -> send queue (classes) -> credits -> transport
  *   core <- sl_rpc_ops    <- session <------------------------------------------------ transport
  *                                                                            (shm | verbs | tcp)
  *
- * Connecting happens off the data path: sl_rpc_dial_*() run on the control thread and hand an
- * established transport to the worker, which adopts it between two bursts.
+ * sl_rpc_dial() connects on the control thread. The worker adopts the transport between two bursts.
  *
- * Bytes given to sl_rpc_send() stay the caller's and must not change until `sent` is called for the
- * batch: exactly once for each batch, before its batch_done, also when the channel fails or
- * requests were cancelled. (shm copies them once, straight into the peer's ring; a batch that has
- * to wait is not copied before its turn.) Item and span arrays are not needed after the call. Bytes
- * in a reply are valid during the upcall only; `meta` is a private copy, `body` is memory that the
- * backend can still change, so copy it before parsing it.
+ * The bytes given to sl_rpc_send() belong to the caller. They must not change until `sent` is
+ * called for the batch: exactly once, before its batch_done, even if the channel fails or requests
+ * are cancelled. shm copies them when the batch's turn comes. The item and span arrays are not
+ * needed after the call.
  *
- * Upcalls come from sl_rpc_poll(), _flush, _adopt, _drain and _destroy only, never from within
- * sl_rpc_send() or sl_rpc_cancel(). They may call sl_rpc_send() and sl_rpc_cancel().
+ * The bytes of a reply are valid during the upcall only. `meta` is a private copy. `body` is memory
+ * that the backend can still change: copy it before parsing.
+ *
+ * Upcalls come from sl_rpc_poll(), _flush, _adopt, _drain and _destroy only. They may call
+ * sl_rpc_send() and sl_rpc_cancel().
  */
 #ifndef SL_RPC_RPC_H
 #define SL_RPC_RPC_H
@@ -45,135 +45,141 @@ enum sl_rpc_failure {
 
 /* One request of a batch: metadata and payload as a list of spans (metadata first). */
 struct sl_rpc_item {
-	void *cookie; /* given back with the reply */
+	void *cookie; /* passed to the upcalls */
 	const struct sl_span *spans;
 	uint32_t span_cnt;
 	uint32_t len; /* payload: sum of spans less meta_len */
 	uint16_t meta_len;
 	bool idempotent;
-	bool compressed;    /* a message of gRPC that is */
+	bool compressed;    /* the payload is a compressed gRPC message */
 	bool stream;        /* opens a stream: a batch of one, without payload */
-	bool open;          /* of which more is to come */
-	bool expects;       /* and its client waits until a backend says so */
-	uint8_t class;      /* enum sl_rpc_class: its own, whatever it is batched with */
-	uint64_t budget_us; /* 0 none */
+	bool open;          /* stream: more parts follow */
+	bool expects;       /* stream: the client waits for 100 (Continue) */
+	uint8_t class;      /* enum sl_rpc_class of this item; each class is a message of its own */
+	uint64_t budget_us; /* 0: none */
 	uint64_t id;        /* out: for sl_rpc_cancel() */
 };
 
 struct sl_rpc_reply {
 	uint8_t status;      /* enum sl_rpc_status */
 	bool first, last;    /* a long or streamed reply arrives in parts */
-	bool more;           /* behind this message another one of this reply follows (streaming) */
-	bool no_message;     /* gRPC: its body is no message of the reply */
-	bool compressed;     /* gRPC: the message is */
-	uint64_t total_len;  /* payload of this message, known with the first part */
+	bool more;           /* another message of this reply follows (streaming) */
+	bool no_message;     /* gRPC: the body is not a message of the reply */
+	bool compressed;     /* gRPC: the message is compressed */
+	uint64_t total_len;  /* payload bytes of this message; known with the first part */
 	struct sl_span meta; /* with the first part */
 	struct sl_span body;
-	uint32_t service_us; /* of this request */
-	uint32_t together;   /* requests that the backend computed at once; 0 not known */
+	uint32_t service_us; /* computing time of this request */
+	uint32_t together;   /* requests that the backend computed together; 0: unknown */
 };
 
-/* How a batch has ended: what its replies said, whichever way each of its requests ended. */
+/* How a batch ended, from the replies to its requests. */
 struct sl_rpc_batch_end {
 	uint64_t batch, sent_ns;
 	bool stream;
-	uint32_t count;    /* requests in it */
-	uint32_t answered; /* of them, those with a whole reply that says SL_RPC_OK */
-	uint32_t
-		together; /* the most that the backend says to have computed at once; 0: not said */
-	uint32_t
-		service_us; /* the longest that it says to have taken; 0: below 1 us, or not said */
+	uint32_t count;      /* requests in it */
+	uint32_t answered;   /* requests that were answered with SL_RPC_OK, see batch_done */
+	uint32_t together;   /* largest number that the backend computed together; 0: unknown */
+	uint32_t service_us; /* longest computing time; 0: below 1 us, or unknown */
 };
 
-/* What debug builds tell the owner of bytes that a batch refers to. */
+/* Events that debug builds report about the bytes of a batch. */
 enum sl_rpc_watch {
-	SL_RPC_LENT,     /* from now on they must stay as they are; within sl_rpc_send() */
-	SL_RPC_READ,     /* a post reads these of them */
-	SL_RPC_RETURNED, /* not needed any more; `sent` follows */
+	SL_RPC_LENT,     /* the bytes must not change from now on; called within sl_rpc_send() */
+	SL_RPC_READ,     /* a post reads these bytes */
+	SL_RPC_RETURNED, /* the bytes are not needed any more; `sent` follows */
 };
 
-/* app_data: of the channel, as it was made with. */
+/* app_data: the value that sl_rpc_channel_new() got. */
 struct sl_rpc_ops {
 	/*
-	 * A reply, or a part of one. After `last` without `more` the cookie is forgotten; a status
-	 * other than OK always comes like that.
+	 * A reply, or a part of one. The cookie is not used after `last` without `more`. A status
+	 * other than OK arrives as one such part.
 	 */
 	void (*reply)(void *app, void *cookie, const struct sl_rpc_reply *r);
-	/* The request ended without (the rest of) a reply. */
+	/* The request ended before its reply was complete. */
 	void (*failed)(void *app, void *cookie, enum sl_rpc_failure why);
 	/*
-	 * Nothing of this batch is computed any more: all are answered, failed, cancelled or lost. What
-	 * of a last message has begun to arrive is answered, and so is, for good, what has to wait for
-	 * the caller to take it (sl_rpc_reply_kept()).
-	 * Exactly once for each batch.
+	 * The backend computes nothing of this batch any more: each request was answered, failed,
+	 * cancelled or lost. A request counts as answered when its last message begins to arrive,
+	 * or when its reply waits for the caller (sl_rpc_reply_kept()). Called exactly once for
+	 * each batch.
 	 */
 	void (*batch_done)(void *app, void *app_data, const struct sl_rpc_batch_end *end);
-	/* The transport is done with the bytes of a batch. */
+	/* The transport does not read the bytes of the batch any more. */
 	void (*sent)(void *app, void *app_data, uint64_t batch);
-	/* Also when it is held, or not any more (sl_rpc_channel_held()). */
+	/* The state has changed, or the port went down or came back (sl_rpc_channel_held()). */
 	void (*state)(void *app, void *app_data, enum sl_rpc_state state);
-	/* All of the channel goes by the transport that it was to go on by; or (false) it stays. */
+	/*
+	 * A migration has ended. gone_on: the channel uses the new transport; else it keeps the old
+	 * one.
+	 */
 	void (*moved)(void *app, void *app_data, bool gone_on);
-	/* The backend takes more of this stream. */
+	/* The backend has given credit for this stream (sl_rpc_part_credit()). */
 	void (*credit)(void *app, void *cookie);
-	/* The backend wants the rest of this stream, which expects to be told: once, before any reply. */
+	/*
+	 * The backend wants the rest of a stream that was sent with `expects`. Once, before any
+	 * reply.
+	 */
 	void (*go_on)(void *app, void *cookie);
-	/* An interim reply: up to SL_RPC_MAX_INTERIM of them, before any reply. */
+	/* An interim reply: at most SL_RPC_MAX_INTERIM, before any reply. */
 	void (*interim)(void *app, void *cookie, struct sl_span meta);
-	/* Debug builds only, may be NULL: so that the owner can check that it keeps its word. */
+	/* Debug builds only; may be NULL. Lets the owner check that the bytes do not change. */
 	void (*watch)(void *app, enum sl_rpc_watch what, const struct sl_span *spans, uint32_t cnt);
 };
 
 struct sl_rpc_config {
 	uint32_t max_outstanding; /* requests per worker over all channels */
-	uint32_t bulk_ring_len;   /* bytes per channel and direction; 0: as suits its transport */
+	uint32_t bulk_ring_len;   /* bytes per channel and direction; 0: the transport's default */
 	uint32_t slots;           /* small-message slots per channel and direction */
 	uint64_t ping_interval_ns;
 	/*
-	 * While requests are outstanding, missed pings alone do not end a channel before it has
-	 * been silent for so long: a backend may compute in the thread that answers.
+	 * While requests are outstanding, a channel must be silent for this time before it ends. A
+	 * backend may compute in the thread that answers PINGs.
 	 */
 	uint64_t patience_ns;
-	uint64_t grace_ns; /* beyond the budget before a request is given up */
+	uint64_t grace_ns; /* beyond the budget, before a request times out */
 	bool one_class;    /* FIFO instead of priority classes, for comparison */
 };
 void sl_rpc_config_default(struct sl_rpc_config *cfg);
 
-/* Memory that large sends may reference (the UMEM); registered with each RDMA device in use. */
+/* Memory that large sends may reference (the UMEM). Each RDMA device in use registers it. */
 struct sl_rpc_memory {
 	void *addr;
 	size_t len;
 };
 
+/* Returns a session without channels; NULL if out of memory or descriptors. */
 struct sl_rpc *sl_rpc_create(const struct sl_rpc_config *cfg, const struct sl_rpc_memory *mem,
 			     const struct sl_rpc_ops *ops, void *app);
+/* Ends and frees all channels, with upcalls; NULL does nothing. */
 void sl_rpc_destroy(struct sl_rpc *r);
 
-/* A channel slot for one backend: DOWN until a transport is adopted. `app_data` is the core's. */
+/*
+ * Adds a channel for one backend, DOWN until it adopts a transport. Returns NULL if out of memory.
+ */
 struct sl_rpc_channel *sl_rpc_channel_add(struct sl_rpc *r, const char *name, void *app_data);
-/* The same in two steps, the first by any thread; free: one that was never joined. */
+/*
+ * sl_rpc_channel_add() in two steps. Any thread may call _new; _free is for a channel that never
+ * joined.
+ */
 struct sl_rpc_channel *sl_rpc_channel_new(const char *name, void *app_data);
 void sl_rpc_channel_free(struct sl_rpc_channel *ch);
 void sl_rpc_channel_join(struct sl_rpc *r, struct sl_rpc_channel *ch);
-/* No new requests on this one; GOAWAY to its peer. It goes DOWN when nothing is outstanding. */
+/* Sends GOAWAY and takes no new requests. The channel goes DOWN when nothing is outstanding. */
 void sl_rpc_channel_drain(struct sl_rpc_channel *ch);
-/* Takes out and frees a channel that is DOWN. Not from within an upcall. */
+/* Removes and frees a channel that is DOWN. Must not be called from an upcall. */
 void sl_rpc_channel_remove(struct sl_rpc_channel *ch);
 enum sl_rpc_state sl_rpc_channel_state(const struct sl_rpc_channel *ch);
-/* Its port is down: what is sent waits for that to end, or for the end of the channel. */
+/* Returns true while the port is down: sends wait until it is back or the channel ends. */
 bool sl_rpc_channel_held(const struct sl_rpc_channel *ch);
 
-/*
- * Control thread: connects to "shm:///path", "rdma://addr:port" or "tcp://host:port", negotiates
- * (HELLO, key proof, ring sizes), bounded by timeout_ms. Returns NULL and a line in err. The
- * transport may then be adopted by a worker; sl_rpc_dial_drop() frees one that is not.
- */
-/* The way to an rdma endpoint. All zero: as routes and devices have it. */
+/* Path to an rdma endpoint. All zero: as the routes and devices give it. */
 struct sl_rpc_rdma {
-	const char *source; /* an address of ours; NULL: the route's */
-	const char *device; /* NULL: the one that has the source */
-	uint8_t port;       /* of the device; 0: any */
-	uint8_t tos;        /* of its packets, in both directions: a DSCP times four */
+	const char *source; /* local address; NULL: the route's */
+	const char *device; /* NULL: the device that has the source address */
+	uint8_t port;       /* port of the device; 0: any */
+	uint8_t tos;        /* in both directions: a DSCP times four */
 };
 struct sl_rpc_dial_options {
 	const char *endpoint;
@@ -181,77 +187,90 @@ struct sl_rpc_dial_options {
 	const struct sl_rpc_memory *mem;
 	uint32_t bulk_ring_len, slots; /* as in sl_rpc_config */
 	unsigned timeout_ms;
-	uint16_t worker; /* told to the backend, for its statistics */
+	uint16_t worker; /* reported to the backend for its statistics */
 	struct sl_rpc_rdma rdma;
-	uint32_t owner; /* shm: account that may listen, beside root and this process' own */
+	uint32_t owner; /* shm: user id that may listen, besides root and our own */
 	/*
-	 * Of the link that this is for, sl_rpc_link_number(); goes_on: it has a transport, and is
-	 * to go on by this one, which sl_rpc_adopt() then sees to.
+	 * Number of the link (sl_rpc_link_number()). goes_on: the link has a transport, and
+	 * sl_rpc_adopt() migrates it to this one.
 	 */
 	uint64_t link;
 	bool goes_on;
 };
-/* At random, so that nobody else knows it; 0: there is no randomness. */
+/* Returns a random number, so that no other process can guess it; 0: there is no randomness. */
 uint64_t sl_rpc_link_number(void);
+/*
+ * Connects to "shm:///path", "rdma://addr:port", "rdma+ud://addr:port" or "tcp://host:port" and
+ * negotiates (HELLO, key proof, ring sizes), for at most timeout_ms. Returns a transport for
+ * sl_rpc_adopt() or sl_rpc_dial_drop(), or NULL and a line in err. Control thread.
+ */
 struct sl_transport *sl_rpc_dial(const struct sl_rpc_dial_options *opt, struct sl_err *err);
+/* Closes a transport that was not adopted; NULL does nothing. */
 void sl_rpc_dial_drop(struct sl_transport *t);
-/* One line for people: "shm /run/x.sock ...", "rdma rxe0/1 gid[1] ... mtu 1024 RC ...", "tcp ...". */
+/*
+ * Returns a line that describes the transport: "shm /run/x.sock ...", "rdma rxe0/1 gid[1] ... mtu
+ * 1024 RC ...", "tcp ...".
+ */
 const char *sl_rpc_transport_info(const struct sl_transport *t);
-/* Of a virtual connection, in this process; 0: it is none. */
+/* Returns this process's number of a virtual connection; 0 for other transports. */
 uint32_t sl_rpc_transport_number(const struct sl_transport *t);
-/* Of the process at the other end: it is the same one for as long as this is the same. */
+/* Returns the epoch of the peer's process, which changes when the peer starts again. */
 uint64_t sl_rpc_transport_peer(const struct sl_transport *t);
-/* What is heard where a virtual connection was dialled, when nothing has come by it for a while. */
+/* Answers about a virtual connection that has been silent for a while. */
 enum sl_rpc_word {
 	SL_RPC_NO_WORD,
-	SL_RPC_NOBODY,    /* nobody listens there; anybody on the way can say so */
-	SL_RPC_KNOWN,     /* the peer's own word: it has that connection */
-	SL_RPC_FORGOTTEN, /* it has not: it has started again, or has given it up */
+	SL_RPC_NOBODY,    /* nothing listens there; anyone on the path can forge this answer */
+	SL_RPC_KNOWN,     /* authenticated: the peer has the connection */
+	SL_RPC_FORGOTTEN, /* authenticated: the peer has restarted, or has ended the connection */
 };
-/* Control thread, bounded by timeout_ms: asks after the connection of that number. */
+/* Asks the peer for the connection with that number, for at most timeout_ms. Control thread. */
 enum sl_rpc_word sl_rpc_ask(const struct sl_rpc_dial_options *opt, uint32_t number);
 /*
- * Which way bytes to that endpoint would go from here, without asking the other end. 0 or -errno:
- * -ENETUNREACH: no RDMA device has a route there, -ENODEV: there is none at all.
+ * Describes the path to that endpoint in `text`, without asking the peer. Returns 0 or -errno.
+ * -ENETUNREACH: no RDMA device has a route there. -ENODEV: there is no RDMA device.
  */
 int sl_rpc_probe(const char *endpoint, const struct sl_rpc_rdma *rdma, char *text, size_t len);
 
-/*
- * Doctor: tries on that port of a device what connections rely on that share receive slots. NULL, or
- * what does not work.
- */
 struct ibv_context;
+/*
+ * Tests the device features that shared receive slots need, for "sluice doctor". Returns NULL, or
+ * the feature that does not work.
+ */
 const char *sl_rpc_try_rdma(struct ibv_context *device, uint8_t port);
 
-/* Does finding that endpoint take the resolver's files and servers? */
+/* Returns true if finding the endpoint needs the resolver's files and servers. */
 bool sl_rpc_has_name(const char *endpoint);
 
 /*
- * Loads what libraries load late: libibverbs' providers of the devices that are there, OpenSSL's
- * configuration and providers. Before the process loses the right to map executable memory.
+ * Loads what libraries load late: libibverbs' providers of the present devices, OpenSSL's
+ * configuration and providers. Must run before the process loses the right to map executable
+ * memory.
  */
 void sl_rpc_preload(void);
 
 /*
- * Worker: the channel comes UP on this transport; or goes on by it, UP as it is, if it was dialled for
- * that: then ops->moved says whether. -1: the channel is not in the state for it,
- * the peer is another one, or epoll is out of memory; the transport is then closed.
+ * Brings the channel UP on this transport, or migrates it if the transport was dialled for that.
+ * The result of a migration is reported by ops->moved. Returns -1 and closes the transport if the
+ * channel is in the wrong state, the peer is another one, or epoll is out of memory. Worker.
  */
 int sl_rpc_adopt(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now_ns);
 
-/* Worker: the peer does not have the connection of that number any more. Another one goes on. */
+/*
+ * Ends the channel because the peer has no connection of that number any more. Does nothing if the
+ * channel uses another one. Worker.
+ */
 void sl_rpc_forgotten(struct sl_rpc_channel *ch, uint32_t number);
 
 /*
- * Sends items as one batch, those of each class in a message of their own, so that what is urgent
- * waits neither on its way nor at the backend for what is not. Returns 0 and the batch number;
- * -EAGAIN: no credit or ring space now (nothing was sent); -ENOTCONN; -EMSGSIZE.
+ * Sends items as one batch, in one message per class, so that urgent requests do not wait for
+ * others. Returns 0 and the batch number. Sends nothing on error. -EAGAIN: the queue, the table or
+ * the memory is full now. -ENOTCONN, -EINVAL or -EMSGSIZE: a later call fails, too.
  */
 int sl_rpc_send(struct sl_rpc_channel *ch, struct sl_rpc_item *items, uint32_t cnt, uint64_t now_ns,
 		uint64_t *batch);
 /*
- * The reply is not wanted any more: tells the backend; neither reply nor failed is called later.
- * `sent` and batch_done of its batch still are. An id that is not outstanding does no harm.
+ * Cancels a request: tells the backend, and calls neither reply nor failed for it later. `sent` and
+ * batch_done of its batch are still called. An id that is not outstanding is ignored.
  */
 void sl_rpc_cancel(struct sl_rpc_channel *ch, uint64_t id);
 
@@ -260,39 +279,48 @@ struct sl_rpc_part {
 	const struct sl_span *spans;
 	uint32_t span_cnt;
 	uint32_t len;    /* sum of spans */
-	uint32_t rest;   /* of the message: in further parts */
-	bool compressed; /* the message is; the same in all parts of it */
-	bool end;        /* of the stream: the spans are its metadata, up to SL_RPC_MAX_ASKED */
+	uint32_t rest;   /* bytes of the message that later parts bring */
+	bool compressed; /* the message is compressed; the same in all of its parts */
+	bool end;        /* end of the stream: the spans are its metadata, up to SL_RPC_MAX_ASKED */
 };
-/* What a part may cost now: its length, SL_RPC_MIN_COST at the least. 0: nothing, or it is not open. */
+/*
+ * Returns what a part may cost now: its length, but at least SL_RPC_MIN_COST. Returns 0 if the
+ * credit is lower, or the stream is not open.
+ */
 uint32_t sl_rpc_part_credit(struct sl_rpc_channel *ch, uint64_t id);
-/* Copies the bytes. 0; -EAGAIN: no memory now; -EINVAL: beyond the credit, or it is not open. */
+/*
+ * Sends a part and copies its bytes. Returns 0. -EAGAIN: out of memory or queue space now. -EINVAL:
+ * beyond the credit, too long, or the stream is not open.
+ */
 int sl_rpc_send_part(struct sl_rpc_channel *ch, uint64_t id, const struct sl_rpc_part *part,
 		     enum sl_rpc_class class, uint64_t now_ns);
 
 /*
- * How much of a reply the caller keeps, of which more is to come: gives the peer credit, so that it
- * is never more than SL_RPC_INITIAL_WINDOW, of most streams SL_RPC_STREAM_WINDOW (and as much again as its messages' prefixes are). To be
- * said whenever that falls, and at the end of each upcall. No harm if nothing is outstanding.
+ * Tells how many bytes of an unfinished reply the caller keeps. The peer gets credit, so that
+ * `kept` stays within SL_RPC_INITIAL_WINDOW (most streams: SL_RPC_STREAM_WINDOW), message prefixes
+ * not counted. Must be called when `kept` falls, and at the end of each upcall. An id that is not
+ * outstanding is ignored.
  */
 void sl_rpc_reply_kept(struct sl_rpc_channel *ch, uint64_t id, uint64_t kept);
 
 /*
- * Once per loop: progress in both directions, timers. Returns messages received, and bells if it is
- * called between sl_rpc_arm() and sl_rpc_disarm(): with any of these, do not sleep.
+ * Makes progress in both directions and runs timers; called once per loop. Returns the number of
+ * messages received. Between sl_rpc_arm() and sl_rpc_disarm() events count, too. The worker must
+ * not sleep unless it is 0.
  */
 unsigned sl_rpc_poll(struct sl_rpc *r, uint64_t now_ns);
-/* Posts what is queued, one doorbell per channel. */
+/* Posts what is queued, with one doorbell per channel. */
 void sl_rpc_flush(struct sl_rpc *r, uint64_t now_ns);
+/* Returns when sl_rpc_poll() must be called at the latest. */
 uint64_t sl_rpc_next_ns(const struct sl_rpc *r);
-/* Requests whose replies are still to come, over all channels. */
+/* Returns the number of outstanding requests of all channels. */
 uint32_t sl_rpc_asked(const struct sl_rpc *r);
 
 /*
- * Sleeping: add sl_rpc_fd() (one epoll fd, whose events are the session's to take) to the worker's
- * wait; sl_rpc_arm() asks for events and returns false if something arrived meanwhile (then poll
- * again instead of sleeping). `rang`: the fd has become readable, or nobody has looked. Events that
- * are left there end the next sleep at once.
+ * Sleeping: the worker waits for sl_rpc_fd(), one epoll fd, whose events belong to the session.
+ * sl_rpc_arm() asks for events; it returns false if something arrived meanwhile: poll instead of
+ * sleeping. sl_rpc_disarm() ends the sleep. `rang`: the fd is readable, or was not checked. Events
+ * that are left there end the next sleep at once.
  */
 int sl_rpc_fd(const struct sl_rpc *r);
 bool sl_rpc_arm(struct sl_rpc *r);
@@ -303,26 +331,31 @@ struct sl_rpc_stats {
 	uint64_t credit_stalls, messages_sent, messages_received, doorbells, bad_messages;
 	uint64_t late_replies, cancels, timeouts;
 	uint64_t over_credit; /* channels lost because the peer sent beyond its credit */
-	uint64_t no_slot; /* channels lost because the peer had no receive slot, time after time */
-	uint64_t forgotten; /* virtual connections that ended as the peer had none of that number */
-	/* Of virtual connections: sent or come once more, and not sealed by the peer. */
+	uint64_t no_slot;     /* channels lost because the peer repeatedly had no receive slot */
+	/* virtual connections that ended because the peer had none of that number */
+	uint64_t forgotten;
+	/* Datagrams of virtual connections: retransmitted, received twice, with a bad MAC. */
 	uint64_t datagrams_resent, datagrams_doubled, datagrams_unsealed;
 	uint32_t outstanding, slots_free, slots;
 };
 /*
- * What a channel has carried, both ways: messages, PINGs included, and their bytes; how often something
- * waited for room. Any thread; as the worker counts meanwhile.
+ * Counts of a channel in both directions: messages (with PINGs), bytes, and waits for room. Any
+ * thread may read them while the worker counts.
  */
 struct sl_rpc_traffic {
 	uint64_t messages, bytes, waits;
 };
 void sl_rpc_channel_traffic(const struct sl_rpc_channel *ch, struct sl_rpc_traffic *out);
 
-/* Any thread: since when the peer of a virtual connection has owed a word; 0: it owes none. */
+/*
+ * Returns since when the peer of a virtual connection has owed an answer; 0: it owes none. Any
+ * thread.
+ */
 uint64_t sl_rpc_channel_silent_ns(const struct sl_rpc_channel *ch);
 
-/* Datagrams that came for no connection. */
+/* Returns the number of datagrams that matched no connection. */
 uint64_t sl_rpc_strays(const struct sl_rpc *r);
+/* Fills `out`. Worker. */
 void sl_rpc_channel_stats(const struct sl_rpc_channel *ch, struct sl_rpc_stats *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Six MACs are in each connection. OpenSSL's EVP looks its algorithm up and allocates for each; so
- * these go by its SHA-256 itself, which is deprecated, and there.
+ * A connection needs six MACs. OpenSSL's EVP would look up the algorithm and allocate for each, so
+ * these use the deprecated SHA-256 functions.
  */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "rpc/secret.h"
@@ -21,21 +21,21 @@
 #include "base/clock.h"
 
 enum {
-	BLOCK = 64, /* SHA-256's */
-	KNOWN = 8,  /* files that are remembered */
-	OLD_S = 2, /* another change would have another time: the file system's clock is no coarser */
+	BLOCK = 64, /* of SHA-256 */
+	KNOWN = 8,  /* cached files */
+	OLD_S = 2,  /* a later change has another time: no file system's clock is coarser */
 };
 
 struct known {
 	char path[PATH_MAX];
-	struct stat st;     /* when it was read; of no size: nothing is known */
-	uint64_t looked_ns; /* when it was last seen to be as it was */
-	uid_t reader;       /* who may not be able to any more after a change of account */
+	struct stat st;     /* when it was read; size 0: unused */
+	uint64_t looked_ns; /* when it was last found unchanged */
+	uid_t reader;       /* another effective user may not be allowed to read it */
 	struct sl_secret secret;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct known *files; /* KNOWN of them, in memory that no core dump shows */
+static struct known *files; /* KNOWN entries, left out of core dumps */
 static unsigned next_file;
 
 /* --- files --- */
@@ -50,14 +50,14 @@ static bool same_time(const struct timespec *a, const struct timespec *b)
 	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
-/* Its owner and mode cannot change without its change time. */
+/* A change of owner or mode changes st_ctim. */
 static bool same_file(const struct stat *a, const struct stat *b)
 {
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
 	       same_time(&a->st_mtim, &b->st_mtim) && same_time(&a->st_ctim, &b->st_ctim);
 }
 
-/* With the lock. */
+/* Lock held. */
 static struct known *find_file(const char *path)
 {
 	for (unsigned i = 0; files && i < KNOWN; i++) {
@@ -108,7 +108,7 @@ static bool make_files(void)
 	return true;
 }
 
-/* What is new may change again within the same tick of its times. */
+/* A new file may change again within the same tick of its times. */
 static void remember(const struct sl_secret *s, const char *path, const struct stat *st)
 {
 	struct timespec now;
@@ -141,14 +141,14 @@ static int read_file(struct sl_secret *s, const char *path, struct sl_err *err)
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return refuse(path, strerror(errno), err);
-	/* Who may write it may pose as any peer, as well as who may read it. */
+	/* A user that can write the key can pose as any peer. */
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
 	    (st.st_mode & (S_IROTH | S_IWOTH | S_IWGRP)) ||
 	    !(st.st_uid == 0 || st.st_uid == geteuid())) {
 		close(fd);
 		return refuse(path,
-			      "expected a file of root's or our own that others may not read and "
-			      "the group may not write (chmod 640)",
+			      "expected a file of root or this user that others cannot read and "
+			      "the group cannot write (chmod 640)",
 			      err);
 	}
 	n = read(fd, bytes, sizeof(bytes));
@@ -179,7 +179,7 @@ void sl_secret_wipe(struct sl_secret *s)
 
 /* --- HMAC --- */
 
-/* Behind the key as a block, each byte of it changed by `pad`. */
+/* Returns the state after the key, XORed with `pad`, as a block. */
 static SHA256_CTX keyed(const uint8_t key[BLOCK], uint8_t pad)
 {
 	uint8_t block[BLOCK];

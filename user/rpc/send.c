@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the gateway sends on a channel. sl_rpc_send -> remember each request, build_all: one message for
- * each class, whose spans are not copied, and belong to it until `sent` -> link. Below it the parts of
- * streams, which are copied: sl_rpc_send_part -> build_part -> link.
+ * Output of a channel. sl_rpc_send() builds one message per class, whose spans are lent until
+ * `sent`. sl_rpc_send_part() copies a part of a stream.
  */
 #include <errno.h>
 #include "base/clock.h"
@@ -11,7 +10,7 @@
 
 static const uint8_t zeros[8];
 
-/* Body length of all, or 0: a length is wrong. */
+/* Returns the body length of all items; 0: a length is wrong. */
 static uint64_t body_of(const struct sl_rpc_item *items, uint32_t cnt)
 {
 	uint64_t total = cnt * sizeof(struct sl_rpc_entry);
@@ -43,7 +42,7 @@ static struct sl_span *add_pad(struct sl_span *to, uint64_t len)
 	return add_span(to, zeros, sl_rpc_pad8(len) - len);
 }
 
-/* Metadata, padding, payload, padding. The caller's spans may be cut anywhere. */
+/* Appends metadata, padding, payload, padding. The caller's spans may be cut anywhere. */
 static struct sl_span *add_item(struct sl_span *to, const struct sl_rpc_item *it)
 {
 	size_t meta = it->meta_len;
@@ -68,13 +67,13 @@ static bool expects(const struct sl_rpc_item *it)
 	return it->stream && it->open && it->expects;
 }
 
-/* Returns the time that is so many microseconds behind `ns`; UINT64_MAX if it is beyond the clock. */
+/* Returns `ns` plus `us` microseconds; UINT64_MAX if that is beyond the clock. */
 static uint64_t later_ns(uint64_t ns, uint64_t us)
 {
 	return us < (UINT64_MAX - ns) / SL_NS_PER_US ? ns + us * SL_NS_PER_US : UINT64_MAX;
 }
 
-/* The message of the items of one class; NULL: no memory. */
+/* Returns the message of the items of one class; NULL: no memory. */
 static struct sl_send *build(struct sl_rpc *r, const struct sl_rpc_item *items, uint32_t cnt,
 			     uint8_t class, uint64_t now_ns)
 {
@@ -91,7 +90,7 @@ static struct sl_send *build(struct sl_rpc *r, const struct sl_rpc_item *items, 
 		if (items[i].class != class)
 			continue;
 		of_class++;
-		/* At the most: its own, a cut and two paddings. */
+		/* At most: its spans, one cut, two paddings. */
 		span_cnt += (uint64_t)items[i].span_cnt + 3;
 		if (items[i].budget_us && due_ns < first_ns)
 			first_ns = due_ns;
@@ -178,7 +177,7 @@ static void forget_batch(struct sl_rpc_channel *ch, const struct sl_rpc_item *it
 	sl_outstanding_batch_put(&r->out, b);
 }
 
-/* A message for each class that there is. 0 or -EAGAIN. */
+/* Builds a message for each class in use. Returns 0 or -EAGAIN. */
 static int build_all(struct sl_rpc *r, const struct sl_rpc_item *items, struct sl_pending_batch *b,
 		     uint64_t now_ns)
 {
@@ -324,9 +323,9 @@ uint32_t sl_rpc_part_credit(struct sl_rpc_channel *ch, uint64_t id)
 }
 
 /*
- * Parts have half of the session's memory, and each class of a channel so much of it as leaves the
- * same for the next one (dynamic thresholds: Choudhury, Hahne 1998). So a backend that takes nothing
- * stops its own streams.
+ * Parts may use half of the session's memory. A class of a channel may use a share of what is free
+ * (dynamic thresholds: Choudhury, Hahne 1998). A backend that takes nothing stops only its own
+ * streams.
  */
 static bool may_wait(const struct sl_rpc_channel *ch, enum sl_rpc_class class)
 {

@@ -25,7 +25,10 @@ static unsigned class_of(const struct sl_sendq *q, const struct sl_send *s)
 	return q->one_class ? SL_CLASS_BULK : s->header.priority;
 }
 
-/* Behind which one of its class it goes. From the end: most come in the order of their deadlines. */
+/*
+ * Returns the node to insert behind. Searches from the end: most messages come in order of
+ * deadline.
+ */
 static struct sl_list *place_of(struct sl_sendq *q, const struct sl_send *s, unsigned class)
 {
 	struct sl_list *head = &q->queue[class], *at;
@@ -70,7 +73,7 @@ void sl_sendq_push(struct sl_sendq *q, struct sl_send *s, enum sl_rpc_class clas
 		q->last_timed[class] = s;
 }
 
-/* The earliest deadline; of those that are begun, where one more is too many. NULL: none may go. */
+/* Returns the earliest deadline; if no message may begin, among those begun. NULL: none. */
 static struct sl_send *head_of(const struct sl_sendq *q, unsigned class, bool begun_only)
 {
 	bool may_begin = !begun_only && (q->started[class] < SL_SENDQ_STARTED_MAX || q->one_class);
@@ -96,7 +99,7 @@ uint32_t sl_sendq_cap(uint64_t rate_bps, uint32_t slice_min)
 {
 	uint64_t bytes = moved_in(rate_bps, SL_SENDQ_CAP_NS);
 
-	/* Two slices, or nothing moves while the next one is made. */
+	/* Two slices: one moves while the next is made. */
 	if (bytes < 2 * (uint64_t)slice_min)
 		return 2 * slice_min;
 	return bytes < SL_SENDQ_CAP_MAX ? (uint32_t)bytes : SL_SENDQ_CAP_MAX;
@@ -110,7 +113,7 @@ uint32_t sl_sendq_far(uint64_t rate_bps, uint32_t slice_min)
 	return bytes > caps ? (uint32_t)bytes : caps;
 }
 
-/* How long a slice of this class may be; 0: too many bytes are posted. */
+/* Returns the longest slice for this class; 0: too many bytes are posted. */
 static uint32_t most_of(const struct sl_send_room *room, unsigned class)
 {
 	uint32_t cap = sl_sendq_cap(room->rate_bps, room->slice_min);
@@ -129,7 +132,7 @@ static uint32_t most_of(const struct sl_send_room *room, unsigned class)
 	return sl_rpc_at_most(slice, room->slice_max);
 }
 
-/* What goes next of a class, and how many bytes of it; NULL: it cannot go now. */
+/* Returns the message of a class that may go now, with the length of its slice; NULL: none. */
 static struct sl_send *pick(struct sl_sendq *q, unsigned class, const struct sl_send_room *room,
 			    uint32_t most, uint32_t *len)
 {
@@ -139,12 +142,12 @@ static struct sl_send *pick(struct sl_sendq *q, unsigned class, const struct sl_
 	if (!s || !room->window)
 		return NULL;
 	left = s->total - s->offset;
-	/* No sliver of a message by itself. */
+	/* Avoids a short last slice. */
 	*len = left <= most + most / 4 ? left : most;
 	if (*len <= room->window)
 		return s;
 	*len = room->window;
-	/* Rather wait for the ring than chop a long message into slots. */
+	/* Waits for the ring, instead of cutting a long message into slots. */
 	return room->window < SL_SENDQ_SLICE_MIN ? NULL : s;
 }
 
@@ -175,9 +178,7 @@ static struct sl_send *round_robin(struct sl_sendq *q, const struct sl_send_room
 	}
 	if (ready <= 1)
 		return only;
-	/*
-	 * Each turn adds to some deficit, so this ends: after slice / quantum rounds at the most.
-	 */
+	/* Ends after at most slice / quantum rounds: each turn raises a deficit. */
 	for (;; next_turn(q)) {
 		unsigned c = q->turn;
 

@@ -14,8 +14,8 @@ enum {
 	MEM_PER_REQUEST = 512, /* entries and spans of queued batches */
 	MEM_BASE = 32 << 20,
 	EVENTS_MAX = 16,
-	EVENT_TURNS = 16,  /* of so many */
-	RESTING_EACH = 64, /* channels that a tick passes, for those that rest among them */
+	EVENT_TURNS = 16,  /* calls of epoll_wait at most */
+	RESTING_EACH = 64, /* channels that a tick visits in search of resting ones */
 };
 
 void sl_rpc_config_default(struct sl_rpc_config *cfg)
@@ -65,7 +65,7 @@ void sl_rpc_destroy(struct sl_rpc *r)
 
 	if (!r)
 		return;
-	/* Who is told that one is down looks at the others. */
+	/* An upcall about one channel looks at the others, so all go down before one is freed. */
 	sl_list_for_each (node, &r->channels) {
 		struct sl_rpc_channel *ch = sl_container_of(node, struct sl_rpc_channel, node);
 
@@ -124,7 +124,8 @@ void sl_rpc_channel_remove(struct sl_rpc_channel *ch)
 	if (!SL_ENSURE(ch->state == SL_RPC_DOWN))
 		sl_channel_down(ch, SL_RPC_FAIL_LOST);
 	ch->rpc->channel_cnt--;
-	ch->rpc->round = 0; /* or it would end before all the others were passed */
+	/* otherwise the round would end before all other channels were passed */
+	ch->rpc->round = 0;
 	sl_list_del(&ch->node);
 	free(ch);
 }
@@ -139,7 +140,7 @@ bool sl_rpc_channel_held(const struct sl_rpc_channel *ch)
 	return ch->held;
 }
 
-/* 0: the channel, with all that is under way, goes on by it. */
+/* Migrates the channel, with all that is under way. Returns 0 or -1. */
 static int go_on_by(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now_ns)
 {
 	if (ch->state != SL_RPC_UP || sl_channel_watch_transport(ch, t))
@@ -179,7 +180,7 @@ static int take_up(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t n
 	sl_list_add_tail(&r->awake, &ch->awake);
 	r->next_ping_ns = sl_min_ns(r->next_ping_ns, ch->link.alive.next_ns);
 	r->round_ping_ns = sl_min_ns(r->round_ping_ns, ch->link.alive.next_ns);
-	/* Some acceptors know of a connection when they first hear of it. */
+	/* Some acceptors learn of a connection by its first message. */
 	ch->link.unheard = t->number != 0;
 	r->ops->state(r->app, ch->app_data, ch->state);
 	return 0;
@@ -215,12 +216,12 @@ static void on_timer(void *arg, struct sl_timer *t)
 	sl_channel_timeout(p->channel, p);
 }
 
-/* Of a channel's upcalls may wake others, and put none but itself to rest. */
+/* An upcall may wake other channels, but puts only its own channel to rest. */
 #define for_each_awake(r, at, next, ch)                                                            \
 	sl_list_for_each_safe (at, next, &(r)->awake)                                              \
 		if ((ch = sl_container_of(at, struct sl_rpc_channel, awake)))
 
-/* Bells and hang-ups, of the channels that have them; how many. */
+/* Handles doorbells and hang-ups. Returns their number. */
 static unsigned take_events(struct sl_rpc *r)
 {
 	SL_UNINIT struct epoll_event ev[EVENTS_MAX];
@@ -243,8 +244,8 @@ static unsigned take_events(struct sl_rpc *r)
 }
 
 /*
- * What came by ends that channels share, and whose it is; of how many. Where that takes a call of the
- * kernel, what comes unasked has until the next tick.
+ * Takes the input of poll groups and wakes its channels. Returns their number. Polls that need a
+ * system call wait for the next tick if no request is outstanding.
  */
 static unsigned take_shared(struct sl_rpc *r, bool is_tick)
 {
@@ -260,7 +261,10 @@ static unsigned take_shared(struct sl_rpc *r, bool is_tick)
 	return sum;
 }
 
-/* A hub tells of answers itself; other transports ring for them, which costs their peer a call. */
+/*
+ * A poll group reports replies by itself. Other transports would have to ring, a system call of the
+ * peer.
+ */
 static bool is_going_on(const struct sl_rpc_channel *ch)
 {
 	return (ch->outstanding && !ch->link.t->hub) || sl_channel_parts(ch) ||
@@ -275,14 +279,14 @@ static void tick_awake(struct sl_rpc *r, uint64_t now_ns)
 	for_each_awake(r, at, next, ch)
 	{
 		sl_channel_tick(ch, now_ns);
-		/* Not used for a tick, with nothing to look for: it is armed and left alone. */
+		/* Not used for a tick and idle: put to rest. */
 		if (!ch->used && !is_going_on(ch) && sl_link_arm(&ch->link))
 			sl_list_del(&ch->awake);
 		ch->used = false;
 	}
 }
 
-/* The next ones of all channels, round and round. */
+/* Visits the next channels of the list, in rotation. */
 static void tick_resting(struct sl_rpc *r, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < RESTING_EACH && i < r->channel_cnt; i++) {
@@ -306,7 +310,7 @@ static void tick_resting(struct sl_rpc *r, uint64_t now_ns)
 	}
 }
 
-/* Behind the poll: what has arrived counts as heard. */
+/* Runs after the poll, so that arrived messages count as heard. */
 static void tick(struct sl_rpc *r, uint64_t now_ns)
 {
 	r->check_ns = now_ns + SL_SESSION_CHECK_NS;
@@ -325,7 +329,7 @@ unsigned sl_rpc_poll(struct sl_rpc *r, uint64_t now_ns)
 	if (is_tick)
 		bells = take_events(r);
 	bells += take_shared(r, is_tick);
-	/* What was taken here will not end the sleep, nor ring again. */
+	/* Events that are taken here neither end the sleep nor ring again. */
 	if (r->armed)
 		n += bells;
 	for_each_awake(r, at, next, ch)
@@ -362,12 +366,12 @@ uint64_t sl_rpc_next_ns(const struct sl_rpc *r)
 	const struct sl_rpc_channel *ch;
 	struct sl_list *at, *next;
 
-	/* Pings are a tick's: before the next one it would wake for nothing, over and over. */
+	/* Ticks send PINGs: an earlier wake-up would find nothing to do. */
 	ping_ns = r->next_ping_ns > r->check_ns ? r->next_ping_ns : r->check_ns;
 	next_ns = sl_min_ns(next_ns, ping_ns);
 	for_each_awake(r, at, next, ch)
 	{
-		/* Draining channels and broken ones end in a tick. */
+		/* Draining and broken channels end in a tick. */
 		if ((sl_channel_parts(ch) || ch->link.error) && r->check_ns < next_ns)
 			next_ns = r->check_ns;
 		if (sl_link_next_ns(&ch->link) < next_ns)
@@ -421,7 +425,7 @@ uint64_t sl_rpc_strays(const struct sl_rpc *r)
 
 uint64_t sl_rpc_channel_silent_ns(const struct sl_rpc_channel *ch)
 {
-	/* One that drains may have left its address to the next process, and compute. */
+	/* A draining peer may have left its address to the next process, and may be computing. */
 	return ch->state == SL_RPC_UP ? ch->seen.silent_ns : 0;
 }
 

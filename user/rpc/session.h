@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of the gateway's session: shared by session.c (create, poll, sleep), channel.c (up, down,
- * what comes in) and send.c (what goes out).
+ * Internals of the gateway's session: session.c (create, poll, sleep), channel.c (up, down, input)
+ * and send.c (output).
  *
- * A burst looks at channels that are awake: those that were used since the last tick, or on which
- * something is due, or, without a hub, outstanding. The others rest: they are armed, as all are when
- * the worker sleeps, and their hub wakes them at once, or a bell does, at the next tick at the latest.
- * A tick looks at all that are awake, and at some of the others in turn: for PINGs, which have the
- * time. So bursts and ticks cost what is going on, and not how many backends there are.
+ * A burst polls the channels that are awake: used since the last tick, with something due, or,
+ * without a poll group, with requests outstanding. The others rest. They are armed, and wake when
+ * their poll group has input for them, or at the next tick after their doorbell.
+ *
+ * A tick visits the channels that are awake, and some of the others in turn, for PINGs. The cost of
+ * bursts and ticks depends on the activity, not on the number of backends.
  */
 #ifndef SL_RPC_SESSION_H
 #define SL_RPC_SESSION_H
@@ -20,44 +21,48 @@
 enum {
 	SL_SESSION_CHECK_NS = 1000000,    /* how often the kernel is asked about each peer */
 	SL_SESSION_QUEUED_MAX = 1024,     /* batches waiting in one channel */
-	SL_SESSION_STREAMS_MAX = 1 << 16, /* streams, parts of them: each is a message by itself */
-	SL_SESSION_PARTS_OF_FREE = 8,     /* a class of a channel: 1/8 of what is free for parts */
-	SL_SESSION_TIMERS_MAX = 256,      /* time-outs per poll */
+	SL_SESSION_STREAMS_MAX = 1 << 16, /* parts of streams; each is a message of its own */
+	/* a class of a channel may use 1/8 of the memory that is free for parts */
+	SL_SESSION_PARTS_OF_FREE = 8,
+	SL_SESSION_TIMERS_MAX = 256, /* time-outs per poll */
 };
 
-/* Owner of a send that belongs to no batch: it has its own bytes. */
+/* Owner of a send that belongs to no batch and has its own bytes. */
 #define SL_SEND_PART UINT64_MAX
 
-/* Such a one, of a stream's request. */
+/* A queued part of a stream. */
 struct sl_stream_part {
 	struct sl_send send;
-	struct sl_list of_request; /* until it has left, or the request has ended */
+	/* in the request's `parts`, until it has left or the request has ended */
+	struct sl_list of_request;
 };
 
-/* Of a channel's transport as of the last tick: other threads ask, and it may have gone since. */
+/*
+ * Copy of the transport's figures at the last tick, for other threads: the transport may be gone.
+ */
 struct sl_channel_seen {
 	uint64_t silent_ns, doorbells, resent, doubled, unsealed;
 	uint32_t slots, slots_free;
 };
 
 struct sl_rpc_channel {
-	struct sl_list node;  /* of the session */
-	struct sl_list awake; /* of the session's `awake`, or unused: it rests, or is DOWN */
+	struct sl_list node;  /* in the session's `channels` */
+	struct sl_list awake; /* in the session's `awake`, or unlinked: it rests, or is DOWN */
 	bool used;            /* since the last tick */
 	struct sl_rpc *rpc;
 	char name[64];
 	void *app_data;
 	enum sl_rpc_state state;
-	bool held;           /* its transport is, as far as the owner was told */
-	bool leaving;        /* its owner drains it */
-	bool ends;           /* its peer does; else a peer that drains may be ready again */
-	uint64_t drained_ns; /* nothing is outstanding since, of one that drains; 0: something is */
+	bool held;           /* the port is down, as last reported to the owner */
+	bool leaving;        /* the owner drains it */
+	bool ends;           /* the peer drains it for good; else the peer may become ready again */
+	uint64_t drained_ns; /* draining, with nothing outstanding since then; 0: not so */
 	struct sl_link link; /* valid unless DOWN */
 	struct sl_list requests, batches;
-	struct sl_list windows; /* requests whose replies are given credit */
-	struct sl_list ended;   /* batches whose batch_done or sent is to be told */
+	struct sl_list windows; /* requests with credit to be granted to the peer */
+	struct sl_list ended;   /* batches whose `sent` or batch_done must be called */
 	uint32_t outstanding;
-	uint32_t part_bytes[SL_CLASS_CNT]; /* of parts that have not left */
+	uint32_t part_bytes[SL_CLASS_CNT]; /* bytes of queued parts */
 	uint64_t next_batch;
 	struct sl_channel_seen seen;
 	uint64_t asked_ns;         /* when the peer last had something to compute */
@@ -73,10 +78,10 @@ struct sl_rpc {
 	void *app;
 	struct sl_list channels, awake;
 	unsigned channel_cnt;
-	bool armed; /* those that are awake, too: the worker is about to sleep */
+	bool armed; /* the worker is about to sleep: channels that are awake are armed, too */
 	uint64_t next_ping_ns;
-	unsigned round;         /* of all channels, how many the ticks of this one have passed */
-	uint64_t round_ping_ns; /* the earliest PING of these, and of who has come meanwhile */
+	unsigned round;         /* channels that the ticks of the current round have passed */
+	uint64_t round_ping_ns; /* earliest PING of these channels and of new ones */
 	struct sl_outstanding out;
 	struct sl_wheel wheel;
 	struct sl_mem mem;
@@ -88,7 +93,7 @@ struct sl_rpc {
 	struct sl_outlets outlets;
 };
 
-/* From now on each burst looks at it, until nothing is going on any more. */
+/* Lets each burst poll the channel until nothing is going on. */
 static inline void sl_channel_wake(struct sl_rpc_channel *ch)
 {
 	struct sl_rpc *r = ch->rpc;
@@ -101,7 +106,7 @@ static inline void sl_channel_wake(struct sl_rpc_channel *ch)
 		sl_link_disarm(&ch->link);
 }
 
-/* It goes down when nothing is outstanding any more. */
+/* Returns true if the channel goes down as soon as nothing is outstanding. */
 static inline bool sl_channel_parts(const struct sl_rpc_channel *ch)
 {
 	return ch->state == SL_RPC_DRAINING && (ch->leaving || ch->ends);
@@ -109,26 +114,28 @@ static inline bool sl_channel_parts(const struct sl_rpc_channel *ch)
 
 /* channel.c */
 extern const struct sl_link_ops sl_channel_link_ops;
+/* Polls the link, and takes the channel down on an error. Returns the number of messages. */
 unsigned sl_channel_poll(struct sl_rpc_channel *ch, uint64_t now_ns);
+/* Runs about every millisecond: keepalive, state of the port, end of a drained channel. */
 void sl_channel_tick(struct sl_rpc_channel *ch, uint64_t now_ns);
-/* What others may ask of its transport. */
+/* Copies the transport's figures to `seen`. */
 void sl_channel_see(struct sl_rpc_channel *ch);
-/* From now on its events are the channel's. 0 or -errno. */
+/* Watches the transport's events for this channel. Returns 0 or -errno. */
 int sl_channel_watch_transport(struct sl_rpc_channel *ch, struct sl_transport *t);
-/* The owner hears how going on by another transport has ended. */
+/* Reports the end of a migration to the owner. */
 void sl_channel_tell_move(const struct sl_rpc_channel *ch, bool gone_on);
-/* Ends everything: sent, failed, batch_done, state. */
+/* Ends the channel: calls sent, failed, batch_done and state, and closes the link. */
 void sl_channel_down(struct sl_rpc_channel *ch, enum sl_rpc_failure why_left);
-/* Tells what has ended since the last time. */
+/* Calls `sent` and batch_done where they are due. */
 void sl_channel_tell(struct sl_rpc_channel *ch);
-/* Takes a request out of its channel and batch; the last one ends the batch. */
+/* Removes a request from its channel and batch; the last one ends the batch. */
 void sl_channel_forget(struct sl_rpc_channel *ch, struct sl_pending *p);
 /*
- * The same where nobody waits for its reply: the peer is told, or, if it is alone in its message and
- * nothing of that has left, never hears of it.
+ * Removes a request whose reply is not wanted. The peer gets a CANCEL, unless the request is alone
+ * in its message and nothing of that has left.
  */
 void sl_channel_cancel(struct sl_rpc_channel *ch, struct sl_pending *p);
-/* Debug builds: tells the owner of these bytes. */
+/* Debug builds: reports what happens to these bytes to their owner. */
 static inline void sl_channel_watch(struct sl_rpc_channel *ch, enum sl_rpc_watch what,
 				    const struct sl_span *spans, uint32_t cnt)
 {
@@ -139,6 +146,7 @@ static inline void sl_channel_watch(struct sl_rpc_channel *ch, enum sl_rpc_watch
 	(void)ch, (void)what, (void)spans, (void)cnt;
 #endif
 }
+/* Ends a request whose timer has expired. Waits on if the caller holds back credit. */
 void sl_channel_timeout(struct sl_rpc_channel *ch, struct sl_pending *p);
 
 #endif
