@@ -318,7 +318,7 @@ static int ask(const struct ud_question *q, struct ud_host *h, const char **why)
 		rc = recv(fd, &h->qpn, sizeof(h->qpn), 0) == sizeof(h->qpn) ? 0 : -errno;
 	}
 	if (rc == -ECONNREFUSED)
-		*why = "nobody listens: is the backend running?";
+		*why = "connection refused: is the backend running?";
 	h->local = here();
 	memcpy(h->gid, ud_sockets_gid, sizeof(h->gid));
 	h->mtu = ud_sockets_way_mtu;

@@ -69,7 +69,7 @@ static void fail_each_step(unsigned least)
 	dial_in_vain(); /* what is made once for all is there from now on */
 	fake.steps = 0;
 	dial_in_vain();
-	ck_assert_ptr_nonnull(strstr(said, "nobody listens"));
+	ck_assert_ptr_nonnull(strstr(said, "connection refused"));
 	steps = fake.steps;
 	ck_assert_uint_ge(steps, least);
 	for (unsigned n = 1; n <= steps; n++) {
@@ -119,10 +119,10 @@ TEST(each_answer_of_a_backend_has_its_meaning)
 		 "another key"},
 		{{.magic = VB_MAGIC, .version = VB_VERSION - 1},
 		 sizeof(struct vb_answer) - 1,
-		 "no sluice hello"},
+		 "not a sluice HELLO"},
 		{{.magic = VB_MAGIC ^ 1, .version = VB_VERSION - 1},
 		 sizeof(struct vb_answer),
-		 "no sluice hello"},
+		 "not a sluice HELLO"},
 	};
 
 	for (size_t i = 0; i < SL_ARRAY_LEN(cases); i++) {
@@ -198,13 +198,13 @@ TEST(the_way_is_the_configured_one)
 		struct sl_rpc_rdma way;
 		const char *source, *meaning;
 	} cases[] = {
-		{"192.0.2.9:1", {.tos = 0}, "", "nobody listens"},
-		{"192.0.2.9:1", {.tos = 104}, "", "nobody listens"},
-		{"192.0.2.9:1", {.source = "192.0.2.3"}, "192.0.2.3", "nobody listens"},
-		{"[2001:db8::9]:1", {.source = "2001:db8::3"}, "2001:db8::3", "nobody listens"},
+		{"192.0.2.9:1", {.tos = 0}, "", "connection refused"},
+		{"192.0.2.9:1", {.tos = 104}, "", "connection refused"},
+		{"192.0.2.9:1", {.source = "192.0.2.3"}, "192.0.2.3", "connection refused"},
+		{"[2001:db8::9]:1", {.source = "2001:db8::3"}, "2001:db8::3", "connection refused"},
 		{"[2001:db8::9]:1", {.source = "192.0.2.3"}, "", "no such source"},
-		{"192.0.2.9:1", {.device = "fake0"}, "192.0.2.2", "nobody listens"},
-		{"[2001:db8::9]:1", {.device = "fake0"}, "2001:db8::2", "nobody listens"},
+		{"192.0.2.9:1", {.device = "fake0"}, "192.0.2.2", "connection refused"},
+		{"[2001:db8::9]:1", {.device = "fake0"}, "2001:db8::2", "connection refused"},
 		{"192.0.2.9:1", {.device = "fake0", .port = 1}, "", "no such source"},
 		{"192.0.2.9:1", {.device = "fake0", .port = 2}, "192.0.2.2", "another device or"},
 		{"192.0.2.9:1", {.port = 2}, "", "another device or port"},

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gateway's end of a connection over shared memory. Read from the bottom: sl_shm_dial ->
- * connect_until, and who listens there by the kernel's word -> handshake: hello, and the answer with
- * the memory, whose sizes are checked. It blocks until its deadline: for threads that dial.
+ * Connects to a backend: sl_shm_dial -> connect_until, peer credentials -> handshake. Blocks until
+ * its deadline.
  */
 #include <errno.h>
 #include <poll.h>
@@ -21,7 +20,7 @@ static int left_ms(uint64_t deadline_ns)
 	return now < deadline_ns ? (int)((deadline_ns - now) / SL_NS_PER_MS) + 1 : 0;
 }
 
-/* A full backlog gives EAGAIN at once, whatever the socket's mode: try again until the deadline. */
+/* A full backlog fails at once with EAGAIN, even on a blocking socket. */
 static int connect_until(int sock, const struct sockaddr_un *sa, uint64_t deadline_ns)
 {
 	static const struct timespec pause = {.tv_nsec = 2000000};
@@ -56,18 +55,18 @@ static const char *why(int rc)
 {
 	switch (rc) {
 	case -ENOENT: return "no such socket: is the backend running?";
-	case -ECONNREFUSED: return "nobody listens: is the backend running?";
+	case -ECONNREFUSED: return "connection refused: is the backend running?";
 	case -EACCES: return "permission denied: the socket must be writable for this user";
-	case -EPROTOTYPE: return "a socket of another kind: is this a sluice backend?";
+	case -EPROTOTYPE: return "a socket of another type: is this a sluice backend?";
 	case -ETIMEDOUT: return "no answer in time: the backend is busy or stopped";
 	case -EPIPE:
 	case -ECONNRESET:
 		return "refused: the backend serves root, its own user and group only, or is of an "
 		       "older release";
 	case -EPERM:
-		return "a stranger listens: expected root, the gateway's user or group, or the "
+		return "the listener has another user: expected root, the gateway's user or group, or the "
 		       "owner of the directory";
-	case -EBADMSG: return "answer is no sluice hello: is this a sluice backend?";
+	case -EBADMSG: return "the answer is not a sluice HELLO: is this a sluice backend?";
 	case -EUSERS: return SL_RPC_FULL_TEXT;
 	case -EPROTO: return "backend speaks another version: build both from one release";
 	default: return strerror(-rc);

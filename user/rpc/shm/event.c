@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Going to sleep and waking up, as shm.h has it: arm, disarm, and the bell at the one who sleeps. Who
- * rings it is sl_shm_bell() of slots.c.
- */
+/* Sleeping and waking, see shm.h. sl_shm_bell() of slots.c wakes the peer. */
 #include <errno.h>
 #include <sys/socket.h>
 #include "rpc/shm/shm.h"
@@ -18,7 +15,7 @@ bool sl_shm_arm(struct sl_transport *t, bool want_room)
 	s->armed = true;
 	atomic_store_explicit(&s->mine->sleeping, bits, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
-	/* No message meanwhile, nor room. */
+	/* Neither a message nor room arrived meanwhile. */
 	if (atomic_load_explicit(&slot->seq, memory_order_acquire) != s->rx_next + 1 &&
 	    (!want_room ||
 	     atomic_load_explicit(&s->peer->consumed, memory_order_acquire) == t->credits.done))
@@ -34,7 +31,7 @@ void sl_shm_disarm(struct sl_transport *t)
 	if (!s->armed)
 		return;
 	s->armed = false;
-	/* A bell that is on its way now costs one needless wake-up later. */
+	/* A bell that is under way causes one needless wake-up. */
 	atomic_store_explicit(&s->mine->sleeping, 0, memory_order_release);
 }
 
@@ -44,7 +41,7 @@ int sl_shm_check(struct sl_transport *t)
 	uint8_t bell[16];
 	ssize_t n;
 
-	/* It rings once for each time that we slept. What else a peer sends is for other times. */
+	/* One packet per sleep. Anything else that a peer sends is read by later checks. */
 	n = recv(s->base.fd, bell, sizeof(bell), MSG_DONTWAIT);
 	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 		s->gone = true;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The backend's end of a connection over shared memory; it never blocks. Read from the bottom:
- * sl_shm_listen, once; shm_accept -> take_who_knocks; advance -> establish, for whoever has sent a
- * hello. The kernel says who it is before a byte is read; who then says nothing has one of a few
- * places, for a second.
+ * Accepts gateways; never blocks. The kernel tells the peer's user before a byte is read. A peer
+ * that sends no hello keeps one of PENDING_MAX entries for at most a second.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,16 +15,16 @@
 
 enum { PENDING_MAX = 16, HELLO_TIMEOUT_MS = 1000, RETRY_MS = 100 };
 
-/* Connected, hello not yet here. */
+/* Connected, waiting for its hello. */
 struct pending {
-	int sock; /* -1 free */
+	int sock; /* -1: unused */
 	uint64_t deadline_ns;
 };
 
 struct shm_listener {
 	struct sl_rpc_listener base; /* fd: epoll over the listening and the pending sockets */
 	int sock;
-	uint64_t retry_ns; /* 0; or there was no descriptor: nobody is listened to until then */
+	uint64_t retry_ns; /* 0, or out of descriptors: accepts nothing until then */
 	struct pending pending[PENDING_MAX];
 	struct sl_shm_geometry most;
 	struct sockaddr_un sa;
@@ -35,7 +33,7 @@ struct shm_listener {
 
 static void drop_pending(struct shm_listener *l, struct pending *p)
 {
-	close(p->sock); /* leaves the epoll set by itself */
+	close(p->sock); /* also leaves the epoll set */
 	p->sock = -1;
 	l->base.refused++;
 }
@@ -47,7 +45,7 @@ static bool watch(struct shm_listener *l, int fd)
 	return epoll_ctl(l->base.fd, EPOLL_CTL_ADD, fd, &ev) == 0;
 }
 
-/* A free place, or that of whoever has been silent the longest. */
+/* Returns an unused entry, or drops the oldest one for it. */
 static struct pending *place_for(struct shm_listener *l)
 {
 	struct pending *oldest = &l->pending[0];
@@ -78,7 +76,7 @@ static struct sl_shm *establish(struct shm_listener *l, int sock, struct sl_rpc_
 	int memfd;
 
 	if (h->version != SL_RPC_VERSION) {
-		/* Its line says which of the two is the older one. */
+		/* The peer's error message tells which end is older. */
 		refuse(sock, h, SL_RPC_BAD_REQUEST);
 		return NULL;
 	}
@@ -105,7 +103,7 @@ static struct sl_shm *establish(struct shm_listener *l, int sock, struct sl_rpc_
 		h->epoch = sl_rpc_boot_epoch();
 		h->status = SL_RPC_OK;
 		if (sl_shm_hello_send(sock, h, memfd))
-			s->gone = true; /* found by the first poll */
+			s->gone = true; /* the first poll finds it */
 	}
 	close(memfd);
 	return s;
@@ -132,7 +130,7 @@ static struct sl_shm *advance(struct shm_listener *l, struct pending *p, uint64_
 	return s;
 }
 
-/* Whoever waits at a door that is not opened would wake its backend again and again. */
+/* A connection that is not accepted would wake the backend again and again. */
 static void listen_again(struct shm_listener *l, uint64_t retry_ns)
 {
 	struct epoll_event ev = {.events = retry_ns ? 0 : EPOLLIN, .data.fd = l->sock};
@@ -226,7 +224,7 @@ static const struct sl_rpc_listener_ops listener_ops = {
 	.close = shm_listener_close,
 };
 
-/* Is the socket file there that of a dead process? Only then it may be replaced. */
+/* A socket file may be replaced only if its process is dead. */
 static bool is_stale(const struct sockaddr_un *sa)
 {
 	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -253,7 +251,7 @@ static int bind_path(struct shm_listener *l)
 		if (unlink(l->sa.sun_path) < 0 || bind(l->sock, sa, sizeof(l->sa)) < 0)
 			return -errno;
 	}
-	/* Who may connect is decided by credentials, not by the mode. */
+	/* Access depends on credentials, not on the mode. */
 	if (chmod(l->sa.sun_path, 0666) < 0 || stat(l->sa.sun_path, &st) < 0)
 		return -errno;
 	l->inode = st.st_ino;
@@ -263,7 +261,8 @@ static int bind_path(struct shm_listener *l)
 static const char *why(int rc)
 {
 	switch (rc) {
-	case -EADDRINUSE: return "in use: another backend listens there, or it is no socket";
+	case -EADDRINUSE:
+		return "in use: another backend listens there, or the path is not a socket";
 	case -ENOENT: return "no such directory: create it first";
 	case -ENAMETOOLONG:
 	case -EINVAL: return "expected an absolute path of at most 107 bytes";

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory that both ends map: its sizes, its seals, the layout that shm.h draws, and the transport
- * that stands on it. listen.c makes it, connect.c gets it from a peer that it does not trust;
- * sl_shm_new() is for both, and verifies.
+ * The shared memory: geometry, seals, layout (see shm.h). The listener creates it; the gateway maps
+ * what an untrusted peer sent. sl_shm_new() verifies it for both.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -57,7 +56,7 @@ int sl_shm_memory_create(const struct sl_shm_geometry *g)
 	return fd;
 }
 
-/* Memory of the right size that cannot shrink under us, and no file that could fail to page in. */
+/* Accepts memory of the right size that cannot shrink. A file could fail to page in. */
 static int verify(int memfd, size_t len)
 {
 	struct statfs fs;
@@ -106,7 +105,7 @@ struct sl_shm *sl_shm_new(int sock, int memfd, const struct sl_shm_geometry *g, 
 		goto free_s;
 	s->map_len = len;
 	lay_out(s, g, acceptor);
-	/* Slots are touched on every message: better now than at the first. Best effort. */
+	/* Each message touches slots, so map them now. Best effort. */
 	(void)madvise(s->map, len, MADV_DONTDUMP);
 	(void)madvise(s->map, SL_SHM_PAGE + 2 * slots_len(g), MADV_POPULATE_WRITE);
 	s->base.ops = &sl_shm_ops;

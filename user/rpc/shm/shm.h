@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shm transport: one sealed memfd per channel, made by the acceptor, and the Unix socket over
- * which it was handed to the dialer.
+ * The shm transport: one sealed memfd per channel, created by the acceptor, and the Unix socket
+ * that passed it to the dialer.
  *
  *   memfd:  control page | slots to acceptor | slots to dialer | bulk to acceptor | to dialer
  *
  *   sender:    bytes into slot or bulk ring, then slot.seq = number of the message (release)
  *   receiver:  sees the next number (acquire), copies the header, checks the copy
  *
- * The peer may be hostile and write anywhere at any time. So nothing that lies in the memory is an
- * index or a length of ours: places follow from the private counts of struct sl_credits. Its size
- * is sealed, so that no access can fault.
+ * The peer may be hostile and write anywhere at any time. Nothing in the memory is therefore an
+ * index or a length of ours: offsets follow from the private counts of struct sl_credits. The size
+ * is sealed, so no access can fault.
  *
- * Sleeping: whoever goes to sleep sets its `sleeping` bits, then looks once more; whoever has
- * published something looks at the other's bits behind a full fence, and rings if they are set. The
- * bell is a one-byte packet on the socket: unlike a write to an eventfd that the peer has made, a
- * send with MSG_DONTWAIT cannot block, and the socket's hang-up tells of the peer's death.
+ * Sleeping: an end sets its `sleeping` bits, then looks once more. The other end publishes, checks
+ * the bits behind a full fence, and rings if they are set. The bell is a one-byte packet on the
+ * socket. A send with MSG_DONTWAIT cannot block, unlike a write to an eventfd that the peer has
+ * made. The socket's hang-up reports the peer's death.
  */
 #ifndef SL_RPC_SHM_SHM_H
 #define SL_RPC_SHM_SHM_H
@@ -26,14 +26,15 @@
 #include "rpc/transport.h"
 
 enum {
-	SL_SHM_SLOT_STRIDE = 4160, /* not 4096, or all headers would share one cache set */
+	SL_SHM_SLOT_STRIDE = 4160, /* not 4096: all headers would share one cache set */
 	SL_SHM_PAGE = 4096,
-	SL_SHM_SLICE_MIN = 128 << 10, /* of 32 to 160 KiB one that takes a tenth at most */
+	/* measured 32 to 160 KiB: a slice's own message costs a tenth at most */
+	SL_SHM_SLICE_MIN = 128 << 10,
 };
 
 /*
- * What one core takes from a ring that another one has filled. Copying was measured at 5 to 28 GB/s
- * on one machine within minutes, so this is a start value.
+ * Rate at which one core reads a ring that another core fills. Start value: copying was measured at
+ * 5 to 28 GB/s on one machine.
  */
 #define SL_SHM_RATE_BPS (UINT64_C(128) * 1000 * 1000 * 1000)
 
@@ -47,9 +48,9 @@ _Static_assert(sizeof(struct sl_shm_slot) <= SL_SHM_SLOT_STRIDE, "slot");
 
 enum { SL_SHM_SLEEP_MESSAGE = 1, SL_SHM_SLEEP_ROOM = 2 };
 
-/* Written by one side; `sleeping` is set by it and cleared by the peer that rings. */
+/* One side sets `sleeping`; the peer that rings clears it. */
 struct sl_shm_side {
-	_Atomic uint32_t consumed SL_ALIGNED(SL_CACHELINE); /* hint for the peer's posted_bytes */
+	_Atomic uint32_t consumed SL_ALIGNED(SL_CACHELINE); /* a hint for the peer's posted_bytes */
 	_Atomic uint32_t sleeping SL_ALIGNED(SL_CACHELINE);
 };
 
@@ -70,7 +71,8 @@ struct sl_shm {
 	uint64_t rx_bulk_head;
 	uint64_t *rx_bulk_end;        /* per slot: rx_bulk_head behind its message */
 	struct sl_shm_posted *posted; /* per slot */
-	uint32_t unflushed;           /* what the peer's bell has not been rung for */
+	/* SL_SHM_SLEEP_ bits that the peer's bell has not been rung for */
+	uint32_t unflushed;
 	bool armed, gone;
 	void *map;
 	size_t map_len;
@@ -80,33 +82,38 @@ struct sl_shm_geometry {
 	uint32_t slots, bulk_len;
 };
 
+/* Returns true if the sizes are powers of two within the limits of the protocol. */
 bool sl_shm_geometry_ok(const struct sl_shm_geometry *g);
+/* Returns the length of the memory. */
 size_t sl_shm_len(const struct sl_shm_geometry *g);
 
-/* A sealed memfd, or -errno. */
+/* Returns a sealed memfd, or -errno. */
 int sl_shm_memory_create(const struct sl_shm_geometry *g);
 
 /*
- * The transport on a socket and a memfd, of either side. Takes the socket on success, never the
- * memfd. NULL and errno; EBADMSG if the memfd is not what it should be.
+ * Creates the transport of either side. Owns the socket on success, never the memfd. Returns NULL
+ * and errno: EBADMSG if the memfd is not as required.
  */
 struct sl_shm *sl_shm_new(int sock, int memfd, const struct sl_shm_geometry *g, bool acceptor);
 
-/* event.c */
+/* event.c, see struct sl_transport_ops */
 bool sl_shm_arm(struct sl_transport *t, bool want_room);
 void sl_shm_disarm(struct sl_transport *t);
 int sl_shm_check(struct sl_transport *t);
 
 /* slots.c */
 extern const struct sl_transport_ops sl_shm_ops;
+/* Wakes the peer if it sleeps. */
 void sl_shm_bell(struct sl_shm *s);
 void sl_shm_close(struct sl_transport *t);
 
+/* Returns the slot of message `seq`. */
 static inline uint8_t *sl_shm_slot_at(const uint8_t *slots, uint32_t mask, uint32_t seq)
 {
 	return (uint8_t *)(uintptr_t)slots + (size_t)(seq & mask) * SL_SHM_SLOT_STRIDE;
 }
 
+/* The functions of sl_shm_scheme, see struct sl_transport_scheme. */
 struct sl_rpc_listener *sl_shm_listen(const struct sl_rpc_listen_options *opt, struct sl_err *err);
 struct sl_transport *sl_shm_dial(const struct sl_rpc_dial_options *opt, const char *address,
 				 struct sl_err *err);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages into the peer's slots and out of ours, in the order of shm.h. One way: shm_post, and
- * shm_flush, which may ring; the other: shm_poll -> take, and shm_release, whose room is told by what
- * goes out next, or by a CREDIT. sl_shm_ops at the bottom is the transport.
+ * Messages into the peer's slots, and out of ours. The next message or a CREDIT reports released
+ * room.
  */
 #include <errno.h>
 #include <sys/socket.h>
@@ -45,7 +44,7 @@ static int shm_post(struct sl_transport *t, const struct sl_rpc_header *header,
 	return 0;
 }
 
-/* Messages up to `upto` have been read by the peer. */
+/* The peer has read the messages before `upto`. */
 static void complete(struct sl_shm *s, uint32_t upto)
 {
 	struct sl_credits *c = &s->base.credits;
@@ -59,7 +58,7 @@ static void shm_progress(struct sl_transport *t)
 	struct sl_shm *s = shm_of(t);
 	uint32_t upto = atomic_load_explicit(&s->peer->consumed, memory_order_acquire);
 
-	/* What is outside of what we have posted is a lie, and changes nothing. */
+	/* A value outside of what was posted is forged and ignored. */
 	if (upto - t->credits.done <= t->credits.sent - t->credits.done)
 		complete(s, upto);
 }
@@ -85,7 +84,7 @@ static void consumed_upto(struct sl_shm *s, uint32_t seq)
 	s->base.credits.bulk_consumed = s->rx_bulk_end[(seq - 1) & s->mask];
 }
 
-/* Takes the next message off the ring: 1, 0 if there is none, -EPROTO. */
+/* Takes the next message off the ring. Returns 1, 0 if there is none, or -EPROTO. */
 static int take(struct sl_shm *s, struct sl_message *m)
 {
 	struct sl_shm_slot *slot = (void *)sl_shm_slot_at(s->rx_slots, s->mask, s->rx_next);
@@ -102,7 +101,7 @@ static int take(struct sl_shm *s, struct sl_message *m)
 		return rc;
 	m->body = slot->body;
 	if (m->header.fragment_len > INLINE_MAX) {
-		/* A sender that has not waited for room overwrites its own bytes only. */
+		/* A sender that did not wait for room overwrites its own bytes only. */
 		s->rx_bulk_head = sl_credits_bulk_place(s->base.credits.bulk_len, s->rx_bulk_head,
 							m->header.fragment_len, &at);
 		m->body = s->rx_bulk + at;
@@ -116,9 +115,9 @@ static int take(struct sl_shm *s, struct sl_message *m)
 static int shm_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
 {
 	struct sl_shm *s = shm_of(t);
-	unsigned n = 0, looks = 2 * max; /* CREDITs without end are for the next poll */
+	unsigned n = 0, looks = 2 * max; /* bounds a flood of CREDITs */
 
-	/* Never further than a window behind what is released, whatever the slots say. */
+	/* At most a window behind the released messages, whatever the slots say. */
 	while (n < max && looks-- && s->rx_next - t->credits.consumed <= s->mask) {
 		int rc = take(s, &msgs[n]);
 
@@ -138,7 +137,7 @@ static int shm_poll(struct sl_transport *t, struct sl_message *msgs, unsigned ma
 	return (int)n;
 }
 
-/* Tells how far we have read: a hint for the peer's posted_bytes, and its bell's reason. */
+/* Publishes how far this end has read, for the peer's posted_bytes and its bell. */
 static void publish(struct sl_shm *s)
 {
 	s->published = s->base.credits.consumed;
@@ -153,7 +152,7 @@ static void shm_release(struct sl_transport *t, const struct sl_message *m)
 	s->lent--;
 	/* CREDITs behind the last lent message go with it. */
 	consumed_upto(s, s->lent ? m->token + 1 : s->rx_next);
-	/* A sender under its cap waits for long ones; the rest is told once per flush. */
+	/* A sender at its cap waits for long messages; the others are published at each flush. */
 	if (m->header.fragment_len > INLINE_MAX)
 		publish(s);
 }
@@ -162,11 +161,11 @@ void sl_shm_bell(struct sl_shm *s)
 {
 	static const uint8_t ding;
 
-	/* Whoever clears the bits rings: several messages for one sleeper ring once. */
+	/* The end that clears the bits rings: once per sleep. */
 	if (!atomic_exchange_explicit(&s->peer->sleeping, 0, memory_order_acq_rel))
 		return;
 	s->base.doorbells++;
-	/* A full socket rings already; a dead peer is noticed by check(). */
+	/* A full socket rings already; check() notices a dead peer. */
 	(void)send(s->base.fd, &ding, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -182,7 +181,7 @@ static void shm_flush(struct sl_transport *t)
 			.priority = SL_CLASS_CONTROL,
 		};
 
-		/* Without room it stays due; the peer's own CREDIT makes room. */
+		/* CREDIT stays due if there is no room; the peer's own CREDIT makes room. */
 		(void)shm_post(&s->base, &h, NULL, 0, 0);
 	}
 	if (s->published != t->credits.consumed)
@@ -191,7 +190,7 @@ static void shm_flush(struct sl_transport *t)
 	if (!news)
 		return;
 	s->unflushed = 0;
-	/* Pairs with the fence in sl_shm_arm(): one of the two sees the other's store. */
+	/* Pairs with the fence in sl_shm_arm(): one end sees the other's store. */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&s->peer->sleeping, memory_order_relaxed) & news)
 		sl_shm_bell(s);

@@ -45,12 +45,11 @@ int sl_shm_hello_recv(int sock, struct sl_rpc_hello *h, int *memfd)
 {
 	struct iovec iov = {.iov_base = h, .iov_len = sizeof(*h)};
 	union rights control = {.buf = {0}};
-	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.buf,
-		/* Room for one descriptor, not for its padding: the kernel drops more. */
-		.msg_controllen = CMSG_LEN(sizeof(int))};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control.buf,
+			     /* Room for one descriptor without padding: the kernel drops others. */
+			     .msg_controllen = CMSG_LEN(sizeof(int))};
 	ssize_t n = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	struct cmsghdr *c;
 
@@ -94,7 +93,7 @@ bool sl_shm_may_listen(const struct ucred *peer, const struct sockaddr_un *sa)
 
 	if (sl_shm_may_connect(peer))
 		return true;
-	/* With its slash, so that the root directory has a name too. */
+	/* The slash stays, so that the root directory has a name. */
 	snprintf(dir, sizeof(dir), "%.*s", slash ? (int)(slash - sa->sun_path + 1) : 0,
 		 sa->sun_path);
 	return stat(dir, &st) == 0 && st.st_uid == peer->uid;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What dialer and listener of shm share: addresses, hello packets with a descriptor, credentials.
- */
+/* Addresses, hello packets and credentials of shm sockets. */
 #ifndef SL_RPC_SHM_SOCKET_H
 #define SL_RPC_SHM_SOCKET_H
 
@@ -10,23 +8,27 @@
 #include <sys/un.h>
 #include "sluice/rpc_wire.h"
 
-/* 0, or -ENAMETOOLONG, -EINVAL (empty, not absolute). */
+/* Fills `sa`. Returns 0, -ENAMETOOLONG, or -EINVAL (not an absolute path). */
 int sl_shm_address(const char *path, struct sockaddr_un *sa);
 
-/* memfd < 0: none. 0 or -errno; never blocks. */
+/* Sends a hello, with the descriptor if memfd >= 0. Returns 0 or -errno; never blocks. */
 int sl_shm_hello_send(int sock, const struct sl_rpc_hello *h, int memfd);
 
-/* -EAGAIN: not there yet; -ECONNRESET: peer went; -EBADMSG. *memfd is -1 if none came. */
+/*
+ * Receives a hello. Returns 0, -EAGAIN (none yet), -ECONNRESET (the peer has closed) or -EBADMSG.
+ * The caller owns *memfd; it is -1 if none came.
+ */
 int sl_shm_hello_recv(int sock, struct sl_rpc_hello *h, int *memfd);
 
+/* Returns the peer's credentials; uid and gid -1 if they are unknown. */
 struct ucred sl_shm_peer(int sock);
 
-/* Root, our own user, or our own group. */
+/* Returns true for root, our own user, and our own group. */
 bool sl_shm_may_connect(const struct ucred *peer);
 
 /*
- * Who is believed to be the backend: the same, or the owner of the socket's directory, who decides
- * what stands in it. Where others may write in it too, they cannot pose as the backend.
+ * Returns true if the peer may pose as the backend: as above, or the owner of the socket's
+ * directory. Other users that can write to the directory may not.
  */
 bool sl_shm_may_listen(const struct ucred *peer, const struct sockaddr_un *sa);
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * host:port of tcp:// into addresses, for dial.c and listen.c, and an address into text. Names are
- * looked up here, which blocks and reads the resolver's files: sk_has_name() says who needs those.
- */
+/* Addresses of tcp:// endpoints. Looking up a name blocks and reads the resolver's files. */
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TLS 1.3 by an external pre-shared key alone. Beside it there is an ephemeral exchange, so that
- * who learns the key later cannot read what was recorded. Neither end has a certificate, nor takes
- * one: a dialer that is shown one finds nobody who vouches for it, and ends.
+ * TLS 1.3 with an external pre-shared key only. An ephemeral key exchange protects recorded traffic
+ * if the key leaks later. No end has or accepts a certificate: verification of one fails, since no
+ * CA is trusted.
  */
 #include <errno.h>
 #include <openssl/crypto.h>
@@ -10,11 +10,11 @@
 #include <string.h>
 #include "rpc/tcp/stream.h"
 
-/* Other words than those of verbs' proofs, so that no proof is ever this key. */
+/* Differs from the label of the RDMA proofs, so that no proof equals this key. */
 static const char label[] = "sluice tcp pre-shared key";
 static const unsigned char identity[] = "sluice rpc";
 
-/* TLS_AES_128_GCM_SHA256 by its number: it stands for the hash, which the other suite has too. */
+/* TLS_AES_128_GCM_SHA256. Only its hash matters, and the other suite has the same. */
 static const unsigned char suite[] = {0x13, 0x01};
 static const char suites[] = "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256";
 
@@ -69,7 +69,7 @@ int sk_context_open(struct sk_context *c, const struct sl_secret *s, bool accept
 	}
 	SSL_CTX_set_session_cache_mode(c->ssl, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_options(c->ssl, SSL_OP_NO_TICKET);
-	/* Each read handles one record at most, so that a peer cannot keep us in it. */
+	/* Each read handles at most one record, so that a peer cannot keep the thread busy. */
 	SSL_CTX_clear_mode(c->ssl, SSL_MODE_AUTO_RETRY);
 	if (acceptor) {
 		SSL_CTX_set_psk_find_session_callback(c->ssl, find);
@@ -84,7 +84,7 @@ int sk_context_open(struct sk_context *c, const struct sl_secret *s, bool accept
 void sk_context_close(struct sk_context *c)
 {
 	if (c->ssl)
-		SSL_CTX_set_app_data(c->ssl, NULL); /* streams outlive us */
+		SSL_CTX_set_app_data(c->ssl, NULL); /* streams outlive the context */
 	SSL_CTX_free(c->ssl);
 	OPENSSL_cleanse(c, sizeof(*c));
 }

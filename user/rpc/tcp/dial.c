@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read from the bottom: sk_dial -> try_all -> try_one -> connected, talk -> prove. */
+/* Connects to a backend: sk_dial -> try_all -> try_one -> connected, talk -> prove. */
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
@@ -13,10 +13,10 @@ struct dialling {
 	const struct sl_rpc_dial_options *opt;
 	struct sk_context context;
 	uint64_t deadline_ns;
-	const char *why; /* more than the errno says */
+	const char *why; /* more specific than the errno */
 };
 
-/* 0 when it is ready for that, -ETIMEDOUT. */
+/* Returns 0 when the socket is ready, -ETIMEDOUT, or another -errno. */
 static int await(int sock, short events, uint64_t deadline_ns)
 {
 	struct pollfd p = {.fd = sock, .events = events};
@@ -50,7 +50,7 @@ static int connected(int sock, const struct addrinfo *to, uint64_t deadline_ns)
 	return rc ? rc : -error;
 }
 
-/* Waits for more of the other end: 0 or -errno. */
+/* Waits for input of the peer. Returns 0 or -errno. */
 static int listen_on(const struct dialling *d, struct sk_stream *s)
 {
 	int rc = await(s->sock, (short)(POLLIN | (sk_buf_len(&s->out) ? POLLOUT : 0)),
@@ -72,11 +72,11 @@ static int prove(struct dialling *d, struct sk_stream *s)
 	if (rc == -EPROTO)
 		d->why = sk_stream_refusal();
 	if (rc == -ENOTCONN)
-		d->why = "it ended the connection: is this a sluice backend?";
+		d->why = "the peer closed the connection: is this a sluice backend?";
 	return rc < 0 ? rc : 0;
 }
 
-/* The words of both ends. 0 or -errno. */
+/* Exchanges the hellos. Returns 0 or -errno. */
 static int talk(struct dialling *d, struct sk_stream *s, struct sk_hello *h)
 {
 	const struct sl_rpc_hello ours = {
@@ -152,7 +152,7 @@ static int try_one(struct dialling *d, const struct addrinfo *to, uint64_t deadl
 	return 0;
 }
 
-/* A name's addresses in turn; the time is shared, so that a silent one does not take it all. */
+/* Tries the addresses of a name in turn. Each gets its share of the time that is left. */
 static int try_all(struct dialling *d, const struct addrinfo *all, struct sl_sock **k)
 {
 	unsigned left = 0;
@@ -176,12 +176,12 @@ static const char *why(const struct dialling *d, int rc)
 	if (d->why)
 		return d->why;
 	switch (rc) {
-	case -ECONNREFUSED: return "nobody listens: is the backend running?";
+	case -ECONNREFUSED: return "connection refused: is the backend running?";
 	case -ETIMEDOUT: return "no answer in time: the backend is busy, stopped or cut off";
 	case -ENETUNREACH:
-	case -EHOSTUNREACH: return "no way there: see `ip route get`";
-	case -ENOTCONN: return "it ended the connection: the backend has as many as it takes";
-	case -EBADMSG: return "answer is no sluice hello: is this a sluice backend?";
+	case -EHOSTUNREACH: return "no route: see `ip route get`";
+	case -ENOTCONN: return "the peer closed the connection: the backend may be full";
+	case -EBADMSG: return "the answer is not a sluice HELLO: is this a sluice backend?";
 	default: return strerror(-rc);
 	}
 }
@@ -212,7 +212,7 @@ static struct sl_transport *sk_dial(const struct sl_rpc_dial_options *opt, const
 	return NULL;
 }
 
-/* Which address it is, and from where: connecting a datagram socket asks the routes only. */
+/* Finds the address and the source: connecting a datagram socket only asks the routes. */
 static int sk_probe(const char *address, const struct sl_rpc_rdma *rdma, char *text, size_t len)
 {
 	struct sockaddr_storage here;

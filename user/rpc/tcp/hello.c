@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What two ends say before the first message. In the clear, the first record of a dialer, which
- * listen.c looks at before TLS may have memory for it (RFC 8446 4, 5.1); within TLS, the hello of each
- * end (sluice/rpc_wire.h).
+ * Bytes before the first message. listen.c checks the client's first record in the clear, before
+ * TLS allocates memory for it (RFC 8446 4, 5.1). Each end then sends its hello within TLS.
  */
 #include <errno.h>
 #include "rpc/tcp/sock.h"
@@ -27,7 +26,7 @@ int sk_hello_begins(const uint8_t *bytes, size_t len)
 		return -EPROTO;
 	if (len < RECORD_HEADER + record)
 		return 0;
-	/* Its own length may not promise more than the record holds. */
+	/* Its own length must match the record. */
 	bytes += RECORD_HEADER;
 	return bytes[0] == CLIENT_HELLO && sl_get_be24(bytes + 1) == record - HANDSHAKE_HEADER
 		       ? 1

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sockets of one owner (rpc/hub.h), in an epoll of their own: one epoll_wait() says which of them have
- * something, and the others cost nothing. They are watched for edges, of which each is told once.
+ * Poll group of an owner's sockets: an epoll of their own. One edge-triggered epoll_wait() finds
+ * the sockets with events; idle sockets cost nothing.
  *
- * An owner's thread may not be allowed to make an epoll, so each socket brings one along (`spare`), which
- * its owner has from then on if it had none.
+ * An owner's thread may not be allowed to create an epoll. Each socket therefore brings one
+ * (`spare`), which the owner keeps if it has none.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -42,7 +42,7 @@ static void hub_take(struct sl_hub *hub)
 	}
 }
 
-/* What comes rings, and so does what was not taken yet. */
+/* Always ready to sleep: new and untaken events both ring. */
 static bool hub_arm(struct sl_hub *hub)
 {
 	(void)hub;
@@ -94,7 +94,7 @@ void sk_hub_free(struct sk_hub *h)
 	free(h);
 }
 
-/* With the lock: the owner's, or this is that from now on. */
+/* Returns the owner's group, or makes `spare` the owner's. Lock held. */
 static struct sk_hub *choose(struct sl_sock *k, const void *owner)
 {
 	struct sk_hub *h = find(owner);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whoever knocks has proven nothing: until then it gets a place among PENDING_MAX, a few seconds,
- * and no memory of ours before a whole ClientHello of our size lies in the kernel's buffer. When
- * all places are taken, the address that has the most of them gives one up, so a crowd from one
- * address keeps nobody else out.
+ * Accepts gateways. A client that has not proven the key gets one of PENDING_MAX entries for some
+ * seconds. It gets no further memory before its ClientHello has fully arrived in the kernel's
+ * buffer. If all entries are used, the address with the most of them loses one, so that no address
+ * can keep the others out.
  *
  *   CAME --ClientHello--> PROVING --key proven--> TALKING --hello--> a transport
  *
- * Everything is watched for edges; `due` is what epoll has told and nobody has looked at yet.
+ * All sockets are edge-triggered; `due`: epoll has reported it, and it was not handled yet.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -23,19 +23,19 @@ enum {
 	SOCKS_MAX = 4, /* addresses of one name */
 	BACKLOG = 1024,
 	HELLO_TIMEOUT_MS = 3000,
-	RETRY_MS = 100, /* out of descriptors */
+	RETRY_MS = 100, /* after running out of descriptors */
 	EVENTS_MAX = 16,
 };
 
 enum stage { CAME, PROVING, TALKING };
 
 struct pending {
-	int sock; /* -1 free */
+	int sock; /* -1: unused */
 	enum stage stage;
 	bool due;
 	uint64_t deadline_ns;
 	struct sockaddr_storage from;
-	uint8_t crowd[8]; /* who shares what an address may have: an IPv4 address, an IPv6 /64 */
+	uint8_t crowd[8]; /* unit of the quota: an IPv4 address, an IPv6 /64 */
 	struct sk_stream s;
 	struct sk_hello hello;
 };
@@ -44,7 +44,7 @@ struct sock_listener {
 	struct sl_rpc_listener base; /* fd: epoll over everything below */
 	int socks[SOCKS_MAX];
 	unsigned sock_cnt;
-	bool due; /* somebody may knock */
+	bool due; /* connections may be waiting */
 	uint64_t retry_ns;
 	struct sk_context context;
 	uint32_t slots, bulk_len;
@@ -68,7 +68,7 @@ static void drop_pending(struct sock_listener *l, struct pending *p)
 	l->base.refused++;
 }
 
-/* A free place, or that of the oldest of the largest crowd. */
+/* Returns an unused entry, or drops the oldest one of the address with the most. */
 static struct pending *place_for(struct sock_listener *l)
 {
 	struct pending *worst = l->pending;
@@ -109,7 +109,7 @@ static void take_in(struct sock_listener *l, int sock, const struct sockaddr_sto
 		drop_pending(l, p);
 }
 
-/* Those of one socket, until there are no more, or no more can be had. */
+/* Accepts from one socket. Returns false when it is empty. */
 static bool accept_from(struct sock_listener *l, int listening, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < EVENTS_MAX; i++) {
@@ -130,7 +130,7 @@ static bool accept_from(struct sock_listener *l, int listening, uint64_t now_ns)
 	return true;
 }
 
-/* --- the steps of one that has come: 1: the next one; 0: wait; negative: it goes --- */
+/* --- steps of a connection: return 1 (next step), 0 (wait) or negative (drop) --- */
 
 static int look_at_first_bytes(struct sock_listener *l, struct pending *p)
 {
@@ -149,7 +149,7 @@ static int look_at_first_bytes(struct sock_listener *l, struct pending *p)
 	return 1;
 }
 
-/* Answers its hello. */
+/* Answers the hello. Returns the transport, or NULL. */
 static struct sl_sock *establish(struct sock_listener *l, struct pending *p)
 {
 	struct sl_rpc_hello h = p->hello.words;
@@ -296,7 +296,7 @@ static int open_one(struct sock_listener *l, const struct addrinfo *at)
 	return rc;
 }
 
-/* All addresses of the name that this host has. */
+/* Listens at all addresses of the name that this host has. */
 static int open_all(struct sock_listener *l, const struct addrinfo *all)
 {
 	int rc = 0, missing = -EADDRNOTAVAIL;
@@ -317,9 +317,9 @@ static int open_all(struct sock_listener *l, const struct addrinfo *all)
 static const char *why(int rc)
 {
 	switch (rc) {
-	case -EADDRINUSE: return "in use: somebody else listens there";
+	case -EADDRINUSE: return "in use: another process listens there";
 	case -EADDRNOTAVAIL: return "not an address of this host: see `ip address`";
-	case -EACCES: return "permission denied: ports below 1024 are root's";
+	case -EACCES: return "permission denied: ports below 1024 need root";
 	default: return strerror(-rc);
 	}
 }

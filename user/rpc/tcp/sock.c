@@ -11,8 +11,8 @@
 #include "base/check.h"
 
 /*
- * For a message it takes two looks, or one for each record of a long one. Beyond that are CREDITs and
- * records of a byte: without end, they are for the next poll.
+ * A message takes two attempts, a long one more. More than this per message means endless CREDITs
+ * or one-byte records, which wait for the next poll.
  */
 enum { LOOKS_OF_EACH = 4 };
 
@@ -31,7 +31,7 @@ static uint32_t room_for(const struct sl_sock *k, enum sl_credit_kind kind)
 	return room > taken ? room - taken : 0;
 }
 
-/* Whole records go on as they fill up; long pieces without a copy. */
+/* Writes full records as they fill up, long pieces without a copy. */
 static void put(struct sl_sock *k, const uint8_t *from, size_t len)
 {
 	while (len) {
@@ -58,7 +58,7 @@ static int sock_post(struct sl_transport *t, const struct sl_rpc_header *header,
 	enum sl_credit_kind kind = sl_message_kind(header);
 	uint32_t left = h.fragment_len, all = left + (uint32_t)sizeof(h);
 
-	(void)cookie; /* copied, or sealed, when this returns */
+	(void)cookie; /* copied, or encrypted, when this returns */
 	if (k->s.ended)
 		return -ENOTCONN;
 	if (!sl_credits_room(&t->credits, kind) || left > t->bulk_max || all > room_for(k, kind))
@@ -72,7 +72,7 @@ static int sock_post(struct sl_transport *t, const struct sl_rpc_header *header,
 		put(k, spans[i].ptr, len);
 		left -= len;
 	}
-	SL_CHECK(left == 0); /* or the peer would take the next header for body */
+	SL_CHECK(left == 0); /* otherwise the peer would take the next header for body */
 	t->posted_bytes += all;
 	return 0;
 }
@@ -96,7 +96,7 @@ static void sock_flush(struct sl_transport *t)
 		.priority = SL_CLASS_CONTROL,
 	};
 
-	/* Without room it stays due. */
+	/* CREDIT stays due if there is no room. */
 	if (sl_credits_due(&t->credits))
 		(void)sock_post(t, &credit, NULL, 0, 0);
 	if (t->posted_bytes)
@@ -138,7 +138,7 @@ static bool sock_delivered(const struct sl_transport *t)
 
 /* --- in --- */
 
-/* More bytes behind those that are there. 1; 0: none now; negative errno. */
+/* Reads more bytes. Returns 1, 0 (none now), or a negative errno. */
 static int fill(struct sl_sock *k)
 {
 	int n;
@@ -149,7 +149,7 @@ static int fill(struct sl_sock *k)
 		k->rx_head = 0;
 	}
 	if (k->rx_tail == SK_RX)
-		return 0; /* until something is released */
+		return 0; /* until a message is released */
 	n = sk_stream_read(&k->s, k->rx + k->rx_tail, SK_RX - k->rx_tail);
 	if (n > 0) {
 		k->rx_tail += (uint32_t)n;
@@ -159,7 +159,7 @@ static int fill(struct sl_sock *k)
 	return n;
 }
 
-/* The next message, if it is whole: 1, 0, -EPROTO. */
+/* Takes the next message. Returns 1, 0 (not complete yet), or -EPROTO. */
 static int take(struct sl_sock *k, struct sl_message *m)
 {
 	const uint8_t *at = k->rx + k->rx_head;
@@ -229,14 +229,14 @@ static bool sock_arm(struct sl_transport *t, bool want_room)
 
 static void sock_disarm(struct sl_transport *t)
 {
-	(void)t; /* an edge is told once, asked for or not */
+	(void)t; /* edge-triggered: nothing to undo */
 }
 
 static int sock_check(struct sl_transport *t)
 {
 	struct sl_sock *k = sock_of(t);
 
-	/* Nobody else tells. */
+	/* Without a poll group nothing else reports events. */
 	if (!t->hub)
 		sk_stream_event(&k->s);
 	return k->s.ended ? -ENOTCONN : 0;
@@ -276,7 +276,7 @@ void sk_sock_options(int sock)
 {
 	static const int one = 1, notsent = SK_NOTSENT;
 
-	/* What the kernel does not know is done without. */
+	/* An older kernel may not know an option: not needed. */
 	(void)setsockopt(sock, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	(void)setsockopt(sock, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &notsent, sizeof(notsent));
 }

@@ -9,9 +9,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { TURNS_MAX = 16 }; /* records without bytes of ours, in one read */
+enum { TURNS_MAX = 16 }; /* records without payload in one read */
 
-/* --- what OpenSSL takes for the wire --- */
+/* --- the BIO that OpenSSL uses as its socket --- */
 
 static int wire_read(BIO *wire, char *to, int room)
 {
@@ -72,7 +72,7 @@ static void make_wire_method(void)
 
 /* --- socket --- */
 
-/* One recv() of what fits. 0: none now. */
+/* Fills `in` by one recv(). Returns 1, 0 (none now), -EPROTO or -ENOTCONN. */
 static int receive(struct sk_stream *s)
 {
 	struct sk_buf *b = &s->in;
@@ -82,13 +82,13 @@ static int receive(struct sk_stream *s)
 	if (!s->readable)
 		return 0;
 	if (!room)
-		return -EPROTO; /* talks without having proven anything */
+		return -EPROTO; /* too many bytes before the key is proven */
 	n = recv(s->sock, b->bytes, room, MSG_DONTWAIT);
 	if (n > 0) {
 		b->head = 0;
 		b->tail = (uint32_t)n;
 		s->quota -= s->quota == UINT32_MAX ? 0 : (uint32_t)n;
-		/* Less than was asked for is all there was; what follows has an event, or had it. */
+		/* A short read has emptied the socket; later bytes cause an event. */
 		s->readable = (uint32_t)n == room || s->ending;
 		return 1;
 	}
@@ -188,11 +188,11 @@ void sk_stream_close(struct sk_stream *s)
 
 /* --- bytes --- */
 
-/* What a call of OpenSSL that has not succeeded means: 0: again with what was received. */
+/* Handles the failure of an OpenSSL call. Returns 1 (try again), 0 (wait) or a negative errno. */
 static int go_on(struct sk_stream *s, int rc)
 {
 	switch (SSL_get_error(s->ssl, rc)) {
-	/* Also behind a record that was not for us. */
+	/* Also after a record that carries no payload. */
 	case SSL_ERROR_WANT_READ: return sk_buf_len(&s->in) ? 1 : receive(s);
 	case SSL_ERROR_WANT_WRITE: return 0;
 	case SSL_ERROR_ZERO_RETURN: s->ended = true; return -ENOTCONN;
@@ -210,7 +210,7 @@ int sk_stream_handshake(struct sk_stream *s)
 		ERR_clear_error();
 		rc = SSL_do_handshake(s->ssl);
 		sk_stream_push(s);
-		if (rc == 1) /* OpenSSL calls an external key a session that was resumed */
+		if (rc == 1) /* OpenSSL reports an external key as a resumed session */
 			return SSL_session_reused(s->ssl) ? 1 : -EPROTO;
 		more = go_on(s, rc);
 	}
@@ -228,9 +228,9 @@ const char *sk_stream_refusal(void)
 	case SSL_R_WRONG_VERSION_NUMBER:
 	case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
 	case SSL_R_UNSUPPORTED_PROTOCOL:
-		return "the answer is no TLS 1.3: is this a sluice backend?";
+		return "the answer is not TLS 1.3: is this a sluice backend?";
 	case SSL_R_CERTIFICATE_VERIFY_FAILED:
-		return "it shows a certificate and does not know the key: is this a sluice "
+		return "the peer shows a certificate and does not know the key: is this a sluice "
 		       "backend?";
 	default: return NULL;
 	}
@@ -261,7 +261,7 @@ int sk_stream_write(struct sk_stream *s, const void *from, uint32_t len)
 	return -ENOTCONN;
 }
 
-/* A record's worth is kept for what OpenSSL says by itself. */
+/* Leaves a record's room for what OpenSSL sends by itself. */
 uint32_t sk_stream_room(const struct sk_stream *s)
 {
 	uint32_t room = s->out.cap - sk_buf_len(&s->out);

@@ -219,7 +219,7 @@ static int failure_of(struct asking *a, const struct rdma_cm_event *ev)
 	case RDMA_CM_EVENT_REJECTED:
 		if (ev->status == -ETIMEDOUT)
 			return -ETIMEDOUT;
-		*a->why = "nobody listens: is the backend running?";
+		*a->why = "connection refused: is the backend running?";
 		return -ECONNREFUSED;
 	default: return -ECONNRESET;
 	}

@@ -102,7 +102,7 @@ static int failure_of(struct dialling *d, const struct rdma_cm_event *ev)
 	case RDMA_CM_EVENT_REJECTED:
 		if (a && ev->param.conn.private_data_len >= sizeof(*a) && a->magic == VB_MAGIC)
 			return refusal(d, a);
-		d->why = "nobody listens: is the backend running?";
+		d->why = "connection refused: is the backend running?";
 		return -ECONNREFUSED;
 	case RDMA_CM_EVENT_UNREACHABLE: return -ETIMEDOUT;
 	default: return -ECONNRESET;
@@ -306,7 +306,7 @@ static const char *why(const struct dialling *d, int rc)
 	switch (rc) {
 	case -ETIMEDOUT: return "no answer in time: the backend is busy, stopped or unreachable";
 	case -ECONNRESET: return "the backend closed the connection: has it the same key?";
-	case -EBADMSG: return "answer is no sluice hello: is this a sluice backend?";
+	case -EBADMSG: return "the answer is not a sluice HELLO: is this a sluice backend?";
 	case -EACCES: return "the peer has not proven the key";
 	default: return strerror(-rc);
 	}
