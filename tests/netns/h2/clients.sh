@@ -35,6 +35,12 @@ check "GET reaches the backend" says "GET /x?y=1" h2 "$URL/echo/x?y=1"
 check "HEAD has no body" says 0 h2 -I -o /dev/null -w '%{size_download}' "$URL/echo"
 check "method that the route does not allow" says 405 h2 -o /dev/null -w '%{http_code}' "$URL/post"
 check "a reply in parts" says xyzxyzxyz h2 -d xyz "$URL/part"
+# A malformed request is answered before its stream is reset: RFC 9113 8.1.1.
+refused() { local text=$1; shift; [ "$(h2 "$@" -w '%{http_code}' "$URL/echo")" = "400 Bad Request: $text
+400" ]; }
+check "a refused :authority is answered by 400 and why" refused "malformed :authority" -H 'Host: a b'
+check "the same for an upload" refused "malformed :authority" -H 'Host: a b' --data-binary "@$BUILD/sluice"
+check "a control byte in a value is answered by 400 and why" refused "malformed field value" -H $'X: a\x01b'
 for n in 1 16384 65535 65536 1048577 33554432; do
 	check "POST of $n bytes comes back" upload $n
 done

@@ -82,6 +82,46 @@ TEST(what_the_window_does_not_take_goes_on_with_it)
 	ck_sound();
 }
 
+/* RFC 9218 5, 10: both may go on at the same time; "u" decides, and within an urgency "i" takes turns. */
+TEST_EACH(replies_go_out_by_the_priority_field, 3)
+{
+	static const struct {
+		const char *first, *second, *out;
+	} cases[] = {
+		{"03753d37", "03753d30", "DATA 3 10 end; DATA 1 10 end"},
+		{"03753d30", "03753d37", "DATA 1 10 end; DATA 3 10 end"},
+		{"06753d302c2069", "09753d302c20693d3f31", "DATA 1 10 end; DATA 3 10 end"},
+	};
+	char text[200];
+
+	mock_open(m);
+	m->reply_body = sl_span_str("0123456789");
+	snprintf(text, sizeof(text),
+		 "SETTINGS 0 0 000400000000; HEADERS 5 1 @get 00087072696f72697479%s;"
+		 "HEADERS 5 3 @get 00087072696f72697479%s",
+		 cases[_i].first, cases[_i].second);
+	talk(text);
+	ck_frames("HEADERS 1; HEADERS 3");
+	talk("-WINDOW 0 1 00000010; WINDOW 0 3 00000010");
+	ck_frames(cases[_i].out);
+	ck_sound();
+}
+
+/* As over HTTP/1.1: a client whose host name is wrong reads why. */
+TEST(a_refused_authority_is_answered_with_a_text)
+{
+	mock_open(m);
+	talk("HEADERS 5 1 828684 4103612062");
+	ck_assert_uint_eq(m->begun, 0);
+	ck_assert_ptr_nonnull(
+		memmem(m->out, m->out_len, "400 Bad Request: malformed :authority\n", 38));
+	ck_assert_uint_eq(m->errors[SL_FRONT_ERR_BAD_REQUEST], 1);
+	m->out_len = 0;
+	talk("-HEADERS 5 3 @get");
+	ck_frames("HEADERS 3; DATA 3 2 end");
+	ck_sound();
+}
+
 TEST(a_reply_goes_on_in_whatever_room_there_is)
 {
 	mock_open(m);

@@ -121,9 +121,12 @@ static const struct {
 	/* ended with its head */
 	{"HEADERS 5 1 " WEBSOCKET, "", "HEADERS 1; DATA 1 23 end"},
 	/* no CONNECT: malformed */
-	{"HEADERS 5 1 8286 84 410161 " PROTOCOL, "", "RST 1 1"},
+	{"HEADERS 5 1 8286 84 410161 " PROTOCOL, "", "HEADERS 1; DATA 1 43 end; RST 1 1"},
 	/* no path */
-	{"HEADERS 4 1 0207434f4e4e454354 86 410161 " PROTOCOL, "", "RST 1 1"},
+	{"HEADERS 4 1 0207434f4e4e454354 86 410161 " PROTOCOL, "", "HEADERS 1; DATA 1 42 end"},
+	/* as many bytes as it announces, no more */
+	{"HEADERS 4 1 " WEBSOCKET " @cl5; DATA 0 1 6*61",
+	 "GET / @a must-upgrade=websocket\n0[0] cancel\n", "RST 1 1"},
 };
 
 TEST_EACH(what_is_not_asked_well, sizeof(cases) / sizeof(cases[0]))
@@ -143,6 +146,8 @@ TEST(not_offered)
 	mock_open(m);
 	talk("HEADERS 4 1 " WEBSOCKET);
 	ck_assert(!offers());
+	ck_frames("HEADERS 1; DATA 1 39 end");
+	talk("-" EARLY_SEEN);
 	ck_frames("RST 1 1");
 	ck_assert_uint_eq(m->begun, 0);
 	ck_sound();

@@ -61,8 +61,10 @@ struct h2_head {
 	uint16_t fields; /* all crumbs of a cookie count as one, RFC 9113 8.2.3 */
 	bool pooled;
 	bool too_large;
-	bool cookie; /* a cookie field has arrived */
-	bool blanks; /* a value had surrounding blanks: removed, and allowed in gRPC only */
+	bool cookie;       /* a cookie field has arrived */
+	bool blanks;       /* a value had surrounding blanks: removed, and allowed in gRPC only */
+	uint16_t seen;     /* message.c: fields that were received */
+	const char *fault; /* why the request is malformed, or NULL */
 	int32_t id;
 	uint64_t rx_ns, take_ns;
 	/* start of the head, also if `buf` could not be allocated; 0: no head is being received */
@@ -147,17 +149,18 @@ struct h2_conn {
 
 enum h2_stream_flag {
 	ST_GRPC = 1 << 0,
-	ST_HEAD_SENT = 1 << 1, /* response passed to nghttp2 */
-	ST_RX_OVER = 1 << 2,   /* request complete */
-	ST_END_SENT = 1 << 3,  /* END_STREAM sent */
-	ST_DROP = 1 << 4,      /* request bytes are dropped */
-	ST_LOCAL = 1 << 5,     /* answered by the front, no stream of the core */
-	ST_CALL = 1 << 6,      /* ST_LOCAL with `call`, see grpc/call.h */
-	ST_LENGTH = 1 << 7,    /* sl_stream.reply_left is valid */
-	ST_ASKED = 1 << 8,     /* early reply, and a PING follows its end */
-	ST_WAITS = 1 << 9,     /* its head waits until the client reads */
-	ST_EXPECT = 1 << 11,   /* 100 (Continue) is due */
-	ST_CONNECT = 1 << 10,  /* extended CONNECT, RFC 8441: a 2xx status switches protocols */
+	ST_HEAD_SENT = 1 << 1,  /* response passed to nghttp2 */
+	ST_RX_OVER = 1 << 2,    /* request complete */
+	ST_END_SENT = 1 << 3,   /* END_STREAM sent */
+	ST_DROP = 1 << 4,       /* request bytes are dropped */
+	ST_LOCAL = 1 << 5,      /* answered by the front, no stream of the core */
+	ST_CALL = 1 << 6,       /* ST_LOCAL with `call`, see grpc/call.h */
+	ST_LENGTH = 1 << 7,     /* sl_stream.reply_left is valid */
+	ST_ASKED = 1 << 8,      /* early reply, and a PING follows its end */
+	ST_WAITS = 1 << 9,      /* its head waits until the client reads */
+	ST_EXPECT = 1 << 11,    /* 100 (Continue) is due */
+	ST_CONNECT = 1 << 10,   /* extended CONNECT, RFC 8441: a 2xx status switches protocols */
+	ST_MALFORMED = 1 << 12, /* the answer is followed by a reset, RFC 9113 8.1.1 */
 };
 
 struct h2_stream {
@@ -168,6 +171,7 @@ struct h2_stream {
 	uint16_t flags;
 	uint8_t method;
 	uint8_t cut_off;      /* enum sl_grpc_status that replaces the end of the reply */
+	uint64_t body_left;   /* rest of content-length; SL_LEN_UNKNOWN: none announced */
 	uint64_t deadline_ns; /* deadline set by the client; 0: none */
 	uint32_t given;       /* body bytes for which the core has not reopened the window yet */
 	uint32_t came;        /* body bytes received, counted until the window is widened */
@@ -175,7 +179,7 @@ struct h2_stream {
 	struct sl_span text_left; /* ST_LOCAL: rest of `text`; after a cut-off: the grpc-message */
 	struct sl_grpc_reader in;
 	struct h2_call *call; /* ST_CALL */
-	char text[48];        /* body of a reply of the front */
+	char text[64];        /* body of a reply of the front */
 };
 
 /* h2.c */
@@ -249,6 +253,15 @@ void sl_h2_head_end(struct h2_conn *c, struct h2_stream *s, bool end);
 /* Moves an incomplete head out of the shared buffer, between bursts of input. */
 void sl_h2_head_keep(struct h2_conn *c);
 void sl_h2_head_drop(struct h2_conn *c);
+
+/* message.c: RFC 9113 8.1 to 8.3 */
+/* Checks a field of a request head. Returns false if the field makes the request malformed. */
+bool sl_h2_message_field(struct h2_head *h, struct sl_span name, struct sl_span value,
+			 bool upgrades);
+/* Returns why the whole head is malformed, or NULL. */
+const char *sl_h2_message_fault(const struct h2_head *h);
+/* Returns whether a field may stand in trailers. */
+bool sl_h2_message_trailer(struct sl_span name, struct sl_span value);
 
 /* reply.c. Returns the size of sl_h2_env.fields. */
 size_t sl_h2_reply_scratch(void);

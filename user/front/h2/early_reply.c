@@ -46,7 +46,8 @@ void sl_h2_early_reply_acked(struct h2_conn *c)
 
 		if (s->flags & ST_ASKED)
 			nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, s->id,
-						  NGHTTP2_NO_ERROR);
+						  s->flags & ST_MALFORMED ? NGHTTP2_PROTOCOL_ERROR
+									  : NGHTTP2_NO_ERROR);
 	}
 	c->flags &= (uint16_t)~H2_ASKED;
 	sl_h2_early_reply_ping(c);

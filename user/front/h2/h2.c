@@ -40,8 +40,8 @@ static int create_option(struct sl_h2_env *e)
 	/* nghttp2 counts all resets alike; flood.c charges them by the work they cost. */
 	nghttp2_option_set_stream_reset_rate_limit(e->option, UINT64_MAX, UINT64_MAX);
 	nghttp2_option_set_no_closed_streams(e->option, 1);
-	/* gRPC metadata may have surrounding blanks; sl_h2_head_end() checks other requests. */
-	nghttp2_option_set_no_rfc9113_leading_and_trailing_ws_validation(e->option, 1);
+	/* nghttp2 would reset malformed requests without an answer: message.c checks them instead. */
+	nghttp2_option_set_no_http_messaging(e->option, 1);
 	nghttp2_option_set_max_send_header_block_length(e->option, HEAD_OUT);
 	return 0;
 }
@@ -144,6 +144,7 @@ struct h2_stream *sl_h2_stream_new(struct h2_conn *c, int32_t id)
 	s->id = id;
 	s->flags = ST_LOCAL;
 	s->window = H2_FIRST_WINDOW;
+	s->body_left = SL_LEN_UNKNOWN;
 	sl_list_add_tail(&c->streams, &s->link);
 	if (nghttp2_session_set_stream_user_data(c->session, id, s) != 0) {
 		sl_list_del(&s->link);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Request heads of HTTP/2 (RFC 9113 8). Fields are gathered in a buffer as nghttp2 reports them,
- * and parsed when the head is complete: sl_h2_head_end -> start -> parse, with the checks shared
- * with HTTP/1. Then the request begins at the core, or sl_call_begin() starts a call that the
- * gateway answers itself. Trailers are gathered in the same way.
+ * checked by message.c, and parsed when the head is complete: sl_h2_head_end -> start -> parse, with
+ * the checks shared with HTTP/1. Then the request begins at the core, or sl_call_begin() starts a
+ * call that the gateway answers itself. Trailers are gathered in the same way.
  */
 #include "base/poison.h"
 #include "front/grpc/call.h"
@@ -103,6 +103,9 @@ struct parse {
 	struct h2_conn *c;
 	struct sl_http1_head head; /* request, with the checks shared with HTTP/1 */
 	struct sl_span path, grpc_timeout, host, protocol;
+	uint64_t announced; /* content-length */
+	const char *why;    /* refused: in words, or NULL */
+	bool malformed;     /* refused: the stream is reset behind the answer */
 	uint8_t *cookie;
 	size_t cookie_len;
 	struct sl_header *cookie_at;
@@ -261,10 +264,12 @@ static bool authority_ok(struct parse *p)
 {
 	struct sl_request *rq = &p->head.rq;
 
+	p->why = "host is not :authority";
 	if (p->host.len && rq->authority.len && !sl_span_eq_nocase(p->host, rq->authority))
 		return sl_http1_refuse(&p->head, 400, SL_FRONT_ERR_BAD_REQUEST);
 	if (!rq->authority.len)
 		rq->authority = p->host;
+	p->why = "malformed :authority";
 	return sl_http1_authority_ok(rq->authority) ||
 	       sl_http1_refuse(&p->head, 400, SL_FRONT_ERR_BAD_REQUEST);
 }
@@ -272,12 +277,22 @@ static bool authority_ok(struct parse *p)
 static bool parse_head(struct parse *p, const struct h2_head *h)
 {
 	struct sl_request *rq = &p->head.rq;
+	bool ok;
 
 	if (!h->buf)
 		return sl_http1_refuse(&p->head, 503, SL_FRONT_ERR_NO_FRAME);
-	if (!read_fields(p, h))
-		return false;
+	ok = read_fields(p, h);
+	p->announced = rq->content_length;
 	rq->method = (uint8_t)sl_method_parse(rq->method_name);
+	p->why = sl_h2_message_fault(h);
+	if (!p->why && h->blanks && !sl_grpc_content_type(rq->content_type)) /* RFC 9113 8.2.1 */
+		p->why = "blanks around a value";
+	if (p->why) {
+		p->malformed = true;
+		return sl_http1_refuse(&p->head, 400, SL_FRONT_ERR_BAD_REQUEST);
+	}
+	if (!ok)
+		return false;
 	if (h->too_large)
 		return sl_http1_refuse(&p->head, 431, SL_FRONT_ERR_HEAD_TOO_LARGE);
 	if (rq->method_name.len > SL_HTTP1_METHOD_MAX)
@@ -361,10 +376,25 @@ void sl_h2_trailers(struct h2_conn *c, struct h2_stream *s)
 
 void sl_h2_malformed(struct h2_stream *s)
 {
+	if (s->flags & ST_DROP)
+		return;
 	s->flags |= ST_DROP;
 	sl_h2_count(s->conn, SL_FRONT_ERR_BAD_REQUEST);
 	nghttp2_submit_rst_stream(s->conn->session, NGHTTP2_FLAG_NONE, s->id,
 				  NGHTTP2_PROTOCOL_ERROR);
+}
+
+/* Passes the priority field (RFC 9218 5) to nghttp2, which reads it only if it checks heads. */
+static void set_priority(const struct parse *p, const struct h2_stream *s)
+{
+	nghttp2_extpri pri = {.urgency = NGHTTP2_EXTPRI_DEFAULT_URGENCY,
+			      .inc = p->head.incremental};
+
+	if (p->head.rq.urgency < 0 && !pri.inc)
+		return;
+	if (p->head.rq.urgency >= 0)
+		pri.urgency = (uint32_t)p->head.rq.urgency;
+	nghttp2_session_change_extpri_stream_priority(s->conn->session, s->id, &pri, 0);
 }
 
 /* Starts a request or a call that the gateway answers itself, or refuses it. */
@@ -382,15 +412,20 @@ static void start_stream(struct parse *p, struct h2_stream *s)
 		rq->proto = SL_PROTO_GRPC;
 		s->flags |= ST_GRPC;
 	}
-	if (c->head.blanks && !(s->flags & ST_GRPC)) { /* RFC 9113 8.2.1 */
-		sl_h2_malformed(s);
-		return;
-	}
 	if (!ok) {
+		s->flags |= p->malformed ? ST_MALFORMED : 0;
 		sl_h2_count(c, p->head.error);
-		sl_h2_answer(s, p->head.status, sl_grpc_from_http(p->head.status), NULL);
+		sl_h2_answer(s, p->head.status, sl_grpc_from_http(p->head.status), p->why);
 		return;
 	}
+	s->body_left = p->announced;
+	if ((s->flags & ST_RX_OVER) && s->body_left && s->body_left != SL_LEN_UNKNOWN) {
+		s->flags |= ST_MALFORMED;
+		sl_h2_count(c, SL_FRONT_ERR_BAD_REQUEST);
+		sl_h2_answer(s, 400, SL_GRPC_INTERNAL, "content-length without a body");
+		return;
+	}
+	set_priority(p, s);
 	if ((s->flags & ST_GRPC) && !grpc_ok(p, s))
 		return;
 	kind = s->flags & ST_GRPC ? sl_call_kind_of(c, rq) : SL_CALL_NONE;
@@ -416,6 +451,9 @@ void sl_h2_head_end(struct h2_conn *c, struct h2_stream *s, bool end)
 	p.path = p.grpc_timeout = p.host = p.protocol = (struct sl_span){0};
 	p.cookie = c->env->cookie;
 	p.cookie_at = NULL;
+	p.why = NULL;
+	p.malformed = false;
+	p.head.incremental = false;
 	p.head.seen = 0;
 	p.head.trailers = false;
 	p.head.minor = 1;

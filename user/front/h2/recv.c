@@ -84,7 +84,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 		     void *arg)
 {
 	struct h2_conn *c = arg;
-	struct sl_span v = sl_span_of(value, value_len);
+	struct sl_span n = sl_span_of(name, name_len), v = sl_span_of(value, value_len);
 	int rc = 0;
 	enum h2_verdict verdict;
 	struct h2_stream *s;
@@ -97,31 +97,19 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	if (verdict == H2_PAUSE)
 		rc = NGHTTP2_ERR_PAUSE;
 	if (is_request(frame)) {
-		if (frame->hd.stream_id == c->head.id)
-			sl_h2_head_field(c, sl_span_of(name, name_len), v);
+		if (frame->hd.stream_id == c->head.id &&
+		    sl_h2_message_field(&c->head, n, v, c->env->limits->upgrades))
+			sl_h2_head_field(c, n, v);
 		return rc;
 	}
 	s = stream_of(c, frame->hd.stream_id);
-	if (s && !(s->flags & (ST_GRPC | ST_DROP)) && sl_h2_trim(v).len < v.len)
+	if (!s)
+		return rc;
+	if (!sl_h2_message_trailer(n, v) || (!(s->flags & ST_GRPC) && sl_h2_trim(v).len < v.len))
 		sl_h2_malformed(s);
-	if (s && frame->hd.stream_id == c->head.id)
-		sl_h2_head_field(c, sl_span_of(name, name_len), v);
+	else if (frame->hd.stream_id == c->head.id)
+		sl_h2_head_field(c, n, v);
 	return rc;
-}
-
-static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *frame,
-			     const uint8_t *name, size_t name_len, const uint8_t *value,
-			     size_t value_len, uint8_t flags, void *arg)
-{
-	(void)session;
-	(void)frame;
-	(void)name;
-	(void)name_len;
-	(void)value;
-	(void)value_len;
-	(void)flags;
-	sl_h2_count(arg, SL_FRONT_ERR_BAD_REQUEST);
-	return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* PROTOCOL_ERROR: RFC 9113 8.2.1 */
 }
 
 /* Refuses a call: `cancel` to the core, a status to the client. */
@@ -298,16 +286,37 @@ static int consume_bytes(struct h2_conn *c, int32_t id, struct h2_stream *s, siz
 	return 0;
 }
 
+/* RFC 9113 8.1.1. Returns false if DATA is longer than content-length announced. */
+static bool take_announced(struct h2_stream *s, size_t len)
+{
+	if (s->body_left == SL_LEN_UNKNOWN)
+		return true;
+	if (len > s->body_left)
+		return false;
+	s->body_left -= len;
+	return true;
+}
+
+/* Returns true if END_STREAM comes before the bytes that content-length announced. */
+static bool is_short(const struct h2_stream *s)
+{
+	return s->body_left && s->body_left != SL_LEN_UNKNOWN;
+}
+
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *ptr,
 		   size_t len, void *arg)
 {
 	struct h2_conn *c = arg;
 	struct h2_stream *s = stream_of(c, id);
 	uint32_t before = s ? s->given : 0;
-	size_t n = s && !(c->flags & H2_FAILED) ? sl_h2_deliver(s, ptr, len) : len;
+	size_t n = len;
 
 	(void)flags;
 	(void)session;
+	if (s && !take_announced(s, len))
+		sl_h2_malformed(s);
+	else if (s && !(c->flags & H2_FAILED))
+		n = sl_h2_deliver(s, ptr, len);
 	if (consume_bytes(c, id, s, n, before) != 0)
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
 	if (n == len)
@@ -339,8 +348,22 @@ void sl_h2_request_over(struct h2_stream *s)
 	s->conn->front->cb->end(s->conn->conn, s->st);
 }
 
-static void trailers_over(struct h2_conn *c, struct h2_stream *s)
+static void body_over(struct h2_stream *s)
 {
+	if (is_short(s) && !(s->flags & ST_DROP))
+		sl_h2_malformed(s);
+	else
+		sl_h2_request_over(s);
+}
+
+/* RFC 9113 8.1: trailers end their stream. */
+static void trailers_over(struct h2_conn *c, struct h2_stream *s, bool end)
+{
+	if (!end || (is_short(s) && !(s->flags & ST_DROP))) {
+		sl_h2_malformed(s);
+		sl_h2_head_drop(c);
+		return;
+	}
 	if (c->head.id == s->id) {
 		if (wants_trailers(s))
 			sl_h2_trailers(c, s);
@@ -370,12 +393,12 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
 	case NGHTTP2_HEADERS:
 		if (is_request(frame))
 			sl_h2_head_end(c, s, end);
-		else if (s && end)
-			trailers_over(c, s);
+		else if (s)
+			trailers_over(c, s, end);
 		break;
 	case NGHTTP2_DATA:
 		if (s && end)
-			sl_h2_request_over(s);
+			body_over(s);
 		break;
 	case NGHTTP2_RST_STREAM: sl_h2_flood_abandoned(c, s); break;
 	case NGHTTP2_SETTINGS:
@@ -410,7 +433,6 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
 	struct h2_conn *c = arg;
 	struct h2_stream *s;
 
-	(void)session;
 	if (frame->hd.type == NGHTTP2_RST_STREAM)
 		sl_h2_flood_reset(c, frame->rst_stream.error_code);
 	if (frame->hd.type == NGHTTP2_DATA)
@@ -422,6 +444,9 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
 	if (!s)
 		return 0;
 	s->flags |= ST_END_SENT;
+	if ((s->flags & (ST_MALFORMED | ST_RX_OVER)) == (ST_MALFORMED | ST_RX_OVER))
+		nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, s->id,
+					  NGHTTP2_PROTOCOL_ERROR);
 	if (s->st)
 		sl_h2_flood_served(c);
 	if (sl_h2_early_reply_pending(s))
@@ -454,7 +479,6 @@ int sl_h2_callbacks(nghttp2_session_callbacks **out)
 		return -1;
 	nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
 	nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
-	nghttp2_session_callbacks_set_on_invalid_header_callback(cb, on_invalid_header);
 	nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
 	nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame_recv);
 	nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(cb, on_invalid_frame);

@@ -539,7 +539,8 @@ void sl_h2_answer(struct h2_stream *s, unsigned http, enum sl_grpc_status grpc, 
 	if (s->flags & ST_GRPC) {
 		ok = trailers_only(s, NULL, grpc, sl_span_cstr(text ? text : sl_status_text(http)));
 	} else {
-		n = snprintf(s->text, sizeof(s->text), "%u %s\n", http, sl_status_text(http));
+		n = snprintf(s->text, sizeof(s->text), "%u %s%s%s\n", http, sl_status_text(http),
+			     text ? ": " : "", text ? text : "");
 		s->text_left = sl_span_of(s->text, (size_t)n);
 		r.content_type = sl_span_str("text/plain");
 		r.retry_after_s = http == 503;

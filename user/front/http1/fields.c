@@ -200,12 +200,26 @@ static bool field_expect(struct sl_span v, struct sl_http1_head *head)
 	return true;
 }
 
+/* RFC 9218 4.2: the last valid "i" is used. */
+static void read_incremental(struct sl_span e, struct sl_http1_head *head)
+{
+	struct sl_span v = sl_span_skip(e, 1);
+
+	if (!v.len || v.ptr[0] == ';')
+		head->incremental = true;
+	else if (v.len >= 3 && !memcmp(v.ptr, "=?", 2) && (v.len == 3 || v.ptr[3] == ';') &&
+		 (v.ptr[2] == '0' || v.ptr[2] == '1'))
+		head->incremental = v.ptr[2] == '1';
+}
+
 /* RFC 9218 4.1: the last valid "u" of 0 to 7 is used; other parameters are ignored. */
 static bool field_priority(struct sl_span v, struct sl_http1_head *head)
 {
 	struct sl_span e;
 
 	while (sl_span_next_element(&v, &e)) {
+		if (e.len && e.ptr[0] == 'i')
+			read_incremental(e, head);
 		if (e.len < 3 || e.ptr[0] != 'u' || e.ptr[1] != '=' || e.ptr[2] < '0' ||
 		    e.ptr[2] > '7')
 			continue;

@@ -27,12 +27,13 @@ enum {
 struct sl_http1_head {
 	struct sl_request rq;
 	bool chunked;
-	bool keep_alive; /* the client allows another request */
-	bool trailers;   /* the client accepts trailers, RFC 9110 10.1.4 */
-	uint8_t minor;   /* minor version of HTTP/1.x */
-	uint16_t status; /* status of a refusal; 0: valid */
-	uint8_t error;   /* cause of a refusal, enum sl_front_error */
-	uint8_t seen;    /* fields seen so far, private to the parser */
+	bool keep_alive;  /* the client allows another request */
+	bool trailers;    /* the client accepts trailers, RFC 9110 10.1.4 */
+	bool incremental; /* the client can use a reply in pieces, RFC 9218 4.2 */
+	uint8_t minor;    /* minor version of HTTP/1.x */
+	uint16_t status;  /* status of a refusal; 0: valid */
+	uint8_t error;    /* cause of a refusal, enum sl_front_error */
+	uint8_t seen;     /* fields seen so far, private to the parser */
 	struct sl_span host;
 	struct sl_header headers[SL_HTTP1_HEADERS_MAX];
 };
