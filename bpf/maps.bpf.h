@@ -15,7 +15,8 @@
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, SL_MAX_LISTENERS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, SL_MAX_LISTENER_KEYS);
 	__type(key, struct sl_listener_key);
 	__type(value, struct sl_listener);
 } sl_listeners SEC(".maps");

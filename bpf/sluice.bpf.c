@@ -2,7 +2,7 @@
 /*
  * Picks the packets of served addresses out of an interface; everything else stays with the kernel.
  *
- *   parse -> listener? -> of its VLAN? -> not denied? -> socket on this queue? -> admitted?
+ *   parse -> listener? -> own MAC? -> of its VLAN? -> not denied? -> socket on this queue? -> admitted?
  *         -> stamp -> redirect
  *
  * Every packet leaves through finish(), which counts it under exactly one verdict.

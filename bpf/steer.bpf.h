@@ -6,29 +6,32 @@
 #include "maps.bpf.h"
 #include "parse.bpf.h"
 
-/* The exact address and port, then all ports of the address, then the port on any address. */
+/* Looks for the exact address and port, then for the entry of all ports of the address. */
 static __always_inline const struct sl_listener *find_listener(struct sl_listener_key *key)
 {
 	const struct sl_listener *l = bpf_map_lookup_elem(&sl_listeners, key);
-	__be16 port = key->port;
 
 	if (l)
 		return l;
 	key->port = 0;
-	l = bpf_map_lookup_elem(&sl_listeners, key);
-	if (l)
-		return l;
-	key->port = port;
-	__builtin_memset(key->addr, 0, sizeof(key->addr));
 	return bpf_map_lookup_elem(&sl_listeners, key);
 }
 
-static __always_inline int is_other_vlan(const struct sl_packet *p)
+static __always_inline int is_other_host(const struct xdp_md *ctx, const struct sl_edge *edge)
 {
-	const __u32 zero = 0;
-	const struct sl_edge *edge = bpf_map_lookup_elem(&sl_edge, &zero);
+	const struct ethhdr *eth = (void *)(long)ctx->data;
+	const __u32 *mac_hi = (const void *)edge->mac;
+	const __u16 *mac_lo = (const void *)(edge->mac + 4);
 
-	if (!edge || edge->vlan == SL_VLAN_ANY)
+	if ((void *)(eth + 1) > (void *)(long)ctx->data_end)
+		return 1;
+	return (*(const __u32 *)eth->h_dest ^ *mac_hi) |
+	       (*(const __u16 *)(eth->h_dest + 4) ^ *mac_lo);
+}
+
+static __always_inline int is_other_vlan(const struct sl_packet *p, const struct sl_edge *edge)
+{
+	if (edge->vlan == SL_VLAN_ANY)
 		return 0;
 	return p->vlan != (edge->vlan == SL_VLAN_NONE ? 0 : edge->vlan);
 }
@@ -111,11 +114,16 @@ static __always_inline void stamp(struct xdp_md *ctx, const struct sl_listener *
 static __always_inline int steer_packet(struct xdp_md *ctx, struct sl_packet *p)
 {
 	const struct sl_listener *l = find_listener(&p->key);
+	const __u32 zero = 0;
+	const struct sl_edge *edge;
 	int verdict;
 
 	if (!l)
 		return SL_RX_PASS_NO_LISTENER;
-	if (is_other_vlan(p))
+	edge = bpf_map_lookup_elem(&sl_edge, &zero);
+	if (!edge || is_other_host(ctx, edge))
+		return SL_RX_PASS_OTHER_HOST;
+	if (is_other_vlan(p, edge))
 		return SL_RX_PASS_VLAN;
 	if (is_denied(p))
 		return SL_RX_DENIED;

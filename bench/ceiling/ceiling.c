@@ -30,6 +30,7 @@
 #include "wire/eth.h"
 #include "wire/ip4.h"
 #include "wire/udp.h"
+#include "xio/host_addr.h"
 #include "xio/probe.h"
 #include "xio/xsk_port.h"
 
@@ -94,14 +95,41 @@ static void arena_close(struct arena *a)
 		sl_umem_fini(&a->umem);
 }
 
+static int steer(const struct sl_xdp *xdp, const uint8_t *addr, uint16_t port, const char *ifname,
+		 struct sl_err *err)
+{
+	struct sl_listener_key key = {.family = 4, .protocol = IPPROTO_UDP, .port = htons(port)};
+	const struct sl_listener value = {.shed_service = SL_ANY_SERVICE};
+	int rc;
+
+	memcpy(key.addr, addr, 4);
+	rc = sl_xdp_listen(xdp, &key, &value);
+	return rc ? sl_fail(err, rc, "cannot steer packets on %s", ifname) : 0;
+}
+
+/* Steers packets to each IPv4 address of the host. */
+static int steer_all(const struct sl_xdp *xdp, uint16_t port, const char *ifname,
+		     struct sl_err *err)
+{
+	struct sl_host_addrs host;
+	int rc = sl_host_addrs_open(&host, err);
+
+	if (rc)
+		return rc;
+	for (uint32_t i = 0; i < host.addr_cnt && !rc; i++) {
+		if (host.addrs[i].family == 4)
+			rc = steer(xdp, host.addrs[i].addr, port, ifname, err);
+	}
+	sl_host_addrs_close(&host);
+	return rc;
+}
+
 /* addr NULL: any address of the host. */
 static int arena_open(struct arena *a, const char *ifname, const uint8_t *addr, uint16_t port)
 {
 	struct sl_xdp_options xo = {.worker_cnt = 1, .pin_root = ""};
 	struct sl_xsk_options so = {
 		.rx_size = RING_SIZE, .tx_size = RING_SIZE, .fill_size = RING_SIZE};
-	struct sl_listener_key key = {.family = 4, .protocol = IPPROTO_UDP, .port = htons(port)};
-	struct sl_listener value = {.shed_service = SL_ANY_SERVICE};
 	struct sl_err err = SL_ERR(256);
 	int rc = sl_umem_init(&a->umem, FRAME_SIZE, FRAMES);
 
@@ -111,12 +139,10 @@ static int arena_open(struct arena *a, const char *ifname, const uint8_t *addr, 
 	if (!rc)
 		rc = sl_xdp_open(&a->xdp, ifname, &xo, &err);
 	a->xdp_up = a->umem_up && rc == 0;
-	if (addr)
-		memcpy(key.addr, addr, 4);
-	if (!rc) {
-		sl_err_set(&err, "cannot steer packets on %s", ifname);
-		rc = sl_xdp_listen(&a->xdp, &key, &value);
-	}
+	if (!rc && addr)
+		rc = steer(&a->xdp, addr, port, ifname, &err);
+	else if (!rc)
+		rc = steer_all(&a->xdp, port, ifname, &err);
 	if (!rc)
 		rc = sl_xsk_open(&a->port, &a->umem, &a->xdp, 0, &so, &err);
 	if (rc)

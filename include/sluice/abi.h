@@ -32,6 +32,7 @@
 enum {
 	SL_MAX_QUEUES = 64,
 	SL_MAX_LISTENERS = 256,
+	SL_MAX_LISTENER_KEYS = 65536, /* entries of sl_listeners: listeners times addresses */
 	SL_MAX_WORKERS = 16,
 	SL_MAX_SERVICES = 256,
 	SL_MAX_PREFIXES = 16384, /* of each family */
@@ -53,10 +54,11 @@ struct sl_prog_config {
 	__u32 by_gateway; /* 1: loaded by a gateway, so left over if that does not run any more */
 };
 #define SL_PROG_MAGIC  0x736c7570u
-#define SL_ABI_VERSION 3u
+#define SL_ABI_VERSION 4u
 
 /*
- * All zero in addr means any local address of that family; port 0, with an address, all its ports.
+ * An address and port that is served. A listener for any address has one entry per address of the
+ * host, which the control thread adds and removes. Port 0 means all ports of the address.
  */
 struct sl_listener_key {
 	__u8 addr[16]; /* IPv4: in the first four bytes, the rest zero */
@@ -97,7 +99,9 @@ enum {
 };
 
 struct sl_edge {
-	__u32 vlan; /* or the VLAN's number, 1 to 4094, of the one tag */
+	__u32 vlan;  /* or the VLAN's number, 1 to 4094, of the one tag */
+	__u8 mac[6]; /* of the interface; frames for another destination are left to the kernel */
+	__u8 pad[2];
 };
 
 struct sl_prefix4 {

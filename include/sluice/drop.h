@@ -26,7 +26,9 @@
 	  "SYN or datagram refused: half of the queue waits for its worker")                       \
 	X(RX_PASS_VLAN, "pass_vlan",                                                               \
 	  "of another VLAN than the interface serves: left to the kernel")                         \
-	X(RX_DENIED, "denied", "dropped: the longest prefix of its source is denied")
+	X(RX_DENIED, "denied", "dropped: the longest prefix of its source is denied")              \
+	X(RX_PASS_OTHER_HOST, "pass_other_host",                                                   \
+	  "destination MAC is not the interface's: left to the kernel")
 
 /* Discards in user space, in the order in which a packet meets the checks. */
 #define SL_DROPS(X)                                                                                \
@@ -71,7 +73,8 @@
 	X(DGRAM_AMPLIFY, "dgram_amplify", "reply larger than its unproven source may get")         \
 	X(NO_FRAME, "no_frame", "frame pool exhausted")                                            \
 	X(TX_FULL, "tx_full", "transmit ring full")                                                \
-	X(HANDOVER_FULL, "handover_full", "ring to the owning worker full")
+	X(HANDOVER_FULL, "handover_full", "ring to the owning worker full")                        \
+	X(IP_SOURCE_ROUTE, "ip_source_route", "IPv4 source route (LSRR, SSRR)")
 
 #define X(name, metric, help) SL_##name,
 enum sl_rx_verdict { SL_RX_VERDICTS(X) SL_RX_VERDICT_CNT };

@@ -244,12 +244,15 @@ struct sl_gateway *sl_gateway_open(const struct sl_config *cfg, struct sl_err *e
 	if (!g)
 		return NULL;
 	g->cfg = g->first.cfg = cfg;
+	g->host.fd = -1;
 	g->generation = &g->first;
 	/* Maps cannot grow: there is room for all pools that a reload may bring. */
 	g->service_max = SL_MAX_SERVICES;
 	g->start_ns = sl_now_ns();
 	g->xdp = calloc(cfg->interface_cnt, sizeof(*g->xdp));
 	rc = g->xdp ? 0 : fail_errno(err, -ENOMEM, "gateway");
+	if (!rc)
+		rc = sl_host_addrs_open(&g->host, err);
 	if (!rc)
 		rc = create_workers(g, err);
 	if (!rc)
@@ -287,6 +290,7 @@ void sl_gateway_close(struct sl_gateway *g)
 		sl_xdp_close(&g->xdp[g->xdp_cnt - 1 - i]); /* the first one lends its maps */
 	sl_snapshot_fini(g);
 	sl_cfg_gens_free(g);
+	sl_host_addrs_close(&g->host);
 	free(g->listening);
 	free(g->opening);
 	free(g->workers);

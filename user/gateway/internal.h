@@ -7,6 +7,7 @@
 #include "gateway/tls_threads.h"
 #include "gateway/gateway.h"
 #include "worker/worker.h"
+#include "xio/host_addr.h"
 #include "xio/xdp/xdp.h"
 #include "xio/xsk_port.h"
 
@@ -40,6 +41,7 @@ struct sl_gateway {
 	struct sl_tls_threads *tls_threads;
 	struct sl_handover_hub *hub; /* NULL with one worker */
 	struct sl_conn_mgr *conn_mgr;
+	struct sl_host_addrs host;         /* addresses behind "*", and MACs of interfaces */
 	struct sl_net_listener *listening; /* what the program sends to us */
 	uint32_t listening_cnt;
 	struct sl_net_listener
@@ -66,9 +68,10 @@ struct sl_net_listener *sl_listeners_list(const struct sl_config *cfg, uint32_t 
  * that are not listed are still sent, for the connections that they have, until the trim. Takes the
  * list. 0 or -errno.
  */
-int sl_listeners_apply(struct sl_gateway *g, const struct sl_cfg_gen *ed,
-		       struct sl_net_listener *list, uint32_t cnt);
+int sl_listeners_apply(struct sl_gateway *g, struct sl_net_listener *list, uint32_t cnt);
 void sl_listeners_trim(struct sl_gateway *g);
+/* Follows addresses and MACs of the host that were added, removed or changed. Control thread. */
+void sl_listeners_follow_host(struct sl_gateway *g, uint64_t now_ns);
 /* Applies those that are to be opened, if it is time for that. */
 void sl_listeners_open(struct sl_gateway *g);
 

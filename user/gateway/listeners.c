@@ -81,15 +81,127 @@ static bool is_listed(const struct sl_net_listener *list, uint32_t cnt,
 	return false;
 }
 
+static bool is_any(const struct sl_net_listener *l)
+{
+	static const uint8_t any[16];
+
+	return memcmp(l->at.addr, any, sizeof(any)) == 0;
+}
+
+struct entry {
+	struct sl_xdp_listener l;
+	uint32_t rank; /* the lowest of a key is in force */
+};
+
+struct entries {
+	struct entry *list;
+	uint32_t cnt, rank;
+	uint16_t shed_service;
+};
+
+/* Adds an entry, or one per address of the host for a listener on any address. */
+static void add_listener(const struct sl_gateway *g, struct entries *e,
+			 const struct sl_net_listener *l)
+{
+	const struct entry entry = {
+		.l = {key_of(l), {.listener = l->listener, .shed_service = e->shed_service}},
+		.rank = e->rank + is_any(l),
+	};
+
+	if (!is_any(l)) {
+		e->list[e->cnt++] = entry;
+		return;
+	}
+	for (uint32_t i = 0; i < g->host.addr_cnt; i++) {
+		const struct sl_addr *a = &g->host.addrs[i];
+
+		if (a->family != l->at.family)
+			continue;
+		e->list[e->cnt] = entry;
+		memcpy(e->list[e->cnt++].l.key.addr, a->addr, sizeof(a->addr));
+	}
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+	int by_key = sl_xdp_compare_listeners(&x->l, &y->l);
+
+	return by_key ? by_key : (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+/*
+ * Returns all entries, sorted, each key once; the caller frees them. An exact address wins against
+ * "*", and a listener in force against one that only has old connections. NULL: out of memory.
+ */
+static struct sl_xdp_listener *list_entries(const struct sl_gateway *g, uint32_t *cnt)
+{
+	const size_t max = (g->listening_cnt + g->stale_cnt) * ((size_t)g->host.addr_cnt + 1) + 1;
+	struct entries e = {.shed_service = shed_service(g->generation)};
+	struct sl_xdp_listener *list = calloc(max, sizeof(*list));
+
+	*cnt = 0;
+	e.list = calloc(max, sizeof(*e.list));
+	if (list && e.list) {
+		for (uint32_t i = 0; i < g->listening_cnt; i++)
+			add_listener(g, &e, &g->listening[i]);
+		e.rank = 2;
+		for (uint32_t i = 0; i < g->stale_cnt; i++)
+			add_listener(g, &e, &g->stale[i]);
+		qsort(e.list, e.cnt, sizeof(*e.list), compare_entries);
+		for (uint32_t i = 0; i < e.cnt; i++) {
+			if (!*cnt || sl_xdp_compare_listeners(&list[*cnt - 1], &e.list[i].l))
+				list[(*cnt)++] = e.list[i].l;
+		}
+	} else {
+		free(list);
+		list = NULL;
+	}
+	free(e.list);
+	return list;
+}
+
+static int write_entries(struct sl_gateway *g)
+{
+	uint32_t cnt;
+	struct sl_xdp_listener *list = list_entries(g, &cnt);
+	int rc = list ? 0 : -ENOMEM;
+
+	for (uint32_t i = 0; i < g->xdp_cnt && !rc; i++)
+		rc = sl_xdp_set_listeners(&g->xdp[i], list, cnt);
+	free(list);
+	return rc;
+}
+
 void sl_listeners_trim(struct sl_gateway *g)
 {
-	for (uint32_t k = 0; k < g->stale_cnt; k++) {
-		struct sl_listener_key key = key_of(&g->stale[k]);
+	int rc;
 
-		for (uint32_t i = 0; i < g->xdp_cnt; i++)
-			(void)sl_xdp_unlisten(&g->xdp[i], &key);
-	}
 	g->stale_cnt = 0;
+	rc = write_entries(g);
+	if (rc)
+		sl_log_err("cannot remove listeners: %s", strerror(-rc));
+}
+
+void sl_listeners_follow_host(struct sl_gateway *g, uint64_t now_ns)
+{
+	int rc = 0;
+
+	if (!sl_host_addrs_poll(&g->host, now_ns))
+		return;
+	for (uint32_t i = 0; i < g->xdp_cnt && !rc; i++) {
+		const uint8_t *mac = sl_host_addrs_mac(&g->host, g->xdp[i].ifname);
+
+		if (mac)
+			rc = sl_xdp_edge_mac(&g->xdp[i], mac);
+	}
+	if (!rc)
+		rc = write_entries(g);
+	if (rc)
+		sl_log_err("cannot follow the host's %u addresses: %s", g->host.addr_cnt,
+			   rc == -E2BIG ? "no room in map sl_listeners; list the served addresses "
+					  "instead of \"*\""
+					: strerror(-rc));
 }
 
 /* Clients that came sooner would be told that there is no backend. */
@@ -101,17 +213,14 @@ void sl_listeners_open(struct sl_gateway *g)
 	if (!list || (!sl_hash_rings_tried(g->conn_mgr) && sl_now_ns() < g->open_until_ns))
 		return;
 	g->opening = NULL;
-	rc = sl_listeners_apply(g, g->generation, list, g->opening_cnt);
+	rc = sl_listeners_apply(g, list, g->opening_cnt);
 	if (rc)
 		sl_log_err("cannot set the listeners: %s", strerror(-rc));
 }
 
-int sl_listeners_apply(struct sl_gateway *g, const struct sl_cfg_gen *ed,
-		       struct sl_net_listener *list, uint32_t cnt)
+int sl_listeners_apply(struct sl_gateway *g, struct sl_net_listener *list, uint32_t cnt)
 {
-	struct sl_listener value = {.shed_service = shed_service(ed)};
 	uint32_t kept = 0;
-	int rc = 0;
 
 	/* Moves those that are not listed any more from one list to the other. */
 	for (uint32_t k = 0; k < g->stale_cnt; k++) {
@@ -131,13 +240,5 @@ int sl_listeners_apply(struct sl_gateway *g, const struct sl_cfg_gen *ed,
 	free(g->listening);
 	g->listening = list;
 	g->listening_cnt = cnt;
-	for (uint32_t i = 0; i < g->xdp_cnt; i++) {
-		for (uint32_t k = 0; k < cnt && !rc; k++) {
-			struct sl_listener_key key = key_of(&list[k]);
-
-			value.listener = list[k].listener;
-			rc = sl_xdp_listen(&g->xdp[i], &key, &value);
-		}
-	}
-	return rc;
+	return write_entries(g);
 }

@@ -338,6 +338,7 @@ static bool switch_generations(struct sl_gateway *g)
 
 bool sl_gateway_step(struct sl_gateway *g)
 {
+	sl_listeners_follow_host(g, sl_now_ns());
 	if (g->reload != SL_RELOAD_SWITCH)
 		sl_listeners_open(g);
 	if (g->reload == SL_RELOAD_NONE)
@@ -360,7 +361,7 @@ bool sl_gateway_step(struct sl_gateway *g)
 		if (rc)
 			sl_log_err("reload: cannot set the prefixes: %s", strerror(-rc));
 		list = sl_listeners_list(g->cfg, &cnt);
-		rc = list ? sl_listeners_apply(g, g->generation, list, cnt) : -errno;
+		rc = list ? sl_listeners_apply(g, list, cnt) : -errno;
 		if (rc)
 			sl_log_err("reload: cannot set the listeners: %s", strerror(-rc));
 	}

@@ -85,6 +85,13 @@ static int ip4_rx(struct sl_net *n, struct sl_frame *f)
 	if (v.protocol != SL_IP_PROTO_TCP && v.protocol != SL_IP_PROTO_UDP &&
 	    v.protocol != SL_IP_PROTO_ICMP)
 		return drop(n, f, SL_DROP_IP_PROTOCOL);
+	if (v.hdr_len > SL_IP4_HDR_MIN) {
+		len = sl_ip4_check_options(&v);
+		if (len)
+			return drop(n, f,
+				    len == SL_WIRE_TYPE ? SL_DROP_IP_SOURCE_ROUTE
+							: SL_DROP_IP_HEADER);
+	}
 	enter_l4(f, 4, v.hdr_len, v.payload_len);
 	return v.protocol;
 }

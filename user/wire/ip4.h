@@ -76,6 +76,31 @@ static inline int sl_ip4_parse(const uint8_t *p, size_t len, struct sl_ip4_view 
 	return (int)hdr_len;
 }
 
+/*
+ * Checks the options between the fixed header and the payload. Returns 0, SL_WIRE_HEADER (a length
+ * under 2 or beyond the header) or SL_WIRE_TYPE (a source route, RFC 791 3.1, which hosts do not
+ * accept by default).
+ */
+static inline int sl_ip4_check_options(const struct sl_ip4_view *v)
+{
+	enum { END = 0, NOP = 1, LSRR = 131, SSRR = 137 };
+	const uint8_t *p = (const uint8_t *)v->hdr + sizeof(*v->hdr);
+	const uint8_t *end = (const uint8_t *)v->hdr + v->hdr_len;
+
+	while (p < end && *p != END) {
+		if (*p == NOP) {
+			p++;
+			continue;
+		}
+		if (end - p < 2 || p[1] < 2 || p[1] > end - p)
+			return SL_WIRE_HEADER;
+		if (*p == LSRR || *p == SSRR)
+			return SL_WIRE_TYPE;
+		p += p[1];
+	}
+	return 0;
+}
+
 /* Sources that no client can have: RFC 1122 3.2.1.3 (0/8, 127/8, multicast, 240/4, broadcast). */
 static inline bool sl_ip4_src_invalid(uint32_t src_be)
 {

@@ -16,6 +16,7 @@
 #include <bpf/bpf.h>
 #include "base/check.h"
 #include "base/err.h"
+#include "xio/xdp/acl_map.h"
 #include "xio/xdp/xdp.h"
 #include "xio/xsk_port.h"
 #include "netns.h"
@@ -23,6 +24,7 @@
 
 enum { QUEUES = 2, SHED_SERVICE = 1 };
 
+static const uint8_t case_mac[6] = {2, 0, 0, 0, 0, 1}; /* the destination in steer_cases.h */
 static struct sl_xdp xdp;
 static struct sl_umem umem;
 static struct sl_port *port;
@@ -110,8 +112,7 @@ static void listen_on(int family, const char *addr, unsigned dport, unsigned pro
 		.shed_service = (uint16_t)service,
 	};
 
-	if (addr)
-		inet_pton(family == 4 ? AF_INET : AF_INET6, addr, key.addr);
+	inet_pton(family == 4 ? AF_INET : AF_INET6, addr, key.addr);
 	ck_assert_int_eq(sl_xdp_listen(&xdp, &key, &l), 0);
 }
 
@@ -126,18 +127,19 @@ static void set_up(void)
 	ck_assert_msg(sl_xdp_open(&xdp, "sl0", &options, &err) == 0, "%s", err.text);
 	ck_assert_int_eq(sl_umem_init(&umem, 2048, 256), 0);
 	ck_assert_msg(sl_xsk_open(&port, &umem, &xdp, 0, &xsk, &err) == 0, "%s", err.text);
+	ck_assert_int_eq(sl_xdp_edge_mac(&xdp, case_mac), 0);
 	prog_fd = bpf_prog_get_fd_by_id(xdp.prog_id);
 	ck_assert_int_ge(prog_fd, 0);
 	listen_on(4, "10.0.0.1", 80, IPPROTO_TCP, L_EXACT4, SL_ANY_SERVICE);
 	listen_on(4, "10.0.0.1", 443, IPPROTO_TCP, L_EXACT4, SL_ANY_SERVICE);
 	listen_on(4, "10.0.0.1", 8080, IPPROTO_TCP, L_EXACT4, SL_ANY_SERVICE);
-	listen_on(4, NULL, 8080, IPPROTO_TCP, L_ANY4, SL_ANY_SERVICE);
-	listen_on(4, NULL, 53, IPPROTO_UDP, L_UDP4, SL_ANY_SERVICE);
+	listen_on(4, "10.0.0.77", 8080, IPPROTO_TCP, L_ANY4, SL_ANY_SERVICE);
+	listen_on(4, "10.0.0.1", 53, IPPROTO_UDP, L_UDP4, SL_ANY_SERVICE);
 	listen_on(6, "fd99::1", 80, IPPROTO_TCP, L_EXACT6, SL_ANY_SERVICE);
-	listen_on(6, NULL, 8080, IPPROTO_TCP, L_ANY6, SL_ANY_SERVICE);
-	listen_on(6, NULL, 53, IPPROTO_UDP, L_UDP6, SL_ANY_SERVICE);
-	listen_on(4, NULL, 7000, IPPROTO_TCP, L_SHED_TCP, SHED_SERVICE);
-	listen_on(4, NULL, 7000, IPPROTO_UDP, L_SHED_UDP, SHED_SERVICE);
+	listen_on(6, "fd99::77", 8080, IPPROTO_TCP, L_ANY6, SL_ANY_SERVICE);
+	listen_on(6, "fd99::1", 53, IPPROTO_UDP, L_UDP6, SL_ANY_SERVICE);
+	listen_on(4, "10.0.0.3", 7000, IPPROTO_TCP, L_SHED_TCP, SHED_SERVICE);
+	listen_on(4, "10.0.0.3", 7000, IPPROTO_UDP, L_SHED_UDP, SHED_SERVICE);
 	make_room(1000000);
 }
 

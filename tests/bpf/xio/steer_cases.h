@@ -377,6 +377,16 @@ static void quote(struct packet *p, unsigned sport)
 		eth(p, 40);                                                                        \
 		put_zero(p, 40);                                                                   \
 	})                                                                                         \
+	X(other_mac_first_byte, RX_PASS_OTHER_HOST, 0, {                                           \
+		eth_to(p, 6, ETH_P_IP);                                                            \
+		ip4(p, 6, "10.0.0.1");                                                             \
+		tcp(p, 1, 80, SYN);                                                                \
+	})                                                                                         \
+	X(broadcast_ip_in_own_mac, RX_PASS_NO_LISTENER, 0, {                                       \
+		eth(p, ETH_P_IP);                                                                  \
+		ip4(p, 6, "10.0.0.255");                                                           \
+		tcp(p, 1, 8080, SYN);                                                              \
+	})                                                                                         \
 	X(multicast_mac, RX_PASS_NO_LISTENER, 0, {                                                 \
 		eth_to(p, 1, ETH_P_IP);                                                            \
 		ip4(p, 17, "224.0.0.251");                                                         \
@@ -429,7 +439,7 @@ static void quote(struct packet *p, unsigned sport)
 		eth(p, ETH_P_IP);                                                                  \
 		ip4(p, 1, "10.0.0.1");                                                             \
 		icmp(p, 11, 0);                                                                    \
-		ip4_opts(p, 17, "10.0.0.5", "10.9.9.9", 0, 5);                                     \
+		ip4_opts(p, 17, "10.0.0.1", "10.9.9.9", 0, 5);                                     \
 		quote(p, 53);                                                                      \
 	})                                                                                         \
 	X(icmp_quotes_first_fragment, RX_REDIRECT, L_UDP4, {                                       \
@@ -499,7 +509,7 @@ static void quote(struct packet *p, unsigned sport)
 		eth(p, ETH_P_IPV6);                                                                \
 		ip6(p, 58, "fd99::1");                                                             \
 		icmp(p, 3, 0);                                                                     \
-		ip6_from(p, 0, "fd99::5", "fd99::9");                                              \
+		ip6_from(p, 0, "fd99::77", "fd99::9");                                             \
 		ext(p, 6, 1);                                                                      \
 		quote(p, 8080);                                                                    \
 	})                                                                                         \

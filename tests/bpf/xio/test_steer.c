@@ -69,7 +69,8 @@ FIXTURE(set_up, tear_down)
 
 TEST(an_address_that_is_given_up_is_passed)
 {
-	const struct sl_listener_key key = {.port = htons(8080), .family = 4, .protocol = 6};
+	const struct sl_listener_key key = {
+		.addr = {10, 0, 0, 77}, .port = htons(8080), .family = 4, .protocol = 6};
 	struct packet p = {0};
 	struct outcome o;
 
@@ -78,6 +79,25 @@ TEST(an_address_that_is_given_up_is_passed)
 	ck_assert_int_eq(sl_xdp_unlisten(&xdp, &key), 0);
 	expect("after", &p, p.len, SL_RX_PASS_NO_LISTENER, &o);
 	ck_assert_int_eq(sl_xdp_unlisten(&xdp, &key), -ENOENT);
+}
+
+/* Each byte of the destination MAC counts, also after the interface's MAC has changed. */
+TEST(frames_for_another_mac_are_left_to_the_kernel)
+{
+	struct packet p = {0};
+	struct outcome o;
+	uint8_t mac[6];
+
+	build_tcp4_exact(&p);
+	for (unsigned i = 0; i < sizeof(mac); i++) {
+		memcpy(mac, case_mac, sizeof(mac));
+		mac[i] ^= 4;
+		ck_assert_int_eq(sl_xdp_edge_mac(&xdp, mac), 0);
+		expect("other MAC", &p, p.len, SL_RX_PASS_OTHER_HOST, &o);
+		memcpy(p.bytes, mac, sizeof(mac));
+		expect("new MAC", &p, p.len, SL_RX_REDIRECT, &o);
+		memcpy(p.bytes, case_mac, sizeof(mac));
+	}
 }
 
 /* ---- admission ---- */

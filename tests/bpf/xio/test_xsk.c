@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include "base/check.h"
 #include "base/clock.h"
+#include "xio/xdp/acl_map.h"
 #include "xio/xdp/xdp.h"
 #include "xio/xsk_port.h"
 #include "netns.h"
@@ -95,9 +96,10 @@ static int64_t peer_recv(void)
 
 /* ---- helpers ---- */
 
-static void listen_any(void)
+static void listen_on_address(void)
 {
-	struct sl_listener_key key = {.port = htons(DPORT), .family = 4, .protocol = 17};
+	struct sl_listener_key key = {
+		.addr = {10, 0, 0, 1}, .port = htons(DPORT), .family = 4, .protocol = 17};
 	const struct sl_listener l = {.listener = 3, .shed_service = SL_ANY_SERVICE};
 
 	ck_assert_int_eq(sl_xdp_listen(&xdp, &key, &l), 0);
@@ -110,7 +112,8 @@ static void open_xdp(bool generic)
 	const struct sl_xdp_options o = {.worker_cnt = 1, .generic = generic};
 
 	ck_assert_msg(sl_xdp_open(&xdp, "sl0", &o, &err) == 0, "%s", err.text);
-	listen_any();
+	ck_assert_int_eq(sl_xdp_edge_mac(&xdp, (const uint8_t[]){2, 0, 0, 0, 0, 1}), 0);
+	listen_on_address();
 }
 
 static void open_port(unsigned queue, const struct sl_xsk_options *o)

@@ -193,6 +193,24 @@ static void icmp_of_other_family(struct pkt *p)
 		pkt_fix_ip4_csum(p);
 }
 
+static void source_route(struct pkt *p)
+{
+	static const uint8_t options[12] = {1, 131, 7, 4, 10, 0, 0, 9};
+
+	pkt_insert(p, p->l4, options, sizeof(options));
+	p->b[p->l3] = 0x48;
+	pkt_fix_ip4_csum(p);
+}
+
+static void option_beyond_header(struct pkt *p)
+{
+	static const uint8_t options[4] = {1, 1, 7, 3};
+
+	pkt_insert(p, p->l4, options, sizeof(options));
+	p->b[p->l3] = 0x46;
+	pkt_fix_ip4_csum(p);
+}
+
 static void options4(struct pkt *p)
 {
 	static const uint8_t options[40] = {7, 39, 4}; /* record route */
@@ -316,6 +334,8 @@ static const struct rx_case cases[] = {
 	{"first fragment", {0}, more_fragments, SL_DROP_IP_FRAGMENT},
 	{"later fragment", {0}, later_fragment, SL_DROP_IP_FRAGMENT},
 	{"ipv6 fragment", {V6}, fragment6, SL_DROP_IP_FRAGMENT},
+	{"source route", {TCP}, source_route, SL_DROP_IP_SOURCE_ROUTE},
+	{"ip option beyond the header", {0}, option_beyond_header, SL_DROP_IP_HEADER},
 	{"from 0.0.0.0", {0}, src4_zero, SL_DROP_IP_SOURCE},
 	{"from 0/8", {0}, src4_this_net, SL_DROP_IP_SOURCE},
 	{"from loopback", {0}, src4_loopback, SL_DROP_IP_SOURCE},

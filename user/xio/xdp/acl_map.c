@@ -29,12 +29,40 @@ static union prefix_key key_of(const struct sl_acl_rule *r)
 	return key;
 }
 
-int sl_xdp_acl_vlan(const struct sl_xdp *x, uint32_t vlan)
+static int read_edge(const struct sl_xdp *x, struct sl_edge *edge)
 {
 	const uint32_t zero = 0;
-	const struct sl_edge edge = {.vlan = vlan};
 
-	return bpf_map_update_elem(x->map_fd[SL_MAP_EDGE], &zero, &edge, BPF_ANY) < 0 ? -errno : 0;
+	return bpf_map_lookup_elem(x->map_fd[SL_MAP_EDGE], &zero, edge) < 0 ? -errno : 0;
+}
+
+static int write_edge(const struct sl_xdp *x, const struct sl_edge *edge)
+{
+	const uint32_t zero = 0;
+
+	return bpf_map_update_elem(x->map_fd[SL_MAP_EDGE], &zero, edge, BPF_ANY) < 0 ? -errno : 0;
+}
+
+int sl_xdp_acl_vlan(const struct sl_xdp *x, uint32_t vlan)
+{
+	struct sl_edge edge;
+	int rc = read_edge(x, &edge);
+
+	if (rc)
+		return rc;
+	edge.vlan = vlan;
+	return write_edge(x, &edge);
+}
+
+int sl_xdp_edge_mac(const struct sl_xdp *x, const uint8_t mac[6])
+{
+	struct sl_edge edge;
+	int rc = read_edge(x, &edge);
+
+	if (rc)
+		return rc;
+	memcpy(edge.mac, mac, sizeof(edge.mac));
+	return write_edge(x, &edge);
 }
 
 int sl_xdp_acl_set(const struct sl_xdp *x, const struct sl_acl_rule *r)

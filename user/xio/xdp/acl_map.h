@@ -18,6 +18,8 @@ struct sl_acl_rule {
 
 /* SL_VLAN_ANY, SL_VLAN_NONE or a number. 0 or -errno, as all of these. */
 int sl_xdp_acl_vlan(const struct sl_xdp *x, uint32_t vlan);
+/* Only frames for this MAC reach listeners. sl_xdp_open() sets the interface's own. 0 or -errno. */
+int sl_xdp_edge_mac(const struct sl_xdp *x, const uint8_t mac[6]);
 /* Takes the place of a rule with the same prefix. -ENOSPC: there are SL_MAX_PREFIXES. */
 int sl_xdp_acl_set(const struct sl_xdp *x, const struct sl_acl_rule *r);
 /* Of any action and origin. -ENOENT: there is no such prefix. */

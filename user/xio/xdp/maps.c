@@ -281,6 +281,38 @@ int sl_xdp_unlisten(const struct sl_xdp *x, const struct sl_listener_key *key)
 	return result(bpf_map_delete_elem(x->map_fd[SL_MAP_LISTENERS], key));
 }
 
+int sl_xdp_compare_listeners(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct sl_listener_key));
+}
+
+/* Removes entries that are not in the list. Bounded, even if another process adds entries. */
+static int remove_others(const struct sl_xdp *x, const struct sl_xdp_listener *list, uint32_t cnt)
+{
+	const int fd = x->map_fd[SL_MAP_LISTENERS];
+	struct sl_listener_key key, next;
+	bool more = bpf_map_get_next_key(fd, NULL, &next) == 0;
+
+	for (uint32_t i = 0; more && i < 2 * SL_MAX_LISTENER_KEYS; i++) {
+		key = next;
+		more = bpf_map_get_next_key(fd, &key, &next) == 0;
+		if (bsearch(&key, list, cnt, sizeof(*list), sl_xdp_compare_listeners))
+			continue;
+		if (bpf_map_delete_elem(fd, &key) < 0 && errno != ENOENT)
+			return -errno;
+	}
+	return 0;
+}
+
+int sl_xdp_set_listeners(const struct sl_xdp *x, const struct sl_xdp_listener *list, uint32_t cnt)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < cnt && !rc; i++)
+		rc = sl_xdp_listen(x, &list[i].key, &list[i].value);
+	return rc ? rc : remove_others(x, list, cnt);
+}
+
 int sl_xdp_set_socket(const struct sl_xdp *x, uint16_t queue, uint32_t worker, int xsk_fd)
 {
 	const uint32_t key = queue, fd = (uint32_t)xsk_fd;

@@ -13,6 +13,7 @@
 #include <bpf/libbpf.h>
 #include <xdp/libxdp.h>
 #include "base/log.h"
+#include "xio/xdp/acl_map.h"
 #include "xio/xdp/maps.h"
 #include "xio/xdp/setup.h"
 
@@ -124,6 +125,12 @@ static int set_up_maps(struct sl_xdp_setup *s)
 		res = sl_xdp_map_memory(x, s->o->share, s->err);
 	if (!res && x->attach == SL_XDP_ADOPTED)
 		sl_xdp_reset_maps(x);
+	if (!res) {
+		res = sl_xdp_edge_mac(x, s->nic.mac);
+		if (res)
+			sl_err_set(s->err, "%s: cannot write map sl_edge: %s", x->ifname,
+				   strerror(-res));
+	}
 	if (!res)
 		res = sl_xdp_pin(x, s->o->pin_root, s->err);
 	return res;

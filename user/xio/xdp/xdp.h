@@ -111,6 +111,18 @@ int sl_xdp_listen(const struct sl_xdp *x, const struct sl_listener_key *key,
 		  const struct sl_listener *l);
 int sl_xdp_unlisten(const struct sl_xdp *x, const struct sl_listener_key *key);
 
+struct sl_xdp_listener {
+	struct sl_listener_key key;
+	struct sl_listener value;
+};
+/*
+ * Makes the entries of sl_listeners these: writes each, then removes all others. The list must be
+ * sorted by sl_xdp_compare_listeners, each key once. Returns 0 or -errno; -E2BIG: the map is full.
+ */
+int sl_xdp_set_listeners(const struct sl_xdp *x, const struct sl_xdp_listener *list, uint32_t cnt);
+/* For qsort and bsearch: compares keys. */
+int sl_xdp_compare_listeners(const void *a, const void *b);
+
 /*
  * For sl_xsk_open() and its close: packets of the queue (below SL_MAX_QUEUES) go to this socket, of
  * this worker.
