@@ -14,10 +14,10 @@ static struct sl_svc_live live;
 static struct {
 	unsigned backend;
 	uint64_t sent_ns;
-} flights[OPS];
+} sent_batches[OPS];
 static unsigned head;
 
-struct group {
+struct pool {
 	struct sl_batcher *batcher;
 	struct sl_batch_item *items;
 	unsigned backend_cnt, tail;
@@ -26,13 +26,13 @@ struct group {
 
 static int on_send(void *app, unsigned backend, struct sl_batch_item **items, unsigned cnt)
 {
-	struct group *g = app;
+	struct pool *g = app;
 
 	(void)items;
 	if (cnt != 1)
 		return -1; /* each is sent before the next one comes */
-	flights[head % OPS].backend = backend;
-	flights[head++ % OPS].sent_ns = g->now_ns;
+	sent_batches[head % OPS].backend = backend;
+	sent_batches[head++ % OPS].sent_ns = g->now_ns;
 	return 0;
 }
 
@@ -45,17 +45,17 @@ static void on_drop(void *app, struct sl_batch_item *item, enum sl_outcome why)
 
 static const struct sl_batch_ops ops = {.send = on_send, .drop = on_drop};
 
-static void end_oldest(struct group *g)
+static void end_oldest(struct pool *g)
 {
 	unsigned at = g->tail++ % OPS;
 
-	sl_batcher_done(g->batcher, flights[at].backend, 1, flights[at].sent_ns, 1, SERVICE_NS,
-			g->now_ns);
+	sl_batcher_done(g->batcher, sent_batches[at].backend, 1, sent_batches[at].sent_ns, 1,
+			SERVICE_NS, g->now_ns);
 }
 
 static void serve(void *ctx)
 {
-	struct group *g = ctx;
+	struct pool *g = ctx;
 
 	for (unsigned i = 0; i < OPS; i++) {
 		struct sl_batch_item *item = &g->items[i];
@@ -79,9 +79,9 @@ static void run(const char *name, unsigned backend_cnt)
 					     .max_size = 64,
 					     .bound_ns = 10000000,
 					     .bound_mode = SL_BOUND_SOFT}};
-	struct group g = {.items = calloc(OPS, sizeof(struct sl_batch_item)),
-			  .backend_cnt = backend_cnt,
-			  .now_ns = 1000000000};
+	struct pool g = {.items = calloc(OPS, sizeof(struct sl_batch_item)),
+			 .backend_cnt = backend_cnt,
+			 .now_ns = 1000000000};
 
 	head = 0;
 	g.batcher = sl_batcher_create(&pool, &ops, &g, &live, NULL);

@@ -207,7 +207,7 @@ static int bench_handover(struct side *a, struct side *b)
 enum { LOOKUPS = 64 * 1024 };
 
 struct flows {
-	struct sl_flow_table table;
+	struct sl_flow_table wcfg;
 	struct sl_flow_key *keys;   /* by value */
 	uint32_t *order;            /* LOOKUPS values */
 	struct sl_flow_key *probes; /* their keys, one after the other as from packets */
@@ -229,7 +229,7 @@ static void look_up_one_by_one(void *ctx)
 	for (uint32_t i = 0; i < LOOKUPS; i++) {
 		const struct sl_flow_key *k = &f->probes[i];
 
-		f->found += sl_flow_find(&f->table, sl_flow_hash(&f->table, k), k) == f->order[i];
+		f->found += sl_flow_find(&f->wcfg, sl_flow_hash(&f->wcfg, k), k) == f->order[i];
 	}
 }
 
@@ -240,13 +240,13 @@ static void look_up_in_bursts(void *ctx)
 
 	for (uint32_t i = 0; i < LOOKUPS; i += SL_BURST) {
 		for (uint32_t j = 0; j < SL_BURST; j++) {
-			hash[j] = sl_flow_hash(&f->table, &f->probes[i + j]);
-			sl_flow_prefetch(&f->table, hash[j]);
+			hash[j] = sl_flow_hash(&f->wcfg, &f->probes[i + j]);
+			sl_flow_prefetch(&f->wcfg, hash[j]);
 		}
 		for (uint32_t j = 0; j < SL_BURST; j++) {
 			const struct sl_flow_key *k = &f->probes[i + j];
 
-			f->found += sl_flow_find(&f->table, hash[j], k) == f->order[i + j];
+			f->found += sl_flow_find(&f->wcfg, hash[j], k) == f->order[i + j];
 		}
 	}
 }
@@ -257,10 +257,10 @@ static void remove_and_insert(void *ctx)
 
 	for (uint32_t i = 0; i < LOOKUPS; i++) {
 		uint32_t v = f->order[i];
-		uint64_t hash = sl_flow_hash(&f->table, &f->probes[i]);
+		uint64_t hash = sl_flow_hash(&f->wcfg, &f->probes[i]);
 
-		if (sl_flow_remove(&f->table, hash, v))
-			f->found += sl_flow_insert(&f->table, hash, v) == 0;
+		if (sl_flow_remove(&f->wcfg, hash, v))
+			f->found += sl_flow_insert(&f->wcfg, hash, v) == 0;
 	}
 }
 
@@ -269,7 +269,7 @@ static void hash_only(void *ctx)
 	struct flows *f = ctx;
 
 	for (uint32_t i = 0; i < LOOKUPS; i++)
-		f->found += (uint32_t)sl_flow_hash(&f->table, &f->probes[i]);
+		f->found += (uint32_t)sl_flow_hash(&f->wcfg, &f->probes[i]);
 }
 
 static int fill(struct flows *f, uint8_t family)
@@ -278,13 +278,13 @@ static int fill(struct flows *f, uint8_t family)
 	struct sl_prng rnd;
 
 	if (!f->keys || !f->order || !f->probes ||
-	    sl_flow_table_init(&f->table, f->cnt, &key, match, f))
+	    sl_flow_table_init(&f->wcfg, f->cnt, &key, match, f))
 		return -1;
 	sl_prng_seed(&rnd, 1);
 	for (uint32_t i = 0; i < f->cnt; i++) {
 		f->keys[i] = (struct sl_flow_key){.local_port_be = 80, .family = family};
 		memcpy(f->keys[i].remote, &i, 4);
-		if (sl_flow_insert(&f->table, sl_flow_hash(&f->table, &f->keys[i]), i))
+		if (sl_flow_insert(&f->wcfg, sl_flow_hash(&f->wcfg, &f->keys[i]), i))
 			return -1;
 	}
 	for (uint32_t i = 0; i < LOOKUPS; i++) {
@@ -311,7 +311,7 @@ static void time_flows(struct flows *f, uint8_t family)
 		bench_time(name, benches[i].fn, f, LOOKUPS);
 	}
 	snprintf(name, sizeof(name), "flow_bytes_per_entry_v%u_%u", family, f->cnt);
-	bench_row(name, (double)sl_flow_table_bytes(&f->table) / f->cnt, "bytes");
+	bench_row(name, (double)sl_flow_table_bytes(&f->wcfg) / f->cnt, "bytes");
 	snprintf(name, sizeof(name), "flow_hash_v%u", family);
 	if (f->cnt == 1000)
 		bench_time(name, hash_only, f, LOOKUPS);
@@ -328,7 +328,7 @@ static int bench_flows(uint32_t cnt, uint8_t family)
 	err = fill(&f, family);
 	if (!err)
 		time_flows(&f, family);
-	sl_flow_table_fini(&f.table);
+	sl_flow_table_fini(&f.wcfg);
 	free(f.keys);
 	free(f.order);
 	free(f.probes);

@@ -78,7 +78,7 @@ static void dial(const char *endpoint)
 	}
 	if (!t)
 		bed_failed(err.text, __LINE__);
-	sl_member_adopt(bed.core.table->pools[0].members[0], t);
+	sl_backend_ref_adopt(bed.core.wcfg->pools[0].backends[0], t);
 }
 
 static bool all_heard(unsigned clients)

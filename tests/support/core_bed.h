@@ -24,7 +24,7 @@
 #include "base/fnv.h"
 #include "core/core.h"
 #include "core/exchange.h"
-#include "core/group.h"
+#include "core/pool.h"
 #include "packet.h"
 #include "rpc/transport.h"
 #include "fake_port.h"
@@ -147,15 +147,15 @@ static inline void bed_lend(struct bed_backend *be, const struct sl_span *spans,
 
 /* Whose requests begin in this message: its table is the first span. */
 static inline void bed_note_ids(struct bed_backend *be, const struct sl_rpc_header *h,
-				const struct sl_span *table)
+				const struct sl_span *wcfg)
 {
 	struct sl_rpc_entry e;
 
 	if (!(h->flags & SL_RPC_FIRST))
 		return;
-	for (size_t at = 0; at < h->count * sizeof(e) && at + sizeof(e) <= table->len;
+	for (size_t at = 0; at < h->count * sizeof(e) && at + sizeof(e) <= wcfg->len;
 	     at += sizeof(e)) {
-		memcpy(&e, table->ptr + at, sizeof(e));
+		memcpy(&e, wcfg->ptr + at, sizeof(e));
 		if (!(e.flags & SL_ENTRY_PART))
 			be->ids[be->id_cnt++ % BED_IDS] = e.id;
 	}
@@ -311,15 +311,15 @@ static inline struct sl_transport *bed_transport(struct bed_backend *be, bool le
 	return &be->base;
 }
 
-static inline struct sl_member *bed_member(unsigned i)
+static inline struct sl_backend_ref *bed_member(unsigned i)
 {
-	return bed.core.table->pools[i / 2].members[i % 2];
+	return bed.core.wcfg->pools[i / 2].backends[i % 2];
 }
 
 /* Backend i of the bed is what this member of a group reaches. */
-static inline void bed_offer(unsigned i, bool lends, struct sl_member *m)
+static inline void bed_offer(unsigned i, bool lends, struct sl_backend_ref *m)
 {
-	sl_member_adopt(m, bed_transport(&bed.backends[i], lends));
+	sl_backend_ref_adopt(m, bed_transport(&bed.backends[i], lends));
 }
 
 static inline void bed_connect(unsigned i, bool lends)
@@ -333,7 +333,7 @@ static inline void bed_move(unsigned i, struct bed_backend *to, bool lends)
 	struct sl_transport *t = bed_transport(to, lends);
 
 	t->goes_on = true;
-	sl_member_adopt(bed_member(i), t);
+	sl_backend_ref_adopt(bed_member(i), t);
 }
 
 /* Queues a message for the gateway; the body is copied. False: too many wait. */
@@ -577,8 +577,8 @@ static inline void bed_settle(void)
 	for (unsigned i = 0; i < BED_BACKENDS; i++)
 		bed_require(!bed.backends[i].up && !bed.others[i].up);
 	bed_require(sl_mempool_used(&bed.core.exchanges) == 0);
-	bed_require(sl_mempool_used(&bed.core.flights) == 0);
-	bed_require(sl_mempool_used(&bed.core.holds) == 0);
+	bed_require(sl_mempool_used(&bed.core.sent_batches) == 0);
+	bed_require(sl_mempool_used(&bed.core.buf_refs) == 0);
 	bed_require(sl_mempool_used(&bed.core.clients) == 0);
 	bed_frames_are_free();
 }

@@ -228,7 +228,7 @@ const struct stat_name error_names[] = {SL_FRONT_ERRORS(X)};
 #undef X
 
 #define X(name, metric) {metric, NULL},
-const struct stat_name address_limit_names[] = {SL_ACCOUNT_LIMITS(X)};
+const struct stat_name address_limit_names[] = {SL_QUOTA_LIMITS(X)};
 #undef X
 
 const struct stat_name rank_names[] = {

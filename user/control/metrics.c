@@ -440,7 +440,7 @@ static void render(struct sl_gateway *g, const struct sl_gateway_info *in, struc
 		"handshakes that were not finished, and connections that broke, by the reason");
 	render_named(b, in, "protocol_requests", "protocol", protocol_names, SL_PROTO_CNT,
 		     offsetof(struct sl_worker_info, core.protocols), "requests per protocol");
-	render_named(b, in, "address_limits", "limit", address_limit_names, SL_ACCOUNT_LIMIT_CNT,
+	render_named(b, in, "address_limits", "limit", address_limit_names, SL_QUOTA_LIMIT_CNT,
 		     offsetof(struct sl_worker_info, core.address_limits),
 		     "refused as one client address had its share");
 	render_named(b, in, "ended_for_others", "short_of", rank_names, SL_RANK_CNT,

@@ -117,17 +117,17 @@ static json_t *backend_json(const struct sl_backend_info *b)
 }
 
 /* Of an address that is not refused something, nothing is said. */
-static json_t *refused_json(const struct sl_refused *r)
+static json_t *refused_json(const struct sl_top_refused *r)
 {
 	json_t *list = json_array();
 
-	for (unsigned i = 0; i < SL_REFUSED_LISTED && r->list[i].rank; i++) {
-		char text[SL_ACCOUNT_TEXT];
+	for (unsigned i = 0; i < SL_TOP_REFUSED_CNT && r->list[i].rank; i++) {
+		char text[SL_QUOTA_TEXT];
 		json_t *o = json_object();
 
 		json_object_set_new(o, "address",
-				    json_string(sl_refused_text(&r->list[i].addr, text)));
-		for (unsigned k = 0; k < SL_ACCOUNT_LIMIT_CNT; k++) {
+				    json_string(sl_top_refused_text(&r->list[i].addr, text)));
+		for (unsigned k = 0; k < SL_QUOTA_LIMIT_CNT; k++) {
 			if (r->list[i].cnt[k])
 				set_int(o, address_limit_names[k].name, r->list[i].cnt[k]);
 		}
@@ -156,7 +156,7 @@ static json_t *worker_json(const struct sl_worker_info *w)
 			    named_json(protocol_names, SL_PROTO_CNT, w->core.protocols));
 	json_object_set_new(
 		core, "address_limits",
-		named_json(address_limit_names, SL_ACCOUNT_LIMIT_CNT, w->core.address_limits));
+		named_json(address_limit_names, SL_QUOTA_LIMIT_CNT, w->core.address_limits));
 	json_object_set_new(core, "refused_addresses", refused_json(&w->core.refused));
 	json_object_set_new(core, "ended_for_others",
 			    named_json(rank_names, SL_RANK_CNT, w->core.ended_for_others));

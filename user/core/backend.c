@@ -5,13 +5,13 @@
  */
 #include "base/clock.h"
 #include "core/client.h"
-#include "core/flight.h"
-#include "core/group.h"
+#include "core/sent_batch.h"
+#include "core/pool.h"
 
 /* --- what was lost --- */
 
 /* Whether a retry cannot do harm and can still help. */
-static bool may_try(const struct sl_exchange *x, bool begun, bool counts)
+static bool may_retry(const struct sl_exchange *x, bool begun, bool counts)
 {
 	if ((begun && !x->idempotent) || x->core->now_ns >= x->deadline_ns)
 		return false;
@@ -22,48 +22,48 @@ static bool may_try(const struct sl_exchange *x, bool begun, bool counts)
  * Elsewhere, or at the same backend when it is up again. begun: a backend may have carried it out. Only
  * a backend that stays up is excluded: the others are not chosen.
  */
-static bool try_again(struct sl_exchange *x, bool begun)
+static bool retry_exchange(struct sl_exchange *x, bool begun)
 {
 	struct sl_core *c = x->core;
-	bool up = x->member->served, counts = begun || up;
+	bool up = x->backend->served, counts = begun || up;
 
-	if (!may_try(x, begun, counts) ||
-	    !(x->stream.open_ended ? sl_stream_may_go_again(x) : sl_flight_hold(x)))
+	if (!may_retry(x, begun, counts) ||
+	    !(x->stream.open_ended ? sl_stream_can_retry(x) : sl_sent_batch_share(x)))
 		return false;
 	x->retries++;
 	x->repeats += counts;
 	if (up)
-		x->item.excluded[x->item.excluded_cnt++] = x->member->number;
+		x->item.excluded[x->item.excluded_cnt++] = x->backend->number;
 	if (x->stream.open_ended)
-		sl_stream_again(x);
-	else if (sl_service_submit(x) != SL_OUTCOME_OK)
+		sl_stream_requeue(x);
+	else if (sl_dispatch_submit(x) != SL_OUTCOME_OK)
 		return false;
 	c->stats.retried++;
 	return true;
 }
 
 /* The RPC has forgotten it: its cookie is that of the next flight, if there is one. */
-static void fall_back(struct sl_exchange *x, bool again, bool may_be_done, enum sl_outcome why)
+static void retry_or_fail(struct sl_exchange *x, bool again, bool may_be_done, enum sl_outcome why)
 {
 	bool begun = x->state == SL_EX_REPLYING;
 
 	x->state = SL_EX_READING;
-	if (begun || !again || !try_again(x, may_be_done))
+	if (begun || !again || !retry_exchange(x, may_be_done))
 		sl_exchange_fail(x, why);
 }
 
 static void on_failed(void *app, void *cookie, enum sl_rpc_failure why)
 {
 	const struct sl_exchange *x = cookie;
-	const struct sl_member *m = x->member;
+	const struct sl_backend_ref *m = x->backend;
 	bool late = why == SL_RPC_FAIL_TIMEOUT;
 
 	(void)app;
 	/* Its channel is down before the state is told: who is served instead is known by now. */
 	if (m->served && sl_rpc_channel_state(m->channel) == SL_RPC_DOWN)
-		sl_group_tell(m->group);
-	fall_back(cookie, !late, why != SL_RPC_FAIL_DOWN,
-		  late ? SL_OUTCOME_EXPIRED : SL_OUTCOME_BACKEND_LOST);
+		sl_pool_update_batcher(m->pool);
+	retry_or_fail(cookie, !late, why != SL_RPC_FAIL_DOWN,
+		      late ? SL_OUTCOME_EXPIRED : SL_OUTCOME_BACKEND_LOST);
 }
 
 static enum sl_outcome outcome_of(uint8_t status)
@@ -82,10 +82,10 @@ static enum sl_outcome outcome_of(uint8_t status)
 
 /* --- replies: lent, then kept --- */
 
-static void lend(struct sl_exchange *x, const struct sl_rpc_reply *r)
+static void lend_reply(struct sl_exchange *x, const struct sl_rpc_reply *r)
 {
 	struct sl_loan *l = &x->core->loan;
-	bool prefixed = x->stream.prefix, begins = x->state == SL_EX_FLIGHT;
+	bool prefixed = x->stream.prefix, begins = x->state == SL_EX_IN_FLIGHT;
 	size_t prefix_len = 0;
 
 	*l = (struct sl_loan){.x = x, .is_head = begins};
@@ -131,7 +131,7 @@ static void end_loan(struct sl_core *c)
 	left = c->loan.body[0].len + c->loan.body[1].len;
 	if (c->loan.is_head && !x->stream.started)
 		left += c->loan.head.len;
-	if (left && !sl_exchange_may_hold(x, left))
+	if (left && !sl_exchange_may_store(x, left))
 		sl_exchange_fail(x, SL_OUTCOME_ADDRESS_LIMIT);
 	else if (!keep_rest(x, &c->loan))
 		sl_exchange_fail(x, SL_OUTCOME_NO_MEMORY);
@@ -139,24 +139,24 @@ static void end_loan(struct sl_core *c)
 		sl_exchange_charge(x);
 	if (x->state == SL_EX_REPLYING)
 		sl_exchange_reply_kept(x);
-	sl_turn_join(x);
+	sl_min_rate_join(x);
 }
 
 static void take_reply(struct sl_exchange *x, const struct sl_rpc_reply *r)
 {
 	struct sl_core *c = x->core;
 	struct sl_client *cl = x->client;
-	bool begins = x->state == SL_EX_FLIGHT;
+	bool begins = x->state == SL_EX_IN_FLIGHT;
 
-	sl_flight_release_head(x);
+	sl_sent_batch_release_head(x);
 	if (begins) {
 		x->in_parts = r->more;
 		x->reply_len = r->more ? SL_LEN_UNKNOWN : 0;
 		x->service_us = r->service_us;
 	}
 	if (x->stream.open_ended)
-		sl_stream_heard(x, r);
-	lend(x, r);
+		sl_stream_on_reply(x, r);
+	lend_reply(x, r);
 	x->state = r->last && !r->more ? SL_EX_WHOLE : SL_EX_REPLYING;
 	if (x->state == SL_EX_WHOLE) {
 		sl_timer_cancel(&c->late, &x->late);
@@ -165,7 +165,7 @@ static void take_reply(struct sl_exchange *x, const struct sl_rpc_reply *r)
 	}
 	/* Once the backend has answered there is nothing left to repeat; a stream may have more. */
 	if (x->state == SL_EX_WHOLE || (begins && !x->stream.open_ended))
-		sl_flight_release(x);
+		sl_sent_batch_release(x);
 	sl_client_ready(cl, &x->stream);
 	end_loan(c);
 	sl_client_progress(cl);
@@ -181,7 +181,7 @@ static void first_part(struct sl_exchange *x, const struct sl_rpc_reply *r)
 	x->reply_ns = c->now_ns;
 	sl_stage_add(x, SL_STAGE_COMPUTE, service_ns);
 	if (x->stream.open_ended ||
-	    sl_batcher_replied(x->group->batcher, x->member->number, x->send_ns, trip_ns))
+	    sl_batcher_replied(x->pool->batcher, x->backend->number, x->send_ns, trip_ns))
 		sl_stage_add(x, SL_STAGE_RPC, trip_ns);
 }
 
@@ -190,15 +190,15 @@ static void on_reply(void *app, void *cookie, const struct sl_rpc_reply *r)
 	struct sl_exchange *x = cookie;
 
 	(void)app;
-	if (r->first && x->state == SL_EX_FLIGHT && !x->reply_ns)
+	if (r->first && x->state == SL_EX_IN_FLIGHT && !x->reply_ns)
 		first_part(x, r);
 	if (r->status == SL_RPC_OK) {
 		take_reply(x, r);
 		return;
 	}
 	x->reply_ns = 0;
-	fall_back(x, r->status == SL_RPC_REFUSED || r->status == SL_RPC_UNANSWERED,
-		  r->status == SL_RPC_UNANSWERED, outcome_of(r->status));
+	retry_or_fail(x, r->status == SL_RPC_REFUSED || r->status == SL_RPC_UNANSWERED,
+		      r->status == SL_RPC_UNANSWERED, outcome_of(r->status));
 }
 
 /* It is lent to the front for the length of this call, and not kept. */
@@ -210,7 +210,7 @@ static void on_interim(void *app, void *cookie, struct sl_span meta)
 
 	(void)app;
 	x->active_ns = x->core->now_ns;
-	sl_flight_release_head(x);
+	sl_sent_batch_release_head(x);
 	if (!sl_reply_decode(meta, SL_REPLY_INTERIM, &parts))
 		sl_exchange_fail(x, SL_OUTCOME_BACKEND_ERROR);
 	else if (sl_client_front(cl)->interim)
@@ -220,10 +220,10 @@ static void on_interim(void *app, void *cookie, struct sl_span meta)
 /* --- batches and channels --- */
 
 /* What was not answered says nothing on the backend's speed. */
-static void on_batch_done(void *app, void *member, const struct sl_rpc_batch_end *end)
+static void on_batch_done(void *app, void *backend, const struct sl_rpc_batch_end *end)
 {
 	struct sl_core *c = app;
-	struct sl_member *m = member;
+	struct sl_backend_ref *m = backend;
 	uint64_t service_ns = 0;
 
 	if (end->stream) {
@@ -234,39 +234,39 @@ static void on_batch_done(void *app, void *member, const struct sl_rpc_batch_end
 		service_ns = (uint64_t)end->service_us * SL_NS_PER_US;
 	else if (end->answered)
 		service_ns = SL_NS_PER_US / 2; /* less than can be told */
-	sl_batcher_done(m->group->batcher, m->number, end->count, end->sent_ns, end->together,
+	sl_batcher_done(m->pool->batcher, m->number, end->count, end->sent_ns, end->together,
 			service_ns, c->now_ns);
 }
 
-static void on_sent(void *app, void *member, uint64_t batch)
+static void on_sent(void *app, void *backend, uint64_t batch)
 {
-	sl_flight_sent(app, member, batch);
+	sl_sent_batch_done(app, backend, batch);
 }
 
-static enum sl_member_link link_of(enum sl_rpc_state state)
+static enum sl_backend_state state_of(enum sl_rpc_state state)
 {
 	if (state == SL_RPC_DOWN)
-		return SL_LINK_DOWN;
-	return state == SL_RPC_DRAINING ? SL_LINK_UNREADY : SL_LINK_UP;
+		return SL_BACKEND_DOWN;
+	return state == SL_RPC_DRAINING ? SL_BACKEND_UNREADY : SL_BACKEND_UP;
 }
 
-static void on_state(void *app, void *member, enum sl_rpc_state state)
+static void on_state(void *app, void *backend, enum sl_rpc_state state)
 {
 	struct sl_core *c = app;
-	struct sl_member *m = member;
+	struct sl_backend_ref *m = backend;
 
-	sl_member_link_set(m, link_of(state));
+	sl_backend_ref_set_state(m, state_of(state));
 	c->serving_changed = true;
 	if (m->joined)
-		sl_group_tell(m->group);
+		sl_pool_update_batcher(m->pool);
 }
 
-static void on_moved(void *app, void *member, bool gone_on)
+static void on_moved(void *app, void *backend, bool gone_on)
 {
-	struct sl_member *m = member;
+	struct sl_backend_ref *m = backend;
 
 	(void)app;
-	atomic_fetch_add(gone_on ? &m->moves : &m->stays, 1);
+	atomic_fetch_add(gone_on ? &m->switched_cnt : &m->stayed_cnt, 1);
 }
 
 #ifdef SL_DEBUG
@@ -291,8 +291,8 @@ const struct sl_rpc_ops sl_backend_ops = {
 	.sent = on_sent,
 	.state = on_state,
 	.moved = on_moved,
-	.credit = sl_stream_credit,
-	.go_on = sl_stream_wanted,
+	.credit = sl_stream_on_credit,
+	.go_on = sl_stream_on_continue,
 	.interim = on_interim,
 #ifdef SL_DEBUG
 	.watch = on_watch,

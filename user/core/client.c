@@ -132,7 +132,7 @@ void sl_client_timer(struct sl_client *cl)
 	await_end(cl);
 }
 
-void sl_client_late(struct sl_client *cl)
+void sl_client_time_out(struct sl_client *cl)
 {
 	cl->core->stats.clients_timed_out++;
 	sl_client_front(cl)->timeout(cl->state, &cl->core->env);
@@ -272,12 +272,12 @@ void sl_client_later(void *conn)
 bool sl_client_hold(void *conn, int32_t frames)
 {
 	struct sl_client *cl = conn;
-	struct sl_accounts *t = &cl->core->accounts;
-	struct sl_account *a = sl_client_account(cl);
+	struct sl_addr_quotas *t = &cl->core->quotas;
+	struct sl_addr_quota *a = sl_client_quota(cl);
 
-	if (frames > 0 && !sl_account_admits(t, a, SL_ACCOUNT_FRAMES, (uint32_t)frames))
+	if (frames > 0 && !sl_addr_quota_admits(t, a, SL_QUOTA_FRAMES, (uint32_t)frames))
 		return false;
-	sl_account_add_frames(t, a, frames);
+	sl_addr_quota_add_frames(t, a, frames);
 	return true;
 }
 
@@ -298,7 +298,7 @@ void sl_client_close(void *conn, bool at_once)
 	}
 }
 
-void sl_client_excuse(struct sl_client *cl)
+void sl_client_restart_timeout(struct sl_client *cl)
 {
 	note_progress(cl);
 }
@@ -318,17 +318,17 @@ void sl_client_progress(struct sl_client *cl)
 
 /* --- what the stream tells a client --- */
 
-static bool open_account(struct sl_client *cl, const struct sl_addr *peer)
+static bool open_quota(struct sl_client *cl, const struct sl_addr *peer)
 {
-	struct sl_accounts *t = &cl->core->accounts;
-	struct sl_account *a = sl_account_open(t, peer);
+	struct sl_addr_quotas *t = &cl->core->quotas;
+	struct sl_addr_quota *a = sl_addr_quota_open(t, peer);
 
-	cl->account = a ? sl_mempool_index(&t->pool, a) + 1 : 0;
+	cl->quota = a ? sl_mempool_index(&t->pool, a) + 1 : 0;
 	return a;
 }
 
 struct sl_client *sl_client_open(struct sl_core *c, struct sl_tcp_conn *conn,
-				 const struct sl_conn_info *info, bool hearsay)
+				 const struct sl_conn_info *info, bool awaits_proxy_header)
 {
 	struct sl_client *cl = c->draining ? NULL : sl_mempool_get(&c->clients);
 
@@ -338,7 +338,7 @@ struct sl_client *sl_client_open(struct sl_core *c, struct sl_tcp_conn *conn,
 	cl->core = c;
 	cl->conn = conn;
 	cl->listener = info->listener;
-	if (!hearsay && !open_account(cl, &info->peer)) {
+	if (!awaits_proxy_header && !open_quota(cl, &info->peer)) {
 		sl_mempool_put(&c->clients, cl);
 		return NULL;
 	}
@@ -352,7 +352,7 @@ struct sl_client *sl_client_open(struct sl_core *c, struct sl_tcp_conn *conn,
 	return cl;
 }
 
-void sl_client_await(struct sl_client *cl)
+void sl_client_await_filters(struct sl_client *cl)
 {
 	set_phase(cl, SL_CLIENT_HEAD);
 	sl_client_arm(cl);
@@ -362,20 +362,20 @@ void sl_client_await(struct sl_client *cl)
 static void on_named(void *handle)
 {
 	struct sl_client *cl = handle;
-	struct sl_accounts *t = &cl->core->accounts;
+	struct sl_addr_quotas *t = &cl->core->quotas;
 	SL_UNINIT struct sl_conn_info info;
 	int32_t frames;
 
-	if (cl->account)
+	if (cl->quota)
 		return;
-	sl_client_ends(cl, &info);
-	if (!open_account(cl, &info.peer)) {
+	sl_client_addrs(cl, &info);
+	if (!open_quota(cl, &info.peer)) {
 		sl_client_close(cl, true);
 		return;
 	}
 	frames = (int32_t)sl_tcp_held_frames(sl_client_tcp(cl));
-	sl_account_add_frames(t, &t->unproven, -frames);
-	sl_account_add_frames(t, sl_client_account(cl), frames);
+	sl_addr_quota_add_frames(t, &t->unproven, -frames);
+	sl_addr_quota_add_frames(t, sl_client_quota(cl), frames);
 }
 
 static void on_opened(void *handle)
@@ -386,7 +386,7 @@ static void on_opened(void *handle)
 		set_phase(cl, SL_CLIENT_IDLE);
 }
 
-static size_t feed(struct sl_client *cl, struct sl_chunk *chunk)
+static size_t feed_front(struct sl_client *cl, struct sl_chunk *chunk)
 {
 	return sl_client_front(cl)->input(cl->state, &cl->core->env, chunk);
 }
@@ -397,7 +397,7 @@ static void open_front(struct sl_client *cl, const struct sl_front_ops *front)
 	if (cl->proto == SL_CLIENT_H2)
 		(void)sl_tcp_narrow(sl_client_tcp(cl), false);
 	memset(cl->state, 0, sizeof(cl->state));
-	front->open(cl->state, &cl->core->env, cl, cl->account);
+	front->open(cl->state, &cl->core->env, cl, cl->quota);
 }
 
 /* The protocol that TLS agreed on, RFC 7301 3.2; else the one that the first bytes are of. */
@@ -419,7 +419,7 @@ static const struct sl_front_ops *find_front(const struct sl_client *cl, struct 
  * Which protocol? Decided by the first four bytes; those of a shorter first segment are kept here
  * until more have come. Returns bytes of the chunk used, with cl->proto set once it is known.
  */
-static size_t detect(struct sl_client *cl, const struct sl_chunk *chunk)
+static size_t detect_front(struct sl_client *cl, const struct sl_chunk *chunk)
 {
 	uint8_t first[DETECT_LEN], kept_len = cl->first_len;
 	size_t want = (size_t)DETECT_LEN - cl->first_len;
@@ -442,7 +442,7 @@ static size_t detect(struct sl_client *cl, const struct sl_chunk *chunk)
 					.rx_ns = chunk->rx_ns,
 					.take_ns = chunk->take_ns};
 
-		feed(cl, &kept); /* less than a head: always used up */
+		feed_front(cl, &kept); /* less than a head: always used up */
 	}
 	return 0;
 }
@@ -455,13 +455,13 @@ static size_t on_input(void *handle, struct sl_chunk *chunk)
 	if (cl->closing)
 		return len;
 	if (!cl->proto) {
-		used = detect(cl, chunk);
+		used = detect_front(cl, chunk);
 		if (!cl->proto) {
 			note_progress(cl);
 			return used;
 		}
 	}
-	used = feed(cl, chunk);
+	used = feed_front(cl, chunk);
 	cl->paused = used < len;
 	note_progress(cl);
 	return used;
@@ -507,8 +507,8 @@ static void client_free(struct sl_client *cl)
 	if (cl->proto)
 		sl_client_front(cl)->close(cl->state, &c->env);
 	sl_timer_cancel(&c->wheel, &cl->timer);
-	if (cl->account)
-		sl_account_close(&c->accounts, sl_client_account(cl), c->now_ns);
+	if (cl->quota)
+		sl_addr_quota_close(&c->quotas, sl_client_quota(cl), c->now_ns);
 	list_del(c, cl);
 	sl_mempool_put(&c->clients, cl);
 	c->stats.clients--;

@@ -35,8 +35,7 @@ struct sl_client {
 	struct sl_timer timer;
 	uint32_t next, prev; /* in core->client_head; index + 1, 0: none */
 	uint32_t phase_ms;   /* since when, modulo 2^32 */
-	uint32_t
-		account; /* of its address: index + 1; 0: unproven, of datagrams, or not told yet */
+	uint32_t quota; /* of its address: index + 1; 0: unproven, of datagrams, or not told yet */
 	uint16_t streams;      /* exchanges under way */
 	uint16_t reading;      /* of them, those whose body is not complete */
 	uint16_t listener;     /* that it came in by; of datagrams each has its own */
@@ -75,16 +74,16 @@ bool sl_client_hold(void *conn, int32_t frames);
 void sl_client_close(void *conn, bool at_once);
 
 /*
- * A client on an accepted connection. NULL: there is no room, or the worker drains. `hearsay`: who it
+ * A client on an accepted connection. NULL: there is no room, or the worker drains. `awaits_proxy_header`: who it
  * is will be told by a filter, and it has no account until then.
  */
 struct sl_client *sl_client_open(struct sl_core *c, struct sl_tcp_conn *conn,
-				 const struct sl_conn_info *info, bool hearsay);
+				 const struct sl_conn_info *info, bool awaits_proxy_header);
 /* Its filters have something to say first: waited for as a head is. */
-void sl_client_await(struct sl_client *cl);
+void sl_client_await_filters(struct sl_client *cl);
 void sl_client_timer(struct sl_client *cl);
 /* It was too slow with a head or body: told if that can be, then closed. */
-void sl_client_late(struct sl_client *cl);
+void sl_client_time_out(struct sl_client *cl);
 /* The one behind cl, or the first for NULL; NULL at the end. */
 struct sl_client *sl_client_next(struct sl_core *c, const struct sl_client *cl);
 /* RST; frees it. */
@@ -94,7 +93,7 @@ void sl_client_drain(struct sl_client *cl);
 /* A reply may have left: input that waited for that goes on. Not from within a loan. */
 void sl_client_progress(struct sl_client *cl);
 /* Nobody can blame it for what it sends or does not: its time begins anew. */
-void sl_client_excuse(struct sl_client *cl);
+void sl_client_restart_timeout(struct sl_client *cl);
 
 /* The stream that it uses, and the connection at the bottom of it. */
 extern const struct sl_conn_ops sl_client_tcp_stream;
@@ -120,10 +119,10 @@ static inline uint16_t sl_client_listener(const struct sl_client *cl)
 	return sl_unlikely(cl->proto == SL_CLIENT_DATAGRAM && from) ? from->listener : cl->listener;
 }
 
-/* ends.c: who is at its ends; all zero: nobody any more. */
-void sl_client_ends(const struct sl_client *cl, struct sl_conn_info *out);
+/* conn_addr.c: who is at its ends; all zero: nobody any more. */
+void sl_client_addrs(const struct sl_client *cl, struct sl_conn_info *out);
 
-/* patience.c: for how long it has been in its phase; sets its timer; what it is late with. */
+/* client_timeout.c: for how long it has been in its phase; sets its timer; what it is late with. */
 enum sl_client_due {
 	SL_CLIENT_DUE_NOT,
 	SL_CLIENT_DUE_PHASE,
@@ -145,11 +144,11 @@ static inline void sl_client_ready(struct sl_client *cl, struct sl_stream *st)
 	sl_client_front(cl)->ready(cl->state, &cl->core->env, st);
 }
 
-static inline struct sl_account *sl_client_account(const struct sl_client *cl)
+static inline struct sl_addr_quota *sl_client_quota(const struct sl_client *cl)
 {
-	struct sl_accounts *t = &cl->core->accounts;
+	struct sl_addr_quotas *t = &cl->core->quotas;
 
-	return cl->account ? sl_mempool_at(&t->pool, cl->account - 1) : &t->unproven;
+	return cl->quota ? sl_mempool_at(&t->pool, cl->quota - 1) : &t->unproven;
 }
 
 /* The client that stands for all who send datagrams; on no list, never idle. */

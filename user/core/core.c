@@ -11,7 +11,7 @@
 #include "core/client.h"
 #include "core/dgram.h"
 #include "core/event.h"
-#include "core/flight.h"
+#include "core/sent_batch.h"
 #include "core/exchange.h"
 #include "core/reload.h"
 #include "core/rules.h"
@@ -100,15 +100,15 @@ static struct sl_h2_env *create_h2(struct sl_core *c)
 	sl_h2_config_default(&h);
 	if (h.max_connections > l->max_connections)
 		h.max_connections = l->max_connections;
-	h.sources = sl_mempool_capacity(&c->accounts.pool) + 1;
+	h.sources = sl_mempool_capacity(&c->quotas.pool) + 1;
 	return sl_h2_env_create(&h, &c->limits);
 }
 
 static int create_memory(struct sl_core *c)
 {
 	const struct sl_cfg_limits *l = &c->cfg->limits;
-	int rc = sl_accounts_init(&c->accounts, l->max_connections, c->stats.address_limits,
-				  &c->stats.refused);
+	int rc = sl_addr_quotas_init(&c->quotas, l->max_connections, c->stats.address_limits,
+				     &c->stats.refused);
 
 	if (!rc)
 		rc = sl_mempool_init(&c->clients, sizeof(struct sl_client), 64, l->max_connections);
@@ -120,9 +120,9 @@ static int create_memory(struct sl_core *c)
 	if (!rc && !(c->head_conns = calloc(HEADS_MAX, sizeof(*c->head_conns))))
 		rc = -ENOMEM;
 	if (!rc)
-		rc = sl_flights_init(c, l->max_exchanges);
+		rc = sl_sent_batches_init(c, l->max_exchanges);
 	if (!rc)
-		rc = sl_mempool_init(&c->holds, sizeof(struct sl_hold), 8, l->max_exchanges);
+		rc = sl_mempool_init(&c->buf_refs, sizeof(struct sl_buf_ref), 8, l->max_exchanges);
 	if (!rc && c->cfg->access_log.file)
 		rc = sl_events_init(c);
 	if (rc)
@@ -141,19 +141,19 @@ static int create_memory(struct sl_core *c)
 }
 
 /* What the gateway starts with: pools have the slots of their order in the file. */
-static int first_table(struct sl_core *c)
+static int first_wcfg(struct sl_core *c)
 {
 	uint32_t slots[SL_MAX_SERVICES];
-	struct sl_table *t;
+	struct sl_worker_cfg *t;
 
 	for (uint32_t i = 0; i < SL_MAX_SERVICES; i++)
 		slots[i] = i;
-	t = sl_table_create(c, c->cfg, NULL, slots);
+	t = sl_worker_cfg_create(c, c->cfg, NULL, slots);
 	if (!t)
 		return -ENOMEM;
-	sl_table_prepare(t, c);
-	sl_table_switch(t, c);
-	sl_table_tidy(t);
+	sl_worker_cfg_prepare(t, c);
+	sl_worker_cfg_switch(t, c);
+	sl_worker_cfg_tidy(t);
 	return 0;
 }
 
@@ -165,7 +165,7 @@ static int create_parts(struct sl_core *c)
 	c->rpc = c->tcp ? create_rpc(c) : NULL;
 	if (!c->rpc)
 		return -errno;
-	rc = first_table(c);
+	rc = first_wcfg(c);
 	return rc ? rc : sl_dgram_init(c);
 }
 
@@ -175,13 +175,13 @@ int sl_core_init(struct sl_core *c, const struct sl_config *cfg, struct sl_net *
 	int rc;
 
 	*c = (struct sl_core){.cfg = cfg, .net = net, .maps = *maps};
-	sl_list_init(&c->groups);
-	sl_list_init(&c->groups_made);
-	sl_list_init(&c->tables_made);
+	sl_list_init(&c->pools);
+	sl_list_init(&c->pools_made);
+	sl_list_init(&c->wcfgs_made);
 	sl_list_init(&c->ready);
 	sl_list_init(&c->stalled);
-	sl_list_init(&c->held_bodies);
-	sl_list_init(&c->turns);
+	sl_list_init(&c->paused_bodies);
+	sl_list_init(&c->min_rate_list);
 	c->now_ns = sl_now_ns();
 	sl_wheel_init(&c->wheel, c->now_ns, TIMER_TICK_MS * SL_NS_PER_MS);
 	sl_wheel_init(&c->late, c->now_ns, TIMER_TICK_MS * SL_NS_PER_MS);
@@ -201,10 +201,10 @@ static void free_made(struct sl_core *c)
 {
 	struct sl_list *at, *next;
 
-	sl_list_for_each_safe (at, next, &c->tables_made)
-		sl_table_free(sl_container_of(at, struct sl_table, made));
-	sl_list_for_each_safe (at, next, &c->groups_made)
-		sl_group_free(sl_container_of(at, struct sl_group, made));
+	sl_list_for_each_safe (at, next, &c->wcfgs_made)
+		sl_worker_cfg_free(sl_container_of(at, struct sl_worker_cfg, made));
+	sl_list_for_each_safe (at, next, &c->pools_made)
+		sl_pool_free(sl_container_of(at, struct sl_pool, made));
 }
 
 /* Each is told by RST: nobody answers its segments from now on. */
@@ -230,10 +230,10 @@ void sl_core_fini(struct sl_core *c)
 	sl_h2_env_destroy(c->env.h2);
 	free(c->head_conns);
 	sl_mempool_fini(&c->heads);
-	sl_flights_fini(c);
-	sl_mempool_fini(&c->holds);
+	sl_sent_batches_fini(c);
+	sl_mempool_fini(&c->buf_refs);
 	sl_mempool_fini(&c->clients);
-	sl_accounts_fini(&c->accounts);
+	sl_addr_quotas_fini(&c->quotas);
 	sl_mempool_fini(&c->exchanges);
 	sl_events_fini(c);
 	free(c->meta_buf);
@@ -269,7 +269,7 @@ static void on_late(void *arg, struct sl_timer *t)
 
 	(void)arg;
 	if (x->stream.open_ended)
-		sl_stream_late(x);
+		sl_stream_on_timer(x);
 	else
 		sl_exchange_fail(x, SL_OUTCOME_EXPIRED);
 }
@@ -286,19 +286,19 @@ unsigned sl_core_run(struct sl_core *c)
 		c->serving_changed = false;
 		sl_h2_env_serving_changed(c->env.h2);
 	}
-	sl_list_for_each (at, &c->groups) {
-		struct sl_group *g = sl_container_of(at, struct sl_group, node);
+	sl_list_for_each (at, &c->pools) {
+		struct sl_pool *g = sl_container_of(at, struct sl_pool, node);
 
 		n += sl_batcher_pump(g->batcher, c->now_ns);
 		if (sl_unlikely(!sl_list_empty(&g->streams)))
-			n += sl_streams_begin(g);
+			n += sl_streams_start_waiting(g);
 	}
 	n += sl_streams_retry(c);
-	n += sl_bodies_go_on(c);
-	n += sl_core_relieve(c);
-	n += sl_exchange_tell(c);
+	n += sl_bodies_resume(c);
+	n += sl_core_evict(c);
+	n += sl_exchange_notify(c);
 	if (sl_unlikely(c->leaving) && c->now_ns >= c->leave_ns)
-		sl_groups_leave(c);
+		sl_pools_leave(c);
 	return n;
 }
 
@@ -314,7 +314,7 @@ uint64_t sl_core_next_ns(const struct sl_core *c)
 	const struct sl_list *at;
 
 	next = late < next ? late : next;
-	late = sl_turns_next_ns(c);
+	late = sl_min_rate_next_ns(c);
 	next = late < next ? late : next;
 	late = sl_bodies_next_ns(c);
 	next = late < next ? late : next;
@@ -325,8 +325,8 @@ uint64_t sl_core_next_ns(const struct sl_core *c)
 	/* The transport wakes as soon as it has taken some; not for memory of the system. */
 	if (!sl_list_empty(&c->stalled) && c->now_ns + STALLED_NS < next)
 		next = c->now_ns + STALLED_NS;
-	sl_list_for_each (at, &c->groups) {
-		const struct sl_group *g = sl_container_of(at, struct sl_group, node);
+	sl_list_for_each (at, &c->pools) {
+		const struct sl_pool *g = sl_container_of(at, struct sl_pool, node);
 		uint64_t due = sl_batcher_next_ns(g->batcher);
 
 		if (!sl_list_empty(&g->streams) && g->may_begin && c->now_ns + STALLED_NS < due)

@@ -11,25 +11,25 @@
  *   backend.c    what backends tell: replies, losses, the end of batches
  *   reply.c      replies of backends and of the gateway, for the front to pull
  *   request.c    requests as fronts push them: where to, and whether they are let in
- *   relief.c     who gives way when something is short, and who was too slow
+ *   evict.c     who gives way when something is short, and who was too slow
  *   stream.c     requests that are passed on as they come
- *   service.c    batches to the members of a group
+ *   dispatch.c    batches to the members of a group
  *   meta.c       what a backend is told of a request beside its body
  *   redirect.c   where a redirect leads
  *   exchange.c   what one request and its reply have of all this, and their end
- *   flight.c     whose bytes may be read until when (flight.h)
+ *   sent_batch.c     whose bytes may be read until when (sent_batch.h)
  *   event.c      what became of each exchange, for the control thread (event.h)
- *   pressure.c   bodies while frames get fewer
- *   turn.c       clients that send or read too slowly
- *   rate.c       for how long streams may go on, and how fast
+ *   backpressure.c   bodies while frames get fewer
+ *   min_rate.c       clients that send or read too slowly
+ *   stream_limits.c       for how long streams may go on, and how fast
  *   client.c     a connection and the front that speaks on it, on TCP as a byte stream
- *   patience.c   for how long a client is waited
- *   ends.c       who is at the ends of a connection
- *   group.c      backend groups: what keeps them, and how they end (group.h)
- *   serving.c    whether there is anybody to take a request, for those who ask
+ *   client_timeout.c   for how long a client is waited
+ *   conn_addr.c       who is at the ends of a connection
+ *   pool.c      backend groups: what keeps them, and how they end (pool.h)
+ *   health.c    whether there is anybody to take a request, for those who ask
  *   router.c     which service or fixed reply a request goes to
  *   limits.c     what the configuration allows
- *   account.c    what each client address has of all this (account.h)
+ *   addr_quota.c    what each client address has of all this (addr_quota.h)
  *   store.c      bytes that wait, in frames
  *
  * One struct sl_core per worker, used by its thread only. Memory: clients and exchanges from pools
@@ -44,7 +44,7 @@
 #include "base/mempool.h"
 #include "base/wheel.h"
 #include "config/config.h"
-#include "core/account.h"
+#include "core/addr_quota.h"
 #include "batch/batcher.h"
 #include "core/stats.h"
 #include "front/conn.h"
@@ -56,7 +56,7 @@
 
 struct sl_router;
 struct sl_exchange;
-struct sl_table;
+struct sl_worker_cfg;
 struct sl_dgram;
 struct sl_ring;
 
@@ -83,7 +83,7 @@ struct sl_loan {
 
 struct sl_core {
 	const struct sl_config *cfg; /* table->cfg */
-	struct sl_table *table;      /* in force: of new exchanges (group.h) */
+	struct sl_worker_cfg *wcfg;  /* in force: of new exchanges (pool.h) */
 	struct sl_net *net;
 	struct sl_tcp *tcp;
 	struct sl_udp *udp;
@@ -93,32 +93,32 @@ struct sl_core {
 	struct sl_front_limits limits;
 	struct sl_wheel wheel;
 	struct sl_wheel late; /* deadlines of exchanges whose request is still coming */
-	struct sl_accounts accounts;
+	struct sl_addr_quotas quotas;
 	struct sl_mempool clients;
 	struct sl_mempool exchanges;
-	struct sl_mempool flights; /* struct sl_flight */
-	uint32_t *flight_slots;    /* flight.c */
-	uint32_t flight_mask;
-	struct sl_mempool holds; /* struct sl_hold */
-	struct sl_mempool heads; /* env.heads */
-	void **head_conns;       /* env.head_conns: clients */
-	struct sl_mempool notes; /* struct sl_event, if there are events */
-	struct sl_ring *events;  /* of this worker; NULL: nobody reads any */
-	struct sl_list groups;   /* that are in force, or that an exchange has still */
+	struct sl_mempool sent_batches; /* struct sl_sent_batch */
+	uint32_t *sent_batch_slots;     /* sent_batch.c */
+	uint32_t sent_batch_mask;
+	struct sl_mempool buf_refs; /* struct sl_buf_ref */
+	struct sl_mempool heads;    /* env.heads */
+	void **head_conns;          /* env.head_conns: clients */
+	struct sl_mempool notes;    /* struct sl_event, if there are events */
+	struct sl_ring *events;     /* of this worker; NULL: nobody reads any */
+	struct sl_list pools;       /* that are in force, or that an exchange has still */
 	struct sl_dgram *dgram;
 	const struct sl_udp_peer *datagram_from; /* of the one that is being read */
 	struct sl_core_maps maps;
 	struct sl_svc_hist *unread; /* [SL_STAGE_CNT], of groups without a slot */
 	struct sl_core_stats stats;
-	uint32_t hand;        /* in clients, of the search for idle ones (relief.c) */
-	struct sl_list turns; /* exchanges that wait for their clients (turn.c) */
+	uint32_t hand;                /* in clients, of the search for idle ones (evict.c) */
+	struct sl_list min_rate_list; /* exchanges that wait for their clients (min_rate.c) */
 	uint32_t
 		trusted; /* streams that may send much before their backends have taken any (stream.c) */
 	uint32_t keeping;       /* streams that keep what was sent of them (stream.c) */
 	struct sl_list stalled; /* members with parts that wait for room, by `turn` (stream.c) */
-	struct sl_list held_bodies; /* that are not read for now, by item.link (pressure.c) */
-	uint64_t held_ns;           /* since when none of them has gone on */
-	struct sl_list ready;       /* exchanges whose fronts are to be told, by item.link */
+	struct sl_list paused_bodies; /* that are not read for now, by item.link (backpressure.c) */
+	uint64_t paused_ns;           /* since when none of them has gone on */
+	struct sl_list ready;         /* exchanges whose fronts are to be told, by item.link */
 	struct sl_loan loan;
 	uint32_t client_head;  /* client.h: index + 1 */
 	struct sl_span *spans; /* scratch for one batch */
@@ -133,7 +133,7 @@ struct sl_core {
 	bool leaving;         /* a group or a member that nobody has any more is there still */
 	uint64_t leave_ns;    /* when to look again */
 	/* The control thread's: all that it has made, and not yet freed. */
-	struct sl_list tables_made, groups_made;
+	struct sl_list wcfgs_made, pools_made;
 };
 
 /* Builds tcp, udp, rpc and groups on a net whose ports exist. 0 or -errno. */

@@ -29,20 +29,20 @@ static void send_datagram(void *conn, const void *way, struct sl_span head, stru
 	(void)sl_udp_send(core_of(conn)->udp, way, spans, 2); /* counted by net if it fails */
 }
 
-static size_t room(void *conn, const void *way)
+static size_t datagram_room(void *conn, const void *way)
 {
 	return sl_udp_max_payload(core_of(conn)->udp, way);
 }
 
-static void drop(void *conn, enum sl_drop why)
+static void drop_datagram(void *conn, enum sl_drop why)
 {
 	sl_net_drop(core_of(conn)->net, why);
 }
 
 static const struct sl_datagram_cb datagram_cb = {
 	.send = send_datagram,
-	.room = room,
-	.drop = drop,
+	.room = datagram_room,
+	.drop = drop_datagram,
 };
 
 static void on_datagram(void *app, const struct sl_udp_peer *peer, struct sl_chunk *chunk)

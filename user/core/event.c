@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/num.h"
 #include "core/client.h"
-#include "core/group.h"
+#include "core/pool.h"
 
 int sl_events_init(struct sl_core *c)
 {
@@ -27,7 +27,7 @@ void sl_events_fini(struct sl_core *c)
 	sl_mempool_fini(&c->notes);
 }
 
-static void put(struct sl_core *c, const struct sl_event *e)
+static void put_event(struct sl_core *c, const struct sl_event *e)
 {
 	uint64_t words[SL_EVENT_WORDS];
 
@@ -158,7 +158,7 @@ static void fill_request(struct sl_event *e, const struct sl_client *cl,
 
 	*e = (struct sl_event){.proto = rq->proto, .method = rq->method};
 	e->path_len = (uint16_t)copy_text(e->path, sizeof(e->path), path.ptr, path.len);
-	sl_client_ends(cl, &in);
+	sl_client_addrs(cl, &in);
 	e->peer = in.peer;
 	e->cipher = in.tls.cipher;
 	e->resumed = in.tls.resumed;
@@ -187,11 +187,12 @@ void sl_event_sent(struct sl_exchange *x, unsigned together)
 
 	e->sent_ns = x->core->now_ns;
 	e->together = (uint16_t)together;
-	copy_name(e->backend, sizeof(e->backend), x->member->name);
+	copy_name(e->backend, sizeof(e->backend), x->backend->name);
 }
 
 /* Reaches the end of a stage: what has passed since the last one is its time. */
-static void reach(struct sl_event *e, enum sl_event_stage stage, uint64_t *since, uint64_t until)
+static void end_stage(struct sl_event *e, enum sl_event_stage stage, uint64_t *since,
+		      uint64_t until)
 {
 	if (until > *since) {
 		e->stage_ns[stage] = until - *since;
@@ -206,18 +207,18 @@ void sl_event_end(struct sl_exchange *x, enum sl_outcome outcome)
 	uint64_t now = x->core->now_ns, at = x->first_ns;
 
 	e->end_ns = now;
-	reach(e, SL_EVENT_WIRE, &at, x->take_ns);
-	reach(e, SL_EVENT_PARSE, &at, x->parse_ns ? x->parse_ns : now);
-	reach(e, SL_EVENT_QUEUE, &at, e->sent_ns ? e->sent_ns : now);
-	reach(e, SL_EVENT_BACKEND, &at, x->reply_ns ? x->reply_ns : now);
-	reach(e, SL_EVENT_REPLY, &at, now);
+	end_stage(e, SL_EVENT_WIRE, &at, x->take_ns);
+	end_stage(e, SL_EVENT_PARSE, &at, x->parse_ns ? x->parse_ns : now);
+	end_stage(e, SL_EVENT_QUEUE, &at, e->sent_ns ? e->sent_ns : now);
+	end_stage(e, SL_EVENT_BACKEND, &at, x->reply_ns ? x->reply_ns : now);
+	end_stage(e, SL_EVENT_REPLY, &at, now);
 	e->begun = x->stream.started;
 	e->outcome = (uint8_t)outcome;
 	e->version_minor = x->stream.version_minor;
 	e->retries = x->retries < UINT8_MAX ? (uint8_t)x->retries : UINT8_MAX;
 	e->service_us = x->service_us;
 	e->request_len = x->body_len;
-	put(c, e);
+	put_event(c, e);
 	sl_mempool_put(&c->notes, e);
 	x->note = NULL;
 }
@@ -230,5 +231,5 @@ void sl_event_refused(struct sl_core *c, const struct sl_client *cl, const struc
 	fill_request(&e, cl, rq, route);
 	e.end_ns = c->now_ns;
 	e.outcome = (uint8_t)why;
-	put(c, &e);
+	put_event(c, &e);
 }

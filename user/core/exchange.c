@@ -7,10 +7,10 @@
 
 #include "core/client.h"
 #include "core/event.h"
-#include "core/flight.h"
-#include "core/group.h"
+#include "core/sent_batch.h"
+#include "core/pool.h"
 
-enum { TELL_PER_BURST = 1024 };
+enum { NOTIFY_PER_BURST = 1024 };
 
 _Static_assert((int)SL_HIST_BUCKETS == (int)SL_HIST_BUCKET_CNT, "one histogram layout");
 
@@ -18,39 +18,39 @@ _Static_assert((int)SL_HIST_BUCKETS == (int)SL_HIST_BUCKET_CNT, "one histogram l
 
 void sl_exchange_has_read(struct sl_exchange *x)
 {
-	x->account->cnt[SL_ACCOUNT_READING] -= x->reading;
+	x->quota->cnt[SL_QUOTA_READING] -= x->reading;
 	x->client->reading -= x->reading;
 	x->reading = false;
 }
 
-static void leave(struct sl_exchange *x)
+static void uncount_exchange(struct sl_exchange *x)
 {
-	struct sl_account *a = x->account;
+	struct sl_addr_quota *a = x->quota;
 
 	sl_exchange_has_read(x);
 	sl_exchange_charge(x);
-	sl_account_set_exchanges(&x->core->accounts, a, a->cnt[SL_ACCOUNT_EXCHANGES] - 1);
+	sl_addr_quota_set_exchanges(&x->core->quotas, a, a->cnt[SL_QUOTA_EXCHANGES] - 1);
 	x->client->streams--;
 }
 
 void sl_exchange_reply_kept(struct sl_exchange *x)
 {
-	sl_rpc_reply_kept(x->member->channel, x->rpc_id, x->reply.len - x->head_len);
+	sl_rpc_reply_kept(x->backend->channel, x->rpc_id, x->reply.len - x->head_len);
 }
 
 /* --- its end --- */
 
 /* Out of queue or flight: who computes for it need not go on. */
-static void withdraw(struct sl_exchange *x)
+static void withdraw_request(struct sl_exchange *x)
 {
 	if (x->state == SL_EX_QUEUED && x->stream.open_ended) {
 		sl_list_del(&x->item.link);
-		x->group->stream_cnt--;
+		x->pool->stream_cnt--;
 	} else if (x->state == SL_EX_QUEUED) {
-		sl_batcher_remove(x->group->batcher, &x->item);
+		sl_batcher_remove(x->pool->batcher, &x->item);
 	}
 	if (sl_exchange_in_flight(x))
-		sl_rpc_cancel(x->member->channel, x->rpc_id);
+		sl_rpc_cancel(x->backend->channel, x->rpc_id);
 }
 
 /* Forgets what has come. */
@@ -68,9 +68,9 @@ static void drop_reply(struct sl_exchange *x)
 void sl_exchange_fail(struct sl_exchange *x, enum sl_outcome why)
 {
 	sl_timer_cancel(&x->core->late, &x->late);
-	withdraw(x);
-	sl_flight_release_head(x);
-	sl_flight_release(x);
+	withdraw_request(x);
+	sl_sent_batch_release_head(x);
+	sl_sent_batch_release(x);
 	drop_reply(x);
 	sl_exchange_charge(x);
 	x->outcome = (uint8_t)why;
@@ -78,16 +78,16 @@ void sl_exchange_fail(struct sl_exchange *x, enum sl_outcome why)
 	x->state = x->stream.started ? SL_EX_BROKEN : SL_EX_WHOLE;
 	sl_list_del(&x->item.link);
 	sl_list_add_tail(&x->core->ready, &x->item.link);
-	sl_turn_join(x);
+	sl_min_rate_join(x);
 }
 
 /* Bounded: what is told may make room for requests that fail at once. */
-unsigned sl_exchange_tell(struct sl_core *c)
+unsigned sl_exchange_notify(struct sl_core *c)
 {
 	struct sl_list *l;
 	unsigned n = 0;
 
-	while (n < TELL_PER_BURST && (l = sl_list_pop_head(&c->ready))) {
+	while (n < NOTIFY_PER_BURST && (l = sl_list_pop_head(&c->ready))) {
 		struct sl_exchange *x = sl_container_of(l, struct sl_exchange, item.link);
 		struct sl_client *cl = x->client;
 
@@ -108,18 +108,18 @@ static void exchange_free(struct sl_exchange *x, enum sl_outcome outcome)
 	if (x->note)
 		sl_event_end(x, outcome);
 	sl_timer_cancel(&c->late, &x->late);
-	withdraw(x);
-	sl_flight_release_head(x);
-	sl_flight_release(x);
+	withdraw_request(x);
+	sl_sent_batch_release_head(x);
+	sl_sent_batch_release(x);
 	drop_reply(x);
-	sl_store_free(&x->said, c->net->umem);
-	leave(x);
-	sl_turn_leave(x);
+	sl_store_free(&x->rule_values, c->net->umem);
+	uncount_exchange(x);
+	sl_min_rate_leave(x);
 	sl_list_del(&x->item.link);
-	sl_exchange_goes_to(x, NULL);
-	if (x->group)
-		sl_group_put(x->group);
-	sl_table_put(x->table);
+	sl_exchange_set_backend(x, NULL);
+	if (x->pool)
+		sl_pool_put(x->pool);
+	sl_worker_cfg_put(x->wcfg);
 	sl_mempool_put(&c->exchanges, x);
 }
 

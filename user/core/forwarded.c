@@ -35,14 +35,14 @@ static bool appends(const struct sl_config *cfg, const struct sl_conn_info *in)
 }
 
 /* What is being said: into a list of fields, by a route, behind what the client said or not. */
-struct saying {
+struct forwarded_writer {
 	struct sl_tlv_writer *w;
 	const struct sl_cfg_route *route;
 	const struct sl_request *kept; /* NULL: nothing of the client's */
 };
 
 /* Room for the value of a field. */
-static uint8_t *begin(struct saying *s, enum sl_trusted_header what, size_t len)
+static uint8_t *begin_value(struct forwarded_writer *s, enum sl_trusted_header what, size_t len)
 {
 	struct sl_span name = sl_trusted_header_names[what];
 	uint8_t *to = sl_tlv_room(s->w, SL_META_HEADER, 1 + name.len + len);
@@ -54,17 +54,17 @@ static uint8_t *begin(struct saying *s, enum sl_trusted_header what, size_t len)
 	return to + name.len;
 }
 
-static void put(struct saying *s, enum sl_trusted_header what, struct sl_span value)
+static void put_value(struct forwarded_writer *s, enum sl_trusted_header what, struct sl_span value)
 {
-	uint8_t *to = value.len ? begin(s, what, value.len) : NULL;
+	uint8_t *to = value.len ? begin_value(s, what, value.len) : NULL;
 
 	if (to)
 		memcpy(to, value.ptr, value.len);
 }
 
 /* What the client has said, if that is to stay; the next from *i on. NULL: no more. */
-static const struct sl_header *next_kept(const struct saying *s, enum sl_trusted_header what,
-					 uint32_t *i)
+static const struct sl_header *next_kept(const struct forwarded_writer *s,
+					 enum sl_trusted_header what, uint32_t *i)
 {
 	while (s->kept && *i < s->kept->header_cnt) {
 		const struct sl_header *h = &s->kept->headers[(*i)++];
@@ -76,7 +76,7 @@ static const struct sl_header *next_kept(const struct saying *s, enum sl_trusted
 }
 
 /* Each who hands on adds an element. */
-static void put_list(struct saying *s, enum sl_trusted_header what, struct sl_span own)
+static void put_list(struct forwarded_writer *s, enum sl_trusted_header what, struct sl_span own)
 {
 	const struct sl_header *h;
 	size_t len = own.len;
@@ -86,7 +86,7 @@ static void put_list(struct saying *s, enum sl_trusted_header what, struct sl_sp
 		return;
 	for (uint32_t i = 0; (h = next_kept(s, what, &i));)
 		len += h->value.len + 2;
-	to = begin(s, what, len);
+	to = begin_value(s, what, len);
 	if (!to)
 		return;
 	for (uint32_t i = 0; (h = next_kept(s, what, &i)); to += 2) {
@@ -98,7 +98,7 @@ static void put_list(struct saying *s, enum sl_trusted_header what, struct sl_sp
 }
 
 /* The first who hands on says it for all. */
-static void put_first(struct saying *s, enum sl_trusted_header what, struct sl_span own)
+static void put_first(struct forwarded_writer *s, enum sl_trusted_header what, struct sl_span own)
 {
 	const struct sl_header *h;
 	uint32_t i = 0;
@@ -106,12 +106,12 @@ static void put_first(struct saying *s, enum sl_trusted_header what, struct sl_s
 	if (!sl_forwarded_wanted(s->route, sl_trusted_header_names[what]))
 		return;
 	h = next_kept(s, what, &i);
-	put(s, what, h ? h->value : own);
+	put_value(s, what, h ? h->value : own);
 }
 
 /* RFC 7239 4: an address of IPv6 and a host with its port take quotes. */
-static void describe(struct sl_strbuf *to, const char *address, struct sl_span host,
-		     const char *proto)
+static void format_element(struct sl_strbuf *to, const char *address, struct sl_span host,
+			   const char *proto)
 {
 	bool v6 = strchr(address, ':');
 
@@ -128,7 +128,8 @@ static void describe(struct sl_strbuf *to, const char *address, struct sl_span h
 }
 
 /* From where the request came. */
-static void put_way(struct saying *s, const struct sl_conn_info *in, struct sl_span host)
+static void put_origin(struct forwarded_writer *s, const struct sl_conn_info *in,
+		       struct sl_span host)
 {
 	SL_UNINIT char address[SL_ADDR_TEXT], text[SL_ADDR_TEXT + HOST_MAX + AROUND];
 	const char *proto = in->tls.cipher ? "https" : "http";
@@ -138,7 +139,7 @@ static void put_way(struct saying *s, const struct sl_conn_info *in, struct sl_s
 		host.len = 0;
 	sl_addr_text(&in->peer, address);
 	sl_strbuf_fixed(&element, text, sizeof(text));
-	describe(&element, address, host, proto);
+	format_element(&element, address, host, proto);
 	put_list(s, SL_TRUSTED_FOR, sl_span_cstr(address));
 	put_first(s, SL_TRUSTED_PROTO, sl_span_cstr(proto));
 	put_first(s, SL_TRUSTED_HOST, host);
@@ -149,7 +150,7 @@ static void put_way(struct saying *s, const struct sl_conn_info *in, struct sl_s
 void sl_forwarded_put(struct sl_tlv_writer *w, const struct sl_exchange *x,
 		      const struct sl_request *rq)
 {
-	struct saying s = {.w = w, .route = x->route};
+	struct forwarded_writer s = {.w = w, .route = x->route};
 	SL_UNINIT struct sl_conn_info in;
 	bool way = false;
 
@@ -158,11 +159,11 @@ void sl_forwarded_put(struct sl_tlv_writer *w, const struct sl_exchange *x,
 		way = sl_forwarded_wanted(x->route, sl_trusted_header_names[i]);
 	if (!way && !x->client->filtered)
 		return;
-	sl_client_ends(x->client, &in);
+	sl_client_addrs(x->client, &in);
 	if (appends(x->core->cfg, &in))
 		s.kept = rq;
 	if (way && in.peer.family)
-		put_way(&s, &in, rq->authority);
-	put(&s, SL_TRUSTED_SUBJECT, in.tls.subject);
-	put(&s, SL_TRUSTED_SAN, in.tls.san);
+		put_origin(&s, &in, rq->authority);
+	put_value(&s, SL_TRUSTED_SUBJECT, in.tls.subject);
+	put_value(&s, SL_TRUSTED_SAN, in.tls.san);
 }

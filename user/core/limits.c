@@ -14,20 +14,20 @@ static uint32_t part_of(double share, uint32_t whole)
 	return part ? part : 1;
 }
 
-static void set_account_limits(struct sl_core *c)
+static void set_quota_limits(struct sl_core *c)
 {
 	const struct sl_cfg_limits *l = &c->cfg->limits;
-	uint32_t *limits = c->accounts.limits;
+	uint32_t *limits = c->quotas.limits;
 
-	limits[SL_ACCOUNT_CONNECTIONS] = part_of(l->address_connections, l->max_connections);
+	limits[SL_QUOTA_CONNECTIONS] = part_of(l->address_connections, l->max_connections);
 	/* TCP sees to it as well, but knows only a balancer's address of those behind it. */
-	if (l->max_per_address && (!limits[SL_ACCOUNT_CONNECTIONS] ||
-				   l->max_per_address < limits[SL_ACCOUNT_CONNECTIONS]))
-		limits[SL_ACCOUNT_CONNECTIONS] = l->max_per_address;
-	limits[SL_ACCOUNT_EXCHANGES] = part_of(l->address_exchanges, l->max_exchanges);
-	limits[SL_ACCOUNT_READING] = part_of(l->address_reading, l->max_exchanges);
-	limits[SL_ACCOUNT_FRAMES] = part_of(l->address_frames, c->net->umem->frame_cnt);
-	limits[SL_ACCOUNT_REQUESTS] = l->address_requests;
+	if (l->max_per_address &&
+	    (!limits[SL_QUOTA_CONNECTIONS] || l->max_per_address < limits[SL_QUOTA_CONNECTIONS]))
+		limits[SL_QUOTA_CONNECTIONS] = l->max_per_address;
+	limits[SL_QUOTA_EXCHANGES] = part_of(l->address_exchanges, l->max_exchanges);
+	limits[SL_QUOTA_READING] = part_of(l->address_reading, l->max_exchanges);
+	limits[SL_QUOTA_FRAMES] = part_of(l->address_frames, c->net->umem->frame_cnt);
+	limits[SL_QUOTA_REQUESTS] = l->address_requests;
 }
 
 /*
@@ -58,5 +58,5 @@ void sl_core_set_limits(struct sl_core *c)
 	c->limits.address_streams = l->address_exchanges;
 	for (uint32_t i = 0; i < c->cfg->route_cnt; i++)
 		c->limits.upgrades |= c->cfg->routes[i].upgrade_cnt > 0;
-	set_account_limits(c);
+	set_quota_limits(c);
 }

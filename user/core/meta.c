@@ -81,8 +81,8 @@ static void write_fields(struct sl_tlv_writer *w, const struct sl_exchange *x,
 		put_nonempty(w, SL_META_METHOD, rq->method_name);
 	if (rq->proto) /* left out for the first of them */
 		sl_tlv_put_u16(w, SL_META_PROTOCOL, rq->proto);
-	if (x->account->hash)
-		sl_tlv_put_u32(w, SL_META_CLIENT, (uint32_t)x->account->hash);
+	if (x->quota->hash)
+		sl_tlv_put_u32(w, SL_META_CLIENT, (uint32_t)x->quota->hash);
 	put_nonempty(w, SL_META_PATH, rq->call.len ? rq->call : path);
 	/* "/a?" is not "/a" to whoever gets all of a request. */
 	if (rq->query.len || (r->forward_all && rq->query.ptr))

@@ -9,12 +9,12 @@
 
 enum { LOCATION_MAX = 8192 };
 
-struct text {
+struct redirect_text {
 	char *at, *end;
 	bool full;
 };
 
-static void put(struct text *t, struct sl_span s)
+static void put_span(struct redirect_text *t, struct sl_span s)
 {
 	t->full |= s.len > (size_t)(t->end - t->at);
 	if (t->full || !s.len)
@@ -24,7 +24,7 @@ static void put(struct text *t, struct sl_span s)
 }
 
 /* A client may send what no URI has: `"`, `<`, `>` and bytes above ASCII. */
-static void put_encoded(struct text *t, struct sl_span s)
+static void put_encoded(struct redirect_text *t, struct sl_span s)
 {
 	static const char digits[] = "0123456789ABCDEF";
 
@@ -33,9 +33,9 @@ static void put_encoded(struct text *t, struct sl_span s)
 		char code[3] = {'%', digits[c >> 4], digits[c & 15]};
 
 		if (c >= 0x80 || strchr("\"<>\\^`{|}", c))
-			put(t, sl_span_of(code, sizeof(code)));
+			put_span(t, sl_span_of(code, sizeof(code)));
 		else
-			put(t, sl_span_of(&s.ptr[i], 1));
+			put_span(t, sl_span_of(&s.ptr[i], 1));
 	}
 }
 
@@ -54,7 +54,7 @@ static bool is_host(struct sl_span host)
 enum sl_outcome sl_redirect_encode(struct sl_exchange *x, const struct sl_request *rq)
 {
 	SL_UNINIT char location[LOCATION_MAX];
-	struct text t = {.at = location, .end = location + sizeof(location)};
+	struct redirect_text t = {.at = location, .end = location + sizeof(location)};
 	struct sl_span left = sl_span_cstr(x->route->redirect);
 	const struct sl_span host = sl_span_str("{host}"), path = sl_span_str("{path}");
 	size_t len;
@@ -63,17 +63,17 @@ enum sl_outcome sl_redirect_encode(struct sl_exchange *x, const struct sl_reques
 		return SL_OUTCOME_HOST;
 	while (left.len) {
 		if (sl_span_starts(left, host)) {
-			put(&t, sl_router_host(rq->authority));
+			put_span(&t, sl_router_host(rq->authority));
 			left = sl_span_skip(left, host.len);
 		} else if (sl_span_starts(left, path)) {
 			put_encoded(&t, rq->path);
 			if (rq->query.len) {
-				put(&t, sl_span_str("?"));
+				put_span(&t, sl_span_str("?"));
 				put_encoded(&t, rq->query);
 			}
 			left = sl_span_skip(left, path.len);
 		} else {
-			put(&t, sl_span_first(left, 1));
+			put_span(&t, sl_span_first(left, 1));
 			left = sl_span_skip(left, 1);
 		}
 	}

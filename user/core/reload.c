@@ -23,7 +23,7 @@ static bool same_backend(const struct sl_cfg_backend *a, const struct sl_cfg_bac
 	       same_text(a->host, b->host);
 }
 
-const struct sl_table_pool *sl_table_find(const struct sl_table *t, const char *name)
+const struct sl_worker_cfg_pool *sl_worker_cfg_find(const struct sl_worker_cfg *t, const char *name)
 {
 	for (uint32_t i = 0; t && i < t->cfg->pool_cnt; i++) {
 		if (strcmp(t->cfg->pools[i].name, name) == 0)
@@ -33,8 +33,9 @@ const struct sl_table_pool *sl_table_find(const struct sl_table *t, const char *
 }
 
 /* Most stand where they stood, or a little further on: the search begins there. */
-static struct sl_member *find_member(const struct sl_table *before, const struct sl_table_pool *was,
-				     const struct sl_cfg_backend *b, uint32_t at)
+static struct sl_backend_ref *find_backend(const struct sl_worker_cfg *before,
+					   const struct sl_worker_cfg_pool *was,
+					   const struct sl_cfg_backend *b, uint32_t at)
 {
 	const struct sl_cfg_pool *pool = was ? &before->cfg->pools[was - before->pools] : NULL;
 
@@ -42,18 +43,18 @@ static struct sl_member *find_member(const struct sl_table *before, const struct
 		uint32_t k = (at + i) % pool->backend_cnt;
 
 		if (same_backend(&pool->backends[k], b))
-			return was->members[k];
+			return was->backends[k];
 	}
 	return NULL;
 }
 
-static uint32_t room_of(const struct sl_group *g)
+static uint32_t room_of(const struct sl_pool *g)
 {
 	const struct sl_list *at;
 	uint32_t room = 0;
 
-	sl_list_for_each (at, &g->members) {
-		uint32_t n = sl_container_of(at, struct sl_member, made)->number;
+	sl_list_for_each (at, &g->backends) {
+		uint32_t n = sl_container_of(at, struct sl_backend_ref, made)->number;
 
 		room = n >= room ? n + 1 : room;
 	}
@@ -64,50 +65,51 @@ static uint32_t room_of(const struct sl_group *g)
  * What may wait when the switch comes: no more than waits now, or than may be added to. Read while
  * the worker counts.
  */
-static uint32_t waiting_max(const struct sl_group *g, const struct sl_cfg_pool *was)
+static uint32_t waiting_max(const struct sl_pool *g, const struct sl_cfg_pool *was)
 {
 	uint32_t waits = g->batcher ? sl_batcher_queue_len(g->batcher) : 0;
 
 	return was && was->max_queue > waits ? was->max_queue : waits;
 }
 
-static bool fill_pool(struct sl_core *c, struct sl_table *t, uint32_t p,
-		      const struct sl_table *before, uint32_t slot)
+static bool fill_pool(struct sl_core *c, struct sl_worker_cfg *t, uint32_t p,
+		      const struct sl_worker_cfg *before, uint32_t slot)
 {
 	const struct sl_cfg_pool *pool = &t->cfg->pools[p];
-	const struct sl_table_pool *was = sl_table_find(before, pool->name);
-	struct sl_table_pool *tp = &t->pools[p];
-	struct sl_group *g = was ? was->group : sl_group_new(c, slot);
+	const struct sl_worker_cfg_pool *was = sl_worker_cfg_find(before, pool->name);
+	struct sl_worker_cfg_pool *tp = &t->pools[p];
+	struct sl_pool *g = was ? was->pool : sl_pool_new(c, slot);
 
-	tp->group = g;
-	tp->members = calloc(pool->backend_cnt + 1, sizeof(struct sl_member *));
-	if (!g || !tp->members)
+	tp->pool = g;
+	tp->backends = calloc(pool->backend_cnt + 1, sizeof(struct sl_backend_ref *));
+	if (!g || !tp->backends)
 		return false;
 	for (uint32_t i = 0; i < pool->backend_cnt; i++) {
-		tp->members[i] = find_member(before, was, &pool->backends[i], i);
-		if (!tp->members[i])
-			tp->members[i] = sl_member_new(g, pool->backends[i].name);
-		if (!tp->members[i])
+		tp->backends[i] = find_backend(before, was, &pool->backends[i], i);
+		if (!tp->backends[i])
+			tp->backends[i] = sl_backend_ref_new(g, pool->backends[i].name);
+		if (!tp->backends[i])
 			return false;
 	}
 	tp->room = room_of(g);
-	tp->numbered = calloc(tp->room + 1, sizeof(struct sl_member *));
+	tp->by_number = calloc(tp->room + 1, sizeof(struct sl_backend_ref *));
 	tp->batcher = sl_batcher_create_next(
 		pool, tp->room,
 		waiting_max(g, was ? &before->cfg->pools[was - before->pools] : NULL),
-		&sl_service_batch_ops, g, &c->maps.live[slot],
+		&sl_dispatch_batch_ops, g, &c->maps.live[slot],
 		c->maps.ctl ? &c->maps.ctl[slot] : NULL);
-	return tp->numbered && tp->batcher;
+	return tp->by_number && tp->batcher;
 }
 
-struct sl_table *sl_table_create(struct sl_core *c, const struct sl_config *cfg,
-				 const struct sl_table *before, const uint32_t *slots)
+struct sl_worker_cfg *sl_worker_cfg_create(struct sl_core *c, const struct sl_config *cfg,
+					   const struct sl_worker_cfg *before,
+					   const uint32_t *slots)
 {
-	struct sl_table *t = calloc(1, sizeof(*t));
+	struct sl_worker_cfg *t = calloc(1, sizeof(*t));
 
 	if (!t)
 		return NULL;
-	sl_list_add_tail(&c->tables_made, &t->made);
+	sl_list_add_tail(&c->wcfgs_made, &t->made);
 	t->cfg = cfg;
 	t->router = sl_router_create(cfg);
 	t->pools = calloc(cfg->pool_cnt + 1, sizeof(*t->pools));
@@ -118,52 +120,52 @@ struct sl_table *sl_table_create(struct sl_core *c, const struct sl_config *cfg,
 	if (t->router && t->pools)
 		return t;
 fail:
-	sl_table_free(t);
+	sl_worker_cfg_free(t);
 	return NULL;
 }
 
-void sl_table_tidy(struct sl_table *t)
+void sl_worker_cfg_tidy(struct sl_worker_cfg *t)
 {
 	for (uint32_t p = 0; t->pools && p < t->cfg->pool_cnt; p++) {
-		struct sl_table_pool *tp = &t->pools[p];
+		struct sl_worker_cfg_pool *tp = &t->pools[p];
 
 		if (tp->batcher)
 			sl_batcher_destroy(tp->batcher);
-		free(tp->numbered);
+		free(tp->by_number);
 		tp->batcher = NULL;
-		tp->numbered = NULL;
+		tp->by_number = NULL;
 	}
 	free(t->listeners);
 	t->listeners = NULL;
 }
 
 /* What was made for a table that no worker has heard of. */
-static void undo_pool(struct sl_table_pool *tp)
+static void undo_pool(struct sl_worker_cfg_pool *tp)
 {
 	struct sl_list *at, *next;
 
-	if (!tp->group)
+	if (!tp->pool)
 		return;
-	sl_list_for_each_safe (at, next, &tp->group->members) {
-		struct sl_member *m = sl_container_of(at, struct sl_member, made);
+	sl_list_for_each_safe (at, next, &tp->pool->backends) {
+		struct sl_backend_ref *m = sl_container_of(at, struct sl_backend_ref, made);
 
 		if (m->known)
 			continue;
 		sl_rpc_channel_free(m->channel);
-		sl_member_free(m);
+		sl_backend_ref_free(m);
 	}
-	if (!tp->group->table)
-		sl_group_free(tp->group);
+	if (!tp->pool->wcfg)
+		sl_pool_free(tp->pool);
 }
 
-void sl_table_free(struct sl_table *t)
+void sl_worker_cfg_free(struct sl_worker_cfg *t)
 {
 	for (uint32_t p = 0; t->pools && p < t->cfg->pool_cnt; p++) {
-		if (sl_table_step(t) == SL_TABLE_MADE)
+		if (sl_worker_cfg_step(t) == SL_WORKER_CFG_MADE)
 			undo_pool(&t->pools[p]);
-		free(t->pools[p].members);
+		free(t->pools[p].backends);
 	}
-	sl_table_tidy(t);
+	sl_worker_cfg_tidy(t);
 	sl_router_destroy(t->router);
 	sl_list_del(&t->made);
 	free(t->pools);
@@ -176,15 +178,15 @@ void sl_table_free(struct sl_table *t)
  * Takes groups off the maps that t does not have: all of them, or those whose slot a group of t is
  * about to have.
  */
-static void give_up_slots(struct sl_core *c, const struct sl_table *t, bool all)
+static void give_up_slots(struct sl_core *c, const struct sl_worker_cfg *t, bool all)
 {
-	const struct sl_group *next[SL_MAX_SERVICES] = {NULL};
+	const struct sl_pool *next[SL_MAX_SERVICES] = {NULL};
 	struct sl_list *at;
 
 	for (uint32_t p = 0; p < t->cfg->pool_cnt; p++)
-		next[atomic_load(&t->pools[p].group->slot)] = t->pools[p].group;
-	sl_list_for_each (at, &c->groups) {
-		struct sl_group *g = sl_container_of(at, struct sl_group, node);
+		next[atomic_load(&t->pools[p].pool->slot)] = t->pools[p].pool;
+	sl_list_for_each (at, &c->pools) {
+		struct sl_pool *g = sl_container_of(at, struct sl_pool, node);
 		const uint32_t slot = atomic_load(&g->slot);
 
 		if (slot == SL_NO_SLOT || next[slot] == g || !(all || next[slot]))
@@ -195,40 +197,40 @@ static void give_up_slots(struct sl_core *c, const struct sl_table *t, bool all)
 	}
 }
 
-void sl_table_prepare(struct sl_table *t, struct sl_core *c)
+void sl_worker_cfg_prepare(struct sl_worker_cfg *t, struct sl_core *c)
 {
 	for (uint32_t p = 0; p < t->cfg->pool_cnt; p++) {
-		struct sl_table_pool *tp = &t->pools[p];
-		struct sl_group *g = tp->group;
-		struct sl_member **numbered = g->numbered;
+		struct sl_worker_cfg_pool *tp = &t->pools[p];
+		struct sl_pool *g = tp->pool;
+		struct sl_backend_ref **by_number = g->by_number;
 		uint32_t room = g->room;
 
 		for (uint32_t i = 0; i < room && i < tp->room; i++)
-			tp->numbered[i] = numbered[i];
+			tp->by_number[i] = by_number[i];
 		for (uint32_t i = 0; i < t->cfg->pools[p].backend_cnt; i++) {
-			struct sl_member *m = tp->members[i];
+			struct sl_backend_ref *m = tp->backends[i];
 
-			tp->numbered[m->number] = m;
+			tp->by_number[m->number] = m;
 			if (!m->known)
 				sl_rpc_channel_join(c->rpc, m->channel);
 			m->known = true;
 		}
-		g->numbered = tp->numbered;
+		g->by_number = tp->by_number;
 		g->room = tp->room;
-		tp->numbered = numbered;
+		tp->by_number = by_number;
 	}
 	give_up_slots(c, t, false);
-	atomic_store_explicit(&t->step, SL_TABLE_PREPARED, memory_order_release);
+	atomic_store_explicit(&t->step, SL_WORKER_CFG_PREPARED, memory_order_release);
 }
 
-static void change_members(struct sl_group *g, const struct sl_table_pool *tp, uint32_t cnt)
+static void change_backends(struct sl_pool *g, const struct sl_worker_cfg_pool *tp, uint32_t cnt)
 {
 	for (uint32_t i = 0; i < g->room; i++) {
-		if (g->numbered[i])
-			g->numbered[i]->leaving = true;
+		if (g->by_number[i])
+			g->by_number[i]->leaving = true;
 	}
 	for (uint32_t i = 0; i < cnt; i++) {
-		struct sl_member *m = tp->members[i];
+		struct sl_backend_ref *m = tp->backends[i];
 
 		m->leaving = false;
 		if (m->joined)
@@ -237,33 +239,33 @@ static void change_members(struct sl_group *g, const struct sl_table_pool *tp, u
 		sl_batcher_begin(g->batcher, m->number);
 	}
 	for (uint32_t i = 0; i < g->room; i++) {
-		struct sl_member *m = g->numbered[i];
+		struct sl_backend_ref *m = g->by_number[i];
 
 		if (m && m->leaving)
 			m->joined = false;
 	}
-	sl_group_tell(g);
+	sl_pool_update_batcher(g);
 }
 
-static void switch_group(struct sl_table *t, uint32_t p)
+static void switch_pool(struct sl_worker_cfg *t, uint32_t p)
 {
-	struct sl_table_pool *tp = &t->pools[p];
-	struct sl_group *g = tp->group;
+	struct sl_worker_cfg_pool *tp = &t->pools[p];
+	struct sl_pool *g = tp->pool;
 	struct sl_batcher *old = g->batcher;
 
-	if (!g->table)
-		sl_list_add_tail(&g->core->groups, &g->node);
+	if (!g->wcfg)
+		sl_list_add_tail(&g->core->pools, &g->node);
 	else
-		sl_table_put(g->table);
-	sl_group_get(g);
-	sl_table_get(t);
-	g->table = t;
-	g->pool = &t->cfg->pools[p];
+		sl_worker_cfg_put(g->wcfg);
+	sl_pool_get(g);
+	sl_worker_cfg_get(t);
+	g->wcfg = t;
+	g->cfg = &t->cfg->pools[p];
 	g->batcher = tp->batcher;
 	tp->batcher = old;
 	if (old)
 		sl_batcher_take_over(g->batcher, old);
-	change_members(g, tp, g->pool->backend_cnt);
+	change_backends(g, tp, g->cfg->backend_cnt);
 }
 
 /*
@@ -286,21 +288,21 @@ static void renumber_listeners(struct sl_core *c)
 	}
 }
 
-void sl_table_switch(struct sl_table *t, struct sl_core *c)
+void sl_worker_cfg_switch(struct sl_worker_cfg *t, struct sl_core *c)
 {
-	struct sl_table *before = c->table;
+	struct sl_worker_cfg *before = c->wcfg;
 
-	sl_table_get(t);
+	sl_worker_cfg_get(t);
 	for (uint32_t p = 0; p < t->cfg->pool_cnt; p++)
-		switch_group(t, p);
-	c->table = t;
+		switch_pool(t, p);
+	c->wcfg = t;
 	c->cfg = t->cfg;
 	give_up_slots(c, t, true);
 	if (before) {
 		/* It stays for as long as an exchange has one of its routes. */
 		for (uint32_t p = 0; p < before->cfg->pool_cnt; p++)
-			sl_group_put(before->pools[p].group);
-		sl_table_put(before);
+			sl_pool_put(before->pools[p].pool);
+		sl_worker_cfg_put(before);
 	}
 	sl_core_set_limits(c);
 	if (c->filters.listeners)
@@ -311,5 +313,5 @@ void sl_table_switch(struct sl_table *t, struct sl_core *c)
 	c->serving_changed = true; /* other services may be known now */
 	c->leaving = true;
 	c->leave_ns = 0;
-	atomic_store_explicit(&t->step, SL_TABLE_SWITCHED, memory_order_release);
+	atomic_store_explicit(&t->step, SL_WORKER_CFG_SWITCHED, memory_order_release);
 }

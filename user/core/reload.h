@@ -14,7 +14,7 @@
 #ifndef SL_CORE_RELOAD_H
 #define SL_CORE_RELOAD_H
 
-#include "core/group.h"
+#include "core/pool.h"
 
 /*
  * Control thread. A group of `before` (the table in force, or NULL) is taken over by its name, a
@@ -23,17 +23,19 @@
  * that cfg does not have may be given away: it is free once the table is prepared. The listeners are the caller's to set.
  * NULL: no memory, and nothing has changed.
  */
-struct sl_table *sl_table_create(struct sl_core *c, const struct sl_config *cfg,
-				 const struct sl_table *before, const uint32_t *slots);
+struct sl_worker_cfg *sl_worker_cfg_create(struct sl_core *c, const struct sl_config *cfg,
+					   const struct sl_worker_cfg *before,
+					   const uint32_t *slots);
 /* The pool of that name; NULL: none. */
-const struct sl_table_pool *sl_table_find(const struct sl_table *t, const char *name);
+const struct sl_worker_cfg_pool *sl_worker_cfg_find(const struct sl_worker_cfg *t,
+						    const char *name);
 /* Once it is switched: frees what it has replaced. */
-void sl_table_tidy(struct sl_table *t);
+void sl_worker_cfg_tidy(struct sl_worker_cfg *t);
 /* One that is GONE, or that the worker has never heard of: with the groups and members made for it. */
-void sl_table_free(struct sl_table *t);
+void sl_worker_cfg_free(struct sl_worker_cfg *t);
 
 /* The worker. */
-void sl_table_prepare(struct sl_table *t, struct sl_core *c);
-void sl_table_switch(struct sl_table *t, struct sl_core *c);
+void sl_worker_cfg_prepare(struct sl_worker_cfg *t, struct sl_core *c);
+void sl_worker_cfg_switch(struct sl_worker_cfg *t, struct sl_core *c);
 
 #endif

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "core/event.h"
-#include "core/group.h"
+#include "core/pool.h"
 #include "core/rules.h"
 
 /* --- the gateway's own --- */
@@ -59,26 +59,26 @@ static void own_head(const struct sl_exchange *x, struct sl_reply_parts *out)
 
 /* --- limits of a backend's --- */
 
-static void tell_excess(const struct sl_exchange *x, const char *key, uint64_t found, uint64_t max)
+static void log_excess(const struct sl_exchange *x, const char *key, uint64_t found, uint64_t max)
 {
 	SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_WARN,
 		     "pool %s: backend %s sent the head of a reply with %s = %" PRIu64
 		     "; allowed: %" PRIu64 "; its client gets 502",
-		     x->group->pool->name, x->member->name, key, found, max);
+		     x->pool->cfg->name, x->backend->name, key, found, max);
 }
 
 /* Returns true if the head is as long as route and pool allow; the reason is told otherwise. */
 static bool is_within(const struct sl_exchange *x, size_t len, const struct sl_reply *r)
 {
-	const struct sl_cfg_pool *p = x->group->pool;
+	const struct sl_cfg_pool *p = x->pool->cfg;
 	const struct sl_cfg_route *rt = x->route;
 	uint64_t head = rt->max_reply_head ? rt->max_reply_head : p->max_reply_head;
 	uint32_t fields = rt->max_reply_fields ? rt->max_reply_fields : p->max_reply_fields;
 
 	if (head && len > head)
-		tell_excess(x, "max_reply_head", len, head);
+		log_excess(x, "max_reply_head", len, head);
 	else if (fields && r->header_cnt > fields)
-		tell_excess(x, "max_reply_fields", r->header_cnt, fields);
+		log_excess(x, "max_reply_fields", r->header_cnt, fields);
 	else
 		return true;
 	return false;
@@ -91,7 +91,7 @@ static bool read_head(const struct sl_exchange *x, struct sl_span block, unsigne
 	if (sl_reply_decode(block, sides, out))
 		return is_within(x, block.len, &out->reply);
 	if (out->reply.header_cnt == SL_ARRAY_LEN(out->headers)) /* there was no room for more */
-		tell_excess(x, "max_reply_fields", SL_RPC_MAX_FIELDS + 1, SL_RPC_MAX_FIELDS);
+		log_excess(x, "max_reply_fields", SL_RPC_MAX_FIELDS + 1, SL_RPC_MAX_FIELDS);
 	return false;
 }
 
@@ -127,7 +127,7 @@ bool sl_reply_head(void *conn, struct sl_stream *st, struct sl_reply_parts *out)
 			   (out->reply.status == 101 && !x->stream.upgrade)))
 		sl_exchange_fail(x, SL_OUTCOME_BACKEND_ERROR);
 	if (!is_own(x) && x->stream.upgrade)
-		sl_stream_answered(x, &out->reply);
+		sl_stream_on_reply_head(x, &out->reply);
 	if (is_own(x)) {
 		own_head(x, out);
 	} else {
@@ -151,7 +151,7 @@ bool sl_reply_head(void *conn, struct sl_stream *st, struct sl_reply_parts *out)
 	return true;
 }
 
-static struct sl_piece piece(struct sl_span bytes, bool last)
+static struct sl_piece make_piece(struct sl_span bytes, bool last)
 {
 	return (struct sl_piece){.bytes = bytes, .behind = last ? SL_END : SL_MORE};
 }
@@ -169,15 +169,15 @@ struct sl_piece sl_reply_peek(void *conn, struct sl_stream *st)
 	if (x->state == SL_EX_BROKEN)
 		return (struct sl_piece){.behind = SL_BROKEN};
 	if (is_own(x))
-		return piece(sl_span_skip(own_text(x), x->text_taken), true);
+		return make_piece(sl_span_skip(own_text(x), x->text_taken), true);
 	kept = sl_store_at(&x->reply, x->head_len);
 	left = x->reply.len - x->head_len;
 	if (sl_exchange_is_lent(x))
 		left += lent[0].len + lent[1].len;
 	if (!kept.len && sl_exchange_is_lent(x))
 		kept = lent[0].len ? lent[0] : lent[1];
-	may = sl_rate_may(x, SL_RATE_OUT, kept.len);
-	return piece(sl_span_first(kept, may), whole && left == may);
+	may = sl_stream_rate_allowed(x, SL_RATE_OUT, kept.len);
+	return make_piece(sl_span_first(kept, may), whole && left == may);
 }
 
 /*
@@ -215,7 +215,7 @@ void sl_reply_take(void *conn, struct sl_stream *st, size_t n)
 		sl_exchange_fail(x, SL_OUTCOME_NO_MEMORY);
 		return;
 	}
-	sl_rate_take(x, SL_RATE_OUT, n);
+	sl_stream_rate_take(x, SL_RATE_OUT, n);
 	if (x->reply.len) {
 		sl_store_skip(&x->reply, x->core->net->umem, n);
 		sl_exchange_charge(x);

@@ -8,7 +8,7 @@
 #include "base/num.h"
 #include "core/client.h"
 #include "core/event.h"
-#include "core/group.h"
+#include "core/pool.h"
 #include "core/router.h"
 #include "core/rules.h"
 #include "front/path.h"
@@ -67,7 +67,7 @@ static uint32_t fair_key(const struct sl_cfg_pool *pool, uint32_t addr, const st
 	return h ? sl_fnv32(SL_FNV32, h->value.ptr, h->value.len) : addr;
 }
 
-static uint64_t least(uint64_t limit, uint64_t other)
+static uint64_t lower_limit(uint64_t limit, uint64_t other)
 {
 	return other && other < limit ? other : limit;
 }
@@ -80,7 +80,7 @@ static uint64_t least(uint64_t limit, uint64_t other)
  */
 static enum sl_outcome admit_fixed(struct sl_exchange *x, const struct sl_request *rq)
 {
-	x->body_max = least(rq->body_max, x->route->max_body);
+	x->body_max = lower_limit(rq->body_max, x->route->max_body);
 	if (rq->end || x->route->redirect || x->route->reply_status >= 400)
 		return SL_OUTCOME_FIXED;
 	return rq->content_length != SL_LEN_UNKNOWN && rq->content_length > x->body_max
@@ -94,9 +94,9 @@ static uint64_t body_max(const struct sl_exchange *x, const struct sl_request *r
 	if (x->stream.upgrade)
 		return UINT64_MAX;
 	if (x->stream.open_ended)
-		return least(least(UINT64_MAX, x->route->max_body),
-			     x->route->stream_auto ? x->group->pool->max_body : 0);
-	return least(least(rq->body_max, x->group->pool->max_body), x->route->max_body);
+		return lower_limit(lower_limit(UINT64_MAX, x->route->max_body),
+				   x->route->stream_auto ? x->pool->cfg->max_body : 0);
+	return lower_limit(lower_limit(rq->body_max, x->pool->cfg->max_body), x->route->max_body);
 }
 
 /*
@@ -109,7 +109,7 @@ static bool is_misdirected(const struct sl_client *cl, const struct sl_request *
 	SL_UNINIT uint8_t lower[256];
 	SL_UNINIT struct sl_conn_info info;
 
-	sl_client_ends(cl, &info);
+	sl_client_addrs(cl, &info);
 	if (!info.tls.sni.len || sl_span_eq_nocase(host, info.tls.sni))
 		return false;
 	if (host.len > sizeof(lower))
@@ -120,8 +120,8 @@ static bool is_misdirected(const struct sl_client *cl, const struct sl_request *
 }
 
 /* SL_OUTCOME_OK: body and end are awaited; else what to answer, `unless` there is a route. */
-static enum sl_outcome admit(struct sl_exchange *x, const struct sl_route_match *match,
-			     enum sl_outcome unless, const struct sl_request *rq)
+static enum sl_outcome admit_request(struct sl_exchange *x, const struct sl_route_match *match,
+				     enum sl_outcome unless, const struct sl_request *rq)
 {
 	const struct sl_cfg_pool *pool;
 	struct sl_core *c = x->core;
@@ -136,19 +136,19 @@ static enum sl_outcome admit(struct sl_exchange *x, const struct sl_route_match 
 		return SL_OUTCOME_UPGRADE;
 	if (x->route->pool < 0)
 		return admit_fixed(x, rq);
-	if (!sl_account_admits_request(&c->accounts, x->account, c->now_ns))
+	if (!sl_addr_quota_admits_request(&c->quotas, x->quota, c->now_ns))
 		return SL_OUTCOME_ADDRESS_LIMIT;
-	x->group = x->table->pools[x->route->pool].group;
-	sl_group_get(x->group);
-	x->hist = &x->group->hist;
-	pool = x->group->pool;
+	x->pool = x->wcfg->pools[x->route->pool].pool;
+	sl_pool_get(x->pool);
+	x->hist = &x->pool->hist;
+	pool = x->pool->cfg;
 	x->body_max = body_max(x, rq);
 	if (rq->content_length != SL_LEN_UNKNOWN && rq->content_length > x->body_max)
 		return SL_OUTCOME_TOO_LARGE;
 	x->deadline_ns = deadline_of(c, x->route, rq);
 	if (!sl_meta_encode(x, rq))
 		return SL_OUTCOME_NO_MEMORY;
-	x->item.client = fair_key(pool, (uint32_t)x->account->hash, rq);
+	x->item.client = fair_key(pool, (uint32_t)x->quota->hash, rq);
 	x->item.unproven = rq->unproven && pool->fair != SL_FAIR_NONE;
 	x->rpc_class = class_of(x->route, rq);
 	x->idempotent =
@@ -160,10 +160,10 @@ static enum sl_outcome admit(struct sl_exchange *x, const struct sl_route_match 
 static struct sl_exchange *new_exchange(struct sl_core *c, const struct sl_client *cl, bool whole,
 					bool for_backend, enum sl_outcome *why)
 {
-	struct sl_account *a = sl_client_account(cl);
-	struct sl_accounts *t = &c->accounts;
-	bool may = sl_account_admits(t, a, SL_ACCOUNT_EXCHANGES, 1) &&
-		   (whole || sl_account_admits(t, a, SL_ACCOUNT_READING, 1));
+	struct sl_addr_quota *a = sl_client_quota(cl);
+	struct sl_addr_quotas *t = &c->quotas;
+	bool may = sl_addr_quota_admits(t, a, SL_QUOTA_EXCHANGES, 1) &&
+		   (whole || sl_addr_quota_admits(t, a, SL_QUOTA_READING, 1));
 	bool has = may && sl_core_has_exchange(c, for_backend);
 	struct sl_exchange *x = has ? sl_mempool_get(&c->exchanges) : NULL;
 
@@ -175,19 +175,19 @@ static struct sl_exchange *new_exchange(struct sl_core *c, const struct sl_clien
 	return x;
 }
 
-static void submit(struct sl_exchange *x)
+static void submit_exchange(struct sl_exchange *x)
 {
 	struct sl_core *c = x->core;
 	enum sl_outcome o;
 
-	if (!x->group) {
+	if (!x->pool) {
 		sl_exchange_fail(x, SL_OUTCOME_FIXED);
 		return;
 	}
 	x->parse_ns = c->now_ns;
 	sl_stage_add(x, SL_STAGE_WIRE, x->take_ns - x->first_ns);
 	sl_stage_add(x, SL_STAGE_PARSE, c->now_ns > x->take_ns ? c->now_ns - x->take_ns : 0);
-	o = x->stream.open_ended ? sl_stream_open(x) : sl_service_submit(x);
+	o = x->stream.open_ended ? sl_stream_open(x) : sl_dispatch_submit(x);
 	if (o != SL_OUTCOME_OK)
 		sl_exchange_fail(x, o);
 }
@@ -207,7 +207,7 @@ static bool may_upgrade(struct sl_exchange *x, const struct sl_request *rq)
 	return false;
 }
 
-static void answer(struct sl_exchange *x, const struct sl_request *rq, enum sl_outcome o)
+static void answer_directly(struct sl_exchange *x, const struct sl_request *rq, enum sl_outcome o)
 {
 	sl_exchange_fail(x, o);
 	if (o == SL_OUTCOME_FIXED && x->route->redirect)
@@ -216,13 +216,13 @@ static void answer(struct sl_exchange *x, const struct sl_request *rq, enum sl_o
 }
 
 /* Its client and the account of that count it. */
-static void enter(struct sl_exchange *x)
+static void count_exchange(struct sl_exchange *x)
 {
-	struct sl_account *a = x->account;
+	struct sl_addr_quota *a = x->quota;
 
-	sl_account_set_exchanges(&x->core->accounts, a, a->cnt[SL_ACCOUNT_EXCHANGES] + 1);
+	sl_addr_quota_set_exchanges(&x->core->quotas, a, a->cnt[SL_QUOTA_EXCHANGES] + 1);
 	x->reading = sl_exchange_reads(x);
-	a->cnt[SL_ACCOUNT_READING] += x->reading;
+	a->cnt[SL_QUOTA_READING] += x->reading;
 	x->client->reading += x->reading;
 	x->client->streams++;
 }
@@ -263,9 +263,9 @@ static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_reques
 	}
 	*x = (struct sl_exchange){
 		.core = c,
-		.table = c->table,
+		.wcfg = c->wcfg,
 		.client = cl,
-		.account = sl_client_account(cl),
+		.quota = sl_client_quota(cl),
 		.route = match->route,
 		.allowed = match->methods,
 		.take_ns = rq->take_ns ? rq->take_ns : c->now_ns,
@@ -274,11 +274,11 @@ static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_reques
 	};
 	x->first_ns = rq->rx_ns && rq->rx_ns <= x->take_ns ? rq->rx_ns : x->take_ns;
 	sl_list_init(&x->item.link);
-	sl_list_init(&x->turns);
-	sl_list_init(&x->held);
+	sl_list_init(&x->rate_node);
+	sl_list_init(&x->quota_node);
 	if (c->events)
 		sl_event_begin(x, rq);
-	sl_table_get(x->table);
+	sl_worker_cfg_get(x->wcfg);
 	c->stats.requests++;
 	c->stats.protocols[rq->proto]++;
 	x->stream.upgrade = for_backend && x->route->stream && may_upgrade(x, rq);
@@ -286,17 +286,17 @@ static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_reques
 	x->stream.awaits = x->stream.open_ended && x->route->backend_continues && rq->expect;
 	x->open |= x->stream.upgrade;
 	c->stats.streams += x->stream.open_ended;
-	enter(x);
-	o = !keep_rules(x, rq) ? SL_OUTCOME_NO_MEMORY : admit(x, match, unless, rq);
+	count_exchange(x);
+	o = !keep_rules(x, rq) ? SL_OUTCOME_NO_MEMORY : admit_request(x, match, unless, rq);
 	sl_exchange_charge(x);
 	if (o != SL_OUTCOME_OK)
-		answer(x, rq, o);
+		answer_directly(x, rq, o);
 	else if (!x->open || x->stream.open_ended)
-		submit(x);
+		submit_exchange(x);
 	else if (x->deadline_ns != UINT64_MAX)
 		sl_timer_set(&c->late, &x->late, x->deadline_ns);
 	if (x->open || x->stream.open_ended)
-		sl_turn_join(x);
+		sl_min_rate_join(x);
 	return x;
 }
 
@@ -306,19 +306,19 @@ static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_reques
 static const struct sl_cfg_route own_options = {
 	.prefix = "*", .prefix_len = 1, .pool = -1, .reply_status = 200};
 
-static struct sl_route_match find(const struct sl_client *cl, const struct sl_request *rq,
-				  struct sl_span path)
+static struct sl_route_match find_route(const struct sl_client *cl, const struct sl_request *rq,
+					struct sl_span path)
 {
 	struct sl_request read_so = *rq;
 
 	read_so.path = path;
-	return sl_router_find(cl->core->table->router, sl_client_listener(cl), &read_so);
+	return sl_router_find(cl->core->wcfg->router, sl_client_listener(cl), &read_so);
 }
 
 static struct sl_exchange *begin_by_path(struct sl_client *cl, const struct sl_request *rq)
 {
 	struct sl_route_match match =
-		sl_router_find(cl->core->table->router, sl_client_listener(cl), rq);
+		sl_router_find(cl->core->wcfg->router, sl_client_listener(cl), rq);
 
 	if (!match.route && rq->method == SL_METHOD_OPTIONS &&
 	    sl_span_eq(rq->path, sl_span_str("*")))
@@ -344,7 +344,7 @@ static struct sl_exchange *begin_normalised(struct sl_client *cl, const struct s
 		return refuse_path(cl, rq);
 	if (plain.call.len)
 		plain.call = sl_span_skip(plain.path, 1);
-	match = find(cl, &plain, readings.literal);
+	match = find_route(cl, &plain, readings.literal);
 	return begin_at(cl, &plain, &match, SL_OUTCOME_NO_ROUTE);
 }
 
@@ -369,14 +369,14 @@ static __attribute__((noinline)) struct sl_exchange *begin_devious(struct sl_cli
 	if (rq->path.len > sizeof(literal))
 		return refuse_path(cl, rq);
 	ok = sl_path_read(rq->path, literal, resolved, &readings);
-	match = find(cl, rq, ok ? readings.literal : rq->path);
+	match = find_route(cl, rq, ok ? readings.literal : rq->path);
 	policy = match.route ? match.route->path : SL_PATH_AUTO;
 	switch (policy == SL_PATH_AUTO ? (int)cl->core->cfg->limits.path : policy) {
 	case SL_PATH_RAW: ok = true; break;
 	case SL_PATH_NORMALISE: return begin_normalised(cl, rq, plain, literal, resolved);
 	case SL_PATH_REFUSE: ok = ok && sl_path_is_plain(rq->path); break;
 	default:
-		ok = ok && stays_within(match.route, find(cl, rq, readings.resolved).route,
+		ok = ok && stays_within(match.route, find_route(cl, rq, readings.resolved).route,
 					readings.climbs);
 	}
 	if (!ok)
@@ -384,9 +384,9 @@ static __attribute__((noinline)) struct sl_exchange *begin_devious(struct sl_cli
 	return begin_at(cl, rq, &match, SL_OUTCOME_NO_ROUTE);
 }
 
-static struct sl_exchange *begin(struct sl_client *cl, const struct sl_request *rq)
+static struct sl_exchange *route_request(struct sl_client *cl, const struct sl_request *rq)
 {
-	const struct sl_router *router = cl->core->table->router;
+	const struct sl_router *router = cl->core->wcfg->router;
 
 	if (rq->service)
 		return begin_at(cl, rq,
@@ -400,7 +400,7 @@ static struct sl_exchange *begin(struct sl_client *cl, const struct sl_request *
 
 struct sl_stream *sl_request_begin(void *conn, const struct sl_request *rq)
 {
-	struct sl_exchange *x = begin(conn, rq);
+	struct sl_exchange *x = route_request(conn, rq);
 
 	return x ? &x->stream : NULL;
 }
@@ -425,14 +425,14 @@ size_t sl_request_body(void *conn, struct sl_stream *st, struct sl_chunk *chunk)
 	(void)conn;
 	if (x->stream.refused)
 		return len;
-	if (x->stream.open_ended ? sl_stream_is_full(x) : x->group && !sl_body_may_come(x))
+	if (x->stream.open_ended ? sl_stream_is_full(x) : x->pool && !sl_body_may_read(x))
 		return 0;
 	x->body_len += len;
 	if (x->body_len > x->body_max)
 		sl_exchange_fail(x, SL_OUTCOME_TOO_LARGE);
-	else if (!x->group)
+	else if (!x->pool)
 		; /* nobody wants it */
-	else if (!sl_exchange_may_hold(x, len))
+	else if (!sl_exchange_may_store(x, len))
 		sl_exchange_fail(x, SL_OUTCOME_ADDRESS_LIMIT);
 	else if (x->stream.open_ended
 			 ? !sl_stream_take(x, chunk)
@@ -441,7 +441,7 @@ size_t sl_request_body(void *conn, struct sl_stream *st, struct sl_chunk *chunk)
 		sl_exchange_fail(x, SL_OUTCOME_NO_MEMORY);
 	sl_exchange_charge(x);
 	if (!x->stream.open_ended)
-		sl_body_came(x, len);
+		sl_body_was_read(x, len);
 	return len;
 }
 
@@ -468,5 +468,5 @@ void sl_request_end(void *conn, struct sl_stream *st)
 	sl_exchange_has_read(x);
 	sl_timer_cancel(&x->core->late, &x->late);
 	sl_list_del(&x->item.link); /* held or not, it is whole */
-	submit(x);
+	submit_exchange(x);
 }

@@ -17,7 +17,7 @@ enum {
 #define RULES (UINT32_C(1) << 31)
 
 /* Routes of one scope and one prefix, next to each other in `routes`. */
-struct place {
+struct route_place {
 	uint32_t scope; /* site_of() a host and a listener, or RULES + the rule's place */
 	uint32_t hash;
 	const char *prefix;
@@ -26,23 +26,23 @@ struct place {
 	uint32_t methods;
 };
 
-struct host {
+struct route_host {
 	const char *name; /* "*.suffix" or a name, in lower case; NULL: vacant */
 	uint32_t number;
 };
 
 /* Routes that want a header, at one host and listener. */
-struct rule {
+struct route_rule {
 	uint32_t site;
 	struct sl_span name, value;
 };
 
 struct sl_router {
-	struct place *places; /* open addressing, [place_mask + 1]; cnt == 0: vacant */
+	struct route_place *places; /* open addressing, [place_mask + 1]; cnt == 0: vacant */
 	uint32_t place_mask;
-	struct host *hosts; /* the same; hosts[host_mask + 1] */
+	struct route_host *hosts; /* the same; hosts[host_mask + 1] */
 	uint32_t host_mask, host_cnt;
-	struct rule *rules; /* by site */
+	struct route_rule *rules; /* by site */
 	uint32_t rule_cnt;
 	bool by_listener;                   /* some route names one */
 	const struct sl_cfg_route **routes; /* in order of scope and prefix */
@@ -67,13 +67,13 @@ static uint32_t place_slot(const struct sl_router *r, uint32_t hash, uint32_t sc
 }
 
 /* The place of that scope and prefix, or the vacant one where it belongs. */
-static struct place *probe(const struct sl_router *r, uint32_t scope, uint32_t hash,
-			   const uint8_t *prefix, uint32_t len)
+static struct route_place *probe(const struct sl_router *r, uint32_t scope, uint32_t hash,
+				 const uint8_t *prefix, uint32_t len)
 {
 	uint32_t at = place_slot(r, hash, scope);
 
 	for (;; at = (at + 1) & r->place_mask) {
-		struct place *p = &r->places[at];
+		struct route_place *p = &r->places[at];
 
 		if (!p->cnt || (p->hash == hash && p->scope == scope && p->len == len &&
 				memcmp(p->prefix, prefix, len) == 0))
@@ -83,15 +83,15 @@ static struct place *probe(const struct sl_router *r, uint32_t scope, uint32_t h
 
 /* --- look-up --- */
 
-static const struct place *find_prefix(const struct sl_router *r, uint32_t scope,
-				       struct sl_span path)
+static const struct route_place *find_prefix(const struct sl_router *r, uint32_t scope,
+					     struct sl_span path)
 {
 	uint32_t end = path.len < r->longest ? (uint32_t)path.len : r->longest;
-	const struct place *best = NULL;
+	const struct route_place *best = NULL;
 	uint32_t hash = SL_FNV32;
 
 	for (uint32_t len = 1; len <= end; len++) {
-		const struct place *p;
+		const struct route_place *p;
 
 		hash = sl_fnv32_byte(hash, path.ptr[len - 1]);
 		/* A prefix may end in front of a '/', behind one, or with the path. */
@@ -105,7 +105,7 @@ static const struct place *find_prefix(const struct sl_router *r, uint32_t scope
 	return best;
 }
 
-static bool has_field(const struct sl_request *rq, const struct rule *rule)
+static bool has_field(const struct sl_request *rq, const struct route_rule *rule)
 {
 	for (uint32_t i = 0; i < rq->header_cnt; i++) {
 		if (sl_span_eq(rq->headers[i].value, rule->value) &&
@@ -130,19 +130,20 @@ static uint32_t first_rule(const struct sl_router *r, uint32_t site)
 	return low;
 }
 
-static bool goes_first(const struct sl_router *r, const struct place *a, const struct place *b)
+static bool goes_first(const struct sl_router *r, const struct route_place *a,
+		       const struct route_place *b)
 {
 	return a->len != b->len ? a->len > b->len
 				: r->routes[a->first]->line < r->routes[b->first]->line;
 }
 
-static __attribute__((noinline)) const struct place *
+static __attribute__((noinline)) const struct route_place *
 find_by_header(const struct sl_router *r, uint32_t site, const struct sl_request *rq)
 {
-	const struct place *best = NULL;
+	const struct route_place *best = NULL;
 
 	for (uint32_t i = first_rule(r, site); i < r->rule_cnt && r->rules[i].site == site; i++) {
-		const struct place *p =
+		const struct route_place *p =
 			has_field(rq, &r->rules[i]) ? find_prefix(r, RULES + i, rq->path) : NULL;
 
 		if (p && (!best || goes_first(r, p, best)))
@@ -151,20 +152,20 @@ find_by_header(const struct sl_router *r, uint32_t site, const struct sl_request
 	return best;
 }
 
-static const struct place *find_at_site(const struct sl_router *r, uint32_t site,
-					const struct sl_request *rq)
+static const struct route_place *find_at_site(const struct sl_router *r, uint32_t site,
+					      const struct sl_request *rq)
 {
-	const struct place *p = r->rule_cnt ? find_by_header(r, site, rq) : NULL;
+	const struct route_place *p = r->rule_cnt ? find_by_header(r, site, rq) : NULL;
 
 	return p ? p : find_prefix(r, site, rq->path);
 }
 
-static const struct place *find_at_host(const struct sl_router *r, uint32_t host, uint16_t listener,
-					const struct sl_request *rq)
+static const struct route_place *find_at_host(const struct sl_router *r, uint32_t host,
+					      uint16_t listener, const struct sl_request *rq)
 {
-	const struct place *p = r->by_listener && listener < SL_MAX_LISTENERS
-					? find_at_site(r, site_of(host, listener), rq)
-					: NULL;
+	const struct route_place *p = r->by_listener && listener < SL_MAX_LISTENERS
+					      ? find_at_site(r, site_of(host, listener), rq)
+					      : NULL;
 
 	return p ? p : find_at_site(r, site_of(host, -1), rq);
 }
@@ -178,12 +179,12 @@ static uint32_t hash_host(struct sl_span name, bool wildcard)
 	return h ^ h >> 15;
 }
 
-static struct host *probe_host(const struct sl_router *r, struct sl_span name, bool wildcard)
+static struct route_host *probe_host(const struct sl_router *r, struct sl_span name, bool wildcard)
 {
 	uint32_t at = hash_host(name, wildcard) & r->host_mask;
 
 	for (;; at = (at + 1) & r->host_mask) {
-		struct host *h = &r->hosts[at];
+		struct route_host *h = &r->hosts[at];
 		bool star = h->name && h->name[0] == '*';
 
 		if (!h->name || (star == wildcard &&
@@ -193,14 +194,14 @@ static struct host *probe_host(const struct sl_router *r, struct sl_span name, b
 }
 
 /* "*.example.com" stands for one label or more in front of ".example.com". */
-static const struct place *find_wildcard(const struct sl_router *r, struct sl_span host,
-					 uint16_t listener, const struct sl_request *rq)
+static const struct route_place *find_wildcard(const struct sl_router *r, struct sl_span host,
+					       uint16_t listener, const struct sl_request *rq)
 {
 	unsigned labels = 0;
 
 	for (size_t i = 1; i < host.len && labels < LABELS_MAX; i++) {
-		const struct host *h;
-		const struct place *p;
+		const struct route_host *h;
+		const struct route_place *p;
 
 		if (host.ptr[i] != '.')
 			continue;
@@ -213,15 +214,15 @@ static const struct place *find_wildcard(const struct sl_router *r, struct sl_sp
 	return NULL;
 }
 
-static const struct place *find_place(const struct sl_router *r, uint16_t listener,
-				      const struct sl_request *rq)
+static const struct route_place *find_place(const struct sl_router *r, uint16_t listener,
+					    const struct sl_request *rq)
 {
 	struct sl_span name = sl_router_host(rq->authority);
-	const struct place *p = NULL;
+	const struct route_place *p = NULL;
 
 	/* Each suffix is hashed to its end: what is no name would cost the square of its length. */
 	if (r->host_cnt && name.len <= HOST_MAX) {
-		const struct host *h = probe_host(r, name, false);
+		const struct route_host *h = probe_host(r, name, false);
 
 		p = h->name ? find_at_host(r, h->number, listener, rq) : NULL;
 		if (!p)
@@ -251,7 +252,7 @@ struct sl_span sl_router_host(struct sl_span authority)
 struct sl_route_match sl_router_find(const struct sl_router *r, uint16_t listener,
 				     const struct sl_request *rq)
 {
-	const struct place *p = find_place(r, listener, rq);
+	const struct route_place *p = find_place(r, listener, rq);
 	struct sl_route_match m = {0};
 
 	if (!p)
@@ -292,7 +293,7 @@ const struct sl_cfg_route *sl_router_find_service(const struct sl_router *r, uin
 /* --- building --- */
 
 /* A route at one of its hosts and listeners; the table is filled from these, sorted. */
-struct entry {
+struct route_entry {
 	const struct sl_cfg_route *route;
 	const char *host; /* NULL: none */
 	int32_t listener; /* -1: none */
@@ -304,7 +305,7 @@ static int compare_texts(const char *a, const char *b)
 	return a && b ? strcmp(a, b) : !!a - !!b;
 }
 
-static int compare_scopes(const struct entry *a, const struct entry *b)
+static int compare_scopes(const struct route_entry *a, const struct route_entry *b)
 {
 	int order = compare_texts(a->host, b->host);
 
@@ -315,7 +316,7 @@ static int compare_scopes(const struct entry *a, const struct entry *b)
 	return order ? order : compare_texts(a->route->header_value, b->route->header_value);
 }
 
-static int compare_places(const struct entry *a, const struct entry *b)
+static int compare_places(const struct route_entry *a, const struct route_entry *b)
 {
 	int order = compare_scopes(a, b);
 
@@ -324,7 +325,7 @@ static int compare_places(const struct entry *a, const struct entry *b)
 
 static int compare(const void *a, const void *b)
 {
-	const struct entry *x = a, *y = b;
+	const struct route_entry *x = a, *y = b;
 	int order = compare_places(x, y);
 
 	return order ? order : !x->route->methods - !y->route->methods; /* without methods: last */
@@ -333,13 +334,13 @@ static int compare(const void *a, const void *b)
 static uint32_t host_number(struct sl_router *r, const char *name)
 {
 	bool wildcard = name && name[0] == '*';
-	struct host *h;
+	struct route_host *h;
 
 	if (!name)
 		return NO_HOST;
 	h = probe_host(r, sl_span_cstr(name + (wildcard ? 1 : 0)), wildcard);
 	if (!h->name)
-		*h = (struct host){.name = name, .number = ++r->host_cnt};
+		*h = (struct route_host){.name = name, .number = ++r->host_cnt};
 	return h->number;
 }
 
@@ -362,7 +363,7 @@ static uint32_t join_methods(struct sl_router *r, uint32_t first, uint32_t cnt)
 }
 
 /* Entries of a scope follow each other, so a rule is the last one or a new one. */
-static uint32_t scope_of(struct sl_router *r, const struct entry *e, bool begins)
+static uint32_t scope_of(struct sl_router *r, const struct route_entry *e, bool begins)
 {
 	uint32_t site = site_of(host_number(r, e->host), e->listener);
 
@@ -370,27 +371,27 @@ static uint32_t scope_of(struct sl_router *r, const struct entry *e, bool begins
 	if (!e->route->header)
 		return site;
 	if (begins)
-		r->rules[r->rule_cnt++] = (struct rule){site, sl_span_cstr(e->route->header),
-							sl_span_cstr(e->route->header_value)};
+		r->rules[r->rule_cnt++] = (struct route_rule){site, sl_span_cstr(e->route->header),
+							      sl_span_cstr(e->route->header_value)};
 	return RULES + r->rule_cnt - 1;
 }
 
 /* `begins`: the first place of its scope. */
-static void add_place(struct sl_router *r, const struct entry *e, uint32_t first, uint32_t cnt,
-		      bool begins)
+static void add_place(struct sl_router *r, const struct route_entry *e, uint32_t first,
+		      uint32_t cnt, bool begins)
 {
 	const char *prefix = e[0].route->prefix;
 	uint32_t len = (uint32_t)strlen(prefix);
 	uint32_t hash = sl_fnv32(SL_FNV32, prefix, len);
 	uint32_t scope = scope_of(r, e, begins);
-	struct place *p;
+	struct route_place *p;
 
 	for (uint32_t i = 0; i < cnt; i++) {
 		r->routes[first + i] = e[i].route;
 		r->methods[first + i] = e[i].route->methods;
 	}
 	p = probe(r, scope, hash, (const uint8_t *)prefix, len);
-	*p = (struct place){scope, hash, prefix, len, first, cnt, 0};
+	*p = (struct route_place){scope, hash, prefix, len, first, cnt, 0};
 	p->methods = join_methods(r, first, cnt);
 	r->lengths[len / 64] |= UINT64_C(1) << len % 64;
 	if (len > r->longest)
@@ -407,7 +408,7 @@ static uint32_t entries_of(const struct sl_cfg_route *route)
 	return at_least_one(route->host_cnt) * at_least_one(route->listener_cnt);
 }
 
-static uint32_t list_entries(const struct sl_config *cfg, struct entry *out)
+static uint32_t list_entries(const struct sl_config *cfg, struct route_entry *out)
 {
 	uint32_t n = 0;
 
@@ -416,7 +417,7 @@ static uint32_t list_entries(const struct sl_config *cfg, struct entry *out)
 		uint32_t hosts = at_least_one(route->host_cnt);
 
 		for (uint32_t k = 0; k < entries_of(route); k++) {
-			out[n++] = (struct entry){
+			out[n++] = (struct route_entry){
 				.route = route,
 				.host = route->host_cnt ? route->hosts[k % hosts] : NULL,
 				.listener = route->listener_cnt ? route->listeners[k / hosts] : -1};
@@ -449,7 +450,8 @@ static bool allocate(struct sl_router *r, uint32_t entries, uint32_t routes)
 	return r->places && r->hosts && r->services && r->rules && r->routes && r->methods;
 }
 
-static void fill(struct sl_router *r, const struct sl_config *cfg, struct entry *e, uint32_t n)
+static void fill(struct sl_router *r, const struct sl_config *cfg, struct route_entry *e,
+		 uint32_t n)
 {
 	uint32_t cnt;
 
@@ -470,7 +472,7 @@ static void fill(struct sl_router *r, const struct sl_config *cfg, struct entry 
 struct sl_router *sl_router_create(const struct sl_config *cfg)
 {
 	struct sl_router *r = calloc(1, sizeof(*r));
-	struct entry *entries;
+	struct route_entry *entries;
 	uint32_t cnt = 0;
 
 	for (uint32_t i = 0; i < cfg->route_cnt; i++)

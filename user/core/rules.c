@@ -33,7 +33,7 @@ static bool is_set(const struct sl_cfg_rule *rule)
 /* --- values --- */
 
 /* What may stand for a place in braces. */
-struct facts {
+struct rule_facts {
 	struct {
 		struct sl_span place, text;
 	} known[4];
@@ -41,11 +41,12 @@ struct facts {
 	char address[SL_ADDR_TEXT];
 };
 
-static void learn(struct facts *f, const struct sl_exchange *x, const struct sl_request *rq)
+static void collect_facts(struct rule_facts *f, const struct sl_exchange *x,
+			  const struct sl_request *rq)
 {
 	SL_UNINIT struct sl_conn_info in;
 
-	sl_client_ends(x->client, &in);
+	sl_client_addrs(x->client, &in);
 	f->address[0] = 0;
 	if (in.peer.family)
 		sl_addr_text(&in.peer, f->address);
@@ -61,7 +62,7 @@ static void learn(struct facts *f, const struct sl_exchange *x, const struct sl_
 }
 
 /* Writes `text` to `to`, unless that is NULL; returns how long it is. */
-static size_t put(uint8_t *to, struct sl_span text)
+static size_t copy_span(uint8_t *to, struct sl_span text)
 {
 	if (to && text.len)
 		memcpy(to, text.ptr, text.len);
@@ -69,7 +70,7 @@ static size_t put(uint8_t *to, struct sl_span text)
 }
 
 /* The same of a value, with each place filled in. */
-static size_t render(const struct facts *f, const char *value, uint8_t *to)
+static size_t expand_value(const struct rule_facts *f, const char *value, uint8_t *to)
 {
 	struct sl_span left = sl_span_cstr(value);
 	size_t n = 0;
@@ -84,10 +85,10 @@ static size_t render(const struct facts *f, const char *value, uint8_t *to)
 			text = f->known[i].text;
 			taken = f->known[i].place.len;
 		}
-		n += put(to ? to + n : NULL, text);
+		n += copy_span(to ? to + n : NULL, text);
 		if (taken > 1 && text.ptr == f->known[1].text.ptr && f->query.len) {
-			n += put(to ? to + n : NULL, sl_span_str("?"));
-			n += put(to ? to + n : NULL, f->query);
+			n += copy_span(to ? to + n : NULL, sl_span_str("?"));
+			n += copy_span(to ? to + n : NULL, f->query);
 		}
 		left = sl_span_skip(left, taken);
 	}
@@ -119,7 +120,8 @@ static uint8_t *begin_field(struct sl_tlv_writer *w, const char *name, size_t va
 }
 
 /* Returns what is behind the prefix that is replaced; the whole value, and *found false: it has none. */
-static struct sl_span behind(const struct sl_cfg_rule *rule, struct sl_span value, bool *found)
+static struct sl_span after_prefix(const struct sl_cfg_rule *rule, struct sl_span value,
+				   bool *found)
 {
 	struct sl_span from = sl_span_cstr(rule->from);
 
@@ -137,11 +139,11 @@ static void rewrite_request(struct sl_tlv_writer *w, const struct sl_cfg_rule *r
 
 		if (!sl_span_eq_nocase(rq->headers[i].name, sl_span_cstr(rule->name)))
 			continue;
-		rest = behind(rule, rq->headers[i].value, &found);
+		rest = after_prefix(rule, rq->headers[i].value, &found);
 		to.len = found ? to.len : 0;
 		at = begin_field(w, rule->name, to.len + rest.len);
 		if (at)
-			(void)put(at + put(at, to), rest);
+			(void)copy_span(at + copy_span(at, to), rest);
 	}
 }
 
@@ -149,9 +151,9 @@ void sl_rules_put_request(struct sl_tlv_writer *w, const struct sl_exchange *x,
 			  const struct sl_request *rq)
 {
 	const struct sl_cfg_rules *rules = &x->route->request_rules;
-	SL_UNINIT struct facts f;
+	SL_UNINIT struct rule_facts f;
 
-	learn(&f, x, rq);
+	collect_facts(&f, x, rq);
 	for (uint32_t i = 0; i < rules->cnt; i++) {
 		const struct sl_cfg_rule *rule = &rules->list[i];
 		uint8_t *at;
@@ -160,9 +162,9 @@ void sl_rules_put_request(struct sl_tlv_writer *w, const struct sl_exchange *x,
 			rewrite_request(w, rule, rq);
 		if (!is_set(rule))
 			continue;
-		at = begin_field(w, rule->name, render(&f, rule->value, NULL));
+		at = begin_field(w, rule->name, expand_value(&f, rule->value, NULL));
 		if (at)
-			(void)render(&f, rule->value, at);
+			(void)expand_value(&f, rule->value, at);
 	}
 }
 
@@ -172,25 +174,25 @@ bool sl_rules_keep_reply(struct sl_exchange *x, const struct sl_request *rq)
 {
 	const struct sl_cfg_rules *rules = &x->route->reply_rules;
 	SL_UNINIT uint8_t kept[KEPT_MAX];
-	SL_UNINIT struct facts f;
+	SL_UNINIT struct rule_facts f;
 	size_t n = 0;
 
-	learn(&f, x, rq);
+	collect_facts(&f, x, rq);
 	for (uint32_t i = 0; i < rules->cnt; i++) {
 		uint16_t len;
 		size_t want;
 
 		if (!rules->list[i].varies)
 			continue;
-		want = render(&f, rules->list[i].value, NULL);
+		want = expand_value(&f, rules->list[i].value, NULL);
 		if (want > sizeof(kept) - n - sizeof(len) || n + sizeof(len) > sizeof(kept))
 			return false;
 		len = (uint16_t)want;
 		memcpy(kept + n, &len, sizeof(len));
-		(void)render(&f, rules->list[i].value, kept + n + sizeof(len));
+		(void)expand_value(&f, rules->list[i].value, kept + n + sizeof(len));
 		n += sizeof(len) + want;
 	}
-	return sl_exchange_keep(x, &x->said, sl_span_of(kept, n));
+	return sl_exchange_keep(x, &x->rule_values, sl_span_of(kept, n));
 }
 
 /* Values that are there, without those that go or are set anew; rewritten ones are written at *to. */
@@ -209,11 +211,11 @@ static void filter_reply(const struct sl_cfg_rules *rules, struct sl_reply_parts
 			struct sl_span text = sl_span_cstr(rule->value), rest;
 			bool found;
 
-			rest = behind(rule, h.value, &found);
+			rest = after_prefix(rule, h.value, &found);
 			if (found && text.len + rest.len <= (size_t)(end - to)) {
 				h.value = sl_span_of(to, text.len + rest.len);
-				to += put(to, text);
-				to += put(to, rest);
+				to += copy_span(to, text);
+				to += copy_span(to, rest);
 			}
 		}
 		out->headers[n++] = h;
@@ -235,8 +237,8 @@ bool sl_rules_apply_reply(const struct sl_exchange *x, struct sl_reply_parts *ou
 	const struct sl_cfg_rules *rules = &x->route->reply_rules;
 	uint8_t *kept = x->core->rule_buf;
 
-	sl_store_read(&x->said, kept, x->said.len);
-	filter_reply(rules, out, kept + x->said.len, kept + sl_rules_room());
+	sl_store_read(&x->rule_values, kept, x->rule_values.len);
+	filter_reply(rules, out, kept + x->rule_values.len, kept + sl_rules_room());
 	for (uint32_t i = 0; i < rules->cnt; i++) {
 		const struct sl_cfg_rule *rule = &rules->list[i];
 		struct sl_span value =
@@ -244,7 +246,7 @@ bool sl_rules_apply_reply(const struct sl_exchange *x, struct sl_reply_parts *ou
 		uint16_t len;
 
 		if (rule->varies &&
-		    !x->said.len) /* there was no frame, and that is what the reply says */
+		    !x->rule_values.len) /* there was no frame, and that is what the reply says */
 			continue;
 		if (rule->varies) {
 			memcpy(&len, kept, sizeof(len));

@@ -4,7 +4,7 @@
 #define SL_CORE_STATS_H
 
 #include <stdint.h>
-#include "core/account.h"
+#include "core/addr_quota.h"
 #include "front/front.h"
 #include "sluice/outcome.h"
 
@@ -13,9 +13,9 @@ struct sl_core_stats {
 	uint64_t outcomes[SL_OUTCOME_CNT];
 	uint64_t front_errors[SL_FRONT_ERR_CNT];
 	uint64_t protocols[SL_PROTO_CNT];
-	uint64_t address_limits[SL_ACCOUNT_LIMIT_CNT]; /* what was refused to an address */
-	uint64_t retried;                              /* sent to another backend after a loss */
-	uint64_t batches, batched;                     /* batches sent, requests in them */
+	uint64_t address_limits[SL_QUOTA_LIMIT_CNT]; /* what was refused to an address */
+	uint64_t retried;                            /* sent to another backend after a loss */
+	uint64_t batches, batched;                   /* batches sent, requests in them */
 	uint64_t clients_timed_out;
 	uint64_t ended_for_others[SL_RANK_CNT];  /* exchanges, as something was short */
 	uint64_t closed_for_others;              /* idle connections */
@@ -28,8 +28,8 @@ struct sl_core_stats {
 	uint64_t stream_parts_in, stream_bytes_in; /* of requests that are passed on as they come */
 	uint64_t stream_parts_out, stream_bytes_out; /* of the replies to these */
 	uint64_t stream_waits;                       /* for their max_rate */
-	struct sl_refused refused; /* address_limits, by who it was: sl_refused_read */
-	uint32_t streams;          /* under way */
+	struct sl_top_refused refused; /* address_limits, by who it was: sl_top_refused_read */
+	uint32_t streams;              /* under way */
 	uint32_t clients;
 };
 

@@ -3,7 +3,7 @@
  * Requests of routes that stream: passed on as they come, each by itself, past the batcher.
  *
  *   begin ---> sl_stream_open -----------------------------> backend (head)
- *                    '--> x->head ---> sl_streams_begin ---'   where one is to come up
+ *                    '--> x->head ---> sl_streams_start_waiting ---'   where one is to come up
  *   message, body ---> x->request: [len] bytes [len] bytes ---> sl_stream_pump ---> backend (parts)
  *
  * COMPRESSED is a bit of the length that no length has.
@@ -19,37 +19,38 @@
 #include <errno.h>
 
 #include "core/client.h"
-#include "core/flight.h"
-#include "core/group.h"
+#include "core/sent_batch.h"
+#include "core/pool.h"
 
 enum {
 	WAITING_MAX = 64 << 10,
-	UNHEARD_MAX = 8 << 10,
-	HEARD = 4 * SL_RPC_INITIAL_WINDOW, /* more than a backend keeps of what nobody reads */
+	UNANSWERED_MAX = 8 << 10,
+	ANSWERED_MIN =
+		4 * SL_RPC_INITIAL_WINDOW, /* more than a backend keeps of what nobody reads */
 	TRUSTED_MAX = 32,
 	MOVING_MAX = 2 << 10, /* of which nothing more waits than came a moment ago */
 	PART_SPANS = 16,
 	KEEPING_MAX = 64,                          /* streams of a worker that keep what was sent */
 	KEPT_MAX = SL_RPC_PART_WINDOW + (1 << 10), /* and lengths */
 	RETRIES_PER_RUN = 64,
-	LOOKED_AT = 16, /* of a group's backends, for one stream */
+	COMPARED_MAX = 16, /* of a group's backends, for one stream */
 };
 #define COMPRESSED (UINT32_C(1) << 31)
 _Static_assert(SL_RPC_MAX_MESSAGE < COMPRESSED, "a length does not have that bit");
 
 /* One that is held, or has refused the stream, comes after all that are not. */
-static unsigned rank(const struct sl_exchange *x, const struct sl_member *m)
+static unsigned backend_rank(const struct sl_exchange *x, const struct sl_backend_ref *m)
 {
-	unsigned held = sl_rpc_channel_held(m->channel),
+	unsigned port_down = sl_rpc_channel_held(m->channel),
 		 refused = sl_batch_excludes(&x->item, m->number);
 
-	return 2 * held + refused;
+	return 2 * port_down + refused;
 }
 
-static bool is_better(const struct sl_exchange *x, const struct sl_member *m,
-		      const struct sl_member *than)
+static bool is_better(const struct sl_exchange *x, const struct sl_backend_ref *m,
+		      const struct sl_backend_ref *than)
 {
-	unsigned own = rank(x, m), other = rank(x, than);
+	unsigned own = backend_rank(x, m), other = backend_rank(x, than);
 
 	return own != other ? own < other : m->streams < than->streams;
 }
@@ -58,29 +59,29 @@ static bool is_better(const struct sl_exchange *x, const struct sl_member *m,
  * Of some, of the next ones each time, the one that has the fewest streams of this worker; NULL: none
  * is up.
  */
-static struct sl_member *choose_member(const struct sl_exchange *x)
+static struct sl_backend_ref *choose_backend(const struct sl_exchange *x)
 {
-	struct sl_group *g = x->group;
-	struct sl_member *best = NULL;
+	struct sl_pool *g = x->pool;
+	struct sl_backend_ref *best = NULL;
 	unsigned seen = 0;
 	uint32_t i;
 
-	for (i = 0; i < g->room && seen < LOOKED_AT; i++) {
-		struct sl_member *m = g->numbered[(i + g->stream_turn) % g->room];
+	for (i = 0; i < g->room && seen < COMPARED_MAX; i++) {
+		struct sl_backend_ref *m = g->by_number[(i + g->next_stream_backend) % g->room];
 
 		if (!m || !m->joined || !m->channel ||
 		    sl_rpc_channel_state(m->channel) != SL_RPC_UP)
 			continue;
-		seen += !rank(x, m);
+		seen += !backend_rank(x, m);
 		if (!best || is_better(x, m, best))
 			best = m;
 	}
 	/* Of those that are all looked at each time the first one is another. */
-	g->stream_turn += i < g->room ? i : 1;
+	g->next_stream_backend += i < g->room ? i : 1;
 	return best;
 }
 
-void sl_stream_heard(struct sl_exchange *x, const struct sl_rpc_reply *r)
+void sl_stream_on_reply(struct sl_exchange *x, const struct sl_rpc_reply *r)
 {
 	struct sl_core *c = x->core;
 
@@ -89,35 +90,35 @@ void sl_stream_heard(struct sl_exchange *x, const struct sl_rpc_reply *r)
 	if (!r->first)
 		return;
 	c->stats.stream_parts_out++;
-	sl_stage_add(x, x->heard_ns ? SL_STAGE_GAP : SL_STAGE_FIRST,
-		     c->now_ns - (x->heard_ns ? x->heard_ns : x->send_ns));
-	x->heard_ns = c->now_ns;
+	sl_stage_add(x, x->reply_part_ns ? SL_STAGE_GAP : SL_STAGE_FIRST,
+		     c->now_ns - (x->reply_part_ns ? x->reply_part_ns : x->send_ns));
+	x->reply_part_ns = c->now_ns;
 }
 
 /* --- to its backend --- */
 
-static int send_head(struct sl_exchange *x, struct sl_member *m)
+static int send_head(struct sl_exchange *x, struct sl_backend_ref *m)
 {
 	struct sl_batch_item *item = &x->item;
-	int rc = sl_service_send(x->group, m->number, &item, 1);
+	int rc = sl_dispatch_send(x->pool, m->number, &item, 1);
 
 	if (rc)
 		return rc;
 	m->streams++;
 	x->end_sent = !x->open;
 	x->active_ns = x->core->now_ns;
-	sl_rate_arm(x);
+	sl_stream_limits_arm(x);
 	return 0;
 }
 
 /* It is on the list of those that wait. */
-static void begin_to_wait(struct sl_exchange *x)
+static void start_wait(struct sl_exchange *x)
 {
 	uint64_t until_ns = x->item.queued_ns + SL_BATCH_PATIENCE_NS;
 
 	x->state = SL_EX_QUEUED;
 	x->active_ns = x->item.queued_ns;
-	x->group->stream_cnt++;
+	x->pool->stream_cnt++;
 	sl_timer_set(&x->core->late, &x->late,
 		     x->deadline_ns < until_ns ? x->deadline_ns : until_ns);
 }
@@ -125,31 +126,31 @@ static void begin_to_wait(struct sl_exchange *x)
 /* A datagram's address is anybody's: those would be as many as somebody likes. */
 static enum sl_outcome wait_for_backend(struct sl_exchange *x)
 {
-	struct sl_group *g = x->group;
+	struct sl_pool *g = x->pool;
 
 	if (x->client->proto == SL_CLIENT_DATAGRAM ||
 	    sl_batcher_is_out(g->batcher, x->core->now_ns))
 		return SL_OUTCOME_NO_BACKEND;
-	if (g->stream_cnt + sl_batcher_queue_len(g->batcher) >= g->pool->max_queue)
+	if (g->stream_cnt + sl_batcher_queue_len(g->batcher) >= g->cfg->max_queue)
 		return SL_OUTCOME_QUEUE_FULL;
 	x->head = x->request;
 	x->request = (struct sl_store){0};
 	sl_list_add_tail(&g->streams, &x->item.link);
-	begin_to_wait(x);
+	start_wait(x);
 	return SL_OUTCOME_OK;
 }
 
-bool sl_stream_may_go_again(struct sl_exchange *x)
+bool sl_stream_can_retry(struct sl_exchange *x)
 {
-	return x->head.head && sl_flight_copy_head(x);
+	return x->head.head && sl_sent_batch_copy_head(x);
 }
 
-void sl_stream_again(struct sl_exchange *x)
+void sl_stream_requeue(struct sl_exchange *x)
 {
 	struct sl_store rest = x->request;
 
 	sl_list_del(&x->item.link); /* of those whose parts found no room */
-	sl_list_add_head(&x->group->streams, &x->item.link);
+	sl_list_add_head(&x->pool->streams, &x->item.link);
 	x->end_sent = x->part_compressed = false;
 	x->part_left = 0;
 	x->again += (uint32_t)x->kept.len;
@@ -158,15 +159,15 @@ void sl_stream_again(struct sl_exchange *x)
 	x->kept = (struct sl_store){0};
 	sl_store_splice(&x->request, &rest);
 	x->item.queued_ns = x->core->now_ns;
-	x->group->may_begin = true;
-	begin_to_wait(x);
+	x->pool->may_begin = true;
+	start_wait(x);
 }
 
 /* Nobody overtakes those that wait. Whose channel has just failed is up for some moments more. */
 enum sl_outcome sl_stream_open(struct sl_exchange *x)
 {
-	struct sl_group *g = x->group;
-	struct sl_member *m = choose_member(x);
+	struct sl_pool *g = x->pool;
+	struct sl_backend_ref *m = choose_backend(x);
 	int rc = -ENOTCONN;
 
 	x->item.queued_ns = x->core->now_ns;
@@ -178,14 +179,14 @@ enum sl_outcome sl_stream_open(struct sl_exchange *x)
 }
 
 /* The RPC has no room for it now: again at the end of a burst. */
-static void try_later(struct sl_exchange *x)
+static void stall_stream(struct sl_exchange *x)
 {
-	struct sl_member *m = x->member;
+	struct sl_backend_ref *m = x->backend;
 
 	sl_list_del(&x->item.link);
 	sl_list_add_tail(&m->stalled, &x->item.link);
-	if (sl_list_empty(&m->turn))
-		sl_list_add_tail(&x->core->stalled, &m->turn);
+	if (sl_list_empty(&m->stalled_node))
+		sl_list_add_tail(&x->core->stalled, &m->stalled_node);
 }
 
 static bool put_length(struct sl_exchange *x, uint32_t len)
@@ -194,8 +195,8 @@ static bool put_length(struct sl_exchange *x, uint32_t len)
 }
 
 /* The first `len` bytes behind `off` as spans, or as many as there is room for. */
-static uint32_t gather(const struct sl_store *s, uint32_t off, uint32_t len, struct sl_span *spans,
-		       uint32_t *cnt)
+static uint32_t gather_spans(const struct sl_store *s, uint32_t off, uint32_t len,
+			     struct sl_span *spans, uint32_t *cnt)
 {
 	uint32_t n = 0;
 
@@ -227,7 +228,7 @@ static void keep_sent(struct sl_exchange *x, uint32_t off, const struct sl_rpc_p
 		kept = sl_store_copy(&x->kept, u, part->spans[i].ptr, part->spans[i].len) ==
 		       part->spans[i].len;
 	if (!kept)
-		sl_flight_release_head(x);
+		sl_sent_batch_release_head(x);
 }
 
 /* Once: what is sent again was counted when it was sent for the first time. */
@@ -239,7 +240,7 @@ static void count_sent(struct sl_exchange *x, uint32_t off, uint32_t len)
 	x->again -= old;
 	x->stream.passed += fresh + (off && !old ? x->stream.prefix_len : 0);
 	x->given += fresh;
-	sl_rate_take(x, SL_RATE_IN, fresh);
+	sl_stream_rate_take(x, SL_RATE_IN, fresh);
 	x->core->stats.stream_parts_in += fresh || !old;
 	x->core->stats.stream_bytes_in += fresh;
 }
@@ -265,13 +266,13 @@ static bool send_part(struct sl_exchange *x, struct sl_rpc_channel *ch)
 	if (left && !have)
 		return false;
 	have = have < credit ? have : credit;
-	n = (uint32_t)sl_rate_may(x, SL_RATE_IN, have);
+	n = (uint32_t)sl_stream_rate_allowed(x, SL_RATE_IN, have);
 	if (have && !n)
 		return false;
-	part.len = gather(s, off, n, spans, &part.span_cnt);
+	part.len = gather_spans(s, off, n, spans, &part.span_cnt);
 	part.rest = left - part.len;
 	if (sl_rpc_send_part(ch, x->rpc_id, &part, x->rpc_class, x->core->now_ns)) {
-		try_later(x);
+		stall_stream(x);
 		return false;
 	}
 	keep_sent(x, off, &part);
@@ -288,13 +289,13 @@ static void send_end(struct sl_exchange *x, struct sl_rpc_channel *ch)
 	struct sl_span spans[PART_SPANS];
 	struct sl_rpc_part end = {.spans = spans, .end = true};
 
-	end.len = gather(&x->request, 0, x->trailers_len, spans, &end.span_cnt);
+	end.len = gather_spans(&x->request, 0, x->trailers_len, spans, &end.span_cnt);
 	if (sl_rpc_send_part(ch, x->rpc_id, &end, x->rpc_class, x->core->now_ns)) {
-		try_later(x);
+		stall_stream(x);
 		return;
 	}
 	if (end.len)
-		sl_flight_release_head(x);
+		sl_sent_batch_release_head(x);
 	sl_store_skip(&x->request, x->core->net->umem, end.len);
 	x->trailers_len = 0;
 	x->end_sent = true;
@@ -303,7 +304,7 @@ static void send_end(struct sl_exchange *x, struct sl_rpc_channel *ch)
 void sl_stream_pump(struct sl_exchange *x)
 {
 	if (sl_exchange_in_flight(x) && !x->end_sent && (!x->stream.upgrade || x->decided)) {
-		struct sl_rpc_channel *ch = x->member->channel;
+		struct sl_rpc_channel *ch = x->backend->channel;
 
 		while (send_part(x, ch))
 			;
@@ -317,7 +318,7 @@ void sl_stream_pump(struct sl_exchange *x)
  * Until a reply has said 101, bytes of the client wait here: they are of the new protocol, or of none
  * at all.
  */
-void sl_stream_answered(struct sl_exchange *x, struct sl_reply *r)
+void sl_stream_on_reply_head(struct sl_exchange *x, struct sl_reply *r)
 {
 	if (r->status == 101) {
 		r->upgrade = sl_exchange_upgrade(x);
@@ -332,11 +333,11 @@ void sl_stream_answered(struct sl_exchange *x, struct sl_reply *r)
 }
 
 /* What its backend leaves is looked at from time to time, as what clients leave is. */
-static void pass_on(struct sl_exchange *x)
+static void pump_and_check(struct sl_exchange *x)
 {
 	sl_stream_pump(x);
 	if (x->request.head)
-		sl_turn_join(x);
+		sl_min_rate_join(x);
 }
 
 bool sl_stream_message(struct sl_exchange *x, uint32_t len, bool compressed)
@@ -344,7 +345,7 @@ bool sl_stream_message(struct sl_exchange *x, uint32_t len, bool compressed)
 	if (!put_length(x, len | (compressed ? COMPRESSED : 0)))
 		return false;
 	x->message_left = len;
-	pass_on(x);
+	pump_and_check(x);
 	return true;
 }
 
@@ -353,7 +354,7 @@ static bool needs_wide(const struct sl_exchange *x)
 {
 	uint64_t passed = x->body_len - x->request.len, us;
 
-	if (x->body_len <= (uint64_t)x->request.len + HEARD || !x->client->conn)
+	if (x->body_len <= (uint64_t)x->request.len + ANSWERED_MIN || !x->client->conn)
 		return false;
 	us = (x->core->now_ns - x->first_ns) / 1000;
 	return (passed >> 10) * sl_tcp_rtt_us(sl_client_tcp(x->client)) >
@@ -366,7 +367,7 @@ static bool is_narrow(const struct sl_exchange *x)
 }
 
 /* Whether it is one of the few. */
-static void trust(struct sl_exchange *x)
+static void count_as_trusted(struct sl_exchange *x)
 {
 	if (x->trusted || x->core->trusted >= TRUSTED_MAX)
 		return;
@@ -376,7 +377,8 @@ static void trust(struct sl_exchange *x)
 
 bool sl_stream_is_full(const struct sl_exchange *x)
 {
-	return !x->stream.windowed && x->request.len >= (is_narrow(x) ? UNHEARD_MAX : WAITING_MAX);
+	return !x->stream.windowed &&
+	       x->request.len >= (is_narrow(x) ? UNANSWERED_MAX : WAITING_MAX);
 }
 
 bool sl_stream_take(struct sl_exchange *x, struct sl_chunk *chunk)
@@ -385,7 +387,7 @@ bool sl_stream_take(struct sl_exchange *x, struct sl_chunk *chunk)
 	uint32_t len = (uint32_t)chunk->len;
 	size_t stored;
 
-	trust(x);
+	count_as_trusted(x);
 	x->stream.narrow = is_narrow(x);
 	if (!x->stream.windowed && x->client->conn) /* datagrams have none */
 		(void)sl_tcp_narrow(sl_client_tcp(x->client), x->stream.narrow);
@@ -401,7 +403,7 @@ bool sl_stream_take(struct sl_exchange *x, struct sl_chunk *chunk)
 		stored = sl_store_append(&x->request, u, chunk);
 	if (stored < len)
 		return false;
-	pass_on(x);
+	pump_and_check(x);
 	return true;
 }
 
@@ -409,7 +411,7 @@ bool sl_stream_take(struct sl_exchange *x, struct sl_chunk *chunk)
  * The front and the client learn that there is room; the exchange may be gone afterwards. Who was shut
  * out stays so until then, even if more may wait by now than when it was.
  */
-static void go_on(struct sl_exchange *x)
+static void resume_stream(struct sl_exchange *x)
 {
 	struct sl_client *cl = x->client;
 
@@ -420,7 +422,7 @@ static void go_on(struct sl_exchange *x)
 		sl_client_progress(cl);
 }
 
-static int begin(struct sl_exchange *x, struct sl_member *m)
+static int start_stream(struct sl_exchange *x, struct sl_backend_ref *m)
 {
 	struct sl_store behind = x->request;
 	bool open = x->open;
@@ -439,14 +441,14 @@ static int begin(struct sl_exchange *x, struct sl_member *m)
 	return rc;
 }
 
-unsigned sl_streams_begin(struct sl_group *g)
+unsigned sl_streams_start_waiting(struct sl_pool *g)
 {
 	unsigned n = 0;
 
 	while (g->may_begin && n < RETRIES_PER_RUN && !sl_list_empty(&g->streams)) {
 		struct sl_exchange *x = sl_list_first(&g->streams, struct sl_exchange, item.link);
-		struct sl_member *m = choose_member(x);
-		int rc = m ? begin(x, m) : -ENOTCONN;
+		struct sl_backend_ref *m = choose_backend(x);
+		int rc = m ? start_stream(x, m) : -ENOTCONN;
 
 		g->may_begin = m != NULL;
 		if (rc == -ENOTCONN || rc == -EAGAIN)
@@ -458,7 +460,7 @@ unsigned sl_streams_begin(struct sl_group *g)
 		}
 		sl_list_del(&x->item.link);
 		g->stream_cnt--;
-		go_on(x);
+		resume_stream(x);
 	}
 	return n;
 }
@@ -466,12 +468,12 @@ unsigned sl_streams_begin(struct sl_group *g)
 static enum sl_outcome over_of(const struct sl_exchange *x)
 {
 	if (x->state != SL_EX_QUEUED)
-		return sl_rate_over(x);
+		return sl_stream_limits_over(x);
 	return x->core->now_ns < x->deadline_ns ? SL_OUTCOME_NO_BACKEND : SL_OUTCOME_EXPIRED;
 }
 
 /* Lazy: parts only store when they came, and the timer finds out what is due. */
-void sl_stream_late(struct sl_exchange *x)
+void sl_stream_on_timer(struct sl_exchange *x)
 {
 	enum sl_outcome over = over_of(x);
 	struct sl_client *cl = x->client;
@@ -480,44 +482,44 @@ void sl_stream_late(struct sl_exchange *x)
 		sl_exchange_fail(x, over);
 		return;
 	}
-	if (sl_rate_goes_on(x, SL_RATE_OUT)) {
-		sl_turn_join(x);
+	if (sl_stream_rate_resumes(x, SL_RATE_OUT)) {
+		sl_min_rate_join(x);
 		sl_client_ready(cl, &x->stream);
 		sl_client_progress(cl);
-	} else if (sl_rate_goes_on(x, SL_RATE_IN)) {
-		go_on(x);
+	} else if (sl_stream_rate_resumes(x, SL_RATE_IN)) {
+		resume_stream(x);
 	} else {
-		sl_rate_arm(x);
+		sl_stream_limits_arm(x);
 	}
 }
 
-void sl_stream_credit(void *app, void *cookie)
+void sl_stream_on_credit(void *app, void *cookie)
 {
 	(void)app;
-	sl_flight_release_head(cookie); /* some of it was taken */
-	go_on(cookie);
+	sl_sent_batch_release_head(cookie); /* some of it was taken */
+	resume_stream(cookie);
 }
 
-void sl_stream_wanted(void *app, void *cookie)
+void sl_stream_on_continue(void *app, void *cookie)
 {
 	struct sl_exchange *x = cookie;
 
 	(void)app;
-	sl_flight_release_head(x);
+	sl_sent_batch_release_head(x);
 	x->stream.awaits = false;
 	x->active_ns = x->core->now_ns;
 	sl_client_ready(x->client, &x->stream);
 }
 
 /* Those of one backend, in turns; until each class may have been refused, which has room of its own. */
-static unsigned retry(struct sl_member *m)
+static unsigned retry_stalled(struct sl_backend_ref *m)
 {
 	unsigned n = 0, refused = 0;
 	struct sl_list *l;
 
 	while (n < RETRIES_PER_RUN && refused < SL_CLASS_CNT &&
 	       (l = sl_list_pop_head(&m->stalled))) {
-		go_on(sl_container_of(l, struct sl_exchange, item.link));
+		resume_stream(sl_container_of(l, struct sl_exchange, item.link));
 		if (m->stalled.prev == l)
 			refused++;
 		else
@@ -534,11 +536,11 @@ unsigned sl_streams_retry(struct sl_core *c)
 
 	sl_list_splice_tail(&again, &c->stalled);
 	while ((l = sl_list_pop_head(&again))) {
-		struct sl_member *m = sl_container_of(l, struct sl_member, turn);
+		struct sl_backend_ref *m = sl_container_of(l, struct sl_backend_ref, stalled_node);
 
-		n += retry(m);
-		if (!sl_list_empty(&m->stalled) && sl_list_empty(&m->turn))
-			sl_list_add_tail(&c->stalled, &m->turn);
+		n += retry_stalled(m);
+		if (!sl_list_empty(&m->stalled) && sl_list_empty(&m->stalled_node))
+			sl_list_add_tail(&c->stalled, &m->stalled_node);
 	}
 	return n;
 }

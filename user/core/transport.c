@@ -2,21 +2,21 @@
 /* What TCP tells goes to the lowest filter, or to the client itself. */
 #include "core/client.h"
 
-struct upper {
+struct conn_upper {
 	const struct sl_conn_user *up;
 	void *user;
 };
 
 /* Who stands on TCP. */
-static struct upper upper_of(void *handle)
+static struct conn_upper upper_of(void *handle)
 {
 	struct sl_client *cl = handle;
 	struct sl_filter *f;
 
 	if (!cl->filtered)
-		return (struct upper){&sl_client_events, cl};
+		return (struct conn_upper){&sl_client_events, cl};
 	f = sl_filter_bottom(cl->filter);
-	return (struct upper){f->below_tells, f};
+	return (struct conn_upper){f->below_tells, f};
 }
 
 static bool add_filters(struct sl_core *c, struct sl_client *cl, const struct sl_conn_info *info)
@@ -32,18 +32,20 @@ static bool add_filters(struct sl_core *c, struct sl_client *cl, const struct sl
 	cl->filter = f;
 	cl->filtered = true;
 	if (f->talks)
-		sl_client_await(cl);
+		sl_client_await_filters(cl);
 	return true;
 }
 
-static bool tells_peer(struct sl_core *c, const struct sl_conn_info *info)
+static bool expects_proxy_header(struct sl_core *c, const struct sl_conn_info *info)
 {
-	return c->filters.tells_peer && c->filters.tells_peer(c->filters.arg, info);
+	return c->filters.expects_proxy_header &&
+	       c->filters.expects_proxy_header(c->filters.arg, info);
 }
 
 static bool stands_for_many(void *app, uint16_t listener, const struct sl_addr *remote)
 {
-	return tells_peer(app, &(struct sl_conn_info){.peer = *remote, .listener = listener});
+	return expects_proxy_header(app,
+				    &(struct sl_conn_info){.peer = *remote, .listener = listener});
 }
 
 static void *on_accepted(void *app, struct sl_tcp_conn *conn, uint16_t listener,
@@ -53,7 +55,7 @@ static void *on_accepted(void *app, struct sl_tcp_conn *conn, uint16_t listener,
 	struct sl_conn_info info = {.local = *local, .peer = *remote, .listener = listener};
 	struct sl_client *cl;
 
-	cl = sl_client_open(c, conn, &info, tells_peer(c, &info));
+	cl = sl_client_open(c, conn, &info, expects_proxy_header(c, &info));
 	if (cl && c->filters.open && !add_filters(c, cl, &info)) {
 		sl_client_events.closed(cl);
 		return NULL;
@@ -63,28 +65,28 @@ static void *on_accepted(void *app, struct sl_tcp_conn *conn, uint16_t listener,
 
 static size_t on_data(void *handle, struct sl_chunk *chunk)
 {
-	struct upper u = upper_of(handle);
+	struct conn_upper u = upper_of(handle);
 
 	return u.up->input(u.user, chunk);
 }
 
 static void on_fin(void *handle)
 {
-	struct upper u = upper_of(handle);
+	struct conn_upper u = upper_of(handle);
 
 	u.up->eof(u.user);
 }
 
 static void on_writable(void *handle)
 {
-	struct upper u = upper_of(handle);
+	struct conn_upper u = upper_of(handle);
 
 	u.up->writable(u.user);
 }
 
 static void on_closed(void *handle, enum sl_tcp_close_reason why)
 {
-	struct upper u = upper_of(handle);
+	struct conn_upper u = upper_of(handle);
 
 	(void)why;
 	u.up->closed(u.user);
@@ -95,14 +97,14 @@ static void on_holds(void *handle, int32_t frames)
 {
 	const struct sl_client *cl = handle;
 
-	sl_account_add_frames(&cl->core->accounts, sl_client_account(cl), frames);
+	sl_addr_quota_add_frames(&cl->core->quotas, sl_client_quota(cl), frames);
 }
 
 static bool on_full(void *handle)
 {
 	const struct sl_client *cl = handle;
 
-	return !sl_account_may_queue(&cl->core->accounts, sl_client_account(cl));
+	return !sl_addr_quota_may_queue(&cl->core->quotas, sl_client_quota(cl));
 }
 
 const struct sl_tcp_ops sl_client_tcp_ops = {

@@ -126,7 +126,7 @@ struct sl_filter_maker {
 	 * Returns true if a filter will call `named`; until then the peer address is that of a
 	 * proxy. NULL: never.
 	 */
-	bool (*tells_peer)(void *arg, const struct sl_conn_info *info);
+	bool (*expects_proxy_header)(void *arg, const struct sl_conn_info *info);
 	/* applies results of other threads; returns their number; NULL: none */
 	unsigned (*poll)(void *arg);
 	/* time at which poll() must be called at the latest; NULL: never */

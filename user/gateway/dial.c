@@ -90,7 +90,7 @@ int sl_dial_send(struct sl_dialer *d, struct sl_worker *w, enum sl_worker_verb v
 	if (!m)
 		return -ENOMEM;
 	*m = (struct sl_worker_msg){
-		.verb = verb, .member = wl->member, .transport = t, .number = wl->number};
+		.verb = verb, .backend = wl->backend, .transport = t, .number = wl->number};
 	rc = sl_worker_send(w, m);
 	if (rc)
 		free(m);
@@ -180,9 +180,9 @@ static bool connect_worker(struct sl_dialer *d, struct sl_worker *w)
 		sl_log_info("backend %s/%s is up for worker %u: %s", d->pool_name, d->backend.name,
 			    w->index, sl_rpc_transport_info(t));
 	d->logged_down = false;
-	sl_member_link_set(d->workers[w->index].member, SL_LINK_OFFERED);
+	sl_backend_ref_set_state(d->workers[w->index].backend, SL_BACKEND_OFFERED);
 	if (sl_dial_send(d, w, SL_WORKER_ADOPT, t)) {
-		sl_member_link_set(d->workers[w->index].member, SL_LINK_DOWN);
+		sl_backend_ref_set_state(d->workers[w->index].backend, SL_BACKEND_DOWN);
 		sl_rpc_dial_drop(t);
 		draw_retry(d, &d->backoff_ms, sl_now_ns());
 		return false;
@@ -196,7 +196,8 @@ static enum attempt connect_all(struct sl_dialer *d)
 	enum attempt done = ATTEMPT_NONE;
 
 	for (unsigned i = 0; i < d->mgr->worker_cnt; i++) {
-		if (!sl_dialer_used(d, i) || sl_member_link(d->workers[i].member) != SL_LINK_DOWN)
+		if (!sl_dialer_used(d, i) ||
+		    sl_backend_ref_state(d->workers[i].backend) != SL_BACKEND_DOWN)
 			continue;
 		if (d->connected_ns && sl_now_ns() >= d->connected_ns + STABLE_NS)
 			d->reconnect_ms = BACKOFF_MIN_MS;
@@ -358,7 +359,7 @@ static void register_dialer(struct sl_conn_mgr *cm, struct sl_dialer *d)
 }
 
 struct sl_dialer *sl_dialer_add(struct sl_conn_mgr *cm, const struct sl_cfg_pool *pool, uint32_t b,
-				struct sl_member *const *members, uint32_t generation,
+				struct sl_backend_ref *const *backends, uint32_t generation,
 				uint32_t agent_cnt)
 {
 	uint32_t each_has = sl_subset_size(pool->subset, pool->backend_cnt, cm->worker_cnt);
@@ -376,7 +377,7 @@ struct sl_dialer *sl_dialer_add(struct sl_conn_mgr *cm, const struct sl_cfg_pool
 	d->backoff_ms = d->reconnect_ms = BACKOFF_MIN_MS;
 	d->seen = (struct link_snapshot *)&d->workers[cm->worker_cnt];
 	for (unsigned i = 0; i < cm->worker_cnt; i++)
-		d->seen[i].member = d->workers[i].member = members[i];
+		d->seen[i].backend = d->workers[i].backend = backends[i];
 	/* Each of many backends has few messages under way, and slots are resident, even pinned. */
 	sl_rpc_config_default(&rpc);
 	d->slots = rpc.slots;
@@ -448,7 +449,7 @@ static void end_dialer(struct sl_dialer *d)
 	cm->dialer_cnt--;
 	cm->stopped_cnt -= d->stop;
 	for (unsigned i = 0; i < cm->worker_cnt; i++)
-		atomic_store_explicit(&d->workers[i].member->released, true, memory_order_release);
+		atomic_store_explicit(&d->workers[i].backend->released, true, memory_order_release);
 	free_dialer(d);
 }
 

@@ -7,7 +7,7 @@
  * fallback to its own, once that answers; from its `first` to its own and back, by what it carries
  * (promotion.h).
  *
- *   link of a member (core/group.h):   DOWN --dialled--> OFFERED --adopted--> UP --lost--> DOWN
+ *   link of a member (core/pool.h):   DOWN --dialled--> OFFERED --adopted--> UP --lost--> DOWN
  *                                        ^ a thread here        ^ worker writes
  */
 #ifndef SL_GATEWAY_DIAL_H
@@ -18,7 +18,7 @@
 
 struct sl_conn_mgr;
 struct sl_dialer;
-struct sl_member;
+struct sl_backend_ref;
 
 /* For these workers. NULL: no memory. */
 struct sl_conn_mgr *sl_conn_mgr_create(struct sl_worker *workers, unsigned worker_cnt);
@@ -31,7 +31,7 @@ void sl_conn_mgr_destroy(struct sl_conn_mgr *cm);
  * memory or thread, and errno.
  */
 struct sl_dialer *sl_dialer_add(struct sl_conn_mgr *cm, const struct sl_cfg_pool *pool, uint32_t b,
-				struct sl_member *const *members, uint32_t generation,
+				struct sl_backend_ref *const *backends, uint32_t generation,
 				uint32_t agent_cnt);
 /* It is in this generation as well. */
 void sl_dialer_keep(struct sl_dialer *d, uint32_t generation);

@@ -12,7 +12,7 @@
 
 #include "base/list.h"
 #include "base/rand.h"
-#include "core/group.h"
+#include "core/pool.h"
 #include "gateway/dial.h"
 #include "gateway/promotion.h"
 #include "gateway/subset.h"
@@ -28,18 +28,18 @@ enum ep_kind { EP_PRIMARY, EP_BOOTSTRAP, EP_FALLBACK };
 
 /* From a backend to a worker. */
 struct worker_link {
-	struct sl_member *member;
-	_Atomic bool used;     /* locked to write: the worker is to be connected with it */
-	bool released;         /* locked: it was asked to let go of the link that there is */
-	uint64_t link;         /* sl_rpc_link_number(), of what there is now */
-	uint64_t peer;         /* sl_rpc_transport_peer() */
-	char text[192];        /* locked */
-	enum ep_kind ep;       /* locked */
-	enum ep_kind to_ep;    /* locked: where it is to go on; `by` if it stays */
-	bool offered;          /* locked: the worker has what it is to go on by */
-	uint64_t next_ns;      /* when that is tried; offered: it has failed by then */
-	unsigned retry_ms;     /* doubled each time */
-	uint32_t moves, stays; /* of the member, before it was offered that */
+	struct sl_backend_ref *backend;
+	_Atomic bool used;  /* locked to write: the worker is to be connected with it */
+	bool released;      /* locked: it was asked to let go of the link that there is */
+	uint64_t link;      /* sl_rpc_link_number(), of what there is now */
+	uint64_t peer;      /* sl_rpc_transport_peer() */
+	char text[192];     /* locked */
+	enum ep_kind ep;    /* locked */
+	enum ep_kind to_ep; /* locked: where it is to go on; `by` if it stays */
+	bool offered;       /* locked: the worker has what it is to go on by */
+	uint64_t next_ns;   /* when that is tried; offered: it has failed by then */
+	unsigned retry_ms;  /* doubled each time */
+	uint32_t switched_cnt, stayed_cnt; /* of the member, before it was offered that */
 	uint32_t number,
 		next_number; /* sl_rpc_transport_number(), of what it goes by, or may soon */
 	uint64_t silent_ns;  /* since when nothing has been heard by that; 0: it has */
@@ -52,8 +52,8 @@ struct worker_link {
 
 /* Of a way, at the last look. In a row, for the watch reads all of them. */
 struct link_snapshot {
-	const struct sl_member *member;
-	enum sl_member_link link;
+	const struct sl_backend_ref *backend;
+	enum sl_backend_state link;
 };
 
 /* Where a dialer stands on the ring of its pool. NULL: on none. */

@@ -114,17 +114,18 @@ void sl_dial_timer_set(struct sl_dialer *d)
 	for (unsigned i = 0; i < d->mgr->worker_cnt; i++) {
 		const struct worker_link *wl = &d->workers[i];
 		/* First of all: what it becomes from now on, the watch sees. */
-		enum sl_member_link link = sl_member_link(wl->member);
+		enum sl_backend_state link = sl_backend_ref_state(wl->backend);
 		uint64_t at;
 
 		if (link != d->seen[i].link)
 			d->mgr->rings_check_ns = 0;
 		d->seen[i].link = link;
-		at = link != SL_LINK_DOWN   ? sl_dial_timer_link_ns(d, i)
-		     : sl_dialer_used(d, i) ? d->due_ns
-					    : UINT64_MAX;
+		at = link != SL_BACKEND_DOWN ? sl_dial_timer_link_ns(d, i)
+		     : sl_dialer_used(d, i)  ? d->due_ns
+					     : UINT64_MAX;
 		due = at < due ? at : due;
-		d->needs_scan |= wl->offered || (wl->number && d->seen[i].link != SL_LINK_DOWN) ||
+		d->needs_scan |= wl->offered ||
+				 (wl->number && d->seen[i].link != SL_BACKEND_DOWN) ||
 				 (d->unready && !d->agent_cnt);
 	}
 	set_time(d, due);
@@ -139,10 +140,10 @@ static void log_readiness(struct sl_dialer *d, uint64_t now_ns)
 	bool has_unready = false, has_up = false, again;
 
 	for (unsigned i = 0; i < d->mgr->worker_cnt; i++) {
-		enum sl_member_link link = sl_member_link(d->workers[i].member);
+		enum sl_backend_state link = sl_backend_ref_state(d->workers[i].backend);
 
-		has_unready |= link == SL_LINK_UNREADY && sl_dialer_used(d, i);
-		has_up |= link == SL_LINK_UP;
+		has_unready |= link == SL_BACKEND_UNREADY && sl_dialer_used(d, i);
+		has_up |= link == SL_BACKEND_UP;
 	}
 	again = d->unready && !d->agent_cnt && now_ns >= d->logged_ns + SL_DIAL_LOG_NS;
 	if (has_unready && !has_up && (!d->unready || again)) {
@@ -189,7 +190,7 @@ static bool has_changed(const struct sl_dialer *d)
 	bool changed = false;
 
 	for (unsigned i = 0; i < d->mgr->worker_cnt; i++)
-		changed |= sl_member_link(d->seen[i].member) != d->seen[i].link;
+		changed |= sl_backend_ref_state(d->seen[i].backend) != d->seen[i].link;
 	return changed;
 }
 

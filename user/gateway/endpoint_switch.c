@@ -40,7 +40,7 @@ void sl_ep_switch_reset(struct sl_dialer *d, unsigned worker, enum ep_kind ep, b
 	wl->silent_ns = wl->probe_ns = 0;
 	if (d->stop)
 		return; /* its members may be leaving */
-	sl_rpc_channel_traffic(wl->member->channel, &t);
+	sl_rpc_channel_traffic(wl->backend->channel, &t);
 	promo_candidate_begin(&wl->promo, &t, now_ns);
 }
 
@@ -49,7 +49,7 @@ uint64_t sl_ep_switch_due_ns(const struct sl_dialer *d, unsigned worker)
 	const struct worker_link *wl = &d->workers[worker];
 	bool due = wl->to_ep != wl->ep && !wl->offered;
 
-	return due && sl_member_link(wl->member) == SL_LINK_UP ? wl->next_ns : UINT64_MAX;
+	return due && sl_backend_ref_state(wl->backend) == SL_BACKEND_UP ? wl->next_ns : UINT64_MAX;
 }
 
 /* With the lock: it was in vain, and not for the last time. */
@@ -86,8 +86,8 @@ void sl_ep_switch_try(struct sl_dialer *d, struct sl_worker *w)
 	pthread_mutex_lock(&d->mgr->lock);
 	if (t && is_same_peer(d, wl, w->index, t)) {
 		snprintf(wl->next_text, sizeof(wl->next_text), "%s", sl_rpc_transport_info(t));
-		wl->moves = atomic_load(&wl->member->moves);
-		wl->stays = atomic_load(&wl->member->stays);
+		wl->switched_cnt = atomic_load(&wl->backend->switched_cnt);
+		wl->stayed_cnt = atomic_load(&wl->backend->stayed_cnt);
 		wl->next_number = sl_rpc_transport_number(t);
 		handed = sl_dial_send(d, w, SL_WORKER_ADOPT, t) == 0;
 	}
@@ -123,7 +123,7 @@ void sl_ep_switch_note(struct sl_dialer *d, uint64_t now_ns)
 
 		if (!wl->offered)
 			continue;
-		if (atomic_load(&wl->member->moves) != wl->moves) {
+		if (atomic_load(&wl->backend->switched_cnt) != wl->switched_cnt) {
 			count_switch(d, wl, i);
 			wl->ep = wl->to_ep;
 			wl->number = wl->next_number;
@@ -131,7 +131,8 @@ void sl_ep_switch_note(struct sl_dialer *d, uint64_t now_ns)
 			wl->retry_ms = RETRY_MIN_MS;
 			wl->next_ns = now_ns;
 			memcpy(wl->text, wl->next_text, sizeof(wl->text));
-		} else if (atomic_load(&wl->member->stays) != wl->stays || now_ns >= wl->next_ns) {
+		} else if (atomic_load(&wl->backend->stayed_cnt) != wl->stayed_cnt ||
+			   now_ns >= wl->next_ns) {
 			retry_later(d, wl, now_ns);
 		}
 	}
@@ -148,7 +149,7 @@ static enum promo_state state_of(const struct worker_link *wl)
 
 static bool is_candidate(const struct sl_dialer *d, unsigned worker)
 {
-	return !d->stop && sl_member_link(d->workers[worker].member) != SL_LINK_DOWN;
+	return !d->stop && sl_backend_ref_state(d->workers[worker].backend) != SL_BACKEND_DOWN;
 }
 
 static void start_switch(struct promo_candidate *c, unsigned worker, enum ep_kind to_ep,
@@ -175,7 +176,7 @@ static void run_promo_round(struct sl_conn_mgr *cm, unsigned worker, uint64_t no
 
 		if (!is_candidate(d, worker))
 			continue;
-		sl_rpc_channel_traffic(wl->member->channel, &t);
+		sl_rpc_channel_traffic(wl->backend->channel, &t);
 		promo_candidate_note(&wl->promo, &t, now_ns);
 		promo_round_count(&a, state_of(wl));
 	}
@@ -188,7 +189,7 @@ static void run_promo_round(struct sl_conn_mgr *cm, unsigned worker, uint64_t no
 			continue;
 		promo_round_add(&a, &wl->promo, state_of(wl),
 				!d->busy && wl->ep == wl->to_ep && now_ns >= wl->next_ns &&
-					sl_member_link(wl->member) == SL_LINK_UP,
+					sl_backend_ref_state(wl->backend) == SL_BACKEND_UP,
 				now_ns);
 		wl->stats.promotions_refused += a.refused - refused;
 	}

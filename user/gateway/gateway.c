@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/strbuf.h"
-#include "core/group.h"
+#include "core/pool.h"
 #include "net/handover.h"
 #include "xio/probe.h"
 
@@ -320,10 +320,10 @@ static bool is_served(const struct sl_gateway *g, uint32_t pool)
 	bool up = false;
 
 	for (unsigned w = 0; w < g->worker_cnt && !up; w++) {
-		const struct sl_table *t = g->generation->tables[w];
+		const struct sl_worker_cfg *t = g->generation->wcfgs[w];
 
 		for (uint32_t b = 0; b < t->cfg->pools[pool].backend_cnt && !up; b++)
-			up = sl_member_link(t->pools[pool].members[b]) == SL_LINK_UP;
+			up = sl_backend_ref_state(t->pools[pool].backends[b]) == SL_BACKEND_UP;
 	}
 	return up;
 }

@@ -156,8 +156,8 @@ bool sl_hash_rings_ready(struct sl_conn_mgr *cm)
 
 		for (unsigned w = 0; w < cm->worker_cnt; w++)
 			ready &= !is_used(cm, &d->next_pos, w) || is_used(cm, &d->pos, w) ||
-				 sl_member_link(d->workers[w].member) == SL_LINK_UP ||
-				 sl_member_link(d->workers[w].member) == SL_LINK_UNREADY;
+				 sl_backend_ref_state(d->workers[w].backend) == SL_BACKEND_UP ||
+				 sl_backend_ref_state(d->workers[w].backend) == SL_BACKEND_UNREADY;
 	}
 	pthread_mutex_unlock(&cm->lock);
 	return ready;
@@ -166,11 +166,11 @@ bool sl_hash_rings_ready(struct sl_conn_mgr *cm)
 /* Agents of the gateway's own start beside it: that they do not listen yet is no failure. */
 static bool is_tried(const struct sl_dialer *d, unsigned worker)
 {
-	enum sl_member_link link = sl_member_link(d->workers[worker].member);
+	enum sl_backend_state link = sl_backend_ref_state(d->workers[worker].backend);
 
-	if (link == SL_LINK_DOWN)
+	if (link == SL_BACKEND_DOWN)
 		return d->tried && !d->busy && !d->connected_ns && !d->agent_cnt;
-	return link != SL_LINK_OFFERED;
+	return link != SL_BACKEND_OFFERED;
 }
 
 static bool ring_is_tried(const struct sl_hash_ring *r, unsigned worker)
@@ -182,7 +182,7 @@ static bool ring_is_tried(const struct sl_hash_ring *r, unsigned worker)
 
 		if (!d || !sl_dialer_used(d, worker))
 			continue;
-		has_up |= sl_member_link(d->workers[worker].member) == SL_LINK_UP;
+		has_up |= sl_backend_ref_state(d->workers[worker].backend) == SL_BACKEND_UP;
 		all = all && is_tried(d, worker);
 	}
 	return has_up || all;
@@ -237,14 +237,15 @@ void sl_hash_rings_end(struct sl_conn_mgr *cm)
 
 static bool is_up(const struct sl_dialer *d, unsigned worker)
 {
-	return sl_member_link(d->workers[worker].member) == SL_LINK_UP &&
+	return sl_backend_ref_state(d->workers[worker].backend) == SL_BACKEND_UP &&
 	       !d->workers[worker].released;
 }
 
 /* It may be unready. */
 static bool has_link(const struct sl_dialer *d, unsigned worker)
 {
-	return (is_up(d, worker) || sl_member_link(d->workers[worker].member) == SL_LINK_UNREADY) &&
+	return (is_up(d, worker) ||
+		sl_backend_ref_state(d->workers[worker].backend) == SL_BACKEND_UNREADY) &&
 	       !d->workers[worker].released;
 }
 

@@ -11,7 +11,7 @@
 #include "xio/xdp/xdp.h"
 #include "xio/xsk_port.h"
 
-struct sl_table;
+struct sl_worker_cfg;
 struct sl_handover_hub;
 
 /* A configuration that is in force, was, or is about to be; the newest first. */
@@ -19,9 +19,9 @@ struct sl_cfg_gen {
 	struct sl_cfg_gen *older;
 	const struct sl_config *cfg;
 	struct sl_config *own; /* the same, unless it is the one that the gateway was opened with */
-	struct sl_table *tables[SL_MAX_WORKERS]; /* made of it for each worker */
-	uint32_t slots[SL_MAX_SERVICES];         /* of its pools, in the maps */
-	uint32_t number;                         /* counts up */
+	struct sl_worker_cfg *wcfgs[SL_MAX_WORKERS]; /* made of it for each worker */
+	uint32_t slots[SL_MAX_SERVICES];             /* of its pools, in the maps */
+	uint32_t number;                             /* counts up */
 };
 
 enum sl_reload_state { SL_RELOAD_NONE, SL_RELOAD_PREPARE, SL_RELOAD_SWITCH };

@@ -9,7 +9,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
-#include "core/group.h"
+#include "core/pool.h"
 #include "gateway/dial_impl.h"
 
 enum { PROBE_TIMEOUT_MS = 500 };
@@ -24,7 +24,7 @@ void sl_liveness_note(struct sl_dialer *d)
 	for (unsigned i = 0; i < d->mgr->worker_cnt; i++) {
 		struct worker_link *wl = &d->workers[i];
 
-		wl->silent_ns = wl->number ? sl_rpc_channel_silent_ns(wl->member->channel) : 0;
+		wl->silent_ns = wl->number ? sl_rpc_channel_silent_ns(wl->backend->channel) : 0;
 	}
 }
 
@@ -33,7 +33,7 @@ uint64_t sl_liveness_due_ns(const struct sl_dialer *d, unsigned worker)
 	const struct worker_link *wl = &d->workers[worker];
 	uint64_t due = wl->silent_ns + PROBE_AFTER_NS;
 
-	if (!wl->silent_ns || wl->offered || sl_member_link(wl->member) != SL_LINK_UP)
+	if (!wl->silent_ns || wl->offered || sl_backend_ref_state(wl->backend) != SL_BACKEND_UP)
 		return UINT64_MAX;
 	return due > wl->probe_ns ? due : wl->probe_ns;
 }

@@ -21,7 +21,7 @@ enum {
 void sl_cfg_gen_open(struct sl_gateway *g)
 {
 	for (unsigned w = 0; w < g->worker_cnt; w++)
-		g->first.tables[w] = g->workers[w].core.table;
+		g->first.wcfgs[w] = g->workers[w].core.wcfg;
 	for (uint32_t p = 0; p < g->cfg->pool_cnt; p++)
 		g->first.slots[p] = p;
 }
@@ -36,30 +36,30 @@ uint32_t sl_cfg_gen_backends(const struct sl_config *cfg)
 }
 
 /* NULL, and errno: it could not be made. */
-static struct sl_dialer *dial_member(struct sl_gateway *g, struct sl_cfg_gen *e, uint32_t p,
-				     uint32_t b)
+static struct sl_dialer *dial_backend(struct sl_gateway *g, struct sl_cfg_gen *e, uint32_t p,
+				      uint32_t b)
 {
-	struct sl_member *members[SL_MAX_WORKERS] = {NULL};
+	struct sl_backend_ref *backends[SL_MAX_WORKERS] = {NULL};
 	const struct sl_cfg_pool *pool = &e->cfg->pools[p];
 	struct sl_dialer *d;
 
 	for (unsigned w = 0; w < g->worker_cnt; w++) {
-		if (!SL_ENSURE(e->tables[w]))
+		if (!SL_ENSURE(e->wcfgs[w]))
 			return NULL;
-		members[w] = e->tables[w]->pools[p].members[b];
+		backends[w] = e->wcfgs[w]->pools[p].backends[b];
 	}
-	if (!SL_ENSURE(members[0]))
+	if (!SL_ENSURE(backends[0]))
 		return NULL;
-	d = members[0]->dialer;
+	d = backends[0]->dialer;
 	if (d) {
 		sl_dialer_keep(d, e->number);
 		return d;
 	}
-	d = sl_dialer_add(g->conn_mgr, pool, b, members, e->number, e->cfg->agents.count);
+	d = sl_dialer_add(g->conn_mgr, pool, b, backends, e->number, e->cfg->agents.count);
 	for (unsigned w = 0; w < g->worker_cnt; w++) {
-		members[w]->dialer = d;
+		backends[w]->dialer = d;
 		if (!d)
-			atomic_store(&members[w]->released, true);
+			atomic_store(&backends[w]->released, true);
 	}
 	return d;
 }
@@ -72,7 +72,7 @@ static int dial_pool(struct sl_gateway *g, struct sl_cfg_gen *e, uint32_t p)
 	int error = 0, rc;
 
 	for (uint32_t b = 0; b < pool->backend_cnt; b++) {
-		dialers[b] = dial_member(g, e, p, b);
+		dialers[b] = dial_backend(g, e, p, b);
 		error = dialers[b] ? error : errno;
 	}
 	rc = sl_hash_ring_enter(g->conn_mgr, pool, dialers, e->number);
@@ -131,19 +131,19 @@ static void scan_slots(const struct sl_gateway *g, const struct sl_config *next,
 	const struct sl_list *at;
 
 	for (unsigned w = 0; w < g->worker_cnt; w++) {
-		sl_list_for_each (at, &g->workers[w].core.groups_made) {
-			uint32_t slot = sl_container_of(at, struct sl_group, made)->slot;
+		sl_list_for_each (at, &g->workers[w].core.pools_made) {
+			uint32_t slot = sl_container_of(at, struct sl_pool, made)->slot;
 
 			if (slot != SL_NO_SLOT)
 				use[slot] = SLOT_LEAVING;
 		}
 	}
 	for (uint32_t p = 0; p < next->pool_cnt; p++) {
-		const struct sl_table_pool *was =
-			sl_table_find(g->generation->tables[0], next->pools[p].name);
+		const struct sl_worker_cfg_pool *was =
+			sl_worker_cfg_find(g->generation->wcfgs[0], next->pools[p].name);
 
 		if (was)
-			use[was->group->slot] = SLOT_TAKEN;
+			use[was->pool->slot] = SLOT_TAKEN;
 	}
 }
 
@@ -169,11 +169,11 @@ static int choose_slots(struct sl_gateway *g, struct sl_cfg_gen *e, struct sl_er
 	scan_slots(g, e->cfg, use);
 	for (uint32_t p = 0; p < e->cfg->pool_cnt; p++) {
 		const struct sl_cfg_pool *pool = &e->cfg->pools[p];
-		const struct sl_table_pool *was =
-			sl_table_find(g->generation->tables[0], pool->name);
+		const struct sl_worker_cfg_pool *was =
+			sl_worker_cfg_find(g->generation->wcfgs[0], pool->name);
 		const struct sl_cfg_place at = sl_config_place(e->cfg, pool->line);
 
-		e->slots[p] = was ? was->group->slot : take_slot(g, use);
+		e->slots[p] = was ? was->pool->slot : take_slot(g, use);
 		if (e->slots[p] == g->service_max)
 			return sl_fail(
 				err, -EINVAL,
@@ -191,7 +191,7 @@ static void clear_slots(struct sl_gateway *g, const struct sl_cfg_gen *e)
 	for (uint32_t p = 0; p < e->cfg->pool_cnt; p++) {
 		const uint32_t slot = e->slots[p];
 
-		if (sl_table_find(g->generation->tables[0], e->cfg->pools[p].name))
+		if (sl_worker_cfg_find(g->generation->wcfgs[0], e->cfg->pools[p].name))
 			continue;
 		memset(&g->xdp[0].ctl[slot], 0, sizeof(struct sl_svc_ctl));
 		for (unsigned w = 0; w < g->worker_cnt; w++) {
@@ -208,14 +208,14 @@ static void send_all(struct sl_gateway *g, enum sl_worker_verb verb, const struc
 {
 	for (unsigned w = 0; w < g->worker_cnt; w++)
 		sl_worker_tell(&g->workers[w],
-			       &(struct sl_worker_msg){.verb = verb, .table = e->tables[w]});
+			       &(struct sl_worker_msg){.verb = verb, .wcfg = e->wcfgs[w]});
 }
 
 static bool all_reached(const struct sl_gateway *g, const struct sl_cfg_gen *e,
-			enum sl_table_step step)
+			enum sl_worker_cfg_step step)
 {
 	for (unsigned w = 0; w < g->worker_cnt; w++) {
-		if (sl_table_step(e->tables[w]) < step)
+		if (sl_worker_cfg_step(e->wcfgs[w]) < step)
 			return false;
 	}
 	return true;
@@ -229,21 +229,21 @@ static void reap_generations(struct sl_gateway *g)
 
 	sl_conn_mgr_reap(g->conn_mgr);
 	for (unsigned w = 0; w < g->worker_cnt; w++)
-		sl_groups_reap(&g->workers[w].core);
+		sl_pools_reap(&g->workers[w].core);
 	/* Of the older ones, those that no exchange and no group of any worker has any more. */
 	while (*at) {
 		struct sl_cfg_gen *e = *at;
 		bool gone = true;
 
 		for (unsigned w = 0; w < g->worker_cnt; w++)
-			gone = gone && sl_table_step(e->tables[w]) == SL_TABLE_GONE;
+			gone = gone && sl_worker_cfg_step(e->wcfgs[w]) == SL_WORKER_CFG_GONE;
 		if (!gone) {
 			at = &e->older;
 			continue;
 		}
 		*at = e->older;
 		for (unsigned w = 0; w < g->worker_cnt; w++)
-			sl_table_free(e->tables[w]);
+			sl_worker_cfg_free(e->wcfgs[w]);
 		free_generation(g, e);
 	}
 	if (had && !g->generation->older)
@@ -257,10 +257,10 @@ static int make_generation(struct sl_gateway *g, struct sl_cfg_gen *e, struct sl
 	if (rc)
 		return rc;
 	for (unsigned w = 0; w < g->worker_cnt && !rc; w++) {
-		struct sl_table *t = sl_table_create(&g->workers[w].core, e->cfg,
-						     g->generation->tables[w], e->slots);
+		struct sl_worker_cfg *t = sl_worker_cfg_create(&g->workers[w].core, e->cfg,
+							       g->generation->wcfgs[w], e->slots);
 
-		e->tables[w] = t;
+		e->wcfgs[w] = t;
 		if (t)
 			t->listeners = sl_listeners_list(e->cfg, &t->listener_cnt);
 		if (!t)
@@ -271,8 +271,8 @@ static int make_generation(struct sl_gateway *g, struct sl_cfg_gen *e, struct sl
 	if (rc)
 		sl_err_set(err, "%s: %s", e->cfg->file, strerror(-rc));
 	for (unsigned w = 0; w < g->worker_cnt && rc; w++) {
-		if (e->tables[w])
-			sl_table_free(e->tables[w]);
+		if (e->wcfgs[w])
+			sl_worker_cfg_free(e->wcfgs[w]);
 	}
 	return rc;
 }
@@ -345,17 +345,18 @@ bool sl_gateway_step(struct sl_gateway *g)
 		reap_generations(g);
 	if (g->stale_cnt && !g->generation->older && sl_now_ns() >= g->trim_ns)
 		sl_listeners_trim(g);
-	if (g->reload == SL_RELOAD_PREPARE && all_reached(g, g->next, SL_TABLE_PREPARED) &&
+	if (g->reload == SL_RELOAD_PREPARE && all_reached(g, g->next, SL_WORKER_CFG_PREPARED) &&
 	    (sl_now_ns() >= g->dial_until_ns || sl_hash_rings_ready(g->conn_mgr)) &&
 	    !switch_generations(g))
 		return true;
-	if (g->reload == SL_RELOAD_SWITCH && all_reached(g, g->generation, SL_TABLE_SWITCHED)) {
+	if (g->reload == SL_RELOAD_SWITCH &&
+	    all_reached(g, g->generation, SL_WORKER_CFG_SWITCHED)) {
 		struct sl_net_listener *list;
 		uint32_t cnt;
 		int rc = 0;
 
 		for (unsigned w = 0; w < g->worker_cnt; w++)
-			sl_table_tidy(g->generation->tables[w]);
+			sl_worker_cfg_tidy(g->generation->wcfgs[w]);
 		g->reload = SL_RELOAD_NONE;
 		rc = sl_acl_apply(g, g->cfg);
 		if (rc)

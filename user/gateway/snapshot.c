@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "core/client.h"
-#include "core/group.h"
+#include "core/pool.h"
 #include "xio/xsk_port.h"
 
 int sl_snapshot_init(struct sl_gateway *g)
@@ -60,16 +60,16 @@ void sl_snapshot_fini(struct sl_gateway *g)
 }
 
 static void fill_backend(const struct sl_worker *w, const struct sl_cfg_pool *pool, uint32_t b,
-			 const struct sl_member *m, struct sl_backend_info *bi)
+			 const struct sl_backend_ref *m, struct sl_backend_info *bi)
 {
-	enum sl_member_link link = sl_member_link(m);
+	enum sl_backend_state link = sl_backend_ref_state(m);
 
 	bi->pool = pool->name;
 	bi->name = pool->backends[b].name;
-	bi->state = link == SL_LINK_UP        ? SL_RPC_UP
-		    : link == SL_LINK_UNREADY ? SL_RPC_DRAINING
-		    : link == SL_LINK_OFFERED ? SL_RPC_CONNECTING
-					      : SL_RPC_DOWN;
+	bi->state = link == SL_BACKEND_UP        ? SL_RPC_UP
+		    : link == SL_BACKEND_UNREADY ? SL_RPC_DRAINING
+		    : link == SL_BACKEND_OFFERED ? SL_RPC_CONNECTING
+						 : SL_RPC_DOWN;
 	if (m->dialer) /* else: not started yet */
 		sl_dialer_info(m->dialer, w->index, bi);
 	sl_rpc_channel_stats(m->channel, &bi->stats);
@@ -77,7 +77,7 @@ static void fill_backend(const struct sl_worker *w, const struct sl_cfg_pool *po
 
 static void fill_worker(struct sl_gateway *g, struct sl_worker *w, struct sl_worker_info *wi)
 {
-	const struct sl_table *t;
+	const struct sl_worker_cfg *t;
 
 	wi->cpu = w->cpu;
 	wi->loops = w->loops;
@@ -89,7 +89,7 @@ static void fill_worker(struct sl_gateway *g, struct sl_worker *w, struct sl_wor
 	wi->exchanges_used = sl_mempool_used(&w->core.exchanges);
 	wi->clients = sl_mempool_used(&w->core.clients);
 	wi->core = w->core.stats;
-	(void)sl_refused_read(&w->core.stats.refused, &wi->core.refused);
+	(void)sl_top_refused_read(&w->core.stats.refused, &wi->core.refused);
 	wi->core.stray_datagrams = sl_rpc_strays(w->core.rpc);
 	sl_tcp_stats(w->core.tcp, &wi->tcp);
 	sl_udp_stats(w->core.udp, &wi->udp);
@@ -106,17 +106,17 @@ static void fill_worker(struct sl_gateway *g, struct sl_worker *w, struct sl_wor
 		wi->ports[i].mode = p->mode;
 		sl_xsk_stats(p, &wi->ports[i].stats);
 	}
-	t = g->generation->tables[w->index];
+	t = g->generation->wcfgs[w->index];
 	wi->backend_cnt = 0;
 	for (uint32_t p = 0; p < t->cfg->pool_cnt; p++) {
 		const struct sl_cfg_pool *pool = &t->cfg->pools[p];
 
 		for (uint32_t b = 0; b < pool->backend_cnt; b++) {
-			const struct sl_member *m = t->pools[p].members[b];
+			const struct sl_backend_ref *m = t->pools[p].backends[b];
 
 			/* One that a worker does not use is not down. */
 			if (!m->dialer || sl_dialer_used(m->dialer, w->index) ||
-			    sl_member_link(m) != SL_LINK_DOWN)
+			    sl_backend_ref_state(m) != SL_BACKEND_DOWN)
 				fill_backend(w, pool, b, m, &wi->backends[wi->backend_cnt++]);
 		}
 		sl_conn_mgr_subset(g->conn_mgr, pool->name, w->index, &wi->subsets[p]);

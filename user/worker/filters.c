@@ -7,7 +7,7 @@
 #include "front/tls/tls.h"
 #include "worker/worker.h"
 
-static bool tells_peer(void *arg, const struct sl_conn_info *info)
+static bool expects_proxy_header(void *arg, const struct sl_conn_info *info)
 {
 	const struct sl_config *cfg = ((struct sl_worker *)arg)->core.cfg;
 
@@ -21,7 +21,7 @@ static bool open_filters(void *arg, struct sl_conn transport, const struct sl_co
 	struct sl_filter *proxy = NULL, *tls = NULL;
 	struct sl_worker *w = arg;
 
-	if (tells_peer(w, info)) {
+	if (expects_proxy_header(w, info)) {
 		proxy = sl_proxy_open(&w->proxy, transport);
 		if (!proxy)
 			return false;
@@ -79,7 +79,7 @@ int sl_worker_filters_init(struct sl_worker *w, const struct sl_config *cfg,
 		return -errno;
 	sl_tls_set_listeners(w->tls, cfg);
 	w->core.filters = (struct sl_filter_maker){.open = open_filters,
-						   .tells_peer = tells_peer,
+						   .expects_proxy_header = expects_proxy_header,
 						   .poll = poll_filters,
 						   .next_ns = filters_next_ns,
 						   .listeners = set_listeners,

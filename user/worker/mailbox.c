@@ -64,11 +64,11 @@ unsigned sl_worker_read_mailbox(struct sl_worker *w)
 
 	while ((m = sl_mpsc_get_ptr(w->mailbox))) {
 		switch (m->verb) {
-		case SL_WORKER_ADOPT: sl_member_adopt(m->member, m->transport); break;
-		case SL_WORKER_FORGET: sl_member_forgotten(m->member, m->number); break;
-		case SL_WORKER_RELEASE: sl_member_release(m->member); break;
-		case SL_WORKER_PREPARE: sl_table_prepare(m->table, &w->core); break;
-		case SL_WORKER_SWITCH: sl_table_switch(m->table, &w->core); break;
+		case SL_WORKER_ADOPT: sl_backend_ref_adopt(m->backend, m->transport); break;
+		case SL_WORKER_FORGET: sl_backend_ref_forgotten(m->backend, m->number); break;
+		case SL_WORKER_RELEASE: sl_backend_ref_release(m->backend); break;
+		case SL_WORKER_PREPARE: sl_worker_cfg_prepare(m->wcfg, &w->core); break;
+		case SL_WORKER_SWITCH: sl_worker_cfg_switch(m->wcfg, &w->core); break;
 		case SL_WORKER_DRAIN:
 			w->draining = true;
 			sl_core_drain(&w->core);

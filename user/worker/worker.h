@@ -12,9 +12,9 @@
 #include "front/proxy/proxy.h"
 #include "worker/adaptive_poll.h"
 
-struct sl_member;
+struct sl_backend_ref;
 struct sl_mpsc;
-struct sl_table;
+struct sl_worker_cfg;
 struct sl_tls;
 struct sl_tls_config;
 struct sl_transport;
@@ -35,10 +35,10 @@ enum sl_worker_verb {
  */
 struct sl_worker_msg {
 	enum sl_worker_verb verb;
-	struct sl_member *member;
+	struct sl_backend_ref *backend;
 	struct sl_transport *transport;
 	uint32_t number; /* of a virtual connection */
-	struct sl_table *table;
+	struct sl_worker_cfg *wcfg;
 };
 
 struct sl_worker {

@@ -485,7 +485,7 @@ TEST(a_client_knows_its_listener_and_its_peer)
 	dial();
 	cl = sl_client_next(&core, NULL);
 	ck_assert_ptr_nonnull(cl);
-	sl_client_ends(cl, &info);
+	sl_client_addrs(cl, &info);
 	ck_assert_uint_eq(info.listener, DOOR);
 	ck_assert_uint_eq(info.local.port_be, htobe16(80));
 	ck_assert_uint_eq(info.local.family, 4);
@@ -511,7 +511,7 @@ TEST(a_client_knows_its_listener_after_a_tail_loss_probe)
 	link_.wire[1].cfg.loss = 0;
 	run(2000);
 	ck_assert_uint_eq(count("200 OK"), 1);
-	sl_client_ends(sl_client_next(&core, NULL), &info);
+	sl_client_addrs(sl_client_next(&core, NULL), &info);
 	ck_assert_uint_eq(info.listener, DOOR);
 	stop();
 }

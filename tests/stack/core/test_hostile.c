@@ -17,7 +17,7 @@ TEST(an_address_has_its_part_of_the_exchanges_that_read)
 		h2_head(bad, id, "/pool", true);
 	run(10);
 	ck_assert_uint_eq(sl_mempool_used(&core.exchanges), 16);
-	ck_assert_uint_eq(core.stats.address_limits[SL_ACCOUNT_READING], 24);
+	ck_assert_uint_eq(core.stats.address_limits[SL_QUOTA_READING], 24);
 	ck_assert_uint_eq(core.stats.outcomes[SL_OUTCOME_ADDRESS_LIMIT], 24);
 
 	good = dial(GOOD);
@@ -37,7 +37,7 @@ TEST(an_address_has_its_part_of_all_exchanges)
 		h2_head(bad, id, "/long", false);
 	run(10);
 	ck_assert_uint_eq(sl_mempool_used(&core.exchanges), 32);
-	ck_assert_uint_eq(core.stats.address_limits[SL_ACCOUNT_EXCHANGES], 28);
+	ck_assert_uint_eq(core.stats.address_limits[SL_QUOTA_EXCHANGES], 28);
 	is_served(dial(GOOD));
 	sl_tcp_abort(bad->conn);
 	run(5);
@@ -53,12 +53,12 @@ TEST(an_address_has_its_part_of_the_connections)
 	for (int i = 0; i < 12; i++)
 		open += try_dial(BAD)->conn != NULL;
 	ck_assert_uint_eq(open, 8);
-	ck_assert_uint_eq(core.stats.address_limits[SL_ACCOUNT_CONNECTIONS], 4);
+	ck_assert_uint_eq(core.stats.address_limits[SL_QUOTA_CONNECTIONS], 4);
 	is_served(dial(GOOD));
 	sl_tcp_abort(peers[0].conn);
 	run(5);
 	is_served(dial(BAD));
-	ck_assert_uint_eq(sl_mempool_used(&core.accounts.pool), 2);
+	ck_assert_uint_eq(sl_mempool_used(&core.quotas.pool), 2);
 	stop();
 }
 
@@ -77,7 +77,7 @@ TEST(an_address_has_its_part_of_the_frames)
 	say(bad, body, sizeof(body));
 	run(20);
 	ck_assert_uint_ge(count(bad, "HTTP/1.1 429 "), 1);
-	ck_assert_uint_ge(core.stats.address_limits[SL_ACCOUNT_FRAMES], 1);
+	ck_assert_uint_ge(core.stats.address_limits[SL_QUOTA_FRAMES], 1);
 	ck_assert_uint_ge(server_end.umem.free_cnt, FRAMES - 1100);
 
 	good = dial(GOOD);
@@ -123,7 +123,7 @@ TEST(requests_of_an_address_are_limited_unless_said_otherwise)
 {
 	static const char post[] = "POST /pool HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
 	const struct sl_addr address = {.addr = {10, 0, 0, BAD}, .family = 4};
-	struct sl_account *account;
+	struct sl_addr_quota *quota;
 	struct peer *bad, *good;
 	uint32_t begun = 0;
 	uint64_t later_ns;
@@ -131,8 +131,8 @@ TEST(requests_of_an_address_are_limited_unless_said_otherwise)
 	start("max_connections = 32 max_exchanges = 64");
 	bad = dial(BAD);
 	later_ns = core.now_ns + 100 * SL_NS_PER_MS; /* the bucket gets nothing back before */
-	account = sl_account_open(&core.accounts, &address);
-	while (begun < 1000000 && sl_account_admits_request(&core.accounts, account, later_ns))
+	quota = sl_addr_quota_open(&core.quotas, &address);
+	while (begun < 1000000 && sl_addr_quota_admits_request(&core.quotas, quota, later_ns))
 		begun++;
 	ck_assert_uint_eq(begun, 250000);
 	say_text(bad, post);
@@ -141,7 +141,7 @@ TEST(requests_of_an_address_are_limited_unless_said_otherwise)
 	say_text(good, post);
 	wait_for_no_backend();
 	ck_assert_uint_eq(count(good, "HTTP/1.1 503 "), 1);
-	sl_account_close(&core.accounts, account, core.now_ns);
+	sl_addr_quota_close(&core.quotas, quota, core.now_ns);
 	stop();
 }
 
@@ -149,7 +149,7 @@ static uint32_t hash_of_host(uint8_t host)
 {
 	uint64_t words[2] = {UINT64_C(0x0a000000) + host, 4};
 
-	return (uint32_t)sl_siphash13_words(&core.accounts.key, words, 2);
+	return (uint32_t)sl_siphash13_words(&core.quotas.key, words, 2);
 }
 
 /* Two addresses whose hashes are one modulo 4096: whatever counts by less than all of them mixes them up. */
@@ -173,7 +173,7 @@ TEST(what_one_address_has_of_http2_is_not_counted_to_another)
 	uint8_t a, b = 0;
 
 	start("max_connections = 64 max_exchanges = 64 address_connections = 0.1"); /* 6 */
-	core.accounts.key = sl_sipkey_from(key);
+	core.quotas.key = sl_sipkey_from(key);
 	a = colliding_hosts(&b);
 	for (int i = 0; i < 6; i++)
 		h2_begin(dial(a), 65535);

@@ -9,7 +9,7 @@
 
 #include "core_arena.h"
 #include "core/client.h"
-#include "core/group.h"
+#include "core/pool.h"
 #include "base/tlv.h"
 #include "rpc/transport.h"
 
@@ -150,7 +150,7 @@ static void start_stalled(const char *limits)
 					.rate_bps = 8000000000};
 	requests = 0;
 	granted.bytes = 0;
-	sl_member_adopt(core.table->pools[0].members[0], &backend);
+	sl_backend_ref_adopt(core.wcfg->pools[0].backends[0], &backend);
 }
 
 static void data(struct peer *p, uint32_t id, size_t len)
@@ -259,12 +259,12 @@ TEST(so_do_those_of_http1)
 TEST(a_stream_that_its_backend_takes_is_not_the_first)
 {
 	static uint8_t body[192 << 10];
-	struct peer *moves, *stands;
+	struct peer *switched_cnt, *stands;
 	uint64_t moving;
 
 	start_stalled(STALLED "address_frames = 1");
-	moves = h2_dial(BAD);
-	fill_stream(moves, 1);
+	switched_cnt = h2_dial(BAD);
+	fill_stream(switched_cnt, 1);
 	moving = last_id;
 	stands = dial(BAD);
 	say_text(stands, "POST /pool HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n");
@@ -273,13 +273,13 @@ TEST(a_stream_that_its_backend_takes_is_not_the_first)
 	for (int i = 0; i < 12; i++) {
 		granted = (struct sl_rpc_window){.id = moving, .bytes = PIECE};
 		run_by(49, SL_NS_PER_MS);
-		data(moves, 1, PIECE);
+		data(switched_cnt, 1, PIECE);
 	}
 	leave_frames(2);
 	run(1);
 	ck_assert_uint_eq(core.stats.ended_for_others[SL_RANK_FRAMES], 1);
 	ck_assert_ptr_null(stands->conn);
-	ck_assert_uint_eq(h2_count(moves, RST_STREAM), 0);
+	ck_assert_uint_eq(h2_count(switched_cnt, RST_STREAM), 0);
 	give_frames_back();
 	stop();
 }

@@ -141,16 +141,16 @@ TEST(stats_name_who_is_refused)
 {
 	struct sl_addr a = {.addr = {10, 0, 0, 9}, .family = 4},
 		       b = {.addr = {10, 0, 0, 8}, .family = 4};
-	struct sl_refused *r = &gw.info.workers[0].core.refused;
+	struct sl_top_refused *r = &gw.info.workers[0].core.refused;
 	struct sl_window w;
 	json_t *o, *core, *list;
 	char *text;
 
 	ck_assert_int_eq(sl_window_init(&w, 1), 0);
-	sl_refused_note(r, &a, SL_ACCOUNT_FRAMES, 1);
-	sl_refused_note(r, &b, SL_ACCOUNT_FRAMES, 1);
-	sl_refused_note(r, &b, SL_ACCOUNT_CONNECTIONS, 1);
-	ck_assert(sl_refused_read(r, r));
+	sl_top_refused_add(r, &a, SL_QUOTA_FRAMES, 1);
+	sl_top_refused_add(r, &b, SL_QUOTA_FRAMES, 1);
+	sl_top_refused_add(r, &b, SL_QUOTA_CONNECTIONS, 1);
+	ck_assert(sl_top_refused_read(r, r));
 	o = sl_stats_json(&gw, &w);
 	core = json_object_get(json_array_get(json_object_get(o, "workers"), 0), "core");
 	list = json_object_get(core, "refused_addresses");

@@ -33,8 +33,8 @@ TEST(a_stream_waits_with_what_comes_behind_its_head)
 	reply(other()->ids[0], 0, "heard");
 	ck_assert(heard("HTTP/1.1 200 OK\r\n"));
 	ck_assert(heard("heard"));
-	ck_assert_uint_eq(
-		sl_client_account(sl_client_next(&bed.core, NULL))->cnt[SL_ACCOUNT_FRAMES], 0);
+	ck_assert_uint_eq(sl_client_quota(sl_client_next(&bed.core, NULL))->cnt[SL_QUOTA_FRAMES],
+			  0);
 }
 
 TEST(and_with_its_end)
@@ -62,7 +62,7 @@ TEST(one_that_has_only_a_head_is_whole)
 
 static const struct sl_exchange *first_waiting(void)
 {
-	const struct sl_exchange *x = sl_list_first(&bed.core.table->pools[1].group->streams,
+	const struct sl_exchange *x = sl_list_first(&bed.core.wcfg->pools[1].pool->streams,
 						    struct sl_exchange, item.link);
 
 	ck_assert_ptr_nonnull(x);
@@ -121,7 +121,7 @@ TEST(messages_without_bytes_are_charged)
 	bed_turns(3);
 	x = first_waiting();
 	ck_assert_uint_ge(x->request.frames, 4);
-	ck_assert_uint_eq(sl_client_account(x->client)->cnt[SL_ACCOUNT_FRAMES],
+	ck_assert_uint_eq(sl_client_quota(x->client)->cnt[SL_QUOTA_FRAMES],
 			  x->request.frames + x->head.frames);
 }
 
@@ -205,7 +205,7 @@ TEST(no_more_wait_than_the_pool_s_queue_has_room_for)
 	ck_assert_uint_eq(bed.clients[4].heard_len, 0);
 	come_up();
 	ck_assert_uint_eq(other()->id_cnt, 2);
-	ck_assert_uint_eq(bed.core.table->pools[1].group->stream_cnt, 0);
+	ck_assert_uint_eq(bed.core.wcfg->pools[1].pool->stream_cnt, 0);
 }
 
 TEST(all_of_them_begin_in_order)
@@ -260,11 +260,11 @@ TEST(of_a_client_that_leaves_no_backend_hears)
 /* The backend is there, and what a flight needs is not: it goes on waiting, and nobody overtakes it. */
 TEST(one_that_cannot_be_sent_is_tried_again)
 {
-	struct sl_flight *f[4096];
+	struct sl_sent_batch *f[4096];
 	unsigned n = 0;
 
 	say(POST(5) "one");
-	while ((f[n] = sl_mempool_get(&bed.core.flights)))
+	while ((f[n] = sl_mempool_get(&bed.core.sent_batches)))
 		n++;
 	come_up();
 	ck_assert_uint_eq(other()->id_cnt, 0);
@@ -274,7 +274,7 @@ TEST(one_that_cannot_be_sent_is_tried_again)
 	ck_assert_uint_eq(bed.clients[1].heard_len, 0);
 	ck_assert_uint_le(sl_core_next_ns(&bed.core) - bed.core.now_ns, SL_NS_PER_MS);
 	while (n)
-		sl_mempool_put(&bed.core.flights, f[--n]);
+		sl_mempool_put(&bed.core.sent_batches, f[--n]);
 	bed_turns(3);
 	ck_assert_uint_eq(other()->id_cnt, 2);
 	ck_assert_uint_lt(other()->ids[0], other()->ids[1]);
@@ -289,7 +289,7 @@ TEST(one_that_can_never_be_sent_is_in_nobody_s_way)
 	bed.core.span_cap = 0;
 	come_up();
 	ck_assert(heard("HTTP/1.1 503 "));
-	ck_assert_uint_eq(bed.core.table->pools[1].group->stream_cnt, 0);
+	ck_assert_uint_eq(bed.core.wcfg->pools[1].pool->stream_cnt, 0);
 	bed.core.span_cap = cap;
 }
 

@@ -188,7 +188,7 @@ TEST(defaults_are_those_of_the_keys)
 /* --- metadata --- */
 
 static struct sl_client on_tcp; /* nothing is known of it */
-static struct sl_account of_client = {.hash = UINT64_C(0x500000007)};
+static struct sl_addr_quota of_client = {.hash = UINT64_C(0x500000007)};
 
 static struct sl_span field(struct sl_span meta, uint16_t tag)
 {
@@ -223,8 +223,7 @@ TEST(request_metadata_names_what_a_backend_gets)
 				.content_type = sl_span_str("text/plain"),
 				.headers = headers,
 				.header_cnt = 2};
-	struct sl_exchange x = {
-		.core = &core, .route = &r, .client = &on_tcp, .account = &of_client};
+	struct sl_exchange x = {.core = &core, .route = &r, .client = &on_tcp, .quota = &of_client};
 	struct sl_span meta;
 
 	r.forward_headers = forward;
@@ -307,8 +306,7 @@ TEST(request_metadata_of_a_call_names_it)
 				.all_headers = true,
 				.headers = headers,
 				.header_cnt = 1};
-	struct sl_exchange x = {
-		.core = &core, .route = &r, .client = &on_tcp, .account = &of_client};
+	struct sl_exchange x = {.core = &core, .route = &r, .client = &on_tcp, .quota = &of_client};
 	struct sl_span meta;
 
 	ck_assert(sl_meta_encode(&x, &rq));
@@ -325,8 +323,7 @@ TEST(large_metadata_spreads_over_frames_and_too_large_is_refused)
 	static char query[SL_RPC_MAX_ASKED + 1];
 	struct sl_cfg_route r = route("/");
 	struct sl_request rq = {.method_name = sl_span_str("GET"), .path = sl_span_str("/")};
-	struct sl_exchange x = {
-		.core = &core, .route = &r, .client = &on_tcp, .account = &of_client};
+	struct sl_exchange x = {.core = &core, .route = &r, .client = &on_tcp, .quota = &of_client};
 
 	memset(query, 'q', sizeof(query));
 	rq.query = sl_span_of(query, 9000);

@@ -149,7 +149,7 @@ TEST(requests_that_go_together_say_how_many_they_were)
 TEST_EACH(an_error_of_a_backend_has_its_status, 4)
 {
 	static const struct {
-		uint8_t said;
+		uint8_t rule_values;
 		enum sl_outcome outcome;
 		uint16_t status;
 	} ends[] = {{SL_RPC_INTERNAL, SL_OUTCOME_BACKEND_ERROR, 502},
@@ -162,7 +162,7 @@ TEST_EACH(an_error_of_a_backend_has_its_status, 4)
 	bed_post_request(0, "/e", 'z', 10);
 	b = backend_asked();
 	bed_turn(3 * SL_NS_PER_MS);
-	bed_reply(&bed.backends[b], bed.backends[b].ids[0], ends[_i].said, 0, "");
+	bed_reply(&bed.backends[b], bed.backends[b].ids[0], ends[_i].rule_values, 0, "");
 	e = take_one();
 	ck_assert_uint_eq(e->outcome, ends[_i].outcome);
 	ck_assert_uint_eq(e->status, ends[_i].status);

@@ -60,7 +60,7 @@ TEST_EACH(who_is_held_gets_nothing_while_there_is_another, 2)
 	hold((unsigned)_i, true);
 	ask_ten();
 	ck_assert_uint_eq(got[_i], 0);
-	ck_assert_uint_eq(sl_member_link(bed_member((unsigned)_i)), SL_LINK_UP);
+	ck_assert_uint_eq(sl_backend_ref_state(bed_member((unsigned)_i)), SL_BACKEND_UP);
 	hold((unsigned)_i, false);
 	hold(1 - (unsigned)_i, true);
 	ask_ten();
@@ -117,7 +117,7 @@ TEST(who_comes_up_held_gets_nothing)
 	bed_turns(3);
 	t = bed_transport(&bed.backends[0], false);
 	t->held = true;
-	sl_member_adopt(bed_member(0), t);
+	sl_backend_ref_adopt(bed_member(0), t);
 	ck_assert(!bed_member(0)->served);
 	bed_turns(3);
 	ask_ten();

@@ -422,12 +422,12 @@ static void grant(uint32_t bytes)
 TEST(open_request_waits_for_credit)
 {
 	static char bytes[1000];
-	uint32_t said = 0, got;
+	uint32_t rule_values = 0, got;
 
 	stream();
 	memset(bytes, 'x', sizeof(bytes));
 	say("POST /o HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n");
-	for (; said < 200000; said += sizeof(bytes))
+	for (; rule_values < 200000; rule_values += sizeof(bytes))
 		bed_say(0, bytes, sizeof(bytes));
 	bed_turns(5);
 	got = (uint32_t)other()->taken_len;
@@ -447,7 +447,8 @@ TEST(open_request_is_given_too_much_credit)
 	stream();
 	say(POST(10) "abc");
 	grant(UINT32_MAX);
-	ck_assert_int_eq(sl_member_link(bed.core.table->pools[1].members[0]), SL_LINK_DOWN);
+	ck_assert_int_eq(sl_backend_ref_state(bed.core.wcfg->pools[1].backends[0]),
+			 SL_BACKEND_DOWN);
 	ck_assert(heard("502 Bad Gateway") || heard("503 Service Unavailable"));
 }
 
@@ -623,22 +624,22 @@ TEST(heads_in_pieces_count_for_their_address)
 {
 	enum { FRAMES = 3 };
 
-	const struct sl_account *a = sl_client_account(sl_client_next(&bed.core, NULL));
+	const struct sl_addr_quota *a = sl_client_quota(sl_client_next(&bed.core, NULL));
 
-	bed.core.accounts.limits[SL_ACCOUNT_FRAMES] = FRAMES;
+	bed.core.quotas.limits[SL_QUOTA_FRAMES] = FRAMES;
 	for (unsigned i = 0; i <= FRAMES; i++) {
 		if (i)
 			bed_open(i);
 		bed_say(i, "GET /o HT", 9);
 		bed_turns(2);
-		ck_assert_uint_eq(a->cnt[SL_ACCOUNT_FRAMES], i < FRAMES ? i + 1 : FRAMES);
+		ck_assert_uint_eq(a->cnt[SL_QUOTA_FRAMES], i < FRAMES ? i + 1 : FRAMES);
 	}
 	ck_assert_uint_gt(bed.clients[FRAMES].heard_len, 12);
 	ck_assert_mem_eq(bed.clients[FRAMES].heard, "HTTP/1.1 503", 12);
-	ck_assert_uint_eq(bed.core.stats.address_limits[SL_ACCOUNT_FRAMES], 1);
+	ck_assert_uint_eq(bed.core.stats.address_limits[SL_QUOTA_FRAMES], 1);
 	say("TP/1.1\r\nHost: x\r\n\r\n");
 	ck_assert_uint_eq(other()->id_cnt, 1);
 	reply(other()->ids[0], 0, "");
 	ck_assert(heard("HTTP/1.1 200 OK"));
-	ck_assert_uint_eq(a->cnt[SL_ACCOUNT_FRAMES], FRAMES - 1);
+	ck_assert_uint_eq(a->cnt[SL_QUOTA_FRAMES], FRAMES - 1);
 }

@@ -5,7 +5,7 @@
  */
 #include "batch/internal.h"
 #include "core_bed.h"
-#include "core/flight.h"
+#include "core/sent_batch.h"
 #include "broken.h"
 #include "suite.h"
 
@@ -187,7 +187,7 @@ TEST_EACH(not_sent_again_without_a_place, 2)
 	uint64_t id;
 
 	begin(_i, 1);
-	while (sl_mempool_get(&bed.core.holds))
+	while (sl_mempool_get(&bed.core.buf_refs))
 		;
 	bed_post_request(0, "/e", 'z', BODY);
 	id = first_id();
@@ -277,40 +277,43 @@ TEST(rest_of_another_message_ends_the_channel)
 
 static struct sl_exchange again;
 static struct {
-	struct sl_hold hold;
+	struct sl_buf_ref hold;
 	uint64_t neighbour;
 } full;
 
 static void hold_once_more(void)
 {
-	sl_flight_leave(&again);
+	sl_sent_batch_release_request(&again);
 }
 
 /* Its bytes are lost for good then, but not read by another while they are somebody's. */
 TEST(a_flight_too_many_writes_over_nothing)
 {
-	static struct sl_member member;
-	struct sl_flight *flight = sl_mempool_get(&bed.core.flights);
+	static struct sl_backend_ref backend;
+	struct sl_sent_batch *sent = sl_mempool_get(&bed.core.sent_batches);
 
-	flight->batch = 5;
-	sl_flight_begin(&bed.core, &member, flight);
-	full.hold = (struct sl_hold){.flight_cnt = SL_MAX_RETRIES + 1, .refs = 1};
+	sent->batch = 5;
+	sl_sent_batch_begin(&bed.core, &backend, sent);
+	full.hold = (struct sl_buf_ref){.link_cnt = SL_MAX_RETRIES + 1, .refs = 1};
 	full.neighbour = 77;
-	again = (struct sl_exchange){
-		.core = &bed.core, .member = &member, .batch = 5, .send_ns = 1, .hold = &full.hold};
+	again = (struct sl_exchange){.core = &bed.core,
+				     .backend = &backend,
+				     .batch = 5,
+				     .send_ns = 1,
+				     .buf_ref = &full.hold};
 	ck_broken(hold_once_more);
 	ck_assert_uint_eq(full.neighbour, 77);
-	ck_assert(sl_list_empty(&flight->shared));
+	ck_assert(sl_list_empty(&sent->shared));
 #ifndef SL_DEBUG
 	ck_assert_uint_eq(full.hold.refs, 1); /* two, without the exchange's */
 #endif
-	sl_flight_sent(&bed.core, &member, 5);
+	sl_sent_batch_done(&bed.core, &backend, 5);
 }
 
 /* The batcher gives up a request that waits. A deadline that passes before its client reads of it is why. */
 TEST_EACH(a_request_that_is_given_up_at_its_deadline_has_expired, 2)
 {
-	struct sl_flight *f[4096];
+	struct sl_sent_batch *f[4096];
 	struct sl_batcher *b;
 	struct sl_batch_item *item = NULL;
 	unsigned n = 0;
@@ -318,16 +321,16 @@ TEST_EACH(a_request_that_is_given_up_at_its_deadline_has_expired, 2)
 	for (uint32_t i = 0; i < bed.cfg->route_cnt; i++)
 		bed.cfg->routes[i].deadline_ns = _i ? 600 * SL_NS_PER_MS : 600 * SL_NS_PER_US;
 	begin(false, 1000);
-	while ((f[n] = sl_mempool_get(&bed.core.flights))) /* nothing can be sent */
+	while ((f[n] = sl_mempool_get(&bed.core.sent_batches))) /* nothing can be sent */
 		n++;
 	bed_post_request(0, "/e", 'z', 100);
-	b = bed.core.table->pools[0].group->batcher;
+	b = bed.core.wcfg->pools[0].pool->batcher;
 	for (unsigned lane = 0; lane < SL_LANES && !item; lane++)
 		item = sl_lane_first(&b->queue.lanes[lane]);
 	ck_assert_ptr_nonnull(item);
 	sl_batch_drop(b, item, SL_OUTCOME_SHED);
 	while (n)
-		sl_mempool_put(&bed.core.flights, f[--n]);
+		sl_mempool_put(&bed.core.sent_batches, f[--n]);
 	bed_turns(2);
 	ck_assert(heard(0, _i ? "HTTP/1.1 503 " : "HTTP/1.1 504 "));
 	ck_assert_uint_eq(bed.core.stats.outcomes[_i ? SL_OUTCOME_SHED : SL_OUTCOME_EXPIRED], 1);

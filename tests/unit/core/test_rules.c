@@ -29,7 +29,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-	sl_store_free(&x.said, &umem);
+	sl_store_free(&x.rule_values, &umem);
 	sl_umem_fini(&umem);
 	free(core.rule_buf);
 }

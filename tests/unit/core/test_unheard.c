@@ -94,7 +94,7 @@ TEST(few_may_send_far_ahead)
 	struct sl_rpc_header h = bed_header(SL_RPC_WINDOW, 1, 1, sizeof(w));
 	const uint32_t last = 2 * STREAMS - 1;
 
-	bed.core.accounts.limits[SL_ACCOUNT_FRAMES] = 0;
+	bed.core.quotas.limits[SL_QUOTA_FRAMES] = 0;
 	bed.core.keeping = UINT32_MAX / 2; /* for which there are too few frames here */
 	for (uint32_t i = 0; i < STREAMS; i++) {
 		post(2 * i + 1);
@@ -313,8 +313,8 @@ static void lose_backend(void)
 TEST(who_awaits_a_backend_gives_way)
 {
 	lose_backend();
-	bed.core.accounts.limits[SL_ACCOUNT_EXCHANGES] = 0;
-	bed.core.accounts.limits[SL_ACCOUNT_READING] = 0;
+	bed.core.quotas.limits[SL_QUOTA_EXCHANGES] = 0;
+	bed.core.quotas.limits[SL_QUOTA_READING] = 0;
 	for (uint32_t i = 0; i < 70; i++)
 		post(2 * i + 1);
 	ck_assert_uint_ge(bed.core.stats.ended_for_others[SL_RANK_EXCHANGES], 1);

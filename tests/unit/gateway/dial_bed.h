@@ -15,7 +15,7 @@ enum { WORKERS = 16, MANY = 1024 };
 #define MS UINT64_C(1000000)
 
 static struct sl_worker workers[WORKERS];
-static struct sl_member *members[MANY][WORKERS];
+static struct sl_backend_ref *members[MANY][WORKERS];
 static struct sl_dialer *dialers[MANY];
 static struct sl_conn_mgr *cm;
 static struct sl_prng prng;
@@ -30,23 +30,23 @@ static inline void set_up(void)
 	now_ns = 1000 * MS;
 }
 
-static inline void make_members(unsigned i, enum sl_member_link link)
+static inline void make_backends(unsigned i, enum sl_backend_state link)
 {
 	for (unsigned w = 0; w < WORKERS; w++) {
-		members[i][w] = calloc(1, sizeof(struct sl_member) + 1);
+		members[i][w] = calloc(1, sizeof(struct sl_backend_ref) + 1);
 		members[i][w]->channel = calloc(1, sizeof(struct sl_rpc_channel));
 		members[i][w]->channel->state = SL_RPC_UP;
-		sl_member_link_set(members[i][w], link);
+		sl_backend_ref_set_state(members[i][w], link);
 	}
 }
 
 /* What sl_dialer_add() makes, without threads. */
-static inline void add(unsigned i, enum sl_member_link link, uint64_t due_ns)
+static inline void add(unsigned i, enum sl_backend_state link, uint64_t due_ns)
 {
 	size_t each = sizeof(struct worker_link) + sizeof(struct link_snapshot);
 	struct sl_dialer *d = calloc(1, sizeof(*d) + WORKERS * each);
 
-	make_members(i, link);
+	make_backends(i, link);
 	dialers[i] = d;
 	d->mgr = cm;
 	d->pool_name = strdup("pool");
@@ -54,7 +54,7 @@ static inline void add(unsigned i, enum sl_member_link link, uint64_t due_ns)
 	d->due_ns = due_ns;
 	d->seen = (struct link_snapshot *)&d->workers[WORKERS];
 	for (unsigned w = 0; w < WORKERS; w++) {
-		d->seen[w].member = d->workers[w].member = members[i][w];
+		d->seen[w].backend = d->workers[w].backend = members[i][w];
 		atomic_store(&d->workers[w].used, true);
 	}
 	sl_list_add_tail(&cm->dialers, &d->node);
@@ -64,7 +64,7 @@ static inline void add(unsigned i, enum sl_member_link link, uint64_t due_ns)
 	sl_dial_timer_update(d, now_ns);
 }
 
-static inline void add_all(unsigned cnt, enum sl_member_link link)
+static inline void add_all(unsigned cnt, enum sl_backend_state link)
 {
 	for (unsigned i = 0; i < cnt; i++)
 		add(i, link, sl_prng_below(&prng, 2000) * MS);

@@ -16,7 +16,7 @@ TEST(who_has_been_due_for_longest_is_first_and_nobody_is_missed)
 	uint64_t last = 0;
 	struct sl_dialer *d;
 
-	add_all(FEW, SL_LINK_DOWN);
+	add_all(FEW, SL_BACKEND_DOWN);
 	for (unsigned i = 0; i < FEW; i++)
 		due += dialers[i]->due_ns <= now_ns;
 	while ((d = sl_dial_timer_pop(cm, now_ns))) {
@@ -46,7 +46,7 @@ TEST(times_that_change_are_in_order)
 	bool waits[FEW];
 
 	memset(waits, true, sizeof(waits));
-	add_all(FEW, SL_LINK_DOWN);
+	add_all(FEW, SL_BACKEND_DOWN);
 	for (unsigned n = 0; n < 20000; n++) {
 		unsigned i = (unsigned)sl_prng_below(&prng, FEW);
 
@@ -62,7 +62,7 @@ TEST(times_that_change_are_in_order)
 
 TEST(an_idle_look_looks_at_nobody)
 {
-	add_all(MANY, SL_LINK_UP);
+	add_all(MANY, SL_BACKEND_UP);
 	ck_assert_uint_eq(sl_dial_timer_next_ns(cm), UINT64_MAX);
 	ck_assert_ptr_null(sl_dial_timer_pop(cm, now_ns));
 	sl_promotion_update(cm, now_ns);
@@ -73,7 +73,7 @@ TEST(an_idle_look_looks_at_nobody)
 TEST(those_that_wait_are_not_looked_at)
 {
 	for (unsigned i = 0; i < MANY; i++)
-		add(i, SL_LINK_DOWN, now_ns + i + 1);
+		add(i, SL_BACKEND_DOWN, now_ns + i + 1);
 	cm->update_cnt = 0;
 	sl_dial_timer_scan(cm, now_ns);
 	ck_assert_ptr_null(sl_dial_timer_pop(cm, now_ns));
@@ -87,9 +87,9 @@ TEST_EACH(a_lost_link_is_seen_whichever_it_is, WORKERS)
 {
 	unsigned i = 700 + (unsigned)_i;
 
-	add_all(MANY, SL_LINK_UP);
+	add_all(MANY, SL_BACKEND_UP);
 	dialers[i]->due_ns = now_ns - 1;
-	sl_member_link_set(members[i][_i], SL_LINK_DOWN);
+	sl_backend_ref_set_state(members[i][_i], SL_BACKEND_DOWN);
 	sl_dial_timer_scan(cm, now_ns);
 	ck_assert_uint_eq(cm->update_cnt, 1);
 	ck_assert_ptr_eq(sl_dial_timer_pop(cm, now_ns), dialers[i]);
@@ -98,9 +98,9 @@ TEST_EACH(a_lost_link_is_seen_whichever_it_is, WORKERS)
 
 TEST(one_that_is_busy_or_has_stopped_is_let_alone)
 {
-	add_all(FEW, SL_LINK_UP);
+	add_all(FEW, SL_BACKEND_UP);
 	for (unsigned i = 0; i < 2; i++)
-		sl_member_link_set(members[i][0], SL_LINK_DOWN);
+		sl_backend_ref_set_state(members[i][0], SL_BACKEND_DOWN);
 	dialers[0]->busy = true;
 	dialers[1]->stop = true;
 	sl_dial_timer_scan(cm, now_ns);
@@ -110,11 +110,11 @@ TEST(one_that_is_busy_or_has_stopped_is_let_alone)
 
 TEST(a_transport_that_the_worker_lost_at_once_is_dialled_for_again)
 {
-	add_all(FEW, SL_LINK_OFFERED);
-	sl_member_link_set(members[3][5], SL_LINK_UP);
+	add_all(FEW, SL_BACKEND_OFFERED);
+	sl_backend_ref_set_state(members[3][5], SL_BACKEND_UP);
 	sl_dial_timer_scan(cm, now_ns);
 	ck_assert_uint_eq(sl_dial_timer_next_ns(cm), UINT64_MAX);
-	sl_member_link_set(members[3][5], SL_LINK_DOWN);
+	sl_backend_ref_set_state(members[3][5], SL_BACKEND_DOWN);
 	sl_dial_timer_scan(cm, now_ns);
 	ck_assert_uint_eq(sl_dial_timer_next_ns(cm), dialers[3]->due_ns);
 }
@@ -123,7 +123,7 @@ TEST(a_move_that_was_offered_is_watched_until_it_is_over)
 {
 	struct worker_link *wl;
 
-	add_all(FEW, SL_LINK_UP);
+	add_all(FEW, SL_BACKEND_UP);
 	wl = &dialers[7]->workers[2];
 	wl->ep = EP_FALLBACK;
 	wl->to_ep = EP_PRIMARY;
@@ -134,7 +134,7 @@ TEST(a_move_that_was_offered_is_watched_until_it_is_over)
 	wl->next_ns = now_ns + 1000 * MS;
 	sl_dial_timer_update(dialers[7], now_ns);
 	ck_assert_uint_eq(sl_dial_timer_next_ns(cm), UINT64_MAX);
-	atomic_fetch_add(&members[7][2]->moves, 1);
+	atomic_fetch_add(&members[7][2]->switched_cnt, 1);
 	cm->update_cnt = 0;
 	sl_dial_timer_scan(cm, now_ns);
 	ck_assert_int_eq(wl->ep, EP_PRIMARY);
@@ -146,7 +146,7 @@ TEST(a_move_in_vain_is_due_again)
 {
 	struct worker_link *wl;
 
-	add_all(FEW, SL_LINK_UP);
+	add_all(FEW, SL_BACKEND_UP);
 	wl = &dialers[7]->workers[2];
 	wl->ep = EP_FALLBACK;
 	wl->to_ep = EP_PRIMARY;
@@ -154,7 +154,7 @@ TEST(a_move_in_vain_is_due_again)
 	wl->retry_ms = 1000;
 	wl->next_ns = now_ns + 30000 * MS;
 	sl_dial_timer_update(dialers[7], now_ns);
-	atomic_fetch_add(&members[7][2]->stays, 1);
+	atomic_fetch_add(&members[7][2]->stayed_cnt, 1);
 	sl_dial_timer_scan(cm, now_ns);
 	ck_assert_uint_eq(sl_dial_timer_next_ns(cm), now_ns + 1000 * MS);
 }
@@ -163,7 +163,7 @@ TEST(a_silence_is_seen_and_one_that_has_ended_asks_nothing)
 {
 	struct sl_rpc_channel *ch;
 
-	add_all(FEW, SL_LINK_UP);
+	add_all(FEW, SL_BACKEND_UP);
 	ch = members[9][4]->channel;
 	dialers[9]->workers[4].number = 1;
 	sl_dial_timer_update(dialers[9], now_ns);
@@ -183,7 +183,7 @@ TEST(who_gets_a_place_is_due_at_once)
 {
 	struct worker_link *wl;
 
-	add_all(FEW, SL_LINK_UP);
+	add_all(FEW, SL_BACKEND_UP);
 	sl_conn_mgr_set_max_promoted(cm, 1);
 	dialers[5]->backend.first = strdup("first");
 	sl_list_add_tail(&cm->with_bootstrap, &dialers[5]->bootstrap_node);
@@ -204,7 +204,7 @@ TEST_EACH(what_has_broken_is_tried_again_after_a_while, 2)
 	struct worker_link *wl;
 	uint64_t at_ns;
 
-	add_all(FEW, SL_LINK_UP);
+	add_all(FEW, SL_BACKEND_UP);
 	sl_conn_mgr_set_max_promoted(cm, 1);
 	dialers[5]->backend.first = strdup("first");
 	sl_list_add_tail(&cm->with_bootstrap, &dialers[5]->bootstrap_node);
@@ -241,11 +241,11 @@ static void forget(unsigned i)
 	pthread_mutex_unlock(&cm->lock);
 }
 
-static void set_links(unsigned cnt, enum sl_member_link link)
+static void set_links(unsigned cnt, enum sl_backend_state link)
 {
 	for (unsigned i = 0; i < cnt; i++) {
 		for (unsigned w = 0; w < WORKERS; w++)
-			sl_member_link_set(members[i][w], link);
+			sl_backend_ref_set_state(members[i][w], link);
 	}
 }
 
@@ -271,7 +271,7 @@ static const struct sl_cfg_pool pool = {.name = "p", .backends = &nowhere, .back
 static void start(unsigned cnt)
 {
 	for (unsigned i = 0; i < cnt; i++) {
-		make_members(i, SL_LINK_DOWN);
+		make_backends(i, SL_BACKEND_DOWN);
 		dialers[i] = sl_dialer_add(cm, &pool, 0, members[i], 1, 0);
 		ck_assert_ptr_nonnull(dialers[i]);
 		ck_assert_int_eq(sl_hash_ring_enter(cm, &pool, &dialers[i], 1), 0);
@@ -293,13 +293,13 @@ TEST(links_that_are_lost_are_dialled_for)
 {
 	start(FEW);
 	await_dialled(FEW);
-	set_links(FEW, SL_LINK_UP);
+	set_links(FEW, SL_BACKEND_UP);
 	usleep(600000); /* attempts that were under way, and back-off */
 	for (unsigned i = 0; i < FEW; i++)
 		forget(i);
 	usleep(100000);
 	ck_assert_uint_eq(dialled_of(FEW), 0);
-	set_links(FEW, SL_LINK_DOWN);
+	set_links(FEW, SL_BACKEND_DOWN);
 	await_dialled(FEW);
 }
 
@@ -319,7 +319,7 @@ TEST(threads_look_at_nobody_while_nothing_is_due)
 
 	start(FEW);
 	await_dialled(FEW);
-	set_links(FEW, SL_LINK_UP);
+	set_links(FEW, SL_BACKEND_UP);
 	usleep(600000);
 	update_cnt = looks_now();
 	usleep(200000);

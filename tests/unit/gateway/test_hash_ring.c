@@ -41,7 +41,7 @@ static void set_up_ring(void)
 	for (unsigned i = 0; i < CNT; i++) {
 		snprintf(texts[i], sizeof(texts[i]), "b%u", i);
 		backends[i].name = texts[i];
-		add(i, SL_LINK_DOWN, now_ns);
+		add(i, SL_BACKEND_DOWN, now_ns);
 		for (unsigned w = 0; w < WORKERS; w++)
 			atomic_store(&dialers[i]->workers[w].used, false);
 		sl_dial_timer_set(dialers[i]);
@@ -77,29 +77,29 @@ static void connect_used(void)
 	for (unsigned i = 0; i < CNT; i++) {
 		for (unsigned w = 0; w < WORKERS; w++) {
 			if (uses(w, i))
-				sl_member_link_set(members[i][w], SL_LINK_UP);
+				sl_backend_ref_set_state(members[i][w], SL_BACKEND_UP);
 		}
 	}
 	look(20);
 }
 
-static void set_used_of(unsigned worker, enum sl_member_link link)
+static void set_used_of(unsigned worker, enum sl_backend_state link)
 {
 	for (unsigned i = 0; i < CNT; i++) {
 		if (uses(worker, i))
-			sl_member_link_set(members[i][worker], link);
+			sl_backend_ref_set_state(members[i][worker], link);
 	}
 }
 
 /* Of that worker, in its inbox; their members are noted. */
-static unsigned released(unsigned worker, struct sl_member **of)
+static unsigned released(unsigned worker, struct sl_backend_ref **of)
 {
 	struct sl_worker_msg *m;
 	unsigned n = 0;
 
 	while ((m = sl_mpsc_get_ptr(workers[worker].mailbox))) {
 		ck_assert_int_eq(m->verb, SL_WORKER_RELEASE);
-		of[n++] = m->member;
+		of[n++] = m->backend;
 		free(m);
 	}
 	return n;
@@ -107,7 +107,7 @@ static unsigned released(unsigned worker, struct sl_member **of)
 
 static unsigned released_by_all(void)
 {
-	struct sl_member *of[CNT];
+	struct sl_backend_ref *of[CNT];
 	unsigned n = 0;
 
 	for (unsigned w = 0; w < WORKERS; w++)
@@ -156,7 +156,7 @@ TEST(what_comes_is_dialled_before_it_is_in_force_and_what_leaves_stays_until_the
 
 TEST(what_leaves_is_kept_until_others_are_connected)
 {
-	struct sl_member *of[CNT];
+	struct sl_backend_ref *of[CNT];
 
 	pool.subset = 2;
 	enter(0, CNT);
@@ -169,7 +169,7 @@ TEST(what_leaves_is_kept_until_others_are_connected)
 		unsigned up = 0, left = 0;
 
 		for (unsigned i = CNT / 2; i < CNT; i++) {
-			bool is_up = sl_member_link(members[i][w]) == SL_LINK_UP;
+			bool is_up = sl_backend_ref_state(members[i][w]) == SL_BACKEND_UP;
 
 			up += uses(w, i) && is_up;
 			left += !uses(w, i) && is_up;
@@ -181,7 +181,8 @@ TEST(what_leaves_is_kept_until_others_are_connected)
 	for (unsigned w = 0; w < WORKERS; w++) {
 		(void)released(w, of);
 		for (unsigned i = CNT / 2; i < CNT; i++)
-			ck_assert(uses(w, i) || sl_member_link(members[i][w]) == SL_LINK_DOWN ||
+			ck_assert(uses(w, i) ||
+				  sl_backend_ref_state(members[i][w]) == SL_BACKEND_DOWN ||
 				  dialers[i]->workers[w].released);
 	}
 }
@@ -189,12 +190,12 @@ TEST(what_leaves_is_kept_until_others_are_connected)
 TEST(who_has_lost_its_own_is_dialled_for_elsewhere_and_goes_back)
 {
 	struct sl_subset_info info;
-	struct sl_member *of[CNT];
+	struct sl_backend_ref *of[CNT];
 
 	enter(0, CNT);
 	sl_conn_mgr_switch(cm, generation);
 	connect_used();
-	set_used_of(3, SL_LINK_DOWN);
+	set_used_of(3, SL_BACKEND_DOWN);
 	look(20);
 	sl_conn_mgr_subset(cm, "p", 3, &info);
 	ck_assert_uint_eq(info.subset, SUBSET);
@@ -202,7 +203,7 @@ TEST(who_has_lost_its_own_is_dialled_for_elsewhere_and_goes_back)
 	ck_assert_uint_eq(info.connected, 0);
 	ck_assert_uint_eq(used_cnt(3), SUBSET + 2);
 	ck_assert_uint_eq(used_cnt(2), SUBSET);
-	set_used_of(3, SL_LINK_UP);
+	set_used_of(3, SL_BACKEND_UP);
 	look(20);
 	look(4900);
 	ck_assert_uint_eq(used_cnt(3), SUBSET + 2);
@@ -210,7 +211,7 @@ TEST(who_has_lost_its_own_is_dialled_for_elsewhere_and_goes_back)
 	ck_assert_uint_eq(used_cnt(3), SUBSET);
 	ck_assert_uint_eq(released(3, of), 2);
 	for (unsigned k = 0; k < 2; k++)
-		sl_member_link_set(of[k], SL_LINK_DOWN);
+		sl_backend_ref_set_state(of[k], SL_BACKEND_DOWN);
 	look(20);
 	sl_conn_mgr_subset(cm, "p", 3, &info);
 	ck_assert_uint_eq(info.borrowed, 0);
@@ -223,7 +224,7 @@ TEST(a_reload_meanwhile_goes_on_with_what_is_borrowed)
 	enter(0, CNT);
 	sl_conn_mgr_switch(cm, generation);
 	connect_used();
-	set_used_of(3, SL_LINK_DOWN);
+	set_used_of(3, SL_BACKEND_DOWN);
 	look(20);
 	enter(0, CNT);
 	sl_conn_mgr_switch(cm, generation);
@@ -238,7 +239,7 @@ TEST(a_pool_that_all_use_is_not_looked_at)
 	enter(0, CNT);
 	sl_conn_mgr_switch(cm, generation);
 	connect_used();
-	set_used_of(3, SL_LINK_DOWN);
+	set_used_of(3, SL_BACKEND_DOWN);
 	look(20);
 	for (unsigned w = 0; w < WORKERS; w++)
 		ck_assert_uint_eq(used_cnt(w), CNT);
@@ -250,7 +251,7 @@ TEST(one_that_was_used_before_and_is_down_is_not_waited_for)
 	enter(0, CNT);
 	sl_conn_mgr_switch(cm, generation);
 	connect_used();
-	set_used_of(3, SL_LINK_DOWN);
+	set_used_of(3, SL_BACKEND_DOWN);
 	enter(0, CNT);
 	ck_assert(sl_hash_rings_ready(cm));
 }
@@ -275,14 +276,14 @@ TEST(a_pool_is_tried_when_its_workers_have_a_backend_or_all_attempts_have_failed
 	ck_assert(sl_hash_rings_tried(cm)); /* it is not in force */
 	sl_conn_mgr_switch(cm, generation);
 	ck_assert(!sl_hash_rings_tried(cm));
-	set_used_of(3, SL_LINK_OFFERED);
+	set_used_of(3, SL_BACKEND_OFFERED);
 	connect_used();
 	ck_assert(sl_hash_rings_tried(cm));
-	set_used_of(3, SL_LINK_OFFERED);
+	set_used_of(3, SL_BACKEND_OFFERED);
 	ck_assert(!sl_hash_rings_tried(cm));
-	set_used_of(3, SL_LINK_UNREADY);
+	set_used_of(3, SL_BACKEND_UNREADY);
 	ck_assert(sl_hash_rings_tried(cm));
-	set_used_of(3, SL_LINK_DOWN);
+	set_used_of(3, SL_BACKEND_DOWN);
 	ck_assert(!sl_hash_rings_tried(cm));
 	for (unsigned i = 0; i < CNT; i++)
 		dialers[i]->tried = true;

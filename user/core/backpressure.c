@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What becomes of bodies while frames get fewer, before anything has to be ended (relief.c): those of
+ * What becomes of bodies while frames get fewer, before anything has to be ended (evict.c): those of
  * the heaviest accounts get smaller windows, then they are not read any more, and go on, whoever has
  * waited longest first, when there are frames again. README.md of this room has the figures.
  *
@@ -14,28 +14,28 @@
 
 enum {
 	SMALL_FRAMES = 32, /* a body that holds no more is read on: it is soon whole, or heavy */
-	GO_ON_PER_RUN = 16,
+	RESUMES_PER_RUN = 16,
 	STUCK_NS = 1000000000,
 	POLL_NS = 1000000,
 };
 
-enum level { LEVEL_CALM, LEVEL_NARROW, LEVEL_HOLD };
+enum level { LEVEL_CALM, LEVEL_NARROW, LEVEL_PAUSE };
 
 static enum level level_of(const struct sl_core *c)
 {
 	const struct sl_umem *u = c->net->umem;
 	uint64_t free_parts = (uint64_t)u->free_cnt * SL_FRAME_PARTS;
 
-	if (free_parts < (uint64_t)u->frame_cnt * SL_HOLD_PARTS)
-		return LEVEL_HOLD;
+	if (free_parts < (uint64_t)u->frame_cnt * SL_PAUSE_PARTS)
+		return LEVEL_PAUSE;
 	return free_parts < (uint64_t)u->frame_cnt * SL_NARROW_PARTS ? LEVEL_NARROW : LEVEL_CALM;
 }
 
 /* Its account has half of what the heaviest one has, or one that is about as heavy. */
 static bool is_heavy(const struct sl_exchange *x)
 {
-	return x->frames > SMALL_FRAMES && sl_client_account(x->client)->cnt[SL_ACCOUNT_FRAMES] >=
-						   sl_account_most_frames(&x->core->accounts) / 2;
+	return x->frames > SMALL_FRAMES && sl_client_quota(x->client)->cnt[SL_QUOTA_FRAMES] >=
+						   sl_addr_quota_most_frames(&x->core->quotas) / 2;
 }
 
 static void set_narrow(struct sl_exchange *x, bool narrow)
@@ -47,23 +47,23 @@ static void set_narrow(struct sl_exchange *x, bool narrow)
 	x->core->stats.windows_narrowed += changed && narrow;
 }
 
-static void hold(struct sl_exchange *x)
+static void pause_body(struct sl_exchange *x)
 {
 	struct sl_core *c = x->core;
-	char who[SL_ACCOUNT_TEXT];
+	char who[SL_QUOTA_TEXT];
 
 	if (!sl_list_empty(&x->item.link))
 		return;
-	if (sl_list_empty(&c->held_bodies))
-		c->held_ns = c->now_ns;
-	sl_list_add_tail(&c->held_bodies, &x->item.link);
+	if (sl_list_empty(&c->paused_bodies))
+		c->paused_ns = c->now_ns;
+	sl_list_add_tail(&c->paused_bodies, &x->item.link);
 	c->stats.bodies_held++;
 	SL_LOG_EVERY(10 * SL_NS_PER_SEC, SL_LOG_WARN,
 		     "few frames are left: a body of client %s is not read for now",
-		     sl_account_text(sl_client_account(x->client), who));
+		     sl_addr_quota_text(sl_client_quota(x->client), who));
 }
 
-bool sl_body_may_come(struct sl_exchange *x)
+bool sl_body_may_read(struct sl_exchange *x)
 {
 	enum level level = level_of(x->core);
 	bool heavy = level != LEVEL_CALM && is_heavy(x);
@@ -71,23 +71,23 @@ bool sl_body_may_come(struct sl_exchange *x)
 	if (x->client->proto == SL_CLIENT_DATAGRAM) /* it is all here, and has no connection */
 		return true;
 	set_narrow(x, heavy);
-	if (heavy && level == LEVEL_HOLD)
-		hold(x);
-	return x->stream.windowed || !sl_exchange_is_held(x);
+	if (heavy && level == LEVEL_PAUSE)
+		pause_body(x);
+	return x->stream.windowed || !sl_exchange_is_paused(x);
 }
 
-void sl_body_came(struct sl_exchange *x, size_t len)
+void sl_body_was_read(struct sl_exchange *x, size_t len)
 {
 	if (!x->stream.windowed)
 		return;
-	if (sl_exchange_is_held(x))
+	if (sl_exchange_is_paused(x))
 		x->withheld += (uint32_t)len;
 	else
 		x->stream.passed += (uint32_t)len;
 }
 
 /* The exchange may be gone afterwards, or be held again. */
-static void go_on(struct sl_exchange *x)
+static void resume_body(struct sl_exchange *x)
 {
 	if (!x->stream.windowed) {
 		sl_client_progress(x->client);
@@ -98,34 +98,34 @@ static void go_on(struct sl_exchange *x)
 	sl_client_ready(x->client, &x->stream);
 }
 
-unsigned sl_bodies_go_on(struct sl_core *c)
+unsigned sl_bodies_resume(struct sl_core *c)
 {
 	struct sl_list *l;
 	unsigned n = 0;
 
-	for (; n < GO_ON_PER_RUN && level_of(c) != LEVEL_HOLD; n++) {
-		l = sl_list_pop_head(&c->held_bodies);
+	for (; n < RESUMES_PER_RUN && level_of(c) != LEVEL_PAUSE; n++) {
+		l = sl_list_pop_head(&c->paused_bodies);
 		if (!l)
 			break;
-		c->held_ns = c->now_ns;
-		go_on(sl_container_of(l, struct sl_exchange, item.link));
+		c->paused_ns = c->now_ns;
+		resume_body(sl_container_of(l, struct sl_exchange, item.link));
 	}
 	return n;
 }
 
 bool sl_bodies_are_stuck(const struct sl_core *c)
 {
-	return !sl_list_empty(&c->held_bodies) && level_of(c) == LEVEL_HOLD &&
-	       c->now_ns - c->held_ns >= STUCK_NS;
+	return !sl_list_empty(&c->paused_bodies) && level_of(c) == LEVEL_PAUSE &&
+	       c->now_ns - c->paused_ns >= STUCK_NS;
 }
 
 uint64_t sl_bodies_next_ns(const struct sl_core *c)
 {
 	uint64_t next = c->now_ns + POLL_NS;
 
-	if (sl_list_empty(&c->held_bodies))
+	if (sl_list_empty(&c->paused_bodies))
 		return UINT64_MAX;
-	if (level_of(c) != LEVEL_HOLD)
+	if (level_of(c) != LEVEL_PAUSE)
 		return c->now_ns;
-	return c->held_ns + STUCK_NS > next ? c->held_ns + STUCK_NS : next;
+	return c->paused_ns + STUCK_NS > next ? c->paused_ns + STUCK_NS : next;
 }

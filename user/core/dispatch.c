@@ -4,10 +4,10 @@
 
 #include "base/clock.h"
 #include "core/event.h"
-#include "core/flight.h"
-#include "core/group.h"
+#include "core/sent_batch.h"
+#include "core/pool.h"
 
-enum { SHED_TOLD_NS = 1000000 }; /* about what a reply takes to its client */
+enum { SHED_REPLY_NS = 1000000 }; /* about what a reply takes to its client */
 
 static struct sl_exchange *exchange_of(struct sl_batch_item *item)
 {
@@ -47,11 +47,11 @@ static uint32_t fill_item(struct sl_core *c, struct sl_exchange *x, struct sl_rp
 	return n;
 }
 
-static void mark_sent(struct sl_core *c, struct sl_exchange *x, struct sl_member *m, uint64_t batch,
-		      uint64_t id)
+static void mark_sent(struct sl_core *c, struct sl_exchange *x, struct sl_backend_ref *m,
+		      uint64_t batch, uint64_t id)
 {
-	x->state = SL_EX_FLIGHT;
-	sl_exchange_goes_to(x, m);
+	x->state = SL_EX_IN_FLIGHT;
+	sl_exchange_set_backend(x, m);
 	x->rpc_id = id;
 	x->batch = batch;
 	x->send_ns = c->now_ns;
@@ -62,15 +62,15 @@ static void mark_sent(struct sl_core *c, struct sl_exchange *x, struct sl_member
 	}
 }
 
-int sl_service_send(void *group, unsigned backend, struct sl_batch_item **items, unsigned cnt)
+int sl_dispatch_send(void *pool, unsigned backend, struct sl_batch_item **items, unsigned cnt)
 {
-	struct sl_group *g = group;
+	struct sl_pool *g = pool;
 	struct sl_core *c = g->core;
-	struct sl_member *m = g->numbered[backend];
+	struct sl_backend_ref *m = g->by_number[backend];
 	SL_UNINIT struct sl_rpc_item rpc[SL_RPC_MAX_BATCH];
-	struct sl_flight *flight = sl_mempool_get(&c->flights);
+	struct sl_sent_batch *sent = sl_mempool_get(&c->sent_batches);
 	uint32_t used = 0;
-	int rc = flight ? 0 : -EAGAIN;
+	int rc = sent ? 0 : -EAGAIN;
 
 	for (unsigned i = 0; i < cnt && !rc; i++) {
 		struct sl_exchange *x = exchange_of(items[i]);
@@ -80,17 +80,17 @@ int sl_service_send(void *group, unsigned backend, struct sl_batch_item **items,
 		used += n;
 	}
 	if (!rc)
-		rc = sl_rpc_send(m->channel, rpc, cnt, c->now_ns, &flight->batch);
+		rc = sl_rpc_send(m->channel, rpc, cnt, c->now_ns, &sent->batch);
 	if (rc) {
-		if (flight)
-			sl_mempool_put(&c->flights, flight);
+		if (sent)
+			sl_mempool_put(&c->sent_batches, sent);
 		return rc;
 	}
-	sl_flight_begin(c, m, flight);
+	sl_sent_batch_begin(c, m, sent);
 	for (unsigned i = 0; i < cnt; i++) {
 		struct sl_exchange *x = exchange_of(items[i]);
 
-		mark_sent(c, x, m, flight->batch, rpc[i].id);
+		mark_sent(c, x, m, sent->batch, rpc[i].id);
 		if (x->note)
 			sl_event_sent(x, cnt);
 	}
@@ -105,7 +105,7 @@ int sl_service_send(void *group, unsigned backend, struct sl_batch_item **items,
  */
 static enum sl_outcome refusal_of(const struct sl_exchange *x, enum sl_outcome why)
 {
-	uint64_t by_ns = x->core->now_ns + (why == SL_OUTCOME_SHED ? SHED_TOLD_NS : 0);
+	uint64_t by_ns = x->core->now_ns + (why == SL_OUTCOME_SHED ? SHED_REPLY_NS : 0);
 
 	return why != SL_OUTCOME_OK && by_ns >= x->deadline_ns ? SL_OUTCOME_EXPIRED : why;
 }
@@ -118,9 +118,9 @@ static void drop_item(void *app, struct sl_batch_item *item, enum sl_outcome why
 	sl_exchange_fail(x, refusal_of(x, why));
 }
 
-const struct sl_batch_ops sl_service_batch_ops = {.send = sl_service_send, .drop = drop_item};
+const struct sl_batch_ops sl_dispatch_batch_ops = {.send = sl_dispatch_send, .drop = drop_item};
 
-enum sl_outcome sl_service_submit(struct sl_exchange *x)
+enum sl_outcome sl_dispatch_submit(struct sl_exchange *x)
 {
 	enum sl_outcome o;
 
@@ -132,7 +132,7 @@ enum sl_outcome sl_service_submit(struct sl_exchange *x)
 	x->item.arrived_ns = x->parse_ns;
 	x->item.policy = x->route->policy;
 	x->item.bytes = (uint32_t)x->request.len;
-	o = sl_batcher_submit(x->group->batcher, &x->item, x->core->now_ns);
+	o = sl_batcher_submit(x->pool->batcher, &x->item, x->core->now_ns);
 	if (o == SL_OUTCOME_OK)
 		x->state = SL_EX_QUEUED;
 	return refusal_of(x, o);

@@ -3,23 +3,23 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "core/flight.h"
+#include "core/sent_batch.h"
 #include "suite.h"
 
 enum { MANY = 1 << 14, FEW = 16, ROUNDS = 2000, TRIES = 7, MEMBERS = 2 };
 
 static struct sl_net net; /* without frames */
 static struct sl_core core;
-static struct sl_member members[MEMBERS];
+static struct sl_backend_ref backends[MEMBERS];
 static uint64_t batches[MEMBERS];
 
 static void begin(unsigned m)
 {
-	struct sl_flight *f = sl_mempool_get(&core.flights);
+	struct sl_sent_batch *f = sl_mempool_get(&core.sent_batches);
 
 	ck_assert_ptr_nonnull(f);
 	f->batch = ++batches[m];
-	sl_flight_begin(&core, &members[m], f);
+	sl_sent_batch_begin(&core, &backends[m], f);
 }
 
 static void set_up(void)
@@ -27,13 +27,13 @@ static void set_up(void)
 	memset(&core, 0, sizeof(core));
 	core.net = &net;
 	memset(batches, 0, sizeof(batches));
-	ck_assert_int_eq(sl_flights_init(&core, MEMBERS * MANY), 0);
+	ck_assert_int_eq(sl_sent_batches_init(&core, MEMBERS * MANY), 0);
 }
 
 static void tear_down(void)
 {
-	ck_assert_uint_eq(sl_mempool_used(&core.flights), 0);
-	sl_flights_fini(&core);
+	ck_assert_uint_eq(sl_mempool_used(&core.sent_batches), 0);
+	sl_sent_batches_fini(&core);
 }
 
 FIXTURE(set_up, tear_down)
@@ -52,7 +52,7 @@ static uint64_t ns_with(uint64_t waiting)
 
 		for (int k = 0; k < ROUNDS; k++) {
 			begin(0);
-			sl_flight_sent(&core, &members[0], batches[0]--);
+			sl_sent_batch_done(&core, &backends[0], batches[0]--);
 		}
 		ns = (sl_now_ns() - at) / ROUNDS;
 		best = ns < best ? ns : best;
@@ -67,7 +67,7 @@ TEST(one_of_many_is_found_as_fast_as_one_of_few)
 	ck_assert_msg(many < 10 * few + 1000, "%lu ns, of few %lu ns", many, few);
 	for (unsigned m = 0; m < MEMBERS; m++) {
 		for (uint64_t b = 1; b <= batches[m]; b++)
-			sl_flight_sent(&core, &members[m], b);
+			sl_sent_batch_done(&core, &backends[m], b);
 	}
 }
 
@@ -83,14 +83,14 @@ TEST(each_ends_by_its_own_number)
 	for (unsigned i = 0; i < CNT; i++) {
 		uint64_t batch = 1 + i * 7 % CNT;
 
-		sl_flight_sent(&core, &members[i % 2], batch);
-		sl_flight_sent(&core, &members[i % 2], batch);
-		ck_assert_uint_eq(sl_mempool_used(&core.flights), 2 * CNT - i - 1);
+		sl_sent_batch_done(&core, &backends[i % 2], batch);
+		sl_sent_batch_done(&core, &backends[i % 2], batch);
+		ck_assert_uint_eq(sl_mempool_used(&core.sent_batches), 2 * CNT - i - 1);
 	}
 	for (unsigned i = 0; i < CNT; i++) {
 		uint64_t batch = 1 + i * 7 % CNT;
 
-		sl_flight_sent(&core, &members[1 - i % 2], batch);
-		ck_assert_uint_eq(sl_mempool_used(&core.flights), CNT - i - 1);
+		sl_sent_batch_done(&core, &backends[1 - i % 2], batch);
+		ck_assert_uint_eq(sl_mempool_used(&core.sent_batches), CNT - i - 1);
 	}
 }

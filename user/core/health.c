@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What fronts tell those who ask whether there is anybody to take their requests. */
 #include "core/client.h"
-#include "core/group.h"
+#include "core/pool.h"
 #include "core/router.h"
 #include "rpc/rpc.h"
 
 static enum sl_serving pool_serves(const struct sl_core *c, uint32_t pool)
 {
 	for (uint32_t b = 0; b < c->cfg->pools[pool].backend_cnt && !c->draining; b++) {
-		if (sl_member_link(c->table->pools[pool].members[b]) == SL_LINK_UP)
+		if (sl_backend_ref_state(c->wcfg->pools[pool].backends[b]) == SL_BACKEND_UP)
 			return SL_SERVING_YES;
 	}
 	return SL_SERVING_NO;
@@ -40,7 +40,7 @@ bool sl_core_routed(void *conn, const struct sl_request *rq, struct sl_span serv
 {
 	const struct sl_client *cl = conn;
 	const struct sl_cfg_route *r =
-		sl_router_find(cl->core->table->router, sl_client_listener(cl), rq).route;
+		sl_router_find(cl->core->wcfg->router, sl_client_listener(cl), rq).route;
 
 	/* A prefix of the path that is as long begins with the service, or is longer by its method. */
 	return r && r->prefix_len >= service.len;

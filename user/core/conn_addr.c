@@ -2,7 +2,7 @@
 /* Who is at the ends of a client's connection. */
 #include "core/client.h"
 
-static void datagram_ends(const struct sl_udp_peer *from, struct sl_conn_info *out)
+static void datagram_addrs(const struct sl_udp_peer *from, struct sl_conn_info *out)
 {
 	*out = (struct sl_conn_info){
 		.local = sl_net_local(&from->path, from->local_port_be),
@@ -10,10 +10,10 @@ static void datagram_ends(const struct sl_udp_peer *from, struct sl_conn_info *o
 	};
 }
 
-void sl_client_ends(const struct sl_client *cl, struct sl_conn_info *out)
+void sl_client_addrs(const struct sl_client *cl, struct sl_conn_info *out)
 {
 	if (cl->proto == SL_CLIENT_DATAGRAM && cl->core->datagram_from) {
-		datagram_ends(cl->core->datagram_from, out);
+		datagram_addrs(cl->core->datagram_from, out);
 	} else if (cl->conn) {
 		struct sl_conn s = sl_client_stream(cl);
 

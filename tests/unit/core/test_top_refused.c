@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "core/account.h"
+#include "core/addr_quota.h"
 #include "suite.h"
 
-static struct sl_refused r, seen;
+static struct sl_top_refused r, seen;
 
 static void set_up(void)
 {
@@ -26,15 +26,15 @@ static bool refuse(uint32_t n, uint64_t now_ns)
 {
 	struct sl_addr a = host(n);
 
-	return sl_refused_note(&r, &a, n % 2 ? SL_ACCOUNT_FRAMES : SL_ACCOUNT_REQUESTS, now_ns);
+	return sl_top_refused_add(&r, &a, n % 2 ? SL_QUOTA_FRAMES : SL_QUOTA_REQUESTS, now_ns);
 }
 
 static const char *name_of(unsigned place)
 {
-	static char text[SL_ACCOUNT_TEXT];
+	static char text[SL_QUOTA_TEXT];
 
-	ck_assert(sl_refused_read(&r, &seen));
-	return sl_refused_text(&seen.list[place].addr, text);
+	ck_assert(sl_top_refused_read(&r, &seen));
+	return sl_top_refused_text(&seen.list[place].addr, text);
 }
 
 TEST(each_is_told_of_once_in_ten_seconds)
@@ -56,7 +56,7 @@ TEST(the_log_has_so_many_lines_of_all_of_them)
 
 	for (uint32_t i = 0; i < 10000; i++)
 		lines += refuse(i, now + i);
-	ck_assert_uint_eq(lines, SL_REFUSED_LINES);
+	ck_assert_uint_eq(lines, SL_TOP_REFUSED_LINES);
 	ck_assert(refuse(20000, now + 10 * SL_NS_PER_SEC));
 }
 
@@ -71,9 +71,9 @@ TEST(who_is_refused_most_stays_on_the_list)
 	}
 	ck_assert_str_eq(name_of(0), "10.0.0.1");
 	ck_assert_str_eq(name_of(1), "10.0.0.2");
-	ck_assert_uint_eq(seen.list[0].cnt[SL_ACCOUNT_FRAMES], 9000);
-	ck_assert_uint_eq(seen.list[1].cnt[SL_ACCOUNT_REQUESTS], 6000);
-	ck_assert_uint_eq(seen.list[1].cnt[SL_ACCOUNT_FRAMES], 0);
+	ck_assert_uint_eq(seen.list[0].cnt[SL_QUOTA_FRAMES], 9000);
+	ck_assert_uint_eq(seen.list[1].cnt[SL_QUOTA_REQUESTS], 6000);
+	ck_assert_uint_eq(seen.list[1].cnt[SL_QUOTA_FRAMES], 0);
 }
 
 /* Others come with him, once each: neither they nor those of before keep him off it. */
@@ -96,11 +96,11 @@ TEST(an_ipv6_network_is_one_and_so_are_all_that_prove_nothing)
 	b.addr[15] = 2;
 	ck_assert_str_eq(name_of(0), "datagrams"); /* nobody: family 0 */
 	ck_assert_uint_eq(seen.list[0].rank, 0);
-	sl_refused_note(&r, &a, SL_ACCOUNT_CONNECTIONS, 1);
-	sl_refused_note(&r, &b, SL_ACCOUNT_CONNECTIONS, 1);
-	sl_refused_note(&r, &none, SL_ACCOUNT_EXCHANGES, 1);
+	sl_top_refused_add(&r, &a, SL_QUOTA_CONNECTIONS, 1);
+	sl_top_refused_add(&r, &b, SL_QUOTA_CONNECTIONS, 1);
+	sl_top_refused_add(&r, &none, SL_QUOTA_EXCHANGES, 1);
 	ck_assert_str_eq(name_of(0), "2001:0:0:7::/64");
-	ck_assert_uint_eq(seen.list[0].cnt[SL_ACCOUNT_CONNECTIONS], 2);
+	ck_assert_uint_eq(seen.list[0].cnt[SL_QUOTA_CONNECTIONS], 2);
 	ck_assert_str_eq(name_of(1), "datagrams");
 	ck_assert_uint_eq(seen.list[1].rank, 1);
 	ck_assert_uint_eq(seen.list[2].rank, 0);
@@ -110,9 +110,9 @@ TEST(what_is_being_written_is_not_read)
 {
 	refuse(1, 1);
 	r.version++;
-	ck_assert(!sl_refused_read(&r, &seen));
+	ck_assert(!sl_top_refused_read(&r, &seen));
 	ck_assert_uint_eq(seen.list[0].rank, 0);
 	r.version++;
-	ck_assert(sl_refused_read(&r, &seen));
+	ck_assert(sl_top_refused_read(&r, &seen));
 	ck_assert_uint_eq(seen.list[0].rank, 1);
 }

@@ -42,9 +42,10 @@ static void release_all(void)
 {
 	struct sl_list *at, *m;
 
-	sl_list_for_each (at, &bed.core.groups_made) {
-		sl_list_for_each (m, &sl_container_of(at, struct sl_group, made)->members)
-			atomic_store(&sl_container_of(m, struct sl_member, made)->released, true);
+	sl_list_for_each (at, &bed.core.pools_made) {
+		sl_list_for_each (m, &sl_container_of(at, struct sl_pool, made)->backends)
+			atomic_store(&sl_container_of(m, struct sl_backend_ref, made)->released,
+				     true);
 	}
 }
 
@@ -58,38 +59,38 @@ static void tear_down(void)
 
 FIXTURE(set_up, tear_down)
 
-static struct sl_table *prepare(const char *text)
+static struct sl_worker_cfg *prepare(const char *text)
 {
 	static const char limits[] =
 		"limits { max_connections = 64 max_exchanges = 64 max_half_open = 64 }\n";
 	struct sl_err err = SL_ERR(256);
 	char *whole = malloc(strlen(text) + sizeof(limits));
 	struct sl_config *cfg;
-	struct sl_table *t;
+	struct sl_worker_cfg *t;
 
 	strcat(strcpy(whole, limits), text);
 	cfg = configs[config_cnt++] = sl_config_parse(whole, "t.conf", &err);
 	free(whole);
 	ck_assert_msg(cfg != NULL, "%s", err.text);
-	t = sl_table_create(&bed.core, cfg, bed.core.table, slots);
+	t = sl_worker_cfg_create(&bed.core, cfg, bed.core.wcfg, slots);
 	ck_assert_ptr_nonnull(t);
-	sl_table_prepare(t, &bed.core);
+	sl_worker_cfg_prepare(t, &bed.core);
 	return t;
 }
 
-static struct sl_table *reload(const char *text)
+static struct sl_worker_cfg *reload(const char *text)
 {
-	struct sl_table *t = prepare(text);
+	struct sl_worker_cfg *t = prepare(text);
 
-	sl_table_switch(t, &bed.core);
-	sl_table_tidy(t);
+	sl_worker_cfg_switch(t, &bed.core);
+	sl_worker_cfg_tidy(t);
 	bed_turns(2);
 	return t;
 }
 
-static struct sl_member *member(unsigned pool, unsigned backend)
+static struct sl_backend_ref *backend(unsigned pool, unsigned backend)
 {
-	return bed.core.table->pools[pool].members[backend];
+	return bed.core.wcfg->pools[pool].backends[backend];
 }
 
 static unsigned count(const struct sl_list *list)
@@ -132,9 +133,9 @@ static bool heard(unsigned client, const char *text)
 
 TEST(what_stays_keeps_its_group_its_channels_and_what_is_counted)
 {
-	struct sl_member *a = member(0, 0), *b = member(0, 1);
-	struct sl_group *echo = bed.core.table->pools[0].group;
-	struct sl_table *old = bed.core.table;
+	struct sl_backend_ref *a = backend(0, 0), *b = backend(0, 1);
+	struct sl_pool *echo = bed.core.wcfg->pools[0].pool;
+	struct sl_worker_cfg *old = bed.core.wcfg;
 	struct sl_rpc_stats stats;
 	unsigned k = ask(0);
 
@@ -143,15 +144,16 @@ TEST(what_stays_keeps_its_group_its_channels_and_what_is_counted)
 	slots[1] = 0;
 	reload(OTHER "pool echo { max_queue = 7 batch { bound = 1s max_size = 3 } " BACKEND("b")
 		       BACKEND("a") "}\n" TO_OTHER TO_ECHO);
-	ck_assert_ptr_eq(bed.core.table->pools[1].group, echo);
-	ck_assert_ptr_eq(member(1, 0), b);
-	ck_assert_ptr_eq(member(1, 1), a);
+	ck_assert_ptr_eq(bed.core.wcfg->pools[1].pool, echo);
+	ck_assert_ptr_eq(backend(1, 0), b);
+	ck_assert_ptr_eq(backend(1, 1), a);
 	ck_assert_uint_eq(echo->slot, 0);
-	ck_assert_uint_eq(echo->pool->max_queue, 7);
-	ck_assert_int_ne(sl_table_step(old), SL_TABLE_GONE); /* the exchange has its route */
+	ck_assert_uint_eq(echo->cfg->max_queue, 7);
+	ck_assert_int_ne(sl_worker_cfg_step(old),
+			 SL_WORKER_CFG_GONE); /* the exchange has its route */
 	answer(k, "the answer");
 	ck_assert(heard(0, "the answer"));
-	ck_assert_int_eq(sl_table_step(old), SL_TABLE_GONE);
+	ck_assert_int_eq(sl_worker_cfg_step(old), SL_WORKER_CFG_GONE);
 	sl_rpc_channel_stats((k ? b : a)->channel, &stats);
 	ck_assert_uint_eq(stats.replies, 1);
 	answer(ask(1), "another");
@@ -179,7 +181,7 @@ TEST(all_serve_when_each_pool_does)
 
 TEST(a_group_that_is_removed_lives_until_its_last_exchange_has_ended)
 {
-	struct sl_group *echo = bed.core.table->pools[0].group;
+	struct sl_pool *echo = bed.core.wcfg->pools[0].pool;
 	unsigned k = ask(0);
 
 	slots[0] = 1;
@@ -188,16 +190,16 @@ TEST(a_group_that_is_removed_lives_until_its_last_exchange_has_ended)
 	bed_turns(20);
 	ck_assert_uint_eq(echo->refs, 1);
 	ck_assert(!atomic_load(&echo->gone));
-	ck_assert_uint_eq(count(&bed.core.groups), 2);
+	ck_assert_uint_eq(count(&bed.core.pools), 2);
 	answer(k, "the last one");
 	ck_assert(heard(0, "the last one"));
 	ck_assert_uint_eq(echo->refs, 0);
 	bed_turns(200);
 	ck_assert(atomic_load(&echo->gone));
-	ck_assert_uint_eq(count(&bed.core.groups), 1);
+	ck_assert_uint_eq(count(&bed.core.pools), 1);
 	ck_assert(!bed.backends[0].up && !bed.backends[1].up);
-	sl_groups_reap(&bed.core);
-	ck_assert_uint_eq(count(&bed.core.groups_made), 1);
+	sl_pools_reap(&bed.core);
+	ck_assert_uint_eq(count(&bed.core.pools_made), 1);
 	/* There is no route to it any more. */
 	bed_post_request(1, "/e", 'x', 10);
 	bed_turns(3);
@@ -212,9 +214,9 @@ static uint64_t counted(uint32_t slot)
 /* Its streams and requests may last for days, and pools come and go meanwhile. */
 TEST(a_group_that_is_removed_has_no_slot_in_the_maps)
 {
-	struct sl_group *echo = bed.core.table->pools[0].group;
+	struct sl_pool *echo = bed.core.wcfg->pools[0].pool;
 	unsigned k = ask(0);
-	struct sl_table *t;
+	struct sl_worker_cfg *t;
 
 	ck_assert_uint_eq(echo->slot, 0);
 	/* Another one gets its slot while it is in force: the slot is free once that is prepared. */
@@ -222,10 +224,10 @@ TEST(a_group_that_is_removed_has_no_slot_in_the_maps)
 	slots[0] = 1;
 	t = prepare(OTHER "pool third { " BACKEND("x") "}" TO_OTHER);
 	ck_assert_uint_eq(echo->slot, SL_NO_SLOT);
-	ck_assert_uint_eq(bed.core.table->pools[1].group->slot, 1);
-	ck_assert_uint_eq(t->pools[1].group->slot, 0);
-	sl_table_switch(t, &bed.core);
-	sl_table_tidy(t);
+	ck_assert_uint_eq(bed.core.wcfg->pools[1].pool->slot, 1);
+	ck_assert_uint_eq(t->pools[1].pool->slot, 0);
+	sl_worker_cfg_switch(t, &bed.core);
+	sl_worker_cfg_tidy(t);
 	memset(bed.core.maps.hist, 0, SL_STAGE_CNT * sizeof(*bed.core.maps.hist));
 	answer(k, "late");
 	ck_assert(heard(0, "late"));
@@ -235,7 +237,7 @@ TEST(a_group_that_is_removed_has_no_slot_in_the_maps)
 
 TEST(a_group_gives_its_slot_up_when_it_is_not_in_force_any_more)
 {
-	struct sl_group *echo = bed.core.table->pools[0].group;
+	struct sl_pool *echo = bed.core.wcfg->pools[0].pool;
 	unsigned k = ask(0);
 
 	slots[0] = 1;
@@ -251,7 +253,7 @@ TEST(a_group_gives_its_slot_up_when_it_is_not_in_force_any_more)
 TEST(a_backend_that_is_removed_answers_what_it_has_and_gets_nothing_new)
 {
 	unsigned k = ask(0);
-	struct sl_member *m = member(0, k);
+	struct sl_backend_ref *m = backend(0, k);
 
 	reload(k ? ECHO(BACKEND("a")) TO_ECHO : ECHO(BACKEND("b")) TO_ECHO);
 	release_all();
@@ -269,21 +271,21 @@ TEST(a_backend_that_is_removed_answers_what_it_has_and_gets_nothing_new)
 	ck_assert(heard(0, "from the one that leaves"));
 	bed_turns(200);
 	ck_assert(!bed.backends[k].up);
-	ck_assert_uint_eq(count(&m->group->members), 2);
-	sl_groups_reap(&bed.core);
-	ck_assert_uint_eq(count(&bed.core.table->pools[0].group->members), 1);
+	ck_assert_uint_eq(count(&m->pool->backends), 2);
+	sl_pools_reap(&bed.core);
+	ck_assert_uint_eq(count(&bed.core.wcfg->pools[0].pool->backends), 1);
 }
 
 TEST(a_member_is_not_freed_before_nobody_dials_for_it)
 {
-	struct sl_member *m = member(0, 0);
+	struct sl_backend_ref *m = backend(0, 0);
 
 	reload(ECHO(BACKEND("b")) TO_ECHO);
 	bed_turns(200);
 	ck_assert(!bed.backends[0].up);
 	ck_assert(!atomic_load(&m->gone));
 	/* A transport that was on its way is dropped, and then nothing more comes. */
-	sl_member_link_set(m, SL_LINK_OFFERED);
+	sl_backend_ref_set_state(m, SL_BACKEND_OFFERED);
 	atomic_store(&m->released, true);
 	bed_turns(20);
 	ck_assert(!atomic_load(&m->gone));
@@ -296,16 +298,17 @@ TEST(a_member_is_not_freed_before_nobody_dials_for_it)
 
 TEST(a_new_backend_is_connected_first_and_then_gets_its_part)
 {
-	struct sl_table *t = prepare(ECHO(BACKEND("a") BACKEND("b") BACKEND("c")) OTHER TO_ECHO);
-	struct sl_member *c = t->pools[0].members[2];
+	struct sl_worker_cfg *t =
+		prepare(ECHO(BACKEND("a") BACKEND("b") BACKEND("c")) OTHER TO_ECHO);
+	struct sl_backend_ref *c = t->pools[0].backends[2];
 	unsigned k;
 
 	bed_offer(2, true, c);
 	bed_turns(2);
-	ck_assert_int_eq(sl_member_link(c), SL_LINK_UP);
+	ck_assert_int_eq(sl_backend_ref_state(c), SL_BACKEND_UP);
 	k = ask(0); /* not to the new one, as long as the old table is in force */
-	sl_table_switch(t, &bed.core);
-	sl_table_tidy(t);
+	sl_worker_cfg_switch(t, &bed.core);
+	sl_worker_cfg_tidy(t);
 	answer(k, "before");
 	for (unsigned i = 0; i < 40 && !bed.backends[2].id_cnt; i++) {
 		bed_post_request(1, "/e", 'x', 10);
@@ -323,37 +326,37 @@ TEST(a_new_backend_is_connected_first_and_then_gets_its_part)
 
 TEST(a_backend_with_another_name_is_another_backend)
 {
-	struct sl_member *a = member(0, 0);
+	struct sl_backend_ref *a = backend(0, 0);
 
 	reload(ECHO("backend renamed { endpoint = \"shm:///a\" } " BACKEND("b")) TO_ECHO);
-	ck_assert_ptr_ne(member(0, 0), a);
-	ck_assert_str_eq(member(0, 0)->name, "renamed");
-	ck_assert_uint_eq(member(0, 0)->number, 2); /* that of `a` is not free yet */
+	ck_assert_ptr_ne(backend(0, 0), a);
+	ck_assert_str_eq(backend(0, 0)->name, "renamed");
+	ck_assert_uint_eq(backend(0, 0)->number, 2); /* that of `a` is not free yet */
 	release_all();
 	bed_turns(200);
-	sl_groups_reap(&bed.core);
+	sl_pools_reap(&bed.core);
 	reload(ECHO("backend renamed { endpoint = \"shm:///a\" } " BACKEND("b") BACKEND("d"))
 		       TO_ECHO);
-	ck_assert_uint_eq(member(0, 2)->number, 0); /* now it is */
+	ck_assert_uint_eq(backend(0, 2)->number, 0); /* now it is */
 }
 
 TEST(a_group_that_comes_back_is_a_new_one)
 {
-	struct sl_group *echo = bed.core.table->pools[0].group;
+	struct sl_pool *echo = bed.core.wcfg->pools[0].pool;
 	unsigned k = ask(0);
 
 	slots[0] = 1; /* that of the old one is taken, also for what comes next */
 	reload(OTHER TO_OTHER);
 	reload(ECHO_AB TO_ECHO);
-	ck_assert_ptr_ne(bed.core.table->pools[0].group, echo);
+	ck_assert_ptr_ne(bed.core.wcfg->pools[0].pool, echo);
 	ck_assert_uint_eq(echo->refs, 1);
 	answer(k, "from the old group");
 	ck_assert(heard(0, "from the old group"));
 	release_all();
 	bed_turns(200);
 	ck_assert(atomic_load(&echo->gone));
-	sl_groups_reap(&bed.core);
-	bed_offer(2, true, member(0, 0));
+	sl_pools_reap(&bed.core);
+	bed_offer(2, true, backend(0, 0));
 	bed_turns(2);
 	bed_post_request(1, "/e", 'x', 10);
 	bed_turns(2);
@@ -399,7 +402,7 @@ TEST(what_waits_moves_on_and_what_failed_is_not_asked_again)
 TEST(a_member_lives_while_an_exchange_knows_it)
 {
 	unsigned k = ask(0);
-	struct sl_member *m = member(0, k);
+	struct sl_backend_ref *m = backend(0, k);
 
 	reload(k ? SLOWLY(BACKEND("a")) : SLOWLY(BACKEND("b")));
 	release_all();
@@ -417,15 +420,15 @@ TEST(a_member_lives_while_an_exchange_knows_it)
 
 static uint16_t listener_after_reload(uint16_t number, uint16_t port)
 {
-	struct sl_table *t = prepare(ECHO(BACKEND("a") BACKEND("b")) OTHER TO_ECHO);
+	struct sl_worker_cfg *t = prepare(ECHO(BACKEND("a") BACKEND("b")) OTHER TO_ECHO);
 
 	t->listeners = malloc(sizeof(*t->listeners));
 	t->listener_cnt = 1;
 	t->listeners[0] = (struct sl_net_listener){.at = {.port_be = htobe16(port), .family = 4},
 						   .protocol = PKT_TCP,
 						   .listener = number};
-	sl_table_switch(t, &bed.core);
-	sl_table_tidy(t);
+	sl_worker_cfg_switch(t, &bed.core);
+	sl_worker_cfg_tidy(t);
 	return sl_client_listener(sl_client_next(&bed.core, NULL));
 }
 
@@ -444,16 +447,16 @@ TEST(a_table_that_is_not_used_leaves_nothing_behind)
 	struct sl_err err = SL_ERR(256);
 	struct sl_config *cfg = sl_config_parse(
 		ECHO(BACKEND("a") BACKEND("x")) "pool new { " BACKEND("y") "}\n", "t.conf", &err);
-	struct sl_table *t;
+	struct sl_worker_cfg *t;
 
 	configs[config_cnt++] = cfg;
 	ck_assert_ptr_nonnull(cfg);
-	t = sl_table_create(&bed.core, cfg, bed.core.table, slots);
-	ck_assert_uint_eq(count(&bed.core.groups_made), 3);
-	ck_assert_uint_eq(count(&bed.core.table->pools[0].group->members), 3);
-	sl_table_free(t);
-	ck_assert_uint_eq(count(&bed.core.groups_made), 2);
-	ck_assert_uint_eq(count(&bed.core.table->pools[0].group->members), 2);
+	t = sl_worker_cfg_create(&bed.core, cfg, bed.core.wcfg, slots);
+	ck_assert_uint_eq(count(&bed.core.pools_made), 3);
+	ck_assert_uint_eq(count(&bed.core.wcfg->pools[0].pool->backends), 3);
+	sl_worker_cfg_free(t);
+	ck_assert_uint_eq(count(&bed.core.pools_made), 2);
+	ck_assert_uint_eq(count(&bed.core.wcfg->pools[0].pool->backends), 2);
 	answer(ask(0), "as before");
 	ck_assert(heard(0, "as before"));
 }

@@ -15,10 +15,10 @@ enum {
 	CLOSES_PER_RUN = 8,
 	UNREAD_NS = 500000000,
 	CANDIDATES = 64, /* are compared for one that goes */
-	ACCOUNTS = 8,    /* are looked through for one that is held */
+	QUOTAS = 8,      /* are looked through for one that is held */
 };
 
-static bool short_of(const struct sl_core *c, enum sl_account_rank what)
+static bool short_of(const struct sl_core *c, enum sl_quota_resource what)
 {
 	const struct sl_umem *u = c->net->umem;
 	uint32_t most = sl_mempool_capacity(&c->exchanges);
@@ -42,7 +42,7 @@ static bool short_of_heads(const struct sl_core *c)
 }
 
 /* The client at the next place that ever had one; NULL: it has none now. */
-static struct sl_client *pass_hand(struct sl_core *c)
+static struct sl_client *advance_hand(struct sl_core *c)
 {
 	c->hand = c->hand + 1 < c->clients.fresh ? c->hand + 1 : 0;
 	return sl_mempool_in_use(&c->clients, c->hand) ? sl_mempool_at(&c->clients, c->hand) : NULL;
@@ -62,18 +62,18 @@ static void end_for_client(struct sl_exchange *x)
 		sl_client_abort(cl);
 }
 
-static void be_late(struct sl_exchange *x)
+static void end_late_exchange(struct sl_exchange *x)
 {
 	struct sl_core *c = x->core;
 
-	if (x->turn == SL_TURN_REPLY) {
+	if (x->wait == SL_WAIT_REPLY) {
 		c->stats.slow_readers++;
 		end_for_client(x);
 		return;
 	}
 	c->stats.slow_bodies++;
 	if (!sl_client_front(x->client)->abandon) /* it has nothing else under way */
-		sl_client_late(x->client);
+		sl_client_time_out(x->client);
 	else
 		sl_exchange_fail(x, SL_OUTCOME_REQUEST_TIMEOUT);
 }
@@ -83,8 +83,8 @@ unsigned sl_core_end_late(struct sl_core *c)
 	struct sl_exchange *x;
 	unsigned looked = 0;
 
-	while ((x = sl_turns_look(c, &looked)))
-		be_late(x); /* it may be gone, and others of its connection */
+	while ((x = sl_min_rate_check(c, &looked)))
+		end_late_exchange(x); /* it may be gone, and others of its connection */
 	return looked;
 }
 
@@ -94,38 +94,38 @@ unsigned sl_core_end_late(struct sl_core *c)
  * How much is won by ending it, for how little that moves. One that is new counts as fast. A stream
  * that has only its exchange weighs by its silence: a second is as much as a new one.
  */
-static uint64_t weight(const struct sl_exchange *x, enum sl_account_rank what)
+static uint64_t eviction_weight(const struct sl_exchange *x, enum sl_quota_resource what)
 {
-	enum sl_turn turn = sl_exchange_turn(x);
+	enum sl_client_wait wait = sl_exchange_client_wait(x);
 	uint64_t holds = what == SL_RANK_FRAMES ? x->frames : 1;
 
-	if (turn == SL_TURN_BODY || turn == SL_TURN_REPLY ||
-	    (turn == SL_TURN_BACKEND && what == SL_RANK_FRAMES))
+	if (wait == SL_WAIT_BODY || wait == SL_WAIT_REPLY ||
+	    (wait == SL_WAIT_BACKEND && what == SL_RANK_FRAMES))
 		return (holds << 32) / (1 + (x->pace >> 10));
-	if (what == SL_RANK_FRAMES || !sl_exchange_lies_with_backend(x))
+	if (what == SL_RANK_FRAMES || !sl_exchange_waits_for_backend(x))
 		return 0;
 	return 1 + (x->core->now_ns - x->active_ns) / SL_NS_PER_MS;
 }
 
 /* Only one that waits for its client, or a stream. */
 static void note_heavier(struct sl_exchange **best, struct sl_exchange *x,
-			 enum sl_account_rank what)
+			 enum sl_quota_resource what)
 {
-	uint64_t w = weight(x, what);
+	uint64_t w = eviction_weight(x, what);
 
-	if (w && (!*best || w > weight(*best, what)))
+	if (w && (!*best || w > eviction_weight(*best, what)))
 		*best = x;
 }
 
 /* Among the oldest of these; a new one, of which nobody knows how it moves, only if `any`. */
 static void note_slowest(struct sl_exchange **best, const struct sl_list *of,
-			 enum sl_account_rank what, bool any)
+			 enum sl_quota_resource what, bool any)
 {
 	const struct sl_list *l;
 	unsigned n = 0;
 
 	sl_list_for_each (l, of) {
-		struct sl_exchange *x = sl_container_of(l, struct sl_exchange, held);
+		struct sl_exchange *x = sl_container_of(l, struct sl_exchange, quota_node);
 
 		if (any || x->pace != UINT32_MAX)
 			note_heavier(best, x, what);
@@ -134,26 +134,26 @@ static void note_slowest(struct sl_exchange **best, const struct sl_list *of,
 	}
 }
 
-static struct sl_exchange *slowest_of(const struct sl_account *a, enum sl_account_rank what,
+static struct sl_exchange *slowest_of(const struct sl_addr_quota *a, enum sl_quota_resource what,
 				      bool any)
 {
 	struct sl_exchange *best = NULL;
 
-	note_slowest(&best, &a->held, what, any);
+	note_slowest(&best, &a->waiting, what, any);
 	if (what == SL_RANK_EXCHANGES)
 		note_slowest(&best, &a->quiet, what, any);
 	return best;
 }
 
 /* Nobody has much, but many have a little: whoever of these stands still. */
-static struct sl_exchange *slowest_of_all(const struct sl_core *c, enum sl_account_rank what)
+static struct sl_exchange *slowest_of_all(const struct sl_core *c, enum sl_quota_resource what)
 {
 	struct sl_exchange *best = NULL;
 	const struct sl_list *l;
 	unsigned n = 0;
 
-	sl_list_for_each (l, &c->turns) {
-		struct sl_exchange *x = sl_container_of(l, struct sl_exchange, turns);
+	sl_list_for_each (l, &c->min_rate_list) {
+		struct sl_exchange *x = sl_container_of(l, struct sl_exchange, rate_node);
 
 		if (!x->pace)
 			note_heavier(&best, x, what);
@@ -163,14 +163,14 @@ static struct sl_exchange *slowest_of_all(const struct sl_core *c, enum sl_accou
 	return best;
 }
 
-static struct sl_exchange *find_exchange(struct sl_core *c, enum sl_account_rank what)
+static struct sl_exchange *find_exchange(struct sl_core *c, enum sl_quota_resource what)
 {
-	struct sl_account *a = sl_account_heaviest(&c->accounts, what);
+	struct sl_addr_quota *a = sl_addr_quota_heaviest(&c->quotas, what);
 	struct sl_exchange *x = NULL;
 
-	for (unsigned n = 0; a && !x && n < ACCOUNTS; n++) {
+	for (unsigned n = 0; a && !x && n < QUOTAS; n++) {
 		x = slowest_of(a, what, n == 0);
-		a = sl_account_lighter(&c->accounts, what, a);
+		a = sl_addr_quota_lighter(&c->quotas, what, a);
 	}
 	return x ? x : slowest_of_all(c, what);
 }
@@ -180,12 +180,12 @@ static struct sl_exchange *find_exchange(struct sl_core *c, enum sl_account_rank
  * longer: a large reply that waited in a moment of ours is not before one that nobody reads. Of the
  * heaviest account it weighs from the first moment on, and so does what is taken in crumbs.
  */
-static uint64_t unread(const struct sl_client *cl, const struct sl_account *heaviest)
+static uint64_t unread_weight(const struct sl_client *cl, const struct sl_addr_quota *heaviest)
 {
 	const struct sl_tcp_conn *conn = cl->conn ? sl_client_tcp(cl) : NULL;
 
 	return conn ? sl_tcp_unread_frames(conn) * (sl_tcp_unread_ns(conn) / UNREAD_NS +
-						    (sl_client_account(cl) == heaviest))
+						    (sl_client_quota(cl) == heaviest))
 		    : 0;
 }
 
@@ -195,37 +195,37 @@ static uint64_t unread(const struct sl_client *cl, const struct sl_account *heav
  */
 static bool end_unread(struct sl_core *c, const struct sl_exchange *x)
 {
-	const struct sl_account *heaviest = sl_account_heaviest(&c->accounts, SL_RANK_FRAMES);
-	const struct sl_account *of_x = x ? sl_client_account(x->client) : NULL;
+	const struct sl_addr_quota *heaviest = sl_addr_quota_heaviest(&c->quotas, SL_RANK_FRAMES);
+	const struct sl_addr_quota *of_x = x ? sl_client_quota(x->client) : NULL;
 	struct sl_client *best = NULL;
-	char who[SL_ACCOUNT_TEXT];
+	char who[SL_QUOTA_TEXT];
 	uint64_t most = 0;
 
 	for (unsigned n = 0; n < CANDIDATES; n++) {
-		struct sl_client *cl = pass_hand(c);
+		struct sl_client *cl = advance_hand(c);
 
-		if (cl && unread(cl, heaviest) > most) {
+		if (cl && unread_weight(cl, heaviest) > most) {
 			best = cl;
-			most = unread(cl, heaviest);
+			most = unread_weight(cl, heaviest);
 		}
 	}
 	if (!best)
 		return false;
-	if (x && weight(x, SL_RANK_FRAMES) > most << 32 &&
-	    (of_x == heaviest || sl_client_account(best) != heaviest))
+	if (x && eviction_weight(x, SL_RANK_FRAMES) > most << 32 &&
+	    (of_x == heaviest || sl_client_quota(best) != heaviest))
 		return false;
 	SL_LOG_EVERY(10 * SL_NS_PER_SEC, SL_LOG_WARN,
 		     "few frames are left: a connection of client %s, which reads too little, is "
 		     "reset",
-		     sl_account_text(sl_client_account(best), who));
+		     sl_addr_quota_text(sl_client_quota(best), who));
 	sl_client_abort(best);
 	return true;
 }
 
-static unsigned end_exchanges(struct sl_core *c, enum sl_account_rank what)
+static unsigned end_exchanges(struct sl_core *c, enum sl_quota_resource what)
 {
 	static const char *const names[] = {"exchanges", "frames"};
-	SL_UNINIT char who[SL_ACCOUNT_TEXT];
+	SL_UNINIT char who[SL_QUOTA_TEXT];
 	unsigned n = 0;
 
 	for (; n < ENDS_PER_RUN && short_of(c, what); n++) {
@@ -239,7 +239,7 @@ static unsigned end_exchanges(struct sl_core *c, enum sl_account_rank what)
 			break;
 		SL_LOG_EVERY(10 * SL_NS_PER_SEC, SL_LOG_WARN,
 			     "few %s are left: a slow request of client %s is ended", names[what],
-			     sl_account_text(x->account, who));
+			     sl_addr_quota_text(x->quota, who));
 		c->stats.ended_for_others[what]++;
 		end_for_client(x);
 	}
@@ -253,7 +253,7 @@ static uint64_t idleness(const struct sl_client *cl)
 {
 	if (cl->phase != SL_CLIENT_IDLE || cl->streams)
 		return 0;
-	return sl_client_waited_ms(cl) * sl_client_account(cl)->cnt[SL_ACCOUNT_CONNECTIONS];
+	return sl_client_waited_ms(cl) * sl_client_quota(cl)->cnt[SL_QUOTA_CONNECTIONS];
 }
 
 /* Among some that the hand passes. */
@@ -262,7 +262,7 @@ static struct sl_client *most_idle(struct sl_core *c)
 	struct sl_client *best = NULL;
 
 	for (unsigned n = 0; n < CANDIDATES; n++) {
-		struct sl_client *cl = pass_hand(c);
+		struct sl_client *cl = advance_hand(c);
 
 		if (cl && idleness(cl) > (best ? idleness(best) : 0))
 			best = cl;
@@ -272,7 +272,7 @@ static struct sl_client *most_idle(struct sl_core *c)
 
 static unsigned close_clients(struct sl_core *c)
 {
-	SL_UNINIT char who[SL_ACCOUNT_TEXT];
+	SL_UNINIT char who[SL_QUOTA_TEXT];
 	unsigned n = 0;
 
 	for (; n < CLOSES_PER_RUN && short_of_clients(c); n++) {
@@ -282,7 +282,7 @@ static unsigned close_clients(struct sl_core *c)
 			break;
 		SL_LOG_EVERY(10 * SL_NS_PER_SEC, SL_LOG_WARN,
 			     "few connections are left: an idle one of client %s is closed",
-			     sl_account_text(sl_client_account(cl), who));
+			     sl_addr_quota_text(sl_client_quota(cl), who));
 		c->stats.closed_for_others++;
 		sl_client_abort(cl);
 	}
@@ -303,8 +303,7 @@ static struct sl_client *slowest_head(const struct sl_core *c)
 
 		if (!cl)
 			continue;
-		n = (1 + sl_client_waited_ms(cl)) *
-		    sl_client_account(cl)->cnt[SL_ACCOUNT_CONNECTIONS];
+		n = (1 + sl_client_waited_ms(cl)) * sl_client_quota(cl)->cnt[SL_QUOTA_CONNECTIONS];
 		if (n > most) {
 			most = n;
 			best = cl;
@@ -315,7 +314,7 @@ static struct sl_client *slowest_head(const struct sl_core *c)
 
 static unsigned end_heads(struct sl_core *c)
 {
-	SL_UNINIT char who[SL_ACCOUNT_TEXT];
+	SL_UNINIT char who[SL_QUOTA_TEXT];
 	unsigned n = 0;
 
 	for (; n < CLOSES_PER_RUN && short_of_heads(c); n++) {
@@ -326,14 +325,14 @@ static unsigned end_heads(struct sl_core *c)
 		SL_LOG_EVERY(10 * SL_NS_PER_SEC, SL_LOG_WARN,
 			     "few buffers for long heads are left: an incomplete one of client %s "
 			     "is given up",
-			     sl_account_text(sl_client_account(cl), who));
+			     sl_addr_quota_text(sl_client_quota(cl), who));
 		c->stats.heads_for_others++;
 		sl_client_abort(cl);
 	}
 	return n;
 }
 
-unsigned sl_core_relieve(struct sl_core *c)
+unsigned sl_core_evict(struct sl_core *c)
 {
 	if (sl_likely(!short_of(c, SL_RANK_FRAMES) && !short_of(c, SL_RANK_EXCHANGES) &&
 		      !short_of_clients(c) && !short_of_heads(c)))

@@ -12,7 +12,7 @@ static uint32_t frames_of(const struct peer *p)
 	ck_assert_ptr_nonnull(p->conn);
 	while ((cl = sl_client_next(&core, cl))) {
 		if (sl_client_tcp(cl)->remote_port_be == p->conn->local_port_be)
-			return sl_client_account(cl)->cnt[SL_ACCOUNT_FRAMES];
+			return sl_client_quota(cl)->cnt[SL_QUOTA_FRAMES];
 	}
 	ck_abort_msg("there is no such client");
 }
@@ -42,7 +42,7 @@ TEST(what_tcp_has_for_a_client_is_its_address_s)
 	ck_assert_uint_ge(frames_of(&peers[0]), 350);
 	ck_assert_uint_le(frames_of(&peers[0]), 384 + 4 * 50);
 	ck_assert_uint_ge(server_end.umem.free_cnt, FRAMES - 512 - 64);
-	ck_assert_uint_ge(core.stats.address_limits[SL_ACCOUNT_FRAMES], 1);
+	ck_assert_uint_ge(core.stats.address_limits[SL_QUOTA_FRAMES], 1);
 	for (int i = 0; i < 50; i++)
 		ck_assert_ptr_nonnull(peers[i].conn);
 	good = dial(GOOD);
@@ -55,7 +55,7 @@ TEST(what_tcp_has_for_a_client_is_its_address_s)
 	for (int i = 0; i < 50; i++)
 		sl_tcp_abort(peers[i].conn);
 	run(5);
-	ck_assert_uint_eq(sl_mempool_used(&core.accounts.pool), 1);
+	ck_assert_uint_eq(sl_mempool_used(&core.quotas.pool), 1);
 	client_rcv_buf = 0;
 	stop();
 }
@@ -245,11 +245,11 @@ TEST(bodies_of_the_heavy_wait_and_go_on)
 	bad = dial(BAD);
 	say_text(bad, half_a_million);
 	say(bad, zeros, 100000);
-	leave_frames(SL_HOLD_PARTS);
+	leave_frames(SL_PAUSE_PARTS);
 	sent = sl_tcp_send(bad->conn, zeros, 400000);
 	ck_assert_uint_ge(sent, 200000);
 	run(50);
-	x = sl_list_first(&core.held_bodies, struct sl_exchange, item.link);
+	x = sl_list_first(&core.paused_bodies, struct sl_exchange, item.link);
 	ck_assert_ptr_nonnull(x);
 	before = x->body_len;
 	ck_assert_uint_lt(before, 105000);
@@ -259,7 +259,7 @@ TEST(bodies_of_the_heavy_wait_and_go_on)
 	say_text(good, twenty_thousand);
 	say(good, zeros, 20000);
 	run(5);
-	ck_assert(!sl_list_empty(&core.held_bodies));
+	ck_assert(!sl_list_empty(&core.paused_bodies));
 	give_frames_back();
 	say(bad, zeros, 400000 - sent);
 	run(100);
@@ -279,7 +279,7 @@ static void weigh(const struct peer *p, uint32_t frames)
 
 	while ((cl = sl_client_next(&core, cl))) {
 		if (sl_client_tcp(cl)->remote_port_be == p->conn->local_port_be)
-			sl_account_set_frames(&core.accounts, sl_client_account(cl), frames);
+			sl_addr_quota_set_frames(&core.quotas, sl_client_quota(cl), frames);
 	}
 }
 
@@ -297,7 +297,7 @@ TEST(only_bodies_of_the_heavy_wait)
 	say_text(good, half_a_million);
 	while (frames_of(good) < 100)
 		say(good, zeros, 1000);
-	leave_frames(SL_HOLD_PARTS);
+	leave_frames(SL_PAUSE_PARTS);
 	say(good, zeros, 10000);
 	ck_assert_uint_le(frames_of(good), 120);
 	ck_assert_uint_eq(core.stats.bodies_held, 0);
@@ -321,7 +321,7 @@ TEST(who_waits_in_vain_gives_way)
 	good = dial(GOOD);
 	say_text(good, twenty_thousand);
 	say(good, zeros, 10000);
-	leave_frames(SL_HOLD_PARTS);
+	leave_frames(SL_PAUSE_PARTS);
 	sl_tcp_send(bad->conn, zeros, 400000);
 	for (int i = 0; i < 14; i++) {
 		run_by(99, SL_NS_PER_MS);
@@ -347,7 +347,7 @@ TEST(of_equals_the_older_gives_way)
 		say_text(bad[i], half_a_million);
 		say(bad[i], zeros, 100000);
 	}
-	leave_frames(SL_HOLD_PARTS);
+	leave_frames(SL_PAUSE_PARTS);
 	for (int i = 0; i < 2; i++)
 		sl_tcp_send(bad[i]->conn, zeros, 300000);
 	for (int i = 0; i < 5000 && !core.stats.ended_for_others[SL_RANK_FRAMES]; i++)
@@ -364,20 +364,20 @@ TEST(of_equals_the_older_gives_way)
 TEST(who_waits_for_a_body_does_not_oversleep)
 {
 	const struct sl_exchange *x;
-	uint64_t look_ns;
+	uint64_t check_ns;
 
 	start("max_connections = 32 max_exchanges = 64 header_timeout = 60s body_timeout = 60s");
 	say_text(dial(BAD), twenty_thousand);
-	x = sl_list_first(&core.turns, struct sl_exchange, turns);
+	x = sl_list_first(&core.min_rate_list, struct sl_exchange, rate_node);
 	ck_assert_ptr_nonnull(x);
-	look_ns = x->look_ns;
-	while (x->look_ns == look_ns) {
+	check_ns = x->check_ns;
+	while (x->check_ns == check_ns) {
 		if (now < sl_core_next_ns(&core))
 			now = sl_core_next_ns(&core);
 		run_by(1, SL_NS_PER_MS);
 	}
-	ck_assert_uint_ge(now, look_ns);
-	ck_assert_uint_le(now, look_ns + 2 * SL_NS_PER_MS);
+	ck_assert_uint_ge(now, check_ns);
+	ck_assert_uint_le(now, check_ns + 2 * SL_NS_PER_MS);
 	stop();
 }
 
@@ -450,7 +450,7 @@ TEST(a_heavy_stream_waits_and_the_others_of_its_connection_do_not)
 	start(BODIES "body_rate = 0");
 	bad = h2_body();
 	opened = h2_opened(bad, 1);
-	leave_frames(SL_HOLD_PARTS);
+	leave_frames(SL_PAUSE_PARTS);
 	h2_data(bad, 1, 10);
 	ck_assert_uint_eq(core.stats.bodies_held, 1);
 	ck_assert_uint_eq(h2_opened(bad, 1), opened);

@@ -29,7 +29,7 @@ static uint64_t idle_end_ns(const struct sl_exchange *x)
 	return x->route->idle_ns ? x->active_ns + x->route->idle_ns : UINT64_MAX;
 }
 
-enum sl_outcome sl_rate_over(const struct sl_exchange *x)
+enum sl_outcome sl_stream_limits_over(const struct sl_exchange *x)
 {
 	if (!sl_exchange_in_flight(x))
 		return SL_OUTCOME_OK;
@@ -38,7 +38,7 @@ enum sl_outcome sl_rate_over(const struct sl_exchange *x)
 	return x->core->now_ns >= idle_end_ns(x) ? SL_OUTCOME_STREAM_IDLE : SL_OUTCOME_OK;
 }
 
-void sl_rate_arm(struct sl_exchange *x)
+void sl_stream_limits_arm(struct sl_exchange *x)
 {
 	uint64_t at = UINT64_MAX;
 
@@ -81,36 +81,36 @@ static uint64_t missing_of(const struct sl_exchange *x, enum sl_rate side)
 }
 
 /* Nothing moves byte by byte: half of a bucket at a time. */
-bool sl_rate_waits(const struct sl_exchange *x, enum sl_rate side)
+bool sl_stream_rate_waits(const struct sl_exchange *x, enum sl_rate side)
 {
-	return sl_rate_is_limited(x) && missing_of(x, side) > capacity(x) / 2;
+	return sl_stream_rate_is_limited(x) && missing_of(x, side) > capacity(x) / 2;
 }
 
-size_t sl_rate_let(struct sl_exchange *x, enum sl_rate side, size_t want)
+size_t sl_stream_rate_grant(struct sl_exchange *x, enum sl_rate side, size_t want)
 {
 	uint64_t most = capacity(x), missing = missing_of(x, side);
 
 	if (missing + want <= most)
 		return want;
 	x->core->stats.stream_waits += !x->rate[side].due_ns;
-	want = sl_rate_waits(x, side) ? 0 : (size_t)(most - missing);
+	want = sl_stream_rate_waits(x, side) ? 0 : (size_t)(most - missing);
 	x->rate[side].due_ns =
 		x->core->now_ns + 1 + time_of(x, want ? most / 2 : missing - most / 2);
-	sl_rate_arm(x);
+	sl_stream_limits_arm(x);
 	return want;
 }
 
-void sl_rate_charge(struct sl_exchange *x, enum sl_rate side, size_t n)
+void sl_stream_rate_charge(struct sl_exchange *x, enum sl_rate side, size_t n)
 {
 	x->rate[side].full_ns = full_ns(x, side) + time_of(x, n);
 	x->active_ns = x->core->now_ns;
 }
 
-bool sl_rate_goes_on(struct sl_exchange *x, enum sl_rate side)
+bool sl_stream_rate_resumes(struct sl_exchange *x, enum sl_rate side)
 {
 	if (!x->rate[side].due_ns || x->rate[side].due_ns > x->core->now_ns)
 		return false;
 	x->rate[side].due_ns = 0;
-	sl_rate_arm(x);
+	sl_stream_limits_arm(x);
 	return true;
 }
