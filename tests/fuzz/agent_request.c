@@ -43,7 +43,7 @@ static struct {
 } heard;
 
 static struct agent_request made;
-static struct h1 h;
+static struct agent_h1_conn h;
 
 /* --- what of the agent is not asked here --- */
 

@@ -284,7 +284,7 @@ static inline struct sl_tls_server *bed_server(void)
 				 .keys = &files[1],
 				 .certificate_cnt = 1,
 				 .key_cnt = 1};
-	struct conf_mistakes mistakes = {.file = "bed"};
+	struct conf_diags mistakes = {.file = "bed"};
 	struct sl_tls_tickets *own = sl_tls_tickets_new();
 	struct sl_tls_server *s;
 	int fds[2] = {mkstemp(cert), mkstemp(key)};

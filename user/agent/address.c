@@ -76,7 +76,7 @@ static bool is_among(const struct agent_server *s)
 }
 
 /* Connections to the former address take no further requests. */
-static void move(struct agent_server *s)
+static void next_address(struct agent_server *s)
 {
 	bool first = !s->addr_len;
 	struct sl_list *at, *next;
@@ -100,7 +100,7 @@ static void move(struct agent_server *s)
 }
 
 /* The next look-up is a little later or sooner, so that not all come at the same moment. */
-static void answer(struct agent_server *s)
+static void take_address(struct agent_server *s)
 {
 	struct agent *a = s->a;
 	char why[sizeof(s->why) + 96];
@@ -111,7 +111,7 @@ static void answer(struct agent_server *s)
 	if (s->query.cnt) {
 		s->lost_name = false;
 		if (!is_among(s))
-			move(s);
+			next_address(s);
 		return;
 	}
 	snprintf(why, sizeof(why), "%.64s: %s", s->url.host,
@@ -129,5 +129,5 @@ void agent_address_answers(struct agent *a)
 	struct agent_query *q;
 
 	while ((q = agent_names_take(a->names)))
-		answer(q->owner);
+		take_address(q->owner);
 }

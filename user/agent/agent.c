@@ -25,7 +25,7 @@ enum {
 #define SLEEP_NS (SL_NS_PER_SEC / 2) /* gateways that fall silent are looked for meanwhile */
 #define DRAIN_NS (5 * SL_NS_PER_SEC)
 
-struct foreign {
+struct foreign_server {
 	struct agent_watch watch;
 	struct sl_list link;
 	void (*fn)(void *arg);
@@ -112,7 +112,7 @@ static uint32_t streams_of_address(const struct agent_server *s)
 struct agent_shares agent_server_shares(const struct agent_server *s)
 {
 	return (struct agent_shares){
-		.places = agent_limit_now(&s->limit),
+		.places = agent_concurrency_limit_now(&s->limit),
 		.busy = s->busy_cnt,
 		.exact = s->limit.fixed,
 		.streams = streams_of_address(s),
@@ -181,7 +181,7 @@ struct agent *sl_agent_open(struct sl_err *err)
 	return NULL;
 }
 
-static bool watch(struct agent *a, int fd, struct agent_watch *w)
+static bool watch_fd(struct agent *a, int fd, struct agent_watch *w)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = w};
 
@@ -190,7 +190,7 @@ static bool watch(struct agent *a, int fd, struct agent_watch *w)
 
 static void on_foreign(struct agent_watch *w, uint32_t events)
 {
-	struct foreign *f = sl_container_of(w, struct foreign, watch);
+	struct foreign_server *f = sl_container_of(w, struct foreign_server, watch);
 
 	(void)events;
 	f->fn(f->arg);
@@ -198,12 +198,12 @@ static void on_foreign(struct agent_watch *w, uint32_t events)
 
 int sl_agent_watch(struct agent *a, int fd, void (*fn)(void *arg), void *arg)
 {
-	struct foreign *f = calloc(1, sizeof(*f));
+	struct foreign_server *f = calloc(1, sizeof(*f));
 
 	if (!f)
 		return -ENOMEM;
-	*f = (struct foreign){.watch = {on_foreign}, .fn = fn, .arg = arg};
-	if (!watch(a, fd, &f->watch)) {
+	*f = (struct foreign_server){.watch = {on_foreign}, .fn = fn, .arg = arg};
+	if (!watch_fd(a, fd, &f->watch)) {
 		free(f);
 		return -errno;
 	}
@@ -228,7 +228,7 @@ static void on_backend(struct agent_watch *w, uint32_t events)
 }
 
 /* One that was to go, and has not gone yet, since it has requests: its place is taken until then. */
-static bool stays(struct agent *a, const char *listen)
+static bool is_draining(struct agent *a, const char *listen)
 {
 	for_each_server(a, s)
 	{
@@ -246,13 +246,13 @@ int sl_agent_add(struct agent *a, const struct sl_agent_options *opt, struct sl_
 {
 	struct agent_server *s;
 
-	if (stays(a, opt->listen))
+	if (is_draining(a, opt->listen))
 		return 0;
 	s = agent_server_new(a, opt, err);
 	if (!s)
 		return -1;
 	s->watch.fn = on_backend;
-	if (!watch(a, sl_backend_fd(s->backend), &s->watch)) {
+	if (!watch_fd(a, sl_backend_fd(s->backend), &s->watch)) {
 		sl_err_set(err, "agent: epoll: %s", strerror(errno));
 		agent_server_free(s);
 		return -1;
@@ -331,7 +331,7 @@ static bool send_calls(struct agent *a)
 	return true;
 }
 
-static void turn(struct agent *a)
+static void run_turn(struct agent *a)
 {
 	struct sl_list *at, *next;
 	bool more = false; /* requests to be had at once */
@@ -367,7 +367,7 @@ void sl_agent_run(struct agent *a)
 	if (rc)
 		sl_log_err("agent: names cannot be looked up: %s", strerror(-rc));
 	while (!a->stop)
-		turn(a);
+		run_turn(a);
 	for_each_server(a, s)
 	{
 		s->leaving = true;
@@ -380,7 +380,7 @@ void sl_agent_run(struct agent *a)
 		for_each_server(a, s) idle &= is_left(s);
 		if (idle)
 			break;
-		turn(a);
+		run_turn(a);
 	}
 }
 
@@ -399,7 +399,7 @@ void sl_agent_close(struct agent *a)
 	while ((s = sl_list_first(&a->servers, struct agent_server, link)))
 		agent_server_free(s);
 	while ((l = sl_list_pop_head(&a->watches)))
-		free(sl_container_of(l, struct foreign, link));
+		free(sl_container_of(l, struct foreign_server, link));
 	agent_names_free(a->names);
 	agent_conns_free(a);
 	sl_mempool_fini(&a->calls);

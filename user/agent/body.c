@@ -130,7 +130,7 @@ static void note_added(struct agent_call *call, struct agent_piece *p, uint32_t 
 		agent_body_once(call);
 }
 
-static void put(struct agent_piece *p, const void *bytes, size_t len)
+static void put_bytes(struct agent_piece *p, const void *bytes, size_t len)
 {
 	if (len)
 		memcpy(p->bytes + p->len, bytes, len);
@@ -153,14 +153,14 @@ bool agent_body_add(struct agent_call *call, const void *bytes, size_t len, size
 		return false;
 	before = p->len;
 	if (b->framing == AGENT_CHUNKED) {
-		put(p, head, (size_t)snprintf((char *)head, sizeof(head), "%zx\r\n", len));
+		put_bytes(p, head, (size_t)snprintf((char *)head, sizeof(head), "%zx\r\n", len));
 	} else if (b->framing == AGENT_MESSAGES && !b->in_message) {
-		put(p, head, sl_grpc_prefix(head, len + left, call->rq->compressed));
+		put_bytes(p, head, sl_grpc_prefix(head, len + left, call->rq->compressed));
 	}
 	b->in_message = left;
-	put(p, bytes, len);
+	put_bytes(p, bytes, len);
 	if (b->framing == AGENT_CHUNKED)
-		put(p, "\r\n", 2);
+		put_bytes(p, "\r\n", 2);
 	b->left -= b->left == SL_LEN_UNKNOWN ? 0 : len;
 	b->ended = !b->left;
 	note_added(call, p, before);
@@ -188,14 +188,14 @@ bool agent_body_end(struct agent_call *call)
 	if (!p)
 		return false;
 	before = p->len;
-	put(p, "0\r\n", 3);
+	put_bytes(p, "0\r\n", 3);
 	while (agent_trailer_next(&rest, &h)) {
-		put(p, h.name.ptr, h.name.len);
-		put(p, ": ", 2);
-		put(p, h.value.ptr, h.value.len);
-		put(p, "\r\n", 2);
+		put_bytes(p, h.name.ptr, h.name.len);
+		put_bytes(p, ": ", 2);
+		put_bytes(p, h.value.ptr, h.value.len);
+		put_bytes(p, "\r\n", 2);
 	}
-	put(p, "\r\n", 2);
+	put_bytes(p, "\r\n", 2);
 	note_added(call, p, before);
 	return true;
 }

@@ -61,7 +61,7 @@ static void set_stream(struct agent_call *call, bool is)
 }
 
 /* Of those that the server works at. */
-static void count(struct agent_call *call)
+static void count_call(struct agent_call *call)
 {
 	call->start_ns = call->server->a->now_ns;
 	set_stream(call, false);
@@ -72,7 +72,7 @@ static void count(struct agent_call *call)
 	call->counted = true;
 }
 
-static void uncount(struct agent_call *call)
+static void uncount_call(struct agent_call *call)
 {
 	set_stream(call, false);
 	if (!call->counted)
@@ -88,7 +88,7 @@ static void let_go(struct agent_call *call)
 {
 	if (call->server->limit.fixed)
 		return;
-	uncount(call);
+	uncount_call(call);
 	set_stream(call, true);
 }
 
@@ -96,7 +96,7 @@ void agent_call_end(struct agent_call *call)
 {
 	struct agent_server *s = call->server;
 
-	uncount(call);
+	uncount_call(call);
 	agent_queue_leave(&s->waiting, call);
 	agent_body_drop(call);
 	agent_timer_cancel(s->a, &call->late);
@@ -149,7 +149,7 @@ void agent_call_data_end(struct agent_call *call)
 		return;
 	}
 	if (!call->answered)
-		count(call);
+		count_call(call);
 	call->server->proto->body(call->conn, call);
 }
 
@@ -157,7 +157,7 @@ void agent_call_data_end(struct agent_call *call)
  * The connections of a process that dies end one by one, on a busy host over a while: the last try
  * is not for one of them. Others need not wait for that.
  */
-static void rest(struct agent_call *call)
+static void pause_reconnect(struct agent_call *call)
 {
 	struct agent_server *s = call->server;
 
@@ -200,11 +200,11 @@ void agent_call_lost(struct agent_call *call, const char *why)
 	call->repeated |= call->written;
 	call->written = call->over = false;
 	s->a->pump = true;
-	uncount(call);
+	uncount_call(call);
 	if (call->body.on)
 		agent_body_stop(call);
 	if (call->tries > 1)
-		rest(call);
+		pause_reconnect(call);
 	else
 		agent_queue_again(&s->waiting, call);
 }
@@ -222,7 +222,7 @@ void agent_call_assign(struct agent_call *call, struct agent_conn *c)
 	call->tries++;
 	call->written = false;
 	if (!call->body.on || call->body.ended || !call->rq->length || s->limit.fixed)
-		count(call);
+		count_call(call);
 	else
 		set_stream(call, true);
 }
@@ -232,14 +232,15 @@ void agent_call_answered(struct agent_call *call)
 	struct agent_server *s = call->server;
 
 	if (!call->begun && call->counted)
-		agent_limit_sample(&s->limit, s->a->now_ns - call->start_ns, s->busy_cnt);
+		agent_concurrency_limit_sample(&s->limit, s->a->now_ns - call->start_ns,
+					       s->busy_cnt);
 	if (!call->body.on)
 		return;
 	agent_body_once(call);
 	let_go(call);
 }
 
-bool agent_call_go_on(struct agent_call *call)
+bool agent_call_send_continue(struct agent_call *call)
 {
 	if (sl_stream_go_on(call->rq) != -EAGAIN)
 		return true;

@@ -36,9 +36,9 @@ static int lock_folder(const char *folder)
 	return -1;
 }
 
-int sl_keeper_folder_make(struct sl_keeper_folder *f, struct sl_err *err)
+int sl_agent_folder_make(struct sl_agent_folder *f, struct sl_err *err)
 {
-	*f = (struct sl_keeper_folder){.lock = -1};
+	*f = (struct sl_agent_folder){.lock = -1};
 	(void)mkdir(SL_RUN_DIR, 0755);
 	for (int tries = 0; tries < FOLDER_TRIES && f->lock < 0; tries++) {
 		snprintf(f->path, sizeof(f->path), "%s/%sXXXXXX", SL_RUN_DIR, folder_prefix);
@@ -51,7 +51,7 @@ int sl_keeper_folder_make(struct sl_keeper_folder *f, struct sl_err *err)
 	return sl_fail(err, -1, "agents: %s: %s", f->path, strerror(errno));
 }
 
-void sl_keeper_folder_restore(struct sl_keeper_folder *f)
+void sl_agent_folder_restore(struct sl_agent_folder *f)
 {
 	struct stat st;
 	int fd;
@@ -78,7 +78,7 @@ void sl_keeper_folder_restore(struct sl_keeper_folder *f)
 	f->lock = fd;
 }
 
-static void empty(int fd)
+static void empty_folder(int fd)
 {
 	int copy = dup(fd);
 	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
@@ -92,11 +92,11 @@ static void empty(int fd)
 		close(copy);
 }
 
-void sl_keeper_folder_remove(struct sl_keeper_folder *f)
+void sl_agent_folder_remove(struct sl_agent_folder *f)
 {
 	/* Agents of a gateway that was killed may end a moment later than it has. */
 	for (int tries = 0; f->lock >= 0 && tries < SWEEP_TRIES; tries++) {
-		empty(f->lock);
+		empty_folder(f->lock);
 		if (rmdir(f->path) == 0 || errno != ENOTEMPTY)
 			break;
 		(void)poll(NULL, 0, SWEEP_MS);
@@ -106,7 +106,7 @@ void sl_keeper_folder_remove(struct sl_keeper_folder *f)
 	f->lock = -1;
 }
 
-void sl_keeper_sweep(void)
+void sl_agent_folder_sweep(void)
 {
 	DIR *run = opendir(SL_RUN_DIR);
 	struct dirent *e;
@@ -117,7 +117,7 @@ void sl_keeper_sweep(void)
 			continue;
 		fd = openat(dirfd(run), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
 		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
-			empty(fd);
+			empty_folder(fd);
 			(void)unlinkat(dirfd(run), e->d_name, AT_REMOVEDIR);
 		}
 		if (fd >= 0)
@@ -150,9 +150,9 @@ static uint64_t hash_resolver(void)
 	return hash;
 }
 
-struct agent_seen agent_look(const char *folder)
+struct agent_file_ids agent_file_ids_read(const char *folder)
 {
-	struct agent_seen now = {.resolver = hash_resolver()};
+	struct agent_file_ids now = {.resolver = hash_resolver()};
 	struct stat st;
 
 	if (stat(folder, &st) == 0) {

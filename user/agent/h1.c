@@ -30,12 +30,12 @@ enum {
 static const struct sl_front_limits no_limits = {.max_body = UINT64_MAX / 2,
 						 .max_head = AGENT_HEAD_MAX};
 
-static struct h1 *h1_of(struct agent_conn *c)
+static struct agent_h1_conn *h1_of(struct agent_conn *c)
 {
-	return (struct h1 *)c;
+	return (struct agent_h1_conn *)c;
 }
 
-static void refuse(struct agent_call *call, enum sl_rpc_status status)
+static void refuse_call(struct agent_call *call, enum sl_rpc_status status)
 {
 	call->over = true;
 	agent_call_fail(call, status);
@@ -52,7 +52,7 @@ static const struct sl_reply_args no_grpc = {
  * Returns true if the server has said something on a kept connection, or has closed it: what comes there
  * is no reply to the next request. The loop has seen neither when it looked last.
  */
-static bool is_stale(const struct h1 *h)
+static bool is_stale(const struct agent_h1_conn *h)
 {
 	char byte;
 
@@ -63,7 +63,7 @@ static bool is_stale(const struct h1 *h)
 static void h1_start(struct agent_conn *c, struct agent_call *call)
 {
 	static struct agent_request made; /* the agent is one thread */
-	struct h1 *h = h1_of(c);
+	struct agent_h1_conn *h = h1_of(c);
 	uint64_t trace[3];
 
 	if (call->grpc) {
@@ -83,7 +83,7 @@ static void h1_start(struct agent_conn *c, struct agent_call *call)
 	if (!agent_request_make(&made, call->rq, c->server->authority, (uint8_t *)trace) ||
 	    !agent_h1_format(h, &made)) {
 		h->call = NULL;
-		refuse(call, SL_RPC_BAD_REQUEST);
+		refuse_call(call, SL_RPC_BAD_REQUEST);
 		return;
 	}
 	agent_timer_cancel(c->server->a, &c->timer);
@@ -99,7 +99,7 @@ static void h1_start(struct agent_conn *c, struct agent_call *call)
 }
 
 /* Nothing points into rx. False: no memory, and it is as it was. */
-static bool resize(struct h1 *h, uint32_t size)
+static bool resize_rx(struct agent_h1_conn *h, uint32_t size)
 {
 	uint8_t *rx = h->rx_size == size ? h->rx : realloc(h->rx, size);
 
@@ -112,10 +112,10 @@ static bool resize(struct h1 *h, uint32_t size)
 
 /* --- the end of a call --- */
 
-static void go_idle(struct h1 *h)
+static void go_idle(struct agent_h1_conn *h)
 {
 	h->body_at = h->body_len = h->raw = h->end = 0;
-	(void)resize(h, AGENT_H1_RX); /* it does not grow */
+	(void)resize_rx(h, AGENT_H1_RX); /* it does not grow */
 	h->state = H1_IDLE;
 	agent_timer_set(h->c.server->a, &h->c.timer, h->c.server->a->now_ns + IDLE_NS);
 	agent_conn_wait_for(&h->c, EPOLLIN);
@@ -123,19 +123,19 @@ static void go_idle(struct h1 *h)
 }
 
 /* What the server says cannot be passed on. */
-static void malformed(struct h1 *h, const char *why)
+static void fail_malformed(struct agent_h1_conn *h, const char *why)
 {
 	struct agent_call *call = h->call;
 
 	SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_WARN, "agent: %s: a reply was refused: %s",
 		     h->c.server->name, why);
 	h->call = NULL;
-	refuse(call, SL_RPC_INTERNAL);
+	refuse_call(call, SL_RPC_INTERNAL);
 	agent_conn_close(&h->c, why);
 }
 
 /* What part of the reply is there now. */
-static struct sl_reply_args part(const struct h1 *h, bool more)
+static struct sl_reply_args current_part(const struct agent_h1_conn *h, bool more)
 {
 	const struct agent_h1_reply *r = &h->reply;
 	struct sl_reply_args a = {
@@ -156,9 +156,9 @@ static struct sl_reply_args part(const struct h1 *h, bool more)
 }
 
 /* The reply is whole. Behind it nothing may stand: it would be taken for the next one. */
-static void finish(struct h1 *h)
+static void finish_reply(struct agent_h1_conn *h)
 {
-	struct sl_reply_args args = part(h, false);
+	struct sl_reply_args args = current_part(h, false);
 	struct agent_call *call = h->call;
 	bool again = h->reply.keep_alive && h->sent && h->raw == h->end && !h->c.server->leaving;
 
@@ -173,10 +173,14 @@ static void finish(struct h1 *h)
 
 /* --- the reply --- */
 
-enum step { STEP_MORE, STEP_ON, STEP_OVER }; /* more bytes are needed; go on; the call is over */
+enum agent_h1_step {
+	STEP_MORE,
+	STEP_ON,
+	STEP_OVER
+}; /* more bytes are needed; go on; the call is over */
 
 /* What a 101 says; NULL: what was asked for, in the way it was. */
-static const char *check_upgrade(const struct h1 *h)
+static const char *check_upgrade(const struct agent_h1_conn *h)
 {
 	const struct agent_fields *f = &h->reply.fields;
 	bool agreed = false, keyed = !h->accept[0];
@@ -200,7 +204,7 @@ static const char *check_upgrade(const struct h1 *h)
 }
 
 /* From here on there are only bytes, both ways, until one end closes. */
-static void go_opaque(struct h1 *h)
+static void go_opaque(struct agent_h1_conn *h)
 {
 	struct agent_reply_fields *f = &h->fields;
 	unsigned n = 0;
@@ -217,7 +221,7 @@ static void go_opaque(struct h1 *h)
 }
 
 /* Keeps the reason of the server, unless it is the usual one, or longer than any should be. */
-static void keep_reason(struct h1 *h)
+static void keep_reason(struct agent_h1_conn *h)
 {
 	struct sl_span reason = h->reply.reason;
 
@@ -229,13 +233,13 @@ static void keep_reason(struct h1 *h)
 	h->reason[reason.len] = 0;
 }
 
-static ssize_t parse_head(struct h1 *h)
+static ssize_t parse_head(struct agent_h1_conn *h)
 {
 	return agent_h1_head(sl_span_of(h->rx + h->raw, h->end - h->raw), h->to_head, &h->reply);
 }
 
 /* Whether all of the reply is to be here before it goes on; then there is room for it. */
-static bool goes_whole(struct h1 *h, ssize_t head_len)
+static bool goes_whole(struct agent_h1_conn *h, ssize_t head_len)
 {
 	uint64_t end = h->raw + (uint64_t)head_len + h->reply.length;
 
@@ -244,13 +248,13 @@ static bool goes_whole(struct h1 *h, ssize_t head_len)
 		return false;
 	if (end <= h->rx_size)
 		return true;
-	if (!resize(h, AGENT_H1_RX_MAX))
+	if (!resize_rx(h, AGENT_H1_RX_MAX))
 		return false;
 	(void)parse_head(h); /* which points into rx */
 	return true;
 }
 
-static enum step read_head(struct h1 *h)
+static enum agent_h1_step read_head(struct agent_h1_conn *h)
 {
 	ssize_t n = parse_head(h);
 	static const uint8_t states[] = {[AGENT_LENGTH] = H1_BODY,
@@ -270,11 +274,11 @@ static enum step read_head(struct h1 *h)
 	if (n > 0 && !agent_reply_take(&h->fields, &h->reply.fields, false))
 		h->reply.wrong = "more fields than a reply may have";
 	if (n < 0 || h->reply.wrong) {
-		malformed(h, h->reply.wrong);
+		fail_malformed(h, h->reply.wrong);
 		return STEP_OVER;
 	}
 	h->raw += (uint32_t)n;
-	if (h->reply.status == 100 && !agent_call_go_on(h->call))
+	if (h->reply.status == 100 && !agent_call_send_continue(h->call))
 		return STEP_OVER;
 	if (h->reply.status < 200 && !upgraded) {
 		if (h->reply.status != 100)
@@ -290,7 +294,7 @@ static enum step read_head(struct h1 *h)
 	h->left = h->reply.length;
 	h->chunks = (struct sl_http1_chunked){.stops = true};
 	if (h->reply.body == AGENT_NO_BODY || (h->reply.body == AGENT_LENGTH && !h->left)) {
-		finish(h);
+		finish_reply(h);
 		return STEP_OVER;
 	}
 	h->state = states[h->reply.body];
@@ -298,7 +302,7 @@ static enum step read_head(struct h1 *h)
 }
 
 /* The next n bytes belong to the body. */
-static void take(struct h1 *h, uint32_t n)
+static void take_body(struct agent_h1_conn *h, uint32_t n)
 {
 	if (h->body_at + h->body_len != h->raw)
 		memmove(h->rx + h->body_at + h->body_len, h->rx + h->raw, n);
@@ -306,30 +310,30 @@ static void take(struct h1 *h, uint32_t n)
 	h->raw += n;
 }
 
-static enum step read_body(struct h1 *h)
+static enum agent_h1_step read_body(struct agent_h1_conn *h)
 {
 	uint32_t n = h->end - h->raw;
 
 	if (h->state == H1_BODY && n > h->left)
 		n = (uint32_t)h->left;
-	take(h, n);
+	take_body(h, n);
 	if (h->state == H1_UNTIL_CLOSE)
 		return STEP_MORE;
 	h->left -= n;
 	if (h->left)
 		return STEP_MORE;
-	finish(h);
+	finish_reply(h);
 	return STEP_OVER;
 }
 
-static enum step read_chunks(struct h1 *h)
+static enum agent_h1_step read_chunks(struct agent_h1_conn *h)
 {
 	struct sl_span in = sl_span_of(h->rx + h->raw, h->end - h->raw);
 	unsigned status;
 
 	h->raw += (uint32_t)sl_http1_chunked_next(&h->chunks, in, &no_limits, &status);
 	if (status) {
-		malformed(h, "broken chunks");
+		fail_malformed(h, "broken chunks");
 		return STEP_OVER;
 	}
 	if (h->chunks.state == SL_CHUNKED_TRAILER) {
@@ -340,14 +344,14 @@ static enum step read_chunks(struct h1 *h)
 		uint32_t n = h->end - h->raw;
 
 		n = n < h->chunks.left ? n : (uint32_t)h->chunks.left;
-		take(h, n);
+		take_body(h, n);
 		h->chunks.left -= n;
 		return STEP_ON;
 	}
 	return STEP_MORE;
 }
 
-static enum step read_trailers(struct h1 *h)
+static enum agent_h1_step read_trailers(struct agent_h1_conn *h)
 {
 	struct agent_fields trailers;
 	const char *wrong;
@@ -360,18 +364,18 @@ static enum step read_trailers(struct h1 *h)
 	if (n > 0 && !agent_reply_take(&h->fields, &trailers, true))
 		wrong = "more trailers than a reply may have";
 	if (n < 0 || wrong) {
-		malformed(h, wrong);
+		fail_malformed(h, wrong);
 		return STEP_OVER;
 	}
 	h->raw += (uint32_t)n;
-	finish(h);
+	finish_reply(h);
 	return STEP_OVER;
 }
 
 /* What has come, as far as it can be understood. False: the call is over. */
-static bool advance(struct h1 *h)
+static bool parse_input(struct agent_h1_conn *h)
 {
-	enum step step = STEP_ON;
+	enum agent_h1_step step = STEP_ON;
 
 	while (step == STEP_ON) {
 		switch (h->state) {
@@ -385,13 +389,13 @@ static bool advance(struct h1 *h)
 }
 
 /* A part of the reply goes, if there is one. False: it cannot, or the call is over. */
-static bool flush(struct h1 *h)
+static bool send_part(struct agent_h1_conn *h)
 {
 	struct sl_reply_args args;
 
 	if (h->state <= H1_HEAD || (h->call->begun && !h->body_len))
 		return true;
-	args = part(h, true);
+	args = current_part(h, true);
 	if (!agent_call_reply(h->call, &args)) {
 		h->blocked = true;
 		agent_h1_wait(h);
@@ -406,11 +410,11 @@ static bool flush(struct h1 *h)
 }
 
 /* Free bytes at the end of rx. False: the gateway has no room, or the call is over. */
-static bool make_room(struct h1 *h)
+static bool make_room(struct agent_h1_conn *h)
 {
 	if (h->rx_size - h->end >= RX_LOW || (h->state > H1_HEAD && h->whole))
 		return true;
-	if (h->state > H1_HEAD && !flush(h))
+	if (h->state > H1_HEAD && !send_part(h))
 		return false;
 	if (h->state > H1_HEAD || h->interim) {
 		memmove(h->rx, h->rx + h->raw, h->end - h->raw);
@@ -418,13 +422,13 @@ static bool make_room(struct h1 *h)
 		h->raw = h->body_at = h->body_len = 0;
 	}
 	/* What is left is the beginning of a head, or of trailers. */
-	if (h->rx_size - h->end >= RX_LOW || resize(h, AGENT_H1_RX_MAX))
+	if (h->rx_size - h->end >= RX_LOW || resize_rx(h, AGENT_H1_RX_MAX))
 		return true;
-	malformed(h, "no memory for it");
+	fail_malformed(h, "no memory for it");
 	return false;
 }
 
-static void on_eof(struct h1 *h, const char *why)
+static void on_eof(struct agent_h1_conn *h, const char *why)
 {
 	struct agent_call *call = h->call;
 
@@ -433,18 +437,18 @@ static void on_eof(struct h1 *h, const char *why)
 		return;
 	}
 	if (h->state == H1_UNTIL_CLOSE && !why) {
-		finish(h);
+		finish_reply(h);
 		return;
 	}
 	SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_WARN, "agent: %s: a reply broke off", h->c.server->name);
 	h->call = NULL;
-	refuse(call, SL_RPC_LOST);
+	refuse_call(call, SL_RPC_LOST);
 	agent_conn_close(&h->c, "broken off");
 }
 
 static void h1_readable(struct agent_conn *c)
 {
-	struct h1 *h = h1_of(c);
+	struct agent_h1_conn *h = h1_of(c);
 	size_t room;
 	ssize_t n;
 
@@ -463,11 +467,11 @@ static void h1_readable(struct agent_conn *c)
 		}
 		h->call->answered = true;
 		h->end += (uint32_t)n;
-		if (!advance(h) || (size_t)n < room) /* that was all for now */
+		if (!parse_input(h) || (size_t)n < room) /* that was all for now */
 			break;
 	}
 	if (c->state == AGENT_UP && h->call && !h->blocked && !h->whole)
-		(void)flush(h);
+		(void)send_part(h);
 }
 
 static void h1_writable(struct agent_conn *c)
@@ -479,11 +483,11 @@ static void h1_writable(struct agent_conn *c)
 
 static void h1_resume(struct agent_conn *c, struct agent_call *call)
 {
-	struct h1 *h = h1_of(c);
+	struct agent_h1_conn *h = h1_of(c);
 
 	(void)call;
 	h->blocked = false;
-	if (!flush(h))
+	if (!send_part(h))
 		return;
 	agent_h1_wait(h);
 	h1_readable(c);
@@ -491,7 +495,7 @@ static void h1_resume(struct agent_conn *c, struct agent_call *call)
 
 static bool h1_up(struct agent_conn *c)
 {
-	if (!resize(h1_of(c), AGENT_H1_RX))
+	if (!resize_rx(h1_of(c), AGENT_H1_RX))
 		return false;
 	go_idle(h1_of(c));
 	return true;
@@ -499,12 +503,12 @@ static bool h1_up(struct agent_conn *c)
 
 static unsigned h1_room(const struct agent_conn *c)
 {
-	return !((const struct h1 *)c)->call;
+	return !((const struct agent_h1_conn *)c)->call;
 }
 
 static void h1_body(struct agent_conn *c, struct agent_call *call)
 {
-	struct h1 *h = h1_of(c);
+	struct agent_h1_conn *h = h1_of(c);
 
 	if (h->tx_failed)
 		agent_body_drop(call);
@@ -533,7 +537,7 @@ static void h1_closing(struct agent_conn *c, const char *why)
 }
 
 const struct agent_proto agent_h1 = {
-	.conn_size = sizeof(struct h1),
+	.conn_size = sizeof(struct agent_h1_conn),
 	.calls_per_conn = 1,
 	.up = h1_up,
 	.room = h1_room,

@@ -26,7 +26,7 @@ enum {
 
 enum h1_state { H1_IDLE, H1_HEAD, H1_BODY, H1_CHUNKS, H1_TRAILERS, H1_UNTIL_CLOSE };
 
-struct h1 {
+struct agent_h1_conn {
 	struct agent_conn c;
 	struct agent_call *call; /* NULL: idle */
 	uint8_t state;
@@ -57,10 +57,10 @@ struct h1 {
  * The head of its call's request; the body is begun. False: it is longer than any server would take, or
  * there is no memory for it.
  */
-bool agent_h1_format(struct h1 *h, const struct agent_request *rq);
+bool agent_h1_format(struct agent_h1_conn *h, const struct agent_request *rq);
 /* As much of the request as the socket takes. */
-void agent_h1_send(struct h1 *h);
+void agent_h1_send(struct agent_h1_conn *h);
 /* What the loop is to wait for. */
-void agent_h1_wait(struct h1 *h);
+void agent_h1_wait(struct agent_h1_conn *h);
 
 #endif

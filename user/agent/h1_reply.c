@@ -7,36 +7,36 @@
 #include "http/scan.h"
 
 /* What is being read: [p, end) of what begins at lo. */
-struct cursor {
+struct agent_head_cursor {
 	const uint8_t *lo, *p, *end;
 	const char *wrong;
 };
 
-enum step { STEP_OK, STEP_PARTIAL, STEP_REFUSED };
+enum agent_head_step { STEP_OK, STEP_PARTIAL, STEP_REFUSED };
 
-static enum step refuse(struct cursor *c, const char *why)
+static enum agent_head_step refuse_head(struct agent_head_cursor *c, const char *why)
 {
 	c->wrong = why;
 	return STEP_REFUSED;
 }
 
 /* CR LF and nothing else: a bare one of them ends a line for some recipients only. */
-static enum step take_crlf(struct cursor *c)
+static enum agent_head_step take_crlf(struct agent_head_cursor *c)
 {
 	if (c->p == c->end)
 		return STEP_PARTIAL;
 	if (*c->p != '\r')
-		return refuse(c, "a line does not end with CR LF");
+		return refuse_head(c, "a line does not end with CR LF");
 	if (c->p + 1 == c->end)
 		return STEP_PARTIAL;
 	if (c->p[1] != '\n')
-		return refuse(c, "a CR without LF");
+		return refuse_head(c, "a CR without LF");
 	c->p += 2;
 	return STEP_OK;
 }
 
 /* "HTTP/1.1 200", of which 'v' stands for the minor version and 's' for digits of the status. */
-static enum step status_line(struct cursor *c, struct agent_h1_reply *out)
+static enum agent_head_step status_line(struct agent_head_cursor *c, struct agent_h1_reply *out)
 {
 	static const char form[] = "HTTP/1.v sss";
 	unsigned status = 0;
@@ -49,11 +49,11 @@ static enum step status_line(struct cursor *c, struct agent_h1_reply *out)
 		else if (*f == 'v' && (*c->p == '0' || *c->p == '1'))
 			out->minor = (uint8_t)(*c->p - '0');
 		else if (*f == 's' || *f == 'v' || *c->p != (uint8_t)*f)
-			return refuse(c, "no status line of HTTP/1.0 or 1.1");
+			return refuse_head(c, "no status line of HTTP/1.0 or 1.1");
 	}
 	out->status = (uint16_t)status;
 	if (status < 100 || status > 599)
-		return refuse(c, "a status that is none");
+		return refuse_head(c, "a status that is none");
 	if (c->p == c->end)
 		return STEP_PARTIAL;
 	/* The blank behind the status is left out by some where no reason follows. */
@@ -67,15 +67,15 @@ static enum step status_line(struct cursor *c, struct agent_h1_reply *out)
 }
 
 /* field-line = field-name ":" OWS field-value OWS CRLF; RFC 9112 5.1, 5.2 */
-static enum step field_line(struct cursor *c, struct sl_header *h)
+static enum agent_head_step field_line(struct agent_head_cursor *c, struct sl_header *h)
 {
 	const uint8_t *from = c->p, *to, *p = sl_scan_token(from, c->lo, c->end);
-	enum step step;
+	enum agent_head_step step;
 
 	if (p == c->end)
 		return STEP_PARTIAL;
 	if (*p != ':' || p == from)
-		return refuse(c, "a line that is no field");
+		return refuse_head(c, "a line that is no field");
 	h->name = sl_span_of(from, (size_t)(p - from));
 	do {
 		p++;
@@ -90,14 +90,14 @@ static enum step field_line(struct cursor *c, struct sl_header *h)
 	return step;
 }
 
-static enum step fields(struct cursor *c, struct agent_fields *out)
+static enum agent_head_step parse_fields(struct agent_head_cursor *c, struct agent_fields *out)
 {
-	enum step step;
+	enum agent_head_step step;
 
 	out->cnt = 0;
 	while (c->p < c->end && *c->p != '\r') {
 		if (out->cnt == AGENT_FIELDS_MAX)
-			return refuse(c, "more fields than max_reply_fields can allow");
+			return refuse_head(c, "more fields than max_reply_fields can allow");
 		step = field_line(c, &out->at[out->cnt]);
 		if (step != STEP_OK)
 			return step;
@@ -106,7 +106,8 @@ static enum step fields(struct cursor *c, struct agent_fields *out)
 	return take_crlf(c);
 }
 
-static ssize_t verdict(const struct cursor *c, enum step step, const char **wrong)
+static ssize_t head_result(const struct agent_head_cursor *c, enum agent_head_step step,
+			   const char **wrong)
 {
 	*wrong = c->wrong;
 	if (step == STEP_PARTIAL && c->end - c->lo < AGENT_HEAD_MAX)
@@ -119,10 +120,10 @@ static ssize_t verdict(const struct cursor *c, enum step step, const char **wron
 ssize_t agent_h1_fields(struct sl_span in, struct agent_fields *out, const char **wrong)
 {
 	struct sl_span view = sl_span_first(in, AGENT_HEAD_MAX);
-	struct cursor c = {.lo = view.ptr, .p = view.ptr, .end = view.ptr + view.len};
-	enum step step = fields(&c, out);
+	struct agent_head_cursor c = {.lo = view.ptr, .p = view.ptr, .end = view.ptr + view.len};
+	enum agent_head_step step = parse_fields(&c, out);
 
-	return verdict(&c, step, wrong);
+	return head_result(&c, step, wrong);
 }
 
 /* --- what the fields say --- */
@@ -172,7 +173,7 @@ static const char *look_at(const struct sl_header *h, struct agent_h1_reply *out
 }
 
 /* RFC 9112 6.1 to 6.3, without what it tolerates for the sake of old software. */
-static const char *frame(struct agent_h1_reply *out, unsigned seen, bool to_head)
+static const char *decide_framing(struct agent_h1_reply *out, unsigned seen, bool to_head)
 {
 	bool coded = seen & SEEN_CODING, bare = out->status < 200 || out->status == 204;
 	bool announced = coded || ((seen & SEEN_LENGTH) && out->length);
@@ -205,23 +206,23 @@ static const char *frame(struct agent_h1_reply *out, unsigned seen, bool to_head
 ssize_t agent_h1_head(struct sl_span in, bool to_head, struct agent_h1_reply *out)
 {
 	struct sl_span view = sl_span_first(in, AGENT_HEAD_MAX);
-	struct cursor c = {.lo = view.ptr, .p = view.ptr, .end = view.ptr + view.len};
-	enum step step;
+	struct agent_head_cursor c = {.lo = view.ptr, .p = view.ptr, .end = view.ptr + view.len};
+	enum agent_head_step step;
 
 	out->length = SL_LEN_UNKNOWN;
 	out->reason = sl_span_of(NULL, 0);
 	out->fields.cnt = 0;
 	step = status_line(&c, out);
 	if (step == STEP_OK)
-		step = fields(&c, &out->fields);
+		step = parse_fields(&c, &out->fields);
 	if (step == STEP_OK) {
 		const char *wrong = NULL;
 		unsigned seen = 0;
 
 		for (uint32_t i = 0; i < out->fields.cnt && !wrong; i++)
 			wrong = look_at(&out->fields.at[i], out, &seen);
-		c.wrong = wrong ? wrong : frame(out, seen, to_head);
+		c.wrong = wrong ? wrong : decide_framing(out, seen, to_head);
 		step = c.wrong ? STEP_REFUSED : STEP_OK;
 	}
-	return verdict(&c, step, &out->wrong);
+	return head_result(&c, step, &out->wrong);
 }

@@ -12,12 +12,12 @@
 
 enum { PIECES_MAX = 32 }; /* of a body that comes, in one call of the kernel */
 
-struct out {
+struct agent_h1_out {
 	uint8_t *p, *end;
 	bool full;
 };
 
-static void put(struct out *o, struct sl_span s)
+static void put_span(struct agent_h1_out *o, struct sl_span s)
 {
 	if ((size_t)(o->end - o->p) < s.len) {
 		o->full = true;
@@ -27,7 +27,7 @@ static void put(struct out *o, struct sl_span s)
 		memcpy(o->p, s.ptr, s.len);
 	o->p += s.len;
 }
-#define PUT(o, lit) put((o), sl_span_str(lit))
+#define PUT(o, lit) put_span((o), sl_span_str(lit))
 
 /* Whose requests have no body, unless one is there: RFC 9110 8.6. */
 static bool needs_no_length(struct sl_span method)
@@ -48,14 +48,15 @@ static bool needs_no_length(struct sl_span method)
  * 8441 5), so the agent makes one; a handshake of HTTP/1.1 goes on as it is, also if its key is missing.
  * Returns false if no key can be made.
  */
-static bool put_upgrade(struct out *o, struct h1 *h, const struct agent_request *rq)
+static bool put_upgrade(struct agent_h1_out *o, struct agent_h1_conn *h,
+			const struct agent_request *rq)
 {
 	char key[AGENT_WS_KEY + 1];
 	bool keyed = h->call->rq->protocol == SL_PROTO_HTTP1; /* or the client has sent a key */
 
 	PUT(o, "connection: upgrade\r\nupgrade: ");
 	h->upgrade = sl_span_of(o->p, rq->upgrade.len);
-	put(o, rq->upgrade);
+	put_span(o, rq->upgrade);
 	PUT(o, "\r\n");
 	for (uint32_t i = 0; i < rq->cnt; i++)
 		keyed |= sl_span_eq(rq->fields[i].name, sl_span_str("sec-websocket-key"));
@@ -64,13 +65,13 @@ static bool put_upgrade(struct out *o, struct h1 *h, const struct agent_request 
 	if (!agent_ws_key(key) || !agent_ws_accept(key, h->accept))
 		return false;
 	PUT(o, "sec-websocket-key: ");
-	put(o, sl_span_cstr(key));
+	put_span(o, sl_span_cstr(key));
 	PUT(o, "\r\n");
 	return true;
 }
 
 /* How long the body is, or that it comes in chunks; it is begun. */
-static void put_framing(struct out *o, struct agent_call *call, bool may_be_none)
+static void put_framing(struct agent_h1_out *o, struct agent_call *call, bool may_be_none)
 {
 	const struct sl_request_view *rq = call->rq;
 	uint64_t length = call->body.on ? rq->length : rq->body_len;
@@ -80,7 +81,7 @@ static void put_framing(struct out *o, struct agent_call *call, bool may_be_none
 		PUT(o, "transfer-encoding: chunked\r\n");
 	} else if (length || !may_be_none) {
 		PUT(o, "content-length: ");
-		put(o, sl_span_of(digits, sl_format_u64(digits, length)));
+		put_span(o, sl_span_of(digits, sl_format_u64(digits, length)));
 		PUT(o, "\r\n");
 	}
 	if (rq->expects)
@@ -91,7 +92,7 @@ static void put_framing(struct out *o, struct agent_call *call, bool may_be_none
 }
 
 /* A copy hardly longer than it is: there may be many that wait. Heads that are alike use one place. */
-static bool keep_head(struct h1 *h, const uint8_t *head, size_t len)
+static bool keep_head(struct agent_h1_conn *h, const uint8_t *head, size_t len)
 {
 	uint32_t size = ((uint32_t)len + 1023) & ~UINT32_C(1023);
 	uint8_t *tx = h->tx_size == size ? h->tx : realloc(h->tx, size);
@@ -107,28 +108,28 @@ static bool keep_head(struct h1 *h, const uint8_t *head, size_t len)
 	return true;
 }
 
-bool agent_h1_format(struct h1 *h, const struct agent_request *rq)
+bool agent_h1_format(struct agent_h1_conn *h, const struct agent_request *rq)
 {
 	static uint8_t head[AGENT_H1_TX]; /* the agent is one thread */
-	struct out o = {.p = head, .end = head + sizeof(head)};
+	struct agent_h1_out o = {.p = head, .end = head + sizeof(head)};
 	const struct agent_call *call = h->call;
 
 	h->upgrade = sl_span_of(NULL, 0);
 	h->accept[0] = 0;
-	put(&o, rq->method);
+	put_span(&o, rq->method);
 	PUT(&o, " ");
-	put(&o, rq->path);
+	put_span(&o, rq->path);
 	if (rq->query.ptr) {
 		PUT(&o, "?");
-		put(&o, rq->query);
+		put_span(&o, rq->query);
 	}
 	PUT(&o, " HTTP/1.1\r\nhost: ");
-	put(&o, rq->authority);
+	put_span(&o, rq->authority);
 	PUT(&o, "\r\n");
 	for (uint32_t i = 0; i < rq->cnt; i++) {
-		put(&o, rq->fields[i].name);
+		put_span(&o, rq->fields[i].name);
 		PUT(&o, ": ");
-		put(&o, rq->fields[i].value);
+		put_span(&o, rq->fields[i].value);
 		PUT(&o, "\r\n");
 	}
 	/* Gateways let the field pass only where they take part. */
@@ -141,7 +142,7 @@ bool agent_h1_format(struct h1 *h, const struct agent_request *rq)
 }
 
 /* What has not been sent yet of what is there. */
-static unsigned gather(const struct h1 *h, struct iovec iov[1 + PIECES_MAX])
+static unsigned gather_iov(const struct agent_h1_conn *h, struct iovec iov[1 + PIECES_MAX])
 {
 	const struct sl_request_view *rq = h->call->rq;
 	unsigned n = 0;
@@ -157,12 +158,12 @@ static unsigned gather(const struct h1 *h, struct iovec iov[1 + PIECES_MAX])
 	return n;
 }
 
-void agent_h1_wait(struct h1 *h)
+void agent_h1_wait(struct agent_h1_conn *h)
 {
 	agent_conn_wait_for(&h->c, (h->blocked ? 0 : EPOLLIN) | (h->full ? EPOLLOUT : 0));
 }
 
-void agent_h1_send(struct h1 *h)
+void agent_h1_send(struct agent_h1_conn *h)
 {
 	struct agent_call *call = h->call;
 	struct iovec iov[1 + PIECES_MAX];
@@ -170,7 +171,7 @@ void agent_h1_send(struct h1 *h)
 	size_t of_head, of_body;
 	ssize_t rc = 0;
 
-	while (!h->tx_failed && (msg.msg_iovlen = gather(h, iov)) > 0) {
+	while (!h->tx_failed && (msg.msg_iovlen = gather_iov(h, iov)) > 0) {
 		rc = sendmsg(h->c.fd, &msg, MSG_NOSIGNAL);
 		if (rc < 0)
 			break;

@@ -33,14 +33,14 @@ enum {
 };
 #define IDLE_NS (50 * SL_NS_PER_SEC)
 
-static struct h2 *h2_of(struct agent_conn *c)
+static struct agent_h2_conn *h2_of(struct agent_conn *c)
 {
-	return (struct h2 *)c;
+	return (struct agent_h2_conn *)c;
 }
 
-void agent_h2_stream_free(struct h2_stream *s)
+void agent_h2_stream_free(struct agent_h2_stream *s)
 {
-	struct h2 *h = s->h;
+	struct agent_h2_conn *h = s->h;
 
 	if (!s->ended)
 		nghttp2_session_set_stream_user_data(h->session, s->id, NULL);
@@ -61,12 +61,12 @@ void agent_h2_stream_free(struct h2_stream *s)
 /* --- bytes out --- */
 
 /* Passes on what has come for each touched stream. True: there were some, and frames may be due. */
-static bool settle_touched(struct h2 *h)
+static bool settle_touched(struct agent_h2_conn *h)
 {
-	struct h2_stream *s;
+	struct agent_h2_stream *s;
 	bool any = false;
 
-	while ((s = sl_list_first(&h->touched, struct h2_stream, touched))) {
+	while ((s = sl_list_first(&h->touched, struct agent_h2_stream, touched))) {
 		agent_h2_settle(s);
 		any = true;
 	}
@@ -76,11 +76,11 @@ static bool settle_touched(struct h2 *h)
 }
 
 /* Asserts that each stream that has ended is settled: its call has ended too, or waits for its client. */
-static void check_settled(const struct h2 *h)
+static void check_settled(const struct agent_h2_conn *h)
 {
 #ifdef SL_DEBUG
 	for (const struct sl_list *l = h->streams.next; l != &h->streams; l = l->next) {
-		const struct h2_stream *s = sl_container_of(l, struct h2_stream, link);
+		const struct agent_h2_stream *s = sl_container_of(l, struct agent_h2_stream, link);
 
 		SL_CHECK(!s->ended || s->blocked);
 	}
@@ -89,7 +89,7 @@ static void check_settled(const struct h2 *h)
 }
 
 /* Writes the frames of nghttp2 until the socket is full. False: the connection is closed. */
-static bool write_frames(struct h2 *h)
+static bool write_frames(struct agent_h2_conn *h)
 {
 	struct agent_conn *c = &h->c;
 	const uint8_t *bytes;
@@ -125,7 +125,7 @@ static bool write_frames(struct h2 *h)
  */
 static void h2_writable(struct agent_conn *c)
 {
-	struct h2 *h = h2_of(c);
+	struct agent_h2_conn *h = h2_of(c);
 
 	do {
 		if (!write_frames(h))
@@ -161,7 +161,7 @@ static ssize_t read_body(struct agent_call *call, uint8_t *buf, size_t cap, uint
 }
 
 /* True: there are some, and the last of them ends the stream. */
-static bool submit_trailers(struct h2_stream *s)
+static bool submit_trailers(struct agent_h2_stream *s)
 {
 	const struct sl_request_view *rq = s->call->rq;
 	struct sl_span rest = rq ? sl_span_of(rq->trailers, rq->trailers_len) : sl_span_of(NULL, 0);
@@ -182,7 +182,7 @@ static bool submit_trailers(struct h2_stream *s)
 static ssize_t read_request(nghttp2_session *session, int32_t id, uint8_t *buf, size_t cap,
 			    uint32_t *flags, nghttp2_data_source *source, void *arg)
 {
-	struct h2_stream *s = source->ptr;
+	struct agent_h2_stream *s = source->ptr;
 	const struct sl_request_view *rq = s->call->rq;
 	size_t prefix = s->call->grpc ? SL_GRPC_PREFIX : 0, n = 0, left;
 
@@ -207,14 +207,14 @@ static ssize_t read_request(nghttp2_session *session, int32_t id, uint8_t *buf, 
 	return (ssize_t)n;
 }
 
-struct head {
+struct agent_h2_head {
 	nghttp2_nv nv[FIELDS_MAX];
 	size_t cnt;
 	char timeout[TIMEOUT_LEN], length[SL_U64_DIGITS];
 	uint8_t target[SL_RPC_MAX_ASKED];
 };
 
-static void add(struct head *h, struct sl_span name, struct sl_span value)
+static void add_field(struct agent_h2_head *h, struct sl_span name, struct sl_span value)
 {
 	h->nv[h->cnt++] = (nghttp2_nv){
 		.name = (uint8_t *)(uintptr_t)name.ptr,
@@ -223,7 +223,7 @@ static void add(struct head *h, struct sl_span name, struct sl_span value)
 		.valuelen = value.len,
 	};
 }
-#define ADD(h, lit, value) add((h), sl_span_str(lit), (value))
+#define ADD(h, lit, value) add_field((h), sl_span_str(lit), (value))
 
 /* At most eight digits, in the finest unit that has as few. */
 static int format_timeout(char *to, size_t size, uint64_t us)
@@ -241,7 +241,7 @@ static int format_timeout(char *to, size_t size, uint64_t us)
 }
 
 /* False: the target is too long. */
-static bool make_head(struct head *h, const struct agent_request *made,
+static bool make_head(struct agent_h2_head *h, const struct agent_request *made,
 		      const struct agent_call *call, uint64_t now_ns)
 {
 	const struct sl_request_view *rq = call->rq;
@@ -279,17 +279,18 @@ static bool make_head(struct head *h, const struct agent_request *made,
 	if (rq->expects)
 		ADD(h, "expect", sl_span_str("100-continue"));
 	for (uint32_t i = 0; i < made->cnt; i++)
-		add(h, made->fields[i].name, made->fields[i].value);
+		add_field(h, made->fields[i].name, made->fields[i].value);
 	return true;
 }
 
-static void refuse(struct agent_call *call, enum sl_rpc_status status)
+static void refuse_call(struct agent_call *call, enum sl_rpc_status status)
 {
 	call->over = true;
 	agent_call_fail(call, status);
 }
 
-static void submit(struct h2 *h, struct h2_stream *s, const struct head *head)
+static void submit_request(struct agent_h2_conn *h, struct agent_h2_stream *s,
+			   const struct agent_h2_head *head)
 {
 	nghttp2_data_provider body = {.source.ptr = s, .read_callback = read_request};
 	struct agent_call *call = s->call;
@@ -318,7 +319,7 @@ static void h2_readable(struct agent_conn *c);
  * An idle connection on which bytes wait, or which the server has closed: they are read first, since
  * there may be a GOAWAY among them. Returns false if the connection takes no calls then.
  */
-static bool is_usable(struct h2 *h)
+static bool is_usable(struct agent_h2_conn *h)
 {
 	char byte;
 
@@ -333,9 +334,9 @@ static const struct sl_reply_args no_upgrade = {.status = 501};
 static void h2_start(struct agent_conn *c, struct agent_call *call)
 {
 	static struct agent_request made; /* the agent is one thread */
-	static struct head head;
-	struct h2 *h = h2_of(c);
-	struct h2_stream *s;
+	static struct agent_h2_head head;
+	struct agent_h2_conn *h = h2_of(c);
+	struct agent_h2_stream *s;
 	uint64_t trace[3];
 
 	if (!is_usable(h)) {
@@ -347,7 +348,7 @@ static void h2_start(struct agent_conn *c, struct agent_call *call)
 		trace[i] = sl_prng_u64(&c->server->a->prng);
 	if (!agent_request_make(&made, call->rq, c->server->authority, (uint8_t *)trace) ||
 	    !make_head(&head, &made, call, c->server->a->now_ns)) {
-		refuse(call, SL_RPC_BAD_REQUEST);
+		refuse_call(call, SL_RPC_BAD_REQUEST);
 		return;
 	}
 	if (made.upgrade.len && call->body.on) {
@@ -357,10 +358,10 @@ static void h2_start(struct agent_conn *c, struct agent_call *call)
 	}
 	s = malloc(sizeof(*s));
 	if (!s) {
-		refuse(call, SL_RPC_REFUSED);
+		refuse_call(call, SL_RPC_REFUSED);
 		return;
 	}
-	memset(s, 0, offsetof(struct h2_stream, why));
+	memset(s, 0, offsetof(struct agent_h2_stream, why));
 	s->headers.cnt = s->trailers.cnt = 0;
 	sl_list_init(&s->unread);
 	s->why[0] = 0;
@@ -376,7 +377,7 @@ static void h2_start(struct agent_conn *c, struct agent_call *call)
 	agent_timer_cancel(c->server->a, &c->timer);
 	if (call->grpc)
 		(void)sl_grpc_prefix(s->prefix, call->rq->body_len, call->rq->compressed);
-	submit(h, s, &head);
+	submit_request(h, s, &head);
 }
 
 /* --- the connection --- */
@@ -384,7 +385,7 @@ static void h2_start(struct agent_conn *c, struct agent_call *call)
 static void h2_readable(struct agent_conn *c)
 {
 	static uint8_t buf[256 << 10];
-	struct h2 *h = h2_of(c);
+	struct agent_h2_conn *h = h2_of(c);
 	ssize_t n = recv(c->fd, buf, sizeof(buf), 0), rc;
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -409,7 +410,7 @@ static bool h2_up(struct agent_conn *c)
 		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE,
 		 AGENT_HEAD_MAX + 32 * AGENT_FIELDS_MAX}, /* RFC 9113 6.5.2 */
 	};
-	struct h2 *h = h2_of(c);
+	struct agent_h2_conn *h = h2_of(c);
 	nghttp2_session_callbacks *cb = NULL;
 	nghttp2_option *opt = NULL;
 	int rc = nghttp2_session_callbacks_new(&cb) || nghttp2_option_new(&opt);
@@ -434,7 +435,7 @@ static bool h2_up(struct agent_conn *c)
 
 static unsigned h2_room(const struct agent_conn *c)
 {
-	const struct h2 *h = (const struct h2 *)c;
+	const struct agent_h2_conn *h = (const struct agent_h2_conn *)c;
 	uint32_t most = nghttp2_session_get_remote_settings(
 		h->session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
 
@@ -445,7 +446,7 @@ static unsigned h2_room(const struct agent_conn *c)
 
 static void h2_body(struct agent_conn *c, struct agent_call *call)
 {
-	const struct h2_stream *s = call->stream;
+	const struct agent_h2_stream *s = call->stream;
 
 	if (s->ended)
 		agent_body_drop(call);
@@ -455,7 +456,7 @@ static void h2_body(struct agent_conn *c, struct agent_call *call)
 
 static void h2_cancel(struct agent_conn *c, struct agent_call *call)
 {
-	struct h2_stream *s = call->stream;
+	struct agent_h2_stream *s = call->stream;
 
 	if (!s->ended)
 		nghttp2_submit_rst_stream(h2_of(c)->session, NGHTTP2_FLAG_NONE, s->id,
@@ -467,7 +468,7 @@ static void h2_cancel(struct agent_conn *c, struct agent_call *call)
 
 static void h2_resume(struct agent_conn *c, struct agent_call *call)
 {
-	struct h2_stream *s = call->stream;
+	struct agent_h2_stream *s = call->stream;
 
 	s->blocked = false;
 	sl_list_del(&s->unread);
@@ -477,11 +478,11 @@ static void h2_resume(struct agent_conn *c, struct agent_call *call)
 
 static void h2_closing(struct agent_conn *c, const char *why)
 {
-	struct h2 *h = h2_of(c);
+	struct agent_h2_conn *h = h2_of(c);
 	struct sl_list *l;
 
 	while (h->session && (l = sl_list_pop_head(&h->streams))) {
-		struct h2_stream *s = sl_container_of(l, struct h2_stream, link);
+		struct agent_h2_stream *s = sl_container_of(l, struct agent_h2_stream, link);
 		struct agent_call *call = s->call;
 
 		agent_h2_stream_free(s);
@@ -491,7 +492,7 @@ static void h2_closing(struct agent_conn *c, const char *why)
 }
 
 const struct agent_proto agent_h2 = {
-	.conn_size = sizeof(struct h2),
+	.conn_size = sizeof(struct agent_h2_conn),
 	.calls_per_conn = 100,
 	.up = h2_up,
 	.room = h2_room,

@@ -16,7 +16,7 @@
 #include "base/bytes.h"
 #include "sluice/rpc_wire.h"
 
-void agent_h2_judge_head(struct h2_stream *s, bool ends)
+void agent_h2_judge_head(struct agent_h2_stream *s, bool ends)
 {
 	s->trailers_only = ends;
 	if (s->status == 200 && !s->foreign_type)
@@ -32,7 +32,7 @@ void agent_h2_judge_head(struct h2_stream *s, bool ends)
 }
 
 /* Ends the call by the head alone. */
-static void answer_foreign(struct h2_stream *s)
+static void answer_foreign(struct agent_h2_stream *s)
 {
 	struct sl_reply_args a = {.grpc_status = (uint16_t)s->foreign, .no_message = true};
 	char why[64];
@@ -49,7 +49,7 @@ static void answer_foreign(struct h2_stream *s)
  * half of rx, so that its server never waits for a window. Returns how many bytes of rx that is; 0:
  * there is none.
  */
-static size_t find_piece(const struct h2_stream *s, struct sl_reply_args *a)
+static size_t find_piece(const struct agent_h2_stream *s, struct sl_reply_args *a)
 {
 	struct sl_span in = agent_h2_rx(s);
 	size_t prefix = s->message_left ? 0 : SL_GRPC_PREFIX;
@@ -68,7 +68,7 @@ static size_t find_piece(const struct h2_stream *s, struct sl_reply_args *a)
 }
 
 /* A byte with which no message begins ends the stream. */
-static bool is_refused(struct h2_stream *s)
+static bool is_refused(struct agent_h2_stream *s)
 {
 	struct sl_span in = agent_h2_rx(s);
 
@@ -85,14 +85,14 @@ static bool is_refused(struct h2_stream *s)
 }
 
 /* Returns true if these n bytes are the last message of a success: it goes with the status. */
-static bool is_last(const struct h2_stream *s, size_t n, const struct sl_reply_args *a)
+static bool is_last(const struct agent_h2_stream *s, size_t n, const struct sl_reply_args *a)
 {
 	return s->whole && s->grpc_status == SL_GRPC_OK && n == agent_h2_rx(s).len &&
 	       !s->message_left && !a->in_pieces;
 }
 
 /* Returns true if all of the reply is here and fits into one part. */
-static bool is_one_part(const struct h2_stream *s)
+static bool is_one_part(const struct agent_h2_stream *s)
 {
 	struct sl_reply_args a;
 	size_t n;
@@ -116,7 +116,7 @@ static enum sl_grpc_status status_of_reset(uint32_t code)
 }
 
 /* The stream ended before its reply did. */
-static void end_early(struct h2_stream *s)
+static void end_early(struct agent_h2_stream *s)
 {
 	struct sl_reply_args a = {.no_message = true};
 	const struct agent_call *call = s->call;
@@ -143,7 +143,7 @@ static void end_early(struct h2_stream *s)
 	}
 }
 
-static void end_whole(struct h2_stream *s, struct sl_reply_args *a, size_t n)
+static void end_whole(struct agent_h2_stream *s, struct sl_reply_args *a, size_t n)
 {
 	if (n < agent_h2_rx(s).len || s->message_left) {
 		agent_h2_end_with(s, SL_RPC_INTERNAL, "its last message is cut off");
@@ -156,7 +156,7 @@ static void end_whole(struct h2_stream *s, struct sl_reply_args *a, size_t n)
 	(void)agent_h2_reply(s, a);
 }
 
-void agent_h2_settle_grpc(struct h2_stream *s)
+void agent_h2_settle_grpc(struct agent_h2_stream *s)
 {
 	struct sl_reply_args a = {.more = true, .no_message = true};
 	size_t n;

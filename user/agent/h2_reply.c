@@ -15,7 +15,7 @@ enum { RESERVE = 16, RX_LEAST = 1024 - sizeof(struct sl_mem_block) };
 /* With its heads a block of 2 KiB. */
 enum { TEXT_PIECE = 2048 - 48 };
 
-static void touch(struct h2_stream *s)
+static void mark_touched(struct agent_h2_stream *s)
 {
 	sl_list_del(&s->touched);
 	sl_list_add_tail(&s->h->touched, &s->touched);
@@ -23,7 +23,7 @@ static void touch(struct h2_stream *s)
 
 /* --- what comes: callbacks of nghttp2 --- */
 
-static struct h2_stream *stream_of(nghttp2_session *session, int32_t id)
+static struct agent_h2_stream *stream_of(nghttp2_session *session, int32_t id)
 {
 	return nghttp2_session_get_stream_user_data(session, id);
 }
@@ -34,14 +34,14 @@ static struct h2_stream *stream_of(nghttp2_session *session, int32_t id)
  */
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *arg)
 {
-	struct h2_stream *s = stream_of(session, hd->stream_id);
+	struct agent_h2_stream *s = stream_of(session, hd->stream_id);
 
 	(void)arg;
 	if (!s || s->whole || hd->type == NGHTTP2_CONTINUATION)
 		return 0;
 	if (s->in_frame && !s->wrong) {
 		s->wrong = "it is malformed";
-		touch(s);
+		mark_touched(s);
 	}
 	s->in_frame = hd->type == NGHTTP2_HEADERS || hd->type == NGHTTP2_DATA;
 	return 0;
@@ -49,7 +49,7 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
 
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
-	struct h2_stream *s = stream_of(session, frame->hd.stream_id);
+	struct agent_h2_stream *s = stream_of(session, frame->hd.stream_id);
 
 	(void)arg;
 	if (s && s->status < 200) { /* the last head was an interim one */
@@ -64,7 +64,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 }
 
 /* Of percent-encoded text; what does not fit is cut off. */
-static void decode_why(struct h2_stream *s, struct sl_span v)
+static void decode_why(struct agent_h2_stream *s, struct sl_span v)
 {
 	size_t n = 0;
 
@@ -82,21 +82,21 @@ static void decode_why(struct h2_stream *s, struct sl_span v)
 	s->why[n] = 0;
 }
 
-static struct sl_mem *memory_of(const struct h2_stream *s)
+static struct sl_mem *memory_of(const struct agent_h2_stream *s)
 {
 	return &s->h->c.server->a->bodies;
 }
 
 /* A piece of the text of fields; a field lies in one. */
-struct h2_text {
-	struct h2_text *next;
+struct agent_h2_text {
+	struct agent_h2_text *next;
 	uint32_t len, size;
 	char bytes[];
 };
 
-void agent_h2_text_free(struct h2_stream *s)
+void agent_h2_text_free(struct agent_h2_stream *s)
 {
-	struct h2_text *t;
+	struct agent_h2_text *t;
 
 	while ((t = s->text)) {
 		s->text = t->next;
@@ -106,10 +106,10 @@ void agent_h2_text_free(struct h2_stream *s)
 }
 
 /* Returns room for so much text; NULL: there is more than a head may have, or no memory. */
-static char *text_room(struct h2_stream *s, size_t need)
+static char *text_room(struct agent_h2_stream *s, size_t need)
 {
 	size_t size = need > TEXT_PIECE ? need : TEXT_PIECE;
-	struct h2_text *t = s->text;
+	struct agent_h2_text *t = s->text;
 
 	if (need > AGENT_HEAD_MAX - s->text_len) {
 		s->many = s->over = true;
@@ -121,7 +121,7 @@ static char *text_room(struct h2_stream *s, size_t need)
 			s->starved = true;
 			return NULL;
 		}
-		*t = (struct h2_text){.next = s->text, .size = (uint32_t)size};
+		*t = (struct agent_h2_text){.next = s->text, .size = (uint32_t)size};
 		s->text = t;
 	}
 	s->text_len += (uint32_t)need;
@@ -130,7 +130,7 @@ static char *text_room(struct h2_stream *s, size_t need)
 }
 
 /* A copy in the stream's own memory, its name with a NUL behind it. */
-static void keep_field(struct h2_stream *s, struct agent_fields *f, struct sl_span name,
+static void keep_field(struct agent_h2_stream *s, struct agent_fields *f, struct sl_span name,
 		       struct sl_span value)
 {
 	char *at = NULL;
@@ -150,7 +150,7 @@ static void keep_field(struct h2_stream *s, struct agent_fields *f, struct sl_sp
 }
 
 /* Lists of -bin values come apart, each decoded where it was copied to. */
-static void keep_binary(struct h2_stream *s, struct agent_fields *f, struct sl_span name,
+static void keep_binary(struct agent_h2_stream *s, struct agent_fields *f, struct sl_span name,
 			struct sl_span list)
 {
 	do {
@@ -172,7 +172,7 @@ static void keep_binary(struct h2_stream *s, struct agent_fields *f, struct sl_s
 }
 
 /* The type of a gRPC reply goes on as it is, with its suffix and parameters, unless it is too long. */
-static void keep_type(struct h2_stream *s, struct sl_span v)
+static void keep_type(struct agent_h2_stream *s, struct sl_span v)
 {
 	s->foreign_type = !sl_grpc_content_type(v);
 	if (s->foreign_type || v.len >= sizeof(s->type))
@@ -185,7 +185,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 		     size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags,
 		     void *arg)
 {
-	struct h2_stream *s = stream_of(session, frame->hd.stream_id);
+	struct agent_h2_stream *s = stream_of(session, frame->hd.stream_id);
 	struct sl_span n = sl_span_of(name, name_len), v = sl_span_of(value, value_len);
 	struct agent_fields *f;
 	uint64_t number;
@@ -217,7 +217,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 }
 
 /* At once: the next head takes the place of its fields. */
-static void pass_interim(struct h2_stream *s)
+static void pass_interim(struct agent_h2_stream *s)
 {
 	static struct agent_reply_fields fields;
 
@@ -228,8 +228,8 @@ static void pass_interim(struct h2_stream *s)
 
 static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
-	struct h2 *h = arg;
-	struct h2_stream *s = stream_of(session, frame->hd.stream_id);
+	struct agent_h2_conn *h = arg;
+	struct agent_h2_stream *s = stream_of(session, frame->hd.stream_id);
 
 	if (frame->hd.type == NGHTTP2_GOAWAY)
 		h->going = true;
@@ -244,7 +244,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 		s->wrong = "too many interim replies";
 	if (s->wrong) { /* what else comes on it until it is settled is not looked at */
 		s->interim = AGENT_INTERIM_MAX;
-		touch(s);
+		mark_touched(s);
 		return 0;
 	}
 	if (frame->hd.type == NGHTTP2_HEADERS && s->status >= 200 && !s->call->answered) {
@@ -252,23 +252,23 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 			agent_h2_judge_head(s, frame->hd.flags & NGHTTP2_FLAG_END_STREAM);
 		agent_call_answered(s->call);
 		s->call->answered = true;
-		touch(s);
+		mark_touched(s);
 	}
 	if (frame->hd.type == NGHTTP2_HEADERS && s->status == 100) {
-		s->go_on = true;
-		touch(s);
+		s->send_continue = true;
+		mark_touched(s);
 	} else if (frame->hd.type == NGHTTP2_HEADERS && s->status > 101 && s->status < 200) {
 		pass_interim(s);
 	}
 	if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM &&
 	    (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA)) {
 		s->whole = true;
-		touch(s);
+		mark_touched(s);
 	}
 	return 0;
 }
 
-void agent_h2_rx_free(struct h2_stream *s)
+void agent_h2_rx_free(struct agent_h2_stream *s)
 {
 	sl_mem_free(memory_of(s), s->rx);
 	s->rx = NULL;
@@ -276,7 +276,7 @@ void agent_h2_rx_free(struct h2_stream *s)
 }
 
 /* Room in rx for so much more, of which all is within the window. False: no memory. */
-static bool make_room(struct h2_stream *s, size_t len)
+static bool make_room(struct agent_h2_stream *s, size_t len)
 {
 	uint32_t have = s->rx_len - s->rx_at;
 	size_t cap = s->rx_cap ? s->rx_cap : RX_LEAST;
@@ -306,7 +306,7 @@ static bool make_room(struct h2_stream *s, size_t len)
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes,
 		   size_t len, void *arg)
 {
-	struct h2_stream *s = stream_of(session, id);
+	struct agent_h2_stream *s = stream_of(session, id);
 
 	(void)flags, (void)arg;
 	nghttp2_session_consume_connection(session, len);
@@ -314,7 +314,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 		return 0;
 	if (len > AGENT_RX_LEN - (s->rx_len - s->rx_at))
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
-	touch(s);
+	mark_touched(s);
 	s->starved = !make_room(s, len);
 	if (s->starved)
 		return 0;
@@ -325,7 +325,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 
 static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
-	struct h2_stream *s = stream_of(session, frame->hd.stream_id);
+	struct agent_h2_stream *s = stream_of(session, frame->hd.stream_id);
 
 	(void)arg;
 	if (!s)
@@ -339,14 +339,14 @@ static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, v
 
 static int on_close(nghttp2_session *session, int32_t id, uint32_t error, void *arg)
 {
-	struct h2_stream *s = stream_of(session, id);
+	struct agent_h2_stream *s = stream_of(session, id);
 
 	(void)arg;
 	if (!s)
 		return 0;
 	s->ended = true;
 	s->error = error;
-	touch(s);
+	mark_touched(s);
 	return 0;
 }
 
@@ -363,12 +363,12 @@ void agent_h2_callbacks(nghttp2_session_callbacks *cb)
 
 /* --- the reply --- */
 
-struct sl_span agent_h2_rx(const struct h2_stream *s)
+struct sl_span agent_h2_rx(const struct agent_h2_stream *s)
 {
 	return sl_span_of(s->rx ? s->rx + s->rx_at : NULL, s->rx_len - s->rx_at);
 }
 
-void agent_h2_consume(struct h2_stream *s, size_t n)
+void agent_h2_consume(struct agent_h2_stream *s, size_t n)
 {
 	s->rx_at += (uint32_t)n;
 	if (s->rx_at == s->rx_len)
@@ -379,10 +379,10 @@ void agent_h2_consume(struct h2_stream *s, size_t n)
 	}
 }
 
-void agent_h2_end_with(struct h2_stream *s, enum sl_rpc_status status, const char *why)
+void agent_h2_end_with(struct agent_h2_stream *s, enum sl_rpc_status status, const char *why)
 {
 	struct agent_call *call = s->call;
-	struct h2 *h = s->h;
+	struct agent_h2_conn *h = s->h;
 
 	SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_WARN, "agent: %s: a reply was refused: %s",
 		     h->c.server->name, why);
@@ -395,11 +395,11 @@ void agent_h2_end_with(struct h2_stream *s, enum sl_rpc_status status, const cha
 	agent_call_fail(call, status);
 }
 
-bool agent_h2_reply(struct h2_stream *s, struct sl_reply_args *a)
+bool agent_h2_reply(struct agent_h2_stream *s, struct sl_reply_args *a)
 {
 	static struct agent_reply_fields fields;
 	struct agent_call *call = s->call;
-	struct h2 *h = s->h;
+	struct agent_h2_conn *h = s->h;
 	unsigned before = h->freed;
 
 	fields.cnt = 0;
@@ -438,7 +438,7 @@ bool agent_h2_reply(struct h2_stream *s, struct sl_reply_args *a)
 	return false;
 }
 
-void agent_h2_lost(struct h2_stream *s)
+void agent_h2_lost(struct agent_h2_stream *s)
 {
 	struct agent_call *call = s->call;
 	const char *why = nghttp2_http2_strerror(s->error);
@@ -450,7 +450,7 @@ void agent_h2_lost(struct h2_stream *s)
 }
 
 /* What there is goes in parts that are not too large; false: no more of it can. */
-static bool settle_parts(struct h2_stream *s)
+static bool settle_parts(struct agent_h2_stream *s)
 {
 	struct sl_span in;
 
@@ -464,7 +464,7 @@ static bool settle_parts(struct h2_stream *s)
 	return true;
 }
 
-static void settle_http(struct h2_stream *s)
+static void settle_http(struct agent_h2_stream *s)
 {
 	struct sl_span in;
 	struct sl_reply_args a;
@@ -488,14 +488,14 @@ static void settle_http(struct h2_stream *s)
 
 void agent_h2_relieve(struct agent *a)
 {
-	struct h2_stream *s;
+	struct agent_h2_stream *s;
 
 	while (a->bodies.used > a->bodies.limit - a->bodies.limit / RESERVE &&
-	       (s = sl_list_first(&a->unread, struct h2_stream, unread)))
+	       (s = sl_list_first(&a->unread, struct agent_h2_stream, unread)))
 		agent_h2_end_with(s, SL_RPC_LOST, "its client does not read, and memory is short");
 }
 
-void agent_h2_settle(struct h2_stream *s)
+void agent_h2_settle(struct agent_h2_stream *s)
 {
 	sl_list_del(&s->touched);
 	if (s->starved) {
@@ -509,9 +509,9 @@ void agent_h2_settle(struct h2_stream *s)
 	}
 	if (s->blocked)
 		return;
-	if (s->go_on && !agent_call_go_on(s->call))
+	if (s->send_continue && !agent_call_send_continue(s->call))
 		return;
-	s->go_on = false;
+	s->send_continue = false;
 	if (!s->call->answered && !s->ended)
 		return; /* nothing but interim replies */
 	if (s->call->grpc) {

@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include "agent/agent.h"
 #include "agent/body.h"
-#include "agent/limit.h"
+#include "agent/concurrency_limit.h"
 #include "agent/names.h"
 #include "agent/queue.h"
 #include "agent/request.h"
@@ -25,7 +25,7 @@
 #include "base/mempool.h"
 #include "base/rand.h"
 #include "base/wheel.h"
-#include "config/board.h"
+#include "config/agent_status.h"
 #include "config/server.h"
 #include "rpc/mem.h"
 #include "sluice/backend.h"
@@ -116,7 +116,7 @@ struct agent_server {
 	struct sl_list ready;       /* connections with room, the last used first */
 	struct sl_list conns;       /* all */
 	uint32_t busy_cnt, conn_cnt, connecting;
-	struct agent_limit limit;
+	struct agent_concurrency_limit limit;
 	struct agent_timer retry; /* of connecting */
 	struct agent_timer rest;  /* of the first of `resting` */
 	uint64_t down_ns;         /* since when it refuses connections; 0: it does not */
@@ -127,7 +127,7 @@ struct agent_server {
 	bool found;            /* it has had an address */
 	bool probe;            /* a connection is to be tried, for calls that rest */
 	bool told_unready, leaving;
-	struct sl_board_server *board; /* NULL: nobody reads of it */
+	struct sl_agent_status_server *status; /* NULL: nobody reads of it */
 };
 
 struct agent_call {
@@ -251,7 +251,7 @@ void agent_call_assign(struct agent_call *call, struct agent_conn *c);
 /* A reply to it begins: how long that took. */
 void agent_call_answered(struct agent_call *call);
 /* Its server wants the body, for which its client may wait. False: the call is gone. */
-bool agent_call_go_on(struct agent_call *call);
+bool agent_call_send_continue(struct agent_call *call);
 /* Its server has said that before the reply. */
 struct agent_reply_fields;
 void agent_call_interim(const struct agent_call *call, uint16_t status,

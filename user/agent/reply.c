@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/reply.h"
 
-#include "agent/hop.h"
+#include "agent/hop_by_hop.h"
 #include "base/check.h"
 
 bool agent_reply_take(struct agent_reply_fields *out, const struct agent_fields *f, bool trailers)
@@ -24,7 +24,8 @@ bool agent_reply_take(struct agent_reply_fields *out, const struct agent_fields 
 	for (uint32_t i = 0; i < f->cnt; i++) {
 		const struct sl_header *h = &f->at[i];
 
-		if (agent_is_hop(h->name) || agent_is_one_of(h->name, options.at, options.cnt))
+		if (agent_is_hop_by_hop(h->name) ||
+		    agent_is_one_of(h->name, options.at, options.cnt))
 			continue;
 		if (n++ == max || out->cnt == SL_ARRAY_LEN(out->at))
 			return false;

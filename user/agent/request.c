@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "agent/hop.h"
+#include "agent/hop_by_hop.h"
 #include "base/check.h"
 #include "base/tlv.h"
 #include "front/grpc/grpc.h"
@@ -15,7 +15,7 @@
 
 enum { TRACE_LEN = 55 };
 
-struct maker {
+struct request_builder {
 	struct agent_request *out;
 	const struct sl_request_view *rq;
 	struct agent_options options;
@@ -24,7 +24,7 @@ struct maker {
 	bool wrong;
 };
 
-static void add(struct maker *m, struct sl_span name, struct sl_span value)
+static void add_field(struct request_builder *m, struct sl_span name, struct sl_span value)
 {
 	struct agent_request *o = m->out;
 
@@ -36,7 +36,7 @@ static void add(struct maker *m, struct sl_span name, struct sl_span value)
 }
 
 /* So much of the scratch memory; NULL and wrong when there is less. */
-static char *scratch(struct maker *m, size_t len)
+static char *alloc_scratch(struct request_builder *m, size_t len)
 {
 	struct agent_request *o = m->out;
 	char *at = o->scratch + o->used;
@@ -50,9 +50,9 @@ static char *scratch(struct maker *m, size_t len)
 }
 
 /* Empty and wrong where there is no memory for both. */
-static struct sl_span pair(struct maker *m, struct sl_span a, struct sl_span b)
+static struct sl_span join_spans(struct request_builder *m, struct sl_span a, struct sl_span b)
 {
-	char *at = scratch(m, a.len + b.len);
+	char *at = alloc_scratch(m, a.len + b.len);
 
 	if (!at)
 		return sl_span_of(NULL, 0);
@@ -64,9 +64,10 @@ static struct sl_span pair(struct maker *m, struct sl_span a, struct sl_span b)
 }
 
 /* "a" and "b" become "a, b". */
-static struct sl_span joined(struct maker *m, struct sl_span list, struct sl_span more)
+static struct sl_span join_values(struct request_builder *m, struct sl_span list,
+				  struct sl_span more)
 {
-	return list.len ? pair(m, pair(m, list, sl_span_str(", ")), more) : more;
+	return list.len ? join_spans(m, join_spans(m, list, sl_span_str(", ")), more) : more;
 }
 
 /* --- what goes on --- */
@@ -103,7 +104,7 @@ static bool is_traceparent(struct sl_span v)
  * Of this hop alone, the framing's, or made anew. What the gateway says of a client is no client's
  * to take away: not asked of that.
  */
-static bool is_of_this_hop(const struct maker *m, struct sl_span name)
+static bool is_of_this_hop(const struct request_builder *m, struct sl_span name)
 {
 	static const struct sl_span ours[] = {
 		SL_SPAN_LIT("http2-settings"),
@@ -112,7 +113,7 @@ static bool is_of_this_hop(const struct maker *m, struct sl_span name)
 		SL_SPAN_LIT("proxy-authorization"),
 	};
 
-	if (agent_is_hop(name) || agent_is_one_of(name, ours, SL_ARRAY_LEN(ours)))
+	if (agent_is_hop_by_hop(name) || agent_is_one_of(name, ours, SL_ARRAY_LEN(ours)))
 		return true;
 	/* Without a trace of its own there is no state of one. */
 	if (sl_span_eq(name, sl_span_str("traceparent")) ||
@@ -131,7 +132,7 @@ static bool header_of(struct sl_span field, struct sl_header *h)
 }
 
 /* Of blanks alone nothing is left. */
-static struct sl_span trimmed(struct sl_span s)
+static struct sl_span trim_span(struct sl_span s)
 {
 	while (s.len && (s.ptr[0] == ' ' || s.ptr[0] == '\t'))
 		s = sl_span_skip(s, 1);
@@ -141,7 +142,7 @@ static struct sl_span trimmed(struct sl_span s)
 }
 
 /* First what concerns the others: a name in Connection may stand behind its field. */
-static void look_ahead(struct maker *m)
+static void look_ahead(struct request_builder *m)
 {
 	struct sl_span rest = sl_span_of(m->rq->meta, m->rq->meta_len), v;
 	struct sl_header h;
@@ -157,11 +158,11 @@ static void look_ahead(struct maker *m)
 		else if (sl_span_eq(h.name, sl_span_str("traceparent")) && is_traceparent(h.value))
 			m->trace = h.value;
 		else if (sl_span_eq(h.name, sl_span_str("upgrade")))
-			m->out->upgrade = trimmed(h.value);
+			m->out->upgrade = trim_span(h.value);
 	}
 }
 
-static void take_fields(struct maker *m)
+static void take_fields(struct request_builder *m)
 {
 	struct agent_request *o = m->out;
 	struct sl_span rest = sl_span_of(m->rq->meta, m->rq->meta_len), v;
@@ -189,9 +190,9 @@ static void take_fields(struct maker *m)
 		if (!is_clean(&h))
 			m->wrong = true;
 		else if (sl_span_eq(h.name, sl_span_str("via")))
-			m->via = joined(m, m->via, h.value);
+			m->via = join_values(m, m->via, h.value);
 		else if (sl_trusted_header_is(h.name) || !is_of_this_hop(m, h.name))
-			add(m, h.name, h.value);
+			add_field(m, h.name, h.value);
 	}
 }
 
@@ -203,7 +204,7 @@ static bool is_target(struct sl_span s)
 }
 
 /* The line of the request: nothing in it may end it. */
-static bool take_line(struct maker *m)
+static bool take_line(struct request_builder *m)
 {
 	const struct sl_request_view *rq = m->rq;
 	struct agent_request *o = m->out;
@@ -219,12 +220,12 @@ static bool take_line(struct maker *m)
 		return sl_span_eq(o->method, sl_span_str("OPTIONS"));
 	/* Behind a route's prefix there may be none. */
 	if (!o->path.len || o->path.ptr[0] != '/')
-		o->path = pair(m, sl_span_str("/"), o->path);
+		o->path = join_spans(m, sl_span_str("/"), o->path);
 	return true;
 }
 
 /* Nobody has decided to record it. */
-static struct sl_span new_trace(struct maker *m, const uint8_t ids[24])
+static struct sl_span new_trace(struct request_builder *m, const uint8_t ids[24])
 {
 	static const char digits[] = "0123456789abcdef";
 	char text[TRACE_LEN], *to = text + 3;
@@ -237,13 +238,13 @@ static struct sl_span new_trace(struct maker *m, const uint8_t ids[24])
 		*to++ = digits[ids[i] & 15];
 	}
 	memcpy(to, "-00", 3);
-	return pair(m, sl_span_of(text, sizeof(text)), sl_span_of(NULL, 0));
+	return join_spans(m, sl_span_of(text, sizeof(text)), sl_span_of(NULL, 0));
 }
 
 bool agent_request_make(struct agent_request *out, const struct sl_request_view *rq,
 			const struct agent_authority *own, const uint8_t trace[24])
 {
-	struct maker m = {.out = out, .rq = rq};
+	struct request_builder m = {.out = out, .rq = rq};
 	struct sl_span via;
 
 	out->cnt = 0;
@@ -256,8 +257,8 @@ bool agent_request_make(struct agent_request *out, const struct sl_request_view 
 		out->authority = sl_span_cstr(own->text);
 	take_fields(&m);
 	via = rq->protocol == SL_PROTO_HTTP1 ? sl_span_str("1.1 sluice") : sl_span_str("2 sluice");
-	add(&m, sl_span_str("via"), joined(&m, m.via, via));
-	add(&m, sl_span_str("traceparent"), m.trace.len ? m.trace : new_trace(&m, trace));
+	add_field(&m, sl_span_str("via"), join_values(&m, m.via, via));
+	add_field(&m, sl_span_str("traceparent"), m.trace.len ? m.trace : new_trace(&m, trace));
 	return !m.wrong;
 }
 
@@ -268,7 +269,7 @@ bool agent_trailer_next(struct sl_span *rest, struct sl_header *out)
 
 	while (sl_tlv_next(rest, &tag, &v)) {
 		if (tag == SL_META_TRAILER && header_of(v, out) && is_clean(out) &&
-		    !agent_is_hop(out->name))
+		    !agent_is_hop_by_hop(out->name))
 			return true;
 	}
 	return false;

@@ -42,8 +42,8 @@ static void tell_ready(struct agent_server *s, bool ready)
 
 static void tell_why(const struct agent_server *s)
 {
-	if (s->board)
-		sl_board_server_why(s->board, s->why);
+	if (s->status)
+		sl_agent_status_server_set_why(s->status, s->why);
 }
 
 void agent_server_up(struct agent_server *s)
@@ -274,7 +274,7 @@ static int open_backend(struct agent_server *s, const struct sl_agent_options *o
 }
 
 /* Until its name is resolved it gets no requests. */
-static void begin(struct agent_server *s)
+static void start_server(struct agent_server *s)
 {
 	agent_address_begin(s);
 	s->found = s->addr_len != 0;
@@ -306,7 +306,7 @@ struct agent_server *agent_server_new(struct agent *a, const struct sl_agent_opt
 	sl_list_init(&s->resting);
 	sl_list_init(&s->ready);
 	sl_list_init(&s->conns);
-	agent_limit_init(&s->limit, opt->concurrency);
+	agent_concurrency_limit_init(&s->limit, opt->concurrency);
 	s->name = strdup(opt->name ? opt->name : opt->to);
 	s->listen = strdup(opt->listen);
 	s->authority = calloc(1, sizeof(*s->authority));
@@ -322,9 +322,9 @@ struct agent_server *agent_server_new(struct agent *a, const struct sl_agent_opt
 			   opt->host);
 	else if (!open_backend(s, opt, err)) {
 		call_it(s, opt->host);
-		s->board = sl_board_server_add(opt->number, s->name);
+		s->status = sl_agent_status_server_add(opt->number, s->name);
 		s->proto = s->url.proto == SL_SERVER_H2C ? &agent_h2 : &agent_h1;
-		begin(s);
+		start_server(s);
 		return s;
 	}
 	agent_server_free(s);
@@ -344,8 +344,8 @@ void agent_server_free(struct agent_server *s)
 	agent_timer_cancel(s->a, &s->lookup);
 	agent_names_forget(s->a->names, &s->query);
 	sl_list_del(&s->link);
-	if (s->board)
-		sl_board_server_remove(s->board);
+	if (s->status)
+		sl_agent_status_server_remove(s->status);
 	sl_backend_close(s->backend);
 	free(s->name);
 	free(s->listen);
@@ -355,12 +355,13 @@ void agent_server_free(struct agent_server *s)
 
 void agent_server_tell(const struct agent_server *s)
 {
-	if (s->board)
-		sl_board_server_set(s->board, &(struct sl_server_info){
-						      .up = !s->down_ns,
-						      .in_flight = s->busy_cnt,
-						      .waiting = s->waiting.cnt,
-						      .concurrency = agent_limit_now(&s->limit),
-						      .connections = s->conn_cnt - s->connecting,
-					      });
+	if (s->status)
+		sl_agent_status_server_set(
+			s->status, &(struct sl_server_info){
+					   .up = !s->down_ns,
+					   .in_flight = s->busy_cnt,
+					   .waiting = s->waiting.cnt,
+					   .concurrency = agent_concurrency_limit_now(&s->limit),
+					   .connections = s->conn_cnt - s->connecting,
+				   });
 }

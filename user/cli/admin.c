@@ -176,7 +176,7 @@ int cli_find_admin(const struct cli_options *o, struct cli_target *t, struct sl_
 	return find_running(t, err);
 }
 
-static int dial(const struct cli_target *t, bool reads, struct sl_err *err)
+static int dial_admin(const struct cli_target *t, bool reads, struct sl_err *err)
 {
 	int fd = t->socket[0] ? dial_unix(t->socket) : -ENOENT;
 	struct sockaddr_storage ss;
@@ -233,7 +233,7 @@ int cli_admin_ask(const struct cli_target *t, const char *method, const char *pa
 	const bool v6 = strchr(t->address, ':') != NULL;
 	struct sl_strbuf b;
 	char request[1200];
-	int fd = dial(t, strcmp(method, "GET") == 0, err), status = -1;
+	int fd = dial_admin(t, strcmp(method, "GET") == 0, err), status = -1;
 	const char *start;
 
 	*body = NULL;

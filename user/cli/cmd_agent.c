@@ -33,7 +33,7 @@ static const struct option long_options[] = {
 };
 /* clang-format on */
 
-struct command {
+struct agent_command {
 	struct sl_agent_options servers[SERVERS_MAX];
 	unsigned server_cnt, listen_cnt;
 	const char *key_file;
@@ -42,7 +42,7 @@ struct command {
 };
 
 /* Of the server that was named last. */
-static bool take_host(struct command *o, const char *host)
+static bool take_host(struct agent_command *o, const char *host)
 {
 	struct sl_agent_options *last = o->server_cnt ? &o->servers[o->server_cnt - 1] : NULL;
 
@@ -53,7 +53,7 @@ static bool take_host(struct command *o, const char *host)
 }
 
 /* 0, or what main() returns. */
-static int parse(int argc, char **argv, struct command *o)
+static int parse_args(int argc, char **argv, struct agent_command *o)
 {
 	enum sl_log_level level;
 	uint64_t n = 0;
@@ -97,23 +97,23 @@ static int parse(int argc, char **argv, struct command *o)
 	return 0;
 }
 
-struct signals {
+struct agent_signals {
 	struct agent *agent;
 	int fd;
 };
 
 static void on_signal(void *arg)
 {
-	struct signals *s = arg;
+	struct agent_signals *s = arg;
 	struct signalfd_siginfo si;
 
 	while (read(s->fd, &si, sizeof(si)) == (ssize_t)sizeof(si))
 		sl_agent_stop(s->agent);
 }
 
-static int serve(struct agent *a, const struct command *o)
+static int serve_agent(struct agent *a, const struct agent_command *o)
 {
-	struct signals signals = {.agent = a};
+	struct agent_signals signals = {.agent = a};
 	struct sl_err err = SL_ERR(300);
 	sigset_t set;
 
@@ -167,10 +167,10 @@ static int serve(struct agent *a, const struct command *o)
 
 int cli_agent(int argc, char **argv)
 {
-	struct command o = {0};
+	struct agent_command o = {0};
 	struct agent *a;
 	struct sl_err err = SL_ERR(300);
-	int rc = parse(argc, argv, &o);
+	int rc = parse_args(argc, argv, &o);
 
 	if (rc)
 		return rc;
@@ -178,7 +178,7 @@ int cli_agent(int argc, char **argv)
 	a = sl_agent_open(&err);
 	if (!a)
 		return cli_error("agent", "%s", err.text);
-	rc = serve(a, &o);
+	rc = serve_agent(a, &o);
 	sl_agent_close(a);
 	return rc;
 }

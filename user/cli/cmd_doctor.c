@@ -32,9 +32,10 @@ struct doctor {
 	unsigned bad;
 };
 
-static void tell(struct doctor *d, enum finding f, const char *what, const char *found_fmt, ...)
-	__attribute__((format(printf, 4, 5)));
-static void tell(struct doctor *d, enum finding f, const char *what, const char *found_fmt, ...)
+static void print_finding(struct doctor *d, enum finding f, const char *what, const char *found_fmt,
+			  ...) __attribute__((format(printf, 4, 5)));
+static void print_finding(struct doctor *d, enum finding f, const char *what, const char *found_fmt,
+			  ...)
 {
 	static const char *const words[] = {"ok", "note", "BAD"};
 	char found[400];
@@ -64,40 +65,43 @@ static void look_at_host(struct doctor *d)
 	major = strtoul(h.kernel, &end, 10);
 	minor = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
 	old = major < 6 || (major == 6 && minor < 1);
-	tell(d, old ? NOTE : FINE, "kernel", "%s%s", h.kernel,
-	     old ? "; sluice is made for 6.1 and later" : "");
-	tell(d, h.btf ? FINE : NOTE, "BTF",
-	     h.btf ? "/sys/kernel/btf/vmlinux"
-		   : "none: use a kernel with CONFIG_DEBUG_INFO_BTF to share the NIC with other "
-		     "programs");
-	tell(d, h.bpffs ? FINE : NOTE, "BPF file system",
-	     h.bpffs ? SL_BPFFS
-		     : "not mounted; `sluice run` mounts it, or: mount -t bpf bpf " SL_BPFFS);
+	print_finding(d, old ? NOTE : FINE, "kernel", "%s%s", h.kernel,
+		      old ? "; sluice is made for 6.1 and later" : "");
+	print_finding(
+		d, h.btf ? FINE : NOTE, "BTF",
+		h.btf ? "/sys/kernel/btf/vmlinux"
+		      : "none: use a kernel with CONFIG_DEBUG_INFO_BTF to share the NIC with other "
+			"programs");
+	print_finding(
+		d, h.bpffs ? FINE : NOTE, "BPF file system",
+		h.bpffs ? SL_BPFFS
+			: "not mounted; `sluice run` mounts it, or: mount -t bpf bpf " SL_BPFFS);
 	if (h.cap_net_admin && h.cap_net_raw && h.cap_bpf)
-		tell(d, FINE, "privileges", "CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF");
+		print_finding(d, FINE, "privileges", "CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF");
 	else
-		tell(d, BAD, "privileges",
-		     "%s%s%smissing: start as root; they are dropped after the start",
-		     h.cap_net_admin ? "" : "CAP_NET_ADMIN ", h.cap_net_raw ? "" : "CAP_NET_RAW ",
-		     h.cap_bpf ? "" : "CAP_BPF ");
+		print_finding(d, BAD, "privileges",
+			      "%s%s%smissing: start as root; they are dropped after the start",
+			      h.cap_net_admin ? "" : "CAP_NET_ADMIN ",
+			      h.cap_net_raw ? "" : "CAP_NET_RAW ", h.cap_bpf ? "" : "CAP_BPF ");
 	if (h.memlock_bytes == UINT64_MAX || h.cap_ipc_lock)
-		tell(d, FINE, "locked memory", "%s",
-		     h.cap_ipc_lock ? "no limit (CAP_IPC_LOCK)" : "no limit");
+		print_finding(d, FINE, "locked memory", "%s",
+			      h.cap_ipc_lock ? "no limit (CAP_IPC_LOCK)" : "no limit");
 	else
-		tell(d, NOTE, "locked memory",
-		     "at most %s: ulimit -l unlimited, or LimitMEMLOCK=infinity",
-		     sl_format_size(size, h.memlock_bytes));
+		print_finding(d, NOTE, "locked memory",
+			      "at most %s: ulimit -l unlimited, or LimitMEMLOCK=infinity",
+			      sl_format_size(size, h.memlock_bytes));
 }
 
 static void look_at_tls(struct doctor *d)
 {
 	if (sl_aead_supported())
-		tell(d, FINE, "TLS", "records are protected by %s", sl_aead_library());
+		print_finding(d, FINE, "TLS", "records are protected by %s", sl_aead_library());
 	else
-		tell(d, NOTE, "TLS",
-		     "no listener can have it: %s needs AES-NI and PCLMULQDQ; a build with "
-		     "AEAD=openssl needs neither",
-		     sl_aead_library());
+		print_finding(
+			d, NOTE, "TLS",
+			"no listener can have it: %s needs AES-NI and PCLMULQDQ; a build with "
+			"AEAD=openssl needs neither",
+			sl_aead_library());
 }
 
 static void try_interface(struct doctor *d, const char *name, const struct sl_nic_info *nic)
@@ -107,25 +111,28 @@ static void try_interface(struct doctor *d, const char *name, const struct sl_ni
 
 	snprintf(what, sizeof(what), "%s XDP", name);
 	if (nic->xdp_prog_id)
-		tell(d, NOTE, what, "program %u is attached; not tried, so as not to disturb it",
-		     nic->xdp_prog_id);
+		print_finding(d, NOTE, what,
+			      "program %u is attached; not tried, so as not to disturb it",
+			      nic->xdp_prog_id);
 	else if (!rc)
-		tell(d, FINE, what, "native");
+		print_finding(d, FINE, what, "native");
 	else if (!sl_probe_attach(nic->ifindex, true))
-		tell(d, NOTE, what, "generic only, native: %s; a driver with XDP is faster",
-		     strerror(-rc));
+		print_finding(d, NOTE, what,
+			      "generic only, native: %s; a driver with XDP is faster",
+			      strerror(-rc));
 	else
-		tell(d, BAD, what, "refused: %s", strerror(-rc));
+		print_finding(d, BAD, what, "refused: %s", strerror(-rc));
 	if (rc == -EBUSY)
 		return;
 	snprintf(what, sizeof(what), "%s AF_XDP", name);
 	rc = sl_probe_xsk(name, 0);
 	if (rc < 0)
-		tell(d, BAD, what, "refused: %s", strerror(-rc));
+		print_finding(d, BAD, what, "refused: %s", strerror(-rc));
 	else
-		tell(d, rc == SL_PORT_ZEROCOPY ? FINE : NOTE, what, "%s%s",
-		     sl_port_mode_name((enum sl_port_mode)rc),
-		     rc == SL_PORT_ZEROCOPY ? "" : ": works; a driver with zero-copy is faster");
+		print_finding(
+			d, rc == SL_PORT_ZEROCOPY ? FINE : NOTE, what, "%s%s",
+			sl_port_mode_name((enum sl_port_mode)rc),
+			rc == SL_PORT_ZEROCOPY ? "" : ": works; a driver with zero-copy is faster");
 }
 
 static void look_at_interface(struct doctor *d, const char *name, bool try)
@@ -134,21 +141,22 @@ static void look_at_interface(struct doctor *d, const char *name, bool try)
 	int rc = sl_probe_nic(name, &nic);
 
 	if (rc) {
-		tell(d, BAD, name, "%s", strerror(-rc));
+		print_finding(d, BAD, name, "%s", strerror(-rc));
 		return;
 	}
 	if (!nic.ethernet) {
-		tell(d, try ? BAD : NOTE, name, "%s: no Ethernet, sluice cannot serve it",
-		     nic.driver);
+		print_finding(d, try ? BAD : NOTE, name, "%s: no Ethernet, sluice cannot serve it",
+			      nic.driver);
 		return;
 	}
-	tell(d, nic.up ? FINE : NOTE, name, "driver %s, %u of %u queues, MTU %u%s%s",
-	     nic.driver[0] ? nic.driver : "unknown", nic.queue_cnt, nic.queue_max, nic.mtu,
-	     nic.up ? "" : "; down: ip link set up dev it",
-	     try ? "" : "; `sluice doctor IFACE` tries XDP");
+	print_finding(d, nic.up ? FINE : NOTE, name, "driver %s, %u of %u queues, MTU %u%s%s",
+		      nic.driver[0] ? nic.driver : "unknown", nic.queue_cnt, nic.queue_max, nic.mtu,
+		      nic.up ? "" : "; down: ip link set up dev it",
+		      try ? "" : "; `sluice doctor IFACE` tries XDP");
 	if (sl_xsk_frame_need(nic.mtu) > FRAME_MAX)
-		tell(d, BAD, name, "MTU %u: packets do not fit frames of AF_XDP; lower it to 1500",
-		     nic.mtu);
+		print_finding(d, BAD, name,
+			      "MTU %u: packets do not fit frames of AF_XDP; lower it to 1500",
+			      nic.mtu);
 	if (try)
 		try_interface(d, name, &nic);
 }
@@ -160,16 +168,17 @@ static void look_at_busy_poll(struct doctor *d, const char *name)
 
 	snprintf(what, sizeof(what), "%s busy poll", name);
 	if (sl_probe_busy_poll(name, &deferred, &flush_ns))
-		tell(d, NOTE, what, "sysfs does not tell whether interrupts are deferred");
+		print_finding(d, NOTE, what, "sysfs does not tell whether interrupts are deferred");
 	else if (deferred && flush_ns)
-		tell(d, FINE, what, "napi_defer_hard_irqs %lu, gro_flush_timeout %lu ns", deferred,
-		     flush_ns);
+		print_finding(d, FINE, what, "napi_defer_hard_irqs %lu, gro_flush_timeout %lu ns",
+			      deferred, flush_ns);
 	else
-		tell(d, NOTE, what,
-		     "without effect while napi_defer_hard_irqs (%lu) or gro_flush_timeout (%lu) "
-		     "is 0: echo 2 >/sys/class/net/%s/napi_defer_hard_irqs; "
-		     "echo 200000 >/sys/class/net/%s/gro_flush_timeout",
-		     deferred, flush_ns, name, name);
+		print_finding(
+			d, NOTE, what,
+			"without effect while napi_defer_hard_irqs (%lu) or gro_flush_timeout (%lu) "
+			"is 0: echo 2 >/sys/class/net/%s/napi_defer_hard_irqs; "
+			"echo 200000 >/sys/class/net/%s/gro_flush_timeout",
+			deferred, flush_ns, name, name);
 }
 
 static void look_at_rdma_port(struct doctor *d, struct ibv_context *device, uint8_t port_num,
@@ -186,29 +195,30 @@ static void look_at_rdma_port(struct doctor *d, struct ibv_context *device, uint
 	snprintf(what, sizeof(what), "RDMA %.32s/%u", ibv_get_device_name(device->device),
 		 port_num);
 	if (ibv_query_port(device, port_num, &p)) {
-		tell(d, BAD, what, "cannot be asked: %s", strerror(errno));
+		print_finding(d, BAD, what, "cannot be asked: %s", strerror(errno));
 		return;
 	}
 	active = p.state == IBV_PORT_ACTIVE;
-	tell(d, active ? FINE : NOTE, what, "%s, %s, mtu %u of %u%s", ibv_port_state_str(p.state),
-	     p.link_layer == IBV_LINK_LAYER_ETHERNET ? "Ethernet" : "InfiniBand",
-	     128u << p.active_mtu, 128u << p.max_mtu, active ? "" : "; bring its link up");
+	print_finding(d, active ? FINE : NOTE, what, "%s, %s, mtu %u of %u%s",
+		      ibv_port_state_str(p.state),
+		      p.link_layer == IBV_LINK_LAYER_ETHERNET ? "Ethernet" : "InfiniBand",
+		      128u << p.active_mtu, 128u << p.max_mtu, active ? "" : "; bring its link up");
 	for (int i = 0; active && i < p.gid_tbl_len; i++) {
 		if (ibv_query_gid_ex(device, port_num, (uint32_t)i, &e, 0) ||
 		    memcmp(&e.gid, &none, sizeof(none)) == 0 || e.gid_type > 2)
 			continue;
 		(void)inet_ntop(AF_INET6, e.gid.raw, text, sizeof(text));
-		tell(d, FINE, what, "gid[%d] %s, %s", i, text, types[e.gid_type]);
+		print_finding(d, FINE, what, "gid[%d] %s, %s", i, text, types[e.gid_type]);
 	}
 	if (!active || !shares)
 		return;
 	/* Between two queue pairs of the port: nothing leaves this host. */
 	broken = sl_rpc_try_rdma(device, port_num);
-	tell(d, broken ? BAD : FINE, what,
-	     broken ? "%s, though the driver says so: renew it, or the "
-		      "firmware; backends cannot be reached by this device"
-		    : "memory windows and shared receive queues, tried: %s",
-	     broken ? broken : "they work");
+	print_finding(d, broken ? BAD : FINE, what,
+		      broken ? "%s, though the driver says so: renew it, or the "
+			       "firmware; backends cannot be reached by this device"
+			     : "memory windows and shared receive queues, tried: %s",
+		      broken ? broken : "they work");
 }
 
 static void look_at_rdma(struct doctor *d)
@@ -224,17 +234,19 @@ static void look_at_rdma(struct doctor *d)
 
 		snprintf(what, sizeof(what), "RDMA %.32s", ibv_get_device_name(all[i]));
 		if (!device || ibv_query_device(device, &a)) {
-			tell(d, BAD, what, "cannot be opened: %s", strerror(errno));
+			print_finding(d, BAD, what, "cannot be opened: %s", strerror(errno));
 			if (device)
 				ibv_close_device(device);
 			continue;
 		}
 		shares = a.max_srq > 0 && a.device_cap_flags & (IBV_DEVICE_MEM_WINDOW_TYPE_2A |
 								IBV_DEVICE_MEM_WINDOW_TYPE_2B);
-		tell(d, shares ? FINE : NOTE, what, "%s, %s", ibv_node_type_str(all[i]->node_type),
-		     shares ? "connections share receive slots"
-			    : "no shared receive queues or memory windows: each connection has "
-			      "receive slots of its own");
+		print_finding(
+			d, shares ? FINE : NOTE, what, "%s, %s",
+			ibv_node_type_str(all[i]->node_type),
+			shares ? "connections share receive slots"
+			       : "no shared receive queues or memory windows: each connection has "
+				 "receive slots of its own");
 		for (uint8_t port = 1; port <= a.phys_port_cnt; port++)
 			look_at_rdma_port(d, device, port, shares);
 		ibv_close_device(device);
@@ -242,9 +254,10 @@ static void look_at_rdma(struct doctor *d)
 	if (all)
 		ibv_free_device_list(all);
 	if (cnt <= 0)
-		tell(d, NOTE, "RDMA",
-		     "no device: backends of this host are reached over shm://; for soft-RoCE: "
-		     "modprobe rdma_rxe; rdma link add rxe0 type rxe netdev IFACE");
+		print_finding(
+			d, NOTE, "RDMA",
+			"no device: backends of this host are reached over shm://; for soft-RoCE: "
+			"modprobe rdma_rxe; rdma link add rxe0 type rxe netdev IFACE");
 }
 
 static const char *why_not(const char *endpoint, int rc)
@@ -269,15 +282,15 @@ static void look_at_backend(struct doctor *d, const char *pool, const struct sl_
 		snprintf(way, sizeof(way), "a server, through an agent of the gateway's own");
 	snprintf(what, sizeof(what), "backend %.64s/%.64s", pool, b->name);
 	if (!rc) {
-		tell(d, FINE, what, "%s: %s%s%s%s%s", b->endpoint, way, b->first ? "; first " : "",
-		     b->first ? b->first : "", b->fallback ? "; fallback " : "",
-		     b->fallback ? b->fallback : "");
+		print_finding(d, FINE, what, "%s: %s%s%s%s%s", b->endpoint, way,
+			      b->first ? "; first " : "", b->first ? b->first : "",
+			      b->fallback ? "; fallback " : "", b->fallback ? b->fallback : "");
 	} else if (b->fallback && !sl_rpc_probe(b->fallback, &rdma, other, sizeof(other))) {
-		tell(d, NOTE, what, "%s: %s; its fallback %s: %s", b->endpoint,
-		     why_not(b->endpoint, rc), b->fallback, other);
+		print_finding(d, NOTE, what, "%s: %s; its fallback %s: %s", b->endpoint,
+			      why_not(b->endpoint, rc), b->fallback, other);
 	} else {
-		tell(d, BAD, what, "%s: %s%s", b->endpoint, why_not(b->endpoint, rc),
-		     b->fallback ? "; nor to its fallback" : "; and it has no fallback");
+		print_finding(d, BAD, what, "%s: %s%s", b->endpoint, why_not(b->endpoint, rc),
+			      b->fallback ? "; nor to its fallback" : "; and it has no fallback");
 	}
 }
 
@@ -303,10 +316,11 @@ int cli_doctor(int argc, char **argv)
 	look_at_tls(&d);
 	rc = sl_probe_freplace();
 	if (!rc)
-		tell(&d, FINE, "XDP dispatcher", "other XDP programs can share an interface");
+		print_finding(&d, FINE, "XDP dispatcher",
+			      "other XDP programs can share an interface");
 	else
-		tell(&d, NOTE, "XDP dispatcher",
-		     "refused (%s): sluice attaches as the single program", strerror(-rc));
+		print_finding(&d, NOTE, "XDP dispatcher",
+			      "refused (%s): sluice attaches as the single program", strerror(-rc));
 	for (uint32_t i = 0; c && i < c->interface_cnt; i++) {
 		look_at_interface(&d, c->interfaces[i].name, true);
 		if (c->interfaces[i].busy_poll)

@@ -43,13 +43,13 @@ static const struct option long_options[] = {
 };
 
 /* 0, or the exit status after a line on what is wrong with the option's argument. */
-static int told(bool ok, const char *option, const char *allowed)
+static int check_option(bool ok, const char *option, const char *allowed)
 {
 	return ok ? CLI_OK
 		  : cli_usage("load", "--%s: found %s; allowed: %s", option, optarg, allowed);
 }
 
-static bool number(const char *s, double low, double high, double *out)
+static bool parse_number(const char *s, double low, double high, double *out)
 {
 	char *end;
 
@@ -58,11 +58,11 @@ static bool number(const char *s, double low, double high, double *out)
 	return !errno && end != s && !*end && *out >= low && *out <= high;
 }
 
-static bool count(const char *s, uint32_t high, uint32_t *out)
+static bool parse_count(const char *s, uint32_t high, uint32_t *out)
 {
 	double v;
 
-	if (!number(s, 0, high, &v) || v != (double)(uint32_t)v)
+	if (!parse_number(s, 0, high, &v) || v != (double)(uint32_t)v)
 		return false;
 	*out = (uint32_t)v;
 	return true;
@@ -141,7 +141,7 @@ static bool parse_url(const char *url, struct sl_load_options *o)
 	return true;
 }
 
-static bool duration(const char *s, uint64_t *out)
+static bool parse_duration(const char *s, uint64_t *out)
 {
 	return sl_parse_duration(sl_span_cstr(s), out) == 0;
 }
@@ -154,50 +154,50 @@ static int take_option(int opt, struct sl_load_options *o)
 
 	switch (opt) {
 	case 'n':
-		ok = count(optarg, 1000000, &o->connections) && o->connections;
-		return told(ok, "connections", "1 to 1000000");
+		ok = parse_count(optarg, 1000000, &o->connections) && o->connections;
+		return check_option(ok, "connections", "1 to 1000000");
 	case 'd':
-		ok = count(optarg, 1024, &o->depth) && o->depth;
-		return told(ok, "depth", "1 to 1024");
+		ok = parse_count(optarg, 1024, &o->depth) && o->depth;
+		return check_option(ok, "depth", "1 to 1024");
 	case 'r':
-		ok = number(optarg, 1e-3, 1e8, &o->rate);
+		ok = parse_number(optarg, 1e-3, 1e8, &o->rate);
 		if (ok && o->arrivals == SL_LOAD_CLOSED)
 			o->arrivals = SL_LOAD_CONSTANT;
-		return told(ok, "rate", "requests per second, 0.001 to 1e8");
+		return check_option(ok, "rate", "requests per second, 0.001 to 1e8");
 	case 'P': o->arrivals = SL_LOAD_POISSON; return 0;
 	case 't':
-		ok = duration(optarg, &o->duration_ns);
-		return told(ok, "time", "a duration such as 10s");
+		ok = parse_duration(optarg, &o->duration_ns);
+		return check_option(ok, "time", "a duration such as 10s");
 	case 'w':
-		ok = duration(optarg, &o->warmup_ns);
-		return told(ok, "warmup", "a duration such as 500ms");
+		ok = parse_duration(optarg, &o->warmup_ns);
+		return check_option(ok, "warmup", "a duration such as 500ms");
 	case 'T':
-		ok = duration(optarg, &o->timeout_ns);
-		return told(ok, "timeout", "a duration such as 1s");
+		ok = parse_duration(optarg, &o->timeout_ns);
+		return check_option(ok, "timeout", "a duration such as 1s");
 	case 'b': return set_body(&o->body, optarg) ? 0 : CLI_FAILED;
 	case 'x': return set_body(&o->expect, optarg) ? 0 : CLI_FAILED;
 	case 's':
-		ok = count(optarg, BODY_MAX, &n) && make_body(&o->body, n);
-		return told(ok, "size", "bytes, 0 to 67108864");
+		ok = parse_count(optarg, BODY_MAX, &n) && make_body(&o->body, n);
+		return check_option(ok, "size", "bytes, 0 to 67108864");
 	case 'e': o->echo = true; return 0;
 	case 'p':
-		ok = number(optarg, 1, 1e15, &v);
+		ok = parse_number(optarg, 1, 1e15, &v);
 		o->per_connection = ok ? (uint64_t)v : 0;
-		return told(ok, "per-connection", "requests, at least 1");
+		return check_option(ok, "per-connection", "requests, at least 1");
 	case 'u':
 		o->datagram = true;
-		ok = count(optarg, 65535, &n) && n;
+		ok = parse_count(optarg, 65535, &n) && n;
 		o->service = (uint16_t)n;
-		return told(ok, "datagram", "the datagram_service of a route, 1 to 65535");
+		return check_option(ok, "datagram", "the datagram_service of a route, 1 to 65535");
 	case 'i': o->interface = optarg; return 0;
 	case 'q':
-		ok = count(optarg, 63, &n);
+		ok = parse_count(optarg, 63, &n);
 		o->queue = (uint16_t)n;
-		return told(ok, "queue", "0 to 63");
+		return check_option(ok, "queue", "0 to 63");
 	case 'c':
-		ok = count(optarg, 1023, &n);
+		ok = parse_count(optarg, 1023, &n);
 		o->cpu = (int)n;
-		return told(ok, "cpu", "0 to 1023");
+		return check_option(ok, "cpu", "0 to 1023");
 	case 'j': o->json = true; return 0;
 	case 'Q': o->quiet = true; return 0;
 	default: return CLI_USAGE; /* getopt has said why */

@@ -27,7 +27,7 @@ static void print_names(const char *title, const json_t *names, const char *none
 enum { FOLLOW_MS = 15000, LOOK_MS = 20 };
 
 /* True when reload `number` is in force everywhere; else one line in err. */
-static bool followed(const struct cli_target *t, json_int_t number, struct sl_err *err)
+static bool wait_reload(const struct cli_target *t, json_int_t number, struct sl_err *err)
 {
 	for (int ms = 0; ms < FOLLOW_MS; ms += LOOK_MS) {
 		json_t *stats = cli_admin_stats(t, err);
@@ -69,7 +69,7 @@ int cli_reload(int argc, char **argv)
 	diff = status == 200 ? json_loads(body, 0, NULL) : NULL;
 	if (!diff) {
 		cli_error("reload", "nothing changed: %s", body);
-	} else if (!followed(&t, json_integer_value(json_object_get(diff, "number")), &err)) {
+	} else if (!wait_reload(&t, json_integer_value(json_object_get(diff, "number")), &err)) {
 		cli_error("reload", "%s", err.text);
 	} else if (o.json) {
 		ok = puts(body) >= 0;

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "agent/folder.h"
-#include "agent/keeper.h"
+#include "agent/zygote.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/output.h"
@@ -202,7 +202,7 @@ static size_t list_places(const struct sl_config *c, const char *file,
 	return cnt;
 }
 
-static int confine(const struct sl_config *c, const char *file, struct sl_err *err)
+static int enter_sandbox(const struct sl_config *c, const char *file, struct sl_err *err)
 {
 	struct sl_sandbox_place places[FIXED_MAX + FOLDERS_MAX];
 	char(*folders)[PATH_MAX] = calloc(FOLDERS_MAX, PATH_MAX);
@@ -233,17 +233,17 @@ static int confine(const struct sl_config *c, const char *file, struct sl_err *e
 
 static void on_config(void *arg, const struct sl_config *next)
 {
-	if (!sl_keeper_tell(arg, next))
+	if (!sl_zygote_update(arg, next))
 		sl_log_err("agents: cannot be told of the new configuration");
 }
 
 static bool is_whole(void *arg)
 {
-	return sl_keeper_alive(arg);
+	return sl_zygote_alive(arg);
 }
 
-static int serve(struct sl_gateway *g, const struct sl_config *c, const char *file,
-		 struct sl_keeper *keeper)
+static int serve_gateway(struct sl_gateway *g, const struct sl_config *c, const char *file,
+			 struct sl_zygote *zygote)
 {
 	struct sl_control_options opt = {.gateway = g,
 					 .config = c,
@@ -251,7 +251,7 @@ static int serve(struct sl_gateway *g, const struct sl_config *c, const char *fi
 					 .on_ready = on_ready,
 					 .on_config = on_config,
 					 .is_whole = is_whole,
-					 .arg = keeper};
+					 .arg = zygote};
 	struct sl_control *ctl;
 	struct sl_err err = SL_ERR(600);
 	struct sl_err why = SL_ERR(160);
@@ -263,7 +263,7 @@ static int serve(struct sl_gateway *g, const struct sl_config *c, const char *fi
 		return cli_error("run", "%s", err.text);
 	}
 	print_start(g, c, sl_control_socket(ctl));
-	if (confine(c, file, &err) != 0 || sl_gateway_start(g, &err) != 0) {
+	if (enter_sandbox(c, file, &err) != 0 || sl_gateway_start(g, &err) != 0) {
 		sl_control_close(ctl);
 		sl_notify_status(err.text);
 		return cli_error("run", "%s", err.text);
@@ -274,8 +274,8 @@ static int serve(struct sl_gateway *g, const struct sl_config *c, const char *fi
 		sl_log_info("not ready yet: %s", why.text);
 	cut = sl_control_run(ctl);
 	sl_control_close(ctl);
-	if (!sl_keeper_alive(keeper)) {
-		sl_log_err("the guard of the agents' keeper has died, and with it all agents: the "
+	if (!sl_zygote_alive(zygote)) {
+		sl_log_err("the guard of the agents' zygote has died, and with it all agents: the "
 			   "gateway ends, and its supervisor starts all again");
 		return SL_SUPERVISE_AGAIN;
 	}
@@ -285,14 +285,14 @@ static int serve(struct sl_gateway *g, const struct sl_config *c, const char *fi
 	return CLI_OK;
 }
 
-static void warn(void *arg, const char *line)
+static void log_warning(void *arg, const char *line)
 {
 	(void)arg;
 	sl_log_warn("%s", line);
 }
 
 /* Tells why it does not start: the log, and in one line the service manager. */
-static void refuse(const struct sl_err *err)
+static void log_error(const struct sl_err *err)
 {
 	sl_output_text(STDERR_FILENO, err->text);
 	sl_notify_open();
@@ -300,27 +300,27 @@ static void refuse(const struct sl_err *err)
 }
 
 /* With a guard that waits. Returns NULL and lines in err. */
-static struct sl_gateway *open_gateway(struct sl_config *c, struct sl_keeper *keeper,
+static struct sl_gateway *open_gateway(struct sl_config *c, struct sl_zygote *zygote,
 				       struct sl_err *err)
 {
 	if (!cli_config_complete(c, err))
 		return NULL;
-	sl_config_each_warning(c, warn, NULL);
-	sl_tls_each_warning(c, warn, NULL);
+	sl_config_each_warning(c, log_warning, NULL);
+	sl_tls_each_warning(c, log_warning, NULL);
 	sl_tls_log_ends(c);
 	raise_limits();
 	sl_notify_open();
-	return sl_keeper_start(keeper, c, err) == 0 ? sl_gateway_open(c, err) : NULL;
+	return sl_zygote_start(zygote, c, err) == 0 ? sl_gateway_open(c, err) : NULL;
 }
 
-static struct sl_keeper_folder agents_folder; /* the supervisor's */
+static struct sl_agent_folder agents_folder; /* the supervisor's */
 
 /* The gateway, from its configuration to its end: a process of its own, unless not supervised. */
 static int run_gateway(void *arg)
 {
 	const char *file = arg;
 	struct sl_config *c;
-	struct sl_keeper *keeper = NULL;
+	struct sl_zygote *zygote = NULL;
 	struct sl_gateway *g = NULL;
 	static char text[SL_CFG_ERR_LEN];
 	struct sl_err err = {text, sizeof(text)};
@@ -331,17 +331,17 @@ static int run_gateway(void *arg)
 	if (c) {
 		sl_log_level_set((enum sl_log_level)c->log_level);
 		/* Before anything secret is read, which agents would inherit. */
-		keeper = sl_keeper_fork(c, agents_folder.path, &err);
+		zygote = sl_zygote_fork(c, agents_folder.path, &err);
 	}
-	if (keeper)
-		g = open_gateway(c, keeper, &err);
+	if (zygote)
+		g = open_gateway(c, zygote, &err);
 	if (g) {
-		rc = serve(g, c, file, keeper);
+		rc = serve_gateway(g, c, file, zygote);
 		sl_gateway_close(g);
 	} else {
-		refuse(&err);
+		log_error(&err);
 	}
-	sl_keeper_close(keeper);
+	sl_zygote_close(zygote);
 	cli_config_free(c);
 	return rc;
 }
@@ -352,18 +352,19 @@ static void clean_up(void *arg)
 	(void)arg;
 	sl_xdp_sweep_pins(NULL);
 	sl_admin_sweep();
-	sl_keeper_sweep();
+	sl_agent_folder_sweep();
 }
 
-static void look(void *arg)
+static void check_folder(void *arg)
 {
 	(void)arg;
-	sl_keeper_folder_restore(&agents_folder);
+	sl_agent_folder_restore(&agents_folder);
 }
 
 int cli_run(int argc, char **argv)
 {
-	struct sl_supervised gateway = {.run = run_gateway, .clean = clean_up, .look = look};
+	struct sl_supervised gateway = {
+		.run = run_gateway, .clean = clean_up, .look = check_folder};
 	struct sl_err err = SL_ERR(200);
 	struct cli_options o;
 	int rc;
@@ -377,9 +378,9 @@ int cli_run(int argc, char **argv)
 	gateway.arg = (void *)(uintptr_t)o.config;
 	sl_log_open();
 	clean_up(NULL);
-	if (sl_keeper_folder_make(&agents_folder, &err) != 0)
+	if (sl_agent_folder_make(&agents_folder, &err) != 0)
 		return cli_error("run", "%s", err.text);
 	rc = o.no_supervise ? run_gateway(gateway.arg) : sl_supervise(&gateway);
-	sl_keeper_folder_remove(&agents_folder);
+	sl_agent_folder_remove(&agents_folder);
 	return rc;
 }

@@ -240,7 +240,8 @@ static void add_query(struct sl_strbuf *b, const char *text, size_t len)
 	}
 }
 
-static int post(const struct cli_options *o, const char *command, const char *path, bool print)
+static int post_command(const struct cli_options *o, const char *command, const char *path,
+			bool print)
 {
 	struct cli_target t;
 	struct sl_err err = SL_ERR(600);
@@ -290,7 +291,7 @@ int cli_set(int argc, char **argv)
 	}
 	if (b.err)
 		return cli_usage("set", "found too much at once");
-	return post(&o, "set", path, true);
+	return post_command(&o, "set", path, true);
 }
 
 int cli_drain(int argc, char **argv)
@@ -303,7 +304,7 @@ int cli_drain(int argc, char **argv)
 
 	if (!cli_take_only_options(argc, argv, "cajw", &o))
 		return CLI_USAGE;
-	rc = post(&o, "drain", "/drain", !o.wait && !o.json);
+	rc = post_command(&o, "drain", "/drain", !o.wait && !o.json);
 	if (rc == CLI_OK && !o.wait && o.json)
 		puts("{\"draining\": true}");
 	if (rc != CLI_OK || !o.wait || cli_find_admin(&o, &t, &err) != 0)

@@ -11,7 +11,7 @@
 #include "base/units.h"
 #include "cli/cli.h"
 
-struct watch {
+struct top_view {
 	const char *command;
 	struct cli_options o;
 	struct cli_target t;
@@ -19,12 +19,12 @@ struct watch {
 	bool tty;
 };
 
-typedef void watch_fn(const struct watch *w, const json_t *last, const json_t *now);
+typedef void watch_fn(const struct top_view *w, const json_t *last, const json_t *now);
 
 /* Calls show for each look but the first. */
-static int watch(int argc, char **argv, watch_fn *show)
+static int watch_status(int argc, char **argv, watch_fn *show)
 {
-	struct watch w = {.command = argv[0], .interval_ns = SL_NS_PER_SEC, .tty = isatty(1)};
+	struct top_view w = {.command = argv[0], .interval_ns = SL_NS_PER_SEC, .tty = isatty(1)};
 	json_t *last, *now;
 	struct sl_err err = SL_ERR(600);
 
@@ -93,14 +93,14 @@ static double live_busiest(const json_t *service, const char *key)
 	return cli_number(best, key);
 }
 
-struct row {
+struct top_row {
 	const char *pool;
 	double arrivals, batch, alpha, beta, cap, low, hold, queue, flight, shed, bound;
 	double p50, p99;
 	const json_t *stages, *override;
 };
 
-static struct row service_row(const json_t *last, const json_t *now, size_t i)
+static struct top_row service_row(const json_t *last, const json_t *now, size_t i)
 {
 	const json_t *a = json_array_get(json_object_get(last, "services"), i);
 	const json_t *b = json_array_get(json_object_get(now, "services"), i);
@@ -109,7 +109,7 @@ static struct row service_row(const json_t *last, const json_t *now, size_t i)
 	const json_t *stages = json_object_get(b, "stages");
 	const json_t *total = json_object_get(json_object_get(stages, "total"), "recent");
 
-	return (struct row){
+	return (struct top_row){
 		.pool = cli_text(b, "pool"),
 		.arrivals = live_sum(b, "arrival_mhz") / 1000,
 		.batch = batches > 0 ? batched / batches : 0,
@@ -135,7 +135,7 @@ static void top_json(const json_t *last, const json_t *now)
 	size_t cnt = json_array_size(json_object_get(now, "services"));
 
 	for (size_t i = 0; i < cnt; i++) {
-		struct row r = service_row(last, now, i);
+		struct top_row r = service_row(last, now, i);
 
 		json_array_append_new(
 			list,
@@ -155,7 +155,7 @@ static void top_json(const json_t *last, const json_t *now)
 	json_decref(o);
 }
 
-static void top_stages(const struct row *r)
+static void top_stages(const struct top_row *r)
 {
 	const char *name;
 	json_t *stage;
@@ -171,7 +171,7 @@ static void top_stages(const struct row *r)
 	putchar('\n');
 }
 
-static void show_top(const struct watch *w, const json_t *last, const json_t *now)
+static void show_top(const struct top_view *w, const json_t *last, const json_t *now)
 {
 	size_t cnt = json_array_size(json_object_get(now, "services"));
 
@@ -192,7 +192,7 @@ static void show_top(const struct watch *w, const json_t *last, const json_t *no
 	       "BATCH", "ALPHA", "BETA", "CAP", "LOW", "HOLD", "BOUND", "QUEUE", "FLIGHT", "SHED/s",
 	       "P50", "P99");
 	for (size_t i = 0; i < cnt; i++) {
-		struct row r = service_row(last, now, i);
+		struct top_row r = service_row(last, now, i);
 
 		printf("%-16s %9s %7s %9s %9s %6s %6s %8s %8s %6s %7s %8s %8s %8s\n", r.pool,
 		       term_count(r.arrivals), term_count(r.batch), term_time(r.alpha),
@@ -202,7 +202,7 @@ static void show_top(const struct watch *w, const json_t *last, const json_t *no
 	}
 	puts("\nstages, p50/p99 of the last seconds:");
 	for (size_t i = 0; i < cnt; i++) {
-		struct row r = service_row(last, now, i);
+		struct top_row r = service_row(last, now, i);
 
 		top_stages(&r);
 		if (json_object_size(r.override)) {
@@ -218,7 +218,7 @@ static void show_top(const struct watch *w, const json_t *last, const json_t *no
 
 int cli_top(int argc, char **argv)
 {
-	return watch(argc, argv, show_top);
+	return watch_status(argc, argv, show_top);
 }
 
 /* --- trace --- */
@@ -242,7 +242,7 @@ static void add_growth(json_t *out, const char *group, const json_t *last, const
 	}
 }
 
-static void show_trace(const struct watch *w, const json_t *last, const json_t *now)
+static void show_trace(const struct top_view *w, const json_t *last, const json_t *now)
 {
 	static const char *const groups[][2] = {
 		{"outcome", "outcomes"}, {"malformed", "front_errors"}, {"protocol", "protocols"}};
@@ -285,5 +285,5 @@ static void show_trace(const struct watch *w, const json_t *last, const json_t *
 
 int cli_trace(int argc, char **argv)
 {
-	return watch(argc, argv, show_trace);
+	return watch_status(argc, argv, show_trace);
 }

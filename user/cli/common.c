@@ -18,7 +18,7 @@
 /* 0, or -1 and a line in err. */
 static int load_descriptors(struct sl_config *c, struct sl_err *err)
 {
-	const struct sl_cfg_place at = sl_config_place(c, c->descriptor_sets_line);
+	const struct sl_cfg_location at = sl_config_location(c, c->descriptor_sets_line);
 	struct sl_err why = SL_ERR(500);
 
 	if (!c->descriptor_set_cnt)
@@ -61,9 +61,9 @@ void cli_config_free(struct sl_config *c)
 	sl_config_free(c);
 }
 
-static void say(const char *command, const char *fmt, va_list ap)
+static void print_message(const char *command, const char *fmt, va_list ap)
 	__attribute__((format(printf, 2, 0)));
-static void say(const char *command, const char *fmt, va_list ap)
+static void print_message(const char *command, const char *fmt, va_list ap)
 {
 	char line[4096];
 	int n = snprintf(line, sizeof(line), "sluice %s: ", command);
@@ -77,7 +77,7 @@ int cli_error(const char *command, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	say(command, fmt, ap);
+	print_message(command, fmt, ap);
 	va_end(ap);
 	return CLI_FAILED;
 }
@@ -87,7 +87,7 @@ int cli_usage(const char *command, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	say(command, fmt, ap);
+	print_message(command, fmt, ap);
 	va_end(ap);
 	fprintf(stderr, "`sluice %s --help` says more\n", command);
 	return CLI_USAGE;

@@ -17,14 +17,14 @@
 #include "sluice/drop.h"
 #include "sluice/outcome.h"
 
-struct page {
+struct reference_page {
 	enum cli_form form;
 	json_t *list; /* of CLI_JSON */
 	const char *block;
 };
 
 /* Roff takes backslashes, hyphens, quotes, and points that begin a line for its own. */
-static void roff(const char *text)
+static void print_roff(const char *text)
 {
 	bool first = true;
 
@@ -46,9 +46,9 @@ static void roff(const char *text)
 static void roff_item(const char *name, const char *text)
 {
 	fputs(".TP\n.B ", stdout);
-	roff(name);
+	print_roff(name);
 	putchar('\n');
-	roff(text);
+	print_roff(text);
 }
 
 /* Beside a name, in lines that fit a terminal. */
@@ -77,20 +77,20 @@ static void print_wrapped(const char *name, const char *text)
 }
 
 /* A title over the entries that follow. */
-static void section(const struct page *p, const char *title)
+static void print_section(const struct reference_page *p, const char *title)
 {
 	if (p->form == CLI_TEXT)
 		printf("\n%s\n", title);
 	if (p->form != CLI_ROFF)
 		return;
 	fputs(".SS ", stdout);
-	roff(title);
+	print_roff(title);
 	putchar('\n');
 }
 
 /* A name, what it means, and what else is known of it (NULL: nothing), which has a title. */
-static void entry(const struct page *p, const char *list, const char *name, const char *help,
-		  const char *more_title, const char *more)
+static void print_entry(const struct reference_page *p, const char *list, const char *name,
+			const char *help, const char *more_title, const char *more)
 {
 	char text[1000];
 
@@ -124,7 +124,7 @@ static const char *block_shape(const char *block)
 
 static void print_key(void *arg, const struct sl_config_key *k)
 {
-	struct page *p = arg;
+	struct reference_page *p = arg;
 	char text[sizeof(k->allowed) + 60];
 
 	if (p->form == CLI_JSON) {
@@ -138,7 +138,7 @@ static void print_key(void *arg, const struct sl_config_key *k)
 	if (!p->block || strcmp(p->block, k->block) != 0) {
 		snprintf(text, sizeof(text), "%s%s", k->block[0] ? k->block : "(outside of blocks)",
 			 block_shape(k->block));
-		section(p, text);
+		print_section(p, text);
 	}
 	p->block = k->block;
 	snprintf(text, sizeof(text), "allowed: %s%s%s", k->list ? "a list { , } of " : "",
@@ -154,15 +154,15 @@ static void print_key(void *arg, const struct sl_config_key *k)
 	}
 	roff_item(k->name, k->help);
 	fputs("\n.br\n", stdout);
-	roff(text);
+	print_roff(text);
 	if (k->fallback) {
 		fputs("\n.br\ndefault: ", stdout);
-		roff(k->fallback);
+		print_roff(k->fallback);
 	}
 	puts(k->restart ? "\n.br\nneeds a restart" : "");
 }
 
-static void print_keys(struct page *p)
+static void print_keys(struct reference_page *p)
 {
 	if (p->form == CLI_TEXT)
 		puts("A configuration is made of blocks: NAME { KEY = VALUE ... }. Texts with "
@@ -175,7 +175,7 @@ static void print_keys(struct page *p)
 }
 
 /* The heads of /metrics: "# HELP name text", then "# TYPE name kind". */
-static void print_metrics(struct page *p)
+static void print_metrics(struct reference_page *p)
 {
 	char name[100], kind[20];
 	struct sl_strbuf b;
@@ -187,20 +187,20 @@ static void print_metrics(struct page *p)
 
 		if (!type || !help || sscanf(type, "# TYPE %99s %19s", name, kind) != 2)
 			break;
-		entry(p, "metrics", name, help + 1, "type", kind);
+		print_entry(p, "metrics", name, help + 1, "type", kind);
 	}
 	sl_strbuf_fini(&b);
 }
 
-static void print_names(struct page *p, const char *title, const char *list,
+static void print_names(struct reference_page *p, const char *title, const char *list,
 			const struct stat_name *names, unsigned cnt)
 {
-	section(p, title);
+	print_section(p, title);
 	for (unsigned i = 0; i < cnt; i++)
-		entry(p, list, names[i].name, names[i].help, "more", NULL);
+		print_entry(p, list, names[i].name, names[i].help, "more", NULL);
 }
 
-static void print_drops(struct page *p)
+static void print_drops(struct reference_page *p)
 {
 	print_names(p, "Verdicts of the XDP program: sluice_rx_packets_total{verdict}", "verdicts",
 		    verdict_names, SL_RX_VERDICT_CNT);
@@ -208,32 +208,32 @@ static void print_drops(struct page *p)
 		    SL_DROP_CNT);
 }
 
-struct outcome {
+struct outcome_entry {
 	const char *name, *http, *grpc, *datagram, *text;
 };
 #define X(name, metric, http, grpc, datagram, retry_after_s, text)                                 \
 	{metric, #http, #grpc, #datagram, text},
-static const struct outcome outcomes[] = {SL_OUTCOMES(X)};
+static const struct outcome_entry outcomes[] = {SL_OUTCOMES(X)};
 #undef X
 
-static void print_outcomes(struct page *p)
+static void print_outcomes(struct reference_page *p)
 {
 	char status[100], bare[600];
 	size_t len = 0;
 
-	section(p, "How a request ends: sluice_exchanges_total{outcome}");
+	print_section(p, "How a request ends: sluice_exchanges_total{outcome}");
 	for (unsigned i = 0; i < SL_OUTCOME_CNT; i++) {
-		const struct outcome *o = &outcomes[i];
+		const struct outcome_entry *o = &outcomes[i];
 
 		snprintf(status, sizeof(status), "HTTP %s, gRPC %s, datagram %s", o->http, o->grpc,
 			 o->datagram);
-		entry(p, "outcomes", o->name, o->text, "status", status);
+		print_entry(p, "outcomes", o->name, o->text, "status", status);
 	}
-	section(p, "Requests that break their protocol: sluice_front_errors_total{error}");
+	print_section(p, "Requests that break their protocol: sluice_front_errors_total{error}");
 	/* Names that say all there is to say. */
 	for (unsigned i = 0; i < SL_FRONT_ERR_CNT; i++) {
 		if (p->form == CLI_JSON)
-			entry(p, "errors", error_names[i].name, "", "more", NULL);
+			print_entry(p, "errors", error_names[i].name, "", "more", NULL);
 		if (len < sizeof(bare))
 			len += (size_t)snprintf(bare + len, sizeof(bare) - len, "%s%s",
 						i ? ", " : "", error_names[i].name);
@@ -244,34 +244,34 @@ static void print_outcomes(struct page *p)
 		puts(bare);
 }
 
-static void print_commands(struct page *p)
+static void print_commands(struct reference_page *p)
 {
 	for (size_t i = 0; i < cli_command_cnt; i++) {
 		const struct cli_command *c = &cli_commands[i];
 
 		if (p->form != CLI_ROFF) {
-			entry(p, "commands", c->name, c->summary, "arguments",
-			      c->args[0] ? c->args : NULL);
+			print_entry(p, "commands", c->name, c->summary, "arguments",
+				    c->args[0] ? c->args : NULL);
 			continue;
 		}
 		fputs(".TP\n.B ", stdout);
-		roff(c->name);
+		print_roff(c->name);
 		putchar(' ');
-		roff(c->args);
+		print_roff(c->args);
 		putchar('\n');
-		roff(c->summary);
+		print_roff(c->summary);
 		puts(".");
 		if (!c->details)
 			continue;
 		puts(".nf");
-		roff(c->details);
+		print_roff(c->details);
 		puts(".fi");
 	}
 }
 
 static const struct {
 	const char *name;
-	void (*print)(struct page *p);
+	void (*print)(struct reference_page *p);
 } topics[] = {
 	{"config", print_keys},       {"metrics", print_metrics},   {"drops", print_drops},
 	{"outcomes", print_outcomes}, {"commands", print_commands},
@@ -279,7 +279,7 @@ static const struct {
 
 bool cli_print_reference(const char *topic, enum cli_form form)
 {
-	struct page p = {.form = form, .list = form == CLI_JSON ? json_array() : NULL};
+	struct reference_page p = {.form = form, .list = form == CLI_JSON ? json_array() : NULL};
 	size_t i = 0;
 
 	while (i < SL_ARRAY_LEN(topics) && strcmp(topics[i].name, topic) != 0)

@@ -8,13 +8,13 @@
 
 enum { GROW_FIRST = 8 }; /* a power of two */
 
-struct piece {
-	struct piece *next;
+struct arena_chunk {
+	struct arena_chunk *next;
 	_Alignas(16) unsigned char bytes[];
 };
 
 struct conf_arena {
-	struct piece *pieces;
+	struct arena_chunk *pieces;
 };
 
 struct conf_arena *conf_arena_create(void)
@@ -26,7 +26,7 @@ void conf_arena_free(struct conf_arena *a)
 {
 	if (!a)
 		return;
-	for (struct piece *p = a->pieces, *next; p; p = next) {
+	for (struct arena_chunk *p = a->pieces, *next; p; p = next) {
 		next = p->next;
 		free(p);
 	}
@@ -35,7 +35,7 @@ void conf_arena_free(struct conf_arena *a)
 
 void *conf_arena_alloc(struct conf_arena *a, size_t len)
 {
-	struct piece *p = calloc(1, sizeof(*p) + len);
+	struct arena_chunk *p = calloc(1, sizeof(*p) + len);
 
 	if (!p)
 		return NULL;

@@ -259,7 +259,7 @@ static void check_routes(struct conf_parse *p)
 	for (uint32_t i = 0; i < c->route_cnt; i++) {
 		uint16_t id = p->routes[i].route.datagram_service;
 
-		if (!conf_mistaken(&p->mistakes, &p->routes[i]))
+		if (!conf_diags_has(&p->mistakes, &p->routes[i]))
 			check_route(p, &p->routes[i]);
 		if (p->routes[i].listener_cnt)
 			use_listeners(p, &p->routes[i]);
@@ -271,8 +271,8 @@ static void check_routes(struct conf_parse *p)
 					  id);
 		}
 		for (uint32_t j = 0; j < i; j++) {
-			if (!conf_mistaken(&p->mistakes, &p->routes[i]) &&
-			    !conf_mistaken(&p->mistakes, &p->routes[j]))
+			if (!conf_diags_has(&p->mistakes, &p->routes[i]) &&
+			    !conf_diags_has(&p->mistakes, &p->routes[j]))
 				check_overlap(p, &p->routes[i].route, &p->routes[j].route);
 		}
 		c->routes[i] = p->routes[i].route;
@@ -313,8 +313,8 @@ static void check_listeners(struct conf_parse *p)
 		const struct sl_cfg_listener *l = &c->listeners[i];
 		const struct sl_cfg_tls *t = l->tls;
 
-		if (conf_mistaken(&p->mistakes, l) ||
-		    conf_mistaken(&p->mistakes, &p->line[CONF_TLS]))
+		if (conf_diags_has(&p->mistakes, l) ||
+		    conf_diags_has(&p->mistakes, &p->line[CONF_TLS]))
 			t = NULL;
 		if (t && (!t->certificate_cnt || t->certificate_cnt != t->key_cnt))
 			conf_fail(p, t->line, l,
@@ -331,7 +331,7 @@ static void check_listeners(struct conf_parse *p)
 
 			if (sl_addr_equal(&a->at, &b->at) &&
 			    ((a->http && b->http) || (a->datagram && b->datagram)) &&
-			    !conf_mistaken(&p->mistakes, a) && !conf_mistaken(&p->mistakes, b))
+			    !conf_diags_has(&p->mistakes, a) && !conf_diags_has(&p->mistakes, b))
 				conf_fail(p, c->listeners[i].line, &c->listeners[i],
 					  "found listener \"%s\" at the address, port and protocol "
 					  "of \"%s\"; allowed: one",
@@ -400,9 +400,9 @@ static void check_pools(struct conf_parse *p)
 	for (uint32_t i = 0; i < c->pool_cnt; i++) {
 		struct sl_cfg_pool *pool = &c->pools[i];
 
-		if (conf_mistaken(&p->mistakes, pool))
+		if (conf_diags_has(&p->mistakes, pool))
 			continue;
-		if (!conf_mistaken(&p->mistakes, &p->line[CONF_WORKERS]))
+		if (!conf_diags_has(&p->mistakes, &p->line[CONF_WORKERS]))
 			check_subset(p, pool);
 		if (!pool->backend_cnt)
 			conf_fail(p, pool->line, pool,
@@ -425,7 +425,7 @@ static void check_workers(struct conf_parse *p)
 
 	while (cpus < SL_MAX_WORKERS && c->cpus[cpus] >= 0)
 		cpus++;
-	if (!cpus || conf_mistaken(&p->mistakes, &p->line[CONF_WORKERS]))
+	if (!cpus || conf_diags_has(&p->mistakes, &p->line[CONF_WORKERS]))
 		return;
 	if (!p->key_seen[count])
 		c->worker_cnt = cpus;
@@ -449,7 +449,7 @@ static void check_admin(struct conf_parse *p)
 	struct sl_cfg_admin *a = &p->cfg->admin;
 
 	a->line = p->line[CONF_ADMIN];
-	if (conf_mistaken(&p->mistakes, &p->line[CONF_ADMIN]))
+	if (conf_diags_has(&p->mistakes, &p->line[CONF_ADMIN]))
 		return;
 	if (a->port && !a->token_file && !is_loopback(a->address))
 		conf_fail(p, a->line, NULL,
@@ -467,7 +467,7 @@ void conf_check(struct conf_parse *p)
 
 	check_admin(p);
 	if (p->line[CONF_ACCESS_LOG] && !p->cfg->access_log.file &&
-	    !conf_mistaken(&p->mistakes, &p->line[CONF_ACCESS_LOG]))
+	    !conf_diags_has(&p->mistakes, &p->line[CONF_ACCESS_LOG]))
 		conf_fail(p, p->line[CONF_ACCESS_LOG], NULL,
 			  "found access_log without file; allowed: access_log { file = ... }");
 	check_interfaces(p);

@@ -59,7 +59,7 @@ enum sl_path_policy {
 	SL_PATH_NORMALISE,
 	SL_PATH_RAW
 };
-enum sl_fair_key { SL_FAIR_ADDRESS, SL_FAIR_HEADER, SL_FAIR_NONE };
+enum sl_fair_by { SL_FAIR_ADDRESS, SL_FAIR_HEADER, SL_FAIR_NONE };
 
 /* Of clients. */
 struct sl_cfg_prefix {
@@ -159,7 +159,7 @@ struct sl_cfg_pool {
 	uint64_t max_body;
 	uint64_t max_reply_head;   /* bytes */
 	uint32_t max_reply_fields; /* of a head */
-	uint8_t fair;              /* enum sl_fair_key */
+	uint8_t fair;              /* enum sl_fair_by */
 	const char *fair_header;
 	int line;
 };
@@ -317,19 +317,19 @@ struct sl_cfg_agents {
 };
 
 /* Lines of `sl_config` and its parts count through the file and all that it includes. */
-struct sl_cfg_place {
+struct sl_cfg_location {
 	const char *file;
 	int line;
 };
 
-struct sl_cfg_piece {
+struct sl_cfg_segment {
 	int first; /* line of this piece's first line */
-	struct sl_cfg_place at;
+	struct sl_cfg_location at;
 };
 
 struct sl_config {
 	const char *file;
-	struct sl_cfg_piece *pieces; /* of the file and what it includes */
+	struct sl_cfg_segment *pieces; /* of the file and what it includes */
 	uint32_t piece_cnt;
 	const char **sources; /* included files, and "FOLDER/" where patterns look for them */
 	uint32_t source_cnt;
@@ -406,7 +406,7 @@ typedef void sl_config_warn_fn(void *arg, const char *line);
 void sl_config_each_warning(const struct sl_config *c, sl_config_warn_fn *fn, void *arg);
 void sl_config_free(struct sl_config *c);
 /* The file and line of a line that a part of the configuration has. */
-struct sl_cfg_place sl_config_place(const struct sl_config *c, int line);
+struct sl_cfg_location sl_config_location(const struct sl_config *c, int line);
 
 /*
  * Where the admin endpoint's Unix socket is: what the file says, or by default

@@ -10,14 +10,14 @@
 
 #include "config/scan.h"
 
-struct source {
+struct include_source {
 	const char *file;
-	const struct source *parent; /* the file that includes this one; NULL: the first */
+	const struct include_source *parent; /* the file that includes this one; NULL: the first */
 	struct conf_file_id id;
 	unsigned depth;
 };
 
-struct merge {
+struct include_merge {
 	struct conf_parse *p;
 	struct sl_strbuf *out;
 	int line;      /* of the merged text that comes next */
@@ -25,7 +25,7 @@ struct merge {
 	bool complete; /* no more text: what came last cannot be read to its end */
 };
 
-static void append(struct merge *m, const char *text, size_t len)
+static void append_text(struct include_merge *m, const char *text, size_t len)
 {
 	sl_strbuf_add(m->out, text, len);
 	for (size_t i = 0; i < len; i++)
@@ -33,19 +33,19 @@ static void append(struct merge *m, const char *text, size_t len)
 }
 
 /* Begins a piece: the text that is appended next is of this line of the file. */
-static void begin_piece(struct merge *m, const char *file, int line)
+static void begin_piece(struct include_merge *m, const char *file, int line)
 {
 	struct sl_config *c = m->p->cfg;
-	struct sl_cfg_piece *more =
+	struct sl_cfg_segment *more =
 		conf_arena_grow(m->p->arena, c->pieces, c->piece_cnt, sizeof(*more));
 
 	if (!more)
 		return;
 	c->pieces = more;
-	c->pieces[c->piece_cnt++] = (struct sl_cfg_piece){m->line, {file, line}};
+	c->pieces[c->piece_cnt++] = (struct sl_cfg_segment){m->line, {file, line}};
 }
 
-static void add_source(struct merge *m, const char *path)
+static void add_source(struct include_merge *m, const char *path)
 {
 	struct sl_config *c = m->p->cfg;
 	const char **more = conf_arena_grow(m->p->arena, c->sources, c->source_cnt, sizeof(*more));
@@ -57,7 +57,7 @@ static void add_source(struct merge *m, const char *path)
 }
 
 /* A sandbox must let a reload read the file also if it is a link. */
-static void add_sources(struct merge *m, const char *path)
+static void add_sources(struct include_merge *m, const char *path)
 {
 	char target[PATH_MAX];
 	const char *copy = realpath(path, target)
@@ -69,7 +69,7 @@ static void add_sources(struct merge *m, const char *path)
 		add_source(m, copy);
 }
 
-static bool is_open(const struct source *s, const struct conf_file_id *id)
+static bool is_open(const struct include_source *s, const struct conf_file_id *id)
 {
 	for (; s; s = s->parent) {
 		if (s->id.inode == id->inode && s->id.device == id->device)
@@ -78,11 +78,12 @@ static bool is_open(const struct source *s, const struct conf_file_id *id)
 	return false;
 }
 
-static void take_text(struct merge *m, const struct source *s, char *text);
+static void take_text(struct include_merge *m, const struct include_source *s, char *text);
 
-static void include_file(struct merge *m, const struct source *parent, int line, const char *path)
+static void include_file(struct include_merge *m, const struct include_source *parent, int line,
+			 const char *path)
 {
-	struct source s = {.file = path, .parent = parent, .depth = parent->depth + 1};
+	struct include_source s = {.file = path, .parent = parent, .depth = parent->depth + 1};
 	struct sl_err why = SL_ERR(300);
 	char *text;
 
@@ -132,7 +133,7 @@ static int by_name(const void *a, const void *b)
 }
 
 /* The folder of a file with its last slash, with \ before what a pattern would take for its own. */
-static char *folder_of(struct merge *m, const char *file, bool escaped)
+static char *folder_of(struct include_merge *m, const char *file, bool escaped)
 {
 	const char *slash = strrchr(file, '/');
 	size_t len = slash ? (size_t)(slash - file) + 1 : 0;
@@ -146,7 +147,8 @@ static char *folder_of(struct merge *m, const char *file, bool escaped)
 	return folder;
 }
 
-static void include_pattern(struct merge *m, const struct source *s, int line, const char *pattern)
+static void include_pattern(struct include_merge *m, const struct include_source *s, int line,
+			    const char *pattern)
 {
 	glob_t found = {0};
 	int rc;
@@ -169,7 +171,8 @@ static void include_pattern(struct merge *m, const struct source *s, int line, c
 	globfree(&found);
 }
 
-static void include_word(struct merge *m, const struct source *s, int line, const char *value)
+static void include_word(struct include_merge *m, const struct include_source *s, int line,
+			 const char *value)
 {
 	const char *folder, *path;
 	const size_t plain = value ? strcspn(value, "*?[") : 0;
@@ -199,7 +202,7 @@ static void include_word(struct merge *m, const struct source *s, int line, cons
 
 /* --- texts --- */
 
-static void take_text(struct merge *m, const struct source *s, char *text)
+static void take_text(struct include_merge *m, const struct include_source *s, char *text)
 {
 	struct conf_scan scan;
 	char *from = text;
@@ -207,8 +210,8 @@ static void take_text(struct merge *m, const struct source *s, char *text)
 	begin_piece(m, s->file, 1);
 	conf_scan_begin(&scan, m->p, text, m->line - 1);
 	while (!m->complete && conf_scan_run(&scan)) {
-		append(m, from, (size_t)(scan.lex.at - from));
-		append(m, "\n", 1);
+		append_text(m, from, (size_t)(scan.lex.at - from));
+		append_text(m, "\n", 1);
 		from = scan.lex.at;
 		for (unsigned i = 0; i < scan.word_cnt && !m->complete; i++)
 			include_word(m, s, scan.words[i].line + scan.shift, scan.words[i].value);
@@ -217,16 +220,17 @@ static void take_text(struct merge *m, const struct source *s, char *text)
 	}
 	if (m->complete)
 		return;
-	append(m, from, scan.cut ? (size_t)(scan.cut > from ? scan.cut - from : 0) : strlen(from));
-	append(m, "\n", s->parent ? 1 : 0);
+	append_text(m, from,
+		    scan.cut ? (size_t)(scan.cut > from ? scan.cut - from : 0) : strlen(from));
+	append_text(m, "\n", s->parent ? 1 : 0);
 	m->complete = scan.stopped;
 }
 
 void conf_include(struct conf_parse *p, const char *name, const struct conf_file_id *id, char *text,
 		  struct sl_strbuf *out)
 {
-	const struct source s = {.file = name, .id = id ? *id : (struct conf_file_id){0}};
-	struct merge m = {.p = p, .out = out, .line = 1};
+	const struct include_source s = {.file = name, .id = id ? *id : (struct conf_file_id){0}};
+	struct include_merge m = {.p = p, .out = out, .line = 1};
 
 	take_text(&m, &s, text);
 	if (out->err)

@@ -17,17 +17,17 @@ static void check_complete(struct conf_parse *p)
 }
 
 /* Frees the configuration and returns NULL, and a line in err for each mistake, if there are any. */
-static struct sl_config *finish(struct conf_parse *p, struct sl_err *err)
+static struct sl_config *finish_load(struct conf_parse *p, struct sl_err *err)
 {
 	if (!p->mistakes.cnt)
 		return p->cfg;
-	conf_mistakes_print(&p->mistakes, err);
-	conf_mistakes_free(&p->mistakes);
+	conf_diags_print(&p->mistakes, err);
+	conf_diags_free(&p->mistakes);
 	conf_arena_free(p->arena);
 	return NULL;
 }
 
-static bool begin(struct conf_parse *p, const char *name, struct sl_err *err)
+static bool begin_load(struct conf_parse *p, const char *name, struct sl_err *err)
 {
 	p->arena = conf_arena_create();
 	p->cfg = p->arena ? conf_arena_alloc(p->arena, sizeof(*p->cfg)) : NULL;
@@ -43,7 +43,7 @@ static bool begin(struct conf_parse *p, const char *name, struct sl_err *err)
 	return true;
 }
 
-static void parse(struct conf_parse *p, const struct conf_file_id *id, char *text)
+static void parse_text(struct conf_parse *p, const struct conf_file_id *id, char *text)
 {
 	struct sl_strbuf all;
 
@@ -63,13 +63,13 @@ struct sl_config *sl_config_parse(const char *text, const char *name, struct sl_
 	struct conf_parse p = {.mistakes = {.file = name}};
 	char *own = strdup(text);
 
-	if (!own || !begin(&p, name, err)) {
+	if (!own || !begin_load(&p, name, err)) {
 		free(own);
 		return NULL;
 	}
-	parse(&p, NULL, own);
+	parse_text(&p, NULL, own);
 	free(own);
-	return finish(&p, err);
+	return finish_load(&p, err);
 }
 
 static bool read_file(struct conf_parse *p, const char *file, struct sl_err *err)
@@ -82,16 +82,16 @@ static bool read_file(struct conf_parse *p, const char *file, struct sl_err *err
 		sl_err_set(err, "%s:0: found %s", file, why.text);
 		return false;
 	}
-	if (!begin(p, file, err)) {
+	if (!begin_load(p, file, err)) {
 		free(text);
 		return false;
 	}
-	parse(p, &id, text);
+	parse_text(p, &id, text);
 	free(text);
 	return true;
 }
 
-static struct sl_config *load(const char *file, bool offline, struct sl_err *err)
+static struct sl_config *load_file(const char *file, bool offline, struct sl_err *err)
 {
 	struct conf_parse p = {.mistakes = {.file = file}, .offline = offline};
 
@@ -101,17 +101,17 @@ static struct sl_config *load(const char *file, bool offline, struct sl_err *err
 		check_complete(&p);
 	if (p.mistakes.cnt && !p.stopped && !offline)
 		conf_check_system(p.cfg, &p.mistakes);
-	return finish(&p, err);
+	return finish_load(&p, err);
 }
 
 struct sl_config *sl_config_load(const char *file, struct sl_err *err)
 {
-	return load(file, false, err);
+	return load_file(file, false, err);
 }
 
 struct sl_config *sl_config_load_offline(const char *file, struct sl_err *err)
 {
-	return load(file, true, err);
+	return load_file(file, true, err);
 }
 
 bool sl_config_lacks_interface(const char *file)
@@ -123,7 +123,7 @@ bool sl_config_lacks_interface(const char *file)
 	if (!read_file(&p, file, &err))
 		return false;
 	lacks = !p.mistakes.cnt && !p.cfg->interface_cnt;
-	conf_mistakes_free(&p.mistakes);
+	conf_diags_free(&p.mistakes);
 	sl_config_free(p.cfg);
 	return lacks;
 }

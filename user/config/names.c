@@ -6,7 +6,7 @@
 
 enum { NAME_MAX_LEN = 32, FAR = NAME_MAX_LEN };
 
-static unsigned least(unsigned a, unsigned b)
+static unsigned min_of(unsigned a, unsigned b)
 {
 	return a < b ? a : b;
 }
@@ -15,7 +15,7 @@ static unsigned least(unsigned a, unsigned b)
  * Optimal string alignment distance: bytes that are added, missing, wrong, or changed with their
  * neighbour. Names that are too long are FAR from all others.
  */
-static unsigned distance(const char *a, const char *b)
+static unsigned edit_distance(const char *a, const char *b)
 {
 	unsigned d[NAME_MAX_LEN + 1][NAME_MAX_LEN + 1];
 	const size_t m = strlen(a), n = strlen(b);
@@ -30,10 +30,10 @@ static unsigned distance(const char *a, const char *b)
 		for (size_t k = 1; k <= n; k++) {
 			unsigned cost = a[i - 1] != b[k - 1];
 
-			d[i][k] =
-				least(least(d[i - 1][k], d[i][k - 1]) + 1, d[i - 1][k - 1] + cost);
+			d[i][k] = min_of(min_of(d[i - 1][k], d[i][k - 1]) + 1,
+					 d[i - 1][k - 1] + cost);
 			if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1])
-				d[i][k] = least(d[i][k], d[i - 2][k - 2] + 1);
+				d[i][k] = min_of(d[i][k], d[i - 2][k - 2] + 1);
 		}
 	}
 	return d[m][n];
@@ -41,7 +41,7 @@ static unsigned distance(const char *a, const char *b)
 
 static void look_at(const char *name, const char *known, unsigned *best, const char **nearest)
 {
-	unsigned d = distance(name, known);
+	unsigned d = edit_distance(name, known);
 
 	if (d < *best) {
 		*best = d;

@@ -84,7 +84,7 @@ static const char *block_path(struct conf_parse *p, enum conf_block b)
 				 is_named(b) ? p->title[b] : "");
 }
 
-static void record(struct conf_parse *p, const char *text, bool restart)
+static void record_setting(struct conf_parse *p, const char *text, bool restart)
 {
 	struct sl_config *c = p->cfg;
 
@@ -113,7 +113,7 @@ static int take_value(cfg_t *sec, cfg_opt_t *opt, const char *text, void *result
 	const char *path;
 
 	*(const char **)result = text;
-	if (i < 0 || conf_mistakes_full(&p->mistakes))
+	if (i < 0 || conf_diags_full(&p->mistakes))
 		return -1;
 	k = &conf_keys[i];
 	if (!p->obj[k->block])
@@ -128,8 +128,8 @@ static int take_value(cfg_t *sec, cfg_opt_t *opt, const char *text, void *result
 	p->key_seen[i] = 1;
 	set_key(p, k, text, sec->line);
 	path = block_path(p, (enum conf_block)k->block);
-	record(p, conf_arena_printf(p->arena, "%s%s = %s", path ? path : "", k->name, text),
-	       k->restart);
+	record_setting(p, conf_arena_printf(p->arena, "%s%s = %s", path ? path : "", k->name, text),
+		       k->restart);
 	if (k->block == CONF_ROUTE && strcmp(k->name, "pool") == 0)
 		((struct conf_route_ref *)p->obj[CONF_ROUTE])->pool_line = sec->line;
 	return 0;
@@ -159,7 +159,7 @@ static void *new_interface(struct conf_parse *p, const char *title, int line)
 	memcpy(i->name, title, len);
 	i->line = line;
 	/* It counts also without a key in it. */
-	record(p, conf_arena_printf(p->arena, "interface %s = served", title), true);
+	record_setting(p, conf_arena_printf(p->arena, "interface %s = served", title), true);
 	return i;
 }
 
@@ -378,7 +378,7 @@ static int end_block(cfg_t *parent, cfg_opt_t *opt)
 	struct conf_parse *p = now;
 	enum conf_block b = block_of(opt->name);
 	/* A name that is not known is most often the one that is missing. */
-	bool typo = conf_mistakes_within(&p->mistakes, p->line[b], parent->line);
+	bool typo = conf_diags_within(&p->mistakes, p->line[b], parent->line);
 
 	for (size_t i = 0; i < conf_key_cnt && p->obj[b] && !typo && !p->stopped; i++) {
 		const struct conf_key *k = &conf_keys[i];
@@ -512,7 +512,7 @@ void conf_parse_text(struct conf_parse *p, const char *text)
 }
 
 /* A copy of an array in the arena; NULL and a mistake: no memory. Frees the array. */
-static void *settle(struct conf_parse *p, void *array, uint32_t cnt, size_t size)
+static void *shrink_array(struct conf_parse *p, void *array, uint32_t cnt, size_t size)
 {
 	void *copy = conf_arena_alloc(p->arena, (cnt + 1) * size);
 
@@ -528,9 +528,9 @@ void conf_parse_settle(struct conf_parse *p)
 {
 	struct sl_config *c = p->cfg;
 
-	c->interfaces = settle(p, c->interfaces, c->interface_cnt, sizeof(*c->interfaces));
-	c->listeners = settle(p, c->listeners, c->listener_cnt, sizeof(*c->listeners));
-	c->pools = settle(p, c->pools, c->pool_cnt, sizeof(*c->pools));
+	c->interfaces = shrink_array(p, c->interfaces, c->interface_cnt, sizeof(*c->interfaces));
+	c->listeners = shrink_array(p, c->listeners, c->listener_cnt, sizeof(*c->listeners));
+	c->pools = shrink_array(p, c->pools, c->pool_cnt, sizeof(*c->pools));
 	free(p->routes);
 	p->routes = NULL;
 }

@@ -6,12 +6,12 @@
 #define SL_CONFIG_PARSE_H
 
 #include "config/keys.h"
-#include "config/mistakes.h"
+#include "config/diagnostics.h"
 
 struct conf_parse {
 	struct sl_config *cfg;
 	struct conf_arena *arena;
-	struct conf_mistakes mistakes;
+	struct conf_diags mistakes;
 	bool stopped; /* scan or libconfuse did: what comes behind is not known */
 	bool offline; /* nothing of this host is looked at */
 	/*
@@ -25,11 +25,11 @@ struct conf_parse {
 	uint32_t setting_cap;
 };
 
-/* mistakes.c: keeps a mistake; `of` is the object whose block it is in, or NULL. */
+/* diagnostics.c: keeps a mistake; `of` is the object whose block it is in, or NULL. */
 void conf_fail(struct conf_parse *p, int line, const void *of, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* mistakes.c: names a line in a mistake of another line: "line 7", or "FILE:7" of another file. */
+/* diagnostics.c: names a line in a mistake of another line: "line 7", or "FILE:7" of another file. */
 enum { CONF_LINE_NAME = 300 };
 const char *conf_line_name(const struct conf_parse *p, int line, int from,
 			   char buf[CONF_LINE_NAME]);
@@ -47,6 +47,6 @@ void conf_parse_settle(struct conf_parse *p);
 /* check.c: what no key can see by itself; fills pools of routes and sorts them. */
 void conf_check(struct conf_parse *p);
 /* system.c: what the configuration asks of this host. Objects may be incomplete. */
-void conf_check_system(const struct sl_config *c, struct conf_mistakes *m);
+void conf_check_system(const struct sl_config *c, struct conf_diags *m);
 
 #endif

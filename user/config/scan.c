@@ -68,7 +68,7 @@ static void check_variables(struct conf_scan *s)
 		  (int)(end - s->lex.start < 100 ? end - s->lex.start : 100), s->lex.start);
 }
 
-static enum conf_token next(struct conf_scan *s)
+static enum conf_token next_token(struct conf_scan *s)
 {
 	enum conf_token t = conf_token_next(&s->lex);
 
@@ -106,7 +106,7 @@ static bool blame_quote(struct conf_scan *s)
 }
 
 /* opened: the line of a { that is not closed; 0: another syntax error, which libconfuse reports. */
-static void stop(struct conf_scan *s, int opened)
+static void stop_scan(struct conf_scan *s, int opened)
 {
 	s->stopped = s->p->stopped = true;
 	if (!blame_quote(s) && opened)
@@ -122,12 +122,12 @@ static void skip_braces(struct conf_scan *s, int opened)
 	unsigned depth = 1;
 
 	while (depth) {
-		enum conf_token t = next(s);
+		enum conf_token t = next_token(s);
 
 		depth += t == CONF_OPEN;
 		depth -= t == CONF_CLOSE;
 		if (t == CONF_END) {
-			stop(s, opened);
+			stop_scan(s, opened);
 			return;
 		}
 	}
@@ -165,12 +165,12 @@ static void scan_block(struct conf_scan *s, enum conf_block b, int opened);
 /* Takes the rest of a statement: = VALUE, { ... } or TITLE { ... }. */
 static void scan_rest(struct conf_scan *s, enum conf_block child, bool *spoilt)
 {
-	enum conf_token t = next(s), value = CONF_OTHER;
+	enum conf_token t = next_token(s), value = CONF_OTHER;
 
 	if (t == CONF_WORD)
-		t = next(s) == CONF_OPEN ? CONF_OPEN : CONF_OTHER;
+		t = next_token(s) == CONF_OPEN ? CONF_OPEN : CONF_OTHER;
 	else if (t == CONF_ASSIGN)
-		value = next(s);
+		value = next_token(s);
 	*spoilt = s->spoilt;
 	if (t == CONF_OPEN && child != CONF_ROOT) {
 		scan_block(s, child, s->lex.start_line);
@@ -179,7 +179,7 @@ static void scan_rest(struct conf_scan *s, enum conf_block child, bool *spoilt)
 	if (t == CONF_OPEN || value == CONF_OPEN)
 		skip_braces(s, s->lex.start_line);
 	else if (value != CONF_WORD)
-		stop(s, 0);
+		stop_scan(s, 0);
 	*spoilt = s->spoilt;
 }
 
@@ -213,13 +213,13 @@ static void scan_block(struct conf_scan *s, enum conf_block b, int opened)
 		enum conf_token t;
 
 		s->spoilt = false;
-		t = next(s);
+		t = next_token(s);
 		if (t == CONF_WORD) {
 			scan_statement(s, b);
 			continue;
 		}
 		if (t != CONF_CLOSE)
-			stop(s, t == CONF_END ? opened : 0);
+			stop_scan(s, t == CONF_END ? opened : 0);
 		return;
 	}
 }
@@ -254,18 +254,18 @@ static bool scan_include(struct conf_scan *s)
 
 	s->statement = s->lex.start;
 	s->word_cnt = 0;
-	t = next(s) == CONF_ASSIGN ? next(s) : CONF_OTHER;
+	t = next_token(s) == CONF_ASSIGN ? next_token(s) : CONF_OTHER;
 	if (t == CONF_WORD)
 		take_word(s);
 	if (t == CONF_OPEN) {
-		while ((t = next(s)) == CONF_WORD || t == CONF_COMMA) {
+		while ((t = next_token(s)) == CONF_WORD || t == CONF_COMMA) {
 			if (t == CONF_WORD)
 				take_word(s);
 		}
 		t = t == CONF_CLOSE ? CONF_WORD : CONF_OTHER;
 	}
 	if (t != CONF_WORD) {
-		stop(s, 0);
+		stop_scan(s, 0);
 		return false;
 	}
 	conf_blank(s->statement, s->lex.at);
@@ -283,11 +283,11 @@ bool conf_scan_run(struct conf_scan *s)
 		enum conf_token t;
 
 		s->spoilt = false;
-		t = next(s);
+		t = next_token(s);
 		if (t == CONF_END && !s->unclosed)
 			return false;
 		if (t != CONF_WORD)
-			stop(s, 0);
+			stop_scan(s, 0);
 		else if (!is_include(&s->lex))
 			scan_statement(s, CONF_ROOT);
 		else if (scan_include(s))

@@ -94,7 +94,7 @@ void sl_server_folder_set(const char *path)
 }
 
 /* With its NUL: where one text ends and the next begins counts. */
-static uint64_t hash(uint64_t h, const char *text)
+static uint64_t hash_text(uint64_t h, const char *text)
 {
 	return sl_fnv64(h, text, strlen(text) + 1);
 }
@@ -105,9 +105,9 @@ void sl_server_endpoint(char out[SL_SERVER_ENDPOINT_LEN], uint32_t agent, const 
 	uint64_t h = SL_FNV64;
 
 	/* By all that it is: after a reload another server is not taken for this one. */
-	h = hash(hash(hash(h, pool), b->name), b->endpoint) + b->concurrency;
+	h = hash_text(hash_text(hash_text(h, pool), b->name), b->endpoint) + b->concurrency;
 	if (b->host)
-		h = hash(h, b->host);
+		h = hash_text(h, b->host);
 	if (agent == SL_SERVER_ANY_AGENT)
 		snprintf(out, SL_SERVER_ENDPOINT_LEN, "shm://%s/*-%016" PRIx64, folder, h);
 	else

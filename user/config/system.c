@@ -18,19 +18,19 @@
 #include "config/config.h"
 #include "config/parse.h"
 
-struct check {
+struct system_check {
 	const struct sl_config *c;
-	struct conf_mistakes *mistakes;
+	struct conf_diags *mistakes;
 };
 
-static void fail(struct check *k, int line, const char *fmt, ...)
+static void report_error(struct system_check *k, int line, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-static void fail(struct check *k, int line, const char *fmt, ...)
+static void report_error(struct system_check *k, int line, const char *fmt, ...)
 {
 	va_list ap;
 
 	va_start(ap, fmt);
-	conf_mistake_add(k->mistakes, line, NULL, fmt, ap);
+	conf_diag_add(k->mistakes, line, NULL, fmt, ap);
 	va_end(ap);
 }
 
@@ -65,7 +65,7 @@ static unsigned count_queues(const char *ifname)
 	return cnt;
 }
 
-static void check_interfaces(struct check *k)
+static void check_interfaces(struct system_check *k)
 {
 	unsigned total = 0;
 	bool known = k->c->interface_cnt;
@@ -75,33 +75,35 @@ static void check_interfaces(struct check *k)
 		unsigned have = f->name[0] ? count_queues(f->name) : 0;
 
 		if (f->name[0] && !if_nametoindex(f->name))
-			fail(k, f->line,
-			     "found no interface \"%s\" here; allowed: one that `ip link` lists",
-			     f->name);
+			report_error(
+				k, f->line,
+				"found no interface \"%s\" here; allowed: one that `ip link` lists",
+				f->name);
 		for (unsigned q = 0; q < f->queue_cnt && have; q++) {
 			if (f->queues[q] >= have)
-				fail(k, f->line,
-				     "found queue %u for %s; allowed: 0 to %u, as it has %u",
-				     f->queues[q], f->name, have - 1, have);
+				report_error(
+					k, f->line,
+					"found queue %u for %s; allowed: 0 to %u, as it has %u",
+					f->queues[q], f->name, have - 1, have);
 		}
 		known = known && have;
 		total += f->queue_cnt && have ? f->queue_cnt : have;
 	}
 	if (known && k->c->worker_cnt > total)
-		fail(k, k->c->interfaces[0].line,
-		     "found %u workers for %u receive queues; allowed: at most one worker "
-		     "per queue",
-		     k->c->worker_cnt, total);
+		report_error(k, k->c->interfaces[0].line,
+			     "found %u workers for %u receive queues; allowed: at most one worker "
+			     "per queue",
+			     k->c->worker_cnt, total);
 }
 
-static void check_file(struct check *k, int line, const char *what, const char *path)
+static void check_file(struct system_check *k, int line, const char *what, const char *path)
 {
 	if (access(path, R_OK) != 0)
-		fail(k, line, "found %s \"%s\" (%s); allowed: a file that can be read", what, path,
-		     strerror(errno));
+		report_error(k, line, "found %s \"%s\" (%s); allowed: a file that can be read",
+			     what, path, strerror(errno));
 }
 
-static void check_cpus(struct check *k)
+static void check_cpus(struct system_check *k)
 {
 	cpu_set_t set;
 
@@ -111,9 +113,10 @@ static void check_cpus(struct check *k)
 		int cpu = k->c->cpus[i];
 
 		if (cpu >= CPU_SETSIZE || !CPU_ISSET((size_t)cpu, &set))
-			fail(k, k->c->cpus_line,
-			     "found cpu %d in workers.cpus; allowed: those of `taskset -p $$`",
-			     cpu);
+			report_error(
+				k, k->c->cpus_line,
+				"found cpu %d in workers.cpus; allowed: those of `taskset -p $$`",
+				cpu);
 	}
 }
 
@@ -132,46 +135,50 @@ static bool is_account(const char *name)
 	return getpwnam(name) || out_of_reach("/etc/passwd");
 }
 
-static void check_admin(struct check *k)
+static void check_admin(struct system_check *k)
 {
 	const struct sl_cfg_admin *a = &k->c->admin;
 	struct stat st;
 
 	if (a->owner && !is_account(a->owner))
-		fail(k, a->line, "found owner = \"%s\"; allowed: an account of this host",
-		     a->owner);
+		report_error(k, a->line, "found owner = \"%s\"; allowed: an account of this host",
+			     a->owner);
 	if (a->group && !getgrnam(a->group) && !out_of_reach("/etc/group"))
-		fail(k, a->line, "found group = \"%s\"; allowed: a group of this host", a->group);
+		report_error(k, a->line, "found group = \"%s\"; allowed: a group of this host",
+			     a->group);
 	if (!a->token_file)
 		return;
 	if (stat(a->token_file, &st) != 0)
-		fail(k, a->line, "found token_file \"%s\" (%s); allowed: a file that can be read",
-		     a->token_file, strerror(errno));
+		report_error(k, a->line,
+			     "found token_file \"%s\" (%s); allowed: a file that can be read",
+			     a->token_file, strerror(errno));
 	else if (!S_ISREG(st.st_mode) || st.st_mode & 077)
-		fail(k, a->line,
-		     "found token_file \"%s\" that others than its owner may use; allowed: a file "
-		     "with mode 600",
-		     a->token_file);
+		report_error(
+			k, a->line,
+			"found token_file \"%s\" that others than its owner may use; allowed: a file "
+			"with mode 600",
+			a->token_file);
 }
 
-static void check_account(struct check *k)
+static void check_account(struct system_check *k)
 {
 	if (is_account(k->c->user))
 		return;
 	if (k->c->user_line)
-		fail(k, k->c->user_line, "found user = \"%s\"; allowed: an account of this host",
-		     k->c->user);
+		report_error(k, k->c->user_line,
+			     "found user = \"%s\"; allowed: an account of this host", k->c->user);
 	else
-		fail(k, 0,
-		     "found no account \"%s\" here, as which the gateway runs unless `user` names "
-		     "another; allowed: make it (useradd --system --no-create-home --shell "
-		     "/usr/sbin/nologin %s), or set user, to \"root\" if it has to be",
-		     k->c->user, k->c->user);
+		report_error(
+			k, 0,
+			"found no account \"%s\" here, as which the gateway runs unless `user` names "
+			"another; allowed: make it (useradd --system --no-create-home --shell "
+			"/usr/sbin/nologin %s), or set user, to \"root\" if it has to be",
+			k->c->user, k->c->user);
 }
 
-void conf_check_system(const struct sl_config *c, struct conf_mistakes *m)
+void conf_check_system(const struct sl_config *c, struct conf_diags *m)
 {
-	struct check k = {c, m};
+	struct system_check k = {c, m};
 
 	check_interfaces(&k);
 	for (uint32_t i = 0; i < c->pool_cnt; i++) {
@@ -191,14 +198,14 @@ void conf_check_system(const struct sl_config *c, struct conf_mistakes *m)
 
 int sl_config_check_system(const struct sl_config *c, struct sl_err *err)
 {
-	struct conf_mistakes mistakes = {.file = c->file, .cfg = c};
+	struct conf_diags mistakes = {.file = c->file, .cfg = c};
 	bool ok;
 
 	conf_check_system(c, &mistakes);
 	ok = !mistakes.cnt;
 	if (!ok)
-		conf_mistakes_print(&mistakes, err);
-	conf_mistakes_free(&mistakes);
+		conf_diags_print(&mistakes, err);
+	conf_diags_free(&mistakes);
 	return ok ? 0 : -1;
 }
 
@@ -224,7 +231,7 @@ void sl_config_each_warning(const struct sl_config *c, sl_config_warn_fn *fn, vo
 
 	for (uint32_t i = 0; i < c->listener_cnt; i++) {
 		const struct sl_cfg_listener *l = &c->listeners[i];
-		const struct sl_cfg_place at = sl_config_place(c, l->line);
+		const struct sl_cfg_location at = sl_config_location(c, l->line);
 
 		if (!known || !l->at.family || has_address(all, l))
 			continue;
@@ -236,7 +243,7 @@ void sl_config_each_warning(const struct sl_config *c, sl_config_warn_fn *fn, vo
 		fn(arg, line);
 	}
 	for (uint32_t i = 0; i < c->pool_cnt; i++) {
-		const struct sl_cfg_place at = sl_config_place(c, c->pools[i].line);
+		const struct sl_cfg_location at = sl_config_location(c, c->pools[i].line);
 		uint32_t route = 0;
 
 		while (route < c->route_cnt && c->routes[route].pool != (int32_t)i)

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "config/arena.h"
 
-static void advance(struct conf_lexer *l, size_t len)
+static void skip_bytes(struct conf_lexer *l, size_t len)
 {
 	for (const char *end = l->at + len; l->at < end; l->at++)
 		l->line += *l->at == '\n';
@@ -124,7 +124,7 @@ enum conf_token conf_token_next(struct conf_lexer *l)
 	while ((len = gap_len(l->at))) {
 		if (l->at[0] == '/' && l->at[1] == '*')
 			conf_blank(l->at, l->at + len);
-		advance(l, len);
+		skip_bytes(l, len);
 	}
 	l->start = l->at;
 	l->start_line = l->line;
@@ -133,12 +133,12 @@ enum conf_token conf_token_next(struct conf_lexer *l)
 	for (size_t i = 0; i < SL_ARRAY_LEN(signs); i++) {
 		len = strlen(signs[i].text);
 		if (strncmp(l->at, signs[i].text, len) == 0) {
-			advance(l, len);
+			skip_bytes(l, len);
 			return signs[i].t;
 		}
 	}
 	len = word_len(l->at, &l->unclosed);
-	advance(l, len ? len : 1);
+	skip_bytes(l, len ? len : 1);
 	return len ? CONF_WORD : CONF_OTHER;
 }
 

@@ -19,7 +19,7 @@
 #include "base/num.h"
 #include "base/units.h"
 
-static bool store(const struct conf_value *v, uint64_t n)
+static bool store_uint(const struct conf_value *v, uint64_t n)
 {
 	uint8_t n8 = (uint8_t)n;
 	uint16_t n16 = (uint16_t)n;
@@ -87,7 +87,7 @@ static bool set_bool(struct conf_value *v)
 
 	for (const struct conf_name *w = words; w->name; w++) {
 		if (strcmp(w->name, v->text) == 0)
-			return store(v, (uint64_t)w->value);
+			return store_uint(v, (uint64_t)w->value);
 	}
 	return false;
 }
@@ -105,7 +105,7 @@ static bool set_uint(struct conf_value *v)
 	uint64_t n;
 
 	return sl_parse_u64(sl_span_cstr(v->text), &n) == 0 && conf_in_range(v->key, n) &&
-	       store(v, n);
+	       store_uint(v, n);
 }
 
 static void allow_uint(const struct conf_key *k, char *buf, size_t len)
@@ -119,7 +119,7 @@ const struct conf_type conf_uint = {set_uint, allow_uint};
 /* 0 stands for auto. */
 static bool set_uint_or_auto(struct conf_value *v)
 {
-	return strcmp(v->text, "auto") == 0 ? store(v, 0) : set_uint(v);
+	return strcmp(v->text, "auto") == 0 ? store_uint(v, 0) : set_uint(v);
 }
 
 static void allow_uint_or_auto(const struct conf_key *k, char *buf, size_t len)
@@ -136,7 +136,7 @@ static bool set_port(struct conf_value *v)
 	uint64_t n;
 
 	return sl_parse_u64(sl_span_cstr(v->text), &n) == 0 && conf_in_range(v->key, n) &&
-	       store(v, htobe16((uint16_t)n));
+	       store_uint(v, htobe16((uint16_t)n));
 }
 
 const struct conf_type conf_port = {set_port, allow_uint};
@@ -146,7 +146,7 @@ static bool set_pow2(struct conf_value *v)
 	uint64_t n;
 
 	return sl_parse_u64(sl_span_cstr(v->text), &n) == 0 && conf_in_range(v->key, n) &&
-	       (n & (n - 1)) == 0 && store(v, n);
+	       (n & (n - 1)) == 0 && store_uint(v, n);
 }
 
 static void allow_pow2(const struct conf_key *k, char *buf, size_t len)
@@ -162,7 +162,7 @@ static bool set_duration(struct conf_value *v)
 	uint64_t n;
 
 	return sl_parse_duration(sl_span_cstr(v->text), &n) == 0 && conf_in_range(v->key, n) &&
-	       store(v, n);
+	       store_uint(v, n);
 }
 
 static void allow_duration(const struct conf_key *k, char *buf, size_t len)
@@ -178,7 +178,7 @@ const struct conf_type conf_duration = {set_duration, allow_duration};
 static bool set_duration_or_auto(struct conf_value *v)
 {
 	if (strcmp(v->text, "auto") == 0)
-		return store(v, SL_AUTO);
+		return store_uint(v, SL_AUTO);
 	return set_duration(v);
 }
 
@@ -196,7 +196,7 @@ static bool set_size(struct conf_value *v)
 	uint64_t n;
 
 	return sl_parse_size(sl_span_cstr(v->text), &n) == 0 && conf_in_range(v->key, n) &&
-	       store(v, n);
+	       store_uint(v, n);
 }
 
 static void allow_size(const struct conf_key *k, char *buf, size_t len)
@@ -235,7 +235,7 @@ static bool set_enum(struct conf_value *v)
 {
 	for (const struct conf_name *n = v->key->names; n->name; n++) {
 		if (strcmp(n->name, v->text) == 0)
-			return store(v, (uint64_t)n->value);
+			return store_uint(v, (uint64_t)n->value);
 	}
 	return false;
 }
@@ -255,7 +255,7 @@ static bool set_log_level(struct conf_value *v)
 {
 	enum sl_log_level level;
 
-	return sl_log_level_parse(v->text, &level) == 0 && store(v, level);
+	return sl_log_level_parse(v->text, &level) == 0 && store_uint(v, level);
 }
 
 const struct conf_type conf_log_level = {set_log_level, NULL};
@@ -440,11 +440,11 @@ static bool set_owner(struct conf_value *v)
 	uint64_t n;
 
 	if (sl_parse_u64_max(sl_span_cstr(v->text), UINT32_MAX - 1, &n) == 0)
-		return store(v, n);
+		return store_uint(v, n);
 	pw = v->text[0] && !v->offline ? getpwnam(v->text) : NULL;
 	if (v->offline && v->text[0] && strlen(v->text) <= 32)
 		return true;
-	return pw && store(v, pw->pw_uid);
+	return pw && store_uint(v, pw->pw_uid);
 }
 
 const struct conf_type conf_uid = {set_owner, NULL};
@@ -471,10 +471,10 @@ static bool set_vlan(struct conf_value *v)
 	uint64_t n;
 
 	if (strcmp(v->text, "any") == 0)
-		return store(v, SL_VLAN_ANY);
+		return store_uint(v, SL_VLAN_ANY);
 	if (strcmp(v->text, "none") == 0)
-		return store(v, SL_VLAN_NONE);
-	return sl_parse_u64_max(sl_span_cstr(v->text), 4094, &n) == 0 && n && store(v, n);
+		return store_uint(v, SL_VLAN_NONE);
+	return sl_parse_u64_max(sl_span_cstr(v->text), 4094, &n) == 0 && n && store_uint(v, n);
 }
 
 const struct conf_type conf_vlan = {set_vlan, NULL};

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "config/board.h"
+#include "config/agent_status.h"
 #include "gateway/gateway.h"
 
 /* clang-format off */

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/hist.h"
 #include "base/log.h"
-#include "config/board.h"
+#include "config/agent_status.h"
 #include "control/fields.h"
 
 /*
@@ -218,7 +218,7 @@ static void visit_agents(const struct family *f, struct sl_gateway *g,
 
 	(void)g, (void)in;
 	for (uint32_t i = 0; i < SL_CFG_MAX_AGENTS; i++) {
-		if (!sl_board_agent(i, &a))
+		if (!sl_agent_status_get(i, &a))
 			continue;
 		sample_begin(f);
 		sl_strbuf_printf(f->b, "agent=\"%u\"", i);
@@ -233,7 +233,7 @@ static void visit_servers(const struct family *f, struct sl_gateway *g,
 
 	(void)g, (void)in;
 	for (uint32_t i = 0; i < SL_CFG_MAX_AGENTS * SL_CFG_MAX_SERVERS; i++) {
-		if (!sl_board_server(i / SL_CFG_MAX_SERVERS, i % SL_CFG_MAX_SERVERS, &s))
+		if (!sl_agent_status_server_get(i / SL_CFG_MAX_SERVERS, i % SL_CFG_MAX_SERVERS, &s))
 			continue;
 		sample_begin(f);
 		sl_strbuf_printf(f->b, "agent=\"%u\",", i / SL_CFG_MAX_SERVERS);

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/hist.h"
-#include "config/board.h"
+#include "config/agent_status.h"
 #include "control/fields.h"
 
 enum { WINDOW_NS = 2000000000 };
@@ -242,7 +242,7 @@ static json_t *agents_json(void)
 	struct sl_server_info s;
 
 	for (uint32_t i = 0; i < SL_CFG_MAX_AGENTS; i++) {
-		json_t *o = sl_board_agent(i, &a) ? table_json(&agent_fields, &a) : NULL;
+		json_t *o = sl_agent_status_get(i, &a) ? table_json(&agent_fields, &a) : NULL;
 		json_t *servers = o ? json_array() : NULL;
 
 		if (!o)
@@ -250,7 +250,7 @@ static json_t *agents_json(void)
 		for (uint32_t line = 0; line < SL_CFG_MAX_SERVERS; line++) {
 			json_t *server;
 
-			if (!sl_board_server(i, line, &s))
+			if (!sl_agent_status_server_get(i, line, &s))
 				continue;
 			server = table_json(&server_fields, &s);
 			json_object_set_new(server, "name", json_string(s.name));

@@ -39,7 +39,7 @@ static int open_interfaces(struct sl_gateway *g, struct sl_err *err)
 			.generic = ci->mode == SL_ATTACH_GENERIC,
 			.share = i ? &g->xdp[0] : NULL,
 		};
-		const struct sl_cfg_place at = sl_config_place(g->cfg, ci->line);
+		const struct sl_cfg_location at = sl_config_location(g->cfg, ci->line);
 		int rc = sl_xdp_open(&g->xdp[i], ci->name, &o, err);
 
 		if (rc)
@@ -68,7 +68,8 @@ static int choose_frame_size(struct sl_gateway *g, struct sl_err *err)
 	uint32_t need = 0;
 
 	for (uint32_t i = 0; i < g->cfg->interface_cnt; i++) {
-		const struct sl_cfg_place at = sl_config_place(g->cfg, g->cfg->interfaces[i].line);
+		const struct sl_cfg_location at =
+			sl_config_location(g->cfg, g->cfg->interfaces[i].line);
 		struct sl_nic_info nic;
 		int rc = sl_probe_nic(g->cfg->interfaces[i].name, &nic);
 
@@ -91,7 +92,7 @@ static int open_port(struct sl_gateway *g, uint32_t iface, uint16_t queue, struc
 		     struct sl_err *err)
 {
 	const struct sl_cfg_interface *ci = &g->cfg->interfaces[iface];
-	const struct sl_cfg_place at = sl_config_place(g->cfg, ci->line);
+	const struct sl_cfg_location at = sl_config_location(g->cfg, ci->line);
 	struct sl_xsk_options o = {
 		.rx_size = ci->ring_size,
 		.tx_size = ci->ring_size,

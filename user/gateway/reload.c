@@ -171,7 +171,7 @@ static int choose_slots(struct sl_gateway *g, struct sl_cfg_gen *e, struct sl_er
 		const struct sl_cfg_pool *pool = &e->cfg->pools[p];
 		const struct sl_worker_cfg_pool *was =
 			sl_worker_cfg_find(g->generation->wcfgs[0], pool->name);
-		const struct sl_cfg_place at = sl_config_place(e->cfg, pool->line);
+		const struct sl_cfg_location at = sl_config_location(e->cfg, pool->line);
 
 		e->slots[p] = was ? was->pool->slot : take_slot(g, use);
 		if (e->slots[p] == g->service_max)

@@ -18,7 +18,7 @@
 
 #include "sandbox/internal.h"
 
-static int become(const char *user, struct sl_err *err)
+static int become_user(const char *user, struct sl_err *err)
 {
 	const struct passwd *pw = getpwnam(user);
 
@@ -43,7 +43,7 @@ int sl_account_drop(uint64_t keep, const char *user, struct sl_err *err)
 			prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
 	}
 	prctl(PR_SET_KEEPCAPS, keep != 0, 0, 0, 0);
-	rc = become(user, err);
+	rc = become_user(user, err);
 	if (rc)
 		return rc;
 	for (unsigned i = 0; i < 2; i++) {

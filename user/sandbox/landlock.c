@@ -22,7 +22,7 @@ struct ruleset {
 	uint64_t fs, net, scoped;
 };
 
-static int allow(int ruleset, const struct ruleset *r, const struct sl_sandbox_place *place)
+static int allow_path(int ruleset, const struct ruleset *r, const struct sl_sandbox_place *place)
 {
 	static const uint64_t uses[] = {
 		[SL_SANDBOX_READ] = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR,
@@ -84,7 +84,7 @@ int sl_landlock_prepare(const struct sl_sandbox_place *places, size_t place_cnt,
 	if (fd < 0)
 		return -errno;
 	for (size_t i = 0; i < place_cnt && !rc; i++)
-		rc = allow(fd, &r, &places[i]);
+		rc = allow_path(fd, &r, &places[i]);
 	if (!rc)
 		return fd;
 	close(fd);

@@ -19,7 +19,7 @@
 
 enum { ARENAS_MAX = 8, HEAP_MAX = 64 << 20, BLOCK = 64 << 10, BLOCKS = HEAP_MAX / BLOCK - 16 };
 
-static void limit(int which, const char *name, rlim_t to)
+static void set_rlimit(int which, const char *name, rlim_t to)
 {
 	struct rlimit l = {to, to};
 
@@ -70,9 +70,9 @@ int sl_sandbox_enter(const struct sl_sandbox_options *opt, struct sl_err *err)
 	int ruleset = sl_landlock_prepare(opt->places, opt->place_cnt, &abi);
 	struct rlimit files;
 
-	limit(RLIMIT_CORE, "core dumps", 0); /* they hold what clients sent */
+	set_rlimit(RLIMIT_CORE, "core dumps", 0); /* they hold what clients sent */
 	if (!opt->writes_files && !writes_files())
-		limit(RLIMIT_FSIZE, "the size of files", 0);
+		set_rlimit(RLIMIT_FSIZE, "the size of files", 0);
 	signal(SIGXFSZ, SIG_IGN); /* beyond the limit is an error, not the end of the process */
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;

@@ -40,7 +40,7 @@
 enum { CALLS_MAX = 64, FILTER_MAX = 4096, CALL_NUMBERS = 1024 };
 
 /* An argument that has to match, (value & mask) == want; or any. */
-struct rule {
+struct seccomp_rule {
 	int call;
 	bool checked;
 	unsigned arg;
@@ -69,7 +69,7 @@ struct rule {
  * Computes: its ring, memory, random numbers, and an eventfd to wait at and others to wake. Logs:
  * poll, and sendto without an address, which is a write (base/output.h).
  */
-static const struct rule handshake[] = {
+static const struct seccomp_rule handshake[] = {
 	ANY(read),
 	ANY(write),
 	ANY(poll),
@@ -108,7 +108,7 @@ static const struct rule handshake[] = {
  * The loop: its sockets, rings, eventfds and queue pairs are open. It lets go of lost backends
  * (close, munmap, ioctl and write on uverbs), and memory for new ones is made by it too.
  */
-static const struct rule worker[] = {
+static const struct seccomp_rule worker[] = {
 	ANY(epoll_pwait2),    ANY(epoll_pwait),     ANY(epoll_wait),
 	ANY(epoll_ctl),       ANY(sendto),          ANY(recvfrom),
 	ANY(sendmsg),         ANY(recvmsg),         ANY(getsockopt),
@@ -121,7 +121,7 @@ static const struct rule worker[] = {
  * Looks for backends: sockets, and what librdmacm and libibverbs read and open for a queue pair;
  * starts the thread that closes these.
  */
-static const struct rule dialer[] = {
+static const struct seccomp_rule dialer[] = {
 	IF(socket, 0, ALL_BITS, AF_UNIX),
 	IF(socket, 0, ALL_BITS, AF_NETLINK),
 	IF(socket, 0, ALL_BITS, AF_INET),
@@ -162,7 +162,7 @@ static const struct rule dialer[] = {
 };
 
 /* Signals, the admin endpoint, listeners in BPF maps, reload, new dialers, the end. */
-static const struct rule control[] = {
+static const struct seccomp_rule control[] = {
 	IF(bpf, 0, ALL_BITS, BPF_MAP_LOOKUP_ELEM),
 	IF(bpf, 0, ALL_BITS, BPF_MAP_UPDATE_ELEM),
 	IF(bpf, 0, ALL_BITS, BPF_MAP_DELETE_ELEM),
@@ -192,13 +192,13 @@ static const struct rule control[] = {
  * Passes requests on: sockets for gateways, and to servers, whose names it looks up. arm64 has
  * neither chmod nor unlink.
  */
-static const struct rule agent[] = {
+static const struct seccomp_rule agent[] = {
 	ANY(accept4),  ANY(listen),       ANY(chmod),     ANY(unlink),   ANY(fchmodat),
 	ANY(unlinkat), ANY(memfd_create), ANY(ftruncate), ANY(sendmmsg), ANY(rt_sigaction),
 };
 
 /* Starts agents and waits for them: fork (add_clones), and the walls of its children. */
-static const struct rule keeper[] = {
+static const struct seccomp_rule zygote[] = {
 	ANY(kill), /* Landlock: of its own processes */
 	ANY(wait4),
 	ANY(socketpair),
@@ -212,7 +212,7 @@ static const struct rule keeper[] = {
 };
 
 static const struct {
-	const struct rule *rules;
+	const struct seccomp_rule *rules;
 	size_t cnt;
 	const char *name;
 } lists[SL_THREAD_KIND_CNT] = {
@@ -221,7 +221,7 @@ static const struct {
 	[SL_THREAD_DIALER] = {dialer, SL_ARRAY_LEN(dialer), "dialer"},
 	[SL_THREAD_CONTROL] = {control, SL_ARRAY_LEN(control), "control"},
 	[SL_THREAD_AGENT] = {agent, SL_ARRAY_LEN(agent), "agent"},
-	[SL_THREAD_KEEPER] = {keeper, SL_ARRAY_LEN(keeper), "keeper"},
+	[SL_THREAD_KEEPER] = {zygote, SL_ARRAY_LEN(zygote), "zygote"},
 };
 
 static struct sock_fprog filters[SL_THREAD_KIND_CNT]; /* len 0: none */
@@ -291,12 +291,12 @@ static void on_refused(int sig, siginfo_t *info, void *context)
 
 /* --- compiling --- */
 
-static int add_list(scmp_filter_ctx ctx, const struct rule *rules, size_t cnt)
+static int add_list(scmp_filter_ctx ctx, const struct seccomp_rule *rules, size_t cnt)
 {
 	int rc = 0;
 
 	for (size_t i = 0; i < cnt && !rc; i++) {
-		const struct rule *r = &rules[i];
+		const struct seccomp_rule *r = &rules[i];
 
 		if (r->checked)
 			rc = seccomp_rule_add(
@@ -361,7 +361,7 @@ static int add_clones(scmp_filter_ctx ctx, enum sl_thread_kind kind)
 	return rc;
 }
 
-static int compile(enum sl_thread_kind kind)
+static int compile_filter(enum sl_thread_kind kind)
 {
 	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_TRAP);
 	int rc = ctx ? 0 : -ENOMEM;
@@ -394,7 +394,7 @@ int sl_seccomp_compile(struct sl_err *err)
 	}
 	sigaction(SIGSYS, &act, NULL);
 	for (unsigned k = 0; k < SL_THREAD_KIND_CNT; k++) {
-		int rc = compile((enum sl_thread_kind)k);
+		int rc = compile_filter((enum sl_thread_kind)k);
 
 		if (rc)
 			return sl_fail(err, rc, "sandbox: filter of the %s: %s", lists[k].name,

@@ -22,10 +22,10 @@
 #include "sandbox/notify.h"
 
 enum {
-	TRIES = 10,        /* that serve nobody, in a row (start) */
-	BACKOFF_MIN_S = 1, /* (start) */
+	TRIES = 10,        /* that serve nobody, in a row (start_child) */
+	BACKOFF_MIN_S = 1, /* (start_child) */
 	BACKOFF_MAX_S = 30,
-	WELL_S = 60, /* a life of that length ends the back-off (start) */
+	WELL_S = 60, /* a life of that length ends the back-off (start_child) */
 	SIGNALLED = 128,
 };
 #define LOOK_NS SL_NS_PER_SEC
@@ -77,7 +77,7 @@ static _Noreturn void be_child(struct supervisor *v, const struct sl_supervised 
 }
 
 /* 0 or -errno. */
-static int start(struct supervisor *v, const struct sl_supervised *s)
+static int start_child(struct supervisor *v, const struct sl_supervised *s)
 {
 	int ends[2];
 
@@ -101,7 +101,7 @@ static int start(struct supervisor *v, const struct sl_supervised *s)
 }
 
 /* The child may be anybody's by now: only what we know is passed on. */
-static void relay(struct supervisor *v)
+static void relay_signals(struct supervisor *v)
 {
 	static const char *const known[] = {SL_NOTIFY_READY, SL_NOTIFY_STOPPING};
 	char word[SL_NOTIFY_MAX];
@@ -140,7 +140,7 @@ static void listen_until(struct supervisor *v, uint64_t until_ns)
 		ms = until_ns > now ? (int)((until_ns - now) / SL_NS_PER_MS) + 1 : 0;
 	if (poll(fds, 2, ms) < 0 && errno != EINTR)
 		sl_log_err("supervisor: poll: %s", strerror(errno));
-	relay(v);
+	relay_signals(v);
 	while (read(v->signal_fd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
 		int sig = (int)si.ssi_signo;
 
@@ -177,7 +177,7 @@ static int wait_for_end(struct supervisor *v, const struct sl_supervised *s)
 		if (pid <= 0)
 			listen_and_look(v, s);
 	}
-	relay(v); /* its last words */
+	relay_signals(v); /* its last words */
 	if (v->channel >= 0)
 		close(v->channel);
 	v->channel = -1;
@@ -189,7 +189,7 @@ static int wait_for_end(struct supervisor *v, const struct sl_supervised *s)
  * Whether to start again. An end of its own is final; but a start that is refused after a crash may
  * be refused for the crash's sake, as while the kernel still winds up its sockets.
  */
-static bool judge(struct supervisor *v, int status)
+static bool check_status(struct supervisor *v, int status)
 {
 	bool again = !WIFSIGNALED(status) && v->serves && WEXITSTATUS(status) == SL_SUPERVISE_AGAIN;
 	bool crashed = again || WIFSIGNALED(status) ||
@@ -223,10 +223,10 @@ static bool judge(struct supervisor *v, int status)
 	return true;
 }
 
-static int run(struct supervisor *v, const struct sl_supervised *s)
+static int run_child(struct supervisor *v, const struct sl_supervised *s)
 {
 	for (;;) {
-		int status = start(v, s);
+		int status = start_child(v, s);
 		uint64_t until;
 
 		if (status) {
@@ -235,7 +235,7 @@ static int run(struct supervisor *v, const struct sl_supervised *s)
 		}
 		status = wait_for_end(v, s);
 		s->clean(s->arg);
-		if (!judge(v, status))
+		if (!check_status(v, status))
 			return WIFEXITED(status) ? WEXITSTATUS(status)
 						 : SIGNALLED + WTERMSIG(status);
 		until = sl_now_ns() + v->backoff_s * SL_NS_PER_SEC;
@@ -265,7 +265,7 @@ int sl_supervise(const struct sl_supervised *s)
 		return 1;
 	}
 	sl_notify_open();
-	rc = run(&v, s);
+	rc = run_child(&v, s);
 	sl_notify_use(-1);
 	close(v.signal_fd);
 	return rc;

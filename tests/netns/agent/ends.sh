@@ -33,8 +33,8 @@ config "" | gateway_config
 gateway_start
 
 guard() { pgrep -P "$(gateway_child)"; }
-keeper() { pgrep -P "$(guard)"; }
-agent() { pgrep -P "$(keeper)"; }
+zygote() { pgrep -P "$(guard)"; }
+agent() { pgrep -P "$(zygote)"; }
 # All four numbers of both kinds, and no right left.
 unprivileged() {
 	local uid gid
@@ -45,7 +45,7 @@ unprivileged() {
 }
 check "one agent" [ "$(agent | wc -l)" = 1 ]
 check "as the gateway's account, without rights" unprivileged "$(agent)"
-check "and so is its keeper" unprivileged "$(keeper)"
+check "and so is its zygote" unprivileged "$(zygote)"
 
 # load.py COMMAND-THAT-PRINTS-WHOM-TO-KILL [STATUS...]: what 8 clients of each kind are told meanwhile
 cat >"$D/load.py" <<'PY'
@@ -80,12 +80,12 @@ print("requests", done[0], "lost POSTs", len(told["POST"]))
 PY
 check "a server is killed under load: what may be repeated is, and what waits waits" \
 	cl timeout 200 python3 "$D/load.py" "pgrep -P ${pid_of[server]} -x python3"
-check "an agent is killed under load: the same" cl timeout 200 python3 "$D/load.py" "pgrep -P $(keeper)"
+check "an agent is killed under load: the same" cl timeout 200 python3 "$D/load.py" "pgrep -P $(zygote)"
 check "and the status says so, and how the server is" eval 'gw "$SLUICE" status -c "$D/gw.conf" | tee "$D/out" | grep -q "^agent 0: process [0-9]*, [1-9][0-9]* restarts$" && grep -q "^server a/a, agent 0: up; in flight 0 of [0-9]* at a time, waiting 0, connections" "$D/out"'
 check "and the metrics" [ "$(metric 'sluice_agent_restarts_total{agent="0"}')" -ge 3 -a "$(metric 'sluice_server_up{agent="0",server="a/a"}')" = 1 ]
 check "the log says so" grep -q 'agent 0 died of signal 9; it starts again' "$D/gw.log"
-check "their keeper is killed under load: the same" cl timeout 200 python3 "$D/load.py" "pgrep -P $(guard)" 502 503
-check "the log says that too" [ "$(grep -c "keeper died of signal 9; it starts again" "$D/gw.log")" = 3 ]
+check "their zygote is killed under load: the same" cl timeout 200 python3 "$D/load.py" "pgrep -P $(guard)" 502 503
+check "the log says that too" [ "$(grep -c "zygote died of signal 9; it starts again" "$D/gw.log")" = 3 ]
 
 config 'pool b { backend b { endpoint = "http://127.0.0.1:8001" } }
 route "/b" { pool = b strip_prefix = yes }' | gateway_config

@@ -167,7 +167,7 @@ one_holder() {
 	cat "$D/holders"
 	[ "$(wc -l <"$D/holders")" -eq 1 ] && grep -q "^sluice, .*key.*token" "$D/holders"
 }
-check "there are supervisor, gateway, guard, keeper and agent" test "${#pids[@]}" -eq 5
+check "there are supervisor, gateway, guard, zygote and agent" test "${#pids[@]}" -eq 5
 check "of them the gateway has keys in its memory, and no other process" one_holder
 if [ "${SL_SANITIZED:-}" != 1 ]; then
 	all_processes_filtered() {

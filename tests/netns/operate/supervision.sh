@@ -61,8 +61,8 @@ process() {
 	case $1 in
 	gateway) gateway_child ;;
 	guard) child_of "$(gateway_child)" ;;
-	keeper) child_of "$(process guard)" ;;
-	agent) child_of "$(process keeper)" ;;
+	zygote) child_of "$(process guard)" ;;
+	agent) child_of "$(process zygote)" ;;
 	esac
 }
 config 'pool app { backend s { endpoint = "http://app.test:9001" } }
@@ -71,7 +71,7 @@ signals="KILL SEGV"
 [ "${SL_SANITIZED:-}" != 1 ] || signals=KILL
 for signal in $signals; do
 	gateway_start # whose supervisor waits longer after each death
-	for name in agent keeper guard gateway; do
+	for name in agent zygote guard gateway; do
 		within 30 page
 		pid=$(process $name)
 		: >"$D/gw.log"
@@ -80,7 +80,7 @@ for signal in $signals; do
 		check "$signal: without the $name that was, servers are reached again" within 30 page
 		check "$signal: and backends" within 30 echoes
 		check "$signal: it is another $name" test "$(process $name)" != "$pid"
-		check "$signal: the log says so" grep -qE "(agent 0|keeper|gateway) (died of signal|ended|has died)" "$D/gw.log"
+		check "$signal: the log says so" grep -qE "(agent 0|zygote|gateway) (died of signal|ended|has died)" "$D/gw.log"
 	done
 	gateway_stop
 done

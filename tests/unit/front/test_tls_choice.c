@@ -72,7 +72,7 @@ static void start(void)
 				 .keys = files[1],
 				 .certificate_cnt = CERTS,
 				 .key_cnt = CERTS};
-	struct conf_mistakes mistakes = {.file = "test"};
+	struct conf_diags mistakes = {.file = "test"};
 	struct sl_tls_tickets *own = sl_tls_tickets_new();
 	struct sl_cfg_listener listener = {0};
 	struct sl_config one = {.listeners = &listener, .listener_cnt = 1};

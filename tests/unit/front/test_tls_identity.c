@@ -126,7 +126,7 @@ static void ask_for(enum sl_client_cert how)
 				 .key_cnt = 1,
 				 .client_ca = files[2],
 				 .client = (uint8_t)how};
-	struct conf_mistakes mistakes = {.file = "test"};
+	struct conf_diags mistakes = {.file = "test"};
 	static struct sl_tls_tickets *own;
 	struct sl_cfg_listener listener = {0};
 	struct sl_config one = {.listeners = &listener, .listener_cnt = 1};

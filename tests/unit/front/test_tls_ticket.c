@@ -57,7 +57,7 @@ static struct sl_tls_server *gateway(bool of_file)
 				 .keys = &files[1],
 				 .certificate_cnt = 1,
 				 .key_cnt = 1};
-	struct conf_mistakes mistakes = {.file = "test"};
+	struct conf_diags mistakes = {.file = "test"};
 	struct sl_tls_tickets *own = sl_tls_tickets_new();
 	struct sl_tls_server *s;
 

@@ -14,7 +14,7 @@ static const char *const newer[][2] = {
 	{"stat", "newfstatat"},        {"lstat", "newfstatat"}, {"pipe", "pipe2"},
 };
 
-static bool is_in(const struct rule *rules, size_t cnt, const char *name)
+static bool is_in(const struct seccomp_rule *rules, size_t cnt, const char *name)
 {
 	int call = seccomp_syscall_resolve_name(name);
 

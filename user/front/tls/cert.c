@@ -19,7 +19,7 @@ void sl_tls_diagnose(const struct sl_tls_diag *to, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	conf_mistake_add(to->mistakes, to->line, NULL, fmt, ap);
+	conf_diag_add(to->mistakes, to->line, NULL, fmt, ap);
 	va_end(ap);
 }
 
@@ -230,7 +230,7 @@ static bool check_length(const struct sl_tls_pair *p, const char *file,
 }
 
 bool sl_tls_pair_load(struct sl_tls_pair *p, const struct sl_cfg_file *cert,
-		      const struct sl_cfg_file *key, struct conf_mistakes *mistakes)
+		      const struct sl_cfg_file *key, struct conf_diags *mistakes)
 {
 	struct sl_tls_diag to = {mistakes, cert->line}, to_key = {mistakes, key->line};
 

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include "base/bytes.h"
 #include "config/config.h"
-#include "config/mistakes.h"
+#include "config/diagnostics.h"
 
 /* Immutable, except for the reference count. */
 struct sl_tls_cert {
@@ -31,7 +31,7 @@ struct sl_tls_pair {
 
 /* Destination of configuration errors: FILE:LINE. */
 struct sl_tls_diag {
-	struct conf_mistakes *mistakes;
+	struct conf_diags *mistakes;
 	int line;
 };
 void sl_tls_diagnose(const struct sl_tls_diag *to, const char *fmt, ...)
@@ -41,7 +41,7 @@ void sl_tls_diagnose(const struct sl_tls_diag *to, const char *fmt, ...)
  * Loads a pair. Returns false after reporting an error; the caller must free the pair in any case.
  */
 bool sl_tls_pair_load(struct sl_tls_pair *p, const struct sl_cfg_file *cert,
-		      const struct sl_cfg_file *key, struct conf_mistakes *mistakes);
+		      const struct sl_cfg_file *key, struct conf_diags *mistakes);
 void sl_tls_pair_free(struct sl_tls_pair *p);
 /* Reads all certificates of a file. Returns NULL after reporting an error. */
 STACK_OF(X509) * sl_tls_read_certs(const struct sl_cfg_file *f, const struct sl_tls_diag *to);

@@ -30,7 +30,7 @@ static void free_servers(struct sl_config *c)
 
 int sl_tls_load(struct sl_config *c, struct sl_err *err)
 {
-	struct conf_mistakes mistakes = {.file = c->file, .cfg = c};
+	struct conf_diags mistakes = {.file = c->file, .cfg = c};
 
 	c->release = free_servers;
 	for (uint32_t i = 0; i < c->listener_cnt; i++) {
@@ -53,8 +53,8 @@ int sl_tls_load(struct sl_config *c, struct sl_err *err)
 	}
 	if (!mistakes.cnt)
 		return 0;
-	conf_mistakes_print(&mistakes, err);
-	conf_mistakes_free(&mistakes);
+	conf_diags_print(&mistakes, err);
+	conf_diags_free(&mistakes);
 	return -1;
 }
 
@@ -76,8 +76,8 @@ void sl_tls_each_warning(const struct sl_config *c, sl_config_warn_fn *fn, void 
 
 		for (unsigned k = 0; l->tls_server && (cert = sl_tls_server_cert(l->tls_server, k));
 		     k++) {
-			const struct sl_cfg_place at =
-				sl_config_place(c, l->tls->certificates[k].line);
+			const struct sl_cfg_location at =
+				sl_config_location(c, l->tls->certificates[k].line);
 			int64_t left = cert->ends - (int64_t)time(NULL);
 			char line[600], day[32];
 

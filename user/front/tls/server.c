@@ -454,7 +454,7 @@ static bool add_pair(struct sl_tls_server *s, const struct sl_tls_pair *p,
 }
 
 static bool fill_server(struct sl_tls_server *s, const struct sl_cfg_tls *cfg, STACK_OF(X509) * cas,
-			struct conf_mistakes *mistakes)
+			struct conf_diags *mistakes)
 {
 	bool ok = true;
 
@@ -476,7 +476,7 @@ static bool fill_server(struct sl_tls_server *s, const struct sl_cfg_tls *cfg, S
 }
 
 struct sl_tls_server *sl_tls_server_new(const struct sl_cfg_tls *cfg, struct sl_tls_tickets *own,
-					struct conf_mistakes *mistakes)
+					struct conf_diags *mistakes)
 {
 	struct sl_tls_diag to = {mistakes, cfg->line};
 	struct sl_tls_server *s = calloc(1, sizeof(*s));

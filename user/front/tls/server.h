@@ -78,7 +78,7 @@ void sl_tls_hs_end(struct sl_tls_hs *hs);
  * keys, used if no file is configured. Thread-safe; connections and handshakes hold references.
  */
 struct sl_tls_server *sl_tls_server_new(const struct sl_cfg_tls *cfg, struct sl_tls_tickets *own,
-					struct conf_mistakes *mistakes);
+					struct conf_diags *mistakes);
 struct sl_tls_server *sl_tls_server_get(struct sl_tls_server *s);
 void sl_tls_server_put(struct sl_tls_server *s);
 

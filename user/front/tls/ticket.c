@@ -54,8 +54,7 @@ struct sl_tls_tickets *sl_tls_tickets_new(void)
 	return NULL;
 }
 
-struct sl_tls_tickets *sl_tls_tickets_load(const struct sl_cfg_file *f,
-					   struct conf_mistakes *mistakes)
+struct sl_tls_tickets *sl_tls_tickets_load(const struct sl_cfg_file *f, struct conf_diags *mistakes)
 {
 	struct sl_tls_diag to = {mistakes, f->line};
 	struct sl_tls_tickets *t = create_tickets(false);

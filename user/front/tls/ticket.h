@@ -18,7 +18,7 @@ struct sl_tls_tickets;
 struct sl_tls_tickets *sl_tls_tickets_new(void);
 /* Loads keys from a file. Returns NULL after reporting an error. */
 struct sl_tls_tickets *sl_tls_tickets_load(const struct sl_cfg_file *f,
-					   struct conf_mistakes *mistakes);
+					   struct conf_diags *mistakes);
 struct sl_tls_tickets *sl_tls_tickets_get(struct sl_tls_tickets *t);
 void sl_tls_tickets_put(struct sl_tls_tickets *t);
 

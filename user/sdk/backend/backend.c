@@ -21,7 +21,7 @@ enum { BATCH_DEFAULT = 256, SLOTS = 256, BULK_DEFAULT = 4 << 20 };
 /* Of taking turns within sl_backend_run(). */
 enum { RUN_WAIT_US = 1000000 };
 
-static bool watch(struct sl_backend *b, int fd, void *ptr)
+static bool watch_fd(struct sl_backend *b, int fd, void *ptr)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = ptr};
 
@@ -53,7 +53,7 @@ static int listen_on_all(struct sl_backend *b, struct sl_err *err)
 		b->listeners[b->listener_cnt] = sl_rpc_listen(endpoint, &opt, err);
 		if (!b->listeners[b->listener_cnt])
 			return -EINVAL;
-		if (!watch(b, b->listeners[b->listener_cnt++]->fd, b))
+		if (!watch_fd(b, b->listeners[b->listener_cnt++]->fd, b))
 			return sl_fail(err, -errno, "%s: epoll: %s", endpoint, strerror(errno));
 		if (!at[len])
 			return 0;
@@ -118,7 +118,7 @@ struct sl_backend *sl_backend_open(const struct sl_backend_options *opt, char *t
 	b->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	b->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	b->work_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (b->epoll_fd < 0 || b->wake_fd < 0 || b->work_fd < 0 || !watch(b, b->wake_fd, NULL)) {
+	if (b->epoll_fd < 0 || b->wake_fd < 0 || b->work_fd < 0 || !watch_fd(b, b->wake_fd, NULL)) {
 		sl_err_set(err, "epoll, eventfd: %s", strerror(errno));
 		goto fail;
 	}
@@ -130,13 +130,13 @@ fail:
 }
 
 /* One at a time: a handler that polls would overwrite the batch that it has. */
-static bool enter(struct sl_backend *b)
+static bool enter_poll(struct sl_backend *b)
 {
 	return !sl_be_is_io_thread(b) &&
 	       !atomic_exchange_explicit(&b->entered, true, memory_order_acquire);
 }
 
-static void leave(struct sl_backend *b)
+static void leave_poll(struct sl_backend *b)
 {
 	atomic_store_explicit(&b->entered, false, memory_order_release);
 }
@@ -145,10 +145,10 @@ int sl_backend_poll(struct sl_backend *b, unsigned wait_us)
 {
 	int n;
 
-	if (!enter(b))
+	if (!enter_poll(b))
 		return -EDEADLK;
 	n = b->opt.inline_handler ? (int)sl_be_serve(b, wait_us) : sl_be_handle_wait(b, wait_us);
-	leave(b);
+	leave_poll(b);
 	return n;
 }
 
@@ -156,7 +156,7 @@ int sl_backend_run(struct sl_backend *b)
 {
 	int rc = 0;
 
-	if (!enter(b))
+	if (!enter_poll(b))
 		return -EDEADLK;
 	if (b->opt.inline_handler) {
 		while (!atomic_load_explicit(&b->stop, memory_order_relaxed))
@@ -167,7 +167,7 @@ int sl_backend_run(struct sl_backend *b)
 			rc = sl_be_handle_wait(b, RUN_WAIT_US);
 		while (rc >= 0 && !sl_be_io_ended(b));
 	}
-	leave(b);
+	leave_poll(b);
 	return rc < 0 ? rc : 0;
 }
 

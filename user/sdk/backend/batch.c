@@ -11,7 +11,7 @@
 enum { TURN_OF_LEAST = 16 };
 
 /* Moves what is worth computing from the queue into the batch. How many that are. */
-static unsigned form(struct sl_backend *b)
+static unsigned form_batch(struct sl_backend *b)
 {
 	struct sl_batch *batch = &b->batch;
 
@@ -51,7 +51,7 @@ static unsigned form(struct sl_backend *b)
 
 unsigned sl_be_batch_run(struct sl_backend *b)
 {
-	unsigned count = form(b);
+	unsigned count = form_batch(b);
 
 	if (!count)
 		return 0;
@@ -67,7 +67,7 @@ unsigned sl_be_batch_offer(struct sl_backend *b)
 
 	if (atomic_load_explicit(&b->turn, memory_order_acquire) != TURN_IO)
 		return 0;
-	count = form(b);
+	count = form_batch(b);
 	if (!count)
 		return 0;
 	atomic_store_explicit(&b->turn, TURN_HANDLER, memory_order_release);

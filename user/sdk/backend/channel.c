@@ -57,7 +57,7 @@ static void free_tables(struct sl_backend *b)
 	}
 }
 
-static void fail(struct channel *ch, int error)
+static void fail_channel(struct channel *ch, int error)
 {
 	if (!ch->link.error)
 		ch->link.error = error;
@@ -71,29 +71,30 @@ static enum sl_rpc_status is_beyond(const struct sl_backend_options *opt, uint8_
 	return flags & SL_ENTRY_COMPRESSED && !opt->compressed ? SL_RPC_COMPRESSED : SL_RPC_OK;
 }
 
-static void refuse(struct channel *ch, const struct sl_part *part, enum sl_rpc_status status)
+static void refuse_request(struct channel *ch, const struct sl_part *part,
+			   enum sl_rpc_status status)
 {
 	if (sl_be_answer(ch, part->entry->id, part->header->priority, status))
-		fail(ch, -ENOBUFS);
+		fail_channel(ch, -ENOBUFS);
 }
 
 /* The first part: room for the whole request, or a refusal. */
-static struct request *begin(struct channel *ch, const struct sl_part *part)
+static struct request *begin_request(struct channel *ch, const struct sl_part *part)
 {
 	enum sl_rpc_status beyond = is_beyond(&ch->b->opt, part->entry->flags);
 	struct request *rq;
 
 	if (sl_be_find(ch, part->entry->id)) {
-		fail(ch, -EPROTO); /* not unique */
+		fail_channel(ch, -EPROTO); /* not unique */
 		return NULL;
 	}
 	if (beyond) {
-		refuse(ch, part, beyond);
+		refuse_request(ch, part, beyond);
 		return NULL;
 	}
 	rq = borrow_table(ch) ? sl_be_request_new(ch, part) : NULL;
 	if (!rq) {
-		refuse(ch, part, SL_RPC_REFUSED);
+		refuse_request(ch, part, SL_RPC_REFUSED);
 		return NULL;
 	}
 	if (!sl_be_request_parse(rq, part)) {
@@ -115,29 +116,29 @@ static void on_part(void *ctx, const struct sl_part *part)
 	uint8_t flags;
 
 	if (part->header->priority >= SL_CLASS_CNT) {
-		fail(ch, -EPROTO);
+		fail_channel(ch, -EPROTO);
 		return;
 	}
 	flags = part->entry->flags;
 	if (flags & SL_ENTRY_PART) {
 		rq = sl_be_find(ch, part->entry->id);
 		if (rq && !sl_be_stream_part(rq, part))
-			fail(ch, -EPROTO);
+			fail_channel(ch, -EPROTO);
 		return;
 	}
-	rq = part->first ? begin(ch, part) : sl_be_find(ch, part->entry->id);
+	rq = part->first ? begin_request(ch, part) : sl_be_find(ch, part->entry->id);
 	if (!rq)
 		return; /* refused, or cancelled on its way */
 	if (flags & SL_ENTRY_STREAM) {
 		if (part->entry->len || part->entry->rest || !part->first)
-			fail(ch, -EPROTO);
+			fail_channel(ch, -EPROTO);
 		else
 			sl_be_stream_open(rq, part);
 		return;
 	}
 	/* Two messages under way with the same id: only a liar sends them. */
 	if (rq->state != REQUEST_ARRIVING || part->body.len > rq->view.body_len - rq->filled) {
-		fail(ch, -EPROTO);
+		fail_channel(ch, -EPROTO);
 		return;
 	}
 	if (part->body.len)
@@ -177,7 +178,7 @@ static void tell_gone(struct request *rq)
 		sl_be_upcall(rq, opt->writable);
 }
 
-static void lose(struct request *rq)
+static void lose_request(struct request *rq)
 {
 	if (rq->stream)
 		sl_be_stream_cancel(rq);
@@ -194,7 +195,7 @@ static void on_cancel(void *ctx, uint64_t id)
 	if (!rq)
 		return;
 	if (rq->state == REQUEST_HANDLED) {
-		lose(rq);
+		lose_request(rq);
 		return;
 	}
 	ch->b->stats.cancelled++;
@@ -207,7 +208,7 @@ static void on_window(void *ctx, uint64_t id, uint32_t bytes)
 	struct request *rq = sl_be_find(ch, id);
 
 	if (rq && !sl_be_reply_credit(rq, bytes))
-		fail(ch, -EPROTO);
+		fail_channel(ch, -EPROTO);
 }
 
 static unsigned on_grants(void *ctx, struct sl_rpc_window *to, unsigned max)
@@ -230,12 +231,12 @@ static void on_ready(void *ctx)
 	ch->peer_goaway = false;
 }
 
-static int watch(struct sl_backend *b, struct sl_transport *t, struct channel *ch)
+static int watch_transport(struct sl_backend *b, struct sl_transport *t, struct channel *ch)
 {
 	return sl_hubs_watch(&b->hubs, b->epoll_fd, t, ch);
 }
 
-static void unwatch(struct sl_backend *b, struct sl_transport *t)
+static void unwatch_transport(struct sl_backend *b, struct sl_transport *t)
 {
 	sl_hubs_unwatch(&b->hubs, b->epoll_fd, t);
 }
@@ -245,7 +246,7 @@ static void on_left(void *ctx, struct sl_transport *t, bool gone_on)
 	struct channel *ch = ctx;
 
 	(void)gone_on;
-	unwatch(ch->b, t);
+	unwatch_transport(ch->b, t);
 	t->ops->close(t);
 }
 
@@ -290,22 +291,22 @@ static bool go_on(struct sl_backend *b, struct sl_transport *t)
 {
 	struct channel *ch = that_goes_on(b, t);
 
-	if (!ch || watch(b, t, ch))
+	if (!ch || watch_transport(b, t, ch))
 		return false;
 	sl_be_channel_wake(ch);
 	if (sl_link_migrate(&ch->link, t, b->now_ns) == 0)
 		return true;
-	unwatch(b, t);
+	unwatch_transport(b, t);
 	return false;
 }
 
-static bool add(struct sl_backend *b, struct sl_transport *t)
+static bool add_channel(struct sl_backend *b, struct sl_transport *t)
 {
 	struct channel *ch = NULL;
 
 	if (b->channel_cnt < SL_BE_CHANNELS_MAX)
 		ch = calloc(1, sizeof(*ch));
-	if (!ch || watch(b, t, ch)) {
+	if (!ch || watch_transport(b, t, ch)) {
 		free(ch);
 		return false;
 	}
@@ -334,7 +335,7 @@ static bool add(struct sl_backend *b, struct sl_transport *t)
 
 bool sl_be_channel_add(struct sl_backend *b, struct sl_transport *t)
 {
-	bool has_place = t->goes_on ? go_on(b, t) : add(b, t);
+	bool has_place = t->goes_on ? go_on(b, t) : add_channel(b, t);
 
 	if (!has_place)
 		t->ops->close(t);
@@ -355,7 +356,7 @@ void sl_be_channel_close(struct channel *ch)
 	for (unsigned i = 0; i < SL_ARRAY_LEN(ways) && ways[i]; i++) {
 		if (ways[i]->ops->halt)
 			ways[i]->ops->halt(ways[i]);
-		unwatch(b, ways[i]);
+		unwatch_transport(b, ways[i]);
 	}
 	while ((s = sl_link_unsent(&ch->link)))
 		sl_be_replies_sent(ch, s);
@@ -366,7 +367,7 @@ void sl_be_channel_close(struct channel *ch)
 		struct request *rq = sl_container_of(at, struct request, node);
 
 		if (rq->state == REQUEST_HANDLED)
-			lose(rq);
+			lose_request(rq);
 		else
 			sl_be_request_free(rq);
 	}
@@ -389,7 +390,7 @@ static bool may_rest(struct channel *ch)
 	       !sl_link_has_work(&ch->link) && sl_link_arm(&ch->link);
 }
 
-static void rest(struct channel *ch)
+static void arm_channel(struct channel *ch)
 {
 	struct sl_backend *b = ch->b;
 
@@ -443,7 +444,7 @@ void sl_be_channel_tick(struct channel *ch, uint64_t now_ns)
 		if (!ch->open_cnt)
 			return_table(ch);
 		if (may_rest(ch))
-			rest(ch);
+			arm_channel(ch);
 	}
 	ch->used = false;
 }

@@ -133,7 +133,7 @@ static bool has_room(struct request *rq)
 }
 
 /* The least that any of those wants who wait: they are told at once, and may ask again. */
-static void want(_Atomic size_t *wanted, size_t len)
+static void raise_wanted(_Atomic size_t *wanted, size_t len)
 {
 	size_t least = atomic_load(wanted);
 
@@ -152,8 +152,8 @@ static int without_memory(struct request *rq, size_t bytes, bool more)
 	}
 	/* In this order: whoever sees one of them looks for the one before. */
 	atomic_store(&rq->blocked, true);
-	want(&rq->share->wanted, sizeof(struct reply) + bytes);
-	want(&ch->wanted, sizeof(struct reply) + bytes);
+	raise_wanted(&rq->share->wanted, sizeof(struct reply) + bytes);
+	raise_wanted(&ch->wanted, sizeof(struct reply) + bytes);
 	atomic_store(&ch->b->full, true);
 	sl_be_wake(ch->b);
 	return -EAGAIN;
@@ -312,7 +312,7 @@ static int reply_piece(struct request *rq, const struct sl_reply_args *given,
 	return rc ? rc : reply_part(rq, &piece, rest, loan);
 }
 
-static int reply(struct request *rq, const struct sl_reply_args *args, const struct loan *loan)
+static int send_reply(struct request *rq, const struct sl_reply_args *args, const struct loan *loan)
 {
 	if (rq->message_left || args->in_pieces)
 		return reply_piece(rq, args, loan);
@@ -321,13 +321,13 @@ static int reply(struct request *rq, const struct sl_reply_args *args, const str
 
 int sl_reply(struct sl_request_view *rq, const struct sl_reply_args *args)
 {
-	return reply((struct request *)rq, args, NULL);
+	return send_reply((struct request *)rq, args, NULL);
 }
 
 int sl_reply_ref(struct sl_request_view *rq, const struct sl_reply_args *args,
 		 sl_reply_done_fn *done, void *arg)
 {
-	return reply((struct request *)rq, args, &(struct loan){done, arg});
+	return send_reply((struct request *)rq, args, &(struct loan){done, arg});
 }
 
 /* Before the reply to it, of which it is no part. */

@@ -57,7 +57,7 @@ static void glance_at_peers(struct sl_backend *b)
 	}
 }
 
-static void tick(struct sl_backend *b)
+static void tick_channels(struct sl_backend *b)
 {
 	struct sl_list *at, *next;
 
@@ -223,14 +223,14 @@ static void tell_away(struct sl_backend *b)
 }
 
 /* One pass over everything; batches handled, or given to the thread that handles them. */
-static unsigned pass(struct sl_backend *b)
+static unsigned run_pass(struct sl_backend *b)
 {
 	struct sl_list *at;
 	unsigned n;
 
 	note_pass(b);
 	if (b->now_ns >= b->tick_ns)
-		tick(b);
+		tick_channels(b);
 	if (sl_unlikely(sl_be_away(b) != b->told_away))
 		tell_away(b);
 	glance_at_peers(b);
@@ -339,7 +339,7 @@ unsigned sl_be_serve(struct sl_backend *b, unsigned wait_us)
 	b->now_ns = sl_now_ns();
 	until_ns = b->now_ns + wait_us * SL_NS_PER_US;
 	for (;;) {
-		n = pass(b);
+		n = run_pass(b);
 		/* A program whose own thread this is may have something to say by now. */
 		if (((n || b->upcalls != upcalls) && b->opt.inline_handler) ||
 		    b->now_ns >= until_ns || is_ending(b))
@@ -380,7 +380,7 @@ void sl_be_close_listeners(struct sl_backend *b)
 }
 
 /* Every gateway has said that nothing follows, and everything is answered. */
-static bool drained(const struct sl_backend *b)
+static bool is_drained(const struct sl_backend *b)
 {
 	struct sl_list *at;
 
@@ -402,6 +402,6 @@ void sl_be_drain(struct sl_backend *b)
 	sl_be_close_listeners(b);
 	tell_away(b);
 	atomic_store(&b->stop, false);
-	while (!drained(b) && sl_now_ns() < until_ns && !is_ending(b))
+	while (!is_drained(b) && sl_now_ns() < until_ns && !is_ending(b))
 		sl_be_serve(b, 1000);
 }

@@ -60,7 +60,7 @@ static size_t used_by(const struct client_share *share)
 }
 
 /* Frees a share that neither a request nor a reply refers to. */
-static void release(struct client_share *share)
+static void free_share(struct client_share *share)
 {
 	struct channel *ch = share->channel;
 	struct client_share **at = bucket_of(ch, share->client);
@@ -89,7 +89,7 @@ void sl_be_share_leave(struct request *rq)
 	if (share == &share->channel->unknown)
 		return;
 	share->request_cnt--;
-	release(share);
+	free_share(share);
 }
 
 void sl_be_share_stall(struct request *rq)
@@ -158,7 +158,7 @@ void sl_be_reply_mem_give(struct client_share *share, void *ptr)
 
 	sl_mem_free(m, ptr);
 	count_own(share, m->used - before);
-	release(share);
+	free_share(share);
 }
 
 bool sl_be_foreign_take(struct client_share *share, size_t len)
@@ -189,7 +189,7 @@ void sl_be_foreign_undo(struct client_share *share, size_t len)
 void sl_be_foreign_give(struct client_share *share, size_t len)
 {
 	sl_be_foreign_undo(share, len);
-	release(share);
+	free_share(share);
 }
 
 /*

@@ -58,7 +58,7 @@ static void drop_first(struct request *rq)
 }
 
 /* A few of those that have taken much and keep nothing: only many windows cost memory. */
-static void widen(struct request *rq)
+static void widen_window(struct request *rq)
 {
 	struct sl_backend *b = rq->channel->b;
 
@@ -76,7 +76,7 @@ static void give_credit(struct request *rq)
 {
 	uint32_t window, most, more;
 
-	widen(rq);
+	widen_window(rq);
 	window = rq->wide ? SL_RPC_INITIAL_WINDOW : SL_RPC_PART_WINDOW;
 	most = rq->in_kept < window ? window - rq->in_kept : 0;
 	more = rq->in_credit < most ? most - rq->in_credit : 0;
@@ -91,7 +91,7 @@ static void give_credit(struct request *rq)
 	sl_be_channel_wake(rq->channel);
 }
 
-static void deliver(struct request *rq)
+static void deliver_parts(struct request *rq)
 {
 	while (rq->parts && may_tell(rq) && !atomic_load(&rq->paused)) {
 		sl_be_upcall(rq, tell_data);
@@ -111,7 +111,7 @@ static void deliver(struct request *rq)
 void sl_be_stream_over(struct request *rq)
 {
 	if (rq->stream)
-		deliver(rq);
+		deliver_parts(rq);
 }
 
 void sl_be_stream_open(struct request *rq, const struct sl_part *part)
@@ -131,10 +131,10 @@ void sl_be_stream_open(struct request *rq, const struct sl_part *part)
 	rq->together = 1;
 	b->stats.requests++;
 	sl_be_upcall(rq, tell_open);
-	deliver(rq);
+	deliver_parts(rq);
 }
 
-static bool keep(struct request *rq, struct sl_span bytes)
+static bool keep_part(struct request *rq, struct sl_span bytes)
 {
 	struct channel *ch = rq->channel;
 	size_t size = sizeof(struct part) + bytes.len;
@@ -177,7 +177,7 @@ static bool entry_begins(struct request *rq, const struct sl_rpc_entry *e)
  * It has a message that the program does not take, or for which there is no memory. The gateway
  * forgets it by that, so whatever else is said of it goes nowhere; unless its reply has ended already.
  */
-static void refuse(struct request *rq, const struct sl_part *part, enum sl_rpc_status status)
+static void refuse_stream(struct request *rq, const struct sl_part *part, enum sl_rpc_status status)
 {
 	if (!may_tell(rq))
 		return;
@@ -199,7 +199,7 @@ static bool keep_trailers(struct request *rq, const struct sl_part *part)
 		return false;
 	rq->trailers = sl_mem_alloc(&rq->channel->b->request_mem, block.len);
 	if (!rq->trailers) {
-		refuse(rq, part, SL_RPC_REFUSED);
+		refuse_stream(rq, part, SL_RPC_REFUSED);
 		return true;
 	}
 	memcpy(rq->trailers, block.ptr, block.len);
@@ -219,16 +219,16 @@ bool sl_be_stream_part(struct request *rq, const struct sl_part *part)
 		return false;
 	rq->in_from = part->last ? NULL : part->header;
 	if (rq->in_compressed && !rq->channel->b->opt.compressed)
-		refuse(rq, part, SL_RPC_COMPRESSED);
+		refuse_stream(rq, part, SL_RPC_COMPRESSED);
 	if (part->meta.len && !keep_trailers(rq, part))
 		return false;
 	if (part->last)
 		rq->in_rest = e->rest;
 	/* The end has no bytes; a piece without any is worth telling only as a message. */
 	if (!rq->ended && may_tell(rq) && (part->body.len || (part->first && part->last)) &&
-	    !keep(rq, part->body))
-		refuse(rq, part, SL_RPC_REFUSED);
-	deliver(rq);
+	    !keep_part(rq, part->body))
+		refuse_stream(rq, part, SL_RPC_REFUSED);
+	deliver_parts(rq);
 	return true;
 }
 
@@ -306,7 +306,7 @@ bool sl_be_streams_take(struct sl_backend *b)
 	while ((rq = b->resumed_next)) {
 		b->resumed_next = rq->resume_next;
 		atomic_store(&rq->resuming, false);
-		deliver(rq);
+		deliver_parts(rq);
 	}
 	return true;
 }

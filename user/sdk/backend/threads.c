@@ -31,7 +31,7 @@ static void *io_main(void *arg)
 }
 
 /* 0 or negative errno. */
-static int start(struct sl_backend *b)
+static int start_io_thread(struct sl_backend *b)
 {
 	int rc;
 
@@ -68,7 +68,7 @@ void sl_be_wake_handler(struct sl_backend *b)
 {
 	static const uint64_t one = 1;
 
-	/* Pairs with the fence of arm(). */
+	/* Pairs with the fence of arm_io(). */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&b->waiting, memory_order_relaxed) &&
 	    atomic_exchange_explicit(&b->waiting, false, memory_order_relaxed) &&
@@ -87,7 +87,7 @@ static bool is_over(const struct sl_backend *b)
 	return atomic_load_explicit(&b->io_state, memory_order_relaxed) == IO_ENDED;
 }
 
-static bool arm(struct sl_backend *b)
+static bool arm_io(struct sl_backend *b)
 {
 	atomic_store_explicit(&b->waiting, true, memory_order_relaxed);
 	/* Pairs with the fence of sl_be_wake_handler(). */
@@ -95,7 +95,7 @@ static bool arm(struct sl_backend *b)
 	return !has_batch(b) && !is_over(b);
 }
 
-static void disarm(struct sl_backend *b)
+static void disarm_io(struct sl_backend *b)
 {
 	uint64_t bells;
 
@@ -124,16 +124,16 @@ static bool wait_for_batch(struct sl_backend *b, unsigned wait_us)
 				.tv_sec = (time_t)((until_ns - now_ns) / SL_NS_PER_SEC),
 				.tv_nsec = (long)((until_ns - now_ns) % SL_NS_PER_SEC)};
 
-			if (arm(b))
+			if (arm_io(b))
 				(void)ppoll(&p, 1, &left, NULL);
-			disarm(b);
+			disarm_io(b);
 		}
 	}
 }
 
 int sl_be_handle_wait(struct sl_backend *b, unsigned wait_us)
 {
-	int rc = start(b);
+	int rc = start_io_thread(b);
 
 	if (rc)
 		return rc;
@@ -156,8 +156,8 @@ int sl_backend_arm(struct sl_backend *b)
 
 	if (b->opt.inline_handler)
 		return sl_be_arm(b);
-	rc = start(b);
-	return rc ? rc : arm(b);
+	rc = start_io_thread(b);
+	return rc ? rc : arm_io(b);
 }
 
 void sl_backend_disarm(struct sl_backend *b)
@@ -166,6 +166,6 @@ void sl_backend_disarm(struct sl_backend *b)
 		sl_be_take_events(b, 0);
 		sl_be_disarm(b);
 	} else {
-		disarm(b);
+		disarm_io(b);
 	}
 }

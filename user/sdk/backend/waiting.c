@@ -26,7 +26,7 @@ void sl_be_reply_count(struct reply *rp)
 	atomic_fetch_add_explicit(&rp->share->channel->unsent, size_of(rp), memory_order_relaxed);
 }
 
-static void uncount(struct reply *rp)
+static void uncount_reply(struct reply *rp)
 {
 	if (!rp->counted)
 		return;
@@ -58,7 +58,7 @@ void sl_be_reply_free(struct reply *rp)
 		return;
 	done = rp->lent ? rp->done : NULL;
 	arg = rp->done_arg;
-	uncount(rp);
+	uncount_reply(rp);
 	switch (rp->where) {
 	case REPLY_POOLED: sl_be_reply_mem_give(rp->share, rp); break;
 	case REPLY_MALLOC: give_foreign(rp); break;
@@ -82,7 +82,7 @@ void sl_be_replies_drop(struct request *rq)
 	rq->waiting_end = &rq->waiting;
 }
 
-static void append(struct channel *ch, struct reply *rp)
+static void append_reply(struct channel *ch, struct reply *rp)
 {
 	rp->next = NULL;
 	*ch->replies[rp->priority].end = rp;
@@ -130,12 +130,12 @@ static bool cut_piece(struct request *rq, struct reply *rp)
 	rq->credit -= sl_rpc_cost(&piece->entry);
 	if (len == left)
 		sl_be_reply_free(pop_waiting(rq));
-	append(rq->channel, piece);
+	append_reply(rq->channel, piece);
 	return true;
 }
 
 /* The last of those that wait for credit, if nothing but that is missing. */
-static void stall(struct request *rq)
+static void stall_request(struct request *rq)
 {
 	const struct sl_backend *b = rq->channel->b;
 
@@ -156,11 +156,11 @@ static void send_waiting(struct request *rq)
 
 		if (!rp->cut && cost <= rq->credit) {
 			rq->credit -= cost;
-			append(ch, pop_waiting(rq));
+			append_reply(ch, pop_waiting(rq));
 		} else if (cost > rp->entry.len || !cut_piece(rq, rp)) {
 			for (; rp; rp = rp->next)
-				uncount(rp);
-			stall(rq);
+				uncount_reply(rp);
+			stall_request(rq);
 			return;
 		}
 	}
@@ -317,6 +317,6 @@ int sl_be_answer(struct channel *ch, uint64_t id, uint8_t priority, enum sl_rpc_
 		.pieces = 1,
 		.priority = priority,
 	};
-	append(ch, rp);
+	append_reply(ch, rp);
 	return 0;
 }

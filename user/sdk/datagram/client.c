@@ -32,7 +32,7 @@ enum {
 	RETRY_MAX_US = 1000000,
 };
 
-struct flight {
+struct datagram_call {
 	uint64_t id; /* 0: free */
 	uint64_t first_ns, due_ns, end_ns;
 	uint64_t patience_ns; /* until the next retry */
@@ -55,12 +55,12 @@ struct sl_datagram_client {
 	uint64_t sequence, done_cnt;
 	struct sl_sipkey key;
 	struct sl_datagram_client_stats stats;
-	struct flight *flights;
+	struct datagram_call *flights;
 	uint8_t *requests;           /* datagram_asked bytes each */
 	uint8_t rx[SL_DATAGRAM_MAX]; /* one reply */
 };
 
-static int fail(struct sl_err *err, const char *host, const char *port, const char *why)
+static int report_error(struct sl_err *err, const char *host, const char *port, const char *why)
 {
 	return sl_fail(err, -1, "%s port %s: %s; expected an address or name and a port", host,
 		       port, why);
@@ -86,7 +86,7 @@ static int open_socket(struct sl_datagram_client *c, const char *host, const cha
 	int rc = getaddrinfo(host, port, &hints, &list);
 
 	if (rc)
-		return fail(err, host, port, gai_strerror(rc));
+		return report_error(err, host, port, gai_strerror(rc));
 	rc = -EADDRNOTAVAIL;
 	for (struct addrinfo *a = list; a; a = a->ai_next) {
 		bool ip6 = a->ai_family == AF_INET6;
@@ -110,7 +110,7 @@ static int open_socket(struct sl_datagram_client *c, const char *host, const cha
 	}
 	freeaddrinfo(list);
 	if (rc)
-		return fail(err, host, port, strerror(-rc));
+		return report_error(err, host, port, strerror(-rc));
 	learn_max(c);
 	return 0;
 }
@@ -170,19 +170,19 @@ struct sl_datagram_client *sl_datagram_client_open(const struct sl_datagram_clie
 	return c;
 }
 
-static uint8_t *request_of(struct sl_datagram_client *c, const struct flight *f)
+static uint8_t *request_of(struct sl_datagram_client *c, const struct datagram_call *f)
 {
 	return c->requests + (size_t)(f - c->flights) * c->datagram_asked;
 }
 
-static struct flight *flight_of(struct sl_datagram_client *c, uint64_t id)
+static struct datagram_call *flight_of(struct sl_datagram_client *c, uint64_t id)
 {
 	uint32_t slot = (uint32_t)id & (IN_FLIGHT_MAX - 1);
 
 	return id && slot < c->slots && c->flights[slot].id == id ? &c->flights[slot] : NULL;
 }
 
-static void release(struct sl_datagram_client *c, struct flight *f)
+static void release_call(struct sl_datagram_client *c, struct datagram_call *f)
 {
 	f->id = 0;
 	f->next_free = c->free_head;
@@ -191,8 +191,8 @@ static void release(struct sl_datagram_client *c, struct flight *f)
 }
 
 /* Over: its slot is free before `done` is called, which may send the next. */
-static void finish(struct sl_datagram_client *c, struct flight *f, struct sl_datagram_answer *a,
-		   uint64_t now_ns)
+static void finish_call(struct sl_datagram_client *c, struct datagram_call *f,
+			struct sl_datagram_answer *a, uint64_t now_ns)
 {
 	sl_datagram_done_fn *done = f->done;
 	void *arg = f->arg;
@@ -200,21 +200,22 @@ static void finish(struct sl_datagram_client *c, struct flight *f, struct sl_dat
 	a->id = f->id;
 	a->retries = f->retries;
 	a->waited_ns = now_ns - f->first_ns;
-	release(c, f);
+	release_call(c, f);
 	c->done_cnt++;
 	done(arg, a);
 }
 
-static void give_up(struct sl_datagram_client *c, struct flight *f, int status, uint64_t now_ns)
+static void give_up(struct sl_datagram_client *c, struct datagram_call *f, int status,
+		    uint64_t now_ns)
 {
 	struct sl_datagram_answer a = {.status = status};
 
 	c->stats.timed_out += status == -ETIMEDOUT;
-	finish(c, f, &a, now_ns);
+	finish_call(c, f, &a, now_ns);
 }
 
 /* 0, also when the network takes none now: it counts as lost; or -EMSGSIZE. */
-static int transmit(struct sl_datagram_client *c, struct flight *f)
+static int send_call(struct sl_datagram_client *c, struct datagram_call *f)
 {
 	/* The first may fail with what ICMP said of an earlier datagram: that is no verdict. */
 	for (int i = 0; i < 3; i++) {
@@ -246,7 +247,7 @@ static uint64_t first_patience_ns(const struct sl_datagram_client *c, uint64_t w
 	return (us < RETRY_MIN_US ? RETRY_MIN_US : us) * SL_NS_PER_US;
 }
 
-static void set_due(struct sl_datagram_client *c, struct flight *f, uint64_t now_ns)
+static void set_due(struct sl_datagram_client *c, struct datagram_call *f, uint64_t now_ns)
 {
 	f->due_ns = now_ns + f->patience_ns < f->end_ns ? now_ns + f->patience_ns : f->end_ns;
 	if (f->due_ns < c->next_due_ns)
@@ -256,7 +257,7 @@ static void set_due(struct sl_datagram_client *c, struct flight *f, uint64_t now
 int sl_datagram_client_send(struct sl_datagram_client *c, const struct sl_datagram_call *call,
 			    uint64_t *id)
 {
-	struct flight *f = c->free_head ? &c->flights[c->free_head - 1] : NULL;
+	struct datagram_call *f = c->free_head ? &c->flights[c->free_head - 1] : NULL;
 	uint64_t wait_us = call->wait_us, now_ns = sl_now_ns();
 	size_t len;
 
@@ -276,7 +277,7 @@ int sl_datagram_client_send(struct sl_datagram_client *c, const struct sl_datagr
 	len = sl_datagram_encode(call, f->id, request_of(c, f), c->datagram_max);
 	f->len = (uint16_t)len;
 	f->must = (uint16_t)(SL_DATAGRAM_HEAD + call->method_len + call->payload_len);
-	if (!len || transmit(c, f)) {
+	if (!len || send_call(c, f)) {
 		f->id = 0;
 		return -EMSGSIZE;
 	}
@@ -303,7 +304,7 @@ static void run_timers(struct sl_datagram_client *c, uint64_t now_ns)
 		return;
 	c->next_due_ns = UINT64_MAX;
 	for (uint32_t i = 0; i < c->slots; i++) {
-		struct flight *f = &c->flights[i];
+		struct datagram_call *f = &c->flights[i];
 		uint64_t spent_us;
 
 		if (!f->id)
@@ -328,19 +329,19 @@ static void run_timers(struct sl_datagram_client *c, uint64_t now_ns)
 		c->stats.retried++;
 		if (f->patience_ns < RETRY_MAX_US * SL_NS_PER_US)
 			f->patience_ns *= 2;
-		if (transmit(c, f))
+		if (send_call(c, f))
 			give_up(c, f, -EMSGSIZE, now_ns);
 		else
 			set_due(c, f, now_ns);
 	}
 }
 
-static void receive(struct sl_datagram_client *c)
+static void receive_reply(struct sl_datagram_client *c)
 {
 	for (int i = 0; i < RECEIVE_BURST; i++) {
 		ssize_t n = recv(c->fd, c->rx, sizeof(c->rx), MSG_DONTWAIT);
 		struct sl_datagram_answer a;
-		struct flight *f;
+		struct datagram_call *f;
 		uint64_t now_ns, rtt, off;
 
 		if (n < 0 && errno == ECONNREFUSED) /* nobody there now; it may start yet */
@@ -361,7 +362,7 @@ static void receive(struct sl_datagram_client *c)
 			c->srtt_ns = c->srtt_ns ? (7 * c->srtt_ns + rtt) / 8 : rtt;
 		}
 		c->stats.answered++;
-		finish(c, f, &a, now_ns);
+		finish_call(c, f, &a, now_ns);
 	}
 }
 
@@ -372,7 +373,7 @@ int sl_datagram_client_poll(struct sl_datagram_client *c, int wait_ms)
 	struct pollfd p = {.fd = c->fd, .events = POLLIN};
 
 	for (;;) {
-		receive(c);
+		receive_reply(c);
 		now_ns = sl_now_ns();
 		run_timers(c, now_ns);
 		if (c->done_cnt != before || !c->in_flight || now_ns >= until_ns)
@@ -389,10 +390,10 @@ int sl_datagram_client_poll(struct sl_datagram_client *c, int wait_ms)
 
 bool sl_datagram_client_cancel(struct sl_datagram_client *c, uint64_t id)
 {
-	struct flight *f = flight_of(c, id);
+	struct datagram_call *f = flight_of(c, id);
 
 	if (f)
-		release(c, f);
+		release_call(c, f);
 	return f != NULL;
 }
 
@@ -414,7 +415,7 @@ int sl_datagram_client_wait_ms(const struct sl_datagram_client *c)
 	return ms < INT32_MAX ? (int)ms : INT32_MAX;
 }
 
-struct asked {
+struct datagram_wait {
 	struct sl_datagram_answer *answer;
 	uint8_t *buf;
 	size_t buf_len;
@@ -423,7 +424,7 @@ struct asked {
 
 static void on_asked(void *arg, const struct sl_datagram_answer *a)
 {
-	struct asked *k = arg;
+	struct datagram_wait *k = arg;
 	size_t n = a->payload_len < k->buf_len ? a->payload_len : k->buf_len;
 
 	*k->answer = *a;
@@ -437,7 +438,7 @@ static void on_asked(void *arg, const struct sl_datagram_answer *a)
 int sl_datagram_client_ask(struct sl_datagram_client *c, const struct sl_datagram_call *call,
 			   struct sl_datagram_answer *answer, void *buf, size_t buf_len)
 {
-	struct asked k = {.answer = answer, .buf = buf, .buf_len = buf_len};
+	struct datagram_wait k = {.answer = answer, .buf = buf, .buf_len = buf_len};
 	struct sl_datagram_call own = *call;
 	int rc;
 

@@ -200,7 +200,7 @@ static void on_writable(void *arg, struct sl_request_view *rq)
 }
 
 /* A route without `stream = yes` has no use for this backend. */
-static void handle(void *arg, struct sl_batch *batch)
+static void handle_batch(void *arg, struct sl_batch *batch)
 {
 	(void)arg;
 	for (unsigned i = 0; i < batch->count; i++)
@@ -211,13 +211,13 @@ static void handle(void *arg, struct sl_batch *batch)
 
 static volatile sig_atomic_t stopped;
 
-static void stop(int sig)
+static void on_signal(int sig)
 {
 	(void)sig;
 	stopped = 1;
 }
 
-static int serve(struct sl_backend *b)
+static int serve_backend(struct sl_backend *b)
 {
 	struct talk *t, *next;
 	int rc = 0;
@@ -237,7 +237,7 @@ static int serve(struct sl_backend *b)
 	return rc;
 }
 
-static int parse(int argc, char **argv, struct options *o)
+static int parse_args(int argc, char **argv, struct options *o)
 {
 	static const struct option options[] = {{"listen", required_argument, NULL, 'l'},
 						{"key-file", required_argument, NULL, 'K'},
@@ -269,17 +269,17 @@ int main(int argc, char **argv)
 {
 	static const struct sl_stream_ops streams = {
 		.open = on_open, .data = on_data, .end = on_end, .cancel = on_cancel};
-	struct sl_backend_options opt = {.handle = handle,
+	struct sl_backend_options opt = {.handle = handle_batch,
 					 .on_stream = &streams,
 					 .writable = on_writable,
 					 .inline_handler = true};
-	struct sigaction action = {.sa_handler = stop};
+	struct sigaction action = {.sa_handler = on_signal};
 	struct sl_backend *b;
 	char err[256];
 	int rc;
 
 	chat.opt = (struct options){.repeat = 1};
-	rc = parse(argc, argv, &chat.opt);
+	rc = parse_args(argc, argv, &chat.opt);
 	if (rc)
 		return rc == 1 ? 0 : rc;
 	opt.listen = chat.opt.listen;
@@ -293,7 +293,7 @@ int main(int argc, char **argv)
 	sigaction(SIGINT, &action, NULL);
 	printf("chat: serving on %s\n", chat.opt.listen);
 	fflush(stdout);
-	rc = serve(b);
+	rc = serve_backend(b);
 	sl_backend_close(b);
 	return rc < 0;
 }

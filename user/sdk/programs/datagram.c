@@ -83,7 +83,8 @@ static const struct option long_options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-static bool number(const char *text, unsigned long least, unsigned long most, unsigned long *out)
+static bool parse_number(const char *text, unsigned long least, unsigned long most,
+			 unsigned long *out)
 {
 	char *end;
 	unsigned long v = strtoul(text, &end, 10);
@@ -98,7 +99,7 @@ static bool number(const char *text, unsigned long least, unsigned long most, un
 }
 
 /* 0 go on, 1 done, 2 wrong. */
-static int parse(int argc, char **argv, struct options *o)
+static int parse_args(int argc, char **argv, struct options *o)
 {
 	bool ok = true;
 	int c;
@@ -107,12 +108,12 @@ static int parse(int argc, char **argv, struct options *o)
 	       (c = getopt_long(argc, argv, "f:d:w:t:R:n:p:Sqsh", long_options, NULL)) != -1) {
 		switch (c) {
 		case 'f': o->file = optarg; break;
-		case 'd': ok = number(optarg, 1, UINT32_MAX, &o->deadline_us); break;
-		case 'w': ok = number(optarg, 1, UINT32_MAX, &o->wait_us); break;
-		case 't': ok = number(optarg, 1, UINT32_MAX, &o->retry_us); break;
-		case 'R': ok = number(optarg, 0, SL_DATAGRAM_MAX, &o->reply_len); break;
-		case 'n': ok = number(optarg, 1, UINT32_MAX, &o->count); break;
-		case 'p': ok = number(optarg, 1, 65536, &o->parallel); break;
+		case 'd': ok = parse_number(optarg, 1, UINT32_MAX, &o->deadline_us); break;
+		case 'w': ok = parse_number(optarg, 1, UINT32_MAX, &o->wait_us); break;
+		case 't': ok = parse_number(optarg, 1, UINT32_MAX, &o->retry_us); break;
+		case 'R': ok = parse_number(optarg, 0, SL_DATAGRAM_MAX, &o->reply_len); break;
+		case 'n': ok = parse_number(optarg, 1, UINT32_MAX, &o->count); break;
+		case 'p': ok = parse_number(optarg, 1, 65536, &o->parallel); break;
 		case 'S': o->same = true; break;
 		case 'q': o->quiet = true; break;
 		case 's': o->statistics = true; break;
@@ -122,7 +123,7 @@ static int parse(int argc, char **argv, struct options *o)
 	}
 	argv += optind;
 	argc -= optind;
-	if (ok && argc >= 3 && argc <= 4 && number(argv[2], 1, UINT16_MAX, &o->service)) {
+	if (ok && argc >= 3 && argc <= 4 && parse_number(argv[2], 1, UINT16_MAX, &o->service)) {
 		o->host = argv[0];
 		o->port = argv[1];
 		o->method = argc == 4 ? argv[3] : "";
@@ -132,8 +133,8 @@ static int parse(int argc, char **argv, struct options *o)
 	return 2;
 }
 
-static int ask(const struct options *o, struct sl_datagram_client *client, const uint8_t *payload,
-	       size_t len)
+static int send_requests(const struct options *o, struct sl_datagram_client *client,
+			 const uint8_t *payload, size_t len)
 {
 	struct job j = {.o = o};
 	int rc = 0;
@@ -182,7 +183,7 @@ int main(int argc, char **argv)
 	char err[256];
 	size_t len;
 	FILE *f;
-	int rc = parse(argc, argv, &o);
+	int rc = parse_args(argc, argv, &o);
 
 	if (rc)
 		return rc == 1 ? 0 : rc;
@@ -206,7 +207,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "datagram: %s\n", err);
 		return 1;
 	}
-	rc = ask(&o, client, payload, len);
+	rc = send_requests(&o, client, payload, len);
 	sl_datagram_client_close(client);
 	return rc;
 }

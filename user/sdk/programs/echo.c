@@ -39,7 +39,7 @@ struct about {
 	size_t len;
 };
 
-static void put(struct about *a, const char *bytes, size_t len)
+static void put_bytes(struct about *a, const char *bytes, size_t len)
 {
 	size_t room = sizeof(a->text) - a->len;
 
@@ -52,7 +52,7 @@ static void put(struct about *a, const char *bytes, size_t len)
 
 static void put_text(struct about *a, const char *text)
 {
-	put(a, text, strlen(text));
+	put_bytes(a, text, strlen(text));
 }
 
 static void reply_about(struct sl_request_view *rq, struct sl_reply_args reply)
@@ -67,18 +67,18 @@ static void reply_about(struct sl_request_view *rq, struct sl_reply_args reply)
 	size_t len;
 
 	about.len = 0;
-	put(&about, rq->method, rq->method_len);
+	put_bytes(&about, rq->method, rq->method_len);
 	put_text(&about, " ");
-	put(&about, rq->path, rq->path_len);
-	put(&about, "?", rq->query_len != 0);
-	put(&about, rq->query, rq->query_len);
+	put_bytes(&about, rq->path, rq->path_len);
+	put_bytes(&about, "?", rq->query_len != 0);
+	put_bytes(&about, rq->query, rq->query_len);
 	put_text(&about, "\n");
 	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (!sl_request_header(rq, names[i], &value, &len))
 			continue;
 		put_text(&about, names[i]);
 		put_text(&about, ": ");
-		put(&about, value, len);
+		put_bytes(&about, value, len);
 		put_text(&about, "\n");
 	}
 	reply.body = about.text;
@@ -165,7 +165,7 @@ static void handle_one(const struct options *opt, struct sl_request_view *rq)
 	}
 }
 
-static void handle(void *arg, struct sl_batch *batch)
+static void handle_batch(void *arg, struct sl_batch *batch)
 {
 	const struct options *opt = arg;
 
@@ -279,7 +279,7 @@ static void stream_cancel(void *arg, struct sl_request_view *rq)
 	sl_reply_error(rq, SL_RPC_CANCELLED);
 }
 
-static void writable(void *arg, struct sl_request_view *rq)
+static void on_writable(void *arg, struct sl_request_view *rq)
 {
 	const struct echoing *e = rq->own;
 
@@ -321,7 +321,7 @@ static const struct option long_options[] = {
 };
 
 /* 0 go on, 1 done, 2 wrong. */
-static int parse(int argc, char **argv, struct options *o)
+static int parse_args(int argc, char **argv, struct options *o)
 {
 	int c;
 	bool ok = true;
@@ -352,13 +352,13 @@ int main(int argc, char **argv)
 {
 	struct options o = {0};
 	struct sl_backend_options opt = {
-		.handle = handle,
+		.handle = handle_batch,
 		.arg = &o,
 		.on_stream = &on_stream,
 		.upgrades = true,
-		.writable = writable,
+		.writable = on_writable,
 	};
-	int rc = parse(argc, argv, &o);
+	int rc = parse_args(argc, argv, &o);
 
 	if (rc)
 		return rc == 1 ? 0 : rc;

@@ -301,7 +301,7 @@ static void call_cancel(void *arg, struct sl_request_view *rq)
 
 /* --- calls that have come as a whole --- */
 
-static void handle(void *arg, struct sl_batch *batch)
+static void handle_batch(void *arg, struct sl_batch *batch)
 {
 	for (unsigned i = 0; i < batch->count; i++) {
 		struct sl_request_view *rq = batch->requests[i];
@@ -336,7 +336,7 @@ int main(int argc, char **argv)
 	static const struct sl_stream_ops on_stream = {
 		.open = call_open, .data = call_data, .end = call_end, .cancel = call_cancel};
 	struct sl_backend_options opt = {
-		.handle = handle, .on_stream = &on_stream, .writable = call_go_on};
+		.handle = handle_batch, .on_stream = &on_stream, .writable = call_go_on};
 	int c;
 
 	while ((c = getopt_long(argc, argv, "l:h", options, NULL)) != -1) {

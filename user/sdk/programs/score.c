@@ -46,7 +46,7 @@ struct scorer {
 
 /* --- matrix file: rows of dim little-endian floats --- */
 
-static bool say(const char *file, const char *what)
+static bool report_error(const char *file, const char *what)
 {
 	fprintf(stderr, "score: %s: %s\n", file, what);
 	return false;
@@ -59,7 +59,7 @@ static bool make_matrix(const struct scorer *s)
 	bool ok = f != NULL;
 
 	if (!f)
-		return say(s->matrix_file, strerror(errno));
+		return report_error(s->matrix_file, strerror(errno));
 	sl_prng_seed(&rng, s->seed);
 	for (size_t i = 0; ok && i < s->make_rows * s->dim; i++) {
 		float v = (float)(2 * sl_prng_unit(&rng) - 1);
@@ -67,7 +67,7 @@ static bool make_matrix(const struct scorer *s)
 		ok = fwrite(&v, sizeof(v), 1, f) == 1;
 	}
 	ok = fclose(f) == 0 && ok;
-	return ok ? true : say(s->matrix_file, strerror(errno));
+	return ok ? true : report_error(s->matrix_file, strerror(errno));
 }
 
 static bool load_matrix(struct scorer *s)
@@ -79,24 +79,25 @@ static bool load_matrix(struct scorer *s)
 	bool ok;
 
 	if (!f || fstat(fileno(f), &st) < 0)
-		return say(s->matrix_file, strerror(errno));
+		return report_error(s->matrix_file, strerror(errno));
 	len = (size_t)st.st_size;
 	s->rows = len / row;
 	ok = s->rows && len % row == 0 && s->rows <= INT32_MAX;
 	if (!ok) {
 		fclose(f);
-		return say(s->matrix_file, "expected a whole number of rows of --dim floats");
+		return report_error(s->matrix_file,
+				    "expected a whole number of rows of --dim floats");
 	}
 	s->matrix = malloc(len);
 	ok = s->matrix && fread(s->matrix, row, s->rows, f) == s->rows;
 	fclose(f);
 	if (!ok)
-		return say(s->matrix_file, "cannot be read into memory");
+		return report_error(s->matrix_file, "cannot be read into memory");
 	for (size_t i = 0; i < s->rows * s->dim; i++) {
 		if (!isfinite(s->matrix[i])) {
 			snprintf(text, sizeof(text), "row %zu, column %zu is not finite",
 				 i / s->dim, i % s->dim);
-			return say(s->matrix_file, text);
+			return report_error(s->matrix_file, text);
 		}
 	}
 	return true;
@@ -104,7 +105,7 @@ static bool load_matrix(struct scorer *s)
 
 /* --- one batch --- */
 
-static void refuse(struct sl_request_view *rq, const char *error)
+static void refuse_request(struct sl_request_view *rq, const char *error)
 {
 	char text[160];
 	int len = snprintf(text, sizeof(text), "{\"error\":\"%s\"}", error);
@@ -126,14 +127,14 @@ static bool take_query(struct scorer *s, struct sl_request_view *rq, size_t n)
 	if (rq->body_len != s->dim * sizeof(float)) {
 		snprintf(text, sizeof(text), "expected %zu bytes (%lu floats), got %zu",
 			 s->dim * sizeof(float), s->dim, rq->body_len);
-		refuse(rq, text);
+		refuse_request(rq, text);
 		return false;
 	}
 	memcpy(to, rq->body, rq->body_len);
 	for (size_t i = 0; i < s->dim; i++) {
 		if (!isfinite(to[i])) {
 			snprintf(text, sizeof(text), "element %zu is not finite", i);
-			refuse(rq, text);
+			refuse_request(rq, text);
 			return false;
 		}
 	}
@@ -144,7 +145,8 @@ static bool take_query(struct scorer *s, struct sl_request_view *rq, size_t n)
 }
 
 /* Rows come in order, and only a larger score displaces: ties go to the lower row. */
-static void merge(struct top *t, unsigned most, const float *scores, size_t cnt, size_t first_row)
+static void merge_top(struct top *t, unsigned most, const float *scores, size_t cnt,
+		      size_t first_row)
 {
 	for (size_t i = 0; i < cnt; i++) {
 		float v = scores[i];
@@ -171,7 +173,7 @@ static void become_slower(int sig)
 	slower = !slower;
 }
 
-static void product(struct scorer *s, size_t n, size_t row, size_t cnt)
+static void multiply_rows(struct scorer *s, size_t n, size_t row, size_t cnt)
 {
 	size_t whole = s->pad ? (n + s->pad - 1) / s->pad * s->pad : n;
 
@@ -187,7 +189,7 @@ static void reply_with(struct scorer *s, struct top *t)
 	char *at = s->text;
 
 	if (!t->finite) {
-		refuse(t->rq, "a score is not finite: the vector is too large");
+		refuse_request(t->rq, "a score is not finite: the vector is too large");
 		return;
 	}
 	at += sprintf(at, "{\"ids\":[");
@@ -202,7 +204,7 @@ static void reply_with(struct scorer *s, struct top *t)
 						.body_len = (size_t)(at - s->text)});
 }
 
-static void handle(void *arg, struct sl_batch *batch)
+static void handle_batch(void *arg, struct sl_batch *batch)
 {
 	struct scorer *s = arg;
 	size_t again = slower ? s->rows * s->slow / 100 : 0, n = 0, cnt;
@@ -212,12 +214,12 @@ static void handle(void *arg, struct sl_batch *batch)
 	if (!n)
 		return;
 	for (size_t row = 0; row < again; row += s->tile)
-		product(s, n, row, again - row < s->tile ? again - row : s->tile);
+		multiply_rows(s, n, row, again - row < s->tile ? again - row : s->tile);
 	for (size_t row = 0; row < s->rows; row += s->tile) {
 		cnt = s->rows - row < s->tile ? s->rows - row : s->tile;
-		product(s, n, row, cnt);
+		multiply_rows(s, n, row, cnt);
 		for (size_t q = 0; q < n; q++)
-			merge(&s->tops[q], (unsigned)s->top, s->scores + q * cnt, cnt, row);
+			merge_top(&s->tops[q], (unsigned)s->top, s->scores + q * cnt, cnt, row);
 	}
 	for (size_t i = 0; i < n; i++)
 		reply_with(s, &s->tops[i]);
@@ -261,13 +263,13 @@ static const struct option long_options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-static bool number(unsigned long most, unsigned long *out)
+static bool parse_number(unsigned long most, unsigned long *out)
 {
 	return program_number("score", optarg, most, out);
 }
 
 /* 0 go on, 1 done, 2 wrong. */
-static int parse(int argc, char **argv, struct scorer *s)
+static int parse_args(int argc, char **argv, struct scorer *s)
 {
 	int c;
 	bool ok = true;
@@ -278,14 +280,14 @@ static int parse(int argc, char **argv, struct scorer *s)
 		case 'l': s->listen = optarg; break;
 		case 'K': s->key_file = optarg; break;
 		case 'm': s->matrix_file = optarg; break;
-		case 'd': ok = number(DIM_MAX, &s->dim); break;
-		case 'k': ok = number(TOP_MAX, &s->top); break;
-		case 'b': ok = number(SL_RPC_MAX_BATCH, &s->max_batch); break;
-		case 't': ok = number(1024, &s->threads); break;
-		case 'P': ok = number(SL_RPC_MAX_BATCH, &s->pad); break;
-		case 'S': ok = number(100, &s->slow); break;
-		case 'M': ok = number(UINT32_MAX, &s->make_rows); break;
-		case 's': ok = number(UINT32_MAX, &s->seed); break;
+		case 'd': ok = parse_number(DIM_MAX, &s->dim); break;
+		case 'k': ok = parse_number(TOP_MAX, &s->top); break;
+		case 'b': ok = parse_number(SL_RPC_MAX_BATCH, &s->max_batch); break;
+		case 't': ok = parse_number(1024, &s->threads); break;
+		case 'P': ok = parse_number(SL_RPC_MAX_BATCH, &s->pad); break;
+		case 'S': ok = parse_number(100, &s->slow); break;
+		case 'M': ok = parse_number(UINT32_MAX, &s->make_rows); break;
+		case 's': ok = parse_number(UINT32_MAX, &s->seed); break;
 		case 'h': fputs(help, stdout); return 1;
 		default: ok = false;
 		}
@@ -302,9 +304,9 @@ static int parse(int argc, char **argv, struct scorer *s)
 int main(int argc, char **argv)
 {
 	struct scorer s = {.top = 10, .threads = 1, .max_batch = 256, .seed = 1};
-	struct sl_backend_options opt = {.handle = handle, .arg = &s};
+	struct sl_backend_options opt = {.handle = handle_batch, .arg = &s};
 	size_t fit;
-	int rc = parse(argc, argv, &s);
+	int rc = parse_args(argc, argv, &s);
 
 	if (rc)
 		return rc == 1 ? 0 : rc;
@@ -329,7 +331,7 @@ int main(int argc, char **argv)
 	if (s.queries && s.scores && s.tops && s.text)
 		rc = program_run("score", &opt);
 	else
-		rc = !say("memory", "not enough for this --max-batch");
+		rc = !report_error("memory", "not enough for this --max-batch");
 	free(s.matrix);
 	free(s.queries);
 	free(s.scores);

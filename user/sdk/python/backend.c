@@ -4,19 +4,19 @@
 #include <string.h>
 #include "sdk/python/binding.h"
 
-static struct backend *of(PyObject *self)
+static struct py_backend *backend_of(PyObject *self)
 {
-	return (struct backend *)self;
+	return (struct py_backend *)self;
 }
 
-static struct sl_backend *opened(PyObject *self)
+static struct sl_backend *open_backend(PyObject *self)
 {
-	if (!of(self)->b)
+	if (!backend_of(self)->b)
 		PyErr_SetString(PyExc_ValueError, "the backend is closed");
-	return of(self)->b;
+	return backend_of(self)->b;
 }
 
-static PyObject *list_of(struct backend *self, const struct sl_batch *batch)
+static PyObject *list_of(struct py_backend *self, const struct sl_batch *batch)
 {
 	PyObject *list = PyList_New(0);
 
@@ -33,9 +33,9 @@ static PyObject *list_of(struct backend *self, const struct sl_batch *batch)
 	return list;
 }
 
-static void handle(void *arg, struct sl_batch *batch)
+static void handle_batch(void *arg, struct sl_batch *batch)
 {
-	struct backend *self = arg;
+	struct py_backend *self = arg;
 	PyObject *list, *done, *type, *trace;
 
 	PyEval_RestoreThread(self->thread);
@@ -58,10 +58,10 @@ static void handle(void *arg, struct sl_batch *batch)
 /* One of the two ways to wait, without the GIL; -1: an exception is set. */
 static int wait_for(PyObject *object, int (*wait)(struct sl_backend *, unsigned), unsigned wait_us)
 {
-	struct backend *self = of(object);
+	struct py_backend *self = backend_of(object);
 	int rc;
 
-	if (!opened(object))
+	if (!open_backend(object))
 		return -1;
 	if (self->polling) {
 		PyErr_SetString(PyExc_RuntimeError, "the backend is being polled already");
@@ -111,18 +111,18 @@ static PyObject *py_drain(PyObject *self, PyObject *unused)
 static PyObject *py_fd(PyObject *self, PyObject *unused)
 {
 	(void)unused;
-	return opened(self) ? PyLong_FromLong(sl_backend_fd(of(self)->b)) : NULL;
+	return open_backend(self) ? PyLong_FromLong(sl_backend_fd(backend_of(self)->b)) : NULL;
 }
 
 static PyObject *py_stream_fd(PyObject *self, PyObject *unused)
 {
 	(void)unused;
-	return opened(self) ? PyLong_FromLong(of(self)->stream_fd) : NULL;
+	return open_backend(self) ? PyLong_FromLong(backend_of(self)->stream_fd) : NULL;
 }
 
 static PyObject *py_arm(PyObject *self, PyObject *unused)
 {
-	int rc = opened(self) ? sl_backend_arm(of(self)->b) : -EBADF;
+	int rc = open_backend(self) ? sl_backend_arm(backend_of(self)->b) : -EBADF;
 
 	(void)unused;
 	if (rc >= 0)
@@ -134,17 +134,17 @@ static PyObject *py_arm(PyObject *self, PyObject *unused)
 static PyObject *py_disarm(PyObject *self, PyObject *unused)
 {
 	(void)unused;
-	if (!opened(self))
+	if (!open_backend(self))
 		return NULL;
-	sl_backend_disarm(of(self)->b);
+	sl_backend_disarm(backend_of(self)->b);
 	Py_RETURN_NONE;
 }
 
 static PyObject *py_stop(PyObject *self, PyObject *unused)
 {
 	(void)unused;
-	if (of(self)->b)
-		sl_backend_stop(of(self)->b);
+	if (backend_of(self)->b)
+		sl_backend_stop(backend_of(self)->b);
 	Py_RETURN_NONE;
 }
 
@@ -152,9 +152,9 @@ static PyObject *py_ready(PyObject *self, PyObject *ready)
 {
 	int is = PyObject_IsTrue(ready);
 
-	if (is < 0 || !opened(self))
+	if (is < 0 || !open_backend(self))
 		return NULL;
-	sl_backend_ready(of(self)->b, is);
+	sl_backend_ready(backend_of(self)->b, is);
 	Py_RETURN_NONE;
 }
 
@@ -163,9 +163,9 @@ static PyObject *py_stats(PyObject *self, PyObject *unused)
 	struct sl_backend_stats s;
 
 	(void)unused;
-	if (!opened(self))
+	if (!open_backend(self))
 		return NULL;
-	sl_backend_stats(of(self)->b, &s);
+	sl_backend_stats(backend_of(self)->b, &s);
 	return Py_BuildValue("{sKsKsKsKsKsKsKsIsIsI}", "requests", s.requests, "batches", s.batches,
 			     "replies", s.replies, "cancelled", s.cancelled, "expired", s.expired,
 			     "bad_messages", s.bad_messages, "refused", s.refused, "channels",
@@ -173,7 +173,7 @@ static PyObject *py_stats(PyObject *self, PyObject *unused)
 			     s.largest_batch);
 }
 
-static bool close_backend(struct backend *self)
+static bool close_backend(struct py_backend *self)
 {
 	struct sl_backend *b = self->b;
 	struct sl_list *at, *next;
@@ -181,7 +181,7 @@ static bool close_backend(struct backend *self)
 	bool free = true;
 
 	sl_list_for_each_safe (at, next, &self->open)
-		free = request_abandon(sl_container_of(at, struct request, node)) && free;
+		free = request_abandon(sl_container_of(at, struct py_request, node)) && free;
 	if (!free)
 		return false;
 	self->b = NULL;
@@ -196,56 +196,56 @@ static bool close_backend(struct backend *self)
 static PyObject *py_close(PyObject *self, PyObject *unused)
 {
 	(void)unused;
-	if (of(self)->polling)
+	if (backend_of(self)->polling)
 		return PyErr_Format(PyExc_RuntimeError,
 				    "the backend is being polled: stop() it first");
-	if (of(self)->b && !close_backend(of(self)))
+	if (backend_of(self)->b && !close_backend(backend_of(self)))
 		return PyErr_Format(
 			PyExc_BufferError,
 			"an array still looks at the bytes of a request: drop it first");
 	Py_RETURN_NONE;
 }
 
-static int init(PyObject *self, PyObject *args, PyObject *keywords)
+static int backend_init(PyObject *self, PyObject *args, PyObject *keywords)
 {
 	static char *names[] = {"listen",        "max_batch", "key_file", "busy_poll",
 				"bulk_ring_len", "streams",   "upgrades", NULL};
-	struct sl_backend_options opt = {.handle = handle, .arg = self};
+	struct sl_backend_options opt = {.handle = handle_batch, .arg = self};
 	int busy = 0, streams = 0, upgrades = 0;
 	char err[256];
 
-	if (of(self)->b) {
+	if (backend_of(self)->b) {
 		PyErr_SetString(PyExc_RuntimeError, "the backend is open already");
 		return -1;
 	}
-	sl_list_init(&of(self)->open);
-	of(self)->stream_fd = -1;
+	sl_list_init(&backend_of(self)->open);
+	backend_of(self)->stream_fd = -1;
 	if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|$IzpIpp:Backend", names, &opt.listen,
 					 &opt.max_batch, &opt.key_file, &busy, &opt.bulk_ring_len,
 					 &streams, &upgrades))
 		return -1;
-	if (streams && !streams_open(of(self), &opt)) {
+	if (streams && !streams_open(backend_of(self), &opt)) {
 		PyErr_SetFromErrno(PyExc_OSError);
 		return -1;
 	}
 	opt.busy_poll = busy;
 	opt.upgrades = upgrades;
-	of(self)->b = sl_backend_open(&opt, err, sizeof(err));
-	if (of(self)->b)
+	backend_of(self)->b = sl_backend_open(&opt, err, sizeof(err));
+	if (backend_of(self)->b)
 		return 0;
-	streams_close(of(self));
+	streams_close(backend_of(self));
 	PyErr_SetString(PyExc_OSError, err);
 	return -1;
 }
 
-static void dealloc(PyObject *self)
+static void backend_dealloc(PyObject *self)
 {
 	PyTypeObject *type = Py_TYPE(self);
 
 	/* Requests have references to it: none is open. */
-	if (of(self)->b)
-		(void)close_backend(of(self));
-	Py_XDECREF(of(self)->raised);
+	if (backend_of(self)->b)
+		(void)close_backend(backend_of(self));
+	Py_XDECREF(backend_of(self)->raised);
 	((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
 	Py_DECREF((PyObject *)type);
 }
@@ -277,14 +277,14 @@ PyMODINIT_FUNC PyInit__backend(void)
 	static PyType_Slot slots[] = {
 		{Py_tp_doc, "A backend, without what the package adds in Python."},
 		{Py_tp_new, PyType_GenericNew},
-		{Py_tp_init, init},
+		{Py_tp_init, backend_init},
 		{Py_tp_methods, methods},
-		{Py_tp_dealloc, dealloc},
+		{Py_tp_dealloc, backend_dealloc},
 		{0, NULL},
 	};
 	static PyType_Spec spec = {
 		.name = "sluice._backend.Backend",
-		.basicsize = sizeof(struct backend),
+		.basicsize = sizeof(struct py_backend),
 		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
 		.slots = slots,
 	};

@@ -29,7 +29,8 @@ static bool is_value(const char *value, Py_ssize_t len)
 }
 
 /* Points `h` to the bytes of a name and a value, which `f` keeps alive. */
-static bool point_header(struct form *f, struct sl_header_arg *h, PyObject *name, PyObject *value)
+static bool point_header(struct py_form *f, struct sl_header_arg *h, PyObject *name,
+			 PyObject *value)
 {
 	PyObject *lower = PyObject_CallMethod(name, "lower", NULL);
 	Py_ssize_t name_len, len;
@@ -62,7 +63,7 @@ static bool point_header(struct form *f, struct sl_header_arg *h, PyObject *name
 	return true;
 }
 
-static bool add_header(struct form *f, PyObject *pair, bool trailer)
+static bool add_header(struct py_form *f, PyObject *pair, bool trailer)
 {
 	struct sl_header_arg *h;
 	PyObject *fixed, *name, *value;
@@ -87,7 +88,7 @@ static bool add_header(struct form *f, PyObject *pair, bool trailer)
 	return true;
 }
 
-static bool add_headers(struct form *f, PyObject *headers, bool trailer)
+static bool add_headers(struct py_form *f, PyObject *headers, bool trailer)
 {
 	PyObject *pairs;
 	bool ok = true;
@@ -119,17 +120,17 @@ static bool add_headers(struct form *f, PyObject *headers, bool trailer)
 	return ok;
 }
 
-void form_end(struct form *f)
+void form_end(struct py_form *f)
 {
 	PyMem_Free(f->headers);
 	Py_CLEAR(f->alive);
 	Py_CLEAR(f->body);
 }
 
-struct form *form_keep(const struct form *f)
+struct py_form *form_keep(const struct py_form *f)
 {
 	size_t headers_len = f->args.header_cnt * sizeof(*f->headers);
-	struct form *kept = PyMem_Calloc(1, sizeof(*kept));
+	struct py_form *kept = PyMem_Calloc(1, sizeof(*kept));
 
 	if (!kept)
 		goto no_memory;
@@ -152,7 +153,7 @@ no_memory:
 	return NULL;
 }
 
-void form_free(struct form *f)
+void form_free(struct py_form *f)
 {
 	if (!f)
 		return;
@@ -160,7 +161,7 @@ void form_free(struct form *f)
 	PyMem_Free(f);
 }
 
-bool form_read(struct form *f, PyObject *keywords)
+bool form_read(struct py_form *f, PyObject *keywords)
 {
 	static char *names[] = {"status",   "content_type", "headers",
 				"trailers", "grpc_status",  "grpc_message",
@@ -169,7 +170,7 @@ bool form_read(struct form *f, PyObject *keywords)
 	int status = 200, grpc = 0, more = 0, no_message = 0;
 	bool ok, is_known;
 
-	*f = (struct form){.args = {.status = 200}};
+	*f = (struct py_form){.args = {.status = 200}};
 	if (!keywords)
 		return true;
 	none = PyTuple_New(0);
@@ -206,14 +207,14 @@ bool form_read(struct form *f, PyObject *keywords)
 	return ok;
 }
 
-bool form_read_interim(struct form *f, PyObject *args, PyObject *keywords)
+bool form_read_interim(struct py_form *f, PyObject *args, PyObject *keywords)
 {
 	static char *names[] = {"status", "headers", NULL};
 	PyObject *headers = NULL;
 	int status = 103;
 	bool ok;
 
-	*f = (struct form){0};
+	*f = (struct py_form){0};
 	f->alive = PyList_New(0);
 	ok = f->alive && PyArg_ParseTupleAndKeywords(args, keywords, "|$iO:reply_interim", names,
 						     &status, &headers);

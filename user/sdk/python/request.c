@@ -10,14 +10,14 @@ enum { TLV_HEAD = 4 /* u16 tag, u16 length */ };
 
 PyTypeObject *request_type;
 
-static struct request *of(PyObject *self)
+static struct py_request *request_of(PyObject *self)
 {
-	return (struct request *)self;
+	return (struct py_request *)self;
 }
 
 static struct sl_request_view *open_view(PyObject *self)
 {
-	struct request *rq = of(self);
+	struct py_request *rq = request_of(self);
 
 	if (rq->view && !rq->held)
 		return rq->view;
@@ -28,7 +28,7 @@ static struct sl_request_view *open_view(PyObject *self)
 }
 
 /* Its bytes are the SDK's again. */
-static void close_request(struct request *rq)
+static void close_request(struct py_request *rq)
 {
 	rq->view = NULL;
 	stream_close(rq);
@@ -37,7 +37,7 @@ static void close_request(struct request *rq)
 }
 
 /* True, False (nobody waits any more) or NULL. */
-static PyObject *send(struct request *rq, const struct sl_reply_args *args)
+static PyObject *send_reply(struct py_request *rq, const struct sl_reply_args *args)
 {
 	int rc = stream_reply(rq, args, SL_RPC_OK);
 
@@ -65,7 +65,7 @@ static PyObject *send(struct request *rq, const struct sl_reply_args *args)
 }
 
 /* Returns a new reference to the memoryview that `body` gave; NULL if it is gone. */
-static PyObject *body_view(struct request *rq)
+static PyObject *body_view(struct py_request *rq)
 {
 	PyObject *view = rq->body ? PyObject_CallNoArgs(rq->body) : NULL;
 
@@ -76,7 +76,7 @@ static PyObject *body_view(struct request *rq)
 }
 
 /* Releases the memoryview that `body` gave, unless another object has a buffer of that view. */
-static void release_body(struct request *rq)
+static void release_body(struct py_request *rq)
 {
 	PyObject *view = body_view(rq), *done;
 
@@ -94,15 +94,15 @@ static void release_body(struct request *rq)
  * Sends a part at once, and a whole reply when no object looks at the request's bytes any more. A
  * reply that waits is copied, as the caller may fill the same array again.
  */
-static PyObject *answer(struct request *rq, const struct form *f)
+static PyObject *reply_with(struct py_request *rq, const struct py_form *f)
 {
 	if (f->args.more || f->args.body_len > SL_RPC_MAX_MESSAGE)
-		return open_view((PyObject *)rq) ? send(rq, &f->args) : NULL;
+		return open_view((PyObject *)rq) ? send_reply(rq, &f->args) : NULL;
 	release_body(rq);
 	if (!open_view((PyObject *)rq))
 		return NULL;
 	if (rq->exports == 0)
-		return send(rq, &f->args);
+		return send_reply(rq, &f->args);
 	rq->held = form_keep(f);
 	if (!rq->held)
 		return NULL;
@@ -121,7 +121,7 @@ static int get_buffer(PyObject *self, Py_buffer *out, int flags)
 	if (PyBuffer_FillInfo(out, self, (void *)(uintptr_t)v->body, (Py_ssize_t)v->body_len, 1,
 			      flags))
 		return -1;
-	of(self)->exports++;
+	request_of(self)->exports++;
 	return 0;
 }
 
@@ -129,15 +129,15 @@ static int get_buffer(PyObject *self, Py_buffer *out, int flags)
 static void release_buffer(PyObject *self, Py_buffer *unused)
 {
 	PyObject *type, *value, *trace, *done;
-	struct request *rq = of(self);
-	struct form *held = rq->held;
+	struct py_request *rq = request_of(self);
+	struct py_form *held = rq->held;
 
 	(void)unused;
 	if (--rq->exports || !held)
 		return;
 	PyErr_Fetch(&type, &value, &trace);
 	rq->held = NULL;
-	done = send(rq, &held->args);
+	done = send_reply(rq, &held->args);
 	if (!done && rq->view) {
 		(void)stream_reply(rq, NULL, SL_RPC_INTERNAL);
 		close_request(rq);
@@ -151,7 +151,7 @@ static void release_buffer(PyObject *self, Py_buffer *unused)
 
 static PyObject *get_body(PyObject *self, void *unused)
 {
-	struct request *rq = of(self);
+	struct py_request *rq = request_of(self);
 	PyObject *view;
 
 	(void)unused;
@@ -178,7 +178,7 @@ static PyObject *get_body(PyObject *self, void *unused)
  * Returns text; bytes that are not UTF-8 become surrogates, as in names of files. An error handler is
  * Python code, which can reply to the request: it gets a copy of the bytes.
  */
-static PyObject *text(const char *ptr, size_t len)
+static PyObject *text_of(const char *ptr, size_t len)
 {
 	PyObject *str = PyUnicode_DecodeUTF8(ptr ? ptr : "", (Py_ssize_t)len, "strict"), *copy;
 
@@ -198,7 +198,7 @@ static PyObject *text(const char *ptr, size_t len)
 		struct sl_request_view *v = open_view(self);                                       \
                                                                                                    \
 		(void)unused;                                                                      \
-		return v ? text(v->field, v->field##_len) : NULL;                                  \
+		return v ? text_of(v->field, v->field##_len) : NULL;                               \
 	}
 TEXT_GETTER(method)
 TEXT_GETTER(path)
@@ -237,7 +237,7 @@ static PyObject *get_expects(PyObject *self, void *unused)
 static PyObject *get_is_open(PyObject *self, void *unused)
 {
 	(void)unused;
-	return PyBool_FromLong(of(self)->view && !of(self)->held);
+	return PyBool_FromLong(request_of(self)->view && !request_of(self)->held);
 }
 
 static PyObject *get_cancelled(PyObject *self, void *unused)
@@ -269,8 +269,9 @@ static PyObject *list_fields(const uint8_t *meta, size_t meta_len, unsigned want
 			break;
 		if (tag == want && len && p[TLV_HEAD] < len) {
 			unsigned name_len = p[TLV_HEAD];
-			PyObject *pair = Py_BuildValue("(NN)", text(name, name_len),
-						       text(name + name_len, len - 1 - name_len));
+			PyObject *pair =
+				Py_BuildValue("(NN)", text_of(name, name_len),
+					      text_of(name + name_len, len - 1 - name_len));
 
 			if (!pair || PyList_Append(list, pair))
 				Py_CLEAR(list);
@@ -297,10 +298,11 @@ static PyObject *get_trailers(PyObject *self, void *unused)
 	if (!v)
 		return NULL;
 	/* Before that the SDK's thread may be about to write them. */
-	return list_fields(v->trailers, of(self)->heard_end ? v->trailers_len : 0, SL_META_TRAILER);
+	return list_fields(v->trailers, request_of(self)->heard_end ? v->trailers_len : 0,
+			   SL_META_TRAILER);
 }
 
-static PyObject *header(PyObject *self, PyObject *args)
+static PyObject *request_header(PyObject *self, PyObject *args)
 {
 	PyObject *otherwise = Py_None;
 	const char *name, *value;
@@ -310,7 +312,7 @@ static PyObject *header(PyObject *self, PyObject *args)
 	if (!PyArg_ParseTuple(args, "s|O:header", &name, &otherwise) || !(v = open_view(self)))
 		return NULL;
 	if (sl_request_header(v, name, &value, &len))
-		return text(value, len);
+		return text_of(value, len);
 	Py_INCREF(otherwise);
 	return otherwise;
 }
@@ -336,7 +338,7 @@ static PyObject *go_on(PyObject *self, PyObject *unused)
 static PyObject *reply_interim(PyObject *self, PyObject *args, PyObject *keywords)
 {
 	struct sl_request_view *v;
-	struct form f;
+	struct py_form f;
 	int rc;
 
 	if (!open_view(self) || !form_read_interim(&f, args, keywords))
@@ -361,13 +363,13 @@ static PyObject *reply_interim(PyObject *self, PyObject *args, PyObject *keyword
 	return NULL;
 }
 
-static PyObject *reply(PyObject *self, PyObject *args, PyObject *keywords)
+static PyObject *request_reply(PyObject *self, PyObject *args, PyObject *keywords)
 {
-	struct request *rq = of(self);
+	struct py_request *rq = request_of(self);
 	PyObject *body = NULL, *done = NULL, *own;
 	struct sl_request_view *v;
 	Py_buffer bytes = {0};
-	struct form f;
+	struct py_form f;
 	bool is_own;
 
 	if (!open_view(self) || !PyArg_ParseTuple(args, "|O:reply", &body) ||
@@ -382,7 +384,7 @@ static PyObject *reply(PyObject *self, PyObject *args, PyObject *keywords)
 		/* The memoryview of `body` itself, which its own reply ends, is read without a buffer. */
 		f.args.body = v && is_own ? v->body : bytes.buf;
 		f.args.body_len = v && is_own ? v->body_len : (size_t)bytes.len;
-		done = v ? answer(rq, &f) : NULL;
+		done = v ? reply_with(rq, &f) : NULL;
 	}
 	/* This may release the last buffer over the request itself: a held reply is sent then. */
 	if (bytes.obj)
@@ -395,7 +397,7 @@ PyObject *reply_rows(PyObject *module, PyObject *args, PyObject *keywords)
 {
 	PyObject *requests, *array, *rq, *done;
 	Py_buffer rows;
-	struct form f;
+	struct py_form f;
 	Py_ssize_t count;
 	bool ok;
 
@@ -419,7 +421,7 @@ PyObject *reply_rows(PyObject *module, PyObject *args, PyObject *keywords)
 			ok = rq && PyObject_TypeCheck(rq, request_type);
 			if (rq && !ok)
 				PyErr_SetString(PyExc_TypeError, "expected a list of requests");
-			done = ok ? answer(of(rq), &f) : NULL;
+			done = ok ? reply_with(request_of(rq), &f) : NULL;
 			ok = done != NULL;
 			Py_XDECREF(done);
 			Py_XDECREF(rq);
@@ -433,14 +435,14 @@ PyObject *reply_rows(PyObject *module, PyObject *args, PyObject *keywords)
 }
 
 /* Answers 500 to a request that the handler has left open. Returns true if it was. */
-static bool finish_one(struct request *rq)
+static bool finish_one(struct py_request *rq)
 {
-	struct form f = {.args = {.status = 500}};
+	struct py_form f = {.args = {.status = 500}};
 	PyObject *done;
 
 	if (!rq->view || rq->held)
 		return false;
-	done = answer(rq, &f);
+	done = reply_with(rq, &f);
 	if (!done)
 		PyErr_WriteUnraisable((PyObject *)rq);
 	Py_XDECREF(done);
@@ -458,15 +460,15 @@ PyObject *finish(PyObject *module, PyObject *requests)
 
 		/* The list is the handler's, too, and can have other items. */
 		if (PyObject_TypeCheck(item, request_type)) {
-			left += finish_one(of(item));
-			held += of(item)->held != NULL;
+			left += finish_one(request_of(item));
+			held += request_of(item)->held != NULL;
 		}
 		Py_DECREF(item);
 	}
 	return Py_BuildValue("(II)", left, held);
 }
 
-bool request_abandon(struct request *rq)
+bool request_abandon(struct py_request *rq)
 {
 	release_body(rq);
 	if (rq->exports)
@@ -477,7 +479,7 @@ bool request_abandon(struct request *rq)
 	return true;
 }
 
-void request_fail(struct request *rq, enum sl_rpc_status status)
+void request_fail(struct py_request *rq, enum sl_rpc_status status)
 {
 	release_body(rq);
 	if (!rq->view)
@@ -486,16 +488,16 @@ void request_fail(struct request *rq, enum sl_rpc_status status)
 	close_request(rq);
 }
 
-static PyObject *fail(PyObject *self, PyObject *unused)
+static PyObject *request_fail_op(PyObject *self, PyObject *unused)
 {
 	(void)unused;
-	request_fail(of(self), SL_RPC_INTERNAL);
+	request_fail(request_of(self), SL_RPC_INTERNAL);
 	Py_RETURN_NONE;
 }
 
-static void dealloc(PyObject *self)
+static void request_dealloc(PyObject *self)
 {
-	struct request *rq = of(self);
+	struct py_request *rq = request_of(self);
 	PyTypeObject *type = Py_TYPE(self);
 
 	if (rq->view) {
@@ -510,9 +512,9 @@ static void dealloc(PyObject *self)
 	Py_DECREF((PyObject *)type);
 }
 
-PyObject *request_new(struct backend *backend, struct sl_request_view *view)
+PyObject *request_new(struct py_backend *backend, struct sl_request_view *view)
 {
-	struct request *rq = of(PyType_GenericAlloc(request_type, 0));
+	struct py_request *rq = request_of(PyType_GenericAlloc(request_type, 0));
 
 	if (!rq)
 		return NULL;
@@ -549,9 +551,9 @@ static PyGetSetDef accessors[] = {
 };
 
 static PyMethodDef methods[] = {
-	{"header", header, METH_VARARGS,
+	{"header", request_header, METH_VARARGS,
 	 "header($self, name, default=None, /)\n--\n\nThe value of a forwarded header; the name in lower case."},
-	{"reply", (PyCFunction)(void (*)(void))reply, METH_VARARGS | METH_KEYWORDS,
+	{"reply", (PyCFunction)(void (*)(void))request_reply, METH_VARARGS | METH_KEYWORDS,
 	 "reply($self, body=b'', /, *, status=200, content_type=None, headers=None, trailers=None, grpc_status=0,"
 	 " grpc_message=None, more=False, no_message=False)\n--\n\n"
 	 "Replies with any C-contiguous buffer, once; `more` says that a further part follows,\n"
@@ -562,7 +564,7 @@ static PyMethodDef methods[] = {
 	 "A hint: gRPC, HTTP/1.0 and a client that does not read have no place for it."},
 	{"_go_on", go_on, METH_NOARGS, "Its client may send the body."},
 	{"_taken", stream_taken, METH_O, "A part of it of so many bytes was read."},
-	{"_fail", fail, METH_NOARGS, "It ends here, broken."},
+	{"_fail", request_fail_op, METH_NOARGS, "It ends here, broken."},
 	{NULL, NULL, 0, NULL},
 };
 
@@ -572,14 +574,14 @@ bool request_type_add(PyObject *module)
 		{Py_tp_doc, "One request. Its attributes are valid until it was replied to."},
 		{Py_tp_getset, accessors},
 		{Py_tp_methods, methods},
-		{Py_tp_dealloc, dealloc},
+		{Py_tp_dealloc, request_dealloc},
 		{Py_bf_getbuffer, get_buffer},
 		{Py_bf_releasebuffer, release_buffer},
 		{0, NULL},
 	};
 	static PyType_Spec spec = {
 		.name = "sluice.Request",
-		.basicsize = sizeof(struct request),
+		.basicsize = sizeof(struct py_request),
 		.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
 		.slots = slots,
 	};

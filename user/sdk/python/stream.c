@@ -28,8 +28,8 @@ enum note_kind { NOTE_OPEN, NOTE_DATA, NOTE_END, NOTE_CANCEL, NOTE_WRITABLE, NOT
 
 struct ear {
 	struct sl_request_view *view;
-	struct request *request; /* from NOTE_OPEN on */
-	bool taken;              /* there was one */
+	struct py_request *request; /* from NOTE_OPEN on */
+	bool taken;                 /* there was one */
 	/* under the lock */
 	unsigned refs; /* of notes, and one of the request, also before there is one */
 	size_t kept;
@@ -48,7 +48,7 @@ struct note {
 
 /* --- the I/O thread --- */
 
-static void add_note(struct backend *b, struct ear *ear, struct note *n)
+static void add_note(struct py_backend *b, struct ear *ear, struct note *n)
 {
 	static const uint64_t one = 1;
 	bool was_empty = !b->notes;
@@ -62,8 +62,8 @@ static void add_note(struct backend *b, struct ear *ear, struct note *n)
 		return; /* full: it is readable already */
 }
 
-static void note(struct backend *b, struct sl_request_view *view, enum note_kind kind,
-		 const void *bytes, size_t len, size_t left)
+static void queue_note(struct py_backend *b, struct sl_request_view *view, enum note_kind kind,
+		       const void *bytes, size_t len, size_t left)
 {
 	struct note *n = malloc(sizeof(*n) + len);
 	struct ear *ear;
@@ -97,7 +97,7 @@ static void on_open(void *arg, struct sl_request_view *view)
 {
 	struct ear *ear = calloc(1, sizeof(*ear));
 	struct note *n = malloc(sizeof(*n)), *spare = malloc(sizeof(*spare));
-	struct backend *b = arg;
+	struct py_backend *b = arg;
 
 	if (!ear || !n || !spare) {
 		free(ear);
@@ -117,22 +117,22 @@ static void on_open(void *arg, struct sl_request_view *view)
 static void on_data(void *arg, struct sl_request_view *view, const void *bytes, size_t len,
 		    size_t left)
 {
-	note(arg, view, NOTE_DATA, bytes, len, left);
+	queue_note(arg, view, NOTE_DATA, bytes, len, left);
 }
 
 static void on_end(void *arg, struct sl_request_view *view)
 {
-	note(arg, view, NOTE_END, NULL, 0, 0);
+	queue_note(arg, view, NOTE_END, NULL, 0, 0);
 }
 
 static void on_cancel(void *arg, struct sl_request_view *view)
 {
-	note(arg, view, NOTE_CANCEL, NULL, 0, 0);
+	queue_note(arg, view, NOTE_CANCEL, NULL, 0, 0);
 }
 
 static void on_writable(void *arg, struct sl_request_view *view)
 {
-	note(arg, view, NOTE_WRITABLE, NULL, 0, 0);
+	queue_note(arg, view, NOTE_WRITABLE, NULL, 0, 0);
 }
 
 static const struct sl_stream_ops stream_ops = {
@@ -140,7 +140,7 @@ static const struct sl_stream_ops stream_ops = {
 
 /* --- with the GIL --- */
 
-static void put_ear(struct backend *b, struct ear *ear, unsigned cnt)
+static void put_ear(struct py_backend *b, struct ear *ear, unsigned cnt)
 {
 	unsigned refs;
 
@@ -154,15 +154,15 @@ static void put_ear(struct backend *b, struct ear *ear, unsigned cnt)
 }
 
 /* With the request's part in the ear too, if there has never been one. */
-static void drop_note(struct backend *b, struct note *n)
+static void drop_note(struct py_backend *b, struct note *n)
 {
 	put_ear(b, n->ear, n->kind == NOTE_OPEN && !n->ear->taken ? 2 : 1);
 	free(n);
 }
 
-int stream_reply(struct request *rq, const struct sl_reply_args *args, enum sl_rpc_status status)
+int stream_reply(struct py_request *rq, const struct sl_reply_args *args, enum sl_rpc_status status)
 {
-	struct backend *b = rq->backend;
+	struct py_backend *b = rq->backend;
 	struct ear *ear = rq->ear;
 	int rc;
 
@@ -179,7 +179,7 @@ int stream_reply(struct request *rq, const struct sl_reply_args *args, enum sl_r
 	return rc;
 }
 
-void stream_close(struct request *rq)
+void stream_close(struct py_request *rq)
 {
 	if (!rq->ear)
 		return;
@@ -189,7 +189,7 @@ void stream_close(struct request *rq)
 }
 
 /* (kind, Request, bytes or None, bytes of its message that are still to come); NULL: an exception. */
-static PyObject *event_of(struct backend *b, struct note *n)
+static PyObject *event_of(struct py_backend *b, struct note *n)
 {
 	static const char *const kinds[NOTE_CNT] = {"open", "data", "end", "cancel", "writable"};
 	struct ear *ear = n->ear;
@@ -199,7 +199,7 @@ static PyObject *event_of(struct backend *b, struct note *n)
 		rq = Py_XNewRef((PyObject *)ear->request);
 	} else if ((rq = request_new(b, ear->view))) {
 		ear->taken = true;
-		ear->request = (struct request *)rq;
+		ear->request = (struct py_request *)rq;
 		ear->request->ear = ear;
 	} else {
 		pthread_mutex_lock(&b->lock);
@@ -212,14 +212,14 @@ static PyObject *event_of(struct backend *b, struct note *n)
 	if (n->kind == NOTE_END)
 		ear->request->heard_end = true;
 	if (n->kind == NOTE_CANCEL)
-		request_fail((struct request *)rq, SL_RPC_CANCELLED);
+		request_fail((struct py_request *)rq, SL_RPC_CANCELLED);
 	event = n->kind == NOTE_DATA ? Py_BuildValue("(sNy#n)", kinds[n->kind], rq, n->bytes,
 						     (Py_ssize_t)n->len, (Py_ssize_t)n->left)
 				     : Py_BuildValue("(sNOi)", kinds[n->kind], rq, Py_None, 0);
 	return event;
 }
 
-static struct note *take_notes(struct backend *b)
+static struct note *take_notes(struct py_backend *b)
 {
 	struct note *n;
 	uint64_t rung;
@@ -236,7 +236,7 @@ static struct note *take_notes(struct backend *b)
 
 PyObject *stream_events(PyObject *self, PyObject *unused)
 {
-	struct backend *b = (struct backend *)self;
+	struct py_backend *b = (struct py_backend *)self;
 	PyObject *list = PyList_New(0);
 	struct note *next;
 
@@ -255,7 +255,7 @@ PyObject *stream_events(PyObject *self, PyObject *unused)
 
 PyObject *stream_taken(PyObject *self, PyObject *len)
 {
-	struct request *rq = (struct request *)self;
+	struct py_request *rq = (struct py_request *)self;
 	size_t n = PyLong_AsSize_t(len);
 
 	if (PyErr_Occurred())
@@ -273,7 +273,7 @@ PyObject *stream_taken(PyObject *self, PyObject *len)
 	Py_RETURN_NONE;
 }
 
-bool streams_open(struct backend *b, struct sl_backend_options *opt)
+bool streams_open(struct py_backend *b, struct sl_backend_options *opt)
 {
 	b->notes_end = &b->notes;
 	b->stream_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -286,7 +286,7 @@ bool streams_open(struct backend *b, struct sl_backend_options *opt)
 }
 
 /* After the backend's end: nobody notes any more. */
-void streams_close(struct backend *b)
+void streams_close(struct py_backend *b)
 {
 	struct note *next;
 

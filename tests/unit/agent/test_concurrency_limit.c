@@ -1,64 +1,66 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The law of how many requests a server gets at a time, against servers that are formulas. */
-#include "agent/limit.h"
+#include "agent/concurrency_limit.h"
 #include "suite.h"
 
 #define MS 1000000u
 
-static struct agent_limit l;
+static struct agent_concurrency_limit l;
 
 /* So many requests, always as many at a time as the limit says; a server of `cores`, `ms` each. */
 static void serve(unsigned requests, unsigned cores, unsigned ms, unsigned offered)
 {
 	for (unsigned i = 0; i < requests; i++) {
-		unsigned at_once = agent_limit_now(&l) < offered ? agent_limit_now(&l) : offered;
+		unsigned at_once = agent_concurrency_limit_now(&l) < offered
+					   ? agent_concurrency_limit_now(&l)
+					   : offered;
 		uint64_t ns = (uint64_t)ms * MS;
 
 		if (at_once > cores)
 			ns = ns * at_once / cores;
-		agent_limit_sample(&l, ns, at_once);
+		agent_concurrency_limit_sample(&l, ns, at_once);
 	}
 }
 
 TEST(a_server_that_does_not_become_slower_gets_more)
 {
-	agent_limit_init(&l, 0);
+	agent_concurrency_limit_init(&l, 0);
 	serve(60000, 100000, 5, 100000);
-	ck_assert_uint_eq(agent_limit_now(&l), AGENT_LIMIT_MAX);
+	ck_assert_uint_eq(agent_concurrency_limit_now(&l), AGENT_CONCURRENCY_MAX);
 }
 
 TEST(what_is_not_used_is_not_raised)
 {
-	agent_limit_init(&l, 0);
+	agent_concurrency_limit_init(&l, 0);
 	serve(20000, 100000, 5, 3);
-	ck_assert_uint_eq(agent_limit_now(&l), AGENT_LIMIT_START);
+	ck_assert_uint_eq(agent_concurrency_limit_now(&l), AGENT_CONCURRENCY_START);
 }
 
 /* It settles above what keeps all cores busy, and far below the end of the scale. */
 TEST(a_server_that_queues_gets_about_what_it_can_do)
 {
-	agent_limit_init(&l, 0);
+	agent_concurrency_limit_init(&l, 0);
 	serve(3000, 32, 5, 100000);
-	ck_assert_uint_ge(agent_limit_now(&l), 32);
-	ck_assert_uint_le(agent_limit_now(&l), 160);
+	ck_assert_uint_ge(agent_concurrency_limit_now(&l), 32);
+	ck_assert_uint_le(agent_concurrency_limit_now(&l), 160);
 }
 
 TEST(one_that_becomes_slower_gets_less_and_then_more_again)
 {
 	unsigned before;
 
-	agent_limit_init(&l, 0);
+	agent_concurrency_limit_init(&l, 0);
 	serve(3000, 200, 5, 100000);
-	before = agent_limit_now(&l);
+	before = agent_concurrency_limit_now(&l);
 	serve(600, 20, 5, 100000);
-	ck_assert_uint_lt(agent_limit_now(&l), before);
+	ck_assert_uint_lt(agent_concurrency_limit_now(&l), before);
 	serve(20000, 100000, 5, 100000);
-	ck_assert_uint_gt(agent_limit_now(&l), before);
+	ck_assert_uint_gt(agent_concurrency_limit_now(&l), before);
 }
 
 TEST(a_number_stays)
 {
-	agent_limit_init(&l, 7);
+	agent_concurrency_limit_init(&l, 7);
 	serve(1000, 1, 100, 100);
-	ck_assert_uint_eq(agent_limit_now(&l), 7);
+	ck_assert_uint_eq(agent_concurrency_limit_now(&l), 7);
 }

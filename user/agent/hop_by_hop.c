@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/hop.h"
+#include "agent/hop_by_hop.h"
 
 #include "base/check.h"
 
@@ -25,7 +25,7 @@ bool agent_is_one_of(struct sl_span name, const struct sl_span *names, size_t cn
 	return false;
 }
 
-bool agent_is_hop(struct sl_span name)
+bool agent_is_hop_by_hop(struct sl_span name)
 {
 	static const struct sl_span names[] = {
 		SL_SPAN_LIT("connection"),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "config/mistakes.h"
+#include "config/diagnostics.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,12 +9,11 @@
 
 enum { MORE_LEN = 80 }; /* of "and 12 more mistakes", behind the file's name */
 
-void conf_mistake_add(struct conf_mistakes *m, int line, const void *of, const char *fmt,
-		      va_list ap)
+void conf_diag_add(struct conf_diags *m, int line, const void *of, const char *fmt, va_list ap)
 {
-	char text[CONF_MISTAKE_LEN];
+	char text[CONF_DIAG_LEN];
 
-	if (conf_mistakes_full(m))
+	if (conf_diags_full(m))
 		return;
 	vsnprintf(text, sizeof(text), fmt, ap);
 	/* One line, whatever the file contained. */
@@ -22,7 +21,7 @@ void conf_mistake_add(struct conf_mistakes *m, int line, const void *of, const c
 		if ((unsigned char)*c < 0x20 || *c == 0x7f)
 			*c = '?';
 	}
-	m->list[m->cnt++] = (struct conf_mistake){line, of, strdup(text)};
+	m->list[m->cnt++] = (struct conf_diag){line, of, strdup(text)};
 }
 
 void conf_fail(struct conf_parse *p, int line, const void *of, const char *fmt, ...)
@@ -30,22 +29,22 @@ void conf_fail(struct conf_parse *p, int line, const void *of, const char *fmt, 
 	va_list ap;
 
 	va_start(ap, fmt);
-	conf_mistake_add(&p->mistakes, line, of, fmt, ap);
+	conf_diag_add(&p->mistakes, line, of, fmt, ap);
 	va_end(ap);
 }
 
 const char *conf_line_name(const struct conf_parse *p, int line, int from, char buf[CONF_LINE_NAME])
 {
-	const struct sl_cfg_place at = sl_config_place(p->cfg, line);
+	const struct sl_cfg_location at = sl_config_location(p->cfg, line);
 
-	if (strcmp(at.file, sl_config_place(p->cfg, from).file) == 0)
+	if (strcmp(at.file, sl_config_location(p->cfg, from).file) == 0)
 		snprintf(buf, CONF_LINE_NAME, "line %d", at.line);
 	else
 		snprintf(buf, CONF_LINE_NAME, "%.270s:%d", at.file, at.line);
 	return buf;
 }
 
-bool conf_mistaken(const struct conf_mistakes *m, const void *of)
+bool conf_diags_has(const struct conf_diags *m, const void *of)
 {
 	for (uint32_t i = 0; i < m->cnt; i++) {
 		if (m->list[i].of == of)
@@ -54,7 +53,7 @@ bool conf_mistaken(const struct conf_mistakes *m, const void *of)
 	return false;
 }
 
-bool conf_mistakes_within(const struct conf_mistakes *m, int first, int last)
+bool conf_diags_within(const struct conf_diags *m, int first, int last)
 {
 	for (uint32_t i = 0; i < m->cnt; i++) {
 		if (!m->list[i].of && m->list[i].line >= first && m->list[i].line <= last)
@@ -64,10 +63,10 @@ bool conf_mistakes_within(const struct conf_mistakes *m, int first, int last)
 }
 
 /* By insertion: mistakes of one line keep the order in which they were found. */
-static void sort_mistakes(struct conf_mistakes *m)
+static void sort_mistakes(struct conf_diags *m)
 {
 	for (uint32_t i = 1; i < m->cnt; i++) {
-		struct conf_mistake x = m->list[i];
+		struct conf_diag x = m->list[i];
 		uint32_t to = i;
 
 		for (; to && m->list[to - 1].line > x.line; to--)
@@ -76,18 +75,18 @@ static void sort_mistakes(struct conf_mistakes *m)
 	}
 }
 
-static struct sl_cfg_place place_of(const struct conf_mistakes *m, int line)
+static struct sl_cfg_location place_of(const struct conf_diags *m, int line)
 {
 	if (m->cfg)
-		return sl_config_place(m->cfg, line);
-	return (struct sl_cfg_place){m->file, line};
+		return sl_config_location(m->cfg, line);
+	return (struct sl_cfg_location){m->file, line};
 }
 
-void conf_mistakes_print(struct conf_mistakes *m, struct sl_err *err)
+void conf_diags_print(struct conf_diags *m, struct sl_err *err)
 {
 	const size_t len = err ? err->size : 0;
 	char *buf = err ? err->text : NULL;
-	struct sl_cfg_place at = {m->file, 0};
+	struct sl_cfg_location at = {m->file, 0};
 	size_t used = 0;
 
 	if (!len)
@@ -95,7 +94,7 @@ void conf_mistakes_print(struct conf_mistakes *m, struct sl_err *err)
 	buf[0] = 0;
 	sort_mistakes(m);
 	for (uint32_t i = 0; i < m->cnt; i++) {
-		const struct conf_mistake *k = &m->list[i];
+		const struct conf_diag *k = &m->list[i];
 		const char *text = k->text ? k->text : "found too little memory";
 		size_t need;
 
@@ -112,12 +111,12 @@ void conf_mistakes_print(struct conf_mistakes *m, struct sl_err *err)
 		if (used >= len)
 			return;
 	}
-	if (conf_mistakes_full(m))
+	if (conf_diags_full(m))
 		snprintf(buf + used, len - used, "\n%s:%d: the rest was not looked at", at.file,
 			 at.line);
 }
 
-void conf_mistakes_free(struct conf_mistakes *m)
+void conf_diags_free(struct conf_diags *m)
 {
 	for (uint32_t i = 0; i < m->cnt; i++)
 		free(m->list[i].text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read from the bottom: agent_kept -> narrow, on_list -> change, serve_lines. */
-#include "agent/kept.h"
+/* Read from the bottom: agent_child_run -> narrow, on_list -> change, serve_lines. */
+#include "agent/child.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -22,7 +22,7 @@
 
 enum { RETRY_MS = 200 }; /* of a server that could not be served */
 
-struct lists {
+struct child_lists {
 	struct agent *agent;
 	int fd;
 	uint32_t number; /* of the agent */
@@ -47,7 +47,7 @@ static struct agent_list_line *find_line(struct agent_list_line *list, uint32_t 
  * Serves those lines that are not served yet. A server that cannot be served is tried again: the
  * agent before this one may not have ended yet, or the folder may be made again.
  */
-static void serve_lines(struct lists *l)
+static void serve_lines(struct child_lists *l)
 {
 	const struct itimerspec retry = {.it_value.tv_nsec = RETRY_MS * SL_NS_PER_MS};
 	struct sl_err err = SL_ERR(300);
@@ -77,7 +77,7 @@ static void serve_lines(struct lists *l)
 
 static void on_retry(void *arg)
 {
-	struct lists *l = arg;
+	struct child_lists *l = arg;
 	uint64_t times;
 
 	if (read(l->timer, &times, sizeof(times)) == (ssize_t)sizeof(times))
@@ -85,7 +85,7 @@ static void on_retry(void *arg)
 }
 
 /* Those that are not there any more leave. */
-static void change(struct lists *l, struct agent_list_line *next, uint32_t cnt)
+static void apply_list(struct child_lists *l, struct agent_list_line *next, uint32_t cnt)
 {
 	for (uint32_t i = 0; i < l->cnt; i++) {
 		struct agent_list_line *same = find_line(next, cnt, l->now[i].listen);
@@ -99,7 +99,7 @@ static void change(struct lists *l, struct agent_list_line *next, uint32_t cnt)
 
 static void on_list(void *arg)
 {
-	struct lists *l = arg;
+	struct child_lists *l = arg;
 	struct agent_list_line *next = calloc(SL_CFG_MAX_SERVERS, sizeof(*next));
 	char *text = calloc(1, AGENT_LIST_MAX + 1);
 	ssize_t n = text && next ? recv(l->fd, text, AGENT_LIST_MAX, MSG_DONTWAIT) : -1;
@@ -108,12 +108,12 @@ static void on_list(void *arg)
 	if (n <= 0) {
 		free(text);
 		free(next);
-		if (n == 0) /* the keeper has gone */
+		if (n == 0) /* the zygote has gone */
 			sl_agent_stop(l->agent);
 		return;
 	}
 	cnt = agent_list_parse(text, l->number, next, SL_CFG_MAX_SERVERS);
-	change(l, next, cnt);
+	apply_list(l, next, cnt);
 	free(l->now);
 	free(l->text);
 	l->now = next;
@@ -124,7 +124,7 @@ static void on_list(void *arg)
 	sl_agent_look_up(l->agent); /* a reload may be for that */
 }
 
-static void pin(const struct sl_cfg_agents *a, uint32_t number)
+static void pin_cpu(const struct sl_cfg_agents *a, uint32_t number)
 {
 	cpu_set_t set;
 
@@ -137,7 +137,7 @@ static void pin(const struct sl_cfg_agents *a, uint32_t number)
 }
 
 /* What an agent may in the file system: its sockets, and to look up names. */
-static int narrow(const char *folder, struct sl_err *err)
+static int restrict_paths(const char *folder, struct sl_err *err)
 {
 	struct sl_sandbox_place places[1 + SL_SANDBOX_RESOLVER_CNT] = {
 		{folder, SL_SANDBOX_SOCKETS}};
@@ -146,17 +146,17 @@ static int narrow(const char *folder, struct sl_err *err)
 	return sl_sandbox_narrow(places, SL_ARRAY_LEN(places), err);
 }
 
-void agent_kept(const struct agent_kept_options *o)
+void agent_child_run(const struct agent_child_options *o)
 {
-	struct lists lists = {.fd = o->fd, .number = o->number};
+	struct child_lists lists = {.fd = o->fd, .number = o->number};
 	struct sl_err err = SL_ERR(200);
 	char name[sizeof("agent-4294967295")];
 
-	sl_supervise_under(o->keeper);
+	sl_supervise_under(o->zygote);
 	snprintf(name, sizeof(name), "agent-%u", o->number);
 	sl_thread_name_set(name);
-	pin(&o->cfg->agents, o->number);
-	if (narrow(o->folder, &err)) {
+	pin_cpu(&o->cfg->agents, o->number);
+	if (restrict_paths(o->folder, &err)) {
 		sl_log_err("agent %u: %s", o->number, err.text);
 		_exit(1);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "config/board.h"
+#include "config/agent_status.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -9,32 +9,32 @@
 
 #include "config/config.h"
 
-struct sl_board_server {
+struct sl_agent_status_server {
 	_Atomic uint32_t used, up, in_flight, waiting, concurrency, connections;
-	char name[SL_BOARD_NAME], why[SL_BOARD_WHY];
+	char name[SL_AGENT_STATUS_NAME], why[SL_AGENT_STATUS_WHY];
 };
 
-struct line {
+struct agent_status {
 	_Atomic uint32_t used, up, pid, restarts, backoff_ms;
-	struct sl_board_server servers[SL_CFG_MAX_SERVERS];
+	struct sl_agent_status_server servers[SL_CFG_MAX_SERVERS];
 };
 
-static struct line *board; /* SL_CFG_MAX_AGENTS of them */
+static struct agent_status *agents; /* SL_CFG_MAX_AGENTS of them */
 
-int sl_board_make(void)
+int sl_agent_status_make(void)
 {
-	void *at = mmap(NULL, SL_CFG_MAX_AGENTS * sizeof(*board), PROT_READ | PROT_WRITE,
+	void *at = mmap(NULL, SL_CFG_MAX_AGENTS * sizeof(*agents), PROT_READ | PROT_WRITE,
 			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	if (at == MAP_FAILED)
 		return -errno;
-	board = at;
+	agents = at;
 	return 0;
 }
 
-void sl_board_agent_set(uint32_t agent, const struct sl_agent_info *info)
+void sl_agent_status_set(uint32_t agent, const struct sl_agent_info *info)
 {
-	struct line *l = &board[agent];
+	struct agent_status *l = &agents[agent];
 
 	atomic_store(&l->up, info->up);
 	atomic_store(&l->pid, info->pid);
@@ -45,23 +45,23 @@ void sl_board_agent_set(uint32_t agent, const struct sl_agent_info *info)
 		atomic_store(&l->servers[i].used, 0);
 }
 
-struct sl_board_server *sl_board_server_add(uint32_t agent, const char *name)
+struct sl_agent_status_server *sl_agent_status_server_add(uint32_t agent, const char *name)
 {
-	struct sl_board_server *s = board ? board[agent].servers : NULL;
+	struct sl_agent_status_server *s = agents ? agents[agent].servers : NULL;
 
 	for (uint32_t i = 0; s && i < SL_CFG_MAX_SERVERS; i++, s++) {
 		if (atomic_load(&s->used))
 			continue;
 		snprintf(s->name, sizeof(s->name), "%s", name);
 		s->why[0] = 0;
-		sl_board_server_set(s, &(struct sl_server_info){0});
+		sl_agent_status_server_set(s, &(struct sl_server_info){0});
 		atomic_store(&s->used, 1);
 		return s;
 	}
 	return NULL;
 }
 
-void sl_board_server_set(struct sl_board_server *s, const struct sl_server_info *info)
+void sl_agent_status_server_set(struct sl_agent_status_server *s, const struct sl_server_info *info)
 {
 	atomic_store_explicit(&s->up, info->up, memory_order_relaxed);
 	atomic_store_explicit(&s->in_flight, info->in_flight, memory_order_relaxed);
@@ -70,19 +70,19 @@ void sl_board_server_set(struct sl_board_server *s, const struct sl_server_info 
 	atomic_store_explicit(&s->connections, info->connections, memory_order_relaxed);
 }
 
-void sl_board_server_why(struct sl_board_server *s, const char *why)
+void sl_agent_status_server_set_why(struct sl_agent_status_server *s, const char *why)
 {
 	snprintf(s->why, sizeof(s->why), "%s", why);
 }
 
-void sl_board_server_remove(struct sl_board_server *s)
+void sl_agent_status_server_remove(struct sl_agent_status_server *s)
 {
 	atomic_store(&s->used, 0);
 }
 
-bool sl_board_agent(uint32_t agent, struct sl_agent_info *out)
+bool sl_agent_status_get(uint32_t agent, struct sl_agent_info *out)
 {
-	const struct line *l = board && agent < SL_CFG_MAX_AGENTS ? &board[agent] : NULL;
+	const struct agent_status *l = agents && agent < SL_CFG_MAX_AGENTS ? &agents[agent] : NULL;
 
 	if (!l || !atomic_load(&l->used))
 		return false;
@@ -106,13 +106,13 @@ static void copy_text(char *to, const char *from, size_t size)
 	}
 }
 
-bool sl_board_server(uint32_t agent, uint32_t line, struct sl_server_info *out)
+bool sl_agent_status_server_get(uint32_t agent, uint32_t line, struct sl_server_info *out)
 {
-	const struct sl_board_server *s;
+	const struct sl_agent_status_server *s;
 
-	if (!board || agent >= SL_CFG_MAX_AGENTS || line >= SL_CFG_MAX_SERVERS)
+	if (!agents || agent >= SL_CFG_MAX_AGENTS || line >= SL_CFG_MAX_SERVERS)
 		return false;
-	s = &board[agent].servers[line];
+	s = &agents[agent].servers[line];
 	if (!atomic_load(&s->used))
 		return false;
 	*out = (struct sl_server_info){

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read from the bottom: sl_keeper_fork -> guard -> be_keeper -> keep -> start_agent -> agent_kept. */
-#include "agent/keeper.h"
+/* Read from the bottom: sl_zygote_fork -> guard -> run_zygote -> keep -> start_agent -> agent_child_run. */
+#include "agent/zygote.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -17,14 +17,14 @@
 #include <unistd.h>
 
 #include "agent/folder.h"
-#include "agent/kept.h"
+#include "agent/child.h"
 #include "agent/list.h"
 #include "base/check.h"
 #include "base/child.h"
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/log.h"
-#include "config/board.h"
+#include "config/agent_status.h"
 #include "config/server.h"
 #include "sandbox/notify.h"
 #include "sandbox/sandbox.h"
@@ -35,16 +35,16 @@ enum {
 	BACKOFF_MAX_MS = 5000,
 	WELL_MS = 5000,  /* a life of that length ends the back-off */
 	LOOK_MS = 2000,  /* between looks at the folder and the resolver's files (look_around) */
-	CLOSE_MS = 2000, /* that the end of agents may take (sl_keeper_close) */
+	CLOSE_MS = 2000, /* that the end of agents may take (sl_zygote_close) */
 };
 
-struct sl_keeper {
+struct sl_zygote {
 	int fd; /* of lists */
 	pid_t pid;
 	const char *folder;
 };
 
-struct child {
+struct zygote_child {
 	pid_t pid; /* 0: none */
 	int fd;    /* it reads lists there */
 	uint64_t started_ns, next_ns;
@@ -54,34 +54,34 @@ struct child {
 	bool leaves; /* it was told to end, as its folder or its resolver's files are others now */
 };
 
-/* The last list, in memory that outlives a keeper: the one of two that is not being received. */
+/* The last list, in memory that outlives a zygote: the one of two that is not being received. */
 struct last_list {
 	_Atomic uint32_t which;
 	size_t len[2];
 	char text[2][AGENT_LIST_MAX];
 };
 
-struct keep {
+struct zygote_state {
 	const struct sl_config *cfg; /* as of the start */
 	const char *folder;
-	struct agent_seen seen; /* when agents were started last */
+	struct agent_file_ids seen; /* when agents were started last */
 	int fd, signal_fd;
-	struct child children[SL_CFG_MAX_AGENTS];
+	struct zygote_child children[SL_CFG_MAX_AGENTS];
 	bool stopping;
 	struct last_list *list;
 };
 
-/* --- the keeper --- */
+/* --- the zygote --- */
 
-static void tell(const struct child *c, uint32_t number)
+static void publish_status(const struct zygote_child *c, uint32_t number)
 {
-	sl_board_agent_set(number, &(struct sl_agent_info){.up = c->pid != 0,
-							   .pid = (uint32_t)c->pid,
-							   .restarts = c->restarts,
-							   .backoff_ms = c->pid ? 0 : c->wait_ms});
+	sl_agent_status_set(number, &(struct sl_agent_info){.up = c->pid != 0,
+							    .pid = (uint32_t)c->pid,
+							    .restarts = c->restarts,
+							    .backoff_ms = c->pid ? 0 : c->wait_ms});
 }
 
-static bool send_list(const struct keep *k, const struct child *c, int flags)
+static bool send_list(const struct zygote_state *k, const struct zygote_child *c, int flags)
 {
 	const struct last_list *l = k->list;
 	uint32_t which = l->which;
@@ -90,9 +90,9 @@ static bool send_list(const struct keep *k, const struct child *c, int flags)
 	       send(c->fd, l->text[which], l->len[which], MSG_NOSIGNAL | flags) >= 0;
 }
 
-static void start_agent(struct keep *k, uint32_t number)
+static void start_agent(struct zygote_state *k, uint32_t number)
 {
-	struct child *c = &k->children[number];
+	struct zygote_child *c = &k->children[number];
 	int ends[2], room = AGENT_LIST_MAX + 4096;
 	pid_t self = getpid();
 
@@ -112,12 +112,12 @@ static void start_agent(struct keep *k, uint32_t number)
 			if (k->children[i].pid && k->children[i].fd >= 0)
 				close(k->children[i].fd);
 		}
-		agent_kept(&(struct agent_kept_options){
+		agent_child_run(&(struct agent_child_options){
 			.cfg = k->cfg,
 			.folder = k->folder,
 			.number = number,
 			.fd = ends[1],
-			.keeper = self,
+			.zygote = self,
 		});
 	}
 	close(ends[1]);
@@ -127,13 +127,13 @@ static void start_agent(struct keep *k, uint32_t number)
 		close(ends[0]);
 		return;
 	}
-	tell(c, number);
+	publish_status(c, number);
 	if (!send_list(k, c, 0))
 		sl_log_err("agent %u: cannot be told of its servers: %s", number, strerror(errno));
 }
 
 /* It starts again at next_ns: at once, if it has lived well. */
-static void note_end(struct child *c, const char *name, int status)
+static void note_end(struct zygote_child *c, const char *name, int status)
 {
 	uint64_t now = sl_now_ns();
 	uint32_t wait = now - c->started_ns >= WELL_MS * SL_NS_PER_MS ? 0 : c->backoff_ms;
@@ -149,9 +149,9 @@ static void note_end(struct child *c, const char *name, int status)
 		c->backoff_ms = BACKOFF_MAX_MS;
 }
 
-static void ended(struct keep *k, uint32_t number, int status)
+static void note_exit(struct zygote_state *k, uint32_t number, int status)
 {
-	struct child *c = &k->children[number];
+	struct zygote_child *c = &k->children[number];
 	char name[sizeof("agent-4294967295")];
 
 	if (c->fd >= 0)
@@ -164,10 +164,10 @@ static void ended(struct keep *k, uint32_t number, int status)
 		note_end(c, name, status);
 	}
 	c->pid = 0;
-	tell(c, number);
+	publish_status(c, number);
 }
 
-static void reap(struct keep *k)
+static void reap_children(struct zygote_state *k)
 {
 	int status;
 	pid_t pid;
@@ -175,21 +175,21 @@ static void reap(struct keep *k)
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
 		for (uint32_t i = 0; i < k->cfg->agents.count; i++) {
 			if (k->children[i].pid == pid)
-				ended(k, i, status);
+				note_exit(k, i, status);
 		}
 	}
 }
 
-static void take_signals(struct keep *k)
+static void take_signals(struct zygote_state *k)
 {
 	struct signalfd_siginfo si;
 
 	while (read(k->signal_fd, &si, sizeof(si)) == (ssize_t)sizeof(si))
 		k->stopping |= si.ssi_signo == SIGTERM;
-	reap(k);
+	reap_children(k);
 }
 
-static void take_list(struct keep *k)
+static void take_list(struct zygote_state *k)
 {
 	struct last_list *l = k->list;
 	uint32_t spare = !l->which;
@@ -209,7 +209,7 @@ static void take_list(struct keep *k)
 	}
 }
 
-static bool has_names(const struct keep *k)
+static bool has_names(const struct zygote_state *k)
 {
 	uint32_t which = k->list->which;
 
@@ -217,11 +217,11 @@ static bool has_names(const struct keep *k)
 }
 
 /* Agents finish what they have, end, and are started again. */
-static void renew_agents(struct keep *k, const char *why)
+static void renew_agents(struct zygote_state *k, const char *why)
 {
 	sl_log_warn("%s: agents finish their requests and start again", why);
 	for (uint32_t i = 0; i < k->cfg->agents.count; i++) {
-		struct child *c = &k->children[i];
+		struct zygote_child *c = &k->children[i];
 
 		if (!c->pid || c->leaves)
 			continue;
@@ -235,9 +235,9 @@ static void renew_agents(struct keep *k, const char *why)
  * Agents listen in a folder, and may read the resolver's files, as these are when they start. What
  * takes the place of one of them later is known to new agents only.
  */
-static void look_around(struct keep *k)
+static void look_around(struct zygote_state *k)
 {
-	struct agent_seen now = agent_look(k->folder);
+	struct agent_file_ids now = agent_file_ids_read(k->folder);
 	bool moved = now.dev && (now.dev != k->seen.dev || now.ino != k->seen.ino);
 
 	if (moved)
@@ -252,14 +252,14 @@ static void look_around(struct keep *k)
 }
 
 /* Starts who is due; how long to wait for the next one. */
-static int start_due(struct keep *k)
+static int start_due(struct zygote_state *k)
 {
 	uint64_t now = sl_now_ns(), next = UINT64_MAX;
 
 	if (k->list->len[k->list->which] <= 1) /* there are no servers */
 		return -1;
 	for (uint32_t i = 0; i < k->cfg->agents.count; i++) {
-		struct child *c = &k->children[i];
+		struct zygote_child *c = &k->children[i];
 
 		if (!c->pid && c->next_ns <= now)
 			start_agent(k, i);
@@ -271,13 +271,13 @@ static int start_due(struct keep *k)
 	return next > now ? (int)((next - now) / SL_NS_PER_MS) + 1 : 1;
 }
 
-static void keep(struct keep *k)
+static void run_loop(struct zygote_state *k)
 {
 	struct pollfd fds[2] = {{.fd = k->fd, .events = POLLIN},
 				{.fd = k->signal_fd, .events = POLLIN}};
 	uint64_t next_ns = 0;
 
-	k->seen = agent_look(k->folder);
+	k->seen = agent_file_ids_read(k->folder);
 	while (!k->stopping) {
 		int ms = start_due(k);
 
@@ -302,7 +302,7 @@ static void keep(struct keep *k)
  * More than agents may, which narrow() themselves: the folder may be made again, and other files may
  * take the place of the resolver's.
  */
-static int confine(const struct sl_config *cfg, struct sl_err *err)
+static int enter_sandbox(const struct sl_config *cfg, struct sl_err *err)
 {
 	struct sl_sandbox_place places[] = {
 		{"/run", SL_SANDBOX_SOCKETS},  {"/run", SL_SANDBOX_READ}, {"/etc", SL_SANDBOX_READ},
@@ -321,22 +321,22 @@ static int confine(const struct sl_config *cfg, struct sl_err *err)
 	return rc;
 }
 
-static _Noreturn void be_keeper(struct keep *k, pid_t guard)
+static _Noreturn void run_zygote(struct zygote_state *k, pid_t guard)
 {
 	sigset_t set;
 
 	sl_supervise_under(guard);
-	sl_thread_name_set("keeper");
+	sl_thread_name_set("zygote");
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
 	sigaddset(&set, SIGTERM);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	k->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 	if (k->signal_fd < 0) {
-		sl_log_err("keeper: %s", strerror(errno));
+		sl_log_err("zygote: %s", strerror(errno));
 		_exit(1);
 	}
-	keep(k);
+	run_loop(k);
 	_exit(0);
 }
 
@@ -355,15 +355,16 @@ static bool wait_for_list(int fd)
 }
 
 /*
- * Keeps the keeper, in which all happens that can go wrong: this one only waits. It ends when the
- * keeper does in order, that is, when the gateway has gone.
+ * Keeps the zygote, in which all happens that can go wrong: this one only waits. It ends when the
+ * zygote does in order, that is, when the gateway has gone.
  */
-static _Noreturn void guard(const struct sl_config *cfg, int fd, const char *folder, pid_t gateway)
+static _Noreturn void run_guard(const struct sl_config *cfg, int fd, const char *folder,
+				pid_t gateway)
 {
 	size_t len = sizeof(struct last_list);
-	struct keep *k = calloc(1, sizeof(*k));
+	struct zygote_state *k = calloc(1, sizeof(*k));
 	void *shared = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	struct child keeper = {0};
+	struct zygote_child zygote = {0};
 	char text[300];
 	struct sl_err err = {text, sizeof(text)};
 	pid_t self = getpid();
@@ -372,13 +373,13 @@ static _Noreturn void guard(const struct sl_config *cfg, int fd, const char *fol
 	setpgid(0, 0);
 	sl_supervise_under(gateway);
 	sl_notify_use(-1); /* the supervisor hears the gateway only */
-	sl_thread_name_set("keeper-guard");
+	sl_thread_name_set("zygote-guard");
 	if (!wait_for_list(fd))
 		_exit(0);
 	/* Or glibc would ask no name server, where a new resolv.conf cannot be read. */
 	setenv("RES_OPTIONS", "no-reload", 0);
-	if (!k || shared == MAP_FAILED || confine(cfg, &err)) {
-		sl_log_err("keeper: %s", k && shared != MAP_FAILED ? err.text : "out of memory");
+	if (!k || shared == MAP_FAILED || enter_sandbox(cfg, &err)) {
+		sl_log_err("zygote: %s", k && shared != MAP_FAILED ? err.text : "out of memory");
 		_exit(1);
 	}
 	k->cfg = cfg;
@@ -386,31 +387,31 @@ static _Noreturn void guard(const struct sl_config *cfg, int fd, const char *fol
 	k->fd = fd;
 	k->list = shared;
 	for (;;) {
-		keeper.started_ns = sl_now_ns();
+		zygote.started_ns = sl_now_ns();
 		fflush(NULL);
-		keeper.pid = fork();
-		if (keeper.pid == 0)
-			be_keeper(k, self);
-		if (keeper.pid < 0 || !sl_child_wait(keeper.pid, &status))
-			sl_log_err("keeper: %s", strerror(errno));
+		zygote.pid = fork();
+		if (zygote.pid == 0)
+			run_zygote(k, self);
+		if (zygote.pid < 0 || !sl_child_wait(zygote.pid, &status))
+			sl_log_err("zygote: %s", strerror(errno));
 		else if (WIFEXITED(status) && !WEXITSTATUS(status))
 			_exit(0);
-		note_end(&keeper, "the agents' keeper", status);
-		for (uint64_t now; (now = sl_now_ns()) < keeper.next_ns;)
-			(void)poll(NULL, 0, (int)((keeper.next_ns - now) / SL_NS_PER_MS) + 1);
+		note_end(&zygote, "the agents' zygote", status);
+		for (uint64_t now; (now = sl_now_ns()) < zygote.next_ns;)
+			(void)poll(NULL, 0, (int)((zygote.next_ns - now) / SL_NS_PER_MS) + 1);
 	}
 }
 
 /* --- the gateway's end --- */
 
-struct sl_keeper *sl_keeper_fork(const struct sl_config *cfg, const char *folder,
+struct sl_zygote *sl_zygote_fork(const struct sl_config *cfg, const char *folder,
 				 struct sl_err *err)
 {
-	struct sl_keeper *k = calloc(1, sizeof(*k));
+	struct sl_zygote *k = calloc(1, sizeof(*k));
 	int ends[2], room = AGENT_LIST_MAX + 4096;
 	pid_t self = getpid();
 
-	if (!k || sl_board_make() ||
+	if (!k || sl_agent_status_make() ||
 	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
 		sl_fail(err, -1, "agents: %s", strerror(errno));
 		free(k);
@@ -423,18 +424,18 @@ struct sl_keeper *sl_keeper_fork(const struct sl_config *cfg, const char *folder
 	k->pid = fork();
 	if (k->pid == 0) {
 		close(ends[0]);
-		guard(cfg, ends[1], folder, self);
+		run_guard(cfg, ends[1], folder, self);
 	}
 	close(ends[1]);
 	k->fd = ends[0];
 	if (k->pid > 0)
 		return k;
 	sl_fail(err, -1, "agents: cannot start: %s", strerror(errno));
-	sl_keeper_close(k);
+	sl_zygote_close(k);
 	return NULL;
 }
 
-int sl_keeper_start(struct sl_keeper *k, const struct sl_config *cfg, struct sl_err *err)
+int sl_zygote_start(struct sl_zygote *k, const struct sl_config *cfg, struct sl_err *err)
 {
 	const struct passwd *pw = getpwnam(cfg->user);
 
@@ -442,19 +443,19 @@ int sl_keeper_start(struct sl_keeper *k, const struct sl_config *cfg, struct sl_
 		return sl_fail(err, -1, "agents: there is no account %s", cfg->user);
 	if (chown(k->folder, pw->pw_uid, pw->pw_gid) != 0)
 		return sl_fail(err, -1, "agents: %s: %s", k->folder, strerror(errno));
-	if (!sl_keeper_tell(k, cfg))
+	if (!sl_zygote_update(k, cfg))
 		return sl_fail(err, -1, "agents: cannot start: %s", strerror(errno));
 	return 0;
 }
 
-bool sl_keeper_alive(const struct sl_keeper *k)
+bool sl_zygote_alive(const struct sl_zygote *k)
 {
 	struct pollfd p = {.fd = k->fd};
 
 	return poll(&p, 1, 0) == 0;
 }
 
-bool sl_keeper_tell(struct sl_keeper *k, const struct sl_config *cfg)
+bool sl_zygote_update(struct sl_zygote *k, const struct sl_config *cfg)
 {
 	char *list = malloc(AGENT_LIST_MAX);
 	size_t len = list ? agent_list_write(list, AGENT_LIST_MAX, cfg) : 0;
@@ -465,7 +466,7 @@ bool sl_keeper_tell(struct sl_keeper *k, const struct sl_config *cfg)
 	return ok;
 }
 
-void sl_keeper_close(struct sl_keeper *k)
+void sl_zygote_close(struct sl_zygote *k)
 {
 	if (!k)
 		return;

@@ -2,7 +2,7 @@
 /* Lines that count through a file and what it includes, and the files they are of. */
 #include "config/config.h"
 
-struct sl_cfg_place sl_config_place(const struct sl_config *c, int line)
+struct sl_cfg_location sl_config_location(const struct sl_config *c, int line)
 {
 	uint32_t low = 0, high = c->piece_cnt;
 
@@ -16,7 +16,8 @@ struct sl_cfg_place sl_config_place(const struct sl_config *c, int line)
 			high = middle;
 	}
 	if (!low)
-		return (struct sl_cfg_place){c->file, line};
-	return (struct sl_cfg_place){c->pieces[low - 1].at.file,
-				     c->pieces[low - 1].at.line + line - c->pieces[low - 1].first};
+		return (struct sl_cfg_location){c->file, line};
+	return (struct sl_cfg_location){c->pieces[low - 1].at.file,
+					c->pieces[low - 1].at.line + line -
+						c->pieces[low - 1].first};
 }

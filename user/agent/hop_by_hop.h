@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fields that are of one hop, or of its framing, and do not go through: RFC 9110 7.6.1. */
-#ifndef SL_AGENT_HOP_H
-#define SL_AGENT_HOP_H
+#ifndef SL_AGENT_HOP_BY_HOP_H
+#define SL_AGENT_HOP_BY_HOP_H
 
 #include "base/bytes.h"
 
@@ -16,6 +16,6 @@ struct agent_options {
 /* False: there are too many of them, and what is not noted would go on. */
 bool agent_options_note(struct agent_options *o, struct sl_span value);
 bool agent_is_one_of(struct sl_span name, const struct sl_span *names, size_t cnt);
-bool agent_is_hop(struct sl_span name);
+bool agent_is_hop_by_hop(struct sl_span name);
 
 #endif

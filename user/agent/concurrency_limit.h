@@ -3,18 +3,18 @@
  * How many requests a server gets at a time: a number, or learnt from its latency. README.md states
  * the law. No clock, no I/O.
  */
-#ifndef SL_AGENT_LIMIT_H
-#define SL_AGENT_LIMIT_H
+#ifndef SL_AGENT_CONCURRENCY_LIMIT_H
+#define SL_AGENT_CONCURRENCY_LIMIT_H
 
 #include <stdint.h>
 
 enum {
-	AGENT_LIMIT_START = 32,
-	AGENT_LIMIT_MIN = 16,
-	AGENT_LIMIT_MAX = 1024,
+	AGENT_CONCURRENCY_START = 32,
+	AGENT_CONCURRENCY_MIN = 16,
+	AGENT_CONCURRENCY_MAX = 1024,
 };
 
-struct agent_limit {
+struct agent_concurrency_limit {
 	double limit;
 	double long_ns, short_ns; /* latency: over many windows, and over this one */
 	uint32_t fixed;           /* 0: it is learnt */
@@ -22,11 +22,12 @@ struct agent_limit {
 	uint32_t most;            /* at a time, in this window */
 };
 
-void agent_limit_init(struct agent_limit *l, uint32_t fixed);
+void agent_concurrency_limit_init(struct agent_concurrency_limit *l, uint32_t fixed);
 /* A request took that long to be answered, with so many others under way. */
-void agent_limit_sample(struct agent_limit *l, uint64_t ns, uint32_t in_flight);
+void agent_concurrency_limit_sample(struct agent_concurrency_limit *l, uint64_t ns,
+				    uint32_t in_flight);
 
-static inline uint32_t agent_limit_now(const struct agent_limit *l)
+static inline uint32_t agent_concurrency_limit_now(const struct agent_concurrency_limit *l)
 {
 	return l->fixed ? l->fixed : (uint32_t)l->limit;
 }

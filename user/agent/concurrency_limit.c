@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/limit.h"
+#include "agent/concurrency_limit.h"
 
 #include <math.h>
 
@@ -9,13 +9,14 @@ enum { WINDOW_MIN = 10 };
 static const double TOLERANCE = 2.0; /* so much slower than ever may be had for more at a time */
 static const double LONG_SHARE = 0.02, SMOOTH = 0.2;
 
-void agent_limit_init(struct agent_limit *l, uint32_t fixed)
+void agent_concurrency_limit_init(struct agent_concurrency_limit *l, uint32_t fixed)
 {
-	*l = (struct agent_limit){
-		.limit = AGENT_LIMIT_START, .fixed = fixed, .left = AGENT_LIMIT_START};
+	*l = (struct agent_concurrency_limit){
+		.limit = AGENT_CONCURRENCY_START, .fixed = fixed, .left = AGENT_CONCURRENCY_START};
 }
 
-void agent_limit_sample(struct agent_limit *l, uint64_t ns, uint32_t in_flight)
+void agent_concurrency_limit_sample(struct agent_concurrency_limit *l, uint64_t ns,
+				    uint32_t in_flight)
 {
 	double x = (double)(ns ? ns : 1), gradient, next;
 
@@ -43,10 +44,10 @@ void agent_limit_sample(struct agent_limit *l, uint64_t ns, uint32_t in_flight)
 	if (next > l->limit && l->most * 2 < l->limit)
 		next = l->limit;
 	l->limit += (next - l->limit) * (next > l->limit ? 1 : SMOOTH);
-	if (l->limit < AGENT_LIMIT_MIN)
-		l->limit = AGENT_LIMIT_MIN;
-	if (l->limit > AGENT_LIMIT_MAX)
-		l->limit = AGENT_LIMIT_MAX;
+	if (l->limit < AGENT_CONCURRENCY_MIN)
+		l->limit = AGENT_CONCURRENCY_MIN;
+	if (l->limit > AGENT_CONCURRENCY_MAX)
+		l->limit = AGENT_CONCURRENCY_MAX;
 	l->short_ns = 0;
 	l->most = 0;
 	l->left = l->limit < WINDOW_MIN ? WINDOW_MIN : (uint32_t)l->limit;
