@@ -57,12 +57,12 @@ cat >"$BIN/sudo" <<'END'
 #!/bin/bash
 [ "$1" = -u ] || exec "$@"
 shift 2
-before=$(ls /run/sluice)
+before=$(ls -li --time-style=full-iso /run/sluice)
 export LD_LIBRARY_PATH=$BUILD PYTHONPATH=$BUILD/python
 setpriv --regid "$(id -g "$RUN_AS")" --clear-groups "$@" >"$D/backend.log" 2>&1 </dev/null 9>&- &
 echo $! >>"$D/backend.pids"
 for ((i = 0; i < 400; i++)); do
-	[ "$(ls /run/sluice)" = "$before" ] || exit 0
+	[ "$(ls -li --time-style=full-iso /run/sluice)" = "$before" ] || exit 0
 	kill -0 $! 2>/dev/null || break
 	sleep 0.05
 done
@@ -95,7 +95,7 @@ END
 printf '#!/bin/bash\nexec /usr/bin/python3 "$@"\n' >"$BIN/python3"
 chmod 755 "$BIN"/*
 
-mapfile -t pages < <(cd "$ROOT" && if [ $# -gt 0 ]; then printf "%s\n" "$@"; else git ls-files "user/*.md" "tests/*.md"; fi)
+mapfile -t pages < <(cd "$ROOT" && if [ $# -gt 0 ]; then printf "%s\n" "$@"; else git ls-files "*.md"; fi)
 cd "$ROOT" || exit 1
 while read -r verdict text; do
 	case $verdict in

@@ -61,7 +61,7 @@ interface_up() {
 # --- installing ---
 
 # The commands of the README, line N of its block.
-readme() { sed -n '/^## Install it/,/^## Run it/p' "$VM_REPO/README.md" | sed -n '/^```sh/,/^```$/p' | sed "$(($1 + 1))!d; s/sudo //g"; }
+readme() { sed -n '/^## Install it/,/^## Run it/p' "$VM_REPO/README.md" | sed -n '/^```sh/,/^```$/p' | grep -v '^[#`]' | sed "$1!d; s/sudo //g"; }
 run_readme() {
     local line
     line=$(readme "$1")
