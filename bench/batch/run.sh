@@ -4,7 +4,7 @@
 # `ratio adaptive_over_best_fixed PATTERN VALUE` and `ratio adaptive_over_aimd PATTERN VALUE` of the simulation, and
 # `count refused PATTERN VALUE` where backends stood still for a moment; those
 # before them, whose names begin with e2e_, of the real gateway, and only as quiet as the machine.
-# Writes bench/results/batch.tsv and batch.svg. An argument simulates one pattern only and writes nothing.
+# Writes bench/results/batch.tsv, batch-ratios.tsv and batch.svg. An argument simulates one pattern only and writes nothing.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 export BUILD="${BUILD:-$root/build}"
@@ -24,4 +24,4 @@ fi
 		echo "# the end-to-end patterns need root"
 	fi
 	grep '^ratio \|^count ' "$bench.tsv"
-} | tee "$results/batch.tsv"
+} | "$root/bench/record.py" batch

@@ -20,4 +20,4 @@ ${CC:-gcc} -std=gnu17 -O2 -g -Wall -Wextra -D_GNU_SOURCE -I"$out/before/include"
 rows=$(mktemp)
 trap 'rm -f "$rows"' EXIT
 "$root/tests/vm/vm" run --mem 2048 --prealloc yes --timeout 480 -- "$here/guest.sh" "$out" | tee "$rows" >&2
-python3 "$here/report.py" "$rows" | tee "$root/bench/results/connect.tsv"
+python3 "$here/report.py" "$rows" | "$root/bench/record.py" connect

@@ -104,14 +104,16 @@ def rows(s):
 
 
 def write_tsv(path, s, about):
+    where = f"{os.environ.get('SL_BENCH_HOST') or about['cpu']}\t{about['commit']}\n"
     with open(path, "w") as f:
         for key, value in about.items():
-            f.write(f"# {key}\t{value}\n")
-        f.write("contender\tload\tmetric\tmedian\tmin\tmax\trounds\tunit\tnote\n")
+            if key != "commit":
+                f.write(f"# {key}\t{value}\n")
+        f.write("contender\tload\tmetric\tmedian\tmin\tmax\trounds\tunit\tnote\thost\tcommit\n")
         for row in rows(s):
-            f.write("\t".join(row) + "\n")
+            f.write("\t".join(row) + "\t" + where)
         for name, value in ratios(s).items():
-            f.write(f"ratio\t{name}\tratio\t{'' if value is None else number(value)}\t\t\t\t\t\n")
+            f.write(f"ratio\t{name}\tratio\t{'' if value is None else number(value)}\t\t\t\t\t\t{where}")
 
 
 COLUMNS = ("requests_per_s", "p50", "p99", "p99.9", "gateway_user", "gateway_system", "gateway_softirq", "gateway_cpu",

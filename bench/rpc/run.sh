@@ -19,4 +19,4 @@ for mode in rtt rate bulk idle polling priority alone; do
 done
 "$root/bench/rpc/gateway.sh" | tee -a "$rows" >&2
 "$root/tests/vm/vm" run --timeout 600 -- "$root/bench/rpc/guest.sh" "$bench" "$BUILD/bench/ucx/ucx" | tee -a "$rows" >&2
-python3 "$root/bench/rpc/report.py" "$rows" | tee "$root/bench/results/rpc.tsv"
+python3 "$root/bench/rpc/report.py" "$rows" | "$root/bench/record.py" rpc

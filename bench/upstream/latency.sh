@@ -24,4 +24,4 @@ for _ in $(seq "${ROUNDS:-5}"); do
 done
 "$BUILD/bench/rpc/rpc" rate tcp://127.77.0.1:7471 | tee -a "$rows" >&2
 "$BUILD/bench/rpc/rpc" bulk tcp://127.77.0.1:7471 | tee -a "$rows" >&2
-python3 "$root/bench/upstream/report.py" "$rows" | tee "$root/bench/results/upstream-latency.tsv"
+python3 "$root/bench/upstream/report.py" "$rows" | "$root/bench/record.py" upstream-latency

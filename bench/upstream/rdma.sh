@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Unary gRPC calls of an unmodified server on another host, in a guest: by RDMA (soft-RoCE) to its agent, and by tcp:// to the same.
-# Rows name<TAB>value<TAB>unit, the last line `ratio NAME VALUE`; they go to bench/results/upstream-rdma.tsv.
+# Rows name<TAB>value<TAB>unit, the last line `ratio NAME VALUE`; they go to bench/results/upstream-rdma.tsv (record.py).
 #
 #   h2load  == veth ==  gateway  == rdma:// or tcp:// ==  sluice agent  ==  server on gRPC's C core
 #
@@ -17,4 +17,4 @@ make -s -C "$root" all bench/upstream >&2
 rows=$(mktemp)
 trap 'rm -f "$rows"' EXIT
 "$root/tests/vm/vm" run --mem 2048 --timeout 150 -- "$root/bench/upstream/rdma_guest.sh" "$BUILD/bench/peers/grpc_server" | tee "$rows" >&2
-python3 "$root/bench/upstream/report.py" "$rows" | tee "$root/bench/results/upstream-rdma.tsv"
+python3 "$root/bench/upstream/report.py" "$rows" | "$root/bench/record.py" upstream-rdma
