@@ -6,7 +6,7 @@
  *   datagram -> sl_datagram_parse -> sl_datagram_seen -> NEW: begin, body, end
  *                                                     -> PENDING: drop
  *                                                     -> ANSWERED: send again
- *   ready -> complete reply -> sl_datagram_format -> sl_datagram_answered (a copy for retries) -> send
+ *   ready -> complete reply -> sl_datagram_format -> sl_datagram_answered (copy) -> send
  */
 #ifndef SL_FRONT_DATAGRAM_H
 #define SL_FRONT_DATAGRAM_H

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A backend as a whole, as sluice/backend.h has it: open with its listeners, poll or run, stop,
- * close, figures. serve.c has what one turn of its loop does; threads.c who turns it, if that is not
- * the caller.
- */
+/* Lifetime of a backend: open with listeners, poll or run, stop, close, statistics. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +14,7 @@
 
 enum { BATCH_DEFAULT = 256, SLOTS = 256, BULK_DEFAULT = 4 << 20 };
 
-/* Of taking turns within sl_backend_run(). */
+/* length of one iteration of sl_backend_run() */
 enum { RUN_WAIT_US = 1000000 };
 
 static bool watch_fd(struct sl_backend *b, int fd, void *ptr)
@@ -28,7 +24,7 @@ static bool watch_fd(struct sl_backend *b, int fd, void *ptr)
 	return epoll_ctl(b->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0;
 }
 
-/* On each of the comma-separated endpoints. */
+/* Listens on each of the comma-separated endpoints. */
 static int listen_on_all(struct sl_backend *b, struct sl_err *err)
 {
 	const struct sl_rpc_memory mem = {b->opt.memory, b->opt.memory_len};
@@ -129,7 +125,7 @@ fail:
 	return NULL;
 }
 
-/* One at a time: a handler that polls would overwrite the batch that it has. */
+/* Not re-entrant: a handler that polls would overwrite its own batch. */
 static bool enter_poll(struct sl_backend *b)
 {
 	return !sl_be_is_io_thread(b) &&
@@ -162,7 +158,7 @@ int sl_backend_run(struct sl_backend *b)
 		while (!atomic_load_explicit(&b->stop, memory_order_relaxed))
 			sl_be_serve(b, RUN_WAIT_US);
 		sl_be_drain(b);
-	} else { /* the I/O thread is the one that drains */
+	} else { /* the I/O thread drains */
 		do
 			rc = sl_be_handle_wait(b, RUN_WAIT_US);
 		while (rc >= 0 && !sl_be_io_ended(b));
@@ -178,17 +174,17 @@ void sl_backend_stop(struct sl_backend *b)
 
 	atomic_store(&b->stop, true);
 	if (write(b->wake_fd, &one, sizeof(one)) < 0)
-		errno = saved; /* it rings already */
+		errno = saved; /* already signalled */
 }
 
-/* Also what is said meanwhile, by those who are told that what they have lent comes back. */
+/* Also takes replies made by `done` callbacks meanwhile. */
 static void take_all(struct sl_backend *b)
 {
 	while (sl_be_replies_take(b))
 		;
 }
 
-/* What is open is answered, and stays: a program may still be told that what it has lent comes back. */
+/* Answers open requests but keeps them, because `done` callbacks may refer to them. */
 static void answer_requests(struct channel *ch)
 {
 	struct sl_list *at;
@@ -226,7 +222,7 @@ void sl_backend_close(struct sl_backend *b)
 	sl_be_flush(b);
 	sl_list_for_each (at, &b->channels)
 		sl_be_channel_close(sl_container_of(at, struct channel, node));
-	/* What the program has said since then; from now on it must not use a request. */
+	/* Last replies of the program; requests are invalid from here on. */
 	take_all(b);
 	sl_list_for_each_safe (at, next, &b->channels) {
 		struct channel *ch = sl_container_of(at, struct channel, node);

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From the queue to the handler. In each turn serve.c lets queued requests become a batch: form ->
- * the handler at once (inline), or an offer to the one in threads.c, which waits for its turn. The
- * other upcalls with a request go through sl_be_upcall().
+ * Forms batches from the queue. Each pass of serve.c either runs the handler (inline) or offers the
+ * batch to the handler's thread (threads.c). Other upcalls go through sl_be_upcall().
  */
 #include "sdk/backend/internal.h"
 #include "base/clock.h"
 
-/* One in so many is the least urgent that waits: what is urgent cannot keep it for ever. */
+/* One of so many requests is taken from the least urgent class, to prevent starvation. */
 enum { TURN_OF_LEAST = 16 };
 
-/* Moves what is worth computing from the queue into the batch. How many that are. */
+/* Moves requests from the queue to the batch, and drops expired ones. Returns their number. */
 static unsigned form_batch(struct sl_backend *b)
 {
 	struct sl_batch *batch = &b->batch;

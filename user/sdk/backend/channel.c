@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A gateway's connection as its backend sees it: parts that arrive become requests, and whole ones
- * queue for a batch (on_part); cancels and a lost link reach those who compute. serve.c adds a channel
- * for each transport that a listener has, and frees it (reap) when no handler has a request of it.
+ * Connection of a gateway. Parts of messages become requests, and complete requests are queued for
+ * a batch (on_part). Cancellations and lost links are reported to handlers. serve.c adds a channel
+ * per accepted transport, and frees it when no handler has a request of it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,17 +11,14 @@
 #include "base/check.h"
 #include "base/clock.h"
 
-/*
- * A gateway asks when it hears nothing, so it is never silent for long. One whose host is gone
- * never says so: it is asked in turn.
- */
+/* A gateway probes a silent backend, so it is never silent for long. Silent ones are pinged. */
 #define SILENCE_NS (UINT64_C(5) * SL_NS_PER_SEC)
 #define PING_NS    SL_NS_PER_SEC
 
-/* In the place of a table; nobody writes to it. */
+/* Stands for an empty table, read-only. */
 static struct request *no_requests[SL_BE_BUCKETS];
 
-/* False: there is no memory. */
+/* Returns false without memory. */
 static bool borrow_table(struct channel *ch)
 {
 	struct sl_backend *b = ch->b;
@@ -63,7 +60,7 @@ static void fail_channel(struct channel *ch, int error)
 		ch->link.error = error;
 }
 
-/* What the program is not for; SL_RPC_OK: nothing. */
+/* Returns the status for requests that the program does not support, or SL_RPC_OK. */
 static enum sl_rpc_status is_beyond(const struct sl_backend_options *opt, uint8_t flags)
 {
 	if (flags & SL_ENTRY_STREAM)
@@ -78,14 +75,14 @@ static void refuse_request(struct channel *ch, const struct sl_part *part,
 		fail_channel(ch, -ENOBUFS);
 }
 
-/* The first part: room for the whole request, or a refusal. */
+/* Creates a request for its first part, with memory for all parts, or refuses it. */
 static struct request *begin_request(struct channel *ch, const struct sl_part *part)
 {
 	enum sl_rpc_status beyond = is_beyond(&ch->b->opt, part->entry->flags);
 	struct request *rq;
 
 	if (sl_be_find(ch, part->entry->id)) {
-		fail_channel(ch, -EPROTO); /* not unique */
+		fail_channel(ch, -EPROTO); /* duplicate id */
 		return NULL;
 	}
 	if (beyond) {
@@ -128,7 +125,7 @@ static void on_part(void *ctx, const struct sl_part *part)
 	}
 	rq = part->first ? begin_request(ch, part) : sl_be_find(ch, part->entry->id);
 	if (!rq)
-		return; /* refused, or cancelled on its way */
+		return; /* refused or cancelled */
 	if (flags & SL_ENTRY_STREAM) {
 		if (part->entry->len || part->entry->rest || !part->first)
 			fail_channel(ch, -EPROTO);
@@ -136,7 +133,7 @@ static void on_part(void *ctx, const struct sl_part *part)
 			sl_be_stream_open(rq, part);
 		return;
 	}
-	/* Two messages under way with the same id: only a liar sends them. */
+	/* Two incomplete messages with the same id: protocol error. */
 	if (rq->state != REQUEST_ARRIVING || part->body.len > rq->view.body_len - rq->filled) {
 		fail_channel(ch, -EPROTO);
 		return;
@@ -163,14 +160,14 @@ static void on_sent(void *ctx, struct sl_send *s)
 }
 
 /*
- * Its handler learns it once. Whoever waits for room is called for that as well: nobody else could
- * know that no thread is about to try again, and close it.
+ * Tells the handler once that the client is gone. A blocked request also gets `writable`, so that
+ * the program can close it.
  */
 static void tell_gone(struct request *rq)
 {
 	const struct sl_backend_options *opt = &rq->channel->b->opt;
 
-	/* Its reply may be on its way from another thread: then its handler has done with it. */
+	/* After its reply, possibly by another thread, the handler is done with the request. */
 	if (atomic_exchange(&rq->gone, true) || atomic_load(&rq->over))
 		return;
 	sl_be_upcall(rq, opt->cancelled);
@@ -184,7 +181,7 @@ static void lose_request(struct request *rq)
 		sl_be_stream_cancel(rq);
 	else
 		tell_gone(rq);
-	sl_be_replies_drop(rq); /* what waits for credit will have none, and may be lent */
+	sl_be_replies_drop(rq); /* they will get no credit, and may be lent */
 }
 
 static void on_cancel(void *ctx, uint64_t id)
@@ -262,14 +259,14 @@ static const struct sl_link_ops link_ops = {
 	.left = on_left,
 };
 
-/* Whether its peer has said by another transport that it goes on by this one. */
+/* Returns true if the peer announced, on the channel's transport, that it switches to this one. */
 static bool goes_on_by(const struct channel *ch, const struct sl_transport *t)
 {
 	return ch->up && t->link && ch->link.t->link == t->link &&
 	       ch->link.t->peer_epoch == t->peer_epoch;
 }
 
-/* NULL: none. */
+/* Finds the channel that the peer moves to `t`, or NULL. */
 static struct channel *that_goes_on(struct sl_backend *b, const struct sl_transport *t)
 {
 	struct sl_list *at;
@@ -352,7 +349,7 @@ void sl_be_channel_close(struct channel *ch)
 	if (!ch->up)
 		return;
 	b->stats.bad_messages += ch->link.error == -EPROTO;
-	/* What was lent goes back to those who will write into it. */
+	/* Stop the device first: lent memory returns to the program, which may write to it. */
 	for (unsigned i = 0; i < SL_ARRAY_LEN(ways) && ways[i]; i++) {
 		if (ways[i]->ops->halt)
 			ways[i]->ops->halt(ways[i]);
@@ -373,7 +370,7 @@ void sl_be_channel_close(struct channel *ch)
 	}
 }
 
-/* --- rest --- */
+/* --- idle channels --- */
 
 static bool is_blocked(const struct channel *ch)
 {
@@ -381,8 +378,8 @@ static bool is_blocked(const struct channel *ch)
 }
 
 /*
- * What comes does so by its hub, and what is to be sent wakes it, so its requests may take their time.
- * While a backend drains, all are looked at.
+ * Returns true if passes can skip the channel: its hub reports input, and output wakes it. While a
+ * backend drains, all channels are polled.
  */
 static bool may_rest(struct channel *ch)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a program says becomes a reply. Read from the bottom: sl_reply -> reply_part -> reply_alloc,
- * fill_head, put_bytes -> sl_be_reply_hand_over, which waiting.c goes on with. Without `room` for it
- * a part is not taken (EAGAIN), and `writable` follows.
+ * Builds replies. Call order: sl_reply -> reply_part -> reply_alloc, fill_head, put_bytes ->
+ * sl_be_reply_hand_over (waiting.c). A part without `room` is rejected with EAGAIN, and `writable`
+ * follows.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 #include "base/tlv.h"
 
 /*
- * A slow handler's early replies do not wait for its late ones. But where sending takes long itself
- * (a doorbell that is a system call), more of them go together.
+ * Early replies of a slow handler are sent before its late ones. If sending itself is slow (a
+ * doorbell that is a system call), more replies are sent together.
  */
 enum { FLUSH_NS = 50000, FLUSH_MAX_NS = 1000000, FLUSH_COSTS = 8 };
 
@@ -21,7 +21,7 @@ static size_t text_field_len(const char *s)
 	return s ? 4 + strlen(s) : 0;
 }
 
-/* Length of the metadata, beyond SL_RPC_MAX_META if it is too long anywhere. */
+/* Returns the length of the metadata; above SL_RPC_MAX_META if any field is too long. */
 static size_t meta_len_of(const struct sl_reply_args *a)
 {
 	size_t len = text_field_len(a->content_type) + text_field_len(a->grpc_message);
@@ -40,7 +40,7 @@ static size_t meta_len_of(const struct sl_reply_args *a)
 	return len;
 }
 
-/* The I/O thread's, or, with the same rules, another's. */
+/* Allocates from the I/O thread's pool, or with malloc in other threads, under the same limits. */
 static struct reply *reply_alloc(struct request *rq, size_t bytes)
 {
 	size_t len = sizeof(struct reply) + bytes;
@@ -63,7 +63,7 @@ static struct reply *reply_alloc(struct request *rq, size_t bytes)
 	return rp;
 }
 
-/* Returns the time. */
+/* Initialises a reply. Returns the current time. */
 static uint64_t fill_head(struct reply *rp, struct request *rq, enum sl_rpc_status status)
 {
 	uint64_t now = sl_now_ns();
@@ -85,7 +85,7 @@ static uint64_t fill_head(struct reply *rp, struct request *rq, enum sl_rpc_stat
 	return now;
 }
 
-/* With the reply that every request brings along, so this cannot fail. */
+/* Ends the request with its embedded reply, so this cannot fail. */
 static void close_with(struct request *rq, enum sl_rpc_status status, bool discard)
 {
 	struct reply *rp = &rq->closing;
@@ -102,7 +102,7 @@ void sl_be_request_close(struct request *rq, enum sl_rpc_status status)
 	close_with(rq, status, false);
 }
 
-/* Replies that a long-running handler has made are on their way while it goes on. */
+/* Sends replies while a long handler is running. */
 static void flush_early(struct sl_backend *b, bool now, uint64_t ns)
 {
 	uint64_t gap_ns;
@@ -120,8 +120,8 @@ static void flush_early(struct sl_backend *b, bool now, uint64_t ns)
 }
 
 /*
- * Whether a part may be taken: what was taken before it is within the credit. If not, whoever gives
- * credit, or sees that nobody waits, sees that `writable` is due; or has come by already.
+ * Returns true if earlier parts are within the credit. Otherwise `blocked` is set, and the I/O
+ * thread calls `writable`. The second check avoids a race with it.
  */
 static bool has_room(struct request *rq)
 {
@@ -132,7 +132,7 @@ static bool has_room(struct request *rq)
 	       atomic_exchange(&rq->blocked, false);
 }
 
-/* The least that any of those wants who wait: they are told at once, and may ask again. */
+/* Lowers *wanted to `len`: the smallest need is served first. */
 static void raise_wanted(_Atomic size_t *wanted, size_t len)
 {
 	size_t least = atomic_load(wanted);
@@ -141,7 +141,7 @@ static void raise_wanted(_Atomic size_t *wanted, size_t len)
 	}
 }
 
-/* A part for which there is no memory, or the last one, which cannot wait. */
+/* Blocks a part without memory, or refuses a last one, which cannot wait. */
 static int without_memory(struct request *rq, size_t bytes, bool more)
 {
 	struct channel *ch = rq->channel;
@@ -150,7 +150,7 @@ static int without_memory(struct request *rq, size_t bytes, bool more)
 		close_with(rq, sl_be_unanswered(rq), false);
 		return -ENOBUFS;
 	}
-	/* In this order: whoever sees one of them looks for the one before. */
+	/* In this order: a thread that sees one store looks for the earlier ones. */
 	atomic_store(&rq->blocked, true);
 	raise_wanted(&rq->share->wanted, sizeof(struct reply) + bytes);
 	raise_wanted(&ch->wanted, sizeof(struct reply) + bytes);
@@ -159,14 +159,14 @@ static int without_memory(struct request *rq, size_t bytes, bool more)
 	return -EAGAIN;
 }
 
-/* The transport has enough to send for now. True: `writable` follows. */
+/* Blocks a part if the transport has much to send already. Returns true if blocked. */
 static bool is_full(struct request *rq)
 {
 	struct channel *ch = rq->channel;
 
 	if (atomic_load_explicit(&ch->unsent, memory_order_relaxed) < SL_BE_UNSENT_MEM)
 		return false;
-	/* In this order, as in without_memory(). */
+	/* Order as in without_memory(). */
 	atomic_store(&rq->blocked, true);
 	atomic_store(&ch->blocked, true);
 	atomic_store(&ch->b->full, true);
@@ -174,7 +174,7 @@ static bool is_full(struct request *rq)
 	return true;
 }
 
-/* Metadata and body behind the reply, padded with zeros: no old bytes leave. */
+/* Writes metadata and body behind the reply. Padding is zero, so that no stale bytes are sent. */
 static void put_bytes(struct reply *rp, const struct sl_reply_args *args)
 {
 	size_t padded = sl_rpc_pad8(rp->entry.meta_len);
@@ -215,15 +215,15 @@ static void put_bytes(struct reply *rp, const struct sl_reply_args *args)
 	rp->body = body;
 }
 
-/* What a program lends: the body. */
+/* Body lent by the program. */
 struct loan {
 	sl_reply_done_fn *done;
 	void *arg;
 };
 
 /*
- * A part may be a piece of a message, of which *rest bytes follow in the next ones: all of a
- * message's have one head and the same flags (sluice/rpc_wire.h).
+ * Prepares a piece of a message; *rest bytes follow in later pieces. All pieces of a message have
+ * the same flags (sluice/rpc_wire.h).
  */
 static int as_piece(const struct request *rq, struct sl_reply_args *a, uint64_t *rest)
 {
@@ -244,13 +244,15 @@ static int as_piece(const struct request *rq, struct sl_reply_args *a, uint64_t 
 	return 0;
 }
 
-/* A status that is an error needs no message in front of it: an empty body is none then. */
+/* An error status needs no message, so an empty body is none. */
 static bool is_no_message(const struct sl_reply_args *a)
 {
 	return a->no_message || (!a->more && !a->body_len && a->grpc_status);
 }
 
-/* Copies the body unless it is lent; of the message `rest` bytes follow. */
+/*
+ * Queues a part of a reply; the body is copied unless lent. `rest`: bytes of the message to follow.
+ */
 static int reply_part(struct request *rq, const struct sl_reply_args *args, uint64_t rest,
 		      const struct loan *loan)
 {
@@ -330,7 +332,7 @@ int sl_reply_ref(struct sl_request_view *rq, const struct sl_reply_args *args,
 	return send_reply((struct request *)rq, args, &(struct loan){done, arg});
 }
 
-/* Before the reply to it, of which it is no part. */
+/* Queues an interim reply. */
 static void say_before(struct request *rq, struct reply *rp, const struct sl_reply_args *args,
 		       size_t meta_len)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests of a channel, from their first part (channel.c) to their last reply (waiting.c): new, with
- * room for a copy of all; parse of the metadata; a place for the body, which may be the program's;
- * free. At the bottom what handlers ask of one.
+ * Requests of a channel, from their first part (channel.c) to their last reply (waiting.c), and the
+ * program's accessors.
  */
 #include "sdk/backend/internal.h"
 #include "base/check.h"
@@ -11,7 +10,7 @@
 
 static struct request **bucket_of(struct channel *ch, uint64_t id)
 {
-	/* Multiplicative, with a random odd factor: a gateway cannot aim at one bucket. */
+	/* Multiplicative hash with a random odd factor: a gateway cannot aim at a bucket. */
 	return &ch->bucket[(id * ch->b->hash_key) >> 52 & (SL_BE_BUCKETS - 1)];
 }
 
@@ -69,7 +68,7 @@ struct request *sl_be_request_new(struct channel *ch, const struct sl_part *part
 {
 	const struct sl_rpc_entry *e = part->entry;
 	size_t meta = (part->meta.len + 15) & ~(size_t)15;
-	/* The program may have a place for it; it is asked when its metadata are known. */
+	/* `place` is called later, when the metadata are known. */
 	bool apart = ch->b->opt.place && e->len && !(e->flags & SL_ENTRY_STREAM);
 	size_t size = sizeof(struct request) + 16 + meta + (apart ? 0 : e->len);
 	uint32_t credit = e->flags & SL_ENTRY_STREAM ? SL_RPC_STREAM_WINDOW : SL_RPC_INITIAL_WINDOW;
@@ -185,7 +184,7 @@ void sl_be_request_free(struct request *rq)
 	sl_mem_free(&ch->b->request_mem, rq);
 }
 
-/* The first field of this tag and name. */
+/* Finds the first field with this tag and name. */
 static bool find_field(struct sl_span rest, uint16_t want, const char *name, const char **value,
 		       size_t *value_len)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replies of one channel into RESPONSE messages. */
+/* Packs replies of a channel into RESPONSE messages. */
 #include <errno.h>
 #include "sdk/backend/internal.h"
 
 static const uint8_t zeros[8];
 
-enum { SPANS_MAX = 3 }; /* of a reply */
+enum { SPANS_MAX = 3 }; /* per reply */
 
-/* How many of these go together: not too long unless it is one. */
+/* Returns how many replies fit in one message; a long one is alone. */
 static unsigned count_together(const struct reply *rp, uint64_t *total)
 {
 	unsigned cnt = 0;
@@ -25,7 +25,7 @@ static unsigned count_together(const struct reply *rp, uint64_t *total)
 	return cnt;
 }
 
-/* What is not lent lies in one piece. */
+/* Appends the spans of a reply; without a loan it is contiguous. */
 static struct sl_span *add_spans(struct sl_span *to, const struct reply *rp)
 {
 	size_t meta = sl_rpc_pad8(rp->entry.meta_len), len = rp->entry.len;
@@ -58,7 +58,7 @@ static bool pack_one(struct channel *ch, unsigned class)
 {
 	struct reply *first = ch->replies[class].first, *rp = first;
 	uint64_t total;
-	uint32_t longest_us = 1; /* for gateways that go by it, to which 0 says nothing */
+	uint32_t longest_us = 1; /* 0 would mean unknown to gateways */
 	unsigned cnt = count_together(first, &total), i;
 	struct sl_send *s = sl_be_reply_mem_take(
 		&ch->unknown, sizeof(*s) + cnt * sizeof(struct sl_rpc_entry) +
@@ -98,7 +98,7 @@ void sl_be_replies_pack(struct channel *ch)
 {
 	while (ch->classes && !ch->link.error) {
 		if (!pack_one(ch, (unsigned)__builtin_ctz(ch->classes)))
-			return; /* memory comes back when something was sent */
+			return; /* memory is freed as messages are sent */
 	}
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop that owns links and listeners, in whatever thread. Read from the bottom: serve -> pass ->
- * tick, poll, batch, flush; drain at the end of a life.
+ * Loop of the I/O thread. Call order: serve -> pass -> tick, poll, batch, flush; drain at the end.
  */
 #include <sched.h>
 #include <sys/epoll.h>
@@ -11,13 +10,13 @@
 #include "base/min.h"
 
 enum {
-	TICK_NS = 1000000,   /* how often the kernel is asked about connections and peers */
-	LOOK_NS = 100000000, /* how often those that rest are looked at */
+	TICK_NS = 1000000,   /* interval of system calls for connections and peers */
+	LOOK_NS = 100000000, /* interval of checks of idle channels */
 	SPIN_NS = SL_BE_SPIN_NS,
-	AWAY_NS = 10000, /* longer than one look of somebody who polls as well */
+	AWAY_NS = 10000, /* longer than one poll of another thread on the core */
 	EVENTS_MAX = 32,
 	DRAIN_MS = 5000,
-	ROUND_NS = 20000, /* of taking requests before replies get their turn */
+	ROUND_NS = 20000, /* maximum time of receiving before replies are sent */
 };
 
 _Thread_local struct sl_backend *sl_be_polling;
@@ -48,7 +47,7 @@ static void accept_peers(struct sl_backend *b)
 		take_peers(b, b->listeners[i], b->listeners[i]->ops->accept);
 }
 
-/* Who comes to a backend that is busy does not wait for its tick, where that takes no call. */
+/* Accepts peers between ticks, if that needs no system call. */
 static void glance_at_peers(struct sl_backend *b)
 {
 	for (unsigned i = 0; i < b->listener_cnt; i++) {
@@ -63,7 +62,7 @@ static void tick_channels(struct sl_backend *b)
 
 	b->tick_ns = b->now_ns + TICK_NS;
 	sl_be_stats_publish(b);
-	/* One call about all of them: bells, and gateways that have gone. */
+	/* One call for all: wake-ups and lost gateways. */
 	sl_be_take_events(b, 0);
 	if (b->now_ns >= b->look_ns) {
 		b->look_ns = b->now_ns + LOOK_NS;
@@ -77,10 +76,10 @@ static void tick_channels(struct sl_backend *b)
 		else
 			sl_be_channel_reap(ch);
 	}
-	accept_peers(b); /* to those who come there is room of those who have gone */
+	accept_peers(b); /* after reaping, so that freed slots can be reused */
 }
 
-/* What came by ends that channels share, and whose it is. */
+/* Polls the hubs that channels share, and wakes the channels with input. */
 static void take_shared(struct sl_backend *b, bool again)
 {
 	struct channel *ch;
@@ -96,8 +95,8 @@ static void take_shared(struct sl_backend *b, bool again)
 }
 
 /*
- * What has arrived, from all in turns: up to a batch, and not for long, or nobody is answered.
- * Behind a single message another look would most likely be in vain.
+ * Receives from all channels in turn, up to a batch and for at most ROUND_NS. After a single
+ * message another poll would usually find nothing.
  */
 static unsigned poll_channels(struct sl_backend *b)
 {
@@ -127,7 +126,7 @@ static unsigned poll_channels(struct sl_backend *b)
 	}
 }
 
-/* True if the share has no room yet for any of its requests that are blocked for want of memory. */
+/* Returns true if the share has no memory yet for its smallest blocked request. */
 static bool is_short(struct client_share *share)
 {
 	size_t wanted = atomic_load(&share->wanted);
@@ -164,7 +163,7 @@ static void tell_requests(struct channel *ch)
 	}
 }
 
-/* Of what is unsent half, so that a part more is worth the call; of memory what was asked for. */
+/* Hysteresis: half of `unsent` must be free, so that `writable` is worth the call. */
 static bool has_room_again(const struct channel *ch)
 {
 	size_t wanted = atomic_load_explicit(&ch->wanted, memory_order_acquire);
@@ -186,14 +185,14 @@ static void tell_writable(struct sl_backend *b)
 
 		if (sl_likely(!has_room_again(ch)))
 			continue;
-		/* Before they are looked at: one that is blocked behind that sets it again. */
+		/* Reset before checking: a request that blocks later sets them again. */
 		atomic_store(&ch->wanted, 0);
 		atomic_store(&ch->blocked, false);
 		tell_requests(ch);
 	}
 }
 
-/* Credit may have come long ago that nobody has looked for, as while a handler computes in this thread. */
+/* Counts time without passes, such as a long inline handler, when credit was not read. */
 static void note_pass(struct sl_backend *b)
 {
 	uint64_t since_ns = b->now_ns - b->pass_ns;
@@ -204,8 +203,8 @@ static void note_pass(struct sl_backend *b)
 }
 
 /*
- * Gateways learn it ahead of replies that refuse, so that they try these requests elsewhere. A gateway
- * that has drained comes back when it can; so it learns again, at once.
+ * Tells gateways before refusals, so that they try other backends. A drained gateway may return at
+ * any time, and is told again.
  */
 static void tell_away(struct sl_backend *b)
 {
@@ -222,7 +221,7 @@ static void tell_away(struct sl_backend *b)
 	}
 }
 
-/* One pass over everything; batches handled, or given to the thread that handles them. */
+/* Makes one pass over everything. Returns the number of batches handled or offered. */
 static unsigned run_pass(struct sl_backend *b)
 {
 	struct sl_list *at;
@@ -268,9 +267,8 @@ bool sl_be_arm(struct sl_backend *b)
 	struct sl_list *at;
 
 	atomic_store_explicit(&b->sleeping, true, memory_order_relaxed);
-	/* Pairs with the fence of sl_be_wake(). */
 	atomic_thread_fence(memory_order_seq_cst);
-	/* A batch could be formed of what waits. */
+	/* A batch can be formed. */
 	if ((b->queue_cnt && (b->opt.inline_handler ||
 			      atomic_load_explicit(&b->turn, memory_order_relaxed) == TURN_IO)) ||
 	    atomic_load_explicit(&b->handed, memory_order_relaxed) ||
@@ -304,9 +302,9 @@ void sl_be_take_events(struct sl_backend *b, int wait_ms)
 		else if (ch && !sl_hubs_check(&b->hubs, ptr))
 			sl_link_check(&ch->link);
 		else if (!ch && read(b->wake_fd, &bells, sizeof(bells)) < 0)
-			continue; /* taken already */
+			continue; /* already read */
 	}
-	/* Last: one by which a link goes on may close another, of which an event may tell. */
+	/* Last: an accepted transport may close another one that an event refers to. */
 	if (has_peers)
 		accept_peers(b);
 }
@@ -340,7 +338,7 @@ unsigned sl_be_serve(struct sl_backend *b, unsigned wait_us)
 	until_ns = b->now_ns + wait_us * SL_NS_PER_US;
 	for (;;) {
 		n = run_pass(b);
-		/* A program whose own thread this is may have something to say by now. */
+		/* Return: the inline program may have more work now. */
 		if (((n || b->upcalls != upcalls) && b->opt.inline_handler) ||
 		    b->now_ns >= until_ns || is_ending(b))
 			break;
@@ -350,9 +348,8 @@ unsigned sl_be_serve(struct sl_backend *b, unsigned wait_us)
 			uint64_t before_ns = sl_now_ns();
 
 			/*
-			 * Whoever shares the core has it while there is nothing to do. Somebody who
-			 * then works for long is better waited for asleep: a wake-up takes the core
-			 * back, polling does not.
+			 * Yields to other threads of this core. If one runs for long, sleep: a
+			 * wake-up preempts it, polling does not.
 			 */
 			sched_yield();
 			b->now_ns = sl_now_ns();
@@ -366,7 +363,7 @@ unsigned sl_be_serve(struct sl_backend *b, unsigned wait_us)
 	return n;
 }
 
-/* The end: of all channels, also those that rest. */
+/* Ends listening; wakes all channels, including idle ones. */
 void sl_be_close_listeners(struct sl_backend *b)
 {
 	sl_be_channels_wake(b);
@@ -379,7 +376,7 @@ void sl_be_close_listeners(struct sl_backend *b)
 	}
 }
 
-/* Every gateway has said that nothing follows, and everything is answered. */
+/* Returns true if every gateway has sent GOAWAY and everything is answered. */
 static bool is_drained(const struct sl_backend *b)
 {
 	struct sl_list *at;

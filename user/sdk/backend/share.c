@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reply memory, shared by channels and, within a channel, by client addresses: dynamic thresholds
- * (Choudhury, Hahne 1998) at both levels. An address can have as much as is left to its channel, so
- * that an address without replies always finds memory, whatever other addresses have left unread.
- * Gateways name addresses by a hash (SL_META_CLIENT). Requests without one have one share together.
+ * Reply memory, shared by channels, and within a channel by client addresses. Uses dynamic
+ * thresholds (Choudhury, Hahne 1998) at both levels: an address may use as much as is left to its
+ * channel. So an address without replies always finds memory. Gateways send a hash of the address
+ * (SL_META_CLIENT). Requests without one use a common share.
  */
 #include <errno.h>
 #include "base/clock.h"
 #include "sdk/backend/internal.h"
 
-/* Looked at per call of sl_be_replies_relieve(). */
+/* shares examined per call of sl_be_replies_relieve() */
 enum { LOOKS = 64 };
 
-/* A reply of which its client has taken nothing for so long can be ended. */
+/* A reply whose client has taken nothing for so long may be ended. */
 #define STALLED_NS SL_NS_PER_SEC
 
 static struct client_share **bucket_of(const struct channel *ch, uint32_t client)
 {
 	uint64_t id = (uint64_t)client ^ (uintptr_t)ch << 16;
 
-	/* As for requests: a gateway cannot aim at one bucket. */
+	/* A gateway cannot aim at a bucket. */
 	return &ch->b->shares[(id * ch->b->hash_key) >> 52 & (SL_BE_SHARES - 1)];
 }
 
@@ -31,7 +31,6 @@ void sl_be_share_init(struct client_share *share, struct channel *ch, uint32_t c
 	ch->share_cnt++;
 }
 
-/* The share of its client, in place of that of all unknown ones; without memory it stays there. */
 void sl_be_share_join(struct request *rq)
 {
 	struct channel *ch = rq->channel;
@@ -59,7 +58,7 @@ static size_t used_by(const struct client_share *share)
 	       atomic_load_explicit(&share->foreign_used, memory_order_relaxed);
 }
 
-/* Frees a share that neither a request nor a reply refers to. */
+/* Frees a share without requests and replies. */
 static void free_share(struct client_share *share)
 {
 	struct channel *ch = share->channel;
@@ -102,7 +101,7 @@ void sl_be_share_stall(struct request *rq)
 		sl_list_add_tail(&share->channel->stalled, &share->node);
 }
 
-/* The one of the two kinds of memory of which more is used counts. */
+/* Uses the larger of the two kinds of memory. */
 static size_t memory_left(const struct sl_backend *b)
 {
 	size_t foreign = atomic_load_explicit(&b->foreign_used, memory_order_relaxed);
@@ -128,7 +127,7 @@ bool sl_be_channel_mem_left(const struct channel *ch, size_t len)
 	return channel_used(ch) + len <= memory_left(ch->b);
 }
 
-/* No other thread writes it: so no locked addition for each reply. */
+/* Single writer: no locked addition. */
 static void count_own(struct client_share *share, size_t more)
 {
 	_Atomic size_t *of_share = &share->reply_used, *of_channel = &share->channel->reply_used;
@@ -140,7 +139,7 @@ static void count_own(struct client_share *share, size_t more)
 			      memory_order_relaxed);
 }
 
-/* Exact, as the owner of all of it counts. */
+/* Exact, because one thread owns the pool. */
 void *sl_be_reply_mem_take(struct client_share *share, size_t len)
 {
 	struct sl_mem *m = &share->channel->b->reply_mem;
@@ -193,8 +192,8 @@ void sl_be_foreign_give(struct client_share *share, size_t len)
 }
 
 /*
- * Of the shares with a reply that waits, the one that holds most, if that is no less than the mean of
- * its channel. It looks at LOOKS shares per call and begins behind them the next time.
+ * Returns the share with a waiting reply that uses most, if at least the mean of the channel.
+ * Examines LOOKS shares per call, round robin.
  */
 static struct client_share *find_largest(struct channel *ch)
 {
@@ -206,7 +205,7 @@ static struct client_share *find_largest(struct channel *ch)
 		sl_list_del(&share->node);
 		sl_list_add_tail(&ch->stalled, &share->node);
 		if (share->look == ch->looks)
-			break; /* once round */
+			break; /* all examined */
 		share->look = ch->looks;
 		if (!largest || used_by(share) > used_by(largest))
 			largest = share;
@@ -223,7 +222,7 @@ void sl_be_replies_relieve(struct channel *ch)
 	while (channel_used(ch) > memory_left(b) / 4 && (share = find_largest(ch))) {
 		struct request *rq = sl_list_first(&share->stalled, struct request, stalled);
 
-		/* Below 0 if it began to wait while no pass looked. */
+		/* negative if it began to wait between passes */
 		int64_t age_ns = (int64_t)(b->now_ns - b->away_ns - rq->credit_ns);
 
 		if (age_ns < (int64_t)STALLED_NS)

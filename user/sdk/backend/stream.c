@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests that come in parts.
+ * Streamed requests.
  *
  *   gateway --credit--> entries -> rq->parts -> deliver (unless paused) -> open, data, end, cancel
  *       ^                                          |
  *       +------------------ WINDOW <---------------+
  *
- * A part is copied before it is shown: the gateway could still change what lies in the ring.
+ * A part is copied before delivery, because the gateway can change the ring.
  */
 #include <errno.h>
 #include "sdk/backend/internal.h"
 #include "base/clock.h"
 #include "base/tlv.h"
 
-enum { HEARD = 4 * SL_RPC_PART_WINDOW }; /* bytes beyond the first window */
+enum { HEARD = 4 * SL_RPC_PART_WINDOW }; /* bytes after which a window may become wide */
 
 static bool may_tell(const struct request *rq)
 {
@@ -39,7 +39,7 @@ static void tell_end(void *arg, struct sl_request_view *view)
 	((struct request *)view)->channel->b->opt.on_stream->end(arg, view);
 }
 
-/* One without bytes takes memory, too. */
+/* Empty parts cost memory too. */
 static uint32_t count_of(const struct part *p)
 {
 	return p->len > SL_RPC_MIN_COST ? p->len : SL_RPC_MIN_COST;
@@ -57,7 +57,7 @@ static void drop_first(struct request *rq)
 	sl_mem_free(&rq->channel->b->request_mem, p);
 }
 
-/* A few of those that have taken much and keep nothing: only many windows cost memory. */
+/* Widens the windows of a few streams that have received much and hold nothing. */
 static void widen_window(struct request *rq)
 {
 	struct sl_backend *b = rq->channel->b;
@@ -69,8 +69,7 @@ static void widen_window(struct request *rq)
 }
 
 /*
- * Half a window at a time, so that what is kept is never more than a whole one; and none while it is
- * paused, when whoever was given the last parts has enough of them.
+ * Grants credit in units of half a window, so at most a window is held. Grants none while paused.
  */
 static void give_credit(struct request *rq)
 {
@@ -102,7 +101,10 @@ static void deliver_parts(struct request *rq)
 		rq->told_end = true;
 		sl_be_upcall(rq, tell_end);
 	}
-	/* The rest of a request that is over is not for anybody, and is taken: its client may read behind it. */
+	/*
+	 * Input after the reply is dropped but credited, because its client may read only
+	 * afterwards.
+	 */
 	while (rq->parts && !may_tell(rq))
 		drop_first(rq);
 	give_credit(rq);
@@ -121,7 +123,9 @@ void sl_be_stream_open(struct request *rq, const struct sl_part *part)
 	size_t len;
 
 	rq->stream = true;
-	/* RFC 9110 7.8: who does not know it may ignore it, and then the head is all of the request. */
+	/*
+	 * RFC 9110 7.8: an unsupported Upgrade is ignored; the request then consists of its head.
+	 */
 	rq->ignored = !b->opt.upgrades && sl_request_header(&rq->view, "upgrade", &protocol, &len);
 	rq->ended = !(part->entry->flags & SL_ENTRY_MORE);
 	rq->view.expects = part->entry->flags & SL_ENTRY_EXPECT;
@@ -156,7 +160,7 @@ static bool keep_part(struct request *rq, struct sl_span bytes)
 	return true;
 }
 
-/* An entry begins. False: it is beyond the credit, or no continuation of what there is. */
+/* Starts an entry. Returns false if it exceeds the credit or does not continue the last one. */
 static bool entry_begins(struct request *rq, const struct sl_rpc_entry *e)
 {
 	bool more = e->flags & SL_ENTRY_MORE, compressed = e->flags & SL_ENTRY_COMPRESSED;
@@ -174,8 +178,8 @@ static bool entry_begins(struct request *rq, const struct sl_rpc_entry *e)
 }
 
 /*
- * It has a message that the program does not take, or for which there is no memory. The gateway
- * forgets it by that, so whatever else is said of it goes nowhere; unless its reply has ended already.
+ * Refuses a stream, unless its reply has ended. The gateway then forgets it, so later replies are
+ * dropped.
  */
 static void refuse_stream(struct request *rq, const struct sl_part *part, enum sl_rpc_status status)
 {
@@ -187,7 +191,7 @@ static void refuse_stream(struct request *rq, const struct sl_part *part, enum s
 	sl_be_stream_cancel(rq);
 }
 
-/* They come with the end, and stay as long as the request. False: they are malformed. */
+/* Stores trailers until the request is freed. Returns false if malformed. */
 static bool keep_trailers(struct request *rq, const struct sl_part *part)
 {
 	struct sl_span block = part->meta, rest = block, field;
@@ -213,7 +217,7 @@ bool sl_be_stream_part(struct request *rq, const struct sl_part *part)
 {
 	const struct sl_rpc_entry *e = part->entry;
 
-	/* Two messages under way with the same id: only a liar sends them. */
+	/* Two incomplete messages with the same id: protocol error. */
 	if (!rq->stream || rq->in_from != (part->first ? NULL : part->header) ||
 	    (part->first && !entry_begins(rq, e)))
 		return false;
@@ -224,7 +228,7 @@ bool sl_be_stream_part(struct request *rq, const struct sl_part *part)
 		return false;
 	if (part->last)
 		rq->in_rest = e->rest;
-	/* The end has no bytes; a piece without any is worth telling only as a message. */
+	/* The end has no bytes; an empty piece is delivered only if it is a message. */
 	if (!rq->ended && may_tell(rq) && (part->body.len || (part->first && part->last)) &&
 	    !keep_part(rq, part->body))
 		refuse_stream(rq, part, SL_RPC_REFUSED);
@@ -261,7 +265,7 @@ unsigned sl_be_stream_grants(struct channel *ch, struct sl_rpc_window *to, unsig
 	return n;
 }
 
-/* Off the stack of other threads. */
+/* Moves requests resumed by other threads to `resumed_next`. */
 static void take_resumed(struct sl_backend *b)
 {
 	struct request *rq, *next;
@@ -279,7 +283,7 @@ void sl_be_stream_free(struct request *rq)
 	struct sl_backend *b = rq->channel->b;
 	struct request **at = &b->resumed_next;
 
-	if (atomic_load(&rq->resuming)) { /* nobody will look at it any more */
+	if (atomic_load(&rq->resuming)) { /* remove it from the list of resumed requests */
 		take_resumed(b);
 		while (*at && *at != rq)
 			at = &(*at)->resume_next;
@@ -311,8 +315,6 @@ bool sl_be_streams_take(struct sl_backend *b)
 	return true;
 }
 
-/* --- any thread --- */
-
 void sl_stream_pause(struct sl_request_view *view)
 {
 	atomic_store(&((struct request *)view)->paused, true);
@@ -325,7 +327,7 @@ void sl_stream_resume(struct sl_request_view *view)
 
 	atomic_store(&rq->paused, false);
 	if (atomic_exchange(&rq->resuming, true))
-		return; /* it will be looked at */
+		return; /* already queued */
 	rq->resume_next = atomic_load_explicit(&b->resumed, memory_order_relaxed);
 	while (!atomic_compare_exchange_weak_explicit(&b->resumed, &rq->resume_next, rq,
 						      memory_order_release, memory_order_relaxed))

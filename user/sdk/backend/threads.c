@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The two threads of a backend that is not inline: one does I/O, from the first sl_backend_run() or
- * sl_backend_poll() to sl_backend_close(), the other is the caller's and handles batches.
+ * Threads of a backend that is not inline: an I/O thread from the first sl_backend_run() or
+ * sl_backend_poll() to sl_backend_close(), and the caller's thread, which handles batches.
  *
- * A batch goes over by `turn` (release, acquire). Whoever sleeps says so first, then looks once
- * more; whoever gives something looks behind a fence whether the other sleeps, and rings.
+ * `turn` passes a batch (release, acquire). A thread announces sleep, then checks once more. The
+ * other publishes work, executes a fence, and signals a sleeping thread.
  */
 #include <errno.h>
 #include <poll.h>
@@ -30,7 +30,7 @@ static void *io_main(void *arg)
 	return NULL;
 }
 
-/* 0 or negative errno. */
+/* Starts the I/O thread if it is not running. Returns 0 or -errno. */
 static int start_io_thread(struct sl_backend *b)
 {
 	int rc;
@@ -73,7 +73,7 @@ void sl_be_wake_handler(struct sl_backend *b)
 	if (atomic_load_explicit(&b->waiting, memory_order_relaxed) &&
 	    atomic_exchange_explicit(&b->waiting, false, memory_order_relaxed) &&
 	    write(b->work_fd, &one, sizeof(one)) < 0)
-		return; /* full: it rings already */
+		return; /* already signalled */
 }
 
 static bool has_batch(const struct sl_backend *b)
@@ -81,7 +81,7 @@ static bool has_batch(const struct sl_backend *b)
 	return atomic_load_explicit(&b->turn, memory_order_acquire) == TURN_HANDLER;
 }
 
-/* Nothing will come any more. */
+/* Returns true if no batch can follow. */
 static bool is_over(const struct sl_backend *b)
 {
 	return atomic_load_explicit(&b->io_state, memory_order_relaxed) == IO_ENDED;
@@ -101,10 +101,10 @@ static void disarm_io(struct sl_backend *b)
 
 	atomic_store_explicit(&b->waiting, false, memory_order_relaxed);
 	if (read(b->work_fd, &bells, sizeof(bells)) < 0)
-		return; /* it has not rung */
+		return; /* not signalled */
 }
 
-/* Looks for a while, then sleeps. */
+/* Polls for a while, then sleeps. */
 static bool wait_for_batch(struct sl_backend *b, unsigned wait_us)
 {
 	uint64_t begun_ns = sl_now_ns(), until_ns = begun_ns + wait_us * SL_NS_PER_US, now_ns;
@@ -115,7 +115,7 @@ static bool wait_for_batch(struct sl_backend *b, unsigned wait_us)
 		now_ns = sl_now_ns();
 		if (now_ns >= until_ns || is_over(b))
 			return false;
-		/* The other thread may have to have this core. */
+		/* The I/O thread may need this core. */
 		if (b->opt.busy_poll || now_ns - begun_ns < SL_BE_SPIN_NS) {
 			sched_yield();
 		} else {

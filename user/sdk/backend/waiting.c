@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a reply that reply.c has made to those of its channel, which respond.c packs. Read from the
- * bottom: hand_over -> [the stack, from other threads: sl_be_replies_take] -> take_reply ->
- * send_waiting, as far as there is credit. That is counted twice: `room` for those who reply, who get
- * EAGAIN without it, and `credit` for what leaves. Their memory: share.c.
+ * Replies between reply.c and respond.c. Call order: hand_over -> [stack of other threads:
+ * sl_be_replies_take] -> take_reply -> send_waiting, as far as credit allows. `room` limits what
+ * programs may queue (EAGAIN), `credit` what is sent. share.c has the memory limits.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +10,7 @@
 #include "sdk/backend/internal.h"
 #include "base/clock.h"
 
-/* Of a message that is cut, less than PIECE_MIN is not worth an entry of its own. */
+/* PIECE_MIN: smallest piece of a message worth an entry. */
 enum { PIECE_MIN = 4096, CREDIT_MAX = 1 << 30, ENDS_SHARE = 4 };
 
 static size_t size_of(const struct reply *rp)
@@ -101,7 +100,7 @@ static struct reply *pop_waiting(struct request *rq)
 	return rp;
 }
 
-/* As much of a message as the credit is for. False: that is too little to be worth an entry. */
+/* Cuts a piece of a message as long as the credit. Returns false if it would be too small. */
 static bool cut_piece(struct request *rq, struct reply *rp)
 {
 	uint32_t left = rp->entry.len - rp->cut, len = left;
@@ -134,7 +133,7 @@ static bool cut_piece(struct request *rq, struct reply *rp)
 	return true;
 }
 
-/* The last of those that wait for credit, if nothing but that is missing. */
+/* Queues a REPLIED request as waiting for credit. */
 static void stall_request(struct request *rq)
 {
 	const struct sl_backend *b = rq->channel->b;
@@ -145,7 +144,7 @@ static void stall_request(struct request *rq)
 	sl_be_share_stall(rq);
 }
 
-/* What there is credit for goes out; with the last of it the request ends. */
+/* Sends replies within the credit; the last one ends the request. */
 static void send_waiting(struct request *rq)
 {
 	struct channel *ch = rq->channel;
@@ -184,7 +183,7 @@ bool sl_be_reply_credit(struct request *rq, uint32_t bytes)
 	return true;
 }
 
-/* For what ends a request, and has no bytes: whatever other threads hold. */
+/* Allocates a final status regardless of other threads' memory. */
 static struct reply *end_alloc(struct channel *ch)
 {
 	const struct sl_mem *m = &ch->b->reply_mem;
@@ -196,8 +195,8 @@ static struct reply *end_alloc(struct channel *ch)
 }
 
 /*
- * Another thread has begun the reply while it was made: a gateway takes nothing of that kind behind it.
- * Who waits for the room that it took learns it from the next pass, not from within a call of its own.
+ * Drops an interim reply that lost a race against the first part of the reply; gateways reject it.
+ * A thread that waits for its room is told in the next pass, not within its own call.
  */
 static void drop_late(struct request *rq, struct reply *rp)
 {
@@ -211,7 +210,7 @@ static void drop_late(struct request *rq, struct reply *rp)
 	atomic_store(&ch->b->full, true);
 }
 
-/* Poll thread: a reply joins those that go out next; the last one of a request ends it. */
+/* Queues a reply in the I/O thread; the last one ends its request. */
 static void take_reply(struct sl_backend *b, struct reply *rp)
 {
 	struct request *rq = rp->rq;
@@ -221,7 +220,7 @@ static void take_reply(struct sl_backend *b, struct reply *rp)
 	if (rp->discard || !ch->up || atomic_load_explicit(&rq->gone, memory_order_relaxed)) {
 		sl_be_reply_free(rp);
 		b->stats.cancelled += ends;
-		/* Only REPLY_MALLOC is freed, and that one does not live in the request. */
+		/* Only REPLY_MALLOC is freed, and it is not part of the request. */
 		if (ends)
 			sl_be_request_free(rq); /* NOLINT(clang-analyzer-unix.Malloc) */
 		return;
@@ -231,7 +230,8 @@ static void take_reply(struct sl_backend *b, struct reply *rp)
 		return;
 	}
 	rq->taken |= !(rp->entry.flags & SL_ENTRY_GO_ON);
-	if (rp->where == REPLY_EMBEDDED) { /* in the request, which ends before it is sent */
+	/* part of the request, which is freed before the reply is sent */
+	if (rp->where == REPLY_EMBEDDED) {
 		struct reply *copy = end_alloc(ch);
 
 		if (copy) {
@@ -242,11 +242,11 @@ static void take_reply(struct sl_backend *b, struct reply *rp)
 		rp = copy;
 	}
 	if (!rp) {
-		ch->link.error = -ENOBUFS; /* one that never reads its replies */
+		ch->link.error = -ENOBUFS; /* a gateway that does not read its replies */
 		sl_be_channel_wake(ch);
 	} else {
 		if (rp->entry.status != SL_RPC_OK)
-			sl_be_replies_drop(rq); /* an error has the last word, at once */
+			sl_be_replies_drop(rq); /* an error is sent at once */
 		rp->next = NULL;
 		*rq->waiting_end = rp;
 		rq->waiting_end = &rp->next;
@@ -264,17 +264,17 @@ void sl_be_wake(struct sl_backend *b)
 
 	/* Pairs with the fence of sl_be_arm(): one of the two sees the other's store. */
 	atomic_thread_fence(memory_order_seq_cst);
-	/* The first of many that come at once rings. */
+	/* The first of many wakers signals. */
 	if (atomic_load_explicit(&b->sleeping, memory_order_relaxed) &&
 	    atomic_exchange_explicit(&b->sleeping, false, memory_order_relaxed) &&
 	    write(b->wake_fd, &one, sizeof(one)) < 0)
-		return; /* full: it rings already */
+		return; /* already signalled */
 }
 
 void sl_be_reply_hand_over(struct sl_backend *b, struct reply *rp)
 {
 	if (sl_be_polling == b) {
-		sl_be_replies_take(b); /* earlier parts that another thread has handed over */
+		sl_be_replies_take(b); /* earlier parts of another thread */
 		take_reply(b, rp);
 		return;
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of a request that sluice/datagram_client.h draws, in a fixed number of slots; its bytes are
- * wire.c's. Read from the bottom: ask -> send -> transmit; poll -> receive, run_timers, which repeats
- * and gives up.
+ * Datagram client; sluice/datagram_client.h shows the states of a request. Requests occupy a fixed
+ * number of slots; wire.c has the format. Call order: ask -> send -> transmit; poll -> receive,
+ * run_timers, which retries and times out.
  */
 #include "sdk/datagram/wire.h"
 
@@ -23,7 +23,7 @@
 enum {
 	IN_FLIGHT_DEFAULT = 64,
 	IN_FLIGHT_MAX = 1 << 16, /* the low bits of an id are its slot */
-	DATAGRAM_MIN = 508, /* fits every IPv4 path in practice: 576 less the largest headers */
+	DATAGRAM_MIN = 508, /* fits practically every IPv4 path: 576 minus the largest headers */
 	DATAGRAM_MAX_DEFAULT = 9000,
 	RECEIVE_BURST = 64,
 	WAIT_US = 1000000,
@@ -35,12 +35,12 @@ enum {
 struct datagram_call {
 	uint64_t id; /* 0: free */
 	uint64_t first_ns, due_ns, end_ns;
-	uint64_t patience_ns; /* until the next retry */
+	uint64_t patience_ns; /* current retry time-out */
 	sl_datagram_done_fn *done;
 	void *arg;
 	uint32_t deadline_us;
-	uint32_t next_free; /* index plus one */
-	uint16_t len, must; /* bytes of the datagram; those before its padding */
+	uint32_t next_free; /* index + 1 */
+	uint16_t len, must; /* length of the datagram; length without padding */
 	uint16_t retries;
 };
 
@@ -50,7 +50,7 @@ struct sl_datagram_client {
 	uint16_t datagram_max, datagram_asked;
 	uint32_t slots, in_flight, free_head;
 	uint32_t retry_us;
-	uint64_t next_due_ns; /* no timer is due earlier */
+	uint64_t next_due_ns; /* lower bound of all timers */
 	uint64_t srtt_ns, rttvar_ns;
 	uint64_t sequence, done_cnt;
 	struct sl_sipkey key;
@@ -66,7 +66,7 @@ static int report_error(struct sl_err *err, const char *host, const char *port, 
 		       port, why);
 }
 
-/* The largest UDP payload that the kernel sends to there unfragmented now. */
+/* Sets datagram_max from the path MTU that the kernel knows, without fragmentation. */
 static void learn_max(struct sl_datagram_client *c)
 {
 	int mtu = 0, level = c->ip6 ? IPPROTO_IPV6 : IPPROTO_IP, name = c->ip6 ? IPV6_MTU : IP_MTU;
@@ -95,7 +95,7 @@ static int open_socket(struct sl_datagram_client *c, const char *host, const cha
 		int no_fragments = ip6 ? IPV6_PMTUDISC_DO : IP_PMTUDISC_DO;
 
 		c->fd = socket(a->ai_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-		/* Connected: the kernel drops what comes from elsewhere. */
+		/* Connected, so the kernel drops datagrams of other sources. */
 		if (c->fd >= 0 &&
 		    !setsockopt(c->fd, level, name, &no_fragments, sizeof(no_fragments)) &&
 		    !connect(c->fd, a->ai_addr, a->ai_addrlen)) {
@@ -190,7 +190,7 @@ static void release_call(struct sl_datagram_client *c, struct datagram_call *f)
 	c->in_flight--;
 }
 
-/* Over: its slot is free before `done` is called, which may send the next. */
+/* Completes a request. Its slot is free before `done` is called, which may send another. */
 static void finish_call(struct sl_datagram_client *c, struct datagram_call *f,
 			struct sl_datagram_answer *a, uint64_t now_ns)
 {
@@ -214,14 +214,14 @@ static void give_up(struct sl_datagram_client *c, struct datagram_call *f, int s
 	finish_call(c, f, &a, now_ns);
 }
 
-/* 0, also when the network takes none now: it counts as lost; or -EMSGSIZE. */
+/* Sends a datagram. Returns 0, also if the kernel drops it, or -EMSGSIZE. */
 static int send_call(struct sl_datagram_client *c, struct datagram_call *f)
 {
-	/* The first may fail with what ICMP said of an earlier datagram: that is no verdict. */
+	/* The first attempts may report ICMP errors of earlier datagrams, which are ignored. */
 	for (int i = 0; i < 3; i++) {
 		if (send(c->fd, request_of(c, f), f->len, MSG_NOSIGNAL) >= 0)
 			break;
-		if (errno == EMSGSIZE) { /* the path has become narrower: less padding may do */
+		if (errno == EMSGSIZE) { /* the path MTU has shrunk: reduce the padding */
 			learn_max(c);
 			if (f->must > c->datagram_max)
 				return -EMSGSIZE;
@@ -234,7 +234,7 @@ static int send_call(struct sl_datagram_client *c, struct datagram_call *f)
 	return 0;
 }
 
-/* RFC 6298, with bounds of our own: a retry costs little, as the gateway recognises it. */
+/* Returns the initial time-out: RFC 6298 with tighter bounds, because retries are cheap. */
 static uint64_t first_patience_ns(const struct sl_datagram_client *c, uint64_t wait_us)
 {
 	uint64_t us = c->retry_us;
@@ -297,7 +297,7 @@ int sl_datagram_client_send(struct sl_datagram_client *c, const struct sl_datagr
 	return 0;
 }
 
-/* Retries and ends what is due. A scan, as seldom as something may be due. */
+/* Retries or times out requests that are due. */
 static void run_timers(struct sl_datagram_client *c, uint64_t now_ns)
 {
 	if (now_ns < c->next_due_ns)
@@ -319,7 +319,7 @@ static void run_timers(struct sl_datagram_client *c, uint64_t now_ns)
 			continue;
 		}
 		spent_us = (now_ns - f->first_ns) / SL_NS_PER_US;
-		/* Once it has passed, a retry still fetches what was answered in time. */
+		/* After the deadline, a retry can still fetch a reply that was made in time. */
 		if (f->deadline_us)
 			sl_datagram_set_deadline(request_of(c, f),
 						 spent_us < f->deadline_us
@@ -344,7 +344,8 @@ static void receive_reply(struct sl_datagram_client *c)
 		struct datagram_call *f;
 		uint64_t now_ns, rtt, off;
 
-		if (n < 0 && errno == ECONNREFUSED) /* nobody there now; it may start yet */
+		/* ICMP port unreachable; a gateway may start later */
+		if (n < 0 && errno == ECONNREFUSED)
 			continue;
 		if (n < 0)
 			return;
@@ -357,7 +358,7 @@ static void receive_reply(struct sl_datagram_client *c)
 		now_ns = sl_now_ns();
 		rtt = now_ns - f->first_ns;
 		off = rtt > c->srtt_ns ? rtt - c->srtt_ns : c->srtt_ns - rtt;
-		if (!f->retries) { /* or which one was answered is not known (Karn) */
+		if (!f->retries) { /* Karn's algorithm: no sample from retried requests */
 			c->rttvar_ns = c->srtt_ns ? (3 * c->rttvar_ns + off) / 4 : rtt / 2;
 			c->srtt_ns = c->srtt_ns ? (7 * c->srtt_ns + rtt) / 8 : rtt;
 		}

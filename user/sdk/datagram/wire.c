@@ -50,7 +50,7 @@ bool sl_datagram_decode(struct sl_span in, struct sl_datagram_answer *out)
 		.payload = p + SL_DATAGRAM_HEAD,
 		.payload_len = sl_get_le16(p + AT(reply, payload_len)),
 	};
-	/* Of a gateway with another version only the status that says so is understood. */
+	/* From a gateway of another version only SL_DATAGRAM_VERSION is accepted. */
 	if (p[AT(reply, version)] != SL_DATAGRAM_VERSION_1 && out->status != SL_DATAGRAM_VERSION)
 		return false;
 	return out->status <= SL_DATAGRAM_INTERNAL &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sluice/datagram.h as a client writes and reads it: bytes in, bytes out. */
+/* Client side of the format of sluice/datagram.h. */
 #ifndef SL_SDK_DATAGRAM_WIRE_H
 #define SL_SDK_DATAGRAM_WIRE_H
 
@@ -8,16 +8,16 @@
 #include "sluice/datagram_client.h"
 
 /*
- * The datagram of a call, padded so that a reply of call->reply_len fits, as far as max allows.
- * Returns its length, or 0 if method and payload do not fit max (at most SL_DATAGRAM_MAX).
+ * Encodes a request, padded so that a reply of call->reply_len bytes fits, up to `max`. Returns its
+ * length, or 0 if method and payload exceed `max` (at most SL_DATAGRAM_MAX).
  */
 size_t sl_datagram_encode(const struct sl_datagram_call *call, uint64_t id, uint8_t *to,
 			  size_t max);
 
-/* Later attempts have less time: the field of an encoded request. */
+/* Sets the remaining deadline in an encoded request. */
 void sl_datagram_set_deadline(uint8_t *request, uint32_t deadline_us);
 
-/* False: no reply that a gateway would send. Fills id, status, code, service_us, payload. */
+/* Decodes a reply: id, status, code, service_us, payload. Returns false if invalid. */
 bool sl_datagram_decode(struct sl_span in, struct sl_datagram_answer *out);
 
 #endif

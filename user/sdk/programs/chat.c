@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Backend `chat`: an example of streams, and what a language model's server looks like from here.
- * Each message that it gets is answered with its words, one by one: over HTTP as events
- * (text/event-stream), in a gRPC call of any service as messages. One thread, with a loop of its own.
+ * Backend `chat`: example of streams, similar to a language model's server. Replies to each message
+ * with its words, one by one: in HTTP as events (text/event-stream), in gRPC as messages. One
+ * thread with its own loop.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -16,14 +16,14 @@ struct options {
 	unsigned long interval_us, repeat;
 };
 
-/* One stream: the words that are to be said, and when the next one is. */
+/* A stream and the words to be sent. */
 struct talk {
-	struct talk *next, **back; /* of all of them */
+	struct talk *next, **back; /* in the list of all streams */
 	struct sl_request_view *rq;
 	uint64_t next_ns;
-	unsigned long rounds; /* that are left of the text */
-	size_t len, at;       /* bytes of the text; where the next word is */
-	size_t whole;         /* of them, those of messages that have come to their end */
+	unsigned long rounds; /* remaining repetitions of the text */
+	size_t len, at;       /* length of the text; offset of the next word */
+	size_t whole;         /* length of complete messages */
 	bool ended, blocked, begun;
 	char text[TEXT_MAX];
 };
@@ -55,7 +55,7 @@ static void talk_over(struct talk *t)
 	free(t);
 }
 
-/* The next word of the text, which begins again as often as it is to be said. */
+/* Returns the next word; the text is repeated `rounds` times. */
 static size_t next_word(struct talk *t, const char **word)
 {
 	size_t len = 0;
@@ -94,7 +94,7 @@ static void say_end(struct talk *t)
 	sl_reply(rq, &a);
 }
 
-/* Says what is due. When it wants to be called again. */
+/* Sends words that are due. Returns when to call it again. */
 static uint64_t talk_on(struct talk *t, uint64_t now)
 {
 	const char *word;
@@ -116,7 +116,7 @@ static uint64_t talk_on(struct talk *t, uint64_t now)
 		rc = say_word(t, word, len);
 		t->blocked = rc == -EAGAIN;
 		if (rc == -ECANCELED) {
-			talk_over(t); /* it is closed */
+			talk_over(t); /* sl_reply() has closed the request */
 			return UINT64_MAX;
 		}
 		if (rc)
@@ -128,8 +128,6 @@ static uint64_t talk_on(struct talk *t, uint64_t now)
 	return t->blocked ? UINT64_MAX : t->next_ns;
 }
 
-/* --- streams --- */
-
 static void on_open(void *arg, struct sl_request_view *rq)
 {
 	struct talk *t = calloc(1, sizeof(*t));
@@ -139,7 +137,7 @@ static void on_open(void *arg, struct sl_request_view *rq)
 		sl_reply_error(rq, SL_RPC_REFUSED);
 		return;
 	}
-	if (rq->expects) /* without memory its client sends after a while all the same */
+	if (rq->expects) /* on failure the client sends after a time-out */
 		(void)sl_stream_go_on(rq);
 	rq->own = t;
 	t->rq = rq;
@@ -151,7 +149,7 @@ static void on_open(void *arg, struct sl_request_view *rq)
 	chat.talks = t;
 }
 
-/* Words that were said make room; more than TEXT_MAX that were not are left out. */
+/* Words already sent make room; text beyond TEXT_MAX is dropped. */
 static void on_data(void *arg, struct sl_request_view *rq, const void *bytes, size_t len,
 		    size_t left)
 {
@@ -199,15 +197,13 @@ static void on_writable(void *arg, struct sl_request_view *rq)
 		t->blocked = false;
 }
 
-/* A route without `stream = yes` has no use for this backend. */
+/* Refuses requests of routes without `stream = yes`. */
 static void handle_batch(void *arg, struct sl_batch *batch)
 {
 	(void)arg;
 	for (unsigned i = 0; i < batch->count; i++)
 		sl_reply_error(batch->requests[i], SL_RPC_NO_METHOD);
 }
-
-/* --- the loop --- */
 
 static volatile sig_atomic_t stopped;
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Example client: a file, or what comes on stdin, to a service in one datagram; prints the reply.
- */
+/* Example client: sends a file or stdin to a service in one datagram and prints the reply. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -23,7 +21,7 @@ struct job {
 	unsigned long begun, ended, failed;
 };
 
-/* One line for each that failed; stdout has replies only. */
+/* Reports each failure on stderr; stdout contains only replies. */
 static void on_done(void *arg, const struct sl_datagram_answer *a)
 {
 	struct job *j = arg;
@@ -32,11 +30,11 @@ static void on_done(void *arg, const struct sl_datagram_answer *a)
 	if (a->status != SL_DATAGRAM_OK)
 		why = sl_datagram_status_name(a->status);
 	else if (a->code >= 400)
-		why = "the backend says";
+		why = "error of the backend";
 	else if (j->o->same &&
 		 (a->payload_len != j->call.payload_len ||
 		  (a->payload_len && memcmp(a->payload, j->call.payload, a->payload_len) != 0)))
-		why = "the reply is not what was sent";
+		why = "the reply differs from the request";
 	j->ended++;
 	if (why) {
 		j->failed++;
@@ -51,21 +49,21 @@ static void on_done(void *arg, const struct sl_datagram_answer *a)
 
 static const char help[] =
 	"Usage: datagram [options] ADDRESS PORT SERVICE [METHOD]\n"
-	"Sends a file, or what comes on stdin, to a service of a gateway in one UDP datagram, and\n"
+	"Sends a file or stdin to a service of a gateway in one UDP datagram, and\n"
 	"prints the reply. SERVICE is the datagram_service of a route. Exit status 0: a backend\n"
 	"has answered, with a code below 400.\n"
 	"\n"
-	"  -f, --file FILE      what to send (default: stdin)\n"
-	"  -d, --deadline-us N  the gateway gives it up then (default: what the route says)\n"
-	"  -w, --wait-us N      tries so long (default: 100 ms beyond the deadline, or 1 s)\n"
-	"  -t, --retry-us N     to the first retry (default: as measured)\n"
+	"  -f, --file FILE      file to send (default: stdin)\n"
+	"  -d, --deadline-us N  deadline at the gateway (default: that of the route)\n"
+	"  -w, --wait-us N      time-out (default: 100 ms beyond the deadline, or 1 s)\n"
+	"  -t, --retry-us N     time to the first retry (default: measured)\n"
 	"  -R, --reply-len N    bytes expected in the reply: pads the request, since a reply is\n"
 	"                       never larger\n"
-	"  -n, --count N        so many times\n"
-	"  -p, --parallel N     so many at a time (default 16)\n"
-	"  -S, --same           the reply must be what was sent\n"
-	"  -q, --quiet          does not print replies\n"
-	"  -s, --statistics     counts at the end, on stderr\n"
+	"  -n, --count N        number of requests (default 1)\n"
+	"  -p, --parallel N     requests in flight (default 16)\n"
+	"  -S, --same           the reply must equal the request\n"
+	"  -q, --quiet          do not print replies\n"
+	"  -s, --statistics     print counters at the end, on stderr\n"
 	"  -h, --help\n";
 
 static const struct option long_options[] = {
@@ -98,7 +96,7 @@ static bool parse_number(const char *text, unsigned long least, unsigned long mo
 	return true;
 }
 
-/* 0 go on, 1 done, 2 wrong. */
+/* Returns 0 to continue, 1 if done, 2 on a usage error. */
 static int parse_args(int argc, char **argv, struct options *o)
 {
 	bool ok = true;
@@ -188,7 +186,7 @@ int main(int argc, char **argv)
 	if (rc)
 		return rc == 1 ? 0 : rc;
 	f = o.file ? fopen(o.file, "re") : stdin;
-	/* At most one byte more than a datagram takes. */
+	/* One byte more than a datagram holds, to detect longer input. */
 	len = f ? fread(payload, 1, sizeof(payload), f) : 0;
 	if (!f || ferror(f)) {
 		fprintf(stderr, "datagram: %s: %s\n", o.file ? o.file : "stdin", strerror(errno));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Backend `echo`: returns what it gets; GET and HEAD get a line about the request. */
+/* Backend `echo`: returns the body of a request; GET and HEAD get a line about the request. */
 #include <errno.h>
 #include <getopt.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static bool is_method(const struct sl_request_view *rq, const char *method)
 	return rq->method_len == strlen(method) && memcmp(rq->method, method, rq->method_len) == 0;
 }
 
-/* A gRPC call, which has no HTTP method, of what echo.proto does not have in its service. */
+/* Returns true for a gRPC call (no HTTP method) of a method that echo.proto does not define. */
 static bool is_unknown_call(const struct sl_request_view *rq)
 {
 	static const char method[] = "/Echo", grpc[] = "application/grpc";
@@ -33,7 +33,7 @@ static bool is_unknown_call(const struct sl_request_view *rq)
 	return rq->path_len < len || memcmp(rq->path + rq->path_len - len, method, len) != 0;
 }
 
-/* Text that is put together; what is too long for it is cut. */
+/* Text buffer; excess text is cut off. */
 struct about {
 	char text[1024];
 	size_t len;
@@ -57,12 +57,12 @@ static void put_text(struct about *a, const char *text)
 
 static void reply_about(struct sl_request_view *rq, struct sl_reply_args reply)
 {
-	/* What the gateway says of the client, as far as the route passes it on. */
+	/* Fields about the client that the route may pass on. */
 	static const char *const names[] = {
 		"x-forwarded-for", "x-forwarded-proto",     "x-forwarded-host",
 		"forwarded",       "sluice-client-subject", "sluice-client-san",
 	};
-	static struct about about; /* one thread calls handlers */
+	static struct about about; /* handlers run in one thread */
 	const char *value;
 	size_t len;
 
@@ -87,9 +87,9 @@ static void reply_about(struct sl_request_view *rq, struct sl_reply_args reply)
 	sl_reply(rq, &reply);
 }
 
-/* --- what comes whole --- */
+/* --- complete requests --- */
 
-/* With the type, for which `type` is the room, and the body of the request. */
+/* Returns a reply with the request's body and its content type, which is copied to `type`. */
 static struct sl_reply_args reply_of(const struct options *opt, const struct sl_request_view *rq,
 				     char type[TYPE_MAX])
 {
@@ -105,16 +105,16 @@ static struct sl_reply_args reply_of(const struct options *opt, const struct sl_
 	return reply;
 }
 
-/* About a request that is not answered at once. */
+/* State of a request that is not answered at once. */
 struct echoing {
-	unsigned long left; /* parts of the reply, each the whole body; 0: it is a stream */
-	uint8_t *bytes;     /* a stream: each message comes back once it is whole */
+	unsigned long left; /* parts of the reply to be sent, each the whole body; 0: stream */
+	uint8_t *bytes;     /* stream: current message, returned once complete */
 	size_t len, cap;
-	bool whole; /* bytes are a message that was not taken */
+	bool whole; /* `bytes` is a complete message that could not be sent */
 	bool ended;
 };
 
-/* As far as the client takes it: by the thread that handles, then by the one that tells of room. */
+/* Sends parts as long as the client takes them: first in the handler, then in `writable`. */
 static void parts_go_on(const struct options *opt, struct sl_request_view *rq)
 {
 	struct echoing *e = rq->own;
@@ -126,7 +126,7 @@ static void parts_go_on(const struct options *opt, struct sl_request_view *rq)
 	while (e->left > 1 && !rc) {
 		rc = sl_reply(rq, &part);
 		if (rc == -EAGAIN)
-			return; /* the other one may be at it already */
+			return; /* `writable` may already run */
 		e->left--;
 	}
 	free(e);
@@ -178,8 +178,6 @@ static void handle_batch(void *arg, struct sl_batch *batch)
 		handle_one(opt, batch->requests[i]);
 }
 
-/* --- streams --- */
-
 static void stream_close(struct sl_request_view *rq)
 {
 	struct echoing *s = rq->own;
@@ -189,7 +187,7 @@ static void stream_close(struct sl_request_view *rq)
 	free(s);
 }
 
-/* Whatever the protocol is that the client would go on in: its bytes come back. */
+/* Accepts every upgrade and returns its bytes. */
 static void stream_open(void *arg, struct sl_request_view *rq)
 {
 	static const struct sl_reply_args yes = {.status = 101, .more = true, .no_message = true};
@@ -201,7 +199,7 @@ static void stream_open(void *arg, struct sl_request_view *rq)
 		sl_reply(rq, &(struct sl_reply_args){.status = (uint16_t)opt->fail});
 		return;
 	}
-	if (rq->expects) /* without memory its client sends after a while all the same */
+	if (rq->expects) /* on failure the client sends after a time-out */
 		(void)sl_stream_go_on(rq);
 	rq->own = calloc(1, sizeof(struct echoing));
 	if (!rq->own)
@@ -210,7 +208,7 @@ static void stream_open(void *arg, struct sl_request_view *rq)
 		sl_reply(rq, &yes);
 }
 
-/* What is there goes out, as far as the client takes it. */
+/* Sends the current message, and ends the stream, as far as the client takes it. */
 static void stream_go_on(void *arg, struct sl_request_view *rq)
 {
 	const struct options *opt = arg;
@@ -299,16 +297,16 @@ static const struct sl_stream_ops on_stream = {
 static const char help[] =
 	"Usage: echo --listen ENDPOINT[,ENDPOINT] [options]\n"
 	"Returns each request's body with its content type; GET and HEAD get a line of text.\n"
-	"Of gRPC it has the method Echo, in whatever service is routed to it.\n"
+	"gRPC: the method Echo of any service that is routed to it.\n"
 	"\n"
 	"  -l, --listen ENDPOINT   shm:///path, rdma://address:port or\n"
 	"                          tcp://host:port\n"
 	"  -K, --key-file FILE     shared key that rdma:// and tcp:// peers must prove\n"
 	"  -b, --max-batch N       largest batch (default 256)\n"
-	"  -d, --delay-us N        work of N us per batch\n"
-	"  -f, --fail STATUS       answer everything with this HTTP status\n"
+	"  -d, --delay-us N        sleep N us per batch\n"
+	"  -f, --fail STATUS       reply to everything with this HTTP status\n"
 	"  -s, --streams N         reply in N parts (gRPC server streaming)\n"
-	"  -g, --grpc-status N     status of gRPC calls, behind the parts if there are several\n"
+	"  -g, --grpc-status N     status of gRPC calls, after all parts\n"
 	"  -p, --busy-poll         never sleep\n"
 	"  -h, --help\n";
 
@@ -320,7 +318,7 @@ static const struct option long_options[] = {
 	{"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
 };
 
-/* 0 go on, 1 done, 2 wrong. */
+/* Returns 0 to continue, 1 if done, 2 on a usage error. */
 static int parse_args(int argc, char **argv, struct options *o)
 {
 	int c;
@@ -366,7 +364,7 @@ int main(int argc, char **argv)
 	opt.key_file = o.key_file;
 	opt.max_batch = (unsigned)o.max_batch;
 	opt.busy_poll = o.busy_poll;
-	/* An echo is done sooner than a thread is woken for it; what sleeps needs one for the rest. */
+	/* Inline: an echo takes less time than waking a thread. A delay would block I/O. */
 	opt.inline_handler = !o.delay_us;
 	return program_run("echo", &opt);
 }

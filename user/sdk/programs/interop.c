@@ -14,7 +14,7 @@
 enum { MAX_SIZE = 32 << 20, GRPC_INVALID_ARGUMENT = 3, GRPC_RESOURCE_EXHAUSTED = 8 };
 enum { GRPC_UNIMPLEMENTED = 12 };
 
-/* Metadata that the caller wants back, in front of the reply and behind it. */
+/* Collects the metadata to echo, as header and as trailer. */
 static unsigned echo_metadata(const struct sl_request_view *rq, struct sl_header_arg out[2])
 {
 	static const char *const names[] = {"x-grpc-test-echo-initial",
@@ -37,7 +37,7 @@ static void reply_status(struct sl_request_view *rq, unsigned code, const char *
 		 &(struct sl_reply_args){.grpc_status = (uint16_t)code, .grpc_message = message});
 }
 
-/* A message with so many zeros; SimpleResponse and StreamingOutputCallResponse look the same. */
+/* Sends a message with `size` zeros; SimpleResponse and StreamingOutputCallResponse are alike. */
 static int reply_payload(struct sl_request_view *rq, struct sl_reply_args *reply, size_t size)
 {
 	Grpc__Testing__Payload payload = GRPC__TESTING__PAYLOAD__INIT;
@@ -69,7 +69,7 @@ static void unary_call(struct sl_request_view *rq, struct sl_reply_args *reply, 
 	Grpc__Testing__SimpleRequest *in = grpc__testing__simple_request__unpack(NULL, len, body);
 
 	if (!in)
-		reply_status(rq, GRPC_INVALID_ARGUMENT, "the message is no SimpleRequest");
+		reply_status(rq, GRPC_INVALID_ARGUMENT, "malformed SimpleRequest");
 	else if (in->response_status && in->response_status->code)
 		reply_status(rq, (unsigned)in->response_status->code, in->response_status->message);
 	else if (in->response_size < 0 || in->response_size > MAX_SIZE)
@@ -85,8 +85,6 @@ static bool is_path(const struct sl_request_view *rq, const char *path)
 	return rq->path_len == strlen(path) && memcmp(rq->path, path, rq->path_len) == 0;
 }
 
-/* --- streams --- */
-
 enum method { EMPTY, UNARY, INPUT, OUTPUT, FULL_DUPLEX, HALF_DUPLEX, METHODS };
 
 static const char *const method_paths[METHODS] = {
@@ -100,12 +98,12 @@ static const char *const method_paths[METHODS] = {
 
 struct call {
 	enum method method;
-	uint8_t *in; /* the message that is coming */
+	uint8_t *in; /* message being received */
 	size_t in_len;
-	int32_t *sizes; /* of the messages that are to be sent, in order */
+	int32_t *sizes; /* sizes of the messages to send */
 	size_t size_cnt, sent;
-	int32_t sum; /* of the payloads that have come */
-	bool ended;  /* all that was asked for is known */
+	int32_t sum; /* sum of received payload sizes */
+	bool ended;  /* all requested messages are known */
 	unsigned status;
 	char *message;
 };
@@ -142,7 +140,7 @@ static void call_finish(struct sl_request_view *rq)
 	call_free(c);
 }
 
-/* Sends what the client takes of what it has asked for. */
+/* Sends the requested messages as far as the client takes them. */
 static void call_go_on(void *arg, struct sl_request_view *rq)
 {
 	struct call *c = rq->own;
@@ -157,11 +155,11 @@ static void call_go_on(void *arg, struct sl_request_view *rq)
 	while (c->sent < c->size_cnt && (c->ended || c->method == FULL_DUPLEX) && !rc) {
 		rc = reply_payload(rq, &reply, (size_t)c->sizes[c->sent]);
 		if (rc == -EAGAIN)
-			return; /* the I/O thread goes on, perhaps already */
+			return; /* `writable` may already run */
 		c->sent += !rc;
 	}
 	if (rc)
-		call_free(c); /* the request is closed */
+		call_free(c); /* sl_reply() has closed the request */
 	else if (c->ended)
 		call_finish(rq);
 }
@@ -191,7 +189,7 @@ static void call_fail(struct call *c, unsigned status, const char *message)
 	c->ended = true;
 }
 
-/* What is asked for besides messages; OK is only said at the end. */
+/* Stores the requested status; OK is sent only at the end. */
 static void take_status(struct call *c, const Grpc__Testing__EchoStatus *asked)
 {
 	if (c->status)
@@ -210,7 +208,7 @@ static void ask_for(struct call *c, const Grpc__Testing__StreamingOutputCallRequ
 	int32_t *sizes = realloc(c->sizes, (c->size_cnt + n + 1) * sizeof(*sizes));
 
 	if (!sizes) {
-		call_fail(c, GRPC_RESOURCE_EXHAUSTED, "no memory for what is asked for");
+		call_fail(c, GRPC_RESOURCE_EXHAUSTED, "no memory for the requested messages");
 		return;
 	}
 	c->sizes = sizes;
@@ -299,7 +297,7 @@ static void call_cancel(void *arg, struct sl_request_view *rq)
 	sl_reply_error(rq, SL_RPC_CANCELLED);
 }
 
-/* --- calls that have come as a whole --- */
+/* --- complete calls --- */
 
 static void handle_batch(void *arg, struct sl_batch *batch)
 {
@@ -315,7 +313,7 @@ static void handle_batch(void *arg, struct sl_batch *batch)
 		} else if (is_path(rq, method_paths[UNARY])) {
 			unary_call(rq, &reply, rq->body, rq->body_len);
 		} else if (is_path(rq, method_paths[OUTPUT])) {
-			/* Once a part has to wait, the thread that does I/O has the call. */
+			/* Once a part must wait, the I/O thread continues the call. */
 			call_open(arg, rq);
 			c = rq->own;
 			if (!c)
@@ -345,8 +343,8 @@ int main(int argc, char **argv)
 			continue;
 		}
 		fputs("Usage: interop --listen ENDPOINT[,ENDPOINT]\n"
-		      "grpc.testing.TestService; calls that stream want a route with `stream = yes`. See "
-		      "interop.proto.\n",
+		      "grpc.testing.TestService; streaming calls need a route with `stream = yes`.\n"
+		      "See interop.proto.\n",
 		      c == 'h' ? stdout : stderr);
 		return c == 'h' ? 0 : 2;
 	}

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the backends that ship have in common: numbers from the command line, open, run until
- * SIGTERM or SIGINT, close.
- */
+/* Shared by the example backends: numeric options, and running until SIGTERM or SIGINT. */
 #ifndef SL_SDK_PROGRAM_H
 #define SL_SDK_PROGRAM_H
 
@@ -21,7 +18,7 @@ static inline void program_stop(int sig)
 	sl_backend_stop(program_backend);
 }
 
-/* False, and a line on stderr, unless text is a number of at most `most`. */
+/* Parses a number of at most `most`. Returns false after reporting an error on stderr. */
 static inline bool program_number(const char *program, const char *text, unsigned long most,
 				  unsigned long *out)
 {
@@ -37,7 +34,7 @@ static inline bool program_number(const char *program, const char *text, unsigne
 	return true;
 }
 
-/* Exit status. */
+/* Runs a backend. Returns the exit status. */
 static inline int program_run(const char *program, const struct sl_backend_options *opt)
 {
 	struct sigaction stop = {.sa_handler = program_stop};

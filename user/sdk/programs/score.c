@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Backend `score`: the rows of a matrix with the largest dot product with each request's vector.
+ * Backend `score`: returns the rows of a matrix with the largest dot product with a request's
+ * vector.
  *
- * A batch is one matrix product (by tiles of rows where the scores would not fit), so its parts
- * share the reading of the matrix, which is what costs.
+ * A batch is one matrix product, in tiles of rows if the scores would not fit. So its requests
+ * share the reading of the matrix, which dominates the cost.
  */
 #include <cblas.h>
 #include <errno.h>
@@ -24,7 +25,7 @@ struct scored {
 	uint32_t row;
 };
 
-/* The best so far of one query, best first. */
+/* Best rows of one query, best first. */
 struct top {
 	struct scored best[TOP_MAX];
 	unsigned cnt;
@@ -44,7 +45,7 @@ struct scorer {
 	char *text;
 };
 
-/* --- matrix file: rows of dim little-endian floats --- */
+/* --- matrix file: rows of `dim` little-endian floats --- */
 
 static bool report_error(const char *file, const char *what)
 {
@@ -92,7 +93,7 @@ static bool load_matrix(struct scorer *s)
 	ok = s->matrix && fread(s->matrix, row, s->rows, f) == s->rows;
 	fclose(f);
 	if (!ok)
-		return report_error(s->matrix_file, "cannot be read into memory");
+		return report_error(s->matrix_file, "cannot read into memory");
 	for (size_t i = 0; i < s->rows * s->dim; i++) {
 		if (!isfinite(s->matrix[i])) {
 			snprintf(text, sizeof(text), "row %zu, column %zu is not finite",
@@ -103,7 +104,7 @@ static bool load_matrix(struct scorer *s)
 	return true;
 }
 
-/* --- one batch --- */
+/* --- batch --- */
 
 static void refuse_request(struct sl_request_view *rq, const char *error)
 {
@@ -118,7 +119,7 @@ static void refuse_request(struct sl_request_view *rq, const char *error)
 					     .body_len = (size_t)len});
 }
 
-/* Takes a request's vector into row n of the queries, or refuses it. */
+/* Copies a request's vector to row n of the queries, or refuses it. */
 static bool take_query(struct scorer *s, struct sl_request_view *rq, size_t n)
 {
 	float *to = s->queries + n * s->dim;
@@ -144,7 +145,7 @@ static bool take_query(struct scorer *s, struct sl_request_view *rq, size_t n)
 	return true;
 }
 
-/* Rows come in order, and only a larger score displaces: ties go to the lower row. */
+/* Rows are in order and only a larger score replaces another: ties go to the lower row. */
 static void merge_top(struct top *t, unsigned most, const float *scores, size_t cnt,
 		      size_t first_row)
 {
@@ -225,8 +226,6 @@ static void handle_batch(void *arg, struct sl_batch *batch)
 		reply_with(s, &s->tops[i]);
 }
 
-/* --- command line --- */
-
 static const char help[] =
 	"Usage: score --listen ENDPOINT --matrix FILE --dim D [options]\n"
 	"       score --make-matrix ROWS --matrix FILE --dim D [--seed N]\n"
@@ -241,10 +240,10 @@ static const char help[] =
 	"  -k, --top K             rows in a reply (default 10, at most 1000)\n"
 	"  -b, --max-batch N       largest batch (default 256)\n"
 	"  -t, --threads N         threads of OpenBLAS (default 1)\n"
-	"  -P, --pad N             compute in whole multiples of N requests, as accelerators do\n"
-	"  -S, --slow PERCENT      from SIGUSR1 to the next one take so much longer (at most 100)\n"
+	"  -P, --pad N             compute multiples of N requests, as accelerators do\n"
+	"  -S, --slow PERCENT      SIGUSR1 toggles this much extra time (at most 100)\n"
 	"  -M, --make-matrix ROWS  write a random matrix and exit\n"
-	"  -s, --seed N            of --make-matrix (default 1)\n"
+	"  -s, --seed N            seed of --make-matrix (default 1)\n"
 	"  -h, --help\n";
 
 static const struct option long_options[] = {
@@ -268,7 +267,7 @@ static bool parse_number(unsigned long most, unsigned long *out)
 	return program_number("score", optarg, most, out);
 }
 
-/* 0 go on, 1 done, 2 wrong. */
+/* Returns 0 to continue, 1 if done, 2 on a usage error. */
 static int parse_args(int argc, char **argv, struct scorer *s)
 {
 	int c;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The backend, and the module. Batches go to the method `_handle` of whoever inherits from it. */
+/* Type Backend and the module. Batches are passed to the method `_handle` of a subclass. */
 #include <errno.h>
 #include <string.h>
 #include "sdk/python/binding.h"
@@ -55,7 +55,7 @@ static void handle_batch(void *arg, struct sl_batch *batch)
 	self->thread = PyEval_SaveThread();
 }
 
-/* One of the two ways to wait, without the GIL; -1: an exception is set. */
+/* Calls one of the two waiting functions without the GIL. Returns -1 with an exception set. */
 static int wait_for(PyObject *object, int (*wait)(struct sl_backend *, unsigned), unsigned wait_us)
 {
 	struct py_backend *self = backend_of(object);
@@ -185,7 +185,7 @@ static bool close_backend(struct py_backend *self)
 	if (!free)
 		return false;
 	self->b = NULL;
-	/* The I/O thread never wants the GIL, but its end may take a moment. */
+	/* The I/O thread does not use the GIL, but may take a moment to end. */
 	saved = PyEval_SaveThread();
 	sl_backend_close(b);
 	PyEval_RestoreThread(saved);
@@ -242,7 +242,7 @@ static void backend_dealloc(PyObject *self)
 {
 	PyTypeObject *type = Py_TYPE(self);
 
-	/* Requests have references to it: none is open. */
+	/* Requests hold references to the backend, so none is open. */
 	if (backend_of(self)->b)
 		(void)close_backend(backend_of(self));
 	Py_XDECREF(backend_of(self)->raised);
@@ -252,21 +252,22 @@ static void backend_dealloc(PyObject *self)
 
 static PyMethodDef methods[] = {
 	{"_poll", py_poll, METH_VARARGS,
-	 "Handles a batch, waiting so many microseconds for one; batches handled."},
-	{"_drain", py_drain, METH_NOARGS, "After stop(): answers what has come."},
+	 "Waits up to N microseconds for a batch and handles it. Returns the number of batches."},
+	{"_drain", py_drain, METH_NOARGS, "Answers pending requests after stop()."},
 	{"_arm", py_arm, METH_NOARGS,
-	 "Before a sleep on fileno(); False: there is something to do."},
-	{"_disarm", py_disarm, METH_NOARGS, "After that sleep."},
+	 "Prepares a sleep on fileno(). Returns False if there is work."},
+	{"_disarm", py_disarm, METH_NOARGS, "Ends that sleep."},
 	{"fileno", py_fd, METH_NOARGS,
-	 "The descriptor that is readable when there is something to do."},
-	{"_stream_fd", py_stream_fd, METH_NOARGS, "Readable when there are _stream_events()."},
+	 "Returns the descriptor that is readable when there is work."},
+	{"_stream_fd", py_stream_fd, METH_NOARGS,
+	 "Returns a descriptor that is readable if there are _stream_events()."},
 	{"_stream_events", stream_events, METH_NOARGS,
-	 "What has happened to streams: (kind, request, bytes, bytes still to come of a message)."},
+	 "Returns events of streams: (kind, request, bytes, bytes of the message to follow)."},
 	{"stop", py_stop, METH_NOARGS,
-	 "Takes no more requests and answers those that have come; any thread."},
-	{"ready", py_ready, METH_O, "False: gateways go elsewhere, until True."},
-	{"stats", py_stats, METH_NOARGS, "Counters, as a dict."},
-	{"close", py_close, METH_NOARGS, "Ends what is open and frees everything."},
+	 "Refuses new requests and answers pending ones. Any thread."},
+	{"ready", py_ready, METH_O, "False: gateways use other backends, until True."},
+	{"stats", py_stats, METH_NOARGS, "Returns the counters as a dict."},
+	{"close", py_close, METH_NOARGS, "Ends open requests and frees everything."},
 	{NULL, NULL, 0, NULL},
 };
 
@@ -275,7 +276,7 @@ PyMODINIT_FUNC PyInit__backend(void);
 PyMODINIT_FUNC PyInit__backend(void)
 {
 	static PyType_Slot slots[] = {
-		{Py_tp_doc, "A backend, without what the package adds in Python."},
+		{Py_tp_doc, "Base class of sluice.Backend."},
 		{Py_tp_new, PyType_GenericNew},
 		{Py_tp_init, backend_init},
 		{Py_tp_methods, methods},
@@ -291,9 +292,9 @@ PyMODINIT_FUNC PyInit__backend(void)
 	static PyMethodDef functions[] = {
 		{"reply_rows", (PyCFunction)(void (*)(void))reply_rows,
 		 METH_VARARGS | METH_KEYWORDS,
-		 "Replies to each request of a list with its row of an array."},
+		 "Replies to each request of a list with a row of an array."},
 		{"finish", finish, METH_O,
-		 "Ends what a handler has left open: (requests, held replies)."},
+		 "Ends requests without a reply. Returns (requests, held replies)."},
 		{NULL, NULL, 0, NULL},
 	};
 	static struct PyModuleDef def = {PyModuleDef_HEAD_INIT, .m_name = "sluice._backend",

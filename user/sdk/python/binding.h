@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sluice._backend: what the Python package `sluice` has in C, on sluice/backend.h alone and within
- * the stable ABI of Python 3.11. Everything here belongs to whoever has the GIL, which is given up
- * while a backend waits.
+ * sluice._backend: C part of the Python package `sluice`, based on sluice/backend.h and the stable
+ * ABI of Python 3.11. The GIL protects everything; it is released while a backend waits.
  *
  *   Backend (open requests) <--- Request (strong) <--- memoryview, NumPy arrays ... (exports)
  *
- * A request's bytes are the SDK's until its reply. A reply ends the memoryview that `body` gave;
- * while something else still looks at the bytes, an array for instance, the reply is held, and goes
- * when the last of these is gone: nobody ever reads freed memory.
+ * A request's bytes belong to the SDK until its reply, which releases the memoryview of `body`. If
+ * another object, such as an array, still has a buffer of the bytes, the reply is held until the
+ * last of these is gone. So Python code never reads freed memory.
  */
 #ifndef SL_SDK_PYTHON_BINDING_H
 #define SL_SDK_PYTHON_BINDING_H
@@ -24,71 +23,72 @@
 
 struct py_backend {
 	PyObject_HEAD struct sl_backend *b;
-	PyThreadState *thread; /* of who polls, while it waits */
-	PyObject *raised;      /* by the handler, for who polls */
+	PyThreadState *thread; /* of the polling thread, while it waits */
+	PyObject *raised;      /* exception of the handler, for the polling thread */
 	bool polling;
 	struct sl_list open;
-	/* of streams, see stream.c */
-	int stream_fd; /* readable: there are notes; -1: it takes no streams */
+	/* streams, see stream.c */
+	int stream_fd; /* readable if there are notes; -1: no streams */
 	pthread_mutex_t lock;
-	struct note *notes, **notes_end; /* under the lock */
+	struct note *notes, **notes_end; /* protected by `lock` */
 };
 
 struct py_request {
-	PyObject_HEAD struct sl_list node; /* of the backend's open ones */
+	PyObject_HEAD struct sl_list node; /* in `open` of the backend */
 	struct py_backend *backend;        /* strong */
-	struct sl_request_view *view;      /* NULL once it was replied to */
-	PyObject *body;       /* weak reference to the memoryview that was given out; or NULL */
-	struct py_form *held; /* the reply that waits; or NULL */
+	struct sl_request_view *view;      /* NULL after the reply */
+	PyObject *body;                    /* weak reference to the memoryview of `body`, or NULL */
+	struct py_form *held;              /* held reply, or NULL */
 	Py_ssize_t exports;
-	struct ear *ear; /* of a stream */
-	bool heard_end;  /* of it: its trailers are there, and stay as they are */
+	struct stream *stream; /* stream state, or NULL */
+	bool has_trailers;     /* stream: the trailers are complete */
 };
 
 extern PyTypeObject *request_type;
 
 bool request_type_add(PyObject *module);
 PyObject *request_new(struct py_backend *backend, struct sl_request_view *view);
-/* At the end of a backend: refused, or lost; false: somebody still looks at its bytes. */
+/* Refuses or fails a request at the end of a backend. Returns false if its bytes are in use. */
 bool request_abandon(struct py_request *rq);
-/* It is over without a reply of its own. */
+/* Ends a request with a status. */
 void request_fail(struct py_request *rq, enum sl_rpc_status status);
 
-/* form.c */
-/* The arguments of a reply, and references to the objects whose bytes they point to. */
+/* form.c. Arguments of a reply, with references to the objects that own the bytes. */
 struct py_form {
 	struct sl_reply_args args;
-	struct sl_header_arg *headers; /* NULL: most replies have none */
-	PyObject *alive;               /* a list; NULL without keywords */
-	PyObject *body;                /* of form_keep(); else NULL */
+	struct sl_header_arg *headers; /* NULL: none */
+	PyObject *alive;               /* list; NULL without keywords */
+	PyObject *body;                /* set by form_keep(); otherwise NULL */
 };
 
-/* False, and an exception, or filled: form_end() then. `keywords` may be NULL. */
+/*
+ * Parses `keywords`, which may be NULL. Returns false with an exception, or true; then call
+ * form_end().
+ */
 bool form_read(struct py_form *f, PyObject *keywords);
-/* The same of an interim reply, which has its status and its headers. */
+/* Same for an interim reply: status and headers. */
 bool form_read_interim(struct py_form *f, PyObject *args, PyObject *keywords);
 void form_end(struct py_form *f);
 /*
- * Returns a copy with a body of its own, for form_free(); NULL and an exception if memory is missing.
- * Runs no Python code.
+ * Copies a form including the body. Returns NULL with an exception without memory. Runs no Python
+ * code.
  */
 struct py_form *form_keep(const struct py_form *f);
-void form_free(struct py_form *f); /* NULL: nothing happens */
+void form_free(struct py_form *f); /* accepts NULL */
 
-/* stream.c */
-/* Into the options of a backend that takes streams; false: no descriptor. */
+/* stream.c. Sets the options of a backend with streams. Returns false without a descriptor. */
 bool streams_open(struct py_backend *b, struct sl_backend_options *opt);
 void streams_close(struct py_backend *b);
-/* Of streams and others: sl_reply(), or sl_reply_error() with a status that is not SL_RPC_OK. */
+/* Calls sl_reply(), or sl_reply_error() if `status` is not SL_RPC_OK. Also for other requests. */
 int stream_reply(struct py_request *rq, const struct sl_reply_args *args,
 		 enum sl_rpc_status status);
-/* Its request is closed. */
+/* Detaches the stream state of a closed request. */
 void stream_close(struct py_request *rq);
-/* Methods: Backend._stream_events(), Request._taken(length). */
+/* Methods Backend._stream_events() and Request._taken(length). */
 PyObject *stream_events(PyObject *self, PyObject *unused);
 PyObject *stream_taken(PyObject *self, PyObject *len);
 
-/* Module functions: reply_rows(requests, array, **keywords), finish(requests). */
+/* Module functions reply_rows(requests, array, **keywords) and finish(requests). */
 PyObject *reply_rows(PyObject *module, PyObject *args, PyObject *keywords);
 PyObject *finish(PyObject *module, PyObject *requests);
 

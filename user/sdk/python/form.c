@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The keywords of a reply as the arguments of sl_reply(), or sl_reply_interim(). Read from the bottom. */
+/* Converts keywords of Python to the arguments of sl_reply() or sl_reply_interim(). */
 #include <string.h>
 #include "sdk/python/binding.h"
 
 enum { HEADERS_MAX = SL_RPC_MAX_FIELDS };
 
-/* RFC 9110 5.6.2, in lower case. */
+/* RFC 9110 5.6.2, lower case. */
 static bool is_token(const char *name, Py_ssize_t len)
 {
 	static const char marks[] = "!#$%&'*+-.^_`|~";
@@ -19,7 +19,7 @@ static bool is_token(const char *name, Py_ssize_t len)
 	return len > 0;
 }
 
-/* RFC 9110 5.5: neither NUL nor a line end. */
+/* RFC 9110 5.5: no NUL, CR or LF. */
 static bool is_value(const char *value, Py_ssize_t len)
 {
 	for (Py_ssize_t i = 0; i < len; i++)
@@ -28,7 +28,7 @@ static bool is_value(const char *value, Py_ssize_t len)
 	return true;
 }
 
-/* Points `h` to the bytes of a name and a value, which `f` keeps alive. */
+/* Sets `h` to the bytes of a name and a value, which `f` keeps alive. */
 static bool point_header(struct py_form *f, struct sl_header_arg *h, PyObject *name,
 			 PyObject *value)
 {
@@ -109,7 +109,7 @@ static bool add_headers(struct py_form *f, PyObject *headers, bool trailer)
 		Py_XDECREF(pairs);
 		return false;
 	}
-	/* Names and values can run Python code, which can change the list. */
+	/* Converting names and values can run Python code that changes the list. */
 	for (Py_ssize_t i = 0; ok && i < PyList_Size(pairs); i++) {
 		PyObject *pair = Py_NewRef(PyList_GetItem(pairs, i));
 
@@ -180,7 +180,7 @@ bool form_read(struct py_form *f, PyObject *keywords)
 					 &f->args.content_type, &headers, &trailers, &grpc,
 					 &f->args.grpc_message, &more, &no_message);
 	Py_XDECREF(none);
-	/* The pointers to text look into these objects. */
+	/* These objects own the text. */
 	values = ok ? PyDict_Values(keywords) : NULL;
 	ok = values && PyList_Append(f->alive, values) == 0;
 	Py_XDECREF(values);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One request: accessors, its bytes as a buffer, its reply. Read from the bottom of each part:
- * reply, reply_rows, finish -> answer -> send.
+ * Type Request: accessors, buffer of its bytes, replies. Call order: reply, reply_rows, finish ->
+ * answer -> send.
  */
 #include <errno.h>
 #include "sdk/python/binding.h"
@@ -27,7 +27,7 @@ static struct sl_request_view *open_view(PyObject *self)
 	return NULL;
 }
 
-/* Its bytes are the SDK's again. */
+/* Marks the request as closed; its bytes belong to the SDK again. */
 static void close_request(struct py_request *rq)
 {
 	rq->view = NULL;
@@ -36,7 +36,7 @@ static void close_request(struct py_request *rq)
 	sl_list_init(&rq->node);
 }
 
-/* True, False (nobody waits any more) or NULL. */
+/* Returns True, False (cancelled), or NULL with an exception. */
 static PyObject *send_reply(struct py_request *rq, const struct sl_reply_args *args)
 {
 	int rc = stream_reply(rq, args, SL_RPC_OK);
@@ -57,14 +57,13 @@ static PyObject *send_reply(struct py_request *rq, const struct sl_reply_args *a
 				"status 101: the backend was not opened with `upgrades`");
 	else if (rc == -EAGAIN)
 		PyErr_SetString(PyExc_BlockingIOError,
-				"replies wait for a slow gateway: try this part again later");
+				"the gateway reads too slowly: retry this part later");
 	else
-		PyErr_SetString(PyExc_OSError,
-				"no memory is left for replies, the request has ended");
+		PyErr_SetString(PyExc_OSError, "no memory for a reply; the request has ended");
 	return NULL;
 }
 
-/* Returns a new reference to the memoryview that `body` gave; NULL if it is gone. */
+/* Returns a new reference to the memoryview of `body`, or NULL if it is gone. */
 static PyObject *body_view(struct py_request *rq)
 {
 	PyObject *view = rq->body ? PyObject_CallNoArgs(rq->body) : NULL;
@@ -75,7 +74,7 @@ static PyObject *body_view(struct py_request *rq)
 	return NULL;
 }
 
-/* Releases the memoryview that `body` gave, unless another object has a buffer of that view. */
+/* Releases the memoryview of `body`, unless another object has a buffer of it. */
 static void release_body(struct py_request *rq)
 {
 	PyObject *view = body_view(rq), *done;
@@ -91,8 +90,8 @@ static void release_body(struct py_request *rq)
 }
 
 /*
- * Sends a part at once, and a whole reply when no object looks at the request's bytes any more. A
- * reply that waits is copied, as the caller may fill the same array again.
+ * Sends a part at once, and a last reply once no object has a buffer of the request's bytes. A held
+ * reply is copied, because the caller may reuse its array.
  */
 static PyObject *reply_with(struct py_request *rq, const struct py_form *f)
 {
@@ -125,7 +124,7 @@ static int get_buffer(PyObject *self, Py_buffer *out, int flags)
 	return 0;
 }
 
-/* Sends a held reply when the last buffer over the request's bytes is released. Runs no Python code before that. */
+/* Sends a held reply with the last buffer's release. Runs no Python code before that. */
 static void release_buffer(PyObject *self, Py_buffer *unused)
 {
 	PyObject *type, *value, *trace, *done;
@@ -159,8 +158,7 @@ static PyObject *get_body(PyObject *self, void *unused)
 		return NULL;
 	view = body_view(rq);
 	if (view) {
-		PyObject *len =
-			PyObject_GetAttrString(view, "nbytes"); /* fails on a released one */
+		PyObject *len = PyObject_GetAttrString(view, "nbytes"); /* fails if released */
 
 		Py_XDECREF(len);
 		if (len)
@@ -175,8 +173,8 @@ static PyObject *get_body(PyObject *self, void *unused)
 }
 
 /*
- * Returns text; bytes that are not UTF-8 become surrogates, as in names of files. An error handler is
- * Python code, which can reply to the request: it gets a copy of the bytes.
+ * Returns text; invalid UTF-8 becomes surrogates, as in file names. The error handler is Python
+ * code that can reply to the request, so it gets a copy of the bytes.
  */
 static PyObject *text_of(const char *ptr, size_t len)
 {
@@ -249,8 +247,8 @@ static PyObject *get_cancelled(PyObject *self, void *unused)
 }
 
 /*
- * Returns the fields of tag `want` in metadata of sluice/rpc_wire.h, as a list of pairs. Reads a copy:
- * an allocation can run finalizers, and one of these can reply to the request.
+ * Returns the fields with tag `want` as a list of pairs. Reads a copy, because an allocation can
+ * run a finalizer that replies to the request.
  */
 static PyObject *list_fields(const uint8_t *meta, size_t meta_len, unsigned want)
 {
@@ -297,8 +295,8 @@ static PyObject *get_trailers(PyObject *self, void *unused)
 	(void)unused;
 	if (!v)
 		return NULL;
-	/* Before that the SDK's thread may be about to write them. */
-	return list_fields(v->trailers, request_of(self)->heard_end ? v->trailers_len : 0,
+	/* Earlier the I/O thread may be about to set them. */
+	return list_fields(v->trailers, request_of(self)->has_trailers ? v->trailers_len : 0,
 			   SL_META_TRAILER);
 }
 
@@ -329,7 +327,7 @@ static PyObject *go_on(PyObject *self, PyObject *unused)
 		PyErr_SetString(PyExc_BlockingIOError, "no memory now");
 	else if (rc)
 		PyErr_SetString(PyExc_ValueError,
-				"its client does not wait, was told, or has a reply");
+				"the client does not wait, or was already answered");
 	if (rc)
 		return NULL;
 	Py_RETURN_NONE;
@@ -343,7 +341,7 @@ static PyObject *reply_interim(PyObject *self, PyObject *args, PyObject *keyword
 
 	if (!open_view(self) || !form_read_interim(&f, args, keywords))
 		return NULL;
-	v = open_view(self); /* reading the headers can have run Python code */
+	v = open_view(self); /* reading the headers can run Python code */
 	rc = v ? sl_reply_interim(v, &f.args) : 0;
 	form_end(&f);
 	if (!v)
@@ -359,7 +357,7 @@ static PyObject *reply_interim(PyObject *self, PyObject *args, PyObject *keyword
 			     "expected before the reply has begun, and at most %d of them",
 			     SL_RPC_MAX_INTERIM);
 	else
-		PyErr_SetString(PyExc_OSError, "no memory is left for an interim reply");
+		PyErr_SetString(PyExc_OSError, "no memory for an interim reply");
 	return NULL;
 }
 
@@ -378,15 +376,19 @@ static PyObject *request_reply(PyObject *self, PyObject *args, PyObject *keyword
 	own = body_view(rq);
 	is_own = own && own == body;
 	Py_XDECREF(own);
-	/* Python code can have replied: the headers' mapping, the buffer's owner, another thread. */
+	/*
+	 * Python code may have replied: the mapping of headers, the buffer's owner, another thread.
+	 */
 	if (!body || is_own || !PyObject_GetBuffer(body, &bytes, PyBUF_C_CONTIGUOUS)) {
 		v = open_view(self);
-		/* The memoryview of `body` itself, which its own reply ends, is read without a buffer. */
+		/*
+		 * The memoryview of `body` itself is released by the reply, so no buffer is taken.
+		 */
 		f.args.body = v && is_own ? v->body : bytes.buf;
 		f.args.body_len = v && is_own ? v->body_len : (size_t)bytes.len;
 		done = v ? reply_with(rq, &f) : NULL;
 	}
-	/* This may release the last buffer over the request itself: a held reply is sent then. */
+	/* May release the last buffer of the request itself, which sends a held reply. */
 	if (bytes.obj)
 		PyBuffer_Release(&bytes);
 	form_end(&f);
@@ -434,7 +436,7 @@ PyObject *reply_rows(PyObject *module, PyObject *args, PyObject *keywords)
 	Py_RETURN_NONE;
 }
 
-/* Answers 500 to a request that the handler has left open. Returns true if it was. */
+/* Answers an open request with 500. Returns true if it was open. */
 static bool finish_one(struct py_request *rq)
 {
 	struct py_form f = {.args = {.status = 500}};
@@ -449,7 +451,7 @@ static bool finish_one(struct py_request *rq)
 	return true;
 }
 
-/* After a handler: (number of requests that get a 500, number of replies that wait for an array). */
+/* Ends a batch after its handler. Returns (requests answered with 500, held replies). */
 PyObject *finish(PyObject *module, PyObject *requests)
 {
 	unsigned left = 0, held = 0;
@@ -458,7 +460,7 @@ PyObject *finish(PyObject *module, PyObject *requests)
 	for (Py_ssize_t i = 0; i < PyList_Size(requests); i++) {
 		PyObject *item = Py_NewRef(PyList_GetItem(requests, i));
 
-		/* The list is the handler's, too, and can have other items. */
+		/* The handler may have changed the list. */
 		if (PyObject_TypeCheck(item, request_type)) {
 			left += finish_one(request_of(item));
 			held += request_of(item)->held != NULL;
@@ -473,7 +475,7 @@ bool request_abandon(struct py_request *rq)
 	release_body(rq);
 	if (rq->exports)
 		return false;
-	/* A handler has had it: it is repeated elsewhere only if that does no harm. */
+	/* It may have been executed, so it is retried elsewhere only if idempotent. */
 	if (rq->view)
 		request_fail(rq, rq->view->idempotent ? SL_RPC_REFUSED : SL_RPC_LOST);
 	return true;
@@ -531,22 +533,21 @@ static PyGetSetDef accessors[] = {
 	{"method", get_method, NULL, "The HTTP method; empty for gRPC and datagrams.", NULL},
 	{"path", get_path, NULL, "The path after the route's prefix; gRPC: \"Service/Method\".",
 	 NULL},
-	{"query", get_query, NULL, "What follows the question mark, as received.", NULL},
+	{"query", get_query, NULL, "Query string after the question mark, as received.", NULL},
 	{"content_type", get_content_type, NULL, "The content type; empty if there is none.", NULL},
 	{"headers", get_headers, NULL,
 	 "Forwarded headers, a list of (name, value), names in lower case.", NULL},
-	{"trailers", get_trailers, NULL,
-	 "Of a stream that has ended: what stands behind its body, as headers.", NULL},
+	{"trailers", get_trailers, NULL, "Trailers of a stream that has ended, like headers.",
+	 NULL},
 	{"protocol", get_protocol, NULL, "Number of the client's protocol.", NULL},
-	{"priority", get_priority, NULL, "Class of urgency, 1 is the most urgent.", NULL},
+	{"priority", get_priority, NULL, "Priority class; 1 is the most urgent.", NULL},
 	{"budget_us", get_budget_us, NULL,
-	 "Microseconds that were left when it was sent; 0: no limit.", NULL},
-	{"arrived_ns", get_arrived_ns, NULL, "When it arrived, as time.monotonic_ns().", NULL},
-	{"idempotent", get_idempotent, NULL, "It may be computed twice.", NULL},
-	{"expects", get_expects, NULL,
-	 "Of a stream: its client waits to be told that it may send the body.", NULL},
-	{"is_open", get_is_open, NULL, "It has not been replied to.", NULL},
-	{"cancelled", get_cancelled, NULL, "Nobody waits for the reply any more.", NULL},
+	 "Microseconds to the deadline when it was sent; 0: none.", NULL},
+	{"arrived_ns", get_arrived_ns, NULL, "Time of arrival, as time.monotonic_ns().", NULL},
+	{"idempotent", get_idempotent, NULL, "True if the request may be executed twice.", NULL},
+	{"expects", get_expects, NULL, "Stream: the client waits for 100 (Continue).", NULL},
+	{"is_open", get_is_open, NULL, "True until the reply.", NULL},
+	{"cancelled", get_cancelled, NULL, "True if the client has gone.", NULL},
 	{NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -556,22 +557,22 @@ static PyMethodDef methods[] = {
 	{"reply", (PyCFunction)(void (*)(void))request_reply, METH_VARARGS | METH_KEYWORDS,
 	 "reply($self, body=b'', /, *, status=200, content_type=None, headers=None, trailers=None, grpc_status=0,"
 	 " grpc_message=None, more=False, no_message=False)\n--\n\n"
-	 "Replies with any C-contiguous buffer, once; `more` says that a further part follows,\n"
-	 "`no_message` that this one is no message of gRPC. False if nobody waits any more."},
+	 "Replies with a C-contiguous buffer. `more`: further parts follow.\n"
+	 "`no_message`: not a gRPC message. Returns False if the client has gone."},
 	{"reply_interim", (PyCFunction)(void (*)(void))reply_interim, METH_VARARGS | METH_KEYWORDS,
 	 "reply_interim($self, *, status=103, headers=None)\n--\n\n"
-	 "Tells the client something before the reply, up to eight times; a status of 102 to 199.\n"
-	 "A hint: gRPC, HTTP/1.0 and a client that does not read have no place for it."},
-	{"_go_on", go_on, METH_NOARGS, "Its client may send the body."},
-	{"_taken", stream_taken, METH_O, "A part of it of so many bytes was read."},
-	{"_fail", request_fail_op, METH_NOARGS, "It ends here, broken."},
+	 "Sends an interim reply, up to eight times; status 102 to 199.\n"
+	 "Dropped for gRPC, HTTP/1.0 and clients that do not read."},
+	{"_go_on", go_on, METH_NOARGS, "Lets the client send the body."},
+	{"_taken", stream_taken, METH_O, "Reports that N bytes were read."},
+	{"_fail", request_fail_op, METH_NOARGS, "Ends the request with an error."},
 	{NULL, NULL, 0, NULL},
 };
 
 bool request_type_add(PyObject *module)
 {
 	static PyType_Slot slots[] = {
-		{Py_tp_doc, "One request. Its attributes are valid until it was replied to."},
+		{Py_tp_doc, "One request. Its attributes are valid until the reply."},
 		{Py_tp_getset, accessors},
 		{Py_tp_methods, methods},
 		{Py_tp_dealloc, request_dealloc},

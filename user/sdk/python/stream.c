@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams. The SDK's I/O thread, which never has the GIL, notes what it hears; whoever has the GIL
- * takes the notes:
+ * Streams. The SDK's I/O thread, which never takes the GIL, queues notes. Python code fetches them:
  *
  *   I/O thread: on_open, on_data ... --> notes (under the lock), eventfd
  *   asyncio:    eventfd readable ------> stream_events() --> Request, bytes
  *
- * An ear is what both know of a stream's request. The request's `own` points to it; it is cleared,
- * under the lock, before a reply can free the request, so that no upcall finds an ear that is gone.
+ * A struct stream is the state shared by both. The request's `own` points to it, and is cleared under
+ * the lock before a reply can free the request. So no upcall uses a freed one.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +14,10 @@
 #include <unistd.h>
 #include "sdk/python/binding.h"
 
-/* (start) What asyncio has not read yet; beyond it the stream is paused. */
+/* Unread bytes above which a stream is paused. */
 enum { KEPT_MAX = 16 << 10 };
 
-/* One without bytes takes memory, too. */
+/* Empty parts cost memory too. */
 static size_t count_of(size_t len)
 {
 	return len > SL_RPC_MIN_COST ? len : SL_RPC_MIN_COST;
@@ -26,67 +25,68 @@ static size_t count_of(size_t len)
 
 enum note_kind { NOTE_OPEN, NOTE_DATA, NOTE_END, NOTE_CANCEL, NOTE_WRITABLE, NOTE_CNT };
 
-struct ear {
+struct stream {
 	struct sl_request_view *view;
-	struct py_request *request; /* from NOTE_OPEN on */
-	bool taken;                 /* there was one */
-	/* under the lock */
-	unsigned refs; /* of notes, and one of the request, also before there is one */
+	struct py_request *request; /* set by NOTE_OPEN */
+	bool taken;                 /* a Request was created */
+	/* protected by the lock */
+	unsigned refs; /* notes, plus one for the request */
 	size_t kept;
 	bool paused;
-	bool deaf;          /* it has come to its end */
-	struct note *spare; /* for that end */
+	bool ended;         /* ended: no further notes */
+	struct note *spare; /* reserve for the last note */
 };
 
 struct note {
 	struct note *next;
-	struct ear *ear;
+	struct stream *stream;
 	enum note_kind kind;
 	size_t len, left;
 	char bytes[];
 };
 
-/* --- the I/O thread --- */
+/* --- I/O thread --- */
 
-static void add_note(struct py_backend *b, struct ear *ear, struct note *n)
+static void add_note(struct py_backend *b, struct stream *stream, struct note *n)
 {
 	static const uint64_t one = 1;
 	bool was_empty = !b->notes;
 
-	n->ear = ear;
+	n->stream = stream;
 	n->next = NULL;
-	ear->refs++;
+	stream->refs++;
 	*b->notes_end = n;
 	b->notes_end = &n->next;
 	if (was_empty && write(b->stream_fd, &one, sizeof(one)) < 0)
-		return; /* full: it is readable already */
+		return; /* already readable */
 }
 
 static void queue_note(struct py_backend *b, struct sl_request_view *view, enum note_kind kind,
 		       const void *bytes, size_t len, size_t left)
 {
 	struct note *n = malloc(sizeof(*n) + len);
-	struct ear *ear;
+	struct stream *stream;
 
 	pthread_mutex_lock(&b->lock);
-	ear = view->own;
-	if (ear && !n && !ear->deaf) { /* what is not heard would be missing */
-		n = ear->spare;
-		ear->spare = NULL;
-		ear->deaf = true;
+	stream = view->own;
+	if (stream && !n &&
+	    !stream->ended) { /* without memory for a note, the stream is cancelled */
+		n = stream->spare;
+		stream->spare = NULL;
+		stream->ended = true;
 		*n = (struct note){.kind = NOTE_CANCEL};
-		add_note(b, ear, n);
+		add_note(b, stream, n);
 		n = NULL;
-	} else if (ear && !ear->deaf) {
+	} else if (stream && !stream->ended) {
 		*n = (struct note){.kind = kind, .len = len, .left = left};
 		if (len)
 			memcpy(n->bytes, bytes, len);
-		ear->kept += kind == NOTE_DATA ? count_of(len) : 0;
-		if (ear->kept >= KEPT_MAX && !ear->paused) {
-			ear->paused = true;
+		stream->kept += kind == NOTE_DATA ? count_of(len) : 0;
+		if (stream->kept >= KEPT_MAX && !stream->paused) {
+			stream->paused = true;
 			sl_stream_pause(view);
 		}
-		add_note(b, ear, n);
+		add_note(b, stream, n);
 		n = NULL;
 	}
 	pthread_mutex_unlock(&b->lock);
@@ -95,22 +95,22 @@ static void queue_note(struct py_backend *b, struct sl_request_view *view, enum 
 
 static void on_open(void *arg, struct sl_request_view *view)
 {
-	struct ear *ear = calloc(1, sizeof(*ear));
+	struct stream *stream = calloc(1, sizeof(*stream));
 	struct note *n = malloc(sizeof(*n)), *spare = malloc(sizeof(*spare));
 	struct py_backend *b = arg;
 
-	if (!ear || !n || !spare) {
-		free(ear);
+	if (!stream || !n || !spare) {
+		free(stream);
 		free(n);
 		free(spare);
 		(void)sl_reply_error(view, SL_RPC_REFUSED);
 		return;
 	}
-	*ear = (struct ear){.view = view, .refs = 1, .spare = spare};
+	*stream = (struct stream){.view = view, .refs = 1, .spare = spare};
 	*n = (struct note){.kind = NOTE_OPEN};
-	view->own = ear;
+	view->own = stream;
 	pthread_mutex_lock(&b->lock);
-	add_note(b, ear, n);
+	add_note(b, stream, n);
 	pthread_mutex_unlock(&b->lock);
 }
 
@@ -138,79 +138,82 @@ static void on_writable(void *arg, struct sl_request_view *view)
 static const struct sl_stream_ops stream_ops = {
 	.open = on_open, .data = on_data, .end = on_end, .cancel = on_cancel};
 
-/* --- with the GIL --- */
+/* --- Python threads, with the GIL --- */
 
-static void put_ear(struct py_backend *b, struct ear *ear, unsigned cnt)
+static void put_stream(struct py_backend *b, struct stream *stream, unsigned cnt)
 {
 	unsigned refs;
 
 	pthread_mutex_lock(&b->lock);
-	refs = ear->refs -= cnt;
+	refs = stream->refs -= cnt;
 	pthread_mutex_unlock(&b->lock);
 	if (refs)
 		return;
-	free(ear->spare);
-	free(ear);
+	free(stream->spare);
+	free(stream);
 }
 
-/* With the request's part in the ear too, if there has never been one. */
+/* Drops a note, and the request's reference if no Request was created. */
 static void drop_note(struct py_backend *b, struct note *n)
 {
-	put_ear(b, n->ear, n->kind == NOTE_OPEN && !n->ear->taken ? 2 : 1);
+	put_stream(b, n->stream, n->kind == NOTE_OPEN && !n->stream->taken ? 2 : 1);
 	free(n);
 }
 
 int stream_reply(struct py_request *rq, const struct sl_reply_args *args, enum sl_rpc_status status)
 {
 	struct py_backend *b = rq->backend;
-	struct ear *ear = rq->ear;
+	struct stream *stream = rq->stream;
 	int rc;
 
-	if (!ear)
+	if (!stream)
 		return status ? sl_reply_error(rq->view, status) : sl_reply(rq->view, args);
 	pthread_mutex_lock(&b->lock);
 	rq->view->own = NULL;
 	rc = status ? sl_reply_error(rq->view, status) : sl_reply(rq->view, args);
-	/* Where it stays open it is still there. */
+	/* The request is still open. */
 	if (!status &&
 	    ((rc == 0 && args->more) || rc == -EAGAIN || rc == -EMSGSIZE || rc == -EINVAL))
-		rq->view->own = ear;
+		rq->view->own = stream;
 	pthread_mutex_unlock(&b->lock);
 	return rc;
 }
 
 void stream_close(struct py_request *rq)
 {
-	if (!rq->ear)
+	if (!rq->stream)
 		return;
-	rq->ear->request = NULL;
-	put_ear(rq->backend, rq->ear, 1);
-	rq->ear = NULL;
+	rq->stream->request = NULL;
+	put_stream(rq->backend, rq->stream, 1);
+	rq->stream = NULL;
 }
 
-/* (kind, Request, bytes or None, bytes of its message that are still to come); NULL: an exception. */
+/*
+ * Returns (kind, Request, bytes or None, bytes of the message to follow), or NULL with an
+ * exception.
+ */
 static PyObject *event_of(struct py_backend *b, struct note *n)
 {
 	static const char *const kinds[NOTE_CNT] = {"open", "data", "end", "cancel", "writable"};
-	struct ear *ear = n->ear;
+	struct stream *stream = n->stream;
 	PyObject *rq, *event;
 
 	if (n->kind != NOTE_OPEN) {
-		rq = Py_XNewRef((PyObject *)ear->request);
-	} else if ((rq = request_new(b, ear->view))) {
-		ear->taken = true;
-		ear->request = (struct py_request *)rq;
-		ear->request->ear = ear;
+		rq = Py_XNewRef((PyObject *)stream->request);
+	} else if ((rq = request_new(b, stream->view))) {
+		stream->taken = true;
+		stream->request = (struct py_request *)rq;
+		stream->request->stream = stream;
 	} else {
 		pthread_mutex_lock(&b->lock);
-		ear->view->own = NULL;
-		(void)sl_reply_error(ear->view, SL_RPC_INTERNAL);
+		stream->view->own = NULL;
+		(void)sl_reply_error(stream->view, SL_RPC_INTERNAL);
 		pthread_mutex_unlock(&b->lock);
 	}
 	if (!rq)
 		return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 	if (n->kind == NOTE_END)
-		ear->request->heard_end = true;
+		stream->request->has_trailers = true;
 	if (n->kind == NOTE_CANCEL)
 		request_fail((struct py_request *)rq, SL_RPC_CANCELLED);
 	event = n->kind == NOTE_DATA ? Py_BuildValue("(sNy#n)", kinds[n->kind], rq, n->bytes,
@@ -226,7 +229,7 @@ static struct note *take_notes(struct py_backend *b)
 
 	pthread_mutex_lock(&b->lock);
 	if (read(b->stream_fd, &rung, sizeof(rung)) < 0)
-		rung = 0; /* nobody has rung */
+		rung = 0; /* not signalled */
 	n = b->notes;
 	b->notes = NULL;
 	b->notes_end = &b->notes;
@@ -261,11 +264,11 @@ PyObject *stream_taken(PyObject *self, PyObject *len)
 	if (PyErr_Occurred())
 		return NULL;
 	n = count_of(n);
-	if (rq->ear) {
+	if (rq->stream) {
 		pthread_mutex_lock(&rq->backend->lock);
-		rq->ear->kept -= n < rq->ear->kept ? n : rq->ear->kept;
-		if (rq->ear->paused && rq->ear->kept < KEPT_MAX) {
-			rq->ear->paused = false;
+		rq->stream->kept -= n < rq->stream->kept ? n : rq->stream->kept;
+		if (rq->stream->paused && rq->stream->kept < KEPT_MAX) {
+			rq->stream->paused = false;
 			sl_stream_resume(rq->view);
 		}
 		pthread_mutex_unlock(&rq->backend->lock);
@@ -285,7 +288,7 @@ bool streams_open(struct py_backend *b, struct sl_backend_options *opt)
 	return true;
 }
 
-/* After the backend's end: nobody notes any more. */
+/* Frees the notes after the backend has ended. */
 void streams_close(struct py_backend *b)
 {
 	struct note *next;

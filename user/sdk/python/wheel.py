@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Packs the Python package and libsluice-backend into a wheel for virtual environments: what `make wheel` runs.
+"""Packs the Python package and libsluice-backend into a wheel for virtual environments (`make wheel`).
 
-usage: wheel.py BUILD VERSION MACHINE: prints the path of the wheel. The library lies beside the extension, which
-finds it there by its run path. Files have the time of SOURCE_DATE_EPOCH, so two wheels of one build are equal.
+usage: wheel.py BUILD VERSION MACHINE: prints the path of the wheel. The extension finds the library
+beside it by its run path. Files have the time of SOURCE_DATE_EPOCH, so two wheels of one build are
+equal.
 """
 
 import base64
@@ -36,7 +37,7 @@ def list_files(build):
 def main(build, version, machine):
     tag = f"cp311-abi3-linux_{machine}"
     info = f"sluice-{version}.dist-info"
-    epoch = max(int(os.environ.get("SOURCE_DATE_EPOCH", 0)), 315532800)  # zip knows no time before 1980
+    epoch = max(int(os.environ.get("SOURCE_DATE_EPOCH", 0)), 315532800)  # zip cannot store earlier times than 1980
     files = list(list_files(build))
     files.append((f"{info}/METADATA", (
         f"Metadata-Version: 2.1\nName: sluice\nVersion: {version}\nSummary: {SUMMARY}\n"

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Says the words of what it gets, one by one: over HTTP as events, in gRPC as messages.
+"""Replies to each message with its words, one by one: in HTTP as events, in gRPC as messages.
 
     chat.py shm:///run/chat.sock
 """

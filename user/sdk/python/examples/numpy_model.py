@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""A model in NumPy: a layer of 16 inputs and 4 outputs, for a batch in one product.
+"""A model in NumPy: a layer of 16 inputs and 4 outputs, computed for a batch at once.
 
     numpy_model.py shm:///run/model.sock
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""A classifier of scikit-learn, trained at the start on its own data set of handwritten digits.
+"""A classifier of scikit-learn, trained at start on its data set of handwritten digits.
 
     sklearn_model.py shm:///run/digits.sock
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Backends of sluice in Python: programs that compute replies to batches of requests.
+"""Backends of sluice in Python: programs that reply to batches of requests.
 
     import sluice
 
@@ -9,18 +9,18 @@
 
     sluice.Backend("shm:///run/echo.sock", handle, max_batch=64).run()
 
-The handler runs on the thread that calls run(). Another thread, which is no Python thread, talks
-with the gateways meanwhile. With asyncio:
+The handler runs in the thread that calls run(). A thread of the C library does the I/O. With
+asyncio:
 
     async for batch in sluice.Backend("shm:///run/echo.sock"):
         for request in batch:
             request.reply(request.body)
 
-What helps a client before the reply is there goes ahead, as 103 (Early Hints):
+An interim reply, such as 103 (Early Hints), can precede the reply:
 
     request.reply_interim(headers={"link": "</style.css>; rel=preload"})
 
-Streams, requests of routes with `stream = yes`, are coroutines:
+A coroutine serves each stream, a request of a route with `stream = yes`:
 
     async def chat(stream):
         async for part in stream:
@@ -29,14 +29,14 @@ Streams, requests of routes with `stream = yes`, are coroutines:
 
     sluice.Backend("shm:///run/chat.sock", stream=chat).run()
 
-A handler can return the replies instead: an array with a row for each request, or a list of bytes.
+A handler can instead return the replies, as an array with a row per request or a list of bytes:
 
     def handle(batch):
         return model(batch.stack("<f4", (8,)))
 
-A request and its `body`, a view without a copy, are valid until its reply, and no longer than the
-handler; a later use raises ValueError. What still looks at the bytes then, as an array of
-numpy.frombuffer() does, stays valid, and the reply waits until it is gone.
+A request and its `body`, a view without a copy, are valid until the reply and at most until the
+handler returns. Later use raises ValueError. Objects that still have a buffer of the bytes, such as
+an array of numpy.frombuffer(), stay valid, and delay the reply until they are gone.
 """
 import asyncio
 import collections
@@ -54,7 +54,7 @@ __all__ = ["Backend", "Batch", "Request", "Stream"]
 
 _log = logging.getLogger("sluice")
 _GRPC = 2  # Request.protocol
-_POLL_US = 100_000  # how soon a signal is seen
+_POLL_US = 100_000  # delay of signal handling
 
 
 class Batch(list):
@@ -65,11 +65,11 @@ class Batch(list):
     def reply(self, replies, **keywords):
         """Replies to each request of the batch.
 
-        replies   a C-contiguous array with a row for each request; or a list or tuple with a
+        replies   a C-contiguous array with a row for each request; a list or tuple with a
                   bytes-like object for each; or bytes: the same reply to each
-        keywords  as of Request.reply(), the same for all
+        keywords  those of Request.reply(), the same for all
 
-        ValueError if the number of replies is not that of the requests.
+        Raises ValueError if the number of replies differs from that of the requests.
         """
         if isinstance(replies, (bytes, bytearray)):
             replies = [replies] * len(self)
@@ -82,11 +82,10 @@ class Batch(list):
             request.reply(body, **keywords)
 
     def stack(self, dtype, shape=()):
-        """Returns a NumPy array of the bodies, of shape (len(batch), *shape): a copy.
+        """Returns a copy of the bodies as a NumPy array of shape (len(batch), *shape).
 
         A request whose body is not exactly one array of `dtype` and `shape` is answered 400 (gRPC:
-        INVALID_ARGUMENT) and removed from the batch. So the rows are those of the requests that are
-        left, which may be none.
+        INVALID_ARGUMENT) and removed from the batch. The batch may be empty afterwards.
         """
         import numpy as np
 
@@ -115,7 +114,7 @@ def _refuse(request, why):
 
 
 def _where(error):
-    """One line about an exception."""
+    """Returns one line that describes an exception."""
     at, place = error.__traceback__, ""
     while at:
         place = f" ({at.tb_frame.f_code.co_filename}:{at.tb_lineno})"
@@ -125,7 +124,7 @@ def _where(error):
 
 
 class _Failures:
-    """Logs failed requests: at once after a quiet time, in a row at most one line a second."""
+    """Logs failed requests, at most one line a second after a burst of five."""
 
     _BURST = 5
 
@@ -146,13 +145,12 @@ class _Failures:
 
 
 class Stream:
-    """A request that comes in parts, and may be answered meanwhile.
+    """A request that arrives in parts, and may be answered meanwhile.
 
     request   the Request, without a body
 
-    Parts are those of gRPC: a message each; in HTTP whatever has come together. While nobody reads
-    them the client is made to wait. The coroutine that serves a stream is cancelled when its client
-    has gone.
+    A part is a message in gRPC, and any number of bytes in HTTP. Unread parts delay the client. The
+    coroutine that serves a stream is cancelled when its client has gone.
     """
 
     def __init__(self, request):
@@ -166,7 +164,7 @@ class Stream:
     def _hear(self, kind, data, left):
         if kind == "data":
             self._message.append(data)
-            if left:  # a message may be longer than what the client may send ahead
+            if left:  # a message may be longer than the window
                 self.request._taken(len(data))
             else:
                 self._parts.append((b"".join(self._message), len(data)))
@@ -198,40 +196,40 @@ class Stream:
                 await self._changed.wait()
 
     async def reply(self, body=b"", **keywords):
-        """As Request.reply(); with `more` it waits while the client does not take what was said."""
-        heard = await self._when_there_is_room(lambda: self.request.reply(body, **keywords))
+        """Like Request.reply(). With `more` it waits while the client does not read."""
+        is_open = await self._when_there_is_room(lambda: self.request.reply(body, **keywords))
         self._begun = True
-        return heard
+        return is_open
 
     async def reply_interim(self, **keywords):
-        """As Request.reply_interim(), before the first part of the reply. It does not wait."""
+        """Like Request.reply_interim(), before the first part of the reply. Does not wait."""
         self.request.reply_interim(**keywords)
 
     async def go_on(self):
-        """Of one whose request `expects`: its client is told to send the body (status 100)."""
+        """Sends 100 (Continue), if the request `expects` it."""
         await self._when_there_is_room(self.request._go_on)
 
 
 class Backend(_backend.Backend):
-    """Listens on an endpoint (several: by commas) and gives batches to a handler.
+    """Listens on an endpoint, or several separated by commas, and passes batches to a handler.
 
     listen     "shm:///path", "rdma://address:port", "rdma+ud://address:port" or
                "tcp://host:port"
-    handler    called with a Batch; it replies to each request, or returns what Batch.reply() takes;
-               a request that it leaves open is answered 500.
+    handler    function of a Batch that replies to each request, or returns an argument of
+               Batch.reply(). Requests without a reply are answered 500.
                None: the backend is iterated, `async for batch in backend`
-    isolate    when the handler raises, the requests without a reply are given to it again, in
-               halves and halves of these, so that only those that make it raise are answered 500.
-               False, for a handler that must see a request once: all are answered 500
-    stream     a coroutine function, called with a Stream; what it has not ended when it returns ends
-               then, and when it raises is answered 500, or broken off
-    max_batch  largest batch for one call; 0: 256
-    key_file   of rdma:// and tcp:// peers
+    isolate    after an exception, call the handler again with halves of the open requests, so that
+               only those that raise are answered 500. False, if requests must not be repeated:
+               all are answered 500
+    stream     coroutine function of a Stream. Its return ends the reply. An exception before the
+               first part is answered 500, a later one breaks the reply off
+    max_batch  largest batch; 0: 256
+    key_file   shared key of rdma:// and tcp:// peers
     busy_poll  never sleep
-    upgrades   streams may go on in other protocols: those that ask have the header upgrade, and are
-               agreed to by a first part with status 101; else they are requests like any other
+    upgrades   allow streams to switch protocols: a request with the header upgrade is accepted by
+               a first part with status 101. Otherwise the header is ignored
 
-    OSError says what is wrong with an endpoint.
+    Raises OSError for an invalid endpoint.
     """
 
     def __init__(self, listen, handler=None, stream=None, isolate=True, **options):
@@ -249,9 +247,9 @@ class Backend(_backend.Backend):
         self._failures = _Failures()
 
     def stop(self):
-        """Ends run() or the iteration, after what has come is answered; any thread.
+        """Ends run() or the iteration after pending requests are answered. Any thread.
 
-        A second call ends at once.
+        A second call ends it at once.
         """
         self._stopped = True
         super().stop()
@@ -281,7 +279,7 @@ class Backend(_backend.Backend):
             _log.warning("%d replies wait: the handler has kept arrays over requests, not copies", held)
 
     def _attempt(self, batch, errors):
-        """Calls the handler; after an exception again with each half of the requests that are open."""
+        """Calls the handler, and after an exception again with each half of the open requests."""
         requests = list(batch)
         try:
             replies = self._handler(batch)
@@ -300,7 +298,7 @@ class Backend(_backend.Backend):
 
     @contextlib.contextmanager
     def _signals(self):
-        """SIGTERM and SIGINT stop, as long as the main thread serves."""
+        """Stops on SIGTERM and SIGINT, if called in the main thread."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -312,12 +310,12 @@ class Backend(_backend.Backend):
                 signal.signal(n, handler)
 
     def run(self):
-        """Serves until stop(), SIGTERM or SIGINT, answers what has come, and closes."""
+        """Serves until stop(), SIGTERM or SIGINT, answers pending requests, and closes."""
         if self._stream is not None:
             asyncio.run(self._serve())
             return
         if self._handler is None:
-            raise TypeError("run() wants a handler; without one, `async for batch in backend`")
+            raise TypeError("run() needs a handler; without one, use `async for batch in backend`")
         try:
             with self._signals():
                 while not self._stopped:
@@ -327,13 +325,13 @@ class Backend(_backend.Backend):
             self.close()
 
     def __aiter__(self):
-        """Batches, until stop(), SIGTERM or SIGINT and everything is answered; then closes.
+        """Yields batches until stop(), SIGTERM or SIGINT and all replies; then closes.
 
-        Requests may be replied to in any order, by any task. One that is dropped without a reply is
-        answered 500, when nothing refers to it any more: not the loop's variables either.
+        Any task may reply, in any order. A request without a reply is answered 500 once no variable
+        refers to it, including that of the loop.
         """
         if self._handler is not None:
-            raise TypeError("a backend with a handler is not iterated: run() it")
+            raise TypeError("a backend with a handler cannot be iterated; call run()")
         return self._all_batches()
 
     async def _serve(self):
@@ -342,7 +340,7 @@ class Backend(_backend.Backend):
                 self._compute(batch)
                 continue
             for request in batch:
-                request.reply(b"this route wants `stream = yes`\n", status=501, content_type="text/plain")
+                request.reply(b"this route needs `stream = yes`\n", status=501, content_type="text/plain")
 
     async def _all_batches(self):
         loop = asyncio.get_running_loop()
@@ -400,7 +398,7 @@ class Backend(_backend.Backend):
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _sleep(self, rung):
-        """False: there was something to do already, or nothing will come any more."""
+        """Waits for work. Returns False if there was work, or none can follow."""
         armed = self._arm()
         try:
             if armed:

@@ -5,7 +5,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar, final, overload
 _T = TypeVar("_T")
 _Headers: TypeAlias = Mapping[str, str | bytes] | Iterable[tuple[str, str | bytes]]
 
-# Whatever has the buffer protocol: it has a name of its own from Python 3.12 on only.
+# Any object with the buffer protocol; Python 3.12 has a type for it.
 class _HasBuffer(Protocol):
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
