@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The maps of include/sluice/abi.h. Key and value types are declared, so that they carry BTF.
- *
- * The sizes of sl_svc_* are the defaults: the gateway sets its own, and
- * sl_config.service_cnt with them, before it loads the program.
+ * Maps of include/sluice/abi.h, with key and value types for BTF. The sizes of sl_svc_* are
+ * defaults, which the gateway replaces together with sl_config.service_cnt before it loads the
+ * program.
  */
 #ifndef SL_MAPS_BPF_H
 #define SL_MAPS_BPF_H
@@ -43,7 +42,7 @@ struct {
 	__type(value, __u64);
 } sl_rx_drops SEC(".maps");
 
-/* The program does not touch it; it is here so that whoever loads the object creates it. */
+/* Not used by the program; listed so that every loader creates it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);

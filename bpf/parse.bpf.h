@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From the first byte of a frame to the key of the listener it may be for.
+ * Parser from the first byte of a frame to the key of a listener.
  *
  *   frame -> Ethernet, VLAN tags -> IPv4 | IPv6, extension headers -> TCP | UDP | ICMP error
  *
- * Each step checks its header against the end of the frame before it reads it, and returns
- * SL_RX_REDIRECT to go on, or the verdict. Whether lengths and checksums agree with the frame is
- * for the stack in user space to say: here it only matters whose packet it is.
+ * Each step checks its header against the end of the frame before reading it. It returns
+ * SL_RX_REDIRECT to continue, or a verdict. The stack in user space validates lengths and
+ * checksums.
  */
 #ifndef SL_PARSE_BPF_H
 #define SL_PARSE_BPF_H
@@ -26,10 +26,10 @@
 enum {
 	SL_VLAN_MAX = 2,
 	SL_VLAN_MASK = 0x0fff,
-	SL_EXT_MAX = 8, /* as SL_IP6_EXT_MAX of wire/ip6.h */
+	SL_EXT_MAX = 8, /* equals SL_IP6_EXT_MAX of wire/ip6.h */
 	SL_FRAG_ANY = 0x3fff,
 	SL_FRAG_OFFSET = 0x1fff,
-	SL_ICMP4_UNREACH = 3, /* with "fragmentation needed" as one of its codes */
+	SL_ICMP4_UNREACH = 3, /* includes "fragmentation needed" */
 	SL_ICMP4_TIME_EXCEEDED = 11,
 	SL_ICMP6_UNREACH = 1,
 	SL_ICMP6_TOO_BIG = 2,
@@ -37,17 +37,18 @@ enum {
 };
 
 struct sl_packet {
-	struct sl_listener_key key __attribute__((aligned(8))); /* the stack wants words aligned */
-	const void *pos;                                        /* next unread byte */
+	/* words on the BPF stack must be aligned */
+	struct sl_listener_key key __attribute__((aligned(8)));
+	const void *pos; /* next unread byte */
 	const void *end;
 	union {
 		struct sl_prefix4 from4;
 		struct sl_prefix6 from6;
-	};             /* who sent it */
-	__u16 vlan;    /* 0: untagged; SL_VLAN_NONE: more than one tag, which is no single VLAN */
-	__u8 family;   /* of who sent it; 0: a router, about a packet of ours */
-	__u8 protocol; /* what is at pos, once the IP header has been read */
-	__u8 opens;    /* a TCP connection is asked for, or it is a datagram: may be shed */
+	};             /* source address */
+	__u16 vlan;    /* 0: untagged; SL_VLAN_NONE: more than one tag */
+	__u8 family;   /* of the source; 0: ICMP error about our packet */
+	__u8 protocol; /* protocol at pos, after the IP header was parsed */
+	__u8 opens;    /* SYN or datagram, which may be shed */
 };
 
 struct sl_vlan_tag {
@@ -55,7 +56,7 @@ struct sl_vlan_tag {
 	__be16 proto;
 };
 
-/* Of both versions; <linux/icmp.h> would bring in all of <sys/socket.h>. */
+/* Common to both versions; <linux/icmp.h> would include <sys/socket.h>. */
 struct sl_icmp_hdr {
 	__u8 type;
 	__u8 code;
@@ -69,7 +70,7 @@ struct sl_ext_hdr {
 	__u8 data[6];
 };
 
-/* TRUNCATED unless `len` bytes lie at pos; the form that the verifier follows. */
+/* Returns TRUNCATED unless `len` bytes are at pos, in a form that the verifier understands. */
 #define SL_NEED(p, len)                                                                            \
 	do {                                                                                       \
 		if ((p)->pos + (len) > (p)->end)                                                   \
@@ -81,7 +82,7 @@ static __always_inline int parse_eth(struct sl_packet *p, __be16 *proto)
 	const struct ethhdr *eth = p->pos;
 
 	SL_NEED(p, sizeof(*eth));
-	/* Nothing that is sent to a group is answered here. */
+	/* Group addresses are not served. */
 	if (eth->h_dest[0] & 1)
 		return SL_RX_PASS_NO_LISTENER;
 	*proto = eth->h_proto;
@@ -129,7 +130,7 @@ static __always_inline void set_from6(struct sl_packet *p, const struct in6_addr
 	__builtin_memcpy(p->from6.addr, addr, sizeof(p->from6.addr));
 }
 
-/* `quoted`: the header inside an ICMP error, whose sender is us. */
+/* `quoted`: header within an ICMP error, whose source is ours. */
 static __always_inline int parse_ip4(struct sl_packet *p, int quoted)
 {
 	const struct iphdr *ip = p->pos;
@@ -140,7 +141,7 @@ static __always_inline int parse_ip4(struct sl_packet *p, int quoted)
 	if (ip->version != 4 || hdr_len < sizeof(*ip))
 		return SL_RX_PASS_OTHER;
 	SL_NEED(p, hdr_len);
-	/* A quoted first fragment still has our ports. */
+	/* A quoted first fragment contains our ports. */
 	if (ip->frag_off & bpf_htons(quoted ? SL_FRAG_OFFSET : SL_FRAG_ANY))
 		return SL_RX_PASS_FRAGMENT;
 	set_addr4(&p->key, quoted ? ip->saddr : ip->daddr);
@@ -172,7 +173,7 @@ static __always_inline int parse_ip6(struct sl_packet *p, int quoted)
 		    p->protocol != IPPROTO_DSTOPTS)
 			return SL_RX_REDIRECT;
 		SL_NEED(p, sizeof(*ext));
-		/* Segments left: this is not its last stop. */
+		/* Segments left: not the final destination. */
 		if (p->protocol == IPPROTO_ROUTING && ext->data[1])
 			return SL_RX_PASS_OTHER;
 		p->protocol = ext->next;
@@ -211,7 +212,7 @@ static __always_inline int is_icmp_error(const struct sl_icmp_hdr *icmp, int fam
 	       icmp->type == SL_ICMP6_TIME_EXCEEDED;
 }
 
-/* An error about a packet of ours quotes its header: the sender in there is the listener. */
+/* Parses an ICMP error, which quotes the header of our packet: its source is the listener. */
 static __always_inline int parse_icmp(struct sl_packet *p, int family)
 {
 	const struct sl_icmp_hdr *icmp = p->pos;
@@ -228,7 +229,7 @@ static __always_inline int parse_icmp(struct sl_packet *p, int family)
 	if (p->protocol != IPPROTO_TCP && p->protocol != IPPROTO_UDP)
 		return SL_RX_PASS_OTHER;
 	ports = p->pos;
-	/* RFC 792: at least 8 bytes of the quoted payload; ports and TCP's sequence number. */
+	/* RFC 792: at least 8 bytes of the quoted payload, i.e. ports and TCP sequence number. */
 	SL_NEED(p, 8);
 	p->key.port = ports[0];
 	p->key.protocol = p->protocol;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Picks the packets of served addresses out of an interface; everything else stays with the kernel.
+ * XDP program: redirects packets of served addresses, and passes everything else to the kernel.
  *
- *   parse -> listener? -> own MAC? -> of its VLAN? -> not denied? -> socket on this queue? -> admitted?
+ *   parse -> listener? -> own MAC? -> VLAN matches? -> not denied? -> socket on this queue? -> admitted?
  *         -> stamp -> redirect
  *
- * Every packet leaves through finish(), which counts it under exactly one verdict.
+ * finish() counts every packet under exactly one verdict.
  *
- * Loaded by `sluice run`, or by hand: `ip link set dev X xdpdrv obj sluice.bpf.o sec xdp`,
- * `xdp-loader load X sluice.bpf.o`. The run configuration below is for libxdp's dispatcher.
+ * Loaded by `sluice run`, or manually: `ip link set dev X xdpdrv obj sluice.bpf.o sec xdp`,
+ * `xdp-loader load X sluice.bpf.o`. The run configuration below is for the dispatcher of libxdp.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -17,16 +17,17 @@
 #include "parse.bpf.h"
 #include "steer.bpf.h"
 
-/* After filters (xdp-filter has 10) and the default of 50; what we pass goes on to the next. */
+/*
+ * After filters (xdp-filter has 10) and the default of 50; passed packets go to the next program.
+ */
 struct {
 	__uint(priority, 60);
 	__uint(XDP_PASS, 1);
 } XDP_RUN_CONFIG(sluice_xdp);
 
 /*
- * Maps that the program does not use live only as long as their loader; a reference, even in code
- * that the verifier removes because sl_config.service_cnt is known not to be 0, ties them to the
- * program.
+ * Keeps maps alive that the program does not use. A reference ties them to the program, even in
+ * code that the verifier removes because sl_config.service_cnt is known to be nonzero.
  */
 static __always_inline void keep_maps(void)
 {
@@ -67,5 +68,5 @@ int sluice_xdp(struct xdp_md *ctx)
 	return finish((__u32)verdict);
 }
 
-/* No helper in use asks for the GPL. */
+/* No helper in use requires the GPL. */
 char sl_license[] SEC("license") = "Apache-2.0";

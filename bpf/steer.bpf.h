@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which listener a packet is for, whether it is admitted, and its way to the AF_XDP socket. */
+/* Finds the listener of a packet, decides on admission, and redirects to the AF_XDP socket. */
 #ifndef SL_STEER_BPF_H
 #define SL_STEER_BPF_H
 
 #include "maps.bpf.h"
 #include "parse.bpf.h"
 
-/* Looks for the exact address and port, then for the entry of all ports of the address. */
+/* Looks up the exact address and port, then the address with all ports. */
 static __always_inline const struct sl_listener *find_listener(struct sl_listener_key *key)
 {
 	const struct sl_listener *l = bpf_map_lookup_elem(&sl_listeners, key);
@@ -36,9 +36,7 @@ static __always_inline int is_other_vlan(const struct sl_packet *p, const struct
 	return p->vlan != (edge->vlan == SL_VLAN_NONE ? 0 : edge->vlan);
 }
 
-/*
- * A router's word about our packet is checked against that packet, later, and by nobody's prefix.
- */
+/* ICMP errors (family 0) pass: the stack checks them against the quoted packet. */
 static __always_inline int is_denied(const struct sl_packet *p)
 {
 	const struct sl_prefix *rule = 0;
@@ -50,7 +48,7 @@ static __always_inline int is_denied(const struct sl_packet *p)
 	return rule && rule->action == SL_PREFIX_DENY;
 }
 
-/* With probability shed_level / 65536. */
+/* Returns true with probability shed_level / 65536. */
 static __always_inline int is_shed(const struct sl_listener *l, const struct sl_queue *q)
 {
 	const struct sl_svc_live *live;
@@ -65,16 +63,13 @@ static __always_inline int is_shed(const struct sl_listener *l, const struct sl_
 	return (bpf_get_prandom_u32() & 0xffff) < live->shed_level;
 }
 
-/* But one in 16 gets through, so that a worker that sleeps hears of it. */
+/* Returns true at the limit, except for one packet in 16, which wakes a sleeping worker. */
 static __always_inline int is_crowded(const struct sl_queue *q)
 {
 	return (__s32)(q->open_limit - q->opens) <= 0 && (bpf_get_prandom_u32() & 15);
 }
 
-/*
- * Only what would open something new is refused: a connection that exists is served whatever the
- * load, and an ICMP error costs nothing.
- */
+/* Refuses only new connections and datagrams. Existing connections and ICMP errors are admitted. */
 static __always_inline int admit(const struct sl_packet *p, const struct sl_listener *l,
 				 __u32 rx_queue)
 {
@@ -86,13 +81,14 @@ static __always_inline int admit(const struct sl_packet *p, const struct sl_list
 		return p->key.protocol == IPPROTO_TCP ? SL_RX_SHED_CONNECTION : SL_RX_SHED_DATAGRAM;
 	if (is_crowded(q))
 		return SL_RX_SHED_QUEUE;
-	q->opens++; /* a queue's packets come one by one; in generic mode one may be missed */
+	/* packets of a queue are sequential; in generic mode an increment may be lost */
+	q->opens++;
 	return SL_RX_REDIRECT;
 }
 
 /*
- * In front of the packet, where the AF_XDP socket's owner finds it. A driver without room for
- * metadata refuses; the packet then goes without. Invalidates every pointer into the packet.
+ * Writes metadata in front of the packet. Does nothing if the driver has no room for it.
+ * Invalidates all pointers into the packet.
  */
 static __always_inline void stamp(struct xdp_md *ctx, const struct sl_listener *l)
 {

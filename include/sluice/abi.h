@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys and values of the BPF maps: what the XDP program, the gateway and bpftool agree on.
+ * Keys and values of the BPF maps shared by the XDP program, the gateway and bpftool.
  *
  *   map           kind             key                    value               written by
  *   sl_listeners  hash             sl_listener_key        sl_listener         control thread
@@ -14,13 +14,13 @@
  *   sl_prefix4    LPM trie         sl_prefix4             sl_prefix           control thread
  *   sl_prefix6    LPM trie         sl_prefix6             sl_prefix           control thread
  *
- * Those of sl_svc_* have as many entries as there are workers and services: the gateway sets their
- * sizes before it loads the program. sl_svc_ctl has one entry per service, which is what tells a
- * reader of the pinned maps the service_cnt that the two index functions want.
+ * The gateway sets the sizes of sl_svc_* from the numbers of workers and services before it loads
+ * the program. sl_svc_ctl has one entry per service: its size is the service_cnt of the index
+ * functions.
  *
- * Ports and addresses are in network byte order, everything else is native. Times are nanoseconds
- * of CLOCK_MONOTONIC. Writers of mmapable maps use plain stores; a reader of sl_svc_live takes
- * `seq` before and after and retries when it was odd or has changed.
+ * Ports and addresses are in network byte order, other fields in host order. Times are nanoseconds
+ * of CLOCK_MONOTONIC. Writers of mmapable maps use plain stores. A reader of sl_svc_live reads
+ * `seq` before and after, and retries if it is odd or has changed.
  */
 #ifndef SLUICE_ABI_H
 #define SLUICE_ABI_H
@@ -35,8 +35,8 @@ enum {
 	SL_MAX_LISTENER_KEYS = 65536, /* entries of sl_listeners: listeners times addresses */
 	SL_MAX_WORKERS = 16,
 	SL_MAX_SERVICES = 256,
-	SL_MAX_PREFIXES = 16384, /* of each family */
-	/* Sizes in the object file, in force when ip(8) or xdp-loader loads it. */
+	SL_MAX_PREFIXES = 16384, /* per address family */
+	/* Sizes in the object file, used if ip(8) or xdp-loader loads it. */
 	SL_DEFAULT_WORKERS = 8,
 	SL_DEFAULT_SERVICES = 16,
 	SL_HIST_BUCKET_CNT = 320, /* 8 per power of two; equals SL_HIST_BUCKETS of base/hist.h */
@@ -44,24 +44,24 @@ enum {
 };
 
 /*
- * The program's constants, the only variable in its .rodata. What the gateway reads there of a
- * program that it finds on an interface tells whose it is, and whether they understand each other.
+ * Constants of the program, the only variable in its .rodata. The gateway reads them from a program
+ * that it finds on an interface, to recognise it and check its version.
  */
 struct sl_prog_config {
 	__u32 magic;   /* SL_PROG_MAGIC */
-	__u32 version; /* SL_ABI_VERSION: this file's layouts */
+	__u32 version; /* SL_ABI_VERSION, version of these layouts */
 	__u32 service_cnt;
-	__u32 by_gateway; /* 1: loaded by a gateway, so left over if that does not run any more */
+	__u32 by_gateway; /* 1: loaded by a gateway, and stale if that no longer runs */
 };
 #define SL_PROG_MAGIC  0x736c7570u
 #define SL_ABI_VERSION 4u
 
 /*
- * An address and port that is served. A listener for any address has one entry per address of the
- * host, which the control thread adds and removes. Port 0 means all ports of the address.
+ * A served address and port. A listener for any address has one entry per address of the host, which
+ * the control thread adds and removes. Port 0 means all ports of the address.
  */
 struct sl_listener_key {
-	__u8 addr[16]; /* IPv4: in the first four bytes, the rest zero */
+	__u8 addr[16]; /* IPv4: first four bytes, the rest zero */
 	__be16 port;
 	__u8 family;   /* 4 or 6 */
 	__u8 protocol; /* IPPROTO_TCP or IPPROTO_UDP */
@@ -69,38 +69,36 @@ struct sl_listener_key {
 
 struct sl_listener {
 	__u16 listener;     /* index in the configuration */
-	__u16 shed_service; /* whose sl_svc_live decides on shedding; SL_ANY_SERVICE: none */
+	__u16 shed_service; /* service whose sl_svc_live controls shedding; SL_ANY_SERVICE: none */
 	__u32 flags;
 };
 
 /*
- * Which worker has the AF_XDP socket of a queue, and so whose sl_svc_live decides on shedding; and
- * how many packets may still ask for something new (SYNs, datagrams) before the worker has caught
- * up: at most half of the queue's frames, so that a flood leaves room for connections that exist.
- * One cache line for each writer.
+ * Worker of a receive queue, and the limit of SYNs and datagrams that may wait for it. The limit is
+ * at most half of the queue's frames, so that a flood leaves room for established connections. One
+ * cache line per writer.
  */
 struct sl_queue {
 	__u32 worker;
-	__u32 open_limit; /* worker: beyond it 15 in 16 of them are refused; wraps like `opens` */
+	__u32 open_limit; /* worker: above it 15 of 16 are refused; wraps like `opens` */
 	__u32 pad0[14];
-	__u32 opens; /* XDP program: how many were let in since it was loaded */
+	__u32 opens; /* XDP program: number admitted since it was loaded */
 	__u32 pad1[15];
 };
 
 /*
- * What is let through to the listeners of the interface: nothing of another VLAN, which is left to
- * the kernel, and no client of a prefix that is denied, whose packets are dropped. Of the prefixes
- * that a client's address has the longest decides; one that has none is let through. "Only these"
- * is 0.0.0.0/0 and ::/0 denied, and others allowed.
+ * Filter of packets for the listeners of the interface. Packets of other VLANs are passed to the
+ * kernel. Packets from denied prefixes are dropped. The longest matching prefix decides; without a
+ * match the packet is accepted. An allow list denies 0.0.0.0/0 and ::/0.
  */
 enum {
-	SL_VLAN_ANY = 0,       /* tagged or not; what a program does that nobody has told */
-	SL_VLAN_NONE = 0xffff, /* untagged, or with a tag of VLAN 0, which only has a priority */
+	SL_VLAN_ANY = 0,       /* tagged or untagged; default of a program without configuration */
+	SL_VLAN_NONE = 0xffff, /* untagged or priority-tagged (VLAN 0) */
 };
 
 struct sl_edge {
-	__u32 vlan;  /* or the VLAN's number, 1 to 4094, of the one tag */
-	__u8 mac[6]; /* of the interface; frames for another destination are left to the kernel */
+	__u32 vlan;  /* VLAN 1 to 4094 of the single tag, or one of the above */
+	__u8 mac[6]; /* of the interface; frames to other addresses are passed to the kernel */
 	__u8 pad[2];
 };
 
@@ -119,30 +117,30 @@ enum sl_prefix_origin { SL_PREFIX_OF_FILE, SL_PREFIX_OF_OPERATOR };
 
 struct sl_prefix {
 	__u32 action;
-	__u32 origin; /* the operator's stay when the file is read again */
+	__u32 origin; /* the operator's prefixes survive a reload */
 };
 
-/* In front of the packet (XDP metadata) when it is redirected. */
+/* XDP metadata in front of a redirected packet. */
 struct sl_rx_meta {
 	__u64 rx_ns; /* bpf_ktime_get_ns() in the XDP program */
-	__u32 magic; /* SL_RX_META_MAGIC, so that a frame of another program is not misread */
+	__u32 magic; /* SL_RX_META_MAGIC, identifies metadata of this program */
 	__u16 queue;
 	__u16 listener;
 };
 #define SL_RX_META_MAGIC 0x736c7831u
 
-/* Stages of an exchange, each with a histogram of nanoseconds. */
+/* Stages of an exchange, each with a histogram in nanoseconds. */
 enum sl_stage {
 	SL_STAGE_WIRE,    /* XDP program -> taken from the AF_XDP ring */
-	SL_STAGE_PARSE,   /* -> request complete */
-	SL_STAGE_QUEUE,   /* -> put into a batch */
-	SL_STAGE_SEND,    /* -> handed to the transport */
-	SL_STAGE_COMPUTE, /* service time as the backend reports it */
-	SL_STAGE_RPC,     /* sent -> reply received, less compute; of batches with none ahead */
-	SL_STAGE_REPLY,   /* -> last byte of the reply handed to TCP or UDP */
-	SL_STAGE_TOTAL,   /* first byte of the request to last byte of the reply */
-	SL_STAGE_FIRST,   /* a stream's: opened -> first part of the reply received */
-	SL_STAGE_GAP,     /* a stream's: from one part of the reply to the next */
+	SL_STAGE_PARSE,   /* -> head parsed */
+	SL_STAGE_QUEUE,   /* -> in a batch */
+	SL_STAGE_SEND,    /* -> passed to the transport */
+	SL_STAGE_COMPUTE, /* service time reported by the backend */
+	SL_STAGE_RPC,   /* sent -> reply received, minus compute; only batches without one ahead */
+	SL_STAGE_REPLY, /* -> last byte of the reply passed to TCP or UDP */
+	SL_STAGE_TOTAL, /* first byte of the request -> last byte of the reply */
+	SL_STAGE_FIRST, /* stream: opened -> first part of the reply received */
+	SL_STAGE_GAP,   /* stream: from one part of the reply to the next */
 	SL_STAGE_CNT,
 };
 
@@ -150,7 +148,7 @@ struct sl_svc_hist {
 	__u64 count;
 	__u64 sum_ns;
 	__u64 bucket[SL_HIST_BUCKET_CNT];
-	__u64 pad[6]; /* whole cache lines: neighbours may belong to other workers */
+	__u64 pad[6]; /* pads to cache lines, because neighbours may belong to other workers */
 };
 
 static inline __u32 sl_hist_index(__u32 service_cnt, __u32 worker, __u32 service, __u32 stage)
@@ -158,22 +156,22 @@ static inline __u32 sl_hist_index(__u32 service_cnt, __u32 worker, __u32 service
 	return (worker * service_cnt + service) * SL_STAGE_CNT + stage;
 }
 
-/* What the controller derives, and the batcher obeys. One writer: the worker's controller. */
+/* State of the batch controller. Written only by the worker's controller. */
 struct sl_svc_live {
-	__u32 seq;         /* odd while it is being written */
-	__u32 batch_cap;   /* largest batch that keeps the latency bound; what the batcher uses */
-	__u32 batch_low;   /* smallest that keeps up with the arrival rate */
-	__u32 batch_last;  /* size of the last batch sent */
-	__u64 hold_ns;     /* how long a batch may be held for more requests */
+	__u32 seq;         /* odd while being written */
+	__u32 batch_cap;   /* largest batch within the latency bound, limit of the batcher */
+	__u32 batch_low;   /* smallest batch that keeps up with the arrival rate */
+	__u32 batch_last;  /* size of the last batch */
+	__u64 hold_ns;     /* delay of a batch for more requests */
 	__u64 arrival_mhz; /* arrival rate in requests per 1000 s */
-	__u64 alpha_ns;    /* service time of a batch of b: alpha + beta * b */
+	__u64 alpha_ns;    /* service time of a batch of b requests: alpha + beta * b */
 	__u64 beta_ns;
-	__u64 dev_ns;   /* mean deviation of that fit */
+	__u64 dev_ns;   /* mean deviation from it */
 	__u64 rtt_ns;   /* RPC round trip without compute */
 	__u64 bound_ns; /* latency bound in force */
 	__u32 queued;
 	__u32 in_flight;  /* requests */
-	__u32 shed_level; /* 0 none .. 65536 all new connections are refused by XDP */
+	__u32 shed_level; /* 0: none .. 65536: XDP refuses all new connections */
 	__u32 policy;     /* enum sl_policy */
 	__u64 shed;       /* requests answered 429 or 503 since start */
 	__u64 batches;
@@ -187,11 +185,11 @@ static inline __u32 sl_live_index(__u32 service_cnt, __u32 worker, __u32 service
 	return worker * service_cnt + service;
 }
 
-/* Operator's overrides; a field of zero leaves the decision to the controller. */
+/* Overrides by the operator; zero leaves a value to the controller. */
 struct sl_svc_ctl {
 	__u32 batch_size;
-	__u32 shed_level; /* as above, plus one: 1 forces "shed nothing" */
-	__u64 hold_ns;    /* plus one: 1 forces "never hold" */
+	__u32 shed_level; /* as above plus 1; 1: shed nothing */
+	__u64 hold_ns;    /* as above plus 1; 1: no delay */
 	__u64 bound_ns;
 	__u64 deadline_ns;
 };

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The SDK for backends: a program that computes replies to batches of requests.
+ * SDK for backends: programs that compute replies to batches of requests.
  *
  *   static void handle(void *arg, struct sl_batch *batch) {
  *           for (unsigned i = 0; i < batch->count; i++) {
  *                   struct sl_request_view *rq = batch->requests[i];
  *
- *                   sl_reply(rq, &(struct sl_reply_args){.body = rq->body, .body_len = rq->body_len});
+ *                   sl_reply(rq, &(struct sl_reply_args){
+ *                           .body = rq->body, .body_len = rq->body_len});
  *           }
  *   }
  *
@@ -18,24 +19,27 @@
  *           return b ? sl_backend_run(b) : 1;
  *   }
  *
- * Ownership: a request and the bytes that it points to belong to the handler until the request is
- * replied to (sl_reply with `more` unset, sl_reply_error) by any thread, at once or later, in any
- * order. A request must be replied to exactly once; sl_backend_close() answers what is left with
- * SL_RPC_REFUSED, so that it is tried elsewhere, but with SL_RPC_LOST what a handler has had and is
- * not idempotent. Reply bytes are copied before sl_reply() returns; sl_reply_ref() copies none. A
- * request's bytes are a private copy, made once, in the SDK's memory or where `place` says: a gateway
- * cannot change them while they are parsed. After sl_backend_close() no request may be used.
+ * Ownership:
+ * - A request and its bytes belong to the handler until it is replied to: by sl_reply() without
+ *   `more`, or by sl_reply_error(). Any thread may reply, at once or later, in any order.
+ * - Each request must be replied to exactly once. sl_backend_close() answers open requests with
+ *   SL_RPC_REFUSED, so that another backend executes them. Requests that a handler has seen and
+ *   that are not idempotent get SL_RPC_LOST. No request may be used afterwards.
+ * - Reply bytes are copied before sl_reply() returns. sl_reply_ref() does not copy.
+ * - The request's bytes are a private copy, which the gateway cannot change. It is in the SDK's
+ *   memory, or at the address that `place` returns.
  *
- * Threads: the handler runs on the thread that calls sl_backend_run() or sl_backend_poll(). A second
- * one, the I/O thread, which the first such call starts and sl_backend_close() ends, takes gateways
- * and requests, sends replies and sees cancels, however long a handler computes. With
- * `inline_handler` there is no second thread: that saves some microseconds per batch, and is for
- * handlers of microseconds, since nobody connects and nothing is sent or cancelled while one runs.
+ * Threads:
+ * - The handler runs in the thread that calls sl_backend_run() or sl_backend_poll().
+ * - The first such call starts an I/O thread, and sl_backend_close() ends it. It accepts gateways,
+ *   receives requests and cancellations, and sends replies while a handler computes.
+ * - `inline_handler` does without the I/O thread. This saves some microseconds per batch. Handlers
+ *   must be as short, because no I/O happens while one runs.
  *
- * Requests from all gateways and workers that have arrived when a handler is free are merged into
- * one batch of at most `max_batch`: urgent classes first, within a class in order of arrival, and
- * one in sixteen from the least urgent that waits. Their budgets count from arrival; one that has
- * run out is answered SL_RPC_EXPIRED and not computed.
+ * Batches: when the handler is free, pending requests of all gateways and workers form one batch of
+ * at most `max_batch`. Urgent classes come first, and each class is in order of arrival. One
+ * request in sixteen is taken from the least urgent class. Budgets count from arrival. Expired
+ * requests are answered with SL_RPC_EXPIRED and not computed.
  */
 #ifndef SLUICE_BACKEND_H
 #define SLUICE_BACKEND_H
@@ -51,28 +55,29 @@ extern "C" {
 
 struct sl_backend;
 
-/* One request. Views into the SDK's memory; not NUL-terminated; absent ones have length 0. */
+/* One request. Views are not NUL-terminated; absent ones have length 0. */
 struct sl_request_view {
 	const uint8_t *body;
 	size_t body_len;
 	const char *method, *path, *query, *content_type;
 	uint16_t method_len, path_len, query_len, content_type_len;
-	uint8_t protocol;        /* enum sl_proto: HTTP, gRPC, datagram */
-	uint8_t priority;        /* enum sl_rpc_class */
-	uint32_t budget_us;      /* time left when it was sent; 0: none */
-	uint64_t arrived_ns;     /* CLOCK_MONOTONIC of this host */
-	uint64_t long_budget_us; /* time left, where that is more than budget_us can say; 0: none */
+	uint8_t protocol;    /* enum sl_proto: HTTP, gRPC, datagram */
+	uint8_t priority;    /* enum sl_rpc_class */
+	uint32_t budget_us;  /* time left when it was sent; 0: no limit, or see long_budget_us */
+	uint64_t arrived_ns; /* arrival, CLOCK_MONOTONIC of this host */
+	uint64_t long_budget_us; /* time left if it exceeds budget_us; 0: none */
 	const uint8_t *meta;     /* all metadata fields, for sl_request_header() */
 	uint16_t meta_len;
-	bool idempotent; /* may be computed twice */
-	bool expects;    /* of a stream: its client waits, see sl_stream_go_on() */
-	bool compressed; /* gRPC: the body is; of a stream: what `data` shows, for that call */
-	uint64_t length; /* of a stream: bytes of its body; UINT64_MAX: not known before its end */
-	void *own;       /* the handler's; NULL at first */
-	/* Of a stream, from its `end` on: all fields behind its body, for sl_request_trailer(). */
+	bool idempotent; /* may be executed twice */
+	bool expects;    /* stream: the client waits for sl_stream_go_on() */
+	/* gRPC: the body is compressed; stream: the bytes of this `data` call are */
+	bool compressed;
+	uint64_t length; /* stream: length of the body; UINT64_MAX: unknown */
+	void *own;       /* free for the handler; initially NULL */
+	/* Stream, valid from `end` on: all trailers, for sl_request_trailer(). */
 	const uint8_t *trailers;
 	uint16_t trailers_len;
-	/* Hash of the client's address, the same in all requests of an address by a gateway; 0: unknown. */
+	/* Hash of the client's address, constant per address and gateway; 0: unknown. */
 	uint32_t client;
 };
 
@@ -84,170 +89,178 @@ struct sl_batch {
 typedef void sl_batch_fn(void *arg, struct sl_batch *batch);
 
 /*
- * About one request that a handler has and that is not replied to yet; `arg` of the options. Called
- * by the I/O thread (with `inline_handler`: by the one that polls), so not for long and possibly
- * while the handler runs, even before it has come to this request. The request is valid until the
- * call returns, even if another thread replies meanwhile. It may be replied to from within.
+ * Event of a request that a handler has and that has no reply yet. `arg` is that of the options.
+ * Called in the I/O thread (`inline_handler`: in the polling thread), so it must be short. It may
+ * run while the handler runs, even before the handler has seen this request. The request is valid
+ * until the call returns, even if another thread replies meanwhile. The call may reply.
  */
 typedef void sl_request_fn(void *arg, struct sl_request_view *rq);
 
 /*
- * Streams: requests of routes with `stream = yes`, gRPC calls of all four kinds among them, which
- * are not batched and may be answered while they come. Each of these is called by the I/O thread
- * (with `inline_handler`: by the one that polls), so not for long, in this order, and not again once
- * the request was replied to (sl_reply without `more`, sl_reply_error) or after `cancel`:
+ * Callbacks of streams: requests of routes with `stream = yes`, including all kinds of gRPC calls.
+ * They are not batched and may be answered while they arrive. The I/O thread calls these
+ * (`inline_handler`: the polling thread), so they must be short. The order is:
  *
  *   open -> (data* | end | cancel)     sl_reply(.more = true)* and the last one, at any time
  *
- * One whose client asks to go on in another protocol (WebSocket; the route says which, by `upgrade`)
- * has its name as the header `upgrade`. A first part with status 101 and `more` agrees, where
- * `upgrades` is set; then both sides' bytes go through as they are until either ends its own. Any
- * other status refuses it. Where `upgrades` is not set it is a request like any other: its end comes
- * at once.
+ * No call follows the last reply or `cancel`.
  *
- * `open` shows the request without a body. What it is about stays valid until it was replied to;
- * bytes are valid during the call. All four must be set.
+ * A client that asks to switch protocols (WebSocket, if the route's `upgrade` allows it) has the
+ * header `upgrade`. If `upgrades` is set, a first part with status 101 and `more` accepts; then
+ * bytes of both sides pass through until either side ends. Other statuses refuse. If `upgrades` is
+ * not set, the header is ignored and `end` follows at once.
+ *
+ * `open` gets the request without a body. Its metadata are valid until the reply, bytes only during
+ * a call. All four callbacks must be set.
  */
 struct sl_stream_ops {
 	void (*open)(void *arg, struct sl_request_view *rq);
 	/*
-	 * Bytes of a message, of which `left` are still to come; messages are those of gRPC, and in
-	 * HTTP whatever has come together. A message may have no bytes.
+	 * Bytes of a message, of which `left` follow later. A message is one of gRPC, or in HTTP
+	 * any sequence of bytes that arrived together. A message may be empty.
 	 */
 	void (*data)(void *arg, struct sl_request_view *rq, const void *bytes, size_t len,
 		     size_t left);
-	/* The client sends no more. */
+	/* The client has sent everything. */
 	void (*end)(void *arg, struct sl_request_view *rq);
-	/* Nobody waits any more, once; it must be replied to all the same. */
+	/* The client has gone. Called at most once; the request must still be replied to. */
 	void (*cancel)(void *arg, struct sl_request_view *rq);
 };
 
 struct sl_backend_options {
-	const char *listen; /* "shm:///path", "rdma://addr:port", "rdma+ud://addr:port" (virtual
-			   connections), "tcp://host:port"; several: by commas */
+	/*
+	 * Endpoints, separated by commas: "shm:///path", "rdma://addr:port", "rdma+ud://addr:port"
+	 * (virtual connections), "tcp://host:port".
+	 */
+	const char *listen;
 	sl_batch_fn *handle;
 	void *arg;
-	unsigned max_batch;   /* largest batch for one call; 0: 256 */
-	const char *key_file; /* of rdma:// and tcp:// peers; NULL: shm only */
-	bool busy_poll; /* never sleep: lowest latency for a core of its own (two, not inline) */
+	unsigned max_batch;   /* largest batch; 0: 256 */
+	const char *key_file; /* shared key of rdma:// and tcp:// peers; NULL: shm only */
+	bool busy_poll;       /* never sleep: lowest latency, but uses a core (two if not inline) */
 	uint32_t bulk_ring_len; /* bytes per channel and direction; 0: 4 MiB */
-	bool inline_handler;    /* no I/O thread, see above; its clock is the handler's */
-	/* Nobody waits any more, once per request; it must be replied to all the same. May be NULL.
-	 * A deadline that passes does not call it. */
+	bool inline_handler;    /* no I/O thread, see above */
+	/*
+	 * The client has gone. Called at most once per request, which must still be replied to. Not
+	 * called when a deadline passes. May be NULL.
+	 */
 	sl_request_fn *cancelled;
-	/* After sl_reply() said -EAGAIN: there is room again, or nobody waits for it any more, which that
-	 * part then learns: try it again. A stream whose client has gone has `cancel` for it. May be NULL. */
+	/*
+	 * After -EAGAIN from sl_reply(): retry the part. Also called if the client has gone, which
+	 * the retry then reports. Streams get `cancel` instead in this case. May be NULL.
+	 */
 	sl_request_fn *writable;
 	/* NULL: streams are answered with SL_RPC_NO_METHOD. */
 	const struct sl_stream_ops *on_stream;
-	bool upgrades; /* `on_stream` knows requests that would go on in another protocol, see there */
+	bool upgrades; /* `on_stream` supports switching protocols */
 	/*
-	 * gRPC: compressed messages come, as they are: by the coding that the header grpc-encoding names,
-	 * or by one that it does not say, if a client is wrong; `compressed` of the request tells them
-	 * from others. Their plain length may be any number of times their own: nobody has looked.
-	 * Otherwise calls that have such a message end with UNIMPLEMENTED and the offer of `identity`;
-	 * a stream that is under way then learns it by `cancel`.
+	 * gRPC: accept compressed messages. `compressed` of the request marks them; the header
+	 * grpc-encoding should name the coding. Nothing limits the uncompressed length. If false,
+	 * calls with such a message end with UNIMPLEMENTED and grpc-accept-encoding `identity`; a
+	 * running stream gets `cancel`.
 	 */
 	bool compressed;
 	/*
-	 * Where a request's body goes, straight from the ring: rq->body_len bytes of the program's own,
-	 * say a row of what a GPU copies from, aligned as it likes. NULL: the SDK's memory. Called as
-	 * sl_request_fn is, for each request with a body but streams, when its first bytes have come;
-	 * all else about it is known, and `own` may be set. It must not be replied to in there.
+	 * Returns memory for the body of a request, rq->body_len bytes of any alignment, for
+	 * example in a buffer for a GPU. The body is copied there directly from the ring. NULL: the
+	 * SDK allocates. Called like sl_request_fn when the first bytes have arrived, for requests
+	 * with a body, except streams. All metadata are valid, and `own` may be set. The call must
+	 * not reply.
 	 *
-	 * `unplace` gives the bytes back (rq->body), once for each place: when the request is replied to,
-	 * or ends without a handler having seen it. Both are set, or none.
+	 * `unplace` returns the memory (rq->body), exactly once per `place`: after the reply, or if
+	 * the request ends before a handler sees it. Both must be set, or neither.
 	 */
 	void *(*place)(void *arg, struct sl_request_view *rq);
 	sl_request_fn *unplace;
 	/*
-	 * rdma://: bodies that sl_reply_ref() lends from there are read by the device where they lie; it is
-	 * registered with each one that gateways come by, until sl_backend_close(). Others are copied once,
-	 * as over shm:// and tcp://. NULL: none.
+	 * rdma:// only: the device reads bodies in this area directly if sl_reply_ref() lends them.
+	 * The area is registered with each device in use until sl_backend_close(). Other bodies are
+	 * copied once. NULL: none.
 	 */
 	void *memory;
 	size_t memory_len;
 };
 
 /*
- * Opens the listening endpoints. Returns NULL and one line in err (expected, found, what to do).
- * A stale socket file of a dead process is replaced; that of a live one is an error.
+ * Opens the listening endpoints. Returns NULL and one line in `err` on error (expected, found, what
+ * to do). Replaces the stale socket file of a dead process; that of a live one is an error.
  */
 struct sl_backend *sl_backend_open(const struct sl_backend_options *opt, char *err, size_t err_len);
 
 /*
- * Serves until sl_backend_stop(), which may be called from a signal handler or any thread: then
- * takes no more gateways, asks those there are to send no more, answers what has come (5 s at the
- * most), and returns 0. A second stop ends at once. Negative: -EDEADLK as of sl_backend_poll(), or
- * why there is no I/O thread.
+ * Serves until sl_backend_stop(). Then it accepts no more gateways, asks connected ones to stop
+ * sending, answers pending requests (for at most 5 s) and returns 0. A second stop ends it at once.
+ * Returns -EDEADLK as sl_backend_poll() does, or the error of starting the I/O thread.
+ *
+ * sl_backend_stop() may be called from any thread or signal handler.
  */
 int sl_backend_run(struct sl_backend *b);
 void sl_backend_stop(struct sl_backend *b);
 
 /*
- * For programs with a loop of their own: handles a batch, waiting for one wait_us microseconds at
- * the most, with `inline_handler` also until something else was called (a stream's, `cancelled`,
- * `writable`), so that a loop says at once what that gave it to say. Batches handled; -EDEADLK from
- * within a handler or an upcall, and while another thread is in it or in sl_backend_run(); otherwise
- * negative: why there is no I/O thread.
+ * Handles one batch, waiting for it at most wait_us microseconds, for programs with their own loop.
+ * With `inline_handler` it also returns after another upcall. Returns the number of batches
+ * handled; -EDEADLK within a handler or an upcall, or while another thread polls or runs; or the
+ * error of starting the I/O thread.
  */
 int sl_backend_poll(struct sl_backend *b, unsigned wait_us);
 
 /*
- * For loops around epoll or the like, by the thread that polls: once sl_backend_poll(b, 0) returns
- * 0, sl_backend_arm() (1), sleep until sl_backend_fd() is readable, sl_backend_disarm(), and poll
- * again. 0 of arm: there is something to do already, so disarm and poll; negative: why there is no
- * I/O thread. The descriptor is the SDK's, for waiting only. With `inline_handler` poll at least
- * once per second besides: gateways' silence is found then.
+ * Functions for event loops (epoll), called in the polling thread. When sl_backend_poll(b, 0)
+ * returns 0: call sl_backend_arm(), sleep until sl_backend_fd() is readable, call
+ * sl_backend_disarm(), and poll again. sl_backend_arm() returns 1, 0 if there is work (disarm and
+ * poll), or a negative error of starting the I/O thread. The SDK owns the descriptor; it may only
+ * be waited for. With `inline_handler`, poll at least once per second, so that lost gateways are
+ * detected.
  */
 int sl_backend_fd(const struct sl_backend *b);
 int sl_backend_arm(struct sl_backend *b);
 void sl_backend_disarm(struct sl_backend *b);
 
 /*
- * False: gateways finish what they have sent and go elsewhere, and those that connect are told so
- * again, until true. Gateways keep their connections. What comes meanwhile is handled as ever. Any
- * thread; at first it is true.
+ * Sets readiness, initially true. While false, gateways finish their requests and use other
+ * backends, but keep their connections. Requests that still arrive are handled. Any thread.
  */
 void sl_backend_ready(struct sl_backend *b, bool ready);
 /*
- * True: as if it was not ready, and gateways close their connections once their requests have ended.
- * For a program with a loop of its own that is about to end. False takes it back. Any thread.
+ * Announces the end of the program: like not ready, but gateways also close their connections after
+ * their last request. False revokes it. Any thread.
  */
 void sl_backend_leave(struct sl_backend *b, bool leave);
 
 /*
- * Stops accepting, answers what is left, as said above, frees. Not from within a handler or an
- * upcall, nor while a thread is in sl_backend_run() or sl_backend_poll(). NULL does nothing. What was
- * lent comes back by it; a `done` may still reply to what is open, which says -ECANCELED.
+ * Stops listening, answers open requests as described above, and frees everything. NULL is allowed.
+ * Must not be called within a handler or an upcall, or while a thread runs or polls. Lent memory is
+ * returned by `done`, which may still reply to open requests and gets -ECANCELED.
  */
 void sl_backend_close(struct sl_backend *b);
 
 /*
- * A header or gRPC metadata that the route forwards; name in lower case. Returns false if absent.
+ * Gets a header or gRPC metadata that the route forwards; `name` is in lower case. Returns false if
+ * absent. *value points into the request.
  */
 bool sl_request_header(const struct sl_request_view *rq, const char *name, const char **value,
 		       size_t *value_len);
-/* The same of what a client has sent behind the body of a stream. */
+/* Gets a trailer of a stream, like sl_request_header(). */
 bool sl_request_trailer(const struct sl_request_view *rq, const char *name, const char **value,
 			size_t *value_len);
 
-/* True once the client has gone or the deadline has passed: the result will not be used. */
+/* Returns true if the client has gone or the deadline has passed: the result is not needed. */
 bool sl_request_cancelled(const struct sl_request_view *rq);
 
 /*
- * Of a stream: no `data` and `end` from the next one on, until resume. Meanwhile its client may send
- * SL_RPC_PART_WINDOW bytes more, or what it has been given, which are kept. Any thread, before it is replied to.
+ * Pause and resume `data` and `end` of a stream, from the next one on. While paused the client may
+ * still send SL_RPC_PART_WINDOW bytes, or the credit it has; they are stored. Any thread, before
+ * the reply.
  */
 void sl_stream_pause(struct sl_request_view *rq);
 void sl_stream_resume(struct sl_request_view *rq);
 
 /*
- * Of a stream that `expects`, which those of routes with `continue = backend` do whose client has said
- * so: its client is told to send the body, by status 100 (Continue). Without it such a client sends
- * none before a reply, or only after a while of its own choosing. Any thread that may reply. 0, also
- * if nobody waits any more; -EINVAL: it does not expect that, has been told, or its reply has begun;
- * -EAGAIN: no memory, `writable` is called when there is some again. It stays open in any case.
+ * Sends 100 (Continue) for a stream with `expects` (routes with `continue = backend`). Without it,
+ * the client sends the body only after a time-out of its own. Any thread that may reply. Returns 0,
+ * also if the client has gone; -EINVAL if not expected, already sent, or the reply has begun;
+ * -EAGAIN without memory (`writable` follows). The request stays open in all cases.
  */
 int sl_stream_go_on(struct sl_request_view *rq);
 
@@ -262,78 +275,82 @@ struct sl_reply_args {
 	const void *body;
 	size_t body_len;
 	const char *content_type; /* NULL: none */
-	uint16_t status;          /* HTTP status; 0: 200 */
-	uint16_t grpc_status;     /* for gRPC clients */
+	uint16_t status;          /* HTTP; 0: 200 */
+	uint16_t grpc_status;     /* gRPC */
 	const char *grpc_message;
 	const struct sl_header_arg *headers;
 	unsigned header_cnt;
 	/*
-	 * A further part of this reply follows (gRPC server streaming: a message each). Headers,
-	 * content type and HTTP status are taken from the first part; gRPC status, message and
-	 * trailers from the last one, which is the one without `more`.
+	 * Further parts of the reply follow (gRPC: one message per part). Headers, content type and
+	 * HTTP status are taken from the first part. The last part, without `more`, provides gRPC
+	 * status, message and trailers.
 	 */
 	bool more;
 	/*
-	 * gRPC: this part carries no message; `body` is ignored. The last part of a reply whose grpc_status
-	 * is an error carries none either if its body is empty; any other body reaches the client in front
-	 * of the status.
+	 * gRPC: the part has no message, and `body` is ignored. A last part with an error status
+	 * and an empty body has none either.
 	 */
 	bool no_message;
 	/*
-	 * gRPC: this message is compressed, by a coding that the client's grpc-accept-encoding has and
-	 * the header grpc-encoding of this reply names. Of one in pieces, as its first says.
+	 * gRPC: the message is compressed with the coding that this reply's header grpc-encoding
+	 * names, one of the client's grpc-accept-encoding. All pieces of a message are as the
+	 * first.
 	 */
 	bool compressed;
-	/* The length of the whole body is `total_len`: of a reply in parts, or of that which a HEAD
-	 * asks for. A reply that ends short of it is broken off. */
+	/*
+	 * `total_len` is the length of the whole body, for a reply in parts or to HEAD. A reply
+	 * that ends earlier is broken off.
+	 */
 	bool has_total;
 	/*
-	 * gRPC: this part begins a message of `total_len` bytes. The next ones, each with `more`, bring
-	 * the rest of it and nothing else, before anything but an error can follow.
+	 * gRPC: the part begins a message of `total_len` bytes. The next parts, each with `more`,
+	 * contain the rest of the message. Only an error may interrupt them.
 	 */
 	bool in_pieces;
 	uint64_t total_len;
-	const char *reason; /* HTTP/1.1: what follows the status; NULL: the usual text */
+	const char *reason; /* HTTP/1.1 reason phrase; NULL: the standard text */
 };
 
 /*
- * Replies to one request; thread-safe. 0, or
- *   -EMSGSIZE   body exceeds SL_RPC_MAX_MESSAGE or the headers SL_RPC_MAX_META: stays open
- *   -EINVAL     a piece of a message without bytes, beyond its end, or without `more`: stays open
- *   -ECANCELED  nobody waits any more: it is closed
- *   -EAGAIN     with `more`: earlier parts wait for a slow client or gateway, this one was not taken:
- *               stays open; `writable` is called when there is room again
- *   -EINVAL     status 101 without `upgrades`: stays open
- *   -ENOBUFS    no memory, without `more`: it is closed; if it is idempotent it is tried elsewhere,
- *               otherwise, since it may have been carried out, its client told that it is lost
- * What a client has not taken is not sent to its gateway beyond SL_RPC_INITIAL_WINDOW bytes, of
- * most streams SL_RPC_STREAM_WINDOW: the rest waits here. A part is taken if those before it fit, so what
- * waits of one request is a message at the most, and its last one, which is always taken; and if not too
- * much of all of them is on its way.
+ * Sends a reply or a part of one. Thread-safe. Returns 0, or
+ *   -EMSGSIZE   body above SL_RPC_MAX_MESSAGE or headers above SL_RPC_MAX_META; request stays open
+ *   -EINVAL     piece of a message empty, too long, or without `more`; request stays open
+ *   -EINVAL     status 101 without `upgrades`; request stays open
+ *   -ECANCELED  the client has gone; request is closed
+ *   -EAGAIN     with `more`: the client or gateway reads too slowly and the part was not accepted;
+ *               request stays open, and `writable` is called when there is room
+ *   -ENOBUFS    no memory, without `more`; request is closed. Another backend executes it if it is
+ *               idempotent; otherwise its client gets an error.
  *
- * Copies of replies of one gateway take no more memory than is left of 512 MiB. Where they have more than
- * half of that, whole replies whose clients have taken nothing for a second or more end as SL_RPC_LOST,
- * those that have waited for longest first.
+ * Flow control: at most SL_RPC_INITIAL_WINDOW unread bytes per request are sent to the gateway, for
+ * most streams SL_RPC_STREAM_WINDOW. A part is accepted if all earlier parts fit in that window. So
+ * at most one message waits here, and the last part, which is always accepted. A part is also
+ * rejected while too many bytes of all requests are unsent.
  *
- * They leave at once; with `inline_handler`, from within the handler, when it returns, or after 50 us
- * if it takes longer, and those with `more` at once.
+ * Memory: copied replies to one gateway may use what is left of 512 MiB. If they use more than half
+ * of that, replies whose clients have taken nothing for 1 s end with SL_RPC_LOST, longest waiting
+ * first.
+ *
+ * Replies are sent at once. With `inline_handler`, replies within the handler are sent when it
+ * returns, or after 50 us; parts with `more` at once.
  */
 int sl_reply(struct sl_request_view *rq, const struct sl_reply_args *args);
 
 /*
- * Tells the client something before the reply to its request, as 103 (Early Hints, RFC 8297): `status`,
- * 102 to 199, and `headers`; whatever else `args` say is ignored. A hint: gRPC, HTTP/1.0 and a client
- * that does not read have no place for it. Thread-safe, and as `sl_reply` in when it leaves. 0, also if
- * nobody waits any more; -EINVAL: another status, the reply has begun, or there were SL_RPC_MAX_INTERIM;
- * -EMSGSIZE: more than SL_RPC_MAX_META bytes; -ENOBUFS: no memory. It stays open in any case.
+ * Sends an interim reply before the reply, such as 103 (Early Hints, RFC 8297): `status` from 102
+ * to 199 and `headers`; other arguments are ignored. It is dropped for gRPC, HTTP/1.0 and clients
+ * that do not read. Thread-safe; sent at the same time as by sl_reply(). Returns 0, also if the
+ * client has gone; -EINVAL for another status, after the reply has begun, or after
+ * SL_RPC_MAX_INTERIM; -EMSGSIZE above SL_RPC_MAX_META bytes; -ENOBUFS without memory. The request
+ * stays open in all cases.
  */
 int sl_reply_interim(struct sl_request_view *rq, const struct sl_reply_args *args);
 
 /*
- * The same without a copy of the body, which stays as it is until `done`: once for each call that
- * returned 0, as soon as nothing reads the bytes any more, be it because nobody waits for them. It
- * comes as sl_request_fn does, possibly before sl_reply_ref() returns, at the latest in
- * sl_backend_close(). If the body lies where its request was placed, both are to be waited for.
+ * Like sl_reply(), but lends the body instead of copying it. The body must not change until `done`,
+ * which is called exactly once if 0 was returned, also if the client has gone. It is called like
+ * sl_request_fn, possibly before sl_reply_ref() returns, and at the latest in sl_backend_close().
+ * If the body is placed memory, wait for both `done` and `unplace` before reuse.
  */
 typedef void sl_reply_done_fn(void *arg);
 int sl_reply_ref(struct sl_request_view *rq, const struct sl_reply_args *args,
@@ -343,10 +360,10 @@ int sl_reply_error(struct sl_request_view *rq, enum sl_rpc_status status);
 
 struct sl_backend_stats {
 	uint64_t requests, batches, replies, cancelled, expired, bad_messages;
-	uint64_t refused; /* peers without a channel: silent, of another release, without the key */
+	uint64_t refused; /* rejected peers: silent, of another release, or without the key */
 	uint32_t channels, open_requests, largest_batch;
 };
-/* Any thread; a millisecond old at the most. With `inline_handler`: the thread that polls; exact. */
+/* Gets statistics, at most 1 ms old. Any thread; with `inline_handler` only the polling thread. */
 void sl_backend_stats(struct sl_backend *b, struct sl_backend_stats *out);
 
 #ifdef __cplusplus

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every reason for which a packet, connection or request is not served, by name.
+ * Reasons for which a packet, connection or request is discarded.
  *
- * One list for the BPF program, the user-space counters, the metrics and the tests. Indices are
- * ABI: `bpftool map dump pinned /sys/fs/bpf/sluice/IFACE/sl_rx_drops` prints them as keys, so
- * entries are appended to their block and never reordered.
+ * One list for the BPF program, counters, metrics and tests. The indices are ABI (`bpftool map dump
+ * pinned /sys/fs/bpf/sluice/IFACE/sl_rx_drops` prints them). So entries are appended to their block
+ * and never reordered.
  *
- * X(NAME, "metric_name", "what happened, for people")
+ * X(NAME, "metric_name", "description")
  */
 #ifndef SLUICE_DROP_H
 #define SLUICE_DROP_H
 
-/* Verdicts of the XDP program: each packet that it sees adds one to exactly one of these. */
+/* Verdicts of the XDP program: each packet counts in exactly one. */
 #define SL_RX_VERDICTS(X)                                                                          \
 	X(RX_REDIRECT, "redirect", "handed to an AF_XDP socket")                                   \
 	X(RX_PASS_OTHER, "pass_other", "not IP, or no TCP, UDP or ICMP error: left to the kernel") \
@@ -30,7 +30,7 @@
 	X(RX_PASS_OTHER_HOST, "pass_other_host",                                                   \
 	  "destination MAC is not the interface's: left to the kernel")
 
-/* Discards in user space, in the order in which a packet meets the checks. */
+/* Discards in user space, in the order of the checks. */
 #define SL_DROPS(X)                                                                                \
 	X(ETH_TRUNCATED, "eth_truncated", "frame shorter than its Ethernet header")                \
 	X(ETH_ADDRESS, "eth_address", "MAC: group destination, or group, zero or own source")      \

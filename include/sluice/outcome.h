@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a request can end, and what its client is told when the gateway itself answers: one list for
- * counters, metrics, tests and every protocol. Each accepted request adds one to exactly one entry.
+ * Outcomes of requests, and the gateway's replies for them. One list for counters, metrics, tests
+ * and all protocols. Each accepted request counts in exactly one entry.
  *
- * X(NAME, "metric_name", HTTP status (RFC 9110), gRPC status, datagram status, seconds after which
- *   another try is worth it (0: not said), "what happened, as the client reads it")
+ * X(NAME, "metric_name", HTTP status (RFC 9110), gRPC status, datagram status, Retry-After in
+ * seconds (0: none), "text for the client")
  *
- * The gRPC and datagram statuses are the last parts of SL_GRPC_... and SL_DATAGRAM_....
+ * The gRPC and datagram statuses are suffixes of SL_GRPC_... and SL_DATAGRAM_....
  */
 #ifndef SLUICE_OUTCOME_H
 #define SLUICE_OUTCOME_H
@@ -15,8 +15,8 @@
 	X(OK, "ok", 200, OK, OK, 0, "answered by a backend")                                       \
 	X(FIXED, "fixed", 200, UNIMPLEMENTED, OK, 0, "answered by a fixed reply")                  \
 	X(NO_ROUTE, "no_route", 404, UNIMPLEMENTED, NO_SERVICE, 0, "no route matches this path")   \
-	X(PATH, "path", 400, UNIMPLEMENTED, NO_SERVICE, 0, "path that can be read in two ways")    \
-	X(HOST, "host", 400, UNIMPLEMENTED, NO_SERVICE, 0, "the name of a host is needed here")    \
+	X(PATH, "path", 400, UNIMPLEMENTED, NO_SERVICE, 0, "ambiguous path")                       \
+	X(HOST, "host", 400, UNIMPLEMENTED, NO_SERVICE, 0, "host name required")                   \
 	X(MISDIRECTED, "misdirected", 421, UNAVAILABLE, NO_SERVICE, 0,                             \
 	  "the certificate of this connection does not cover this host")                           \
 	X(METHOD, "method", 405, UNIMPLEMENTED, NO_SERVICE, 0, "method not allowed on this path")  \
@@ -39,9 +39,9 @@
 	X(REQUEST_TIMEOUT, "request_timeout", 408, DEADLINE_EXCEEDED, EXPIRED, 0,                  \
 	  "request body did not arrive in time")                                                   \
 	X(STREAM_IDLE, "stream_idle", 504, DEADLINE_EXCEEDED, EXPIRED, 0,                          \
-	  "nothing was said on this stream for too long")                                          \
+	  "stream idle for too long")                                                              \
 	X(ADDRESS_LIMIT, "address_limit", 429, RESOURCE_EXHAUSTED, OVERLOADED, 1,                  \
-	  "this client address has its share already")                                             \
+	  "limit of this client address reached")                                                  \
 	X(COMPRESSED, "compressed", 415, UNIMPLEMENTED, NO_SERVICE, 0,                             \
 	  "compressed messages are not supported by this service")
 

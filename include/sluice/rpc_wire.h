@@ -1,74 +1,74 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes between gateway and backend: one 32-byte little-endian header per message, and what
- * follows it.
+ * Wire format between gateway and backend: messages with a 32-byte little-endian header.
  *
  *   message  = header, body of `fragment_len` bytes
- *   body     = (flag BATCH)  entry[count], then per entry: metadata, payload, each padded to 8 bytes
- *              (no BATCH)    CANCEL: u64 request id[count], SL_RPC_MAX_CANCELS at the most; WINDOW:
- *                            struct sl_rpc_window[count], SL_RPC_MAX_WINDOWS; others have no body
+ *   body     = (flag BATCH)  entry[count], then per entry: metadata, payload, both padded to 8
+ *              (no BATCH)    CANCEL: u64 request id[count], at most SL_RPC_MAX_CANCELS; WINDOW:
+ *                            struct sl_rpc_window[count], at most SL_RPC_MAX_WINDOWS; others: none
  *
- * REQUEST and RESPONSE always carry BATCH, also with count = 1. A body larger than one slot or bulk
- * slice is cut into fragments: FIRST states the total length, later ones their offset, LAST ends
- * it. Fragments of one message arrive in order; those of different ids and classes may interleave,
- * of at most SL_RPC_MAX_INTERLEAVE messages. A message that is whole has FIRST and LAST.
+ * REQUEST and RESPONSE always have BATCH, also with count = 1. A body larger than one slot or bulk
+ * slice is split into fragments. FIRST has the total length, later ones their offset, and LAST is
+ * the end. Fragments of one message arrive in order. Fragments of different ids and classes may
+ * interleave, at most SL_RPC_MAX_INTERLEAVE messages at a time. An unfragmented message has FIRST
+ * and LAST.
  *
- * Short form, over RDMA only, where most messages have a few bytes: one with SHORT is a REQUEST or
- * RESPONSE, whole, of one entry without `rest`, and begins with struct sl_rpc_short, which has what header
- * and entry would say. Metadata, padded, and payload, not padded, follow; the payload's length is what
- * is left of the message's, which the device tells. Both forms are taken wherever both can be.
+ * Short form, over RDMA only. A REQUEST or RESPONSE that is unfragmented and has one entry without
+ * `rest` may have SHORT. It begins with struct sl_rpc_short instead of header and entry. Padded
+ * metadata and unpadded payload follow; the payload ends with the message, whose length the device
+ * reports. Receivers accept both forms.
  *
- * Every message, CREDIT included, takes one receive slot of the peer, and is given back by the
- * cumulative `consumed` of any later message of the other direction. PONG echoes the id of its
- * PING. GOAWAY says that its sender starts no more requests (gateway) or wants no more (backend); a
- * gateway answers a backend's GOAWAY with its own, behind its last request. READY takes it back, on a
- * connection that has not ended yet; who has answered it answers that, too. A backend's GOAWAY with the
- * id SL_GOAWAY_STAYS says that the backend is not ready for now: the gateway keeps the connection. After
- * any other one the gateway closes the connection as soon as its requests have ended.
+ * Slots. Each message, including CREDIT, uses one receive slot of the peer. The cumulative
+ * `consumed` of later messages in the other direction releases slots.
  *
- * Windows over RDMA. There each end begins with SL_RPC_MIN_SLOTS slots of the peer's, and goes on with
- * what the peer's latest CREDIT says, in `total_or_offset`: so many messages beyond those that it has
- * consumed, no fewer than SL_RPC_MIN_SLOTS and no more than the slots of the handshake. SPENT says that
- * with this message the window is used up, and the peer may grant more. It may also grant less: then
- * nothing but CREDIT is sent while that many messages are under way. Once there are fewer, but for two
- * slots, a CREDIT says in `time_us` that its sender keeps to the new window; before, it is the former.
+ * Control messages. PONG repeats the id of its PING. GOAWAY of a gateway: it starts no more
+ * requests. GOAWAY of a backend: it accepts no more; the gateway answers with its own GOAWAY after
+ * its last request. READY revokes a GOAWAY on a connection that has not ended, and is answered like
+ * it. The id SL_GOAWAY_STAYS means that the backend is temporarily not ready, and the gateway keeps
+ * the connection. After any other GOAWAY the gateway closes the connection after its last request.
  *
- * Migration. A gateway may go on by another transport to the same backend, with all that is open. It
- * connects by that with the link's number and SL_HELLO_GOES_ON, and says PING by it, which the backend
- * answers if it has such a link. Then the gateway says MIGRATE, its last message by the old one; the
- * backend, which takes what comes by the new one behind that only, answers with its own MIGRATE, its
- * last message by the old one, and the gateway closes that. So messages keep their order, and each
- * fragment is carried once, by either. Credit for slots is each transport's own, and CREDIT still comes
- * behind MIGRATE; all else goes on as it was. A gateway that gives it up before MIGRATE may come by a
- * third one, which takes the second's place. A link whose number is 0 has none, and does not go on.
+ * Receive windows over RDMA. Each side may first use SL_RPC_MIN_SLOTS slots of the peer. The latest
+ * CREDIT of the peer then sets the window in `total_or_offset`: the number of messages that may be
+ * unconsumed, from SL_RPC_MIN_SLOTS to the slots of the handshake. SPENT in a message says that the
+ * window is used up, so the peer may enlarge it. If the window shrinks, only CREDIT may be sent
+ * until enough messages are consumed. Once at most the new window minus two is in use, a CREDIT
+ * confirms the new window in `time_us`. Until then the old one applies.
  *
- * Streams. A REQUEST entry with STREAM opens one: metadata, no payload. While it says MORE the
- * request is open, and entries with PART and its id follow, each a message or a piece of one, in
- * messages of their own (count = 1), until one without MORE, which has no payload, and may have
- * metadata: TRAILERs. The reply may come, in parts too, and end, at any time; parts for an id that
- * is not open (any more) go nowhere.
+ * Migration. A gateway may move a link with all open requests to another transport of the same
+ * backend:
+ * - It connects with the number of the link and SL_HELLO_GOES_ON, and sends PING. The backend
+ *   answers if it has that link.
+ * - It sends MIGRATE as its last message on the old transport. The backend reads the new transport
+ *   only after that.
+ * - The backend sends MIGRATE as its last message on the old transport, and the gateway closes it.
  *
- * The client of a stream with EXPECT sends no payload before it is told to, or not for a while. An
- * entry with GO_ON and MORE, of no bytes, tells it: once, before the first one of the reply. No other
- * stream has such an entry, nor has a second one.
+ * So messages stay in order, and each fragment is sent once. Slot credit is per transport, and
+ * CREDIT may follow MIGRATE. Other state is kept. A gateway that gives up before MIGRATE may
+ * connect by a third transport, which replaces the second. A link with number 0 cannot migrate.
  *
- * Interim replies. An entry with GO_ON and MORE that has metadata, and no payload, is no part of the
- * reply either: STATUS, which is 1xx, but neither 100 nor 101, and HEADERs, as 103 (Early Hints, RFC
- * 8297). Any request may have up to SL_RPC_MAX_INTERIM of them before the first entry of its reply. A
- * client that has no place for one, or does not read, gets it not.
+ * Streams. A REQUEST entry with STREAM opens a stream: metadata, no payload. If it has MORE,
+ * entries with PART and its id follow, in messages with count = 1. Each is a message or a piece of
+ * one. The last entry has no MORE and no payload, but may have TRAILERs. The reply may start and
+ * end at any time, also in parts. Parts of an id that is not open are ignored.
  *
- * Credit. So that a slow client stops its backend and nobody stores what the other end cannot use,
- * payload needs credit, per request: SL_RPC_INITIAL_WINDOW bytes of its reply to begin with; of a
- * stream, of which there may be many that stand still, SL_RPC_STREAM_WINDOW of its reply and
- * SL_RPC_PART_WINDOW of its parts; and more as WINDOW says. An entry costs sl_rpc_cost() of it. A
- * message for which the credit is too short is cut into entries: each says in `rest` how much of it is
- * still to come, the next one of that id goes on with it and has no metadata. The end of a reply that
- * has no payload is always free. Who sends beyond its credit has broken the protocol. WINDOW for an id
- * that is not open (any more) does no harm.
+ * The client of a stream with EXPECT sends no payload before 100 (Continue), or only after a
+ * time-out. One entry with GO_ON and MORE, without bytes, before the first entry of the reply
+ * requests it. Other streams must not have such an entry.
  *
- * Compressed messages of gRPC. COMPRESSED is what stands in front of the message between client and
- * server, and all lengths and all credit are of the bytes as they are: nobody between the two takes
- * them apart. The headers grpc-encoding and grpc-accept-encoding go both ways as any other.
+ * Interim replies. An entry with GO_ON, MORE, metadata and no payload is an interim reply, such as
+ * 103 (Early Hints, RFC 8297): STATUS 1xx except 100 and 101, and HEADERs. A request may have up to
+ * SL_RPC_MAX_INTERIM of them before the first entry of its reply. They may be dropped.
+ *
+ * Credit. Payload needs credit per request, so that a slow receiver stops its sender. Initially a
+ * reply has SL_RPC_INITIAL_WINDOW bytes. The reply of a stream has SL_RPC_STREAM_WINDOW and its
+ * parts SL_RPC_PART_WINDOW, because many streams may be idle. WINDOW grants more. An entry costs
+ * sl_rpc_cost(). A message that exceeds the credit is split into entries: `rest` is the payload in
+ * later entries, which have no metadata. The end of a reply without payload is free. Exceeding the
+ * credit is a protocol error. WINDOW for an id that is not open is ignored.
+ *
+ * Compressed gRPC messages. COMPRESSED is the flag of the message prefix between client and server.
+ * Lengths and credit count compressed bytes. Nothing between client and server decompresses them.
+ * The headers grpc-encoding and grpc-accept-encoding are passed in both directions.
  */
 #ifndef SLUICE_RPC_WIRE_H
 #define SLUICE_RPC_WIRE_H
@@ -81,34 +81,39 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "structs go out as the
 
 enum {
 	/*
-	 * 1: entries of 24 bytes, no WINDOW; 2: no trailers of requests; 3: no GO_ON; 4: no MIGRATE;
-	 * 5: no COMPRESSED, no interim replies, 64 KiB of credit in both directions to begin with; 6: no
-	 * READY, proofs that do not say whom they are for; 7: metadata of 16 KiB at the most
+	 * History. 1: entries of 24 bytes, no WINDOW; 2: no trailers of requests; 3: no GO_ON; 4:
+	 * no MIGRATE; 5: no COMPRESSED, no interim replies, 64 KiB of initial credit in both
+	 * directions; 6: no READY, proofs without the identity of the receiver; 7: metadata of at
+	 * most 16 KiB
 	 */
 	SL_RPC_VERSION = 8,
-	SL_RPC_SLOT_SIZE = 4096,       /* receive slot, header included */
-	SL_RPC_SHORT_MAX = 192,        /* a message in the short form */
-	SL_RPC_MAX_MESSAGE = 64 << 20, /* payload of one request or reply; more is refused */
+	SL_RPC_SLOT_SIZE = 4096,       /* receive slot, including the header */
+	SL_RPC_SHORT_MAX = 192,        /* longest message in the short form */
+	SL_RPC_MAX_MESSAGE = 64 << 20, /* payload of one request or reply */
 	SL_RPC_MAX_BATCH = 1024,
-	SL_RPC_MAX_META = 65528,  /* metadata of one reply */
-	SL_RPC_MAX_ASKED = 16384, /* of one request, and of the end of a stream */
-	SL_RPC_MAX_FIELDS = 256,  /* HEADERs of one reply; TRAILERs: SL_RPC_MAX_TRAILERS */
+	SL_RPC_MAX_META = 65528,  /* metadata of a reply */
+	SL_RPC_MAX_ASKED = 16384, /* metadata of a request, and of the end of a stream */
+	SL_RPC_MAX_FIELDS = 256,  /* HEADERs of a reply */
 	SL_RPC_MAX_TRAILERS = 128,
-	SL_RPC_MAX_INTERIM = 8,    /* interim replies to one request */
-	SL_RPC_MAX_CANCELS = 250,  /* ids of one CANCEL */
-	SL_RPC_MAX_WINDOWS = 64,   /* of one WINDOW */
-	SL_RPC_MAX_BODY = 1 << 30, /* of one message, all fragments */
+	SL_RPC_MAX_INTERIM = 8,    /* interim replies per request */
+	SL_RPC_MAX_CANCELS = 250,  /* ids per CANCEL */
+	SL_RPC_MAX_WINDOWS = 64,   /* entries per WINDOW */
+	SL_RPC_MAX_BODY = 1 << 30, /* body of one message, all fragments */
 	SL_RPC_MAX_INTERLEAVE = 16,
 	SL_RPC_MIN_SLOTS = 16,
 	SL_RPC_MAX_SLOTS = 4096,
 	SL_RPC_MIN_BULK = 64 << 10,
 	SL_RPC_MAX_BULK = 256 << 20,
-	/* Credit to begin with. The first is all that a stream that moves is given, too. */
+	/* Initial credit of a reply, and the window of an active stream. */
 	SL_RPC_INITIAL_WINDOW = 64 << 10,
-	SL_RPC_STREAM_WINDOW = 32 << 10, /* of the reply of one */
-	SL_RPC_PART_WINDOW = 16 << 10,   /* of its parts: who keeps them needs more than they are */
-	SL_RPC_WIDE_MAX = 32,            /* streams of one end that have more, at a time */
-	SL_RPC_MIN_COST = 32,            /* of an entry, however short */
+	SL_RPC_STREAM_WINDOW = 32 << 10, /* initial credit of a stream's reply */
+	/*
+	 * initial credit of a stream's parts; smaller, because storing them costs more than their
+	 * bytes
+	 */
+	SL_RPC_PART_WINDOW = 16 << 10,
+	SL_RPC_WIDE_MAX = 32, /* streams per end with a wider window */
+	SL_RPC_MIN_COST = 32, /* least cost of an entry */
 };
 
 enum sl_rpc_type {
@@ -127,16 +132,16 @@ enum sl_rpc_type {
 
 enum { SL_GOAWAY_STAYS = 1 };
 
-/* Of a message; the other bits are reserved: sent as zero, and not looked at. */
+/* Flags of a message. Other bits are reserved: sent as zero and ignored. */
 enum sl_rpc_flag {
 	SL_RPC_BATCH = 1 << 0,
 	SL_RPC_FIRST = 1 << 1,
 	SL_RPC_LAST = 1 << 2,
-	SL_RPC_SPENT = 1 << 3, /* verbs: the window is used up */
-	SL_RPC_SHORT = 1 << 4, /* verbs: struct sl_rpc_short stands here */
+	SL_RPC_SPENT = 1 << 3, /* RDMA: the window is used up */
+	SL_RPC_SHORT = 1 << 4, /* RDMA: struct sl_rpc_short is used */
 };
 
-/* Priority classes of the send queue, most urgent first. */
+/* Priority classes, most urgent first. */
 enum sl_rpc_class {
 	SL_CLASS_CONTROL,
 	SL_CLASS_LATENCY,
@@ -145,56 +150,63 @@ enum sl_rpc_class {
 	SL_CLASS_CNT
 };
 
-/* Outcome of a message or of one request of a batch; HTTP and gRPC statuses are in the metadata. */
+/* Result of a message or a request. HTTP and gRPC statuses are in the metadata. */
 enum sl_rpc_status {
 	SL_RPC_OK = 0,
-	SL_RPC_REFUSED, /* backend is draining or its queue is full: may be retried elsewhere */
-	SL_RPC_EXPIRED, /* budget ran out before or during compute */
+	SL_RPC_REFUSED, /* draining or overloaded: may be retried elsewhere */
+	SL_RPC_EXPIRED, /* budget expired before or during the computation */
 	SL_RPC_CANCELLED,
 	SL_RPC_BAD_REQUEST, /* malformed message */
 	SL_RPC_NO_METHOD,
 	SL_RPC_TOO_LARGE,
 	SL_RPC_INTERNAL,
-	SL_RPC_LOST, /* what computes it went away, and it may have been at work: not to be repeated */
-	SL_RPC_COMPRESSED, /* its message is, and the backend takes none such */
-	SL_RPC_UNANSWERED, /* as LOST, but nothing has answered it: may be repeated if idempotent */
+	/* the backend failed while it may have executed the request: must not be repeated */
+	SL_RPC_LOST,
+	SL_RPC_COMPRESSED, /* the message is compressed, which the backend does not support */
+	SL_RPC_UNANSWERED, /* like LOST, but without any reply: may be repeated if idempotent */
 };
 
 struct sl_rpc_header {
-	uint8_t version_type; /* version in the high four bits, enum sl_rpc_type in the low */
+	uint8_t version_type; /* version in the high 4 bits, enum sl_rpc_type in the low 4 bits */
 	uint8_t flags;
-	uint8_t priority;         /* enum sl_rpc_class */
-	uint8_t status;           /* enum sl_rpc_status */
-	uint16_t method;          /* enum sl_method of the first entry; informational */
-	uint16_t count;           /* requests in this message */
-	uint32_t fragment_len;    /* bytes of body behind this header */
-	uint32_t total_or_offset; /* FIRST: total body length; else offset of this fragment; CREDIT
-				     over verbs: the window that is granted */
-	uint64_t id;              /* generation in the high 16 bits, sequence in the low 48 */
-	uint32_t consumed;        /* messages consumed from the peer since the start, cumulative */
-	uint32_t time_us; /* response: the longest of its entries, of all batches; informational;
-			     CREDIT over verbs: the window that is kept to */
+	uint8_t priority;      /* enum sl_rpc_class */
+	uint8_t status;        /* enum sl_rpc_status */
+	uint16_t method;       /* enum sl_method of the first entry, informational */
+	uint16_t count;        /* entries in this message */
+	uint32_t fragment_len; /* bytes of the body after this header */
+	/* FIRST: total body length; other fragments: offset; CREDIT over RDMA: granted window */
+	uint32_t total_or_offset;
+	uint64_t id;       /* generation in the high 16 bits, sequence number in the low 48 bits */
+	uint32_t consumed; /* messages consumed so far, cumulative */
+	/*
+	 * RESPONSE: longest service time of its entries, informational; CREDIT over RDMA: confirmed
+	 * window
+	 */
+	uint32_t time_us;
 };
 _Static_assert(sizeof(struct sl_rpc_header) == 32, "wire format");
 
 struct sl_rpc_entry {
-	uint64_t id;       /* of the request, unique on this channel while it is outstanding */
-	uint32_t len;      /* payload */
-	uint32_t rest;     /* of the same message: payload of further entries */
-	uint32_t time_us;  /* request: remaining budget; 0 or SL_RPC_TIME_MAX: none, or longer than
-			      the field holds; response: service time of this request */
-	uint32_t together; /* response: requests that the backend computed at once, perhaps of
-			      several gateways; 0 not known */
+	uint64_t id;   /* id of the request, unique on the channel while it is open */
+	uint32_t len;  /* payload in this entry */
+	uint32_t rest; /* payload of the same message in later entries */
+	/*
+	 * REQUEST: remaining budget; 0 or SL_RPC_TIME_MAX: none, or too long for the field.
+	 * RESPONSE: service time.
+	 */
+	uint32_t time_us;
+	/* RESPONSE: size of the batch computed at once, possibly of several gateways; 0: unknown */
+	uint32_t together;
 	uint16_t meta_len;
-	uint8_t status; /* response: enum sl_rpc_status; an error has no payload, rest, MORE */
-	uint8_t flags;  /* enum sl_rpc_entry_flag; the same in all entries of a message */
+	uint8_t status; /* RESPONSE: enum sl_rpc_status; an error has no payload, rest or MORE */
+	uint8_t flags;  /* enum sl_rpc_entry_flag, the same in all entries of a message */
 	uint32_t reserved;
 };
 _Static_assert(sizeof(struct sl_rpc_entry) == 32, "wire format");
 
 struct sl_rpc_short {
 	uint8_t version_type, flags, priority; /* as in the header */
-	uint8_t status, entry_flags;           /* as in the entry, and so are the other ones */
+	uint8_t status, entry_flags;           /* as in the entry, like the following fields */
 	uint8_t meta_len, together;
 	uint8_t reserved;
 	uint32_t consumed; /* as in the header */
@@ -203,7 +215,7 @@ struct sl_rpc_short {
 };
 _Static_assert(sizeof(struct sl_rpc_short) == 24, "wire format");
 
-/* So many bytes more may be sent of the reply to this request, or of its stream. */
+/* Grants `bytes` more credit for the reply to this request, or for its stream. */
 struct sl_rpc_window {
 	uint64_t id;
 	uint32_t bytes;
@@ -213,108 +225,114 @@ _Static_assert(sizeof(struct sl_rpc_window) == 16, "wire format");
 
 enum sl_rpc_entry_flag {
 	SL_ENTRY_IDEMPOTENT = 1 << 0,
-	SL_ENTRY_MORE = 1 << 1, /* further messages of this reply, or of this stream, follow */
-	SL_ENTRY_NO_MESSAGE = 1 << 2, /* response: gRPC: metadata only, its payload is no message */
-	SL_ENTRY_STREAM = 1 << 3,     /* request: opens a stream */
-	SL_ENTRY_PART = 1 << 4,       /* request: of a stream that is open */
-	SL_ENTRY_EXPECT = 1 << 5, /* request: with STREAM and MORE: its client waits for GO_ON */
-	SL_ENTRY_GO_ON = 1 << 6,  /* response: no part of the reply: 100 (Continue), or interim */
-	SL_ENTRY_COMPRESSED = 1 << 7, /* gRPC: its message is, as the header grpc-encoding says */
+	SL_ENTRY_MORE = 1 << 1,       /* further messages of this reply or stream follow */
+	SL_ENTRY_NO_MESSAGE = 1 << 2, /* RESPONSE, gRPC: metadata only, no message */
+	SL_ENTRY_STREAM = 1 << 3,     /* REQUEST: opens a stream */
+	SL_ENTRY_PART = 1 << 4,       /* REQUEST: part of an open stream */
+	SL_ENTRY_EXPECT = 1 << 5,     /* REQUEST with STREAM and MORE: the client waits for GO_ON */
+	/* RESPONSE: 100 (Continue) or an interim reply, not part of the reply */
+	SL_ENTRY_GO_ON = 1 << 6,
+	SL_ENTRY_COMPRESSED = 1 << 7, /* gRPC: the message is compressed, see grpc-encoding */
 };
 
 /*
- * Metadata of a request or reply: a list of fields, each {u16 tag, u16 length, bytes}, no padding
- * between them. Unknown tags are skipped. A HEADER's bytes are {u8 name length, name, value}; names
- * are lower case.
+ * Metadata: a list of fields {u16 tag, u16 length, bytes} without padding. Unknown tags are
+ * skipped. The bytes of a HEADER are {u8 name length, name, value}; names are in lower case.
  *
- * Of a reply in parts (MORE), the first part's block says how it begins: status, content type,
- * headers. The last part's block says how it ends: gRPC status, gRPC message, trailers; in HTTP/1.1
- * these have no place. Whatever else the blocks of a reply in parts hold is skipped.
+ * In a reply in parts (MORE), the first block has the head: status, content type, headers. The last
+ * block has the tail: gRPC status, gRPC message, trailers. Other fields are skipped. HTTP/1.1
+ * clients get no trailers.
  *
- * gRPC: CONTENT_TYPE is the one that the server sent, e.g. application/grpc+json; absent: application/
- * grpc. A reply of one part with NO_MESSAGE and without HEADERs is Trailers-Only. Any other reply begins
- * with its HEADERs, also if its status is an error; its message, if it has one, reaches the client.
+ * gRPC: CONTENT_TYPE is that of the server, e.g. application/grpc+json; default application/grpc. A
+ * reply of one part with NO_MESSAGE and without HEADERs is Trailers-Only. Any other reply begins
+ * with its HEADERs, also with an error status, and its message reaches the client.
  */
 enum sl_meta_tag {
-	SL_META_METHOD = 1, /* request: "GET", "POST" ...; absent for gRPC and datagrams */
-	SL_META_PATH = 2,   /* request: the path after the route's prefix; gRPC: "Service/Method" */
-	SL_META_QUERY = 3,  /* request: after '?', as received */
+	SL_META_METHOD = 1, /* request: "GET" etc.; absent for gRPC and datagrams */
+	SL_META_PATH = 2,   /* request: path after the route's prefix; gRPC: "Service/Method" */
+	SL_META_QUERY = 3,  /* request: query string after '?', as received */
 	SL_META_CONTENT_TYPE = 4,
-	SL_META_HEADER = 5,       /* header or gRPC metadata; -bin values are raw bytes */
-	SL_META_STATUS = 6,       /* reply: u16 HTTP status, default 200; 1xx of an interim one */
+	SL_META_HEADER = 5,       /* header field or gRPC metadata; -bin values are raw bytes */
+	SL_META_STATUS = 6,       /* reply: u16 HTTP status, default 200; 1xx in an interim reply */
 	SL_META_GRPC_STATUS = 7,  /* reply: u16 gRPC status, default 0 */
 	SL_META_GRPC_MESSAGE = 8, /* reply: text */
-	SL_META_TRAILER = 9,      /* like HEADER: of a reply's end, of the end of a stream */
+	SL_META_TRAILER = 9,      /* like HEADER: trailer of a reply or a stream */
 	SL_META_PROTOCOL = 10,    /* request: u16 enum sl_proto */
-	SL_META_AUTHORITY = 11,   /* request: whom the client wanted, "host:port" as it wrote it */
-	SL_META_REASON = 15,      /* reply: text behind the status, for HTTP/1.1 */
-	SL_META_CLIENT = 14,      /* request: u32 hash of the client's address, by a key of the
-				     gateway; absent: unknown */
-	SL_META_BUDGET = 16,      /* request: u64 microseconds left at its begin, where the entry's
-				     time_us is too short for them */
-	SL_META_LENGTH = 13,      /* u64 length of the body, where that is not all here; of a
-				     request: of a stream, where the client has said it */
+	SL_META_AUTHORITY = 11,   /* request: authority "host:port" as received */
+	SL_META_REASON = 15,      /* reply: reason phrase of HTTP/1.1 */
+	/* request: u32 hash of the client's address, keyed by the gateway; absent: unknown */
+	SL_META_CLIENT = 14,
+	/* request: u64 initial budget in microseconds if the entry's time_us cannot hold it */
+	SL_META_BUDGET = 16,
+	/* u64 length of the body if it is not complete here; stream: only if the client sent it */
+	SL_META_LENGTH = 13,
 };
 
 /*
- * First words of both sides, before there are slots: over the Unix socket of shm (the acceptor's
- * together with the memory), in the connection data of verbs. The acceptor's may lower the sizes.
+ * First message of each side, before slots exist: on the Unix socket of shm (the acceptor's with
+ * the memory), and in the connection data of RDMA. The acceptor may reduce the sizes.
  */
 #define SL_RPC_HELLO_MAGIC 0x6c736c75u
 enum sl_hello_flag {
-	SL_HELLO_GOES_ON = 1 << 0, /* by this, what that link has carried so far */
-	SL_HELLO_ASKS = 1 << 1,    /* virtual connections: after one that there is */
+	SL_HELLO_GOES_ON = 1 << 0, /* continues the link by migration */
+	SL_HELLO_ASKS = 1 << 1,    /* virtual connections: probe of an existing connection */
 };
 struct sl_rpc_hello {
 	uint32_t magic;
 	uint8_t version;
-	uint8_t status;    /* acceptor: enum sl_rpc_status, OK or why not */
-	uint16_t worker;   /* dialer: which worker of its gateway */
-	uint64_t epoch;    /* drawn at random when the process started */
+	uint8_t status;    /* acceptor: enum sl_rpc_status, OK or the cause of the refusal */
+	uint16_t worker;   /* gateway: index of its worker */
+	uint64_t epoch;    /* random number of the process */
 	uint32_t slots;    /* per direction, a power of two */
 	uint32_t bulk_len; /* bytes per direction, a power of two */
 	uint32_t slot_size;
-	uint32_t flags; /* dialer: enum sl_hello_flag */
-	uint64_t link;  /* dialer: of its own, drawn at random for each that it begins */
+	uint32_t flags; /* gateway: enum sl_hello_flag */
+	uint64_t link;  /* gateway: random number of the link */
 	uint8_t reserved[24];
 };
 _Static_assert(sizeof(struct sl_rpc_hello) == 64, "wire format");
 
 /*
- * Virtual connections: the same messages, one behind the other as over a stream, cut into datagrams
- * of an unreliable queue pair (UD) that many connections share. Two ends that have the same key file
- * meet by HELLO and ANSWER; from then on each datagram has a header:
+ * Virtual connections: a stream of the same messages, split into datagrams of a UD queue pair that
+ * many connections share. Two ends with the same key file exchange HELLO and ANSWER. Then each
+ * datagram has a header:
  *
- *   DATA  the bytes that follow in the stream; `seq` counts datagrams, from 0. Sent again until the
- *         other end has it; delivered once, in order
+ *   DATA  the next bytes of the stream; `seq` counts datagrams from 0. Retransmitted until
+ *         acknowledged, delivered once and in order
  *   ACK   no bytes; `seq` is that of the next DATA
  *   BYE   like ACK: the sender has closed the connection
  *
- * A peer that has started again has other queue pairs: what is sent to the former ones reaches nobody.
- * So a dialer that has not been heard for a while asks, where HELLOs are taken now, after its
- * connection, by a HELLO with ASKS, the epoch and the `id` that the connection began with. It makes no
- * connection; the ANSWER says KNOWN, or RESET: there is no such connection here, whatever is sent to it
- * is not carried out, and it may end at once. Question and answer are proven and are good for once as
- * any HELLO and ANSWER are, and the answer is the shorter one.
+ * Liveness. A restarted peer has other queue pairs, so datagrams to the old ones are lost. A
+ * gateway that has not heard from its peer sends a HELLO with ASKS, the epoch and the initial `id`
+ * of the connection. It creates no connection. The ANSWER is KNOWN, or RESET if the connection does
+ * not exist: then nothing sent on it will be executed, and it ends. Both messages are authenticated
+ * and protected against replay like others. The ANSWER is the shorter one.
  *
- * `mac` is SipHash-2-4 over the datagram, header included, with the upper half of the 64-bit number
- * of the datagram in the place of `mac`: so what was recorded cannot be sent again, not even when
- * `seq` has wrapped. Each direction has a key of its own: the halves, dialer's first, of HMAC-SHA-256 by
- * the key file's bytes over "sluice ud keys" and the ANSWER's proof. That is over "sluice ud answer", the
- * HELLO's proof and all of ANSWER before it, and the HELLO's over "sluice ud hello", the door that it is for,
- * and all of HELLO before it: so the keys are of what both ends have drawn at random. Labels have 16 bytes,
- * zeros behind the text. The door is the acceptor's GID, of the address that the dialer has asked at and the
- * acceptor listens at, and the number of the queue pair where HELLOs are taken, 32 bits, as the acceptor has
- * answered: so a HELLO for one acceptor is none for another one that has the same key file.
+ * MAC. `mac` is SipHash-2-4 over the datagram and its header, with the upper half of the 64-bit
+ * datagram number in place of `mac`. So recorded datagrams cannot be replayed even after `seq` has
+ * wrapped.
+ *
+ * Keys. All use HMAC-SHA-256 with the bytes of the key file. Labels have 16 bytes, zero-padded.
+ * - Proof of HELLO: over "sluice ud hello", the receiver's identity, and HELLO up to the proof.
+ * - Proof of ANSWER: over "sluice ud answer", the proof of HELLO, and ANSWER up to the proof.
+ * - Traffic keys: halves of the HMAC over "sluice ud keys" and the proof of ANSWER; gateway's key
+ *   first.
+ *
+ * The receiver's identity is the acceptor's GID, at the address that the gateway resolved, and the
+ * 32-bit number of the queue pair that receives HELLOs. So a HELLO for one acceptor is invalid for
+ * another with the same key file.
  */
 #define SL_UD_MAGIC 0x7573u
-#define SL_UD_QKEY  0x736c7564u /* of all queue pairs: no secret */
+#define SL_UD_QKEY  0x736c7564u /* of all queue pairs, not secret */
 
 enum {
 	SL_UD_VERSION =
-		5, /* 1: no number of the link; 2: no ASKS, SL_RPC_VERSION 5; 3: longer proofs; 4:
-		      HELLO is for any door */
-	SL_UD_WINDOW_MAX = 64, /* datagrams of one direction under way */
+		/*
+		 * History. 1: no number of the link; 2: no ASKS, SL_RPC_VERSION 5; 3: longer
+		 * proofs; 4: HELLO without the receiver's identity
+		 */
+	5,
+	SL_UD_WINDOW_MAX = 64, /* unacknowledged datagrams per direction */
 	SL_UD_MTU_MIN = 1024,
 	SL_UD_PROOF_LEN = 32,
 	SL_UD_NONCE_LEN = 16,
@@ -327,31 +345,34 @@ struct sl_ud_header {
 	uint64_t mac;
 	uint16_t magic;
 	uint8_t version, kind; /* enum sl_ud_kind */
-	uint32_t to;           /* the connection, by the receiver's number */
+	uint32_t to;           /* the receiver's number of the connection */
 	uint32_t seq;
 	uint32_t ack;    /* all datagrams before this one have arrived */
-	uint32_t sacked; /* bit n: so has datagram ack + 1 + n */
-	uint16_t window; /* datagrams from `ack` on that the sender of this has room for */
-	uint16_t len;    /* of what follows */
+	uint32_t sacked; /* bit n: datagram ack + 1 + n has arrived */
+	uint16_t window; /* datagrams from `ack` on that the sender of this header can receive */
+	uint16_t len;    /* length of the bytes that follow */
 };
 _Static_assert(sizeof(struct sl_ud_header) == 32, "wire format");
 
-/* To the queue pair at which a host waits for those who are new, and back. */
+/* Connection requests and replies, on the queue pair for new peers. */
 #define SL_UD_HELLO_MAGIC 0x6475736cu
 struct sl_ud_hello {
 	uint32_t magic;
-	uint8_t version, tos; /* tos: of packets in both directions */
+	uint8_t version, tos; /* tos: traffic class of both directions */
 	uint16_t worker;
 	uint64_t epoch;
-	uint32_t number; /* of this series', ascending: each is taken once */
-	uint32_t slots;  /* asked for */
-	uint32_t id;     /* the connection, by the dialer's number; ASKS: that which there is */
-	uint32_t mtu;    /* of a datagram, header included */
+	uint32_t number; /* ascending within the series; each is accepted once */
+	uint32_t slots;  /* requested */
+	uint32_t id;     /* the gateway's number of the connection; ASKS: of the existing one */
+	uint32_t mtu;    /* of a datagram, including its header */
 	uint32_t answer_qpn;
 	uint32_t flags; /* enum sl_hello_flag */
 	uint64_t link;
-	uint8_t gid[16]; /* the dialer's, which the datagram comes from */
-	/* Of one process' HELLOs to one acceptor: nobody else is told which, and so can use up its numbers. */
+	uint8_t gid[16]; /* source GID of the datagram */
+	/*
+	 * Random number of this process' HELLOs to one acceptor. Kept secret from other acceptors,
+	 * so that they cannot use up its numbers.
+	 */
 	uint8_t series[SL_UD_SERIES_LEN];
 	uint8_t nonce[SL_UD_NONCE_LEN - SL_UD_SERIES_LEN];
 	uint8_t proof[SL_UD_PROOF_LEN];
@@ -365,19 +386,19 @@ struct sl_ud_answer {
 	uint8_t version, verdict; /* enum sl_ud_verdict */
 	uint16_t reserved;
 	uint64_t epoch;
-	uint32_t number; /* of the HELLO */
+	uint32_t number; /* that of the HELLO */
 	uint32_t slots;  /* granted */
-	uint32_t id;     /* the connection, by the acceptor's number */
+	uint32_t id;     /* the acceptor's number of the connection */
 	uint32_t mtu;
-	uint32_t qpn; /* where datagrams go */
+	uint32_t qpn; /* destination queue pair */
 	uint32_t reserved2;
 	uint8_t nonce[SL_UD_NONCE_LEN];
 	uint8_t proof[SL_UD_PROOF_LEN];
 };
 _Static_assert(sizeof(struct sl_ud_answer) == 88, "wire format");
-_Static_assert(sizeof(struct sl_ud_answer) <= sizeof(struct sl_ud_hello), "no door is a lever");
+_Static_assert(sizeof(struct sl_ud_answer) <= sizeof(struct sl_ud_hello), "an answer is no amplification");
 
-/* What an entry takes of the credit of its request. */
+/* Returns the credit that an entry costs. */
 static inline uint32_t sl_rpc_cost(const struct sl_rpc_entry *e)
 {
 	if (!e->len && !(e->flags & SL_ENTRY_MORE))

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Capabilities and accounts belong to threads, which inherit them when they are made. So this runs
- * while there is one thread, and all threads share what is left: also the kernel's pointer to it,
- * by which uverbs and rdma_cm refuse a write() from a thread whose rights have changed since the
- * open().
+ * Drops capabilities and the account. Both belong to threads and are inherited by new ones, so this
+ * runs while there is one thread. All threads then share one credentials object: uverbs and rdma_cm
+ * refuse write() if the credentials differ from those at open().
  */
 #include <cap-ng.h>
 #include <errno.h>
@@ -37,7 +36,7 @@ int sl_account_drop(uint64_t keep, const char *user, struct sl_err *err)
 	struct __user_cap_data_struct data[2] = {0};
 	int rc;
 
-	/* Before the change of user, which takes CAP_SETPCAP away. */
+	/* Before the change of user, which removes CAP_SETPCAP. */
 	for (unsigned long cap = 0; cap <= CAP_LAST_CAP; cap++) {
 		if (!(keep & UINT64_C(1) << cap))
 			prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);

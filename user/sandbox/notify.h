@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sd_notify(3): what the gateway tells the service manager. A supervised gateway tells its
- * supervisor, which passes on what stands in its table: managers listen to the process that they
- * started, and to nobody else.
+ * sd_notify(3). A supervised gateway sends to its supervisor, which forwards known messages:
+ * service managers accept messages only from the process that they started.
  */
 #ifndef SL_SANDBOX_NOTIFY_H
 #define SL_SANDBOX_NOTIFY_H
 
-#define SL_NOTIFY_STARTED  "STARTED" /* to the supervisor only: from now on a death is a crash */
+/* to the supervisor only: an exit after it counts as a crash */
+#define SL_NOTIFY_STARTED  "STARTED"
 #define SL_NOTIFY_READY    "READY=1"
 #define SL_NOTIFY_STOPPING "STOPPING=1"
-#define SL_NOTIFY_STATUS   "STATUS=" /* and one line of text */
+#define SL_NOTIFY_STATUS   "STATUS=" /* followed by one line of text */
 
 enum { SL_NOTIFY_MAX = 512 };
 
 /*
- * Connects to $NOTIFY_SOCKET, if there is one: before rights are dropped, which may be needed for
- * it. Not after sl_notify_use().
+ * Connects to $NOTIFY_SOCKET, if set. Must precede the drop of rights, and not follow
+ * sl_notify_use().
  */
 void sl_notify_open(void);
 
-/* A connected socket to tell from now on; ours from now on. */
+/* Sets a connected socket and takes ownership of it. */
 void sl_notify_use(int fd);
 
-/* Says it, if anybody wants to know. Never blocks. */
+/* Sends a message if connected. Never blocks. */
 void sl_notify(const char *state);
 
-/* Tells the first line of `text` as the status that the service manager shows of the unit. */
+/* Sends the first line of `text` as the status of the unit. */
 void sl_notify_status(const char *text);
 
 #endif

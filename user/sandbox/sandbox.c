@@ -27,7 +27,7 @@ static void set_rlimit(int which, const char *name, rlim_t to)
 		sl_log_warn("sandbox: cannot limit %s: %s", name, strerror(errno));
 }
 
-/* Where output goes to a file, a limit of 0 would end the log. */
+/* Returns true if output is a file: a file size limit of 0 would end the log. */
 static bool writes_files(void)
 {
 	struct stat st;
@@ -41,7 +41,8 @@ static bool writes_files(void)
 
 static void *shrink_heap(void *unused)
 {
-	void *volatile blocks[BLOCKS]; /* or it would be left out, as of no use */
+	/* volatile, otherwise the compiler removes the allocations */
+	void *volatile blocks[BLOCKS];
 
 	for (int i = 0; i < BLOCKS; i++)
 		blocks[i] = malloc(BLOCK);
@@ -51,9 +52,9 @@ static void *shrink_heap(void *unused)
 }
 
 /*
- * What glibc looks up in /proc and /sys when a thread first asks for memory, and when its heap first
- * shrinks, is refused later: a bound stands for the number of processors, and a heap shrinks now. It
- * is as large as one can be: how much has to be free for it grows with what was freed before.
+ * Makes glibc initialise malloc now: later its reads of /proc and /sys are refused. M_ARENA_MAX
+ * avoids the query of the number of processors. The heap is shrunk once at its largest possible
+ * size, because the threshold grows with earlier frees.
  */
 static void prepare_malloc(void)
 {
@@ -70,10 +71,10 @@ int sl_sandbox_enter(const struct sl_sandbox_options *opt, struct sl_err *err)
 	int ruleset = sl_landlock_prepare(opt->places, opt->place_cnt, &abi);
 	struct rlimit files;
 
-	set_rlimit(RLIMIT_CORE, "core dumps", 0); /* they hold what clients sent */
+	set_rlimit(RLIMIT_CORE, "core dumps", 0); /* they would contain client data */
 	if (!opt->writes_files && !writes_files())
 		set_rlimit(RLIMIT_FSIZE, "the size of files", 0);
-	signal(SIGXFSZ, SIG_IGN); /* beyond the limit is an error, not the end of the process */
+	signal(SIGXFSZ, SIG_IGN); /* exceeding the limit gives an error instead of a signal */
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
 		(void)setrlimit(RLIMIT_NOFILE, &files);
@@ -83,7 +84,7 @@ int sl_sandbox_enter(const struct sl_sandbox_options *opt, struct sl_err *err)
 	if (rc)
 		return rc;
 	/*
-	 * A tracer of our own account could not do more than we, but read clients' data and keys.
+	 * Prevents ptrace by other processes of the account, which could read client data and keys.
 	 */
 	prctl(PR_SET_DUMPABLE, SL_SANITIZED);
 	sl_supervise_bind();
@@ -104,7 +105,7 @@ const struct sl_sandbox_place sl_sandbox_resolver[SL_SANDBOX_RESOLVER_CNT] = {
 	{"/etc/gai.conf", SL_SANDBOX_READ},
 	{"/etc/host.conf", SL_SANDBOX_READ},
 	{"/etc/services", SL_SANDBOX_READ},
-	/* Where /etc/resolv.conf may lead to. */
+	/* Possible targets of /etc/resolv.conf. */
 	{"/run/systemd/resolve", SL_SANDBOX_READ},
 	{"/run/resolvconf", SL_SANDBOX_READ},
 	{"/run/NetworkManager", SL_SANDBOX_READ},
@@ -117,7 +118,7 @@ const struct sl_sandbox_place sl_sandbox_resolver[SL_SANDBOX_RESOLVER_CNT] = {
 int sl_sandbox_narrow(const struct sl_sandbox_place *places, size_t place_cnt, struct sl_err *err)
 {
 	int abi = 0, ruleset = sl_landlock_prepare(places, place_cnt, &abi);
-	/* Without Landlock sl_sandbox_enter() has said so. */
+	/* sl_sandbox_enter() has logged a missing Landlock. */
 	int rc = ruleset < 0 ? 0 : sl_landlock_restrict(ruleset);
 
 	return rc ? sl_fail(err, rc, "sandbox: Landlock (ABI %d): %s", abi, strerror(-rc)) : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the gateway's process can do to this host, should a packet take it over: little. README.md
- * of this room says why each wall stands where it does.
+ * Restrictions of the gateway's process, in case a packet takes control of it. README.md gives the
+ * reason for each.
  *
  *   (all attached and opened, one thread) -> sl_sandbox_enter -> (threads start)
  *       -> sl_sandbox_thread, by each of them, and by the first one when all run
@@ -14,13 +14,13 @@
 #include <stdint.h>
 #include "base/err.h"
 
-/* What is done in a place of the file system; all below it. One that is not there is left out. */
+/* Allowed access below a path. Missing paths are skipped. */
 enum sl_sandbox_use {
 	SL_SANDBOX_READ,
 	SL_SANDBOX_DEVICE,  /* read, write, ioctl */
-	SL_SANDBOX_REMOVE,  /* files, sockets and folders in it */
-	SL_SANDBOX_WRITE,   /* files, also new ones; nothing is read */
-	SL_SANDBOX_SOCKETS, /* made and removed */
+	SL_SANDBOX_REMOVE,  /* remove files, sockets and folders */
+	SL_SANDBOX_WRITE,   /* write and create files, no reading */
+	SL_SANDBOX_SOCKETS, /* create and remove sockets */
 };
 
 struct sl_sandbox_place {
@@ -33,49 +33,51 @@ struct sl_sandbox_options {
 	const char *user;   /* "root": stays uid 0 */
 	const struct sl_sandbox_place *places;
 	size_t place_cnt;
-	/* It writes to files other than standard output and error, or makes memory by memfd_create(). */
+	/* writes files other than standard output and error, or uses memfd_create() */
 	bool writes_files;
 };
 
 /*
- * Limits, account, capabilities, no_new_privs, Landlock; compiles the filters of system calls. For
- * this thread and those that it will start: so before the first. 0, or -errno and one line in err.
- * What this kernel or build has not is said in the log.
+ * Sets limits, account, capabilities, no_new_privs and Landlock, and compiles the system call
+ * filters. Applies to this thread and those that it starts, so call it before the first. Returns 0,
+ * or -errno and one line in err. Logs what the kernel or build lacks.
  */
 int sl_sandbox_enter(const struct sl_sandbox_options *opt, struct sl_err *err);
 
-/* The later ones may what the earlier ones may, but the last two not what control may. */
+/*
+ * Each kind includes the rights of those above it, except that the last two lack those of control.
+ */
 enum sl_thread_kind {
 	SL_THREAD_HANDSHAKE,
 	SL_THREAD_WORKER,
 	SL_THREAD_DIALER,
 	SL_THREAD_CONTROL,
 	SL_THREAD_AGENT,
-	SL_THREAD_KEEPER, /* starts agents: may fork, and give them less than it may itself */
+	SL_THREAD_KEEPER, /* starts agents: may fork, and restrict its children further */
 	SL_THREAD_KIND_CNT
 };
 
 /*
- * From now on this thread, and those that it starts, make the system calls of its kind only. Others
- * give EPERM, and the first of each is told by a line on stderr. Without sl_sandbox_enter(), as in
- * tests of other rooms, nothing happens.
+ * Restricts this thread, and those that it starts, to the system calls of its kind. Others return
+ * EPERM; the first of each is reported on stderr. Does nothing without sl_sandbox_enter(), as in
+ * tests.
  */
 void sl_sandbox_thread(enum sl_thread_kind kind);
 
 /*
- * Allows this process, within what it is allowed already, nothing but these places from now on. With
- * one thread. 0, or -errno and one line in err.
+ * Restricts the process further to these places; with one thread only. Returns 0, or -errno and one
+ * line in err.
  */
 int sl_sandbox_narrow(const struct sl_sandbox_place *places, size_t place_cnt, struct sl_err *err);
 
 /*
- * What the C library's resolver reads. Files of /etc one by one: a file that takes the place of one
- * of them can only be read after the next sl_sandbox_narrow().
+ * Files that the C library's resolver reads. Files of /etc are listed individually, so a replaced
+ * file is readable only after the next sl_sandbox_narrow().
  */
 enum { SL_SANDBOX_RESOLVER_CNT = 12, SL_SANDBOX_RESOLVER_FILES = 6 };
 extern const struct sl_sandbox_place sl_sandbox_resolver[SL_SANDBOX_RESOLVER_CNT];
 
-/* A folder's path for a place: that of a file, in which an editor may put another of that name. */
+/* Gets the folder of a file, as a place, because editors replace files. */
 void sl_sandbox_folder(const char *file, char *folder, size_t len);
 
 #endif

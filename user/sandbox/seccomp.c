@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Filters of system calls: what is not in the list of a thread's kind is refused. A kind's list
- * contains those above it, since the control thread starts dialers, and a thread has its parent's
- * filter beside its own.
+ * System call filters: calls not in the list of a thread's kind are refused. Each list includes
+ * those above it, because the control thread starts dialers, and a thread also keeps its parent's
+ * filter.
  *
- * Refused is EPERM, by a SIGSYS whose handler says so once per call: whoever has taken a thread
- * over gains nothing by asking, and where a list lacks what another version of a library needs,
- * that library says what it could not do and the gateway goes on. To end the process would make
- * each such gap, and each bug that reaches one, an outage.
+ * Refusal is EPERM by a SIGSYS handler, which reports each call once. So an attacker gains nothing,
+ * and a library version that needs another call reports an error while the gateway continues.
+ * Ending the process would turn each such gap into an outage.
  *
- * Read from the bottom: sl_sandbox_thread; sl_seccomp_compile -> compile -> add_list.
+ * Call order: sl_sandbox_thread; sl_seccomp_compile -> compile -> add_list.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +38,7 @@
 
 enum { CALLS_MAX = 64, FILTER_MAX = 4096, CALL_NUMBERS = 1024 };
 
-/* An argument that has to match, (value & mask) == want; or any. */
+/* Allowed call; if `checked`, argument `arg` must satisfy (value & mask) == want. */
 struct seccomp_rule {
 	int call;
 	bool checked;
@@ -57,7 +56,7 @@ struct seccomp_rule {
 	}
 #define ALL_BITS (~UINT64_C(0))
 
-/* uverbs' ioctl has the type 0x1b. */
+/* ioctl type of uverbs is 0x1b. */
 #define IOCTL_TYPE  UINT64_C(0xff00)
 #define UVERBS_TYPE UINT64_C(0x1b00)
 
@@ -66,8 +65,8 @@ struct seccomp_rule {
 	 CLONE_NEWPID | CLONE_NEWNET)
 
 /*
- * Computes: its ring, memory, random numbers, and an eventfd to wait at and others to wake. Logs:
- * poll, and sendto without an address, which is a write (base/output.h).
+ * Handshake threads: ring, memory, random numbers, eventfds. Logging: poll, and sendto without an
+ * address, which is a write (base/output.h).
  */
 static const struct seccomp_rule handshake[] = {
 	ANY(read),
@@ -80,7 +79,7 @@ static const struct seccomp_rule handshake[] = {
 	ANY(clock_getres),
 	ANY(gettimeofday),
 	ANY(sched_yield),
-	IF(sched_setscheduler, 0, ALL_BITS, 0), /* its own; what is beyond its limits it gets not */
+	IF(sched_setscheduler, 0, ALL_BITS, 0), /* its own; the kernel enforces the limits */
 	ANY(getcpu),
 	ANY(getpid),
 	ANY(gettid),
@@ -94,7 +93,7 @@ static const struct seccomp_rule handshake[] = {
 	ANY(mremap),
 	IF(prctl, 0, ALL_BITS, PR_GET_NAME),
 	IF(prctl, 0, ALL_BITS, PR_SET_NAME),
-	/* Ends, and what the C library does around them. */
+	/* Exit and related calls of the C library. */
 	ANY(exit),
 	ANY(exit_group),
 	ANY(rt_sigreturn),
@@ -105,8 +104,8 @@ static const struct seccomp_rule handshake[] = {
 };
 
 /*
- * The loop: its sockets, rings, eventfds and queue pairs are open. It lets go of lost backends
- * (close, munmap, ioctl and write on uverbs), and memory for new ones is made by it too.
+ * Workers: their sockets, rings, eventfds and queue pairs are open. They release lost backends
+ * (close, munmap, ioctl and write on uverbs) and allocate memory for new ones.
  */
 static const struct seccomp_rule worker[] = {
 	ANY(epoll_pwait2),    ANY(epoll_pwait),     ANY(epoll_wait),
@@ -118,8 +117,8 @@ static const struct seccomp_rule worker[] = {
 };
 
 /*
- * Looks for backends: sockets, and what librdmacm and libibverbs read and open for a queue pair;
- * starts the thread that closes these.
+ * Dialers: sockets, and the files that librdmacm and libibverbs open for a queue pair. They also
+ * start the thread that closes queue pairs.
  */
 static const struct seccomp_rule dialer[] = {
 	IF(socket, 0, ALL_BITS, AF_UNIX),
@@ -127,12 +126,12 @@ static const struct seccomp_rule dialer[] = {
 	IF(socket, 0, ALL_BITS, AF_INET),
 	IF(socket, 0, ALL_BITS, AF_INET6),
 	ANY(connect),
-	ANY(bind), /* netlink; of TCP ports Landlock lets none be bound */
+	ANY(bind), /* netlink; Landlock denies binding TCP ports */
 	ANY(getsockname),
 	ANY(getpeername),
 	ANY(setsockopt),
-	ANY(sendmmsg), /* the resolver asks for both kinds of addresses at once */
-	IF(ioctl, 1, ALL_BITS, FIONREAD), /* and how long the answer is */
+	ANY(sendmmsg),                    /* the resolver asks for both address families at once */
+	IF(ioctl, 1, ALL_BITS, FIONREAD), /* length of its answer */
 	ANY(openat),
 	ANY(newfstatat),
 	ANY(statx),
@@ -157,22 +156,22 @@ static const struct seccomp_rule dialer[] = {
 	ANY(uname),
 	ANY(sysinfo),
 	ANY(sched_getaffinity),
-	IF(prlimit64, 2, ALL_BITS, 0), /* to read */
-	IF(mbind, 5, ALL_BITS, 0),     /* where rings are to lie; no page is moved */
+	IF(prlimit64, 2, ALL_BITS, 0), /* reading only */
+	IF(mbind, 5, ALL_BITS, 0),     /* placement of rings; no page is moved */
 };
 
-/* Signals, the admin endpoint, listeners in BPF maps, reload, new dialers, the end. */
+/* Control thread: signals, admin endpoint, BPF maps, reload, new dialers, shutdown. */
 static const struct seccomp_rule control[] = {
 	IF(bpf, 0, ALL_BITS, BPF_MAP_LOOKUP_ELEM),
 	IF(bpf, 0, ALL_BITS, BPF_MAP_UPDATE_ELEM),
 	IF(bpf, 0, ALL_BITS, BPF_MAP_DELETE_ELEM),
 	IF(bpf, 0, ALL_BITS, BPF_MAP_GET_NEXT_KEY),
 	IF(bpf, 0, ALL_BITS, BPF_OBJ_GET_INFO_BY_FD),
-	IF(ioctl, 1, ALL_BITS, SIOCGIFNAME), /* is the interface there, and up? */
+	IF(ioctl, 1, ALL_BITS, SIOCGIFNAME), /* checks the interface */
 	IF(ioctl, 1, ALL_BITS, SIOCGIFFLAGS),
 	IF(ioctl, 1, ALL_BITS, SIOCGIFINDEX),
-	IF(ioctl, 1, ALL_BITS, TCGETS), /* the configuration's scanner asks: is this a terminal? */
-	IF(seccomp, 0, ALL_BITS, SECCOMP_SET_MODE_FILTER), /* of dialers that a reload starts */
+	IF(ioctl, 1, ALL_BITS, TCGETS), /* the configuration's scanner calls isatty() */
+	IF(seccomp, 0, ALL_BITS, SECCOMP_SET_MODE_FILTER), /* for dialers started by a reload */
 	ANY(accept4),
 	ANY(sendfile),
 	ANY(select),
@@ -188,18 +187,15 @@ static const struct seccomp_rule control[] = {
 	ANY(dup3), /* arm64 has no dup2 */
 };
 
-/*
- * Passes requests on: sockets for gateways, and to servers, whose names it looks up. arm64 has
- * neither chmod nor unlink.
- */
+/* Agents: sockets for gateways and to servers, name lookup. arm64 has neither chmod nor unlink. */
 static const struct seccomp_rule agent[] = {
 	ANY(accept4),  ANY(listen),       ANY(chmod),     ANY(unlink),   ANY(fchmodat),
 	ANY(unlinkat), ANY(memfd_create), ANY(ftruncate), ANY(sendmmsg), ANY(rt_sigaction),
 };
 
-/* Starts agents and waits for them: fork (add_clones), and the walls of its children. */
+/* Keeper: forks agents (add_clones), restricts and waits for them. */
 static const struct seccomp_rule zygote[] = {
-	ANY(kill), /* Landlock: of its own processes */
+	ANY(kill), /* Landlock limits it to its own processes */
 	ANY(wait4),
 	ANY(socketpair),
 	ANY(signalfd4),
@@ -226,7 +222,7 @@ static const struct {
 
 static struct sock_fprog filters[SL_THREAD_KIND_CNT]; /* len 0: none */
 
-/* --- refused --- */
+/* --- refusal --- */
 
 static char *put_text(char *at, const char *text)
 {
@@ -250,7 +246,7 @@ static char *put_number(char *at, uint64_t n, unsigned base)
 	return at;
 }
 
-/* In a signal handler: no stdio, no lock. */
+/* Runs in a signal handler: no stdio, no lock. */
 static void tell_refused(unsigned call, uint64_t arg0, uint64_t arg1)
 {
 	static _Atomic uint64_t told[CALL_NUMBERS / 64];
@@ -289,7 +285,7 @@ static void on_refused(int sig, siginfo_t *info, void *context)
 	errno = saved;
 }
 
-/* --- compiling --- */
+/* --- compilation --- */
 
 static int add_list(scmp_filter_ctx ctx, const struct seccomp_rule *rules, size_t cnt)
 {
@@ -309,8 +305,8 @@ static int add_list(scmp_filter_ctx ctx, const struct seccomp_rule *rules, size_
 }
 
 /*
- * The program as the kernel takes it: threads that may open nothing any more install it. By a pipe,
- * which takes it whole and knows no limit on files.
+ * Exports the program for threads that cannot open files. The pipe holds all of it, and is not
+ * subject to limits on files.
  */
 static int read_back(scmp_filter_ctx ctx, struct sock_fprog *out)
 {
@@ -337,9 +333,9 @@ static int read_back(scmp_filter_ctx ctx, struct sock_fprog *out)
 }
 
 /*
- * New threads and processes. The C library makes them with all signals blocked, where SIGSYS would
- * end the process, so they are refused by number. The flags of clone3 lie in memory, where no
- * filter sees them: without it the C library takes clone.
+ * Rules for new threads and processes. The C library creates them with all signals blocked, where
+ * SIGSYS would kill the process, so they fail with an errno. clone3 has its flags in memory,
+ * invisible to filters; without it the C library uses clone.
  */
 static int add_clones(scmp_filter_ctx ctx, enum sl_thread_kind kind)
 {
@@ -371,12 +367,12 @@ static int compile_filter(enum sl_thread_kind kind)
 			rc = add_list(ctx, lists[k].rules, lists[k].cnt);
 	if (!rc)
 		rc = add_clones(ctx, kind);
-	/* To itself only, as abort() does. */
+	/* Only to itself, for abort(). */
 	if (!rc)
 		rc = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
 				      SCMP_CMP64(0, SCMP_CMP_EQ, (scmp_datum_t)getpid(), 0));
 	if (!rc)
-		rc = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* a tree */
+		rc = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* binary tree */
 	if (!rc)
 		rc = read_back(ctx, &filters[kind]);
 	if (ctx)
@@ -409,12 +405,12 @@ void sl_sandbox_thread(enum sl_thread_kind kind)
 
 	if (!filters[kind].len)
 		return;
-	/* Where it is blocked the kernel ends the process instead. */
+	/* If SIGSYS is blocked, the kernel kills the process instead. */
 	sigemptyset(&set);
 	sigaddset(&set, SIGSYS);
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filters[kind]) != 0) {
 		sl_log_err("sandbox: filter of the %s: %s", lists[kind].name, strerror(errno));
-		abort(); /* rather than to serve without it */
+		abort(); /* never serve without the filter */
 	}
 }

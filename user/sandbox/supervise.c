@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read from the bottom: sl_supervise -> start, wait_for_end -> listen_until -> relay; judge. */
+/* Call order: sl_supervise -> start, wait_for_end -> listen_until -> relay; judge. */
 #include "sandbox/supervise.h"
 
 #include <errno.h>
@@ -22,10 +22,10 @@
 #include "sandbox/notify.h"
 
 enum {
-	TRIES = 10,        /* that serve nobody, in a row (start_child) */
+	TRIES = 10,        /* consecutive failed starts (start_child) */
 	BACKOFF_MIN_S = 1, /* (start_child) */
 	BACKOFF_MAX_S = 30,
-	WELL_S = 60, /* a life of that length ends the back-off (start_child) */
+	WELL_S = 60, /* a life of that length resets the back-off (start_child) */
 	SIGNALLED = 128,
 };
 #define LOOK_NS SL_NS_PER_SEC
@@ -33,8 +33,8 @@ enum {
 struct supervisor {
 	int signal_fd, channel;
 	pid_t child;                /* 0: none */
-	uint64_t start_ns, look_ns; /* when to look next */
-	bool serves, served_once;   /* this child has come to serve; one of them has */
+	uint64_t start_ns, look_ns; /* time of the next `look` */
+	bool serves, served_once;   /* this child serves; some child has served */
 	bool stopping;
 	unsigned failures, backoff_s;
 };
@@ -45,7 +45,7 @@ void sl_supervise_bind(void)
 {
 	if (!parent)
 		return;
-	/* As before there was a supervisor: SIGKILL of what was started leaves nothing behind. */
+	/* The gateway must not outlive its supervisor, also after SIGKILL. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
@@ -64,19 +64,20 @@ static _Noreturn void be_child(struct supervisor *v, const struct sl_supervised 
 	close(v->signal_fd);
 	close(v->channel);
 	/*
-	 * Out of the group: a signal to all of it, as of ^C, comes from the supervisor, and once.
+	 * Own process group: a signal to the group, such as ^C, is delivered once, by the
+	 * supervisor.
 	 */
 	setpgid(0, 0);
 	sl_supervise_bind();
 	sl_notify_use(channel);
-	/* The others stay blocked, as the gateway wants them: none is lost while it starts. */
+	/* Other signals stay blocked, as the gateway expects: none is lost while it starts. */
 	sigemptyset(&chld);
 	sigaddset(&chld, SIGCHLD);
 	sigprocmask(SIG_UNBLOCK, &chld, NULL);
 	exit(s->run(s->arg));
 }
 
-/* 0 or -errno. */
+/* Forks the gateway. Returns 0 or -errno. */
 static int start_child(struct supervisor *v, const struct sl_supervised *s)
 {
 	int ends[2];
@@ -100,7 +101,7 @@ static int start_child(struct supervisor *v, const struct sl_supervised *s)
 	return -errno;
 }
 
-/* The child may be anybody's by now: only what we know is passed on. */
+/* Forwards known messages only, because the child may be compromised. */
 static void relay_signals(struct supervisor *v)
 {
 	static const char *const known[] = {SL_NOTIFY_READY, SL_NOTIFY_STOPPING};
@@ -110,13 +111,13 @@ static void relay_signals(struct supervisor *v)
 	while (v->channel >= 0 &&
 	       (n = recv(v->channel, word, sizeof(word) - 1, MSG_DONTWAIT)) >= 0) {
 		word[n] = 0;
-		if (n == 0) { /* its end is closed */
+		if (n == 0) { /* closed by the child */
 			close(v->channel);
 			v->channel = -1;
 		}
 		if (strcmp(word, SL_NOTIFY_STARTED) == 0)
 			v->serves = v->served_once = true;
-		/* A text cannot bring another assignment along. */
+		/* Without a newline, a status cannot contain another assignment. */
 		if (strncmp(word, SL_NOTIFY_STATUS, strlen(SL_NOTIFY_STATUS)) == 0 &&
 		    !strchr(word, '\n'))
 			sl_notify(word);
@@ -127,7 +128,7 @@ static void relay_signals(struct supervisor *v)
 	}
 }
 
-/* Waits for what comes, at most until then. */
+/* Waits for signals and messages, at most until `until_ns`. */
 static void listen_until(struct supervisor *v, uint64_t until_ns)
 {
 	struct pollfd fds[2] = {{.fd = v->signal_fd, .events = POLLIN},
@@ -152,7 +153,7 @@ static void listen_until(struct supervisor *v, uint64_t until_ns)
 	}
 }
 
-/* Waits for what comes, and looks around meanwhile. */
+/* Same, and calls `look` periodically. */
 static void listen_and_look(struct supervisor *v, const struct sl_supervised *s)
 {
 	bool looks = s->look && v->serves;
@@ -164,7 +165,7 @@ static void listen_and_look(struct supervisor *v, const struct sl_supervised *s)
 	v->look_ns = sl_now_ns() + LOOK_NS;
 }
 
-/* The child's status. As process 1 of a container we get other people's children too. */
+/* Waits for the child and returns its status. As process 1 of a container, also reaps others. */
 static int wait_for_end(struct supervisor *v, const struct sl_supervised *s)
 {
 	int status;
@@ -177,7 +178,7 @@ static int wait_for_end(struct supervisor *v, const struct sl_supervised *s)
 		if (pid <= 0)
 			listen_and_look(v, s);
 	}
-	relay_signals(v); /* its last words */
+	relay_signals(v); /* its last messages */
 	if (v->channel >= 0)
 		close(v->channel);
 	v->channel = -1;
@@ -186,8 +187,8 @@ static int wait_for_end(struct supervisor *v, const struct sl_supervised *s)
 }
 
 /*
- * Whether to start again. An end of its own is final; but a start that is refused after a crash may
- * be refused for the crash's sake, as while the kernel still winds up its sockets.
+ * Returns true if the gateway must be restarted. A normal exit is final. A failed start after a
+ * crash may be its consequence, for example while the kernel still releases sockets.
  */
 static bool check_status(struct supervisor *v, int status)
 {
@@ -242,7 +243,7 @@ static int run_child(struct supervisor *v, const struct sl_supervised *s)
 		while (!v->stopping && sl_now_ns() < until)
 			listen_until(v, until);
 		if (v->stopping)
-			return 0; /* nothing runs, and that was asked for */
+			return 0; /* stop requested while no child runs */
 	}
 }
 

@@ -1,43 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The supervisor: the process that was started, which forks the gateway and does little else.
+ * Supervisor: the process that is started, which forks the gateway.
  *
  *   service manager, terminal
  *      |  TERM INT HUP                ^ READY=1, STOPPING=1
  *      v                              |
- *   supervisor  (root, all rights; reads signals, the table's words and the child's status)
+ *   supervisor  (root, all rights; reads signals, known messages and the child's status)
  *      |  TERM INT HUP                ^ socket pair (notify.h)
  *      v                              |
  *   gateway     (its account, no rights, sandbox.h)
  *
- * The gateway ends by itself: so does the supervisor, with its status. It dies of a signal, or ends
- * with SL_SUPERVISE_AGAIN: what it left is cleaned up, so that packets are the kernel's meanwhile, and it is started again, after 1
- * s and then twice as long each time up to 30 s. A gateway that has lived for a minute counts as
- * well again. One that has not come to serve anybody TRIES times in a row is not started again: its
- * status, or 128 + its signal, is the supervisor's. When the supervisor dies, so does the gateway.
+ * If the gateway exits, the supervisor exits with the same status. If it dies of a signal, or exits
+ * with SL_SUPERVISE_AGAIN, the supervisor cleans up and restarts it. Meanwhile the kernel gets the
+ * packets. The delay is 1 s and doubles up to 30 s; a life of one minute resets it. After TRIES
+ * consecutive starts without serving, the supervisor exits with its status, or 128 + signal. If the
+ * supervisor dies, the gateway dies too.
  */
 #ifndef SL_SANDBOX_SUPERVISE_H
 #define SL_SANDBOX_SUPERVISE_H
 
 struct sl_supervised {
-	int (*run)(void *arg);    /* in the child; its status */
-	void (*clean)(void *arg); /* in the parent, after each death of the child */
-	void (*look)(void *arg);  /* in the parent, about once a second while the child serves */
+	int (*run)(void *arg);    /* runs in the child; returns its exit status */
+	void (*clean)(void *arg); /* runs in the parent after each exit of the child */
+	void (*look)(void *arg); /* runs in the parent about once a second while the child serves */
 	void *arg;
 };
 
-/*
- * A child that ends with this status, having served, is started again: a part of it that it cannot
- * start itself has died.
- */
+/* Exit status that requests a restart: a part that the child cannot restart itself has died. */
 enum { SL_SUPERVISE_AGAIN = 75 };
 
-/* Returns the status to exit with; only in the parent: the child exits with what run() returns. */
+/* Runs the supervisor and returns its exit status. The child exits with the result of run(). */
 int sl_supervise(const struct sl_supervised *s);
 
-/* In the child, after each change of its rights: the kernel forgets whose death is ours. */
+/* Rebinds the child to its parent's death; needed after each change of credentials. */
 void sl_supervise_bind(void);
-/* A process that was forked by another one than the supervisor: it ends with that one. */
+/* Binds a process to a parent other than the supervisor: it ends when that one does. */
 void sl_supervise_under(int pid);
 
 #endif

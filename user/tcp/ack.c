@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An acceptable acknowledgement: what has arrived, how long it took, what may be sent now. */
+/* Acceptable acknowledgements: what has arrived, round-trip time, permission to send. */
 #include "tcp/internal.h"
 
-/* RTT of a frame that arrived; repeated ones say nothing without timestamps (Karn). */
+/* Takes an RTT sample of a frame that arrived; none from retransmissions (Karn). */
 static void sample_frame(struct sl_tcp_conn *c, const struct sl_frame *f, struct sl_tcp_acked *a)
 {
 	uint32_t rtt;
@@ -19,7 +19,7 @@ static void sample_frame(struct sl_tcp_conn *c, const struct sl_frame *f, struct
 		a->first_us = rtt;
 }
 
-/* Takes what is acknowledged off the send queue. */
+/* Removes acknowledged frames from the send queue. */
 static void clean_queue(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, struct sl_tcp_acked *a)
 {
 	struct sl_tcp *t = c->tcp;
@@ -45,7 +45,7 @@ static void clean_queue(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, str
 		c->fack = seg->ack;
 }
 
-/* RFC 7323 4.1: the echoed time tells which transmission was acknowledged. */
+/* RFC 7323 4.1: the echoed timestamp identifies the transmission. */
 static uint32_t rtt_from_ts(const struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 {
 	uint32_t ms = ts_clock(c->tcp, c->ts_off) - seg->ts_ecr;
@@ -70,8 +70,8 @@ static void update_rtt(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, stru
 }
 
 /*
- * The address has had its share of walks in this turn. The timer looks for losses soon; the blocks
- * come again with the next acknowledgement.
+ * Defers the scan, because the address has used its share of the turn. The timer soon looks for
+ * losses, and the next acknowledgement repeats the blocks.
  */
 static void put_off(struct sl_tcp_conn *c, struct sl_tcp_acked *a)
 {
@@ -82,8 +82,8 @@ static void put_off(struct sl_tcp_conn *c, struct sl_tcp_acked *a)
 }
 
 /*
- * The segment's acknowledgement lies between snd_una and snd_nxt. No upcall from here: the caller
- * tells the application when the connection's state is consistent.
+ * Processes an acknowledgement between snd_una and snd_nxt. Makes no upcalls: the caller reports to
+ * the application when the state is consistent.
  */
 void sl_tcp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, bool window_changed)
 {
@@ -92,7 +92,7 @@ void sl_tcp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, bool window
 		.acked = seg->ack - c->snd_una,
 		.prior_flight = in_flight(c),
 	};
-	/* RFC 5681 2: a duplicate acknowledgement. */
+	/* RFC 5681 2: a duplicate ACK. */
 	bool duplicate = seg->ack == c->snd_una && seg->len == 0 && !window_changed &&
 			 !(seg->flags & (SL_TCP_SYN | SL_TCP_FIN)) && c->snd_una != c->snd_nxt;
 	bool recovering = c->recovery == SL_RECOVERY_FAST;
@@ -143,7 +143,7 @@ void sl_tcp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, bool window
 		sl_tcp_dirty(c);
 }
 
-/* Room of a third of what may be queued is worth waking the application for. False: connection gone. */
+/* Reports room of at least a third of the limit. Returns false if the connection is gone. */
 bool sl_tcp_tell_writable(struct sl_tcp_conn *c)
 {
 	struct sl_tcp *t = c->tcp;
@@ -151,7 +151,7 @@ bool sl_tcp_tell_writable(struct sl_tcp_conn *c)
 	if (!(c->flags & SL_TCPF_WANT_WRITE))
 		return true;
 	if (sl_tcp_send_room(c) < sl_tcp_send_most(c) / 3) {
-		/* Frames are few and nothing in flight will call us again. */
+		/* Frames are short, and no acknowledgement will trigger another call. */
 		if (c->snd_una == c->snd_end && c->rtx_kind == SL_RTX_NONE)
 			sl_tcp_set_rtx(c, SL_RTX_NO_FRAME, SL_TCP_NO_FRAME_NS);
 		return true;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How often strangers are answered, so that nobody is hit or read out through us. */
+/* Rate limits of answers, against reflection and side channels. */
 #include "tcp/internal.h"
 
 enum {
-	CHALLENGE_SHIFT = 24, /* of nanoseconds: 17 ms, so that 16 bits lap in 18 minutes */
-	CHALLENGE_GAP = 30,   /* in these: half a second, as Linux's tcp_invalid_ratelimit */
-	RSTS_PER_SEC = 500,   /* and as many again at random */
+	/* bits of nanoseconds: units of 17 ms, so 16 bits wrap after 18 minutes */
+	CHALLENGE_SHIFT = 24,
+	CHALLENGE_GAP = 30, /* half a second, as Linux's tcp_invalid_ratelimit */
+	RSTS_PER_SEC = 500, /* plus a random number below the same */
 };
 
 static uint16_t challenge_clock(const struct sl_tcp *t)
@@ -29,10 +30,9 @@ bool sl_tcp_may_challenge(const struct sl_tcp *t, uint16_t *at)
 }
 
 /*
- * So many per second and address, not for all together: who forges a victim's segments must not learn
- * from the resets that he gets himself whether the victim's were answered, which says what
- * connections it has. Counters are found by a hash that is another one each second: two addresses
- * that share one do so for that long, and how many it lets through is drawn anew.
+ * Counters per second and address, not global. Otherwise an attacker that spoofs a victim's
+ * segments could see from its own RSTs whether the victim's segments were answered. The hash
+ * changes every second, and so does the random limit.
  */
 static uint16_t *counter_of(struct sl_tcp *t, const struct sl_net_path *path)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Congestion control: how cwnd grows and by how much a loss lowers it. Recovery itself (what is
- * lost, PRR) is the same for all and lives in recovery.c.
+ * Interface of congestion control: growth of cwnd, and its reduction after a loss. Recovery (loss
+ * detection, PRR) is common to all and in recovery.c.
  */
 #ifndef SL_TCP_CC_H
 #define SL_TCP_CC_H
@@ -12,27 +12,30 @@ struct sl_tcp_conn;
 
 struct sl_tcp_cc_ops {
 	const char *name;
-	/* Connection established, or slow start begins again after a timeout. */
+	/*
+	 * Called when the connection is established, and when slow start begins again after a
+	 * time-out.
+	 */
 	void (*start)(struct sl_tcp_conn *c);
-	/* Bytes were acknowledged outside fast recovery while cwnd was the limit. */
+	/* Called for bytes acknowledged outside fast recovery while cwnd was the limit. */
 	void (*acked)(struct sl_tcp_conn *c, uint32_t acked, uint32_t rtt_us);
-	/* A loss: returns the new ssthresh; cwnd is still that of before. */
+	/* Called for a loss. Returns the new ssthresh; cwnd still has its old value. */
 	uint32_t (*loss)(struct sl_tcp_conn *c);
-	/* Fast recovery is over, cwnd is set; the union conn.cc is free again. */
+	/* Called after fast recovery with cwnd set; the union conn.cc is free again. */
 	void (*recovered)(struct sl_tcp_conn *c);
 };
 
 extern const struct sl_tcp_cc_ops sl_tcp_cc_cubic;
 extern const struct sl_tcp_cc_ops sl_tcp_cc_newreno;
 
-/* Slow start with HyStart++ (RFC 9406), shared by both. */
+/* Slow start with HyStart++ (RFC 9406). */
 void sl_tcp_slow_start_begin(struct sl_tcp_conn *c);
 /*
- * Returns the bytes that are left for congestion avoidance. The union conn.cc is then that one's,
- * and zero when slow start has just ended.
+ * Grows cwnd in slow start. Returns the bytes left for congestion avoidance, which then owns the
+ * union conn.cc. The union is zero if slow start has just ended.
  */
 uint32_t sl_tcp_slow_start_acked(struct sl_tcp_conn *c, uint32_t acked, uint32_t rtt_us);
-/* It has no part in what follows; the union is zero. */
+/* Ends slow start; the union is zero. */
 void sl_tcp_slow_start_end(struct sl_tcp_conn *c);
 
 #endif

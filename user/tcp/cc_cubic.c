@@ -12,7 +12,7 @@ static float segments(const struct sl_tcp_conn *c, uint32_t bytes)
 	return (float)bytes / (float)c->mss;
 }
 
-/* RFC 9438 4.2: the curve starts at the window of now and has its plateau at w_max. */
+/* RFC 9438 4.2: the curve starts at the current window and has its plateau at w_max. */
 static void begin_epoch(struct sl_tcp_conn *c)
 {
 	struct sl_tcp_cubic *q = &c->cc.cubic;
@@ -20,7 +20,7 @@ static void begin_epoch(struct sl_tcp_conn *c)
 
 	q->epoch_us = now_us(c->tcp);
 	if (!q->epoch_us)
-		q->epoch_us = UINT32_MAX; /* a microsecond earlier: 0 means none */
+		q->epoch_us = UINT32_MAX; /* one microsecond earlier: 0 means none */
 	q->w_est = cwnd;
 	q->cwnd_prior = c->w_max > cwnd ? c->w_max : cwnd;
 	if (c->w_max < cwnd)
@@ -48,7 +48,7 @@ static void cubic_acked(struct sl_tcp_conn *c, uint32_t acked_bytes, uint32_t rt
 	if (!q->epoch_us)
 		begin_epoch(c);
 	t = (float)(now_us(c->tcp) - q->epoch_us) * 1e-6f;
-	/* RFC 9438 4.3: what Reno would have, so that CUBIC is never slower than it. */
+	/* RFC 9438 4.3: window of Reno, the lower bound of CUBIC. */
 	alpha = q->w_est >= q->cwnd_prior ? 1.0f : cubic_alpha;
 	q->w_est += alpha * acked / cwnd;
 	if (window_at(c, t) < q->w_est) {
@@ -60,7 +60,7 @@ static void cubic_acked(struct sl_tcp_conn *c, uint32_t acked_bytes, uint32_t rt
 		if (target > cwnd)
 			cwnd += (target - cwnd) / cwnd * acked;
 	}
-	/* Rounding must not stand still: what is below a byte is below the path's noise. */
+	/* Rounds to bytes. */
 	cwnd *= (float)c->mss;
 	if (cwnd < (float)(UINT32_MAX / 4))
 		c->cwnd = (uint32_t)(cwnd + 0.5f);

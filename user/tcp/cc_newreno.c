@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NewReno: RFC 5681 with appropriate byte counting, RFC 3465. And slow start for both controls. */
+/*
+ * NewReno: RFC 5681 with appropriate byte counting, RFC 3465. Also slow start for both algorithms.
+ */
 #include "tcp/internal.h"
 
 enum {
@@ -20,7 +22,7 @@ void sl_tcp_slow_start_begin(struct sl_tcp_conn *c)
 	};
 }
 
-/* RFC 9406 4.2: the round's smallest RTT has risen above that of the last round. */
+/* RFC 9406 4.2: detects that the smallest RTT of the round exceeds that of the last one. */
 static void sample_round(struct sl_tcp_hystart *h, uint32_t rtt_us)
 {
 	uint32_t eta = h->last_min_us / 8;
@@ -39,7 +41,7 @@ static void sample_round(struct sl_tcp_hystart *h, uint32_t rtt_us)
 		h->css_base_us = h->cur_min_us;
 		h->css_rounds = 1;
 	} else if (h->css_rounds && h->cur_min_us < h->css_base_us) {
-		h->css_rounds = 0; /* it was a disturbance */
+		h->css_rounds = 0; /* only jitter */
 	}
 }
 
@@ -49,13 +51,13 @@ void sl_tcp_slow_start_end(struct sl_tcp_conn *c)
 	memset(&c->cc, 0, sizeof(c->cc));
 }
 
-/* The bytes that are left when ssthresh is reached. */
+/* Grows cwnd. Returns the bytes left when ssthresh is reached. */
 static uint32_t grow(struct sl_tcp_conn *c, uint32_t acked, uint32_t rtt_us)
 {
 	struct sl_tcp_hystart *h = &c->cc.hystart;
 	uint32_t step = acked, room = c->ssthresh - c->cwnd;
 
-	/* The union holds these fields in the first slow start only. */
+	/* The union holds these fields only in the first slow start. */
 	if (c->recovery != SL_RECOVERY_LOSS && !(c->flags & SL_TCPF_SLOW_START_OVER)) {
 		if (rtt_us)
 			sample_round(h, rtt_us);
@@ -92,7 +94,7 @@ static void newreno_acked(struct sl_tcp_conn *c, uint32_t acked, uint32_t rtt_us
 	acked = sl_tcp_slow_start_acked(c, acked, rtt_us);
 	if (!acked)
 		return;
-	c->cc.prr.delivered += acked; /* bytes towards the next segment of growth */
+	c->cc.prr.delivered += acked; /* bytes towards the next segment */
 	while (c->cc.prr.delivered >= c->cwnd) {
 		c->cc.prr.delivered -= c->cwnd;
 		c->cwnd += c->mss;

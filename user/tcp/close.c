@@ -9,7 +9,7 @@ bool sl_tcp_try_finish(struct sl_tcp_conn *c)
 	if (!sent || !(c->flags & SL_TCPF_FIN_RCVD))
 		return true;
 	if (c->rxq_head && !(c->flags & SL_TCPF_DISCARD))
-		return true; /* the application has not read all yet */
+		return true; /* the application has not read everything */
 	if (c->state == SL_TCPS_LAST_ACK)
 		sl_tcp_conn_gone(c, SL_TCP_CLOSED);
 	else
@@ -37,7 +37,7 @@ void sl_tcp_close(struct sl_tcp_conn *c)
 {
 	if (c->state == SL_TCPS_CLOSED)
 		return;
-	if (c->state <= SL_TCPS_SYN_RCVD) { /* nothing was promised to anybody yet */
+	if (c->state <= SL_TCPS_SYN_RCVD) { /* not established yet */
 		sl_tcp_conn_gone(c, SL_TCP_CLOSED);
 		return;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Life of a connection's memory: pool, flow table, dirty list, and the list of the dead. */
+/* Memory of connections: pool, flow table, dirty list, and list of freed ones. */
 #include <netinet/in.h>
 
 #include "tcp/internal.h"
@@ -64,8 +64,7 @@ void sl_tcp_left_half_open(struct sl_tcp_conn *c)
 		c->tcp->half_open--;
 }
 
-/* The payload that fits both the peer's buffers and the path, less what each segment's options
- * take. */
+/* Returns our MSS: payload that fits the frames and the path, without options. */
 uint16_t sl_tcp_our_mss(const struct sl_tcp *t, const struct sl_net_path *path)
 {
 	uint32_t ip_len = path->family == 4 ? 20 : 40;
@@ -116,8 +115,8 @@ void sl_tcp_purge_rx(struct sl_tcp_conn *c)
 }
 
 /*
- * The structure stays readable until the next entry from outside, so a caller up the stack sees
- * CLOSED instead of somebody else's connection. A dirty one is moved to the dead by sl_tcp_output.
+ * The structure stays readable until the next entry from outside. So a caller up the stack sees
+ * CLOSED, not another connection. sl_tcp_output() frees a dirty one.
  */
 void sl_tcp_conn_drop(struct sl_tcp_conn *c)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One TCP connection: five cache lines, which with their places in the tables and the application's
- * 128 bytes stay within 512 (core/client.h asserts it). Owned by the worker's struct sl_tcp; only
- * that worker reads or writes it.
+ * A TCP connection: five cache lines. Together with its table entries and the application's 128
+ * bytes it stays within 512 bytes (asserted in core/client.h). Only the worker that owns it
+ * accesses it.
  *
  *   snd_una          snd_nxt           snd_end        frames of the send queue, linked by next:
  *      |  in flight     |   not yet sent  |             txq_head ... txq_send ... txq_tail
  *
- *   rcv_nxt                    rcv_adv                rxq: in order, not consumed by the application
- *      |   window that we told    |                   ooo: behind a hole, ordered, without overlap
+ *   rcv_nxt                    rcv_adv                rxq: in order, not yet consumed
+ *      |   advertised window      |                   ooo: out of order, sorted, without overlap
  *
- * Frames are named by index + 1, 0 for none, which halves the queues' heads. Deadlines are in ticks
- * of 2^16 ns modulo 2^32, 0 for none; one timer runs for the earliest of them.
+ * Frames are linked by index + 1 (0: none), which halves the size of the queue heads. Deadlines are
+ * in ticks of 2^16 ns modulo 2^32 (0: none). One timer runs for the earliest deadline.
  */
 #ifndef SL_TCP_CONN_H
 #define SL_TCP_CONN_H
@@ -34,41 +34,41 @@ enum sl_tcp_state {
 	SL_TCPS_CLOSE_WAIT,
 	SL_TCPS_CLOSING,
 	SL_TCPS_LAST_ACK,
-	SL_TCPS_CNT, /* TIME-WAIT has a structure of its own: timewait.c */
+	SL_TCPS_CNT, /* TIME-WAIT has its own structure: timewait.c */
 };
 
 enum sl_tcp_conn_flags {
 	SL_TCPF_TS = 1 << 0,   /* both sent timestamps in their SYN */
 	SL_TCPF_SACK = 1 << 1, /* both sent SACK-permitted */
 	SL_TCPF_ACTIVE = 1 << 2,
-	SL_TCPF_TOLD = 1 << 3, /* the application knows it: `closed` follows */
+	SL_TCPF_TOLD = 1 << 3, /* known to the application, so `closed` follows */
 	SL_TCPF_DIRTY = 1 << 4,
 	SL_TCPF_SYN_NOW = 1 << 5,
 	SL_TCPF_ACK_NOW = 1 << 6,
 	SL_TCPF_ACK_DELAY = 1 << 7,
 	SL_TCPF_FIN_WANTED = 1 << 8, /* the application has closed its half */
-	SL_TCPF_FIN_QUEUED = 1 << 9, /* and the FIN stands in the send queue */
+	SL_TCPF_FIN_QUEUED = 1 << 9, /* the FIN is in the send queue */
 	SL_TCPF_FIN_RCVD = 1 << 10,
 	SL_TCPF_FIN_TOLD = 1 << 11,
-	SL_TCPF_DISCARD = 1 << 12, /* sl_tcp_close(): bytes are acknowledged and thrown away */
+	SL_TCPF_DISCARD = 1 << 12, /* sl_tcp_close(): bytes are acknowledged and dropped */
 	SL_TCPF_WANT_WRITE = 1 << 13,
 	SL_TCPF_IN_DATA = 1 << 14, /* `data` is running */
-	SL_TCPF_RESUME = 1 << 15,  /* sl_tcp_resume() was called from within */
+	SL_TCPF_RESUME = 1 << 15,  /* sl_tcp_resume() was called within it */
 	SL_TCPF_CWND_LIMITED = 1 << 16,
 	SL_TCPF_RACK = 1 << 17,    /* rack_* are valid */
 	SL_TCPF_REORDER = 1 << 18, /* reordering was seen, RFC 8985 6.2 */
 	SL_TCPF_TLP_OUT = 1 << 19,
-	SL_TCPF_TLP_RETX = 1 << 20, /* the probe repeated a segment */
-	SL_TCPF_DSACK = 1 << 21,    /* dsack_* wait for the next acknowledgement */
+	SL_TCPF_TLP_RETX = 1 << 20, /* the probe was a retransmission */
+	SL_TCPF_DSACK = 1 << 21,    /* dsack_* belong in the next acknowledgement */
 	SL_TCPF_UNDO = 1 << 22,     /* undo_* are valid */
-	SL_TCPF_COUNTED = 1 << 23,  /* counted in its address's limit */
+	SL_TCPF_COUNTED = 1 << 23,  /* counted in the limit of its address */
 	SL_TCPF_PROBE_NOW = 1 << 24,
-	SL_TCPF_SLOW_START_OVER = 1 << 25, /* cc: the union holds `cubic` */
+	SL_TCPF_SLOW_START_OVER = 1 << 25, /* slow start is over; cc holds `cubic` */
 	SL_TCPF_WSCALE = 1 << 26,          /* both sent a window scale */
 	SL_TCPF_NARROW = 1 << 27,          /* sl_tcp_narrow */
 };
 
-/* What the retransmission timer stands for; only one of them can be due at a time. */
+/* Purpose of the retransmission timer; only one can be due at a time. */
 enum sl_tcp_rtx {
 	SL_RTX_NONE,
 	SL_RTX_RTO,
@@ -85,19 +85,19 @@ enum sl_tcp_recovery {
 	SL_RECOVERY_LOSS,     /* after a timeout */
 };
 
-/* flags of frames in the send queue. */
+/* Flags of frames in the send queue. */
 enum sl_tcp_frame_flags {
 	SL_TXF_FIN = 1,
 	SL_TXF_SACKED = 2,
 	SL_TXF_LOST = 4,
-	SL_TXF_RETX = 8, /* repeated, and the repetition is not known to be lost */
+	SL_TXF_RETX = 8, /* retransmitted, and the copy is not known to be lost */
 };
 
 /* Proportional rate reduction, RFC 6937. */
 struct sl_tcp_prr {
 	uint32_t delivered;
 	uint32_t out;
-	uint32_t flight; /* when recovery began */
+	uint32_t flight; /* at the start of recovery */
 };
 
 /* HyStart++, RFC 9406. */
@@ -112,7 +112,7 @@ struct sl_tcp_hystart {
 
 /* RFC 9438; windows in segments. */
 struct sl_tcp_cubic {
-	uint32_t epoch_us; /* 0: no epoch yet */
+	uint32_t epoch_us; /* 0: no epoch */
 	float k;
 	float w_est;
 	float cwnd_prior;
@@ -121,7 +121,7 @@ struct sl_tcp_cubic {
 struct sl_tcp_conn {
 	/* Read for each received segment. */
 	uint32_t rcv_nxt;
-	uint32_t rcv_adv; /* right edge that we have told */
+	uint32_t rcv_adv; /* advertised right edge */
 	uint32_t snd_una;
 	uint32_t snd_nxt;
 	uint32_t snd_wnd;
@@ -136,13 +136,13 @@ struct sl_tcp_conn {
 	uint32_t rcv_queued; /* bytes in rxq */
 	uint32_t last_ack_sent;
 	uint32_t ooo_head;
-	uint32_t dirty_next; /* index + 1 of a connection; also links the dead */
+	uint32_t dirty_next; /* index + 1 of a connection; also links freed ones */
 	void *handle;
 
-	/* For each sent segment and each acknowledgement. */
+	/* Used for each sent segment and each acknowledgement. */
 	uint32_t txq_head;
 	uint32_t txq_tail;
-	uint32_t txq_send; /* first that was never sent */
+	uint32_t txq_send; /* first frame never sent */
 	uint16_t txq_cnt;
 	uint16_t ooo_cnt;
 	uint32_t snd_end;
@@ -154,30 +154,29 @@ struct sl_tcp_conn {
 	uint32_t min_rtt_us;
 	uint32_t rtx_at;
 	uint32_t ack_at;
-	uint16_t mss;     /* payload of a full segment: options of every segment are taken off */
+	uint16_t mss;     /* payload of a full segment, without the options of every segment */
 	uint8_t rtx_kind; /* enum sl_tcp_rtx */
 	uint8_t backoff;
 	struct sl_tcp *tcp;
 
-	/* Timers and what is rarely touched. */
+	/* Timers and rarely used members. */
 	struct sl_timer timer;
 	uint32_t idle_at;
 	uint32_t rxq_head;
 	union {
 		uint32_t rxq_tail;
-		uint32_t discard_end; /* SL_TCPF_DISCARD, which has no queue: what is beyond it ends
-					 the connection */
+		/* SL_TCPF_DISCARD, without a queue: bytes beyond this end the connection */
+		uint32_t discard_end;
 	};
 	uint32_t progress_at; /* tick of the last progress of unacknowledged data */
 	uint32_t heard_at;    /* tick of the last segment */
 	uint32_t ts_off;
-	uint32_t ooo_recent; /* where the last segment behind a hole began */
-	uint32_t fack;       /* end of the highest segment that is known to have arrived */
-	uint16_t
-		challenged_at; /* when the last challenge ACK was asked for: sl_tcp_may_challenge */
+	uint32_t ooo_recent;    /* start of the most recent out-of-order segment */
+	uint32_t fack;          /* end of the highest segment known to have arrived */
+	uint16_t challenged_at; /* time of the last challenge ACK, see sl_tcp_may_challenge */
 	union {
 		uint8_t dupacks; /* without SACK */
-		uint8_t in_vain; /* with: sl_tcp_may_walk */
+		uint8_t in_vain; /* with SACK: see sl_tcp_may_walk */
 	};
 	uint8_t probes;
 	uint8_t reo_mult; /* RACK.reo_wnd_mult */
@@ -189,12 +188,12 @@ struct sl_tcp_conn {
 	uint32_t rack_xmit_us;
 	uint32_t rack_end_seq;
 	uint32_t rack_rtt_us;
-	uint32_t sacked_out; /* bytes, as the two below */
+	uint32_t sacked_out; /* in bytes, like the next two */
 	uint32_t lost_out;
 	uint32_t retrans_out;
 	union {
 		uint32_t tlp_end_seq;
-		uint32_t listener; /* until ESTABLISHED: through which the SYN came */
+		uint32_t listener; /* until ESTABLISHED: listener of the SYN */
 	};
 	float w_max;
 	union {
@@ -205,7 +204,7 @@ struct sl_tcp_conn {
 	uint32_t dsack_seq;
 	uint32_t undo_cwnd;
 
-	/* For building headers and for finding the connection. */
+	/* Headers and lookup of the connection. */
 	struct sl_net_path path;
 	uint16_t local_port_be;
 	uint16_t remote_port_be;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a connection has to do: in the next sl_tcp_output(), or at one of its deadlines. One timer
- * stands for the earliest of these. It is moved only to an earlier time; a deadline that moves
- * away, as with each acknowledgement, is found not due when the timer fires.
+ * Pending work of connections: in the next sl_tcp_output(), or at a deadline. One timer is set to
+ * the earliest deadline. It is only moved to earlier times. If a deadline was postponed, as by each
+ * acknowledgement, the timer finds it not due.
  */
 #include "tcp/internal.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ICMP errors about our segments, believed as far as RFC 5927 allows. */
+/* ICMP errors about our segments, accepted within the limits of RFC 5927. */
 #include "tcp/internal.h"
 #include "wire/ip6.h"
 
 enum {
-	/* Nobody on today's paths has less; a forged error cannot make us slower than this. */
+	/* Practical minimum of path MTUs; a forged error cannot reduce the MSS further. */
 	MIN_MTU4 = 552,
 	MIN_MTU6 = 1280,
 };
@@ -41,8 +41,8 @@ static bool lower_mss(struct sl_tcp_conn *c, uint32_t mtu)
 		return false;
 	c->mss = (uint16_t)(mtu - hdr);
 	/*
-	 * RFC 1191 6.5, RFC 8201: what was too big is cut and sent again at once; no sign of
-	 * congestion.
+	 * RFC 1191 6.5, RFC 8201: retransmits too large segments at once, without congestion
+	 * response.
 	 */
 	for (struct sl_frame *f = frame_of(t, c->txq_head); f && frame_link(f) != c->txq_send;
 	     f = f->next) {
@@ -68,7 +68,7 @@ void sl_tcp_icmp_error(void *ctx, const void *ip_header, const uint8_t *l4, uint
 	if (value >= SL_TCP_TW_BASE)
 		goto ignored;
 	c = sl_mempool_at(&t->conns, value);
-	/* RFC 5927 4: it quotes something that is in flight. */
+	/* RFC 5927 4: must quote a segment in flight. */
 	if (!sl_seq_in(seq, c->snd_una, c->snd_nxt - c->snd_una))
 		goto ignored;
 	if (mtu && c->state >= SL_TCPS_ESTABLISHED) {

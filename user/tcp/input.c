@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A segment from net: header, checksum, whose it is. */
+/* Input of segments: header, checksum, lookup of the connection. */
 #include "tcp/internal.h"
 
-/* RFC 9293 3.1. What cannot be a segment is dropped here; payload and options are bounded. */
+/* Parses the header (RFC 9293 3.1), bounds payload and options, and drops invalid segments. */
 static bool parse_header(struct sl_tcp *t, struct sl_frame *f, struct sl_tcp_seg *seg)
 {
 	const struct sl_tcp_hdr *h;
@@ -31,7 +31,7 @@ static bool parse_header(struct sl_tcp *t, struct sl_frame *f, struct sl_tcp_seg
 	return true;
 }
 
-/* From here on the frame is its payload. */
+/* Reduces the frame to its payload. */
 static void strip_header(struct sl_tcp_seg *seg)
 {
 	struct sl_frame *f = seg->f;
@@ -41,7 +41,7 @@ static void strip_header(struct sl_tcp_seg *seg)
 	f->seq = seg->seq;
 }
 
-/* The slow path's view of the options: all of them. Malformed ones end the list, nothing more. */
+/* Parses all options, for the slow path. A malformed option only ends the list. */
 void sl_tcp_parse_rest(struct sl_tcp_seg *seg)
 {
 	seg->opts = (struct sl_tcp_opts)SL_TCP_OPTS_NONE;
@@ -68,7 +68,7 @@ static void rx_no_conn(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl
 {
 	struct sl_frame *f = seg->f;
 
-	/* A SYN too: it may be one that was sent again, or be about a connection that is there. */
+	/* Also a SYN, which may be a retransmission or belong to an existing connection. */
 	if (t->net->handover && !(f->flags & SL_NET_HANDED_OVER) &&
 	    sl_handover_give(t->net, f, key, SL_IP_PROTO_TCP))
 		return;

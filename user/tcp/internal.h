@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of user/tcp share and nobody else sees.
+ * Internals of user/tcp.
  *
  *   input.c -> rx_fast.c --> ack.c -> recovery.c, cc_*.c
  *          \-> rx_slow.c --> rx_data.c, ooo.c
  *          \-> listen.c -> syncookie.c, addr_limit.c, rx_slow.c       timewait.c, icmp.c, timers.c
  *
- * What these call, those on the left call those on the right and never the other way:
- *   open.c -> close.c -> timewait.c -> tx.c -> conn.c -> tx_queue.c, ooo.c -> rto.c -> due.c, share.c
+ * Files used by these; the left calls the right, never vice versa:
+ *   open.c -> close.c -> timewait.c -> tx.c -> conn.c -> tx_queue.c, ooo.c
+ *     -> rto.c -> due.c, share.c
  */
 #ifndef SL_TCP_INTERNAL_H
 #define SL_TCP_INTERNAL_H
@@ -29,20 +30,20 @@ enum {
 	SL_TCP_TICK_SHIFT = 16,
 	SL_TCP_INIT_SEGS = 10, /* RFC 6928 */
 	SL_TCP_DUP_THRESH = 3,
-	/* Every host takes 576 bytes (RFC 791 3.1); who asks for less wants to make us slow. */
+	/* Every host accepts 576 bytes (RFC 791 3.1). A smaller MSS only wastes our time. */
 	SL_TCP_MIN_MSS = 536,
 	SL_TCP_DEFAULT_MSS4 = 536, /* RFC 9293 3.7.1 */
 	SL_TCP_DEFAULT_MSS6 = 1220,
 	SL_TCP_TIMER_BURST = 256,
-	/* Work in one turn: share.c. */
-	SL_TCP_CONN_SEGS = 32,       /* segments that a connection may send before others */
-	SL_TCP_ADDR_SEGS = 128,      /* the same for all connections of one address */
-	SL_TCP_LATER_SEGS = 256,     /* segments of all connections that had used their share */
+	/* Limits of work per turn: share.c. */
+	SL_TCP_CONN_SEGS = 32,       /* segments of a connection before others */
+	SL_TCP_ADDR_SEGS = 128,      /* segments of all connections of one address */
+	SL_TCP_LATER_SEGS = 256,     /* segments of all connections beyond their share */
 	SL_TCP_ADDR_WALKS = 16384,   /* sent frames compared with SACK blocks of one address */
 	SL_TCP_TW_BASE = 0x40000000, /* flow-table values from here on are TIME-WAIT entries */
 };
 
-/* Times that no configuration needs to change. */
+/* Fixed times. */
 #define SL_TCP_RTO_INIT_US   UINT32_C(1000000)
 #define SL_TCP_RTO_MIN_US    UINT32_C(200000)
 #define SL_TCP_RTO_MAX_US    UINT32_C(60000000)
@@ -55,12 +56,12 @@ enum {
 #define SL_TCP_PAWS_IDLE_TICK                                                                      \
 	((uint32_t)(UINT64_C(24) * 86400 * SL_NS_PER_SEC >> SL_TCP_TICK_SHIFT))
 
-/* A segment as parsed by input.c; what is behind `opts` is filled for the slow path only. */
+/* Segment parsed by input.c; `opts` is set for the slow path only. */
 struct sl_tcp_seg {
-	struct sl_frame *f; /* data and len: the payload */
+	struct sl_frame *f; /* data and len are the payload */
 	uint32_t seq;
 	uint32_t ack;
-	uint32_t len; /* of the payload */
+	uint32_t len; /* length of the payload */
 	uint32_t ts_val;
 	uint32_t ts_ecr;
 	uint16_t wnd; /* as in the header */
@@ -72,17 +73,18 @@ struct sl_tcp_seg {
 	struct sl_tcp_opts opts;
 };
 
-/* What one acknowledgement told; from ack.c to recovery.c and congestion control. */
+/* Contents of an acknowledgement, passed from ack.c to recovery.c and congestion control. */
 struct sl_tcp_acked {
-	uint32_t acked;    /* bytes by which snd_una moved */
-	uint32_t sacked;   /* bytes newly selectively acknowledged */
-	uint32_t rtt_us;   /* 0: no sample; of the most recently sent segment that arrived */
-	uint32_t first_us; /* 0: no sample; of the oldest, so delays of the receiver are in it */
+	uint32_t acked;  /* bytes by which snd_una advanced */
+	uint32_t sacked; /* bytes newly selectively acknowledged */
+	uint32_t rtt_us; /* sample of the most recently sent segment that arrived; 0: none */
+	/* sample of the oldest one, which includes delays of the receiver; 0: none */
+	uint32_t first_us;
 	uint32_t prior_flight;
-	bool whole; /* a frame or more has left the send queue */
+	bool whole; /* at least one frame left the send queue */
 	bool dsack;
-	bool retx_acked; /* a repeated segment was acknowledged */
-	bool put_off;    /* no walk: the address had its share of the turn */
+	bool retx_acked; /* a retransmitted segment was acknowledged */
+	bool put_off;    /* no scan, because the address has used its share of the turn */
 };
 
 struct sl_tcp_tw;
@@ -93,9 +95,9 @@ struct sl_tcp_queue {
 	uint32_t head, tail;
 };
 
-/* What an address has caused in a turn. */
+/* Work caused by an address in a turn. */
 struct sl_tcp_share {
-	uint32_t turn; /* to which the counters belong */
+	uint32_t turn; /* turn that the counters belong to */
 	uint32_t segs;
 	uint32_t walks;
 };
@@ -103,7 +105,7 @@ struct sl_tcp_share {
 enum { SL_TCP_SHARE_BITS = 10, SL_TCP_RST_COUNTERS = 1024 };
 
 struct sl_tcp_rst_budget {
-	uint64_t second; /* to which it belongs */
+	uint64_t second; /* second that it belongs to */
 	uint16_t each;
 	uint16_t cnt[SL_TCP_RST_COUNTERS];
 };
@@ -120,18 +122,19 @@ struct sl_tcp {
 	struct sl_flow_table flows;
 	struct sl_wheel wheel;
 	struct sl_tcp_queue dirty;
-	struct sl_tcp_queue later; /* these have used their share, and have more to send */
-	uint32_t segs_left;        /* that the connection may send now */
+	/* connections that have used their share and have more to send */
+	struct sl_tcp_queue later;
+	uint32_t segs_left; /* segments that the current connection may send */
 	uint32_t dead_head;
 	uint32_t ooo_total;
-	uint32_t ooo_first, ooo_last; /* connections that hold some, index + 1 */
+	uint32_t ooo_first, ooo_last; /* list of connections with out-of-order frames, index + 1 */
 	uint32_t half_open;
 	uint32_t conn_cnt;
 	uint8_t rcv_wscale;
 
 	struct sl_sipkey isn_key, ts_key, cookie_key;
 	struct sl_prng prng;
-	uint64_t cookie_until_ns; /* cookies may still come back until then */
+	uint64_t cookie_until_ns; /* end of validity of the last cookie */
 	uint16_t ephemeral;
 
 	struct sl_mempool tw;
@@ -142,7 +145,7 @@ struct sl_tcp {
 	uint64_t share_key;
 	uint32_t turn; /* number of calls of sl_tcp_output() */
 	struct sl_tcp_share shares[1 << SL_TCP_SHARE_BITS];
-	uint64_t walked; /* frames that acknowledgements were compared with */
+	uint64_t walked; /* frames compared with acknowledgements */
 	struct sl_tcp_stats stats;
 };
 
@@ -161,7 +164,7 @@ static inline uint32_t now_tick(const struct sl_tcp *t)
 	return (uint32_t)(t->net->now_ns >> SL_TCP_TICK_SHIFT);
 }
 
-/* A deadline is never 0, which stands for none, and never before the time asked for. */
+/* Converts a delay to a deadline: never 0, and never before the time asked for. */
 static inline uint32_t tick_after(const struct sl_tcp *t, uint64_t delay_ns)
 {
 	uint64_t max_ns = (uint64_t)INT32_MAX << SL_TCP_TICK_SHIFT;
@@ -181,13 +184,13 @@ static inline uint64_t ticks_ns(uint32_t ticks)
 	return (uint64_t)ticks << SL_TCP_TICK_SHIFT;
 }
 
-/* Timestamps count milliseconds from an offset per pair of addresses. */
+/* Timestamp clock: milliseconds plus an offset per pair of addresses. */
 static inline uint32_t ts_clock(const struct sl_tcp *t, uint32_t off)
 {
 	return (uint32_t)(t->net->now_ns / SL_NS_PER_MS) + off;
 }
 
-/* The window of a SYN cannot be scaled. */
+/* Returns the window of a SYN, which cannot be scaled. */
 static inline uint16_t sl_tcp_syn_window(const struct sl_tcp *t)
 {
 	return (uint16_t)(t->cfg.rcv_buf < SL_TCP_NARROW ? t->cfg.rcv_buf : SL_TCP_NARROW);
@@ -213,7 +216,7 @@ static inline uint32_t conn_link(const struct sl_tcp_conn *c)
 	return sl_mempool_index(&c->tcp->conns, c) + 1;
 }
 
-/* Sequence space that a frame of the send queue takes. */
+/* Returns the sequence space of a frame of the send queue. */
 static inline uint32_t txf_len(const struct sl_frame *f)
 {
 	return f->payload_len + (uint32_t)(f->flags & SL_TXF_FIN);
@@ -229,7 +232,7 @@ static inline uint32_t txf_us(const struct sl_frame *f)
 	return (uint32_t)(f->xmit_ns / 1000);
 }
 
-/* RFC 6675 pipe, kept instead of counted. */
+/* Returns the pipe of RFC 6675, maintained incrementally. */
 static inline uint32_t in_flight(const struct sl_tcp_conn *c)
 {
 	uint32_t gone = c->sacked_out + c->lost_out;
@@ -243,7 +246,7 @@ static inline bool has_dupacks(const struct sl_tcp_conn *c)
 	return !(c->flags & SL_TCPF_SACK) && c->dupacks;
 }
 
-/* So many frames more, or fewer. Who does not know the connection yet asks for them all later. */
+/* Reports `frames` more or fewer to the application. Ignored before it knows the connection. */
 static inline void sl_tcp_count_frames(const struct sl_tcp_conn *c, int32_t frames)
 {
 	const struct sl_tcp_ops *ops = &c->tcp->ops;
@@ -252,7 +255,7 @@ static inline void sl_tcp_count_frames(const struct sl_tcp_conn *c, int32_t fram
 		ops->holds(c->handle, frames);
 }
 
-/* Copies f behind tail if it fits; the frame is gone then. */
+/* Appends f to tail and frees f, if it fits. */
 static inline bool sl_tcp_coalesce(struct sl_tcp *t, struct sl_frame *tail, struct sl_frame *f)
 {
 	if (f->len > sl_frame_tailroom(t->umem, tail))
@@ -263,9 +266,9 @@ static inline bool sl_tcp_coalesce(struct sl_tcp *t, struct sl_frame *tail, stru
 	return true;
 }
 
-/* due.c: in the next sl_tcp_output(), or when it is time. */
+/* due.c. Queues a connection for the next sl_tcp_output(), or sets deadlines. */
 void sl_tcp_dirty(struct sl_tcp_conn *c);
-/* Continues in sl_tcp_output() behind the connections that wait there already. */
+/* Queues a connection behind those that already wait in sl_tcp_output(). */
 void sl_tcp_later(struct sl_tcp_conn *c);
 struct sl_tcp_conn *sl_tcp_queue_pop(struct sl_tcp *t, struct sl_tcp_queue *q);
 void sl_tcp_arm(struct sl_tcp_conn *c);
@@ -273,18 +276,17 @@ void sl_tcp_set_idle(struct sl_tcp_conn *c, uint64_t delay_ns);
 void sl_tcp_set_ack(struct sl_tcp_conn *c);
 void sl_tcp_set_rtx(struct sl_tcp_conn *c, enum sl_tcp_rtx kind, uint64_t delay_ns);
 
-/* share.c: what the address of that path has caused in this turn. */
+/* share.c. Returns the counters of the path's address for this turn. */
 struct sl_tcp_share *sl_tcp_share_of(struct sl_tcp *t, const struct sl_net_path *path);
 
-/* conn.c */
 struct sl_tcp_conn *sl_tcp_conn_new(struct sl_tcp *t, const struct sl_net_path *path,
 				    const struct sl_flow_key *key, uint64_t hash);
 void sl_tcp_conn_key(const struct sl_tcp_conn *c, struct sl_flow_key *key);
 void sl_tcp_path_key(const struct sl_net_path *path, uint16_t local_port_be,
 		     uint16_t remote_port_be, struct sl_flow_key *key);
-/* Frees all that it holds; the structure itself lives on, CLOSED, until sl_tcp_reap(). */
+/* conn.c. Frees all resources; the structure stays, CLOSED, until sl_tcp_reap(). */
 void sl_tcp_conn_drop(struct sl_tcp_conn *c);
-/* As above, and tells the application. */
+/* Same, and reports it to the application. */
 void sl_tcp_conn_gone(struct sl_tcp_conn *c, enum sl_tcp_close_reason why);
 void sl_tcp_reap(struct sl_tcp *t);
 void sl_tcp_purge_rx(struct sl_tcp_conn *c);
@@ -292,48 +294,56 @@ void sl_tcp_left_half_open(struct sl_tcp_conn *c);
 uint16_t sl_tcp_our_mss(const struct sl_tcp *t, const struct sl_net_path *path);
 void sl_tcp_set_mss(struct sl_tcp_conn *c, uint32_t peer_mss);
 
-/* input.c: one packet from net; takes the frame. */
+/* input.c. Handles a packet from net; takes the frame. */
 void sl_tcp_input(void *ctx, struct sl_frame *f, const struct sl_flow_key *key);
-/* As sl_flow_match_fn of the flow table. */
+/* Callback sl_flow_match_fn of the flow table. */
 bool sl_tcp_flow_match(const void *ctx, uint32_t value, const struct sl_flow_key *key);
 void sl_tcp_parse_rest(struct sl_tcp_seg *seg);
 
-/* Each takes the frame. */
+/* Handle a segment of a connection; take the frame. */
 bool sl_tcp_rx_fast(struct sl_tcp_conn *c, struct sl_tcp_seg *seg);
 void sl_tcp_rx_slow(struct sl_tcp_conn *c, struct sl_tcp_seg *seg);
 void sl_tcp_rx_syn_sent(struct sl_tcp_conn *c, struct sl_tcp_seg *seg);
-/* isn: with which a connection begins; NULL: chosen as usual. Takes the frame. */
+/*
+ * listen.c. Handles a segment without a connection. `isn`: initial sequence number, or NULL. Takes
+ * the frame.
+ */
 void sl_tcp_listen(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_flow_key *key,
 		   const uint32_t *isn);
 
-/* open.c: false when the application refused; the connection is gone then. */
+/*
+ * open.c. Establishes a connection. Returns false if it is gone, e.g. refused by the application.
+ */
 bool sl_tcp_establish(struct sl_tcp_conn *c);
-/* open.c: what both sides said in their SYN becomes the connection's. */
+/* open.c. Applies the options of the peer's SYN. */
 void sl_tcp_take_syn(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg);
 
-/* rx_data.c: in-order payload; takes the frame. False when the connection is gone. */
+/*
+ * rx_data.c. Delivers in-order payload; takes the frame. Returns false if the connection is gone.
+ */
 bool sl_tcp_deliver(struct sl_tcp_conn *c, struct sl_frame *f);
 bool sl_tcp_deliver_fin(struct sl_tcp_conn *c);
 
-/* close.c: ends a connection whose both halves are done. False when it is gone. */
+/* close.c. Ends a connection whose halves are both closed. Returns false if it is gone. */
 bool sl_tcp_try_finish(struct sl_tcp_conn *c);
 
-/* ooo.c */
 void sl_tcp_ooo_add(struct sl_tcp_conn *c, struct sl_frame *f, bool fin);
-/* Takes what is next in order, less what is known already, which may be all of it; NULL: none. */
+/*
+ * ooo.c. Removes the frame that is next in order, without bytes already received, possibly empty.
+ * Returns NULL if there is none.
+ */
 struct sl_frame *sl_tcp_ooo_next(struct sl_tcp_conn *c, bool *fin);
 void sl_tcp_ooo_purge(struct sl_tcp_conn *c);
 unsigned sl_tcp_ooo_blocks(const struct sl_tcp_conn *c, struct sl_tcp_opts *o, unsigned max);
 
-/* ack.c */
 void sl_tcp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, bool window_changed);
 bool sl_tcp_tell_writable(struct sl_tcp_conn *c);
 
-/* recovery.c */
 /*
- * Whether an acknowledgement that moves no frame out of the send queue is worth a walk over all of
- * them. News are bounded by what was sent: a frame arrives once. Walks in vain are not, so beyond 128
- * of them one in 64 is made, and sl_tcp_walked gives four back for each that was not.
+ * recovery.c. Returns true if an acknowledgement that frees no frame is worth a scan of the send
+ * queue. Scans that find something are bounded by the frames sent. Others are not: beyond 128 of
+ * them, only one in 64 is made. sl_tcp_walked() decreases the count by four for each successful
+ * scan.
  */
 bool sl_tcp_may_walk(struct sl_tcp_conn *c);
 void sl_tcp_walked(struct sl_tcp_conn *c, const struct sl_tcp_acked *a);
@@ -350,12 +360,10 @@ void sl_tcp_tlp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg,
 void sl_tcp_tlp_send(struct sl_tcp_conn *c);
 void sl_tcp_reorder_timeout(struct sl_tcp_conn *c);
 
-/* rto.c */
 void sl_tcp_rtt_sample(struct sl_tcp_conn *c, uint32_t rtt_us);
 uint32_t sl_tcp_rto_us(const struct sl_tcp_conn *c);
 void sl_tcp_rearm_rtx(struct sl_tcp_conn *c);
 
-/* tx.c */
 struct sl_tcp_bare {
 	const struct sl_net_path *path;
 	uint16_t local_port_be;
@@ -366,10 +374,10 @@ struct sl_tcp_bare {
 	uint16_t wnd;
 	const struct sl_tcp_opts *opts; /* NULL: none */
 };
-/* A segment without payload, now. False when there was no frame or no room in the ring. */
+/* tx.c. Sends a segment without payload now. Returns false without a frame or room in the ring. */
 bool sl_tcp_send_bare(struct sl_tcp *t, const struct sl_tcp_bare *b);
 SL_COLD void sl_tcp_send_rst(struct sl_tcp_conn *c);
-/* RST in answer to a segment for no connection, RFC 9293 3.10.7.1; the frame stays the caller's. */
+/* Answers a segment without a connection by RST (RFC 9293 3.10.7.1). The caller keeps the frame. */
 void sl_tcp_answer_rst(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_net_path *path,
 		       uint16_t local_port_be, uint16_t remote_port_be);
 bool sl_tcp_send_frame(struct sl_tcp_conn *c, struct sl_frame *f);
@@ -378,16 +386,15 @@ uint16_t sl_tcp_select_window(struct sl_tcp_conn *c);
 uint32_t sl_tcp_rcv_space(const struct sl_tcp_conn *c);
 
 /*
- * answer_limit.c: whether a connection may send a challenge ACK, whose last time is *at: one in
- * half a second, and nothing that connections share, so that nobody learns from his own what
- * another one was asked (RFC 5961 7, CVE-2016-5696). Draws it when it may.
+ * answer_limit.c. Returns true if a connection may send a challenge ACK: one per half second, whose
+ * time is in *at. The limit is not shared between connections, so that it is no side channel (RFC
+ * 5961 7, CVE-2016-5696).
  */
 bool sl_tcp_may_challenge(const struct sl_tcp *t, uint16_t *at);
 uint16_t sl_tcp_never_challenged(const struct sl_tcp *t);
 bool sl_tcp_may_rst(struct sl_tcp *t, const struct sl_net_path *path);
 
-/* tx_queue.c */
-/* What may be queued by now. */
+/* tx_queue.c. Returns the limit of queued bytes. */
 uint32_t sl_tcp_send_most(const struct sl_tcp_conn *c);
 void sl_tcp_txq_pop(struct sl_tcp_conn *c);
 void sl_tcp_txq_purge(struct sl_tcp_conn *c);
@@ -395,46 +402,44 @@ void sl_tcp_txq_trim_head(struct sl_tcp_conn *c, uint32_t ack);
 bool sl_tcp_txq_split(struct sl_tcp_conn *c, struct sl_frame *f, uint32_t len);
 void sl_tcp_queue_fin(struct sl_tcp_conn *c);
 
-/* timewait.c */
 int sl_tcp_tw_init(struct sl_tcp *t);
 void sl_tcp_tw_fini(struct sl_tcp *t);
 void sl_tcp_tw_enter(struct sl_tcp_conn *c);
 /*
- * Takes the frame, unless it is the SYN of a new connection, which begins with *isn: true then, and
- * the old one is forgotten.
+ * timewait.c. Handles a segment for a TIME-WAIT entry and takes the frame. Returns true for the SYN
+ * of a new connection with initial sequence number *isn: the entry is freed and the frame not
+ * taken.
  */
 bool sl_tcp_tw_input(struct sl_tcp *t, uint32_t value, struct sl_tcp_seg *seg, uint32_t *isn);
 void sl_tcp_tw_expire(struct sl_tcp *t);
 uint64_t sl_tcp_tw_next_ns(const struct sl_tcp *t);
 bool sl_tcp_tw_match(const struct sl_tcp *t, uint32_t value, const struct sl_flow_key *key);
 
-/* isn.c */
 uint32_t sl_tcp_isn(const struct sl_tcp *t, const struct sl_flow_key *key);
 uint32_t sl_tcp_ts_offset(const struct sl_tcp *t, const struct sl_flow_key *key);
 
-/* syncookie.c */
 void sl_tcp_cookie_send(struct sl_tcp *t, const struct sl_tcp_seg *seg,
 			const struct sl_net_path *path, const struct sl_flow_key *key);
-/* Recovers the options of the SYN into seg->opts. False: not a cookie of ours. */
+/*
+ * syncookie.c. Restores the options of the SYN in seg->opts. Returns false if not a valid cookie.
+ */
 bool sl_tcp_cookie_check(const struct sl_tcp *t, struct sl_tcp_seg *seg,
 			 const struct sl_flow_key *key);
 
-/* What is one address to every limit. */
+/* Returns the unit of all address limits: an IPv4 address or an IPv6 /64. */
 static inline uint64_t sl_tcp_addr_word(const struct sl_net_path *path)
 {
 	return path->family == 4 ? sl_get_be32(path->remote) : sl_get_be64(path->remote);
 }
 
-/* addr_limit.c */
 int sl_tcp_addr_init(struct sl_tcp *t);
 void sl_tcp_addr_fini(struct sl_tcp *t);
-/* Whether the next connection of that address would be one too many. */
+/* addr_limit.c. Returns true if the address is at its limit of connections. */
 bool sl_tcp_addr_full(const struct sl_tcp *t, const struct sl_net_path *path, uint16_t listener);
-/* False when it is at the limit; else counts one, which sl_tcp_addr_dec() takes back. */
+/* Counts a connection, until sl_tcp_addr_dec(). Returns false at the limit. */
 bool sl_tcp_addr_inc(struct sl_tcp *t, const struct sl_net_path *path, uint16_t listener);
 void sl_tcp_addr_dec(struct sl_tcp *t, const struct sl_net_path *path);
 
-/* icmp.c */
 void sl_tcp_icmp_error(void *ctx, const void *ip_header, const uint8_t *l4, uint32_t mtu,
 		       bool hard);
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Segments for no connection: LISTEN and CLOSED of RFC 9293 3.10.7.1 and 3.10.7.2. */
+/* Segments without a connection: LISTEN and CLOSED of RFC 9293 3.10.7.1 and 3.10.7.2. */
 #include "tcp/internal.h"
 
-/* NULL with the reason counted when the limits say no. */
+/* Creates a connection in SYN-RECEIVED. Returns NULL after counting the exceeded limit. */
 static struct sl_tcp_conn *new_half_open(struct sl_tcp *t, const struct sl_tcp_seg *seg,
 					 const struct sl_net_path *path,
 					 const struct sl_flow_key *key, uint16_t listener)
 {
 	struct sl_tcp_conn *c;
 
-	/* Bodies stop at low_water: what is below is for newcomers and the first bytes for each. */
+	/* Bodies stop at low_water; frames below are for new connections. */
 	if (t->umem->free_cnt <= t->umem->low_water / 2) {
 		sl_net_drop(t->net, SL_DROP_NO_FRAME);
 		return NULL;
@@ -46,8 +46,8 @@ static void passive_open(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct 
 }
 
 /*
- * The last step of a handshake of which nothing was kept. The connection is made as SYN-RECEIVED
- * and the segment then takes the usual way. True when it took the frame.
+ * Handles the ACK that completes a handshake by cookie. The connection is created in SYN-RECEIVED
+ * and processes the segment normally. Returns true if the frame was taken.
  */
 static bool rx_cookie(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_net_path *path,
 		      const struct sl_flow_key *key, uint16_t listener)
@@ -55,7 +55,7 @@ static bool rx_cookie(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_
 	struct sl_tcp_seg syn = *seg;
 	struct sl_tcp_conn *c;
 
-	/* The SYN may have been answered by another worker, if the queues changed since. */
+	/* After a change of queues, another worker may have answered the SYN. */
 	if (now_ns(t) > t->cookie_until_ns && now_ns(t) > sl_handover_cookies_until(t->net))
 		return false;
 	if (!sl_tcp_cookie_check(t, &syn, key)) {
@@ -70,7 +70,7 @@ static bool rx_cookie(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_
 	c->snd_una = seg->ack - 1;
 	c->snd_nxt = seg->ack;
 	c->snd_end = seg->ack;
-	c->backoff = 1; /* no round-trip sample */
+	c->backoff = 1; /* prevents a round-trip sample */
 	t->stats.syn_cookies_ok++;
 	sl_tcp_rx_slow(c, seg);
 	return true;

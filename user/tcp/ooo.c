@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Segments behind a hole, ordered by sequence number and without overlap: what is new of each is
- * cut out when it comes. Of bytes that come twice the first copy stays, so nobody can change what
- * was received already. A FIN is kept with the last bytes, or in a frame without any; bytes where
- * it would be refute it.
+ * Out-of-order segments, sorted and without overlap: only new bytes of each segment are stored. The
+ * first copy of a byte is kept, so that received bytes cannot be changed. A FIN is stored with the
+ * last bytes, or in an empty frame. Bytes at or after its position invalidate it.
  */
 #include "tcp/internal.h"
 
 enum {
-	OOO_FIN = 1, /* in flags: the FIN follows this frame's last byte */
+	OOO_FIN = 1, /* flag: the FIN follows this frame's last byte */
 	HOLDERS_ASKED = 8,
 };
 
@@ -25,8 +24,8 @@ static void cut_front(struct sl_frame *f, uint32_t n)
 }
 
 /*
- * Connections that hold frames here are in a list, so that one can be found that gives some back.
- * Its links are in the first frame of each, which an idle connection does not have.
+ * List of connections with out-of-order frames, from which frames can be reclaimed. Its links are
+ * in the first frame of each connection, so idle connections need no memory for it.
  */
 static struct sl_frame *first_of(const struct sl_tcp *t, uint32_t link)
 {
@@ -63,7 +62,7 @@ static void leave_holders(struct sl_tcp_conn *c)
 		t->ooo_last = f->holder_prev;
 }
 
-/* Before the old first frame goes. */
+/* Must be called before the old first frame is freed. */
 static void set_first(struct sl_tcp_conn *c, struct sl_frame *f)
 {
 	const struct sl_frame *old = frame_of(c->tcp, c->ooo_head);
@@ -108,9 +107,8 @@ static void link_after(struct sl_tcp_conn *c, struct sl_frame *prev, struct sl_f
 }
 
 /*
- * Drops what the new frame covers, cuts the new frame where an old one begins. A FIN outlives the
- * frame that brought it when the new one ends there too; in front of bytes that are here it is a
- * lie.
+ * Drops frames that the new one covers, and cuts the new one where an old one begins. A FIN of a
+ * dropped frame is kept if the new one has the same end. A FIN before received bytes is invalid.
  */
 static void cut_tail(struct sl_tcp_conn *c, struct sl_frame *prev, struct sl_frame *f)
 {
@@ -130,7 +128,7 @@ static void cut_tail(struct sl_tcp_conn *c, struct sl_frame *prev, struct sl_fra
 	f->flags = 0;
 }
 
-/* The farthest bytes go; their sender has kept them until they are acknowledged (RFC 2018 8). */
+/* Drops the highest bytes; the peer keeps them until they are acknowledged (RFC 2018 8). */
 static void shrink(struct sl_tcp_conn *c, uint16_t keep)
 {
 	struct sl_tcp *t = c->tcp;
@@ -148,8 +146,8 @@ static void shrink(struct sl_tcp_conn *c, uint16_t keep)
 }
 
 /*
- * With no place left the heaviest of the next few holders gives half of its frames, if that is more
- * than c would have: so nobody who holds little is kept out by those who hold much.
+ * Reclaims half of the frames of the largest of the next few holders. Returns false if it has less
+ * than twice as many as c would have.
  */
 static bool make_room(const struct sl_tcp_conn *c)
 {
@@ -170,14 +168,14 @@ static bool make_room(const struct sl_tcp_conn *c)
 	return true;
 }
 
-/* f is cut to what is new, and prev ends where it begins or before. */
+/* Inserts f, which contains only new bytes, after prev. */
 static void insert(struct sl_tcp_conn *c, struct sl_frame *prev, struct sl_frame *f)
 {
 	struct sl_tcp *t = c->tcp;
 	uint8_t fin = f->flags;
 
 	if (prev && end_of(prev) == f->seq) {
-		prev->flags = 0; /* bytes where its FIN was said to be: there is none */
+		prev->flags = 0; /* bytes follow, so its FIN is invalid */
 		if (sl_tcp_coalesce(t, prev, f)) {
 			prev->flags = fin;
 			t->stats.ooo_segs++;
@@ -197,7 +195,10 @@ void sl_tcp_ooo_add(struct sl_tcp_conn *c, struct sl_frame *f, bool fin)
 {
 	struct sl_frame *prev = NULL, *next = frame_of(c->tcp, c->ooo_head);
 
-	/* The last one that begins where f does or before; a FIN alone is in front of nothing. */
+	/*
+	 * Finds the last frame that does not begin after f. A frame with only a FIN precedes
+	 * nothing.
+	 */
 	while (next && sl_seq_leq(next->seq + (next->len == 0), f->seq)) {
 		prev = next;
 		next = next->next;
@@ -205,11 +206,11 @@ void sl_tcp_ooo_add(struct sl_tcp_conn *c, struct sl_frame *f, bool fin)
 	c->ooo_recent = f->seq;
 	f->flags = fin ? OOO_FIN : 0;
 	if (prev && sl_seq_leq(end_of(f), end_of(prev))) {
-		/* All bytes of f are here already; that they are the last ones may be news. */
+		/* All bytes of f are known; only its FIN may be new. */
 		if (end_of(f) == end_of(prev) && !prev->next)
 			prev->flags |= f->flags;
 		if (f->len) {
-			/* The sender must be told about a duplicate: RFC 2883. */
+			/* RFC 2883: duplicates are reported. */
 			c->dsack_seq = f->seq;
 			c->dsack_len = (uint16_t)(f->len < 0xffff ? f->len : 0xffff);
 			c->flags |= SL_TCPF_DSACK;
@@ -252,13 +253,13 @@ void sl_tcp_ooo_purge(struct sl_tcp_conn *c)
 	c->ooo_cnt = 0;
 }
 
-/* In sequence space: a FIN takes a number. */
+/* Returns the end in sequence space: a FIN takes one number. */
 static uint32_t range_end(const struct sl_frame *f)
 {
 	return end_of(f) + (f->flags & OOO_FIN);
 }
 
-/* The next range that we hold without a hole, from *f on. */
+/* Returns the next contiguous range from *f. */
 static void next_range(const struct sl_frame **f, uint32_t *start, uint32_t *end)
 {
 	*start = (*f)->seq;
@@ -274,8 +275,8 @@ static void put_block(struct sl_tcp_opts *o, unsigned *cnt, uint32_t start, uint
 }
 
 /*
- * Blocks for the SACK option: a duplicate first (RFC 2883 4), then the range with the most recent
- * segment (RFC 2018 4), those below it, which are the next most recent as a rule, and those above.
+ * Builds SACK blocks: a duplicate first (RFC 2883 4), then the range with the most recent segment
+ * (RFC 2018 4). Lower ranges follow, which are usually more recent, then higher ones.
  */
 unsigned sl_tcp_ooo_blocks(const struct sl_tcp_conn *c, struct sl_tcp_opts *o, unsigned max)
 {

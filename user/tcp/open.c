@@ -32,7 +32,7 @@ void sl_tcp_take_syn(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 	if (o->mss)
 		mss = o->mss;
 	sl_tcp_set_mss(c, mss);
-	c->snd_wnd = seg->wnd; /* never scaled in a SYN */
+	c->snd_wnd = seg->wnd; /* a window in a SYN is never scaled */
 	c->max_snd_wnd = seg->wnd;
 	c->snd_wl1 = seg->seq;
 	c->snd_wl2 = seg->ack;
@@ -54,7 +54,7 @@ static void init_cwnd(struct sl_tcp_conn *c)
 	c->tcp->cc->start(c);
 }
 
-/* From here on the peer's address is proven, and counts. False: RST, it has too many. */
+/* The address is now verified and counted. Returns false after RST at its limit. */
 static bool count_for_address(struct sl_tcp_conn *c)
 {
 	struct sl_tcp *t = c->tcp;
@@ -128,7 +128,7 @@ static bool flow_exists(const struct sl_tcp *t, const struct sl_flow_key *key, u
 	return sl_flow_find(&t->flows, *hash, key) != SL_FLOW_NONE;
 }
 
-/* Chooses the local port when it is 0, RFC 6056 3.3.1. Returns 0 when all are taken. */
+/* Chooses a local port, RFC 6056 3.3.1. Returns 0 if all are in use. */
 static uint16_t choose_port(struct sl_tcp *t, struct sl_flow_key *key, uint64_t *hash)
 {
 	for (unsigned i = 0; i < EPHEMERAL_CNT; i++) {

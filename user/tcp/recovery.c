@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is lost, and how fast to send until it is repaired: SACK scoreboard in the frames (RFC 6675
- * for the pipe), RACK-TLP (RFC 8985) for detection, PRR (RFC 6937) for the pace, NewReno (RFC 6582)
- * towards peers without SACK, Eifel (RFC 3522) to take back what was no loss.
+ * Loss recovery: SACK scoreboard in the frames (RFC 6675), RACK-TLP (RFC 8985), PRR (RFC 6937).
+ * NewReno (RFC 6582) for peers without SACK. Eifel (RFC 3522) detects spurious recoveries.
  */
 #include "tcp/internal.h"
 
-/* RFC 8985 6.1: sent later, or at the same time and behind. */
+/* RFC 8985 6.1: sent later, or at the same time with a higher sequence number. */
 static bool sent_after(uint32_t us_a, uint32_t end_a, uint32_t us_b, uint32_t end_b)
 {
 	return sl_seq_gt(us_a, us_b) || (us_a == us_b && sl_seq_gt(end_a, end_b));
 }
 
-/* RFC 8985 6.2 step 2: f has arrived. A repeated segment counts only if it is this copy. */
+/* RFC 8985 6.2 step 2: f has arrived. A retransmitted segment counts only if it is this copy. */
 void sl_tcp_rack_update(struct sl_tcp_conn *c, const struct sl_frame *f, uint32_t ts_ecr)
 {
 	uint32_t xmit = txf_us(f), end = txf_end(f), rtt = now_us(c->tcp) - xmit;
@@ -34,7 +33,7 @@ void sl_tcp_rack_update(struct sl_tcp_conn *c, const struct sl_frame *f, uint32_
 }
 
 enum {
-	WALKS_IN_VAIN = 128, /* a peer that uploads repeats its blocks with each of its segments */
+	WALKS_IN_VAIN = 128, /* an uploading peer repeats its blocks in each segment */
 	WALK_ONE_IN = 64,
 	WALKS_PER_NEWS = 4,
 };
@@ -77,7 +76,7 @@ static bool in_blocks(const struct sl_tcp_conn *c, const struct sl_tcp_opts *o,
 	return false;
 }
 
-/* The end of the highest valid block: the walk needs to go no further. */
+/* Returns the end of the highest valid block, where the scan may stop. */
 static uint32_t highest_end(const struct sl_tcp_conn *c, const struct sl_tcp_opts *o)
 {
 	uint32_t high = c->snd_una;
@@ -94,7 +93,7 @@ void sl_tcp_sack_mark(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, struc
 	const struct sl_tcp_opts *o = &seg->opts;
 	uint32_t high = highest_end(c, o), walked = 0;
 
-	/* RFC 2883 4: bytes that came twice stand first, below the ACK or in the second block. */
+	/* RFC 2883 4: a duplicate is reported first, below the ACK or within the second block. */
 	a->dsack = sl_seq_leq(o->sack[0].end, seg->ack) ||
 		   (o->sack_cnt > 1 && sl_seq_geq(o->sack[0].start, o->sack[1].start) &&
 		    sl_seq_leq(o->sack[0].end, o->sack[1].end));
@@ -138,7 +137,7 @@ void sl_tcp_mark_lost(struct sl_tcp_conn *c, struct sl_frame *f)
 	f->flags = (uint8_t)((f->flags | SL_TXF_LOST) & ~SL_TXF_RETX);
 }
 
-/* RFC 8985 6.2 step 4: how long a segment may be late before it counts as lost. */
+/* RFC 8985 6.2 step 4: reordering window. */
 static uint32_t reordering_window_us(const struct sl_tcp_conn *c)
 {
 	uint32_t wnd;
@@ -151,7 +150,7 @@ static uint32_t reordering_window_us(const struct sl_tcp_conn *c)
 	return wnd < c->srtt_us ? wnd : c->srtt_us;
 }
 
-/* Step 5. What is not lost yet but will be is left to the timer. */
+/* Step 5. Segments not lost yet are left to the timer. */
 void sl_tcp_rack_detect(struct sl_tcp_conn *c)
 {
 	uint32_t now = now_us(c->tcp), limit = c->rack_rtt_us + reordering_window_us(c);
@@ -240,8 +239,8 @@ void sl_tcp_enter_loss(struct sl_tcp_conn *c)
 }
 
 /*
- * RFC 3522: the first acknowledgement echoes a time before our first repetition, so the original
- * was not lost. cwnd is as it was, and what was marked lost is in flight again.
+ * RFC 3522: the first acknowledgement echoes a time before the first retransmission, so the
+ * original was not lost. Restores cwnd; segments marked lost are in flight again.
  */
 static bool undo(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 {
@@ -266,7 +265,7 @@ static bool undo(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 	return true;
 }
 
-/* RFC 6582: without SACK, duplicates stand for segments that have left the path. */
+/* RFC 6582: without SACK, each duplicate ACK means that a segment has left the network. */
 static void newreno(struct sl_tcp_conn *c, const struct sl_tcp_acked *a, bool duplicate)
 {
 	struct sl_frame *head = frame_of(c->tcp, c->txq_head);
@@ -287,7 +286,7 @@ static void newreno(struct sl_tcp_conn *c, const struct sl_tcp_acked *a, bool du
 		c->sacked_out = limit > c->lost_out ? limit - c->lost_out : 0;
 	if (!head || frame_link(head) == c->txq_send)
 		return;
-	if (c->recovery >= SL_RECOVERY_FAST) { /* a partial acknowledgement: the next one is lost */
+	if (c->recovery >= SL_RECOVERY_FAST) { /* partial acknowledgement: the next one is lost */
 		if (a->acked && !(head->flags & SL_TXF_LOST))
 			sl_tcp_mark_lost(c, head);
 	} else if (c->dupacks >= SL_TCP_DUP_THRESH && sl_seq_gt(c->snd_una, c->recover)) {
@@ -295,7 +294,7 @@ static void newreno(struct sl_tcp_conn *c, const struct sl_tcp_acked *a, bool du
 	}
 }
 
-/* RFC 6937 3: sends in proportion to what arrives, so that cwnd ends at ssthresh. */
+/* RFC 6937 3: sends in proportion to delivered bytes, so that cwnd ends at ssthresh. */
 static void proportional_rate(struct sl_tcp_conn *c, const struct sl_tcp_acked *a, bool progress)
 {
 	struct sl_tcp_prr *p = &c->cc.prr;
@@ -319,7 +318,7 @@ static void proportional_rate(struct sl_tcp_conn *c, const struct sl_tcp_acked *
 	if (p->out == 0 && room < c->mss) /* the fast retransmission itself */
 		room = c->mss;
 	c->cwnd = pipe + (room > 0 ? (uint32_t)room : 0);
-	if (!c->cwnd) /* all of it is lost: one segment goes, or no acknowledgement would come */
+	if (!c->cwnd) /* everything is lost: send one segment to get an acknowledgement */
 		c->cwnd = c->mss;
 }
 
@@ -373,7 +372,7 @@ void sl_tcp_reorder_timeout(struct sl_tcp_conn *c)
 	sl_tcp_dirty(c);
 }
 
-/* RFC 8985 7.3: new data if there is any, else the last segment again. */
+/* RFC 8985 7.3: sends new data, or else retransmits the last segment. */
 void sl_tcp_tlp_send(struct sl_tcp_conn *c)
 {
 	struct sl_tcp *t = c->tcp;
@@ -400,7 +399,7 @@ void sl_tcp_tlp_send(struct sl_tcp_conn *c)
 	sl_tcp_set_rtx(c, SL_RTX_RTO, (uint64_t)sl_tcp_rto_us(c) * SL_NS_PER_US);
 }
 
-/* RFC 8985 7.4: did the probe repair a loss that nothing else has told of? */
+/* RFC 8985 7.4: detects a loss that only the probe repaired. */
 void sl_tcp_tlp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg,
 		    const struct sl_tcp_acked *a)
 {
@@ -409,7 +408,10 @@ void sl_tcp_tlp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg,
 	if (!(c->flags & SL_TCPF_TLP_RETX) || a->dsack) {
 		c->flags &= ~(uint32_t)SL_TCPF_TLP_OUT;
 	} else if (a->acked) {
-		/* All arrived; once more without DSACK would mean that both copies did. */
+		/*
+		 * One copy arrived. Another ACK without DSACK would mean that the probe repaired a
+		 * loss.
+		 */
 		if (sl_seq_leq(seg->ack, c->tlp_end_seq))
 			return;
 		c->flags &= ~(uint32_t)SL_TCPF_TLP_OUT;

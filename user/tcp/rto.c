@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Retransmission timeout: RFC 6298 with Karn's rule; and which timer stands for retransmission. */
+/*
+ * Retransmission time-out (RFC 6298 with Karn's algorithm), and choice of the retransmission timer.
+ */
 #include "tcp/internal.h"
 
 void sl_tcp_rtt_sample(struct sl_tcp_conn *c, uint32_t rtt_us)
@@ -22,8 +24,8 @@ void sl_tcp_rtt_sample(struct sl_tcp_conn *c, uint32_t rtt_us)
 }
 
 /*
- * A smaller minimum than the second of RFC 6298 2.4, as all stacks have it; the variance counts for
- * no less than that, so that a peer's delayed acknowledgement does not look like a loss.
+ * Returns the RTO. Its minimum is below the second of RFC 6298 2.4, as usual. The variance term has
+ * the same minimum, so that delayed acknowledgements do not look like losses.
  */
 uint32_t sl_tcp_rto_us(const struct sl_tcp_conn *c)
 {
@@ -38,7 +40,7 @@ uint32_t sl_tcp_rto_us(const struct sl_tcp_conn *c)
 	return rto < SL_TCP_RTO_MAX_US ? (uint32_t)rto : SL_TCP_RTO_MAX_US;
 }
 
-/* After data was sent or acknowledged; an armed reordering timer is the recovery's own affair. */
+/* Sets the timer after data was sent or acknowledged; leaves an armed reordering timer. */
 void sl_tcp_rearm_rtx(struct sl_tcp_conn *c)
 {
 	uint64_t us = sl_tcp_rto_us(c);
@@ -52,7 +54,7 @@ void sl_tcp_rearm_rtx(struct sl_tcp_conn *c)
 	}
 	if (c->rtx_kind == SL_RTX_REORDER)
 		return;
-	/* RFC 8985 7.2: after the probe, with SACK, when nothing tells of a loss yet. */
+	/* RFC 8985 7.2: TLP with SACK, unless a probe or recovery is in progress. */
 	if ((c->flags & (SL_TCPF_SACK | SL_TCPF_TLP_OUT)) == SL_TCPF_SACK && c->srtt_us &&
 	    c->recovery == SL_RECOVERY_OPEN && !c->backoff) {
 		uint64_t probe = 2 * (uint64_t)c->srtt_us;

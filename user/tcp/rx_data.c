@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * In-order payload: offered to the application at once, kept if it does not want it now, small
- * pieces joined so that a peer who sends bytes one by one does not pin a frame with each.
+ * In-order payload: offered to the application at once, and queued if not consumed. Small pieces
+ * are joined, so that a peer that sends single bytes does not use a frame for each.
  */
 #include "tcp/internal.h"
 
@@ -22,7 +22,7 @@ static void rxq_append(struct sl_tcp_conn *c, struct sl_frame *f)
 	sl_tcp_count_frames(c, 1);
 }
 
-/* Returns bytes consumed; the frame is put or taken when that is all of it. */
+/* Offers a frame. Returns the bytes consumed; if all, the frame is freed or taken. */
 static size_t offer(struct sl_tcp_conn *c, struct sl_frame *f)
 {
 	struct sl_tcp *t = c->tcp;
@@ -38,7 +38,7 @@ static size_t offer(struct sl_tcp_conn *c, struct sl_frame *f)
 	c->flags |= SL_TCPF_IN_DATA;
 	used = t->ops.data(c->handle, &chunk);
 	c->flags &= ~(uint32_t)SL_TCPF_IN_DATA;
-	if (!chunk.frame) /* taken, so all of it; its new owner may have put it already */
+	if (!chunk.frame) /* taken completely; its new owner may already have freed it */
 		return len;
 	if (used >= len) {
 		sl_frame_put(t->umem, f);
@@ -49,9 +49,7 @@ static size_t offer(struct sl_tcp_conn *c, struct sl_frame *f)
 	return used;
 }
 
-/*
- * Whether the application may be told of the peer's FIN now, and tells it. False: connection gone.
- */
+/* Reports the FIN if all bytes were consumed. Returns false if the connection is gone. */
 static bool tell_fin(struct sl_tcp_conn *c)
 {
 	uint32_t want = c->flags & (SL_TCPF_FIN_RCVD | SL_TCPF_FIN_TOLD | SL_TCPF_DISCARD);
@@ -63,7 +61,7 @@ static bool tell_fin(struct sl_tcp_conn *c)
 	return c->state != SL_TCPS_CLOSED;
 }
 
-/* RFC 5681 4.2: every second full segment, what fills a hole at once, everything in time. */
+/* RFC 5681 4.2: acknowledges every second full segment, hole filling at once, others delayed. */
 static void schedule_ack(struct sl_tcp_conn *c)
 {
 	if (c->rcv_nxt - c->last_ack_sent >= 2u * c->mss || c->ooo_head)
@@ -74,7 +72,7 @@ static void schedule_ack(struct sl_tcp_conn *c)
 		sl_tcp_set_ack(c);
 }
 
-/* Of a peer that goes on after the close, as one whose upload was answered early: within its limit. */
+/* Limits the bytes that a peer sends after the close. Returns false if the connection is gone. */
 static bool may_go_on(struct sl_tcp_conn *c)
 {
 	if (!sl_seq_gt(c->rcv_nxt, c->discard_end))
@@ -123,17 +121,19 @@ bool sl_tcp_deliver(struct sl_tcp_conn *c, struct sl_frame *f)
 bool sl_tcp_deliver_fin(struct sl_tcp_conn *c)
 {
 	c->rcv_nxt++;
-	if (sl_seq_gt(c->rcv_nxt, c->rcv_adv)) /* a FIN right behind a filled window */
+	if (sl_seq_gt(c->rcv_nxt, c->rcv_adv)) /* a FIN directly after a full window */
 		c->rcv_adv = c->rcv_nxt;
 	c->flags |= SL_TCPF_FIN_RCVD | SL_TCPF_ACK_NOW;
-	/* Bytes kept behind the FIN cannot be: the application hears of no more after it. */
+	/* Out-of-order bytes after the FIN are invalid. */
 	c->tcp->net->drops[SL_DROP_TCP_CLOSED] += c->ooo_cnt;
 	sl_tcp_ooo_purge(c);
 	sl_tcp_dirty(c);
 	return tell_fin(c);
 }
 
-/* Offers the head of the queue. False when the application wants no more now, or is gone. */
+/*
+ * Offers the first frame of the queue. Returns false if the application takes no more or is gone.
+ */
 static bool offer_head(struct sl_tcp_conn *c)
 {
 	struct sl_tcp *t = c->tcp;
@@ -141,7 +141,7 @@ static bool offer_head(struct sl_tcp_conn *c)
 	struct sl_frame *next = f->next;
 	size_t len = f->len, used;
 
-	/* Off the queue meanwhile: `data` may abort the connection, which frees the queue. */
+	/* Removed from the queue, because `data` may abort the connection and free the queue. */
 	c->rxq_head = frame_link(next);
 	if (!next)
 		c->rxq_tail = 0;
@@ -163,7 +163,7 @@ static bool offer_head(struct sl_tcp_conn *c)
 	return used > 0 && (c->flags & SL_TCPF_RESUME);
 }
 
-/* The peer hears of the room only when it is worth a segment: RFC 9293 3.8.6.2.2. */
+/* Advertises a larger window only if worth a segment, RFC 9293 3.8.6.2.2. */
 static void maybe_update_window(struct sl_tcp_conn *c)
 {
 	uint32_t told = c->rcv_adv - c->rcv_nxt;
@@ -182,7 +182,7 @@ bool sl_tcp_narrow(struct sl_tcp_conn *c, bool narrow)
 	if (narrow == !!(c->flags & SL_TCPF_NARROW))
 		return false;
 	c->flags ^= SL_TCPF_NARROW;
-	/* Who is not held up by it hears of it with the next acknowledgement. */
+	/* Otherwise the next acknowledgement advertises it. */
 	if (!narrow && c->rcv_adv - c->rcv_nxt < SL_TCP_NARROW / 2)
 		maybe_update_window(c);
 	return true;

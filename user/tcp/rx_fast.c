@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Header prediction: the next segment in order of an established connection without trouble. */
+/*
+ * Header prediction: the next in-order segment of an established connection without special events.
+ */
 #include "tcp/internal.h"
 
-/* Each question is cheap and independent of the others; one branch follows them. */
+/* Evaluates cheap independent conditions, followed by one branch. */
 static inline bool needs_slow_path(const struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 {
 	uint32_t acked = seg->ack - c->snd_una;
@@ -12,7 +14,7 @@ static inline bool needs_slow_path(const struct sl_tcp_conn *c, const struct sl_
 	slow = c->state != SL_TCPS_ESTABLISHED;
 	slow |= (seg->flags & ~SL_TCP_PSH) != SL_TCP_ACK;
 	slow |= seg->seq != c->rcv_nxt;
-	slow |= !seg->plain;       /* SACK blocks or something unknown */
+	slow |= !seg->plain; /* SACK blocks or unknown options */
 	slow |= seg->has_ts != ts;
 	slow |= ts & (sl_seq_lt(seg->ts_val, c->ts_recent));
 	slow |= acked > c->snd_nxt - c->snd_una;
@@ -26,7 +28,7 @@ static inline bool needs_slow_path(const struct sl_tcp_conn *c, const struct sl_
 	return slow;
 }
 
-/* It changes with nearly every request: what the peer has not read yet is not in it. */
+/* Updates the send window, which changes with most requests. */
 static inline void take_window(struct sl_tcp_conn *c, uint32_t wnd)
 {
 	if (wnd == c->snd_wnd)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Everything that header prediction did not take, in the order of RFC 9293 3.10.7.4. */
+/* Segments that header prediction did not accept, in the order of RFC 9293 3.10.7.4. */
 #include "tcp/internal.h"
 
 enum verdict {
 	GO_ON,
-	DONE, /* the segment is used up, the connection lives */
+	DONE, /* segment consumed, connection alive */
 	GONE, /* the connection is gone */
 };
 
@@ -19,7 +19,7 @@ static void challenge(struct sl_tcp_conn *c)
 	struct sl_tcp *t = c->tcp;
 
 	if (c->flags & SL_TCPF_ACK_NOW)
-		return; /* one goes out anyway */
+		return; /* an ACK is sent anyway */
 	if (!sl_tcp_may_challenge(t, &c->challenged_at)) {
 		sl_net_drop(t->net, SL_DROP_CHALLENGE_LIMIT);
 		return;
@@ -36,8 +36,9 @@ static uint32_t seg_space(const struct sl_tcp_seg *seg)
 }
 
 /*
- * Returns true for an old duplicate, RFC 7323 5. A timestamp after 24 days without segments proves
- * nothing, because the peer's clock may have wrapped. Segments without a timestamp pass, as in Linux.
+ * Returns true for an old duplicate, RFC 7323 5. After 24 days without segments a timestamp proves
+ * nothing, because the peer's clock may have wrapped. Segments without a timestamp pass, as in
+ * Linux.
  */
 static bool fails_paws(const struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 {
@@ -48,9 +49,9 @@ static bool fails_paws(const struct sl_tcp_conn *c, const struct sl_tcp_seg *seg
 }
 
 /*
- * First: sequence number. A segment without payload may lie anywhere from our last acknowledgement
- * to the window's right edge, both included: pure acknowledgements that data has overtaken, and
- * those of a peer that has filled the window, still tell the truth.
+ * First: sequence number. A segment without payload may be anywhere from our last acknowledgement
+ * to the right edge of the window, inclusive. Acknowledgements overtaken by data, and those of a
+ * peer that has filled the window, are still valid.
  */
 static bool sequence_ok(const struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 {
@@ -73,7 +74,7 @@ static void note_old_bytes(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 	c->flags |= SL_TCPF_DSACK;
 }
 
-/* An unacceptable segment is answered, so that the peer finds its way; loops end by the budget. */
+/* Answers an unacceptable segment to resynchronise the peer; the budget ends loops. */
 static void reject_sequence(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 {
 	struct sl_tcp *t = c->tcp;
@@ -84,7 +85,7 @@ static void reject_sequence(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 									   : SL_DROP_TCP_SEQUENCE);
 	if (seg->flags & SL_TCP_RST)
 		return;
-	/* A lost SYN-ACK: their SYN comes again. */
+	/* The SYN-ACK was lost, so the SYN is retransmitted. */
 	if (c->state == SL_TCPS_SYN_RCVD && (seg->flags & SL_TCP_SYN) &&
 	    seg->seq == c->rcv_nxt - 1) {
 		c->flags |= SL_TCPF_SYN_NOW;
@@ -97,7 +98,7 @@ static void reject_sequence(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 		return;
 	}
 	note_old_bytes(c, seg);
-	/* Keep-alives, probes and repeated bytes are always answered. */
+	/* Keep-alives, probes and retransmitted bytes are always answered. */
 	if (seg->len || (seg->flags & SL_TCP_FIN) || seg->seq == c->rcv_nxt - 1)
 		ack_now(c);
 	else
@@ -111,7 +112,7 @@ static enum verdict check_sequence(struct sl_tcp_conn *c, struct sl_tcp_seg *seg
 	if (fails_paws(c, seg)) {
 		sl_net_drop(t->net, SL_DROP_TCP_PAWS);
 		note_old_bytes(c, seg);
-		/* One without text could be the answer to our answer: that needs a budget. */
+		/* An empty segment may be the answer to our answer, so it needs a budget. */
 		if (seg_space(seg))
 			ack_now(c);
 		else
@@ -132,7 +133,7 @@ static enum verdict check_sequence(struct sl_tcp_conn *c, struct sl_tcp_seg *seg
 	return GO_ON;
 }
 
-/* Second: RST. RFC 5961 3.2: only the exact number resets. */
+/* Second: RST. RFC 5961 3.2: only the exact sequence number resets. */
 static enum verdict check_rst(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 {
 	if (!(seg->flags & SL_TCP_RST))
@@ -149,7 +150,7 @@ static enum verdict check_rst(struct sl_tcp_conn *c, const struct sl_tcp_seg *se
 	return GONE;
 }
 
-/* Fourth: SYN. RFC 5961 4.2, in every synchronised state; the peer's RST would settle it. */
+/* Fourth: SYN. RFC 5961 4.2: challenged in every synchronised state. */
 static enum verdict check_syn(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 {
 	if (!(seg->flags & SL_TCP_SYN))
@@ -174,7 +175,7 @@ static enum verdict ack_in_syn_rcvd(struct sl_tcp_conn *c, struct sl_tcp_seg *se
 	return sl_tcp_establish(c) ? GO_ON : GONE;
 }
 
-/* The peer has acknowledged all, our FIN included. */
+/* Handles the acknowledgement of our FIN. */
 static bool fin_acked(struct sl_tcp_conn *c)
 {
 	if (c->state == SL_TCPS_FIN_WAIT_1 || c->state == SL_TCPS_CLOSING) {
@@ -230,7 +231,7 @@ static enum verdict check_ack(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 		return DONE;
 	}
 	if (sl_seq_lt(seg->ack, c->snd_una))
-		return GO_ON; /* old news about our bytes, maybe new bytes of theirs */
+		return GO_ON; /* old acknowledgement, possibly with new bytes */
 	changed = update_window(c, seg);
 	sl_tcp_ack(c, seg, changed);
 	if ((c->flags & SL_TCPF_FIN_QUEUED) && c->snd_una == c->snd_end && !fin_acked(c))
@@ -238,7 +239,7 @@ static enum verdict check_ack(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 	return sl_tcp_tell_writable(c) ? GO_ON : GONE;
 }
 
-/* Cuts what we have and what exceeds the window. The FIN goes with bytes cut at the end. */
+/* Cuts bytes already received or beyond the window. A cut at the end removes the FIN. */
 static void fit_to_window(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 {
 	struct sl_frame *f = seg->f;
@@ -261,14 +262,14 @@ static void fit_to_window(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 	}
 }
 
-/* A FIN without bytes is kept like bytes until those before it are here. */
+/* Returns true for an out-of-order FIN without bytes, which is stored like bytes. */
 static bool fin_behind_a_hole(const struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 {
 	return (seg->flags & SL_TCP_FIN) && sl_seq_gt(seg->f->seq, c->rcv_nxt) &&
 	       !(c->flags & SL_TCPF_FIN_RCVD);
 }
 
-/* States first: the application's answer to the FIN already meets the new one. */
+/* The state changes first, because the application may reply to the FIN at once. */
 static bool fin_arrived(struct sl_tcp_conn *c)
 {
 	if (c->flags & SL_TCPF_FIN_RCVD)
@@ -280,7 +281,7 @@ static bool fin_arrived(struct sl_tcp_conn *c)
 	return sl_tcp_deliver_fin(c) && sl_tcp_try_finish(c);
 }
 
-/* Delivers what has become the next in order. False when the connection is gone. */
+/* Delivers frames that are now in order. Returns false if the connection is gone. */
 static bool drain_ooo(struct sl_tcp_conn *c)
 {
 	struct sl_frame *f;
@@ -297,7 +298,7 @@ static bool drain_ooo(struct sl_tcp_conn *c)
 	return true;
 }
 
-/* Seventh: text. Uses up the frame. */
+/* Seventh: text. Takes the frame. */
 static enum verdict take_text(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 {
 	struct sl_tcp *t = c->tcp;
@@ -332,7 +333,7 @@ static enum verdict take_text(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 	return GO_ON;
 }
 
-/* Their SYN of a simultaneous open comes again with an ACK for ours: all but the ACK is known. */
+/* Removes the known SYN from the SYN-ACK of a simultaneous open; only its ACK is new. */
 static void strip_known_syn(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 {
 	const uint8_t both = SL_TCP_SYN | SL_TCP_ACK;
@@ -362,17 +363,17 @@ void sl_tcp_rx_slow(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 		sl_frame_put(c->tcp->umem, seg->f);
 		return;
 	}
-	/* Sixth: URG. RFC 6093 6: the bytes stay in line, the pointer means nothing. */
+	/* Sixth: URG. RFC 6093 6: bytes stay in line, the pointer is ignored. */
 	if (take_text(c, seg) != GO_ON || !(seg->flags & SL_TCP_FIN))
 		return;
-	/* Eighth: FIN, when all before it is here. */
+	/* Eighth: FIN, if all bytes before it have arrived. */
 	if (seg->seq + seg->len == c->rcv_nxt)
 		(void)fin_arrived(c);
 	else
 		ack_now(c);
 }
 
-/* RFC 9293 3.10.7.3; the frame's payload is not used, the peer repeats it. */
+/* RFC 9293 3.10.7.3. The payload is not used; the peer retransmits it. */
 void sl_tcp_rx_syn_sent(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 {
 	struct sl_tcp *t = c->tcp;

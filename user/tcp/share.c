@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the connections of one address (IPv4) or network (IPv6 /64) have caused in this turn of the loop.
- * Counters are found by multiply-shift hashing with a secret factor. Two addresses that share one
- * also share what they may do before others; neither loses anything but time.
+ * Work per address (IPv4) or network (IPv6 /64) in a turn of the loop. Counters are found by
+ * multiply-shift hashing with a secret factor. Addresses that collide share their priority, which
+ * only delays them.
  */
 #include "tcp/internal.h"
 

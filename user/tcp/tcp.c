@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Set-up and tear-down of a worker's TCP. */
+/* Creation and destruction of a worker's TCP. */
 #include <errno.h>
 #include <stdlib.h>
 #include "config/defaults.h"
@@ -25,7 +25,7 @@ void sl_tcp_config_default(struct sl_tcp_config *cfg)
 	};
 }
 
-/* Keys of one purpose each from the key of the process, so that workers agree on cookies. */
+/* Derives keys per purpose from the process-wide key, so that workers agree on cookies. */
 static struct sl_sipkey derive_key(const struct sl_net *net, uint64_t purpose)
 {
 	struct sl_sipkey base = sl_sipkey_from(net->hash_key);
@@ -85,7 +85,7 @@ struct sl_tcp *sl_tcp_create(struct sl_net *net, const struct sl_tcp_config *cfg
 	t->cfg = *cfg;
 	t->cc = cfg->newreno ? &sl_tcp_cc_newreno : &sl_tcp_cc_cubic;
 	t->rcv_wscale = window_scale(cfg->rcv_buf);
-	t->rsts.second = UINT64_MAX; /* none drawn yet */
+	t->rsts.second = UINT64_MAX; /* no second yet */
 	init_keys(t);
 	sl_wheel_init(&t->wheel, now_ns(t), UINT64_C(1) << SL_TCP_TICK_SHIFT);
 
@@ -127,7 +127,7 @@ void sl_tcp_destroy(struct sl_tcp *t)
 {
 	if (!t)
 		return;
-	/* Every live connection stands in the flow table. */
+	/* Every live connection is in the flow table. */
 	for (uint32_t i = 0; i <= t->flows.mask + t->flows.split && t->conn_cnt; i++) {
 		struct sl_flow_bucket *b = &t->flows.buckets[i];
 

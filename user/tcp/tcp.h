@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TCP for the server side, and active open for load generators and tests: RFC 9293 and the RFCs
- * that README.md names. One struct sl_tcp per worker; nothing in it is shared.
+ * TCP for servers, and active open for load generators and tests: RFC 9293 and the RFCs that
+ * README.md lists. One struct sl_tcp per worker, nothing shared.
  *
- * Segments come in from net, which calls input.c for each TCP packet. What the application wants to
- * know comes out through struct sl_tcp_ops, called from within sl_net_input(), sl_tcp_timer() or
- * sl_tcp_resume(). Segments go out in sl_tcp_output(), once per burst, for every
- * connection that has something to send: replies to one burst share segments and wake-ups.
+ * net calls input.c for each TCP packet. Events are reported to the application by struct
+ * sl_tcp_ops, from within sl_net_input(), sl_tcp_timer() or sl_tcp_resume(). sl_tcp_output() sends
+ * segments of all connections once per burst, so that replies share segments and wake-ups.
  *
- * From inside an upcall every function below may be called on any connection. A connection and its
- * handle are valid until `closed` has been called or sl_tcp_abort() has returned.
+ * Upcalls may call every function below for any connection. A connection and its handle are valid
+ * until `closed` is called or sl_tcp_abort() returns.
  */
 #ifndef SL_TCP_TCP_H
 #define SL_TCP_TCP_H
@@ -27,137 +26,139 @@ struct sl_tcp_conn;
 enum sl_tcp_close_reason {
 	SL_TCP_CLOSED,      /* both halves closed in order */
 	SL_TCP_RESET,       /* RST received */
-	SL_TCP_TIMEOUT,     /* retransmission or user timeout, keep-alive, FIN-WAIT-2 */
+	SL_TCP_TIMEOUT,     /* retransmission or user time-out, keep-alive, FIN-WAIT-2 */
 	SL_TCP_UNREACHABLE, /* active open: refused or unreachable */
 };
 
 struct sl_tcp_ops {
 	/*
-	 * Whether this address stands for many, as that of a balancer: max_conns_per_addr does not
-	 * hold for it. NULL: none does.
+	 * Returns true if the address is shared by many clients, e.g. a load balancer:
+	 * max_conns_per_addr does not apply. NULL: never.
 	 */
 	bool (*stands_for_many)(void *app, uint16_t listener, const struct sl_addr *remote);
 	/*
-	 * A connection reached ESTABLISHED on `listener`. Returns the application's handle; NULL
-	 * refuses it (RST, counted as SL_DROP_TCP_REFUSED).
+	 * Reports a connection that reached ESTABLISHED. Returns the application's handle, or NULL
+	 * to refuse it (RST, counted as SL_DROP_TCP_REFUSED).
 	 */
 	void *(*accepted)(void *app, struct sl_tcp_conn *c, uint16_t listener,
 			  const struct sl_addr *local, const struct sl_addr *remote);
-	/* An active open finished; on failure `closed` is called instead. */
+	/* Reports a completed active open; after a failure `closed` is called instead. */
 	void (*connected)(void *handle, struct sl_tcp_conn *c);
 	/*
-	 * In-order bytes; chunk->frame is HELD already, its data and len are the chunk, so a taker
-	 * has nothing to do. Returns how many were consumed; what is left stays in the queue, is
-	 * counted against the window, and is offered again by sl_tcp_resume(). May be called
-	 * several times per burst; never after `fin`.
+	 * Delivers in-order bytes. Returns how many were consumed. The rest stays in the queue,
+	 * counts in the window, and is offered again by sl_tcp_resume(). chunk->frame is already
+	 * HELD and contains exactly the chunk, so it can be taken directly. May be called several
+	 * times per burst, never after `fin`.
 	 */
 	size_t (*data)(void *handle, struct sl_chunk *chunk);
-	/* The peer closed its half and all bytes before it were consumed. */
+	/* The peer closed its half, and all bytes before it were consumed. */
 	void (*fin)(void *handle);
-	/* There is room again after sl_tcp_send() took less than it was given. */
+	/* There is room again after sl_tcp_send() took less than offered. */
 	void (*writable)(void *handle);
 	/* The connection is gone. Not called after sl_tcp_abort(). */
 	void (*closed)(void *handle, enum sl_tcp_close_reason why);
 	/*
-	 * It holds so many frames more, or fewer: to be sent or acknowledged, received and not
-	 * consumed, behind a hole. Only counts: calls nothing here. NULL: nobody does.
+	 * Reports a change of the number of frames held: unsent or unacknowledged, received and not
+	 * consumed, or out of order. Must only count. May be NULL.
 	 */
 	void (*holds)(void *handle, int32_t frames);
 	/*
-	 * Whether its send queue shall hold no more than it takes to go on. NULL: never. Asked when
-	 * it is to grow beyond that.
+	 * Returns true if the send queue should stay at its minimum. Asked before it grows beyond
+	 * that. NULL: never.
 	 */
 	bool (*full)(void *handle);
 };
 
 struct sl_tcp_config {
 	uint32_t max_conns;
-	uint32_t max_half_open;        /* above it: SYN cookies */
-	uint32_t max_conns_per_addr;   /* IPv4 address or IPv6 /64; 0 no limit */
-	uint32_t max_ooo_frames;       /* per connection */
-	uint32_t max_ooo_frames_total; /* of all; then the heaviest gives way */
-	uint32_t rcv_buf;              /* receive window in bytes, at most */
-	uint32_t discard_max;          /* bytes that a peer may still send after sl_tcp_close() */
-	uint32_t snd_buf;              /* unacknowledged and unsent bytes per connection, at most */
-	uint32_t snd_ahead;            /* and so many beyond what the peer's window lets go */
-	uint64_t keepalive_ns;         /* idle time before probes; 0 off */
-	uint64_t user_timeout_ns;      /* RFC 5482: give up after that long without progress */
+	uint32_t max_half_open;      /* above it SYN cookies are used */
+	uint32_t max_conns_per_addr; /* per IPv4 address or IPv6 /64; 0: no limit */
+	uint32_t max_ooo_frames;     /* per connection */
+	/* of all connections; above it the one with most is reduced */
+	uint32_t max_ooo_frames_total;
+	uint32_t rcv_buf;         /* maximum receive window, bytes */
+	uint32_t discard_max;     /* bytes that a peer may send after sl_tcp_close() */
+	uint32_t snd_buf;         /* maximum of unacknowledged and unsent bytes per connection */
+	uint32_t snd_ahead;       /* maximum of bytes beyond the peer's window */
+	uint64_t keepalive_ns;    /* idle time before probes; 0: off */
+	uint64_t user_timeout_ns; /* RFC 5482: time-out without progress */
 	uint64_t time_wait_ns;
 	uint64_t fin_wait2_ns;
 	uint64_t delayed_ack_ns;
 	uint16_t mss_clamp;    /* 0: from the MTU */
 	bool newreno;          /* instead of CUBIC */
-	bool rst_closed_ports; /* answer segments for closed ports of served addresses */
+	bool rst_closed_ports; /* answer segments for closed ports of served addresses by RST */
 };
 void sl_tcp_config_default(struct sl_tcp_config *cfg);
 
 /*
- * Allocates all that the configuration bounds and plugs itself into net->tcp; sl_tcp_destroy()
- * takes it out again. net must have its time set. Returns NULL and sets errno.
+ * Allocates everything within the limits of `cfg` and registers in net->tcp, until
+ * sl_tcp_destroy(). net must have its time set. Returns NULL and sets errno on error.
  */
 struct sl_tcp *sl_tcp_create(struct sl_net *net, const struct sl_tcp_config *cfg,
 			     const struct sl_tcp_ops *ops, void *app);
 void sl_tcp_destroy(struct sl_tcp *t);
 
 /*
- * Sends what all dirty connections have to send; once per turn of the loop, which is a burst. Returns
- * true if some of it waits for the next turn, as bulk does beyond its share.
+ * Sends pending segments of all connections; once per turn of the loop. Returns true if connections
+ * beyond their share wait for the next turn.
  */
 bool sl_tcp_output(struct sl_tcp *t);
-/* Runs timers that are due; sl_tcp_next_ns() says when the next one may be. */
+/* Runs timers that are due. sl_tcp_next_ns() returns a lower bound of the next deadline. */
 void sl_tcp_timer(struct sl_tcp *t);
 uint64_t sl_tcp_next_ns(const struct sl_tcp *t);
 
-/* The listener that now has what the connection was made to; -1: none. */
+/* Returns the listener that currently matches the local address, or -1. */
 int sl_tcp_listener(const struct sl_tcp_conn *c);
-/* Bytes that sl_tcp_send() would take now. */
+/* Returns the bytes that sl_tcp_send() would take now. */
 size_t sl_tcp_send_room(const struct sl_tcp_conn *c);
 /*
- * Copies bytes into the send queue; they leave in sl_tcp_output(). Returns how many were taken,
- * fewer than len only when snd_buf, the peer's window or the frame pool is exhausted (then
- * `writable` follows).
+ * Copies bytes to the send queue; sl_tcp_output() sends them. Returns how many were taken: fewer
+ * than `len` if snd_buf, the peer's window or the frame pool is exhausted. Then `writable` follows.
  */
 size_t sl_tcp_send(struct sl_tcp_conn *c, const void *bytes, size_t len);
-/* For how long the peer has not taken any of the bytes that wait for it; 0: none wait. */
+/* Returns for how long the peer has not acknowledged pending bytes; 0: none are pending. */
 uint64_t sl_tcp_unread_ns(const struct sl_tcp_conn *c);
-/* Frames with what the peer has not acknowledged, or may not be sent yet. */
+/* Returns the number of frames in the send queue. */
 uint32_t sl_tcp_unread_frames(const struct sl_tcp_conn *c);
-/* All that it has; what sl_tcp_ops.holds has told, once the application knows the connection. */
+/* Returns the number of all frames of the connection, as reported by sl_tcp_ops.holds. */
 uint32_t sl_tcp_held_frames(const struct sl_tcp_conn *c);
-/* Connections for which there is a place yet. */
+/* Returns how many more connections can be opened. */
 uint32_t sl_tcp_free_places(const struct sl_tcp *t);
-/* For who asked for the room and does not try: `writable` follows as if sl_tcp_send had. */
+/* Requests `writable`, as if sl_tcp_send() had failed. */
 void sl_tcp_want_write(struct sl_tcp_conn *c);
-/* Like sl_tcp_send but may exceed snd_buf: for heads and trailers of at most a few KiB. All or
- * nothing. */
+/*
+ * Like sl_tcp_send(), but all or nothing, and may exceed snd_buf: for heads and trailers of a few
+ * KiB.
+ */
 bool sl_tcp_send_head(struct sl_tcp_conn *c, const void *bytes, size_t len);
 /*
- * Room of at least min bytes in the frame that leaves last, for bytes that are made in place;
- * sl_tcp_commit() says how many of them it were, before anything else is sent or output is made.
- * `beyond`: snd_buf may be exceeded as by sl_tcp_send_head, if sl_tcp_fits_head() has said so. NULL:
- * none now, and `writable` follows.
+ * Returns a buffer of at least `min` bytes in the last frame of the send queue, and its size in
+ * *room. sl_tcp_commit() appends the bytes written, before any other send or output. `beyond`: may
+ * exceed snd_buf if sl_tcp_fits_head() is true. Returns NULL if there is none now; `writable`
+ * follows.
  */
 uint8_t *sl_tcp_lay(struct sl_tcp_conn *c, size_t min, bool beyond, size_t *room);
 void sl_tcp_commit(struct sl_tcp_conn *c, size_t len);
 bool sl_tcp_fits_head(const struct sl_tcp_conn *c, size_t len);
 /*
- * The receive window is SL_TCP_NARROW at the most, as a SYN tells it, or again what the configuration
- * says; what was told stays true. Whether that is news.
+ * Limits the receive window to SL_TCP_NARROW, as in a SYN, or restores the configured one. A window
+ * that was advertised stays valid. Returns true if this is a change.
  */
-enum { SL_TCP_NARROW = 20 << 10 }; /* a record of TLS fits */
+enum { SL_TCP_NARROW = 20 << 10 }; /* fits a TLS record */
 bool sl_tcp_narrow(struct sl_tcp_conn *c, bool narrow);
-/* How long a round trip takes; 0: that is not known. */
+/* Returns the smoothed round-trip time; 0: unknown. */
 uint32_t sl_tcp_rtt_us(const struct sl_tcp_conn *c);
-/* Offers unconsumed bytes again; calls `data` (and `fin`). */
+/* Offers unconsumed bytes again: calls `data` and `fin`. */
 void sl_tcp_resume(struct sl_tcp_conn *c);
-/* FIN behind everything queued. Bytes that still arrive go to `data`. */
+/* Sends FIN after all queued bytes. Received bytes still go to `data`. */
 void sl_tcp_shutdown(struct sl_tcp_conn *c);
-/* FIN behind everything queued; bytes that still arrive are acknowledged and thrown away. */
+/* Sends FIN after all queued bytes. Received bytes are acknowledged and dropped. */
 void sl_tcp_close(struct sl_tcp_conn *c);
-/* RST now; frees everything. */
+/* Sends RST now and frees everything. */
 SL_COLD void sl_tcp_abort(struct sl_tcp_conn *c);
 
-/* Active open from a local address of the port. Returns NULL and sets errno. */
+/* Opens a connection from a local address of the port. Returns NULL and sets errno on error. */
 struct sl_tcp_conn *sl_tcp_connect(struct sl_tcp *t, uint8_t port, const uint8_t *next_hop_mac,
 				   const struct sl_addr *local, const struct sl_addr *remote,
 				   void *handle);

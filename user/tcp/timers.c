@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A deadline has come. */
+/* Handling of deadlines. */
 #include "tcp/internal.h"
 
 static bool gave_up(const struct sl_tcp_conn *c)
@@ -7,7 +7,7 @@ static bool gave_up(const struct sl_tcp_conn *c)
 	const struct sl_tcp *t = c->tcp;
 	uint32_t since = c->progress_at;
 
-	/* A closed window is no failure as long as the peer answers probes: RFC 9293 3.8.6.1. */
+	/* RFC 9293 3.8.6.1: a closed window is no failure while the peer answers probes. */
 	if (c->rtx_kind == SL_RTX_PERSIST && !(c->flags & SL_TCPF_DISCARD) &&
 	    (int32_t)(c->heard_at - since) > 0)
 		since = c->heard_at;
@@ -104,7 +104,7 @@ static void idle_timeout(struct sl_tcp_conn *c)
 		sl_tcp_conn_gone(c, SL_TCP_TIMEOUT);
 		return;
 	}
-	if (c->snd_una == c->snd_nxt) { /* else retransmission does the asking */
+	if (c->snd_una == c->snd_nxt) { /* otherwise retransmissions probe */
 		c->probes++;
 		c->flags |= SL_TCPF_PROBE_NOW;
 		sl_tcp_dirty(c);

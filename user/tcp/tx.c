@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Segments out: headers, and for each dirty connection what it has to send. */
+/* Output: headers, and segments of each dirty connection. */
 #include "tcp/internal.h"
 #include "wire/csum.h"
 
@@ -26,9 +26,7 @@ bool sl_tcp_send_bare(struct sl_tcp *t, const struct sl_tcp_bare *b)
 	return sl_net_send(t->net, f, b->path, SL_IP_PROTO_TCP);
 }
 
-/*
- * What the application has not consumed takes room; with few frames left the window only shrinks.
- */
+/* Unconsumed bytes reduce the window; if frames are short it only shrinks. */
 uint32_t sl_tcp_rcv_space(const struct sl_tcp_conn *c)
 {
 	bool narrow = (c->flags & SL_TCPF_NARROW) && c->tcp->cfg.rcv_buf > SL_TCP_NARROW;
@@ -39,7 +37,7 @@ uint32_t sl_tcp_rcv_space(const struct sl_tcp_conn *c)
 	return sl_umem_low(c->tcp->umem) && space > told ? told : space;
 }
 
-/* RFC 9293 3.8.6.2.2: the right edge moves in steps worth a segment, and never back. */
+/* RFC 9293 3.8.6.2.2: the right edge advances in steps worth a segment, and never retreats. */
 uint16_t sl_tcp_select_window(struct sl_tcp_conn *c)
 {
 	uint32_t told = c->rcv_adv - c->rcv_nxt, wnd = sl_tcp_rcv_space(c);
@@ -104,7 +102,7 @@ static bool send_ack(struct sl_tcp_conn *c)
 	return true;
 }
 
-/* A number that was acknowledged already: the peer has to answer, RFC 9293 3.8.4 and 3.8.6.1. */
+/* Sends an old sequence number, which the peer must answer, RFC 9293 3.8.4 and 3.8.6.1. */
 void sl_tcp_send_probe(struct sl_tcp_conn *c)
 {
 	struct sl_tcp_opts o = SL_TCP_OPTS_NONE;
@@ -171,8 +169,8 @@ static void send_syn(struct sl_tcp_conn *c)
 }
 
 /*
- * Puts the headers in front of the payload, which stays where it is. False when the frame is still
- * in the ring from last time, or the ring is full; the frame is unchanged then but for headers.
+ * Writes headers before the payload and sends the frame. Returns false if the frame is still in the
+ * ring from the last transmission, or the ring is full; then only headers have changed.
  */
 bool sl_tcp_send_frame(struct sl_tcp_conn *c, struct sl_frame *f)
 {
@@ -207,7 +205,8 @@ bool sl_tcp_send_frame(struct sl_tcp_conn *c, struct sl_frame *f)
 		f->xmit_cnt++;
 	t->stats.segs_out++;
 	t->stats.bytes_out += f->payload_len;
-	if (!c->ooo_head && !(c->flags & SL_TCPF_DSACK)) /* else a segment with blocks follows */
+	/* otherwise a segment with blocks follows */
+	if (!c->ooo_head && !(c->flags & SL_TCPF_DSACK))
 		ack_is_out(c);
 	return true;
 }
@@ -228,7 +227,7 @@ static bool resend(struct sl_tcp_conn *c, struct sl_frame *f)
 	return true;
 }
 
-/* What is known to be lost, first to last, as far as cwnd allows; the head in any case. */
+/* Retransmits lost segments in order, within cwnd; the first in any case. */
 static bool send_lost(struct sl_tcp_conn *c)
 {
 	struct sl_tcp *t = c->tcp;
@@ -257,7 +256,7 @@ static bool send_lost(struct sl_tcp_conn *c)
 
 enum blocked { BY_NOTHING, BY_CWND, BY_WINDOW, BY_RING, BY_WAITING, BY_SHARE };
 
-/* RFC 9293 3.8.6.2.1: what part of a frame that exceeds the window is worth a segment. */
+/* RFC 9293 3.8.6.2.1: returns the part of a frame that fits the window and is worth a segment. */
 static uint32_t fitting_part(const struct sl_tcp_conn *c, const struct sl_frame *f)
 {
 	uint32_t usable = c->snd_una + c->snd_wnd - f->seq;
@@ -269,7 +268,7 @@ static uint32_t fitting_part(const struct sl_tcp_conn *c, const struct sl_frame 
 	return usable < f->payload_len ? usable : f->payload_len;
 }
 
-/* May the first unsent frame go? It may be cut on the way. */
+/* Returns what prevents sending the first unsent frame, which may be split. */
 static enum blocked may_send(struct sl_tcp_conn *c, struct sl_frame *f)
 {
 	uint32_t flight = in_flight(c);
@@ -289,7 +288,7 @@ static enum blocked may_send(struct sl_tcp_conn *c, struct sl_frame *f)
 			return BY_WINDOW;
 		return sl_tcp_txq_split(c, f, part) ? BY_NOTHING : BY_RING;
 	}
-	/* More is coming: a full segment is worth waiting for an acknowledgement. */
+	/* More bytes follow: wait for a full segment or an acknowledgement. */
 	if (!f->next && flight && (c->flags & SL_TCPF_WANT_WRITE) && f->payload_len < c->mss)
 		return BY_WAITING;
 	return BY_NOTHING;
@@ -320,7 +319,7 @@ static enum blocked send_new(struct sl_tcp_conn *c, bool *any)
 	return BY_NOTHING;
 }
 
-/* Returns true if the share of this turn is used up and the connection has more to send. */
+/* Returns true if the connection has more to send but has used its share of the turn. */
 static bool send_data(struct sl_tcp_conn *c)
 {
 	enum blocked why = BY_NOTHING;
@@ -332,7 +331,7 @@ static bool send_data(struct sl_tcp_conn *c)
 		any = send_lost(c);
 	if (c->txq_send)
 		why = send_new(c, &any);
-	/* cwnd grows only while it is what holds us back: RFC 9293 3.8.2, RFC 7661. */
+	/* cwnd grows only while it is the limit: RFC 9293 3.8.2, RFC 7661. */
 	if (why == BY_CWND || (c->cwnd < c->ssthresh && 2 * in_flight(c) >= c->cwnd))
 		c->flags |= SL_TCPF_CWND_LIMITED;
 	else if (why != BY_SHARE && (in_flight(c) == 0 || why != BY_NOTHING))
@@ -347,10 +346,7 @@ static bool send_data(struct sl_tcp_conn *c)
 	return !c->tcp->segs_left && (why == BY_SHARE || c->lost_out > c->retrans_out);
 }
 
-/*
- * Whatever is queued and was not sent waits for a timer: without one the connection would be silent
- * until the application's own time-out.
- */
+/* Ensures that a timer runs while frames are queued; otherwise the connection would stall. */
 static void check_armed(struct sl_tcp_conn *c)
 {
 	if (sl_likely(c->rtx_kind != SL_RTX_NONE || !c->txq_head))
@@ -381,7 +377,7 @@ static void output_conn(struct sl_tcp_conn *c)
 		sl_tcp_set_ack(c);
 }
 
-/* Takes a connection off a queue. It may send `segs` segments. Returns how many it has sent. */
+/* Sends up to `segs` segments of the first connection in a queue. Returns how many were sent. */
 static uint32_t output_first(struct sl_tcp *t, struct sl_tcp_queue *q, uint32_t segs)
 {
 	struct sl_tcp_conn *c = sl_tcp_queue_pop(t, q);
@@ -396,8 +392,8 @@ static uint32_t output_first(struct sl_tcp *t, struct sl_tcp_queue *q, uint32_t 
 }
 
 /*
- * What is new comes first, in the limits of connection and address. Then the connections whose share
- * was used up continue in turns, until the limit for all of them.
+ * New work first, within the limits per connection and address. Then connections beyond their share
+ * in turn, within a common limit.
  */
 bool sl_tcp_output(struct sl_tcp *t)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The send queue: frames with payload at a fixed place behind room for all headers. Bytes are
- * copied and summed once; the sum stays with the frame for its transmissions.
+ * Send queue: frames with payload at a fixed offset behind space for all headers. Bytes are copied
+ * and summed once; the sum is stored for retransmissions.
  *
- *   in flight: a frame each     not sent yet: as many segments as a frame holds, cut when they go
+ *   in flight: a frame each     not sent yet: as many segments as fit, split when sent
  *   [ A ] [ B ] [ C ]           [ D | E | F ] [ G | H ]
  *
- * So a small segment size costs memory only for what is in flight, and the number of frames is
- * bounded whatever the size is: beyond it, what is queued waits for acknowledgements.
+ * So a small MSS costs memory only for segments in flight. The number of frames is bounded for any
+ * MSS; beyond it, queued bytes wait for acknowledgements.
  */
 #include "tcp/internal.h"
 #include "wire/csum.h"
@@ -31,8 +31,7 @@ enum {
 };
 
 /*
- * Frames of few bytes count too: a queue is bounded in both. As this is the number of frames that
- * an acknowledgement with SACK blocks walks over, it bounds that work as well.
+ * Limits frames as well as bytes. This also bounds the scan of an acknowledgement with SACK blocks.
  */
 static uint32_t max_frames(const struct sl_tcp_conn *c)
 {
@@ -41,7 +40,7 @@ static uint32_t max_frames(const struct sl_tcp_conn *c)
 	return cnt < UINT16_MAX / 2 ? cnt : UINT16_MAX / 2;
 }
 
-/* Payload that a frame gets before it is sent: whole segments, one as a rule. */
+/* Returns the payload of a frame before it is sent: whole segments, usually one. */
 static uint32_t frame_fill(const struct sl_tcp_conn *c)
 {
 	uint32_t room = c->tcp->umem->frame_size - SL_FRAME_HEADROOM, segs;
@@ -53,8 +52,9 @@ static uint32_t frame_fill(const struct sl_tcp_conn *c)
 }
 
 /*
- * The last frames of the pool are for acknowledgements, heads, and who has none in flight; and so are
- * those of whom the application counts it to.
+ * Returns true if the queue may take a frame. The last frames of the pool are reserved for
+ * acknowledgements, heads, and connections with few frames. The application may also limit its
+ * client.
  */
 static bool pool_allows(const struct sl_tcp_conn *c)
 {
@@ -72,8 +72,8 @@ static uint32_t queued(const struct sl_tcp_conn *c)
 }
 
 /*
- * What a peer's window does not let go waits here for no good: of that there is enough to go on with
- * when it opens, and whoever stops reading costs no more.
+ * Limits bytes beyond the peer's window, which cannot be sent. Enough are queued to continue when
+ * it opens, and a client that stops reading costs no more.
  */
 uint32_t sl_tcp_send_most(const struct sl_tcp_conn *c)
 {
@@ -116,7 +116,7 @@ static struct sl_frame *append_frame(struct sl_tcp_conn *c)
 	return f;
 }
 
-/* The tail frame while it may still grow: not sent yet, no FIN, room for a byte. */
+/* Returns the last frame if it may grow: not sent, without FIN, with room. */
 static struct sl_frame *open_tail(struct sl_tcp_conn *c, uint32_t fill)
 {
 	struct sl_frame *f = frame_of(c->tcp, c->txq_tail);
@@ -126,7 +126,7 @@ static struct sl_frame *open_tail(struct sl_tcp_conn *c, uint32_t fill)
 	return f;
 }
 
-/* Bytes stand behind the payload that are to be a part of it. */
+/* Adds `len` bytes behind the payload to it. */
 static void extend(struct sl_tcp_conn *c, struct sl_frame *f, uint32_t len, uint64_t sum)
 {
 	f->payload_sum = sl_csum_join(f->payload_sum, sum, f->payload_len);
@@ -135,7 +135,7 @@ static void extend(struct sl_tcp_conn *c, struct sl_frame *f, uint32_t len, uint
 	c->snd_end += len;
 }
 
-/* RFC 5681 4.1: after a pause nobody knows whether the path still bears the old window. */
+/* RFC 5681 4.1: after an idle period the path may not support the old window. */
 static void wake_from_idle(struct sl_tcp_conn *c)
 {
 	struct sl_tcp *t = c->tcp;
@@ -147,7 +147,7 @@ static void wake_from_idle(struct sl_tcp_conn *c)
 	c->progress_at = now_tick(t);
 }
 
-/* Until all is copied, or a new frame is needed and `more` says no. */
+/* Copies bytes until done, or until a new frame is needed and `more` returns false. */
 static size_t append(struct sl_tcp_conn *c, const uint8_t *bytes, size_t len,
 		     bool (*more)(const struct sl_tcp_conn *c))
 {
@@ -194,7 +194,7 @@ void sl_tcp_want_write(struct sl_tcp_conn *c)
 	if (!can_send(c))
 		return;
 	c->flags |= SL_TCPF_WANT_WRITE;
-	if (c->snd_end == c->snd_una) /* no acknowledgement will come and call us */
+	if (c->snd_end == c->snd_una) /* no acknowledgement will trigger a call */
 		sl_tcp_set_rtx(c, SL_RTX_NO_FRAME, SL_TCP_NO_FRAME_NS);
 }
 
@@ -256,7 +256,7 @@ bool sl_tcp_send_head(struct sl_tcp_conn *c, const void *bytes, size_t len)
 	return len == 0 || append(c, bytes, len, may_grow_head) == len;
 }
 
-/* Without a frame for it now, sl_tcp_output tries again. */
+/* Without a frame, sl_tcp_output() tries again. */
 void sl_tcp_queue_fin(struct sl_tcp_conn *c)
 {
 	struct sl_frame *f = frame_of(c->tcp, c->txq_tail);
@@ -266,7 +266,7 @@ void sl_tcp_queue_fin(struct sl_tcp_conn *c)
 	if (!f || !c->txq_send)
 		f = append_frame(c);
 	if (!f) {
-		if (c->rtx_kind == SL_RTX_NONE) /* else that one comes by here again */
+		if (c->rtx_kind == SL_RTX_NONE) /* an armed timer has the same effect */
 			sl_tcp_set_rtx(c, SL_RTX_NO_FRAME, SL_TCP_NO_FRAME_NS);
 		return;
 	}
@@ -287,7 +287,7 @@ static void forget(struct sl_tcp_conn *c, const struct sl_frame *f, uint32_t len
 		c->retrans_out -= len;
 }
 
-/* The head is acknowledged. */
+/* Removes the first frame, which is acknowledged. */
 void sl_tcp_txq_pop(struct sl_tcp_conn *c)
 {
 	struct sl_frame *f = frame_of(c->tcp, c->txq_head);
@@ -301,7 +301,7 @@ void sl_tcp_txq_pop(struct sl_tcp_conn *c)
 	sl_frame_acked(c->tcp->umem, f);
 }
 
-/* The head is acknowledged up to somewhere within. Its bytes in the ring stay as they are. */
+/* Removes the acknowledged part of the first frame. Its bytes in the ring do not change. */
 void sl_tcp_txq_trim_head(struct sl_tcp_conn *c, uint32_t ack)
 {
 	struct sl_frame *f = frame_of(c->tcp, c->txq_head);
@@ -315,9 +315,8 @@ void sl_tcp_txq_trim_head(struct sl_tcp_conn *c, uint32_t ack)
 }
 
 /*
- * Cuts a frame that is not in the ring behind len bytes of payload; the rest goes into a frame of
- * its own behind it. False when there is none, or when the connection has enough and something in
- * flight that will give one back.
+ * Splits a frame that is not in the ring after `len` bytes; the rest moves to a new frame. Returns
+ * false without a frame, or at the limit while frames are in flight.
  */
 bool sl_tcp_txq_split(struct sl_tcp_conn *c, struct sl_frame *f, uint32_t len)
 {

@@ -47,7 +47,7 @@ uint16_t sl_udp_pmtu_lookup(const struct sl_udp_pmtu *p, uint8_t family, const u
 	return e->mtu < link_mtu ? e->mtu : link_mtu;
 }
 
-/* Of ports, length and checksum, and where it went. */
+/* Returns a fingerprint of a datagram: ports, length, checksum and destination. */
 static uint64_t print_of(const struct sl_udp_pmtu *p, uint8_t family, const uint8_t addr[16],
 			 const uint8_t *l4)
 {
@@ -79,7 +79,7 @@ bool sl_udp_pmtu_too_big(struct sl_udp_pmtu *p, uint8_t family, const uint8_t ad
 	if (s->fingerprint != ((uint32_t)(print >> 32) | 1) ||
 	    (uint32_t)(now_ns / SL_NS_PER_MS) - s->sent_ms > SENT_MS)
 		return false;
-	s->fingerprint = 0; /* it answers for one error */
+	s->fingerprint = 0; /* valid for one error */
 	if (mtu < floor)
 		mtu = floor;
 	if (mtu >= sl_udp_pmtu_lookup(p, family, addr, UINT16_MAX, now_ns))

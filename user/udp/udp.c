@@ -15,9 +15,7 @@ struct sl_udp {
 	struct sl_udp_pmtu pmtu;
 };
 
-/*
- * IPv4: a field of zero means that the sender made none (RFC 768). IPv6: must be there (RFC 8200).
- */
+/* IPv4: zero means no checksum (RFC 768). IPv6: required (RFC 8200). */
 static bool checksum_ok(const struct sl_net *n, const struct sl_frame *f,
 			const struct sl_udp_hdr *h)
 {
@@ -34,8 +32,8 @@ static void udp_input(void *ctx, struct sl_frame *f, const struct sl_flow_key *k
 	struct sl_udp_view v;
 	int listener;
 
-	(void)key; /* a datagram has no state to be found by it */
-	/* A source port of zero asks for no reply (RFC 768); there is nothing else to do here. */
+	(void)key; /* datagrams have no flow state */
+	/* A source port of zero means no reply (RFC 768), which makes a request useless. */
 	if (sl_udp_parse(f->data, f->len, &v) < 0 || v.hdr->sport_be == 0) {
 		sl_net_drop_frame(n, f, SL_DROP_UDP_HEADER);
 		return;
@@ -68,7 +66,7 @@ static void udp_input(void *ctx, struct sl_frame *f, const struct sl_flow_key *k
 		sl_frame_put(n->umem, chunk.frame);
 }
 
-/* Without state per peer there is nothing to do about an unreachable one. */
+/* Only MTU errors matter, because there is no state per peer. */
 static void udp_icmp_error(void *ctx, const void *ip_header, const uint8_t *l4, uint32_t mtu,
 			   bool hard)
 {

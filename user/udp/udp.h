@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * UDP (RFC 768; RFC 8200 section 8.1 for IPv6): checked datagrams in, datagrams out. No state per
- * peer, but for the path MTUs that ICMP has told (pmtu.h). Replies carry DF; what the first of them
- * exceeds is lost, later ones are refused with -EMSGSIZE. Other ICMP errors: icmp_ignored.
+ * UDP (RFC 768; RFC 8200 8.1 for IPv6). No state per peer, except path MTUs learnt from ICMP
+ * (pmtu.h). Replies carry DF. The first one above the path MTU is lost; later ones are refused with
+ * -EMSGSIZE. Other ICMP errors count as icmp_ignored.
  */
 #ifndef SL_UDP_UDP_H
 #define SL_UDP_UDP_H
@@ -13,24 +13,24 @@
 
 struct sl_udp;
 
-/* Where a reply goes: back the way the datagram came. Plain data, may be kept and copied. */
+/* Return path of a datagram. Plain data that may be copied. */
 struct sl_udp_peer {
 	struct sl_net_path path;
 	uint16_t local_port_be, remote_port_be;
 	uint16_t listener;
 };
 
-/* One datagram; bytes are valid during the call, unless the callee takes chunk->frame. */
+/* Called for each datagram. Bytes are valid during the call, unless chunk->frame is taken. */
 typedef void sl_udp_input_fn(void *app, const struct sl_udp_peer *peer, struct sl_chunk *chunk);
 
-/* Plugs itself into net. Returns NULL and sets errno. */
+/* Registers in net. Returns NULL and sets errno on error. */
 struct sl_udp *sl_udp_create(struct sl_net *net, sl_udp_input_fn *input, void *app);
 void sl_udp_destroy(struct sl_udp *u);
 
-/* Largest payload to that peer without fragments, as far as is known. */
+/* Returns the largest payload to that peer without fragmentation, as far as known. */
 size_t sl_udp_max_payload(const struct sl_udp *u, const struct sl_udp_peer *peer);
 
-/* Sends the concatenation of cnt spans. Returns 0, -EMSGSIZE, or -ENOBUFS (counted by net). */
+/* Sends the concatenation of `cnt` spans. Returns 0, -EMSGSIZE, or -ENOBUFS (counted by net). */
 struct sl_span;
 int sl_udp_send(struct sl_udp *u, const struct sl_udp_peer *peer, const struct sl_span *spans,
 		unsigned cnt);

@@ -22,7 +22,7 @@ enum { READY_MS = 10000, STOP_MS = 5000, COMMAND_MS = 10000 };
 
 static const char config_file[] = DEMO_DIR "/demo.conf", matrix_file[] = DEMO_DIR "/matrix";
 static const char gateway_log[] = DEMO_DIR "/gateway.log", backend_log[] = DEMO_DIR "/backend.log";
-/* Backends serve their group, and are root, who can read the build folder wherever it is. */
+/* Group of the gateway, which may use the backends' sockets. Backends run as root to read bin. */
 static const char gateway_group[] = "nogroup";
 static const char echo_a[] = "shm://" DEMO_DIR "/echo-a.sock";
 static const char echo_b[] = "shm://" DEMO_DIR "/echo-b.sock";
@@ -71,7 +71,7 @@ static const uint8_t echo_set[] = {
 static const uint8_t chat_py[] = {
 #include "chat.py.inc"
 };
-/* The same that netns tests and benches run. */
+/* Also used by netns tests and benches. */
 static const char arena_sh[] = {
 #include "arena.sh.inc"
 	0};
@@ -93,7 +93,7 @@ static int fail(struct demo *d, const char *fmt, ...)
 	return -1;
 }
 
-/* Runs a command that makes something; on failure its own words are the reason. */
+/* Runs a setup command. Its output is the reason of a failure. */
 static int must(struct demo *d, const char *what, const char *const *argv)
 {
 	char out[400];
@@ -113,13 +113,13 @@ static bool netns_exists(const char *name)
 	return access(path, F_OK) == 0;
 }
 
-/* With what runs in them. */
+/* Also ends the processes in them. */
 static void remove_netns(void)
 {
 	int stopped = term_stopped;
 	char out[16];
 
-	term_stopped = 0; /* or the script would end at once */
+	term_stopped = 0; /* otherwise proc_run() returns at once */
 	proc_run(&here, end_arena, out, sizeof(out), COMMAND_MS);
 	term_stopped = stopped;
 }
@@ -139,7 +139,7 @@ static void remove_files(void)
 	demo_remove_servers();
 }
 
-/* The lock of a demo that ends at this moment is a file without a name: then again. */
+/* Retries if another demo deletes the lock file at this moment. */
 static int take_lock(struct demo *d)
 {
 	struct stat st;
@@ -191,7 +191,7 @@ static int write_file(struct demo *d, const char *path, const void *bytes, size_
 
 static int write_files(struct demo *d)
 {
-	/* Signed by itself: nobody but the demo's own client trusts it. */
+	/* Self-signed, trusted only by the demo's client. */
 	static const char *const argv[] = {"openssl",
 					   "req",
 					   "-x509",
@@ -266,7 +266,7 @@ static int start_backends(struct demo *d)
 	return 0;
 }
 
-/* Prints the gateway's lines so far; true when it is ready. */
+/* Prints new lines of the gateway's log. Returns true when it is ready. */
 static bool show_log(long *at)
 {
 	FILE *f = fopen(gateway_log, "re");
@@ -307,10 +307,7 @@ static int start_gateway(struct demo *d)
 	return fail(d, "the gateway is not ready after %d s", READY_MS / 1000);
 }
 
-/*
- * A TCP service of the kernel on the interface that sluice serves: says what ssh would say, then
- * closes. In a process of its own, which lives in the namespace.
- */
+/* TCP service of the kernel on the same interface: sends an ssh banner and closes. Own process. */
 static _Noreturn void serve_kernel(int netns_fd)
 {
 	static const char banner[] = "SSH-2.0-kernel\r\n";

@@ -21,7 +21,7 @@ enum { CLIENT_MS = 20000, WRK_S = 5 };
 static const char echo_url[] = "http://" DEMO_V4 ":8080/echo";
 static const struct proc_where client = {.netns = DEMO_CLIENT};
 
-/* Begins a row of the table: what is asked. The time runs from here. */
+/* Prints the first column of a row and starts its time. */
 static void ask(struct demo *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void ask(struct demo *d, const char *fmt, ...)
 {
@@ -36,7 +36,7 @@ static void ask(struct demo *d, const char *fmt, ...)
 	d->asked_ns = sl_now_ns();
 }
 
-/* Ends the row: counted, what came and after how long. False when the demo is to stop. */
+/* Prints the rest of the row and counts the result. Returns false if interrupted. */
 static bool came(struct demo *d, bool request, bool ok, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 static bool came(struct demo *d, bool request, bool ok, const char *fmt, ...)
@@ -84,7 +84,7 @@ static bool check_get(struct demo *d, const char *name, const char *url)
 	return came(d, true, ok, "%s", out);
 }
 
-/* Servers that know nothing of sluice. */
+/* Checks an unmodified server. */
 static bool check_server(struct demo *d, const char *name, const char *path, const char *text)
 {
 	char out[400], url[120];
@@ -102,7 +102,7 @@ static const char greet[] = "import grpc\n"
 			    "channel = grpc.insecure_channel('" DEMO_V4 ":8080')\n"
 			    "call = channel.unary_unary('/demo.Greeter/Hello')\n"
 			    "print(call(b'from grpcio', timeout=15, wait_for_ready=True).decode())";
-/* Each word is asked for when the one before was heard, in one call. */
+/* One call in which each word is sent after the reply to the one before. */
 static const char talk[] =
 	"import grpc, queue\n"
 	"channel = grpc.insecure_channel('" DEMO_V4 ":8080')\n"
@@ -114,7 +114,7 @@ static const char talk[] =
 	"say.put(None)\n"
 	"print(*heard, *call)";
 
-/* A program of the client's host; it prints `text`. */
+/* Runs a Python client and checks its output. */
 static bool check_python(struct demo *d, const char *asked, const char *program, const char *text)
 {
 	const char *argv[] = {"/usr/bin/python3", "-c", program, NULL};
@@ -127,7 +127,7 @@ static bool check_python(struct demo *d, const char *asked, const char *program,
 	return came(d, true, ok, "%s", out);
 }
 
-/* Words as they come: the first one is here long before the last one is said. */
+/* Checks that events arrive as they are sent. */
 static bool check_events(struct demo *d, const char *language, const char *url)
 {
 	static const char events[] = "data: words\n\ndata: as\n\ndata: they\n\ndata: come\n\n";
@@ -148,7 +148,7 @@ static bool check_events(struct demo *d, const char *language, const char *url)
 	return came(d, true, ok, "%s", out);
 }
 
-/* The client trusts the demo's certificate, finds its host's name in it, and asks for h2 by ALPN. */
+/* The client verifies the demo's certificate and its host name, and negotiates h2 by ALPN. */
 static bool check_tls(struct demo *d)
 {
 	char out[400];
@@ -216,7 +216,7 @@ static bool check_echo(struct demo *d, const char *name, size_t len)
 		    rc ? out : "the same bytes");
 }
 
-/* The example of libsluice-datagram; what comes back must be what was sent. */
+/* Runs the example of libsluice-datagram, which compares replies with requests. */
 static bool check_datagrams(struct demo *d, const char *address, unsigned count)
 {
 	char program[4200], number[16], out[400];
@@ -237,7 +237,7 @@ static bool check_datagrams(struct demo *d, const char *address, unsigned count)
 	return came(d, true, rc == 0, "%s", rc ? out : "the same bytes each time");
 }
 
-/* The best row by a plain loop, to compare with. */
+/* Computes the best row in a plain loop, for comparison. */
 static bool best_row(const float *query, long *row)
 {
 	FILE *f = fopen(DEMO_DIR "/matrix", "re");
@@ -311,7 +311,7 @@ static bool check_kernel_service(struct demo *d)
 	return came(d, false, strcmp(out, "SSH-2.0-kernel") == 0, "%s, from the kernel", out);
 }
 
-/* The number in front of or behind a text in wrk's output; 0: not there. */
+/* Returns the number after a text of wrk's output; 0: absent. */
 static double number_behind(const char *out, const char *text)
 {
 	const char *at = strstr(out, text);
@@ -364,7 +364,7 @@ static bool check_wrk(struct demo *d)
 		     total, number_behind(out, "Requests/sec:"), tail, bad);
 	if (!bad)
 		return go_on;
-	/* What wrk and the gateway say about requests that failed. */
+	/* Details of failed requests by wrk and the gateway. */
 	print_lines_with(out, (const char *[]){"Non-2xx", "Socket errors", NULL});
 	snprintf(sluice, sizeof(sluice), "%s/sluice", d->bin);
 	proc_run(&gateway, (const char *[]){sluice, "status", NULL}, said, sizeof(said), CLIENT_MS);
@@ -373,7 +373,7 @@ static bool check_wrk(struct demo *d)
 	return go_on;
 }
 
-/* Lines of a map that are neither zero nor padding, at most `max`. */
+/* Prints lines that are neither zero nor padding, at most `max`. */
 static void print_abridged(const char *out, unsigned max)
 {
 	unsigned left = 0;
@@ -418,7 +418,7 @@ bool demo_show_maps(struct demo *d)
 	return true;
 }
 
-/* Less than the clock tells is 0, not nothing. */
+/* Formats a time; less than the clock's resolution is 0. */
 static const char *time_of(const json_t *stage, const char *key)
 {
 	double ns = json_number_value(json_object_get(stage, key));
@@ -450,7 +450,7 @@ bool demo_show_stages(struct demo *d)
 		printf("BAD `sluice status --json` did not say how long requests took\n");
 		d->failed++;
 	}
-	/* One line for each stage: what it is, the median, all but one percent. */
+	/* Columns: stage, median, 99th percentile. */
 	for (unsigned i = 0; first && i < SL_STAGE_CNT; i++) {
 		const json_t *stage = json_object_get(stages, stage_names[i].name);
 

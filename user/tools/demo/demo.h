@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The demo's arena and its checks.
+ * Setup and checks of the demo.
  *
  *   sl-client: sl1 10.99.0.2, fd99::2 <--veth--> sl0 10.99.0.1, fd99::1: sl-gw
  *                                                sluice, listener port 8080
@@ -31,32 +31,32 @@ enum { DEMO_SERVERS = 3 };
 enum { DEMO_PORT = 8080, DEMO_KERNEL_PORT = 2222, DEMO_DIM = 64, DEMO_ROWS = 2000, DEMO_TOP = 5 };
 
 struct demo {
-	char bin[4096]; /* folder of this binary, where the backends are too */
-	int lock_fd;    /* held while a demo lives */
+	char bin[4096]; /* folder of this binary and the backends */
+	int lock_fd;    /* held while the demo runs */
 	pid_t gateway, backends[5], kernel_service, servers[DEMO_SERVERS];
 	bool made_netns;
 	unsigned requests, ok, failed;
-	uint64_t asked_ns; /* begin of the check under way */
-	char why[512];     /* of the first thing that went wrong */
+	uint64_t asked_ns; /* start of the current check */
+	char why[512];     /* first error */
 };
 
-/* Removes what a killed demo left behind. 0, or -1 and a line in why. */
+/* Removes leftovers of a killed demo. Returns 0, or -1 and a line in `why`. */
 int demo_clear(struct demo *d);
-/* Namespaces, backends, gateway: ready. 0, or -1 and a line in why. */
+/* Creates namespaces, backends and gateway. Returns 0, or -1 and a line in `why`. */
 int demo_build(struct demo *d);
-/* Ends and removes all of it; safe to call at any point. */
+/* Removes everything; may be called at any time. */
 void demo_destroy(struct demo *d);
 
-/* servers.c. 0, or -1 and a line in why. */
+/* servers.c. Starts the servers. Returns 0, or -1 and a line in `why`. */
 int demo_start_servers(struct demo *d);
 void demo_stop_servers(struct demo *d);
 void demo_remove_servers(void);
 
-/* All checks, each a row of a table. 0, or -1 when it was interrupted. */
+/* Runs all checks, one row each. Returns 0, or -1 if interrupted. */
 int demo_checks(struct demo *d);
-/* A table of how long requests took in each stage. False when it was interrupted. */
+/* Prints the time per stage. Returns false if interrupted. */
 bool demo_show_stages(struct demo *d);
-/* What bpftool sees of the gateway's maps, abridged. False when it was interrupted. */
+/* Prints the gateway's maps with bpftool, abridged. Returns false if interrupted. */
 bool demo_show_maps(struct demo *d);
 
 #endif

@@ -16,7 +16,9 @@
 
 extern char **environ;
 
-/* nsenter --net=/run/netns/X setpriv --pdeathsig TERM --regid GROUP --clear-groups ARGV... */
+/*
+ * Builds nsenter --net=/run/netns/X setpriv --pdeathsig TERM --regid GROUP --clear-groups ARGV...
+ */
 static int wrap(const struct proc_where *where, const char *const *argv, const char **full,
 		char *net, size_t net_len)
 {
@@ -132,7 +134,7 @@ bool proc_alive(pid_t pid)
 	       si.si_pid == 0;
 }
 
-/* Reads until the end; -EINTR when the demo is to stop, -ETIMEDOUT. */
+/* Reads to the end. Returns 0, -EINTR when interrupted, or -ETIMEDOUT. */
 static int read_output(int fd, char *out, size_t out_len, uint64_t until)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};

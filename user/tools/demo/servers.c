@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Servers of others, as they are, that the demo puts behind the gateway: Python, nginx, grpcio. */
+/* Unmodified servers behind the demo's gateway: Python, nginx, grpcio. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -16,10 +16,8 @@ enum {
 	BACKLOG_MAX = 1 << 20,
 	REOPEN_MS = 10, /* after a failed connect */
 	POLL_MAX_MS = 10,
-	OPEN_BURST = 64, /* connections opened per round, so that a start is no SYN flood */
+	OPEN_BURST = 64, /* connections opened per round, to avoid a SYN flood */
 };
-
-/* --- requests --- */
 
 static size_t format_http(const struct sl_load_options *o, uint8_t *buf, size_t cap)
 {
@@ -51,7 +49,7 @@ static size_t format_datagram(const struct sl_load_options *o, uint8_t *buf)
 	return sizeof(h) + o->body.len;
 }
 
-/* --- what became of them --- */
+/* --- results --- */
 
 static void count_error(struct sl_load *l, enum sl_load_error e, uint64_t cnt)
 {
@@ -61,7 +59,7 @@ static void count_error(struct sl_load *l, enum sl_load_error e, uint64_t cnt)
 
 void sl_load_finished(struct sl_load *l, struct sl_load_conn *c, int error)
 {
-	uint64_t meant = c->meant[c->head]; /* the oldest */
+	uint64_t meant = c->meant[c->head]; /* the oldest one */
 
 	c->head = (c->head + 1) % l->o->depth;
 	c->in_flight--;
@@ -76,7 +74,7 @@ void sl_load_finished(struct sl_load *l, struct sl_load_conn *c, int error)
 	sl_hist_fine_add(&l->r->latency, l->now_ns > meant ? l->now_ns - meant : 0);
 }
 
-/* Everything in flight is lost with its connection. */
+/* Loses everything in flight with a connection. */
 static void lose(struct sl_load *l, struct sl_load_conn *c, enum sl_load_error e)
 {
 	bool opening = c->state < SL_CONN_OPEN;
@@ -131,7 +129,7 @@ void sl_load_content(struct sl_load *l, struct sl_load_conn *c, struct sl_span b
 	while (bytes.len) {
 		enum sl_reply_verdict v =
 			c->in_flight ? sl_load_reply_feed(&c->reply, &bytes, expect, head)
-				     : SL_REPLY_MALFORMED; /* an answer to nothing */
+				     : SL_REPLY_MALFORMED; /* reply without a request */
 
 		if (v == SL_REPLY_MORE)
 			return;
@@ -163,9 +161,9 @@ void sl_load_data(struct sl_load *l, struct sl_load_conn *c, struct sl_span byte
 		sl_load_content(l, c, bytes);
 }
 
-/* --- what is sent --- */
+/* --- sending --- */
 
-/* Sends n requests at once; false: no room now. */
+/* Sends n requests at once. Returns false without room. */
 static bool send_requests(struct sl_load *l, struct sl_load_conn *c, uint32_t n, uint64_t meant)
 {
 	struct sl_span bytes = sl_span_of(l->request, n * l->request_len);
@@ -189,7 +187,7 @@ static uint32_t room(const struct sl_load *l, const struct sl_load_conn *c)
 	return n;
 }
 
-/* Closed loop: whoever has room sends. */
+/* Closed loop: sends on all connections with room. */
 static void send_closed(struct sl_load *l)
 {
 	for (uint32_t i = 0; i < l->o->connections; i++) {
@@ -201,13 +199,13 @@ static void send_closed(struct sl_load *l)
 	}
 }
 
-/* Open loop: due requests go round the connections that have room. */
+/* Open loop: distributes due requests over connections with room. */
 static void send_open(struct sl_load *l)
 {
 	double mean_ns = 1e9 / l->o->rate;
 	uint32_t busy = 0;
 
-	/* Requests that are due join the backlog, whatever the server does. */
+	/* Due requests join the backlog, independent of the server. */
 	while (l->next_ns <= (double)l->now_ns && l->next_ns < (double)l->end_ns) {
 		if (l->backlog_len == l->backlog_cap) {
 			count_error(l, SL_LOAD_TIMEOUT, 1);
@@ -248,8 +246,6 @@ static void open_connections(struct sl_load *l)
 			lose(l, c, SL_LOAD_CONNECT);
 	}
 }
-
-/* --- the loop --- */
 
 static double cpu_seconds(void)
 {
@@ -317,7 +313,7 @@ static int allocate(struct sl_load *l)
 		return -ENOMEM;
 	l->request_len =
 		o->datagram ? format_datagram(o, l->request) : format_http(o, l->request, cap);
-	for (uint32_t i = 1; i < o->depth; i++) /* pipelined requests go out as one write */
+	for (uint32_t i = 1; i < o->depth; i++) /* pipelined requests are one write */
 		memcpy(l->request + i * l->request_len, l->request, l->request_len);
 	for (uint32_t i = 0; i < o->connections; i++) {
 		l->conns[i].load = l;

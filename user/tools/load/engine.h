@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine decides what is sent when; the I/O below carries bytes and tells what happened.
+ * Engine: decides what is sent when. The I/O transfers bytes and reports events. TLS (tls.h) may be
+ * between.
  *
  *   I/O -> sl_load_connected, sl_load_data, sl_load_closed -> engine -> struct sl_load_io -> I/O
- *
- * TLS stands between them, if there is any (tls.h).
  */
 #ifndef SL_TOOLS_LOAD_ENGINE_H
 #define SL_TOOLS_LOAD_ENGINE_H
@@ -21,29 +20,29 @@ enum sl_load_conn_state { SL_CONN_CLOSED, SL_CONN_OPENING, SL_CONN_SHAKING, SL_C
 
 struct sl_load_conn {
 	struct sl_load *load;
-	void *io; /* the I/O's own */
+	void *io; /* state of the I/O */
 	uint32_t index;
 	uint8_t state;
 	bool dirty; /* has something to send in this round */
 	uint32_t in_flight;
-	uint32_t head;   /* of `meant`: the oldest request in flight */
+	uint32_t head;   /* index in `meant` of the oldest request in flight */
 	uint64_t sent;   /* requests on this connection */
-	uint64_t *meant; /* [depth]: when each was meant to be sent */
+	uint64_t *meant; /* [depth]: intended send times */
 	struct sl_load_reply reply;
-	uint64_t retry_ns; /* closed: not opened before */
+	uint64_t retry_ns; /* closed: time of the next attempt */
 };
 
 struct sl_load_io {
-	/* Starts to connect; 0 or -errno. */
+	/* Starts to connect. Returns 0 or -errno. */
 	int (*open)(struct sl_load *l, struct sl_load_conn *c);
 	bool (*has_room)(struct sl_load *l, struct sl_load_conn *c, size_t len);
 	/*
-	 * All bytes or none: false when there is no room (called again in the next round). They stay
-	 * until it has room for more.
+	 * Sends all bytes or none; false: retried in the next round. The bytes stay valid until
+	 * there is room.
 	 */
 	bool (*send)(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes);
 	void (*close)(struct sl_load *l, struct sl_load_conn *c);
-	/* Waits for events at most until then, and reports them. */
+	/* Waits for events until `until_ns` and reports them. */
 	int (*poll)(struct sl_load *l, uint64_t until_ns);
 	void (*fini)(struct sl_load *l);
 };
@@ -53,21 +52,21 @@ struct sl_load {
 	struct sl_load_result *r;
 	const struct sl_load_io *io;
 	void *io_state;
-	struct sl_load_tls *tls; /* NULL: without */
+	struct sl_load_tls *tls; /* NULL: no TLS */
 	struct sl_load_conn *conns;
 	uint64_t *meant;
-	uint8_t *request; /* one request as bytes, depth times in a row */
+	uint8_t *request; /* request bytes, repeated `depth` times */
 	size_t request_len;
 	uint64_t now_ns;
 	uint64_t start_ns, measure_ns, end_ns;
 	bool measuring;
 	/* open loop */
 	double next_ns;    /* next arrival */
-	uint64_t *backlog; /* meant times without a connection that is free; ring */
+	uint64_t *backlog; /* ring of intended send times that wait for a connection */
 	uint32_t backlog_cap, backlog_len, backlog_head;
 	uint32_t next_conn;
 	struct sl_prng prng;
-	uint64_t sequence; /* of datagrams */
+	uint64_t sequence; /* number of datagrams */
 };
 
 int sl_load_sock_init(struct sl_load *l, struct sl_err *err);
@@ -77,11 +76,11 @@ void sl_load_connected(struct sl_load *l, struct sl_load_conn *c);
 void sl_load_data(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes);
 /* The connection is gone; not called after io->close. */
 void sl_load_closed(struct sl_load *l, struct sl_load_conn *c);
-/* TLS: its handshake is over; what a record holds; it is no TLS, or over. */
+/* Called by TLS: handshake complete; decrypted bytes; error or end. */
 void sl_load_opened(struct sl_load *l, struct sl_load_conn *c);
 void sl_load_content(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes);
 void sl_load_broken(struct sl_load *l, struct sl_load_conn *c, enum sl_load_error e);
-/* For datagrams: the oldest request in flight was answered, or will not be (error < CNT). */
+/* Datagrams: the oldest request in flight is complete; error < CNT: failed. */
 void sl_load_finished(struct sl_load *l, struct sl_load_conn *c, int error);
 
 #endif

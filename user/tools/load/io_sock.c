@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine's I/O by sockets of the kernel, one for each connection and watched for edges. Read from
- * the bottom: sl_load_sock_init, sock_ops; sock_poll -> handle_event -> read_stream or read_datagrams.
+ * I/O by edge-triggered kernel sockets, one per connection. Call order: sl_load_sock_init,
+ * sock_ops; sock_poll -> handle_event -> read_stream or read_datagrams.
  */
 #include "tools/load/engine.h"
 
@@ -20,9 +20,9 @@ enum { EVENTS = 256, READ_LEN = 65536 };
 
 struct sock {
 	int fd;
-	struct sl_span pending; /* rest of a burst of requests that did not fit */
-	uint64_t id;            /* datagram: of the request in flight */
-	uint64_t due_ns;        /* datagram: when it is given up */
+	struct sl_span pending; /* rest of a burst not yet written */
+	uint64_t id;            /* datagram: id of the request in flight */
+	uint64_t due_ns;        /* datagram: its time-out */
 };
 
 struct sock_io {
@@ -74,7 +74,7 @@ static void sock_close(struct sl_load *l, struct sl_load_conn *c)
 	s->pending.len = 0;
 }
 
-/* Writes what is pending; false when the connection is broken. */
+/* Writes pending bytes. Returns false if the connection is broken. */
 static bool write_pending(struct sock *s)
 {
 	while (s->pending.len) {
@@ -107,8 +107,8 @@ static bool sock_send(struct sl_load *l, struct sl_load_conn *c, struct sl_span 
 	}
 	if (!sock_has_room(l, c, bytes.len))
 		return false;
-	s->pending = bytes;     /* the rest of a burst is sent later */
-	(void)write_pending(s); /* a broken one is reported by epoll */
+	s->pending = bytes;     /* the rest is written later */
+	(void)write_pending(s); /* epoll reports a broken connection */
 	return true;
 }
 
@@ -125,7 +125,7 @@ static void read_datagrams(struct sl_load *l, struct sl_load_conn *c, struct soc
 			continue;
 		memcpy(&h, io->buf, sizeof(h));
 		if (le64toh(h.id) != s->id || !c->in_flight)
-			continue; /* of a request that was given up */
+			continue; /* reply to a request that has timed out */
 		if (le16toh(h.status) != SL_DATAGRAM_OK)
 			error = SL_LOAD_STATUS;
 		else if (l->o->echo &&
@@ -146,7 +146,7 @@ static void read_stream(struct sl_load *l, struct sl_load_conn *c, struct sock *
 		if (n > 0) {
 			sl_load_data(l, c, sl_span_of(io->buf, (size_t)n));
 			if ((size_t)n < sizeof(io->buf))
-				return; /* edge-triggered: more comes with another event */
+				return; /* edge-triggered: another event follows */
 			continue;
 		}
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -199,7 +199,7 @@ static int sock_poll(struct sl_load *l, uint64_t until_ns)
 		return errno == EINTR ? 0 : -errno;
 	for (int i = 0; i < n; i++)
 		handle_event(l, &l->conns[events[i].data.u32], events[i].events);
-	/* Datagrams that got no answer in time. */
+	/* Time-outs of datagrams. */
 	for (uint32_t i = 0; l->o->datagram && i < l->o->connections; i++) {
 		struct sl_load_conn *c = &l->conns[i];
 

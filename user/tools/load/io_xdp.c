@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine's I/O by one AF_XDP socket and the gateway's own net and tcp, here as a client. Read from
- * the bottom: sl_load_xdp_init -> open_port; xdp_ops, of which xdp_poll is the loop; tcp_ops, what TCP
- * tells.
+ * I/O by one AF_XDP socket and the gateway's own net and tcp as a client. Call order:
+ * sl_load_xdp_init -> open_port; xdp_ops with the loop xdp_poll; tcp_ops with TCP's events.
  */
 #include "tools/load/engine.h"
 
@@ -36,7 +35,7 @@ struct xdp_io {
 	bool umem_up, net_up, xdp_up;
 };
 
-/* --- what TCP tells; a handle is the engine's connection --- */
+/* --- events of TCP; a handle is the engine's connection --- */
 
 static void on_connected(void *handle, struct sl_tcp_conn *conn)
 {
@@ -86,7 +85,7 @@ static void *on_accepted(void *app, struct sl_tcp_conn *c, uint16_t listener,
 	(void)listener;
 	(void)local;
 	(void)remote;
-	return NULL; /* a client takes no connections */
+	return NULL; /* no incoming connections */
 }
 
 static const struct sl_tcp_ops tcp_ops = {
@@ -98,7 +97,7 @@ static const struct sl_tcp_ops tcp_ops = {
 	.closed = on_closed,
 };
 
-/* --- what the engine asks --- */
+/* --- operations of the engine --- */
 
 static int xdp_open(struct sl_load *l, struct sl_load_conn *c)
 {
@@ -135,8 +134,8 @@ static void transmit(struct xdp_io *io)
 }
 
 /*
- * Polls and never sleeps, or it would measure its own waking; but lets go of the core each time,
- * since a backend may share it.
+ * Polls without sleeping, because wake-ups would be measured. Yields each time, because a backend
+ * may share the core.
  */
 static int xdp_poll(struct sl_load *l, uint64_t until_ns)
 {
@@ -144,7 +143,7 @@ static int xdp_poll(struct sl_load *l, uint64_t until_ns)
 	struct sl_frame *frames[SL_BURST];
 	unsigned n;
 
-	transmit(io); /* what the engine has just asked for */
+	transmit(io); /* requests of the engine */
 	for (;;) {
 		l->now_ns = sl_now_ns();
 		sl_net_set_now(&io->net, l->now_ns);
@@ -166,7 +165,7 @@ static void xdp_fini(struct sl_load *l)
 	for (uint32_t i = 0; io->tcp && i < l->o->connections; i++)
 		xdp_close(l, &l->conns[i]);
 	if (io->tcp)
-		transmit(io); /* the resets */
+		transmit(io); /* resets */
 	if (io->tcp)
 		sl_tcp_destroy(io->tcp);
 	if (io->net_up)
@@ -211,9 +210,7 @@ static int open_port(struct xdp_io *io, const struct sl_load_options *o, struct 
 	if (rc)
 		return rc;
 	io->xdp_up = true;
-	/*
-	 * Port 0: all TCP to this address comes here, since each connection has a port of its own.
-	 */
+	/* Port 0 matches all TCP to this address; each connection has its own port. */
 	memcpy(key.addr, io->route.local.addr, sizeof(key.addr));
 	rc = sl_xdp_listen(&io->xdp, &key, &value);
 	if (rc)
@@ -247,7 +244,7 @@ int sl_load_xdp_init(struct sl_load *l, struct sl_err *err)
 		cfg.max_conns = l->o->connections * 2 + 64;
 		cfg.max_conns_per_addr = 0;
 		cfg.keepalive_ns = 0;
-		cfg.snd_ahead = cfg.snd_buf; /* a request is sent as a whole, or not yet */
+		cfg.snd_ahead = cfg.snd_buf; /* requests are sent completely or not at all */
 		io->tcp = sl_tcp_create(&io->net, &cfg, &tcp_ops, io);
 		rc = io->tcp ? 0 : -errno;
 	}

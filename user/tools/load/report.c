@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run has measured, as `sluice load` prints it: for people, or as a line of JSON. */
+/* Output of `sluice load`: text or a line of JSON. */
 #include "tools/load/load.h"
 
 static const char *const error_names[] = {

@@ -15,7 +15,9 @@
 
 enum { TRIES = 50, TRY_US = 20000, DISCARD_PORT = 9, DUMP_LEN = 32768 };
 
-/* A datagram to nobody: makes the kernel choose our address and resolve the neighbour. */
+/*
+ * Sends a datagram to the discard port, so that the kernel selects our address and the neighbour.
+ */
 static int knock(struct sl_load_route *r, const struct sl_addr *target)
 {
 	const struct sl_addr discard =
@@ -39,7 +41,7 @@ static int knock(struct sl_load_route *r, const struct sl_addr *target)
 	return 0;
 }
 
-/* Whether a neighbour entry is the one that we look for; takes its MAC. */
+/* Returns true if a neighbour entry matches; copies its MAC. */
 static bool take_neighbour(const struct nlmsghdr *n, int ifindex, const struct sl_addr *to,
 			   uint8_t mac[6])
 {
@@ -63,7 +65,7 @@ static bool take_neighbour(const struct nlmsghdr *n, int ifindex, const struct s
 	return match && have_mac;
 }
 
-/* One pass over the kernel's neighbours: 1 found, 0 not there yet, -errno. */
+/* Dumps the kernel's neighbours. Returns 1 if found, 0 if not yet, or -errno. */
 static int look_up(int ifindex, const struct sl_addr *to, uint8_t mac[6])
 {
 	struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the kernel knows of the way to an address: our own address for it, and the MAC of the next
- * hop. The kernel resolves it (ARP, neighbour discovery); the load generator reads the result.
+ * Route to an address as the kernel resolves it (ARP, neighbour discovery): our own address, and
+ * the MAC of the next hop.
  */
 #ifndef SL_TOOLS_LOAD_ROUTE_H
 #define SL_TOOLS_LOAD_ROUTE_H
@@ -16,7 +16,7 @@ struct sl_load_route {
 	uint8_t mac[6];
 };
 
-/* The target must be on the interface's own link. 0, or -errno and one line in err. */
+/* Finds the route to a target on the interface's link. Returns 0, or -errno and one line in err. */
 int sl_load_find_route(struct sl_load_route *r, const char *ifname, const struct sl_addr *to,
 		       struct sl_err *err);
 

@@ -8,17 +8,17 @@
 #include "front/tls/record.h"
 
 enum {
-	FLIGHT_MAX = 4096, /* of the handshake, what the client says at once */
+	FLIGHT_MAX = 4096, /* longest flight of the client */
 	RECORD_MAX = SL_TLS_HEAD + SL_TLS_CIPHER_MAX,
 	KEY_UPDATE = 24,
 	KEY_UPDATE_LEN = 5,
 };
 
 struct tls_conn {
-	SSL *ssl; /* while it shakes hands */
+	SSL *ssl; /* during the handshake */
 	struct sl_tls_dir rx, tx;
 	bool update_due;
-	uint32_t held; /* bytes in `record`, which are not a whole one yet */
+	uint32_t held; /* bytes of an incomplete record in `record` */
 	uint8_t *record, *out;
 };
 
@@ -27,7 +27,7 @@ struct sl_load_tls {
 	struct sl_tls_ciphers *ciphers;
 	struct tls_conn *conns;
 	uint8_t *records, *outs;
-	size_t out_size; /* of each connection */
+	size_t out_size; /* per connection */
 };
 
 static struct tls_conn *conn_of(const struct sl_load *l, const struct sl_load_conn *c)
@@ -35,7 +35,7 @@ static struct tls_conn *conn_of(const struct sl_load *l, const struct sl_load_co
 	return &l->tls->conns[c->index];
 }
 
-/* --- the handshake --- */
+/* --- handshake --- */
 
 static void take_secret(const SSL *ssl, const char *line)
 {
@@ -44,7 +44,7 @@ static void take_secret(const SSL *ssl, const char *line)
 	(void)sl_tls_take_secret(line, &t->tx, &t->rx);
 }
 
-/* What OpenSSL has to say. False: it cannot be sent. */
+/* Sends OpenSSL's output. Returns false without room. */
 static bool send_flight(struct sl_load *l, struct sl_load_conn *c)
 {
 	struct tls_conn *t = conn_of(l, c);
@@ -66,7 +66,7 @@ static bool derive(struct tls_conn *t)
 
 static void take_records(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes);
 
-/* Behind the server's last flight there may be records already. */
+/* Records may already follow the server's last flight. */
 static void open_connection(struct sl_load *l, struct sl_load_conn *c)
 {
 	struct tls_conn *t = conn_of(l, c);
@@ -131,7 +131,9 @@ static size_t body_len(const uint8_t *record)
 	return (size_t)record[3] << 8 | record[4];
 }
 
-/* Tickets are not used; a new key is. False: neither of them. */
+/*
+ * Handles a handshake message: tickets are ignored, KeyUpdate is applied. Returns false if invalid.
+ */
 static bool take_message(struct sl_load *l, struct tls_conn *t, const uint8_t *bytes, size_t len)
 {
 	if (!len || bytes[0] != KEY_UPDATE)
@@ -151,7 +153,7 @@ static void take_record(struct sl_load *l, struct sl_load_conn *c, uint8_t *reco
 		record[0] == SL_TLS_DATA && sl_tls_open(l->tls->ciphers, &t->rx, record, &piece, 1);
 	size_t len = good ? piece.len - SL_TLS_TAG : 0;
 
-	while (len && !content[len - 1]) /* padding, behind the type */
+	while (len && !content[len - 1]) /* padding after the type */
 		len--;
 	switch (len ? content[--len] : 0) {
 	case SL_TLS_DATA:
@@ -167,7 +169,7 @@ static void take_record(struct sl_load *l, struct sl_load_conn *c, uint8_t *reco
 	}
 }
 
-/* Adds to the record that is held; returns how many bytes of it were taken. */
+/* Adds bytes to the held record. Returns how many were used. */
 static size_t complete(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes)
 {
 	struct tls_conn *t = conn_of(l, c);
@@ -187,7 +189,7 @@ static size_t complete(struct sl_load *l, struct sl_load_conn *c, struct sl_span
 	return n;
 }
 
-/* What lies whole in what came is opened there. */
+/* Decrypts complete records in place. */
 static void take_records(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes)
 {
 	const struct tls_conn *t = conn_of(l, c);
@@ -224,7 +226,7 @@ static size_t sealed_len(size_t len)
 	return len + (len / SL_TLS_PLAIN_MAX + 1) * SL_TLS_OVERHEAD;
 }
 
-/* The answer to a KeyUpdate that has asked for one, RFC 8446 4.6.3. */
+/* Sends the KeyUpdate that was requested, RFC 8446 4.6.3. */
 static size_t say_update(struct sl_load *l, struct tls_conn *t)
 {
 	static const uint8_t message[KEY_UPDATE_LEN] = {KEY_UPDATE, 0, 0, 1, 0};
@@ -255,7 +257,7 @@ bool sl_load_tls_send(struct sl_load *l, struct sl_load_conn *c, struct sl_span 
 	return l->io->send(l, c, sl_span_of(t->out, len));
 }
 
-/* --- start and end --- */
+/* --- creation --- */
 
 static SSL_CTX *make_ctx(void)
 {
@@ -291,7 +293,7 @@ int sl_load_tls_init(struct sl_load *l, struct sl_err *err)
 	tls->ctx = make_ctx();
 	tls->ciphers = sl_tls_ciphers_new();
 	tls->conns = calloc(cnt, sizeof(*tls->conns));
-	tls->records = calloc(cnt, RECORD_MAX); /* touched where a record comes in pieces */
+	tls->records = calloc(cnt, RECORD_MAX); /* pages are touched only by split records */
 	tls->outs = calloc(cnt, tls->out_size);
 	if (!tls->ctx || !tls->ciphers || !tls->conns || !tls->records || !tls->outs)
 		return sl_fail(err, -ENOMEM, "no memory for TLS of %zu connections", cnt);

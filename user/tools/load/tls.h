@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TLS 1.3 between the engine and its I/O. OpenSSL shakes hands in memory; from then on the records are
- * the gateway's own (front/tls/record.h), so that the client does not become the limit. The server's
- * certificate is not verified: this measures, whoever answers.
+ * TLS 1.3 between the engine and its I/O. OpenSSL makes the handshake in memory. Records use the
+ * gateway's own code (front/tls/record.h), so that the client is not the bottleneck. Certificates
+ * are not verified.
  */
 #ifndef SL_TOOLS_LOAD_TLS_H
 #define SL_TOOLS_LOAD_TLS_H
 
 #include "tools/load/engine.h"
 
-/* 0, or -errno and a line in err. */
+/* Initialises TLS. Returns 0, or -errno and one line in err. */
 int sl_load_tls_init(struct sl_load *l, struct sl_err *err);
 void sl_load_tls_fini(struct sl_load *l);
 
-/* TCP is connected: says ClientHello; sl_load_opened() follows. */
+/* Sends the ClientHello after TCP has connected; sl_load_opened() follows. */
 void sl_load_tls_begin(struct sl_load *l, struct sl_load_conn *c);
 /* The connection is gone. */
 void sl_load_tls_end(struct sl_load *l, struct sl_load_conn *c);
-/* What the server has sent, changed in place: sl_load_content() of what is in it. */
+/* Processes received bytes in place; calls sl_load_content() with the plaintext. */
 void sl_load_tls_take(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes);
-/* As `send` of the I/O. */
+/* Like `send` of the I/O. */
 bool sl_load_tls_send(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes);
 
 #endif
