@@ -44,7 +44,7 @@ struct sl_conn_tls {
 	/* server certificate, for sl_tls_cert_covers() of tls/cert.h */
 	const struct sl_tls_cert *cert;
 	bool resumed;
-	uint8_t alpn; /* enum sl_tls_alpn */
+	uint8_t alpn;
 };
 
 /* Addresses and TLS state. The PROXY filter replaces the addresses that the transport reports. */
@@ -91,9 +91,7 @@ struct sl_conn_user {
 	 * run.
 	 */
 	void (*named)(void *user);
-	/*
-	 * The handshakes of all filters are complete; input may follow. Not called without filters.
-	 */
+	/* The handshakes of all filters are complete. Not called without filters. */
 	void (*opened)(void *user);
 	size_t (*input)(void *user, struct sl_chunk *chunk);
 	void (*eof)(void *user); /* the peer closed its half, after all input */

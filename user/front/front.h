@@ -7,10 +7,9 @@
  *          <--------- front <---------------------- core        <--- rpc, or the gateway itself
  *           write            head, peek + take*, trailers
  *
- * A front (http1, h2, datagram) is one protocol on one connection. It does no I/O, reads no clock
- * and does not know TCP. A stream is one request and its reply. The core embeds struct sl_stream as
- * the first member of its exchange, so neither allocation nor lookup joins the two. Life of a
- * stream:
+ * A front (http1, h2, datagram) is one protocol on one connection. It does no I/O and reads no
+ * clock. A stream is one request and its reply. The core embeds struct sl_stream as the first
+ * member of its exchange, so joining them needs no allocation or lookup. Life of a stream:
  *
  *   begin -> body* -> end                    request, as the front parses it
  *   ready -> head -> (peek -> take)* -> END  reply, as fast as the front can write it; it can start
@@ -19,19 +18,16 @@
  *   cancel                                   client gone or protocol error: no reply is needed; the
  *                                            core takes the stream back
  *
- * Calls have one direction. The core calls the front (struct sl_front_ops). From within such a
- * call, the front calls the core (struct sl_front_cb). The core never calls back from within that
- * call, so neither side must be re-entrant:
+ * The core calls the front (struct sl_front_ops). Only within such a call, the front calls the core
+ * (struct sl_front_cb), which does not call back. So neither side must be re-entrant:
  *
- * - `ready` reports a change of a stream: a reply head, more reply bytes, its end, or that it broke
- *   off. It also reports that more request bytes were passed on or may be sent.
- * - `ready` comes at once when a backend has replied. Reply bytes may then be in memory that is
- *   lent until `ready` returns, so taking them at once saves a copy.
- * - `ready` for a reply of the gateway itself comes at the end of the burst.
- * - A front pulls when it is the stream's turn and there is room, in `ready` or in any other call
- *   such as `writable` or `input`. The core keeps what the front leaves.
+ * - `ready` reports a change: a reply head, more reply bytes, the end, BROKEN, or request bytes
+ *   that were passed on or may be sent.
+ * - `ready` comes at once for a backend's reply, whose bytes may be lent until it returns: taking
+ *   them at once saves a copy. For a reply of the gateway it comes at the end of the burst.
+ * - A front pulls when it is the stream's turn and there is room, in `ready` or in any other call.
+ *   The core keeps what the front leaves.
  * - No reply is pulled and no stream ends within begin, body and end.
- * - An interim reply is pushed (`interim`). A front that cannot send it at once drops it.
  * - Exactly one of done and cancel is called for each stream. The stream is invalid afterwards.
  *
  * Pulling a reply: `head` returns the head. The front sets st->started once the head is being
@@ -60,8 +56,8 @@ enum sl_proto { SL_PROTO_HTTP1, SL_PROTO_HTTP2, SL_PROTO_GRPC, SL_PROTO_DATAGRAM
 
 /* Head of a request. All views are valid during `begin` only. */
 struct sl_request {
-	uint8_t proto;  /* enum sl_proto */
-	uint8_t method; /* enum sl_method */
+	uint8_t proto;
+	uint8_t method;
 	int8_t urgency; /* RFC 9218, 0 most urgent .. 7; -1 not stated */
 	bool end;       /* no body follows, and `end` is not called */
 	bool unproven;  /* source address is not verified */
@@ -73,8 +69,8 @@ struct sl_request {
 	uint16_t service;  /* service number of a datagram; 0: route by path */
 	struct sl_span method_name;
 	struct sl_span authority;
-	struct sl_span path;  /* absolute path without query, as received (not decoded) */
-	struct sl_span query; /* after '?', may be empty */
+	struct sl_span path; /* absolute path without query, as received (not decoded) */
+	struct sl_span query;
 	/*
 	 * Called method of gRPC, "pkg.Service/Method". Backends get it in place of path and method.
 	 */
@@ -85,23 +81,23 @@ struct sl_request {
 	 * after the head belong to the new protocol, see sl_stream.upgrade.
 	 */
 	struct sl_span upgrade;
-	const struct sl_header *headers; /* all fields, in order */
+	const struct sl_header *headers;
 	uint32_t header_cnt;
 	uint64_t content_length; /* SL_LEN_UNKNOWN when not stated */
-	/* limit of the protocol; the route or its pool may set a lower one; 413 */
+	/* limit of the protocol, which a route or pool may lower; 413 */
 	uint64_t body_max;
 	uint64_t timeout_ns; /* deadline set by the client, relative; 0: none */
-	uint64_t rx_ns;      /* arrival of the first byte as stamped by XDP; 0 unknown */
-	uint64_t take_ns;    /* time at which user space received it */
+	uint64_t rx_ns;
+	uint64_t take_ns;
 };
 
 /* Head and tail of a reply. Views are valid until the next call of the core. */
 struct sl_reply {
-	uint16_t status;      /* HTTP; 101 only with `upgrade` */
-	uint16_t grpc_status; /* enum sl_grpc_status */
-	bool gateway;    /* created by the gateway, not by a backend; `outcome` gives the reason */
-	uint8_t outcome; /* enum sl_outcome */
-	bool whole;      /* the complete body is available */
+	uint16_t status; /* HTTP; 101 only with `upgrade` */
+	uint16_t grpc_status;
+	bool gateway; /* created by the gateway, not by a backend; `outcome` gives the reason */
+	uint8_t outcome;
+	bool whole;             /* the complete body is available */
 	uint32_t retry_after_s; /* 0: none */
 	uint32_t allow;         /* bit set of enum sl_method for the Allow field; 0: no field */
 	uint32_t service_us;    /* time the backend took; 0: unknown */
@@ -149,8 +145,8 @@ enum {
 struct sl_stream {
 	/* private to the front */
 	union {
-		struct sl_stream *next; /* http1: next in reply order */
-		void *own;              /* other fronts: their stream */
+		struct sl_stream *next;
+		void *own;
 	};
 	uint64_t reply_left; /* bytes of the reply body not yet written */
 	uint64_t body_left;  /* bytes of the request body not yet received */
@@ -174,7 +170,7 @@ struct sl_stream {
 	 * bytes of the client are its body, whatever the reply is; `end` follows.
 	 */
 	bool upgrade;
-	/* set by the front; `trailers` and `prefix` are set when begin has returned */
+	/* set by the front; `trailers` and `prefix` after begin has returned */
 	bool started;    /* the head is being written; set before the first take */
 	bool trailers;   /* the protocol can carry trailers */
 	bool compressed; /* the message is compressed; set before `end`, not used if `open_ended` */
@@ -210,7 +206,6 @@ void sl_front_limits_default(struct sl_front_limits *l);
 
 /* Operations of the core. `conn` is the core's client connection. */
 struct sl_front_cb {
-	/* --- request, pushed --- */
 
 	/*
 	 * Starts a request and returns its stream, or NULL if no exchange is free. The front then
@@ -238,8 +233,6 @@ struct sl_front_cb {
 	/* Ends the request. Not called if rq->end was set. */
 	void (*end)(void *conn, struct sl_stream *st);
 
-	/* --- reply, pulled --- */
-
 	/*
 	 * Gets the reply head; repeatable until st->started. Returns false if there is no reply
 	 * yet.
@@ -261,12 +254,8 @@ struct sl_front_cb {
 	 */
 	bool (*trailers)(void *conn, struct sl_stream *st, struct sl_reply_parts *out);
 
-	/* --- end of the stream --- */
-
 	void (*done)(void *conn, struct sl_stream *st);
 	void (*cancel)(void *conn, struct sl_stream *st);
-
-	/* --- the connection --- */
 
 	/*
 	 * `write` may take fewer bytes than offered. `write_head` takes all, up to
@@ -390,8 +379,7 @@ struct sl_front_ops {
 	void (*ready)(void *state, const struct sl_front_env *env, struct sl_stream *st);
 	/*
 	 * Sends an interim reply such as 103 now, or drops it if another stream is being answered
-	 * or the client does not read. Called only before the final head. NULL: the protocol has no
-	 * interim replies.
+	 * or the client does not read. Called only before the final head. May be NULL.
 	 */
 	void (*interim)(void *state, const struct sl_front_env *env, struct sl_stream *st,
 			const struct sl_reply *r);
@@ -432,8 +420,6 @@ extern const struct sl_front_ops sl_front_datagram;
  * Returns NULL if more bytes are needed (never more than 4).
  */
 const struct sl_front_ops *sl_front_detect(struct sl_span first);
-
-/* --- reply.c: contents of replies --- */
 
 enum sl_reply_side { SL_REPLY_HEAD = 1, SL_REPLY_TAIL = 2, SL_REPLY_INTERIM = 4 };
 

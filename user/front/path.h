@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Detects paths that servers interpret differently. A backend may decode a path, merge slashes and
- * resolve dot segments, or do none of that, and so serve a path that another route protects:
+ * resolve dot segments, or not. So it may serve a path that another route protects:
  *
  *   /public/../admin   /public/%2e%2e/admin   /public/..;x/admin   //admin   /public%2f..%2fadmin
  *   /%61dmin

@@ -222,8 +222,6 @@ static const struct {
 
 static struct sock_fprog filters[SL_THREAD_KIND_CNT]; /* len 0: none */
 
-/* --- refusal --- */
-
 static char *put_text(char *at, const char *text)
 {
 	while (*text)
@@ -285,8 +283,6 @@ static void on_refused(int sig, siginfo_t *info, void *context)
 	errno = saved;
 }
 
-/* --- compilation --- */
-
 static int add_list(scmp_filter_ctx ctx, const struct seccomp_rule *rules, size_t cnt)
 {
 	int rc = 0;
@@ -334,8 +330,8 @@ static int read_back(scmp_filter_ctx ctx, struct sock_fprog *out)
 
 /*
  * Rules for new threads and processes. The C library creates them with all signals blocked, where
- * SIGSYS would kill the process, so they fail with an errno. clone3 has its flags in memory,
- * invisible to filters; without it the C library uses clone.
+ * SIGSYS would kill the process. So they fail with an errno. Filters cannot see the flags of
+ * clone3; without it the C library uses clone.
  */
 static int add_clones(scmp_filter_ctx ctx, enum sl_thread_kind kind)
 {

@@ -45,10 +45,10 @@ struct sl_tcp_ops {
 	/* Reports a completed active open; after a failure `closed` is called instead. */
 	void (*connected)(void *handle, struct sl_tcp_conn *c);
 	/*
-	 * Delivers in-order bytes. Returns how many were consumed. The rest stays in the queue,
-	 * counts in the window, and is offered again by sl_tcp_resume(). chunk->frame is already
-	 * HELD and contains exactly the chunk, so it can be taken directly. May be called several
-	 * times per burst, never after `fin`.
+	 * Delivers in-order bytes. Returns how many were consumed. sl_tcp_resume() offers the rest
+	 * again; meanwhile it counts in the window. chunk->frame is HELD and contains exactly the
+	 * chunk, so it can be taken directly. May be called several times per burst, never after
+	 * `fin`.
 	 */
 	size_t (*data)(void *handle, struct sl_chunk *chunk);
 	/* The peer closed its half, and all bytes before it were consumed. */

@@ -3,10 +3,8 @@
  * Pure functions for gRPC over HTTP/2: message prefix, grpc-timeout, statuses, header values.
  *
  * Compressed messages pass through unchanged, together with grpc-encoding and grpc-accept-encoding:
- * client and server negotiate them. The gateway decompresses nothing, so a message costs no more
- * memory than its bytes. A compressed message to a backend that supports none, or to a call that
- * the gateway answers itself, gets UNIMPLEMENTED and grpc-accept-encoding `identity`, as gRPC
- * requires.
+ * client and server negotiate them. If the backend supports none, or the gateway answers itself,
+ * they get UNIMPLEMENTED and grpc-accept-encoding `identity`, as gRPC requires.
  */
 #ifndef SL_FRONT_GRPC_H
 #define SL_FRONT_GRPC_H

@@ -58,13 +58,13 @@ struct sl_h2_env {
 struct h2_head {
 	uint8_t *buf; /* env->head, or one of sl_front_env.heads between bursts; NULL: no head */
 	uint32_t len;
-	uint16_t fields; /* all crumbs of a cookie count as one, RFC 9113 8.2.3 */
+	uint16_t fields; /* crumbs of a cookie count as one, RFC 9113 8.2.3 */
 	bool pooled;
 	bool too_large;
 	bool cookie;       /* a cookie field has arrived */
 	bool blanks;       /* a value had surrounding blanks: removed, and allowed in gRPC only */
-	uint16_t seen;     /* message.c: fields that were received */
-	const char *fault; /* why the request is malformed, or NULL */
+	uint16_t seen;     /* message.c: fields received */
+	const char *fault; /* cause if the request is malformed, or NULL */
 	int32_t id;
 	uint64_t rx_ns, take_ns;
 	/* start of the head, also if `buf` could not be allocated; 0: no head is being received */
@@ -160,13 +160,13 @@ enum h2_stream_flag {
 	ST_WAITS = 1 << 9,      /* its head waits until the client reads */
 	ST_EXPECT = 1 << 11,    /* 100 (Continue) is due */
 	ST_CONNECT = 1 << 10,   /* extended CONNECT, RFC 8441: a 2xx status switches protocols */
-	ST_MALFORMED = 1 << 12, /* the answer is followed by a reset, RFC 9113 8.1.1 */
+	ST_MALFORMED = 1 << 12, /* a reset follows the answer, RFC 9113 8.1.1 */
 };
 
 struct h2_stream {
 	struct sl_list link;
 	struct h2_conn *conn;
-	struct sl_stream *st; /* NULL: answered by the front */
+	struct sl_stream *st;
 	int32_t id;
 	uint16_t flags;
 	uint8_t method;
@@ -182,7 +182,6 @@ struct h2_stream {
 	char text[64];        /* body of a reply of the front */
 };
 
-/* h2.c */
 struct h2_stream *sl_h2_stream_new(struct h2_conn *c, int32_t id);
 /* Writes pending output of nghttp2, as far as the core takes it. */
 void sl_h2_flush(struct h2_conn *c);
@@ -216,7 +215,6 @@ void sl_h2_idle_settings(struct h2_conn *c, const nghttp2_settings *s);
  */
 ssize_t sl_h2_idle_read(struct h2_conn *c, const uint8_t *p, size_t len);
 
-/* recv.c */
 int sl_h2_callbacks(nghttp2_session_callbacks **out);
 /* Passes body bytes to the core (gRPC: without message prefixes). Returns how many were used. */
 size_t sl_h2_deliver(struct h2_stream *s, const uint8_t *ptr, size_t len);
@@ -239,7 +237,6 @@ void sl_h2_early_reply_acked(struct h2_conn *c);
 /* Returns the core's streams of early replies. Must not be called within nghttp2. */
 void sl_h2_early_reply_finish(struct h2_conn *c);
 
-/* head.c */
 void sl_h2_head_begin(struct h2_conn *c, int32_t id);
 void sl_h2_head_field(struct h2_conn *c, struct sl_span name, struct sl_span value);
 /* Resets a stream with a malformed request, and drops the request (RFC 9113 8.1.1). */
@@ -254,13 +251,12 @@ void sl_h2_head_end(struct h2_conn *c, struct h2_stream *s, bool end);
 void sl_h2_head_keep(struct h2_conn *c);
 void sl_h2_head_drop(struct h2_conn *c);
 
-/* message.c: RFC 9113 8.1 to 8.3 */
-/* Checks a field of a request head. Returns false if the field makes the request malformed. */
+/* message.c. Checks a field of a request head. Returns false if it makes the request malformed. */
 bool sl_h2_message_field(struct h2_head *h, struct sl_span name, struct sl_span value,
 			 bool upgrades);
-/* Returns why the whole head is malformed, or NULL. */
+/* Checks the whole head. Returns the cause if it is malformed, or NULL. */
 const char *sl_h2_message_fault(const struct h2_head *h);
-/* Returns whether a field may stand in trailers. */
+/* Returns true if the field is allowed in trailers. */
 bool sl_h2_message_trailer(struct sl_span name, struct sl_span value);
 
 /* reply.c. Returns the size of sl_h2_env.fields. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Request heads of HTTP/2 (RFC 9113 8). Fields are gathered in a buffer as nghttp2 reports them,
- * checked by message.c, and parsed when the head is complete: sl_h2_head_end -> start -> parse, with
- * the checks shared with HTTP/1. Then the request begins at the core, or sl_call_begin() starts a
- * call that the gateway answers itself. Trailers are gathered in the same way.
+ * and checked by message.c. sl_h2_head_end -> start -> parse parses the complete head, with the
+ * checks shared with HTTP/1. Then the request begins at the core, or sl_call_begin() starts a call
+ * that the gateway answers itself. Trailers are gathered in the same way.
  */
 #include "base/poison.h"
 #include "front/grpc/call.h"
@@ -104,8 +104,8 @@ struct parse {
 	struct sl_http1_head head; /* request, with the checks shared with HTTP/1 */
 	struct sl_span path, grpc_timeout, host, protocol;
 	uint64_t announced; /* content-length */
-	const char *why;    /* refused: in words, or NULL */
-	bool malformed;     /* refused: the stream is reset behind the answer */
+	const char *why;    /* cause of a refusal, or NULL */
+	bool malformed;     /* the stream is reset after the answer */
 	uint8_t *cookie;
 	size_t cookie_len;
 	struct sl_header *cookie_at;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which requests are malformed (RFC 9113 8.1 to 8.3). nghttp2 resets such a stream before the
- * application sees the field, so its own checks are off (no_http_messaging) and these replace them.
- * A head that is malformed is answered by 400 before its stream is reset (RFC 9113 8.1.1).
+ * Validates requests (RFC 9113 8.1 to 8.3). A malformed head is answered with 400, then its stream
+ * is reset (8.1.1). nghttp2 would reset it at once, so its checks are off (no_http_messaging).
  *
- * The authority and the bytes of the path are checked in head.c, as in HTTP/1.1.
+ * head.c checks the authority and the bytes of the path, as for HTTP/1.1.
  */
 #include "front/h2/conn.h"
 #include "http/scan.h"
@@ -17,13 +16,13 @@ enum {
 	SEEN_PROTOCOL = 1 << 4,
 	SEEN_HOST = 1 << 5,
 	SEEN_LENGTH = 1 << 6,
-	SEEN_REGULAR = 1 << 7, /* a field that is no pseudo-header field */
+	SEEN_REGULAR = 1 << 7, /* a field other than a pseudo-header field */
 	IS_CONNECT = 1 << 8,
 	IS_OPTIONS = 1 << 9,
 	IS_STAR = 1 << 10, /* :path is "*" */
 };
 
-/* RFC 9113 8.2.1: a token without upper-case letters. */
+/* Returns true for a token without upper-case letters, RFC 9113 8.2.1. */
 static bool name_ok(struct sl_span name)
 {
 	const uint8_t *end = name.ptr + name.len;
@@ -72,7 +71,7 @@ static bool is_number(struct sl_span v)
 	return v.len && i == v.len;
 }
 
-/* RFC 9113 8.2.2: fields of an HTTP/1.1 connection. */
+/* RFC 9113 8.2.2: fields of an HTTP/1.1 connection are forbidden. */
 static const char *regular_fault(struct sl_span name, struct sl_span value)
 {
 	if (SL_NAME_IS(name, "connection") || SL_NAME_IS(name, "keep-alive") ||
@@ -85,7 +84,7 @@ static const char *regular_fault(struct sl_span name, struct sl_span value)
 	return NULL;
 }
 
-/* Sets `bit` of what was seen. Returns false if it was set before. */
+/* Records `bit` as seen. Returns false if it was set before. */
 static bool is_first(struct h2_head *h, unsigned bit)
 {
 	bool first = !(h->seen & bit);
@@ -105,7 +104,7 @@ static const char *method_fault(struct h2_head *h, struct sl_span value)
 	return is_first(h, SEEN_METHOD) ? NULL : "second :method";
 }
 
-/* RFC 9113 8.3.1: the whole must show that "*" belongs to OPTIONS. */
+/* RFC 9113 8.3.1. That "*" belongs to OPTIONS is checked with the whole head. */
 static const char *path_fault(struct h2_head *h, struct sl_span value)
 {
 	bool star = value.len == 1 && value.ptr[0] == '*';

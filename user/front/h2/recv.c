@@ -286,7 +286,9 @@ static int consume_bytes(struct h2_conn *c, int32_t id, struct h2_stream *s, siz
 	return 0;
 }
 
-/* RFC 9113 8.1.1. Returns false if DATA is longer than content-length announced. */
+/*
+ * Counts body bytes. Returns false if there are more than content-length announced, RFC 9113 8.1.1.
+ */
 static bool take_announced(struct h2_stream *s, size_t len)
 {
 	if (s->body_left == SL_LEN_UNKNOWN)

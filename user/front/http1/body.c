@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Chunked coding, RFC 9112 7.1. Framing is parsed byte by byte, because any byte may end a segment.
- * Call order: sl_http1_chunked_next -> next_state -> size_line, parse_extension, trailer. http1.c passes
- * the data between to the core.
+ * http1.c passes the data to the core. Call order: sl_http1_chunked_next -> next_state ->
+ * size_line, parse_extension, trailer.
  */
 #include "base/num.h"
 #include "front/http1/http1.h"

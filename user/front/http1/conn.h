@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * State of one HTTP/1 connection, shared by http1.c (input, events), partial_head.c (partial heads) and
- * reply.c (replies).
+ * State of one HTTP/1 connection, shared by http1.c (input, events), partial_head.c and reply.c.
  *
  *   head -> stream -> stream -> tail      requests without a complete reply, oldest first;
  *    |                           |        only the head may write, only the tail may be receiving
  *    +-- its reply is next       +-- CONN_RX: its body is being received
  *
- * sl_http1_advance() alone pulls replies and ends streams. It runs after input, and when a reply or
+ * Only sl_http1_advance() pulls replies and ends streams. It runs after input, and when a reply or
  * room to write arrives.
  */
 #ifndef SL_FRONT_HTTP1_CONN_H
@@ -107,9 +106,9 @@ void sl_http1_fail(struct http1 *h, const struct sl_front_env *env, unsigned sta
 
 void sl_http1_drop_part(struct http1 *h, const struct sl_front_env *env);
 /*
- * partial_head.c. Appends input to the partial head or trailers; *len is reduced to what fits. Returns the
- * gathered bytes if a line has become complete, so that byte-wise input costs one parse per field.
- * Returns an empty span if parsing cannot get further, or if the request was refused.
+ * partial_head.c. Appends input to the partial head or trailers; *len is reduced to what fits.
+ * Returns the gathered bytes if a line is complete, so that byte-wise input costs one parse per
+ * field. Returns an empty span if parsing cannot get further, or if the request was refused.
  */
 struct sl_span sl_http1_keep_part(struct http1 *h, const struct sl_front_env *env,
 				  const uint8_t *ptr, size_t *len);

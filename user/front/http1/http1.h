@@ -32,8 +32,8 @@ struct sl_http1_head {
 	bool incremental; /* the client can use a reply in pieces, RFC 9218 4.2 */
 	uint8_t minor;    /* minor version of HTTP/1.x */
 	uint16_t status;  /* status of a refusal; 0: valid */
-	uint8_t error;    /* cause of a refusal, enum sl_front_error */
-	uint8_t seen;     /* fields seen so far, private to the parser */
+	uint8_t error;
+	uint8_t seen; /* fields seen so far, private to the parser */
 	struct sl_span host;
 	struct sl_header headers[SL_HTTP1_HEADERS_MAX];
 };
@@ -67,7 +67,7 @@ struct sl_http1_chunked {
 	uint64_t left;  /* DATA: remaining bytes of this chunk */
 	uint64_t total; /* sum of chunk sizes */
 	uint32_t extra; /* bytes of extensions and trailers so far */
-	uint8_t state;  /* enum sl_http1_chunked_state */
+	uint8_t state;
 	uint8_t digits; /* digits of the current size */
 	bool stops;     /* stop at TRAILER, because the caller parses the trailers */
 	bool unbounded; /* no length limit, because the body is not stored */

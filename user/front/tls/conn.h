@@ -64,9 +64,9 @@ struct sl_tls_conn {
 	/* in the list of its bucket while `backlog` is not empty, or in tls->shed */
 	struct sl_list holders;
 	uint64_t shed_ns;
-	uint8_t state; /* enum sl_tls_state */
+	uint8_t state;
 	uint8_t quiet;
-	uint8_t alpn; /* enum sl_tls_alpn */
+	uint8_t alpn;
 	uint8_t message_len;
 	uint8_t message[SL_TLS_KEY_UPDATE_LEN]; /* incomplete handshake message */
 	uint16_t update_credit;                 /* see take_update() */
@@ -129,7 +129,7 @@ void sl_tls_go_on(struct sl_tls_conn *c);
 uint8_t sl_tls_alert_of(enum sl_tls_end why);
 enum sl_tls_end sl_tls_end_of(uint8_t alert);
 
-/* handshake.c. Returns the bucket of the client address (IPv6: /64). Valid once the address is known. */
+/* handshake.c. Returns the bucket of the client address (IPv6: /64), which must be known. */
 uint16_t sl_tls_bucket_of(struct sl_tls_conn *c);
 /* Processes handshake bytes in `backlog`. */
 void sl_tls_hello(struct sl_tls_conn *c);
@@ -138,7 +138,9 @@ void sl_tls_hs_send(struct sl_tls_conn *c);
 /* Detaches the handshake from a connection that ends. */
 void sl_tls_hs_leave(struct sl_tls_conn *c);
 
-/* rx_backlog.c. Appends bytes of a chunk from `at`, taking its frame if it has one. False: no memory. */
+/*
+ * rx_backlog.c. Appends bytes of a chunk from `at`, with its frame if it has one. False: no memory.
+ */
 bool sl_tls_backlog_add(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at);
 bool sl_tls_backlog_add_copy(struct sl_tls_conn *c, const uint8_t *bytes, size_t len);
 void sl_tls_backlog_drop(struct sl_tls_conn *c, size_t len);

@@ -32,7 +32,7 @@ struct sl_tls_dir {
 	uint8_t secret[SL_TLS_SECRET_MAX]; /* current traffic secret */
 	uint8_t key[SL_TLS_KEY_MAX];
 	uint8_t iv[SL_TLS_IV];
-	uint8_t suite; /* enum sl_tls_suite */
+	uint8_t suite;
 	uint8_t unused[3];
 	uint64_t seq; /* number of the next record */
 };
@@ -65,9 +65,8 @@ bool sl_tls_dir_update(struct sl_tls_ciphers *c, struct sl_tls_dir *dir);
 void sl_tls_dir_wipe(struct sl_tls_ciphers *c, struct sl_tls_dir *dir);
 
 /*
- * Seals a record in place. `rec` has `len` bytes of content after space for the header;
- * SL_TLS_OVERHEAD
- * - SL_TLS_HEAD more bytes must be free behind them. Returns the length of the record.
+ * Seals a record in place. `rec` has `len` bytes of content after space for the header. Behind
+ * them, `SL_TLS_OVERHEAD - SL_TLS_HEAD` bytes must be free. Returns the length of the record.
  */
 size_t sl_tls_seal(struct sl_tls_ciphers *c, struct sl_tls_dir *dir, uint8_t type, uint8_t *rec,
 		   size_t len);

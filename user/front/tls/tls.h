@@ -6,10 +6,9 @@
  *   transport --> [ rx.c: records decrypted in place ] --> front
  *   transport <-- [ tx.c: records encrypted in place ] <-- front
  *
- * Output of a front is written directly into the frame that leaves, behind space for a record
- * header. It is sealed when the frame is full, when another connection writes, or before output is
- * built, so a head and its body share one record. No plaintext is delivered before its tag is
- * verified.
+ * A front writes its output into the frame that leaves, behind space for a record header. The
+ * record is sealed when the frame is full, another connection writes, or output is built. So a head
+ * and its body share one record. No plaintext is delivered before its tag is verified.
  *
  * Not supported: TLS 1.2 and older, 0-RTT, renegotiation, post-handshake client authentication.
  */

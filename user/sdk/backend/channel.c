@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connection of a gateway. Parts of messages become requests, and complete requests are queued for
- * a batch (on_part). Cancellations and lost links are reported to handlers. serve.c adds a channel
- * per accepted transport, and frees it when no handler has a request of it.
+ * Connection of a gateway. Parts of messages become requests, and complete ones are queued for a
+ * batch (on_part). Handlers learn of cancellations and lost links. serve.c adds a channel per
+ * accepted transport, and frees it when no handler has a request of it.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -70,10 +70,10 @@ struct reply {
 
 /* Reply memory of one client address of a channel, see share.c. */
 struct client_share {
-	struct client_share *next; /* in its bucket of `shares` */
+	struct client_share *next;
 	struct channel *channel;
-	struct sl_list stalled;      /* REPLIED requests waiting for credit, longest first */
-	struct sl_list node;         /* in `stalled` of the channel */
+	struct sl_list stalled; /* REPLIED requests waiting for credit, longest first */
+	struct sl_list node;
 	uint32_t client;             /* client of its requests' views */
 	uint32_t request_cnt;        /* requests that refer to it; not counted in `unknown` */
 	uint32_t look;               /* see find_largest() */
@@ -101,9 +101,9 @@ struct part {
 enum request_state { REQUEST_ARRIVING, REQUEST_QUEUED, REQUEST_HANDLED, REQUEST_REPLIED };
 
 struct request {
-	struct sl_request_view view; /* first member: the program's view */
-	struct sl_list node;         /* in `open` of the channel */
-	struct sl_list queue;        /* in `queue` of the backend */
+	struct sl_request_view view;
+	struct sl_list node;
+	struct sl_list queue;
 	struct client_share *share;
 	struct request *hash_next;
 	struct channel *channel;
@@ -122,7 +122,7 @@ struct request {
 	_Atomic uint8_t interims;             /* interim replies made */
 	bool taken;                           /* the first part reached the I/O thread */
 	struct reply *waiting, **waiting_end; /* messages without credit */
-	struct sl_list stalled;               /* in its share's list */
+	struct sl_list stalled;
 	uint64_t
 		/* time (without `away_ns`) of the last credit, or when it began to wait */
 		credit_ns;
@@ -142,8 +142,8 @@ struct request {
 	uint32_t in_kept;                    /* bytes in `parts`, at least SL_RPC_MIN_COST each */
 	uint32_t in_given;                   /* credit granted, until it is wide */
 	struct part *parts, **parts_end;
-	uint8_t *trailers;     /* storage of view.trailers */
-	struct sl_list window; /* in `windows` of the channel */
+	uint8_t *trailers; /* storage of view.trailers */
+	struct sl_list window;
 	struct request *resume_next;
 	_Atomic bool paused, resuming;
 	_Atomic bool over;    /* replied: no further upcalls */
@@ -155,8 +155,8 @@ struct channel {
 	struct sl_list node;
 	struct sl_backend *b;
 	bool up, peer_goaway;
-	bool used;        /* since the last tick */
-	uint32_t rest_at; /* index in `resting` */
+	bool used; /* since the last tick */
+	uint32_t rest_at;
 	struct sl_link link;
 	struct sl_list open;
 	struct sl_list windows; /* streams with credit to announce */
@@ -201,10 +201,10 @@ struct sl_backend {
 	struct sl_batch batch;
 	struct sl_backend_stats stats;
 	uint64_t hash_key, now_ns, tick_ns, active_ns, flushed_ns, flush_gap_ns;
-	uint64_t taken;               /* requests taken from the queue */
-	uint64_t pass_ns, away_ns;    /* time of the last pass; total time without passes */
-	uint64_t upcalls;             /* upcalls for requests and streams, not batches */
-	struct request *resumed_next; /* removed from `resumed`, not yet processed */
+	uint64_t taken;            /* requests taken from the queue */
+	uint64_t pass_ns, away_ns; /* time of the last pass; total time without passes */
+	uint64_t upcalls;          /* upcalls for requests and streams, not batches */
+	struct request *resumed_next;
 	enum sl_away told_away;
 	int epoll_fd, wake_fd;
 	int work_fd; /* signalled when a batch waits for the handler's thread */
@@ -312,7 +312,7 @@ bool sl_be_foreign_take(struct client_share *share, size_t len);
 void sl_be_foreign_undo(struct client_share *share, size_t len);
 void sl_be_foreign_give(struct client_share *share, size_t len);
 /*
- * Ends replies whose client has taken nothing for a while, in the share that uses most, while the
+ * Ends replies of the largest share whose client has taken nothing for a while. Does so while the
  * channel uses more than a quarter of the free memory.
  */
 void sl_be_replies_relieve(struct channel *ch);

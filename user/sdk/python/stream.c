@@ -5,8 +5,8 @@
  *   I/O thread: on_open, on_data ... --> notes (under the lock), eventfd
  *   asyncio:    eventfd readable ------> stream_events() --> Request, bytes
  *
- * A struct stream is the state shared by both. The request's `own` points to it, and is cleared under
- * the lock before a reply can free the request. So no upcall uses a freed one.
+ * A struct stream is the state shared by both. The request's `own` points to it, and is cleared
+ * under the lock before a reply can free the request. So no upcall uses a freed one.
  */
 #include <stdlib.h>
 #include <string.h>
