@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From what the file says of each interface's clients to the program on it. */
+/* Access lists: from the configuration and the operator to the maps of the XDP program. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static int apply_to(const struct sl_xdp *x, const struct sl_cfg_interface *ci)
 			.origin = SL_PREFIX_OF_FILE,
 		};
 	}
-	/* "Only these" denies all others, unless the file itself has a rule for all. */
+	/* "allow" denies all other clients, unless the file has a rule for 0.0.0.0/0 or ::/0. */
 	for (int i = 0; i < DEFAULTS && ci->allow_cnt; i++) {
 		bool listed = false;
 
@@ -59,7 +59,7 @@ int sl_acl_apply(struct sl_gateway *g, const struct sl_config *cfg)
 {
 	int rc = 0;
 
-	/* One that is taken out of the file is served until the restart, as before. */
+	/* An interface that was removed from the file is served until the restart. */
 	for (uint32_t i = 0; i < cfg->interface_cnt && !rc; i++) {
 		const struct sl_cfg_interface *ci = &cfg->interfaces[i];
 		const struct sl_xdp *x = find_xdp(g, ci->name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read from the bottom: thread_main -> connect_all -> connect_worker -> sl_dial. */
+/* Call tree: thread_main -> connect_all -> connect_worker -> sl_dial. */
 #include "gateway/dial_impl.h"
 
 #include <errno.h>
@@ -19,13 +19,13 @@
 enum {
 	BACKOFF_MIN_MS = 20,
 	BACKOFF_MAX_MS = 5000,
-	SCAN_MS = 20,    /* how soon a lost channel is noticed: workers do not say so */
-	FULL_RINGS = 64, /* what the slots of a group take at the most, unless each has SLOTS_MIN */
+	SCAN_MS = 20,    /* workers do not signal lost links, so links are scanned */
+	FULL_RINGS = 64, /* limit of the slots of a pool, in rings of the default size */
 	SLOTS_MIN = 32,
 };
-#define STABLE_NS SL_NS_PER_SEC /* a connection of that length ends the back-off */
+#define STABLE_NS SL_NS_PER_SEC /* a connection of this duration resets the back-off */
 
-/* What a thread has done for a dialer. */
+/* Result of a run of a dialer. */
 enum attempt { ATTEMPT_NONE, ATTEMPT_CONNECTED, ATTEMPT_FAILED };
 
 static void set_info(struct sl_dialer *d, unsigned worker, const char *text, enum ep_kind ep,
@@ -97,7 +97,7 @@ int sl_dial_send(struct sl_dialer *d, struct sl_worker *w, enum sl_worker_verb v
 	return rc;
 }
 
-/* For a new link. NULL: the line in err is of the backend's own endpoint. */
+/* Connects a new link. NULL: err describes the failure of the primary endpoint. */
 static struct sl_transport *dial_first(struct sl_dialer *d, const struct sl_worker *w,
 				       enum ep_kind *ep, struct sl_err *err)
 {
@@ -106,7 +106,7 @@ static struct sl_transport *dial_first(struct sl_dialer *d, const struct sl_work
 	const char *endpoint = d->backend.endpoint;
 	struct sl_transport *t = NULL;
 
-	if (d->agent_cnt) { /* a server: by the agent that is this worker's */
+	if (d->agent_cnt) { /* a server: through this worker's agent */
 		sl_server_endpoint(of_agent, w->index % d->agent_cnt, d->pool_name, &d->backend);
 		endpoint = of_agent;
 	}
@@ -126,7 +126,7 @@ static struct sl_transport *dial_first(struct sl_dialer *d, const struct sl_work
 	return sl_dial(d, w, d->backend.fallback, false, &of_other);
 }
 
-/* Half as much again at random, so that many gateways do not dial at the same moment. */
+/* Adds up to 50 % of jitter, so that many gateways do not dial at the same moment. */
 static void draw_retry(struct sl_dialer *d, unsigned *wait_ms, uint64_t now_ns)
 {
 	uint64_t jitter;
@@ -152,7 +152,7 @@ static void note_failure(struct sl_dialer *d, const char *why)
 	d->logged_ns = now_ns;
 }
 
-/* One attempt for one worker. */
+/* Tries once to connect one worker. */
 static bool connect_worker(struct sl_dialer *d, struct sl_worker *w)
 {
 	struct sl_err err = SL_ERR(160);
@@ -190,7 +190,7 @@ static bool connect_worker(struct sl_dialer *d, struct sl_worker *w)
 	return true;
 }
 
-/* For all workers that use it, until one of them fails. */
+/* Connects all workers that use the backend, until one attempt fails. */
 static enum attempt connect_all(struct sl_dialer *d)
 {
 	enum attempt done = ATTEMPT_NONE;
@@ -205,7 +205,7 @@ static enum attempt connect_all(struct sl_dialer *d)
 			return ATTEMPT_FAILED;
 		done = ATTEMPT_CONNECTED;
 	}
-	/* A connection that ends at once is dialled again no sooner than one that was refused. */
+	/* Connections that end at once must not cause attempts at a higher rate than failures. */
 	if (done == ATTEMPT_CONNECTED) {
 		d->connected_ns = sl_now_ns();
 		d->backoff_ms = BACKOFF_MIN_MS;
@@ -214,7 +214,7 @@ static enum attempt connect_all(struct sl_dialer *d)
 	return done;
 }
 
-/* One step for one link that is up. */
+/* Runs one switch or probe, for one link that is up. */
 static void maintain_links(struct sl_dialer *d)
 {
 	for (unsigned i = 0; i < d->mgr->worker_cnt; i++) {
@@ -230,7 +230,7 @@ static void maintain_links(struct sl_dialer *d)
 	}
 }
 
-/* With the lock, which it lets go meanwhile. One of those that are free watches, the others wait to be woken. */
+/* Releases the lock while waiting. One idle thread waits for the next scan, others for a signal. */
 static void wait_for_work(struct sl_conn_mgr *cm)
 {
 	uint64_t due_ns = sl_dial_timer_next_ns(cm);
@@ -273,7 +273,7 @@ static void *thread_main(void *arg)
 		}
 		d->busy = true;
 		is_due = d->due_ns <= now_ns;
-		pthread_cond_signal(&cm->wake); /* another one watches, or takes the next */
+		pthread_cond_signal(&cm->wake); /* another thread scans, or runs the next dialer */
 		pthread_mutex_unlock(&cm->lock);
 		if (is_due)
 			done = connect_all(d);
@@ -353,7 +353,7 @@ static void register_dialer(struct sl_conn_mgr *cm, struct sl_dialer *d)
 	if (d->backend.first)
 		sl_list_add_tail(&cm->with_bootstrap, &d->bootstrap_node);
 	cm->dialer_cnt++;
-	/* In their order, before all that have been dialled. */
+	/* New dialers are due in their order, before all others. */
 	d->due_ns = cm->added++;
 	sl_dial_timer_update(d, sl_now_ns());
 }
@@ -378,7 +378,7 @@ struct sl_dialer *sl_dialer_add(struct sl_conn_mgr *cm, const struct sl_cfg_pool
 	d->seen = (struct link_snapshot *)&d->workers[cm->worker_cnt];
 	for (unsigned i = 0; i < cm->worker_cnt; i++)
 		d->seen[i].backend = d->workers[i].backend = backends[i];
-	/* Each of many backends has few messages under way, and slots are resident, even pinned. */
+	/* Slots are pinned memory; a worker with many backends has few requests on each. */
 	sl_rpc_config_default(&rpc);
 	d->slots = rpc.slots;
 	while (d->slots > SLOTS_MIN && d->slots * each_has > FULL_RINGS * rpc.slots)
@@ -387,7 +387,7 @@ struct sl_dialer *sl_dialer_add(struct sl_conn_mgr *cm, const struct sl_cfg_pool
 	pthread_mutex_lock(&cm->lock);
 	rc = rc ? rc : sl_dial_timer_reserve(cm, cm->dialer_cnt + 1);
 	pthread_mutex_unlock(&cm->lock);
-	/* As many threads as there are dialers, up to a bound. */
+	/* One thread per dialer, up to a limit. */
 	if (!rc && cm->thread_cnt <= cm->dialer_cnt && cm->thread_cnt < SL_DIAL_THREADS_MAX) {
 		rc = sl_thread_start(&cm->threads[cm->thread_cnt], thread_main, cm);
 		cm->thread_cnt += !rc;

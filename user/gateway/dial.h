@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connecting to backends, off the data path: a dialer keeps one backend connected with every
- * worker that uses it (subset.h), and hands transports over. A few threads do it for all dialers: whoever is due next is
- * taken by a thread that is free, and one of those that are free watches for links that went down.
- * A link goes on by another endpoint of the same process with all that is under way: from a backend's
- * fallback to its own, once that answers; from its `first` to its own and back, by what it carries
- * (promotion.h).
+ * The connection manager: connects backends to workers, outside the data path.
  *
- *   link of a member (core/pool.h):   DOWN --dialled--> OFFERED --adopted--> UP --lost--> DOWN
- *                                        ^ a thread here        ^ worker writes
+ * A dialer keeps one backend connected to each worker that uses it (subset.h). Up to
+ * SL_DIAL_THREADS_MAX threads serve all dialers, the longest due one first. One idle thread scans
+ * for links that went down.
+ *
+ * A link can switch to another endpoint of the same process without loss of requests: from the
+ * fallback to the primary endpoint once it answers; between bootstrap and primary endpoint by its
+ * load (promotion.h).
+ *
+ *   link of a member:   DOWN --dialled--> OFFERED --adopted--> UP --lost--> DOWN
+ *                         ^ dialer thread          ^ worker              ^ worker
  */
 #ifndef SL_GATEWAY_DIAL_H
 #define SL_GATEWAY_DIAL_H
@@ -20,47 +23,48 @@ struct sl_conn_mgr;
 struct sl_dialer;
 struct sl_backend_ref;
 
-/* For these workers. NULL: no memory. */
+/* Returns a connection manager without dialers and threads, or NULL without memory. */
 struct sl_conn_mgr *sl_conn_mgr_create(struct sl_worker *workers, unsigned worker_cnt);
-/* Ends all threads and dialers. */
+/* Stops all threads and frees all dialers. cm may be NULL. */
 void sl_conn_mgr_destroy(struct sl_conn_mgr *cm);
 
 /*
- * For backend b of the pool, in that generation; members: of each worker. It dials once it stands on a
- * ring. Copies what it needs of the configuration. agent_cnt: agents of the gateway's own, for servers. NULL: no
- * memory or thread, and errno.
+ * Adds a dialer for backend b of the pool; members has one entry per worker. agent_cnt is the number
+ * of the gateway's agents, which connect to servers. The dialer copies its part of the
+ * configuration, and dials once sl_hash_ring_enter() was called. Returns NULL and errno without
+ * memory or threads.
  */
 struct sl_dialer *sl_dialer_add(struct sl_conn_mgr *cm, const struct sl_cfg_pool *pool, uint32_t b,
 				struct sl_backend_ref *const *backends, uint32_t generation,
 				uint32_t agent_cnt);
-/* It is in this generation as well. */
+/* Keeps the dialer for another generation. */
 void sl_dialer_keep(struct sl_dialer *d, uint32_t generation);
 
 /*
- * The dialers of a pool, in the order of its backends; a NULL is one that could not be made. Its workers
- * use their parts of them from now on: those of the generation that is in force as well, until the switch.
- * 0 or -ENOMEM.
+ * Adds a pool's ring of dialers, given in the order of its backends; an entry may be NULL. Workers
+ * use their parts of this ring at once, and those of the generation in force until
+ * sl_conn_mgr_switch(). Returns 0 or -ENOMEM.
  */
 int sl_hash_ring_enter(struct sl_conn_mgr *cm, const struct sl_cfg_pool *pool,
 		       struct sl_dialer *const *dialers, uint32_t generation);
-/* False: the next generation has a worker use a backend with which it has no channel yet. */
+/* Returns true if each worker is connected to all backends that the next generation adds. */
 bool sl_hash_rings_ready(struct sl_conn_mgr *cm);
-/* Each worker has a backend of each pool in force, or was dialled in vain for each of its backends. */
+/* Returns true if each worker has a backend of each pool, or all attempts for it have failed. */
 bool sl_hash_rings_tried(struct sl_conn_mgr *cm);
-/* Of the pool in force; all 0: there is none of that name. */
+/* Fills in the worker's part of a pool in force, or zeros if the pool does not exist. */
 void sl_conn_mgr_subset(struct sl_conn_mgr *cm, const char *pool_name, unsigned worker,
 			struct sl_subset_info *out);
 
-/* So many links of each worker, of backends with `first`, go by their own endpoint; 0 at first. */
+/* Sets how many links of a worker may use primary endpoints beside a bootstrap endpoint. */
 void sl_conn_mgr_set_max_promoted(struct sl_conn_mgr *cm, uint32_t max_promoted);
-/* This generation is in force; those that are not in it dial no more. */
+/* Puts a generation in force. Dialers that are not part of it stop. */
 void sl_conn_mgr_switch(struct sl_conn_mgr *cm, uint32_t generation);
-/* Frees those of which no attempt is under way any more, and releases their members. */
+/* Frees stopped dialers without a running attempt, and releases their members. */
 void sl_conn_mgr_reap(struct sl_conn_mgr *cm);
 
-/* Any thread: whether that worker uses it. */
+/* Returns true if the worker uses the backend. Any thread. */
 bool sl_dialer_used(const struct sl_dialer *d, unsigned worker);
-/* Transport line or the last error for that worker; whether it is the fallback. */
+/* Fills in the worker's transport or last error, whether it is the fallback, and statistics. */
 void sl_dialer_info(struct sl_dialer *d, unsigned worker, struct sl_backend_info *out);
 
 #endif

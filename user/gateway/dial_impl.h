@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of dialling: dial.c has the threads, and connects links that are down; dial_timer.c says whose
- * turn it is; hash_ring.c which workers a backend is dialled for; endpoint_switch.c says by which endpoint a link that is up goes on, and brings it there; liveness.c asks
- * after those that are not heard.
+ * Internals of the connection manager:
  *
- * A dialer that is busy is the thread's that has it; what says "locked" is written with the manager's
- * lock all the same, for the count of places looks at it.
+ *   dial.c             threads; connects links that are down
+ *   dial_timer.c       heap of dialers by due time
+ *   hash_ring.c        which workers a backend is dialled for
+ *   endpoint_switch.c  moves links between endpoints
+ *   liveness.c         probes silent peers
+ *
+ * A busy dialer belongs to the thread that runs it. Fields marked "locked" are written under the
+ * manager's lock even then, because other threads read them.
  */
 #ifndef SL_GATEWAY_DIAL_IMPL_H
 #define SL_GATEWAY_DIAL_IMPL_H
@@ -19,76 +23,74 @@
 
 enum {
 	SL_DIAL_TIMEOUT_MS = 1000,
-	SL_DIAL_THREADS_MAX = 64, /* attempts at a time: one without answer takes the time-out */
+	SL_DIAL_THREADS_MAX = 64, /* attempts at a time */
 };
-#define SL_DIAL_LOG_NS (60 * SL_NS_PER_SEC) /* between lines about the same state */
+#define SL_DIAL_LOG_NS (60 * SL_NS_PER_SEC) /* between log lines about the same state */
 
-/* By which of a backend's endpoints. */
+/* The endpoints of a backend. */
 enum ep_kind { EP_PRIMARY, EP_BOOTSTRAP, EP_FALLBACK };
 
-/* From a backend to a worker. */
+/* The link between a backend and one worker. */
 struct worker_link {
 	struct sl_backend_ref *backend;
-	_Atomic bool used;  /* locked to write: the worker is to be connected with it */
-	bool released;      /* locked: it was asked to let go of the link that there is */
-	uint64_t link;      /* sl_rpc_link_number(), of what there is now */
+	_Atomic bool used;  /* locked to write: the worker uses the backend */
+	bool released;      /* locked: the worker was asked to release the link */
+	uint64_t link;      /* sl_rpc_link_number() of the current link */
 	uint64_t peer;      /* sl_rpc_transport_peer() */
 	char text[192];     /* locked */
 	enum ep_kind ep;    /* locked */
-	enum ep_kind to_ep; /* locked: where it is to go on; `by` if it stays */
-	bool offered;       /* locked: the worker has what it is to go on by */
-	uint64_t next_ns;   /* when that is tried; offered: it has failed by then */
+	enum ep_kind to_ep; /* locked: endpoint to switch to; equal to ep if none */
+	bool offered;       /* locked: the worker was sent the transport to switch to */
+	uint64_t next_ns;   /* time of the attempt; offered: time-out of the switch */
 	unsigned retry_ms;  /* doubled each time */
-	uint32_t switched_cnt, stayed_cnt; /* of the member, before it was offered that */
-	uint32_t number,
-		next_number; /* sl_rpc_transport_number(), of what it goes by, or may soon */
-	uint64_t silent_ns;  /* since when nothing has been heard by that; 0: it has */
-	uint64_t probe_ns;   /* not asked after before */
-	bool peer_mismatch;  /* another process is there, and the log says so */
+	uint32_t switched_cnt, stayed_cnt; /* counters of the member before the offer */
+	uint32_t number, next_number;      /* sl_rpc_transport_number() now, and after the switch */
+	uint64_t silent_ns; /* time of the last packet of a silent peer; 0: not silent */
+	uint64_t probe_ns;  /* no probe before */
+	bool peer_mismatch; /* the other endpoint is another process; has been logged */
 	char next_text[192];
-	struct promo_candidate promo; /* of a backend with `first` */
+	struct promo_candidate promo; /* with a bootstrap endpoint */
 	struct sl_dial_stats stats;
 };
 
-/* Of a way, at the last look. In a row, for the watch reads all of them. */
+/* The state of a link at the last scan. Contiguous, because each scan reads all. */
 struct link_snapshot {
 	const struct sl_backend_ref *backend;
 	enum sl_backend_state link;
 };
 
-/* Where a dialer stands on the ring of its pool. NULL: on none. */
+/* The position of a dialer on its pool's ring; ring is NULL if it has none. */
 struct ring_pos {
 	struct sl_hash_ring *ring;
 	uint32_t at;
 };
 
 struct sl_dialer {
-	struct sl_list node;           /* in the connection manager's */
-	struct sl_list bootstrap_node; /* in its with_bootstrap, if it has `first` */
+	struct sl_list node;           /* in mgr->dialers */
+	struct sl_list bootstrap_node; /* in mgr->with_bootstrap, with a bootstrap endpoint */
 	struct sl_conn_mgr *mgr;
 	char *pool_name;
-	struct sl_cfg_backend backend; /* its texts are ours */
-	uint32_t agent_cnt;            /* 0: it is no server */
-	uint32_t generation;           /* the last one that it is in */
-	struct ring_pos pos, next_pos; /* locked: in the generation in force, and in the next */
-	uint32_t slots;                /* of the ring for small messages */
-	bool stop, busy;               /* busy: a thread has it */
-	uint64_t due_ns;               /* not dialled before */
-	uint64_t
-		connected_ns; /* when the last attempt succeeded; 0: it failed, or there was none */
-	uint64_t logged_ns;   /* when the log has said last that it is down or unready */
-	unsigned backoff_ms;  /* after an attempt that failed; jitter comes on top */
-	unsigned reconnect_ms;        /* after one that succeeded, while connections end soon */
-	bool logged_down;             /* the log says that it is down */
-	bool unready;                 /* locked: it has links, and none of them takes requests */
-	bool tried;                   /* locked: an attempt has ended */
-	bool needs_scan;              /* it may become due though all links stay as they are */
-	uint32_t heap_pos;            /* in the manager's `due`, plus 1; 0: in none */
-	struct link_snapshot *seen;   /* [mgr->worker_cnt], behind these: */
-	struct worker_link workers[]; /* [mgr->worker_cnt] */
+	struct sl_cfg_backend backend; /* its strings are copies */
+	uint32_t agent_cnt;            /* 0: not a server */
+	uint32_t generation;           /* the last one that has this backend */
+	struct ring_pos pos, next_pos; /* locked: in force, and of the next generation */
+	uint32_t slots;                /* ring entries for small messages */
+	bool stop, busy;               /* busy: a thread runs it */
+	uint64_t due_ns;               /* no attempt before */
+	uint64_t connected_ns;         /* last success; 0: the last attempt failed, or none yet */
+	uint64_t logged_ns;            /* last log line about a backend that is down or unready */
+	unsigned backoff_ms;           /* wait after a failed attempt, without jitter */
+	unsigned reconnect_ms;         /* wait after a success, while connections end soon */
+	bool logged_down;              /* the log says that the backend is down */
+	bool unready;                  /* locked: connected, but no link accepts requests */
+	bool tried;                    /* locked: an attempt has ended */
+	bool needs_scan;               /* due time may change without a change of a link */
+	uint32_t heap_pos;             /* index in mgr->timers plus 1; 0: not in the heap */
+	struct link_snapshot *seen;    /* [mgr->worker_cnt], behind these: */
+	struct worker_link workers[];  /* [mgr->worker_cnt] */
 };
 
-/* Of a dialer that is not busy, has not stopped, and will be due unless something changes. */
+/* Entry of the heap; its dialer is neither busy nor stopped. */
 struct dial_timer {
 	uint64_t at_ns;
 	struct sl_dialer *d;
@@ -97,84 +99,84 @@ struct dial_timer {
 struct sl_conn_mgr {
 	struct sl_worker *workers;
 	unsigned worker_cnt;
-	pthread_mutex_t lock; /* all below, and what is said of dialers */
+	pthread_mutex_t lock; /* all members below, and the "locked" ones of dialers */
 	pthread_cond_t wake;
 	struct sl_list dialers;
-	struct sl_list with_bootstrap; /* those that have `first` */
-	struct sl_list rings;          /* of pools; those of the generation in force first */
-	uint64_t rings_check_ns;       /* when these are looked at next */
+	struct sl_list with_bootstrap; /* dialers with a bootstrap endpoint */
+	struct sl_list rings;          /* of pools; rings in force first */
+	uint64_t rings_check_ns;       /* next update of the rings */
 	uint32_t dialer_cnt, stopped_cnt;
-	uint64_t added;            /* so far */
-	uint32_t max_promoted;     /* links of a worker, of backends with `first` */
-	uint64_t scan_ns;          /* when these and what workers change are looked at next */
-	struct dial_timer *timers; /* a heap, [due_cnt] of due_room */
+	uint64_t added;            /* dialers so far */
+	uint32_t max_promoted;     /* links of a worker on primary endpoints */
+	uint64_t scan_ns;          /* next scan of the links */
+	struct dial_timer *timers; /* heap, [timer_cnt] of timer_cap */
 	uint32_t timer_cnt, timer_cap;
-	uint64_t update_cnt; /* at one dialer each: for tests */
-	bool stop, scanning; /* watched: a thread that is free looks at the links */
+	uint64_t update_cnt; /* updates of single dialers, for tests */
+	bool stop, scanning; /* scanning: an idle thread waits for the next scan */
 	pthread_t threads[SL_DIAL_THREADS_MAX];
 	unsigned thread_cnt;
 	struct sl_prng prng;
 };
 
 /* dial.c */
-/* goes_on: for the link that there is. */
+/* Connects to endpoint. goes_on: as a new transport of the existing link. NULL: err. */
 struct sl_transport *sl_dial(struct sl_dialer *d, const struct sl_worker *w, const char *endpoint,
 			     bool goes_on, struct sl_err *err);
-/* By the endpoint that the worker's link goes by: after its connection. */
+/* Asks the peer of the worker's link whether it knows the connection. */
 enum sl_rpc_word sl_dial_probe(struct sl_dialer *d, const struct sl_worker *w, unsigned timeout_ms);
-/* About the worker's link; the transport, if any, is the worker's from now on. 0 or -errno. */
+/* Sends a message about the worker's link. The worker owns t if 0 is returned, else -errno. */
 int sl_dial_send(struct sl_dialer *d, struct sl_worker *w, enum sl_worker_verb verb,
 		 struct sl_transport *t);
 
-/* dial_timer.c, all with the lock but for sl_dial_timer_link_ns(). */
-/* Room for so many, one more than before at the most. 0 or -ENOMEM. */
+/* dial_timer.c: under the lock, except sl_dial_timer_link_ns(). */
+/* Reserves room for cnt dialers, at most one more than before. Returns 0 or -ENOMEM. */
 int sl_dial_timer_reserve(struct sl_conn_mgr *cm, uint32_t cnt);
-/* By what is known of it: when it has changed. Of one that is not busy and has not stopped. */
+/* Computes the due time again. The dialer must be neither busy nor stopped. */
 void sl_dial_timer_set(struct sl_dialer *d);
-/* The same, and what its workers have changed meanwhile is noted before. */
+/* Reads what workers have changed, then does the same. */
 void sl_dial_timer_update(struct sl_dialer *d, uint64_t now_ns);
-/* It is nowhere any more. */
+/* Removes the dialer from the heap. */
 void sl_dial_timer_cancel(struct sl_dialer *d);
-/* Who has been due for longest; it is nowhere until it is placed again. NULL: nobody is due. */
+/* Removes and returns the dialer that is due for longest, or NULL if none is due. */
 struct sl_dialer *sl_dial_timer_pop(struct sl_conn_mgr *cm, uint64_t now_ns);
-/* When the first of all is due; UINT64_MAX: none is. */
+/* Returns the earliest due time, or UINT64_MAX. */
 uint64_t sl_dial_timer_next_ns(const struct sl_conn_mgr *cm);
-/* What workers have changed, told by nobody. */
+/* Updates dialers whose links were changed by workers. */
 void sl_dial_timer_scan(struct sl_conn_mgr *cm, uint64_t now_ns);
-/* Of a link that is up: when there is something to be done; UINT64_MAX: there is nothing. */
+/* Returns when a link that is up needs a switch or a probe, or UINT64_MAX. */
 uint64_t sl_dial_timer_link_ns(const struct sl_dialer *d, unsigned worker);
 
 /* hash_ring.c */
-/* What is left when all end; the dialers are still there. */
+/* Frees all rings. Dialers must still exist. */
 void sl_hash_rings_end(struct sl_conn_mgr *cm);
-/* The next generation, which is that, is in force. With the lock. */
+/* Puts the rings of the next generation in force. Under the lock. */
 void sl_hash_rings_switch(struct sl_conn_mgr *cm, uint32_t generation);
-/* Who borrows, who gives back, and what is let go of. With the lock. */
+/* Borrows, returns and releases backends (subset.h). Under the lock. */
 void sl_hash_rings_update(struct sl_conn_mgr *cm, uint64_t now_ns);
 
 /* endpoint_switch.c */
-/* Of the backend: the text of that endpoint. */
+/* Returns the endpoint as written in the configuration. */
 const char *sl_dialer_endpoint(const struct sl_dialer *d, enum ep_kind ep);
 /*
- * A link begins, by that. `broke`: the former one went by its own endpoint, and the same process is
- * there: what has broken is tried again after a while. With the lock.
+ * Called when a link begins, by endpoint ep. broke: the former link to this process used the primary
+ * endpoint and broke, so that endpoint is tried again only after a delay. Under the lock.
  */
 void sl_ep_switch_reset(struct sl_dialer *d, unsigned worker, enum ep_kind ep, bool broke);
-/* It is to go on, and is due for it: one attempt. Without the lock, by the thread that has d. */
+/* Tries once to switch the link to to_ep. Without the lock, by the thread that runs d. */
 void sl_ep_switch_try(struct sl_dialer *d, struct sl_worker *w);
-/* When it is due; UINT64_MAX: it stays. */
+/* Returns when a switch is due, or UINT64_MAX. */
 uint64_t sl_ep_switch_due_ns(const struct sl_dialer *d, unsigned worker);
-/* What has become of those that were offered. With the lock, of one that is not busy. */
+/* Reads results of offered switches. Under the lock; d must not be busy. */
 void sl_ep_switch_note(struct sl_dialer *d, uint64_t now_ns);
-/* Who gets a connection of its own, and who gives one up (promotion.h). With the lock. */
+/* Selects links to promote and to demote (promotion.h). Under the lock. */
 void sl_promotion_update(struct sl_conn_mgr *cm, uint64_t now_ns);
 
 /* liveness.c */
-/* Who is silent. With the lock, of one that has not stopped. */
+/* Reads which peers are silent. Under the lock; d must not be stopped. */
 void sl_liveness_note(struct sl_dialer *d);
-/* When that link is to be asked after; UINT64_MAX: it is heard. */
+/* Returns when the link must be probed, or UINT64_MAX if its peer is not silent. */
 uint64_t sl_liveness_due_ns(const struct sl_dialer *d, unsigned worker);
-/* Once, by the thread that has d. */
+/* Probes once. By the thread that runs d. */
 void sl_liveness_probe(struct sl_dialer *d, struct sl_worker *w);
 
 #endif

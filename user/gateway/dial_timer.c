@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is due: a heap of dialers by when there is something to be done for them next, those that are
- * due for longest at its top. Read from the bottom: sl_dial_timer_scan -> sl_dial_timer_update -> put.
+ * A binary heap of dialers by due time. Call tree: sl_dial_timer_scan -> sl_dial_timer_update ->
+ * set_time.
  *
- * Whoever changes what a dialer is due for places it anew, with the lock. Workers tell nobody of what they
- * change, a link, a move, a silence: that is why there is a watch. It looks at dialers of which a link has
- * changed, and at the restless ones; of the others it reads the links, which is one load for each.
+ * A function that changes a due time sets it here, under the lock. Workers change links without a
+ * signal. Therefore a periodic scan reads the state of each link, which is one load. It updates
+ * dialers whose links have changed, and those with needs_scan.
  */
 #include "gateway/dial_impl.h"
 
@@ -49,7 +49,7 @@ static void sift_down(struct sl_conn_mgr *cm, struct dial_timer due, uint32_t at
 	place_at(cm, due, at);
 }
 
-/* In the place of what is there, or at the end. */
+/* Puts an entry at index `at`, which is overwritten, or behind the last one. */
 static void sift(struct sl_conn_mgr *cm, struct dial_timer due, uint32_t at)
 {
 	if (at && is_earlier(&due, &cm->timers[(at - 1) / 2]))
@@ -113,7 +113,7 @@ void sl_dial_timer_set(struct sl_dialer *d)
 	d->needs_scan = false;
 	for (unsigned i = 0; i < d->mgr->worker_cnt; i++) {
 		const struct worker_link *wl = &d->workers[i];
-		/* First of all: what it becomes from now on, the watch sees. */
+		/* Read before all else, so that the next scan sees later changes. */
 		enum sl_backend_state link = sl_backend_ref_state(wl->backend);
 		uint64_t at;
 
@@ -132,8 +132,8 @@ void sl_dial_timer_set(struct sl_dialer *d)
 }
 
 /*
- * The log says when all links have become unready, and again while that lasts. An agent of the gateway's
- * own repeats it by itself, with the cause.
+ * Logs when all links of a backend become unready, and repeats that once a minute. Agents of the
+ * gateway log the repetitions themselves, with the cause.
  */
 static void log_readiness(struct sl_dialer *d, uint64_t now_ns)
 {
@@ -175,7 +175,7 @@ struct sl_dialer *sl_dial_timer_pop(struct sl_conn_mgr *cm, uint64_t now_ns)
 	while (sl_dial_timer_next_ns(cm) <= now_ns) {
 		struct sl_dialer *d = cm->timers[0].d;
 
-		/* Who was silent at the last look may have been heard. */
+		/* A peer that was silent at the last scan may have answered since. */
 		sl_dial_timer_update(d, now_ns);
 		if (d->heap_pos == 1 && cm->timers[0].at_ns <= now_ns) {
 			sl_dial_timer_cancel(d);

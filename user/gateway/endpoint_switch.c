@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read from the bottom: sl_promotion_update -> allot -> send_on; sl_ep_switch_try; sl_ep_switch_note. */
+/* Call trees: sl_promotion_update -> run_promo_round -> start_switch; sl_ep_switch_try; _note. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,9 +8,9 @@
 #include "gateway/dial_impl.h"
 
 enum {
-	RETRY_MIN_MS = 1000, /* how often another endpoint is tried that is not there */
+	RETRY_MIN_MS = 1000, /* between attempts to reach another endpoint */
 	RETRY_MAX_MS = 30000,
-	SWITCH_MS = 30000, /* a move that was begun is over by then, or was given up */
+	SWITCH_MS = 30000, /* time-out of a switch */
 };
 
 const char *sl_dialer_endpoint(const struct sl_dialer *d, enum ep_kind ep)
@@ -20,7 +20,7 @@ const char *sl_dialer_endpoint(const struct sl_dialer *d, enum ep_kind ep)
 				    : d->backend.fallback;
 }
 
-/* Where it stays, or, from a fallback, where it wants to be. */
+/* Returns ep, or the endpoint that replaces the fallback. */
 static enum ep_kind resting_ep(const struct sl_dialer *d, enum ep_kind ep)
 {
 	return ep != EP_FALLBACK ? ep : d->backend.first ? EP_BOOTSTRAP : EP_PRIMARY;
@@ -39,7 +39,7 @@ void sl_ep_switch_reset(struct sl_dialer *d, unsigned worker, enum ep_kind ep, b
 	wl->offered = wl->peer_mismatch = false;
 	wl->silent_ns = wl->probe_ns = 0;
 	if (d->stop)
-		return; /* its members may be leaving */
+		return; /* its members may be freed soon */
 	sl_rpc_channel_traffic(wl->backend->channel, &t);
 	promo_candidate_begin(&wl->promo, &t, now_ns);
 }
@@ -52,7 +52,7 @@ uint64_t sl_ep_switch_due_ns(const struct sl_dialer *d, unsigned worker)
 	return due && sl_backend_ref_state(wl->backend) == SL_BACKEND_UP ? wl->next_ns : UINT64_MAX;
 }
 
-/* With the lock: it was in vain, and not for the last time. */
+/* Schedules another attempt. Under the lock. */
 static void retry_later(struct sl_dialer *d, struct worker_link *wl, uint64_t now_ns)
 {
 	wl->offered = false;
@@ -67,15 +67,15 @@ static bool is_same_peer(struct sl_dialer *d, struct worker_link *wl, unsigned w
 	if (sl_rpc_transport_peer(t) == wl->peer)
 		return true;
 	if (!wl->peer_mismatch)
-		sl_log_warn("backend %s/%s: %s is there, but of another process than %s; worker %u "
-			    "stays with that",
+		sl_log_warn("backend %s/%s: %s answers, but is another process than %s; worker %u "
+			    "does not switch",
 			    d->pool_name, d->backend.name, sl_dialer_endpoint(d, wl->to_ep),
 			    sl_dialer_endpoint(d, wl->ep), worker);
 	wl->peer_mismatch = true;
 	return false;
 }
 
-/* With all that is under way. Nothing is said of attempts in vain. */
+/* Failed attempts are not logged. */
 void sl_ep_switch_try(struct sl_dialer *d, struct sl_worker *w)
 {
 	struct sl_err err = SL_ERR(160);
@@ -108,11 +108,11 @@ static void count_switch(struct sl_dialer *d, struct worker_link *wl, unsigned w
 	wl->stats.demotions += wl->to_ep == EP_BOOTSTRAP && wl->ep == EP_PRIMARY;
 	if (wl->to_ep == EP_PRIMARY)
 		SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_INFO,
-			     "backend %s/%s: worker %u goes on by its own endpoint, %s",
+			     "backend %s/%s: worker %u switched to the primary endpoint, %s",
 			     d->pool_name, d->backend.name, worker, wl->next_text);
 	else
 		SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_INFO,
-			     "backend %s/%s: worker %u goes on by its first endpoint, %s",
+			     "backend %s/%s: worker %u switched to the bootstrap endpoint, %s",
 			     d->pool_name, d->backend.name, worker, wl->next_text);
 }
 
@@ -138,7 +138,7 @@ void sl_ep_switch_note(struct sl_dialer *d, uint64_t now_ns)
 	}
 }
 
-/* --- who has a connection of its own --- */
+/* --- promotion --- */
 
 static enum promo_state state_of(const struct worker_link *wl)
 {

@@ -15,9 +15,9 @@
 #include "net/handover.h"
 #include "xio/probe.h"
 
-/* A half page packs twice as many small segments into the same memory, and holds an MTU of 1500. */
+/* 2048 bytes hold an MTU of 1500, and twice as many small segments fit into the same memory. */
 enum { FRAME_SIZE_MIN = 2048, FRAME_SIZE_MAX = 4096, BUSY_POLL_US = 20 };
-enum { POOL_NAMES_LEN = 48 }; /* of a status: what names of pools leave room for */
+enum { POOL_NAMES_LEN = 48 }; /* reserved in a status line behind the names */
 #define OPEN_WAIT_NS (2 * SL_NS_PER_SEC)
 
 static int fail_errno(struct sl_err *err, int rc, const char *what)
@@ -45,7 +45,8 @@ static int open_interfaces(struct sl_gateway *g, struct sl_err *err)
 		if (rc)
 			return rc;
 		g->xdp_cnt++;
-		if (g->service_max > g->xdp[i].service_cnt) /* adopted ones have what they have */
+		if (g->service_max >
+		    g->xdp[i].service_cnt) /* the maps of an adopted program have a fixed size */
 			g->service_max = g->xdp[i].service_cnt;
 		if (ci->mode == SL_ATTACH_NATIVE && g->xdp[i].generic)
 			return sl_fail(err, -EOPNOTSUPP,
@@ -62,7 +63,7 @@ static int open_interfaces(struct sl_gateway *g, struct sl_err *err)
 	return 0;
 }
 
-/* A frame holds a packet of the largest MTU, its Ethernet header, and the kernel's headroom. */
+/* A frame must hold a packet of the largest MTU, the Ethernet header and the kernel's headroom. */
 static int choose_frame_size(struct sl_gateway *g, struct sl_err *err)
 {
 	uint32_t need = 0;
@@ -115,7 +116,7 @@ static int open_port(struct sl_gateway *g, uint32_t iface, uint16_t queue, struc
 	return rc;
 }
 
-/* Queues go round the workers, the same queue of each interface to the same worker. */
+/* Assigns queues to workers in turn; queue q of each interface has the same worker. */
 static int open_ports(struct sl_gateway *g, struct sl_err *err)
 {
 	for (uint32_t i = 0; i < g->cfg->interface_cnt; i++) {
@@ -221,7 +222,7 @@ int sl_gateway_start(struct sl_gateway *g, struct sl_err *err)
 	return 0;
 }
 
-/* Before the first packet is ours. */
+/* Called before packets are redirected. */
 static int prepare_listeners(struct sl_gateway *g, struct sl_err *err)
 {
 	uint32_t cnt;
@@ -247,7 +248,7 @@ struct sl_gateway *sl_gateway_open(const struct sl_config *cfg, struct sl_err *e
 	g->cfg = g->first.cfg = cfg;
 	g->host.fd = -1;
 	g->generation = &g->first;
-	/* Maps cannot grow: there is room for all pools that a reload may bring. */
+	/* Maps cannot grow, so they have room for the pools of any later configuration. */
 	g->service_max = SL_MAX_SERVICES;
 	g->start_ns = sl_now_ns();
 	g->xdp = calloc(cfg->interface_cnt, sizeof(*g->xdp));
@@ -288,7 +289,8 @@ void sl_gateway_close(struct sl_gateway *g)
 	sl_tls_threads_free(g->tls_threads);
 	sl_handover_hub_destroy(g->hub);
 	for (uint32_t i = 0; i < g->xdp_cnt; i++)
-		sl_xdp_close(&g->xdp[g->xdp_cnt - 1 - i]); /* the first one lends its maps */
+		sl_xdp_close(
+			&g->xdp[g->xdp_cnt - 1 - i]); /* the others share the maps of the first */
 	sl_snapshot_fini(g);
 	sl_cfg_gens_free(g);
 	sl_host_addrs_close(&g->host);
@@ -315,7 +317,7 @@ bool sl_gateway_drain(struct sl_gateway *g)
 	return done;
 }
 
-/* A worker that uses a part of the backends may be about to connect with others. */
+/* Returns true if any worker is connected to a backend of the pool. */
 static bool is_served(const struct sl_gateway *g, uint32_t pool)
 {
 	bool up = false;
@@ -349,7 +351,7 @@ bool sl_gateway_is_open(const struct sl_gateway *g)
 	return !g->opening;
 }
 
-/* As many names as there is room for. */
+/* Lists as many pool names as the buffer has room for. */
 void sl_gateway_status(const struct sl_gateway *g, char *text, size_t len)
 {
 	struct sl_strbuf b;

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The running gateway: interfaces attached, workers started, backends connected. What the control
- * thread and the command line see of the data path; nothing here is called per packet or request.
+ * The running gateway: attached interfaces, started workers, connected backends. The control thread
+ * and the command line reach the data path through it; no function is called per packet or request.
  *
  *   sl_gateway_open -> (capabilities dropped) -> sl_gateway_start -> [ worker threads ]
  *       -> sl_gateway_drain -> sl_gateway_close
  *
- * All functions are called from the control thread unless said otherwise.
+ * The control thread calls all functions unless a comment says otherwise.
  *
- * Reload: sl_gateway_reload() makes all that the next configuration takes and hands it to the
- * workers; sl_gateway_step(), called every few milliseconds until it returns false, takes it
- * further as they answer: new backends are dialled first, then each worker switches between two
- * bursts. Exchanges finish under the configuration that they began under, which is freed after the
- * last.
+ * Reload: sl_gateway_reload() builds the tables of the next configuration and sends them to the
+ * workers. sl_gateway_step() is then called every few milliseconds until it returns false. It waits
+ * until new backends were dialled, then each worker switches between two bursts. Exchanges finish
+ * under the configuration under which they began. That configuration is freed after the last one.
  */
 #ifndef SL_GATEWAY_GATEWAY_H
 #define SL_GATEWAY_GATEWAY_H
@@ -34,40 +33,42 @@ struct sl_gateway;
 struct sl_ring;
 
 /*
- * Attaches and allocates: all that needs capabilities, and no thread yet. Returns NULL and one line
- * in err.
+ * Attaches to the interfaces and allocates memory: every step that needs capabilities. Starts no
+ * thread. cfg must outlive the gateway. Returns NULL and one line in err on failure.
  */
 struct sl_gateway *sl_gateway_open(const struct sl_config *cfg, struct sl_err *err);
 /*
- * Starts workers and dialers. sl_gateway_step() opens the listeners as soon as each pool has a backend
- * or was dialled in vain. 0, or -errno and one line in err.
+ * Starts workers and dialers. sl_gateway_step() opens the listeners as soon as each pool has a
+ * backend, or each of its backends was dialled without success. Returns 0, or -errno and one line in
+ * err.
  */
 int sl_gateway_start(struct sl_gateway *g, struct sl_err *err);
-/* The listeners are open. */
+/* Returns true once the listeners are open. */
 bool sl_gateway_is_open(const struct sl_gateway *g);
-/* For people, one line: what it does, and which pools have no backend. */
+/* Writes one line of status: the state, and the pools without a backend. */
 void sl_gateway_status(const struct sl_gateway *g, char *text, size_t len);
 
-/* Ready: every worker runs and at least one backend of each pool is up (or there are no pools). */
+/* Returns true if each pool has a backend that is up. Otherwise why has the reason. */
 bool sl_gateway_ready(const struct sl_gateway *g, struct sl_err *why);
 
-/* Stops new connections, finishes what is in flight; true once nothing is left. Idempotent. */
+/* Refuses new connections. Returns true once no exchange is left. May be called again. */
 bool sl_gateway_drain(struct sl_gateway *g);
 /*
- * next: checked; the gateway's when this returns 0. -EBUSY: not yet, call again later. Else -errno
- * and one line in err, and nothing has changed.
+ * Begins to replace the configuration by next, which must be checked. The gateway owns next if 0 is
+ * returned. Returns -EBUSY while another reload runs. Returns another -errno and one line in err if
+ * the reload is impossible; nothing has changed then.
  */
 int sl_gateway_reload(struct sl_gateway *g, struct sl_config *next, struct sl_err *err);
-/* True while a reload is under way: its configuration is not in force everywhere. */
+/* Continues a reload. Returns true until its configuration is in force in all workers. */
 bool sl_gateway_step(struct sl_gateway *g);
 
-/* Ends workers, detaches, frees. */
+/* Stops all threads, detaches from the interfaces and frees the gateway. */
 void sl_gateway_close(struct sl_gateway *g);
 
-/* True, and one line, when an interface is down or gone. */
+/* Returns true and one line in why if an interface is down or was removed. */
 bool sl_gateway_fault(const struct sl_gateway *g, struct sl_err *why);
 
-/* A snapshot for status, metrics and top. Arrays belong to the snapshot until the next one. */
+/* The snapshot for status, metrics and top. Its arrays are valid until the next snapshot. */
 struct sl_port_info {
 	char ifname[16];
 	uint16_t queue;
@@ -75,27 +76,27 @@ struct sl_port_info {
 	struct sl_port_stats stats;
 };
 
-/* Of a backend with `first`. */
+/* Endpoint switches of a backend that has a bootstrap endpoint. */
 struct sl_dial_stats {
-	uint64_t promotions;         /* links that went on by the backend's own endpoint */
-	uint64_t demotions;          /* and those that gave that up for others */
-	uint64_t promotions_refused; /* were worth it, and there was none left */
+	uint64_t promotions;         /* links that switched to the primary endpoint */
+	uint64_t demotions;          /* links that switched back */
+	uint64_t promotions_refused; /* busy links that found the limit reached */
 };
 
 struct sl_backend_info {
 	const char *pool, *name;
-	char info[192]; /* transport line, or why it is down */
+	char info[192]; /* description of the transport, or the last error */
 	uint8_t state;  /* enum sl_rpc_state */
 	bool on_fallback;
 	struct sl_dial_stats dialled;
 	struct sl_rpc_stats stats;
 };
 
-/* Of a pool, for one worker. */
+/* The part of a pool that one worker uses. */
 struct sl_subset_info {
-	uint32_t subset;    /* members that are its own */
-	uint32_t borrowed;  /* and others, as too few of these are connected */
-	uint32_t connected; /* of all */
+	uint32_t subset;    /* backends of the worker's own part */
+	uint32_t borrowed;  /* further backends, because too few of its own are connected */
+	uint32_t connected; /* connected backends of the pool */
 };
 
 struct sl_worker_info {
@@ -111,9 +112,9 @@ struct sl_worker_info {
 	uint64_t drops[SL_DROP_CNT];
 	struct sl_port_info ports[SL_MAX_PORTS];
 	uint32_t port_cnt;
-	struct sl_backend_info *backends; /* those that it uses, or is connected with */
+	struct sl_backend_info *backends; /* used by the worker, or connected */
 	uint32_t backend_cnt, backend_max;
-	struct sl_subset_info subsets[SL_MAX_SERVICES]; /* of the pools of cfg */
+	struct sl_subset_info subsets[SL_MAX_SERVICES]; /* by index of the pool in cfg */
 };
 
 struct sl_interface_info {
@@ -125,7 +126,7 @@ struct sl_interface_info {
 
 struct sl_gateway_info {
 	const struct sl_config *cfg; /* in force */
-	uint32_t service_max;        /* slots in the maps: cfg->pool_cnt is not above it */
+	uint32_t service_max;        /* pools for which the maps have entries */
 	uint64_t start_ns;
 	bool draining;
 	struct sl_worker_info *workers;
@@ -133,11 +134,12 @@ struct sl_gateway_info {
 	struct sl_interface_info *interfaces;
 	uint32_t interface_cnt;
 };
+/* Reads the counters of all workers. Returns a snapshot that belongs to the gateway. */
 const struct sl_gateway_info *sl_gateway_info(struct sl_gateway *g);
 
-/* The slot that a pool of the configuration in force has in the maps, as long as it stays. */
+/* Returns the index of a pool in the maps. It changes only if the pool is removed. */
 uint32_t sl_gateway_slot(const struct sl_gateway *g, uint32_t pool);
-/* Histogram, live and override entries of the mmapped BPF maps. */
+/* Return entries of the mmapped BPF maps; sl_gateway_live() copies a consistent one. */
 const struct sl_svc_hist *sl_gateway_hist(const struct sl_gateway *g, uint32_t worker,
 					  uint32_t slot, enum sl_stage stage);
 void sl_gateway_live(const struct sl_gateway *g, uint32_t worker, uint32_t slot,
@@ -145,18 +147,19 @@ void sl_gateway_live(const struct sl_gateway *g, uint32_t worker, uint32_t slot,
 struct sl_svc_ctl *sl_gateway_ctl(struct sl_gateway *g, uint32_t slot);
 
 /*
- * A worker's records of finished exchanges (core/event.h), for one reader. NULL: it keeps none, or
- * there are not so many workers. */
+ * Returns a worker's ring of finished exchanges (core/event.h), for one reader. NULL if the worker
+ * does not exist or records none.
+ */
 struct sl_ring *sl_gateway_events(struct sl_gateway *g, uint32_t worker);
 
 /*
- * The edge of an interface, by the interface's name: who reaches its listeners (xio/xdp/acl_map.h). A
- * rule with action 0 takes the one with its prefix away; all or nothing, but for a full map. 0, or
- * -errno and one line in err.
+ * Adds rules to the access list of an interface (xio/xdp/acl_map.h). A rule with action 0 removes
+ * the rule of its prefix. Stops at the first error, for example a full map. Returns 0, or -errno and
+ * one line in err.
  */
 int sl_gateway_acl_change(struct sl_gateway *g, const char *ifname, const struct sl_acl_rule *rules,
 			  uint32_t cnt, struct sl_err *err);
-/* The rules, at most max of them; returns how many there are, or -ENODEV. */
+/* Copies at most max rules. Returns the number of rules that exist, or -ENODEV. */
 int sl_gateway_acl_list(struct sl_gateway *g, const char *ifname, struct sl_acl_rule *rules,
 			uint32_t max);
 

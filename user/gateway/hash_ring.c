@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which workers a dialer dials for: each pool of a generation has a ring of its dialers, of which each
- * worker uses a part (subset.h). While a reload is under way a dialer stands on two rings, of the generation in
- * force and of the next, and is used by whoever uses it on either; so that what leaves a worker's part goes
- * when the next is in force, and what comes is up by then, or has had its time. A link that is not used any
- * more is let go of, once the worker has enough others: its requests end first.
+ * Selects the workers for which a dialer dials. Each pool of a generation has a ring of its dialers,
+ * of which a worker uses a part (subset.h). During a reload a dialer is on two rings: of the
+ * generation in force and of the next. A worker uses it if either ring says so. Thus new backends
+ * are connected before the switch, and old ones are released after it. An unused link is released
+ * once the worker has enough others; its requests finish first.
  *
- *   sl_hash_ring_enter (PREPARE) ---> sl_hash_rings_switch (SWITCH) ---> sl_hash_rings_update, as links come and go
+ *   sl_hash_ring_enter (PREPARE) -> sl_hash_rings_switch (SWITCH) -> sl_hash_rings_update, periodic
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,15 +18,15 @@
 #include "gateway/dial_impl.h"
 
 struct sl_hash_ring {
-	struct sl_list node; /* in the connection manager's */
+	struct sl_list node; /* in sl_conn_mgr.rings */
 	char *pool_name;
 	uint32_t generation, cnt;
-	bool in_force;           /* its generation */
-	struct sl_dialer **at;   /* [cnt]; NULL: it could not be made */
+	bool in_force;
+	struct sl_dialer **at;   /* [cnt]; an entry is NULL if its dialer could not be created */
 	struct sl_subset used[]; /* [worker_cnt] */
 };
 
-/* --- who is used --- */
+/* --- use --- */
 
 static bool is_used(const struct sl_conn_mgr *cm, const struct ring_pos *s, unsigned worker)
 {
@@ -47,7 +47,7 @@ static void update_used(struct sl_dialer *d)
 		atomic_store(&d->workers[w].used, used);
 	}
 	if (changed && !d->busy && !d->stop)
-		sl_dial_timer_set(d); /* busy: it is, when that is over */
+		sl_dial_timer_set(d); /* a busy one sets it when it ends */
 }
 
 static void update_all_used(const struct sl_hash_ring *r)
@@ -58,7 +58,7 @@ static void update_all_used(const struct sl_hash_ring *r)
 	}
 }
 
-/* --- from one generation to the next --- */
+/* --- generations --- */
 
 static void free_ring(struct sl_hash_ring *r)
 {
@@ -163,7 +163,7 @@ bool sl_hash_rings_ready(struct sl_conn_mgr *cm)
 	return ready;
 }
 
-/* Agents of the gateway's own start beside it: that they do not listen yet is no failure. */
+/* Agents of the gateway start at the same time, so a failed attempt to reach one does not count. */
 static bool is_tried(const struct sl_dialer *d, unsigned worker)
 {
 	enum sl_backend_state link = sl_backend_ref_state(d->workers[worker].backend);
@@ -233,7 +233,7 @@ void sl_hash_rings_end(struct sl_conn_mgr *cm)
 		free_ring(sl_container_of(at, struct sl_hash_ring, node));
 }
 
-/* --- as links come and go --- */
+/* --- updates --- */
 
 static bool is_up(const struct sl_dialer *d, unsigned worker)
 {
@@ -241,7 +241,7 @@ static bool is_up(const struct sl_dialer *d, unsigned worker)
 	       !d->workers[worker].released;
 }
 
-/* It may be unready. */
+/* Returns true if the link is connected, ready or not. */
 static bool has_link(const struct sl_dialer *d, unsigned worker)
 {
 	return (is_up(d, worker) ||
@@ -249,7 +249,7 @@ static bool has_link(const struct sl_dialer *d, unsigned worker)
 	       !d->workers[worker].released;
 }
 
-/* Whether somebody is connected with it. */
+/* Returns true if any worker is connected to the backend. */
 static bool is_up_anywhere(const struct sl_dialer *d)
 {
 	bool up_anywhere = false;
@@ -259,7 +259,7 @@ static bool is_up_anywhere(const struct sl_dialer *d)
 	return up_anywhere;
 }
 
-/* False: its worker does not take it now. */
+/* Returns false if the worker's mailbox is full. */
 static bool release_link(struct sl_dialer *d, struct sl_worker *w)
 {
 	struct worker_link *wl = &d->workers[w->index];
@@ -270,7 +270,7 @@ static bool release_link(struct sl_dialer *d, struct sl_worker *w)
 	return true;
 }
 
-/* Links that the worker does not use. False: some are left. */
+/* Releases links that the worker does not use. Returns false if some are left. */
 static bool release_unused(struct sl_conn_mgr *cm, const struct sl_hash_ring *r, unsigned worker)
 {
 	for (uint32_t i = 0; i < r->cnt; i++) {
@@ -283,7 +283,7 @@ static bool release_unused(struct sl_conn_mgr *cm, const struct sl_hash_ring *r,
 	return true;
 }
 
-/* well: of each member. When it is to be looked at again though no link has changed. */
+/* Updates the part of a worker. Returns when it must be called without a change of links. */
 static uint64_t update_subset(struct sl_conn_mgr *cm, struct sl_hash_ring *r, unsigned worker,
 			      const bool *up_anywhere, uint64_t now_ns)
 {

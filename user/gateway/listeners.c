@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the configuration's listeners to what the program on the interfaces sends to us. */
+/* From the listeners of the configuration to the entries of the map sl_listeners. */
 #include "gateway/internal.h"
 
 #include <arpa/inet.h>
@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "gateway/dial.h"
 
-/* The service whose overload refuses connections: that of all routes, if they share one. */
+/* Returns the map index of the pool whose overload refuses connections: the only pool, if one. */
 static uint16_t shed_service(const struct sl_cfg_gen *ed)
 {
 	const struct sl_config *cfg = ed->cfg;
@@ -204,7 +204,7 @@ void sl_listeners_follow_host(struct sl_gateway *g, uint64_t now_ns)
 					: strerror(-rc));
 }
 
-/* Clients that came sooner would be told that there is no backend. */
+/* Earlier clients would get an error because no backend is connected. */
 void sl_listeners_open(struct sl_gateway *g)
 {
 	struct sl_net_listener *list = g->opening;
@@ -222,18 +222,18 @@ int sl_listeners_apply(struct sl_gateway *g, struct sl_net_listener *list, uint3
 {
 	uint32_t kept = 0;
 
-	/* Moves those that are not listed any more from one list to the other. */
+	/* Moves listeners that are no longer listed to `stale`. */
 	for (uint32_t k = 0; k < g->stale_cnt; k++) {
 		if (!is_listed(list, cnt, &g->stale[k]))
 			g->stale[kept++] = g->stale[k];
 	}
 	g->stale_cnt = kept;
-	free(g->opening); /* a reload was sooner */
+	free(g->opening); /* a reload was faster */
 	g->opening = NULL;
 	for (uint32_t k = 0; k < g->listening_cnt; k++) {
 		if (is_listed(list, cnt, &g->listening[k]))
 			continue;
-		if (g->stale_cnt == SL_MAX_LISTENERS) /* then without the courtesy */
+		if (g->stale_cnt == SL_MAX_LISTENERS) /* no room: the oldest are removed at once */
 			sl_listeners_trim(g);
 		g->stale[g->stale_cnt++] = g->listening[k];
 	}

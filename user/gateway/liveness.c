@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Links by virtual connections whose peers have not been heard for a while: they are asked after, beside
- * the data path, so that a backend that has started again is connected again in a moment, and one that
- * computes in the thread that answers is not taken for dead.
+ * Probes silent peers of virtual connections, outside the data path. A restarted backend is thus
+ * reconnected at once, and a backend that computes in its I/O thread is not considered dead.
  *
- *   silent --PROBE_AFTER_NS--> asked: KNOWN: waits on; FORGOTTEN: ends at once; NOBODY: ends, if it has been
- *                            silent for DEAD_NS; no word: the pings of the RPC decide
+ *   silent --PROBE_AFTER_NS--> probe --+-- peer knows the connection: keep waiting
+ *                                      +-- peer has forgotten it: end the link at once
+ *                                      +-- nothing listens there: end after DEAD_NS of silence
+ *                                      +-- no answer: the RPC's keep-alive decides
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -13,10 +14,9 @@
 #include "gateway/dial_impl.h"
 
 enum { PROBE_TIMEOUT_MS = 500 };
-#define PROBE_AFTER_NS                                                                             \
-	(200 * SL_NS_PER_MS) /* as long as a datagram waits at most to be sent again */
+#define PROBE_AFTER_NS (200 * SL_NS_PER_MS) /* longest retransmission delay of a datagram */
 #define PROBE_AGAIN_NS (500 * SL_NS_PER_MS)
-/* Whoever can forge NOBODY can also keep datagrams away, and by that end a connection. */
+/* An attacker that can forge this answer could end a connection by dropping datagrams as well. */
 #define DEAD_NS (3 * SL_NS_PER_SEC)
 
 void sl_liveness_note(struct sl_dialer *d)
@@ -48,9 +48,10 @@ void sl_liveness_probe(struct sl_dialer *d, struct sl_worker *w)
 	wl->probe_ns = now_ns + PROBE_AGAIN_NS;
 	if (word != SL_RPC_FORGOTTEN && !dead)
 		return;
-	SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_INFO, "backend %s/%s: worker %u is %s, after %llu ms",
+	SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_INFO,
+		     "backend %s/%s: reconnecting worker %u after %llu ms of silence: %s",
 		     d->pool_name, d->backend.name, w->index,
-		     dead ? "not heard, and nobody listens there" : "forgotten there",
-		     (unsigned long long)((now_ns - wl->silent_ns) / SL_NS_PER_MS));
+		     (unsigned long long)((now_ns - wl->silent_ns) / SL_NS_PER_MS),
+		     dead ? "nothing listens at its endpoint" : "it does not know the connection");
 	(void)sl_dial_send(d, w, SL_WORKER_FORGET, NULL);
 }

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which links have connections of their own: the law, without I/O or clock. A link of a backend with
- * `first` begins by that. Each worker has `max` places for those that go by their own endpoint.
+ * Promotion policy, without I/O or clock: selects the links that get a queue pair of their own.
  *
- *   worth a place  is a link that has carried PROMO_MESSAGES or PROMO_BYTES within PROMO_WINDOW_NS,
- *                  both ways together (as much more as the look comes late), or on which something had to
- *                  wait for room
- *   a free place   is given to the link that has been worth one for longest
- *   without one    while a link waits for it: of those that have not been worth one for PROMO_IDLE_NS, idle
- *                  or nearly, that which last was longest ago goes back to `first`
+ * Links of a backend with a bootstrap endpoint begin there. A worker may have at most `max` links on
+ * primary endpoints.
  *
- * So idle links keep their places until somebody wants them. A place is taken from the moment at which
- * it is given until the link has left it; so there are at most `max`, but for links whose `first` was
- * not there when they began.
+ *   busy link    carried PROMO_MESSAGES or PROMO_BYTES, both directions together, within
+ *                PROMO_WINDOW_NS (limits grow with a longer interval), or waited for send buffers
+ *   promotion    of the link that has been busy for longest, if fewer than `max` are promoted
+ *   demotion     if `max` is reached and a link waits: of the link that was busy longest ago, if
+ *                that is at least PROMO_IDLE_NS ago
  *
- *   promo_candidate_note() of each link -> promo_round_count() of each -> promo_round_add() of each -> next, back
+ * Idle links stay promoted while no other link waits. A promoted link counts until its demotion is
+ * complete. Only links whose bootstrap endpoint was unreachable at their start can exceed `max`.
+ *
+ *   promo_candidate_note() and promo_round_count() for each link -> promo_round_add() for each link
+ *       -> promo_round_end() -> promote, demote
  */
 #ifndef SL_GATEWAY_PROMOTION_H
 #define SL_GATEWAY_PROMOTION_H
@@ -25,42 +26,42 @@
 
 enum {
 	PROMO_MESSAGES = 64,
-	PROMO_BYTES = 64 << 10, /* what a virtual connection has under way at the most */
+	PROMO_BYTES = 64 << 10, /* limit of unacknowledged bytes of a virtual connection */
 };
 #define PROMO_WINDOW_NS UINT64_C(100000000)
 #define PROMO_IDLE_NS   UINT64_C(1000000000)
 
-/* What a link has to show for a place. */
+/* Load of a link. */
 struct promo_candidate {
-	struct sl_rpc_traffic from;      /* when the window began */
-	uint64_t window_ns;              /* when that was */
-	uint64_t busy_since_ns, busy_ns; /* it has been worth a place since, and was last */
-	bool busy, refused;              /* refused: and there was none */
+	struct sl_rpc_traffic from;      /* counters at the start of the window */
+	uint64_t window_ns;              /* start of the window */
+	uint64_t busy_since_ns, busy_ns; /* first and last time at which it was busy */
+	bool busy, refused;              /* refused: busy while `max` was reached */
 };
 
-/* By `first`; by its own endpoint, or on the way there; on its way back. */
+/* On the bootstrap endpoint; promoted or switching; switching back. */
 enum promo_state { PROMO_BOOTSTRAP, PROMO_PROMOTED, PROMO_DEMOTING };
 
-/* Of one worker, once. */
+/* One round over the links of a worker. */
 struct promo_round {
-	unsigned max, taken, leaving; /* leaving: of those that are taken */
-	unsigned refused; /* links that want a place for the first time, and there is none */
-	struct promo_candidate *promote; /* who gets one; NULL: nobody */
-	struct promo_candidate *demote;  /* who goes back; NULL: nobody */
+	unsigned max, taken, leaving;    /* leaving: those of `taken` that switch back */
+	unsigned refused;                /* links that found the limit reached, each counted once */
+	struct promo_candidate *promote; /* result, or NULL */
+	struct promo_candidate *demote;  /* result, or NULL */
 };
 
-/* A link begins. */
+/* Starts the measurement of a new link. */
 void promo_candidate_begin(struct promo_candidate *c, const struct sl_rpc_traffic *t,
 			   uint64_t now_ns);
-/* What it has carried by now. */
+/* Updates a link from its counters. */
 void promo_candidate_note(struct promo_candidate *c, const struct sl_rpc_traffic *t,
 			  uint64_t now_ns);
-/* First all are counted, then all are looked at. */
+/* Counts a link. All links must be counted before the first promo_round_add(). */
 void promo_round_count(struct promo_round *a, enum promo_state state);
-/* may_move: it is not on its way, and no attempt has failed a moment ago. */
+/* Considers a link. may_move: it is not switching, and no attempt failed recently. */
 void promo_round_add(struct promo_round *a, struct promo_candidate *c, enum promo_state state,
 		     bool may_move, uint64_t now_ns);
-/* What was found holds: at most one of the two is left. */
+/* Finishes the round; sets promote or demote, at most one of them. */
 void promo_round_end(struct promo_round *a);
 
 #endif

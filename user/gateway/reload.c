@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read from the bottom: sl_gateway_reload begins, sl_gateway_step takes it further. */
+/* Reload: sl_gateway_reload() begins it, sl_gateway_step() continues it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +11,9 @@
 #include "gateway/internal.h"
 
 enum {
-	DIAL_WAIT_MS = 1500,    /* a new backend that is not there must not put off the reload */
-	GENERATIONS_MAX = 1024, /* kept by streams that do not end */
-	LINGER_MS = 2000,       /* for replies that were given, and for connections that close */
+	DIAL_WAIT_MS = 1500,    /* longest wait for new backends */
+	GENERATIONS_MAX = 1024, /* old ones are kept by streams that do not end */
+	LINGER_MS = 2000,       /* for replies in send buffers, and for connections that close */
 };
 
 /* --- generations --- */
@@ -35,7 +35,7 @@ uint32_t sl_cfg_gen_backends(const struct sl_config *cfg)
 	return n;
 }
 
-/* NULL, and errno: it could not be made. */
+/* Returns the dialer of a backend, a new one if necessary. NULL: errno. */
 static struct sl_dialer *dial_backend(struct sl_gateway *g, struct sl_cfg_gen *e, uint32_t p,
 				      uint32_t b)
 {
@@ -64,7 +64,7 @@ static struct sl_dialer *dial_backend(struct sl_gateway *g, struct sl_cfg_gen *e
 	return d;
 }
 
-/* 0, or an errno. */
+/* Returns 0 or a positive errno. */
 static int dial_pool(struct sl_gateway *g, struct sl_cfg_gen *e, uint32_t p)
 {
 	struct sl_dialer *dialers[SL_CFG_MAX_BACKENDS];
@@ -161,7 +161,7 @@ static uint32_t take_slot(const struct sl_gateway *g, uint8_t use[SL_MAX_SERVICE
 	return g->service_max;
 }
 
-/* A group keeps its slot; a new one has one of no group, or of a group that is removed. */
+/* A pool keeps its slot. A new pool gets a free one, or that of a removed pool. */
 static int choose_slots(struct sl_gateway *g, struct sl_cfg_gen *e, struct sl_err *err)
 {
 	uint8_t use[SL_MAX_SERVICES] = {SLOT_FREE};
@@ -185,7 +185,7 @@ static int choose_slots(struct sl_gateway *g, struct sl_cfg_gen *e, struct sl_er
 	return 0;
 }
 
-/* Nothing is counted and nothing overridden before a batcher looks at it. */
+/* Clears counters and overrides of new pools before a worker uses them. */
 static void clear_slots(struct sl_gateway *g, const struct sl_cfg_gen *e)
 {
 	for (uint32_t p = 0; p < e->cfg->pool_cnt; p++) {
@@ -221,7 +221,7 @@ static bool all_reached(const struct sl_gateway *g, const struct sl_cfg_gen *e,
 	return true;
 }
 
-/* Frees what nobody has any more. */
+/* Frees stopped dialers, removed pools and drained generations. */
 static void reap_generations(struct sl_gateway *g)
 {
 	struct sl_cfg_gen **at = &g->generation->older;
@@ -230,7 +230,6 @@ static void reap_generations(struct sl_gateway *g)
 	sl_conn_mgr_reap(g->conn_mgr);
 	for (unsigned w = 0; w < g->worker_cnt; w++)
 		sl_pools_reap(&g->workers[w].core);
-	/* Of the older ones, those that no exchange and no group of any worker has any more. */
 	while (*at) {
 		struct sl_cfg_gen *e = *at;
 		bool gone = true;
@@ -317,7 +316,7 @@ int sl_gateway_reload(struct sl_gateway *g, struct sl_config *next, struct sl_er
 	return 0;
 }
 
-/* From here on it is the one that is shown; the workers follow between two bursts. */
+/* Puts the next generation in force for status and metrics; workers follow between bursts. */
 static bool switch_generations(struct sl_gateway *g)
 {
 	struct sl_cfg_gen *e = g->next;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What gateway.h lets the control thread see: snapshots of workers, interfaces and backends. The
- * workers' counters are read while they count: each is one aligned word with one writer, so a
- * snapshot is exact per counter and only roughly simultaneous.
+ * Snapshots of workers, interfaces and backends for the control thread. Workers go on counting
+ * meanwhile. Each counter is one aligned word with one writer, so each value is exact, but the
+ * values are not of the same moment.
  */
 #include "gateway/internal.h"
 
@@ -70,7 +70,7 @@ static void fill_backend(const struct sl_worker *w, const struct sl_cfg_pool *po
 		    : link == SL_BACKEND_UNREADY ? SL_RPC_DRAINING
 		    : link == SL_BACKEND_OFFERED ? SL_RPC_CONNECTING
 						 : SL_RPC_DOWN;
-	if (m->dialer) /* else: not started yet */
+	if (m->dialer) /* NULL before the start */
 		sl_dialer_info(m->dialer, w->index, bi);
 	sl_rpc_channel_stats(m->channel, &bi->stats);
 }
@@ -114,7 +114,7 @@ static void fill_worker(struct sl_gateway *g, struct sl_worker *w, struct sl_wor
 		for (uint32_t b = 0; b < pool->backend_cnt; b++) {
 			const struct sl_backend_ref *m = t->pools[p].backends[b];
 
-			/* One that a worker does not use is not down. */
+			/* A backend that the worker does not use is not listed as down. */
 			if (!m->dialer || sl_dialer_used(m->dialer, w->index) ||
 			    sl_backend_ref_state(m) != SL_BACKEND_DOWN)
 				fill_backend(w, pool, b, m, &wi->backends[wi->backend_cnt++]);

@@ -26,7 +26,7 @@ static int by_hash(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-/* FNV leaves names that differ at their ends side by side. */
+/* FNV maps names that differ in the last byte to neighbours; the finalizer spreads them. */
 static uint64_t hash_of(const char *name)
 {
 	uint64_t h = sl_fnv64(SL_FNV64, name, strlen(name));
@@ -60,7 +60,7 @@ uint32_t sl_subset_size(uint32_t wanted, uint32_t cnt, uint32_t worker_cnt)
 	return wanted && size < cnt ? size : cnt;
 }
 
-/* --- what is borrowed --- */
+/* --- borrowing --- */
 
 static uint32_t few_of(const struct sl_subset *s)
 {
@@ -105,7 +105,7 @@ void sl_subset_look(struct sl_subset *s, const uint8_t *states, uint32_t cnt, ui
 
 	if (up_of(states, s->own) >= few) {
 		s->enough_ns = s->enough_ns ? s->enough_ns : now_ns;
-		s->grow_ns = 0; /* if that ends, others are wanted at once */
+		s->grow_ns = 0; /* borrow without delay if that ends */
 		if (now_ns - s->enough_ns >= SL_SUBSET_BACK_NS)
 			s->width = s->own;
 		return;

@@ -22,7 +22,7 @@
 
 enum { RING_LEN = 4096, NEW_EACH = 8, WAKE_DELAY_NS = 500000 };
 
-/* Whom a thread serves first. */
+/* Priorities of handshakes, highest first. */
 enum hs_rank { UNDER_WAY, WITH_TICKET, OF_FEW, NEW, RANK_CNT };
 
 struct tls_thread {
@@ -33,15 +33,14 @@ struct tls_thread {
 	int wake_fd;
 	_Atomic bool asleep;
 	struct sl_list todo[RANK_CNT];
-	unsigned served; /* since the last new one */
+	unsigned served; /* since the last one of rank NEW */
 	struct sl_fair_share share;
-	bool may_idle, idle; /* SCHED_IDLE, and back again */
+	bool may_idle, idle; /* may use SCHED_IDLE; uses it now */
 	struct sl_ring *in[SL_MAX_WORKERS], *out[SL_MAX_WORKERS];
-	uint64_t
-		unsignaled_ns[SL_MAX_WORKERS]; /* when `out` got what is not told yet; 0: nothing */
+	uint64_t unsignaled_ns[SL_MAX_WORKERS]; /* first result without a wake-up; 0: none */
 };
 
-/* What a worker submits to. */
+/* The state of one submitting worker. */
 struct tls_queue {
 	struct sl_tls_threads *all;
 	unsigned worker, next; /* thread for the next handshake */
@@ -61,7 +60,7 @@ static bool put_hs(struct sl_ring *r, struct sl_tls_hs *hs)
 	return sl_ring_put(r, (uint64_t)(uintptr_t)hs);
 }
 
-/* NULL: empty. */
+/* Returns NULL if the ring is empty. */
 static struct sl_tls_hs *get_hs(struct sl_ring *r)
 {
 	uint64_t v;
@@ -86,7 +85,7 @@ static bool submit_hs(void *arg, struct sl_tls_hs *hs)
 	t = &all->threads[hs->thread];
 	if (!put_hs(t->in[p->worker], hs))
 		return false;
-	/* As it says that it sleeps before it looks once more. */
+	/* Pairs with the fence of the thread, which sets asleep before it checks for work. */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&t->asleep, memory_order_relaxed) &&
 	    write(t->wake_fd, &one, sizeof(one)) < 0)
@@ -140,7 +139,7 @@ static bool run_next(struct tls_thread *t)
 
 	for (unsigned i = 0; i < t->all->worker_cnt; i++) {
 		while ((hs = get_hs(t->in[i]))) {
-			hs->worker = (uint8_t)i; /* which it is of goes along with it */
+			hs->worker = (uint8_t)i; /* results return to this worker */
 			sl_list_add_tail(&t->todo[rank_of(hs)], &hs->link);
 		}
 	}
@@ -160,10 +159,10 @@ static bool run_next(struct tls_thread *t)
 	else
 		sl_tls_hs_step(hs, sl_now_ns());
 	sl_list_init(&hs->link);
-	w = hs->worker; /* afterwards it is that one's */
+	w = hs->worker; /* the worker owns hs after put_hs() */
 	if (!t->unsignaled_ns[w])
 		t->unsignaled_ns[w] = sl_now_ns();
-	(void)put_hs(t->out[w], hs); /* there is room: RING */
+	(void)put_hs(t->out[w], hs); /* RING_LEN holds all handshakes of a worker */
 	return true;
 }
 
@@ -181,8 +180,8 @@ static bool has_work(const struct tls_thread *t)
 }
 
 /*
- * Wakes workers for their results. One that shares the thread's processor takes it away each time, so
- * while there is more to do a result waits for the next, but not for long.
+ * Wakes workers that have results. A worker on the same processor preempts this thread, so while
+ * more handshakes wait, wake-ups are delayed by up to WAKE_DELAY_NS.
  */
 static void wake_workers(struct tls_thread *t, bool more)
 {
@@ -207,7 +206,7 @@ static uint64_t thread_cpu_ns(void)
 	return (uint64_t)ts.tv_sec * SL_NS_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
-/* Beside everybody else while it has credit, behind them without. */
+/* Selects SCHED_OTHER with credit, SCHED_IDLE without. */
 static void set_sched_class(struct tls_thread *t, bool has_credit)
 {
 	const struct sched_param none = {0};
@@ -221,19 +220,19 @@ static void set_sched_class(struct tls_thread *t, bool has_credit)
 			     errno);
 }
 
-/* To leave SCHED_IDLE again takes the right to what it was before. */
+/* Sets nice, and checks RLIMIT_NICE, which is needed to leave SCHED_IDLE again. */
 static void lower_priority(struct tls_thread *t, const char *name)
 {
 	struct rlimit nice = {0};
 
 	if (setpriority(PRIO_PROCESS, (id_t)gettid(), SL_TLS_THREAD_NICE) != 0)
-		sl_log_warn("%s: cannot give way to workers: errno %d", name, errno);
+		sl_log_warn("%s: cannot lower its priority: errno %d", name, errno);
 	getrlimit(RLIMIT_NICE, &nice);
 	t->may_idle = nice.rlim_cur >= SL_TLS_THREAD_RLIMIT;
-	/* INVOCATION_ID: systemd has started this, whose unit can raise the limit. */
+	/* INVOCATION_ID: started by systemd, whose unit can raise the limit. */
 	if (!t->may_idle)
 		sl_log_at(getenv("INVOCATION_ID") ? SL_LOG_WARN : SL_LOG_DEBUG,
-			  "%s: gives way by nice %d only: the limit of nice is %llu, expected %d "
+			  "%s: uses nice %d, not SCHED_IDLE: RLIMIT_NICE is %llu, expected %d "
 			  "(LimitNICE=%d)",
 			  name, SL_TLS_THREAD_NICE, (unsigned long long)nice.rlim_cur,
 			  SL_TLS_THREAD_RLIMIT, SL_TLS_THREAD_RLIMIT);
@@ -247,7 +246,7 @@ static void *thread_main(void *arg)
 
 	snprintf(name, sizeof(name), "handshake-%u", t->index);
 	sl_thread_name_set(name);
-	if (mallopt(M_TRIM_THRESHOLD, INT_MAX) != 1) /* it opens a file of /proc before it trims */
+	if (mallopt(M_TRIM_THRESHOLD, INT_MAX) != 1) /* trimming would open a file of /proc */
 		sl_log_warn("%s: cannot keep freed memory", name);
 	lower_priority(t, name);
 	sl_sandbox_thread(SL_THREAD_HANDSHAKE);

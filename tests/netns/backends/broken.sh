@@ -33,7 +33,7 @@ has_own() { [ "$(own_cnt)" -eq 1 ]; }
 break_own() { gw ss -KtnH state established dport = :7400 >/dev/null 2>&1; }
 # When the log last said so, in ms.
 said_ms() { date -d "$(grep "$1" "$D/gw.log" | tail -1 | cut -d' ' -f1)" +%s%3N; }
-waited() { [ $(($(said_ms 'x: worker 0 goes on by its own') - $(said_ms '/x is up for worker'))) -ge 900 ]; }
+waited() { [ $(($(said_ms 'x: worker 0 switched to the primary') - $(said_ms '/x is up for worker'))) -ge 900 ]; }
 begun() { grep -c '/x is up for worker' "$D/gw.log"; }
 
 check "it answers" within 30 answers hello

@@ -47,7 +47,7 @@ load=$!
 sleep 1
 show
 check "once its own endpoint is there, the backend is served by that" within 20 on_fallback 0
-check "the log says so" grep -q 'p/a: worker 0 goes on by its own endpoint, shm .*own.sock' "$D/gw.log"
+check "the log says so" grep -q 'p/a: worker 0 switched to the primary endpoint, shm .*own.sock' "$D/gw.log"
 check "and the status" eval 'gw "$SLUICE" status | grep -q "p/a, worker 0: up.*shm .*own.sock"'
 wait $load
 cat "$D/wrk"
@@ -62,7 +62,7 @@ listen second "tcp://127.0.0.1:7471"
 check "by the fallback again" within 30 on_fallback 1
 check "which answers" within 30 answers
 listen third "shm://$D/own.sock"
-check "of another process the log speaks" within 60 grep -q 'own.sock is there, but of another process than tcp://127.0.0.1:7471; worker 0 stays with that' "$D/gw.log"
+check "of another process the log speaks" within 60 grep -q 'own.sock answers, but is another process than tcp://127.0.0.1:7471; worker 0 does not switch' "$D/gw.log"
 check "the fallback goes on serving" on_fallback 1
 check "and answers" answers
 kill_backend second
@@ -77,9 +77,9 @@ cp "$D/new.conf" "$D/gw.conf"
 check "a file with a first endpoint is taken" gw "$SLUICE" reload
 check "it begins by that" within 30 grep -q 'p/a is up for worker 0: tcp 127.0.0.1:7472' "$D/gw.log"
 check "and answers, with little to do" within 10 answers
-check "by that still" [ "$(grep -c 'goes on by its own endpoint, shm .*fourth.sock' "$D/gw.log")" -eq 0 ]
+check "by that still" [ "$(grep -c 'switched to the primary endpoint, shm .*fourth.sock' "$D/gw.log")" -eq 0 ]
 cl curl -sf --max-time 20 --data-binary "@$D/body" -H 'Expect:' -o "$D/reply" "http://$V4:8080/"
-check "with more it goes on by its own" within 10 grep -q 'p/a: worker 0 goes on by its own endpoint, shm .*fourth.sock' "$D/gw.log"
+check "with more it goes on by its own" within 10 grep -q 'p/a: worker 0 switched to the primary endpoint, shm .*fourth.sock' "$D/gw.log"
 check "which is no fallback" on_fallback 0
 check "and answers, as the others did" answers
 kill_backend fourth

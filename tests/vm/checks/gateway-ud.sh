@@ -49,7 +49,7 @@ check "a small body again" within 20 answers again
 kill -9 "${pid_of[echo]}"
 wait "${pid_of[echo]}" 2> /dev/null
 backend key
-forgotten='one/echo: worker 0 is forgotten there, after'
+forgotten='one/echo: reconnecting worker 0 after'
 found_out() { answers once || true; grep -q "$forgotten" "$D/gw.log"; }
 check "one that has started again is found out" within 30 found_out
 after=$(grep -o "$forgotten [0-9]*" "$D/gw.log" | grep -o '[0-9]*$')
@@ -66,7 +66,7 @@ check "the next one listens" within 60 grep -q 'serving on' "$D/backend.log"
 check "a connection may begin as a virtual one" gw "$SLUICE" reload
 check "it does" within 30 grep -q 'one/echo is up for worker 0: ud rxe1.*' "$D/gw.log"
 check "a megabyte by that" returns_bytes 1000000
-check "gets it a queue pair" within 30 grep -q 'one/echo: worker 0 goes on by its own endpoint, rdma ' "$D/gw.log"
+check "gets it a queue pair" within 30 grep -q 'one/echo: worker 0 switched to the primary endpoint, rdma ' "$D/gw.log"
 check "which answers" within 20 answers third
 check "a megabyte, too" returns_bytes 1000000
 check "the sandbox has refused nothing" [ "$(grep -c 'refused system call' "$D/gw.log")" -eq 0 ]
