@@ -180,6 +180,8 @@ static void put_json(struct sl_strbuf *b, const struct sl_event *e, uint32_t fie
 		put_number(b, "grpc_status", grpc_status(e));
 	put_name(b, "outcome", outcome_names[e->outcome].name);
 	put_span(b, "reason", sl_outcome_text((enum sl_outcome)e->outcome));
+	if (e->upgrade_ignored)
+		sl_strbuf_str(b, ", \"upgrade_ignored\": true");
 	if (has(fields, SL_LOG_BATCH)) {
 		put_number(b, "batch", e->together);
 		put_number(b, "retries", e->retries);

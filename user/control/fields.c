@@ -99,6 +99,7 @@ static const struct stat_field core_list[] = {
 	COUNTER(sl_core_stats, stream_parts_out, "parts of their replies, from backends"),
 	COUNTER(sl_core_stats, stream_bytes_out, "bytes in them"),
 	COUNTER(sl_core_stats, stream_waits, "times that one of them had used up its max_rate"),
+	COUNTER(sl_core_stats, upgrades_ignored, "requests to backends whose Upgrade was ignored, as the route lacks stream or upgrade"),
 	COUNTER(sl_core_stats, proxy_headers, "PROXY headers believed"),
 	COUNTER(sl_core_stats, proxy_malformed, "connections reset for a bad PROXY header, or none"),
 	COUNTER(sl_core_stats, slow_readers, "replies ended as their clients took them too slowly"),

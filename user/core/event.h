@@ -64,8 +64,9 @@ struct sl_event {
 	uint8_t method;        /* enum sl_method */
 	uint8_t version_minor; /* HTTP/1 */
 	uint8_t retries;
-	bool begun;   /* the client got the head of a reply */
-	bool resumed; /* TLS: by a ticket */
+	bool begun;           /* the client got the head of a reply */
+	bool resumed;         /* TLS: by a ticket */
+	bool upgrade_ignored; /* the client asked for another protocol: the route lacks it */
 	uint8_t text_len[SL_EVENT_TEXT_CNT];
 	const char *cipher; /* TLS: its name; NULL: none */
 	struct sl_addr peer;

@@ -207,6 +207,26 @@ static bool may_upgrade(struct sl_exchange *x, const struct sl_request *rq)
 	return false;
 }
 
+/*
+ * Counts a request for a backend whose protocol the route does not have. It is served without it, as
+ * RFC 9110 7.8 allows. h2c and others of HTTP are offers that clients do not depend on.
+ */
+static void note_ignored_upgrade(struct sl_exchange *x, const struct sl_request *rq)
+{
+	static const struct sl_span h2c = SL_SPAN_LIT("h2c"), http = SL_SPAN_LIT("http/");
+	struct sl_span list = rq->upgrade, protocol;
+	bool other = false;
+
+	if (x->stream.upgrade || rq->must_upgrade)
+		return;
+	while (sl_span_next_element(&list, &protocol))
+		other |= protocol.len && !sl_span_eq_nocase(protocol, h2c) &&
+			 !sl_span_eq_nocase(sl_span_first(protocol, http.len), http);
+	x->core->stats.upgrades_ignored += other;
+	if (x->note)
+		x->note->upgrade_ignored = other;
+}
+
 static void answer_directly(struct sl_exchange *x, const struct sl_request *rq, enum sl_outcome o)
 {
 	sl_exchange_fail(x, o);
@@ -282,6 +302,8 @@ static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_reques
 	c->stats.requests++;
 	c->stats.protocols[rq->proto]++;
 	x->stream.upgrade = for_backend && x->route->stream && may_upgrade(x, rq);
+	if (for_backend && rq->upgrade.len)
+		note_ignored_upgrade(x, rq);
 	x->stream.open_ended = for_backend && is_stream(x->route, rq, x->stream.upgrade);
 	x->stream.awaits = x->stream.open_ended && x->route->backend_continues && rq->expect;
 	x->open |= x->stream.upgrade;

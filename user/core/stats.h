@@ -28,6 +28,7 @@ struct sl_core_stats {
 	uint64_t stream_parts_in, stream_bytes_in; /* of requests that are passed on as they come */
 	uint64_t stream_parts_out, stream_bytes_out; /* of the replies to these */
 	uint64_t stream_waits;                       /* for their max_rate */
+	uint64_t upgrades_ignored; /* requests served without the protocol that they asked for */
 	struct sl_top_refused refused; /* address_limits, by who it was: sl_top_refused_read */
 	uint32_t streams;              /* under way */
 	uint32_t clients;

@@ -91,6 +91,11 @@ TEST(json_says_what_happened)
 	ck_assert_int_eq(number_of(o, "backend_ns"), 4);
 	ck_assert_int_eq(number_of(o, "total_ns"), 15);
 	ck_assert_ptr_null(json_object_get(o, "grpc_status"));
+	ck_assert_ptr_null(json_object_get(o, "upgrade_ignored"));
+	json_decref(o);
+	e.upgrade_ignored = true;
+	o = parsed(&e);
+	ck_assert(json_is_true(json_object_get(o, "upgrade_ignored")));
 	json_decref(o);
 }
 

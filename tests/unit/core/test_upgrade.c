@@ -82,10 +82,19 @@ TEST(upgrade_that_the_route_has_not)
 	say(ASKS("/o", UPGRADE) GET("/o"));
 	ck_assert_uint_eq(other()->id_cnt, 2);
 	ck_assert(!was_told("upgradeWebSocket", 16));
+	ck_assert_uint_eq(bed.core.stats.upgrades_ignored, 1);
 	reply(other()->ids[0], 0, "one");
 	reply(other()->ids[1], 0, "two");
 	ck_assert(heard("one"));
 	ck_assert(heard("two"));
+}
+
+/* Offers of HTTP itself cost a client nothing when they are ignored. */
+TEST(upgrade_to_h2c_is_no_loss)
+{
+	say(ASKS("/o", "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c, HTTP/2.0\r\n"));
+	ck_assert_uint_eq(other()->id_cnt, 1);
+	ck_assert_uint_eq(bed.core.stats.upgrades_ignored, 0);
 }
 
 /* No client can do anything else meanwhile; once it is agreed to, that time is over. */
