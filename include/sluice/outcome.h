@@ -43,7 +43,9 @@
 	X(ADDRESS_LIMIT, "address_limit", 429, RESOURCE_EXHAUSTED, OVERLOADED, 1,                  \
 	  "limit of this client address reached")                                                  \
 	X(COMPRESSED, "compressed", 415, UNIMPLEMENTED, NO_SERVICE, 0,                             \
-	  "compressed messages are not supported by this service")
+	  "compressed messages are not supported by this service")                                 \
+	X(NOT_UNARY, "not_unary", 501, UNIMPLEMENTED, NO_SERVICE, 0,                               \
+	  "the call goes on after its message: the route needs stream = yes for such calls")
 
 enum sl_outcome {
 #define X(name, metric, http, grpc, datagram, retry_after_s, text) SL_OUTCOME_##name,

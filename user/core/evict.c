@@ -75,7 +75,8 @@ static void end_late_exchange(struct sl_exchange *x)
 	if (!sl_client_front(x->client)->abandon) /* it has nothing else under way */
 		sl_client_time_out(x->client);
 	else
-		sl_exchange_fail(x, SL_OUTCOME_REQUEST_TIMEOUT);
+		sl_exchange_fail(x, x->stream.message_over ? SL_OUTCOME_NOT_UNARY
+							   : SL_OUTCOME_REQUEST_TIMEOUT);
 }
 
 unsigned sl_core_end_late(struct sl_core *c)

@@ -15,12 +15,14 @@
  * apart from them its other streams, in order of when their turns were over.
  */
 #include "base/clock.h"
+#include "base/min.h"
 #include "core/client.h"
 #include "core/exchange.h"
 
 enum {
 	PERIOD_MS = 250,
 	CHECKS_PER_RUN = 256,
+	HALF_CLOSE_MS = 2000, /* for a unary call to end after its message */
 };
 
 /* What the backend has not yet given is no fault of the client. */
@@ -55,7 +57,11 @@ static uint64_t limit_ns(const struct sl_exchange *x)
 {
 	const struct sl_cfg_limits *l = &x->core->cfg->limits;
 
-	return x->wait == SL_WAIT_BODY ? l->body_timeout_ns : l->send_timeout_ns;
+	if (x->wait != SL_WAIT_BODY)
+		return l->send_timeout_ns;
+	if (x->stream.message_over)
+		return sl_min_ns(l->body_timeout_ns, HALF_CLOSE_MS * SL_NS_PER_MS);
+	return l->body_timeout_ns;
 }
 
 /*

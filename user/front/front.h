@@ -174,6 +174,7 @@ struct sl_stream {
 	bool started;    /* the head is being written; set before the first take */
 	bool trailers;   /* the protocol can carry trailers */
 	bool compressed; /* the message is compressed; set before `end`, not used if `open_ended` */
+	bool message_over; /* the only message of a call is complete; not used if `open_ended` */
 	/*
 	 * the stream has its own window, reopened by `passed`: `body` takes all bytes; set after
 	 * begin

@@ -79,6 +79,24 @@ for method in (UNARY, STREAM):
     except grpc.RpcError as e:
         expect("status", e.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
 PY
+# A call that waits for an answer before it ends: only a route with stream = yes can serve it.
+limits "a call of several messages without stream = yes" sdk.Unary/Echo sdk.Stream/Echo <<'PY'
+for method in (UNARY, STREAM):
+    q = queue.Queue()
+    q.put(b"one")
+    answers = channel.stream_stream(method)(iter(q.get, None), timeout=60)
+    if method == STREAM:
+        expect("an answer", next(answers), b"one")
+    else:
+        try:
+            expect("an error", next(answers), "UNIMPLEMENTED")
+        except grpc.RpcError as e:
+            expect("status", e.code(), grpc.StatusCode.UNIMPLEMENTED)
+            expect("the key", "stream = yes" in e.details(), True)
+    q.put(None)
+PY
+unended() { [ "$(metric 'sluice_exchanges_total{worker="0",outcome="not_unary"}')" = 1 ]; }
+check "it is counted" unended
 too_long() { [ "$(metric 'sluice_front_errors_total{worker="0",error="grpc_message"}')" -gt 0 ]; }
 check "refusals are counted" too_long
 finish

@@ -302,6 +302,34 @@ TEST(a_body_that_stands_still_ends_although_the_connection_is_busy)
 	stop();
 }
 
+/* HEADERS of POST /pool, content-type application/grpc, and DATA with a whole message, without END_STREAM. */
+static const char unended_call[] = "\0\0\x1f\1\4\0\0\0\1\x83\x86\4\5/pool\x41\1a"
+				   "\xf\x10\x10"
+				   "application/grpc"
+				   "\0\0\6\0\0\0\0\0\1\0\0\0\0\1x";
+
+/* It may wait for an answer that only a route with stream = yes can give; body_timeout is 20 s. */
+TEST(a_call_that_does_not_end_after_its_message_is_told_why)
+{
+	static const char end[] = "\0\0\0\0\1\0\0\0\1";
+	struct peer *p, *q;
+
+	start("max_connections = 32 max_exchanges = 64");
+	p = dial(BAD);
+	h2_begin(p, 65535);
+	say(p, unended_call, sizeof(unended_call) - 1);
+	q = dial(GOOD);
+	h2_begin(q, 65535);
+	say(q, unended_call, sizeof(unended_call) - 1);
+	run_by(1400, SL_NS_PER_MS);
+	ck_assert_uint_eq(core.stats.outcomes[SL_OUTCOME_NOT_UNARY], 0);
+	say(q, end, sizeof(end) - 1); /* late, but it has ended */
+	run_by(1400, SL_NS_PER_MS);
+	ck_assert_uint_eq(core.stats.outcomes[SL_OUTCOME_NOT_UNARY], 1);
+	ck_assert_uint_eq(core.stats.outcomes[SL_OUTCOME_REQUEST_TIMEOUT], 0);
+	stop();
+}
+
 static void send_slowly(struct peer *p, size_t step, int steps)
 {
 	static const char bytes[1000];

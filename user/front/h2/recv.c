@@ -206,7 +206,7 @@ static size_t deliver_messages(struct h2_stream *s, struct sl_span in)
 			if (!message_begins(s))
 				return len;
 			break;
-		case SL_GRPC_FINISH: break;
+		case SL_GRPC_FINISH: s->st->message_over = true; break;
 		case SL_GRPC_DATA:
 			n = give_body(s, data);
 			if (n < data.len) { /* the rest is delivered again */
