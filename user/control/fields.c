@@ -66,6 +66,7 @@ static const struct stat_field h2_list[] = {
 	GAUGE(sl_h2_stats, streams, "HTTP/2 streams open"),
 	GAUGE(sl_h2_stats, calls, "gRPC health and reflection calls that the gateway answers itself"),
 	GAUGE(sl_h2_stats, memory, "bytes that HTTP/2 connections hold"),
+	COUNTER(sl_h2_stats, heads_put_off, "pauses in heads of a client address that had used its share of a burst"),
 };
 
 static const struct stat_field tls_list[] = {

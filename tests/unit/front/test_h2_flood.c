@@ -170,6 +170,43 @@ static unsigned read_burst(const struct bytes *b, size_t *at)
 	return (unsigned)(m->errors[SL_FRONT_ERR_HEAD_TOO_LARGE] - before);
 }
 
+/* Heads of 12 KiB in 20 bytes, each within the limit: the work is counted in heads that are unpacked. */
+TEST(an_address_has_a_share_of_each_burst_for_ordinary_heads)
+{
+	enum { HEADS = 200, INPUTS = 5, BYTES = 3 * 4001, MOST = (1 << 20) / BYTES + 1 };
+	char text[HEADS * 60] = "-";
+	struct sl_h2_stats stats;
+	struct bytes b;
+	unsigned bursts = 0;
+	size_t at = 0;
+
+	mock_open(m);
+	talk("HEADERS 5 1 828684 010161 400174 7fa11e 4000*61");
+	for (uint32_t id = 3; id < 3 + 2 * HEADS; id += 2)
+		sprintf(text + strlen(text), "HEADERS 5 %x 828684 010161 3*be;", id);
+	b = frames_of(text);
+	for (; at < b.len && bursts < 100; bursts++) {
+		unsigned before = m->begun;
+
+		m->now_ns += 1000;
+		for (int i = 0; i < INPUTS && at < b.len; i++) { /* as from several connections */
+			size_t len = b.len / INPUTS;
+
+			len = b.len - at < len ? b.len - at : len;
+			at += mock_chunk(m, &(struct sl_chunk){.ptr = b.p + at, .len = len});
+			m->out_len = 0;
+		}
+		ck_assert_uint_le(m->begun - before, MOST + INPUTS);
+	}
+	free(b.p);
+	ck_assert_uint_eq(m->begun, 1 + HEADS);
+	ck_assert_uint_ge(bursts, HEADS / (MOST + INPUTS));
+	sl_h2_env_stats(h2env, &stats);
+	ck_assert_uint_ge(stats.heads_put_off, 1);
+	ck_assert_uint_eq(m->later, stats.heads_put_off);
+	ck_sound();
+}
+
 /* Heads of 100 KiB in 40 bytes. The address has 256 KiB in a burst, by however many connections. */
 TEST_EACH(an_address_has_a_share_of_each_burst_for_repeated_fields, 2)
 {

@@ -36,7 +36,8 @@ struct h2_source {
 	uint32_t conns, streams;
 	uint32_t calls;    /* of sl_h2_env.calls */
 	uint32_t beyond;   /* header bytes above the limit of a head, in this burst */
-	uint64_t burst_ns; /* time of the burst that `beyond` counts */
+	uint32_t heads;    /* bytes of all header fields in this burst */
+	uint64_t burst_ns; /* time of the burst that `beyond` and `heads` count */
 };
 
 struct sl_h2_env {
@@ -47,6 +48,7 @@ struct sl_h2_env {
 	struct h2_source *sources; /* [cfg.sources] */
 	struct sl_list watches;    /* those of `calls` that are health watches */
 	struct sl_h2_mem mem;
+	uint64_t heads_put_off; /* pauses, as an address had used its share of a burst */
 	nghttp2_session_callbacks *callbacks;
 	nghttp2_option *option;
 	uint8_t *head;   /* [limits->max_head]: request head during a burst of input */

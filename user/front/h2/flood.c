@@ -22,7 +22,8 @@ enum {
 	UPDATES_MAX = 10 << 10, /* limit of unused ones */
 	BEYOND = 16 << 10,      /* bytes of dropped fields that cost one reset */
 	BURST_BEYOND = 256 << 10,
-	HEADS_MAX = 8, /* maximum uncompressed head, as a multiple of the head limit */
+	BURST_HEADS = 1 << 20, /* of all fields; a burst of small heads has fewer */
+	HEADS_MAX = 8,         /* maximum uncompressed head, as a multiple of the head limit */
 };
 
 static bool bucket_take(struct h2_bucket *b, uint64_t now_ns, uint32_t per_s)
@@ -170,28 +171,32 @@ void sl_h2_flood_served(struct h2_conn *c)
 }
 
 /*
- * Charges header bytes above the limit to the client address. Returns false if its connections have
- * used their share of this burst; this connection then waits for the input of others.
+ * Charges uncompressed header bytes to the client address; `above`: the limit of a head. Returns
+ * false if its connections have used their share of this burst. This connection then waits for the
+ * input of others.
  */
-static bool has_its_share(struct h2_conn *c, uint32_t len)
+static bool has_its_share(struct h2_conn *c, uint32_t len, bool above)
 {
 	struct h2_source *src = c->source;
 
 	if (src->burst_ns != *c->front->now_ns) {
 		src->burst_ns = *c->front->now_ns;
-		src->beyond = 0;
+		src->beyond = src->heads = 0;
 	}
-	src->beyond += len;
-	if (src->beyond <= BURST_BEYOND)
+	src->heads += len;
+	if (above)
+		src->beyond += len;
+	if (src->beyond <= BURST_BEYOND && src->heads <= BURST_HEADS)
 		return true;
+	c->env->heads_put_off++;
 	c->front->cb->later(c->conn);
 	return false;
 }
 
 /*
- * HPACK can expand one byte to thousands, and nghttp2 processes each of them. Bytes above the limit
- * of a head are charged. A head of HEADS_MAX times the limit ends the connection before more is
- * unpacked.
+ * HPACK can expand one byte to thousands, and nghttp2 processes each of them. An address has a share
+ * of each burst. Bytes above the limit of a head also count as resets, and a head of HEADS_MAX times
+ * the limit ends the connection before more is unpacked.
  */
 enum h2_verdict sl_h2_flood_field(struct h2_conn *c, size_t len)
 {
@@ -199,14 +204,14 @@ enum h2_verdict sl_h2_flood_field(struct h2_conn *c, size_t len)
 
 	c->told += (uint32_t)len;
 	if (c->told <= max)
-		return H2_GO_ON;
+		return has_its_share(c, (uint32_t)len, false) ? H2_GO_ON : H2_PAUSE;
 	if (c->told / HEADS_MAX >= max)
 		sl_h2_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, SL_FRONT_ERR_H2_FLOOD);
 	for (c->beyond += (uint32_t)len; c->beyond >= BEYOND; c->beyond -= BEYOND)
 		take_reset(c);
 	if (c->flags & H2_FAILED)
 		return H2_END;
-	return has_its_share(c, (uint32_t)len) ? H2_GO_ON : H2_PAUSE;
+	return has_its_share(c, (uint32_t)len, true) ? H2_GO_ON : H2_PAUSE;
 }
 
 /* Returns how many payload bytes must be examined, given a complete frame header. */

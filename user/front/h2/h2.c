@@ -94,6 +94,7 @@ void sl_h2_env_stats(const struct sl_h2_env *e, struct sl_h2_stats *out)
 	out->streams = sl_mempool_used(&e->streams);
 	out->calls = sl_mempool_used(&e->calls);
 	out->memory = e->mem.used;
+	out->heads_put_off = e->heads_put_off;
 }
 
 void sl_h2_count(const struct h2_conn *c, enum sl_front_error error)

@@ -38,6 +38,7 @@ void sl_h2_env_serving_changed(struct sl_h2_env *e);
 struct sl_h2_stats {
 	uint32_t connections, streams, calls;
 	uint64_t memory;
+	uint64_t heads_put_off;
 };
 void sl_h2_env_stats(const struct sl_h2_env *e, struct sl_h2_stats *out);
 
