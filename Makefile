@@ -190,11 +190,11 @@ $(BUILD)/gen/%.pb.inc:
 	$(Q)od -An -v -tx1 $(@:.inc=) | sed 's/ \(..\)/0x\1,/g' >$@
 $(BUILD)/obj/user/front/grpc/descriptors.o: $(BUILD)/gen/grpc_own.pb.inc
 $(BUILD)/gen/chat.py.inc: user/sdk/python/examples/chat.py
-$(BUILD)/gen/arena.sh.inc: user/tools/demo/arena.sh
-$(BUILD)/gen/chat.py.inc $(BUILD)/gen/arena.sh.inc:
+$(BUILD)/gen/netns.sh.inc: user/tools/demo/netns.sh
+$(BUILD)/gen/chat.py.inc $(BUILD)/gen/netns.sh.inc:
 	@mkdir -p $(@D)
 	$(Q)od -An -v -tx1 $< | sed 's/ \(..\)/0x\1,/g' >$@
-$(BUILD)/obj/user/tools/demo/arena.o: $(addprefix $(BUILD)/gen/,demo_echo.pb.inc chat.py.inc arena.sh.inc)
+$(BUILD)/obj/user/tools/demo/testbed.o: $(addprefix $(BUILD)/gen/,demo_echo.pb.inc chat.py.inc netns.sh.inc)
 
 BPF_CFLAGS := -O2 -g -Wall -Wextra -target bpf -mcpu=v3 $(PATH_MAPS) -fdebug-compilation-dir=. -Iinclude -Ibpf -I/usr/include/$(MULTIARCH)
 $(BPF_OBJ): bpf/sluice.bpf.c $(wildcard bpf/*.h include/sluice/*.h)

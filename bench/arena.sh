@@ -9,7 +9,7 @@
 G=$1$$ C=$1c$$ D=$(mktemp -d /tmp/sl-bench-XXXXXX)
 chmod 777 "$D"
 pids=()
-arena=$(cd "$(dirname "${BASH_SOURCE[0]}")/../user/tools/demo" && pwd -P)/arena.sh
+arena=$(cd "$(dirname "${BASH_SOURCE[0]}")/../user/tools/demo" && pwd -P)/netns.sh
 clean_up() {
 	exec 2>/dev/null
 	kill -KILL "${pids[@]}" || true

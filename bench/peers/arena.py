@@ -15,7 +15,7 @@ import time
 
 GATEWAY_CPU, CLIENT_CPU = 0, 1
 GATEWAY_ADDR, CLIENT_NET = "10.99.0.1", "10.99.0."
-ARENA = pathlib.Path(__file__).resolve().parents[2] / "user/tools/demo/arena.sh"
+ARENA = pathlib.Path(__file__).resolve().parents[2] / "user/tools/demo/netns.sh"
 HZ = os.sysconf("SC_CLK_TCK")
 
 

@@ -34,7 +34,7 @@ struct open_message {
 
 enum hearing { IN_HEAD, IN_BODY, IN_CHUNK_LINE, IN_CHUNK, IN_CHUNK_END, IN_TRAILER, TO_CLOSE };
 
-struct listener {
+struct event_listener {
 	enum hearing state;
 	uint64_t left;
 	unsigned asked, answered;
@@ -45,7 +45,7 @@ struct listener {
 
 static struct open_message open_messages[BED_BACKENDS][OPEN];
 static bool by_other[BED_BACKENDS]; /* which of its two ways a backend uses now */
-static struct listener listeners[BED_CLIENTS];
+static struct event_listener listeners[BED_CLIENTS];
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 
@@ -68,14 +68,14 @@ static uint32_t get(struct reader *r, unsigned bytes)
 
 /* --- what clients hear --- */
 
-static const char *find_field(const struct listener *l, const char *name)
+static const char *find_field(const struct event_listener *l, const char *name)
 {
 	const char *at = strcasestr(l->head, name);
 
 	return at ? at + strlen(name) : NULL;
 }
 
-static void head_is_whole(struct listener *l)
+static void head_is_whole(struct event_listener *l)
 {
 	const char *len;
 	int status;
@@ -102,7 +102,7 @@ static void head_is_whole(struct listener *l)
 }
 
 /* Collects a line, or a head up to its empty line; true when it is whole. */
-static bool collect(struct listener *l, uint8_t b, const char *end)
+static bool collect(struct event_listener *l, uint8_t b, const char *end)
 {
 	size_t n = strlen(end);
 
@@ -112,7 +112,7 @@ static bool collect(struct listener *l, uint8_t b, const char *end)
 	return l->head_len >= n && memcmp(l->head + l->head_len - n, end, n) == 0;
 }
 
-static void chunk_line(struct listener *l)
+static void chunk_line(struct event_listener *l)
 {
 	char *end;
 
@@ -122,7 +122,7 @@ static void chunk_line(struct listener *l)
 	l->state = l->left ? IN_CHUNK : IN_TRAILER;
 }
 
-static void hear_byte(struct listener *l, uint8_t b)
+static void hear_byte(struct event_listener *l, uint8_t b)
 {
 	switch (l->state) {
 	case IN_HEAD:

@@ -17,7 +17,7 @@ BUILD=${BUILD:-$(cd "$here/../.." && pwd -P)/build}
 SLUICE=$BUILD/sluice
 NAME=$(basename "$(dirname "$0")")/$(basename "$0" .sh)
 G=slg$$ C=slc$$ GIF=slg$$ CIF=slc$$
-ARENA=$here/../../user/tools/demo/arena.sh
+ARENA=$here/../../user/tools/demo/netns.sh
 # Namespaces that go at the end; a test adds those that it makes.
 spaces=("$G" "$C")
 D=$(mktemp -d "/tmp/sl-netns-XXXXXX") || exit 1

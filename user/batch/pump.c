@@ -13,7 +13,7 @@ enum {
 };
 
 /* The backend for what is first in a lane, and when it may have it. */
-struct choice {
+struct backend_choice {
 	unsigned backend;
 	uint64_t ready_ns;
 	double start_ns, finish_ns;
@@ -27,7 +27,8 @@ struct candidates {
 	uint64_t ready_ns;
 };
 
-static void ask(const struct sl_batcher *b, struct candidates *c, unsigned backend, uint64_t now_ns)
+static void consider_backend(const struct sl_batcher *b, struct candidates *c, unsigned backend,
+			     uint64_t now_ns)
 {
 	uint64_t at = UINT64_MAX;
 
@@ -43,18 +44,18 @@ static void ask(const struct sl_batcher *b, struct candidates *c, unsigned backe
  * Of a few all; of many any two of them. Which two is by chance: several workers, and several
  * gateways, would else all find the same one best.
  */
-static void look(struct sl_batcher *b, struct candidates *c, uint32_t from, uint32_t to,
-		 uint64_t now_ns)
+static void consider_range(struct sl_batcher *b, struct candidates *c, uint32_t from, uint32_t to,
+			   uint64_t now_ns)
 {
 	if (to - from <= SL_BATCH_FEW) {
 		for (uint32_t at = from; at < to; at++)
-			ask(b, c, b->roster.order[at], now_ns);
+			consider_backend(b, c, b->roster.order[at], now_ns);
 		return;
 	}
 	for (uint32_t tries = 0; tries < SL_BATCH_FEW && c->cnt < 2; tries++) {
 		uint32_t at = from + (uint32_t)sl_prng_below(&b->prng, to - from);
 
-		ask(b, c, b->roster.order[at], now_ns);
+		consider_backend(b, c, b->roster.order[at], now_ns);
 		if (c->cnt == 2 && c->list[0] == c->list[1])
 			c->cnt = 1;
 	}
@@ -63,27 +64,27 @@ static void look(struct sl_batcher *b, struct candidates *c, uint32_t from, uint
 }
 
 /* The better of two that could have it now; if none could, ready_ns says when to ask again. */
-static struct choice choose(struct sl_batcher *b, unsigned lane, const struct sl_batch_item *item,
-			    uint64_t now_ns)
+static struct backend_choice choose_backend(struct sl_batcher *b, unsigned lane,
+					    const struct sl_batch_item *item, uint64_t now_ns)
 {
 	struct candidates c = {.item = item, .lane = lane, .ready_ns = UINT64_MAX};
 	uint32_t idle = sl_roster_idle_cnt(&b->roster), open = sl_roster_open_cnt(&b->roster);
 	uint32_t n = b->queue.lanes[lane].len;
-	struct choice best;
+	struct backend_choice best;
 
 	if (open <= SL_BATCH_FEW)
 		idle = open;
-	look(b, &c, 0, idle, now_ns);
+	consider_range(b, &c, 0, idle, now_ns);
 	if (!c.cnt && idle < open)
-		look(b, &c, idle, open, now_ns);
-	best = (struct choice){.ready_ns = c.ready_ns, .finish_ns = INFINITY};
+		consider_range(b, &c, idle, open, now_ns);
+	best = (struct backend_choice){.ready_ns = c.ready_ns, .finish_ns = INFINITY};
 	for (unsigned k = 0; k < 2 && c.cnt; k++) {
 		unsigned at = c.cnt > 2 - k ? (unsigned)sl_prng_below(&b->prng, c.cnt) : 0;
 		unsigned i = c.list[at];
 		uint32_t cap = sl_expect_cap(b, i, lane);
-		struct choice one = {.backend = i,
-				     .ready_ns = sl_expect_ready(b, i, lane),
-				     .start_ns = sl_expect_free(b, i, now_ns)};
+		struct backend_choice one = {.backend = i,
+					     .ready_ns = sl_expect_ready(b, i, lane),
+					     .start_ns = sl_expect_free(b, i, now_ns)};
 
 		one.finish_ns = one.start_ns +
 				sl_controller_time(&b->controller.backends[i], n < cap ? n : cap) +
@@ -96,8 +97,8 @@ static struct choice choose(struct sl_batcher *b, unsigned lane, const struct sl
 }
 
 /* The latest that any backend can make: beyond it the request is hopeless. */
-static bool hopeless(const struct sl_batcher *b, const struct sl_batch_item *item,
-		     uint64_t limit_ns, uint64_t now_ns)
+static bool is_hopeless(const struct sl_batcher *b, const struct sl_batch_item *item,
+			uint64_t limit_ns, uint64_t now_ns)
 {
 	for (uint32_t k = 0; k < sl_batch_asked(b); k++) {
 		unsigned i = sl_batch_ask(b, k);
@@ -145,8 +146,8 @@ static uint32_t size_for_late(const struct sl_batcher *b, unsigned lane, unsigne
 }
 
 /* How many go in the batch, so that the first of the lane is ready when it is due. 0: it goes. */
-static uint32_t size_for_first(const struct sl_batcher *b, unsigned lane, const struct choice *c,
-			       uint32_t want, uint64_t now_ns)
+static uint32_t size_for_first(const struct sl_batcher *b, unsigned lane,
+			       const struct backend_choice *c, uint32_t want, uint64_t now_ns)
 {
 	unsigned backend = c->backend;
 	const struct sl_batch_item *first = sl_lane_first(&b->queue.lanes[lane]);
@@ -177,7 +178,7 @@ static uint64_t held_until(const struct sl_batcher *b, unsigned lane, unsigned b
 	return hold > 0 ? sl_lane_oldest(l)->queued_ns + (uint64_t)hold : 0;
 }
 
-static int send_items(struct sl_batcher *b, const struct choice *c, unsigned lane,
+static int send_items(struct sl_batcher *b, const struct backend_choice *c, unsigned lane,
 		      struct sl_batch_item **items, uint32_t n, uint64_t now_ns)
 {
 	unsigned backend = c->backend;
@@ -206,8 +207,8 @@ static int send_items(struct sl_batcher *b, const struct choice *c, unsigned lan
 }
 
 /* Takes up to n that may go to this backend out of the lane. */
-static uint32_t take(struct sl_batcher *b, unsigned lane, unsigned backend, uint32_t n,
-		     struct sl_batch_item **items)
+static uint32_t take_items(struct sl_batcher *b, unsigned lane, unsigned backend, uint32_t n,
+			   struct sl_batch_item **items)
 {
 	SL_UNINIT struct sl_batch_item *passed[PASSED_OVER_MAX];
 	struct sl_batch_item *item;
@@ -232,12 +233,12 @@ static uint32_t take(struct sl_batcher *b, unsigned lane, unsigned backend, uint
 }
 
 /* Sends the first n of a lane, or fewer if a message cannot hold them. */
-static bool send_first(struct sl_batcher *b, unsigned lane, const struct choice *c, uint32_t n,
-		       uint64_t now_ns)
+static bool send_first(struct sl_batcher *b, unsigned lane, const struct backend_choice *c,
+		       uint32_t n, uint64_t now_ns)
 {
 	unsigned backend = c->backend;
 	SL_UNINIT struct sl_batch_item *items[SL_RPC_MAX_BATCH];
-	uint32_t taken = take(b, lane, backend, n, items), try = taken;
+	uint32_t taken = take_items(b, lane, backend, n, items), try = taken;
 	int rc = -EAGAIN;
 
 	while (try && (rc = lane == SL_POLICY_DIRECT
@@ -257,7 +258,7 @@ static bool send_first(struct sl_batcher *b, unsigned lane, const struct choice 
 	return rc == 0;
 }
 
-static void put_off(struct sl_batcher *b, uint64_t until_ns)
+static void wake_by(struct sl_batcher *b, uint64_t until_ns)
 {
 	if (until_ns < b->wake_ns)
 		b->wake_ns = until_ns;
@@ -273,7 +274,7 @@ static bool wait_for_any(struct sl_batcher *b, unsigned lane, uint64_t now_ns)
 		sl_batch_drop(b, oldest, SL_OUTCOME_NO_BACKEND);
 		return true;
 	}
-	put_off(b, until_ns);
+	wake_by(b, until_ns);
 	return false;
 }
 
@@ -293,10 +294,11 @@ static bool step_direct(struct sl_batcher *b, uint32_t most, uint64_t now_ns)
 		return wait_for_any(b, SL_POLICY_DIRECT, now_ns);
 	backend = sl_direct_choose(b, first, now_ns);
 	if (backend == UINT32_MAX) {
-		put_off(b, now_ns + STALL_NS);
+		wake_by(b, now_ns + STALL_NS);
 		return false;
 	}
-	(void)send_first(b, SL_POLICY_DIRECT, &(struct choice){.backend = backend}, most, now_ns);
+	(void)send_first(b, SL_POLICY_DIRECT, &(struct backend_choice){.backend = backend}, most,
+			 now_ns);
 	return true; /* one that has no credit is stalled now, so this ends */
 }
 
@@ -317,7 +319,7 @@ static bool pump_lane(struct sl_batcher *b, unsigned lane, uint64_t now_ns)
 	struct sl_batch_item *first = sl_lane_first(l);
 	uint32_t want, n, most;
 	uint64_t until, limit;
-	struct choice c;
+	struct backend_choice c;
 
 	if (!first)
 		return false;
@@ -327,7 +329,7 @@ static bool pump_lane(struct sl_batcher *b, unsigned lane, uint64_t now_ns)
 		return true;
 	}
 	if (!sl_roster_up_cnt(&b->roster)) {
-		put_off(b, first->deadline_ns);
+		wake_by(b, first->deadline_ns);
 		return wait_for_any(b, lane, now_ns);
 	}
 	/* It has waited for others than those that have failed it. */
@@ -335,19 +337,19 @@ static bool pump_lane(struct sl_batcher *b, unsigned lane, uint64_t now_ns)
 		sl_batch_drop(b, first, SL_OUTCOME_NO_BACKEND);
 		return true;
 	}
-	if (now_ns >= limit || (limit != UINT64_MAX && hopeless(b, first, limit, now_ns))) {
+	if (now_ns >= limit || (limit != UINT64_MAX && is_hopeless(b, first, limit, now_ns))) {
 		sl_batch_drop(b, first, SL_OUTCOME_SHED);
 		return true;
 	}
-	put_off(b, limit);
-	c = choose(b, lane, first, now_ns);
+	wake_by(b, limit);
+	c = choose_backend(b, lane, first, now_ns);
 	if (c.ready_ns > now_ns) {
-		put_off(b, c.ready_ns);
+		wake_by(b, c.ready_ns);
 		return false;
 	}
 	until = held_until(b, lane, c.backend);
 	if (until > now_ns) {
-		put_off(b, until);
+		wake_by(b, until);
 		return false;
 	}
 	most = sl_expect_most(b, c.backend, lane);

@@ -87,8 +87,8 @@ static uint32_t key_of(const struct sl_batch_item *item)
 }
 
 /* Where the share of this one is linked, or would be. */
-static struct sl_queue_share **find(const struct sl_batch_queue *q,
-				    const struct sl_batch_item *item)
+static struct sl_queue_share **find_share(const struct sl_batch_queue *q,
+					  const struct sl_batch_item *item)
 {
 	uint32_t key = key_of(item), h = (key ^ q->salt) * 0x9e3779b1u;
 	struct sl_queue_share **at = &q->buckets[(h >> 16 ^ h) & q->bucket_mask];
@@ -127,9 +127,9 @@ static void set_cnt(struct sl_batch_queue *q, struct sl_queue_share *s, uint32_t
 		q->heaviest--;
 }
 
-static struct sl_queue_share *insert(struct sl_batch_queue *q, struct sl_batch_item *item)
+static struct sl_queue_share *insert_item(struct sl_batch_queue *q, struct sl_batch_item *item)
 {
-	struct sl_queue_share **at = find(q, item), *s = *at;
+	struct sl_queue_share **at = find_share(q, item), *s = *at;
 	struct sl_lane *l = &q->lanes[item->lane];
 
 	if (!s)
@@ -144,7 +144,7 @@ static struct sl_queue_share *insert(struct sl_batch_queue *q, struct sl_batch_i
 
 void sl_queue_push(struct sl_batch_queue *q, struct sl_batch_item *item)
 {
-	struct sl_queue_share *s = insert(q, item);
+	struct sl_queue_share *s = insert_item(q, item);
 
 	sl_list_add_tail(&s->items, &item->link);
 	sl_list_add_tail(&q->lanes[item->lane].ages, &item->age);
@@ -152,7 +152,7 @@ void sl_queue_push(struct sl_batch_queue *q, struct sl_batch_item *item)
 
 void sl_queue_push_back(struct sl_batch_queue *q, struct sl_batch_item *item)
 {
-	struct sl_queue_share *s = insert(q, item);
+	struct sl_queue_share *s = insert_item(q, item);
 
 	sl_list_add_head(&s->items, &item->link);
 	sl_list_add_head(&q->lanes[item->lane].ages, &item->age);
@@ -160,7 +160,7 @@ void sl_queue_push_back(struct sl_batch_queue *q, struct sl_batch_item *item)
 
 void sl_queue_remove(struct sl_batch_queue *q, struct sl_batch_item *item)
 {
-	struct sl_queue_share **where = find(q, item), *s = *where;
+	struct sl_queue_share **where = find_share(q, item), *s = *where;
 	struct sl_lane *l = &q->lanes[item->lane];
 	struct sl_batch_item *last = l->heap[--l->len];
 	uint32_t at = item->heap_pos;
@@ -192,7 +192,7 @@ void sl_queue_reorder(struct sl_batch_queue *q, unsigned lane)
 
 uint32_t sl_queue_share_cnt(const struct sl_batch_queue *q, const struct sl_batch_item *item)
 {
-	const struct sl_queue_share *s = *find(q, item);
+	const struct sl_queue_share *s = *find_share(q, item);
 
 	return s ? s->cnt : 0;
 }

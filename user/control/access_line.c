@@ -25,14 +25,14 @@ static const uint8_t grpc_statuses[SL_OUTCOME_CNT] = {
 };
 
 /* A client that left before the head of its reply was told nothing: that is a status of its own. */
-static bool is_untold(const struct sl_event *e)
+static bool is_unparsed(const struct sl_event *e)
 {
 	return !e->status || (!e->begun && e->outcome == SL_OUTCOME_CLIENT_GONE);
 }
 
 unsigned sl_access_status(const struct sl_event *e)
 {
-	if (is_untold(e))
+	if (is_unparsed(e))
 		return http_statuses[e->outcome];
 	/* Where gRPC is spoken HTTP has gone well, whatever became of the call. */
 	return e->proto == SL_PROTO_GRPC ? 200 : e->status;
@@ -40,7 +40,7 @@ unsigned sl_access_status(const struct sl_event *e)
 
 static unsigned grpc_status(const struct sl_event *e)
 {
-	if (is_untold(e))
+	if (is_unparsed(e))
 		return grpc_statuses[e->outcome];
 	if (e->grpc_status || e->status == 200)
 		return e->grpc_status;

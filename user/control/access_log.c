@@ -51,7 +51,7 @@ static int open_file(const char *path, int flags)
 }
 
 /* As it is; or a new one. */
-static int open_any(const char *path, bool *is_new)
+static int open_or_create(const char *path, bool *is_new)
 {
 	int fd = open_file(path, 0);
 
@@ -59,7 +59,7 @@ static int open_any(const char *path, bool *is_new)
 	return *is_new ? open_file(path, O_CREAT | O_EXCL) : fd;
 }
 
-static void use(struct sl_access_log *l, const struct sl_cfg_access_log *cfg)
+static void set_cfg(struct sl_access_log *l, const struct sl_cfg_access_log *cfg)
 {
 	l->cfg = *cfg;
 	l->cfg.file = NULL;
@@ -76,12 +76,12 @@ struct sl_access_log *sl_access_log_open(const struct sl_config *cfg, struct sl_
 		return NULL;
 	}
 	sl_strbuf_fixed(&l->lines, l->buffer, sizeof(l->buffer));
-	use(l, &cfg->access_log);
+	set_cfg(l, &cfg->access_log);
 	l->fd = STDOUT_FILENO;
 	if (strcmp(cfg->access_log.file, "-") == 0)
 		return l;
 	l->path = strdup(cfg->access_log.file);
-	l->fd = l->path ? open_any(l->path, &is_new) : -1;
+	l->fd = l->path ? open_or_create(l->path, &is_new) : -1;
 	if (l->fd < 0 || fstat(l->fd, &l->st) != 0) {
 		sl_err_set(err, "access log: %s: %s", cfg->access_log.file,
 			   errno == EINVAL ? "not a file" : strerror(errno));
@@ -97,7 +97,7 @@ struct sl_access_log *sl_access_log_open(const struct sl_config *cfg, struct sl_
 
 /* --- lines out --- */
 
-static void tell_stuck(struct sl_access_log *l, bool stuck, int why)
+static void log_stuck(struct sl_access_log *l, bool stuck, int why)
 {
 	if (stuck && !l->stuck)
 		sl_log_err("access log: cannot be written: %s", strerror(why));
@@ -106,7 +106,7 @@ static void tell_stuck(struct sl_access_log *l, bool stuck, int why)
 	l->stuck = stuck;
 }
 
-static void flush(struct sl_access_log *l)
+static void flush_lines(struct sl_access_log *l)
 {
 	while (l->written < l->lines.len) {
 		struct pollfd p = {.fd = l->fd, .events = POLLOUT};
@@ -120,10 +120,10 @@ static void flush(struct sl_access_log *l)
 			len = PIPE_BUF;
 		n = write(l->fd, l->lines.ptr + l->written, len);
 		if (n < 0 && errno != EINTR && errno != EAGAIN)
-			tell_stuck(l, true, errno);
+			log_stuck(l, true, errno);
 		if (n <= 0)
 			return;
-		tell_stuck(l, false, 0);
+		log_stuck(l, false, 0);
 		l->written += (size_t)n;
 	}
 	sl_strbuf_reset(&l->lines);
@@ -151,7 +151,7 @@ static bool has_room(const struct sl_access_log *l)
 }
 
 /* At most what a ring holds: workers that add as fast as this takes do not keep it here. */
-static void take_from(struct sl_access_log *l, struct sl_ring *ring)
+static void drain_ring(struct sl_access_log *l, struct sl_ring *ring)
 {
 	struct sl_event events[EVENTS_AT_ONCE];
 	struct timespec unix_now;
@@ -162,7 +162,7 @@ static void take_from(struct sl_access_log *l, struct sl_ring *ring)
 		sl_now_ns();
 	for (unsigned n, taken = 0; taken < SL_EVENT_RING; taken += n) {
 		if (!has_room(l))
-			flush(l);
+			flush_lines(l);
 		n = has_room(l) ? sl_events_take(ring, events, EVENTS_AT_ONCE) : 0;
 		if (!n)
 			return;
@@ -179,8 +179,8 @@ void sl_access_log_run(struct sl_access_log *l, struct sl_gateway *g)
 	struct sl_ring *ring;
 
 	for (uint32_t w = 0; (ring = sl_gateway_events(g, w)); w++)
-		take_from(l, ring);
-	flush(l);
+		drain_ring(l, ring);
+	flush_lines(l);
 }
 
 /* --- rotation --- */
@@ -192,8 +192,8 @@ void sl_access_log_reopen(struct sl_access_log *l)
 
 	if (!l->path)
 		return;
-	flush(l);
-	fd = open_any(l->path, &is_new);
+	flush_lines(l);
+	fd = open_or_create(l->path, &is_new);
 	if (fd < 0) {
 		if (!l->homeless)
 			sl_log_err("access log: %s cannot be opened again, the old file is "
@@ -212,7 +212,7 @@ void sl_access_log_tick(struct sl_access_log *l, const struct sl_cfg_access_log 
 {
 	struct stat st;
 
-	use(l, cfg);
+	set_cfg(l, cfg);
 	if (!l->path)
 		return;
 	if (lstat(l->path, &st) == 0 && st.st_dev == l->st.st_dev && st.st_ino == l->st.st_ino)
@@ -225,7 +225,7 @@ void sl_access_log_close(struct sl_access_log *l)
 	if (!l)
 		return;
 	if (l->path && l->fd >= 0) {
-		flush(l);
+		flush_lines(l);
 		close(l->fd);
 	}
 	free((void *)(uintptr_t)l->path);

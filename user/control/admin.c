@@ -9,16 +9,16 @@
 #include "control/admin_impl.h"
 
 static const struct {
-	unsigned places, timeout_s;
-} budgets[VISITORS] = {
-	[PROBE] = {64, 5},
-	[READER] = {64, 15},
-	[OPERATOR] = {32, 15},
+	unsigned max_conns, timeout_s;
+} budgets[ADMIN_CLASSES] = {
+	[ADMIN_PROBE] = {64, 5},
+	[ADMIN_READER] = {64, 15},
+	[ADMIN_OPERATOR] = {32, 15},
 };
 
 /* --- who may come in --- */
 
-static const char *header(struct request *r, const char *name)
+static const char *request_header(struct admin_request *r, const char *name)
 {
 	return MHD_lookup_connection_value(r->conn, MHD_HEADER_KIND, name);
 }
@@ -32,27 +32,27 @@ static int fd_of(struct MHD_Connection *conn)
 }
 
 /* Without a Host there is no browser. 0: may come in; else the status and why not. */
-static unsigned check_tcp(struct request *r, bool probe, const char **why)
+static unsigned check_tcp(struct admin_request *r, bool probe, const char **why)
 {
-	const struct sl_guard *g = &r->admin->guard;
-	const char *host = header(r, "Host"), *origin = header(r, "Origin");
-	const char *site = header(r, "Sec-Fetch-Site");
+	const struct sl_authz *g = &r->admin->authz;
+	const char *host = request_header(r, "Host"), *origin = request_header(r, "Origin");
+	const char *site = request_header(r, "Sec-Fetch-Site");
 	struct sockaddr_storage local = {0};
 	socklen_t len = sizeof(local);
 
 	getsockname(fd_of(r->conn), (struct sockaddr *)&local, &len);
-	if (host && !sl_guard_host(g, host, (struct sockaddr *)&local)) {
+	if (host && !sl_authz_host(g, host, (struct sockaddr *)&local)) {
 		*why = "found a foreign Host; allowed: the address of this endpoint, localhost, "
 		       "and "
 		       "those of admin { hosts }";
 		return MHD_HTTP_MISDIRECTED_REQUEST;
 	}
-	if ((origin && !sl_guard_origin(g, origin, (struct sockaddr *)&local)) ||
-	    (site && !sl_guard_fetch_site(site))) {
+	if ((origin && !sl_authz_origin(g, origin, (struct sockaddr *)&local)) ||
+	    (site && !sl_authz_fetch_site(site))) {
 		*why = "found a request of a foreign page; allowed: those of the dashboard";
 		return MHD_HTTP_FORBIDDEN;
 	}
-	r->known = sl_guard_token(g, header(r, "Authorization"));
+	r->known = sl_authz_token(g, request_header(r, "Authorization"));
 	if (!r->known && !probe) {
 		*why = "found no token; allowed: Authorization: Bearer TOKEN, or Basic with the token as "
 		       "password";
@@ -62,9 +62,9 @@ static unsigned check_tcp(struct request *r, bool probe, const char **why)
 	return 0;
 }
 
-static unsigned check_socket(struct request *r, const char **why)
+static unsigned check_socket(struct admin_request *r, const char **why)
 {
-	r->role = sl_guard_role(&r->admin->guard, fd_of(r->conn), &r->uid);
+	r->role = sl_authz_role(&r->admin->authz, fd_of(r->conn), &r->uid);
 	r->known = r->role >= SL_ADMIN_READ;
 	if (r->known)
 		return 0;
@@ -74,12 +74,12 @@ static unsigned check_socket(struct request *r, const char **why)
 	return MHD_HTTP_FORBIDDEN;
 }
 
-static enum MHD_Result refuse_change(const struct request *r, enum visitor kind)
+static enum MHD_Result refuse_change(const struct admin_request *r, enum admin_class kind)
 {
 	const struct sl_admin *a = r->admin;
 	char text[300];
 
-	if (kind == OPERATOR)
+	if (kind == ADMIN_OPERATOR)
 		snprintf(text, sizeof(text),
 			 "found an account that may only look; allowed: root, the gateway's, and "
 			 "those of admin { owner, group_role = operate }");
@@ -87,7 +87,7 @@ static enum MHD_Result refuse_change(const struct request *r, enum visitor kind)
 		snprintf(text, sizeof(text),
 			 "found a POST over TCP; allowed: GET; what changes something goes to %s",
 			 a->socket.path[0] ? a->socket.path : "a Unix socket (admin { socket })");
-	return sl_page_text(r->conn, MHD_HTTP_FORBIDDEN, text);
+	return admin_reply_text(r->conn, MHD_HTTP_FORBIDDEN, text);
 }
 
 static bool is_probe(const char *path)
@@ -95,35 +95,35 @@ static bool is_probe(const char *path)
 	return strcmp(path, "/livez") == 0 || strcmp(path, "/readyz") == 0;
 }
 
-static enum MHD_Result answer(struct request *r, enum visitor kind, const char *url,
-			      const char *method)
+static enum MHD_Result answer_request(struct admin_request *r, enum admin_class kind,
+				      const char *url, const char *method)
 {
 	const bool post = strcmp(method, "POST") == 0;
 
-	for (size_t i = 0; i < sl_page_cnt; i++) {
-		if (strcmp(sl_pages[i].path, url) != 0)
+	for (size_t i = 0; i < admin_handler_cnt; i++) {
+		if (strcmp(admin_handlers[i].path, url) != 0)
 			continue;
-		if (post != sl_pages[i].post ||
+		if (post != admin_handlers[i].post ||
 		    (!post && strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0))
-			return sl_page_text(r->conn, MHD_HTTP_METHOD_NOT_ALLOWED,
-					    sl_pages[i].post ? "POST only" : "GET only");
+			return admin_reply_text(r->conn, MHD_HTTP_METHOD_NOT_ALLOWED,
+						admin_handlers[i].post ? "POST only" : "GET only");
 		if (post && r->role < SL_ADMIN_OPERATE)
 			return refuse_change(r, kind);
-		return sl_pages[i].handle(r);
+		return admin_handlers[i].handle(r);
 	}
-	return sl_page_text(
+	return admin_reply_text(
 		r->conn, MHD_HTTP_NOT_FOUND,
 		"allowed: / /livez /readyz /metrics /stats /events /drain /reload /set /edge");
 }
 
-static enum MHD_Result handle(void *cls, struct MHD_Connection *conn, const char *url,
-			      const char *method, const char *version, const char *upload,
-			      size_t *upload_len, void **req_cls)
+static enum MHD_Result handle_request(void *cls, struct MHD_Connection *conn, const char *url,
+				      const char *method, const char *version, const char *upload,
+				      size_t *upload_len, void **req_cls)
 {
 	static int seen; /* its address marks a request whose head was taken */
-	struct house *h = cls;
-	struct request r = {
-		.admin = h->admin, .guests = &h->guests, .conn = conn, .uid = UINT32_MAX};
+	struct admin_server *h = cls;
+	struct admin_request r = {
+		.admin = h->admin, .conns = &h->conns, .conn = conn, .uid = UINT32_MAX};
 	const char *why = "";
 	unsigned status;
 
@@ -136,8 +136,10 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *conn, const char
 		*upload_len = 0;
 		return MHD_YES;
 	}
-	status = h->kind == OPERATOR ? check_socket(&r, &why) : check_tcp(&r, is_probe(url), &why);
-	return status ? sl_page_text(conn, status, why) : answer(&r, h->kind, url, method);
+	status = h->kind == ADMIN_OPERATOR ? check_socket(&r, &why)
+					   : check_tcp(&r, is_probe(url), &why);
+	return status ? admin_reply_text(conn, status, why)
+		      : answer_request(&r, h->kind, url, method);
 }
 
 /* --- where they come in --- */
@@ -162,27 +164,29 @@ static bool asks_for_probe(const char *head, size_t len)
 }
 
 /* MHD finds that the connection is shut. True: its place is free. */
-static bool send_away(struct house *h, struct sl_guest *g)
+static bool close_conn(struct admin_server *h, struct admin_conn *ac)
 {
-	unsigned before = h->guests.cnt;
+	unsigned before = h->conns.cnt;
 
-	if (g->listener)
-		sl_page_leave(g->listener);
-	shutdown(g->fd, SHUT_RDWR);
+	if (ac->listener)
+		admin_events_leave(ac->listener);
+	shutdown(ac->fd, SHUT_RDWR);
 	MHD_run(h->daemon);
-	return h->guests.cnt < before;
+	return h->conns.cnt < before;
 }
 
 /* What it asks is answered at once, before the next one comes. */
-static void enter(void *arg, int fd, bool local, const char *head, size_t len)
+static void hand_to_server(void *arg, int fd, bool local, const char *head, size_t len)
 {
 	struct sl_admin *a = arg;
-	struct house *h = &a->houses[local ? OPERATOR : asks_for_probe(head, len) ? PROBE : READER];
+	struct admin_server *h = &a->servers[local                       ? ADMIN_OPERATOR
+					     : asks_for_probe(head, len) ? ADMIN_PROBE
+									 : ADMIN_READER];
 	struct sockaddr_storage peer = {0};
 	socklen_t peer_len = sizeof(peer);
 
-	while (h->guests.cnt >= budgets[h->kind].places &&
-	       send_away(h, sl_guests_find(&h->guests, false)))
+	while (h->conns.cnt >= budgets[h->kind].max_conns &&
+	       close_conn(h, admin_conns_find_victim(&h->conns, false)))
 		;
 	getpeername(fd, (struct sockaddr *)&peer, &peer_len);
 	/* Closes it if there is no place. */
@@ -192,7 +196,7 @@ static void enter(void *arg, int fd, bool local, const char *head, size_t len)
 
 static void log_line(void *arg, const char *fmt, va_list ap)
 {
-	const struct house *h = arg;
+	const struct admin_server *h = arg;
 	char line[256];
 
 	if (!h->admin->open) /* while it starts: sl_admin_open tells */
@@ -200,28 +204,28 @@ static void log_line(void *arg, const char *fmt, va_list ap)
 	vsnprintf(line, sizeof(line), fmt, ap);
 	line[strcspn(line, "\n")] = 0;
 	/* TCP_NODELAY and TCP_CORK, which the library sets on Unix sockets too. */
-	if (h->kind == OPERATOR && strstr(line, "Setting TCP_"))
+	if (h->kind == ADMIN_OPERATOR && strstr(line, "Setting TCP_"))
 		return;
 	SL_LOG_EVERY(UINT64_C(1000000000), SL_LOG_WARN, "admin: %s", line);
 }
 
-static int open_house(struct sl_admin *a, enum visitor kind)
+static int open_server(struct sl_admin *a, enum admin_class kind)
 {
-	struct house *h = &a->houses[kind];
+	struct admin_server *h = &a->servers[kind];
 	const union MHD_DaemonInfo *info;
 
 	h->admin = a;
 	h->kind = kind;
-	sl_guests_init(&h->guests);
+	admin_conns_init(&h->conns);
 	h->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET |
 					     MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG,
-				     0, NULL, NULL, handle, h, MHD_OPTION_EXTERNAL_LOGGER, log_line,
-				     h, MHD_OPTION_CONNECTION_LIMIT, budgets[kind].places,
-				     MHD_OPTION_NOTIFY_CONNECTION, sl_guests_notify, &h->guests,
-				     MHD_OPTION_CONNECTION_TIMEOUT, budgets[kind].timeout_s,
-				     MHD_OPTION_END);
+				     0, NULL, NULL, handle_request, h, MHD_OPTION_EXTERNAL_LOGGER,
+				     log_line, h, MHD_OPTION_CONNECTION_LIMIT,
+				     budgets[kind].max_conns, MHD_OPTION_NOTIFY_CONNECTION,
+				     admin_conns_notify, &h->conns, MHD_OPTION_CONNECTION_TIMEOUT,
+				     budgets[kind].timeout_s, MHD_OPTION_END);
 	info = h->daemon ? MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
-	return info ? sl_door_watch(a->door, info->epoll_fd) : -ENOMEM;
+	return info ? admin_acceptor_watch(a->acceptor, info->epoll_fd) : -ENOMEM;
 }
 
 struct sl_admin *sl_admin_open(struct sl_control *c, struct sl_gateway *g,
@@ -235,20 +239,20 @@ struct sl_admin *sl_admin_open(struct sl_control *c, struct sl_gateway *g,
 		return NULL;
 	*a = (struct sl_admin){.control = c, .g = g, .window = w, .socket = {.fd = -1}};
 	sl_list_init(&a->listeners);
-	rc = sl_guard_init(&a->guard, &cfg->admin, err);
-	a->door = rc ? NULL : sl_door_open(enter, a);
-	if (!a->door)
+	rc = sl_authz_init(&a->authz, &cfg->admin, err);
+	a->acceptor = rc ? NULL : admin_acceptor_open(hand_to_server, a);
+	if (!a->acceptor)
 		rc = -1;
-	for (int kind = 0; kind < VISITORS && !rc; kind++)
-		rc = open_house(a, (enum visitor)kind);
+	for (int kind = 0; kind < ADMIN_CLASSES && !rc; kind++)
+		rc = open_server(a, (enum admin_class)kind);
 	if (!rc)
-		rc = sl_admin_bind(cfg, &a->guard, &a->socket, err);
+		rc = sl_admin_bind(cfg, &a->authz, &a->socket, err);
 	if (!rc && a->socket.fd >= 0)
-		rc = sl_door_listen(a->door, a->socket.fd, true);
+		rc = admin_acceptor_listen(a->acceptor, a->socket.fd, true);
 	if (!rc && cfg->admin.port) {
 		int fd = sl_admin_listen_tcp(cfg, err);
 
-		rc = fd < 0 ? -1 : sl_door_listen(a->door, fd, false);
+		rc = fd < 0 ? -1 : admin_acceptor_listen(a->acceptor, fd, false);
 	}
 	if (rc) {
 		sl_admin_close(a);
@@ -262,20 +266,20 @@ void sl_admin_close(struct sl_admin *a)
 {
 	if (!a)
 		return;
-	sl_pages_end(a);
+	admin_events_end(a);
 	sl_admin_unbind(&a->socket);
-	for (int kind = 0; kind < VISITORS; kind++) {
-		if (a->houses[kind].daemon)
-			MHD_stop_daemon(a->houses[kind].daemon);
+	for (int kind = 0; kind < ADMIN_CLASSES; kind++) {
+		if (a->servers[kind].daemon)
+			MHD_stop_daemon(a->servers[kind].daemon);
 	}
-	sl_door_close(a->door);
-	sl_guard_fini(&a->guard);
+	admin_acceptor_close(a->acceptor);
+	sl_authz_fini(&a->authz);
 	free(a);
 }
 
 int sl_admin_fd(const struct sl_admin *a)
 {
-	return sl_door_fd(a->door);
+	return admin_acceptor_fd(a->acceptor);
 }
 
 const char *sl_admin_path(const struct sl_admin *a)
@@ -283,20 +287,20 @@ const char *sl_admin_path(const struct sl_admin *a)
 	return a->socket.path;
 }
 
-static void run_houses(struct sl_admin *a)
+static void run_servers(struct sl_admin *a)
 {
-	for (int kind = 0; kind < VISITORS; kind++)
-		MHD_run(a->houses[kind].daemon);
+	for (int kind = 0; kind < ADMIN_CLASSES; kind++)
+		MHD_run(a->servers[kind].daemon);
 }
 
 void sl_admin_run(struct sl_admin *a)
 {
-	sl_door_run(a->door, sl_now_ns());
-	run_houses(a);
+	admin_acceptor_run(a->acceptor, sl_now_ns());
+	run_servers(a);
 }
 
 void sl_admin_tick(struct sl_admin *a)
 {
-	sl_pages_tick(a);
-	run_houses(a);
+	admin_events_tick(a);
+	run_servers(a);
 }

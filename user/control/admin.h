@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The admin endpoint: libmicrohttpd behind a door (door.h), driven by the control thread's loop.
+ * The admin endpoint: libmicrohttpd behind a door (admin_accept.h), driven by the control thread's loop.
  *
  *   GET  / /livez /readyz /metrics /stats /events (SSE, one event a second)
  *   POST /drain /reload /set?pool=NAME&size=N&hold=D&bound=D&deadline=D&shed=S
  *        /edge?interface=NAME&allow=PREFIX&deny=PREFIX&forget=PREFIX
  *
- *   Unix socket   all of it, as the role of who connects allows (guard.h)
+ *   Unix socket   all of it, as the role of who connects allows (authz.h)
  *   TCP           GET
  *
  * A connection gets one answer. Probes, readers over TCP and those on the socket have places of
- * their own; of those who stay there the oldest go when others come (guests.h).
+ * their own; of those who stay there the oldest go when others come (admin_conns.h).
  */
 #ifndef SL_CONTROL_ADMIN_H
 #define SL_CONTROL_ADMIN_H

@@ -132,36 +132,36 @@ static void take_signals(struct sl_control *c)
 }
 
 /* The service manager shows it; told when it changes. */
-static void tell_status(struct sl_control *c)
+static void report_status(struct sl_control *c)
 {
 	char text[STATUS_LEN];
 
 	sl_gateway_status(c->opt.gateway, text, sizeof(text));
-	if (strcmp(text, c->status_told) == 0)
+	if (strcmp(text, c->status_reported) == 0)
 		return;
-	memcpy(c->status_told, text, sizeof(text));
+	memcpy(c->status_reported, text, sizeof(text));
 	sl_notify_status(text);
 }
 
-static void watch(struct sl_control *c, uint64_t now_ns)
+static void check_state(struct sl_control *c, uint64_t now_ns)
 {
 	struct sl_err why = SL_ERR(160);
 	bool fault;
 
-	if (!c->ready_told && sl_control_ready(c, &why)) {
-		c->ready_told = true;
+	if (!c->ready_reported && sl_control_ready(c, &why)) {
+		c->ready_reported = true;
 		if (c->opt.on_ready)
 			c->opt.on_ready(c->opt.arg);
 	}
-	if (!c->open_told && sl_gateway_is_open(c->opt.gateway)) {
-		c->open_told = true;
+	if (!c->open_reported && sl_gateway_is_open(c->opt.gateway)) {
+		c->open_reported = true;
 		sl_notify(SL_NOTIFY_READY);
-		tell_status(c);
+		report_status(c);
 	}
 	if (now_ns < c->tick_ns)
 		return;
 	c->tick_ns = now_ns + TICK_NS;
-	tell_status(c);
+	report_status(c);
 	sl_log_report_lost();
 	sl_window_tick(&c->window, c->opt.gateway, now_ns);
 	if (c->admin)
@@ -186,16 +186,16 @@ uint32_t sl_control_run(struct sl_control *c)
 	};
 
 	for (;;) {
-		bool busy = c->draining || c->reload_wait || c->reloading || !c->open_told;
+		bool busy = c->draining || c->reload_wait || c->reloading || !c->open_reported;
 		int wait_ms = busy ? STEP_POLL_MS : c->log ? LOG_POLL_MS : POLL_MS;
 
 		/* Whoever is told that the gateway lives can connect to it. */
-		if (c->admin && c->open_told)
+		if (c->admin && c->open_reported)
 			fds[1].fd = sl_admin_fd(c->admin);
 		if (poll(fds, 2, wait_ms) < 0 && errno != EINTR)
 			sl_log_err("control: poll: %s", strerror(errno));
 		take_signals(c);
-		if (c->admin && c->open_told)
+		if (c->admin && c->open_reported)
 			sl_admin_run(c->admin);
 		if (c->log)
 			sl_access_log_run(c->log, c->opt.gateway);
@@ -209,6 +209,6 @@ uint32_t sl_control_run(struct sl_control *c)
 				n += in->workers[w].exchanges_used;
 			return n;
 		}
-		watch(c, sl_now_ns());
+		check_state(c, sl_now_ns());
 	}
 }

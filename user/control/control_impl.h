@@ -18,9 +18,9 @@ struct sl_control {
 	int signal_fd;
 	uint64_t tick_ns;
 	uint64_t drain_until_ns;
-	char status_told[STATUS_LEN];
-	bool open_told; /* that the listeners are open */
-	bool ready_told, draining, stop, fault;
+	char status_reported[STATUS_LEN];
+	bool open_reported; /* that the listeners are open */
+	bool ready_reported, draining, stop, fault;
 	bool broken;                   /* is_whole() was false */
 	struct sl_config *reload_wait; /* checked, until the gateway can take it */
 	bool reloading;                /* the gateway is on its way to the next one */

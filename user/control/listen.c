@@ -39,7 +39,7 @@ static bool remove_stale(const struct sockaddr_un *sun)
 }
 
 /* -EADDRINUSE: somebody listens there. */
-static int bind_at(const char *path, const struct sl_guard *g)
+static int bind_at(const char *path, const struct sl_authz *g)
 {
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -68,7 +68,7 @@ static int bind_at(const char *path, const struct sl_guard *g)
 	return rc;
 }
 
-int sl_admin_bind(const struct sl_config *cfg, const struct sl_guard *g, struct sl_admin_socket *s,
+int sl_admin_bind(const struct sl_config *cfg, const struct sl_authz *g, struct sl_admin_socket *s,
 		  struct sl_err *err)
 {
 	*s = (struct sl_admin_socket){.fd = -1};

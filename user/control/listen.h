@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "config/config.h"
-#include "control/guard.h"
+#include "control/authz.h"
 
 struct sl_admin_socket {
 	char path[108]; /* "": there is none */
@@ -17,7 +17,7 @@ struct sl_admin_socket {
  * is replaced. Where a living gateway of another network namespace has the default's name, this one
  * gets NAME@INODE, as the pinned maps do. 0, or -1 and one line in err; fd is the caller's.
  */
-int sl_admin_bind(const struct sl_config *cfg, const struct sl_guard *g, struct sl_admin_socket *s,
+int sl_admin_bind(const struct sl_config *cfg, const struct sl_authz *g, struct sl_admin_socket *s,
 		  struct sl_err *err);
 /* Takes the name away, where it still may. */
 void sl_admin_unbind(struct sl_admin_socket *s);

@@ -17,8 +17,8 @@
  */
 enum { LE_FIRST_BIT = 10, LE_LAST_BIT = 34 };
 
-static void head(struct sl_strbuf *b, const char *prefix, const char *name, const char *type,
-		 const char *help)
+static void write_head(struct sl_strbuf *b, const char *prefix, const char *name, const char *type,
+		       const char *help)
 {
 	const char *total = type[0] == 'c' ? "_total" : "";
 
@@ -27,7 +27,7 @@ static void head(struct sl_strbuf *b, const char *prefix, const char *name, cons
 }
 
 /* A label's value: backslash, quote and line feed are escaped. */
-static void label(struct sl_strbuf *b, const char *name, const char *value)
+static void write_label(struct sl_strbuf *b, const char *name, const char *value)
 {
 	sl_strbuf_printf(b, "%s=\"", name);
 	for (const char *c = value; *c; c++) {
@@ -42,24 +42,24 @@ static void label(struct sl_strbuf *b, const char *name, const char *value)
 }
 
 /* One family of samples over all objects of a kind; each visitor adds its labels and object. */
-struct family {
+struct metric_family {
 	struct sl_strbuf *b;
 	const char *prefix;
 	const struct stat_field *field;
 };
 
-static void sample_begin(const struct family *f)
+static void sample_begin(const struct metric_family *f)
 {
 	sl_strbuf_printf(f->b, "sluice_%s%s%s{", f->prefix, f->field->name,
 			 f->field->kind == FIELD_COUNTER ? "_total" : "");
 }
 
-static void sample_end(const struct family *f, const void *obj)
+static void sample_end(const struct metric_family *f, const void *obj)
 {
 	sl_strbuf_printf(f->b, "} %" PRIu64 "\n", field_value(f->field, obj));
 }
 
-typedef void visit_fn(const struct family *f, struct sl_gateway *g,
+typedef void visit_fn(const struct metric_family *f, struct sl_gateway *g,
 		      const struct sl_gateway_info *in);
 
 static void render_table(struct sl_gateway *g, const struct sl_gateway_info *in,
@@ -67,15 +67,15 @@ static void render_table(struct sl_gateway *g, const struct sl_gateway_info *in,
 			 visit_fn *visit)
 {
 	for (unsigned i = 0; i < t->cnt; i++) {
-		struct family f = {b, prefix, &t->fields[i]};
+		struct metric_family f = {b, prefix, &t->fields[i]};
 
-		head(b, prefix, f.field->name, f.field->kind == FIELD_COUNTER ? "counter" : "gauge",
-		     f.field->help);
+		write_head(b, prefix, f.field->name,
+			   f.field->kind == FIELD_COUNTER ? "counter" : "gauge", f.field->help);
 		visit(&f, g, in);
 	}
 }
 
-static void visit_object_of_workers(const struct family *f, const struct sl_gateway_info *in,
+static void visit_object_of_workers(const struct metric_family *f, const struct sl_gateway_info *in,
 				    size_t offset)
 {
 	for (uint32_t w = 0; w < in->worker_cnt; w++) {
@@ -85,48 +85,49 @@ static void visit_object_of_workers(const struct family *f, const struct sl_gate
 	}
 }
 
-static void visit_workers(const struct family *f, struct sl_gateway *g,
+static void visit_workers(const struct metric_family *f, struct sl_gateway *g,
 			  const struct sl_gateway_info *in)
 {
 	(void)g;
 	visit_object_of_workers(f, in, 0);
 }
 
-static void visit_tcp(const struct family *f, struct sl_gateway *g,
+static void visit_tcp(const struct metric_family *f, struct sl_gateway *g,
 		      const struct sl_gateway_info *in)
 {
 	(void)g;
 	visit_object_of_workers(f, in, offsetof(struct sl_worker_info, tcp));
 }
 
-static void visit_udp(const struct family *f, struct sl_gateway *g,
+static void visit_udp(const struct metric_family *f, struct sl_gateway *g,
 		      const struct sl_gateway_info *in)
 {
 	(void)g;
 	visit_object_of_workers(f, in, offsetof(struct sl_worker_info, udp));
 }
 
-static void visit_h2(const struct family *f, struct sl_gateway *g, const struct sl_gateway_info *in)
+static void visit_h2(const struct metric_family *f, struct sl_gateway *g,
+		     const struct sl_gateway_info *in)
 {
 	(void)g;
 	visit_object_of_workers(f, in, offsetof(struct sl_worker_info, h2));
 }
 
-static void visit_tls(const struct family *f, struct sl_gateway *g,
+static void visit_tls(const struct metric_family *f, struct sl_gateway *g,
 		      const struct sl_gateway_info *in)
 {
 	(void)g;
 	visit_object_of_workers(f, in, offsetof(struct sl_worker_info, tls));
 }
 
-static void visit_core(const struct family *f, struct sl_gateway *g,
+static void visit_core(const struct metric_family *f, struct sl_gateway *g,
 		       const struct sl_gateway_info *in)
 {
 	(void)g;
 	visit_object_of_workers(f, in, offsetof(struct sl_worker_info, core));
 }
 
-static void visit_ports(const struct family *f, struct sl_gateway *g,
+static void visit_ports(const struct metric_family *f, struct sl_gateway *g,
 			const struct sl_gateway_info *in)
 {
 	(void)g;
@@ -136,7 +137,7 @@ static void visit_ports(const struct family *f, struct sl_gateway *g,
 
 			sample_begin(f);
 			sl_strbuf_printf(f->b, "worker=\"%u\",", w);
-			label(f->b, "interface", p->ifname);
+			write_label(f->b, "interface", p->ifname);
 			sl_strbuf_printf(f->b, ",queue=\"%u\"", p->queue);
 			sample_end(f, &p->stats);
 		}
@@ -146,13 +147,13 @@ static void visit_ports(const struct family *f, struct sl_gateway *g,
 static void backend_labels(struct sl_strbuf *b, uint32_t worker, const struct sl_backend_info *k)
 {
 	sl_strbuf_printf(b, "worker=\"%u\",", worker);
-	label(b, "pool", k->pool);
+	write_label(b, "pool", k->pool);
 	sl_strbuf_char(b, ',');
-	label(b, "backend", k->name);
+	write_label(b, "backend", k->name);
 }
 
 /* What lies there in what is told of each backend. */
-static void visit_each_backend(const struct family *f, const struct sl_gateway_info *in,
+static void visit_each_backend(const struct metric_family *f, const struct sl_gateway_info *in,
 			       size_t offset)
 {
 	for (uint32_t w = 0; w < in->worker_cnt; w++) {
@@ -166,21 +167,21 @@ static void visit_each_backend(const struct family *f, const struct sl_gateway_i
 	}
 }
 
-static void visit_backends(const struct family *f, struct sl_gateway *g,
+static void visit_backends(const struct metric_family *f, struct sl_gateway *g,
 			   const struct sl_gateway_info *in)
 {
 	(void)g;
 	visit_each_backend(f, in, offsetof(struct sl_backend_info, stats));
 }
 
-static void visit_dialled(const struct family *f, struct sl_gateway *g,
+static void visit_dialled(const struct metric_family *f, struct sl_gateway *g,
 			  const struct sl_gateway_info *in)
 {
 	(void)g;
 	visit_each_backend(f, in, offsetof(struct sl_backend_info, dialled));
 }
 
-static void visit_live(const struct family *f, struct sl_gateway *g,
+static void visit_live(const struct metric_family *f, struct sl_gateway *g,
 		       const struct sl_gateway_info *in)
 {
 	struct sl_svc_live live;
@@ -190,13 +191,13 @@ static void visit_live(const struct family *f, struct sl_gateway *g,
 			sl_gateway_live(g, w, sl_gateway_slot(g, s), &live);
 			sample_begin(f);
 			sl_strbuf_printf(f->b, "worker=\"%u\",", w);
-			label(f->b, "pool", in->cfg->pools[s].name);
+			write_label(f->b, "pool", in->cfg->pools[s].name);
 			sample_end(f, &live);
 		}
 	}
 }
 
-static void visit_subsets(const struct family *f, struct sl_gateway *g,
+static void visit_subsets(const struct metric_family *f, struct sl_gateway *g,
 			  const struct sl_gateway_info *in)
 {
 	(void)g;
@@ -204,14 +205,14 @@ static void visit_subsets(const struct family *f, struct sl_gateway *g,
 		for (uint32_t s = 0; s < in->cfg->pool_cnt; s++) {
 			sample_begin(f);
 			sl_strbuf_printf(f->b, "worker=\"%u\",", w);
-			label(f->b, "pool", in->cfg->pools[s].name);
+			write_label(f->b, "pool", in->cfg->pools[s].name);
 			sample_end(f, &in->workers[w].subsets[s]);
 		}
 	}
 }
 
 /* A counter per name: sluice_drops_total{worker="0",reason="tcp_rst"} 3 */
-static void visit_agents(const struct family *f, struct sl_gateway *g,
+static void visit_agents(const struct metric_family *f, struct sl_gateway *g,
 			 const struct sl_gateway_info *in)
 {
 	struct sl_agent_info a;
@@ -226,7 +227,7 @@ static void visit_agents(const struct family *f, struct sl_gateway *g,
 	}
 }
 
-static void visit_servers(const struct family *f, struct sl_gateway *g,
+static void visit_servers(const struct metric_family *f, struct sl_gateway *g,
 			  const struct sl_gateway_info *in)
 {
 	struct sl_server_info s;
@@ -237,7 +238,7 @@ static void visit_servers(const struct family *f, struct sl_gateway *g,
 			continue;
 		sample_begin(f);
 		sl_strbuf_printf(f->b, "agent=\"%u\",", i / SL_CFG_MAX_SERVERS);
-		label(f->b, "server", s.name);
+		write_label(f->b, "server", s.name);
 		sample_end(f, &s);
 	}
 }
@@ -246,7 +247,7 @@ static void render_named(struct sl_strbuf *b, const struct sl_gateway_info *in, 
 			 const char *key, const struct stat_name *names, unsigned cnt,
 			 size_t offset, const char *help)
 {
-	head(b, "", metric, "counter", help);
+	write_head(b, "", metric, "counter", help);
 	for (uint32_t w = 0; w < in->worker_cnt; w++) {
 		const uint64_t *v =
 			(const uint64_t *)(const void *)((const char *)&in->workers[w] + offset);
@@ -260,30 +261,30 @@ static void render_named(struct sl_strbuf *b, const struct sl_gateway_info *in, 
 
 static void render_interfaces(struct sl_strbuf *b, const struct sl_gateway_info *in)
 {
-	head(b, "", "rx_packets", "counter", "packets per verdict of the XDP program");
+	write_head(b, "", "rx_packets", "counter", "packets per verdict of the XDP program");
 	for (uint32_t i = 0; i < in->interface_cnt; i++) {
 		for (unsigned v = 0; v < SL_RX_VERDICT_CNT; v++) {
 			sl_strbuf_str(b, "sluice_rx_packets_total{");
-			label(b, "interface", in->interfaces[i].name);
+			write_label(b, "interface", in->interfaces[i].name);
 			sl_strbuf_printf(b, ",verdict=\"%s\"} %" PRIu64 "\n", verdict_names[v].name,
 					 in->interfaces[i].verdicts[v]);
 		}
 	}
-	head(b, "", "interface_info", "gauge", "how the XDP program is attached");
+	write_head(b, "", "interface_info", "gauge", "how the XDP program is attached");
 	for (uint32_t i = 0; i < in->interface_cnt; i++) {
 		sl_strbuf_str(b, "sluice_interface_info{");
-		label(b, "interface", in->interfaces[i].name);
+		write_label(b, "interface", in->interfaces[i].name);
 		sl_strbuf_char(b, ',');
-		label(b, "attach", in->interfaces[i].attach);
+		write_label(b, "attach", in->interfaces[i].attach);
 		sl_strbuf_str(b, "} 1\n");
 	}
-	head(b, "", "port_info", "gauge", "mode of each AF_XDP socket");
+	write_head(b, "", "port_info", "gauge", "mode of each AF_XDP socket");
 	for (uint32_t w = 0; w < in->worker_cnt; w++) {
 		for (uint32_t i = 0; i < in->workers[w].port_cnt; i++) {
 			const struct sl_port_info *p = &in->workers[w].ports[i];
 
 			sl_strbuf_printf(b, "sluice_port_info{worker=\"%u\",", w);
-			label(b, "interface", p->ifname);
+			write_label(b, "interface", p->ifname);
 			sl_strbuf_printf(b, ",queue=\"%u\",mode=\"%s\"} 1\n", p->queue,
 					 sl_port_mode_name((enum sl_port_mode)p->mode));
 		}
@@ -311,7 +312,7 @@ static void render_backend_states(struct sl_strbuf *b, const struct sl_gateway_i
 	};
 
 	for (unsigned s = 0; s < SL_ARRAY_LEN(states); s++) {
-		head(b, "", states[s].name, "gauge", states[s].help);
+		write_head(b, "", states[s].name, "gauge", states[s].help);
 		for (uint32_t w = 0; w < in->worker_cnt; w++) {
 			for (uint32_t i = 0; i < in->workers[w].backend_cnt; i++) {
 				const struct sl_backend_info *k = &in->workers[w].backends[i];
@@ -326,8 +327,8 @@ static void render_backend_states(struct sl_strbuf *b, const struct sl_gateway_i
 
 static void render_certificates(struct sl_strbuf *b, const struct sl_gateway_info *in)
 {
-	head(b, "", "tls_certificate_end_seconds", "gauge",
-	     "when each certificate ends, in seconds since 1970");
+	write_head(b, "", "tls_certificate_end_seconds", "gauge",
+		   "when each certificate ends, in seconds since 1970");
 	for (uint32_t i = 0; i < in->cfg->listener_cnt; i++) {
 		const struct sl_cfg_listener *l = &in->cfg->listeners[i];
 		const struct sl_tls_cert *c;
@@ -335,9 +336,9 @@ static void render_certificates(struct sl_strbuf *b, const struct sl_gateway_inf
 		for (unsigned k = 0; l->tls_server && (c = sl_tls_server_cert(l->tls_server, k));
 		     k++) {
 			sl_strbuf_str(b, "sluice_tls_certificate_end_seconds{");
-			label(b, "listener", l->name);
+			write_label(b, "listener", l->name);
 			sl_strbuf_char(b, ',');
-			label(b, "file", c->file);
+			write_label(b, "file", c->file);
 			sl_strbuf_printf(b, "} %" PRId64 "\n", c->ends);
 		}
 	}
@@ -356,21 +357,21 @@ static void render_stage(struct sl_strbuf *b, const char *pool, unsigned stage,
 		for (; at < sl_hist_bucket(UINT64_C(1) << bit); at++)
 			below += h->bucket[at];
 		sl_strbuf_str(b, "sluice_stage_seconds_bucket{");
-		label(b, "pool", pool);
+		write_label(b, "pool", pool);
 		sl_strbuf_printf(b, ",stage=\"%s\",le=\"%.10g\"} %" PRIu64 "\n",
 				 stage_names[stage].name, (double)(UINT64_C(1) << bit) / 1e9,
 				 below);
 	}
 	sl_strbuf_str(b, "sluice_stage_seconds_bucket{");
-	label(b, "pool", pool);
+	write_label(b, "pool", pool);
 	sl_strbuf_printf(b, ",stage=\"%s\",le=\"+Inf\"} %" PRIu64 "\n", stage_names[stage].name,
 			 all);
 	sl_strbuf_str(b, "sluice_stage_seconds_sum{");
-	label(b, "pool", pool);
+	write_label(b, "pool", pool);
 	sl_strbuf_printf(b, ",stage=\"%s\"} %.9f\n", stage_names[stage].name,
 			 (double)h->sum_ns / 1e9);
 	sl_strbuf_str(b, "sluice_stage_seconds_count{");
-	label(b, "pool", pool);
+	write_label(b, "pool", pool);
 	sl_strbuf_printf(b, ",stage=\"%s\"} %" PRIu64 "\n", stage_names[stage].name, all);
 }
 
@@ -379,7 +380,7 @@ static void render_stages(struct sl_gateway *g, struct sl_strbuf *b,
 {
 	struct sl_svc_hist sum;
 
-	head(b, "", "stage_seconds", "histogram", "time that requests spent in each stage");
+	write_head(b, "", "stage_seconds", "histogram", "time that requests spent in each stage");
 	for (uint32_t s = 0; g && s < in->cfg->pool_cnt; s++) {
 		for (unsigned st = 0; st < SL_STAGE_CNT; st++) {
 			sum = (struct sl_svc_hist){0};
@@ -400,23 +401,23 @@ static void render_gateway(struct sl_gateway *g, struct sl_strbuf *b,
 {
 	struct sl_err why = SL_ERR(128);
 
-	head(b, "", "up", "gauge", "1: this gateway runs");
+	write_head(b, "", "up", "gauge", "1: this gateway runs");
 	sl_strbuf_str(b, "sluice_up 1\n");
-	head(b, "", "ready", "gauge", "1 while every pool has a backend and nothing drains");
+	write_head(b, "", "ready", "gauge", "1 while every pool has a backend and nothing drains");
 	sl_strbuf_printf(b, "sluice_ready %d\n", g && sl_gateway_ready(g, &why));
-	head(b, "", "draining", "gauge", "1 while no new connections are taken");
+	write_head(b, "", "draining", "gauge", "1 while no new connections are taken");
 	sl_strbuf_printf(b, "sluice_draining %d\n", in->draining);
-	head(b, "", "uptime_seconds", "gauge", "since the start");
+	write_head(b, "", "uptime_seconds", "gauge", "since the start");
 	sl_strbuf_printf(b, "sluice_uptime_seconds %.3f\n",
 			 (double)(sl_now_ns() - in->start_ns) / 1e9);
-	head(b, "", "broken_checks", "counter", "faults of our own that were stepped around");
+	write_head(b, "", "broken_checks", "counter", "faults of our own that were stepped around");
 	sl_strbuf_printf(b, "sluice_broken_checks_total %" PRIu64 "\n", sl_checks_broken());
-	head(b, "", "log_lines_lost", "counter",
-	     "lines that standard error did not take at once, of the gateway and its agents");
+	write_head(b, "", "log_lines_lost", "counter",
+		   "lines that standard error did not take at once, of the gateway and its agents");
 	sl_strbuf_printf(b, "sluice_log_lines_lost_total %" PRIu64 "\n", sl_log_lost());
 }
 
-static void render(struct sl_gateway *g, const struct sl_gateway_info *in, struct sl_strbuf *b)
+static void render_all(struct sl_gateway *g, const struct sl_gateway_info *in, struct sl_strbuf *b)
 {
 	render_gateway(g, b, in);
 	render_interfaces(b, in);
@@ -459,7 +460,7 @@ static void render(struct sl_gateway *g, const struct sl_gateway_info *in, struc
 
 void sl_metrics_render(struct sl_gateway *g, struct sl_strbuf *b)
 {
-	render(g, sl_gateway_info(g), b);
+	render_all(g, sl_gateway_info(g), b);
 }
 
 void sl_metrics_heads(struct sl_strbuf *out)
@@ -470,7 +471,7 @@ void sl_metrics_heads(struct sl_strbuf *out)
 
 	/* Of no workers and pools, only families are left. */
 	sl_strbuf_grow(&all, 1 << 20);
-	render(NULL, &info, &all);
+	render_all(NULL, &info, &all);
 	for (const char *line = sl_strbuf_cstr(&all), *end; (end = strchr(line, '\n'));
 	     line = end + 1) {
 		if (line[0] == '#')

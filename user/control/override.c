@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an operator sets by hand for a pool: words of `sluice set` (pages.c) into the struct sl_svc_ctl
+ * What an operator sets by hand for a pool: words of `sluice set` (handlers.c) into the struct sl_svc_ctl
  * that the batch controllers read at each tick, and back for /stats. A zero there means auto, so that
  * values for which zero means something are stored as one more.
  */

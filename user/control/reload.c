@@ -18,7 +18,7 @@ static void add_name(void *arg, const char *key)
 	json_array_append_new(arg, json_string(key));
 }
 
-static void join(struct sl_strbuf *b, const json_t *names, const char *none)
+static void join_names(struct sl_strbuf *b, const json_t *names, const char *none)
 {
 	json_t *name;
 	size_t i;
@@ -41,9 +41,9 @@ static void remember_text(struct sl_control *c, const json_t *diff)
 
 	sl_strbuf_fixed(&b, c->reload_text, sizeof(c->reload_text) - 16);
 	sl_strbuf_str(&b, "in force: ");
-	join(&b, json_object_get(diff, "in_force"), "nothing new");
+	join_names(&b, json_object_get(diff, "in_force"), "nothing new");
 	sl_strbuf_str(&b, "; needs a restart: ");
-	join(&b, restart, "nothing");
+	join_names(&b, restart, "nothing");
 	if (b.err)
 		memcpy(c->reload_text + strlen(sl_strbuf_cstr(&b)), cut, sizeof(cut));
 	else
@@ -93,14 +93,14 @@ static int hand_over(struct sl_control *c, json_t **diff, struct sl_err *err)
 	return rc;
 }
 
-static void warn(void *arg, const char *line)
+static void log_warning(void *arg, const char *line)
 {
 	(void)arg;
 	sl_log_warn("%s", line);
 }
 
 /* Whoever asked: the log has each line. */
-static void say_refused(const char *lines)
+static void log_refused(const char *lines)
 {
 	for (const char *end; *lines; lines = end + (*end == '\n')) {
 		end = strchrnul(lines, '\n');
@@ -109,7 +109,7 @@ static void say_refused(const char *lines)
 }
 
 /* False, and a line in err for each mistake. */
-static bool check(struct sl_config *next, struct sl_err *err)
+static bool check_system(struct sl_config *next, struct sl_err *err)
 {
 	static char text[SL_CFG_ERR_LEN];
 	struct sl_err more = {text, sizeof(text)};
@@ -132,12 +132,12 @@ static int load_next(struct sl_control *c, json_t **diff, struct sl_err *err)
 	if (c->draining)
 		return sl_fail(err, -1, "draining");
 	next = sl_config_load(c->opt.config_file, err);
-	if (!next || !check(next, err)) {
+	if (!next || !check_system(next, err)) {
 		sl_config_free(next);
 		return -1;
 	}
-	sl_config_each_warning(next, warn, NULL);
-	sl_tls_each_warning(next, warn, NULL);
+	sl_config_each_warning(next, log_warning, NULL);
+	sl_tls_each_warning(next, log_warning, NULL);
 	sl_tls_log_ends(next);
 	sl_config_free(c->reload_wait);
 	c->reload_wait = next;
@@ -151,7 +151,7 @@ int sl_control_reload(struct sl_control *c, json_t **diff, struct sl_err *err)
 	int rc = load_next(c, diff, err);
 
 	if (rc)
-		say_refused(err->text);
+		log_refused(err->text);
 	return rc;
 }
 
@@ -173,5 +173,5 @@ void sl_control_step(struct sl_control *c)
 			  c->reload_text);
 	}
 	if (c->reload_wait && hand_over(c, NULL, &err))
-		say_refused(err.text);
+		log_refused(err.text);
 }

@@ -22,13 +22,13 @@ enum {
 };
 
 /* One frame on its way; its bytes lie SLOT_HEADER behind. Offsets as in struct sl_frame. */
-struct slot {
+struct handover_slot {
 	uint64_t rx_ns;
 	uint16_t l2_off, l3_off, l4_off;
 	uint16_t end_off;
 	uint8_t family, protocol, port;
 };
-_Static_assert(sizeof(struct slot) <= SLOT_HEADER, "bytes are aligned");
+_Static_assert(sizeof(struct handover_slot) <= SLOT_HEADER, "bytes are aligned");
 
 /* From one worker to another. */
 struct ring {
@@ -284,20 +284,20 @@ uint64_t sl_handover_cookies_until(const struct sl_net *n)
 
 /* Rings. */
 
-static struct slot *slot_at(const struct sl_handover_hub *h, unsigned owner, unsigned giver,
-			    uint32_t index)
+static struct handover_slot *slot_at(const struct sl_handover_hub *h, unsigned owner,
+				     unsigned giver, uint32_t index)
 {
 	size_t i = ((size_t)owner * h->worker_cnt + giver) * RING_SLOTS + index % RING_SLOTS;
 
-	return (struct slot *)(h->slots + i * h->slot_len);
+	return (struct handover_slot *)(h->slots + i * h->slot_len);
 }
 
-static void fill_slot(struct slot *s, const struct sl_umem *u, const struct sl_frame *f,
+static void fill_slot(struct handover_slot *s, const struct sl_umem *u, const struct sl_frame *f,
 		      uint8_t protocol)
 {
 	const uint8_t *base = sl_frame_base(u, f);
 
-	*s = (struct slot){
+	*s = (struct handover_slot){
 		.rx_ns = f->rx_ns,
 		.l2_off = f->l2_off,
 		.l3_off = f->l3_off,
@@ -372,7 +372,7 @@ void sl_handover_tell(struct sl_net *n, const struct sl_frame *f, uint8_t protoc
 }
 
 /* A frame of the own UMEM with the bytes of the slot; NULL: counted. */
-static struct sl_frame *copy_slot(struct sl_net *n, const struct slot *s)
+static struct sl_frame *copy_slot(struct sl_net *n, const struct handover_slot *s)
 {
 	struct sl_frame *f = NULL;
 
@@ -411,7 +411,7 @@ static unsigned drain_ring(struct sl_net *n, unsigned giver, bool *more)
 	if (have > SL_BURST)
 		have = SL_BURST;
 	for (uint32_t i = 0; i < have; i++) {
-		const struct slot *s = slot_at(h, self, giver, tail + i);
+		const struct handover_slot *s = slot_at(h, self, giver, tail + i);
 
 		frames[cnt] = copy_slot(n, s);
 		protocols[cnt] = s->protocol;

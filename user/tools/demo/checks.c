@@ -22,8 +22,8 @@ static const char echo_url[] = "http://" DEMO_V4 ":8080/echo";
 static const struct proc_where client = {.netns = DEMO_CLIENT};
 
 /* Prints the first column of a row and starts its time. */
-static void ask(struct demo *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void ask(struct demo *d, const char *fmt, ...)
+static void begin_check(struct demo *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void begin_check(struct demo *d, const char *fmt, ...)
 {
 	char asked[64];
 	va_list ap;
@@ -37,9 +37,9 @@ static void ask(struct demo *d, const char *fmt, ...)
 }
 
 /* Prints the rest of the row and counts the result. Returns false if interrupted. */
-static bool came(struct demo *d, bool request, bool ok, const char *fmt, ...)
+static bool end_check(struct demo *d, bool request, bool ok, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-static bool came(struct demo *d, bool request, bool ok, const char *fmt, ...)
+static bool end_check(struct demo *d, bool request, bool ok, const char *fmt, ...)
 {
 	double ms = (double)(sl_now_ns() - d->asked_ns) / 1e6;
 	char what[300];
@@ -78,10 +78,10 @@ static bool check_get(struct demo *d, const char *name, const char *url)
 	char out[400];
 	bool ok;
 
-	ask(d, "GET / over %s", name);
+	begin_check(d, "GET / over %s", name);
 	ok = CURL(out, url) == 0 && strcmp(out, "hello from sluice\n") == 0;
 	out[strcspn(out, "\n")] = 0;
-	return came(d, true, ok, "%s", out);
+	return end_check(d, true, ok, "%s", out);
 }
 
 /* Checks an unmodified server. */
@@ -90,12 +90,12 @@ static bool check_server(struct demo *d, const char *name, const char *path, con
 	char out[400], url[120];
 	bool ok;
 
-	ask(d, "GET %s of %s", path, name);
+	begin_check(d, "GET %s of %s", path, name);
 	snprintf(url, sizeof(url), "http://" DEMO_V4 ":8080%s", path);
 	/* It may still be starting. */
 	ok = CURL(out, "--retry", "20", "--retry-delay", "1", url) == 0 && strcmp(out, text) == 0;
 	out[strcspn(out, "\n")] = 0;
-	return came(d, true, ok, "%s", out);
+	return end_check(d, true, ok, "%s", out);
 }
 
 static const char greet[] = "import grpc\n"
@@ -121,10 +121,10 @@ static bool check_python(struct demo *d, const char *asked, const char *program,
 	char out[400];
 	bool ok;
 
-	ask(d, "%s", asked);
+	begin_check(d, "%s", asked);
 	ok = proc_run(&client, argv, out, sizeof(out), CLIENT_MS) == 0 && strcmp(out, text) == 0;
 	out[strcspn(out, "\n")] = 0;
-	return came(d, true, ok, "%s", out);
+	return end_check(d, true, ok, "%s", out);
 }
 
 /* Checks that events arrive as they are sent. */
@@ -135,17 +135,17 @@ static bool check_events(struct demo *d, const char *language, const char *url)
 	char out[400];
 	bool ok;
 
-	ask(d, "curl -N to a stream in %s", language);
+	begin_check(d, "curl -N to a stream in %s", language);
 	/* It may still be starting. */
 	ok = CURL(out, "-N", "--retry", "20", "--retry-delay", "1", "-d", "words as they come",
 		  "-w", "%{time_starttransfer} %{time_total}", url) == 0 &&
 	     strncmp(out, events, sizeof(events) - 1) == 0 &&
 	     sscanf(out + sizeof(events) - 1, "%lf %lf", &first, &last) == 2;
 	if (ok)
-		return came(d, true, ok, "4 events, after %.0f ms to %.0f ms", first * 1e3,
-			    last * 1e3);
+		return end_check(d, true, ok, "4 events, after %.0f ms to %.0f ms", first * 1e3,
+				 last * 1e3);
 	out[strcspn(out, "\n")] = 0;
-	return came(d, true, ok, "%s", out);
+	return end_check(d, true, ok, "%s", out);
 }
 
 /* The client verifies the demo's certificate and its host name, and negotiates h2 by ALPN. */
@@ -154,13 +154,13 @@ static bool check_tls(struct demo *d)
 	char out[400];
 	bool ok;
 
-	ask(d, "GET / over TLS 1.3, HTTP/2 by ALPN");
+	begin_check(d, "GET / over TLS 1.3, HTTP/2 by ALPN");
 	ok = CURL(out, "--cacert", DEMO_CERT, "--resolve", DEMO_HOST ":8443:" DEMO_V4, "--tlsv1.3",
 		  "--http2", "-w", "HTTP/%{http_version}", "https://" DEMO_HOST ":8443/") == 0 &&
 	     strcmp(out, "hello from sluice\nHTTP/2") == 0;
 	for (char *c = out; (c = strchr(c, '\n'));)
 		*c = ' ';
-	return came(d, true, ok, "%s", out);
+	return end_check(d, true, ok, "%s", out);
 }
 
 static bool make_body(size_t len)
@@ -206,14 +206,14 @@ static bool check_echo(struct demo *d, const char *name, size_t len)
 	int rc;
 
 	unlink(DEMO_DIR "/reply");
-	ask(d, "POST %s to /echo", name);
+	begin_check(d, "POST %s to /echo", name);
 	if (!made)
-		return came(d, true, false, "cannot write " DEMO_DIR "/body");
+		return end_check(d, true, false, "cannot write " DEMO_DIR "/body");
 	rc = CURL(out, "-f", "-o", DEMO_DIR "/reply", "--data-binary", "@" DEMO_DIR "/body", "-H",
 		  "Content-Type: application/octet-stream", "http://" DEMO_V4 ":8080/echo");
 	out[strcspn(out, "\n")] = 0;
-	return came(d, true, rc == 0 && same_files(DEMO_DIR "/body", DEMO_DIR "/reply"), "%s",
-		    rc ? out : "the same bytes");
+	return end_check(d, true, rc == 0 && same_files(DEMO_DIR "/body", DEMO_DIR "/reply"), "%s",
+			 rc ? out : "the same bytes");
 }
 
 /* Runs the example of libsluice-datagram, which compares replies with requests. */
@@ -227,14 +227,14 @@ static bool check_datagrams(struct demo *d, const char *address, unsigned count)
 
 	snprintf(program, sizeof(program), "%s/datagram", d->bin);
 	snprintf(number, sizeof(number), "%u", count);
-	ask(d, "%u datagrams of 1000 B, %s", count, strchr(address, ':') ? "IPv6" : "IPv4");
+	begin_check(d, "%u datagrams of 1000 B, %s", count, strchr(address, ':') ? "IPv6" : "IPv4");
 	if (!made)
-		return came(d, true, false, "cannot write " DEMO_DIR "/body");
+		return end_check(d, true, false, "cannot write " DEMO_DIR "/body");
 	rc = proc_run(&client, argv, out, sizeof(out), CLIENT_MS);
 	out[strcspn(out, "\n")] = 0;
 	d->requests += count - 1;
 	d->ok += rc ? 0 : count - 1;
-	return came(d, true, rc == 0, "%s", rc ? out : "the same bytes each time");
+	return end_check(d, true, rc == 0, "%s", rc ? out : "the same bytes each time");
 }
 
 /* Computes the best row in a plain loop, for comparison. */
@@ -277,16 +277,17 @@ static bool check_score(struct demo *d)
 		query[k] = (float)(sl_prng_u64(&rng) % 2001) / 1000 - 1;
 	made = f && fwrite(query, sizeof(query), 1, f) == 1;
 	made = f && fclose(f) == 0 && made && best_row(query, &row);
-	ask(d, "POST a vector to /score");
+	begin_check(d, "POST a vector to /score");
 	if (!made)
-		return came(d, true, false, "no query or matrix");
+		return end_check(d, true, false, "no query or matrix");
 	rc = CURL(out, "-f", "--data-binary", "@" DEMO_DIR "/body", "-H",
 		  "Content-Type: application/octet-stream", "http://" DEMO_V4 ":8080/score");
 	reply = rc ? NULL : json_loads(out, 0, &jerr);
 	if (reply && json_array_size(json_object_get(reply, "ids")) == DEMO_TOP)
 		id = (long)json_integer_value(json_array_get(json_object_get(reply, "ids"), 0));
 	json_decref(reply);
-	return came(d, true, id == row, "row %ld of %d; a plain loop says %ld", id, DEMO_ROWS, row);
+	return end_check(d, true, id == row, "row %ld of %d; a plain loop says %ld", id, DEMO_ROWS,
+			 row);
 }
 
 static bool check_ping(struct demo *d, const char *address)
@@ -295,9 +296,9 @@ static bool check_ping(struct demo *d, const char *address)
 	char out[1000];
 	int rc;
 
-	ask(d, "ping %s", address);
+	begin_check(d, "ping %s", address);
 	rc = proc_run(&client, argv, out, sizeof(out), CLIENT_MS);
-	return came(d, false, rc == 0, "%s", rc ? "no answer" : "an answer from the kernel");
+	return end_check(d, false, rc == 0, "%s", rc ? "no answer" : "an answer from the kernel");
 }
 
 static bool check_kernel_service(struct demo *d)
@@ -305,10 +306,10 @@ static bool check_kernel_service(struct demo *d)
 	const char *argv[] = {"nc", "-d", "-w", "2", DEMO_V4, "2222", NULL};
 	char out[200];
 
-	ask(d, "TCP to port 2222, not sluice's");
+	begin_check(d, "TCP to port 2222, not sluice's");
 	proc_run(&client, argv, out, sizeof(out), CLIENT_MS);
 	out[strcspn(out, "\r\n")] = 0;
-	return came(d, false, strcmp(out, "SSH-2.0-kernel") == 0, "%s, from the kernel", out);
+	return end_check(d, false, strcmp(out, "SSH-2.0-kernel") == 0, "%s, from the kernel", out);
 }
 
 /* Returns the number after a text of wrk's output; 0: absent. */
@@ -342,7 +343,7 @@ static bool check_wrk(struct demo *d)
 	bool go_on;
 	int rc;
 
-	ask(d, "wrk: 64 connections, %d s, /echo", WRK_S);
+	begin_check(d, "wrk: 64 connections, %d s, /echo", WRK_S);
 	rc = proc_run(&client, argv, out, sizeof(out), CLIENT_MS);
 	at = strstr(out, " requests in ");
 	while (at && at > out && at[-1] >= '0' && at[-1] <= '9')
@@ -360,8 +361,9 @@ static bool check_wrk(struct demo *d)
 	d->requests += total;
 	d->ok += total - (bad < total ? bad : total);
 	d->failed += bad;
-	go_on = came(d, false, rc == 0 && total && !bad, "%u replies, %.0f/s, p99 %s, %u failed",
-		     total, number_behind(out, "Requests/sec:"), tail, bad);
+	go_on = end_check(d, false, rc == 0 && total && !bad,
+			  "%u replies, %.0f/s, p99 %s, %u failed", total,
+			  number_behind(out, "Requests/sec:"), tail, bad);
 	if (!bad)
 		return go_on;
 	/* Details of failed requests by wrk and the gateway. */

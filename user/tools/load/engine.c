@@ -75,7 +75,7 @@ void sl_load_finished(struct sl_load *l, struct sl_load_conn *c, int error)
 }
 
 /* Loses everything in flight with a connection. */
-static void lose(struct sl_load *l, struct sl_load_conn *c, enum sl_load_error e)
+static void lose_requests(struct sl_load *l, struct sl_load_conn *c, enum sl_load_error e)
 {
 	bool opening = c->state < SL_CONN_OPEN;
 
@@ -110,13 +110,13 @@ void sl_load_connected(struct sl_load *l, struct sl_load_conn *c)
 
 void sl_load_closed(struct sl_load *l, struct sl_load_conn *c)
 {
-	lose(l, c, SL_LOAD_RESET);
+	lose_requests(l, c, SL_LOAD_RESET);
 }
 
 void sl_load_broken(struct sl_load *l, struct sl_load_conn *c, enum sl_load_error e)
 {
 	l->io->close(l, c);
-	lose(l, c, e);
+	lose_requests(l, c, e);
 }
 
 void sl_load_content(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes)
@@ -178,7 +178,7 @@ static bool send_requests(struct sl_load *l, struct sl_load_conn *c, uint32_t n,
 	return true;
 }
 
-static uint32_t room(const struct sl_load *l, const struct sl_load_conn *c)
+static uint32_t has_backlog_room(const struct sl_load *l, const struct sl_load_conn *c)
 {
 	uint32_t n = c->state == SL_CONN_OPEN ? l->o->depth - c->in_flight : 0;
 
@@ -192,7 +192,7 @@ static void send_closed(struct sl_load *l)
 {
 	for (uint32_t i = 0; i < l->o->connections; i++) {
 		struct sl_load_conn *c = &l->conns[i];
-		uint32_t n = c->dirty ? room(l, c) : 0;
+		uint32_t n = c->dirty ? has_backlog_room(l, c) : 0;
 
 		if (!n || send_requests(l, c, n, l->now_ns))
 			c->dirty = false;
@@ -221,7 +221,8 @@ static void send_open(struct sl_load *l)
 		struct sl_load_conn *c = &l->conns[l->next_conn];
 
 		l->next_conn = (l->next_conn + 1) % l->o->connections;
-		if (!room(l, c) || !send_requests(l, c, 1, l->backlog[l->backlog_head])) {
+		if (!has_backlog_room(l, c) ||
+		    !send_requests(l, c, 1, l->backlog[l->backlog_head])) {
 			busy++;
 			continue;
 		}
@@ -243,7 +244,7 @@ static void open_connections(struct sl_load *l)
 		c->state = SL_CONN_OPENING;
 		opened++;
 		if (l->io->open(l, c))
-			lose(l, c, SL_LOAD_CONNECT);
+			lose_requests(l, c, SL_LOAD_CONNECT);
 	}
 }
 

@@ -11,8 +11,8 @@
  *
  * Called by the control thread.
  */
-#ifndef SL_CONTROL_GUESTS_H
-#define SL_CONTROL_GUESTS_H
+#ifndef SL_CONTROL_ADMIN_CONNS_H
+#define SL_CONTROL_ADMIN_CONNS_H
 
 #include <microhttpd.h>
 #include <stdbool.h>
@@ -20,28 +20,28 @@
 
 #include "base/list.h"
 
-struct listener;
+struct event_listener;
 
-struct sl_guest {
+struct admin_conn {
 	struct sl_list link;
 	struct MHD_Connection *conn;
 	int fd;
-	uint64_t who;              /* the same for those of one address or account */
-	struct listener *listener; /* of /events, and not asked to go (pages.c) */
+	uint64_t peer_id;                /* the same for those of one address or account */
+	struct event_listener *listener; /* of /events, and not asked to go (handlers.c) */
 };
 
-struct sl_guests {
+struct admin_conns {
 	struct sl_list all;
 	unsigned cnt, listener_cnt;
 };
 
-void sl_guests_init(struct sl_guests *g);
+void admin_conns_init(struct admin_conns *g);
 /* As MHD_NotifyConnectionCallback, with the guests as its argument. */
-void sl_guests_notify(void *guests, struct MHD_Connection *conn, void **context,
-		      enum MHD_ConnectionNotificationCode what);
+void admin_conns_notify(void *conns, struct MHD_Connection *conn, void **context,
+			enum MHD_ConnectionNotificationCode what);
 /* NULL: there was no memory for it. */
-struct sl_guest *sl_guest_of(struct MHD_Connection *conn);
+struct admin_conn *admin_conn_of(struct MHD_Connection *conn);
 /* Who has to go, of all or of those who listen; NULL: there is none. */
-struct sl_guest *sl_guests_find(const struct sl_guests *g, bool listening);
+struct admin_conn *admin_conns_find_victim(const struct admin_conns *g, bool listening);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "control/door.h"
+#include "control/admin_accept.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -13,44 +13,44 @@
 #include "base/fnv.h"
 #include "base/log.h"
 
-enum { ACCEPTS = 64, EVENTS = 64, WATCHED = -1, FIRST_PLACE = SL_DOOR_LISTENERS };
+enum { ACCEPTS = 64, EVENTS = 64, WATCHED = -1, FIRST_SLOT = ADMIN_ACCEPT_LISTENERS };
 
-struct place {
+struct accept_slot {
 	int fd; /* -1: free */
 	bool local;
-	uint64_t who; /* the same for connections of one address or account */
+	uint64_t peer_id; /* the same for connections of one address or account */
 	uint64_t since_ns;
 };
 
-struct sl_door {
+struct admin_acceptor {
 	int epoll_fd;
-	sl_door_enter_fn *enter;
+	admin_enter_fn *enter;
 	void *arg;
 	struct {
 		int fd;
 		bool local;
-	} listeners[SL_DOOR_LISTENERS];
+	} listeners[ADMIN_ACCEPT_LISTENERS];
 	unsigned listener_cnt;
-	struct place places[SL_DOOR_PLACES];
+	struct accept_slot slots[ADMIN_ACCEPT_SLOTS];
 };
 
-static int watch(const struct sl_door *d, int fd, uint32_t events, int id)
+static int epoll_add(const struct admin_acceptor *d, int fd, uint32_t events, int id)
 {
 	struct epoll_event e = {.events = events, .data.u32 = (uint32_t)id};
 
 	return epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
 }
 
-struct sl_door *sl_door_open(sl_door_enter_fn *enter, void *arg)
+struct admin_acceptor *admin_acceptor_open(admin_enter_fn *enter, void *arg)
 {
-	struct sl_door *d = calloc(1, sizeof(*d));
+	struct admin_acceptor *d = calloc(1, sizeof(*d));
 
 	if (!d)
 		return NULL;
 	d->enter = enter;
 	d->arg = arg;
-	for (int i = 0; i < SL_DOOR_PLACES; i++)
-		d->places[i].fd = -1;
+	for (int i = 0; i < ADMIN_ACCEPT_SLOTS; i++)
+		d->slots[i].fd = -1;
 	d->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (d->epoll_fd >= 0)
 		return d;
@@ -58,10 +58,11 @@ struct sl_door *sl_door_open(sl_door_enter_fn *enter, void *arg)
 	return NULL;
 }
 
-int sl_door_listen(struct sl_door *d, int fd, bool local)
+int admin_acceptor_listen(struct admin_acceptor *d, int fd, bool local)
 {
-	int rc = d->listener_cnt < SL_DOOR_LISTENERS ? watch(d, fd, EPOLLIN, (int)d->listener_cnt)
-						     : -E2BIG;
+	int rc = d->listener_cnt < ADMIN_ACCEPT_LISTENERS
+			 ? epoll_add(d, fd, EPOLLIN, (int)d->listener_cnt)
+			 : -E2BIG;
 
 	if (rc) {
 		close(fd);
@@ -72,37 +73,37 @@ int sl_door_listen(struct sl_door *d, int fd, bool local)
 	return 0;
 }
 
-int sl_door_watch(struct sl_door *d, int fd)
+int admin_acceptor_watch(struct admin_acceptor *d, int fd)
 {
-	return watch(d, fd, EPOLLIN, WATCHED);
+	return epoll_add(d, fd, EPOLLIN, WATCHED);
 }
 
-void sl_door_close(struct sl_door *d)
+void admin_acceptor_close(struct admin_acceptor *d)
 {
 	if (!d)
 		return;
 	for (unsigned i = 0; i < d->listener_cnt; i++)
 		close(d->listeners[i].fd);
-	for (int i = 0; i < SL_DOOR_PLACES; i++) {
-		if (d->places[i].fd >= 0)
-			close(d->places[i].fd);
+	for (int i = 0; i < ADMIN_ACCEPT_SLOTS; i++) {
+		if (d->slots[i].fd >= 0)
+			close(d->slots[i].fd);
 	}
 	close(d->epoll_fd);
 	free(d);
 }
 
-int sl_door_fd(const struct sl_door *d)
+int admin_acceptor_fd(const struct admin_acceptor *d)
 {
 	return d->epoll_fd;
 }
 
 /* Two that share a number only share a fate when places are short. */
-static uint64_t mix(const void *bytes, size_t len)
+static uint64_t hash_bytes(const void *bytes, size_t len)
 {
 	return sl_fnv64(SL_FNV64, bytes, len);
 }
 
-uint64_t sl_door_who(int fd)
+uint64_t admin_peer_id(int fd)
 {
 	struct sockaddr_storage ss = {0};
 	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&ss;
@@ -112,42 +113,42 @@ uint64_t sl_door_who(int fd)
 
 	getpeername(fd, (struct sockaddr *)&ss, &len);
 	if (ss.ss_family == AF_INET)
-		return mix(&v4->sin_addr, sizeof(v4->sin_addr));
+		return hash_bytes(&v4->sin_addr, sizeof(v4->sin_addr));
 	if (ss.ss_family == AF_INET6)
-		return mix(&v6->sin6_addr, 8); /* a host has a /64 */
+		return hash_bytes(&v6->sin6_addr, 8); /* a host has a /64 */
 	len = sizeof(peer);
 	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len);
-	return mix(&peer.uid, sizeof(peer.uid));
+	return hash_bytes(&peer.uid, sizeof(peer.uid));
 }
 
-static void leave(struct place *p)
+static void close_slot(struct accept_slot *p)
 {
 	close(p->fd);
 	p->fd = -1;
 }
 
-static struct place *take_place(struct sl_door *d)
+static struct accept_slot *take_slot(struct admin_acceptor *d)
 {
-	struct place *worst = &d->places[0];
+	struct accept_slot *worst = &d->slots[0];
 	unsigned most = 0;
 
-	for (int i = 0; i < SL_DOOR_PLACES; i++) {
-		if (d->places[i].fd < 0)
-			return &d->places[i];
+	for (int i = 0; i < ADMIN_ACCEPT_SLOTS; i++) {
+		if (d->slots[i].fd < 0)
+			return &d->slots[i];
 	}
 	/* The oldest one of whoever has most. */
-	for (int i = 0; i < SL_DOOR_PLACES; i++) {
-		struct place *p = &d->places[i];
+	for (int i = 0; i < ADMIN_ACCEPT_SLOTS; i++) {
+		struct accept_slot *p = &d->slots[i];
 		unsigned n = 0;
 
-		for (int k = 0; k < SL_DOOR_PLACES; k++)
-			n += d->places[k].fd >= 0 && d->places[k].who == p->who;
+		for (int k = 0; k < ADMIN_ACCEPT_SLOTS; k++)
+			n += d->slots[k].fd >= 0 && d->slots[k].peer_id == p->peer_id;
 		if (n > most || (n == most && p->since_ns < worst->since_ns)) {
 			worst = p;
 			most = n;
 		}
 	}
-	leave(worst);
+	close_slot(worst);
 	return worst;
 }
 
@@ -164,12 +165,12 @@ static size_t head_len(const char *at, size_t len)
 }
 
 /* Looks at what has come: true when the place is free again. */
-static bool listen_to(struct sl_door *d, struct place *p)
+static bool read_head(struct admin_acceptor *d, struct accept_slot *p)
 {
 	static const char too_large[] =
 		"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\n"
 		"Content-Length: 0\r\n\r\n";
-	char head[SL_DOOR_HEAD_MAX];
+	char head[ADMIN_ACCEPT_HEAD_MAX];
 	ssize_t n = recv(p->fd, head, sizeof(head), MSG_PEEK | MSG_DONTWAIT);
 	size_t len;
 	int fd = p->fd;
@@ -183,7 +184,7 @@ static bool listen_to(struct sl_door *d, struct place *p)
 		if (n > 0)
 			(void)!send(fd, too_large, sizeof(too_large) - 1,
 				    MSG_DONTWAIT | MSG_NOSIGNAL);
-		leave(p);
+		close_slot(p);
 		return true;
 	}
 	p->fd = -1;
@@ -193,29 +194,29 @@ static bool listen_to(struct sl_door *d, struct place *p)
 }
 
 /* Edge-triggered: half a head does not keep the loop awake. */
-static void welcome(struct sl_door *d, int fd, bool local, uint64_t now_ns)
+static void accept_connection(struct admin_acceptor *d, int fd, bool local, uint64_t now_ns)
 {
-	struct place *p = take_place(d);
-	int id = FIRST_PLACE + (int)(p - d->places);
+	struct accept_slot *p = take_slot(d);
+	int id = FIRST_SLOT + (int)(p - d->slots);
 
-	*p = (struct place){.fd = fd, .local = local, .since_ns = now_ns};
-	p->who = sl_door_who(fd);
-	if (watch(d, fd, EPOLLIN | EPOLLRDHUP | EPOLLET, id)) {
-		leave(p);
+	*p = (struct accept_slot){.fd = fd, .local = local, .since_ns = now_ns};
+	p->peer_id = admin_peer_id(fd);
+	if (epoll_add(d, fd, EPOLLIN | EPOLLRDHUP | EPOLLET, id)) {
+		close_slot(p);
 		return;
 	}
 	/* Most have said it already. */
-	listen_to(d, p);
+	read_head(d, p);
 }
 
-static void take_connections(struct sl_door *d, unsigned listener, uint64_t now_ns)
+static void take_connections(struct admin_acceptor *d, unsigned listener, uint64_t now_ns)
 {
 	for (int i = 0; i < ACCEPTS; i++) {
 		int fd = accept4(d->listeners[listener].fd, NULL, NULL,
 				 SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd >= 0) {
-			welcome(d, fd, d->listeners[listener].local, now_ns);
+			accept_connection(d, fd, d->listeners[listener].local, now_ns);
 			continue;
 		}
 		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
@@ -225,7 +226,7 @@ static void take_connections(struct sl_door *d, unsigned listener, uint64_t now_
 	}
 }
 
-void sl_door_run(struct sl_door *d, uint64_t now_ns)
+void admin_acceptor_run(struct admin_acceptor *d, uint64_t now_ns)
 {
 	struct epoll_event events[EVENTS];
 	int n = epoll_wait(d->epoll_fd, events, EVENTS, 0);
@@ -234,19 +235,19 @@ void sl_door_run(struct sl_door *d, uint64_t now_ns)
 	for (int i = 0; i < n; i++) {
 		int id = (int)events[i].data.u32;
 
-		if (id >= FIRST_PLACE && d->places[id - FIRST_PLACE].fd >= 0)
-			listen_to(d, &d->places[id - FIRST_PLACE]);
+		if (id >= FIRST_SLOT && d->slots[id - FIRST_SLOT].fd >= 0)
+			read_head(d, &d->slots[id - FIRST_SLOT]);
 	}
 	for (int i = 0; i < n; i++) {
 		int id = (int)events[i].data.u32;
 
-		if (id >= 0 && id < FIRST_PLACE)
+		if (id >= 0 && id < FIRST_SLOT)
 			take_connections(d, (unsigned)id, now_ns);
 	}
-	for (int i = 0; i < SL_DOOR_PLACES; i++) {
-		struct place *p = &d->places[i];
+	for (int i = 0; i < ADMIN_ACCEPT_SLOTS; i++) {
+		struct accept_slot *p = &d->slots[i];
 
-		if (p->fd >= 0 && now_ns - p->since_ns > SL_DOOR_HEAD_MS * SL_NS_PER_MS)
-			leave(p);
+		if (p->fd >= 0 && now_ns - p->since_ns > ADMIN_ACCEPT_HEAD_MS * SL_NS_PER_MS)
+			close_slot(p);
 	}
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# arena.sh: the namespaces of the demo, of netns tests and of benches, and the wires between them. An interface has its
+# netns.sh: the namespaces of the demo, of netns tests and of benches, and the wires between them. An interface has its
 # namespace's name, unless both of a wire are given others. `sluice demo` has this script built in.
 #
 #   make GATEWAY CLIENT [QUEUES [NAME NAME]]  two namespaces joined by veth: 10.99.0.1 and fd99::1, 10.99.0.2 and fd99::2

@@ -10,7 +10,7 @@
 #include "base/strbuf.h"
 #include "control/admin_impl.h"
 #include "control/dashboard.h"
-#include "control/edge.h"
+#include "control/acl_api.h"
 #include "control/metrics.h"
 
 enum {
@@ -20,18 +20,18 @@ enum {
 };
 
 /* A connection on /events. Suspended whenever everything in `text` was sent. */
-struct listener {
+struct event_listener {
 	struct sl_list link;
-	struct sl_guests *guests;
-	struct sl_guest *guest; /* NULL: it has to go */
+	struct admin_conns *conns;
+	struct admin_conn *ac; /* NULL: it has to go */
 	struct MHD_Connection *conn;
 	struct sl_strbuf text;
 	size_t sent;
 	bool suspended;
 };
 
-static enum MHD_Result reply(struct MHD_Connection *conn, unsigned status, const char *type,
-			     const void *body, size_t len, enum MHD_ResponseMemoryMode mode)
+static enum MHD_Result queue_reply(struct MHD_Connection *conn, unsigned status, const char *type,
+				   const void *body, size_t len, enum MHD_ResponseMemoryMode mode)
 {
 	struct MHD_Response *r =
 		MHD_create_response_from_buffer(len, (void *)(uintptr_t)body, mode);
@@ -57,13 +57,13 @@ static enum MHD_Result reply(struct MHD_Connection *conn, unsigned status, const
 	return res;
 }
 
-enum MHD_Result sl_page_text(struct MHD_Connection *conn, unsigned status, const char *text)
+enum MHD_Result admin_reply_text(struct MHD_Connection *conn, unsigned status, const char *text)
 {
 	char line[640];
 	int len = snprintf(line, sizeof(line), "%s\n", text);
 
-	return reply(conn, status, "text/plain; charset=utf-8", line, (size_t)len,
-		     MHD_RESPMEM_MUST_COPY);
+	return queue_reply(conn, status, "text/plain; charset=utf-8", line, (size_t)len,
+			   MHD_RESPMEM_MUST_COPY);
 }
 
 static enum MHD_Result reply_json(struct MHD_Connection *conn, json_t *o)
@@ -72,28 +72,28 @@ static enum MHD_Result reply_json(struct MHD_Connection *conn, json_t *o)
 
 	json_decref(o);
 	if (!text)
-		return sl_page_text(conn, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory");
-	return reply(conn, MHD_HTTP_OK, "application/json", text, strlen(text),
-		     MHD_RESPMEM_MUST_FREE);
+		return admin_reply_text(conn, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory");
+	return queue_reply(conn, MHD_HTTP_OK, "application/json", text, strlen(text),
+			   MHD_RESPMEM_MUST_FREE);
 }
 
-static enum MHD_Result get_livez(struct request *r)
+static enum MHD_Result get_livez(struct admin_request *r)
 {
-	return sl_page_text(r->conn, MHD_HTTP_OK, "ok");
+	return admin_reply_text(r->conn, MHD_HTTP_OK, "ok");
 }
 
-static enum MHD_Result get_readyz(struct request *r)
+static enum MHD_Result get_readyz(struct admin_request *r)
 {
 	struct sl_err why = SL_ERR(160);
 	bool ready = sl_control_ready(r->admin->control, &why);
 
-	return sl_page_text(r->conn, ready ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
-			    ready      ? "ready"
-			    : r->known ? why.text
-				       : "not ready");
+	return admin_reply_text(r->conn, ready ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
+				ready      ? "ready"
+				: r->known ? why.text
+					   : "not ready");
 }
 
-static enum MHD_Result get_metrics(struct request *r)
+static enum MHD_Result get_metrics(struct admin_request *r)
 {
 	struct sl_strbuf b;
 
@@ -101,11 +101,11 @@ static enum MHD_Result get_metrics(struct request *r)
 	sl_metrics_render(r->admin->g, &b);
 	if (b.err) {
 		sl_strbuf_fini(&b);
-		return sl_page_text(r->conn, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory");
+		return admin_reply_text(r->conn, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory");
 	}
 	/* A growing buffer is malloc()ed: MHD frees it. */
-	return reply(r->conn, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", b.ptr, b.len,
-		     MHD_RESPMEM_MUST_FREE);
+	return queue_reply(r->conn, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", b.ptr,
+			   b.len, MHD_RESPMEM_MUST_FREE);
 }
 
 static json_t *stats_of(struct sl_admin *a)
@@ -116,18 +116,18 @@ static json_t *stats_of(struct sl_admin *a)
 	return o;
 }
 
-static enum MHD_Result get_stats(struct request *r)
+static enum MHD_Result get_stats(struct admin_request *r)
 {
 	return reply_json(r->conn, stats_of(r->admin));
 }
 
-static enum MHD_Result get_dashboard(struct request *r)
+static enum MHD_Result get_dashboard(struct admin_request *r)
 {
-	return reply(r->conn, MHD_HTTP_OK, "text/html; charset=utf-8", sl_dashboard,
-		     sl_dashboard_len(), MHD_RESPMEM_PERSISTENT);
+	return queue_reply(r->conn, MHD_HTTP_OK, "text/html; charset=utf-8", sl_dashboard,
+			   sl_dashboard_len(), MHD_RESPMEM_PERSISTENT);
 }
 
-static void fill_event(struct listener *l, const char *json)
+static void fill_event(struct event_listener *l, const char *json)
 {
 	sl_strbuf_reset(&l->text);
 	l->sent = 0;
@@ -140,11 +140,11 @@ static void fill_event(struct listener *l, const char *json)
 
 static ssize_t read_event(void *arg, uint64_t pos, char *buf, size_t max)
 {
-	struct listener *l = arg;
+	struct event_listener *l = arg;
 	size_t n = l->text.len - l->sent;
 
 	(void)pos;
-	if (!l->guest)
+	if (!l->ac)
 		return MHD_CONTENT_READER_END_WITH_ERROR;
 	if (!n) {
 		l->suspended = true;
@@ -159,13 +159,13 @@ static ssize_t read_event(void *arg, uint64_t pos, char *buf, size_t max)
 }
 
 /* It counts no more, and its connection ends when MHD runs next. */
-void sl_page_leave(struct listener *l)
+void admin_events_leave(struct event_listener *l)
 {
-	if (!l->guest)
+	if (!l->ac)
 		return;
-	l->guest->listener = NULL;
-	l->guest = NULL;
-	l->guests->listener_cnt--;
+	l->ac->listener = NULL;
+	l->ac = NULL;
+	l->conns->listener_cnt--;
 	if (l->suspended)
 		MHD_resume_connection(l->conn);
 	l->suspended = false;
@@ -173,33 +173,33 @@ void sl_page_leave(struct listener *l)
 
 static void free_listener(void *arg)
 {
-	struct listener *l = arg;
+	struct event_listener *l = arg;
 
-	if (l->guest) {
-		l->guest->listener = NULL;
-		l->guests->listener_cnt--;
+	if (l->ac) {
+		l->ac->listener = NULL;
+		l->conns->listener_cnt--;
 	}
 	sl_list_del(&l->link);
 	sl_strbuf_fini(&l->text);
 	free(l);
 }
 
-static enum MHD_Result get_events(struct request *r)
+static enum MHD_Result get_events(struct admin_request *r)
 {
 	struct sl_admin *a = r->admin;
-	struct sl_guest *guest = sl_guest_of(r->conn);
+	struct admin_conn *ac = admin_conn_of(r->conn);
 	struct MHD_Response *resp;
-	struct listener *l;
+	struct event_listener *l;
 	enum MHD_Result res;
 	json_t *stats;
 	char *text;
 
-	l = guest ? calloc(1, sizeof(*l)) : NULL;
+	l = ac ? calloc(1, sizeof(*l)) : NULL;
 	if (!l)
 		return MHD_NO;
-	if (r->guests->listener_cnt >= LISTENERS)
-		sl_page_leave(sl_guests_find(r->guests, true)->listener);
-	l->guests = r->guests;
+	if (r->conns->listener_cnt >= LISTENERS)
+		admin_events_leave(admin_conns_find_victim(r->conns, true)->listener);
+	l->conns = r->conns;
 	l->conn = r->conn;
 	sl_strbuf_grow(&l->text, EVENT_LIMIT);
 	sl_list_init(&l->link);
@@ -211,9 +211,9 @@ static enum MHD_Result get_events(struct request *r)
 		return MHD_NO;
 	}
 	sl_list_add_tail(&a->listeners, &l->link);
-	l->guest = guest;
-	guest->listener = l;
-	r->guests->listener_cnt++;
+	l->ac = ac;
+	ac->listener = l;
+	r->conns->listener_cnt++;
 	stats = stats_of(a);
 	text = json_dumps(stats, JSON_COMPACT);
 	json_decref(stats);
@@ -228,13 +228,13 @@ static enum MHD_Result get_events(struct request *r)
 	return res;
 }
 
-static enum MHD_Result post_drain(struct request *r)
+static enum MHD_Result post_drain(struct admin_request *r)
 {
 	sl_control_drain(r->admin->control);
-	return sl_page_text(r->conn, MHD_HTTP_OK, "draining");
+	return admin_reply_text(r->conn, MHD_HTTP_OK, "draining");
 }
 
-static enum MHD_Result post_reload(struct request *r)
+static enum MHD_Result post_reload(struct admin_request *r)
 {
 	static char lines[SL_CFG_ERR_LEN];
 	struct sl_err err = {lines, sizeof(lines)};
@@ -248,14 +248,14 @@ static enum MHD_Result post_reload(struct request *r)
 	 * The lines tell what stands in the file: to those who may read all that this process can.
 	 */
 	if (r->uid == 0 || r->uid == geteuid())
-		return reply(r->conn, MHD_HTTP_BAD_REQUEST, "text/plain; charset=utf-8", lines,
-			     strlen(lines), MHD_RESPMEM_MUST_COPY);
+		return queue_reply(r->conn, MHD_HTTP_BAD_REQUEST, "text/plain; charset=utf-8",
+				   lines, strlen(lines), MHD_RESPMEM_MUST_COPY);
 	for (const char *c = lines; *c; c++)
 		cnt += *c == '\n';
 	snprintf(text, sizeof(text),
 		 "found %u mistake%s; the log names %s, and so does `sluice check`", cnt,
 		 cnt == 1 ? "" : "s", cnt == 1 ? "it" : "them");
-	return sl_page_text(r->conn, MHD_HTTP_BAD_REQUEST, text);
+	return admin_reply_text(r->conn, MHD_HTTP_BAD_REQUEST, text);
 }
 
 struct set_args {
@@ -264,8 +264,8 @@ struct set_args {
 	struct sl_err err;
 };
 
-static enum MHD_Result take_arg(void *arg, enum MHD_ValueKind kind, const char *key,
-				const char *value)
+static enum MHD_Result set_arg(void *arg, enum MHD_ValueKind kind, const char *key,
+			       const char *value)
 {
 	struct set_args *s = arg;
 
@@ -277,7 +277,7 @@ static enum MHD_Result take_arg(void *arg, enum MHD_ValueKind kind, const char *
 	return MHD_YES;
 }
 
-static enum MHD_Result post_set(struct request *r)
+static enum MHD_Result post_set(struct admin_request *r)
 {
 	const struct sl_config *cfg = sl_gateway_info(r->admin->g)->cfg;
 	struct set_args s = {.err = SL_ERR(160)};
@@ -290,15 +290,15 @@ static enum MHD_Result post_set(struct request *r)
 			break;
 	}
 	if (!s.pool || i == cfg->pool_cnt)
-		return sl_page_text(
+		return admin_reply_text(
 			r->conn, MHD_HTTP_NOT_FOUND,
 			"found no such pool; allowed: pool=NAME, as `sluice status` lists them");
 	ctl = sl_gateway_ctl(r->admin->g, sl_gateway_slot(r->admin->g, i));
 	/* All or nothing: first on a copy. */
 	s.ctl = *ctl;
-	MHD_get_connection_values(r->conn, MHD_GET_ARGUMENT_KIND, take_arg, &s);
+	MHD_get_connection_values(r->conn, MHD_GET_ARGUMENT_KIND, set_arg, &s);
 	if (s.err.text[0])
-		return sl_page_text(r->conn, MHD_HTTP_BAD_REQUEST, s.err.text);
+		return admin_reply_text(r->conn, MHD_HTTP_BAD_REQUEST, s.err.text);
 	__atomic_store_n(&ctl->batch_size, s.ctl.batch_size, __ATOMIC_RELAXED);
 	__atomic_store_n(&ctl->shed_level, s.ctl.shed_level, __ATOMIC_RELAXED);
 	__atomic_store_n(&ctl->hold_ns, s.ctl.hold_ns, __ATOMIC_RELAXED);
@@ -307,43 +307,43 @@ static enum MHD_Result post_set(struct request *r)
 	return reply_json(r->conn, sl_override_json(ctl));
 }
 
-struct edge_args {
-	struct sl_edge_change change;
+struct acl_args {
+	struct sl_acl_change change;
 	struct sl_err err;
 };
 
-static enum MHD_Result take_prefix(void *arg, enum MHD_ValueKind kind, const char *key,
-				   const char *value)
+static enum MHD_Result add_prefix(void *arg, enum MHD_ValueKind kind, const char *key,
+				  const char *value)
 {
-	struct edge_args *e = arg;
+	struct acl_args *e = arg;
 
 	(void)kind;
-	return sl_edge_take(&e->change, key, value ? value : "", &e->err) ? MHD_NO : MHD_YES;
+	return sl_acl_take_arg(&e->change, key, value ? value : "", &e->err) ? MHD_NO : MHD_YES;
 }
 
-static enum MHD_Result post_edge(struct request *r)
+static enum MHD_Result post_acl(struct admin_request *r)
 {
-	struct edge_args e = {.change = {.interface = ""}, .err = SL_ERR(160)};
+	struct acl_args e = {.change = {.interface = ""}, .err = SL_ERR(160)};
 	int rc;
 
-	MHD_get_connection_values(r->conn, MHD_GET_ARGUMENT_KIND, take_prefix, &e);
+	MHD_get_connection_values(r->conn, MHD_GET_ARGUMENT_KIND, add_prefix, &e);
 	if (e.err.text[0])
-		return sl_page_text(r->conn, MHD_HTTP_BAD_REQUEST, e.err.text);
+		return admin_reply_text(r->conn, MHD_HTTP_BAD_REQUEST, e.err.text);
 	rc = sl_gateway_acl_change(r->admin->g, e.change.interface, e.change.rules, e.change.cnt,
 				   &e.err);
 	if (rc)
-		return sl_page_text(r->conn,
-				    rc == -ENODEV ? MHD_HTTP_NOT_FOUND : MHD_HTTP_BAD_REQUEST,
-				    e.err.text);
-	return reply_json(r->conn, sl_edge_json(r->admin->g, e.change.interface));
+		return admin_reply_text(r->conn,
+					rc == -ENODEV ? MHD_HTTP_NOT_FOUND : MHD_HTTP_BAD_REQUEST,
+					e.err.text);
+	return reply_json(r->conn, sl_acl_json(r->admin->g, e.change.interface));
 }
 
-void sl_pages_end(struct sl_admin *a)
+void admin_events_end(struct sl_admin *a)
 {
 	struct sl_list *pos, *tmp;
 
 	sl_list_for_each_safe (pos, tmp, &a->listeners) {
-		struct listener *l = sl_container_of(pos, struct listener, link);
+		struct event_listener *l = sl_container_of(pos, struct event_listener, link);
 
 		if (l->suspended)
 			MHD_resume_connection(l->conn);
@@ -351,7 +351,7 @@ void sl_pages_end(struct sl_admin *a)
 	}
 }
 
-void sl_pages_tick(struct sl_admin *a)
+void admin_events_tick(struct sl_admin *a)
 {
 	struct sl_list *pos;
 	json_t *stats;
@@ -365,7 +365,7 @@ void sl_pages_tick(struct sl_admin *a)
 	if (!text)
 		return;
 	sl_list_for_each (pos, &a->listeners) {
-		struct listener *l = sl_container_of(pos, struct listener, link);
+		struct event_listener *l = sl_container_of(pos, struct event_listener, link);
 
 		/* One that has not read its last event yet misses this one. */
 		if (!l->suspended)
@@ -377,11 +377,11 @@ void sl_pages_tick(struct sl_admin *a)
 	free(text);
 }
 
-const struct sl_page sl_pages[] = {
+const struct admin_handler admin_handlers[] = {
 	{"/", false, get_dashboard},    {"/livez", false, get_livez},
 	{"/readyz", false, get_readyz}, {"/metrics", false, get_metrics},
 	{"/stats", false, get_stats},   {"/events", false, get_events},
 	{"/drain", true, post_drain},   {"/set", true, post_set},
-	{"/reload", true, post_reload}, {"/edge", true, post_edge},
+	{"/reload", true, post_reload}, {"/edge", true, post_acl},
 };
-const size_t sl_page_cnt = SL_ARRAY_LEN(sl_pages);
+const size_t admin_handler_cnt = SL_ARRAY_LEN(admin_handlers);

@@ -72,17 +72,17 @@ static const uint8_t chat_py[] = {
 #include "chat.py.inc"
 };
 /* Also used by netns tests and benches. */
-static const char arena_sh[] = {
-#include "arena.sh.inc"
+static const char netns_sh[] = {
+#include "netns.sh.inc"
 	0};
-static const char *const make_arena[] = {"bash",      "-c", arena_sh, "arena.sh", "make", DEMO_GW,
+static const char *const make_netns[] = {"bash",      "-c", netns_sh, "netns.sh", "make", DEMO_GW,
 					 DEMO_CLIENT, "1",  "sl0",    "sl1",      NULL};
-static const char *const end_arena[] = {"bash", "-c",    arena_sh,    "arena.sh",
+static const char *const end_netns[] = {"bash", "-c",    netns_sh,    "netns.sh",
 					"end",  DEMO_GW, DEMO_CLIENT, NULL};
 static const struct proc_where here;
 
-static int fail(struct demo *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static int fail(struct demo *d, const char *fmt, ...)
+static int fail_with(struct demo *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static int fail_with(struct demo *d, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -94,7 +94,7 @@ static int fail(struct demo *d, const char *fmt, ...)
 }
 
 /* Runs a setup command. Its output is the reason of a failure. */
-static int must(struct demo *d, const char *what, const char *const *argv)
+static int run_or_fail(struct demo *d, const char *what, const char *const *argv)
 {
 	char out[400];
 	int rc = proc_run(&here, argv, out, sizeof(out), COMMAND_MS);
@@ -102,7 +102,7 @@ static int must(struct demo *d, const char *what, const char *const *argv)
 	if (!rc)
 		return 0;
 	out[strcspn(out, "\n")] = 0;
-	return fail(d, "%s cannot make %s: %s", argv[0], what, rc < 0 ? strerror(-rc) : out);
+	return fail_with(d, "%s cannot make %s: %s", argv[0], what, rc < 0 ? strerror(-rc) : out);
 }
 
 static bool netns_exists(const char *name)
@@ -120,7 +120,7 @@ static void remove_netns(void)
 	char out[16];
 
 	term_stopped = 0; /* otherwise proc_run() returns at once */
-	proc_run(&here, end_arena, out, sizeof(out), COMMAND_MS);
+	proc_run(&here, end_netns, out, sizeof(out), COMMAND_MS);
 	term_stopped = stopped;
 }
 
@@ -146,12 +146,12 @@ static int take_lock(struct demo *d)
 
 	for (int i = 0; i < 10; i++) {
 		if (mkdir(DEMO_DIR, 0755) != 0 && errno != EEXIST)
-			return fail(d, DEMO_DIR ": %s", strerror(errno));
+			return fail_with(d, DEMO_DIR ": %s", strerror(errno));
 		d->lock_fd = open(DEMO_DIR "/lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 		if (d->lock_fd >= 0 && flock(d->lock_fd, LOCK_EX | LOCK_NB) != 0) {
 			close(d->lock_fd);
 			d->lock_fd = -1;
-			return fail(d, "another demo is running");
+			return fail_with(d, "another demo is running");
 		}
 		if (d->lock_fd >= 0 && fstat(d->lock_fd, &st) == 0 && st.st_nlink > 0)
 			return 0;
@@ -159,7 +159,7 @@ static int take_lock(struct demo *d)
 			close(d->lock_fd);
 		d->lock_fd = -1;
 	}
-	return fail(d, DEMO_DIR "/lock: %s", strerror(errno));
+	return fail_with(d, DEMO_DIR "/lock: %s", strerror(errno));
 }
 
 int demo_clear(struct demo *d)
@@ -167,10 +167,11 @@ int demo_clear(struct demo *d)
 	bool ours = access(DEMO_DIR, F_OK) == 0;
 
 	if (!ours && (netns_exists(DEMO_GW) || netns_exists(DEMO_CLIENT)))
-		return fail(d,
-			    "found a namespace %s that no demo made; remove it with: ip netns del "
-			    "NAME",
-			    netns_exists(DEMO_GW) ? DEMO_GW : DEMO_CLIENT);
+		return fail_with(
+			d,
+			"found a namespace %s that no demo made; remove it with: ip netns del "
+			"NAME",
+			netns_exists(DEMO_GW) ? DEMO_GW : DEMO_CLIENT);
 	if (take_lock(d) != 0)
 		return -1;
 	if (netns_exists(DEMO_GW) || netns_exists(DEMO_CLIENT))
@@ -185,7 +186,7 @@ static int write_file(struct demo *d, const char *path, const void *bytes, size_
 	FILE *f = fopen(path, "we");
 
 	if (!f || fwrite(bytes, 1, len, f) != len || fclose(f) != 0)
-		return fail(d, "%s: %s", path, strerror(errno));
+		return fail_with(d, "%s: %s", path, strerror(errno));
 	return 0;
 }
 
@@ -212,7 +213,7 @@ static int write_files(struct demo *d)
 					   DEMO_CERT,
 					   NULL};
 
-	if (must(d, "a certificate", argv) != 0)
+	if (run_or_fail(d, "a certificate", argv) != 0)
 		return -1;
 	if (write_file(d, DEMO_DIR "/echo.pb", echo_set, sizeof(echo_set)) ||
 	    write_file(d, DEMO_DIR "/chat.py", chat_py, sizeof(chat_py)))
@@ -220,14 +221,15 @@ static int write_files(struct demo *d)
 	return write_file(d, config_file, config, sizeof(config) - 1);
 }
 
-static pid_t start(struct demo *d, const char *log, const char *group, const char *const *argv)
+static pid_t start_process(struct demo *d, const char *log, const char *group,
+			   const char *const *argv)
 {
 	struct proc_where where = {
 		.netns = DEMO_GW, .log = log, .group = group, .dies_with_us = true};
 	pid_t pid = proc_spawn(&where, argv, NULL);
 
 	if (pid < 0)
-		fail(d, "%s: %s", argv[0], strerror(-pid));
+		fail_with(d, "%s: %s", argv[0], strerror(-pid));
 	return pid;
 }
 
@@ -242,23 +244,24 @@ static int start_backends(struct demo *d)
 	snprintf(dim, sizeof(dim), "%d", DEMO_DIM);
 	snprintf(rows, sizeof(rows), "%d", DEMO_ROWS);
 	snprintf(top, sizeof(top), "%d", DEMO_TOP);
-	if (must(d, "a matrix",
-		 (const char *[]){score, "--make-matrix", rows, "--matrix", matrix_file, "--dim",
-				  dim, NULL}) != 0)
+	if (run_or_fail(d, "a matrix",
+			(const char *[]){score, "--make-matrix", rows, "--matrix", matrix_file,
+					 "--dim", dim, NULL}) != 0)
 		return -1;
-	d->backends[0] = start(d, backend_log, gateway_group,
-			       (const char *[]){echo, "--listen", echo_a, NULL});
-	d->backends[1] = start(d, backend_log, gateway_group,
-			       (const char *[]){echo, "--listen", echo_b, NULL});
-	d->backends[2] = start(d, backend_log, gateway_group,
-			       (const char *[]){score, "--listen", score_a, "--matrix", matrix_file,
-						"--dim", dim, "--top", top, NULL});
-	d->backends[3] = start(d, backend_log, gateway_group,
-			       (const char *[]){"env", path, "/usr/bin/python3",
-						DEMO_DIR "/chat.py", chat_a, NULL});
-	d->backends[4] =
-		start(d, backend_log, gateway_group,
-		      (const char *[]){chat, "--listen", chat_c, "--interval-us", "10000", NULL});
+	d->backends[0] = start_process(d, backend_log, gateway_group,
+				       (const char *[]){echo, "--listen", echo_a, NULL});
+	d->backends[1] = start_process(d, backend_log, gateway_group,
+				       (const char *[]){echo, "--listen", echo_b, NULL});
+	d->backends[2] =
+		start_process(d, backend_log, gateway_group,
+			      (const char *[]){score, "--listen", score_a, "--matrix", matrix_file,
+					       "--dim", dim, "--top", top, NULL});
+	d->backends[3] = start_process(d, backend_log, gateway_group,
+				       (const char *[]){"env", path, "/usr/bin/python3",
+							DEMO_DIR "/chat.py", chat_a, NULL});
+	d->backends[4] = start_process(
+		d, backend_log, gateway_group,
+		(const char *[]){chat, "--listen", chat_c, "--interval-us", "10000", NULL});
 	for (size_t i = 0; i < SL_ARRAY_LEN(d->backends); i++) {
 		if (d->backends[i] < 0)
 			return -1;
@@ -292,19 +295,19 @@ static int start_gateway(struct demo *d)
 	long at = 0;
 
 	snprintf(sluice, sizeof(sluice), "%s/sluice", d->bin);
-	d->gateway = start(d, gateway_log, NULL,
-			   (const char *[]){sluice, "run", "-c", config_file, NULL});
+	d->gateway = start_process(d, gateway_log, NULL,
+				   (const char *[]){sluice, "run", "-c", config_file, NULL});
 	if (d->gateway < 0)
 		return -1;
 	for (int ms = 0; ms < READY_MS; ms += 50) {
 		if (show_log(&at))
 			return 0;
 		if (!proc_alive(d->gateway))
-			return fail(d, "the gateway ended, see above");
+			return fail_with(d, "the gateway ended, see above");
 		if (!term_sleep(50000000))
-			return fail(d, "interrupted");
+			return fail_with(d, "interrupted");
 	}
-	return fail(d, "the gateway is not ready after %d s", READY_MS / 1000);
+	return fail_with(d, "the gateway is not ready after %d s", READY_MS / 1000);
 }
 
 /* TCP service of the kernel on the same interface: sends an ssh banner and closes. Own process. */
@@ -337,19 +340,19 @@ static int start_kernel_service(struct demo *d)
 	int fd = open("/run/netns/" DEMO_GW, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
-		return fail(d, "/run/netns/" DEMO_GW ": %s", strerror(errno));
+		return fail_with(d, "/run/netns/" DEMO_GW ": %s", strerror(errno));
 	fflush(stdout);
 	d->kernel_service = fork();
 	if (d->kernel_service == 0)
 		serve_kernel(fd);
 	close(fd);
-	return d->kernel_service > 0 ? 0 : fail(d, "fork: %s", strerror(errno));
+	return d->kernel_service > 0 ? 0 : fail_with(d, "fork: %s", strerror(errno));
 }
 
 int demo_build(struct demo *d)
 {
 	d->made_netns = true;
-	if (must(d, "namespaces", make_arena) || write_files(d))
+	if (run_or_fail(d, "namespaces", make_netns) || write_files(d))
 		return -1;
 	puts("ok  namespaces " DEMO_GW " and " DEMO_CLIENT ", joined by veth");
 	if (start_backends(d) || start_kernel_service(d) || demo_start_servers(d))

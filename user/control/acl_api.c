@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "control/edge.h"
+#include "control/acl_api.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@ static const struct {
 	uint8_t action; /* 0: none any more */
 } verbs[] = {{"allow", SL_PREFIX_ALLOW}, {"deny", SL_PREFIX_DENY}, {"forget", 0}};
 
-int sl_edge_take(struct sl_edge_change *c, const char *key, const char *value, struct sl_err *err)
+int sl_acl_take_arg(struct sl_acl_change *c, const char *key, const char *value, struct sl_err *err)
 {
 	struct sl_addr_prefix p;
 
@@ -30,10 +30,10 @@ int sl_edge_take(struct sl_edge_change *c, const char *key, const char *value, s
 				"found %s = \"%.64s\"; allowed: a prefix like 192.0.2.0/24 or "
 				"fd00::/8",
 				key, value);
-		if (c->cnt == SL_EDGE_CHANGES)
+		if (c->cnt == SL_ACL_CHANGES)
 			return sl_fail(err, -EINVAL,
 				       "found more than %d prefixes; allowed: that many",
-				       SL_EDGE_CHANGES);
+				       SL_ACL_CHANGES);
 		c->rules[c->cnt++] = (struct sl_acl_rule){
 			.prefix = p, .action = verbs[i].action, .origin = SL_PREFIX_OF_OPERATOR};
 		return 0;
@@ -42,7 +42,7 @@ int sl_edge_take(struct sl_edge_change *c, const char *key, const char *value, s
 		       key);
 }
 
-json_t *sl_edge_json(struct sl_gateway *g, const char *interface)
+json_t *sl_acl_json(struct sl_gateway *g, const char *interface)
 {
 	const uint32_t max = 2 * SL_MAX_PREFIXES;
 	struct sl_acl_rule *rules = calloc(max, sizeof(*rules));

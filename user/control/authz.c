@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "control/guard.h"
+#include "control/authz.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,23 +19,23 @@ enum { GROUPS_MAX = 256, USER_MAX = 127 /* bytes of a name in Basic credentials 
 
 /* --- what is set up --- */
 
-static int refuse(const char *path, const char *why, struct sl_err *err)
+static int fail_token_file(const char *path, const char *why, struct sl_err *err)
 {
 	return sl_fail(err, -1, "admin: token_file %s: %s", path, why);
 }
 
-static int read_token(struct sl_guard *g, const char *path, struct sl_err *err)
+static int read_token(struct sl_authz *g, const char *path, struct sl_err *err)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	struct stat st;
 	ssize_t n;
 
 	if (fd < 0)
-		return refuse(path, strerror(errno), err);
+		return fail_token_file(path, strerror(errno), err);
 	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_mode & 077) {
 		close(fd);
-		return refuse(path, "expected a file that only its owner may read (chmod 600)",
-			      err);
+		return fail_token_file(
+			path, "expected a file that only its owner may read (chmod 600)", err);
 	}
 	n = read(fd, g->token, sizeof(g->token) - 1);
 	close(fd);
@@ -43,35 +43,35 @@ static int read_token(struct sl_guard *g, const char *path, struct sl_err *err)
 		n--;
 	g->token[n > 0 ? n : 0] = 0;
 	if (strlen(g->token) != (size_t)(n > 0 ? n : 0) || n < SL_CFG_TOKEN_MIN)
-		return refuse(path, "expected a token of 16 to 256 characters", err);
+		return fail_token_file(path, "expected a token of 16 to 256 characters", err);
 	return 0;
 }
 
-int sl_guard_init(struct sl_guard *g, const struct sl_cfg_admin *cfg, struct sl_err *err)
+int sl_authz_init(struct sl_authz *g, const struct sl_cfg_admin *cfg, struct sl_err *err)
 {
 	const struct passwd *pw = cfg->owner ? getpwnam(cfg->owner) : NULL;
 	const struct group *gr = cfg->group ? getgrnam(cfg->group) : NULL;
 
-	*g = (struct sl_guard){.cfg = cfg};
+	*g = (struct sl_authz){.cfg = cfg};
 	if ((cfg->owner && !pw) || (cfg->group && !gr))
 		return sl_fail(err, -1, "admin: no %s \"%s\" on this host",
 			       pw || !cfg->owner ? "group" : "account",
 			       pw || !cfg->owner ? cfg->group : cfg->owner);
 	if (pw)
-		g->owner = (struct sl_guard_account){true, pw->pw_uid};
+		g->owner = (struct sl_authz_id){true, pw->pw_uid};
 	if (gr)
-		g->group = (struct sl_guard_account){true, gr->gr_gid};
+		g->group = (struct sl_authz_id){true, gr->gr_gid};
 	return cfg->token_file ? read_token(g, cfg->token_file, err) : 0;
 }
 
-void sl_guard_fini(struct sl_guard *g)
+void sl_authz_fini(struct sl_authz *g)
 {
 	explicit_bzero(g->token, sizeof(g->token));
 }
 
 /* --- Unix socket --- */
 
-enum sl_admin_role sl_guard_role_of(const struct sl_guard *g, uint32_t uid, uint32_t gid,
+enum sl_admin_role sl_authz_role_of(const struct sl_authz *g, uint32_t uid, uint32_t gid,
 				    const uint32_t *groups, size_t group_cnt)
 {
 	if (uid == 0 || uid == geteuid() || (g->owner.set && uid == g->owner.id))
@@ -87,7 +87,7 @@ enum sl_admin_role sl_guard_role_of(const struct sl_guard *g, uint32_t uid, uint
 	return SL_ADMIN_NOBODY;
 }
 
-enum sl_admin_role sl_guard_role(const struct sl_guard *g, int fd, uint32_t *uid)
+enum sl_admin_role sl_authz_role(const struct sl_authz *g, int fd, uint32_t *uid)
 {
 	gid_t groups[GROUPS_MAX];
 	struct ucred peer;
@@ -99,13 +99,13 @@ enum sl_admin_role sl_guard_role(const struct sl_guard *g, int fd, uint32_t *uid
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &groups_len) != 0)
 		groups_len = 0;
 	*uid = peer.uid;
-	return sl_guard_role_of(g, peer.uid, peer.gid, groups, groups_len / sizeof(groups[0]));
+	return sl_authz_role_of(g, peer.uid, peer.gid, groups, groups_len / sizeof(groups[0]));
 }
 
 /* --- TCP --- */
 
 /* "name" or "name:port" with the port of this endpoint. */
-static bool names(const char *host, size_t len, const char *name, uint16_t port)
+static bool host_matches(const char *host, size_t len, const char *name, uint16_t port)
 {
 	const size_t name_len = strlen(name);
 	uint64_t n;
@@ -119,7 +119,7 @@ static bool names(const char *host, size_t len, const char *name, uint16_t port)
 	       n == port;
 }
 
-static bool is_ours(const struct sl_guard *g, const char *host, size_t len,
+static bool is_ours(const struct sl_authz *g, const char *host, size_t len,
 		    const struct sockaddr *local)
 {
 	static const char *const always[] = {"127.0.0.1", "[::1]", "localhost"};
@@ -128,26 +128,26 @@ static bool is_ours(const struct sl_guard *g, const char *host, size_t len,
 	struct sl_addr a;
 
 	for (size_t i = 0; i < sizeof(always) / sizeof(always[0]); i++) {
-		if (names(host, len, always[i], port))
+		if (host_matches(host, len, always[i], port))
 			return true;
 	}
 	for (uint32_t i = 0; i < g->cfg->host_cnt; i++) {
-		if (names(host, len, g->cfg->hosts[i], port))
+		if (host_matches(host, len, g->cfg->hosts[i], port))
 			return true;
 	}
 	/* local: the end of the connection that is here. */
 	if (!local || !sl_addr_from_sockaddr(&a, local))
 		return false;
 	snprintf(name, sizeof(name), a.family == 6 ? "[%s]" : "%s", sl_addr_text(&a, text));
-	return names(host, len, name, port);
+	return host_matches(host, len, name, port);
 }
 
-bool sl_guard_host(const struct sl_guard *g, const char *host, const struct sockaddr *local)
+bool sl_authz_host(const struct sl_authz *g, const char *host, const struct sockaddr *local)
 {
 	return is_ours(g, host, strlen(host), local);
 }
 
-bool sl_guard_origin(const struct sl_guard *g, const char *origin, const struct sockaddr *local)
+bool sl_authz_origin(const struct sl_authz *g, const char *origin, const struct sockaddr *local)
 {
 	static const char *const schemes[] = {"http://", "https://"};
 
@@ -160,13 +160,13 @@ bool sl_guard_origin(const struct sl_guard *g, const char *origin, const struct 
 	return false;
 }
 
-bool sl_guard_fetch_site(const char *site)
+bool sl_authz_fetch_site(const char *site)
 {
 	return strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0;
 }
 
 /* Takes as long for a wrong token as for the right one. */
-static bool is_token(const struct sl_guard *g, const char *shown, size_t len)
+static bool is_token(const struct sl_authz *g, const char *shown, size_t len)
 {
 	const size_t want = strlen(g->token);
 	unsigned diff = len != want;
@@ -177,7 +177,7 @@ static bool is_token(const struct sl_guard *g, const char *shown, size_t len)
 }
 
 /* RFC 7617: base64 of USER:PASSWORD. Any name of a user will do. */
-static bool is_password(const struct sl_guard *g, const char *credentials)
+static bool is_password(const struct sl_authz *g, const char *credentials)
 {
 	char text[SL_CFG_TOKEN_MAX + USER_MAX + 1];
 	const struct sl_span coded = sl_span_cstr(credentials);
@@ -195,14 +195,14 @@ static bool is_password(const struct sl_guard *g, const char *credentials)
 }
 
 /* Returns the text behind the scheme, or NULL if it is another scheme. */
-static const char *behind(const char *authorization, const char *scheme)
+static const char *after_scheme(const char *authorization, const char *scheme)
 {
 	const size_t len = strlen(scheme);
 
 	return strncasecmp(authorization, scheme, len) == 0 ? authorization + len : NULL;
 }
 
-bool sl_guard_token(const struct sl_guard *g, const char *authorization)
+bool sl_authz_token(const struct sl_authz *g, const char *authorization)
 {
 	const char *token, *credentials;
 
@@ -210,8 +210,8 @@ bool sl_guard_token(const struct sl_guard *g, const char *authorization)
 		return true;
 	if (!authorization)
 		return false;
-	token = behind(authorization, "Bearer ");
-	credentials = behind(authorization, "Basic ");
+	token = after_scheme(authorization, "Bearer ");
+	credentials = after_scheme(authorization, "Basic ");
 	if (token)
 		return is_token(g, token, strlen(token));
 	return credentials && is_password(g, credentials);
