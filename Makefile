@@ -73,7 +73,7 @@ has_ipsec_mb = $(shell echo 'int main(void) { return 0; }' | \
 AEAD     ?= $(if $(has_ipsec_mb),ipsec_mb,openssl)
 override AEAD := $(or $(filter ipsec_mb openssl,$(AEAD)),$(error AEAD: found $(AEAD); allowed: ipsec_mb, openssl))
 NOT_BUILT := user/sdk/programs/% user/sdk/python/% $(filter-out %_$(AEAD).c,$(wildcard user/front/tls/aead_*.c))
-SRC       = $(filter-out $(NOT_BUILT),$(sort $(wildcard user/$(1)/*.c user/$(1)/*/*.c)))
+SRC       = $(filter-out $(NOT_BUILT),$(sort $(wildcard user/$(1)/*.c user/$(1)/*/*.c user/$(1)/*/*/*.c)))
 OBJ       = $(patsubst %.c,$(BUILD)/obj/%.o,$(call SRC,$(1)))
 LIB       = $(BUILD)/lib/libsl_$(1).a
 LIBS     := $(foreach m,$(MODULES),$(call LIB,$(m)))
@@ -272,8 +272,8 @@ test-long: ## clang-tidy, load, the sanitized gateway, virtual machines, timed f
 # What a sanitizer does not get along with: a sandbox that lets none of its own calls through, tests that count allocations.
 NOT_SANITIZED := sandbox/% batch/test_queue front/test_grpc_descriptors
 # Those that take longest begin first.
-LONGEST  := rpc/sdk/test_migrate rpc/sdk/test_killed rpc/sdk/test_silence unit/rpc/test_ud_flow unit/rpc/test_secret \
-	unit/rpc/test_verbs_home unit/rpc/test_verbs_known unit/rpc/test_verbs_window
+LONGEST  := rpc/sdk/test_migrate rpc/sdk/test_killed rpc/sdk/test_silence unit/rpc/test_arq unit/rpc/test_secret \
+	unit/rpc/test_rc_iface unit/rpc/test_wireup_client unit/rpc/test_rx_window
 in_order  = $(filter $(LONGEST:%=$(BUILD)/tests/%),$(1)) $(filter-out $(LONGEST:%=$(BUILD)/tests/%),$(1))
 test-unit: $(filter-out $(if $(SAN),$(NOT_SANITIZED:%=$(BUILD)/tests/unit/%)),$(call TEST_BIN,unit)) ## each module by itself
 	$(Q)tests/support/run_bins.sh unit $(call in_order,$^)

@@ -14,7 +14,7 @@
  * and LAST.
  *
  * Short form, over RDMA only. A REQUEST or RESPONSE that is unfragmented and has one entry without
- * `rest` may have SHORT. It begins with struct sl_rpc_short instead of header and entry. Padded
+ * `rest` may have SHORT. It begins with struct sl_rpc_compact instead of header and entry. Padded
  * metadata and unpadded payload follow; the payload ends with the message, whose length the device
  * reports. Receivers accept both forms.
  *
@@ -88,7 +88,7 @@ enum {
 	 */
 	SL_RPC_VERSION = 8,
 	SL_RPC_SLOT_SIZE = 4096,       /* receive slot, including the header */
-	SL_RPC_SHORT_MAX = 192,        /* longest message in the short form */
+	SL_RPC_COMPACT_MAX = 192,      /* longest message in the short form */
 	SL_RPC_MAX_MESSAGE = 64 << 20, /* payload of one request or reply */
 	SL_RPC_MAX_BATCH = 1024,
 	SL_RPC_MAX_META = 65528,  /* metadata of a reply */
@@ -137,8 +137,8 @@ enum sl_rpc_flag {
 	SL_RPC_BATCH = 1 << 0,
 	SL_RPC_FIRST = 1 << 1,
 	SL_RPC_LAST = 1 << 2,
-	SL_RPC_SPENT = 1 << 3, /* RDMA: the window is used up */
-	SL_RPC_SHORT = 1 << 4, /* RDMA: struct sl_rpc_short is used */
+	SL_RPC_SPENT = 1 << 3,   /* RDMA: the window is used up */
+	SL_RPC_COMPACT = 1 << 4, /* RDMA: struct sl_rpc_compact is used */
 };
 
 /* Priority classes, most urgent first. */
@@ -204,7 +204,7 @@ struct sl_rpc_entry {
 };
 _Static_assert(sizeof(struct sl_rpc_entry) == 32, "wire format");
 
-struct sl_rpc_short {
+struct sl_rpc_compact {
 	uint8_t version_type, flags, priority; /* as in the header */
 	uint8_t status, entry_flags;           /* as in the entry, like the following fields */
 	uint8_t meta_len, together;
@@ -213,7 +213,7 @@ struct sl_rpc_short {
 	uint32_t time_us;
 	uint64_t id;
 };
-_Static_assert(sizeof(struct sl_rpc_short) == 24, "wire format");
+_Static_assert(sizeof(struct sl_rpc_compact) == 24, "wire format");
 
 /* Grants `bytes` more credit for the reply to this request, or for its stream. */
 struct sl_rpc_window {
@@ -274,8 +274,8 @@ enum sl_meta_tag {
  */
 #define SL_RPC_HELLO_MAGIC 0x6c736c75u
 enum sl_hello_flag {
-	SL_HELLO_GOES_ON = 1 << 0, /* continues the link by migration */
-	SL_HELLO_ASKS = 1 << 1,    /* virtual connections: probe of an existing connection */
+	SL_HELLO_GOES_ON = 1 << 0,  /* continues the link by migration */
+	SL_HELLO_EP_CHECK = 1 << 1, /* virtual connections: probe of an existing connection */
 };
 struct sl_rpc_hello {
 	uint32_t magic;
@@ -336,7 +336,7 @@ enum {
 	SL_UD_MTU_MIN = 1024,
 	SL_UD_PROOF_LEN = 32,
 	SL_UD_NONCE_LEN = 16,
-	SL_UD_SERIES_LEN = 8,
+	SL_UD_SENDER_ID_LEN = 8,
 };
 
 enum sl_ud_kind { SL_UD_DATA = 1, SL_UD_ACK, SL_UD_BYE };
@@ -355,13 +355,13 @@ struct sl_ud_header {
 _Static_assert(sizeof(struct sl_ud_header) == 32, "wire format");
 
 /* Connection requests and replies, on the queue pair for new peers. */
-#define SL_UD_HELLO_MAGIC 0x6475736cu
-struct sl_ud_hello {
+#define SL_UD_WIREUP_MAGIC 0x6475736cu
+struct sl_ud_creq {
 	uint32_t magic;
 	uint8_t version, tos; /* tos: traffic class of both directions */
 	uint16_t worker;
 	uint64_t epoch;
-	uint32_t number; /* ascending within the series; each is accepted once */
+	uint32_t number; /* ascending within the sender_id; each is accepted once */
 	uint32_t slots;  /* requested */
 	uint32_t id;     /* the gateway's number of the connection; ASKS: of the existing one */
 	uint32_t mtu;    /* of a datagram, including its header */
@@ -373,15 +373,15 @@ struct sl_ud_hello {
 	 * Random number of this process' HELLOs to one acceptor. Kept secret from other acceptors,
 	 * so that they cannot use up its numbers.
 	 */
-	uint8_t series[SL_UD_SERIES_LEN];
-	uint8_t nonce[SL_UD_NONCE_LEN - SL_UD_SERIES_LEN];
+	uint8_t sender_id[SL_UD_SENDER_ID_LEN];
+	uint8_t nonce[SL_UD_NONCE_LEN - SL_UD_SENDER_ID_LEN];
 	uint8_t proof[SL_UD_PROOF_LEN];
 };
-_Static_assert(sizeof(struct sl_ud_hello) == 112, "wire format");
+_Static_assert(sizeof(struct sl_ud_creq) == 112, "wire format");
 
-enum sl_ud_verdict { SL_UD_GRANTED, SL_UD_FULL, SL_UD_KNOWN, SL_UD_RESET };
+enum sl_ud_verdict { SL_UD_GRANTED, SL_UD_FULL, SL_UD_EP_ALIVE, SL_UD_EP_REMOVED };
 
-struct sl_ud_answer {
+struct sl_ud_crep {
 	uint32_t magic;
 	uint8_t version, verdict; /* enum sl_ud_verdict */
 	uint16_t reserved;
@@ -395,8 +395,9 @@ struct sl_ud_answer {
 	uint8_t nonce[SL_UD_NONCE_LEN];
 	uint8_t proof[SL_UD_PROOF_LEN];
 };
-_Static_assert(sizeof(struct sl_ud_answer) == 88, "wire format");
-_Static_assert(sizeof(struct sl_ud_answer) <= sizeof(struct sl_ud_hello), "an answer is no amplification");
+_Static_assert(sizeof(struct sl_ud_crep) == 88, "wire format");
+_Static_assert(sizeof(struct sl_ud_crep) <= sizeof(struct sl_ud_creq),
+	       "an answer is no amplification");
 
 /* Returns the credit that an entry costs. */
 static inline uint32_t sl_rpc_cost(const struct sl_rpc_entry *e)

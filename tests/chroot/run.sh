@@ -18,13 +18,13 @@ FOR_ARM64='base|batch|config|http|rpc|sdk|tools|wire|worker|xio|front/test_tls_r
 # Programs of these that fail or take minutes in qemu-user, and why.
 cannot_be_emulated() {
 	cat <<-'END'
-		rpc/test_budget        a simulation that takes minutes there
-		rpc/test_ud_flow       the same
-		rpc/test_verbs_window  takes minutes there, and 1 of 21 tests fails: the cause is not known
-		rpc/test_ud            dials within the second in which a key file is not read again
-		rpc/test_ud_ask        counts questions; those that are answered late are repeated
-		rpc/test_verbs_listen  counts steps within a time
-		rpc/test_verbs_home    policies of memory: mbind is not implemented
+		rpc/test_srq_credits        a simulation that takes minutes there
+		rpc/test_arq       the same
+		rpc/test_rx_window  takes minutes there, and 1 of 21 tests fails: the cause is not known
+		rpc/test_ud_conn            dials within the second in which a key file is not read again
+		rpc/test_ud_ep_check        counts questions; those that are answered late are repeated
+		rpc/test_rc_accept  counts steps within a time
+		rpc/test_rc_iface    policies of memory: mbind is not implemented
 		sdk/test_datagram      path MTU of a socket
 		sdk/test_reply         cuts bulk within a time
 		sdk/test_sock          counts system calls within a time

@@ -13,13 +13,13 @@
 #include <errno.h>
 #include <string.h>
 #include "base/check.h"
-#include "rpc/ud/flow.h"
+#include "rpc/rdma/ud/arq.h"
 
 enum { MTU = 288, STEP = 11 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 
-static struct ud_flow flow;
+static struct ud_arq flow;
 static uint64_t now_ns, reading;
 static uint32_t at; /* bytes of datagram `reading` that came out */
 
@@ -54,35 +54,35 @@ static void read_all(void)
 		at++;
 	}
 	flow.rx_head = flow.rx_tail = 0;
-	ud_flow_settle(&flow);
+	ud_arq_deliver(&flow);
 }
 
 static int take(const uint8_t *b)
 {
 	struct sl_ud_header h = header_of(b);
-	uint64_t number = ud_flow_number(&flow, h.seq);
+	uint64_t number = ud_arq_number(&flow, h.seq);
 	uint8_t payload[512];
 
 	for (uint32_t i = 0; i < sizeof(payload); i++)
 		payload[i] = byte_of(number, i);
-	return ud_flow_take(&flow, &h, payload, now_ns);
+	return ud_arq_input(&flow, &h, payload, now_ns);
 }
 
 static void put(uint32_t len)
 {
 	static const uint8_t zeros[1024];
-	uint32_t room = ud_flow_room(&flow);
+	uint32_t room = ud_arq_room(&flow);
 
-	ud_flow_put(&flow, zeros, len < room ? len : room);
-	ud_flow_push(&flow);
+	ud_arq_write(&flow, zeros, len < room ? len : room);
+	ud_arq_push(&flow);
 }
 
 static void send_all(void)
 {
-	struct ud_out o;
+	struct ud_arq_out o;
 	unsigned cnt = 0;
 
-	while (ud_flow_next(&flow, now_ns, &o)) {
+	while (ud_arq_next(&flow, now_ns, &o)) {
 		SL_CHECK(++cnt <= flow.window + 1U);
 		SL_CHECK(o.header.kind != SL_UD_DATA ||
 			 (o.number >= flow.una && o.number < flow.end && o.header.len &&
@@ -95,12 +95,13 @@ static void check_bounds(void)
 	SL_CHECK(flow.una <= flow.sent && flow.sent <= flow.end);
 	SL_CHECK(flow.end - flow.una <= flow.window && flow.bytes <= flow.window * flow.payload);
 	SL_CHECK(flow.base <= flow.next && flow.next - flow.base <= flow.window);
-	SL_CHECK(flow.rx_tail <= UD_RX && (flow.una != flow.end || flow.bytes < flow.payload));
+	SL_CHECK(flow.rx_tail <= UD_RX_BYTES &&
+		 (flow.una != flow.end || flow.bytes < flow.payload));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
-	int rc = ud_flow_init(&flow, MTU);
+	int rc = ud_arq_init(&flow, MTU);
 
 	SL_CHECK(rc == 0);
 	now_ns = 1;
@@ -111,7 +112,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 		case 1: send_all(); break;
 		case 2:
 			now_ns += UINT64_C(1) << (bytes[1] & 31);
-			rc = ud_flow_tick(&flow, now_ns);
+			rc = ud_arq_tick(&flow, now_ns);
 			break;
 		case 3: flow.lent = bytes[1] & 1; break;
 		case 4: read_all(); break;
@@ -121,6 +122,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 	}
 	flow.lent = false;
 	read_all();
-	ud_flow_fini(&flow);
+	ud_arq_fini(&flow);
 	return 0;
 }

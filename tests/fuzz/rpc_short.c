@@ -9,30 +9,30 @@
 #include <string.h>
 #include "base/check.h"
 #include "rpc/transport.h"
-#include "rpc/verbs/short.h"
+#include "rpc/rdma/rc/compact.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
 	/* As far as the longest message may reach in a slot, in the long form and with its padding. */
-	uint8_t slot[SL_RPC_SHORT_MAX + sizeof(struct sl_rpc_entry)], again[SL_RPC_SHORT_MAX];
-	struct sl_rpc_short came, goes;
+	uint8_t slot[SL_RPC_COMPACT_MAX + sizeof(struct sl_rpc_entry)], again[SL_RPC_COMPACT_MAX];
+	struct sl_rpc_compact came, goes;
 	struct sl_rpc_header h;
 	struct sl_span body;
 	uint64_t epoch = sl_rpc_boot_epoch();
 	uint32_t out;
 
-	if (len < sizeof(came) || len > sizeof(slot) || !vb_is_short(bytes))
+	if (len < sizeof(came) || len > sizeof(slot) || !rc_is_compact(bytes))
 		return 0;
 	memcpy(slot, bytes, len);
-	if (vb_short_read(slot, (uint32_t)len, epoch, &h))
+	if (rc_compact_read(slot, (uint32_t)len, epoch, &h))
 		return 0;
-	SL_CHECK(len <= SL_RPC_SHORT_MAX && h.fragment_len <= sizeof(slot));
+	SL_CHECK(len <= SL_RPC_COMPACT_MAX && h.fragment_len <= sizeof(slot));
 	SL_CHECK(h.fragment_len == h.total_or_offset && h.count == 1 &&
 		 h.id >> 48 == (uint16_t)epoch);
 	body = sl_span_of(slot, h.fragment_len);
-	out = vb_short_write(again, &h, &body, 1);
+	out = rc_compact_write(again, &h, &body, 1);
 	SL_CHECK(out == len);
 	memcpy(&came, bytes, sizeof(came));
 	memcpy(&goes, again, sizeof(goes));

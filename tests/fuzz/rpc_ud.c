@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "rpc/rpc.h"
-#include "rpc/ud/hall.h"
+#include "rpc/rdma/ud/ud_iface.h"
 #include "ud_bed.h"
 
 enum kind { HALL_AS_IS, HALL_ADDRESSED, HALL_SEALED, DOOR_AS_IS, DOOR_PROVEN, DOOR_ASKS, KINDS };
@@ -19,39 +19,39 @@ enum { MTU = 1024, DOOR = 0, LISTENERS_HALL, HALL, PAIRS /* opened in this order
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 
 static struct sl_rpc_listener *listener;
-static struct ud_pair pairs[PAIRS];
+static struct ud_qp pairs[PAIRS];
 static unsigned opened;
 /* The one that waits at a pair. */
 static struct ud_packet waiting[PAIRS];
 static unsigned sent[PAIRS];
-static struct sl_ud_answer last_answer; /* by the door */
+static struct sl_ud_crep last_answer; /* by the door */
 static struct {
 	uint32_t id;
 	uint64_t epoch;
 } granted[4096 / 3]; /* whom the door has given a connection */
 static unsigned granted_cnt;
-static struct ud_sign here;
+static struct sidr_service here;
 
 /* --- a device that has what is thrown at it --- */
 
-static struct ud_pair *dev_open(const struct ud_local *l, unsigned group, uint32_t rx_cnt,
-				uint32_t tx_cnt, int *rc)
+static struct ud_qp *dev_open(const struct rdma_local *l, unsigned group, uint32_t rx_cnt,
+			      uint32_t tx_cnt, int *rc)
 {
-	struct ud_pair *p = &pairs[opened];
+	struct ud_qp *p = &pairs[opened];
 
 	(void)l, (void)group, (void)rx_cnt, (void)tx_cnt;
 	require(opened < PAIRS);
-	*p = (struct ud_pair){.fd = eventfd(0, EFD_CLOEXEC), .qpn = ++opened, .mtu = MTU};
+	*p = (struct ud_qp){.fd = eventfd(0, EFD_CLOEXEC), .qpn = ++opened, .mtu = MTU};
 	*rc = 0;
 	return p;
 }
 
-static void dev_close(struct ud_pair *p)
+static void dev_close(struct ud_qp *p)
 {
 	close(p->fd);
 }
 
-static void dev_send(struct ud_pair *p, void *way, uint32_t qpn, uint32_t len)
+static void dev_send(struct ud_qp *p, struct ibv_ah *way, uint32_t qpn, uint32_t len)
 {
 	(void)way, (void)qpn;
 	require(len && len <= MTU);
@@ -61,7 +61,7 @@ static void dev_send(struct ud_pair *p, void *way, uint32_t qpn, uint32_t len)
 		memcpy(&last_answer, dev_slot(p), sizeof(last_answer));
 }
 
-static int dev_poll(struct ud_pair *p, struct ud_packet *packets, unsigned max)
+static int dev_poll(struct ud_qp *p, struct ud_packet *packets, unsigned max)
 {
 	struct ud_packet *w = &waiting[p - pairs];
 
@@ -72,54 +72,55 @@ static int dev_poll(struct ud_pair *p, struct ud_packet *packets, unsigned max)
 	return 1;
 }
 
-static bool dev_arm(struct ud_pair *p)
+static bool dev_arm(struct ud_qp *p)
 {
 	(void)p;
 	return true;
 }
 
-static int dev_sign_new(struct ud_sign **sign, struct sockaddr_storage *sa)
+static int dev_sign_new(struct sidr_service **sign, struct sockaddr_storage *sa)
 {
 	(void)sa;
-	here = (struct ud_sign){.fd = eventfd(0, EFD_CLOEXEC),
-				.local = {.device = &here, .name = "fuzz", .port = 1, .gid = {7}}};
+	here = (struct sidr_service){
+		.fd = eventfd(0, EFD_CLOEXEC),
+		.local = {.device = &here, .name = "fuzz", .port = 1, .gid = {7}}};
 	*sign = &here;
 	return 0;
 }
 
-static int dev_sign_answer(struct ud_sign *s, uint32_t qpn)
+static int dev_sign_answer(struct sidr_service *s, uint32_t qpn)
 {
 	(void)s, (void)qpn;
 	return 0;
 }
 
-static void dev_sign_free(struct ud_sign *s)
+static void dev_sign_free(struct sidr_service *s)
 {
 	close(s->fd);
 }
 
-static const struct ud_device device = {
+static const struct rdma_device_ops device = {
 	.open = dev_open,
 	.close = dev_close,
-	.slot = dev_slot,
+	.tx_buf = dev_slot,
 	.send = dev_send,
-	.ring = dev_ring,
+	.flush = dev_ring,
 	.poll = dev_poll,
-	.put_back = dev_put_back,
+	.repost = dev_put_back,
 	.arm = dev_arm,
-	.take_bell = dev_take_bell,
-	.watch = dev_watch,
-	.unwatch = dev_unwatch,
-	.way_new = dev_way_new,
-	.way_free = dev_way_free,
-	.sign_new = dev_sign_new,
-	.sign_answer = dev_sign_answer,
-	.sign_free = dev_sign_free,
+	.ack_event = dev_take_bell,
+	.port_watch = dev_watch,
+	.port_unwatch = dev_unwatch,
+	.ah_create = dev_way_new,
+	.ah_destroy = dev_way_free,
+	.sidr_new = dev_sign_new,
+	.sidr_reply = dev_sign_answer,
+	.sidr_free = dev_sign_free,
 };
 
 /* --- both ends --- */
 
-static struct ud_keys keys_of(bool dialer, const struct sl_ud_answer *a)
+static struct ud_keys keys_of(bool dialer, const struct sl_ud_crep *a)
 {
 	struct ud_keys keys;
 
@@ -132,22 +133,22 @@ static void open_listener(void)
 	struct sl_rpc_listen_options opt = {.key_file = key_file(), .slots = 64};
 	struct sl_err err = SL_ERR(256);
 
-	ud_device = &device;
+	rdma_device = &device;
 	opened = granted_cnt = 0;
 	listener = sl_rpc_listen("rdma+ud://127.0.0.1:7471", &opt, &err);
 	require(listener);
 }
 
 /* A connection of that hall whose peer has been heard. */
-static struct ud_conn *open_conn(struct ud_hall *h)
+static struct ud_conn *open_conn(struct ud_iface *h)
 {
-	const struct sl_ud_answer a = {.id = 1};
-	struct ud_terms terms = {
+	const struct sl_ud_crep a = {.id = 1};
+	struct ud_conn_params terms = {
 		.id = ud_id_get(), .peer_id = 9, .qpn = 7, .slots = 64, .mtu = MTU};
 	struct ud_keys keys = keys_of(false, &a);
-	struct ud_conn *c = ud_conn_new(&terms, &keys, ud_node_get(&h->local, h->local.gid, 0));
+	struct ud_conn *c = ud_conn_new(&terms, &keys, ah_cache_get(&h->local, h->local.gid, 0));
 
-	require(c && ud_conn_enter(c, h) == 0);
+	require(c && ud_conn_attach_iface(c, h) == 0);
 	return c;
 }
 
@@ -179,27 +180,27 @@ static void address(struct ud_packet *p, const struct ud_conn *c)
 
 static void seal(struct ud_packet *p, const struct ud_conn *c)
 {
-	const struct sl_ud_answer a = {.id = 1};
+	const struct sl_ud_crep a = {.id = 1};
 	struct ud_keys keys = keys_of(true, &a);
 	struct sl_ud_header h;
 
 	memcpy(&h, p->bytes, sizeof(h));
-	h.seq = (uint32_t)c->flow.next + (uint32_t)(int8_t)h.seq;
-	h.ack = (uint32_t)c->flow.una + h.ack % 3;
+	h.seq = (uint32_t)c->arq.next + (uint32_t)(int8_t)h.seq;
+	h.ack = (uint32_t)c->arq.una + h.ack % 3;
 	memcpy(p->bytes, &h, sizeof(h));
-	ud_seal(&keys.out, p->bytes, p->len, ud_flow_number(&c->flow, h.seq));
+	ud_mac_write(&keys.out, p->bytes, p->len, ud_arq_number(&c->arq, h.seq));
 }
 
 static void prove(struct ud_packet *p, bool asks)
 {
-	struct sl_ud_hello h;
+	struct sl_ud_creq h;
 
 	memcpy(&h, p->bytes, sizeof(h));
-	h.magic = SL_UD_HELLO_MAGIC;
+	h.magic = SL_UD_WIREUP_MAGIC;
 	h.version = SL_UD_VERSION;
 	if (asks)
-		h.flags |= SL_HELLO_ASKS;
-	ud_hello_prove(&secret, &h, here.local.gid, pairs[DOOR].qpn);
+		h.flags |= SL_HELLO_EP_CHECK;
+	ud_creq_sign(&secret, &h, here.local.gid, pairs[DOOR].qpn);
 	memcpy(p->bytes, &h, sizeof(h));
 	p->len = sizeof(h);
 }
@@ -218,10 +219,10 @@ static unsigned take_messages(struct sl_transport *t)
 	return sum;
 }
 
-static void throw_at_hall(struct ud_hall *h, struct ud_conn *c, enum kind kind,
+static void throw_at_hall(struct ud_iface *h, struct ud_conn *c, enum kind kind,
 			  const uint8_t *bytes, uint32_t len)
 {
-	struct ud_flow before = c->flow;
+	struct ud_arq before = c->arq;
 	uint32_t qpn = c->qpn; /* follows a peer that has the key */
 	struct ud_packet p =
 		packet_of(bytes, len, kind == HALL_AS_IS ? 0 : sizeof(struct sl_ud_header));
@@ -239,12 +240,12 @@ static void throw_at_hall(struct ud_hall *h, struct ud_conn *c, enum kind kind,
 		return;
 	require(cnt == 0 && c->qpn == qpn);
 	require(c->base.unsealed + h->hub.strays == known + 1);
-	require(c->flow.next == before.next && c->flow.base == before.base &&
-		c->flow.una == before.una && c->flow.held == before.held &&
-		c->flow.heard_ns == before.heard_ns);
+	require(c->arq.next == before.next && c->arq.base == before.base &&
+		c->arq.una == before.una && c->arq.ooo_bits == before.ooo_bits &&
+		c->arq.heard_ns == before.heard_ns);
 }
 
-static bool was_granted(const struct sl_ud_hello *h)
+static bool was_granted(const struct sl_ud_creq *h)
 {
 	for (unsigned i = 0; i < granted_cnt; i++) {
 		if (granted[i].id == h->id && granted[i].epoch == h->epoch)
@@ -254,12 +255,12 @@ static bool was_granted(const struct sl_ud_hello *h)
 }
 
 /* Whoever asks gets no connection; and only one that was given is known. */
-static void check_answer(const struct sl_ud_hello *h)
+static void check_answer(const struct sl_ud_creq *h)
 {
-	if (h->flags & SL_HELLO_ASKS) {
+	if (h->flags & SL_HELLO_EP_CHECK) {
 		require(!last_answer.id);
-		require(last_answer.verdict == SL_UD_RESET ||
-			(last_answer.verdict == SL_UD_KNOWN && was_granted(h)));
+		require(last_answer.verdict == SL_UD_EP_REMOVED ||
+			(last_answer.verdict == SL_UD_EP_ALIVE && was_granted(h)));
 	} else if (last_answer.verdict == SL_UD_GRANTED) {
 		require(granted_cnt < SL_ARRAY_LEN(granted));
 		granted[granted_cnt].id = h->id;
@@ -272,9 +273,9 @@ static void check_answer(const struct sl_ud_hello *h)
 static void throw_at_door(enum kind kind, const uint8_t *bytes, uint32_t len)
 {
 	struct ud_packet p =
-		packet_of(bytes, len, kind == DOOR_AS_IS ? 0 : sizeof(struct sl_ud_hello));
+		packet_of(bytes, len, kind == DOOR_AS_IS ? 0 : sizeof(struct sl_ud_creq));
 	unsigned answers = sent[DOOR];
-	struct sl_ud_hello h = {.magic = 0};
+	struct sl_ud_creq h = {.magic = 0};
 
 	if (kind != DOOR_AS_IS) {
 		prove(&p, kind == DOOR_ASKS);
@@ -293,12 +294,12 @@ static void throw_at_door(enum kind kind, const uint8_t *bytes, uint32_t len)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
-	struct ud_hall *h;
+	struct ud_iface *h;
 	struct ud_conn *c;
 	int rc;
 
 	open_listener();
-	h = ud_hall_new(&here.local, 0, &rc);
+	h = ud_iface_new(&here.local, 0, &rc);
 	require(h);
 	h->refs = 1;
 	c = open_conn(h);
@@ -315,7 +316,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 		len -= 3 + n;
 	}
 	c->base.ops->close(&c->base);
-	ud_hall_put(h);
+	ud_iface_put(h);
 	listener->ops->close(listener);
 	return 0;
 }

@@ -12,8 +12,8 @@
 #include <string.h>
 #include "base/clock.h"
 #include "rpc/rpc.h"
-#include "rpc/ud/hall.h"
-#include "rpc/ud/listen.h"
+#include "rpc/rdma/ud/ud_iface.h"
+#include "rpc/rdma/ud/ud_accept.h"
 #include "ud_bed.h"
 
 enum kind { AS_IS, ADDRESSED, PROVEN, GRANTED, FAILS, KINDS };
@@ -22,7 +22,7 @@ enum { MTU = 2048, SLOTS = 64, BACKEND_QPN = 5 };
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 
 struct pair {
-	struct ud_pair base;
+	struct ud_qp base;
 	bool is_door;
 };
 
@@ -32,20 +32,20 @@ static struct {
 } input;
 static const uint8_t backend_gid[16] = {7};
 static bool honest; /* the next answer is */
-static struct sl_ud_hello hello;
-static struct sl_ud_answer answer; /* the last one with a proof, */
-static bool proven;                /* if there was one for this HELLO */
-static uint32_t most;              /* bytes of a datagram that the connection may send */
+static struct sl_ud_creq hello;
+static struct sl_ud_crep answer; /* the last one with a proof, */
+static bool proven;              /* if there was one for this HELLO */
+static uint32_t most;            /* bytes of a datagram that the connection may send */
 static unsigned sent;
 
 /* --- what comes --- */
 
 static void prove(void)
 {
-	answer.magic = SL_UD_HELLO_MAGIC;
+	answer.magic = SL_UD_WIREUP_MAGIC;
 	answer.version = SL_UD_VERSION;
 	answer.number = hello.number;
-	ud_answer_prove(&secret, &hello, &answer);
+	ud_crep_sign(&secret, &hello, &answer);
 	proven = true;
 }
 
@@ -61,12 +61,12 @@ static struct ud_packet packet_of(const void *bytes, uint32_t len)
 
 static struct ud_packet honest_packet(void)
 {
-	answer = (struct sl_ud_answer){.verdict = hello.flags & SL_HELLO_ASKS ? SL_UD_KNOWN
-									      : SL_UD_GRANTED,
-				       .slots = hello.slots,
-				       .mtu = hello.mtu,
-				       .id = 9,
-				       .qpn = 7};
+	answer = (struct sl_ud_crep){.verdict = hello.flags & SL_HELLO_EP_CHECK ? SL_UD_EP_ALIVE
+										: SL_UD_GRANTED,
+				     .slots = hello.slots,
+				     .mtu = hello.mtu,
+				     .id = 9,
+				     .qpn = 7};
 	prove();
 	return packet_of(&answer, sizeof(answer));
 }
@@ -104,7 +104,7 @@ static bool next_packet(struct ud_packet *p)
 	if (kind == GRANTED)
 		nearly_grant();
 	if (kind == ADDRESSED) {
-		answer.magic = SL_UD_HELLO_MAGIC;
+		answer.magic = SL_UD_WIREUP_MAGIC;
 		answer.version = SL_UD_VERSION;
 		answer.number = hello.number;
 	} else {
@@ -116,26 +116,26 @@ static bool next_packet(struct ud_packet *p)
 
 /* --- the device --- */
 
-static struct ud_pair *dev_open(const struct ud_local *l, unsigned group, uint32_t rx_cnt,
-				uint32_t tx_cnt, int *rc)
+static struct ud_qp *dev_open(const struct rdma_local *l, unsigned group, uint32_t rx_cnt,
+			      uint32_t tx_cnt, int *rc)
 {
 	struct pair *p = calloc(1, sizeof(*p));
 
 	(void)l, (void)group, (void)tx_cnt;
 	require(p);
-	p->base = (struct ud_pair){.fd = eventfd(0, EFD_CLOEXEC), .qpn = 3, .mtu = MTU};
-	p->is_door = rx_cnt != UD_HALL_RX;
+	p->base = (struct ud_qp){.fd = eventfd(0, EFD_CLOEXEC), .qpn = 3, .mtu = MTU};
+	p->is_door = rx_cnt != UD_IFACE_RX;
 	*rc = 0;
 	return &p->base;
 }
 
-static void dev_close(struct ud_pair *p)
+static void dev_close(struct ud_qp *p)
 {
 	close(p->fd);
 	free(p);
 }
 
-static void dev_send(struct ud_pair *base, void *way, uint32_t qpn, uint32_t len)
+static void dev_send(struct ud_qp *base, struct ibv_ah *way, uint32_t qpn, uint32_t len)
 {
 	const struct pair *p = (const struct pair *)base;
 
@@ -147,11 +147,11 @@ static void dev_send(struct ud_pair *base, void *way, uint32_t qpn, uint32_t len
 	}
 	require(len == sizeof(hello) && qpn == BACKEND_QPN);
 	memcpy(&hello, dev_slot(base), sizeof(hello));
-	require(ud_hello_proven(&secret, &hello, backend_gid, BACKEND_QPN));
+	require(ud_creq_verify(&secret, &hello, backend_gid, BACKEND_QPN));
 	proven = false;
 }
 
-static int dev_poll(struct ud_pair *base, struct ud_packet *packets, unsigned max)
+static int dev_poll(struct ud_qp *base, struct ud_packet *packets, unsigned max)
 {
 	const struct pair *p = (const struct pair *)base;
 
@@ -161,38 +161,38 @@ static int dev_poll(struct ud_pair *base, struct ud_packet *packets, unsigned ma
 }
 
 /* There may be more. */
-static bool dev_arm(struct ud_pair *p)
+static bool dev_arm(struct ud_qp *p)
 {
 	(void)p;
 	return false;
 }
 
-static int dev_ask(const struct ud_question *q, struct ud_host *h, const char **why)
+static int dev_ask(const struct sidr_query *q, struct sidr_result *h, const char **why)
 {
 	static int here;
 
 	(void)q, (void)why;
-	*h = (struct ud_host){.local = {.device = &here, .name = "fuzz", .port = 1},
-			      .qpn = BACKEND_QPN};
+	*h = (struct sidr_result){.local = {.device = &here, .name = "fuzz", .port = 1},
+				  .qpn = BACKEND_QPN};
 	memcpy(h->gid, backend_gid, sizeof(h->gid));
 	return 0;
 }
 
-static const struct ud_device device = {
+static const struct rdma_device_ops device = {
 	.open = dev_open,
 	.close = dev_close,
-	.slot = dev_slot,
+	.tx_buf = dev_slot,
 	.send = dev_send,
-	.ring = dev_ring,
+	.flush = dev_ring,
 	.poll = dev_poll,
-	.put_back = dev_put_back,
+	.repost = dev_put_back,
 	.arm = dev_arm,
-	.take_bell = dev_take_bell,
-	.watch = dev_watch,
-	.unwatch = dev_unwatch,
-	.way_new = dev_way_new,
-	.way_free = dev_way_free,
-	.ask = dev_ask,
+	.ack_event = dev_take_bell,
+	.port_watch = dev_watch,
+	.port_unwatch = dev_unwatch,
+	.ah_create = dev_way_new,
+	.ah_destroy = dev_way_free,
+	.sidr_resolve = dev_ask,
 };
 
 /* --- who dials --- */
@@ -238,8 +238,8 @@ static enum sl_rpc_word ask(const struct sl_rpc_dial_options *opt)
 	proven = false;
 	word = sl_rpc_ask(opt, 9);
 	require(word == SL_RPC_NO_WORD || proven);
-	require(word != SL_RPC_KNOWN || answer.verdict == SL_UD_KNOWN);
-	require(word != SL_RPC_FORGOTTEN || answer.verdict == SL_UD_RESET);
+	require(word != SL_RPC_KNOWN || answer.verdict == SL_UD_EP_ALIVE);
+	require(word != SL_RPC_FORGOTTEN || answer.verdict == SL_UD_EP_REMOVED);
 	require(word != SL_RPC_NOBODY);
 	return word;
 }
@@ -252,7 +252,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 						.timeout_ms = 1000};
 	bool asks = len && bytes[0] & 1;
 
-	ud_device = &device;
+	rdma_device = &device;
 	honest = false;
 	input.at = bytes + !!len;
 	input.len = len - !!len;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What targets of virtual connections have in common: the parts of a device (rpc/ud/device.h) behind
+ * What targets of virtual connections have in common: the parts of a device (rpc/rdma/device.h) behind
  * which there is nothing, and the key. Pairs, and what comes and goes by them, are a target's own.
  */
 #ifndef TESTS_FUZZ_UD_BED_H
@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "rpc/secret.h"
-#include "rpc/ud/device.h"
+#include "rpc/rdma/device.h"
 
 static struct sl_secret secret; /* from the first key_file() on */
 
@@ -40,21 +40,21 @@ static inline const char *key_file(void)
 }
 
 /* One for all pairs; who writes more than the pair's datagrams hold is behind its end. */
-static inline uint8_t *dev_slot(struct ud_pair *p)
+static inline uint8_t *dev_slot(struct ud_qp *p)
 {
 	static uint8_t slot[UD_MTU_MAX];
 
 	return slot + sizeof(slot) - p->mtu;
 }
 
-static inline int dev_ring(struct ud_pair *p)
+static inline int dev_ring(struct ud_qp *p)
 {
 	(void)p;
 	return 0;
 }
 
 /* Each packet's bytes are from malloc(). */
-static inline int dev_put_back(struct ud_pair *p, const struct ud_packet *packets, unsigned cnt)
+static inline int dev_put_back(struct ud_qp *p, const struct ud_packet *packets, unsigned cnt)
 {
 	(void)p;
 	for (unsigned i = 0; i < cnt; i++)
@@ -62,15 +62,15 @@ static inline int dev_put_back(struct ud_pair *p, const struct ud_packet *packet
 	return 0;
 }
 
-static inline void dev_take_bell(struct ud_pair *p)
+static inline void dev_take_bell(struct ud_qp *p)
 {
 	(void)p;
 }
 
 /* It stays up. */
-static inline struct ud_port *dev_watch(const struct ud_local *l, int *rc)
+static inline struct rdma_port *dev_watch(const struct rdma_local *l, int *rc)
 {
-	struct ud_port *p = calloc(1, sizeof(*p));
+	struct rdma_port *p = calloc(1, sizeof(*p));
 
 	(void)l;
 	require(p);
@@ -79,19 +79,20 @@ static inline struct ud_port *dev_watch(const struct ud_local *l, int *rc)
 	return p;
 }
 
-static inline void dev_unwatch(struct ud_port *p)
+static inline void dev_unwatch(struct rdma_port *p)
 {
 	close(p->fd);
 	free(p);
 }
 
-static inline void *dev_way_new(const struct ud_local *l, const uint8_t gid[16], uint8_t tos)
+static inline struct ibv_ah *dev_way_new(const struct rdma_local *l, const uint8_t gid[16],
+					 uint8_t tos)
 {
 	(void)gid, (void)tos;
 	return l->device;
 }
 
-static inline void dev_way_free(void *way)
+static inline void dev_way_free(struct ibv_ah *way)
 {
 	(void)way;
 }

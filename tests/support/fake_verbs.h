@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A device without hardware, for one test program: it defines the functions of libibverbs and
- * librdmacm that user/rpc/verbs calls, so that the program's own are linked. Nothing moves by
+ * librdmacm that user/rpc/rdma calls, so that the program's own are linked. Nothing moves by
  * itself: work requests lie in their queue until the test says that the device has done them.
  *
  *   post_send -> fake_qp.sends -> fake_complete(): completions of those that asked for one
@@ -19,8 +19,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "base/check.h"
-#include "rpc/verbs/proof.h"
-#include "rpc/verbs/verbs.h"
+#include "rpc/rdma/auth.h"
+#include "rpc/rdma/rc/rc_conn.h"
 
 #undef ibv_reg_mr
 #undef ibv_query_port
@@ -41,7 +41,7 @@ struct fake_send {
 	uint64_t to;       /* of a WRITE */
 	uint32_t imm_data; /* of one that has it */
 	unsigned sge_cnt;
-	struct ibv_sge sge[VB_SGE_MAX];
+	struct ibv_sge sge[RC_SGE_MAX];
 };
 
 /* Receives that wait for messages. */
@@ -99,8 +99,8 @@ static struct fake {
 	_Atomic unsigned binds;
 	_Atomic unsigned sends; /* messages without a WRITE */
 	struct rdma_cm_id *_Atomic listening;
-	struct vb_answer rejection; /* the last one */
-	struct vb_request asked;    /* by who has connected last */
+	struct cm_reply rejection; /* the last one */
+	struct cm_request asked;   /* by who has connected last */
 	_Atomic unsigned accepts;
 	bool alone; /* has no shared receive queues */
 	bool mute;  /* does not tell when a queue pair in error has used its last slot */
@@ -154,9 +154,9 @@ static inline void fake_forget_device(void)
 	fake_close_unused();
 }
 
-static inline struct fake_qp *fake_qp(struct sl_verbs *v)
+static inline struct fake_qp *fake_qp(struct rc_conn *v)
 {
-	return (struct fake_qp *)v->end.qp;
+	return (struct fake_qp *)v->qp.qp;
 }
 
 static inline void fake_push(struct ibv_cq *base, const struct ibv_wc *wc)
@@ -179,7 +179,7 @@ static inline void fake_finish(struct fake_qp *qp, enum ibv_wc_status status)
 }
 
 /* The device carries out the next `cnt` work requests; all, if so many there are not. */
-static inline void fake_complete(struct sl_verbs *v, unsigned cnt)
+static inline void fake_complete(struct rc_conn *v, unsigned cnt)
 {
 	struct fake_qp *qp = fake_qp(v);
 
@@ -188,7 +188,7 @@ static inline void fake_complete(struct sl_verbs *v, unsigned cnt)
 }
 
 /* Whether the device may still read those bytes for this queue pair. */
-static inline bool fake_reads(struct sl_verbs *v, const void *from, size_t len)
+static inline bool fake_reads(struct rc_conn *v, const void *from, size_t len)
 {
 	const struct fake_qp *qp = fake_qp(v);
 	uintptr_t at = (uintptr_t)from;
@@ -206,13 +206,13 @@ static inline bool fake_reads(struct sl_verbs *v, const void *from, size_t len)
 	return false;
 }
 
-static inline struct fake_slots *fake_slots(struct sl_verbs *v)
+static inline struct fake_slots *fake_slots(struct rc_conn *v)
 {
-	return v->home ? &((struct fake_srq *)vb_home_srq(v->home))->slots : &fake_qp(v)->own;
+	return v->iface ? &((struct fake_srq *)rc_iface_srq(v->iface))->slots : &fake_qp(v)->own;
 }
 
 /* Something takes the oldest slot, with `len` bytes in it. False: there is none. */
-static inline bool fake_take_slot(struct sl_verbs *v, struct ibv_wc wc, const void *bytes,
+static inline bool fake_take_slot(struct rc_conn *v, struct ibv_wc wc, const void *bytes,
 				  uint32_t len)
 {
 	struct fake_slots *s = fake_slots(v);
@@ -226,21 +226,21 @@ static inline bool fake_take_slot(struct sl_verbs *v, struct ibv_wc wc, const vo
 		wc.wr_id = s->wr_id[s->got++ % FAKE_QUEUE];
 	pthread_mutex_unlock(&fake.lock);
 	wc.status = IBV_WC_SUCCESS;
-	wc.qp_num = v->end.qp->qp_num;
+	wc.qp_num = v->qp.qp->qp_num;
 	if (any)
-		fake_push(v->end.rx_cq, &wc);
+		fake_push(v->qp.rx_cq, &wc);
 	return any;
 }
 
 /* A message of the peer. False: no slot. */
-static inline bool fake_arrive(struct sl_verbs *v, const void *bytes, uint32_t len)
+static inline bool fake_arrive(struct rc_conn *v, const void *bytes, uint32_t len)
 {
 	return fake_take_slot(v, (struct ibv_wc){.opcode = IBV_WC_RECV, .byte_len = len}, bytes,
 			      len);
 }
 
 /* A WRITE of the peer, to the ring at `at`, that says `imm` of itself. False: no slot. */
-static inline bool fake_write(struct sl_verbs *v, uint32_t at, const void *bytes, uint32_t len,
+static inline bool fake_write(struct rc_conn *v, uint32_t at, const void *bytes, uint32_t len,
 			      uint32_t imm)
 {
 	memcpy(v->rx_bulk + at, bytes, len);
@@ -411,7 +411,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 					 .max_srq_wr = FAKE_QUEUE,
 					 .max_cqe = FAKE_QUEUE,
 					 .phys_port_cnt = 2,
-					 .max_sge = VB_SGE_MAX};
+					 .max_sge = RC_SGE_MAX};
 	return 0;
 }
 

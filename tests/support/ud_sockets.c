@@ -17,7 +17,7 @@
 enum { RCVBUF = 4 << 20, ASK_MS = 50 };
 
 struct pair {
-	struct ud_pair base;
+	struct ud_qp base;
 	struct sl_prng rng;
 	uint8_t tx[UD_MTU_MAX];
 	unsigned polled; /* not put back yet */
@@ -29,7 +29,7 @@ struct pair {
 };
 
 struct port {
-	struct ud_port base;
+	struct rdma_port base;
 	unsigned seat;
 	struct sl_list node;
 };
@@ -49,13 +49,13 @@ unsigned ud_sockets_groups[4];
 bool ud_sockets_break;
 void (*ud_sockets_tap)(const uint8_t *bytes, uint32_t len, uint32_t to_qpn);
 
-static struct pair *pair_of(struct ud_pair *base)
+static struct pair *pair_of(struct ud_qp *base)
 {
 	return (struct pair *)base;
 }
 
 /* Some tests have a device of their own. */
-static unsigned seat_of(const struct ud_local *l)
+static unsigned seat_of(const struct rdma_local *l)
 {
 	return l->device == &devices[1];
 }
@@ -83,8 +83,8 @@ static int open_socket(const struct sockaddr *sa, socklen_t len)
 
 /* --- pairs --- */
 
-static struct ud_pair *sockets_open(const struct ud_local *l, unsigned group, uint32_t rx_cnt,
-				    uint32_t tx_cnt, int *rc)
+static struct ud_qp *sockets_open(const struct rdma_local *l, unsigned group, uint32_t rx_cnt,
+				  uint32_t tx_cnt, int *rc)
 {
 	static uint64_t seed;
 	struct pair *p = calloc(1, sizeof(*p));
@@ -112,14 +112,14 @@ static struct ud_pair *sockets_open(const struct ud_local *l, unsigned group, ui
 	return &p->base;
 }
 
-static void sockets_close(struct ud_pair *base)
+static void sockets_close(struct ud_qp *base)
 {
 	SL_CHECK(!pair_of(base)->polled);
 	close(base->fd);
 	free(base);
 }
 
-static uint8_t *sockets_slot(struct ud_pair *base)
+static uint8_t *sockets_slot(struct ud_qp *base)
 {
 	return pair_of(base)->tx;
 }
@@ -137,13 +137,13 @@ static bool dice(struct pair *p, unsigned percent)
 	return percent && sl_prng_below(&p->rng, 100) < percent;
 }
 
-static void sockets_send(struct ud_pair *base, void *way, uint32_t qpn, uint32_t len)
+static void sockets_send(struct ud_qp *base, struct ibv_ah *way, uint32_t qpn, uint32_t len)
 {
 	struct pair *p = pair_of(base);
 
 	(void)way;
 	SL_CHECK(len && len <= base->mtu);
-	base->unrung = true;
+	base->unflushed = true;
 	if (ud_sockets_tap)
 		ud_sockets_tap(p->tx, len, qpn);
 	if (down[p->seat] || dice(p, faults.lost))
@@ -162,11 +162,11 @@ static void sockets_send(struct ud_pair *base, void *way, uint32_t qpn, uint32_t
 	p->kept_len = 0;
 }
 
-static int sockets_ring(struct ud_pair *base)
+static int sockets_ring(struct ud_qp *base)
 {
 	struct pair *p = pair_of(base);
 
-	base->unrung = false;
+	base->unflushed = false;
 	p->broken |= ud_sockets_break;
 	return p->broken ? -EIO : 0;
 }
@@ -192,12 +192,12 @@ static bool receive(const struct pair *p, struct ud_packet *packet)
 	return true;
 }
 
-static int sockets_poll(struct ud_pair *base, struct ud_packet *packets, unsigned max)
+static int sockets_poll(struct ud_qp *base, struct ud_packet *packets, unsigned max)
 {
 	struct pair *p = pair_of(base);
 	unsigned n = 0;
 
-	SL_CHECK(!p->polled && max <= UD_POLL);
+	SL_CHECK(!p->polled && max <= UD_POLL_MAX);
 	while (n < max && receive(p, &packets[n])) {
 		if (down[p->seat])
 			free(packets[n].bytes);
@@ -208,7 +208,7 @@ static int sockets_poll(struct ud_pair *base, struct ud_packet *packets, unsigne
 	return (int)n;
 }
 
-static int sockets_put_back(struct ud_pair *base, const struct ud_packet *packets, unsigned cnt)
+static int sockets_put_back(struct ud_qp *base, const struct ud_packet *packets, unsigned cnt)
 {
 	struct pair *p = pair_of(base);
 
@@ -219,21 +219,21 @@ static int sockets_put_back(struct ud_pair *base, const struct ud_packet *packet
 	return 0;
 }
 
-static bool sockets_arm(struct ud_pair *base)
+static bool sockets_arm(struct ud_qp *base)
 {
 	struct pollfd p = {.fd = base->fd, .events = POLLIN};
 
 	return poll(&p, 1, 0) == 0;
 }
 
-static void sockets_take_bell(struct ud_pair *base)
+static void sockets_take_bell(struct ud_qp *base)
 {
 	(void)base;
 }
 
 /* --- ports --- */
 
-static struct ud_port *sockets_watch(const struct ud_local *l, int *rc)
+static struct rdma_port *sockets_watch(const struct rdma_local *l, int *rc)
 {
 	struct port *p = calloc(1, sizeof(*p));
 
@@ -249,7 +249,7 @@ static struct ud_port *sockets_watch(const struct ud_local *l, int *rc)
 	return &p->base;
 }
 
-static void sockets_unwatch(struct ud_port *base)
+static void sockets_unwatch(struct rdma_port *base)
 {
 	struct port *p = (struct port *)base;
 
@@ -279,31 +279,32 @@ void ud_sockets_port(unsigned seat, bool is_down)
 
 /* --- ways, questions --- */
 
-static struct ud_local here(void)
+static struct rdma_local here(void)
 {
-	return (struct ud_local){.device = &devices[ud_sockets_seat], .name = "sockets", .port = 1};
+	return (struct rdma_local){
+		.device = &devices[ud_sockets_seat], .name = "sockets", .port = 1};
 }
 
 /* On this machine all are: no test waits for a thread that others keep from the processor. */
-static bool is_near(const struct ud_local *l, const uint8_t gid[16])
+static bool is_near(const struct rdma_local *l, const uint8_t gid[16])
 {
 	(void)l, (void)gid;
 	return true;
 }
 
-static void *way_new(const struct ud_local *l, const uint8_t gid[16], uint8_t tos)
+static struct ibv_ah *way_new(const struct rdma_local *l, const uint8_t gid[16], uint8_t tos)
 {
 	(void)gid;
 	ud_sockets_tos = tos;
 	return l->device;
 }
 
-static void way_free(void *way)
+static void way_free(struct ibv_ah *way)
 {
 	(void)way;
 }
 
-static int ask(const struct ud_question *q, struct ud_host *h, const char **why)
+static int ask(const struct sidr_query *q, struct sidr_result *h, const char **why)
 {
 	const struct sockaddr_in any = address_of(0);
 	int fd = open_socket((const struct sockaddr *)&any, sizeof(any)), rc = -ETIMEDOUT;
@@ -327,7 +328,7 @@ static int ask(const struct ud_question *q, struct ud_host *h, const char **why)
 	return rc;
 }
 
-static int sign_new(struct ud_sign **sign, struct sockaddr_storage *sa)
+static int sign_new(struct sidr_service **sign, struct sockaddr_storage *sa)
 {
 	int fd;
 
@@ -339,12 +340,12 @@ static int sign_new(struct ud_sign **sign, struct sockaddr_storage *sa)
 		return -errno;
 	*sign = malloc(sizeof(**sign));
 	SL_CHECK(*sign);
-	**sign = (struct ud_sign){.fd = fd, .local = here()};
+	**sign = (struct sidr_service){.fd = fd, .local = here()};
 	memcpy((*sign)->local.gid, ud_sockets_gid, sizeof(ud_sockets_gid));
 	return 0;
 }
 
-static int sign_answer(struct ud_sign *s, uint32_t qpn)
+static int sign_answer(struct sidr_service *s, uint32_t qpn)
 {
 	struct sockaddr_in from;
 	socklen_t len = sizeof(from);
@@ -357,35 +358,35 @@ static int sign_answer(struct ud_sign *s, uint32_t qpn)
 	return rc;
 }
 
-static void sign_free(struct ud_sign *s)
+static void sign_free(struct sidr_service *s)
 {
 	close(s->fd);
 	free(s);
 }
 
-static const struct ud_device sockets = {
+static const struct rdma_device_ops sockets = {
 	.open = sockets_open,
 	.close = sockets_close,
-	.slot = sockets_slot,
+	.tx_buf = sockets_slot,
 	.send = sockets_send,
-	.ring = sockets_ring,
+	.flush = sockets_ring,
 	.poll = sockets_poll,
-	.put_back = sockets_put_back,
+	.repost = sockets_put_back,
 	.arm = sockets_arm,
-	.take_bell = sockets_take_bell,
-	.watch = sockets_watch,
-	.unwatch = sockets_unwatch,
-	.way_new = way_new,
-	.is_near = is_near,
-	.way_free = way_free,
-	.ask = ask,
-	.sign_new = sign_new,
-	.sign_answer = sign_answer,
-	.sign_free = sign_free,
+	.ack_event = sockets_take_bell,
+	.port_watch = sockets_watch,
+	.port_unwatch = sockets_unwatch,
+	.ah_create = way_new,
+	.neigh_resolved = is_near,
+	.ah_destroy = way_free,
+	.sidr_resolve = ask,
+	.sidr_new = sign_new,
+	.sidr_reply = sign_answer,
+	.sidr_free = sign_free,
 };
 
 void ud_sockets_use(struct ud_faults f)
 {
 	faults = f;
-	ud_device = &sockets;
+	rdma_device = &sockets;
 }

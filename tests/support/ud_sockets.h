@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A device for virtual connections (rpc/ud/device.h) on any machine: UDP sockets of 127.0.0.1 in the
+ * A device for virtual connections (rpc/rdma/device.h) on any machine: UDP sockets of 127.0.0.1 in the
  * place of queue pairs, with the port as their number. What is sent may be lost, doubled, or
  * overtaken by the next, by a die that falls the same each time.
  */
 #ifndef TESTS_SUPPORT_UD_SOCKETS_H
 #define TESTS_SUPPORT_UD_SOCKETS_H
 
-#include "rpc/ud/device.h"
+#include "rpc/rdma/device.h"
 
 struct ud_faults {
 	unsigned lost, doubled, overtaken; /* of 100 */

@@ -213,7 +213,7 @@ static void look_at_rdma_port(struct doctor *d, struct ibv_context *device, uint
 	if (!active || !shares)
 		return;
 	/* Between two queue pairs of the port: nothing leaves this host. */
-	broken = sl_rpc_try_rdma(device, port_num);
+	broken = sl_rpc_rdma_selftest(device, port_num);
 	print_finding(d, broken ? BAD : FINE, what,
 		      broken ? "%s, though the driver says so: renew it, or the "
 			       "firmware; backends cannot be reached by this device"

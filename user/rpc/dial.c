@@ -10,7 +10,7 @@
 
 static const struct sl_transport_scheme *const schemes[] = {
 	&sl_shm_scheme,
-	&sl_verbs_scheme,
+	&sl_rc_scheme,
 	&sl_ud_scheme,
 	&sl_sock_scheme,
 };

@@ -236,7 +236,7 @@ struct ibv_context;
  * Tests the device features that shared receive slots need, for "sluice doctor". Returns NULL, or
  * the feature that does not work.
  */
-const char *sl_rpc_try_rdma(struct ibv_context *device, uint8_t port);
+const char *sl_rpc_rdma_selftest(struct ibv_context *device, uint8_t port);
 
 /* Returns true if finding the endpoint needs the resolver's files and servers. */
 bool sl_rpc_has_name(const char *endpoint);

@@ -264,8 +264,7 @@ struct sl_transport_scheme {
 	bool (*has_name)(const char *address); /* NULL: addresses are never names */
 	void (*preload)(void);                 /* NULL: nothing is loaded late */
 };
-extern const struct sl_transport_scheme sl_shm_scheme, sl_verbs_scheme, sl_ud_scheme,
-	sl_sock_scheme;
+extern const struct sl_transport_scheme sl_shm_scheme, sl_rc_scheme, sl_ud_scheme, sl_sock_scheme;
 
 /*
  * Listens at "shm:///path", "rdma://addr:port", "rdma+ud://addr:port" or "tcp://host:port". Ignores

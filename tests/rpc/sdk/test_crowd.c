@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * As many virtual connections as a backend takes: what they pin, and what the system has for them, is what
- * a few take; what is resident grows by what rpc/ud/README.md says of each. The pair that all share may
+ * a few take; what is resident grows by what rpc/rdma/ud/README.md says of each. The pair that all share may
  * grow meanwhile, once, if the machine is slow: so what is pinned is held against what is when most have
  * gone.
  */

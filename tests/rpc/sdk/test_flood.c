@@ -10,8 +10,8 @@
 #include <stdatomic.h>
 #include <sys/prctl.h>
 #include "rpc/session.h"
-#include "rpc/ud/hall.h"
-#include "rpc/verbs/verbs.h"
+#include "rpc/rdma/ud/ud_iface.h"
+#include "rpc/rdma/rc/rc_conn.h"
 #include "rpc_harness.h"
 #include "suite.h"
 
@@ -52,7 +52,7 @@ static void be_bounded(struct sockaddr_storage *sa)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	alarm(3 * harness_timeout_s());
-	if (vb_address(strstr(shared->endpoint, "://") + 3, sa))
+	if (rdma_parse_addr(strstr(shared->endpoint, "://") + 3, sa))
 		_exit(3);
 }
 
@@ -70,14 +70,14 @@ static uint32_t forge(uint8_t *to, uint32_t number)
 	return FORGED_LEN;
 }
 
-static void send_some(struct ud_pair *pair, void *way, uint32_t qpn)
+static void send_some(struct ud_qp *pair, struct ibv_ah *way, uint32_t qpn)
 {
 	uint32_t n = 0;
 	uint8_t *slot;
 
-	for (; n < UD_POLL && (slot = ud_device->slot(pair)); n++)
-		ud_device->send(pair, way, qpn, forge(slot, n));
-	(void)ud_device->ring(pair);
+	for (; n < UD_POLL_MAX && (slot = rdma_device->tx_buf(pair)); n++)
+		rdma_device->send(pair, way, qpn, forge(slot, n));
+	(void)rdma_device->flush(pair);
 	shared->sent += n;
 	if (!n)
 		sched_yield();
@@ -87,20 +87,20 @@ static void flood(const void *arg)
 {
 	struct sockaddr_storage sa;
 	const struct sl_rpc_rdma any = {.port = 0};
-	const struct ud_question q = {
+	const struct sidr_query q = {
 		.sa = &sa, .rdma = &any, .deadline_ns = sl_now_ns() + 10 * SL_NS_PER_SEC};
 	const char *why = NULL;
-	struct ud_pair *pair;
-	struct ud_host host;
-	void *way;
+	struct ud_qp *pair;
+	struct sidr_result host;
+	struct ibv_ah *way;
 	int rc;
 
 	(void)arg;
 	be_bounded(&sa);
-	if (ud_device->ask(&q, &host, &why))
+	if (rdma_device->sidr_resolve(&q, &host, &why))
 		_exit(4);
-	pair = ud_device->open(&host.local, 0, UD_POLL, UD_HALL_TX, &rc);
-	way = ud_device->way_new(&host.local, host.gid, 0);
+	pair = rdma_device->open(&host.local, 0, UD_POLL_MAX, UD_IFACE_TX, &rc);
+	way = rdma_device->ah_create(&host.local, host.gid, 0);
 	if (!pair || !way)
 		_exit(5);
 	for (;;) {
@@ -116,24 +116,24 @@ static void flood(const void *arg)
 /* At the backend's end: takes what comes, as that does, and that is all. */
 static void sink(const void *arg)
 {
-	SL_UNINIT struct ud_packet packets[UD_POLL];
+	SL_UNINIT struct ud_packet packets[UD_POLL_MAX];
 	struct sockaddr_storage sa;
-	struct ud_pair *pair;
-	struct ud_sign *sign;
+	struct ud_qp *pair;
+	struct sidr_service *sign;
 	int rc, n;
 
 	(void)arg;
 	be_bounded(&sa);
 	((struct sockaddr_in *)&sa)->sin_port = 0;
-	if (ud_device->sign_new(&sign, &sa))
+	if (rdma_device->sidr_new(&sign, &sa))
 		_exit(4);
-	pair = ud_device->open(&sign->local, VB_GROUP_BACKEND, UD_HALL_RX, UD_HALL_TX, &rc);
+	pair = rdma_device->open(&sign->local, RDMA_GROUP_BACKEND, UD_IFACE_RX, UD_IFACE_TX, &rc);
 	if (!pair)
 		_exit(5);
 	shared->sink = pair->qpn;
 	for (;;) {
-		n = ud_device->poll(pair, packets, UD_POLL);
-		if (n < 0 || ud_device->put_back(pair, packets, (unsigned)n))
+		n = rdma_device->poll(pair, packets, UD_POLL_MAX);
+		if (n < 0 || rdma_device->repost(pair, packets, (unsigned)n))
 			_exit(6);
 		shared->sunk += (unsigned)n;
 		if (!n)
@@ -178,7 +178,7 @@ static uint64_t ask_in_flood(struct gateway *g, uint32_t qpn)
 	uint64_t began_ns;
 
 	shared->to = qpn;
-	await(&shared->sent, shared->sent + 4 * UD_HALL_RX);
+	await(&shared->sent, shared->sent + 4 * UD_IFACE_RX);
 	began_ns = sl_now_ns();
 	for (unsigned i = 0; i < ASKED; i++)
 		gw_expect_one_answer(g);
@@ -227,8 +227,8 @@ TEST_EACH(a_flood_of_datagrams_leaves_other_connections_alone, endpoint_cnt())
 	       (double)here_ns / (TURNS * ASKED * 1e3), (unsigned long)shared->sent,
 	       (unsigned long)shared->sunk, (unsigned long)(shared->bad - bad));
 	/* Both have had a flood to take. */
-	ck_assert_uint_gt(shared->sunk, TURNS * UD_HALL_RX);
-	ck_assert_uint_gt(shared->bad - bad, TURNS * UD_HALL_RX / 2);
+	ck_assert_uint_gt(shared->sunk, TURNS * UD_IFACE_RX);
+	ck_assert_uint_gt(shared->bad - bad, TURNS * UD_IFACE_RX / 2);
 	ck_assert_uint_eq(other.downs + flooded.downs, 0);
 	ck_assert_uint_eq(count_no_slots(), no_slots);
 	ck_assert_uint_le(here_ns, RATIO * elsewhere_ns);

@@ -244,7 +244,7 @@ static _Atomic unsigned hellos;
 static void count_hellos(const uint8_t *bytes, uint32_t len, uint32_t to_qpn)
 {
 	(void)bytes, (void)to_qpn;
-	hellos += len == sizeof(struct sl_ud_hello);
+	hellos += len == sizeof(struct sl_ud_creq);
 }
 
 struct dialling {

@@ -6,7 +6,7 @@
  */
 #include "base/check.h"
 #include "rpc/session.h"
-#include "rpc/ud/hall.h"
+#include "rpc/rdma/ud/ud_iface.h"
 #include "rpc_harness.h"
 #include "suite.h"
 
@@ -694,9 +694,9 @@ TEST_EACH(credit_for_more_than_was_sent_is_a_breach, 3)
 
 /* --- lies about datagrams, below the messages --- */
 
-static struct ud_flow *flow_of(struct liar *l)
+static struct ud_arq *flow_of(struct liar *l)
 {
-	return &((struct ud_conn *)l->t)->flow;
+	return &((struct ud_conn *)l->t)->arq;
 }
 
 /* With what is said next. */
@@ -709,9 +709,9 @@ static void has_got_what_was_not_sent(struct liar *l)
 
 static void holds_what_was_not_sent(struct liar *l)
 {
-	flow_of(l)->held = 0xff00;
+	flow_of(l)->ooo_bits = 0xff00;
 	of_type(l, SL_RPC_PING, 0);
-	flow_of(l)->held = 0;
+	flow_of(l)->ooo_bits = 0;
 }
 
 static void has_room_beyond_its_window(struct liar *l)

@@ -6,7 +6,7 @@
  * over sockets have one without.
  */
 #include "rpc/session.h"
-#include "rpc/ud/device.h"
+#include "rpc/rdma/device.h"
 #include "rpc_harness.h"
 #include "suite.h"
 #include "ud_sockets.h"
@@ -42,7 +42,7 @@ static void count(void *arg, struct sl_batch *batch)
 
 static void set_port(bool down)
 {
-	if (ud_device != &ud_verbs_device)
+	if (rdma_device != &rdma_device_ibv)
 		ud_sockets_port(0, down);
 	else
 		harness_command(down ? "SL_RPC_PORT_DOWN" : "SL_RPC_PORT_UP");
@@ -51,7 +51,7 @@ static void set_port(bool down)
 static bool has_port(const char *endpoint)
 {
 	return strncmp(endpoint, "rdma", 4) == 0 &&
-	       (ud_device != &ud_verbs_device || getenv("SL_RPC_PORT_DOWN"));
+	       (rdma_device != &rdma_device_ibv || getenv("SL_RPC_PORT_DOWN"));
 }
 
 static struct request {

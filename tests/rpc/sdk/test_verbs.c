@@ -9,11 +9,11 @@
 #include <poll.h>
 #include <sys/stat.h>
 #include "base/check.h"
-#include "rpc/ud/door.h"
-#include "rpc/ud/node.h"
-#include "rpc/verbs/budget.h"
-#include "rpc/verbs/listener.h"
-#include "rpc/verbs/verbs.h"
+#include "rpc/rdma/wireup_qp.h"
+#include "rpc/rdma/ah_cache.h"
+#include "rpc/rdma/rc/srq_credits.h"
+#include "rpc/rdma/rc/rc_listener.h"
+#include "rpc/rdma/rc/rc_conn.h"
 #include "suite.h"
 
 static char key_path[64];
@@ -91,11 +91,11 @@ TEST(a_key_file_is_its_owners_alone)
 }
 
 /* Bytes of the talk that a step's proof covers, its own proof included. */
-static size_t covered(enum vb_step step)
+static size_t covered(enum cm_msg step)
 {
-	static const size_t ends[] = {offsetof(struct vb_talk, answer),
-				      offsetof(struct vb_talk, dialer),
-				      offsetof(struct vb_talk, acceptor), sizeof(struct vb_talk)};
+	static const size_t ends[] = {
+		offsetof(struct cm_transcript, reply), offsetof(struct cm_transcript, client),
+		offsetof(struct cm_transcript, server), sizeof(struct cm_transcript)};
 
 	return ends[step];
 }
@@ -113,45 +113,45 @@ static struct sl_secret other_than(const struct sl_secret *key)
 TEST_EACH(a_proof_holds_for_exactly_what_was_said, 4)
 {
 	struct sl_secret key = sl_secret_of("0123456789abcdef", 16), other = other_than(&key);
-	struct vb_talk talk;
+	struct cm_transcript talk;
 	uint8_t *bytes = (uint8_t *)&talk;
-	enum vb_step step = (enum vb_step)_i;
+	enum cm_msg step = (enum cm_msg)_i;
 
 	memset(&talk, 0x5a, sizeof(talk));
-	vb_prove(&key, &talk, step);
-	ck_assert(vb_proven(&key, &talk, step));
-	ck_assert(!vb_proven(&other, &talk, step));
+	auth_sign(&key, &talk, step);
+	ck_assert(auth_verify(&key, &talk, step));
+	ck_assert(!auth_verify(&other, &talk, step));
 	for (size_t i = 0; i < sizeof(talk); i++) {
 		bytes[i] ^= 1;
-		ck_assert_int_eq(vb_proven(&key, &talk, step), i >= covered(step));
+		ck_assert_int_eq(auth_verify(&key, &talk, step), i >= covered(step));
 		bytes[i] ^= 1;
 	}
 	/* Handed back in another role it is worth nothing. */
-	memcpy(talk.acceptor.proof, talk.dialer.proof, VB_PROOF_LEN);
-	if (step == VB_DIALLER_KEYS)
-		ck_assert(!vb_proven(&key, &talk, VB_ACCEPTOR_KEYS));
+	memcpy(talk.server.proof, talk.client.proof, AUTH_PROOF_LEN);
+	if (step == CM_CLIENT_KEYS)
+		ck_assert(!auth_verify(&key, &talk, CM_SERVER_KEYS));
 }
 
 /* Of the greetings at a door, those bytes that a step has proven. */
 TEST_EACH(a_greeting_holds_for_exactly_what_was_said, 3)
 {
-	static const size_t ends[] = {offsetof(struct vb_greetings, hello.proof),
-				      offsetof(struct vb_greetings, welcome.proof),
-				      offsetof(struct vb_greetings, welcome.proof)};
+	static const size_t ends[] = {offsetof(struct wireup_transcript, request.proof),
+				      offsetof(struct wireup_transcript, reply.proof),
+				      offsetof(struct wireup_transcript, reply.proof)};
 	struct sl_secret key = sl_secret_of("0123456789abcdef", 16), other = other_than(&key);
-	enum vb_greeting step = (enum vb_greeting)_i, next = (enum vb_greeting)((_i + 1) % 3);
-	uint8_t proof[VB_PROOF_LEN];
-	struct vb_greetings said;
+	enum wireup_msg step = (enum wireup_msg)_i, next = (enum wireup_msg)((_i + 1) % 3);
+	uint8_t proof[AUTH_PROOF_LEN];
+	struct wireup_transcript said;
 	uint8_t *bytes = (uint8_t *)&said;
 
 	memset(&said, 0x5a, sizeof(said));
-	vb_greeting_prove(&key, &said, step, proof);
-	ck_assert(vb_greeting_proven(&key, &said, step, proof));
-	ck_assert(!vb_greeting_proven(&other, &said, step, proof));
-	ck_assert(!vb_greeting_proven(&key, &said, next, proof));
+	wireup_sign(&key, &said, step, proof);
+	ck_assert(wireup_verify(&key, &said, step, proof));
+	ck_assert(!wireup_verify(&other, &said, step, proof));
+	ck_assert(!wireup_verify(&key, &said, next, proof));
 	for (size_t i = 0; i < sizeof(said); i++) {
 		bytes[i] ^= 1;
-		ck_assert_int_eq(vb_greeting_proven(&key, &said, step, proof), i >= ends[step]);
+		ck_assert_int_eq(wireup_verify(&key, &said, step, proof), i >= ends[step]);
 		bytes[i] ^= 1;
 	}
 }
@@ -165,12 +165,13 @@ TEST(each_number_is_taken_once)
 	} steps[] = {{0, true},   {0, false},   {1, true},   {5, true},   {3, true},   {3, false},
 		     {5, false},  {63, true},   {2, true},   {64, true},  {0, false},  {4, true},
 		     {200, true}, {136, false}, {137, true}, {199, true}, {137, false}};
-	static struct vb_seen seen;
+	static struct replay_filter seen;
 
 	for (unsigned from = 0; from < 2; from++) {
 		for (unsigned i = 0; i < SL_ARRAY_LEN(steps); i++)
-			ck_assert_msg(vb_fresh(&seen, from,
-					       (uint32_t)(steps[i].number - 100 * (int)from)) ==
+			ck_assert_msg(replay_filter_accept(
+					      &seen, from,
+					      (uint32_t)(steps[i].number - 100 * (int)from)) ==
 					      steps[i].fresh,
 				      "step %u from %u", i, from);
 	}
@@ -179,15 +180,15 @@ TEST(each_number_is_taken_once)
 /* Of processes the latest are known; who comes again is among them. */
 TEST(the_latest_processes_are_known)
 {
-	static struct vb_seen seen;
+	static struct replay_filter seen;
 
-	for (uint64_t epoch = 1; epoch < 3 * VB_SERIES; epoch++) {
-		ck_assert(vb_fresh(&seen, epoch, 7));
-		ck_assert(vb_fresh(&seen, 0, (uint32_t)epoch));
+	for (uint64_t epoch = 1; epoch < 3 * REPLAY_SENDERS; epoch++) {
+		ck_assert(replay_filter_accept(&seen, epoch, 7));
+		ck_assert(replay_filter_accept(&seen, 0, (uint32_t)epoch));
 	}
-	for (uint64_t epoch = 2 * VB_SERIES + 1; epoch < 3 * VB_SERIES; epoch++)
-		ck_assert(!vb_fresh(&seen, epoch, 7));
-	ck_assert(!vb_fresh(&seen, 0, 3 * VB_SERIES - 1));
+	for (uint64_t epoch = 2 * REPLAY_SENDERS + 1; epoch < 3 * REPLAY_SENDERS; epoch++)
+		ck_assert(!replay_filter_accept(&seen, epoch, 7));
+	ck_assert(!replay_filter_accept(&seen, 0, 3 * REPLAY_SENDERS - 1));
 }
 
 TEST(an_address_has_a_host_and_a_port)
@@ -202,13 +203,13 @@ TEST(an_address_has_a_host_and_a_port)
 	struct sl_err err = SL_ERR(256);
 	struct sl_rpc_listen_options opt = {.bulk_ring_len = 1 << 20, .slots = 64};
 
-	ck_assert_int_eq(vb_address("10.0.0.1:7471", &sa), 0);
+	ck_assert_int_eq(rdma_parse_addr("10.0.0.1:7471", &sa), 0);
 	ck_assert_int_eq(sa.ss_family, AF_INET);
 	ck_assert_mem_eq(&sa, &dotted, sizeof(dotted));
-	ck_assert_int_eq(vb_address("[fd99::1]:7471", &sa), 0);
+	ck_assert_int_eq(rdma_parse_addr("[fd99::1]:7471", &sa), 0);
 	ck_assert_int_eq(sa.ss_family, AF_INET6);
 	for (unsigned i = 0; i < SL_ARRAY_LEN(bad); i++)
-		ck_assert_msg(vb_address(bad[i], &sa) != 0, "%s", bad[i]);
+		ck_assert_msg(rdma_parse_addr(bad[i], &sa) != 0, "%s", bad[i]);
 	ck_assert_ptr_null(sl_rpc_listen("rdma://nonsense", &opt, &err));
 	ck_assert_ptr_nonnull(strstr(err.text, "10.0.0.2:7471"));
 	ck_assert_ptr_null(sl_rpc_listen("rdma://10.0.0.1:7471", &opt, &err));
@@ -266,7 +267,7 @@ TEST_EACH(another_key_is_refused, rdma_cnt())
 }
 
 /* The next event, acknowledged, and what came with it. */
-static enum rdma_cm_event_type next_event(struct rdma_event_channel *cm, struct vb_answer *a)
+static enum rdma_cm_event_type next_event(struct rdma_event_channel *cm, struct cm_reply *a)
 {
 	struct pollfd p = {.fd = cm->fd, .events = POLLIN};
 	enum rdma_cm_event_type type;
@@ -287,44 +288,44 @@ static enum rdma_cm_event_type next_event(struct rdma_event_channel *cm, struct 
 
 /* A connection whose request says what it likes. */
 struct raw {
-	struct sl_verbs *v; /* NULL: it was refused; talk.answer says why */
-	struct vb_talk talk;
+	struct rc_conn *v; /* NULL: it was refused; talk.reply says why */
+	struct cm_transcript talk;
 };
 
-static struct vb_dialled dialled_by(const char *ep)
+static struct auth_target dialled_by(const char *ep)
 {
 	struct sockaddr_storage sa;
 
-	ck_assert_int_eq(vb_address(ep + strlen("rdma://"), &sa), 0);
-	return vb_dialled_of((struct sockaddr *)&sa);
+	ck_assert_int_eq(rdma_parse_addr(ep + strlen("rdma://"), &sa), 0);
+	return auth_target_of((struct sockaddr *)&sa);
 }
 
-static struct raw connect_raw(const char *ep, const struct vb_request *rq)
+static struct raw connect_raw(const char *ep, const struct cm_request *rq)
 {
-	struct vb_geometry g = {.slots = 64, .bulk_len = 64 << 10};
+	struct rc_ring_sizes g = {.slots = 64, .bulk_len = 64 << 10};
 	struct rdma_conn_param param = {.private_data = rq,
 					.private_data_len = sizeof(*rq),
 					.responder_resources = 1,
 					.initiator_depth = 1};
 	struct rdma_event_channel *cm = rdma_create_event_channel();
-	struct raw raw = {.v = vb_new(), .talk = {.dialled = dialled_by(ep), .request = *rq}};
+	struct raw raw = {.v = rc_conn_new(), .talk = {.target = dialled_by(ep), .request = *rq}};
 	struct sockaddr_storage sa;
 	struct rdma_cm_id *id;
 
-	ck_assert_int_eq(vb_address(ep + strlen("rdma://"), &sa), 0);
+	ck_assert_int_eq(rdma_parse_addr(ep + strlen("rdma://"), &sa), 0);
 	ck_assert_int_eq(rdma_create_id(cm, &id, NULL, RDMA_PS_TCP), 0);
 	ck_assert_int_eq(rdma_resolve_addr(id, NULL, (struct sockaddr *)&sa, 2000), 0);
 	ck_assert_int_eq(next_event(cm, NULL), RDMA_CM_EVENT_ADDR_RESOLVED);
 	ck_assert_int_eq(rdma_resolve_route(id, 2000), 0);
 	ck_assert_int_eq(next_event(cm, NULL), RDMA_CM_EVENT_ROUTE_RESOLVED);
-	ck_assert_int_eq(vb_open(raw.v, id, cm, 0, &g), 0);
+	ck_assert_int_eq(rc_conn_open(raw.v, id, cm, 0, &g), 0);
 	ck_assert_int_eq(rdma_connect(id, &param), 0);
-	if (next_event(cm, &raw.talk.answer) != RDMA_CM_EVENT_ESTABLISHED) {
-		vb_free(raw.v);
+	if (next_event(cm, &raw.talk.reply) != RDMA_CM_EVENT_ESTABLISHED) {
+		rc_conn_free(raw.v);
 		raw.v = NULL;
 		return raw;
 	}
-	ck_assert_int_eq(vb_connected(raw.v), 0);
+	ck_assert_int_eq(rc_conn_established(raw.v), 0);
 	return raw;
 }
 
@@ -336,30 +337,30 @@ static void read_key(struct sl_secret *key)
 }
 
 /* A request as a gateway's, of this process and not sent before. */
-static struct vb_request request(const char *ep, const struct sl_secret *key, uint32_t slots,
+static struct cm_request request(const char *ep, const struct sl_secret *key, uint32_t slots,
 				 uint32_t bulk_len)
 {
 	static uint32_t number;
-	struct vb_talk talk = {.dialled = dialled_by(ep),
-			       .request = {.magic = VB_MAGIC,
-					   .version = VB_VERSION,
-					   .epoch = (uint64_t)getpid(),
-					   .slots = slots,
-					   .bulk_len = bulk_len,
-					   .number = ++number}};
+	struct cm_transcript talk = {.target = dialled_by(ep),
+				     .request = {.magic = CM_MAGIC,
+						 .version = RC_WIRE_VERSION,
+						 .epoch = (uint64_t)getpid(),
+						 .slots = slots,
+						 .bulk_len = bulk_len,
+						 .number = ++number}};
 
-	vb_prove(key, &talk, VB_REQUEST);
+	auth_sign(key, &talk, CM_REQUEST);
 	return talk.request;
 }
 
-static void check_refused(const char *ep, const struct vb_request *rq, enum vb_verdict verdict)
+static void check_refused(const char *ep, const struct cm_request *rq, enum rc_verdict verdict)
 {
 	struct raw raw = connect_raw(ep, rq);
 
 	ck_assert_ptr_null(raw.v);
-	ck_assert_uint_eq(raw.talk.answer.magic, VB_MAGIC);
-	ck_assert_uint_eq(raw.talk.answer.version, VB_VERSION);
-	ck_assert_uint_eq(raw.talk.answer.verdict, verdict);
+	ck_assert_uint_eq(raw.talk.reply.magic, CM_MAGIC);
+	ck_assert_uint_eq(raw.talk.reply.version, RC_WIRE_VERSION);
+	ck_assert_uint_eq(raw.talk.reply.verdict, verdict);
 }
 
 /* Who does not prove the key in its request, for what it says there, gets nothing. */
@@ -367,7 +368,7 @@ TEST_EACH(who_does_not_prove_the_key_gets_nothing, rdma_cnt())
 {
 	const char *ep = rdma_endpoint(_i);
 	struct backend_proc p = start_echo(ep);
-	struct vb_request rq;
+	struct cm_request rq;
 	struct sl_secret key, other;
 	struct raw raw;
 
@@ -376,25 +377,25 @@ TEST_EACH(who_does_not_prove_the_key_gets_nothing, rdma_cnt())
 	other = other_than(&key);
 	rq = request(ep, &key, 64, 64 << 10);
 	rq.magic++;
-	check_refused(ep, &rq, VB_OTHER_VERSION);
+	check_refused(ep, &rq, RC_OTHER_VERSION);
 	rq = request(ep, &key, 64, 64 << 10);
 	rq.version = 1;
-	check_refused(ep, &rq, VB_OTHER_VERSION);
+	check_refused(ep, &rq, RC_OTHER_VERSION);
 	rq = request(ep, &other, 64, 64 << 10);
-	check_refused(ep, &rq, VB_OTHER_KEY);
+	check_refused(ep, &rq, RC_OTHER_KEY);
 	rq = request(ep, &key, 64, 64 << 10);
 	rq.slots = 32;
-	check_refused(ep, &rq, VB_OTHER_KEY);
+	check_refused(ep, &rq, RC_OTHER_KEY);
 	rq = request(ep, &key, 63, 64 << 10);
-	check_refused(ep, &rq, VB_BAD_SIZES);
+	check_refused(ep, &rq, RC_BAD_SIZES);
 	rq = request(ep, &key, 64, 1);
-	check_refused(ep, &rq, VB_BAD_SIZES);
+	check_refused(ep, &rq, RC_BAD_SIZES);
 	rq = request(ep, &key, 64, 64 << 10);
 	raw = connect_raw(ep, &rq);
 	ck_assert_ptr_nonnull(raw.v);
-	vb_close(&raw.v->base);
+	rc_conn_close(&raw.v->base);
 	/* Somebody has recorded it. */
-	check_refused(ep, &rq, VB_OTHER_KEY);
+	check_refused(ep, &rq, RC_OTHER_KEY);
 	check_served(ep);
 	backend_term(p);
 }
@@ -402,28 +403,28 @@ TEST_EACH(who_does_not_prove_the_key_gets_nothing, rdma_cnt())
 /* Who goes on without proof learns no rkey, and is thrown out. */
 TEST_EACH(who_goes_on_without_proof_is_thrown_out, rdma_cnt())
 {
-	const struct vb_geometry g = {.slots = 64, .bulk_len = 64 << 10};
+	const struct rc_ring_sizes g = {.slots = 64, .bulk_len = 64 << 10};
 	const char *ep = rdma_endpoint(_i);
 	struct backend_proc p = start_echo(ep);
 	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
-	struct vb_request rq;
+	struct cm_request rq;
 	struct sl_secret key;
-	struct sl_verbs *v;
+	struct rc_conn *v;
 
 	check_served(ep);
 	read_key(&key);
 	rq = request(ep, &key, 64, 64 << 10);
 	v = connect_raw(ep, &rq).v;
 	ck_assert_ptr_nonnull(v);
-	ck_assert_int_eq(vb_open_rings(v, &g), 0);
-	ck_assert_int_eq(vb_send_keys(v), 0);
+	ck_assert_int_eq(rc_conn_open_rings(v, &g), 0);
+	ck_assert_int_eq(rc_conn_send_keys(v), 0);
 	while (!v->gone && sl_now_ns() < until) {
-		ck_assert_int_le(vb_keys_arrived(v), 0);
-		(void)vb_check(&v->base);
+		ck_assert_int_le(rc_conn_poll_keys(v), 0);
+		(void)rc_check(&v->base);
 	}
 	ck_assert(v->gone);
 	ck_assert_uint_eq(v->peer_rkey, 0);
-	vb_close(&v->base);
+	rc_conn_close(&v->base);
 	check_served(ep);
 	backend_term(p);
 }
@@ -431,18 +432,18 @@ TEST_EACH(who_goes_on_without_proof_is_thrown_out, rdma_cnt())
 /* The rest of a talk that connect_raw() has begun. */
 static void go_on(struct raw *raw, const struct sl_secret *key)
 {
-	const struct vb_geometry g = {.slots = raw->talk.answer.slots,
-				      .bulk_len = raw->talk.answer.bulk_len};
+	const struct rc_ring_sizes g = {.slots = raw->talk.reply.slots,
+					.bulk_len = raw->talk.reply.bulk_len};
 	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
 	int arrived;
 
-	ck_assert_int_eq(vb_open_rings(raw->v, &g), 0);
-	raw->talk.dialer = raw->v->keys[0];
-	vb_prove(key, &raw->talk, VB_DIALLER_KEYS);
-	raw->v->keys[0] = raw->talk.dialer;
-	ck_assert_int_eq(vb_send_keys(raw->v), 0);
-	while ((arrived = vb_keys_arrived(raw->v)) == 0) {
-		(void)vb_check(&raw->v->base);
+	ck_assert_int_eq(rc_conn_open_rings(raw->v, &g), 0);
+	raw->talk.client = raw->v->keys[0];
+	auth_sign(key, &raw->talk, CM_CLIENT_KEYS);
+	raw->v->keys[0] = raw->talk.client;
+	ck_assert_int_eq(rc_conn_send_keys(raw->v), 0);
+	while ((arrived = rc_conn_poll_keys(raw->v)) == 0) {
+		(void)rc_check(&raw->v->base);
 		ck_assert_uint_lt(sl_now_ns(), until);
 	}
 	ck_assert_int_eq(arrived, 1);
@@ -459,7 +460,7 @@ TEST_EACH(who_has_begun_gets_done_however_many_knock, rdma_cnt())
 	struct backend_proc p = start_echo(ep);
 	struct raw first, more[TOO_MANY];
 	struct sl_secret key, other;
-	struct vb_request rq;
+	struct cm_request rq;
 	unsigned cnt = 0;
 
 	check_served(ep);
@@ -470,18 +471,18 @@ TEST_EACH(who_has_begun_gets_done_however_many_knock, rdma_cnt())
 	ck_assert_ptr_nonnull(first.v);
 	for (unsigned i = 0; i < STRANGERS; i++) {
 		rq = request(ep, &other, 64, 64 << 10);
-		check_refused(ep, &rq, VB_OTHER_KEY);
+		check_refused(ep, &rq, RC_OTHER_KEY);
 	}
 	do {
 		ck_assert_uint_lt(cnt, TOO_MANY);
 		rq = request(ep, &key, 16, 64 << 10);
 		more[cnt] = connect_raw(ep, &rq);
 	} while (more[cnt++].v);
-	ck_assert_uint_eq(more[--cnt].talk.answer.verdict, VB_FULL);
+	ck_assert_uint_eq(more[--cnt].talk.reply.verdict, RC_FULL);
 	go_on(&first, &key);
-	vb_close(&first.v->base);
+	rc_conn_close(&first.v->base);
 	while (cnt)
-		vb_close(&more[--cnt].v->base);
+		rc_conn_close(&more[--cnt].v->base);
 	check_served(ep);
 	backend_term(p);
 }
@@ -508,7 +509,7 @@ enum evil {
 
 enum { LARGE = 8 << 10 };
 
-static int post_raw(struct sl_verbs *v, enum ibv_wr_opcode op, uint32_t len, uint64_t at,
+static int post_raw(struct rc_conn *v, enum ibv_wr_opcode op, uint32_t len, uint64_t at,
 		    uint32_t rkey)
 {
 	struct ibv_sge sge = {
@@ -518,11 +519,11 @@ static int post_raw(struct sl_verbs *v, enum ibv_wr_opcode op, uint32_t len, uin
 	wr.wr.rdma.remote_addr = at;
 	wr.wr.rdma.rkey = rkey;
 	v->base.credits.sent += op == IBV_WR_SEND; /* the peer says what it has taken */
-	return ibv_post_send(v->end.qp, &wr, &bad);
+	return ibv_post_send(v->qp.qp, &wr, &bad);
 }
 
 /* A header at the ring's first place, and what announces a message of `said` bytes there. */
-static void announce_raw(struct sl_verbs *v, uint32_t said)
+static void announce_raw(struct rc_conn *v, uint32_t said)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)v->tx_slots,
 			      .length = sizeof(struct sl_rpc_header),
@@ -536,7 +537,7 @@ static void announce_raw(struct sl_verbs *v, uint32_t said)
 	wr.wr.rdma.remote_addr = v->peer_bulk;
 	wr.wr.rdma.rkey = v->peer_rkey;
 	v->base.credits.sent++;
-	ck_assert_int_eq(ibv_post_send(v->end.qp, &wr, &bad), 0);
+	ck_assert_int_eq(ibv_post_send(v->qp.qp, &wr, &bad), 0);
 }
 
 /* A peer that says nothing for seconds is taken for dead: once a second it says that it is not. */
@@ -550,7 +551,7 @@ static bool is_due(uint64_t *spoke_ns)
 	return due;
 }
 
-static void speak(struct sl_verbs *v)
+static void speak(struct rc_conn *v)
 {
 	const struct sl_rpc_header ping = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_PING,
 					   .flags = SL_RPC_FIRST | SL_RPC_LAST};
@@ -591,7 +592,7 @@ static uint32_t forge(struct sl_rpc_header *h, enum evil evil)
 		h->fragment_len = LARGE;
 	}
 	if (evil == LARGE_IN_A_SLOT)
-		h->fragment_len = VB_BODY_MAX; /* which nobody reads, of a PING */
+		h->fragment_len = RC_BODY_MAX; /* which nobody reads, of a PING */
 	if (evil >= LARGE_OF_NOTHING && evil <= LARGE_BUT_LONG) {
 		h->version_type = SL_RPC_VERSION << 4 | SL_RPC_REQUEST;
 		h->flags |= SL_RPC_BATCH;
@@ -611,7 +612,7 @@ static uint32_t forge(struct sl_rpc_header *h, enum evil evil)
 	return sizeof(*h);
 }
 
-static void do_evil(struct sl_verbs *v, enum evil evil)
+static void do_evil(struct rc_conn *v, enum evil evil)
 {
 	struct sl_rpc_header h;
 	uint32_t len = forge(&h, evil);
@@ -649,7 +650,7 @@ TEST_EACH(the_key_of_a_neighbours_ring_opens_nothing, rdma_cnt())
 	const char *ep = rdma_endpoint(_i);
 	struct backend_proc p = start_echo(ep);
 	struct sl_transport *neighbour = gw_dial(ep, 64, 64 << 10), *t = gw_dial(ep, 64, 64 << 10);
-	struct sl_verbs *victim = (struct sl_verbs *)neighbour, *v = (struct sl_verbs *)t;
+	struct rc_conn *victim = (struct rc_conn *)neighbour, *v = (struct rc_conn *)t;
 	uint64_t spoke_ns = sl_now_ns();
 	uint64_t until = spoke_ns + harness_timeout_s() * SL_NS_PER_SEC;
 
@@ -658,14 +659,14 @@ TEST_EACH(the_key_of_a_neighbours_ring_opens_nothing, rdma_cnt())
 	while (!v->gone) {
 		struct sl_message m[4];
 
-		(void)vb_check(t);
-		(void)vb_poll(t, m, 4);
-		vb_progress(t);
+		(void)rc_check(t);
+		(void)rc_poll(t, m, 4);
+		rc_progress(t);
 		if (is_due(&spoke_ns))
 			speak(v);
 		ck_assert_msg(sl_now_ns() < until, "the neighbour's ring is open");
 	}
-	(void)vb_check(neighbour);
+	(void)rc_check(neighbour);
 	ck_assert(!victim->gone);
 	sl_rpc_dial_drop(t);
 	sl_rpc_dial_drop(neighbour);
@@ -681,7 +682,7 @@ TEST_EACH(an_evil_peer_breaks_its_own_channel_only, rdma_cnt())
 
 	for (enum evil evil = 0; evil < EVIL_CNT; evil++) {
 		struct sl_transport *t = gw_dial(ep, 64, 64 << 10);
-		struct sl_verbs *v = (struct sl_verbs *)t;
+		struct rc_conn *v = (struct rc_conn *)t;
 		uint64_t spoke_ns = sl_now_ns();
 		uint64_t until = spoke_ns + harness_timeout_s() * SL_NS_PER_SEC;
 
@@ -689,9 +690,9 @@ TEST_EACH(an_evil_peer_breaks_its_own_channel_only, rdma_cnt())
 		while (!v->gone && evil != FLOOD) {
 			struct sl_message m[4];
 
-			(void)vb_check(t);
-			(void)vb_poll(t, m, 4);
-			vb_progress(t);
+			(void)rc_check(t);
+			(void)rc_poll(t, m, 4);
+			rc_progress(t);
 			if (is_due(&spoke_ns))
 				speak(v);
 			ck_assert_msg(sl_now_ns() < until, "evil %d goes unnoticed", evil);
@@ -797,7 +798,7 @@ static struct ibv_qp_attr attributes(struct sl_transport *t, int mask)
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
 
-	ck_assert_int_eq(ibv_query_qp(((struct sl_verbs *)t)->end.qp, &attr, mask, &init), 0);
+	ck_assert_int_eq(ibv_query_qp(((struct rc_conn *)t)->qp.qp, &attr, mask, &init), 0);
 	return attr;
 }
 
@@ -813,19 +814,19 @@ TEST_EACH(retries_are_short_and_few, rdma_cnt())
 		struct ibv_qp_attr attr =
 			attributes(ends[i], IBV_QP_MIN_RNR_TIMER | IBV_QP_RNR_RETRY);
 
-		ck_assert_uint_eq(attr.min_rnr_timer, VB_RNR_TIMER);
-		ck_assert_uint_eq(attr.rnr_retry, VB_RNR_RETRIES);
+		ck_assert_uint_eq(attr.min_rnr_timer, RC_RNR_TIMER);
+		ck_assert_uint_eq(attr.rnr_retry, RC_RNR_RETRIES);
 	}
 	drop_pair(&pair);
 	l->ops->close(l);
 }
 
 /* Some, as many as its own queue takes. */
-static void flood(struct sl_verbs *v)
+static void flood(struct rc_conn *v)
 {
 	for (unsigned i = 0; i < 16; i++)
 		(void)post_raw(v, IBV_WR_SEND, sizeof(struct sl_rpc_header), 0, 0);
-	vb_progress(&v->base);
+	rc_progress(&v->base);
 }
 
 /* Who finds no slot, whatever the reason, ends: here those of all that comes get lost. */
@@ -835,20 +836,20 @@ TEST_EACH(who_finds_no_slot_ends, rdma_cnt())
 	struct sl_rpc_listener *l = listen_here(ep);
 	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
 	struct pair pair = connect_pair(l, ep);
-	struct sl_verbs *acceptor = (struct sl_verbs *)pair.acceptor;
+	struct rc_conn *acceptor = (struct rc_conn *)pair.acceptor;
 	struct sl_message m;
 	int rc;
 
 	/* Nobody shuts it out before, who takes what came while this thread did not run. */
-	acceptor->inbox.limit = UINT32_MAX;
+	acceptor->rx_fifo.limit = UINT32_MAX;
 	do {
-		struct vb_arrival a;
+		struct rc_rx_comp a;
 
-		flood((struct sl_verbs *)pair.dialer);
-		vb_pull(acceptor);
-		while (vb_inbox_next(&acceptor->inbox, &a))
+		flood((struct rc_conn *)pair.dialer);
+		rc_poll_rx(acceptor);
+		while (rc_rx_fifo_pop(&acceptor->rx_fifo, &a))
 			;
-		rc = vb_poll(pair.dialer, &m, 1);
+		rc = rc_poll(pair.dialer, &m, 1);
 		ck_assert_uint_lt(sl_now_ns(), until);
 	} while (rc >= 0);
 	ck_assert_int_eq(rc, -ENOBUFS);
@@ -895,7 +896,7 @@ static void await_arrival(struct sl_transport *t)
 {
 	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
 
-	while (((struct sl_verbs *)t)->signalled) {
+	while (((struct rc_conn *)t)->signaled) {
 		t->ops->progress(t);
 		ck_assert_int_eq(t->ops->check(t), 0);
 		ck_assert_uint_lt(sl_now_ns(), until);
@@ -927,10 +928,10 @@ TEST_EACH(who_floods_takes_no_slot_from_others, rdma_cnt())
 	for (unsigned i = 0; i < CNT; i++)
 		pairs[i] = connect_pair(l, ep);
 	/* As if it had come from another host than they. */
-	((struct sl_verbs *)pairs[0].acceptor)->host[0] ^= 1;
+	((struct rc_conn *)pairs[0].acceptor)->host[0] ^= 1;
 	do {
-		flood((struct sl_verbs *)pairs[0].dialer);
-		rc = vb_poll(pairs[0].dialer, &m, 1);
+		flood((struct rc_conn *)pairs[0].dialer);
+		rc = rc_poll(pairs[0].dialer, &m, 1);
 		ck_assert_uint_lt(sl_now_ns(), until);
 	} while (rc >= 0);
 	for (unsigned i = 1; i < CNT; i++) {
@@ -938,7 +939,7 @@ TEST_EACH(who_floods_takes_no_slot_from_others, rdma_cnt())
 		pairs[i].dialer->ops->flush(pairs[i].dialer);
 		await_arrival(pairs[i].dialer);
 	}
-	ck_assert_int_eq(vb_poll(pairs[0].acceptor, &m, 1), -EPROTO);
+	ck_assert_int_eq(rc_poll(pairs[0].acceptor, &m, 1), -EPROTO);
 	for (unsigned i = 0; i < CNT; i++)
 		drop_pair(&pairs[i]);
 	l->ops->close(l);
@@ -1022,17 +1023,17 @@ TEST_EACH(few_slots_are_told_as_free_before_they_are, rdma_cnt())
 	const char *ep = rdma_endpoint(_i);
 	struct backend_proc p = start_echo(ep);
 	struct sl_transport *t = gw_dial(ep, SLOTS, SL_RPC_MIN_BULK);
-	const struct sl_verbs *v = (struct sl_verbs *)t;
+	const struct rc_conn *v = (struct rc_conn *)t;
 
 	/* So few that no window is used up: then CREDITs that move it would come as well. */
 	for (unsigned cnt = 1; cnt < SL_RPC_MIN_SLOTS / 2; cnt++) {
 		take_and_release(t, cnt);
-		ck_assert_uint_eq(v->released - v->put_back, cnt);
+		ck_assert_uint_eq(v->released - v->reposted, cnt);
 		ck_assert_int_eq(post_ping(t), 0);
 		ck_assert_uint_eq(t->credits.told, v->released);
-		ck_assert_uint_eq(v->released - v->put_back, cnt > VB_BUDGET_EARLY ? 0 : cnt);
+		ck_assert_uint_eq(v->released - v->reposted, cnt > SRQ_CREDITS_EARLY ? 0 : cnt);
 		t->ops->flush(t);
-		ck_assert_uint_eq(v->put_back, v->released);
+		ck_assert_uint_eq(v->reposted, v->released);
 	}
 	sl_rpc_dial_drop(t);
 	check_served(ep);
@@ -1110,7 +1111,7 @@ TEST_EACH(a_broken_channel_leaves_no_slots_behind, rdma_cnt())
 		struct sl_transport *t = dial_whole(ep);
 
 		backend_pause(p);
-		do_evil((struct sl_verbs *)t, SHORT_HEADER);
+		do_evil((struct rc_conn *)t, SHORT_HEADER);
 		fill_window(t);
 		await_arrival(t);
 		sl_rpc_dial_drop(t);
@@ -1127,7 +1128,7 @@ static uint64_t time_close(struct sl_transport **t, unsigned cnt, uint64_t *clos
 
 	for (unsigned i = 0; i < cnt; i++) {
 		fill_window(t[i]);
-		((struct sl_verbs *)t[i])->signalled++;
+		((struct rc_conn *)t[i])->signaled++;
 	}
 	begun = sl_now_ns();
 	for (unsigned i = 0; i < cnt; i++)
@@ -1159,9 +1160,9 @@ TEST_EACH(closing_holds_up_nobody, rdma_cnt())
 
 /* --- those who are met already (door.h) --- */
 
-static struct vb_leash *leash_of(struct sl_transport *t)
+static struct rc_peer *leash_of(struct sl_transport *t)
 {
-	return ((struct sl_verbs *)t)->leash;
+	return ((struct rc_conn *)t)->peer;
 }
 
 /* A ping goes from one end to the other. */
@@ -1246,7 +1247,7 @@ TEST_EACH(each_end_knows_how_long_its_packets_are, rdma_cnt())
 	for (unsigned i = 0; i < 4; i++) {
 		struct ibv_qp_attr attr = attributes(ends[i], IBV_QP_PATH_MTU);
 
-		ck_assert_uint_eq(((struct sl_verbs *)ends[i])->packet_len, 128u << attr.path_mtu);
+		ck_assert_uint_eq(((struct rc_conn *)ends[i])->packet_len, 128u << attr.path_mtu);
 		ck_assert_uint_eq(ends[i]->slice_min, ends[0]->slice_min);
 	}
 	drop_pair(&first);
@@ -1339,18 +1340,18 @@ TEST_EACH(who_was_met_and_has_started_again_is_met_again, rdma_cnt())
 }
 
 struct recorded {
-	struct vb_greetings said;
+	struct wireup_transcript said;
 	struct sl_secret key;
 	unsigned broken; /* byte that is not as it was proven; none beyond the end */
 };
 
-static int say_recorded(void *arg, const struct ud_pair *door, uint8_t *to)
+static int say_recorded(void *arg, const struct ud_qp *door, uint8_t *to)
 {
 	struct recorded *r = arg;
-	struct vb_hello *h = &r->said.hello;
+	struct wireup_request *h = &r->said.request;
 
 	h->answer_qpn = door->qpn;
-	vb_greeting_prove(&r->key, &r->said, VB_HELLO, h->proof);
+	wireup_sign(&r->key, &r->said, WIREUP_REQUEST, h->proof);
 	memcpy(to, h, sizeof(*h));
 	if (r->broken < sizeof(*h))
 		to[r->broken] ^= 1;
@@ -1361,68 +1362,70 @@ static bool is_welcome(void *arg, const struct ud_packet *p)
 {
 	struct recorded *r = arg;
 
-	if (p->len != sizeof(r->said.welcome))
+	if (p->len != sizeof(r->said.reply))
 		return false;
-	memcpy(&r->said.welcome, p->bytes, sizeof(r->said.welcome));
-	return vb_greeting_proven(&r->key, &r->said, VB_WELCOME, r->said.welcome.proof);
+	memcpy(&r->said.reply, p->bytes, sizeof(r->said.reply));
+	return wireup_verify(&r->key, &r->said, WIREUP_REPLY, r->said.reply.proof);
 }
 
 /* Says it at the door of that leash, until it is answered; whoever expects no answer, twice. */
-static bool is_answered(struct recorded *r, const struct vb_leash *l, unsigned tries)
+static bool is_answered(struct recorded *r, const struct rc_peer *l, unsigned tries)
 {
-	struct ud_node *n = ud_node_get(&l->known.local, l->known.way.ah_attr.grh.dgid.raw, 0);
+	struct ah_entry *n = ah_cache_get(&l->addr.local, l->addr.qp_attr.ah_attr.grh.dgid.raw, 0);
 	int rc;
 
 	ck_assert_ptr_nonnull(n);
-	rc = ud_greet(&(struct ud_greeting){.local = &l->known.local,
-					    .way = n->way,
-					    .qpn = l->known.door,
-					    .tries = tries,
-					    .deadline_ns = sl_now_ns() +
-							   harness_timeout_s() * SL_NS_PER_SEC,
-					    .say = say_recorded,
-					    .is_answer = is_welcome,
-					    .arg = r});
-	ud_node_put(n);
+	rc = wireup_call_run(&(struct wireup_call){
+		.local = &l->addr.local,
+		.ah = n->ah,
+		.qpn = l->addr.wireup_qpn,
+		.tries = tries,
+		.deadline_ns = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC,
+		.build = say_recorded,
+		.is_reply = is_welcome,
+		.arg = r});
+	ah_cache_put(n);
 	ck_assert(rc == 0 || rc == -ETIMEDOUT);
 	return rc == 0;
 }
 
-static struct recorded record(const struct vb_leash *l, uint32_t number)
+static struct recorded record(const struct rc_peer *l, uint32_t number)
 {
 	struct recorded r = {.broken = UINT32_MAX};
 	struct sl_err err = SL_ERR(256);
 
 	ck_assert_int_eq(sl_secret_read(&r.key, harness_key(), &err), 0);
-	r.said.to = (struct vb_door_name){.epoch = l->known.epoch, .qpn = l->known.door};
-	r.said.hello = (struct vb_hello){.magic = VB_DOOR_MAGIC,
-					 .version = VB_VERSION,
-					 .epoch = sl_rpc_boot_epoch(),
-					 .number = number,
-					 .slots = 64,
-					 .bulk_len = SL_RPC_MIN_BULK,
-					 .qpn = 0x123456};
-	memcpy(r.said.hello.gid, l->known.local.gid, sizeof(r.said.hello.gid));
+	r.said.to = (struct wireup_target){.epoch = l->addr.epoch, .qpn = l->addr.wireup_qpn};
+	r.said.request = (struct wireup_request){.magic = WIREUP_MAGIC,
+						 .version = RC_WIRE_VERSION,
+						 .epoch = sl_rpc_boot_epoch(),
+						 .number = number,
+						 .slots = 64,
+						 .bulk_len = SL_RPC_MIN_BULK,
+						 .qpn = 0x123456};
+	memcpy(r.said.request.gid, l->addr.local.gid, sizeof(r.said.request.gid));
 	return r;
 }
 
 /* What is not proven, was heard before, or comes from nobody who is met, opens nothing. */
 TEST_EACH(the_door_is_shut_for_who_does_not_prove, rdma_cnt())
 {
-	static const size_t bytes[] = {
-		offsetof(struct vb_hello, flags), offsetof(struct vb_hello, epoch),
-		offsetof(struct vb_hello, qpn),   offsetof(struct vb_hello, bulk),
-		offsetof(struct vb_hello, nonce), offsetof(struct vb_hello, proof) + 31};
+	static const size_t bytes[] = {offsetof(struct wireup_request, flags),
+				       offsetof(struct wireup_request, epoch),
+				       offsetof(struct wireup_request, qpn),
+				       offsetof(struct wireup_request, bulk),
+				       offsetof(struct wireup_request, nonce),
+				       offsetof(struct wireup_request, proof) + 31};
 	const char *ep = rdma_endpoint(_i);
 	struct backend_proc p = start_echo(ep);
 	struct sl_transport *t = gw_dial(ep, 64, SL_RPC_MIN_BULK);
-	const struct vb_leash *l = leash_of(t);
+	const struct rc_peer *l = leash_of(t);
 	struct recorded r = record(l, 1000);
 
-	ck_assert_uint_ne(l->known.door, 0);
+	ck_assert_uint_ne(l->addr.wireup_qpn, 0);
 	ck_assert(is_answered(&r, l, 0));
-	ck_assert_uint_eq(r.said.welcome.verdict, VB_GRANTED);
-	r.said.welcome.verdict = VB_STRANGER;
+	ck_assert_uint_eq(r.said.reply.verdict, RC_GRANTED);
+	r.said.reply.verdict = RC_UNKNOWN_PEER;
 	ck_assert(!is_answered(&r, l, 2)); /* the same once more */
 	for (unsigned i = 0; i < SL_ARRAY_LEN(bytes); i++) {
 		r = record(l, 1001 + i);
@@ -1433,20 +1436,20 @@ TEST_EACH(the_door_is_shut_for_who_does_not_prove, rdma_cnt())
 	r.key = other_than(&r.key);
 	ck_assert(!is_answered(&r, l, 2));
 	r = record(l, 1101);
-	r.said.hello.epoch++;
+	r.said.request.epoch++;
 	ck_assert(is_answered(&r, l, 0));
-	ck_assert_uint_eq(r.said.welcome.verdict, VB_STRANGER);
+	ck_assert_uint_eq(r.said.reply.verdict, RC_UNKNOWN_PEER);
 	r = record(l, 1102);
-	r.said.hello.slots = 3;
+	r.said.request.slots = 3;
 	ck_assert(is_answered(&r, l, 0));
-	ck_assert_uint_eq(r.said.welcome.verdict, VB_BAD_SIZES);
+	ck_assert_uint_eq(r.said.reply.verdict, RC_BAD_SIZES);
 	/* Those that were granted and never heard of it keep nobody out. */
-	for (unsigned i = 0; i < 2 * VB_PENDING_MAX; i++) {
+	for (unsigned i = 0; i < 2 * RC_PENDING_MAX; i++) {
 		r = record(l, 1200 + i);
-		r.said.hello.qpn += i;
+		r.said.request.qpn += i;
 		ck_assert(is_answered(&r, l, 0));
 	}
-	ck_assert_uint_eq(r.said.welcome.verdict, VB_FULL);
+	ck_assert_uint_eq(r.said.reply.verdict, RC_FULL);
 	sl_rpc_dial_drop(t);
 	backend_term(p);
 }

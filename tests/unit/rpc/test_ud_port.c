@@ -20,16 +20,16 @@ static void connect_two(void)
 	ud_sockets_seat = HERE;
 	connect_both();
 	check_goes_on(1);
-	until(nobody_comes() && conn_of(both.backend)->hall->port);
+	until(nobody_comes() && conn_of(both.backend)->iface->port);
 }
 
 static void rest(void)
 {
 	until(nothing_comes(both.backend) && nothing_comes(both.gateway) &&
-	      ud_flow_idle(&conn_of(both.gateway)->flow) &&
-	      conn_of(both.gateway)->flow.ack_ns == UINT64_MAX &&
-	      ud_flow_idle(&conn_of(both.backend)->flow) &&
-	      conn_of(both.backend)->flow.ack_ns == UINT64_MAX);
+	      ud_arq_idle(&conn_of(both.gateway)->arq) &&
+	      conn_of(both.gateway)->arq.ack_ns == UINT64_MAX &&
+	      ud_arq_idle(&conn_of(both.backend)->arq) &&
+	      conn_of(both.backend)->arq.ack_ns == UINT64_MAX);
 }
 
 static bool is_stirred(const struct sl_transport *t)
@@ -152,18 +152,18 @@ static struct sl_transport *end_of(unsigned seat)
 /* A message is under way; what comes to meet it is lost. */
 static void send_and_hold(unsigned seat, uint64_t id, uint32_t len)
 {
-	struct ud_flow *f;
+	struct ud_arq *f;
 
 	connect_two();
 	rest();
-	f = &conn_of(end_of(seat))->flow;
+	f = &conn_of(end_of(seat))->arq;
 	ck_assert_int_eq(post(end_of(seat), id, len), 0);
 	ck_assert_uint_ne(f->una, f->sent);
 	set_port(seat, true);
 }
 
 /* So long ago that it would have been sent again. */
-static void wait_for_acknowledgement(struct ud_flow *f)
+static void wait_for_acknowledgement(struct ud_arq *f)
 {
 	memset(f->tx_ns, 0, sizeof(f->tx_ns));
 }
@@ -174,7 +174,7 @@ static unsigned sent_by(const struct sl_transport *t)
 	unsigned cnt = 0;
 
 	for (unsigned i = 0; i < seen_cnt; i++)
-		cnt += seen[i].to == ((const struct ud_hall *)peer->hub)->pair->qpn;
+		cnt += seen[i].to == ((const struct ud_iface *)peer->hub)->qp->qpn;
 	return cnt;
 }
 
@@ -191,13 +191,13 @@ TEST_EACH(who_is_held_takes_and_sends_nothing, 2)
 	ck_assert_int_eq(post(t, 3, BODY), -EAGAIN);
 	ck_assert_uint_eq(t->ops->window(t), 0);
 	for (unsigned i = 0; i < 20; i++) {
-		wait_for_acknowledgement(&conn_of(t)->flow);
+		wait_for_acknowledgement(&conn_of(t)->arq);
 		usleep(2000);
 		take(t);
 		/* As if it had been heard right before. */
-		conn_of(t)->flow.ack_ns = 0;
+		conn_of(t)->arq.ack_ns = 0;
 		if (sl_list_empty(&conn_of(t)->busy))
-			sl_list_add_tail(&conn_of(t)->hall->busy, &conn_of(t)->busy);
+			sl_list_add_tail(&conn_of(t)->iface->busy, &conn_of(t)->busy);
 		t->ops->flush(t);
 	}
 	ck_assert_uint_eq(sent_by(t), 0);
@@ -213,8 +213,8 @@ TEST_EACH(who_is_held_takes_and_sends_nothing, 2)
 TEST(who_is_held_keeps_nobody_awake)
 {
 	send_and_hold(HERE, 2, BODY);
-	wait_for_acknowledgement(&conn_of(both.gateway)->flow);
-	conn_of(both.gateway)->flow.ack_ns = 0;
+	wait_for_acknowledgement(&conn_of(both.gateway)->arq);
+	conn_of(both.gateway)->arq.ack_ns = 0;
 	sleep_well(both.gateway);
 	usleep(2 * UD_RTO_MAX_NS / 1000);
 	ck_assert(!has_event(both.gateway));
@@ -225,14 +225,14 @@ TEST(who_is_held_keeps_nobody_awake)
 /* The peer is not to be blamed, however long that takes. */
 TEST(the_time_that_a_port_is_down_is_nobodys_silence)
 {
-	struct ud_flow *f;
+	struct ud_arq *f;
 	uint64_t id = 0;
 	unsigned came = 0;
 
 	send_and_hold(HERE, 2, BODY);
-	f = &conn_of(both.gateway)->flow;
+	f = &conn_of(both.gateway)->arq;
 	for (unsigned i = 0; i < 2; i++) {
-		f->heard_ns -= 2 * UD_PATIENCE_NS;
+		f->heard_ns -= 2 * UD_DEAD_AFTER_NS;
 		usleep(2000);
 		take(both.gateway);
 		ck_assert_int_eq(both.gateway->ops->check(both.gateway), 0);
@@ -241,7 +241,7 @@ TEST(the_time_that_a_port_is_down_is_nobodys_silence)
 	}
 	set_port(HERE, false);
 	ck_assert_uint_ne(both.gateway->silent_ns, 0); /* from now on it is waited for */
-	until((take(both.gateway), came += received(both.backend, &id), ud_flow_idle(f)));
+	until((take(both.gateway), came += received(both.backend, &id), ud_arq_idle(f)));
 	ck_assert_uint_eq(came, 1);
 	ck_assert_uint_eq(id, 2);
 	ck_assert_int_eq(both.gateway->ops->check(both.gateway), 0);

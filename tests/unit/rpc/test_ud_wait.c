@@ -4,14 +4,14 @@
 
 #include <sys/wait.h>
 
-static struct ud_device slow; /* and what it is like otherwise */
-static const struct ud_device *before;
+static struct rdma_device_ops slow; /* and what it is like otherwise */
+static const struct rdma_device_ops *before;
 
 static void slow_down(void)
 {
-	before = ud_device;
-	slow = *ud_device;
-	ud_device = &slow;
+	before = rdma_device;
+	slow = *rdma_device;
+	rdma_device = &slow;
 }
 
 /* --- hosts that are not there --- */
@@ -21,7 +21,8 @@ static pthread_mutex_t resolver = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic unsigned resolved;
 
 /* Hosts there need an answer of the network first. */
-static void *way_when_resolved(const struct ud_local *l, const uint8_t gid[16], uint8_t tos)
+static struct ibv_ah *way_when_resolved(const struct rdma_local *l, const uint8_t gid[16],
+					uint8_t tos)
 {
 	(void)tos;
 	if (gid[0] == AWAY) {
@@ -32,7 +33,7 @@ static void *way_when_resolved(const struct ud_local *l, const uint8_t gid[16], 
 	return l->device;
 }
 
-static bool is_near(const struct ud_local *l, const uint8_t gid[16])
+static bool is_near(const struct rdma_local *l, const uint8_t gid[16])
 {
 	(void)l;
 	return gid[0] != AWAY;
@@ -41,8 +42,8 @@ static bool is_near(const struct ud_local *l, const uint8_t gid[16])
 /* A HELLO from there, and whether it was answered. */
 static bool hello_from(uint32_t number, uint8_t net, uint8_t host)
 {
-	struct sl_ud_hello h = hello_of(number, 1000 + number);
-	struct sl_ud_answer a;
+	struct sl_ud_creq h = hello_of(number, 1000 + number);
+	struct sl_ud_crep a;
 
 	h.gid[0] = net;
 	h.gid[1] = host;
@@ -54,8 +55,8 @@ static bool hello_from(uint32_t number, uint8_t net, uint8_t host)
 static void resolve_first(void)
 {
 	slow_down();
-	slow.way_new = way_when_resolved;
-	slow.is_near = is_near;
+	slow.ah_create = way_when_resolved;
+	slow.neigh_resolved = is_near;
 }
 
 /* Whoever has the key can name any host as its own. */
@@ -72,7 +73,8 @@ TEST(a_host_that_is_away_keeps_nobody_waiting)
 	check_goes_on(1);
 	ck_assert(hello_from(2, 0, 0));
 	other = dialled();
-	ud_node_put(ud_node_get(&((struct ud_conn *)other)->node->local, (uint8_t[16]){5}, 0));
+	ah_cache_put(
+		ah_cache_get(&((struct ud_conn *)other)->ah_entry->local, (uint8_t[16]){5}, 0));
 	/* A host of whose way the device knows needs no thread. */
 	ck_assert(hello_from(7, 5, 1));
 	/* One at a time is waited for: the next one says HELLO again. */
@@ -85,11 +87,11 @@ TEST(a_host_that_is_away_keeps_nobody_waiting)
 	check_goes_on(2);
 	other->ops->close(other);
 	close_both();
-	ud_device = before;
+	rdma_device = before;
 }
 
 /* They are there, but take their time to say so. */
-static void *way_when_slow(const struct ud_local *l, const uint8_t gid[16], uint8_t tos)
+static struct ibv_ah *way_when_slow(const struct rdma_local *l, const uint8_t gid[16], uint8_t tos)
 {
 	(void)tos;
 	if (gid[0] == AWAY)
@@ -100,16 +102,16 @@ static void *way_when_slow(const struct ud_local *l, const uint8_t gid[16], uint
 TEST(hosts_that_are_slow_take_no_more_time_when_they_are_many)
 {
 	enum { HOSTS = 64, MAX_MS = 300 };
-	struct sl_ud_answer a;
+	struct sl_ud_crep a;
 	uint64_t began_ns;
 	uint32_t number = 1;
 
 	connect_both();
 	resolve_first();
-	slow.way_new = way_when_slow;
+	slow.ah_create = way_when_slow;
 	until(hello_from(number++, AWAY, 0));
 	for (unsigned i = 0; i < HOSTS; i++, number++) {
-		struct sl_ud_hello h = hello_of(number, 1000 + number);
+		struct sl_ud_creq h = hello_of(number, 1000 + number);
 
 		h.gid[0] = AWAY;
 		h.gid[1] = (uint8_t)(1 + i);
@@ -121,13 +123,13 @@ TEST(hosts_that_are_slow_take_no_more_time_when_they_are_many)
 	ck_assert_uint_lt(sl_now_ns() - began_ns, MAX_MS * SL_NS_PER_MS);
 	until(hello_from(number++, AWAY, HOSTS));
 	close_both();
-	ud_device = before;
+	rdma_device = before;
 }
 
 /* The thread that makes a way is the parent's. */
 TEST(a_child_that_is_forked_meanwhile_makes_ways_of_its_own)
 {
-	const struct ud_local here = {.device = &slow, .port = 1};
+	const struct rdma_local here = {.device = &slow, .port = 1};
 	uint32_t number = 2;
 	int status;
 	pid_t child;
@@ -141,7 +143,8 @@ TEST(a_child_that_is_forked_meanwhile_makes_ways_of_its_own)
 		uint64_t until_ns = sl_now_ns() + WAIT_S * SL_NS_PER_SEC;
 
 		pthread_mutex_unlock(&resolver);
-		while (!ud_node_meet(&here, (uint8_t[16]){AWAY, 2}, 0) && sl_now_ns() < until_ns) {
+		while (!ah_cache_get_nowait(&here, (uint8_t[16]){AWAY, 2}, 0) &&
+		       sl_now_ns() < until_ns) {
 		}
 		_exit(sl_now_ns() < until_ns ? 0 : 1);
 	}
@@ -150,7 +153,7 @@ TEST(a_child_that_is_forked_meanwhile_makes_ways_of_its_own)
 	pthread_mutex_unlock(&resolver);
 	until(hello_from(number++, AWAY, 1));
 	close_both();
-	ud_device = before;
+	rdma_device = before;
 }
 
 /* --- a device that takes its time --- */
@@ -169,14 +172,14 @@ static void hang(void)
 	hung = hangs = false;
 }
 
-static struct ud_pair *open_slowly(const struct ud_local *l, unsigned group, uint32_t rx_cnt,
-				   uint32_t tx_cnt, int *rc)
+static struct ud_qp *open_slowly(const struct rdma_local *l, unsigned group, uint32_t rx_cnt,
+				 uint32_t tx_cnt, int *rc)
 {
 	hang();
 	return before->open(l, group, rx_cnt, tx_cnt, rc);
 }
 
-static void close_slowly(struct ud_pair *p)
+static void close_slowly(struct ud_qp *p)
 {
 	hang();
 	before->close(p);
@@ -186,14 +189,14 @@ static void *prepare_one(void *local)
 {
 	uint32_t mtu = 0;
 
-	ck_assert_int_eq(ud_hall_prepare(local, 7, &mtu), 0);
+	ck_assert_int_eq(ud_iface_prepare(local, 7, &mtu), 0);
 	ck_assert_uint_eq(mtu, ud_sockets_mtu);
 	return NULL;
 }
 
 static void *put_one(void *hall)
 {
-	ud_hall_put(hall);
+	ud_iface_put(hall);
 	return NULL;
 }
 
@@ -201,15 +204,15 @@ static void *put_one(void *hall)
 TEST_EACH(a_device_that_hangs_keeps_nobody_from_connecting, 2)
 {
 	struct ends first;
-	struct ud_hall *h;
-	struct ud_local at;
+	struct ud_iface *h;
+	struct rdma_local at;
 	pthread_t thread;
 	int rc;
 
 	connect_both();
 	first = both;
-	at = ((struct ud_conn *)both.gateway)->hall->local;
-	h = ud_hall_new(&at, 0, &rc);
+	at = ((struct ud_conn *)both.gateway)->iface->local;
+	h = ud_iface_new(&at, 0, &rc);
 	ck_assert_ptr_nonnull(h);
 	h->refs = 1;
 	slow_down();
@@ -228,14 +231,14 @@ TEST_EACH(a_device_that_hangs_keeps_nobody_from_connecting, 2)
 	hangs = false;
 	pthread_join(thread, NULL);
 	if (!_i)
-		ud_hall_put(h);
-	ud_device = before;
+		ud_iface_put(h);
+	rdma_device = before;
 }
 
 static _Atomic unsigned halls_made;
 
-static struct ud_pair *open_and_count(const struct ud_local *l, unsigned group, uint32_t rx_cnt,
-				      uint32_t tx_cnt, int *rc)
+static struct ud_qp *open_and_count(const struct rdma_local *l, unsigned group, uint32_t rx_cnt,
+				    uint32_t tx_cnt, int *rc)
 {
 	halls_made++;
 	usleep(20000);
@@ -246,10 +249,10 @@ static struct ud_pair *open_and_count(const struct ud_local *l, unsigned group, 
 TEST(a_worker_s_hall_is_made_once)
 {
 	pthread_t threads[16];
-	struct ud_local at;
+	struct rdma_local at;
 
 	connect_both();
-	at = ((struct ud_conn *)both.gateway)->hall->local;
+	at = ((struct ud_conn *)both.gateway)->iface->local;
 	slow_down();
 	slow.open = open_and_count;
 	for (unsigned i = 0; i < SL_ARRAY_LEN(threads); i++)
@@ -258,5 +261,5 @@ TEST(a_worker_s_hall_is_made_once)
 		pthread_join(threads[i], NULL);
 	ck_assert_uint_eq(halls_made, 1);
 	close_both();
-	ud_device = before;
+	rdma_device = before;
 }

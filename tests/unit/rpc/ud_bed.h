@@ -18,7 +18,7 @@
 #include "base/rand.h"
 #include "rpc/rpc.h"
 #include "rpc/sendq.h"
-#include "rpc/ud/hall.h"
+#include "rpc/rdma/ud/ud_iface.h"
 #include "suite.h"
 #include "ud_sockets.h"
 #include "until.h"
@@ -224,28 +224,28 @@ static inline void check_goes_on(uint64_t id)
 static inline uint32_t door(void)
 {
 	for (unsigned i = 0; i < seen_cnt; i++) {
-		if (seen[i].len == sizeof(struct sl_ud_hello))
+		if (seen[i].len == sizeof(struct sl_ud_creq))
 			return seen[i].to;
 	}
 	ck_abort_msg("no HELLO");
 }
 
-static inline void prove(struct sl_ud_hello *h)
+static inline void prove(struct sl_ud_creq *h)
 {
-	ud_hello_prove(&secret, h, ud_sockets_gid, door());
+	ud_creq_sign(&secret, h, ud_sockets_gid, door());
 }
 
-static inline struct sl_ud_hello hello_of(uint32_t number, uint32_t id)
+static inline struct sl_ud_creq hello_of(uint32_t number, uint32_t id)
 {
 	struct sockaddr_in sa = {.sin_family = AF_INET};
 	socklen_t len = sizeof(sa);
-	struct sl_ud_hello h = {.magic = SL_UD_HELLO_MAGIC,
-				.version = SL_UD_VERSION,
-				.epoch = 77,
-				.number = number,
-				.slots = SLOTS,
-				.id = id,
-				.mtu = UD_MTU_MAX};
+	struct sl_ud_creq h = {.magic = SL_UD_WIREUP_MAGIC,
+			       .version = SL_UD_VERSION,
+			       .epoch = 77,
+			       .number = number,
+			       .slots = SLOTS,
+			       .id = id,
+			       .mtu = UD_MTU_MAX};
 
 	/* To have a port. */
 	throw_at("", 1, 9);
@@ -256,7 +256,7 @@ static inline struct sl_ud_hello hello_of(uint32_t number, uint32_t id)
 }
 
 /* The listener has seen what was thrown at its door; what it says to that. */
-static inline bool answered(struct sl_ud_answer *a)
+static inline bool answered(struct sl_ud_crep *a)
 {
 	ck_assert_ptr_null(accepted());
 	return recv(enemy, a, sizeof(*a), MSG_DONTWAIT) == (ssize_t)sizeof(*a);

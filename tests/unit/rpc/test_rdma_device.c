@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What virtual connections ask of a NIC, asked of one that is made up. */
+#include "fake_verbs.h"
+
+#include <poll.h>
+#include "rpc/rpc.h"
+#include "rpc/rdma/device.h"
+#include "suite.h"
+
+enum { WAIT_MS = 20000 };
+
+static struct sockaddr_storage sa;
+
+static void set_up(void)
+{
+	fake_start();
+	fake.addressed = true;
+	ck_assert_int_eq(rdma_parse_addr("192.0.2.2:7471", &sa), 0);
+}
+
+static struct sidr_service *put_up(void)
+{
+	struct sidr_service *s;
+
+	ck_assert_int_eq(rdma_device->sidr_new(&s, &sa), 0);
+	return s;
+}
+
+FIXTURE(set_up, NULL)
+
+TEST(a_way_marks_what_goes_there)
+{
+	const uint8_t gid[16] = {1, 2, 3};
+	struct sidr_service *s = put_up();
+	struct ibv_ah *way = rdma_device->ah_create(&s->local, gid, 104);
+
+	ck_assert_ptr_nonnull(way);
+	ck_assert_uint_eq(fake.ah.grh.traffic_class, 104);
+	ck_assert_uint_eq(fake.ah.grh.sgid_index, s->local.gid_index);
+	ck_assert_uint_eq(fake.ah.port_num, 2);
+	ck_assert_mem_eq(fake.ah.grh.dgid.raw, gid, 16);
+	rdma_device->ah_destroy(way);
+	rdma_device->sidr_free(s);
+}
+
+/* The interrupts of others have no part in it. */
+TEST_EACH(bells_of_a_worker_are_of_its_interrupt, 4)
+{
+	struct sidr_service *s = put_up();
+	int rc;
+	struct ud_qp *p = rdma_device->open(&s->local, 4 + (unsigned)_i, 32, 32, &rc);
+
+	ck_assert_ptr_nonnull(p);
+	for (int vector = 0; vector < 4; vector++)
+		ck_assert_uint_eq(fake.created_vectors[vector], vector == _i ? 2 : 0);
+	rdma_device->close(p);
+	rdma_device->sidr_free(s);
+}
+
+static void send_one(struct ud_qp *p)
+{
+	ck_assert_ptr_nonnull(rdma_device->tx_buf(p));
+	rdma_device->send(p, NULL, 5, 100);
+	ck_assert_int_eq(rdma_device->flush(p), 0);
+}
+
+/* It is found by what comes back of its receives, or (1) of what was sent. */
+TEST_EACH(a_pair_that_the_device_gives_up_begins_anew, 2)
+{
+	enum { RX = UD_POLL_MAX, TX = 32 };
+	struct sidr_service *s = put_up();
+	struct ud_packet packets[UD_POLL_MAX];
+	int rc;
+	struct ud_qp *p = rdma_device->open(&s->local, 0, RX, TX, &rc);
+	struct fake_qp *qp = fake.last_qp;
+	uint32_t qpn = p->qpn;
+
+	for (unsigned i = 0; i < TX; i++)
+		send_one(p);
+	ck_assert_ptr_null(rdma_device->tx_buf(p));
+	ck_assert(rdma_device->arm(p) || rdma_device->arm(p));
+	if (_i)
+		fake_finish(qp, IBV_WC_LOC_QP_OP_ERR);
+	else
+		fake_push(qp->base.recv_cq, &(struct ibv_wc){.status = IBV_WC_WR_FLUSH_ERR});
+	qp->state = IBV_QPS_ERR;
+	if (!_i)
+		ck_assert_int_eq(rdma_device->poll(p, packets, UD_POLL_MAX), 0);
+	ck_assert(!rdma_device->arm(p));
+	ck_assert_int_eq(rdma_device->poll(p, packets, UD_POLL_MAX), 0);
+	ck_assert_uint_eq(fake.resets, 1);
+	ck_assert_int_eq(qp->state, IBV_QPS_RTS);
+	ck_assert_uint_eq(p->qpn, qpn);
+	ck_assert_uint_eq(qp->own.put, 2 * RX);
+	qp->done = qp->posted; /* the fake keeps what was there before */
+	for (unsigned i = 0; i < TX; i++)
+		send_one(p);
+	ck_assert_int_eq(rdma_device->poll(p, packets, UD_POLL_MAX), 0);
+	ck_assert_uint_eq(fake.resets, 1);
+	ck_assert(rdma_device->arm(p) || rdma_device->arm(p));
+	rdma_device->close(p);
+	rdma_device->sidr_free(s);
+}
+
+TEST(a_sign_says_when_its_device_has_gone)
+{
+	struct sidr_service *s = put_up();
+
+	ck_assert_int_eq(rdma_device->sidr_reply(s, 7), 0);
+	fake.absent = true;
+	ck_assert_int_eq(rdma_device->sidr_reply(s, 7), -ENODEV);
+	rdma_device->sidr_free(s);
+	ck_assert_int_lt(rdma_device->sidr_new(&s, &sa), 0);
+	ck_assert_ptr_null(s);
+	fake.absent = false;
+	rdma_device->sidr_free(put_up());
+	ck_assert_uint_eq(fake.ids + fake.channels, 0);
+}
+
+static int told(struct sidr_service *s, enum rdma_cm_event_type type)
+{
+	fake.cm_event = (struct rdma_cm_event){.id = fake.listening, .event = type};
+	ck_assert_int_eq(eventfd_write(s->fd, 1), 0);
+	return rdma_device->sidr_reply(s, 7);
+}
+
+TEST(a_sign_says_when_its_address_may_have_moved)
+{
+	struct sidr_service *s = put_up();
+
+	ck_assert_int_eq(told(s, RDMA_CM_EVENT_ADDR_CHANGE), -EADDRNOTAVAIL);
+	ck_assert_int_eq(told(s, RDMA_CM_EVENT_MULTICAST_ERROR), 0);
+	rdma_device->sidr_free(s);
+}
+
+/* Who asks is answered, and its id goes. */
+TEST(who_asks_is_answered)
+{
+	struct sidr_service *s = put_up();
+
+	fake_ask(NULL, 0);
+	ck_assert_int_eq(rdma_device->sidr_reply(s, 7), 0);
+	ck_assert_uint_eq(fake.accepts, 1);
+	ck_assert_uint_eq(fake.ids, 1);
+	rdma_device->sidr_free(s);
+}
+
+/* However many they are, whoever answers them has other things to do. */
+TEST(a_crowd_that_asks_is_answered_a_few_at_a_time)
+{
+	enum { CROWD = 10, TURN = 4 };
+	struct sidr_service *s = put_up();
+
+	fake.crowd = CROWD;
+	for (unsigned before = 0; before < CROWD; before = fake.accepts) {
+		ck_assert_int_eq(rdma_device->sidr_reply(s, 7), 0);
+		ck_assert_uint_gt(fake.accepts, before);
+		ck_assert_uint_le(fake.accepts, before + TURN);
+	}
+	ck_assert_uint_eq(fake.accepts, CROWD);
+	ck_assert_uint_eq(fake.ids, 1);
+	rdma_device->sidr_free(s);
+}
+
+/* A device that comes back by its name is another one, and nothing of the former one is used there. */
+TEST(a_device_that_comes_back_is_another_one)
+{
+	struct ibv_device again = fake.device;
+	struct sidr_service *before = put_up(), *same = put_up(), *after;
+	const struct ibv_pd *pd = before->local.device;
+
+	ck_assert_ptr_eq(same->local.device, pd);
+	ck_assert_ptr_ne(pd->context, &fake.context); /* which is closed when the device goes */
+	fake.context.device = &again;
+	after = put_up();
+	ck_assert_ptr_ne(after->local.device, pd);
+	ck_assert(!rdma_local_same(&after->local, &before->local));
+	ck_assert_ptr_eq(((struct ibv_pd *)after->local.device)->context->device, &again);
+	ck_assert_uint_eq(fake.pds, 2);
+	rdma_device->sidr_free(before);
+	rdma_device->sidr_free(same);
+	rdma_device->sidr_free(after);
+}
+
+/* The device's own thread hears it; by a context of our own, which is another one than others have. */
+static void tell_port(const struct sidr_service *s, enum ibv_event_type type, int port)
+{
+	const struct ibv_pd *pd = s->local.device;
+
+	fake_event(&(struct ibv_async_event){.element = {.port_num = port}, .event_type = type});
+	ck_assert_int_eq(eventfd_write(pd->context->async_fd, 1), 0);
+}
+
+static bool has_event(const struct rdma_port *p, int wait_ms)
+{
+	struct pollfd fd = {.fd = p->fd, .events = POLLIN};
+	eventfd_t cnt;
+
+	return poll(&fd, 1, wait_ms) == 1 && eventfd_read(p->fd, &cnt) == 0;
+}
+
+TEST(who_watches_a_port_is_told_of_it)
+{
+	struct sidr_service *s = put_up();
+	struct rdma_local other = s->local;
+	struct rdma_port *p, *of_other;
+	int rc;
+
+	other.port = 1;
+	p = rdma_device->port_watch(&s->local, &rc);
+	of_other = rdma_device->port_watch(&other, &rc);
+	ck_assert(p && of_other);
+	ck_assert(!p->down && !has_event(p, 0));
+	tell_port(s, IBV_EVENT_PORT_ERR, s->local.port);
+	ck_assert(has_event(p, WAIT_MS) && p->down);
+	tell_port(s, IBV_EVENT_PORT_ERR, s->local.port);
+	ck_assert(has_event(p, WAIT_MS) && p->down);
+	ck_assert(!has_event(of_other, 0) && !of_other->down);
+	tell_port(s, IBV_EVENT_PORT_ACTIVE, s->local.port);
+	ck_assert(has_event(p, WAIT_MS) && !p->down);
+	rdma_device->port_unwatch(p);
+	tell_port(s, IBV_EVENT_PORT_ERR, s->local.port); /* nobody's */
+	tell_port(s, IBV_EVENT_PORT_ERR, 1);
+	ck_assert(has_event(of_other, WAIT_MS) && of_other->down);
+	rdma_device->port_unwatch(of_other);
+	rdma_device->sidr_free(s);
+}
+
+TEST(who_comes_later_finds_a_port_as_it_is)
+{
+	struct sidr_service *s = put_up();
+	struct rdma_port *p;
+	int rc;
+
+	fake.port_state = IBV_PORT_DOWN;
+	p = rdma_device->port_watch(&s->local, &rc);
+	ck_assert(p && p->down);
+	rdma_device->port_unwatch(p);
+	fake.port_state = IBV_PORT_ACTIVE;
+	p = rdma_device->port_watch(&s->local, &rc);
+	ck_assert(p && !p->down);
+	rdma_device->port_unwatch(p);
+	rdma_device->sidr_free(s);
+}
+
+static const struct {
+	uint8_t path;
+	uint32_t mtu;
+} ways[] = {{0, 0}, {IBV_MTU_1024, 1024}, {IBV_MTU_4096, 4096}, {6, 0}, {63, 0}};
+
+TEST_EACH(the_way_tells_how_long_its_packets_are, SL_ARRAY_LEN(ways))
+{
+	const struct sl_rpc_rdma rdma = {.tos = 104};
+	const struct sidr_query q = {.sa = &sa, .rdma = &rdma, .deadline_ns = UINT64_MAX / 4};
+	const struct cm_reply answer = {.magic = 0};
+	const char *why = NULL;
+	struct sidr_result h;
+
+	fake.answer = &answer;
+	fake.path.mtu = ways[_i].path;
+	ck_assert_int_eq(rdma_device->sidr_resolve(&q, &h, &why), 0);
+	ck_assert_uint_eq(h.mtu, ways[_i].mtu);
+	ck_assert_uint_eq(fake.tos, 104);
+}

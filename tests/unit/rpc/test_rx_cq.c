@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What arrives for connections of one home by the one queue that they share, and who hears of it. */
+#include "rc_bed.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include "base/clock.h"
+#include "rpc/hub.h"
+#include "suite.h"
+
+enum { CNT = 4 };
+
+/* An owner with connections of its own. */
+struct owner {
+	struct sl_hubs hubs;
+	int epoll_fd;
+};
+
+static struct owner owner, second;
+static struct rc_conn *all[CNT];
+
+static void own(struct owner *o, struct rc_conn *of)
+{
+	ck_assert_int_eq(sl_hubs_watch(&o->hubs, o->epoll_fd, &of->base, of), 0);
+}
+
+static void let_go(struct owner *o, struct rc_conn *of)
+{
+	sl_hubs_unwatch(&o->hubs, o->epoll_fd, &of->base);
+	of->base.ops->close(&of->base);
+}
+
+static bool has_event(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) == 1;
+}
+
+static void set_up_owner(void)
+{
+	set_up();
+	owner = second = (struct owner){.epoll_fd = -1};
+	owner.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	second.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	for (unsigned i = 0; i < CNT; i++) {
+		all[i] = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
+		own(&owner, all[i]);
+	}
+	while (sl_hubs_stirred(&owner.hubs))
+		; /* each, for what had come before */
+}
+
+static void tear_down_owner(void)
+{
+	for (unsigned i = 0; i < CNT; i++)
+		let_go(&owner, all[i]);
+	tear_down();
+	close(owner.epoll_fd);
+	close(second.epoll_fd);
+}
+
+/* A request whose id is to be known again. */
+static void arrive(struct rc_conn *to, uint64_t id)
+{
+	const struct sl_rpc_header h = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_REQUEST,
+					.flags = SL_RPC_FIRST | SL_RPC_LAST,
+					.id = id};
+
+	ck_assert(fake_arrive(to, &h, sizeof(h)));
+}
+
+/* Takes the next, which must be that one; 0: nothing is there. */
+static void expect(struct rc_conn *of, uint64_t id)
+{
+	struct sl_message m;
+
+	ck_assert_int_eq(of->base.ops->poll(&of->base, &m, 1), id ? 1 : 0);
+	if (!id)
+		return;
+	ck_assert_uint_eq(m.header.id, id);
+	of->base.ops->release(&of->base, &m);
+}
+
+static unsigned free_slots(void)
+{
+	const struct fake_slots *s = fake_slots(v);
+
+	return s->put - s->got;
+}
+
+FIXTURE(set_up_owner, tear_down_owner)
+
+/* Of queues and bells there are as many for one connection as for many, but for what it sends. */
+TEST(receives_of_all_complete_in_one_queue)
+{
+	unsigned ends = 1 + CNT + RC_QP_POOL_READY;
+
+	sl_rdma_wait_closed();
+	ck_assert_uint_eq(fake.qps, ends);
+	ck_assert_uint_eq(fake.cqs, 1 + ends);
+	ck_assert_uint_eq(fake.bells, 1);
+	ck_assert_uint_eq(owner.hubs.cnt, 1);
+	for (unsigned i = 0; i < CNT; i++)
+		ck_assert_int_eq(all[i]->base.fd, -1);
+}
+
+/* Whoever it is for has it, in the order in which it came. */
+TEST(each_has_what_came_for_it)
+{
+	for (uint64_t id = 1; id <= 3; id++) {
+		for (unsigned i = 0; i < CNT; i++)
+			arrive(all[i], 10 * i + id);
+	}
+	sl_hubs_take(&owner.hubs);
+	for (unsigned i = CNT; i--;) {
+		for (uint64_t id = 1; id <= 3; id++)
+			expect(all[i], 10 * i + id);
+		expect(all[i], 0);
+	}
+}
+
+/* Its owner, who has put all to rest, is led to whoever has something, and to no other. */
+TEST(who_has_something_is_stirred)
+{
+	for (unsigned i = 0; i < CNT; i++)
+		ck_assert(all[i]->base.ops->arm(&all[i]->base, false));
+	ck_assert(sl_hubs_arm(&owner.hubs));
+	arrive(all[3], 1);
+	arrive(all[1], 2);
+	arrive(all[3], 3);
+	ck_assert(!sl_hubs_arm(&owner.hubs));
+	ck_assert_ptr_eq(sl_hubs_stirred(&owner.hubs), all[3]);
+	ck_assert_ptr_eq(sl_hubs_stirred(&owner.hubs), all[1]);
+	ck_assert_ptr_null(sl_hubs_stirred(&owner.hubs));
+	expect(all[3], 1);
+	expect(all[1], 2);
+	expect(all[3], 3);
+}
+
+/* What has come is not slept on. */
+TEST(who_has_something_does_not_rest)
+{
+	arrive(all[0], 1);
+	sl_hubs_take(&owner.hubs);
+	ck_assert(!all[0]->base.ops->arm(&all[0]->base, false));
+	expect(all[0], 1);
+	ck_assert(all[0]->base.ops->arm(&all[0]->base, false));
+}
+
+/* A thread that sets a connection up takes what is others', whose owner sleeps, and is told. */
+TEST(what_another_thread_takes_is_told)
+{
+	ck_assert(all[3]->base.ops->arm(&all[3]->base, false));
+	ck_assert(sl_hubs_arm(&owner.hubs));
+	ck_assert(!has_event(owner.epoll_fd));
+	arrive(all[3], 7);
+	ck_assert_int_eq(t->ops->check(t), 0); /* v is nobody's yet */
+	ck_assert(has_event(owner.epoll_fd));
+	ck_assert(!sl_hubs_arm(&owner.hubs));
+	ck_assert(sl_hubs_check(&owner.hubs, owner.hubs.of[0]));
+	ck_assert(!has_event(owner.epoll_fd));
+	sl_hubs_take(&owner.hubs);
+	ck_assert_ptr_eq(sl_hubs_stirred(&owner.hubs), all[3]);
+	expect(all[3], 7);
+}
+
+/* And the owner what is for one that is being set up, whose thread sleeps on its descriptor. */
+TEST(who_sets_up_is_woken)
+{
+	ck_assert(!has_event(t->fd));
+	arrive(v, 1);
+	sl_hubs_take(&owner.hubs);
+	ck_assert(has_event(t->fd));
+	ck_assert_int_eq(t->ops->check(t), 0);
+	ck_assert(!has_event(t->fd));
+	expect(v, 1);
+}
+
+/* Nobody asks for it: while somebody else takes, the owner goes on. */
+TEST(the_owner_does_not_wait_for_who_takes)
+{
+	struct rc_rx_cq *d = rc_iface_rx_cq(v->iface);
+
+	arrive(all[0], 1);
+	ck_assert(!atomic_flag_test_and_set(&d->poll_lock));
+	sl_hubs_take(&owner.hubs);
+	expect(all[0], 0);
+	atomic_flag_clear(&d->poll_lock);
+	sl_hubs_take(&owner.hubs);
+	expect(all[0], 1);
+}
+
+/* One home, two owners: the second one's go by descriptors, and lose nothing. */
+TEST(a_second_owner_goes_by_descriptors)
+{
+	own(&second, v);
+	ck_assert_ptr_null(t->hub);
+	ck_assert_uint_eq(second.hubs.cnt, 0);
+	ck_assert(t->ops->arm(t, false));
+	arrive(v, 1);
+	sl_hubs_take(&owner.hubs); /* takes it for v */
+	ck_assert(has_event(second.epoll_fd));
+	expect(v, 1);
+	arrive(v, 2);
+	expect(v, 2);
+	sl_hubs_unwatch(&second.hubs, second.epoll_fd, t);
+}
+
+/* The last of an owner's leaves the desk to whoever comes next. */
+TEST(who_comes_next_has_the_desk)
+{
+	for (unsigned i = 0; i < CNT; i++)
+		let_go(&owner, all[i]);
+	ck_assert_uint_eq(owner.hubs.cnt, 0);
+	for (unsigned i = 0; i < CNT; i++) {
+		all[i] = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
+		own(&second, all[i]);
+		ck_assert_ptr_nonnull(all[i]->base.hub);
+	}
+	arrive(all[2], 5);
+	sl_hubs_take(&second.hubs);
+	expect(all[2], 5);
+	owner = second;
+	second.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+}
+
+/* Numbers of queue pairs come again: what was for a former one is not for the next. */
+TEST(what_was_for_a_former_one_is_nobodys)
+{
+	struct ibv_qp former = *v->qp.qp;
+	struct ibv_qp *now = v->qp.qp;
+	unsigned slots = free_slots();
+	struct rc_conn *next;
+
+	sl_rdma_wait_closed();
+	fake.alone = false;
+	/* The number of the one that is made now, and not ahead. */
+	former.qp_num = fake.next_qpn + 1;
+	v->qp.qp = &former;
+	arrive(v, 9);
+	v->qp.qp = now;
+	ck_assert_uint_eq(free_slots(), slots - 1);
+	next = fake_connect(GROUP, 2 * SLOTS, SL_RPC_MIN_BULK);
+	ck_assert_uint_eq(next->qp.qp->qp_num, former.qp_num);
+	ck_assert_uint_ge(free_slots(), slots);
+	own(&owner, next);
+	sl_hubs_take(&owner.hubs);
+	expect(next, 0);
+	let_go(&owner, next);
+}
+
+/* So many as its window twice over, and one of a neighbour's behind them. */
+static void flood(struct rc_conn *of, struct rc_conn *neighbour)
+{
+	for (unsigned i = 0; i < 2 * SLOTS; i++)
+		arrive(of, i + 1);
+	arrive(neighbour, 1);
+}
+
+static void connect_again(struct rc_conn **of)
+{
+	let_go(&owner, *of);
+	sl_rdma_wait_closed();
+	*of = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
+	own(&owner, *of);
+}
+
+/* A peer that sends more than it may breaks its own connection; the slots are the others' again. */
+TEST(who_sends_more_than_its_window_is_shut_out)
+{
+	unsigned slots = free_slots();
+	struct sl_message m;
+
+	flood(all[0], all[1]);
+	ck_assert_uint_eq(free_slots(), slots - 2 * SLOTS - 1);
+	sl_hubs_take(&owner.hubs);
+	ck_assert_uint_ge(free_slots(), slots - SL_RPC_MIN_SLOTS - 3);
+	ck_assert_int_eq(fake_qp(all[0])->state, IBV_QPS_ERR);
+	expect(all[1], 1);
+	ck_assert_int_eq(all[0]->base.ops->poll(&all[0]->base, &m, 1), -EPROTO);
+	connect_again(&all[0]);
+	connect_again(&all[1]);
+	ck_assert_uint_eq(free_slots(), slots);
+}
+
+/* Also while its owner looks at nothing: the device says that slots run short. */
+TEST(who_takes_all_slots_is_shut_out_while_the_owner_is_busy)
+{
+	uint64_t end_ns = sl_now_ns() + 20 * SL_NS_PER_SEC;
+	unsigned slots = free_slots(), watches = fake.watches;
+
+	ck_assert_uint_gt(watches, 0);
+	flood(all[2], all[3]);
+	fake_event(&(struct ibv_async_event){.element = {.srq = rc_iface_srq(v->iface)},
+					     .event_type = IBV_EVENT_SRQ_LIMIT_REACHED});
+	while (fake.watches == watches) {
+		ck_assert_uint_lt(sl_now_ns(), end_ns);
+		usleep(1000);
+	}
+	ck_assert(all[2]->flooded);
+	ck_assert(!all[3]->flooded);
+	ck_assert_uint_ge(free_slots(), slots - SL_RPC_MIN_SLOTS - 3);
+	ck_assert(has_event(owner.epoll_fd));
+	expect(all[3], 1);
+}
+
+/* And while the device is not watched, which says nothing of a queue that is empty. */
+TEST(who_takes_all_slots_between_two_looks_is_shut_out)
+{
+	rc_iface_srq_low(v->iface);
+	flood(all[0], all[1]);
+	ck_assert(!all[0]->flooded);
+	rc_ifaces_arm_srq_limit();
+	ck_assert(all[0]->flooded);
+	expect(all[1], 1);
+}
+
+/* With it go all others of its host that have come to a listener; one after the other would flood. */
+TEST(the_host_of_who_floods_is_shut_out)
+{
+	const uint8_t hosts[CNT] = {1, 2, 1, 1};
+
+	for (unsigned i = 0; i < CNT; i++) {
+		all[i]->is_inbound = true;
+		all[i]->host[15] = hosts[i];
+	}
+	ck_assert(!rc_ifaces_host_blocked(GROUP, all[0]->host));
+	flood(all[0], all[1]);
+	sl_hubs_take(&owner.hubs);
+	for (unsigned i = 0; i < CNT; i++) {
+		ck_assert_int_eq(all[i]->flooded, hosts[i] == 1);
+		ck_assert_int_eq(fake_qp(all[i])->state == IBV_QPS_ERR, hosts[i] == 1);
+	}
+	expect(all[1], 1);
+	ck_assert_int_eq(rc_conn_poll_keys(all[2]),
+			 -ECONNRESET); /* one that had yet to prove the key, too */
+	ck_assert(rc_ifaces_host_blocked(GROUP, all[0]->host));
+	ck_assert(!rc_ifaces_host_blocked(GROUP, all[1]->host));
+	ck_assert(!rc_ifaces_host_blocked(GROUP + 1, all[0]->host));
+}
+
+/* A backend that floods has not come, and cannot come again: others of its host are none of its. */
+TEST(the_host_of_who_was_dialled_is_not)
+{
+	flood(all[0], all[1]);
+	sl_hubs_take(&owner.hubs);
+	ck_assert(all[0]->flooded);
+	ck_assert(!all[2]->flooded);
+	ck_assert(!rc_ifaces_host_blocked(GROUP, all[0]->host));
+}
+
+/* Who has the least has room for no more, whatever it has asked for. */
+TEST(the_least_window_is_the_limit)
+{
+	for (unsigned i = 0; i < SL_RPC_MIN_SLOTS + 2; i++)
+		arrive(all[0], i + 1);
+	sl_hubs_take(&owner.hubs);
+	ck_assert(!all[0]->flooded);
+	arrive(all[0], 1);
+	sl_hubs_take(&owner.hubs);
+	ck_assert(all[0]->flooded);
+}
+
+/* The end is heard by another thread; the last message is in the queue, and not taken yet. */
+TEST(what_came_before_the_end_is_read)
+{
+	struct sl_message m;
+
+	arrive(all[0], 1);
+	all[0]->gone = true;
+	expect(all[0], 1);
+	ck_assert_int_eq(all[0]->base.ops->poll(&all[0]->base, &m, 1), -ENOTCONN);
+}
+
+/* Nothing comes behind a BYE: a peer that goes on saying it keeps nobody. */
+TEST(who_says_bye_again_and_again_is_gone)
+{
+	struct sl_message m;
+
+	ck_assert(fake_arrive(all[0], NULL, 0));
+	sl_hubs_take(&owner.hubs);
+	ck_assert_int_eq(all[0]->base.ops->poll(&all[0]->base, &m, 1), 0);
+	ck_assert(fake_arrive(all[0], NULL, 0));
+	sl_hubs_take(&owner.hubs);
+	ck_assert_int_eq(all[0]->base.ops->poll(&all[0]->base, &m, 1), -ENOTCONN);
+}
+
+/* What had come, and nobody has looked at, is given back. */
+TEST(slots_of_what_nobody_took_are_given_back)
+{
+	unsigned slots = free_slots();
+
+	arrive(all[0], 1);
+	arrive(all[0], 2);
+	sl_hubs_take(&owner.hubs);
+	arrive(all[0], 3);
+	let_go(&owner, all[0]);
+	sl_rdma_wait_closed();
+	ck_assert_uint_eq(free_slots(), slots);
+	all[0] = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
+	own(&owner, all[0]);
+}
+
+/* Another thread hears of the device: the owner, which may sleep, is led to who has ended. */
+TEST(the_owner_hears_who_has_ended)
+{
+	struct pollfd p = {.fd = owner.epoll_fd, .events = POLLIN};
+	struct sl_message m;
+
+	for (unsigned i = 0; i < CNT; i++)
+		ck_assert(all[i]->base.ops->arm(&all[i]->base, false));
+	ck_assert(sl_hubs_arm(&owner.hubs));
+	fake_event(&(struct ibv_async_event){.element = {.qp = all[2]->qp.qp},
+					     .event_type = IBV_EVENT_QP_FATAL});
+	ck_assert_int_eq(poll(&p, 1, 20000), 1);
+	ck_assert(sl_hubs_check(&owner.hubs, owner.hubs.of[0]));
+	sl_hubs_take(&owner.hubs);
+	ck_assert_ptr_eq(sl_hubs_stirred(&owner.hubs), all[2]);
+	ck_assert_ptr_null(sl_hubs_stirred(&owner.hubs));
+	ck_assert_int_eq(all[2]->base.ops->poll(&all[2]->base, &m, 1), -ENOTCONN);
+}
+
+/* The queue that all share fails: all end, and nobody comes to it any more. */
+TEST(a_shared_queue_of_completions_that_fails_ends_all)
+{
+	struct sl_message m;
+	struct fake_cq *cq = (struct fake_cq *)v->qp.rx_cq;
+	const struct rc_iface *before = v->iface;
+	struct rc_conn *next;
+
+	for (unsigned i = 0; i < CNT; i++)
+		ck_assert(all[i]->base.ops->arm(&all[i]->base, false));
+	cq->broken = true;
+	sl_hubs_take(&owner.hubs);
+	for (unsigned i = 0; i < CNT; i++)
+		ck_assert_ptr_nonnull(sl_hubs_stirred(&owner.hubs));
+	for (unsigned i = 0; i < CNT; i++)
+		ck_assert_int_eq(all[i]->base.ops->poll(&all[i]->base, &m, 1), -ENOTCONN);
+	cq->broken = false;
+	next = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
+	ck_assert_ptr_ne(next->iface, before);
+	next->base.ops->close(&next->base);
+}
+
+/* A home that cannot be made leaves nothing, and is made when it can. */
+TEST(each_step_of_a_home_that_fails_leaves_nothing)
+{
+	unsigned pds = fake.pds, cqs, bells, srqs = fake.srqs, steps;
+	struct rc_iface *h;
+
+	sl_rdma_wait_closed();
+	cqs = fake.cqs, bells = fake.bells;
+	ck_assert_int_ge(fcntl(STDIN_FILENO, F_GETFD), 0);
+	for (steps = 1;; steps++) {
+		int rc;
+
+		fake.steps = 0;
+		fake.fail_at = steps;
+		rc = rc_iface_join(&fake.context, GROUP + 1, &h);
+		if (fake.steps < steps)
+			break; /* that many there are not */
+		ck_assert_int_lt(rc, 0);
+		ck_assert_ptr_null(h);
+		rc_ifaces_retire(GROUP + 1);
+		ck_assert_uint_eq(fake.pds, pds);
+		ck_assert_uint_eq(fake.cqs, cqs);
+		ck_assert_uint_eq(fake.bells, bells);
+		ck_assert_uint_eq(fake.srqs, srqs);
+		ck_assert_int_ge(fcntl(STDIN_FILENO, F_GETFD), 0);
+	}
+	fake.fail_at = 0;
+	ck_assert_uint_gt(steps, 5);
+	ck_assert_ptr_nonnull(h);
+	rc_iface_leave(h, SL_RPC_MIN_SLOTS);
+	rc_ifaces_retire(GROUP + 1);
+	ck_assert_uint_eq(fake.cqs, cqs);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rpc/rdma/path.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include "rpc/rpc.h"
+#include "rpc/rdma/rc/rc_conn.h"
+
+/* The address that a GID of RoCE stands for; false: of another family, or of a link only. */
+static bool addr_of_gid(const union ibv_gid *gid, int family, struct sockaddr_storage *sa)
+{
+	const struct in6_addr *a = (const struct in6_addr *)gid->raw;
+	struct sockaddr_in *in = (struct sockaddr_in *)sa;
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)sa;
+
+	if (IN6_IS_ADDR_LINKLOCAL(a) || IN6_IS_ADDR_V4MAPPED(a) != (family == AF_INET))
+		return false;
+	memset(sa, 0, sizeof(*sa));
+	sa->ss_family = (sa_family_t)family;
+	if (family == AF_INET)
+		memcpy(&in->sin_addr, gid->raw + 12, 4);
+	else
+		in6->sin6_addr = *a;
+	return true;
+}
+
+/* The first of that family in the tables of its ports, or of the one that is meant. */
+static int addr_of_device(struct ibv_context *device, const struct sl_rpc_rdma *rdma, int family,
+			  struct sockaddr_storage *sa)
+{
+	struct ibv_device_attr attr;
+	struct ibv_gid_entry entry;
+	struct ibv_port_attr table;
+	uint8_t last = rdma->port;
+
+	if (!last && ibv_query_device(device, &attr) == 0)
+		last = attr.phys_port_cnt;
+	for (uint8_t port = rdma->port ? rdma->port : 1; port <= last; port++) {
+		if (ibv_query_port(device, port, &table))
+			continue;
+		for (int i = 0; i < table.gid_tbl_len; i++) {
+			if (ibv_query_gid_ex(device, port, (uint32_t)i, &entry, 0) == 0 &&
+			    entry.gid_type != IBV_GID_TYPE_ROCE_V1 &&
+			    addr_of_gid(&entry.gid, family, sa))
+				return 0;
+		}
+	}
+	return -EADDRNOTAVAIL;
+}
+
+static int find_source(const struct sl_rpc_rdma *rdma, int family, struct sockaddr_storage *sa)
+{
+	struct ibv_context **all;
+	int rc = -ENODEV;
+
+	if (rdma->source) {
+		char text[80];
+
+		snprintf(text, sizeof(text), strchr(rdma->source, ':') ? "[%s]:0" : "%s:0",
+			 rdma->source);
+		return rdma_parse_addr(text, sa) || sa->ss_family != family ? -EADDRNOTAVAIL : 0;
+	}
+	all = rdma_get_devices(NULL);
+	for (unsigned i = 0; all && all[i]; i++) {
+		if (strcmp(ibv_get_device_name(all[i]->device), rdma->device) == 0)
+			rc = addr_of_device(all[i], rdma, family, sa);
+	}
+	if (all)
+		rdma_free_devices(all);
+	return rc;
+}
+
+struct rdma_path_spec rdma_path_spec_of(const struct sl_rpc_rdma *rdma)
+{
+	struct rdma_path_spec spec;
+
+	memset(&spec, 0, sizeof(spec));
+	if (rdma->source)
+		snprintf(spec.source, sizeof(spec.source), "%s", rdma->source);
+	if (rdma->device)
+		snprintf(spec.device, sizeof(spec.device), "%s", rdma->device);
+	spec.port = rdma->port;
+	spec.tos = rdma->tos;
+	return spec;
+}
+
+bool rdma_path_matches(const struct sl_rpc_rdma *rdma, const struct rdma_cm_id *id)
+{
+	return (!rdma->device ||
+		strcmp(ibv_get_device_name(id->verbs->device), rdma->device) == 0) &&
+	       (!rdma->port || id->port_num == rdma->port);
+}
+
+int rdma_path_resolve(const struct sl_rpc_rdma *rdma, struct rdma_cm_id *id,
+		      struct sockaddr_storage *to, int timeout_ms)
+{
+	bool has_source = rdma->source || rdma->device;
+	struct sockaddr_storage from;
+	uint8_t tos = rdma->tos;
+	int rc = has_source ? find_source(rdma, to->ss_family, &from) : 0;
+
+	if (rc)
+		return rc;
+	/* The peer's packets have it too: the connection request tells. */
+	if (tos && rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof(tos)))
+		return -errno;
+	return rdma_resolve_addr(id, has_source ? (struct sockaddr *)&from : NULL,
+				 (struct sockaddr *)to, timeout_ms)
+		       ? -errno
+		       : 0;
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What comes in: rc_poll -> rx_fifo (rx_cq.h) -> accept_message, which holds the header, or the short form
+ * (compact.h), against the bytes that the device says have arrived. rc_release gives a message's slot
+ * back: rc_consume tells the peer of it, rc_repost posts it again; rc_conn.h says which comes first.
+ */
+#include <errno.h>
+#include "rpc/rdma/rc/srq_credits.h"
+#include "rpc/rdma/rc/compact.h"
+#include "rpc/rdma/rc/rc_conn.h"
+
+enum { REPOST_AT = 16, POLL_BATCH = 16 };
+
+static uint8_t *rx_slot_at(const struct rc_conn *conn, uint32_t seq)
+{
+	if (conn->iface)
+		return rc_iface_slot(conn->iface, conn->rx_slot[seq & conn->slot_mask]);
+	return conn->rx_slots + (size_t)(seq & conn->mask) * SL_RPC_SLOT_SIZE;
+}
+
+int rc_post_receives(struct rc_conn *conn, uint32_t from, uint32_t to)
+{
+	while (from != to) {
+		SL_UNINIT struct ibv_recv_wr wr[REPOST_AT];
+		SL_UNINIT struct ibv_sge sge[REPOST_AT];
+		struct ibv_recv_wr *bad;
+		unsigned n = 0;
+
+		for (; from != to && n < REPOST_AT; n++, from++) {
+			sge[n] = (struct ibv_sge){.addr = (uintptr_t)rx_slot_at(conn, from),
+						  .length = SL_RPC_SLOT_SIZE,
+						  .lkey = conn->ring_mr->lkey};
+			wr[n] = (struct ibv_recv_wr){.wr_id = from,
+						     .next = &wr[n + 1],
+						     .sg_list = &sge[n],
+						     .num_sge = 1};
+		}
+		wr[n - 1].next = NULL;
+		if (ibv_post_recv(conn->qp.qp, wr, &bad))
+			return -EIO;
+	}
+	return 0;
+}
+
+void rc_repost(struct rc_conn *conn)
+{
+	uint32_t first = conn->reposted & conn->slot_mask, cnt = conn->released - conn->reposted;
+	uint32_t until_wrap = conn->slot_mask + 1 - first;
+	int rc;
+
+	if (!cnt)
+		return;
+	if (!conn->iface) {
+		rc = rc_post_receives(conn, conn->reposted, conn->released);
+	} else {
+		rc = rc_iface_post(conn->iface, conn->rx_slot + first,
+				   cnt < until_wrap ? cnt : until_wrap);
+		if (!rc && cnt > until_wrap)
+			rc = rc_iface_post(conn->iface, conn->rx_slot, cnt - until_wrap);
+	}
+	if (rc)
+		conn->gone = conn->broken = true;
+	else
+		conn->reposted = conn->released;
+}
+
+void rc_consume(struct rc_conn *conn)
+{
+	struct sl_credits *c = &conn->base.credits;
+
+	if (conn->released == c->consumed)
+		return;
+	if (!conn->iface || conn->released - conn->reposted > SRQ_CREDITS_EARLY)
+		rc_repost(conn);
+	if (conn->broken)
+		return;
+	c->consumed = conn->released;
+	c->bulk_consumed = conn->rx_bulk_end[(c->consumed - 1) & conn->mask];
+}
+
+static int handle_ack(struct rc_conn *conn, uint32_t consumed)
+{
+	struct sl_credits *c = &conn->base.credits;
+	int64_t acked = sl_credits_ack(c, consumed);
+
+	if (acked < 0)
+		return -EPROTO;
+	if (acked > 0) {
+		const struct rc_posted *last = &conn->posted[(consumed - 1) & conn->mask];
+
+		c->bulk_acked = last->bulk_end;
+		conn->peer_read = last->consumed;
+		/* Room in our own memory, though our completion is yet to come; lent bytes wait. */
+		if (consumed - c->done <= c->sent - c->done)
+			rc_complete_tx(conn, consumed);
+	}
+	return 0;
+}
+
+/* Where it lies: in its receive slot, or at the next place of the bulk ring. NULL: nowhere. */
+static uint8_t *locate_message(struct rc_conn *conn, const struct rc_rx_comp *a, uint32_t seq)
+{
+	uint32_t at;
+
+	if (a->op == RC_RX_SEND)
+		return a->len < sizeof(struct sl_rpc_compact) ? NULL : rx_slot_at(conn, seq);
+	if (a->op != RC_RX_WRITE || a->len <= SL_RPC_SLOT_SIZE ||
+	    a->len - sizeof(struct sl_rpc_header) > conn->base.bulk_max)
+		return NULL;
+	/* A sender that has not waited for room overwrites its own bytes only. */
+	conn->rx_bulk_head =
+		sl_credits_bulk_place(conn->base.credits.bulk_len, conn->rx_bulk_head, a->len, &at);
+	return conn->rx_bulk + at;
+}
+
+/*
+ * In either form, held against what the device, or the sender by it, says that has arrived. 0 or
+ * -EPROTO.
+ */
+static int parse_message(const struct rc_conn *conn, const struct rc_rx_comp *a, uint8_t *at,
+			 struct sl_message *m)
+{
+	struct sl_rpc_header *h = &m->header;
+
+	m->body = at;
+	if (a->op == RC_RX_SEND && rc_is_compact(at))
+		return rc_compact_read(at, a->len, conn->base.peer_epoch, h)
+			       ? -EPROTO
+			       : sl_message_check(h, conn->base.bulk_max);
+	if (a->len < sizeof(*h))
+		return -EPROTO;
+	memcpy(h, at, sizeof(*h));
+	m->body += sizeof(*h);
+	if (h->fragment_len != a->len - sizeof(*h) ||
+	    (a->len > SL_RPC_SLOT_SIZE && (h->version_type & 15) > SL_RPC_RESPONSE))
+		return -EPROTO;
+	return sl_message_check(h, conn->base.bulk_max);
+}
+
+void rc_repost_slot(struct rc_conn *conn, const struct rc_rx_comp *a)
+{
+	if (conn->iface)
+		(void)rc_iface_post(conn->iface, &a->slot, 1);
+}
+
+static int accept_message(struct rc_conn *conn, const struct rc_rx_comp *a, struct sl_message *m)
+{
+	uint8_t *at;
+	uint32_t seq = conn->rx_next;
+	int rc;
+
+	if (seq - conn->base.credits.consumed >= conn->enforced || rx_window_overdue(conn)) {
+		rc_repost_slot(conn, a); /* beyond its window */
+		return -EPROTO;
+	}
+	/* From here the slot is the message's, whatever is wrong with that. */
+	conn->rx_slot[seq & conn->slot_mask] = a->slot;
+	conn->rx_next++;
+	at = locate_message(conn, a, seq);
+	if (!at)
+		return -EPROTO;
+	rc = parse_message(conn, a, at, m);
+	if (!rc)
+		rc = handle_ack(conn, m->header.consumed);
+	if (!rc && (m->header.version_type & 15) == SL_RPC_CREDIT)
+		rc = rx_window_handle_credit(conn, &m->header);
+	if (rc)
+		return rc;
+	if (sl_unlikely(m->header.flags & SL_RPC_SPENT))
+		rx_window_spent(conn);
+	m->token = seq;
+	conn->rx_bulk_end[seq & conn->mask] = conn->rx_bulk_head;
+	return 0;
+}
+
+/* Of a queue of its own: no more than there is room for. */
+static void poll_own_cq(struct rc_conn *conn)
+{
+	SL_UNINIT struct ibv_wc wc[POLL_BATCH];
+	uint32_t room = conn->rx_fifo.limit - (conn->rx_fifo.in - conn->rx_fifo.out);
+	int n = ibv_poll_cq(conn->qp.rx_cq, room < POLL_BATCH ? (int)room : POLL_BATCH, wc);
+
+	for (int i = 0; i < n; i++)
+		(void)rc_rx_fifo_push(&conn->rx_fifo, &wc[i]);
+	if (n < 0)
+		conn->gone = conn->broken = true;
+}
+
+void rc_poll_rx(struct rc_conn *conn)
+{
+	if (conn->rx_cq)
+		rc_rx_cq_poll_for(conn->rx_cq, conn);
+	else if (!conn->iface && conn->qp.rx_cq)
+		poll_own_cq(conn);
+}
+
+int rc_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
+{
+	struct rc_conn *conn = rc_conn_of(t);
+	struct rc_rx_comp a;
+	unsigned n = 0, got = 0;
+
+	if (sl_unlikely(conn->flooded) && !conn->error) {
+		conn->error = -EPROTO;
+		conn->gone = true;
+	}
+	if (conn->error)
+		return conn->error;
+	/* What has come before the end counts, though the owner has not taken it yet. */
+	if (!conn->attached || conn->gone)
+		rc_poll_rx(conn);
+	/* Of what is no message neither more: who sends enough of that would keep its owner. */
+	for (; got < max && rc_rx_fifo_pop(&conn->rx_fifo, &a); got++) {
+		int rc;
+
+		if (conn->error || conn->broken || a.op == RC_RX_FAILED) {
+			conn->gone = conn->broken = true;
+			rc_repost_slot(conn, &a);
+			continue;
+		}
+		if (rc_is_bye(&a)) {
+			conn->broken |= conn->bye_received; /* behind it nothing comes */
+			conn->gone = conn->bye_received = true;
+			rc_repost_slot(conn, &a);
+			continue;
+		}
+		rc = accept_message(conn, &a, &msgs[n]);
+		if (rc) {
+			/* What came before it still counts; what comes after does not. */
+			conn->error = rc;
+			conn->gone = true;
+			continue;
+		}
+		if ((msgs[n].header.version_type & 15) != SL_RPC_CREDIT) {
+			n++;
+			conn->lent++;
+		} else if (!conn->lent) {
+			conn->released = conn->rx_next;
+		}
+	}
+	if (conn->signaled)
+		rc_progress(t);
+	if (sl_unlikely(conn->peer_state) && !conn->gone)
+		rc_probe_peer(conn);
+	if (n == 0 && conn->error)
+		return conn->error;
+	if (n == 0 && conn->gone && (!got || conn->broken))
+		return conn->lost ? conn->lost : -ENOTCONN;
+	return (int)n;
+}
+
+void rc_release(struct sl_transport *t, const struct sl_message *m)
+{
+	struct rc_conn *conn = rc_conn_of(t);
+
+	conn->lent--;
+	/* CREDITs behind the last lent message go with it. */
+	conn->released = conn->lent ? m->token + 1 : conn->rx_next;
+	if (conn->released - conn->reposted >= REPOST_AT) {
+		rc_repost(conn);
+		rc_consume(conn);
+	}
+}

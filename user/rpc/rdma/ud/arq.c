@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rpc/rdma/ud/arq.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/min.h"
+
+static uint32_t slot_of(const struct ud_arq *arq, uint64_t number)
+{
+	return (uint32_t)number & (arq->window - 1);
+}
+
+/* The first one after a rest is at the beginning: few bytes are few pages. */
+static uint8_t *tx_at(const struct ud_arq *arq, uint64_t number)
+{
+	return arq->tx + (size_t)slot_of(arq, number - arq->tx_from) * arq->payload;
+}
+
+static uint64_t bit_of(uint64_t number, uint64_t from)
+{
+	return UINT64_C(1) << (number - from);
+}
+
+static uint64_t shift_bits(uint64_t bits, uint64_t by)
+{
+	return by < 64 ? bits >> by : 0;
+}
+
+/* Bits of the datagrams that were sent and are not acknowledged. */
+static uint64_t unacked_of(const struct ud_arq *arq)
+{
+	uint64_t cnt = arq->sent - arq->una;
+
+	return cnt ? UINT64_MAX >> (64 - cnt) : 0;
+}
+
+static uint32_t window_of(uint32_t payload)
+{
+	uint32_t window = SL_UD_WINDOW_MAX;
+
+	while (window > 8 && window * payload > UD_TX_BYTES)
+		window /= 2;
+	return window;
+}
+
+int ud_arq_init(struct ud_arq *arq, uint32_t mtu)
+{
+	*arq = (struct ud_arq){.payload = mtu - (uint32_t)sizeof(struct sl_ud_header)};
+	arq->window = window_of(arq->payload);
+	arq->tx_edge = arq->advertised_edge = arq->window;
+	arq->cwnd = arq->window < UD_CWND_FIRST ? arq->window : UD_CWND_FIRST;
+	arq->rto_ns = UD_RTO_FIRST_NS;
+	arq->ack_ns = UINT64_MAX;
+	arq->silence_ns = UD_SILENCE_NS;
+	return 0;
+}
+
+/* False: there is no memory. */
+static bool alloc_buf(struct ud_arq *arq, uint8_t **buffer, size_t len)
+{
+	if (!*buffer)
+		*buffer = arq->mem ? sl_mem_alloc(arq->mem, len) : malloc(len);
+	return *buffer != NULL;
+}
+
+static void free_buf(struct ud_arq *arq, uint8_t **buffer)
+{
+	if (arq->mem)
+		sl_mem_free(arq->mem, *buffer);
+	else
+		free(*buffer);
+	*buffer = NULL;
+}
+
+void ud_arq_trim(struct ud_arq *arq)
+{
+	if (!arq->bytes)
+		free_buf(arq, &arq->tx);
+	if (!arq->ooo_bits)
+		free_buf(arq, &arq->ooo_buf);
+	if (arq->lent || arq->rx_head != arq->rx_tail)
+		return;
+	arq->rx_head = arq->rx_tail = 0;
+	free_buf(arq, &arq->rx);
+}
+
+void ud_arq_fini(struct ud_arq *arq)
+{
+	free_buf(arq, &arq->tx);
+	free_buf(arq, &arq->ooo_buf);
+	free_buf(arq, &arq->rx);
+}
+
+/* --- out --- */
+
+uint32_t ud_arq_room(const struct ud_arq *arq)
+{
+	uint32_t unused = arq->window - (uint32_t)(arq->end - arq->una);
+
+	return unused ? unused * arq->payload - arq->tx_len[slot_of(arq, arq->end)] : 0;
+}
+
+/* The one that is being filled is as it will be sent. */
+static void close_filled(struct ud_arq *arq)
+{
+	arq->pushed = false;
+	arq->end++;
+	if (arq->end - arq->una < arq->window)
+		arq->tx_len[slot_of(arq, arq->end)] = 0;
+}
+
+static bool may_close(const struct ud_arq *arq)
+{
+	return arq->end - arq->una < arq->window / 2 && arq->tx_len[slot_of(arq, arq->end)];
+}
+
+bool ud_arq_write(struct ud_arq *arq, const void *bytes, uint32_t len)
+{
+	const uint8_t *from = bytes;
+
+	if (!arq->tx)
+		arq->tx_from = arq->end;
+	if (!alloc_buf(arq, &arq->tx, (size_t)arq->window * arq->payload))
+		return false;
+	arq->bytes += len;
+	while (len) {
+		uint32_t slot = slot_of(arq, arq->end), filled = arq->tx_len[slot];
+		uint32_t n = len < arq->payload - filled ? len : arq->payload - filled;
+
+		memcpy(tx_at(arq, arq->end) + filled, from, n);
+		arq->tx_len[slot] = (uint16_t)(filled + n);
+		from += n;
+		len -= n;
+		if (filled + n == arq->payload)
+			close_filled(arq);
+	}
+	return true;
+}
+
+void ud_arq_push(struct ud_arq *arq)
+{
+	arq->pushed = arq->end - arq->una < arq->window && arq->tx_len[slot_of(arq, arq->end)];
+	if (may_close(arq))
+		close_filled(arq);
+}
+
+static uint32_t under_way(const struct ud_arq *arq)
+{
+	return (uint32_t)(arq->sent - arq->una) -
+	       (uint32_t)__builtin_popcountll(arq->sacked | arq->lost);
+}
+
+static void fill_header(struct ud_arq *arq, enum sl_ud_kind kind, uint64_t number,
+			struct ud_arq_out *out)
+{
+	uint64_t ahead = shift_bits(arq->ooo_bits, arq->next - arq->base);
+
+	out->number = number;
+	out->header = (struct sl_ud_header){
+		.magic = SL_UD_MAGIC,
+		.version = SL_UD_VERSION,
+		.kind = (uint8_t)kind,
+		.seq = (uint32_t)number,
+		.ack = (uint32_t)arq->next,
+		.sacked = (uint32_t)(ahead >> 1),
+		.window = (uint16_t)(arq->base + arq->window - arq->next),
+	};
+	arq->advertised_edge = arq->base + arq->window;
+	arq->unacked = 0;
+	arq->ack_ns = UINT64_MAX;
+}
+
+void ud_arq_ack(struct ud_arq *arq, enum sl_ud_kind kind, struct ud_arq_out *out)
+{
+	fill_header(arq, kind, arq->sent, out);
+	out->bytes = NULL;
+}
+
+static void send_number(struct ud_arq *arq, uint64_t number, uint64_t now_ns,
+			struct ud_arq_out *out)
+{
+	uint32_t slot = slot_of(arq, number);
+
+	fill_header(arq, SL_UD_DATA, number, out);
+	out->header.len = arq->tx_len[slot];
+	out->bytes = tx_at(arq, number);
+	if (arq->una == arq->sent)
+		arq->heard_ns = now_ns; /* from now on something is waited for */
+	arq->tx_ns[slot] = now_ns;
+}
+
+static bool retransmit_next(struct ud_arq *arq, uint64_t now_ns, struct ud_arq_out *out)
+{
+	uint64_t number;
+
+	if (!arq->lost || under_way(arq) >= arq->cwnd)
+		return false;
+	number = arq->una + (uint64_t)__builtin_ctzll(arq->lost);
+	arq->lost &= arq->lost - 1;
+	arq->rexmit_bits |= bit_of(number, arq->una);
+	arq->retransmitted++;
+	send_number(arq, number, now_ns, out);
+	return true;
+}
+
+/* Without room at the peer one goes all the same when nothing else would make it answer. */
+static bool may_send_new(const struct ud_arq *arq)
+{
+	return arq->sent < arq->end && under_way(arq) < arq->cwnd &&
+	       (arq->sent < arq->tx_edge || arq->sent == arq->una);
+}
+
+bool ud_arq_next(struct ud_arq *arq, uint64_t now_ns, struct ud_arq_out *out)
+{
+	if (retransmit_next(arq, now_ns, out))
+		return true;
+	if (arq->pushed && arq->sent == arq->end && may_close(arq))
+		close_filled(arq);
+	if (may_send_new(arq)) {
+		send_number(arq, arq->sent, now_ns, out);
+		arq->sent++;
+		return true;
+	}
+	if (arq->ack_ns > now_ns)
+		return false;
+	ud_arq_ack(arq, SL_UD_ACK, out);
+	return true;
+}
+
+/* --- what the peer has --- */
+
+/*
+ * RFC 6298. Until there is a sample the time-out stays duplicates: a peer that has become slower than
+ * it would otherwise be sent everything twice, and never be measured.
+ */
+static void learn_rtt(struct ud_arq *arq, uint64_t rtt_ns)
+{
+	uint64_t off = rtt_ns > arq->srtt_ns ? rtt_ns - arq->srtt_ns : arq->srtt_ns - rtt_ns;
+
+	arq->backoff = 0;
+	if (!arq->srtt_ns) {
+		arq->srtt_ns = rtt_ns;
+		arq->rttvar_ns = rtt_ns / 2;
+	} else {
+		arq->rttvar_ns = (3 * arq->rttvar_ns + off) / 4;
+		arq->srtt_ns = (7 * arq->srtt_ns + rtt_ns) / 8;
+	}
+	arq->rto_ns = arq->srtt_ns + 4 * arq->rttvar_ns;
+	/* The peer may keep its word back for a while. */
+	arq->rto_ns += UD_ACK_DELAY_NS;
+	if (arq->rto_ns < UD_RTO_MIN_NS)
+		arq->rto_ns = UD_RTO_MIN_NS;
+	arq->rto_ns = sl_min_ns(arq->rto_ns, UD_RTO_MAX_NS);
+}
+
+static void grow_cwnd(struct ud_arq *arq, uint32_t acked)
+{
+	arq->grown += acked;
+	if (arq->cwnd < arq->window && arq->grown >= arq->cwnd) {
+		arq->cwnd++;
+		arq->grown = 0;
+	}
+}
+
+static void shrink_cwnd(struct ud_arq *arq)
+{
+	arq->recover = arq->sent;
+	arq->cwnd = arq->cwnd > 4 ? arq->cwnd / 2 : 2;
+	arq->grown = 0;
+}
+
+/* Lost is what UD_REORDER later ones alloc_buf overtaken, since it was last sent. */
+static void mark_lost(struct ud_arq *arq)
+{
+	uint64_t missing = unacked_of(arq) & ~(arq->sacked | arq->lost | arq->rexmit_bits);
+	uint64_t overtaken = arq->sacked >> UD_REORDER; /* whatever lies below its highest bit */
+
+	for (; missing; missing &= missing - 1) {
+		uint64_t bit = missing & -missing;
+
+		if (bit > overtaken)
+			break;
+		arq->lost |= bit;
+		if (arq->una + (uint64_t)__builtin_ctzll(bit) >= arq->recover)
+			shrink_cwnd(arq);
+	}
+}
+
+static void ack_upto(struct ud_arq *arq, uint64_t ack, uint64_t now_ns)
+{
+	uint64_t cnt = ack - arq->una;
+	bool was_full = arq->end - arq->una == arq->window;
+
+	/* One that was there before, and waited for others, tells nothing. */
+	if (!((arq->rexmit_bits | arq->sacked) & bit_of(ack - 1, arq->una)))
+		learn_rtt(arq, now_ns - arq->tx_ns[slot_of(arq, ack - 1)]);
+	for (uint64_t n = arq->una; n < ack; n++)
+		arq->bytes -= arq->tx_len[slot_of(arq, n)];
+	arq->una = ack;
+	arq->sacked = shift_bits(arq->sacked, cnt);
+	arq->lost = shift_bits(arq->lost, cnt);
+	arq->rexmit_bits = shift_bits(arq->rexmit_bits, cnt);
+	if (was_full)
+		arq->tx_len[slot_of(arq, arq->end)] = 0;
+	grow_cwnd(arq, (uint32_t)cnt);
+}
+
+static int handle_ack(struct ud_arq *arq, const struct sl_ud_header *h, uint64_t now_ns)
+{
+	/* Of datagrams that were sent: una - window .. sent. */
+	int32_t ahead = (int32_t)(h->ack - (uint32_t)arq->una);
+	uint64_t ack = arq->una + (uint64_t)(int64_t)ahead, tx_edge = ack + h->window;
+	uint64_t sacked;
+
+	if (ahead > 0 && ack > arq->sent)
+		return -EPROTO;
+	if (h->window > arq->window)
+		return -EPROTO;
+	if (ahead < 0)
+		return 0; /* overtaken by a later one */
+	if (ack > arq->una)
+		ack_upto(arq, ack, now_ns);
+	arq->tx_edge = tx_edge > arq->tx_edge ? tx_edge : arq->tx_edge;
+	sacked = (uint64_t)h->sacked << 1;
+	if (sacked & ~unacked_of(arq))
+		return -EPROTO;
+	arq->sacked |= sacked;
+	arq->lost &= ~sacked;
+	mark_lost(arq);
+	return 0;
+}
+
+/* --- in --- */
+
+uint64_t ud_arq_number(const struct ud_arq *arq, uint32_t seq)
+{
+	return arq->next + (uint64_t)(int64_t)(int32_t)(seq - (uint32_t)arq->next);
+}
+
+static bool fits_rx(struct ud_arq *arq, uint32_t len)
+{
+	if (!alloc_buf(arq, &arq->rx, UD_RX_BYTES))
+		return false;
+	if (!arq->lent && UD_RX_BYTES - arq->rx_tail < len && arq->rx_head) {
+		memmove(arq->rx, arq->rx + arq->rx_head, arq->rx_tail - arq->rx_head);
+		arq->rx_tail -= arq->rx_head;
+		arq->rx_head = 0;
+	}
+	return UD_RX_BYTES - arq->rx_tail >= len;
+}
+
+static void append_rx(struct ud_arq *arq, const uint8_t *bytes, uint32_t len)
+{
+	memcpy(arq->rx + arq->rx_tail, bytes, len);
+	arq->rx_tail += len;
+	arq->base++;
+	arq->ooo_bits >>= 1;
+}
+
+void ud_arq_deliver(struct ud_arq *arq)
+{
+	while (arq->ooo_bits & 1) {
+		uint32_t slot = slot_of(arq, arq->base);
+
+		if (!fits_rx(arq, arq->ooo_len[slot]))
+			break;
+		append_rx(arq, arq->ooo_buf + (size_t)slot * arq->payload, arq->ooo_len[slot]);
+	}
+	/* Half of the window has become free, and the peer may wait for that. */
+	if (arq->base + arq->window - arq->advertised_edge >= arq->window / 2)
+		arq->ack_ns = 0;
+	ud_arq_trim(arq);
+}
+
+static void owe_ack(struct ud_arq *arq, bool at_once, uint64_t now_ns)
+{
+	arq->unacked++;
+	if (at_once || arq->unacked >= arq->window / 4)
+		arq->ack_ns = 0;
+	else
+		arq->ack_ns = sl_min_ns(arq->ack_ns, now_ns + UD_ACK_DELAY_NS);
+}
+
+static void handle_data(struct ud_arq *arq, uint64_t number, const uint8_t *bytes, uint32_t len,
+			uint64_t now_ns)
+{
+	uint32_t slot = slot_of(arq, number);
+	bool beyond = number - arq->base >= arq->window; /* so is what lies before it */
+
+	if (beyond || arq->ooo_bits & bit_of(number, arq->base)) {
+		*(beyond && number > arq->base ? &arq->dropped : &arq->duplicates) += 1;
+		/* The peer does not know that it is here, or that there is no room. */
+		owe_ack(arq, true, now_ns);
+		return;
+	}
+	if (number == arq->base && fits_rx(arq, len)) {
+		append_rx(arq, bytes, len);
+	} else if (!alloc_buf(arq, &arq->ooo_buf, (size_t)arq->window * arq->payload)) {
+		arq->dropped++; /* as if it were lost */
+		return;
+	} else {
+		memcpy(arq->ooo_buf + (size_t)slot * arq->payload, bytes, len);
+		arq->ooo_len[slot] = (uint16_t)len;
+		arq->ooo_bits |= bit_of(number, arq->base);
+	}
+	owe_ack(arq, number != arq->next, now_ns);
+	ud_arq_deliver(arq);
+	arq->next = arq->base +
+		    (arq->ooo_bits == UINT64_MAX ? 64 : (uint64_t)__builtin_ctzll(~arq->ooo_bits));
+}
+
+int ud_arq_input(struct ud_arq *arq, const struct sl_ud_header *h, const uint8_t *bytes,
+		 uint64_t now_ns)
+{
+	int rc;
+
+	if (h->kind < SL_UD_DATA || h->kind > SL_UD_BYE || h->len > arq->payload ||
+	    (h->kind == SL_UD_DATA) != (h->len != 0))
+		return -EPROTO;
+	rc = handle_ack(arq, h, now_ns);
+	if (rc)
+		return rc;
+	arq->heard_ns = now_ns;
+	arq->bye |= h->kind == SL_UD_BYE;
+	if (h->kind == SL_UD_DATA)
+		handle_data(arq, ud_arq_number(arq, h->seq), bytes, h->len, now_ns);
+	ud_arq_trim(arq);
+	return 0;
+}
+
+/* --- time --- */
+
+static uint64_t rto_backoff_ns(const struct ud_arq *arq)
+{
+	return sl_min_ns(arq->rto_ns << arq->backoff, UD_RTO_MAX_NS);
+}
+
+/* When, of what is under way, that was sent which has waited longest. */
+static uint64_t oldest_sent_ns(const struct ud_arq *arq)
+{
+	uint64_t bits = unacked_of(arq) & ~(arq->sacked | arq->lost), oldest = UINT64_MAX;
+
+	for (; bits; bits &= bits - 1) {
+		uint64_t number = arq->una + (uint64_t)__builtin_ctzll(bits);
+
+		oldest = sl_min_ns(oldest, arq->tx_ns[slot_of(arq, number)]);
+	}
+	return oldest;
+}
+
+void ud_arq_resume(struct ud_arq *arq, uint64_t now_ns)
+{
+	arq->heard_ns = now_ns;
+	arq->backoff = 0;
+	arq->lost = unacked_of(arq) & ~arq->sacked;
+}
+
+int ud_arq_tick(struct ud_arq *arq, uint64_t now_ns)
+{
+	uint64_t wait_ns = rto_backoff_ns(arq), oldest;
+
+	if (arq->una == arq->sent)
+		return 0;
+	if (now_ns >= arq->heard_ns + arq->silence_ns)
+		return -ETIMEDOUT;
+	oldest = oldest_sent_ns(arq);
+	if (oldest == UINT64_MAX || now_ns < oldest + wait_ns)
+		return 0;
+	/* What was sent a little later is not waited for once more. */
+	arq->lost = unacked_of(arq) & ~arq->sacked;
+	arq->backoff += arq->backoff < 6;
+	shrink_cwnd(arq);
+	return 0;
+}
+
+uint64_t ud_arq_next_ns(const struct ud_arq *arq)
+{
+	uint64_t next = arq->ack_ns, oldest;
+
+	if (may_send_new(arq) || (arq->pushed && arq->sent == arq->end && may_close(arq)) ||
+	    (arq->lost && under_way(arq) < arq->cwnd))
+		return 0;
+	if (arq->una == arq->sent)
+		return next;
+	oldest = oldest_sent_ns(arq);
+	if (oldest != UINT64_MAX)
+		next = sl_min_ns(next, oldest + rto_backoff_ns(arq));
+	return sl_min_ns(next, arq->heard_ns + arq->silence_ns);
+}

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The transport above a flow; it follows tcp's (rpc/tcp/sock.c), for both carry a stream. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/check.h"
+#include "base/clock.h"
+#include "rpc/sendq.h"
+#include "rpc/rdma/ud/ud_iface.h"
+
+/* For a message of one poll: beyond that are CREDITs, which are for the next one. */
+enum { LOOKS_PER_MSG = 4 };
+
+static struct ud_conn *conn_of(struct sl_transport *t)
+{
+	return (struct ud_conn *)t;
+}
+
+/* Something is due on it, or will be. */
+static void mark_busy(struct ud_conn *c)
+{
+	if (c->iface && sl_list_empty(&c->busy))
+		sl_list_add_tail(&c->iface->busy, &c->busy);
+}
+
+static void mark_ready(struct ud_conn *c)
+{
+	c->rx_empty = false;
+	if (sl_list_empty(&c->base.stirred))
+		sl_list_add_tail(&c->iface->hub.stirred, &c->base.stirred);
+}
+
+static void fail_conn(struct ud_conn *c, int error)
+{
+	if (!c->error)
+		c->error = error;
+	mark_ready(c);
+}
+
+/* --- out --- */
+
+/* False: no slot. */
+static bool send_datagram(struct ud_conn *c, const struct ud_arq_out *out)
+{
+	uint8_t *to = rdma_device->tx_buf(c->iface->qp);
+	struct sl_ud_header h = out->header;
+	uint32_t len = (uint32_t)sizeof(h) + h.len;
+
+	if (!to)
+		return false;
+	h.to = c->peer_id;
+	memcpy(to, &h, sizeof(h));
+	if (h.len)
+		memcpy(to + sizeof(h), out->bytes, h.len);
+	ud_mac_write(&c->keys.out, to, len, out->number);
+	rdma_device->send(c->iface->qp, c->ah_entry->ah, c->qpn, len);
+	return true;
+}
+
+static void send_due(struct ud_conn *c, uint64_t now_ns)
+{
+	struct ud_arq_out out;
+
+	if (!c->qpn || c->base.held)
+		return;
+	/* What finds no slot is lost like others, and sent again. */
+	while (rdma_device->tx_buf(c->iface->qp) && ud_arq_next(&c->arq, now_ns, &out))
+		(void)send_datagram(c, &out);
+	c->base.resent = c->arq.retransmitted;
+	c->base.doorbells += c->iface->qp->unflushed;
+	if (rdma_device->flush(c->iface->qp))
+		c->iface->failed = true;
+}
+
+static uint32_t tx_room_for(const struct ud_conn *c, enum sl_credit_kind kind)
+{
+	uint32_t room = ud_arq_room(&c->arq);
+	uint32_t taken = kind == SL_CREDIT_DATA ? UD_CONTROL : 0;
+
+	return room > taken ? room - taken : 0;
+}
+
+static int conn_post(struct sl_transport *t, const struct sl_rpc_header *header,
+		     const struct sl_span *spans, unsigned span_cnt, uint64_t cookie)
+{
+	struct ud_conn *c = conn_of(t);
+	struct sl_rpc_header h = *header;
+	enum sl_credit_kind kind = sl_message_kind(header);
+	uint32_t left = h.fragment_len;
+
+	(void)cookie; /* copied when this returns */
+	if (c->error || !c->iface)
+		return c->error ? c->error : -ENOTCONN;
+	if (t->held || !sl_credits_room(&t->credits, kind) || left > t->bulk_max ||
+	    left + sizeof(h) > tx_room_for(c, kind))
+		return -EAGAIN;
+	h.consumed = sl_credits_post(&t->credits);
+	t->credits.done = t->credits.sent;
+	if (!ud_arq_write(&c->arq, &h, sizeof(h))) {
+		fail_conn(c, -ENOMEM);
+		return -ENOTCONN;
+	}
+	for (unsigned i = 0; i < span_cnt; i++) {
+		uint32_t len = spans[i].len < left ? (uint32_t)spans[i].len : left;
+
+		(void)ud_arq_write(&c->arq, spans[i].ptr, len);
+		left -= len;
+	}
+	SL_CHECK(left == 0); /* or the peer would take the next header for body */
+	t->posted_bytes = c->arq.bytes;
+	mark_busy(c);
+	return 0;
+}
+
+static void conn_flush(struct sl_transport *t)
+{
+	static const struct sl_rpc_header credit = {
+		.version_type = SL_RPC_VERSION << 4 | SL_RPC_CREDIT,
+		.flags = SL_RPC_FIRST | SL_RPC_LAST,
+		.priority = SL_CLASS_CONTROL,
+	};
+	struct ud_conn *c = conn_of(t);
+
+	/* Without room it stays due. */
+	if (sl_credits_due(&t->credits))
+		(void)conn_post(t, &credit, NULL, 0, 0);
+	ud_arq_push(&c->arq);
+	t->posted_bytes = c->arq.bytes;
+	if (!sl_list_empty(&c->busy))
+		send_due(c, sl_now_ns());
+}
+
+static void conn_progress(struct sl_transport *t)
+{
+	t->posted_bytes = conn_of(t)->arq.bytes;
+}
+
+static uint32_t conn_window(const struct sl_transport *t)
+{
+	uint32_t room = tx_room_for((const struct ud_conn *)t, SL_CREDIT_DATA);
+
+	if (t->held || !sl_credits_room(&t->credits, SL_CREDIT_DATA) ||
+	    room <= sizeof(struct sl_rpc_header))
+		return 0;
+	room -= (uint32_t)sizeof(struct sl_rpc_header);
+	/* The last of it is for small ones: what is urgent does not wait for what is long. */
+	if (room < UD_SMALL + SL_SENDQ_SLICE_MIN)
+		return sl_rpc_at_most(room, t->slot_len - (uint32_t)sizeof(struct sl_rpc_header));
+	return sl_rpc_at_most(room - UD_SMALL, t->bulk_max);
+}
+
+static unsigned conn_sent(struct sl_transport *t, uint64_t *cookies, unsigned max)
+{
+	(void)t, (void)cookies, (void)max;
+	return 0;
+}
+
+static bool conn_delivered(const struct sl_transport *t)
+{
+	const struct ud_conn *c = (const struct ud_conn *)t;
+
+	return c->error || ud_arq_idle(&c->arq);
+}
+
+/* --- in --- */
+
+static void note_silence(struct ud_conn *c)
+{
+	bool owes = c->arq.una != c->arq.sent && !c->base.held;
+
+	c->base.silent_ns = owes ? c->arq.heard_ns : 0;
+}
+
+void ud_conn_receive(struct ud_conn *c, const struct ud_packet *p, uint64_t now_ns)
+{
+	uint64_t base = c->arq.base, ooo_bits = c->arq.ooo_bits;
+	struct sl_ud_header h;
+	int rc;
+
+	if (c->error)
+		return; /* or who has broken the protocol could go on as long as it likes */
+	memcpy(&h, p->bytes, sizeof(h));
+	rc = ud_arq_input(&c->arq, &h, p->bytes + sizeof(h), now_ns);
+	/* Whoever sends again what was recorded must not have the answers. */
+	if (!c->qpn || c->arq.base != base || c->arq.ooo_bits != ooo_bits)
+		c->qpn = p->qpn;
+	c->base.doubled = c->arq.duplicates;
+	note_silence(c);
+	if (rc)
+		fail_conn(c, rc);
+	mark_busy(c);
+	mark_ready(c);
+}
+
+void ud_conn_set_port_down(struct ud_conn *c, bool held, uint64_t now_ns)
+{
+	c->base.held = held;
+	if (!held) {
+		ud_arq_resume(&c->arq, now_ns);
+		mark_busy(c);
+	}
+	note_silence(c);
+	mark_ready(c);
+}
+
+bool ud_conn_tick(struct ud_conn *c, uint64_t now_ns)
+{
+	int rc;
+
+	if (c->qpn && c->base.held)
+		return false;
+	c->arq.silence_ns = c->base.patient ? UD_DEAD_AFTER_NS : UD_SILENCE_NS;
+	rc = ud_arq_tick(&c->arq, now_ns);
+	note_silence(c);
+	if (!c->qpn && now_ns >= c->created_ns + UD_CONFIRM_NS)
+		rc = -ETIMEDOUT;
+	if (rc)
+		fail_conn(c, rc);
+	if (c->error)
+		return false;
+	send_due(c, now_ns);
+	return !c->qpn || !ud_arq_idle(&c->arq) || ud_arq_next_ns(&c->arq) != UINT64_MAX;
+}
+
+void ud_conn_fail(struct ud_conn *c)
+{
+	fail_conn(c, -ENOTCONN);
+}
+
+/* What is in order moves on, and the peer may be waiting to hear of the room. */
+static void deliver_rx(struct ud_conn *c)
+{
+	uint64_t before = c->arq.base;
+
+	ud_arq_deliver(&c->arq);
+	if (c->arq.base == before)
+		return;
+	c->rx_empty = false;
+	mark_busy(c);
+}
+
+/* The next message, if it is whole: 1, 0, -EPROTO. */
+static int take_message(struct ud_conn *c, struct sl_message *m)
+{
+	struct ud_arq *arq = &c->arq;
+	uint32_t len = arq->rx_tail - arq->rx_head;
+	const uint8_t *at;
+
+	if (len < sizeof(m->header))
+		return 0;
+	at = arq->rx + arq->rx_head;
+	memcpy(&m->header, at, sizeof(m->header));
+	if (sl_message_check(&m->header, c->base.bulk_max))
+		return -EPROTO;
+	if (len - sizeof(m->header) < m->header.fragment_len)
+		return 0;
+	if (sl_credits_ack(&c->base.credits, m->header.consumed) < 0)
+		return -EPROTO;
+	m->body = at + sizeof(m->header);
+	m->token = c->rx_next++;
+	arq->rx_head += (uint32_t)sizeof(m->header) + m->header.fragment_len;
+	return 1;
+}
+
+/* Behind the last message: what the peer, or the device, has done to the connection. */
+static int conn_error(const struct ud_conn *c)
+{
+	if (c->error)
+		return c->error;
+	return c->arq.bye || (c->iface && c->iface->failed) ? -ENOTCONN : 0;
+}
+
+static int conn_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
+{
+	struct ud_conn *c = conn_of(t);
+	unsigned n = 0, looks = LOOKS_PER_MSG * max;
+	int rc = 1;
+
+	deliver_rx(c);
+	while (n < max && rc == 1 && looks--) {
+		rc = take_message(c, &msgs[n]);
+		if (rc == 1 && (msgs[n].header.version_type & 15) != SL_RPC_CREDIT) {
+			n++;
+			c->lent++;
+			c->arq.lent = true;
+		} else if (rc == 1 && !c->lent) {
+			t->credits.consumed = c->rx_next;
+		}
+	}
+	if (!c->lent)
+		ud_arq_trim(&c->arq); /* of CREDIT only */
+	c->rx_empty = rc == 0;
+	if (rc < 0 && !c->error)
+		c->error = rc;
+	return n ? (int)n : conn_error(c);
+}
+
+static void conn_release(struct sl_transport *t, const struct sl_message *m)
+{
+	struct ud_conn *c = conn_of(t);
+
+	c->lent--;
+	c->arq.lent = c->lent != 0;
+	/* CREDITs behind the last lent message go with it. */
+	t->credits.consumed = c->lent ? m->token + 1 : c->rx_next;
+	if (!c->lent)
+		deliver_rx(c);
+}
+
+/* --- events --- */
+
+static bool conn_arm(struct sl_transport *t, bool want_room)
+{
+	const struct ud_conn *c = conn_of(t);
+
+	(void)want_room; /* what makes room stirs */
+	return c->rx_empty && !conn_error(c);
+}
+
+static void conn_disarm(struct sl_transport *t)
+{
+	(void)t; /* a bell that is on its way costs one needless wake-up */
+}
+
+static int conn_check(struct sl_transport *t)
+{
+	return conn_error(conn_of(t));
+}
+
+/* --- life --- */
+
+static int conn_attach(struct sl_transport *t, const void *owner)
+{
+	struct ud_conn *c = conn_of(t);
+	struct ud_iface *h;
+	int rc;
+
+	if (c->iface)
+		return 0;
+	h = ud_iface_get(&c->ah_entry->local, owner, c->worker);
+	rc = h ? ud_conn_attach_iface(c, h) : -EUSERS;
+	/* So that the peer knows where to: with what is said first, or soon without it. */
+	if (!rc)
+		c->arq.ack_ns = sl_now_ns() + UD_ACK_DELAY_NS;
+	return rc;
+}
+
+int ud_conn_attach_iface(struct ud_conn *c, struct ud_iface *h)
+{
+	if (h->qp->mtu < sizeof(struct sl_ud_header) + c->arq.payload)
+		return -EMSGSIZE;
+	if (ud_iface_add_conn(h, c))
+		return -ENOMEM;
+	c->iface = h;
+	c->arq.mem = &h->mem;
+	c->base.held = h->down;
+	h->refs++;
+	c->base.hub = &h->hub;
+	mark_busy(c);
+	return 0;
+}
+
+static void leave_iface(struct ud_conn *c)
+{
+	struct ud_iface *h = c->iface;
+	struct ud_arq_out out;
+
+	if (c->qpn && !h->failed) {
+		ud_arq_ack(&c->arq, SL_UD_BYE, &out);
+		(void)send_datagram(c, &out);
+		(void)rdma_device->flush(h->qp);
+	}
+	ud_iface_remove_conn(h, c);
+	sl_list_del(&c->busy);
+	sl_list_del(&c->base.stirred);
+	ud_arq_fini(&c->arq); /* what it has is the hall's */
+	ud_iface_put(h);
+}
+
+static void conn_close(struct sl_transport *t)
+{
+	struct ud_conn *c = conn_of(t);
+
+	if (c->iface)
+		leave_iface(c);
+	ah_cache_put(c->ah_entry);
+	ud_id_put(c->id);
+	free(c);
+}
+
+static const struct sl_transport_ops conn_ops = {
+	.name = "ud",
+	.post = conn_post,
+	.flush = conn_flush,
+	.poll = conn_poll,
+	.release = conn_release,
+	.sent = conn_sent,
+	.window = conn_window,
+	.progress = conn_progress,
+	.arm = conn_arm,
+	.disarm = conn_disarm,
+	.check = conn_check,
+	.delivered = conn_delivered,
+	.close = conn_close,
+	.attach = conn_attach,
+};
+
+struct ud_conn *ud_conn_new(const struct ud_conn_params *terms, const struct ud_keys *keys,
+			    struct ah_entry *n)
+{
+	struct ud_conn *c = calloc(1, sizeof(*c));
+
+	if (!c || ud_arq_init(&c->arq, terms->mtu)) {
+		free(c);
+		return NULL;
+	}
+	c->base.ops = &conn_ops;
+	c->base.fd = -1;
+	c->base.copies = true;
+	c->base.slot_len = SL_RPC_SLOT_SIZE;
+	c->base.bulk_max = UD_BULK_MAX;
+	c->base.slice_min = UD_SLICE_MIN;
+	c->base.rate_bps = UD_RATE_BPS;
+	c->base.peer_epoch = terms->peer_epoch;
+	c->base.peer_worker = terms->peer_worker;
+	c->base.link = terms->link;
+	c->base.goes_on = terms->goes_on;
+	c->base.number = terms->id;
+	sl_credits_init(&c->base.credits, terms->slots, terms->slots, UD_TX_BYTES);
+	sl_list_init(&c->base.stirred);
+	sl_list_init(&c->busy);
+	c->keys = *keys;
+	c->ah_entry = n;
+	c->id = terms->id;
+	c->peer_id = terms->peer_id;
+	c->worker = terms->worker;
+	c->qpn = terms->qpn;
+	c->created_ns = sl_now_ns();
+	return c;
+}
