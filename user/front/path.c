@@ -109,8 +109,8 @@ static uint8_t *copy_name(uint8_t *out, const uint8_t *p, const uint8_t *end)
 bool sl_path_normalise(struct sl_span path, uint8_t *buf, struct sl_span *out)
 {
 	const uint8_t *p = path.ptr, *limit = path.ptr + path.len, *end;
-	uint8_t *at = buf;  /* end of the last segment, without a slash */
-	bool slash = false; /* the path ends with a slash */
+	uint8_t *at = buf; /* end of the last segment, without a slash */
+	bool slash = false;
 
 	*out = path;
 	if (!path.len || *p != '/')
@@ -133,8 +133,6 @@ bool sl_path_normalise(struct sl_span path, uint8_t *buf, struct sl_span *out)
 	*out = sl_span_of(buf, (size_t)(at - buf));
 	return true;
 }
-
-/* --- interpretations --- */
 
 bool sl_path_is_simple(struct sl_span path)
 {

@@ -6,8 +6,6 @@
 #include "front/grpc/grpc.h"
 #include "sluice/rpc_wire.h"
 
-/* --- backend replies --- */
-
 /* Returns true if the value has no CR, LF or NUL, which could inject another field line. */
 static bool clean_value(struct sl_span s)
 {
@@ -118,8 +116,6 @@ bool sl_reply_decode(struct sl_span block, unsigned sides, struct sl_reply_parts
 	return block.len == 0;
 }
 
-/* --- the gateway's own replies --- */
-
 static const struct {
 	uint16_t http;
 	uint8_t grpc, retry_after_s;
@@ -151,8 +147,6 @@ struct sl_span sl_outcome_text(enum sl_outcome why)
 {
 	return own[why].text;
 }
-
-/* --- field filter --- */
 
 bool sl_reply_is_ours(const struct sl_reply *r, struct sl_span name)
 {

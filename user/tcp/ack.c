@@ -19,7 +19,6 @@ static void sample_frame(struct sl_tcp_conn *c, const struct sl_frame *f, struct
 		a->first_us = rtt;
 }
 
-/* Removes acknowledged frames from the send queue. */
 static void clean_queue(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, struct sl_tcp_acked *a)
 {
 	struct sl_tcp *t = c->tcp;

@@ -129,11 +129,11 @@ struct sl_tcp_conn {
 	uint32_t snd_wl2;
 	uint32_t ts_recent;
 	uint32_t flags;
-	uint8_t state;    /* enum sl_tcp_state */
-	uint8_t recovery; /* enum sl_tcp_recovery */
+	uint8_t state;
+	uint8_t recovery;
 	uint8_t snd_wscale;
 	uint8_t rcv_wscale;
-	uint32_t rcv_queued; /* bytes in rxq */
+	uint32_t rcv_queued;
 	uint32_t last_ack_sent;
 	uint32_t ooo_head;
 	uint32_t dirty_next; /* index + 1 of a connection; also links freed ones */
@@ -154,8 +154,8 @@ struct sl_tcp_conn {
 	uint32_t min_rtt_us;
 	uint32_t rtx_at;
 	uint32_t ack_at;
-	uint16_t mss;     /* payload of a full segment, without the options of every segment */
-	uint8_t rtx_kind; /* enum sl_tcp_rtx */
+	uint16_t mss; /* payload of a full segment, without the options of every segment */
+	uint8_t rtx_kind;
 	uint8_t backoff;
 	struct sl_tcp *tcp;
 
@@ -175,7 +175,7 @@ struct sl_tcp_conn {
 	uint32_t fack;          /* end of the highest segment known to have arrived */
 	uint16_t challenged_at; /* time of the last challenge ACK, see sl_tcp_may_challenge */
 	union {
-		uint8_t dupacks; /* without SACK */
+		uint8_t dupacks;
 		uint8_t in_vain; /* with SACK: see sl_tcp_may_walk */
 	};
 	uint8_t probes;

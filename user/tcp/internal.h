@@ -43,7 +43,6 @@ enum {
 	SL_TCP_TW_BASE = 0x40000000, /* flow-table values from here on are TIME-WAIT entries */
 };
 
-/* Fixed times. */
 #define SL_TCP_RTO_INIT_US   UINT32_C(1000000)
 #define SL_TCP_RTO_MIN_US    UINT32_C(200000)
 #define SL_TCP_RTO_MAX_US    UINT32_C(60000000)
@@ -64,7 +63,7 @@ struct sl_tcp_seg {
 	uint32_t len; /* length of the payload */
 	uint32_t ts_val;
 	uint32_t ts_ecr;
-	uint16_t wnd; /* as in the header */
+	uint16_t wnd;
 	uint8_t flags;
 	bool has_ts;
 	bool plain; /* no options, or timestamps alone in their usual layout */

@@ -5,7 +5,7 @@
 enum verdict {
 	GO_ON,
 	DONE, /* segment consumed, connection alive */
-	GONE, /* the connection is gone */
+	GONE,
 };
 
 static void ack_now(struct sl_tcp_conn *c)

@@ -14,7 +14,7 @@ struct sl_tcp_tw {
 	uint32_t rcv_nxt;
 	uint32_t ts_recent;
 	uint32_t ts_off;
-	uint32_t next, prev; /* index + 1 */
+	uint32_t next, prev;
 	uint16_t wnd;
 	uint16_t challenged_at;
 	bool ts;

@@ -19,7 +19,7 @@ struct sl_datagram_slot {
 	uint64_t sent_ns;      /* ANSWERED: time of the last reply */
 	uint32_t next;         /* in its bucket or the free list */
 	uint32_t older, newer; /* ANSWERED: by age */
-	uint16_t len;          /* length of the reply */
+	uint16_t len;
 	uint8_t state;
 	uint8_t reserved[9];
 };
@@ -78,7 +78,6 @@ static uint32_t *bucket_of(const struct sl_datagram_cache *c, const struct sl_da
 	return &c->buckets[sl_siphash13_words(&c->key, words, 4) & c->bucket_mask];
 }
 
-/* Removes from the list of answered slots. */
 static void age_remove(struct sl_datagram_cache *c, struct sl_datagram_slot *s)
 {
 	if (s->older)

@@ -72,8 +72,8 @@ struct sl_datagram_cache {
 	uint32_t *buckets; /* index + 1 of the first slot of each chain */
 	uint8_t *replies;  /* reply_cap bytes per slot; pages are allocated on use */
 	uint32_t slot_cnt, bucket_mask, reply_cap;
-	uint32_t free_head;      /* index + 1, linked by `next` */
-	uint32_t oldest, newest; /* ANSWERED by age; index + 1 */
+	uint32_t free_head; /* index + 1, linked by `next` */
+	uint32_t oldest, newest;
 	uint32_t pending, answered;
 	uint64_t ttl_ns;
 	struct sl_sipkey key;
@@ -88,7 +88,6 @@ enum sl_datagram_seen sl_datagram_seen(struct sl_datagram_cache *c,
 				       const struct sl_datagram_source *src, uint64_t id,
 				       size_t reply_max, uint64_t now_ns, uint32_t *slot,
 				       struct sl_span *reply);
-/* Stores the reply that was sent. */
 void sl_datagram_answered(struct sl_datagram_cache *c, uint32_t slot,
 			  const uint8_t head[SL_DATAGRAM_HEAD], struct sl_span payload,
 			  uint64_t now_ns);
@@ -122,7 +121,6 @@ void sl_datagram_input(void *state, const struct sl_front_env *env,
 		       const struct sl_datagram_source *src, const void *way, size_t way_len,
 		       struct sl_chunk *chunk);
 
-/* Returns the datagram status of a reply by the gateway itself. */
 enum sl_datagram_status sl_datagram_status_of(enum sl_outcome why);
 
 #endif

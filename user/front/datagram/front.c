@@ -15,7 +15,6 @@ enum {
 	PAYLOAD_MAX = 4096, /* more than a frame, and so a datagram, can hold */
 };
 
-/* Request passed to the core. */
 struct datagram_request {
 	struct sl_list link;
 	struct sl_stream *st;
@@ -27,7 +26,7 @@ struct datagram_request {
 struct sl_datagrams {
 	const struct sl_datagram_cb *ops;
 	void *conn;
-	struct sl_list open; /* passed to the core */
+	struct sl_list open;
 	struct sl_mempool requests;
 	struct sl_datagram_cache cache;
 	uint8_t payload[PAYLOAD_MAX]; /* a reply gathered from several pieces */
@@ -50,7 +49,6 @@ enum sl_datagram_status sl_datagram_status_of(enum sl_outcome why)
 	return (enum sl_datagram_status)statuses[why];
 }
 
-/* Fields of a reply datagram, except its payload. */
 struct datagram_answer {
 	enum sl_datagram_status status;
 	uint16_t code;
@@ -76,7 +74,6 @@ static void send_answer(struct sl_datagrams *d, const struct sl_front_env *env,
 	d->ops->send(d->conn, way, sl_span_of(head, sizeof(head)), payload);
 }
 
-/* Sends a status without payload. */
 static void refuse_request(struct sl_datagrams *d, const struct sl_front_env *env,
 			   const struct sl_datagram *rq, const void *way,
 			   enum sl_datagram_status status, const uint32_t *slot)
@@ -138,8 +135,6 @@ static void reply_ready(void *state, const struct sl_front_env *env, struct sl_s
 	sl_mempool_put(&d->requests, q);
 	env->cb->done(d->conn, st);
 }
-
-/* --- requests --- */
 
 static void start_request(struct sl_datagrams *d, const struct sl_front_env *env,
 			  const struct sl_datagram *rq, const void *way, size_t way_len,

@@ -44,8 +44,6 @@ static bool is_draining(const struct h2_call *k)
 	return k->s->conn->front->draining || (k->s->conn->flags & H2_DRAIN);
 }
 
-/* --- answers --- */
-
 void sl_call_part(struct h2_call *k, struct sl_span bytes)
 {
 	if (bytes.len)
@@ -373,7 +371,7 @@ void sl_h2_env_serving_changed(struct sl_h2_env *e)
 		sl_list_del(&k->link);
 		sl_list_add_tail(&e->watches, &k->link);
 		if (k->answering)
-			continue; /* send_answer() calls pump_call() again */
+			continue;
 		pump_call(k);
 		sl_h2_flush(c);
 		sl_h2_settle(c);

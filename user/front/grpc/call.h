@@ -28,17 +28,17 @@ struct h2_call {
 	uint8_t *buf;
 	uint32_t cap, head, tail;
 	uint32_t asked; /* length of the request being answered, with its prefix; 0: none */
-	uint8_t kind;   /* enum sl_call_kind */
+	uint8_t kind;
 	uint8_t told;   /* WATCH: last status sent; 0: none */
 	bool answering; /* parts are being written */
 	bool whole;     /* the client has ended its side */
 	bool finished;  /* trailers with `status` follow */
 	uint8_t part, part_cnt;
 	uint8_t small_len;
-	uint8_t status; /* enum sl_grpc_status */
+	uint8_t status;
 	const char *why;
 	struct sl_span parts[SL_CALL_PARTS];
-	uint8_t small[96]; /* storage for short parts */
+	uint8_t small[96];
 };
 
 /*
@@ -46,13 +46,11 @@ struct h2_call {
  * names the service: the operator's backends then answer it.
  */
 enum sl_call_kind sl_call_kind_of(const struct h2_conn *c, const struct sl_request *rq);
-/* Starts the call after its head. */
 void sl_call_begin(struct h2_stream *s, enum sl_call_kind kind);
 void sl_call_input(struct h2_stream *s, struct sl_span bytes);
 void sl_call_end(struct h2_stream *s);
 /* Ends watches and idle reflection when the connection drains. */
 void sl_call_drain(struct h2_stream *s);
-/* Frees the call when the stream ends. */
 void sl_call_free(struct h2_stream *s);
 /* Returns true if the call only waits, possibly forever. */
 bool sl_call_rests(const struct h2_stream *s);

@@ -8,7 +8,7 @@
 
 #include "front/grpc/set.h"
 
-enum { SET_MAX = 64 << 20 }; /* bytes of one set */
+enum { SET_MAX = 64 << 20 };
 
 static const uint8_t own_set[] = {
 #include "grpc_own.pb.inc"

@@ -10,9 +10,9 @@ enum sl_pb_type { SL_PB_VARINT = 0, SL_PB_FIXED64 = 1, SL_PB_BYTES = 2, SL_PB_FI
 
 struct sl_pb_field {
 	uint32_t no;
-	uint8_t type;         /* enum sl_pb_type */
-	uint64_t number;      /* VARINT */
-	struct sl_span bytes; /* BYTES */
+	uint8_t type;
+	uint64_t number;
+	struct sl_span bytes;
 };
 
 /*

@@ -8,7 +8,6 @@ enum { EXTENSION_TYPE = 1, EXTENSION_NUMBER };
 enum { VALID_HOST = 1, ORIGINAL_REQUEST, FILE_RESPONSE = 4, NUMBERS, SERVICES, ERROR };
 enum { FILE_PROTO = 1, ERROR_CODE = 1, ERROR_MESSAGE };
 
-/* Parsed request. */
 struct reflect_query {
 	struct sl_span host, text;
 	uint32_t kind; /* number of the field that asks; 0: none known */

@@ -117,7 +117,6 @@ struct sl_span sl_set_find(struct sl_span in, uint32_t no)
 	return sl_span_of(NULL, 0);
 }
 
-/* Returns the file being read. */
 static struct sl_span proto_now(const struct sl_descriptors *d)
 {
 	return sl_set_files(d)[d->files.cnt - 1].proto;

@@ -16,8 +16,8 @@ enum sl_symbol_kind { KIND_OTHER, KIND_MESSAGE, KIND_SERVICE };
 
 struct sl_symbol {
 	struct sl_span name;
-	struct sl_span proto;   /* descriptor of the defining file */
-	uint8_t kind;           /* enum sl_symbol_kind */
+	struct sl_span proto; /* descriptor of the defining file */
+	uint8_t kind;
 	struct sl_span numbers; /* KIND_MESSAGE: ExtensionNumberResponse */
 };
 

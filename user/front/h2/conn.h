@@ -103,10 +103,10 @@ struct h2_walk {
 };
 
 enum h2_conn_flag {
-	H2_CLOSED = 1 << 0,    /* cb->close was called, or the connection is gone */
-	H2_EOF = 1 << 1,       /* the client closed its half */
-	H2_DRAIN = 1 << 2,     /* first GOAWAY sent */
-	H2_LAST = 1 << 3,      /* final GOAWAY sent */
+	H2_CLOSED = 1 << 0,
+	H2_EOF = 1 << 1,
+	H2_DRAIN = 1 << 2,
+	H2_LAST = 1 << 3,
 	H2_READY = 1 << 4,     /* the client's SETTINGS have arrived */
 	H2_FAILED = 1 << 5,    /* no further input is parsed */
 	H2_BROKEN = 1 << 6,    /* nghttp2 failed: no further output either */
@@ -121,9 +121,9 @@ struct h2_conn {
 	struct h2_source *source;
 	const struct sl_front_env *front;
 	void *conn;
-	struct sl_list streams; /* open streams, by h2_stream.link */
-	struct sl_list ended;   /* closed by nghttp2, to be freed */
-	const uint8_t *out;     /* output of nghttp2 not yet written */
+	struct sl_list streams;
+	struct sl_list ended; /* closed by nghttp2, to be freed */
+	const uint8_t *out;   /* output of nghttp2 not yet written */
 	size_t out_len;
 	struct sl_chunk *chunk; /* the input being read */
 	const uint8_t *walked;  /* input before this point has passed the guard */
@@ -151,10 +151,10 @@ struct h2_conn {
 
 enum h2_stream_flag {
 	ST_GRPC = 1 << 0,
-	ST_HEAD_SENT = 1 << 1,  /* response passed to nghttp2 */
-	ST_RX_OVER = 1 << 2,    /* request complete */
-	ST_END_SENT = 1 << 3,   /* END_STREAM sent */
-	ST_DROP = 1 << 4,       /* request bytes are dropped */
+	ST_HEAD_SENT = 1 << 1,
+	ST_RX_OVER = 1 << 2,
+	ST_END_SENT = 1 << 3,
+	ST_DROP = 1 << 4,
 	ST_LOCAL = 1 << 5,      /* answered by the front, no stream of the core */
 	ST_CALL = 1 << 6,       /* ST_LOCAL with `call`, see grpc/call.h */
 	ST_LENGTH = 1 << 7,     /* sl_stream.reply_left is valid */
@@ -189,7 +189,7 @@ struct h2_stream *sl_h2_stream_new(struct h2_conn *c, int32_t id);
 void sl_h2_flush(struct h2_conn *c);
 /* Frees ended streams, and closes the connection if it is over. */
 void sl_h2_settle(struct h2_conn *c);
-/* Ends the connection with an HTTP/2 error code, and counts `error`. */
+/* Writes pending output of nghttp2, as far as the core takes it. */
 SL_COLD void sl_h2_fail(struct h2_conn *c, uint32_t code, enum sl_front_error error);
 void sl_h2_count(const struct h2_conn *c, enum sl_front_error error);
 

@@ -9,13 +9,13 @@
 
 enum {
 	BURST_S = 10,          /* seconds of the rates below that may be used at once */
-	CONTROLS = 10,         /* PING, SETTINGS and similar, as a multiple of the resets */
+	CONTROLS = 10,         /* PING, SETTINGS and similar, as a multiple of resets */
 	MAX_CONTINUATIONS = 8, /* frames after one HEADERS */
 	RECENT = 64,           /* bits of h2_recent */
 	PREFACE = 24,
 	FRAME_HEAD = 9,
 	PRIORITY_LEN = 5,
-	DEPENDENCY = 4, /* length of the stream dependency */
+	DEPENDENCY = 4,
 	PAD_LENGTH = 1,
 	/* WINDOW_UPDATEs allowed for each stream and each DATA frame of a reply */
 	UPDATES_FREE = 10,
@@ -38,7 +38,6 @@ static bool bucket_take(struct h2_bucket *b, uint64_t now_ns, uint32_t per_s)
 	return true;
 }
 
-/* Returns the cost of one action. */
 static void bucket_return(struct h2_bucket *b, uint32_t per_s)
 {
 	uint64_t step = SL_NS_PER_SEC / (per_s ? per_s : 1);
@@ -77,11 +76,10 @@ static bool is_control(struct h2_conn *c, const nghttp2_frame_hd *hd, uint32_t p
 	case NGHTTP2_WINDOW_UPDATE: return !take_update(c);
 	case NGHTTP2_HEADERS:
 	case NGHTTP2_CONTINUATION: return false;
-	default: return true; /* including RST_STREAM, see also sl_h2_flood_abandoned() */
+	default: return true;
 	}
 }
 
-/* Charges a frame. */
 static void charge_frame(struct h2_conn *c, const nghttp2_frame_hd *hd, uint32_t padding)
 {
 	uint32_t rate = c->env->limits->max_resets_per_s * CONTROLS;
@@ -125,7 +123,7 @@ static uint32_t stream_error(struct h2_recent *r, const nghttp2_frame_hd *hd)
 	bool head = hd->type == NGHTTP2_HEADERS, part = head || hd->type == NGHTTP2_DATA;
 	uint64_t bit = bit_of(r, hd);
 
-	if (part && bit && !(r->opened & bit)) /* skipped by the client */
+	if (part && bit && !(r->opened & bit))
 		return head ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_STREAM_CLOSED;
 	if (part && (r->over & bit))
 		return NGHTTP2_STREAM_CLOSED;
@@ -148,7 +146,7 @@ void sl_h2_flood_reset(struct h2_conn *c, uint32_t code)
 	case NGHTTP2_STREAM_CLOSED:
 	case NGHTTP2_FRAME_SIZE_ERROR:
 	case NGHTTP2_ENHANCE_YOUR_CALM: take_reset(c); break;
-	default: break; /* not a client error */
+	default: break;
 	}
 }
 
@@ -214,7 +212,6 @@ enum h2_verdict sl_h2_flood_field(struct h2_conn *c, size_t len)
 	return has_its_share(c, (uint32_t)len, true) ? H2_GO_ON : H2_PAUSE;
 }
 
-/* Returns how many payload bytes must be examined, given a complete frame header. */
 static uint32_t payload_wanted(const struct h2_walk *w)
 {
 	uint32_t len = sl_get_be24(w->head);
@@ -225,7 +222,6 @@ static uint32_t payload_wanted(const struct h2_walk *w)
 										       : 0;
 }
 
-/* Returns true for a PRIORITY frame with a complete header. */
 static bool is_priority(const struct h2_walk *w)
 {
 	return w->have >= FRAME_HEAD && w->head[3] == NGHTTP2_PRIORITY &&

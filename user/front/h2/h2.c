@@ -7,8 +7,8 @@
 #include "front/h2/conn.h"
 
 enum {
-	MAX_ACKS = 1000,      /* unsent acknowledgements of PING and SETTINGS */
-	MAX_SETTINGS = 32,    /* entries in one frame */
+	MAX_ACKS = 1000,
+	MAX_SETTINGS = 32,
 	HEAD_OUT = 128 << 10, /* reply head as nghttp2 estimates it; above the core's limit */
 };
 
@@ -40,7 +40,7 @@ static int create_option(struct sl_h2_env *e)
 	/* nghttp2 counts all resets alike; flood.c charges them by the work they cost. */
 	nghttp2_option_set_stream_reset_rate_limit(e->option, UINT64_MAX, UINT64_MAX);
 	nghttp2_option_set_no_closed_streams(e->option, 1);
-	/* nghttp2 would reset malformed requests without an answer: message.c checks them instead. */
+	/* message.c checks requests; nghttp2 would reset malformed ones without an answer. */
 	nghttp2_option_set_no_http_messaging(e->option, 1);
 	nghttp2_option_set_max_send_header_block_length(e->option, HEAD_OUT);
 	return 0;
@@ -186,7 +186,7 @@ static bool is_over(struct h2_conn *c)
 	return (c->flags & H2_FAILED) || !nghttp2_session_want_read(c->session);
 }
 
-/* Frees the session; nothing is read or written any more while the client keeps the connection. */
+/* Frees the session; the client may keep the connection. */
 static void end_session(struct h2_conn *c)
 {
 	nghttp2_session_del(c->session);
@@ -208,7 +208,6 @@ void sl_h2_settle(struct h2_conn *c)
 	c->front->cb->close(c->conn, false);
 }
 
-/* Returns false if the core takes no more bytes now. */
 static bool write_out(struct h2_conn *c)
 {
 	size_t n;
@@ -266,9 +265,7 @@ static int start_session(struct h2_conn *c)
 						     (int32_t)cfg->conn_window);
 }
 
-/*
- * Limits the memory of the address to its share of the connections, but at least the memory of one.
- */
+/* Limits the memory of the address to its share of connections, but at least to that of one. */
 static void open_budget(struct h2_conn *c)
 {
 	struct sl_h2_env *e = c->env;

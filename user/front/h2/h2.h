@@ -23,7 +23,7 @@ struct sl_h2_config {
 };
 void sl_h2_config_default(struct sl_h2_config *cfg);
 
-/* Returns NULL if memory is short. `limits` must outlive the result. */
+/* Returns NULL without memory. `limits` must outlive the result. */
 struct sl_h2_env *sl_h2_env_create(const struct sl_h2_config *cfg,
 				   const struct sl_front_limits *limits);
 /* Frees `e`, which may be NULL. All connections must be closed. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * RST_STREAM of streams that are not open. RFC 9113 6.4 makes it a connection error, and nghttp2
- * treats it so. But the gRPC C core sends it for each call whose deadline passes before its HEADERS
- * are written, and its servers ignore it. The SETTINGS identify such clients. Their frames are
- * removed before nghttp2 reads them, and flood.c counts them.
+ * RST_STREAM of streams that are not open: a connection error by RFC 9113 6.4, and for nghttp2. But
+ * the gRPC C core sends it for each call whose deadline passes before its HEADERS are written. The
+ * SETTINGS identify such clients. Their frames are removed before nghttp2 reads them, and flood.c
+ * counts them.
  *
  * The start of a frame that is split over chunks is held back until its type is known.
  */
@@ -128,7 +128,7 @@ ssize_t sl_h2_idle_read(struct h2_conn *c, const uint8_t *p, size_t len)
 			return n;
 		used += (size_t)n;
 		if (used < at || at == len || c->stuck_len)
-			break; /* input paused or complete */
+			break;
 		if (len - at < H2_HELD) {
 			c->held_len = (uint8_t)(len - at);
 			memcpy(c->held, p + at, len - at);

@@ -10,8 +10,8 @@
 struct sl_h2_slab {
 	struct sl_h2_slab *next, *prev; /* partial list; `next` alone: empty list */
 	void *free_head;
-	uint32_t size;  /* of one object */
-	uint32_t used;  /* objects in use */
+	uint32_t size;
+	uint32_t used;
 	uint32_t fresh; /* offset of the first byte never allocated */
 	uint8_t class;
 	bool listed;

@@ -25,8 +25,8 @@ struct sl_h2_mem {
 	size_t map_len;
 	uint32_t slabs, fresh; /* number of slabs; index of the first never used */
 	struct sl_h2_slab *empty;
-	struct sl_h2_slab *partial[SL_H2_MEM_CLASSES]; /* doubly linked */
-	uint64_t used;                                 /* bytes, rounded up to size classes */
+	struct sl_h2_slab *partial[SL_H2_MEM_CLASSES];
+	uint64_t used; /* bytes, rounded up to size classes */
 };
 
 /* Limits of one connection and of its client address. `mem` is passed to nghttp2. */

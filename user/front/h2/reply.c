@@ -11,15 +11,12 @@
 #include "http/status.h"
 
 enum {
-	FIELDS_MAX =
-		/* fields of a head: the core's and the gateway's */
-	SL_RPC_MAX_FIELDS + SL_RPC_MAX_TRAILERS + 16,
+	FIELDS_MAX = SL_RPC_MAX_FIELDS + SL_RPC_MAX_TRAILERS + 16,
 	/* Encoded -bin values and grpc-message of one reply; base64 uses 4 bytes for 3. */
 	SCRATCH = SL_RPC_MAX_META / 3 * 4 + 4096,
-	TEXT_MAX = 2048, /* encoded grpc-message */
+	TEXT_MAX = 2048,
 };
 
-/* Header fields to be submitted to nghttp2, which copies them. */
 struct fields {
 	nghttp2_nv nv[FIELDS_MAX];
 	size_t cnt;
@@ -162,8 +159,6 @@ static bool submit_trailers(struct h2_stream *s, const struct fields *f)
 	return !f->full && nghttp2_submit_trailer(s->conn->session, s->id, f->nv, f->cnt) == 0;
 }
 
-/* --- reply body, pulled by nghttp2 --- */
-
 /* This error makes nghttp2 reset the stream: the client sees an incomplete reply. */
 enum { RESET_STREAM = NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE };
 
@@ -281,8 +276,6 @@ static ssize_t read_text(nghttp2_session *session, int32_t id, uint8_t *buf, siz
 		*flags |= NGHTTP2_DATA_FLAG_EOF;
 	return (ssize_t)n;
 }
-
-/* --- heads --- */
 
 /* Submits a head; `read` is NULL if no body follows. */
 static bool submit_head(struct h2_stream *s, const struct fields *f,
@@ -441,7 +434,6 @@ void sl_h2_continue(struct h2_stream *s)
 
 	if (!(s->flags & ST_EXPECT) || s->flags & ST_HEAD_SENT || s->st->refused || s->st->awaits)
 		return;
-	/* RFC 9110 10.1.1 */
 	s->flags &= (uint16_t)~ST_EXPECT;
 	nghttp2_submit_headers(s->conn->session, NGHTTP2_FLAG_NONE, s->id, NULL, &nv, 1, NULL);
 }
@@ -466,8 +458,7 @@ void sl_h2_interim(struct h2_stream *s, const struct sl_reply *r)
 
 /*
  * Returns true if the client does not read and nghttp2 buffers much already. Further heads then
- * stay in the core, whose memory is limited per address. nghttp2 would end the connection at its
- * own limit.
+ * stay in the core, whose memory is limited per address.
  */
 static bool is_crowded(struct h2_stream *s)
 {
@@ -526,8 +517,6 @@ bool sl_h2_pull_waiting(struct h2_conn *c)
 	c->flags &= (uint16_t)~H2_WAITS;
 	return false;
 }
-
-/* --- replies of the front itself --- */
 
 void sl_h2_answer(struct h2_stream *s, unsigned http, enum sl_grpc_status grpc, const char *text)
 {

@@ -75,7 +75,7 @@ static int parse_extension(struct sl_http1_chunked *c, uint8_t b)
 			return SL_CHUNKED_EXT_PAIR;
 		return sl_http_is(b, SL_CT_VALUE) ? SL_CHUNKED_EXT_QUOTED : -1;
 	case SL_CHUNKED_EXT_PAIR: return sl_http_is(b, SL_CT_VALUE) ? SL_CHUNKED_EXT_QUOTED : -1;
-	default: /* EXT_OVER */
+	default:
 		if (blank)
 			return SL_CHUNKED_EXT_OVER;
 		break;
@@ -134,7 +134,7 @@ static int parse_trailer(struct sl_http1_chunked *c, uint8_t b,
 			return SL_CHUNKED_TRAILER_LF;
 		return sl_http_is(b, SL_CT_VALUE) ? SL_CHUNKED_TRAILER_VALUE : -1;
 	case SL_CHUNKED_TRAILER_LF: return b == '\n' ? SL_CHUNKED_TRAILER : -1;
-	default: return b == '\n' ? SL_CHUNKED_DONE : -1; /* LAST_LF */
+	default: return b == '\n' ? SL_CHUNKED_DONE : -1;
 	}
 }
 

@@ -10,7 +10,6 @@
 
 enum http1_step { STEP_OK, STEP_PARTIAL, STEP_REFUSED };
 
-/* Parse position: [lo, end) may be read, p is next. */
 struct http1_cursor {
 	const uint8_t *lo, *p, *end;
 };
@@ -63,7 +62,6 @@ static enum http1_step take_method(struct http1_cursor *c, struct sl_http1_head 
 	return STEP_OK;
 }
 
-/* Parses "HTTP/" DIGIT "." DIGIT. */
 static enum http1_step take_version(struct http1_cursor *c, struct sl_http1_head *head)
 {
 	static const uint8_t name[] = "HTTP/0.0", usual[] = "HTTP/1.1";

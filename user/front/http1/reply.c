@@ -90,8 +90,6 @@ static size_t put_chunk(uint8_t *p, struct sl_span data, bool last)
 	return (size_t)(p - from);
 }
 
-/* --- body --- */
-
 /* Ends the connection after a truncated reply, so that the client notices. */
 static void break_off(struct http1 *h, struct sl_stream *st)
 {
@@ -179,7 +177,7 @@ static size_t write_body(struct http1 *h, const struct sl_front_env *env, struct
 		if (len)
 			taken = env->cb->write(h->conn, piece.bytes.ptr, len);
 		break;
-	default: break; /* SWALLOW */
+	default: break;
 	}
 	if (taken == len && piece.behind == SL_END && !st->reply_left)
 		st->state = REPLY_DONE;
@@ -210,8 +208,6 @@ static bool write_piece(struct http1 *h, const struct sl_front_env *env, struct 
 		break_off(h, st);
 	return false;
 }
-
-/* --- head --- */
 
 enum start { STARTED, NO_ROOM, BAD };
 

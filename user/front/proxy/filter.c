@@ -53,8 +53,6 @@ static void proxy_free(struct sl_proxy *p)
 	sl_mempool_put(&p->env->filters, p);
 }
 
-/* --- upcalls from the transport --- */
-
 static void filter_closed(void *user)
 {
 	struct sl_proxy *p = user;
@@ -161,8 +159,6 @@ static const struct sl_conn_user below_tells = {.input = filter_input,
 						.eof = filter_eof,
 						.writable = filter_writable,
 						.closed = filter_closed};
-
-/* --- downcalls to the transport --- */
 
 static size_t out_write(void *self, const void *bytes, size_t len)
 {

@@ -5,8 +5,6 @@
 #include "base/num.h"
 #include "front/proxy/proxy.h"
 
-/* --- version 1: text --- */
-
 enum { V1_MAX = 107 };
 
 /* Returns the next word of a line; words are separated by one space. Empty: none. */
@@ -56,7 +54,7 @@ static int parse_v1(struct sl_span bytes, struct sl_proxy_header *out)
 	if (cr[1] != '\n')
 		return -1;
 	used = (int)line.len + 2;
-	next_word(&line); /* PROXY */
+	next_word(&line);
 	protocol = next_word(&line);
 	if (sl_span_eq(protocol, sl_span_str("UNKNOWN")))
 		return used;

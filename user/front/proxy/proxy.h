@@ -27,11 +27,10 @@ struct sl_proxy_header {
 /* Returns the header's length, 0 if incomplete, or -1 if malformed. */
 int sl_proxy_parse(struct sl_span bytes, struct sl_proxy_header *out);
 
-/* State of a worker. */
 struct sl_proxy_env {
 	struct sl_mempool filters;
-	struct sl_mempool heads;       /* partial headers */
-	uint64_t *headers, *malformed; /* counters */
+	struct sl_mempool heads; /* partial headers */
+	uint64_t *headers, *malformed;
 };
 
 /* Initialises for up to `conns` connections. Returns 0 or -errno. */

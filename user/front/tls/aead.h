@@ -39,9 +39,7 @@ struct sl_tls_piece {
 
 struct sl_aead;
 
-/* Returns true if the processor has the instructions that the library needs. */
 bool sl_aead_supported(void);
-/* Returns the name of the library. */
 const char *sl_aead_library(void);
 /* Returns ciphers for one thread, or NULL without memory or processor support. */
 struct sl_aead *sl_aead_new(void);

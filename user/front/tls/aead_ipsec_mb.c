@@ -95,8 +95,6 @@ void sl_aead_seal(const struct sl_aead *a, enum sl_tls_suite suite, const struct
 	IMB_CHACHA20_POLY1305_ENC_FINALIZE(a->lib, &chacha, tag, SL_AEAD_TAG);
 }
 
-/* --- decryption --- */
-
 struct opening {
 	const struct sl_aead *a;
 	enum sl_tls_suite suite;

@@ -86,7 +86,6 @@ void sl_aead_set_key(const struct sl_aead *a, enum sl_tls_suite suite, const uin
 	memcpy(out->bytes, key, algorithms[suite].key_len);
 }
 
-/* Starts a record: key, nonce and additional data. */
 static bool start_record(EVP_CIPHER_CTX *ctx, const struct sl_aead_key *key,
 			 const uint8_t nonce[SL_AEAD_NONCE], const uint8_t aad[SL_AEAD_AAD])
 {

@@ -86,8 +86,6 @@ static EVP_PKEY *read_key(const struct sl_cfg_file *f, const struct sl_tls_diag 
 	return key;
 }
 
-/* --- names --- */
-
 static char *lower_name(const uint8_t *text, int len)
 {
 	char *s = len > 0 && !memchr(text, 0, (size_t)len) ? malloc((size_t)len + 1) : NULL;
@@ -187,8 +185,6 @@ bool sl_tls_cert_covers(const struct sl_tls_cert *c, struct sl_span name)
 	}
 	return false;
 }
-
-/* --- pairs --- */
 
 static bool check_chain(const struct sl_tls_pair *p, const char *file, const struct sl_tls_diag *to)
 {

@@ -87,8 +87,6 @@ size_t sl_tls_secret_len(enum sl_tls_suite suite)
 	return suites[suite].secret_len;
 }
 
-/* --- keys --- */
-
 bool sl_tls_take_secret(const char *line, struct sl_tls_dir *client, struct sl_tls_dir *server)
 {
 	const char *hex = strrchr(line, ' ') + 1;
@@ -119,7 +117,7 @@ bool sl_tls_expand(enum sl_tls_suite suite, const uint8_t *secret, const char *l
 	memcpy(at, "tls13 ", 6);
 	memcpy(at + 6, label, label_len);
 	at += 6 + label_len;
-	*at++ = 0; /* no context */
+	*at++ = 0;
 	*at++ = 1; /* one block of HKDF-Expand, because the output is not longer than the hash */
 	ok = HMAC(s->hash(), secret, s->secret_len, info, (size_t)(at - info), block, NULL);
 	if (ok)
@@ -144,7 +142,6 @@ static struct cipher_slot *slot_of(struct sl_tls_ciphers *c, const struct sl_tls
 	return &c->slots[h >> (64 - SLOT_BITS)];
 }
 
-/* Wipes the cached key. */
 static void forget_slot(struct sl_tls_ciphers *c, const struct sl_tls_dir *dir)
 {
 	struct cipher_slot *s = slot_of(c, dir);
@@ -172,8 +169,6 @@ void sl_tls_dir_wipe(struct sl_tls_ciphers *c, struct sl_tls_dir *dir)
 	forget_slot(c, dir);
 	OPENSSL_cleanse(dir, sizeof(*dir));
 }
-
-/* --- records --- */
 
 /* Returns the expanded key, and the nonce of the next record (RFC 8446 5.3). */
 static const struct sl_aead_key *

@@ -182,8 +182,6 @@ static size_t offer_piece(struct sl_tls_conn *c, struct sl_chunk *piece, bool *a
 	return used;
 }
 
-/* --- held bytes --- */
-
 /* Offers a frame of content, removed from the list meanwhile because it may be taken. */
 static bool offer_frame(struct sl_tls_conn *c)
 {
@@ -281,8 +279,6 @@ void sl_tls_pump(struct sl_tls_conn *c)
 			return;
 	}
 }
-
-/* --- new bytes --- */
 
 static bool keep_chunk(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at)
 {

@@ -69,7 +69,6 @@ static struct sl_tls_conn *find_holder(struct sl_tls *t, struct sl_tls_conn *but
 	return oldest;
 }
 
-/* Counts one more frame. */
 static void count_in(struct sl_tls_conn *c)
 {
 	struct sl_tls *t = c->tls;

@@ -39,8 +39,6 @@ static struct sl_tls_hs *hs_of(const SSL *ssl)
 	return SSL_get_app_data(ssl);
 }
 
-/* --- callbacks of OpenSSL --- */
-
 static int choose_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
 		       const unsigned char *in, unsigned in_len, void *arg)
 {
@@ -131,8 +129,6 @@ static int use_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPH
 				  hs->queued_ns + hs->waited_ns);
 }
 
-/* --- client identity --- */
-
 static uint16_t text_of_bio(BIO *bio, char *to, size_t size)
 {
 	char *text;
@@ -218,8 +214,6 @@ static int check_client(int good, X509_STORE_CTX *store)
 	X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REJECTED);
 	return 0;
 }
-
-/* --- one step --- */
 
 /* max_fragment_length: the values 1 to 4 stand for 512 to 4096 bytes. */
 static uint16_t piece_max(const SSL *ssl)
@@ -344,11 +338,9 @@ void sl_tls_hs_end(struct sl_tls_hs *hs)
 	hs->cert = NULL;
 }
 
-/* --- creation --- */
-
 /*
  * Sets the session ID context: a ticket is valid only with the same client authentication. It
- * covers the contents of the CA files, which may differ between gateways that share ticket keys.
+ * covers the contents of the CA files, which may differ between gateways with the same ticket keys.
  */
 static bool set_context(SSL_CTX *ctx, const struct sl_cfg_tls *cfg, STACK_OF(X509) * cas)
 {

@@ -37,28 +37,28 @@ enum sl_tls_step {
 };
 
 struct sl_tls_hs {
-	struct sl_list link;          /* of its owner */
+	struct sl_list link;
 	struct sl_tls_conn *conn;     /* used by the worker; NULL: gone */
 	struct sl_tls_server *server; /* a reference */
 	SSL *ssl;
 	uint64_t queued_ns, waited_ns; /* time of submission; time in the queue */
-	uint8_t step;                  /* enum sl_tls_step */
+	uint8_t step;
 	uint8_t alert;     /* FAILED: alert description, ours or the client's; 255: none */
 	bool peer_alert;   /* the alert came from the client */
 	bool ticket;       /* the ClientHello contains a ticket */
-	bool away;         /* used by the worker: a thread has it */
+	bool away;         /* a thread has it */
 	_Atomic bool gone; /* the client has left: skip the work */
 	bool begun;        /* at least one step is done */
 	bool few;          /* the client address has few handshakes */
 	bool resumed;
-	bool too_large;     /* FAILED: client certificates exceed SL_TLS_CLIENT_CERT_MAX */
-	uint8_t alpn;       /* enum sl_tls_alpn */
+	bool too_large; /* FAILED: client certificates exceed SL_TLS_CLIENT_CERT_MAX */
+	uint8_t alpn;
 	uint16_t piece_max; /* DONE: maximum content of a record, RFC 6066 4 */
 	uint8_t thread;     /* thread that has the SSL, below sl_tls_server_threads() */
 	uint8_t worker;     /* used by the thread: worker to return it to */
-	uint16_t bucket;    /* used by the worker: bucket of the client address */
+	uint16_t bucket;
 	uint32_t in_len, in_used;
-	uint32_t out_len, out_sent; /* used by the worker: bytes of `out` already written */
+	uint32_t out_len, out_sent; /* bytes of `out`; of these, already written */
 	uint8_t *out;               /* `here`, or allocated for a longer flight */
 	struct sl_tls_dir rx, tx;   /* valid when DONE; secrets are stored earlier */
 	struct sl_tls_cert *cert;   /* a reference */

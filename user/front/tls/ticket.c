@@ -12,7 +12,6 @@
 
 enum { NAME = 16, SECRET = 32, KEYS_MAX = 8, IV = 16, LIFE_S = 3600 };
 
-/* Format of the file. */
 struct ticket_key {
 	uint8_t name[NAME], hmac[SECRET], aes[SECRET];
 };
@@ -108,7 +107,6 @@ static void rotate_keys(struct sl_tls_tickets *t, uint64_t now_ns)
 	OPENSSL_cleanse(&next, sizeof(next));
 }
 
-/* Returns the index of the key, or -1. */
 static int find_key(const struct sl_tls_tickets *t, const uint8_t name[NAME])
 {
 	for (unsigned i = 0; i < t->cnt; i++) {

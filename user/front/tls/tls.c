@@ -138,8 +138,6 @@ uint64_t sl_tls_next_ns(void *arg)
 	return c ? c->shed_ns + SHED_MS * SL_NS_PER_MS : UINT64_MAX;
 }
 
-/* --- upcalls from the layer below --- */
-
 static size_t below_input(void *user, struct sl_chunk *chunk)
 {
 	struct sl_tls_conn *c = user;
@@ -236,8 +234,6 @@ static const struct sl_conn_user below_tells = {
 	.writable = below_writable,
 	.closed = below_closed,
 };
-
-/* --- downcalls from the layer above --- */
 
 static size_t up_write(void *self, const void *bytes, size_t len)
 {
@@ -348,8 +344,6 @@ static const struct sl_conn_ops offers = {
 	.reset = up_reset,
 	.info = up_info,
 };
-
-/* --- state of a worker --- */
 
 bool sl_tls_open_conn(void *arg, struct sl_conn transport, const struct sl_conn_info *info,
 		      struct sl_filter **top)

@@ -82,7 +82,7 @@ static struct request *begin_request(struct channel *ch, const struct sl_part *p
 	struct request *rq;
 
 	if (sl_be_find(ch, part->entry->id)) {
-		fail_channel(ch, -EPROTO); /* duplicate id */
+		fail_channel(ch, -EPROTO);
 		return NULL;
 	}
 	if (beyond) {
@@ -369,8 +369,6 @@ void sl_be_channel_close(struct channel *ch)
 			sl_be_request_free(rq);
 	}
 }
-
-/* --- idle channels --- */
 
 static bool is_blocked(const struct channel *ch)
 {

@@ -205,7 +205,7 @@ static struct client_share *find_largest(struct channel *ch)
 		sl_list_del(&share->node);
 		sl_list_add_tail(&ch->stalled, &share->node);
 		if (share->look == ch->looks)
-			break; /* all examined */
+			break;
 		share->look = ch->looks;
 		if (!largest || used_by(share) > used_by(largest))
 			largest = share;

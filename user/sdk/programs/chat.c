@@ -18,7 +18,7 @@ struct options {
 
 /* A stream and the words to be sent. */
 struct talk {
-	struct talk *next, **back; /* in the list of all streams */
+	struct talk *next, **back;
 	struct sl_request_view *rq;
 	uint64_t next_ns;
 	unsigned long rounds; /* remaining repetitions of the text */

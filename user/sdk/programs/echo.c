@@ -33,7 +33,6 @@ static bool is_unknown_call(const struct sl_request_view *rq)
 	return rq->path_len < len || memcmp(rq->path + rq->path_len - len, method, len) != 0;
 }
 
-/* Text buffer; excess text is cut off. */
 struct about {
 	char text[1024];
 	size_t len;
@@ -86,8 +85,6 @@ static void reply_about(struct sl_request_view *rq, struct sl_reply_args reply)
 	reply.content_type = "text/plain";
 	sl_reply(rq, &reply);
 }
-
-/* --- complete requests --- */
 
 /* Returns a reply with the request's body and its content type, which is copied to `type`. */
 static struct sl_reply_args reply_of(const struct options *opt, const struct sl_request_view *rq,

@@ -297,8 +297,6 @@ static void call_cancel(void *arg, struct sl_request_view *rq)
 	sl_reply_error(rq, SL_RPC_CANCELLED);
 }
 
-/* --- complete calls --- */
-
 static void handle_batch(void *arg, struct sl_batch *batch)
 {
 	for (unsigned i = 0; i < batch->count; i++) {

@@ -104,8 +104,6 @@ static bool load_matrix(struct scorer *s)
 	return true;
 }
 
-/* --- batch --- */
-
 static void refuse_request(struct sl_request_view *rq, const char *error)
 {
 	char text[160];

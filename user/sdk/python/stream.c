@@ -33,7 +33,7 @@ struct stream {
 	unsigned refs; /* notes, plus one for the request */
 	size_t kept;
 	bool paused;
-	bool ended;         /* ended: no further notes */
+	bool ended;
 	struct note *spare; /* reserve for the last note */
 };
 
@@ -44,8 +44,6 @@ struct note {
 	size_t len, left;
 	char bytes[];
 };
-
-/* --- I/O thread --- */
 
 static void add_note(struct py_backend *b, struct stream *stream, struct note *n)
 {

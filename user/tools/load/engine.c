@@ -49,8 +49,6 @@ static size_t format_datagram(const struct sl_load_options *o, uint8_t *buf)
 	return sizeof(h) + o->body.len;
 }
 
-/* --- results --- */
-
 static void count_error(struct sl_load *l, enum sl_load_error e, uint64_t cnt)
 {
 	if (l->measuring)
@@ -160,8 +158,6 @@ void sl_load_data(struct sl_load *l, struct sl_load_conn *c, struct sl_span byte
 	else
 		sl_load_content(l, c, bytes);
 }
-
-/* --- sending --- */
 
 /* Sends n requests at once. Returns false without room. */
 static bool send_requests(struct sl_load *l, struct sl_load_conn *c, uint32_t n, uint64_t meant)
