@@ -272,7 +272,7 @@ test-long: ## clang-tidy, load, the sanitized gateway, virtual machines, timed f
 # What a sanitizer does not get along with: a sandbox that lets none of its own calls through, tests that count allocations.
 NOT_SANITIZED := sandbox/% batch/test_queue front/test_grpc_descriptors
 # Those that take longest begin first.
-LONGEST  := rpc/sdk/test_migrate rpc/sdk/test_killed rpc/sdk/test_silence unit/rpc/test_arq unit/rpc/test_secret \
+LONGEST  := rpc/sdk/test_migrate rpc/sdk/test_killed rpc/sdk/test_silence unit/rpc/test_arq unit/rpc/test_psk \
 	unit/rpc/test_rc_iface unit/rpc/test_wireup_client unit/rpc/test_rx_window
 in_order  = $(filter $(LONGEST:%=$(BUILD)/tests/%),$(1)) $(filter-out $(LONGEST:%=$(BUILD)/tests/%),$(1))
 test-unit: $(filter-out $(if $(SAN),$(NOT_SANITIZED:%=$(BUILD)/tests/unit/%)),$(call TEST_BIN,unit)) ## each module by itself

@@ -288,7 +288,7 @@ void end_channels(struct sl_rpc_channel **chs, unsigned cnt)
 		while (sl_rpc_channel_state(chs[i]) != SL_RPC_DOWN)
 			turn();
 	}
-	sl_rpc_settle();
+	sl_rpc_wait_closed();
 }
 
 /* --- rows --- */

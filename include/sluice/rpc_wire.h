@@ -36,7 +36,7 @@
  *
  * Migration. A gateway may move a link with all open requests to another transport of the same
  * backend:
- * - It connects with the number of the link and SL_HELLO_GOES_ON, and sends PING. The backend
+ * - It connects with the number of the link and SL_HELLO_RESUME, and sends PING. The backend
  *   answers if it has that link.
  * - It sends MIGRATE as its last message on the old transport. The backend reads the new transport
  *   only after that.
@@ -274,7 +274,7 @@ enum sl_meta_tag {
  */
 #define SL_RPC_HELLO_MAGIC 0x6c736c75u
 enum sl_hello_flag {
-	SL_HELLO_GOES_ON = 1 << 0,  /* continues the link by migration */
+	SL_HELLO_RESUME = 1 << 0,   /* continues the link by migration */
 	SL_HELLO_EP_CHECK = 1 << 1, /* virtual connections: probe of an existing connection */
 };
 struct sl_rpc_hello {

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include "base/check.h"
-#include "rpc/tcp/sock.h"
+#include "rpc/tcpsock/sock.h"
 
 enum { SLOTS = 64, LENT_MAX = 8, EXTRA = 3 << 16 };
 
@@ -33,7 +33,7 @@ static uint32_t acked;
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	const struct sl_secret secret = {.bytes = "of the fuzzer only", .len = 18};
+	const struct sl_psk secret = {.bytes = "of the fuzzer only", .len = 18};
 	static struct sk_context ours, theirs;
 	static struct sk_stream s;
 	int socks[2], done = 0;

@@ -226,7 +226,7 @@ static void throw_at_hall(struct ud_iface *h, struct ud_conn *c, enum kind kind,
 	uint32_t qpn = c->qpn; /* follows a peer that has the key */
 	struct ud_packet p =
 		packet_of(bytes, len, kind == HALL_AS_IS ? 0 : sizeof(struct sl_ud_header));
-	uint64_t known = c->base.unsealed + h->hub.strays;
+	uint64_t known = c->base.bad_mac + h->group.unmatched;
 	unsigned cnt;
 
 	if (kind != HALL_AS_IS)
@@ -234,12 +234,12 @@ static void throw_at_hall(struct ud_iface *h, struct ud_conn *c, enum kind kind,
 	if (kind == HALL_SEALED)
 		seal(&p, c);
 	waiting[HALL] = p;
-	h->hub.ops->take(&h->hub);
+	h->group.ops->poll(&h->group);
 	cnt = take_messages(&c->base);
 	if (kind == HALL_SEALED)
 		return;
 	require(cnt == 0 && c->qpn == qpn);
-	require(c->base.unsealed + h->hub.strays == known + 1);
+	require(c->base.bad_mac + h->group.unmatched == known + 1);
 	require(c->arq.next == before.next && c->arq.base == before.base &&
 		c->arq.una == before.una && c->arq.ooo_bits == before.ooo_bits &&
 		c->arq.heard_ns == before.heard_ns);
@@ -284,7 +284,7 @@ static void throw_at_door(enum kind kind, const uint8_t *bytes, uint32_t len)
 	waiting[DOOR] = p;
 	/* An owner that is busy, and has glanced enough, or one that was woken. */
 	if (len & 1)
-		require(!listener->ops->glance(listener, sl_now_ns()));
+		require(!listener->ops->poll_nonblock(listener, sl_now_ns()));
 	if (waiting[DOOR].bytes)
 		require(!listener->ops->accept(listener, sl_now_ns()));
 	require(sent[DOOR] <= answers + (kind != DOOR_AS_IS));

@@ -211,7 +211,7 @@ static void use(struct sl_transport *t)
 	t->ops->flush(t);
 	require(sent > before || !answer.qpn);
 	t->ops->close(t);
-	sl_rpc_settle();
+	sl_rpc_wait_closed();
 }
 
 static bool dial(const struct sl_rpc_dial_options *opt)
@@ -231,16 +231,16 @@ static bool dial(const struct sl_rpc_dial_options *opt)
 	return true;
 }
 
-static enum sl_rpc_word ask(const struct sl_rpc_dial_options *opt)
+static enum sl_rpc_probe_result ask(const struct sl_rpc_dial_options *opt)
 {
-	enum sl_rpc_word word;
+	enum sl_rpc_probe_result word;
 
 	proven = false;
-	word = sl_rpc_ask(opt, 9);
-	require(word == SL_RPC_NO_WORD || proven);
-	require(word != SL_RPC_KNOWN || answer.verdict == SL_UD_EP_ALIVE);
-	require(word != SL_RPC_FORGOTTEN || answer.verdict == SL_UD_EP_REMOVED);
-	require(word != SL_RPC_NOBODY);
+	word = sl_rpc_probe_peer(opt, 9);
+	require(word == SL_RPC_PROBE_NONE || proven);
+	require(word != SL_RPC_PROBE_ALIVE || answer.verdict == SL_UD_EP_ALIVE);
+	require(word != SL_RPC_PROBE_REMOVED || answer.verdict == SL_UD_EP_REMOVED);
+	require(word != SL_RPC_PROBE_REFUSED);
 	return word;
 }
 
@@ -265,7 +265,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 	}
 	/* Whatever was said before: who tells the truth is believed. */
 	honest = true;
-	require(ask(&opt) == SL_RPC_KNOWN);
+	require(ask(&opt) == SL_RPC_PROBE_ALIVE);
 	require(dial(&opt));
 	return 0;
 }

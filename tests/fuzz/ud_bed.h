@@ -12,10 +12,10 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "rpc/secret.h"
+#include "rpc/psk.h"
 #include "rpc/rdma/device.h"
 
-static struct sl_secret secret; /* from the first key_file() on */
+static struct sl_psk secret; /* from the first key_file() on */
 
 static inline void require(bool holds)
 {
@@ -31,7 +31,7 @@ static inline const char *key_file(void)
 
 	if (path[0])
 		return path;
-	secret = sl_secret_of("of this target only", 19);
+	secret = sl_psk_of("of this target only", 19);
 	key = memfd_create("key", 0);
 	require(write(key, secret.bytes, secret.len) == (ssize_t)secret.len);
 	require(fchmod(key, 0600) == 0);

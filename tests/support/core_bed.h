@@ -332,7 +332,7 @@ static inline void bed_move(unsigned i, struct bed_backend *to, bool lends)
 {
 	struct sl_transport *t = bed_transport(to, lends);
 
-	t->goes_on = true;
+	t->resumes = true;
 	sl_backend_ref_adopt(bed_member(i), t);
 }
 

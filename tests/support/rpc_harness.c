@@ -5,7 +5,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include "rpc/hub.h"
+#include "rpc/poll_group.h"
 #include "rpc/session.h"
 #include "ud_sockets.h"
 
@@ -230,8 +230,8 @@ void harness_command(const char *variable)
 
 int harness_poll(struct sl_transport *t, struct sl_message *m, unsigned max)
 {
-	if (t->hub)
-		t->hub->ops->take(t->hub);
+	if (t->poll_group)
+		t->poll_group->ops->poll(t->poll_group);
 	else if (t->ops->attach)
 		(void)t->ops->check(t);
 	return t->ops->poll(t, m, max);
@@ -428,7 +428,7 @@ static void gw_go_on(struct gateway *g)
 					  .slots = w->cfg.slots,
 					  .timeout_ms = MOVE_MS,
 					  .link = w->link,
-					  .goes_on = true};
+					  .resumes = true};
 	struct sl_rpc_traffic passed;
 	struct sl_err err = SL_ERR(256);
 	struct sl_transport *t;

@@ -166,7 +166,7 @@ struct agent *sl_agent_open(struct sl_err *err)
 	a->now_ns = sl_now_ns();
 	(void)sl_rand_bytes(&seed, sizeof(seed));
 	sl_prng_seed(&a->prng, seed ^ a->now_ns);
-	sl_mem_init(&a->bodies, AGENT_BODIES_MEM);
+	sl_capped_init(&a->bodies, AGENT_BODIES_MEM);
 	sl_list_init(&a->unread);
 	sl_wheel_init(&a->wheel, a->now_ns, TICK_NS);
 	a->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -404,7 +404,7 @@ void sl_agent_close(struct agent *a)
 	agent_conns_free(a);
 	sl_mempool_fini(&a->calls);
 	sl_mempool_fini(&a->clients);
-	sl_mem_fini(&a->bodies);
+	sl_capped_fini(&a->bodies);
 	if (a->epoll_fd >= 0)
 		close(a->epoll_fd);
 	free(a);

@@ -21,7 +21,7 @@ struct agent_piece {
 	uint8_t bytes[];
 };
 
-static struct sl_mem *memory_of(const struct agent_call *call)
+static struct sl_capped_alloc *memory_of(const struct agent_call *call)
 {
 	return &call->server->a->bodies;
 }
@@ -69,7 +69,7 @@ static void drop_first(struct agent_call *call)
 	b->first = p->next;
 	if (!b->first)
 		b->end = &b->first;
-	sl_mem_free(memory_of(call), p);
+	sl_capped_free(memory_of(call), p);
 }
 
 void agent_body_once(struct agent_call *call)
@@ -105,7 +105,7 @@ static struct agent_piece *add_piece(struct agent_call *call, size_t most)
 	if (b->first && most <= p->size - p->len)
 		return p;
 	most = most > PIECE_MIN ? most : PIECE_MIN;
-	p = sl_mem_alloc(memory_of(call), sizeof(*p) + most);
+	p = sl_capped_malloc(memory_of(call), sizeof(*p) + most);
 	if (!p)
 		return NULL;
 	*p = (struct agent_piece){.size = (uint32_t)most};

@@ -11,7 +11,7 @@
 #include "sluice/rpc_wire.h"
 
 /* Of the budget, what is left to those who read. */
-enum { RESERVE = 16, RX_LEAST = 1024 - sizeof(struct sl_mem_block) };
+enum { RESERVE = 16, RX_LEAST = 1024 - sizeof(struct sl_capped_block) };
 /* With its heads a block of 2 KiB. */
 enum { TEXT_PIECE = 2048 - 48 };
 
@@ -82,7 +82,7 @@ static void decode_why(struct agent_h2_stream *s, struct sl_span v)
 	s->why[n] = 0;
 }
 
-static struct sl_mem *memory_of(const struct agent_h2_stream *s)
+static struct sl_capped_alloc *memory_of(const struct agent_h2_stream *s)
 {
 	return &s->h->c.server->a->bodies;
 }
@@ -100,7 +100,7 @@ void agent_h2_text_free(struct agent_h2_stream *s)
 
 	while ((t = s->text)) {
 		s->text = t->next;
-		sl_mem_free(memory_of(s), t);
+		sl_capped_free(memory_of(s), t);
 	}
 	s->text_len = 0;
 }
@@ -116,7 +116,7 @@ static char *text_room(struct agent_h2_stream *s, size_t need)
 		return NULL;
 	}
 	if (!t || need > t->size - t->len) {
-		t = sl_mem_alloc(memory_of(s), sizeof(*t) + size);
+		t = sl_capped_malloc(memory_of(s), sizeof(*t) + size);
 		if (!t) {
 			s->starved = true;
 			return NULL;
@@ -270,7 +270,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 
 void agent_h2_rx_free(struct agent_h2_stream *s)
 {
-	sl_mem_free(memory_of(s), s->rx);
+	sl_capped_free(memory_of(s), s->rx);
 	s->rx = NULL;
 	s->rx_at = s->rx_len = s->rx_cap = 0;
 }
@@ -285,9 +285,9 @@ static bool make_room(struct agent_h2_stream *s, size_t len)
 	if (len <= s->rx_cap - s->rx_len)
 		return true;
 	while (cap < have + len)
-		cap = 2 * cap + sizeof(struct sl_mem_block);
+		cap = 2 * cap + sizeof(struct sl_capped_block);
 	if (cap > s->rx_cap) {
-		rx = sl_mem_alloc(memory_of(s), cap);
+		rx = sl_capped_malloc(memory_of(s), cap);
 		if (!rx)
 			return false;
 	}

@@ -27,7 +27,7 @@
 #include "base/wheel.h"
 #include "config/agent_status.h"
 #include "config/server.h"
-#include "rpc/mem.h"
+#include "rpc/capped_alloc.h"
 #include "sluice/backend.h"
 
 enum {
@@ -62,7 +62,7 @@ struct agent {
 	uint64_t now_ns;
 	struct sl_wheel wheel;
 	struct sl_mempool calls, clients;
-	struct sl_mem bodies;
+	struct sl_capped_alloc bodies;
 	struct sl_list
 		unread; /* streams of HTTP/2 for which the gateway has no room, oldest first */
 	struct sl_list servers, watches;

@@ -276,7 +276,7 @@ static void look_at_backend(struct doctor *d, const char *pool, const struct sl_
 	char what[160], way[160], other[160];
 	const struct sl_rpc_rdma rdma = {
 		.source = b->source, .device = b->device, .port = b->device_port, .tos = b->tos};
-	int rc = sl_server_is(b) ? 0 : sl_rpc_probe(b->endpoint, &rdma, way, sizeof(way));
+	int rc = sl_server_is(b) ? 0 : sl_rpc_route_info(b->endpoint, &rdma, way, sizeof(way));
 
 	if (sl_server_is(b))
 		snprintf(way, sizeof(way), "a server, through an agent of the gateway's own");
@@ -285,7 +285,7 @@ static void look_at_backend(struct doctor *d, const char *pool, const struct sl_
 		print_finding(d, FINE, what, "%s: %s%s%s%s%s", b->endpoint, way,
 			      b->first ? "; first " : "", b->first ? b->first : "",
 			      b->fallback ? "; fallback " : "", b->fallback ? b->fallback : "");
-	} else if (b->fallback && !sl_rpc_probe(b->fallback, &rdma, other, sizeof(other))) {
+	} else if (b->fallback && !sl_rpc_route_info(b->fallback, &rdma, other, sizeof(other))) {
 		print_finding(d, NOTE, what, "%s: %s; its fallback %s: %s", b->endpoint,
 			      why_not(b->endpoint, rc), b->fallback, other);
 	} else {

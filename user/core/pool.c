@@ -115,7 +115,7 @@ void sl_pools_reap(struct sl_core *c)
 static bool is_up(const struct sl_backend_ref *m, bool held)
 {
 	return m && m->joined && m->channel && sl_rpc_channel_state(m->channel) == SL_RPC_UP &&
-	       (held || !sl_rpc_channel_held(m->channel));
+	       (held || !sl_rpc_channel_port_down(m->channel));
 }
 
 static void set_served(struct sl_pool *g, struct sl_backend_ref *m, bool served)
@@ -159,7 +159,7 @@ void sl_backend_ref_adopt(struct sl_backend_ref *m, struct sl_transport *t)
 void sl_backend_ref_forgotten(struct sl_backend_ref *m, uint32_t number)
 {
 	if (m->channel)
-		sl_rpc_forgotten(m->channel, number);
+		sl_rpc_peer_removed(m->channel, number);
 }
 
 void sl_backend_ref_release(struct sl_backend_ref *m)

@@ -41,7 +41,7 @@ _Static_assert(SL_RPC_MAX_MESSAGE < COMPRESSED, "a length does not have that bit
 /* One that is held, or has refused the stream, comes after all that are not. */
 static unsigned backend_rank(const struct sl_exchange *x, const struct sl_backend_ref *m)
 {
-	unsigned port_down = sl_rpc_channel_held(m->channel),
+	unsigned port_down = sl_rpc_channel_port_down(m->channel),
 		 refused = sl_batch_excludes(&x->item, m->number);
 
 	return 2 * port_down + refused;

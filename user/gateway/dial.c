@@ -67,17 +67,18 @@ struct sl_transport *sl_dial(struct sl_dialer *d, const struct sl_worker *w, con
 	struct sl_rpc_dial_options opt = options_of(d, w, endpoint);
 
 	opt.mem = &mem;
-	opt.goes_on = goes_on;
+	opt.resumes = goes_on;
 	return sl_rpc_dial(&opt, err);
 }
 
-enum sl_rpc_word sl_dial_probe(struct sl_dialer *d, const struct sl_worker *w, unsigned timeout_ms)
+enum sl_rpc_probe_result sl_dial_probe(struct sl_dialer *d, const struct sl_worker *w,
+				       unsigned timeout_ms)
 {
 	const struct worker_link *wl = &d->workers[w->index];
 	struct sl_rpc_dial_options opt = options_of(d, w, sl_dialer_endpoint(d, wl->ep));
 
 	opt.timeout_ms = timeout_ms;
-	return sl_rpc_ask(&opt, wl->number);
+	return sl_rpc_probe_peer(&opt, wl->number);
 }
 
 int sl_dial_send(struct sl_dialer *d, struct sl_worker *w, enum sl_worker_verb verb,

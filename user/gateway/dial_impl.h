@@ -123,7 +123,8 @@ struct sl_conn_mgr {
 struct sl_transport *sl_dial(struct sl_dialer *d, const struct sl_worker *w, const char *endpoint,
 			     bool goes_on, struct sl_err *err);
 /* Asks the peer of the worker's link whether it knows the connection. */
-enum sl_rpc_word sl_dial_probe(struct sl_dialer *d, const struct sl_worker *w, unsigned timeout_ms);
+enum sl_rpc_probe_result sl_dial_probe(struct sl_dialer *d, const struct sl_worker *w,
+				       unsigned timeout_ms);
 /* Sends a message about the worker's link. The worker owns t if 0 is returned, else -errno. */
 int sl_dial_send(struct sl_dialer *d, struct sl_worker *w, enum sl_worker_verb verb,
 		 struct sl_transport *t);

@@ -41,12 +41,12 @@ uint64_t sl_liveness_due_ns(const struct sl_dialer *d, unsigned worker)
 void sl_liveness_probe(struct sl_dialer *d, struct sl_worker *w)
 {
 	struct worker_link *wl = &d->workers[w->index];
-	enum sl_rpc_word word = sl_dial_probe(d, w, PROBE_TIMEOUT_MS);
+	enum sl_rpc_probe_result word = sl_dial_probe(d, w, PROBE_TIMEOUT_MS);
 	uint64_t now_ns = sl_now_ns();
-	bool dead = word == SL_RPC_NOBODY && now_ns >= wl->silent_ns + DEAD_NS;
+	bool dead = word == SL_RPC_PROBE_REFUSED && now_ns >= wl->silent_ns + DEAD_NS;
 
 	wl->probe_ns = now_ns + PROBE_AGAIN_NS;
-	if (word != SL_RPC_FORGOTTEN && !dead)
+	if (word != SL_RPC_PROBE_REMOVED && !dead)
 		return;
 	SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_INFO,
 		     "backend %s/%s: reconnecting worker %u after %llu ms of silence: %s",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Input of a channel, and the end of requests and batches. A request ends in sl_channel_forget(),
- * by its last reply, cancel, time-out or sl_channel_down(). A batch ends in sl_channel_tell(), when
+ * by its last reply, cancel, time-out or sl_channel_down(). A batch ends in sl_channel_report_sent(), when
  * no request of it is computed and its bytes are returned.
  */
 #include <errno.h>
@@ -60,7 +60,7 @@ void sl_channel_cancel(struct sl_rpc_channel *ch, struct sl_pending *p)
 }
 
 /* `sent` precedes batch_done, so a batch that is still being sent waits. */
-void sl_channel_tell(struct sl_rpc_channel *ch)
+void sl_channel_report_sent(struct sl_rpc_channel *ch)
 {
 	struct sl_rpc *r = ch->rpc;
 	struct sl_list *at, *next;
@@ -108,7 +108,7 @@ static void on_sent(void *ctx, struct sl_send *s)
 		sl_list_del(&part->of_request);
 		ch->part_bytes[s->header.priority] -= s->total;
 		ch->rpc->part_bytes -= s->total;
-		sl_mem_free(&ch->rpc->mem, part);
+		sl_capped_free(&ch->rpc->mem, part);
 		return;
 	}
 	b = &ch->rpc->out.batches[s->owner];
@@ -119,7 +119,7 @@ static void on_sent(void *ctx, struct sl_send *s)
 		sl_list_del(&b->node);
 		sl_list_add_tail(&ch->ended, &b->node);
 	}
-	sl_mem_free(&ch->rpc->mem, s);
+	sl_capped_free(&ch->rpc->mem, s);
 }
 
 static void allow_grace(struct sl_rpc_channel *ch, struct sl_pending *p)
@@ -383,31 +383,31 @@ void sl_rpc_channel_drain(struct sl_rpc_channel *ch)
 
 int sl_channel_watch_transport(struct sl_rpc_channel *ch, struct sl_transport *t)
 {
-	return sl_hubs_watch(&ch->rpc->hubs, ch->rpc->epoll_fd, t, ch);
+	return sl_poll_groups_watch(&ch->rpc->poll_groups, ch->rpc->epoll_fd, t, ch);
 }
 
 static void leave_transport(struct sl_rpc_channel *ch, struct sl_transport *t)
 {
-	sl_hubs_unwatch(&ch->rpc->hubs, ch->rpc->epoll_fd, t);
+	sl_poll_groups_unwatch(&ch->rpc->poll_groups, ch->rpc->epoll_fd, t);
 	ch->past_doorbells += t->doorbells;
-	ch->stats.datagrams_resent += t->resent;
-	ch->stats.datagrams_doubled += t->doubled;
-	ch->stats.datagrams_unsealed += t->unsealed;
+	ch->stats.datagrams_resent += t->retransmitted;
+	ch->stats.datagrams_doubled += t->duplicates;
+	ch->stats.datagrams_unsealed += t->bad_mac;
 }
 
-void sl_channel_tell_move(const struct sl_rpc_channel *ch, bool gone_on)
+void sl_channel_report_move(const struct sl_rpc_channel *ch, bool moved_on)
 {
 	if (ch->rpc->ops->moved)
-		ch->rpc->ops->moved(ch->rpc->app, ch->app_data, gone_on);
+		ch->rpc->ops->moved(ch->rpc->app, ch->app_data, moved_on);
 }
 
-static void on_left(void *ctx, struct sl_transport *t, bool gone_on)
+static void on_retired(void *ctx, struct sl_transport *t, bool moved_on)
 {
 	struct sl_rpc_channel *ch = ctx;
 
 	leave_transport(ch, t);
 	t->ops->close(t);
-	sl_channel_tell_move(ch, gone_on);
+	sl_channel_report_move(ch, moved_on);
 }
 
 const struct sl_link_ops sl_channel_link_ops = {
@@ -418,7 +418,7 @@ const struct sl_link_ops sl_channel_link_ops = {
 	.grants = on_grants,
 	.goaway = on_goaway,
 	.ready = on_ready,
-	.left = on_left,
+	.retired = on_retired,
 	.reads = on_reads,
 };
 
@@ -466,7 +466,7 @@ void sl_channel_down(struct sl_rpc_channel *ch, enum sl_rpc_failure why_left)
 	while ((s = sl_link_unsent(&ch->link)))
 		on_sent(ch, s);
 	while (!sl_list_empty(&ch->ended))
-		sl_channel_tell(ch);
+		sl_channel_report_sent(ch);
 	ch->past.messages_sent += ch->link.stats.messages_sent;
 	ch->past.messages_received += ch->link.stats.messages_received;
 	ch->past.bytes_sent += ch->link.stats.bytes_sent;
@@ -487,51 +487,51 @@ unsigned sl_channel_poll(struct sl_rpc_channel *ch, uint64_t now_ns)
 		return 0;
 	}
 	if (!sl_list_empty(&ch->ended))
-		sl_channel_tell(ch);
+		sl_channel_report_sent(ch);
 	ch->used |= n > 0;
 	return (unsigned)n;
 }
 
 /* The peer may still be computing requests that were given up here. */
-static uint64_t patience_ns(struct sl_rpc_channel *ch, uint64_t now_ns)
+static uint64_t dead_after_ns(struct sl_rpc_channel *ch, uint64_t now_ns)
 {
 	struct sl_link *l = &ch->link;
 
 	if (ch->outstanding)
 		ch->asked_ns = now_ns;
-	l->t->patient = l->last_rx_ns <= ch->asked_ns;
-	return l->t->patient ? ch->rpc->cfg.patience_ns : 0;
+	l->t->peer_busy = l->last_rx_ns <= ch->asked_ns;
+	return l->t->peer_busy ? ch->rpc->cfg.dead_after_ns : 0;
 }
 
-void sl_channel_see(struct sl_rpc_channel *ch)
+void sl_channel_copy_stats(struct sl_rpc_channel *ch)
 {
 	const struct sl_transport *t = ch->link.t;
 
-	ch->seen = (struct sl_channel_seen){
+	ch->seen = (struct sl_channel_copy){
 		.silent_ns = t->silent_ns,
 		.doorbells = t->doorbells,
-		.resent = t->resent,
-		.doubled = t->doubled,
-		.unsealed = t->unsealed,
+		.retransmitted = t->retransmitted,
+		.duplicates = t->duplicates,
+		.bad_mac = t->bad_mac,
 		.slots = t->credits.window,
 		.slots_free = sl_credits_room(&t->credits, SL_CREDIT_CREDIT),
 	};
 }
 
-static void note_held(struct sl_rpc_channel *ch)
+static void report_port_state(struct sl_rpc_channel *ch)
 {
-	bool held = ch->link.t->held;
+	bool port_down = ch->link.t->port_down;
 
-	if (held == ch->held)
+	if (port_down == ch->port_down)
 		return;
-	ch->held = held;
+	ch->port_down = port_down;
 	ch->rpc->ops->state(ch->rpc->app, ch->app_data, ch->state);
 }
 
 /* The peer knows, or takes nothing at all. */
 static bool is_drained(struct sl_rpc_channel *ch, uint64_t now_ns)
 {
-	if (!sl_channel_parts(ch) || ch->outstanding) {
+	if (!sl_channel_closes_when_idle(ch) || ch->outstanding) {
 		ch->drained_ns = 0;
 		return false;
 	}
@@ -545,9 +545,9 @@ void sl_channel_tick(struct sl_rpc_channel *ch, uint64_t now_ns)
 {
 	struct sl_link *l = &ch->link;
 
-	sl_link_keep_alive(l, patience_ns(ch, now_ns), now_ns);
-	sl_channel_see(ch);
-	note_held(ch);
+	sl_link_keep_alive(l, dead_after_ns(ch, now_ns), now_ns);
+	sl_channel_copy_stats(ch);
+	report_port_state(ch);
 	if (is_drained(ch, now_ns) && !l->error)
 		l->error = -ESHUTDOWN;
 }

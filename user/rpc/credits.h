@@ -30,8 +30,8 @@ struct sl_credits {
 	uint32_t sent, acked, done;
 	uint64_t bulk_sent, bulk_acked;
 	/* from the peer */
-	uint32_t consumed, told;
-	uint64_t bulk_consumed, bulk_told;
+	uint32_t consumed, advertised;
+	uint64_t bulk_consumed, bulk_advertised;
 };
 
 /* Initialises unused windows. */
@@ -92,8 +92,8 @@ static inline bool sl_credits_spent(const struct sl_credits *c)
 /* Returns true if CREDIT is due to a peer with that window. */
 static inline bool sl_credits_due_of(const struct sl_credits *c, uint32_t window)
 {
-	return c->consumed - c->told >= window / 2 ||
-	       c->bulk_consumed - c->bulk_told >= c->bulk_len / 2;
+	return c->consumed - c->advertised >= window / 2 ||
+	       c->bulk_consumed - c->bulk_advertised >= c->bulk_len / 2;
 }
 
 /* Returns true if CREDIT is due. */
@@ -106,8 +106,8 @@ static inline bool sl_credits_due(const struct sl_credits *c)
 static inline uint32_t sl_credits_post(struct sl_credits *c)
 {
 	c->sent++;
-	c->told = c->consumed;
-	c->bulk_told = c->bulk_consumed;
+	c->advertised = c->consumed;
+	c->bulk_advertised = c->bulk_consumed;
 	return c->consumed;
 }
 

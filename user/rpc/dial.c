@@ -29,7 +29,7 @@ static const struct sl_transport_scheme *scheme_of(const char *endpoint, const c
 	return NULL;
 }
 
-static void say_unknown(const char *endpoint, struct sl_err *err)
+static void set_unknown_text(const char *endpoint, struct sl_err *err)
 {
 	sl_err_set(err,
 		   "%s: expected shm:///path, rdma://address:port, rdma+ud://address:port or "
@@ -47,16 +47,16 @@ struct sl_transport *sl_rpc_dial(const struct sl_rpc_dial_options *opt, struct s
 		o.bulk_ring_len = s->bulk_ring_len;
 	if (s)
 		return s->dial(&o, address, err);
-	say_unknown(opt->endpoint, err);
+	set_unknown_text(opt->endpoint, err);
 	return NULL;
 }
 
-enum sl_rpc_word sl_rpc_ask(const struct sl_rpc_dial_options *opt, uint32_t number)
+enum sl_rpc_probe_result sl_rpc_probe_peer(const struct sl_rpc_dial_options *opt, uint32_t number)
 {
 	const char *address;
 	const struct sl_transport_scheme *s = scheme_of(opt->endpoint, &address);
 
-	return s && s->ask ? s->ask(opt, address, number) : SL_RPC_NO_WORD;
+	return s && s->probe_peer ? s->probe_peer(opt, address, number) : SL_RPC_PROBE_NONE;
 }
 
 void sl_rpc_dial_drop(struct sl_transport *t)
@@ -95,19 +95,19 @@ struct sl_rpc_listener *sl_rpc_listen(const char *endpoint, const struct sl_rpc_
 
 	if (s)
 		return s->listen(&o, err);
-	say_unknown(endpoint, err);
+	set_unknown_text(endpoint, err);
 	return NULL;
 }
 
-int sl_rpc_probe(const char *endpoint, const struct sl_rpc_rdma *rdma, char *text, size_t len)
+int sl_rpc_route_info(const char *endpoint, const struct sl_rpc_rdma *rdma, char *text, size_t len)
 {
 	const char *address;
 	const struct sl_transport_scheme *s = scheme_of(endpoint, &address);
 
 	if (!s)
 		return -EINVAL;
-	if (s->probe)
-		return s->probe(address, rdma, text, len);
+	if (s->route_info)
+		return s->route_info(address, rdma, text, len);
 	snprintf(text, len, "%s, on this host", s->scheme);
 	return 0;
 }
@@ -128,11 +128,11 @@ void sl_rpc_preload(void)
 	}
 }
 
-void sl_rpc_settle(void)
+void sl_rpc_wait_closed(void)
 {
 	for (unsigned i = 0; i < SL_ARRAY_LEN(schemes); i++) {
-		if (schemes[i]->settle)
-			schemes[i]->settle();
+		if (schemes[i]->wait_closed)
+			schemes[i]->wait_closed();
 	}
 }
 

@@ -8,7 +8,7 @@
 
 enum { PINGS_MISSED = 3 };
 
-void sl_link_keep_alive(struct sl_link *l, uint64_t patience_ns, uint64_t now_ns)
+void sl_link_keep_alive(struct sl_link *l, uint64_t dead_after_ns, uint64_t now_ns)
 {
 	uint64_t silence = now_ns > l->last_rx_ns ? now_ns - l->last_rx_ns : 0;
 	struct sl_keepalive *k = &l->alive;
@@ -23,7 +23,7 @@ void sl_link_keep_alive(struct sl_link *l, uint64_t patience_ns, uint64_t now_ns
 	}
 	if (l->last_rx_ns > k->pinged_ns)
 		k->pings = 0;
-	if (k->pings >= PINGS_MISSED && silence >= patience_ns && !l->error)
+	if (k->pings >= PINGS_MISSED && silence >= dead_after_ns && !l->error)
 		l->error = -ETIMEDOUT;
 	l->ping_due = true;
 	k->pings++;

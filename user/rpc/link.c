@@ -25,7 +25,7 @@ void sl_link_init(struct sl_link *l, struct sl_transport *t, uint64_t now_ns, bo
 	sl_sendq_init(&l->q, one_class);
 	sl_link_join(l);
 	sl_list_init(&l->in_flight);
-	sl_list_init(&l->left_in_flight);
+	sl_list_init(&l->retired_in_flight);
 }
 
 static void drop_cancels(struct sl_link *l)
@@ -33,7 +33,7 @@ static void drop_cancels(struct sl_link *l)
 	struct sl_link_cancels *c = l->cancels;
 
 	l->cancels = c->next;
-	sl_mem_free(l->mem, c);
+	sl_capped_free(l->mem, c);
 }
 
 void sl_link_fini(struct sl_link *l)
@@ -41,30 +41,30 @@ void sl_link_fini(struct sl_link *l)
 	while (l->cancels)
 		drop_cancels(l);
 	for (unsigned i = 0; i < SL_RPC_MAX_INTERLEAVE; i++)
-		sl_reader_reset(&l->readers[i], l->mem);
-	sl_outlet_leave(&l->out);
+		sl_reassembler_reset(&l->reassemblers[i], l->mem);
+	sl_tx_port_leave(&l->out);
 	l->t->ops->close(l->t);
 	if (l->second)
 		l->second->ops->close(l->second);
 	l->t = l->second = NULL;
 }
 
-static void fail(struct sl_link *l, int error)
+static void fail_link(struct sl_link *l, int error)
 {
 	if (!l->error)
 		l->error = error;
 }
 
-static struct sl_reader *reader_of(struct sl_link *l, const struct sl_rpc_header *h)
+static struct sl_reassembler *reassembler_of(struct sl_link *l, const struct sl_rpc_header *h)
 {
-	struct sl_reader *unused = NULL;
+	struct sl_reassembler *unused = NULL;
 
-	if (!l->reading)
-		return &l->readers[0];
+	if (!l->reassembling)
+		return &l->reassemblers[0];
 	for (unsigned i = 0; i < SL_RPC_MAX_INTERLEAVE; i++) {
-		struct sl_reader *r = &l->readers[i];
+		struct sl_reassembler *r = &l->reassemblers[i];
 
-		if (r->phase == SL_READ_IDLE)
+		if (r->phase == SL_REASM_IDLE)
 			unused = unused ? unused : r;
 		else if (r->header.id == h->id)
 			return r;
@@ -73,20 +73,20 @@ static struct sl_reader *reader_of(struct sl_link *l, const struct sl_rpc_header
 }
 
 /* Takes a fragment of a REQUEST or RESPONSE. Returns 0 or -errno. */
-static int take_fragment(struct sl_link *l, const struct sl_message *m)
+static int feed_fragment(struct sl_link *l, const struct sl_message *m)
 {
 	const struct sl_rpc_header *h = &m->header;
-	struct sl_reader *r = reader_of(l, h);
+	struct sl_reassembler *r = reassembler_of(l, h);
 	bool first = h->flags & SL_RPC_FIRST;
 	int rc;
 
 	if (h->id >> ID_BITS != l->peer_generation >> ID_BITS)
 		return -EPROTO; /* a restarted peer, or a forged id */
 	/* No reader is unused, a second FIRST, or no FIRST. */
-	if (!r || (r->phase == SL_READ_IDLE) != first)
+	if (!r || (r->phase == SL_REASM_IDLE) != first)
 		return -EPROTO;
 	if (first) {
-		rc = sl_reader_start(r, h, l->mem, l->scratch);
+		rc = sl_reassembler_start(r, h, l->mem, l->scratch);
 		/* The answer will be as urgent, and more such messages may follow. */
 		if (h->priority < SL_CLASS_CNT)
 			l->out.o->seen_ns[h->priority] = l->now_ns;
@@ -94,11 +94,11 @@ static int take_fragment(struct sl_link *l, const struct sl_message *m)
 		rc = h->total_or_offset == r->offset ? 0 : -EPROTO;
 	}
 	if (!rc)
-		rc = sl_reader_feed(r, sl_span_of(m->body, h->fragment_len), l->mem, l->scratch,
-				    l->ops->part, l->ctx);
+		rc = sl_reassembler_feed(r, sl_span_of(m->body, h->fragment_len), l->mem,
+					 l->scratch, l->ops->part, l->ctx);
 	if (rc < 0)
 		return rc;
-	l->reading += (first ? 1 : 0) - (uint32_t)rc;
+	l->reassembling += (first ? 1 : 0) - (uint32_t)rc;
 	if ((rc == 1) != !!(h->flags & SL_RPC_LAST))
 		return -EPROTO;
 	if (rc == 1 && l->ops->message)
@@ -106,7 +106,7 @@ static int take_fragment(struct sl_link *l, const struct sl_message *m)
 	return 0;
 }
 
-static int take_cancel(struct sl_link *l, const struct sl_message *m)
+static int handle_cancel(struct sl_link *l, const struct sl_message *m)
 {
 	uint64_t id;
 
@@ -120,7 +120,7 @@ static int take_cancel(struct sl_link *l, const struct sl_message *m)
 	return 0;
 }
 
-static int take_windows(struct sl_link *l, const struct sl_message *m)
+static int handle_windows(struct sl_link *l, const struct sl_message *m)
 {
 	struct sl_rpc_window w;
 
@@ -134,16 +134,16 @@ static int take_windows(struct sl_link *l, const struct sl_message *m)
 	return 0;
 }
 
-static int take_message(struct sl_link *l, const struct sl_message *m)
+static int handle_message(struct sl_link *l, const struct sl_message *m)
 {
 	unsigned type = m->header.version_type & 15;
 
 	l->stats.bytes_received += m->header.fragment_len;
 	switch (type) {
 	case SL_RPC_REQUEST:
-	case SL_RPC_RESPONSE: return type == l->takes ? take_fragment(l, m) : -EPROTO;
-	case SL_RPC_CANCEL: return l->takes == SL_RPC_REQUEST ? take_cancel(l, m) : -EPROTO;
-	case SL_RPC_WINDOW: return take_windows(l, m);
+	case SL_RPC_RESPONSE: return type == l->takes ? feed_fragment(l, m) : -EPROTO;
+	case SL_RPC_CANCEL: return l->takes == SL_RPC_REQUEST ? handle_cancel(l, m) : -EPROTO;
+	case SL_RPC_WINDOW: return handle_windows(l, m);
 	case SL_RPC_PING:
 		/* One PONG answers any number of PINGs: a flood costs its sender only. */
 		l->pong_due = true;
@@ -152,13 +152,13 @@ static int take_message(struct sl_link *l, const struct sl_message *m)
 	case SL_RPC_PONG: return 0;
 	case SL_RPC_GOAWAY: l->ops->goaway(l->ctx, m->header.id == SL_GOAWAY_STAYS); return 0;
 	case SL_RPC_READY: l->ops->ready(l->ctx); return 0;
-	case SL_RPC_MIGRATE: return sl_migrate_take(l);
+	case SL_RPC_MIGRATE: return sl_migrate_handle(l);
 	default: return -EPROTO;
 	}
 }
 
 /* Takes all: the owner may sleep then, and nothing reports the rest. */
-static void take_sent(struct sl_link *l, struct sl_transport *t, const struct sl_list *in_flight)
+static void handle_sent(struct sl_link *l, struct sl_transport *t, const struct sl_list *in_flight)
 {
 	SL_UNINIT uint64_t cookies[SL_LINK_POLL];
 	unsigned n = SL_LINK_POLL;
@@ -175,28 +175,28 @@ static void take_sent(struct sl_link *l, struct sl_transport *t, const struct sl
 }
 
 /* MIGRATE must be the last message of its transport. */
-static void take_messages(struct sl_link *l, struct sl_transport *t, const struct sl_message *m,
+static void poll_messages(struct sl_link *l, struct sl_transport *t, const struct sl_message *m,
 			  int n)
 {
 	for (int i = 0; i < n; i++) {
 		if (!l->error) {
-			int rc = sl_migrate_incoming(l) == t ? take_message(l, &m[i]) : -EPROTO;
+			int rc = sl_migrate_incoming(l) == t ? handle_message(l, &m[i]) : -EPROTO;
 
 			if (rc)
-				fail(l, rc);
+				fail_link(l, rc);
 		}
 		t->ops->release(t, &m[i]);
 	}
 }
 
-static void look_at_move(struct sl_link *l)
+static void step_move(struct sl_link *l)
 {
-	int rc = sl_migrate_look(l);
+	int rc = sl_migrate_step(l);
 
 	if (rc)
-		fail(l, rc);
+		fail_link(l, rc);
 	if (l->second)
-		take_sent(l, l->second, &l->left_in_flight);
+		handle_sent(l, l->second, &l->retired_in_flight);
 }
 
 int sl_link_poll(struct sl_link *l, uint64_t now_ns)
@@ -209,16 +209,16 @@ int sl_link_poll(struct sl_link *l, uint64_t now_ns)
 		return l->error;
 	l->now_ns = now_ns;
 	if (sl_unlikely(l->move))
-		look_at_move(l);
-	take_sent(l, l->t, &l->in_flight);
+		step_move(l);
+	handle_sent(l, l->t, &l->in_flight);
 	t = sl_migrate_incoming(l);
 	n = l->error ? l->error : t->ops->poll(t, m, SL_LINK_POLL);
-	sl_outlet_count(&l->out, l->t->posted_bytes, now_ns);
+	sl_tx_port_count(&l->out, l->t->posted_bytes, now_ns);
 	if (sl_unlikely(n < 0)) {
-		fail(l, n);
+		fail_link(l, n);
 		return n;
 	}
-	take_messages(l, t, m, n);
+	poll_messages(l, t, m, n);
 	if (n) {
 		l->last_rx_ns = now_ns;
 		l->stats.messages_received += (unsigned)n;
@@ -226,7 +226,7 @@ int sl_link_poll(struct sl_link *l, uint64_t now_ns)
 	return l->error ? l->error : n;
 }
 
-static void will_read(const struct sl_link *l, const struct sl_span *spans, unsigned cnt)
+static void report_read(const struct sl_link *l, const struct sl_span *spans, unsigned cnt)
 {
 #ifdef SL_DEBUG
 	if (l->ops->reads)
@@ -253,7 +253,7 @@ static int post_slice(struct sl_link *l, struct sl_send *s, const struct sl_rpc_
 	cut = have - len;
 	tail = s->spans[last];
 	s->spans[last].len -= cut;
-	will_read(l, s->spans + first, last - first + 1);
+	report_read(l, s->spans + first, last - first + 1);
 	rc = l->t->ops->post(l->t, h, s->spans + first, last - first + 1,
 			     h->flags & SL_RPC_LAST && !l->t->copies ? (uintptr_t)s : 0);
 	s->spans[last] = tail;
@@ -269,12 +269,12 @@ static int post_slice(struct sl_link *l, struct sl_send *s, const struct sl_rpc_
 static void post_failed(struct sl_link *l, int rc)
 {
 	if (rc != -EAGAIN)
-		fail(l, rc);
+		fail_link(l, rc);
 }
 
 static bool add_cancels(struct sl_link *l)
 {
-	struct sl_link_cancels *c = sl_mem_alloc(l->mem, sizeof(*c));
+	struct sl_link_cancels *c = sl_capped_malloc(l->mem, sizeof(*c));
 
 	if (!c)
 		return false;
@@ -290,14 +290,14 @@ static void add_cancel(struct sl_link *l, uint64_t id)
 	struct sl_link_cancels *c;
 
 	if ((!l->cancels || l->last_cancels->cnt == SL_RPC_MAX_CANCELS) && !add_cancels(l)) {
-		fail(l, -ENOBUFS); /* the end of the link cancels it, too */
+		fail_link(l, -ENOBUFS); /* the end of the link cancels it, too */
 		return;
 	}
 	c = l->last_cancels;
 	c->ids[c->cnt++] = id;
 }
 
-static void posted(struct sl_link *l, struct sl_send *s)
+static void count_posted(struct sl_link *l, struct sl_send *s)
 {
 	for (uint32_t i = 0; i < s->cancelled_cnt; i++)
 		add_cancel(l, s->cancelled[i]);
@@ -339,20 +339,20 @@ static bool send_slice(struct sl_link *l, struct sl_send *s, uint32_t len)
 	}
 	l->stats.messages_sent++;
 	l->stats.bytes_sent += len;
-	sl_outlet_count(&l->out, l->t->posted_bytes, l->now_ns);
+	sl_tx_port_count(&l->out, l->t->posted_bytes, l->now_ns);
 	if (sl_sendq_posted(&l->q, s, len))
-		posted(l, s);
+		count_posted(l, s);
 	return true;
 }
 
 /* Returns true if the cap allows a message of this class, and no other link waits. */
 static bool is_free_for(const struct sl_link *l, enum sl_rpc_class class)
 {
-	const struct sl_outlet *o = l->out.o;
+	const struct sl_tx_port *o = l->out.o;
 
 	if (class <= SL_CLASS_LATENCY)
-		return l->t->posted_bytes < o->limit.least;
-	return o->posted < o->limit.least && sl_list_empty(&o->waiting);
+		return l->t->posted_bytes < o->dql.min_limit;
+	return o->posted < o->dql.min_limit && sl_list_empty(&o->waiting);
 }
 
 /*
@@ -369,35 +369,35 @@ static bool send_whole(struct sl_link *l, struct sl_send *s, enum sl_rpc_class c
 	h.priority = (uint8_t) class;
 	h.fragment_len = h.total_or_offset = s->total;
 	h.flags |= SL_RPC_FIRST | SL_RPC_LAST;
-	will_read(l, s->spans, s->span_cnt);
+	report_read(l, s->spans, s->span_cnt);
 	rc = l->t->ops->post(l->t, &h, s->spans, s->span_cnt, l->t->copies ? 0 : (uintptr_t)s);
 	if (rc) {
 		post_failed(l, rc);
 		return false;
 	}
 	s->offset = s->total;
-	sl_outlet_count(&l->out, l->t->posted_bytes, l->now_ns);
+	sl_tx_port_count(&l->out, l->t->posted_bytes, l->now_ns);
 	l->stats.messages_sent++;
 	l->stats.bytes_sent += s->total;
-	posted(l, s);
+	count_posted(l, s);
 	return true;
 }
 
 /* Updates posted_bytes. What was taken while the cap held something back trains the limit. */
 static void watch_progress(struct sl_link *l)
 {
-	struct sl_outlet *o = l->out.o;
+	struct sl_tx_port *o = l->out.o;
 	uint32_t before = l->t->posted_bytes;
 
-	if (o->posted < o->limit.least / 2 && !sl_outlet_stuck(&l->out))
+	if (o->posted < o->dql.min_limit / 2 && !sl_tx_port_not_draining(&l->out))
 		return;
 	l->t->ops->progress(l->t);
-	sl_outlet_count(&l->out, l->t->posted_bytes, l->now_ns);
+	sl_tx_port_count(&l->out, l->t->posted_bytes, l->now_ns);
 	if (l->t->posted_bytes == before)
 		return;
-	if (o->held)
-		sl_limit_look(&o->limit, o->posted);
-	o->held = false;
+	if (o->capped)
+		sl_dql_sample(&o->dql, o->posted);
+	o->capped = false;
 }
 
 /* Returns the most urgent active class, for which others are cut. */
@@ -412,20 +412,20 @@ static unsigned urgent_class(const struct sl_link *l)
 	return c;
 }
 
-static void stall(struct sl_link *l, const struct sl_send_room *room, bool has_posted)
+static void count_stall(struct sl_link *l, const struct sl_send_room *room, bool has_posted)
 {
 	l->stats.stalls++;
-	if (room->window < SL_SENDQ_SLICE_MIN || sl_outlet_stuck(&l->out)) {
+	if (room->window < SL_SENDQ_SLICE_MIN || sl_tx_port_not_draining(&l->out)) {
 		sl_list_del(&l->out.node);
 		return;
 	}
-	sl_outlet_wait(&l->out, has_posted);
+	sl_tx_port_wait(&l->out, has_posted);
 	/* A cap that delays nothing urgent teaches nothing. */
-	l->out.o->held |= room->urgent < SL_CLASS_BULK;
+	l->out.o->capped |= room->urgent < SL_CLASS_BULK;
 }
 
 /* Bounded: a fast reader would otherwise delay replies. */
-static void pump(struct sl_link *l)
+static void pump_queue(struct sl_link *l)
 {
 	uint64_t bytes = 0;
 	struct sl_send_room room = {.slot_body =
@@ -447,11 +447,11 @@ static void pump(struct sl_link *l)
 		watch_progress(l);
 		room.window = l->t->ops->window(l->t);
 		room.own = l->t->posted_bytes;
-		room.posted = sl_outlet_ahead(&l->out);
-		room.limit = l->out.o->limit.bytes;
+		room.posted = sl_tx_port_ahead(&l->out);
+		room.limit = l->out.o->dql.limit;
 		s = sl_sendq_next(&l->q, &room, &len);
 		if (!s && (!room.begun_only || !sl_migrate_may_send(l))) {
-			stall(l, &room, bytes != 0);
+			count_stall(l, &room, bytes != 0);
 			return;
 		}
 		if (!s || !send_slice(l, s, len))
@@ -472,7 +472,7 @@ void sl_link_send(struct sl_link *l, struct sl_send *s, enum sl_rpc_class class,
 	if (sl_likely(send_whole(l, s, class)))
 		return;
 	sl_sendq_push(&l->q, s, class);
-	pump(l);
+	pump_queue(l);
 }
 
 void sl_link_withdraw(struct sl_link *l, struct sl_send *s)
@@ -570,7 +570,7 @@ void sl_link_flush(struct sl_link *l, uint64_t now_ns)
 	    l->move_due | (l->window_cnt != 0) | (l->cancels != NULL))
 		send_control(l);
 	if (l->q.cnt) {
-		pump(l);
+		pump_queue(l);
 		send_cancels(l); /* for messages that are complete now */
 	}
 	l->t->ops->flush(l->t);
@@ -580,7 +580,7 @@ void sl_link_flush(struct sl_link *l, uint64_t now_ns)
 
 bool sl_link_arm(struct sl_link *l)
 {
-	const struct sl_outlet *o = l->out.o;
+	const struct sl_tx_port *o = l->out.o;
 	bool waits = o->port && !sl_list_empty(&l->out.node);
 	bool wants_room = l->q.cnt + l->window_cnt != 0 || l->cancels ||
 			  (!sl_list_empty(&o->waiting) && l->out.counted);
@@ -596,6 +596,6 @@ struct sl_send *sl_link_unsent(struct sl_link *l)
 	struct sl_list *node = sl_list_pop_head(&l->in_flight);
 
 	if (!node)
-		node = sl_list_pop_head(&l->left_in_flight);
+		node = sl_list_pop_head(&l->retired_in_flight);
 	return node ? sl_container_of(node, struct sl_send, node) : sl_sendq_pop(&l->q);
 }

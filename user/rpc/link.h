@@ -14,8 +14,8 @@
 #ifndef SL_RPC_LINK_H
 #define SL_RPC_LINK_H
 
-#include "rpc/outlet.h"
-#include "rpc/reader.h"
+#include "rpc/tx_port.h"
+#include "rpc/reassembly.h"
 #include "rpc/sendq.h"
 #include "rpc/transport.h"
 
@@ -42,10 +42,10 @@ struct sl_link_ops {
 	void (*goaway)(void *ctx, bool stays); /* stays: the backend is not ready for now */
 	void (*ready)(void *ctx);
 	/*
-	 * A migration has ended; the owner closes `t`. gone_on: `t` is the former transport, and
+	 * A migration has ended; the owner closes `t`. moved_on: `t` is the former transport, and
 	 * all of it was received. Else `t` is the next transport, and the peer has not followed.
 	 */
-	void (*left)(void *ctx, struct sl_transport *t, bool gone_on);
+	void (*retired)(void *ctx, struct sl_transport *t, bool moved_on);
 	/* Debug builds only; may be NULL: a post reads these bytes now. */
 	void (*reads)(void *ctx, const struct sl_span *spans, unsigned cnt);
 };
@@ -63,7 +63,7 @@ enum sl_link_move {
 	SL_MOVE_NONE,    /* there is none */
 	SL_MOVE_OFFERED, /* the next transport, not used yet */
 	SL_MOVE_HALF,    /* the transport for input, while `t` takes the output */
-	SL_MOVE_LEFT,    /* the former transport: only its end is awaited */
+	SL_MOVE_RETIRED, /* the former transport: only its end is awaited */
 };
 
 /* Tells whether the peer is still there (keepalive.c). */
@@ -82,15 +82,15 @@ struct sl_link_cancels;
 struct sl_link {
 	struct sl_transport *t, *second; /* output goes to t */
 	enum sl_link_move move;
-	bool met;                      /* OFFERED: the peer was heard on the next transport */
-	bool move_due;                 /* MIGRATE must be sent on t */
-	uint64_t move_until_ns;        /* end of the current step */
-	struct sl_list left_in_flight; /* sends whose bytes the former transport still reads */
+	bool probed_ok;                   /* OFFERED: the peer was heard on the next transport */
+	bool move_due;                    /* MIGRATE must be sent on t */
+	uint64_t move_until_ns;           /* end of the current step */
+	struct sl_list retired_in_flight; /* sends whose bytes the former transport still reads */
 	const struct sl_link_ops *ops;
 	void *ctx;
-	struct sl_mem *mem;
-	struct sl_reader_scratch *scratch;
-	struct sl_outlets *outlets;
+	struct sl_capped_alloc *mem;
+	struct sl_reassembly_scratch *scratch;
+	struct sl_tx_ports *tx_ports;
 	/* REQUEST or RESPONSE: what this end receives; the other is a protocol error */
 	enum sl_rpc_type takes;
 	int error;
@@ -113,11 +113,11 @@ struct sl_link {
 	uint64_t last_rx_ns; /* when the peer was last heard */
 	struct sl_keepalive alive;
 	uint64_t now_ns;
-	bool cut;                 /* the pump stopped at its limit, with more to post */
-	struct sl_outlet_use out; /* this link's share of the posted bytes */
+	bool cut;                   /* the pump stopped at its limit, with more to post */
+	struct sl_tx_port_link out; /* this link's share of the posted bytes */
 	struct sl_link_stats stats;
-	uint32_t reading; /* readers in the middle of a message */
-	struct sl_reader readers[SL_RPC_MAX_INTERLEAVE];
+	uint32_t reassembling; /* readers in the middle of a message */
+	struct sl_reassembler reassemblers[SL_RPC_MAX_INTERLEAVE];
 };
 
 /*
@@ -150,8 +150,8 @@ static inline void sl_link_join(struct sl_link *l)
 	const struct sl_transport *t = l->t;
 	uint32_t ring = t->credits.bulk_len, far = sl_sendq_far(t->rate_bps, t->slice_min);
 
-	sl_outlet_join(&l->out, l->outlets, t->port, sl_sendq_cap(t->rate_bps, t->slice_min),
-		       t->port && far < ring ? far : ring);
+	sl_tx_port_join(&l->out, l->tx_ports, t->port, sl_sendq_cap(t->rate_bps, t->slice_min),
+			t->port && far < ring ? far : ring);
 }
 
 /* Returns the number of messages taken, or a negative errno if the link is broken. */
@@ -160,9 +160,9 @@ int sl_link_poll(struct sl_link *l, uint64_t now_ns);
 void sl_link_flush(struct sl_link *l, uint64_t now_ns);
 /*
  * Sends PINGs to a silent peer; called from time to time. Sets `error` after three unanswered PINGs
- * and at least patience_ns of silence.
+ * and at least dead_after_ns of silence.
  */
-void sl_link_keep_alive(struct sl_link *l, uint64_t patience_ns, uint64_t now_ns);
+void sl_link_keep_alive(struct sl_link *l, uint64_t dead_after_ns, uint64_t now_ns);
 /* Event mode. Returns false if there is something to do now. */
 bool sl_link_arm(struct sl_link *l);
 /* Ends the event mode. */
@@ -182,7 +182,7 @@ void sl_link_check(struct sl_link *l);
 
 /*
  * Migrates the link, with all that is under way, to transport `t`. A gateway's link begins; a
- * backend's link waits for it. ops->left follows for the transport that is given up. Returns 0 and
+ * backend's link waits for it. ops->retired follows for the transport that is given up. Returns 0 and
  * owns `t`, or -EPROTO (another peer), -EBUSY (broken, or migrating already), or the error of
  * post().
  */

@@ -11,12 +11,12 @@
 #define OFFERED_NS (30 * SL_NS_PER_SEC) /* backend: until the gateway's MIGRATE */
 
 /* A gateway's link sends the first MIGRATE. */
-static bool leads(const struct sl_link *l)
+static bool is_gateway(const struct sl_link *l)
 {
 	return l->takes == SL_RPC_RESPONSE;
 }
 
-static void leave(struct sl_link *l, bool gone_on)
+static void finish_move(struct sl_link *l, bool moved_on)
 {
 	struct sl_transport *t = l->second;
 	struct sl_list *node;
@@ -24,15 +24,15 @@ static void leave(struct sl_link *l, bool gone_on)
 	if (t->ops->halt)
 		t->ops->halt(t);
 	/* The lent bytes of what was sent on it. */
-	while ((node = sl_list_pop_head(&l->left_in_flight)))
+	while ((node = sl_list_pop_head(&l->retired_in_flight)))
 		l->ops->sent(l->ctx, sl_container_of(node, struct sl_send, node));
 	l->second = NULL;
 	l->move = SL_MOVE_NONE;
 	l->move_due = false;
-	l->ops->left(l->ctx, t, gone_on);
+	l->ops->retired(l->ctx, t, moved_on);
 }
 
-static int say(struct sl_transport *t, enum sl_rpc_type type)
+static int send_control_now(struct sl_transport *t, enum sl_rpc_type type)
 {
 	const struct sl_rpc_header h = {.version_type = (uint8_t)(SL_RPC_VERSION << 4 | type),
 					.flags = SL_RPC_FIRST | SL_RPC_LAST,
@@ -51,18 +51,18 @@ int sl_link_migrate(struct sl_link *l, struct sl_transport *t, uint64_t now_ns)
 	 * A gateway offers a third transport only after it has left the first or given up the
 	 * second.
 	 */
-	if (!leads(l) && (l->move == SL_MOVE_LEFT || l->move == SL_MOVE_OFFERED))
-		leave(l, l->move == SL_MOVE_LEFT);
+	if (!is_gateway(l) && (l->move == SL_MOVE_RETIRED || l->move == SL_MOVE_OFFERED))
+		finish_move(l, l->move == SL_MOVE_RETIRED);
 	if (l->error || l->move)
 		return -EBUSY;
 	if (t->peer_epoch != l->t->peer_epoch)
 		return -EPROTO;
-	rc = leads(l) ? say(t, SL_RPC_PING) : 0;
+	rc = is_gateway(l) ? send_control_now(t, SL_RPC_PING) : 0;
 	if (rc)
 		return rc;
 	l->second = t;
 	l->move = SL_MOVE_OFFERED;
-	l->met = false;
+	l->probed_ok = false;
 	l->move_until_ns = now_ns + FOLLOW_NS;
 	return 0;
 }
@@ -74,11 +74,11 @@ void sl_link_check(struct sl_link *l)
 		(void)l->second->ops->check(l->second);
 }
 
-int sl_migrate_take(struct sl_link *l)
+int sl_migrate_handle(struct sl_link *l)
 {
-	enum sl_link_move from = leads(l) ? SL_MOVE_HALF : SL_MOVE_OFFERED;
+	enum sl_link_move from = is_gateway(l) ? SL_MOVE_HALF : SL_MOVE_OFFERED;
 
-	if (l->move != from || !l->met)
+	if (l->move != from || !l->probed_ok)
 		return -EPROTO;
 	l->move = from + 1;
 	l->move_due = l->move == SL_MOVE_HALF;
@@ -102,12 +102,12 @@ void sl_migrate_sent(struct sl_link *l)
 
 	old->ops->flush(old);
 	while ((node = sl_list_pop_head(&l->in_flight)))
-		sl_list_add_tail(&l->left_in_flight, node);
-	sl_outlet_leave(&l->out);
+		sl_list_add_tail(&l->retired_in_flight, node);
+	sl_tx_port_leave(&l->out);
 	l->t = l->second;
 	l->second = old;
 	sl_link_join(l);
-	l->move = l->move == SL_MOVE_OFFERED ? SL_MOVE_HALF : SL_MOVE_LEFT;
+	l->move = l->move == SL_MOVE_OFFERED ? SL_MOVE_HALF : SL_MOVE_RETIRED;
 	l->move_due = false;
 	l->move_until_ns = l->now_ns + (l->move == SL_MOVE_HALF ? HALF_NS : FOLLOW_NS);
 }
@@ -117,7 +117,7 @@ void sl_migrate_sent(struct sl_link *l)
  * acceptors that learn of a connection by its input; the backend's PONG shows that the link was
  * found. Returns 0 or -errno.
  */
-static int meet(struct sl_link *l)
+static int probe_second(struct sl_link *l)
 {
 	struct sl_transport *t = l->second;
 	struct sl_message m;
@@ -131,12 +131,12 @@ static int meet(struct sl_link *l)
 		return n;
 	type = m.header.version_type & 15;
 	t->ops->release(t, &m);
-	if (type != (leads(l) ? SL_RPC_PONG : SL_RPC_PING))
+	if (type != (is_gateway(l) ? SL_RPC_PONG : SL_RPC_PING))
 		return -EPROTO;
-	l->met = true;
-	l->move_due = leads(l);
-	l->move_until_ns = l->now_ns + (leads(l) ? FOLLOW_NS : OFFERED_NS);
-	return leads(l) ? 0 : say(t, SL_RPC_PONG);
+	l->probed_ok = true;
+	l->move_due = is_gateway(l);
+	l->move_until_ns = l->now_ns + (is_gateway(l) ? FOLLOW_NS : OFFERED_NS);
+	return is_gateway(l) ? 0 : send_control_now(t, SL_RPC_PONG);
 }
 
 /* Only CREDIT may arrive by this transport. Returns 0 or -errno. */
@@ -158,31 +158,31 @@ static bool is_late(const struct sl_link *l)
 	return l->now_ns >= l->move_until_ns;
 }
 
-static bool may_close(const struct sl_link *l)
+static bool may_close_retired(const struct sl_link *l)
 {
-	return l->move == SL_MOVE_LEFT && leads(l) && sl_list_empty(&l->left_in_flight);
+	return l->move == SL_MOVE_RETIRED && is_gateway(l) && sl_list_empty(&l->retired_in_flight);
 }
 
-int sl_migrate_look(struct sl_link *l)
+int sl_migrate_step(struct sl_link *l)
 {
 	int rc = 0;
 
 	switch (l->move) {
 	case SL_MOVE_OFFERED:
-		rc = l->met ? l->second->ops->check(l->second) : meet(l);
+		rc = l->probed_ok ? l->second->ops->check(l->second) : probe_second(l);
 		if (rc || is_late(l))
-			leave(l, false);
+			finish_move(l, false);
 		return 0;
 	case SL_MOVE_HALF:
 		if (l->move_due)
 			rc = expect_credit(l->t);
 		break;
-	case SL_MOVE_LEFT:
+	case SL_MOVE_RETIRED:
 		rc = expect_credit(l->second);
 		if (rc == -EPROTO)
 			return rc;
-		if (rc || is_late(l) || may_close(l))
-			leave(l, true);
+		if (rc || is_late(l) || may_close_retired(l))
+			finish_move(l, true);
 		return 0;
 	default: break;
 	}
@@ -203,12 +203,12 @@ static bool arm_first(struct sl_link *l, bool wants_room)
 static bool arm_second(struct sl_link *l)
 {
 	/* Nothing arrives between PONG and the first MIGRATE. */
-	if (l->move == SL_MOVE_OFFERED && l->met)
+	if (l->move == SL_MOVE_OFFERED && l->probed_ok)
 		return true;
-	return l->second->ops->arm(l->second, !sl_list_empty(&l->left_in_flight));
+	return l->second->ops->arm(l->second, !sl_list_empty(&l->retired_in_flight));
 }
 
 bool sl_migrate_arm(struct sl_link *l, bool wants_room)
 {
-	return !may_close(l) && arm_first(l, wants_room || l->move_due) && arm_second(l);
+	return !may_close_retired(l) && arm_first(l, wants_room || l->move_due) && arm_second(l);
 }

@@ -19,9 +19,9 @@
 #include "rpc/link.h"
 
 /* Advances the migration at each poll. Returns 0 or -errno. */
-int sl_migrate_look(struct sl_link *l);
+int sl_migrate_step(struct sl_link *l);
 /* Handles a received MIGRATE. Returns 0, or -EPROTO if it is unexpected. */
-int sl_migrate_take(struct sl_link *l);
+int sl_migrate_handle(struct sl_link *l);
 /* Returns true if MIGRATE is due and nothing delays it. */
 bool sl_migrate_may_send(const struct sl_link *l);
 /*

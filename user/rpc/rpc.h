@@ -108,7 +108,7 @@ struct sl_rpc_ops {
 	void (*batch_done)(void *app, void *app_data, const struct sl_rpc_batch_end *end);
 	/* The transport does not read the bytes of the batch any more. */
 	void (*sent)(void *app, void *app_data, uint64_t batch);
-	/* The state has changed, or the port went down or came back (sl_rpc_channel_held()). */
+	/* The state has changed, or the port went down or came back (sl_rpc_channel_port_down()). */
 	void (*state)(void *app, void *app_data, enum sl_rpc_state state);
 	/*
 	 * A migration has ended. gone_on: the channel uses the new transport; else it keeps the old
@@ -137,7 +137,7 @@ struct sl_rpc_config {
 	 * While requests are outstanding, a channel must be silent for this time before it ends. A
 	 * backend may compute in the thread that answers PINGs.
 	 */
-	uint64_t patience_ns;
+	uint64_t dead_after_ns;
 	uint64_t grace_ns; /* beyond the budget, before a request times out */
 	bool one_class;    /* FIFO instead of priority classes, for comparison */
 };
@@ -172,7 +172,7 @@ void sl_rpc_channel_drain(struct sl_rpc_channel *ch);
 void sl_rpc_channel_remove(struct sl_rpc_channel *ch);
 enum sl_rpc_state sl_rpc_channel_state(const struct sl_rpc_channel *ch);
 /* Returns true while the port is down: sends wait until it is back or the channel ends. */
-bool sl_rpc_channel_held(const struct sl_rpc_channel *ch);
+bool sl_rpc_channel_port_down(const struct sl_rpc_channel *ch);
 
 /* Path to an rdma endpoint. All zero: as the routes and devices give it. */
 struct sl_rpc_rdma {
@@ -195,7 +195,7 @@ struct sl_rpc_dial_options {
 	 * sl_rpc_adopt() migrates it to this one.
 	 */
 	uint64_t link;
-	bool goes_on;
+	bool resumes;
 };
 /* Returns a random number, so that no other process can guess it; 0: there is no randomness. */
 uint64_t sl_rpc_link_number(void);
@@ -217,19 +217,19 @@ uint32_t sl_rpc_transport_number(const struct sl_transport *t);
 /* Returns the epoch of the peer's process, which changes when the peer starts again. */
 uint64_t sl_rpc_transport_peer(const struct sl_transport *t);
 /* Answers about a virtual connection that has been silent for a while. */
-enum sl_rpc_word {
-	SL_RPC_NO_WORD,
-	SL_RPC_NOBODY,    /* nothing listens there; anyone on the path can forge this answer */
-	SL_RPC_KNOWN,     /* authenticated: the peer has the connection */
-	SL_RPC_FORGOTTEN, /* authenticated: the peer has restarted, or has ended the connection */
+enum sl_rpc_probe_result {
+	SL_RPC_PROBE_NONE,
+	SL_RPC_PROBE_REFUSED, /* nothing listens there; anyone on the path can forge this answer */
+	SL_RPC_PROBE_ALIVE,   /* authenticated: the peer has the connection */
+	SL_RPC_PROBE_REMOVED, /* authenticated: the peer has restarted, or has ended the connection */
 };
 /* Asks the peer for the connection with that number, for at most timeout_ms. Control thread. */
-enum sl_rpc_word sl_rpc_ask(const struct sl_rpc_dial_options *opt, uint32_t number);
+enum sl_rpc_probe_result sl_rpc_probe_peer(const struct sl_rpc_dial_options *opt, uint32_t number);
 /*
  * Describes the path to that endpoint in `text`, without asking the peer. Returns 0 or -errno.
  * -ENETUNREACH: no RDMA device has a route there. -ENODEV: there is no RDMA device.
  */
-int sl_rpc_probe(const char *endpoint, const struct sl_rpc_rdma *rdma, char *text, size_t len);
+int sl_rpc_route_info(const char *endpoint, const struct sl_rpc_rdma *rdma, char *text, size_t len);
 
 struct ibv_context;
 /*
@@ -259,7 +259,7 @@ int sl_rpc_adopt(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now
  * Ends the channel because the peer has no connection of that number any more. Does nothing if the
  * channel uses another one. Worker.
  */
-void sl_rpc_forgotten(struct sl_rpc_channel *ch, uint32_t number);
+void sl_rpc_peer_removed(struct sl_rpc_channel *ch, uint32_t number);
 
 /*
  * Sends items as one batch, in one message per class, so that urgent requests do not wait for
@@ -354,7 +354,7 @@ void sl_rpc_channel_traffic(const struct sl_rpc_channel *ch, struct sl_rpc_traff
 uint64_t sl_rpc_channel_silent_ns(const struct sl_rpc_channel *ch);
 
 /* Returns the number of datagrams that matched no connection. */
-uint64_t sl_rpc_strays(const struct sl_rpc *r);
+uint64_t sl_rpc_unmatched(const struct sl_rpc *r);
 /* Fills `out`. Worker. */
 void sl_rpc_channel_stats(const struct sl_rpc_channel *ch, struct sl_rpc_stats *out);
 

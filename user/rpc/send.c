@@ -62,7 +62,7 @@ static struct sl_span *add_item(struct sl_span *to, const struct sl_rpc_item *it
 	return add_pad(to, it->len);
 }
 
-static bool expects(const struct sl_rpc_item *it)
+static bool wants_continue(const struct sl_rpc_item *it)
 {
 	return it->stream && it->open && it->expects;
 }
@@ -74,8 +74,8 @@ static uint64_t later_ns(uint64_t ns, uint64_t us)
 }
 
 /* Returns the message of the items of one class; NULL: no memory. */
-static struct sl_send *build(struct sl_rpc *r, const struct sl_rpc_item *items, uint32_t cnt,
-			     uint8_t class, uint64_t now_ns)
+static struct sl_send *build_message(struct sl_rpc *r, const struct sl_rpc_item *items,
+				     uint32_t cnt, uint8_t class, uint64_t now_ns)
 {
 	uint64_t span_cnt = 1, first_ns = UINT64_MAX;
 	uint32_t of_class = 0;
@@ -97,7 +97,7 @@ static struct sl_send *build(struct sl_rpc *r, const struct sl_rpc_item *items, 
 	}
 	table = of_class * sizeof(*e);
 	ids = of_class * sizeof(*s->cancelled);
-	s = sl_mem_alloc(&r->mem, sizeof(*s) + table + ids + span_cnt * sizeof(struct sl_span));
+	s = sl_capped_malloc(&r->mem, sizeof(*s) + table + ids + span_cnt * sizeof(struct sl_span));
 	if (!s)
 		return NULL;
 	e = (struct sl_rpc_entry *)(s + 1);
@@ -125,7 +125,7 @@ static struct sl_send *build(struct sl_rpc *r, const struct sl_rpc_item *items, 
 					   (it->compressed ? SL_ENTRY_COMPRESSED : 0) |
 					   (it->stream ? SL_ENTRY_STREAM : 0) |
 					   (it->stream && it->open ? SL_ENTRY_MORE : 0) |
-					   (expects(it) ? SL_ENTRY_EXPECT : 0)),
+					   (wants_continue(it) ? SL_ENTRY_EXPECT : 0)),
 			.time_us = it->budget_us < SL_RPC_TIME_MAX ? (uint32_t)it->budget_us : 0,
 		};
 		s->total += (uint32_t)(sl_rpc_pad8(it->meta_len) + sl_rpc_pad8(it->len));
@@ -135,8 +135,8 @@ static struct sl_send *build(struct sl_rpc *r, const struct sl_rpc_item *items, 
 	return s;
 }
 
-static void remember(struct sl_rpc_channel *ch, struct sl_rpc_item *it, struct sl_pending_batch *b,
-		     uint64_t now_ns)
+static void add_pending(struct sl_rpc_channel *ch, struct sl_rpc_item *it,
+			struct sl_pending_batch *b, uint64_t now_ns)
 {
 	struct sl_rpc *r = ch->rpc;
 	struct sl_pending *p = sl_outstanding_get(&r->out);
@@ -150,7 +150,7 @@ static void remember(struct sl_rpc_channel *ch, struct sl_rpc_item *it, struct s
 	p->stream = it->stream;
 	p->class = it->class;
 	p->open = it->stream && it->open;
-	p->expects = expects(it);
+	p->expects = wants_continue(it);
 	p->part_credit = SL_RPC_PART_WINDOW;
 	p->begun = false;
 	p->interims = 0;
@@ -173,7 +173,7 @@ static void forget_batch(struct sl_rpc_channel *ch, const struct sl_rpc_item *it
 		sl_outstanding_put(&r->out, p);
 	}
 	for (unsigned c = 0; c < SL_CLASS_CNT; c++)
-		sl_mem_free(&r->mem, b->sends[c]);
+		sl_capped_free(&r->mem, b->sends[c]);
 	sl_outstanding_batch_put(&r->out, b);
 }
 
@@ -186,7 +186,7 @@ static int build_all(struct sl_rpc *r, const struct sl_rpc_item *items, struct s
 
 		if (*s)
 			continue;
-		*s = build(r, items, b->cnt, items[i].class, now_ns);
+		*s = build_message(r, items, b->cnt, items[i].class, now_ns);
 		if (!*s)
 			return -EAGAIN;
 		(*s)->owner = (uint64_t)(b - r->out.batches);
@@ -233,7 +233,7 @@ int sl_rpc_send(struct sl_rpc_channel *ch, struct sl_rpc_item *items, uint32_t c
 				       .stream = items->stream};
 	sl_list_add_tail(&ch->batches, &b->node);
 	for (b->cnt = 0; b->cnt < cnt; b->cnt++)
-		remember(ch, &items[b->cnt], b, now_ns);
+		add_pending(ch, &items[b->cnt], b, now_ns);
 	if (build_all(r, items, b, now_ns)) {
 		forget_batch(ch, items, b);
 		return -EAGAIN;
@@ -262,8 +262,8 @@ static struct sl_stream_part *build_part(struct sl_rpc *r, uint64_t id,
 {
 	uint64_t padded = sl_rpc_pad8(part->len);
 	struct sl_stream_part *p =
-		sl_mem_alloc(&r->mem, sizeof(*p) + sizeof(struct sl_span) +
-					      sizeof(struct sl_rpc_entry) + padded);
+		sl_capped_malloc(&r->mem, sizeof(*p) + sizeof(struct sl_span) +
+						  sizeof(struct sl_rpc_entry) + padded);
 	struct sl_rpc_entry *e;
 	struct sl_send *s;
 	uint8_t *to;

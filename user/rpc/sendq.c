@@ -29,7 +29,7 @@ static unsigned class_of(const struct sl_sendq *q, const struct sl_send *s)
  * Returns the node to insert behind. Searches from the end: most messages come in order of
  * deadline.
  */
-static struct sl_list *place_of(struct sl_sendq *q, const struct sl_send *s, unsigned class)
+static struct sl_list *insert_after_of(struct sl_sendq *q, const struct sl_send *s, unsigned class)
 {
 	struct sl_list *head = &q->queue[class], *at;
 
@@ -44,7 +44,7 @@ static struct sl_list *place_of(struct sl_sendq *q, const struct sl_send *s, uns
 	return at;
 }
 
-static void take_out(struct sl_sendq *q, struct sl_send *s)
+static void unlink_send(struct sl_sendq *q, struct sl_send *s)
 {
 	unsigned class = class_of(q, s);
 	struct sl_list *before = s->node.prev;
@@ -66,7 +66,7 @@ void sl_sendq_push(struct sl_sendq *q, struct sl_send *s, enum sl_rpc_class clas
 		sl_list_add_tail(&q->queue[SL_CLASS_BULK], &s->node);
 		return;
 	}
-	at = place_of(q, s, class);
+	at = insert_after_of(q, s, class);
 	sl_list_add_head(at, &s->node);
 	if (s->deadline_ns != UINT64_MAX &&
 	    (!q->last_timed[class] || at == &q->last_timed[class]->node))
@@ -90,14 +90,14 @@ static struct sl_send *head_of(const struct sl_sendq *q, unsigned class, bool be
 	return best;
 }
 
-static uint64_t moved_in(uint64_t rate_bps, uint64_t ns)
+static uint64_t bytes_in(uint64_t rate_bps, uint64_t ns)
 {
 	return rate_bps / 8 * ns / 1000000000;
 }
 
 uint32_t sl_sendq_cap(uint64_t rate_bps, uint32_t slice_min)
 {
-	uint64_t bytes = moved_in(rate_bps, SL_SENDQ_CAP_NS);
+	uint64_t bytes = bytes_in(rate_bps, SL_SENDQ_CAP_NS);
 
 	/* Two slices: one moves while the next is made. */
 	if (bytes < 2 * (uint64_t)slice_min)
@@ -107,14 +107,14 @@ uint32_t sl_sendq_cap(uint64_t rate_bps, uint32_t slice_min)
 
 uint32_t sl_sendq_far(uint64_t rate_bps, uint32_t slice_min)
 {
-	uint64_t bytes = moved_in(rate_bps, SL_SENDQ_FAR_NS);
+	uint64_t bytes = bytes_in(rate_bps, SL_SENDQ_FAR_NS);
 	uint32_t caps = 2 * sl_sendq_cap(rate_bps, slice_min);
 
 	return bytes > caps ? (uint32_t)bytes : caps;
 }
 
 /* Returns the longest slice for this class; 0: too many bytes are posted. */
-static uint32_t most_of(const struct sl_send_room *room, unsigned class)
+static uint32_t slice_limit_of(const struct sl_send_room *room, unsigned class)
 {
 	uint32_t cap = sl_sendq_cap(room->rate_bps, room->slice_min);
 	uint32_t posted = class == SL_CLASS_LATENCY ? room->own : room->posted;
@@ -133,8 +133,8 @@ static uint32_t most_of(const struct sl_send_room *room, unsigned class)
 }
 
 /* Returns the message of a class that may go now, with the length of its slice; NULL: none. */
-static struct sl_send *pick(struct sl_sendq *q, unsigned class, const struct sl_send_room *room,
-			    uint32_t most, uint32_t *len)
+static struct sl_send *pick_send(struct sl_sendq *q, unsigned class,
+				 const struct sl_send_room *room, uint32_t most, uint32_t *len)
 {
 	struct sl_send *s = head_of(q, class, room->begun_only);
 	uint32_t left;
@@ -165,9 +165,9 @@ static struct sl_send *round_robin(struct sl_sendq *q, const struct sl_send_room
 	unsigned ready = 0;
 
 	for (unsigned c = DRR_FIRST; c < SL_SENDQ_CLASSES; c++) {
-		uint32_t most = most_of(room, c);
+		uint32_t most = slice_limit_of(room, c);
 
-		s[c] = most ? pick(q, c, room, most, &slice[c]) : NULL;
+		s[c] = most ? pick_send(q, c, room, most, &slice[c]) : NULL;
 		if (sl_list_empty(&q->queue[c]))
 			q->deficit[c] = 0;
 		if (s[c]) {
@@ -202,12 +202,12 @@ struct sl_send *sl_sendq_next(struct sl_sendq *q, const struct sl_send_room *roo
 	if (!q->cnt)
 		return NULL;
 	if (q->one_class)
-		return pick(q, SL_CLASS_BULK, room, room->slice_max, len);
-	s = pick(q, SL_CLASS_CONTROL, room, room->slice_max, len);
+		return pick_send(q, SL_CLASS_BULK, room, room->slice_max, len);
+	s = pick_send(q, SL_CLASS_CONTROL, room, room->slice_max, len);
 	return s ? s : round_robin(q, room, len);
 }
 
-static void end(struct sl_sendq *q, const struct sl_send *s)
+static void end_send(struct sl_sendq *q, const struct sl_send *s)
 {
 	unsigned class = class_of(q, s), kept = 0;
 
@@ -231,14 +231,14 @@ bool sl_sendq_posted(struct sl_sendq *q, struct sl_send *s, uint32_t len)
 		return false;
 	}
 	if (was_started)
-		end(q, s);
-	take_out(q, s);
+		end_send(q, s);
+	unlink_send(q, s);
 	return true;
 }
 
 void sl_sendq_remove(struct sl_sendq *q, struct sl_send *s)
 {
-	take_out(q, s);
+	unlink_send(q, s);
 	q->bytes -= s->total;
 }
 
@@ -250,8 +250,8 @@ struct sl_send *sl_sendq_pop(struct sl_sendq *q)
 		if (s) {
 			q->bytes -= s->total - s->offset;
 			if (s->offset)
-				end(q, s);
-			take_out(q, s);
+				end_send(q, s);
+			unlink_send(q, s);
 			return s;
 		}
 	}

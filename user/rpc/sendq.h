@@ -14,7 +14,7 @@
  * Otherwise a slice is SL_SENDQ_WHOLE, and a ring of the usual size may be full. The first urgent
  * message after a pause waits for that.
  *
- * A slow or distant link, or an end that sleeps or computes, needs a higher cap, which limit.h
+ * A slow or distant link, or an end that sleeps or computes, needs a higher cap, which dql.h
  * learns. Links of one port delay each other: their cap stays below sl_sendq_far().
  *
  * one_class: one list in order of arrival, without slices or cap.

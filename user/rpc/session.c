@@ -24,7 +24,7 @@ void sl_rpc_config_default(struct sl_rpc_config *cfg)
 		.max_outstanding = SL_DEFAULT_MAX_EXCHANGES,
 		.slots = 256,
 		.ping_interval_ns = SL_NS_PER_SEC,
-		.patience_ns = 10 * SL_NS_PER_SEC,
+		.dead_after_ns = 10 * SL_NS_PER_SEC,
 		.grace_ns = 100 * SL_NS_PER_MS,
 	};
 }
@@ -45,7 +45,7 @@ struct sl_rpc *sl_rpc_create(const struct sl_rpc_config *cfg, const struct sl_rp
 	sl_list_init(&r->channels);
 	sl_list_init(&r->awake);
 	sl_wheel_init(&r->wheel, 0, TIMER_TICK_NS);
-	sl_mem_init(&r->mem, MEM_BASE + (size_t)cfg->max_outstanding * MEM_PER_REQUEST);
+	sl_capped_init(&r->mem, MEM_BASE + (size_t)cfg->max_outstanding * MEM_PER_REQUEST);
 	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (r->epoll_fd < 0)
 		goto free_r;
@@ -74,10 +74,10 @@ void sl_rpc_destroy(struct sl_rpc *r)
 	}
 	while ((node = sl_list_pop_head(&r->channels)))
 		free(sl_container_of(node, struct sl_rpc_channel, node));
-	sl_rpc_settle();
+	sl_rpc_wait_closed();
 	SL_CHECK(r->out.used == 0 && r->mem.used == 0 && sl_wheel_count(&r->wheel) == 0);
 	sl_outstanding_fini(&r->out);
-	sl_mem_fini(&r->mem);
+	sl_capped_fini(&r->mem);
 	close(r->epoll_fd);
 	free(r);
 }
@@ -135,25 +135,25 @@ enum sl_rpc_state sl_rpc_channel_state(const struct sl_rpc_channel *ch)
 	return ch->state;
 }
 
-bool sl_rpc_channel_held(const struct sl_rpc_channel *ch)
+bool sl_rpc_channel_port_down(const struct sl_rpc_channel *ch)
 {
-	return ch->held;
+	return ch->port_down;
 }
 
 /* Migrates the channel, with all that is under way. Returns 0 or -1. */
-static int go_on_by(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now_ns)
+static int resume_on(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now_ns)
 {
 	if (ch->state != SL_RPC_UP || sl_channel_watch_transport(ch, t))
 		return -1;
 	if (sl_link_migrate(&ch->link, t, now_ns)) {
-		sl_hubs_unwatch(&ch->rpc->hubs, ch->rpc->epoll_fd, t);
+		sl_poll_groups_unwatch(&ch->rpc->poll_groups, ch->rpc->epoll_fd, t);
 		return -1;
 	}
 	sl_channel_wake(ch);
 	return 0;
 }
 
-static int take_up(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now_ns)
+static int start_on(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now_ns)
 {
 	struct sl_rpc *r = ch->rpc;
 
@@ -164,16 +164,16 @@ static int take_up(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t n
 		.ctx = ch,
 		.mem = &r->mem,
 		.scratch = &r->scratch,
-		.outlets = &r->outlets,
+		.tx_ports = &r->tx_ports,
 		.takes = SL_RPC_RESPONSE,
 		.alive = {.silence_ns = r->cfg.ping_interval_ns,
 			  .interval_ns = r->cfg.ping_interval_ns},
 	};
 	sl_link_init(&ch->link, t, now_ns, r->cfg.one_class);
 	ch->asked_ns = 0;
-	sl_channel_see(ch);
+	sl_channel_copy_stats(ch);
 	ch->state = SL_RPC_UP;
-	ch->held = t->held;
+	ch->port_down = t->port_down;
 	ch->leaving = ch->ends = false;
 	ch->drained_ns = 0;
 	ch->used = true;
@@ -188,16 +188,16 @@ static int take_up(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t n
 
 int sl_rpc_adopt(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now_ns)
 {
-	int rc = t->goes_on ? go_on_by(ch, t, now_ns) : take_up(ch, t, now_ns);
+	int rc = t->resumes ? resume_on(ch, t, now_ns) : start_on(ch, t, now_ns);
 
-	if (rc && t->goes_on)
-		sl_channel_tell_move(ch, false);
+	if (rc && t->resumes)
+		sl_channel_report_move(ch, false);
 	if (rc)
 		sl_rpc_dial_drop(t);
 	return rc;
 }
 
-void sl_rpc_forgotten(struct sl_rpc_channel *ch, uint32_t number)
+void sl_rpc_peer_removed(struct sl_rpc_channel *ch, uint32_t number)
 {
 	struct sl_link *l = &ch->link;
 
@@ -234,7 +234,7 @@ static unsigned take_events(struct sl_rpc *r)
 			struct sl_rpc_channel *ch = ev[i].data.ptr;
 
 			sum++;
-			if (sl_hubs_check(&r->hubs, ch))
+			if (sl_poll_groups_handle_event(&r->poll_groups, ch))
 				continue;
 			sl_link_check(&ch->link);
 			sl_channel_wake(ch);
@@ -253,10 +253,10 @@ static unsigned take_shared(struct sl_rpc *r, bool is_tick)
 	unsigned sum = 0;
 
 	if (is_tick || r->out.used)
-		sl_hubs_take(&r->hubs);
+		sl_poll_groups_poll(&r->poll_groups);
 	else
-		sl_hubs_glance(&r->hubs);
-	for (; (ch = sl_hubs_stirred(&r->hubs)); sum++)
+		sl_poll_groups_poll_nonblock(&r->poll_groups);
+	for (; (ch = sl_poll_groups_next_ready(&r->poll_groups)); sum++)
 		sl_channel_wake(ch);
 	return sum;
 }
@@ -267,7 +267,7 @@ static unsigned take_shared(struct sl_rpc *r, bool is_tick)
  */
 static bool is_going_on(const struct sl_rpc_channel *ch)
 {
-	return (ch->outstanding && !ch->link.t->hub) || sl_channel_parts(ch) ||
+	return (ch->outstanding && !ch->link.t->poll_group) || sl_channel_closes_when_idle(ch) ||
 	       !sl_list_empty(&ch->ended) || sl_link_has_work(&ch->link);
 }
 
@@ -351,7 +351,7 @@ void sl_rpc_flush(struct sl_rpc *r, uint64_t now_ns)
 	{
 		sl_link_flush(&ch->link, now_ns);
 		if (!sl_list_empty(&ch->ended))
-			sl_channel_tell(ch);
+			sl_channel_report_sent(ch);
 	}
 }
 
@@ -372,7 +372,7 @@ uint64_t sl_rpc_next_ns(const struct sl_rpc *r)
 	for_each_awake(r, at, next, ch)
 	{
 		/* Draining and broken channels end in a tick. */
-		if ((sl_channel_parts(ch) || ch->link.error) && r->check_ns < next_ns)
+		if ((sl_channel_closes_when_idle(ch) || ch->link.error) && r->check_ns < next_ns)
 			next_ns = r->check_ns;
 		if (sl_link_next_ns(&ch->link) < next_ns)
 			next_ns = sl_link_next_ns(&ch->link);
@@ -398,7 +398,7 @@ bool sl_rpc_arm(struct sl_rpc *r)
 			return false;
 		}
 	}
-	if (sl_hubs_arm(&r->hubs))
+	if (sl_poll_groups_arm(&r->poll_groups))
 		return true;
 	sl_rpc_disarm(r, true);
 	return false;
@@ -418,9 +418,9 @@ void sl_rpc_disarm(struct sl_rpc *r, bool rang)
 		(void)take_events(r);
 }
 
-uint64_t sl_rpc_strays(const struct sl_rpc *r)
+uint64_t sl_rpc_unmatched(const struct sl_rpc *r)
 {
-	return r->hubs.strays;
+	return r->poll_groups.unmatched;
 }
 
 uint64_t sl_rpc_channel_silent_ns(const struct sl_rpc_channel *ch)
@@ -455,9 +455,9 @@ void sl_rpc_channel_stats(const struct sl_rpc_channel *ch, struct sl_rpc_stats *
 	out->doorbells = ch->past_doorbells + (up ? ch->seen.doorbells : 0);
 	out->outstanding = ch->outstanding;
 	if (up) {
-		out->datagrams_resent += ch->seen.resent;
-		out->datagrams_doubled += ch->seen.doubled;
-		out->datagrams_unsealed += ch->seen.unsealed;
+		out->datagrams_resent += ch->seen.retransmitted;
+		out->datagrams_doubled += ch->seen.duplicates;
+		out->datagrams_unsealed += ch->seen.bad_mac;
 		out->slots = ch->seen.slots;
 		out->slots_free = ch->seen.slots_free;
 	}

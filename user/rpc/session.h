@@ -13,7 +13,7 @@
 #ifndef SL_RPC_SESSION_H
 #define SL_RPC_SESSION_H
 
-#include "rpc/hub.h"
+#include "rpc/poll_group.h"
 #include "rpc/link.h"
 #include "rpc/outstanding.h"
 #include "rpc/rpc.h"
@@ -40,8 +40,8 @@ struct sl_stream_part {
 /*
  * Copy of the transport's figures at the last tick, for other threads: the transport may be gone.
  */
-struct sl_channel_seen {
-	uint64_t silent_ns, doorbells, resent, doubled, unsealed;
+struct sl_channel_copy {
+	uint64_t silent_ns, doorbells, retransmitted, duplicates, bad_mac;
 	uint32_t slots, slots_free;
 };
 
@@ -53,7 +53,7 @@ struct sl_rpc_channel {
 	char name[64];
 	void *app_data;
 	enum sl_rpc_state state;
-	bool held;           /* the port is down, as last reported to the owner */
+	bool port_down;      /* the port is down, as last reported to the owner */
 	bool leaving;        /* the owner drains it */
 	bool ends;           /* the peer drains it for good; else the peer may become ready again */
 	uint64_t drained_ns; /* draining, with nothing outstanding since then; 0: not so */
@@ -64,7 +64,7 @@ struct sl_rpc_channel {
 	uint32_t outstanding;
 	uint32_t part_bytes[SL_CLASS_CNT]; /* bytes of queued parts */
 	uint64_t next_batch;
-	struct sl_channel_seen seen;
+	struct sl_channel_copy seen;
 	uint64_t asked_ns;         /* when the peer last had something to compute */
 	struct sl_rpc_stats stats; /* without what link and transport count */
 	struct sl_link_stats past; /* of former links */
@@ -84,13 +84,13 @@ struct sl_rpc {
 	uint64_t round_ping_ns; /* earliest PING of these channels and of new ones */
 	struct sl_outstanding out;
 	struct sl_wheel wheel;
-	struct sl_mem mem;
+	struct sl_capped_alloc mem;
 	size_t part_bytes; /* of all channels */
 	uint64_t now_ns, check_ns;
 	int epoll_fd;
-	struct sl_hubs hubs;
-	struct sl_reader_scratch scratch;
-	struct sl_outlets outlets;
+	struct sl_poll_groups poll_groups;
+	struct sl_reassembly_scratch scratch;
+	struct sl_tx_ports tx_ports;
 };
 
 /* Lets each burst poll the channel until nothing is going on. */
@@ -107,7 +107,7 @@ static inline void sl_channel_wake(struct sl_rpc_channel *ch)
 }
 
 /* Returns true if the channel goes down as soon as nothing is outstanding. */
-static inline bool sl_channel_parts(const struct sl_rpc_channel *ch)
+static inline bool sl_channel_closes_when_idle(const struct sl_rpc_channel *ch)
 {
 	return ch->state == SL_RPC_DRAINING && (ch->leaving || ch->ends);
 }
@@ -119,15 +119,15 @@ unsigned sl_channel_poll(struct sl_rpc_channel *ch, uint64_t now_ns);
 /* Runs about every millisecond: keepalive, state of the port, end of a drained channel. */
 void sl_channel_tick(struct sl_rpc_channel *ch, uint64_t now_ns);
 /* Copies the transport's figures to `seen`. */
-void sl_channel_see(struct sl_rpc_channel *ch);
+void sl_channel_copy_stats(struct sl_rpc_channel *ch);
 /* Watches the transport's events for this channel. Returns 0 or -errno. */
 int sl_channel_watch_transport(struct sl_rpc_channel *ch, struct sl_transport *t);
 /* Reports the end of a migration to the owner. */
-void sl_channel_tell_move(const struct sl_rpc_channel *ch, bool gone_on);
+void sl_channel_report_move(const struct sl_rpc_channel *ch, bool gone_on);
 /* Ends the channel: calls sent, failed, batch_done and state, and closes the link. */
 void sl_channel_down(struct sl_rpc_channel *ch, enum sl_rpc_failure why_left);
 /* Calls `sent` and batch_done where they are due. */
-void sl_channel_tell(struct sl_rpc_channel *ch);
+void sl_channel_report_sent(struct sl_rpc_channel *ch);
 /* Removes a request from its channel and batch; the last one ends the batch. */
 void sl_channel_forget(struct sl_rpc_channel *ch, struct sl_pending *p);
 /*

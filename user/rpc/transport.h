@@ -28,7 +28,7 @@
 #include "sluice/rpc_wire.h"
 
 struct sl_transport;
-struct sl_hub;
+struct sl_poll_group;
 
 /*
  * A received message. The header is a private copy; its version, type and fragment_len are checked.
@@ -80,7 +80,7 @@ struct sl_transport_ops {
 	void (*halt)(struct sl_transport *t);
 	/* Returns true if all posted bytes have reached the peer's host. NULL: always true. */
 	bool (*delivered)(const struct sl_transport *t);
-	/* Closes without blocking. Slow steps happen elsewhere, see sl_rpc_settle(). */
+	/* Closes without blocking. Slow steps happen elsewhere, see sl_rpc_wait_closed(). */
 	void (*close)(struct sl_transport *t);
 	/*
 	 * Joins the poll group of `owner`, which is identified by its pointer. Returns 0 or -errno.
@@ -101,22 +101,22 @@ struct sl_transport {
 	uint64_t peer_epoch;  /* boot epoch of the peer, from its HELLO */
 	uint16_t peer_worker; /* acceptor: worker of the gateway */
 	uint64_t link;        /* number of the link that the dialer chose */
-	bool goes_on;         /* the link migrates to this transport (sl_link_migrate()) */
+	bool resumes;         /* the link migrates to this transport (sl_link_migrate()) */
 	uint32_t number;      /* this end's number of a virtual connection; 0: none */
 	/* virtual connection: the peer owes an answer since then; 0: it owes none */
 	uint64_t silent_ns;
-	_Atomic bool held;     /* the port is down and nothing is posted; any thread may read it */
-	bool patient;          /* set by the owner: the peer may be computing and slow to answer */
-	uint64_t rate_bps;     /* rate of the wire, for the cap of posted bytes */
-	uintptr_t port;        /* transports with the same value share a wire; 0: not shared */
-	uint32_t posted_bytes; /* posted, not yet completed */
+	_Atomic bool port_down; /* the port is down and nothing is posted; any thread may read it */
+	bool peer_busy;         /* set by the owner: the peer may be computing and slow to answer */
+	uint64_t rate_bps;      /* rate of the wire, for the cap of posted bytes */
+	uintptr_t port;         /* transports with the same value share a wire; 0: not shared */
+	uint32_t posted_bytes;  /* posted, not yet completed */
 	uint64_t doorbells;
 	/* Datagrams: retransmitted, received twice, with a bad MAC. */
-	uint64_t resent, doubled, unsealed;
+	uint64_t retransmitted, duplicates, bad_mac;
 	struct sl_credits credits;
-	struct sl_hub *hub;     /* poll group, set by attach(); NULL: none */
-	void *watcher;          /* set by sl_hubs_watch() */
-	struct sl_list stirred; /* in the poll group's list: a message has arrived */
+	struct sl_poll_group *poll_group; /* poll group, set by attach(); NULL: none */
+	void *watcher;                    /* set by sl_poll_groups_watch() */
+	struct sl_list ready_node;        /* in the poll group's list: a message has arrived */
 	char info[128];
 };
 
@@ -179,7 +179,7 @@ struct sl_rpc_listener_ops {
 	 * Like accept(), but makes no system call: for an owner that is busy and calls accept()
 	 * seldom. NULL: each step needs one.
 	 */
-	struct sl_transport *(*glance)(struct sl_rpc_listener *l, uint64_t now_ns);
+	struct sl_transport *(*poll_nonblock)(struct sl_rpc_listener *l, uint64_t now_ns);
 	/* Returns when accept() must be called without an event (time-outs); UINT64_MAX: never. */
 	uint64_t (*next_ns)(const struct sl_rpc_listener *l);
 	void (*close)(struct sl_rpc_listener *l);
@@ -193,8 +193,9 @@ struct sl_rpc_listener {
 	 * value is unlimited. A further peer hears that the backend is full, before anything is
 	 * allocated for it.
 	 */
-	_Atomic uint32_t room;
-	_Atomic uint32_t promised; /* part of `room` that is granted and not handed over yet */
+	_Atomic uint32_t accept_limit;
+	_Atomic uint32_t
+		unaccepted; /* part of `accept_limit` that is granted and not handed over yet */
 };
 
 /* Error message that the connecting side prints. */
@@ -203,7 +204,7 @@ struct sl_rpc_listener {
 /* Returns true if a new link finds no room. A link that migrates has its room already. */
 static inline bool sl_rpc_listener_full(const struct sl_rpc_listener *l, uint32_t hello_flags)
 {
-	return !(hello_flags & SL_HELLO_GOES_ON) && l->promised >= l->room;
+	return !(hello_flags & SL_HELLO_RESUME) && l->unaccepted >= l->accept_limit;
 }
 
 /*
@@ -221,7 +222,7 @@ static inline void *sl_rpc_listener_new(size_t size, const struct sl_rpc_listene
 	}
 	l->ops = ops;
 	l->fd = -1;
-	l->room = UINT32_MAX;
+	l->accept_limit = UINT32_MAX;
 	return l;
 }
 
@@ -255,12 +256,12 @@ struct sl_transport_scheme {
 				     struct sl_err *err);
 	struct sl_rpc_listener *(*listen)(const struct sl_rpc_listen_options *opt,
 					  struct sl_err *err);
-	void (*settle)(void); /* NULL: nothing to wait for */
+	void (*wait_closed)(void); /* NULL: nothing to wait for */
 	/* Asks for a connection by its number; NULL: connections have none. */
-	enum sl_rpc_word (*ask)(const struct sl_rpc_dial_options *opt, const char *address,
-				uint32_t number);
-	int (*probe)(const char *address, const struct sl_rpc_rdma *rdma, char *text,
-		     size_t len);              /* NULL: the peer is on this host */
+	enum sl_rpc_probe_result (*probe_peer)(const struct sl_rpc_dial_options *opt,
+					       const char *address, uint32_t number);
+	int (*route_info)(const char *address, const struct sl_rpc_rdma *rdma, char *text,
+			  size_t len);         /* NULL: the peer is on this host */
 	bool (*has_name)(const char *address); /* NULL: addresses are never names */
 	void (*preload)(void);                 /* NULL: nothing is loaded late */
 };
@@ -276,7 +277,7 @@ struct sl_rpc_listener *sl_rpc_listen(const char *endpoint, const struct sl_rpc_
 /*
  * Waits about 50 ms until everything that this process has closed is gone, at the end of a program.
  */
-void sl_rpc_settle(void);
+void sl_rpc_wait_closed(void);
 
 /* Returns a random number that identifies this process. A forked child draws its own. */
 uint64_t sl_rpc_boot_epoch(void);

@@ -42,7 +42,7 @@ static void open_hasty(struct gateway *g, const char *ep)
 
 	sl_rpc_config_default(&cfg);
 	cfg.ping_interval_ns = 500 * SL_NS_PER_MS;
-	cfg.patience_ns = 2 * SL_NS_PER_SEC;
+	cfg.dead_after_ns = 2 * SL_NS_PER_SEC;
 	gw_open_with(g, ep, &cfg);
 }
 
@@ -180,7 +180,7 @@ TEST_EACH(unanswered_pings_end_the_channel, endpoint_cnt())
 
 	sl_rpc_config_default(&cfg);
 	cfg.ping_interval_ns = 300 * SL_NS_PER_MS;
-	cfg.patience_ns = 100 * SL_NS_PER_MS;
+	cfg.dead_after_ns = 100 * SL_NS_PER_MS;
 	gw_open_with(&g, ep, &cfg);
 	/* Answered ones keep an idle channel up. */
 	start = sl_now_ns();

@@ -24,7 +24,7 @@ static void take_all(const void *arg)
 
 	alarm(3 * harness_timeout_s());
 	for (;;) {
-		l->room = shared->room;
+		l->accept_limit = shared->room;
 		shared->accepted += l->ops->accept(l, sl_now_ns()) != NULL;
 		shared->refused = (uint32_t)l->refused;
 		usleep(200);
@@ -39,7 +39,7 @@ static struct sl_transport *dial(const char *endpoint, bool goes_on, struct sl_e
 					  .slots = 64,
 					  .timeout_ms = harness_timeout_s() * 1000,
 					  .link = 7,
-					  .goes_on = goes_on};
+					  .resumes = goes_on};
 
 	return sl_rpc_dial(&opt, err);
 }
@@ -161,7 +161,7 @@ TEST_EACH(a_backend_has_so_many_links_and_tells_the_next, endpoint_cnt())
 	}
 	gw_expect_one_answer(&g);
 	ck_assert_uint_eq(g.downs, 0);
-	sl_rpc_forgotten(first, sl_rpc_transport_number(first->link.t));
+	sl_rpc_peer_removed(first, sl_rpc_transport_number(first->link.t));
 	gw_until(&g, g.downs == 1);
 	open_links(&g, ep, 1); /* once it is noticed */
 	gw_expect_one_answer(&g);

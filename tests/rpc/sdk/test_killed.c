@@ -53,7 +53,7 @@ static struct sl_transport *dial(const struct place *at, const char *endpoint, b
 					  .slots = at->cfg.slots,
 					  .timeout_ms = 2000,
 					  .link = at->link,
-					  .goes_on = goes_on};
+					  .resumes = goes_on};
 	uint64_t until_ns = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
 	struct sl_err err = SL_ERR(256);
 	struct sl_transport *t;
@@ -116,12 +116,12 @@ static void offer(struct place *at, bool meets)
 	if (!meets)
 		backend_pause(at->p);
 	adopt(at, t);
-	while (meets && !at->g.ch->link.met) /* without a flush, which would say MIGRATE */
+	while (meets && !at->g.ch->link.probed_ok) /* without a flush, which would say MIGRATE */
 		(void)sl_rpc_poll(at->g.r, sl_now_ns());
 	if (meets)
 		backend_pause(at->p);
 	ck_assert_int_eq(move_of(at), SL_MOVE_OFFERED);
-	ck_assert_int_eq(at->g.ch->link.met, meets);
+	ck_assert_int_eq(at->g.ch->link.probed_ok, meets);
 }
 
 static void bring_to(struct place *at, enum state state)
@@ -170,8 +170,8 @@ static void look_after(struct place *at)
 	if (!silent_ns || sl_now_ns() < silent_ns + 200 * SL_NS_PER_MS)
 		return;
 	number = sl_rpc_transport_number(at->g.ch->link.t);
-	if (number && sl_rpc_ask(&opt, number) == SL_RPC_FORGOTTEN)
-		sl_rpc_forgotten(at->g.ch, number);
+	if (number && sl_rpc_probe_peer(&opt, number) == SL_RPC_PROBE_REMOVED)
+		sl_rpc_peer_removed(at->g.ch, number);
 }
 
 static void check_ends(const struct place *at, unsigned answered)
@@ -199,7 +199,7 @@ static void kill_in(enum state state, int first, int second, bool starts_again)
 		 first == second ? "" : at.second);
 	sl_rpc_config_default(&at.cfg);
 	at.cfg.ping_interval_ns = 500 * SL_NS_PER_MS;
-	at.cfg.patience_ns = 2 * SL_NS_PER_SEC;
+	at.cfg.dead_after_ns = 2 * SL_NS_PER_SEC;
 	start(&at);
 	at.g = (struct gateway){.r = sl_rpc_create(&at.cfg, NULL, &gw_ops, &at.g)};
 	at.g.ch = sl_rpc_channel_add(at.g.r, "test", NULL);

@@ -605,7 +605,7 @@ static struct sl_rpc_config patient(void)
 	struct sl_rpc_config cfg;
 
 	sl_rpc_config_default(&cfg);
-	cfg.patience_ns = harness_timeout_s() * SL_NS_PER_SEC;
+	cfg.dead_after_ns = harness_timeout_s() * SL_NS_PER_SEC;
 	return cfg;
 }
 
@@ -634,7 +634,7 @@ static void await_end(struct gateway *g, const char *ep)
 	bool computes = g->ch->outstanding;
 
 	if (silent) {
-		g->r->cfg.patience_ns = SILENCE_NS;
+		g->r->cfg.dead_after_ns = SILENCE_NS;
 		g->ch->link.alive.silence_ns = g->ch->link.alive.interval_ns = SILENCE_NS / 16;
 		g->ch->link.alive.next_ns = 0;
 	}

@@ -53,7 +53,7 @@ static struct sl_transport *dial(const char *endpoint, uint64_t link, bool goes_
 					  .slots = cfg->slots,
 					  .timeout_ms = 2000,
 					  .link = link,
-					  .goes_on = goes_on};
+					  .resumes = goes_on};
 	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
 	struct sl_err err = SL_ERR(256);
 	struct sl_transport *t;

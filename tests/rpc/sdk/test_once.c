@@ -61,10 +61,10 @@ static void look_at(struct way *w, const struct sl_rpc_channel *ch)
 	w->t = t;
 	snprintf(w->info, sizeof(w->info), "%.120s / %.120s", t->info,
 		 ch->link.second ? ch->link.second->info : "-");
-	w->resent += t->resent - w->seen_resent;
-	w->doubled += t->doubled - w->seen_doubled;
-	w->seen_resent = t->resent;
-	w->seen_doubled = t->doubled;
+	w->resent += t->retransmitted - w->seen_resent;
+	w->doubled += t->duplicates - w->seen_doubled;
+	w->seen_resent = t->retransmitted;
+	w->seen_doubled = t->duplicates;
 }
 
 struct numbered {

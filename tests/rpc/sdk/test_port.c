@@ -113,7 +113,7 @@ static bool go_down_and_up(struct gateway *g)
 	send_some(g);
 	gw_turn(g); /* they are under way, some of them */
 	set_port(true);
-	gw_until(g, sl_rpc_channel_held(g->ch) || g->downs);
+	gw_until(g, sl_rpc_channel_port_down(g->ch) || g->downs);
 	if (g->downs && sl_now_ns() >= down_ns + PATIENT_MS * SL_NS_PER_MS)
 		return false;
 	ck_assert_uint_eq(g->ups, told + 1);
@@ -129,7 +129,7 @@ static bool go_down_and_up(struct gateway *g)
 	gw_until(g, (g->done == next && g->batches_done == g->sent) || g->downs);
 	if (g->downs && down_ns >= PATIENT_MS * SL_NS_PER_MS)
 		return false;
-	ck_assert(!sl_rpc_channel_held(g->ch));
+	ck_assert(!sl_rpc_channel_port_down(g->ch));
 	ck_assert_uint_eq(g->ups, told + 2);
 	return true;
 }
@@ -176,7 +176,7 @@ TEST_EACH(a_port_that_stays_down_ends_the_link, endpoint_cnt() * 2)
 	p = backend_start(&(struct sl_backend_options){.listen = ep, .handle = answer_here});
 	sl_rpc_config_default(&cfg);
 	cfg.ping_interval_ns = 100 * SL_NS_PER_MS;
-	cfg.patience_ns = SL_NS_PER_SEC;
+	cfg.dead_after_ns = SL_NS_PER_SEC;
 	gw_open_with(&g, ep, &cfg);
 	gw_expect_one_answer(&g);
 	if (_i % 2)

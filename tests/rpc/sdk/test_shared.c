@@ -86,7 +86,7 @@ static bool has(const struct names *n, const char *name)
 TEST(the_library_has_the_names_of_the_header_only)
 {
 	static const char *const inner[] = {"sl_link_init", "sl_be_serve", "sl_rpc_listen",
-					    "sl_mem_alloc"};
+					    "sl_capped_malloc"};
 	struct names declared = names_in(backend_h, declares);
 	struct names listed = names_in(backend_map, lists);
 	void *so = load();

@@ -89,7 +89,7 @@ TEST(scribbled_memory_ends_its_channel_only)
 			scribble(s, &rng, (size_t)((uint8_t *)slot - (uint8_t *)s->map), 48);
 			atomic_store(&slot->seq, i + 1);
 			scribble(s, &rng, 0, s->map_len);
-			sl_shm_bell(s);
+			sl_shm_wake_peer(s);
 			(void)send(t->fd, "x", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 		}
 		sl_rpc_dial_drop(t);

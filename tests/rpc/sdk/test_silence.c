@@ -14,17 +14,17 @@ static bool is_virtual(int i)
 }
 
 /* What a gateway's dialer does meanwhile. */
-static enum sl_rpc_word look_after(struct gateway *g, const char *endpoint, uint32_t number)
+static enum sl_rpc_probe_result look_after(struct gateway *g, const char *endpoint, uint32_t number)
 {
 	const struct sl_rpc_dial_options opt = {
 		.endpoint = endpoint, .key_file = harness_key(), .slots = 64, .timeout_ms = 500};
 	uint64_t silent_ns = sl_rpc_channel_silent_ns(g->ch);
-	enum sl_rpc_word word = SL_RPC_NO_WORD;
+	enum sl_rpc_probe_result word = SL_RPC_PROBE_NONE;
 
 	if (silent_ns && sl_now_ns() >= silent_ns + 200 * SL_NS_PER_MS)
-		word = sl_rpc_ask(&opt, number);
-	if (word == SL_RPC_FORGOTTEN)
-		sl_rpc_forgotten(g->ch, number);
+		word = sl_rpc_probe_peer(&opt, number);
+	if (word == SL_RPC_PROBE_REMOVED)
+		sl_rpc_peer_removed(g->ch, number);
 	return word;
 }
 
@@ -82,7 +82,7 @@ TEST_EACH(who_has_started_again_is_found_out, endpoint_cnt() * 2)
 	ck_assert_int_eq(
 		sl_rpc_adopt(g.ch, gw_dial(opt.listen, 64, cfg.bulk_ring_len), sl_now_ns()), 0);
 	/* Of the former one: not this link's affair. */
-	sl_rpc_forgotten(g.ch, number);
+	sl_rpc_peer_removed(g.ch, number);
 	send_one(&g, &c, 0);
 	gw_until(&g, c.done && g.batches_done == g.sent);
 	ck_assert_uint_eq(g.downs, 1);

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include "base/check.h"
 #include "rpc_harness.h"
-#include "rpc/tcp/sock.h"
+#include "rpc/tcpsock/sock.h"
 #include "suite.h"
 
 enum { CROWD = 100 };
@@ -263,12 +263,12 @@ TEST(a_crowd_from_one_address_keeps_nobody_out)
 static struct sk_stream prove_key(void)
 {
 	struct sk_context c;
-	struct sl_secret secret;
+	struct sl_psk secret;
 	struct sk_stream s;
 	struct sl_err err = SL_ERR(256);
 	int sock = knock("127.0.0.1"), rc;
 
-	ck_assert_msg(sl_secret_read(&secret, harness_key(), &err) == 0, "%s", err.text);
+	ck_assert_msg(sl_psk_read(&secret, harness_key(), &err) == 0, "%s", err.text);
 	ck_assert_int_eq(sk_context_open(&c, &secret, false), 0);
 	ck_assert_int_eq(sk_stream_open(&s, sock, &c, false), 0);
 	while ((rc = sk_stream_handshake(&s)) == 0) {

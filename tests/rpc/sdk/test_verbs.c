@@ -61,32 +61,32 @@ FIXTURE(NULL, remove_key)
 TEST(a_key_file_is_its_owners_alone)
 {
 	static const mode_t writable[] = {0602, 0620, 0660, 0622};
-	struct sl_secret s;
+	struct sl_psk s;
 	struct sl_err err = SL_ERR(256);
 
 	write_key("0123456789abcdef\r\n", 18, 0600);
-	ck_assert_int_eq(sl_secret_read(&s, key_path, &err), 0);
+	ck_assert_int_eq(sl_psk_read(&s, key_path, &err), 0);
 	ck_assert_uint_eq(s.len, 16);
 	write_key("0123456789abcde\n", 16, 0600);
-	ck_assert_int_eq(sl_secret_read(&s, key_path, &err), -1);
+	ck_assert_int_eq(sl_psk_read(&s, key_path, &err), -1);
 	ck_assert_ptr_nonnull(strstr(err.text, "16 to 1024"));
 	write_key("0123456789abcdef\n", 17, 0644);
-	ck_assert_int_eq(sl_secret_read(&s, key_path, &err), -1);
+	ck_assert_int_eq(sl_psk_read(&s, key_path, &err), -1);
 	ck_assert_ptr_nonnull(strstr(err.text, "others may not read"));
 	for (unsigned i = 0; i < SL_ARRAY_LEN(writable); i++) {
 		write_key("0123456789abcdef\n", 17, writable[i]);
-		ck_assert_int_eq(sl_secret_read(&s, key_path, &err), -1);
+		ck_assert_int_eq(sl_psk_read(&s, key_path, &err), -1);
 		ck_assert_ptr_nonnull(strstr(err.text, "the group may not write"));
 	}
 	write_key("0123456789abcdef\n", 17, 0640);
-	ck_assert_int_eq(sl_secret_read(&s, key_path, &err), 0);
+	ck_assert_int_eq(sl_psk_read(&s, key_path, &err), 0);
 	ck_assert_int_eq(chown(key_path, 1234, 0), 0);
-	ck_assert_int_eq(sl_secret_read(&s, key_path, &err), -1);
+	ck_assert_int_eq(sl_psk_read(&s, key_path, &err), -1);
 	ck_assert_ptr_nonnull(strstr(err.text, "root's or our own"));
-	ck_assert_int_eq(sl_secret_read(&s, "/tmp", &err), -1);
-	ck_assert_int_eq(sl_secret_read(&s, "/nonexistent/key", &err), -1);
+	ck_assert_int_eq(sl_psk_read(&s, "/tmp", &err), -1);
+	ck_assert_int_eq(sl_psk_read(&s, "/nonexistent/key", &err), -1);
 	ck_assert_ptr_nonnull(strstr(err.text, "/nonexistent/key"));
-	ck_assert_int_eq(sl_secret_read(&s, NULL, &err), -1);
+	ck_assert_int_eq(sl_psk_read(&s, NULL, &err), -1);
 	ck_assert_ptr_nonnull(strstr(err.text, "needs a key file"));
 }
 
@@ -100,19 +100,19 @@ static size_t covered(enum cm_msg step)
 	return ends[step];
 }
 
-static struct sl_secret other_than(const struct sl_secret *key)
+static struct sl_psk other_than(const struct sl_psk *key)
 {
 	uint8_t bytes[SL_KEY_MAX];
 
 	memcpy(bytes, key->bytes, key->len);
 	bytes[key->len - 1] ^= 1;
-	return sl_secret_of(bytes, key->len);
+	return sl_psk_of(bytes, key->len);
 }
 
 /* A proof holds for exactly what was said, in its role, with its key. */
 TEST_EACH(a_proof_holds_for_exactly_what_was_said, 4)
 {
-	struct sl_secret key = sl_secret_of("0123456789abcdef", 16), other = other_than(&key);
+	struct sl_psk key = sl_psk_of("0123456789abcdef", 16), other = other_than(&key);
 	struct cm_transcript talk;
 	uint8_t *bytes = (uint8_t *)&talk;
 	enum cm_msg step = (enum cm_msg)_i;
@@ -138,7 +138,7 @@ TEST_EACH(a_greeting_holds_for_exactly_what_was_said, 3)
 	static const size_t ends[] = {offsetof(struct wireup_transcript, request.proof),
 				      offsetof(struct wireup_transcript, reply.proof),
 				      offsetof(struct wireup_transcript, reply.proof)};
-	struct sl_secret key = sl_secret_of("0123456789abcdef", 16), other = other_than(&key);
+	struct sl_psk key = sl_psk_of("0123456789abcdef", 16), other = other_than(&key);
 	enum wireup_msg step = (enum wireup_msg)_i, next = (enum wireup_msg)((_i + 1) % 3);
 	uint8_t proof[AUTH_PROOF_LEN];
 	struct wireup_transcript said;
@@ -329,15 +329,15 @@ static struct raw connect_raw(const char *ep, const struct cm_request *rq)
 	return raw;
 }
 
-static void read_key(struct sl_secret *key)
+static void read_key(struct sl_psk *key)
 {
 	struct sl_err err = SL_ERR(256);
 
-	ck_assert_msg(sl_secret_read(key, harness_key(), &err) == 0, "%s", err.text);
+	ck_assert_msg(sl_psk_read(key, harness_key(), &err) == 0, "%s", err.text);
 }
 
 /* A request as a gateway's, of this process and not sent before. */
-static struct cm_request request(const char *ep, const struct sl_secret *key, uint32_t slots,
+static struct cm_request request(const char *ep, const struct sl_psk *key, uint32_t slots,
 				 uint32_t bulk_len)
 {
 	static uint32_t number;
@@ -369,7 +369,7 @@ TEST_EACH(who_does_not_prove_the_key_gets_nothing, rdma_cnt())
 	const char *ep = rdma_endpoint(_i);
 	struct backend_proc p = start_echo(ep);
 	struct cm_request rq;
-	struct sl_secret key, other;
+	struct sl_psk key, other;
 	struct raw raw;
 
 	check_served(ep);
@@ -408,7 +408,7 @@ TEST_EACH(who_goes_on_without_proof_is_thrown_out, rdma_cnt())
 	struct backend_proc p = start_echo(ep);
 	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
 	struct cm_request rq;
-	struct sl_secret key;
+	struct sl_psk key;
 	struct rc_conn *v;
 
 	check_served(ep);
@@ -430,7 +430,7 @@ TEST_EACH(who_goes_on_without_proof_is_thrown_out, rdma_cnt())
 }
 
 /* The rest of a talk that connect_raw() has begun. */
-static void go_on(struct raw *raw, const struct sl_secret *key)
+static void go_on(struct raw *raw, const struct sl_psk *key)
 {
 	const struct rc_ring_sizes g = {.slots = raw->talk.reply.slots,
 					.bulk_len = raw->talk.reply.bulk_len};
@@ -459,7 +459,7 @@ TEST_EACH(who_has_begun_gets_done_however_many_knock, rdma_cnt())
 	const char *ep = rdma_endpoint(_i);
 	struct backend_proc p = start_echo(ep);
 	struct raw first, more[TOO_MANY];
-	struct sl_secret key, other;
+	struct sl_psk key, other;
 	struct cm_request rq;
 	unsigned cnt = 0;
 
@@ -994,7 +994,7 @@ TEST_EACH(each_of_a_crowd_has_a_window, rdma_cnt())
 	ck_assert_uint_eq(rnr_cnt(), rnr);
 	for (unsigned i = 0; i < crowd; i++)
 		sl_rpc_dial_drop(t[i]);
-	sl_rpc_settle();
+	sl_rpc_wait_closed();
 	check_served(ep);
 	backend_term(p);
 }
@@ -1030,7 +1030,7 @@ TEST_EACH(few_slots_are_told_as_free_before_they_are, rdma_cnt())
 		take_and_release(t, cnt);
 		ck_assert_uint_eq(v->released - v->reposted, cnt);
 		ck_assert_int_eq(post_ping(t), 0);
-		ck_assert_uint_eq(t->credits.told, v->released);
+		ck_assert_uint_eq(t->credits.advertised, v->released);
 		ck_assert_uint_eq(v->released - v->reposted, cnt > SRQ_CREDITS_EARLY ? 0 : cnt);
 		t->ops->flush(t);
 		ck_assert_uint_eq(v->reposted, v->released);
@@ -1134,7 +1134,7 @@ static uint64_t time_close(struct sl_transport **t, unsigned cnt, uint64_t *clos
 	for (unsigned i = 0; i < cnt; i++)
 		t[i]->ops->close(t[i]);
 	*closed_ns = sl_now_ns() - begun;
-	sl_rpc_settle();
+	sl_rpc_wait_closed();
 	return sl_now_ns() - begun;
 }
 
@@ -1220,7 +1220,7 @@ TEST_EACH(who_is_met_is_joined_by_datagrams, rdma_cnt())
 	check_pair(&first);
 	check_pair(&second);
 	drop_pair(&first);
-	sl_rpc_settle();
+	sl_rpc_wait_closed();
 	check_pair(&second);
 	third = connect_pair(l, ep);
 	ck_assert_ptr_eq(leash_of(third.dialer), leash_of(second.dialer));
@@ -1228,7 +1228,7 @@ TEST_EACH(who_is_met_is_joined_by_datagrams, rdma_cnt())
 	check_pair(&second);
 	drop_pair(&second);
 	drop_pair(&third);
-	sl_rpc_settle();
+	sl_rpc_wait_closed();
 	first = connect_pair(l, ep);
 	check_pair(&first);
 	drop_pair(&first);
@@ -1315,7 +1315,7 @@ TEST_EACH(a_killed_process_is_missed_by_all_its_connections, rdma_cnt())
 		t[i] = gw_dial(ep, 64, SL_RPC_MIN_BULK);
 	/* The connection manager's own is not among those that miss it. */
 	sl_rpc_dial_drop(t[0]);
-	sl_rpc_settle();
+	sl_rpc_wait_closed();
 	backend_kill(p);
 	for (unsigned i = 1; i < SL_ARRAY_LEN(t); i++) {
 		ck_assert_uint_lt(ms_until_gone(t[i]), UNTOLD_MS);
@@ -1341,7 +1341,7 @@ TEST_EACH(who_was_met_and_has_started_again_is_met_again, rdma_cnt())
 
 struct recorded {
 	struct wireup_transcript said;
-	struct sl_secret key;
+	struct sl_psk key;
 	unsigned broken; /* byte that is not as it was proven; none beyond the end */
 };
 
@@ -1394,7 +1394,7 @@ static struct recorded record(const struct rc_peer *l, uint32_t number)
 	struct recorded r = {.broken = UINT32_MAX};
 	struct sl_err err = SL_ERR(256);
 
-	ck_assert_int_eq(sl_secret_read(&r.key, harness_key(), &err), 0);
+	ck_assert_int_eq(sl_psk_read(&r.key, harness_key(), &err), 0);
 	r.said.to = (struct wireup_target){.epoch = l->addr.epoch, .qpn = l->addr.wireup_qpn};
 	r.said.request = (struct wireup_request){.magic = WIREUP_MAGIC,
 						 .version = RC_WIRE_VERSION,
@@ -1459,7 +1459,7 @@ TEST_EACH(the_door_is_shut_for_who_does_not_prove, rdma_cnt())
 static void open_and_drop(const char *ep)
 {
 	sl_rpc_dial_drop(gw_dial(ep, 64, SL_RPC_MIN_BULK));
-	sl_rpc_settle();
+	sl_rpc_wait_closed();
 }
 
 /* A process that has closed connections, and so has a thread that closes them, may fork. */

@@ -68,7 +68,7 @@ static void begin_flow(struct ud_arq *f, uint32_t mtu, uint64_t number)
 /* Two ends of one connection whose first datagram has that number. */
 static void begin(struct end e[2], uint32_t mtu, uint64_t number, uint64_t seed)
 {
-	struct sl_secret s = sl_secret_of("of the tests only", 17);
+	struct sl_psk s = sl_psk_of("of the tests only", 17);
 	struct sl_ud_crep a = {.magic = SL_UD_WIREUP_MAGIC};
 
 	now_ns = 1000000;
@@ -358,8 +358,8 @@ TEST(a_seal_holds_for_each_byte_and_the_number)
 
 TEST(proofs_hold_for_what_was_said)
 {
-	struct sl_secret s = sl_secret_of("of the tests only", 17);
-	struct sl_secret other = sl_secret_of("of the tests onlz", 17);
+	struct sl_psk s = sl_psk_of("of the tests only", 17);
+	struct sl_psk other = sl_psk_of("of the tests onlz", 17);
 	struct sl_ud_creq h = {.magic = SL_UD_WIREUP_MAGIC, .number = 4};
 	struct sl_ud_crep a = {.magic = SL_UD_WIREUP_MAGIC, .number = 4};
 	uint8_t gid[16] = {0xfd, [15] = 1};
@@ -513,9 +513,9 @@ TEST_EACH(who_lies_at_random_keeps_nobody_busy, 4 * SEEDS)
 {
 	static uint8_t bytes[MTU_MAX];
 	unsigned ended = 0, sent = 0;
-	struct sl_mem mem;
+	struct sl_capped_alloc mem;
 
-	sl_mem_init(&mem, SIZE_MAX);
+	sl_capped_init(&mem, SIZE_MAX);
 	now_ns = 1000000;
 	sl_prng_seed(&rng, (uint64_t)_i);
 	for (unsigned i = 0; i < 40; i++) {
@@ -546,7 +546,7 @@ TEST_EACH(who_lies_at_random_keeps_nobody_busy, 4 * SEEDS)
 		ck_assert_uint_eq(mem.used, 0);
 	}
 	ck_assert(ended && ended < 40 && sent);
-	sl_mem_fini(&mem);
+	sl_capped_fini(&mem);
 }
 
 TEST(silence_ends_it_and_only_while_something_is_waited_for)
@@ -601,11 +601,11 @@ TEST(a_pause_is_nobodys_silence)
 TEST(without_memory_nothing_is_taken)
 {
 	struct end e[2];
-	struct sl_mem none, some;
+	struct sl_capped_alloc none, some;
 
 	begin(e, MTU_MAX, 0, 1);
-	sl_mem_init(&none, 0);
-	sl_mem_init(&some, SIZE_MAX);
+	sl_capped_init(&none, 0);
+	sl_capped_init(&some, SIZE_MAX);
 	e[0].f.mem = e[1].f.mem = &none;
 	ck_assert(!ud_arq_write(&e[0].f, "x", 1));
 	ck_assert(ud_arq_idle(&e[0].f));
@@ -624,6 +624,6 @@ TEST(without_memory_nothing_is_taken)
 	run(e, 100000, 50);
 	ck_assert_uint_eq(some.used, 0);
 	finish(e);
-	sl_mem_fini(&some);
-	sl_mem_fini(&none);
+	sl_capped_fini(&some);
+	sl_capped_fini(&none);
 }

@@ -216,8 +216,8 @@ TEST(beyond_the_cap_only_control_goes)
 	setup(32);
 	send_one(0, SMALL, SL_CLASS_LATENCY);
 	check_whole(0, 0);
-	fake.base.posted_bytes = link_.out.o->limit.bytes;
-	sl_outlet_count(&link_.out, fake.base.posted_bytes, 1);
+	fake.base.posted_bytes = link_.out.o->dql.limit;
+	sl_tx_port_count(&link_.out, fake.base.posted_bytes, 1);
 	send_one(1, SMALL, SL_CLASS_NORMAL);
 	ck_assert_uint_eq(fake.posted_cnt, 1);
 	send_one(2, SMALL, SL_CLASS_CONTROL);
@@ -384,7 +384,7 @@ TEST(a_link_goes_on_between_messages_under_load)
 	ck_assert_uint_eq(fake.posted_cnt, 3);
 	link_.second = &other;
 	link_.move = SL_MOVE_OFFERED;
-	link_.met = link_.move_due = true;
+	link_.probed_ok = link_.move_due = true;
 	fake.room = 32;
 	sl_link_flush(&link_, 2);
 	ck_assert_uint_eq(fake.posted[fake.posted_cnt - 1].count, 2);
@@ -412,10 +412,10 @@ TEST(a_link_that_is_to_go_on_keeps_its_turn)
 	send_one(1, LARGE, SL_CLASS_BULK);
 	link_.second = &other;
 	link_.move = SL_MOVE_OFFERED;
-	link_.met = link_.move_due = true;
+	link_.probed_ok = link_.move_due = true;
 	fake.room = 32;
-	fake.base.posted_bytes = link_.out.o->limit.bytes;
-	sl_outlet_count(&link_.out, fake.base.posted_bytes, 1);
+	fake.base.posted_bytes = link_.out.o->dql.limit;
+	sl_tx_port_count(&link_.out, fake.base.posted_bytes, 1);
 	sl_link_flush(&link_, 2);
 	ck_assert_uint_eq(fake.posted_cnt, 3);
 	ck_assert(!sl_list_empty(&link_.out.node));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ids: found while outstanding, on their own channel, and never again afterwards. */
 #include <string.h>
-#include "rpc/mem.h"
+#include "rpc/capped_alloc.h"
 #include "rpc/outstanding.h"
 #include "suite.h"
 
@@ -58,33 +58,33 @@ TEST(what_was_released_last_is_used_again_last)
 
 TEST(memory_is_aligned_and_has_a_limit)
 {
-	struct sl_mem m;
+	struct sl_capped_alloc m;
 	void *p[64];
 	size_t used;
 
-	sl_mem_init(&m, 4 << 20);
+	sl_capped_init(&m, 4 << 20);
 	for (unsigned round = 0; round < 3; round++) {
 		for (unsigned i = 0; i < 64; i++) {
-			p[i] = sl_mem_alloc(&m, 1 + i * 700);
+			p[i] = sl_capped_malloc(&m, 1 + i * 700);
 			ck_assert_ptr_nonnull(p[i]);
 			ck_assert_uint_eq((uintptr_t)p[i] % 16, 0);
 			memset(p[i], (int)i, 1 + i * 700);
 		}
 		for (unsigned i = 0; i < 64; i++) {
 			ck_assert_uint_eq(*((uint8_t *)p[i] + i * 700), i);
-			sl_mem_free(&m, p[i]);
+			sl_capped_free(&m, p[i]);
 		}
 		ck_assert_uint_eq(m.used, 0);
 	}
 	/* The limit holds, for what is not there and for sums that would wrap. */
-	p[0] = sl_mem_alloc(&m, 3 << 20);
+	p[0] = sl_capped_malloc(&m, 3 << 20);
 	used = m.used;
 	ck_assert_ptr_nonnull(p[0]);
-	ck_assert_ptr_null(sl_mem_alloc(&m, 2 << 20));
-	ck_assert_ptr_null(sl_mem_alloc(&m, SIZE_MAX - 8));
+	ck_assert_ptr_null(sl_capped_malloc(&m, 2 << 20));
+	ck_assert_ptr_null(sl_capped_malloc(&m, SIZE_MAX - 8));
 	ck_assert_uint_eq(m.used, used);
-	sl_mem_free(&m, p[0]);
-	sl_mem_free(&m, NULL);
+	sl_capped_free(&m, p[0]);
+	sl_capped_free(&m, NULL);
 	ck_assert_uint_eq(m.used, 0);
-	sl_mem_fini(&m);
+	sl_capped_fini(&m);
 }

@@ -105,7 +105,7 @@ static struct cm_request request_to(const char *whom, char first_of_key, uint32_
 {
 	static uint32_t number;
 	char bytes[] = "0123456789abcdef";
-	struct sl_secret key;
+	struct sl_psk key;
 	struct cm_transcript talk = {.target = dialled(whom),
 				     .request = {.magic = CM_MAGIC,
 						 .version = RC_WIRE_VERSION,
@@ -115,7 +115,7 @@ static struct cm_request request_to(const char *whom, char first_of_key, uint32_
 						 .number = ++number}};
 
 	bytes[0] = first_of_key;
-	key = sl_secret_of(bytes, 16);
+	key = sl_psk_of(bytes, 16);
 	auth_sign(&key, &talk, CM_REQUEST);
 	return talk.request;
 }
@@ -507,7 +507,7 @@ static void say_hello_of(struct rc_listener *l, uint8_t host, uint32_t qpn)
 
 	rdma_device = &mute;
 	l->wireup_device = &fake.context;
-	wireup_sign(&l->secret, &said, WIREUP_REQUEST, said.request.proof);
+	wireup_sign(&l->psk, &said, WIREUP_REQUEST, said.request.proof);
 	wireup_handle_request(l, &said.request);
 }
 
@@ -667,7 +667,7 @@ TEST(each_acceptor_is_told_of_another_series)
 
 static struct cm_request request_of(uint64_t series, uint32_t number)
 {
-	struct sl_secret key = sl_secret_of("0123456789abcdef", 16);
+	struct sl_psk key = sl_psk_of("0123456789abcdef", 16);
 	struct cm_transcript talk = {.target = dialled(address), .request = request('0', SLOTS)};
 
 	memcpy(talk.request.sender_id, &series, sizeof(series));
@@ -707,7 +707,7 @@ static void say_hello_as(struct rc_listener *l, uint64_t series, uint32_t number
 						     .qpn = qpn}};
 
 	memcpy(said.request.sender_id, &series, sizeof(series));
-	wireup_sign(&l->secret, &said, WIREUP_REQUEST, said.request.proof);
+	wireup_sign(&l->psk, &said, WIREUP_REQUEST, said.request.proof);
 	wireup_handle_request(l, &said.request);
 }
 

@@ -162,7 +162,7 @@ TEST(a_request_proves_whom_it_is_for)
 {
 	static const char *const addresses[] = {"192.0.2.1:7471", "[2001:db8::9]:7471",
 						"192.0.2.1:7472"};
-	struct sl_secret key = sl_secret_of("0123456789abcdef", 16);
+	struct sl_psk key = sl_psk_of("0123456789abcdef", 16);
 
 	for (size_t i = 0; i < SL_ARRAY_LEN(addresses); i++) {
 		address = addresses[i];

@@ -612,14 +612,14 @@ TEST(nothing_is_posted_to_a_port_that_is_down)
 	posted = fake_qp(v)->posted;
 	tell_port(v, IBV_EVENT_PORT_ERR, 1, true);
 	ck_assert_int_eq(post_from(memory, SMALL, 0), -EAGAIN);
-	ck_assert(t->held && !other->base.held);
+	ck_assert(t->port_down && !other->base.port_down);
 	ck_assert_uint_eq(t->ops->window(t), 0);
 	t->ops->flush(t);
 	ck_assert_uint_eq(fake_qp(v)->posted, posted);
 	ck_assert(!other->port_down);
 	ck_assert_uint_gt(other->base.ops->window(&other->base), 0);
 	tell_port(v, IBV_EVENT_PORT_ACTIVE, 1, false);
-	ck_assert(!t->held);
+	ck_assert(!t->port_down);
 	send_from(memory, SMALL, 0);
 	ck_assert_uint_gt(fake_qp(v)->posted, posted);
 	other->base.ops->close(&other->base);
@@ -684,15 +684,15 @@ TEST_EACH(who_begins_at_a_port_that_is_down_is_held, 2)
 		tell_port(v, IBV_EVENT_PORT_ERR, 1, true);
 	}
 	other = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
-	ck_assert(other->port_down && other->base.held);
+	ck_assert(other->port_down && other->base.port_down);
 	ck_assert_int_eq(other->base.ops->post(&other->base, &(struct sl_rpc_header){.count = 0},
 					       NULL, 0, 0),
 			 -EAGAIN);
 	fake.port_state = IBV_PORT_ACTIVE;
 	tell_port(other, IBV_EVENT_PORT_ACTIVE, 1, false);
-	ck_assert(!other->base.held);
+	ck_assert(!other->base.port_down);
 	if (!_i) {
-		ck_assert(!t->held);
+		ck_assert(!t->port_down);
 		t->ops->close(t);
 	}
 	t = &other->base;

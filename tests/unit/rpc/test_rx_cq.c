@@ -6,14 +6,14 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include "base/clock.h"
-#include "rpc/hub.h"
+#include "rpc/poll_group.h"
 #include "suite.h"
 
 enum { CNT = 4 };
 
 /* An owner with connections of its own. */
 struct owner {
-	struct sl_hubs hubs;
+	struct sl_poll_groups poll_groups;
 	int epoll_fd;
 };
 
@@ -22,12 +22,12 @@ static struct rc_conn *all[CNT];
 
 static void own(struct owner *o, struct rc_conn *of)
 {
-	ck_assert_int_eq(sl_hubs_watch(&o->hubs, o->epoll_fd, &of->base, of), 0);
+	ck_assert_int_eq(sl_poll_groups_watch(&o->poll_groups, o->epoll_fd, &of->base, of), 0);
 }
 
 static void let_go(struct owner *o, struct rc_conn *of)
 {
-	sl_hubs_unwatch(&o->hubs, o->epoll_fd, &of->base);
+	sl_poll_groups_unwatch(&o->poll_groups, o->epoll_fd, &of->base);
 	of->base.ops->close(&of->base);
 }
 
@@ -48,7 +48,7 @@ static void set_up_owner(void)
 		all[i] = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
 		own(&owner, all[i]);
 	}
-	while (sl_hubs_stirred(&owner.hubs))
+	while (sl_poll_groups_next_ready(&owner.poll_groups))
 		; /* each, for what had come before */
 }
 
@@ -101,7 +101,7 @@ TEST(receives_of_all_complete_in_one_queue)
 	ck_assert_uint_eq(fake.qps, ends);
 	ck_assert_uint_eq(fake.cqs, 1 + ends);
 	ck_assert_uint_eq(fake.bells, 1);
-	ck_assert_uint_eq(owner.hubs.cnt, 1);
+	ck_assert_uint_eq(owner.poll_groups.cnt, 1);
 	for (unsigned i = 0; i < CNT; i++)
 		ck_assert_int_eq(all[i]->base.fd, -1);
 }
@@ -113,7 +113,7 @@ TEST(each_has_what_came_for_it)
 		for (unsigned i = 0; i < CNT; i++)
 			arrive(all[i], 10 * i + id);
 	}
-	sl_hubs_take(&owner.hubs);
+	sl_poll_groups_poll(&owner.poll_groups);
 	for (unsigned i = CNT; i--;) {
 		for (uint64_t id = 1; id <= 3; id++)
 			expect(all[i], 10 * i + id);
@@ -126,14 +126,14 @@ TEST(who_has_something_is_stirred)
 {
 	for (unsigned i = 0; i < CNT; i++)
 		ck_assert(all[i]->base.ops->arm(&all[i]->base, false));
-	ck_assert(sl_hubs_arm(&owner.hubs));
+	ck_assert(sl_poll_groups_arm(&owner.poll_groups));
 	arrive(all[3], 1);
 	arrive(all[1], 2);
 	arrive(all[3], 3);
-	ck_assert(!sl_hubs_arm(&owner.hubs));
-	ck_assert_ptr_eq(sl_hubs_stirred(&owner.hubs), all[3]);
-	ck_assert_ptr_eq(sl_hubs_stirred(&owner.hubs), all[1]);
-	ck_assert_ptr_null(sl_hubs_stirred(&owner.hubs));
+	ck_assert(!sl_poll_groups_arm(&owner.poll_groups));
+	ck_assert_ptr_eq(sl_poll_groups_next_ready(&owner.poll_groups), all[3]);
+	ck_assert_ptr_eq(sl_poll_groups_next_ready(&owner.poll_groups), all[1]);
+	ck_assert_ptr_null(sl_poll_groups_next_ready(&owner.poll_groups));
 	expect(all[3], 1);
 	expect(all[1], 2);
 	expect(all[3], 3);
@@ -143,7 +143,7 @@ TEST(who_has_something_is_stirred)
 TEST(who_has_something_does_not_rest)
 {
 	arrive(all[0], 1);
-	sl_hubs_take(&owner.hubs);
+	sl_poll_groups_poll(&owner.poll_groups);
 	ck_assert(!all[0]->base.ops->arm(&all[0]->base, false));
 	expect(all[0], 1);
 	ck_assert(all[0]->base.ops->arm(&all[0]->base, false));
@@ -153,16 +153,16 @@ TEST(who_has_something_does_not_rest)
 TEST(what_another_thread_takes_is_told)
 {
 	ck_assert(all[3]->base.ops->arm(&all[3]->base, false));
-	ck_assert(sl_hubs_arm(&owner.hubs));
+	ck_assert(sl_poll_groups_arm(&owner.poll_groups));
 	ck_assert(!has_event(owner.epoll_fd));
 	arrive(all[3], 7);
 	ck_assert_int_eq(t->ops->check(t), 0); /* v is nobody's yet */
 	ck_assert(has_event(owner.epoll_fd));
-	ck_assert(!sl_hubs_arm(&owner.hubs));
-	ck_assert(sl_hubs_check(&owner.hubs, owner.hubs.of[0]));
+	ck_assert(!sl_poll_groups_arm(&owner.poll_groups));
+	ck_assert(sl_poll_groups_handle_event(&owner.poll_groups, owner.poll_groups.list[0]));
 	ck_assert(!has_event(owner.epoll_fd));
-	sl_hubs_take(&owner.hubs);
-	ck_assert_ptr_eq(sl_hubs_stirred(&owner.hubs), all[3]);
+	sl_poll_groups_poll(&owner.poll_groups);
+	ck_assert_ptr_eq(sl_poll_groups_next_ready(&owner.poll_groups), all[3]);
 	expect(all[3], 7);
 }
 
@@ -171,7 +171,7 @@ TEST(who_sets_up_is_woken)
 {
 	ck_assert(!has_event(t->fd));
 	arrive(v, 1);
-	sl_hubs_take(&owner.hubs);
+	sl_poll_groups_poll(&owner.poll_groups);
 	ck_assert(has_event(t->fd));
 	ck_assert_int_eq(t->ops->check(t), 0);
 	ck_assert(!has_event(t->fd));
@@ -185,10 +185,10 @@ TEST(the_owner_does_not_wait_for_who_takes)
 
 	arrive(all[0], 1);
 	ck_assert(!atomic_flag_test_and_set(&d->poll_lock));
-	sl_hubs_take(&owner.hubs);
+	sl_poll_groups_poll(&owner.poll_groups);
 	expect(all[0], 0);
 	atomic_flag_clear(&d->poll_lock);
-	sl_hubs_take(&owner.hubs);
+	sl_poll_groups_poll(&owner.poll_groups);
 	expect(all[0], 1);
 }
 
@@ -196,16 +196,16 @@ TEST(the_owner_does_not_wait_for_who_takes)
 TEST(a_second_owner_goes_by_descriptors)
 {
 	own(&second, v);
-	ck_assert_ptr_null(t->hub);
-	ck_assert_uint_eq(second.hubs.cnt, 0);
+	ck_assert_ptr_null(t->poll_group);
+	ck_assert_uint_eq(second.poll_groups.cnt, 0);
 	ck_assert(t->ops->arm(t, false));
 	arrive(v, 1);
-	sl_hubs_take(&owner.hubs); /* takes it for v */
+	sl_poll_groups_poll(&owner.poll_groups); /* takes it for v */
 	ck_assert(has_event(second.epoll_fd));
 	expect(v, 1);
 	arrive(v, 2);
 	expect(v, 2);
-	sl_hubs_unwatch(&second.hubs, second.epoll_fd, t);
+	sl_poll_groups_unwatch(&second.poll_groups, second.epoll_fd, t);
 }
 
 /* The last of an owner's leaves the desk to whoever comes next. */
@@ -213,14 +213,14 @@ TEST(who_comes_next_has_the_desk)
 {
 	for (unsigned i = 0; i < CNT; i++)
 		let_go(&owner, all[i]);
-	ck_assert_uint_eq(owner.hubs.cnt, 0);
+	ck_assert_uint_eq(owner.poll_groups.cnt, 0);
 	for (unsigned i = 0; i < CNT; i++) {
 		all[i] = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
 		own(&second, all[i]);
-		ck_assert_ptr_nonnull(all[i]->base.hub);
+		ck_assert_ptr_nonnull(all[i]->base.poll_group);
 	}
 	arrive(all[2], 5);
-	sl_hubs_take(&second.hubs);
+	sl_poll_groups_poll(&second.poll_groups);
 	expect(all[2], 5);
 	owner = second;
 	second.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -246,7 +246,7 @@ TEST(what_was_for_a_former_one_is_nobodys)
 	ck_assert_uint_eq(next->qp.qp->qp_num, former.qp_num);
 	ck_assert_uint_ge(free_slots(), slots);
 	own(&owner, next);
-	sl_hubs_take(&owner.hubs);
+	sl_poll_groups_poll(&owner.poll_groups);
 	expect(next, 0);
 	let_go(&owner, next);
 }
@@ -275,7 +275,7 @@ TEST(who_sends_more_than_its_window_is_shut_out)
 
 	flood(all[0], all[1]);
 	ck_assert_uint_eq(free_slots(), slots - 2 * SLOTS - 1);
-	sl_hubs_take(&owner.hubs);
+	sl_poll_groups_poll(&owner.poll_groups);
 	ck_assert_uint_ge(free_slots(), slots - SL_RPC_MIN_SLOTS - 3);
 	ck_assert_int_eq(fake_qp(all[0])->state, IBV_QPS_ERR);
 	expect(all[1], 1);
@@ -328,7 +328,7 @@ TEST(the_host_of_who_floods_is_shut_out)
 	}
 	ck_assert(!rc_ifaces_host_blocked(GROUP, all[0]->host));
 	flood(all[0], all[1]);
-	sl_hubs_take(&owner.hubs);
+	sl_poll_groups_poll(&owner.poll_groups);
 	for (unsigned i = 0; i < CNT; i++) {
 		ck_assert_int_eq(all[i]->flooded, hosts[i] == 1);
 		ck_assert_int_eq(fake_qp(all[i])->state == IBV_QPS_ERR, hosts[i] == 1);
@@ -345,7 +345,7 @@ TEST(the_host_of_who_floods_is_shut_out)
 TEST(the_host_of_who_was_dialled_is_not)
 {
 	flood(all[0], all[1]);
-	sl_hubs_take(&owner.hubs);
+	sl_poll_groups_poll(&owner.poll_groups);
 	ck_assert(all[0]->flooded);
 	ck_assert(!all[2]->flooded);
 	ck_assert(!rc_ifaces_host_blocked(GROUP, all[0]->host));
@@ -356,10 +356,10 @@ TEST(the_least_window_is_the_limit)
 {
 	for (unsigned i = 0; i < SL_RPC_MIN_SLOTS + 2; i++)
 		arrive(all[0], i + 1);
-	sl_hubs_take(&owner.hubs);
+	sl_poll_groups_poll(&owner.poll_groups);
 	ck_assert(!all[0]->flooded);
 	arrive(all[0], 1);
-	sl_hubs_take(&owner.hubs);
+	sl_poll_groups_poll(&owner.poll_groups);
 	ck_assert(all[0]->flooded);
 }
 
@@ -380,10 +380,10 @@ TEST(who_says_bye_again_and_again_is_gone)
 	struct sl_message m;
 
 	ck_assert(fake_arrive(all[0], NULL, 0));
-	sl_hubs_take(&owner.hubs);
+	sl_poll_groups_poll(&owner.poll_groups);
 	ck_assert_int_eq(all[0]->base.ops->poll(&all[0]->base, &m, 1), 0);
 	ck_assert(fake_arrive(all[0], NULL, 0));
-	sl_hubs_take(&owner.hubs);
+	sl_poll_groups_poll(&owner.poll_groups);
 	ck_assert_int_eq(all[0]->base.ops->poll(&all[0]->base, &m, 1), -ENOTCONN);
 }
 
@@ -394,7 +394,7 @@ TEST(slots_of_what_nobody_took_are_given_back)
 
 	arrive(all[0], 1);
 	arrive(all[0], 2);
-	sl_hubs_take(&owner.hubs);
+	sl_poll_groups_poll(&owner.poll_groups);
 	arrive(all[0], 3);
 	let_go(&owner, all[0]);
 	sl_rdma_wait_closed();
@@ -411,14 +411,14 @@ TEST(the_owner_hears_who_has_ended)
 
 	for (unsigned i = 0; i < CNT; i++)
 		ck_assert(all[i]->base.ops->arm(&all[i]->base, false));
-	ck_assert(sl_hubs_arm(&owner.hubs));
+	ck_assert(sl_poll_groups_arm(&owner.poll_groups));
 	fake_event(&(struct ibv_async_event){.element = {.qp = all[2]->qp.qp},
 					     .event_type = IBV_EVENT_QP_FATAL});
 	ck_assert_int_eq(poll(&p, 1, 20000), 1);
-	ck_assert(sl_hubs_check(&owner.hubs, owner.hubs.of[0]));
-	sl_hubs_take(&owner.hubs);
-	ck_assert_ptr_eq(sl_hubs_stirred(&owner.hubs), all[2]);
-	ck_assert_ptr_null(sl_hubs_stirred(&owner.hubs));
+	ck_assert(sl_poll_groups_handle_event(&owner.poll_groups, owner.poll_groups.list[0]));
+	sl_poll_groups_poll(&owner.poll_groups);
+	ck_assert_ptr_eq(sl_poll_groups_next_ready(&owner.poll_groups), all[2]);
+	ck_assert_ptr_null(sl_poll_groups_next_ready(&owner.poll_groups));
 	ck_assert_int_eq(all[2]->base.ops->poll(&all[2]->base, &m, 1), -ENOTCONN);
 }
 
@@ -433,9 +433,9 @@ TEST(a_shared_queue_of_completions_that_fails_ends_all)
 	for (unsigned i = 0; i < CNT; i++)
 		ck_assert(all[i]->base.ops->arm(&all[i]->base, false));
 	cq->broken = true;
-	sl_hubs_take(&owner.hubs);
+	sl_poll_groups_poll(&owner.poll_groups);
 	for (unsigned i = 0; i < CNT; i++)
-		ck_assert_ptr_nonnull(sl_hubs_stirred(&owner.hubs));
+		ck_assert_ptr_nonnull(sl_poll_groups_next_ready(&owner.poll_groups));
 	for (unsigned i = 0; i < CNT; i++)
 		ck_assert_int_eq(all[i]->base.ops->poll(&all[i]->base, &m, 1), -ENOTCONN);
 	cq->broken = false;

@@ -114,33 +114,35 @@ static int end_check(struct sl_transport *t)
 }
 
 /* Tells, when it is taken from, of ends that have something. */
-static void hub_take(struct sl_hub *hub)
+static void group_poll(struct sl_poll_group *group)
 {
 	for (unsigned i = 0; i < CHANNELS; i++) {
-		if (ends[i].has_in && ends[i].base.hub && sl_list_empty(&ends[i].base.stirred))
-			sl_list_add_tail(&hub->stirred, &ends[i].base.stirred);
+		if (ends[i].has_in && ends[i].base.poll_group &&
+		    sl_list_empty(&ends[i].base.ready_node))
+			sl_list_add_tail(&group->ready, &ends[i].base.ready_node);
 	}
 }
 
-static bool hub_arm(struct sl_hub *hub)
+static bool group_arm(struct sl_poll_group *group)
 {
-	(void)hub;
+	(void)group;
 	return true;
 }
 
-static void hub_check(struct sl_hub *hub)
+static void group_handle_event(struct sl_poll_group *group)
 {
-	(void)hub;
+	(void)group;
 }
 
-static const struct sl_hub_ops hub_ops = {.take = hub_take, .arm = hub_arm, .check = hub_check};
-static struct sl_hub hub;
-static bool share; /* ends that are made have the hub */
+static const struct sl_poll_group_ops group_ops = {
+	.poll = group_poll, .arm = group_arm, .handle_event = group_handle_event};
+static struct sl_poll_group group;
+static bool share; /* ends that are made have the group */
 
 static int end_attach(struct sl_transport *t, const void *owner)
 {
 	(void)owner;
-	t->hub = share ? &hub : NULL;
+	t->poll_group = share ? &group : NULL;
 	return 0;
 }
 
@@ -227,7 +229,7 @@ static void open_all(void)
 						     .bulk_max = 64 << 10,
 						     .slice_min = 8 << 10,
 						     .peer_epoch = 7};
-		sl_list_init(&ends[i].base.stirred);
+		sl_list_init(&ends[i].base.ready_node);
 		channels[i] = sl_rpc_channel_add(rpc, "test", NULL);
 		ck_assert_int_eq(sl_rpc_adopt(channels[i], &ends[i].base, now_ns), 0);
 	}
@@ -254,13 +256,13 @@ static void tear_down(void)
 	close_all();
 }
 
-/* The same, but with a hub for all of them. */
+/* The same, but with a group for all of them. */
 static void share_a_hub(void)
 {
 	close_all();
 	share = true;
-	hub = (struct sl_hub){.ops = &hub_ops, .fd = eventfd(0, EFD_NONBLOCK)};
-	sl_list_init(&hub.stirred);
+	group = (struct sl_poll_group){.ops = &group_ops, .fd = eventfd(0, EFD_NONBLOCK)};
+	sl_list_init(&group.ready);
 	open_all();
 }
 
@@ -384,7 +386,7 @@ TEST(a_burst_looks_at_what_is_going_on)
 	ck_assert_uint_eq(polls_of_ten(), 0);
 }
 
-/* A slow answer costs no look at its channel: the hub tells of it in the burst in which it comes. */
+/* A slow answer costs no look at its channel: the group tells of it in the burst in which it comes. */
 TEST(who_has_a_hub_is_looked_at_when_something_has_come)
 {
 	share_a_hub();
@@ -412,7 +414,7 @@ TEST(who_has_a_hub_is_looked_at_when_something_has_come)
 	answer(5);
 	ck_assert_uint_eq(turn(1), 1);
 	ck_assert_uint_eq(replies, 2);
-	close(hub.fd);
+	close(group.fd);
 }
 
 TEST(who_rests_is_armed_and_woken_by_its_bell)

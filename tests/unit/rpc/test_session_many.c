@@ -62,20 +62,20 @@ static int attach(struct sl_transport *t, const void *owner)
 	return 0;
 }
 
-static void hub_nothing(struct sl_hub *h)
+static void group_nothing(struct sl_poll_group *h)
 {
 	(void)h;
 }
 
-static bool hub_arm(struct sl_hub *h)
+static bool group_arm(struct sl_poll_group *h)
 {
 	(void)h;
 	return true;
 }
 
-static const struct sl_hub_ops hub_ops = {
-	.take = hub_nothing, .arm = hub_arm, .check = hub_nothing};
-static struct sl_hub hub;
+static const struct sl_poll_group_ops group_ops = {
+	.poll = group_nothing, .arm = group_arm, .handle_event = group_nothing};
+static struct sl_poll_group group;
 
 static const struct sl_transport_ops end_ops = {.post = end_post,
 						.flush = nothing,
@@ -104,7 +104,7 @@ static void bring_up(unsigned from, unsigned to)
 {
 	for (unsigned i = from; i < to; i++) {
 		ends[i].base = (struct sl_transport){.ops = &end_ops,
-						     .hub = &hub,
+						     .poll_group = &group,
 						     .fd = -1,
 						     .copies = true,
 						     .slot_len = SL_RPC_SLOT_SIZE,
@@ -112,7 +112,7 @@ static void bring_up(unsigned from, unsigned to)
 						     .slice_min = 8 << 10,
 						     .peer_epoch = 7};
 		ends[i].pinged_ns = 0;
-		sl_list_init(&ends[i].base.stirred);
+		sl_list_init(&ends[i].base.ready_node);
 		ck_assert_int_eq(sl_rpc_adopt(ends[i].channel, &ends[i].base, now_ns), 0);
 	}
 }
@@ -135,8 +135,8 @@ static void sleep_until(uint64_t end_ns)
 static void set_up(void)
 {
 	sl_rpc_config_default(&cfg);
-	hub = (struct sl_hub){.ops = &hub_ops, .fd = epoll_create1(0)};
-	sl_list_init(&hub.stirred);
+	group = (struct sl_poll_group){.ops = &group_ops, .fd = epoll_create1(0)};
+	sl_list_init(&group.ready);
 	rpc = sl_rpc_create(&cfg, NULL, &ops, NULL);
 	now_ns = 1;
 }
@@ -144,7 +144,7 @@ static void set_up(void)
 static void tear_down(void)
 {
 	sl_rpc_destroy(rpc);
-	close(hub.fd);
+	close(group.fd);
 }
 
 FIXTURE(set_up, tear_down)
@@ -181,12 +181,12 @@ TEST(a_tick_looks_at_few_of_many)
 	for (unsigned i = 0; i < 40; i++)
 		turn(now_ns + TICK_NS);
 	for (unsigned i = 0; i < MANY; i++)
-		ends[i].base.patient = true;
+		ends[i].base.peer_busy = true;
 	do {
 		turn(now_ns + TICK_NS);
 		looked_at = 0;
 		for (unsigned i = 0; i < MANY; i++)
-			looked_at += !ends[i].base.patient;
+			looked_at += !ends[i].base.peer_busy;
 		ck_assert_uint_le(looked_at, ++passes * MANY / 10);
 	} while (looked_at < MANY && passes < MANY);
 	ck_assert_uint_eq(looked_at, MANY);

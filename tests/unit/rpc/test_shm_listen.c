@@ -29,7 +29,7 @@ static void set_up(void)
 	opt.address = path;
 	l = sl_shm_listen(&opt, &err);
 	ck_assert_msg(l, "%s", err.text);
-	l->room = 1;
+	l->accept_limit = 1;
 	client = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
 	ck_assert_int_ge(client, 0);
 	ck_assert_int_eq(sl_shm_address(path, &sa), 0);

@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
-#include "rpc/hub.h"
+#include "rpc/poll_group.h"
 #include "ud_bed.h"
 
 /* The dialer's first datagram behind that ANSWER. */
@@ -229,22 +229,22 @@ TEST(nobody_is_granted_what_the_owner_has_no_room_for)
 	struct sl_ud_creq h = hello_of(10, 50);
 	struct sl_ud_crep a;
 
-	listener->room = 3;
+	listener->accept_limit = 3;
 	ck_assert_int_eq(verdict_on(1, 5, 0), SL_UD_GRANTED);
 	throw_at(&h, sizeof(h), door());
 	ck_assert(answered(&a));
 	ck_assert_int_eq(a.verdict, SL_UD_GRANTED);
 	ck_assert_int_eq(verdict_on(3, 7, 0), SL_UD_FULL);
-	ck_assert_int_eq(verdict_on(4, 8, SL_HELLO_GOES_ON), SL_UD_GRANTED);
+	ck_assert_int_eq(verdict_on(4, 8, SL_HELLO_RESUME), SL_UD_GRANTED);
 	ck_assert_int_eq(verdict_on(5, 5, 0), SL_UD_GRANTED); /* instead of its former one */
 	ck_assert_int_eq(verdict_on(11, 9, 0), SL_UD_FULL);
 	ck_assert_uint_eq(listener->refused, 2);
 	say_first(&a);
 	until((t = accepted()) != NULL);
-	ck_assert_uint_eq(listener->promised, 2);
-	listener->room = 2; /* its owner has it now */
+	ck_assert_uint_eq(listener->unaccepted, 2);
+	listener->accept_limit = 2; /* its owner has it now */
 	ck_assert_int_eq(verdict_on(12, 10, 0), SL_UD_FULL);
-	listener->room = 3;
+	listener->accept_limit = 3;
 	ck_assert_int_eq(verdict_on(13, 10, 0), SL_UD_GRANTED);
 	t->ops->close(t);
 	other->ops->close(other);
@@ -266,7 +266,7 @@ TEST(a_door_that_broke_is_another_one_the_next_time)
 
 static struct sl_transport *glanced(void)
 {
-	return listener->ops->glance(listener, sl_now_ns());
+	return listener->ops->poll_nonblock(listener, sl_now_ns());
 }
 
 static bool nobody_is_seen(void)
@@ -332,7 +332,7 @@ static bool rings(int fd)
 /* By a connection of the same hall; once it watches none of those, the listener has to. */
 TEST(an_owner_that_is_woken_anyway_is_not_woken_twice)
 {
-	struct sl_hubs hubs = {.cnt = 0};
+	struct sl_poll_groups hubs = {.cnt = 0};
 	int fd = epoll_create1(EPOLL_CLOEXEC);
 	struct sl_ud_creq h;
 	struct sl_transport *t;
@@ -342,7 +342,7 @@ TEST(an_owner_that_is_woken_anyway_is_not_woken_twice)
 	h = hello_of(1, 5);
 	ck_assert_int_eq(both.gateway->ops->attach(both.gateway, &both), 0);
 	until((take(both.gateway), both.backend = accepted()));
-	ck_assert_int_eq(sl_hubs_watch(&hubs, fd, both.backend, &both), 0);
+	ck_assert_int_eq(sl_poll_groups_watch(&hubs, fd, both.backend, &both), 0);
 	throw_at(&h, sizeof(h), door());
 	ck_assert(answered(&a));
 	ck_assert_uint_ne(listener->ops->next_ns(listener), 0);
@@ -358,7 +358,7 @@ TEST(an_owner_that_is_woken_anyway_is_not_woken_twice)
 	h = hello_of(2, 6);
 	throw_at(&h, sizeof(h), door());
 	ck_assert(answered(&a));
-	sl_hubs_unwatch(&hubs, fd, both.backend);
+	sl_poll_groups_unwatch(&hubs, fd, both.backend);
 	ck_assert_uint_eq(listener->ops->next_ns(listener), 0);
 	ck_assert(nobody_comes());
 	ck_assert_uint_ne(listener->ops->next_ns(listener), 0);
@@ -405,7 +405,7 @@ TEST(who_dials_has_another_key_after_a_moment)
 		first = dialled();
 		change_key("of the tests, for few of them");
 		had_former_key = has_former_key();
-		usleep(SL_SECRET_LOOK_MS * 1000);
+		usleep(SL_PSK_CHECK_MS * 1000);
 		ck_assert(!has_former_key());
 		change_key((const char *)secret.bytes);
 		ck_assert(has_former_key());
@@ -472,10 +472,10 @@ TEST(a_datagram_with_one_bit_changed_carries_out_nothing)
 	for (unsigned len = 0; len < one.len; len++, thrown++)
 		throw_at(one.bytes, len, one.to);
 	until((n += received(both.backend, &id),
-	       both.backend->unsealed + both.backend->hub->strays >= thrown && n));
+	       both.backend->bad_mac + both.backend->poll_group->unmatched >= thrown && n));
 	ck_assert_uint_eq(n, 1);
-	ck_assert_uint_eq(both.backend->unsealed + both.backend->hub->strays, thrown);
-	ck_assert_uint_gt(both.backend->unsealed, thrown / 2);
+	ck_assert_uint_eq(both.backend->bad_mac + both.backend->poll_group->unmatched, thrown);
+	ck_assert_uint_gt(both.backend->bad_mac, thrown / 2);
 	ck_assert_uint_eq(id, 1);
 	check_goes_on(2);
 	close_both();
@@ -494,7 +494,7 @@ TEST(what_was_recorded_is_carried_out_once)
 			throw_at(seen[i].bytes, seen[i].len, seen[i].to);
 	}
 	until(nothing_comes(both.backend) && nothing_comes(both.gateway) &&
-	      both.backend->doubled >= 20);
+	      both.backend->duplicates >= 20);
 	check_goes_on(21);
 	close_both();
 }
@@ -512,12 +512,13 @@ TEST(what_was_recorded_of_a_former_connection_is_a_strays)
 	for (unsigned i = 0; i < cnt; i++) {
 		if (of_connection(i)) {
 			throw_at(seen[i].bytes, seen[i].len, seen[i].to);
-			strays += seen[i].to == ((struct ud_iface *)both.backend->hub)->qp->qpn;
+			strays += seen[i].to ==
+				  ((struct ud_iface *)both.backend->poll_group)->qp->qpn;
 		}
 	}
 	ck_assert_uint_ge(strays, 2);
-	until(nothing_comes(both.backend) && both.backend->hub->strays >= strays);
-	ck_assert_uint_eq(both.backend->unsealed, 0);
+	until(nothing_comes(both.backend) && both.backend->poll_group->unmatched >= strays);
+	ck_assert_uint_eq(both.backend->bad_mac, 0);
 	check_goes_on(2);
 	close_both();
 }
@@ -533,14 +534,14 @@ TEST(a_flood_of_noise_keeps_nobody_from_going_on)
 		for (unsigned k = 0; k < sizeof(noise); k++)
 			noise[k] = (uint8_t)sl_prng_below(&rng, 256);
 		throw_at(noise, (uint32_t)sl_prng_below(&rng, sizeof(noise)),
-			 i % 2 ? door() : ((struct ud_iface *)both.backend->hub)->qp->qpn);
+			 i % 2 ? door() : ((struct ud_iface *)both.backend->poll_group)->qp->qpn);
 		if (i % 100 == 0)
 			check_goes_on(i + 1);
 		if (i % 10 == 0)
 			ck_assert_ptr_null(accepted());
 	}
 	ck_assert_uint_ge(listener->refused, 1);
-	ck_assert_uint_ge(both.backend->hub->strays, 1);
+	ck_assert_uint_ge(both.backend->poll_group->unmatched, 1);
 	close_both();
 }
 
@@ -558,7 +559,7 @@ TEST(a_hall_takes_no_connection_whose_datagrams_are_longer_than_its_slots)
 	ck_assert_ptr_nonnull(h);
 	h->refs = 1;
 	ck_assert_int_eq(ud_conn_attach_iface((struct ud_conn *)t, h), -EMSGSIZE);
-	ck_assert_ptr_null(t->hub);
+	ck_assert_ptr_null(t->poll_group);
 	t->ops->close(t);
 	ud_iface_put(h);
 }
@@ -682,7 +683,7 @@ TEST(nothing_is_taken_of_who_has_said_what_cannot_be)
 
 static size_t memory_of(const struct sl_transport *t)
 {
-	return ((const struct ud_iface *)t->hub)->mem.used;
+	return ((const struct ud_iface *)t->poll_group)->mem.used;
 }
 
 /* What is under way has it, at both ends, and nobody else. */

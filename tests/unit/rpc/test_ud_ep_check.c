@@ -8,7 +8,7 @@
 struct question {
 	uint32_t number;
 	unsigned timeout_ms;
-	enum sl_rpc_word word;
+	enum sl_rpc_probe_result word;
 };
 
 static void *ask(void *arg)
@@ -19,11 +19,11 @@ static void *ask(void *arg)
 					  .slots = SLOTS,
 					  .timeout_ms = q->timeout_ms};
 
-	q->word = sl_rpc_ask(&opt, q->number);
+	q->word = sl_rpc_probe_peer(&opt, q->number);
 	return NULL;
 }
 
-static enum sl_rpc_word word_about(uint32_t number)
+static enum sl_rpc_probe_result word_about(uint32_t number)
 {
 	struct question q = {.number = number, .timeout_ms = WAIT_S * 1000};
 	pthread_t thread;
@@ -40,11 +40,11 @@ TEST(a_listener_says_whether_it_has_a_connection)
 	connect_both();
 	number = sl_rpc_transport_number(both.gateway);
 	ck_assert_uint_ne(number, 0);
-	ck_assert_int_eq(word_about(number), SL_RPC_KNOWN);
-	ck_assert_int_eq(word_about(number + UD_CONNS), SL_RPC_FORGOTTEN);
+	ck_assert_int_eq(word_about(number), SL_RPC_PROBE_ALIVE);
+	ck_assert_int_eq(word_about(number + UD_CONNS), SL_RPC_PROBE_REMOVED);
 	check_goes_on(1);
 	both.backend->ops->close(both.backend);
-	ck_assert_int_eq(word_about(number), SL_RPC_FORGOTTEN);
+	ck_assert_int_eq(word_about(number), SL_RPC_PROBE_REMOVED);
 	both.gateway->ops->close(both.gateway);
 }
 
@@ -56,7 +56,7 @@ TEST(one_that_has_ended_is_not_had)
 	number = both.gateway->number;
 	both.gateway->ops->close(both.gateway); /* it says so */
 	until((take(both.backend), both.backend->ops->check(both.backend) != 0));
-	ck_assert_int_eq(word_about(number), SL_RPC_FORGOTTEN);
+	ck_assert_int_eq(word_about(number), SL_RPC_PROBE_REMOVED);
 	both.backend->ops->close(both.backend);
 }
 
@@ -66,7 +66,7 @@ TEST(where_nobody_listens_nobody_says_anything)
 
 	listener->ops->close(listener);
 	ask(&q);
-	ck_assert_int_eq(q.word, SL_RPC_NOBODY);
+	ck_assert_int_eq(q.word, SL_RPC_PROBE_REFUSED);
 	set_up();
 }
 
@@ -172,7 +172,7 @@ TEST(what_one_listener_was_told_another_one_does_not_hear)
 	unsigned told, copied = 0;
 
 	connect_both();
-	ck_assert_int_eq(word_about(both.gateway->number), SL_RPC_KNOWN);
+	ck_assert_int_eq(word_about(both.gateway->number), SL_RPC_PROBE_ALIVE);
 	told = seen_cnt;
 	before = listen_beside();
 	other = dialled();
@@ -186,7 +186,7 @@ TEST(what_one_listener_was_told_another_one_does_not_hear)
 	ck_assert_uint_eq(copied, 2);
 	ck_assert(nobody_comes());
 	ck_assert_uint_eq(listener->refused, copied);
-	ck_assert_uint_eq(listener->promised, 1); /* `other` */
+	ck_assert_uint_eq(listener->unaccepted, 1); /* `other` */
 	ck_assert_uint_eq(seen_cnt, told);
 	other->ops->close(other);
 	listener->ops->close(listener);
@@ -270,15 +270,15 @@ TEST(nobody_else_ends_a_connection)
 
 	connect_both();
 	q.number = both.gateway->number;
-	ck_assert_int_eq(word_about(q.number + UD_CONNS), SL_RPC_FORGOTTEN);
+	ck_assert_int_eq(word_about(q.number + UD_CONNS), SL_RPC_PROBE_REMOVED);
 	both.backend->ops->close(both.backend);
-	ck_assert_int_eq(word_about(q.number), SL_RPC_FORGOTTEN);
+	ck_assert_int_eq(word_about(q.number), SL_RPC_PROBE_REMOVED);
 	cnt = recorded_answers(answers, 8);
 	ck_assert_uint_eq(cnt, 3);
 	listener->ops->close(listener);
 	/* The first has granted it. */
 	answer_with(ask, &q, NULL, answers + 1, cnt - 1, false);
-	ck_assert_int_eq(q.word, SL_RPC_NO_WORD);
+	ck_assert_int_eq(q.word, SL_RPC_PROBE_NONE);
 	both.gateway->ops->close(both.gateway);
 	set_up();
 }
@@ -302,9 +302,9 @@ TEST(an_answer_fits_what_was_said)
 	answer_with(dial, NULL, &t, &reset, 1, true);
 	ck_assert_ptr_null(t);
 	answer_with(ask, &q, NULL, &granted, 1, true);
-	ck_assert_int_eq(q.word, SL_RPC_NO_WORD);
+	ck_assert_int_eq(q.word, SL_RPC_PROBE_NONE);
 	q.timeout_ms = WAIT_S * 1000; /* this one is waited for */
 	answer_with(ask, &q, NULL, &reset, 1, true);
-	ck_assert_int_eq(q.word, SL_RPC_FORGOTTEN);
+	ck_assert_int_eq(q.word, SL_RPC_PROBE_REMOVED);
 	set_up();
 }

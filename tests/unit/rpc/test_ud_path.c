@@ -417,7 +417,7 @@ TEST(a_listener_listens_again_once_its_device_is_back)
 	ud_sockets_sign = -ENODEV;
 	ck_assert_ptr_null(listener->ops->accept(listener, now_ns));
 	/* Who is connected is told at once. */
-	ck_assert(!sl_list_empty(&both.backend->hub->stirred));
+	ck_assert(!sl_list_empty(&both.backend->poll_group->ready));
 	ck_assert_int_eq(both.backend->ops->check(both.backend), -ENOTCONN);
 	close_both();
 	/* It asks now and then, and ever less often. */
@@ -426,7 +426,7 @@ TEST(a_listener_listens_again_once_its_device_is_back)
 	for (unsigned i = 0; i < 10; i++) {
 		now_ns = next_ns();
 		ck_assert_ptr_null(listener->ops->accept(listener, now_ns));
-		ck_assert_ptr_null(listener->ops->glance(listener, now_ns));
+		ck_assert_ptr_null(listener->ops->poll_nonblock(listener, now_ns));
 	}
 	ck_assert_uint_gt(next_ns() - now_ns, 10 * between_ns);
 	ck_assert_uint_le(next_ns() - now_ns, SL_NS_PER_SEC);
@@ -496,10 +496,10 @@ TEST(who_was_granted_by_a_device_that_goes_is_forgotten)
 {
 	struct sl_transport *t = dialled();
 
-	ck_assert_uint_eq(listener->promised, 1);
+	ck_assert_uint_eq(listener->unaccepted, 1);
 	ud_sockets_sign = -ENODEV;
 	ck_assert_ptr_null(accepted());
-	ck_assert_uint_eq(listener->promised, 0);
+	ck_assert_uint_eq(listener->unaccepted, 0);
 	t->ops->close(t);
 	connect_both();
 	check_goes_on(1);

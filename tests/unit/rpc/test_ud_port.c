@@ -34,29 +34,29 @@ static void rest(void)
 
 static bool is_stirred(const struct sl_transport *t)
 {
-	return !sl_list_empty(&t->stirred);
+	return !sl_list_empty(&t->ready_node);
 }
 
-/* What its owner does when its hub's descriptor has an event. */
+/* What its owner does when its group's descriptor has an event. */
 static void wake_up(struct sl_transport *t)
 {
-	t->hub->ops->check(t->hub);
+	t->poll_group->ops->handle_event(t->poll_group);
 	take(t);
 }
 
 static bool has_event(const struct sl_transport *t)
 {
-	struct pollfd p = {.fd = t->hub->fd, .events = POLLIN};
+	struct pollfd p = {.fd = t->poll_group->fd, .events = POLLIN};
 
 	return poll(&p, 1, 0) == 1;
 }
 
 static void sleep_well(struct sl_transport *t)
 {
-	until((take(t), t->hub->ops->arm(t->hub)));
-	t->hub->ops->check(t->hub);
+	until((take(t), t->poll_group->ops->arm(t->poll_group)));
+	t->poll_group->ops->handle_event(t->poll_group);
 	ck_assert(!has_event(t));
-	sl_list_del(&t->stirred);
+	sl_list_del(&t->ready_node);
 }
 
 static void set_port(unsigned seat, bool down)
@@ -64,8 +64,8 @@ static void set_port(unsigned seat, bool down)
 	ud_sockets_port(seat, down);
 	take(both.gateway);
 	take(both.backend);
-	ck_assert_int_eq(both.gateway->held, seat == HERE && down);
-	ck_assert_int_eq(both.backend->held, seat == THERE && down);
+	ck_assert_int_eq(both.gateway->port_down, seat == HERE && down);
+	ck_assert_int_eq(both.backend->port_down, seat == THERE && down);
 }
 
 /* --- who is told --- */
@@ -85,8 +85,8 @@ TEST(who_sleeps_above_a_port_is_woken)
 		wake_up(both.gateway);
 		ck_assert(!has_event(both.gateway));
 		ck_assert(is_stirred(both.gateway));
-		ck_assert_int_eq(both.gateway->held, down);
-		ck_assert(!both.backend->held);
+		ck_assert_int_eq(both.gateway->port_down, down);
+		ck_assert(!both.backend->port_down);
 	}
 	check_goes_on(2);
 	close_both();
@@ -99,13 +99,13 @@ TEST_EACH(all_of_a_hall_are_told_of_its_port, 2)
 	connect_two();
 	first = both;
 	connect_both();
-	ck_assert_ptr_eq(first.gateway->hub, both.gateway->hub);
-	ck_assert_ptr_eq(first.backend->hub, both.backend->hub);
+	ck_assert_ptr_eq(first.gateway->poll_group, both.gateway->poll_group);
+	ck_assert_ptr_eq(first.backend->poll_group, both.backend->poll_group);
 	set_port((unsigned)_i, true);
-	ck_assert_int_eq(first.gateway->held, both.gateway->held);
-	ck_assert_int_eq(first.backend->held, both.backend->held);
+	ck_assert_int_eq(first.gateway->port_down, both.gateway->port_down);
+	ck_assert_int_eq(first.backend->port_down, both.backend->port_down);
 	set_port((unsigned)_i, false);
-	ck_assert(!first.gateway->held && !first.backend->held);
+	ck_assert(!first.gateway->port_down && !first.backend->port_down);
 	check_goes_on(2);
 	close_both();
 	both = first;
@@ -125,9 +125,9 @@ TEST_EACH(who_comes_above_a_port_that_is_down_is_held, 2)
 	t = dialled();
 	set_port(HERE, true);
 	ck_assert_int_eq(t->ops->attach(t, _i ? (const void *)&t : &both), 0);
-	ck_assert_int_eq(t->hub != both.gateway->hub, _i);
+	ck_assert_int_eq(t->poll_group != both.gateway->poll_group, _i);
 	take(t);
-	ck_assert(t->held);
+	ck_assert(t->port_down);
 	ck_assert_int_eq(post(t, 9, BODY), -EAGAIN);
 	usleep(5 * UD_ACK_DELAY_NS / 1000); /* the word is due */
 	take(t);
@@ -136,7 +136,7 @@ TEST_EACH(who_comes_above_a_port_that_is_down_is_held, 2)
 	ud_sockets_port(HERE, false);
 	both.gateway = t;
 	until((take(t), both.backend = accepted()));
-	ck_assert(!t->held);
+	ck_assert(!t->port_down);
 	ck_assert_int_eq(both.backend->ops->attach(both.backend, &listener), 0);
 	check_goes_on(2);
 	close_both();
@@ -174,7 +174,7 @@ static unsigned sent_by(const struct sl_transport *t)
 	unsigned cnt = 0;
 
 	for (unsigned i = 0; i < seen_cnt; i++)
-		cnt += seen[i].to == ((const struct ud_iface *)peer->hub)->qp->qpn;
+		cnt += seen[i].to == ((const struct ud_iface *)peer->poll_group)->qp->qpn;
 	return cnt;
 }
 
@@ -295,7 +295,7 @@ static void go_on(unsigned seat)
 	int rc;
 
 	both_ways.came[seat] = come(t, both_ways.came[seat]);
-	both_ways.held += t->held;
+	both_ways.held += t->port_down;
 	t->ops->flush(t);
 	if (*sent == MESSAGES)
 		return;

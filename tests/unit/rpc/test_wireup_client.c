@@ -6,7 +6,7 @@
 #include "rpc/rdma/wireup.h"
 #include "suite.h"
 
-static struct sl_secret secret;
+static struct sl_psk secret;
 static struct sockaddr_storage peer;
 static struct wireup_request heard;
 static uint8_t marked; /* the way's, by which it came */
@@ -129,7 +129,7 @@ static struct rc_conn *dial(const struct sl_rpc_rdma *by)
 	const struct sl_rpc_dial_options opt = {
 		.rdma = *by, .bulk_ring_len = SL_RPC_MIN_BULK, .slots = SLOTS, .worker = GROUP};
 
-	secret = sl_secret_of("of the tests", 12);
+	secret = sl_psk_of("of the tests", 12);
 	return wireup_connect(&opt, &peer, &secret, UINT64_MAX / 4);
 }
 

@@ -35,7 +35,7 @@ static char said[256]; /* when dialling failed */
 static struct sl_rpc_rdma way;
 static uint16_t worker;
 static unsigned dial_ms = WAIT_S * 1000;
-static struct sl_secret secret;
+static struct sl_psk secret;
 static struct sl_rpc_listener *listener;
 static int enemy;
 
@@ -71,7 +71,7 @@ static inline void set_up(void)
 	int fd = memfd_create("key", 0);
 	unsigned pid = (unsigned)getpid();
 
-	secret = sl_secret_of("of the tests, for all of them", 29);
+	secret = sl_psk_of("of the tests, for all of them", 29);
 	ck_assert_int_eq(write(fd, secret.bytes, secret.len), (ssize_t)secret.len);
 	ck_assert_int_eq(fchmod(fd, 0600), 0);
 	snprintf(key_path, sizeof(key_path), "/proc/self/fd/%d", fd);
@@ -97,7 +97,7 @@ FIXTURE(set_up, tear_down)
 
 static inline void take(struct sl_transport *t)
 {
-	t->hub->ops->take(t->hub);
+	t->poll_group->ops->poll(t->poll_group);
 }
 
 static inline struct sl_transport *accepted(void)

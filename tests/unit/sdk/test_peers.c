@@ -19,7 +19,7 @@ static struct sl_transport *next_at_door(struct sl_rpc_listener *l, uint64_t now
 	if (!door.left)
 		return NULL;
 	door.left--;
-	door.rooms[door.left] = l->room;
+	door.rooms[door.left] = l->accept_limit;
 	door.peers[door.left] = fake_new();
 	return &door.peers[door.left]->base;
 }
@@ -43,8 +43,10 @@ static void close_door(struct sl_rpc_listener *l)
 
 static const struct sl_rpc_listener_ops by_kernel = {
 	.accept = accept_at_door, .next_ns = never, .close = close_door};
-static const struct sl_rpc_listener_ops at_a_glance = {
-	.accept = accept_at_door, .glance = next_at_door, .next_ns = never, .close = close_door};
+static const struct sl_rpc_listener_ops at_a_glance = {.accept = accept_at_door,
+						       .poll_nonblock = next_at_door,
+						       .next_ns = never,
+						       .close = close_door};
 
 static void handle(void *arg, struct sl_batch *batch)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which channels a backend's pass looks at: not at one with a hub whose requests take their time. What
+ * Which channels a backend's pass looks at: not at one with a group whose requests take their time. What
  * comes, a reply, credit and room wake it.
  */
 #include "sdk_fake.h"
@@ -12,7 +12,7 @@ static struct sl_backend *b;
 static struct fake *f;
 static struct sl_request_view *kept;
 static unsigned polls, told_writable;
-static struct sl_hub hub;
+static struct sl_poll_group group;
 
 static int count_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
 {
@@ -23,28 +23,29 @@ static int count_poll(struct sl_transport *t, struct sl_message *msgs, unsigned 
 static int attach(struct sl_transport *t, const void *owner)
 {
 	(void)owner;
-	t->hub = &hub;
+	t->poll_group = &group;
 	return 0;
 }
 
-static void hub_take(struct sl_hub *h)
+static void group_poll(struct sl_poll_group *h)
 {
-	if (f->in_next < f->in_cnt && sl_list_empty(&f->base.stirred))
-		sl_list_add_tail(&h->stirred, &f->base.stirred);
+	if (f->in_next < f->in_cnt && sl_list_empty(&f->base.ready_node))
+		sl_list_add_tail(&h->ready, &f->base.ready_node);
 }
 
-static bool hub_arm(struct sl_hub *h)
+static bool group_arm(struct sl_poll_group *h)
 {
 	(void)h;
 	return true;
 }
 
-static void hub_check(struct sl_hub *h)
+static void group_handle_event(struct sl_poll_group *h)
 {
 	(void)h;
 }
 
-static const struct sl_hub_ops hub_ops = {.take = hub_take, .arm = hub_arm, .check = hub_check};
+static const struct sl_poll_group_ops group_ops = {
+	.poll = group_poll, .arm = group_arm, .handle_event = group_handle_event};
 
 static void keep(void *arg, struct sl_batch *batch)
 {
@@ -79,15 +80,15 @@ static void set_up(void)
 	ops = fake_ops;
 	ops.poll = count_poll;
 	ops.attach = attach;
-	hub = (struct sl_hub){.ops = &hub_ops, .fd = eventfd(0, EFD_NONBLOCK)};
-	sl_list_init(&hub.stirred);
+	group = (struct sl_poll_group){.ops = &group_ops, .fd = eventfd(0, EFD_NONBLOCK)};
+	sl_list_init(&group.ready);
 	kept = NULL;
 	told_writable = 0;
 	b = fake_backend(keep, NULL, 1);
 	b->opt.writable = on_writable;
 	f = fake_new();
 	f->base.ops = &ops;
-	sl_list_init(&f->base.stirred);
+	sl_list_init(&f->base.ready_node);
 	ck_assert(sl_be_channel_add(b, &f->base));
 	fake_ask(f, 1, "x");
 	fake_settle(b);
@@ -99,7 +100,7 @@ static void tear_down(void)
 {
 	sl_backend_close(b);
 	fake_free(f);
-	close(hub.fd);
+	close(group.fd);
 }
 
 FIXTURE(set_up, tear_down)

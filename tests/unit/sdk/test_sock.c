@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include "rpc/session.h"
-#include "rpc/tcp/sock.h"
+#include "rpc/tcpsock/sock.h"
 #include "rpc_harness.h"
 #include "sdk_fake.h"
 #include "suite.h"
@@ -80,7 +80,7 @@ static void tick_backend(void)
 
 static void open_all(unsigned cnt)
 {
-	static const struct sl_secret secret = {.bytes = "a key for both of them", .len = 22};
+	static const struct sl_psk secret = {.bytes = "a key for both of them", .len = 22};
 	struct sl_rpc_config cfg;
 
 	sl_rpc_config_default(&cfg);
@@ -189,37 +189,37 @@ TEST(an_end_right_behind_other_bytes_is_noticed)
 	close_all();
 }
 
-/* A hub is its owner's, and goes with the last of its connections. */
+/* A group is its owner's, and goes with the last of its connections. */
 TEST(who_has_left_is_told_nothing)
 {
 	static const char owner;
 	struct sl_sock *k[2], *l[2];
-	struct sl_hub *hub;
+	struct sl_poll_group *group;
 	int fd;
 
 	for (unsigned i = 0; i < 2; i++)
 		ck_assert_int_eq(
-			sk_context_open(&ends[i], &(struct sl_secret){.bytes = "key", .len = 3}, i),
+			sk_context_open(&ends[i], &(struct sl_psk){.bytes = "key", .len = 3}, i),
 			0);
 	connect_both(k);
 	connect_both(l);
-	ck_assert_int_eq(sk_hub_join(&k[0]->base, &owner), 0);
-	ck_assert_int_eq(sk_hub_join(&l[0]->base, &owner), 0);
-	ck_assert_int_eq(sk_hub_join(&k[1]->base, &k), 0);
-	hub = k[0]->base.hub;
-	ck_assert_ptr_eq(l[0]->base.hub, hub);
-	ck_assert_ptr_ne(k[1]->base.hub, hub);
-	hub->ops->take(hub);
-	ck_assert(!sl_list_empty(&k[0]->base.stirred) && !sl_list_empty(&l[0]->base.stirred));
+	ck_assert_int_eq(sk_poll_group_join(&k[0]->base, &owner), 0);
+	ck_assert_int_eq(sk_poll_group_join(&l[0]->base, &owner), 0);
+	ck_assert_int_eq(sk_poll_group_join(&k[1]->base, &k), 0);
+	group = k[0]->base.poll_group;
+	ck_assert_ptr_eq(l[0]->base.poll_group, group);
+	ck_assert_ptr_ne(k[1]->base.poll_group, group);
+	group->ops->poll(group);
+	ck_assert(!sl_list_empty(&k[0]->base.ready_node) && !sl_list_empty(&l[0]->base.ready_node));
 	k[0]->base.ops->close(&k[0]->base);
-	ck_assert_ptr_eq(sl_list_pop_head(&hub->stirred), &l[0]->base.stirred);
-	ck_assert(sl_list_empty(&hub->stirred));
-	hub->ops->take(hub);
-	ck_assert(sl_list_empty(&hub->stirred)); /* an edge is told once */
+	ck_assert_ptr_eq(sl_list_pop_head(&group->ready), &l[0]->base.ready_node);
+	ck_assert(sl_list_empty(&group->ready));
+	group->ops->poll(group);
+	ck_assert(sl_list_empty(&group->ready)); /* an edge is told once */
 	l[1]->base.ops->close(&l[1]->base);
-	hub->ops->take(hub);
-	ck_assert_ptr_eq(sl_list_pop_head(&hub->stirred), &l[0]->base.stirred);
-	fd = hub->fd;
+	group->ops->poll(group);
+	ck_assert_ptr_eq(sl_list_pop_head(&group->ready), &l[0]->base.ready_node);
+	fd = group->fd;
 	l[0]->base.ops->close(&l[0]->base);
 	ck_assert_int_eq(fcntl(fd, F_GETFD), -1);
 	k[1]->base.ops->close(&k[1]->base);

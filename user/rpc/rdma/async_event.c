@@ -204,7 +204,7 @@ int rc_conn_events_open(struct rc_conn *conn)
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&lock);
-	conn->port_down = conn->base.held = initial_port_down(conn);
+	conn->port_down = conn->base.port_down = initial_port_down(conn);
 	rc = add_device(conn->device);
 	/* Who is listed hears of it; who was not may have missed it. */
 	conn->gone |= conn->peer->gone;
@@ -371,7 +371,7 @@ static void set_port_down(const struct ibv_context *device, int port, bool down)
 
 		if (conn->device != device || conn->port_num != port)
 			continue;
-		conn->port_down = conn->base.held = down;
+		conn->port_down = conn->base.port_down = down;
 		wake_owner(conn);
 	}
 	sl_list_for_each (at, &ports) {

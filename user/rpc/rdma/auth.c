@@ -29,7 +29,7 @@ struct auth_target auth_target_of(const struct sockaddr *sa)
 }
 
 /* The transcript up to and without the proof of that step, behind the step's label. */
-static void compute_mac(const struct sl_secret *s, const struct cm_transcript *transcript,
+static void compute_mac(const struct sl_psk *s, const struct cm_transcript *transcript,
 			enum cm_msg step, uint8_t proof[AUTH_PROOF_LEN])
 {
 	static const char *const labels[] = {"sluice verbs request", "sluice verbs answer",
@@ -44,7 +44,7 @@ static void compute_mac(const struct sl_secret *s, const struct cm_transcript *t
 
 	memcpy(text, labels[step], strlen(labels[step]));
 	memcpy(text + 32, transcript, lens[step]);
-	sl_secret_mac(s, text, 32 + lens[step], proof);
+	sl_psk_mac(s, text, 32 + lens[step], proof);
 }
 
 static size_t proof_len(enum cm_msg step)
@@ -52,7 +52,7 @@ static size_t proof_len(enum cm_msg step)
 	return step == CM_REQUEST ? CM_PROOF_LEN : AUTH_PROOF_LEN;
 }
 
-void auth_sign(const struct sl_secret *s, struct cm_transcript *transcript, enum cm_msg step)
+void auth_sign(const struct sl_psk *s, struct cm_transcript *transcript, enum cm_msg step)
 {
 	uint8_t *const proofs[] = {transcript->request.proof, transcript->reply.proof,
 				   transcript->client.proof, transcript->server.proof};
@@ -62,8 +62,7 @@ void auth_sign(const struct sl_secret *s, struct cm_transcript *transcript, enum
 	memcpy(proofs[step], proof, proof_len(step));
 }
 
-bool auth_verify(const struct sl_secret *s, const struct cm_transcript *transcript,
-		 enum cm_msg step)
+bool auth_verify(const struct sl_psk *s, const struct cm_transcript *transcript, enum cm_msg step)
 {
 	const uint8_t *const proofs[] = {transcript->request.proof, transcript->reply.proof,
 					 transcript->client.proof, transcript->server.proof};

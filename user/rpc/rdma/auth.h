@@ -31,7 +31,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
-#include "rpc/secret.h"
+#include "rpc/psk.h"
 
 enum {
 	AUTH_NONCE_LEN = 32,
@@ -111,9 +111,8 @@ struct cm_transcript {
 enum cm_msg { CM_REQUEST, CM_REPLY, CM_CLIENT_KEYS, CM_SERVER_KEYS };
 
 /* Fills in the proof of that step. */
-void auth_sign(const struct sl_secret *s, struct cm_transcript *transcript, enum cm_msg step);
-bool auth_verify(const struct sl_secret *s, const struct cm_transcript *transcript,
-		 enum cm_msg step);
+void auth_sign(const struct sl_psk *s, struct cm_transcript *transcript, enum cm_msg step);
+bool auth_verify(const struct sl_psk *s, const struct cm_transcript *transcript, enum cm_msg step);
 
 /* Of this process, for who is dialled there: the same each time. 0 or -EIO. */
 int auth_sender_id(const struct sockaddr_storage *sa, uint8_t sender_id[AUTH_SENDER_ID_LEN]);

@@ -104,7 +104,7 @@ static int resolve_addr(struct rdma_cm_id *id, const struct sl_rpc_rdma *rdma,
 	return found && rdma_path_matches(rdma, id) ? 0 : -ENETUNREACH;
 }
 
-int sl_rdma_probe(const char *address, const struct sl_rpc_rdma *rdma, char *text, size_t len)
+int sl_rdma_route_info(const char *address, const struct sl_rpc_rdma *rdma, char *text, size_t len)
 {
 	struct rdma_event_channel *cm = rdma_create_event_channel();
 	struct sockaddr_storage sa;

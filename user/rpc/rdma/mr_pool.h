@@ -4,7 +4,7 @@
  * and no more, and one that comes back pins nothing.
  *
  *   shared   the owner's memory (the UMEM): registered by the first that asks, let go of by the
- *            last. It must not be unmapped before (sl_rpc_settle).
+ *            last. It must not be unmapped before (sl_rpc_wait_closed).
  *   slabs    {tx slots | tx bulk | rx bulk} of one connection, in huge pages where there are any.
  *            Some stay registered for the next; what pool peer had written is wiped before, lest
  *            another's announcement of bytes that it never wrote shows them. One is made ahead,

@@ -15,7 +15,7 @@ enum {
 	BATCHES = 4,
 };
 
-void wireup_sign(const struct sl_secret *s, const struct wireup_transcript *g, enum wireup_msg step,
+void wireup_sign(const struct sl_psk *s, const struct wireup_transcript *g, enum wireup_msg step,
 		 uint8_t proof[AUTH_PROOF_LEN])
 {
 	static const char *const labels[] = {"sluice door hello", "sluice door welcome",
@@ -29,11 +29,11 @@ void wireup_sign(const struct sl_secret *s, const struct wireup_transcript *g, e
 
 	memcpy(text, labels[step], strlen(labels[step]));
 	memcpy(text + LABEL_LEN, g, lens[step]);
-	sl_secret_mac(s, text, LABEL_LEN + lens[step], proof);
+	sl_psk_mac(s, text, LABEL_LEN + lens[step], proof);
 }
 
-bool wireup_verify(const struct sl_secret *s, const struct wireup_transcript *g,
-		   enum wireup_msg step, const uint8_t proof[AUTH_PROOF_LEN])
+bool wireup_verify(const struct sl_psk *s, const struct wireup_transcript *g, enum wireup_msg step,
+		   const uint8_t proof[AUTH_PROOF_LEN])
 {
 	uint8_t want[AUTH_PROOF_LEN];
 

@@ -82,10 +82,10 @@ struct wireup_transcript {
 enum wireup_msg { WIREUP_REQUEST, WIREUP_REPLY, WIREUP_ACK };
 
 /* The proof of that step over all before it: of WIREUP_ACK, that of the first SEND. */
-void wireup_sign(const struct sl_secret *s, const struct wireup_transcript *g, enum wireup_msg step,
+void wireup_sign(const struct sl_psk *s, const struct wireup_transcript *g, enum wireup_msg step,
 		 uint8_t proof[AUTH_PROOF_LEN]);
-bool wireup_verify(const struct sl_secret *s, const struct wireup_transcript *g,
-		   enum wireup_msg step, const uint8_t proof[AUTH_PROOF_LEN]);
+bool wireup_verify(const struct sl_psk *s, const struct wireup_transcript *g, enum wireup_msg step,
+		   const uint8_t proof[AUTH_PROOF_LEN]);
 
 /* A listener's door. */
 struct wireup_listener {
@@ -105,7 +105,7 @@ void wireup_listener_reply(struct wireup_listener *d, const struct wireup_reques
 
 /* NULL: nobody is met there, or does not answer; the connection manager may. */
 struct rc_conn *wireup_connect(const struct sl_rpc_dial_options *opt,
-			       const struct sockaddr_storage *sa, const struct sl_secret *s,
+			       const struct sockaddr_storage *sa, const struct sl_psk *s,
 			       uint64_t deadline_ns);
 
 #endif

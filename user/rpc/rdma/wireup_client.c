@@ -18,7 +18,7 @@ enum { TRIES = 3 };
 
 struct wireup_client {
 	const struct sl_rpc_dial_options *opt;
-	const struct sl_secret *secret;
+	const struct sl_psk *psk;
 	struct rc_peer *peer;
 	struct rc_conn *conn;
 	struct rc_ring_sizes requested;
@@ -36,7 +36,7 @@ static int build_request(void *arg, const struct ud_qp *qp, uint8_t *to)
 	h->answer_qpn = qp->qpn;
 	if (sl_rand_bytes(h->nonce, sizeof(h->nonce)))
 		return -EIO;
-	wireup_sign(client->secret, &client->transcript, WIREUP_REQUEST, h->proof);
+	wireup_sign(client->psk, &client->transcript, WIREUP_REQUEST, h->proof);
 	memcpy(to, h, sizeof(*h));
 	return (int)sizeof(*h);
 }
@@ -51,7 +51,7 @@ static bool is_reply(void *arg, const struct ud_packet *p)
 	memcpy(w, p->bytes, sizeof(*w));
 	return w->magic == WIREUP_MAGIC && w->version == RC_WIRE_VERSION &&
 	       w->number == client->transcript.request.number &&
-	       wireup_verify(client->secret, &client->transcript, WIREUP_REPLY, w->proof);
+	       wireup_verify(client->psk, &client->transcript, WIREUP_REPLY, w->proof);
 }
 
 /* The peer makes its own at the same time. */
@@ -87,7 +87,7 @@ static int open_qp(struct wireup_client *client)
 	*h = (struct wireup_request){
 		.magic = WIREUP_MAGIC,
 		.version = RC_WIRE_VERSION,
-		.flags = client->opt->goes_on ? SL_HELLO_GOES_ON : 0,
+		.flags = client->opt->resumes ? SL_HELLO_RESUME : 0,
 		.worker = client->opt->worker,
 		.epoch = sl_rpc_boot_epoch(),
 		.slots = client->requested.slots,
@@ -149,24 +149,24 @@ static int finish_connect(struct wireup_client *client)
 		rc = rc_conn_open_rings(conn, &g);
 	if (rc)
 		return rc;
-	wireup_sign(client->secret, &client->transcript, WIREUP_ACK, conn->keys[0].proof);
+	wireup_sign(client->psk, &client->transcript, WIREUP_ACK, conn->keys[0].proof);
 	rc = rc_conn_send_keys(conn);
 	if (rc)
 		return rc;
 	conn->base.peer_epoch = w->epoch;
 	conn->base.link = client->opt->link;
-	conn->base.goes_on = client->opt->goes_on;
+	conn->base.resumes = client->opt->resumes;
 	if (client->opt->mem && client->opt->mem->addr)
 		rc_conn_set_zcopy_mem(conn, client->opt->mem->addr, client->opt->mem->len);
 	return 0;
 }
 
 struct rc_conn *wireup_connect(const struct sl_rpc_dial_options *opt,
-			       const struct sockaddr_storage *sa, const struct sl_secret *s,
+			       const struct sockaddr_storage *sa, const struct sl_psk *s,
 			       uint64_t deadline_ns)
 {
 	const struct rdma_path_spec path = rdma_path_spec_of(&opt->rdma);
-	struct wireup_client client = {.opt = opt, .secret = s, .deadline_ns = deadline_ns};
+	struct wireup_client client = {.opt = opt, .psk = s, .deadline_ns = deadline_ns};
 	int rc;
 
 	client.conn = rc_conn_new();

@@ -22,7 +22,7 @@ bool rc_listener_watch(struct rc_listener *l, int fd)
 void rc_pending_drop(struct rc_listener *l, struct rc_pending *p)
 {
 	(void)epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, p->conn->base.fd, NULL);
-	l->base.promised -= !p->conn->base.goes_on;
+	l->base.unaccepted -= !p->conn->base.resumes;
 	/* Who came by the wireup has not been heard there: nothing is wireup to whoever that is. */
 	if (p->by_wireup)
 		p->conn->bye = RC_BYE_DONE;
@@ -54,8 +54,8 @@ struct rc_pending *rc_pending_alloc(struct rc_listener *l, const uint8_t host[16
 
 void rc_pending_begin(struct rc_listener *l, struct rc_conn *conn, uint32_t hello_flags)
 {
-	conn->base.goes_on = hello_flags & SL_HELLO_GOES_ON;
-	l->base.promised += !conn->base.goes_on;
+	conn->base.resumes = hello_flags & SL_HELLO_RESUME;
+	l->base.unaccepted += !conn->base.resumes;
 }
 
 void rc_listener_open_wireup(struct rc_listener *l, const struct rdma_cm_id *id)
@@ -161,7 +161,7 @@ void wireup_handle_request(void *listener, const struct wireup_request *h)
 	struct wireup_reply *w = &wireup.reply;
 
 	if (h->magic != WIREUP_MAGIC || h->version != RC_WIRE_VERSION ||
-	    !wireup_verify(&l->secret, &wireup, WIREUP_REQUEST, h->proof) ||
+	    !wireup_verify(&l->psk, &wireup, WIREUP_REQUEST, h->proof) ||
 	    !replay_filter_accept(&l->wireup_replay, auth_sender_id_word(h->sender_id),
 				  h->number)) {
 		l->refused++;
@@ -170,7 +170,7 @@ void wireup_handle_request(void *listener, const struct wireup_request *h)
 	if (sl_rand_bytes(w->nonce, sizeof(w->nonce)))
 		return;
 	w->verdict = (uint8_t)grant_request(l, &wireup);
-	wireup_sign(&l->secret, &wireup, WIREUP_REPLY, w->proof);
+	wireup_sign(&l->psk, &wireup, WIREUP_REPLY, w->proof);
 	wireup_listener_reply(&l->wireup, h, w);
 }
 
@@ -180,7 +180,7 @@ int wireup_handle_ack(struct rc_listener *l, struct rc_pending *p)
 	struct rc_conn *conn = p->conn;
 	char what[32];
 
-	if (!wireup_verify(&l->secret, &p->wireup, WIREUP_ACK, conn->keys[1].proof))
+	if (!wireup_verify(&l->psk, &p->wireup, WIREUP_ACK, conn->keys[1].proof))
 		return -EACCES;
 	/* What HELLO has proven, and not what its message says besides. */
 	conn->peer_bulk = h->bulk;

@@ -13,7 +13,7 @@
 #include "rpc/shm/shm.h"
 #include "rpc/shm/socket.h"
 
-static int left_ms(uint64_t deadline_ns)
+static int remaining_ms(uint64_t deadline_ns)
 {
 	uint64_t now = sl_now_ns();
 
@@ -28,7 +28,7 @@ static int connect_until(int sock, const struct sockaddr_un *sa, uint64_t deadli
 	while (connect(sock, (const struct sockaddr *)sa, sizeof(*sa)) < 0) {
 		if (errno != EAGAIN && errno != EINTR)
 			return -errno;
-		if (!left_ms(deadline_ns))
+		if (!remaining_ms(deadline_ns))
 			return -ETIMEDOUT;
 		nanosleep(&pause, NULL);
 	}
@@ -39,7 +39,7 @@ static int await_hello(int sock, struct sl_rpc_hello *h, int *memfd, uint64_t de
 {
 	for (;;) {
 		struct pollfd p = {.fd = sock, .events = POLLIN};
-		int ms = left_ms(deadline_ns), rc;
+		int ms = remaining_ms(deadline_ns), rc;
 
 		if (poll(&p, 1, ms) < 0 && errno != EINTR)
 			return -errno;
@@ -51,7 +51,7 @@ static int await_hello(int sock, struct sl_rpc_hello *h, int *memfd, uint64_t de
 	}
 }
 
-static const char *why(int rc)
+static const char *connect_error_text(int rc)
 {
 	switch (rc) {
 	case -ENOENT: return "no such socket: is the backend running?";
@@ -84,7 +84,7 @@ static struct sl_shm *handshake(int sock, const struct sl_rpc_dial_options *opt,
 		.slots = opt->slots,
 		.bulk_len = opt->bulk_ring_len,
 		.slot_size = SL_RPC_SLOT_SIZE,
-		.flags = opt->goes_on ? SL_HELLO_GOES_ON : 0,
+		.flags = opt->resumes ? SL_HELLO_RESUME : 0,
 		.link = opt->link,
 	};
 	struct sl_shm_geometry g;
@@ -107,7 +107,7 @@ static struct sl_shm *handshake(int sock, const struct sl_rpc_dial_options *opt,
 	if (s) {
 		s->base.peer_epoch = h.epoch;
 		s->base.link = opt->link;
-		s->base.goes_on = opt->goes_on;
+		s->base.resumes = opt->resumes;
 	}
 	if (memfd >= 0)
 		close(memfd);
@@ -137,7 +137,7 @@ struct sl_transport *sl_shm_dial(const struct sl_rpc_dial_options *opt, const ch
 	if (!rc)
 		s = handshake(sock, opt, deadline_ns, &rc);
 	if (!s) {
-		sl_err_set(err, "shm://%s: %s", address, why(rc));
+		sl_err_set(err, "shm://%s: %s", address, connect_error_text(rc));
 		if (sock >= 0)
 			close(sock);
 		return NULL;

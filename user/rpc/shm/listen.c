@@ -16,7 +16,7 @@
 enum { PENDING_MAX = 16, HELLO_TIMEOUT_MS = 1000, RETRY_MS = 100 };
 
 /* Connected, waiting for its hello. */
-struct pending {
+struct shm_pending {
 	int sock; /* -1: unused */
 	uint64_t deadline_ns;
 };
@@ -25,20 +25,20 @@ struct shm_listener {
 	struct sl_rpc_listener base; /* fd: epoll over the listening and the pending sockets */
 	int sock;
 	uint64_t retry_ns; /* 0, or out of descriptors: accepts nothing until then */
-	struct pending pending[PENDING_MAX];
-	struct sl_shm_geometry most;
+	struct shm_pending pending[PENDING_MAX];
+	struct sl_shm_geometry max_sizes;
 	struct sockaddr_un sa;
 	ino_t inode; /* of our socket file, so that a successor's is not removed */
 };
 
-static void drop_pending(struct shm_listener *l, struct pending *p)
+static void drop_pending(struct shm_listener *l, struct shm_pending *p)
 {
 	close(p->sock); /* also leaves the epoll set */
 	p->sock = -1;
 	l->base.refused++;
 }
 
-static bool watch(struct shm_listener *l, int fd)
+static bool watch_fd(struct shm_listener *l, int fd)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
 
@@ -46,9 +46,9 @@ static bool watch(struct shm_listener *l, int fd)
 }
 
 /* Returns an unused entry, or drops the oldest one for it. */
-static struct pending *place_for(struct shm_listener *l)
+static struct shm_pending *pending_slot(struct shm_listener *l)
 {
-	struct pending *oldest = &l->pending[0];
+	struct shm_pending *oldest = &l->pending[0];
 
 	for (unsigned i = 0; i < PENDING_MAX; i++) {
 		if (l->pending[i].sock < 0)
@@ -60,28 +60,28 @@ static struct pending *place_for(struct shm_listener *l)
 	return oldest;
 }
 
-static void refuse(int sock, struct sl_rpc_hello *h, enum sl_rpc_status why)
+static void send_refusal(int sock, struct sl_rpc_hello *h, enum sl_rpc_status reason)
 {
 	h->version = SL_RPC_VERSION;
-	h->status = (uint8_t)why;
+	h->status = (uint8_t)reason;
 	(void)sl_shm_hello_send(sock, h, -1);
 }
 
-static struct sl_shm *establish(struct shm_listener *l, int sock, struct sl_rpc_hello *h)
+static struct sl_shm *create_conn(struct shm_listener *l, int sock, struct sl_rpc_hello *h)
 {
-	struct sl_shm_geometry g = {.slots = sl_rpc_at_most(h->slots, l->most.slots),
-				    .bulk_len = sl_rpc_at_most(h->bulk_len, l->most.bulk_len)};
+	struct sl_shm_geometry g = {.slots = sl_rpc_at_most(h->slots, l->max_sizes.slots),
+				    .bulk_len = sl_rpc_at_most(h->bulk_len, l->max_sizes.bulk_len)};
 	struct sl_shm *s = NULL;
 	struct ucred peer = sl_shm_peer(sock);
 	int memfd;
 
 	if (h->version != SL_RPC_VERSION) {
 		/* The peer's error message tells which end is older. */
-		refuse(sock, h, SL_RPC_BAD_REQUEST);
+		send_refusal(sock, h, SL_RPC_BAD_REQUEST);
 		return NULL;
 	}
 	if (sl_rpc_listener_full(&l->base, h->flags)) {
-		refuse(sock, h, SL_RPC_REFUSED);
+		send_refusal(sock, h, SL_RPC_REFUSED);
 		return NULL;
 	}
 	if (!sl_shm_geometry_ok(&g))
@@ -94,7 +94,7 @@ static struct sl_shm *establish(struct shm_listener *l, int sock, struct sl_rpc_
 		s->base.peer_epoch = h->epoch;
 		s->base.peer_worker = h->worker;
 		s->base.link = h->link;
-		s->base.goes_on = h->flags & SL_HELLO_GOES_ON;
+		s->base.resumes = h->flags & SL_HELLO_RESUME;
 		snprintf(s->base.info, sizeof(s->base.info), "shm %.80s pid %d uid %u worker %u",
 			 l->sa.sun_path, (int)peer.pid, peer.uid, h->worker);
 		h->slots = g.slots;
@@ -109,7 +109,8 @@ static struct sl_shm *establish(struct shm_listener *l, int sock, struct sl_rpc_
 	return s;
 }
 
-static struct sl_shm *advance(struct shm_listener *l, struct pending *p, uint64_t now_ns)
+static struct sl_shm *advance_pending(struct shm_listener *l, struct shm_pending *p,
+				      uint64_t now_ns)
 {
 	struct sl_rpc_hello h;
 	struct sl_shm *s = NULL;
@@ -120,7 +121,7 @@ static struct sl_shm *advance(struct shm_listener *l, struct pending *p, uint64_
 	if (rc == -EAGAIN && now_ns < p->deadline_ns)
 		return NULL;
 	if (!rc)
-		s = establish(l, p->sock, &h);
+		s = create_conn(l, p->sock, &h);
 	if (!s) {
 		drop_pending(l, p);
 		return NULL;
@@ -139,28 +140,28 @@ static void listen_again(struct shm_listener *l, uint64_t retry_ns)
 	(void)epoll_ctl(l->base.fd, EPOLL_CTL_MOD, l->sock, &ev);
 }
 
-static void take_in(struct shm_listener *l, int sock, uint64_t now_ns)
+static void add_pending(struct shm_listener *l, int sock, uint64_t now_ns)
 {
 	struct ucred peer = sl_shm_peer(sock);
-	struct pending *p;
+	struct shm_pending *p;
 
-	if (!sl_shm_may_connect(&peer) || !watch(l, sock)) {
+	if (!sl_shm_may_connect(&peer) || !watch_fd(l, sock)) {
 		close(sock);
 		l->base.refused++;
 		return;
 	}
-	p = place_for(l);
+	p = pending_slot(l);
 	p->sock = sock;
 	p->deadline_ns = now_ns + HELLO_TIMEOUT_MS * SL_NS_PER_MS;
 }
 
-static void take_who_knocks(struct shm_listener *l, uint64_t now_ns)
+static void accept_peers(struct shm_listener *l, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < PENDING_MAX; i++) {
 		int sock = accept4(l->sock, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (sock >= 0) {
-			take_in(l, sock, now_ns);
+			add_pending(l, sock, now_ns);
 			continue;
 		}
 		if (sl_rpc_accept_later(errno))
@@ -176,12 +177,12 @@ static struct sl_transport *shm_accept(struct sl_rpc_listener *base, uint64_t no
 	if (l->retry_ns && now_ns >= l->retry_ns)
 		listen_again(l, 0);
 	if (!l->retry_ns)
-		take_who_knocks(l, now_ns);
+		accept_peers(l, now_ns);
 	for (unsigned i = 0; i < PENDING_MAX; i++) {
 		struct sl_shm *s = NULL;
 
 		if (l->pending[i].sock >= 0)
-			s = advance(l, &l->pending[i], now_ns);
+			s = advance_pending(l, &l->pending[i], now_ns);
 		if (s)
 			return &s->base;
 	}
@@ -258,7 +259,7 @@ static int bind_path(struct shm_listener *l)
 	return listen(l->sock, PENDING_MAX) < 0 ? -errno : 0;
 }
 
-static const char *why(int rc)
+static const char *listen_error_text(int rc)
 {
 	switch (rc) {
 	case -EADDRINUSE:
@@ -280,18 +281,19 @@ struct sl_rpc_listener *sl_shm_listen(const struct sl_rpc_listen_options *opt, s
 	l->sock = -1;
 	for (unsigned i = 0; i < PENDING_MAX; i++)
 		l->pending[i].sock = -1;
-	l->most = (struct sl_shm_geometry){.slots = opt->slots, .bulk_len = opt->bulk_ring_len};
+	l->max_sizes =
+		(struct sl_shm_geometry){.slots = opt->slots, .bulk_len = opt->bulk_ring_len};
 	rc = sl_shm_address(opt->address, &l->sa);
 	if (!rc) {
 		l->base.fd = epoll_create1(EPOLL_CLOEXEC);
 		l->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 		rc = l->base.fd < 0 || l->sock < 0 ? -errno : bind_path(l);
 	}
-	if (!rc && !watch(l, l->sock))
+	if (!rc && !watch_fd(l, l->sock))
 		rc = -errno;
 	if (!rc)
 		return &l->base;
 	shm_listener_close(&l->base);
-	sl_err_set(err, "shm://%s: %s", opt->address, why(rc));
+	sl_err_set(err, "shm://%s: %s", opt->address, listen_error_text(rc));
 	return NULL;
 }

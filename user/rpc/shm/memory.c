@@ -17,15 +17,15 @@ enum {
 	SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
 };
 
-static bool power_of_two(uint32_t v)
+static bool is_power_of_two(uint32_t v)
 {
 	return v && !(v & (v - 1));
 }
 
 bool sl_shm_geometry_ok(const struct sl_shm_geometry *g)
 {
-	return power_of_two(g->slots) && g->slots >= SL_RPC_MIN_SLOTS &&
-	       g->slots <= SL_RPC_MAX_SLOTS && power_of_two(g->bulk_len) &&
+	return is_power_of_two(g->slots) && g->slots >= SL_RPC_MIN_SLOTS &&
+	       g->slots <= SL_RPC_MAX_SLOTS && is_power_of_two(g->bulk_len) &&
 	       g->bulk_len >= SL_RPC_MIN_BULK && g->bulk_len <= SL_RPC_MAX_BULK;
 }
 
@@ -57,7 +57,7 @@ int sl_shm_memory_create(const struct sl_shm_geometry *g)
 }
 
 /* Accepts memory of the right size that cannot shrink. A file could fail to page in. */
-static int verify(int memfd, size_t len)
+static int verify_memfd(int memfd, size_t len)
 {
 	struct statfs fs;
 	struct stat st;
@@ -69,7 +69,7 @@ static int verify(int memfd, size_t len)
 	return 0;
 }
 
-static void lay_out(struct sl_shm *s, const struct sl_shm_geometry *g, bool acceptor)
+static void set_ring_pointers(struct sl_shm *s, const struct sl_shm_geometry *g, bool acceptor)
 {
 	struct sl_shm_side *sides = s->map;
 	uint8_t *slots = (uint8_t *)s->map + SL_SHM_PAGE;
@@ -96,7 +96,7 @@ struct sl_shm *sl_shm_new(int sock, int memfd, const struct sl_shm_geometry *g, 
 	s->posted = calloc(g->slots, sizeof(*s->posted));
 	if (!s->rx_bulk_end || !s->posted)
 		goto free_s;
-	rc = verify(memfd, len);
+	rc = verify_memfd(memfd, len);
 	if (rc)
 		goto free_s;
 	s->map = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
@@ -104,7 +104,7 @@ struct sl_shm *sl_shm_new(int sock, int memfd, const struct sl_shm_geometry *g, 
 	if (s->map == MAP_FAILED)
 		goto free_s;
 	s->map_len = len;
-	lay_out(s, g, acceptor);
+	set_ring_pointers(s, g, acceptor);
 	/* Each message touches slots, so map them now. Best effort. */
 	(void)madvise(s->map, len, MADV_DONTDUMP);
 	(void)madvise(s->map, SL_SHM_PAGE + 2 * slots_len(g), MADV_POPULATE_WRITE);

@@ -45,7 +45,7 @@ static int shm_post(struct sl_transport *t, const struct sl_rpc_header *header,
 }
 
 /* The peer has read the messages before `upto`. */
-static void complete(struct sl_shm *s, uint32_t upto)
+static void complete_posts(struct sl_shm *s, uint32_t upto)
 {
 	struct sl_credits *c = &s->base.credits;
 
@@ -60,10 +60,10 @@ static void shm_progress(struct sl_transport *t)
 
 	/* A value outside of what was posted is forged and ignored. */
 	if (upto - t->credits.done <= t->credits.sent - t->credits.done)
-		complete(s, upto);
+		complete_posts(s, upto);
 }
 
-static int take_ack(struct sl_shm *s, uint32_t consumed)
+static int handle_ack(struct sl_shm *s, uint32_t consumed)
 {
 	struct sl_credits *c = &s->base.credits;
 	int64_t fresh = sl_credits_ack(c, consumed);
@@ -73,7 +73,7 @@ static int take_ack(struct sl_shm *s, uint32_t consumed)
 	if (fresh > 0) {
 		c->bulk_acked = s->posted[(consumed - 1) & s->mask].bulk_end;
 		if (consumed - c->done <= c->sent - c->done)
-			complete(s, consumed);
+			complete_posts(s, consumed);
 	}
 	return 0;
 }
@@ -85,7 +85,7 @@ static void consumed_upto(struct sl_shm *s, uint32_t seq)
 }
 
 /* Takes the next message off the ring. Returns 1, 0 if there is none, or -EPROTO. */
-static int take(struct sl_shm *s, struct sl_message *m)
+static int take_message(struct sl_shm *s, struct sl_message *m)
 {
 	struct sl_shm_slot *slot = (void *)sl_shm_slot_at(s->rx_slots, s->mask, s->rx_next);
 	uint32_t at;
@@ -96,7 +96,7 @@ static int take(struct sl_shm *s, struct sl_message *m)
 	m->header = *(volatile struct sl_rpc_header *)&slot->header;
 	rc = sl_message_check(&m->header, s->base.bulk_max);
 	if (!rc)
-		rc = take_ack(s, m->header.consumed);
+		rc = handle_ack(s, m->header.consumed);
 	if (rc)
 		return rc;
 	m->body = slot->body;
@@ -119,7 +119,7 @@ static int shm_poll(struct sl_transport *t, struct sl_message *msgs, unsigned ma
 
 	/* At most a window behind the released messages, whatever the slots say. */
 	while (n < max && looks-- && s->rx_next - t->credits.consumed <= s->mask) {
-		int rc = take(s, &msgs[n]);
+		int rc = take_message(s, &msgs[n]);
 
 		if (rc < 0 && n == 0)
 			return rc;
@@ -138,7 +138,7 @@ static int shm_poll(struct sl_transport *t, struct sl_message *msgs, unsigned ma
 }
 
 /* Publishes how far this end has read, for the peer's posted_bytes and its bell. */
-static void publish(struct sl_shm *s)
+static void publish_posts(struct sl_shm *s)
 {
 	s->published = s->base.credits.consumed;
 	atomic_store_explicit(&s->mine->consumed, s->published, memory_order_release);
@@ -154,10 +154,10 @@ static void shm_release(struct sl_transport *t, const struct sl_message *m)
 	consumed_upto(s, s->lent ? m->token + 1 : s->rx_next);
 	/* A sender at its cap waits for long messages; the others are published at each flush. */
 	if (m->header.fragment_len > INLINE_MAX)
-		publish(s);
+		publish_posts(s);
 }
 
-void sl_shm_bell(struct sl_shm *s)
+void sl_shm_wake_peer(struct sl_shm *s)
 {
 	static const uint8_t ding;
 
@@ -185,7 +185,7 @@ static void shm_flush(struct sl_transport *t)
 		(void)shm_post(&s->base, &h, NULL, 0, 0);
 	}
 	if (s->published != t->credits.consumed)
-		publish(s);
+		publish_posts(s);
 	news = s->unflushed;
 	if (!news)
 		return;
@@ -193,7 +193,7 @@ static void shm_flush(struct sl_transport *t)
 	/* Pairs with the fence in sl_shm_arm(): one end sees the other's store. */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&s->peer->sleeping, memory_order_relaxed) & news)
-		sl_shm_bell(s);
+		sl_shm_wake_peer(s);
 }
 
 static unsigned shm_sent(struct sl_transport *t, uint64_t *cookies, unsigned max)

@@ -76,8 +76,8 @@ static struct sl_backend *backend_new(const struct sl_backend_options *opt)
 	for (unsigned i = 0; i < SL_CLASS_CNT; i++)
 		sl_list_init(&b->queue[i]);
 	pthread_mutex_init(&b->stats_lock, NULL);
-	sl_mem_init(&b->request_mem, SL_BE_REQUEST_MEM);
-	sl_mem_init(&b->reply_mem, SL_BE_REPLY_MEM);
+	sl_capped_init(&b->request_mem, SL_BE_REQUEST_MEM);
+	sl_capped_init(&b->reply_mem, SL_BE_REPLY_MEM);
 	if (sl_rand_bytes(&b->hash_key, sizeof(b->hash_key)))
 		b->hash_key = sl_now_ns();
 	b->hash_key |= 1;
@@ -231,12 +231,12 @@ void sl_backend_close(struct sl_backend *b)
 		sl_be_channel_reap(ch);
 	}
 	sl_be_polling = NULL;
-	sl_rpc_settle();
+	sl_rpc_wait_closed();
 	SL_CHECK(b->open_cnt == 0 && b->queue_cnt == 0 && b->channel_cnt == 0);
 	SL_CHECK(b->request_mem.used == 0 && b->reply_mem.used == 0);
 	SL_CHECK(atomic_load(&b->foreign_used) == 0);
-	sl_mem_fini(&b->request_mem);
-	sl_mem_fini(&b->reply_mem);
+	sl_capped_fini(&b->request_mem);
+	sl_capped_fini(&b->reply_mem);
 	if (b->wake_fd >= 0)
 		close(b->wake_fd);
 	if (b->work_fd >= 0)

@@ -230,15 +230,15 @@ static void on_ready(void *ctx)
 
 static int watch_transport(struct sl_backend *b, struct sl_transport *t, struct channel *ch)
 {
-	return sl_hubs_watch(&b->hubs, b->epoll_fd, t, ch);
+	return sl_poll_groups_watch(&b->poll_groups, b->epoll_fd, t, ch);
 }
 
 static void unwatch_transport(struct sl_backend *b, struct sl_transport *t)
 {
-	sl_hubs_unwatch(&b->hubs, b->epoll_fd, t);
+	sl_poll_groups_unwatch(&b->poll_groups, b->epoll_fd, t);
 }
 
-static void on_left(void *ctx, struct sl_transport *t, bool gone_on)
+static void on_retired(void *ctx, struct sl_transport *t, bool gone_on)
 {
 	struct channel *ch = ctx;
 
@@ -256,7 +256,7 @@ static const struct sl_link_ops link_ops = {
 	.grants = on_grants,
 	.goaway = on_goaway,
 	.ready = on_ready,
-	.left = on_left,
+	.retired = on_retired,
 };
 
 /* Returns true if the peer announced, on the channel's transport, that it switches to this one. */
@@ -320,7 +320,7 @@ static bool add_channel(struct sl_backend *b, struct sl_transport *t)
 	ch->link.ctx = ch;
 	ch->link.mem = &b->request_mem;
 	ch->link.scratch = &b->scratch;
-	ch->link.outlets = &b->outlets;
+	ch->link.tx_ports = &b->tx_ports;
 	ch->link.takes = SL_RPC_REQUEST;
 	ch->link.alive = (struct sl_keepalive){.silence_ns = SILENCE_NS, .interval_ns = PING_NS};
 	sl_link_init(&ch->link, t, b->now_ns, false);
@@ -332,7 +332,7 @@ static bool add_channel(struct sl_backend *b, struct sl_transport *t)
 
 bool sl_be_channel_add(struct sl_backend *b, struct sl_transport *t)
 {
-	bool has_place = t->goes_on ? go_on(b, t) : add_channel(b, t);
+	bool has_place = t->resumes ? go_on(b, t) : add_channel(b, t);
 
 	if (!has_place)
 		t->ops->close(t);
@@ -381,7 +381,7 @@ static bool is_blocked(const struct channel *ch)
  */
 static bool may_rest(struct channel *ch)
 {
-	return ch->link.t->hub && ch->b->listener_cnt && !ch->classes && !is_blocked(ch) &&
+	return ch->link.t->poll_group && ch->b->listener_cnt && !ch->classes && !is_blocked(ch) &&
 	       !sl_link_has_work(&ch->link) && sl_link_arm(&ch->link);
 }
 

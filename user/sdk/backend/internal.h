@@ -12,7 +12,7 @@
  * atomics. One batch is out at a time. Further requests stay in the queue, where they can be
  * cancelled, overtaken and expire. A channel outlives its link while handlers have requests of it.
  *
- * An idle channel with a hub (rpc/hub.h) is not polled until the hub reports input, or until a
+ * An idle channel with a hub (rpc/poll_group.h) is not polled until the hub reports input, or until a
  * reply or credit must be sent.
  */
 #ifndef SL_SDK_BACKEND_INTERNAL_H
@@ -21,7 +21,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include "base/cpu.h"
-#include "rpc/hub.h"
+#include "rpc/poll_group.h"
 #include "rpc/link.h"
 #include "sluice/backend.h"
 
@@ -194,10 +194,10 @@ struct sl_backend {
 	struct request **spare; /* free tables, linked by their first entries */
 	uint32_t channel_cnt, open_cnt, queue_cnt;
 	uint32_t wide_cnt; /* streams with wide windows */
-	struct sl_mem request_mem, reply_mem;
-	struct sl_reader_scratch scratch;
-	struct sl_outlets outlets;
-	struct sl_hubs hubs;
+	struct sl_capped_alloc request_mem, reply_mem;
+	struct sl_reassembly_scratch scratch;
+	struct sl_tx_ports tx_ports;
+	struct sl_poll_groups poll_groups;
 	struct sl_batch batch;
 	struct sl_backend_stats stats;
 	uint64_t hash_key, now_ns, tick_ns, active_ns, flushed_ns, flush_gap_ns;

@@ -76,7 +76,7 @@ struct request *sl_be_request_new(struct channel *ch, const struct sl_part *part
 
 	if (ch->open_cnt >= SL_BE_OPEN_MAX || ch->mem_used + size > SL_BE_CHANNEL_MEM)
 		return NULL;
-	rq = sl_mem_alloc(&ch->b->request_mem, size);
+	rq = sl_capped_malloc(&ch->b->request_mem, size);
 	if (!rq)
 		return NULL;
 	*rq = (struct request){
@@ -148,7 +148,7 @@ bool sl_be_request_place(struct request *rq)
 	if (!rq->body) {
 		rq->where = BODY_APART;
 		if (rq->view.body_len <= SL_BE_CHANNEL_MEM - ch->mem_used)
-			rq->body = sl_mem_alloc(&b->request_mem, rq->view.body_len);
+			rq->body = sl_capped_malloc(&b->request_mem, rq->view.body_len);
 		if (!rq->body)
 			return false;
 		rq->size += rq->view.body_len;
@@ -169,7 +169,7 @@ void sl_be_request_free(struct request *rq)
 	if (rq->where == BODY_PLACED)
 		sl_be_upcall(rq, ch->b->opt.unplace);
 	else if (rq->where == BODY_APART)
-		sl_mem_free(&ch->b->request_mem, rq->body);
+		sl_capped_free(&ch->b->request_mem, rq->body);
 	while (*at != rq)
 		at = &(*at)->hash_next;
 	*at = rq->hash_next;
@@ -181,7 +181,7 @@ void sl_be_request_free(struct request *rq)
 	ch->open_cnt--;
 	ch->mem_used -= rq->size;
 	ch->b->open_cnt--;
-	sl_mem_free(&ch->b->request_mem, rq);
+	sl_capped_free(&ch->b->request_mem, rq);
 }
 
 /* Finds the first field with this tag and name. */

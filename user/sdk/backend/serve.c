@@ -34,7 +34,7 @@ static void take_peers(struct sl_backend *b, struct sl_rpc_listener *l, next_pee
 	struct sl_transport *t;
 
 	do {
-		l->room = SL_BE_CHANNELS_MAX - b->channel_cnt;
+		l->accept_limit = SL_BE_CHANNELS_MAX - b->channel_cnt;
 		t = next(l, b->now_ns);
 		if (t)
 			sl_be_channel_add(b, t);
@@ -51,8 +51,8 @@ static void accept_peers(struct sl_backend *b)
 static void glance_at_peers(struct sl_backend *b)
 {
 	for (unsigned i = 0; i < b->listener_cnt; i++) {
-		if (b->listeners[i]->ops->glance)
-			take_peers(b, b->listeners[i], b->listeners[i]->ops->glance);
+		if (b->listeners[i]->ops->poll_nonblock)
+			take_peers(b, b->listeners[i], b->listeners[i]->ops->poll_nonblock);
 	}
 }
 
@@ -85,13 +85,13 @@ static void take_shared(struct sl_backend *b, bool again)
 	struct channel *ch;
 
 	if (again)
-		sl_hubs_glance(&b->hubs);
+		sl_poll_groups_poll_nonblock(&b->poll_groups);
 	else
-		sl_hubs_take(&b->hubs);
-	while ((ch = sl_hubs_stirred(&b->hubs)))
+		sl_poll_groups_poll(&b->poll_groups);
+	while ((ch = sl_poll_groups_next_ready(&b->poll_groups)))
 		sl_be_channel_wake(ch);
-	b->stats.bad_messages += b->hubs.strays;
-	b->hubs.strays = 0;
+	b->stats.bad_messages += b->poll_groups.unmatched;
+	b->poll_groups.unmatched = 0;
 }
 
 /*
@@ -282,7 +282,7 @@ bool sl_be_arm(struct sl_backend *b)
 		if (has_room_again(ch) || (ch->up && (ch->classes || !sl_link_arm(&ch->link))))
 			return false;
 	}
-	return sl_hubs_arm(&b->hubs);
+	return sl_poll_groups_arm(&b->poll_groups);
 }
 
 void sl_be_take_events(struct sl_backend *b, int wait_ms)
@@ -299,7 +299,7 @@ void sl_be_take_events(struct sl_backend *b, int wait_ms)
 
 		if (ptr == b)
 			has_peers = true;
-		else if (ch && !sl_hubs_check(&b->hubs, ptr))
+		else if (ch && !sl_poll_groups_handle_event(&b->poll_groups, ptr))
 			sl_link_check(&ch->link);
 		else if (!ch && read(b->wake_fd, &bells, sizeof(bells)) < 0)
 			continue; /* already read */

@@ -41,7 +41,7 @@ void sl_be_share_join(struct request *rq)
 	while (share && (share->client != rq->view.client || share->channel != ch))
 		share = share->next;
 	if (!share) {
-		share = sl_mem_alloc(&ch->b->request_mem, sizeof(*share));
+		share = sl_capped_malloc(&ch->b->request_mem, sizeof(*share));
 		if (!share)
 			return;
 		sl_be_share_init(share, ch, rq->view.client);
@@ -71,7 +71,7 @@ static void free_share(struct client_share *share)
 	*at = share->next;
 	sl_list_del(&share->node);
 	ch->share_cnt--;
-	sl_mem_free(&ch->b->request_mem, share);
+	sl_capped_free(&ch->b->request_mem, share);
 }
 
 void sl_be_share_leave(struct request *rq)
@@ -142,9 +142,9 @@ static void count_own(struct client_share *share, size_t more)
 /* Exact, because one thread owns the pool. */
 void *sl_be_reply_mem_take(struct client_share *share, size_t len)
 {
-	struct sl_mem *m = &share->channel->b->reply_mem;
+	struct sl_capped_alloc *m = &share->channel->b->reply_mem;
 	size_t before = m->used;
-	void *ptr = sl_mem_alloc(m, len);
+	void *ptr = sl_capped_malloc(m, len);
 
 	count_own(share, m->used - before);
 	return ptr;
@@ -152,10 +152,10 @@ void *sl_be_reply_mem_take(struct client_share *share, size_t len)
 
 void sl_be_reply_mem_give(struct client_share *share, void *ptr)
 {
-	struct sl_mem *m = &share->channel->b->reply_mem;
+	struct sl_capped_alloc *m = &share->channel->b->reply_mem;
 	size_t before = m->used;
 
-	sl_mem_free(m, ptr);
+	sl_capped_free(m, ptr);
 	count_own(share, m->used - before);
 	free_share(share);
 }

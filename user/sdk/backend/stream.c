@@ -54,7 +54,7 @@ static void drop_first(struct request *rq)
 		rq->parts_end = &rq->parts;
 	rq->in_kept -= count_of(p);
 	rq->channel->mem_used -= sizeof(*p) + p->len;
-	sl_mem_free(&rq->channel->b->request_mem, p);
+	sl_capped_free(&rq->channel->b->request_mem, p);
 }
 
 /* Widens the windows of a few streams that have received much and hold nothing. */
@@ -145,7 +145,7 @@ static bool keep_part(struct request *rq, struct sl_span bytes)
 	struct part *p = NULL;
 
 	if (ch->mem_used + size <= SL_BE_CHANNEL_MEM)
-		p = sl_mem_alloc(&ch->b->request_mem, size);
+		p = sl_capped_malloc(&ch->b->request_mem, size);
 	if (!p)
 		return false;
 	rq->in_left -= (uint32_t)bytes.len;
@@ -201,7 +201,7 @@ static bool keep_trailers(struct request *rq, const struct sl_part *part)
 		;
 	if (rest.len)
 		return false;
-	rq->trailers = sl_mem_alloc(&rq->channel->b->request_mem, block.len);
+	rq->trailers = sl_capped_malloc(&rq->channel->b->request_mem, block.len);
 	if (!rq->trailers) {
 		refuse_stream(rq, part, SL_RPC_REFUSED);
 		return true;
@@ -297,7 +297,7 @@ void sl_be_stream_free(struct request *rq)
 	if (!rq->trailers)
 		return;
 	rq->channel->mem_used -= rq->view.trailers_len;
-	sl_mem_free(&b->request_mem, rq->trailers);
+	sl_capped_free(&b->request_mem, rq->trailers);
 }
 
 bool sl_be_streams_take(struct sl_backend *b)

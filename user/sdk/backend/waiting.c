@@ -186,7 +186,7 @@ bool sl_be_reply_credit(struct request *rq, uint32_t bytes)
 /* Allocates a final status regardless of other threads' memory. */
 static struct reply *end_alloc(struct channel *ch)
 {
-	const struct sl_mem *m = &ch->b->reply_mem;
+	const struct sl_capped_alloc *m = &ch->b->reply_mem;
 	size_t used = atomic_load_explicit(&ch->reply_used, memory_order_relaxed);
 
 	if (used + sizeof(struct reply) > (m->limit - m->used) * ENDS_SHARE)

@@ -53,7 +53,7 @@ static enum rc_verdict check_request(struct rc_listener *l, const struct rdma_cm
 
 	if (rq->magic != CM_MAGIC || rq->version != RC_WIRE_VERSION)
 		return RC_OTHER_VERSION;
-	if (!auth_verify(&l->secret, transcript, CM_REQUEST) || !is_target_local(l, id) ||
+	if (!auth_verify(&l->psk, transcript, CM_REQUEST) || !is_target_local(l, id) ||
 	    !replay_filter_accept(&l->cm_replay, auth_sender_id_word(rq->sender_id), rq->number))
 		return RC_OTHER_KEY;
 	*g = (struct rc_ring_sizes){.slots = sl_rpc_at_most(rq->slots, l->max_sizes.slots),
@@ -124,7 +124,7 @@ static void accept_request(struct rc_listener *l, struct rdma_cm_id *id, struct 
 		.wireup_qpn = l->wireup.qp ? l->wireup.qp->qpn : 0,
 	};
 	rc = sl_rand_bytes(p->transcript.reply.nonce, AUTH_NONCE_LEN);
-	auth_sign(&l->secret, &p->transcript, CM_REPLY);
+	auth_sign(&l->psk, &p->transcript, CM_REPLY);
 	if (rc || rdma_accept(id, &param) || rc_conn_established(p->conn))
 		rc_pending_drop(l, p);
 }
@@ -220,7 +220,7 @@ static int finish_accept(struct rc_listener *l, struct rc_pending *p)
 	int rc;
 
 	p->transcript.client = conn->keys[1];
-	if (!auth_verify(&l->secret, &p->transcript, CM_CLIENT_KEYS))
+	if (!auth_verify(&l->psk, &p->transcript, CM_CLIENT_KEYS))
 		return -EACCES;
 	rc = rc_conn_open_rings(conn, &g);
 	if (rc)
@@ -228,7 +228,7 @@ static int finish_accept(struct rc_listener *l, struct rc_pending *p)
 	if (l->mem.addr)
 		rc_conn_set_zcopy_mem(conn, l->mem.addr, l->mem.len);
 	p->transcript.server = conn->keys[0];
-	auth_sign(&l->secret, &p->transcript, CM_SERVER_KEYS);
+	auth_sign(&l->psk, &p->transcript, CM_SERVER_KEYS);
 	conn->keys[0] = p->transcript.server;
 	rc = rc_conn_send_keys(conn);
 	service_thread_refill();
@@ -350,7 +350,7 @@ static struct sl_transport *rc_accept(struct sl_rpc_listener *base, uint64_t now
 	pthread_mutex_unlock(&l->lock);
 	if (at) {
 		t = &sl_container_of(at, struct rc_conn, closing)->base;
-		base->promised -= !t->goes_on;
+		base->unaccepted -= !t->resumes;
 	}
 	return t;
 }
@@ -394,7 +394,7 @@ static void rc_listener_close(struct sl_rpc_listener *base)
 	close_if_open(l->epoll_fd);
 	close_if_open(l->wake);
 	pthread_mutex_destroy(&l->lock);
-	sl_secret_wipe(&l->secret);
+	sl_psk_wipe(&l->psk);
 	free(l);
 }
 
@@ -456,7 +456,7 @@ struct sl_rpc_listener *sl_rc_listen(const struct sl_rpc_listen_options *opt, st
 			   opt->address);
 		goto fail;
 	}
-	if (sl_secret_read(&l->secret, opt->key_file, err))
+	if (sl_psk_read(&l->psk, opt->key_file, err))
 		goto fail;
 	rc = open_listener(l);
 	if (!rc)

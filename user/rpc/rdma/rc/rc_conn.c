@@ -43,7 +43,7 @@ struct rc_conn *rc_conn_new(void)
 	conn->base.copies = true;
 	conn->base.slot_len = SL_RPC_SLOT_SIZE;
 	sl_list_init(&conn->closing);
-	sl_list_init(&conn->base.stirred);
+	sl_list_init(&conn->base.ready_node);
 	conn->base.fd = epoll_create1(EPOLL_CLOEXEC);
 	if (conn->base.fd < 0 || service_thread_start()) {
 		if (conn->base.fd >= 0)

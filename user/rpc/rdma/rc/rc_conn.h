@@ -238,7 +238,7 @@ int rc_conn_poll_keys(struct rc_conn *conn);
 /* Of a queue pair that knows its peer. 0, -EIO; -EINVAL: it does not. */
 int rdma_path_query(struct rdma_path_info *f, const struct rdma_cm_id *id, struct ibv_qp *qp);
 void rc_conn_set_info(struct rc_conn *conn, const char *what);
-int sl_rdma_probe(const char *address, const struct sl_rpc_rdma *way, char *text, size_t len);
+int sl_rdma_route_info(const char *address, const struct sl_rpc_rdma *way, char *text, size_t len);
 void sl_rdma_preload(void);
 
 /* service_thread.c */

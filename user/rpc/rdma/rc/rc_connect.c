@@ -24,7 +24,7 @@ struct rc_connect_call {
 	struct rdma_event_channel *cm;
 	struct rdma_cm_id *id;
 	struct rc_conn *conn;
-	struct sl_secret secret;
+	struct sl_psk psk;
 	struct cm_transcript transcript;
 	uint32_t slots; /* to be asked for */
 	uint64_t deadline_ns;
@@ -206,7 +206,7 @@ static int check_cm_reply(struct rc_connect_call *d)
 		return -EBADMSG;
 	if (a->version != RC_WIRE_VERSION || a->verdict != RC_GRANTED)
 		return set_refusal_text(d, a);
-	if (!auth_verify(&d->secret, &d->transcript, CM_REPLY)) {
+	if (!auth_verify(&d->psk, &d->transcript, CM_REPLY)) {
 		d->why = "the backend has another key: give both ends the same key file";
 		return -EACCES;
 	}
@@ -238,12 +238,12 @@ static int send_cm_request(struct rc_connect_call *d)
 		.slots = d->slots,
 		.bulk_len = d->opt->bulk_ring_len,
 		.number = atomic_fetch_add(&number, 1),
-		.flags = d->opt->goes_on ? SL_HELLO_GOES_ON : 0,
+		.flags = d->opt->resumes ? SL_HELLO_RESUME : 0,
 	};
 	if (auth_sender_id(d->sa, d->transcript.request.sender_id) ||
 	    sl_rand_bytes(d->transcript.request.nonce, sizeof(d->transcript.request.nonce)))
 		return -EIO;
-	auth_sign(&d->secret, &d->transcript, CM_REQUEST);
+	auth_sign(&d->psk, &d->transcript, CM_REQUEST);
 	if (rdma_connect(d->conn->peer->id, &param))
 		return -errno;
 	rc = await_cm_event(d, RDMA_CM_EVENT_ESTABLISHED);
@@ -282,7 +282,7 @@ static int exchange_keys(struct rc_connect_call *d)
 	}
 	conn->keys[0].link = d->opt->link;
 	d->transcript.client = conn->keys[0];
-	auth_sign(&d->secret, &d->transcript, CM_CLIENT_KEYS);
+	auth_sign(&d->psk, &d->transcript, CM_CLIENT_KEYS);
 	conn->keys[0] = d->transcript.client;
 	rc = rc_conn_send_keys(conn);
 	if (!rc)
@@ -290,11 +290,11 @@ static int exchange_keys(struct rc_connect_call *d)
 	if (rc)
 		return rc;
 	d->transcript.server = conn->keys[1];
-	if (!auth_verify(&d->secret, &d->transcript, CM_SERVER_KEYS))
+	if (!auth_verify(&d->psk, &d->transcript, CM_SERVER_KEYS))
 		return -EACCES;
 	conn->base.peer_epoch = d->transcript.reply.epoch;
 	conn->base.link = d->opt->link;
-	conn->base.goes_on = d->opt->goes_on;
+	conn->base.resumes = d->opt->resumes;
 	if (d->opt->mem && d->opt->mem->addr)
 		rc_conn_set_zcopy_mem(conn, d->opt->mem->addr, d->opt->mem->len);
 	return 0;
@@ -367,11 +367,11 @@ struct sl_transport *sl_rc_dial(const struct sl_rpc_dial_options *opt, const cha
 			   address);
 		return NULL;
 	}
-	if (sl_secret_read(&d.secret, opt->key_file, err))
+	if (sl_psk_read(&d.psk, opt->key_file, err))
 		return NULL;
-	d.conn = wireup_connect(opt, &sa, &d.secret, d.deadline_ns);
+	d.conn = wireup_connect(opt, &sa, &d.psk, d.deadline_ns);
 	rc = d.conn ? 0 : connect_by_cm(&d, &sa);
-	sl_secret_wipe(&d.secret);
+	sl_psk_wipe(&d.psk);
 	if (rc) {
 		sl_err_set(err, "rdma://%s: %s", address, error_text(&d, rc));
 		abort_connect(&d);
@@ -386,8 +386,8 @@ const struct sl_transport_scheme sl_rc_scheme = {
 	.scheme = "rdma",
 	/* Clearing and pinning it is most of a connection's time; 100 Gbit/s fill it in 80 us. */
 	.bulk_ring_len = 1 << 20,
-	.settle = sl_rdma_wait_closed,
-	.probe = sl_rdma_probe,
+	.wait_closed = sl_rdma_wait_closed,
+	.route_info = sl_rdma_route_info,
 	.preload = sl_rdma_preload,
 	.dial = sl_rc_dial,
 	.listen = sl_rc_listen,

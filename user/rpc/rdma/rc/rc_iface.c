@@ -214,7 +214,7 @@ static struct rc_iface *iface_new(struct ibv_context *device, unsigned group)
 	if (!iface)
 		return NULL;
 	attr.srq_context = iface;
-	iface->rx_cq.hub.fd = iface->rx_cq.wake = -1;
+	iface->rx_cq.group.fd = iface->rx_cq.wake = -1;
 	iface->device = device;
 	iface->device_list = rdma_get_devices(NULL);
 	iface->group = group;

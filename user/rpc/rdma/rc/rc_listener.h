@@ -53,7 +53,7 @@ struct rc_listener {
 	struct sockaddr_storage sa;
 	uint64_t retry_ns;
 	unsigned retry_ms;
-	struct sl_secret secret;
+	struct sl_psk psk;
 	struct replay_filter cm_replay, wireup_replay; /* requests, HELLOs */
 	struct wireup_listener wireup;
 	struct ibv_context *wireup_device; /* NULL: there is no door */

@@ -60,8 +60,8 @@ static struct rc_conn **bucket_of(struct rc_rx_cq *rx, uint32_t qpn)
 
 static void mark_ready(struct rc_rx_cq *rx, struct rc_conn *conn)
 {
-	if (sl_list_empty(&conn->base.stirred))
-		sl_list_add_tail(&rx->hub.stirred, &conn->base.stirred);
+	if (sl_list_empty(&conn->base.ready_node))
+		sl_list_add_tail(&rx->group.ready, &conn->base.ready_node);
 }
 
 void rc_rx_cq_notify_owner(struct rc_rx_cq *rx, struct rc_conn *conn)
@@ -230,7 +230,7 @@ static void mark_notified(struct rc_rx_cq *rx)
 	}
 }
 
-static void rx_cq_poll(struct sl_hub *hub)
+static void rx_cq_poll(struct sl_poll_group *hub)
 {
 	struct rc_rx_cq *rx = (struct rc_rx_cq *)hub;
 
@@ -242,7 +242,7 @@ static void rx_cq_poll(struct sl_hub *hub)
 	unlock_poll(rx);
 }
 
-static bool rx_cq_arm(struct sl_hub *hub)
+static bool rx_cq_arm(struct sl_poll_group *hub)
 {
 	struct rc_rx_cq *rx = (struct rc_rx_cq *)hub;
 	bool empty;
@@ -250,12 +250,12 @@ static bool rx_cq_arm(struct sl_hub *hub)
 	lock_poll(rx);
 	empty = arm_cq(rx);
 	poll_cq(rx, &owner_poller); /* what came before the comp_channel was armed for rings none */
-	empty = empty && sl_list_empty(&hub->stirred);
+	empty = empty && sl_list_empty(&hub->ready);
 	unlock_poll(rx);
 	return empty && !atomic_load(&rx->notified);
 }
 
-static void rx_cq_check(struct sl_hub *hub)
+static void rx_cq_check(struct sl_poll_group *hub)
 {
 	struct rc_rx_cq *rx = (struct rc_rx_cq *)hub;
 	eventfd_t many;
@@ -271,10 +271,10 @@ static void rx_cq_check(struct sl_hub *hub)
 	unlock_poll(rx);
 }
 
-static const struct sl_hub_ops rx_cq_ops = {
-	.take = rx_cq_poll,
+static const struct sl_poll_group_ops rx_cq_ops = {
+	.poll = rx_cq_poll,
 	.arm = rx_cq_arm,
-	.check = rx_cq_check,
+	.handle_event = rx_cq_check,
 };
 
 bool rc_rx_cq_attach(struct rc_rx_cq *rx, struct rc_conn *conn, const void *owned_by)
@@ -287,7 +287,7 @@ bool rc_rx_cq_attach(struct rc_rx_cq *rx, struct rc_conn *conn, const void *owne
 		rx->owner = owned_by;
 		rx->attached_cnt++;
 		conn->attached = true;
-		conn->base.hub = &rx->hub;
+		conn->base.poll_group = &rx->group;
 		mark_ready(rx, conn); /* for what has come already */
 	}
 	unlock_poll(rx);
@@ -297,7 +297,7 @@ bool rc_rx_cq_attach(struct rc_rx_cq *rx, struct rc_conn *conn, const void *owne
 void rc_rx_cq_detach(struct rc_rx_cq *rx, struct rc_conn *conn)
 {
 	lock_poll(rx);
-	sl_list_del(&conn->base.stirred);
+	sl_list_del(&conn->base.ready_node);
 	conn->attached = false;
 	if (!--rx->attached_cnt)
 		rx->owner = NULL;
@@ -462,11 +462,11 @@ static int open_events(struct rc_rx_cq *rx)
 	int flags = fcntl(rx->comp_channel->fd, F_GETFL);
 
 	rx->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	rx->hub.fd = epoll_create1(EPOLL_CLOEXEC);
+	rx->group.fd = epoll_create1(EPOLL_CLOEXEC);
 	if (flags < 0 || fcntl(rx->comp_channel->fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
-	    rx->wake < 0 || rx->hub.fd < 0 ||
-	    epoll_ctl(rx->hub.fd, EPOLL_CTL_ADD, rx->wake, &ev) < 0 ||
-	    epoll_ctl(rx->hub.fd, EPOLL_CTL_ADD, rx->comp_channel->fd, &ev) < 0)
+	    rx->wake < 0 || rx->group.fd < 0 ||
+	    epoll_ctl(rx->group.fd, EPOLL_CTL_ADD, rx->wake, &ev) < 0 ||
+	    epoll_ctl(rx->group.fd, EPOLL_CTL_ADD, rx->comp_channel->fd, &ev) < 0)
 		return errno > 0 ? -errno : -EIO;
 	return 0;
 }
@@ -476,11 +476,11 @@ int rc_rx_cq_init(struct rc_rx_cq *rx, struct rc_iface *iface, struct ibv_contex
 {
 	int rc;
 
-	*rx = (struct rc_rx_cq){.hub = {.ops = &rx_cq_ops, .fd = -1},
+	*rx = (struct rc_rx_cq){.group = {.ops = &rx_cq_ops, .fd = -1},
 				.iface = iface,
 				.wake = -1,
 				.poll_lock = ATOMIC_FLAG_INIT};
-	sl_list_init(&rx->hub.stirred);
+	sl_list_init(&rx->group.ready);
 	errno = 0;
 	rx->comp_channel = ibv_create_comp_channel(device);
 	if (rx->comp_channel)
@@ -496,15 +496,15 @@ int rc_rx_cq_init(struct rc_rx_cq *rx, struct rc_iface *iface, struct ibv_contex
 
 void rc_rx_cq_fini(struct rc_rx_cq *rx)
 {
-	if (rx->hub.fd >= 0)
-		close(rx->hub.fd);
+	if (rx->group.fd >= 0)
+		close(rx->group.fd);
 	if (rx->wake >= 0)
 		close(rx->wake);
 	if (rx->cq)
 		ibv_destroy_cq(rx->cq);
 	if (rx->comp_channel)
 		ibv_destroy_comp_channel(rx->comp_channel);
-	rx->hub.fd = rx->wake = -1;
+	rx->group.fd = rx->wake = -1;
 	rx->cq = NULL;
 	rx->comp_channel = NULL;
 }

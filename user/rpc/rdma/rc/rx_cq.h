@@ -23,7 +23,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include "rpc/hub.h"
+#include "rpc/poll_group.h"
 
 struct rc_conn;
 struct srq_credits;
@@ -76,7 +76,7 @@ static inline bool rc_rx_fifo_pop(struct rc_rx_fifo *b, struct rc_rx_comp *a)
 }
 
 struct rc_rx_cq {
-	struct sl_hub hub; /* fd: epoll over the comp_channel and `wake` */
+	struct sl_poll_group group; /* fd: epoll over the comp_channel and `wake` */
 	struct rc_iface *iface;
 	struct ibv_comp_channel *comp_channel;
 	struct ibv_cq *cq;

@@ -145,5 +145,5 @@ void rx_window_advertise(struct rc_conn *conn)
 		set_enforced(conn, target_window);
 	}
 	conn->advertised = target_window;
-	conn->credit_due &= conn->tx_over || (int32_t)(c->told - conn->credit_due_at) < 0;
+	conn->credit_due &= conn->tx_over || (int32_t)(c->advertised - conn->credit_due_at) < 0;
 }

@@ -60,14 +60,14 @@ int ud_arq_init(struct ud_arq *arq, uint32_t mtu)
 static bool alloc_buf(struct ud_arq *arq, uint8_t **buffer, size_t len)
 {
 	if (!*buffer)
-		*buffer = arq->mem ? sl_mem_alloc(arq->mem, len) : malloc(len);
+		*buffer = arq->mem ? sl_capped_malloc(arq->mem, len) : malloc(len);
 	return *buffer != NULL;
 }
 
 static void free_buf(struct ud_arq *arq, uint8_t **buffer)
 {
 	if (arq->mem)
-		sl_mem_free(arq->mem, *buffer);
+		sl_capped_free(arq->mem, *buffer);
 	else
 		free(*buffer);
 	*buffer = NULL;

@@ -20,7 +20,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "rpc/mem.h"
+#include "rpc/capped_alloc.h"
 #include "sluice/rpc_wire.h"
 
 enum {
@@ -38,9 +38,9 @@ enum {
 #define UD_DEAD_AFTER_NS UINT64_C(60000000000)
 
 struct ud_arq {
-	uint32_t payload;   /* most bytes of a datagram */
-	uint32_t window;    /* datagrams kept, a power of two */
-	struct sl_mem *mem; /* by hand; NULL: the system's */
+	uint32_t payload;            /* most bytes of a datagram */
+	uint32_t window;             /* datagrams kept, a power of two */
+	struct sl_capped_alloc *mem; /* by hand; NULL: the system's */
 	/* out */
 	uint64_t una, sent, end; /* oldest not acknowledged; next new one; the one being filled */
 	uint64_t tx_edge;        /* the peer has room for those before it */

@@ -4,7 +4,7 @@
  * costs a proof and memory that no device has_conn of; so whoever owns the connections does it, and
  * BATCH_MAX of them at a time.
  *
- * Read from the bottom: ud_accept, ud_glance -> drain_creqs -> poll_creqs -> handle_creq -> grant_conn;
+ * Read from the bottom: ud_accept, ud_poll_nonblock -> drain_creqs -> poll_creqs -> handle_creq -> grant_conn;
  * poll_unconfirmed; answer_sidr -> open_sidr.
  */
 #include "rpc/rdma/ud/ud_accept.h"
@@ -44,13 +44,13 @@ struct ud_listener {
 	struct ud_qp *wireup_qp; /* NULL, as the iface is: the device has gone */
 	struct ud_iface *iface;
 	uint64_t port_watch_ns; /* its port is watched from then on; UINT64_MAX: it is */
-	struct sl_secret secret;
+	struct sl_psk psk;
 	struct replay_filter replay;
 	uint32_t slots;
-	bool more;        /* HELLOs wait, and no bell will ring for them */
-	unsigned glances; /* HELLOs that may be taken without a look by accept() */
+	bool more;                /* HELLOs wait, and no bell will ring for them */
+	unsigned nonblock_budget; /* HELLOs that may be taken without a look by accept() */
 	/*
-	 * By sl_transport.stirred, the oldest first: granted, and not heard since. Whoever repeats
+	 * By sl_transport.ready_node, the oldest first: granted, and not heard since. Whoever repeats
 	 * its HELLO has_conn nothing of what the former one got, so nobody else is given that.
 	 */
 	struct sl_list unconfirmed;
@@ -69,10 +69,10 @@ static struct ud_conn *create_conn(struct ud_listener *l, const struct sl_ud_cre
 					     .peer_epoch = h->epoch,
 					     .peer_worker = h->worker,
 					     .link = h->link,
-					     .goes_on = h->flags & SL_HELLO_GOES_ON};
+					     .resumes = h->flags & SL_HELLO_RESUME};
 	struct ud_keys keys;
 
-	ud_keys_derive(&l->secret, a, false, &keys);
+	ud_keys_derive(&l->psk, a, false, &keys);
 	return ud_conn_new(&terms, &keys, n);
 }
 
@@ -89,10 +89,10 @@ static void send_crep(struct ud_listener *l, const struct sl_ud_creq *h, const s
 
 static void remove_unconfirmed(struct ud_listener *l, struct ud_conn *c)
 {
-	sl_list_del(&c->base.stirred);
-	l->base.promised -= !c->base.goes_on;
+	sl_list_del(&c->base.ready_node);
+	l->base.unaccepted -= !c->base.resumes;
 	if (--l->unconfirmed_cnt == 0 && l->iface_watched) {
-		(void)epoll_ctl(l->base.fd, EPOLL_CTL_DEL, l->iface->hub.fd, NULL);
+		(void)epoll_ctl(l->base.fd, EPOLL_CTL_DEL, l->iface->group.fd, NULL);
 		l->iface_watched = false;
 	}
 }
@@ -108,7 +108,7 @@ static bool has_unconfirmed_room(const struct ud_listener *l, const uint8_t gid[
 	struct sl_list *at;
 
 	sl_list_for_each (at, &l->unconfirmed)
-		host_cnt += is_from_gid(sl_container_of(at, struct ud_conn, base.stirred), gid);
+		host_cnt += is_from_gid(sl_container_of(at, struct ud_conn, base.ready_node), gid);
 	return l->unconfirmed_cnt < UNCONFIRMED_MAX && host_cnt < UNCONFIRMED_PER_HOST;
 }
 
@@ -118,7 +118,7 @@ static void drop_repeated(struct ud_listener *l, const struct sl_ud_creq *h)
 	struct sl_list *at, *next;
 
 	sl_list_for_each_safe (at, next, &l->unconfirmed) {
-		struct ud_conn *c = sl_container_of(at, struct ud_conn, base.stirred);
+		struct ud_conn *c = sl_container_of(at, struct ud_conn, base.ready_node);
 
 		if (c->qpn || c->peer_id != h->id || c->base.peer_epoch != h->epoch ||
 		    !is_from_gid(c, h->gid))
@@ -131,7 +131,7 @@ static void drop_repeated(struct ud_listener *l, const struct sl_ud_creq *h)
 /* Nobody wakes the owner when they are born: neither this nor a connection of the iface that it iface_watched. */
 static bool is_iface_unwatched(const struct ud_listener *l)
 {
-	return !l->iface_watched && !l->iface->hub.watched;
+	return !l->iface_watched && !l->iface->group.watched;
 }
 
 static void watch_iface(struct ud_listener *l)
@@ -139,7 +139,8 @@ static void watch_iface(struct ud_listener *l)
 	struct epoll_event ev = {.events = EPOLLIN};
 
 	if (is_iface_unwatched(l))
-		l->iface_watched = epoll_ctl(l->base.fd, EPOLL_CTL_ADD, l->iface->hub.fd, &ev) == 0;
+		l->iface_watched =
+			epoll_ctl(l->base.fd, EPOLL_CTL_ADD, l->iface->group.fd, &ev) == 0;
 }
 
 static bool add_unconfirmed(struct ud_listener *l, struct ud_conn *c)
@@ -149,8 +150,8 @@ static bool add_unconfirmed(struct ud_listener *l, struct ud_conn *c)
 	if (ud_conn_attach_iface(c, l->iface))
 		return false;
 	watch_iface(l);
-	sl_list_add_tail(&l->unconfirmed, &c->base.stirred);
-	l->base.promised += !c->base.goes_on;
+	sl_list_add_tail(&l->unconfirmed, &c->base.ready_node);
+	l->base.unaccepted += !c->base.resumes;
 	l->unconfirmed_cnt++;
 	if (l->port_watch_ns != UINT64_MAX && watch_by_ns < l->port_watch_ns)
 		l->port_watch_ns = watch_by_ns;
@@ -168,7 +169,7 @@ static bool grant_conn(struct ud_listener *l, const struct sl_ud_creq *h, struct
 		return false;
 	a->id = ud_id_get();
 	if (a->id && !ud_nonce_take(&l->next_nonce, a->nonce, sizeof(a->nonce))) {
-		ud_crep_sign(&l->secret, h, a);
+		ud_crep_sign(&l->psk, h, a);
 		c = create_conn(l, h, a, n);
 	}
 	if (!c && a->id)
@@ -206,7 +207,7 @@ static void handle_creq(struct ud_listener *l, const struct ud_packet *p,
 
 	/* Its number is used up by what is to be answered only. */
 	if (h->magic == SL_UD_WIREUP_MAGIC && h->version == SL_UD_VERSION &&
-	    ud_creq_verify(&l->secret, h, l->local.gid, l->wireup_qp->qpn) &&
+	    ud_creq_verify(&l->psk, h, l->local.gid, l->wireup_qp->qpn) &&
 	    ud_packet_is_from(p, h->gid) && ud_slots_ok(h->slots) && mtu >= SL_UD_MTU_MIN &&
 	    replay_filter_accept(&l->replay, auth_sender_id_word(h->sender_id), h->number))
 		n = ah_cache_get_nowait(&l->local, h->gid, h->tos);
@@ -223,7 +224,7 @@ static void handle_creq(struct ud_listener *l, const struct ud_packet *p,
 		l->base.refused++;
 		a.verdict = SL_UD_FULL;
 	}
-	ud_crep_sign(&l->secret, h, &a);
+	ud_crep_sign(&l->psk, h, &a);
 	send_crep(l, h, &a, n);
 	ah_cache_put(n);
 }
@@ -264,12 +265,12 @@ static void drain_creqs(struct ud_listener *l)
 /* Nobody else looks there while the iface's only connections are these. */
 static void poll_unconfirmed(struct ud_listener *l)
 {
-	struct sl_hub *hub = &l->iface->hub;
+	struct sl_poll_group *hub = &l->iface->group;
 
-	hub->ops->check(hub);
-	hub->ops->take(hub);
+	hub->ops->handle_event(hub);
+	hub->ops->poll(hub);
 	if (!hub->ops->arm(hub)) {
-		hub->ops->take(hub);
+		hub->ops->poll(hub);
 		l->more |= !hub->ops->arm(hub);
 	}
 }
@@ -279,7 +280,7 @@ static struct sl_transport *take_confirmed(struct ud_listener *l)
 	struct sl_list *at, *next;
 
 	sl_list_for_each_safe (at, next, &l->unconfirmed) {
-		struct ud_conn *c = sl_container_of(at, struct ud_conn, base.stirred);
+		struct ud_conn *c = sl_container_of(at, struct ud_conn, base.ready_node);
 
 		if (!c->qpn && !c->error)
 			continue;
@@ -297,7 +298,7 @@ static void close_local(struct ud_listener *l)
 {
 	struct ud_conn *c;
 
-	while (l->iface && (c = sl_list_first(&l->unconfirmed, struct ud_conn, base.stirred))) {
+	while (l->iface && (c = sl_list_first(&l->unconfirmed, struct ud_conn, base.ready_node))) {
 		remove_unconfirmed(l, c);
 		c->base.ops->close(&c->base);
 	}
@@ -410,30 +411,31 @@ static struct sl_transport *ud_accept(struct sl_rpc_listener *base, uint64_t now
 		watch_iface(l);
 		poll_unconfirmed(l);
 	}
-	l->glances = BATCH_MAX;
+	l->nonblock_budget = BATCH_MAX;
 	return take_confirmed(l);
 }
 
 /* Between two calls of accept() few HELLOs, or a flood of them would take more of a busy owner. */
-static struct sl_transport *ud_glance(struct sl_rpc_listener *base, uint64_t now_ns)
+static struct sl_transport *ud_poll_nonblock(struct sl_rpc_listener *base, uint64_t now_ns)
 {
 	struct ud_listener *l = (struct ud_listener *)base;
 
 	(void)now_ns;
 	if (!l->iface)
 		return NULL;
-	if (l->glances)
-		l->glances -= poll_creqs(l, sl_rpc_at_most(l->glances, BATCH_MAX));
+	if (l->nonblock_budget)
+		l->nonblock_budget -= poll_creqs(l, sl_rpc_at_most(l->nonblock_budget, BATCH_MAX));
 	if (!l->unconfirmed_cnt)
 		return NULL;
-	l->iface->hub.ops->take(&l->iface->hub);
+	l->iface->group.ops->poll(&l->iface->group);
 	return take_confirmed(l);
 }
 
 static uint64_t ud_next_ns(const struct sl_rpc_listener *base)
 {
 	const struct ud_listener *l = (const struct ud_listener *)base;
-	const struct ud_conn *oldest = sl_list_first(&l->unconfirmed, struct ud_conn, base.stirred);
+	const struct ud_conn *oldest =
+		sl_list_first(&l->unconfirmed, struct ud_conn, base.ready_node);
 
 	uint64_t next = l->sidr ? UINT64_MAX : l->retry_ns;
 
@@ -454,13 +456,13 @@ static void ud_listener_close(struct sl_rpc_listener *base)
 	close_sidr(l);
 	if (base->fd >= 0)
 		close(base->fd);
-	sl_secret_wipe(&l->secret);
+	sl_psk_wipe(&l->psk);
 	free(l);
 }
 
 static const struct sl_rpc_listener_ops listener_ops = {
 	.accept = ud_accept,
-	.glance = ud_glance,
+	.poll_nonblock = ud_poll_nonblock,
 	.next_ns = ud_next_ns,
 	.close = ud_listener_close,
 };
@@ -495,7 +497,7 @@ struct sl_rpc_listener *sl_ud_listen(const struct sl_rpc_listen_options *opt, st
 			   opt->address);
 		goto fail;
 	}
-	if (sl_secret_read(&l->secret, opt->key_file, err))
+	if (sl_psk_read(&l->psk, opt->key_file, err))
 		goto fail;
 	l->base.fd = epoll_create1(EPOLL_CLOEXEC);
 	rc = l->base.fd < 0 ? -errno : open_sidr(l);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The transport above a flow; it follows tcp's (rpc/tcp/sock.c), for both carry a stream. */
+/* The transport above a flow; it follows tcp's (rpc/tcpsock/sock.c), for both carry a stream. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +26,8 @@ static void mark_busy(struct ud_conn *c)
 static void mark_ready(struct ud_conn *c)
 {
 	c->rx_empty = false;
-	if (sl_list_empty(&c->base.stirred))
-		sl_list_add_tail(&c->iface->hub.stirred, &c->base.stirred);
+	if (sl_list_empty(&c->base.ready_node))
+		sl_list_add_tail(&c->iface->group.ready, &c->base.ready_node);
 }
 
 static void fail_conn(struct ud_conn *c, int error)
@@ -61,12 +61,12 @@ static void send_due(struct ud_conn *c, uint64_t now_ns)
 {
 	struct ud_arq_out out;
 
-	if (!c->qpn || c->base.held)
+	if (!c->qpn || c->base.port_down)
 		return;
 	/* What finds no slot is lost like others, and sent again. */
 	while (rdma_device->tx_buf(c->iface->qp) && ud_arq_next(&c->arq, now_ns, &out))
 		(void)send_datagram(c, &out);
-	c->base.resent = c->arq.retransmitted;
+	c->base.retransmitted = c->arq.retransmitted;
 	c->base.doorbells += c->iface->qp->unflushed;
 	if (rdma_device->flush(c->iface->qp))
 		c->iface->failed = true;
@@ -91,7 +91,7 @@ static int conn_post(struct sl_transport *t, const struct sl_rpc_header *header,
 	(void)cookie; /* copied when this returns */
 	if (c->error || !c->iface)
 		return c->error ? c->error : -ENOTCONN;
-	if (t->held || !sl_credits_room(&t->credits, kind) || left > t->bulk_max ||
+	if (t->port_down || !sl_credits_room(&t->credits, kind) || left > t->bulk_max ||
 	    left + sizeof(h) > tx_room_for(c, kind))
 		return -EAGAIN;
 	h.consumed = sl_credits_post(&t->credits);
@@ -139,7 +139,7 @@ static uint32_t conn_window(const struct sl_transport *t)
 {
 	uint32_t room = tx_room_for((const struct ud_conn *)t, SL_CREDIT_DATA);
 
-	if (t->held || !sl_credits_room(&t->credits, SL_CREDIT_DATA) ||
+	if (t->port_down || !sl_credits_room(&t->credits, SL_CREDIT_DATA) ||
 	    room <= sizeof(struct sl_rpc_header))
 		return 0;
 	room -= (uint32_t)sizeof(struct sl_rpc_header);
@@ -166,7 +166,7 @@ static bool conn_delivered(const struct sl_transport *t)
 
 static void note_silence(struct ud_conn *c)
 {
-	bool owes = c->arq.una != c->arq.sent && !c->base.held;
+	bool owes = c->arq.una != c->arq.sent && !c->base.port_down;
 
 	c->base.silent_ns = owes ? c->arq.heard_ns : 0;
 }
@@ -184,7 +184,7 @@ void ud_conn_receive(struct ud_conn *c, const struct ud_packet *p, uint64_t now_
 	/* Whoever sends again what was recorded must not have the answers. */
 	if (!c->qpn || c->arq.base != base || c->arq.ooo_bits != ooo_bits)
 		c->qpn = p->qpn;
-	c->base.doubled = c->arq.duplicates;
+	c->base.duplicates = c->arq.duplicates;
 	note_silence(c);
 	if (rc)
 		fail_conn(c, rc);
@@ -194,7 +194,7 @@ void ud_conn_receive(struct ud_conn *c, const struct ud_packet *p, uint64_t now_
 
 void ud_conn_set_port_down(struct ud_conn *c, bool held, uint64_t now_ns)
 {
-	c->base.held = held;
+	c->base.port_down = held;
 	if (!held) {
 		ud_arq_resume(&c->arq, now_ns);
 		mark_busy(c);
@@ -207,9 +207,9 @@ bool ud_conn_tick(struct ud_conn *c, uint64_t now_ns)
 {
 	int rc;
 
-	if (c->qpn && c->base.held)
+	if (c->qpn && c->base.port_down)
 		return false;
-	c->arq.silence_ns = c->base.patient ? UD_DEAD_AFTER_NS : UD_SILENCE_NS;
+	c->arq.silence_ns = c->base.peer_busy ? UD_DEAD_AFTER_NS : UD_SILENCE_NS;
 	rc = ud_arq_tick(&c->arq, now_ns);
 	note_silence(c);
 	if (!c->qpn && now_ns >= c->created_ns + UD_CONFIRM_NS)
@@ -353,9 +353,9 @@ int ud_conn_attach_iface(struct ud_conn *c, struct ud_iface *h)
 		return -ENOMEM;
 	c->iface = h;
 	c->arq.mem = &h->mem;
-	c->base.held = h->down;
+	c->base.port_down = h->down;
 	h->refs++;
-	c->base.hub = &h->hub;
+	c->base.poll_group = &h->group;
 	mark_busy(c);
 	return 0;
 }
@@ -372,7 +372,7 @@ static void leave_iface(struct ud_conn *c)
 	}
 	ud_iface_remove_conn(h, c);
 	sl_list_del(&c->busy);
-	sl_list_del(&c->base.stirred);
+	sl_list_del(&c->base.ready_node);
 	ud_arq_fini(&c->arq); /* what it has is the hall's */
 	ud_iface_put(h);
 }
@@ -424,10 +424,10 @@ struct ud_conn *ud_conn_new(const struct ud_conn_params *terms, const struct ud_
 	c->base.peer_epoch = terms->peer_epoch;
 	c->base.peer_worker = terms->peer_worker;
 	c->base.link = terms->link;
-	c->base.goes_on = terms->goes_on;
+	c->base.resumes = terms->resumes;
 	c->base.number = terms->id;
 	sl_credits_init(&c->base.credits, terms->slots, terms->slots, UD_TX_BYTES);
-	sl_list_init(&c->base.stirred);
+	sl_list_init(&c->base.ready_node);
 	sl_list_init(&c->busy);
 	c->keys = *keys;
 	c->ah_entry = n;

@@ -45,7 +45,7 @@ struct ud_host_entry {
 struct ud_connect_call {
 	const struct sl_rpc_dial_options *opt;
 	struct ud_dest dest;
-	struct sl_secret secret;
+	struct sl_psk psk;
 	struct sidr_result host;
 	struct sl_ud_creq creq;
 	struct sl_ud_crep crep;
@@ -164,7 +164,7 @@ static int build_creq(void *arg, const struct ud_qp *qp, uint8_t *to)
 	if (auth_sender_id(&d->dest.sa, h->sender_id) ||
 	    ud_nonce_take(&next_nonce, h->nonce, sizeof(h->nonce)))
 		return -EIO;
-	ud_creq_sign(&d->secret, h, d->host.gid, d->host.qpn);
+	ud_creq_sign(&d->psk, h, d->host.gid, d->host.qpn);
 	memcpy(to, h, sizeof(*h));
 	return (int)sizeof(*h);
 }
@@ -178,7 +178,7 @@ static bool is_crep(void *arg, const struct ud_packet *p)
 		return false;
 	memcpy(&a, p->bytes, sizeof(a));
 	if (a.magic != SL_UD_WIREUP_MAGIC || a.version != SL_UD_VERSION ||
-	    a.number != d->creq.number || !ud_crep_verify(&d->secret, &d->creq, &a))
+	    a.number != d->creq.number || !ud_crep_verify(&d->psk, &d->creq, &a))
 		return false;
 	d->crep = a;
 	return true;
@@ -246,7 +246,7 @@ static int create_conn(struct ud_connect_call *d, struct ud_conn **c)
 				       .peer_epoch = a->epoch,
 				       .worker = d->opt->worker,
 				       .link = d->opt->link,
-				       .goes_on = d->opt->goes_on};
+				       .resumes = d->opt->resumes};
 	struct ah_entry *n;
 	struct ud_keys keys;
 
@@ -257,7 +257,7 @@ static int create_conn(struct ud_connect_call *d, struct ud_conn **c)
 	if (a->verdict != SL_UD_GRANTED || !ud_slots_ok(a->slots) || a->slots > d->creq.slots ||
 	    a->mtu < SL_UD_MTU_MIN || a->mtu > d->creq.mtu)
 		return -EBADMSG;
-	ud_keys_derive(&d->secret, a, true, &keys);
+	ud_keys_derive(&d->psk, a, true, &keys);
 	n = ah_cache_get(&d->host.local, d->host.gid, d->creq.tos);
 	*c = n ? ud_conn_new(&terms, &keys, n) : NULL;
 	if (n && !*c)
@@ -282,7 +282,7 @@ static int connect_conn(struct ud_connect_call *d, struct ud_conn **c)
 {
 	int rc;
 
-	d->creq = creq_of(d->opt, ud_id_get(), d->opt->goes_on ? SL_HELLO_GOES_ON : 0);
+	d->creq = creq_of(d->opt, ud_id_get(), d->opt->resumes ? SL_HELLO_RESUME : 0);
 	if (!d->creq.id)
 		return -EUSERS;
 	rc = ud_slots_ok(d->creq.slots) ? resolve_and_exchange(d) : -EINVAL;
@@ -309,10 +309,10 @@ static struct sl_transport *sl_ud_dial(const struct sl_rpc_dial_options *opt, co
 			   address);
 		return NULL;
 	}
-	if (sl_secret_read(&d.secret, opt->key_file, err))
+	if (sl_psk_read(&d.psk, opt->key_file, err))
 		return NULL;
 	rc = connect_conn(&d, &c);
-	sl_secret_wipe(&d.secret);
+	sl_psk_wipe(&d.psk);
 	if (rc) {
 		sl_err_set(err, "rdma+ud://%s: %s", address, d.why ? d.why : strerror(-rc));
 		return NULL;
@@ -323,8 +323,8 @@ static struct sl_transport *sl_ud_dial(const struct sl_rpc_dial_options *opt, co
 }
 
 /* Where it was once may be nobody by now, so the connection manager comes first. */
-static enum sl_rpc_word sl_ud_probe_peer(const struct sl_rpc_dial_options *opt, const char *address,
-					 uint32_t number)
+static enum sl_rpc_probe_result sl_ud_probe_peer(const struct sl_rpc_dial_options *opt,
+						 const char *address, uint32_t number)
 {
 	struct ud_connect_call d = {.opt = opt,
 				    .dest.path = rdma_path_spec_of(&opt->rdma),
@@ -333,24 +333,24 @@ static enum sl_rpc_word sl_ud_probe_peer(const struct sl_rpc_dial_options *opt, 
 	struct sl_err err = SL_ERR(160);
 	int rc;
 
-	if (rdma_parse_addr(address, &d.dest.sa) || sl_secret_read(&d.secret, opt->key_file, &err))
-		return SL_RPC_NO_WORD;
+	if (rdma_parse_addr(address, &d.dest.sa) || sl_psk_read(&d.psk, opt->key_file, &err))
+		return SL_RPC_PROBE_NONE;
 	rc = query_sidr(&d);
 	if (!rc)
 		rc = exchange_creq(&d, 0);
-	sl_secret_wipe(&d.secret);
+	sl_psk_wipe(&d.psk);
 	if (rc)
-		return rc == -ECONNREFUSED ? SL_RPC_NOBODY : SL_RPC_NO_WORD;
-	return d.crep.verdict == SL_UD_EP_REMOVED ? SL_RPC_FORGOTTEN
-	       : d.crep.verdict == SL_UD_EP_ALIVE ? SL_RPC_KNOWN
-						  : SL_RPC_NO_WORD;
+		return rc == -ECONNREFUSED ? SL_RPC_PROBE_REFUSED : SL_RPC_PROBE_NONE;
+	return d.crep.verdict == SL_UD_EP_REMOVED ? SL_RPC_PROBE_REMOVED
+	       : d.crep.verdict == SL_UD_EP_ALIVE ? SL_RPC_PROBE_ALIVE
+						  : SL_RPC_PROBE_NONE;
 }
 
 const struct sl_transport_scheme sl_ud_scheme = {
 	.scheme = "rdma+ud",
-	.probe = sl_rdma_probe,
+	.route_info = sl_rdma_route_info,
 	.preload = sl_rdma_preload,
 	.dial = sl_ud_dial,
-	.ask = sl_ud_probe_peer,
+	.probe_peer = sl_ud_probe_peer,
 	.listen = sl_ud_listen,
 };

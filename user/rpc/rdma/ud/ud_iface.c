@@ -111,7 +111,7 @@ static void receive_datagram(struct ud_iface *iface, const struct ud_packet *p, 
 	struct ud_conn *c;
 	uint64_t number;
 
-	iface->hub.strays++;
+	iface->group.unmatched++;
 	if (p->len < sizeof(head))
 		return;
 	memcpy(&head, p->bytes, sizeof(head));
@@ -119,12 +119,12 @@ static void receive_datagram(struct ud_iface *iface, const struct ud_packet *p, 
 	if (head.magic != SL_UD_MAGIC || head.version != SL_UD_VERSION || !c ||
 	    head.len != p->len - sizeof(head))
 		return;
-	iface->hub.strays--;
+	iface->group.unmatched--;
 	number = ud_arq_number(&c->arq, head.seq);
 	if (ud_mac_ok(&c->keys.in, p->bytes, p->len, number))
 		ud_conn_receive(c, p, now_ns);
 	else
-		c->base.unsealed++;
+		c->base.bad_mac++;
 }
 
 static void tick_conns(struct ud_iface *iface, uint64_t now_ns)
@@ -148,7 +148,7 @@ static void update_port_state(struct ud_iface *iface, uint64_t now_ns)
 	}
 }
 
-static void iface_poll(struct sl_hub *hub)
+static void iface_poll(struct sl_poll_group *hub)
 {
 	struct ud_iface *iface = (struct ud_iface *)hub;
 	uint64_t now_ns = sl_now_ns();
@@ -168,7 +168,7 @@ static void iface_poll(struct sl_hub *hub)
 		tick_conns(iface, now_ns);
 }
 
-static bool iface_arm(struct sl_hub *hub)
+static bool iface_arm(struct sl_poll_group *hub)
 {
 	struct ud_iface *iface = (struct ud_iface *)hub;
 	uint64_t next = UINT64_MAX;
@@ -194,7 +194,7 @@ static bool iface_arm(struct sl_hub *hub)
 	return timerfd_settime(iface->timer_fd, TFD_TIMER_ABSTIME, &when, NULL) == 0;
 }
 
-static void iface_check(struct sl_hub *hub)
+static void iface_check(struct sl_poll_group *hub)
 {
 	struct ud_iface *iface = (struct ud_iface *)hub;
 	uint64_t times;
@@ -206,10 +206,10 @@ static void iface_check(struct sl_hub *hub)
 		iface->timer_ns = UINT64_MAX;
 }
 
-static const struct sl_hub_ops iface_ops = {
-	.take = iface_poll,
+static const struct sl_poll_group_ops iface_ops = {
+	.poll = iface_poll,
 	.arm = iface_arm,
-	.check = iface_check,
+	.handle_event = iface_check,
 };
 
 /* --- life --- */
@@ -222,9 +222,9 @@ static void iface_free(struct ud_iface *iface)
 		rdma_device->close(iface->qp);
 	if (iface->timer_fd >= 0)
 		close(iface->timer_fd);
-	if (iface->hub.fd >= 0)
-		close(iface->hub.fd);
-	sl_mem_fini(&iface->mem);
+	if (iface->group.fd >= 0)
+		close(iface->group.fd);
+	sl_capped_fini(&iface->mem);
 	for (unsigned i = 0; i < UD_CONNS / UD_CHUNK_CONNS; i++)
 		free(iface->conn_chunks[i]);
 	free(iface);
@@ -235,10 +235,10 @@ static int open_events(struct ud_iface *iface)
 	struct epoll_event ev = {.events = EPOLLIN};
 
 	iface->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	iface->hub.fd = epoll_create1(EPOLL_CLOEXEC);
-	if (iface->timer_fd < 0 || iface->hub.fd < 0 ||
-	    epoll_ctl(iface->hub.fd, EPOLL_CTL_ADD, iface->timer_fd, &ev) < 0 ||
-	    epoll_ctl(iface->hub.fd, EPOLL_CTL_ADD, iface->qp->fd, &ev) < 0)
+	iface->group.fd = epoll_create1(EPOLL_CLOEXEC);
+	if (iface->timer_fd < 0 || iface->group.fd < 0 ||
+	    epoll_ctl(iface->group.fd, EPOLL_CTL_ADD, iface->timer_fd, &ev) < 0 ||
+	    epoll_ctl(iface->group.fd, EPOLL_CTL_ADD, iface->qp->fd, &ev) < 0)
 		return -errno;
 	return 0;
 }
@@ -250,12 +250,12 @@ struct ud_iface *ud_iface_new(const struct rdma_local *l, unsigned group, int *r
 	*rc = -ENOMEM;
 	if (!iface)
 		return NULL;
-	iface->hub.ops = &iface_ops;
-	iface->hub.fd = iface->timer_fd = -1;
+	iface->group.ops = &iface_ops;
+	iface->group.fd = iface->timer_fd = -1;
 	iface->timer_ns = iface->due_ns = UINT64_MAX;
 	iface->local = *l;
-	sl_mem_init(&iface->mem, SIZE_MAX);
-	sl_list_init(&iface->hub.stirred);
+	sl_capped_init(&iface->mem, SIZE_MAX);
+	sl_list_init(&iface->group.ready);
 	sl_list_init(&iface->node);
 	sl_list_init(&iface->busy);
 	*rc = sl_rand_bytes(&iface->peers_key, sizeof(iface->peers_key));
@@ -277,7 +277,7 @@ int ud_iface_watch_port(struct ud_iface *iface)
 
 	if (!port)
 		return rc;
-	if (epoll_ctl(iface->hub.fd, EPOLL_CTL_ADD, port->fd, &ev) < 0) {
+	if (epoll_ctl(iface->group.fd, EPOLL_CTL_ADD, port->fd, &ev) < 0) {
 		rc = -errno;
 		rdma_device->port_unwatch(port);
 		return rc;

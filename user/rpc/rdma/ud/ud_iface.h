@@ -20,7 +20,7 @@
 #define SL_RPC_RDMA_UD_IFACE_H
 
 #include "base/siphash.h"
-#include "rpc/hub.h"
+#include "rpc/poll_group.h"
 #include "rpc/transport.h"
 #include "rpc/rdma/ud/arq.h"
 #include "rpc/rdma/ah_cache.h"
@@ -38,7 +38,7 @@ enum {
 	UD_CONTROL = 4 << 10, /* of the stream, what data leaves for control messages */
 	UD_TICK_NS = 1000000,
 };
-/* Nobody tells: for the first guess at what is on its way, from which limit.h learns. */
+/* Nobody tells: for the first guess at what is on its way, from which dql.h learns. */
 #define UD_RATE_BPS (UINT64_C(10) * 1000 * 1000 * 1000)
 /* For a dialer's first datagram. */
 #define UD_CONFIRM_NS UINT64_C(10000000000)
@@ -46,17 +46,17 @@ enum {
 struct ud_conn;
 
 struct ud_iface {
-	struct sl_hub hub; /* fd: epoll over the qp's bell, the port's and the timer */
+	struct sl_poll_group group; /* fd: epoll over the qp's bell, the port's and the timer */
 	struct ud_qp *qp;
 	struct rdma_port *port; /* NULL: it is not watched yet */
 	bool down;              /* it is, as far as connections were told: they are held */
 	struct rdma_local local;
-	struct sl_mem mem;   /* of connections on which something is under way */
-	uint16_t worker;     /* of the gateway key_input it was made for */
-	const void *owner;   /* NULL: nobody's yet, or any more */
-	unsigned refs;       /* connections, and a listener */
-	struct sl_list node; /* of all ifaces of dialers */
-	struct sl_list busy; /* connections on which something is due by time */
+	struct sl_capped_alloc mem; /* of connections on which something is under way */
+	uint16_t worker;            /* of the gateway key_input it was made for */
+	const void *owner;          /* NULL: nobody's yet, or any more */
+	unsigned refs;              /* connections, and a listener */
+	struct sl_list node;        /* of all ifaces of dialers */
+	struct sl_list busy;        /* connections on which something is due by time */
 	uint64_t tick_ns, timer_ns, due_ns;
 	int timer_fd;
 	bool failed; /* the device */
@@ -115,7 +115,7 @@ struct ud_conn_params {
 	uint32_t id, peer_id, qpn, slots, mtu;
 	uint64_t peer_epoch, link;
 	uint16_t worker, peer_worker;
-	bool goes_on;
+	bool resumes;
 };
 /* Takes the id and the node, if it succeeds. */
 struct ud_conn *ud_conn_new(const struct ud_conn_params *terms, const struct ud_keys *keys,

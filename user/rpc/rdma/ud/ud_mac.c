@@ -15,7 +15,7 @@ enum {
 };
 
 /* Two blocks of SHA-256 each: what proves a HELLO stands for all of it. */
-static void creq_proof(const struct sl_secret *s, const struct sl_ud_creq *h, const uint8_t gid[16],
+static void creq_proof(const struct sl_psk *s, const struct sl_ud_creq *h, const uint8_t gid[16],
 		       uint32_t qpn, uint8_t proof[SL_UD_PROOF_LEN])
 {
 	uint8_t text[LABEL_LEN + TARGET_LEN + CREQ_LEN] = "sluice ud hello";
@@ -23,31 +23,30 @@ static void creq_proof(const struct sl_secret *s, const struct sl_ud_creq *h, co
 	memcpy(text + LABEL_LEN, gid, 16);
 	memcpy(text + LABEL_LEN + 16, &qpn, sizeof(qpn));
 	memcpy(text + LABEL_LEN + TARGET_LEN, h, CREQ_LEN);
-	sl_secret_mac(s, text, sizeof(text), proof);
+	sl_psk_mac(s, text, sizeof(text), proof);
 }
 
-static void crep_proof(const struct sl_secret *s, const struct sl_ud_creq *h,
+static void crep_proof(const struct sl_psk *s, const struct sl_ud_creq *h,
 		       const struct sl_ud_crep *a, uint8_t proof[SL_UD_PROOF_LEN])
 {
 	uint8_t text[LABEL_LEN + SL_UD_PROOF_LEN + CREP_LEN] = "sluice ud answer";
 
 	memcpy(text + LABEL_LEN, h->proof, SL_UD_PROOF_LEN);
 	memcpy(text + LABEL_LEN + SL_UD_PROOF_LEN, a, CREP_LEN);
-	sl_secret_mac(s, text, sizeof(text), proof);
+	sl_psk_mac(s, text, sizeof(text), proof);
 }
 
-void ud_creq_sign(const struct sl_secret *s, struct sl_ud_creq *h, const uint8_t gid[16],
-		  uint32_t qpn)
+void ud_creq_sign(const struct sl_psk *s, struct sl_ud_creq *h, const uint8_t gid[16], uint32_t qpn)
 {
 	creq_proof(s, h, gid, qpn, h->proof);
 }
 
-void ud_crep_sign(const struct sl_secret *s, const struct sl_ud_creq *h, struct sl_ud_crep *a)
+void ud_crep_sign(const struct sl_psk *s, const struct sl_ud_creq *h, struct sl_ud_crep *a)
 {
 	crep_proof(s, h, a, a->proof);
 }
 
-bool ud_creq_verify(const struct sl_secret *s, const struct sl_ud_creq *h, const uint8_t gid[16],
+bool ud_creq_verify(const struct sl_psk *s, const struct sl_ud_creq *h, const uint8_t gid[16],
 		    uint32_t qpn)
 {
 	uint8_t want[SL_UD_PROOF_LEN];
@@ -56,8 +55,7 @@ bool ud_creq_verify(const struct sl_secret *s, const struct sl_ud_creq *h, const
 	return CRYPTO_memcmp(want, h->proof, sizeof(want)) == 0;
 }
 
-bool ud_crep_verify(const struct sl_secret *s, const struct sl_ud_creq *h,
-		    const struct sl_ud_crep *a)
+bool ud_crep_verify(const struct sl_psk *s, const struct sl_ud_creq *h, const struct sl_ud_crep *a)
 {
 	uint8_t want[SL_UD_PROOF_LEN];
 
@@ -65,14 +63,14 @@ bool ud_crep_verify(const struct sl_secret *s, const struct sl_ud_creq *h,
 	return CRYPTO_memcmp(want, a->proof, sizeof(want)) == 0;
 }
 
-void ud_keys_derive(const struct sl_secret *s, const struct sl_ud_crep *a, bool is_client,
+void ud_keys_derive(const struct sl_psk *s, const struct sl_ud_crep *a, bool is_client,
 		    struct ud_keys *keys)
 {
-	uint8_t text[LABEL_LEN + SL_UD_PROOF_LEN] = "sluice ud keys", key_pair[SL_SECRET_MAC_LEN];
+	uint8_t text[LABEL_LEN + SL_UD_PROOF_LEN] = "sluice ud keys", key_pair[SL_PSK_MAC_LEN];
 	struct sl_sipkey client_to_server, server_to_client;
 
 	memcpy(text + LABEL_LEN, a->proof, SL_UD_PROOF_LEN);
-	sl_secret_mac(s, text, sizeof(text), key_pair);
+	sl_psk_mac(s, text, sizeof(text), key_pair);
 	client_to_server = sl_sipkey_from(key_pair);
 	server_to_client = sl_sipkey_from(key_pair + 16);
 	keys->out = is_client ? client_to_server : server_to_client;

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/siphash.h"
-#include "rpc/secret.h"
+#include "rpc/psk.h"
 #include "sluice/rpc_wire.h"
 
 struct ud_keys {
@@ -17,16 +17,15 @@ struct ud_keys {
 };
 
 /* Fill in the proof; a HELLO's for the door of that number, at the host of that GID. */
-void ud_creq_sign(const struct sl_secret *s, struct sl_ud_creq *h, const uint8_t gid[16],
+void ud_creq_sign(const struct sl_psk *s, struct sl_ud_creq *h, const uint8_t gid[16],
 		  uint32_t qpn);
-void ud_crep_sign(const struct sl_secret *s, const struct sl_ud_creq *h, struct sl_ud_crep *a);
-bool ud_creq_verify(const struct sl_secret *s, const struct sl_ud_creq *h, const uint8_t gid[16],
+void ud_crep_sign(const struct sl_psk *s, const struct sl_ud_creq *h, struct sl_ud_crep *a);
+bool ud_creq_verify(const struct sl_psk *s, const struct sl_ud_creq *h, const uint8_t gid[16],
 		    uint32_t qpn);
 /* To a HELLO that is proven, or one's own. */
-bool ud_crep_verify(const struct sl_secret *s, const struct sl_ud_creq *h,
-		    const struct sl_ud_crep *a);
+bool ud_crep_verify(const struct sl_psk *s, const struct sl_ud_creq *h, const struct sl_ud_crep *a);
 /* Of the two of whom the acceptor has proven this, and with it the HELLO. */
-void ud_keys_derive(const struct sl_secret *s, const struct sl_ud_crep *a, bool is_client,
+void ud_keys_derive(const struct sl_psk *s, const struct sl_ud_crep *a, bool is_client,
 		    struct ud_keys *keys);
 
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connects to a backend: sk_dial -> try_all -> try_one -> connected, talk -> prove. */
+/* Connects to a backend: sk_dial -> try_all -> try_one -> connect_socket, exchange_hellos -> run_handshake. */
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
@@ -7,9 +7,9 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "rpc/rpc.h"
-#include "rpc/tcp/sock.h"
+#include "rpc/tcpsock/sock.h"
 
-struct dialling {
+struct sk_dial_call {
 	const struct sl_rpc_dial_options *opt;
 	struct sk_context context;
 	uint64_t deadline_ns;
@@ -17,7 +17,7 @@ struct dialling {
 };
 
 /* Returns 0 when the socket is ready, -ETIMEDOUT, or another -errno. */
-static int await(int sock, short events, uint64_t deadline_ns)
+static int await_socket(int sock, short events, uint64_t deadline_ns)
 {
 	struct pollfd p = {.fd = sock, .events = events};
 
@@ -35,7 +35,7 @@ static int await(int sock, short events, uint64_t deadline_ns)
 	}
 }
 
-static int connected(int sock, const struct addrinfo *to, uint64_t deadline_ns)
+static int connect_socket(int sock, const struct addrinfo *to, uint64_t deadline_ns)
 {
 	int error = 0, rc;
 	socklen_t len = sizeof(error);
@@ -44,28 +44,28 @@ static int connected(int sock, const struct addrinfo *to, uint64_t deadline_ns)
 		return 0;
 	if (errno != EINPROGRESS)
 		return -errno;
-	rc = await(sock, POLLOUT, deadline_ns);
+	rc = await_socket(sock, POLLOUT, deadline_ns);
 	if (!rc && getsockopt(sock, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
 		rc = -errno;
 	return rc ? rc : -error;
 }
 
 /* Waits for input of the peer. Returns 0 or -errno. */
-static int listen_on(const struct dialling *d, struct sk_stream *s)
+static int await_input(const struct sk_dial_call *d, struct sk_stream *s)
 {
-	int rc = await(s->sock, (short)(POLLIN | (sk_buf_len(&s->out) ? POLLOUT : 0)),
-		       d->deadline_ns);
+	int rc = await_socket(s->sock, (short)(POLLIN | (sk_buf_len(&s->out) ? POLLOUT : 0)),
+			      d->deadline_ns);
 
 	sk_stream_event(s);
 	return rc;
 }
 
-static int prove(struct dialling *d, struct sk_stream *s)
+static int run_handshake(struct sk_dial_call *d, struct sk_stream *s)
 {
 	int rc;
 
 	while ((rc = sk_stream_handshake(s)) == 0) {
-		rc = listen_on(d, s);
+		rc = await_input(d, s);
 		if (rc)
 			break;
 	}
@@ -77,7 +77,7 @@ static int prove(struct dialling *d, struct sk_stream *s)
 }
 
 /* Exchanges the hellos. Returns 0 or -errno. */
-static int talk(struct dialling *d, struct sk_stream *s, struct sk_hello *h)
+static int exchange_hellos(struct sk_dial_call *d, struct sk_stream *s, struct sk_hello *h)
 {
 	const struct sl_rpc_hello ours = {
 		.magic = SL_RPC_HELLO_MAGIC,
@@ -87,16 +87,16 @@ static int talk(struct dialling *d, struct sk_stream *s, struct sk_hello *h)
 		.slots = d->opt->slots,
 		.bulk_len = d->opt->bulk_ring_len,
 		.slot_size = SL_RPC_SLOT_SIZE,
-		.flags = d->opt->goes_on ? SL_HELLO_GOES_ON : 0,
+		.flags = d->opt->resumes ? SL_HELLO_RESUME : 0,
 		.link = d->opt->link,
 	};
-	int rc = prove(d, s);
+	int rc = run_handshake(d, s);
 
 	if (rc)
 		return rc;
 	sk_hello_write(s, &ours);
 	while (!rc && (rc = sk_hello_read(h, s)) == 0)
-		rc = listen_on(d, s);
+		rc = await_input(d, s);
 	if (rc < 0)
 		return rc;
 	if (h->words.version == SL_RPC_VERSION && h->words.status == SL_RPC_REFUSED) {
@@ -113,11 +113,11 @@ static int talk(struct dialling *d, struct sk_stream *s, struct sk_hello *h)
 		       : -EBADMSG;
 }
 
-static int try_one(struct dialling *d, const struct addrinfo *to, uint64_t deadline_ns,
+static int try_one(struct sk_dial_call *d, const struct addrinfo *to, uint64_t deadline_ns,
 		   struct sl_sock **k)
 {
 	int sock = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int rc = sock < 0 ? -errno : connected(sock, to, deadline_ns);
+	int rc = sock < 0 ? -errno : connect_socket(sock, to, deadline_ns);
 	struct sockaddr_storage here, there;
 	socklen_t here_len = sizeof(here), there_len = sizeof(there);
 	char from_name[SK_NAME_LEN] = "?", to_name[SK_NAME_LEN] = "?";
@@ -132,7 +132,7 @@ static int try_one(struct dialling *d, const struct addrinfo *to, uint64_t deadl
 		return rc;
 	}
 	sk_sock_options(sock);
-	rc = talk(d, &s, &h);
+	rc = exchange_hellos(d, &s, &h);
 	if (rc) {
 		sk_stream_close(&s);
 		return rc;
@@ -142,7 +142,7 @@ static int try_one(struct dialling *d, const struct addrinfo *to, uint64_t deadl
 		return -ENOMEM;
 	(*k)->base.peer_epoch = h.words.epoch;
 	(*k)->base.link = d->opt->link;
-	(*k)->base.goes_on = d->opt->goes_on;
+	(*k)->base.resumes = d->opt->resumes;
 	if (getsockname(sock, (struct sockaddr *)&here, &here_len) == 0)
 		sk_name(&here, from_name);
 	if (getpeername(sock, (struct sockaddr *)&there, &there_len) == 0)
@@ -153,7 +153,7 @@ static int try_one(struct dialling *d, const struct addrinfo *to, uint64_t deadl
 }
 
 /* Tries the addresses of a name in turn. Each gets its share of the time that is left. */
-static int try_all(struct dialling *d, const struct addrinfo *all, struct sl_sock **k)
+static int try_all(struct sk_dial_call *d, const struct addrinfo *all, struct sl_sock **k)
 {
 	unsigned left = 0;
 	int rc = -ENOENT;
@@ -171,7 +171,7 @@ static int try_all(struct dialling *d, const struct addrinfo *all, struct sl_soc
 	return rc;
 }
 
-static const char *why(const struct dialling *d, int rc)
+static const char *dial_error_text(const struct sk_dial_call *d, int rc)
 {
 	if (d->why)
 		return d->why;
@@ -189,17 +189,17 @@ static const char *why(const struct dialling *d, int rc)
 static struct sl_transport *sk_dial(const struct sl_rpc_dial_options *opt, const char *address,
 				    struct sl_err *err)
 {
-	struct dialling d = {.opt = opt,
-			     .deadline_ns = sl_now_ns() + opt->timeout_ms * SL_NS_PER_MS};
+	struct sk_dial_call d = {.opt = opt,
+				 .deadline_ns = sl_now_ns() + opt->timeout_ms * SL_NS_PER_MS};
 	struct addrinfo *all;
-	struct sl_secret secret;
+	struct sl_psk psk;
 	struct sl_sock *k = NULL;
 	int rc;
 
-	if (sl_secret_read(&secret, opt->key_file, err))
+	if (sl_psk_read(&psk, opt->key_file, err))
 		return NULL;
-	rc = sk_context_open(&d.context, &secret, false);
-	sl_secret_wipe(&secret);
+	rc = sk_context_open(&d.context, &psk, false);
+	sl_psk_wipe(&psk);
 	all = sk_resolve(address, false, &d.why);
 	if (!rc && all)
 		rc = try_all(&d, all, &k);
@@ -208,12 +208,13 @@ static struct sl_transport *sk_dial(const struct sl_rpc_dial_options *opt, const
 	sk_context_close(&d.context);
 	if (k)
 		return &k->base;
-	sl_err_set(err, "tcp://%s: %s", address, why(&d, rc));
+	sl_err_set(err, "tcp://%s: %s", address, dial_error_text(&d, rc));
 	return NULL;
 }
 
 /* Finds the address and the source: connecting a datagram socket only asks the routes. */
-static int sk_probe(const char *address, const struct sl_rpc_rdma *rdma, char *text, size_t len)
+static int sk_route_info(const char *address, const struct sl_rpc_rdma *rdma, char *text,
+			 size_t len)
 {
 	struct sockaddr_storage here;
 	socklen_t here_len = sizeof(here);
@@ -251,7 +252,7 @@ const struct sl_transport_scheme sl_sock_scheme = {
 	.bulk_ring_len = 4 << 20,
 	.dial = sk_dial,
 	.listen = sk_listen,
-	.probe = sk_probe,
+	.route_info = sk_route_info,
 	.has_name = sk_has_name,
 	.preload = sk_preload,
 };

@@ -16,15 +16,15 @@
 #include <unistd.h>
 #include "base/check.h"
 #include "base/clock.h"
-#include "rpc/secret.h"
+#include "rpc/psk.h"
 #include "suite.h"
 
-static struct sl_secret secret_of(uint8_t byte, size_t len)
+static struct sl_psk secret_of(uint8_t byte, size_t len)
 {
 	uint8_t bytes[SL_KEY_MAX];
 
 	memset(bytes, byte, len);
-	return sl_secret_of(bytes, len);
+	return sl_psk_of(bytes, len);
 }
 
 /* RFC 4231, 4.2 and 4.7: a key shorter than a block, and one that is longer. */
@@ -39,31 +39,31 @@ TEST(the_vectors_of_the_rfc_hold)
 					  0x0d, 0x8a, 0x26, 0xaa, 0xcb, 0xf5, 0xb7, 0x7f,
 					  0x8e, 0x0b, 0xc6, 0x21, 0x37, 0x28, 0xc5, 0x14,
 					  0x05, 0x46, 0x04, 0x0f, 0x0e, 0xe3, 0x7f, 0x54};
-	struct sl_secret s = secret_of(0x0b, 20);
-	uint8_t mac[SL_SECRET_MAC_LEN];
+	struct sl_psk s = secret_of(0x0b, 20);
+	uint8_t mac[SL_PSK_MAC_LEN];
 
-	sl_secret_mac(&s, "Hi There", 8, mac);
+	sl_psk_mac(&s, "Hi There", 8, mac);
 	ck_assert_mem_eq(mac, of_short, sizeof(mac));
 	s = secret_of(0xaa, 131);
-	sl_secret_mac(&s, long_text, strlen(long_text), mac);
+	sl_psk_mac(&s, long_text, strlen(long_text), mac);
 	ck_assert_mem_eq(mac, of_long, sizeof(mac));
 }
 
 TEST(every_length_of_key_is_what_the_library_makes_of_it)
 {
 	static const size_t lens[] = {SL_KEY_MIN, 63, 64, 65, SL_KEY_MAX};
-	uint8_t text[200], mac[SL_SECRET_MAC_LEN], want[SL_SECRET_MAC_LEN];
+	uint8_t text[200], mac[SL_PSK_MAC_LEN], want[SL_PSK_MAC_LEN];
 	unsigned want_len;
 
 	for (size_t i = 0; i < sizeof(text); i++)
 		text[i] = (uint8_t)(i * 7);
 	for (unsigned i = 0; i < SL_ARRAY_LEN(lens); i++) {
-		struct sl_secret s = secret_of((uint8_t)(0x30 + i), lens[i]);
+		struct sl_psk s = secret_of((uint8_t)(0x30 + i), lens[i]);
 
 		for (size_t len = 0; len <= sizeof(text); len += 25) {
 			ck_assert_ptr_nonnull(HMAC(EVP_sha256(), s.bytes, (int)s.len, text, len,
 						   want, &want_len));
-			sl_secret_mac(&s, text, len, mac);
+			sl_psk_mac(&s, text, len, mac);
 			ck_assert_mem_eq(mac, want, sizeof(mac));
 		}
 	}
@@ -139,9 +139,9 @@ static void remove_file(void)
 static void check_read(const char *key, unsigned opens)
 {
 	struct sl_err err = SL_ERR(256);
-	struct sl_secret s;
+	struct sl_psk s;
 	unsigned before = opened;
-	int rc = sl_secret_read(&s, path, &err);
+	int rc = sl_psk_read(&s, path, &err);
 
 	ck_assert_int_eq(rc, key ? 0 : -1);
 	if (key) {
@@ -162,7 +162,7 @@ static void grow_old(void)
 /* What was looked at is looked at again. */
 static void wait_for_look(void)
 {
-	turned_ns += SL_SECRET_LOOK_MS * SL_NS_PER_MS;
+	turned_ns += SL_PSK_CHECK_MS * SL_NS_PER_MS;
 }
 
 TEST(a_new_file_is_read_each_time)
@@ -211,9 +211,9 @@ TEST(a_change_counts_from_the_next_look_on)
 	wait_for_look();
 	check_read(first_key, 0);
 	write_key(other_key);
-	turned_ns += SL_SECRET_LOOK_MS * SL_NS_PER_MS / 2;
+	turned_ns += SL_PSK_CHECK_MS * SL_NS_PER_MS / 2;
 	check_read(first_key, 0);
-	turned_ns += SL_SECRET_LOOK_MS * SL_NS_PER_MS / 2 - 1;
+	turned_ns += SL_PSK_CHECK_MS * SL_NS_PER_MS / 2 - 1;
 	check_read(first_key, 0);
 	turned_ns++;
 	check_read(other_key, 1);
@@ -254,7 +254,7 @@ TEST(many_files_are_not_mixed_up)
 {
 	enum { FILES = 12 };
 	char names[FILES][sizeof(path)], key[40];
-	struct sl_secret s;
+	struct sl_psk s;
 	struct sl_err err = SL_ERR(256);
 
 	remove_file();
@@ -266,7 +266,7 @@ TEST(many_files_are_not_mixed_up)
 	}
 	grow_old();
 	for (unsigned i = 0; i < 3 * FILES; i++) {
-		ck_assert_int_eq(sl_secret_read(&s, names[i % FILES], &err), 0);
+		ck_assert_int_eq(sl_psk_read(&s, names[i % FILES], &err), 0);
 		snprintf(key, sizeof(key), "the key of file %u", i % FILES);
 		ck_assert_uint_eq(s.len, strlen(key));
 		ck_assert_mem_eq(s.bytes, key, s.len);

@@ -5,7 +5,7 @@
  * buffer. If all entries are used, the address with the most of them loses one, so that no address
  * can keep the others out.
  *
- *   CAME --ClientHello--> PROVING --key proven--> TALKING --hello--> a transport
+ *   SOCK_NEW --ClientHello--> SOCK_TLS --key proven--> SOCK_HELLO --hello--> a transport
  *
  * All sockets are edge-triggered; `due`: epoll has reported it, and it was not handled yet.
  */
@@ -16,7 +16,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 #include "base/clock.h"
-#include "rpc/tcp/sock.h"
+#include "rpc/tcpsock/sock.h"
 
 enum {
 	PENDING_MAX = 32,
@@ -27,11 +27,11 @@ enum {
 	EVENTS_MAX = 16,
 };
 
-enum stage { CAME, PROVING, TALKING };
+enum sock_stage { SOCK_NEW, SOCK_TLS, SOCK_HELLO };
 
-struct pending {
+struct sock_pending {
 	int sock; /* -1: unused */
-	enum stage stage;
+	enum sock_stage stage;
 	bool due;
 	uint64_t deadline_ns;
 	struct sockaddr_storage from;
@@ -48,19 +48,19 @@ struct sock_listener {
 	uint64_t retry_ns;
 	struct sk_context context;
 	uint32_t slots, bulk_len;
-	struct pending pending[PENDING_MAX];
+	struct sock_pending pending[PENDING_MAX];
 };
 
-static bool watch(struct sock_listener *l, int fd, void *ptr)
+static bool watch_fd(struct sock_listener *l, int fd, void *ptr)
 {
 	struct epoll_event ev = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = ptr};
 
 	return epoll_ctl(l->base.fd, EPOLL_CTL_ADD, fd, &ev) == 0;
 }
 
-static void drop_pending(struct sock_listener *l, struct pending *p)
+static void drop_pending(struct sock_listener *l, struct sock_pending *p)
 {
-	if (p->stage == CAME)
+	if (p->stage == SOCK_NEW)
 		close(p->sock);
 	else
 		sk_stream_close(&p->s);
@@ -69,13 +69,13 @@ static void drop_pending(struct sock_listener *l, struct pending *p)
 }
 
 /* Returns an unused entry, or drops the oldest one of the address with the most. */
-static struct pending *place_for(struct sock_listener *l)
+static struct sock_pending *pending_slot(struct sock_listener *l)
 {
-	struct pending *worst = l->pending;
+	struct sock_pending *worst = l->pending;
 	unsigned most = 0;
 
 	for (unsigned i = 0; i < PENDING_MAX; i++) {
-		struct pending *p = &l->pending[i];
+		struct sock_pending *p = &l->pending[i];
 		unsigned crowd = 0;
 
 		if (p->sock < 0)
@@ -91,21 +91,21 @@ static struct pending *place_for(struct sock_listener *l)
 	return worst;
 }
 
-static void take_in(struct sock_listener *l, int sock, const struct sockaddr_storage *from,
-		    uint64_t now_ns)
+static void add_pending(struct sock_listener *l, int sock, const struct sockaddr_storage *from,
+			uint64_t now_ns)
 {
 	const struct sockaddr_in6 *six = (const void *)from;
 	const struct sockaddr_in *four = (const void *)from;
-	struct pending *p = place_for(l);
+	struct sock_pending *p = pending_slot(l);
 
-	*p = (struct pending){.sock = sock, .stage = CAME, .due = true, .from = *from};
+	*p = (struct sock_pending){.sock = sock, .stage = SOCK_NEW, .due = true, .from = *from};
 	p->deadline_ns = now_ns + HELLO_TIMEOUT_MS * SL_NS_PER_MS;
 	if (from->ss_family == AF_INET6)
 		memcpy(p->crowd, &six->sin6_addr, sizeof(p->crowd));
 	else
 		memcpy(p->crowd, &four->sin_addr, sizeof(four->sin_addr));
 	sk_sock_options(sock);
-	if (!watch(l, sock, p))
+	if (!watch_fd(l, sock, p))
 		drop_pending(l, p);
 }
 
@@ -119,7 +119,7 @@ static bool accept_from(struct sock_listener *l, int listening, uint64_t now_ns)
 				   SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (sock >= 0) {
-			take_in(l, sock, &from, now_ns);
+			add_pending(l, sock, &from, now_ns);
 		} else if (sl_rpc_accept_later(errno)) {
 			l->retry_ns = now_ns + RETRY_MS * SL_NS_PER_MS;
 			return true;
@@ -132,7 +132,7 @@ static bool accept_from(struct sock_listener *l, int listening, uint64_t now_ns)
 
 /* --- steps of a connection: return 1 (next step), 0 (wait) or negative (drop) --- */
 
-static int look_at_first_bytes(struct sock_listener *l, struct pending *p)
+static int check_client_hello(struct sock_listener *l, struct sock_pending *p)
 {
 	uint8_t bytes[SK_HANDSHAKE_MAX];
 	ssize_t n = recv(p->sock, bytes, sizeof(bytes), MSG_PEEK | MSG_DONTWAIT);
@@ -145,12 +145,12 @@ static int look_at_first_bytes(struct sock_listener *l, struct pending *p)
 		return rc;
 	if (sk_stream_open(&p->s, p->sock, &l->context, true))
 		return -ENOMEM;
-	p->stage = PROVING;
+	p->stage = SOCK_TLS;
 	return 1;
 }
 
 /* Answers the hello. Returns the transport, or NULL. */
-static struct sl_sock *establish(struct sock_listener *l, struct pending *p)
+static struct sl_sock *create_conn(struct sock_listener *l, struct sock_pending *p)
 {
 	struct sl_rpc_hello h = p->hello.words;
 	struct sl_sock *k = NULL;
@@ -176,32 +176,32 @@ static struct sl_sock *establish(struct sock_listener *l, struct pending *p)
 	k->base.peer_epoch = p->hello.words.epoch;
 	k->base.peer_worker = p->hello.words.worker;
 	k->base.link = p->hello.words.link;
-	k->base.goes_on = p->hello.words.flags & SL_HELLO_GOES_ON;
+	k->base.resumes = p->hello.words.flags & SL_HELLO_RESUME;
 	sk_name(&p->from, from);
 	snprintf(k->base.info, sizeof(k->base.info), "tcp from %s worker %u %.24s", from,
 		 k->base.peer_worker, SSL_get_cipher_name(k->s.ssl));
 	return k;
 }
 
-static struct sl_sock *advance(struct sock_listener *l, struct pending *p)
+static struct sl_sock *advance_pending(struct sock_listener *l, struct sock_pending *p)
 {
 	struct sl_sock *k = NULL;
 	int rc = 1;
 
 	p->due = false;
-	if (p->stage == CAME)
-		rc = look_at_first_bytes(l, p);
-	if (rc == 1 && p->stage == PROVING) {
+	if (p->stage == SOCK_NEW)
+		rc = check_client_hello(l, p);
+	if (rc == 1 && p->stage == SOCK_TLS) {
 		sk_stream_event(&p->s);
 		rc = sk_stream_handshake(&p->s);
-		p->stage = rc == 1 ? TALKING : PROVING;
+		p->stage = rc == 1 ? SOCK_HELLO : SOCK_TLS;
 	}
 	if (rc == 1) {
 		sk_stream_event(&p->s);
 		rc = sk_hello_read(&p->hello, &p->s);
 	}
 	if (rc == 1) {
-		k = establish(l, p);
+		k = create_conn(l, p);
 		rc = k ? 1 : -EPROTO;
 	}
 	if (rc < 0 && p->sock >= 0)
@@ -216,7 +216,7 @@ static struct sl_transport *sock_accept(struct sl_rpc_listener *base, uint64_t n
 	int n = epoll_wait(l->base.fd, ev, EVENTS_MAX, 0);
 
 	for (int i = 0; i < n; i++) {
-		struct pending *p = ev[i].data.ptr;
+		struct sock_pending *p = ev[i].data.ptr;
 
 		if (p)
 			p->due = true;
@@ -229,11 +229,11 @@ static struct sl_transport *sock_accept(struct sl_rpc_listener *base, uint64_t n
 			l->due |= accept_from(l, l->socks[i], now_ns);
 	}
 	for (unsigned i = 0; i < PENDING_MAX; i++) {
-		struct pending *p = &l->pending[i];
+		struct sock_pending *p = &l->pending[i];
 		struct sl_sock *k = NULL;
 
 		if (p->sock >= 0 && p->due)
-			k = advance(l, p);
+			k = advance_pending(l, p);
 		if (k)
 			return &k->base;
 		if (p->sock >= 0 && now_ns >= p->deadline_ns)
@@ -287,7 +287,7 @@ static int open_one(struct sock_listener *l, const struct addrinfo *at)
 	if (at->ai_family == AF_INET6) /* so that 0.0.0.0 can be another endpoint */
 		(void)setsockopt(sock, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
 	if (bind(sock, at->ai_addr, at->ai_addrlen) == 0 && listen(sock, BACKLOG) == 0 &&
-	    watch(l, sock, NULL)) {
+	    watch_fd(l, sock, NULL)) {
 		l->socks[l->sock_cnt++] = sock;
 		return 0;
 	}
@@ -314,7 +314,7 @@ static int open_all(struct sock_listener *l, const struct addrinfo *all)
 	return rc || l->sock_cnt ? rc : missing;
 }
 
-static const char *why(int rc)
+static const char *listen_error_text(int rc)
 {
 	switch (rc) {
 	case -EADDRINUSE: return "in use: another process listens there";
@@ -328,7 +328,7 @@ struct sl_rpc_listener *sk_listen(const struct sl_rpc_listen_options *opt, struc
 {
 	struct sock_listener *l = sl_rpc_listener_new(sizeof(*l), &listener_ops, err);
 	struct addrinfo *all = NULL;
-	struct sl_secret secret;
+	struct sl_psk psk;
 	const char *form;
 	int rc;
 
@@ -338,10 +338,10 @@ struct sl_rpc_listener *sk_listen(const struct sl_rpc_listen_options *opt, struc
 	l->bulk_len = opt->bulk_ring_len;
 	for (unsigned i = 0; i < PENDING_MAX; i++)
 		l->pending[i].sock = -1;
-	if (sl_secret_read(&secret, opt->key_file, err))
+	if (sl_psk_read(&psk, opt->key_file, err))
 		goto fail;
-	rc = sk_context_open(&l->context, &secret, true);
-	sl_secret_wipe(&secret);
+	rc = sk_context_open(&l->context, &psk, true);
+	sl_psk_wipe(&psk);
 	all = sk_resolve(opt->address, true, &form);
 	if (!rc && all)
 		rc = open_all(l, all);
@@ -349,7 +349,7 @@ struct sl_rpc_listener *sk_listen(const struct sl_rpc_listen_options *opt, struc
 		freeaddrinfo(all);
 		return &l->base;
 	}
-	sl_err_set(err, "tcp://%s: %s", opt->address, all ? why(rc) : form);
+	sl_err_set(err, "tcp://%s: %s", opt->address, all ? listen_error_text(rc) : form);
 	if (all)
 		freeaddrinfo(all);
 fail:

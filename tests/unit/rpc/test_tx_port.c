@@ -15,7 +15,7 @@ static struct end {
 	bool is_taken;   /* what is posted, by the next look */
 } ends[LINKS];
 
-static struct sl_outlets outlets;
+static struct sl_tx_ports tx_ports;
 static uint8_t payload[LONG];
 static uint64_t now_ns;
 
@@ -123,7 +123,7 @@ static void open_all(uintptr_t port)
 					   .slice_min = SLICE,
 					   .credits = {.bulk_len = LONG},
 					   .port = port},
-				  .link = {.ops = &link_ops, .ctx = e, .outlets = &outlets}};
+				  .link = {.ops = &link_ops, .ctx = e, .tx_ports = &tx_ports}};
 		sl_link_init(&e->link, &e->base, now_ns, false);
 	}
 	/* So that bulk is cut, and capped. */
@@ -196,7 +196,7 @@ TEST(who_is_stuck_holds_up_nobody)
 	/* It soon does, or is stuck: whoever has nothing under way itself stays awake for it. */
 	ck_assert(!sl_link_arm(&ends[1].link));
 	ck_assert(sl_link_arm(&ends[0].link));
-	now_ns += SL_OUTLET_STUCK_NS;
+	now_ns += SL_TX_PORT_DRAIN_NS;
 	flush_all();
 	ck_assert_uint_eq(ends[1].base.posted_bytes, CAP);
 	ck_assert(sl_link_arm(&ends[1].link));
@@ -215,7 +215,7 @@ TEST(who_is_stuck_gets_no_more_than_before)
 	send_one(0, LONG, SL_CLASS_BULK);
 	flush_all();
 	ck_assert_uint_eq(ends[0].base.posted_bytes, CAP);
-	now_ns += SL_OUTLET_STUCK_NS;
+	now_ns += SL_TX_PORT_DRAIN_NS;
 	flush_all();
 	ck_assert_uint_eq(ends[0].base.posted_bytes, CAP);
 	ck_assert_uint_eq(ends[0].bytes, before + CAP);

@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
-#include "rpc/hub.h"
-#include "rpc/tcp/sock.h"
+#include "rpc/poll_group.h"
+#include "rpc/tcpsock/sock.h"
 
 enum { EVENTS_MAX = 64 };
 
-struct sk_hub {
-	struct sl_hub base; /* fd: the epoll */
+struct sk_poll_group {
+	struct sl_poll_group base; /* fd: the epoll */
 	struct sl_list node;
 	const void *owner;
 	unsigned sock_cnt;
@@ -27,41 +27,42 @@ struct sk_hub {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sl_list all = {&all, &all};
 
-static void hub_take(struct sl_hub *hub)
+static void group_poll(struct sl_poll_group *group)
 {
 	struct epoll_event ev[EVENTS_MAX];
-	int n = epoll_wait(hub->fd, ev, EVENTS_MAX, 0);
+	int n = epoll_wait(group->fd, ev, EVENTS_MAX, 0);
 
 	for (int i = 0; i < n; i++) {
 		struct sl_sock *k = ev[i].data.ptr;
 
 		sk_stream_event(&k->s);
 		k->s.ending |= (ev[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
-		if (sl_list_empty(&k->base.stirred))
-			sl_list_add_tail(&hub->stirred, &k->base.stirred);
+		if (sl_list_empty(&k->base.ready_node))
+			sl_list_add_tail(&group->ready, &k->base.ready_node);
 	}
 }
 
 /* Always ready to sleep: new and untaken events both ring. */
-static bool hub_arm(struct sl_hub *hub)
+static bool group_arm(struct sl_poll_group *group)
 {
-	(void)hub;
+	(void)group;
 	return true;
 }
 
-static void hub_check(struct sl_hub *hub)
+static void group_handle_event(struct sl_poll_group *group)
 {
-	(void)hub;
+	(void)group;
 }
 
-static const struct sl_hub_ops hub_ops = {.take = hub_take, .arm = hub_arm, .check = hub_check};
+static const struct sl_poll_group_ops group_ops = {
+	.poll = group_poll, .arm = group_arm, .handle_event = group_handle_event};
 
-static struct sk_hub *find(const void *owner)
+static struct sk_poll_group *find_group(const void *owner)
 {
 	struct sl_list *at;
 
 	sl_list_for_each (at, &all) {
-		struct sk_hub *h = sl_container_of(at, struct sk_hub, node);
+		struct sk_poll_group *h = sl_container_of(at, struct sk_poll_group, node);
 
 		if (h->owner == owner)
 			return h;
@@ -69,15 +70,15 @@ static struct sk_hub *find(const void *owner)
 	return NULL;
 }
 
-struct sk_hub *sk_hub_new(void)
+struct sk_poll_group *sk_poll_group_new(void)
 {
-	struct sk_hub *h = calloc(1, sizeof(*h));
+	struct sk_poll_group *h = calloc(1, sizeof(*h));
 
 	if (!h)
 		return NULL;
-	h->base = (struct sl_hub){.ops = &hub_ops, .kernel = true};
+	h->base = (struct sl_poll_group){.ops = &group_ops, .kernel = true};
 	sl_list_init(&h->node);
-	sl_list_init(&h->base.stirred);
+	sl_list_init(&h->base.ready);
 	h->base.fd = epoll_create1(EPOLL_CLOEXEC);
 	if (h->base.fd >= 0)
 		return h;
@@ -85,7 +86,7 @@ struct sk_hub *sk_hub_new(void)
 	return NULL;
 }
 
-void sk_hub_free(struct sk_hub *h)
+void sk_poll_group_free(struct sk_poll_group *h)
 {
 	if (!h)
 		return;
@@ -95,9 +96,9 @@ void sk_hub_free(struct sk_hub *h)
 }
 
 /* Returns the owner's group, or makes `spare` the owner's. Lock held. */
-static struct sk_hub *choose(struct sl_sock *k, const void *owner)
+static struct sk_poll_group *owner_group(struct sl_sock *k, const void *owner)
 {
-	struct sk_hub *h = find(owner);
+	struct sk_poll_group *h = find_group(owner);
 
 	if (h)
 		return h;
@@ -108,36 +109,36 @@ static struct sk_hub *choose(struct sl_sock *k, const void *owner)
 	return h;
 }
 
-int sk_hub_join(struct sl_transport *t, const void *owner)
+int sk_poll_group_join(struct sl_transport *t, const void *owner)
 {
 	struct sl_sock *k = (struct sl_sock *)t;
 	struct epoll_event ev = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
 				 .data.ptr = k};
-	struct sk_hub *h;
+	struct sk_poll_group *h;
 
-	if (t->hub)
+	if (t->poll_group)
 		return 0;
 	pthread_mutex_lock(&lock);
-	h = choose(k, owner);
+	h = owner_group(k, owner);
 	h->sock_cnt++;
 	pthread_mutex_unlock(&lock);
-	t->hub = &h->base;
-	sk_hub_free(k->spare);
+	t->poll_group = &h->base;
+	sk_poll_group_free(k->spare);
 	k->spare = NULL;
 	return epoll_ctl(h->base.fd, EPOLL_CTL_ADD, t->fd, &ev) < 0 ? -errno : 0;
 }
 
-void sk_hub_leave(struct sl_sock *k)
+void sk_poll_group_leave(struct sl_sock *k)
 {
-	struct sk_hub *h = (struct sk_hub *)k->base.hub;
+	struct sk_poll_group *h = (struct sk_poll_group *)k->base.poll_group;
 
-	sk_hub_free(k->spare);
+	sk_poll_group_free(k->spare);
 	if (!h)
 		return;
 	(void)epoll_ctl(h->base.fd, EPOLL_CTL_DEL, k->base.fd, NULL);
-	sl_list_del(&k->base.stirred);
+	sl_list_del(&k->base.ready_node);
 	pthread_mutex_lock(&lock);
 	if (!--h->sock_cnt)
-		sk_hub_free(h);
+		sk_poll_group_free(h);
 	pthread_mutex_unlock(&lock);
 }

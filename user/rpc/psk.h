@@ -3,8 +3,8 @@
  * Pre-shared key of a network transport: the bytes of a file, without white space at the end. A
  * file that others could read or write is refused.
  */
-#ifndef SL_RPC_SECRET_H
-#define SL_RPC_SECRET_H
+#ifndef SL_RPC_PSK_H
+#define SL_RPC_PSK_H
 
 #include <openssl/sha.h>
 #include <stddef.h>
@@ -13,27 +13,26 @@
 
 enum { SL_KEY_MIN = 16, SL_KEY_MAX = 1024 };
 
-struct sl_secret {
+struct sl_psk {
 	uint8_t bytes[SL_KEY_MAX];
 	size_t len;
 	SHA256_CTX inner, outer; /* state after the first block of each hash of an HMAC */
 };
 
 /* A changed file is noticed after this time at the latest. */
-enum { SL_SECRET_LOOK_MS = 100 };
+enum { SL_PSK_CHECK_MS = 100 };
 /*
  * Reads the key; an unchanged file that is not new comes from a cache. Returns 0, or -1 and a line
  * in err. Any thread.
  */
-int sl_secret_read(struct sl_secret *s, const char *path, struct sl_err *err);
+int sl_psk_read(struct sl_psk *s, const char *path, struct sl_err *err);
 /* Returns the key of at most SL_KEY_MAX bytes. */
-struct sl_secret sl_secret_of(const void *bytes, size_t len);
+struct sl_psk sl_psk_of(const void *bytes, size_t len);
 /* Overwrites the key. */
-void sl_secret_wipe(struct sl_secret *s);
+void sl_psk_wipe(struct sl_psk *s);
 
-enum { SL_SECRET_MAC_LEN = 32 };
+enum { SL_PSK_MAC_LEN = 32 };
 /* Computes HMAC-SHA-256 (RFC 2104) of the text. */
-void sl_secret_mac(const struct sl_secret *s, const void *text, size_t len,
-		   uint8_t mac[SL_SECRET_MAC_LEN]);
+void sl_psk_mac(const struct sl_psk *s, const void *text, size_t len, uint8_t mac[SL_PSK_MAC_LEN]);
 
 #endif

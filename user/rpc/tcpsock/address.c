@@ -4,7 +4,7 @@
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
-#include "rpc/tcp/sock.h"
+#include "rpc/tcpsock/sock.h"
 
 enum { HOST_MAX = 254 };
 

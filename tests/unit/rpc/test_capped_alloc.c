@@ -2,20 +2,20 @@
 /* The blocks as they are in builds for use: debug builds have the system's own instead. */
 #include "broken.h" /* which knows how the library is built */
 #undef SL_DEBUG
-#include "../../../user/rpc/mem.c"
+#include "../../../user/rpc/capped_alloc.c"
 
 #include "suite.h"
 
 enum { MANY = 40 };
 
-static const size_t two_mib = ((size_t)2 << 20) - sizeof(struct sl_mem_block);
-static struct sl_mem mem;
+static const size_t two_mib = ((size_t)2 << 20) - sizeof(struct sl_capped_block);
+static struct sl_capped_alloc mem;
 static void *blocks[MANY];
 
 static void take(unsigned cnt, size_t len)
 {
 	for (unsigned i = 0; i < cnt; i++) {
-		blocks[i] = sl_mem_alloc(&mem, len);
+		blocks[i] = sl_capped_malloc(&mem, len);
 		ck_assert_ptr_nonnull(blocks[i]);
 		((uint8_t *)blocks[i])[len - 1] = 1;
 	}
@@ -24,18 +24,18 @@ static void take(unsigned cnt, size_t len)
 static void give(unsigned cnt)
 {
 	for (unsigned i = 0; i < cnt; i++)
-		sl_mem_free(&mem, blocks[i]);
+		sl_capped_free(&mem, blocks[i]);
 }
 
 static void set_up(void)
 {
-	sl_mem_init(&mem, (size_t)1 << 30);
+	sl_capped_init(&mem, (size_t)1 << 30);
 }
 
 static void tear_down(void)
 {
 	ck_assert_uint_eq(mem.used, 0);
-	sl_mem_fini(&mem);
+	sl_capped_fini(&mem);
 }
 
 FIXTURE(set_up, tear_down)
@@ -48,8 +48,8 @@ TEST(what_is_kept_of_large_blocks_is_bounded)
 	give(3);
 	ck_assert_uint_eq(mem.kept, (size_t)3 << 21);
 	for (unsigned i = 3; i < MANY; i++)
-		sl_mem_free(&mem, blocks[i]);
-	ck_assert_uint_eq(mem.kept, SL_MEM_KEEP);
+		sl_capped_free(&mem, blocks[i]);
+	ck_assert_uint_eq(mem.kept, SL_CAPPED_KEEP);
 }
 
 TEST(kept_blocks_are_used_again)
@@ -70,28 +70,28 @@ TEST(small_blocks_and_the_largest_do_not_count_as_kept)
 {
 	take(MANY, 100);
 	give(MANY);
-	take(2, SL_MEM_LARGE);
+	take(2, SL_CAPPED_LARGE);
 	give(2);
 	ck_assert_uint_eq(mem.kept, 0);
 }
 
 TEST(the_limit_counts_what_is_handed_out)
 {
-	sl_mem_init(&mem, 4096);
-	take(1, 2048 - sizeof(struct sl_mem_block));
+	sl_capped_init(&mem, 4096);
+	take(1, 2048 - sizeof(struct sl_capped_block));
 	ck_assert_uint_eq(mem.used, 2048);
-	ck_assert_ptr_null(sl_mem_alloc(&mem, 2049 - sizeof(struct sl_mem_block)));
-	blocks[1] = sl_mem_alloc(&mem, 2048 - sizeof(struct sl_mem_block));
+	ck_assert_ptr_null(sl_capped_malloc(&mem, 2049 - sizeof(struct sl_capped_block)));
+	blocks[1] = sl_capped_malloc(&mem, 2048 - sizeof(struct sl_capped_block));
 	ck_assert_ptr_nonnull(blocks[1]);
 	give(2);
 }
 
-static struct sl_mem small;
+static struct sl_capped_alloc small;
 static void *stray;
 
 static void free_stray(void)
 {
-	sl_mem_free(&small, stray);
+	sl_capped_free(&small, stray);
 }
 
 /* One of another owner's, which is larger than all that this one has handed out. */
@@ -99,12 +99,12 @@ TEST(a_block_that_is_not_ours_is_given_to_nobody)
 {
 	void *own;
 
-	sl_mem_init(&small, (size_t)1 << 20);
-	stray = sl_mem_alloc(&mem, 10000);
-	own = sl_mem_alloc(&small, 100);
+	sl_capped_init(&small, (size_t)1 << 20);
+	stray = sl_capped_malloc(&mem, 10000);
+	own = sl_capped_malloc(&small, 100);
 	ck_broken(free_stray);
-	ck_assert_ptr_ne(sl_mem_alloc(&small, 10000), stray);
-	sl_mem_free(&small, own);
-	sl_mem_fini(&small);
-	sl_mem_free(&mem, stray);
+	ck_assert_ptr_ne(sl_capped_malloc(&small, 10000), stray);
+	sl_capped_free(&small, own);
+	sl_capped_fini(&small);
+	sl_capped_free(&mem, stray);
 }

@@ -7,21 +7,21 @@
  *   posted:  ####......   some are left: more than needed, perhaps
  *            ..........   all gone: too few
  */
-#ifndef SL_RPC_LIMIT_H
-#define SL_RPC_LIMIT_H
+#ifndef SL_RPC_DQL_H
+#define SL_RPC_DQL_H
 
 #include <stdint.h>
 
-struct sl_limit {
-	uint32_t bytes;      /* the limit */
-	uint32_t least, max; /* bounds of the limit */
-	uint32_t spare;      /* lowest number of bytes left lately */
-	uint32_t looks;
+struct sl_dql {
+	uint32_t limit;                /* the limit */
+	uint32_t min_limit, max_limit; /* bounds of the limit */
+	uint32_t lowest_slack;         /* lowest number of bytes left lately */
+	uint32_t samples;
 };
 
 /* Begins at `least`. */
-void sl_limit_init(struct sl_limit *l, uint32_t least, uint32_t max);
+void sl_dql_init(struct sl_dql *l, uint32_t min_limit, uint32_t max);
 /* Takes a sample: the limit held something back, some posted bytes were taken, `left` remain. */
-void sl_limit_look(struct sl_limit *l, uint32_t left);
+void sl_dql_sample(struct sl_dql *l, uint32_t left);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rpc/tcp/stream.h"
+#include "rpc/tcpsock/stream.h"
 
 #include <errno.h>
 #include <openssl/err.h>
@@ -73,7 +73,7 @@ static void make_wire_method(void)
 /* --- socket --- */
 
 /* Fills `in` by one recv(). Returns 1, 0 (none now), -EPROTO or -ENOTCONN. */
-static int receive(struct sk_stream *s)
+static int receive_wire(struct sk_stream *s)
 {
 	struct sk_buf *b = &s->in;
 	uint32_t room = b->cap < s->quota ? b->cap : s->quota;
@@ -123,7 +123,7 @@ void sk_stream_push(struct sk_stream *s)
 
 /* --- life --- */
 
-static int resize(struct sk_buf *b, uint32_t cap)
+static int resize_buf(struct sk_buf *b, uint32_t cap)
 {
 	uint8_t *bytes = realloc(b->bytes, cap);
 
@@ -144,7 +144,8 @@ int sk_stream_open(struct sk_stream *s, int sock, const struct sk_context *c, bo
 	s->ssl = SSL_new(c->ssl);
 	pthread_once(&once, make_wire_method);
 	wire = s->ssl && wire_method ? BIO_new(wire_method) : NULL;
-	if (!wire || resize(&s->in, SK_HANDSHAKE_MAX) || resize(&s->out, SK_HANDSHAKE_MAX)) {
+	if (!wire || resize_buf(&s->in, SK_HANDSHAKE_MAX) ||
+	    resize_buf(&s->out, SK_HANDSHAKE_MAX)) {
 		BIO_free(wire);
 		sk_stream_close(s);
 		return -ENOMEM;
@@ -168,7 +169,7 @@ void sk_stream_moved(struct sk_stream *s)
 int sk_stream_grow(struct sk_stream *s, uint32_t in, uint32_t out)
 {
 	s->quota = UINT32_MAX;
-	return resize(&s->in, in) || resize(&s->out, out) ? -ENOMEM : 0;
+	return resize_buf(&s->in, in) || resize_buf(&s->out, out) ? -ENOMEM : 0;
 }
 
 void sk_stream_close(struct sk_stream *s)
@@ -189,11 +190,11 @@ void sk_stream_close(struct sk_stream *s)
 /* --- bytes --- */
 
 /* Handles the failure of an OpenSSL call. Returns 1 (try again), 0 (wait) or a negative errno. */
-static int go_on(struct sk_stream *s, int rc)
+static int continue_tls(struct sk_stream *s, int rc)
 {
 	switch (SSL_get_error(s->ssl, rc)) {
 	/* Also after a record that carries no payload. */
-	case SSL_ERROR_WANT_READ: return sk_buf_len(&s->in) ? 1 : receive(s);
+	case SSL_ERROR_WANT_READ: return sk_buf_len(&s->in) ? 1 : receive_wire(s);
 	case SSL_ERROR_WANT_WRITE: return 0;
 	case SSL_ERROR_ZERO_RETURN: s->ended = true; return -ENOTCONN;
 	default: s->ended = true; return -EPROTO;
@@ -212,7 +213,7 @@ int sk_stream_handshake(struct sk_stream *s)
 		sk_stream_push(s);
 		if (rc == 1) /* OpenSSL reports an external key as a resumed session */
 			return SSL_session_reused(s->ssl) ? 1 : -EPROTO;
-		more = go_on(s, rc);
+		more = continue_tls(s, rc);
 	}
 	sk_stream_push(s);
 	return more < 0 ? more : 0;
@@ -245,7 +246,7 @@ int sk_stream_read(struct sk_stream *s, void *to, uint32_t room)
 		n = SSL_read(s->ssl, to, (int)room);
 		if (n > 0)
 			return n;
-		more = go_on(s, n);
+		more = continue_tls(s, n);
 		if (more <= 0)
 			return more;
 	}

@@ -11,14 +11,14 @@
  *
  * A peer may send `quota` bytes before it has proven its key, and the buffers are small until then.
  */
-#ifndef SL_RPC_TCP_STREAM_H
-#define SL_RPC_TCP_STREAM_H
+#ifndef SL_RPC_TCPSOCK_STREAM_H
+#define SL_RPC_TCPSOCK_STREAM_H
 
 #include <openssl/ssl.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/bytes.h"
-#include "rpc/secret.h"
+#include "rpc/psk.h"
 
 enum {
 	SK_RECORD = 16 << 10,    /* longest plaintext of a record */
@@ -54,7 +54,7 @@ struct sk_context {
 };
 
 /* Returns 0 or -ENOMEM. */
-int sk_context_open(struct sk_context *c, const struct sl_secret *s, bool acceptor);
+int sk_context_open(struct sk_context *c, const struct sl_psk *s, bool acceptor);
 /* Frees the configuration and clears the key. */
 void sk_context_close(struct sk_context *c);
 

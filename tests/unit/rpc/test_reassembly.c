@@ -4,15 +4,15 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include "base/rand.h"
-#include "rpc/reader.h"
+#include "rpc/reassembly.h"
 #include "suite.h"
 
 enum { TABLE = sizeof(struct sl_rpc_entry) };
 
 enum { MAX = 200000, PAGE = 4096 };
 
-static struct sl_reader_scratch scratch;
-static struct sl_mem mem;
+static struct sl_reassembly_scratch scratch;
+static struct sl_capped_alloc mem;
 
 struct seen {
 	unsigned entries, parts;
@@ -73,20 +73,20 @@ static struct sl_rpc_header header(unsigned cnt, uint32_t total, uint32_t fragme
 				      .fragment_len = fragment};
 }
 
-static int feed(struct sl_reader *r, const uint8_t *p, size_t len, struct seen *s)
+static int feed(struct sl_reassembler *r, const uint8_t *p, size_t len, struct seen *s)
 {
-	return sl_reader_feed(r, sl_span_of(p, len), &mem, &scratch, on_part, s);
+	return sl_reassembler_feed(r, sl_span_of(p, len), &mem, &scratch, on_part, s);
 }
 
 static void setup(void)
 {
-	sl_mem_init(&mem, 1 << 20);
+	sl_capped_init(&mem, 1 << 20);
 }
 
 static void teardown(void)
 {
 	ck_assert_uint_eq(mem.used, 0);
-	sl_mem_fini(&mem);
+	sl_capped_fini(&mem);
 }
 
 FIXTURE(setup, teardown)
@@ -97,7 +97,7 @@ TEST(any_fragmentation_gives_the_same_parts)
 	struct sl_prng rng;
 
 	for (uint64_t seed = 1; seed < 200; seed++) {
-		struct sl_reader r = {.phase = SL_READ_IDLE};
+		struct sl_reassembler r = {.phase = SL_REASM_IDLE};
 		struct seen whole = {0}, cut = {0};
 		unsigned cnt;
 		uint32_t total, at = 0;
@@ -107,7 +107,7 @@ TEST(any_fragmentation_gives_the_same_parts)
 		cnt = 1 + (unsigned)sl_prng_below(&rng, 30);
 		total = build(body, cnt, &rng);
 		h = header(cnt, total, total);
-		ck_assert_int_eq(sl_reader_start(&r, &h, &mem, &scratch), 0);
+		ck_assert_int_eq(sl_reassembler_start(&r, &h, &mem, &scratch), 0);
 		ck_assert_int_eq(feed(&r, body, total, &whole), 1);
 		ck_assert_uint_eq(whole.entries, cnt);
 		while (at < total) {
@@ -117,7 +117,7 @@ TEST(any_fragmentation_gives_the_same_parts)
 			len = len < total - at ? len : total - at;
 			if (at == 0) {
 				h = header(cnt, total, len);
-				ck_assert_int_eq(sl_reader_start(&r, &h, &mem, &scratch), 0);
+				ck_assert_int_eq(sl_reassembler_start(&r, &h, &mem, &scratch), 0);
 			}
 			/* What one fragment left in the scratch must not be needed by the next. */
 			memset(&scratch, 0xee, sizeof(scratch));
@@ -147,13 +147,13 @@ TEST(nothing_beyond_a_fragment_is_read)
 	total = build(body, 4, &rng);
 	ck_assert_uint_lt(total, PAGE);
 	for (uint32_t len = 1; len <= total; len++) {
-		struct sl_reader r = {.phase = SL_READ_IDLE};
+		struct sl_reassembler r = {.phase = SL_REASM_IDLE};
 		struct sl_rpc_header h = header(4, total, len);
 
 		memcpy(page + PAGE - len, body, len);
-		ck_assert_int_eq(sl_reader_start(&r, &h, &mem, &scratch), 0);
+		ck_assert_int_eq(sl_reassembler_start(&r, &h, &mem, &scratch), 0);
 		ck_assert_int_eq(feed(&r, page + PAGE - len, len, &seen), len == total);
-		sl_reader_reset(&r, &mem);
+		sl_reassembler_reset(&r, &mem);
 	}
 	ck_assert_uint_eq(mem.used, 0);
 	munmap(page, 2 * PAGE);
@@ -161,13 +161,13 @@ TEST(nothing_beyond_a_fragment_is_read)
 
 static int start_with(unsigned cnt, uint32_t total, uint8_t flags)
 {
-	struct sl_reader r = {.phase = SL_READ_IDLE};
+	struct sl_reassembler r = {.phase = SL_REASM_IDLE};
 	struct sl_rpc_header h = header(cnt, total, 8);
 	int rc;
 
 	h.flags = flags;
-	rc = sl_reader_start(&r, &h, &mem, &scratch);
-	sl_reader_reset(&r, &mem);
+	rc = sl_reassembler_start(&r, &h, &mem, &scratch);
+	sl_reassembler_reset(&r, &mem);
 	return rc;
 }
 
@@ -188,14 +188,14 @@ TEST(forged_headers_are_refused)
 static int entry(const struct sl_rpc_entry *e, uint32_t total, struct seen *seen)
 {
 	static uint8_t body[MAX];
-	struct sl_reader r = {.phase = SL_READ_IDLE};
+	struct sl_reassembler r = {.phase = SL_REASM_IDLE};
 	struct sl_rpc_header h = header(1, total, total < MAX ? total : MAX);
-	int rc = sl_reader_start(&r, &h, &mem, &scratch);
+	int rc = sl_reassembler_start(&r, &h, &mem, &scratch);
 
 	memcpy(body, e, sizeof(*e));
 	if (!rc)
 		rc = feed(&r, body, h.fragment_len, seen);
-	sl_reader_reset(&r, &mem);
+	sl_reassembler_reset(&r, &mem);
 	return rc;
 }
 
@@ -250,29 +250,29 @@ TEST(bytes_beyond_the_total_are_refused)
 	static uint8_t body[MAX];
 	struct sl_prng rng;
 	struct seen seen = {0};
-	struct sl_reader r = {.phase = SL_READ_IDLE};
+	struct sl_reassembler r = {.phase = SL_REASM_IDLE};
 	struct sl_rpc_header h;
 	uint32_t total;
 
 	sl_prng_seed(&rng, 7);
 	total = build(body, 3, &rng);
 	h = header(3, total, total - 8);
-	ck_assert_int_eq(sl_reader_start(&r, &h, &mem, &scratch), 0);
+	ck_assert_int_eq(sl_reassembler_start(&r, &h, &mem, &scratch), 0);
 	ck_assert_int_eq(feed(&r, body, total - 8, &seen), 0);
 	ck_assert_int_eq(feed(&r, body + total - 8, 16, &seen), -EPROTO);
-	sl_reader_reset(&r, &mem);
+	sl_reassembler_reset(&r, &mem);
 	ck_assert_uint_eq(mem.used, 0);
 }
 
 TEST(a_message_without_memory_is_refused)
 {
-	struct sl_mem small;
-	struct sl_reader r = {.phase = SL_READ_IDLE};
+	struct sl_capped_alloc small;
+	struct sl_reassembler r = {.phase = SL_REASM_IDLE};
 	struct sl_rpc_header h = header(SL_RPC_MAX_BATCH, 1 << 20, 8);
 
-	sl_mem_init(&small, 1000);
-	ck_assert_int_eq(sl_reader_start(&r, &h, &small, &scratch), -ENOBUFS);
-	sl_reader_reset(&r, &small);
+	sl_capped_init(&small, 1000);
+	ck_assert_int_eq(sl_reassembler_start(&r, &h, &small, &scratch), -ENOBUFS);
+	sl_reassembler_reset(&r, &small);
 	ck_assert_uint_eq(small.used, 0);
-	sl_mem_fini(&small);
+	sl_capped_fini(&small);
 }

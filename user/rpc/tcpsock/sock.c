@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rpc/tcp/sock.h"
+#include "rpc/tcpsock/sock.h"
 
 #include <errno.h>
 #include <linux/sockios.h>
@@ -14,7 +14,7 @@
  * A message takes two attempts, a long one more. More than this per message means endless CREDITs
  * or one-byte records, which wait for the next poll.
  */
-enum { LOOKS_OF_EACH = 4 };
+enum { LOOKS_PER_MSG = 4 };
 
 static struct sl_sock *sock_of(struct sl_transport *t)
 {
@@ -23,7 +23,7 @@ static struct sl_sock *sock_of(struct sl_transport *t)
 
 /* --- out --- */
 
-static uint32_t room_for(const struct sl_sock *k, enum sl_credit_kind kind)
+static uint32_t tx_room_for(const struct sl_sock *k, enum sl_credit_kind kind)
 {
 	uint32_t taken = k->plain_len + (kind == SL_CREDIT_DATA ? SK_CONTROL : 0);
 	uint32_t room = sk_stream_room(&k->s);
@@ -32,7 +32,7 @@ static uint32_t room_for(const struct sl_sock *k, enum sl_credit_kind kind)
 }
 
 /* Writes full records as they fill up, long pieces without a copy. */
-static void put(struct sl_sock *k, const uint8_t *from, size_t len)
+static void put_bytes(struct sl_sock *k, const uint8_t *from, size_t len)
 {
 	while (len) {
 		bool whole = !k->plain_len && len >= SK_RECORD;
@@ -61,15 +61,15 @@ static int sock_post(struct sl_transport *t, const struct sl_rpc_header *header,
 	(void)cookie; /* copied, or encrypted, when this returns */
 	if (k->s.ended)
 		return -ENOTCONN;
-	if (!sl_credits_room(&t->credits, kind) || left > t->bulk_max || all > room_for(k, kind))
+	if (!sl_credits_room(&t->credits, kind) || left > t->bulk_max || all > tx_room_for(k, kind))
 		return -EAGAIN;
 	h.consumed = sl_credits_post(&t->credits);
 	t->credits.done = t->credits.sent;
-	put(k, (const uint8_t *)&h, sizeof(h));
+	put_bytes(k, (const uint8_t *)&h, sizeof(h));
 	for (unsigned i = 0; i < span_cnt; i++) {
 		uint32_t len = spans[i].len < left ? (uint32_t)spans[i].len : left;
 
-		put(k, spans[i].ptr, len);
+		put_bytes(k, spans[i].ptr, len);
 		left -= len;
 	}
 	SL_CHECK(left == 0); /* otherwise the peer would take the next header for body */
@@ -77,7 +77,7 @@ static int sock_post(struct sl_transport *t, const struct sl_rpc_header *header,
 	return 0;
 }
 
-static void push(struct sl_sock *k)
+static void push_plain(struct sl_sock *k)
 {
 	if (k->plain_len) {
 		(void)sk_stream_write(&k->s, k->plain, k->plain_len);
@@ -100,19 +100,19 @@ static void sock_flush(struct sl_transport *t)
 	if (sl_credits_due(&t->credits))
 		(void)sock_post(t, &credit, NULL, 0, 0);
 	if (t->posted_bytes)
-		push(sock_of(t));
+		push_plain(sock_of(t));
 }
 
 static void sock_progress(struct sl_transport *t)
 {
 	if (sock_of(t)->s.writable)
-		push(sock_of(t));
+		push_plain(sock_of(t));
 }
 
 static uint32_t sock_window(const struct sl_transport *t)
 {
 	const struct sl_sock *k = (const struct sl_sock *)t;
-	uint32_t room = room_for(k, SL_CREDIT_DATA);
+	uint32_t room = tx_room_for(k, SL_CREDIT_DATA);
 
 	if (!sl_credits_room(&t->credits, SL_CREDIT_DATA) || room <= sizeof(struct sl_rpc_header))
 		return 0;
@@ -139,7 +139,7 @@ static bool sock_delivered(const struct sl_transport *t)
 /* --- in --- */
 
 /* Reads more bytes. Returns 1, 0 (none now), or a negative errno. */
-static int fill(struct sl_sock *k)
+static int fill_rx(struct sl_sock *k)
 {
 	int n;
 
@@ -160,7 +160,7 @@ static int fill(struct sl_sock *k)
 }
 
 /* Takes the next message. Returns 1, 0 (not complete yet), or -EPROTO. */
-static int take(struct sl_sock *k, struct sl_message *m)
+static int take_message(struct sl_sock *k, struct sl_message *m)
 {
 	const uint8_t *at = k->rx + k->rx_head;
 	uint32_t len = k->rx_tail - k->rx_head;
@@ -183,19 +183,19 @@ static int take(struct sl_sock *k, struct sl_message *m)
 static int sock_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
 {
 	struct sl_sock *k = sock_of(t);
-	unsigned n = 0, looks = LOOKS_OF_EACH * max;
+	unsigned n = 0, looks = LOOKS_PER_MSG * max;
 	int rc = k->error;
 
 	k->dry = false;
 	while (n < max && !rc && looks--) {
-		rc = take(k, &msgs[n]);
+		rc = take_message(k, &msgs[n]);
 		if (rc == 1 && (msgs[n].header.version_type & 15) != SL_RPC_CREDIT) {
 			n++;
 			k->lent++;
 		} else if (rc == 1 && !k->lent) {
 			t->credits.consumed = k->rx_next;
 		} else if (rc == 0) {
-			rc = fill(k);
+			rc = fill_rx(k);
 			if (rc == 0)
 				break;
 		}
@@ -237,7 +237,7 @@ static int sock_check(struct sl_transport *t)
 	struct sl_sock *k = sock_of(t);
 
 	/* Without a poll group nothing else reports events. */
-	if (!t->hub)
+	if (!t->poll_group)
 		sk_stream_event(&k->s);
 	return k->s.ended ? -ENOTCONN : 0;
 }
@@ -248,7 +248,7 @@ static void sock_close(struct sl_transport *t)
 {
 	struct sl_sock *k = sock_of(t);
 
-	sk_hub_leave(k);
+	sk_poll_group_leave(k);
 	sk_stream_close(&k->s);
 	free(k->plain);
 	free(k->rx);
@@ -269,7 +269,7 @@ const struct sl_transport_ops sk_ops = {
 	.check = sock_check,
 	.delivered = sock_delivered,
 	.close = sock_close,
-	.attach = sk_hub_join,
+	.attach = sk_poll_group_join,
 };
 
 void sk_sock_options(int sock)
@@ -289,13 +289,13 @@ struct sl_sock *sk_sock_new(struct sk_stream *s, uint32_t slots)
 		goto fail;
 	k->plain = malloc(SK_RECORD);
 	k->rx = malloc(SK_RX);
-	k->spare = sk_hub_new();
+	k->spare = sk_poll_group_new();
 	if (!k->plain || !k->rx || !k->spare || sk_stream_grow(s, SK_IN, SK_OUT + SK_RECORD))
 		goto free_k;
 	k->base.ops = &sk_ops;
 	k->base.fd = s->sock;
 	k->base.copies = true;
-	sl_list_init(&k->base.stirred);
+	sl_list_init(&k->base.ready_node);
 	k->base.slot_len = SL_RPC_SLOT_SIZE;
 	k->base.bulk_max = SK_BULK_MAX;
 	k->base.slice_min = SK_SLICE_MIN;
@@ -305,7 +305,7 @@ struct sl_sock *sk_sock_new(struct sk_stream *s, uint32_t slots)
 	sk_stream_moved(&k->s);
 	return k;
 free_k:
-	sk_hub_free(k->spare);
+	sk_poll_group_free(k->spare);
 	free(k->plain);
 	free(k->rx);
 	free(k);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include "base/cpu.h"
-#include "rpc/reader.h"
+#include "rpc/reassembly.h"
 
 /* The compiler must not read shared bytes again after they were copied. */
 static void copy_out(void *to, const void *from, size_t len)
@@ -10,39 +10,39 @@ static void copy_out(void *to, const void *from, size_t len)
 	__asm__ volatile("" ::: "memory");
 }
 
-int sl_reader_start(struct sl_reader *r, const struct sl_rpc_header *h, struct sl_mem *mem,
-		    struct sl_reader_scratch *scratch)
+int sl_reassembler_start(struct sl_reassembler *r, const struct sl_rpc_header *h,
+			 struct sl_capped_alloc *mem, struct sl_reassembly_scratch *scratch)
 {
 	size_t table = h->count * sizeof(struct sl_rpc_entry);
 
 	if (!(h->flags & SL_RPC_BATCH) || h->count == 0 || h->count > SL_RPC_MAX_BATCH ||
 	    h->total_or_offset < table || h->total_or_offset > SL_RPC_MAX_BODY)
 		return -EPROTO;
-	*r = (struct sl_reader){
-		.header = *h, .phase = SL_READ_ENTRIES, .total = h->total_or_offset};
+	*r = (struct sl_reassembler){
+		.header = *h, .phase = SL_REASM_ENTRIES, .total = h->total_or_offset};
 	r->entries = scratch->entries;
 	if (h->fragment_len == r->total)
 		return 0;
-	r->entries = sl_mem_alloc(mem, table);
+	r->entries = sl_capped_malloc(mem, table);
 	r->own_entries = r->entries != NULL;
 	return r->entries ? 0 : -ENOBUFS;
 }
 
-static void drop_meta(struct sl_reader *r, struct sl_mem *mem)
+static void drop_meta(struct sl_reassembler *r, struct sl_capped_alloc *mem)
 {
 	if (r->own_meta)
-		sl_mem_free(mem, r->meta);
+		sl_capped_free(mem, r->meta);
 	r->own_meta = false;
 	r->meta = NULL;
 }
 
-void sl_reader_reset(struct sl_reader *r, struct sl_mem *mem)
+void sl_reassembler_reset(struct sl_reassembler *r, struct sl_capped_alloc *mem)
 {
 	drop_meta(r, mem);
 	if (r->own_entries)
-		sl_mem_free(mem, r->entries);
+		sl_capped_free(mem, r->entries);
 	r->own_entries = false;
-	r->phase = SL_READ_IDLE;
+	r->phase = SL_REASM_IDLE;
 }
 
 static uint32_t min_len(uint64_t a, uint64_t b)
@@ -50,14 +50,14 @@ static uint32_t min_len(uint64_t a, uint64_t b)
 	return (uint32_t)(a < b ? a : b);
 }
 
-static void enter(struct sl_reader *r, enum sl_reader_phase phase)
+static void enter_phase(struct sl_reassembler *r, enum sl_reassembly_phase phase)
 {
 	r->phase = phase;
 	r->have = 0;
-	r->first |= phase == SL_READ_META;
+	r->first |= phase == SL_REASM_META;
 }
 
-static void pass_on(struct sl_reader *r, struct sl_span body, sl_part_fn *fn, void *ctx)
+static void pass_part(struct sl_reassembler *r, struct sl_span body, sl_part_fn *fn, void *ctx)
 {
 	const struct sl_rpc_entry *e = &r->entries[r->index];
 	struct sl_part part = {.entry = e,
@@ -72,7 +72,7 @@ static void pass_on(struct sl_reader *r, struct sl_span body, sl_part_fn *fn, vo
 	fn(ctx, &part);
 }
 
-static int take_entries(struct sl_reader *r, struct sl_span b, uint32_t *used)
+static int feed_entries(struct sl_reassembler *r, struct sl_span b, uint32_t *used)
 {
 	uint32_t table = r->header.count * (uint32_t)sizeof(struct sl_rpc_entry);
 	uint64_t sum = table;
@@ -82,7 +82,7 @@ static int take_entries(struct sl_reader *r, struct sl_span b, uint32_t *used)
 	r->have += *used;
 	if (r->have < table)
 		return 0;
-	enter(r, SL_READ_META);
+	enter_phase(r, SL_REASM_META);
 	for (unsigned i = 0; i < r->header.count; i++) {
 		const struct sl_rpc_entry *e = &r->entries[i];
 
@@ -96,8 +96,8 @@ static int take_entries(struct sl_reader *r, struct sl_span b, uint32_t *used)
 	return sum == r->total ? 0 : -EPROTO;
 }
 
-static int take_meta(struct sl_reader *r, struct sl_span b, uint32_t *used, struct sl_mem *mem,
-		     struct sl_reader_scratch *scratch)
+static int feed_meta(struct sl_reassembler *r, struct sl_span b, uint32_t *used,
+		     struct sl_capped_alloc *mem, struct sl_reassembly_scratch *scratch)
 {
 	uint32_t len = r->entries[r->index].meta_len;
 
@@ -105,7 +105,7 @@ static int take_meta(struct sl_reader *r, struct sl_span b, uint32_t *used, stru
 	if (*used && !r->have) {
 		/* The scratch is valid for this fragment only. */
 		r->own_meta = r->own_entries;
-		r->meta = r->own_meta ? sl_mem_alloc(mem, len) : scratch->meta;
+		r->meta = r->own_meta ? sl_capped_malloc(mem, len) : scratch->meta;
 		if (!r->meta) {
 			r->own_meta = false;
 			return -ENOBUFS;
@@ -115,42 +115,42 @@ static int take_meta(struct sl_reader *r, struct sl_span b, uint32_t *used, stru
 		copy_out(r->meta + r->have, b.ptr, *used);
 	r->have += *used;
 	if (r->have == len)
-		enter(r, SL_READ_META_PAD);
+		enter_phase(r, SL_REASM_META_PAD);
 	return 0;
 }
 
-static void take_pad(struct sl_reader *r, struct sl_span b, uint32_t *used, uint32_t len,
-		     enum sl_reader_phase next)
+static void feed_pad(struct sl_reassembler *r, struct sl_span b, uint32_t *used, uint32_t len,
+		     enum sl_reassembly_phase next)
 {
 	uint32_t pad = (uint32_t)sl_rpc_pad8(len) - len;
 
 	*used = min_len(pad - r->have, b.len);
 	r->have += *used;
 	if (r->have == pad)
-		enter(r, next);
+		enter_phase(r, next);
 }
 
-static void take_body(struct sl_reader *r, struct sl_span b, uint32_t *used, sl_part_fn *fn,
+static void feed_body(struct sl_reassembler *r, struct sl_span b, uint32_t *used, sl_part_fn *fn,
 		      void *ctx)
 {
 	uint32_t len = r->entries[r->index].len;
 
 	*used = min_len(len - r->have, b.len);
 	if (*used || len == 0)
-		pass_on(r, sl_span_of(b.ptr, *used), fn, ctx);
+		pass_part(r, sl_span_of(b.ptr, *used), fn, ctx);
 	r->have += *used;
 	if (r->have == len)
-		enter(r, SL_READ_BODY_PAD);
+		enter_phase(r, SL_REASM_BODY_PAD);
 }
 
 /* Fast path: all of the entry is in this fragment. */
-static bool take_whole(struct sl_reader *r, struct sl_span b, uint32_t *used,
-		       struct sl_reader_scratch *scratch, sl_part_fn *fn, void *ctx)
+static bool feed_whole_entry(struct sl_reassembler *r, struct sl_span b, uint32_t *used,
+			     struct sl_reassembly_scratch *scratch, sl_part_fn *fn, void *ctx)
 {
 	const struct sl_rpc_entry *e = &r->entries[r->index];
 	uint64_t meta_len, len;
 
-	if (r->phase != SL_READ_META || r->have)
+	if (r->phase != SL_REASM_META || r->have)
 		return false;
 	meta_len = sl_rpc_pad8(e->meta_len);
 	len = meta_len + sl_rpc_pad8(e->len);
@@ -158,44 +158,45 @@ static bool take_whole(struct sl_reader *r, struct sl_span b, uint32_t *used,
 		return false;
 	copy_out(scratch->meta, b.ptr, e->meta_len);
 	r->meta = scratch->meta;
-	pass_on(r, sl_span_of(b.ptr + meta_len, e->len), fn, ctx);
+	pass_part(r, sl_span_of(b.ptr + meta_len, e->len), fn, ctx);
 	r->meta = NULL;
 	*used = (uint32_t)len;
 	if (++r->index == r->header.count)
-		r->phase = SL_READ_IDLE;
+		r->phase = SL_REASM_IDLE;
 	else
-		enter(r, SL_READ_META);
+		enter_phase(r, SL_REASM_META);
 	return true;
 }
 
 /* Phases that need no bytes end by themselves, also at the end of a fragment. */
-static int step(struct sl_reader *r, struct sl_span b, uint32_t *used, struct sl_mem *mem,
-		struct sl_reader_scratch *scratch, sl_part_fn *fn, void *ctx)
+static int feed_step(struct sl_reassembler *r, struct sl_span b, uint32_t *used,
+		     struct sl_capped_alloc *mem, struct sl_reassembly_scratch *scratch,
+		     sl_part_fn *fn, void *ctx)
 {
 	const struct sl_rpc_entry *e = &r->entries[r->index];
 
 	*used = 0;
-	if (sl_likely(take_whole(r, b, used, scratch, fn, ctx)))
+	if (sl_likely(feed_whole_entry(r, b, used, scratch, fn, ctx)))
 		return 0;
 	switch (r->phase) {
-	case SL_READ_ENTRIES: return take_entries(r, b, used);
-	case SL_READ_META: return take_meta(r, b, used, mem, scratch);
-	case SL_READ_META_PAD: take_pad(r, b, used, e->meta_len, SL_READ_BODY); return 0;
-	case SL_READ_BODY: take_body(r, b, used, fn, ctx); return 0;
-	case SL_READ_BODY_PAD:
-		take_pad(r, b, used, e->len, SL_READ_META);
-		if (r->phase == SL_READ_META) {
+	case SL_REASM_ENTRIES: return feed_entries(r, b, used);
+	case SL_REASM_META: return feed_meta(r, b, used, mem, scratch);
+	case SL_REASM_META_PAD: feed_pad(r, b, used, e->meta_len, SL_REASM_BODY); return 0;
+	case SL_REASM_BODY: feed_body(r, b, used, fn, ctx); return 0;
+	case SL_REASM_BODY_PAD:
+		feed_pad(r, b, used, e->len, SL_REASM_META);
+		if (r->phase == SL_REASM_META) {
 			drop_meta(r, mem);
 			if (++r->index == r->header.count)
-				r->phase = SL_READ_IDLE;
+				r->phase = SL_REASM_IDLE;
 		}
 		return 0;
 	default: return -EPROTO;
 	}
 }
 
-int sl_reader_feed(struct sl_reader *r, struct sl_span body, struct sl_mem *mem,
-		   struct sl_reader_scratch *scratch, sl_part_fn *fn, void *ctx)
+int sl_reassembler_feed(struct sl_reassembler *r, struct sl_span body, struct sl_capped_alloc *mem,
+			struct sl_reassembly_scratch *scratch, sl_part_fn *fn, void *ctx)
 {
 	uint32_t used;
 
@@ -203,16 +204,16 @@ int sl_reader_feed(struct sl_reader *r, struct sl_span body, struct sl_mem *mem,
 		return -EPROTO;
 	r->offset += (uint32_t)body.len;
 	for (;;) {
-		enum sl_reader_phase phase = r->phase;
+		enum sl_reassembly_phase phase = r->phase;
 		uint32_t index = r->index;
-		int rc = step(r, body, &used, mem, scratch, fn, ctx);
+		int rc = feed_step(r, body, &used, mem, scratch, fn, ctx);
 
 		if (rc)
 			return rc;
 		body = sl_span_skip(body, used);
-		if (r->phase == SL_READ_IDLE) {
-			/* take_entries() has checked that nothing is left over. */
-			sl_reader_reset(r, mem);
+		if (r->phase == SL_REASM_IDLE) {
+			/* feed_entries() has checked that nothing is left over. */
+			sl_reassembler_reset(r, mem);
 			return 1;
 		}
 		/* Out of bytes: waits for the next fragment. */

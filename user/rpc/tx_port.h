@@ -2,32 +2,32 @@
 /*
  * Posted bytes of a transmit port: of all queue pairs that a worker or a backend has on a device
  * port, or of one other transport. Posted bytes cannot be overtaken by urgent ones of another link.
- * The links of a port therefore share one cap (sendq.h) and one learnt limit (limit.h).
+ * The links of a port therefore share one cap (sendq.h) and one learnt limit (dql.h).
  *
  *   link ---counted---.
  *   link ---counted---+--> posted <= cap         waiting: links that the cap holds back, in turns
  *   link ---counted---'
  *
  * The latency class waits for bytes of its own link only. Bytes that a peer has not taken for
- * SL_OUTLET_STUCK_NS do not count: a dead backend must not stop the others.
+ * SL_TX_PORT_DRAIN_NS do not count: a dead backend must not stop the others.
  */
-#ifndef SL_RPC_OUTLET_H
-#define SL_RPC_OUTLET_H
+#ifndef SL_RPC_TX_PORT_H
+#define SL_RPC_TX_PORT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/list.h"
-#include "rpc/limit.h"
+#include "rpc/dql.h"
 #include "sluice/rpc_wire.h"
 
-enum { SL_OUTLETS_MAX = 8, SL_OUTLET_STUCK_NS = 5000000 };
+enum { SL_TX_PORTS_MAX = 8, SL_TX_PORT_DRAIN_NS = 5000000 };
 
-struct sl_outlet {
+struct sl_tx_port {
 	uintptr_t port; /* 0: one link's own */
 	uint32_t links;
 	uint32_t posted; /* sum of `counted` */
-	bool held;       /* the cap delays messages for an urgent class */
-	struct sl_limit limit;
+	bool capped;     /* the cap delays messages for an urgent class */
+	struct sl_dql dql;
 	uint64_t seen_ns
 		/* when a message of the class was last sent or received; 0: never */
 		[SL_CLASS_CNT];
@@ -35,14 +35,14 @@ struct sl_outlet {
 };
 
 /* The shared ports of a worker or backend; zeroed at first. */
-struct sl_outlets {
-	struct sl_outlet of[SL_OUTLETS_MAX];
+struct sl_tx_ports {
+	struct sl_tx_port list[SL_TX_PORTS_MAX];
 };
 
 /* A link's share of a port. */
-struct sl_outlet_use {
-	struct sl_outlet *o;
-	struct sl_outlet own;
+struct sl_tx_port_link {
+	struct sl_tx_port *o;
+	struct sl_tx_port own;
 	struct sl_list node; /* in `waiting`, or unlinked */
 	uint32_t posted;     /* when last updated */
 	uint32_t counted;    /* 0 while it is stuck */
@@ -50,43 +50,43 @@ struct sl_outlet_use {
 };
 
 /* Joins the port; the link's own one if `port` is 0 or all are taken. */
-void sl_outlet_join(struct sl_outlet_use *u, struct sl_outlets *all, uintptr_t port, uint32_t least,
-		    uint32_t max);
+void sl_tx_port_join(struct sl_tx_port_link *u, struct sl_tx_ports *all, uintptr_t port,
+		     uint32_t least, uint32_t max);
 /* Leaves the port. */
-void sl_outlet_leave(struct sl_outlet_use *u);
+void sl_tx_port_leave(struct sl_tx_port_link *u);
 
 /* Updates the link's posted bytes. */
-static inline void sl_outlet_count(struct sl_outlet_use *u, uint32_t posted, uint64_t now_ns)
+static inline void sl_tx_port_count(struct sl_tx_port_link *u, uint32_t posted, uint64_t now_ns)
 {
-	struct sl_outlet *o = u->o;
+	struct sl_tx_port *o = u->o;
 	uint32_t counted = posted;
 
 	if (posted < u->posted || !u->posted)
 		u->moved_ns = now_ns;
 	u->posted = posted;
-	if (o->port && now_ns >= u->moved_ns + SL_OUTLET_STUCK_NS)
+	if (o->port && now_ns >= u->moved_ns + SL_TX_PORT_DRAIN_NS)
 		counted = 0;
 	o->posted += counted - u->counted;
 	u->counted = counted;
 }
 
 /* Returns true if the link's bytes do not count: only they hold it back. */
-static inline bool sl_outlet_stuck(const struct sl_outlet_use *u)
+static inline bool sl_tx_port_not_draining(const struct sl_tx_port_link *u)
 {
 	return u->counted != u->posted;
 }
 
 /* Returns the posted bytes ahead of the link; UINT32_MAX: it is another link's turn. */
-static inline uint32_t sl_outlet_ahead(const struct sl_outlet_use *u)
+static inline uint32_t sl_tx_port_ahead(const struct sl_tx_port_link *u)
 {
-	const struct sl_outlet *o = u->o;
+	const struct sl_tx_port *o = u->o;
 
 	if (!sl_list_empty(&o->waiting) && o->waiting.next != &u->node)
 		return UINT32_MAX;
-	return sl_outlet_stuck(u) && u->posted > o->posted ? u->posted : o->posted;
+	return sl_tx_port_not_draining(u) && u->posted > o->posted ? u->posted : o->posted;
 }
 
 /* Queues the link that the cap holds back; at the end if it has posted something. */
-void sl_outlet_wait(struct sl_outlet_use *u, bool has_posted);
+void sl_tx_port_wait(struct sl_tx_port_link *u, bool has_posted);
 
 #endif

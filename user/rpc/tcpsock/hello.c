@@ -4,7 +4,7 @@
  * TLS allocates memory for it (RFC 8446 4, 5.1). Each end then sends its hello within TLS.
  */
 #include <errno.h>
-#include "rpc/tcp/sock.h"
+#include "rpc/tcpsock/sock.h"
 
 enum {
 	RECORD_HANDSHAKE = 22, /* RFC 8446 5.1 */

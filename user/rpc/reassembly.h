@@ -9,11 +9,11 @@
  * The peer may be hostile and change the bytes meanwhile. Entries and metadata are copied, then
  * checked; payload is passed on.
  */
-#ifndef SL_RPC_READER_H
-#define SL_RPC_READER_H
+#ifndef SL_RPC_REASSEMBLY_H
+#define SL_RPC_REASSEMBLY_H
 
 #include "base/bytes.h"
-#include "rpc/mem.h"
+#include "rpc/capped_alloc.h"
 #include "sluice/rpc_wire.h"
 
 /* A part of one request or reply. Spans are valid during the call only. */
@@ -27,18 +27,18 @@ struct sl_part {
 
 typedef void sl_part_fn(void *ctx, const struct sl_part *part);
 
-enum sl_reader_phase {
-	SL_READ_IDLE,
-	SL_READ_ENTRIES,
-	SL_READ_META,
-	SL_READ_META_PAD,
-	SL_READ_BODY,
-	SL_READ_BODY_PAD,
+enum sl_reassembly_phase {
+	SL_REASM_IDLE,
+	SL_REASM_ENTRIES,
+	SL_REASM_META,
+	SL_REASM_META_PAD,
+	SL_REASM_BODY,
+	SL_REASM_BODY_PAD,
 };
 
-struct sl_reader {
+struct sl_reassembler {
 	struct sl_rpc_header header;
-	enum sl_reader_phase phase;
+	enum sl_reassembly_phase phase;
 	uint32_t total, offset;
 	uint32_t index; /* current entry */
 	uint32_t have;  /* bytes of the phase's object so far */
@@ -49,23 +49,23 @@ struct sl_reader {
 };
 
 /* Buffers for what lies in one fragment; shared by all readers of a thread. */
-struct sl_reader_scratch {
+struct sl_reassembly_scratch {
 	struct sl_rpc_entry entries[SL_RPC_MAX_BATCH];
 	uint8_t meta[SL_RPC_MAX_META];
 };
 
 /* Begins with the header of a FIRST fragment. Returns 0, -EPROTO or -ENOBUFS (no memory). */
-int sl_reader_start(struct sl_reader *r, const struct sl_rpc_header *h, struct sl_mem *mem,
-		    struct sl_reader_scratch *scratch);
+int sl_reassembler_start(struct sl_reassembler *r, const struct sl_rpc_header *h,
+			 struct sl_capped_alloc *mem, struct sl_reassembly_scratch *scratch);
 
 /*
  * Takes the next fragment's body. Returns 0 (more to come) or 1 (complete, the reader is idle).
- * After -EPROTO or -ENOBUFS the channel is lost: call sl_reader_reset().
+ * After -EPROTO or -ENOBUFS the channel is lost: call sl_reassembler_reset().
  */
-int sl_reader_feed(struct sl_reader *r, struct sl_span body, struct sl_mem *mem,
-		   struct sl_reader_scratch *scratch, sl_part_fn *fn, void *ctx);
+int sl_reassembler_feed(struct sl_reassembler *r, struct sl_span body, struct sl_capped_alloc *mem,
+			struct sl_reassembly_scratch *scratch, sl_part_fn *fn, void *ctx);
 
 /* Frees what the reader holds; it becomes idle. */
-void sl_reader_reset(struct sl_reader *r, struct sl_mem *mem);
+void sl_reassembler_reset(struct sl_reassembler *r, struct sl_capped_alloc *mem);
 
 #endif

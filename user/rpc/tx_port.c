@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rpc/outlet.h"
+#include "rpc/tx_port.h"
 
-void sl_outlet_join(struct sl_outlet_use *u, struct sl_outlets *all, uintptr_t port, uint32_t least,
-		    uint32_t max)
+void sl_tx_port_join(struct sl_tx_port_link *u, struct sl_tx_ports *all, uintptr_t port,
+		     uint32_t least, uint32_t max)
 {
-	struct sl_outlet *o = NULL;
+	struct sl_tx_port *o = NULL;
 
 	/* The port's entry, or an unused one, or the link's own. */
-	for (unsigned i = 0; port && i < SL_OUTLETS_MAX; i++) {
-		struct sl_outlet *at = &all->of[i];
+	for (unsigned i = 0; port && i < SL_TX_PORTS_MAX; i++) {
+		struct sl_tx_port *at = &all->list[i];
 		bool same = at->links && at->port == port;
 
 		if (same || (!at->links && !o))
@@ -21,21 +21,21 @@ void sl_outlet_join(struct sl_outlet_use *u, struct sl_outlets *all, uintptr_t p
 	sl_list_init(&u->node);
 	u->o = o ? o : &u->own;
 	if (!o || !o->links) {
-		*u->o = (struct sl_outlet){.port = o ? port : 0};
-		sl_limit_init(&u->o->limit, least, max);
+		*u->o = (struct sl_tx_port){.port = o ? port : 0};
+		sl_dql_init(&u->o->dql, least, max);
 		sl_list_init(&u->o->waiting);
 	}
 	u->o->links++;
 }
 
-void sl_outlet_leave(struct sl_outlet_use *u)
+void sl_tx_port_leave(struct sl_tx_port_link *u)
 {
 	u->o->posted -= u->counted;
 	u->o->links--;
 	sl_list_del(&u->node);
 }
 
-void sl_outlet_wait(struct sl_outlet_use *u, bool has_posted)
+void sl_tx_port_wait(struct sl_tx_port_link *u, bool has_posted)
 {
 	if (has_posted)
 		sl_list_del(&u->node);

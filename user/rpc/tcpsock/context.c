@@ -8,7 +8,7 @@
 #include <openssl/crypto.h>
 #include <openssl/hmac.h>
 #include <string.h>
-#include "rpc/tcp/stream.h"
+#include "rpc/tcpsock/stream.h"
 
 /* Differs from the label of the RDMA proofs, so that no proof equals this key. */
 static const char label[] = "sluice tcp pre-shared key";
@@ -31,8 +31,8 @@ static SSL_SESSION *session_of(SSL *ssl)
 	return NULL;
 }
 
-static int offer(SSL *ssl, const EVP_MD *md, const unsigned char **id, size_t *id_len,
-		 SSL_SESSION **session)
+static int offer_psk(SSL *ssl, const EVP_MD *md, const unsigned char **id, size_t *id_len,
+		     SSL_SESSION **session)
 {
 	(void)md;
 	*session = session_of(ssl);
@@ -41,7 +41,7 @@ static int offer(SSL *ssl, const EVP_MD *md, const unsigned char **id, size_t *i
 	return *session != NULL;
 }
 
-static int find(SSL *ssl, const unsigned char *id, size_t id_len, SSL_SESSION **session)
+static int use_psk(SSL *ssl, const unsigned char *id, size_t id_len, SSL_SESSION **session)
 {
 	*session = NULL;
 	if (id_len == sizeof(identity) - 1 && memcmp(id, identity, id_len) == 0)
@@ -49,7 +49,7 @@ static int find(SSL *ssl, const unsigned char *id, size_t id_len, SSL_SESSION **
 	return 1;
 }
 
-int sk_context_open(struct sk_context *c, const struct sl_secret *s, bool acceptor)
+int sk_context_open(struct sk_context *c, const struct sl_psk *s, bool acceptor)
 {
 	unsigned len = SK_PSK_LEN;
 
@@ -72,10 +72,10 @@ int sk_context_open(struct sk_context *c, const struct sl_secret *s, bool accept
 	/* Each read handles at most one record, so that a peer cannot keep the thread busy. */
 	SSL_CTX_clear_mode(c->ssl, SSL_MODE_AUTO_RETRY);
 	if (acceptor) {
-		SSL_CTX_set_psk_find_session_callback(c->ssl, find);
+		SSL_CTX_set_psk_find_session_callback(c->ssl, use_psk);
 	} else {
 		SSL_CTX_set_verify(c->ssl, SSL_VERIFY_PEER, NULL);
-		SSL_CTX_set_psk_use_session_callback(c->ssl, offer);
+		SSL_CTX_set_psk_use_session_callback(c->ssl, offer_psk);
 	}
 	SSL_CTX_set_app_data(c->ssl, c);
 	return 0;

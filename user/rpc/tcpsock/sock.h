@@ -7,7 +7,7 @@
  *
  * The channel's own thread makes the system calls. A separate thread would cost two wake-ups per
  * round trip at each end, more than it saves. A worker makes, per burst, one epoll_wait() for all
- * its channels (hub.c), one recv() per channel with input, and one send() per channel with output.
+ * its channels (poll_group.c), one recv() per channel with input, and one send() per channel with output.
  *
  * Bytes in the kernel cannot be overtaken: it holds at most SK_NOTSENT unsent ones, and
  * posted_bytes counts those that wait here.
@@ -15,11 +15,11 @@
  * The slot windows work as in the other transports. There is no bulk ring: bodies lie in line, and
  * TCP's window holds back what the peer does not read.
  */
-#ifndef SL_RPC_TCP_SOCK_H
-#define SL_RPC_TCP_SOCK_H
+#ifndef SL_RPC_TCPSOCK_SOCK_H
+#define SL_RPC_TCPSOCK_SOCK_H
 
 #include <sys/socket.h>
-#include "rpc/tcp/stream.h"
+#include "rpc/tcpsock/stream.h"
 #include "rpc/transport.h"
 
 enum {
@@ -32,7 +32,7 @@ enum {
 	SK_RX = 192 << 10,    /* messages; an incomplete one moves to the front */
 };
 
-/* The kernel reports no rate: a first guess, from which limit.h learns. */
+/* The kernel reports no rate: a first guess, from which dql.h learns. */
 #define SK_RATE_BPS (UINT64_C(10) * 1000 * 1000 * 1000)
 
 struct sl_sock {
@@ -45,7 +45,7 @@ struct sl_sock {
 	uint32_t lent;
 	bool dry; /* the last read found nothing */
 	int error;
-	struct sk_hub *spare; /* until the socket joins a group */
+	struct sk_poll_group *spare; /* until the socket joins a group */
 };
 
 /*
@@ -54,16 +54,16 @@ struct sl_sock {
  */
 struct sl_sock *sk_sock_new(struct sk_stream *s, uint32_t slots);
 
-/* --- hub.c: an owner's sockets --- */
+/* --- poll_group.c: an owner's sockets --- */
 
 /* Returns a group with an empty epoll; NULL: out of memory or descriptors. */
-struct sk_hub *sk_hub_new(void);
+struct sk_poll_group *sk_poll_group_new(void);
 /* Frees a group without sockets; NULL does nothing. */
-void sk_hub_free(struct sk_hub *h);
+void sk_poll_group_free(struct sk_poll_group *h);
 /* The transport's attach(). Returns 0 or -errno. */
-int sk_hub_join(struct sl_transport *t, const void *owner);
+int sk_poll_group_join(struct sl_transport *t, const void *owner);
 /* Leaves the group, if any, and frees `spare`. */
-void sk_hub_leave(struct sl_sock *k);
+void sk_poll_group_leave(struct sl_sock *k);
 
 /* --- */
 

@@ -4,7 +4,7 @@
  * these use the deprecated SHA-256 functions.
  */
 #define OPENSSL_SUPPRESS_DEPRECATED
-#include "rpc/secret.h"
+#include "rpc/psk.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,26 +21,26 @@
 #include "base/clock.h"
 
 enum {
-	BLOCK = 64, /* of SHA-256 */
-	KNOWN = 8,  /* cached files */
-	OLD_S = 2,  /* a later change has another time: no file system's clock is coarser */
+	BLOCK = 64,       /* of SHA-256 */
+	CACHED_FILES = 8, /* cached files */
+	OLD_S = 2,        /* a later change has another time: no file system's clock is coarser */
 };
 
-struct known {
+struct psk_file {
 	char path[PATH_MAX];
-	struct stat st;     /* when it was read; size 0: unused */
-	uint64_t looked_ns; /* when it was last found unchanged */
-	uid_t reader;       /* another effective user may not be allowed to read it */
-	struct sl_secret secret;
+	struct stat st;      /* when it was read; size 0: unused */
+	uint64_t checked_ns; /* when it was last found unchanged */
+	uid_t reader;        /* another effective user may not be allowed to read it */
+	struct sl_psk psk;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct known *files; /* KNOWN entries, left out of core dumps */
+static struct psk_file *files; /* KNOWN entries, left out of core dumps */
 static unsigned next_file;
 
 /* --- files --- */
 
-static int refuse(const char *path, const char *what, struct sl_err *err)
+static int refuse_file(const char *path, const char *what, struct sl_err *err)
 {
 	return sl_fail(err, -1, "key file %s: %s", path, what);
 }
@@ -58,80 +58,80 @@ static bool same_file(const struct stat *a, const struct stat *b)
 }
 
 /* Lock held. */
-static struct known *find_file(const char *path)
+static struct psk_file *find_file(const char *path)
 {
-	for (unsigned i = 0; files && i < KNOWN; i++) {
+	for (unsigned i = 0; files && i < CACHED_FILES; i++) {
 		if (files[i].st.st_size && strcmp(files[i].path, path) == 0)
 			return &files[i];
 	}
 	return NULL;
 }
 
-static bool is_as_it_was(const struct known *k)
+static bool is_unchanged(const struct psk_file *k)
 {
 	struct stat st;
 
 	return stat(k->path, &st) == 0 && same_file(&k->st, &st) && k->reader == geteuid();
 }
 
-static bool recall(struct sl_secret *s, const char *path)
+static bool lookup_file(struct sl_psk *s, const char *path)
 {
 	uint64_t now_ns = sl_now_ns();
-	struct known *k;
+	struct psk_file *k;
 
 	pthread_mutex_lock(&lock);
 	k = find_file(path);
-	if (k && now_ns - k->looked_ns >= SL_SECRET_LOOK_MS * SL_NS_PER_MS) {
-		if (is_as_it_was(k))
-			k->looked_ns = now_ns;
+	if (k && now_ns - k->checked_ns >= SL_PSK_CHECK_MS * SL_NS_PER_MS) {
+		if (is_unchanged(k))
+			k->checked_ns = now_ns;
 		else
 			k = NULL;
 	}
 	if (k)
-		*s = k->secret;
+		*s = k->psk;
 	pthread_mutex_unlock(&lock);
 	return k != NULL;
 }
 
-static bool make_files(void)
+static bool alloc_files(void)
 {
 	void *mem;
 
 	if (files)
 		return true;
-	mem = mmap(NULL, KNOWN * sizeof(*files), PROT_READ | PROT_WRITE,
+	mem = mmap(NULL, CACHED_FILES * sizeof(*files), PROT_READ | PROT_WRITE,
 		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (mem == MAP_FAILED)
 		return false;
-	(void)madvise(mem, KNOWN * sizeof(*files), MADV_DONTDUMP);
+	(void)madvise(mem, CACHED_FILES * sizeof(*files), MADV_DONTDUMP);
 	files = mem;
 	return true;
 }
 
 /* A new file may change again within the same tick of its times. */
-static void remember(const struct sl_secret *s, const char *path, const struct stat *st)
+static void store_file(const struct sl_psk *s, const char *path, const struct stat *st)
 {
 	struct timespec now;
-	struct known *k;
+	struct psk_file *k;
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	if (strlen(path) >= sizeof(k->path) || now.tv_sec - st->st_ctim.tv_sec < OLD_S)
 		return;
 	pthread_mutex_lock(&lock);
-	if (make_files()) {
+	if (alloc_files()) {
 		k = find_file(path);
 		if (!k)
-			k = &files[next_file++ % KNOWN];
-		k->secret = *s;
+			k = &files[next_file++ % CACHED_FILES];
+		k->psk = *s;
 		k->st = *st;
-		k->looked_ns = sl_now_ns();
+		k->checked_ns = sl_now_ns();
 		k->reader = geteuid();
 		memcpy(k->path, path, strlen(path) + 1);
 	}
 	pthread_mutex_unlock(&lock);
 }
 
-static int read_file(struct sl_secret *s, const char *path, struct sl_err *err)
+static int read_file(struct sl_psk *s, const char *path, struct sl_err *err)
 {
 	uint8_t bytes[SL_KEY_MAX];
 	struct stat st;
@@ -140,39 +140,40 @@ static int read_file(struct sl_secret *s, const char *path, struct sl_err *err)
 
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return refuse(path, strerror(errno), err);
+		return refuse_file(path, strerror(errno), err);
 	/* A user that can write the key can pose as any peer. */
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
 	    (st.st_mode & (S_IROTH | S_IWOTH | S_IWGRP)) ||
 	    !(st.st_uid == 0 || st.st_uid == geteuid())) {
 		close(fd);
-		return refuse(path,
-			      "expected a file of root or this user that others cannot read and "
-			      "the group cannot write (chmod 640)",
-			      err);
+		return refuse_file(
+			path,
+			"expected a file of root or this user that others cannot read and "
+			"the group cannot write (chmod 640)",
+			err);
 	}
 	n = read(fd, bytes, sizeof(bytes));
 	close(fd);
 	while (n > 0 && memchr("\r\n\t ", bytes[n - 1], 4))
 		n--;
 	if (n >= SL_KEY_MIN) {
-		*s = sl_secret_of(bytes, (size_t)n);
-		remember(s, path, &st);
+		*s = sl_psk_of(bytes, (size_t)n);
+		store_file(s, path, &st);
 	}
 	OPENSSL_cleanse(bytes, sizeof(bytes));
-	return n >= SL_KEY_MIN ? 0 : refuse(path, "expected 16 to 1024 bytes of key", err);
+	return n >= SL_KEY_MIN ? 0 : refuse_file(path, "expected 16 to 1024 bytes of key", err);
 }
 
-int sl_secret_read(struct sl_secret *s, const char *path, struct sl_err *err)
+int sl_psk_read(struct sl_psk *s, const char *path, struct sl_err *err)
 {
 	if (!path)
 		return sl_fail(
 			err, -1,
 			"an endpoint on the network needs a key file: both ends prove that they have the same key");
-	return recall(s, path) ? 0 : read_file(s, path, err);
+	return lookup_file(s, path) ? 0 : read_file(s, path, err);
 }
 
-void sl_secret_wipe(struct sl_secret *s)
+void sl_psk_wipe(struct sl_psk *s)
 {
 	OPENSSL_cleanse(s, sizeof(*s));
 }
@@ -180,7 +181,7 @@ void sl_secret_wipe(struct sl_secret *s)
 /* --- HMAC --- */
 
 /* Returns the state after the key, XORed with `pad`, as a block. */
-static SHA256_CTX keyed(const uint8_t key[BLOCK], uint8_t pad)
+static SHA256_CTX keyed_state(const uint8_t key[BLOCK], uint8_t pad)
 {
 	uint8_t block[BLOCK];
 	SHA256_CTX c;
@@ -193,9 +194,9 @@ static SHA256_CTX keyed(const uint8_t key[BLOCK], uint8_t pad)
 	return c;
 }
 
-struct sl_secret sl_secret_of(const void *bytes, size_t len)
+struct sl_psk sl_psk_of(const void *bytes, size_t len)
 {
-	struct sl_secret s = {.len = len};
+	struct sl_psk s = {.len = len};
 	uint8_t key[BLOCK] = {0};
 
 	memcpy(s.bytes, bytes, len);
@@ -203,20 +204,19 @@ struct sl_secret sl_secret_of(const void *bytes, size_t len)
 		SHA256(s.bytes, len, key);
 	else
 		memcpy(key, bytes, len);
-	s.inner = keyed(key, 0x36);
-	s.outer = keyed(key, 0x5c);
+	s.inner = keyed_state(key, 0x36);
+	s.outer = keyed_state(key, 0x5c);
 	OPENSSL_cleanse(key, sizeof(key));
 	return s;
 }
 
-void sl_secret_mac(const struct sl_secret *s, const void *text, size_t len,
-		   uint8_t mac[SL_SECRET_MAC_LEN])
+void sl_psk_mac(const struct sl_psk *s, const void *text, size_t len, uint8_t mac[SL_PSK_MAC_LEN])
 {
 	SHA256_CTX c = s->inner;
 
 	SHA256_Update(&c, text, len);
 	SHA256_Final(mac, &c);
 	c = s->outer;
-	SHA256_Update(&c, mac, SL_SECRET_MAC_LEN);
+	SHA256_Update(&c, mac, SL_PSK_MAC_LEN);
 	SHA256_Final(mac, &c);
 }
