@@ -1,12 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""links.py: fails on a relative link of a tracked Markdown page without its file or heading, and prints each."""
+"""links.py: fails on relative links of tracked Markdown pages without their file or heading, and prints each.
+
+Source files that a page names in inline code must exist, too: `user/tcp/tcp.h`, `tcp.h`, `h2*.c`, `tests/unit/`.
+"""
+import fnmatch
 import pathlib
 import re
 import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Files of other projects, and those that a reader or a bench makes.
+FOREIGN = re.compile(r"(?:src|modules|include/linux)/|results/upstream\*")
+CODE = re.compile(r"`([\w./*{},-]+\.(?:c|h|py|sh|md|tsv|svg)|(?:user|tests|bench|bpf|include|vendor)/[\w./*-]+)`")
 LINK = re.compile(r"(?<!`)\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -29,6 +36,19 @@ def anchors(page):
     return names
 
 
+def exists(name, tracked):
+    """True if a tracked file or folder has this path, or ends in it."""
+    pattern = name.rstrip("/")
+    return any(fnmatch.fnmatch(path, p) for p in (pattern, "*/" + pattern) for path in tracked)
+
+
+def unknown_files(page, tracked):
+    plain = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    for name in CODE.findall(plain):
+        if not FOREIGN.match(name) and "{" not in name and not exists(re.sub(r"[A-Z]{2,}", "*", name), tracked):
+            yield f"found `{name}`; there is no such file"
+
+
 def faults(page):
     for target in LINK.findall(text_of(page)):
         if re.match(r"[a-z]+:", target):
@@ -42,10 +62,12 @@ def faults(page):
 
 
 def main():
-    names = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
-    bad = [f"{name}: {fault}" for name in names for fault in faults(ROOT / name)]
-    print("\n".join(bad) or f"links: {len(names)} pages")
-    sys.exit(bool(bad) or not names)
+    files = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.split("\n")
+    tracked = {str(path) for file in files if file for path in [pathlib.PurePath(file), *pathlib.PurePath(file).parents]}
+    pages = [ROOT / file for file in files if file.endswith(".md")]
+    bad = [f"{page.relative_to(ROOT)}: {fault}" for page in pages for fault in [*faults(page), *unknown_files(page, tracked)]]
+    print("\n".join(bad) or f"links: {len(pages)} pages")
+    sys.exit(bool(bad) or not pages)
 
 
 if __name__ == "__main__":
