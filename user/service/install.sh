@@ -18,7 +18,8 @@ list_files() {
 	for file in user/service/*.sysusers; do echo "644 $file $PREFIX/lib/sysusers.d/$(basename "$file" .sysusers).conf"; done
 	for file in user/service/*.tmpfiles; do echo "644 $file $PREFIX/lib/tmpfiles.d/$(basename "$file" .tmpfiles).conf"; done
 	echo "644 user/service/sluice.logrotate /etc/logrotate.d/sluice"
-	for file in README.md user/docs/*; do echo "644 $file $PREFIX/share/doc/sluice/${file##*/}"; done
+	for file in README.md user/docs/*.md; do echo "page $file $PREFIX/share/doc/sluice/${file##*/}"; done
+	for file in user/docs/*.png bench/results/batch.svg; do echo "644 $file $PREFIX/share/doc/sluice/${file##*/}"; done
 	echo "644 user/cli/completion/sluice $PREFIX/share/bash-completion/completions/sluice"
 	for file in "$BUILD"/man/*.[1-8]; do echo "644 $file $PREFIX/share/man/man${file##*.}/${file##*/}"; done
 	for file in include/sluice/*.h; do echo "644 $file $PREFIX/include/sluice/${file##*/}"; done
@@ -38,6 +39,10 @@ put() {
 	link) ln -sf "$source" "$to" ;;
 	template)
 		sed "s,/usr/sbin/,$PREFIX/sbin/,g; s,^prefix=/usr\$,prefix=$PREFIX,; s,@LIBDIR@,$LIBDIR,g; s,@VERSION@,$VERSION,g" "$source" >"$to"
+		chmod 644 "$to"
+		;;
+	page) # the folder of the documents is flat
+		sed -E 's,\]\((user/docs|bench/results)/,](,g' "$source" >"$to"
 		chmod 644 "$to"
 		;;
 	*) install -m "$mode" "$source" "$to" ;;
