@@ -47,6 +47,9 @@ def unknown_files(page, tracked):
     for name in CODE.findall(plain):
         if not FOREIGN.match(name) and "{" not in name and not exists(re.sub(r"[A-Z]{2,}", "*", name), tracked):
             yield f"found `{name}`; there is no such file"
+        elif page.name == "README.md" and page.parent.parent.name == "user" and re.fullmatch(r"[a-z]\w*\.[ch]", name) and \
+                not list(page.parent.rglob(name)):
+            yield f"found `{name}`; the room has no such file"
 
 
 def faults(page):
