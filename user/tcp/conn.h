@@ -66,6 +66,7 @@ enum sl_tcp_conn_flags {
 	SL_TCPF_SLOW_START_OVER = 1 << 25, /* slow start is over; cc holds `cubic` */
 	SL_TCPF_WSCALE = 1 << 26,          /* both sent a window scale */
 	SL_TCPF_NARROW = 1 << 27,          /* sl_tcp_narrow */
+	SL_TCPF_TLP_NOW = 1 << 28,         /* the next output begins with a probe */
 };
 
 /* Purpose of the retransmission timer; only one can be due at a time. */

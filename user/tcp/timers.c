@@ -66,7 +66,11 @@ static void rtx_timeout(struct sl_tcp_conn *c)
 	switch (kind) {
 	case SL_RTX_NONE: break;
 	case SL_RTX_RTO: rto_timeout(c); break;
-	case SL_RTX_TLP: sl_tcp_tlp_send(c); break;
+	case SL_RTX_TLP:
+		/* Output sends it: the last frame may be one that sl_tcp_lay() has given away. */
+		c->flags |= SL_TCPF_TLP_NOW;
+		sl_tcp_dirty(c);
+		break;
 	case SL_RTX_REORDER: sl_tcp_reorder_timeout(c); break;
 	case SL_RTX_PERSIST:
 		c->rtx_kind = SL_RTX_PERSIST;

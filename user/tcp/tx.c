@@ -346,13 +346,19 @@ static bool send_data(struct sl_tcp_conn *c)
 	return !c->tcp->segs_left && (why == BY_SHARE || c->lost_out > c->retrans_out);
 }
 
-/* Ensures that a timer runs while frames are queued; otherwise the connection would stall. */
+/*
+ * Ensures that a timer runs while frames are queued; otherwise the connection would stall. The repair
+ * also sends frames that count as sent and were not.
+ */
 static void check_armed(struct sl_tcp_conn *c)
 {
 	if (sl_likely(c->rtx_kind != SL_RTX_NONE || !c->txq_head))
 		return;
-	if (!SL_ENSURE(c->rtx_kind != SL_RTX_NONE))
-		sl_tcp_set_rtx(c, SL_RTX_NO_FRAME, SL_TCP_NO_FRAME_NS);
+	if (SL_ENSURE(c->rtx_kind != SL_RTX_NONE))
+		return;
+	if (!c->txq_send && c->snd_una == c->snd_nxt && c->snd_nxt != c->snd_end)
+		c->txq_send = c->txq_head;
+	sl_tcp_set_rtx(c, SL_RTX_NO_FRAME, SL_TCP_NO_FRAME_NS);
 }
 
 static void output_conn(struct sl_tcp_conn *c)
@@ -363,6 +369,11 @@ static void output_conn(struct sl_tcp_conn *c)
 		send_syn(c);
 	if (c->state < SL_TCPS_ESTABLISHED)
 		return;
+	if (c->flags & SL_TCPF_TLP_NOW) {
+		c->flags &= ~(uint32_t)SL_TCPF_TLP_NOW;
+		if (c->snd_una != c->snd_nxt && c->rtx_kind == SL_RTX_NONE)
+			sl_tcp_tlp_send(c);
+	}
 	if (c->txq_head || (c->flags & SL_TCPF_FIN_WANTED))
 		later = send_data(c);
 	if (later)

@@ -245,6 +245,7 @@ void sl_tcp_commit(struct sl_tcp_conn *c, size_t len)
 {
 	struct sl_frame *f = frame_of(c->tcp, c->txq_tail);
 
+	SL_CHECK(c->txq_send); /* the frame was not sent meanwhile */
 	extend(c, f, (uint32_t)len, sl_csum_add(payload_of(f) + f->payload_len, len, 0));
 	sl_tcp_dirty(c);
 }

@@ -236,6 +236,41 @@ TEST(tail_loss_is_probed)
 	out(.seq = 2001, .ack = 1, .len = 1000);
 }
 
+/*
+ * Bytes that are made in place, as TLS does, may be laid before the timer of the probe fires and
+ * committed after it: the probe must not take their frame for one that was sent.
+ */
+TEST_EACH(a_probe_leaves_a_frame_that_is_being_written_alone, 2)
+{
+	size_t room;
+	uint8_t *p;
+
+	open_sack();
+	warm_up();
+	bed.app.conn->srtt_us = 20000;
+	bed.app.conn->min_rtt_us = 20000;
+	app_sends(1001, 2000);
+	out_skip();
+	if (_i) { /* the frame has bytes already, which wait for more */
+		bed.app.conn->cwnd = 2000;
+		app_sends(3001, 100);
+		out_none();
+	}
+	sl_net_set_now(&bed.net, bed.net.now_ns + 60 * MS);
+	p = sl_tcp_lay(bed.app.conn, 100, true, &room);
+	ck_assert_ptr_nonnull(p);
+	sl_tcp_timer(bed.tcp);
+	for (uint32_t i = 0; i < 100; i++)
+		p[i] = pattern(3001 + (_i ? 100u : 0u) + i);
+	sl_tcp_commit(bed.app.conn, 100);
+	bed_collect();
+	out(.seq = 3001, .ack = 1, .len = _i ? 200 : 100);
+	ck_assert_uint_eq(stats().tlp_probes, 1);
+	in(.seq = 1, .ack = 3001 + (_i ? 200 : 100));
+	ck_assert_uint_eq(bed.app.conn->txq_head, 0);
+	out_none();
+}
+
 TEST(probe_prefers_new_data)
 {
 	open_sack();
