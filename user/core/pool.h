@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Backend groups on one worker: named, reference-counted objects. A table says which of them a
- * configuration serves; a reload puts another table in its place and drops what the old one held:
+ * Backend pools on one worker: named, reference-counted objects. A sl_worker_cfg says which pools a
+ * configuration serves. A reload puts another one in its place and drops the references of the old:
  *
- *   core.table --> table --(in force)--> group --> member: channel
- *                  ^   ^                  |  ^        ^
- *                  |   '----- options ----'  |        | sent to
- *         routes --|                         |        |
- *                  '------- exchange --------'--------'
+ *   core.wcfg --> wcfg --(in force)--> pool --> backend: channel
+ *                  ^   ^                 |  ^        ^
+ *                  |   '---- options ----'  |        | sent to
+ *         routes --|                        |        |
+ *                  '------- exchange -------'--------'
  *
- * A group has a slot in the BPF maps while a table in force has it. Afterwards its counts are not shown.
- * It lives until no table in force and no exchange has it: then its members leave, each when
- * nothing of it is outstanding any more. A backend that stays in the configuration keeps its member,
- * with the channel and all that is counted and learnt; one that goes and comes back has a new one.
+ * A pool has a slot in the BPF maps while a configuration in force uses it; afterwards its counts
+ * are not shown. It lives until no configuration in force and no exchange refers to it. Then its
+ * backends leave, each when it has nothing outstanding. A backend that stays in the configuration
+ * keeps its object with channel, counters and learnt values. A backend that is removed and added
+ * again gets a new object.
  *
- * The control thread makes all of these and frees them; what is on a line with "control" is its own.
- * Everything else is the worker's from sl_worker_cfg_prepare() on until it says gone. References are the
- * worker's, plain numbers.
+ * The control thread creates and frees these objects, and owns members marked "control". The worker
+ * owns all others from sl_worker_cfg_prepare() until it sets `gone`. Reference counts belong to the
+ * worker and are plain numbers.
  */
 #ifndef SL_CORE_POOL_H
 #define SL_CORE_POOL_H
@@ -25,58 +26,59 @@
 #include "core/core.h"
 
 /*
- * Whether a member has a channel. OFFERED: a transport is on its way to the worker. UNREADY: the
- * channel is there, and its backend takes no new requests.
+ * Whether a backend has a channel. OFFERED: a transport is on its way to the worker. UNREADY: the
+ * channel is up, but the backend takes no new requests.
  */
 enum sl_backend_state { SL_BACKEND_DOWN, SL_BACKEND_OFFERED, SL_BACKEND_UP, SL_BACKEND_UNREADY };
 
-/* A backend of a group: what a channel's upcalls find. */
+/* A backend as one worker has it; the argument of a channel's upcalls. */
 struct sl_backend_ref {
-	struct sl_list made;      /* control: in its group's list */
-	struct sl_dialer *dialer; /* control: who connects it; it knows what that is */
+	struct sl_list made;      /* control: in its pool's list */
+	struct sl_dialer *dialer; /* control: connects it; opaque here */
 	struct sl_pool *pool;
 	struct sl_rpc_channel *channel; /* NULL: it has left */
 	struct sl_list stalled; /* streams whose parts found no room, by item.link (stream.c) */
 	struct sl_list stalled_node; /* in core->stalled, while there are any */
 	uint32_t refs;               /* exchanges that were sent here last */
-	uint32_t streams;            /* of this worker, that it has */
-	uint16_t number;             /* in its group, while it lives */
+	uint32_t streams;            /* streams of this worker that it has */
+	uint16_t number;             /* in its pool; unique while it lives */
 	bool leaving;
-	bool known;        /* its channel has joined the session */
-	bool joined;       /* it is of the configuration in force */
+	bool known;        /* its channel has joined the RPC */
+	bool joined;       /* part of the configuration in force */
 	bool served;       /* the batcher may send to it */
 	_Atomic int state; /* enum sl_backend_state; dialer: DOWN to OFFERED, worker: all others */
-	/* worker: how often its channel was to go on by another transport, and has; or has not */
+	/* worker: how often a switch to another transport succeeded, or failed */
 	_Atomic uint32_t switched_cnt, stayed_cnt;
-	_Atomic bool released; /* control: nobody dials for it any more */
-	_Atomic bool gone;     /* worker: it is the control thread's to free */
+	_Atomic bool released; /* control: no dialer connects it any more */
+	_Atomic bool gone;     /* worker: the control thread may free it */
 	char name[];
 };
 
 #define SL_NO_SLOT UINT32_MAX
 
 struct sl_pool {
-	struct sl_list made;     /* control: in core->groups_made */
-	struct sl_list backends; /* control: all that were made and not yet freed */
-	struct sl_list node;     /* in core->groups */
+	struct sl_list made;     /* control: in core->pools_made */
+	struct sl_list backends; /* control: all that exist */
+	struct sl_list node;     /* in core->pools */
 	struct sl_core *core;
-	struct sl_worker_cfg *wcfg; /* whose options it has, referenced */
+	struct sl_worker_cfg *wcfg; /* whose options it uses, referenced */
 	const struct sl_cfg_pool *cfg;
 	struct sl_batcher *batcher;
-	struct sl_backend_ref **by_number; /* [room]; NULL: none has that number */
+	struct sl_backend_ref **by_number; /* [room]; NULL: the number is unused */
 	uint32_t room;
-	_Atomic uint32_t slot;        /* in the maps, or SL_NO_SLOT; worker, control reads */
+	_Atomic uint32_t
+		slot; /* in the maps, or SL_NO_SLOT; written by the worker, read by control */
 	struct sl_svc_hist *hist;     /* [SL_STAGE_CNT], of the slot, or core->unread */
-	struct sl_svc_live live;      /* what the batcher publishes once it has no slot */
+	struct sl_svc_live live;      /* what the batcher publishes without a slot */
 	uint32_t next_stream_backend; /* where the search for a stream's backend begins */
 	struct sl_list streams;       /* that wait for a backend, by item.link, oldest first */
 	uint32_t stream_cnt;
-	bool may_begin; /* these may: who is up has changed since they were looked at */
+	bool may_begin; /* the set of backends has changed since these were checked */
 	uint32_t refs;
 	_Atomic bool gone;
 };
 
-/* What a table has of a pool of its configuration; what it replaces is here after the switch. */
+/* A pool in one configuration. After the switch it has what it replaced. */
 struct sl_worker_cfg_pool {
 	struct sl_pool *pool;
 	struct sl_backend_ref **backends; /* [backend_cnt], in the order of the configuration */
@@ -94,83 +96,100 @@ enum sl_worker_cfg_step {
 };
 
 struct sl_worker_cfg {
-	struct sl_list made; /* control: in core->tables_made */
+	struct sl_list made; /* control: in core->wcfgs_made */
 	const struct sl_config *cfg;
-	struct sl_router *router; /* of cfg's routes */
-	struct sl_worker_cfg_pool
-		*pools; /* [cfg->pool_cnt]; groups are referenced while in force */
+	struct sl_router *router;         /* of cfg's routes */
+	struct sl_worker_cfg_pool *pools; /* [cfg->pool_cnt]; referenced while in force */
 	struct sl_net_listener *listeners;
 	uint32_t listener_cnt;
-	uint32_t refs;    /* of being in force, exchanges (their routes), groups (their options) */
+	uint32_t refs;    /* being in force, exchanges (routes), pools (options) */
 	_Atomic int step; /* enum sl_worker_cfg_step */
 };
 
+/* Takes a reference. */
 static inline void sl_pool_get(struct sl_pool *g)
 {
 	g->refs++;
 }
 
-/* What nobody has any more leaves at the end of a burst, not here. */
+/* Drops a reference. An unreferenced pool leaves at the end of a burst, not here. */
 static inline void sl_pool_put(struct sl_pool *g)
 {
 	if (--g->refs == 0)
 		g->core->leaving = true;
 }
 
+/* Takes a reference. */
 static inline void sl_worker_cfg_get(struct sl_worker_cfg *t)
 {
 	t->refs++;
 }
 
-/* With the last reference the control thread may free it. */
+/* Drops a reference. After the last one the control thread may free it. */
 static inline void sl_worker_cfg_put(struct sl_worker_cfg *t)
 {
 	if (--t->refs == 0)
 		atomic_store_explicit(&t->step, SL_WORKER_CFG_GONE, memory_order_release);
 }
 
+/* Returns how far the worker has taken it over. Any thread. */
 static inline enum sl_worker_cfg_step sl_worker_cfg_step(const struct sl_worker_cfg *t)
 {
 	return (enum sl_worker_cfg_step)atomic_load_explicit(&t->step, memory_order_acquire);
 }
 
-/* Any thread. */
+/* Returns the state. Any thread. */
 static inline enum sl_backend_state sl_backend_ref_state(const struct sl_backend_ref *m)
 {
 	return (enum sl_backend_state)atomic_load(&m->state);
 }
 
+/* Sets the state. Any thread. */
 static inline void sl_backend_ref_set_state(struct sl_backend_ref *m, enum sl_backend_state link)
 {
 	atomic_store(&m->state, (int)link);
 }
 
-/* The control thread: NULL is no memory. */
+/* Creates a pool. Control thread. Returns NULL without memory. */
 struct sl_pool *sl_pool_new(struct sl_core *c, uint32_t slot);
-/* With a number that none of the group has, and a channel that no worker knows of. */
+/*
+ * Creates a backend with an unused number, and a channel that has not joined an RPC. Control
+ * thread. NULL: no memory.
+ */
 struct sl_backend_ref *sl_backend_ref_new(struct sl_pool *g, const char *name);
+/* Frees a backend. Control thread. */
 void sl_backend_ref_free(struct sl_backend_ref *m);
-/* With all its members. The worker has never known it, has said gone, or does not run any more. */
+/*
+ * Frees a pool with all its backends. The worker has never seen it, has set `gone`, or has ended.
+ */
 void sl_pool_free(struct sl_pool *g);
-/* The control thread: frees what the worker has said gone. */
+/* Frees what the worker has marked `gone`. Control thread. */
 void sl_pools_reap(struct sl_core *c);
 
-/* What batchers and channels call: dispatch.c and backend.c. */
+/* Operations for batchers (dispatch.c) and channels (backend.c). */
 extern const struct sl_batch_ops sl_dispatch_batch_ops;
 extern const struct sl_rpc_ops sl_backend_ops;
 
 /*
- * The worker: the batcher is told which members it may send to: those that are up; of them those
- * that are held only while there is no other.
+ * Tells the batcher which backends it may send to: those that are up. Those whose port is down
+ * count only if there is no other. Worker.
  */
 void sl_pool_update_batcher(struct sl_pool *g);
-/* The worker: the member comes up on this transport, or goes on by it, unless it is leaving. */
+/*
+ * Hands a transport to the backend's channel: it comes up or switches to it, unless the backend is
+ * leaving. Worker.
+ */
 void sl_backend_ref_adopt(struct sl_backend_ref *m, struct sl_transport *t);
-/* Its peer does not have that connection any more. */
+/* Ends the connection `number`, which the peer no longer has. Worker. */
 void sl_backend_ref_forgotten(struct sl_backend_ref *m, uint32_t number);
-/* It gets no more, and its channel goes down after what it has; it may come up again. */
+/*
+ * Drains the channel: no new requests, and down after the last reply. It may come up again. Worker.
+ */
 void sl_backend_ref_release(struct sl_backend_ref *m);
-/* A step towards the end of all that nobody has any more; core->leaving says if there is more. */
+/*
+ * Takes unreferenced pools and backends one step towards their end. Sets core->leaving if some are
+ * left.
+ */
 void sl_pools_leave(struct sl_core *c);
 
 #endif
