@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/rand.h"
 
-enum { COMPARED_MAX = 16 }; /* are compared for one that has most */
+enum { COMPARED_MAX = 16 }; /* quotas compared for the one that uses most */
 
 static const char *const limit_names[] = {
 #define X(name, metric) metric,
@@ -21,7 +21,7 @@ static const char *const limit_names[] = {
 
 /* --- ranks --- */
 
-/* 0: not ranked. */
+/* Returns 0 if it is not ranked. */
 static unsigned class_of(const struct sl_addr_quota *a, enum sl_quota_resource rank)
 {
 	uint32_t most = a->class[rank].most;
@@ -44,13 +44,13 @@ void sl_addr_quota_reclassify(struct sl_addr_quotas *t, struct sl_addr_quota *a,
 	if (cnt < SL_RANK_FLOOR)
 		return;
 	new = 31u - (unsigned)__builtin_clz(cnt);
-	a->class[rank].least = 3u << (new - 2); /* so that nobody goes back and forth at a border */
+	a->class[rank].least = 3u << (new - 2); /* hysteresis at the border of classes */
 	a->class[rank].most = UINT32_MAX >> (31 - new);
 	sl_list_add_tail(&r->classes[new], link);
 	r->filled |= 1u << new;
 }
 
-/* Of `classes`, by their bits, the heaviest that has somebody; NULL: none. */
+/* Returns the heaviest non-empty class among the bits of `classes`, or NULL. */
 static const struct sl_list *heaviest_class(const struct sl_addr_quota_rank *r, uint32_t classes)
 {
 	uint32_t filled = r->filled & classes;
@@ -113,7 +113,9 @@ static void quota_init(struct sl_addr_quota *a)
 	sl_list_init(&a->idle);
 }
 
-/* One key for all workers: a backend counts the requests of an address from all of them together. */
+/*
+ * All workers use one key: a backend counts the requests of an address from all of them together.
+ */
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static uint8_t process_key[16];
 static int key_err;
@@ -134,7 +136,7 @@ int sl_addr_quotas_init(struct sl_addr_quotas *t, uint32_t cap, uint64_t *refuse
 		return key_err;
 	while (slots < 2 * (cap + 1))
 		slots *= 2;
-	/* One more than can have something: a newcomer always finds an idle one, or this. */
+	/* One more than can be in use: a new address always finds this one or an idle one. */
 	rc = sl_mempool_init(&t->pool, sizeof(struct sl_addr_quota), 64, cap + 1);
 	if (rc)
 		return rc;
@@ -172,7 +174,7 @@ static struct sl_addr_quota *quota_at(struct sl_addr_quotas *t, uint32_t slot)
 	return sl_mempool_at(&t->pool, t->slots[slot] - 1);
 }
 
-/* The slot of the account, or the empty one where it would stand. */
+/* Returns the slot of the quota, or the empty one where it belongs. */
 static uint32_t find_slot(struct sl_addr_quotas *t, uint64_t hash)
 {
 	uint32_t i = (uint32_t)hash & t->mask;
@@ -182,7 +184,7 @@ static uint32_t find_slot(struct sl_addr_quotas *t, uint64_t hash)
 	return i;
 }
 
-/* Deletion by moving back what follows: no tombstones, so probes stay short for ever. */
+/* Deletes by moving back the entries behind: no tombstones, so probes stay short. */
 static void delete_slot(struct sl_addr_quotas *t, uint32_t hole)
 {
 	for (uint32_t i = (hole + 1) & t->mask; t->slots[i]; i = (i + 1) & t->mask) {
@@ -273,7 +275,7 @@ bool sl_addr_quota_may_queue(struct sl_addr_quotas *t, struct sl_addr_quota *a)
 	       sl_addr_quota_refuse(t, a, SL_QUOTA_FRAMES);
 }
 
-/* A bucket of one second's requests, as the time when it is full: RFC 2697's idea, in one word. */
+/* The bucket holds one second's requests and is stored as the time when it is full (RFC 2697). */
 bool sl_addr_quota_take_request(struct sl_addr_quotas *t, struct sl_addr_quota *a, uint64_t now_ns)
 {
 	uint32_t rate = t->limits[SL_QUOTA_REQUESTS];

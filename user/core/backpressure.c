@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What becomes of bodies while frames get fewer, before anything has to be ended (evict.c): those of
- * the heaviest accounts get smaller windows, then they are not read any more, and go on, whoever has
- * waited longest first, when there are frames again. README.md of this room has the figures.
+ * Backpressure while frames are short, before anything is ended (evict.c). Bodies of the heaviest
+ * addresses first get small windows, then are not read. They resume in order when frames are free
+ * again. README.md of this room has the thresholds.
  *
  *   HTTP/1:  the bytes stay in TCP, whose window closes
- *   HTTP/2:  the bytes are stored as far as the stream's window let them come; it is not opened again
+ *   HTTP/2:  the bytes that the window allowed are stored; the window is not opened again
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -13,7 +13,7 @@
 #include "core/exchange.h"
 
 enum {
-	SMALL_FRAMES = 32, /* a body that holds no more is read on: it is soon whole, or heavy */
+	SMALL_FRAMES = 32, /* smaller bodies are always read */
 	RESUMES_PER_RUN = 16,
 	STUCK_NS = 1000000000,
 	POLL_NS = 1000000,
@@ -31,7 +31,7 @@ static enum level level_of(const struct sl_core *c)
 	return free_parts < (uint64_t)u->frame_cnt * SL_NARROW_PARTS ? LEVEL_NARROW : LEVEL_CALM;
 }
 
-/* Its account has half of what the heaviest one has, or one that is about as heavy. */
+/* Returns true if the address uses at least half as many frames as one of the heaviest. */
 static bool is_heavy(const struct sl_exchange *x)
 {
 	return x->frames > SMALL_FRAMES && sl_client_quota(x->client)->cnt[SL_QUOTA_FRAMES] >=
@@ -68,7 +68,7 @@ bool sl_body_may_read(struct sl_exchange *x)
 	enum level level = level_of(x->core);
 	bool heavy = level != LEVEL_CALM && is_heavy(x);
 
-	if (x->client->proto == SL_CLIENT_DATAGRAM) /* it is all here, and has no connection */
+	if (x->client->proto == SL_CLIENT_DATAGRAM) /* complete, and without a connection */
 		return true;
 	set_narrow(x, heavy);
 	if (heavy && level == LEVEL_PAUSE)
@@ -86,7 +86,7 @@ void sl_body_was_read(struct sl_exchange *x, size_t len)
 		x->stream.passed += (uint32_t)len;
 }
 
-/* The exchange may be gone afterwards, or be held again. */
+/* May free the exchange or pause it again. */
 static void resume_body(struct sl_exchange *x)
 {
 	if (!x->stream.windowed) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For how long a client is waited: what its phase, a head and what TCP has for it leave of the time. */
+/* Client time-outs: the earliest of the phase, header and unread-data deadlines. */
 #include "base/clock.h"
 #include "base/min.h"
 #include "core/client.h"
 
-enum { TIMER_GRAIN_MS = 250 }; /* time-outs are looked at this often at the most */
+enum { TIMER_GRAIN_MS = 250 }; /* shortest time between two checks */
 
 static uint64_t phase_limit_ns(const struct sl_client *cl)
 {
@@ -19,7 +19,7 @@ static uint64_t phase_limit_ns(const struct sl_client *cl)
 	}
 }
 
-/* In whole milliseconds that have passed for sure. */
+/* Returns whole milliseconds, rounded down. */
 uint64_t sl_client_waited_ms(const struct sl_client *cl)
 {
 	int32_t ms = (int32_t)((uint32_t)(cl->core->now_ns / SL_NS_PER_MS) - cl->phase_ms);
@@ -32,7 +32,10 @@ static uint64_t waited_ns(const struct sl_client *cl)
 	return sl_client_waited_ms(cl) * SL_NS_PER_MS;
 }
 
-/* The shortest that the next phase may be given: the timer is never set further away. */
+/*
+ * Returns the shortest time-out of all phases. The timer is never set further ahead, so a change of
+ * phase needs no timer operation.
+ */
 static uint64_t shortest_limit_ns(const struct sl_cfg_limits *l)
 {
 	uint64_t ns = l->idle_timeout_ns;
@@ -44,7 +47,7 @@ static uint64_t shortest_limit_ns(const struct sl_cfg_limits *l)
 	return sl_min_ns(l->send_timeout_ns, ns);
 }
 
-/* Time left for the head that is being read, beside whatever the phase waits for. */
+/* Returns the time left for the head that is being received, in any phase. */
 static uint64_t head_left_ns(const struct sl_client *cl)
 {
 	const struct sl_front_ops *front = sl_client_front(cl);
@@ -56,9 +59,7 @@ static uint64_t head_left_ns(const struct sl_client *cl)
 	return due > cl->core->now_ns ? due - cl->core->now_ns : 0;
 }
 
-/*
- * Time left for the client to take some of what TCP has for it, whatever it sends or asks meanwhile.
- */
+/* Returns the time left for the client to read bytes that TCP has queued for it. */
 static uint64_t unread_left_ns(const struct sl_client *cl)
 {
 	uint64_t limit = cl->core->cfg->limits.send_timeout_ns;
@@ -78,7 +79,7 @@ void sl_client_arm(struct sl_client *cl)
 	uint64_t left = limit > waited ? limit - waited : 0;
 	uint64_t head = head_left_ns(cl);
 
-	/* Lazy: the data path only stores phase_ms, and the timer finds out what is due. */
+	/* Lazy: the data path only stores phase_ms, and the timer checks what is due. */
 	if (!limit || left > shortest)
 		left = shortest;
 	if (left > head)

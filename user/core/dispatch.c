@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes to the members of a group: requests that are queued, and batches of them. */
+/* From requests to batches: queues requests, and sends batches to the backends of a pool. */
 #include <errno.h>
 
 #include "base/clock.h"
@@ -7,7 +7,7 @@
 #include "core/sent_batch.h"
 #include "core/pool.h"
 
-enum { SHED_REPLY_NS = 1000000 }; /* about what a reply takes to its client */
+enum { SHED_REPLY_NS = 1000000 }; /* about the time that a reply takes to its client */
 
 static struct sl_exchange *exchange_of(struct sl_batch_item *item)
 {
@@ -24,7 +24,9 @@ static uint64_t budget_us(const struct sl_exchange *x, uint64_t now_ns)
 	return left ? left : 1; /* 0 would mean "no deadline" */
 }
 
-/* One item of a batch; spans are taken from the core's scratch. Returns how many, 0: no room. */
+/*
+ * Fills in one item of a batch. Spans come from the core's scratch. Returns how many; 0: no room.
+ */
 static uint32_t fill_item(struct sl_core *c, struct sl_exchange *x, struct sl_rpc_item *it,
 			  uint32_t used)
 {
@@ -56,7 +58,7 @@ static void mark_sent(struct sl_core *c, struct sl_exchange *x, struct sl_backen
 	x->batch = batch;
 	x->send_ns = c->now_ns;
 	sl_stage_add(x, SL_STAGE_QUEUE, c->now_ns - x->item.queued_ns);
-	if (x->stream.open_ended) { /* what is still to come is kept apart from it */
+	if (x->stream.open_ended) { /* the rest of the body is kept separately */
 		x->head = x->request;
 		x->request = (struct sl_store){0};
 	}
@@ -100,8 +102,8 @@ int sl_dispatch_send(void *pool, unsigned backend, struct sl_batch_item **items,
 }
 
 /*
- * Returns why a request ends that the batcher refuses. A deadline that has passed is the reason, and so
- * is one that passes before its client can read that it cannot be met.
+ * Returns why the batcher refuses a request. EXPIRED goes before SHED if the deadline passes before
+ * the client can read the reply.
  */
 static enum sl_outcome refusal_of(const struct sl_exchange *x, enum sl_outcome why)
 {
@@ -124,7 +126,7 @@ enum sl_outcome sl_dispatch_submit(struct sl_exchange *x)
 {
 	enum sl_outcome o;
 
-	/* A request that fits no batch message can never be sent: say so now. */
+	/* Requests that fit no message are refused at once. */
 	if (x->request.frames > x->core->span_cap ||
 	    x->request.len - x->request_meta_len > SL_RPC_MAX_MESSAGE)
 		return SL_OUTCOME_TOO_LARGE;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What becomes of clients that are late, and what gives way when something is short, so that newcomers
- * need not: the heaviest account's slowest exchange, the connection that has been idle for longest. Once
- * per burst, a few at a time, so that what is taken within a burst comes out of the reserves. README.md
- * of this room has the figures.
+ * Ends late clients, and ends something when a resource is exhausted, so that new clients are
+ * served: the slowest exchange of the heaviest address, or the longest idle connection. It works
+ * once per burst and in small steps; a burst itself uses the reserves. README.md of this room has
+ * the thresholds.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -11,11 +11,11 @@
 #include "core/exchange.h"
 
 enum {
-	ENDS_PER_RUN = 16, /* of exchanges; each frees what it holds */
+	ENDS_PER_RUN = 16, /* exchanges; each frees its frames */
 	CLOSES_PER_RUN = 8,
 	UNREAD_NS = 500000000,
-	CANDIDATES = 64, /* are compared for one that goes */
-	QUOTAS = 8,      /* are looked through for one that is held */
+	CANDIDATES = 64, /* candidates compared for one victim */
+	QUOTAS = 8,      /* quotas searched for one victim */
 };
 
 static bool short_of(const struct sl_core *c, enum sl_quota_resource what)
@@ -28,7 +28,7 @@ static bool short_of(const struct sl_core *c, enum sl_quota_resource what)
 	return most - sl_mempool_used(&c->exchanges) <= most / SL_SHORT_EXCHANGES;
 }
 
-/* TCP's places: half-open connections have one too, and so have those of which only an end is left. */
+/* TCP's slots count half-open and closing connections, too. */
 static bool short_of_clients(const struct sl_core *c)
 {
 	return sl_tcp_free_places(c->tcp) < sl_mempool_capacity(&c->clients) / SL_SHORT_CLIENTS;
@@ -41,16 +41,16 @@ static bool short_of_heads(const struct sl_core *c)
 	return cap - sl_mempool_used(&c->heads) < cap / SL_SHORT_HEADS;
 }
 
-/* The client at the next place that ever had one; NULL: it has none now. */
+/* Returns the client at the next slot; NULL: the slot is unused. */
 static struct sl_client *advance_hand(struct sl_core *c)
 {
 	c->hand = c->hand + 1 < c->clients.fresh ? c->hand + 1 : 0;
 	return sl_mempool_in_use(&c->clients, c->hand) ? sl_mempool_at(&c->clients, c->hand) : NULL;
 }
 
-/* --- those who are late --- */
+/* --- late clients --- */
 
-/* The client loses it at once, or its connection. It may be gone afterwards. */
+/* Ends the exchange at the client: resets the stream, or the connection. May free it. */
 static void end_for_client(struct sl_exchange *x)
 {
 	struct sl_client *cl = x->client;
@@ -72,7 +72,7 @@ static void end_late_exchange(struct sl_exchange *x)
 		return;
 	}
 	c->stats.slow_bodies++;
-	if (!sl_client_front(x->client)->abandon) /* it has nothing else under way */
+	if (!sl_client_front(x->client)->abandon) /* its only exchange */
 		sl_client_time_out(x->client);
 	else
 		sl_exchange_fail(x, x->stream.message_over ? SL_OUTCOME_NOT_UNARY
@@ -85,15 +85,15 @@ unsigned sl_core_end_late(struct sl_core *c)
 	unsigned looked = 0;
 
 	while ((x = sl_min_rate_check(c, &looked)))
-		end_late_exchange(x); /* it may be gone, and others of its connection */
+		end_late_exchange(x); /* may free it and others of its connection */
 	return looked;
 }
 
 /* --- exchanges --- */
 
 /*
- * How much is won by ending it, for how little that moves. One that is new counts as fast. A stream
- * that has only its exchange weighs by its silence: a second is as much as a new one.
+ * Returns how much is gained by ending the exchange, divided by its pace. A new exchange counts as
+ * fast. A stream that holds only its exchange weighs by the time since its last part.
  */
 static uint64_t eviction_weight(const struct sl_exchange *x, enum sl_quota_resource what)
 {
@@ -108,7 +108,7 @@ static uint64_t eviction_weight(const struct sl_exchange *x, enum sl_quota_resou
 	return 1 + (x->core->now_ns - x->active_ns) / SL_NS_PER_MS;
 }
 
-/* Only one that waits for its client, or a stream. */
+/* Considers only exchanges that wait for the client, and streams. */
 static void note_heavier(struct sl_exchange **best, struct sl_exchange *x,
 			 enum sl_quota_resource what)
 {
@@ -118,7 +118,7 @@ static void note_heavier(struct sl_exchange **best, struct sl_exchange *x,
 		*best = x;
 }
 
-/* Among the oldest of these; a new one, of which nobody knows how it moves, only if `any`. */
+/* Searches the oldest exchanges of a list. One whose pace is not yet known counts only if `any`. */
 static void note_slowest(struct sl_exchange **best, const struct sl_list *of,
 			 enum sl_quota_resource what, bool any)
 {
@@ -146,7 +146,7 @@ static struct sl_exchange *slowest_of(const struct sl_addr_quota *a, enum sl_quo
 	return best;
 }
 
-/* Nobody has much, but many have a little: whoever of these stands still. */
+/* Used when no address is heavy: returns an exchange that does not move at all. */
 static struct sl_exchange *slowest_of_all(const struct sl_core *c, enum sl_quota_resource what)
 {
 	struct sl_exchange *best = NULL;
@@ -177,9 +177,8 @@ static struct sl_exchange *find_exchange(struct sl_core *c, enum sl_quota_resour
 }
 
 /*
- * What TCP holds for a client that takes none of it weighs as what stands still, and the more the
- * longer: a large reply that waited in a moment of ours is not before one that nobody reads. Of the
- * heaviest account it weighs from the first moment on, and so does what is taken in crumbs.
+ * Returns the weight of bytes in TCP that the client does not read: the longer, the heavier. For
+ * the heaviest address it counts from the first moment, also if the client reads slowly.
  */
 static uint64_t unread_weight(const struct sl_client *cl, const struct sl_addr_quota *heaviest)
 {
@@ -191,8 +190,8 @@ static uint64_t unread_weight(const struct sl_client *cl, const struct sl_addr_q
 }
 
 /*
- * Ends one of some that the hand passes, if it holds more than x for as little, or is the heaviest
- * account's and x is not.
+ * Resets the connection with the most unread frames among some, unless x weighs more. A connection
+ * of the heaviest address goes before an exchange of another one.
  */
 static bool end_unread(struct sl_core *c, const struct sl_exchange *x)
 {
@@ -249,7 +248,7 @@ static unsigned end_exchanges(struct sl_core *c, enum sl_quota_resource what)
 
 /* --- connections --- */
 
-/* Milliseconds of idleness, once for each connection that its address has. */
+/* Returns the idle milliseconds, times the connections of the address. */
 static uint64_t idleness(const struct sl_client *cl)
 {
 	if (cl->phase != SL_CLIENT_IDLE || cl->streams)
@@ -257,7 +256,7 @@ static uint64_t idleness(const struct sl_client *cl)
 	return sl_client_waited_ms(cl) * sl_client_quota(cl)->cnt[SL_QUOTA_CONNECTIONS];
 }
 
-/* Among some that the hand passes. */
+/* Returns the most idle of the next clients. */
 static struct sl_client *most_idle(struct sl_core *c)
 {
 	struct sl_client *best = NULL;
@@ -292,7 +291,7 @@ static unsigned close_clients(struct sl_core *c)
 
 /* --- heads --- */
 
-/* Of those whose head is long and incomplete. */
+/* Returns the slowest client whose head is long and incomplete. */
 static struct sl_client *slowest_head(const struct sl_core *c)
 {
 	struct sl_client *best = NULL;

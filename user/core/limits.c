@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From the configuration's limits to those that fronts and accounts ask: shares of a worker's places
- * and frames become numbers. At the start, and again after each reload.
+ * Converts the configured limits to those of fronts and quotas: shares of a worker's memory become
+ * numbers. Called at the start and after each reload.
  */
 #include "core/core.h"
 
@@ -20,7 +20,7 @@ static void set_quota_limits(struct sl_core *c)
 	uint32_t *limits = c->quotas.limits;
 
 	limits[SL_QUOTA_CONNECTIONS] = part_of(l->address_connections, l->max_connections);
-	/* TCP sees to it as well, but knows only a balancer's address of those behind it. */
+	/* TCP checks this too, but behind a load balancer it only sees the balancer's address. */
 	if (l->max_per_address &&
 	    (!limits[SL_QUOTA_CONNECTIONS] || l->max_per_address < limits[SL_QUOTA_CONNECTIONS]))
 		limits[SL_QUOTA_CONNECTIONS] = l->max_per_address;
@@ -31,8 +31,8 @@ static void set_quota_limits(struct sl_core *c)
 }
 
 /*
- * As much as of a body that is read: whoever sends no more gets its answer even if it reads only behind
- * its last byte. At least what Tomcat takes by itself (maxSwallowSize), as much may be on its way.
+ * As much as a body may have: a client that reads only after it has sent everything still gets its
+ * reply. At least Tomcat's maxSwallowSize.
  */
 uint32_t sl_core_max_discard(const struct sl_cfg_limits *l)
 {

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Time and rate for what waits for a client: the rest of a request, or a reply that is not taken; and
- * the rate alone for what a stream has for its backend, which is never late. An exchange joins when it
- * is, or may become, such a turn; it is looked at PERIOD later and, if it still is, each PERIOD again.
- * So the data path stores nothing but what it counts anyway, and the list is in order of time by
- * itself:
+ * Minimum byte rates: time-outs for bodies that the client does not send, and for replies that it
+ * does not take. The rate alone is recorded for bytes that a backend does not take.
  *
- *   core->min_rate_list: look_ns ---> look_ns ---> ... ---> now + PERIOD
- *                   |                                   ^
- *                   +-- due: its time is up             |
- *                   +-- otherwise ----------------------+
+ * An exchange joins when it waits, or may soon. It is checked PERIOD later, and again each PERIOD
+ * while it waits. The data path only counts bytes, and the list is ordered by time:
  *
- * Each account has those of its own in order of their beginning, for sl_core_evict() (evict.c), and
- * apart from them its other streams, in order of when their turns were over.
+ *   core->min_rate_list: check_ns ---> check_ns ---> ... ---> now + PERIOD
+ *                           |                                   ^
+ *                           +-- due: its time is up             |
+ *                           +-- otherwise ----------------------+
+ *
+ * Each quota lists its waiting exchanges, oldest first, and its other streams (for evict.c).
  */
 #include "base/clock.h"
 #include "base/min.h"
@@ -25,7 +24,7 @@ enum {
 	HALF_CLOSE_MS = 2000, /* for a unary call to end after its message */
 };
 
-/* What the backend has not yet given is no fault of the client. */
+/* Bytes that the backend has not sent yet are not the client's delay. */
 static enum sl_client_wait client_wait_of(const struct sl_exchange *x)
 {
 	if (sl_stream_rate_waits(x, SL_RATE_OUT))
@@ -40,7 +39,7 @@ static enum sl_client_wait client_wait_of(const struct sl_exchange *x)
 	case SL_EX_BROKEN: break;
 	default: return SL_WAIT_NONE;
 	}
-	/* Not begun: replies that the client wants first are in its way. */
+	/* A reply that was not begun may be behind other replies. */
 	return x->stream.started ? SL_WAIT_REPLY : SL_WAIT_QUEUED;
 }
 
@@ -65,9 +64,8 @@ static uint64_t limit_ns(const struct sl_exchange *x)
 }
 
 /*
- * Bytes that count as the client's progress, modulo 2^32. A stream that its client does not shut by a
- * window of its own shares the connection with others, and what these move counts for all; as does,
- * while TCP has no room, what the client acknowledges.
+ * Returns a counter of the client's progress, modulo 2^32. Streams without a window of their own
+ * share the progress of the connection. While TCP has no room, acknowledged bytes count too.
  */
 static uint32_t moved_bytes(const struct sl_exchange *x)
 {
@@ -97,15 +95,15 @@ void sl_min_rate_join(struct sl_exchange *x)
 	if (!sl_list_empty(&x->rate_node) || x->client->proto == SL_CLIENT_DATAGRAM)
 		return;
 	x->pace = UINT32_MAX;
-	x->wait = SL_WAIT_NONE; /* its front does not know it yet: the first look begins */
+	x->wait = SL_WAIT_NONE; /* its front does not know it yet */
 	check_later(x);
 	sl_list_del(&x->quota_node);
 	sl_list_add_tail(&x->quota->waiting, &x->quota_node);
 }
 
 /*
- * The time that is left grows with what has moved, at the least rate there may be, up to the whole
- * time-out: who stands still has that, who trickles uses it up.
+ * Moved bytes add time at the minimum rate, up to the whole time-out. A client that stops has the
+ * time-out; one that trickles uses it up.
  */
 static bool is_late(struct sl_exchange *x)
 {
@@ -122,14 +120,14 @@ static bool is_late(struct sl_exchange *x)
 		x->due_ns += rate ? more * SL_NS_PER_SEC / rate : most;
 	if (x->due_ns > most)
 		x->due_ns = most;
-	if (sl_exchange_is_paused(x)) { /* it is we who do not read */
+	if (sl_exchange_is_paused(x)) { /* the gateway does not read */
 		x->due_ns = most;
 		sl_client_restart_timeout(x->client);
 	}
 	return x->due_ns <= now;
 }
 
-/* Whether it is late. */
+/* Returns true if the exchange is late. */
 static bool check_exchange(struct sl_exchange *x)
 {
 	enum sl_client_wait wait = sl_exchange_client_wait(x);

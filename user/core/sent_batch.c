@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Flights stand in a table by member and batch, so that the end of one costs the same however many
- * wait: clients may open streams, whose heads a backend does not take, and reset them in any order.
+ * Batches lie in a hash table by backend and number, so the end of one costs the same however many
+ * there are. Clients can open streams that a backend does not read, and reset them in any order.
  *
- *   hash of member and batch --> slots --> flight --next--> flight
+ *   hash of backend and number --> slots --> batch --next--> batch
  */
 #include "core/sent_batch.h"
 
@@ -33,7 +33,7 @@ void sl_sent_batches_fini(struct sl_core *c)
 	sl_mempool_fini(&c->sent_batches);
 }
 
-/* Numbers of batches follow each other: those of a member have slots side by side. */
+/* Numbers are consecutive, so batches of one backend use neighbouring slots. */
 static uint32_t *slot_of(const struct sl_core *c, const struct sl_backend_ref *m, uint64_t batch)
 {
 	uint64_t home = (uintptr_t)m * UINT64_C(0x9e3779b97f4a7c15) >> 32;
@@ -41,7 +41,7 @@ static uint32_t *slot_of(const struct sl_core *c, const struct sl_backend_ref *m
 	return &c->sent_batch_slots[(home + batch) & c->sent_batch_mask];
 }
 
-/* Where its index stands; of none, where the last one's next is 0. */
+/* Returns the link that has the batch's index, or the last link of the chain. */
 static uint32_t *find_slot(const struct sl_core *c, const struct sl_backend_ref *m, uint64_t batch)
 {
 	uint32_t *at = slot_of(c, m, batch);
@@ -67,7 +67,7 @@ void sl_sent_batch_begin(struct sl_core *c, const struct sl_backend_ref *m, stru
 	*slot = sl_mempool_index(&c->sent_batches, f) + 1;
 }
 
-/* The one that has its request, while that may be read; NULL: not sent, or read. */
+/* Returns the batch that still reads the request; NULL: not sent, or read. */
 static struct sl_sent_batch *batch_of(const struct sl_exchange *x)
 {
 	const struct sl_core *c = x->core;
@@ -76,7 +76,7 @@ static struct sl_sent_batch *batch_of(const struct sl_exchange *x)
 	return at ? sl_mempool_at(&c->sent_batches, at - 1) : NULL;
 }
 
-/* For so many flights more. */
+/* Returns how many more batches can share the buffers. */
 static unsigned buf_ref_room(const struct sl_buf_ref *h)
 {
 	unsigned room = (unsigned)SL_ARRAY_LEN(h->links) - h->link_cnt;
@@ -101,7 +101,7 @@ static void buf_ref_add(struct sl_buf_ref *h, struct sl_sent_batch *f)
 
 	h->refs++;
 	if (!SL_ENSURE(ref))
-		return; /* its bytes are never given back, rather than while they are read */
+		return; /* leaks the bytes rather than freeing them while they are read */
 	ref->buf_ref = h;
 	sl_list_add_tail(&f->shared, &ref->link);
 }
@@ -118,7 +118,7 @@ bool sl_sent_batch_share(struct sl_exchange *x)
 {
 	struct sl_sent_batch *f = batch_of(x);
 
-	/* One is left for the flight that it is sent by now. */
+	/* One must be left for the batch that is sent next. */
 	if (f && x->buf_ref && buf_ref_room(x->buf_ref) < 2)
 		return false;
 	if (f && !x->buf_ref) {
@@ -129,7 +129,7 @@ bool sl_sent_batch_share(struct sl_exchange *x)
 	}
 	if (f)
 		buf_ref_add(x->buf_ref, f);
-	x->send_ns = 0; /* no flight is its own until it is sent */
+	x->send_ns = 0; /* belongs to no batch until it is sent */
 	return true;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Flights: whose bytes may be read until when. */
+/* Request buffers that a transport still reads, and when they are freed. */
 #ifndef SL_CORE_SENT_BATCH_H
 #define SL_CORE_SENT_BATCH_H
 
@@ -8,27 +8,26 @@
 
 /*
  * A batch whose bytes the transport may still read. Requests that end earlier leave their frames
- * here until it says `sent`: a frame that is used anew would show one client's bytes to a backend
- * as another's.
+ * here until the transport is done. Reusing a frame too early would send one client's bytes as
+ * another's.
  */
 struct sl_sent_batch {
 	const struct sl_backend_ref *backend;
 	uint64_t batch;
-	uint32_t next;            /* with the same slot: index + 1; 0: none */
-	struct sl_store orphaned; /* of requests that it alone reads */
+	uint32_t next;            /* next in the hash chain: index + 1; 0: none */
+	struct sl_store orphaned; /* frames of ended requests that only this batch reads */
 	struct sl_list shared;    /* struct sl_buf_ref_link */
 };
 
 /*
- * A request that a backend may have begun, or that was refused by one which stays up, goes elsewhere so
- * often. One that was not begun by a backend which is not up any more goes to the next in any case.
+ * How often a request is sent again. MAX_RETRIES counts attempts that a backend may have begun, or
+ * that a live backend refused. MAX_ELSEWHERE counts all.
  */
 enum { SL_MAX_RETRIES = SL_MAX_EXCLUDED, SL_MAX_ELSEWHERE = SL_MAX_BACKENDS };
 
 /*
- * The bytes of a request that was sent again while a flight that has it was not `sent`: that one
- * reads on for as long as its backend takes, whatever becomes of the exchange and of later flights.
- * The exchange and each such flight count in refs; the last one frees the frames.
+ * Shared buffers of a request that was sent again while an earlier batch still reads them. The
+ * exchange and each such batch hold a reference; the last one frees the frames.
  */
 struct sl_buf_ref_link {
 	struct sl_list link;
@@ -36,30 +35,34 @@ struct sl_buf_ref_link {
 };
 
 struct sl_buf_ref {
-	struct sl_store store;                            /* once the exchange does without */
-	struct sl_buf_ref_link links[SL_MAX_RETRIES + 1]; /* a link that is empty: free again */
+	struct sl_store store;                            /* filled when the exchange ends */
+	struct sl_buf_ref_link links[SL_MAX_RETRIES + 1]; /* an unlinked one is unused */
 	uint8_t link_cnt;
 	uint8_t refs;
 };
 
-/* For as many at once as the pool has. 0 or -errno. */
+/* Makes room for `cap` batches. Returns 0 or -errno. */
 int sl_sent_batches_init(struct sl_core *c, uint32_t cap);
+/* Frees the table. All batches must be done. */
 void sl_sent_batches_fini(struct sl_core *c);
-/* One of c->flights, with the number of a batch that this member was sent. */
+/* Enters a batch that was sent to a backend. `f` is from c->sent_batches and has its number. */
 void sl_sent_batch_begin(struct sl_core *c, const struct sl_backend_ref *m,
 			 struct sl_sent_batch *f);
 
 /*
- * Before it is sent once more: the flight that has it now keeps it readable beside the next one.
- * False: there are too many like that.
+ * Prepares a request to be sent again: the batch that reads it shares the buffers. False: too many
+ * batches share them.
  */
 bool sl_sent_batch_share(struct sl_exchange *x);
-/* The same of a stream's head: the flight keeps what it reads, the exchange has a copy. */
+/*
+ * Prepares a stream's head to be sent again: the batch keeps its bytes, the exchange gets a copy.
+ * False: no frame.
+ */
 bool sl_sent_batch_copy_head(struct sl_exchange *x);
-/* The transport has read this batch. */
+/* Frees the buffers of a batch that the transport has read. */
 void sl_sent_batch_done(struct sl_core *c, const struct sl_backend_ref *m, uint64_t batch);
 
-/* Which member has it now; NULL: none. */
+/* Sets the backend that has the exchange; NULL: none. Moves the reference. */
 static inline void sl_exchange_set_backend(struct sl_exchange *x, struct sl_backend_ref *m)
 {
 	if (x->backend)

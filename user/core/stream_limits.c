@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams over time: when they have to end, and how fast they may go (max_rate of a route). Each direction
- * has a bucket, known by the time at which it will be full again; what it does not let through stays
- * where it is, and with it the credit of whoever sends it:
+ * Duration and rate of streams (stream_timeout, stream_idle_timeout and max_rate of a route). Each
+ * direction has a token bucket, stored as the time at which it is full again. Bytes that must wait
+ * stay where they are, and the sender gets no credit for them:
  *
- *   request: sl_stream_pump ---> may, take ---> backend             waits in x->request, then at the client
- *   reply:   sl_reply_peek, sl_reply_take ---> may, take ---> front      in x->reply, then at the backend
+ *   request: sl_stream_pump --> backend                 waits in x->request, then at the client
+ *   reply:   sl_reply_peek, sl_reply_take --> front     waits in x->reply, then at the backend
  */
 #include "base/clock.h"
 #include "base/min.h"
@@ -13,7 +13,7 @@
 
 enum { LEAST = 1024 };
 
-/* When it has to end, whatever goes on. */
+/* Returns when the stream must end, whatever is in progress. */
 static uint64_t end_ns(const struct sl_exchange *x)
 {
 	const struct sl_cfg_route *r = x->route;
@@ -54,7 +54,7 @@ void sl_stream_limits_arm(struct sl_exchange *x)
 
 /* --- rate --- */
 
-/* What may go at once: an eighth of a second's worth. */
+/* Returns the size of the bucket: an eighth of a second's bytes. */
 static uint64_t capacity(const struct sl_exchange *x)
 {
 	uint64_t n = x->route->max_rate / 8;
@@ -74,13 +74,13 @@ static uint64_t full_ns(const struct sl_exchange *x, enum sl_rate side)
 	return full > now ? full : now;
 }
 
-/* Of a full bucket. */
+/* Returns how far the bucket is from full. */
 static uint64_t missing_of(const struct sl_exchange *x, enum sl_rate side)
 {
 	return (full_ns(x, side) - x->core->now_ns) * x->route->max_rate / SL_NS_PER_SEC;
 }
 
-/* Nothing moves byte by byte: half of a bucket at a time. */
+/* Bytes move in portions of at least half a bucket. */
 bool sl_stream_rate_waits(const struct sl_exchange *x, enum sl_rate side)
 {
 	return sl_stream_rate_is_limited(x) && missing_of(x, side) > capacity(x) / 2;

@@ -9,7 +9,7 @@
 
 enum { TRIES = 100 };
 
-/* What is one address to the limits. */
+/* Returns the unit that limits count: the IPv4 address or the IPv6 /64. */
 static struct sl_addr network_of(const struct sl_addr *addr)
 {
 	struct sl_addr net = {.family = addr->family};
@@ -34,7 +34,7 @@ const char *sl_top_refused_text(const struct sl_addr *addr, char text[SL_QUOTA_T
 	return text;
 }
 
-/* Its place, which may be new. */
+/* Returns the entry of an address, replacing the lowest one if it is new. */
 static struct sl_top_refused_entry *entry_of(struct sl_top_refused *r, const struct sl_addr *net)
 {
 	struct sl_top_refused_entry *least = r->list;

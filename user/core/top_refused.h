@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is refused most: a few addresses by name, for /stats and the log. Written by the worker when it
- * refuses, read by the control thread while it does.
+ * The addresses that are refused most, for /stats and the log: Metwally's Space-Saving algorithm.
  *
- * Who is new takes the place of whoever was refused least and is ranked above him, so that who is
- * refused all the time stays, however many others come once (Metwally's Space-Saving): an address
- * that has more than a ninth of all refusals is among them. Counts are of the time since it was listed.
+ * A new address replaces the entry with the lowest rank and inherits that rank plus one. Frequent
+ * offenders are therefore never displaced by addresses that come once. An address with more than a
+ * ninth of all refusals is always listed. Counts start when an address is listed.
+ *
+ * The worker writes while it refuses. The control thread reads at any time (seqlock).
  */
 #ifndef SL_CORE_TOP_REFUSED_H
 #define SL_CORE_TOP_REFUSED_H
@@ -14,7 +15,7 @@
 #include <stdint.h>
 #include "wire/addr.h"
 
-/* X(NAME, "metric_name"): what an account may have too much of. */
+/* X(NAME, "metric_name"): resources limited per address. */
 #define SL_QUOTA_LIMITS(X)                                                                         \
 	X(CONNECTIONS, "connections")                                                              \
 	X(EXCHANGES, "exchanges")                                                                  \
@@ -31,38 +32,42 @@ enum sl_addr_quota_limit {
 
 enum {
 	SL_TOP_REFUSED_CNT = 8,
-	SL_TOP_REFUSED_LINES = 8, /* of the log, in that time, whoever they are about */
+	SL_TOP_REFUSED_LINES =
+		8, /* log lines in SL_TOP_REFUSED_LINES_S seconds, for all addresses together */
 	SL_TOP_REFUSED_LINES_S = 10,
 };
 
 struct sl_top_refused_entry {
-	uint64_t rank; /* 0: nobody */
+	uint64_t rank; /* 0: unused */
 	uint64_t cnt[SL_QUOTA_LIMIT_CNT];
-	uint64_t logged_ns;  /* when its next line of the log may come */
-	struct sl_addr addr; /* of IPv6, the /64; family 0: all that are not proven */
+	uint64_t logged_ns;  /* when its next log line is allowed */
+	struct sl_addr addr; /* IPv6: the /64; family 0: all unproven addresses */
 	uint32_t pad;
 };
 
 struct sl_top_refused {
-	uint64_t version; /* odd: it is being written */
+	uint64_t version; /* odd: being written */
 	uint64_t lines_ns;
 	uint32_t lines; /* since lines_ns */
 	uint32_t pad;
-	struct sl_top_refused_entry list[SL_TOP_REFUSED_CNT]; /* in no order */
+	struct sl_top_refused_entry list[SL_TOP_REFUSED_CNT]; /* unordered */
 };
 
-/* One more. True: it is time to say so in the log, at most once in ten seconds for each address. */
+/*
+ * Counts a refusal. Returns true if it should be logged: at most once in ten seconds for an
+ * address.
+ */
 bool sl_top_refused_add(struct sl_top_refused *r, const struct sl_addr *addr,
 			enum sl_addr_quota_limit what, uint64_t now_ns);
 
 /*
- * A copy for another thread, those refused most first. False: it was written all the time; *to is
- * empty then.
+ * Copies the list for another thread, most refused first. False, and an empty copy: it was being
+ * written at each try.
  */
 bool sl_top_refused_read(const struct sl_top_refused *r, struct sl_top_refused *to);
 
 enum { SL_QUOTA_TEXT = 64 };
-/* "10.0.0.1", "2001:db8::/64", "datagrams". Returns text. */
+/* Writes "10.0.0.1", "2001:db8::/64" or "datagrams". Returns text. */
 const char *sl_top_refused_text(const struct sl_addr *addr, char text[SL_QUOTA_TEXT]);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What TCP tells goes to the lowest filter, or to the client itself. */
+/* Passes TCP's events to the lowest filter, or to the client. */
 #include "core/client.h"
 
 struct conn_upper {
@@ -7,7 +7,7 @@ struct conn_upper {
 	void *user;
 };
 
-/* Who stands on TCP. */
+/* Returns the user of the TCP connection. */
 static struct conn_upper upper_of(void *handle)
 {
 	struct sl_client *cl = handle;
@@ -92,7 +92,7 @@ static void on_closed(void *handle, enum sl_tcp_close_reason why)
 	u.up->closed(u.user);
 }
 
-/* What TCP has for a client is its address's, like what the core has. */
+/* Frames queued in TCP count for the client's address, like those of the core. */
 static void on_holds(void *handle, int32_t frames)
 {
 	const struct sl_client *cl = handle;
