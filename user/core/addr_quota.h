@@ -28,7 +28,7 @@ enum sl_quota_resource { SL_RANK_EXCHANGES, SL_RANK_FRAMES, SL_RANK_CNT };
 enum { SL_RANK_CLASSES = 32, SL_RANK_FLOOR = 16 }; /* smaller users are not ranked */
 
 struct sl_addr_quota {
-	uint64_t hash;        /* of its address; 0: the one for unproven addresses */
+	uint64_t hash;        /* address; 0: unproven addresses */
 	uint64_t requests_ns; /* when its bucket of requests is full again */
 	uint32_t cnt[SL_QUOTA_LIMIT_CNT];
 	struct sl_list ranks[SL_RANK_CNT];

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the RPC tells of backends: replies, losses, the end of batches. A reply is lent to its front,
- * and kept as far as that has left it.
+ * Events of the RPC: replies, failures, the end of batches. A reply is lent to its front; what the
+ * front leaves is kept.
  */
 #include "base/clock.h"
 #include "core/client.h"
 #include "core/sent_batch.h"
 #include "core/pool.h"
 
-/* --- what was lost --- */
+/* --- failures --- */
 
-/* Whether a retry cannot do harm and can still help. */
+/* Returns true if a retry is harmless and can still help. */
 static bool may_retry(const struct sl_exchange *x, bool begun, bool counts)
 {
 	if ((begun && !x->idempotent) || x->core->now_ns >= x->deadline_ns)
@@ -19,8 +19,8 @@ static bool may_retry(const struct sl_exchange *x, bool begun, bool counts)
 }
 
 /*
- * Elsewhere, or at the same backend when it is up again. begun: a backend may have carried it out. Only
- * a backend that stays up is excluded: the others are not chosen.
+ * Sends the request to another backend, or to the same one when it is up again. `begun`: a backend
+ * may have executed it. Only a live backend is excluded, since others are not chosen.
  */
 static bool retry_exchange(struct sl_exchange *x, bool begun)
 {
@@ -42,7 +42,7 @@ static bool retry_exchange(struct sl_exchange *x, bool begun)
 	return true;
 }
 
-/* The RPC has forgotten it: its cookie is that of the next flight, if there is one. */
+/* Called when the RPC has dropped the exchange: its cookie is free for another send. */
 static void retry_or_fail(struct sl_exchange *x, bool again, bool may_be_done, enum sl_outcome why)
 {
 	bool begun = x->state == SL_EX_REPLYING;
@@ -59,7 +59,7 @@ static void on_failed(void *app, void *cookie, enum sl_rpc_failure why)
 	bool late = why == SL_RPC_FAIL_TIMEOUT;
 
 	(void)app;
-	/* Its channel is down before the state is told: who is served instead is known by now. */
+	/* The channel goes down before its state is reported: update the batcher first. */
 	if (m->served && sl_rpc_channel_state(m->channel) == SL_RPC_DOWN)
 		sl_pool_update_batcher(m->pool);
 	retry_or_fail(cookie, !late, why != SL_RPC_FAIL_DOWN,
@@ -91,10 +91,10 @@ static void lend_reply(struct sl_exchange *x, const struct sl_rpc_reply *r)
 	*l = (struct sl_loan){.x = x, .is_head = begins};
 	if (begins)
 		l->head = r->meta;
-	/* Of the last of several messages, or of the only one. */
+	/* Metadata of the last of several messages, or of the only one. */
 	if (r->first && !r->more && x->stream.trailers)
 		l->tail = r->meta;
-	if (prefixed && r->no_message) /* where messages are told apart, this is none of them */
+	if (prefixed && r->no_message) /* a message protocol gets no message for this */
 		return;
 	if (prefixed && r->first)
 		prefix_len = x->stream.prefix(l->prefix, r->total_len, r->compressed);
@@ -104,7 +104,7 @@ static void lend_reply(struct sl_exchange *x, const struct sl_rpc_reply *r)
 		x->reply_len = prefix_len + r->total_len;
 }
 
-/* The memory that was lent goes: what the front has left moves to frames. */
+/* Ends the loan: moves to frames what the front has left. */
 static bool keep_rest(struct sl_exchange *x, const struct sl_loan *l)
 {
 	bool head = l->is_head && !x->stream.started;
@@ -113,7 +113,7 @@ static bool keep_rest(struct sl_exchange *x, const struct sl_loan *l)
 		return false;
 	if (head)
 		x->head_len = (uint16_t)l->head.len;
-	/* The block of a single message says both, and is kept once. */
+	/* The block of a single message has head and trailers, and is kept once. */
 	if (l->tail.len && !head && !sl_exchange_keep(x, &x->tail, l->tail))
 		return false;
 	return sl_exchange_keep(x, &x->reply, l->body[0]) &&
@@ -126,7 +126,7 @@ static void end_loan(struct sl_core *c)
 	size_t left;
 
 	if (!x)
-		return; /* it is over, or has another reply now */
+		return; /* ended, or has another reply now */
 	c->loan.x = NULL;
 	left = c->loan.body[0].len + c->loan.body[1].len;
 	if (c->loan.is_head && !x->stream.started)
@@ -163,7 +163,7 @@ static void take_reply(struct sl_exchange *x, const struct sl_rpc_reply *r)
 		sl_list_del(&x->item.link);
 		x->stream.refused |= x->open;
 	}
-	/* Once the backend has answered there is nothing left to repeat; a stream may have more. */
+	/* After the reply has begun the request is not repeated; a stream may have more parts. */
 	if (x->state == SL_EX_WHOLE || (begins && !x->stream.open_ended))
 		sl_sent_batch_release(x);
 	sl_client_ready(cl, &x->stream);
@@ -201,7 +201,7 @@ static void on_reply(void *app, void *cookie, const struct sl_rpc_reply *r)
 		      r->status == SL_RPC_UNANSWERED, outcome_of(r->status));
 }
 
-/* It is lent to the front for the length of this call, and not kept. */
+/* Passes an interim reply to the front. It is lent for this call and not kept. */
 static void on_interim(void *app, void *cookie, struct sl_span meta)
 {
 	struct sl_exchange *x = cookie;
@@ -219,7 +219,7 @@ static void on_interim(void *app, void *cookie, struct sl_span meta)
 
 /* --- batches and channels --- */
 
-/* What was not answered says nothing on the backend's speed. */
+/* Only answered batches tell the backend's speed. */
 static void on_batch_done(void *app, void *backend, const struct sl_rpc_batch_end *end)
 {
 	struct sl_core *c = app;
@@ -233,7 +233,7 @@ static void on_batch_done(void *app, void *backend, const struct sl_rpc_batch_en
 	if (end->answered && end->service_us)
 		service_ns = (uint64_t)end->service_us * SL_NS_PER_US;
 	else if (end->answered)
-		service_ns = SL_NS_PER_US / 2; /* less than can be told */
+		service_ns = SL_NS_PER_US / 2; /* too short to measure */
 	sl_batcher_done(m->pool->batcher, m->number, end->count, end->sent_ns, end->together,
 			service_ns, c->now_ns);
 }
@@ -270,14 +270,14 @@ static void on_moved(void *app, void *backend, bool gone_on)
 }
 
 #ifdef SL_DEBUG
-/* What the RPC refers to stays in its frames until it has been returned. */
+/* Debug builds: checks that frames stay until the RPC has returned them. */
 static void on_watch(void *app, enum sl_rpc_watch what, const struct sl_span *spans, uint32_t cnt)
 {
 	static const int steps[] = {[SL_RPC_LENT] = 1, [SL_RPC_READ] = 0, [SL_RPC_RETURNED] = -1};
 	struct sl_core *c = app;
 
 	for (uint32_t i = 0; i < cnt; i++) {
-		if (!spans[i].len) /* the end of a frame that is full is the next one's beginning */
+		if (!spans[i].len) /* an empty span may point behind its frame */
 			continue;
 		sl_frame_check_lent(c->net->umem, spans[i].ptr, steps[what]);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A client's connection from its first byte to its end: bytes up into its front, whose bytes go down
- * into the stream, and the phase that it is in.
+ * A client's connection from its first byte to its end: passes bytes to its front, writes the
+ * front's bytes to the stream, and keeps the phase for the time-outs.
  */
 #include "core/client.h"
 
@@ -11,7 +11,7 @@
 
 enum {
 	DETECT_LEN = 4, /* "PRI " tells HTTP/2 from HTTP/1.1 */
-	ROOM_MIN = 64,  /* of the send buffer: with less the fronts wait */
+	ROOM_MIN = 64,  /* bytes of the send buffer: fronts wait with less */
 };
 
 const struct sl_front_ops *const sl_client_fronts[] = {
@@ -21,7 +21,7 @@ const struct sl_front_ops *const sl_client_fronts[] = {
 	[SL_CLIENT_DATAGRAM] = &sl_front_datagram,
 };
 
-/* --- the list of clients: by index, for half of what pointers take --- */
+/* --- list of clients: indices take half the memory of pointers --- */
 
 struct sl_client *sl_client_next(struct sl_core *c, const struct sl_client *cl)
 {
@@ -53,7 +53,7 @@ static void list_del(struct sl_core *c, const struct sl_client *cl)
 		next->prev = cl->prev;
 }
 
-/* --- phases: what a client is waited for --- */
+/* --- phases --- */
 
 static void close_stream(struct sl_client *cl)
 {
@@ -69,7 +69,8 @@ static void set_phase(struct sl_client *cl, enum sl_client_phase phase)
 }
 
 /*
- * After input or output: the head's clock runs from its first byte, the others' from the last one.
+ * Called after input or output. The header time-out counts from the head's first byte, the others
+ * from the last byte.
  */
 static void note_progress(struct sl_client *cl)
 {
@@ -97,7 +98,7 @@ static void note_progress(struct sl_client *cl)
 		set_phase(cl, next);
 }
 
-/* Time for what was just written; then it is aborted. */
+/* Gives the client time to read what was written; its timer aborts it then. */
 static void await_end(struct sl_client *cl)
 {
 	set_phase(cl, SL_CLIENT_SEND);
@@ -124,7 +125,7 @@ void sl_client_timer(struct sl_client *cl)
 		return;
 	}
 	if (front && due == SL_CLIENT_DUE_PHASE && cl->phase == SL_CLIENT_IDLE)
-		front->drain(cl->state, &cl->core->env); /* HTTP/2 has a GOAWAY for it */
+		front->drain(cl->state, &cl->core->env); /* HTTP/2 sends GOAWAY */
 	else if (front)
 		front->timeout(cl->state, &cl->core->env);
 	else
@@ -215,7 +216,7 @@ const struct sl_conn_ops sl_client_tcp_stream = {
 	.fits_head = tcp_fits_head,
 };
 
-/* --- what a front asks of its client --- */
+/* --- called by fronts --- */
 
 size_t sl_client_write(void *conn, const void *bytes, size_t len)
 {
@@ -254,7 +255,9 @@ size_t sl_client_room(void *conn)
 	struct sl_conn s = sl_client_stream(cl);
 	size_t room = cl->conn ? s.ops->room(s.self) : 0;
 
-	/* Who finds so little does not write at all: nobody else would tell the stream that he waits. */
+	/*
+	 * A front does not write with so little room, so the stream must be told that it waits.
+	 */
 	if (cl->conn && room < ROOM_MIN)
 		wait_for_room(cl);
 	return room;
@@ -290,7 +293,7 @@ void sl_client_close(void *conn, bool at_once)
 		return;
 	cl->closing = true;
 	if (at_once) {
-		/* Put off to the timers: the front that asks for it is still on the stack. */
+		/* Delayed to a timer: the front that asks for it is still on the stack. */
 		set_phase(cl, SL_CLIENT_RESET);
 		sl_timer_set(&cl->core->wheel, &cl->timer, cl->core->now_ns);
 	} else if (!again) {
@@ -316,7 +319,7 @@ void sl_client_progress(struct sl_client *cl)
 	}
 }
 
-/* --- what the stream tells a client --- */
+/* --- events of the stream --- */
 
 static bool open_quota(struct sl_client *cl, const struct sl_addr *peer)
 {
@@ -342,7 +345,7 @@ struct sl_client *sl_client_open(struct sl_core *c, struct sl_tcp_conn *conn,
 		sl_mempool_put(&c->clients, cl);
 		return NULL;
 	}
-	/* Until a body comes for which there is room, or streams with windows of their own do. */
+	/* Small until a body comes for which there is room, or streams have their own windows. */
 	if (conn)
 		(void)sl_tcp_narrow(conn, true);
 	list_add(c, cl);
@@ -358,7 +361,10 @@ void sl_client_await_filters(struct sl_client *cl)
 	sl_client_arm(cl);
 }
 
-/* A filter knows by now whose connection it is; if that one has too many, it is reset soon. */
+/*
+ * A filter has learnt the address of the client. If the address has too many connections, this one
+ * is reset.
+ */
 static void on_named(void *handle)
 {
 	struct sl_client *cl = handle;
@@ -400,7 +406,10 @@ static void open_front(struct sl_client *cl, const struct sl_front_ops *front)
 	front->open(cl->state, &cl->core->env, cl, cl->quota);
 }
 
-/* The protocol that TLS agreed on, RFC 7301 3.2; else the one that the first bytes are of. */
+/*
+ * Returns the front that TLS has negotiated (RFC 7301 3.2), or the one that the first bytes belong
+ * to.
+ */
 static const struct sl_front_ops *find_front(const struct sl_client *cl, struct sl_span first)
 {
 	struct sl_conn stream = sl_client_stream(cl);
@@ -416,8 +425,8 @@ static const struct sl_front_ops *find_front(const struct sl_client *cl, struct 
 }
 
 /*
- * Which protocol? Decided by the first four bytes; those of a shorter first segment are kept here
- * until more have come. Returns bytes of the chunk used, with cl->proto set once it is known.
+ * Detects the protocol by the first four bytes, and keeps those of a shorter first segment. Returns
+ * the bytes of the chunk used. cl->proto is set once the protocol is known.
  */
 static size_t detect_front(struct sl_client *cl, const struct sl_chunk *chunk)
 {
@@ -467,7 +476,10 @@ static size_t on_input(void *handle, struct sl_chunk *chunk)
 	return used;
 }
 
-/* Having closed its half: a client that is gone cannot be told from it. */
+/*
+ * Returns true if a client that closed its half still gets its reply. It cannot be told from one
+ * that is gone.
+ */
 static bool listens_on(const struct sl_client *cl)
 {
 	const struct sl_config *cfg = cl->core->cfg;

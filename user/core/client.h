@@ -13,7 +13,7 @@
 #include "net/handover.h"
 #include "tcp/conn.h"
 
-/* What a client is expected to do next. Each phase has a time-out in the configuration. */
+/* The client's next expected step. Each phase has a time-out in the configuration. */
 enum sl_client_phase {
 	SL_CLIENT_IDLE,  /* send the next request */
 	SL_CLIENT_HEAD,  /* send the rest of a head; counted from its first byte (slowloris) */
@@ -36,7 +36,7 @@ struct sl_client {
 	struct sl_timer timer;
 	uint32_t next, prev;   /* list in core->client_head; index + 1, 0: none */
 	uint32_t phase_ms;     /* begin of the phase, modulo 2^32 */
-	uint32_t quota;        /* of its address: index + 1; 0: datagrams, or not yet known */
+	uint32_t quota;        /* its address: index + 1; 0: datagrams, or not yet known */
 	uint16_t streams;      /* exchanges in progress */
 	uint16_t reading;      /* exchanges whose body is incomplete */
 	uint16_t listener;     /* index of its listener; each datagram has its own */
@@ -67,7 +67,7 @@ _Static_assert(SL_CLIENT_IDLE_BYTES <= 512, "the aim for an idle connection, all
 
 extern const struct sl_tcp_ops sl_client_tcp_ops;           /* transport.c */
 extern const struct sl_conn_user sl_client_events;          /* events of the stream below */
-extern const struct sl_front_ops *const sl_client_fronts[]; /* by enum sl_client_proto */
+extern const struct sl_front_ops *const sl_client_fronts[]; /* indexed by enum sl_client_proto */
 
 /*
  * Writes bytes of a front. Returns how many the stream took. These six are called through struct
@@ -90,7 +90,7 @@ void sl_client_close(void *conn, bool at_once);
 
 /*
  * Creates the client of an accepted connection. Returns NULL if there is no room or the worker
- * drains. With awaits_proxy_header a filter will report the peer's address, and the client has no
+ * drains. If awaits_proxy_header, a filter will report the peer's address, and the client has no
  * quota until then.
  */
 struct sl_client *sl_client_open(struct sl_core *c, struct sl_tcp_conn *conn,
@@ -146,12 +146,12 @@ static inline uint16_t sl_client_listener(const struct sl_client *cl)
  */
 void sl_client_addrs(const struct sl_client *cl, struct sl_conn_info *out);
 
-/* What a client is late with (client_timeout.c). */
+/* Cause of a time-out (client_timeout.c). */
 enum sl_client_due {
 	SL_CLIENT_DUE_NOT,
 	SL_CLIENT_DUE_PHASE,
-	SL_CLIENT_DUE_HEAD,   /* with its request head, whatever the phase is */
-	SL_CLIENT_DUE_UNREAD, /* with reading what TCP has for it */
+	SL_CLIENT_DUE_HEAD,   /* request head, in any phase */
+	SL_CLIENT_DUE_UNREAD, /* reading what TCP has for it */
 };
 /* Returns how long the client has been in its phase. */
 uint64_t sl_client_waited_ms(const struct sl_client *cl);

@@ -22,11 +22,11 @@ enum {
 	TIMER_TICK_MS = 4,
 	TIMERS_PER_RUN = 256,
 	STALLED_NS = 1000000,
-	/* Heads larger than a frame that arrive in pieces, at once: what slowloris can cost. */
+	/* Heads in pieces larger than a frame, at a time: bounds slowloris. */
 	HEADS_MAX = 512,
 };
 
-/* What a front asks: of the connection, of the exchange that its stream is. */
+/* Operations for fronts. */
 static const struct sl_front_cb front_cb = {
 	.begin = sl_request_begin,
 	.body = sl_request_body,
@@ -69,7 +69,10 @@ static struct sl_tcp *create_tcp(struct sl_core *c)
 
 	sl_tcp_config_default(&t);
 	t.max_conns = l->max_connections;
-	/* They prove no address, so no account bounds them: not more than relief keeps free. */
+	/*
+	 * Half-open connections have no proven address, so no quota bounds them. They get what
+	 * eviction keeps free.
+	 */
 	t.max_half_open = l->max_connections / SL_SHORT_CLIENTS;
 	if (l->max_half_open < t.max_half_open)
 		t.max_half_open = l->max_half_open;
@@ -140,7 +143,7 @@ static int create_memory(struct sl_core *c)
 	return c->spans && c->meta_buf && c->rule_buf && c->unread ? 0 : -ENOMEM;
 }
 
-/* What the gateway starts with: pools have the slots of their order in the file. */
+/* Creates the first configuration's part; pools have slots in the order of the file. */
 static int first_wcfg(struct sl_core *c)
 {
 	uint32_t slots[SL_MAX_SERVICES];
@@ -196,7 +199,7 @@ int sl_core_init(struct sl_core *c, const struct sl_config *cfg, struct sl_net *
 	return rc;
 }
 
-/* No thread uses them any more. */
+/* Frees all that is left; no thread uses it any more. */
 static void free_made(struct sl_core *c)
 {
 	struct sl_list *at, *next;
@@ -207,7 +210,7 @@ static void free_made(struct sl_core *c)
 		sl_pool_free(sl_container_of(at, struct sl_pool, made));
 }
 
-/* Each is told by RST: nobody answers its segments from now on. */
+/* Resets all connections, since their segments are not answered from now on. */
 static void drop_clients(struct sl_core *c)
 {
 	while (c->client_head) {
@@ -223,7 +226,7 @@ void sl_core_fini(struct sl_core *c)
 		drop_clients(c);
 	sl_dgram_fini(c);
 	if (c->rpc)
-		sl_rpc_destroy(c->rpc); /* tells the groups that their channels go down */
+		sl_rpc_destroy(c->rpc); /* reports all channels down */
 	free_made(c);
 	if (c->tcp)
 		sl_tcp_destroy(c->tcp);
@@ -242,7 +245,7 @@ void sl_core_fini(struct sl_core *c)
 	free(c->spans);
 }
 
-/* Not in line with the turns that have nothing to write. */
+/* Kept out of the fast path. */
 static __attribute__((noinline)) void write_date(struct sl_core *c)
 {
 	sl_http_date(c->date, time(NULL));
@@ -322,7 +325,10 @@ uint64_t sl_core_next_ns(const struct sl_core *c)
 	next = late < next ? late : next;
 	if (!sl_list_empty(&c->ready))
 		return c->now_ns;
-	/* The transport wakes as soon as it has taken some; not for memory of the system. */
+	/*
+	 * The transport wakes the worker when it has sent, but not when the system has memory
+	 * again.
+	 */
 	if (!sl_list_empty(&c->stalled) && c->now_ns + STALLED_NS < next)
 		next = c->now_ns + STALLED_NS;
 	sl_list_for_each (at, &c->pools) {

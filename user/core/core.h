@@ -90,7 +90,7 @@ struct sl_core {
 	struct sl_udp *udp;
 	struct sl_rpc *rpc;
 	struct sl_front_env env;
-	struct sl_filter_maker filters; /* for accepted connections */
+	struct sl_filter_maker filters; /* accepted connections */
 	struct sl_front_limits limits;
 	struct sl_wheel wheel;
 	struct sl_wheel late; /* deadlines of exchanges whose request is incomplete */
@@ -104,7 +104,7 @@ struct sl_core {
 	struct sl_mempool heads;    /* env.heads */
 	void **head_conns;          /* env.head_conns: clients */
 	struct sl_mempool notes;    /* struct sl_event, if there are events */
-	struct sl_ring *events;     /* of this worker; NULL: there is no reader */
+	struct sl_ring *events;     /* NULL: there is no reader */
 	struct sl_list pools;       /* in force, or still referenced by an exchange */
 	struct sl_dgram *dgram;
 	const struct sl_udp_peer *datagram_from; /* sender of the datagram that is being read */

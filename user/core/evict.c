@@ -177,8 +177,8 @@ static struct sl_exchange *find_exchange(struct sl_core *c, enum sl_quota_resour
 }
 
 /*
- * Returns the weight of bytes in TCP that the client does not read: the longer, the heavier. For
- * the heaviest address it counts from the first moment, also if the client reads slowly.
+ * Returns the weight of bytes in TCP that the client does not read: the longer, the heavier. The
+ * heaviest address's bytes count from the first moment, also if the client reads slowly.
  */
 static uint64_t unread_weight(const struct sl_client *cl, const struct sl_addr_quota *heaviest)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an exchange has of a worker, and how it ends. How its request comes is request.c, how its reply
- * goes is backend.c and reply.c.
+ * Accounting and end of an exchange. Its request is in request.c, its reply in backend.c and
+ * reply.c.
  */
 #include "core/exchange.h"
 
@@ -14,7 +14,7 @@ enum { NOTIFY_PER_BURST = 1024 };
 
 _Static_assert((int)SL_HIST_BUCKETS == (int)SL_HIST_BUCKET_CNT, "one histogram layout");
 
-/* --- what it has --- */
+/* --- accounting --- */
 
 void sl_exchange_has_read(struct sl_exchange *x)
 {
@@ -38,9 +38,9 @@ void sl_exchange_reply_kept(struct sl_exchange *x)
 	sl_rpc_reply_kept(x->backend->channel, x->rpc_id, x->reply.len - x->head_len);
 }
 
-/* --- its end --- */
+/* --- end --- */
 
-/* Out of queue or flight: who computes for it need not go on. */
+/* Removes the exchange from the queue, or cancels it at its backend. */
 static void withdraw_request(struct sl_exchange *x)
 {
 	if (x->state == SL_EX_QUEUED && x->stream.open_ended) {
@@ -53,7 +53,7 @@ static void withdraw_request(struct sl_exchange *x)
 		sl_rpc_cancel(x->backend->channel, x->rpc_id);
 }
 
-/* Forgets what has come. */
+/* Drops the reply received so far. */
 static void drop_reply(struct sl_exchange *x)
 {
 	struct sl_umem *u = x->core->net->umem;
@@ -81,7 +81,7 @@ void sl_exchange_fail(struct sl_exchange *x, enum sl_outcome why)
 	sl_min_rate_join(x);
 }
 
-/* Bounded: what is told may make room for requests that fail at once. */
+/* Bounded: a notified front may send requests that fail at once. */
 unsigned sl_exchange_notify(struct sl_core *c)
 {
 	struct sl_list *l;
@@ -139,7 +139,7 @@ void sl_exchange_done(void *conn, struct sl_stream *st)
 void sl_exchange_cancel(void *conn, struct sl_stream *st)
 {
 	struct sl_exchange *x = (struct sl_exchange *)st;
-	bool broken = x->state == SL_EX_BROKEN; /* that is why the client was reset */
+	bool broken = x->state == SL_EX_BROKEN; /* the client was reset for this reason */
 
 	(void)conn;
 	exchange_free(x, broken ? (enum sl_outcome)x->outcome : SL_OUTCOME_CLIENT_GONE);

@@ -57,7 +57,7 @@ struct sl_store {
 	uint32_t frames;
 };
 
-/* What an exchange waits for before its bytes can move on. */
+/* The party that must act before an exchange's bytes can move on. */
 enum sl_client_wait {
 	SL_WAIT_NONE,
 	SL_WAIT_QUEUED,  /* client: to take its reply, behind others */
@@ -75,15 +75,14 @@ struct sl_exchange {
 	struct sl_core *core;
 	struct sl_worker_cfg *wcfg;       /* under which it began, referenced */
 	struct sl_client *client;         /* its front has the stream */
-	struct sl_addr_quota *quota;      /* of the client's address */
+	struct sl_addr_quota *quota;      /* the client's */
 	const struct sl_cfg_route *route; /* NULL: none matches */
 	struct sl_pool *pool;             /* referenced */
-	struct sl_svc_hist **hist;        /* of the pool: [SL_STAGE_CNT] */
+	struct sl_svc_hist **hist;        /* the pool's: [SL_STAGE_CNT] */
 	struct sl_backend_ref *backend;   /* it was sent there last, referenced */
 	struct sl_timer late; /* in core->late: deadline while READING; timer of a stream */
-	struct sl_store
-		head; /* of a stream: metadata, until a backend answers; the rest is `request` */
-	struct sl_store kept; /* of a stream: copy of the first bytes sent */
+	struct sl_store head; /* stream: metadata, until a backend answers; the rest is `request` */
+	struct sl_store kept; /* stream: copy of the first bytes sent */
 	struct sl_store request;
 	struct sl_event *note;      /* its record; NULL: there is no access log */
 	struct sl_buf_ref *buf_ref; /* earlier sends still read the request */
@@ -91,8 +90,8 @@ struct sl_exchange {
 	struct sl_store tail;       /* metadata block of the trailers, if it is separate */
 	struct sl_store
 		rule_values; /* values of reply rules that depend on the request (rules.c) */
-	uint64_t reply_len;  /* of the body as the front pulls it; or SL_LEN_UNKNOWN */
-	uint64_t body_len;   /* of the request, so far */
+	uint64_t reply_len;  /* body as the front pulls it; or SL_LEN_UNKNOWN */
+	uint64_t body_len;   /* received so far */
 	uint64_t body_max;
 	uint64_t rpc_id;
 	uint64_t batch; /* number of the batch it was sent in; valid with send_ns */
@@ -100,11 +99,11 @@ struct sl_exchange {
 	uint64_t first_ns, take_ns, parse_ns, send_ns, reply_ns; /* time stamps of the stages */
 	uint32_t service_us;                                     /* time at the backend */
 	uint32_t allowed;       /* methods that a 405 names, bit per enum sl_method */
-	uint32_t text_taken;    /* of the gateway's own reply */
+	uint32_t text_taken;    /* bytes of the gateway's own reply */
 	uint32_t taken;         /* bytes of the reply, by the front */
 	uint32_t given;         /* bytes of a stream's body sent to its backend */
-	uint64_t active_ns;     /* of a stream: last part in either direction */
-	uint64_t reply_part_ns; /* of a stream: last part of its reply */
+	uint64_t active_ns;     /* stream: last part in either direction */
+	uint64_t reply_part_ns; /* stream: last part of its reply */
 	struct {
 		uint64_t full_ns; /* when the bucket is full again */
 		uint64_t due_ns;  /* when waiting bytes may move on; 0: none wait */
@@ -117,10 +116,10 @@ struct sl_exchange {
 	uint64_t check_ns, due_ns; /* next check; when the client is late */
 	uint32_t withheld;         /* bytes taken while paused, not yet added to the window */
 	uint32_t moved, pace;      /* bytes at the last check; bytes since then (min_rate.c) */
-	uint32_t frames;           /* of request and reply, as charged to its quota */
+	uint32_t frames;           /* charged to its quota */
 	uint16_t head_len;         /* length of the block in front of `reply` */
 	uint16_t request_meta_len;
-	uint16_t trailers_len; /* of a stream: length of the trailers at the end of `request` */
+	uint16_t trailers_len; /* stream: length of the trailers at the end of `request` */
 	uint8_t state;         /* enum sl_exchange_state */
 	uint8_t wait;          /* enum sl_client_wait, at the last check */
 	uint8_t repeats;       /* retries that count: a backend may have begun it, or is still up */
@@ -129,12 +128,12 @@ struct sl_exchange {
 	uint8_t outcome; /* enum sl_outcome; not OK: the gateway replies itself, or why BROKEN */
 	bool idempotent;
 	bool open;            /* more of the request is to come */
-	bool end_sent;        /* of a stream */
+	bool end_sent;        /* stream: all of it was sent */
 	bool trusted;         /* counted in core->trusted */
 	bool reading;         /* counted in its quota as being read */
 	bool in_parts;        /* the reply is several messages */
 	uint8_t upgrade;      /* index in route->upgrades, if stream.upgrade */
-	bool part_compressed; /* of the message that was sent in pieces */
+	bool part_compressed; /* the message sent in pieces is */
 	bool decided;         /* the reply has accepted or refused the upgrade */
 };
 
@@ -325,8 +324,8 @@ struct sl_exchange *sl_min_rate_check(struct sl_core *c, unsigned *looked);
 uint64_t sl_min_rate_next_ns(const struct sl_core *c);
 
 /*
- * Thresholds in 1/SL_FRAME_PARTS of all frames (backpressure.c). With fewer free than NARROW,
- * bodies of heavy addresses get small windows. With fewer than PAUSE they are not read.
+ * Thresholds in 1/SL_FRAME_PARTS of all frames (backpressure.c). If fewer than NARROW are free,
+ * bodies of heavy addresses get small windows. If fewer than PAUSE are free, they are not read.
  */
 enum { SL_FRAME_PARTS = 16, SL_NARROW_PARTS = 4, SL_PAUSE_PARTS = 3 };
 /* Called when bytes of the body are here. False: the front must keep them, and is called again. */
@@ -346,7 +345,7 @@ bool sl_bodies_are_stuck(const struct sl_core *c);
 uint64_t sl_bodies_next_ns(const struct sl_core *c);
 
 /*
- * Thresholds as 1/n of a memory pool (evict.c). With less than SHORT left something is ended.
+ * Thresholds as 1/n of a memory pool (evict.c). If less than SHORT is left, something is ended.
  * RESERVE is kept for replies of the gateway itself.
  */
 enum {

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read from the bottom: sl_forwarded_put -> put_way -> put_list, put_first -> begin. */
 #include "core/forwarded.h"
 
 #include <string.h>
@@ -10,7 +9,7 @@
 #include "core/rules.h"
 #include "front/trusted_headers.h"
 
-enum { HOST_MAX = 255 + 6, AROUND = 40 }; /* of a name with a port; of the other words */
+enum { HOST_MAX = 255 + 6, AROUND = 40 }; /* a name with a port; the other words */
 
 bool sl_forwarded_wanted(const struct sl_cfg_route *r, struct sl_span name)
 {
@@ -34,14 +33,14 @@ static bool appends(const struct sl_config *cfg, const struct sl_conn_info *in)
 	       cfg->listeners[in->listener].forwarded == SL_FORWARDED_APPEND;
 }
 
-/* What is being said: into a list of fields, by a route, behind what the client said or not. */
+/* Writes fields for a route. */
 struct forwarded_writer {
 	struct sl_tlv_writer *w;
 	const struct sl_cfg_route *route;
-	const struct sl_request *kept; /* NULL: nothing of the client's */
+	const struct sl_request *kept; /* NULL: drop the client's own fields */
 };
 
-/* Room for the value of a field. */
+/* Reserves room for the value of a field. */
 static uint8_t *begin_value(struct forwarded_writer *s, enum sl_trusted_header what, size_t len)
 {
 	struct sl_span name = sl_trusted_header_names[what];
@@ -62,7 +61,7 @@ static void put_value(struct forwarded_writer *s, enum sl_trusted_header what, s
 		memcpy(to, value.ptr, value.len);
 }
 
-/* What the client has said, if that is to stay; the next from *i on. NULL: no more. */
+/* Returns the client's next field of this name that is kept, from *i on; NULL: no more. */
 static const struct sl_header *next_kept(const struct forwarded_writer *s,
 					 enum sl_trusted_header what, uint32_t *i)
 {
@@ -75,7 +74,7 @@ static const struct sl_header *next_kept(const struct forwarded_writer *s,
 	return NULL;
 }
 
-/* Each who hands on adds an element. */
+/* Appends `own` to the client's list. */
 static void put_list(struct forwarded_writer *s, enum sl_trusted_header what, struct sl_span own)
 {
 	const struct sl_header *h;
@@ -97,7 +96,7 @@ static void put_list(struct forwarded_writer *s, enum sl_trusted_header what, st
 	memcpy(to, own.ptr, own.len);
 }
 
-/* The first who hands on says it for all. */
+/* Writes the client's value, or `own` if there is none. */
 static void put_first(struct forwarded_writer *s, enum sl_trusted_header what, struct sl_span own)
 {
 	const struct sl_header *h;
@@ -109,7 +108,7 @@ static void put_first(struct forwarded_writer *s, enum sl_trusted_header what, s
 	put_value(s, what, h ? h->value : own);
 }
 
-/* RFC 7239 4: an address of IPv6 and a host with its port take quotes. */
+/* Quotes IPv6 addresses and a host (RFC 7239 4). */
 static void format_element(struct sl_strbuf *to, const char *address, struct sl_span host,
 			   const char *proto)
 {
@@ -127,7 +126,7 @@ static void format_element(struct sl_strbuf *to, const char *address, struct sl_
 	sl_strbuf_str(to, proto);
 }
 
-/* From where the request came. */
+/* Writes where the request came from. */
 static void put_origin(struct forwarded_writer *s, const struct sl_conn_info *in,
 		       struct sl_span host)
 {
@@ -135,7 +134,7 @@ static void put_origin(struct forwarded_writer *s, const struct sl_conn_info *in
 	const char *proto = in->tls.cipher ? "https" : "http";
 	struct sl_strbuf element;
 
-	if (host.len > HOST_MAX) /* the fronts have seen to its letters */
+	if (host.len > HOST_MAX) /* its characters were checked by the front */
 		host.len = 0;
 	sl_addr_text(&in->peer, address);
 	sl_strbuf_fixed(&element, text, sizeof(text));
@@ -154,7 +153,7 @@ void sl_forwarded_put(struct sl_tlv_writer *w, const struct sl_exchange *x,
 	SL_UNINIT struct sl_conn_info in;
 	bool way = false;
 
-	/* Most that name headers name none of these. */
+	/* Most routes forward none of these. */
 	for (unsigned i = SL_TRUSTED_FOR; i <= SL_TRUSTED_FORWARDED && !way; i++)
 		way = sl_forwarded_wanted(x->route, sl_trusted_header_names[i]);
 	if (!way && !x->client->filtered)

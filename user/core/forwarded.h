@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What backends are told of a client beside what it says itself (front/trusted_headers.h). What it has sent
- * under the same names is dropped, or, where its listener says `forwarded = append`, stands in front
- * of from where it came: x-forwarded-*, forwarded.
+ * Facts about a client for backends, besides its own fields (front/trusted_headers.h):
+ * x-forwarded-* and forwarded. Fields that the client sent under these names are dropped. A
+ * listener with `forwarded = append` keeps them in front.
  */
 #ifndef SL_CORE_FORWARDED_H
 #define SL_CORE_FORWARDED_H
@@ -16,13 +16,13 @@ struct sl_request;
 struct sl_tlv_writer;
 
 /*
- * Returns true if the route's backends see fields of this name, which is not empty: it is named, or all
- * of them are wanted and it has no underscore that a server could read as '-' (`underscores`).
+ * Returns true if the route forwards fields of this name: it is listed, or all are forwarded. Then
+ * names with an underscore pass only with `underscores`, since a server could read it as '-'.
  */
 bool sl_forwarded_wanted(const struct sl_cfg_route *r, struct sl_span name);
-/* Returns true if a field of a client's goes to the route's backends; `all`: its protocol wants that. */
+/* Returns true if a client's field is forwarded. `all`: its protocol forwards all. */
 bool sl_forwarded_passes(const struct sl_cfg_route *r, struct sl_span name, bool all);
-/* Those of ours that the route's backends see; and always who the client has proven to be. */
+/* Writes the fields that the route forwards, and always the verified TLS subject. */
 void sl_forwarded_put(struct sl_tlv_writer *w, const struct sl_exchange *x,
 		      const struct sl_request *rq);
 

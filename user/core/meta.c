@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a backend is told of a request beside its body: the fields SL_META_* of sluice/rpc_wire.h,
- * written once, when request.c begins it, to the front of x->request; and its trailers behind the
- * body. Which of the client's own fields go with it, a route's `forward_headers` says (forwarded.c).
+ * The metadata block of a request for its backend: fields SL_META_* of sluice/rpc_wire.h. It is
+ * written to the front of x->request when the request begins; trailers are appended to the body.
+ * The route's `forward_headers` selects the client's fields (forwarded.c).
  */
 #include <string.h>
 
@@ -35,10 +35,10 @@ static void put_field(struct sl_tlv_writer *w, uint16_t tag, const struct sl_hea
 		memcpy(to, h->value.ptr, h->value.len);
 }
 
-/* What the gateway says of what a connection becomes; a client's own is of its hop. */
+/* Written by the gateway; the client's own field is hop-by-hop. */
 static const char upgrade[] = "upgrade";
 
-/* What WebSocket's ends say to each other goes with it. Who asks by CONNECT has no key: RFC 8441 5. */
+/* WebSocket's fields are forwarded. A CONNECT request has no key (RFC 8441 5). */
 static bool is_of_upgrade(const struct sl_exchange *x, const struct sl_request *rq,
 			  struct sl_span name)
 {
@@ -61,7 +61,7 @@ static void put_headers(struct sl_tlv_writer *w, const struct sl_exchange *x,
 	}
 }
 
-/* A deadline that the entry has no bits for; that it is a moment old when it is sent does not matter. */
+/* Writes a deadline that the entry has too few bits for. */
 static void put_budget(struct sl_tlv_writer *w, const struct sl_exchange *x)
 {
 	uint64_t left_us = (x->deadline_ns - x->core->now_ns) / SL_NS_PER_US;
@@ -79,12 +79,12 @@ static void write_fields(struct sl_tlv_writer *w, const struct sl_exchange *x,
 
 	if (!rq->call.len)
 		put_nonempty(w, SL_META_METHOD, rq->method_name);
-	if (rq->proto) /* left out for the first of them */
+	if (rq->proto) /* the default is left out */
 		sl_tlv_put_u16(w, SL_META_PROTOCOL, rq->proto);
 	if (x->quota->hash)
 		sl_tlv_put_u32(w, SL_META_CLIENT, (uint32_t)x->quota->hash);
 	put_nonempty(w, SL_META_PATH, rq->call.len ? rq->call : path);
-	/* "/a?" is not "/a" to whoever gets all of a request. */
+	/* "/a?" differs from "/a" if all is forwarded. */
 	if (rq->query.len || (r->forward_all && rq->query.ptr))
 		sl_tlv_put(w, SL_META_QUERY, rq->query);
 	put_nonempty(w, SL_META_CONTENT_TYPE, rq->content_type);
@@ -100,12 +100,12 @@ static void write_fields(struct sl_tlv_writer *w, const struct sl_exchange *x,
 		sl_rules_put_request(w, x, rq);
 	if (r->forward_header_cnt || rq->all_headers || r->forward_all || x->stream.upgrade)
 		put_headers(w, x, rq);
-	/* Of a route that names no header, only what a filter has proven. */
+	/* Without forwarded headers only the facts of a filter are written. */
 	if (r->forward_header_cnt || r->forward_all || x->client->filtered)
 		sl_forwarded_put(w, x, rq);
 }
 
-/* Rounded up to 8 by an empty field, so that the payload behind it is aligned as on the wire. */
+/* Pads the block to 8 bytes by an empty field, so that the payload is aligned. */
 static void pad_block(struct sl_tlv_writer *w, const uint8_t *start)
 {
 	size_t len = (size_t)(w->at - start), pad = (size_t)(sl_rpc_pad8(len) - len);
@@ -118,7 +118,7 @@ static void pad_block(struct sl_tlv_writer *w, const uint8_t *start)
 		memset(to, 0, pad - SL_TLV_HEAD);
 }
 
-/* The common case: straight into the exchange's first frame. */
+/* Writes straight into the first frame: the common case. */
 static bool encode_in_frame(struct sl_exchange *x, const struct sl_request *rq)
 {
 	struct sl_umem *u = x->core->net->umem;
@@ -157,10 +157,7 @@ bool sl_meta_encode(struct sl_exchange *x, const struct sl_request *rq)
 	return true;
 }
 
-/*
- * RFC 9110 6.5.1: what frames, routes or modifies a request, says who its client is, or how to read its
- * body, must be known before that, and is of no good behind it.
- */
+/* Returns false for fields that a recipient must know before the body (RFC 9110 6.5.1). */
 static bool may_be_trailer(struct sl_span name)
 {
 	static const struct sl_span never[] = {

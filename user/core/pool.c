@@ -126,10 +126,10 @@ static void set_served(struct sl_pool *g, struct sl_backend_ref *m, bool served)
 	sl_batcher_backend(g->batcher, m->number, served, g->core->now_ns);
 }
 
-/* Those who may first: what would be nobody's for a moment would be dropped. */
+/* Adds backends before it removes others: the batcher drops requests while it has none. */
 void sl_pool_update_batcher(struct sl_pool *g)
 {
-	bool held = true; /* as there is no other */
+	bool held = true; /* if there is no other */
 
 	g->may_begin = true;
 	for (uint32_t i = 0; i < g->room; i++)
@@ -150,7 +150,7 @@ void sl_backend_ref_adopt(struct sl_backend_ref *m, struct sl_transport *t)
 		sl_rpc_adopt(m->channel, t, m->pool->core->now_ns);
 		return;
 	}
-	/* Dialled for before it was taken out of the configuration. */
+	/* Connected before it was removed from the configuration. */
 	sl_rpc_dial_drop(t);
 	if (sl_backend_ref_state(m) == SL_BACKEND_OFFERED)
 		sl_backend_ref_set_state(m, SL_BACKEND_DOWN);
@@ -168,7 +168,7 @@ void sl_backend_ref_release(struct sl_backend_ref *m)
 		sl_rpc_channel_drain(m->channel);
 }
 
-/* True when nothing of it is left. */
+/* Returns true when nothing of it is left. */
 static bool backend_has_left(struct sl_backend_ref *m)
 {
 	if (!m->leaving)
@@ -180,12 +180,12 @@ static bool backend_has_left(struct sl_backend_ref *m)
 	if (m->channel)
 		sl_rpc_channel_remove(m->channel);
 	m->channel = NULL;
-	/* Nobody offers a transport once it is released, and none is on its way. */
+	/* After `released` no transport is offered, and none is on its way. */
 	return m->refs == 0 && atomic_load_explicit(&m->released, memory_order_acquire) &&
 	       sl_backend_ref_state(m) == SL_BACKEND_DOWN;
 }
 
-/* Returns how many members are to leave. */
+/* Returns how many backends are still leaving. */
 static uint32_t backends_leave(struct sl_pool *g)
 {
 	uint32_t left = 0;

@@ -61,7 +61,7 @@ struct sl_pool {
 	struct sl_list backends; /* control: all that exist */
 	struct sl_list node;     /* in core->pools */
 	struct sl_core *core;
-	struct sl_worker_cfg *wcfg; /* whose options it uses, referenced */
+	struct sl_worker_cfg *wcfg; /* has its options; referenced */
 	const struct sl_cfg_pool *cfg;
 	struct sl_batcher *batcher;
 	struct sl_backend_ref **by_number; /* [room]; NULL: the number is unused */
@@ -69,9 +69,9 @@ struct sl_pool {
 	_Atomic uint32_t
 		slot; /* in the maps, or SL_NO_SLOT; written by the worker, read by control */
 	struct sl_svc_hist *hist;     /* [SL_STAGE_CNT], of the slot, or core->unread */
-	struct sl_svc_live live;      /* what the batcher publishes without a slot */
+	struct sl_svc_live live;      /* target of the batcher without a slot */
 	uint32_t next_stream_backend; /* where the search for a stream's backend begins */
-	struct sl_list streams;       /* that wait for a backend, by item.link, oldest first */
+	struct sl_list streams;       /* waiting for a backend, by item.link, oldest first */
 	uint32_t stream_cnt;
 	bool may_begin; /* the set of backends has changed since these were checked */
 	uint32_t refs;
@@ -98,7 +98,7 @@ enum sl_worker_cfg_step {
 struct sl_worker_cfg {
 	struct sl_list made; /* control: in core->wcfgs_made */
 	const struct sl_config *cfg;
-	struct sl_router *router;         /* of cfg's routes */
+	struct sl_router *router;         /* cfg's routes */
 	struct sl_worker_cfg_pool *pools; /* [cfg->pool_cnt]; referenced while in force */
 	struct sl_net_listener *listeners;
 	uint32_t listener_cnt;

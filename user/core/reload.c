@@ -32,7 +32,7 @@ const struct sl_worker_cfg_pool *sl_worker_cfg_find(const struct sl_worker_cfg *
 	return NULL;
 }
 
-/* Most stand where they stood, or a little further on: the search begins there. */
+/* Searches from the old position on, where most backends still are. */
 static struct sl_backend_ref *find_backend(const struct sl_worker_cfg *before,
 					   const struct sl_worker_cfg_pool *was,
 					   const struct sl_cfg_backend *b, uint32_t at)
@@ -62,8 +62,8 @@ static uint32_t room_of(const struct sl_pool *g)
 }
 
 /*
- * What may wait when the switch comes: no more than waits now, or than may be added to. Read while
- * the worker counts.
+ * Returns how many requests may be queued at the switch: those queued now, or the old limit. The
+ * worker changes the count meanwhile.
  */
 static uint32_t waiting_max(const struct sl_pool *g, const struct sl_cfg_pool *was)
 {
@@ -139,7 +139,7 @@ void sl_worker_cfg_tidy(struct sl_worker_cfg *t)
 	t->listeners = NULL;
 }
 
-/* What was made for a table that no worker has heard of. */
+/* Frees what was created for a configuration that no worker has seen. */
 static void undo_pool(struct sl_worker_cfg_pool *tp)
 {
 	struct sl_list *at, *next;
@@ -174,10 +174,7 @@ void sl_worker_cfg_free(struct sl_worker_cfg *t)
 
 /* --- the worker --- */
 
-/*
- * Takes groups off the maps that t does not have: all of them, or those whose slot a group of t is
- * about to have.
- */
+/* Takes pools off the maps that t does not have: all, or those whose slot a pool of t gets. */
 static void give_up_slots(struct sl_core *c, const struct sl_worker_cfg *t, bool all)
 {
 	const struct sl_pool *next[SL_MAX_SERVICES] = {NULL};
@@ -268,10 +265,7 @@ static void switch_pool(struct sl_worker_cfg *t, uint32_t p)
 	change_backends(g, tp, g->cfg->backend_cnt);
 }
 
-/*
- * Clients get the number that their listener has now. Connections to one that is gone end as at a
- * drain: what was asked is answered.
- */
+/* Gives clients the new index of their listener. Connections of a removed listener are drained. */
 static void renumber_listeners(struct sl_core *c)
 {
 	struct sl_client *cl, *next;
@@ -299,7 +293,7 @@ void sl_worker_cfg_switch(struct sl_worker_cfg *t, struct sl_core *c)
 	c->cfg = t->cfg;
 	give_up_slots(c, t, true);
 	if (before) {
-		/* It stays for as long as an exchange has one of its routes. */
+		/* It stays while an exchange uses one of its routes. */
 		for (uint32_t p = 0; p < before->cfg->pool_cnt; p++)
 			sl_pool_put(before->pools[p].pool);
 		sl_worker_cfg_put(before);
@@ -307,10 +301,10 @@ void sl_worker_cfg_switch(struct sl_worker_cfg *t, struct sl_core *c)
 	sl_core_set_limits(c);
 	if (c->filters.listeners)
 		c->filters.listeners(c->filters.arg, t->cfg);
-	/* If there is no memory for the copy, those of before stay. */
+	/* Without memory for the copy the old listeners stay. */
 	if (t->listeners && sl_net_set_listeners(c->net, t->listeners, t->listener_cnt) == 0)
 		renumber_listeners(c);
-	c->serving_changed = true; /* other services may be known now */
+	c->serving_changed = true; /* other services may exist now */
 	c->leaving = true;
 	c->leave_ns = 0;
 	atomic_store_explicit(&t->step, SL_WORKER_CFG_SWITCHED, memory_order_release);

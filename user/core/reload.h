@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From one table to the next while requests run. For each worker the control thread makes a table:
- * with it all memory that the next configuration takes. The worker takes it in two steps, between
- * two bursts:
+ * Reload: from one sl_worker_cfg to the next while requests run. The control thread creates one for
+ * each worker, with all memory that it takes. The worker applies it in two steps between bursts:
  *
- *   prepare   channels to new backends, so that they can be dialled before anything goes there
- *   switch    routes, limits, listeners, batchers. What waits moves on into the new batchers, what
- *             was learned with it; the old table drops its groups, and backends that are gone get
- *             no more batches
+ *   prepare   adds channels to new backends, so that they are connected before the switch
+ *   switch    replaces routes, limits, listeners, batchers. Queued requests and learnt values move
+ *             to the new batchers. Removed pools are dropped; removed backends get no more batches
  *
  *   control:  create -> [prepare] -> wait for links -> [switch] -> tidy -> free once it is GONE
  */
@@ -17,25 +15,29 @@
 #include "core/pool.h"
 
 /*
- * Control thread. A group of `before` (the table in force, or NULL) is taken over by its name, a
- * backend by all that the configuration says of it. slots: places in the maps, for each pool of
- * cfg, below SL_MAX_SERVICES; those of groups that are taken over are the same. The place of a group
- * that cfg does not have may be given away: it is free once the table is prepared. The listeners are the caller's to set.
- * NULL: no memory, and nothing has changed.
+ * Creates the worker's part of `cfg`. Pools of `before` (in force, or NULL) with the same name are
+ * taken over, and their backends if nothing of them has changed. slots: slot of each pool in the
+ * maps; a pool that is taken over keeps its own. The slot of a removed pool is free once this is
+ * prepared. The caller sets the listeners. Control thread. Returns NULL without memory; nothing has
+ * changed then.
  */
 struct sl_worker_cfg *sl_worker_cfg_create(struct sl_core *c, const struct sl_config *cfg,
 					   const struct sl_worker_cfg *before,
 					   const uint32_t *slots);
-/* The pool of that name; NULL: none. */
+/* Returns the pool of that name, or NULL. */
 const struct sl_worker_cfg_pool *sl_worker_cfg_find(const struct sl_worker_cfg *t,
 						    const char *name);
-/* Once it is switched: frees what it has replaced. */
+/* Frees what the switch has replaced. Control thread. */
 void sl_worker_cfg_tidy(struct sl_worker_cfg *t);
-/* One that is GONE, or that the worker has never heard of: with the groups and members made for it. */
+/*
+ * Frees one that is GONE, or that the worker has never seen with all that was created for it.
+ * Control thread.
+ */
 void sl_worker_cfg_free(struct sl_worker_cfg *t);
 
-/* The worker. */
+/* Adds channels to new backends. Worker. */
 void sl_worker_cfg_prepare(struct sl_worker_cfg *t, struct sl_core *c);
+/* Puts it in force and drops the one before. Worker. */
 void sl_worker_cfg_switch(struct sl_worker_cfg *t, struct sl_core *c);
 
 #endif

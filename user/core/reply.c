@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replies, pulled by fronts: from what a backend's upcall lends, from what is kept of it (backend.c),
- * or from what the gateway itself has to say. Head, peek, take and trailers show the three as one.
+ * Replies as fronts pull them: lent by a backend's upcall, kept (backend.c), or made by the
+ * gateway. The functions hide which of the three it is.
  */
 #include <inttypes.h>
 
@@ -12,7 +12,7 @@
 #include "core/pool.h"
 #include "core/rules.h"
 
-/* --- the gateway's own --- */
+/* --- replies of the gateway --- */
 
 static bool is_own(const struct sl_exchange *x)
 {
@@ -26,7 +26,7 @@ static struct sl_span own_text(const struct sl_exchange *x)
 	return sl_outcome_text((enum sl_outcome)x->outcome);
 }
 
-/* A block that is kept, in one piece. */
+/* Copies a kept block to contiguous memory. */
 static struct sl_span read_block(const struct sl_exchange *x, const struct sl_store *s, size_t len)
 {
 	sl_store_read(s, x->core->meta_buf, len);
@@ -40,7 +40,7 @@ static void own_head(const struct sl_exchange *x, struct sl_reply_parts *out)
 	sl_reply_own((enum sl_outcome)x->outcome, out);
 	r->body_len = own_text(x).len;
 	r->whole = true;
-	/* Also of `OPTIONS *`, which is about no resource. */
+	/* Also for `OPTIONS *`. */
 	if (x->outcome == SL_OUTCOME_METHOD ||
 	    (x->outcome == SL_OUTCOME_FIXED && x->route->prefix[0] == '*'))
 		r->allow = x->allowed;
@@ -57,7 +57,7 @@ static void own_head(const struct sl_exchange *x, struct sl_reply_parts *out)
 		r->content_type = sl_span_cstr(x->route->reply_type);
 }
 
-/* --- limits of a backend's --- */
+/* --- limits of replies --- */
 
 static void log_excess(const struct sl_exchange *x, const char *key, uint64_t found, uint64_t max)
 {
@@ -67,7 +67,7 @@ static void log_excess(const struct sl_exchange *x, const char *key, uint64_t fo
 		     x->pool->cfg->name, x->backend->name, key, found, max);
 }
 
-/* Returns true if the head is as long as route and pool allow; the reason is told otherwise. */
+/* Returns true if the head is within the limits of route and pool; logs otherwise. */
 static bool is_within(const struct sl_exchange *x, size_t len, const struct sl_reply *r)
 {
 	const struct sl_cfg_pool *p = x->pool->cfg;
@@ -84,18 +84,18 @@ static bool is_within(const struct sl_exchange *x, size_t len, const struct sl_r
 	return false;
 }
 
-/* Reads how a reply begins. False: malformed, or beyond a limit. */
+/* Decodes the head of a reply. False: malformed, or beyond a limit. */
 static bool read_head(const struct sl_exchange *x, struct sl_span block, unsigned sides,
 		      struct sl_reply_parts *out)
 {
 	if (sl_reply_decode(block, sides, out))
 		return is_within(x, block.len, &out->reply);
-	if (out->reply.header_cnt == SL_ARRAY_LEN(out->headers)) /* there was no room for more */
+	if (out->reply.header_cnt == SL_ARRAY_LEN(out->headers)) /* more than fit */
 		log_excess(x, "max_reply_fields", SL_RPC_MAX_FIELDS + 1, SL_RPC_MAX_FIELDS);
 	return false;
 }
 
-/* --- as the front sees it --- */
+/* --- called by fronts --- */
 
 static struct sl_span head_block(const struct sl_exchange *x)
 {
@@ -116,13 +116,13 @@ static struct sl_span tail_block(const struct sl_exchange *x)
 bool sl_reply_head(void *conn, struct sl_stream *st, struct sl_reply_parts *out)
 {
 	struct sl_exchange *x = (struct sl_exchange *)st;
-	/* How a reply in parts ends is for the last of them to say. */
+	/* The last of several messages has the trailers. */
 	unsigned sides = x->in_parts ? SL_REPLY_HEAD : SL_REPLY_HEAD | SL_REPLY_TAIL;
 
 	(void)conn;
 	if (x->state != SL_EX_REPLYING && x->state != SL_EX_WHOLE)
 		return false;
-	/* Who did not ask for another protocol gets none. */
+	/* 101 is valid only if the client asked for an upgrade. */
 	if (!is_own(x) && (!read_head(x, head_block(x), sides, out) ||
 			   (out->reply.status == 101 && !x->stream.upgrade)))
 		sl_exchange_fail(x, SL_OUTCOME_BACKEND_ERROR);
@@ -131,7 +131,7 @@ bool sl_reply_head(void *conn, struct sl_stream *st, struct sl_reply_parts *out)
 	if (is_own(x)) {
 		own_head(x, out);
 	} else {
-		/* What it states counts where the body is not here: still to come, or of a HEAD. */
+		/* The backend's length counts only if the body is still to come, or for HEAD. */
 		if ((out->reply.body_len == SL_LEN_UNKNOWN && st->method != SL_METHOD_HEAD) ||
 		    x->stream.prefix || (!x->in_parts && x->reply_len))
 			out->reply.body_len = x->reply_len;
@@ -181,8 +181,8 @@ struct sl_piece sl_reply_peek(void *conn, struct sl_stream *st)
 }
 
 /*
- * The head is out: its block goes. One that says how the reply ends as well is kept for that, out of
- * the way of the body.
+ * Drops the head's block once it is sent. If it has the trailers too, moves it out of the body's
+ * way.
  */
 static bool drop_head(struct sl_exchange *x)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Requests as fronts push them: which route, whether it is let in, and its body, until it is given to
- * those who send it.
- */
+/* Requests as fronts push them: routing, admission, and the body until it is submitted. */
 #include "base/clock.h"
 #include "base/fnv.h"
 #include "base/num.h"
@@ -14,9 +11,9 @@
 #include "front/path.h"
 #include "front/tls/cert.h"
 
-/* --- what is asked of the backend --- */
+/* --- properties --- */
 
-/* RFC 9218 urgency, or what the route says. */
+/* Returns the class: the route's priority, or by the urgency of RFC 9218. */
 static uint8_t class_of(const struct sl_cfg_route *r, const struct sl_request *rq)
 {
 	if (r->priority >= 0)
@@ -39,9 +36,7 @@ static const struct sl_header *find_header(const struct sl_request *rq, const ch
 	return NULL;
 }
 
-/*
- * The earliest of what the client and the route say; a client cannot ask for more than the route.
- */
+/* Returns the earliest deadline of client and route. */
 static uint64_t deadline_of(const struct sl_core *c, const struct sl_cfg_route *r,
 			    const struct sl_request *rq)
 {
@@ -63,7 +58,7 @@ static uint32_t fair_key(const struct sl_cfg_pool *pool, uint32_t addr, const st
 	if (pool->fair == SL_FAIR_NONE)
 		return 0;
 	h = pool->fair == SL_FAIR_HEADER ? find_header(rq, pool->fair_header) : NULL;
-	/* Shares, not secrets. */
+	/* A hash is enough for shares. */
 	return h ? sl_fnv32(SL_FNV32, h->value.ptr, h->value.len) : addr;
 }
 
@@ -72,11 +67,11 @@ static uint64_t lower_limit(uint64_t limit, uint64_t other)
 	return other && other < limit ? other : limit;
 }
 
-/* --- whether it is let in --- */
+/* --- admission --- */
 
 /*
- * A fixed reply that is no error says that the request was taken: it comes behind its end, as any
- * other one. Some clients that hear it before send no more, and wait. A redirect is no such thing.
+ * A fixed reply below 400 is sent after the end of the request, as other replies are: some clients
+ * stop sending when they get it early. Redirects and errors are sent at once.
  */
 static enum sl_outcome admit_fixed(struct sl_exchange *x, const struct sl_request *rq)
 {
@@ -88,7 +83,7 @@ static enum sl_outcome admit_fixed(struct sl_exchange *x, const struct sl_reques
 		       : SL_OUTCOME_OK;
 }
 
-/* What is passed on as it comes takes no memory for its length. */
+/* Returns the limit of the body. A streamed body takes no memory for its length. */
 static uint64_t body_max(const struct sl_exchange *x, const struct sl_request *rq)
 {
 	if (x->stream.upgrade)
@@ -100,8 +95,8 @@ static uint64_t body_max(const struct sl_exchange *x, const struct sl_request *r
 }
 
 /*
- * RFC 9113 9.1.1: on a connection to one host clients ask for others too when they believe that its
- * certificate covers them. Where it does not, they shall open another one, with that name.
+ * Returns true if the TLS certificate does not cover the requested host (RFC 9113 9.1.1). The
+ * client must open another connection.
  */
 static bool is_misdirected(const struct sl_client *cl, const struct sl_request *rq)
 {
@@ -119,7 +114,7 @@ static bool is_misdirected(const struct sl_client *cl, const struct sl_request *
 	return !sl_tls_cert_covers(info.tls.cert, sl_span_of(lower, host.len));
 }
 
-/* SL_OUTCOME_OK: body and end are awaited; else what to answer, `unless` there is a route. */
+/* Returns OK if body and end are awaited, else the reply. `unless` is the reply without a route. */
 static enum sl_outcome admit_request(struct sl_exchange *x, const struct sl_route_match *match,
 				     enum sl_outcome unless, const struct sl_request *rq)
 {
@@ -156,7 +151,7 @@ static enum sl_outcome admit_request(struct sl_exchange *x, const struct sl_rout
 	return SL_OUTCOME_OK;
 }
 
-/* NULL: none is left, or its address has too many; *why says which, and is counted. */
+/* Returns NULL if none is left or the address has too many; *why says which and is counted. */
 static struct sl_exchange *new_exchange(struct sl_core *c, const struct sl_client *cl, bool whole,
 					bool for_backend, enum sl_outcome *why)
 {
@@ -192,7 +187,7 @@ static void submit_exchange(struct sl_exchange *x)
 		sl_exchange_fail(x, o);
 }
 
-/* RFC 9110 7.8: the first of the client's protocols that its route has. */
+/* Selects the first of the client's protocols that the route has (RFC 9110 7.8). */
 static bool may_upgrade(struct sl_exchange *x, const struct sl_request *rq)
 {
 	struct sl_span list = rq->upgrade, protocol;
@@ -235,7 +230,7 @@ static void answer_directly(struct sl_exchange *x, const struct sl_request *rq, 
 	sl_exchange_charge(x);
 }
 
-/* Its client and the account of that count it. */
+/* Counts the exchange at its client and quota. */
 static void count_exchange(struct sl_exchange *x)
 {
 	struct sl_addr_quota *a = x->quota;
@@ -255,8 +250,8 @@ static bool keep_rules(struct sl_exchange *x, const struct sl_request *rq)
 enum { WHOLE_MAX = 64 << 10 };
 
 /*
- * Returns true if a request for a backend is passed on as it comes. Where the route does not say so, a
- * small one is read first: as long as it is whole it can go to another server.
+ * Returns true if the request is streamed. A small request of a route with stream = auto is read
+ * first, so that it can be sent to another backend.
  */
 static bool is_stream(const struct sl_cfg_route *r, const struct sl_request *rq, bool upgrades)
 {
@@ -267,7 +262,7 @@ static bool is_stream(const struct sl_cfg_route *r, const struct sl_request *rq,
 	return !rq->end && (rq->content_length == SL_LEN_UNKNOWN || rq->content_length > WHOLE_MAX);
 }
 
-/* `unless`: what is answered where there is no route. */
+/* `unless`: the reply without a route. */
 static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_request *rq,
 				    const struct sl_route_match *match, enum sl_outcome unless)
 {
@@ -290,7 +285,7 @@ static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_reques
 		.allowed = match->methods,
 		.take_ns = rq->take_ns ? rq->take_ns : c->now_ns,
 		.deadline_ns = UINT64_MAX,
-		.open = !rq->end || rq->must_upgrade, /* its stream stays open in any case */
+		.open = !rq->end || rq->must_upgrade, /* an upgraded stream stays open */
 	};
 	x->first_ns = rq->rx_ns && rq->rx_ns <= x->take_ns ? rq->rx_ns : x->take_ns;
 	sl_list_init(&x->item.link);
@@ -322,9 +317,9 @@ static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_reques
 	return x;
 }
 
-/* --- where to --- */
+/* --- routing --- */
 
-/* `OPTIONS *` asks the gateway itself, where no route has it: RFC 9110 9.3.7. */
+/* `OPTIONS *` is answered by the gateway unless a route has it (RFC 9110 9.3.7). */
 static const struct sl_cfg_route own_options = {
 	.prefix = "*", .prefix_len = 1, .pool = -1, .reply_status = 200};
 
@@ -353,7 +348,7 @@ static struct sl_exchange *refuse_path(struct sl_client *cl, const struct sl_req
 	return begin_at(cl, rq, &(struct sl_route_match){0}, SL_OUTCOME_PATH);
 }
 
-/* A plain path is passed on in place of the one that came. */
+/* Forwards the normalised path in place of the original one. */
 static struct sl_exchange *begin_normalised(struct sl_client *cl, const struct sl_request *rq,
 					    uint8_t *buf, uint8_t *literal, uint8_t *resolved)
 {
@@ -370,14 +365,14 @@ static struct sl_exchange *begin_normalised(struct sl_client *cl, const struct s
 	return begin_at(cl, &plain, &match, SL_OUTCOME_NO_ROUTE);
 }
 
-/* A route whose backends see what is behind its prefix has nothing to climb to. */
+/* Returns true if dot segments cannot leave the route. */
 static bool stays_within(const struct sl_cfg_route *route, const struct sl_cfg_route *resolved,
 			 bool climbs)
 {
 	return route == resolved && !(climbs && route && route->pool >= 0 && route->strip_prefix);
 }
 
-/* Not inlined: its buffers would be a part of every request's stack. */
+/* Not inlined: keeps its buffers off the stack of other requests. */
 static __attribute__((noinline)) struct sl_exchange *begin_devious(struct sl_client *cl,
 								   const struct sl_request *rq)
 {
@@ -427,7 +422,7 @@ struct sl_stream *sl_request_begin(void *conn, const struct sl_request *rq)
 	return x ? &x->stream : NULL;
 }
 
-/* --- its body --- */
+/* --- body --- */
 
 bool sl_request_message(void *conn, struct sl_stream *st, uint32_t len, bool compressed)
 {
@@ -453,13 +448,13 @@ size_t sl_request_body(void *conn, struct sl_stream *st, struct sl_chunk *chunk)
 	if (x->body_len > x->body_max)
 		sl_exchange_fail(x, SL_OUTCOME_TOO_LARGE);
 	else if (!x->pool)
-		; /* nobody wants it */
+		; /* discarded */
 	else if (!sl_exchange_may_store(x, len))
 		sl_exchange_fail(x, SL_OUTCOME_ADDRESS_LIMIT);
 	else if (x->stream.open_ended
 			 ? !sl_stream_take(x, chunk)
 			 : sl_store_append(&x->request, x->core->net->umem, chunk) < len)
-		/* Waiting for frames could wait for another half-read body: one has to give way. */
+		/* Waiting could block on other half-read bodies: this one fails. */
 		sl_exchange_fail(x, SL_OUTCOME_NO_MEMORY);
 	sl_exchange_charge(x);
 	if (!x->stream.open_ended)
@@ -489,6 +484,6 @@ void sl_request_end(void *conn, struct sl_stream *st)
 	}
 	sl_exchange_has_read(x);
 	sl_timer_cancel(&x->core->late, &x->late);
-	sl_list_del(&x->item.link); /* held or not, it is whole */
+	sl_list_del(&x->item.link); /* complete, paused or not */
 	submit_exchange(x);
 }

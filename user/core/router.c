@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read from the bottom: sl_router_find -> find_place -> find_at_host -> find_prefix -> probe; sl_router_create ->
- * fill -> add_place. */
 #include "core/router.h"
 
 #include <stdlib.h>
@@ -9,16 +7,16 @@
 #include "base/fnv.h"
 
 enum {
-	PREFIX_MAX = 1024, /* bytes, as config checks */
-	HOST_MAX = 253,    /* bytes of a host name, RFC 1035, and of any that a route has */
-	LABELS_MAX = 127,  /* of it: so many suffixes can be asked for at most */
-	NO_HOST = 0,       /* of places of routes that have none */
+	PREFIX_MAX = 1024, /* bytes, checked by config */
+	HOST_MAX = 253,    /* bytes of a host name (RFC 1035) */
+	LABELS_MAX = 127,  /* bounds the suffixes that are looked up */
+	NO_HOST = 0,       /* routes without a host */
 };
 #define RULES (UINT32_C(1) << 31)
 
-/* Routes of one scope and one prefix, next to each other in `routes`. */
+/* Routes of one scope and prefix, adjacent in `routes`. */
 struct route_place {
-	uint32_t scope; /* site_of() a host and a listener, or RULES + the rule's place */
+	uint32_t scope; /* site_of() host and listener, or RULES + index of the rule */
 	uint32_t hash;
 	const char *prefix;
 	uint32_t len;
@@ -27,33 +25,33 @@ struct route_place {
 };
 
 struct route_host {
-	const char *name; /* "*.suffix" or a name, in lower case; NULL: vacant */
+	const char *name; /* "*.suffix" or a name, in lower case; NULL: unused */
 	uint32_t number;
 };
 
-/* Routes that want a header, at one host and listener. */
+/* A header that routes of one host and listener require. */
 struct route_rule {
 	uint32_t site;
 	struct sl_span name, value;
 };
 
 struct sl_router {
-	struct route_place *places; /* open addressing, [place_mask + 1]; cnt == 0: vacant */
+	struct route_place *places; /* open addressing, [place_mask + 1]; cnt == 0: unused */
 	uint32_t place_mask;
 	struct route_host *hosts; /* the same; hosts[host_mask + 1] */
 	uint32_t host_mask, host_cnt;
-	struct route_rule *rules; /* by site */
+	struct route_rule *rules; /* ordered by site */
 	uint32_t rule_cnt;
-	bool by_listener;                   /* some route names one */
-	const struct sl_cfg_route **routes; /* in order of scope and prefix */
-	uint32_t *methods;                  /* of each of them, HEAD added where GET answers it */
+	bool by_listener;                   /* some route names a listener */
+	const struct sl_cfg_route **routes; /* ordered by scope and prefix */
+	uint32_t *methods;                  /* each route's; HEAD added where GET answers it */
 	const struct sl_cfg_route **services;
 	uint32_t service_mask;
-	uint32_t longest;                      /* prefix */
-	uint64_t lengths[PREFIX_MAX / 64 + 1]; /* bit per length that some prefix has */
+	uint32_t longest;                      /* longest prefix */
+	uint64_t lengths[PREFIX_MAX / 64 + 1]; /* bit per length of a prefix */
 };
 
-/* What routes of a host share at a listener, or (-1) at any. */
+/* Returns the number of a host and listener; -1: any listener. */
 static uint32_t site_of(uint32_t host, int32_t listener)
 {
 	return host * (SL_MAX_LISTENERS + 1) + (uint32_t)(listener + 1);
@@ -66,7 +64,7 @@ static uint32_t place_slot(const struct sl_router *r, uint32_t hash, uint32_t sc
 	return (h ^ h >> 15) & r->place_mask;
 }
 
-/* The place of that scope and prefix, or the vacant one where it belongs. */
+/* Returns the place of a scope and prefix, or the unused one where it belongs. */
 static struct route_place *probe(const struct sl_router *r, uint32_t scope, uint32_t hash,
 				 const uint8_t *prefix, uint32_t len)
 {
@@ -94,7 +92,7 @@ static const struct route_place *find_prefix(const struct sl_router *r, uint32_t
 		const struct route_place *p;
 
 		hash = sl_fnv32_byte(hash, path.ptr[len - 1]);
-		/* A prefix may end in front of a '/', behind one, or with the path. */
+		/* A prefix may end before a '/', behind one, or with the path. */
 		if (!(r->lengths[len / 64] & UINT64_C(1) << len % 64) ||
 		    (len != path.len && path.ptr[len] != '/' && path.ptr[len - 1] != '/'))
 			continue;
@@ -193,7 +191,7 @@ static struct route_host *probe_host(const struct sl_router *r, struct sl_span n
 	}
 }
 
-/* "*.example.com" stands for one label or more in front of ".example.com". */
+/* "*.example.com" matches one label or more in front of ".example.com". */
 static const struct route_place *find_wildcard(const struct sl_router *r, struct sl_span host,
 					       uint16_t listener, const struct sl_request *rq)
 {
@@ -220,7 +218,7 @@ static const struct route_place *find_place(const struct sl_router *r, uint16_t 
 	struct sl_span name = sl_router_host(rq->authority);
 	const struct route_place *p = NULL;
 
-	/* Each suffix is hashed to its end: what is no name would cost the square of its length. */
+	/* Hashing each suffix would be quadratic for long names: HOST_MAX bounds it. */
 	if (r->host_cnt && name.len <= HOST_MAX) {
 		const struct route_host *h = probe_host(r, name, false);
 
@@ -292,7 +290,7 @@ const struct sl_cfg_route *sl_router_find_service(const struct sl_router *r, uin
 
 /* --- building --- */
 
-/* A route at one of its hosts and listeners; the table is filled from these, sorted. */
+/* A route at one of its hosts and listeners; the table is built from the sorted entries. */
 struct route_entry {
 	const struct sl_cfg_route *route;
 	const char *host; /* NULL: none */
@@ -344,7 +342,7 @@ static uint32_t host_number(struct sl_router *r, const char *name)
 	return h->number;
 }
 
-/* RFC 9110 9.1: who answers GET answers HEAD, unless another route of the place does. */
+/* Adds HEAD where GET is answered, unless another route has it (RFC 9110 9.1). */
 static uint32_t join_methods(struct sl_router *r, uint32_t first, uint32_t cnt)
 {
 	enum { GET = 1u << SL_METHOD_GET, HEAD = 1u << SL_METHOD_HEAD };
@@ -362,7 +360,7 @@ static uint32_t join_methods(struct sl_router *r, uint32_t first, uint32_t cnt)
 	return all & GET ? all | HEAD : all;
 }
 
-/* Entries of a scope follow each other, so a rule is the last one or a new one. */
+/* Entries of a scope are adjacent, so a rule is the last one or new. */
 static uint32_t scope_of(struct sl_router *r, const struct route_entry *e, bool begins)
 {
 	uint32_t site = site_of(host_number(r, e->host), e->listener);
@@ -426,7 +424,7 @@ static uint32_t list_entries(const struct sl_config *cfg, struct route_entry *ou
 	return n;
 }
 
-/* A power of two, at most half of it in use. */
+/* Returns a power of two minus one, so that at most half of the table is used. */
 static uint32_t table_mask(uint32_t cnt)
 {
 	uint32_t size = 2;

@@ -32,7 +32,7 @@ static bool is_set(const struct sl_cfg_rule *rule)
 
 /* --- values --- */
 
-/* What may stand for a place in braces. */
+/* Values for the names in braces. */
 struct rule_facts {
 	struct {
 		struct sl_span place, text;
@@ -61,7 +61,7 @@ static void collect_facts(struct rule_facts *f, const struct sl_exchange *x,
 	f->query = rq->query;
 }
 
-/* Writes `text` to `to`, unless that is NULL; returns how long it is. */
+/* Copies `text` to `to`, unless that is NULL; returns its length. */
 static size_t copy_span(uint8_t *to, struct sl_span text)
 {
 	if (to && text.len)
@@ -69,7 +69,7 @@ static size_t copy_span(uint8_t *to, struct sl_span text)
 	return text.len;
 }
 
-/* The same of a value, with each place filled in. */
+/* Copies a value with each name in braces replaced; returns its length. */
 static size_t expand_value(const struct rule_facts *f, const char *value, uint8_t *to)
 {
 	struct sl_span left = sl_span_cstr(value);
@@ -106,7 +106,7 @@ bool sl_rules_hide(const struct sl_cfg_rules *rules, struct sl_span name)
 	return false;
 }
 
-/* Room for a value behind the name; NULL: the block is full. */
+/* Reserves room for a value behind the name; NULL: the block is full. */
 static uint8_t *begin_field(struct sl_tlv_writer *w, const char *name, size_t value_len)
 {
 	struct sl_span n = sl_span_cstr(name);
@@ -119,7 +119,10 @@ static uint8_t *begin_field(struct sl_tlv_writer *w, const char *name, size_t va
 	return to + n.len;
 }
 
-/* Returns what is behind the prefix that is replaced; the whole value, and *found false: it has none. */
+/*
+ * Returns the text behind the replaced prefix. Without the prefix *found is false, and it is the
+ * whole value.
+ */
 static struct sl_span after_prefix(const struct sl_cfg_rule *rule, struct sl_span value,
 				   bool *found)
 {
@@ -195,7 +198,7 @@ bool sl_rules_keep_reply(struct sl_exchange *x, const struct sl_request *rq)
 	return sl_exchange_keep(x, &x->rule_values, sl_span_of(kept, n));
 }
 
-/* Values that are there, without those that go or are set anew; rewritten ones are written at *to. */
+/* Removes fields that rules drop or set. Rewritten values are stored at *to. */
 static void filter_reply(const struct sl_cfg_rules *rules, struct sl_reply_parts *out, uint8_t *to,
 			 const uint8_t *end)
 {
@@ -245,8 +248,7 @@ bool sl_rules_apply_reply(const struct sl_exchange *x, struct sl_reply_parts *ou
 			is_set(rule) ? sl_span_cstr(rule->value) : sl_span_of(NULL, 0);
 		uint16_t len;
 
-		if (rule->varies &&
-		    !x->rule_values.len) /* there was no frame, and that is what the reply says */
+		if (rule->varies && !x->rule_values.len) /* there was no frame; the reply says so */
 			continue;
 		if (rule->varies) {
 			memcpy(&len, kept, sizeof(len));

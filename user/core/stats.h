@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counters of a worker's core, by name; written by the worker, read by the control thread. */
+/* Counters of a worker's core; written by the worker, read by the control thread. */
 #ifndef SL_CORE_STATS_H
 #define SL_CORE_STATS_H
 
@@ -13,24 +13,24 @@ struct sl_core_stats {
 	uint64_t outcomes[SL_OUTCOME_CNT];
 	uint64_t front_errors[SL_FRONT_ERR_CNT];
 	uint64_t protocols[SL_PROTO_CNT];
-	uint64_t address_limits[SL_QUOTA_LIMIT_CNT]; /* what was refused to an address */
-	uint64_t retried;                            /* sent to another backend after a loss */
+	uint64_t address_limits[SL_QUOTA_LIMIT_CNT]; /* refused to an address */
+	uint64_t retried;                            /* sent again after a failure */
 	uint64_t batches, batched;                   /* batches sent, requests in them */
 	uint64_t clients_timed_out;
-	uint64_t ended_for_others[SL_RANK_CNT];  /* exchanges, as something was short */
-	uint64_t closed_for_others;              /* idle connections */
-	uint64_t windows_narrowed, bodies_held;  /* as frames were short */
-	uint64_t heads_for_others;               /* connections in the middle of a head */
-	uint64_t slow_bodies, slow_readers;      /* exchanges whose clients were too slow */
-	uint64_t stray_datagrams;                /* of the RPC; filled in for a snapshot */
-	uint64_t proxy_headers, proxy_malformed; /* of balancers, that were believed, or refused */
-	uint64_t events_dropped; /* records of finished exchanges: the ring was full */
-	uint64_t stream_parts_in, stream_bytes_in; /* of requests that are passed on as they come */
-	uint64_t stream_parts_out, stream_bytes_out; /* of the replies to these */
-	uint64_t stream_waits;                       /* for their max_rate */
-	uint64_t upgrades_ignored; /* requests served without the protocol that they asked for */
-	struct sl_top_refused refused; /* address_limits, by who it was: sl_top_refused_read */
-	uint32_t streams;              /* under way */
+	uint64_t ended_for_others[SL_RANK_CNT];    /* exchanges ended because something was short */
+	uint64_t closed_for_others;                /* idle connections */
+	uint64_t windows_narrowed, bodies_held;    /* because frames were short */
+	uint64_t heads_for_others;                 /* connections with an incomplete head */
+	uint64_t slow_bodies, slow_readers;        /* exchanges ended for slow clients */
+	uint64_t stray_datagrams;                  /* the RPC's; filled in for a snapshot */
+	uint64_t proxy_headers, proxy_malformed;   /* trusted load balancers: accepted, malformed */
+	uint64_t events_dropped;                   /* records lost because the ring was full */
+	uint64_t stream_parts_in, stream_bytes_in; /* streamed requests */
+	uint64_t stream_parts_out, stream_bytes_out; /* replies to streams */
+	uint64_t stream_waits;                       /* caused by max_rate */
+	uint64_t upgrades_ignored;     /* requests served without the upgrade that they asked for */
+	struct sl_top_refused refused; /* address_limits by address, see sl_top_refused_read() */
+	uint32_t streams;              /* open now */
 	uint32_t clients;
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes of requests and replies that have to wait, in a chain of frames: added behind, read anywhere,
- * taken in front. A received frame of which much is wanted is kept as it is; less is copied together.
- * When frames run low less is taken than was offered, and the caller decides what that means.
+ * Waiting bytes in a chain of frames: appended, read anywhere, removed in front. A well-filled
+ * received frame is taken over, others are copied together. If frames run low, fewer bytes are
+ * taken than offered.
  */
 #include "core/exchange.h"
 
@@ -11,7 +11,7 @@
 #include "base/check.h"
 
 enum {
-	/* Below it a copy of the bytes is cheaper than a frame that carries only them. */
+	/* Below this a copy is cheaper than a frame. */
 	STORE_TAKE_MIN = 1024,
 };
 
@@ -58,7 +58,7 @@ size_t sl_store_append(struct sl_store *s, struct sl_umem *u, struct sl_chunk *c
 {
 	struct sl_frame *f = chunk->frame;
 
-	/* Taking a received frame wastes its unused part: only while frames are plentiful. */
+	/* Taking over wastes the rest of the frame: only while frames are plentiful. */
 	if (!f || chunk->len < STORE_TAKE_MIN || u->free_cnt <= u->frame_cnt / 2)
 		return sl_store_copy(s, u, chunk->ptr, chunk->len);
 	if (f->state != SL_FRAME_HELD)
@@ -90,7 +90,7 @@ void sl_store_read(const struct sl_store *s, void *to, size_t len)
 		struct sl_span part = sl_span_first(sl_store_at(s, off), len - off);
 
 		SL_CHECK(part.len);
-		if (!part.ptr) /* shorter than the caller knows: nothing that could be read */
+		if (!part.ptr) /* shorter than the caller assumes */
 			return;
 		memcpy(p + off, part.ptr, part.len);
 		off += part.len;
@@ -123,7 +123,7 @@ void sl_store_splice(struct sl_store *s, struct sl_store *from)
 {
 	if (!from->head)
 		return;
-	/* What is taken of its first frame is in front of nothing any more. */
+	/* Drops the taken bytes, since only the first frame of a store may have some. */
 	from->head->data += from->off;
 	from->head->len = (uint16_t)(from->head->len - from->off);
 	if (s->tail)

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests of routes that stream: passed on as they come, each by itself, past the batcher.
+ * Streams: requests of routes that stream, forwarded while they are received, without the batcher.
  *
- *   begin ---> sl_stream_open -----------------------------> backend (head)
- *                    '--> x->head ---> sl_streams_start_waiting ---'   where one is to come up
+ *   begin ---> sl_stream_open ----------------------------------> backend (head)
+ *                    '--> x->head ---> sl_streams_start_waiting --'   if no backend is up yet
  *   message, body ---> x->request: [len] bytes [len] bytes ---> sl_stream_pump ---> backend (parts)
  *
- * COMPRESSED is a bit of the length that no length has.
+ * COMPRESSED is a bit that no length uses.
  *
- * What is kept is what the backend has given no credit for. Where the client has a window per stream
- * (HTTP/2), the front opens it as `passed` says; elsewhere bytes are not taken beyond WAITING_MAX, so
- * that the connection's own window shuts. That one, or the stream's, is narrow, and less is taken, for
- * all but a few streams of a worker: only many cost memory. It is so for as long as a stream lasts,
- * since a backend that has taken much may stop as well as another, and what a window has told stays
- * true. But it is wide where round trips are so long that a narrow one would hold up what the backend
- * takes: of those the path itself keeps most.
+ * Bytes wait here while the backend has given no credit for them. If the client has a window per
+ * stream (HTTP/2), the front opens it by `passed`. Otherwise no more than WAITING_MAX is taken, so
+ * that the connection's window closes.
+ *
+ * All but a few streams of a worker (`trusted`) have a small window, so that many streams cost
+ * little memory. The window stays small, since an advertised window cannot be withdrawn. It is
+ * large where the round trip is so long that a small one would limit the backend's rate.
  */
 #include <errno.h>
 
@@ -25,20 +25,19 @@
 enum {
 	WAITING_MAX = 64 << 10,
 	UNANSWERED_MAX = 8 << 10,
-	ANSWERED_MIN =
-		4 * SL_RPC_INITIAL_WINDOW, /* more than a backend keeps of what nobody reads */
+	ANSWERED_MIN = 4 * SL_RPC_INITIAL_WINDOW, /* more than a backend buffers without reading */
 	TRUSTED_MAX = 32,
-	MOVING_MAX = 2 << 10, /* of which nothing more waits than came a moment ago */
+	MOVING_MAX = 2 << 10, /* a newer chunk is still copied above this */
 	PART_SPANS = 16,
 	KEEPING_MAX = 64,                          /* streams of a worker that keep what was sent */
-	KEPT_MAX = SL_RPC_PART_WINDOW + (1 << 10), /* and lengths */
+	KEPT_MAX = SL_RPC_PART_WINDOW + (1 << 10), /* parts and their lengths */
 	RETRIES_PER_RUN = 64,
-	COMPARED_MAX = 16, /* of a group's backends, for one stream */
+	COMPARED_MAX = 16, /* backends of a pool compared for one stream */
 };
 #define COMPRESSED (UINT32_C(1) << 31)
 _Static_assert(SL_RPC_MAX_MESSAGE < COMPRESSED, "a length does not have that bit");
 
-/* One that is held, or has refused the stream, comes after all that are not. */
+/* Ranks backends: those whose port is down, or that have refused the stream, come last. */
 static unsigned backend_rank(const struct sl_exchange *x, const struct sl_backend_ref *m)
 {
 	unsigned port_down = sl_rpc_channel_port_down(m->channel),
@@ -56,8 +55,8 @@ static bool is_better(const struct sl_exchange *x, const struct sl_backend_ref *
 }
 
 /*
- * Of some, of the next ones each time, the one that has the fewest streams of this worker; NULL: none
- * is up.
+ * Returns the backend with the fewest streams of this worker, among some; NULL: none is up. Each
+ * search begins behind the last one.
  */
 static struct sl_backend_ref *choose_backend(const struct sl_exchange *x)
 {
@@ -76,7 +75,7 @@ static struct sl_backend_ref *choose_backend(const struct sl_exchange *x)
 		if (!best || is_better(x, m, best))
 			best = m;
 	}
-	/* Of those that are all looked at each time the first one is another. */
+	/* If all were compared, the next search begins one further. */
 	g->next_stream_backend += i < g->room ? i : 1;
 	return best;
 }
@@ -95,7 +94,7 @@ void sl_stream_on_reply(struct sl_exchange *x, const struct sl_rpc_reply *r)
 	x->reply_part_ns = c->now_ns;
 }
 
-/* --- to its backend --- */
+/* --- to the backend --- */
 
 static int send_head(struct sl_exchange *x, struct sl_backend_ref *m)
 {
@@ -111,7 +110,7 @@ static int send_head(struct sl_exchange *x, struct sl_backend_ref *m)
 	return 0;
 }
 
-/* It is on the list of those that wait. */
+/* Sets the deadline of a stream that was put on the waiting list. */
 static void start_wait(struct sl_exchange *x)
 {
 	uint64_t until_ns = x->item.queued_ns + SL_BATCH_PATIENCE_NS;
@@ -123,7 +122,7 @@ static void start_wait(struct sl_exchange *x)
 		     x->deadline_ns < until_ns ? x->deadline_ns : until_ns);
 }
 
-/* A datagram's address is anybody's: those would be as many as somebody likes. */
+/* Datagrams do not wait: their addresses are not proven, so they could fill the queue. */
 static enum sl_outcome wait_for_backend(struct sl_exchange *x)
 {
 	struct sl_pool *g = x->pool;
@@ -149,7 +148,7 @@ void sl_stream_requeue(struct sl_exchange *x)
 {
 	struct sl_store rest = x->request;
 
-	sl_list_del(&x->item.link); /* of those whose parts found no room */
+	sl_list_del(&x->item.link); /* list of stalled streams */
 	sl_list_add_head(&x->pool->streams, &x->item.link);
 	x->end_sent = x->part_compressed = false;
 	x->part_left = 0;
@@ -163,7 +162,10 @@ void sl_stream_requeue(struct sl_exchange *x)
 	start_wait(x);
 }
 
-/* Nobody overtakes those that wait. Whose channel has just failed is up for some moments more. */
+/*
+ * Streams that wait go first. A failed channel may still seem up for a moment: then the stream
+ * waits too.
+ */
 enum sl_outcome sl_stream_open(struct sl_exchange *x)
 {
 	struct sl_pool *g = x->pool;
@@ -178,7 +180,7 @@ enum sl_outcome sl_stream_open(struct sl_exchange *x)
 	return rc == -ENOTCONN ? wait_for_backend(x) : SL_OUTCOME_QUEUE_FULL;
 }
 
-/* The RPC has no room for it now: again at the end of a burst. */
+/* Marks the stream as stalled: the RPC has no room, and it is sent at the end of a burst. */
 static void stall_stream(struct sl_exchange *x)
 {
 	struct sl_backend_ref *m = x->backend;
@@ -194,7 +196,7 @@ static bool put_length(struct sl_exchange *x, uint32_t len)
 	return sl_store_copy(&x->request, x->core->net->umem, &len, sizeof(len)) == sizeof(len);
 }
 
-/* The first `len` bytes behind `off` as spans, or as many as there is room for. */
+/* Returns the first `len` bytes behind `off` as spans, or as many as fit. */
 static uint32_t gather_spans(const struct sl_store *s, uint32_t off, uint32_t len,
 			     struct sl_span *spans, uint32_t *cnt)
 {
@@ -208,8 +210,8 @@ static uint32_t gather_spans(const struct sl_store *s, uint32_t off, uint32_t le
 }
 
 /*
- * A stream may go to another backend as long as all that was sent of it is here: what a backend takes
- * without giving credit. off: the length in front of the part.
+ * Keeps a copy of a part. The stream can go to another backend while everything sent is here, that
+ * is before the backend gives credit. off: length of the header in front of the part.
  */
 static void keep_sent(struct sl_exchange *x, uint32_t off, const struct sl_rpc_part *part)
 {
@@ -231,7 +233,7 @@ static void keep_sent(struct sl_exchange *x, uint32_t off, const struct sl_rpc_p
 		sl_sent_batch_release_head(x);
 }
 
-/* Once: what is sent again was counted when it was sent for the first time. */
+/* Counts bytes once: those sent again were counted before. */
 static void count_sent(struct sl_exchange *x, uint32_t off, uint32_t len)
 {
 	uint32_t old = x->again < off + len ? x->again : off + len;
@@ -245,7 +247,7 @@ static void count_sent(struct sl_exchange *x, uint32_t off, uint32_t len)
 	x->core->stats.stream_bytes_in += fresh;
 }
 
-/* The next message or piece of one. False: there is none, no credit, or no memory. */
+/* Sends the next message or piece of one. False: there is none, no credit, or no memory. */
 static bool send_part(struct sl_exchange *x, struct sl_rpc_channel *ch)
 {
 	struct sl_store *s = &x->request;
@@ -315,8 +317,8 @@ void sl_stream_pump(struct sl_exchange *x)
 }
 
 /*
- * Until a reply has said 101, bytes of the client wait here: they are of the new protocol, or of none
- * at all.
+ * Bytes of the client wait until the reply has status 101: they belong to the new protocol, or are
+ * dropped.
  */
 void sl_stream_on_reply_head(struct sl_exchange *x, struct sl_reply *r)
 {
@@ -326,13 +328,13 @@ void sl_stream_on_reply_head(struct sl_exchange *x, struct sl_reply *r)
 		x->stream.refused |= x->open;
 		x->open = false;
 		sl_store_free(&x->request, x->core->net->umem);
-		x->trailers_len = 0; /* which lay there too */
+		x->trailers_len = 0; /* they were dropped as well */
 	}
 	x->decided = true;
 	sl_stream_pump(x);
 }
 
-/* What its backend leaves is looked at from time to time, as what clients leave is. */
+/* Bytes that the backend does not take are checked like those of clients (min_rate.c). */
 static void pump_and_check(struct sl_exchange *x)
 {
 	sl_stream_pump(x);
@@ -349,7 +351,7 @@ bool sl_stream_message(struct sl_exchange *x, uint32_t len, bool compressed)
 	return true;
 }
 
-/* Its backend has taken more than it could without listening, and a narrow window in each round trip. */
+/* Returns true if the backend reads, and takes more per round trip than a small window allows. */
 static bool needs_wide(const struct sl_exchange *x)
 {
 	uint64_t passed = x->body_len - x->request.len, us;
@@ -366,7 +368,7 @@ static bool is_narrow(const struct sl_exchange *x)
 	return !x->trusted && !needs_wide(x);
 }
 
-/* Whether it is one of the few. */
+/* Makes the stream trusted if fewer than TRUSTED_MAX are. */
 static void count_as_trusted(struct sl_exchange *x)
 {
 	if (x->trusted || x->core->trusted >= TRUSTED_MAX)
@@ -389,14 +391,14 @@ bool sl_stream_take(struct sl_exchange *x, struct sl_chunk *chunk)
 
 	count_as_trusted(x);
 	x->stream.narrow = is_narrow(x);
-	if (!x->stream.windowed && x->client->conn) /* datagrams have none */
+	if (!x->stream.windowed && x->client->conn) /* datagrams have no connection */
 		(void)sl_tcp_narrow(sl_client_tcp(x->client), x->stream.narrow);
-	/* Where messages are not told apart, each piece that comes is one. */
+	/* Without message boundaries each chunk is a message. */
 	if (x->message_left)
 		x->message_left -= len;
 	else if (!put_length(x, len))
 		return false;
-	/* What waits, in one of many, wastes no frames. */
+	/* Copies small chunks of a waiting stream into shared frames. */
 	if (x->stream.narrow && x->request.len > MOVING_MAX)
 		stored = sl_store_copy(&x->request, u, chunk->ptr, len);
 	else
@@ -407,10 +409,7 @@ bool sl_stream_take(struct sl_exchange *x, struct sl_chunk *chunk)
 	return true;
 }
 
-/*
- * The front and the client learn that there is room; the exchange may be gone afterwards. Who was shut
- * out stays so until then, even if more may wait by now than when it was.
- */
+/* Sends, and tells front and client that there is room. May free the exchange. */
 static void resume_stream(struct sl_exchange *x)
 {
 	struct sl_client *cl = x->client;
@@ -428,12 +427,12 @@ static int start_stream(struct sl_exchange *x, struct sl_backend_ref *m)
 	bool open = x->open;
 	int rc;
 
-	/* As it was at its begin, but for what has come meanwhile. */
+	/* Restores the state of the begin, plus what has come since. */
 	x->open |= behind.len || x->stream.upgrade;
 	x->stream.awaits &= !behind.len;
 	x->request = x->head;
 	x->head = (struct sl_store){0};
-	rc = send_head(x, m); /* which keeps it as the head */
+	rc = send_head(x, m); /* stores it as the head */
 	if (rc)
 		x->head = x->request;
 	x->request = behind;
@@ -454,7 +453,7 @@ unsigned sl_streams_start_waiting(struct sl_pool *g)
 		if (rc == -ENOTCONN || rc == -EAGAIN)
 			break;
 		n++;
-		if (rc) { /* nor will it later, and others wait behind it */
+		if (rc) { /* it cannot be sent later either */
 			sl_exchange_fail(x, SL_OUTCOME_QUEUE_FULL);
 			continue;
 		}
@@ -472,7 +471,7 @@ static enum sl_outcome over_of(const struct sl_exchange *x)
 	return x->core->now_ns < x->deadline_ns ? SL_OUTCOME_NO_BACKEND : SL_OUTCOME_EXPIRED;
 }
 
-/* Lazy: parts only store when they came, and the timer finds out what is due. */
+/* Lazy: parts store their time only, and the timer checks what is due. */
 void sl_stream_on_timer(struct sl_exchange *x)
 {
 	enum sl_outcome over = over_of(x);
@@ -496,7 +495,7 @@ void sl_stream_on_timer(struct sl_exchange *x)
 void sl_stream_on_credit(void *app, void *cookie)
 {
 	(void)app;
-	sl_sent_batch_release_head(cookie); /* some of it was taken */
+	sl_sent_batch_release_head(cookie); /* the backend has taken some of it */
 	resume_stream(cookie);
 }
 
@@ -511,7 +510,7 @@ void sl_stream_on_continue(void *app, void *cookie)
 	sl_client_ready(x->client, &x->stream);
 }
 
-/* Those of one backend, in turns; until each class may have been refused, which has room of its own. */
+/* Resumes stalled streams of one backend in turn, until each class may have been refused once. */
 static unsigned retry_stalled(struct sl_backend_ref *m)
 {
 	unsigned n = 0, refused = 0;
