@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a worker that has nothing to do polls on for a while before it sleeps: while that is worth
- * it, of late. What polling has found was found earlier by as much as a sleep costs: the wake-up, and
- * the calls that ask for it and look what it was. That weighs some times what polling has cost, with
- * what it did not find. Where nothing is found it is tried now and then only. (As KVM's halt polling
- * grows and shrinks by what it finds.) That is learnt apart for three kinds of idle times, by what is
- * waited for.
+ * Adaptive polling: whether an idle worker polls for a while before it sleeps (compare KVM's halt
+ * polling). Polling that finds something saves the cost of a sleep: the wake-up and the system
+ * calls around it. The worker polls while those savings, weighted, exceed the time spent polling.
+ * Otherwise it polls only now and then. Each kind of idle time is learnt separately.
  */
 #ifndef SL_WORKER_ADAPTIVE_POLL_H
 #define SL_WORKER_ADAPTIVE_POLL_H
@@ -16,38 +14,42 @@
 #include "base/wakeup_cost.h"
 
 enum sl_adaptive_poll_for {
-	SL_POLL_CLIENTS,       /* nothing is asked: the next request */
-	SL_POLL_REPLIES,       /* what a backend computes, on a processor of its own */
-	SL_POLL_LOCAL_THREADS, /* what threads compute that may need this processor */
+	SL_POLL_CLIENTS,       /* no request outstanding: the next request */
+	SL_POLL_REPLIES,       /* a reply of a backend with a processor of its own */
+	SL_POLL_LOCAL_THREADS, /* results of threads that may need this processor */
 	SL_POLL_KINDS,
 };
 
 enum {
-	SL_POLL_ONE_SLEEP = 1 << 12, /* what a sleep costs */
-	SL_POLL_MEMORY = 16,         /* idle times */
-	SL_POLL_TRIAL = 32,          /* one in so many, where it is not worth it */
-	/* Latency weighs more than processor time, our own or that of somebody else. */
+	SL_POLL_ONE_SLEEP = 1 << 12, /* unit of cost */
+	SL_POLL_MEMORY = 16,         /* idle times that are averaged */
+	SL_POLL_TRIAL = 32,          /* one in so many is polled although it does not pay */
+	/* Latency weighs more than processor time. */
 	SL_POLL_WEIGHT = 8,
 	SL_POLL_WEIGHT_LOCAL_THREADS = 2,
-	/* A reply takes about as long as the last ones: for as long as is worth it if it always comes. */
+	/*
+	 * A reply takes about as long as the last ones. It is polled for as long as pays if it
+	 * always comes.
+	 */
 	SL_POLL_REPLY_SLEEPS = SL_POLL_WEIGHT,
-	SL_POLL_STEP = 16, /* the median of sleeps follows by a part of itself, and by as many ns */
+	SL_POLL_STEP = 16, /* the running median moves by this part of itself, plus as many ns */
 };
 
 struct sl_adaptive_poll_kind {
-	int32_t found, polled; /* averages of what was polled, in sleeps of SL_POLL_ONE_SLEEP */
+	int32_t found, polled; /* averages: polls that found something, time polled */
 	uint32_t idles;
 };
 
 struct sl_adaptive_poll {
-	uint64_t wake_ns;   /* what a wake-up takes; or for how long it polls */
-	uint64_t beside_ns; /* what the calls around a sleep take: their median, of late */
-	bool always;        /* as an operator has written */
-	bool on;            /* this time */
+	uint64_t wake_ns;   /* wake-up latency, or the configured polling time */
+	uint64_t beside_ns; /* median time of the system calls around a sleep */
+	bool always;        /* configured */
+	bool on;            /* polls in this idle time */
 	enum sl_adaptive_poll_for what;
 	struct sl_adaptive_poll_kind kinds[SL_POLL_KINDS];
 };
 
+/* Starts as if polling had always found something. `always`: polls for wake_ns each time. */
 static inline void sl_adaptive_poll_init(struct sl_adaptive_poll *s, uint64_t wake_ns, bool always)
 {
 	*s = (struct sl_adaptive_poll){.wake_ns = wake_ns, .always = always};
@@ -55,12 +57,13 @@ static inline void sl_adaptive_poll_init(struct sl_adaptive_poll *s, uint64_t wa
 		s->kinds[i].found = SL_POLL_ONE_SLEEP;
 }
 
+/* Returns the cost of a sleep. */
 static inline uint64_t sl_adaptive_poll_sleep_ns(const struct sl_adaptive_poll *s)
 {
 	return s->wake_ns + s->beside_ns;
 }
 
-/* For how long it polls at most. */
+/* Returns the longest time to poll. */
 static inline uint64_t sl_adaptive_poll_max_ns(const struct sl_adaptive_poll *s)
 {
 	if (s->always)
@@ -69,13 +72,13 @@ static inline uint64_t sl_adaptive_poll_max_ns(const struct sl_adaptive_poll *s)
 	       (s->what == SL_POLL_REPLIES ? SL_POLL_REPLY_SLEEPS : 1);
 }
 
-/* Of an idle time that has begun: whether it still polls after idle_ns of it. */
+/* Returns true if it still polls after idle_ns of an idle time. */
 static inline bool sl_adaptive_poll_on(const struct sl_adaptive_poll *s, uint64_t idle_ns)
 {
 	return s->on && idle_ns <= sl_adaptive_poll_max_ns(s);
 }
 
-/* There is nothing to do, after idle_ns of that. True: it polls. */
+/* Begins an idle time, after idle_ns of it. Returns true if it polls. */
 static inline bool sl_adaptive_poll_begin(struct sl_adaptive_poll *s,
 					  enum sl_adaptive_poll_for what, uint64_t idle_ns)
 {
@@ -89,7 +92,7 @@ static inline bool sl_adaptive_poll_begin(struct sl_adaptive_poll *s,
 	return s->on = sl_adaptive_poll_on(s, idle_ns);
 }
 
-/* That is over, after idle_ns. */
+/* Ends an idle time after idle_ns. */
 static inline void sl_adaptive_poll_end(struct sl_adaptive_poll *s, bool found, uint64_t idle_ns)
 {
 	struct sl_adaptive_poll_kind *k = &s->kinds[s->what];
@@ -106,12 +109,15 @@ static inline void sl_adaptive_poll_end(struct sl_adaptive_poll *s, bool found, 
 	s->on = false;
 }
 
-/* It has slept. beside_ns: from its decision until it can work again, less the time asleep. */
+/*
+ * Records a sleep. beside_ns: time from the decision until the worker runs again, less the time
+ * asleep.
+ */
 static inline void sl_adaptive_poll_slept(struct sl_adaptive_poll *s, uint64_t beside_ns)
 {
 	uint64_t step_ns = s->beside_ns / SL_POLL_STEP + SL_POLL_STEP;
 
-	/* As of a wake-up: more is a busy machine. */
+	/* More than a wake-up may cost means a busy machine. */
 	if (beside_ns > s->beside_ns && s->beside_ns < SL_WAKEUP_MAX_NS)
 		s->beside_ns += step_ns;
 	else

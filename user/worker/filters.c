@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stands between TCP and a client, by the listener: PROXY, TLS, both or nothing. */
+/* Filters between TCP and a client, by listener: PROXY, TLS, both or none. */
 #include "worker/filters.h"
 
 #include <errno.h>

@@ -6,10 +6,13 @@ struct sl_config;
 struct sl_tls_config;
 struct sl_worker;
 
-/* `handshakes`: who makes them; the rest of it is filled in. After the core. 0 or -errno. */
+/*
+ * Creates the filters after the core. `handshakes` has the TLS thread functions; the rest is filled
+ * in. Returns 0 or -errno.
+ */
 int sl_worker_filters_init(struct sl_worker *w, const struct sl_config *cfg,
 			   const struct sl_tls_config *handshakes);
-/* After the core's end. */
+/* Frees them after the core. */
 void sl_worker_filters_fini(struct sl_worker *w);
 
 #endif

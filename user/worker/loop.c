@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A worker's thread. Read from the bottom: sl_worker_run -> run_once, the burst as a list of steps;
- * without work idle -> sleep_until_event -> sleep_in_epoll, as adaptive_poll.h says when.
+ * A worker's event loop: run_once() is one burst. Without work the worker polls (adaptive_poll.h),
+ * then sleeps.
  */
 #include "worker/worker.h"
 
@@ -34,13 +34,15 @@ static unsigned receive_frames(struct sl_worker *w, uint64_t now_ns)
 	return total + sl_handover_poll(&w->net);
 }
 
-/* So much has come of clients that is to be computed; their ACKs are no reason to have polled. */
+/*
+ * Returns the number of requests and stream parts received. ACKs do not count as found by polling.
+ */
 static uint64_t requests_seen(const struct sl_core *c)
 {
 	return c->stats.requests + c->stats.stream_parts_in;
 }
 
-/* One burst, run to completion. Returns how much there was to do. */
+/* Runs one burst to completion. Returns how much there was to do. */
 static unsigned run_once(struct sl_worker *w)
 {
 	struct sl_core *c = &w->core;
@@ -56,7 +58,7 @@ static unsigned run_once(struct sl_worker *w)
 	n += answers;
 	sl_tcp_timer(c->tcp);
 	n += sl_core_run(c);
-	sl_rpc_flush(c->rpc, now_ns); /* first: backends compute while we transmit */
+	sl_rpc_flush(c->rpc, now_ns); /* first, so that backends compute during transmission */
 	sl_core_flush(&w->core);
 	n += sl_tcp_output(w->core.tcp);
 	sl_net_flush(&w->net);
@@ -73,7 +75,7 @@ static uint64_t next_ns(struct sl_worker *w)
 {
 	uint64_t next = sl_tcp_next_ns(w->core.tcp), due = sl_core_next_ns(&w->core);
 
-	/* The kernel takes frames of the tx ring only when called: what it left goes once more. */
+	/* The kernel sends from the tx ring only when called: retry what it left. */
 	for (unsigned i = 0; i < w->port_cnt; i++) {
 		if (sl_xsk_tx_unsent(w->ports[i]))
 			return w->core.now_ns + TX_RETRY_NS;
@@ -93,8 +95,8 @@ static bool is_among(const struct epoll_event *events, int n, int fd)
 }
 
 /*
- * Until a packet, a message, a completion or a timer. Whether the RPC has something. *asleep_ns: how
- * long that was.
+ * Sleeps until a packet, message, completion or timer. Returns true if the RPC has events.
+ * *asleep_ns: time asleep.
  */
 static bool sleep_in_epoll(struct sl_worker *w, uint64_t *asleep_ns)
 {
@@ -116,15 +118,16 @@ static bool sleep_in_epoll(struct sl_worker *w, uint64_t *asleep_ns)
 	*asleep_ns = woken_ns - now_ns;
 	if (n > 0)
 		w->busy_ns = woken_ns;
-	/* A call of the kernel only for who has something: most sleeps end with a packet or a bell. */
+	/* Read only if signalled: most sleeps end for other reasons. */
 	if (is_among(events, n, w->wake_fd) && read(w->wake_fd, &count, sizeof(count)) < 0 &&
 	    errno != EAGAIN)
-		w->stopping = true; /* our own eventfd is gone: nothing can be relied on */
+		w->stopping = true; /* our own eventfd is gone */
 	return is_among(events, n, sl_rpc_fd(w->core.rpc));
 }
 
 /*
- * Everything is armed first and polled once more, so what came in between is not slept through.
+ * Arms all wake-ups and runs once more before sleeping, so that nothing that came meanwhile is
+ * missed.
  */
 static void sleep_until_event(struct sl_worker *w)
 {
@@ -141,8 +144,8 @@ static void sleep_until_event(struct sl_worker *w)
 }
 
 /*
- * The gateway's own agents or handshake threads may have to have this processor. A backend has its
- * own; what it answers, asleep, a worker would find later by as much as a wake-up takes.
+ * Returns what is awaited. Local agents and TLS threads may need this processor, so polling weighs
+ * less for them.
  */
 static enum sl_adaptive_poll_for awaited_kind(const struct sl_worker *w)
 {

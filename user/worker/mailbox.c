@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What other threads want of a worker: the control thread and the dialers put messages in, the
- * worker takes them out between two bursts. None of them waits for another.
+ * A worker's mailbox: other threads put messages in, the worker takes them out between two bursts.
+ * Neither waits for the other.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ int sl_worker_tell(struct sl_worker *w, const struct sl_worker_msg *msg)
 		return -ENOMEM;
 	*m = *msg;
 	while (sl_worker_send(w, m) == -EAGAIN)
-		usleep(1000); /* the worker empties its mailbox in every loop */
+		usleep(1000); /* the worker empties its mailbox in each round */
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One worker: one thread, one core, its own receive queues, memory, connections, timers and RPC
- * channels. Others reach it by messages only, which it reads between two bursts.
+ * A worker: one thread with its own receive queues, memory, connections, timers and RPC channels.
+ * Other threads send messages, which it reads between two bursts.
  */
 #ifndef SL_WORKER_WORKER_H
 #define SL_WORKER_WORKER_H
@@ -21,8 +21,8 @@ struct sl_transport;
 
 enum sl_worker_verb {
 	SL_WORKER_ADOPT,
-	SL_WORKER_FORGET,  /* the member's link by that connection has ended at the other end */
-	SL_WORKER_RELEASE, /* the member is not used any more: its link ends after its requests */
+	SL_WORKER_FORGET,  /* the peer no longer has the backend's connection `number` */
+	SL_WORKER_RELEASE, /* the backend is no longer used: its link ends after its requests */
 	SL_WORKER_PREPARE, /* see core/reload.h */
 	SL_WORKER_SWITCH,
 	SL_WORKER_DRAIN,
@@ -30,14 +30,14 @@ enum sl_worker_verb {
 };
 
 /*
- * Belongs to the worker once it is sent, but for the table, which stays the control thread's;
- * allocated and freed with malloc.
+ * A message. Allocated with malloc; the worker owns and frees it once it is sent. wcfg stays the
+ * control thread's.
  */
 struct sl_worker_msg {
 	enum sl_worker_verb verb;
 	struct sl_backend_ref *backend;
 	struct sl_transport *transport;
-	uint32_t number; /* of a virtual connection */
+	uint32_t number; /* number of a virtual connection */
 	struct sl_worker_cfg *wcfg;
 };
 
@@ -48,7 +48,7 @@ struct sl_worker {
 	struct sl_umem umem;
 	struct sl_net net;
 	struct sl_core core;
-	struct sl_tls *tls; /* of its connections */
+	struct sl_tls *tls; /* TLS of its connections */
 	struct sl_proxy_env proxy;
 	struct sl_port *ports[SL_MAX_PORTS];
 	unsigned port_cnt;
@@ -56,38 +56,45 @@ struct sl_worker {
 	struct sl_mpsc *mailbox;
 	pthread_t thread;
 	bool thread_started;
-	bool stopping, draining; /* the worker's own */
+	bool stopping, draining; /* used by the worker only */
 	_Atomic bool drained;
-	bool news;        /* the last look has found what is to be computed, or was */
-	bool idle;        /* it has looked since, and polls */
-	uint64_t busy_ns; /* last time that there was something to do */
+	bool news;        /* the last round found requests or replies */
+	bool idle;        /* the last round found nothing; the worker polls */
+	uint64_t busy_ns; /* last time with something to do */
 	uint64_t loops, busy_loops, sleeps;
 };
 
-/* Everything but ports (added by the gateway in between) and the thread. 0 or -errno. */
+/* Creates all but ports and thread. Ports are added by the gateway next. Returns 0 or -errno. */
 int sl_worker_init(struct sl_worker *w, const struct sl_config *cfg, unsigned index,
 		   uint32_t frame_size);
 /*
- * With its ports in place: the stack, the core, the sleeping place. `tls`: who makes handshakes; the
- * rest of it is filled in.
+ * Creates stack, core and epoll set, once the ports exist. `tls` has the TLS thread functions; the
+ * rest is filled in. Returns 0 or -errno.
  */
 int sl_worker_build(struct sl_worker *w, const struct sl_config *cfg,
 		    const struct sl_core_maps *maps, const struct sl_tls_config *tls);
+/* Starts the thread. Returns 0 or -errno. */
 int sl_worker_start(struct sl_worker *w);
 /* Ends the thread and waits for it. */
 void sl_worker_stop(struct sl_worker *w);
+/* Frees the worker, whose thread has ended. */
 void sl_worker_fini(struct sl_worker *w);
 
-/* mailbox.c. Any thread. 0, or -EAGAIN: the mailbox is full and the message still the caller's. */
+/*
+ * Sends a message. Any thread. Returns 0, or -EAGAIN: the mailbox is full and the caller keeps the
+ * message.
+ */
 int sl_worker_send(struct sl_worker *w, struct sl_worker_msg *msg);
-/* The control thread: the same for a copy of it, waiting for room. 0 or -ENOMEM. */
+/* Sends a copy of a message and waits for room. Control thread. Returns 0 or -ENOMEM. */
 int sl_worker_tell(struct sl_worker *w, const struct sl_worker_msg *msg);
-/* The worker's own: 0 or -errno; what is left in it is freed; how many messages it had. */
+/* Creates the mailbox. Returns 0 or -errno. */
 int sl_worker_mailbox_open(struct sl_worker *w);
+/* Frees the mailbox and the messages in it. */
 void sl_worker_mailbox_close(struct sl_worker *w);
+/* Handles all messages. Worker. Returns how many. */
 unsigned sl_worker_read_mailbox(struct sl_worker *w);
 
-/* loop.c */
+/* Runs the event loop until SL_WORKER_STOP (loop.c). */
 void sl_worker_run(struct sl_worker *w);
 
 #endif
