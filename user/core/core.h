@@ -117,10 +117,9 @@ struct sl_core {
 	uint32_t trusted;       /* streams that may send before a backend has answered (stream.c) */
 	uint32_t keeping;       /* streams that keep a copy of what was sent (stream.c) */
 	struct sl_list stalled; /* backends with parts that wait, by stalled_node (stream.c) */
-	struct sl_list
-		paused_bodies; /* exchanges whose body is not read for now, by item.link (backpressure.c) */
-	uint64_t paused_ns;   /* when the last of them resumed, or the first was paused */
-	struct sl_list ready; /* exchanges whose fronts must be notified, by item.link */
+	struct sl_list paused_bodies; /* not read for now, by item.link (backpressure.c) */
+	uint64_t paused_ns;           /* when the last of them resumed, or the first was paused */
+	struct sl_list ready;         /* exchanges whose fronts must be notified, by item.link */
 	struct sl_loan loan;
 	uint32_t client_head;  /* index + 1, see client.h */
 	struct sl_span *spans; /* scratch for one batch */

@@ -99,7 +99,7 @@ TEST(all_but_these)
 }
 
 /* What is not for a listener is not looked at: the kernel has its own rules for it. */
-TEST(what_is_not_served_is_not_denied)
+TEST(prefixes_apply_to_listeners_only)
 {
 	struct packet p = {0};
 	struct outcome o;
@@ -199,7 +199,7 @@ static enum sl_rx_verdict tagged(int outer, int inner)
 	return o.verdict;
 }
 
-TEST(each_vlan_reaches_whom_it_may)
+TEST(vlan_reaches_only_its_own_listeners)
 {
 	enum { PRIORITY = 5 << 13, YES = SL_RX_REDIRECT, NO = SL_RX_PASS_VLAN };
 	static const struct {

@@ -231,7 +231,7 @@ TEST(generic_when_asked_or_native_refused)
 	ck_assert_uint_eq(attached("sld"), 0);
 }
 
-TEST(what_cannot_be_attached_is_refused_with_the_reason)
+TEST(failed_attach_reports_the_reason)
 {
 	struct sl_xdp_options o = plain;
 	char folder[] = "/tmp/sl-pins-XXXXXX";
@@ -530,7 +530,7 @@ TEST(sigkill_leaves_no_program)
 }
 
 /* What nobody holds any more goes, what a living gateway has pinned stays. */
-TEST(what_nobody_holds_is_swept)
+TEST(unused_pins_are_removed)
 {
 	pid_t pid = start_gateway();
 	uint32_t id = pinned_id(SL_PIN_ROOT "/sl0", "sl_xsks");

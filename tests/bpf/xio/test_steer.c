@@ -202,7 +202,7 @@ TEST(shed_by_the_worker_of_the_queue)
 }
 
 /* As many as there is room for; then one in 16, while what exists goes on as before. */
-TEST(shed_what_has_no_room)
+TEST(opens_beyond_the_limit_are_shed)
 {
 	enum { ROOM = 5, RUNS = 1600, SHARE = RUNS / 16, SLACK = 60 }; /* six standard deviations */
 	struct packet p[3] = {0};

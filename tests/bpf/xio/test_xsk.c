@@ -481,7 +481,7 @@ TEST(flood_leaves_room)
 }
 
 /* No more than half of the frames are theirs when segments wait there, and all that is left. */
-TEST(what_waits_counts)
+TEST(waiting_segments_limit_new_connections)
 {
 	enum { FILL = FRAMES / 4, HALF = FILL / 2, WAITING = 96, FLOOD = 100, LUCKY = 26 };
 	struct sl_frame *f;

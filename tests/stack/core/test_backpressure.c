@@ -32,7 +32,7 @@ static void ask_and_not_read(unsigned cnt)
 #define LARGE                                                                                      \
 	"max_connections = 64 address_connections = 1 max_exchanges = 4096 send_timeout = 60s "
 
-TEST(what_tcp_has_for_a_client_is_its_address_s)
+TEST(bytes_queued_in_tcp_count_for_the_address)
 {
 	struct peer *good;
 
@@ -61,7 +61,7 @@ TEST(what_tcp_has_for_a_client_is_its_address_s)
 }
 
 /* Each has a little, and takes it as it is asked to. */
-TEST(who_reads_goes_on_at_the_limit_of_his_address)
+TEST(reading_client_continues_at_the_limit_of_its_address)
 {
 	struct peer *p[8];
 
@@ -79,7 +79,7 @@ TEST(who_reads_goes_on_at_the_limit_of_his_address)
 	stop();
 }
 
-TEST(the_heaviest_by_what_tcp_has_gives_way_at_once)
+TEST(client_with_most_unread_bytes_is_evicted_at_once)
 {
 	static uint8_t body[1 << 20];
 	struct peer *good;
@@ -101,7 +101,7 @@ TEST(the_heaviest_by_what_tcp_has_gives_way_at_once)
 }
 
 /* Where most places for connections were never used, those that are used are still found at once. */
-TEST(who_gives_way_is_found_among_many_places)
+TEST(victim_is_found_among_many_slots)
 {
 	static uint8_t body[1 << 20];
 	struct peer *good;
@@ -147,7 +147,7 @@ static struct sl_tcp_stats tcp_stats(void)
 	return s;
 }
 
-TEST(half_open_connections_keep_nobody_out)
+TEST(half_open_connections_do_not_keep_clients_out)
 {
 	start("max_connections = 64 max_exchanges = 64");
 	open_by_half(BAD, 200);
@@ -173,7 +173,7 @@ TEST(nor_do_they_together_with_idle_ones)
 }
 
 /* Not even for longer than others have been idle. */
-TEST(who_is_in_the_midst_of_a_head_is_not_idle)
+TEST(connection_with_a_partial_head_is_not_idle)
 {
 	struct peer *slow;
 
@@ -310,7 +310,7 @@ TEST(only_bodies_of_the_heavy_wait)
 	stop();
 }
 
-TEST(who_waits_in_vain_gives_way)
+TEST(paused_body_without_progress_is_evicted)
 {
 	struct peer *bad, *good;
 
@@ -361,7 +361,7 @@ TEST(of_equals_the_older_gives_way)
 }
 
 /* A worker that sleeps while nothing is due looks at a body that does not come as early as others. */
-TEST(who_waits_for_a_body_does_not_oversleep)
+TEST(time_out_of_a_paused_body_is_not_missed)
 {
 	const struct sl_exchange *x;
 	uint64_t check_ns;

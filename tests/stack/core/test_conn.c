@@ -524,7 +524,7 @@ static enum sl_serving serves(enum sl_asked what, const char *name)
 }
 
 /* Nothing is up here: what is known is not serving. */
-TEST(whether_somebody_serves_is_asked_by_pool_or_by_route)
+TEST(health_is_reported_by_pool_or_by_route)
 {
 	start(0);
 	ck_assert_int_eq(serves(SL_ASKED_POOL, "p"), SL_SERVING_NO);

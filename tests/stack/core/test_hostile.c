@@ -433,7 +433,7 @@ TEST(many_that_hold_a_little_and_stand_still_give_way_too)
 	stop();
 }
 
-TEST(who_holds_most_frames_gives_way_to_newcomers)
+TEST(request_with_most_frames_is_evicted_for_new_ones)
 {
 	static uint8_t body[2 << 20];
 	const char *head = "POST /pool HTTP/1.1\r\nHost: a\r\nContent-Length: 2097153\r\n\r\n";
@@ -460,7 +460,7 @@ TEST(who_holds_most_frames_gives_way_to_newcomers)
 }
 
 /* Replies that were given to TCP are no exchange's any more. */
-TEST(who_does_not_read_gives_way_to_a_body_that_moves)
+TEST(unread_reply_is_evicted_before_a_moving_body)
 {
 	static uint8_t body[1 << 20];
 	struct peer *good;

@@ -186,7 +186,7 @@ static struct peer *h2_dial(uint8_t host)
 #define STALLED "max_connections = 64 max_exchanges = 4096 "
 
 /* Some addresses have the frames between them; or have had many other streams before, that are silent. */
-TEST_EACH(streams_to_a_stalled_backend_give_way_to_others, 2)
+TEST_EACH(streams_to_a_stalled_backend_are_evicted, 2)
 {
 	enum { CONNS = 12, STREAMS = 40, SILENT = 80 };
 	struct peer *early, *good;
@@ -225,7 +225,7 @@ TEST_EACH(streams_to_a_stalled_backend_give_way_to_others, 2)
 }
 
 /* The same by HTTP/1, where TCP keeps what the stream does not take. */
-TEST(so_do_those_of_http1)
+TEST(http1_streams_to_a_stalled_backend_are_evicted)
 {
 	enum { CONNS = 58 };
 	static uint8_t body[192 << 10];

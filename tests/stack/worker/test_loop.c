@@ -94,7 +94,7 @@ static void *tell_later(void *arg)
 }
 
 /* What a sleep takes is known from its calls, without the time asleep. */
-TEST(each_sleep_tells_what_sleeping_takes)
+TEST(each_sleep_updates_the_wakeup_cost)
 {
 	enum { SLEEPS = 20, BESIDE_NS = 150000 };
 	pthread_t teller;

@@ -39,7 +39,7 @@ TEST(signals_do_not_end_the_wait_for_a_child)
 	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 7);
 }
 
-TEST(whoever_is_no_child_is_not_waited_for)
+TEST(wait_returns_for_a_process_that_is_no_child)
 {
 	int status = 42;
 

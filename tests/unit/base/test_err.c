@@ -26,7 +26,7 @@ TEST(a_text_is_cut_where_its_memory_ends)
 	ck_assert_int_eq(memory[6], '7');
 }
 
-TEST(nobody_has_to_listen)
+TEST(fail_returns_its_code_without_a_buffer)
 {
 	struct sl_err none = {NULL, 0};
 

@@ -25,7 +25,7 @@ TEST(a_tenth_of_the_time_is_earned)
 	ck_assert_int_eq(s.credit_ns, 0);
 }
 
-TEST(who_uses_a_tenth_keeps_what_it_had)
+TEST(credit_stays_at_a_tenth_of_the_processor)
 {
 	struct sl_fair_share s = fresh();
 
@@ -35,7 +35,7 @@ TEST(who_uses_a_tenth_keeps_what_it_had)
 	ck_assert_int_eq(s.credit_ns, 1);
 }
 
-TEST(who_had_an_idle_processor_is_owed_soon)
+TEST(debt_from_an_idle_processor_is_bounded)
 {
 	struct sl_fair_share s = fresh();
 
@@ -45,7 +45,7 @@ TEST(who_had_an_idle_processor_is_owed_soon)
 	unit_check(sl_fair_share_update(&s, s.now_ns + 1 * MS, s.used_ns));
 }
 
-TEST(what_is_saved_is_bounded_and_less_if_nothing_was_asked_for)
+TEST(savings_are_bounded_and_smaller_without_demand)
 {
 	struct sl_fair_share s = fresh();
 

@@ -40,7 +40,7 @@ TEST(a_line_has_time_level_thread_and_text)
 	ck_assert_int_ge(year, 2024);
 }
 
-TEST(what_is_below_the_level_is_not_written)
+TEST(messages_below_the_level_are_not_written)
 {
 	enum sl_log_level level = SL_LOG_ERR;
 

@@ -135,7 +135,7 @@ static void write_after_put(void *arg)
 	sl_mempool_get(p);
 }
 
-TEST(what_is_put_back_wrongly_is_noticed)
+TEST(wrong_put_is_detected)
 {
 	struct sl_mempool p;
 
@@ -147,7 +147,7 @@ TEST(what_is_put_back_wrongly_is_noticed)
 }
 #else
 /* Left out and counted: nobody gets what somebody has. */
-TEST(what_is_put_back_wrongly_is_noticed)
+TEST(wrong_put_is_detected)
 {
 	uint64_t broken = sl_checks_broken();
 	struct sl_mempool p;

@@ -210,7 +210,7 @@ TEST(spoofed_flood_does_not_push_out_a_client)
 	ck_assert_uint_eq(drops[SL_OUTCOME_QUEUE_FULL], 5); /* the newest of the flood */
 }
 
-TEST(shares_even_out_whoever_comes_first)
+TEST(shares_are_even_in_any_order_of_arrival)
 {
 	struct sl_prng rng;
 	unsigned cnt[4] = {0};
@@ -405,7 +405,7 @@ TEST(second_batch_is_sent_ahead_of_the_end)
 }
 
 /* The first one goes alone, so that a round trip is measured; but its handler may keep it for ever. */
-TEST_EACH(nobody_waits_for_a_batch_that_does_not_end, 2)
+TEST_EACH(requests_do_not_wait_for_a_lost_batch, 2)
 {
 	start(_i ? (struct sl_cfg_batch){.policy = SL_POLICY_FIXED, .size = 4} : adaptive, 1);
 	teach(1);
@@ -458,7 +458,7 @@ TEST(request_is_not_sent_to_where_it_failed)
 }
 
 /* Whatever decides when it goes; but what queues at its backend may wait for one to come back. */
-TEST_EACH(who_has_no_backend_left_goes, SL_POLICY_CNT)
+TEST_EACH(request_without_an_allowed_backend_is_dropped, SL_POLICY_CNT)
 {
 	start((struct sl_cfg_batch){.policy = (enum sl_policy)_i, .size = 8}, 2);
 	refuse = -EAGAIN;
@@ -508,7 +508,7 @@ TEST(after_a_long_outage_requests_are_refused_at_once_until_a_backend_is_up)
 	ck_assert_int_eq(submit_for(3, UINT64_MAX), SL_OUTCOME_OK);
 }
 
-TEST(what_waits_for_others_stays_and_goes_to_them)
+TEST(request_waiting_for_another_backend_is_sent_to_it)
 {
 	start(adaptive, 3);
 	pool.subset = 2;
@@ -539,7 +539,7 @@ TEST(what_waits_for_others_stays_and_goes_to_them)
 	ck_assert_uint_eq(drops[SL_OUTCOME_NO_BACKEND], 1);
 }
 
-TEST(a_backend_that_failed_it_is_none_that_is_idle_for_it)
+TEST(backend_that_failed_a_request_is_not_idle_for_it)
 {
 	start(adaptive, 2);
 	for (unsigned i = 0; i < 2; i++) {

@@ -128,7 +128,7 @@ TEST(slow_backend_then_fast_recovers)
 	ck_assert_uint_eq(live.bound_ns, 100 * MS);
 }
 
-TEST(wider_bound_holds_for_those_that_wait)
+TEST(wider_bound_applies_to_queued_requests)
 {
 	start(adaptive, 1);
 	teach(1);
@@ -465,7 +465,7 @@ TEST(a_backend_is_tested_by_its_eighth_batch)
 }
 
 /* A bound that no backend can keep is widened by what the fastest one takes, and by how that varies. */
-TEST(a_widened_bound_has_room_for_what_varies)
+TEST(widened_bound_includes_the_margin)
 {
 	double least, dev;
 

@@ -24,7 +24,7 @@ static void outstanding(unsigned backend, uint32_t batches, uint32_t requests)
 	ck_assert_uint_eq(have_requests, requests);
 }
 
-TEST(nothing_waits_for_what_is_there)
+TEST(direct_requests_do_not_wait)
 {
 	start(direct, 1);
 	for (unsigned i = 0; i < 50; i++) {
@@ -40,7 +40,7 @@ TEST(nothing_waits_for_what_is_there)
 	outstanding(0, 49, 49);
 }
 
-TEST(what_comes_together_is_dealt_out)
+TEST(simultaneous_requests_are_spread)
 {
 	start(direct, 3);
 	submit_many(30);
@@ -160,7 +160,7 @@ TEST(batches_of_another_kind_before_a_reload_end_as_theirs)
 	outstanding(0, 0, 0);
 }
 
-TEST(what_is_late_is_not_sent)
+TEST(expired_requests_are_not_sent)
 {
 	start(direct, 1);
 	ck_assert_int_eq(submit_for(1, now_ns + MS), SL_OUTCOME_OK);

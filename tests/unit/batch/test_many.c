@@ -113,7 +113,7 @@ TEST(all_of_them_get_their_part)
 }
 
 /* A round over all of them takes many ticks, which do not wait for the next request. */
-TEST(what_they_take_is_known_soon)
+TEST(service_times_are_known_soon)
 {
 	uint64_t start_ns;
 
@@ -137,7 +137,7 @@ TEST(what_they_take_is_known_soon)
 	ck_assert_uint_ge(sl_batcher_next_ns(b), now_ns + 200 * MS);
 }
 
-TEST(one_that_is_left_is_found)
+TEST(last_idle_backend_is_found)
 {
 	struct sl_batch_item *item = &items[0];
 
@@ -160,7 +160,7 @@ TEST(one_that_is_left_is_found)
 	ck_assert_uint_eq(last, 1023);
 }
 
-TEST(when_all_are_full_the_next_that_ends_gets_what_waits)
+TEST(first_backend_to_finish_gets_the_waiting_requests)
 {
 	unsigned n = 0;
 

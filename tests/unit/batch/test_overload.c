@@ -91,7 +91,7 @@ TEST_EACH(stalls_are_no_overload, 4)
 }
 
 /* The gateway itself stood still: what came meanwhile comes at once. */
-TEST(what_piled_up_before_is_no_demand)
+TEST(backlog_of_a_stall_is_no_demand)
 {
 	for (unsigned round = 0; round < 20; round++) {
 		pass(40 * 0.9, 1);

@@ -171,7 +171,7 @@ TEST(a_queue_that_ends_gives_back_its_memory)
 }
 
 /* Each allocation that fails, in turn. */
-TEST(a_queue_without_memory_is_none)
+TEST(queue_init_fails_without_memory)
 {
 	struct sl_batch_queue other;
 	long before = allocs_alive;

@@ -71,7 +71,7 @@ TEST(zones_hold_whatever_comes_and_goes)
 	}
 }
 
-TEST(who_is_beyond_the_room_is_not_up)
+TEST(backend_number_beyond_the_room_is_not_up)
 {
 	ck_assert(!sl_roster_up(&roster, ROOM));
 	ck_assert(!sl_roster_idle(&roster, ROOM));

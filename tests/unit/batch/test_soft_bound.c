@@ -79,7 +79,7 @@ static void stall_at(double load)
 
 FIXTURE(NULL, tear_down)
 
-TEST_EACH(stall_refuses_nobody, 4)
+TEST_EACH(stall_causes_no_refusals, 4)
 {
 	begin(SL_BOUND_SOFT);
 	stall_at(loads[_i]);
@@ -113,7 +113,7 @@ TEST(sustained_overload_is_refused_early_and_the_rest_is_in_time)
 	ck_assert_uint_gt(live.shed_level, 0);
 }
 
-TEST(after_an_overload_a_stall_refuses_nobody_again)
+TEST(stall_after_an_overload_causes_no_refusals)
 {
 	unsigned before;
 

@@ -95,7 +95,7 @@ static uint64_t serve(struct sl_batcher *b, uint64_t now_ns)
 FIXTURE(set_up, NULL)
 
 /* Small after large: a shorter queue, smaller batches, one backend more. */
-TEST(what_waits_moves_on)
+TEST(queued_requests_move_to_the_new_batcher)
 {
 	struct sl_cfg_pool before = make_pool(256, 32, 1), after = make_pool(16, 4, 3);
 	struct sl_batcher *old = sl_batcher_create(&before, &ops, NULL, &live, &ctl), *new;
@@ -142,7 +142,7 @@ TEST(what_waits_moves_on)
 	sl_batcher_destroy(new);
 }
 
-TEST(what_was_learned_moves_on)
+TEST(learnt_values_move_to_the_new_batcher)
 {
 	struct sl_cfg_pool before = make_pool(256, 32, 1), after = make_pool(512, 64, 1);
 	struct sl_batcher *old = sl_batcher_create(&before, &ops, NULL, &live, &ctl), *new;

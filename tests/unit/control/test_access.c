@@ -76,7 +76,7 @@ static json_int_t number_of(const json_t *o, const char *key)
 	return json_integer_value(json_object_get(o, key));
 }
 
-TEST(json_says_what_happened)
+TEST(json_line_has_all_fields)
 {
 	struct sl_event e = event_of("/x", 2);
 	json_t *o = parsed(&e);
@@ -155,7 +155,7 @@ TEST(fields_are_chosen)
 	chosen.fields = 0;
 }
 
-TEST(combined_has_who_sent_it_and_from_where)
+TEST(combined_line_has_address_referer_and_user_agent)
 {
 	char text[SL_ACCESS_LINE_MAX];
 	struct sl_event e = event_of("/x", 2);
@@ -202,7 +202,7 @@ TEST_EACH(combined_holds_any_byte, 256)
 	ck_assert_str_eq(text, wanted);
 }
 
-TEST_EACH(statuses_are_what_the_client_was_told, 10)
+TEST_EACH(status_field_is_the_status_sent, 10)
 {
 	static const struct {
 		uint8_t proto, outcome;
@@ -319,7 +319,7 @@ TEST(lines_follow_the_name_of_the_file)
 	sl_access_log_close(l);
 }
 
-TEST(of_what_went_well_a_share_is_written_of_errors_all)
+TEST(sampling_applies_to_successes_only)
 {
 	struct sl_access_log *l;
 
@@ -346,7 +346,7 @@ TEST_EACH(nothing_but_a_file_is_opened, 3)
 	ck_assert_msg(strstr(err.text, file) != NULL, "%s", err.text);
 }
 
-TEST(what_cannot_be_written_waits)
+TEST(unwritable_lines_wait)
 {
 	struct sl_access_log *l = open_log();
 	struct rlimit old, none;

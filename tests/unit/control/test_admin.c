@@ -113,7 +113,7 @@ TEST(pages_from_elsewhere_are_refused)
 }
 
 /* More than there are places of any kind: the oldest of them go, probes and operators come in. */
-TEST(who_is_silent_keeps_nobody_out)
+TEST(silent_connections_do_not_keep_others_out)
 {
 	enum { SILENT = 200 };
 	static const char half[] = "GET /metrics HTTP/1.1\r\nHost:";
@@ -146,7 +146,7 @@ TEST(who_is_silent_keeps_nobody_out)
  * More than there are places of its kind: what is ready to be sent and never read, a page of events,
  * a probe whose body does not come.
  */
-TEST_EACH(who_has_come_in_and_stays_keeps_nobody_out, 4)
+TEST_EACH(open_connections_do_not_keep_others_out, 4)
 {
 	enum { STAYS = 100 };
 	static const char *const requests[] = {
@@ -399,7 +399,7 @@ TEST(a_token_is_asked_for)
 	unlink(token_path);
 }
 
-TEST(a_token_that_others_know_is_none)
+TEST(token_file_readable_by_others_is_refused)
 {
 	static const struct {
 		const char *text, *why;

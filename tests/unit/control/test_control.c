@@ -137,7 +137,7 @@ TEST(stats_tell_recent_quantiles)
 	sl_window_fini(&w);
 }
 
-TEST(stats_name_who_is_refused)
+TEST(stats_list_refused_addresses)
 {
 	struct sl_addr a = {.addr = {10, 0, 0, 9}, .family = 4},
 		       b = {.addr = {10, 0, 0, 8}, .family = 4};
@@ -235,7 +235,7 @@ static void wait_for_log(int fd, const char *text, char *log, size_t max)
 	}
 }
 
-TEST(reloads_what_can_be)
+TEST(reload_applies_what_needs_no_restart)
 {
 	struct runner r = {0};
 	char log[4096] = "";

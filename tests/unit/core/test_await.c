@@ -21,7 +21,7 @@ static void come_up(void)
 	bed_turns(3);
 }
 
-TEST(a_stream_waits_with_what_comes_behind_its_head)
+TEST(waiting_stream_keeps_its_body)
 {
 	say(POST(10) "one");
 	say(" two");
@@ -46,7 +46,7 @@ TEST(and_with_its_end)
 }
 
 /* Nothing of it is open any more when its backend hears of it. */
-TEST(one_that_has_only_a_head_is_whole)
+TEST(waiting_stream_without_a_body_is_complete)
 {
 	say("POST /o HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
 	say("0\r\n\r\n");
@@ -144,7 +144,7 @@ TEST(an_upgrade_that_its_client_ends_meanwhile_is_still_one)
 }
 
 /* A client that is not told to go on, and does, expects nothing any more. */
-TEST_EACH(what_is_expected_has_come_or_has_not, 2)
+TEST_EACH(continue_is_sent_only_for_a_body_still_to_come, 2)
 {
 	struct sl_rpc_entry e;
 
@@ -175,7 +175,7 @@ TEST(trailers_come_behind)
 }
 
 /* Until its backend is there, and the next time that its part is all down. */
-TEST(who_waits_is_not_looked_at_for_nothing)
+TEST(waiting_streams_are_not_checked_without_a_cause)
 {
 	uint64_t soon = 10 * SL_NS_PER_MS;
 
@@ -258,7 +258,7 @@ TEST(of_a_client_that_leaves_no_backend_hears)
 }
 
 /* The backend is there, and what a flight needs is not: it goes on waiting, and nobody overtakes it. */
-TEST(one_that_cannot_be_sent_is_tried_again)
+TEST(unsendable_stream_is_tried_again)
 {
 	struct sl_sent_batch *f[4096];
 	unsigned n = 0;
@@ -281,7 +281,7 @@ TEST(one_that_cannot_be_sent_is_tried_again)
 }
 
 /* Not for want of room, but for good: those behind it go on. */
-TEST(one_that_can_never_be_sent_is_in_nobody_s_way)
+TEST(stream_that_can_never_be_sent_does_not_block_others)
 {
 	uint32_t cap = bed.core.span_cap;
 

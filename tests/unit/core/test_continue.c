@@ -143,7 +143,7 @@ TEST_EACH(a_backend_that_lies, 5)
 }
 
 /* Behind its reply's end it is nobody's. */
-TEST(one_that_comes_too_late)
+TEST(late_continue_is_ignored)
 {
 	backends();
 	say(EXPECTS("1.1"));
@@ -154,7 +154,7 @@ TEST(one_that_comes_too_late)
 }
 
 /* A client that waits is not late: its backend is. */
-TEST(nobody_is_late_who_waits)
+TEST(waiting_client_is_not_late)
 {
 	struct sl_cfg_limits *l = &bed.cfg->limits;
 

@@ -31,7 +31,7 @@ static void tear_down(void)
 
 FIXTURE(set_up, tear_down)
 
-TEST(store_gives_back_what_it_took)
+TEST(store_returns_the_bytes_it_took)
 {
 	uint8_t bytes[9000], out[9000];
 	struct sl_store s = {0};
@@ -59,7 +59,7 @@ TEST(store_gives_back_what_it_took)
 	ck_assert_ptr_null(s.tail);
 }
 
-TEST(store_shows_what_lies_behind_its_first_bytes)
+TEST(store_shows_bytes_at_an_offset)
 {
 	uint8_t bytes[5000], out[5000];
 	struct sl_store s = {0};
@@ -210,7 +210,7 @@ static void expect(struct sl_span meta, uint16_t tag, const char *want)
 	ck_assert_mem_eq(got.ptr, want, got.len);
 }
 
-TEST(request_metadata_names_what_a_backend_gets)
+TEST(request_metadata_has_the_forwarded_fields)
 {
 	const char *forward[] = {"x-tenant"};
 	struct sl_cfg_route r = route("/api");

@@ -170,7 +170,7 @@ TEST_EACH(an_error_of_a_backend_has_its_status, 4)
 	ck_assert_uint_eq(e->stage_ns[SL_EVENT_REPLY], 0);
 }
 
-TEST(a_request_that_nobody_was_asked_for_names_no_backend)
+TEST(unsent_request_records_no_backend)
 {
 	const struct sl_event *e;
 
@@ -240,7 +240,7 @@ static void ck_text(const struct sl_event *e, enum sl_event_text which, const ch
 	"X-Request-ID: 17\r\nX-Request-ID: 18\r\n"                                                 \
 	"traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n\r\n"
 
-TEST(what_a_client_says_of_itself_is_kept)
+TEST(client_texts_are_recorded)
 {
 	const struct sl_event *e;
 
@@ -255,7 +255,7 @@ TEST(what_a_client_says_of_itself_is_kept)
 	ck_assert_str_eq(e->path, "/none");
 }
 
-TEST(what_no_line_has_is_not_kept)
+TEST(texts_without_a_log_field_are_not_recorded)
 {
 	const struct sl_event *e;
 

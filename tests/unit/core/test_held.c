@@ -55,7 +55,7 @@ static void ask_ten(void)
 
 FIXTURE(set_up, tear_down)
 
-TEST_EACH(who_is_held_gets_nothing_while_there_is_another, 2)
+TEST_EACH(backend_with_port_down_gets_no_requests_while_another_is_up, 2)
 {
 	hold((unsigned)_i, true);
 	ask_ten();
@@ -68,7 +68,7 @@ TEST_EACH(who_is_held_gets_nothing_while_there_is_another, 2)
 }
 
 /* Streams go past the batcher. */
-TEST_EACH(who_is_held_gets_no_streams_while_there_is_another, 2)
+TEST_EACH(backend_with_port_down_gets_no_streams_while_another_is_up, 2)
 {
 	for (uint32_t i = 0; i < bed.cfg->route_cnt; i++)
 		bed.cfg->routes[i].stream = true;
@@ -78,7 +78,7 @@ TEST_EACH(who_is_held_gets_no_streams_while_there_is_another, 2)
 }
 
 /* It is sent what there is for all of them, which waits there for the port to come back. */
-TEST(where_all_are_held_nobody_is_refused)
+TEST(requests_are_sent_if_all_ports_are_down)
 {
 	hold(0, true);
 	hold(1, true);
@@ -87,7 +87,7 @@ TEST(where_all_are_held_nobody_is_refused)
 }
 
 /* And what waits for the one that goes is the held one's. */
-TEST_EACH(who_is_held_serves_once_the_others_have_gone, 2)
+TEST_EACH(backend_with_port_down_serves_once_the_others_are_gone, 2)
 {
 	struct bed_backend *held = &bed.backends[_i], *goes = &bed.backends[1 - _i];
 
@@ -109,7 +109,7 @@ TEST_EACH(who_is_held_serves_once_the_others_have_gone, 2)
 }
 
 /* One that comes up behind a port that is down is held from the start. */
-TEST(who_comes_up_held_gets_nothing)
+TEST(backend_that_comes_up_with_port_down_gets_nothing)
 {
 	struct sl_transport *t;
 

@@ -131,7 +131,7 @@ static bool heard(unsigned client, const char *text)
 	return memmem(c->heard, c->heard_len, text, strlen(text)) != NULL;
 }
 
-TEST(what_stays_keeps_its_group_its_channels_and_what_is_counted)
+TEST(unchanged_pool_keeps_channels_and_counters)
 {
 	struct sl_backend_ref *a = backend(0, 0), *b = backend(0, 1);
 	struct sl_pool *echo = bed.core.wcfg->pools[0].pool;
@@ -250,7 +250,7 @@ TEST(a_group_gives_its_slot_up_when_it_is_not_in_force_any_more)
 	ck_assert_uint_eq(counted(0), 0);
 }
 
-TEST(a_backend_that_is_removed_answers_what_it_has_and_gets_nothing_new)
+TEST(removed_backend_answers_its_requests_and_gets_no_new_ones)
 {
 	unsigned k = ask(0);
 	struct sl_backend_ref *m = backend(0, k);
@@ -276,7 +276,7 @@ TEST(a_backend_that_is_removed_answers_what_it_has_and_gets_nothing_new)
 	ck_assert_uint_eq(count(&bed.core.wcfg->pools[0].pool->backends), 1);
 }
 
-TEST(a_member_is_not_freed_before_nobody_dials_for_it)
+TEST(backend_is_freed_only_after_its_dialer_has_released_it)
 {
 	struct sl_backend_ref *m = backend(0, 0);
 
@@ -368,7 +368,7 @@ TEST(a_group_that_comes_back_is_a_new_one)
 #define SLOWLY(inside)                                                                             \
 	"pool echo { batch { policy = fixed size = 4 delay = 50ms } " inside "}\n" TO_ECHO
 
-TEST(what_waits_moves_on_and_what_failed_is_not_asked_again)
+TEST(queued_requests_move_on_and_keep_their_exclusions)
 {
 	/* By chance it would go to the other one anyway, but not so often. */
 	for (unsigned round = 0; round < 8; round++) {

@@ -40,7 +40,7 @@ static void tear_down_proxy(void)
 FIXTURE(set_up_proxy, tear_down_proxy)
 
 /* What came ahead waits behind a hole, and is nobody's until the header fills that. */
-TEST(what_waits_behind_a_hole_becomes_its_clients)
+TEST(out_of_order_bytes_count_for_the_proxied_address)
 {
 	static const char header[] = "PROXY TCP4 192.0.2.7 10.9.9.9 1000 80\r\n",
 			  ahead[] = "POST /e HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n123";

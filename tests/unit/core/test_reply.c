@@ -369,7 +369,7 @@ TEST(own_replies_keep_their_order)
 }
 
 /* No frame is left for what the front cannot take yet: the reply is given up, nothing else. */
-TEST(no_frame_for_what_waits)
+TEST(reply_without_a_frame_fails_alone)
 {
 	uint32_t low = bed.umem.low_water;
 
@@ -519,7 +519,7 @@ TEST_EACH(open_request_that_ends_early_is_cancelled, 2)
 }
 
 /* What is passed on as it comes is not bounded by what others may keep. */
-TEST_EACH(max_body_of_the_gateway_is_for_what_it_keeps, 2)
+TEST_EACH(max_body_limits_only_kept_bodies, 2)
 {
 	char head[128];
 

@@ -432,7 +432,7 @@ TEST_EACH(a_request_that_was_not_answered_is_repeated_twice_at_the_most, 2)
 	ck_assert_uint_eq(bed.core.stats.retried, SL_MAX_RETRIES);
 }
 
-TEST(one_that_is_not_idempotent_and_was_not_answered_is_not_repeated)
+TEST(unanswered_non_idempotent_request_is_not_repeated)
 {
 	begin(false, 1000);
 	for (uint32_t i = 0; i < bed.cfg->route_cnt; i++)
@@ -462,7 +462,7 @@ static void begin_stream(void)
 }
 
 /* What was sent of it was all that a backend takes without giving credit, and is sent once more. */
-TEST_EACH(a_stream_goes_on_to_another_backend_with_what_was_sent_of_it, 4)
+TEST_EACH(stream_moves_to_another_backend_with_its_sent_bytes, 4)
 {
 	static const char rest[] = "yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy";
 	const struct bed_backend *be;
@@ -505,7 +505,7 @@ TEST(a_stream_of_which_a_backend_has_taken_some_is_not_repeated)
 }
 
 /* What was taken of the second one does not come back. */
-TEST_EACH(stores_that_are_joined_hold_what_is_left_of_both, 2)
+TEST_EACH(joined_stores_have_the_rest_of_both, 2)
 {
 	struct sl_store one = {0}, two = {0};
 	struct sl_span spans[4];

@@ -171,7 +171,7 @@ TEST(hosts_are_compared_without_case_port_and_trailing_dot)
 }
 
 /* Each label of what a client says costs a look at all that is behind it. */
-TEST(what_is_too_long_for_a_name_is_no_host)
+TEST(overlong_host_name_matches_no_route)
 {
 	char host[255];
 	size_t len;
@@ -199,7 +199,7 @@ TEST(a_host_without_the_path_leaves_it_to_the_next)
 #define LISTENERS                                                                                  \
 	"listener one { port = 1 } listener two { port = 2 } listener three { port = 3 }\n"
 
-TEST(a_listener_has_routes_of_its_own_before_those_of_all)
+TEST(routes_of_a_listener_go_before_general_ones)
 {
 	make("route / { reply = 200 } route /a { reply = 201 }\n"
 	     "route / { reply = 202 listener = two }\n"

@@ -96,7 +96,7 @@ TEST_EACH(a_head_that_is_full_takes_no_further_field, 2)
 }
 
 /* There was no frame for what it says of the request, and the gateway answers that. */
-TEST(what_was_not_kept_is_not_said)
+TEST(values_that_were_not_kept_are_left_out)
 {
 	rule("b", "{host}", NULL);
 	rules[0].varies = route.reply_rules.varies = true;

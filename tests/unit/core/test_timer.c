@@ -21,7 +21,7 @@ static unsigned wake(void)
 }
 
 /* A request is held for a while, in which others may join it. Nothing comes when that is over. */
-TEST(what_the_batcher_sends_by_its_timer_is_work)
+TEST(batch_sent_by_a_timer_counts_as_work)
 {
 	bed.ctl[1] = (struct sl_svc_ctl){.batch_size = 8, .hold_ns = SL_NS_PER_MS + 1};
 	bed_turn(2 * SL_NS_PER_SEC); /* the controller has seen it */

@@ -60,7 +60,7 @@ TEST(the_log_has_so_many_lines_of_all_of_them)
 	ck_assert(refuse(20000, now + 10 * SL_NS_PER_SEC));
 }
 
-TEST(who_is_refused_most_stays_on_the_list)
+TEST(most_refused_address_stays_listed)
 {
 	for (uint32_t i = 0; i < 6000; i++) {
 		refuse(1, 1);
@@ -77,7 +77,7 @@ TEST(who_is_refused_most_stays_on_the_list)
 }
 
 /* Others come with him, once each: neither they nor those of before keep him off it. */
-TEST(who_begins_late_comes_onto_the_list)
+TEST(late_frequent_address_becomes_listed)
 {
 	for (uint32_t i = 0; i < 8 * 100; i++)
 		refuse(200 + i % 8, 1);
@@ -106,7 +106,7 @@ TEST(an_ipv6_network_is_one_and_so_are_all_that_prove_nothing)
 	ck_assert_uint_eq(seen.list[2].rank, 0);
 }
 
-TEST(what_is_being_written_is_not_read)
+TEST(list_being_written_is_not_read)
 {
 	refuse(1, 1);
 	r.version++;

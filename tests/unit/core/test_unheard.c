@@ -147,7 +147,7 @@ TEST(an_upload_takes_few_rounds)
 }
 
 /* Whose backend listens is as narrow as others, unless round trips are long: then that holds it up. */
-TEST_EACH(who_is_heard_is_as_wide_as_its_path_needs, 2)
+TEST_EACH(window_of_an_answered_stream_fits_its_path, 2)
 {
 	enum { LONG_US = 1000000000 };
 
@@ -203,7 +203,7 @@ TEST(parts_without_room_wait_for_their_backend)
 }
 
 /* Who opens and resets them: their heads wait for it, and leave flights for others. */
-TEST(heads_that_are_not_taken_leave_flights_to_others)
+TEST(unread_heads_leave_sent_batches_to_others)
 {
 	enum { RESETS = 200 };
 
@@ -261,7 +261,7 @@ TEST(empty_messages_do_not_open_windows)
 }
 
 /* Before its backend agrees, and afterwards as far as it reads. */
-TEST_EACH(an_upgrade_that_nobody_reads_stops_no_other_stream, 2)
+TEST_EACH(unread_upgraded_stream_does_not_block_others, 2)
 {
 	static const uint8_t head[] = "\x02\x07"
 				      "CONNECT\x86\x04\x02/o\x41\x01x\0\x09:protocol\x09websocket";
@@ -310,7 +310,7 @@ static void lose_backend(void)
 }
 
 /* Nor do those that wait for a backend to come up keep others out. */
-TEST(who_awaits_a_backend_gives_way)
+TEST(stream_waiting_for_a_backend_is_evicted)
 {
 	lose_backend();
 	bed.core.quotas.limits[SL_QUOTA_EXCHANGES] = 0;
@@ -325,7 +325,7 @@ TEST(who_awaits_a_backend_gives_way)
 	ck_assert_uint_eq(outcomes(SL_OUTCOME_NO_MEMORY), 0);
 }
 
-TEST(so_does_what_it_has_sent)
+TEST(waiting_stream_is_evicted_for_its_frames)
 {
 	static struct sl_frame *taken[BED_FRAMES];
 	unsigned n = 0;

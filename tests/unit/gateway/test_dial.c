@@ -10,7 +10,7 @@ enum { FEW = 100 };
 
 FIXTURE(set_up, tear_down)
 
-TEST(who_has_been_due_for_longest_is_first_and_nobody_is_missed)
+TEST(dialers_are_taken_in_order_of_their_due_time)
 {
 	unsigned due = 0, taken = 0;
 	uint64_t last = 0;
@@ -60,7 +60,7 @@ TEST(times_that_change_are_in_order)
 	}
 }
 
-TEST(an_idle_look_looks_at_nobody)
+TEST(idle_scan_updates_no_dialer)
 {
 	add_all(MANY, SL_BACKEND_UP);
 	ck_assert_uint_eq(sl_dial_timer_next_ns(cm), UINT64_MAX);
@@ -70,7 +70,7 @@ TEST(an_idle_look_looks_at_nobody)
 	ck_assert_uint_eq(cm->update_cnt, 0);
 }
 
-TEST(those_that_wait_are_not_looked_at)
+TEST(waiting_dialers_are_not_updated)
 {
 	for (unsigned i = 0; i < MANY; i++)
 		add(i, SL_BACKEND_DOWN, now_ns + i + 1);
@@ -96,7 +96,7 @@ TEST_EACH(a_lost_link_is_seen_whichever_it_is, WORKERS)
 	ck_assert_ptr_null(sl_dial_timer_pop(cm, now_ns));
 }
 
-TEST(one_that_is_busy_or_has_stopped_is_let_alone)
+TEST(busy_or_stopped_dialer_is_not_updated)
 {
 	add_all(FEW, SL_BACKEND_UP);
 	for (unsigned i = 0; i < 2; i++)
@@ -159,7 +159,7 @@ TEST(a_move_in_vain_is_due_again)
 	ck_assert_uint_eq(sl_dial_timer_next_ns(cm), now_ns + 1000 * MS);
 }
 
-TEST(a_silence_is_seen_and_one_that_has_ended_asks_nothing)
+TEST(silent_link_is_probed_only_while_silent)
 {
 	struct sl_rpc_channel *ch;
 
@@ -179,7 +179,7 @@ TEST(a_silence_is_seen_and_one_that_has_ended_asks_nothing)
 	ck_assert_ptr_eq(sl_dial_timer_pop(cm, now_ns + 400 * MS), dialers[9]);
 }
 
-TEST(who_gets_a_place_is_due_at_once)
+TEST(promoted_link_is_due_at_once)
 {
 	struct worker_link *wl;
 
@@ -199,7 +199,7 @@ TEST(who_gets_a_place_is_due_at_once)
 }
 
 /* What has broken would break again, and each time requests are lost with it. */
-TEST_EACH(what_has_broken_is_tried_again_after_a_while, 2)
+TEST_EACH(broken_primary_endpoint_is_retried_after_a_delay, 2)
 {
 	struct worker_link *wl;
 	uint64_t at_ns;
@@ -313,7 +313,7 @@ static uint64_t looks_now(void)
 	return update_cnt;
 }
 
-TEST(threads_look_at_nobody_while_nothing_is_due)
+TEST(threads_update_no_dialer_while_none_is_due)
 {
 	uint64_t update_cnt;
 
@@ -326,7 +326,7 @@ TEST(threads_look_at_nobody_while_nothing_is_due)
 	ck_assert_uint_eq(looks_now(), update_cnt);
 }
 
-TEST(those_that_are_retired_go_and_the_others_are_dialled_on)
+TEST(retired_dialers_end_and_others_continue)
 {
 	start(FEW);
 	for (unsigned i = 0; i < FEW / 2; i++)

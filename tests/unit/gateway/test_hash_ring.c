@@ -115,7 +115,7 @@ static unsigned released_by_all(void)
 	return n;
 }
 
-TEST(nobody_is_dialled_for_without_a_ring_and_then_a_part_is)
+TEST(dialer_without_a_ring_is_unused_and_a_ring_uses_a_subset)
 {
 	ck_assert_uint_eq(sl_dial_timer_next_ns(cm), UINT64_MAX);
 	enter(0, CNT);
@@ -128,7 +128,7 @@ TEST(nobody_is_dialled_for_without_a_ring_and_then_a_part_is)
 	ck_assert_uint_eq(released_by_all(), 0);
 }
 
-TEST(what_comes_is_dialled_before_it_is_in_force_and_what_leaves_stays_until_then)
+TEST(next_generation_is_connected_before_the_old_one_is_released)
 {
 	enter(0, CNT);
 	sl_conn_mgr_switch(cm, generation);
@@ -154,7 +154,7 @@ TEST(what_comes_is_dialled_before_it_is_in_force_and_what_leaves_stays_until_the
 	ck_assert_uint_eq(released_by_all(), 0); /* once */
 }
 
-TEST(what_leaves_is_kept_until_others_are_connected)
+TEST(released_links_are_kept_until_others_are_connected)
 {
 	struct sl_backend_ref *of[CNT];
 
@@ -187,7 +187,7 @@ TEST(what_leaves_is_kept_until_others_are_connected)
 	}
 }
 
-TEST(who_has_lost_its_own_is_dialled_for_elsewhere_and_goes_back)
+TEST(worker_that_lost_its_subset_borrows_and_returns)
 {
 	struct sl_subset_info info;
 	struct sl_backend_ref *of[CNT];
@@ -219,7 +219,7 @@ TEST(who_has_lost_its_own_is_dialled_for_elsewhere_and_goes_back)
 	ck_assert_uint_eq(sl_dial_timer_next_ns(cm), UINT64_MAX);
 }
 
-TEST(a_reload_meanwhile_goes_on_with_what_is_borrowed)
+TEST(reload_keeps_borrowed_links)
 {
 	enter(0, CNT);
 	sl_conn_mgr_switch(cm, generation);
@@ -246,7 +246,7 @@ TEST(a_pool_that_all_use_is_not_looked_at)
 	ck_assert_uint_eq(cm->rings_check_ns, UINT64_MAX);
 }
 
-TEST(one_that_was_used_before_and_is_down_is_not_waited_for)
+TEST(reload_does_not_wait_for_a_backend_that_was_down)
 {
 	enter(0, CNT);
 	sl_conn_mgr_switch(cm, generation);
@@ -256,7 +256,7 @@ TEST(one_that_was_used_before_and_is_down_is_not_waited_for)
 	ck_assert(sl_hash_rings_ready(cm));
 }
 
-TEST(nothing_is_borrowed_for_what_is_not_in_force)
+TEST(next_generation_borrows_nothing)
 {
 	pool.subset = 2;
 	enter(0, CNT);

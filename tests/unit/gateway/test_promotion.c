@@ -58,7 +58,7 @@ static void make_worth(unsigned i)
 	carry(i, 1, PROMO_BYTES);
 }
 
-TEST(what_is_quiet_stays_with_first)
+TEST(idle_link_stays_on_the_bootstrap_endpoint)
 {
 	for (unsigned n = 0; n < 200; n++) {
 		carry(0, 2, 100); /* a hundred messages a second */
@@ -68,7 +68,7 @@ TEST(what_is_quiet_stays_with_first)
 	}
 }
 
-TEST(what_a_late_look_finds_is_of_all_that_time)
+TEST(late_round_averages_over_the_whole_time)
 {
 	uint64_t windows = 10, ms = windows * PROMO_WINDOW_NS / MS;
 
@@ -100,7 +100,7 @@ TEST(a_body_many_messages_or_a_wait_is_worth_a_place)
 	ck_assert_ptr_eq(a.promote, &candidates[2]);
 }
 
-TEST(what_comes_slowly_adds_up_to_nothing)
+TEST(slow_traffic_does_not_add_up)
 {
 	for (unsigned n = 0; n < 100; n++) {
 		carry(0, PROMO_MESSAGES / 2 - 1, PROMO_BYTES / 2 - 1);
@@ -109,7 +109,7 @@ TEST(what_comes_slowly_adds_up_to_nothing)
 	}
 }
 
-TEST(who_has_waited_longest_is_first)
+TEST(link_that_was_busy_first_is_promoted_first)
 {
 	make_worth(2);
 	look(0, 20);
@@ -123,7 +123,7 @@ TEST(who_has_waited_longest_is_first)
 	ck_assert_ptr_eq(a.promote, &candidates[1]);
 }
 
-TEST(what_was_worth_a_place_is_not_for_ever)
+TEST(busy_state_expires)
 {
 	make_worth(0);
 	look_on(0, 1000);
@@ -133,7 +133,7 @@ TEST(what_was_worth_a_place_is_not_for_ever)
 	ck_assert_ptr_null(a.promote);
 }
 
-TEST(without_places_nobody_is_promoted)
+TEST(no_link_is_promoted_without_capacity)
 {
 	make_worth(0);
 	look(0, 20);
@@ -142,14 +142,14 @@ TEST(without_places_nobody_is_promoted)
 	ck_assert_uint_eq(a.refused, 1);
 }
 
-TEST(idle_ones_keep_their_places_while_nobody_wants_one)
+TEST(idle_links_stay_promoted_without_demand)
 {
 	states[0] = states[1] = PROMO_PROMOTED;
 	look_on(2, 5000);
 	ck_assert_ptr_null(a.demote);
 }
 
-TEST(what_was_worth_a_place_longest_ago_goes_back)
+TEST(longest_idle_link_is_demoted_first)
 {
 	states[0] = states[1] = states[2] = PROMO_PROMOTED;
 	make_worth(2);
@@ -171,7 +171,7 @@ TEST(what_was_worth_a_place_longest_ago_goes_back)
 }
 
 /* A request now and then, and PINGs. */
-TEST(what_does_little_does_not_keep_others_out)
+TEST(nearly_idle_link_is_demoted_for_a_busy_one)
 {
 	states[0] = PROMO_PROMOTED;
 	for (unsigned n = 0; n < 60; n++) {
@@ -182,7 +182,7 @@ TEST(what_does_little_does_not_keep_others_out)
 	ck_assert_ptr_eq(a.demote, &candidates[0]);
 }
 
-TEST(one_goes_back_for_one_that_waits)
+TEST(one_link_is_demoted_for_one_waiting)
 {
 	states[0] = states[1] = PROMO_PROMOTED;
 	look(2, 2000);
@@ -199,7 +199,7 @@ TEST(one_goes_back_for_one_that_waits)
 }
 
 /* Their `first` was not there; or a reload has lowered the bound. */
-TEST(what_is_above_the_bound_goes_back_by_itself)
+TEST(links_above_a_lowered_limit_are_demoted)
 {
 	states[0] = states[1] = PROMO_PROMOTED;
 	look(1, 20);
@@ -211,7 +211,7 @@ TEST(what_is_above_the_bound_goes_back_by_itself)
 	ck_assert_ptr_null(a.demote);
 }
 
-TEST(who_is_refused_is_counted_once)
+TEST(refused_promotion_is_counted_once)
 {
 	unsigned cnt = 0;
 

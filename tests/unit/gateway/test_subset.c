@@ -74,7 +74,7 @@ TEST(each_member_has_as_many_workers_as_any_other_or_one_more)
 	}
 }
 
-TEST(a_size_leaves_out_nobody)
+TEST(subset_size_covers_all_backends)
 {
 	ck_assert_uint_eq(sl_subset_size(0, 100, 4), 100);
 	ck_assert_uint_eq(sl_subset_size(30, 100, 4), 30);
@@ -162,7 +162,7 @@ TEST(as_long_as_enough_are_connected_nothing_is_borrowed)
 	ck_assert_uint_eq(sl_subset_due_ns(&s, now_ns), UINT64_MAX);
 }
 
-TEST(who_has_lost_its_own_borrows_at_once_as_many_as_are_missing)
+TEST(worker_borrows_as_many_backends_as_it_lost)
 {
 	begin(8);
 	look(0);
@@ -199,7 +199,7 @@ TEST(of_a_large_one_an_eighth_is_enough)
 	ck_assert_uint_eq(s.width, 257);
 }
 
-TEST(who_is_connected_with_nobody_is_not_borrowed)
+TEST(unconnected_backend_is_not_borrowed)
 {
 	begin(4);
 	look(0);
@@ -218,7 +218,7 @@ TEST(nothing_is_borrowed_where_there_is_nothing)
 	ck_assert_uint_eq(look(1), 14);
 }
 
-TEST(those_that_do_not_come_up_are_not_waited_for_and_it_ends)
+TEST(borrowing_goes_past_backends_that_stay_down)
 {
 	unsigned update_cnt = 0;
 
@@ -243,7 +243,7 @@ TEST(at_first_its_own_have_time_to_come_up)
 	ck_assert_uint_eq(look(500), 6);
 }
 
-TEST(what_is_borrowed_goes_back_when_its_own_are_there_for_a_while)
+TEST(borrowed_backends_are_returned_after_a_delay)
 {
 	begin(4);
 	look(0);
@@ -259,7 +259,7 @@ TEST(what_is_borrowed_goes_back_when_its_own_are_there_for_a_while)
 	ck_assert_uint_eq(look(1), 4);
 }
 
-TEST(one_that_comes_and_goes_changes_nothing)
+TEST(flapping_backend_keeps_the_borrowed_ones)
 {
 	begin(4);
 	look(0);
@@ -272,7 +272,7 @@ TEST(one_that_comes_and_goes_changes_nothing)
 	}
 }
 
-TEST(another_ring_goes_on_with_what_is_borrowed)
+TEST(new_ring_keeps_borrowed_backends)
 {
 	struct sl_subset next;
 

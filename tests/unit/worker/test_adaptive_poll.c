@@ -43,19 +43,19 @@ TEST(it_polls_at_first)
 	ck_assert(!sl_adaptive_poll_begin(&s, what, WAKE_NS + 1)); /* it has done so already */
 }
 
-TEST(what_finds_something_goes_on)
+TEST(successful_polling_continues)
 {
 	ck_assert_uint_eq(polls(1000, 1), 1000);
 	ck_assert_uint_eq(polls(1000, 3), 1000);
 }
 
-TEST(what_finds_nothing_is_tried_now_and_then)
+TEST(unsuccessful_polling_is_retried_rarely)
 {
 	polls(100, 0);
 	ck_assert_uint_eq(polls(320 * SL_POLL_TRIAL, 0), 320);
 }
 
-TEST(what_finds_something_again_is_taken_up_again)
+TEST(polling_resumes_after_success)
 {
 	polls(1000, 0);
 	polls(20 * SL_POLL_TRIAL, 1);
@@ -122,7 +122,7 @@ TEST(it_polls_for_all_that_sleeping_takes)
 }
 
 /* On a machine that takes the processor away again and again it is not polled for that too. */
-TEST(a_busy_machine_is_not_what_sleeping_takes)
+TEST(busy_machine_does_not_count_as_wakeup_cost)
 {
 	sleep_often(1000, 1000 * WAKE_NS);
 	ck_assert_uint_le(longest_poll_ns(), SL_WAKEUP_MAX_NS + SL_WAKEUP_MAX_NS / 8 + 2 * WAKE_NS);

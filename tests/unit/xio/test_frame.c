@@ -121,7 +121,7 @@ static void lend_twice(void *arg)
 		sl_frame_check_lent(&u, f->data, 0);
 }
 
-TEST(what_is_read_is_not_free)
+TEST(frame_being_read_is_not_freed)
 {
 	/* Put while read by two and by one; returned once too often; read when free. */
 	for (int at = 0; at < 5; at++)
@@ -273,7 +273,7 @@ TEST(damage_is_as_configured_and_repeatable)
 	ck_assert_uint_eq(sums[0], sums[1]);
 }
 
-TEST(a_fake_port_shows_what_a_driver_would_see)
+TEST(fake_port_injects_and_records_frames)
 {
 	struct sl_fake_port p;
 	struct sl_umem u;
