@@ -78,7 +78,7 @@ size_t sl_client_write(void *conn, const void *bytes, size_t len);
 bool sl_client_write_head(void *conn, const void *bytes, size_t len);
 /* Returns the room for bytes. If it is small, the front is called when there is more. */
 size_t sl_client_room(void *conn);
-/* Has the front called again (`writable`) after this burst. */
+/* Defers the rest of the input: `writable` is called after other connections. */
 void sl_client_later(void *conn);
 /*
  * Charges frames of the front to the address, or returns them if negative. False: the quota is used

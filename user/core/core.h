@@ -150,7 +150,7 @@ void sl_core_set_now(struct sl_core *c, uint64_t now_ns);
  * events handled.
  */
 unsigned sl_core_run(struct sl_core *c);
-/* Writes out what connections buffer. Called right before TCP output. */
+/* Flushes the filters of all connections. Called right before TCP output. */
 void sl_core_flush(struct sl_core *c);
 /* Returns the latest time at which sl_core_run() must be called. */
 uint64_t sl_core_next_ns(const struct sl_core *c);

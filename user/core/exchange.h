@@ -433,7 +433,10 @@ static inline void sl_stream_rate_take(struct sl_exchange *x, enum sl_rate side,
 	if (sl_stream_rate_is_limited(x))
 		sl_stream_rate_charge(x, side, n);
 }
-/* Returns true if the bucket is empty, so that neither client nor backend delays the stream. */
+/*
+ * Returns true if less than half of the bucket is left: the stream waits for its rate, not for
+ * client or backend.
+ */
 bool sl_stream_rate_waits(const struct sl_exchange *x, enum sl_rate side);
 /* Returns true, once, when the wait for the bucket of this side is over. */
 bool sl_stream_rate_resumes(struct sl_exchange *x, enum sl_rate side);

@@ -62,8 +62,8 @@ static uint32_t room_of(const struct sl_pool *g)
 }
 
 /*
- * Returns how many requests may be queued at the switch: those queued now, or the old limit. The
- * worker changes the count meanwhile.
+ * Returns how many requests may be queued at the switch: the old limit, or those queued now if
+ * more. The worker changes the count meanwhile.
  */
 static uint32_t waiting_max(const struct sl_pool *g, const struct sl_cfg_pool *was)
 {
