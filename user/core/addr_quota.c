@@ -261,7 +261,7 @@ bool sl_addr_quota_refuse(struct sl_addr_quotas *t, const struct sl_addr_quota *
 
 	t->refused[what]++;
 	if (sl_top_refused_add(t->top, &a->addr, what, sl_now_ns()))
-		sl_log_warn("client %s has %u of %s, its limit is %u: more is refused",
+		sl_log_warn("client %s: %u of %s in use, limit %u; more is refused",
 			    sl_addr_quota_text(a, addr_text), a->cnt[what], limit_names[what],
 			    t->limits[what]);
 	return false;

@@ -50,7 +50,7 @@ static void set_narrow(struct sl_exchange *x, bool narrow)
 static void pause_body(struct sl_exchange *x)
 {
 	struct sl_core *c = x->core;
-	char who[SL_QUOTA_TEXT];
+	char addr[SL_QUOTA_TEXT];
 
 	if (!sl_list_empty(&x->item.link))
 		return;
@@ -59,8 +59,8 @@ static void pause_body(struct sl_exchange *x)
 	sl_list_add_tail(&c->paused_bodies, &x->item.link);
 	c->stats.bodies_held++;
 	SL_LOG_EVERY(10 * SL_NS_PER_SEC, SL_LOG_WARN,
-		     "few frames are left: a body of client %s is not read for now",
-		     sl_addr_quota_text(sl_client_quota(x->client), who));
+		     "client %s: body paused, because frames are short",
+		     sl_addr_quota_text(sl_client_quota(x->client), addr));
 }
 
 bool sl_body_may_read(struct sl_exchange *x)

@@ -198,7 +198,7 @@ static bool end_unread(struct sl_core *c, const struct sl_exchange *x)
 	const struct sl_addr_quota *heaviest = sl_addr_quota_heaviest(&c->quotas, SL_RANK_FRAMES);
 	const struct sl_addr_quota *of_x = x ? sl_client_quota(x->client) : NULL;
 	struct sl_client *best = NULL;
-	char who[SL_QUOTA_TEXT];
+	char addr[SL_QUOTA_TEXT];
 	uint64_t most = 0;
 
 	for (unsigned n = 0; n < CANDIDATES; n++) {
@@ -214,10 +214,10 @@ static bool end_unread(struct sl_core *c, const struct sl_exchange *x)
 	if (x && eviction_weight(x, SL_RANK_FRAMES) > most << 32 &&
 	    (of_x == heaviest || sl_client_quota(best) != heaviest))
 		return false;
-	SL_LOG_EVERY(10 * SL_NS_PER_SEC, SL_LOG_WARN,
-		     "few frames are left: a connection of client %s, which reads too little, is "
-		     "reset",
-		     sl_addr_quota_text(sl_client_quota(best), who));
+	SL_LOG_EVERY(
+		10 * SL_NS_PER_SEC, SL_LOG_WARN,
+		"client %s: connection reset, because frames are short and it reads too little",
+		sl_addr_quota_text(sl_client_quota(best), addr));
 	sl_client_abort(best);
 	return true;
 }
@@ -225,7 +225,7 @@ static bool end_unread(struct sl_core *c, const struct sl_exchange *x)
 static unsigned end_exchanges(struct sl_core *c, enum sl_quota_resource what)
 {
 	static const char *const names[] = {"exchanges", "frames"};
-	SL_UNINIT char who[SL_QUOTA_TEXT];
+	SL_UNINIT char addr[SL_QUOTA_TEXT];
 	unsigned n = 0;
 
 	for (; n < ENDS_PER_RUN && short_of(c, what); n++) {
@@ -238,8 +238,8 @@ static unsigned end_exchanges(struct sl_core *c, enum sl_quota_resource what)
 		if (!x)
 			break;
 		SL_LOG_EVERY(10 * SL_NS_PER_SEC, SL_LOG_WARN,
-			     "few %s are left: a slow request of client %s is ended", names[what],
-			     sl_addr_quota_text(x->quota, who));
+			     "client %s: slow request ended, because %s are short",
+			     sl_addr_quota_text(x->quota, addr), names[what]);
 		c->stats.ended_for_others[what]++;
 		end_for_client(x);
 	}
@@ -272,7 +272,7 @@ static struct sl_client *most_idle(struct sl_core *c)
 
 static unsigned close_clients(struct sl_core *c)
 {
-	SL_UNINIT char who[SL_QUOTA_TEXT];
+	SL_UNINIT char addr[SL_QUOTA_TEXT];
 	unsigned n = 0;
 
 	for (; n < CLOSES_PER_RUN && short_of_clients(c); n++) {
@@ -281,8 +281,8 @@ static unsigned close_clients(struct sl_core *c)
 		if (!cl)
 			break;
 		SL_LOG_EVERY(10 * SL_NS_PER_SEC, SL_LOG_WARN,
-			     "few connections are left: an idle one of client %s is closed",
-			     sl_addr_quota_text(sl_client_quota(cl), who));
+			     "client %s: idle connection closed, because connections are short",
+			     sl_addr_quota_text(sl_client_quota(cl), addr));
 		c->stats.closed_for_others++;
 		sl_client_abort(cl);
 	}
@@ -314,7 +314,7 @@ static struct sl_client *slowest_head(const struct sl_core *c)
 
 static unsigned end_heads(struct sl_core *c)
 {
-	SL_UNINIT char who[SL_QUOTA_TEXT];
+	SL_UNINIT char addr[SL_QUOTA_TEXT];
 	unsigned n = 0;
 
 	for (; n < CLOSES_PER_RUN && short_of_heads(c); n++) {
@@ -322,10 +322,11 @@ static unsigned end_heads(struct sl_core *c)
 
 		if (!cl)
 			break;
-		SL_LOG_EVERY(10 * SL_NS_PER_SEC, SL_LOG_WARN,
-			     "few buffers for long heads are left: an incomplete one of client %s "
-			     "is given up",
-			     sl_addr_quota_text(sl_client_quota(cl), who));
+		SL_LOG_EVERY(
+			10 * SL_NS_PER_SEC, SL_LOG_WARN,
+			"client %s: connection reset, because buffers for heads are short and its "
+			"head is incomplete",
+			sl_addr_quota_text(sl_client_quota(cl), addr));
 		c->stats.heads_for_others++;
 		sl_client_abort(cl);
 	}

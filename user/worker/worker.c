@@ -92,9 +92,8 @@ int sl_worker_start(struct sl_worker *w)
 		char text[SL_UNIT_TEXT];
 
 		sl_adaptive_poll_init(&w->poll, sl_wakeup_cost_ns(w->cpu), false);
-		sl_log_info("worker %u: waking it costs %s, so it polls for as long, and for what "
-			    "else a sleep takes, before it sleeps, or %d times that for a reply, "
-			    "while that is worth it",
+		sl_log_info("worker %u: wake-up latency %s; polls up to that long before sleeping "
+			    "(%d times as long while a reply is due)",
 			    w->index, sl_format_duration(text, w->poll.wake_ns),
 			    SL_POLL_REPLY_SLEEPS);
 	}
