@@ -115,7 +115,7 @@ struct sl_exchange {
 		quota_node; /* in core->min_rate_list and in its quota's `waiting` (min_rate.c) */
 	uint64_t check_ns, due_ns; /* next check; when the client is late */
 	uint32_t withheld;         /* bytes taken while paused, not yet added to the window */
-	uint32_t moved, pace;      /* bytes at the last check; bytes since then (min_rate.c) */
+	uint32_t moved, pace;      /* bytes at the last check; between the last two (min_rate.c) */
 	uint32_t frames;           /* charged to its quota */
 	uint16_t head_len;         /* length of the block in front of `reply` */
 	uint16_t request_meta_len;
