@@ -68,7 +68,7 @@ static void put_address(struct sl_strbuf *b, const struct sl_addr *a)
 
 /* --- json --- */
 
-static bool has(uint32_t fields, enum sl_log_field field)
+static bool has_field(uint32_t fields, enum sl_log_field field)
 {
 	return fields & 1u << field;
 }
@@ -127,15 +127,15 @@ static void put_connection(struct sl_strbuf *b, const struct sl_event *e, uint32
 	put_address(b, &e->peer);
 	sl_strbuf_char(b, '"');
 	put_number(b, "peer_port", ntohs(e->peer.port_be));
-	if (has(fields, SL_LOG_LISTENER))
+	if (has_field(fields, SL_LOG_LISTENER))
 		put_name(b, "listener", e->listener);
-	if (has(fields, SL_LOG_TLS) && e->cipher) {
+	if (has_field(fields, SL_LOG_TLS) && e->cipher) {
 		put_name(b, "tls", "TLSv1.3");
 		put_name(b, "cipher", e->cipher);
 		sl_strbuf_printf(b, ", \"resumed\": %s", e->resumed ? "true" : "false");
 		put_span(b, "sni", sl_event_text(e, SL_EVENT_SNI));
 	}
-	if (has(fields, SL_LOG_TLS_SUBJECT))
+	if (has_field(fields, SL_LOG_TLS_SUBJECT))
 		put_span(b, "tls_subject", sl_event_text(e, SL_EVENT_SUBJECT));
 }
 
@@ -158,7 +158,7 @@ static void put_request(struct sl_strbuf *b, const struct sl_event *e, uint32_t 
 	sl_strbuf_str(b, ", \"path\": ");
 	sl_strbuf_json_str(b, path_of(e));
 	for (unsigned i = 0; i < SL_ARRAY_LEN(texts); i++) {
-		if (has(fields, texts[i].field))
+		if (has_field(fields, texts[i].field))
 			put_span(b, texts[i].key, sl_event_text(e, texts[i].text));
 	}
 }
@@ -169,11 +169,11 @@ static void put_json(struct sl_strbuf *b, const struct sl_event *e, uint32_t fie
 	put_time(b, unix_ns);
 	put_connection(b, e, fields);
 	put_request(b, e, fields);
-	if (has(fields, SL_LOG_ROUTE))
+	if (has_field(fields, SL_LOG_ROUTE))
 		put_name(b, "route", e->route);
-	if (has(fields, SL_LOG_POOL))
+	if (has_field(fields, SL_LOG_POOL))
 		put_name(b, "pool", e->pool);
-	if (has(fields, SL_LOG_BACKEND))
+	if (has_field(fields, SL_LOG_BACKEND))
 		put_name(b, "backend", e->backend);
 	put_number(b, "status", sl_access_status(e));
 	if (e->proto == SL_PROTO_GRPC)
@@ -182,13 +182,13 @@ static void put_json(struct sl_strbuf *b, const struct sl_event *e, uint32_t fie
 	put_span(b, "reason", sl_outcome_text((enum sl_outcome)e->outcome));
 	if (e->upgrade_ignored)
 		sl_strbuf_str(b, ", \"upgrade_ignored\": true");
-	if (has(fields, SL_LOG_BATCH)) {
+	if (has_field(fields, SL_LOG_BATCH)) {
 		put_number(b, "batch", e->together);
 		put_number(b, "retries", e->retries);
 	}
 	put_number(b, "request_bytes", e->request_len);
 	put_number(b, "reply_bytes", e->reply_len);
-	if (has(fields, SL_LOG_TIMES))
+	if (has_field(fields, SL_LOG_TIMES))
 		put_times(b, e);
 	sl_strbuf_str(b, "}\n");
 }

@@ -249,7 +249,7 @@ static unsigned end_exchanges(struct sl_core *c, enum sl_quota_resource what)
 /* --- connections --- */
 
 /* Returns the idle milliseconds, times the connections of the address. */
-static uint64_t idleness(const struct sl_client *cl)
+static uint64_t idle_ms(const struct sl_client *cl)
 {
 	if (cl->phase != SL_CLIENT_IDLE || cl->streams)
 		return 0;
@@ -264,7 +264,7 @@ static struct sl_client *most_idle(struct sl_core *c)
 	for (unsigned n = 0; n < CANDIDATES; n++) {
 		struct sl_client *cl = advance_hand(c);
 
-		if (cl && idleness(cl) > (best ? idleness(best) : 0))
+		if (cl && idle_ms(cl) > (best ? idle_ms(best) : 0))
 			best = cl;
 	}
 	return best;

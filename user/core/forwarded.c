@@ -27,7 +27,7 @@ bool sl_forwarded_passes(const struct sl_cfg_route *r, struct sl_span name, bool
 	       !sl_rules_hide(&r->request_rules, name);
 }
 
-static bool appends(const struct sl_config *cfg, const struct sl_conn_info *in)
+static bool keeps_client_fields(const struct sl_config *cfg, const struct sl_conn_info *in)
 {
 	return in->listener < cfg->listener_cnt &&
 	       cfg->listeners[in->listener].forwarded == SL_FORWARDED_APPEND;
@@ -159,7 +159,7 @@ void sl_forwarded_put(struct sl_tlv_writer *w, const struct sl_exchange *x,
 	if (!way && !x->client->filtered)
 		return;
 	sl_client_addrs(x->client, &in);
-	if (appends(x->core->cfg, &in))
+	if (keeps_client_fields(x->core->cfg, &in))
 		s.kept = rq;
 	if (way && in.peer.family)
 		put_origin(&s, &in, rq->authority);

@@ -65,8 +65,8 @@ static uint32_t place_slot(const struct sl_router *r, uint32_t hash, uint32_t sc
 }
 
 /* Returns the place of a scope and prefix, or the unused one where it belongs. */
-static struct route_place *probe(const struct sl_router *r, uint32_t scope, uint32_t hash,
-				 const uint8_t *prefix, uint32_t len)
+static struct route_place *probe_place(const struct sl_router *r, uint32_t scope, uint32_t hash,
+				       const uint8_t *prefix, uint32_t len)
 {
 	uint32_t at = place_slot(r, hash, scope);
 
@@ -96,7 +96,7 @@ static const struct route_place *find_prefix(const struct sl_router *r, uint32_t
 		if (!(r->lengths[len / 64] & UINT64_C(1) << len % 64) ||
 		    (len != path.len && path.ptr[len] != '/' && path.ptr[len - 1] != '/'))
 			continue;
-		p = probe(r, scope, hash, path.ptr, len);
+		p = probe_place(r, scope, hash, path.ptr, len);
 		if (p->cnt)
 			best = p;
 	}
@@ -321,7 +321,7 @@ static int compare_places(const struct route_entry *a, const struct route_entry 
 	return order ? order : strcmp(a->route->prefix, b->route->prefix);
 }
 
-static int compare(const void *a, const void *b)
+static int compare_entries(const void *a, const void *b)
 {
 	const struct route_entry *x = a, *y = b;
 	int order = compare_places(x, y);
@@ -388,7 +388,7 @@ static void add_place(struct sl_router *r, const struct route_entry *e, uint32_t
 		r->routes[first + i] = e[i].route;
 		r->methods[first + i] = e[i].route->methods;
 	}
-	p = probe(r, scope, hash, (const uint8_t *)prefix, len);
+	p = probe_place(r, scope, hash, (const uint8_t *)prefix, len);
 	*p = (struct route_place){scope, hash, prefix, len, first, cnt, 0};
 	p->methods = join_methods(r, first, cnt);
 	r->lengths[len / 64] |= UINT64_C(1) << len % 64;
@@ -434,7 +434,7 @@ static uint32_t table_mask(uint32_t cnt)
 	return size - 1;
 }
 
-static bool allocate(struct sl_router *r, uint32_t entries, uint32_t routes)
+static bool allocate_tables(struct sl_router *r, uint32_t entries, uint32_t routes)
 {
 	r->place_mask = table_mask(entries);
 	r->host_mask = table_mask(entries);
@@ -448,13 +448,13 @@ static bool allocate(struct sl_router *r, uint32_t entries, uint32_t routes)
 	return r->places && r->hosts && r->services && r->rules && r->routes && r->methods;
 }
 
-static void fill(struct sl_router *r, const struct sl_config *cfg, struct route_entry *e,
-		 uint32_t n)
+static void fill_tables(struct sl_router *r, const struct sl_config *cfg, struct route_entry *e,
+			uint32_t n)
 {
 	uint32_t cnt;
 
 	if (n)
-		qsort(e, n, sizeof(*e), compare);
+		qsort(e, n, sizeof(*e), compare_entries);
 	for (uint32_t i = 0; i < n; i += cnt) {
 		for (cnt = 1; i + cnt < n && compare_places(&e[i], &e[i + cnt]) == 0; cnt++)
 			;
@@ -476,11 +476,11 @@ struct sl_router *sl_router_create(const struct sl_config *cfg)
 	for (uint32_t i = 0; i < cfg->route_cnt; i++)
 		cnt += entries_of(&cfg->routes[i]);
 	entries = calloc((size_t)cnt + 1, sizeof(*entries));
-	if (!r || !entries || !allocate(r, cnt, cfg->route_cnt)) {
+	if (!r || !entries || !allocate_tables(r, cnt, cfg->route_cnt)) {
 		sl_router_destroy(r);
 		r = NULL;
 	} else {
-		fill(r, cfg, entries, list_entries(cfg, entries));
+		fill_tables(r, cfg, entries, list_entries(cfg, entries));
 	}
 	free(entries);
 	return r;

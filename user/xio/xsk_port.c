@@ -178,7 +178,7 @@ static void reap_completions(struct xsk_port *x)
 }
 
 /* In batches, since each touches a line that the kernel writes; at once when the ring runs dry. */
-static void refill(struct xsk_port *x)
+static void refill_ring(struct xsk_port *x)
 {
 	struct sl_umem *u = x->port.umem;
 	uint32_t idx, cnt = x->fill_target - x->filled;
@@ -234,7 +234,7 @@ static void xsk_flush(struct sl_port *p)
 	struct xsk_port *x = self(p);
 
 	reap_completions(x);
-	refill(x);
+	refill_ring(x);
 	kick_tx(x);
 	if (!x->busy_poll && !xsk_ring_prod__needs_wakeup(&x->fill))
 		return;
@@ -491,7 +491,7 @@ int sl_xsk_open(struct sl_port **out, struct sl_umem *u, const struct sl_xdp *xd
 	x->xdp = xdp;
 	tune_socket(x, o);
 	x->fill_target = x->fill.size < u->frame_cnt / 4 ? x->fill.size : u->frame_cnt / 4;
-	refill(x);
+	refill_ring(x);
 	x->queue = &xdp->queues[queue];
 	x->open_share = (x->fill_target + 1) / 2;
 	x->open_limit = x->queue->opens;

@@ -19,8 +19,8 @@ extern char **environ;
 /*
  * Builds nsenter --net=/run/netns/X setpriv --pdeathsig TERM --regid GROUP --clear-groups ARGV...
  */
-static int wrap(const struct proc_where *where, const char *const *argv, const char **full,
-		char *net, size_t net_len)
+static int wrap_argv(const struct proc_where *where, const char *const *argv, const char **full,
+		     char *net, size_t net_len)
 {
 	int n = 0;
 
@@ -59,7 +59,7 @@ pid_t proc_spawn(const struct proc_where *where, const char *const *argv, int *o
 	char net[64];
 	pid_t pid;
 
-	rc = wrap(where, argv, full, net, sizeof(net));
+	rc = wrap_argv(where, argv, full, net, sizeof(net));
 	if (rc || !full[0])
 		return rc ? rc : -EINVAL;
 	if (out_fd && pipe2(fds, O_CLOEXEC) != 0)
@@ -95,7 +95,7 @@ static int status_of(int status)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static int reap(pid_t pid, unsigned timeout_ms, int *status)
+static int reap_child(pid_t pid, unsigned timeout_ms, int *status)
 {
 	uint64_t until = sl_now_ns() + timeout_ms * SL_NS_PER_MS;
 
@@ -119,11 +119,11 @@ int proc_stop(pid_t pid, unsigned timeout_ms)
 	if (pid <= 0)
 		return -ESRCH;
 	kill(pid, SIGTERM);
-	if (reap(pid, timeout_ms, &status) == 0)
+	if (reap_child(pid, timeout_ms, &status) == 0)
 		return status_of(status);
 	kill(-pid, SIGKILL);
 	kill(pid, SIGKILL);
-	return reap(pid, 2000, &status) == 0 ? status_of(status) : -ETIMEDOUT;
+	return reap_child(pid, 2000, &status) == 0 ? status_of(status) : -ETIMEDOUT;
 }
 
 bool proc_alive(pid_t pid)
@@ -178,7 +178,7 @@ int proc_run(const struct proc_where *where, const char *const *argv, char *out,
 		proc_stop(pid, 500);
 		return rc;
 	}
-	rc = reap(pid, timeout_ms, &status);
+	rc = reap_child(pid, timeout_ms, &status);
 	if (rc) {
 		proc_stop(pid, 500);
 		return rc;

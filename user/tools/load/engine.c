@@ -253,7 +253,7 @@ static double cpu_seconds(void)
 	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
-static int loop(struct sl_load *l)
+static int run_loop(struct sl_load *l)
 {
 	bool open = l->o->arrivals != SL_LOAD_CLOSED;
 	uint64_t progress_ns = 0, wake_ns;
@@ -294,7 +294,7 @@ static int loop(struct sl_load *l)
 	return rc;
 }
 
-static int allocate(struct sl_load *l)
+static int allocate_conns(struct sl_load *l)
 {
 	const struct sl_load_options *o = l->o;
 	size_t cap = 1024 + sizeof(o->path) + o->body.len;
@@ -328,7 +328,7 @@ int sl_load_run(const struct sl_load_options *o, struct sl_load_result *r, struc
 	memset(r, 0, sizeof(*r));
 	if (o->cpu >= 0 && sl_cpu_pin((unsigned)o->cpu))
 		return sl_fail(err, -1, "cannot pin to cpu %d", o->cpu);
-	rc = allocate(&l);
+	rc = allocate_conns(&l);
 	if (rc)
 		sl_err_set(err, "no memory for %u connections of depth %u", o->connections,
 			   o->depth);
@@ -343,7 +343,7 @@ int sl_load_run(const struct sl_load_options *o, struct sl_load_result *r, struc
 		l.end_ns = l.measure_ns + l.o->duration_ns;
 		l.next_ns = (double)l.start_ns;
 		sl_prng_seed(&l.prng, 1); /* the same arrivals in every run */
-		rc = loop(&l);
+		rc = run_loop(&l);
 		if (rc)
 			sl_err_set(err, "%s", strerror(-rc));
 	}

@@ -8,7 +8,7 @@
 enum { IN_HEAD, IN_BODY, IN_CHUNK_LINE, IN_CHUNK, IN_CHUNK_END, IN_TRAILER };
 
 /* Returns the value of a header in a complete head; ptr is NULL if absent. */
-static struct sl_span header(struct sl_span head, struct sl_span name)
+static struct sl_span parse_header(struct sl_span head, struct sl_span name)
 {
 	const uint8_t *p = head.ptr, *end = head.ptr + head.len;
 
@@ -36,9 +36,9 @@ static struct sl_span header(struct sl_span head, struct sl_span name)
 
 static bool parse_head(struct sl_load_reply *r, struct sl_span head, bool no_body)
 {
-	struct sl_span length = header(head, sl_span_str("Content-Length"));
-	struct sl_span coding = header(head, sl_span_str("Transfer-Encoding"));
-	struct sl_span connection = header(head, sl_span_str("Connection"));
+	struct sl_span length = parse_header(head, sl_span_str("Content-Length"));
+	struct sl_span coding = parse_header(head, sl_span_str("Transfer-Encoding"));
+	struct sl_span connection = parse_header(head, sl_span_str("Connection"));
 	uint64_t status;
 
 	if (head.len < 12 || memcmp(head.ptr, "HTTP/1.", 7) != 0 ||
@@ -60,7 +60,7 @@ static bool parse_head(struct sl_load_reply *r, struct sl_span head, bool no_bod
 }
 
 /* Collects bytes until `end` and advances *in. Returns true once `end` is found. */
-static bool collect(struct sl_load_reply *r, struct sl_span *in, struct sl_span end)
+static bool collect_head(struct sl_load_reply *r, struct sl_span *in, struct sl_span end)
 {
 	while (in->len && r->head_len < SL_REPLY_HEAD_MAX) {
 		r->head[r->head_len++] = in->ptr[0];
@@ -81,7 +81,7 @@ static enum sl_reply_verdict feed_head(struct sl_load_reply *r, struct sl_span *
 		head = sl_span_of(in->ptr, (size_t)(p + 4 - in->ptr));
 		*in = sl_span_skip(*in, head.len);
 	} else {
-		if (!collect(r, in, sl_span_str("\r\n\r\n")))
+		if (!collect_head(r, in, sl_span_str("\r\n\r\n")))
 			return r->head_len == SL_REPLY_HEAD_MAX ? SL_REPLY_MALFORMED
 								: SL_REPLY_MORE;
 		head = sl_span_of(r->head, r->head_len);
@@ -111,7 +111,7 @@ static bool feed_chunk_line(struct sl_load_reply *r, struct sl_span *in)
 {
 	struct sl_span line;
 
-	if (!collect(r, in, sl_span_str("\r\n")))
+	if (!collect_head(r, in, sl_span_str("\r\n")))
 		return r->head_len < 32;
 	line = sl_span_of(r->head, r->head_len - 2);
 	r->head_len = 0;
@@ -125,7 +125,7 @@ static bool feed_chunk_line(struct sl_load_reply *r, struct sl_span *in)
 	return true;
 }
 
-static enum sl_reply_verdict complete(struct sl_load_reply *r, struct sl_span expect)
+static enum sl_reply_verdict complete_reply(struct sl_load_reply *r, struct sl_span expect)
 {
 	if (expect.ptr && r->body_at != expect.len)
 		r->differs = true;
@@ -153,13 +153,13 @@ enum sl_reply_verdict sl_load_reply_feed(struct sl_load_reply *r, struct sl_span
 			if (r->left)
 				return SL_REPLY_MORE;
 			if (r->state == IN_BODY)
-				return complete(r, expect);
+				return complete_reply(r, expect);
 			r->state = IN_CHUNK_END;
 			break;
 		case IN_TRAILER: /* trailers are not expected: an empty line */
-			if (!collect(r, in, sl_span_str("\r\n")))
+			if (!collect_head(r, in, sl_span_str("\r\n")))
 				return SL_REPLY_MORE;
-			return complete(r, expect);
+			return complete_reply(r, expect);
 		default:
 			if (!in->len)
 				return SL_REPLY_MORE;

@@ -18,7 +18,7 @@ enum { TRIES = 50, TRY_US = 20000, DISCARD_PORT = 9, DUMP_LEN = 32768 };
 /*
  * Sends a datagram to the discard port, so that the kernel selects our address and the neighbour.
  */
-static int knock(struct sl_load_route *r, const struct sl_addr *target)
+static int send_probe(struct sl_load_route *r, const struct sl_addr *target)
 {
 	const struct sl_addr discard =
 		sl_addr_of(target->family, target->addr, htons(DISCARD_PORT));
@@ -105,7 +105,7 @@ int sl_load_find_route(struct sl_load_route *r, const char *ifname, const struct
 	if (!ifindex)
 		return sl_fail(err, -ENODEV, "interface %s: found none of that name", ifname);
 	for (int i = 0; i < TRIES; i++) {
-		rc = knock(r, to);
+		rc = send_probe(r, to);
 		if (rc)
 			return sl_fail(err, rc, "no route to the target: %s", strerror(-rc));
 		if (look_up(ifindex, to, r->mac))

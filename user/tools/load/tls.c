@@ -54,7 +54,7 @@ static bool send_flight(struct sl_load *l, struct sl_load_conn *c)
 			  l->io->send(l, c, sl_span_of(t->out, (size_t)n)));
 }
 
-static bool derive(struct tls_conn *t)
+static bool derive_key(struct tls_conn *t)
 {
 	enum sl_tls_suite suite =
 		sl_tls_suite_of(SSL_CIPHER_get_protocol_id(SSL_get_current_cipher(t->ssl)));
@@ -82,13 +82,13 @@ static void open_connection(struct sl_load *l, struct sl_load_conn *c)
 	SSL_free(ssl);
 }
 
-static void shake(struct sl_load *l, struct sl_load_conn *c)
+static void advance_handshake(struct sl_load *l, struct sl_load_conn *c)
 {
 	struct tls_conn *t = conn_of(l, c);
 	int rc = SSL_do_handshake(t->ssl);
 	bool good = rc == 1 || SSL_get_error(t->ssl, rc) == SSL_ERROR_WANT_READ;
 
-	if (!good || !send_flight(l, c) || (rc == 1 && !derive(t)))
+	if (!good || !send_flight(l, c) || (rc == 1 && !derive_key(t)))
 		sl_load_broken(l, c, SL_LOAD_MALFORMED);
 	else if (rc == 1)
 		open_connection(l, c);
@@ -109,7 +109,7 @@ void sl_load_tls_begin(struct sl_load *l, struct sl_load_conn *c)
 	SSL_set_bio(t->ssl, in, out);
 	SSL_set_app_data(t->ssl, t);
 	SSL_set_connect_state(t->ssl);
-	shake(l, c);
+	advance_handshake(l, c);
 }
 
 void sl_load_tls_end(struct sl_load *l, struct sl_load_conn *c)
@@ -170,7 +170,7 @@ static void take_record(struct sl_load *l, struct sl_load_conn *c, uint8_t *reco
 }
 
 /* Adds bytes to the held record. Returns how many were used. */
-static size_t complete(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes)
+static size_t complete_handshake(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes)
 {
 	struct tls_conn *t = conn_of(l, c);
 	size_t whole = t->held < SL_TLS_HEAD ? SL_TLS_HEAD : SL_TLS_HEAD + body_len(t->record);
@@ -203,7 +203,7 @@ static void take_records(struct sl_load *l, struct sl_load_conn *c, struct sl_sp
 			n = SL_TLS_HEAD + body_len(bytes.ptr);
 			take_record(l, c, (uint8_t *)(uintptr_t)bytes.ptr);
 		} else {
-			n = complete(l, c, bytes);
+			n = complete_handshake(l, c, bytes);
 		}
 		bytes = sl_span_skip(bytes, n);
 	}
@@ -216,7 +216,7 @@ void sl_load_tls_take(struct sl_load *l, struct sl_load_conn *c, struct sl_span 
 	if (!t->ssl)
 		take_records(l, c, bytes);
 	else if (BIO_write(SSL_get_rbio(t->ssl), bytes.ptr, (int)bytes.len) == (int)bytes.len)
-		shake(l, c);
+		advance_handshake(l, c);
 	else
 		sl_load_broken(l, c, SL_LOAD_MALFORMED);
 }

@@ -47,7 +47,7 @@ static int ignore_libbpf_log(enum libbpf_print_level level, const char *fmt, va_
 	return 0;
 }
 
-static _Noreturn void watchdog(int end_fd, int ifindex, uint32_t prog_id)
+static _Noreturn void run_watchdog(int end_fd, int ifindex, uint32_t prog_id)
 {
 	char none;
 	int null_fd = open("/dev/null", O_RDWR);
@@ -78,7 +78,7 @@ int sl_detach_watchdog_start(struct sl_detach_watchdog *g, int ifindex, uint32_t
 		return -errno;
 	g->pid = fork();
 	if (g->pid == 0)
-		watchdog(ends[0], ifindex, prog_id);
+		run_watchdog(ends[0], ifindex, prog_id);
 	close(ends[0]);
 	g->hold_fd = ends[1];
 	if (g->pid > 0)
