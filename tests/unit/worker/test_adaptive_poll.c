@@ -148,7 +148,7 @@ TEST(longer_polls_have_to_find_more)
 }
 
 /* Who polls may keep from its processor what it waits for. */
-TEST(waiting_for_housemates_has_to_find_more)
+TEST(polling_beside_local_threads_must_pay_more)
 {
 	what = SL_POLL_LOCAL_THREADS;
 	ck_assert_uint_eq(polls(1000, 1), 1000);
