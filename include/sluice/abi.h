@@ -57,8 +57,8 @@ struct sl_prog_config {
 #define SL_ABI_VERSION 4u
 
 /*
- * A served address and port. A listener for any address has one entry per address of the host, which
- * the control thread adds and removes. Port 0 means all ports of the address.
+ * A served address and port. A listener for any address has one entry per address of the host. The
+ * control thread adds and removes these. Port 0 means all ports of the address.
  */
 struct sl_listener_key {
 	__u8 addr[16]; /* IPv4: first four bytes, the rest zero */

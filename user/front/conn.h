@@ -94,7 +94,7 @@ struct sl_conn_user {
 	/* The handshakes of all filters are complete. Not called without filters. */
 	void (*opened)(void *user);
 	size_t (*input)(void *user, struct sl_chunk *chunk);
-	void (*eof)(void *user); /* the peer closed its half, after all input */
+	void (*eof)(void *user);
 	void (*writable)(void *user);
 	void (*closed)(void *user);
 };
@@ -113,9 +113,9 @@ struct sl_filter {
 };
 
 /*
- * Creates the filters of an accepted connection. *top is the topmost filter, whose `up` and `user`
- * the caller sets, or NULL if there is none. Returns false to refuse the connection. A NULL `open`
- * means that connections have no filters.
+ * Creates the filters of an accepted connection. The caller sets `up` and `user` of *top, the
+ * topmost filter; NULL: none. Returns false to refuse the connection. `open` may be NULL: no
+ * filters.
  */
 struct sl_filter_maker {
 	bool (*open)(void *arg, struct sl_conn transport, const struct sl_conn_info *info,
@@ -127,9 +127,8 @@ struct sl_filter_maker {
 	bool (*expects_proxy_header)(void *arg, const struct sl_conn_info *info);
 	/* applies results of other threads; returns their number; NULL: none */
 	unsigned (*poll)(void *arg);
-	/* time at which poll() must be called at the latest; NULL: never */
+	/* deadline of the next poll(); NULL: never */
 	uint64_t (*next_ns)(void *arg);
-	/* replaces the listeners for new connections */
 	void (*listeners)(void *arg, const struct sl_config *cfg);
 	/* writes what filters hold back, before output is built; NULL: none */
 	void (*flush)(void *arg);

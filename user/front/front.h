@@ -86,7 +86,7 @@ struct sl_request {
 	uint64_t content_length; /* SL_LEN_UNKNOWN when not stated */
 	/* limit of the protocol, which a route or pool may lower; 413 */
 	uint64_t body_max;
-	uint64_t timeout_ns; /* deadline set by the client, relative; 0: none */
+	uint64_t timeout_ns; /* relative; 0: none */
 	uint64_t rx_ns;
 	uint64_t take_ns;
 };
@@ -97,7 +97,7 @@ struct sl_reply {
 	uint16_t grpc_status;
 	bool gateway; /* created by the gateway, not by a backend; `outcome` gives the reason */
 	uint8_t outcome;
-	bool whole;             /* the complete body is available */
+	bool whole;
 	uint32_t retry_after_s; /* 0: none */
 	uint32_t allow;         /* bit set of enum sl_method for the Allow field; 0: no field */
 	uint32_t service_us;    /* time the backend took; 0: unknown */
@@ -116,7 +116,6 @@ struct sl_reply {
 	uint64_t body_len; /* total; SL_LEN_UNKNOWN: streamed without a length, or status 101 */
 };
 
-/* Reply with storage for its fields. */
 struct sl_reply_parts {
 	struct sl_reply reply;
 	struct sl_header headers[SL_RPC_MAX_FIELDS];
@@ -127,9 +126,9 @@ struct sl_reply_parts {
 struct sl_piece {
 	struct sl_span bytes; /* empty: none now */
 	enum sl_behind {
-		SL_MORE,   /* more bytes may follow */
-		SL_END,    /* these bytes are the last */
-		SL_BROKEN, /* reply broke off, no bytes: end it visibly for the client */
+		SL_MORE,
+		SL_END,
+		SL_BROKEN, /* the reply broke off, without bytes */
 	} behind;
 };
 
@@ -143,7 +142,6 @@ enum {
  * Request as its front sees it. Zeroed by the core; the front uses it from begin to done or cancel.
  */
 struct sl_stream {
-	/* private to the front */
 	union {
 		struct sl_stream *next;
 		void *own;
@@ -153,7 +151,7 @@ struct sl_stream {
 	uint8_t method;      /* set by each front; the core tests it for HEAD */
 	uint8_t state;
 	uint8_t flags;
-	uint8_t version_minor; /* http1: 0 or 1 */
+	uint8_t version_minor;
 	/* set by the core */
 	/* answered before the request's end: drop the rest, call neither body nor end */
 	bool refused;
@@ -190,13 +188,13 @@ struct sl_stream {
 };
 
 struct sl_front_limits {
-	uint32_t max_head;         /* request line and headers; 431 */
-	uint32_t max_target;       /* request line; 414 */
-	uint32_t max_headers;      /* number of header fields; 431 */
-	uint64_t max_body;         /* a route may set a lower limit; 413 */
-	uint32_t max_discard;      /* http1: bytes dropped while one reply is written */
-	uint32_t max_pipeline;     /* http1: requests without reply on one connection */
-	uint32_t max_streams;      /* h2 */
+	uint32_t max_head;     /* request line and headers; 431 */
+	uint32_t max_target;   /* request line; 414 */
+	uint32_t max_headers;  /* number of header fields; 431 */
+	uint64_t max_body;     /* a route may set a lower limit; 413 */
+	uint32_t max_discard;  /* http1: bytes dropped while one reply is written */
+	uint32_t max_pipeline; /* http1: requests without a reply */
+	uint32_t max_streams;
 	uint32_t max_resets_per_s; /* h2: limit of rapid resets and of PING and SETTINGS floods */
 	uint64_t max_message;      /* length of a gRPC message */
 	bool upgrades;             /* h2: announce extended CONNECT, RFC 8441 */
@@ -302,10 +300,10 @@ struct sl_front_env {
 	const struct sl_front_cb *cb;
 	const uint64_t *now_ns; /* the worker's time, updated once per burst */
 	const char *date;       /* IMF-fixdate of this second, 29 bytes */
-	void *h2;               /* per-worker state of the h2 front */
-	void *datagram;         /* per-worker state of the datagram front */
-	uint64_t *errors;       /* [SL_FRONT_ERR_CNT]; NULL: not counted */
-	bool draining;          /* answer what arrives, then close */
+	void *h2;
+	void *datagram;
+	uint64_t *errors; /* [SL_FRONT_ERR_CNT]; NULL: not counted */
+	bool draining;
 	/* Returns whether a backend is available; NULL: no health service. */
 	enum sl_serving (*serving)(void *arg, enum sl_asked what, struct sl_span name);
 	/*
@@ -313,7 +311,7 @@ struct sl_front_env {
 	 */
 	bool (*routed)(void *conn, const struct sl_request *rq, struct sl_span service);
 	void *serving_arg;
-	const struct sl_descriptors *descriptors; /* gRPC reflection; NULL: not offered */
+	const struct sl_descriptors *descriptors; /* NULL: no reflection */
 };
 
 /* Returns a buffer of `heads` for connection `conn`, or NULL if none is free or configured. */
@@ -363,9 +361,8 @@ struct sl_front_ops {
 	 */
 	void (*open)(void *state, const struct sl_front_env *env, void *conn, uint32_t source);
 	/*
-	 * Parses client bytes and returns how many were used. The rest waits for a reply to be
-	 * written or for room in the core. It is offered again, with later bytes, after `ready` and
-	 * `writable`.
+	 * Parses client bytes and returns how many were used. The rest is offered again, with later
+	 * bytes, after `ready` and `writable`.
 	 */
 	size_t (*input)(void *state, const struct sl_front_env *env, struct sl_chunk *chunk);
 	/*
@@ -384,7 +381,6 @@ struct sl_front_ops {
 	 */
 	void (*interim)(void *state, const struct sl_front_env *env, struct sl_stream *st,
 			const struct sl_reply *r);
-	/* The connection can be written again. */
 	void (*writable)(void *state, const struct sl_front_env *env);
 	/*
 	 * Stops taking new requests (GOAWAY, Connection: close) and finishes the running ones. Also
@@ -417,15 +413,15 @@ extern const struct sl_front_ops sl_front_h2;
 extern const struct sl_front_ops sl_front_datagram;
 
 /*
- * Selects the front from the first bytes: h2 for an HTTP/2 preface (RFC 9113 3.4), http1 otherwise.
- * Returns NULL if more bytes are needed (never more than 4).
+ * Selects h2 for an HTTP/2 preface (RFC 9113 3.4), http1 otherwise. NULL: more bytes are needed, up
+ * to 4.
  */
 const struct sl_front_ops *sl_front_detect(struct sl_span first);
 
 enum sl_reply_side { SL_REPLY_HEAD = 1, SL_REPLY_TAIL = 2, SL_REPLY_INTERIM = 4 };
 
 /*
- * Decodes and checks a backend's metadata block: fields of the head, the tail, or both, or of an
+ * Decodes and checks a metadata block of a backend: fields of the head, the tail, or both, or of an
  * INTERIM reply. Returns false if malformed.
  */
 bool sl_reply_decode(struct sl_span block, unsigned sides, struct sl_reply_parts *out);
@@ -435,8 +431,8 @@ void sl_reply_own(enum sl_outcome why, struct sl_reply_parts *out);
 struct sl_span sl_outcome_text(enum sl_outcome why);
 
 /*
- * Returns true for fields of a backend that must be left out of a reply: hop-by-hop fields and
- * those that the gateway writes itself (RFC 9110 7.6.1, RFC 9113 8.2.2).
+ * Returns true for backend fields that are left out of a reply: hop-by-hop fields and those that
+ * the gateway writes (RFC 9110 7.6.1, RFC 9113 8.2.2).
  */
 bool sl_reply_is_ours(const struct sl_reply *r, struct sl_span name);
 

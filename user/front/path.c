@@ -168,7 +168,7 @@ static size_t utf8_len(const uint8_t *p, const uint8_t *end)
 	return n;
 }
 
-/* Decodes one character. Returns its encoded length, or 0 if it is invalid. */
+/* Decodes one character. Returns its encoded length, or 0 if invalid. */
 static size_t decode_byte(const uint8_t *p, const uint8_t *end, uint8_t *c)
 {
 	int high, low;
@@ -231,7 +231,6 @@ static const uint8_t *segment_end(const uint8_t *p, const uint8_t *end, size_t *
 	return end;
 }
 
-/* Classifies a segment of the literal interpretation. */
 static enum segment segment_kind(const uint8_t *p, const uint8_t *end)
 {
 	const uint8_t *name = memchr(p, ';', (size_t)(end - p));

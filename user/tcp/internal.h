@@ -60,7 +60,7 @@ struct sl_tcp_seg {
 	struct sl_frame *f; /* data and len are the payload */
 	uint32_t seq;
 	uint32_t ack;
-	uint32_t len; /* length of the payload */
+	uint32_t len;
 	uint32_t ts_val;
 	uint32_t ts_ecr;
 	uint16_t wnd;
@@ -80,7 +80,7 @@ struct sl_tcp_acked {
 	/* sample of the oldest one, which includes delays of the receiver; 0: none */
 	uint32_t first_us;
 	uint32_t prior_flight;
-	bool whole; /* at least one frame left the send queue */
+	bool whole;
 	bool dsack;
 	bool retx_acked; /* a retransmitted segment was acknowledged */
 	bool put_off;    /* no scan, because the address has used its share of the turn */
@@ -104,7 +104,7 @@ struct sl_tcp_share {
 enum { SL_TCP_SHARE_BITS = 10, SL_TCP_RST_COUNTERS = 1024 };
 
 struct sl_tcp_rst_budget {
-	uint64_t second; /* second that it belongs to */
+	uint64_t second;
 	uint16_t each;
 	uint16_t cnt[SL_TCP_RST_COUNTERS];
 };
@@ -133,7 +133,7 @@ struct sl_tcp {
 
 	struct sl_sipkey isn_key, ts_key, cookie_key;
 	struct sl_prng prng;
-	uint64_t cookie_until_ns; /* end of validity of the last cookie */
+	uint64_t cookie_until_ns;
 	uint16_t ephemeral;
 
 	struct sl_mempool tw;
@@ -295,7 +295,6 @@ void sl_tcp_set_mss(struct sl_tcp_conn *c, uint32_t peer_mss);
 
 /* input.c. Handles a packet from net; takes the frame. */
 void sl_tcp_input(void *ctx, struct sl_frame *f, const struct sl_flow_key *key);
-/* Callback sl_flow_match_fn of the flow table. */
 bool sl_tcp_flow_match(const void *ctx, uint32_t value, const struct sl_flow_key *key);
 void sl_tcp_parse_rest(struct sl_tcp_seg *seg);
 
@@ -393,7 +392,6 @@ bool sl_tcp_may_challenge(const struct sl_tcp *t, uint16_t *at);
 uint16_t sl_tcp_never_challenged(const struct sl_tcp *t);
 bool sl_tcp_may_rst(struct sl_tcp *t, const struct sl_net_path *path);
 
-/* tx_queue.c. Returns the limit of queued bytes. */
 uint32_t sl_tcp_send_most(const struct sl_tcp_conn *c);
 void sl_tcp_txq_pop(struct sl_tcp_conn *c);
 void sl_tcp_txq_purge(struct sl_tcp_conn *c);

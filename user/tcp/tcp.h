@@ -24,8 +24,8 @@ struct sl_tcp;
 struct sl_tcp_conn;
 
 enum sl_tcp_close_reason {
-	SL_TCP_CLOSED,      /* both halves closed in order */
-	SL_TCP_RESET,       /* RST received */
+	SL_TCP_CLOSED, /* both halves closed in order */
+	SL_TCP_RESET,
 	SL_TCP_TIMEOUT,     /* retransmission or user time-out, keep-alive, FIN-WAIT-2 */
 	SL_TCP_UNREACHABLE, /* active open: refused or unreachable */
 };
@@ -51,7 +51,7 @@ struct sl_tcp_ops {
 	 * `fin`.
 	 */
 	size_t (*data)(void *handle, struct sl_chunk *chunk);
-	/* The peer closed its half, and all bytes before it were consumed. */
+	/* The peer closed its half, and all its bytes were consumed. */
 	void (*fin)(void *handle);
 	/* There is room again after sl_tcp_send() took less than offered. */
 	void (*writable)(void *handle);

@@ -32,7 +32,7 @@ struct h2_call {
 	uint8_t told;   /* WATCH: last status sent; 0: none */
 	bool answering; /* parts are being written */
 	bool whole;     /* the client has ended its side */
-	bool finished;  /* trailers with `status` follow */
+	bool finished;
 	uint8_t part, part_cnt;
 	uint8_t small_len;
 	uint8_t status;

@@ -60,16 +60,16 @@ size_t sl_grpc_prefix(uint8_t *to, uint64_t message_len, bool compressed);
 struct sl_grpc_reader {
 	uint64_t left; /* bytes of the message not yet read */
 	uint8_t prefix[SL_GRPC_PREFIX];
-	uint8_t have; /* bytes of the prefix read */
+	uint8_t have;
 	bool in_message;
-	uint32_t messages; /* messages started */
+	uint32_t messages;
 };
 
 enum sl_grpc_event {
-	SL_GRPC_NEED,   /* all bytes used, more needed */
-	SL_GRPC_BEGIN,  /* prefix complete: `left` and prefix[0] are valid */
-	SL_GRPC_DATA,   /* `data` is part of the message */
-	SL_GRPC_FINISH, /* message complete */
+	SL_GRPC_NEED,  /* all bytes used, more needed */
+	SL_GRPC_BEGIN, /* `left` and prefix[0] are valid */
+	SL_GRPC_DATA,
+	SL_GRPC_FINISH,
 };
 
 /* Reads up to the next event, and removes those bytes from `in`. */
@@ -86,7 +86,7 @@ size_t sl_base64_decode(uint8_t *to, struct sl_span text);
 /* Encodes without padding; `to` needs (len * 4 + 2) / 3 bytes. Returns the length. */
 size_t sl_base64_encode(char *to, struct sl_span bytes);
 
-bool sl_grpc_is_binary(struct sl_span name); /* name ends with -bin */
+bool sl_grpc_is_binary(struct sl_span name);
 /*
  * Returns true for fields of the protocol itself, which are not metadata. The compression fields
  * are passed on.

@@ -21,7 +21,7 @@ struct sl_pb_field {
  */
 bool sl_pb_next(struct sl_span *in, struct sl_pb_field *f);
 
-enum { SL_PB_HEAD_MAX = 12 }; /* most bytes that sl_pb_put_head() writes */
+enum { SL_PB_HEAD_MAX = 12 };
 
 /* Write the header of a BYTES field, or a VARINT field. Return the end of the written bytes. */
 uint8_t *sl_pb_put_head(uint8_t *to, uint32_t no, size_t len);

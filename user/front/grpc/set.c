@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 enum {
-	NESTING_MAX = 64, /* depth of nested messages */
+	NESTING_MAX = 64,
 	NAME_MAX_LEN = 4096,
 	EXTENSION_MAX = (1 << 29) - 1,
 };

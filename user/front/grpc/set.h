@@ -16,7 +16,7 @@ enum sl_symbol_kind { KIND_OTHER, KIND_MESSAGE, KIND_SERVICE };
 
 struct sl_symbol {
 	struct sl_span name;
-	struct sl_span proto; /* descriptor of the defining file */
+	struct sl_span proto;
 	uint8_t kind;
 	struct sl_span numbers; /* KIND_MESSAGE: ExtensionNumberResponse */
 };
@@ -40,7 +40,7 @@ struct sl_descriptors {
 	struct sl_array files, symbols, extensions; /* sorted after loading */
 	struct sl_array memory;                     /* void *: blocks to free */
 	struct sl_span services;
-	char why[SL_SET_WHY_LEN]; /* first error */
+	char why[SL_SET_WHY_LEN];
 };
 
 static inline struct sl_proto_file *sl_set_files(const struct sl_descriptors *d)

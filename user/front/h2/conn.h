@@ -44,7 +44,7 @@ struct sl_h2_env {
 	struct sl_h2_config cfg;
 	const struct sl_front_limits *limits;
 	struct sl_mempool conns, streams;
-	struct sl_mempool calls;   /* struct h2_call: calls without a time limit */
+	struct sl_mempool calls;   /* calls without a time limit */
 	struct h2_source *sources; /* [cfg.sources] */
 	struct sl_list watches;    /* those of `calls` that are health watches */
 	struct sl_h2_mem mem;
@@ -52,7 +52,7 @@ struct sl_h2_env {
 	nghttp2_session_callbacks *callbacks;
 	nghttp2_option *option;
 	uint8_t *head;   /* [limits->max_head]: request head during a burst of input */
-	uint8_t *cookie; /* the same size: the joined cookie */
+	uint8_t *cookie; /* the joined cookie */
 	void *fields;    /* reply.c: fields of the reply being submitted; nghttp2 copies them */
 };
 
@@ -63,19 +63,19 @@ struct h2_head {
 	uint16_t fields; /* crumbs of a cookie count as one, RFC 9113 8.2.3 */
 	bool pooled;
 	bool too_large;
-	bool cookie;       /* a cookie field has arrived */
+	bool cookie;
 	bool blanks;       /* a value had surrounding blanks: removed, and allowed in gRPC only */
 	uint16_t seen;     /* message.c: fields received */
 	const char *fault; /* cause if the request is malformed, or NULL */
 	int32_t id;
 	uint64_t rx_ns, take_ns;
-	/* start of the head, also if `buf` could not be allocated; 0: no head is being received */
+	/* start of the head, also without `buf`; 0: no head is being received */
 	uint64_t since_ns;
 };
 
 /* Token bucket of a peer's actions, refilled by time. */
 struct h2_bucket {
-	uint64_t full_ns; /* time at which it is full */
+	uint64_t full_ns; /* time when it is full */
 };
 
 /*
@@ -125,8 +125,8 @@ struct h2_conn {
 	struct sl_list ended; /* closed by nghttp2, to be freed */
 	const uint8_t *out;   /* output of nghttp2 not yet written */
 	size_t out_len;
-	struct sl_chunk *chunk; /* the input being read */
-	const uint8_t *walked;  /* input before this point has passed the guard */
+	struct sl_chunk *chunk;
+	const uint8_t *walked; /* input before this point has passed the guard */
 	/* stream whose body bytes were not taken; the next input bytes belong to it */
 	struct h2_stream *stuck;
 	size_t stuck_len;
@@ -146,7 +146,7 @@ struct h2_conn {
 	uint8_t held[H2_HELD]; /* idle.c: start of a frame that nghttp2 has not read yet */
 	uint16_t watches;      /* open health watches whose request is complete */
 	uint16_t watching;     /* all health watches */
-	uint32_t taken;        /* reply bytes sent on all streams */
+	uint32_t taken;
 };
 
 enum h2_stream_flag {
@@ -162,7 +162,7 @@ enum h2_stream_flag {
 	ST_WAITS = 1 << 9,      /* its head waits until the client reads */
 	ST_EXPECT = 1 << 11,    /* 100 (Continue) is due */
 	ST_CONNECT = 1 << 10,   /* extended CONNECT, RFC 8441: a 2xx status switches protocols */
-	ST_MALFORMED = 1 << 12, /* a reset follows the answer, RFC 9113 8.1.1 */
+	ST_MALFORMED = 1 << 12, /* followed by a reset, RFC 9113 8.1.1 */
 };
 
 struct h2_stream {
@@ -172,16 +172,16 @@ struct h2_stream {
 	int32_t id;
 	uint16_t flags;
 	uint8_t method;
-	uint8_t cut_off;      /* enum sl_grpc_status that replaces the end of the reply */
+	uint8_t cut_off;      /* replaces the status at the end of the reply */
 	uint64_t body_left;   /* rest of content-length; SL_LEN_UNKNOWN: none announced */
-	uint64_t deadline_ns; /* deadline set by the client; 0: none */
-	uint32_t given;       /* body bytes for which the core has not reopened the window yet */
+	uint64_t deadline_ns; /* 0: none */
+	uint32_t given;       /* body bytes whose window the core has not reopened yet */
 	uint32_t came;        /* body bytes received, counted until the window is widened */
-	uint32_t window;      /* current size of the receive window */
+	uint32_t window;
 	struct sl_span text_left; /* ST_LOCAL: rest of `text`; after a cut-off: the grpc-message */
 	struct sl_grpc_reader in;
-	struct h2_call *call; /* ST_CALL */
-	char text[64];        /* body of a reply of the front */
+	struct h2_call *call;
+	char text[64];
 };
 
 struct h2_stream *sl_h2_stream_new(struct h2_conn *c, int32_t id);
@@ -189,7 +189,7 @@ struct h2_stream *sl_h2_stream_new(struct h2_conn *c, int32_t id);
 void sl_h2_flush(struct h2_conn *c);
 /* Frees ended streams, and closes the connection if it is over. */
 void sl_h2_settle(struct h2_conn *c);
-/* Writes pending output of nghttp2, as far as the core takes it. */
+/* Ends the connection with an HTTP/2 error code, and counts `error`. */
 SL_COLD void sl_h2_fail(struct h2_conn *c, uint32_t code, enum sl_front_error error);
 void sl_h2_count(const struct h2_conn *c, enum sl_front_error error);
 
@@ -222,8 +222,8 @@ int sl_h2_callbacks(nghttp2_session_callbacks **out);
 size_t sl_h2_deliver(struct h2_stream *s, const uint8_t *ptr, size_t len);
 void sl_h2_request_over(struct h2_stream *s);
 /*
- * Ends the request side of a stream that switched protocols: drops further client bytes, so that
- * the backend can end its side.
+ * Ends the request of a stream that switched protocols: drops further client bytes, so that the
+ * backend can end its side.
  */
 void sl_h2_upgrade_drain(struct h2_stream *s);
 /* Reopens the stream's window for bytes that the core has passed on. */
@@ -272,7 +272,6 @@ void sl_h2_answer(struct h2_stream *s, unsigned http, enum sl_grpc_status grpc, 
 void sl_h2_cut_off(struct h2_stream *s, enum sl_grpc_status grpc, const char *text);
 /* Sends 100 (Continue) if it is due and the core allows it. */
 void sl_h2_continue(struct h2_stream *s);
-/* Sends an interim reply of the core. */
 void sl_h2_interim(struct h2_stream *s, const struct sl_reply *r);
 /* Pulls the reply head, or resumes the reply body. */
 void sl_h2_pull(struct h2_stream *s);

@@ -11,7 +11,7 @@ enum {
 	BURST_S = 10,          /* seconds of the rates below that may be used at once */
 	CONTROLS = 10,         /* PING, SETTINGS and similar, as a multiple of resets */
 	MAX_CONTINUATIONS = 8, /* frames after one HEADERS */
-	RECENT = 64,           /* bits of h2_recent */
+	RECENT = 64,
 	PREFACE = 24,
 	FRAME_HEAD = 9,
 	PRIORITY_LEN = 5,
@@ -192,9 +192,9 @@ static bool has_its_share(struct h2_conn *c, uint32_t len, bool above)
 }
 
 /*
- * HPACK can expand one byte to thousands, and nghttp2 processes each of them. An address has a share
- * of each burst. Bytes above the limit of a head also count as resets, and a head of HEADS_MAX times
- * the limit ends the connection before more is unpacked.
+ * HPACK can expand one byte to thousands, each of which nghttp2 processes. So an address has a
+ * share of each burst. Bytes above the limit of a head also count as resets. A head of HEADS_MAX
+ * times the limit ends the connection before more is unpacked.
  */
 enum h2_verdict sl_h2_flood_field(struct h2_conn *c, size_t len)
 {

@@ -98,18 +98,17 @@ void sl_h2_head_field(struct h2_conn *c, struct sl_span name, struct sl_span tex
 	h->cookie |= cookie;
 }
 
-/* A request head being parsed. */
 struct parse {
 	struct h2_conn *c;
 	struct sl_http1_head head; /* request, with the checks shared with HTTP/1 */
 	struct sl_span path, grpc_timeout, host, protocol;
-	uint64_t announced; /* content-length */
-	const char *why;    /* cause of a refusal, or NULL */
-	bool malformed;     /* the stream is reset after the answer */
+	uint64_t announced;
+	const char *why; /* cause of a refusal, or NULL */
+	bool malformed;  /* the stream is reset after the answer */
 	uint8_t *cookie;
 	size_t cookie_len;
 	struct sl_header *cookie_at;
-	struct sl_header metadata[SL_HTTP1_HEADERS_MAX]; /* fields that are gRPC metadata */
+	struct sl_header metadata[SL_HTTP1_HEADERS_MAX];
 };
 
 /* Joins crumbs of a cookie, RFC 9113 8.2.3. The buffer has room for a whole head. */
@@ -160,7 +159,6 @@ static bool parse_field(struct parse *p, struct sl_span name, struct sl_span val
 	return sl_http1_field(at, &p->head);
 }
 
-/* Reads the field at *off and advances *off. */
 static struct sl_header read_field(const struct h2_head *h, uint32_t *off)
 {
 	const uint8_t *at = h->buf + *off;
@@ -184,7 +182,6 @@ static bool read_fields(struct parse *p, const struct h2_head *h)
 	return true;
 }
 
-/* Decodes one base64 value in place. */
 static bool decode_binary(struct sl_header *h)
 {
 	size_t n = sl_base64_decode((uint8_t *)h->value.ptr, h->value);

@@ -209,7 +209,7 @@ static size_t deliver_messages(struct h2_stream *s, struct sl_span in)
 		case SL_GRPC_FINISH: s->st->message_over = true; break;
 		case SL_GRPC_DATA:
 			n = give_body(s, data);
-			if (n < data.len) { /* the rest is delivered again */
+			if (n < data.len) {
 				s->in.left += data.len - n;
 				return len - in.len - (data.len - n);
 			}

@@ -277,7 +277,6 @@ static ssize_t read_text(nghttp2_session *session, int32_t id, uint8_t *buf, siz
 	return (ssize_t)n;
 }
 
-/* Submits a head; `read` is NULL if no body follows. */
 static bool submit_head(struct h2_stream *s, const struct fields *f,
 			nghttp2_data_source_read_callback read)
 {
@@ -405,7 +404,6 @@ static bool trailers_ok(const struct h2_stream *s, const struct sl_reply *r, boo
 	return !f->full;
 }
 
-/* Sends 502 in place of an invalid reply. */
 static bool start_bad_gateway(struct h2_stream *s)
 {
 	SL_UNINIT struct sl_reply_parts own;

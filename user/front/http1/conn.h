@@ -17,8 +17,8 @@
 
 enum http1_phase {
 	PHASE_HEAD,
-	PHASE_BODY,     /* Content-Length: rx->body_left */
-	PHASE_CHUNKED,  /* http1.chunked */
+	PHASE_BODY, /* Content-Length: rx->body_left */
+	PHASE_CHUNKED,
 	PHASE_TRAILERS, /* open_ended stream: after the last chunk */
 	PHASE_DEAD,     /* no further request: input is dropped */
 };
@@ -47,7 +47,7 @@ struct http1 {
 		};
 	};
 	uint32_t part_len;
-	uint16_t count; /* streams in the list */
+	uint16_t count;
 	uint16_t error; /* status to send when the list is empty, then close */
 	uint8_t flags;
 	uint8_t phase;
@@ -57,7 +57,7 @@ _Static_assert(sizeof(struct http1) <= SL_FRONT_STATE_SIZE, "fits into the clien
 
 /* sl_stream.flags */
 enum {
-	ST_CLOSE = 1 << 0,   /* the connection closes after this reply */
+	ST_CLOSE = 1 << 0,
 	ST_EXPECT = 1 << 1,  /* 100 (Continue) is due */
 	ST_RX_OVER = 1 << 2, /* the request is complete, or its rest is dropped */
 	/* the connection must be reset: the client would take a FIN for the end of the reply */
@@ -74,7 +74,6 @@ enum {
 	REPLY_DONE,
 };
 
-/* Returns the stream whose body is being received, or NULL. */
 static inline struct sl_stream *sl_http1_rx(const struct http1 *h)
 {
 	return h->flags & CONN_RX ? h->tail : NULL;

@@ -9,7 +9,6 @@
 #include "http/scan.h"
 #include "http/status.h"
 
-/* Output buffer; `full` is set if something did not fit. */
 struct http1_out {
 	uint8_t *p, *end;
 	bool full;

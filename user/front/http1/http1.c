@@ -112,7 +112,6 @@ static void refuse_head(struct http1 *h, const struct sl_front_env *env,
 	sl_http1_fail(h, env, head->status, head->error);
 }
 
-/* Appends a stream to the list. */
 static void adopt_stream(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st,
 			 const struct sl_http1_head *head)
 {
@@ -351,7 +350,7 @@ static size_t input_step(struct http1 *h, const struct sl_front_env *env, struct
 	case PHASE_BODY: return input_body(h, env, chunk, off);
 	case PHASE_CHUNKED: return input_chunked(h, env, chunk, off);
 	case PHASE_TRAILERS: return input_trailers(h, env, chunk, off);
-	default: return 0; /* DEAD */
+	default: return 0;
 	}
 }
 
@@ -421,7 +420,7 @@ static void stop_reading(struct http1 *h, const struct sl_front_env *env, unsign
 
 	if (h->phase == PHASE_DEAD)
 		return;
-	if (st && st->state == REPLY_DONE) /* already answered */
+	if (st && st->state == REPLY_DONE)
 		st->flags |= ST_CLOSE;
 	else if (st || h->part_len)
 		sl_http1_fail(h, env, status, error);

@@ -27,11 +27,11 @@ enum {
 struct sl_http1_head {
 	struct sl_request rq;
 	bool chunked;
-	bool keep_alive;  /* the client allows another request */
+	bool keep_alive;
 	bool trailers;    /* the client accepts trailers, RFC 9110 10.1.4 */
 	bool incremental; /* the client can use a reply in pieces, RFC 9218 4.2 */
-	uint8_t minor;    /* minor version of HTTP/1.x */
-	uint16_t status;  /* status of a refusal; 0: valid */
+	uint8_t minor;
+	uint16_t status; /* status of a refusal; 0: valid */
 	uint8_t error;
 	uint8_t seen; /* fields seen so far, private to the parser */
 	struct sl_span host;
@@ -62,23 +62,23 @@ static inline bool sl_http1_refuse(struct sl_http1_head *head, unsigned status,
 	return false;
 }
 
-/* Decoder of a chunked body. Initially zero, except `stops` and `unbounded`. */
+/* Decoder of a chunked body. Zero at start, except `stops` and `unbounded`. */
 struct sl_http1_chunked {
-	uint64_t left;  /* DATA: remaining bytes of this chunk */
-	uint64_t total; /* sum of chunk sizes */
+	uint64_t left; /* DATA: remaining bytes of this chunk */
+	uint64_t total;
 	uint32_t extra; /* bytes of extensions and trailers so far */
 	uint8_t state;
-	uint8_t digits; /* digits of the current size */
+	uint8_t digits;
 	bool stops;     /* stop at TRAILER, because the caller parses the trailers */
 	bool unbounded; /* no length limit, because the body is not stored */
 };
 
 enum sl_http1_chunked_state {
 	SL_CHUNKED_SIZE,
-	SL_CHUNKED_EXT, /* start of an extension name */
+	SL_CHUNKED_EXT,
 	SL_CHUNKED_EXT_NAME,
 	SL_CHUNKED_EXT_NAME_OVER, /* blanks after the name */
-	SL_CHUNKED_EXT_VALUE,     /* start of the value */
+	SL_CHUNKED_EXT_VALUE,
 	SL_CHUNKED_EXT_TOKEN,
 	SL_CHUNKED_EXT_QUOTED,
 	SL_CHUNKED_EXT_PAIR, /* after a backslash */
@@ -104,7 +104,6 @@ enum sl_http1_chunked_state {
 size_t sl_http1_chunked_next(struct sl_http1_chunked *c, struct sl_span in,
 			     const struct sl_front_limits *limits, unsigned *status);
 
-/* Framing of a reply body. */
 enum sl_http1_framing {
 	SL_HTTP1_NO_BODY, /* HEAD, 204, 304: Content-Length is informational */
 	SL_HTTP1_LENGTH,

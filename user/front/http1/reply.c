@@ -204,7 +204,7 @@ static bool write_piece(struct http1 *h, const struct sl_front_env *env, struct 
 	/* Trailers are available after all bytes were taken. */
 	if (piece.behind == SL_MORE || (taken && st->state == REPLY_CHUNKS))
 		return true;
-	if (st->reply_left) /* shorter than announced */
+	if (st->reply_left)
 		break_off(h, st);
 	return false;
 }

@@ -12,7 +12,7 @@ enum { HEADS = 1024 };
 struct sl_proxy {
 	struct sl_filter filter;
 	struct sl_proxy_env *env;
-	uint8_t *head; /* partial header; NULL: none */
+	uint8_t *head;
 	uint16_t head_len;
 	bool complete;
 	bool told;

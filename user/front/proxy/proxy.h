@@ -29,7 +29,7 @@ int sl_proxy_parse(struct sl_span bytes, struct sl_proxy_header *out);
 
 struct sl_proxy_env {
 	struct sl_mempool filters;
-	struct sl_mempool heads; /* partial headers */
+	struct sl_mempool heads;
 	uint64_t *headers, *malformed;
 };
 

@@ -31,7 +31,6 @@ struct sl_aead_key {
 	_Alignas(16) uint8_t bytes[SL_AEAD_KEY_BYTES];
 };
 
-/* Part of a record's content. */
 struct sl_tls_piece {
 	uint8_t *ptr;
 	size_t len;

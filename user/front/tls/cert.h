@@ -15,7 +15,7 @@
 /* Immutable, except for the reference count. */
 struct sl_tls_cert {
 	_Atomic uint32_t refs;
-	int64_t ends; /* end of validity, seconds since the epoch */
+	int64_t ends; /* seconds since the epoch */
 	const char *file;
 	uint32_t name_cnt;
 	char *names[]; /* lower case; wildcards begin with "*." */
@@ -25,7 +25,7 @@ struct sl_tls_cert {
 struct sl_tls_pair {
 	struct sl_tls_cert *cert;
 	X509 *leaf;
-	STACK_OF(X509) * chain; /* without the leaf */
+	STACK_OF(X509) * chain;
 	EVP_PKEY *key;
 };
 

@@ -10,10 +10,10 @@
 #include "front/tls/tls.h"
 
 enum {
-	SL_TLS_HANDSHAKES = 2048, /* in progress per worker */
+	SL_TLS_HANDSHAKES = 2048, /* per worker */
 	/* of these, queued for threads; new clients cannot use the last quarter */
 	SL_TLS_QUEUE = 1024,
-	SL_TLS_BUCKETS = 1024, /* buckets of client addresses */
+	SL_TLS_BUCKETS = 1024,
 	SL_TLS_NAME_INLINE = 46,
 	SL_TLS_KEY_UPDATE_LEN = 5,
 	/*
@@ -26,11 +26,11 @@ enum {
 };
 
 enum sl_tls_state {
-	SL_TLS_HELLO, /* handshake: waiting for the client */
-	SL_TLS_AWAY,  /* handshake: a thread has it */
+	SL_TLS_HELLO, /* waiting for the client */
+	SL_TLS_AWAY,  /* a thread has it */
 	SL_TLS_OPEN,
-	SL_TLS_SHED,   /* overload: reset after SHED_MS, input is ignored */
-	SL_TLS_CLOSED, /* no reads or writes any more */
+	SL_TLS_SHED, /* overload: reset after SHED_MS, input is ignored */
+	SL_TLS_CLOSED,
 };
 
 /* Names too long for the connection, or of a client with a certificate. */
@@ -68,11 +68,11 @@ struct sl_tls_conn {
 	uint8_t quiet;
 	uint8_t alpn;
 	uint8_t message_len;
-	uint8_t message[SL_TLS_KEY_UPDATE_LEN]; /* incomplete handshake message */
-	uint16_t update_credit;                 /* see take_update() */
-	uint16_t piece_max;                     /* maximum content of a record, both directions */
-	uint8_t depth;                          /* nested calls into the layer above */
-	bool paused;                            /* the layer above did not take all of `plain` */
+	uint8_t message[SL_TLS_KEY_UPDATE_LEN];
+	uint16_t update_credit; /* see take_update() */
+	uint16_t piece_max;     /* maximum content of a record, both directions */
+	uint8_t depth;          /* nested calls into the layer above */
+	bool paused;            /* the layer above did not take all of `plain` */
 	bool update_due;
 	bool again; /* `resume` was called from within `input` */
 	bool eof;   /* close_notify follows the held bytes */
@@ -97,12 +97,12 @@ struct sl_tls {
 		struct sl_list conns; /* connections with held frames, oldest first */
 		uint32_t frames;
 	} holders[SL_TLS_BUCKETS];
-	uint32_t backlog_frames; /* of all buckets */
-	struct sl_list shed;     /* connections in SL_TLS_SHED, oldest first */
-	struct sl_list waiting;  /* handshakes waiting for their client, oldest first */
+	uint32_t backlog_frames;
+	struct sl_list shed;    /* connections in SL_TLS_SHED, oldest first */
+	struct sl_list waiting; /* handshakes waiting for their client, oldest first */
 	struct sl_tls_server *servers[SL_MAX_LISTENERS];
 	uint32_t queued;
-	struct sl_sipkey key;            /* hash key of buckets */
+	struct sl_sipkey key;
 	uint16_t shares[SL_TLS_BUCKETS]; /* handshakes per bucket */
 	struct sl_tls_stats stats;
 };

@@ -195,8 +195,6 @@ void sl_tls_hello(struct sl_tls_conn *c)
 		sl_tls_shed(c);
 }
 
-/* --- results --- */
-
 static bool keep_who(struct sl_tls_conn *c, const struct sl_tls_hs *hs)
 {
 	struct sl_tls_identity *w;
@@ -299,7 +297,7 @@ void sl_tls_hs_send(struct sl_tls_conn *c)
 			break;
 		n = below->ops->write(below->self, hs->out + hs->out_sent, left);
 		if (!n)
-			return; /* `writable` follows */
+			return;
 		hs->out_sent += (uint32_t)n;
 	}
 	hs->out_sent = hs->out_len;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Creates the TLS state of all listeners of a configuration. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

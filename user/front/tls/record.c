@@ -195,7 +195,7 @@ size_t sl_tls_seal(struct sl_tls_ciphers *c, struct sl_tls_dir *dir, uint8_t typ
 	size_t inner = len + 1;
 
 	rec[0] = SL_TLS_DATA;
-	rec[1] = 3; /* RFC 8446 5.1: legacy_record_version */
+	rec[1] = 3; /* legacy_record_version */
 	rec[2] = 3;
 	rec[3] = (uint8_t)((inner + SL_TLS_TAG) >> 8);
 	rec[4] = (uint8_t)(inner + SL_TLS_TAG);

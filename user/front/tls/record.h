@@ -27,9 +27,8 @@ enum {
 /* ContentType of a record, RFC 8446. */
 enum { SL_TLS_CCS = 20, SL_TLS_ALERT = 21, SL_TLS_HANDSHAKE = 22, SL_TLS_DATA = 23 };
 
-/* One direction of a connection. */
 struct sl_tls_dir {
-	uint8_t secret[SL_TLS_SECRET_MAX]; /* current traffic secret */
+	uint8_t secret[SL_TLS_SECRET_MAX];
 	uint8_t key[SL_TLS_KEY_MAX];
 	uint8_t iv[SL_TLS_IV];
 	uint8_t suite;

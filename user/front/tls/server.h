@@ -30,8 +30,8 @@ enum {
 };
 
 enum sl_tls_step {
-	SL_TLS_MORE,   /* waiting for the client */
-	SL_TLS_DONE,   /* keys are available */
+	SL_TLS_MORE,
+	SL_TLS_DONE,
 	SL_TLS_FAILED, /* `out` may hold an alert */
 	SL_TLS_LEFT,   /* set by the worker: the client is gone, free the memory */
 };
@@ -43,8 +43,8 @@ struct sl_tls_hs {
 	SSL *ssl;
 	uint64_t queued_ns, waited_ns; /* time of submission; time in the queue */
 	uint8_t step;
-	uint8_t alert;     /* FAILED: alert description, ours or the client's; 255: none */
-	bool peer_alert;   /* the alert came from the client */
+	uint8_t alert; /* FAILED: alert description, ours or the client's; 255: none */
+	bool peer_alert;
 	bool ticket;       /* the ClientHello contains a ticket */
 	bool away;         /* a thread has it */
 	_Atomic bool gone; /* the client has left: skip the work */

@@ -59,13 +59,13 @@ enum sl_tls_end {
 struct sl_tls_stats {
 	uint64_t full, resumed;        /* completed handshakes */
 	uint64_t ends[SL_TLS_END_CNT]; /* incomplete handshakes and broken connections */
-	uint64_t waited_ns;            /* total time of steps in the queues of the threads */
-	uint64_t steps;                /* handshake steps made by threads */
+	uint64_t waited_ns;            /* total time in the queues of the threads */
+	uint64_t steps;
 	uint64_t records_in, records_out;
 	uint64_t key_updates;
-	uint32_t handshakes; /* in progress */
-	uint32_t queued;     /* of these, held by threads */
-	uint32_t conn_bytes; /* memory per connection */
+	uint32_t handshakes;
+	uint32_t queued; /* of these, held by threads */
+	uint32_t conn_bytes;
 };
 
 struct sl_tls_config {

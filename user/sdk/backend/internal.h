@@ -74,9 +74,9 @@ struct client_share {
 	struct channel *channel;
 	struct sl_list stalled; /* REPLIED requests waiting for credit, longest first */
 	struct sl_list node;
-	uint32_t client;             /* client of its requests' views */
-	uint32_t request_cnt;        /* requests that refer to it; not counted in `unknown` */
-	uint32_t look;               /* see find_largest() */
+	uint32_t client;      /* client of its requests' views */
+	uint32_t request_cnt; /* requests that refer to it; not counted in `unknown` */
+	uint32_t look;
 	_Atomic size_t reply_used;   /* written only by the I/O thread */
 	_Atomic size_t foreign_used; /* of other threads */
 	_Atomic size_t wanted;       /* least need of a blocked request; 0: none */
@@ -109,9 +109,9 @@ struct request {
 	struct channel *channel;
 	uint64_t id, deadline_ns; /* UINT64_MAX: none */
 	uint64_t begun_ns;        /* time of delivery to the handler; 0: not yet */
-	uint32_t together;        /* size of its batch */
-	size_t filled, size;      /* bytes of the body received; memory charged */
-	uint8_t *body;            /* storage of view.body */
+	uint32_t together;
+	size_t filled, size; /* bytes of the body received; memory charged */
+	uint8_t *body;
 	enum { BODY_HERE, BODY_PLACED, BODY_APART } where;
 	enum request_state state;
 	uint32_t credit;       /* reply bytes that may be sent */
@@ -134,7 +134,7 @@ struct request {
 	_Atomic bool expects;       /* neither 100 (Continue) nor a reply was sent */
 	bool ignored;               /* an Upgrade that the program does not support */
 	uint32_t in_credit, in_due; /* credit of the gateway; part of it to be announced */
-	uint32_t in_rest;           /* bytes of the current message in later entries */
+	uint32_t in_rest;           /* bytes of the message in later entries */
 	uint32_t in_left;           /* bytes of it not yet received */
 	bool in_compressed;
 	const struct sl_rpc_header *in_from; /* message in which its next part must be */
@@ -189,7 +189,7 @@ struct sl_backend {
 	struct sl_list channels, queue[SL_CLASS_CNT]; /* `channels`: without idle ones */
 	struct channel *resting[SL_BE_CHANNELS_MAX];
 	uint32_t resting_cnt;
-	uint64_t look_ns; /* next check of idle channels */
+	uint64_t look_ns;
 	struct client_share **shares;
 	struct request **spare; /* free tables, linked by their first entries */
 	uint32_t channel_cnt, open_cnt, queue_cnt;
@@ -201,13 +201,13 @@ struct sl_backend {
 	struct sl_batch batch;
 	struct sl_backend_stats stats;
 	uint64_t hash_key, now_ns, tick_ns, active_ns, flushed_ns, flush_gap_ns;
-	uint64_t taken;            /* requests taken from the queue */
+	uint64_t taken;
 	uint64_t pass_ns, away_ns; /* time of the last pass; total time without passes */
 	uint64_t upcalls;          /* upcalls for requests and streams, not batches */
 	struct request *resumed_next;
 	enum sl_away told_away;
 	int epoll_fd, wake_fd;
-	int work_fd; /* signalled when a batch waits for the handler's thread */
+	int work_fd; /* signalled when a batch waits for a handler */
 	_Atomic bool stop, quit, unready, leaves, entered;
 	pthread_t io_thread; /* valid unless IO_NONE */
 	_Atomic int io_state;
@@ -246,7 +246,6 @@ bool sl_be_channel_add(struct sl_backend *b, struct sl_transport *t);
 void sl_be_channel_close(struct channel *ch);
 /* channel.c. Checks every TICK_NS whether the gateway is alive and work is pending. */
 void sl_be_channel_tick(struct channel *ch, uint64_t now_ns);
-/* Makes an idle channel active. */
 void sl_be_channel_wake(struct channel *ch);
 void sl_be_channels_wake(struct sl_backend *b);
 /* Wakes idle channels with blocked parts. */
@@ -272,7 +271,7 @@ void sl_be_request_close(struct request *rq, enum sl_rpc_status status);
 void sl_be_reply_count(struct reply *rp);
 /* Queues a reply. Any thread; in the I/O thread it is processed at once and may end the request. */
 void sl_be_reply_hand_over(struct sl_backend *b, struct reply *rp);
-/* Sends a status for an id, without a request. Returns 0 or -ENOMEM. */
+/* Sends a status without a request. Returns 0 or -ENOMEM. */
 int sl_be_answer(struct channel *ch, uint64_t id, uint8_t priority, enum sl_rpc_status status);
 /* Processes replies of other threads. Returns false if there were none. */
 bool sl_be_replies_take(struct sl_backend *b);
