@@ -24,7 +24,7 @@ static const uint8_t grpc_statuses[SL_OUTCOME_CNT] = {
 #undef X
 };
 
-/* A client that left before the head of its reply was told nothing: that is a status of its own. */
+/* Returns true if the client closed before the head of the reply; such lines have status 499. */
 static bool is_unparsed(const struct sl_event *e)
 {
 	return !e->status || (!e->begun && e->outcome == SL_OUTCOME_CLIENT_GONE);
@@ -34,7 +34,7 @@ unsigned sl_access_status(const struct sl_event *e)
 {
 	if (is_unparsed(e))
 		return http_statuses[e->outcome];
-	/* Where gRPC is spoken HTTP has gone well, whatever became of the call. */
+	/* The HTTP status of a gRPC call is 200, whatever its gRPC status. */
 	return e->proto == SL_PROTO_GRPC ? 200 : e->status;
 }
 
@@ -120,7 +120,7 @@ static void put_time(struct sl_strbuf *b, uint64_t unix_ns)
 			 unix_ns % SL_NS_PER_SEC / SL_NS_PER_US);
 }
 
-/* By which connection it came. */
+/* Appends the fields of the connection. */
 static void put_connection(struct sl_strbuf *b, const struct sl_event *e, uint32_t fields)
 {
 	sl_strbuf_str(b, ", \"peer\": \"");
@@ -195,7 +195,7 @@ static void put_json(struct sl_strbuf *b, const struct sl_event *e, uint32_t fie
 
 /* --- combined --- */
 
-/* Inside quotes, as Apache and nginx have it. */
+/* Appends text inside quotes, escaped as Apache and nginx do. */
 static void put_escaped(struct sl_strbuf *b, struct sl_span s)
 {
 	for (size_t i = 0; i < s.len; i++) {

@@ -26,16 +26,16 @@ enum {
 struct sl_access_log {
 	const char *path; /* NULL: standard output */
 	int fd;
-	struct stat st;               /* of the file that is open */
-	struct sl_cfg_access_log cfg; /* of the last tick; its file is not used */
-	double share;                 /* of the next line: at 1 it is written */
-	bool stuck, homeless;         /* said already: cannot be written; cannot be opened again */
+	struct stat st;               /* of the open file */
+	struct sl_cfg_access_log cfg; /* of the last tick; its file name is not used */
+	double share;                 /* accumulated sample rate; at 1 a line is written */
+	bool stuck, homeless;         /* logged already: cannot be written; cannot be reopened */
 	struct sl_strbuf lines;
-	size_t written; /* of them */
+	size_t written; /* bytes of `lines` that are written */
 	char buffer[BUFFER];
 };
 
-/* Nothing but a file, and none that a link in its place leads to. */
+/* Opens a regular file, without following a symbolic link. */
 static int open_file(const char *path, int flags)
 {
 	struct stat st;
@@ -50,7 +50,7 @@ static int open_file(const char *path, int flags)
 	return fd;
 }
 
-/* As it is; or a new one. */
+/* Opens the file, or creates it and sets *is_new. */
 static int open_or_create(const char *path, bool *is_new)
 {
 	int fd = open_file(path, 0);
@@ -95,7 +95,7 @@ struct sl_access_log *sl_access_log_open(const struct sl_config *cfg, struct sl_
 	return l;
 }
 
-/* --- lines out --- */
+/* --- writing --- */
 
 static void log_stuck(struct sl_access_log *l, bool stuck, int why)
 {
@@ -130,7 +130,7 @@ static void flush_lines(struct sl_access_log *l)
 	l->written = 0;
 }
 
-/* --- events in --- */
+/* --- reading records --- */
 
 static bool is_wanted(struct sl_access_log *l, const struct sl_event *e)
 {
@@ -150,7 +150,7 @@ static bool has_room(const struct sl_access_log *l)
 	return l->lines.cap - l->lines.len > (size_t)EVENTS_AT_ONCE * SL_ACCESS_LINE_MAX;
 }
 
-/* At most what a ring holds: workers that add as fast as this takes do not keep it here. */
+/* Reads at most one ring of records, so that fast workers cannot keep the control thread here. */
 static void drain_ring(struct sl_access_log *l, struct sl_ring *ring)
 {
 	struct sl_event events[EVENTS_AT_ONCE];
@@ -205,7 +205,7 @@ void sl_access_log_reopen(struct sl_access_log *l)
 	l->homeless = false;
 	close(l->fd);
 	l->fd = fd;
-	(void)fstat(fd, &l->st); /* of a file that is open: does not fail */
+	(void)fstat(fd, &l->st); /* cannot fail for an open file */
 }
 
 void sl_access_log_tick(struct sl_access_log *l, const struct sl_cfg_access_log *cfg)

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The access log: records of finished exchanges (core/event.h) from the workers' rings, as lines to
- * a file or to standard output.
+ * The access log: records of finished exchanges (core/event.h) as lines of a file or of standard
+ * output.
  *
  *   rings of workers -> lines in a buffer -> file
  *
- * What the file does not take stays in the buffer, and what has no room there in the rings, whose
- * workers count what they could not put (sluice_events_dropped_total): the log never holds up
- * anybody, and nothing is lost without being counted.
+ * If the file does not accept data, lines stay in the buffer and records in the rings. A worker whose
+ * ring is full drops the record and counts it (sluice_events_dropped_total). No worker ever waits.
  */
 #ifndef SL_CONTROL_ACCESS_LOG_H
 #define SL_CONTROL_ACCESS_LOG_H
@@ -18,14 +17,15 @@
 
 struct sl_access_log;
 
-/* While files may still be made anywhere; they become the account's. NULL and one line in err. */
+/* Opens the file with privileges, owned by the gateway's account. Returns NULL and one line in err. */
 struct sl_access_log *sl_access_log_open(const struct sl_config *cfg, struct sl_err *err);
-/* Writes what has come. */
+/* Writes new records, without waiting. */
 void sl_access_log_run(struct sl_access_log *l, struct sl_gateway *g);
-/* Goes on in a new file of that name; in the old one if there can be none, which the log says. */
+/* Opens the file again after a rotation. Keeps the old file and logs the error on failure. */
 void sl_access_log_reopen(struct sl_access_log *l);
-/* Each second: what a reload has changed, and whether the file has been renamed or removed. */
+/* Applies reloaded settings and detects a rotated file. Called once a second. */
 void sl_access_log_tick(struct sl_access_log *l, const struct sl_cfg_access_log *cfg);
+/* Writes what the buffer holds and frees the log. l may be NULL. */
 void sl_access_log_close(struct sl_access_log *l);
 
 #endif

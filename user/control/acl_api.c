@@ -10,7 +10,7 @@
 
 static const struct {
 	const char *name;
-	uint8_t action; /* 0: none any more */
+	uint8_t action; /* 0: remove the rule */
 } verbs[] = {{"allow", SL_PREFIX_ALLOW}, {"deny", SL_PREFIX_DENY}, {"forget", 0}};
 
 int sl_acl_take_arg(struct sl_acl_change *c, const char *key, const char *value, struct sl_err *err)

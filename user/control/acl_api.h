@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prefixes of clients, as the admin endpoint takes and shows them. */
+/* Access lists of interfaces, as requests and JSON of the admin endpoint. */
 #ifndef SL_CONTROL_ACL_API_H
 #define SL_CONTROL_ACL_API_H
 
@@ -10,17 +10,17 @@
 
 enum { SL_ACL_CHANGES = 64 };
 
-/* What one request asks for; nothing is done before all of it is understood. */
+/* The changes of one request; applied only if all of them are valid. */
 struct sl_acl_change {
 	const char *interface;
 	struct sl_acl_rule rules[SL_ACL_CHANGES];
 	uint32_t cnt;
 };
 
-/* interface=NAME, allow=PREFIX, deny=PREFIX, forget=PREFIX. 0, or -EINVAL and one line in err. */
+/* Adds KEY=VALUE: interface, allow, deny or forget. Returns 0, or -EINVAL and one line in err. */
 int sl_acl_take_arg(struct sl_acl_change *c, const char *key, const char *value,
 		    struct sl_err *err);
-/* {"interface": NAME, "prefixes": [{"prefix", "action", "by"}]}; NULL: no such interface. */
+/* Returns {"interface": NAME, "prefixes": [{"prefix", "action", "by"}]}. NULL: no such interface. */
 json_t *sl_acl_json(struct sl_gateway *g, const char *interface);
 
 #endif

@@ -16,7 +16,7 @@ static const struct {
 	[ADMIN_OPERATOR] = {32, 15},
 };
 
-/* --- who may come in --- */
+/* --- admission --- */
 
 static const char *request_header(struct admin_request *r, const char *name)
 {
@@ -31,7 +31,7 @@ static int fd_of(struct MHD_Connection *conn)
 	return info ? info->connect_fd : -1;
 }
 
-/* Without a Host there is no browser. 0: may come in; else the status and why not. */
+/* Checks a TCP request. Returns 0, or a status and the reason in *why. No browser omits Host. */
 static unsigned check_tcp(struct admin_request *r, bool probe, const char **why)
 {
 	const struct sl_authz *g = &r->admin->authz;
@@ -120,7 +120,7 @@ static enum MHD_Result handle_request(void *cls, struct MHD_Connection *conn, co
 				      const char *method, const char *version, const char *upload,
 				      size_t *upload_len, void **req_cls)
 {
-	static int seen; /* its address marks a request whose head was taken */
+	static int seen; /* its address marks requests whose head was seen before */
 	struct admin_server *h = cls;
 	struct admin_request r = {
 		.admin = h->admin, .conns = &h->conns, .conn = conn, .uid = UINT32_MAX};
@@ -132,7 +132,7 @@ static enum MHD_Result handle_request(void *cls, struct MHD_Connection *conn, co
 		*req_cls = &seen;
 		return MHD_YES;
 	}
-	if (*upload_len) { /* bodies have no meaning here */
+	if (*upload_len) { /* bodies are ignored */
 		*upload_len = 0;
 		return MHD_YES;
 	}
@@ -142,9 +142,9 @@ static enum MHD_Result handle_request(void *cls, struct MHD_Connection *conn, co
 		      : answer_request(&r, h->kind, url, method);
 }
 
-/* --- where they come in --- */
+/* --- connections --- */
 
-/* "GET /livez HTTP/1.1", with or without a query. */
+/* Returns true for "GET /livez HTTP/1.1" and /readyz, with or without a query. */
 static bool asks_for_probe(const char *head, size_t len)
 {
 	char path[16];
@@ -163,7 +163,7 @@ static bool asks_for_probe(const char *head, size_t len)
 	return is_probe(path);
 }
 
-/* MHD finds that the connection is shut. True: its place is free. */
+/* Shuts a connection down and lets MHD close it. Returns true if its entry is free then. */
 static bool close_conn(struct admin_server *h, struct admin_conn *ac)
 {
 	unsigned before = h->conns.cnt;
@@ -175,7 +175,7 @@ static bool close_conn(struct admin_server *h, struct admin_conn *ac)
 	return h->conns.cnt < before;
 }
 
-/* What it asks is answered at once, before the next one comes. */
+/* Passes a connection to MHD and runs MHD, so that most requests are answered at once. */
 static void hand_to_server(void *arg, int fd, bool local, const char *head, size_t len)
 {
 	struct sl_admin *a = arg;
@@ -189,7 +189,7 @@ static void hand_to_server(void *arg, int fd, bool local, const char *head, size
 	       close_conn(h, admin_conns_find_victim(&h->conns, false)))
 		;
 	getpeername(fd, (struct sockaddr *)&peer, &peer_len);
-	/* Closes it if there is no place. */
+	/* MHD closes fd if its limit is reached. */
 	(void)!MHD_add_connection(h->daemon, fd, (struct sockaddr *)&peer, peer_len);
 	MHD_run(h->daemon);
 }
@@ -199,11 +199,11 @@ static void log_line(void *arg, const char *fmt, va_list ap)
 	const struct admin_server *h = arg;
 	char line[256];
 
-	if (!h->admin->open) /* while it starts: sl_admin_open tells */
+	if (!h->admin->open) /* at the start, sl_admin_open() reports errors */
 		return;
 	vsnprintf(line, sizeof(line), fmt, ap);
 	line[strcspn(line, "\n")] = 0;
-	/* TCP_NODELAY and TCP_CORK, which the library sets on Unix sockets too. */
+	/* MHD tries to set TCP_NODELAY and TCP_CORK on Unix sockets as well. */
 	if (h->kind == ADMIN_OPERATOR && strstr(line, "Setting TCP_"))
 		return;
 	SL_LOG_EVERY(UINT64_C(1000000000), SL_LOG_WARN, "admin: %s", line);

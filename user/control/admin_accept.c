@@ -18,7 +18,7 @@ enum { ACCEPTS = 64, EVENTS = 64, WATCHED = -1, FIRST_SLOT = ADMIN_ACCEPT_LISTEN
 struct accept_slot {
 	int fd; /* -1: free */
 	bool local;
-	uint64_t peer_id; /* the same for connections of one address or account */
+	uint64_t peer_id; /* same number for one address or account */
 	uint64_t since_ns;
 };
 
@@ -97,7 +97,7 @@ int admin_acceptor_fd(const struct admin_acceptor *d)
 	return d->epoll_fd;
 }
 
-/* Two that share a number only share a fate when places are short. */
+/* A collision only makes two peers share a limit. */
 static uint64_t hash_bytes(const void *bytes, size_t len)
 {
 	return sl_fnv64(SL_FNV64, bytes, len);
@@ -115,7 +115,7 @@ uint64_t admin_peer_id(int fd)
 	if (ss.ss_family == AF_INET)
 		return hash_bytes(&v4->sin_addr, sizeof(v4->sin_addr));
 	if (ss.ss_family == AF_INET6)
-		return hash_bytes(&v6->sin6_addr, 8); /* a host has a /64 */
+		return hash_bytes(&v6->sin6_addr, 8); /* a /64 is one host */
 	len = sizeof(peer);
 	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len);
 	return hash_bytes(&peer.uid, sizeof(peer.uid));
@@ -136,7 +136,7 @@ static struct accept_slot *take_slot(struct admin_acceptor *d)
 		if (d->slots[i].fd < 0)
 			return &d->slots[i];
 	}
-	/* The oldest one of whoever has most. */
+	/* Selects the oldest connection of the peer with most connections. */
 	for (int i = 0; i < ADMIN_ACCEPT_SLOTS; i++) {
 		struct accept_slot *p = &d->slots[i];
 		unsigned n = 0;
@@ -152,7 +152,7 @@ static struct accept_slot *take_slot(struct admin_acceptor *d)
 	return worst;
 }
 
-/* The length of the head with its empty line; 0: more has to come. */
+/* Returns the length of the head with its empty line, or 0 if it is incomplete. */
 static size_t head_len(const char *at, size_t len)
 {
 	for (size_t i = 1; i < len; i++) {
@@ -164,7 +164,7 @@ static size_t head_len(const char *at, size_t len)
 	return 0;
 }
 
-/* Looks at what has come: true when the place is free again. */
+/* Peeks at received bytes. Returns true if the connection was passed on or closed. */
 static bool read_head(struct admin_acceptor *d, struct accept_slot *p)
 {
 	static const char too_large[] =
@@ -193,7 +193,7 @@ static bool read_head(struct admin_acceptor *d, struct accept_slot *p)
 	return true;
 }
 
-/* Edge-triggered: half a head does not keep the loop awake. */
+/* Registered edge-triggered, so that an incomplete head does not wake the loop again. */
 static void accept_connection(struct admin_acceptor *d, int fd, bool local, uint64_t now_ns)
 {
 	struct accept_slot *p = take_slot(d);
@@ -205,7 +205,7 @@ static void accept_connection(struct admin_acceptor *d, int fd, bool local, uint
 		close_slot(p);
 		return;
 	}
-	/* Most have said it already. */
+	/* Most connections have sent their head already. */
 	read_head(d, p);
 }
 
@@ -231,7 +231,7 @@ void admin_acceptor_run(struct admin_acceptor *d, uint64_t now_ns)
 	struct epoll_event events[EVENTS];
 	int n = epoll_wait(d->epoll_fd, events, EVENTS, 0);
 
-	/* Who waits comes before who is new, who may push out the oldest. */
+	/* Waiting connections first, because a new one may evict the oldest. */
 	for (int i = 0; i < n; i++) {
 		int id = (int)events[i].data.u32;
 

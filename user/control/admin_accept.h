@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The door of the admin endpoint: takes connections, and lets in those that have said what they
- * want.
+ * Accepts connections of the admin endpoint and holds each until its request head is complete.
  *
- *   accept -> [ waiting, at most ADMIN_ACCEPT_SLOTS, ADMIN_ACCEPT_HEAD_MS ] -> complete head -> enter(fd)
+ *   accept -> [ waiting: at most ADMIN_ACCEPT_SLOTS, ADMIN_ACCEPT_HEAD_MS ] -> complete head -> enter(fd)
  *
- * Who is silent takes nothing from anybody: a connection waits here, outside of the HTTP library,
- * until its head has come. When all places are taken, the oldest one of whoever has most of them
- * (an address, or an account) has to go. The head is only looked at: whoever takes the descriptor
- * reads it again.
+ * Silent connections therefore take no resource of the HTTP library. At the limit, the oldest
+ * connection of the address or account with most of them is closed. The head is peeked at; the
+ * receiver of the descriptor reads it again.
  *
- * Called by one thread. Descriptors are the door's until enter() is given them.
+ * Called by one thread. A descriptor belongs to this module until it is passed to enter().
  */
 #ifndef SL_CONTROL_ADMIN_ACCEPT_H
 #define SL_CONTROL_ADMIN_ACCEPT_H
@@ -28,21 +26,24 @@ enum {
 
 struct admin_acceptor;
 
-/* `head` ends behind its empty line; it is the door's. */
+/* Receives the descriptor. head ends behind its empty line and is valid during the call. */
 typedef void admin_enter_fn(void *arg, int fd, bool local, const char *head, size_t len);
 
-/* NULL: errno. */
+/* Returns NULL and errno on failure. */
 struct admin_acceptor *admin_acceptor_open(admin_enter_fn *enter, void *arg);
-/* Takes a listening socket; local: a Unix socket. 0 or -errno; the descriptor is closed then. */
+/* Takes over a listening socket; local: a Unix socket. Returns 0, or -errno and has closed fd. */
 int admin_acceptor_listen(struct admin_acceptor *d, int fd, bool local);
-/* Another descriptor whose input makes admin_acceptor_fd() readable. */
+/* Adds a descriptor whose input makes admin_acceptor_fd() readable. Returns 0 or -errno. */
 int admin_acceptor_watch(struct admin_acceptor *d, int fd);
+/* Closes all waiting connections and listening sockets. */
 void admin_acceptor_close(struct admin_acceptor *d);
 
-/* A number of whoever is at the other end of a connection: one for an address, a /64, an account. */
+/* Returns a number for the peer: the same for an IPv4 address, an IPv6 /64, or an account. */
 uint64_t admin_peer_id(int fd);
 
+/* Returns a descriptor that is readable when admin_acceptor_run() has work. */
 int admin_acceptor_fd(const struct admin_acceptor *d);
+/* Accepts and peeks without waiting; calls enter() for complete heads. */
 void admin_acceptor_run(struct admin_acceptor *d, uint64_t now_ns);
 
 #endif

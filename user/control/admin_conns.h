@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who has come into a house of the admin endpoint and is still there: an answer that is not read, a
- * request whose body does not come, a listener of /events.
+ * Open connections of one class of the admin endpoint, oldest first: replies that are not read,
+ * requests whose bodies are incomplete, clients of /events.
  *
- *   guests: oldest ---> ... ---> newest      at most `places`, or the next one finds none
- *
- * When all places are taken, or all of those who may listen, the oldest guest of whoever has most
- * of them (an address, or an account) has to go. Most are answered in the turn of the loop in which
- * they come, so that those who stay stand in nobody's way.
+ * Most requests are answered in the loop iteration in which they arrive. When a limit is reached,
+ * the oldest connection of the address or account with most connections is closed.
  *
  * Called by the control thread.
  */
@@ -26,8 +23,8 @@ struct admin_conn {
 	struct sl_list link;
 	struct MHD_Connection *conn;
 	int fd;
-	uint64_t peer_id;                /* the same for those of one address or account */
-	struct event_listener *listener; /* of /events, and not asked to go (handlers.c) */
+	uint64_t peer_id;                /* same number for one address or account */
+	struct event_listener *listener; /* client of /events that is not being ended */
 };
 
 struct admin_conns {
@@ -35,13 +32,14 @@ struct admin_conns {
 	unsigned cnt, listener_cnt;
 };
 
+/* Initialises an empty list. */
 void admin_conns_init(struct admin_conns *g);
-/* As MHD_NotifyConnectionCallback, with the guests as its argument. */
+/* An MHD_NotifyConnectionCallback; its first argument is the list. */
 void admin_conns_notify(void *conns, struct MHD_Connection *conn, void **context,
 			enum MHD_ConnectionNotificationCode what);
-/* NULL: there was no memory for it. */
+/* Returns the entry of a connection, or NULL if there was no memory for it. */
 struct admin_conn *admin_conn_of(struct MHD_Connection *conn);
-/* Who has to go, of all or of those who listen; NULL: there is none. */
+/* Returns the connection to close, of all or of the clients of /events, or NULL. */
 struct admin_conn *admin_conns_find_victim(const struct admin_conns *g, bool listening);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What admin.c and handlers.c share: the former decides on who comes in, the latter answers. */
+/* Shared by admin.c, which admits requests, and the handlers, which answer them. */
 #ifndef SL_CONTROL_ADMIN_IMPL_H
 #define SL_CONTROL_ADMIN_IMPL_H
 
@@ -12,10 +12,7 @@
 #include "control/admin_conns.h"
 #include "control/listen.h"
 
-/*
- * Each kind of visitor has places of its own, so that those who read slowly keep neither probes nor
- * operators out.
- */
+/* Each class of connections has its own limit, so that slow readers block neither probes nor operators. */
 enum admin_class { ADMIN_PROBE, ADMIN_READER, ADMIN_OPERATOR, ADMIN_CLASSES };
 
 struct admin_server {
@@ -33,16 +30,16 @@ struct sl_admin {
 	struct admin_acceptor *acceptor;
 	struct sl_admin_socket socket;
 	struct admin_server servers[ADMIN_CLASSES];
-	struct sl_list listeners; /* of /events */
+	struct sl_list listeners; /* clients of /events */
 	bool open;
 };
 
 struct admin_request {
 	struct sl_admin *admin;
-	struct admin_conns *conns; /* of its house */
+	struct admin_conns *conns; /* connections of its class */
 	struct MHD_Connection *conn;
 	enum sl_admin_role role;
-	bool known; /* by a token, or as a role of the socket */
+	bool known; /* authenticated by a token or by the role on the socket */
 	uint32_t uid;
 };
 
@@ -54,9 +51,10 @@ struct admin_handler {
 extern const struct admin_handler admin_handlers[];
 extern const size_t admin_handler_cnt;
 
+/* Answers with a status and a line of text. Returns what the library's handler must return. */
 enum MHD_Result admin_reply_text(struct MHD_Connection *conn, unsigned status, const char *text);
 
-/* /events: an event to each listener; the end of one, and of all. */
+/* /events: send an event to each client; end one client; end all clients. */
 void admin_events_tick(struct sl_admin *a);
 void admin_events_leave(struct event_listener *l);
 void admin_events_end(struct sl_admin *a);

@@ -17,7 +17,7 @@
 
 enum { GROUPS_MAX = 256, USER_MAX = 127 /* bytes of a name in Basic credentials */ };
 
-/* --- what is set up --- */
+/* --- set-up --- */
 
 static int fail_token_file(const char *path, const char *why, struct sl_err *err)
 {
@@ -95,7 +95,7 @@ enum sl_admin_role sl_authz_role(const struct sl_authz *g, int fd, uint32_t *uid
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) != 0)
 		return SL_ADMIN_NOBODY;
-	/* More groups than that: only the first one counts. */
+	/* With more than GROUPS_MAX groups only the primary one counts. */
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &groups_len) != 0)
 		groups_len = 0;
 	*uid = peer.uid;
@@ -104,7 +104,7 @@ enum sl_admin_role sl_authz_role(const struct sl_authz *g, int fd, uint32_t *uid
 
 /* --- TCP --- */
 
-/* "name" or "name:port" with the port of this endpoint. */
+/* Returns true for "name" and for "name:port" with the port of this endpoint. */
 static bool host_matches(const char *host, size_t len, const char *name, uint16_t port)
 {
 	const size_t name_len = strlen(name);
@@ -135,7 +135,7 @@ static bool is_ours(const struct sl_authz *g, const char *host, size_t len,
 		if (host_matches(host, len, g->cfg->hosts[i], port))
 			return true;
 	}
-	/* local: the end of the connection that is here. */
+	/* local is the local address of the connection. */
 	if (!local || !sl_addr_from_sockaddr(&a, local))
 		return false;
 	snprintf(name, sizeof(name), a.family == 6 ? "[%s]" : "%s", sl_addr_text(&a, text));
@@ -165,7 +165,7 @@ bool sl_authz_fetch_site(const char *site)
 	return strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0;
 }
 
-/* Takes as long for a wrong token as for the right one. */
+/* Compares in constant time. */
 static bool is_token(const struct sl_authz *g, const char *shown, size_t len)
 {
 	const size_t want = strlen(g->token);
@@ -176,7 +176,7 @@ static bool is_token(const struct sl_authz *g, const char *shown, size_t len)
 	return !diff;
 }
 
-/* RFC 7617: base64 of USER:PASSWORD. Any name of a user will do. */
+/* RFC 7617: base64 of USER:PASSWORD. The user name is ignored. */
 static bool is_password(const struct sl_authz *g, const char *credentials)
 {
 	char text[SL_CFG_TOKEN_MAX + USER_MAX + 1];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may ask the admin endpoint for what.
+ * Authorisation of requests to the admin endpoint.
  *
- *   Unix socket   by the account of who connected (SO_PEERCRED): root, the gateway's own account
- *                 and `owner` operate, the members of `group` read or operate, nobody else enters
- *   TCP           reads. A page that a browser has from elsewhere is refused: Host must name this
- *                 endpoint (or DNS could be made to, RFC 6454's weak spot), Origin and
- *                 Sec-Fetch-Site must not be foreign. With a token, only who shows it.
+ *   Unix socket   by the account of the peer (SO_PEERCRED): root, the gateway's account and `owner`
+ *                 operate; members of `group` read or operate; others are refused
+ *   TCP           reads. Pages of other origins are refused: Host must name this endpoint (against
+ *                 DNS rebinding), Origin and Sec-Fetch-Site must not be foreign. If a token is
+ *                 configured, each request must have it.
  *
- * No I/O but reading the token; nothing here keeps what it is given.
+ * No I/O except reading the token. No function keeps its arguments.
  */
 #ifndef SL_CONTROL_AUTHZ_H
 #define SL_CONTROL_AUTHZ_H
@@ -29,29 +29,30 @@ struct sl_authz_id {
 struct sl_authz {
 	const struct sl_cfg_admin *cfg;
 	struct sl_authz_id owner, group;
-	char token[SL_CFG_TOKEN_MAX + 1]; /* "": none is asked for */
+	char token[SL_CFG_TOKEN_MAX + 1]; /* "": none is required */
 };
 
-/* Looks up accounts and reads the token: while the gateway may. 0, or -1 and one line in err. */
+/* Looks up accounts and reads the token, with privileges. Returns 0, or -1 and one line in err. */
 int sl_authz_init(struct sl_authz *g, const struct sl_cfg_admin *cfg, struct sl_err *err);
+/* Erases the token. */
 void sl_authz_fini(struct sl_authz *g);
 
-/* Of the process at the other end of a connected Unix socket, whose account goes to *uid. */
+/* Returns the role of the peer of a connected Unix socket, and its account in *uid. */
 enum sl_admin_role sl_authz_role(const struct sl_authz *g, int fd, uint32_t *uid);
-/* By account, primary group and further groups. */
+/* Returns the role of an account with a primary group and further groups. */
 enum sl_admin_role sl_authz_role_of(const struct sl_authz *g, uint32_t uid, uint32_t gid,
 				    const uint32_t *groups, size_t group_cnt);
 
 /*
- * local: the address at which the connection arrived; whoever knows it by number has not been
- * sent here by a name.
+ * Return true if the header field is allowed. local is the local address of the connection: a Host
+ * that is this address cannot come from DNS rebinding.
  */
 bool sl_authz_host(const struct sl_authz *g, const char *host, const struct sockaddr *local);
 bool sl_authz_origin(const struct sl_authz *g, const char *origin, const struct sockaddr *local);
 bool sl_authz_fetch_site(const char *site);
 /*
- * authorization: the header, or NULL. The token is shown as Bearer TOKEN, or as the password of
- * Basic credentials, which a browser asks for. Takes as long for a wrong token as for the right one.
+ * Returns true if authorization, the field or NULL, has the token: as Bearer TOKEN, or as the
+ * password of Basic credentials, which browsers ask for. Runs in constant time.
  */
 bool sl_authz_token(const struct sl_authz *g, const char *authorization);
 

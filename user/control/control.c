@@ -16,7 +16,7 @@
 #include "control/control_impl.h"
 #include "sandbox/notify.h"
 
-/* Records of requests come faster than anything else: with a log, look for them more often. */
+/* The access log has the highest rate of events, so its rings are polled more often. */
 enum { POLL_MS = 100, LOG_POLL_MS = 20, STEP_POLL_MS = 5, TICK_NS = 1000000000 };
 
 static void fill_signals(sigset_t *set)
@@ -131,7 +131,7 @@ static void take_signals(struct sl_control *c)
 	}
 }
 
-/* The service manager shows it; told when it changes. */
+/* Sends the status line to the service manager when it changes. */
 static void report_status(struct sl_control *c)
 {
 	char text[STATUS_LEN];
@@ -189,7 +189,7 @@ uint32_t sl_control_run(struct sl_control *c)
 		bool busy = c->draining || c->reload_wait || c->reloading || !c->open_reported;
 		int wait_ms = busy ? STEP_POLL_MS : c->log ? LOG_POLL_MS : POLL_MS;
 
-		/* Whoever is told that the gateway lives can connect to it. */
+		/* No admin requests are accepted before READY=1 was sent. */
 		if (c->admin && c->open_reported)
 			fds[1].fd = sl_admin_fd(c->admin);
 		if (poll(fds, 2, wait_ms) < 0 && errno != EINTR)

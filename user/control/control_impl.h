@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What control.c and reload.c share. */
+/* Declarations shared by control.c and reload.c. */
 #ifndef SL_CONTROL_CONTROL_IMPL_H
 #define SL_CONTROL_CONTROL_IMPL_H
 
@@ -7,7 +7,7 @@
 #include "control/admin.h"
 #include "control/control.h"
 
-enum { STATUS_LEN = 256 }; /* of what a service manager shows */
+enum { STATUS_LEN = 256 }; /* status line for the service manager */
 
 struct sl_control {
 	struct sl_control_options opt;
@@ -18,22 +18,21 @@ struct sl_control {
 	int signal_fd;
 	uint64_t tick_ns;
 	uint64_t drain_until_ns;
-	char status_reported[STATUS_LEN];
-	bool open_reported; /* that the listeners are open */
+	char status_reported[STATUS_LEN]; /* last line sent */
+	bool open_reported;               /* sent that the listeners are open */
 	bool ready_reported, draining, stop, fault;
-	bool broken;                   /* is_whole() was false */
-	struct sl_config *reload_wait; /* checked, until the gateway can take it */
-	bool reloading;                /* the gateway is on its way to the next one */
+	bool broken;                   /* is_whole() returned false */
+	struct sl_config *reload_wait; /* checked; waits until the gateway is not busy */
+	bool reloading;                /* the gateway executes a reload */
 	struct {
-		uint64_t asked, handed, in_force; /* reloads count from 1; the last of each kind */
+		uint64_t asked, handed, in_force; /* last number of each; counted from 1 */
 	} reload;
-	char reload_refused
-		[600]; /* why the gateway refused the last one afterwards; "": it did not */
-	char reload_text[1400]; /* what is said when it is there */
+	char reload_refused[600]; /* why the gateway refused the last one, or "" */
+	char reload_text[1400];   /* log line for the moment at which it is in force */
 	bool reload_warns;
 };
 
-/* reload.c: takes a reload further. */
+/* reload.c: continues a reload. */
 void sl_control_step(struct sl_control *c);
 
 #endif

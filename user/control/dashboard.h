@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dashboard.html, as it was when this was built. */
+/* dashboard.html, included at build time. */
 #ifndef SL_CONTROL_DASHBOARD_H
 #define SL_CONTROL_DASHBOARD_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of all counters and gauges, in tables: /metrics and /stats print what is listed here, so a
- * field has one name everywhere. Lists with names of their own (drops, verdicts, outcomes, front
- * errors) are arrays of uint64_t with a table of names.
+ * Tables of all counters and gauges. /metrics and /stats are generated from them, so a field has the
+ * same name everywhere. Drops, verdicts, outcomes and errors are arrays of uint64_t with a table of
+ * names.
  */
 #ifndef SL_CONTROL_FIELDS_H
 #define SL_CONTROL_FIELDS_H
@@ -27,13 +27,15 @@ struct stat_table {
 };
 
 /*
- * Of struct sl_worker_info, sl_tcp_stats, sl_udp_stats, sl_h2_stats, sl_tls_stats, sl_core_stats,
- * sl_port_stats, sl_rpc_stats, sl_dial_stats, sl_svc_live, sl_subset_info, sl_agent_info, sl_server_info.
+ * Fields of struct sl_worker_info, sl_tcp_stats, sl_udp_stats, sl_h2_stats, sl_tls_stats,
+ * sl_core_stats, sl_port_stats, sl_rpc_stats, sl_dial_stats, sl_svc_live, sl_subset_info,
+ * sl_agent_info, sl_server_info, in this order.
  */
 extern const struct stat_table worker_fields, tcp_fields, udp_fields, h2_fields, tls_fields,
 	core_fields, port_fields, backend_fields, dial_fields, live_fields, subset_fields,
 	agent_fields, server_fields;
 
+/* Returns the value of a field of obj. */
 uint64_t field_value(const struct stat_field *f, const void *obj);
 
 struct stat_name {
@@ -42,6 +44,7 @@ struct stat_name {
 extern const struct stat_name verdict_names[], drop_names[], outcome_names[], error_names[],
 	protocol_names[], stage_names[], address_limit_names[], rank_names[], tls_end_names[];
 
+/* Returns the name of an enum sl_rpc_state. */
 const char *rpc_state_name(unsigned state);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pages of the admin endpoint: what each answers to somebody who may ask for it. */
+/* Handlers of the admin endpoint, one per path. Requests are authorised already. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,16 +14,16 @@
 #include "control/metrics.h"
 
 enum {
-	LISTENERS = 16, /* of a house */
+	LISTENERS = 16, /* per class of connections */
 	METRICS_LIMIT = 16 << 20,
 	EVENT_LIMIT = 4 << 20,
 };
 
-/* A connection on /events. Suspended whenever everything in `text` was sent. */
+/* A client of /events. Its connection is suspended once `text` was sent. */
 struct event_listener {
 	struct sl_list link;
 	struct admin_conns *conns;
-	struct admin_conn *ac; /* NULL: it has to go */
+	struct admin_conn *ac; /* NULL: being ended */
 	struct MHD_Connection *conn;
 	struct sl_strbuf text;
 	size_t sent;
@@ -45,7 +45,7 @@ static enum MHD_Result queue_reply(struct MHD_Connection *conn, unsigned status,
 	MHD_add_response_header(r, "Content-Type", type);
 	MHD_add_response_header(r, "Cache-Control", "no-store");
 	MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
-	MHD_add_response_header(r, "Connection", "close"); /* the door looks at each head */
+	MHD_add_response_header(r, "Connection", "close"); /* each head must pass the acceptor */
 	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
 		MHD_add_response_header(r, "Allow", "GET, HEAD, POST");
 	if (status == MHD_HTTP_UNAUTHORIZED) {
@@ -103,7 +103,7 @@ static enum MHD_Result get_metrics(struct admin_request *r)
 		sl_strbuf_fini(&b);
 		return admin_reply_text(r->conn, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory");
 	}
-	/* A growing buffer is malloc()ed: MHD frees it. */
+	/* MHD frees the buffer. */
 	return queue_reply(r->conn, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", b.ptr,
 			   b.len, MHD_RESPMEM_MUST_FREE);
 }
@@ -158,7 +158,7 @@ static ssize_t read_event(void *arg, uint64_t pos, char *buf, size_t max)
 	return (ssize_t)n;
 }
 
-/* It counts no more, and its connection ends when MHD runs next. */
+/* Ends a client; MHD closes its connection when it runs next. */
 void admin_events_leave(struct event_listener *l)
 {
 	if (!l->ac)
@@ -244,9 +244,7 @@ static enum MHD_Result post_reload(struct admin_request *r)
 
 	if (sl_control_reload(r->admin->control, &diff, &err) == 0)
 		return reply_json(r->conn, diff);
-	/*
-	 * The lines tell what stands in the file: to those who may read all that this process can.
-	 */
+	/* Messages quote the file, so only accounts that can read it get them. */
 	if (r->uid == 0 || r->uid == geteuid())
 		return queue_reply(r->conn, MHD_HTTP_BAD_REQUEST, "text/plain; charset=utf-8",
 				   lines, strlen(lines), MHD_RESPMEM_MUST_COPY);
@@ -294,7 +292,7 @@ static enum MHD_Result post_set(struct admin_request *r)
 			r->conn, MHD_HTTP_NOT_FOUND,
 			"found no such pool; allowed: pool=NAME, as `sluice status` lists them");
 	ctl = sl_gateway_ctl(r->admin->g, sl_gateway_slot(r->admin->g, i));
-	/* All or nothing: first on a copy. */
+	/* Changes are made on a copy, and stored if all are valid. */
 	s.ctl = *ctl;
 	MHD_get_connection_values(r->conn, MHD_GET_ARGUMENT_KIND, set_arg, &s);
 	if (s.err.text[0])
@@ -367,7 +365,7 @@ void admin_events_tick(struct sl_admin *a)
 	sl_list_for_each (pos, &a->listeners) {
 		struct event_listener *l = sl_container_of(pos, struct event_listener, link);
 
-		/* One that has not read its last event yet misses this one. */
+		/* A client that has not read its last event misses this one. */
 		if (!l->suspended)
 			continue;
 		fill_event(l, text);

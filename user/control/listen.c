@@ -38,7 +38,7 @@ static bool remove_stale(const struct sockaddr_un *sun)
 	return refused && unlink(sun->sun_path) == 0;
 }
 
-/* -EADDRINUSE: somebody listens there. */
+/* Returns a socket, or -errno; -EADDRINUSE: a process listens there. */
 static int bind_at(const char *path, const struct sl_authz *g)
 {
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};
@@ -49,7 +49,7 @@ static int bind_at(const char *path, const struct sl_authz *g)
 	if (fd < 0)
 		return -errno;
 	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s", path);
-	before = umask(0177); /* before any thread is started */
+	before = umask(0177); /* process-wide, but no thread runs yet */
 	rc = bind(fd, (struct sockaddr *)&sun, sizeof(sun));
 	if (rc && errno == EADDRINUSE && remove_stale(&sun))
 		rc = bind(fd, (struct sockaddr *)&sun, sizeof(sun));
@@ -95,9 +95,7 @@ int sl_admin_bind(const struct sl_config *cfg, const struct sl_authz *g, struct 
 
 void sl_admin_unbind(struct sl_admin_socket *s)
 {
-	/*
-	 * After a change of account this may fail: the next start replaces what nobody listens at.
-	 */
+	/* May fail after the change of account; the next start replaces the socket then. */
 	if (s->path[0])
 		unlink(s->path);
 	s->path[0] = 0;
@@ -131,7 +129,7 @@ int sl_admin_listen_tcp(const struct sl_config *cfg, struct sl_err *err)
 	socklen_t len;
 	int fd;
 
-	(void)sl_addr_parse(&at, cfg->admin.address); /* config has checked it */
+	(void)sl_addr_parse(&at, cfg->admin.address); /* checked by the configuration */
 	at.port_be = htons(cfg->admin.port);
 	len = sl_addr_to_sockaddr(&at, &ss);
 	fd = socket(ss.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

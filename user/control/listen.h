@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sockets at which the admin endpoint listens. */
+/* Listening sockets of the admin endpoint. */
 #ifndef SL_CONTROL_LISTEN_H
 #define SL_CONTROL_LISTEN_H
 
@@ -8,18 +8,19 @@
 #include "control/authz.h"
 
 struct sl_admin_socket {
-	char path[108]; /* "": there is none */
+	char path[108]; /* "": no socket */
 	int fd;
 };
 
 /*
- * Binds the Unix socket of the configuration, for owner and group only. One that nobody listens at
- * is replaced. Where a living gateway of another network namespace has the default's name, this one
- * gets NAME@INODE, as the pinned maps do. 0, or -1 and one line in err; fd is the caller's.
+ * Binds the Unix socket of the configuration, accessible for owner and group. Replaces a socket at
+ * which no process listens. If a gateway of another network namespace uses the default name, the
+ * name becomes NAME@INODE, as with pinned maps. Returns 0, or -1 and one line in err. The caller
+ * owns s->fd.
  */
 int sl_admin_bind(const struct sl_config *cfg, const struct sl_authz *g, struct sl_admin_socket *s,
 		  struct sl_err *err);
-/* Takes the name away, where it still may. */
+/* Removes the name, if the account is still allowed to. */
 void sl_admin_unbind(struct sl_admin_socket *s);
 
 /*
@@ -28,7 +29,7 @@ void sl_admin_unbind(struct sl_admin_socket *s);
  */
 void sl_admin_sweep(void);
 
-/* A listening TCP socket, or -1 and one line in err. */
+/* Returns a listening TCP socket, or -1 and one line in err. */
 int sl_admin_listen_tcp(const struct sl_config *cfg, struct sl_err *err);
 
 #endif

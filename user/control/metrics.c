@@ -12,8 +12,8 @@
 #include "control/fields.h"
 
 /*
- * Buckets are powers of two of nanoseconds: those are bucket borders of the histograms too, so the
- * counts are exact. From 1 us to 17 s.
+ * Buckets are powers of two of nanoseconds from 1 us to 17 s. These are borders of the histograms'
+ * buckets too, so counts are exact.
  */
 enum { LE_FIRST_BIT = 10, LE_LAST_BIT = 34 };
 
@@ -26,7 +26,7 @@ static void write_head(struct sl_strbuf *b, const char *prefix, const char *name
 			 total, help, prefix, name, total, type);
 }
 
-/* A label's value: backslash, quote and line feed are escaped. */
+/* Appends a label; backslash, quote and line feed of the value are escaped. */
 static void write_label(struct sl_strbuf *b, const char *name, const char *value)
 {
 	sl_strbuf_printf(b, "%s=\"", name);
@@ -41,7 +41,7 @@ static void write_label(struct sl_strbuf *b, const char *name, const char *value
 	sl_strbuf_char(b, '"');
 }
 
-/* One family of samples over all objects of a kind; each visitor adds its labels and object. */
+/* A metric family over all objects of a kind; visitors add labels and objects. */
 struct metric_family {
 	struct sl_strbuf *b;
 	const char *prefix;
@@ -152,7 +152,7 @@ static void backend_labels(struct sl_strbuf *b, uint32_t worker, const struct sl
 	write_label(b, "backend", k->name);
 }
 
-/* What lies there in what is told of each backend. */
+/* Visits the struct at an offset in struct sl_backend_info, for each backend. */
 static void visit_each_backend(const struct metric_family *f, const struct sl_gateway_info *in,
 			       size_t offset)
 {
@@ -350,7 +350,7 @@ static void render_stage(struct sl_strbuf *b, const char *pool, unsigned stage,
 	uint64_t below = 0, all = 0;
 	uint32_t at = 0;
 
-	/* `all` rather than h->count: buckets and count are not written at the same moment. */
+	/* h->count is written at another moment than the buckets, so it is not used. */
 	for (uint32_t i = 0; i < SL_HIST_BUCKET_CNT; i++)
 		all += h->bucket[i];
 	for (unsigned bit = LE_FIRST_BIT; bit <= LE_LAST_BIT; bit++) {
@@ -469,7 +469,7 @@ void sl_metrics_heads(struct sl_strbuf *out)
 	const struct sl_gateway_info info = {.cfg = &nothing};
 	struct sl_strbuf all;
 
-	/* Of no workers and pools, only families are left. */
+	/* Without workers and pools only the heads of families are printed. */
 	sl_strbuf_grow(&all, 1 << 20);
 	render_all(NULL, &info, &all);
 	for (const char *line = sl_strbuf_cstr(&all), *end; (end = strchr(line, '\n'));

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an operator sets by hand for a pool: words of `sluice set` (handlers.c) into the struct sl_svc_ctl
- * that the batch controllers read at each tick, and back for /stats. A zero there means auto, so that
- * values for which zero means something are stored as one more.
+ * Overrides of a pool by `sluice set`, stored in the struct sl_svc_ctl that batch controllers read at
+ * each tick. Zero means auto; therefore fields in which zero is a value hold the value plus one.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +16,7 @@
 
 enum { SHED_ALL = 65536 };
 
-/* The controller reads these while they are set. */
+/* Atomic, because controllers read concurrently. */
 static void put32(uint32_t *at, uint32_t v)
 {
 	__atomic_store_n(at, v, __ATOMIC_RELAXED);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control thread's part of a reload, after SIGHUP or POST /reload. Read from the bottom:
- * sl_control_reload -> load_next -> hand_over -> sl_gateway_reload(), which swaps the tables. While the
- * gateway is busy with the one before, the newest configuration waits; sl_control_step() tries again.
+ * The control thread's part of a reload, after SIGHUP or POST /reload: sl_control_reload ->
+ * load_next -> hand_over -> sl_gateway_reload(). While the gateway is busy with a reload, only the
+ * newest configuration waits; sl_control_step() tries again.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -51,7 +51,7 @@ static void remember_text(struct sl_control *c, const json_t *diff)
 	c->reload_warns = json_array_size(restart) != 0;
 }
 
-/* Hands the gateway what waits. 0 or -1 and one line in err; a gateway that is busy is no error. */
+/* Passes the waiting configuration to the gateway. Returns 0, also if it is busy, or -1 and err. */
 static int hand_over(struct sl_control *c, json_t **diff, struct sl_err *err)
 {
 	const struct sl_config *now = sl_gateway_info(c->opt.gateway)->cfg;
@@ -59,10 +59,7 @@ static int hand_over(struct sl_control *c, json_t **diff, struct sl_err *err)
 	json_t *changed = json_array(), *restart = json_array(), *d;
 	int rc;
 
-	/*
-	 * What differs from what is in force, and, of that which needs a restart, from what the
-	 * gateway was started with.
-	 */
+	/* Keys that need a restart are compared with the configuration of the start. */
 	sl_config_diff(now, next, false, add_name, changed);
 	sl_config_diff(c->opt.config, next, true, add_name, restart);
 	d = json_pack("{s:o, s:o, s:I}", "in_force", changed, "needs_restart", restart, "number",
@@ -99,7 +96,7 @@ static void log_warning(void *arg, const char *line)
 	sl_log_warn("%s", line);
 }
 
-/* Whoever asked: the log has each line. */
+/* Logs each line of a refused configuration. */
 static void log_refused(const char *lines)
 {
 	for (const char *end; *lines; lines = end + (*end == '\n')) {
@@ -108,7 +105,7 @@ static void log_refused(const char *lines)
 	}
 }
 
-/* False, and a line in err for each mistake. */
+/* Returns false and a line in err for each mistake. */
 static bool check_system(struct sl_config *next, struct sl_err *err)
 {
 	static char text[SL_CFG_ERR_LEN];

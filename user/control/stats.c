@@ -54,7 +54,7 @@ void sl_window_tick(struct sl_window *w, struct sl_gateway *g, uint64_t now_ns)
 	w->older = w->newer;
 	w->newer = swap;
 	in = sl_gateway_info(g);
-	/* A slot that a reload gives to another pool begins at zero (sl_hist_diff). */
+	/* The histogram of a reused slot begins at zero, which sl_hist_diff() handles. */
 	for (uint32_t p = 0; p < in->cfg->pool_cnt; p++) {
 		const uint32_t slot = sl_gateway_slot(g, p);
 
@@ -116,7 +116,7 @@ static json_t *backend_json(const struct sl_backend_info *b)
 	return o;
 }
 
-/* Of an address that is not refused something, nothing is said. */
+/* Lists only addresses that were refused. */
 static json_t *refused_json(const struct sl_top_refused *r)
 {
 	json_t *list = json_array();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gateway's state as JSON: /stats, /events, and through them status, top and the dashboard. */
+/* The state of the gateway as JSON, for /stats and /events, and so for status, top and dashboard. */
 #ifndef SL_CONTROL_STATS_H
 #define SL_CONTROL_STATS_H
 
@@ -10,9 +10,9 @@
 #include "gateway/gateway.h"
 
 /*
- * Histograms of a moment ago, so that "recent" quantiles cover the last 2 to 4 seconds:
+ * Earlier histograms, so that "recent" quantiles cover the last 2 to 4 seconds:
  *
- *   older ---- newer ---- now      recent = now - older; each 2 s newer becomes older
+ *   older ---- newer ---- now      recent = now - older; every 2 s newer becomes older
  */
 struct sl_window {
 	struct sl_svc_hist *older, *newer; /* [slot][SL_STAGE_CNT], summed over workers */
@@ -20,19 +20,20 @@ struct sl_window {
 	uint64_t next_ns;
 };
 
-/* 0 or -ENOMEM. */
+/* Allocates the window. Returns 0 or -ENOMEM. */
 int sl_window_init(struct sl_window *w, uint32_t service_max);
 void sl_window_fini(struct sl_window *w);
+/* Stores the histograms of now, if 2 s have passed. */
 void sl_window_tick(struct sl_window *w, struct sl_gateway *g, uint64_t now_ns);
 
-/* The caller decrefs. NULL: no memory. */
+/* Returns the state, for the caller to decref. NULL: out of memory. */
 json_t *sl_stats_json(struct sl_gateway *g, const struct sl_window *w);
 
-/* The overrides of a service as JSON, fields that are not set left out. */
+/* Returns the overrides of a pool that are set. NULL: out of memory. */
 json_t *sl_override_json(const struct sl_svc_ctl *ctl);
 /*
  * Sets one override: name is size, shed, hold, bound or deadline; value as in a configuration, or
- * "auto" to give the decision back. 0 or -EINVAL and a line in err.
+ * "auto" to remove it. Returns 0, or -EINVAL and a line in err.
  */
 int sl_override_set(struct sl_svc_ctl *ctl, const char *name, const char *value,
 		    struct sl_err *err);
