@@ -45,7 +45,8 @@ struct seg {
 	const uint8_t *raw_opt; /* instead of all these */
 	size_t raw_opt_len;
 	uint16_t sport;
-	uint8_t peer; /* last byte of the peer's address, 0: as pkt_peer_ip */
+	uint8_t peer;   /* last byte of the peer's address, 0: as pkt_peer_ip */
+	uint8_t router; /* last byte of the source MAC, 0: as pkt_peer_mac */
 	bool bad_csum, partial_csum, raw_seq, hold, alter;
 };
 
@@ -308,6 +309,8 @@ static inline void build(struct pkt *p, const struct seg *s)
 	tcp = p->b + p->l4;
 	tcp[12] = (uint8_t)((20 + opt_len) / 4 << 4);
 	sl_put_be16(tcp + 14, s->wnd == ANY ? 0 : s->wnd ? (uint16_t)s->wnd : 65535);
+	if (s->router)
+		p->b[11] = s->router;
 	if (s->peer)
 		p->b[p->l3 + (bed.family == 4 ? 15 : 23)] = s->peer;
 	pkt_fix_ip(p);

@@ -16,6 +16,10 @@
 static const struct stat_field worker_list[] = {
 	COUNTER(sl_worker_info, loops, "rounds of the worker's loop"),
 	COUNTER(sl_worker_info, busy_loops, "rounds with something to do"),
+	COUNTER(sl_worker_info, nexthop_changes,
+		"connections whose packets came by another router, interface or VLAN"),
+	COUNTER(sl_worker_info, kernel_resends,
+		"packets sent again by the kernel, whose routes may have changed"),
 	COUNTER(sl_worker_info, sleeps, "times the worker slept for events"),
 	GAUGE(sl_worker_info, frames, "frames of the worker's UMEM"),
 	GAUGE(sl_worker_info, frames_free, "frames without an owner"),

@@ -110,6 +110,7 @@ struct sl_worker_info {
 	struct sl_tls_stats tls;
 	struct sl_core_stats core;
 	uint64_t drops[SL_DROP_CNT];
+	uint64_t nexthop_changes, kernel_resends;
 	struct sl_port_info ports[SL_MAX_PORTS];
 	uint32_t port_cnt;
 	struct sl_backend_info *backends; /* used by the worker, or connected */

@@ -96,6 +96,8 @@ static void fill_worker(struct sl_gateway *g, struct sl_worker *w, struct sl_wor
 	sl_h2_env_stats(w->core.env.h2, &wi->h2);
 	sl_tls_stats(w->tls, &wi->tls);
 	wi->conn_bytes = wi->tcp.conn_bytes + (uint32_t)sizeof(struct sl_client);
+	wi->nexthop_changes = w->net.nexthop_changes;
+	wi->kernel_resends = w->net.kernel_tx_cnt;
 	memcpy(wi->drops, w->net.drops, sizeof(wi->drops));
 	wi->port_cnt = w->port_cnt;
 	for (unsigned i = 0; i < w->port_cnt; i++) {

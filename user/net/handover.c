@@ -27,6 +27,7 @@ struct handover_slot {
 	uint16_t l2_off, l3_off, l4_off;
 	uint16_t end_off;
 	uint8_t family, protocol, port;
+	int ifindex; /* of the port */
 };
 _Static_assert(sizeof(struct handover_slot) <= SLOT_HEADER, "bytes are aligned");
 
@@ -292,10 +293,10 @@ static struct handover_slot *slot_at(const struct sl_handover_hub *h, unsigned o
 	return (struct handover_slot *)(h->slots + i * h->slot_len);
 }
 
-static void fill_slot(struct handover_slot *s, const struct sl_umem *u, const struct sl_frame *f,
+static void fill_slot(struct handover_slot *s, const struct sl_net *n, const struct sl_frame *f,
 		      uint8_t protocol)
 {
-	const uint8_t *base = sl_frame_base(u, f);
+	const uint8_t *base = sl_frame_base(n->umem, f);
 
 	*s = (struct handover_slot){
 		.rx_ns = f->rx_ns,
@@ -306,6 +307,7 @@ static void fill_slot(struct handover_slot *s, const struct sl_umem *u, const st
 		.family = f->family,
 		.protocol = protocol,
 		.port = f->port,
+		.ifindex = n->ports[f->port]->ifindex,
 	};
 	memcpy((uint8_t *)s + SLOT_HEADER, base + f->l2_off, (size_t)(s->end_off - s->l2_off));
 }
@@ -337,7 +339,7 @@ static bool push(struct sl_net *n, unsigned to, const struct sl_frame *f, uint8_
 
 	if (head - atomic_load_explicit(&r->tail, memory_order_acquire) >= most)
 		return false;
-	fill_slot(slot_at(h, to, self, head), n->umem, f, protocol);
+	fill_slot(slot_at(h, to, self, head), n, f, protocol);
 	atomic_store_explicit(&r->head, head + 1, memory_order_release);
 	notify(&h->end[to], self);
 	return true;
@@ -371,12 +373,27 @@ void sl_handover_tell(struct sl_net *n, const struct sl_frame *f, uint8_t protoc
 	}
 }
 
+/* Returns a port of the interface that received the frame, or the first one and *unknown. */
+static uint8_t port_of_slot(const struct sl_net *n, const struct handover_slot *s, bool *unknown)
+{
+	*unknown = false;
+	if (s->port < n->port_cnt && n->ports[s->port]->ifindex == s->ifindex)
+		return s->port;
+	for (uint8_t i = 0; i < n->port_cnt; i++) {
+		if (n->ports[i]->ifindex == s->ifindex)
+			return i;
+	}
+	*unknown = true;
+	return 0;
+}
+
 /* A frame of the own UMEM with the bytes of the slot; NULL: counted. */
 static struct sl_frame *copy_slot(struct sl_net *n, const struct handover_slot *s)
 {
 	struct sl_frame *f = NULL;
+	bool unknown;
 
-	if (s->port < n->port_cnt)
+	if (n->port_cnt)
 		f = sl_frame_get(n->umem, SL_FRAME_FILL, s->l4_off);
 	if (!f) {
 		sl_net_drop(n, SL_DROP_NO_FRAME);
@@ -389,10 +406,10 @@ static struct sl_frame *copy_slot(struct sl_net *n, const struct handover_slot *
 	f->l2_off = s->l2_off;
 	f->l3_off = s->l3_off;
 	f->family = s->family;
-	f->port = s->port;
+	f->port = port_of_slot(n, s, &unknown);
 	f->rx_ns = s->rx_ns;
 	f->take_ns = n->now_ns;
-	f->flags = SL_NET_HANDED_OVER;
+	f->flags = (uint8_t)(SL_NET_HANDED_OVER | (unknown ? SL_NET_PORT_UNKNOWN : 0));
 	return f;
 }
 

@@ -18,6 +18,7 @@ int sl_net_init(struct sl_net *n, struct sl_umem *umem)
 {
 	memset(n, 0, sizeof(*n));
 	n->umem = umem;
+	n->raw_fd[0] = n->raw_fd[1] = -1;
 	pthread_once(&key_once, draw_key);
 	memcpy(n->hash_key, process_key, sizeof(n->hash_key));
 	return key_err;
@@ -38,5 +39,7 @@ void sl_net_fini(struct sl_net *n)
 			sl_frame_tx_done(n->umem, n->tx[i].frames[k]);
 	}
 	free(n->listeners);
+	if (n->umem)
+		sl_net_close_kernel_tx(n);
 	memset(n, 0, sizeof(*n));
 }

@@ -11,9 +11,11 @@
 #define SL_NET_NET_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include "base/bytes.h"
+#include "base/cpu.h"
 #include "sluice/drop.h"
 #include "wire/addr.h"
 #include "wire/csum.h"
@@ -62,7 +64,8 @@ struct sl_l4 {
 
 /* In flags of received frames. */
 enum sl_net_flags {
-	SL_NET_HANDED_OVER = 1, /* came from another worker: must not be handed over again */
+	SL_NET_HANDED_OVER = 1,  /* came from another worker: must not be handed over again */
+	SL_NET_PORT_UNKNOWN = 2, /* and by an interface of which this worker has no port */
 };
 
 /*
@@ -75,9 +78,10 @@ struct sl_net_path {
 	uint8_t mac[6];   /* next hop towards the peer */
 	uint16_t vlan[2]; /* TCI in host order, outer first */
 	uint8_t vlan_cnt;
-	uint8_t vlan_ad; /* outer tag is 802.1ad */
-	uint8_t family;  /* 4 or 6 */
-	uint8_t port;    /* index in the worker */
+	bool vlan_ad : 1;       /* outer tag is 802.1ad */
+	uint8_t changed_at : 7; /* last change of the next hop: tenths of a second, modulo 128 */
+	uint8_t family;         /* 4 or 6 */
+	uint8_t port;           /* index in the worker */
 };
 _Static_assert(sizeof(struct sl_net_path) == 52, "kept per connection");
 
@@ -113,6 +117,10 @@ struct sl_net {
 							  protocol */
 	uint8_t hash_key[16];                          /* for flow tables; random per process */
 	struct sl_handover *handover;                  /* to other workers; NULL when alone */
+	uint64_t nexthop_changes;                      /* of connections */
+	int raw_fd[2];                                 /* IPv4, IPv6; -1: not open */
+	unsigned kernel_tx_left;                       /* packets in this tenth of a second */
+	uint64_t kernel_tx_tenth, kernel_tx_cnt;       /* cnt: packets sent by the kernel */
 	uint64_t drops[SL_DROP_CNT];
 };
 
@@ -179,6 +187,39 @@ static inline void sl_net_addresses(const struct sl_net *n, const struct sl_fram
 void sl_net_path_from_rx(const struct sl_net *n, const struct sl_frame *f,
 			 struct sl_net_path *path);
 
+/* Returns true if the VLAN numbers of a frame are those of `path`, which has as many tags. */
+bool sl_net_same_tags(const uint8_t *l2, const struct sl_net_path *path);
+
+/*
+ * Returns true if a received frame came from the next hop of `path`: by the same port, MAC addresses
+ * and VLANs. A frame that another worker received by a port unknown here also counts as from there.
+ */
+static inline bool sl_net_from_next_hop(const struct sl_net *n, const struct sl_frame *f,
+					const struct sl_net_path *path)
+{
+	const uint8_t *l2 = sl_frame_base(n->umem, f) + f->l2_off;
+	uint64_t mac, known_mac;
+	uint32_t mac_end, known_end;
+
+	_Static_assert(offsetof(struct sl_net_path, mac) ==
+			       offsetof(struct sl_net_path, local_mac) + sizeof(path->local_mac),
+		       "both MACs lie as in an Ethernet header");
+	memcpy(&mac, l2, sizeof(mac));
+	memcpy(&mac_end, l2 + sizeof(mac), sizeof(mac_end));
+	memcpy(&known_mac, path->local_mac, sizeof(known_mac));
+	memcpy(&known_end, (const uint8_t *)path + offsetof(struct sl_net_path, mac) + 2,
+	       sizeof(known_end));
+	if (sl_likely(!((mac ^ known_mac) | (mac_end ^ known_end) | (f->port ^ path->port) |
+			(unsigned)(f->l3_off - f->l2_off - 14 - 4 * path->vlan_cnt))))
+		return !path->vlan_cnt || sl_net_same_tags(l2, path);
+	return f->flags & SL_NET_PORT_UNKNOWN;
+}
+/*
+ * Makes the sender of a received frame the next hop of `path`, at most ten times a second. Returns
+ * true if it did, which n->nexthop_changes counts.
+ */
+bool sl_net_follow_next_hop(struct sl_net *n, const struct sl_frame *f, struct sl_net_path *path);
+
 /* The flow of a received frame. Ports are zero when it ends before them. */
 void sl_net_flow_key(const struct sl_net *n, const struct sl_frame *f, struct sl_flow_key *key);
 
@@ -226,6 +267,18 @@ bool sl_net_send(struct sl_net *n, struct sl_frame *f, const struct sl_net_path 
  * caller as UNACKED if retained and is freed otherwise.
  */
 bool sl_net_tx(struct sl_net *n, struct sl_frame *f);
+/*
+ * Opens raw sockets for sl_net_copy_to_kernel(); needs CAP_NET_RAW. sl_net_fini() closes them. Returns
+ * 0, or -errno; copies are not sent then.
+ */
+int sl_net_open_kernel_tx(struct sl_net *n);
+void sl_net_close_kernel_tx(struct sl_net *n);
+/*
+ * Sends a copy of a packet that sl_net_send() has queued by the kernel, whose route and neighbour may
+ * have changed. For packets whose predecessors got no answer. Drops what exceeds 160 packets a second.
+ */
+void sl_net_copy_to_kernel(struct sl_net *n, const struct sl_frame *f,
+			   const struct sl_net_path *path);
 /* Hands what is queued to the ports, then lets each port do its completions, refill and wake-up. */
 void sl_net_flush(struct sl_net *n);
 

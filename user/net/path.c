@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a packet says of its way: the way back, and the sums that cover it. */
 #include "net/net.h"
+#include "base/clock.h"
 #include "wire/csum.h"
 #include "wire/eth.h"
+
+enum { VID_MASK = 0x0fff };
 
 static uint64_t pseudo_of(const uint8_t *l3, uint8_t family, uint8_t protocol, uint32_t len)
 {
@@ -54,4 +57,30 @@ void sl_net_path_from_rx(const struct sl_net *n, const struct sl_frame *f, struc
 	memcpy(path->mac, eth->src, SL_ETH_ALEN);
 	for (unsigned i = 0; i < path->vlan_cnt; i++)
 		path->vlan[i] = sl_get_be16(l2 + sizeof(*eth) + i * sizeof(struct sl_vlan_tag));
+}
+
+bool sl_net_same_tags(const uint8_t *l2, const struct sl_net_path *path)
+{
+	for (unsigned i = 0; i < path->vlan_cnt; i++) {
+		const uint8_t *tci =
+			l2 + sizeof(struct sl_eth_hdr) + i * sizeof(struct sl_vlan_tag);
+
+		if ((sl_get_be16(tci) ^ path->vlan[i]) & VID_MASK)
+			return false;
+	}
+	return true;
+}
+
+bool sl_net_follow_next_hop(struct sl_net *n, const struct sl_frame *f, struct sl_net_path *path)
+{
+	unsigned now = (unsigned)(n->now_ns / (SL_NS_PER_SEC / 10)) & 127;
+	struct sl_net_path to;
+
+	if (now == path->changed_at)
+		return false;
+	sl_net_path_from_rx(n, f, &to);
+	to.changed_at = now & 127;
+	*path = to;
+	n->nexthop_changes++;
+	return true;
 }

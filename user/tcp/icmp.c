@@ -26,7 +26,7 @@ static bool quoted_key(const uint8_t *ip, const uint8_t *l4, struct sl_flow_key 
 	return true;
 }
 
-static bool lower_mss(struct sl_tcp_conn *c, uint32_t mtu)
+bool sl_tcp_lower_mss(struct sl_tcp_conn *c, uint32_t mtu)
 {
 	uint32_t min = c->path.family == 4 ? MIN_MTU4 : MIN_MTU6;
 	uint32_t hdr = (c->path.family == 4 ? 20u : 40u) + SL_TCP_HDR_MIN;
@@ -72,7 +72,7 @@ void sl_tcp_icmp_error(void *ctx, const void *ip_header, const uint8_t *l4, uint
 	if (!sl_seq_in(seq, c->snd_una, c->snd_nxt - c->snd_una))
 		goto ignored;
 	if (mtu && c->state >= SL_TCPS_ESTABLISHED) {
-		if (lower_mss(c, mtu))
+		if (sl_tcp_lower_mss(c, mtu))
 			return;
 	} else if (!mtu && hard && c->state == SL_TCPS_SYN_SENT) { /* RFC 5927 5.2 */
 		sl_tcp_conn_gone(c, SL_TCP_UNREACHABLE);

@@ -371,6 +371,7 @@ struct sl_tcp_bare {
 	uint8_t flags;
 	uint16_t wnd;
 	const struct sl_tcp_opts *opts; /* NULL: none */
+	bool unanswered;                /* send a copy by the kernel */
 };
 /* tx.c. Sends a segment without payload now. Returns false without a frame or room in the ring. */
 bool sl_tcp_send_bare(struct sl_tcp *t, const struct sl_tcp_bare *b);
@@ -437,6 +438,9 @@ bool sl_tcp_addr_full(const struct sl_tcp *t, const struct sl_net_path *path, ui
 bool sl_tcp_addr_inc(struct sl_tcp *t, const struct sl_net_path *path, uint16_t listener);
 void sl_tcp_addr_dec(struct sl_tcp *t, const struct sl_net_path *path);
 
+/* icmp.c */
+/* Lowers the segment size to an MTU; sends larger segments again. Returns false if it was lower. */
+bool sl_tcp_lower_mss(struct sl_tcp_conn *c, uint32_t mtu);
 void sl_tcp_icmp_error(void *ctx, const void *ip_header, const uint8_t *l4, uint32_t mtu,
 		       bool hard);
 

@@ -16,6 +16,7 @@ static inline bool needs_slow_path(const struct sl_tcp_conn *c, const struct sl_
 	slow |= seg->seq != c->rcv_nxt;
 	slow |= !seg->plain; /* SACK blocks or unknown options */
 	slow |= seg->has_ts != ts;
+	slow |= !sl_net_from_next_hop(c->tcp->net, seg->f, &c->path);
 	slow |= ts & (sl_seq_lt(seg->ts_val, c->ts_recent));
 	slow |= acked > c->snd_nxt - c->snd_una;
 	slow |= seg->wnd == 0;

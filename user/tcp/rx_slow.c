@@ -88,6 +88,8 @@ static void reject_sequence(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 	/* The SYN-ACK was lost, so the SYN is retransmitted. */
 	if (c->state == SL_TCPS_SYN_RCVD && (seg->flags & SL_TCP_SYN) &&
 	    seg->seq == c->rcv_nxt - 1) {
+		if (!sl_net_from_next_hop(t->net, seg->f, &c->path))
+			sl_net_follow_next_hop(t->net, seg->f, &c->path);
 		c->flags |= SL_TCPF_SYN_NOW;
 		sl_tcp_dirty(c);
 		return;
@@ -347,6 +349,21 @@ static void strip_known_syn(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 	seg->wnd = (uint16_t)(seg->wnd >> c->snd_wscale);
 }
 
+/*
+ * The peer is now reached by another router or interface: a valid segment of the connection came
+ * from there. Segments that exceed the MTU of a new interface are cut and sent again.
+ */
+static void follow_next_hop(struct sl_tcp_conn *c, const struct sl_frame *f)
+{
+	struct sl_net *n = c->tcp->net;
+	uint32_t mtu = n->ports[c->path.port]->mtu;
+
+	if (!sl_net_follow_next_hop(n, f, &c->path))
+		return;
+	if (n->ports[c->path.port]->mtu < mtu)
+		sl_tcp_lower_mss(c, n->ports[c->path.port]->mtu);
+}
+
 void sl_tcp_rx_slow(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 {
 	enum verdict v;
@@ -363,6 +380,8 @@ void sl_tcp_rx_slow(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 		sl_frame_put(c->tcp->umem, seg->f);
 		return;
 	}
+	if (!sl_net_from_next_hop(c->tcp->net, seg->f, &c->path))
+		follow_next_hop(c, seg->f);
 	/* Sixth: URG. RFC 6093 6: bytes stay in line, the pointer is ignored. */
 	if (take_text(c, seg) != GO_ON || !(seg->flags & SL_TCP_FIN))
 		return;

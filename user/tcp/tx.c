@@ -23,7 +23,11 @@ bool sl_tcp_send_bare(struct sl_tcp *t, const struct sl_tcp_bare *b)
 	f->len = (uint16_t)(sizeof(*h) + opt_len);
 	h->csum_be = sl_net_l4_csum(b->path, SL_IP_PROTO_TCP, h, f->len);
 	t->stats.segs_out++;
-	return sl_net_send(t->net, f, b->path, SL_IP_PROTO_TCP);
+	if (!sl_net_send(t->net, f, b->path, SL_IP_PROTO_TCP))
+		return false;
+	if (sl_unlikely(b->unanswered))
+		sl_net_copy_to_kernel(t->net, f, b->path);
+	return true;
 }
 
 /* Unconsumed bytes reduce the window; if frames are short it only shrinks. */
@@ -62,6 +66,15 @@ static void ack_is_out(struct sl_tcp_conn *c)
 	c->ack_at = 0;
 }
 
+/*
+ * Returns true after two time-outs or probes without an answer: the next hop may have failed. The
+ * peer's answer to a copy by the kernel then comes from the new one (sl_net_follow_next_hop).
+ */
+static bool is_unanswered(const struct sl_tcp_conn *c)
+{
+	return c->backoff >= 2 || c->probes >= 2;
+}
+
 static bool send_control(struct sl_tcp_conn *c, uint32_t seq, uint8_t flags,
 			 const struct sl_tcp_opts *o)
 {
@@ -74,6 +87,7 @@ static bool send_control(struct sl_tcp_conn *c, uint32_t seq, uint8_t flags,
 		.flags = flags,
 		.wnd = flags & SL_TCP_SYN ? sl_tcp_syn_window(c->tcp) : sl_tcp_select_window(c),
 		.opts = o,
+		.unanswered = is_unanswered(c),
 	};
 
 	return sl_tcp_send_bare(c->tcp, &b);
@@ -200,6 +214,8 @@ bool sl_tcp_send_frame(struct sl_tcp_conn *c, struct sl_frame *f)
 	f->payload_off = (uint16_t)(payload - f->data);
 	if (!sent)
 		return false;
+	if (sl_unlikely(is_unanswered(c)))
+		sl_net_copy_to_kernel(t->net, f, &c->path);
 	f->xmit_ns = now_ns(t);
 	if (f->xmit_cnt < UINT8_MAX)
 		f->xmit_cnt++;

@@ -28,7 +28,14 @@ int sl_worker_init(struct sl_worker *w, const struct sl_config *cfg, unsigned in
 	rc = sl_umem_init(&w->umem, frame_size, (uint32_t)(cfg->limits.frame_memory / frame_size));
 	if (!rc)
 		rc = sl_net_init(&w->net, &w->umem);
-	return rc;
+	if (rc)
+		return rc;
+	rc = sl_net_open_kernel_tx(&w->net);
+	if (rc)
+		sl_log_warn("worker %u: cannot open raw sockets: %s; connections whose route has "
+			    "changed wait for a packet of their peer",
+			    index, strerror(-rc));
+	return 0;
 }
 
 static int watch_fd(struct sl_worker *w, int fd)

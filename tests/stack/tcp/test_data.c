@@ -631,3 +631,89 @@ TEST(writable_when_the_drought_ends_after_the_last_ack)
 	after(100 * MS);
 	ck_assert_uint_eq(bed.app.writables, 1);
 }
+
+/* --- next hop --- */
+
+/* Returns the last byte of the destination MAC of the last frame that we sent. */
+static uint8_t sent_to(void)
+{
+	return bed.outq[(bed.out_head - 1) % BED_OUT].b[5];
+}
+
+TEST(replies_follow_a_valid_segment_from_another_router)
+{
+	open_full();
+	in(.seq = 1, .ack = 1, .len = 10);
+	ck_assert_uint_eq(sent_to(), pkt_peer_mac[5]);
+	in(.seq = 11, .ack = 1, .len = 10, .router = 0x99);
+	after(SEC);
+	ck_assert_uint_eq(sent_to(), 0x99);
+	ck_assert_uint_eq(bed.app.got, 20);
+	ck_assert_uint_eq(bed.net.nexthop_changes, 1);
+	ck_assert_uint_eq(sl_tcp_send(bed.app.conn, "x", 1), 1);
+	bed_collect();
+	ck_assert_uint_eq(sent_to(), 0x99);
+}
+
+/* A client that downloads sends nothing but acknowledgements. */
+TEST(replies_follow_a_pure_acknowledgement)
+{
+	open_full();
+	ck_assert_uint_eq(sl_tcp_send(bed.app.conn, "x", 1), 1);
+	bed_collect();
+	in(.seq = 1, .ack = 2, .router = 0x99);
+	ck_assert_uint_eq(sl_tcp_send(bed.app.conn, "x", 1), 1);
+	bed_collect();
+	ck_assert_uint_eq(sent_to(), 0x99);
+}
+
+TEST(forged_segments_do_not_change_the_next_hop)
+{
+	open_full();
+	in(.seq = 1, .ack = 1, .len = 10);
+	in(.seq = 500000, .ack = 1, .len = 10, .router = 0x99); /* beyond the window */
+	in(.seq = 11, .ack = 70000, .len = 10, .router = 0x99); /* acknowledges too much */
+	in(.flags = R, .seq = 12, .router = 0x99);
+	in(.flags = S, .seq = 11, .router = 0x99);
+	after(SEC);
+	out_skip();
+	in(.seq = 11, .ack = 1, .len = 10);
+	ck_assert_uint_eq(sent_to(), pkt_peer_mac[5]);
+	ck_assert_uint_eq(bed.net.nexthop_changes, 0);
+}
+
+TEST(next_hop_changes_at_most_ten_times_a_second)
+{
+	open_full();
+	for (uint32_t i = 0; i < 1000; i++) {
+		in(.seq = 1 + i, .ack = 1, .len = 1, .router = (uint8_t)(i % 2 ? 0x99 : 0x78));
+		after(MS);
+	}
+	ck_assert_uint_eq(bed.app.got, 1000);
+	ck_assert_uint_ge(bed.net.nexthop_changes, 10);
+	ck_assert_uint_le(bed.net.nexthop_changes, 11);
+}
+
+TEST(replies_follow_into_another_vlan)
+{
+	open_full();
+	in(.seq = 1, .ack = 1, .len = 10);
+	out_skip();
+	bed.vlan_cnt = 1;
+	in(.seq = 11, .ack = 1, .len = 10);
+	after(SEC);
+	ck_assert_uint_eq(bed.outq[(bed.out_head - 1) % BED_OUT].b[12], 0x81);
+	ck_assert_uint_eq(bed.net.nexthop_changes, 1);
+}
+
+TEST(time_wait_answers_by_the_new_router)
+{
+	open_plain();
+	sl_tcp_close(bed.app.conn);
+	bed_collect();
+	in(.flags = F | A, .seq = 1, .ack = 2);
+	out_skip();
+	after(SEC);
+	in(.flags = F | A, .seq = 1, .ack = 2, .router = 0x99);
+	ck_assert_uint_eq(sent_to(), 0x99);
+}
