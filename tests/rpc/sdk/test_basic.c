@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every transport must do: replies, batches, order, sizes, many outstanding. */
+/*
+ * Cases that every transport must pass: replies, batches, order, sizes, many outstanding requests.
+ */
 #include "rpc_harness.h"
 #include "suite.h"
 
@@ -163,7 +165,8 @@ TEST_EACH(each_request_of_a_batch_is_answered, endpoint_cnt())
 	ck_assert_uint_eq(g.batch_ends[0].batch, batch);
 	ck_assert_uint_eq(g.batch_ends[0].count, BATCH);
 	ck_assert_uint_eq(g.batch_ends[0].answered, BATCH);
-	ck_assert_uint_eq(g.batch_ends[0].together, 256); /* what it computes at once */
+	ck_assert_uint_eq(g.batch_ends[0].together,
+			  256); /* size of the batch in which it is computed */
 	ck_assert_uint_gt(g.batch_ends[0].service_us, 0);
 	for (unsigned i = 0; i < BATCH; i++) {
 		ck_assert_uint_eq(calls[i].len, strlen(text[i]));

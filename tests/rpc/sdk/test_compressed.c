@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compressed messages of gRPC: who takes them is told which they are, who does not never sees one. */
+/*
+ * Compressed gRPC messages: a backend that accepts them is told which are compressed; another never
+ * gets one.
+ */
 #include "base/bytes.h"
 #include "rpc_harness.h"
 #include "suite.h"

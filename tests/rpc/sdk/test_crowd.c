@@ -21,10 +21,10 @@ enum {
 struct held {
 	long pinned_kib, resident_kib;
 	unsigned fds;
-	char resources[1024]; /* of the guest: a line for each device */
+	char resources[1024]; /* one line per device of the guest */
 };
 
-static struct held *seen; /* by who asks the system, too */
+static struct held *seen; /* includes the caller */
 static struct sl_rpc_channel *channels[MANY];
 
 static long kib_of(pid_t pid, const char *what)
@@ -119,7 +119,7 @@ TEST_EACH(a_thousand_pin_what_a_few_do, endpoint_cnt())
 
 	if (strncmp(ep, "rdma+ud://", 10) != 0)
 		return;
-	/* What is resident is to be what is used: of both, the backend's too. */
+	/* Resident memory must be about the used memory, also in the backend. */
 	ck_assert_int_eq(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0), 0);
 	seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	p = backend_start(&(struct sl_backend_options){.listen = ep, .handle = answer_here});

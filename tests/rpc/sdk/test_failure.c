@@ -35,7 +35,7 @@ static void check_served(const char *ep)
 	gw_close(&g);
 }
 
-/* Where no kernel tells that a process has ended, nobody asks after it here; so that this takes less. */
+/* Shortens the time-out, because no kernel reports the end of the peer here. */
 static void open_hasty(struct gateway *g, const char *ep)
 {
 	struct sl_rpc_config cfg;
@@ -89,14 +89,17 @@ static void kill_at_step(const char *ep, unsigned step)
 TEST_EACH(a_backend_may_be_killed_at_every_step, endpoint_cnt())
 {
 	const char *ep = endpoint_of(_i);
-	/* That a host has fallen silent takes seconds to notice; elsewhere the kernel tells. */
+	/*
+	 * A silent host is noticed after seconds; with other transports the kernel reports the end
+	 * at once.
+	 */
 	unsigned each = strncmp(ep, "rdma+ud", 7) == 0 ? 8 : 1;
 
 	for (unsigned step = 0; step < STEPS; step += each)
 		kill_at_step(ep, step * step / 4);
 }
 
-/* What had not begun to leave is safe to send elsewhere; what had is not. */
+/* Requests whose transmission had not begun may be sent elsewhere; others may not. */
 TEST_EACH(what_had_not_begun_to_leave_is_told_apart, endpoint_cnt())
 {
 	static uint8_t big[32 << 20];

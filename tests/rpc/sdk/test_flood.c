@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forged datagrams, as many as their sender can, to the queue pair of a backend's virtual connections: its
- * other connections go on. What they lose by that is compared with the same flood to somebody else on the
- * same processors. SL_RPC_BESIDE is the endpoint of those others.
+ * Forged datagrams, at the highest rate of their sender, to the UD queue pair of a backend. Its
+ * other connections must go on. Their loss is compared with the same flood to another process on
+ * the same processors. SL_RPC_BESIDE is the endpoint of those connections.
  */
 #define HARNESS_ENDPOINTS "ud"
 #include <glob.h>
@@ -24,9 +24,10 @@ enum {
 
 /* Seen by all processes. */
 static struct shared {
-	_Atomic uint32_t sink, to;        /* queue pairs; to: that of the flood, 0: it rests */
-	uint32_t id;                      /* of a connection, the backend's number */
-	_Atomic uint64_t sent, sunk, bad; /* bad: what the backend says was nobody's */
+	_Atomic uint32_t sink, to; /* queue pairs; to: that of the flood, 0: it rests */
+	uint32_t id;               /* the backend's number of the connection */
+	_Atomic uint64_t sent, sunk,
+		bad; /* bad: datagrams that belong to no connection, as the backend counts them */
 	char endpoint[120];
 } * shared;
 
@@ -46,7 +47,7 @@ static const char *endpoint_beside(void)
 	return endpoint_named(name ? name : "tcp", name ? strlen(name) : 3);
 }
 
-/* --- who floods, and who else is flooded: each a process of its own --- */
+/* --- the flooding process and the second victim --- */
 
 static void be_bounded(struct sockaddr_storage *sa)
 {
@@ -153,7 +154,7 @@ static void await(const _Atomic uint64_t *what, uint64_t least)
 
 /* --- what it costs the others --- */
 
-/* Of all devices: messages of reliable connections that have found no slot. */
+/* Messages of reliable connections that found no receive slot, over all devices. */
 static unsigned long count_no_slots(void)
 {
 	unsigned long sum = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A listener whose owner takes no more: who is new is told so, in one line, and nothing is made for it;
- * a transport by which a link goes on is taken all the same.
+ * A listener whose owner accepts no more connections refuses new peers in one line, without
+ * allocating. A further transport of an existing link is still accepted.
  */
 #include <stdatomic.h>
 #include "rpc_harness.h"
@@ -14,7 +14,7 @@ static struct shared {
 	_Atomic uint32_t room, accepted, refused;
 } * shared;
 
-/* Takes whoever comes, and keeps it. */
+/* Accepts and keeps each connection. */
 static void take_all(const void *arg)
 {
 	struct sl_rpc_listen_options opt = {
@@ -128,7 +128,7 @@ static void open_links(struct gateway *g, const char *ep, unsigned cnt)
 	for (unsigned i = 0; i < cnt; i++) {
 		g->ch = sl_rpc_channel_add(g->r, "test", NULL);
 		ck_assert_int_eq(sl_rpc_adopt(g->ch, gw_dial(ep, 64, 1 << 20), sl_now_ns()), 0);
-		/* What the others have said meanwhile, all of it: their peers wait for that. */
+		/* Reads all replies of the others, because their peers wait for that. */
 		while (sl_rpc_poll(g->r, sl_now_ns()))
 			;
 		gw_turn(g);

@@ -16,7 +16,7 @@ enum state {
 	GRANTED, /* its dialer has the ANSWER, the backend has heard nothing more */
 	IDLE,
 	IN_FLIGHT,
-	OFFERED,  /* the next transport is there, and nobody has been met by it */
+	OFFERED,  /* the next transport exists, and no peer has used it yet */
 	MET,      /* both have met by that, and MIGRATE is not said */
 	HALF,     /* the gateway's MIGRATE is said, the backend's has not come */
 	PROMOTED, /* the link has gone on */
@@ -159,7 +159,7 @@ static void bring_to(struct place *at, enum state state)
 									 : SL_MOVE_NONE);
 }
 
-/* What a gateway's dialer does meanwhile. */
+/* What the gateway's dialer does at the same time. */
 static void look_after(struct place *at)
 {
 	const struct sl_rpc_dial_options opt = {
@@ -210,7 +210,7 @@ static void kill_in(enum state state, int first, int second, bool starts_again)
 		start(&at);
 	begin_ns = sl_now_ns();
 	gw_until(&at.g, (look_after(&at), at.g.downs));
-	/* By its silence, not because the move is late: that takes 15 s. */
+	/* Caused by the silence, not by the time-out of the switch, which is 15 s. */
 	ck_assert_uint_lt(sl_now_ns() - begin_ns, harness_timeout_s() * SL_NS_PER_SEC / 2);
 	check_ends(&at, answered);
 	if (!starts_again)
@@ -274,7 +274,7 @@ TEST_EACH(a_hello_that_is_not_answered_any_more, endpoint_cnt() * 2)
 	struct sl_backend_options opt = {.listen = d.endpoint, .handle = answer_here};
 	pthread_t thread;
 
-	/* Of a device nobody sees what is sent. */
+	/* A device without a listener swallows what is sent. */
 	if (!is_virtual(_i / 2) || getenv("SL_RPC_KEY_FILE"))
 		return;
 	snprintf(d.endpoint, sizeof(d.endpoint), "%.119s", endpoint_of(_i / 2));

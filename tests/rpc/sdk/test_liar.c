@@ -13,7 +13,7 @@
 enum { CALLS = 4, BIG = 12 << 20 /* more than the ring holds */, BODY_MAX = 16 << 10 };
 #define SILENCE_NS (800 * SL_NS_PER_MS)
 
-enum verdict { BREACH, ANSWERED, LOST, DEAD /* by a virtual connection nobody tells of that */ };
+enum verdict { BREACH, ANSWERED, LOST, DEAD /* not reported over virtual connections */ };
 
 /* The liar's end. */
 struct liar {
@@ -203,7 +203,7 @@ static void message_about_nobody(struct liar *l)
 	uint64_t id = l->ids[0];
 
 	l->next = 2;
-	l->ids[0] = id + 1000; /* nobody's */
+	l->ids[0] = id + 1000; /* belongs to no connection */
 	say_piece(l, 0, SL_RPC_OK, 1000, 1, 0, 500);
 	l->ids[0] = id;
 	say_piece(l, 0, SL_RPC_OK, 1000, 2, 0, 500);
@@ -260,7 +260,7 @@ static void of_type(struct liar *l, unsigned type, unsigned cnt)
 	h.version_type = (uint8_t)(SL_RPC_VERSION << 4 | type);
 	h.id = message_id(1);
 	if (type == SL_RPC_CREDIT)
-		h.total_or_offset = SL_RPC_MIN_SLOTS; /* which may be, over verbs */
+		h.total_or_offset = SL_RPC_MIN_SLOTS; /* allowed over RDMA */
 	say_header(l, &h, (const uint8_t *)l->ids);
 }
 
@@ -329,7 +329,7 @@ static void of_another_version(struct liar *l)
 	say_header(l, &h, NULL);
 }
 
-/* What is said to the former comes too late: that is no reason to end otherwise. */
+/* Words for the former connection arrive too late, which must not end this one. */
 static void asks_and_raves_at_once(struct liar *l)
 {
 	struct sl_rpc_header h = header(0, 0);
@@ -624,8 +624,8 @@ static bool has_died(struct backend_proc p)
 }
 
 /*
- * He has died, and the channel goes down. Over ud nobody tells: it is his silence that does, and not
- * before the patience is over, if he could be computing. From here on that need not be long.
+ * The peer has died and the channel goes down. Over UD only its silence shows that, and not before
+ * the patience for a computing peer is over. From here on that time is short.
  */
 static void await_end(struct gateway *g, const char *ep)
 {
@@ -662,7 +662,7 @@ static void ask_liar(const char *ep, void (*lie)(struct liar *l), enum verdict v
 		await_end(&g, ep);
 	}
 	gw_until(&g, g.done + g.failed == CALLS && g.batches_done == CALLS);
-	/* What comes behind the last answer. */
+	/* Bytes behind the last reply. */
 	for (unsigned i = 0; i < 200; i++)
 		gw_turn(&g);
 	check_verdict(&g, calls, verdict, lie);
@@ -699,7 +699,7 @@ static struct ud_arq *flow_of(struct liar *l)
 	return &((struct ud_conn *)l->t)->arq;
 }
 
-/* With what is said next. */
+/* Sent together with the next message. */
 static void has_got_what_was_not_sent(struct liar *l)
 {
 	flow_of(l)->next += 20;
@@ -769,7 +769,7 @@ TEST_EACH(cancelled_requests_may_be_answered_or_not, endpoint_cnt())
 	gw_close(&g);
 }
 
-/* Of a stream whose client has asked: said once it is no lie; what comes behind that is. */
+/* A stream whose client sent a request: sent once the reply is valid, then followed by more. */
 static void goes_on_for_ever(struct liar *l)
 {
 	for (unsigned i = 0; i < 100000; i++)
@@ -978,7 +978,7 @@ static void credits_only(struct liar *l)
 
 SUITE_TIMEOUT(4 * harness_timeout_s())
 
-/* Who could say more of that than one look can take would keep a worker for ever. */
+/* A peer that can send more than one poll reads must not occupy a worker for ever. */
 TEST_EACH(a_look_takes_so_much_of_what_is_no_message, endpoint_cnt())
 {
 	enum { AT_A_TIME = 16 };

@@ -142,7 +142,7 @@ TEST_EACH(classes_survive_being_batched, endpoint_cnt())
 	for (unsigned i = 0; i < MIXED; i++) {
 		ck_assert_uint_eq(calls[i].status, SL_RPC_OK);
 		ck_assert_mem_eq(calls[i].body, bodies[i], calls[i].len);
-		/* What was urgent did not wait for megabytes in front of it. */
+		/* Urgent replies did not wait for megabytes in front of them. */
 		for (unsigned k = 0; k < MIXED; k++)
 			ck_assert(class_of[i] == SL_CLASS_BULK || class_of[k] != SL_CLASS_BULK ||
 				  calls[i].done_seq < calls[k].done_seq);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of the program's own: bodies come straight into pinned rows, are computed there, and leave
- * from there. What a row holds is overwritten as soon as the SDK gives it back.
+ * Memory of the program: bodies arrive in pinned rows, are computed there and leave from there. A
+ * row is overwritten as soon as the SDK returns it.
  */
 #include <stdatomic.h>
 #include "rpc_harness.h"
@@ -9,7 +9,7 @@
 
 enum { ROWS = 8, ROW = 128 << 10, CALLS = 400, AT_ONCE = 2 * ROWS };
 
-/* What the backend's process tells. */
+/* Counters that the backend process reports. */
 static struct shared {
 	_Atomic unsigned placed, given_back, done, elsewhere, wrong;
 	_Atomic unsigned long locked_kib;
@@ -171,7 +171,8 @@ TEST_EACH(bodies_come_and_go_without_a_copy_of_the_sdks, endpoint_cnt())
 	backend_term(p);
 	ck_assert_uint_ge(shared->locked_kib, ROWS * (ROW >> 10));
 	ck_assert_uint_eq(shared->wrong, 0);
-	ck_assert_uint_ge(shared->placed, ROWS); /* what finds no row is the SDK's */
+	ck_assert_uint_ge(shared->placed,
+			  ROWS); /* a request without a row uses memory of the SDK */
 	ck_assert_uint_eq(shared->placed + shared->elsewhere, CALLS);
 	ck_assert_uint_eq(shared->given_back, shared->placed);
 	ck_assert_uint_eq(shared->done, shared->placed);

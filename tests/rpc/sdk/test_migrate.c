@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A link goes on by another transport, from each to each: whatever is under way arrives once, and in
- * order. Who does not keep to that talk loses the link, and nothing else.
+ * A link switches between all pairs of transports: each message under way arrives once and in
+ * order. A peer that violates the protocol loses the link, and nothing else.
  */
 #include <poll.h>
 #include "rpc/session.h"
@@ -221,7 +221,7 @@ TEST_EACH(nothing_goes_on_at_another_backend, endpoint_cnt())
 	backend_term(second);
 }
 
-/* Who does not know a link's number cannot take it over, and the link goes on as it was. */
+/* A peer without the link's number cannot take the link over, and the link stays as it was. */
 TEST_EACH(a_number_that_is_no_links_is_refused, endpoint_cnt())
 {
 	const struct pair *pair = pair_of(_i * (int)endpoint_cnt() + _i);
@@ -253,7 +253,7 @@ static void stop_half_way(struct side *s, struct backend_proc p)
 		move_on(s);
 		gw_until(&s->g, s->g.ch->link.move == SL_MOVE_HALF);
 		backend_pause(p);
-		/* What it had said before that may still be on its way. */
+		/* Words that it had sent before may still arrive. */
 		for (unsigned i = 0; i < 20; i++) {
 			usleep(1000);
 			gw_turn(&s->g);
@@ -289,7 +289,7 @@ TEST_EACH(requests_fail_once_if_the_backend_dies_half_way, PAIRS)
 	gw_close(&s.g);
 }
 
-/* For good, or (odd) for a moment. Needs a cable: SL_RPC_CUT and SL_RPC_MEND are its commands. */
+/* For good, or for a moment if odd. SL_RPC_CUT and SL_RPC_MEND are the commands for the cable. */
 TEST_EACH(a_cut_half_way_costs_no_request_twice, 2 * PAIRS)
 {
 	static struct call calls[LOAD_CALLS];
@@ -369,7 +369,7 @@ TEST_EACH(who_sleeps_is_woken_for_each_step, PAIRS)
 	struct side s;
 
 	slept_out = 0;
-	cfg.ping_interval_ns = 1000 * SL_NS_PER_SEC; /* it wakes nobody */
+	cfg.ping_interval_ns = 1000 * SL_NS_PER_SEC; /* causes no wake-up */
 	side_open(&s, pair, &cfg);
 	expect_one_answer(&s);
 	for (unsigned i = 0; i < SLEEPY_MOVES; i++) {
@@ -531,7 +531,7 @@ static void liar_close(struct liar *l)
 	backend_term(l->p);
 }
 
-/* Nobody has met it by another transport. */
+/* No peer has used another transport for it. */
 TEST_EACH(a_gateway_that_goes_on_by_nothing_loses_the_link, endpoint_cnt())
 {
 	struct liar l;
@@ -604,12 +604,14 @@ TEST_EACH(a_way_that_ends_before_it_is_used_is_forgotten, endpoint_cnt())
 	l.way_cnt--;
 	usleep(200000);
 	say(t, SL_RPC_MIGRATE);
-	/* TCP tells it to whoever reads, and nobody does before the first way has ended. */
+	/*
+	 * TCP reports the end to a reader, and there is none before the first transport has ended.
+	 */
 	ck_assert(!await_end(t) || strcmp(t->ops->name, "tcp") == 0);
 	liar_close(&l);
 }
 
-/* Of a gateway without randomness: all its links are called so. */
+/* A gateway without randomness gives all its links this number. */
 TEST_EACH(a_link_without_a_number_does_not_go_on, endpoint_cnt())
 {
 	struct liar l;
@@ -629,7 +631,7 @@ TEST_EACH(a_link_without_a_number_does_not_go_on, endpoint_cnt())
 	liar_close(&l);
 }
 
-/* Nobody has answered it there. */
+/* No answer has come there. */
 TEST_EACH(a_gateway_that_goes_on_unmet_loses_the_link, endpoint_cnt())
 {
 	struct liar l;

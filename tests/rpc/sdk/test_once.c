@@ -13,8 +13,8 @@
 enum {
 	NUMBERS = 1 << 16,
 	AFTERWARDS_MS = 500, /* so late nothing is sent once more */
-	ENDS_MAX = 20,       /* of the link, where it may end */
-	MOVES_MIN = 3,       /* of a link that goes on, however long one takes on a lossy wire */
+	ENDS_MAX = 20,       /* time at which the link may end */
+	MOVES_MIN = 3, /* for a link that survives, however long a switch takes on a lossy wire */
 };
 
 enum fate { OPEN, ANSWERED, LOST };
@@ -43,13 +43,13 @@ static void count(void *arg, struct sl_batch *batch)
 	}
 }
 
-/* What the way has done, by the datagrams of the gateway's end. */
+/* Counters of the path, from the datagrams of the gateway's end. */
 struct way {
 	const struct sl_transport *t;
-	uint64_t seen_resent, seen_doubled; /* of t */
+	uint64_t seen_resent, seen_doubled; /* counters of t */
 	uint64_t resent, doubled;
-	unsigned moves; /* of links that have ended */
-	char info[260]; /* what went by it, and by the second, at last */
+	unsigned moves; /* counters of links that have ended */
+	char info[260]; /* messages by the first transport, and by the second at the end */
 };
 
 static void look_at(struct way *w, const struct sl_rpc_channel *ch)
@@ -197,7 +197,7 @@ TEST_EACH(each_request_is_carried_out_once, endpoint_cnt())
 	until_ns = sl_now_ns() + AFTERWARDS_MS * SL_NS_PER_MS;
 	while (sl_now_ns() < until_ns)
 		gw_turn(&g);
-	if (is_lossy(_i) && !g.ways.link) { /* it was: who goes on leaves its counts behind */
+	if (is_lossy(_i) && !g.ways.link) { /* counters of a finished run stay */
 		ck_assert_uint_gt(way.resent, 0);
 		ck_assert_uint_gt(way.doubled, 0);
 	}

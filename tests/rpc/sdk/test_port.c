@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A port that goes down below a link, and comes back: the session is told, nothing is sent meanwhile, and
- * each request is carried out once and answered once, those under way as well as those that wait.
- * SL_RPC_PORT_DOWN and SL_RPC_PORT_UP are commands for the port, where there is one; virtual connections
- * over sockets have one without.
+ * A port below a link goes down and comes back: the session is informed, nothing is sent meanwhile,
+ * and each request is executed and answered once, whether it was under way or waiting.
+ * SL_RPC_PORT_DOWN and SL_RPC_PORT_UP are commands for the port. Virtual connections over sockets
+ * have a simulated one.
  */
 #include "rpc/session.h"
 #include "rpc/rdma/device.h"
@@ -12,7 +12,7 @@
 #include "ud_sockets.h"
 
 enum {
-	REQUESTS = 64, /* of each kind */
+	REQUESTS = 64, /* messages of each kind */
 	TURNS = 3,
 	NUMBERS = 2 * REQUESTS * TURNS,
 	BODY = 2000,
@@ -163,7 +163,7 @@ TEST_EACH(what_waits_for_a_port_is_carried_out_once, endpoint_cnt())
 		call_fini(&requests[i].c);
 }
 
-/* Of one that stays down the pings find that nobody answers, with something under way or without. */
+/* If the port stays down, pings detect the dead peer, with or without messages under way. */
 TEST_EACH(a_port_that_stays_down_ends_the_link, endpoint_cnt() * 2)
 {
 	const char *ep = endpoint_of(_i / 2);

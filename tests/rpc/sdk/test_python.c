@@ -201,7 +201,7 @@ TEST(who_agrees_to_no_upgrades_still_hears_of_the_request)
 	backend_kill(p);
 }
 
-/* Of a batch that a handler has put something else into the request is dropped: 500. */
+/* An answer of a handler for an element that is no request is dropped: status 500. */
 TEST(a_handler_may_do_with_its_list_what_it_likes)
 {
 	static const uint8_t status[] = "\x06\0\x02\0\xf4\x01";

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections with a hub (virtual ones, RDMA's and tcp's) that a backend does not look at, since others are
- * busy and they are not: what comes for them wakes them, the backend's own words reach them, and who
- * has gone is missed.
+ * Connections in a poll group (virtual, RDMA and tcp) that a busy backend does not poll while they
+ * are idle: incoming messages wake them, the backend's own messages reach them, and a peer that has
+ * gone is noticed.
  */
 #include "rpc/session.h"
 #include "rpc_harness.h"
@@ -54,7 +54,7 @@ TEST_EACH(who_rests_is_woken_by_what_comes, endpoint_cnt())
 	backend_term(p);
 }
 
-/* That it drains: each is told, and goes. */
+/* The backend drains: each peer is told and leaves. */
 TEST_EACH(who_rests_is_told_of_the_end, endpoint_cnt())
 {
 	const char *ep = endpoint_of(_i);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the SDK promises: any order, any thread, merging, cancel, budget, streaming, restart, drain.
+ * Guarantees of the SDK: any order, any thread, merging, cancellation, budget, streaming, restart,
+ * drain.
  */
 #include <pthread.h>
 #define HARNESS_ENDPOINTS "shm,tcp,ud,ud-lossy"

@@ -228,7 +228,7 @@ TEST(silent_and_garbled_peers_keep_nobody_out)
 	backend_term(p);
 }
 
-/* Of a backend that this process is; what was counted outlives the socket. */
+/* Counters of a backend in this process outlive the socket. */
 TEST(a_backend_counts_whom_it_refuses)
 {
 	struct sl_backend_options opt = {
@@ -306,7 +306,7 @@ static _Noreturn void lying_listener(enum listener_lie lie)
 	struct sl_shm_geometry g;
 	char early[sizeof(sa.sun_path)];
 
-	/* Who sees it finds it listening. */
+	/* A process that sees the socket finds it listening. */
 	alarm(60);
 	snprintf(early, sizeof(early), "%s.early", path);
 	if (sl_shm_address(early, &sa) || bind(listener, (struct sockaddr *)&sa, sizeof(sa)) ||
@@ -365,7 +365,7 @@ static void say_with(int sock, int cnt)
 	ck_assert_int_eq(sendmsg(sock, &msg, 0), sizeof(h));
 }
 
-/* Or a peer could fill the table of descriptors of whoever asks it again and again. */
+/* Otherwise a peer could fill the descriptor table of a process that queries it repeatedly. */
 TEST(only_one_descriptor_is_taken_of_a_hello)
 {
 	int pair[2], memfd;
@@ -385,7 +385,7 @@ TEST(only_one_descriptor_is_taken_of_a_hello)
 	close(pair[1]);
 }
 
-/* Nobody answers: bounded. */
+/* No answer comes: the wait is bounded. */
 TEST(dialling_ends_when_nobody_answers)
 {
 	struct backend_proc p = start_echo();
@@ -475,7 +475,7 @@ static void dial_listener_of(uid_t uid, uid_t owner, bool trusted)
 	rmdir(dir);
 }
 
-/* Where all may write, somebody else's socket is not the backend's. */
+/* In a folder that all may write, a socket of another account is not the backend's. */
 TEST(somebody_elses_socket_is_not_the_backends)
 {
 	dial_listener_of(0, 0, true);

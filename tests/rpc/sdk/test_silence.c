@@ -13,7 +13,7 @@ static bool is_virtual(int i)
 	return strncmp(endpoint_of(i), "rdma+ud://", 10) == 0;
 }
 
-/* What a gateway's dialer does meanwhile. */
+/* What the gateway's dialer does at the same time. */
 static enum sl_rpc_probe_result look_after(struct gateway *g, const char *endpoint, uint32_t number)
 {
 	const struct sl_rpc_dial_options opt = {
@@ -81,7 +81,7 @@ TEST_EACH(who_has_started_again_is_found_out, endpoint_cnt() * 2)
 	ck_assert(!asked || last.why == SL_RPC_FAIL_LOST);
 	ck_assert_int_eq(
 		sl_rpc_adopt(g.ch, gw_dial(opt.listen, 64, cfg.bulk_ring_len), sl_now_ns()), 0);
-	/* Of the former one: not this link's affair. */
+	/* Belongs to the former link, not to this one. */
 	sl_rpc_peer_removed(g.ch, number);
 	send_one(&g, &c, 0);
 	gw_until(&g, c.done && g.batches_done == g.sent);

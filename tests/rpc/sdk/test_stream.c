@@ -484,7 +484,9 @@ static void hint_open(void *arg, struct sl_request_view *rq)
 	ck_assert_int_eq(sl_reply_interim(rq, &a), -EINVAL);
 }
 
-/* What a backend says before its reply comes before it: of a stream, and of what is none. */
+/*
+ * Messages that a backend sends before its reply arrive before it, in streams and in unary calls.
+ */
 TEST_EACH(interim_replies_come_first, 4 * endpoint_cnt())
 {
 	static const uint8_t want[] = {SL_META_STATUS,
@@ -543,7 +545,7 @@ struct lane {
 	_Atomic uint64_t said, heard;
 	_Atomic uint64_t before; /* heard when an urgent part was said */
 	_Atomic uint64_t waited; /* said by then, and not heard */
-	_Atomic uint64_t passed; /* of these, heard before the urgent part was */
+	_Atomic uint64_t passed; /* messages of this number that arrived before the urgent part */
 };
 static struct race {
 	struct lane up, down; /* to the backend, to the gateway */

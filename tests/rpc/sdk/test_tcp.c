@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What only tcp has: who gets in, what somebody between the ends can do, and how much the kernel is
- * given. That it carries messages is the other suites' affair, which run over it too.
+ * Cases of tcp only: authentication, an attacker between the ends, and the amount of data in kernel
+ * buffers. The other suites, which run over tcp too, cover the transfer of messages.
  */
 #include <arpa/inet.h>
 #include <openssl/x509.h>
@@ -98,7 +98,7 @@ static void dial_refused(const char *ep, const char *key_file, const char *says)
 	ck_assert_msg(strstr(err.text, says) != NULL, "%s", err.text);
 }
 
-/* --- who gets in --- */
+/* --- authentication --- */
 
 TEST(another_key_is_refused_and_said)
 {
@@ -232,7 +232,7 @@ static void *crowd_main(void *arg)
 	return NULL;
 }
 
-/* Three times as many as there are places, who come again as soon as they are sent away. */
+/* Three times as many peers as there are slots, which reconnect as soon as they are refused. */
 TEST(a_crowd_from_one_address_keeps_nobody_out)
 {
 	struct sl_rpc_dial_options opt = {.endpoint = endpoint(),
@@ -379,7 +379,7 @@ TEST(key_updates_without_end_keep_nobody_out)
 	backend_term(p);
 }
 
-/* --- somebody in between --- */
+/* --- an attacker between the ends --- */
 
 struct between {
 	int listening;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is particular to verbs: keys and proofs, which need no device, and with an rdma endpoint in
- * SL_RPC_ENDPOINTS peers that do what only verbs let them do.
+ * Cases of RDMA only: keys and proofs, which need no device, and, with an rdma endpoint in
+ * SL_RPC_ENDPOINTS, peers that do what only RDMA allows.
  */
 #include "rpc_harness.h"
 
@@ -132,7 +132,7 @@ TEST_EACH(a_proof_holds_for_exactly_what_was_said, 4)
 		ck_assert(!auth_verify(&key, &talk, CM_SERVER_KEYS));
 }
 
-/* Of the greetings at a door, those bytes that a step has proven. */
+/* The proven bytes of the wireup messages. */
 TEST_EACH(a_greeting_holds_for_exactly_what_was_said, 3)
 {
 	static const size_t ends[] = {offsetof(struct wireup_transcript, request.proof),
@@ -177,7 +177,7 @@ TEST(each_number_is_taken_once)
 	}
 }
 
-/* Of processes the latest are known; who comes again is among them. */
+/* The latest processes are known; a process that returns is among them. */
 TEST(the_latest_processes_are_known)
 {
 	static struct replay_filter seen;
@@ -363,7 +363,7 @@ static void check_refused(const char *ep, const struct cm_request *rq, enum rc_v
 	ck_assert_uint_eq(raw.talk.reply.verdict, verdict);
 }
 
-/* Who does not prove the key in its request, for what it says there, gets nothing. */
+/* A peer whose request does not prove the key gets no answer. */
 TEST_EACH(who_does_not_prove_the_key_gets_nothing, rdma_cnt())
 {
 	const char *ep = rdma_endpoint(_i);
@@ -394,13 +394,13 @@ TEST_EACH(who_does_not_prove_the_key_gets_nothing, rdma_cnt())
 	raw = connect_raw(ep, &rq);
 	ck_assert_ptr_nonnull(raw.v);
 	rc_conn_close(&raw.v->base);
-	/* Somebody has recorded it. */
+	/* An attacker has recorded it. */
 	check_refused(ep, &rq, RC_OTHER_KEY);
 	check_served(ep);
 	backend_term(p);
 }
 
-/* Who goes on without proof learns no rkey, and is thrown out. */
+/* A peer that continues without a proof learns no rkey and is disconnected. */
 TEST_EACH(who_goes_on_without_proof_is_thrown_out, rdma_cnt())
 {
 	const struct rc_ring_sizes g = {.slots = 64, .bulk_len = 64 << 10};
@@ -450,7 +450,8 @@ static void go_on(struct raw *raw, const struct sl_psk *key)
 }
 
 /*
- * However many knock, who has begun gets done: those without the key, and those that are too many.
+ * However many peers connect, a wireup that has begun completes: beside peers without the key, and
+ * beside those over the limit.
  */
 TEST_EACH(who_has_begun_gets_done_however_many_knock, rdma_cnt())
 {
@@ -571,7 +572,7 @@ static uint32_t said_of(enum evil evil)
 	}
 }
 
-/* What is false in the header of an otherwise possible message; the length that is really sent. */
+/* The false field in the header of an otherwise valid message; the length that is really sent. */
 static uint32_t forge(struct sl_rpc_header *h, enum evil evil)
 {
 	*h = (struct sl_rpc_header){.version_type = SL_RPC_VERSION << 4 | SL_RPC_PING,
@@ -592,7 +593,7 @@ static uint32_t forge(struct sl_rpc_header *h, enum evil evil)
 		h->fragment_len = LARGE;
 	}
 	if (evil == LARGE_IN_A_SLOT)
-		h->fragment_len = RC_BODY_MAX; /* which nobody reads, of a PING */
+		h->fragment_len = RC_BODY_MAX; /* data of a PING, which is not read */
 	if (evil >= LARGE_OF_NOTHING && evil <= LARGE_BUT_LONG) {
 		h->version_type = SL_RPC_VERSION << 4 | SL_RPC_REQUEST;
 		h->flags |= SL_RPC_BATCH;
@@ -604,9 +605,9 @@ static uint32_t forge(struct sl_rpc_header *h, enum evil evil)
 		h->total_or_offset = h->fragment_len;
 	}
 	if (evil == FORGED_CREDIT)
-		h->consumed = 1000; /* of messages that it was never sent */
+		h->consumed = 1000; /* acknowledges messages that were never sent */
 	if (evil == FORGED_LENGTH)
-		h->fragment_len = UINT32_MAX; /* of bytes in its ring */
+		h->fragment_len = UINT32_MAX; /* acknowledges bytes in its ring */
 	if (evil == WRONG_LENGTH)
 		h->fragment_len = 100;
 	return sizeof(*h);
@@ -709,7 +710,7 @@ TEST_EACH(an_evil_peer_breaks_its_own_channel_only, rdma_cnt())
 
 enum { CROWD_MAX = 1024, SLOTS = 256 }; /* a backend takes no more of either */
 
-/* Of the driver: receivers that had no slot for a message. */
+/* The driver's counter of messages without a receive slot. */
 static unsigned long rnr_cnt(void)
 {
 	static const char *const names[] = {"rcvd_rnr_err", "send_rnr_err"};
@@ -776,7 +777,7 @@ static void drop_pair(struct pair *pair)
 	sl_rpc_dial_drop(pair->acceptor);
 }
 
-/* Who serves others for long keeps nobody from connecting. */
+/* A peer that serves others for long does not prevent connections. */
 TEST_EACH(connecting_takes_nothing_of_who_accepts, rdma_cnt())
 {
 	const char *ep = rdma_endpoint(_i);
@@ -802,7 +803,7 @@ static struct ibv_qp_attr attributes(struct sl_transport *t, int mask)
 	return attr;
 }
 
-/* What the connection manager would set is 655 ms, and again for ever. */
+/* The connection manager would set 655 ms, and retry for ever. */
 TEST_EACH(retries_are_short_and_few, rdma_cnt())
 {
 	const char *ep = rdma_endpoint(_i);
@@ -829,7 +830,7 @@ static void flood(struct rc_conn *v)
 	rc_progress(&v->base);
 }
 
-/* Who finds no slot, whatever the reason, ends: here those of all that comes get lost. */
+/* A peer that finds no slot ends, whatever the reason: here all its messages are lost. */
 TEST_EACH(who_finds_no_slot_ends, rdma_cnt())
 {
 	const char *ep = rdma_endpoint(_i);
@@ -840,7 +841,10 @@ TEST_EACH(who_finds_no_slot_ends, rdma_cnt())
 	struct sl_message m;
 	int rc;
 
-	/* Nobody shuts it out before, who takes what came while this thread did not run. */
+	/*
+	 * A peer is not ended early that reads messages which arrived while this thread did not
+	 * run.
+	 */
 	acceptor->rx_fifo.limit = UINT32_MAX;
 	do {
 		struct rc_rx_comp a;
@@ -914,7 +918,7 @@ static void await_credit(struct sl_transport *t)
 	}
 }
 
-/* Who takes more than its window, while the backend looks at nothing, is shut out by another thread. */
+/* A peer that exceeds its window while the backend does not poll is ended by another thread. */
 TEST_EACH(who_floods_takes_no_slot_from_others, rdma_cnt())
 {
 	enum { CNT = 4 };
@@ -958,9 +962,9 @@ static unsigned crowd_cnt(void)
 }
 
 /*
- * A crowd of gateways, all with full windows while the backend does not look: each has a window, the
- * same whenever it came as long as nobody uses it, memory is that of the shared queue, and no message
- * meets an empty one.
+ * Many gateways, all with full windows, while the backend does not poll. Each has a window, of the
+ * same size for early and late peers as long as no peer uses it. Memory is that of the shared
+ * receive queue, and no message meets an empty queue.
  */
 TEST_EACH(each_of_a_crowd_has_a_window, rdma_cnt())
 {
@@ -1070,8 +1074,8 @@ static struct sl_transport *dial_whole(const char *ep)
 }
 
 /*
- * Whoever uses its window has a larger one, whenever it came; whoever does not, or no longer, has the
- * least.
+ * A peer that uses its window gets a larger one, early or late; a peer that does not, or no longer,
+ * gets the smallest.
  */
 TEST_EACH(windows_go_to_whom_uses_them, rdma_cnt())
 {
@@ -1101,7 +1105,9 @@ TEST_EACH(windows_go_to_whom_uses_them, rdma_cnt())
 	backend_term(p);
 }
 
-/* Who breaks its channel with the first of many messages leaves none of its peer's slots behind. */
+/*
+ * A peer that breaks its channel with the first of many messages leaves no slot of its peer behind.
+ */
 TEST_EACH(a_broken_channel_leaves_no_slots_behind, rdma_cnt())
 {
 	const char *ep = rdma_endpoint(_i);
@@ -1138,7 +1144,7 @@ static uint64_t time_close(struct sl_transport **t, unsigned cnt, uint64_t *clos
 	return sl_now_ns() - begun;
 }
 
-/* close() hands over to another thread, where all wait at the same time: nobody is held up. */
+/* close() hands over to another thread, where all waits overlap, so that no caller is delayed. */
 TEST_EACH(closing_holds_up_nobody, rdma_cnt())
 {
 	enum { CNT = 20 };
@@ -1158,7 +1164,7 @@ TEST_EACH(closing_holds_up_nobody, rdma_cnt())
 	backend_term(p);
 }
 
-/* --- those who are met already (door.h) --- */
+/* --- known peers (wireup.h) --- */
 
 static struct rc_peer *leash_of(struct sl_transport *t)
 {
@@ -1202,7 +1208,7 @@ static unsigned ms_until_gone(struct sl_transport *t)
 	return (unsigned)((sl_now_ns() - begun_ns) / SL_NS_PER_MS);
 }
 
-/* What the device gives up after without a word; whoever is told knows long before. */
+/* The device gives up after this time without an answer; a caller is informed long before. */
 enum { UNTOLD_MS = 3500 };
 
 /*
@@ -1235,7 +1241,7 @@ TEST_EACH(who_is_met_is_joined_by_datagrams, rdma_cnt())
 	l->ops->close(l);
 }
 
-/* Slices are so many packets: who takes a packet for shorter than it is cuts large messages small. */
+/* Slices are counted in packets: a wrong packet size cuts large messages into small ones. */
 TEST_EACH(each_end_knows_how_long_its_packets_are, rdma_cnt())
 {
 	const char *ep = rdma_endpoint(_i);
@@ -1255,7 +1261,7 @@ TEST_EACH(each_end_knows_how_long_its_packets_are, rdma_cnt())
 	l->ops->close(l);
 }
 
-/* Whoever closes one of several connections tells the peer of that one. */
+/* Closing one of several connections informs the peer of that one. */
 TEST_EACH(the_end_of_one_of_several_is_told, rdma_cnt())
 {
 	const char *ep = rdma_endpoint(_i);
@@ -1267,7 +1273,7 @@ TEST_EACH(the_end_of_one_of_several_is_told, rdma_cnt())
 	sl_rpc_dial_drop(pairs[1].dialer);
 	ck_assert_uint_lt(ms_until_gone(pairs[1].acceptor), UNTOLD_MS);
 	sl_rpc_dial_drop(pairs[1].acceptor);
-	sl_rpc_dial_drop(pairs[0].acceptor); /* that of the connection manager */
+	sl_rpc_dial_drop(pairs[0].acceptor); /* the request of the connection manager */
 	ck_assert_uint_lt(ms_until_gone(pairs[0].dialer), UNTOLD_MS);
 	sl_rpc_dial_drop(pairs[0].dialer);
 	check_pair(&pairs[2]);
@@ -1368,7 +1374,7 @@ static bool is_welcome(void *arg, const struct ud_packet *p)
 	return wireup_verify(&r->key, &r->said, WIREUP_REPLY, r->said.reply.proof);
 }
 
-/* Says it at the door of that leash, until it is answered; whoever expects no answer, twice. */
+/* Sends the wireup message to that peer until it is answered; twice if no answer is expected. */
 static bool is_answered(struct recorded *r, const struct rc_peer *l, unsigned tries)
 {
 	struct ah_entry *n = ah_cache_get(&l->addr.local, l->addr.qp_attr.ah_attr.grh.dgid.raw, 0);
@@ -1407,7 +1413,7 @@ static struct recorded record(const struct rc_peer *l, uint32_t number)
 	return r;
 }
 
-/* What is not proven, was heard before, or comes from nobody who is met, opens nothing. */
+/* Messages without proof, repeated messages, and messages of unknown peers open nothing. */
 TEST_EACH(the_door_is_shut_for_who_does_not_prove, rdma_cnt())
 {
 	static const size_t bytes[] = {offsetof(struct wireup_request, flags),
@@ -1443,7 +1449,7 @@ TEST_EACH(the_door_is_shut_for_who_does_not_prove, rdma_cnt())
 	r.said.request.slots = 3;
 	ck_assert(is_answered(&r, l, 0));
 	ck_assert_uint_eq(r.said.reply.verdict, RC_BAD_SIZES);
-	/* Those that were granted and never heard of it keep nobody out. */
+	/* Connections that were granted without the knowledge of their peer block no other peer. */
 	for (unsigned i = 0; i < 2 * RC_PENDING_MAX; i++) {
 		r = record(l, 1200 + i);
 		r.said.request.qpn += i;

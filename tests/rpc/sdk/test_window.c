@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Credit: who does not take a reply stops the backend that makes it, and no byte is lost by that. */
+/*
+ * Credit: a peer that does not read a reply stops the backend that produces it, and no byte is
+ * lost.
+ */
 #define HARNESS_ENDPOINTS "shm,tcp,ud,ud-lossy"
 #include "rpc_harness.h"
 #include "suite.h"
@@ -77,7 +80,7 @@ static void note_cancel(void *arg, struct sl_request_view *rq)
 
 static struct {
 	bool keeps;
-	size_t most; /* that was kept at a time */
+	size_t most; /* highest number of bytes kept at a time */
 } client;
 
 static void keep(void *app, void *cookie, const struct sl_rpc_reply *r)
@@ -203,7 +206,7 @@ TEST_EACH(a_message_larger_than_the_window_is_one_message, endpoint_cnt())
 	backend_term(p);
 }
 
-/* What waits for a client that leaves is freed: the backend checks that at its end. */
+/* Bytes that wait for a client that leaves are freed: the backend checks that at its end. */
 TEST_EACH(what_waits_for_a_client_that_leaves_is_freed, endpoint_cnt())
 {
 	const char *ep = endpoint_of(_i);
@@ -250,7 +253,7 @@ TEST_EACH(a_stream_that_waits_for_room_hears_that_its_client_leaves, endpoint_cn
 		&shared->cancelled);
 }
 
-/* Who waits for room, and for nothing else, learns that it is no longer wanted. */
+/* A sender that waits for room, and for nothing else, learns that it is no longer needed. */
 static void gone_stream_without_upcall(int i, bool is_inline)
 {
 	gone_stream(
