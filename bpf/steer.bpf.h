@@ -76,7 +76,7 @@ static __always_inline int admit(const struct sl_packet *p, const struct sl_list
 	struct sl_queue *q = bpf_map_lookup_elem(&sl_queues, &rx_queue);
 
 	if (!q)
-		return SL_RX_PASS_NO_SOCKET;
+		return SL_RX_NO_SOCKET;
 	if (is_shed(l, q))
 		return p->key.protocol == IPPROTO_TCP ? SL_RX_SHED_CONNECTION : SL_RX_SHED_DATAGRAM;
 	if (is_crowded(q))
@@ -124,7 +124,7 @@ static __always_inline int steer_packet(struct xdp_md *ctx, struct sl_packet *p)
 	if (is_denied(p))
 		return SL_RX_DENIED;
 	if (bpf_redirect_map(&sl_xsks, ctx->rx_queue_index, XDP_PASS) != XDP_REDIRECT)
-		return SL_RX_PASS_NO_SOCKET;
+		return SL_RX_NO_SOCKET;
 	if (p->opens) {
 		verdict = admit(p, l, ctx->rx_queue_index);
 		if (verdict != SL_RX_REDIRECT)

@@ -18,8 +18,7 @@
 	X(RX_PASS_NO_LISTENER, "pass_no_listener", "no listener matches: left to the kernel")      \
 	X(RX_PASS_FRAGMENT, "pass_fragment", "IP fragment: left to the kernel")                    \
 	X(RX_PASS_TRUNCATED, "pass_truncated", "headers exceed the frame: left to the kernel")     \
-	X(RX_PASS_NO_SOCKET, "pass_no_socket",                                                     \
-	  "no AF_XDP socket on this queue: left to the kernel")                                    \
+	X(RX_NO_SOCKET, "no_socket", "no AF_XDP socket on this queue: dropped")                    \
 	X(RX_SHED_CONNECTION, "shed_connection", "SYN refused: the service is overloaded")         \
 	X(RX_SHED_DATAGRAM, "shed_datagram", "datagram refused: the service is overloaded")        \
 	X(RX_SHED_QUEUE, "shed_queue",                                                             \

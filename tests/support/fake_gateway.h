@@ -17,7 +17,7 @@ struct sl_gateway {
 	struct sl_svc_live live[2];
 	struct sl_svc_ctl ctl;
 	struct sl_ring *events[2];
-	atomic_bool ready, closed, faulty, drain_called, drain_done;
+	atomic_bool ready, closed, faulty, restart, drain_called, drain_done;
 	struct sl_config *reloaded; /* what it was given, and takes after `busy` steps */
 	int busy, refuses;
 };
@@ -84,6 +84,14 @@ bool sl_gateway_fault(const struct sl_gateway *g, struct sl_err *why)
 	if (g->faulty)
 		sl_err_set(why, "interface sl0 is down");
 	return g->faulty;
+}
+
+bool sl_gateway_needs_restart(struct sl_gateway *g, uint64_t now_ns, struct sl_err *why)
+{
+	(void)now_ns;
+	if (g->restart)
+		sl_err_set(why, "interface sl0 was created again");
+	return g->restart;
 }
 
 bool sl_gateway_drain(struct sl_gateway *g)

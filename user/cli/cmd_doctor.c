@@ -138,6 +138,7 @@ static void try_interface(struct doctor *d, const char *name, const struct sl_ni
 static void look_at_interface(struct doctor *d, const char *name, bool try)
 {
 	struct sl_nic_info nic;
+	char members[128];
 	int rc = sl_probe_nic(name, &nic);
 
 	if (rc) {
@@ -147,6 +148,12 @@ static void look_at_interface(struct doctor *d, const char *name, bool try)
 	if (!nic.ethernet) {
 		print_finding(d, try ? BAD : NOTE, name, "%s: no Ethernet, sluice cannot serve it",
 			      nic.driver);
+		return;
+	}
+	if (sl_probe_bond(&nic, name, members, sizeof(members))) {
+		print_finding(d, try ? BAD : NOTE, name,
+			      "a bond, on whose queues no packet arrives; serve its members: %s",
+			      members[0] ? members : "none yet");
 		return;
 	}
 	print_finding(d, nic.up ? FINE : NOTE, name, "driver %s, %u of %u queues, MTU %u%s%s",

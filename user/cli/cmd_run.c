@@ -256,6 +256,7 @@ static int serve_gateway(struct sl_gateway *g, const struct sl_config *c, const 
 	struct sl_err err = SL_ERR(600);
 	struct sl_err why = SL_ERR(160);
 	uint32_t cut;
+	bool restart;
 
 	ctl = sl_control_open(&opt, &err);
 	if (!ctl) {
@@ -273,7 +274,10 @@ static int serve_gateway(struct sl_gateway *g, const struct sl_config *c, const 
 	if (!sl_control_ready(ctl, &why))
 		sl_log_info("not ready yet: %s", why.text);
 	cut = sl_control_run(ctl);
+	restart = sl_control_wants_restart(ctl);
 	sl_control_close(ctl);
+	if (restart)
+		return SL_SUPERVISE_AGAIN;
 	if (!sl_zygote_alive(zygote)) {
 		sl_log_err("the guard of the agents' zygote has died, and with it all agents: the "
 			   "gateway ends, and its supervisor starts all again");

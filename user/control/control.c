@@ -174,8 +174,17 @@ static void check_state(struct sl_control *c, uint64_t now_ns)
 	else if (!fault && c->fault)
 		sl_log_info("all interfaces are back");
 	c->fault = fault;
+	if (!c->draining && sl_gateway_needs_restart(c->opt.gateway, now_ns, &why)) {
+		sl_log_err("%s: the gateway ends, and its supervisor starts it again", why.text);
+		c->broken = c->restart = true;
+	}
 	if (c->opt.is_whole && !c->opt.is_whole(c->opt.arg))
 		c->broken = true;
+}
+
+bool sl_control_wants_restart(const struct sl_control *c)
+{
+	return c->restart;
 }
 
 uint32_t sl_control_run(struct sl_control *c)

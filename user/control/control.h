@@ -44,6 +44,8 @@ void sl_control_block_signals(void);
 struct sl_control *sl_control_open(const struct sl_control_options *opt, struct sl_err *err);
 /* Runs until the gateway is drained. Returns the number of exchanges that were aborted. */
 uint32_t sl_control_run(struct sl_control *c);
+/* Returns true if sl_control_run() ended because a restart can mend an interface. */
+bool sl_control_wants_restart(const struct sl_control *c);
 /* Frees the control thread's state. The gateway must still exist. */
 void sl_control_close(struct sl_control *c);
 /* Returns the path of the admin endpoint's Unix socket, "" without one. */

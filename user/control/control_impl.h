@@ -21,6 +21,7 @@ struct sl_control {
 	char status_reported[STATUS_LEN]; /* last line sent */
 	bool open_reported;               /* sent that the listeners are open */
 	bool ready_reported, draining, stop, fault;
+	bool restart;                  /* sl_gateway_needs_restart() */
 	bool broken;                   /* is_whole() returned false */
 	struct sl_config *reload_wait; /* checked; waits until the gateway is not busy */
 	bool reloading;                /* the gateway executes a reload */

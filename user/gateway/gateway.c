@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 enum { FRAME_SIZE_MIN = 2048, FRAME_SIZE_MAX = 4096, BUSY_POLL_US = 20 };
 enum { POOL_NAMES_LEN = 48 }; /* reserved in a status line behind the names */
 #define OPEN_WAIT_NS (2 * SL_NS_PER_SEC)
+#define GONE_WAIT_NS (30 * SL_NS_PER_SEC)
 
 static int fail_errno(struct sl_err *err, int rc, const char *what)
 {
@@ -135,6 +137,10 @@ static int open_ports(struct sl_gateway *g, struct sl_err *err)
 			sl_log_warn(
 				"interface %s has %u queues for %u workers: some get no packets",
 				ci->name, cnt, g->cfg->worker_cnt);
+		if (cnt < nic.queue_cnt)
+			sl_log_warn("interface %s has %u receive queues, and `queues` lists %u: "
+				    "packets of the others are dropped",
+				    ci->name, nic.queue_cnt, cnt);
 		for (uint32_t q = 0; q < cnt; q++) {
 			uint16_t queue = ci->queue_cnt ? ci->queues[q] : (uint16_t)q;
 
@@ -376,6 +382,35 @@ void sl_gateway_status(const struct sl_gateway *g, char *text, size_t len)
 		sl_strbuf_printf(&b, " and %u more", more);
 }
 
+bool sl_gateway_needs_restart(struct sl_gateway *g, uint64_t now_ns, struct sl_err *why)
+{
+	uint32_t gone = 0;
+	char name[IF_NAMESIZE];
+
+	for (uint32_t i = 0; i < g->xdp_cnt; i++) {
+		const struct sl_xdp *x = &g->xdp[i];
+
+		if (if_indextoname((unsigned)x->ifindex, name)) {
+			if (sl_xdp_status(x, why))
+				return true;
+			continue;
+		}
+		gone++;
+		if (if_nametoindex(x->ifname)) {
+			sl_err_set(why, "interface %s was created again", x->ifname);
+			return true;
+		}
+	}
+	if (!g->xdp_cnt || gone < g->xdp_cnt)
+		g->gone_ns = 0;
+	else if (!g->gone_ns)
+		g->gone_ns = now_ns;
+	if (!g->gone_ns || now_ns - g->gone_ns < GONE_WAIT_NS)
+		return false;
+	sl_err_set(why, "no interface has existed for 30 s");
+	return true;
+}
+
 bool sl_gateway_fault(const struct sl_gateway *g, struct sl_err *why)
 {
 	for (unsigned i = 0; i < g->worker_cnt; i++) {
@@ -383,6 +418,10 @@ bool sl_gateway_fault(const struct sl_gateway *g, struct sl_err *why)
 			if (sl_xsk_status(g->workers[i].ports[p], why))
 				return true;
 		}
+	}
+	for (uint32_t i = 0; i < g->xdp_cnt; i++) {
+		if (sl_xdp_status(&g->xdp[i], why))
+			return true;
 	}
 	return false;
 }

@@ -67,6 +67,11 @@ void sl_gateway_close(struct sl_gateway *g);
 
 /* Returns true and one line in why if an interface is down or was removed. */
 bool sl_gateway_fault(const struct sl_gateway *g, struct sl_err *why);
+/*
+ * Returns true and one line in why if a restart can end a fault: an interface was created again, or
+ * the XDP program was detached. Also true after all interfaces have been gone for 30 s.
+ */
+bool sl_gateway_needs_restart(struct sl_gateway *g, uint64_t now_ns, struct sl_err *why);
 
 /* The snapshot for status, metrics and top. Its arrays are valid until the next snapshot. */
 struct sl_port_info {

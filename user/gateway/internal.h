@@ -50,6 +50,7 @@ struct sl_gateway {
 	struct sl_net_listener stale[SL_MAX_LISTENERS]; /* removed; redirected until trim_ns */
 	uint32_t stale_cnt;
 	uint64_t trim_ns;
+	uint64_t gone_ns; /* since when no interface exists; 0: one does */
 	bool draining;
 	struct sl_gateway_info info;
 };

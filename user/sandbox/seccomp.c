@@ -15,6 +15,7 @@
 #include <linux/bpf.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
@@ -170,7 +171,8 @@ static const struct seccomp_rule control[] = {
 	IF(ioctl, 1, ALL_BITS, SIOCGIFNAME), /* checks the interface */
 	IF(ioctl, 1, ALL_BITS, SIOCGIFFLAGS),
 	IF(ioctl, 1, ALL_BITS, SIOCGIFINDEX),
-	IF(ioctl, 1, ALL_BITS, TCGETS), /* the configuration's scanner calls isatty() */
+	IF(ioctl, 1, ALL_BITS, SIOCETHTOOL), /* number of queues */
+	IF(ioctl, 1, ALL_BITS, TCGETS),      /* the configuration's scanner calls isatty() */
 	IF(seccomp, 0, ALL_BITS, SECCOMP_SET_MODE_FILTER), /* for dialers started by a reload */
 	ANY(accept4),
 	ANY(sendfile),

@@ -46,7 +46,7 @@ struct sl_port {
 	uint8_t mac[6];
 	uint16_t mtu; /* of the interface: largest IP packet */
 	uint16_t queue;
-	bool partial_csum; /* veth: a local sender's checksum may be the pseudo-header sum */
+	bool partial_csum; /* an L4 checksum may be the pseudo-header sum only */
 	int fd;            /* readable when frames are there; -1 for a fake */
 	int ifindex;
 	char ifname[16];

@@ -8,6 +8,7 @@
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <net/if_arp.h>
+#include <linux/if_bonding.h> /* behind net/if.h, with which it shares names */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,6 +129,60 @@ fail:
 	err = -errno;
 	close(fd);
 	return err;
+}
+
+uint32_t sl_probe_queues(const char *ifname)
+{
+	struct ethtool_channels ch = {.cmd = ETHTOOL_GCHANNELS};
+	struct ifreq ifr = {0};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	uint32_t cnt = 0;
+
+	if (fd < 0)
+		return 0;
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%.15s", ifname);
+	if (ethtool(fd, &ifr, &ch) == 0)
+		cnt = ch.combined_count + ch.rx_count;
+	close(fd);
+	return cnt;
+}
+
+bool sl_probe_bond(const struct sl_nic_info *nic, const char *ifname, char *text, size_t len)
+{
+	struct ifbond bond = {0};
+	struct ifslave slave = {0};
+	struct ifreq ifr = {0};
+	size_t used = 0;
+	int fd;
+
+	text[0] = 0;
+	if (strcmp(nic->driver, "bonding") != 0)
+		return false;
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%.15s", ifname);
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	ifr.ifr_data = (char *)&bond;
+	if (fd >= 0 && ioctl(fd, SIOCBONDINFOQUERY, &ifr) == 0) {
+		ifr.ifr_data = (char *)&slave;
+		for (slave.slave_id = 0; slave.slave_id < bond.num_slaves && used < len;
+		     slave.slave_id++) {
+			if (ioctl(fd, SIOCBONDSLAVEINFOQUERY, &ifr) == 0)
+				used += (size_t)snprintf(text + used, len - used, "%s%s",
+							 used ? ", " : "", slave.slave_name);
+		}
+	}
+	if (fd >= 0)
+		close(fd);
+	return true;
+}
+
+bool sl_probe_partial_csum(const struct sl_nic_info *nic, bool generic)
+{
+	static const char *const software[] = {
+		"veth", "bridge", "macvlan", "ipvlan", "tun", "team", "802.1Q VLAN Support"};
+
+	for (size_t i = 0; i < sizeof(software) / sizeof(software[0]) && !generic; i++)
+		generic = strcmp(nic->driver, software[i]) == 0;
+	return generic;
 }
 
 /* A number of the interface's folder in sysfs. */

@@ -42,6 +42,21 @@ struct sl_nic_info {
 /* Returns 0, -ENODEV when there is no such interface, or -errno. */
 int sl_probe_nic(const char *ifname, struct sl_nic_info *out);
 
+/* Returns the number of receive queues in use, or 0 if it is unknown. */
+uint32_t sl_probe_queues(const char *ifname);
+
+/*
+ * Returns true for a bonding master, and writes the names of its members, "a, b", to text. AF_XDP
+ * sockets of a master receive nothing, because packets arrive on the queues of its members.
+ */
+bool sl_probe_bond(const struct sl_nic_info *nic, const char *ifname, char *text, size_t len);
+
+/*
+ * Returns true if the kernel may deliver packets of local senders, whose L4 checksum is only the
+ * pseudo-header sum (CHECKSUM_PARTIAL): veth, bridge, macvlan, ipvlan, tap, VLAN and generic mode.
+ */
+bool sl_probe_partial_csum(const struct sl_nic_info *nic, bool generic);
+
 /*
  * Reads from sysfs what SO_PREFER_BUSY_POLL depends on: how many interrupts the interface defers,
  * and its timeout in nanoseconds. The preference has no effect while one of them is 0. Returns 0, or

@@ -57,7 +57,8 @@ struct xsk_port {
 	struct xsk_umem *xsk_umem;
 	const struct sl_xdp *xdp;
 	bool registered;
-	int ctl_fd; /* for ioctls in the namespace of the interface */
+	int ctl_fd;         /* for ioctls in the namespace of the interface */
+	uint32_t queue_cnt; /* receive queues of the interface at the open */
 };
 
 static struct xsk_port *self(struct sl_port *p)
@@ -390,7 +391,7 @@ uint32_t sl_xsk_frame_need(uint32_t mtu)
 	return XDP_HEADROOM + LINK_HEADER + mtu;
 }
 
-static int describe_port(struct xsk_port *x, const char *ifname, struct sl_err *err)
+static int describe_port(struct xsk_port *x, const char *ifname, bool generic, struct sl_err *err)
 {
 	struct sl_port *p = &x->port;
 	struct sl_nic_info nic;
@@ -409,8 +410,9 @@ static int describe_port(struct xsk_port *x, const char *ifname, struct sl_err *
 	snprintf(p->ifname, sizeof(p->ifname), "%s", ifname);
 	p->ifindex = nic.ifindex;
 	p->mtu = (uint16_t)nic.mtu;
+	x->queue_cnt = nic.queue_cnt;
 	memcpy(p->mac, nic.mac, sizeof(p->mac));
-	p->partial_csum = strcmp(nic.driver, "veth") == 0;
+	p->partial_csum = sl_probe_partial_csum(&nic, generic);
 	return 0;
 }
 
@@ -477,7 +479,7 @@ int sl_xsk_open(struct sl_port **out, struct sl_umem *u, const struct sl_xdp *xd
 		res = -E2BIG;
 		goto fail;
 	}
-	res = describe_port(x, xdp->ifname, err);
+	res = describe_port(x, xdp->ifname, xdp->generic, err);
 	if (res)
 		goto fail;
 	lift_memlock();
@@ -528,11 +530,20 @@ int sl_xsk_status(const struct sl_port *p, struct sl_err *why)
 {
 	struct ifreq ifr = {.ifr_ifindex = p->ifindex};
 	const int fd = self_const(p)->ctl_fd;
+	uint32_t queues;
 
 	if (ioctl(fd, SIOCGIFNAME, &ifr) < 0)
 		return sl_fail(why, -ENODEV, "interface %s is gone", p->ifname);
 	if (ioctl(fd, SIOCGIFFLAGS, &ifr) < 0 || !(ifr.ifr_flags & IFF_UP))
 		return sl_fail(why, -ENETDOWN, "interface %s is down", p->ifname);
+	queues = sl_probe_queues(p->ifname);
+	if (queues > self_const(p)->queue_cnt)
+		return sl_fail(
+			why, -ENOTSUP,
+			"interface %s has %u receive queues, %u at the start: packets of the "
+			"others are dropped until a restart, or `ethtool -L %s` with %u again",
+			p->ifname, queues, self_const(p)->queue_cnt, p->ifname,
+			self_const(p)->queue_cnt);
 	return 0;
 }
 

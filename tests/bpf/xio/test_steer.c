@@ -60,8 +60,8 @@ TEST(queue_without_socket)
 
 	build_tcp4_exact(&p);
 	run_packet(&p, p.len, 1, &o);
-	ck_assert_uint_eq(o.verdict, SL_RX_PASS_NO_SOCKET);
-	ck_assert_uint_eq(o.action, XDP_PASS);
+	ck_assert_uint_eq(o.verdict, SL_RX_NO_SOCKET);
+	ck_assert_uint_eq(o.action, XDP_DROP);
 	ck_assert_uint_eq(o.out_len, p.len);
 }
 

@@ -558,7 +558,7 @@ TEST(reopen_at_once)
 	ck_assert_mem_eq(f->data + SEQ_OFF, &(uint32_t){2}, 4);
 	sl_frame_put(&umem, f);
 	ck_assert_int_eq(sl_xdp_verdicts(&xdp, verdicts), 0);
-	ck_assert_uint_eq(verdicts[SL_RX_PASS_NO_SOCKET], 5);
+	ck_assert_uint_eq(verdicts[SL_RX_NO_SOCKET], 5);
 	ck_assert_uint_eq(verdicts[SL_RX_REDIRECT], 1);
 	close_arena();
 }

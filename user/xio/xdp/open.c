@@ -63,6 +63,7 @@ static int check_args(struct sl_xdp_setup *s, const char *ifname)
 {
 	const struct sl_xdp_options *o = s->o;
 	const size_t name_len = strlen(ifname);
+	char members[128];
 	int res;
 
 	if (name_len >= sizeof(s->x->ifname))
@@ -82,6 +83,12 @@ static int check_args(struct sl_xdp_setup *s, const char *ifname)
 	if (!s->nic.ethernet)
 		return sl_fail(s->err, -EINVAL, "interface %s is not an Ethernet interface",
 			       ifname);
+	if (sl_probe_bond(&s->nic, ifname, members, sizeof(members)))
+		return sl_fail(
+			s->err, -EINVAL,
+			"interface %s is a bond, on whose queues no packet arrives; serve its "
+			"members instead: %s",
+			ifname, members[0] ? members : "none yet");
 	s->x->ifindex = s->nic.ifindex;
 	return 0;
 }
@@ -168,11 +175,26 @@ int sl_xdp_open(struct sl_xdp *x, const char *ifname, const struct sl_xdp_option
 		res = set_up_maps(&s);
 	if (!res && sl_xdp_prog_info(s.prog_fd, &info) == 0)
 		x->prog_id = info.id;
+	if (!res && bpf_xdp_query_id(x->ifindex, 0, &x->attached_id) < 0)
+		x->attached_id = 0;
 	if (x->attach == SL_XDP_ADOPTED && s.prog_fd >= 0)
 		close(s.prog_fd);
 	if (res)
 		sl_xdp_close(x);
 	return res;
+}
+
+int sl_xdp_status(const struct sl_xdp *x, struct sl_err *why)
+{
+	uint32_t id;
+
+	if (!x->attached_id || bpf_xdp_query_id(x->ifindex, 0, &id) < 0 || id == x->attached_id)
+		return 0;
+	if (!id)
+		return sl_fail(why, -ENOENT, "interface %s: the XDP program was detached",
+			       x->ifname);
+	return sl_fail(why, -ENOENT, "interface %s: the XDP program was replaced by program %u",
+		       x->ifname, id);
 }
 
 void sl_xdp_close(struct sl_xdp *x)

@@ -74,6 +74,7 @@ struct sl_xdp {
 	enum sl_xdp_attach attach;
 	bool generic;
 	uint32_t prog_id;
+	uint32_t attached_id; /* program on the interface: this one, or the dispatcher */
 	uint32_t worker_cnt;  /* of the maps; when adopted, they may have more than was asked for */
 	uint32_t service_cnt; /* stride for sl_hist_index() and sl_live_index() */
 	char mode[128];       /* for people: "native, single program (no dispatcher: ...)" */
@@ -96,6 +97,12 @@ struct sl_xdp {
 /* Returns 0, or -errno and one line in err; *x is then as after sl_xdp_close(). */
 int sl_xdp_open(struct sl_xdp *x, const char *ifname, const struct sl_xdp_options *o,
 		struct sl_err *err);
+
+/*
+ * Returns 0, or -ENOENT and one line in why if the program is no longer on the interface, which only
+ * another process can have caused. An error of the query counts as 0.
+ */
+int sl_xdp_status(const struct sl_xdp *x, struct sl_err *why);
 
 /* Detaches unless adopted, removes the pins, unmaps. Idempotent. */
 void sl_xdp_close(struct sl_xdp *x);

@@ -1,0 +1,55 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Interfaces that change under a running gateway: created again, program detached, queues added; and software interfaces.
+. "$(dirname "$0")/../lib.sh"
+
+arena 2
+gw ethtool -L "$GIF" rx 1 tx 1
+gateway_config <<EOC
+interface $GIF {}
+listener any { port = 8080 }
+route "/" { reply = 200 body = "hello\n" }
+EOC
+hello() { [ "$(cl curl -sS --max-time 2 "http://$V4:8080/")" = hello ]; }
+unready() { admin /readyz | tee "$D/said" | grep -q "$1"; }
+gateway_start
+check "serves" hello
+
+gw ethtool -L "$GIF" rx 2 tx 2
+check "an added queue ends readiness, with the reason" within 10 unready "interface $GIF has 2 receive queues, 1 at the start"
+gw ethtool -L "$GIF" rx 1 tx 1
+check "ready again with the former number" within 10 unready '^ready'
+
+id=$(gw bpftool -j link show | python3 -c 'import json, sys
+print(*[l["id"] for l in json.load(sys.stdin) if l["type"] == "xdp" and l.get("ifindex")], sep="\n")' | tail -n 1)
+if [ -n "$id" ] && gw bpftool link detach id "$id"; then
+	check "attaches again after another process has detached the program" within 20 hello
+	check "the log has the cause" grep -q "interface $GIF: the XDP program was detached" "$D/gw.log"
+fi
+
+ip -n "$C" link del "$CIF"
+ip -n "$G" link add "$GIF" type veth peer name "$CIF" netns "$C"
+ip -n "$G" addr add "$V4/24" dev "$GIF"
+ip -n "$C" addr add 10.99.0.2/24 dev "$CIF"
+ip -n "$G" link set "$GIF" up
+ip -n "$C" link set "$CIF" up
+check "serves an interface that was created again" within 20 hello
+check "the log has this cause" grep -q "interface $GIF was created again" "$D/gw.log"
+gateway_end
+
+# Local senders leave checksums to the device: here behind a bridge.
+ip -n "$G" link add br0 type bridge
+ip -n "$G" link set "$GIF" master br0
+ip -n "$G" addr flush dev "$GIF"
+ip -n "$G" addr add "$V4/24" dev br0
+ip -n "$G" link set br0 up
+gateway_config <<EOC
+interface br0 {}
+listener any { port = 8080 }
+route "/" { reply = 200 body = "hello\n" }
+EOC
+gateway_start
+check "serves clients behind a bridge" within 20 hello
+check "drops no checksum" [ "$(metric 'sluice_drops_total{worker="0",reason="tcp_checksum"}')" -eq 0 ]
+gateway_end
+finish
