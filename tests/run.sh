@@ -38,7 +38,7 @@ run_layer() {
 	local target=("test-$1")
 	case $1 in
 	deps | fuzz) target=("$1") ;;
-	lint) target=(lint LINT_STEPS="clang-format cppcheck shellcheck codespell mypy prose links") ;;
+	lint) target=(lint LINT_STEPS="clang-format cppcheck shellcheck codespell mypy names prose links") ;;
 	tidy) target=(lint LINT_STEPS=clang-tidy) ;; # as long as all the others
 	replay) target=(fuzz FUZZ_REPLAY=1) ;;
 	# What a client or a peer can reach; the rest of the suite is about attaching, operating and volume.

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# lint.sh: clang-format, clang-tidy, cppcheck, shellcheck, codespell, mypy, prose, links. One line per step, findings below it.
+# lint.sh: clang-format, clang-tidy, cppcheck, shellcheck, codespell, mypy, names, prose, links. One line per step, findings below it.
 # clang-tidy is run again only for files whose preprocessed text has changed since it passed.
 #   LINT_STEPS  names of steps (default: all)
 set -u
@@ -115,6 +115,7 @@ step cppcheck "${#units[@]} files" cpp
 step shellcheck "${#scripts[@]} files" shell
 step codespell "${#text[@]} files" spell
 step mypy "package sluice" types
+step names "tags of structs, unions and enums" tests/support/names.py
 step prose "comments and documents" prose
 step links "documents" tests/support/links.py
 echo "lint: $passed passed, $failed failed, 0 skipped"
