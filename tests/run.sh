@@ -41,10 +41,12 @@ run_layer() {
 	lint) target=(lint LINT_STEPS="clang-format cppcheck shellcheck codespell mypy names prose links") ;;
 	tidy) target=(lint LINT_STEPS=clang-tidy) ;; # as long as all the others
 	replay) target=(fuzz FUZZ_REPLAY=1) ;;
-	# What a client or a peer can reach; the rest of the suite is about attaching, operating and volume.
+	# Tests in which the gateway or an agent parses bytes of a client, server or backend, and a reload, which frees what is
+	# in use. The others are about attaching, operating, other clients of the same parsers, and load.
 	asan)
-		target=(asan ASAN_TESTS="http backends hostile/clients hostile/backend hostile/neighbours xdp/workers operate/stop \
-operate/reload tcp/ends h2 grpc/python datagram agent streams tls/clients")
+		target=(asan ASAN_TESTS="http h2 grpc/limits datagram streams tls/clients tls/grpc operate/reload \
+hostile/clients hostile/backend hostile/neighbours backends/broken backends/come-and-go backends/tcp backends/python-streams \
+agent/http1 agent/grpc agent/streams agent/open-streams agent/websocket agent/slow agent/ends")
 		;;
 	asan-*) target=("$1") ;;
 	build) target=(all) ;;
