@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "rpc/rdma/rc/rc_listener.h"
 #include "suite.h"
+#include "until.h"
 
 FIXTURE(set_up, tear_down)
 
@@ -42,7 +43,7 @@ static void wait_a_little(uint64_t end_ns)
 TEST(a_listener_outlives_its_device)
 {
 	struct sl_rpc_listener *l = listen_fake();
-	uint64_t now_ns = sl_now_ns(), end_ns = now_ns + 20 * SL_NS_PER_SEC;
+	uint64_t now_ns = sl_now_ns(), end_ns = now_ns + UNTIL_S * SL_NS_PER_SEC;
 
 	ck_assert_ptr_null(l->ops->accept(l, now_ns));
 	ck_assert_uint_eq(l->ops->next_ns(l), UINT64_MAX);
@@ -62,7 +63,7 @@ TEST(a_listener_outlives_its_device)
 TEST(a_listener_follows_its_address)
 {
 	struct sl_rpc_listener *l = listen_fake();
-	uint64_t now_ns = sl_now_ns(), end_ns = now_ns + 20 * SL_NS_PER_SEC;
+	uint64_t now_ns = sl_now_ns(), end_ns = now_ns + UNTIL_S * SL_NS_PER_SEC;
 	unsigned binds = fake.binds;
 
 	ck_assert_ptr_null(l->ops->accept(l, now_ns));
@@ -79,7 +80,7 @@ TEST(a_listener_follows_its_address)
 TEST(a_listener_makes_ahead_what_peers_need)
 {
 	struct sl_rpc_listener *l;
-	uint64_t end_ns = sl_now_ns() + 20 * SL_NS_PER_SEC;
+	uint64_t end_ns = sl_now_ns() + UNTIL_S * SL_NS_PER_SEC;
 	size_t registered;
 	unsigned qps;
 
@@ -129,7 +130,7 @@ static struct cm_request request(char first_of_key, uint32_t slots)
 static void refuse(struct sl_rpc_listener *l, const struct cm_request *rq, size_t len,
 		   enum rc_verdict verdict)
 {
-	uint64_t end_ns = sl_now_ns() + 20 * SL_NS_PER_SEC, refused = l->refused;
+	uint64_t end_ns = sl_now_ns() + UNTIL_S * SL_NS_PER_SEC, refused = l->refused;
 	unsigned steps = fake.steps, qps = fake.qps, cqs = fake.cqs, ids = fake.ids;
 	unsigned registrations = fake.registrations;
 
@@ -151,7 +152,7 @@ static void refuse(struct sl_rpc_listener *l, const struct cm_request *rq, size_
 TEST(who_is_refused_costs_no_resources)
 {
 	unsigned qps, steps;
-	uint64_t end_ns = sl_now_ns() + 20 * SL_NS_PER_SEC;
+	uint64_t end_ns = sl_now_ns() + UNTIL_S * SL_NS_PER_SEC;
 	struct sl_rpc_listener *l;
 	struct cm_request rq;
 
@@ -197,7 +198,7 @@ TEST_EACH(who_finds_no_room_leaves_nothing, 3)
 {
 	struct rc_listener *l = (struct rc_listener *)listen_fake();
 	struct cm_request rq = request('0', SLOTS);
-	uint64_t end_ns = sl_now_ns() + 20 * SL_NS_PER_SEC;
+	uint64_t end_ns = sl_now_ns() + UNTIL_S * SL_NS_PER_SEC;
 	unsigned ids = fake.ids, channels = fake.channels;
 
 	fake.migrates = (unsigned)_i;
@@ -244,7 +245,7 @@ static struct sl_rpc_listener *listening(void)
 /* Whether that request is granted, as the connection manager is told. */
 static bool is_granted(struct sl_rpc_listener *l, const struct cm_request *rq)
 {
-	uint64_t end_ns = sl_now_ns() + 20 * SL_NS_PER_SEC;
+	uint64_t end_ns = sl_now_ns() + UNTIL_S * SL_NS_PER_SEC;
 	unsigned accepts = fake.accepts;
 	uint64_t refused = l->refused;
 

@@ -6,6 +6,7 @@
 #include "rc_bed.h"
 #include "rpc/rdma/rc/srq_credits.h"
 #include "suite.h"
+#include "until.h"
 
 /* Two ends, each in a home of its own; `v` and `t` are the first one's. */
 static struct rc_conn *peer;
@@ -99,7 +100,7 @@ static unsigned fill(struct rc_conn *from)
 
 static void await(const _Atomic uint32_t *value, uint32_t expected, void (*meanwhile)(void))
 {
-	uint64_t end_ns = sl_now_ns() + 20 * SL_NS_PER_SEC;
+	uint64_t end_ns = sl_now_ns() + UNTIL_S * SL_NS_PER_SEC;
 
 	while (*value != expected) {
 		meanwhile();
@@ -166,7 +167,7 @@ TEST(a_window_that_is_used_up_grows)
 /* But not before its peer has said that it keeps to less; until then it counts. */
 TEST(a_window_that_is_not_used_shrinks)
 {
-	uint64_t end_ns = sl_now_ns() + 20 * SL_NS_PER_SEC;
+	uint64_t end_ns = sl_now_ns() + UNTIL_S * SL_NS_PER_SEC;
 
 	await(&v->enforced, SLOTS, use);
 	while (v->target_window == SLOTS) {
@@ -397,7 +398,7 @@ static unsigned slots_held(void)
 /* The last one is as well off as the first, and all of them together have what is posted, or less. */
 TEST(the_order_in_which_they_come_does_not_matter)
 {
-	uint64_t end_ns = sl_now_ns() + 20 * SL_NS_PER_SEC;
+	uint64_t end_ns = sl_now_ns() + UNTIL_S * SL_NS_PER_SEC;
 	bool reached[2][MANY] = {{false}};
 	const struct fake_slots *s;
 	unsigned busy;

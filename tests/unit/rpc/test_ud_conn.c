@@ -381,15 +381,20 @@ static void change_key(const char *to)
 	close(fd);
 }
 
-/* Whether who dials once more has the key that the listener has, while the file has another one. */
-static bool has_former_key(void)
+/*
+ * Dials once more. Returns true if the listener answers, false if it does not know the key. A dial on
+ * a machine that stands still can end earlier, with another message: it is repeated.
+ */
+static bool has_former_key(unsigned timeout_ms)
 {
-	struct sl_transport *t = try_to_dial();
+	struct sl_transport *t;
 
+	dial_ms = timeout_ms;
+	do
+		t = try_to_dial();
+	while (!t && !strstr(said, "the same key file"));
 	if (t)
 		t->ops->close(t);
-	else
-		ck_assert_ptr_nonnull(strstr(said, "the same key file"));
 	return t != NULL;
 }
 
@@ -399,16 +404,15 @@ TEST(who_dials_has_another_key_after_a_moment)
 	bool had_former_key = false;
 	struct sl_transport *first;
 
-	dial_ms = 500;
 	for (unsigned i = 0; i < 4 && !had_former_key; i++) {
 		usleep(2100 * 1000); /* a file that is new is read each time */
 		first = dialled();
 		change_key("of the tests, for few of them");
-		had_former_key = has_former_key();
+		had_former_key = has_former_key(WAIT_S * 1000);
 		usleep(SL_PSK_CHECK_MS * 1000);
-		ck_assert(!has_former_key());
+		ck_assert(!has_former_key(500));
 		change_key((const char *)secret.bytes);
-		ck_assert(has_former_key());
+		ck_assert(has_former_key(WAIT_S * 1000));
 		first->ops->close(first);
 	}
 	ck_assert(had_former_key);

@@ -183,7 +183,7 @@ TEST(what_one_listener_was_told_another_one_does_not_hear)
 		copied++;
 	}
 	told = seen_cnt;
-	ck_assert_uint_eq(copied, 2);
+	ck_assert_uint_ge(copied, 2); /* more if an answer was late */
 	ck_assert(nobody_comes());
 	ck_assert_uint_eq(listener->refused, copied);
 	ck_assert_uint_eq(listener->unaccepted, 1); /* `other` */
@@ -274,7 +274,7 @@ TEST(nobody_else_ends_a_connection)
 	both.backend->ops->close(both.backend);
 	ck_assert_int_eq(word_about(q.number), SL_RPC_PROBE_REMOVED);
 	cnt = recorded_answers(answers, 8);
-	ck_assert_uint_eq(cnt, 3);
+	ck_assert_uint_ge(cnt, 3); /* more if an answer was late */
 	listener->ops->close(listener);
 	/* The first has granted it. */
 	answer_with(ask, &q, NULL, answers + 1, cnt - 1, false);

@@ -4,6 +4,7 @@
 #include "base/rand.h"
 #include "sdk_fake.h"
 #include "suite.h"
+#include "until.h"
 
 static struct sl_request_view *held[FAKE_IN];
 static unsigned held_cnt;
@@ -599,7 +600,7 @@ TEST_EACH(many_threads_answer_each_request_once, 2)
 	struct fake *f[2] = {fake_connect(b), fake_connect(b)};
 	pthread_t threads[THREADS];
 	struct sl_prng rng;
-	uint64_t until = sl_now_ns() + 20 * SL_NS_PER_SEC;
+	uint64_t until = sl_now_ns() + UNTIL_S * SL_NS_PER_SEC;
 
 	sl_prng_seed(&rng, 5);
 	for (unsigned i = 0; i < ALL; i++) {

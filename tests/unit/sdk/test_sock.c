@@ -78,6 +78,14 @@ static void tick_backend(void)
 	sl_backend_poll(b, 0);
 }
 
+static void settle(void)
+{
+	for (unsigned i = 0; i < SETTLED; i++) {
+		tick_gateway();
+		tick_backend();
+	}
+}
+
 static void open_all(unsigned cnt)
 {
 	static const struct sl_psk secret = {.bytes = "a key for both of them", .len = 22};
@@ -96,10 +104,7 @@ static void open_all(unsigned cnt)
 		ck_assert_int_eq(sl_rpc_adopt(channels[i], &k[0]->base, sl_now_ns()), 0);
 		ck_assert(sl_be_channel_add(b, &k[1]->base));
 	}
-	for (unsigned i = 0; i < SETTLED; i++) {
-		tick_gateway();
-		tick_backend();
-	}
+	settle();
 }
 
 static void close_all(void)
@@ -110,20 +115,24 @@ static void close_all(void)
 		sk_context_close(&ends[i]);
 }
 
-static void ask(unsigned i)
+/* Returns false if a channel has ended. */
+static bool ask_all(unsigned cnt)
 {
+	bool sent = true;
 	struct call c;
 
-	g.ch = channels[i];
-	call_init(&c, 16);
-	ck_assert_int_eq(gw_send(&g, &c, sl_span_of(NULL, 0), sl_span_str("x"), 0, SL_CLASS_NORMAL),
-			 0);
-	for (unsigned n = 0; n < TICKS && !c.done; n++) {
-		gw_turn(&g);
-		sl_backend_poll(b, 0);
+	for (unsigned i = 0; i < cnt && sent; i++) {
+		g.ch = channels[i];
+		call_init(&c, 16);
+		sent = !gw_send(&g, &c, sl_span_of(NULL, 0), sl_span_str("x"), 0, SL_CLASS_NORMAL);
+		for (unsigned n = 0; n < TICKS && sent && !c.done; n++) {
+			gw_turn(&g);
+			sl_backend_poll(b, 0);
+		}
+		ck_assert(!sent || c.done);
+		call_fini(&c);
 	}
-	ck_assert(c.done);
-	call_fini(&c);
+	return sent;
 }
 
 static unsigned calls_of(void (*tick)(void))
@@ -138,16 +147,26 @@ struct cost {
 	unsigned gateway, backend;
 };
 
+/* Both ends ping a channel that is silent for a second, and end it later: what a slow machine has counted
+ * does not count. */
 static struct cost cost_of(unsigned cnt)
 {
 	struct cost c;
+	uint64_t begin_ns;
+	bool late;
 
-	open_all(cnt);
-	c.gateway = calls_of(tick_gateway);
-	c.backend = calls_of(tick_backend);
-	for (unsigned i = 0; i < cnt; i++)
-		ask(i); /* nobody was forgotten over that */
-	close_all();
+	do {
+		open_all(cnt);
+		begin_ns = sl_now_ns();
+		late = !ask_all(cnt);
+		settle();
+		c.gateway = calls_of(tick_gateway);
+		c.backend = calls_of(tick_backend);
+		late |= sl_now_ns() - begin_ns > SL_NS_PER_SEC / 2;
+		if (!late)
+			ck_assert(ask_all(cnt)); /* no channel was forgotten over that */
+		close_all();
+	} while (late);
 	return c;
 }
 
