@@ -249,7 +249,7 @@ TEST(failed_attach_reports_the_reason)
 	/* A late step that fails takes the program off again. */
 	o = plain;
 	o.pin_root = "/proc/nowhere";
-	expect_refused("sl0", &o, -ENOENT, "cannot pin the maps");
+	expect_refused("sl0", &o, -ENOENT, "cannot pin the maps in /proc/nowhere: ");
 	ck_assert_uint_eq(attached("sl0"), 0);
 	ck_assert_ptr_nonnull(mkdtemp(folder));
 	o.pin_root = folder;
