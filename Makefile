@@ -267,20 +267,21 @@ deps: ## install what is missing (Debian packages of vendor/)
 	$(Q)vendor/install.sh
 test: ## the same each time; needs root
 	$(Q)tests/run.sh all
-test-long: ## clang-tidy, load, the sanitized gateway, virtual machines, timed fuzzing
+test-long: ## clang-tidy, load, sanitizers, virtual machines, Debian 13, arm64, timed fuzzing
 	$(Q)tests/run.sh long
 # What a sanitizer does not get along with: a sandbox that lets none of its own calls through, tests that count allocations.
 NOT_SANITIZED := sandbox/% batch/test_queue front/test_grpc_descriptors
 # Those that take longest begin first.
-LONGEST  := rpc/sdk/test_migrate rpc/sdk/test_killed rpc/sdk/test_silence unit/rpc/test_arq unit/rpc/test_psk \
-	unit/rpc/test_rc_iface unit/rpc/test_wireup_client unit/rpc/test_rx_window
+LONGEST  := $(addprefix rpc/sdk/test_,migrate liar load killed failure threads silence) \
+	$(addprefix unit/rpc/test_,arq srq_credits rx_window ud_qp psk credits) \
+	$(addprefix unit/,front/test_h2 front/test_h2_flood base/test_ring core/test_retry)
 in_order  = $(filter $(LONGEST:%=$(BUILD)/tests/%),$(1)) $(filter-out $(LONGEST:%=$(BUILD)/tests/%),$(1))
 test-unit: $(filter-out $(if $(SAN),$(NOT_SANITIZED:%=$(BUILD)/tests/unit/%)),$(call TEST_BIN,unit)) ## each module by itself
 	$(Q)tests/support/run_bins.sh unit $(call in_order,$^)
 test-stack: $(call TEST_BIN,stack) ## packets in, packets out, fake clock
 	$(Q)tests/support/run_bins.sh stack $^
 test-rpc: all $(call TEST_BIN,rpc) ## the RPC suite over shared memory and tcp
-	$(Q)SL_TEST_JOBS=$${SL_TEST_JOBS:-$$(($$(nproc) * 2))} \
+	$(Q)SL_TEST_JOBS=$${SL_TEST_JOBS:-$$(($$(nproc) * 3))} \
 		tests/support/run_bins.sh rpc $(call in_order,$(call TEST_BIN,rpc)) # they wait much
 test-bpf: $(call TEST_BIN,bpf) $(BPF_OBJ) ## BPF_PROG_TEST_RUN; needs root
 	$(Q)tests/support/run_bins.sh bpf $(call TEST_BIN,bpf)
