@@ -16,7 +16,7 @@ unsigned harness_timeout_s(void)
 	const char *text = getenv("SL_RPC_TIMEOUT_S");
 	unsigned long s = text ? strtoul(text, NULL, 10) : 0;
 
-	return s ? (unsigned)s : 20;
+	return s ? (unsigned)s : 60;
 }
 
 /* A backend that was killed leaves its socket file. */
